@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limiter
+
+import (
+	"math"
+	"math/bits"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// bucket is a token bucket in one atomic word. The word holds the instant at
+// which the bucket will be full again, so time fills the bucket without
+// anyone writing to it, and one compare-and-swap takes tokens.
+//
+//	          ◀──────── depth ────────▶
+//	──────────┼──────────────┼─────────┼────────▶ time, in quanta
+//	         now           full      now+depth
+//	          ◀─── taken ────▶◀─ left ─▶
+//
+// All arithmetic is on integers: a token is a whole number of quanta, rounded
+// up, so that n tokens cost exactly n times one token and a bucket never
+// gives more than depth + time. A quantum is 1/16 ns for fast buckets and
+// coarser for slow ones (see newPace); distances are taken modulo 2⁶⁴ as in
+// sequence numbers, so an Instant of any size will do.
+//
+// The lowest bit of the word says which of the two paces rules. A new pace is
+// written beside the ruling one and the swap of the word puts it in force, so
+// decisions never wait for a change of rate. A decision that read a pace while
+// two changes went by finds the word changed and starts again.
+//
+// Decisions are safe for concurrent use and lock-free; setPace is for one
+// caller at a time. A bucket must be set with init before use.
+type bucket struct {
+	full  atomic.Int64 // orders the paces: they are read after it, written before it
+	paces [2]struct{ token, depth atomic.Int64 }
+}
+
+// pace is how fast a bucket fills and how much it holds. Its zero value is
+// unlimited.
+type pace struct {
+	// token packs quanta per token (upper 55 bits) with how an Instant turns
+	// into quanta: shifted left by bits 6–8, then right by bits 0–5.
+	// 0 is unlimited.
+	token int64
+
+	// depth is the whole bucket, in quanta.
+	depth int64
+}
+
+const (
+	// fresh is the word of a bucket that is full whatever the time.
+	fresh = math.MinInt64
+
+	// maxTaken is the most quanta that can be missing from a bucket; at the
+	// finest quantum that is 4.5 years of refill.
+	maxTaken = 1 << 61
+
+	maxDepth  = 1 << 60
+	maxToken  = 1 << 53
+	maxBurst  = 1 << 53
+	minLimit  = 1e-12 // slower than a token in 30,000 years never refills
+	finest    = 4     // 2⁻⁴ ns
+	frozen    = 63    // Instant >> 63: time stands still
+	tokenBits = 9
+)
+
+// newPace is the pace of a bucket with limit events/s and burst tokens. A
+// zero, negative or NaN limit never refills; an infinite one never refuses.
+func newPace(limit rate.Limit, burst float64) pace {
+	if !(burst > 0) {
+		burst = 0
+	}
+	burst = math.Min(burst, maxBurst)
+	switch {
+	case limit >= rate.Inf:
+		return pace{}
+	case !(limit >= minLimit):
+		const quanta = 1 << 30
+		// Two quanta more, because Instants before zero shift to -1.
+		return pace{quanta<<tokenBits | frozen, even(math.Min(burst, 1<<30)*quanta) + 2}
+	}
+	ns := 1e9 / float64(limit)
+	// The finest quantum, 2^scale ns, in which token and depth fit.
+	scale := -finest
+	if over := math.Ceil(math.Log2(ns * math.Max(burst/maxDepth, 1.0/maxToken))); over > float64(scale) {
+		scale = int(math.Min(over, frozen-1))
+	}
+	quanta := even(math.Ldexp(ns, -scale))
+	quanta = max(min(quanta, maxToken), 2)
+	whole, part := math.Modf(burst)
+	depth := min(whole, float64(maxDepth/quanta))
+	p := pace{quanta << tokenBits, int64(depth)*quanta + even(part*float64(quanta))}
+	if scale < 0 {
+		p.token |= int64(-scale) << 6
+	} else {
+		p.token |= int64(scale)
+	}
+	return p
+}
+
+// even rounds x up to an even integer: the lowest bit of the word is taken.
+func even(x float64) int64 { return (int64(math.Ceil(x)) + 1) &^ 1 }
+
+func (p pace) unlimited() bool { return p.token == 0 }
+
+// quanta per token.
+func (p pace) quanta() int64 { return p.token >> tokenBits }
+
+// at turns an Instant into quanta.
+func (p pace) at(now Instant) int64 {
+	return int64(now) << (p.token >> 6 & 7) >> (p.token & 63) &^ 1
+}
+
+// taken is how many quanta are missing from a bucket with word full.
+func (p pace) taken(full int64, now Instant) int64 {
+	full &^= 1
+	if d := full - p.at(now); d > 0 && full != fresh {
+		return min(d, maxTaken)
+	}
+	return 0
+}
+
+// cost of n tokens in quanta, at most maxTaken; n < 0 costs nothing.
+func (p pace) cost(n int64) int64 {
+	if n <= 0 {
+		return 0
+	}
+	hi, lo := bits.Mul64(uint64(n), uint64(p.quanta()))
+	if hi != 0 || lo > maxTaken {
+		return maxTaken
+	}
+	return int64(lo)
+}
+
+// duration of d quanta, rounded up; rate.InfDuration when time stands still.
+func (p pace) duration(d int64) time.Duration {
+	left, right := p.token>>6&7, p.token&63
+	switch {
+	case d <= 0:
+		return 0
+	case right == frozen || d > math.MaxInt64>>right:
+		return rate.InfDuration
+	}
+	return time.Duration((d<<right + 1<<left - 1) >> left)
+}
+
+// tokens that are left when d quanta are missing; negative in debt.
+func (p pace) tokens(d int64) float64 {
+	if p.unlimited() {
+		return math.Inf(1)
+	}
+	return float64(p.depth-d) / float64(p.quanta())
+}
+
+// missing is how many quanta are missing when there are so many tokens.
+func (p pace) missing(tokens float64) int64 {
+	d := float64(p.depth) - tokens*float64(p.quanta())
+	if !(d > 0) {
+		return 0
+	}
+	return even(math.Min(d, maxTaken))
+}
+
+// init makes b a full bucket.
+func (b *bucket) init(p pace) {
+	b.paces[0].token.Store(p.token)
+	b.paces[0].depth.Store(p.depth)
+	b.full.Store(fresh)
+}
+
+// read returns the word and the pace that rules with it. The pace may be
+// torn when the word has changed since; whoever acts on it must swap the word
+// or see that it still stands.
+func (b *bucket) read() (int64, pace) {
+	w := b.full.Load()
+	p := &b.paces[w&1]
+	return w, pace{p.token.Load(), p.depth.Load()}
+}
+
+// allow takes one token if there is one.
+func (b *bucket) allow(now Instant) bool {
+	for {
+		w, p := b.read()
+		if p.unlimited() {
+			return true
+		}
+		d := p.taken(w, now) + p.quanta()
+		if d > p.depth {
+			if b.full.Load() == w {
+				return false
+			}
+			continue
+		}
+		if b.full.CompareAndSwap(w, p.at(now)+d|w&1) {
+			return true
+		}
+	}
+}
+
+// reserve takes n tokens, borrowing from the future what is not there, if
+// that takes no longer than longest. It returns how long it takes.
+func (b *bucket) reserve(now Instant, n int64, longest time.Duration) (wait time.Duration, ok bool) {
+	if n < 0 {
+		return 0, false
+	}
+	for {
+		w, p := b.read()
+		if p.unlimited() {
+			return 0, true
+		}
+		cost := p.cost(n)
+		d := p.taken(w, now) + cost
+		wait = p.duration(d - p.depth)
+		if cost > p.depth || d > maxTaken || wait > longest || wait == rate.InfDuration {
+			if b.full.Load() == w {
+				return wait, false
+			}
+			continue
+		}
+		if b.full.CompareAndSwap(w, p.at(now)+d|w&1) {
+			return wait, true
+		}
+	}
+}
+
+// add puts n tokens back, or takes them if n is negative: then the bucket may
+// go into debt, up to maxTaken.
+func (b *bucket) add(now Instant, n float64) {
+	b.update(now, func(p pace, d int64) int64 {
+		return p.missing(p.tokens(d) + n)
+	})
+}
+
+// cap lowers the tokens to at most n.
+func (b *bucket) cap(now Instant, n float64) {
+	b.update(now, func(p pace, d int64) int64 {
+		return max(d, p.missing(n))
+	})
+}
+
+// update replaces the quanta that are missing by what f makes of them.
+func (b *bucket) update(now Instant, f func(p pace, taken int64) int64) {
+	for {
+		w, p := b.read()
+		if p.unlimited() {
+			return
+		}
+		d := p.taken(w, now)
+		if b.full.CompareAndSwap(w, p.at(now)+f(p, d)|w&1) {
+			return
+		}
+	}
+}
+
+// setPace changes pace and keeps the tokens, as far as the new depth holds
+// them. One caller at a time.
+func (b *bucket) setPace(now Instant, p pace) {
+	b.replace(now, p, func(tokens float64) float64 { return tokens })
+}
+
+// replace changes pace and tokens in one step; tokens gets what was there
+// under the old pace (infinite when that was unlimited). One caller at a time.
+func (b *bucket) replace(now Instant, p pace, tokens func(float64) float64) (before float64) {
+	for {
+		w, old := b.read()
+		next := w&1 ^ 1
+		b.paces[next].token.Store(p.token)
+		b.paces[next].depth.Store(p.depth)
+		before = old.tokens(old.taken(w, now))
+		var full int64
+		if !p.unlimited() {
+			full = p.at(now) + p.missing(tokens(before))
+		}
+		if b.full.CompareAndSwap(w, full|next) {
+			return before
+		}
+	}
+}
+
+// tokens that are there; negative in debt, infinite when unlimited.
+func (b *bucket) tokens(now Instant) float64 {
+	for {
+		w, p := b.read()
+		if t := p.tokens(p.taken(w, now)); b.full.Load() == w {
+			return t
+		}
+	}
+}
+
+// delay is how long until the bucket is out of debt.
+func (b *bucket) delay(now Instant) time.Duration {
+	for {
+		w, p := b.read()
+		var wait time.Duration
+		if !p.unlimited() {
+			wait = p.duration(p.taken(w, now) - p.depth)
+		}
+		if b.full.Load() == w {
+			return wait
+		}
+	}
+}
+
+// idle tells whether the bucket is full: forgetting it loses nothing.
+func (b *bucket) idle(now Instant) bool {
+	_, p := b.read()
+	return p.unlimited() || p.token&63 == frozen || b.tokens(now) >= p.tokens(0)
+}

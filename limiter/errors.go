@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limiter
+
+import "errors"
+
+// Errors that callers tell apart with errors.Is. They are what a wait returns,
+// and what Keyed.Refused tells of a key that is never allowed.
+var (
+	// ErrNever: no wait would do; the cost is above the burst, or the limit is zero.
+	ErrNever = errors.New("it can never be allowed")
+
+	// ErrUnmatched: no rule matches the key, and config denies such keys.
+	ErrUnmatched = errors.New("no rule matches the key and unmatched keys are denied; add a rule")
+
+	// ErrTooManyKeys: the key's rule has its max_keys on this host already.
+	ErrTooManyKeys = errors.New("too many keys for the rule; raise its max_keys or make it shared")
+
+	// ErrInvalidKey: the key is empty or longer than rpc.MaxKeyLength.
+	ErrInvalidKey = errors.New("a key has 1 to 1024 bytes")
+)
