@@ -1,0 +1,33 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# Generates the Go code of the .proto files here and below. It needs protoc 3.21
+# or newer on the PATH; the plugins are the tools of go.mod, in their versions.
+# What it writes is committed: building and testing need no protoc.
+set -eu
+
+cd "$(dirname "$0")/../.."
+bin="$PWD/.bin"
+mkdir -p "$bin"
+for tool in \
+	google.golang.org/protobuf/cmd/protoc-gen-go \
+	go.uber.org/yarpc/encoding/protobuf/protoc-gen-yarpc-go-v2; do
+	go build -o "$bin/" "$tool"
+done
+
+PATH="$bin:$PATH" protoc -I . \
+	--go_out=. --go_opt=paths=source_relative \
+	rpc/headgatepb/headgate.proto \
+	rpc/headgatepb/headgateyarpc/decider.proto
+PATH="$bin:$PATH" protoc -I . \
+	--yarpc-go-v2_out=. \
+	rpc/headgatepb/headgateyarpc/decider.proto
+
+# The generator writes its own header; every file here starts with ours.
+for file in rpc/headgatepb/*.pb.go rpc/headgatepb/headgateyarpc/*.pb*.go; do
+	if [ "$(head -n 1 "$file")" != "// SPDX-License-Identifier: Apache-2.0" ]; then
+		{ printf '// SPDX-License-Identifier: Apache-2.0\n\n'; cat "$file"; } >"$file.new"
+		mv "$file.new" "$file"
+	fi
+done
+gofmt -w rpc/headgatepb
