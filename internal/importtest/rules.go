@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package importtest
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+// layer is a top-level folder with what it may import of its siblings. The
+// folders below it follow the same rule.
+type layer struct {
+	dir string
+	may []string
+	why string
+}
+
+var layers = []layer{
+	{"ringpop", nil, "a ring knows hosts and keys, and serves any program"},
+	{"algorithm", nil, "an algorithm is arithmetic, which the simulator and other engines run as it is"},
+	{"dynamicconfig", nil, "a rule is data, which every package may read because it needs none"},
+	{"rpc", nil, "the contract knows neither who asks nor who decides"},
+	{"limiter", []string{"rpc", "dynamicconfig"}, "limiting hosts never link an algorithm or an aggregator"},
+	{"shadow", []string{"limiter", "dynamicconfig"}, "shadow runs two limiters, whatever rules them"},
+	{"aggregator", []string{"rpc", "algorithm", "dynamicconfig"}, "deciding hosts never link a limiter: deciders only answer"},
+}
+
+// wholes may import every layer: they put the two halves together. The root
+// package is the empty string.
+var wholes = []string{"", "cmd", "internal", "examples"}
+
+func layerOf(dir string) (layer, bool) {
+	i := slices.IndexFunc(layers, func(l layer) bool { return l.dir == top(dir) })
+	if i < 0 {
+		return layer{}, false
+	}
+	return layers[i], true
+}
+
+// heavy is a library that most services which link headgate do not want.
+type heavy struct {
+	// prefix is that of its import paths.
+	prefix string
+	// name is what the last element of a package's path must contain for it
+	// to import the library.
+	name string
+	// also lists folders that may import it whatever their name.
+	also []string
+}
+
+var heavies = []heavy{
+	{"go.uber.org/yarpc", "yarpc", nil},
+	{"google.golang.org/grpc", "grpc", []string{"rpc/rpcyarpc", "rpc/edge"}},
+	{"go.uber.org/fx", "fx", []string{""}},
+	{"github.com/spf13/cobra", "cobra", []string{"cmd"}},
+	{"charm.land/", "tui", []string{"cmd"}},
+	{"github.com/charmbracelet/", "tui", []string{"cmd"}},
+	{"github.com/hashicorp/memberlist", "gossip", nil},
+	{"go.etcd.io/", "etcd", nil},
+	{"database/sql", "sql", nil},
+	{"modernc.org/sqlite", "sql", nil},
+	{"github.com/jackc/pgx", "sql", nil},
+	{"github.com/pressly/goose", "sql", nil},
+	{"github.com/redis/go-redis", "redis", nil},
+	{"github.com/envoyproxy/go-control-plane", "rls", []string{"rpc/edge"}},
+	{"github.com/fsnotify/fsnotify", "file", nil},
+	{"gonum.org/", "plot", []string{"internal", "cmd"}},
+	{"github.com/chromedp/", "chromedp", nil},
+}
+
+const heavyWhy = "heavy libraries stay in leaf packages named for them, so that a service links only those that it uses"
+
+// heavyOf returns the heavy library that an import path belongs to.
+func heavyOf(imported string) (heavy, bool) {
+	i := slices.IndexFunc(heavies, func(h heavy) bool {
+		return imported == h.prefix || strings.HasPrefix(imported, strings.TrimSuffix(h.prefix, "/")+"/")
+	})
+	if i < 0 {
+		return heavy{}, false
+	}
+	return heavies[i], true
+}
+
+// allows says whether the package in dir may import the library. Examples
+// are services of their own and may import anything.
+func (h heavy) allows(dir string) bool {
+	if top(dir) == "examples" || strings.Contains(path.Base(dir), h.name) {
+		return true
+	}
+	return slices.ContainsFunc(h.also, func(also string) bool { return within(dir, also) })
+}
+
+// within reports whether dir is folder or below it; the root folder, "", has
+// nothing below it.
+func within(dir, folder string) bool {
+	return dir == folder || folder != "" && strings.HasPrefix(dir, folder+"/")
+}
+
+// top is the first element of dir.
+func top(dir string) string {
+	first, _, _ := strings.Cut(dir, "/")
+	return first
+}
