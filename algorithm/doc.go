@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package algorithm decides how a limit is shared: arithmetic only, no clock,
+// lock, goroutine or I/O.
+//
+//	demands of all hosts ──▶ Algorithm ──▶ a grant for each host
+//
+// The aggregator gathers the demands and calls the algorithm that a key's
+// rule names. To share in a way of your own, write one function and register
+// it:
+//
+//	registry := algorithm.Builtin()
+//	err := registry.Register("first-come", algorithm.Func(
+//		func(limit algorithm.Limit, demands []algorithm.Demand, grants []algorithm.Grant) {
+//			left := limit.Rate
+//			for i, d := range demands {
+//				part := min(d.Total(), left)
+//				left -= part
+//				grants[i] = algorithm.Grant{Weight: part / limit.Rate, Burst: part}
+//			}
+//		}))
+//
+// An algorithm that needs messages and state of its own is not for this
+// package: see the type URLs in package rpc.
+package algorithm

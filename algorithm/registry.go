@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package algorithm
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Names of the algorithms that a Builtin registry has.
+const (
+	NameRequestWeighted = "request-weighted"
+)
+
+// Errors of a Registry.
+var (
+	ErrUnknown = errors.New("unknown algorithm")
+	ErrTaken   = errors.New("algorithm name is taken")
+)
+
+// Registry finds algorithms by the names that rules use. Fill it before use:
+// Register must not run beside any other method.
+type Registry struct{ byName map[string]Algorithm }
+
+// Builtin returns a new Registry of the algorithms that come with headgate.
+func Builtin() *Registry {
+	return &Registry{map[string]Algorithm{
+		NameRequestWeighted: RequestWeighted{},
+	}}
+}
+
+// Register adds a under name. A name is registered once: ErrTaken otherwise.
+func (r *Registry) Register(name string, a Algorithm) error {
+	switch {
+	case name == "" || a == nil:
+		return errors.New("algorithm: register: a name and an algorithm are needed")
+	case r.byName[name] != nil:
+		return fmt.Errorf("algorithm: register %q: %w", name, ErrTaken)
+	}
+	r.byName[name] = a
+	return nil
+}
+
+// Lookup returns the algorithm called name, or ErrUnknown.
+func (r *Registry) Lookup(name string) (Algorithm, error) {
+	if a := r.byName[name]; a != nil {
+		return a, nil
+	}
+	return nil, fmt.Errorf("algorithm %q: %w; known are %s", name, ErrUnknown, strings.Join(r.Names(), ", "))
+}
+
+// Names are all names, sorted.
+func (r *Registry) Names() []string { return slices.Sorted(maps.Keys(r.byName)) }
