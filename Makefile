@@ -1,7 +1,6 @@
 # Only Go and make are needed to run, build and test. `make lint` builds its
 # linter into .bin, and `make proto` needs protoc; nothing else does.
 
-GO       ?= go
 LINTER   := v2.15.0
 LINT     := .bin/golangci-lint-$(LINTER)
 CORE     := $(wildcard limiter shadow rpc aggregator algorithm ringpop dynamicconfig)
@@ -17,46 +16,46 @@ help: ## list what make can do
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: ## watch five hosts share one limit; FOR=20s ends by itself, ARGS adds flags
-	@$(GO) run ./cmd/headgate demo $(if $(FOR),--for $(FOR)) $(ARGS)
+	@go run ./cmd/headgate demo $(if $(FOR),--for $(FOR)) $(ARGS)
 
 test: ## run all tests and say what was skipped; PKGS=./limiter/... runs fewer
-	@$(GO) run ./internal/gotest $(PKGS)
+	@go run ./internal/gotest $(PKGS)
 
 race: ## run all tests under the race detector
-	@$(GO) run ./internal/gotest -race $(PKGS)
+	@go run ./internal/gotest -race $(PKGS)
 
 check: ## the quick gate before a commit: format, vet, imports, docs, short tests
 	@unformatted=$$(git ls-files -co --exclude-standard '*.go' | xargs gofmt -l) || exit 1; \
 	if [ -n "$$unformatted" ]; then echo "not formatted, run gofmt -w on:" $$unformatted; exit 1; fi
 	@if [ -x $(LINT) ]; then $(LINT) fmt --diff; else echo "gofumpt and gci are not checked: make lint builds them"; fi
-	@$(GO) vet ./...
-	@$(GO) run ./internal/gotest -short ./...
+	@go vet ./...
+	@go run ./internal/gotest -short ./...
 
 lint: $(LINT) ## all linters, and whether go.mod is tidy; the first run builds the linter
 	@$(LINT) run ./...
-	@$(GO) mod tidy -diff
+	@go mod tidy -diff
 
 $(LINT):
 	@echo "building golangci-lint $(LINTER) into .bin, once; it takes some minutes"
-	@GOBIN=$(CURDIR)/.bin $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINTER)
+	@GOBIN=$(CURDIR)/.bin go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINTER)
 	@mv .bin/golangci-lint $@
 
 bench: ## benchmarks of the core packages, COUNT=6 times; BENCH=Allow runs some
-	@$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) $(CORE:%=./%/...)
+	@go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) $(CORE:%=./%/...)
 
 fuzz: ## every fuzz test for FUZZTIME=10s each; FUZZ=Bucket runs some
-	@GO='$(GO)' sh scripts/fuzz.sh '$(FUZZ)' '$(FUZZTIME)'
+	@sh scripts/fuzz.sh '$(FUZZ)' '$(FUZZTIME)'
 
 golden: ## write the golden files anew; look at the diff before you commit it
 	@grep -rl --include='*_test.go' 'flag\.Bool("update"' . | xargs -n 1 dirname | sort -u | \
-	while read -r dir; do $(GO) test -count=1 "$$dir" -update || exit 1; done
+	while read -r dir; do go test -count=1 "$$dir" -update || exit 1; done
 
 proto: ## generate the code of rpc/headgatepb; needs protoc
 	@rpc/headgatepb/generate.sh
 
 cover: ## test coverage of the whole, by function, into cover.out
-	@$(GO) test -coverpkg=./... -coverprofile=cover.out ./...
-	@$(GO) tool cover -func=cover.out | tail -n 1
+	@go test -coverpkg=./... -coverprofile=cover.out ./...
+	@go tool cover -func=cover.out | tail -n 1
 	@echo "by line: go tool cover -html=cover.out"
 
 .PHONY: help run test race check lint bench fuzz golden proto cover

@@ -18,5 +18,5 @@ for each in $chosen; do
 	dir=$(dirname "${each%%:*}")
 	name=${each##*:}
 	echo "== fuzz $dir $name for $time"
-	${GO:-go} test -run '^$' -fuzz "^$name\$" -fuzztime "$time" "$dir"
+	go test -run '^$' -fuzz "^$name\$" -fuzztime "$time" "$dir"
 done

@@ -50,7 +50,7 @@ func (r *report) read(events io.Reader) error {
 			if json.Unmarshal(line, &e) == nil {
 				r.add(e)
 			} else {
-				r.out.Write(line)
+				fmt.Fprint(r.out, string(line))
 			}
 		}
 		if err == io.EOF {
