@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ringpop
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Host is one member of a ring.
+type Host struct {
+	// Address is where the host is reached, such as "10.0.0.1:7933". It is
+	// what Owner returns. Required, and unique in a ring.
+	Address string
+
+	// Identity is what places the host on the ring, so that a host which
+	// comes back at another address keeps its keys. "" means Address.
+	// When hosts share an identity, the one with the smallest address owns
+	// all of its keys, until that one leaves.
+	Identity string
+}
+
+// Validate reports all that keeps hosts from forming a ring, joined in one
+// error: empty addresses, and addresses that stand twice. No hosts at all are
+// a valid ring.
+func Validate(hosts []Host) error {
+	_, err := canonical(hosts)
+	return err
+}
+
+// canonical returns a sorted copy of hosts in which equal hosts are equal
+// values: an Identity that only repeats the address is left out.
+func canonical(hosts []Host) ([]Host, error) {
+	sorted := slices.Clone(hosts)
+	var errs []error
+	for i := range sorted {
+		h := &sorted[i]
+		if h.Address == "" {
+			errs = append(errs, fmt.Errorf("host %d of %d (identity %q) has no address: give each host the address that others reach it at", i+1, len(hosts), h.Identity))
+		}
+		if h.Identity == h.Address {
+			h.Identity = ""
+		}
+	}
+	slices.SortFunc(sorted, byAddress)
+	for i := 1; i < len(sorted); i++ {
+		a := sorted[i].Address
+		first := a != sorted[i-1].Address
+		if first || a == "" || i > 1 && a == sorted[i-2].Address {
+			continue // said already, or nothing to say
+		}
+		errs = append(errs, fmt.Errorf("host %q is listed more than once: list each address once", a))
+	}
+	if len(errs) > 0 {
+		return nil, fmt.Errorf("ringpop: %w", errors.Join(errs...))
+	}
+	return sorted, nil
+}
+
+func byAddress(a, b Host) int { return strings.Compare(a.Address, b.Address) }

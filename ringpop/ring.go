@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ringpop
+
+import (
+	"fmt"
+	"slices"
+)
+
+// DefaultPoints is how many points a host has when nobody says otherwise.
+const DefaultPoints = 100
+
+// MaxPoints is the most points that one host may have.
+const MaxPoints = 10_000
+
+// MaxTotalPoints is the most points that all hosts of a ring may have
+// together: 167,772 hosts of 100 points, in about 200 MB.
+const MaxTotalPoints = 1 << 24
+
+// Ring says which host owns a key. It never changes: With, Without and
+// Replace return another ring. So it is safe for concurrent use, without
+// locks. The zero Ring has no hosts, and DefaultPoints for those to come.
+//
+// Every process that builds a ring from the same hosts and points gets the
+// same owners, in whatever order it lists them.
+type Ring struct {
+	perHost int       // points of each host; 0 means DefaultPoints
+	hosts   []Host    // sorted by address
+	circle  []point   // sorted
+	index   jumpTable // where in circle a hash belongs
+}
+
+// New returns the ring of hosts, with so many points for each, in
+// [1, MaxPoints]; 0 means DefaultPoints. More points spread keys more evenly
+// and cost memory (about 13 bytes each) and time to build. It is an error to
+// list an address twice or a host without one.
+func New(hosts []Host, points int) (*Ring, error) {
+	if points < 0 || points > MaxPoints {
+		return nil, fmt.Errorf("ringpop: %d points per host: choose 1 to %d, or 0 for the default of %d", points, MaxPoints, DefaultPoints)
+	}
+	empty := &Ring{perHost: points}
+	return empty.Replace(hosts)
+}
+
+// Owner returns the address of the host that owns key, or "" when the ring
+// has no hosts. It does not allocate.
+func (r *Ring) Owner(key string) string {
+	if len(r.circle) == 0 {
+		return ""
+	}
+	return r.hosts[r.circle[r.find(key)].host()].Address
+}
+
+// Owners returns the addresses of n different hosts: the owner of key, then
+// those that would own it if the ones before them left, in that order. It
+// returns all hosts when there are fewer than n, and nil when n ≤ 0 or the
+// ring is empty.
+func (r *Ring) Owners(key string, n int) []string {
+	n = min(n, len(r.hosts))
+	if n <= 0 {
+		return nil
+	}
+	owners := make([]string, 0, n)
+	seen := make([]uint64, (len(r.hosts)+63)/64) // a bit for each host
+	for i := r.find(key); len(owners) < n; i++ {
+		if i == len(r.circle) {
+			i = 0
+		}
+		h := r.circle[i].host()
+		if bit := uint64(1) << (h % 64); seen[h/64]&bit == 0 {
+			seen[h/64] |= bit
+			owners = append(owners, r.hosts[h].Address)
+		}
+	}
+	return owners
+}
+
+// Hosts returns a copy of the ring's hosts, sorted by address. An Identity
+// that only repeats its Address comes back as "".
+func (r *Ring) Hosts() []Host { return slices.Clone(r.hosts) }
+
+// Len is the number of hosts.
+func (r *Ring) Len() int { return len(r.hosts) }
+
+// Has reports whether a host with that address is on the ring.
+func (r *Ring) Has(address string) bool {
+	_, ok := r.position(address)
+	return ok
+}
+
+// Points is how many points each host has.
+func (r *Ring) Points() int {
+	if r.perHost == 0 {
+		return DefaultPoints
+	}
+	return r.perHost
+}
+
+// position is where in hosts the address is, or would be.
+func (r *Ring) position(address string) (int, bool) {
+	return slices.BinarySearchFunc(r.hosts, Host{Address: address}, byAddress)
+}
+
+// find returns the first point at or after key's hash, around the end if
+// need be. The circle must have points.
+func (r *Ring) find(key string) int {
+	i := r.index.search(r.circle, fingerprint(key))
+	if i == len(r.circle) {
+		return 0
+	}
+	return i
+}
