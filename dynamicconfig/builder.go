@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicconfig
+
+import "fmt"
+
+// builder makes a Snapshot out of entries, whether they come from a file or
+// from code. Order matters: properties, defaults, rules, then the rest.
+type builder struct {
+	problems
+	snapshot *Snapshot
+	base     *entry         // the defaults
+	patterns map[string]int // globs by their text, for repeats
+	places   []mark         // of the rules, for repeats
+}
+
+func newBuilder(o origin) *builder {
+	s := &Snapshot{origin: o}
+	return &builder{
+		problems: problems{origin: &s.origin},
+		snapshot: s,
+		base:     &entry{who: "defaults"},
+		patterns: make(map[string]int),
+	}
+}
+
+// report says what is wrong with one field of e.
+func (b *builder) report(e *entry, name, format string, args ...any) {
+	at := e.at
+	if f, ok := e.fields[name]; ok {
+		at = f.at
+	}
+	b.add(at, "%s", e.who+": "+name+": "+fmt.Sprintf(format, args...))
+}
+
+// defaults takes the defaults of all rules.
+func (b *builder) defaults(e *entry) {
+	for _, name := range []string{"key", "limit", "burst", "shared", "description"} {
+		if e.good(name) {
+			b.report(e, name, "belongs to one rule: move it there")
+			e.spoil(name)
+		}
+	}
+	b.check(e)
+	b.base = e
+}
+
+// rule takes the next rule.
+func (b *builder) rule(e *entry) {
+	b.check(e)
+	r := b.fill(e)
+	if !e.has("key") {
+		b.add(e.at, "%s: has no key: add key: \"group:name\"", e.who)
+	}
+	i := len(b.snapshot.rules)
+	b.snapshot.rules = append(b.snapshot.rules, r)
+	b.places = append(b.places, e.at)
+	if e.good("key") {
+		b.key(i, e)
+	}
+}
+
+// key compiles the key of rule i.
+func (b *builder) key(i int, e *entry) {
+	key := e.rule.Key
+	if key == "" || len(key) > MaxKeyLength {
+		b.report(e, "key", "has %d bytes: use 1 to %d", len(key), MaxKeyLength)
+		return
+	}
+	g, err := compileGlob(key)
+	if err != nil {
+		b.report(e, "key", "%v", err)
+		return
+	}
+	if g.exact() && e.rule.Shared && e.good("shared") {
+		b.report(e, "shared", "has no meaning for one exact key: remove it, or make the key a glob")
+	}
+	taken := b.snapshot.index.add(i, g)
+	if !g.exact() {
+		if j, ok := b.patterns[key]; ok {
+			taken = j
+		} else {
+			b.patterns[key] = i
+		}
+	}
+	if taken >= 0 {
+		where := fmt.Sprintf("rule number %d", taken+1)
+		if at := b.places[taken]; at.line > 0 {
+			where = fmt.Sprintf("the rule in line %d", at.line)
+		}
+		b.report(e, "key", "%s has the same key: remove one of the two", where)
+	}
+}
+
+// unmatchedRule takes the rule of unmatched keys.
+func (b *builder) unmatchedRule(e *entry) {
+	b.check(e)
+	r := b.fill(e)
+	r.Key = "*"
+	b.snapshot.unmatched = UnmatchedRule
+	b.snapshot.unmatchedRule = &r
+}
+
+// fill completes a checked entry from the defaults.
+func (b *builder) fill(e *entry) Rule {
+	r, base := e.rule, &b.base.rule
+	if !e.has("limit") {
+		b.add(e.at, "%s: has no limit: add limit: 1000/s, or what it is to be", e.who)
+	}
+	// A bad burst or limit was reported; else leave Limit's own.
+	if !e.has("burst") && e.good("limit") && r.Limit > 0 {
+		r.Burst = max(float64(r.Limit), 1)
+	}
+	b.fillAlgorithm(e, &r)
+	if !e.has("fallback") && b.base.good("fallback") {
+		r.Fallback = base.Fallback
+	}
+	b.fillSafeCapacity(e, &r)
+	interval := b.snapshot.properties.UpdateInterval
+	if !e.has("lease") {
+		r.Lease = 10 * interval
+		if b.base.good("lease") {
+			r.Lease = base.Lease
+		}
+	}
+	if !e.has("idle_after") {
+		r.IdleAfter = 5 * interval
+		if b.base.good("idle_after") {
+			r.IdleAfter = base.IdleAfter
+		}
+	}
+	if !e.has("max_keys") {
+		r.MaxKeys = defaultMaxKeys
+		if b.base.good("max_keys") {
+			r.MaxKeys = base.MaxKeys
+		}
+	}
+	return r
+}
+
+// fillAlgorithm takes the rule's own algorithm or migration, else that of
+// the defaults, and keeps where each name stands for Check.
+func (b *builder) fillAlgorithm(e *entry, r *Rule) {
+	from := e
+	if !e.has("algorithm") && !e.has("migrate") {
+		from = b.base
+		r.Algorithm = defaultAlgorithm
+		if from.good("algorithm") {
+			r.Algorithm = from.rule.Algorithm
+		}
+		if from.good("migrate") {
+			m := *from.rule.Migration
+			r.Migration = &m
+		}
+	}
+	add := func(name, stated string) {
+		b.snapshot.uses = append(b.snapshot.uses, use{name, e.who, from.fields[stated].at})
+	}
+	if m := r.Migration; m != nil {
+		r.Algorithm = ""
+		add(m.From, "migrate.from")
+		add(m.To, "migrate.to")
+		return
+	}
+	add(r.Algorithm, "algorithm")
+}
+
+// fillSafeCapacity takes the safe capacity of the rule or the defaults, and
+// refuses one without the other half.
+func (b *builder) fillSafeCapacity(e *entry, r *Rule) {
+	safe := r.Fallback == FallbackSafe
+	if !safe && e.good("safe_capacity") && (!e.has("fallback") || e.good("fallback")) {
+		b.report(e, "safe_capacity", "is for fallback: safe, and this rule's fallback is %v: add fallback: safe, or remove it", r.Fallback)
+	}
+	if e.has("safe_capacity") {
+		return
+	}
+	r.SafeCapacity = 0
+	if !safe {
+		return
+	}
+	if b.base.good("safe_capacity") {
+		r.SafeCapacity = b.base.rule.SafeCapacity
+		return
+	}
+	if !b.base.has("safe_capacity") {
+		b.report(e, "fallback", "safe needs a safe_capacity: add safe_capacity: 10/s, or what one host may do alone")
+	}
+}
+
+// finish is the Snapshot, or all that is wrong.
+func (b *builder) finish() (*Snapshot, error) {
+	if err := b.err(); err != nil {
+		return nil, err
+	}
+	s := b.snapshot
+	s.version = s.fingerprint()
+	return s, nil
+}

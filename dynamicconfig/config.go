@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicconfig
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// Config is a configuration made in code. It is checked as strictly as a
+// file is. In all of it, zero fields mean the default.
+type Config struct {
+	// Name is for error messages and people.
+	Name string
+
+	// Properties are the cluster-wide settings.
+	Properties Properties
+
+	// Defaults are for the fields that rules leave zero: Algorithm or
+	// Migration, Fallback, SafeCapacity, Lease, IdleAfter, MaxKeys. The
+	// other fields must be zero. As FallbackEven is zero, a rule cannot
+	// choose it where Defaults has another Fallback.
+	Defaults Rule
+
+	// Rules are the limits. Exact keys win over globs; of globs the first
+	// that matches wins.
+	Rules []Rule
+
+	// Unmatched says what happens to other keys; UnmatchedAllow by default.
+	Unmatched Unmatched
+
+	// UnmatchedRule is their rule when Unmatched is UnmatchedRule, and nil
+	// otherwise. Its Key is empty or "*".
+	UnmatchedRule *Rule
+
+	// Values are named settings of services; each is a string, bool, int,
+	// int64, float64 or time.Duration.
+	Values map[string]any
+}
+
+// Snapshot checks c, fills in defaults and compiles the keys. Its error
+// joins an *Error for each problem, which names the rule. The Snapshot
+// shares nothing with c.
+func (c Config) Snapshot() (*Snapshot, error) {
+	b := newBuilder(origin{name: c.Name})
+	b.properties(c.Properties, nil)
+	b.defaults(statedEntry("defaults", c.Defaults))
+	for i, r := range c.Rules {
+		who := "rule " + quote(r.Key)
+		if r.Key == "" {
+			who = fmt.Sprintf("rule number %d", i+1)
+		}
+		e := statedEntry(who, r)
+		e.state("key", mark{})
+		e.state("limit", mark{})
+		b.rule(e)
+	}
+	switch {
+	case c.Unmatched > UnmatchedRule:
+		b.add(mark{}, "unmatched: there is no %v: use %s", c.Unmatched, oneOf(unmatchedNames))
+	case c.Unmatched == UnmatchedRule && c.UnmatchedRule == nil:
+		b.add(mark{}, "unmatched: UnmatchedRule is nil: set it, or choose UnmatchedAllow or UnmatchedDeny")
+	case c.Unmatched != UnmatchedRule && c.UnmatchedRule != nil:
+		b.add(mark{}, "unmatched: UnmatchedRule is set but Unmatched is %v: set Unmatched to UnmatchedRule", c.Unmatched)
+	case c.Unmatched == UnmatchedRule:
+		r := *c.UnmatchedRule
+		if r.Key != "" && r.Key != "*" {
+			b.add(mark{}, "unmatched: its rule has the key %s: leave it empty", quote(r.Key))
+		}
+		e := statedEntry("unmatched", r)
+		e.state("limit", mark{})
+		b.unmatchedRule(e)
+	default:
+		b.snapshot.unmatched = c.Unmatched
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Values)) {
+		b.value(name, c.Values[name], mark{})
+	}
+	return b.finish()
+}
+
+// entry is one rule, the defaults, or the unmatched rule, before defaults
+// are filled in.
+type entry struct {
+	who    string // for messages
+	rule   Rule
+	fields map[string]field // what is stated, by its name in the file
+	at     mark             // where it begins
+}
+
+// field is a stated field of an entry.
+type field struct {
+	at  mark
+	bad bool // already reported, and not in the rule
+}
+
+func (e *entry) state(name string, at mark) {
+	if e.fields == nil {
+		e.fields = make(map[string]field)
+	}
+	e.fields[name] = field{at: at}
+}
+
+// spoil marks a stated field as reported, so that nothing else is said of it.
+func (e *entry) spoil(name string) {
+	e.fields[name] = field{at: e.fields[name].at, bad: true}
+}
+
+// has reports whether a field is stated, well or badly.
+func (e *entry) has(name string) bool {
+	_, ok := e.fields[name]
+	return ok
+}
+
+// good reports whether a field is stated and nothing is wrong with it yet.
+func (e *entry) good(name string) bool {
+	f, ok := e.fields[name]
+	return ok && !f.bad
+}
+
+// statedEntry is the entry of a rule made in code: what is not zero is
+// stated.
+func statedEntry(who string, r Rule) *entry {
+	e := &entry{who: who, rule: r}
+	if m := r.Migration; m != nil {
+		c := *m
+		e.rule.Migration = &c
+		e.rule.Algorithm = ""
+		r.Algorithm = ""
+	}
+	for name, stated := range map[string]bool{
+		"key":           r.Key != "",
+		"limit":         r.Limit != 0,
+		"burst":         r.Burst != 0,
+		"algorithm":     r.Algorithm != "",
+		"migrate":       r.Migration != nil,
+		"fallback":      r.Fallback != FallbackEven,
+		"safe_capacity": r.SafeCapacity != 0,
+		"lease":         r.Lease != 0,
+		"idle_after":    r.IdleAfter != 0,
+		"max_keys":      r.MaxKeys != 0,
+		"shared":        r.Shared,
+		"description":   r.Description != "",
+	} {
+		if stated {
+			e.state(name, mark{})
+		}
+	}
+	return e
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicconfig
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// propertyFields are the cluster-wide settings in `defaults:`.
+var propertyFields = map[string]func(p *Properties) any{
+	"update_interval":   func(p *Properties) any { return &p.UpdateInterval },
+	"update_timeout":    func(p *Properties) any { return &p.UpdateTimeout },
+	"new_data_weight":   func(p *Properties) any { return &p.NewDataWeight },
+	"decay_after":       func(p *Properties) any { return &p.DecayAfter },
+	"gc_after":          func(p *Properties) any { return &p.GCAfter },
+	"max_owned_keys":    func(p *Properties) any { return &p.MaxKeys },
+	"max_hosts_per_key": func(p *Properties) any { return &p.MaxHostsPerKey },
+}
+
+// ruleFields are the fields of a rule that are one scalar: all but migrate.
+var ruleFields = map[string]func(r *Rule) any{
+	"key":           func(r *Rule) any { return &r.Key },
+	"limit":         func(r *Rule) any { return &r.Limit },
+	"burst":         func(r *Rule) any { return &r.Burst },
+	"algorithm":     func(r *Rule) any { return &r.Algorithm },
+	"fallback":      func(r *Rule) any { return &r.Fallback },
+	"safe_capacity": func(r *Rule) any { return &r.SafeCapacity },
+	"lease":         func(r *Rule) any { return &r.Lease },
+	"idle_after":    func(r *Rule) any { return &r.IdleAfter },
+	"max_keys":      func(r *Rule) any { return &r.MaxKeys },
+	"shared":        func(r *Rule) any { return &r.Shared },
+	"description":   func(r *Rule) any { return &r.Description },
+}
+
+var (
+	knownTop      = []string{"defaults", "limits", "properties", "unmatched"}
+	knownRule     = append(slices.Sorted(maps.Keys(ruleFields)), "migrate")
+	knownDefaults = append(slices.Sorted(maps.Keys(propertyFields)), knownRule...)
+	knownMigrate  = []string{"from", "mode", "to"}
+
+	// laterFields are designed and not built yet.
+	laterFields = []string{"enforce", "learning", "max_cost", "max_debt", "max_wait", "parameters", "priorities"}
+)
+
+// file reads a whole config file.
+func (d *decoder) file(root ast.Node) {
+	d.collectAnchors(root)
+	fields, _ := d.mapping(root, "the file", knownTop)
+	d.defaultsOf(find(fields, "defaults"))
+	d.limitsOf(find(fields, "limits"))
+	d.unmatchedOf(find(fields, "unmatched"))
+	d.valuesOf(find(fields, "properties"))
+}
+
+func (d *decoder) defaultsOf(n ast.Node) {
+	e := &entry{who: "defaults"}
+	var p Properties
+	stated := make(map[string]field)
+	var fields []nodeField
+	if n != nil {
+		e.at = place(n)
+		fields, _ = d.mapping(n, e.who, knownDefaults)
+	}
+	fields = slices.DeleteFunc(fields, func(f nodeField) bool {
+		get := propertyFields[f.name]
+		if get == nil {
+			return false
+		}
+		ok := d.scalar(f.value, "defaults: "+f.name, get(&p))
+		stated[f.name] = field{at: place(f.value), bad: !ok}
+		return true
+	})
+	d.properties(p, stated)
+	d.ruleInto(e, fields)
+	d.defaults(e)
+}
+
+func (d *decoder) limitsOf(n ast.Node) {
+	if n == nil {
+		return
+	}
+	list, ok := d.resolve(n).(*ast.SequenceNode)
+	if !ok {
+		d.add(place(n), "limits: is %s: write a list, each rule beginning with - key:", d.kind(n))
+		return
+	}
+	for i, item := range list.Values {
+		e := &entry{who: fmt.Sprintf("rule number %d", i+1), at: place(item)}
+		fields, ok := d.mapping(item, e.who, knownRule)
+		if d.steps > maxSteps {
+			return
+		}
+		if ok {
+			d.ruleInto(e, fields)
+			d.rule(e)
+		}
+	}
+}
+
+// ruleInto reads the fields of one rule into e.
+func (d *decoder) ruleInto(e *entry, fields []nodeField) {
+	if n := find(fields, "key"); n != nil { // first: it names the rule
+		e.state("key", place(n))
+		if !d.scalar(n, e.who+": key", &e.rule.Key) {
+			e.spoil("key")
+		} else if e.rule.Key != "" {
+			e.who = "rule " + quote(e.rule.Key)
+		}
+	}
+	for _, f := range fields {
+		if f.name == "key" {
+			continue
+		}
+		e.state(f.name, place(f.value))
+		if f.name == "migrate" {
+			d.migration(e, f.value)
+		} else if !d.scalar(f.value, e.who+": "+f.name, ruleFields[f.name](&e.rule)) {
+			e.spoil(f.name)
+		}
+	}
+}
+
+// migration reads `migrate:` into e.
+func (d *decoder) migration(e *entry, n ast.Node) {
+	const example = "migrate: {from: request-weighted, to: even, mode: old-shadow-new}"
+	who := e.who + ": migrate"
+	fields, ok := d.mapping(n, who, knownMigrate)
+	if !ok {
+		e.spoil("migrate")
+		return
+	}
+	m := &Migration{}
+	parts := map[string]any{"from": &m.From, "to": &m.To, "mode": &m.Mode}
+	for _, f := range fields {
+		e.state("migrate."+f.name, place(f.value))
+		if !d.scalar(f.value, who+"."+f.name, parts[f.name]) {
+			e.spoil("migrate")
+		}
+	}
+	for _, name := range knownMigrate {
+		if find(fields, name) == nil {
+			d.add(place(n), "%s: has no %s: add it, as in %s", who, name, example)
+			e.spoil("migrate")
+		}
+	}
+	e.rule.Migration = m
+}
+
+func (d *decoder) unmatchedOf(n ast.Node) {
+	if n == nil {
+		return
+	}
+	const advice = "use allow, deny, or a rule without a key"
+	if _, ok := d.resolve(n).(*ast.MappingNode); ok {
+		e := &entry{who: "unmatched", at: place(n)}
+		fields, _ := d.mapping(n, e.who, knownRule)
+		d.ruleInto(e, fields)
+		e.who = "unmatched"
+		if e.has("key") {
+			d.report(e, "key", "the rule is for all other keys: remove it")
+		}
+		d.unmatchedRule(e)
+		return
+	}
+	var word string
+	if !d.scalar(n, "unmatched", &word) {
+		return
+	}
+	switch word {
+	case "allow":
+		d.snapshot.unmatched = UnmatchedAllow
+	case "deny":
+		d.snapshot.unmatched = UnmatchedDeny
+	default:
+		d.add(place(n), "unmatched: is %s: %s", quote(word), advice)
+	}
+}
+
+func (d *decoder) valuesOf(n ast.Node) {
+	if n == nil {
+		return
+	}
+	fields, _ := d.mapping(n, "properties", nil)
+	for _, f := range fields {
+		if v, ok := d.anyScalar(f.value, "properties: "+quote(f.name)); ok {
+			d.value(f.name, v, place(f.value))
+		}
+	}
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicconfig
+
+import "slices"
+
+// index finds the rule of a key. Exact keys are in a map. Globs are grouped
+// by the literal bytes they begin with, so that a key is tried only against
+// globs whose beginning it shares, however many rules there are: one map
+// lookup for each different length of a beginning.
+//
+//	"frontend:orders" ── exact? ──▶ rule
+//	        │ no
+//	        ├─ lengths 0, 6, 9: globs[""], globs["fronte"], globs["frontend:"]
+//	        └─ of the matches, the one that comes first in the file
+type index struct {
+	exact   map[string]int
+	globs   map[string][]numberedGlob // by prefix, each in file order
+	lengths []int                     // of the prefixes, ascending, no repeats
+}
+
+type numberedGlob struct {
+	rule int
+	glob *glob
+}
+
+// add makes rule i findable. It returns the rule that already has the same
+// exact key, or -1; i is then not added.
+func (x *index) add(i int, g *glob) (taken int) {
+	if g.exact() {
+		key := g.segments[0].literal
+		if j, ok := x.exact[key]; ok {
+			return j
+		}
+		if x.exact == nil {
+			x.exact = make(map[string]int)
+		}
+		x.exact[key] = i
+		return -1
+	}
+	if x.globs == nil {
+		x.globs = make(map[string][]numberedGlob)
+	}
+	p := g.prefix()
+	x.globs[p] = append(x.globs[p], numberedGlob{i, g})
+	if at, ok := slices.BinarySearch(x.lengths, len(p)); !ok {
+		x.lengths = slices.Insert(x.lengths, at, len(p))
+	}
+	return -1
+}
+
+// find is the number of the rule of key, or -1.
+func (x *index) find(key string) int {
+	if i, ok := x.exact[key]; ok {
+		return i
+	}
+	best := -1
+	for _, n := range x.lengths {
+		if n > len(key) {
+			break
+		}
+		for _, g := range x.globs[key[:n]] {
+			if best >= 0 && g.rule > best {
+				break
+			}
+			if g.glob.match(key) {
+				best = g.rule
+				break
+			}
+		}
+	}
+	return best
+}

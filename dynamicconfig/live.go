@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicconfig
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// Live is the configuration that a process runs with: the last good
+// Snapshot, and who wants to know when it changes. A broken configuration
+// never replaces a good one. All methods are safe for concurrent use.
+type Live struct {
+	check func(*Snapshot) error
+
+	// current is written under mu and read without it; who reads a
+	// Snapshot sees all of it.
+	current           atomic.Pointer[Snapshot]
+	applied, rejected atomic.Int64
+
+	mu          sync.Mutex // guards what follows
+	lastErr     error
+	properties  []property
+	subscribers []*subscriber // copied on write
+	pending     []change
+	delivering  bool
+}
+
+type subscriber struct {
+	call      func(old, new *Snapshot)
+	cancelled atomic.Bool // only ever set; a call may have begun before
+}
+
+type change struct {
+	old, new *Snapshot
+	to       []*subscriber
+}
+
+// property is a typed value that follows a Live.
+type property interface {
+	// read takes the value out of s, and returns what makes it current.
+	read(s *Snapshot) (commit func(), err error)
+}
+
+// LiveOption is a collaborator of a Live.
+type LiveOption func(*Live)
+
+// WithCheck makes Live refuse each new snapshot for which check returns an
+// error, such as one that uses an algorithm which this process has not:
+//
+//	WithCheck(func(s *Snapshot) error { return s.Check(registry.Has) })
+//
+// check must not call the Live.
+func WithCheck(check func(*Snapshot) error) LiveOption {
+	return func(l *Live) {
+		if check != nil {
+			l.check = check
+		}
+	}
+}
+
+// NewLive begins with initial, which is not checked by WithCheck. A nil
+// initial stands for a configuration without rules, which allows all.
+func NewLive(initial *Snapshot, options ...LiveOption) *Live {
+	l := &Live{check: func(*Snapshot) error { return nil }}
+	for _, o := range options {
+		o(l)
+	}
+	if initial == nil {
+		initial = empty()
+	}
+	l.current.Store(initial)
+	return l
+}
+
+// empty is the snapshot of the zero Config.
+func empty() *Snapshot {
+	s, _ := Config{}.Snapshot() // the zero Config is valid
+	return s
+}
+
+// Current is the last good snapshot, never nil.
+func (l *Live) Current() *Snapshot { return l.current.Load() }
+
+// Applied counts the snapshots that became current after the first one.
+func (l *Live) Applied() int64 { return l.applied.Load() }
+
+// Rejected counts the configurations that were refused: broken ones that a
+// source reported, and those that Set returned an error for.
+func (l *Live) Rejected() int64 { return l.rejected.Load() }
+
+// LastError is why the newest configuration is not the current one; nil
+// when it is.
+func (l *Live) LastError() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lastErr
+}
+
+// Set makes s current and tells the subscribers, or refuses it whole: when
+// it is nil, when WithCheck's check refuses it, or when a typed property
+// finds a value of another type. A snapshot of the Version that is current
+// changes nothing. Set returns once its subscribers have been told, or, when
+// another Set is telling them, leaves it to that one.
+func (l *Live) Set(s *Snapshot) error {
+	err := l.set(s)
+	if err != nil {
+		l.reject(err)
+	}
+	l.deliver()
+	return err
+}
+
+// reject keeps what is current and remembers why.
+func (l *Live) reject(err error) {
+	l.rejected.Add(1)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lastErr = err
+}
+
+func (l *Live) set(s *Snapshot) error {
+	if s == nil {
+		return errors.New("dynamicconfig: a nil snapshot: make one with Parse or Config")
+	}
+	if err := l.check(s); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var commits []func()
+	var errs []error
+	for _, p := range l.properties {
+		commit, err := p.read(s)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		commits = append(commits, commit)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	l.lastErr = nil
+	old := l.current.Load()
+	if old.Version() == s.Version() {
+		return nil
+	}
+	for _, commit := range commits {
+		commit()
+	}
+	l.current.Store(s)
+	l.applied.Add(1)
+	l.pending = append(l.pending, change{old, s, l.subscribers})
+	return nil
+}
+
+// Subscribe has call told of each later change, one call at a time and in
+// order. In call, l.Current may already be newer than new. To miss nothing,
+// subscribe first and read Current then. cancel ends it; one call may still
+// be running when cancel returns. call may use the Live, Set included; it
+// delays the other subscribers for as long as it takes.
+func (l *Live) Subscribe(call func(old, new *Snapshot)) (cancel func()) {
+	s := &subscriber{call: call}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.subscribers = append(slices.Clone(l.subscribers), s)
+	return func() {
+		s.cancelled.Store(true)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if i := slices.Index(l.subscribers, s); i >= 0 {
+			l.subscribers = slices.Delete(slices.Clone(l.subscribers), i, i+1)
+		}
+	}
+}
+
+// deliver tells the subscribers what is pending, outside mu, unless someone
+// is at it already: then that one goes on with it.
+func (l *Live) deliver() {
+	if !l.beginDelivery() {
+		return
+	}
+	done := false
+	defer func() {
+		if !done { // a subscriber panics: the next Set must deliver again
+			l.mu.Lock()
+			l.delivering = false
+			l.mu.Unlock()
+		}
+	}()
+	for {
+		c, ok := l.nextChange()
+		if !ok {
+			done = true
+			return
+		}
+		for _, s := range c.to {
+			if !s.cancelled.Load() {
+				s.call(c.old, c.new)
+			}
+		}
+	}
+}
+
+func (l *Live) beginDelivery() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.delivering {
+		return false
+	}
+	l.delivering = true
+	return true
+}
+
+// nextChange takes the next pending change, or ends the delivery.
+func (l *Live) nextChange() (c change, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.pending) == 0 {
+		l.delivering = false
+		return change{}, false
+	}
+	c = l.pending[0]
+	l.pending = l.pending[1:]
+	return c, true
+}
+
+// register adds p, and reads the current value into it.
+func (l *Live) register(p property) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.properties = append(l.properties, p)
+	commit, err := p.read(l.current.Load())
+	if err != nil {
+		l.lastErr = fmt.Errorf("the default is used: %w", err)
+		return
+	}
+	commit()
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicconfig
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// ParseLimit reads a limit as the config file writes it: events per second,
+// minute or hour, `1000/s`, `5/m`, `1.5e3 / h`. The result is events/s and
+// may be anything that float64 holds: whether a limit is possible is for
+// Config to say.
+func ParseLimit(text string) (rate.Limit, error) {
+	if n, ok := strings.CutSuffix(text, "in-flight"); ok && isNumber(strings.TrimSpace(n)) {
+		return 0, fmt.Errorf("%s limits what is in flight, which is not supported yet: write events per second, as in 1000/s", quote(text))
+	}
+	count, unit, ok := strings.Cut(text, "/")
+	if !ok {
+		return 0, fmt.Errorf("%s has no unit: write events per second, minute or hour, as in 1000/s, 5/m or 100/h", quote(text))
+	}
+	count, unit = strings.TrimSpace(count), strings.TrimSpace(unit)
+	n, err := parseNumber(count)
+	if err != nil {
+		return 0, fmt.Errorf("%s has no number before the /: write it as in 1000/s, 5/m or 100/h", quote(text))
+	}
+	switch unit {
+	case "s":
+		return rate.Limit(n), nil
+	case "m":
+		return rate.Limit(n / 60), nil
+	case "h":
+		return rate.Limit(n / 3600), nil
+	}
+	return 0, fmt.Errorf("%s has the unit %s: use s, m or h, as in 1000/s, 5/m or 100/h", quote(text), quote(unit))
+}
+
+// ParseDuration reads a duration as time.ParseDuration does, and days too:
+// `90s`, `1h30m`, `2d`, `1d12h`.
+func ParseDuration(text string) (time.Duration, error) {
+	if isNumber(text) && text != "0" {
+		return 0, fmt.Errorf("%s has no unit: write it as in 500ms, 3s, 5m, 2h or 1d", quote(text))
+	}
+	days, rest, ok := strings.Cut(text, "d")
+	if !ok {
+		days, rest = "", text
+	}
+	var sum float64
+	if ok {
+		n, err := parseNumber(days)
+		if err != nil {
+			return 0, errDuration(text)
+		}
+		sum = n * float64(24*time.Hour)
+	}
+	if rest != "" {
+		d, err := time.ParseDuration(rest)
+		if err != nil || ok && d < 0 {
+			return 0, errDuration(text)
+		}
+		if !ok {
+			return d, nil
+		}
+		sum += float64(d)
+	}
+	if math.IsNaN(sum) || math.Abs(sum) >= math.MaxInt64 {
+		return 0, errDuration(text)
+	}
+	return time.Duration(sum), nil
+}
+
+func errDuration(text string) error {
+	return fmt.Errorf("%s is not a duration: write it as in 500ms, 3s, 5m, 2h or 1d", quote(text))
+}
+
+// parseNumber reads a decimal number, with a fraction and an exponent if
+// need be. Go's other forms (hexadecimal, underscores) are refused; NaN and
+// Inf are read, for the caller to refuse by their own name.
+func parseNumber(text string) (float64, error) {
+	if strings.ContainsAny(text, "xXpP_") {
+		return 0, errors.New("not a decimal number")
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if errors.Is(err, strconv.ErrRange) {
+		return f, nil // ±Inf, refused as such
+	}
+	return f, err
+}
+
+func isNumber(text string) bool {
+	_, err := parseNumber(text)
+	return err == nil
+}
+
+// number writes f the shortest way that reads back as f.
+func number(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }
+
+// duration writes d as time.Duration does, in days where it is whole days.
+func duration(d time.Duration) string {
+	const day = 24 * time.Hour
+	if d >= 2*day && d%day == 0 {
+		return strconv.FormatInt(int64(d/day), 10) + "d"
+	}
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = s[:len(s)-2]
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = s[:len(s)-2]
+	}
+	return s
+}

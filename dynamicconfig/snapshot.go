@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicconfig
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+)
+
+// Snapshot is one whole, valid configuration. Parse and Config make them;
+// nothing changes one afterwards, so all methods are safe for concurrent use.
+type Snapshot struct {
+	origin        origin
+	version       string
+	properties    Properties
+	rules         []Rule
+	index         index
+	unmatched     Unmatched
+	unmatchedRule *Rule
+	values        Values
+	uses          []use
+}
+
+// use is one mention of an algorithm.
+type use struct {
+	algorithm string
+	who       string // "rule ..."; empty when it is clear from the place
+	at        mark
+}
+
+// Name is what the configuration was called when it was made, for people.
+func (s *Snapshot) Name() string { return s.origin.name }
+
+// Version is a short fingerprint of what the configuration means. Two
+// snapshots with the same Version act alike, on whichever host; comments,
+// layout and Name do not change it.
+func (s *Snapshot) Version() string { return s.version }
+
+// Properties are the cluster-wide settings, defaults filled in.
+func (s *Snapshot) Properties() Properties { return s.properties }
+
+// Values are the named values of services.
+func (s *Snapshot) Values() Values { return s.values }
+
+// Unmatched says what happens to keys for which Match finds no rule.
+func (s *Snapshot) Unmatched() Unmatched { return s.unmatched }
+
+// UnmatchedRule is the rule that Match gives to keys that no other rule
+// matches, so that a caller can tell; nil unless Unmatched is UnmatchedRule.
+func (s *Snapshot) UnmatchedRule() *Rule { return s.unmatchedRule }
+
+// Rules are the rules in the order of the configuration, defaults filled
+// in, without the unmatched one. The caller may keep and change the slice,
+// not what a Migration points to.
+func (s *Snapshot) Rules() []Rule { return slices.Clone(s.rules) }
+
+// Match finds the rule of a key: the one with exactly this key, else the
+// first glob in order that matches, else, when Unmatched is UnmatchedRule,
+// that rule, whose Key is "*". Without a rule it returns nil and false, and
+// Unmatched says what to do. The same rule is the same pointer each time;
+// what it points to must not be changed.
+//
+// A bypassed key (ModeDisabled) is matched like any other.
+func (s *Snapshot) Match(key string) (*Rule, bool) {
+	if i := s.index.find(key); i >= 0 {
+		return &s.rules[i], true
+	}
+	return s.unmatchedRule, s.unmatchedRule != nil
+}
+
+// Algorithms are the names of all algorithms that rules use, sorted, each
+// once.
+func (s *Snapshot) Algorithms() []string {
+	var names []string
+	for _, u := range s.uses {
+		names = append(names, u.algorithm)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// Check reports each use of an algorithm that known does not know, at its
+// place in the text. Parse cannot: which algorithms there are depends on
+// what the process has registered.
+func (s *Snapshot) Check(known func(name string) bool) error {
+	p := problems{origin: &s.origin}
+	for _, u := range s.uses {
+		if known(u.algorithm) {
+			continue
+		}
+		where := ""
+		if u.at == (mark{}) {
+			where = u.who + ": "
+		}
+		p.add(u.at, "%sthere is no algorithm %s here: correct the name, or register it", where, quote(u.algorithm))
+	}
+	return p.err()
+}
+
+// fingerprint hashes what the snapshot means.
+func (s *Snapshot) fingerprint() string {
+	h := sha256.New()
+	write := func(r Rule) {
+		m := Migration{}
+		if r.Migration != nil {
+			m, r.Migration = *r.Migration, &Migration{} // hash what it holds, not where it is
+		}
+		moving := r.Migration != nil
+		r.Migration = nil
+		fmt.Fprintf(h, "%#v %v %#v\n", r, moving, m)
+	}
+	fmt.Fprintf(h, "%#v %v\n", s.properties, s.unmatched)
+	for _, r := range s.rules {
+		write(r)
+	}
+	if s.unmatchedRule != nil {
+		write(*s.unmatchedRule)
+	}
+	for _, name := range s.values.Names() {
+		v, _ := s.values.Lookup(name)
+		fmt.Fprintf(h, "%q %#v\n", name, v)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:6])
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicconfig
+
+import (
+	"errors"
+	"math"
+	"time"
+)
+
+// Bounds of what a configuration may ask for.
+const (
+	// MaxLimit is the largest limit, in events/s.
+	MaxLimit = 1e12
+	// MaxBurst is the largest burst, in tokens.
+	MaxBurst = 1e12
+	// MaxRefill is how long an empty bucket may take to fill: ten years.
+	MaxRefill = 10 * 365 * 24 * time.Hour
+	// MaxKeyLength is the longest key or pattern, in bytes.
+	MaxKeyLength = 1024
+
+	maxDuration    = 24 * time.Hour
+	maxIdleAfter   = 30 * 24 * time.Hour
+	maxCount       = 1_000_000_000
+	maxDescription = 4096
+	maxAlgorithm   = 64
+
+	defaultAlgorithm      = "request-weighted"
+	defaultUpdateInterval = 3 * time.Second
+	defaultMaxKeys        = 100_000
+)
+
+// Complete fills in the defaults of zero fields and checks the rest. Its
+// error joins all problems.
+func (p Properties) Complete() (Properties, error) {
+	b := newBuilder(origin{})
+	b.properties(p, nil)
+	return b.snapshot.properties, b.err()
+}
+
+// properties checks p and fills in its defaults. stated says which fields a
+// file stated, by their names there; nil when made in code.
+func (b *builder) properties(p Properties, stated map[string]field) {
+	report := func(name, format string, args ...any) {
+		if !stated[name].bad {
+			b.add(stated[name].at, name+": "+format, args...)
+		}
+	}
+	zero := func(name string, isZero bool) bool { // whether the default applies
+		f, ok := stated[name]
+		return isZero && (!ok || f.bad)
+	}
+	between := func(name string, v *time.Duration, byDefault, least, most time.Duration) {
+		if zero(name, *v == 0) {
+			*v = byDefault
+		} else if *v < least || *v > most {
+			report(name, "%s is out of range: use %s to %s", duration(*v), duration(least), duration(most))
+			*v = byDefault
+		}
+	}
+	between("update_interval", &p.UpdateInterval, defaultUpdateInterval, 100*time.Millisecond, time.Hour)
+	interval := p.UpdateInterval
+
+	if zero("update_timeout", p.UpdateTimeout == 0) {
+		p.UpdateTimeout = min(time.Second, interval)
+	} else if p.UpdateTimeout <= 0 || p.UpdateTimeout > interval {
+		report("update_timeout", "%s is out of range: use more than 0 and at most update_interval, which is %s", duration(p.UpdateTimeout), duration(interval))
+	}
+	if zero("new_data_weight", p.NewDataWeight == 0) {
+		p.NewDataWeight = 0.5
+	} else if !(p.NewDataWeight > 0 && p.NewDataWeight <= 1) {
+		report("new_data_weight", "%s is out of range: use more than 0 and at most 1", number(p.NewDataWeight))
+	}
+	between("decay_after", &p.DecayAfter, 2*interval, 1, maxDuration)
+	if zero("gc_after", p.GCAfter == 0) {
+		p.GCAfter = max(10*interval, p.DecayAfter)
+	} else if p.GCAfter < p.DecayAfter || p.GCAfter > maxDuration {
+		report("gc_after", "%s is out of range: use decay_after, which is %s, to %s", duration(p.GCAfter), duration(p.DecayAfter), duration(maxDuration))
+	}
+	count := func(name string, v *int, byDefault int) {
+		if zero(name, *v == 0) {
+			*v = byDefault
+		} else if *v < 1 || *v > maxCount {
+			report(name, "%d is out of range: use 1 to %d", *v, maxCount)
+		}
+	}
+	count("max_owned_keys", &p.MaxKeys, 1_000_000)
+	count("max_hosts_per_key", &p.MaxHostsPerKey, 10_000)
+	b.snapshot.properties = p
+}
+
+// check reports what is wrong with the stated fields of e, each by itself.
+func (b *builder) check(e *entry) {
+	r := &e.rule
+	report := func(name, format string, args ...any) {
+		b.report(e, name, format, args...)
+		e.spoil(name)
+	}
+	if e.good("limit") {
+		switch l := float64(r.Limit); {
+		case !finite(l) || l < 0 || l > MaxLimit:
+			report("limit", "%s events/s is out of range: use 0/s to %s/s", number(l), number(MaxLimit))
+		case l > 0 && largestBurst(l) < 1:
+			report("limit", "%s events/s is so low that one token takes more than 10 years: use 0/s, or at least 1e-4/h", number(l))
+		}
+	}
+	if e.good("burst") {
+		b.checkBurst(e, report)
+	}
+	if e.good("algorithm") {
+		if err := checkAlgorithm(r.Algorithm); err != nil {
+			report("algorithm", "%v", err)
+		}
+		if e.has("migrate") {
+			report("algorithm", "is ignored beside migrate: remove one of the two")
+		}
+	}
+	if e.good("migrate") {
+		b.checkMigration(e, report)
+	}
+	if e.good("fallback") && r.Fallback > FallbackSafe {
+		report("fallback", "there is no %v: use %s", r.Fallback, oneOf(fallbackNames))
+	}
+	if e.good("safe_capacity") {
+		switch c := float64(r.SafeCapacity); {
+		case !finite(c) || c < 0 || c > MaxLimit:
+			report("safe_capacity", "%s events/s is out of range: use more than 0/s and at most %s/s", number(c), number(MaxLimit))
+		case c == 0:
+			report("safe_capacity", "0 allows nothing: use more than 0/s, or fallback: closed")
+		}
+	}
+	within := func(name string, d, most time.Duration) {
+		if e.good(name) && (d <= 0 || d > most) {
+			report(name, "%s is out of range: use more than 0 and at most %s", duration(d), duration(most))
+		}
+	}
+	within("lease", r.Lease, maxDuration)
+	within("idle_after", r.IdleAfter, maxIdleAfter)
+	if interval := b.snapshot.properties.UpdateInterval; e.good("lease") && r.Lease <= interval {
+		report("lease", "%s ends before the next report: use more than update_interval, which is %s", duration(r.Lease), duration(interval))
+	}
+	if e.good("max_keys") && (r.MaxKeys < 1 || r.MaxKeys > maxCount) {
+		report("max_keys", "%d is out of range: use 1 to %d", r.MaxKeys, maxCount)
+	}
+	if e.good("description") && len(r.Description) > maxDescription {
+		report("description", "has %d bytes: use at most %d", len(r.Description), maxDescription)
+	}
+}
+
+func (b *builder) checkBurst(e *entry, report func(name, format string, args ...any)) {
+	burst, limit := e.rule.Burst, float64(e.rule.Limit)
+	switch {
+	case !finite(burst) || burst < 1 || burst > MaxBurst:
+		report("burst", "%s is out of range: use 1 to %s", number(burst), number(MaxBurst))
+	case !e.good("limit"):
+	case limit == 0:
+		report("burst", "a limit of 0 allows nothing, so it has no burst: remove burst")
+	case burst > largestBurst(limit):
+		report("burst", "%s takes more than 10 years to fill at this limit: use at most %s", number(burst), number(largestBurst(limit)))
+	}
+}
+
+func (b *builder) checkMigration(e *entry, report func(name, format string, args ...any)) {
+	m := e.rule.Migration
+	for _, side := range []struct{ name, algorithm string }{{"from", m.From}, {"to", m.To}} {
+		if err := checkAlgorithm(side.algorithm); err != nil && !e.fields["migrate."+side.name].bad {
+			b.report(e, "migrate."+side.name, "%v", err)
+			e.spoil("migrate")
+		}
+	}
+	if m.From == m.To && m.From != "" {
+		report("migrate", "from and to are both %s: name two algorithms, or write algorithm: %s alone", quote(m.From), m.To)
+	}
+	if m.Mode > ModeNew {
+		report("migrate", "there is no %v: use %s", m.Mode, oneOf(modeNames))
+	}
+}
+
+// largestBurst is the most whole tokens that limit fills within MaxRefill.
+func largestBurst(limit float64) float64 {
+	return min(math.Floor(limit*MaxRefill.Seconds()), MaxBurst)
+}
+
+// checkAlgorithm checks the form of a name: [a-z][a-z0-9-]*.
+func checkAlgorithm(name string) error {
+	ok := name != "" && len(name) <= maxAlgorithm && name[0] >= 'a' && name[0] <= 'z'
+	for i := range len(name) {
+		c := name[i]
+		ok = ok && (c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '-')
+	}
+	if !ok {
+		return errors.New(quote(name) + " is not the name of an algorithm: use a to z, 0 to 9 and -, a letter first, at most 64")
+	}
+	return nil
+}
+
+func finite(f float64) bool { return !math.IsNaN(f) && !math.IsInf(f, 0) }
