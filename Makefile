@@ -47,8 +47,8 @@ fuzz: ## every fuzz test for FUZZTIME=10s each; FUZZ=Bucket runs some
 	@sh scripts/fuzz.sh '$(FUZZ)' '$(FUZZTIME)'
 
 golden: ## write the golden files anew; look at the diff before you commit it
-	@grep -rl --include='*_test.go' 'flag\.Bool("update"' . | xargs -n 1 dirname | sort -u | \
-	while read -r dir; do go test -count=1 "$$dir" -update || exit 1; done
+	@for dir in $$(grep -rl --include='*_test.go' 'flag\.Bool("update"' . | sed 's|/[^/]*$$||' | sort -u); do \
+		go test -count=1 "$$dir" -update || exit 1; done
 
 proto: ## generate the code of rpc/headgatepb; needs protoc
 	@rpc/headgatepb/generate.sh
