@@ -304,6 +304,25 @@ func (b *bucket) delay(now Instant) time.Duration {
 	}
 }
 
+// limit in events/s, as exactly as a pace holds it.
+func (b *bucket) limit() rate.Limit {
+	_, p := b.read()
+	switch {
+	case p.unlimited():
+		return rate.Inf
+	case p.token&63 == frozen:
+		return 0
+	}
+	scale := int(p.token&63) - int(p.token>>6&7)
+	return rate.Limit(1e9 / math.Ldexp(float64(p.quanta()), scale))
+}
+
+// burst in tokens; infinite when unlimited.
+func (b *bucket) burst() float64 {
+	_, p := b.read()
+	return p.tokens(0)
+}
+
 // idle tells whether the bucket is full: forgetting it loses nothing.
 func (b *bucket) idle(now Instant) bool {
 	_, p := b.read()

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package aggregator
+
+import (
+	"strings"
+	"sync"
+)
+
+// hosts gives every host name a small number, so that a row holds four bytes
+// of it and not a string. A number is given anew when no row has it.
+type hosts struct {
+	mu    sync.RWMutex // protects following fields
+	ids   map[string]uint32
+	names []string // by id; empty when free
+	rows  []int64  // by id: rows that have it, and updates under way
+	free  []uint32
+}
+
+// acquire returns the number of name and keeps it from being given anew until
+// release.
+func (h *hosts) acquire(name string) uint32 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+
+	id, ok := h.ids[name]
+	if !ok {
+		name = strings.Clone(name)
+		if n := len(h.free); n > 0 {
+			id, h.free = h.free[n-1], h.free[:n-1]
+			h.names[id] = name
+		} else {
+			id = uint32(len(h.names))
+			h.names, h.rows = append(h.names, name), append(h.rows, 0)
+		}
+		if h.ids == nil {
+			h.ids = make(map[string]uint32)
+		}
+		h.ids[name] = id
+	}
+	h.rows[id]++
+	return id
+}
+
+// add changes how many rows have id. The number is free again at none.
+func (h *hosts) add(id uint32, rows int64) {
+	if rows == 0 {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+
+	h.rows[id] += rows
+	if h.rows[id] == 0 {
+		delete(h.ids, h.names[id])
+		h.names[id] = ""
+		h.free = append(h.free, id)
+	}
+}
+
+// len is how many hosts have rows.
+func (h *hosts) len() int {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+
+	return len(h.ids)
+}

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package aggregator
+
+import "github.com/uber-go/tally/v4"
+
+// metrics are held counters: looking one up costs more than a key's update.
+type metrics struct {
+	keys, hosts                                   tally.Gauge
+	updates, updatedKeys, refused, noRoom, insane tally.Counter
+}
+
+func newMetrics(scope tally.Scope) metrics {
+	scope = scope.SubScope("aggregator")
+	return metrics{
+		keys:        scope.Gauge("keys"),
+		hosts:       scope.Gauge("hosts"),
+		updates:     scope.Counter("updates"),
+		updatedKeys: scope.Counter("updated_keys"),
+		refused:     scope.Counter("updates_refused"),
+		noRoom:      scope.Counter("keys_without_grant"),
+		insane:      scope.Counter("insane_grants"),
+	}
+}

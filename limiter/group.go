@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limiter
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/rpc"
+	"github.com/uber-go/tally/v4"
+)
+
+var inf = math.Inf(1)
+
+// Even is the algorithm that divides a limit evenly, without any decider.
+const Even = "even"
+
+// maxUnmatched bounds the keys without a rule that a Group remembers.
+const maxUnmatched = 10_000
+
+// Group holds the limiters of one host. Keys come to life at their first use
+// and leave when they have been idle for their rule's idle_after.
+//
+// For and everything that a Limiter does are safe for concurrent use and do
+// not wait for Report, Apply, Configure or SetHosts, which may be called at
+// any time too.
+type Group struct {
+	log     *slog.Logger
+	metrics metrics
+	migrate func(old, new Stepper, mode dynamicconfig.Mode) Migrator
+
+	table table
+	hosts atomic.Int64
+
+	// config guards admission against a change of rules half way through.
+	config sync.RWMutex
+	rules  *rules // protected by config
+
+	freshMu sync.Mutex
+	fresh   []*Keyed // admitted since the last report; protected by freshMu
+
+	failingMu sync.Mutex
+	failing   map[string]bool // owners that did not answer last time; protected by failingMu
+
+	mu   sync.Mutex // protects following fields, every Keyed's core and every share's state
+	live []*Keyed
+	gone []*share // forgotten or replaced, with usage that is not reported yet
+}
+
+// rules is a Snapshot with what the group knows about each of its rules.
+type rules struct {
+	snapshot  *dynamicconfig.Snapshot
+	unmatched *admitted
+
+	mu    sync.Mutex
+	state map[*dynamicconfig.Rule]*admitted // protected by mu
+}
+
+// admitted counts the live keys of a rule.
+type admitted struct {
+	of   *rules
+	rule *dynamicconfig.Rule // nil for keys that no rule matches
+	keys atomic.Int64
+}
+
+// Option is a collaborator of a Group.
+type Option func(*Group)
+
+// WithLogger sets the logger; the default discards.
+func WithLogger(log *slog.Logger) Option { return func(g *Group) { g.log = log } }
+
+// WithScope sets where metrics go; the default is nowhere.
+func WithScope(scope tally.Scope) Option { return func(g *Group) { g.metrics = newMetrics(scope) } }
+
+// WithMigration sets how a rule's migration is carried out: package shadow
+// has it. Without it, a rule with a migration uses the limiter that its mode
+// answers with.
+func WithMigration(migrate func(old, new Stepper, mode dynamicconfig.Mode) Migrator) Option {
+	return func(g *Group) { g.migrate = migrate }
+}
+
+// NewGroup returns a Group of a host in a cluster of hosts hosts (0: not yet
+// known, which is taken for 1) under the rules of snapshot.
+func NewGroup(snapshot *dynamicconfig.Snapshot, hosts int, options ...Option) *Group {
+	g := &Group{log: slog.New(slog.DiscardHandler), metrics: newMetrics(tally.NoopScope)}
+	for _, o := range options {
+		o(g)
+	}
+	g.table.init()
+	g.hosts.Store(int64(max(hosts, 1)))
+	g.rules = newRules(snapshot)
+	return g
+}
+
+func newRules(snapshot *dynamicconfig.Snapshot) *rules {
+	r := &rules{snapshot: snapshot, state: make(map[*dynamicconfig.Rule]*admitted)}
+	r.unmatched = &admitted{of: r}
+	return r
+}
+
+// match returns the count of key's rule.
+func (r *rules) match(key string) *admitted {
+	rule, ok := r.snapshot.Match(key)
+	if !ok {
+		return r.unmatched
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+
+	a := r.state[rule]
+	if a == nil {
+		a = &admitted{of: r, rule: rule}
+		r.state[rule] = a
+	}
+	return a
+}
+
+// For returns the limiter of key. It is the same for equal keys while the key
+// is live. A key that no rule matches, or that is one too many, gets a
+// limiter too, which allows or refuses as config says.
+func (g *Group) For(key string) *Keyed {
+	if k := g.table.get(key); k != nil {
+		return k
+	}
+	// The caller's string may be a piece of a large one.
+	k := &Keyed{group: g, key: strings.Clone(key)}
+	g.attach(k)
+	if live := g.table.get(key); live != nil {
+		return live
+	}
+	return k
+}
+
+// attach makes k's key live and returns what decides for it. If another Keyed
+// is live for the key, k forwards to it. If there is no room, k stays as it is
+// and tries again at its next use.
+func (g *Group) attach(k *Keyed) Stepper {
+	if len(k.key) == 0 || len(k.key) > rpc.MaxKeyLength {
+		g.metrics.refused(ErrInvalidKey)
+		return refusal{ErrInvalidKey}
+	}
+	step, born := g.admit(k)
+	switch level := step.Level(Now()); {
+	case errors.Is(level.Refused, ErrTooManyKeys):
+		g.metrics.refused(ErrTooManyKeys)
+	case errors.Is(level.Refused, ErrUnmatched):
+		g.metrics.refused(ErrUnmatched)
+	}
+	if born != nil && born.rule == nil {
+		g.metrics.unmatched.Inc(1)
+		g.log.Warn("no rule matches a key", "key", k.key, "unmatched", g.unmatched().String())
+	}
+	return step
+}
+
+// admit is attach, without telling anyone. It returns the rule's count if k
+// became live.
+func (g *Group) admit(k *Keyed) (step Stepper, born *admitted) {
+	g.config.RLock()
+	defer g.config.RUnlock()
+
+	a := g.rules.match(k.key)
+	var common *Keyed
+	if a.shares(k.key) {
+		if common = g.table.get(a.rule.Key); common == nil {
+			common = &Keyed{group: g, key: a.rule.Key}
+			g.enlist(common, a, nil)
+			common = g.table.get(a.rule.Key)
+		}
+	}
+	return g.enlist(k, a, common)
+}
+
+// shares tells whether key is one of those that share the rule's bucket.
+func (a *admitted) shares(key string) bool {
+	return a.rule != nil && a.rule.Shared && a.rule.Key != key
+}
+
+// most is how many keys may be live.
+func (a *admitted) most() int64 {
+	if a.rule == nil {
+		return maxUnmatched
+	}
+	return int64(a.rule.MaxKeys)
+}
+
+// enlist puts k into the table, if there is room and its key is not there.
+// The config lock is held for reading.
+func (g *Group) enlist(k *Keyed, a *admitted, common *Keyed) (step Stepper, born *admitted) {
+	h := g.table.hash(k.key)
+	p := g.table.part(h)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+
+	if live := p.get(h, k.key); live != nil {
+		if live != k {
+			k.other.Store(&other{step: live})
+			return live, nil
+		}
+		return k.decider(), nil
+	}
+	isCommon := a.rule != nil && a.rule.Shared && common == nil
+	if a.keys.Add(1) > a.most() && !isCommon {
+		a.keys.Add(-1)
+		switch {
+		case common != nil:
+			return common, nil
+		case a.rule == nil:
+			return g.unmatchedStep(), nil
+		}
+		return refusal{fmt.Errorf("rule %q with max_keys %d: %w", a.rule.Key, a.rule.MaxKeys, ErrTooManyKeys)}, nil
+	}
+	g.shape(Now(), k, a, common)
+	p.putLocked(&g.table, h, k)
+	g.freshMu.Lock()
+	g.fresh = append(g.fresh, k)
+	g.freshMu.Unlock()
+	return k.decider(), a
+}
+
+// decider is what decides for a live Keyed.
+func (k *Keyed) decider() Stepper {
+	if s := k.share.Load(); s != nil {
+		return s
+	}
+	return k.other.Load().step
+}
+
+func (g *Group) unmatched() dynamicconfig.Unmatched {
+	g.config.RLock()
+	defer g.config.RUnlock()
+
+	return g.rules.snapshot.Unmatched()
+}
+
+// unmatchedStep decides for keys that no rule matches. The config lock is held.
+func (g *Group) unmatchedStep() Stepper {
+	if g.rules.snapshot.Unmatched() == dynamicconfig.UnmatchedDeny {
+		return refusal{ErrUnmatched}
+	}
+	return unlimited{}
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limiter
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"golang.org/x/time/rate"
+)
+
+// Keyed is the Limiter of one key of a Group. It stays valid for ever: it
+// follows config changes, and when its key was forgotten because nobody used
+// it, the next use brings it back.
+//
+// It holds no state of its own but points to what decides now: straight to
+// the share in the usual case, else to a Stepper.
+type Keyed struct {
+	// share is set before other is cleared and the other way round, so that
+	// a live key always has one of them.
+	share atomic.Pointer[share]
+	other atomic.Pointer[other]
+
+	group *Group
+	key   string
+	core  *core // protected by group.mu; nil while the key is not live
+}
+
+// other decides when it is not one share alone.
+type other struct {
+	step Stepper
+	// touched tells that it was used since the last report. It is written
+	// only when it changes.
+	touched atomic.Bool
+}
+
+var (
+	_ Limiter = (*Keyed)(nil)
+	_ Stepper = (*Keyed)(nil)
+)
+
+// Key is the full key.
+func (k *Keyed) Key() string { return k.key }
+
+// Refused tells why nothing at all is allowed for this key: ErrUnmatched,
+// ErrTooManyKeys, ErrInvalidKey; or nil.
+func (k *Keyed) Refused() error { return k.Level(Now()).Refused }
+
+// step is what decides now.
+func (k *Keyed) step() Stepper {
+	if s := k.share.Load(); s != nil {
+		return s
+	}
+	if o := k.other.Load(); o != nil {
+		if !o.touched.Load() {
+			o.touched.Store(true)
+		}
+		return o.step
+	}
+	// Both are seen empty for a moment while one replaces the other.
+	if s := k.share.Load(); s != nil {
+		return s
+	}
+	return k.group.attach(k)
+}
+
+func (k *Keyed) Allow() bool {
+	if s := k.share.Load(); s != nil {
+		return s.AllowAt(Now(), 1)
+	}
+	return k.step().AllowAt(Now(), 1)
+}
+
+func (k *Keyed) AllowN(t time.Time, n int) bool { return k.step().AllowAt(At(t), n) }
+
+func (k *Keyed) Reserve() Reservation { return k.step().ReserveAt(Now(), 1, longestWait) }
+
+func (k *Keyed) ReserveN(t time.Time, n int) Reservation {
+	return k.step().ReserveAt(At(t), n, longestWait)
+}
+
+func (k *Keyed) Try() Reservation { return k.step().ReserveAt(Now(), 1, 0) }
+
+func (k *Keyed) TryN(t time.Time, n int) Reservation { return k.step().ReserveAt(At(t), n, 0) }
+
+func (k *Keyed) Wait(ctx context.Context) error { return k.WaitN(ctx, 1) }
+
+func (k *Keyed) WaitN(ctx context.Context, n int) error {
+	if w, ok := k.step().(Waiter); ok {
+		return w.WaitN(ctx, n)
+	}
+	return clocked{k}.WaitN(ctx, n)
+}
+
+// Waiter is a Stepper with a way of its own to wait.
+type Waiter interface {
+	WaitN(ctx context.Context, n int) error
+}
+
+func (k *Keyed) Charge(n int) { k.ChargeAt(Now(), n) }
+
+func (k *Keyed) Limit() rate.Limit { return clocked{k}.Limit() }
+
+func (k *Keyed) Burst() int { return clocked{k}.Burst() }
+
+func (k *Keyed) Tokens() float64 { return clocked{k}.Tokens() }
+
+func (k *Keyed) TokensAt(t time.Time) float64 { return clocked{k}.TokensAt(t) }
+
+// AllowAt implements Stepper.
+func (k *Keyed) AllowAt(now Instant, n int) bool { return k.step().AllowAt(now, n) }
+
+// ReserveAt implements Stepper.
+func (k *Keyed) ReserveAt(now Instant, n int, longest time.Duration) Reservation {
+	return k.step().ReserveAt(now, n, longest)
+}
+
+// ChargeAt implements Stepper.
+func (k *Keyed) ChargeAt(now Instant, n int) { k.step().ChargeAt(now, n) }
+
+// CapAt implements Stepper.
+func (k *Keyed) CapAt(now Instant, tokens float64) { k.step().CapAt(now, tokens) }
+
+// Level implements Stepper.
+func (k *Keyed) Level(now Instant) Level { return k.step().Level(now) }
+
+// unlimited allows everything and counts nothing.
+type unlimited struct{}
+
+func (unlimited) AllowAt(_ Instant, n int) bool { return n >= 0 }
+
+func (unlimited) ReserveAt(now Instant, n int, _ time.Duration) Reservation {
+	if n < 0 {
+		return &ticket{}
+	}
+	return &ticket{from: unlimited{}, taken: now, act: now}
+}
+
+func (unlimited) ChargeAt(Instant, int)        {}
+func (unlimited) CapAt(Instant, float64)       {}
+func (unlimited) debt(Instant) time.Duration   { return 0 }
+func (unlimited) refund(Instant, float64, int) {}
+func (unlimited) Level(Instant) Level          { return Level{Limit: rate.Inf, Burst: inf, Tokens: inf} }
+
+// refusal allows nothing and says why.
+type refusal struct{ err error }
+
+func (refusal) AllowAt(Instant, int) bool                         { return false }
+func (refusal) ReserveAt(Instant, int, time.Duration) Reservation { return &ticket{} }
+func (refusal) ChargeAt(Instant, int)                             {}
+func (refusal) CapAt(Instant, float64)                            {}
+func (r refusal) Level(Instant) Level                             { return Level{Refused: r.err} }
+
+// core is what a live key is made of.
+type core struct {
+	admitted *admitted
+	shares   []*share // one, or the old and the new of a migration
+	migrator Migrator // nil unless two
+	alias    bool     // of a shared rule: decides through another Keyed
+	used     Instant
+}
+
+// Migrator answers with one of two limiters and may measure the other.
+type Migrator interface {
+	Stepper
+
+	// SetMode changes which limiter answers, and whether the other is
+	// measured. The one that begins to answer has no more tokens than the
+	// one that ends.
+	SetMode(now Instant, mode dynamicconfig.Mode)
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limiter
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/headgate/headgate/rpc"
+)
+
+// Batch is what a host reports at one time about its keys of one algorithm.
+type Batch struct {
+	// Usage goes to the deciders; row i is about Usage.Keys[i].
+	Usage rpc.Usage
+
+	rows []row
+}
+
+// row is where an answer goes, and what it settles.
+type row struct {
+	share *share
+	upTo  counts
+}
+
+// Report gathers what was used since the last report that was answered, and
+// does what time alone brings about: leases end, idle keys leave. It returns a
+// Batch per algorithm, ordered by name.
+func (g *Group) Report(now Instant) []*Batch {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+
+	g.mergeLocked()
+	hosts := int(g.hosts.Load())
+	batches := make(map[string]*Batch)
+	for _, s := range g.gone {
+		s.report(now, batches)
+	}
+	clear(g.gone)
+	g.gone = g.gone[:0]
+
+	live := g.live[:0]
+	fallbacks := 0
+	for _, k := range g.live {
+		for _, s := range k.core.shares {
+			s.steer(now, hosts)
+			s.report(now, batches)
+			if s.remote && !s.granted {
+				fallbacks++
+			}
+		}
+		if k.idle(now) {
+			g.dropLocked(k)
+			continue
+		}
+		live = append(live, k)
+	}
+	clear(g.live[len(live):])
+	g.live = live
+	g.metrics.report(len(live), fallbacks)
+
+	sorted := make([]*Batch, 0, len(batches))
+	for _, b := range batches {
+		sorted = append(sorted, b)
+	}
+	slices.SortFunc(sorted, func(a, b *Batch) int { return strings.Compare(a.Usage.Algorithm, b.Usage.Algorithm) })
+	return sorted
+}
+
+// report adds s to the batch of its algorithm.
+func (s *share) report(now Instant, batches map[string]*Batch) {
+	upTo := s.count(now)
+	if upTo.allowed+upTo.rejected != s.seen {
+		s.seen, s.used = upTo.allowed+upTo.rejected, now
+	}
+	allowed, rejected, elapsed := upTo.since(s.reported)
+	if !s.remote || elapsed <= 0 {
+		return
+	}
+	b := batches[s.algorithm]
+	if b == nil {
+		b = &Batch{Usage: rpc.Usage{Algorithm: s.algorithm}}
+		batches[s.algorithm] = b
+	}
+	weight := 0.0
+	if s.granted {
+		weight = s.grant.weight
+	}
+	u := &b.Usage
+	u.Keys = append(u.Keys, s.key)
+	u.Allowed = append(u.Allowed, min(allowed, rpc.MaxCount))
+	u.Rejected = append(u.Rejected, min(rejected, rpc.MaxCount))
+	u.Elapsed = append(u.Elapsed, min(elapsed, rpc.MaxElapsed))
+	u.Weight = append(u.Weight, weight)
+	b.rows = append(b.rows, row{s, upTo})
+}
+
+// Apply takes in the grants for some rows of b: grant i is for row rows[i],
+// or for row i if rows is nil. Grants that make no sense are refused whole,
+// with an error, and the keys go on as they were. A row that is never
+// answered is reported again with the next Report.
+func (g *Group) Apply(now Instant, b *Batch, rows []int, grants *rpc.Grants) error {
+	n := len(rows)
+	if rows == nil {
+		n = len(b.rows)
+	}
+	if err := grants.Check(n); err != nil {
+		g.metrics.badGrants.Inc(1)
+		return fmt.Errorf("limiter: apply: %w", err)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+
+	hosts := int(g.hosts.Load())
+	for i := range n {
+		r := i
+		if rows != nil {
+			r = rows[i]
+		}
+		s, upTo := b.rows[r].share, b.rows[r].upTo
+		if upTo.at > s.reported.at {
+			s.reported = upTo
+		}
+		if grants.Lease[i] == 0 || s.algorithm != b.Usage.Algorithm {
+			continue
+		}
+		s.grant = grant{
+			weight: grants.Weight[i],
+			burst:  math.Min(grants.Burst[i], s.rule.Burst),
+			used:   grants.Used[i],
+			floor:  grants.Floor,
+			until:  now.add(grants.Lease[i]),
+		}
+		s.steer(now, hosts)
+	}
+	return nil
+}
+
+// mergeLocked takes in the keys that were admitted since the last time.
+func (g *Group) mergeLocked() {
+	g.freshMu.Lock()
+	g.live = append(g.live, g.fresh...)
+	g.fresh = nil
+	g.freshMu.Unlock()
+}
+
+// idle tells whether k's key can be forgotten without anybody noticing: it
+// was not used for long, and its buckets are full.
+func (k *Keyed) idle(now Instant) bool {
+	c := k.core
+	for _, s := range c.shares {
+		c.used = max(c.used, s.used)
+	}
+	if o := k.other.Load(); o != nil && len(c.shares) == 0 && o.touched.Swap(false) {
+		c.used = now
+	}
+	if now.sub(c.used) < c.idleAfter() {
+		return false
+	}
+	for _, s := range c.shares {
+		if !s.idle(now) {
+			return false
+		}
+	}
+	return true
+}
+
+// idleAfter is the rule's; keys without a rule are kept for as long as they
+// would be by default.
+func (c *core) idleAfter() time.Duration {
+	if c.admitted.rule == nil {
+		return 5 * c.admitted.of.snapshot.Properties().UpdateInterval
+	}
+	return c.admitted.rule.IdleAfter
+}
+
+// dropLocked forgets k's key. Whoever holds k brings it back by using it.
+// Usage that comes in meanwhile is in the next report.
+func (g *Group) dropLocked(k *Keyed) {
+	h := g.table.hash(k.key)
+	p := g.table.part(h)
+	p.mu.Lock()
+	p.deleteLocked(&g.table, h, k)
+	k.share.Store(nil)
+	k.other.Store(nil)
+	g.gone = append(g.gone, k.core.shares...)
+	k.core.admitted.keys.Add(-1)
+	k.core = nil
+	p.mu.Unlock()
+}

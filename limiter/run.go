@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limiter
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/rpc"
+)
+
+// Updater carries usage to the deciders and grants back. *rpc.Fanout is one.
+type Updater interface {
+	// Update reports u to the owners of its keys. For each part of u it
+	// calls done, one call at a time, as soon as that part's answer is there
+	// or given up, and returns after the last.
+	Update(ctx context.Context, u *rpc.Usage, timeout time.Duration, done func(part rpc.Part, grants *rpc.Grants, err error))
+}
+
+// Run reports every update_interval until ctx ends, starting at a random
+// point of the first interval so that hosts do not report in step. It is the
+// only loop that a Group needs.
+func (g *Group) Run(ctx context.Context, updater Updater) {
+	next := Now().add(time.Duration(rand.Int64N(int64(g.properties().UpdateInterval))))
+	for {
+		if err := sleep(ctx, next.sub(Now())); err != nil {
+			return
+		}
+		g.Round(ctx, updater)
+		// A host that was suspended does not catch up on missed rounds.
+		next = max(next.add(g.properties().UpdateInterval), Now())
+	}
+}
+
+// Round reports once and applies what is answered in time. Each owner costs
+// only its own keys: the others' grants are applied as they come.
+func (g *Group) Round(ctx context.Context, updater Updater) {
+	timeout := g.properties().UpdateTimeout
+	var rounds sync.WaitGroup
+	defer rounds.Wait()
+	for _, b := range g.Report(Now()) {
+		rounds.Go(func() {
+			updater.Update(ctx, &b.Usage, timeout, func(part rpc.Part, grants *rpc.Grants, err error) {
+				if err == nil {
+					err = g.Apply(Now(), b, part.Rows, grants)
+				}
+				g.noteUpdate(part, err)
+			})
+		})
+	}
+}
+
+// noteUpdate counts and logs how an owner's part of a round went. Each owner
+// is logged when it begins to fail and when it is back, not every time.
+func (g *Group) noteUpdate(part rpc.Part, err error) {
+	if err == nil {
+		g.metrics.answered.Inc(1)
+	} else {
+		g.metrics.unanswered.Inc(1)
+	}
+	g.failingMu.Lock()
+	before := g.failing[part.Owner]
+	if err != nil {
+		if g.failing == nil || len(g.failing) > maxFailing {
+			g.failing = make(map[string]bool)
+		}
+		g.failing[part.Owner] = true
+	} else {
+		delete(g.failing, part.Owner)
+	}
+	g.failingMu.Unlock()
+
+	switch {
+	case err != nil && !before:
+		g.log.Warn("an owner does not answer; its keys keep their grants to the end of the lease, then fall back",
+			"owner", part.Owner, "keys", len(part.Rows), "error", err)
+	case err == nil && before:
+		g.log.Info("an owner answers again", "owner", part.Owner)
+	}
+}
+
+// maxFailing bounds the owners that are remembered as failing.
+const maxFailing = 10_000
+
+func (g *Group) properties() dynamicconfig.Properties {
+	g.config.RLock()
+	defer g.config.RUnlock()
+
+	return g.rules.snapshot.Properties()
+}

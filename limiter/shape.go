@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limiter
+
+import (
+	"math"
+
+	"github.com/headgate/headgate/dynamicconfig"
+)
+
+// shape makes k what its rule says, out of what it is already: counts, tokens
+// and grants stay wherever an algorithm stays. Either k is not live yet, or
+// g.mu is held.
+func (g *Group) shape(now Instant, k *Keyed, a *admitted, common *Keyed) {
+	old := k.core
+	if old == nil {
+		old = &core{used: now}
+	}
+	c := &core{admitted: a, alias: common != nil, used: old.used}
+	k.core = c
+	switch {
+	case common != nil:
+		k.decideBy(common)
+	case a.rule == nil:
+		k.decideBy(g.unmatchedStep())
+	default:
+		// What answers from now on has no more tokens than what did.
+		tokens := math.Inf(1)
+		if len(old.shares) > 0 {
+			tokens = k.decider().Level(now).Tokens
+		}
+		g.recast(now, k, old, tokens)
+	}
+	for _, s := range old.shares {
+		if !contains(c.shares, s) {
+			g.gone = append(g.gone, s)
+		}
+	}
+}
+
+// recast fills k.core with the shares that its rule wants.
+func (g *Group) recast(now Instant, k *Keyed, old *core, tokens float64) {
+	rule, hosts := k.core.admitted.rule, int(g.hosts.Load())
+	wanted := algorithms(rule)
+	for _, name := range wanted {
+		s := find(old.shares, name)
+		if s == nil && len(wanted) == 1 && len(old.shares) == 1 {
+			s = old.shares[0]
+			s.forget(now, hosts)
+			s.algorithm, s.remote = name, name != Even
+		}
+		if s == nil {
+			s = newShare(now, k.key, name, rule, hosts, tokens)
+		}
+		s.rule = rule
+		s.steer(now, hosts)
+		k.core.shares = append(k.core.shares, s)
+	}
+	if rule.Migration == nil {
+		s := k.core.shares[0]
+		s.CapAt(now, tokens)
+		k.share.Store(s)
+		k.other.Store(nil)
+		return
+	}
+	mode := rule.Migration.Mode
+	if m := old.migrator; m != nil && old.shares[0] == k.core.shares[0] && old.shares[1] == k.core.shares[1] {
+		m.SetMode(now, mode)
+		k.core.migrator = m
+		return
+	}
+	if g.migrate == nil {
+		k.decideBy(answering(k.core.shares, mode))
+		return
+	}
+	k.core.migrator = g.migrate(k.core.shares[0], k.core.shares[1], mode)
+	k.core.migrator.CapAt(now, tokens)
+	k.decideBy(k.core.migrator)
+}
+
+// answering is what answers in mode when nothing measures the other.
+func answering(shares []*share, mode dynamicconfig.Mode) Stepper {
+	switch mode {
+	case dynamicconfig.ModeOld, dynamicconfig.ModeOldShadowNew:
+		return shares[0]
+	case dynamicconfig.ModeNew, dynamicconfig.ModeNewShadowOld:
+		return shares[1]
+	default:
+		return unlimited{}
+	}
+}
+
+// decideBy lets step decide.
+func (k *Keyed) decideBy(step Stepper) {
+	o := &other{step: step}
+	o.touched.Store(true)
+	k.other.Store(o)
+	k.share.Store(nil)
+}
+
+// algorithms that a rule wants, the old one first.
+func algorithms(rule *dynamicconfig.Rule) []string {
+	if m := rule.Migration; m != nil {
+		return []string{m.From, m.To}
+	}
+	return []string{rule.Algorithm}
+}
+
+func find(shares []*share, algorithm string) *share {
+	for _, s := range shares {
+		if s.algorithm == algorithm {
+			return s
+		}
+	}
+	return nil
+}
+
+func contains(shares []*share, s *share) bool {
+	for _, other := range shares {
+		if other == s {
+			return true
+		}
+	}
+	return false
+}
+
+// Configure puts the rules of snapshot in force, for held limiters too. A key
+// whose limit changed keeps its tokens.
+func (g *Group) Configure(now Instant, snapshot *dynamicconfig.Snapshot) {
+	r := newRules(snapshot)
+	g.config.Lock()
+	g.rules = r
+	g.config.Unlock()
+
+	g.mu.Lock()
+	defer g.mu.Unlock()
+
+	g.config.RLock()
+	defer g.config.RUnlock()
+
+	if g.rules != r {
+		return // a newer one came by, and does the rest
+	}
+	g.mergeLocked()
+	live := g.live[:0]
+	for _, k := range g.live {
+		if k.core.admitted.of == r {
+			live = append(live, k) // admitted under the new rules
+			continue
+		}
+		a := r.match(k.key)
+		if a.keys.Add(1) > a.most() {
+			a.keys.Add(-1)
+			g.dropLocked(k)
+			continue
+		}
+		var common *Keyed
+		if a.shares(k.key) {
+			if common = g.table.get(a.rule.Key); common == nil {
+				common = &Keyed{group: g, key: a.rule.Key}
+				g.enlist(common, a, nil)
+				common = g.table.get(a.rule.Key)
+			}
+		}
+		g.shape(now, k, a, common)
+		live = append(live, k)
+	}
+	clear(g.live[len(live):])
+	g.live = live
+}
+
+// SetHosts tells how many hosts there are, which the even share depends on.
+func (g *Group) SetHosts(now Instant, hosts int) {
+	if g.hosts.Swap(int64(max(hosts, 1))) == int64(max(hosts, 1)) {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+
+	g.mergeLocked()
+	for _, k := range g.live {
+		for _, s := range k.core.shares {
+			s.steer(now, int(g.hosts.Load()))
+		}
+	}
+}

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limiter
+
+import (
+	"math"
+	"sync/atomic"
+	"time"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/rpc"
+	"golang.org/x/time/rate"
+)
+
+// share is this host's part of one key's limit under one algorithm.
+//
+// Two bucket levels exist: what the grant gives, and what the fallback gives.
+// Decisions touch only the one that rules, in bucket. The other, spare, is
+// charged with the same usage at each report and at each switch, so that a
+// switch gives nobody a second burst.
+//
+// AllowAt, ReserveAt, ChargeAt, CapAt and Level are safe for concurrent use.
+// All else is called with group.mu held.
+type share struct {
+	bucket            bucket
+	allowed, rejected atomic.Int64 // cost, ever
+
+	key       string
+	algorithm string
+	remote    bool // reports and gets grants
+	rule      *dynamicconfig.Rule
+
+	grant   grant
+	granted bool // the bucket is the grant's, spare is the fallback's
+	spare   spare
+	applied applied
+
+	reported counts  // as of the last report that was answered
+	settled  int64   // of allowed, what spare was charged with
+	seen     int64   // allowed and rejected, at the last report
+	used     Instant // last report that found new usage
+}
+
+// grant is the newest grant; it is valid before until.
+type grant struct {
+	weight, burst, used float64
+	floor               rpc.Floor
+	until               Instant
+}
+
+// spare is a bucket that nobody takes from.
+type spare struct {
+	limit         rate.Limit
+	burst, tokens float64
+	at            Instant
+}
+
+// applied is what the bucket's pace was made from.
+type applied struct {
+	limit rate.Limit
+	burst float64
+}
+
+// counts are readings of a share's counters at an instant.
+type counts struct {
+	allowed, rejected int64
+	at                Instant
+}
+
+// newShare returns a share in fallback whose bucket has tokens tokens or is
+// full, whichever is less.
+func newShare(now Instant, key, algorithm string, rule *dynamicconfig.Rule, hosts int, tokens float64) *share {
+	s := &share{key: key, algorithm: algorithm, remote: algorithm != Even, rule: rule}
+	s.applied = s.fallbackLevel(hosts)
+	s.bucket.init(newPace(s.applied.limit, s.applied.burst))
+	s.bucket.cap(now, tokens)
+	s.spare = unknown(now)
+	s.reported.at, s.used = now, now
+	s.steer(now, hosts)
+	return s
+}
+
+func (s *share) AllowAt(now Instant, n int) bool {
+	var ok bool
+	if n == 1 {
+		ok = s.bucket.allow(now)
+	} else {
+		_, ok = s.bucket.reserve(now, int64(n), 0)
+	}
+	if ok {
+		s.allowed.Add(int64(n))
+	} else {
+		s.reject(n)
+	}
+	return ok
+}
+
+func (s *share) ReserveAt(now Instant, n int, longest time.Duration) Reservation {
+	wait, ok := s.bucket.reserve(now, int64(n), longest)
+	if !ok {
+		s.reject(n)
+		return &ticket{}
+	}
+	s.allowed.Add(int64(n))
+	return &ticket{from: s, n: n, limit: s.bucket.limit(), taken: now, act: now.add(wait)}
+}
+
+// reject counts n rejected; a cost beyond reason counts as the largest.
+func (s *share) reject(n int) { s.rejected.Add(int64(min(max(n, 0), maxCost))) }
+
+func (s *share) ChargeAt(now Instant, n int) {
+	n = min(max(n, 0), maxCost)
+	s.bucket.add(now, -float64(n))
+	s.allowed.Add(int64(n))
+}
+
+// maxCost keeps the counters from overflowing.
+const maxCost = 1 << 40
+
+func (s *share) CapAt(now Instant, tokens float64) { s.bucket.cap(now, tokens) }
+
+func (s *share) Level(now Instant) Level {
+	return Level{Limit: s.bucket.limit(), Burst: s.bucket.burst(), Tokens: s.bucket.tokens(now)}
+}
+
+func (s *share) debt(now Instant) time.Duration { return s.bucket.delay(now) }
+
+func (s *share) refund(now Instant, tokens float64, n int) {
+	s.bucket.add(now, tokens)
+	s.allowed.Add(-int64(n))
+}
+
+// even is one host's part of the limit when it is divided evenly.
+func (s *share) even(hosts int) applied {
+	n := float64(max(hosts, 1))
+	return applied{s.rule.Limit / rate.Limit(n), atLeastOne(s.rule.Burst/n, s.rule.Burst)}
+}
+
+// fallbackLevel is what rules without a valid grant.
+func (s *share) fallbackLevel(hosts int) applied {
+	if !s.remote {
+		return s.even(hosts)
+	}
+	switch s.rule.Fallback {
+	case dynamicconfig.FallbackOpen:
+		return applied{rate.Inf, s.rule.Burst}
+	case dynamicconfig.FallbackClosed:
+		return applied{}
+	case dynamicconfig.FallbackSafe:
+		limit := s.rule.SafeCapacity
+		return applied{limit, atLeastOne(float64(limit), s.rule.Burst)}
+	default:
+		return s.even(hosts)
+	}
+}
+
+// grantLevel is what the grant gives.
+func (s *share) grantLevel(hosts int) applied {
+	limit, even := float64(s.rule.Limit), float64(s.even(hosts).limit)
+	quota, burst := limit*s.grant.weight, s.grant.burst
+	if quota < even {
+		switch s.grant.floor {
+		case rpc.FloorUnused:
+			quota = math.Min(quota+math.Max(0, limit-s.grant.used), even)
+		case rpc.FloorEven:
+			quota = even
+		}
+		if s.grant.floor != rpc.FloorNone && limit > 0 {
+			burst = math.Max(burst, s.rule.Burst*quota/limit)
+		}
+	}
+	return applied{rate.Limit(quota), atLeastOne(burst, s.rule.Burst)}
+}
+
+// atLeastOne keeps a divided burst from refusing everything: one token passes
+// unless the whole burst is less.
+func atLeastOne(burst, whole float64) float64 { return math.Max(burst, math.Min(whole, 1)) }
+
+// settle charges spare with what was used since the last time.
+func (s *share) settle(now Instant) {
+	allowed := s.allowed.Load()
+	used := max(float64(allowed-s.settled), 0)
+	s.settled = allowed
+	filled := s.spare.tokens + float64(s.spare.limit)*max(now.sub(s.spare.at), 0).Seconds()
+	s.spare.tokens = math.Max(math.Min(filled, s.spare.burst)-used, 0)
+	s.spare.at = now
+}
+
+// steer puts in force what should rule now: the grant while it is valid, else
+// the fallback. Tokens stay with the level that they belong to; a first grant
+// starts with what the fallback has left.
+func (s *share) steer(now Instant, hosts int) {
+	s.settle(now)
+	rules, rests := s.fallbackLevel(hosts), s.grantLevel(hosts)
+	valid := s.remote && s.grant.until > now
+	if valid {
+		rules, rests = rests, rules
+	}
+	switch {
+	case valid != s.granted:
+		kept := s.spare.tokens
+		before := s.bucket.replace(now, newPace(rules.limit, rules.burst), func(old float64) float64 {
+			if math.IsInf(kept, 1) {
+				return old
+			}
+			return kept
+		})
+		s.granted = valid
+		s.spare.tokens = math.Max(before, 0)
+	case rules != s.applied:
+		s.bucket.setPace(now, newPace(rules.limit, rules.burst))
+	}
+	s.applied = rules
+	if s.granted || s.grant.until != 0 {
+		s.spare = spare{rests.limit, rests.burst, math.Min(s.spare.tokens, rests.burst), now}
+	}
+}
+
+// forget drops the grant, as when another algorithm takes over.
+func (s *share) forget(now Instant, hosts int) {
+	s.grant.until = now
+	s.steer(now, hosts)
+	s.grant = grant{}
+	s.spare = unknown(now)
+}
+
+// unknown is the spare of a share that never had a grant.
+func unknown(now Instant) spare {
+	return spare{burst: math.Inf(1), tokens: math.Inf(1), at: now}
+}
+
+// idle tells whether nothing is lost by forgetting the share now.
+func (s *share) idle(now Instant) bool {
+	return s.bucket.idle(now) && (s.spare.tokens >= s.spare.burst || s.spare.limit == 0)
+}
+
+// count reads the counters. Refunds may take them below what was reported.
+func (s *share) count(now Instant) counts {
+	return counts{s.allowed.Load(), s.rejected.Load(), now}
+}
+
+// since is what was counted after c; never negative.
+func (c counts) since(earlier counts) (allowed, rejected int64, elapsed time.Duration) {
+	return max(c.allowed-earlier.allowed, 0), max(c.rejected-earlier.rejected, 0), c.at.sub(earlier.at)
+}
