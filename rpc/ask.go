@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+
+	"google.golang.org/protobuf/types/known/anypb"
+)
+
+// Ask is d.Update, but a panic in it comes back as a *PanicError, and an
+// answer that is neither a payload nor an error as an ErrPayload. Transports
+// call Deciders through it, so that no panic crosses a package boundary.
+func Ask(ctx context.Context, d Decider, host string, payload *anypb.Any) (answer *anypb.Any, err error) {
+	defer recovered(&err)
+	answer, err = d.Update(ctx, host, payload)
+	if err != nil {
+		return nil, err
+	}
+	if answer == nil {
+		return nil, refuse("the decider returned neither an answer nor an error")
+	}
+	return answer, nil
+}
+
+// PanicError is a panic in somebody's Decider or Codec, as an error. Its text
+// has the panic's value only; the stack is for who logs it.
+type PanicError struct {
+	Value any
+	Stack []byte
+}
+
+// Error says that there was a panic, and its value.
+func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
+
+// Unwrap is the panic's value, where that was an error.
+func (e *PanicError) Unwrap() error {
+	err, _ := e.Value.(error)
+	return err
+}
+
+// recovered, deferred, turns a panic into *err.
+func recovered(err *error) {
+	value := recover()
+	if value == nil {
+		return
+	}
+	*err = &PanicError{Value: value, Stack: debug.Stack()}
+}
+
+// ErrNoOwner is the error of keys that the Placement gives to nobody.
+var ErrNoOwner = errors.New("rpc: no host owns these keys; is the ring empty?")

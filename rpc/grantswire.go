@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rpc
+
+import (
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// Field numbers of headgate.v1.Grants.
+const (
+	grantsWeights = iota + 1
+	grantsBursts
+	grantsUsed
+	grantsLease
+	grantsLeaseEach
+	grantsFloor
+)
+
+// grantsSize is how many bytes each field takes; 0 for one that is left out.
+type grantsSize struct {
+	message              int // all of it
+	weights, burst, used int
+	lease                uint64 // milliseconds, when all rows have the same
+	leaseEach            int
+}
+
+// measureGrants checks g and measures it in the one pass.
+func measureGrants(g *Grants, n int) (s grantsSize, err error) {
+	if err := g.Check(n); err != nil {
+		return s, err
+	}
+	var same = true
+	for i := range n {
+		if s.weights == 0 && weight32(g.Weight[i]) != 0 {
+			s.weights = 4 * n
+		}
+		if s.burst == 0 && size32(g.Burst[i]) != 0 {
+			s.burst = 4 * n
+		}
+		if s.used == 0 && size32(g.Used[i]) != 0 {
+			s.used = 4 * n
+		}
+		same = same && g.Lease[i] == g.Lease[0]
+	}
+	switch {
+	case n == 0:
+	case same:
+		if s.lease = leaseMillis(g.Lease[0]); s.lease != 0 {
+			s.message += 1 + protowire.SizeVarint(s.lease)
+		}
+	default:
+		for _, d := range g.Lease {
+			s.leaseEach += protowire.SizeVarint(leaseMillis(d))
+		}
+	}
+	for _, length := range [...]int{s.weights, s.burst, s.used, s.leaseEach} {
+		s.message += headerSize(length) + length
+	}
+	if g.Floor != FloorNone {
+		s.message += 2
+	}
+	return s, nil
+}
+
+// appendGrants appends g, which measured s, in the order of its fields.
+func appendGrants(b []byte, g *Grants, s grantsSize) []byte {
+	if s.weights != 0 {
+		b = appendFloats(b, grantsWeights, g.Weight, weight32)
+	}
+	if s.burst != 0 {
+		b = appendFloats(b, grantsBursts, g.Burst, size32)
+	}
+	if s.used != 0 {
+		b = appendFloats(b, grantsUsed, g.Used, size32)
+	}
+	if s.lease != 0 {
+		b = protowire.AppendTag(b, grantsLease, protowire.VarintType)
+		b = protowire.AppendVarint(b, s.lease)
+	}
+	if s.leaseEach != 0 {
+		b = appendHeader(b, grantsLeaseEach, s.leaseEach)
+		for _, d := range g.Lease {
+			b = protowire.AppendVarint(b, leaseMillis(d))
+		}
+	}
+	if g.Floor != FloorNone {
+		b = protowire.AppendTag(b, grantsFloor, protowire.VarintType)
+		b = protowire.AppendVarint(b, uint64(g.Floor))
+	}
+	return b
+}
+
+// grantsFields is a Grants message taken apart and not yet checked.
+type grantsFields struct {
+	weights, bursts, used, each packed
+	lease, floor                uint64
+}
+
+func splitGrants(message []byte) (m grantsFields, err error) {
+	for len(message) > 0 {
+		var f field
+		if f, message, err = nextField(message); err != nil {
+			return m, err
+		}
+		switch {
+		case f.number == grantsWeights && f.isFloats():
+			m.weights.add(f.bytes)
+		case f.number == grantsBursts && f.isFloats():
+			m.bursts.add(f.bytes)
+		case f.number == grantsUsed && f.isFloats():
+			m.used.add(f.bytes)
+		case f.number == grantsLease && f.kind == protowire.VarintType:
+			m.lease = f.value
+		case f.number == grantsLeaseEach && f.isVarints():
+			m.each.add(f.bytes)
+		case f.number == grantsFloor && f.kind == protowire.VarintType:
+			m.floor = f.value
+		}
+	}
+	return m, nil
+}
+
+// readGrants reads message as the answer about n keys.
+func readGrants(message []byte, n int) (*Grants, error) {
+	m, err := splitGrants(message)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkFloor(m.floor); err != nil {
+		return nil, err
+	}
+	g := &Grants{Floor: Floor(m.floor), Lease: make([]time.Duration, n)}
+	if g.Weight, err = floats("weights", &m.weights, nil, n); err != nil {
+		return nil, err
+	}
+	if g.Burst, err = floats("bursts", &m.bursts, nil, n); err != nil {
+		return nil, err
+	}
+	if g.Used, err = floats("used", &m.used, nil, n); err != nil {
+		return nil, err
+	}
+	for i := range n {
+		if err := checkGrant(i, g.Weight[i], g.Burst[i], g.Used[i]); err != nil {
+			return nil, err
+		}
+	}
+	if len(m.each.raw) != 0 {
+		if err := readMillis("lease", &m.each, g.Lease, MaxLease, checkLease); err != nil {
+			return nil, err
+		}
+		return g, nil
+	}
+	all := period(m.lease, MaxLease)
+	if err := checkLease(0, all); err != nil {
+		return nil, err
+	}
+	for i := range g.Lease {
+		g.Lease[i] = all
+	}
+	return g, nil
+}
+
+// readMillis reads a column of milliseconds into out, which has a row for
+// each key.
+func readMillis(name string, c *packed, out []time.Duration, bound time.Duration, check func(int, time.Duration) error) error {
+	if values := c.varints(); values != len(out) {
+		return refuse("%d values of %s for %d keys; send one for each", values, name, len(out))
+	}
+	for i := range out {
+		v, ok := c.next()
+		if !ok {
+			return refuse("row %d: %s is not a varint", i, name)
+		}
+		out[i] = period(v, bound)
+		if err := check(i, out[i]); err != nil {
+			return err
+		}
+	}
+	if len(c.raw) != 0 {
+		return refuse("%s ends in a varint that is cut short", name)
+	}
+	return nil
+}
