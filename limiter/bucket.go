@@ -59,7 +59,7 @@ const (
 	maxTaken = 1 << 61
 
 	maxDepth  = 1 << 60
-	maxToken  = 1 << 53
+	maxToken  = 1 << 40 // leaves room for a debt of a million tokens
 	maxBurst  = 1 << 53
 	minLimit  = 1e-12 // slower than a token in 30,000 years never refills
 	finest    = 4     // 2⁻⁴ ns

@@ -26,15 +26,16 @@ func At(t time.Time) Instant { return Instant(t.Sub(start)) }
 // Time is the wall time of i, for people and for APIs that take a time.Time.
 func (i Instant) Time() time.Time { return start.Add(time.Duration(i)) }
 
-// add and sub saturate: an Instant from a reservation may be far away.
-func (i Instant) add(d time.Duration) Instant {
+// Add is i moved by d; it saturates.
+func (i Instant) Add(d time.Duration) Instant {
 	if sum := i + Instant(d); (sum > i) == (d > 0) {
 		return sum
 	}
 	return math.MaxInt64
 }
 
-func (i Instant) sub(j Instant) time.Duration {
+// Sub is how much later i is than j; it saturates.
+func (i Instant) Sub(j Instant) time.Duration {
 	d := i - j
 	switch {
 	case (d > 0) == (i > j):

@@ -51,7 +51,7 @@ func (c clocked) WaitN(ctx context.Context, n int) error {
 	}
 	longest := longestWait
 	if deadline, ok := ctx.Deadline(); ok {
-		longest = At(deadline).sub(now)
+		longest = At(deadline).Sub(now)
 	}
 	r := c.ReserveAt(now, n, longest)
 	if !r.OK() {

@@ -3,7 +3,6 @@
 package limiter
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"math"
@@ -121,65 +120,58 @@ func (r *rules) match(key string) *admitted {
 	return a
 }
 
-// For returns the limiter of key. It is the same for equal keys while the key
-// is live. A key that no rule matches, or that is one too many, gets a
-// limiter too, which allows or refuses as config says.
+// For returns the limiter of key. It costs one lookup for a key that is live;
+// another comes to life when its limiter is first used. A key that no rule
+// matches, or that is one too many, gets a limiter too, which allows or
+// refuses as config says.
 func (g *Group) For(key string) *Keyed {
 	if k := g.table.get(key); k != nil {
 		return k
 	}
 	// The caller's string may be a piece of a large one.
-	k := &Keyed{group: g, key: strings.Clone(key)}
-	g.attach(k)
-	if live := g.table.get(key); live != nil {
-		return live
-	}
-	return k
+	return &Keyed{group: g, key: strings.Clone(key)}
 }
 
 // attach makes k's key live and returns what decides for it. If another Keyed
 // is live for the key, k forwards to it. If there is no room, k stays as it is
 // and tries again at its next use.
-func (g *Group) attach(k *Keyed) Stepper {
+func (g *Group) attach(now Instant, k *Keyed) Stepper {
 	if len(k.key) == 0 || len(k.key) > rpc.MaxKeyLength {
 		g.metrics.refused(ErrInvalidKey)
 		return refusal{ErrInvalidKey}
 	}
-	step, born := g.admit(k)
-	switch level := step.Level(Now()); {
-	case errors.Is(level.Refused, ErrTooManyKeys):
-		g.metrics.refused(ErrTooManyKeys)
-	case errors.Is(level.Refused, ErrUnmatched):
-		g.metrics.refused(ErrUnmatched)
+	step, born := g.admit(now, k)
+	if r, ok := step.(refusal); ok {
+		g.metrics.refused(r.err)
 	}
 	if born != nil && born.rule == nil {
 		g.metrics.unmatched.Inc(1)
-		g.log.Warn("no rule matches a key", "key", k.key, "unmatched", g.unmatched().String())
+		g.log.Warn("no rule matches a key", "key", k.key, "unmatched", born.of.snapshot.Unmatched().String())
 	}
 	return step
 }
 
 // admit is attach, without telling anyone. It returns the rule's count if k
 // became live.
-func (g *Group) admit(k *Keyed) (step Stepper, born *admitted) {
+func (g *Group) admit(now Instant, k *Keyed) (step Stepper, born *admitted) {
 	g.config.RLock()
 	defer g.config.RUnlock()
 
 	a := g.rules.match(k.key)
-	var common *Keyed
-	if a.shares(k.key) {
-		if common = g.table.get(a.rule.Key); common == nil {
-			common = &Keyed{group: g, key: a.rule.Key}
-			g.enlist(common, a, nil)
-			common = g.table.get(a.rule.Key)
-		}
-	}
-	return g.enlist(k, a, common)
+	return g.enlist(now, k, a, g.common(now, a, k.key))
 }
 
-// shares tells whether key is one of those that share the rule's bucket.
-func (a *admitted) shares(key string) bool {
-	return a.rule != nil && a.rule.Shared && a.rule.Key != key
+// common returns the Keyed that all keys of a shared rule decide through, or
+// nil if key is not such a key. The config lock is held.
+func (g *Group) common(now Instant, a *admitted, key string) *Keyed {
+	if a.rule == nil || !a.rule.Shared || a.rule.Key == key {
+		return nil
+	}
+	if k := g.table.get(a.rule.Key); k != nil {
+		return k
+	}
+	g.enlist(now, &Keyed{group: g, key: a.rule.Key}, a, nil)
+	return g.table.get(a.rule.Key)
 }
 
 // most is how many keys may be live.
@@ -192,7 +184,7 @@ func (a *admitted) most() int64 {
 
 // enlist puts k into the table, if there is room and its key is not there.
 // The config lock is held for reading.
-func (g *Group) enlist(k *Keyed, a *admitted, common *Keyed) (step Stepper, born *admitted) {
+func (g *Group) enlist(now Instant, k *Keyed, a *admitted, common *Keyed) (step Stepper, born *admitted) {
 	h := g.table.hash(k.key)
 	p := g.table.part(h)
 	p.mu.Lock()
@@ -216,7 +208,7 @@ func (g *Group) enlist(k *Keyed, a *admitted, common *Keyed) (step Stepper, born
 		}
 		return refusal{fmt.Errorf("rule %q with max_keys %d: %w", a.rule.Key, a.rule.MaxKeys, ErrTooManyKeys)}, nil
 	}
-	g.shape(Now(), k, a, common)
+	g.shape(now, k, a, common)
 	p.putLocked(&g.table, h, k)
 	g.freshMu.Lock()
 	g.fresh = append(g.fresh, k)
@@ -230,13 +222,6 @@ func (k *Keyed) decider() Stepper {
 		return s
 	}
 	return k.other.Load().step
-}
-
-func (g *Group) unmatched() dynamicconfig.Unmatched {
-	g.config.RLock()
-	defer g.config.RUnlock()
-
-	return g.rules.snapshot.Unmatched()
 }
 
 // unmatchedStep decides for keys that no rule matches. The config lock is held.

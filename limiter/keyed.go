@@ -49,7 +49,7 @@ func (k *Keyed) Key() string { return k.key }
 func (k *Keyed) Refused() error { return k.Level(Now()).Refused }
 
 // step is what decides now.
-func (k *Keyed) step() Stepper {
+func (k *Keyed) step(now Instant) Stepper {
 	if s := k.share.Load(); s != nil {
 		return s
 	}
@@ -63,32 +63,32 @@ func (k *Keyed) step() Stepper {
 	if s := k.share.Load(); s != nil {
 		return s
 	}
-	return k.group.attach(k)
+	return k.group.attach(now, k)
 }
 
 func (k *Keyed) Allow() bool {
 	if s := k.share.Load(); s != nil {
 		return s.AllowAt(Now(), 1)
 	}
-	return k.step().AllowAt(Now(), 1)
+	return k.AllowAt(Now(), 1)
 }
 
-func (k *Keyed) AllowN(t time.Time, n int) bool { return k.step().AllowAt(At(t), n) }
+func (k *Keyed) AllowN(t time.Time, n int) bool { return k.AllowAt(At(t), n) }
 
-func (k *Keyed) Reserve() Reservation { return k.step().ReserveAt(Now(), 1, longestWait) }
+func (k *Keyed) Reserve() Reservation { return k.ReserveAt(Now(), 1, longestWait) }
 
 func (k *Keyed) ReserveN(t time.Time, n int) Reservation {
-	return k.step().ReserveAt(At(t), n, longestWait)
+	return k.ReserveAt(At(t), n, longestWait)
 }
 
-func (k *Keyed) Try() Reservation { return k.step().ReserveAt(Now(), 1, 0) }
+func (k *Keyed) Try() Reservation { return k.ReserveAt(Now(), 1, 0) }
 
-func (k *Keyed) TryN(t time.Time, n int) Reservation { return k.step().ReserveAt(At(t), n, 0) }
+func (k *Keyed) TryN(t time.Time, n int) Reservation { return k.ReserveAt(At(t), n, 0) }
 
 func (k *Keyed) Wait(ctx context.Context) error { return k.WaitN(ctx, 1) }
 
 func (k *Keyed) WaitN(ctx context.Context, n int) error {
-	if w, ok := k.step().(Waiter); ok {
+	if w, ok := k.step(Now()).(Waiter); ok {
 		return w.WaitN(ctx, n)
 	}
 	return clocked{k}.WaitN(ctx, n)
@@ -110,23 +110,25 @@ func (k *Keyed) Tokens() float64 { return clocked{k}.Tokens() }
 func (k *Keyed) TokensAt(t time.Time) float64 { return clocked{k}.TokensAt(t) }
 
 // AllowAt implements Stepper.
-func (k *Keyed) AllowAt(now Instant, n int) bool { return k.step().AllowAt(now, n) }
+func (k *Keyed) AllowAt(now Instant, n int) bool { return k.step(now).AllowAt(now, n) }
 
 // ReserveAt implements Stepper.
 func (k *Keyed) ReserveAt(now Instant, n int, longest time.Duration) Reservation {
-	return k.step().ReserveAt(now, n, longest)
+	return k.step(now).ReserveAt(now, n, longest)
 }
 
 // ChargeAt implements Stepper.
-func (k *Keyed) ChargeAt(now Instant, n int) { k.step().ChargeAt(now, n) }
+func (k *Keyed) ChargeAt(now Instant, n int) { k.step(now).ChargeAt(now, n) }
 
 // CapAt implements Stepper.
-func (k *Keyed) CapAt(now Instant, tokens float64) { k.step().CapAt(now, tokens) }
+func (k *Keyed) CapAt(now Instant, tokens float64) { k.step(now).CapAt(now, tokens) }
 
 // Level implements Stepper.
-func (k *Keyed) Level(now Instant) Level { return k.step().Level(now) }
+func (k *Keyed) Level(now Instant) Level { return k.step(now).Level(now) }
 
-// unlimited allows everything and counts nothing.
+// Unlimited allows everything and counts nothing.
+var Unlimited Stepper = unlimited{}
+
 type unlimited struct{}
 
 func (unlimited) AllowAt(_ Instant, n int) bool { return n >= 0 }

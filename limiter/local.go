@@ -35,7 +35,7 @@ func NewBucket(limit rate.Limit, burst int) *Bucket {
 }
 
 // SetLimit is SetLimitAt(now, limit).
-func (b *Bucket) SetLimit(limit rate.Limit) { b.SetLimitAt(time.Now(), limit) }
+func (b *Bucket) SetLimit(limit rate.Limit) { b.SetLimitAt(Now().Time(), limit) }
 
 // SetLimitAt changes the limit and keeps the tokens there are at t.
 func (b *Bucket) SetLimitAt(t time.Time, limit rate.Limit) {
@@ -47,7 +47,7 @@ func (b *Bucket) SetLimitAt(t time.Time, limit rate.Limit) {
 }
 
 // SetBurst is SetBurstAt(now, burst).
-func (b *Bucket) SetBurst(burst int) { b.SetBurstAt(time.Now(), burst) }
+func (b *Bucket) SetBurst(burst int) { b.SetBurstAt(Now().Time(), burst) }
 
 // SetBurstAt changes the burst and keeps the tokens there are at t, up to burst.
 func (b *Bucket) SetBurstAt(t time.Time, burst int) {
@@ -75,7 +75,7 @@ func (b *bucketSteps) ReserveAt(now Instant, n int, longest time.Duration) Reser
 	if !ok {
 		return &ticket{}
 	}
-	return &ticket{from: b, n: n, limit: b.Level(now).Limit, taken: now, act: now.add(wait)}
+	return &ticket{from: b, n: n, limit: b.Level(now).Limit, taken: now, act: now.Add(wait)}
 }
 
 func (b *bucketSteps) ChargeAt(now Instant, n int) { b.bucket.add(now, -float64(max(n, 0))) }

@@ -2,7 +2,11 @@
 
 package limiter
 
-import "github.com/uber-go/tally/v4"
+import (
+	"errors"
+
+	"github.com/uber-go/tally/v4"
+)
 
 // metrics are counters that are held, because looking one up costs more than
 // a decision. None is touched by a decision.
@@ -32,7 +36,13 @@ func newMetrics(scope tally.Scope) metrics {
 	}
 }
 
-func (m metrics) refused(err error) { m.refusals[err].Inc(1) }
+func (m metrics) refused(err error) {
+	for sentinel, counter := range m.refusals {
+		if errors.Is(err, sentinel) {
+			counter.Inc(1)
+		}
+	}
+}
 
 func (m metrics) report(keys, fallbacks int) {
 	m.keys.Update(float64(keys))

@@ -36,12 +36,7 @@ func (g *Group) Report(now Instant) []*Batch {
 	g.mergeLocked()
 	hosts := int(g.hosts.Load())
 	batches := make(map[string]*Batch)
-	for _, s := range g.gone {
-		s.report(now, batches)
-	}
-	clear(g.gone)
-	g.gone = g.gone[:0]
-
+	g.lastWordsLocked(now, batches)
 	live := g.live[:0]
 	fallbacks := 0
 	for _, k := range g.live {
@@ -68,6 +63,29 @@ func (g *Group) Report(now Instant) []*Batch {
 	}
 	slices.SortFunc(sorted, func(a, b *Batch) int { return strings.Compare(a.Usage.Algorithm, b.Usage.Algorithm) })
 	return sorted
+}
+
+// lastWordsLocked reports the usage of shares that are gone. If the key is
+// back under the same algorithm, its share takes the usage over.
+func (g *Group) lastWordsLocked(now Instant, batches map[string]*Batch) {
+	for _, s := range g.gone {
+		allowed, rejected, _ := s.count(now).since(s.reported)
+		if allowed+rejected == 0 {
+			continue
+		}
+		var heir *share
+		if k := g.table.get(s.key); k != nil && k.core != nil {
+			heir = find(k.core.shares, s.algorithm)
+		}
+		if heir == nil {
+			s.report(now, batches)
+			continue
+		}
+		heir.allowed.Add(allowed)
+		heir.rejected.Add(rejected)
+	}
+	clear(g.gone)
+	g.gone = g.gone[:0]
 }
 
 // report adds s to the batch of its algorithm.
@@ -132,7 +150,7 @@ func (g *Group) Apply(now Instant, b *Batch, rows []int, grants *rpc.Grants) err
 			burst:  math.Min(grants.Burst[i], s.rule.Burst),
 			used:   grants.Used[i],
 			floor:  grants.Floor,
-			until:  now.add(grants.Lease[i]),
+			until:  now.Add(grants.Lease[i]),
 		}
 		s.steer(now, hosts)
 	}
@@ -157,7 +175,7 @@ func (k *Keyed) idle(now Instant) bool {
 	if o := k.other.Load(); o != nil && len(c.shares) == 0 && o.touched.Swap(false) {
 		c.used = now
 	}
-	if now.sub(c.used) < c.idleAfter() {
+	if now.Sub(c.used) < c.idleAfter() {
 		return false
 	}
 	for _, s := range c.shares {

@@ -38,7 +38,7 @@ func (r *ticket) delay(now Instant) time.Duration {
 	if r.from == nil {
 		return rate.InfDuration
 	}
-	return max(r.act.sub(now), 0)
+	return max(r.act.Sub(now), 0)
 }
 
 func (r *ticket) Cancel() { r.cancel(Now()) }
@@ -50,7 +50,7 @@ func (r *ticket) cancel(now Instant) {
 		return
 	}
 	// Who reserved after us counts on having waited for our tokens.
-	later := now.add(r.from.debt(now)).sub(r.act)
+	later := now.Add(r.from.debt(now)).Sub(r.act)
 	tokens := float64(r.n)
 	if later > 0 {
 		tokens -= later.Seconds() * float64(r.limit)

@@ -24,14 +24,14 @@ type Updater interface {
 // point of the first interval so that hosts do not report in step. It is the
 // only loop that a Group needs.
 func (g *Group) Run(ctx context.Context, updater Updater) {
-	next := Now().add(time.Duration(rand.Int64N(int64(g.properties().UpdateInterval))))
+	next := Now().Add(time.Duration(rand.Int64N(int64(g.properties().UpdateInterval))))
 	for {
-		if err := sleep(ctx, next.sub(Now())); err != nil {
+		if err := sleep(ctx, next.Sub(Now())); err != nil {
 			return
 		}
 		g.Round(ctx, updater)
 		// A host that was suspended does not catch up on missed rounds.
-		next = max(next.add(g.properties().UpdateInterval), Now())
+		next = max(next.Add(g.properties().UpdateInterval), Now())
 	}
 }
 

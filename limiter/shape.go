@@ -154,15 +154,7 @@ func (g *Group) Configure(now Instant, snapshot *dynamicconfig.Snapshot) {
 			g.dropLocked(k)
 			continue
 		}
-		var common *Keyed
-		if a.shares(k.key) {
-			if common = g.table.get(a.rule.Key); common == nil {
-				common = &Keyed{group: g, key: a.rule.Key}
-				g.enlist(common, a, nil)
-				common = g.table.get(a.rule.Key)
-			}
-		}
-		g.shape(now, k, a, common)
+		g.shape(now, k, a, g.common(now, a, k.key))
 		live = append(live, k)
 	}
 	clear(g.live[len(live):])

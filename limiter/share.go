@@ -102,7 +102,7 @@ func (s *share) ReserveAt(now Instant, n int, longest time.Duration) Reservation
 		return &ticket{}
 	}
 	s.allowed.Add(int64(n))
-	return &ticket{from: s, n: n, limit: s.bucket.limit(), taken: now, act: now.add(wait)}
+	return &ticket{from: s, n: n, limit: s.bucket.limit(), taken: now, act: now.Add(wait)}
 }
 
 // reject counts n rejected; a cost beyond reason counts as the largest.
@@ -181,7 +181,7 @@ func (s *share) settle(now Instant) {
 	allowed := s.allowed.Load()
 	used := max(float64(allowed-s.settled), 0)
 	s.settled = allowed
-	filled := s.spare.tokens + float64(s.spare.limit)*max(now.sub(s.spare.at), 0).Seconds()
+	filled := s.spare.tokens + float64(s.spare.limit)*max(now.Sub(s.spare.at), 0).Seconds()
 	s.spare.tokens = math.Max(math.Min(filled, s.spare.burst)-used, 0)
 	s.spare.at = now
 }
@@ -241,5 +241,5 @@ func (s *share) count(now Instant) counts {
 
 // since is what was counted after c; never negative.
 func (c counts) since(earlier counts) (allowed, rejected int64, elapsed time.Duration) {
-	return max(c.allowed-earlier.allowed, 0), max(c.rejected-earlier.rejected, 0), c.at.sub(earlier.at)
+	return max(c.allowed-earlier.allowed, 0), max(c.rejected-earlier.rejected, 0), c.at.Sub(earlier.at)
 }

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limiter
+
+import (
+	"math"
+	"time"
+)
+
+// Steps returns l itself if it is a Stepper, else a Stepper that calls it.
+func Steps(l Limiter) Stepper {
+	if s, ok := l.(Stepper); ok {
+		return s
+	}
+	return foreign{l}
+}
+
+// foreign makes a Stepper of anybody's Limiter.
+type foreign struct{ l Limiter }
+
+func (f foreign) AllowAt(now Instant, n int) bool { return f.l.AllowN(now.Time(), n) }
+
+func (f foreign) ReserveAt(now Instant, n int, longest time.Duration) Reservation {
+	t := now.Time()
+	if longest <= 0 {
+		return f.l.TryN(t, n)
+	}
+	r := f.l.ReserveN(t, n)
+	if r.OK() && r.DelayFrom(t) > longest {
+		r.CancelAt(t)
+		return &ticket{}
+	}
+	return r
+}
+
+func (f foreign) ChargeAt(_ Instant, n int) { f.l.Charge(n) }
+
+// CapAt takes what is too much: a Limiter has no other way to lose tokens.
+func (f foreign) CapAt(now Instant, tokens float64) {
+	if excess := f.l.TokensAt(now.Time()) - tokens; excess >= 1 && excess < math.MaxInt32 {
+		f.l.AllowN(now.Time(), int(excess))
+	}
+}
+
+func (f foreign) Level(now Instant) Level {
+	return Level{Limit: f.l.Limit(), Burst: float64(f.l.Burst()), Tokens: f.l.TokensAt(now.Time())}
+}

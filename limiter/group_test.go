@@ -1,0 +1,498 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limiter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/rpc"
+	"golang.org/x/time/rate"
+)
+
+const second = Instant(time.Second)
+
+// rules makes a snapshot of rules, under an interval of one second.
+func snapshot(t testing.TB, rules ...dynamicconfig.Rule) *dynamicconfig.Snapshot {
+	t.Helper()
+	s, err := dynamicconfig.Config{
+		Name:       "test",
+		Properties: dynamicconfig.Properties{UpdateInterval: time.Second},
+		Rules:      rules,
+	}.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func weighted(limit rate.Limit) dynamicconfig.Rule {
+	return dynamicconfig.Rule{Key: "k", Limit: limit, Algorithm: "request-weighted"}
+}
+
+// take asks for up to n single tokens at now and returns how many it got.
+func take(l Stepper, now Instant, n int) (got int) {
+	for range n {
+		if l.AllowAt(now, 1) {
+			got++
+		}
+	}
+	return got
+}
+
+// answer applies the same grant to all rows of all batches.
+func answer(t testing.TB, g *Group, now Instant, weight, used float64, floor rpc.Floor, lease time.Duration) {
+	t.Helper()
+	for _, b := range g.Report(now) {
+		n := b.Usage.Len()
+		grants := &rpc.Grants{Floor: floor}
+		for range n {
+			grants.Weight = append(grants.Weight, weight)
+			grants.Burst = append(grants.Burst, weight*100)
+			grants.Used = append(grants.Used, used)
+			grants.Lease = append(grants.Lease, lease)
+		}
+		if err := g.Apply(now, b, nil, grants); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// only returns the one share of key.
+func only(t testing.TB, g *Group, now Instant, key string) ShareStatus {
+	t.Helper()
+	st, ok := g.Inspect(now, key)
+	if !ok || len(st.Shares) != 1 {
+		t.Fatalf("key %q: %+v, %v", key, st, ok)
+	}
+	return st.Shares[0]
+}
+
+func near(a, b float64) bool { return math.Abs(a-b) <= 1e-6*math.Max(1, math.Abs(b)) }
+
+func TestEvenShareUntilTheFirstGrantThenTheWeight(t *testing.T) {
+	g := NewGroup(snapshot(t, weighted(100)), 4)
+	k := g.For("k")
+	if got := take(k, 0, 100); got != 25 {
+		t.Fatalf("without a grant: %d at once, want a quarter of the burst", got)
+	}
+	if s := only(t, g, 0, "k"); !s.Fallback || s.Level.Limit != 25 {
+		t.Fatalf("without a grant: %+v", s)
+	}
+	answer(t, g, second/5, 0.9, 100, rpc.FloorNone, time.Minute)
+	s := only(t, g, second/5, "k")
+	if s.Fallback || !near(float64(s.Level.Limit), 90) || !near(s.Level.Burst, 90) {
+		t.Fatalf("with 0.9 of 100/s: %+v", s)
+	}
+	if !near(s.Level.Tokens, 5) {
+		t.Fatalf("the first grant came with %v tokens; the fallback had 5 left", s.Level.Tokens)
+	}
+}
+
+func TestFallsBackWhenTheLeaseEnds(t *testing.T) {
+	for _, tt := range []struct {
+		fallback dynamicconfig.Fallback
+		want     rate.Limit
+	}{
+		{dynamicconfig.FallbackEven, 25},
+		{dynamicconfig.FallbackOpen, rate.Inf},
+		{dynamicconfig.FallbackClosed, 0},
+		{dynamicconfig.FallbackSafe, 7},
+	} {
+		rule := weighted(100)
+		rule.Fallback, rule.IdleAfter = tt.fallback, time.Hour
+		if tt.fallback == dynamicconfig.FallbackSafe {
+			rule.SafeCapacity = 7
+		}
+		g := NewGroup(snapshot(t, rule), 4)
+		g.For("k").AllowAt(0, 1)
+		answer(t, g, second, 0.5, 100, rpc.FloorNone, 10*time.Second)
+		g.Report(11*second - 1)
+		if s := only(t, g, 11*second-1, "k"); s.Fallback || s.Level.Limit != 50 {
+			t.Errorf("%v: within the lease: %+v", tt.fallback, s)
+		}
+		g.Report(11 * second)
+		if s := only(t, g, 11*second, "k"); !s.Fallback || !near(float64(s.Level.Limit), float64(tt.want)) {
+			t.Errorf("%v: after the lease: %+v", tt.fallback, s)
+		}
+		answer(t, g, 12*second, 0.5, 100, rpc.FloorNone, 10*time.Second)
+		if s := only(t, g, 12*second, "k"); s.Fallback {
+			t.Errorf("%v: answered again: %+v", tt.fallback, s)
+		}
+	}
+}
+
+// Grant and fallback alternate as fast as they can. Over any stretch the host
+// must not admit more than the larger rate gives, plus one burst.
+func TestSwitchingGivesNoSecondBurst(t *testing.T) {
+	rule := weighted(100)
+	rule.IdleAfter = time.Hour
+	g := NewGroup(snapshot(t, rule), 2) // even: 50/s
+	k := g.For("k")
+	admitted := 0
+	now := Instant(0)
+	for i := range 200 {
+		now = Instant(i) * second / 10
+		admitted += take(k, now, 100)
+		if i%2 == 0 {
+			answer(t, g, now, 0.6, 100, rpc.FloorNone, time.Millisecond) // ends at the next report
+		} else {
+			g.Report(now)
+		}
+	}
+	most := 60*float64(now)/1e9 + 60
+	if float64(admitted) > most {
+		t.Errorf("admitted %d in %v while switching, more than %v", admitted, time.Duration(now), most)
+	}
+	if float64(admitted) < 0.8*50*float64(now)/1e9 {
+		t.Errorf("admitted %d in %v: switching starves the host", admitted, time.Duration(now))
+	}
+}
+
+// A host that has used little keeps its full fallback burst.
+func TestFallbackOfALightHostIsFull(t *testing.T) {
+	rule := weighted(100)
+	rule.IdleAfter = time.Hour
+	g := NewGroup(snapshot(t, rule), 2)
+	k := g.For("k")
+	take(k, 0, 1)
+	answer(t, g, second, 0.01, 100, rpc.FloorNone, time.Second)
+	take(k, 10*second, 1)
+	g.Report(10 * second)
+	if s := only(t, g, 10*second, "k"); !s.Fallback || s.Level.Tokens != 49 {
+		t.Errorf("after the lease of a light host: %+v, want 49 tokens", s)
+	}
+}
+
+func TestFloors(t *testing.T) {
+	for _, tt := range []struct {
+		floor        rpc.Floor
+		weight, used float64
+		want         float64
+	}{
+		{rpc.FloorNone, 0.1, 50, 10},
+		{rpc.FloorUnused, 0.1, 50, 25},   // room enough: even
+		{rpc.FloorUnused, 0.1, 90, 20},   // weight and what is unused
+		{rpc.FloorUnused, 0.1, 100, 10},  // nothing unused
+		{rpc.FloorUnused, 0.1, 1000, 10}, // never negative
+		{rpc.FloorUnused, 0.5, 0, 50},    // above even: as weighted
+		{rpc.FloorEven, 0.1, 1000, 25},
+	} {
+		g := NewGroup(snapshot(t, weighted(100)), 4)
+		g.For("k").AllowAt(0, 1)
+		answer(t, g, second, tt.weight, tt.used, tt.floor, time.Minute)
+		if s := only(t, g, second, "k"); !near(float64(s.Level.Limit), tt.want) || !near(s.Level.Burst, tt.want) {
+			t.Errorf("%+v: limit %v burst %v", tt, s.Level.Limit, s.Level.Burst)
+		}
+	}
+}
+
+func TestAGrantOfNothingIsNoGrant(t *testing.T) {
+	g := NewGroup(snapshot(t, weighted(100)), 4)
+	g.For("k").AllowAt(0, 1)
+	answer(t, g, second, 0, 0, rpc.FloorNone, 0)
+	if s := only(t, g, second, "k"); !s.Fallback {
+		t.Errorf("a zero lease granted %+v", s)
+	}
+}
+
+func TestReportsUsageOnceAndUntilItIsAnswered(t *testing.T) {
+	g := NewGroup(snapshot(t, weighted(10)), 1)
+	k := g.For("k")
+	take(k, 0, 15)
+	first := g.Report(second)[0].Usage
+	if first.Allowed[0] != 10 || first.Rejected[0] != 5 || first.Elapsed[0] != time.Second {
+		t.Fatalf("first report: %+v", first)
+	}
+	take(k, 2*second, 3)
+	again := g.Report(2 * second)[0] // the first was never answered
+	if again.Usage.Allowed[0] != 13 || again.Usage.Rejected[0] != 5 || again.Usage.Elapsed[0] != 2*time.Second {
+		t.Fatalf("after a lost report: %+v", again.Usage)
+	}
+	k.ChargeAt(2*second, 4)
+	r := k.ReserveAt(2*second, 2, 0)
+	r.Used(false)
+	grants := &rpc.Grants{Weight: []float64{1}, Burst: []float64{10}, Used: []float64{5}, Lease: []time.Duration{time.Minute}}
+	if err := g.Apply(2*second, again, []int{0}, grants); err != nil {
+		t.Fatal(err)
+	}
+	last := g.Report(3 * second)[0].Usage
+	if last.Allowed[0] != 4 || last.Rejected[0] != 0 || last.Elapsed[0] != time.Second || last.Weight[0] != 1 {
+		t.Fatalf("after an answer: %+v; want the four that were charged", last)
+	}
+}
+
+func TestAbsurdGrantsAreRefusedWhole(t *testing.T) {
+	nan, inf := math.NaN(), math.Inf(1)
+	good := func() *rpc.Grants {
+		return &rpc.Grants{Weight: []float64{.5}, Burst: []float64{5}, Used: []float64{5}, Lease: []time.Duration{time.Minute}}
+	}
+	for name, spoil := range map[string]func(*rpc.Grants){
+		"NaN weight":      func(g *rpc.Grants) { g.Weight[0] = nan },
+		"negative weight": func(g *rpc.Grants) { g.Weight[0] = -1 },
+		"weight above 1":  func(g *rpc.Grants) { g.Weight[0] = 1.1 },
+		"Inf burst":       func(g *rpc.Grants) { g.Burst[0] = inf },
+		"NaN used":        func(g *rpc.Grants) { g.Used[0] = nan },
+		"negative lease":  func(g *rpc.Grants) { g.Lease[0] = -1 },
+		"endless lease":   func(g *rpc.Grants) { g.Lease[0] = math.MaxInt64 },
+		"too few":         func(g *rpc.Grants) { g.Weight = nil },
+		"unknown floor":   func(g *rpc.Grants) { g.Floor = 99 },
+	} {
+		g := NewGroup(snapshot(t, weighted(10)), 2)
+		g.For("k").AllowAt(0, 1)
+		b := g.Report(second)[0]
+		bad := good()
+		spoil(bad)
+		if err := g.Apply(second, b, nil, bad); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+		if s := only(t, g, second, "k"); !s.Fallback {
+			t.Errorf("%s: in force: %+v", name, s)
+		}
+		if err := g.Apply(second, b, nil, good()); err != nil {
+			t.Errorf("a good one after %s: %v", name, err)
+		}
+	}
+}
+
+func TestIdleKeysLeaveAndHeldLimitersComeBack(t *testing.T) {
+	rule := weighted(10)
+	rule.Key = "*"
+	g := NewGroup(snapshot(t, rule), 1)
+	held := g.For("k")
+	take(held, 0, 10)
+	g.Report(second)
+	g.Report(5 * second)
+	if _, live := g.Inspect(5*second, "k"); !live {
+		t.Fatal("left before idle_after")
+	}
+	g.Report(7 * second)
+	if _, live := g.Inspect(7*second, "k"); live {
+		t.Fatal("still live after idle_after")
+	}
+	if got := take(held, 7*second, 20); got != 10 {
+		t.Errorf("back with %d tokens, want the burst", got)
+	}
+	if other := g.For("k"); other != held {
+		t.Error("the key has two limiters")
+	}
+	// The ten before it left were never answered: they are reported again.
+	if u := g.Report(8 * second)[0].Usage; u.Len() != 1 || u.Allowed[0] != 20 || u.Rejected[0] != 10 {
+		t.Errorf("usage of a key that came back: %+v", u)
+	}
+}
+
+func TestAKeyDoesNotLeaveWithAnEmptyBucket(t *testing.T) {
+	g := NewGroup(snapshot(t, weighted(rate.Limit(1.0/60))), 1) // one a minute
+	k := g.For("k")
+	take(k, 0, 1)
+	for i := range Instant(59) {
+		g.Report(i * second)
+		if got := take(g.For("k"), i*second, 1); got != 0 && i > 0 {
+			t.Fatalf("second %d: forgot that its token was taken", i)
+		}
+	}
+}
+
+func TestHeldLimitersFollowConfigAndKeepTokens(t *testing.T) {
+	g := NewGroup(snapshot(t, weighted(100)), 1)
+	k := g.For("k")
+	take(k, 0, 70)
+	g.Configure(0, snapshot(t, weighted(1000)))
+	if s := only(t, g, 0, "k"); s.Level.Limit != 1000 || s.Level.Burst != 1000 || !near(s.Level.Tokens, 30) {
+		t.Fatalf("after raising the limit: %+v, want 30 tokens", s)
+	}
+	g.Configure(0, snapshot(t, weighted(20)))
+	if s := only(t, g, 0, "k"); !near(float64(s.Level.Limit), 20) || s.Level.Burst != 20 || s.Level.Tokens != 20 {
+		t.Fatalf("after lowering the limit: %+v", s)
+	}
+	even := weighted(20)
+	even.Algorithm = Even
+	take(k, 0, 15)
+	g.Configure(0, snapshot(t, even))
+	if s := only(t, g, 0, "k"); s.Algorithm != Even || !near(s.Level.Tokens, 5) || s.Allowed != 85 {
+		t.Fatalf("another algorithm: %+v, want 5 tokens and the counts", s)
+	}
+	g.Configure(0, snapshot(t)) // no rules: unmatched keys are allowed
+	if got := take(k, 0, 100); got != 100 {
+		t.Errorf("without a rule: %d of 100", got)
+	}
+	g.Configure(0, snapshot(t, weighted(20)))
+	if got := take(k, 0, 100); got > 20 {
+		t.Errorf("with a rule again: %d at once", got)
+	}
+}
+
+func TestUsageIsNotLostWhenAKeyChangesItsAlgorithm(t *testing.T) {
+	to := weighted(100)
+	to.Algorithm = "other"
+	g := NewGroup(snapshot(t, weighted(100)), 1)
+	k := g.For("k")
+	take(k, 0, 10)
+	g.Report(second)
+	take(k, second, 5)
+	g.Configure(second, snapshot(t, to))
+	take(k, second, 7)
+	total := int64(0)
+	for _, b := range g.Report(2 * second) {
+		for i := range b.Usage.Keys {
+			total += b.Usage.Allowed[i]
+		}
+	}
+	if total != 22 {
+		t.Errorf("reported %d of 22", total)
+	}
+}
+
+func TestSetHostsChangesTheEvenShare(t *testing.T) {
+	g := NewGroup(snapshot(t, weighted(100)), 2)
+	g.For("k").AllowAt(0, 1)
+	for hosts, want := range map[int]float64{10: 10, 1: 100, 0: 100, -3: 100} {
+		g.SetHosts(0, hosts)
+		if s := only(t, g, 0, "k"); !near(float64(s.Level.Limit), want) {
+			t.Errorf("%d hosts: %v", hosts, s.Level.Limit)
+		}
+	}
+}
+
+func TestALowLimitIsNeverZero(t *testing.T) {
+	g := NewGroup(snapshot(t, weighted(5)), 50)
+	if got := take(g.For("k"), 0, 10); got != 1 {
+		t.Errorf("5/s over 50 hosts: %d at once, want 1", got)
+	}
+	if s := only(t, g, 0, "k"); !near(float64(s.Level.Limit), 0.1) {
+		t.Errorf("5/s over 50 hosts: %v", s.Level.Limit)
+	}
+}
+
+func TestKeysThatAreRefused(t *testing.T) {
+	rule := weighted(10)
+	rule.Key, rule.MaxKeys = "few:*", 2
+	closed, err := dynamicconfig.Config{Rules: []dynamicconfig.Rule{rule}, Unmatched: dynamicconfig.UnmatchedDeny}.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := NewGroup(closed, 1)
+	for _, key := range []string{"few:1", "few:2"} {
+		if !g.For(key).AllowAt(0, 1) {
+			t.Errorf("%s is refused", key)
+		}
+	}
+	for key, want := range map[string]error{
+		"few:3":                    ErrTooManyKeys,
+		"other":                    ErrUnmatched,
+		"":                         ErrInvalidKey,
+		strings.Repeat("x", 65536): ErrInvalidKey,
+	} {
+		l := g.For(key)
+		if l.AllowAt(0, 1) || l.ReserveAt(0, 1, 0).OK() {
+			t.Errorf("%.20q is allowed", key)
+		}
+		if err := l.Refused(); !errors.Is(err, want) {
+			t.Errorf("%.20q: %v, want %v", key, err, want)
+		}
+		if err := l.Wait(context.Background()); !errors.Is(err, want) {
+			t.Errorf("%.20q: Wait says %v, want %v", key, err, want)
+		}
+	}
+	held := g.For("few:3")
+	for i := range Instant(20) {
+		g.Report(i * second * 2)
+	}
+	if !held.AllowAt(40*second, 1) {
+		t.Error("there is room again, and the held limiter does not see it")
+	}
+}
+
+func TestSharedRuleIsOneBucket(t *testing.T) {
+	rule := weighted(10)
+	rule.Key, rule.Shared, rule.MaxKeys = "batch:*", true, 3
+	g := NewGroup(snapshot(t, rule), 1)
+	got := 0
+	for i := range 30 {
+		got += take(g.For(fmt.Sprint("batch:", i)), 0, 1)
+	}
+	if got != 10 {
+		t.Errorf("%d keys got %d of a shared burst of 10", 30, got)
+	}
+	b := g.Report(second)
+	if len(b) != 1 || b[0].Usage.Len() != 1 || b[0].Usage.Keys[0] != "batch:*" || b[0].Usage.Allowed[0] != 10 || b[0].Usage.Rejected[0] != 20 {
+		t.Errorf("a shared rule reports %+v", b)
+	}
+}
+
+func TestAllIsAllOrNothing(t *testing.T) {
+	few, many := weighted(3), weighted(100)
+	few.Key, many.Key = "few", "many"
+	g := NewGroup(snapshot(t, few, many), 1)
+	now := Now()
+	for range 5 {
+		AllowAll(now.Time(), Ask{g.For("many"), 10}, Ask{g.For("few"), 1})
+	}
+	if s := only(t, g, now, "many"); s.Allowed != 30 || s.Level.Tokens < 70 || s.Level.Tokens > 71 {
+		t.Errorf("%+v: want 3 × 10 taken and 2 × 10 returned", s)
+	}
+	if s := only(t, g, now, "few"); s.Allowed != 3 || s.Rejected != 2 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestConcurrentUse(t *testing.T) {
+	rule := weighted(1000)
+	rule.Key, rule.IdleAfter = "*", time.Nanosecond
+	g := NewGroup(snapshot(t, rule), 2)
+	var wg sync.WaitGroup
+	stop := make(chan struct{})
+	background := func(f func()) {
+		wg.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					f()
+				}
+			}
+		})
+	}
+	background(func() {
+		for _, b := range g.Report(Now()) {
+			n := b.Usage.Len()
+			g.Apply(Now(), b, nil, &rpc.Grants{
+				Weight: make([]float64, n), Burst: make([]float64, n), Used: make([]float64, n), Lease: make([]time.Duration, n),
+			})
+		}
+	})
+	fast, slow := snapshot(t, rule), snapshot(t, dynamicconfig.Rule{Key: "*", Limit: 10, Shared: true})
+	background(func() { g.Configure(Now(), slow); g.Configure(Now(), fast) })
+	background(func() { g.SetHosts(Now(), 1); g.SetHosts(Now(), 3); g.Inspect(Now(), "3") })
+	var users sync.WaitGroup
+	for range 4 {
+		users.Go(func() {
+			held := g.For("held")
+			for i := range 3000 {
+				g.For(fmt.Sprint(i % 50)).Allow()
+				held.Allow()
+				held.Tokens()
+			}
+		})
+	}
+	users.Wait()
+	close(stop)
+	wg.Wait()
+}
+
+func TestTheHotPathAllocatesNothing(t *testing.T) {
+	g := NewGroup(snapshot(t, weighted(1e9)), 1)
+	g.For("k").Allow()
+	if n := testing.AllocsPerRun(1000, func() { g.For("k").Allow() }); n != 0 {
+		t.Errorf("For(key).Allow(): %v allocations", n)
+	}
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limiter
+
+import (
+	"time"
+
+	"github.com/headgate/headgate/dynamicconfig"
+)
+
+// Status is what a host knows of one of its keys: why it is limited as it is.
+type Status struct {
+	Key string
+	// Rule is the pattern that matched; empty when none did.
+	Rule string
+	// Mode is the migration's, or ModeNew when there is none.
+	Mode dynamicconfig.Mode
+	// Shares has the limiter, or the old and the new one of a migration.
+	// It is empty for keys that are not limited by themselves.
+	Shares []ShareStatus
+}
+
+// ShareStatus is one limiter of a key.
+type ShareStatus struct {
+	Algorithm string
+	Level     Level
+	// Fallback: there is no valid grant. Always false for Even.
+	Fallback bool
+	// Weight and Used are the newest grant's; Lease is what is left of it.
+	Weight, Used float64
+	Lease        time.Duration
+	// Allowed and Rejected count cost since the key came to life.
+	Allowed, Rejected int64
+}
+
+// Inspect tells about key at now; false if it is not live.
+func (g *Group) Inspect(now Instant, key string) (Status, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+
+	g.mergeLocked()
+	k := g.table.get(key)
+	if k == nil || k.core == nil {
+		return Status{}, false
+	}
+	st := Status{Key: key, Mode: dynamicconfig.ModeNew}
+	if rule := k.core.admitted.rule; rule != nil {
+		st.Rule = rule.Key
+		if rule.Migration != nil {
+			st.Mode = rule.Migration.Mode
+		}
+	}
+	for _, s := range k.core.shares {
+		st.Shares = append(st.Shares, ShareStatus{
+			Algorithm: s.algorithm,
+			Level:     s.Level(now),
+			Fallback:  s.remote && !s.granted,
+			Weight:    s.grant.weight,
+			Used:      s.grant.used,
+			Lease:     max(s.grant.until.Sub(now), 0),
+			Allowed:   s.allowed.Load(),
+			Rejected:  s.rejected.Load(),
+		})
+	}
+	return st, true
+}

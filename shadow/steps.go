@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shadow
+
+import (
+	"context"
+	"time"
+
+	"github.com/headgate/headgate/limiter"
+	"golang.org/x/time/rate"
+)
+
+// AllowAt implements limiter.Stepper.
+func (l *Limiter) AllowAt(now limiter.Instant, n int) bool {
+	mode := l.Mode()
+	primary, shadow := l.roles(mode)
+	ok := primary.AllowAt(now, n)
+	if shadow != nil {
+		l.compare(mode, ok, shadow.AllowAt(now, n), n)
+	}
+	return ok
+}
+
+// ReserveAt implements limiter.Stepper. What becomes of the shadow's tokens
+// is as in reservation.
+func (l *Limiter) ReserveAt(now limiter.Instant, n int, longest time.Duration) limiter.Reservation {
+	mode := l.Mode()
+	primary, shadow := l.roles(mode)
+	r := primary.ReserveAt(now, n, longest)
+	if shadow == nil {
+		return r
+	}
+	s := shadow.ReserveAt(now, n, longest)
+	l.compare(mode, r.OK(), s.OK(), n)
+	return &reservation{Reservation: r, shadow: s}
+}
+
+// ChargeAt implements limiter.Stepper; the shadow is charged too.
+func (l *Limiter) ChargeAt(now limiter.Instant, n int) {
+	primary, shadow := l.roles(l.Mode())
+	primary.ChargeAt(now, n)
+	if shadow != nil {
+		shadow.ChargeAt(now, n)
+	}
+}
+
+// CapAt implements limiter.Stepper; it caps both limiters in every mode.
+func (l *Limiter) CapAt(now limiter.Instant, tokens float64) {
+	l.old.CapAt(now, tokens)
+	l.new.CapAt(now, tokens)
+}
+
+// Level implements limiter.Stepper; it is the primary's.
+func (l *Limiter) Level(now limiter.Instant) limiter.Level {
+	primary, _ := l.roles(l.Mode())
+	return primary.Level(now)
+}
+
+// Wait is WaitN(ctx, 1).
+func (l *Limiter) Wait(ctx context.Context) error { return l.WaitN(ctx, 1) }
+
+// WaitN waits with the primary. The shadow's wait begins with it and ends
+// with it: what the shadow would have waited longer for is given back.
+func (l *Limiter) WaitN(ctx context.Context, n int) error {
+	mode := l.Mode()
+	primary, shadow := l.roles(mode)
+	if shadow == nil {
+		return limiter.FromSteps(primary).WaitN(ctx, n)
+	}
+	now, longest := limiter.Now(), time.Duration(rate.InfDuration)
+	if deadline, ok := ctx.Deadline(); ok {
+		longest = limiter.At(deadline).Sub(now)
+	}
+	s := shadow.ReserveAt(now, n, longest)
+	err := limiter.FromSteps(primary).WaitN(ctx, n)
+	ready := s.OK() && s.Delay() == 0
+	if !ready {
+		s.Cancel()
+	}
+	l.compare(mode, err == nil, ready, n)
+	return err
+}
+
+// reservation is a pair of reservations; the primary's is shown.
+//
+// The shadow's fate follows the primary's, but for one case: when the primary
+// refused, the event does not happen, yet the shadow counts it as used. So
+// its rate of acceptance can be seen, and not the primary's once more.
+type reservation struct {
+	limiter.Reservation
+	shadow limiter.Reservation
+}
+
+func (r *reservation) Used(used bool) {
+	r.Reservation.Used(used)
+	r.shadow.Used(used || !r.OK())
+}
+
+func (r *reservation) Cancel() { r.CancelAt(limiter.Now().Time()) }
+
+func (r *reservation) CancelAt(t time.Time) {
+	if !r.OK() {
+		return
+	}
+	r.Reservation.CancelAt(t)
+	r.shadow.CancelAt(t)
+}
