@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package headgate
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+
+	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/rpc"
+	"github.com/uber-go/tally/v4"
+)
+
+// Option is a collaborator of a Node, or an algorithm of its own.
+type Option func(*options)
+
+type options struct {
+	log      *slog.Logger
+	scope    tally.Scope
+	listener net.Listener
+	points   int
+	registry *algorithm.Registry
+	payloads []payload
+	errs     []error
+}
+
+// payload is an algorithm with messages of its own.
+type payload struct {
+	algorithm string
+	codec     rpc.Codec
+	typeURL   string
+	decider   rpc.Decider
+}
+
+// known tells whether rules may name algorithm.
+func (o *options) known(name string) bool {
+	if _, err := o.registry.Lookup(name); err == nil || name == limiter.Even {
+		return true
+	}
+	for _, p := range o.payloads {
+		if p.algorithm == name {
+			return true
+		}
+	}
+	return false
+}
+
+// WithLogger sets the logger; default slog.Default().
+func WithLogger(log *slog.Logger) Option { return func(o *options) { o.log = log } }
+
+// WithScope sets where metrics go; default nowhere.
+func WithScope(scope tally.Scope) Option { return func(o *options) { o.scope = scope } }
+
+// WithListener makes the node serve other hosts on l, and close it in the
+// end, instead of listening by itself.
+func WithListener(l net.Listener) Option { return func(o *options) { o.listener = l } }
+
+// WithPoints sets how many points a host has on the ring; default
+// ringpop.DefaultPoints. More even out the keys and cost memory. All hosts of
+// a cluster must have the same.
+func WithPoints(points int) Option { return func(o *options) { o.points = points } }
+
+// WithAlgorithm lets rules name an algorithm of the service's own. All hosts
+// of a cluster must have it.
+func WithAlgorithm(name string, a algorithm.Algorithm) Option {
+	return func(o *options) {
+		if name == limiter.Even {
+			o.errs = append(o.errs, fmt.Errorf("headgate: algorithm %q is built in", name))
+			return
+		}
+		if err := o.registry.Register(name, a); err != nil {
+			o.errs = append(o.errs, err)
+		}
+	}
+}
+
+// WithPayload lets rules name an algorithm whose messages and state are the
+// service's own: codec speaks for this host, and decider answers messages of
+// typeURL for the keys that this host owns.
+func WithPayload(name string, codec rpc.Codec, typeURL string, decider rpc.Decider) Option {
+	return func(o *options) {
+		if o.known(name) {
+			o.errs = append(o.errs, fmt.Errorf("headgate: algorithm %q: %w", name, algorithm.ErrTaken))
+		}
+		o.payloads = append(o.payloads, payload{name, codec, typeURL, decider})
+	}
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package headgate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/ringpop"
+	"github.com/headgate/headgate/rpc/rpcyarpc"
+)
+
+// Errors of Start.
+var (
+	// ErrStarted: a Node is started once.
+	ErrStarted = errors.New("headgate: the node was started before; make another with New")
+)
+
+// Start listens for other hosts and starts the loops. It returns when the
+// first list of members is there, because until then a host would take itself
+// for the only one, or when ctx ends. After an error, nothing runs.
+func (n *Node) Start(ctx context.Context) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+
+	if n.loops != nil {
+		return ErrStarted
+	}
+	if n.listener == nil {
+		var err error
+		n.listener, err = new(net.ListenConfig).Listen(ctx, "tcp", n.config.listen())
+		if err != nil {
+			return fmt.Errorf("headgate: listen for other hosts: %w", err)
+		}
+	}
+	n.server = rpcyarpc.NewServer(n.listener, n.mux)
+	if err := n.server.Start(); err != nil {
+		return errors.Join(fmt.Errorf("headgate: serve other hosts: %w", err), n.listener.Close())
+	}
+	running, cancel := context.WithCancel(context.Background())
+	n.stop, n.loops = cancel, new(sync.WaitGroup)
+	if err := n.join(ctx, running); err != nil {
+		return errors.Join(err, n.stopLocked(ctx))
+	}
+	unsubscribe := n.limits.Subscribe(n.configure)
+	n.loops.Go(func() {
+		defer unsubscribe()
+		n.limits.Run(running, n.source, n.log)
+	})
+	n.loops.Go(func() { n.aggregator.Run(running) })
+	n.loops.Go(func() { n.group.Run(running, n.fanout) })
+	return nil
+}
+
+// join follows the members, and waits for the first list.
+func (n *Node) join(ctx, running context.Context) error {
+	first, failed := make(chan struct{}), make(chan error, 1)
+	n.loops.Go(func() {
+		var once sync.Once
+		err := n.ring.Run(running, n.members, func(_, ring *ringpop.Ring) {
+			n.follow(ring)
+			once.Do(func() { close(first) })
+		})
+		if err != nil {
+			failed <- err
+			n.log.Error("members cannot be watched; the ring stays as it is", "error", err)
+		}
+	})
+	select {
+	case <-first:
+		if ring := n.ring.Ring(); !ring.Has(n.config.Address) {
+			n.log.Warn("this host's own address is not among the members: it will limit, and own no keys",
+				"address", n.config.Address, "members", ring.Len())
+		}
+		return nil
+	case err := <-failed:
+		return fmt.Errorf("headgate: watch members: %w", err)
+	case <-ctx.Done():
+		return fmt.Errorf("headgate: wait for the first list of members: %w", ctx.Err())
+	}
+}
+
+// follow makes all parts know the hosts of ring.
+func (n *Node) follow(ring *ringpop.Ring) {
+	hosts := ring.Hosts()
+	addresses := make([]string, len(hosts))
+	for i, h := range hosts {
+		addresses[i] = h.Address
+	}
+	n.client.Keep(addresses)
+	n.group.SetHosts(limiter.Now(), len(hosts))
+	n.log.Info("hosts changed", "hosts", len(hosts))
+}
+
+// configure makes all parts follow a change of config.
+func (n *Node) configure(_, snapshot *dynamicconfig.Snapshot) {
+	if err := n.aggregator.Configure(snapshot); err != nil {
+		n.log.Error("the decider keeps its old properties", "error", err)
+	}
+	n.group.Configure(limiter.Now(), snapshot)
+	n.log.Info("limits changed", "rules", len(snapshot.Rules()), "version", snapshot.Version())
+}
+
+// Stop ends the loops, hangs up on other hosts, and returns when nothing runs
+// any more. Limiters that are still held go on deciding, with what they know.
+// It may be called at any time, more than once.
+func (n *Node) Stop(ctx context.Context) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+
+	return n.stopLocked(ctx)
+}
+
+func (n *Node) stopLocked(ctx context.Context) error {
+	if n.stop == nil {
+		return nil
+	}
+	n.stop()
+	n.stop = nil
+	err := n.server.Stop(ctx)
+	n.loops.Wait()
+	return errors.Join(err, n.client.Close())
+}
