@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rpcyarpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.uber.org/yarpc/api/peer"
+	"go.uber.org/yarpc/api/transport"
+	"go.uber.org/yarpc/peer/hostport"
+	"go.uber.org/yarpc/yarpcerrors"
+)
+
+// redialAfter is the least age at which a connection that is not up is given
+// up for a new one. gRPC alone would wait up to two minutes before it tries
+// again, and an owner that is back would go unnoticed for so long.
+const redialAfter = time.Second
+
+// ErrClosed is the error of calls after Close or Stop.
+var ErrClosed = errors.New("rpcyarpc: closed")
+
+// Chooser is a peer.Chooser that sends each request to the address in its
+// shard key, over one connection per address. It dials when first asked for
+// an address and keeps the connection until Keep or Stop; one that is down
+// when a call over it fails is dialled anew, at most once a second.
+//
+// Use NewChooser. Safe for concurrent use.
+type Chooser struct {
+	transport peer.Transport
+	now       func() time.Time
+
+	mu    sync.Mutex
+	peers map[string]*conn
+	state lifecycle
+}
+
+type lifecycle uint8
+
+const (
+	idle lifecycle = iota
+	running
+	stopped
+)
+
+// conn is a retained peer, and the transport's subscriber to it, so that an
+// old and a new one to the same address are told apart. Its calls are counted,
+// because giving the peer back to the transport ends the calls that use it.
+type conn struct {
+	peer    peer.Peer
+	since   time.Time
+	calls   int  // under way
+	leaving bool // to be given back when calls is 0
+}
+
+// NotifyStatusChanged is for the transport. We look at a peer's status only
+// when a call has failed.
+func (*conn) NotifyStatusChanged(peer.Identifier) {}
+
+var _ peer.Chooser = (*Chooser)(nil)
+
+// NewChooser returns a Chooser that dials by t, a gRPC transport or its dialer.
+func NewChooser(t peer.Transport) *Chooser {
+	return &Chooser{transport: t, now: time.Now, peers: make(map[string]*conn)}
+}
+
+// Start makes the Chooser ready; the outbound that has it calls this.
+func (c *Chooser) Start() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.state == stopped {
+		return ErrClosed
+	}
+	c.state = running
+	return nil
+}
+
+// Stop closes all connections, and ends the calls that use them.
+func (c *Chooser) Stop() error {
+	c.mu.Lock()
+	c.state = stopped
+	var closing []*conn
+	for address, p := range c.peers {
+		delete(c.peers, address)
+		closing = append(closing, p)
+	}
+	c.mu.Unlock()
+	return c.release(closing)
+}
+
+// IsRunning says whether it is between Start and Stop.
+func (c *Chooser) IsRunning() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.state == running
+}
+
+// Keep closes the connections to all addresses but these, once the calls
+// under way on them have ended. An address that is asked for later is dialled
+// again.
+func (c *Chooser) Keep(addresses []string) error {
+	keep := make(map[string]bool, len(addresses))
+	for _, address := range addresses {
+		keep[address] = true
+	}
+	c.mu.Lock()
+	var closing []*conn
+	for address, p := range c.peers {
+		if keep[address] {
+			continue
+		}
+		delete(c.peers, address)
+		p.leaving = true
+		if p.calls == 0 { // otherwise its last call gives it back
+			closing = append(closing, p)
+		}
+	}
+	c.mu.Unlock()
+	return c.release(closing)
+}
+
+// Choose returns the connection to the request's shard key. It does not wait
+// until that is up: the call does, for as long as it may.
+func (c *Chooser) Choose(_ context.Context, request *transport.Request) (peer.Peer, func(error), error) {
+	address := request.ShardKey
+	if address == "" {
+		return nil, nil, yarpcerrors.InvalidArgumentErrorf("the request has no shard key: call by way of rpcyarpc.PeersOver")
+	}
+	p, err := c.take(address)
+	if err != nil {
+		return nil, nil, err
+	}
+	return p.peer, func(err error) { c.finish(address, p, err) }, nil
+}
+
+func (c *Chooser) take(address string) (*conn, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.state != running {
+		return nil, ErrClosed
+	}
+	p := c.peers[address]
+	if p == nil {
+		p = &conn{since: c.now()}
+		// The transport dials in the background, so that this is short.
+		retained, err := c.transport.RetainPeer(hostport.PeerIdentifier(address), p)
+		if err != nil {
+			return nil, fmt.Errorf("dial %q: %w", address, err)
+		}
+		p.peer = retained
+		c.peers[address] = p
+	}
+	p.calls++
+	return p, nil
+}
+
+// finish ends a call, and gives its connection up if that is what failed.
+func (c *Chooser) finish(address string, p *conn, err error) {
+	c.mu.Lock()
+	p.calls--
+	release := p.leaving && p.calls == 0
+	down := err != nil && p.peer.Status().ConnectionStatus != peer.Available
+	if down && c.peers[address] == p && c.now().Sub(p.since) >= redialAfter {
+		// Now, and not after its other calls: they are waiting for the same
+		// connection in vain, and new ones would be given it until they end.
+		delete(c.peers, address)
+		release = true
+	}
+	c.mu.Unlock()
+	if release {
+		_ = c.release([]*conn{p}) // the call's own error is the one to report
+	}
+}
+
+// release gives peers back to the transport, which closes their connections.
+func (c *Chooser) release(peers []*conn) error {
+	var errs []error
+	for _, p := range peers {
+		if err := c.transport.ReleasePeer(p.peer, p); err != nil {
+			errs = append(errs, fmt.Errorf("close the connection to %q: %w", p.peer.Identifier(), err))
+		}
+	}
+	return errors.Join(errs...)
+}

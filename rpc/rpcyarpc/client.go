@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rpcyarpc
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"time"
+
+	"go.uber.org/yarpc"
+	"go.uber.org/yarpc/api/transport"
+	"go.uber.org/yarpc/transport/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/headgatepb"
+	"github.com/headgate/headgate/rpc/headgatepb/headgateyarpc"
+)
+
+// Defaults of both sides.
+const (
+	// DefaultService is the YARPC service name that deciders answer to.
+	DefaultService = "headgate"
+
+	// DefaultMaxMessageBytes bounds one message.
+	DefaultMaxMessageBytes = 4 << 20
+)
+
+// A connection that carries calls and hears nothing back for quietAfter is
+// pinged, and closed if that is not answered within answerWithin. It is how a
+// peer that vanished without a word is noticed.
+const (
+	quietAfter   = 10 * time.Second
+	answerWithin = 5 * time.Second
+)
+
+// ClientOptions is the setup of a Client. The zero value is plain text.
+type ClientOptions struct {
+	// Caller is the YARPC name of the calling service; default DefaultService.
+	Caller string
+
+	// Service is the YARPC service name that the deciders answer to;
+	// default DefaultService.
+	Service string
+
+	// MaxMessageBytes bounds one message in either direction; default
+	// DefaultMaxMessageBytes. At least 4 MiB if rpc.Fanout's own bound on
+	// the keys of a call is to be enough.
+	MaxMessageBytes int
+
+	// TLS, when not nil, encrypts. Give it certificates for mutual TLS.
+	TLS *tls.Config
+
+	// Dial, when not nil, connects instead of a net.Dialer.
+	Dial func(ctx context.Context, address string) (net.Conn, error)
+}
+
+// Client is the rpc.Peers of other hosts over YARPC: one connection per
+// address, dialled by the first call. Use NewClient. Safe for concurrent use.
+type Client struct {
+	rpc.Peers
+
+	transport *grpc.Transport
+	outbound  *grpc.Outbound
+	chooser   *Chooser
+}
+
+var _ rpc.Peers = (*Client)(nil)
+
+// NewClient returns a Client that is ready; Close ends it.
+func NewClient(o ClientOptions) (*Client, error) {
+	limit := orDefault(o.MaxMessageBytes, DefaultMaxMessageBytes)
+	t := grpc.NewTransport(grpc.ClientMaxRecvMsgSize(limit), grpc.ClientMaxSendMsgSize(limit))
+	dial := []grpc.DialOption{grpc.KeepaliveParams(keepalive.ClientParameters{Time: quietAfter, Timeout: answerWithin})}
+	if o.TLS != nil {
+		dial = append(dial, grpc.DialerCredentials(credentials.NewTLS(o.TLS)))
+	}
+	if o.Dial != nil {
+		dial = append(dial, grpc.ContextDialer(o.Dial))
+	}
+	chooser := NewChooser(t.NewDialer(dial...))
+	c := &Client{transport: t, outbound: t.NewOutbound(chooser), chooser: chooser}
+	c.Peers = PeersOver(&transport.OutboundConfig{
+		CallerName: orDefault(o.Caller, DefaultService),
+		Outbounds: transport.Outbounds{
+			ServiceName: orDefault(o.Service, DefaultService),
+			Unary:       c.outbound,
+		},
+	})
+	if err := errors.Join(t.Start(), c.outbound.Start()); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+// Keep closes the connections to all addresses but these, once the calls
+// under way on them have ended: call it when hosts have left the ring.
+func (c *Client) Keep(addresses []string) error { return c.chooser.Keep(addresses) }
+
+// Close closes all connections and waits for that; calls under way end with
+// an error. Later calls are an ErrClosed.
+func (c *Client) Close() error {
+	return errors.Join(c.outbound.Stop(), c.transport.Stop())
+}
+
+// PeersOver is the rpc.Peers over a service's own dispatcher: config is what
+// dispatcher.ClientConfig returns for an outbound that has a Chooser.
+func PeersOver(config transport.ClientConfig) rpc.Peers {
+	return peers{client: headgateyarpc.NewDeciderYARPCClient(config)}
+}
+
+type peers struct {
+	client headgateyarpc.DeciderYARPCClient
+}
+
+func (p peers) Peer(address string) (rpc.Decider, error) {
+	if _, _, err := net.SplitHostPort(address); err != nil {
+		return nil, &net.AddrError{Err: "not a host:port", Addr: address}
+	}
+	return remote{client: p.client, address: address}, nil
+}
+
+// remote is the Decider at one address.
+type remote struct {
+	client  headgateyarpc.DeciderYARPCClient
+	address string
+}
+
+// Update makes the call. ctx needs a deadline: YARPC refuses calls without.
+func (r remote) Update(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error) {
+	request := &headgatepb.UpdateRequest{Host: host, Payload: payload}
+	response, err := r.client.Update(ctx, request, yarpc.WithShardKey(r.address))
+	if err != nil {
+		return nil, fromWire(err)
+	}
+	return response.GetPayload(), nil
+}
+
+func orDefault[T comparable](v, byDefault T) T {
+	var zero T
+	if v == zero {
+		return byDefault
+	}
+	return v
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rpcyarpc
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"go.uber.org/yarpc"
+	"go.uber.org/yarpc/api/transport"
+	"go.uber.org/yarpc/transport/grpc"
+	"google.golang.org/grpc/credentials"
+
+	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/headgatepb"
+	"github.com/headgate/headgate/rpc/headgatepb/headgateyarpc"
+)
+
+// drain is how long Stop lets calls end and clients leave by themselves
+// before it closes what connections there still are.
+const drain = 300 * time.Millisecond
+
+// ServerOptions is the setup of a Server. The zero value is plain text and
+// believes what messages say of their host.
+type ServerOptions struct {
+	// Service is the YARPC service name to answer to; default DefaultService.
+	Service string
+
+	// MaxMessageBytes bounds one message in either direction; default
+	// DefaultMaxMessageBytes.
+	MaxMessageBytes int
+
+	// TLS, when not nil, encrypts. For mutual TLS it has ClientCAs and
+	// requires certificates.
+	TLS *tls.Config
+
+	// Identify, when not nil, says which host calls: the message claims to
+	// be from claimed, and grpc's peer.FromContext(ctx) has the certificate.
+	// An error refuses the call.
+	Identify Identify
+}
+
+// Identify says which host calls, given what its message claims.
+type Identify func(ctx context.Context, claimed string) (host string, err error)
+
+// Server answers Update calls on a listener. Use NewServer.
+type Server struct {
+	dispatcher *yarpc.Dispatcher
+	listener   *trackingListener
+
+	stop    sync.Once
+	stopped chan struct{} // closed when stopping has ended
+	err     error         // of stopping; read it after stopped
+}
+
+// NewServer returns a Server of decider, which takes over listener.
+func NewServer(listener net.Listener, decider rpc.Decider, o ServerOptions) *Server {
+	limit := orDefault(o.MaxMessageBytes, DefaultMaxMessageBytes)
+	tracking := track(listener)
+	var inbound []grpc.InboundOption
+	if o.TLS != nil {
+		inbound = append(inbound, grpc.InboundCredentials(credentials.NewTLS(o.TLS)))
+	}
+	t := grpc.NewTransport(grpc.ServerMaxRecvMsgSize(limit), grpc.ServerMaxSendMsgSize(limit))
+	s := &Server{
+		listener: tracking,
+		stopped:  make(chan struct{}),
+		dispatcher: yarpc.NewDispatcher(yarpc.Config{
+			Name:     orDefault(o.Service, DefaultService),
+			Inbounds: yarpc.Inbounds{t.NewInbound(tracking, inbound...)},
+		}),
+	}
+	s.dispatcher.Register(Procedures(decider, o.Identify))
+	return s
+}
+
+// Addr is the listener's address.
+func (s *Server) Addr() net.Addr { return s.listener.Addr() }
+
+// Start begins to answer. A Server starts once.
+func (s *Server) Start() error {
+	if err := s.dispatcher.Start(); err != nil {
+		return fmt.Errorf("serve on %s: %w", s.Addr(), err)
+	}
+	return nil
+}
+
+// Stop closes the listener, gives calls under way a third of a second, then
+// closes all connections, also those that never said a word. It returns when
+// all that has ended, or with an error when ctx does: a Decider that does not
+// return holds it up. May be called again, and without Start.
+func (s *Server) Stop(ctx context.Context) error {
+	s.stop.Do(func() { go s.shut() })
+	select {
+	case <-s.stopped:
+		return s.err
+	case <-ctx.Done():
+		s.listener.closeAll()
+		return fmt.Errorf("stop serving on %s: %w", s.Addr(), ctx.Err())
+	}
+}
+
+func (s *Server) shut() {
+	defer close(s.stopped)
+	timer := time.AfterFunc(drain, s.listener.closeAll)
+	defer timer.Stop()
+	s.err = s.dispatcher.Stop()
+	s.listener.closeAll()
+	// The dispatcher closes only a listener that it has begun to serve.
+	_ = s.listener.Close()
+}
+
+// Procedures are decider's YARPC procedures, for the Register of a service's
+// own dispatcher. Identify is as in ServerOptions, and may be nil.
+func Procedures(decider rpc.Decider, identify Identify) []transport.Procedure {
+	return headgateyarpc.BuildDeciderYARPCProcedures(handler{decider: decider, identify: identify})
+}
+
+type handler struct {
+	decider  rpc.Decider
+	identify Identify
+}
+
+func (h handler) Update(ctx context.Context, request *headgatepb.UpdateRequest) (*headgatepb.UpdateResponse, error) {
+	host := request.GetHost()
+	if h.identify != nil {
+		var err error
+		if host, err = h.identify(ctx, host); err != nil {
+			return nil, toWire(fmt.Errorf("identify host %.200q: %w", request.GetHost(), err))
+		}
+	}
+	answer, err := rpc.Ask(ctx, h.decider, host, request.GetPayload())
+	if err != nil {
+		return nil, toWire(err)
+	}
+	return &headgatepb.UpdateResponse{Payload: answer}, nil
+}
