@@ -11,7 +11,7 @@
 //	if err != nil {
 //		return err
 //	}
-//	owner := ring.Owner("frontend:orders") // "10.0.0.2:7933", say
+//	owner := ring.Owner("frontend:orders") // "10.0.0.1:7933"
 //	ring = ring.Without(owner)             // another ring; the old one stays
 //
 // # How it places
