@@ -63,10 +63,10 @@ type Node struct {
 	group      *limiter.Group
 	aggregator *aggregator.Aggregator
 	mux        *rpc.Mux
-	client     *rpcyarpc.Client
 	fanout     *rpc.Fanout
 
 	mu     sync.Mutex // protects following fields
+	client *rpcyarpc.Client
 	server *rpcyarpc.Server
 	stop   context.CancelFunc // nil unless started
 	loops  *sync.WaitGroup
@@ -101,7 +101,6 @@ func New(config Config, source dynamicconfig.Source, members ringpop.Members, op
 		listener: o.listener,
 		limits:   dynamicconfig.NewLive(snapshot, dynamicconfig.WithCheck(func(s *dynamicconfig.Snapshot) error { return s.Check(o.known) })),
 		ring:     ringpop.NewLive(o.points, ringpop.WithLogger(o.log)),
-		client:   rpcyarpc.NewClient(config.Address),
 		mux:      new(rpc.Mux),
 	}
 	n.group = limiter.NewGroup(snapshot, 0,
@@ -119,7 +118,6 @@ func New(config Config, source dynamicconfig.Source, members ringpop.Members, op
 	n.fanout = &rpc.Fanout{
 		Host:      config.Address,
 		Placement: n.ring,
-		Peers:     n.client,
 		Self:      config.Address,
 		Local:     n.mux,
 		Codecs:    make(map[string]rpc.Codec),
@@ -138,6 +136,9 @@ func (n *Node) register(payloads []payload) error {
 	}
 	return err
 }
+
+// Address is this host's, as other hosts know it.
+func (n *Node) Address() string { return n.config.Address }
 
 // For returns the limiter of key, which is a `group:name`. It never fails and
 // never waits; see limiter.Group.

@@ -38,10 +38,15 @@ func (n *Node) Start(ctx context.Context) error {
 			return fmt.Errorf("headgate: listen for other hosts: %w", err)
 		}
 	}
-	n.server = rpcyarpc.NewServer(n.listener, n.mux)
+	n.server = rpcyarpc.NewServer(n.listener, n.mux, rpcyarpc.ServerOptions{})
 	if err := n.server.Start(); err != nil {
 		return errors.Join(fmt.Errorf("headgate: serve other hosts: %w", err), n.listener.Close())
 	}
+	var err error
+	if n.client, err = rpcyarpc.NewClient(rpcyarpc.ClientOptions{}); err != nil {
+		return errors.Join(fmt.Errorf("headgate: call other hosts: %w", err), n.server.Stop(ctx))
+	}
+	n.fanout.Peers = n.client
 	running, cancel := context.WithCancel(context.Background())
 	n.stop, n.loops = cancel, new(sync.WaitGroup)
 	if err := n.join(ctx, running); err != nil {
@@ -92,7 +97,9 @@ func (n *Node) follow(ring *ringpop.Ring) {
 	for i, h := range hosts {
 		addresses[i] = h.Address
 	}
-	n.client.Keep(addresses)
+	if err := n.client.Keep(addresses); err != nil {
+		n.log.Warn("connections to hosts that left do not close", "error", err)
+	}
 	n.group.SetHosts(limiter.Now(), len(hosts))
 	n.log.Info("hosts changed", "hosts", len(hosts))
 }
