@@ -13,6 +13,7 @@ import (
 	"go.uber.org/yarpc"
 	"go.uber.org/yarpc/api/transport"
 	"go.uber.org/yarpc/transport/grpc"
+	"go.uber.org/yarpc/yarpcerrors"
 	"google.golang.org/grpc/credentials"
 
 	"github.com/headgate/headgate/rpc"
@@ -130,7 +131,7 @@ func (h handler) Update(ctx context.Context, request *headgatepb.UpdateRequest) 
 	if h.identify != nil {
 		var err error
 		if host, err = h.identify(ctx, host); err != nil {
-			return nil, toWire(fmt.Errorf("identify host %.200q: %w", request.GetHost(), err))
+			return nil, yarpcerrors.Newf(yarpcerrors.CodePermissionDenied, "identify host %.200q: %v", request.GetHost(), err)
 		}
 	}
 	answer, err := rpc.Ask(ctx, h.decider, host, request.GetPayload())

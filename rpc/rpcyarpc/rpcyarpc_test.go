@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rpcyarpc_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/yarpc"
+	"go.uber.org/yarpc/transport/grpc"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/rpcyarpc"
+)
+
+func word(t *testing.T, s string) *anypb.Any {
+	t.Helper()
+	payload, err := anypb.New(wrapperspb.String(s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return payload
+}
+
+func TestOneConnectionPerOwnerIsKept(t *testing.T) {
+	s1, l1 := serve(t, "127.0.0.1:0", echo, rpcyarpc.ServerOptions{})
+	s2, l2 := serve(t, "127.0.0.1:0", echo, rpcyarpc.ServerOptions{})
+	c := newClient(t, rpcyarpc.ClientOptions{})
+	if l1.accepted.Load() != 0 {
+		t.Error("dialled before the first call")
+	}
+	for range 50 {
+		for _, s := range []*rpcyarpc.Server{s1, s2} {
+			answer, err := call(t, c, s.Addr().String(), word(t, "hello"), patience)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if answer.GetTypeUrl() != rpc.TypeURL(&wrapperspb.StringValue{}) {
+				t.Fatalf("answer %v", answer)
+			}
+		}
+	}
+	if l1.accepted.Load() != 1 || l2.accepted.Load() != 1 {
+		t.Errorf("100 calls took %d and %d connections, want 1 each", l1.accepted.Load(), l2.accepted.Load())
+	}
+}
+
+func TestKeepClosesWhatLeftTheRing(t *testing.T) {
+	stays, lStays := serve(t, "127.0.0.1:0", echo, rpcyarpc.ServerOptions{})
+	leaves, lLeaves := serve(t, "127.0.0.1:0", echo, rpcyarpc.ServerOptions{})
+	c := newClient(t, rpcyarpc.ClientOptions{})
+	both := []string{stays.Addr().String(), leaves.Addr().String()}
+	for _, address := range both {
+		if _, err := call(t, c, address, word(t, "x"), patience); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.Keep(both); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Keep(both[:1]); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the connection to the owner that left is closed", func() bool { return lLeaves.open.Load() == 0 })
+	// It may come back.
+	for _, address := range both {
+		if _, err := call(t, c, address, word(t, "x"), patience); err != nil {
+			t.Error(err)
+		}
+	}
+	if lStays.accepted.Load() != 1 || lLeaves.accepted.Load() != 2 {
+		t.Errorf("%d and %d connections, want 1 and 2", lStays.accepted.Load(), lLeaves.accepted.Load())
+	}
+}
+
+func TestKeepLetsCallsEnd(t *testing.T) {
+	started, finish := make(chan struct{}), make(chan struct{})
+	slow := deciderFunc(func(_ context.Context, _ string, payload *anypb.Any) (*anypb.Any, error) {
+		close(started)
+		<-finish
+		return payload, nil
+	})
+	s, l := serve(t, "127.0.0.1:0", slow, rpcyarpc.ServerOptions{})
+	c := newClient(t, rpcyarpc.ClientOptions{})
+	result := make(chan error, 1)
+	go func() {
+		_, err := call(t, c, s.Addr().String(), word(t, "x"), patience)
+		result <- err
+	}()
+	<-started
+	if err := c.Keep(nil); err != nil {
+		t.Fatal(err)
+	}
+	close(finish)
+	if err := <-result; err != nil {
+		t.Errorf("a call under way during Keep: %v", err)
+	}
+	eventually(t, "the connection closes after its last call", func() bool { return l.open.Load() == 0 })
+}
+
+func TestErrorsKeepWhatCallersBranchOn(t *testing.T) {
+	var mux rpc.Mux
+	for name, err := range map[string]error{
+		"x.Refused": rpc.Columnar{}.DecodeUsage(nil, &rpc.Usage{}),
+		"x.Plain":   errors.New("disk full"),
+	} {
+		if err := mux.Register(name, deciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) { return nil, err })); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := mux.Register("x.Panics", deciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) { panic("boom") })); err != nil {
+		t.Fatal(err)
+	}
+	if err := mux.Register("x.Slow", deciderFunc(func(ctx context.Context, _ string, _ *anypb.Any) (*anypb.Any, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})); err != nil {
+		t.Fatal(err)
+	}
+	s, _ := serve(t, "127.0.0.1:0", &mux, rpcyarpc.ServerOptions{})
+	c := newClient(t, rpcyarpc.ClientOptions{})
+	for _, row := range []struct {
+		typeURL string
+		timeout time.Duration
+		is      error // nil: none of ours
+		says    string
+	}{
+		{"x.Refused", patience, rpc.ErrPayload, "expected headgate.v1.Usage"},
+		{"x.Unknown", patience, rpc.ErrUnknownType, "this decider knows x.Panics, x.Plain, x.Refused, x.Slow"},
+		{"x.Slow", 50 * time.Millisecond, context.DeadlineExceeded, ""},
+		{"x.Plain", patience, nil, "disk full"},
+		{"x.Panics", patience, nil, "boom"},
+	} {
+		_, err := call(t, c, s.Addr().String(), &anypb.Any{TypeUrl: row.typeURL}, row.timeout)
+		if err == nil || !strings.Contains(err.Error(), row.says) {
+			t.Errorf("%s: %v, want %q", row.typeURL, err, row.says)
+		}
+		for _, sentinel := range []error{rpc.ErrPayload, rpc.ErrUnknownType, context.DeadlineExceeded} {
+			if errors.Is(err, sentinel) != (sentinel == row.is) {
+				t.Errorf("%s: %v is %v: %v", row.typeURL, err, sentinel, errors.Is(err, sentinel))
+			}
+		}
+		if err != nil && strings.Contains(err.Error(), "goroutine ") {
+			t.Errorf("%s: a stack travelled: %v", row.typeURL, err)
+		}
+	}
+}
+
+func TestAnAbsentOwnerCostsAtMostTheDeadline(t *testing.T) {
+	// Nobody listens here any more: refused at once.
+	gone := listen(t, "127.0.0.1:0")
+	if err := gone.Close(); err != nil {
+		t.Fatal(err)
+	}
+	// The kernel takes the connection, and nobody ever speaks: a black hole.
+	mute := listen(t, "127.0.0.1:0")
+	t.Cleanup(func() { _ = mute.Close() })
+
+	c := newClient(t, rpcyarpc.ClientOptions{})
+	start := time.Now()
+	if _, err := call(t, c, gone.Addr().String(), word(t, "x"), patience); err == nil {
+		t.Error("nobody answered, but there is no error")
+	}
+	if took := time.Since(start); took > patience/2 {
+		t.Errorf("a refused connection took %v", took)
+	}
+	start = time.Now()
+	_, err := call(t, c, mute.Addr().String(), word(t, "x"), 100*time.Millisecond)
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a black hole: %v", err)
+	}
+	if took := time.Since(start); took > patience/2 {
+		t.Errorf("a black hole took %v of 100ms", took)
+	}
+	for _, address := range []string{"", "nonsense", "10.0.0.1", "a:b:c"} {
+		if _, err := call(t, c, address, word(t, "x"), patience); err == nil {
+			t.Errorf("%q is an address?", address)
+		}
+	}
+}
+
+func TestARestartedOwnerIsFoundAgain(t *testing.T) {
+	first, _ := serve(t, "127.0.0.1:0", echo, rpcyarpc.ServerOptions{})
+	address := first.Addr().String()
+	c := newClient(t, rpcyarpc.ClientOptions{})
+	if _, err := call(t, c, address, word(t, "x"), patience); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	// Many failures, as in a long outage, so that gRPC would wait for long.
+	deadline := time.Now().Add(3 * time.Second)
+	for time.Now().Before(deadline) {
+		if _, err := call(t, c, address, word(t, "x"), 100*time.Millisecond); err == nil {
+			t.Fatal("a stopped server answers")
+		}
+	}
+	serve(t, address, echo, rpcyarpc.ServerOptions{})
+	start := time.Now()
+	eventually(t, "the owner is found again", func() bool {
+		_, err := call(t, c, address, word(t, "x"), 100*time.Millisecond)
+		return err == nil
+	})
+	t.Logf("found again after %v", time.Since(start))
+	if took := time.Since(start); took > 2500*time.Millisecond {
+		t.Errorf("found again after %v only", took)
+	}
+}
+
+func TestMessagesAreBounded(t *testing.T) {
+	large := word(t, strings.Repeat("x", 100_000))
+	small := word(t, "x")
+	blowsUp := deciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) { return large, nil })
+
+	s, _ := serve(t, "127.0.0.1:0", echo, rpcyarpc.ServerOptions{MaxMessageBytes: 50_000})
+	if _, err := call(t, newClient(t, rpcyarpc.ClientOptions{}), s.Addr().String(), large, patience); err == nil {
+		t.Error("the server took a message above its bound")
+	}
+	s, _ = serve(t, "127.0.0.1:0", blowsUp, rpcyarpc.ServerOptions{})
+	if _, err := call(t, newClient(t, rpcyarpc.ClientOptions{MaxMessageBytes: 50_000}), s.Addr().String(), small, patience); err == nil {
+		t.Error("the client took a message above its bound")
+	}
+	if _, err := call(t, newClient(t, rpcyarpc.ClientOptions{}), s.Addr().String(), small, patience); err != nil {
+		t.Errorf("within the default bound: %v", err)
+	}
+}
+
+func TestAClosedClientRefuses(t *testing.T) {
+	s, l := serve(t, "127.0.0.1:0", echo, rpcyarpc.ServerOptions{})
+	c, err := rpcyarpc.NewClient(rpcyarpc.ClientOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := call(t, c, s.Addr().String(), word(t, "x"), patience); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "the connection is closed", func() bool { return l.open.Load() == 0 })
+	start := time.Now()
+	if _, err := call(t, c, s.Addr().String(), word(t, "x"), patience); err == nil || time.Since(start) > patience/2 {
+		t.Errorf("after %v: %v", time.Since(start), err)
+	}
+}
+
+func TestAServicesOwnDispatchers(t *testing.T) {
+	l := listen(t, "127.0.0.1:0")
+	inbound := grpc.NewTransport()
+	server := yarpc.NewDispatcher(yarpc.Config{Name: "orders", Inbounds: yarpc.Inbounds{inbound.NewInbound(l)}})
+	server.Register(rpcyarpc.Procedures(echo, nil))
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	outbound := grpc.NewTransport()
+	chooser := rpcyarpc.NewChooser(outbound)
+	client := yarpc.NewDispatcher(yarpc.Config{Name: "web", Outbounds: yarpc.Outbounds{
+		"deciders": {ServiceName: "orders", Unary: outbound.NewOutbound(chooser)},
+	}})
+	if err := client.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := errors.Join(client.Stop(), server.Stop()); err != nil {
+			t.Error(err)
+		}
+	}()
+	peers := rpcyarpc.PeersOver(client.ClientConfig("deciders"))
+	for range 3 {
+		if _, err := call(t, peers, l.Addr().String(), word(t, "x"), patience); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if l.accepted.Load() != 1 {
+		t.Errorf("%d connections", l.accepted.Load())
+	}
+	if err := chooser.Keep(nil); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "Keep closes the connection", func() bool { return l.open.Load() == 0 })
+}
+
+func TestStopIsPromptWithASilentConnection(t *testing.T) {
+	s, l := serve(t, "127.0.0.1:0", echo, rpcyarpc.ServerOptions{})
+	silent, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", s.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = silent.Close() }()
+	c := newClient(t, rpcyarpc.ClientOptions{})
+	if _, err := call(t, c, s.Addr().String(), word(t, "x"), patience); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "both connections are there", func() bool { return l.open.Load() == 2 })
+	start := time.Now()
+	if err := s.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+	took := time.Since(start)
+	t.Logf("stopped in %v", took)
+	if took > time.Second {
+		t.Errorf("stopping took %v, want less than 1s", took)
+	}
+	if l.open.Load() != 0 {
+		t.Errorf("%d connections are left open", l.open.Load())
+	}
+}
+
+func TestStopDoesNotWaitForeverForADecider(t *testing.T) {
+	started, finish := make(chan struct{}), make(chan struct{})
+	stuck := deciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) {
+		close(started)
+		<-finish
+		return nil, errors.New("too late")
+	})
+	s, _ := serve(t, "127.0.0.1:0", stuck, rpcyarpc.ServerOptions{})
+	c := newClient(t, rpcyarpc.ClientOptions{})
+	result := make(chan error, 1)
+	go func() {
+		_, err := call(t, c, s.Addr().String(), word(t, "x"), patience)
+		result <- err
+	}()
+	<-started
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := s.Stop(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("stop: %v", err)
+	}
+	if err := <-result; err == nil {
+		t.Error("the caller has no error")
+	}
+	close(finish)
+}
+
+func TestStopWithoutStartClosesTheListener(t *testing.T) {
+	l := listen(t, "127.0.0.1:0")
+	s := rpcyarpc.NewServer(l, echo, rpcyarpc.ServerOptions{})
+	for range 2 {
+		if err := s.Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := l.Accept(); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("the listener is open: %v", err)
+	}
+}
