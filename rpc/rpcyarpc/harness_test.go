@@ -59,7 +59,7 @@ func (c *countedConn) Close() error {
 	return c.Conn.Close()
 }
 
-func listen(t *testing.T, address string) *counting {
+func listen(t testing.TB, address string) *counting {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", address)
 	if err != nil {
