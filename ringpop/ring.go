@@ -32,7 +32,7 @@ type Ring struct {
 
 // New returns the ring of hosts, with so many points for each, in
 // [1, MaxPoints]; 0 means DefaultPoints. More points spread keys more evenly
-// and cost memory (about 13 bytes each) and time to build. It is an error to
+// and cost memory (12 to 16 bytes each) and time to build. It is an error to
 // list an address twice or a host without one.
 func New(hosts []Host, points int) (*Ring, error) {
 	if points < 0 || points > MaxPoints {
