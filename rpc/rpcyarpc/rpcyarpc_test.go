@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -186,31 +187,45 @@ func TestAnAbsentOwnerCostsAtMostTheDeadline(t *testing.T) {
 }
 
 func TestARestartedOwnerIsFoundAgain(t *testing.T) {
-	first, _ := serve(t, "127.0.0.1:0", echo, rpcyarpc.ServerOptions{})
-	address := first.Addr().String()
+	var age atomic.Int64 // what the client thinks has passed
+	start := time.Now()
 	c := newClient(t, rpcyarpc.ClientOptions{})
-	if _, err := call(t, c, address, word(t, "x"), patience); err != nil {
+	c.SetClock(func() time.Time { return start.Add(time.Duration(age.Load())) })
+
+	// Nobody listens: after its first attempt gRPC waits a second by itself,
+	// and longer after each further one.
+	gone := listen(t, "127.0.0.1:0")
+	address := gone.Addr().String()
+	if err := gone.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := first.Stop(t.Context()); err != nil {
-		t.Fatal(err)
+	if _, err := call(t, c, address, word(t, "x"), patience); err == nil {
+		t.Fatal("nobody answered, but there is no error")
 	}
-	// Many failures, as in a long outage, so that gRPC would wait for long.
-	deadline := time.Now().Add(3 * time.Second)
-	for time.Now().Before(deadline) {
-		if _, err := call(t, c, address, word(t, "x"), 100*time.Millisecond); err == nil {
-			t.Fatal("a stopped server answers")
+	_, l := serve(t, address, echo, rpcyarpc.ServerOptions{})
+
+	age.Store(int64(rpcyarpc.RedialAfter) - 1)
+	for range 2 { // too young to be given up
+		if _, err := call(t, c, address, word(t, "x"), patience); err == nil {
+			t.Fatal("gRPC does not wait any more: is redialling still needed?")
 		}
 	}
-	serve(t, address, echo, rpcyarpc.ServerOptions{})
-	start := time.Now()
-	eventually(t, "the owner is found again", func() bool {
-		_, err := call(t, c, address, word(t, "x"), 100*time.Millisecond)
-		return err == nil
-	})
-	t.Logf("found again after %v", time.Since(start))
-	if took := time.Since(start); took > 2500*time.Millisecond {
-		t.Errorf("found again after %v only", took)
+	age.Store(int64(rpcyarpc.RedialAfter))
+	if _, err := call(t, c, address, word(t, "x"), patience); err == nil {
+		t.Fatal("the call that finds its connection down fails")
+	}
+	if _, err := call(t, c, address, word(t, "x"), patience); err != nil {
+		t.Errorf("the next call dials anew: %v", err)
+	}
+	// A connection that is up is kept, whatever becomes of a call.
+	age.Store(int64(time.Hour))
+	for range 2 {
+		if _, err := call(t, c, address, word(t, strings.Repeat("x", 5<<20)), patience); err == nil {
+			t.Fatal("a message above the bound was taken")
+		}
+	}
+	if l.accepted.Load() != 1 {
+		t.Errorf("%d connections, want 1", l.accepted.Load())
 	}
 }
 
