@@ -132,7 +132,8 @@ func mergePoints(old []point, place []int, fresh []point, n int) []point {
 	if len(old) == 0 {
 		return fresh
 	}
-	merged := make([]point, 0, n)
+	merged := make([]point, n)
+	at := 0
 	for _, p := range old {
 		to := place[p.host()]
 		if to == left {
@@ -140,10 +141,13 @@ func mergePoints(old []point, place []int, fresh []point, n int) []point {
 		}
 		p = makePoint(p.hash(), to)
 		for len(fresh) > 0 && fresh[0] < p {
-			merged = append(merged, fresh[0])
+			merged[at] = fresh[0]
 			fresh = fresh[1:]
+			at++
 		}
-		merged = append(merged, p)
+		merged[at] = p
+		at++
 	}
-	return append(merged, fresh...)
+	copy(merged[at:], fresh)
+	return merged
 }

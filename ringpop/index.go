@@ -28,14 +28,14 @@ func newJumpTable(circle []point) jumpTable {
 	// At least one bit, so that the shift is below 64.
 	width := max(1, bits.Len(uint(max(len(circle), 1)-1)))
 	t := jumpTable{first: make([]uint32, 1<<width+1), shift: uint8(64 - width)}
-	next := 0
-	for i, p := range circle {
-		for stretch := int(p >> t.shift); next <= stretch; next++ {
-			t.first[next] = uint32(i)
-		}
+	// Counting first and summing up then has no branch to mispredict.
+	for _, p := range circle {
+		t.first[p>>(t.shift&63)+1]++
 	}
-	for ; next < len(t.first); next++ {
-		t.first[next] = uint32(len(circle))
+	sum := uint32(0)
+	for i, n := range t.first {
+		sum += n
+		t.first[i] = sum
 	}
 	return t
 }
