@@ -12,8 +12,8 @@ import (
 
 var sizes = []int{10, 100, 1000}
 
-// BenchmarkOwner looks up 24-byte keys, each another one, so that neither
-// caches nor branch prediction know the way.
+// BenchmarkOwner looks up 4,096 keys of 24 bytes in turn. With many more it
+// would measure how fast the keys themselves come from memory.
 func BenchmarkOwner(b *testing.B) {
 	keys := benchmarkKeys()
 	for _, n := range sizes {
