@@ -232,9 +232,10 @@ func TestARestartedOwnerIsFoundAgain(t *testing.T) {
 func TestMessagesAreBounded(t *testing.T) {
 	large := word(t, strings.Repeat("x", 100_000))
 	small := word(t, "x")
+	laconic := deciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) { return small, nil })
 	blowsUp := deciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) { return large, nil })
 
-	s, _ := serve(t, "127.0.0.1:0", echo, rpcyarpc.ServerOptions{MaxMessageBytes: 50_000})
+	s, _ := serve(t, "127.0.0.1:0", laconic, rpcyarpc.ServerOptions{MaxMessageBytes: 50_000})
 	if _, err := call(t, newClient(t, rpcyarpc.ClientOptions{}), s.Addr().String(), large, patience); err == nil {
 		t.Error("the server took a message above its bound")
 	}
