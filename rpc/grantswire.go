@@ -31,7 +31,7 @@ func measureGrants(g *Grants, n int) (s grantsSize, err error) {
 	if err := g.Check(n); err != nil {
 		return s, err
 	}
-	var same = true
+	same := true
 	for i := range n {
 		if s.weights == 0 && weight32(g.Weight[i]) != 0 {
 			s.weights = 4 * n

@@ -83,12 +83,12 @@ type Grants struct {
 type Floor uint8
 
 const (
-	// FloorNone: exactly the weighted part.
+	// FloorNone gives exactly the weighted part.
 	FloorNone Floor = iota
-	// FloorUnused: a host below the even share may add what the cluster
+	// FloorUnused lets a host below the even share add what the cluster
 	// leaves unused, up to the even share.
 	FloorUnused
-	// FloorEven: never below the even share.
+	// FloorEven gives never below the even share.
 	FloorEven
 )
 

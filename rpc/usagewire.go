@@ -40,7 +40,7 @@ func measureUsage(u *Usage) (s usageSize, err error) {
 	}
 	var anyAllowed, anyRejected int64
 	var anyWeight bool
-	var same = true
+	same := true
 	for i, key := range u.Keys {
 		if err := checkKey(i, len(key)); err != nil {
 			return s, err

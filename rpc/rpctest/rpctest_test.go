@@ -255,8 +255,7 @@ func TestAPanicIsTheCallersError(t *testing.T) {
 	n := rpctest.New(1)
 	n.Host("b").Serve(panics{})
 	_, _, err := call(t, n, "a", "b", "x")
-	var panicked *rpc.PanicError
-	if !errors.As(err, &panicked) {
+	if _, ok := errors.AsType[*rpc.PanicError](err); !ok {
 		t.Error(err)
 	}
 }

@@ -143,7 +143,7 @@ func TestErrorsKeepWhatCallersBranchOn(t *testing.T) {
 			t.Errorf("%s: %v, want %q", row.typeURL, err, row.says)
 		}
 		for _, sentinel := range []error{rpc.ErrPayload, rpc.ErrUnknownType, context.DeadlineExceeded} {
-			if errors.Is(err, sentinel) != (sentinel == row.is) {
+			if errors.Is(err, sentinel) != errors.Is(row.is, sentinel) {
 				t.Errorf("%s: %v is %v: %v", row.typeURL, err, sentinel, errors.Is(err, sentinel))
 			}
 		}
