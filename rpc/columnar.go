@@ -22,7 +22,7 @@ const (
 
 // Columnar is the Codec of the built-in payload, and the decider's half of
 // it too. Its bytes are those of the messages in headgatepb, written and read
-// without making the messages: about 31 bytes a key out, for keys of 24 bytes,
+// without making the messages: about 32 bytes a key out, for keys of 24 bytes,
 // and 12 back. The zero value is ready.
 //
 // What the wire rounds: weights down to a float32, bursts and used to the

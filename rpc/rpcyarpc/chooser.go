@@ -20,7 +20,7 @@ import (
 // again, and an owner that is back would go unnoticed for so long.
 const redialAfter = time.Second
 
-// ErrClosed is the error of calls after Close or Stop.
+// ErrClosed is the error of a Chooser that is not running.
 var ErrClosed = errors.New("rpcyarpc: closed")
 
 // Chooser is a peer.Chooser that sends each request to the address in its

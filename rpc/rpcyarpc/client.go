@@ -102,7 +102,7 @@ func NewClient(o ClientOptions) (*Client, error) {
 func (c *Client) Keep(addresses []string) error { return c.chooser.Keep(addresses) }
 
 // Close closes all connections and waits for that; calls under way end with
-// an error. Later calls are an ErrClosed.
+// an error, and later ones at once.
 func (c *Client) Close() error {
 	return errors.Join(c.outbound.Stop(), c.transport.Stop())
 }
