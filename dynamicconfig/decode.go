@@ -107,7 +107,7 @@ func (d *decoder) ruleInto(e *entry, fields []nodeField) {
 		e.state("key", place(n))
 		if !d.scalar(n, e.who+": key", &e.rule.Key) {
 			e.spoil("key")
-		} else if e.rule.Key != "" {
+		} else if e.rule.Key != "" && e.who != "defaults" {
 			e.who = "rule " + quote(e.rule.Key)
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -18,12 +17,6 @@ import (
 
 // MaxSize is the largest config file, in bytes.
 const MaxSize = 1 << 20
-
-// Bounds on YAML that keep the parser's time and stack small.
-const (
-	maxNesting = 32
-	maxAnchors = 1000
-)
 
 // Parse reads a config file; docs/config.md describes its fields. name is
 // for messages, usually the file's path. The error joins an *Error, with
@@ -82,90 +75,26 @@ func (b *builder) parse(text string) (root ast.Node) {
 	return file.Docs[0].Body
 }
 
-// syntax refuses bytes that YAML does not have.
-func (b *builder) syntax(text string) {
-	line, column := 1, 1
-	for i, r := range text {
-		if r == utf8.RuneError {
-			if _, n := utf8.DecodeRuneInString(text[i:]); n == 1 {
-				b.add(mark{line, column}, "byte %#02x is not UTF-8: save the file as UTF-8", text[i])
-				return
-			}
-		}
-		if r < ' ' && r != '\n' && r != '\t' || r == 0x7f {
-			b.add(mark{line, column}, "the control character %#02x is not YAML: remove it", r)
-			return
-		}
-		column++
-		if r == '\n' {
-			line, column = line+1, 1
-		}
-	}
-}
-
-// tokens refuses YAML that config files have no use for: what nests so deep
-// that a recursive parser is in danger, and what costs it quadratic time.
-func (b *builder) tokens(tokens token.Tokens) {
-	depth, anchors, line := 0, 0, 0
-	var entries, values int // in this line, outside [ ] and { }
-	for _, t := range tokens {
-		if t.Position.Line != line {
-			line, entries, values = t.Position.Line, 0, 0
-		}
-		problem := ""
-		switch t.Type {
-		case token.SequenceStartType, token.MappingStartType:
-			if depth++; depth > maxNesting {
-				problem = "lists and maps nest too deep here: a config file needs no more than three levels"
-			}
-		case token.SequenceEndType, token.MappingEndType:
-			depth = max(depth-1, 0)
-		case token.SequenceEntryType:
-			if entries++; entries > maxNesting {
-				problem = "lists nest too deep here: a config file needs no more than three levels"
-			}
-		case token.MappingValueType:
-			if depth > 0 {
-				break
-			}
-			if values++; values > 1 {
-				problem = "a second : in one line: put a value that has one in quotes, and each field in its own line"
-			}
-		case token.AnchorType:
-			if anchors++; anchors > maxAnchors {
-				problem = fmt.Sprintf("more than %d anchors: use defaults: for what rules share", maxAnchors)
-			}
-		case token.MappingKeyType:
-			problem = "a ? for a field's name is not supported: write name: value"
-		case token.MergeKeyType:
-			problem = "<< is not supported: use defaults: for what rules share"
-		case token.TagType:
-			problem = "tags are not supported: remove it; put text that begins with ! in quotes"
-		case token.DirectiveType:
-			problem = "directives are not supported: remove the line; put text that begins with % in quotes"
-		}
-		if problem != "" {
-			b.add(markOf(t), "%s", problem)
-			return
-		}
-	}
-}
-
 // syntaxError reports what the YAML library says, in this package's form.
 func (b *builder) syntaxError(err error) {
 	var at mark
-	message := err.Error()
+	var message string
 	var positioned yaml.Error
-	if errors.As(err, &positioned) {
+	if !errors.As(err, &positioned) {
+		message = err.Error()
+	} else { // whose Error() takes quadratic time in a long line
 		message = positioned.GetMessage()
 		if t := positioned.GetToken(); t != nil {
 			at = markOf(t)
 		}
 	}
 	advice := "look for wrong indentation, or for a value with any of : * [ ] { } # that needs quotes"
+	line := b.origin.errorAt(at, "").Source
 	switch {
-	case strings.Contains(message, "alias"):
+	case strings.Contains(line, ": *"):
 		advice = "put a value that begins with * in quotes"
+	case strings.Contains(line, ": [") && strings.Contains(message, "not allowed"):
+		advice = "put a value that begins with [ in quotes"
 	case strings.Contains(message, `'	'`):
 		advice = "indent with spaces"
 	}

@@ -99,7 +99,11 @@ func isNumber(text string) bool {
 }
 
 // number writes f the shortest way that reads back as f.
-func number(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }
+func number(f float64) string {
+	s := strconv.FormatFloat(f, 'g', -1, 64)
+	s = strings.Replace(s, "e+", "e", 1)
+	return strings.Replace(s, "e-0", "e-", 1)
+}
 
 // duration writes d as time.Duration does, in days where it is whole days.
 func duration(d time.Duration) string {

@@ -54,7 +54,11 @@ func (b *builder) properties(p Properties, stated map[string]field) {
 		if zero(name, *v == 0) {
 			*v = byDefault
 		} else if *v < least || *v > most {
-			report(name, "%s is out of range: use %s to %s", duration(*v), duration(least), duration(most))
+			from := duration(least) + " to "
+			if least == 1 {
+				from = "more than 0 and at most "
+			}
+			report(name, "%s is out of range: use %s%s", duration(*v), from, duration(most))
 			*v = byDefault
 		}
 	}
