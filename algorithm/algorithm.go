@@ -64,6 +64,9 @@ type Grant struct {
 	Burst float64
 	// Used is what the whole cluster uses, in events/s.
 	Used float64
+	// Tokens, of a Stateful algorithm, are what the bucket is to hold as of
+	// the host's report; finite, ≥ 0. Others leave the host its tokens.
+	Tokens float64
 }
 
 // Func is an Algorithm that is one function.

@@ -18,9 +18,9 @@ func TestRequestWeightedShares(t *testing.T) {
 		demands []Demand
 		want    []Grant
 	}{
-		{"alone", []Demand{{3, 1}}, []Grant{{1, 50, 3}}},
-		{"rejected count as much as allowed", []Demand{{1, 1}, {2, 0}}, []Grant{{.5, 25, 3}, {.5, 25, 3}}},
-		{"by load", []Demand{{90, 810}, {25, 0}, {25, 0}, {50, 0}, {0, 0}}, []Grant{{.9, 45, 190}, {.025, 1.25, 190}, {.025, 1.25, 190}, {.05, 2.5, 190}, {0, 0, 190}}},
+		{"alone", []Demand{{3, 1}}, []Grant{{Weight: 1, Burst: 50, Used: 3}}},
+		{"rejected count as much as allowed", []Demand{{1, 1}, {2, 0}}, []Grant{{.5, 25, 3, 0}, {.5, 25, 3, 0}}},
+		{"by load", []Demand{{90, 810}, {25, 0}, {25, 0}, {50, 0}, {0, 0}}, []Grant{{.9, 45, 190, 0}, {.025, 1.25, 190, 0}, {.025, 1.25, 190, 0}, {.05, 2.5, 190, 0}, {0, 0, 190, 0}}},
 		{"nobody wants any", []Demand{{}, {}}, []Grant{{}, {}}},
 	} {
 		grants := make([]Grant, len(tt.demands))
@@ -128,5 +128,5 @@ func ExampleRegistry_Register() {
 		}
 	}))
 	fmt.Println(registry.Names(), err)
-	// Output: [equal request-weighted] <nil>
+	// Output: [elastic equal request-weighted] <nil>
 }

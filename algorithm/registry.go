@@ -13,6 +13,7 @@ import (
 // Names of the algorithms that a Builtin registry has.
 const (
 	NameRequestWeighted = "request-weighted"
+	NameElastic         = "elastic"
 )
 
 // Errors of a Registry.
@@ -29,6 +30,7 @@ type Registry struct{ byName map[string]Algorithm }
 func Builtin() *Registry {
 	return &Registry{map[string]Algorithm{
 		NameRequestWeighted: RequestWeighted{},
+		NameElastic:         Elastic{},
 	}}
 }
 

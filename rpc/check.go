@@ -38,7 +38,7 @@ func (u *Usage) Check() error {
 			return err
 		}
 	}
-	return nil
+	return checkAmounts("wants", u.Wants)
 }
 
 // checkShape checks what is not about one row.
@@ -58,7 +58,7 @@ func (u *Usage) checkColumns() error {
 		return refuse("columns disagree: %d keys, %d allowed, %d rejected, %d elapsed, %d weights; fill every column",
 			n, len(u.Allowed), len(u.Rejected), len(u.Elapsed), len(u.Weight))
 	}
-	return nil
+	return checkOptional("wants", u.Wants, n)
 }
 
 // Check reports what in g is against the contract as an answer about n keys,
@@ -67,6 +67,9 @@ func (g *Grants) Check(n int) error {
 	if len(g.Weight) != n || len(g.Burst) != n || len(g.Used) != n || len(g.Lease) != n {
 		return refuse("the answer does not fit: %d keys, %d weights, %d bursts, %d used, %d leases; answer every key, in order",
 			n, len(g.Weight), len(g.Burst), len(g.Used), len(g.Lease))
+	}
+	if err := checkOptional("tokens", g.Tokens, n); err != nil {
+		return err
 	}
 	if err := checkFloor(uint64(g.Floor)); err != nil {
 		return err
@@ -77,6 +80,24 @@ func (g *Grants) Check(n int) error {
 		}
 		if err := checkLease(i, g.Lease[i]); err != nil {
 			return err
+		}
+	}
+	return checkAmounts("tokens", g.Tokens)
+}
+
+// checkOptional checks the length of a column that may be nil.
+func checkOptional(name string, column []float64, n int) error {
+	if column != nil && len(column) != n {
+		return refuse("columns disagree: %d keys, %d %s; fill the column or leave it out", n, len(column), name)
+	}
+	return nil
+}
+
+// checkAmounts checks a column of amounts.
+func checkAmounts(name string, column []float64) error {
+	for i, v := range column {
+		if !(v >= 0 && v <= math.MaxFloat64) {
+			return refuse("row %d: %s is %v; it is finite and not negative", i, name, v)
 		}
 	}
 	return nil

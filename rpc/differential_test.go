@@ -36,6 +36,12 @@ func drawUsage(t *rapid.T) *rpc.Usage {
 		}
 		u.Allowed, u.Rejected, u.Weight = append(u.Allowed, allowed), append(u.Rejected, rejected), append(u.Weight, weight)
 	}
+	if rapid.Bool().Draw(t, "states its wants") {
+		u.Wants = make([]float64, u.Len())
+		for i := range u.Wants {
+			u.Wants[i] = weights.Draw(t, "wants") * 1e6
+		}
+	}
 	return u
 }
 
@@ -87,6 +93,11 @@ func TestGrantsAreWhatTheGeneratedMessageWouldWrite(t *testing.T) {
 			g.Burst = append(g.Burst, math.Min(sizes.Draw(t, "burst"), math.MaxFloat64))
 			g.Used = append(g.Used, math.Min(sizes.Draw(t, "used"), math.MaxFloat64))
 			g.Lease = append(g.Lease, leases.Draw(t, "lease"))
+		}
+		if rapid.Bool().Draw(t, "sets tokens") {
+			for range n {
+				g.Tokens = append(g.Tokens, math.Min(sizes.Draw(t, "tokens"), math.MaxFloat64))
+			}
 		}
 		payload, err := rpc.Columnar{}.EncodeGrants(g, n)
 		if err != nil {
@@ -254,7 +265,8 @@ func sameUsage(t reporter, u *rpc.Usage, m *headgatepb.Usage) {
 			u.Allowed[i] != int64(orZero(m.GetAllowed(), i)) ||
 			u.Rejected[i] != int64(orZero(m.GetRejected(), i)) ||
 			u.Weight[i] != float64(orZero(m.GetWeights(), i)) ||
-			u.Elapsed[i] != time.Duration(elapsed)*time.Millisecond {
+			u.Elapsed[i] != time.Duration(elapsed)*time.Millisecond ||
+			(u.Wants != nil) != (len(m.GetWants()) > 0) || u.Wants != nil && u.Wants[i] != float64(m.GetWants()[i]) {
 			t.Errorf("row %d: %q %d %d %v %v of %v", i, u.Keys[i], u.Allowed[i], u.Rejected[i], u.Weight[i], u.Elapsed[i], m)
 		}
 	}
@@ -274,7 +286,8 @@ func sameGrants(t reporter, g *rpc.Grants, m *headgatepb.Grants, n int) {
 		if g.Weight[i] != float64(orZero(m.GetWeights(), i)) ||
 			g.Burst[i] != float64(orZero(m.GetBursts(), i)) ||
 			g.Used[i] != float64(orZero(m.GetUsed(), i)) ||
-			g.Lease[i] != time.Duration(lease)*time.Millisecond {
+			g.Lease[i] != time.Duration(lease)*time.Millisecond ||
+			(g.Tokens != nil) != (len(m.GetTokens()) > 0) || g.Tokens != nil && g.Tokens[i] != float64(m.GetTokens()[i]) {
 			t.Errorf("row %d: %v %v %v %v of %v", i, g.Weight[i], g.Burst[i], g.Used[i], g.Lease[i], m)
 		}
 	}

@@ -16,6 +16,7 @@ const (
 	grantsLease
 	grantsLeaseEach
 	grantsFloor
+	grantsTokens
 )
 
 // grantsSize is how many bytes each field takes; 0 for one that is left out.
@@ -23,7 +24,7 @@ type grantsSize struct {
 	message              int // all of it
 	weights, burst, used int
 	lease                uint64 // milliseconds, when all rows have the same
-	leaseEach            int
+	leaseEach, tokens    int
 }
 
 // measureGrants checks g and measures it in the one pass.
@@ -55,7 +56,8 @@ func measureGrants(g *Grants, n int) (s grantsSize, err error) {
 			s.leaseEach += protowire.SizeVarint(leaseMillis(d))
 		}
 	}
-	for _, length := range [...]int{s.weights, s.burst, s.used, s.leaseEach} {
+	s.tokens = 4 * len(g.Tokens)
+	for _, length := range [...]int{s.weights, s.burst, s.used, s.leaseEach, s.tokens} {
 		s.message += headerSize(length) + length
 	}
 	if g.Floor != FloorNone {
@@ -89,13 +91,16 @@ func appendGrants(b []byte, g *Grants, s grantsSize) []byte {
 		b = protowire.AppendTag(b, grantsFloor, protowire.VarintType)
 		b = protowire.AppendVarint(b, uint64(g.Floor))
 	}
+	if s.tokens != 0 {
+		b = appendFloats(b, grantsTokens, g.Tokens, size32)
+	}
 	return b
 }
 
 // grantsFields is a Grants message taken apart and not yet checked.
 type grantsFields struct {
-	weights, bursts, used, each packed
-	lease, floor                uint64
+	weights, bursts, used, each, tokens packed
+	lease, floor                        uint64
 }
 
 func splitGrants(message []byte) (m grantsFields, err error) {
@@ -117,6 +122,8 @@ func splitGrants(message []byte) (m grantsFields, err error) {
 			m.each.add(f.bytes)
 		case f.number == grantsFloor && f.kind == protowire.VarintType:
 			m.floor = f.value
+		case f.number == grantsTokens && f.isFloats():
+			m.tokens.add(f.bytes)
 		}
 	}
 	return m, nil
@@ -145,6 +152,9 @@ func readGrants(message []byte, n int) (*Grants, error) {
 		if err := checkGrant(i, g.Weight[i], g.Burst[i], g.Used[i]); err != nil {
 			return nil, err
 		}
+	}
+	if g.Tokens, err = amounts("tokens", &m.tokens, nil, n); err != nil {
+		return nil, err
 	}
 	if len(m.each.raw) != 0 {
 		if err := readMillis("lease", &m.each, g.Lease, MaxLease, checkLease); err != nil {

@@ -28,6 +28,8 @@ func TestDecidersRefuseAbsurdUsage(t *testing.T) {
 		{"weight NaN", func(m *headgatepb.Usage) { m.Weights[1] = nan32 }, "row 1: the weight is NaN"},
 		{"weight Inf", func(m *headgatepb.Usage) { m.Weights[2] = float32(math.Inf(1)) }, "row 2: the weight is +Inf"},
 		{"weight negative", func(m *headgatepb.Usage) { m.Weights[0] = -0.1 }, "row 0: the weight is -0.1"},
+		{"wants NaN", func(m *headgatepb.Usage) { m.Wants = []float32{0, nan32, 0} }, "row 1: wants is NaN"},
+		{"wants short of a row", func(m *headgatepb.Usage) { m.Wants = []float32{0, 1} }, "8 bytes of wants for 3 keys"},
 		{"weight above one", func(m *headgatepb.Usage) { m.Weights[1] = math.Nextafter32(1, 2) }, "row 1: the weight is 1.0000001"},
 		{"allowed beyond reason", func(m *headgatepb.Usage) { m.Allowed[2] = rpc.MaxCount + 1 }, "row 2: allowed is 9007199254740993"},
 		{"allowed that is negative as int64", func(m *headgatepb.Usage) { m.Allowed[2] = math.MaxUint64 }, "row 2: allowed is 18446744073709551615"},
@@ -67,6 +69,7 @@ func TestHostsRefuseAbsurdGrants(t *testing.T) {
 		want string
 	}{
 		{"weight NaN", func(m *headgatepb.Grants) { m.Weights[0] = nan32 }, "row 0: the weight is NaN"},
+		{"tokens negative", func(m *headgatepb.Grants) { m.Tokens = []float32{0, -1} }, "row 1: tokens is -1"},
 		{"weight above one", func(m *headgatepb.Grants) { m.Weights[1] = 1.5 }, "row 1: the weight is 1.5"},
 		{"burst Inf", func(m *headgatepb.Grants) { m.Bursts[1] = float32(math.Inf(1)) }, "row 1: the burst is +Inf"},
 		{"burst negative", func(m *headgatepb.Grants) { m.Bursts[1] = -1 }, "row 1: the burst is -1"},

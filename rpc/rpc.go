@@ -55,6 +55,11 @@ type Usage struct {
 	// Weight is the part of the limit that the host now has, in [0, 1];
 	// 0 when it has no valid grant. A new owner learns from it.
 	Weight []float64
+
+	// Wants is the host's demand in events/s, measured or stated: what it
+	// would use if it could; finite, ≥ 0. A nil column states none, and
+	// demand follows from the counts.
+	Wants []float64
 }
 
 // Len is the number of keys.
@@ -74,6 +79,11 @@ type Grants struct {
 	// Lease is how long the grant may be used without a newer one. 0 means
 	// that there is no grant for this key: the host goes on as it was.
 	Lease []time.Duration
+
+	// Tokens are what the host's bucket is to hold as of its report: what it
+	// took since then is taken from them; finite, ≥ 0. With a nil column
+	// hosts keep the tokens that they have.
+	Tokens []float64
 
 	// Floor says how much a host may take above its weight.
 	Floor Floor

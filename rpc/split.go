@@ -90,6 +90,9 @@ func fill(u *Usage, parts []Part, sizes, partOf []int) []Part {
 		Elapsed:  make([]time.Duration, n),
 		Weight:   make([]float64, n),
 	}
+	if u.Wants != nil {
+		all.Wants = make([]float64, n)
+	}
 	rows := make([]int, n)
 	usages := make([]Usage, len(parts))
 	next := make([]int, len(parts)) // where each part's next row goes
@@ -104,6 +107,9 @@ func fill(u *Usage, parts []Part, sizes, partOf []int) []Part {
 			Elapsed:   all.Elapsed[from:to:to],
 			Weight:    all.Weight[from:to:to],
 		}
+		if all.Wants != nil {
+			usages[i].Wants = all.Wants[from:to:to]
+		}
 		parts[i].Usage, parts[i].Rows = &usages[i], rows[from:to:to]
 		next[i] = from
 		from = to
@@ -113,6 +119,9 @@ func fill(u *Usage, parts []Part, sizes, partOf []int) []Part {
 		next[part]++
 		all.Keys[to], all.Allowed[to], all.Rejected[to] = u.Keys[row], u.Allowed[row], u.Rejected[row]
 		all.Elapsed[to], all.Weight[to] = u.Elapsed[row], u.Weight[row]
+		if all.Wants != nil {
+			all.Wants[to] = u.Wants[row]
+		}
 		rows[to] = row
 	}
 	return parts

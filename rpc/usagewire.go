@@ -19,6 +19,7 @@ const (
 	usageRejected
 	usageWeights
 	usageElapsedEach
+	usageWants
 )
 
 // usageSize is how many bytes each field takes; 0 for one that is left out.
@@ -27,7 +28,7 @@ type usageSize struct {
 	keys, lengths             int
 	allowed, rejected, weight int
 	elapsed                   uint64 // milliseconds, when all rows have the same
-	elapsedEach               int
+	elapsedEach, wants        int
 }
 
 // measureUsage checks u and measures it in the one pass.
@@ -60,6 +61,10 @@ func measureUsage(u *Usage) (s usageSize, err error) {
 		anyWeight = anyWeight || weight32(u.Weight[i]) != 0
 		same = same && u.Elapsed[i] == u.Elapsed[0]
 	}
+	if err := checkAmounts("wants", u.Wants); err != nil {
+		return s, err
+	}
+	s.wants = 4 * len(u.Wants)
 	if anyAllowed == 0 {
 		s.allowed = 0
 	}
@@ -79,7 +84,7 @@ func measureUsage(u *Usage) (s usageSize, err error) {
 			s.elapsedEach += protowire.SizeVarint(elapsedMillis(d))
 		}
 	}
-	for _, length := range [...]int{len(u.Algorithm), s.keys, s.lengths, s.allowed, s.rejected, s.weight, s.elapsedEach} {
+	for _, length := range [...]int{len(u.Algorithm), s.keys, s.lengths, s.allowed, s.rejected, s.weight, s.elapsedEach, s.wants} {
 		s.message += headerSize(length) + length
 	}
 	return s, nil
@@ -119,6 +124,9 @@ func appendUsage(b []byte, u *Usage, s usageSize) []byte {
 			b = protowire.AppendVarint(b, elapsedMillis(d))
 		}
 	}
+	if s.wants != 0 {
+		b = appendFloats(b, usageWants, u.Wants, size32)
+	}
 	return b
 }
 
@@ -127,6 +135,7 @@ type usageFields struct {
 	algorithm, keys                       []byte
 	elapsed                               uint64
 	lengths, allowed, rejected, each, has packed
+	wants                                 packed
 }
 
 func splitUsage(message []byte) (m usageFields, err error) {
@@ -155,6 +164,8 @@ func splitUsage(message []byte) (m usageFields, err error) {
 			m.has.add(f.bytes)
 		case f.number == usageElapsedEach && f.isVarints():
 			m.each.add(f.bytes)
+		case f.number == usageWants && f.isFloats():
+			m.wants.add(f.bytes)
 		}
 	}
 	return m, nil
@@ -192,6 +203,9 @@ func readUsage(message []byte, u *Usage) error {
 		if err := checkUsed(i, u.Allowed[i], u.Rejected[i], u.Weight[i]); err != nil {
 			return err
 		}
+	}
+	if u.Wants, err = amounts("wants", &m.wants, u.Wants, n); err != nil {
+		return err
 	}
 	return readElapsed(&m, u, n)
 }

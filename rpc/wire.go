@@ -132,6 +132,18 @@ func floats(name string, c *packed, out []float64, n int) ([]float64, error) {
 	return out, nil
 }
 
+// amounts reads an optional column of n amounts into out[:n]; one left out is nil.
+func amounts(name string, c *packed, out []float64, n int) ([]float64, error) {
+	if len(c.raw) == 0 {
+		return nil, nil
+	}
+	out, err := floats(name, c, out, n)
+	if err == nil {
+		err = checkAmounts(name, out)
+	}
+	return out, err
+}
+
 // zeros is out[:n], made larger if need be, and cleared.
 func zeros[T any](out []T, n int) []T {
 	out = slices.Grow(out[:0], n)[:n]

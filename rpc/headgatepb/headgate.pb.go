@@ -155,6 +155,9 @@ type Usage struct {
 	Weights []float32 `protobuf:"fixed32,7,rep,packed,name=weights,proto3" json:"weights,omitempty"`
 	// As elapsed_ms, for each key.
 	ElapsedMsEach []uint32 `protobuf:"varint,8,rep,packed,name=elapsed_ms_each,json=elapsedMsEach,proto3" json:"elapsed_ms_each,omitempty"`
+	// The host's demand in events/s: what it would use if it could; finite, not
+	// negative. Left out: it follows from the counts.
+	Wants         []float32 `protobuf:"fixed32,9,rep,packed,name=wants,proto3" json:"wants,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -245,6 +248,13 @@ func (x *Usage) GetElapsedMsEach() []uint32 {
 	return nil
 }
 
+func (x *Usage) GetWants() []float32 {
+	if x != nil {
+		return x.Wants
+	}
+	return nil
+}
+
 // Grants answers a Usage: positional, row i is about key i of the request.
 // A column in which every value is zero may be left out; any other column
 // has exactly as many values as the request had keys.
@@ -264,7 +274,11 @@ type Grants struct {
 	LeaseMsEach []uint32 `protobuf:"varint,5,rep,packed,name=lease_ms_each,json=leaseMsEach,proto3" json:"lease_ms_each,omitempty"`
 	// What a host may take above its weight. 0: nothing; 1: what the cluster
 	// leaves unused, up to the even share; 2: always the even share.
-	Floor         uint32 `protobuf:"varint,6,opt,name=floor,proto3" json:"floor,omitempty"`
+	Floor uint32 `protobuf:"varint,6,opt,name=floor,proto3" json:"floor,omitempty"`
+	// The tokens which the host's bucket is to hold as of its report: what it
+	// took since then comes off; finite, not negative. Left out, which zeros are
+	// not: hosts keep the tokens that they have.
+	Tokens        []float32 `protobuf:"fixed32,7,rep,packed,name=tokens,proto3" json:"tokens,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -341,6 +355,13 @@ func (x *Grants) GetFloor() uint32 {
 	return 0
 }
 
+func (x *Grants) GetTokens() []float32 {
+	if x != nil {
+		return x.Tokens
+	}
+	return nil
+}
+
 var File_rpc_headgatepb_headgate_proto protoreflect.FileDescriptor
 
 const file_rpc_headgatepb_headgate_proto_rawDesc = "" +
@@ -350,7 +371,7 @@ const file_rpc_headgatepb_headgate_proto_rawDesc = "" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12.\n" +
 	"\apayload\x18\x02 \x01(\v2\x14.google.protobuf.AnyR\apayload\"@\n" +
 	"\x0eUpdateResponse\x12.\n" +
-	"\apayload\x18\x01 \x01(\v2\x14.google.protobuf.AnyR\apayload\"\xf1\x01\n" +
+	"\apayload\x18\x01 \x01(\v2\x14.google.protobuf.AnyR\apayload\"\x87\x02\n" +
 	"\x05Usage\x12\x1c\n" +
 	"\talgorithm\x18\x01 \x01(\tR\talgorithm\x12\x1d\n" +
 	"\n" +
@@ -361,14 +382,16 @@ const file_rpc_headgatepb_headgate_proto_rawDesc = "" +
 	"\aallowed\x18\x05 \x03(\x04R\aallowed\x12\x1a\n" +
 	"\brejected\x18\x06 \x03(\x04R\brejected\x12\x18\n" +
 	"\aweights\x18\a \x03(\x02R\aweights\x12&\n" +
-	"\x0felapsed_ms_each\x18\b \x03(\rR\relapsedMsEach\"\xa3\x01\n" +
+	"\x0felapsed_ms_each\x18\b \x03(\rR\relapsedMsEach\x12\x14\n" +
+	"\x05wants\x18\t \x03(\x02R\x05wants\"\xbb\x01\n" +
 	"\x06Grants\x12\x18\n" +
 	"\aweights\x18\x01 \x03(\x02R\aweights\x12\x16\n" +
 	"\x06bursts\x18\x02 \x03(\x02R\x06bursts\x12\x12\n" +
 	"\x04used\x18\x03 \x03(\x02R\x04used\x12\x19\n" +
 	"\blease_ms\x18\x04 \x01(\rR\aleaseMs\x12\"\n" +
 	"\rlease_ms_each\x18\x05 \x03(\rR\vleaseMsEach\x12\x14\n" +
-	"\x05floor\x18\x06 \x01(\rR\x05floorB-Z+github.com/headgate/headgate/rpc/headgatepbb\x06proto3"
+	"\x05floor\x18\x06 \x01(\rR\x05floor\x12\x16\n" +
+	"\x06tokens\x18\a \x03(\x02R\x06tokensB-Z+github.com/headgate/headgate/rpc/headgatepbb\x06proto3"
 
 var (
 	file_rpc_headgatepb_headgate_proto_rawDescOnce sync.Once

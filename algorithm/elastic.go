@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package algorithm
+
+import (
+	"math"
+	"time"
+)
+
+// Elastic shares a limit as if all hosts drew on one bucket. The decider keeps
+// that bucket, the pool, and hands it out in two ways:
+//
+//   - a rate that runs until the host's next report, in proportion to its
+//     demand, for what it uses all the time;
+//   - tokens, for what it may need at once.
+//
+// Both are taken out of the pool when they are granted, and what a host turns
+// out not to have used flows back with its next report. What was used beyond
+// it is debt, which is paid back out of everybody's rates. So over any time
+// the hosts use what one bucket would have given them, but for what is lent
+// twice: see Overshoot.
+//
+// It works with hosts that report early when they run dry or when their demand
+// changes, as package limiter's do.
+//
+// The zero value of a field means its default.
+type Elastic struct {
+	// Headroom is the rate that a host gets in relation to its demand when
+	// there is enough; ≥ 1, default 1.2. More rides out noise without asking;
+	// less leaves more in the pool for bursts elsewhere.
+	Headroom float64
+
+	// Horizon is for how long the tokens that a host gets last it; default
+	// 1s. Longer means fewer early reports, and more tokens that are stranded
+	// where a burst has ended.
+	Horizon time.Duration
+
+	// Part is the largest part of the pool that one host gets at once, in
+	// (0, 1], default 0.5. Less divides a nearly empty pool more finely, for
+	// more reports.
+	Part float64
+
+	// Starter is the part of the burst that is lent twice: all hosts
+	// together hold it to begin a burst with, until their first early report
+	// is answered; in [0, 1], default 0.2. It bounds the overshoot.
+	Starter float64
+
+	// Repay is how long it takes to pay a debt back; default 2s. Shorter
+	// keeps shorter windows exact; longer cuts rates less.
+	Repay time.Duration
+
+	// Crowding is how far the rates together may exceed the limit for
+	// lack of reports from those who hold too much; ≥ 0, default 0.1.
+	// More gives a host whose demand has just grown its part sooner.
+	Crowding float64
+}
+
+// Defaults of Elastic.
+const (
+	defaultHeadroom = 1.2
+	defaultHorizon  = time.Second
+	defaultPart     = 0.5
+	defaultStarter  = 0.2
+	defaultRepay    = 2 * time.Second
+	defaultCrowding = 0.1
+)
+
+var _ Stateful = Elastic{}
+
+// withDefaults fills in zero fields.
+func (e Elastic) withDefaults() Elastic {
+	set := func(field *float64, value float64) {
+		if *field == 0 {
+			*field = value
+		}
+	}
+	set(&e.Headroom, defaultHeadroom)
+	set(&e.Part, defaultPart)
+	set(&e.Starter, defaultStarter)
+	set(&e.Crowding, defaultCrowding)
+	if e.Horizon == 0 {
+		e.Horizon = defaultHorizon
+	}
+	if e.Repay == 0 {
+		e.Repay = defaultRepay
+	}
+	return e
+}
+
+// Share implements Algorithm, by demand alone: rates in proportion, bursts
+// likewise.
+func (Elastic) Share(limit Limit, demands []Demand, grants []Grant) {
+	RequestWeighted{}.Share(limit, demands, grants)
+}
+
+// NewKey implements Stateful.
+func (e Elastic) NewKey(interval time.Duration) Key {
+	return &elasticKey{params: e.withDefaults(), interval: interval, index: make(map[uint32]int32), empty: none}
+}
+
+// elasticKey is one key's pool and who draws on it.
+type elasticKey struct {
+	params   Elastic
+	interval time.Duration
+
+	at    time.Duration // when pool was last brought up to date
+	pool  float64       // tokens that nobody holds; negative is debt
+	lent  float64       // sum of tokens granted and not reported since
+	rates float64       // sum of rates granted, events/s
+	wants float64       // sum of demands, events/s
+	used  float64       // sum of what hosts lately used, events/s
+
+	// learns is until when others may hold grants of an earlier owner that
+	// this one does not know of.
+	learns time.Duration
+	begun  bool
+	swept  time.Duration
+
+	rows  []elasticRow
+	index map[uint32]int32
+	empty int32
+}
+
+// elasticRow is what one host holds.
+type elasticRow struct {
+	host        uint32
+	next        int32 // among free rows
+	last        time.Duration
+	rate, lent  float64
+	wants, used float64
+}
+
+const none = -1
+
+// silence is after how many intervals a host that does not report is taken to
+// hold nothing any more.
+const silence = 1.5
+
+func (k *elasticKey) Hosts() int { return len(k.index) }
+
+func (k *elasticKey) Report(now time.Duration, limit Limit, host uint32, r Report) (Grant, bool) {
+	if !k.begun {
+		k.begin(now, r)
+	}
+	k.advance(now, limit)
+	i, known := k.index[host]
+	if known {
+		k.settle(now, &k.rows[i], r)
+	} else {
+		i = k.take(host)
+	}
+	row := &k.rows[i]
+	row.last = now
+	row.wants = r.Wants
+	row.used = r.Allowed / max(r.Elapsed.Seconds(), minPeriod)
+	k.wants += row.wants
+	k.used += row.used
+	k.pool = math.Min(k.pool, limit.Burst-k.lent)
+	if !known && now < k.learns {
+		return k.handBack(row, limit, r)
+	}
+	return k.grant(row, limit), true
+}
+
+// minPeriod keeps a rate over a very short time from being nonsense, seconds.
+const minPeriod = 0.05
+
+// begin makes the pool of a key that is new here. It begins empty: if the key
+// is new everywhere, the burst is with the hosts, in their even shares; else
+// it is whatever an earlier owner has left, which nobody knows.
+func (k *elasticKey) begin(now time.Duration, r Report) {
+	k.begun, k.at, k.swept = true, now, now
+	if r.Has > 0 {
+		k.learns = now + k.interval
+	}
+}
+
+// advance lets time fill the pool with what is not granted as rates.
+func (k *elasticKey) advance(now time.Duration, limit Limit) {
+	fill := limit.Rate - k.rates
+	if now < k.learns {
+		fill = math.Min(fill, 0) // the rest is with hosts that we do not know yet
+	}
+	k.pool = math.Min(k.pool+fill*(now-k.at).Seconds(), limit.Burst-k.lent)
+	k.at = now
+}
+
+// settle takes back what row holds and charges what its host used instead.
+func (k *elasticKey) settle(now time.Duration, row *elasticRow, r Report) {
+	since := (now - row.last).Seconds()
+	used := r.Allowed
+	// A report whose answer was lost comes again as a part of the next.
+	if elapsed := r.Elapsed.Seconds(); elapsed > since+minPeriod {
+		used *= (since + minPeriod) / elapsed
+	}
+	k.pool += row.lent + row.rate*since - used
+	k.drop(row)
+}
+
+// drop removes row from all sums.
+func (k *elasticKey) drop(row *elasticRow) {
+	k.lent -= row.lent
+	k.rates -= row.rate
+	k.wants -= row.wants
+	k.used -= row.used
+	row.lent, row.rate, row.wants, row.used = 0, 0, 0, 0
+	if len(k.index) <= 1 { // rounding must not pile up
+		k.lent, k.rates, k.wants, k.used = 0, 0, 0, 0
+	}
+}
+
+// handBack answers a host that this new owner has not seen before: it keeps
+// what it has, until everyone has reported once.
+func (k *elasticKey) handBack(row *elasticRow, limit Limit, r Report) (Grant, bool) {
+	if r.Has == 0 {
+		return Grant{}, false
+	}
+	row.rate = r.Has * limit.Rate
+	k.rates += row.rate
+	return Grant{Weight: r.Has, Burst: limit.Burst * r.Has, Used: k.used}, true
+}
+
+// grant decides what row's host may do. All sums are without its grant.
+func (k *elasticKey) grant(row *elasticRow, limit Limit) Grant {
+	p := k.params
+	// Debt is paid back by all; what is too much in the pool of a key that
+	// is short is handed out.
+	rate := math.Max(limit.Rate+math.Min(k.pool, 0)/p.Repay.Seconds(), 0)
+	if k.wants > limit.Rate && k.pool > 0 {
+		rate += k.pool / p.Repay.Seconds()
+	}
+	fair := 0.0
+	if row.wants > 0 {
+		fair = row.wants * math.Min(rate/k.wants, p.Headroom)
+	}
+	room := math.Max(rate-k.rates, rate*p.Crowding*row.wants/math.Max(k.wants, tiny))
+	row.rate = math.Min(math.Min(fair, math.Max(room, 0)), limit.Rate)
+	k.rates += row.rate
+
+	free := math.Max(k.pool, 0)
+	row.lent = math.Min(row.wants*p.Horizon.Seconds(), free*p.Part)
+	k.lent += row.lent
+	k.pool -= row.lent
+
+	// All hosts together hold the starter, unless there is nothing to start.
+	starter := p.Starter * limit.Burst / float64(len(k.index))
+	starter = math.Min(math.Max(starter, 1), free)
+	tokens := row.lent + starter
+	return Grant{
+		Weight: ratio(row.rate, limit.Rate),
+		Burst:  math.Min(math.Max(tokens+row.rate*k.interval.Seconds(), 1), limit.Burst),
+		Used:   math.Max(k.used, 0),
+		Tokens: math.Min(tokens, limit.Burst),
+	}
+}
+
+const tiny = 1e-9
+
+// ratio is part of whole, in [0, 1].
+func ratio(part, whole float64) float64 {
+	if !(whole > 0) {
+		return 0
+	}
+	return math.Min(math.Max(part/whole, 0), 1)
+}
+
+func (k *elasticKey) Expire(now time.Duration, gone func(host uint32)) {
+	after := time.Duration(silence * float64(k.interval))
+	if now-k.swept < k.interval/4 {
+		return
+	}
+	k.swept = now
+	for i := range k.rows {
+		row := &k.rows[i]
+		if at, ok := k.index[row.host]; !ok || at != int32(i) || now-row.last < after {
+			continue
+		}
+		host := row.host
+		k.drop(row)
+		delete(k.index, host)
+		*row = elasticRow{next: k.empty}
+		k.empty = int32(i)
+		gone(host)
+	}
+}
+
+// take returns a row for host.
+func (k *elasticKey) take(host uint32) int32 {
+	i := k.empty
+	if i != none {
+		k.empty = k.rows[i].next
+	} else {
+		i = int32(len(k.rows))
+		k.rows = append(k.rows, elasticRow{})
+	}
+	k.rows[i] = elasticRow{host: host}
+	k.index[host] = i
+	return i
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package algorithm
+
+import "time"
+
+// Stateful is an Algorithm that keeps a state of its own for each key, for
+// which moving averages are not enough. Share is then what it does with
+// demands alone.
+type Stateful interface {
+	Algorithm
+
+	// NewKey returns the state of a key that nobody has reported yet, in a
+	// cluster whose hosts report every interval.
+	NewKey(interval time.Duration) Key
+}
+
+// Key is the state of one key under a Stateful algorithm. It is for one
+// caller at a time, and like all of this package it has no clock: now counts
+// from any fixed point and does not go backwards.
+type Key interface {
+	// Report takes in what host did, and returns what it may do from now on;
+	// false if it should go on as it is.
+	Report(now time.Duration, limit Limit, host uint32, r Report) (Grant, bool)
+
+	// Expire forgets hosts that have been silent for too long at now, and
+	// calls gone for each.
+	Expire(now time.Duration, gone func(host uint32))
+
+	// Hosts is how many hosts are known.
+	Hosts() int
+}
+
+// Report is what one host says about a key.
+type Report struct {
+	// Allowed and Rejected count cost over Elapsed.
+	Allowed, Rejected float64
+	Elapsed           time.Duration
+
+	// Wants is the host's demand in events/s.
+	Wants float64
+
+	// Has is the weight that the host now has; 0 if it has no valid grant.
+	Has float64
+}
