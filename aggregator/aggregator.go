@@ -60,7 +60,8 @@ type key struct {
 	settings *settings // under which rule was found
 	rule     *dynamicconfig.Rule
 	ledger   ledger
-	round    *round // of an algorithm that looks at all hosts at once
+	round    *round        // of an algorithm that looks at all hosts at once
+	state    algorithm.Key // of a Stateful algorithm, instead of both
 }
 
 // Option is a collaborator of an Aggregator.
@@ -131,7 +132,7 @@ func (k *key) adopt(s *settings, text string) bool {
 	if s.number <= k.settings.number {
 		return k.rule != nil
 	}
-	if k.settings.average != s.average {
+	if k.settings.average != s.average && k.state == nil {
 		k.ledger.restage(s.stages)
 	}
 	k.rule, _ = s.snapshot.Match(text)
@@ -153,7 +154,8 @@ func (a *Aggregator) Step(now time.Duration, host string, usage *rpc.Usage, gran
 		a.metrics.refused.Inc(1)
 		return fmt.Errorf("aggregator: update from %q: %w", host, err)
 	}
-	resize(grants, usage.Len())
+	_, stateful := alg.(algorithm.Stateful)
+	resize(grants, usage.Len(), stateful)
 	if f, ok := alg.(algorithm.Floored); ok {
 		grants.Floor = rpc.Floor(f.Floor())
 	}
@@ -166,6 +168,9 @@ func (a *Aggregator) Step(now time.Duration, host string, usage *rpc.Usage, gran
 			rows++
 		}
 		grants.Weight[i], grants.Burst[i], grants.Used[i], grants.Lease[i] = grant.Weight, grant.Burst, grant.Used, lease
+		if stateful {
+			grants.Tokens[i] = grant.Tokens
+		}
 	}
 	a.hosts.add(id, rows-1)
 	a.metrics.updates.Inc(1)
@@ -188,7 +193,12 @@ func (a *Aggregator) updateKey(now time.Duration, s *settings, alg algorithm.Alg
 			a.metrics.noRoom.Inc(1)
 			return g, 0, false
 		}
-		k = &key{settings: s, rule: rule, ledger: newLedger()}
+		k = &key{settings: s, rule: rule}
+		if st, ok := alg.(algorithm.Stateful); ok {
+			k.state = st.NewKey(s.average.Interval)
+		} else {
+			k.ledger = newLedger()
+		}
 		sh.keys[name{strings.Clone(usage.Algorithm), strings.Clone(text)}] = k
 		a.keys.Add(1)
 	}
@@ -196,12 +206,15 @@ func (a *Aggregator) updateKey(now time.Duration, s *settings, alg algorithm.Alg
 		return g, 0, false
 	}
 	s = k.settings
-	k.ledger.advance(now, s.stages, a.forget)
+	k.expire(now, a.forget)
+	if !k.knows(host) && k.hosts() >= s.maxHosts {
+		a.metrics.noRoom.Inc(1)
+		return g, 0, false
+	}
+	if k.state != nil {
+		return a.ask(now, k, usage, i, host)
+	}
 	if d := demand(usage, i); d.Total() > 0 {
-		if _, known := k.ledger.index[host]; !known && k.ledger.len() >= s.maxHosts {
-			a.metrics.noRoom.Inc(1)
-			return g, 0, false
-		}
 		added = k.ledger.record(now, host, d, s.average, s.stages)
 	}
 	g, ok := k.grant(now, alg, host)
@@ -210,6 +223,60 @@ func (a *Aggregator) updateKey(now time.Duration, s *settings, alg algorithm.Alg
 		return g, 0, added
 	}
 	return g, k.rule.Lease, added
+}
+
+// ask is updateKey for a Stateful algorithm.
+func (a *Aggregator) ask(now time.Duration, k *key, usage *rpc.Usage, i int, host uint32) (g algorithm.Grant, lease time.Duration, added bool) {
+	d := demand(usage, i)
+	report := algorithm.Report{
+		Allowed:  float64(usage.Allowed[i]),
+		Rejected: float64(usage.Rejected[i]),
+		Elapsed:  usage.Elapsed[i],
+		Wants:    d.Total(),
+		Has:      usage.Weight[i],
+	}
+	if usage.Wants != nil {
+		report.Wants = usage.Wants[i]
+	}
+	before := k.state.Hosts()
+	g, ok := k.state.Report(now, k.limit(), host, report)
+	added = k.state.Hosts() > before
+	switch {
+	case !ok:
+		return g, 0, added
+	case !sane(g):
+		a.metrics.insane.Inc(1)
+		return g, 0, added
+	}
+	return g, k.rule.Lease, added
+}
+
+// expire forgets what is too old at now.
+func (k *key) expire(now time.Duration, gone func(host uint32)) {
+	if k.state != nil {
+		k.state.Expire(now, gone)
+		return
+	}
+	k.ledger.advance(now, k.settings.stages, gone)
+}
+
+func (k *key) hosts() int {
+	if k.state != nil {
+		return k.state.Hosts()
+	}
+	return k.ledger.len()
+}
+
+func (k *key) knows(host uint32) bool {
+	if k.state != nil {
+		return k.state.Knows(host)
+	}
+	_, known := k.ledger.index[host]
+	return known
+}
+
+func (k *key) limit() algorithm.Limit {
+	return algorithm.Limit{Rate: float64(k.rule.Limit), Burst: k.rule.Burst}
 }
 
 // demand is row i of usage as rates. Reports that follow each other closely
@@ -228,8 +295,8 @@ func (a *Aggregator) GC(now time.Duration) {
 	s := a.settings.Load()
 	a.each(func(n name, k *key) bool {
 		k.adopt(s, n.key)
-		k.ledger.advance(now, k.settings.stages, a.forget)
-		return k.ledger.len() > 0
+		k.expire(now, a.forget)
+		return k.hosts() > 0
 	})
 	a.metrics.keys.Update(float64(a.keys.Load()))
 	a.metrics.hosts.Update(float64(a.hosts.len()))
@@ -269,8 +336,8 @@ func check(host string, u *rpc.Usage) error {
 	return u.Check()
 }
 
-// resize makes n rows of g.
-func resize(g *rpc.Grants, n int) {
+// resize makes n rows of g, with tokens or without.
+func resize(g *rpc.Grants, n int, tokens bool) {
 	grow := func(column []float64) []float64 {
 		if cap(column) >= n {
 			return column[:n]
@@ -278,6 +345,9 @@ func resize(g *rpc.Grants, n int) {
 		return make([]float64, n)
 	}
 	g.Weight, g.Burst, g.Used = grow(g.Weight), grow(g.Burst), grow(g.Used)
+	if g.Tokens = nil; tokens {
+		g.Tokens = make([]float64, n)
+	}
 	if cap(g.Lease) < n {
 		g.Lease = make([]time.Duration, n)
 	}

@@ -20,15 +20,20 @@ type round struct {
 // grant is what host gets at now, and whether it makes sense: anyone may
 // write an algorithm. The ledger has been advanced to now.
 func (k *key) grant(now time.Duration, alg algorithm.Algorithm, host uint32) (algorithm.Grant, bool) {
-	limit := algorithm.Limit{Rate: float64(k.rule.Limit), Burst: k.rule.Burst}
+	limit := k.limit()
 	var g algorithm.Grant
 	if s, ok := alg.(algorithm.Summed); ok {
 		g = s.Grant(limit, k.ledger.sum, k.ledger.demand(host, k.settings.stages))
 	} else {
 		g = k.shared(now, alg, limit)[host]
 	}
-	ok := g.Weight >= 0 && g.Weight <= 1 && g.Burst >= 0 && g.Burst <= math.MaxFloat64 && g.Used >= 0 && g.Used <= math.MaxFloat64
-	return g, ok
+	return g, sane(g)
+}
+
+// sane tells whether g may go to a host.
+func sane(g algorithm.Grant) bool {
+	amount := func(v float64) bool { return v >= 0 && v <= math.MaxFloat64 }
+	return g.Weight >= 0 && g.Weight <= 1 && amount(g.Burst) && amount(g.Used) && amount(g.Tokens)
 }
 
 // shared are the grants of the round at now: half an interval long, or until

@@ -138,6 +138,11 @@ const silence = 1.5
 
 func (k *elasticKey) Hosts() int { return len(k.index) }
 
+func (k *elasticKey) Knows(host uint32) bool {
+	_, ok := k.index[host]
+	return ok
+}
+
 func (k *elasticKey) Report(now time.Duration, limit Limit, host uint32, r Report) (Grant, bool) {
 	if !k.begun {
 		k.begin(now, r)

@@ -27,8 +27,9 @@ type Key interface {
 	// calls gone for each.
 	Expire(now time.Duration, gone func(host uint32))
 
-	// Hosts is how many hosts are known.
+	// Hosts is how many hosts are known, and Knows tells whether host is.
 	Hosts() int
+	Knows(host uint32) bool
 }
 
 // Report is what one host says about a key.
