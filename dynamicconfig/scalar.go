@@ -49,23 +49,21 @@ func ParseDuration(text string) (time.Duration, error) {
 	}
 	days, rest, ok := strings.Cut(text, "d")
 	if !ok {
-		days, rest = "", text
-	}
-	var sum float64
-	if ok {
-		n, err := parseNumber(days)
+		d, err := time.ParseDuration(text)
 		if err != nil {
 			return 0, errDuration(text)
 		}
-		sum = n * float64(24*time.Hour)
+		return d, nil
 	}
+	n, err := parseNumber(days)
+	if err != nil {
+		return 0, errDuration(text)
+	}
+	sum := n * float64(24*time.Hour)
 	if rest != "" {
 		d, err := time.ParseDuration(rest)
-		if err != nil || ok && d < 0 {
+		if err != nil || d < 0 {
 			return 0, errDuration(text)
-		}
-		if !ok {
-			return d, nil
 		}
 		sum += float64(d)
 	}

@@ -103,13 +103,11 @@ func (s *Snapshot) Check(known func(name string) bool) error {
 func (s *Snapshot) fingerprint() string {
 	h := sha256.New()
 	write := func(r Rule) {
-		m := Migration{}
-		if r.Migration != nil {
-			m, r.Migration = *r.Migration, &Migration{} // hash what it holds, not where it is
+		if r.Migration != nil { // what it holds, not where it is
+			fmt.Fprintf(h, "%#v ", *r.Migration)
+			r.Migration = nil
 		}
-		moving := r.Migration != nil
-		r.Migration = nil
-		fmt.Fprintf(h, "%#v %v %#v\n", r, moving, m)
+		fmt.Fprintf(h, "%#v\n", r)
 	}
 	fmt.Fprintf(h, "%#v %v\n", s.properties, s.unmatched)
 	for _, r := range s.rules {
@@ -120,7 +118,7 @@ func (s *Snapshot) fingerprint() string {
 	}
 	for _, name := range s.values.Names() {
 		v, _ := s.values.Lookup(name)
-		fmt.Fprintf(h, "%q %#v\n", name, v)
+		fmt.Fprintf(h, "%q %T %#v\n", name, v, v)
 	}
 	return hex.EncodeToString(h.Sum(nil)[:6])
 }

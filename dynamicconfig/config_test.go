@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicconfig
+
+import (
+	"encoding"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/time/rate"
+	"pgregory.net/rapid"
+)
+
+func mustSnapshot(t testing.TB, c Config) *Snapshot {
+	t.Helper()
+	s, err := c.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestConfigFillsInDefaults(t *testing.T) {
+	s := mustSnapshot(t, Config{
+		Defaults: Rule{Algorithm: "exact", Lease: time.Minute},
+		Rules: []Rule{
+			{Key: "a", Limit: 10},
+			{Key: "b", Limit: 10, Algorithm: "even", Lease: 9 * time.Second},
+			{Key: "c", Limit: 10, Migration: &Migration{"even", "exact", ModeOld}},
+		},
+		Unmatched:     UnmatchedRule,
+		UnmatchedRule: &Rule{Limit: 0},
+	})
+	r := s.Rules()
+	if r[0].Algorithm != "exact" || r[0].Lease != time.Minute || r[0].Burst != 10 || r[0].IdleAfter != 15*time.Second {
+		t.Errorf("rule a = %+v", r[0])
+	}
+	if r[1].Algorithm != "even" || r[1].Lease != 9*time.Second {
+		t.Errorf("rule b = %+v", r[1])
+	}
+	if r[2].Algorithm != "" || *r[2].Migration != (Migration{"even", "exact", ModeOld}) {
+		t.Errorf("rule c = %+v", r[2])
+	}
+	if u, ok := s.Match("x"); !ok || u.Key != "*" || u.Limit != 0 || u.Burst != 0 {
+		t.Errorf("unmatched = %+v", u)
+	}
+}
+
+func TestConfigNamesEachBrokenRule(t *testing.T) {
+	_, err := Config{
+		Name:       "built in",
+		Properties: Properties{UpdateInterval: time.Millisecond, NewDataWeight: math.NaN()},
+		Defaults:   Rule{Limit: 5, Lease: -1},
+		Rules: []Rule{
+			{Limit: 1},
+			{Key: "nan", Limit: rate.Limit(math.NaN())},
+			{Key: "inf", Limit: rate.Inf},
+			{Key: "burst", Limit: 1, Burst: math.Inf(1)},
+			{Key: "zero", Burst: 5},
+			{Key: "mode", Limit: 1, Migration: &Migration{"a", "b", Mode(7)}},
+			{Key: "fallback", Limit: 1, Fallback: 9},
+			{Key: "safe", Limit: 1, Fallback: FallbackSafe},
+			{Key: "glob[", Limit: 1},
+		},
+		Unmatched: UnmatchedRule,
+		Values:    map[string]any{"a": []int{1}, "b": math.Inf(1)},
+	}.Snapshot()
+	const want = `built in: update_interval: 1ms is out of range: use 100ms to 1h
+built in: new_data_weight: NaN is out of range: use more than 0 and at most 1
+built in: defaults: limit: belongs to one rule: move it there
+built in: defaults: lease: -1ns is out of range: use more than 0 and at most 24h
+built in: rule number 1: key: has 0 bytes: use 1 to 1024
+built in: rule "nan": limit: NaN events/s is out of range: use 0/s to 1e12/s
+built in: rule "inf": limit: 1.7976931348623157e308 events/s is out of range: use 0/s to 1e12/s
+built in: rule "burst": burst: +Inf is out of range: use 1 to 1e12
+built in: rule "zero": burst: a limit of 0 allows nothing, so it has no burst: remove burst
+built in: rule "mode": migrate: there is no mode(7): use disabled, old, old-shadow-new, new-shadow-old or new
+built in: rule "fallback": fallback: there is no fallback(9): use even, open, closed or safe
+built in: rule "safe": fallback: safe needs a safe_capacity: add safe_capacity: 10/s, or what one host may do alone
+built in: rule "glob[": key: has a [ that is never closed: add the ], or write \[ for the byte itself
+built in: unmatched: UnmatchedRule is nil: set it, or choose UnmatchedAllow or UnmatchedDeny
+built in: properties: "a" is a []int: use a string, bool, int, int64, float64 or time.Duration
+built in: properties: "b" is +Inf: write a finite number`
+	if err == nil || err.Error() != want {
+		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
+	if one := new(Error); !errors.As(err, &one) || one.Name != "built in" || one.Line != 0 {
+		t.Errorf("first error = %#v", one)
+	}
+}
+
+// What comes out of a snapshot makes the same snapshot again.
+func TestRulesRoundTrip(t *testing.T) {
+	s := mustParse(t, `
+limits:
+  - {key: "a*", limit: 10/s, fallback: safe, safe_capacity: 2/s, shared: true}
+  - {key: b, limit: 0/s}
+  - {key: c, limit: 1/h, migrate: {from: even, to: exact, mode: disabled}}
+`)
+	again := mustSnapshot(t, Config{Properties: s.Properties(), Rules: s.Rules()})
+	if s.Version() != again.Version() {
+		t.Errorf("%+v\n%+v", s.Rules(), again.Rules())
+	}
+}
+
+func TestVersionFollowsTheMeaning(t *testing.T) {
+	const text = "limits: [{key: a, limit: 60/m, migrate: {from: even, to: exact, mode: old}}]\nproperties: {x: 1}\n"
+	same := []string{
+		"# a comment\n" + text,
+		strings.Replace(text, "60/m", "1/s", 1),
+		strings.Replace(text, "limit:", "lease: 30s, limit:", 1),
+	}
+	other := []string{
+		strings.Replace(text, "60/m", "61/m", 1),
+		strings.Replace(text, "even", "uneven", 1),
+		strings.Replace(text, "mode: old", "mode: new", 1),
+		strings.Replace(text, "x: 1", "x: 1.0", 1),
+		text + "unmatched: deny\n",
+		text + "unmatched: {limit: 1/s}\n",
+		text + "defaults: {gc_after: 40s}\n",
+	}
+	v := mustParse(t, text).Version()
+	if len(v) != 12 {
+		t.Errorf("version = %q", v)
+	}
+	for _, text := range same {
+		if got := mustParse(t, text).Version(); got != v {
+			t.Errorf("another version for\n%s", text)
+		}
+	}
+	for _, text := range other {
+		if got := mustParse(t, text).Version(); got == v {
+			t.Errorf("the same version for\n%s", text)
+		}
+	}
+}
+
+func TestSnapshotIsItsOwn(t *testing.T) {
+	m := &Migration{"even", "exact", ModeOld}
+	c := Config{Rules: []Rule{{Key: "a", Limit: 1, Migration: m}}}
+	s := mustSnapshot(t, c)
+	m.From, c.Rules[0].Limit = "changed", 7
+	s.Rules()[0].Limit = 8
+	if r, _ := s.Match("a"); r.Limit != 1 || r.Migration.From != "even" {
+		t.Errorf("rule = %+v", r)
+	}
+}
+
+func TestMatchGivesTheSamePointer(t *testing.T) {
+	s := mustParse(t, "limits: [{key: 'a:*', limit: 1/s}]\nunmatched: {limit: 1/s}")
+	for _, key := range []string{"a:b", "else"} {
+		one, _ := s.Match(key)
+		two, _ := s.Match(key)
+		if one != two {
+			t.Errorf("%q has two rules", key)
+		}
+	}
+}
+
+func TestPropertiesComplete(t *testing.T) {
+	p, err := Properties{UpdateInterval: time.Minute}.Complete()
+	if err != nil || p.UpdateTimeout != time.Second || p.DecayAfter != 2*time.Minute || p.GCAfter != 10*time.Minute {
+		t.Errorf("Complete = %+v, %v", p, err)
+	}
+	if p, err = (Properties{DecayAfter: time.Hour}).Complete(); err != nil || p.GCAfter != time.Hour {
+		t.Errorf("Complete = %+v, %v", p, err)
+	}
+	if _, err = (Properties{MaxKeys: -1}).Complete(); err == nil {
+		t.Error("no error for a negative number of keys")
+	}
+	again, err := p.Complete()
+	if err == nil && again != p {
+		t.Errorf("Complete of what is complete = %+v, want %+v", again, p)
+	}
+}
+
+// Whatever numbers come in, a snapshot has only sane ones.
+func TestConfigLetsNoInsaneNumberThrough(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		f := rapid.OneOf(rapid.Float64(), rapid.Float64Range(0, 1e13), rapid.SampledFrom([]float64{0, math.NaN(), math.Inf(1), math.Inf(-1), 5e-324, 1, 1e12}))
+		r := Rule{Key: "k", Limit: rate.Limit(f.Draw(t, "limit")), Burst: f.Draw(t, "burst"), SafeCapacity: rate.Limit(f.Draw(t, "safe")), Fallback: Fallback(rapid.IntRange(0, 5).Draw(t, "fallback")), Lease: time.Duration(rapid.Int64().Draw(t, "lease"))}
+		if rapid.Bool().Draw(t, "plain") {
+			r.Burst, r.SafeCapacity, r.Fallback, r.Lease = 0, 0, 0, 0
+		}
+		s, err := Config{Rules: []Rule{r}}.Snapshot()
+		if err != nil {
+			return
+		}
+		got := s.Rules()[0]
+		limit := float64(got.Limit)
+		ok := limit >= 0 && limit <= MaxLimit && got.Fallback <= FallbackSafe && got.Lease > 3*time.Second && got.Lease <= 24*time.Hour
+		if limit == 0 {
+			ok = ok && got.Burst == 0
+		} else {
+			ok = ok && got.Burst >= 1 && got.Burst <= MaxBurst && got.Burst/limit <= MaxRefill.Seconds()
+		}
+		ok = ok && (got.Fallback == FallbackSafe) == (got.SafeCapacity > 0) && !math.IsInf(float64(got.SafeCapacity), 0)
+		if !ok {
+			t.Fatalf("%+v became %+v", r, got)
+		}
+	})
+}
+
+func TestNamesRoundTrip(t *testing.T) {
+	for m := ModeDisabled; m <= ModeNew; m++ {
+		if got, err := ParseMode(m.String()); got != m || err != nil {
+			t.Errorf("ParseMode(%q) = %v, %v", m, got, err)
+		}
+		roundTrip(t, m, new(Mode))
+	}
+	for f := FallbackEven; f <= FallbackSafe; f++ {
+		if got, err := ParseFallback(f.String()); got != f || err != nil {
+			t.Errorf("ParseFallback(%q) = %v, %v", f, got, err)
+		}
+		roundTrip(t, f, new(Fallback))
+	}
+	if got := Mode(7).String() + Fallback(7).String() + Unmatched(7).String() + UnmatchedDeny.String(); got != "mode(7)fallback(7)unmatched(7)deny" {
+		t.Error(got)
+	}
+	if _, err := Mode(7).MarshalText(); err == nil {
+		t.Error("a mode that does not exist is marshalled")
+	}
+	if _, err := Fallback(7).MarshalText(); err == nil {
+		t.Error("a fallback that does not exist is marshalled")
+	}
+	m := ModeNew
+	if err := m.UnmarshalText([]byte("newer")); err == nil || m != ModeNew {
+		t.Errorf("UnmarshalText = %v, mode is %v", err, m)
+	}
+}
+
+func roundTrip[T comparable, P interface {
+	*T
+	encoding.TextUnmarshaler
+}](t *testing.T, v T, to P) {
+	t.Helper()
+	text, err := any(v).(encoding.TextMarshaler).MarshalText()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := to.UnmarshalText(text); err != nil || *to != v {
+		t.Errorf("%q became %v, %v", text, *to, err)
+	}
+}
+
+func TestParseDurationKnowsDays(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"3s": 3 * time.Second, "1d": 24 * time.Hour, "1.5d": 36 * time.Hour, "2d12h30m": 60*time.Hour + 30*time.Minute,
+		"0": 0, "-5s": -5 * time.Second, "1h0m": time.Hour,
+	} {
+		if got, err := ParseDuration(text); got != want || err != nil {
+			t.Errorf("ParseDuration(%q) = %v, %v, want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "5", "d", "1d-5h", "NaNd", "infd", "1e300d", "1x", "1d1d", "0x1d"} {
+		if got, err := ParseDuration(text); err == nil {
+			t.Errorf("ParseDuration(%q) = %v", text, got)
+		}
+	}
+}
+
+func TestErrorShowsTheEndOfALongLine(t *testing.T) {
+	e := &Error{Name: "f", Line: 1, Column: 1000, Message: "m", Source: strings.Repeat("x", 999) + "\tY" + strings.Repeat("z", 999)}
+	lines := strings.Split(e.Error(), "\n")
+	if len(lines) != 3 || len(lines[1]) > 200 {
+		t.Fatalf("error = %q", lines)
+	}
+	if at := strings.IndexByte(lines[2], '^'); []rune(lines[1])[at] != '\t' {
+		t.Errorf("the caret of\n%s\nis elsewhere", e)
+	}
+}

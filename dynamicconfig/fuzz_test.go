@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicconfig
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Parse never panics, is never slow, and what it takes is sane; what it
+// refuses, it refuses at a place that the file has.
+func FuzzParse(f *testing.F) {
+	files, _ := filepath.Glob("testdata/broken/*.yaml")
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Add([]byte("defaults: {lease: &d 20s}\nlimits:\n  - key: \"a:*\"\n    limit: 5/m\n    idle_after: *d\nunmatched: deny\nproperties: {a: 1.5}\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		began := time.Now()
+		s, err := Parse("f", data)
+		if d := time.Since(began); d > 10*time.Second {
+			t.Fatalf("took %v", d)
+		}
+		if (s == nil) == (err == nil) {
+			t.Fatalf("Parse = %v, %v", s, err)
+		}
+		if err != nil {
+			one := new(Error)
+			if !errors.As(err, &one) || one.Message == "" {
+				t.Fatalf("no *Error in %v", err)
+			}
+			if one.Line < 0 || one.Line > strings.Count(string(data), "\n")+2 || one.Column < 0 {
+				t.Fatalf("the file has no %d:%d", one.Line, one.Column)
+			}
+			_ = err.Error()
+			return
+		}
+		for _, r := range s.Rules() {
+			if !(r.Limit >= 0 && r.Limit <= MaxLimit && r.Burst <= MaxBurst) || r.Lease <= 0 || r.Key == "" {
+				t.Fatalf("rule = %+v", r)
+			}
+			s.Match(r.Key)
+		}
+		s.Match("any:key")
+		if again, err := (Config{Properties: s.Properties(), Rules: s.Rules()}).Snapshot(); err != nil {
+			t.Fatalf("its rules are refused: %v", err)
+		} else if len(again.Rules()) != len(s.Rules()) {
+			t.Fatal("rules are lost")
+		}
+	})
+}

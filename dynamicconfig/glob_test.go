@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicconfig
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func TestGlobMatches(t *testing.T) {
+	for _, tt := range []struct {
+		pattern, key string
+		want         bool
+	}{
+		{"a", "a", true},
+		{"a", "ab", false}, // the whole key must match
+		{"a", "ba", false},
+		{"*", "", true},
+		{"*", "any/thing:at all", true}, // * matches / and : too
+		{"frontend:*", "frontend:", true},
+		{"frontend:*", "frontend", false},
+		{"*:orders", "frontend:orders", true},
+		{"*:orders", "frontend:orders2", false},
+		{"a*b*c", "abc", true},
+		{"a*b*c", "a-c-b-c", true},
+		{"a*b*c", "a-c-b", false},
+		{"ab*ba", "aba", false}, // the two ends must not overlap
+		{"ab*ba", "abba", true},
+		{"a**b", "ab", true},
+		{"?", "", false},
+		{"?", "x", true},
+		{"?", "é", false}, // two bytes
+		{"??", "é", true},
+		{"*?", "", false},
+		{"a*?b", "ab", false},
+		{"a*?b", "a-b", true},
+		{"shard-[0-9]", "shard-7", true},
+		{"shard-[0-9]", "shard-x", false},
+		{"[!0-9]*", "x1", true},
+		{"[!0-9]*", "1x", false},
+		{"[a-]", "-", true},
+		{"[a-]", "b", false},
+		{"[-a]", "-", true},
+		{`[\]]`, "]", true},
+		{`[\!a]`, "!", true},
+		{`[a\-c]`, "b", false},
+		{`\*`, "*", true},
+		{`\*`, "x", false},
+		{`a\`, "a", false},
+		{"*[ab]c*", "xxacxx", true},
+		{"*[ab]c*", "xxaxcx", false},
+	} {
+		g, err := compileGlob(tt.pattern)
+		if strings.HasSuffix(tt.pattern, `a\`) {
+			if err == nil {
+				t.Errorf("compileGlob(%q) takes a lone \\", tt.pattern)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("compileGlob(%q): %v", tt.pattern, err)
+			continue
+		}
+		if got := g.match(tt.key); got != tt.want {
+			t.Errorf("%q matches %q: %v, want %v", tt.pattern, tt.key, got, tt.want)
+		}
+	}
+}
+
+func TestOnlyWildcardsMakeAGlob(t *testing.T) {
+	for key, want := range map[string]bool{"a:b": false, `a\*`: false, "a:*": true, "a?": true, "[a]": true, "[": false} {
+		if got := (&Rule{Key: key}).IsGlob(); got != want {
+			t.Errorf("IsGlob of %q = %v", key, got)
+		}
+	}
+}
+
+// piece is one element of a pattern: a star, or a set of bytes.
+type piece struct {
+	star bool
+	text string       // as the pattern writes it
+	has  map[byte]any // what it matches
+}
+
+// dumbMatch tries everything.
+func dumbMatch(pieces []piece, key string) bool {
+	if len(pieces) == 0 {
+		return key == ""
+	}
+	if pieces[0].star {
+		for i := range len(key) + 1 {
+			if dumbMatch(pieces[1:], key[i:]) {
+				return true
+			}
+		}
+		return false
+	}
+	if key == "" {
+		return false
+	}
+	_, ok := pieces[0].has[key[0]]
+	return ok && dumbMatch(pieces[1:], key[1:])
+}
+
+var alphabet = []byte(`abc*?[]-!\:`)
+
+func drawPiece(t *rapid.T) piece {
+	one := func(label string) byte { return rapid.SampledFrom(alphabet).Draw(t, label) }
+	switch rapid.IntRange(0, 5).Draw(t, "kind") {
+	case 0:
+		return piece{star: true, text: "*"}
+	case 1:
+		has := map[byte]any{}
+		for b := range 256 {
+			has[byte(b)] = nil
+		}
+		return piece{text: "?", has: has}
+	case 2:
+		negated := rapid.Bool().Draw(t, "negated")
+		from, to := one("from"), one("to")
+		if from > to {
+			from, to = to, from
+		}
+		extra := one("extra")
+		has := map[byte]any{}
+		for b := range 256 {
+			if in := byte(b) >= from && byte(b) <= to || byte(b) == extra; in != negated {
+				has[byte(b)] = nil
+			}
+		}
+		text := fmt.Sprintf(`\%c-\%c\%c]`, from, to, extra)
+		if negated {
+			text = "!" + text
+		}
+		return piece{text: "[" + text, has: has}
+	default:
+		b := one("byte")
+		text := string(b)
+		if strings.ContainsRune(`*?[\`, rune(b)) {
+			text = `\` + text
+		}
+		return piece{text: text, has: map[byte]any{b: nil}}
+	}
+}
+
+func drawPattern(t *rapid.T) (pattern string, pieces []piece) {
+	for range rapid.IntRange(1, 6).Draw(t, "pieces") {
+		p := drawPiece(t)
+		pattern += p.text
+		pieces = append(pieces, p)
+	}
+	return pattern, pieces
+}
+
+// drawKey draws keys that often match pieces.
+func drawKey(t *rapid.T, pieces []piece) string {
+	random := rapid.StringOfN(rapid.RuneFrom([]rune(string(alphabet))), 0, 4, -1)
+	if rapid.Bool().Draw(t, "random") {
+		return random.Draw(t, "key")
+	}
+	var key strings.Builder
+	for _, p := range pieces {
+		if p.star {
+			key.WriteString(random.Draw(t, "run"))
+			continue
+		}
+		for _, b := range alphabet {
+			if _, ok := p.has[b]; ok {
+				key.WriteByte(b)
+				break
+			}
+		}
+	}
+	return key.String()
+}
+
+func TestGlobAgreesWithADumbMatcher(t *testing.T) {
+	matched := 0
+	rapid.Check(t, func(t *rapid.T) {
+		pattern, pieces := drawPattern(t)
+		key := drawKey(t, pieces)
+		g, err := compileGlob(pattern)
+		if err != nil {
+			t.Fatalf("compileGlob(%q): %v", pattern, err)
+		}
+		want := dumbMatch(pieces, key)
+		if want {
+			matched++
+		}
+		if got := g.match(key); got != want {
+			t.Fatalf("%q matches %q: %v, want %v", pattern, key, got, want)
+		}
+	})
+	if matched < 10 {
+		t.Errorf("only %d keys matched: the test tests little", matched)
+	}
+}
+
+// Match must find what a walk over all rules in order finds.
+func TestMatchAgreesWithAWalkOverAllRules(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var c Config
+		var all [][]piece
+		seen := map[string]bool{}
+		for range rapid.IntRange(0, 12).Draw(t, "rules") {
+			pattern, pieces := drawPattern(t)
+			name := pattern
+			if g, err := compileGlob(pattern); err == nil && g.exact() {
+				name = g.prefix()
+			}
+			if seen[name] || seen[pattern] {
+				continue
+			}
+			seen[name], seen[pattern] = true, true
+			c.Rules = append(c.Rules, Rule{Key: pattern, Limit: 1})
+			all = append(all, pieces)
+		}
+		s, err := c.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var pieces []piece
+		if len(all) > 0 {
+			pieces = rapid.SampledFrom(all).Draw(t, "aim")
+		}
+		key := drawKey(t, pieces)
+		want := ""
+		for _, exact := range []bool{true, false} {
+			for i, r := range c.Rules {
+				if want == "" && r.IsGlob() != exact && dumbMatch(all[i], key) {
+					want = r.Key
+				}
+			}
+		}
+		got := ""
+		if r, ok := s.Match(key); ok {
+			got = r.Key
+		}
+		if got != want {
+			t.Fatalf("Match(%q) = %q, want %q of %v", key, got, want, c.Rules)
+		}
+	})
+}
+
+// A pattern made to drive backtracking matchers into exponential time.
+func TestGlobDoesNotBacktrack(t *testing.T) {
+	g, err := compileGlob(strings.Repeat("*a?", 60) + "*b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	if g.match(strings.Repeat("a", MaxKeyLength)) {
+		t.Error("it matches")
+	}
+	if d := time.Since(began); d > time.Second {
+		t.Errorf("took %v", d)
+	}
+}
+
+func FuzzGlob(f *testing.F) {
+	for _, s := range []string{"a*b", "[!a-z]?", `\[`, "[", "[a-", "[]", "**", ""} {
+		f.Add(s, "abc")
+	}
+	f.Fuzz(func(t *testing.T, pattern, key string) {
+		g, err := compileGlob(pattern)
+		if err != nil {
+			return
+		}
+		ok := g.match(key)
+		if ok && !strings.HasPrefix(key, g.prefix()) {
+			t.Errorf("%q matches %q without its prefix %q", pattern, key, g.prefix())
+		}
+		if !strings.ContainsAny(pattern, `*?[\`) && ok != (pattern == key) {
+			t.Errorf("%q matches %q: %v", pattern, key, ok)
+		}
+	})
+}
+
+func BenchmarkMatch(b *testing.B) {
+	var c Config
+	for i := range 1000 {
+		c.Rules = append(c.Rules, Rule{Key: fmt.Sprintf("service-%d:*", i), Limit: 1})
+	}
+	c.Rules = append(c.Rules, Rule{Key: "exact:key", Limit: 1})
+	s, err := c.Snapshot()
+	if err != nil {
+		b.Fatal(err)
+	}
+	suffixes := Config{}
+	for i := range 1000 { // nothing to go by at the beginning of the key
+		suffixes.Rules = append(suffixes.Rules, Rule{Key: fmt.Sprintf("*:method-%d", i), Limit: 1})
+	}
+	bad, err := suffixes.Snapshot()
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, bb := range []struct {
+		name, key string
+		s         *Snapshot
+		want      bool
+	}{
+		{"exact", "exact:key", s, true},
+		{"last-of-1000-globs", "service-999:orders", s, true},
+		{"none-of-1000-globs", "service-1000:orders", s, false},
+		{"last-of-1000-suffixes", "frontend:method-999", bad, true},
+		{"none-of-1000-suffixes", "frontend:method-1000", bad, false},
+	} {
+		b.Run(bb.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, ok := bb.s.Match(bb.key); ok != bb.want {
+					b.Fatal(ok)
+				}
+			}
+		})
+	}
+}
