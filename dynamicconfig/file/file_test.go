@@ -1,0 +1,397 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package file
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"golang.org/x/time/rate"
+
+	"github.com/headgate/headgate/dynamicconfig"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience bounds how long a test waits for what must come.
+const patience = 20 * time.Second
+
+func text(limit int) string { return fmt.Sprintf("limits: [{key: a, limit: %d/s}]\n", limit) }
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func must(t *testing.T, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// news is one call of update.
+type news struct {
+	limit rate.Limit
+	err   error
+}
+
+// watched is a running Watch.
+type watched struct {
+	t    *testing.T
+	path string
+	news chan news
+}
+
+// watching loads limits.yaml in a new directory, which has a limit of 1/s,
+// and watches it until the test ends. The poll is far off unless options
+// say otherwise, so what arrives was notified.
+func watching(t *testing.T, options ...Option) *watched {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "config")
+	must(t, os.Mkdir(dir, 0o755))
+	path := filepath.Join(dir, "limits.yaml")
+	write(t, path, text(1))
+	return watchingAt(t, path, options...)
+}
+
+func watchingAt(t *testing.T, path string, options ...Option) *watched {
+	t.Helper()
+	s := New(path, append([]Option{WithPoll(time.Hour), WithSettle(10 * time.Millisecond)}, options...)...)
+	if _, err := s.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w := &watched{t: t, path: path, news: make(chan news, 100)}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		done <- s.Watch(ctx, func(s *dynamicconfig.Snapshot, err error) {
+			n := news{err: err}
+			if s != nil {
+				r, _ := s.Match("a")
+				n.limit = r.Limit
+			}
+			w.news <- n
+		})
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Watch = %v", err)
+		}
+	})
+	return w
+}
+
+func (w *watched) next() news {
+	w.t.Helper()
+	select {
+	case n := <-w.news:
+		return n
+	case <-time.After(patience):
+		w.t.Fatal("no update came")
+		return news{}
+	}
+}
+
+// expect waits for limit, and takes nothing else.
+func (w *watched) expect(limit rate.Limit) {
+	w.t.Helper()
+	if n := w.next(); n.err != nil || n.limit != limit {
+		w.t.Fatalf("update = %+v, want %v", n, limit)
+	}
+}
+
+// expectError waits for an error that has part in its text.
+func (w *watched) expectError(part string) {
+	w.t.Helper()
+	if n := w.next(); n.err == nil || !strings.Contains(n.err.Error(), part) {
+		w.t.Fatalf("update = %+v, want an error with %q", n, part)
+	}
+}
+
+func TestWrittenInPlace(t *testing.T) {
+	w := watching(t)
+	for i := 2; i < 6; i++ {
+		write(t, w.path, text(i))
+		w.expect(rate.Limit(i))
+	}
+}
+
+func TestRenamedIntoPlace(t *testing.T) {
+	w := watching(t)
+	for i := 2; i < 6; i++ {
+		write(t, w.path+".tmp", text(i))
+		must(t, os.Rename(w.path+".tmp", w.path))
+		w.expect(rate.Limit(i))
+	}
+}
+
+func TestBackedUpAndRewritten(t *testing.T) { // as vim does
+	w := watching(t)
+	for i := 2; i < 6; i++ {
+		must(t, os.Rename(w.path, w.path+"~"))
+		write(t, w.path, text(i))
+		must(t, os.Remove(w.path+"~"))
+		w.expect(rate.Limit(i))
+	}
+}
+
+func TestDeletedAndCreated(t *testing.T) {
+	w := watching(t)
+	must(t, os.Remove(w.path))
+	w.expectError("missing")
+	write(t, w.path, text(2))
+	w.expect(2)
+	must(t, os.Remove(w.path))
+	w.expectError("missing")
+	write(t, w.path, text(2)) // what it was before is news after an error
+	w.expect(2)
+}
+
+func TestWrittenInPieces(t *testing.T) {
+	w := watching(t, WithSettle(200*time.Millisecond))
+	f, err := os.OpenFile(w.path, os.O_WRONLY|os.O_TRUNC, 0)
+	must(t, err)
+	for _, piece := range strings.SplitAfter(text(2), " ") {
+		_, err := f.WriteString(piece)
+		must(t, err, f.Sync())
+	}
+	must(t, f.Close())
+	w.expect(2) // and nothing broken before
+}
+
+func TestBrokenThenRepaired(t *testing.T) {
+	w := watching(t)
+	write(t, w.path, "limits: [{key: a, limit: 2/d}]\n")
+	w.expectError("limits.yaml:1:26:")
+	write(t, w.path, "")
+	w.expectError("no content")
+	write(t, w.path, text(2))
+	w.expect(2)
+}
+
+func TestChangedBetweenLoadAndWatch(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.yaml")
+	write(t, path, text(1))
+	s := New(path, WithPoll(time.Hour), WithSettle(time.Millisecond))
+	if _, err := s.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	write(t, path, text(2))
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var limits []rate.Limit
+	err := s.Watch(ctx, func(s *dynamicconfig.Snapshot, _ error) {
+		limits = append(limits, s.Rules()[0].Limit)
+		cancel()
+	})
+	if err != nil || len(limits) != 1 || limits[0] != 2 {
+		t.Errorf("updates %v, %v", limits, err)
+	}
+}
+
+// A ConfigMap volume: limits.yaml -> ..data/limits.yaml, ..data -> a
+// directory with a timestamp. An update makes a new such directory and
+// renames a new ..data over the old one.
+func TestConfigMapSwaps(t *testing.T) {
+	dir := t.TempDir()
+	version := func(i int) string {
+		name := fmt.Sprintf("..2026_01_01_%d", i)
+		must(t, os.Mkdir(filepath.Join(dir, name), 0o755))
+		write(t, filepath.Join(dir, name, "limits.yaml"), text(i))
+		return name
+	}
+	path := filepath.Join(dir, "limits.yaml")
+	must(t,
+		os.Symlink(version(1), filepath.Join(dir, "..data")),
+		os.Symlink("..data/limits.yaml", path))
+	w := watchingAt(t, path)
+	for i := 2; i < 6; i++ {
+		must(t,
+			os.Symlink(version(i), filepath.Join(dir, "..data_tmp")),
+			os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")),
+			os.RemoveAll(filepath.Join(dir, fmt.Sprintf("..2026_01_01_%d", i-1))))
+		w.expect(rate.Limit(i))
+	}
+}
+
+func TestTargetOfASymlinkIsWritten(t *testing.T) {
+	target := filepath.Join(t.TempDir(), "elsewhere.yaml")
+	write(t, target, text(1))
+	path := filepath.Join(t.TempDir(), "limits.yaml")
+	must(t, os.Symlink(target, path))
+	w := watchingAt(t, path)
+	for i := 2; i < 5; i++ {
+		write(t, target, text(i))
+		w.expect(rate.Limit(i))
+	}
+}
+
+func TestDirectoryReplaced(t *testing.T) {
+	w := watching(t)
+	dir := filepath.Dir(w.path)
+	for i := 2; i < 5; i++ {
+		next := dir + ".next"
+		must(t, os.Mkdir(next, 0o755))
+		write(t, filepath.Join(next, "limits.yaml"), text(i))
+		must(t,
+			os.Rename(dir, fmt.Sprintf("%s.%d", dir, i)),
+			os.Rename(next, dir))
+		w.expect(rate.Limit(i))
+	}
+	write(t, w.path, text(9)) // the new directory is watched, too
+	w.expect(9)
+}
+
+func TestDirectoryDeletedAndMadeAgain(t *testing.T) {
+	w := watching(t)
+	must(t, os.RemoveAll(filepath.Dir(w.path)))
+	w.expectError("missing")
+	must(t, os.Mkdir(filepath.Dir(w.path), 0o755))
+	write(t, w.path, text(2))
+	w.expect(2)
+	write(t, w.path, text(3))
+	w.expect(3)
+}
+
+func TestDirectoryIsASymlinkThatMoves(t *testing.T) {
+	root := t.TempDir()
+	for i := 1; i < 4; i++ {
+		d := filepath.Join(root, fmt.Sprint("v", i))
+		must(t, os.Mkdir(d, 0o755))
+		write(t, filepath.Join(d, "limits.yaml"), text(i))
+	}
+	link := filepath.Join(root, "current")
+	must(t, os.Symlink("v1", link))
+	w := watchingAt(t, filepath.Join(link, "limits.yaml"))
+	for i := 2; i < 4; i++ {
+		must(t, os.Symlink(fmt.Sprint("v", i), link+".tmp"), os.Rename(link+".tmp", link))
+		w.expect(rate.Limit(i))
+	}
+	write(t, w.path, text(9))
+	w.expect(9)
+}
+
+func TestThePollIsEnough(t *testing.T) {
+	w := watching(t, WithPoll(5*time.Millisecond), func(s *Source) { s.deaf = true })
+	for i := 2; i < 5; i++ {
+		write(t, w.path+".tmp", text(i))
+		must(t, os.Rename(w.path+".tmp", w.path))
+		w.expect(rate.Limit(i))
+	}
+	must(t, os.Remove(w.path))
+	w.expectError("missing")
+}
+
+// What other files do, and what leaves the content as it was, is no news.
+func TestNothingNewIsNotTold(t *testing.T) {
+	w := watching(t)
+	write(t, filepath.Join(filepath.Dir(w.path), "other.yaml"), text(7))
+	must(t, os.Chmod(w.path, 0o600))
+	write(t, w.path+".tmp", text(1))
+	must(t, os.Rename(w.path+".tmp", w.path))
+	write(t, w.path, text(2))
+	w.expect(2)
+	if len(w.news) > 0 {
+		t.Errorf("also told %+v", <-w.news)
+	}
+}
+
+// The same mistake is told once, however often it is read.
+func TestABrokenFileIsToldOnce(t *testing.T) {
+	w := watching(t, WithPoll(2*time.Millisecond))
+	write(t, w.path, "broken\n")
+	w.expectError("is the text")
+	write(t, w.path, text(2))
+	for n := w.next(); n.limit != 2; n = w.next() {
+		if strings.Contains(n.err.Error(), "is the text") {
+			t.Fatalf("told again: %v", n.err)
+		}
+	}
+}
+
+func TestLoadSaysWhatIsWrong(t *testing.T) {
+	dir := t.TempDir()
+	pipe := filepath.Join(dir, "pipe")
+	must(t, syscall.Mkfifo(pipe, 0o600))
+	big := filepath.Join(dir, "big")
+	write(t, big, strings.Repeat("#", dynamicconfig.MaxSize+5))
+	for path, want := range map[string]string{
+		filepath.Join(dir, "none"): "missing",
+		dir:                        "not a regular file",
+		pipe:                       "not a regular file",
+		big:                        "use at most 1048576",
+	} {
+		if s, err := New(path).Load(t.Context()); s != nil || err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Load of %s = %v, %v; want %q", filepath.Base(path), s, err, want)
+		}
+	}
+	if _, err := New(filepath.Join(dir, "none")).Load(t.Context()); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%v is not fs.ErrNotExist", err)
+	}
+}
+
+func TestLiveKeepsTheLastGoodFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.yaml")
+	write(t, path, text(1))
+	live := dynamicconfig.NewLive(nil)
+	changed := make(chan rate.Limit, 10)
+	defer live.Subscribe(func(_, s *dynamicconfig.Snapshot) { changed <- s.Rules()[0].Limit })()
+	refused := make(chan string, 10)
+	logger := slog.New(slog.NewTextHandler(lines(refused), &slog.HandlerOptions{Level: slog.LevelError}))
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		live.Run(ctx, New(path, WithPoll(time.Hour), WithSettle(5*time.Millisecond)), logger)
+	}()
+	wait := func(want rate.Limit) {
+		t.Helper()
+		select {
+		case got := <-changed:
+			if got != want {
+				t.Fatalf("limit %v, want %v", got, want)
+			}
+		case <-ctx.Done():
+			t.Fatal("no change came")
+		}
+	}
+	wait(1)
+	write(t, path, "limits: [oops]\n")
+	select {
+	case <-refused:
+	case <-ctx.Done():
+		t.Fatal("nothing was logged")
+	}
+	if r, _ := live.Current().Match("a"); r == nil || r.Limit != 1 || live.Rejected() != 1 {
+		t.Errorf("rule %+v, rejected %d", r, live.Rejected())
+	}
+	write(t, path, text(2))
+	wait(2)
+	if live.LastError() != nil {
+		t.Errorf("last error %v", live.LastError())
+	}
+	cancel()
+	<-done
+}
+
+// lines is a writer that sends what is written.
+type lines chan string
+
+func (l lines) Write(p []byte) (int, error) {
+	l <- string(p)
+	return len(p), nil
+}
