@@ -104,7 +104,7 @@ func New(config Config, source dynamicconfig.Source, members ringpop.Members, op
 		mux:      new(rpc.Mux),
 	}
 	n.group = limiter.NewGroup(snapshot, 0,
-		limiter.WithLogger(o.log), limiter.WithScope(o.scope),
+		limiter.WithLogger(o.log), limiter.WithScope(o.scope), limiter.WithEager(o.eager()...),
 		limiter.WithMigration(func(old, new limiter.Stepper, mode dynamicconfig.Mode) limiter.Migrator {
 			return shadow.FromSteps(old, new, mode)
 		}))

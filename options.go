@@ -47,6 +47,19 @@ func (o *options) known(name string) bool {
 	return false
 }
 
+// eager are the algorithms under which hosts report early: those that keep
+// an account of what hosts hold can answer at any time.
+func (o *options) eager() (names []string) {
+	for _, name := range o.registry.Names() {
+		if a, err := o.registry.Lookup(name); err == nil {
+			if _, ok := a.(algorithm.Stateful); ok {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
 // WithLogger sets the logger; default slog.Default().
 func WithLogger(log *slog.Logger) Option { return func(o *options) { o.log = log } }
 

@@ -180,22 +180,23 @@ func (b *bucket) read() (int64, pace) {
 	return w, pace{p.token.Load(), p.depth.Load()}
 }
 
-// allow takes one token if there is one.
-func (b *bucket) allow(now Instant) bool {
+// allow takes one token if there is one. It returns the quanta that are left,
+// negative if there was none.
+func (b *bucket) allow(now Instant) (left int64) {
 	for {
 		w, p := b.read()
 		if p.unlimited() {
-			return true
+			return math.MaxInt64
 		}
 		d := p.taken(w, now) + p.quanta()
 		if d > p.depth {
 			if b.full.Load() == w {
-				return false
+				return -1
 			}
 			continue
 		}
 		if b.full.CompareAndSwap(w, p.at(now)+d|w&1) {
-			return true
+			return p.depth - d
 		}
 	}
 }
@@ -288,6 +289,18 @@ func (b *bucket) tokens(now Instant) float64 {
 			return t
 		}
 	}
+}
+
+// quanta that n tokens are worth now.
+func (b *bucket) quanta(n float64) int64 {
+	_, p := b.read()
+	return int64(math.Min(n*float64(p.quanta()), maxTaken))
+}
+
+// tokensOf is how many tokens so many quanta are now.
+func (b *bucket) tokensOf(quanta int64) float64 {
+	_, p := b.read()
+	return float64(quanta) / float64(max(p.quanta(), 1))
 }
 
 // delay is how long until the bucket is out of debt.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -34,8 +35,13 @@ type Group struct {
 	metrics metrics
 	migrate func(old, new Stepper, mode dynamicconfig.Mode) Migrator
 
-	table table
-	hosts atomic.Int64
+	eager map[string]bool // algorithms
+	early early
+	wake  chan struct{} // tells Run that Early is due sooner
+
+	table       table
+	hosts       atomic.Int64
+	intervalNow atomic.Int64
 
 	// config guards admission against a change of rules half way through.
 	config sync.RWMutex
@@ -87,13 +93,21 @@ func WithMigration(migrate func(old, new Stepper, mode dynamicconfig.Mode) Migra
 // NewGroup returns a Group of a host in a cluster of hosts hosts (0: not yet
 // known, which is taken for 1) under the rules of snapshot.
 func NewGroup(snapshot *dynamicconfig.Snapshot, hosts int, options ...Option) *Group {
-	g := &Group{log: slog.New(slog.DiscardHandler), metrics: newMetrics(tally.NoopScope)}
+	g := &Group{
+		log:     slog.New(slog.DiscardHandler),
+		metrics: newMetrics(tally.NoopScope),
+		eager:   make(map[string]bool),
+		wake:    make(chan struct{}, 1),
+	}
+	g.early.rand = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
+	g.early.due.Store(int64(never))
 	for _, o := range options {
 		o(g)
 	}
 	g.table.init()
 	g.hosts.Store(int64(max(hosts, 1)))
 	g.rules = newRules(snapshot)
+	g.intervalNow.Store(int64(snapshot.Properties().UpdateInterval))
 	return g
 }
 

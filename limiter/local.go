@@ -64,7 +64,7 @@ type bucketSteps Bucket
 
 func (b *bucketSteps) AllowAt(now Instant, n int) bool {
 	if n == 1 {
-		return b.bucket.allow(now)
+		return b.bucket.allow(now) >= 0
 	}
 	_, ok := b.bucket.reserve(now, int64(n), 0)
 	return ok

@@ -22,8 +22,30 @@ type Batch struct {
 
 // row is where an answer goes, and what it settles.
 type row struct {
-	share *share
-	upTo  counts
+	share  *share
+	upTo   counts
+	tokens float64 // at the time of the report
+	ask    int     // which of the share's reports it is
+}
+
+// batches collects rows by algorithm.
+type batches struct {
+	byAlgorithm map[string]*Batch
+	timeout     time.Duration
+}
+
+func newBatches(timeout time.Duration) batches {
+	return batches{make(map[string]*Batch), timeout}
+}
+
+// sorted are the batches, ordered by name.
+func (b batches) sorted() []*Batch {
+	all := make([]*Batch, 0, len(b.byAlgorithm))
+	for _, batch := range b.byAlgorithm {
+		all = append(all, batch)
+	}
+	slices.SortFunc(all, func(a, b *Batch) int { return strings.Compare(a.Usage.Algorithm, b.Usage.Algorithm) })
+	return all
 }
 
 // Report gathers what was used since the last report that was answered, and
@@ -35,14 +57,16 @@ func (g *Group) Report(now Instant) []*Batch {
 
 	g.mergeLocked()
 	hosts := int(g.hosts.Load())
-	batches := make(map[string]*Batch)
+	batches := newBatches(g.properties().UpdateTimeout)
 	g.lastWordsLocked(now, batches)
 	live := g.live[:0]
 	fallbacks := 0
 	for _, k := range g.live {
 		for _, s := range k.core.shares {
 			s.steer(now, hosts)
-			s.report(now, batches)
+			if !s.eager || s.regular(now, g.interval()) {
+				s.report(now, batches)
+			}
 			if s.remote && !s.granted {
 				fallbacks++
 			}
@@ -56,18 +80,22 @@ func (g *Group) Report(now Instant) []*Batch {
 	clear(g.live[len(live):])
 	g.live = live
 	g.metrics.report(len(live), fallbacks)
+	return batches.sorted()
+}
 
-	sorted := make([]*Batch, 0, len(batches))
-	for _, b := range batches {
-		sorted = append(sorted, b)
+// regular tells whether an eager share takes part in a regular report: not if
+// it has just reported, is about to be answered, or has nothing to say.
+func (s *share) regular(now Instant, interval time.Duration) bool {
+	if now < s.waiting || now.Sub(s.reported.at) < interval/3 && s.grant.until != 0 {
+		return false
 	}
-	slices.SortFunc(sorted, func(a, b *Batch) int { return strings.Compare(a.Usage.Algorithm, b.Usage.Algorithm) })
-	return sorted
+	allowed, rejected, _ := s.count(now).since(s.reported)
+	return allowed+rejected > 0 || s.pulse.told > 0 || s.grant.until == 0
 }
 
 // lastWordsLocked reports the usage of shares that are gone. If the key is
 // back under the same algorithm, its share takes the usage over.
-func (g *Group) lastWordsLocked(now Instant, batches map[string]*Batch) {
+func (g *Group) lastWordsLocked(now Instant, batches batches) {
 	for _, s := range g.gone {
 		allowed, rejected, _ := s.count(now).since(s.reported)
 		if allowed+rejected == 0 {
@@ -89,7 +117,7 @@ func (g *Group) lastWordsLocked(now Instant, batches map[string]*Batch) {
 }
 
 // report adds s to the batch of its algorithm.
-func (s *share) report(now Instant, batches map[string]*Batch) {
+func (s *share) report(now Instant, batches batches) {
 	upTo := s.count(now)
 	if upTo.allowed+upTo.rejected != s.seen {
 		s.seen, s.used = upTo.allowed+upTo.rejected, now
@@ -98,10 +126,10 @@ func (s *share) report(now Instant, batches map[string]*Batch) {
 	if !s.remote || elapsed <= 0 {
 		return
 	}
-	b := batches[s.algorithm]
+	b := batches.byAlgorithm[s.algorithm]
 	if b == nil {
 		b = &Batch{Usage: rpc.Usage{Algorithm: s.algorithm}}
-		batches[s.algorithm] = b
+		batches.byAlgorithm[s.algorithm] = b
 	}
 	weight := 0.0
 	if s.granted {
@@ -113,7 +141,12 @@ func (s *share) report(now Instant, batches map[string]*Batch) {
 	u.Rejected = append(u.Rejected, min(rejected, rpc.MaxCount))
 	u.Elapsed = append(u.Elapsed, min(elapsed, rpc.MaxElapsed))
 	u.Weight = append(u.Weight, weight)
-	b.rows = append(b.rows, row{s, upTo})
+	if s.eager {
+		s.waiting = now.Add(batches.timeout)
+		u.Wants = append(u.Wants, s.wants(now, upTo, float64(allowed+rejected)/elapsed.Seconds(), elapsed))
+	}
+	s.asks++
+	b.rows = append(b.rows, row{s, upTo, s.bucket.tokens(now), s.asks})
 }
 
 // Apply takes in the grants for some rows of b: grant i is for row rows[i],
@@ -142,6 +175,7 @@ func (g *Group) Apply(now Instant, b *Batch, rows []int, grants *rpc.Grants) err
 		if upTo.at > s.reported.at {
 			s.reported = upTo
 		}
+		s.waiting = now
 		if grants.Lease[i] == 0 || s.algorithm != b.Usage.Algorithm {
 			continue
 		}
@@ -152,9 +186,50 @@ func (g *Group) Apply(now Instant, b *Batch, rows []int, grants *rpc.Grants) err
 			floor:  grants.Floor,
 			until:  now.Add(grants.Lease[i]),
 		}
-		s.steer(now, hosts)
+		if grants.Tokens == nil {
+			s.steer(now, hosts)
+		} else if b.rows[r].ask == s.asks {
+			g.lend(now, s, grants.Tokens[i]-b.rows[r].tokens, hosts)
+		}
 	}
 	return nil
+}
+
+// lend puts a grant in force that changes the tokens too.
+func (g *Group) lend(now Instant, s *share, more float64, hosts int) {
+	before := s.Level(now)
+	if math.IsInf(more, 0) { // nothing was limited until now
+		more = 0
+	}
+	if !s.granted {
+		s.settle(now)
+		s.spare.tokens = math.Max(before.Tokens+more, 0)
+		level := s.grantLevel(hosts)
+		s.spare.limit, s.spare.burst = level.limit, level.burst
+		s.steer(now, hosts)
+	} else {
+		s.steer(now, hosts)
+		s.bucket.add(now, more)
+	}
+	if s.eager {
+		g.hear(now, s, before, more)
+	}
+}
+
+// Fail says that rows of b, as in Apply, will not be answered. They are
+// reported again with the next Report; keys that run low may ask again.
+func (g *Group) Fail(now Instant, b *Batch, rows []int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+
+	for _, r := range rows {
+		if s := b.rows[r].share; b.rows[r].ask == s.asks {
+			s.waiting = now
+			if s.eager {
+				g.hear(now, s, s.Level(now), 0)
+			}
+		}
+	}
 }
 
 // mergeLocked takes in the keys that were admitted since the last time.
@@ -205,6 +280,9 @@ func (g *Group) dropLocked(k *Keyed) {
 	k.share.Store(nil)
 	k.other.Store(nil)
 	g.gone = append(g.gone, k.core.shares...)
+	for _, s := range k.core.shares {
+		g.end(s)
+	}
 	k.core.admitted.keys.Add(-1)
 	k.core = nil
 	p.mu.Unlock()

@@ -20,32 +20,60 @@ type Updater interface {
 	Update(ctx context.Context, u *rpc.Usage, timeout time.Duration, done func(part rpc.Part, grants *rpc.Grants, err error))
 }
 
-// Run reports every update_interval until ctx ends, starting at a random
-// point of the first interval so that hosts do not report in step. It is the
-// only loop that a Group needs.
+// Run reports every update_interval, and early what cannot wait, until ctx
+// ends. It starts at a random point of the first interval so that hosts do
+// not report in step. It is the only loop that a Group needs, and returns
+// when all of its calls have.
 func (g *Group) Run(ctx context.Context, updater Updater) {
-	next := Now().Add(time.Duration(rand.Int64N(int64(g.properties().UpdateInterval))))
+	var rounds sync.WaitGroup
+	defer rounds.Wait()
+	next := Now().Add(time.Duration(rand.Int64N(int64(g.interval()))))
 	for {
-		if err := sleep(ctx, next.Sub(Now())); err != nil {
+		if err := g.sleep(ctx, next); err != nil {
 			return
 		}
-		g.Round(ctx, updater)
+		if now := Now(); now < next {
+			g.send(ctx, updater, g.Early(now), &rounds)
+			continue
+		}
+		g.send(ctx, updater, g.Report(Now()), &rounds)
 		// A host that was suspended does not catch up on missed rounds.
-		next = max(next.Add(g.properties().UpdateInterval), Now())
+		next = max(next.Add(g.interval()), Now())
 	}
 }
 
-// Round reports once and applies what is answered in time. Each owner costs
-// only its own keys: the others' grants are applied as they come.
-func (g *Group) Round(ctx context.Context, updater Updater) {
+// sleep waits until next or until Early is due.
+func (g *Group) sleep(ctx context.Context, next Instant) error {
+	for {
+		until := min(next, g.NextEarly())
+		if wait := until.Sub(Now()); wait > 0 {
+			timer := time.NewTimer(wait)
+			select {
+			case <-timer.C:
+			case <-g.wake: // maybe it is due sooner
+				timer.Stop()
+				continue
+			case <-ctx.Done():
+				timer.Stop()
+			}
+		}
+		return ctx.Err()
+	}
+}
+
+// send carries batches to the deciders and applies what is answered in time.
+// Each owner costs only its own keys: the others' grants are applied as they
+// come. It does not wait.
+func (g *Group) send(ctx context.Context, updater Updater, batches []*Batch, rounds *sync.WaitGroup) {
 	timeout := g.properties().UpdateTimeout
-	var rounds sync.WaitGroup
-	defer rounds.Wait()
-	for _, b := range g.Report(Now()) {
+	for _, b := range batches {
 		rounds.Go(func() {
 			updater.Update(ctx, &b.Usage, timeout, func(part rpc.Part, grants *rpc.Grants, err error) {
 				if err == nil {
 					err = g.Apply(Now(), b, part.Rows, grants)
+				}
+				if err != nil {
+					g.Fail(Now(), b, part.Rows)
 				}
 				g.noteUpdate(part, err)
 			})

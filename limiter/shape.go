@@ -34,6 +34,7 @@ func (g *Group) shape(now Instant, k *Keyed, a *admitted, common *Keyed) {
 	for _, s := range old.shares {
 		if !contains(c.shares, s) {
 			g.gone = append(g.gone, s)
+			g.end(s)
 		}
 	}
 }
@@ -54,6 +55,7 @@ func (g *Group) recast(now Instant, k *Keyed, old *core, tokens float64) {
 		}
 		s.rule = rule
 		s.steer(now, hosts)
+		g.begin(now, s)
 		k.core.shares = append(k.core.shares, s)
 	}
 	if rule.Migration == nil {
@@ -131,6 +133,7 @@ func (g *Group) Configure(now Instant, snapshot *dynamicconfig.Snapshot) {
 	g.config.Lock()
 	g.rules = r
 	g.config.Unlock()
+	g.intervalNow.Store(int64(snapshot.Properties().UpdateInterval))
 
 	g.mu.Lock()
 	defer g.mu.Unlock()

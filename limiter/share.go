@@ -23,11 +23,15 @@ import (
 // All else is called with group.mu held.
 type share struct {
 	bucket            bucket
+	low               atomic.Int64 // quanta; with less left, runsLow
 	allowed, rejected atomic.Int64 // cost, ever
+	pulse             *pulse       // set before low, and for good
+	group             *Group       // set with pulse
 
 	key       string
 	algorithm string
 	remote    bool // reports and gets grants
+	eager     bool // reports early
 	rule      *dynamicconfig.Rule
 
 	grant   grant
@@ -38,6 +42,8 @@ type share struct {
 	reported counts  // as of the last report that was answered
 	settled  int64   // of allowed, what spare was charged with
 	seen     int64   // allowed and rejected, at the last report
+	asks     int     // reports so far: only the newest's tokens count
+	waiting  Instant // until when the newest may be answered
 	used     Instant // last report that found new usage
 }
 
@@ -71,6 +77,7 @@ type counts struct {
 // full, whichever is less.
 func newShare(now Instant, key, algorithm string, rule *dynamicconfig.Rule, hosts int, tokens float64) *share {
 	s := &share{key: key, algorithm: algorithm, remote: algorithm != Even, rule: rule}
+	s.low.Store(neverLow)
 	s.applied = s.fallbackLevel(hosts)
 	s.bucket.init(newPace(s.applied.limit, s.applied.burst))
 	s.bucket.cap(now, tokens)
@@ -81,27 +88,41 @@ func newShare(now Instant, key, algorithm string, rule *dynamicconfig.Rule, host
 }
 
 func (s *share) AllowAt(now Instant, n int) bool {
-	var ok bool
-	if n == 1 {
-		ok = s.bucket.allow(now)
-	} else {
-		_, ok = s.bucket.reserve(now, int64(n), 0)
+	if n != 1 {
+		_, ok := s.reserve(now, n, 0)
+		return ok
 	}
+	left := s.bucket.allow(now)
+	if left >= 0 {
+		s.allowed.Add(1)
+	} else {
+		s.rejected.Add(1)
+	}
+	if left < s.low.Load() {
+		s.runsLow(now)
+	}
+	return left >= 0
+}
+
+// reserve takes n tokens and counts them.
+func (s *share) reserve(now Instant, n int, longest time.Duration) (wait time.Duration, ok bool) {
+	wait, ok = s.bucket.reserve(now, int64(n), longest)
 	if ok {
 		s.allowed.Add(int64(n))
 	} else {
 		s.reject(n)
 	}
-	return ok
+	if low := s.low.Load(); low != neverLow && s.bucket.tokens(now) < s.bucket.tokensOf(low) {
+		s.runsLow(now)
+	}
+	return wait, ok
 }
 
 func (s *share) ReserveAt(now Instant, n int, longest time.Duration) Reservation {
-	wait, ok := s.bucket.reserve(now, int64(n), longest)
+	wait, ok := s.reserve(now, n, longest)
 	if !ok {
-		s.reject(n)
 		return &ticket{}
 	}
-	s.allowed.Add(int64(n))
 	return &ticket{from: s, n: n, limit: s.bucket.limit(), taken: now, act: now.Add(wait)}
 }
 

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limiter
+
+import (
+	"math"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Early reporting. Under an eager algorithm a host does not always wait for
+// its interval: a key that runs low asks at once, and a key whose demand has
+// changed says so. A key that nobody uses does not report at all.
+//
+//	a decision leaves few tokens ──▶ runsLow ──▶ urgent ─┐ coalesced some ms
+//	every tick, for keys in use: has demand changed? ────┴──▶ Early ──▶ a Batch
+//
+// An ask that brings little is not repeated soon: the gap to the next doubles,
+// up to the interval, so that a saturated key reports no more than any other.
+const (
+	// tick is how often the demand of keys in use is looked at. It bounds
+	// how long a change goes unnoticed.
+	tick = 200 * time.Millisecond
+
+	// shortestPeriod is the least time that demand is measured over.
+	shortestPeriod = 100 * time.Millisecond
+
+	// coalesce is how long an urgent key waits for company; firstReport how
+	// long a new one does.
+	coalesce    = 2 * time.Millisecond
+	firstReport = 20 * time.Millisecond
+
+	// spacing is the least time between two early reports of a host.
+	spacing = 5 * time.Millisecond
+
+	// shortestGap is the least time between two asks for a key.
+	shortestGap = 10 * time.Millisecond
+
+	// quietTicks is after how many ticks without usage a key is not looked
+	// at any more.
+	quietTicks = 10
+)
+
+// never is an Instant that does not come.
+const never = Instant(math.MaxInt64)
+
+// neverLow is the level that no bucket is below.
+const neverLow = math.MinInt64
+
+// early is what a group knows of keys that report early.
+type early struct {
+	due atomic.Int64 // when Early has something to do; orders nothing else
+
+	mu       sync.Mutex // protects following fields, and every share's pulse but askAt
+	rand     *rand.Rand
+	active   []*share // in use: looked at in each tick
+	urgent   []*share
+	urgentAt Instant
+	tickAt   Instant
+	last     Instant // the last early report
+}
+
+// pulse is how one share's demand moves. Shares that never were under an eager
+// algorithm have none.
+type pulse struct {
+	askAt atomic.Int64 // no ask before this Instant
+
+	active, urgent bool
+	from           counts  // at the last tick
+	fast           float64 // demand, moving average over ticks, events/s
+	told           float64 // demand as last reported
+	quiet          int     // ticks without usage
+	gone           bool    // no longer any key's
+	gap            time.Duration
+}
+
+// WithEager names the algorithms under which keys report early.
+func WithEager(algorithms ...string) Option {
+	return func(g *Group) {
+		for _, name := range algorithms {
+			g.eager[name] = true
+		}
+	}
+}
+
+// WithSeed makes the group's jitter repeatable. By default it is random.
+func WithSeed(seed uint64) Option {
+	return func(g *Group) { g.early.rand = rand.New(rand.NewPCG(seed, seed)) }
+}
+
+// NextEarly is when Early has something to do; it may be in the past, and far
+// in the future when nothing is expected. It may become earlier whenever a
+// limiter is used.
+func (g *Group) NextEarly() Instant { return Instant(g.early.due.Load()) }
+
+// begin makes s watch its demand from now on, if its algorithm is eager.
+func (g *Group) begin(now Instant, s *share) {
+	s.eager = g.eager[s.algorithm]
+	if !s.eager {
+		s.low.Store(neverLow)
+		return
+	}
+	if s.pulse == nil {
+		s.pulse, s.group = &pulse{gap: shortestGap}, g
+	}
+	g.early.mu.Lock()
+	defer g.early.mu.Unlock()
+
+	s.pulse.askAt.Store(int64(now.Add(firstReport)))
+	g.activateLocked(now, s)
+	g.urgeLocked(now, s, firstReport)
+}
+
+// end stops watching s, which is no key's any more.
+func (g *Group) end(s *share) {
+	if s.pulse == nil {
+		return
+	}
+	g.early.mu.Lock()
+	defer g.early.mu.Unlock()
+
+	s.pulse.gone = true
+}
+
+// activateLocked has s looked at in each tick.
+func (g *Group) activateLocked(now Instant, s *share) {
+	p := s.pulse
+	if p.active {
+		return
+	}
+	p.active, p.quiet, p.from, p.fast = true, 0, s.count(now), 0
+	if len(g.early.active) == 0 {
+		g.early.tickAt = now.Add(g.early.jitter(tick))
+	}
+	g.early.active = append(g.early.active, s)
+	g.dueLocked()
+}
+
+// urgeLocked has s reported after wait.
+func (g *Group) urgeLocked(now Instant, s *share, wait time.Duration) {
+	if s.pulse.urgent {
+		return
+	}
+	s.pulse.urgent = true
+	at := max(now.Add(g.early.jitter(wait)), g.early.last.Add(spacing))
+	if len(g.early.urgent) == 0 || at < g.early.urgentAt {
+		g.early.urgentAt = at
+	}
+	g.early.urgent = append(g.early.urgent, s)
+	g.dueLocked()
+}
+
+// jitter is between half and one and a half times d.
+func (e *early) jitter(d time.Duration) time.Duration {
+	return d/2 + time.Duration(e.rand.Int64N(int64(d)+1))
+}
+
+func (g *Group) dueLocked() {
+	due := never
+	if len(g.early.active) > 0 {
+		due = g.early.tickAt
+	}
+	if len(g.early.urgent) > 0 {
+		due = min(due, g.early.urgentAt)
+	}
+	g.early.due.Store(int64(due))
+	select {
+	case g.wake <- struct{}{}:
+	default: // awake already
+	}
+}
+
+// runsLow is called by a decision that found few tokens. It is cheap unless
+// an ask is due.
+func (s *share) runsLow(now Instant) {
+	p := s.pulse
+	if int64(now) < p.askAt.Load() {
+		return
+	}
+	g := s.group
+	g.early.mu.Lock()
+	defer g.early.mu.Unlock()
+
+	p.askAt.Store(int64(now.Add(coalesce * 2)))
+	g.activateLocked(now, s)
+	g.urgeLocked(now, s, coalesce)
+}
+
+// Early reports what cannot wait at now: keys that run low or whose demand
+// has changed. It returns nothing when it is called too soon. Like Report,
+// its batches go to Apply, or to Fail.
+func (g *Group) Early(now Instant) []*Batch {
+	if now < g.NextEarly() {
+		return nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+
+	batches := newBatches(g.properties().UpdateTimeout)
+	for _, s := range g.urgentAt(now) {
+		if s.eager && now >= s.waiting {
+			s.report(now, batches)
+		}
+	}
+	return batches.sorted()
+}
+
+// urgentAt takes what is to be reported at now.
+func (g *Group) urgentAt(now Instant) []*share {
+	e := &g.early
+	e.mu.Lock()
+	defer e.mu.Unlock()
+
+	if len(e.active) > 0 && now >= e.tickAt {
+		g.tickLocked(now)
+	}
+	var urgent []*share
+	if len(e.urgent) > 0 && now >= e.urgentAt {
+		for _, s := range e.urgent {
+			s.pulse.urgent = false
+			if !s.pulse.gone {
+				urgent = append(urgent, s)
+			}
+		}
+		e.urgent, e.last = e.urgent[:0], now
+	}
+	g.dueLocked()
+	return urgent
+}
+
+// tickLocked looks at the demand of all keys in use.
+func (g *Group) tickLocked(now Instant) {
+	e := &g.early
+	active := e.active[:0]
+	for _, s := range e.active {
+		if s.pulse.gone {
+			continue
+		}
+		if s.pulse.beat(s.count(now)) && int64(now) >= s.pulse.askAt.Load() {
+			s.pulse.gap = shortestGap
+			g.urgeLocked(now, s, 0)
+		}
+		if s.pulse.quiet > quietTicks && s.pulse.told == 0 {
+			s.pulse.active = false
+			continue
+		}
+		active = append(active, s)
+	}
+	clear(e.active[len(active):])
+	e.active = active
+	e.tickAt = now.Add(tick)
+}
+
+// beat takes in a tick's usage and tells whether demand has changed since it
+// was last told: by a fifth at least, and by more than chance explains.
+func (p *pulse) beat(now counts) (changed bool) {
+	n, dt := p.since(now)
+	if dt <= 0 {
+		return false
+	}
+	if p.from = now; n > 0 {
+		p.quiet = 0
+	} else {
+		p.quiet++
+	}
+	p.fast = (p.fast + n/dt) / 2
+	if p.quiet > 2 {
+		p.fast = 0
+	}
+	const window = 0.5 // seconds, about what fast averages over
+	difference, larger := math.Abs(p.fast-p.told), math.Max(p.fast, p.told)
+	return difference > larger/5 && difference*window > 1.5+4*math.Sqrt(larger*window) || p.fast == 0 && p.told > 0
+}
+
+// since is what was asked for since the last tick, and over how many seconds.
+func (p *pulse) since(now counts) (n, seconds float64) {
+	allowed, rejected, d := now.since(p.from)
+	return float64(allowed + rejected), d.Seconds()
+}
+
+// wants is the demand of s to report; it is told from now on.
+func (s *share) wants(now Instant, upTo counts, whole float64, period time.Duration) float64 {
+	s.group.early.mu.Lock()
+	defer s.group.early.mu.Unlock()
+
+	s.pulse.told = s.pulse.wants(upTo, whole, period)
+	return s.pulse.told
+}
+
+// wants is the demand to report: that over the whole period if it was steady,
+// else what it is now.
+func (p *pulse) wants(now counts, whole float64, period time.Duration) float64 {
+	n, dt := p.since(now)
+	latest := math.Max(p.fast, n/math.Max(dt, shortestPeriod.Seconds()))
+	steady := math.Abs(latest-whole)*0.5 < 1.5+4*math.Sqrt(math.Max(latest, whole)*0.5)
+	if period >= time.Second && steady {
+		return whole
+	}
+	return latest
+}
+
+// hear takes in that the decider answered an ask. The gap to the next ask
+// grows as long as asking brings little.
+func (g *Group) hear(now Instant, s *share, before Level, gained float64) {
+	e, p := &g.early, s.pulse
+	e.mu.Lock()
+	defer e.mu.Unlock()
+
+	g.activateLocked(now, s)
+	enough := math.Max(p.told*shortestPeriod.Seconds(), 1)
+	if gained >= enough || float64(s.applied.limit-before.Limit) > p.told/5 {
+		p.gap = shortestGap
+	} else {
+		p.gap = min(2*p.gap, g.interval())
+	}
+	p.askAt.Store(int64(now.Add(p.gap)))
+	// Ask again with a fifth left, or with two tokens of few.
+	tokens := s.bucket.tokens(now)
+	s.low.Store(s.bucket.quanta(math.Max(math.Min(tokens-0.5, 2), tokens/5)))
+}
+
+// interval is the update interval.
+func (g *Group) interval() time.Duration { return time.Duration(g.intervalNow.Load()) }
