@@ -145,7 +145,7 @@ func (k *elasticKey) Knows(host uint32) bool {
 
 func (k *elasticKey) Report(now time.Duration, limit Limit, host uint32, r Report) (Grant, bool) {
 	if !k.begun {
-		k.begin(now, r)
+		k.begin(now, limit, r)
 	}
 	k.advance(now, limit)
 	i, known := k.index[host]
@@ -153,6 +153,7 @@ func (k *elasticKey) Report(now time.Duration, limit Limit, host uint32, r Repor
 		k.settle(now, &k.rows[i], r)
 	} else {
 		i = k.take(host)
+		k.pool -= k.stray(now, r)
 	}
 	row := &k.rows[i]
 	row.last = now
@@ -170,14 +171,26 @@ func (k *elasticKey) Report(now time.Duration, limit Limit, host uint32, r Repor
 // minPeriod keeps a rate over a very short time from being nonsense, seconds.
 const minPeriod = 0.05
 
-// begin makes the pool of a key that is new here. It begins empty: if the key
-// is new everywhere, the burst is with the hosts, in their even shares; else
-// it is whatever an earlier owner has left, which nobody knows.
-func (k *elasticKey) begin(now time.Duration, r Report) {
+// begin makes the pool of a key that is new here. It is full if the key is new
+// everywhere. If hosts hold grants of an earlier owner, it is whatever that one
+// has left, which nobody knows: it begins empty.
+func (k *elasticKey) begin(now time.Duration, limit Limit, r Report) {
 	k.begun, k.at, k.swept = true, now, now
 	if r.Has > 0 {
 		k.learns = now + k.interval
+		return
 	}
+	k.pool = limit.Burst
+}
+
+// stray is what a host that holds nothing of ours has used since its last
+// report: of its even share, or of what it had before it fell silent. What it
+// used under an earlier owner is not ours to charge.
+func (k *elasticKey) stray(now time.Duration, r Report) float64 {
+	if now < k.learns {
+		return 0
+	}
+	return r.Allowed * math.Min(k.interval.Seconds()/math.Max(r.Elapsed.Seconds(), minPeriod), 1)
 }
 
 // advance lets time fill the pool with what is not granted as rates.

@@ -316,9 +316,9 @@ func (g *Group) hear(now Instant, s *share, before Level, gained float64) {
 		p.gap = min(2*p.gap, g.interval())
 	}
 	p.askAt.Store(int64(now.Add(p.gap)))
-	// Ask again with a fifth left, or with two tokens of few.
+	// Ask again with a fifth left, or with two tokens of few, or when dry.
 	tokens := s.bucket.tokens(now)
-	s.low.Store(s.bucket.quanta(math.Max(math.Min(tokens-0.5, 2), tokens/5)))
+	s.low.Store(s.bucket.quanta(max(tokens/5, min(tokens-0.5, 2), 0.5)))
 }
 
 // interval is the update interval.

@@ -201,16 +201,17 @@ func (g *Group) lend(now Instant, s *share, more float64, hosts int) {
 	if math.IsInf(more, 0) { // nothing was limited until now
 		more = 0
 	}
-	if !s.granted {
-		s.settle(now)
-		s.spare.tokens = math.Max(before.Tokens+more, 0)
-		level := s.grantLevel(hosts)
-		s.spare.limit, s.spare.burst = level.limit, level.burst
-		s.steer(now, hosts)
+	if s.granted {
+		// With the pace in one step: the new depth may be less than what
+		// there is now and not less than what there is to be.
+		s.applied = s.grantLevel(hosts)
+		s.bucket.replace(now, newPace(s.applied.limit, s.applied.burst), func(old float64) float64 { return old + more })
 	} else {
-		s.steer(now, hosts)
-		s.bucket.add(now, more)
+		s.settle(now)
+		level := s.grantLevel(hosts)
+		s.spare = spare{level.limit, level.burst, math.Max(before.Tokens+more, 0), now}
 	}
+	s.steer(now, hosts)
 	if s.eager {
 		g.hear(now, s, before, more)
 	}
