@@ -149,6 +149,27 @@ func TestSnapshotIsItsOwn(t *testing.T) {
 	}
 }
 
+func TestExactKeysWinAndThenTheFirstGlob(t *testing.T) {
+	s := mustParse(t, `limits:
+  - {key: "*:b", limit: 1/s}
+  - {key: "abc*", limit: 2/s}
+  - {key: "a*", limit: 3/s}
+  - {key: "a:b", limit: 4/s}
+  - {key: "a:c", limit: 5/s}
+`)
+	for key, want := range map[string]rate.Limit{
+		"a:b": 4, "a:c": 5, "abc": 2, "abcd": 2, "ab": 3, "a": 3, "abc:b": 1, "x:b": 1, "": 0, "b": 0,
+	} {
+		got := rate.Limit(0)
+		if r, ok := s.Match(key); ok {
+			got = r.Limit
+		}
+		if got != want {
+			t.Errorf("%q has the limit %v, want %v", key, got, want)
+		}
+	}
+}
+
 func TestMatchGivesTheSamePointer(t *testing.T) {
 	s := mustParse(t, "limits: [{key: 'a:*', limit: 1/s}]\nunmatched: {limit: 1/s}")
 	for _, key := range []string{"a:b", "else"} {

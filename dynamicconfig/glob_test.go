@@ -51,6 +51,11 @@ func TestGlobMatches(t *testing.T) {
 		{`\*`, "*", true},
 		{`\*`, "x", false},
 		{`a\`, "a", false},
+		{"a*", "a", true},
+		{"aa*", "aa", true},
+		{"*aa*aa*", "aaa", false}, // nor any two segments
+		{"*aa*aa*", "aaaa", true},
+		{"x*[ab][ab]*[ab][ab]*", "xaba", false},
 		{"*[ab]c*", "xxacxx", true},
 		{"*[ab]c*", "xxaxcx", false},
 	} {
@@ -159,7 +164,7 @@ func drawPattern(t *rapid.T) (pattern string, pieces []piece) {
 // drawKey draws keys that often match pieces.
 func drawKey(t *rapid.T, pieces []piece) string {
 	random := rapid.StringOfN(rapid.RuneFrom([]rune(string(alphabet))), 0, 4, -1)
-	if rapid.Bool().Draw(t, "random") {
+	if rapid.IntRange(0, 3).Draw(t, "random") == 0 {
 		return random.Draw(t, "key")
 	}
 	var key strings.Builder
@@ -195,8 +200,8 @@ func TestGlobAgreesWithADumbMatcher(t *testing.T) {
 			t.Fatalf("%q matches %q: %v, want %v", pattern, key, got, want)
 		}
 	})
-	if matched < 10 {
-		t.Errorf("only %d keys matched: the test tests little", matched)
+	if matched == 0 {
+		t.Error("no key matched: the test tests little")
 	}
 }
 

@@ -173,6 +173,33 @@ func TestWrittenInPieces(t *testing.T) {
 	w.expect(2) // and nothing broken before
 }
 
+// What is broken when it is first read is read again before it is told.
+func TestTruncatedForAMoment(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.yaml")
+	write(t, path, "")
+	var told []error
+	w := &watch{source: New(path), settle: time.NewTimer(time.Hour), update: func(_ *dynamicconfig.Snapshot, err error) { told = append(told, err) }}
+	w.look()
+	if len(told) != 0 || w.until.IsZero() {
+		t.Fatalf("told at once: %v; reads again: %v", told, !w.until.IsZero())
+	}
+	write(t, path, "limits: [broken]")
+	w.look()
+	if len(told) != 0 {
+		t.Fatalf("told while it changes: %v", told)
+	}
+	w.look()
+	if len(told) != 1 || told[0] == nil {
+		t.Fatalf("told %v", told)
+	}
+	write(t, path, text(1))
+	w.look()
+	w.look()
+	if len(told) != 2 || told[1] != nil {
+		t.Fatalf("told %v", told)
+	}
+}
+
 func TestBrokenThenRepaired(t *testing.T) {
 	w := watching(t)
 	write(t, w.path, "limits: [{key: a, limit: 2/d}]\n")
