@@ -58,7 +58,7 @@ type Elastic struct {
 // Defaults of Elastic.
 const (
 	defaultHeadroom = 1.2
-	defaultHorizon  = time.Second
+	defaultHorizon  = 500 * time.Millisecond
 	defaultPart     = 0.5
 	defaultStarter  = 0.2
 	defaultRepay    = 2 * time.Second
@@ -256,7 +256,14 @@ func (k *elasticKey) grant(row *elasticRow, limit Limit) Grant {
 	k.rates += row.rate
 
 	free := math.Max(k.pool, 0)
-	row.lent = math.Min(row.wants*p.Horizon.Seconds(), free*p.Part)
+	if k.wants > limit.Rate {
+		// What little a key that is short has in its pool goes out as rates:
+		// as tokens it would be asked for again and again.
+		free = math.Max(free-scraps*limit.Burst, 0)
+	}
+	// Tokens are for what the rate does not cover, and for chance.
+	need := math.Max(row.wants-row.rate, 0)*p.Horizon.Seconds() + math.Sqrt(row.wants*p.Horizon.Seconds())
+	row.lent = math.Min(need, free*p.Part)
 	k.lent += row.lent
 	k.pool -= row.lent
 
@@ -272,7 +279,12 @@ func (k *elasticKey) grant(row *elasticRow, limit Limit) Grant {
 	}
 }
 
-const tiny = 1e-9
+const (
+	tiny = 1e-9
+
+	// scraps is the part of the burst that is too little to lend.
+	scraps = 0.02
+)
 
 // ratio is part of whole, in [0, 1].
 func ratio(part, whole float64) float64 {

@@ -17,7 +17,7 @@ import (
 //	a decision leaves few tokens ──▶ runsLow ──▶ urgent ─┐ coalesced some ms
 //	every tick, for keys in use: has demand changed? ────┴──▶ Early ──▶ a Batch
 //
-// An ask that brings little is not repeated soon: the gap to the next doubles,
+// An ask that brings little is not repeated soon: the gap to the next triples,
 // up to the interval, so that a saturated key reports no more than any other.
 const (
 	// tick is how often the demand of keys in use is looked at. It bounds
@@ -201,7 +201,7 @@ func (g *Group) Early(now Instant) []*Batch {
 	batches := newBatches(g.properties().UpdateTimeout)
 	for _, s := range g.urgentAt(now) {
 		if s.eager && now >= s.waiting {
-			s.report(now, batches)
+			s.report(now, batches, true)
 		}
 	}
 	return batches.sorted()
@@ -238,8 +238,8 @@ func (g *Group) tickLocked(now Instant) {
 		if s.pulse.gone {
 			continue
 		}
-		if s.pulse.beat(s.count(now)) && int64(now) >= s.pulse.askAt.Load() {
-			s.pulse.gap = shortestGap
+		if s.pulse.beat(s.count(now)) {
+			s.pulse.gap = shortestGap // what was in vain before may help now
 			g.urgeLocked(now, s, 0)
 		}
 		if s.pulse.quiet > quietTicks && s.pulse.told == 0 {
@@ -293,7 +293,10 @@ func (s *share) wants(now Instant, upTo counts, whole float64, period time.Durat
 // else what it is now.
 func (p *pulse) wants(now counts, whole float64, period time.Duration) float64 {
 	n, dt := p.since(now)
-	latest := math.Max(p.fast, n/math.Max(dt, shortestPeriod.Seconds()))
+	latest := n / math.Max(dt, shortestPeriod.Seconds())
+	if p.fast > 0 {
+		latest = (p.fast*tick.Seconds() + n) / (tick.Seconds() + dt)
+	}
 	steady := math.Abs(latest-whole)*0.5 < 1.5+4*math.Sqrt(math.Max(latest, whole)*0.5)
 	if period >= time.Second && steady {
 		return whole
@@ -303,17 +306,19 @@ func (p *pulse) wants(now counts, whole float64, period time.Duration) float64 {
 
 // hear takes in that the decider answered an ask. The gap to the next ask
 // grows as long as asking brings little.
-func (g *Group) hear(now Instant, s *share, before Level, gained float64) {
+func (g *Group) hear(now Instant, s *share, asked bool, before Level, gained float64) {
 	e, p := &g.early, s.pulse
 	e.mu.Lock()
 	defer e.mu.Unlock()
 
 	g.activateLocked(now, s)
 	enough := math.Max(p.told*shortestPeriod.Seconds(), 1)
-	if gained >= enough || float64(s.applied.limit-before.Limit) > p.told/5 {
-		p.gap = shortestGap
-	} else {
-		p.gap = min(2*p.gap, g.interval())
+	switch {
+	case !asked:
+	case gained >= enough || float64(s.applied.limit-before.Limit) > p.told/5:
+		p.gap = max(p.gap/4, shortestGap)
+	default:
+		p.gap = min(3*p.gap, g.interval())
 	}
 	p.askAt.Store(int64(now.Add(p.gap)))
 	// Ask again with a fifth left, or with two tokens of few, or when dry.

@@ -26,6 +26,7 @@ type row struct {
 	upTo   counts
 	tokens float64 // at the time of the report
 	ask    int     // which of the share's reports it is
+	early  bool
 }
 
 // batches collects rows by algorithm.
@@ -65,7 +66,7 @@ func (g *Group) Report(now Instant) []*Batch {
 		for _, s := range k.core.shares {
 			s.steer(now, hosts)
 			if !s.eager || s.regular(now, g.interval()) {
-				s.report(now, batches)
+				s.report(now, batches, false)
 			}
 			if s.remote && !s.granted {
 				fallbacks++
@@ -106,7 +107,7 @@ func (g *Group) lastWordsLocked(now Instant, batches batches) {
 			heir = find(k.core.shares, s.algorithm)
 		}
 		if heir == nil {
-			s.report(now, batches)
+			s.report(now, batches, false)
 			continue
 		}
 		heir.allowed.Add(allowed)
@@ -117,7 +118,7 @@ func (g *Group) lastWordsLocked(now Instant, batches batches) {
 }
 
 // report adds s to the batch of its algorithm.
-func (s *share) report(now Instant, batches batches) {
+func (s *share) report(now Instant, batches batches, early bool) {
 	upTo := s.count(now)
 	if upTo.allowed+upTo.rejected != s.seen {
 		s.seen, s.used = upTo.allowed+upTo.rejected, now
@@ -146,7 +147,7 @@ func (s *share) report(now Instant, batches batches) {
 		u.Wants = append(u.Wants, s.wants(now, upTo, float64(allowed+rejected)/elapsed.Seconds(), elapsed))
 	}
 	s.asks++
-	b.rows = append(b.rows, row{s, upTo, s.bucket.tokens(now), s.asks})
+	b.rows = append(b.rows, row{s, upTo, s.bucket.tokens(now), s.asks, early})
 }
 
 // Apply takes in the grants for some rows of b: grant i is for row rows[i],
@@ -189,14 +190,14 @@ func (g *Group) Apply(now Instant, b *Batch, rows []int, grants *rpc.Grants) err
 		if grants.Tokens == nil {
 			s.steer(now, hosts)
 		} else if b.rows[r].ask == s.asks {
-			g.lend(now, s, grants.Tokens[i]-b.rows[r].tokens, hosts)
+			g.lend(now, s, b.rows[r].early, grants.Tokens[i]-b.rows[r].tokens, hosts)
 		}
 	}
 	return nil
 }
 
 // lend puts a grant in force that changes the tokens too.
-func (g *Group) lend(now Instant, s *share, more float64, hosts int) {
+func (g *Group) lend(now Instant, s *share, asked bool, more float64, hosts int) {
 	before := s.Level(now)
 	if math.IsInf(more, 0) { // nothing was limited until now
 		more = 0
@@ -213,7 +214,7 @@ func (g *Group) lend(now Instant, s *share, more float64, hosts int) {
 	}
 	s.steer(now, hosts)
 	if s.eager {
-		g.hear(now, s, before, more)
+		g.hear(now, s, asked, before, more)
 	}
 }
 
@@ -227,7 +228,7 @@ func (g *Group) Fail(now Instant, b *Batch, rows []int) {
 		if s := b.rows[r].share; b.rows[r].ask == s.asks {
 			s.waiting = now
 			if s.eager {
-				g.hear(now, s, s.Level(now), 0)
+				g.hear(now, s, true, s.Level(now), 0)
 			}
 		}
 	}
