@@ -10,6 +10,8 @@ import (
 	"net"
 	"sync"
 
+	"github.com/uber-go/tally/v4"
+
 	"github.com/headgate/headgate/aggregator"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
@@ -18,7 +20,6 @@ import (
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/rpcyarpc"
 	"github.com/headgate/headgate/shadow"
-	"github.com/uber-go/tally/v4"
 )
 
 // Config is what a Node must know of its own host.

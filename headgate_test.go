@@ -11,6 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/fx"
+	"go.uber.org/fx/fxtest"
+	"go.uber.org/goleak"
+
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
@@ -18,9 +22,6 @@ import (
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/ringpop"
 	"github.com/headgate/headgate/ringpop/hosted"
-	"go.uber.org/fx"
-	"go.uber.org/fx/fxtest"
-	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -5,11 +5,12 @@ package headgate
 import (
 	"log/slog"
 
+	"github.com/uber-go/tally/v4"
+	"go.uber.org/fx"
+
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/ringpop"
-	"github.com/uber-go/tally/v4"
-	"go.uber.org/fx"
 )
 
 // Module provides a *Node, and its *limiter.Group, to an fx app, and starts

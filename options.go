@@ -7,10 +7,11 @@ import (
 	"log/slog"
 	"net"
 
+	"github.com/uber-go/tally/v4"
+
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/rpc"
-	"github.com/uber-go/tally/v4"
 )
 
 // Option is a collaborator of a Node, or an algorithm of its own.

@@ -11,10 +11,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/uber-go/tally/v4"
+
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/rpc"
-	"github.com/uber-go/tally/v4"
 )
 
 // Aggregator decides for the keys that its host owns. It is safe for

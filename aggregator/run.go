@@ -8,8 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/headgate/headgate/rpc"
 	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/headgate/headgate/rpc"
 )
 
 // start is what Steps count time from.
@@ -23,14 +24,17 @@ type scratch struct {
 	grants rpc.Grants
 }
 
-var scratches = sync.Pool{New: func() any { return new(scratch) }}
+var scratches sync.Pool
 
 // Update implements rpc.Decider for the built-in payload, rpc.UsageTypeURL.
 func (a *Aggregator) Update(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	s := scratches.Get().(*scratch)
+	s, ok := scratches.Get().(*scratch)
+	if !ok {
+		s = new(scratch)
+	}
 	defer scratches.Put(s)
 
 	if err := (rpc.Columnar{}).DecodeUsage(payload, &s.usage); err != nil {

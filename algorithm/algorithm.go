@@ -36,12 +36,12 @@ type Floored interface {
 type Floor uint8
 
 const (
-	// FloorNone: exactly the weighted part.
+	// FloorNone is nothing: exactly the weighted part.
 	FloorNone Floor = iota
-	// FloorUnused: a host below the even share may add what the cluster
-	// leaves unused, up to the even share.
+	// FloorUnused is for a host below the even share what the cluster leaves
+	// unused, up to the even share.
 	FloorUnused
-	// FloorEven: never below the even share.
+	// FloorEven is the even share: never below it.
 	FloorEven
 )
 

@@ -79,8 +79,14 @@ func TestStagesOfFading(t *testing.T) {
 		age  time.Duration
 		want float64
 	}{
-		{0, 1}, {1500 * time.Millisecond, 1}, {2 * second, .81}, {2500 * time.Millisecond, .81},
-		{3500 * time.Millisecond, .729}, {9100 * time.Millisecond, math.Pow(.9, 9)}, {10 * second, 0}, {time.Hour, 0},
+		{0, 1},
+		{1500 * time.Millisecond, 1},
+		{2 * second, .81},
+		{2500 * time.Millisecond, .81},
+		{3500 * time.Millisecond, .729},
+		{9100 * time.Millisecond, math.Pow(.9, 9)},
+		{10 * second, 0},
+		{time.Hour, 0},
 	} {
 		if got := factor(tt.age); !near(got, tt.want) {
 			t.Errorf("at age %v %v is left, want %v", tt.age, got, tt.want)

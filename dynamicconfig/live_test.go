@@ -195,7 +195,7 @@ func TestRunKeepsTheLastGoodAndLogsOnce(t *testing.T) {
 		step(nil, broken)
 		step(nil, broken)
 		step(nil, broken)
-		if r, _ := l.Current().Match("a"); r.Limit != 2 || l.LastError() != broken || l.Rejected() != 3 {
+		if r, _ := l.Current().Match("a"); r.Limit != 2 || !errors.Is(l.LastError(), broken) || l.Rejected() != 3 {
 			t.Errorf("rule %+v, last error %v, rejected %d", r, l.LastError(), l.Rejected())
 		}
 		if n := strings.Count(log.String(), "broken"); n != 1 {
@@ -208,7 +208,7 @@ func TestRunKeepsTheLastGoodAndLogsOnce(t *testing.T) {
 		}
 		close(steps) // the watch ends; Run begins again after a while
 		synctest.Wait()
-		if r, _ := l.Current().Match("a"); r.Limit != 3 || l.LastError() != gone {
+		if r, _ := l.Current().Match("a"); r.Limit != 3 || !errors.Is(l.LastError(), gone) {
 			t.Errorf("rule %+v, last error %v", r, l.LastError())
 		}
 		time.Sleep(minRetry) // virtual

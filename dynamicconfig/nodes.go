@@ -44,7 +44,10 @@ func find(fields []nodeField, name string) ast.Node {
 // collectAnchors finds all &names.
 func (d *decoder) collectAnchors(root ast.Node) {
 	for _, n := range ast.Filter(ast.AnchorType, root) {
-		a := n.(*ast.AnchorNode)
+		a, ok := n.(*ast.AnchorNode)
+		if !ok {
+			continue
+		}
 		name := a.Name.GetToken().Value
 		if d.anchors[name] != nil {
 			d.add(place(a.Name), "the anchor &%s is given twice: rename one", name)

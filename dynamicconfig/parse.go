@@ -79,8 +79,8 @@ func (b *builder) parse(text string) (root ast.Node) {
 func (b *builder) syntaxError(err error) {
 	var at mark
 	var message string
-	var positioned yaml.Error
-	if !errors.As(err, &positioned) {
+	positioned, ok := errors.AsType[yaml.Error](err)
+	if !ok {
 		message = err.Error()
 	} else { // whose Error() takes quadratic time in a long line
 		message = positioned.GetMessage()

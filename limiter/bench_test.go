@@ -8,8 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headgate/headgate/rpc"
 	"golang.org/x/time/rate"
+
+	"github.com/headgate/headgate/rpc"
 )
 
 // BenchmarkDecision is the whole hot path, find the key and decide, next to

@@ -11,9 +11,10 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/uber-go/tally/v4"
+
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/rpc"
-	"github.com/uber-go/tally/v4"
 )
 
 var inf = math.Inf(1)

@@ -12,9 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/rpc"
-	"golang.org/x/time/rate"
 )
 
 const second = Instant(time.Second)

@@ -7,8 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/headgate/headgate/dynamicconfig"
 	"golang.org/x/time/rate"
+
+	"github.com/headgate/headgate/dynamicconfig"
 )
 
 // Keyed is the Limiter of one key of a Group. It stays valid for ever: it
@@ -66,6 +67,7 @@ func (k *Keyed) step(now Instant) Stepper {
 	return k.group.attach(now, k)
 }
 
+// Allow implements Limiter.
 func (k *Keyed) Allow() bool {
 	if s := k.share.Load(); s != nil {
 		return s.AllowAt(Now(), 1)
@@ -73,20 +75,27 @@ func (k *Keyed) Allow() bool {
 	return k.AllowAt(Now(), 1)
 }
 
+// AllowN implements Limiter.
 func (k *Keyed) AllowN(t time.Time, n int) bool { return k.AllowAt(At(t), n) }
 
+// Reserve implements Limiter.
 func (k *Keyed) Reserve() Reservation { return k.ReserveAt(Now(), 1, longestWait) }
 
+// ReserveN implements Limiter.
 func (k *Keyed) ReserveN(t time.Time, n int) Reservation {
 	return k.ReserveAt(At(t), n, longestWait)
 }
 
+// Try implements Limiter.
 func (k *Keyed) Try() Reservation { return k.ReserveAt(Now(), 1, 0) }
 
+// TryN implements Limiter.
 func (k *Keyed) TryN(t time.Time, n int) Reservation { return k.ReserveAt(At(t), n, 0) }
 
+// Wait implements Limiter.
 func (k *Keyed) Wait(ctx context.Context) error { return k.WaitN(ctx, 1) }
 
+// WaitN implements Limiter.
 func (k *Keyed) WaitN(ctx context.Context, n int) error {
 	if w, ok := k.step(Now()).(Waiter); ok {
 		return w.WaitN(ctx, n)
@@ -99,14 +108,19 @@ type Waiter interface {
 	WaitN(ctx context.Context, n int) error
 }
 
+// Charge implements Limiter.
 func (k *Keyed) Charge(n int) { k.ChargeAt(Now(), n) }
 
+// Limit implements Limiter.
 func (k *Keyed) Limit() rate.Limit { return clocked{k}.Limit() }
 
+// Burst implements Limiter.
 func (k *Keyed) Burst() int { return clocked{k}.Burst() }
 
+// Tokens implements Limiter.
 func (k *Keyed) Tokens() float64 { return clocked{k}.Tokens() }
 
+// TokensAt implements Limiter.
 func (k *Keyed) TokensAt(t time.Time) float64 { return clocked{k}.TokensAt(t) }
 
 // AllowAt implements Stepper.

@@ -4,6 +4,7 @@ package limiter
 
 import (
 	"math"
+	"slices"
 
 	"github.com/headgate/headgate/dynamicconfig"
 )
@@ -32,7 +33,7 @@ func (g *Group) shape(now Instant, k *Keyed, a *admitted, common *Keyed) {
 		g.recast(now, k, old, tokens)
 	}
 	for _, s := range old.shares {
-		if !contains(c.shares, s) {
+		if !slices.Contains(c.shares, s) {
 			g.gone = append(g.gone, s)
 			g.end(s)
 		}
@@ -115,15 +116,6 @@ func find(shares []*share, algorithm string) *share {
 		}
 	}
 	return nil
-}
-
-func contains(shares []*share, s *share) bool {
-	for _, other := range shares {
-		if other == s {
-			return true
-		}
-	}
-	return false
 }
 
 // Configure puts the rules of snapshot in force, for held limiters too. A key

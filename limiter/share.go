@@ -7,9 +7,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/rpc"
-	"golang.org/x/time/rate"
 )
 
 // share is this host's part of one key's limit under one algorithm.

@@ -6,8 +6,9 @@ import (
 	"context"
 	"time"
 
-	"github.com/headgate/headgate/limiter"
 	"golang.org/x/time/rate"
+
+	"github.com/headgate/headgate/limiter"
 )
 
 // AllowAt implements limiter.Stepper.

@@ -12,6 +12,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"net/http"
@@ -57,8 +58,6 @@ func run(ctx context.Context, address, cluster string, addresses []string, limit
 	if err := node.Start(ctx); err != nil {
 		return err
 	}
-	defer node.Stop(context.WithoutCancel(ctx))
-
 	server := &http.Server{Addr: address, ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !node.For("frontend:" + r.FormValue("tenant")).Allow() {
 			http.Error(w, "too many requests", http.StatusTooManyRequests)
@@ -67,8 +66,9 @@ func run(ctx context.Context, address, cluster string, addresses []string, limit
 		fmt.Fprintln(w, "hello")
 	})}
 	defer context.AfterFunc(ctx, func() { server.Close() })()
-	if err := server.ListenAndServe(); ctx.Err() == nil {
-		return err
+	err = server.ListenAndServe()
+	if ctx.Err() != nil { // we were asked to end
+		err = nil
 	}
-	return nil
+	return errors.Join(err, node.Stop(context.WithoutCancel(ctx)))
 }
