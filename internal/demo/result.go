@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package demo
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"time"
+)
+
+// Result is what was measured, as `headgate demo --json` prints it.
+type Result struct {
+	LimitPerS float64 `json:"limit_per_s"`
+	// Phases that were measured, in order; all of them unless the run was
+	// interrupted. When there were several rounds, it is the newest of each.
+	Phases []Phase `json:"phases"`
+
+	hosts  int
+	took   time.Duration
+	failed int64
+}
+
+// Phase is what was measured in one phase.
+type Phase struct {
+	Name    string        `json:"name"`
+	Results []Measurement `json:"results"`
+}
+
+// Measurement is of one algorithm in one phase. All are on the same traffic.
+type Measurement struct {
+	Algorithm string `json:"algorithm"`
+	// OfferedPerS counts requests that were really sent.
+	OfferedPerS float64 `json:"offered_per_s"`
+	// AdmittedPerS counts those that the algorithm admitted, or would have.
+	AdmittedPerS float64 `json:"admitted_per_s"`
+	// IdealPerS is the limit, or what was offered if that is less.
+	IdealPerS float64 `json:"ideal_per_s"`
+}
+
+// Ratio is what was admitted of the ideal; 1 is best, more exceeds the limit.
+func (m Measurement) Ratio() float64 {
+	if m.IdealPerS == 0 {
+		return 0
+	}
+	return m.AdmittedPerS / m.IdealPerS
+}
+
+// measurement is of admitted and offered events in elapsed.
+func measurement(algorithm string, limit, offered, admitted float64) Measurement {
+	round := func(f float64) float64 { return math.Round(f*10) / 10 }
+	return Measurement{algorithm, round(offered), round(admitted), round(math.Min(limit, offered))}
+}
+
+// put replaces the phase of p's name, or adds p.
+func (r *Result) put(p Phase) {
+	for i := range r.Phases {
+		if r.Phases[i].Name == p.Name {
+			r.Phases[i] = p
+			return
+		}
+	}
+	r.Phases = append(r.Phases, p)
+}
+
+// WriteJSON writes r as one object.
+func (r Result) WriteJSON(w io.Writer) error {
+	if r.Phases == nil {
+		r.Phases = []Phase{}
+	}
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(r)
+}
+
+// WriteSummary writes r as a table for people, with one closing sentence.
+func (r Result) WriteSummary(w io.Writer) error {
+	var b strings.Builder
+	if len(r.Phases) == 0 {
+		b.WriteString("It ended before anything was measured.\n")
+		_, err := io.WriteString(w, b.String())
+		return err
+	}
+	fmt.Fprintf(&b, "%d hosts, one limit of %.0f/s", r.hosts, r.LimitPerS)
+	if r.took > 0 {
+		fmt.Fprintf(&b, ", %s", r.took.Round(time.Second))
+	}
+	b.WriteString("\n\n  phase     algorithm           offered/s   admitted/s   of what the limit allows\n")
+	for _, p := range r.Phases {
+		name := p.Name
+		for _, m := range p.Results {
+			fmt.Fprintf(&b, "  %-8s  %-18s  %9.0f  %11.0f   %4.0f%%  %s\n",
+				name, m.Algorithm, m.OfferedPerS, m.AdmittedPerS, 100*m.Ratio(), Bar(m.Ratio(), 20))
+			name = ""
+		}
+	}
+	if r.failed > 0 {
+		fmt.Fprintf(&b, "\n%s got no answer from the killed host before the load balancer noticed.\n", count(r.failed, "request"))
+	}
+	fmt.Fprintf(&b, "\n%s\n", r.closing())
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// closing is the moral of the first phase that was measured.
+func (r Result) closing() string {
+	p := r.Phases[0]
+	parts := make([]string, len(p.Results))
+	for i, m := range p.Results {
+		switch {
+		case m.Algorithm == "even":
+			parts[i] = fmt.Sprintf("evenly divided limits admitted %.0f%% of what the limit allows", 100*m.Ratio())
+		case i == 0:
+			parts[i] = fmt.Sprintf("%s admitted %.0f%% of what the limit allows", m.Algorithm, 100*m.Ratio())
+		default:
+			parts[i] = fmt.Sprintf("%s %.0f%%", m.Algorithm, 100*m.Ratio())
+		}
+	}
+	return fmt.Sprintf("On the same %s traffic, %s.", p.Name, strings.Join(parts, ", "))
+}
+
+func count(n int64, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// Bar draws ratio, of 1, width cells wide. It is legible without colour.
+func Bar(ratio float64, width int) string {
+	full := Filled(ratio, width)
+	return strings.Repeat("█", full) + strings.Repeat("░", width-full)
+}
+
+// Filled is how many of a bar's cells are full.
+func Filled(ratio float64, width int) int {
+	if width <= 0 || !(ratio > 0) {
+		return 0
+	}
+	return int(math.Round(math.Min(ratio, 1) * float64(width)))
+}
