@@ -18,7 +18,35 @@ import (
 // out not to have used flows back with its next report. What was used beyond
 // it is debt, which is paid back out of everybody's rates. So over any time
 // the hosts use what one bucket would have given them, but for what is lent
-// twice: see Overshoot.
+// twice.
+//
+// # How much can be too much
+//
+// Say a key's hosts all hold grants, and report every interval T. For each
+// host, what it used since its last report is at most
+//
+//	starter + lent + rate·(time since)
+//
+// because its bucket had no more. The pool is, by what Report does with it,
+//
+//	pool = B + L·t - spilt - reported usage - Σ(lent + rate·(time since))
+//
+// so up to any time t all hosts together used at most
+//
+//	reported + Σ(starter + lent + rate·(time since)) ≤ B + L·t - pool + Σ starter
+//
+// That is one bucket's worth, B + L·t, plus the debt (-pool, if it is
+// negative) plus the starters. Within a window that begins later, hosts may
+// also spend what they have saved of their rates, at most Horizon's worth.
+//
+//   - Σ starter is at most Starter·B, or a token for each host if that is more.
+//   - Debt grows by starters that were spent, once per report and paid back
+//     like all debt, and while rates exceed the limit: by at most
+//     Crowding·L until all who hold too much have reported, 1.5·T.
+//   - Saved rates are at most (1+Crowding)·L·Horizon.
+//
+// Overshoot adds these up. A host without a grant (new, or cut off for a whole
+// lease) may use its even share once on top of it, until its first report.
 //
 // It works with hosts that report early when they run dry or when their demand
 // changes, as package limiter's do.
@@ -66,6 +94,17 @@ const (
 )
 
 var _ Stateful = Elastic{}
+
+// Overshoot is how many tokens more than limit.Rate·t + limit.Burst so many
+// hosts, all of which hold grants and report every interval, can use in any
+// time t. The type's documentation derives it.
+func (e Elastic) Overshoot(limit Limit, hosts int, interval time.Duration) float64 {
+	e = e.withDefaults()
+	starters := math.Max(e.Starter*limit.Burst, float64(hosts))
+	crowding := e.Crowding * limit.Rate * silence * interval.Seconds()
+	saved := (1 + e.Crowding) * limit.Rate * e.Horizon.Seconds()
+	return 2*starters + crowding + saved
+}
 
 // withDefaults fills in zero fields.
 func (e Elastic) withDefaults() Elastic {
@@ -235,7 +274,7 @@ func (k *elasticKey) handBack(row *elasticRow, limit Limit, r Report) (Grant, bo
 	}
 	row.rate = r.Has * limit.Rate
 	k.rates += row.rate
-	return Grant{Weight: r.Has, Burst: limit.Burst * r.Has, Used: k.used}, true
+	return Grant{Weight: r.Has, Burst: limit.Burst * r.Has, Used: math.Max(k.used, 0)}, true
 }
 
 // grant decides what row's host may do. All sums are without its grant.
@@ -244,15 +283,15 @@ func (k *elasticKey) grant(row *elasticRow, limit Limit) Grant {
 	// Debt is paid back by all; what is too much in the pool of a key that
 	// is short is handed out.
 	rate := math.Max(limit.Rate+math.Min(k.pool, 0)/p.Repay.Seconds(), 0)
-	if k.wants > limit.Rate && k.pool > 0 {
-		rate += k.pool / p.Repay.Seconds()
+	if k.wants > limit.Rate && k.pool > 0 { // over no less than the rate may run
+		rate += k.pool / (silence * k.interval.Seconds())
 	}
 	fair := 0.0
 	if row.wants > 0 {
 		fair = row.wants * math.Min(rate/k.wants, p.Headroom)
 	}
-	room := math.Max(rate-k.rates, rate*p.Crowding*row.wants/math.Max(k.wants, tiny))
-	row.rate = math.Min(math.Min(fair, math.Max(room, 0)), limit.Rate)
+	room := math.Max(rate*(1+p.Crowding)-k.rates, 0)
+	row.rate = math.Min(math.Min(fair, room), limit.Rate)
 	k.rates += row.rate
 
 	free := math.Max(k.pool, 0)
@@ -273,18 +312,14 @@ func (k *elasticKey) grant(row *elasticRow, limit Limit) Grant {
 	tokens := row.lent + starter
 	return Grant{
 		Weight: ratio(row.rate, limit.Rate),
-		Burst:  math.Min(math.Max(tokens+row.rate*k.interval.Seconds(), 1), limit.Burst),
+		Burst:  math.Min(math.Max(tokens+row.rate*p.Horizon.Seconds(), 1), limit.Burst),
 		Used:   math.Max(k.used, 0),
 		Tokens: math.Min(tokens, limit.Burst),
 	}
 }
 
-const (
-	tiny = 1e-9
-
-	// scraps is the part of the burst that is too little to lend.
-	scraps = 0.02
-)
+// scraps is the part of the burst that is too little to lend.
+const scraps = 0.02
 
 // ratio is part of whole, in [0, 1].
 func ratio(part, whole float64) float64 {

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package algorithm
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+const interval = 3 * time.Second
+
+// elasticHost is a host that keeps to its grants to the letter.
+type elasticHost struct {
+	tokens, rate, burst float64
+	at                  time.Duration
+	allowed             float64 // since the last report
+	reported            time.Duration
+	granted             bool
+}
+
+func (h *elasticHost) advance(now time.Duration) {
+	h.tokens = math.Min(h.tokens+h.rate*(now-h.at).Seconds(), math.Max(h.burst, h.tokens))
+	h.at = now
+}
+
+// use takes up to n tokens and returns how many it got.
+func (h *elasticHost) use(now time.Duration, n float64) float64 {
+	h.advance(now)
+	n = math.Min(n, math.Max(h.tokens, 0))
+	h.tokens -= n
+	h.allowed += n
+	return n
+}
+
+// report tells k that the host wants so much, and takes the grant.
+func (h *elasticHost) report(k Key, now time.Duration, limit Limit, id uint32, wants float64) Grant {
+	h.advance(now)
+	weight := 0.0
+	if h.granted {
+		weight = math.Min(h.rate/limit.Rate, 1)
+	}
+	g, ok := k.Report(now, limit, id, Report{Allowed: h.allowed, Elapsed: max(now-h.reported, time.Millisecond), Wants: wants, Has: weight})
+	h.allowed, h.reported = 0, now
+	if ok {
+		h.tokens, h.rate, h.burst, h.granted = g.Tokens, g.Weight*limit.Rate, g.Burst, true
+	}
+	return g
+}
+
+func TestElasticGivesEveryoneWhatTheyNeedWhenThereIsEnough(t *testing.T) {
+	limit := Limit{Rate: 1000, Burst: 1000}
+	k := Elastic{}.NewKey(interval)
+	hosts := make([]elasticHost, 4)
+	wants := []float64{300, 100, 50, 0}
+	for round := range 3 {
+		now := time.Duration(round) * interval
+		for i := range hosts {
+			g := hosts[i].report(k, now, limit, uint32(i), wants[i])
+			if rate := g.Weight * limit.Rate; !near(rate, wants[i]*defaultHeadroom) {
+				t.Errorf("round %d: host %d wants %v/s and gets %v/s", round, i, wants[i], rate)
+			}
+			if g.Tokens < 1 {
+				t.Errorf("round %d: host %d has %v tokens to start with", round, i, g.Tokens)
+			}
+		}
+	}
+}
+
+func TestElasticSharesAScarceLimitByDemand(t *testing.T) {
+	limit := Limit{Rate: 1000, Burst: 1000}
+	k := Elastic{}.NewKey(interval)
+	hosts := make([]elasticHost, 5)
+	wants := []float64{1800, 50, 50, 50, 50}
+	var rates []float64
+	for round := range 20 {
+		rates = nil
+		for i := range hosts {
+			now := time.Duration(round)*interval + time.Duration(i)*interval/5
+			for at := now - interval; at <= now; at += 10 * time.Millisecond {
+				hosts[i].use(max(at, 0), wants[i]/100)
+			}
+			g := hosts[i].report(k, now, limit, uint32(i), wants[i])
+			rates = append(rates, g.Weight*limit.Rate)
+		}
+	}
+	sum := 0.0
+	for i, r := range rates {
+		sum += r
+		if want := wants[i] / 2; math.Abs(r-want) > 0.1*want {
+			t.Errorf("host %d wants %v of 2000 and gets %v/s of 1000, want about %v", i, wants[i], r, want)
+		}
+	}
+	if sum < 950 || sum > 1050 {
+		t.Errorf("rates sum to %v, want the limit of 1000", sum)
+	}
+}
+
+func TestElasticTakesBackWhatIsNotUsed(t *testing.T) {
+	limit := Limit{Rate: 100, Burst: 100}
+	k := Elastic{}.NewKey(interval)
+	var a, b elasticHost
+	a.report(k, 0, limit, 1, 1000) // takes half of the pool
+	a.report(k, time.Second, limit, 1, 0)
+	g := b.report(k, time.Second, limit, 2, 1000)
+	if g.Tokens < 49 {
+		t.Errorf("after the other gave everything back there are %v tokens, want about half of 100", g.Tokens)
+	}
+	if g.Weight < 0.99 {
+		t.Errorf("weight %v of a limit that nobody else wants", g.Weight)
+	}
+}
+
+func TestElasticPaysDebtBack(t *testing.T) {
+	limit := Limit{Rate: 100, Burst: 100}
+	k := Elastic{}.NewKey(interval)
+	h := elasticHost{tokens: 300, burst: 300}
+	used := h.use(0, 300) // without any grant
+	now := 10 * time.Millisecond
+	for range 100 {
+		h.report(k, now, limit, 1, 1000)
+		now += 100 * time.Millisecond
+		used += h.use(now, 1000)
+	}
+	if most := 100*now.Seconds() + 100 + 5; used > most {
+		t.Errorf("10 s after using 300 at once: %v in all, more than %v", used, most)
+	}
+	if least := 100 * now.Seconds(); used < least {
+		t.Errorf("%v in all, less than the limit of %v", used, least)
+	}
+}
+
+func TestElasticNewOwnerHandsBackWhatHostsHave(t *testing.T) {
+	limit := Limit{Rate: 1000, Burst: 1000}
+	k := Elastic{}.NewKey(interval)
+	hosts := []elasticHost{{rate: 700, burst: 700, granted: true}, {rate: 300, burst: 300, granted: true}}
+	for i := range hosts {
+		g := hosts[i].report(k, time.Duration(i)*time.Second, limit, uint32(i), 2000)
+		if want := []float64{0.7, 0.3}[i]; g.Weight != want {
+			t.Errorf("host %d had %v and gets %v from the new owner", i, want, g.Weight)
+		}
+	}
+}
+
+func TestElasticForgetsSilentHosts(t *testing.T) {
+	limit := Limit{Rate: 100, Burst: 100}
+	k := Elastic{}.NewKey(interval)
+	var dead, alive elasticHost
+	dead.report(k, 0, limit, 1, 1000)
+	if g := alive.report(k, time.Second, limit, 2, 1000); g.Weight > 0.25 {
+		t.Errorf("weight %v while another has all", g.Weight)
+	}
+	var gone []uint32
+	for now := time.Second; now < 3*interval; now += time.Second {
+		k.Expire(now, func(host uint32) { gone = append(gone, host) })
+		alive.use(now, 1000)
+		alive.report(k, now, limit, 2, 1000)
+	}
+	if len(gone) != 1 || gone[0] != 1 || k.Hosts() != 1 || k.Knows(1) || !k.Knows(2) {
+		t.Errorf("gone: %v, %d known", gone, k.Hosts())
+	}
+	if alive.rate < 90 {
+		t.Errorf("the one that is left gets %v/s of 100", alive.rate)
+	}
+}
+
+// A lost answer makes the host report the same usage again; it is charged once.
+func TestElasticChargesUsageOnce(t *testing.T) {
+	limit := Limit{Rate: 100, Burst: 100}
+	k := Elastic{}.NewKey(interval)
+	var h elasticHost
+	h.report(k, 0, limit, 1, 50)
+	at := 3 * time.Second
+	k.Report(at, limit, 1, Report{Allowed: 150, Elapsed: at, Wants: 50}) // the answer is lost
+	g, _ := k.Report(at+time.Second, limit, 1, Report{Allowed: 200, Elapsed: at + time.Second, Wants: 50})
+	if g.Tokens < 10 || g.Weight < 0.5 {
+		t.Errorf("%+v: charged twice", g)
+	}
+}
+
+// Hosts that do the worst that their grants permit: they report when they
+// like (but every interval), lie about their demand, and save up and spend as
+// they like. No window may hold more than the limit, the burst and Overshoot.
+func TestElasticOvershootIsBounded(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		limit := Limit{Rate: rapid.Float64Range(10, 1000).Draw(t, "rate")}
+		limit.Burst = limit.Rate * rapid.Float64Range(0.2, 3).Draw(t, "burst, seconds")
+		n := rapid.IntRange(1, 8).Draw(t, "hosts")
+		k := Elastic{}.NewKey(interval)
+		hosts := make([]elasticHost, n)
+		now := time.Duration(0)
+		for i := range hosts { // all known, with nothing, before the clock starts
+			hosts[i].report(k, now, limit, uint32(i), 0)
+		}
+		type use struct {
+			at time.Duration
+			n  float64
+		}
+		var uses []use
+		wants := rapid.OneOf(rapid.Just(0.0), rapid.Float64Range(0, 5*limit.Rate), rapid.Just(1e12))
+		for range rapid.IntRange(1, 300).Draw(t, "steps") {
+			now += time.Duration(rapid.Int64Range(0, int64(400*time.Millisecond)).Draw(t, "pause"))
+			i := rapid.IntRange(0, n-1).Draw(t, "host")
+			if rapid.Bool().Draw(t, "uses") {
+				uses = append(uses, use{now, hosts[i].use(now, rapid.SampledFrom([]float64{1, limit.Burst / 4, 1e9}).Draw(t, "amount"))})
+			} else {
+				hosts[i].report(k, now, limit, uint32(i), wants.Draw(t, "wants"))
+			}
+			for j := range hosts {
+				if now-hosts[j].reported >= interval {
+					hosts[j].report(k, now, limit, uint32(j), wants.Draw(t, "wants"))
+				}
+			}
+		}
+		more := Elastic{}.Overshoot(limit, n, interval)
+		for i := range uses {
+			sum := 0.0
+			for _, u := range uses[i:] {
+				sum += u.n
+				if most := limit.Burst + limit.Rate*(u.at-uses[i].at).Seconds() + more; sum > most+1e-6 {
+					t.Fatalf("%v in %v, more than %v", sum, u.at-uses[i].at, most)
+				}
+			}
+		}
+	})
+}
+
+func TestElasticIsSane(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		amount := rapid.OneOf(rapid.Just(0.0), rapid.Float64Range(0, 1e15), rapid.Float64Range(0, 1))
+		k := Elastic{}.NewKey(interval)
+		now := time.Duration(0)
+		for range 100 {
+			limit := Limit{Rate: amount.Draw(t, "rate"), Burst: amount.Draw(t, "burst")}
+			now += time.Duration(rapid.Int64Range(0, int64(5*time.Second)).Draw(t, "pause"))
+			k.Expire(now, func(uint32) {})
+			g, ok := k.Report(now, limit, uint32(rapid.IntRange(0, 5).Draw(t, "host")), Report{
+				Allowed: amount.Draw(t, "allowed"), Rejected: amount.Draw(t, "rejected"),
+				Elapsed: time.Duration(rapid.Int64Range(1, int64(time.Hour)).Draw(t, "elapsed")),
+				Wants:   amount.Draw(t, "wants"), Has: rapid.Float64Range(0, 1).Draw(t, "has"),
+			})
+			if ok && !(g.Weight >= 0 && g.Weight <= 1 && g.Burst >= 0 && g.Burst <= math.MaxFloat64 && g.Tokens >= 0 && g.Tokens <= math.Max(limit.Burst, 1) && g.Used >= 0 && g.Used <= math.MaxFloat64) {
+				t.Fatalf("limit %+v: %+v", limit, g)
+			}
+		}
+	})
+}
