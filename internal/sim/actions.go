@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"golang.org/x/time/rate"
+)
+
+// todo is an action to carry out, or to end.
+type todo struct {
+	action *Action
+	hosts  []int // nil: the action says
+	undo   bool
+	cut    int // which partition to end
+}
+
+// actionFields says which fields each action may have, besides at and mark.
+var actionFields = map[string][]string{
+	"crash":      {"hosts", "for", "every"},
+	"restart":    {"hosts", "for", "every"},
+	"leave":      {"hosts", "for", "every"},
+	"join":       {"hosts", "every"},
+	"pause":      {"hosts", "for", "every", "traffic"},
+	"partition":  {"hosts", "for", "from", "direction"},
+	"heal":       {},
+	"slow":       {"hosts", "for", "by"},
+	"clock_step": {"hosts", "by"},
+	"limit":      {"key", "limit", "burst"},
+}
+
+// needs are the fields without which an action makes no sense.
+var needs = map[string][]string{
+	"crash": {"hosts"}, "restart": {"hosts", "for"}, "leave": {"hosts"}, "join": {"hosts"},
+	"pause": {"hosts", "for"}, "partition": {"hosts"}, "slow": {"hosts", "by"},
+	"clock_step": {"hosts", "by"}, "limit": {"key", "limit"},
+}
+
+// later puts an action into the queue.
+func (c *cluster) later(at Time, t todo) {
+	c.todo = append(c.todo, t)
+	c.queue.push(at, action, 0, int32(len(c.todo)-1))
+}
+
+// act carries out an action, or a part of one.
+func (c *cluster) act(t todo) error {
+	a := t.action
+	switch a.Do {
+	case "":
+		return nil // only a mark
+	case "heal":
+		c.cuts = nil
+		return nil
+	case "limit":
+		return c.changeLimit(a)
+	}
+	if t.hosts == nil {
+		t.hosts = slices.Clone(a.Hosts.among(c.picks, len(c.sc.Hosts), c.owner))
+		if a.Every > 0 { // one after the other
+			for i, h := range t.hosts {
+				c.later(c.now+time.Duration(i)*a.Every, todo{action: a, hosts: []int{h}})
+			}
+			return nil
+		}
+	}
+	if a.Do == "partition" {
+		c.partition(a, t)
+		return nil
+	}
+	for _, n := range t.hosts {
+		if err := c.do(a, c.hosts[n], t.undo); err != nil {
+			return err
+		}
+	}
+	if a.For > 0 && !t.undo {
+		t.undo = true
+		c.later(c.now+a.For, t)
+	}
+	return nil
+}
+
+// do carries out an action at one host, or ends it.
+func (c *cluster) do(a *Action, h *host, undo bool) error {
+	switch a.Do {
+	case "crash":
+		if undo {
+			return c.start(h)
+		}
+		c.stop(h)
+		c.announce(h.number, false, c.sc.Membership.Detect)
+	case "restart", "leave":
+		if undo {
+			return c.start(h)
+		}
+		c.stop(h)
+		c.announce(h.number, false, 0)
+	case "join":
+		return c.start(h)
+	case "pause":
+		return c.pause(a, h, undo)
+	case "slow":
+		if undo {
+			h.slow -= a.By
+		} else {
+			h.slow += a.By
+		}
+	case "clock_step":
+		h.wall += a.By // nothing reads it: that is the point
+	}
+	return nil
+}
+
+// pause holds a host, or lets go of it.
+func (c *cluster) pause(a *Action, h *host, undo bool) error {
+	step := 1
+	if undo {
+		step = -1
+	}
+	h.pauses += step
+	if a.Elsewhere {
+		h.away += step
+	}
+	if h.pauses == 0 && h.up {
+		return c.resume(h)
+	}
+	return nil
+}
+
+// partition cuts hosts off from others, or ends that.
+func (c *cluster) partition(a *Action, t todo) {
+	if t.undo {
+		c.cuts = slices.DeleteFunc(c.cuts, func(cut cut) bool { return cut.id == t.cut })
+		return
+	}
+	inside := make([]bool, len(c.hosts))
+	for _, h := range t.hosts {
+		inside[h] = true
+	}
+	outside := make([]bool, len(c.hosts))
+	if a.From.empty() {
+		for h := range outside {
+			outside[h] = !inside[h]
+		}
+	}
+	for _, h := range a.From.among(c.picks, len(c.sc.Hosts), c.owner) {
+		outside[h] = !inside[h]
+	}
+	c.cutIDs++
+	t.cut = c.cutIDs
+	if a.Direction != "in" {
+		c.cuts = append(c.cuts, cut{t.cut, inside, outside})
+	}
+	if a.Direction != "out" {
+		c.cuts = append(c.cuts, cut{t.cut, outside, inside})
+	}
+	if a.For > 0 {
+		t.undo = true
+		c.later(c.now+a.For, t)
+	}
+}
+
+// changeLimit publishes new limits. The oracle follows at once, hosts when
+// the news reach them.
+func (c *cluster) changeLimit(a *Action) error {
+	old := c.configs[len(c.configs)-1]
+	next, err := withLimit(old, a.Key, a.Limit, a.Burst)
+	if err != nil {
+		return err
+	}
+	c.configs = append(c.configs, next)
+	seen := make(map[*bucket]bool)
+	for _, k := range c.keys {
+		rule, _ := next.Match(k.name)
+		b := k.bucket
+		if seen[b] || float64(rule.Limit) == b.oracle.limit && rule.Burst == b.oracle.burst {
+			continue
+		}
+		seen[b] = true
+		b.oracle.set(c.now, float64(rule.Limit), rule.Burst)
+		b.meter.over.limits = append(b.meter.over.limits, capacity{c.now, float64(rule.Limit), rule.Burst})
+	}
+	for _, h := range c.hosts {
+		delay := c.sc.Membership.Delay.draw(c.news[h.number])
+		if h.up {
+			c.queue.push(c.now+delay, configure, int32(h.number), int32(len(c.configs)-1))
+		}
+	}
+	return nil
+}
+
+// withLimit is old with another limit for the rule of key; burst 0 is one
+// second of it.
+func withLimit(old *dynamicconfig.Snapshot, key string, limit, burst float64) (*dynamicconfig.Snapshot, error) {
+	rules := old.Rules()
+	found := false
+	for i := range rules {
+		if rules[i].Key == key {
+			rules[i].Limit, rules[i].Burst = rate.Limit(limit), burst
+			found = true
+		}
+	}
+	if !found {
+		return nil, fmt.Errorf("no rule has the key %q: name a rule as limits does", key)
+	}
+	return rebuilt(old, rules)
+}
+
+// withAlgorithm is old with one algorithm for all rules.
+func withAlgorithm(old *dynamicconfig.Snapshot, algorithm string) (*dynamicconfig.Snapshot, error) {
+	rules := old.Rules()
+	for i := range rules {
+		rules[i].Algorithm, rules[i].Migration = algorithm, nil
+	}
+	return rebuilt(old, rules)
+}
+
+// rebuilt is old with other rules. Keys without a rule have no traffic.
+func rebuilt(old *dynamicconfig.Snapshot, rules []dynamicconfig.Rule) (*dynamicconfig.Snapshot, error) {
+	return dynamicconfig.Config{Name: old.Name(), Properties: old.Properties(), Rules: rules}.Snapshot()
+}

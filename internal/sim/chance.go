@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"hash/fnv"
+	"math"
+	"math/rand/v2"
+	"time"
+)
+
+// chance returns the source of chance for one purpose and one number, such as
+// a host's. Each has its own, so that what is drawn for one thing does not
+// shift what is drawn for another.
+func chance(seed uint64, purpose string, number int) *rand.Rand {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(purpose)) // a hash's Write returns no error
+	return rand.New(rand.NewPCG(seed, h.Sum64()+uint64(number)*0x9e3779b97f4a7c15))
+}
+
+// Span is a range of durations, both ends included; a single duration has
+// From == To.
+type Span struct{ From, To time.Duration }
+
+// draw returns a duration in s, with equal chance.
+func (s Span) draw(r *rand.Rand) time.Duration {
+	return s.From + time.Duration(r.Float64()*float64(s.To-s.From))
+}
+
+// exponential draws from the exponential distribution of mean 1.
+func exponential(r *rand.Rand) float64 { return -math.Log(1 - r.Float64()) }

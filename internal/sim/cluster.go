@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sort"
+
+	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/rpc"
+)
+
+// cluster is one run.
+type cluster struct {
+	sc       *Scenario
+	seed     uint64
+	registry *algorithm.Registry
+
+	now   Time
+	queue queue
+	err   error // the first that was found in a place that returns none
+
+	hosts   []*host // those that limit, then those that only decide
+	byName  map[string]int
+	members members
+	links   []*rand.Rand // by sending host
+	news    []*rand.Rand // by host
+	cuts    []cut
+	cutIDs  int
+
+	configs []*dynamicconfig.Snapshot // by version
+	keys    []*key
+	keyOf   map[string]int
+	buckets []*bucket
+	marks   []Mark
+
+	streams   []stream
+	sources   [][]int // by source: hosts
+	traceKeys []int   // by key of the trace
+	traceHost []int   // by host of the trace
+	traceAt   int     // next row
+	traceLost *rand.Rand
+
+	todo  []todo // by ref of action events
+	picks *rand.Rand
+
+	messages []message
+	free     []int32
+	usage    rpc.Usage
+	grants   rpc.Grants
+
+	calls, bytes int64
+	hostTime     Time // sum of the times that hosts were up
+	events       int64
+
+	weights *weights // nil unless wanted
+}
+
+// key is one key that has traffic.
+type key struct {
+	name   string
+	bucket *bucket
+}
+
+// bucket is what the keys of a rule share, or one key's own: oracle and
+// measure.
+type bucket struct {
+	name      string
+	algorithm string
+	oracle    oracle
+	meter     meter
+}
+
+func (b *bucket) event(now Time, cost int64, admitted bool) {
+	b.meter.event(now, cost, admitted, b.oracle.allow(now, cost))
+}
+
+// bucketOf is the key whose bucket decides for key.
+func bucketOf(rule *dynamicconfig.Rule, key string) string {
+	if rule.Shared {
+		return rule.Key
+	}
+	return key
+}
+
+// fail keeps the first error.
+func (c *cluster) fail(err error) {
+	if c.err == nil {
+		c.err = err
+	}
+}
+
+// newCluster returns the cluster of a scenario, before its first event.
+func newCluster(sc *Scenario, limits *dynamicconfig.Snapshot, registry *algorithm.Registry, seed uint64) (*cluster, error) {
+	c := &cluster{
+		sc:        sc,
+		seed:      seed,
+		registry:  registry,
+		byName:    make(map[string]int),
+		configs:   []*dynamicconfig.Snapshot{limits},
+		keyOf:     make(map[string]int),
+		picks:     chance(seed, "picks", 0),
+		traceLost: chance(seed, "trace", 0),
+	}
+	for i, name := range sc.Hosts {
+		c.hosts = append(c.hosts, &host{number: i, name: name, limits: true, decides: sc.Owners == 0})
+	}
+	for i := range sc.Owners {
+		c.hosts = append(c.hosts, &host{number: len(c.hosts), name: fmt.Sprintf("owner-%d", i), decides: true})
+	}
+	for i, h := range c.hosts {
+		c.byName[h.name] = i
+		c.links = append(c.links, chance(seed, "network", i))
+		c.news = append(c.news, chance(seed, "news", i))
+	}
+	if err := c.findKeys(); err != nil {
+		return nil, err
+	}
+	if err := c.found(); err != nil {
+		return nil, err
+	}
+	c.openSources()
+	c.openTrace()
+	for i := range sc.Steps {
+		a := &sc.Steps[i]
+		c.later(a.At, todo{action: a})
+		if a.Mark != "" {
+			c.marks = append(c.marks, Mark{a.At, a.Mark})
+		}
+	}
+	sort.SliceStable(c.marks, func(i, j int) bool { return c.marks[i].At < c.marks[j].At })
+	for _, b := range c.buckets {
+		for _, m := range c.marks {
+			b.meter.over.marks = append(b.meter.over.marks, m.At)
+		}
+	}
+	return c, nil
+}
+
+// findKeys numbers all keys that have traffic.
+func (c *cluster) findKeys() error {
+	byName := make(map[string]*bucket)
+	add := func(name string) (int, error) {
+		if n, ok := c.keyOf[name]; ok {
+			return n, nil
+		}
+		rule, ok := c.configs[0].Match(name)
+		if !ok {
+			return 0, fmt.Errorf("no rule matches the key %q, which has traffic: add one to limits", name)
+		}
+		of := bucketOf(rule, name)
+		b := byName[of]
+		if b == nil {
+			b = &bucket{name: of, algorithm: algorithmOf(rule), oracle: newOracle(float64(rule.Limit), rule.Burst)}
+			b.meter = meter{warmup: c.sc.Warmup, end: c.sc.Duration}
+			b.meter.over.limits = []capacity{{0, float64(rule.Limit), rule.Burst}}
+			byName[of] = b
+			c.buckets = append(c.buckets, b)
+		}
+		c.keyOf[name] = len(c.keys)
+		c.keys = append(c.keys, &key{name, b})
+		return len(c.keys) - 1, nil
+	}
+	for _, s := range c.sc.Sources {
+		if _, err := add(s.Key); err != nil {
+			return err
+		}
+	}
+	if t := c.sc.Trace; t != nil {
+		for _, name := range t.Keys {
+			n, err := add(name)
+			if err != nil {
+				return err
+			}
+			c.traceKeys = append(c.traceKeys, n)
+		}
+	}
+	if n := len(c.buckets) * int(c.sc.Duration.Seconds()); n > maxKeySeconds {
+		return fmt.Errorf("%d keys for %s need too much memory: use fewer keys or a shorter duration, at most %d keys × seconds",
+			len(c.buckets), c.sc.Duration, maxKeySeconds)
+	}
+	return nil
+}
+
+// algorithmOf is what a rule's keys are shared by, for people.
+func algorithmOf(rule *dynamicconfig.Rule) string {
+	if m := rule.Migration; m != nil {
+		return fmt.Sprintf("%s>%s:%s", m.From, m.To, m.Mode)
+	}
+	return rule.Algorithm
+}
+
+// openSources makes the streams of all sources.
+func (c *cluster) openSources() {
+	for i := range c.sc.Sources {
+		s := &c.sc.Sources[i]
+		r := chance(c.seed, "source", i)
+		hosts := slices.Clone(s.Hosts.among(r, len(c.sc.Hosts), c.owner))
+		c.sources = append(c.sources, hosts)
+		one := stream{source: i, key: c.keyOf[s.Key], costs: s.Costs, even: s.Even, end: c.sc.Duration, parts: 1}
+		var schedule []burst
+		if s.Bursts != nil {
+			schedule = s.Bursts.schedule(r, hosts, c.sc.Duration)
+			for _, b := range schedule {
+				if s.Bursts.Mark != "" {
+					c.marks = append(c.marks, Mark{b.at, s.Bursts.Mark})
+				}
+			}
+		}
+		if s.Spread && len(hosts) > 0 {
+			one.host, one.chance = -1, chance(c.seed, "spread", i)
+			one.rates = s.Rate.segments(one.chance)
+			c.open(one)
+			continue
+		}
+		if s.Total {
+			one.parts = float64(len(hosts))
+		}
+		for _, h := range hosts {
+			one := one
+			one.host, one.chance = h, chance(c.seed, "stream", i*maxHosts+h)
+			if s.Bursts != nil {
+				one.rates = s.Bursts.of(schedule, h).segments(nil)
+			} else {
+				one.rates = s.Rate.segments(one.chance)
+			}
+			c.open(one)
+		}
+	}
+}
+
+// open puts the first event of a stream into the queue.
+func (c *cluster) open(s stream) {
+	at, ok := s.next()
+	if !ok {
+		return
+	}
+	c.streams = append(c.streams, s)
+	c.queue.push(at, arrival, 0, int32(len(c.streams)-1))
+}
+
+// openTrace finds the trace's hosts and puts its first event into the queue.
+func (c *cluster) openTrace() {
+	t := c.sc.Trace
+	if t == nil {
+		return
+	}
+	for _, name := range t.Hosts {
+		c.traceHost = append(c.traceHost, c.byName[name])
+	}
+	if len(t.rows) > 0 {
+		c.queue.push(t.rows[0].at, traced, 0, 0)
+	}
+}
+
+// run lets everything happen.
+func (c *cluster) run() error {
+	end := c.sc.Duration
+	for len(c.queue.heap) > 0 && c.err == nil {
+		e := c.queue.heap[0]
+		if e.at >= end {
+			break
+		}
+		c.now = e.at
+		if c.events++; c.events > maxEvents {
+			return fmt.Errorf("more than %d events: lower the rates or the duration", int64(maxEvents))
+		}
+		switch e.kind {
+		case arrival:
+			c.fromStream(&c.streams[e.ref])
+			continue
+		case traced:
+			c.fromTrace()
+			continue
+		}
+		c.queue.pop()
+		if err := c.handle(e); err != nil {
+			return fmt.Errorf("at %s: %w", c.now, err)
+		}
+	}
+	c.now = end
+	for _, h := range c.hosts {
+		if h.up && h.limits {
+			c.hostTime += c.now - h.born
+		}
+	}
+	return c.err
+}
+
+// handle is an event that is no traffic.
+func (c *cluster) handle(e event) error {
+	switch e.kind {
+	case action:
+		return c.act(c.todo[e.ref])
+	case version:
+		return c.change(int(e.who), e.ref == 1)
+	case sample:
+		c.weights.take(c)
+		return nil
+	}
+	h := c.hosts[e.who]
+	switch {
+	case h.up && h.pauses > 0:
+		h.held = append(h.held, held{event: e})
+	case h.up:
+		return c.atHost(h, e)
+	case e.kind == request || e.kind == answer:
+		c.fetch(e.ref)
+	case e.kind == view:
+		c.members.seen(e.ref)
+	}
+	return nil
+}
+
+// fromStream is the event at the head of the queue, which a stream sends.
+func (c *cluster) fromStream(s *stream) {
+	src, hosts := &c.sc.Sources[s.source], c.sources[s.source]
+	to := s.host
+	if to < 0 {
+		to = hosts[s.chance.IntN(len(hosts))]
+	}
+	cost := s.cost()
+	if h := c.taker(to, hosts, src.Stay, s.chance); h != nil {
+		c.arrive(h, s.key, cost)
+	}
+	if at, ok := s.next(); ok {
+		c.queue.again(at)
+	} else {
+		c.queue.pop()
+	}
+}
+
+// fromTrace is the event at the head of the queue, which is the trace's next.
+func (c *cluster) fromTrace() {
+	rows := c.sc.Trace.rows
+	row := rows[c.traceAt]
+	if h := c.taker(c.traceHost[row.host], c.traceHost, false, c.traceLost); h != nil {
+		c.arrive(h, c.traceKeys[row.key], row.cost)
+	}
+	if c.traceAt++; c.traceAt < len(rows) {
+		c.queue.again(rows[c.traceAt].at)
+	} else {
+		c.queue.pop()
+	}
+}
+
+// taker is who gets an event for host: that one, or another of hosts if that
+// one is not there; nil if it is lost.
+func (c *cluster) taker(number int, hosts []int, stay bool, r *rand.Rand) *host {
+	h := c.hosts[number]
+	if h.up && h.away == 0 {
+		return h
+	}
+	if stay {
+		return nil
+	}
+	first := r.IntN(len(hosts))
+	for i := range hosts {
+		h := c.hosts[hosts[(first+i)%len(hosts)]]
+		if h.up && h.away == 0 {
+			return h
+		}
+	}
+	return nil
+}

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/headgate/headgate/aggregator"
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/ringpop"
+	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/shadow"
+)
+
+// host is one machine and the process that runs on it, if one does. It does
+// with events what the shells in limiter/run.go, aggregator/run.go and the
+// root package do with loops.
+type host struct {
+	number  int
+	name    string
+	limits  bool // has traffic
+	decides bool // owns keys
+
+	up      bool
+	pauses  int   // that hold it now
+	away    int   // of these, those during which its traffic goes elsewhere
+	process int32 // number of the process, which tells it from earlier ones
+	born    Time  // of the process: its clock begins here
+	wall    time.Duration
+
+	group      *limiter.Group
+	aggregator *aggregator.Aggregator
+	limiters   []*limiter.Keyed // by key; nil until used
+	ring       *ringpop.Ring
+	version    int32 // of the membership that it knows
+	config     int32 // version of the limits that it knows
+	interval   time.Duration
+	timeout    time.Duration
+
+	next     Time  // when the interval wants a report
+	planned  Time  // when it is in the queue
+	schedule int32 // of the planned one; others are void
+
+	slow time.Duration // added to each answer
+	held []held        // what happened during a pause
+}
+
+// held is an event of a paused host, or an arrival at it.
+type held struct {
+	event event
+	key   int
+	cost  int64
+}
+
+// local is what the process's monotonic clock says. Setting the wall clock
+// does not change it, and no two processes have the same.
+func (h *host) local(now Time) limiter.Instant { return limiter.Instant(now - h.born) }
+
+// start begins a new process with the newest limits and members.
+func (c *cluster) start(h *host) error {
+	if h.up {
+		return nil
+	}
+	h.up, h.born = true, c.now
+	h.process++
+	h.held = nil
+	m := &c.members
+	snapshot := c.configs[len(c.configs)-1]
+	h.config = int32(len(c.configs) - 1)
+	h.ring, h.version = m.ring, m.version
+	if h.decides {
+		var err error
+		if h.aggregator, err = aggregator.New(c.registry, snapshot); err != nil {
+			return fmt.Errorf("start %s: %w", h.name, err)
+		}
+	}
+	h.adopt(snapshot)
+	if h.limits {
+		h.group = limiter.NewGroup(snapshot, m.limiting,
+			limiter.WithMigration(func(old, new limiter.Stepper, mode dynamicconfig.Mode) limiter.Migrator {
+				return shadow.FromSteps(old, new, mode)
+			}))
+		h.limiters = make([]*limiter.Keyed, len(c.keys))
+		phase := chance(c.seed, "phase", h.number*1009+int(h.process))
+		h.next = c.now + time.Duration(phase.Int64N(int64(h.interval)))
+		h.planned = forever
+		c.plan(h)
+	}
+	if h.decides {
+		c.queue.push(c.now+h.interval, collect, int32(h.number), h.process)
+	}
+	c.announce(h.number, true, 0)
+	return nil
+}
+
+// adopt takes over the properties of a snapshot.
+func (h *host) adopt(s *dynamicconfig.Snapshot) {
+	h.interval, h.timeout = s.Properties().UpdateInterval, s.Properties().UpdateTimeout
+}
+
+// stop ends the process: what it knew is lost.
+func (c *cluster) stop(h *host) {
+	if !h.up {
+		return
+	}
+	if h.limits {
+		c.hostTime += c.now - h.born
+	}
+	h.up, h.group, h.aggregator, h.limiters, h.ring, h.held = false, nil, nil, nil, nil, nil
+	h.planned = forever
+	h.schedule++
+}
+
+// due is when the host's loop has to ask its group for a report.
+func (h *host) due() Time { return h.next }
+
+// plan puts the next report into the queue, if it is not there.
+func (c *cluster) plan(h *host) {
+	due := max(h.due(), c.now)
+	if due == h.planned {
+		return
+	}
+	h.schedule++
+	h.planned = due
+	c.queue.push(due, report, int32(h.number), h.schedule)
+}
+
+// report is one round of the host's loop.
+func (c *cluster) report(h *host) {
+	h.planned = forever
+	if h.next <= c.now {
+		// A host that was suspended does not catch up on missed rounds.
+		h.next = max(h.next+h.interval, c.now)
+	}
+	for _, batch := range h.group.Report(h.local(c.now)) {
+		for _, part := range rpc.Split(&batch.Usage, h.ring, 0) {
+			c.call(h, batch, part)
+		}
+	}
+	c.plan(h)
+}
+
+// decide lets the host's limiter and the oracle decide on one event.
+func (c *cluster) decide(h *host, key int, cost int64) {
+	k := c.keys[key]
+	l := h.limiters[key]
+	if l == nil {
+		l = h.group.For(k.name)
+		h.limiters[key] = l
+	}
+	admitted := l.AllowAt(h.local(c.now), int(cost))
+	k.bucket.event(c.now, cost, admitted)
+	if h.due() < h.planned {
+		c.plan(h)
+	}
+}
+
+// arrive is an event at a host: the host decides, or lets it wait.
+func (c *cluster) arrive(h *host, key int, cost int64) {
+	if h.pauses > 0 {
+		if len(h.held) < maxHeld {
+			h.held = append(h.held, held{event{kind: arrival}, key, cost})
+		}
+		return
+	}
+	c.decide(h, key, cost)
+}
+
+// maxHeld bounds what waits at one paused host.
+const maxHeld = 1_000_000
+
+// resume lets what waited happen, in order.
+func (c *cluster) resume(h *host) error {
+	waiting := h.held
+	h.held = nil
+	for _, w := range waiting {
+		if w.event.kind == arrival {
+			c.decide(h, w.key, w.cost)
+			continue
+		}
+		if err := c.atHost(h, w.event); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// atHost is an event that a running process takes part in.
+func (c *cluster) atHost(h *host, e event) error {
+	switch e.kind {
+	case report:
+		if e.ref == h.schedule {
+			c.report(h)
+		}
+	case request:
+		return c.serve(h, e.ref)
+	case answer:
+		return c.apply(h, e.ref)
+	case collect:
+		if e.ref == h.process {
+			h.aggregator.GC(c.now - h.born)
+			c.queue.push(c.now+h.interval, collect, e.who, e.ref)
+		}
+	case view:
+		c.see(h, e.ref)
+	case configure:
+		return c.configure(h, e.ref)
+	}
+	return nil
+}
+
+// configure makes the host follow a change of limits.
+func (c *cluster) configure(h *host, version int32) error {
+	if version <= h.config {
+		return nil
+	}
+	h.config = version
+	snapshot := c.configs[version]
+	h.adopt(snapshot)
+	if h.aggregator != nil {
+		if err := h.aggregator.Configure(snapshot); err != nil {
+			return err
+		}
+	}
+	if h.group != nil {
+		h.group.Configure(h.local(c.now), snapshot)
+		c.plan(h)
+	}
+	return nil
+}

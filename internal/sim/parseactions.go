@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// actions reads the events.
+func (d *decoder) actions(n ast.Node, sc *Scenario) {
+	d.list(n, "events", func(i int, n ast.Node) {
+		who := fmt.Sprintf("event number %d", i+1)
+		a := Action{Direction: "both"}
+		by := func(n ast.Node) {
+			d.duration(who+": by", &a.By, -maxDuration, maxDuration)(n)
+		}
+		seen := d.mapping(n, who, fields{
+			"at":    d.duration(who+": at", &a.At, 0, maxDuration),
+			"do":    d.str(who+": do", &a.Do),
+			"mark":  d.str(who+": mark", &a.Mark),
+			"hosts": d.hosts(who+": hosts", &a.Hosts, sc),
+			"for":   d.duration(who+": for", &a.For, time.Millisecond, maxDuration),
+			"every": d.duration(who+": every", &a.Every, time.Millisecond, maxDuration),
+			"from":  d.hosts(who+": from", &a.From, sc),
+			"direction": d.choice(who+": direction", []string{"both", "in", "out"}, func(w string) {
+				a.Direction = w
+			}),
+			"by": by,
+			"traffic": d.choice(who+": traffic", []string{"waits", "elsewhere"}, func(w string) {
+				a.Elsewhere = w == "elsewhere"
+			}),
+			"key":   d.str(who+": key", &a.Key),
+			"limit": d.perSecond(who+": limit", &a.Limit),
+			"burst": d.reader(who+": burst", func(text string) (err error) {
+				a.Burst, err = strconv.ParseFloat(text, 64)
+				if err != nil || !(a.Burst >= 1 && a.Burst <= maxCost) {
+					return fmt.Errorf("is %.40q: write a number from 1 to %g", text, float64(maxCost))
+				}
+				return nil
+			}),
+		})
+		if seen == nil {
+			return
+		}
+		d.action(n, who, &a, seen, sc)
+		sc.Steps = append(sc.Steps, a)
+	})
+	slices.SortStableFunc(sc.Steps, func(a, b Action) int { return int(min(max(a.At-b.At, -1), 1)) })
+}
+
+// action checks what one event says.
+func (d *decoder) action(n ast.Node, who string, a *Action, seen map[string]ast.Node, sc *Scenario) {
+	if seen["at"] == nil {
+		d.fail(n, "%s: has no at: add when it happens", who)
+	}
+	if a.At >= sc.Duration {
+		d.fail(n, "%s: at %s is after the end of the scenario at %s", who, a.At, sc.Duration)
+	}
+	may, ok := actionFields[a.Do]
+	switch {
+	case seen["do"] == nil && a.Mark == "":
+		d.fail(n, "%s: has neither do nor mark: add one", who)
+	case seen["do"] != nil && !ok:
+		d.fail(seen["do"], "%s: there is no %.40q: known are %s", who, a.Do, strings.Join(actionNames(), ", "))
+		return
+	}
+	for _, name := range slices.Sorted(keysOf(seen)) {
+		if name != "at" && name != "do" && name != "mark" && !slices.Contains(may, name) {
+			d.fail(seen[name], "%s: %s has no %s: remove it", who, a.Do, name)
+		}
+	}
+	for _, name := range needs[a.Do] {
+		if seen[name] == nil {
+			d.fail(n, "%s: %s has no %s: add it", who, a.Do, name)
+		}
+	}
+	if a.Do == "slow" && a.By < 0 {
+		d.fail(n, "%s: by is negative: slow takes a delay", who)
+	}
+	if a.Do == "limit" && a.Key != "" {
+		if _, err := withLimit(sc.Limits, a.Key, a.Limit, a.Burst); err != nil {
+			d.fail(n, "%s: %v", who, err)
+		}
+	}
+}
+
+func keysOf(m map[string]ast.Node) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for name := range m {
+			if !yield(name) {
+				return
+			}
+		}
+	}
+}
+
+func actionNames() []string {
+	var names []string
+	for name := range actionFields {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/limiter"
+)
+
+// Options of a run. The zero Options run the rules as they are, seed 0.
+type Options struct {
+	// Algorithm replaces that of all rules; "" keeps them.
+	Algorithm string
+	Seed      uint64
+	// Registry has the algorithms; nil: those that come with headgate.
+	Registry *algorithm.Registry
+	// Weights asks for Key.Weights, which costs time with many hosts.
+	Weights bool
+}
+
+// Run runs a scenario with an algorithm ("": as the rules say) and a seed.
+func Run(sc *Scenario, algorithm string, seed uint64) (*Result, error) {
+	return Options{Algorithm: algorithm, Seed: seed}.Run(sc)
+}
+
+// Run runs a scenario.
+func (o Options) Run(sc *Scenario) (*Result, error) {
+	registry := o.Registry
+	if registry == nil {
+		registry = algorithm.Builtin()
+	}
+	limits := sc.Limits
+	if o.Algorithm != "" {
+		var err error
+		if limits, err = withAlgorithm(limits, o.Algorithm); err != nil {
+			return nil, fmt.Errorf("scenario %s: %w", sc.Name, err)
+		}
+	}
+	err := limits.Check(func(name string) bool {
+		_, err := registry.Lookup(name)
+		return err == nil || name == limiter.Even
+	})
+	if err != nil {
+		return nil, fmt.Errorf("scenario %s: %w", sc.Name, err)
+	}
+	c, err := newCluster(sc, limits, registry, o.Seed)
+	if err != nil {
+		return nil, fmt.Errorf("scenario %s: %w", sc.Name, err)
+	}
+	if o.Weights {
+		c.weights = &weights{every: time.Second}
+		c.queue.push(0, sample, 0, 0)
+	}
+	if err := c.run(); err != nil {
+		return nil, fmt.Errorf("scenario %s, seed %d: %w", sc.Name, o.Seed, err)
+	}
+	return c.result(), nil
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Selection is some of the hosts, as a scenario writes it: `all`, `0-4, 7`,
+// names, `random 3`, `owners`, `owner of KEY`. The zero Selection is none.
+type Selection struct {
+	text   string
+	fixed  []int  // by number; owners come after the hosts
+	random int    // so many of the hosts
+	owner  string // of this key, when it is looked up
+}
+
+// String is the selection as the scenario writes it.
+func (s Selection) String() string { return s.text }
+
+func (s Selection) empty() bool { return s.text == "" }
+
+// among resolves s, in increasing order without repeats; hosts is how many
+// hosts can be drawn from, owner who owns a key (-1: nobody).
+func (s Selection) among(r *rand.Rand, hosts int, owner func(key string) int) []int {
+	switch {
+	case s.owner != "":
+		if h := owner(s.owner); h >= 0 {
+			return []int{h}
+		}
+		return nil
+	case s.random > 0:
+		return pick(r, upTo(hosts), s.random)
+	}
+	return s.fixed
+}
+
+func upTo(n int) []int {
+	all := make([]int, n)
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}
+
+// selection reads text, in a scenario with these hosts and owners.
+func selection(text string, hosts []string, owners int) (Selection, error) {
+	s := Selection{text: text}
+	text = strings.TrimSpace(text)
+	if key, ok := strings.CutPrefix(text, "owner of "); ok {
+		s.owner = strings.TrimSpace(key)
+		if s.owner == "" {
+			return s, fmt.Errorf("%q names no key: write owner of frontend:orders", text)
+		}
+		return s, nil
+	}
+	if n, ok := strings.CutPrefix(text, "random "); ok {
+		var err error
+		if s.random, err = strconv.Atoi(strings.TrimSpace(n)); err != nil || s.random < 1 || s.random > len(hosts) {
+			return s, fmt.Errorf("%q: write random 1 to random %d", text, len(hosts))
+		}
+		return s, nil
+	}
+	for part := range strings.SplitSeq(text, ",") {
+		some, err := parseHosts(strings.TrimSpace(part), hosts, owners)
+		if err != nil {
+			return s, err
+		}
+		s.fixed = append(s.fixed, some...)
+	}
+	slices.Sort(s.fixed)
+	s.fixed = slices.Compact(s.fixed)
+	return s, nil
+}
+
+// parseHosts reads one part between commas.
+func parseHosts(part string, hosts []string, owners int) ([]int, error) {
+	switch {
+	case part == "all":
+		return upTo(len(hosts)), nil
+	case part == "owners":
+		if owners == 0 {
+			return nil, fmt.Errorf("there are no hosts that only decide: set owners, or write owner of KEY")
+		}
+		return upTo(len(hosts) + owners)[len(hosts):], nil
+	}
+	for i, name := range hosts {
+		if name == part {
+			return []int{i}, nil
+		}
+	}
+	if n, ok := strings.CutPrefix(part, "owner-"); ok {
+		if i, err := strconv.Atoi(n); err == nil && i >= 0 && i < owners {
+			return []int{len(hosts) + i}, nil
+		}
+	}
+	low, high, isRange := strings.Cut(part, "-")
+	from, err := strconv.Atoi(strings.TrimSpace(low))
+	to := from
+	if err == nil && isRange {
+		to, err = strconv.Atoi(strings.TrimSpace(high))
+	}
+	if err != nil || from < 0 || to < from || to >= len(hosts) {
+		return nil, fmt.Errorf("%q is none of the %d hosts: write all, numbers from 0 to %d as in 0-4, 7, a name, random 3, owners or owner of KEY",
+			part, len(hosts), len(hosts)-1)
+	}
+	return upTo(to + 1)[from:], nil
+}
