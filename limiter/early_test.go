@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limiter
+
+import (
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/rpc"
+)
+
+// eagerGroup is a group of one key under an eager algorithm.
+func eagerGroup(t testing.TB, rule dynamicconfig.Rule, hosts int) *Group {
+	t.Helper()
+	rule.Algorithm = "lending"
+	return NewGroup(snapshot(t, rule), hosts, WithEager("lending"), WithSeed(1))
+}
+
+// granted answers all batches with so much, and returns what they said.
+func granted(t testing.TB, g *Group, now Instant, batches []*Batch, weight, tokens float64) (said []rpc.Usage) {
+	t.Helper()
+	for _, b := range batches {
+		grants := &rpc.Grants{Weight: []float64{weight}, Burst: []float64{tokens + 10}, Used: []float64{0}, Lease: []time.Duration{time.Minute}, Tokens: []float64{tokens}}
+		if err := g.Apply(now, b, nil, grants); err != nil {
+			t.Fatal(err)
+		}
+		said = append(said, b.Usage)
+	}
+	return said
+}
+
+func TestANewKeyReportsAtOnce(t *testing.T) {
+	g := eagerGroup(t, weighted(100), 10)
+	if g.NextEarly() != never || g.Early(0) != nil {
+		t.Fatal("something is due before anything happened")
+	}
+	take(g.For("k"), 0, 3)
+	if due := g.NextEarly(); due > second/20 {
+		t.Fatalf("a new key is reported at %v", time.Duration(due))
+	}
+	said := granted(t, g, g.NextEarly(), g.Early(g.NextEarly()), 0.5, 20)
+	if len(said) != 1 || said[0].Allowed[0] != 3 || said[0].Wants[0] <= 0 {
+		t.Fatalf("said %+v", said)
+	}
+	if s := only(t, g, second/20, "k"); s.Fallback || !near(float64(s.Level.Limit), 50) {
+		t.Errorf("granted %+v", s)
+	}
+}
+
+func TestAKeyThatRunsLowAsksBeforeItIsDry(t *testing.T) {
+	g := eagerGroup(t, weighted(100), 10)
+	k := g.For("k")
+	take(k, 0, 1)
+	granted(t, g, second/10, g.Report(second/10), 0, 50)
+	now := second
+	granted(t, g, now, g.Early(now), 0, 50)
+	for only(t, g, now, "k").Level.Tokens > 10 {
+		if got := take(k, now, 1); got != 1 {
+			t.Fatal("refused with tokens left")
+		}
+	}
+	now += second / 20
+	before := g.NextEarly()
+	take(k, now, 1)
+	if due := g.NextEarly(); due >= before || due > now+second/100 {
+		t.Fatalf("with a fifth left, the next report is due %v later", time.Duration(due-now))
+	}
+	said := granted(t, g, g.NextEarly(), g.Early(g.NextEarly()), 0, 50)
+	if len(said) != 1 || said[0].Allowed[0] != 41 {
+		t.Fatalf("asked with %+v", said)
+	}
+	if s := only(t, g, now+second/100, "k"); !near(s.Level.Tokens, 50) {
+		t.Errorf("after the answer %v tokens, want 50", s.Level.Tokens)
+	}
+}
+
+func TestWhatIsTakenDuringAnAskComesOffTheAnswer(t *testing.T) {
+	rule := weighted(100)
+	rule.IdleAfter = time.Hour
+	g := eagerGroup(t, rule, 10)
+	k := g.For("k")
+	take(k, 0, 1)
+	asked := g.Report(second)
+	take(k, second, 4)
+	granted(t, g, second, asked, 0, 30)
+	if s := only(t, g, second, "k"); !near(s.Level.Tokens, 26) {
+		t.Errorf("%v tokens, want 30 less the 4 that were taken meanwhile", s.Level.Tokens)
+	}
+	stale := g.Report(5 * second)
+	newer := g.Report(10 * second)
+	granted(t, g, 10*second, newer, 0, 30)
+	granted(t, g, 10*second, stale, 0, 1000) // overtaken: counts for nothing
+	if s := only(t, g, 10*second, "k"); !near(s.Level.Tokens, 30) {
+		t.Errorf("%v tokens after an answer that was overtaken", s.Level.Tokens)
+	}
+}
+
+func TestAsksInVainBecomeRare(t *testing.T) {
+	g := eagerGroup(t, weighted(100), 10)
+	k := g.For("k")
+	asks := 0
+	for now := Instant(0); now < 30*second; now += second / 1000 {
+		take(k, now, 1)
+		if now >= g.NextEarly() {
+			asks += len(granted(t, g, now, g.Early(now), 0.1, 0))
+		}
+		if now%second == 0 {
+			granted(t, g, now, g.Report(now), 0.1, 0)
+		}
+	}
+	if asks > 40 { // the interval is one second
+		t.Errorf("%d asks in 30 s that all were in vain", asks)
+	}
+}
+
+func TestAChangeOfDemandIsTold(t *testing.T) {
+	g := eagerGroup(t, weighted(1000), 10)
+	k := g.For("k")
+	run := func(from, to Instant, perSecond int) (told []float64) {
+		for now := from; now < to; now += second / 1000 {
+			if int(now/(second/1000))%(1000/perSecond) == 0 {
+				take(k, now, 1)
+			}
+			if now >= g.NextEarly() {
+				for _, u := range granted(t, g, now, g.Early(now), 0.5, 500) {
+					told = append(told, u.Wants[0])
+				}
+			}
+		}
+		return told
+	}
+	run(0, 3*second, 100)
+	if told := run(3*second, 13*second, 100); len(told) > 1 {
+		t.Errorf("steady demand was told early: %v", told)
+	}
+	if told := run(13*second, 14*second, 500); len(told) == 0 || told[len(told)-1] < 400 {
+		t.Errorf("after a rise from 100 to 500/s: told %v", told)
+	}
+	if told := run(14*second, 16*second, 1); len(told) == 0 || told[len(told)-1] > 50 {
+		t.Errorf("after a fall to 1/s: told %v", told)
+	}
+}
+
+func TestAQuietKeyDoesNotReport(t *testing.T) {
+	rule := weighted(100)
+	rule.IdleAfter = time.Hour
+	g := eagerGroup(t, rule, 10)
+	take(g.For("k"), 0, 1)
+	reports := 0
+	for now := Instant(0); now < 30*second; now += second / 100 {
+		if now >= g.NextEarly() {
+			reports += len(granted(t, g, now, g.Early(now), 0, 5))
+		}
+		if now%second == 0 {
+			reports += len(granted(t, g, now, g.Report(now), 0, 5))
+		}
+	}
+	if reports > 5 {
+		t.Errorf("%d reports of a key that was used once", reports)
+	}
+	if g.NextEarly() != never {
+		t.Error("it is still looked at")
+	}
+}
+
+func TestAnUnansweredAskIsRepeated(t *testing.T) {
+	g := eagerGroup(t, weighted(100), 10)
+	k := g.For("k")
+	take(k, 0, 1)
+	b := g.Early(second / 20)
+	if len(b) != 1 {
+		t.Fatal("no first report")
+	}
+	g.Fail(second/20, b[0], []int{0})
+	take(k, second/2, 100)
+	if said := granted(t, g, second, g.Report(second), 0.1, 5); len(said) != 1 || said[0].Allowed[0]+said[0].Rejected[0] != 101 {
+		t.Errorf("after a failed ask: %+v", said)
+	}
+}
