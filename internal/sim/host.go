@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/aggregator"
+	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/ringpop"
@@ -79,6 +80,8 @@ func (c *cluster) start(h *host) error {
 	h.adopt(snapshot)
 	if h.limits {
 		h.group = limiter.NewGroup(snapshot, m.limiting,
+			limiter.WithEager(c.eager()...),
+			limiter.WithSeed(chance(c.seed, "jitter", h.number*1009+int(h.process)).Uint64()),
 			limiter.WithMigration(func(old, new limiter.Stepper, mode dynamicconfig.Mode) limiter.Migrator {
 				return shadow.FromSteps(old, new, mode)
 			}))
@@ -114,7 +117,24 @@ func (c *cluster) stop(h *host) {
 }
 
 // due is when the host's loop has to ask its group for a report.
-func (h *host) due() Time { return h.next }
+func (h *host) due() Time {
+	if early := h.group.NextEarly(); early < limiter.Instant(h.next-h.born) {
+		return h.born + Time(early)
+	}
+	return h.next
+}
+
+// eager are the algorithms under which hosts report early.
+func (c *cluster) eager() (names []string) {
+	for _, name := range c.registry.Names() {
+		if a, err := c.registry.Lookup(name); err == nil {
+			if _, ok := a.(algorithm.Stateful); ok {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
 
 // plan puts the next report into the queue, if it is not there.
 func (c *cluster) plan(h *host) {
@@ -130,11 +150,15 @@ func (c *cluster) plan(h *host) {
 // report is one round of the host's loop.
 func (c *cluster) report(h *host) {
 	h.planned = forever
+	var batches []*limiter.Batch
 	if h.next <= c.now {
 		// A host that was suspended does not catch up on missed rounds.
 		h.next = max(h.next+h.interval, c.now)
+		batches = h.group.Report(h.local(c.now))
+	} else {
+		batches = h.group.Early(h.local(c.now))
 	}
-	for _, batch := range h.group.Report(h.local(c.now)) {
+	for _, batch := range batches {
 		for _, part := range rpc.Split(&batch.Usage, h.ring, 0) {
 			c.call(h, batch, part)
 		}
