@@ -22,10 +22,12 @@ type demoFlags struct {
 	limit, offered int
 	json, plain    bool
 	printConfig    bool
+
+	play func(context.Context, demo.Config, func(demo.Frame)) (demo.Result, error)
 }
 
 func newDemo() *cobra.Command {
-	f := demoFlags{}
+	f := demoFlags{play: demo.Run}
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Watch five hosts on this machine share one limit",
@@ -73,12 +75,12 @@ func (f demoFlags) run(cmd *cobra.Command) error {
 	switch {
 	case live:
 		result, err = tui.Run(ctx, func(ctx context.Context, watch func(demo.Frame)) (demo.Result, error) {
-			return demo.Run(ctx, config, watch)
+			return f.play(ctx, config, watch)
 		})
 	case f.json:
-		result, err = demo.Run(ctx, config, demo.NewPlain(cmd.ErrOrStderr()).Show)
+		result, err = f.play(ctx, config, demo.NewPlain(cmd.ErrOrStderr()).Show)
 	default:
-		result, err = demo.Run(ctx, config, demo.NewPlain(out).Show)
+		result, err = f.play(ctx, config, demo.NewPlain(out).Show)
 	}
 	if err != nil {
 		return err

@@ -97,8 +97,16 @@ func (c *cluster) decider() int {
 	return -1
 }
 
-// leave takes a dead host off the list of members.
-func (c *cluster) leave(i int) error { return c.members.Set(c.list(i)) }
+// leave takes dead host i off the list of members. It returns the name of the
+// host that decides for the first lane's key from now on.
+func (c *cluster) leave(i int) (decides string, err error) {
+	left := c.list(i)
+	ring, err := ringpop.New(left, 0)
+	if err != nil {
+		return "", err
+	}
+	return c.name(ring.Owner(c.config.Lanes[0].Key)), c.members.Set(left)
+}
 
 // revive starts host i again, at other addresses, with nothing in its memory.
 func (c *cluster) revive(ctx context.Context, i int) error {

@@ -79,27 +79,26 @@ func (r Result) WriteJSON(w io.Writer) error {
 func (r Result) WriteSummary(w io.Writer) error {
 	var b strings.Builder
 	if len(r.Phases) == 0 {
-		b.WriteString("It ended before anything was measured.\n")
-		_, err := io.WriteString(w, b.String())
+		_, err := io.WriteString(w, "It ended before anything was measured.\n")
 		return err
 	}
 	fmt.Fprintf(&b, "%d hosts, one limit of %.0f/s", r.hosts, r.LimitPerS)
 	if r.took > 0 {
 		fmt.Fprintf(&b, ", %s", r.took.Round(time.Second))
 	}
-	b.WriteString("\n\n  phase     algorithm           offered/s   admitted/s   of what the limit allows\n")
+	b.WriteString("\n\n  phase   algorithm         offered/s  admitted/s  of what the limit allows\n")
 	for _, p := range r.Phases {
 		name := p.Name
 		for _, m := range p.Results {
-			fmt.Fprintf(&b, "  %-8s  %-18s  %9.0f  %11.0f   %4.0f%%  %s\n",
-				name, m.Algorithm, m.OfferedPerS, m.AdmittedPerS, 100*m.Ratio(), Bar(m.Ratio(), 20))
+			fmt.Fprintf(&b, "  %-6s  %-16s  %9.0f  %10.0f  %5.0f%%  %s\n",
+				name, m.Algorithm, m.OfferedPerS, m.AdmittedPerS, 100*m.Ratio(), Bar(m.Ratio(), 17))
 			name = ""
 		}
 	}
 	if r.failed > 0 {
 		fmt.Fprintf(&b, "\n%s got no answer from the killed host before the load balancer noticed.\n", count(r.failed, "request"))
 	}
-	fmt.Fprintf(&b, "\n%s\n", r.closing())
+	fmt.Fprintf(&b, "\n%s\n", wrap(r.closing(), 78))
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -119,6 +118,27 @@ func (r Result) closing() string {
 		}
 	}
 	return fmt.Sprintf("On the same %s traffic, %s.", p.Name, strings.Join(parts, ", "))
+}
+
+// wrap breaks s between words into lines of at most width bytes, where words
+// allow it.
+func wrap(s string, width int) string {
+	var b strings.Builder
+	line := 0
+	for i, word := range strings.Fields(s) {
+		switch {
+		case i == 0:
+		case line+1+len(word) > width:
+			b.WriteByte('\n')
+			line = 0
+		default:
+			b.WriteByte(' ')
+			line++
+		}
+		b.WriteString(word)
+		line += len(word)
+	}
+	return b.String()
 }
 
 func count(n int64, what string) string {

@@ -140,8 +140,8 @@ func (r *runner) story(ctx context.Context, whole time.Duration, first, second, 
 		return nil
 	}
 	left := func() error {
-		err := r.cluster.leave(decides)
-		r.headline = fmt.Sprintf("%s is off the list of members; its keys have another decider", name(decides))
+		next, err := r.cluster.leave(decides)
+		r.headline = fmt.Sprintf("%s is off the list of members; %s decides for its key now", name(decides), next)
 		return err
 	}
 	i := r.config.Interval

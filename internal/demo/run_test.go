@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package demo
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// quick is the whole demo in four seconds. Its rounds are shorter than the
+// second that deciders take reports for, so request-weighted lends too much;
+// what it must show is the order.
+func quick() Config { return Config{For: 4 * time.Second, Interval: 200 * time.Millisecond} }
+
+func TestWeightedLimitsUseWhatEvenOnesWaste(t *testing.T) {
+	var frames []Frame
+	result, err := Run(t.Context(), quick(), func(f Frame) { frames = append(frames, f) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, p := range result.Phases {
+		names = append(names, p.Name)
+		if len(p.Results) != 2 || p.Results[0].Algorithm != "even" || p.Results[1].Algorithm != "request-weighted" {
+			t.Fatalf("%s measured %v, not even and request-weighted", p.Name, p.Results)
+		}
+		for _, m := range p.Results {
+			if m.OfferedPerS <= 0 || m.IdealPerS <= 0 || m.IdealPerS > 500 || m.AdmittedPerS > m.OfferedPerS*1.1 {
+				t.Errorf("%s: impossible figures: %+v", p.Name, m)
+			}
+		}
+	}
+	if !slices.Equal(names, Phases()) {
+		t.Fatalf("phases are %v, want %v", names, Phases())
+	}
+	even, weighted := result.Phases[0].Results[0], result.Phases[0].Results[1]
+	if weighted.Ratio() < 1.5*even.Ratio() {
+		t.Errorf("in the steady phase even admits %.2f of the ideal and request-weighted %.2f: not well above it", even.Ratio(), weighted.Ratio())
+	}
+	last := frames[len(frames)-1]
+	dead := slices.IndexFunc(last.Hosts, func(h HostRow) bool { return h.State == StateKilled })
+	if dead < 0 || last.Hosts[dead].Hot || last.Hosts[dead].Decides {
+		t.Fatalf("no host that is neither hot nor decides is dead in the end: %+v", last.Hosts)
+	}
+	if !frames[len(frames)/4].Hosts[dead].Decides {
+		t.Error("the host that was killed did not decide before")
+	}
+	if !slices.ContainsFunc(last.Hosts, func(h HostRow) bool { return h.Decides }) {
+		t.Error("nobody decides in the end")
+	}
+	if hit := "hits " + frames[1].Hosts[slices.IndexFunc(frames[1].Hosts, func(h HostRow) bool { return h.Hot })].Name; !strings.HasSuffix(frames[1].Headline, hit) {
+		t.Errorf("the first headline is %q, want it to end with %q", frames[1].Headline, hit)
+	}
+}
+
+func TestClientsSeeWhatTheAnsweringAlgorithmAdmits(t *testing.T) {
+	config := quick().withDefaults()
+	c, err := newCluster(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRunner(config, c, nil, &Result{})
+	r.load = startLoad(t.Context(), config, aimAt(c.hosts, 0, -1))
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for ; r.load.ok.Load() < 200; <-tick.C {
+		if t.Context().Err() != nil {
+			t.Fatal("never 200 answers")
+		}
+	}
+	r.load.close()
+	var admitted int64
+	for _, n := range r.read().admitted[1] {
+		admitted += n
+	}
+	if err := c.close(); err != nil {
+		t.Fatal(err)
+	}
+	// The last requests of each worker were given up when the load ended.
+	if ok := r.load.ok.Load(); admitted < ok || admitted > ok+workers {
+		t.Errorf("hosts admitted %d, clients saw %d", admitted, ok)
+	}
+	if failed := r.load.failed.Load(); failed != 0 {
+		t.Errorf("%d requests failed", failed)
+	}
+}
+
+func TestItEndsAtOnceAndTellsWhatThereWas(t *testing.T) {
+	config := quick()
+	config.For = 0
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var ended time.Time
+	result, err := Run(ctx, config, func(f Frame) {
+		if f.Phase == 1 && ended.IsZero() {
+			ended = time.Now()
+			cancel()
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(ended); took > 10*time.Second {
+		t.Errorf("it took %v to end", took)
+	}
+	if len(result.Phases) != 1 || result.Phases[0].Name != "steady" {
+		t.Errorf("phases are %v, want what was steady", result.Phases)
+	}
+}
+
+func TestAKilledHostIsBackInTheNextRound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes ten seconds")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	killed, back := -1, false
+	_, err := Run(ctx, Config{Interval: 150 * time.Millisecond}, func(f Frame) {
+		if i := slices.IndexFunc(f.Hosts, func(h HostRow) bool { return h.State == StateKilled }); i >= 0 {
+			killed = i
+		}
+		if f.Round == 2 && f.Hosts[killed].State == StateGrant && f.Hosts[killed].Offered > 0 && f.Hosts[killed].Decides {
+			back = true
+		}
+		if back || f.Round == 3 {
+			cancel()
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !back {
+		t.Error("the host that was killed never came back")
+	}
+}
+
+func TestARunThatNeverBegan(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	result, err := Run(ctx, quick(), nil)
+	if err != nil || len(result.Phases) != 0 {
+		t.Errorf("Run = %v, %v; want nothing", result, err)
+	}
+}
+
+func TestImpossibleConfigsSayWhatToTake(t *testing.T) {
+	for _, c := range []struct {
+		config Config
+		want   string
+	}{
+		{Config{Hosts: 2}, "take 3 to 9"},
+		{Config{Limit: -1}, "limit -1/s: take 1 to"},
+		{Config{Offered: 1e6}, "take 1 to 20000"},
+		{Config{Interval: time.Millisecond}, "take at least 100ms"},
+		{Config{For: time.Second}, "take at least 12s, or 0"},
+		{Config{Lanes: []Lane{}}, "take Lanes()"},
+	} {
+		if _, err := Run(t.Context(), c.config, nil); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: error %v, want %q", c.config, err, c.want)
+		}
+	}
+}
