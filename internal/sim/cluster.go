@@ -3,6 +3,7 @@
 package sim
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -257,7 +258,7 @@ func (c *cluster) openTrace() {
 }
 
 // run lets everything happen.
-func (c *cluster) run() error {
+func (c *cluster) run(ctx context.Context) error {
 	end := c.sc.Duration
 	for len(c.queue.heap) > 0 && c.err == nil {
 		e := c.queue.heap[0]
@@ -267,6 +268,9 @@ func (c *cluster) run() error {
 		c.now = e.at
 		if c.events++; c.events > maxEvents {
 			return fmt.Errorf("more than %d events: lower the rates or the duration", int64(maxEvents))
+		}
+		if c.events%(1<<16) == 0 && ctx.Err() != nil {
+			return ctx.Err()
 		}
 		switch e.kind {
 		case arrival:

@@ -3,6 +3,7 @@
 package sim
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -23,11 +24,11 @@ type Options struct {
 
 // Run runs a scenario with an algorithm ("": as the rules say) and a seed.
 func Run(sc *Scenario, algorithm string, seed uint64) (*Result, error) {
-	return Options{Algorithm: algorithm, Seed: seed}.Run(sc)
+	return Options{Algorithm: algorithm, Seed: seed}.Run(context.Background(), sc)
 }
 
-// Run runs a scenario.
-func (o Options) Run(sc *Scenario) (*Result, error) {
+// Run runs a scenario. It ends early, with ctx's error, when ctx ends.
+func (o Options) Run(ctx context.Context, sc *Scenario) (*Result, error) {
 	registry := o.Registry
 	if registry == nil {
 		registry = algorithm.Builtin()
@@ -54,7 +55,7 @@ func (o Options) Run(sc *Scenario) (*Result, error) {
 		c.weights = &weights{every: time.Second}
 		c.queue.push(0, sample, 0, 0)
 	}
-	if err := c.run(); err != nil {
+	if err := c.run(ctx); err != nil {
 		return nil, fmt.Errorf("scenario %s, seed %d: %w", sc.Name, o.Seed, err)
 	}
 	return c.result(), nil

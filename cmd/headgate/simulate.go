@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headgate/headgate/internal/sim"
+	"github.com/headgate/headgate/internal/sim/simplot"
+)
+
+// simulateFlags are those of `headgate simulate`.
+type simulateFlags struct {
+	list, json, markdown, keys bool
+	algorithms                 []string
+	seed                       uint64
+	seeds                      int
+	plot                       string
+}
+
+func newSimulate() *cobra.Command {
+	f := simulateFlags{}
+	cmd := &cobra.Command{
+		Use:   "simulate [NAME | FILE | all] ...",
+		Short: "Run a whole cluster on virtual time and compare it with one perfect bucket",
+		Long: `simulate runs clusters of the shipped limiters, deciders and algorithms on virtual time,
+over a network that loses, delays and cuts, and compares what they admit with what one
+bucket of the same limit would have admitted, which sees every event.
+
+  utilisation %    admitted ÷ admitted by the perfect bucket
+  false rejects %  what each second lacks to it ÷ offered
+  over %           largest excess over limit · 10 s + burst in any 10 s ÷ limit · 10 s
+  over later %     the same, without what follows a change within 10 s
+  settle s         worst time from a change until it is close again
+  reports, bytes   calls to owners and bytes on the network
+
+Scenarios come with headgate (--list) or in files: docs/scenarios.md says how to write
+them, and docs/accuracy.md what exactly is measured. The same scenario, algorithm and
+seed give the same figures, always.`,
+		Example: `  headgate simulate --list
+  headgate simulate cron --algorithm even,request-weighted,elastic
+  headgate simulate all --seeds 20                # the worst seed, and the median
+  headgate simulate flash-crowd --plot crowd.png
+  headgate simulate ./mine.yaml --json`,
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return append(sim.Names(), "all"), cobra.ShellCompDirectiveDefault
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&f.list, "list", false, "list the scenarios that come with headgate")
+	flags.StringSliceVar(&f.algorithms, "algorithm", nil, "algorithms for all limits, one run each (default: as the scenario says)")
+	flags.Uint64Var(&f.seed, "seed", 1, "seed of all chance; of several, the first")
+	flags.IntVar(&f.seeds, "seeds", 1, "number of seeds, one run each")
+	flags.BoolVar(&f.keys, "keys", false, "show each key by itself too")
+	flags.BoolVar(&f.json, "json", false, "print a JSON array with an object per key and run")
+	flags.BoolVar(&f.markdown, "markdown", false, "print the table as Markdown")
+	flags.StringVar(&f.plot, "plot", "", "draw the first seed into this `file`, .svg or .png; of several scenarios, one file each")
+	return cmd
+}
+
+func (f simulateFlags) run(cmd *cobra.Command, args []string) error {
+	if f.list {
+		return listScenarios(cmd.OutOrStdout())
+	}
+	scenarios, err := f.scenarios(args)
+	if err != nil {
+		return err
+	}
+	if f.seeds < 1 || f.seeds > 10_000 {
+		return fmt.Errorf("--seeds %d: take 1 to 10000", f.seeds)
+	}
+	if f.json && f.markdown {
+		return fmt.Errorf("--json and --markdown: take one of them")
+	}
+	if err := simplot.CheckFile(f.plot); f.plot != "" && err != nil {
+		return fmt.Errorf("--plot: %w", err)
+	}
+	jobs := f.jobs(scenarios)
+	results, err := sim.Sweep(cmd.Context(), jobs, newProgress(cmd.ErrOrStderr(), len(jobs)))
+	if err != nil {
+		return err
+	}
+	if f.plot != "" {
+		if err := f.draw(scenarios, results); err != nil {
+			return err
+		}
+	}
+	return f.print(cmd.OutOrStdout(), results)
+}
+
+// print writes the figures, in one of three forms.
+func (f simulateFlags) print(w io.Writer, results []*sim.Result) error {
+	var rows []sim.Row
+	for _, r := range results {
+		rows = append(rows, r.Rows()...)
+	}
+	switch {
+	case f.json:
+		text, err := sim.JSON(rows)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(w, string(text))
+		return err
+	case f.markdown:
+		return sim.WriteMarkdown(w, sim.Groups(rows), f.keys)
+	}
+	return sim.WriteTable(w, sim.Groups(rows), f.keys)
+}
+
+// scenarios loads what args name.
+func (f simulateFlags) scenarios(args []string) ([]*sim.Scenario, error) {
+	if len(args) == 0 {
+		return nil, fmt.Errorf("simulate: name a scenario, a file, or all; `headgate simulate --list` lists them")
+	}
+	var all []*sim.Scenario
+	for _, arg := range args {
+		names := []string{arg}
+		if arg == "all" {
+			names = sim.Names()
+		}
+		for _, name := range names {
+			if _, err := os.Stat(name); err == nil && !slices.Contains(sim.Names(), name) {
+				name = "./" + name // a file without an ending
+			}
+			sc, err := sim.Load(name)
+			if err != nil {
+				return nil, fmt.Errorf("simulate: %w", err)
+			}
+			all = append(all, sc)
+		}
+	}
+	return all, nil
+}
+
+// jobs are all runs: by scenario, algorithm and seed.
+func (f simulateFlags) jobs(scenarios []*sim.Scenario) []sim.Job {
+	algorithms := f.algorithms
+	if len(algorithms) == 0 {
+		algorithms = []string{""}
+	}
+	var jobs []sim.Job
+	for _, sc := range scenarios {
+		for _, a := range algorithms {
+			for s := range f.seeds {
+				jobs = append(jobs, sim.Job{Scenario: sc, Options: sim.Options{
+					Algorithm: strings.TrimSpace(a),
+					Seed:      f.seed + uint64(s),
+					Weights:   f.plot != "" && s == 0,
+				}})
+			}
+		}
+	}
+	return jobs
+}
+
+// draw makes a picture per scenario, with a panel for each algorithm.
+func (f simulateFlags) draw(scenarios []*sim.Scenario, results []*sim.Result) error {
+	each := len(results) / len(scenarios)
+	for i, sc := range scenarios {
+		var first []*sim.Result
+		for j := 0; j < each; j += f.seeds {
+			first = append(first, results[i*each+j])
+		}
+		file := f.plot
+		if len(scenarios) > 1 {
+			ext := filepath.Ext(file)
+			file = strings.TrimSuffix(file, ext) + "-" + sc.Name + ext
+		}
+		if err := simplot.Save(file, sc, first); err != nil {
+			return fmt.Errorf("simulate: draw %s: %w", file, err)
+		}
+	}
+	return nil
+}
+
+func listScenarios(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, name := range sim.Names() {
+		sc, err := sim.Load(name)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(t, "%s\t%s\n", name, sc.Description)
+	}
+	return t.Flush()
+}
+
+// newProgress tells on w how far many runs are, once they take more than two
+// seconds, and then not more often than once a second; on a terminal in one
+// line that it wipes in the end.
+func newProgress(w io.Writer, all int) func(finished int) {
+	began, last := time.Now(), time.Time{}
+	file, isFile := w.(*os.File)
+	live := false
+	if isFile {
+		info, err := file.Stat()
+		live = err == nil && info.Mode()&os.ModeCharDevice != 0
+	}
+	return func(finished int) {
+		now := time.Now()
+		switch {
+		case live && finished == all:
+			fmt.Fprint(w, "\r\033[K")
+		case finished == all || now.Sub(began) < 2*time.Second || now.Sub(last) < time.Second:
+		case live:
+			fmt.Fprintf(w, "\r%d of %d runs\033[K", finished, all)
+			last = now
+		default:
+			fmt.Fprintf(w, "%d of %d runs\n", finished, all)
+			last = now
+		}
+	}
+}
