@@ -85,8 +85,8 @@ type Elastic struct {
 
 // Defaults of Elastic.
 const (
-	defaultHeadroom = 1.2
-	defaultHorizon  = 500 * time.Millisecond
+	defaultHeadroom = 1.1
+	defaultHorizon  = 300 * time.Millisecond
 	defaultPart     = 0.5
 	defaultStarter  = 0.2
 	defaultRepay    = 2 * time.Second
@@ -144,6 +144,7 @@ type elasticKey struct {
 
 	at    time.Duration // when pool was last brought up to date
 	pool  float64       // tokens that nobody holds; negative is debt
+	ideal float64       // what one bucket would have left, by the demand
 	lent  float64       // sum of tokens granted and not reported since
 	rates float64       // sum of rates granted, events/s
 	wants float64       // sum of demands, events/s
@@ -188,8 +189,9 @@ func (k *elasticKey) Report(now time.Duration, limit Limit, host uint32, r Repor
 	}
 	k.advance(now, limit)
 	i, known := k.index[host]
+	saved := 0.0
 	if known {
-		k.settle(now, &k.rows[i], r)
+		saved = k.settle(now, &k.rows[i], r)
 	} else {
 		i = k.take(host)
 		k.pool -= k.stray(now, r)
@@ -204,7 +206,7 @@ func (k *elasticKey) Report(now time.Duration, limit Limit, host uint32, r Repor
 	if !known && now < k.learns {
 		return k.handBack(row, limit, r)
 	}
-	return k.grant(row, limit), true
+	return k.grant(row, limit, saved), true
 }
 
 // minPeriod keeps a rate over a very short time from being nonsense, seconds.
@@ -219,7 +221,7 @@ func (k *elasticKey) begin(now time.Duration, limit Limit, r Report) {
 		k.learns = now + k.interval
 		return
 	}
-	k.pool = limit.Burst
+	k.pool, k.ideal = limit.Burst, limit.Burst
 }
 
 // stray is what a host that holds nothing of ours has used since its last
@@ -238,20 +240,25 @@ func (k *elasticKey) advance(now time.Duration, limit Limit) {
 	if now < k.learns {
 		fill = math.Min(fill, 0) // the rest is with hosts that we do not know yet
 	}
-	k.pool = math.Min(k.pool+fill*(now-k.at).Seconds(), limit.Burst-k.lent)
+	passed := (now - k.at).Seconds()
+	k.pool = math.Min(k.pool+fill*passed, limit.Burst-k.lent)
+	k.ideal = math.Min(math.Max(k.ideal+(limit.Rate-k.wants)*passed, 0), limit.Burst)
 	k.at = now
 }
 
-// settle takes back what row holds and charges what its host used instead.
-func (k *elasticKey) settle(now time.Duration, row *elasticRow, r Report) {
+// settle takes back what row holds and charges what its host used instead. It
+// returns how much of it the host had left.
+func (k *elasticKey) settle(now time.Duration, row *elasticRow, r Report) (left float64) {
 	since := (now - row.last).Seconds()
 	used := r.Allowed
 	// A report whose answer was lost comes again as a part of the next.
 	if elapsed := r.Elapsed.Seconds(); elapsed > since+minPeriod {
 		used *= (since + minPeriod) / elapsed
 	}
-	k.pool += row.lent + row.rate*since - used
+	left = row.lent + row.rate*since - used
+	k.pool += left
 	k.drop(row)
+	return left
 }
 
 // drop removes row from all sums.
@@ -277,14 +284,19 @@ func (k *elasticKey) handBack(row *elasticRow, limit Limit, r Report) (Grant, bo
 	return Grant{Weight: r.Has, Burst: limit.Burst * r.Has, Used: math.Max(k.used, 0)}, true
 }
 
-// grant decides what row's host may do. All sums are without its grant.
-func (k *elasticKey) grant(row *elasticRow, limit Limit) Grant {
+// grant decides what row's host may do. All sums are without its grant. Saved
+// is what the host has left of what it had.
+func (k *elasticKey) grant(row *elasticRow, limit Limit, saved float64) Grant {
 	p := k.params
 	// Debt is paid back by all; what is too much in the pool of a key that
 	// is short is handed out.
 	rate := math.Max(limit.Rate+math.Min(k.pool, 0)/p.Repay.Seconds(), 0)
-	if k.wants > limit.Rate && k.pool > 0 { // over no less than the rate may run
-		rate += k.pool / (silence * k.interval.Seconds())
+	// What one bucket would not have left any more was missed while rates
+	// followed the demand. It is made up for slowly, and over no less time
+	// than a rate may run.
+	if missed := k.pool - k.ideal; missed > 0 && k.wants > limit.Rate {
+		most := catchUp + math.Max(missed/limit.Burst-0.5, 0)
+		rate += math.Min(missed/(silence*k.interval.Seconds()), most*limit.Rate)
 	}
 	fair := 0.0
 	if row.wants > 0 {
@@ -294,15 +306,12 @@ func (k *elasticKey) grant(row *elasticRow, limit Limit) Grant {
 	row.rate = math.Min(math.Min(fair, room), limit.Rate)
 	k.rates += row.rate
 
-	free := math.Max(k.pool, 0)
-	if k.wants > limit.Rate {
-		// What little a key that is short has in its pool goes out as rates:
-		// as tokens it would be asked for again and again.
-		free = math.Max(free-scraps*limit.Burst, 0)
-	}
+	free := math.Max(math.Min(k.pool, k.ideal), 0)
 	// Tokens are for what the rate does not cover, and for chance.
 	need := math.Max(row.wants-row.rate, 0)*p.Horizon.Seconds() + math.Sqrt(row.wants*p.Horizon.Seconds())
 	row.lent = math.Min(need, free*p.Part)
+	// A host with few events saves its rate up until it is worth a token.
+	row.lent = math.Max(row.lent, math.Min(saved, keep))
 	k.lent += row.lent
 	k.pool -= row.lent
 
@@ -312,14 +321,21 @@ func (k *elasticKey) grant(row *elasticRow, limit Limit) Grant {
 	tokens := row.lent + starter
 	return Grant{
 		Weight: ratio(row.rate, limit.Rate),
-		Burst:  math.Min(math.Max(tokens+row.rate*p.Horizon.Seconds(), 1), limit.Burst),
+		Burst:  math.Min(math.Max(tokens+row.rate*p.Horizon.Seconds(), keep), math.Max(limit.Burst, 1)),
 		Used:   math.Max(k.used, 0),
 		Tokens: math.Min(tokens, limit.Burst),
 	}
 }
 
-// scraps is the part of the burst that is too little to lend.
-const scraps = 0.02
+const (
+	// catchUp is the part of the limit that making up for what was missed
+	// adds to it; more if the pool is more than half full all the same, as
+	// when many hosts have too few events to use their parts.
+	catchUp = 0.03
+
+	// keep is how many tokens of its rate a host may save up.
+	keep = 2
+)
 
 // ratio is part of whole, in [0, 1].
 func ratio(part, whole float64) float64 {

@@ -103,9 +103,9 @@ func TestElasticTakesBackWhatIsNotUsed(t *testing.T) {
 	k := Elastic{}.NewKey(interval)
 	var a, b elasticHost
 	a.report(k, 0, limit, 1, 1000) // takes half of the pool
-	a.report(k, time.Second, limit, 1, 0)
-	g := b.report(k, time.Second, limit, 2, 1000)
-	if g.Tokens < 49 {
+	a.report(k, time.Second/100, limit, 1, 0)
+	g := b.report(k, time.Second/100, limit, 2, 1000)
+	if g.Tokens < 45 {
 		t.Errorf("after the other gave everything back there are %v tokens, want about half of 100", g.Tokens)
 	}
 	if g.Weight < 0.99 {

@@ -13,6 +13,7 @@ import (
 // Names of the algorithms that a Builtin registry has.
 const (
 	NameRequestWeighted = "request-weighted"
+	NameEvenFloor       = "request-weighted-even-floor"
 	NameElastic         = "elastic"
 )
 
@@ -30,6 +31,7 @@ type Registry struct{ byName map[string]Algorithm }
 func Builtin() *Registry {
 	return &Registry{map[string]Algorithm{
 		NameRequestWeighted: RequestWeighted{},
+		NameEvenFloor:       EvenFloor{},
 		NameElastic:         Elastic{},
 	}}
 }

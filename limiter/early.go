@@ -242,7 +242,7 @@ func (g *Group) tickLocked(now Instant) {
 			s.pulse.gap = shortestGap // what was in vain before may help now
 			g.urgeLocked(now, s, 0)
 		}
-		if s.pulse.quiet > quietTicks && s.pulse.told == 0 {
+		if s.pulse.quiet > quietTicks && s.pulse.told < 1 {
 			s.pulse.active = false
 			continue
 		}
@@ -265,13 +265,24 @@ func (p *pulse) beat(now counts) (changed bool) {
 	} else {
 		p.quiet++
 	}
-	p.fast = (p.fast + n/dt) / 2
-	if p.quiet > 2 {
+	if latest := n / dt; differ(latest, p.fast, dt) {
+		p.fast = latest // a jump: what was before says nothing
+	} else {
+		p.fast = (p.fast + latest) / 2
+	}
+	// So long without an event, when chance allows for it one time in fifty.
+	silent := float64(p.quiet)*dt*max(p.fast, p.told) > 4
+	if silent {
 		p.fast = 0
 	}
 	const window = 0.5 // seconds, about what fast averages over
-	difference, larger := math.Abs(p.fast-p.told), math.Max(p.fast, p.told)
-	return difference > larger/5 && difference*window > 1.5+4*math.Sqrt(larger*window) || p.fast == 0 && p.told > 0
+	return math.Abs(p.fast-p.told) > max(p.fast, p.told)/5 && differ(p.fast, p.told, window) || silent && p.told > 0
+}
+
+// differ tells whether two rates, seen over so many seconds, differ by more
+// than chance explains.
+func differ(a, b, seconds float64) bool {
+	return math.Abs(a-b)*seconds > 1.5+4*math.Sqrt(max(a, b)*seconds)
 }
 
 // since is what was asked for since the last tick, and over how many seconds.
@@ -294,11 +305,13 @@ func (s *share) wants(now Instant, upTo counts, whole float64, period time.Durat
 func (p *pulse) wants(now counts, whole float64, period time.Duration) float64 {
 	n, dt := p.since(now)
 	latest := n / math.Max(dt, shortestPeriod.Seconds())
+	if n < 3 { // one or two events may be all for long
+		latest = n
+	}
 	if p.fast > 0 {
 		latest = (p.fast*tick.Seconds() + n) / (tick.Seconds() + dt)
 	}
-	steady := math.Abs(latest-whole)*0.5 < 1.5+4*math.Sqrt(math.Max(latest, whole)*0.5)
-	if period >= time.Second && steady {
+	if period >= time.Second && !differ(latest, whole, 0.5) {
 		return whole
 	}
 	return latest
