@@ -133,6 +133,7 @@ func ExampleRegistry_Register() {
 			grants[i] = Grant{Weight: 1 / n, Burst: limit.Burst / n}
 		}
 	}))
-	fmt.Println(registry.Names(), err)
-	// Output: [elastic equal request-weighted] <nil>
+	_, found := registry.Lookup("equal")
+	fmt.Println(err, found)
+	// Output: <nil> <nil>
 }
