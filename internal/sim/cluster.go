@@ -56,6 +56,7 @@ type cluster struct {
 	calls, bytes int64
 	hostTime     Time // sum of the times that hosts were up
 	events       int64
+	stuck        int64 // events since time went on
 
 	weights *weights // nil unless wanted
 }
@@ -265,7 +266,11 @@ func (c *cluster) run(ctx context.Context) error {
 		if e.at >= end {
 			break
 		}
-		c.now = e.at
+		if c.stuck++; e.at > c.now {
+			c.now, c.stuck = e.at, 0
+		} else if c.stuck > maxStuck {
+			return fmt.Errorf("at %s: %d events and time does not go on", c.now, c.stuck)
+		}
 		if c.events++; c.events > maxEvents {
 			return fmt.Errorf("more than %d events: lower the rates or the duration", int64(maxEvents))
 		}

@@ -114,6 +114,7 @@ const (
 	maxRate     = 1e7 // events/s of one host
 	maxEvents   = 1e9
 	maxBursts   = 1e6
+	maxStuck    = maxTraceRows + 10_000_000 // events at one instant
 	maxCost     = 1e9
 	// maxKeySeconds bounds the bins that a run keeps.
 	maxKeySeconds = 2_000_000

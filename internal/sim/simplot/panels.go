@@ -24,12 +24,15 @@ type frame struct {
 }
 
 // open draws axes and grid, and leaves room for a legend.
-func open(dc draw.Canvas, p *plot.Plot, top vg.Length) frame {
-	dc.Max.X -= legendWidth
-	dc.Max.Y -= top
+func open(dc draw.Canvas, p *plot.Plot, top vg.Length, times bool) frame {
 	area := dc
-	area.Min.X = dc.Min.X + axisWidth
-	area.Min.Y = dc.Min.Y + 0.28*vg.Inch
+	area.Max.X -= legendWidth
+	area.Max.Y -= top
+	area.Min.X += axisWidth
+	area.Min.Y += 0.1 * vg.Inch
+	if times {
+		area.Min.Y += 0.18 * vg.Inch
+	}
 	x, y := p.Transforms(&area)
 	f := frame{area, p, x, y}
 	thin := draw.LineStyle{Color: grid, Width: 0.6}
@@ -39,8 +42,10 @@ func open(dc draw.Canvas, p *plot.Plot, top vg.Length) frame {
 		text(area, area.Min.X-5, at, 8, false, faint, right, t.Label)
 	}
 	for _, t := range p.X.Tick.Marker.Ticks(0, p.X.Max) {
-		text(area, x(t.Value), area.Min.Y-9, 8, false, faint, centre, t.Label)
 		area.StrokeLine2(thin, x(t.Value), area.Min.Y, x(t.Value), area.Min.Y-3)
+		if times {
+			text(area, x(t.Value), area.Min.Y-9, 8, false, faint, centre, t.Label)
+		}
 	}
 	return f
 }
@@ -81,17 +86,28 @@ func (f frame) steps(st draw.LineStyle, values []float64) {
 	f.StrokeLines(st, pts)
 }
 
-// legend writes entries to the right of the panel, from the top.
-func (f frame) legend(entries []entry) {
-	x, y := f.Max.X+0.14*vg.Inch, f.Max.Y-5
-	for _, e := range entries {
+// legend writes a title and entries to the right of the panel, from the top;
+// more than six in two columns.
+func (f frame) legend(title string, entries []entry) {
+	const swatch, row = 12, 11.5
+	first, y := f.Max.X+0.16*vg.Inch, f.Max.Y-5
+	if title != "" {
+		text(f.Canvas, first, y, 8, false, faint, left, title)
+		y -= row
+	}
+	top, rows := y, len(entries)
+	if rows > 6 {
+		rows = (rows + 1) / 2
+	}
+	for i, e := range entries {
+		x := first + vg.Length(i/rows)*0.68*vg.Inch
+		y := top - vg.Length(i%rows)*row
 		if e.box {
-			f.FillPolygon(e.colour, []vg.Point{{X: x, Y: y - 4}, {X: x + 16, Y: y - 4}, {X: x + 16, Y: y + 4}, {X: x, Y: y + 4}})
+			f.FillPolygon(e.colour, []vg.Point{{X: x, Y: y - 4}, {X: x + swatch, Y: y - 4}, {X: x + swatch, Y: y + 4}, {X: x, Y: y + 4}})
 		} else {
-			f.StrokeLine2(e.line, x, y, x+16, y)
+			f.StrokeLine2(e.line, x, y, x+swatch, y)
 		}
-		text(f.Canvas, x+22, y, 8, false, ink, left, e.text)
-		y -= 12
+		text(f.Canvas, x+swatch+5, y, 8, false, ink, left, e.text)
 	}
 }
 
@@ -112,7 +128,7 @@ var (
 // admitted, and the limit.
 func (g page) flow(dc draw.Canvas, p panel) {
 	text(dc, dc.Min.X, dc.Max.Y-0.1*vg.Inch, 10, true, ink, left, p.title)
-	f := open(dc, g.axes("", g.most), 0.42*vg.Inch)
+	f := open(dc, g.axes(g.most), 0.42*vg.Inch, !p.weighted())
 	n := len(p.key.Seconds)
 	column := func(value func(sim.Second) float64) []float64 {
 		values := make([]float64, n)
@@ -123,13 +139,17 @@ func (g page) flow(dc draw.Canvas, p panel) {
 	}
 	zero := make([]float64, n)
 	oracle := column(func(s sim.Second) float64 { return float64(s.Oracle) })
-	f.area(offered, zero, column(func(s sim.Second) float64 { return float64(s.Offered) }))
+	sent := column(func(s sim.Second) float64 { return float64(s.Offered) })
+	f.area(offered, zero, sent)
+	if beyond := slices.Max(sent); beyond > g.most {
+		text(f.Canvas, f.Max.X-4, f.Max.Y-8, 8, false, faint, right, "offered goes up to "+label(beyond))
+	}
 	f.area(perfect, zero, oracle)
 	f.marks(p.result.Marks, true)
 	f.steps(limitLine, column(func(s sim.Second) float64 { return s.Limit }))
 	f.line(passedLine, column(func(s sim.Second) float64 { return float64(s.Admitted) }))
-	f.legend([]entry{
-		{text: "offered, per second", colour: offered, box: true},
+	f.legend("events per second", []entry{
+		{text: "offered", colour: offered, box: true},
 		{text: "one perfect bucket", colour: perfect, box: true},
 		{text: "admitted", line: passedLine},
 		{text: "limit", line: limitLine},
@@ -173,7 +193,7 @@ func (g page) weights(dc draw.Canvas, p panel) {
 		}
 		top = math.Max(top, sum)
 	}
-	f := open(dc, g.axes("", math.Min(top, 3)*1.05), 0.02*vg.Inch)
+	f := open(dc, g.axes(math.Min(top, 3)*1.05), 0.02*vg.Inch, true)
 	low := make([]float64, n)
 	stack := func(c color.Color, hosts []int) {
 		high := slices.Clone(low)
@@ -186,18 +206,14 @@ func (g page) weights(dc draw.Canvas, p panel) {
 		low = high
 	}
 	shown, others := biggest(rows, len(hostColours))
-	entries := []entry{{text: "part of the limit at"}}
+	var entries []entry
 	for i, h := range shown {
 		stack(hostColours[i], []int{h})
-		if i < 5 {
-			entries = append(entries, entry{text: shortened(p.result.Hosts[h], 16), colour: hostColours[i], box: true})
-		}
+		entries = append(entries, entry{text: shortened(p.result.Hosts[h], 9), colour: hostColours[i], box: true})
 	}
 	if len(others) > 0 {
 		stack(rest, others)
-	}
-	if more := len(shown) + len(others) - 5; more > 0 {
-		entries = append(entries, entry{text: fmt.Sprintf("%d others", more), colour: rest, box: true})
+		entries = append(entries, entry{text: fmt.Sprintf("%d others", len(others)), colour: rest, box: true})
 	}
 	whole := make([]float64, n)
 	for i := range whole {
@@ -205,7 +221,7 @@ func (g page) weights(dc draw.Canvas, p panel) {
 	}
 	f.steps(limitLine, whole)
 	f.marks(p.result.Marks, false)
-	f.legend(entries)
+	f.legend("part of the limit", entries)
 }
 
 // biggest splits the hosts into the n that had most at any time, by number,

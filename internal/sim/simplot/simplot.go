@@ -22,12 +22,12 @@ import (
 // Sizes on paper.
 const (
 	width         = 11 * vg.Inch
-	flowHeight    = 2.3 * vg.Inch
-	weightsHeight = 1.25 * vg.Inch
+	flowHeight    = 2.2 * vg.Inch
+	weightsHeight = 1.3 * vg.Inch
 	headHeight    = 0.62 * vg.Inch
 	margin        = 0.18 * vg.Inch
-	legendWidth   = 1.45 * vg.Inch
-	axisWidth     = 0.75 * vg.Inch
+	legendWidth   = 1.5 * vg.Inch
+	axisWidth     = 0.45 * vg.Inch
 
 	maxKeys = 3 // panels of one result
 )
@@ -153,8 +153,7 @@ func (g page) draw(dc draw.Canvas, panels []panel) {
 	text(dc, dc.Min.X+margin, top-0.38*vg.Inch, 9.5, false, faint, left, g.sc.Description)
 	top -= headHeight
 	for _, p := range panels {
-		flow := cut(dc, top, flowHeight)
-		g.flow(flow, p)
+		g.flow(cut(dc, top, flowHeight), p)
 		top -= flowHeight
 		if p.weighted() {
 			g.weights(cut(dc, top, weightsHeight), p)
@@ -171,21 +170,10 @@ func cut(dc draw.Canvas, top, height vg.Length) draw.Canvas {
 	return dc
 }
 
-// axes returns a plot with time on its x axis.
-func (g page) axes(y string, most float64) *plot.Plot {
+// axes returns a plot with time on its x axis, up to most on the other.
+func (g page) axes(most float64) *plot.Plot {
 	p := plot.New()
-	p.BackgroundColor = nil
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, g.end, 0, most
-	p.Y.Label.Text = y
-	for _, a := range []*plot.Axis{&p.X, &p.Y} {
-		a.LineStyle.Width = 0
-		a.Padding = 0
-		a.Label.TextStyle.Color, a.Tick.Label.Color = faint, faint
-		a.Label.TextStyle.Font.Variant, a.Tick.Label.Font.Variant = "Sans", "Sans"
-		a.Label.TextStyle.Font.Size, a.Tick.Label.Font.Size = 8.5, 8
-		a.Tick.LineStyle.Color = grid
-		a.Tick.Length = 3
-	}
 	p.X.Tick.Marker = timeTicks{}
 	p.Y.Tick.Marker = amountTicks{}
 	return p

@@ -7,6 +7,7 @@ import (
 	"image/color"
 	"math"
 
+	stdfont "golang.org/x/image/font"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
 	fonttext "gonum.org/v1/plot/text"
@@ -55,7 +56,7 @@ func text(dc draw.Canvas, x, y vg.Length, size float64, bold bool, c color.Color
 		Handler: fonttext.Plain{Fonts: font.DefaultCache},
 	}
 	if bold {
-		st.Font.Weight = 1
+		st.Font.Weight = stdfont.WeightBold
 	}
 	dc.FillText(st, vg.Point{X: x, Y: y}, s)
 }
