@@ -73,8 +73,9 @@ func (c *cluster) list(but int) []ringpop.Host {
 
 // name of the host at address.
 func (c *cluster) name(address string) string {
-	if name, ok := c.names.Load(address); ok {
-		return name.(string)
+	name, _ := c.names.Load(address)
+	if name, ok := name.(string); ok {
+		return name
 	}
 	return address
 }

@@ -10,8 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headgate/headgate/dynamicconfig"
 	"pgregory.net/rapid"
+
+	"github.com/headgate/headgate/dynamicconfig"
 )
 
 func TestAMeterCountsOnWhenAHostBeginsAnew(t *testing.T) {

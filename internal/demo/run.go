@@ -89,6 +89,9 @@ func (r *runner) play(ctx context.Context) error {
 	for ctx.Err() == nil {
 		r.round++
 		for _, p := range r.story(ctx, whole, first, second, decides) {
+			if ctx.Err() != nil {
+				return nil
+			}
 			if err := r.playPhase(ctx, p); err != nil {
 				return err
 			}

@@ -99,6 +99,9 @@ func TestItEndsAtOnceAndTellsWhatThereWas(t *testing.T) {
 			ended = time.Now()
 			cancel()
 		}
+		if f.Phase == 2 {
+			t.Error("the story went on after its end")
+		}
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@ package tui
 
 import (
 	"charm.land/lipgloss/v2"
+
 	"github.com/headgate/headgate/internal/demo"
 )
 

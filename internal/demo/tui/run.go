@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	tea "charm.land/bubbletea/v2"
+
 	"github.com/headgate/headgate/internal/demo"
 )
 

@@ -11,8 +11,9 @@ import (
 	"testing"
 
 	tea "charm.land/bubbletea/v2"
-	"github.com/headgate/headgate/internal/demo"
 	"go.uber.org/goleak"
+
+	"github.com/headgate/headgate/internal/demo"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

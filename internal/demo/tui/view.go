@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"charm.land/lipgloss/v2"
+
 	"github.com/headgate/headgate/internal/demo"
 )
 
@@ -79,11 +80,11 @@ func (v view) spread(left, right string) string {
 
 // hosts is a table with a bar of each host's part of the traffic.
 func (v view) hosts() []string {
-	head := fmt.Sprintf("  %-6s %9s", "host", "offered/s")
+	var names strings.Builder
 	for _, a := range v.Algorithms {
-		head += fmt.Sprintf("  %*s", column(a), a.Name)
+		fmt.Fprintf(&names, "  %*s", column(a), a.Name)
 	}
-	head += fmt.Sprintf("  %6s  %7s  %-8s", "weight", "limit/s", "by")
+	head := fmt.Sprintf("  %-6s %9s%s  %6s  %7s  %-8s", "host", "offered/s", names.String(), "weight", "limit/s", "by")
 	lines := []string{v.style.faint.Render(head)}
 	bar := v.width - lipgloss.Width(head) - 2
 	for _, h := range v.Hosts {
@@ -100,13 +101,13 @@ func (v view) host(h demo.HostRow, bar int) string {
 	if h.Hot {
 		mark = "▸"
 	}
-	line := fmt.Sprintf("%s %-6s %9.0f", mark, h.Name, h.Offered)
+	var rates strings.Builder
 	for i, a := range v.Algorithms {
 		admitted := 0.0
 		if i < len(h.Admitted) {
 			admitted = h.Admitted[i]
 		}
-		line += fmt.Sprintf("  %*.0f", column(a), admitted)
+		fmt.Fprintf(&rates, "  %*.0f", column(a), admitted)
 	}
 	weight, inForce := "–", "–"
 	if h.State == demo.StateGrant {
@@ -115,7 +116,7 @@ func (v view) host(h demo.HostRow, bar int) string {
 	if h.State != demo.StateKilled {
 		inForce = fmt.Sprintf("%.0f", h.InForce)
 	}
-	line += fmt.Sprintf("  %6s  %7s  ", weight, inForce)
+	line := fmt.Sprintf("%s %-6s %9.0f%s  %6s  %7s  ", mark, h.Name, h.Offered, rates.String(), weight, inForce)
 	switch {
 	case h.Hot:
 		line = v.style.strong.Render(line)
@@ -156,11 +157,9 @@ func (v view) algorithms(sparklines bool) []string {
 		if !sparklines {
 			continue
 		}
-		note := ""
+		note := "measured"
 		if a.Answers {
 			note = "answers"
-		} else {
-			note = "measured"
 		}
 		history := a.History[max(0, len(a.History)-bar):]
 		lines = append(lines, fmt.Sprintf("%s  %s", v.style.faint.Render(fmt.Sprintf("%-*s", label, note)), style.Render(sparkline(history))))

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"charm.land/lipgloss/v2"
+
 	"github.com/headgate/headgate/internal/demo"
 )
 
@@ -97,7 +98,7 @@ func TestNoSizeOrFrameBreaksTheView(t *testing.T) {
 	for _, f := range []demo.Frame{{}, frame()} {
 		for width := range 200 {
 			for _, height := range []int{0, 1, 10, 24, 60} {
-				for _, line := range strings.Split(Render(f, width, height, false), "\n") {
+				for line := range strings.SplitSeq(Render(f, width, height, false), "\n") {
 					if w := lipgloss.Width(line); w > width && width > 0 {
 						t.Fatalf("%d columns at width %d", w, width)
 					}
