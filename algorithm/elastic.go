@@ -154,6 +154,7 @@ type elasticKey struct {
 	// this one does not know of.
 	learns time.Duration
 	begun  bool
+	since  time.Duration // when it began
 	swept  time.Duration
 
 	rows  []elasticRow
@@ -172,9 +173,14 @@ type elasticRow struct {
 
 const none = -1
 
-// silence is after how many intervals a host that does not report is taken to
-// hold nothing any more.
-const silence = 1.5
+const (
+	// silence is after how many intervals a host that does not report is
+	// taken to hold nothing any more.
+	silence = 1.5
+
+	// forgotten is after how many its row goes.
+	forgotten = 10
+)
 
 func (k *elasticKey) Hosts() int { return len(k.index) }
 
@@ -194,6 +200,9 @@ func (k *elasticKey) Report(now time.Duration, limit Limit, host uint32, r Repor
 		saved = k.settle(now, &k.rows[i], r)
 	} else {
 		i = k.take(host)
+		if r.Has > 0 {
+			k.learn(now)
+		}
 		k.pool -= k.stray(now, r)
 	}
 	row := &k.rows[i]
@@ -216,12 +225,17 @@ const minPeriod = 0.05
 // everywhere. If hosts hold grants of an earlier owner, it is whatever that one
 // has left, which nobody knows: it begins empty.
 func (k *elasticKey) begin(now time.Duration, limit Limit, r Report) {
-	k.begun, k.at, k.swept = true, now, now
-	if r.Has > 0 {
-		k.learns = now + k.interval
-		return
+	k.begun, k.since, k.at, k.swept = true, now, now, now
+	// Half only, because later reports may show that it is not new.
+	k.pool, k.ideal = limit.Burst/2, limit.Burst
+}
+
+// learn is called when a host that we do not know has a grant already: an
+// earlier owner has lent what we took for free.
+func (k *elasticKey) learn(now time.Duration) {
+	if until := k.since + k.interval; now < until {
+		k.learns, k.pool = until, math.Min(k.pool, 0)
 	}
-	k.pool, k.ideal = limit.Burst, limit.Burst
 }
 
 // stray is what a host that holds nothing of ours has used since its last
@@ -356,6 +370,10 @@ func (k *elasticKey) Expire(now time.Duration, gone func(host uint32)) {
 		if at, ok := k.index[row.host]; !ok || at != int32(i) || now-row.last < after {
 			continue
 		}
+		if now-row.last < forgotten*k.interval {
+			k.release(row)
+			continue
+		}
 		host := row.host
 		k.drop(row)
 		delete(k.index, host)
@@ -363,6 +381,15 @@ func (k *elasticKey) Expire(now time.Duration, gone func(host uint32)) {
 		k.empty = int32(i)
 		gone(host)
 	}
+}
+
+// release takes back what row holds of a host that is silent, but for the few
+// tokens that any host may keep.
+func (k *elasticKey) release(row *elasticRow) {
+	kept := math.Min(row.lent, keep)
+	k.drop(row)
+	row.lent = kept
+	k.lent += kept
 }
 
 // take returns a row for host.

@@ -153,7 +153,7 @@ func TestElasticForgetsSilentHosts(t *testing.T) {
 		t.Errorf("weight %v while another has all", g.Weight)
 	}
 	var gone []uint32
-	for now := time.Second; now < 3*interval; now += time.Second {
+	for now := time.Second; now < 12*interval; now += time.Second {
 		k.Expire(now, func(host uint32) { gone = append(gone, host) })
 		alive.use(now, 1000)
 		alive.report(k, now, limit, 2, 1000)

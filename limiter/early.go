@@ -24,9 +24,6 @@ const (
 	// how long a change goes unnoticed.
 	tick = 200 * time.Millisecond
 
-	// shortestPeriod is the least time that demand is measured over.
-	shortestPeriod = 100 * time.Millisecond
-
 	// coalesce is how long an urgent key waits for company; firstReport how
 	// long a new one does.
 	coalesce    = 2 * time.Millisecond
@@ -38,9 +35,13 @@ const (
 	// shortestGap is the least time between two asks for a key.
 	shortestGap = 10 * time.Millisecond
 
-	// quietTicks is after how many ticks without usage a key is not looked
-	// at any more.
-	quietTicks = 10
+	// quietDemand is so little, in events/s, that a key without usage does
+	// not report it again.
+	quietDemand = 0.05
+
+	// enoughQuiet is after how many seconds without usage a key is not
+	// looked at any more.
+	enoughQuiet = 2.0
 )
 
 // never is an Instant that does not come.
@@ -68,11 +69,9 @@ type pulse struct {
 	askAt atomic.Int64 // no ask before this Instant
 
 	active, urgent bool
-	from           counts  // at the last tick
-	fast           float64 // demand, moving average over ticks, events/s
-	told           float64 // demand as last reported
-	quiet          int     // ticks without usage
-	gone           bool    // no longer any key's
+	gone           bool   // no longer any key's
+	from           counts // at the last tick
+	demand         demand
 	gap            time.Duration
 }
 
@@ -130,7 +129,8 @@ func (g *Group) activateLocked(now Instant, s *share) {
 	if p.active {
 		return
 	}
-	p.active, p.quiet, p.from, p.fast = true, 0, s.count(now), 0
+	p.active, p.from = true, s.count(now)
+	p.demand.quiet, p.demand.fast = 0, p.demand.told
 	if len(g.early.active) == 0 {
 		g.early.tickAt = now.Add(g.early.jitter(tick))
 	}
@@ -238,11 +238,14 @@ func (g *Group) tickLocked(now Instant) {
 		if s.pulse.gone {
 			continue
 		}
-		if s.pulse.beat(s.count(now)) {
+		count := s.count(now)
+		n, dt := s.pulse.since(count)
+		s.pulse.from = count
+		if dt > 0 && s.pulse.demand.tick(n, dt) {
 			s.pulse.gap = shortestGap // what was in vain before may help now
 			g.urgeLocked(now, s, 0)
 		}
-		if s.pulse.quiet > quietTicks && s.pulse.told < 1 {
+		if s.pulse.demand.quiet > enoughQuiet && s.pulse.demand.told < 1 {
 			s.pulse.active = false
 			continue
 		}
@@ -253,38 +256,6 @@ func (g *Group) tickLocked(now Instant) {
 	e.tickAt = now.Add(tick)
 }
 
-// beat takes in a tick's usage and tells whether demand has changed since it
-// was last told: by a fifth at least, and by more than chance explains.
-func (p *pulse) beat(now counts) (changed bool) {
-	n, dt := p.since(now)
-	if dt <= 0 {
-		return false
-	}
-	if p.from = now; n > 0 {
-		p.quiet = 0
-	} else {
-		p.quiet++
-	}
-	if latest := n / dt; differ(latest, p.fast, dt) {
-		p.fast = latest // a jump: what was before says nothing
-	} else {
-		p.fast = (p.fast + latest) / 2
-	}
-	// So long without an event, when chance allows for it one time in fifty.
-	silent := float64(p.quiet)*dt*max(p.fast, p.told) > 4
-	if silent {
-		p.fast = 0
-	}
-	const window = 0.5 // seconds, about what fast averages over
-	return math.Abs(p.fast-p.told) > max(p.fast, p.told)/5 && differ(p.fast, p.told, window) || silent && p.told > 0
-}
-
-// differ tells whether two rates, seen over so many seconds, differ by more
-// than chance explains.
-func differ(a, b, seconds float64) bool {
-	return math.Abs(a-b)*seconds > 1.5+4*math.Sqrt(max(a, b)*seconds)
-}
-
 // since is what was asked for since the last tick, and over how many seconds.
 func (p *pulse) since(now counts) (n, seconds float64) {
 	allowed, rejected, d := now.since(p.from)
@@ -292,29 +263,14 @@ func (p *pulse) since(now counts) (n, seconds float64) {
 }
 
 // wants is the demand of s to report; it is told from now on.
-func (s *share) wants(now Instant, upTo counts, whole float64, period time.Duration) float64 {
+func (s *share) wants(upTo counts, total int64, period time.Duration) float64 {
 	s.group.early.mu.Lock()
 	defer s.group.early.mu.Unlock()
 
-	s.pulse.told = s.pulse.wants(upTo, whole, period)
-	return s.pulse.told
-}
-
-// wants is the demand to report: that over the whole period if it was steady,
-// else what it is now.
-func (p *pulse) wants(now counts, whole float64, period time.Duration) float64 {
-	n, dt := p.since(now)
-	latest := n / math.Max(dt, shortestPeriod.Seconds())
-	if n < 3 { // one or two events may be all for long
-		latest = n
-	}
-	if p.fast > 0 {
-		latest = (p.fast*tick.Seconds() + n) / (tick.Seconds() + dt)
-	}
-	if period >= time.Second && !differ(latest, whole, 0.5) {
-		return whole
-	}
-	return latest
+	n, dt := s.pulse.since(upTo)
+	wants := s.pulse.demand.estimate(n, dt, float64(total), period.Seconds())
+	s.pulse.demand.tell(wants)
+	return wants
 }
 
 // hear takes in that the decider answered an ask. The gap to the next ask
@@ -325,10 +281,11 @@ func (g *Group) hear(now Instant, s *share, asked bool, before Level, gained flo
 	defer e.mu.Unlock()
 
 	g.activateLocked(now, s)
-	enough := math.Max(p.told*shortestPeriod.Seconds(), 1)
+	told := p.demand.told
+	enough := math.Max(told/10, 1)
 	switch {
 	case !asked:
-	case gained >= enough || float64(s.applied.limit-before.Limit) > p.told/5:
+	case gained >= enough || float64(s.applied.limit-before.Limit) > told/5:
 		p.gap = max(p.gap/4, shortestGap)
 	default:
 		p.gap = min(3*p.gap, g.interval())

@@ -91,7 +91,7 @@ func (s *share) regular(now Instant, interval time.Duration) bool {
 		return false
 	}
 	allowed, rejected, _ := s.count(now).since(s.reported)
-	return allowed+rejected > 0 || s.pulse.told > 0 || s.grant.until == 0
+	return allowed+rejected > 0 || s.pulse.demand.told > quietDemand || s.grant.until == 0
 }
 
 // lastWordsLocked reports the usage of shares that are gone. If the key is
@@ -144,7 +144,7 @@ func (s *share) report(now Instant, batches batches, early bool) {
 	u.Weight = append(u.Weight, weight)
 	if s.eager {
 		s.waiting = now.Add(batches.timeout)
-		u.Wants = append(u.Wants, s.wants(now, upTo, float64(allowed+rejected)/elapsed.Seconds(), elapsed))
+		u.Wants = append(u.Wants, s.wants(upTo, allowed+rejected, elapsed))
 	}
 	s.asks++
 	b.rows = append(b.rows, row{s, upTo, s.bucket.tokens(now), s.asks, early})

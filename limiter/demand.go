@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limiter
+
+import "math"
+
+// demand estimates how many events/s a host wants of a key. It must be quick,
+// because a burst needs its tokens now, and calm, because every report that
+// chance alone brings about is one too many: so it asks of everything that it
+// sees whether chance explains it. Times are in seconds. The zero demand knows
+// of none.
+type demand struct {
+	told  float64 // as last reported, events/s
+	fast  float64 // moving average over ticks, events/s
+	quiet float64 // since the last tick with an event
+	known float64 // how long told has been watched, at most memory
+}
+
+const (
+	// memory is how long what was told counts as much as what is seen.
+	memory = 3.0
+
+	// window is about what fast averages over.
+	window = 0.5
+
+	// moment is the least time that a rate is made of.
+	moment = 0.05
+)
+
+// tick takes in n events in dt, and tells whether demand has changed since it
+// was told: by a fifth at least, and more than chance explains.
+func (d *demand) tick(n, dt float64) (changed bool) {
+	d.known = math.Min(d.known+dt, memory)
+	if d.quiet += dt; n > 0 {
+		d.quiet = 0
+	}
+	switch latest := n / dt; {
+	case d.silent():
+		d.fast = 0
+	case jump(n, d.fast*dt):
+		d.fast = latest // what was before says nothing
+	default:
+		d.fast = (d.fast + latest) / 2
+	}
+	return d.silent() || d.changed(d.fast)
+}
+
+// estimate is the demand after n events in the dt since the last tick, and
+// total in the period since the last report.
+func (d *demand) estimate(n, dt, total, period float64) float64 {
+	if jump(n, d.fast*dt) {
+		return n / math.Max(dt, moment)
+	}
+	if latest := (d.fast*window + n) / (window + dt); d.silent() || d.changed(latest) {
+		return latest
+	}
+	return (d.told*d.known + total) / (d.known + math.Max(period, 2*moment))
+}
+
+// tell notes what is reported.
+func (d *demand) tell(wants float64) { d.told = wants }
+
+// silent: so long without an event, when chance allows it one time in fifty.
+func (d *demand) silent() bool { return d.told*d.quiet > 4 }
+
+// changed tells whether rate is another than was told.
+func (d *demand) changed(rate float64) bool {
+	difference, larger := math.Abs(rate-d.told), math.Max(rate, d.told)
+	return difference > larger/5 && difference*window > 1.5+4*math.Sqrt(larger*window)
+}
+
+// jump tells whether chance does not explain n events where mean are expected.
+func jump(n, mean float64) bool {
+	return n > mean+4*math.Sqrt(mean)+3 || n < mean-3*math.Sqrt(mean)
+}
