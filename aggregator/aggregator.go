@@ -19,7 +19,8 @@ import (
 )
 
 // Aggregator decides for the keys that its host owns. It is safe for
-// concurrent use. No lock is held for longer than one key takes.
+// concurrent use. No report waits for longer than one key takes, or a look
+// over a part of the keys' names.
 type Aggregator struct {
 	log      *slog.Logger
 	metrics  metrics
@@ -28,7 +29,9 @@ type Aggregator struct {
 	configure sync.Mutex // serialises Configure
 	settings  atomic.Pointer[settings]
 	hosts     hosts
+	gone      func(host uint32) // forget; made once, as it costs an allocation
 	keys      atomic.Int64
+	blamed    atomic.Int64 // when, by Step's time; 0 for never
 	seed      maphash.Seed
 	shards    [shards]shard
 }
@@ -56,15 +59,6 @@ type settings struct {
 	maxHosts int
 }
 
-// key is what the aggregator knows of one name.
-type key struct {
-	settings *settings // under which rule was found
-	rule     *dynamicconfig.Rule
-	ledger   ledger
-	round    *round        // of an algorithm that looks at all hosts at once
-	state    algorithm.Key // of a Stateful algorithm, instead of both
-}
-
 // Option is a collaborator of an Aggregator.
 type Option func(*Aggregator)
 
@@ -89,6 +83,7 @@ func New(registry *algorithm.Registry, snapshot *dynamicconfig.Snapshot, options
 	for _, o := range options {
 		o(a)
 	}
+	a.gone = a.forget
 	for i := range a.shards {
 		a.shards[i].keys = make(map[name]*key)
 	}
@@ -127,29 +122,19 @@ func (a *Aggregator) Configure(snapshot *dynamicconfig.Snapshot) error {
 	return nil
 }
 
-// adopt brings k under s, unless it is under later ones. It returns false if
-// no rule matches.
-func (k *key) adopt(s *settings, text string) bool {
-	if s.number <= k.settings.number {
-		return k.rule != nil
-	}
-	if k.settings.average != s.average && k.state == nil {
-		k.ledger.restage(s.stages)
-	}
-	k.rule, _ = s.snapshot.Match(text)
-	k.settings, k.round = s, nil
-	return k.rule != nil
-}
-
 // Step takes in what host used, at now, and fills grants in the order of
-// usage. A key that cannot be decided (no rule, no room) gets no grant, and
-// costs the others nothing. Usage that makes no sense is refused whole, with an
-// error. Time is counted from any fixed point and does not
-// go backwards.
+// usage. A key that cannot be decided (no rule, no room, an algorithm that
+// fails) gets no grant, and costs the others nothing. Usage that makes no
+// sense is refused whole, with an error. Time is counted from any fixed point
+// and does not go backwards.
 func (a *Aggregator) Step(now time.Duration, host string, usage *rpc.Usage, grants *rpc.Grants) error {
 	alg, err := a.registry.Lookup(usage.Algorithm)
 	if err == nil {
 		err = check(host, usage)
+	}
+	var floor rpc.Floor
+	if err == nil {
+		floor, err = floorOf(alg)
 	}
 	if err != nil {
 		a.metrics.refused.Inc(1)
@@ -157,171 +142,97 @@ func (a *Aggregator) Step(now time.Duration, host string, usage *rpc.Usage, gran
 	}
 	_, stateful := alg.(algorithm.Stateful)
 	resize(grants, usage.Len(), stateful)
-	if f, ok := alg.(algorithm.Floored); ok {
-		grants.Floor = rpc.Floor(f.Floor())
-	}
+	grants.Floor = floor
 	s := a.settings.Load()
 	id := a.hosts.acquire(host)
-	var rows int64 // more, that hold id
+	defer a.hosts.add(id, -1)
+
 	for i, text := range usage.Keys {
-		grant, lease, added := a.updateKey(now, s, alg, usage, i, text, id)
-		if added {
-			rows++
+		grant, lease, err := a.updateKey(now, s, alg, usage, i, text, id)
+		if err != nil {
+			a.blame(now, name{usage.Algorithm, text}, err)
 		}
 		grants.Weight[i], grants.Burst[i], grants.Used[i], grants.Lease[i] = grant.Weight, grant.Burst, grant.Used, lease
 		if stateful {
 			grants.Tokens[i] = grant.Tokens
 		}
 	}
-	a.hosts.add(id, rows-1)
 	a.metrics.updates.Inc(1)
 	a.metrics.updatedKeys.Inc(int64(usage.Len()))
 	return nil
 }
 
 // updateKey is Step for row i, whose key is text. A zero lease means that
-// there is no grant.
-func (a *Aggregator) updateKey(now time.Duration, s *settings, alg algorithm.Algorithm, usage *rpc.Usage, i int, text string, host uint32) (g algorithm.Grant, lease time.Duration, added bool) {
-	n := name{usage.Algorithm, text}
+// there is no grant; the error, that the algorithm is to blame.
+func (a *Aggregator) updateKey(now time.Duration, s *settings, alg algorithm.Algorithm, usage *rpc.Usage, i int, text string, host uint32) (g algorithm.Grant, lease time.Duration, err error) {
 	sh := a.shard(text)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
+	defer recovered(&err)
 
+	n := name{usage.Algorithm, text}
 	k := sh.keys[n]
 	if k == nil {
-		rule, ok := s.snapshot.Match(text)
-		if !ok || a.keys.Load() >= s.maxKeys {
+		if k, err = a.newKey(s, alg, text); k == nil {
 			a.metrics.noRoom.Inc(1)
-			return g, 0, false
+			return g, 0, err
 		}
-		k = &key{settings: s, rule: rule}
-		if st, ok := alg.(algorithm.Stateful); ok {
-			k.state = st.NewKey(s.average.Interval)
-		} else {
-			k.ledger = newLedger()
-		}
-		sh.keys[name{strings.Clone(usage.Algorithm), strings.Clone(text)}] = k
-		a.keys.Add(1)
+		sh.keys[name{strings.Clone(n.algorithm), strings.Clone(n.key)}] = k
 	}
 	if !k.adopt(s, text) {
-		return g, 0, false
+		return g, 0, nil
 	}
-	s = k.settings
-	k.expire(now, a.forget)
-	if !k.knows(host) && k.hosts() >= s.maxHosts {
+	k.expire(now, a.gone)
+	if !k.knows(host) && k.hosts() >= k.settings.maxHosts {
 		a.metrics.noRoom.Inc(1)
-		return g, 0, false
+		return g, 0, nil
 	}
-	if k.state != nil {
-		return a.ask(now, k, usage, i, host)
-	}
-	if d := demand(usage, i); d.Total() > 0 {
-		added = k.ledger.record(now, host, d, s.average, s.stages)
-	}
-	g, ok := k.grant(now, alg, host)
-	if !ok {
-		a.metrics.insane.Inc(1)
-		return g, 0, added
-	}
-	return g, k.rule.Lease, added
-}
-
-// ask is updateKey for a Stateful algorithm.
-func (a *Aggregator) ask(now time.Duration, k *key, usage *rpc.Usage, i int, host uint32) (g algorithm.Grant, lease time.Duration, added bool) {
-	d := demand(usage, i)
-	report := algorithm.Report{
-		Allowed:  float64(usage.Allowed[i]),
-		Rejected: float64(usage.Rejected[i]),
-		Elapsed:  usage.Elapsed[i],
-		Wants:    d.Total(),
-		Has:      usage.Weight[i],
-	}
-	if usage.Wants != nil {
-		report.Wants = usage.Wants[i]
-	}
-	before := k.state.Hosts()
-	g, ok := k.state.Report(now, k.limit(), host, report)
-	added = k.state.Hosts() > before
+	next, ok := a.decide(now, k, alg, usage, i, host)
 	switch {
 	case !ok:
-		return g, 0, added
-	case !sane(g):
-		a.metrics.insane.Inc(1)
-		return g, 0, added
+		return g, 0, nil
+	case !sane(next):
+		return g, 0, insane(next)
 	}
-	return g, k.rule.Lease, added
+	return next, k.rule.Lease, nil
 }
 
-// expire forgets what is too old at now.
-func (k *key) expire(now time.Duration, gone func(host uint32)) {
+// newKey makes room for a key and returns it; nil if there is no room, or no
+// rule.
+func (a *Aggregator) newKey(s *settings, alg algorithm.Algorithm, text string) (*key, error) {
+	rule, ok := s.snapshot.Match(text)
+	if !ok {
+		return nil, nil
+	}
+	k := &key{settings: s, rule: rule}
+	if st, ok := alg.(algorithm.Stateful); !ok {
+		k.ledger = newLedger()
+	} else if k.state = st.NewKey(s.average.Interval); k.state == nil {
+		return nil, errNoKey
+	}
+	if a.keys.Add(1) > s.maxKeys {
+		a.keys.Add(-1)
+		return nil, nil
+	}
+	return k, nil
+}
+
+// decide takes in row i of usage and returns what host may do; false if it
+// should go on as it is.
+func (a *Aggregator) decide(now time.Duration, k *key, alg algorithm.Algorithm, usage *rpc.Usage, i int, host uint32) (algorithm.Grant, bool) {
 	if k.state != nil {
-		k.state.Expire(now, gone)
-		return
-	}
-	k.ledger.advance(now, k.settings.stages, gone)
-}
-
-func (k *key) hosts() int {
-	if k.state != nil {
-		return k.state.Hosts()
-	}
-	return k.ledger.len()
-}
-
-func (k *key) knows(host uint32) bool {
-	if k.state != nil {
-		return k.state.Knows(host)
-	}
-	_, known := k.ledger.index[host]
-	return known
-}
-
-func (k *key) limit() algorithm.Limit {
-	return algorithm.Limit{Rate: float64(k.rule.Limit), Burst: k.rule.Burst}
-}
-
-// demand is row i of usage as rates. Reports that follow each other closely
-// say little: less than a second counts as one.
-func demand(u *rpc.Usage, i int) algorithm.Demand {
-	seconds := max(u.Elapsed[i].Seconds(), 1)
-	return algorithm.Demand{Allowed: float64(u.Allowed[i]) / seconds, Rejected: float64(u.Rejected[i]) / seconds}
-}
-
-// forget is called when a row of host is gone.
-func (a *Aggregator) forget(host uint32) { a.hosts.add(host, -1) }
-
-// GC forgets hosts that have been silent for gc_after, and keys that have no
-// hosts left. It takes each shard's lock for one key at a time.
-func (a *Aggregator) GC(now time.Duration) {
-	s := a.settings.Load()
-	a.each(func(n name, k *key) bool {
-		k.adopt(s, n.key)
-		k.expire(now, a.forget)
-		return k.hosts() > 0
-	})
-	a.metrics.keys.Update(float64(a.keys.Load()))
-	a.metrics.hosts.Update(float64(a.hosts.len()))
-}
-
-// each calls f for every key and forgets those for which it returns false.
-func (a *Aggregator) each(f func(name, *key) bool) {
-	for i := range a.shards {
-		sh := &a.shards[i]
-		sh.mu.Lock()
-		names := make([]name, 0, len(sh.keys))
-		for n := range sh.keys {
-			names = append(names, n)
-		}
-		sh.mu.Unlock()
-		for _, n := range names {
-			sh.mu.Lock()
-			if k := sh.keys[n]; k != nil && !f(n, k) {
-				delete(sh.keys, n)
-				a.keys.Add(-1)
+		known := k.state.Knows(host)
+		defer func() { // after a panic too
+			if !known && k.state.Knows(host) {
+				a.hosts.add(host, 1)
 			}
-			sh.mu.Unlock()
-		}
+		}()
+		return k.state.Report(now, k.limit(), host, report(usage, i))
 	}
+	if d := demand(usage, i); d.Total() > 0 && k.ledger.record(now, host, d, k.settings.average, k.settings.stages) {
+		a.hosts.add(host, 1)
+	}
+	return k.grant(now, alg, host)
 }
 
 func (a *Aggregator) shard(key string) *shard {
@@ -337,6 +248,18 @@ func check(host string, u *rpc.Usage) error {
 	return u.Check()
 }
 
+// floorOf is what alg lets hosts take above their weight.
+func floorOf(alg algorithm.Algorithm) (floor rpc.Floor, err error) {
+	defer recovered(&err)
+	if f, ok := alg.(algorithm.Floored); ok {
+		floor = rpc.Floor(f.Floor())
+	}
+	if floor > rpc.FloorEven {
+		return 0, fmt.Errorf("the algorithm's Floor is %d; return one of algorithm's Floor constants", floor)
+	}
+	return floor, nil
+}
+
 // resize makes n rows of g, with tokens or without.
 func resize(g *rpc.Grants, n int, tokens bool) {
 	grow := func(column []float64) []float64 {
@@ -346,11 +269,13 @@ func resize(g *rpc.Grants, n int, tokens bool) {
 		return make([]float64, n)
 	}
 	g.Weight, g.Burst, g.Used = grow(g.Weight), grow(g.Burst), grow(g.Used)
-	if g.Tokens = nil; tokens {
-		g.Tokens = make([]float64, n)
+	if tokens {
+		g.Tokens = grow(g.Tokens)
+	} else {
+		g.Tokens = nil
 	}
 	if cap(g.Lease) < n {
 		g.Lease = make([]time.Duration, n)
 	}
-	g.Lease, g.Floor = g.Lease[:n], rpc.FloorNone
+	g.Lease = g.Lease[:n]
 }

@@ -18,7 +18,7 @@ type hosts struct {
 }
 
 // acquire returns the number of name and keeps it from being given anew until
-// release.
+// add(id, -1).
 func (h *hosts) acquire(name string) uint32 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -42,14 +42,16 @@ func (h *hosts) acquire(name string) uint32 {
 	return id
 }
 
-// add changes how many rows have id. The number is free again at none.
+// add changes how many rows have id. The number is free again at none. Ids
+// come back by way of algorithms, which anyone may write: one that nobody has
+// changes nothing.
 func (h *hosts) add(id uint32, rows int64) {
-	if rows == 0 {
-		return
-	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 
+	if int(id) >= len(h.rows) || h.rows[id] == 0 {
+		return
+	}
 	h.rows[id] += rows
 	if h.rows[id] == 0 {
 		delete(h.ids, h.names[id])

@@ -20,10 +20,9 @@ type ledger struct {
 	rows  []row
 	index map[uint32]int32 // by host
 	empty int32            // head of the list of free rows; none if there is none
-	sum   algorithm.Demand // of all rows, faded
+	sum   total            // of all rows, faded
 	fresh queue            // stage 0
 	aging []queue          // later stages; nil until a host falls silent
-	moves int              // changes of sum since it was last added up anew
 }
 
 // row is one host's average, as of its last report.
@@ -48,13 +47,18 @@ func newLedger() ledger {
 
 func (l *ledger) len() int { return len(l.index) }
 
+func (l *ledger) knows(host uint32) bool {
+	_, ok := l.index[host]
+	return ok
+}
+
 // record takes in that host uses rate. It returns whether host is new.
 func (l *ledger) record(now time.Duration, host uint32, rate algorithm.Demand, average algorithm.Average, stages []algorithm.Stage) bool {
 	i, known := l.index[host]
 	if known {
 		r := &l.rows[i]
 		faded := r.demand.Times(stages[r.stage].Factor)
-		l.move(faded.Times(-1))
+		l.sum.add(faded.Times(-1))
 		l.unlink(i)
 		r.demand = average.Next(faded, rate)
 	} else {
@@ -63,11 +67,8 @@ func (l *ledger) record(now time.Duration, host uint32, rate algorithm.Demand, a
 		l.rows[i].demand, l.rows[i].host = rate, host
 	}
 	l.rows[i].last, l.rows[i].stage = now, 0
-	l.move(l.rows[i].demand)
+	l.sum.add(l.rows[i].demand)
 	l.link(i)
-	if l.moves > 4096 && l.moves > 4*len(l.rows) {
-		l.addUp(stages)
-	}
 	return !known
 }
 
@@ -88,7 +89,8 @@ func (l *ledger) advance(now time.Duration, stages []algorithm.Stage, gone func(
 		for q.head != none && now-l.rows[q.head].last >= from {
 			i := q.head
 			r := &l.rows[i]
-			l.move(r.demand.Times(stages[stage+1].Factor - stages[stage].Factor))
+			l.sum.add(r.demand.Times(-stages[stage].Factor))
+			l.sum.add(r.demand.Times(stages[stage+1].Factor))
 			l.unlink(i)
 			if stage+1 == len(stages)-1 {
 				gone(r.host)
@@ -101,22 +103,7 @@ func (l *ledger) advance(now time.Duration, stages []algorithm.Stage, gone func(
 		}
 	}
 	if len(l.index) == 0 {
-		l.sum, l.moves, l.aging = algorithm.Demand{}, 0, nil
-	}
-}
-
-// move changes the sum, which rounding must not take below zero.
-func (l *ledger) move(d algorithm.Demand) {
-	l.sum.Allowed = max(l.sum.Allowed+d.Allowed, 0)
-	l.sum.Rejected = max(l.sum.Rejected+d.Rejected, 0)
-	l.moves++
-}
-
-// addUp makes the sum anew, which bounds what rounding does to it.
-func (l *ledger) addUp(stages []algorithm.Stage) {
-	l.sum, l.moves = algorithm.Demand{}, 0
-	for r := range l.all {
-		l.sum = l.sum.Plus(r.demand.Times(stages[r.stage].Factor))
+		l.sum, l.aging = total{}, nil
 	}
 }
 
@@ -182,17 +169,18 @@ func (l *ledger) all(yield func(*row) bool) {
 	}
 }
 
-// restage makes every row fresh, oldest report first.
-func (l *ledger) restage(stages []algorithm.Stage) {
+// restage makes every row fresh, oldest report first: the next advance moves
+// each to the stage of its age.
+func (l *ledger) restage() {
 	order := make([]int32, 0, len(l.index))
 	for _, i := range l.index {
 		order = append(order, i)
 	}
 	slices.SortFunc(order, func(i, j int32) int { return cmp.Compare(l.rows[i].last, l.rows[j].last) })
-	l.fresh, l.aging = emptyQueue, nil
+	l.fresh, l.aging, l.sum = emptyQueue, nil, total{}
 	for _, i := range order {
 		l.rows[i].stage = 0
 		l.link(i)
+		l.sum.add(l.rows[i].demand)
 	}
-	l.addUp(stages)
 }

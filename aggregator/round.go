@@ -3,7 +3,6 @@
 package aggregator
 
 import (
-	"math"
 	"time"
 
 	"github.com/headgate/headgate/algorithm"
@@ -17,44 +16,47 @@ type round struct {
 	grants map[uint32]algorithm.Grant
 }
 
-// grant is what host gets at now, and whether it makes sense: anyone may
-// write an algorithm. The ledger has been advanced to now.
-func (k *key) grant(now time.Duration, alg algorithm.Algorithm, host uint32) (algorithm.Grant, bool) {
-	limit := k.limit()
-	var g algorithm.Grant
+// fewHosts is how many hosts a pass may look at for the sake of one more.
+const fewHosts = 64
+
+// grant is what host gets at now; false if the algorithm has not seen it yet.
+// The ledger has been advanced to now.
+func (k *key) grant(now time.Duration, alg algorithm.Algorithm, host uint32) (g algorithm.Grant, ok bool) {
 	if s, ok := alg.(algorithm.Summed); ok {
-		g = s.Grant(limit, k.ledger.sum, k.ledger.demand(host, k.settings.stages))
-	} else {
-		g = k.shared(now, alg, limit)[host]
+		return s.Grant(k.limit(), k.ledger.sum.demand(), k.ledger.demand(host, k.settings.stages)), true
 	}
-	return g, sane(g)
+	if !k.ledger.knows(host) {
+		return g, false
+	}
+	if k.round == nil || now >= k.round.ends || k.round.lacks(host, k.ledger.len()) {
+		k.share(now, alg)
+	}
+	g, ok = k.round.grants[host]
+	return g, ok
 }
 
-// sane tells whether g may go to a host.
-func sane(g algorithm.Grant) bool {
-	amount := func(v float64) bool { return v >= 0 && v <= math.MaxFloat64 }
-	return g.Weight >= 0 && g.Weight <= 1 && amount(g.Burst) && amount(g.Used) && amount(g.Tokens)
+// lacks tells whether r is to be made anew for host, when there are n hosts.
+// Beyond a few hosts that takes a quarter more of them, so that it costs
+// little per host when all of them come to a new owner at once.
+func (r *round) lacks(host uint32, n int) bool {
+	if _, ok := r.grants[host]; ok {
+		return false
+	}
+	had := len(r.grants)
+	return had < fewHosts || n > had+had/4
 }
 
-// shared are the grants of the round at now: half an interval long, or until
-// another host is there.
-func (k *key) shared(now time.Duration, alg algorithm.Algorithm, limit algorithm.Limit) map[uint32]algorithm.Grant {
-	if k.round != nil && now < k.round.ends && len(k.round.grants) == k.ledger.len() {
-		return k.round.grants
-	}
+// share makes a round that is half an interval long.
+func (k *key) share(now time.Duration, alg algorithm.Algorithm) {
 	n := k.ledger.len()
-	if n == 0 {
-		return nil
-	}
 	hosts, demands, grants := make([]uint32, 0, n), make([]algorithm.Demand, 0, n), make([]algorithm.Grant, n)
 	for r := range k.ledger.all {
 		hosts = append(hosts, r.host)
 		demands = append(demands, r.demand.Times(k.settings.stages[r.stage].Factor))
 	}
-	alg.Share(limit, demands, grants)
+	alg.Share(k.limit(), demands, grants)
 	k.round = &round{ends: now + k.settings.average.Interval/2, grants: make(map[uint32]algorithm.Grant, n)}
 	for i, h := range hosts {
 		k.round.grants[h] = grants[i]
 	}
-	return k.round.grants
 }

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package aggregator
+
+import (
+	"fmt"
+	"math"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/rpc"
+)
+
+func TestAKeyTooManyGetsNoGrantAndCostsTheOthersNothing(t *testing.T) {
+	p := cadence
+	p.MaxKeys = 2
+	a := weighted(t, p)
+	u := usage(algorithm.NameRequestWeighted, 5, 0, time.Second, "1", "2", "3", "4", "1")
+	for i := range 3 {
+		g := step(t, a, time.Duration(i), fmt.Sprint(i), u)
+		for row, want := range []bool{true, true, false, false, true} {
+			if got := g.Lease[row] > 0; got != want {
+				t.Errorf("report %d: key %s granted: %v", i, u.Keys[row], got)
+			}
+		}
+	}
+	if n := a.keys.Load(); n != 2 {
+		t.Errorf("%d keys, want 2", n)
+	}
+	// There is room again when a key has lost its hosts.
+	step(t, a, 9*time.Second, "0", usage(algorithm.NameRequestWeighted, 5, 0, time.Second, "1"))
+	a.GC(11 * time.Second)
+	g := step(t, a, 11*time.Second, "0", u)
+	if g.Lease[0] == 0 || g.Lease[1] == 0 || g.Lease[2] != 0 {
+		t.Errorf("after GC: %v", g.Lease)
+	}
+}
+
+func TestNoMoreKeysThanAllowedWhenAllComeAtOnce(t *testing.T) {
+	p := cadence
+	p.MaxKeys = 100
+	a := weighted(t, p)
+	var wg sync.WaitGroup
+	for h := range 8 {
+		wg.Go(func() {
+			var g rpc.Grants
+			for i := range 500 {
+				u := usage(algorithm.NameRequestWeighted, 1, 0, time.Second, fmt.Sprint(h, "-", i))
+				if err := a.Step(0, fmt.Sprint(h), u, &g); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	n := 0
+	for i := range a.shards {
+		n += len(a.shards[i].keys)
+	}
+	if n != 100 || a.keys.Load() != 100 {
+		t.Errorf("%d keys, counted as %d; want 100", n, a.keys.Load())
+	}
+}
+
+func TestAHostTooManyGetsNoGrant(t *testing.T) {
+	p := cadence
+	p.MaxHostsPerKey = 2
+	for _, name := range []string{algorithm.NameRequestWeighted, algorithm.NameElastic} {
+		a, err := New(algorithm.Builtin(), snapshot(t, p, every(name)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ask := func(now time.Duration, host, key string) bool {
+			return step(t, a, now, host, usage(name, 5, 0, time.Second, key)).Lease[0] > 0
+		}
+		for i, tt := range []struct {
+			host, key string
+			want      bool
+		}{
+			{"a", "k", true}, {"b", "k", true}, {"c", "k", false}, {"c", "other", true}, {"a", "k", true}, {"c", "k", false},
+		} {
+			if got := ask(0, tt.host, tt.key); got != tt.want {
+				t.Errorf("%s, ask %d: host %s for key %s: %v", name, i, tt.host, tt.key, got)
+			}
+		}
+		ask(9*time.Second, "a", "k")
+		if !ask(10*time.Second, "c", "k") {
+			t.Errorf("%s: b is gone, and c is still refused", name)
+		}
+	}
+}
+
+// A host is forgotten with its name, and a key with its last host; nothing is
+// left of however many there were.
+func TestGCLeavesNothing(t *testing.T) {
+	for _, name := range []string{algorithm.NameRequestWeighted, algorithm.NameElastic, "mine"} {
+		a, _ := custom(t, cadence, new(counting))
+		if err := a.Configure(snapshot(t, cadence, every(name))); err != nil {
+			t.Fatal(err)
+		}
+		now := time.Duration(0)
+		for wave := range 20 {
+			for h := range 10 {
+				step(t, a, now, fmt.Sprint("host ", wave, " ", h), usage(name, 5, 5, time.Second, "k", fmt.Sprint("key ", wave), fmt.Sprint(h)))
+			}
+			now += 4 * time.Second
+			a.GC(now)
+		}
+		if n := len(a.hosts.names); n > 40 {
+			t.Errorf("%s: %d numbers for hosts, of which 30 are alive at most", name, n)
+		}
+		a.GC(now + 10*time.Second)
+		if n := a.keys.Load(); n != 0 || a.hosts.len() != 0 {
+			t.Errorf("%s: %d keys and %d hosts are left", name, n, a.hosts.len())
+		}
+		for id, host := range a.hosts.names {
+			if host != "" || a.hosts.rows[id] != 0 {
+				t.Errorf("%s: number %d still stands for %q in %d rows", name, id, host, a.hosts.rows[id])
+			}
+		}
+		for i := range a.shards {
+			if n := len(a.shards[i].keys); n != 0 {
+				t.Errorf("%s: %d keys are left in shard %d", name, n, i)
+			}
+		}
+	}
+}
+
+// Keys and names are cut out of whole messages, and must not keep those.
+func TestWhatIsKeptIsCopied(t *testing.T) {
+	a := weighted(t, cadence)
+	message := strings.Repeat("k", 1000)
+	for i := 1; i <= 1000; i++ {
+		step(t, a, 0, message[:i], usage(algorithm.NameRequestWeighted, 1, 0, time.Second, message[:i]))
+	}
+	for i := range a.shards {
+		for n := range a.shards[i].keys {
+			if sharesMemory(n.key, message) {
+				t.Fatalf("a key of %d bytes keeps the message", len(n.key))
+			}
+		}
+	}
+	for _, host := range a.hosts.names {
+		if sharesMemory(host, message) {
+			t.Fatalf("a host's name of %d bytes keeps the message", len(host))
+		}
+	}
+}
+
+// Many hosts report, the rules change and GC runs, all at once; at the end
+// everything that was reported counts.
+func TestConcurrentUse(t *testing.T) {
+	a, _ := custom(t, cadence, new(counting))
+	slow := cadence
+	slow.NewDataWeight, slow.DecayAfter = 0.5, 3*time.Second
+	rules := []dynamicconfig.Rule{every(algorithm.NameRequestWeighted)}
+	fastRules, slowRules := snapshot(t, cadence, rules...), snapshot(t, slow, rules...)
+	stop := make(chan struct{})
+	var background, hosts sync.WaitGroup
+	for _, f := range []func(){
+		func() { a.GC(0) },
+		func() {
+			if a.Configure(slowRules) != nil || a.Configure(fastRules) != nil {
+				t.Error("Configure")
+			}
+		},
+	} {
+		background.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					f()
+					runtime.Gosched()
+				}
+			}
+		})
+	}
+	const n, rounds = 8, 200
+	for h := range n {
+		hosts.Go(func() {
+			var g rpc.Grants
+			host := fmt.Sprint(h)
+			for range rounds {
+				for _, name := range []string{algorithm.NameRequestWeighted, algorithm.NameElastic, "mine"} {
+					if err := a.Step(0, host, usage(name, 10, 0, time.Second, "k", "m", host), &g); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			}
+		})
+	}
+	hosts.Wait()
+	close(stop)
+	background.Wait()
+	if got := used(t, a, 0); math.Abs(got-10*n) > 1e-9 {
+		t.Errorf("used %v, want %d", got, 10*n)
+	}
+	for id, rows := range a.hosts.rows {
+		if want := int64(9); a.hosts.names[id] != "" && a.hosts.names[id] != "asks only" && rows != want {
+			t.Errorf("host %q is in %d rows, want %d", a.hosts.names[id], rows, want)
+		}
+	}
+}
+
+// sharesMemory tells whether part is a piece of whole.
+func sharesMemory(part, whole string) bool {
+	p, w := uintptr(unsafe.Pointer(unsafe.StringData(part))), uintptr(unsafe.Pointer(unsafe.StringData(whole)))
+	return p >= w && p < w+uintptr(len(whole))
+}

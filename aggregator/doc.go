@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package aggregator gathers what all hosts report about the keys that one
+// host owns, and answers each report with that host's part of the limits.
+//
+//	host a ─ usage ──▶ ┌────────────────────────────────────────┐
+//	       ◀─ grants ─ │ shard ─▶ key ─▶ ledger: usage by host, │
+//	host b ─ usage ──▶ │                 its moving average, and │ ◀─ Configure
+//	       ◀─ grants ─ │                 the sum of all hosts    │
+//	host c ─ usage ──▶ │                  └─▶ algorithm          │ ◀─ GC
+//	       ◀─ grants ─ └────────────────────────────────────────┘
+//
+// An Aggregator is an rpc.Decider, so whatever carries payloads can serve it:
+//
+//	registry := algorithm.Builtin()
+//	registry.Register("mine", algorithm.Func(share)) // a custom weighting
+//	a, err := aggregator.New(registry, snapshot, aggregator.WithLogger(log))
+//	if err != nil { … }
+//	go a.Run(ctx)                                    // forgets silent hosts
+//
+//	var mux rpc.Mux
+//	err = mux.Register(rpc.UsageTypeURL, a)
+//	…
+//	err = a.Configure(next)                          // when the rules change
+//
+// Under Update there is Step, which has no clock and no I/O: the same Steps
+// give the same grants. The simulator runs it on virtual time.
+//
+// # What it costs
+//
+// A report costs the same per key however many hosts use that key. The sum
+// that an algorithm.Summed needs is kept as reports come and age, and the
+// grants of any other algorithm are made for all hosts at once, at most every
+// half interval. An algorithm.Stateful sees to it by itself.
+//
+// # What it bounds
+//
+// Keys (max_owned_keys) and hosts per key (max_hosts_per_key); what is one too
+// many gets no grant, and falls back to its even share. A host is forgotten
+// gc_after its last report, a key with its last host, a host's name with its
+// last key. An algorithm that panics or returns nonsense costs its own keys
+// their grants, and a line in the log.
+//
+// # Out of scope
+//
+// Who owns a key (ringpop), how reports travel (rpc), how a limit is shared
+// (algorithm), and enforcing it (limiter). An aggregator never calls a
+// limiter, and stores nothing that it would not relearn in one lease.
+package aggregator

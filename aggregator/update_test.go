@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package aggregator
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/rpc"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func encode(t testing.TB, u *rpc.Usage) *anypb.Any {
+	t.Helper()
+	payload, err := rpc.Columnar{}.EncodeUsage(u)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return payload
+}
+
+func TestUpdateAnswersPayloads(t *testing.T) {
+	a := weighted(t, cadence)
+	var mux rpc.Mux
+	if err := mux.Register(rpc.UsageTypeURL, a); err != nil {
+		t.Fatal(err)
+	}
+	for _, keys := range [][]string{{"k", "l", "m"}, {"k"}, {"k", "l"}} { // longer and shorter messages after each other
+		u := usage(algorithm.NameRequestWeighted, 5, 5, time.Second, keys...)
+		answer, err := mux.Update(t.Context(), "a", encode(t, u))
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, err := rpc.Columnar{}.DecodeGrants(answer, u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range keys {
+			if g.Weight[i] != 1 || g.Used[i] != 5 || g.Lease[i] != 10*time.Second {
+				t.Errorf("%v: %+v", keys, g)
+			}
+		}
+	}
+}
+
+func TestUpdateRefusesWrongPayloads(t *testing.T) {
+	a := weighted(t, cadence)
+	good := encode(t, usage(algorithm.NameRequestWeighted, 5, 5, time.Second, "k"))
+	for name, payload := range map[string]*anypb.Any{
+		"none":           nil,
+		"another type":   {TypeUrl: rpc.GrantsTypeURL, Value: good.GetValue()},
+		"no type":        {Value: good.GetValue()},
+		"truncated":      {TypeUrl: rpc.UsageTypeURL, Value: good.GetValue()[:len(good.GetValue())-1]},
+		"garbage":        {TypeUrl: rpc.UsageTypeURL, Value: []byte("\xff\xff\xff\xff\xff")},
+		"unknown algorithm": encode(t, usage("elastik", 5, 5, time.Second, "k")),
+	} {
+		if answer, err := a.Update(t.Context(), "a", payload); err == nil || answer != nil {
+			t.Errorf("%s: answered %v, %v", name, answer, err)
+		}
+		if a.keys.Load() != 0 || a.hosts.len() != 0 {
+			t.Errorf("%s: was taken in", name)
+		}
+	}
+	if _, err := a.Update(t.Context(), "", good); err == nil {
+		t.Error("a report of nobody was taken in")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := a.Update(ctx, "a", good); !errors.Is(err, context.Canceled) {
+		t.Errorf("the caller is gone: %v", err)
+	}
+	if _, err := a.Update(t.Context(), "a", good); err != nil {
+		t.Errorf("a good one after all that: %v", err)
+	}
+}
+
+func TestUpdatesRunSideBySide(t *testing.T) {
+	a := weighted(t, cadence)
+	var wg sync.WaitGroup
+	for _, host := range []string{"a", "b", "c", "d"} {
+		wg.Go(func() {
+			u := usage(algorithm.NameRequestWeighted, 5, 5, time.Second, "k", host)
+			payload := encode(t, u)
+			for range 200 {
+				answer, err := a.Update(t.Context(), host, payload)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if g, err := (rpc.Columnar{}).DecodeGrants(answer, u); err != nil || g.Weight[1] != 1 {
+					t.Errorf("%v: %+v", err, g)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestRunForgetsAndEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := weighted(t, cadence)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { a.Run(ctx); close(ended) }()
+		if _, err := a.Update(ctx, "a", encode(t, usage(algorithm.NameRequestWeighted, 5, 5, time.Second, "k"))); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(9500 * time.Millisecond)
+		synctest.Wait()
+		if a.keys.Load() != 1 || a.hosts.len() != 1 {
+			t.Error("forgotten before gc_after")
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if a.keys.Load() != 0 || a.hosts.len() != 0 {
+			t.Error("not forgotten after gc_after")
+		}
+		at := time.Now()
+		cancel()
+		<-ended
+		if took := time.Since(at); took != 0 {
+			t.Errorf("Run ended %v after its context", took)
+		}
+	})
+}
+
+// FuzzUpdate feeds any bytes to an owner: it answers or refuses, and goes on.
+func FuzzUpdate(f *testing.F) {
+	for _, name := range []string{algorithm.NameRequestWeighted, algorithm.NameElastic, "mine"} {
+		u := usage(name, 5, 3, time.Second, "k", "m", "frontend:orders")
+		u.Wants = []float64{1, 1e300, 0}
+		f.Add(encode(f, u).GetValue())
+	}
+	a, _ := custom(f, cadence, new(counting))
+	f.Fuzz(func(t *testing.T, message []byte) {
+		u := new(rpc.Usage)
+		answer, err := a.Update(t.Context(), "fuzzer", &anypb.Any{TypeUrl: rpc.UsageTypeURL, Value: message})
+		if err == nil {
+			if err := (rpc.Columnar{}).DecodeUsage(&anypb.Any{TypeUrl: rpc.UsageTypeURL, Value: message}, u); err != nil {
+				t.Fatalf("took in what does not decode: %v", err)
+			}
+			if _, err := (rpc.Columnar{}).DecodeGrants(answer, u); err != nil {
+				t.Fatalf("answered what a host refuses: %v", err)
+			}
+		}
+		good := usage(algorithm.NameRequestWeighted, 1, 0, time.Second, "good")
+		if _, err := a.Update(t.Context(), "host", encode(t, good)); err != nil {
+			t.Fatalf("a good report afterwards: %v", err)
+		}
+	})
+}
