@@ -30,6 +30,8 @@ type load struct {
 	sent    []atomic.Int64 // per host
 	failed  atomic.Int64   // got no answer
 	ok      atomic.Int64   // got status 200
+	busy    atomic.Int64   // left out because all workers were busy
+	late    atomic.Int64   // left out because this process did not run
 	stop    context.CancelFunc
 	loops   sync.WaitGroup
 }
@@ -97,8 +99,10 @@ func (l *load) run(ctx context.Context) {
 		case <-ticker.C:
 		}
 		now := time.Now()
-		owed += min(now.Sub(last), catchUp).Seconds() * l.perSecond
+		passed := now.Sub(last)
 		last = now
+		owed += min(passed, catchUp).Seconds() * l.perSecond
+		l.late.Add(int64(max(passed-catchUp, 0).Seconds() * l.perSecond))
 		targets := *l.targets.Load()
 		for ; owed >= 1; owed-- {
 			select {
@@ -106,7 +110,7 @@ func (l *load) run(ctx context.Context) {
 			case <-ctx.Done():
 				return
 			default:
-				// All workers are busy: this one is left out.
+				l.busy.Add(1)
 			}
 		}
 	}

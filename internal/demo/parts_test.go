@@ -101,7 +101,7 @@ var fixed = Result{
 		{"moved", []Measurement{{"even", 1000.2, 220, 500}, {"request-weighted", 1000.2, 361.5, 500}}},
 		{"killed", []Measurement{{"even", 999.6, 194, 500}, {"request-weighted", 999.6, 515, 500}}},
 	},
-	hosts: 5, took: 20 * time.Second, failed: 7,
+	hosts: 5, took: 20 * time.Second, failed: 7, busy: 12, late: 30,
 }
 
 func TestSummary(t *testing.T) {

@@ -20,7 +20,9 @@ type Result struct {
 
 	hosts  int
 	took   time.Duration
-	failed int64
+	failed int64 // requests without an answer
+	busy   int64 // never sent, because all workers were busy
+	late   int64 // never sent, because the process did not get to run
 }
 
 // Phase is what was measured in one phase.
@@ -98,6 +100,11 @@ func (r Result) WriteSummary(w io.Writer) error {
 	if r.failed > 0 {
 		fmt.Fprintf(&b, "\n%s got no answer from the killed host before the load balancer noticed.\n", count(r.failed, "request"))
 	}
+	if r.busy+r.late > 0 {
+		text := fmt.Sprintf("%s never sent, because this machine was too busy (%d with answers, %d with other programs); the rates are of what was sent.",
+			were(r.busy+r.late), r.busy, r.late)
+		fmt.Fprintf(&b, "\n%s\n", wrap(text, 78))
+	}
 	fmt.Fprintf(&b, "\n%s\n", wrap(r.closing(), 78))
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -139,6 +146,13 @@ func wrap(s string, width int) string {
 		line += len(word)
 	}
 	return b.String()
+}
+
+func were(n int64) string {
+	if n == 1 {
+		return "1 request was"
+	}
+	return count(n, "request") + " were"
 }
 
 func count(n int64, what string) string {

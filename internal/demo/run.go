@@ -238,7 +238,7 @@ func (r *runner) put(p phase, from reading) {
 	}
 	r.result.put(Phase{Phases()[p.index], from.rates(newest).results(float64(r.config.Limit), r.meter.series)})
 	r.result.took = time.Since(r.began)
-	r.result.failed = r.load.failed.Load()
+	r.result.failed, r.result.busy, r.result.late = r.load.failed.Load(), r.load.busy.Load(), r.load.late.Load()
 }
 
 // close ends the load and the hosts.
