@@ -132,6 +132,18 @@ func TestGCLeavesNothing(t *testing.T) {
 	}
 }
 
+// Algorithms call back with numbers of hosts, and may get them wrong.
+func TestANumberThatNobodyHasChangesNothing(t *testing.T) {
+	var h hosts
+	a, b := h.acquire("a"), h.acquire("b")
+	h.add(a, -1) // a is gone
+	h.add(a, -1)
+	h.add(17, -1)
+	if c := h.acquire("c"); c != a || h.rows[c] != 1 || h.rows[b] != 1 || h.len() != 2 {
+		t.Errorf("c has number %d in %d rows; %d hosts", c, h.rows[c], h.len())
+	}
+}
+
 // Keys and names are cut out of whole messages, and must not keep those.
 func TestWhatIsKeptIsCopied(t *testing.T) {
 	a := weighted(t, cadence)

@@ -56,11 +56,11 @@ func TestUpdateRefusesWrongPayloads(t *testing.T) {
 	a := weighted(t, cadence)
 	good := encode(t, usage(algorithm.NameRequestWeighted, 5, 5, time.Second, "k"))
 	for name, payload := range map[string]*anypb.Any{
-		"none":           nil,
-		"another type":   {TypeUrl: rpc.GrantsTypeURL, Value: good.GetValue()},
-		"no type":        {Value: good.GetValue()},
-		"truncated":      {TypeUrl: rpc.UsageTypeURL, Value: good.GetValue()[:len(good.GetValue())-1]},
-		"garbage":        {TypeUrl: rpc.UsageTypeURL, Value: []byte("\xff\xff\xff\xff\xff")},
+		"none":              nil,
+		"another type":      {TypeUrl: rpc.GrantsTypeURL, Value: good.GetValue()},
+		"no type":           {Value: good.GetValue()},
+		"truncated":         {TypeUrl: rpc.UsageTypeURL, Value: good.GetValue()[:len(good.GetValue())-1]},
+		"garbage":           {TypeUrl: rpc.UsageTypeURL, Value: []byte("\xff\xff\xff\xff\xff")},
 		"unknown algorithm": encode(t, usage("elastik", 5, 5, time.Second, "k")),
 	} {
 		if answer, err := a.Update(t.Context(), "a", payload); err == nil || answer != nil {
