@@ -43,6 +43,9 @@ $(LINT):
 bench: ## benchmarks of the core packages, COUNT=6 times; BENCH=Allow runs some
 	@go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) $(CORE:%=./%/...)
 
+sim: ## simulate all scenarios with 20 seeds, into the table and pictures of docs/accuracy.md
+	@go run ./internal/sim/simdocs $(if $(SEEDS),-seeds $(SEEDS))
+
 fuzz: ## every fuzz test for FUZZTIME=10s each; FUZZ=Bucket runs some
 	@sh scripts/fuzz.sh '$(FUZZ)' '$(FUZZTIME)'
 
@@ -58,4 +61,4 @@ cover: ## test coverage of the whole, by function, into cover.out
 	@go tool cover -func=cover.out | tail -n 1
 	@echo "by line: go tool cover -html=cover.out"
 
-.PHONY: help run test race check lint bench fuzz golden proto cover
+.PHONY: help run test race check lint bench sim fuzz golden proto cover

@@ -130,8 +130,8 @@ func (f simulateFlags) scenarios(args []string) ([]*sim.Scenario, error) {
 			names = sim.Names()
 		}
 		for _, name := range names {
-			if _, err := os.Stat(name); err == nil && !slices.Contains(sim.Names(), name) {
-				name = "./" + name // a file without an ending
+			if _, err := os.Stat(name); err == nil && !strings.ContainsRune(name, '/') && !slices.Contains(sim.Names(), name) {
+				name = "./" + name // a file, whatever its name ends in
 			}
 			sc, err := sim.Load(name)
 			if err != nil {

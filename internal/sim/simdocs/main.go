@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command simdocs writes the table and the pictures of docs/accuracy.md anew.
+// It is what `make sim` runs:
+//
+//	go run ./internal/sim/simdocs [-seeds 20] [-dir docs]
+//
+// The table stands between two markers, and nothing else in the file changes.
+// Out of scope: the words around it.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+
+	"github.com/headgate/headgate/internal/sim"
+	"github.com/headgate/headgate/internal/sim/simplot"
+)
+
+const (
+	begins = "<!-- make sim: table begins -->\n"
+	ends   = "<!-- make sim: table ends -->\n"
+)
+
+var algorithms = []string{"even", "request-weighted", "request-weighted-even-floor", "elastic"}
+
+// pictures say which algorithms a scenario's picture shows.
+var pictures = []struct {
+	scenario   string
+	algorithms []string
+}{
+	{"steady-skew", []string{"even", "elastic"}},
+	{"moving-hotspot", []string{"request-weighted", "elastic"}},
+	{"burst-on-few", []string{"request-weighted", "elastic"}},
+	{"flash-crowd", []string{"request-weighted", "elastic"}},
+	{"owner-crash", []string{"request-weighted", "elastic"}},
+}
+
+func main() {
+	seeds := flag.Int("seeds", 20, "seeds of each scenario and algorithm")
+	dir := flag.String("dir", "docs", "folder of accuracy.md")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := write(ctx, *dir, *seeds); err != nil {
+		fmt.Fprintln(os.Stderr, "simdocs:", err)
+		os.Exit(1)
+	}
+}
+
+func write(ctx context.Context, dir string, seeds int) error {
+	table, err := table(ctx, seeds)
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(dir, "accuracy.md")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	next, err := between(string(text), table)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	if err := os.WriteFile(file, []byte(next), 0o644); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "img"), 0o755); err != nil {
+		return err
+	}
+	for _, p := range pictures {
+		if err := draw(ctx, dir, p.scenario, p.algorithms); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// table is all scenarios with all algorithms, as Markdown.
+func table(ctx context.Context, seeds int) (string, error) {
+	var jobs []sim.Job
+	for _, name := range sim.Names() {
+		sc, err := sim.Load(name)
+		if err != nil {
+			return "", err
+		}
+		for _, a := range algorithms {
+			for seed := range seeds {
+				jobs = append(jobs, sim.Job{Scenario: sc, Options: sim.Options{Algorithm: a, Seed: uint64(seed + 1)}})
+			}
+		}
+	}
+	results, err := sim.Sweep(ctx, jobs, func(finished int) {
+		if finished%100 == 0 {
+			fmt.Fprintf(os.Stderr, "%d of %d runs\n", finished, len(jobs))
+		}
+	})
+	if err != nil {
+		return "", err
+	}
+	var rows []sim.Row
+	for _, r := range results {
+		rows = append(rows, r.Rows()...)
+	}
+	var b strings.Builder
+	err = sim.WriteMarkdown(&b, sim.Groups(rows), false)
+	return b.String(), err
+}
+
+// between is text with another table between the markers.
+func between(text, table string) (string, error) {
+	before, rest, ok := strings.Cut(text, begins)
+	_, after, ok2 := strings.Cut(rest, ends)
+	if !ok || !ok2 {
+		return "", fmt.Errorf("has no table to replace: add the lines %q and %q", strings.TrimSpace(begins), strings.TrimSpace(ends))
+	}
+	return before + begins + table + ends + after, nil
+}
+
+func draw(ctx context.Context, dir, scenario string, algorithms []string) error {
+	sc, err := sim.Load(scenario)
+	if err != nil {
+		return err
+	}
+	var results []*sim.Result
+	for _, a := range algorithms {
+		r, err := sim.Options{Algorithm: a, Seed: 1, Weights: true}.Run(ctx, sc)
+		if err != nil {
+			return err
+		}
+		results = append(results, r)
+	}
+	return simplot.Save(filepath.Join(dir, "img", "sim-"+scenario+".png"), sc, results)
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simplot
+
+import (
+	"bytes"
+	"image/png"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/headgate/headgate/internal/sim"
+)
+
+// results of a scenario under two algorithms.
+func results(t *testing.T, name string, weights bool) (*sim.Scenario, []*sim.Result) {
+	t.Helper()
+	sc, err := sim.Load(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []*sim.Result
+	for _, a := range []string{"even", "request-weighted"} {
+		r, err := sim.Options{Algorithm: a, Seed: 1, Weights: weights}.Run(t.Context(), sc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, r)
+	}
+	return sc, all
+}
+
+func TestSameResultsSameBytes(t *testing.T) {
+	for _, format := range []string{"svg", "png"} {
+		var pictures [2]bytes.Buffer
+		for i := range pictures {
+			sc, r := results(t, "flash-crowd", true)
+			if err := Write(&pictures[i], format, sc, r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !bytes.Equal(pictures[0].Bytes(), pictures[1].Bytes()) {
+			t.Errorf("two pictures as %s differ", format)
+		}
+	}
+}
+
+func TestAPictureSaysWhatItShows(t *testing.T) {
+	sc, r := results(t, "flash-crowd", true)
+	var svg bytes.Buffer
+	if err := Write(&svg, "svg", sc, r); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"flash-crowd", "the crowd comes", "offered", "one perfect bucket", "admitted", "limit", "even:", "request-weighted:", "others", "offered goes up to"} {
+		if !strings.Contains(svg.String(), text) {
+			t.Errorf("the picture does not say %q", text)
+		}
+	}
+}
+
+func TestEveryScenarioCanBeDrawn(t *testing.T) {
+	names := sim.Names()
+	if testing.Short() {
+		names = []string{"recorded", "ring-join", "near-zero-traffic", "doorman-3"}
+	}
+	for _, name := range names {
+		if name == "thousand-hosts" || name == "day-and-night" {
+			continue // large, and not different
+		}
+		sc, r := results(t, name, name != "cron")
+		file := filepath.Join(t.TempDir(), "x.PNG")
+		if err := Save(file, sc, r); err != nil {
+			t.Fatal(err)
+		}
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if picture, err := png.Decode(bytes.NewReader(data)); err != nil || picture.Bounds().Dx() < 1000 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestWrongFiles(t *testing.T) {
+	if err := CheckFile("a.pdf"); err == nil || !strings.Contains(err.Error(), "neither .svg nor .png") {
+		t.Errorf("err = %v", err)
+	}
+	sc, r := results(t, "recorded", false)
+	if err := Save("x.pdf", sc, r); err == nil {
+		t.Error("a PDF was saved")
+	}
+	if err := Write(&bytes.Buffer{}, "gif", sc, r); err == nil {
+		t.Error("a GIF was written")
+	}
+	if err := Write(&bytes.Buffer{}, "svg", sc, nil); err == nil {
+		t.Error("nothing was drawn")
+	}
+	if err := Save(filepath.Join(t.TempDir(), "no", "x.png"), sc, r); err == nil {
+		t.Error("a file in no folder was saved")
+	}
+}
+
+func TestTicksAreRoundAndFew(t *testing.T) {
+	for _, top := range []float64{0.3, 1.05, 3.15, 7, 10, 99, 100, 1080, 4500, 21000, 1e7} {
+		ticks := amountTicks{}.Ticks(0, top)
+		if len(ticks) < 3 || len(ticks) > 8 {
+			t.Errorf("%d ticks up to %v", len(ticks), top)
+		}
+	}
+	for _, end := range []float64{10, 60, 90, 300, 3600, 86400, 7 * 86400} {
+		ticks := timeTicks{}.Ticks(0, end)
+		if len(ticks) < 5 || len(ticks) > 14 || ticks[0].Label != "0" {
+			t.Errorf("%d ticks up to %v s", len(ticks), end)
+		}
+	}
+}
