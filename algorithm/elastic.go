@@ -90,7 +90,7 @@ const (
 	defaultPart     = 0.5
 	defaultStarter  = 0.2
 	defaultRepay    = 2 * time.Second
-	defaultCrowding = 0.1
+	defaultCrowding = 0.03
 )
 
 var _ Stateful = Elastic{}
@@ -215,7 +215,7 @@ func (k *elasticKey) Report(now time.Duration, limit Limit, host uint32, r Repor
 	if !known && now < k.learns {
 		return k.handBack(row, limit, r)
 	}
-	return k.grant(row, limit, saved), true
+	return k.grant(row, limit, r, saved), true
 }
 
 // minPeriod keeps a rate over a very short time from being nonsense, seconds.
@@ -264,12 +264,13 @@ func (k *elasticKey) advance(now time.Duration, limit Limit) {
 // returns how much of it the host had left.
 func (k *elasticKey) settle(now time.Duration, row *elasticRow, r Report) (left float64) {
 	since := (now - row.last).Seconds()
-	used := r.Allowed
+	part := 1.0
 	// A report whose answer was lost comes again as a part of the next.
 	if elapsed := r.Elapsed.Seconds(); elapsed > since+minPeriod {
-		used *= (since + minPeriod) / elapsed
+		part = (since + minPeriod) / elapsed
 	}
-	left = row.lent + row.rate*since - used
+	left = row.lent + row.rate*since - part*r.Allowed
+	k.ideal = math.Max(k.ideal+row.wants*since-part*(r.Allowed+r.Rejected), 0)
 	k.pool += left
 	k.drop(row)
 	return left
@@ -300,7 +301,7 @@ func (k *elasticKey) handBack(row *elasticRow, limit Limit, r Report) (Grant, bo
 
 // grant decides what row's host may do. All sums are without its grant. Saved
 // is what the host has left of what it had.
-func (k *elasticKey) grant(row *elasticRow, limit Limit, saved float64) Grant {
+func (k *elasticKey) grant(row *elasticRow, limit Limit, r Report, saved float64) Grant {
 	p := k.params
 	// Debt is paid back by all; what is too much in the pool of a key that
 	// is short is handed out.
@@ -309,7 +310,7 @@ func (k *elasticKey) grant(row *elasticRow, limit Limit, saved float64) Grant {
 	// followed the demand. It is made up for slowly, and over no less time
 	// than a rate may run.
 	if missed := k.pool - k.ideal; missed > 0 && k.wants > limit.Rate {
-		most := catchUp + math.Max(missed/limit.Burst-0.5, 0)
+		most := catchUp + math.Max(missed/math.Max(limit.Burst, 1)-0.5, 0)
 		rate += math.Min(missed/(silence*k.interval.Seconds()), most*limit.Rate)
 	}
 	fair := 0.0
@@ -320,12 +321,17 @@ func (k *elasticKey) grant(row *elasticRow, limit Limit, saved float64) Grant {
 	row.rate = math.Min(math.Min(fair, room), limit.Rate)
 	k.rates += row.rate
 
-	free := math.Max(math.Min(k.pool, k.ideal), 0)
+	free := math.Max(math.Min(k.pool, math.Min(k.ideal, limit.Burst)), 0)
 	// Tokens are for what the rate does not cover, and for chance.
 	need := math.Max(row.wants-row.rate, 0)*p.Horizon.Seconds() + math.Sqrt(row.wants*p.Horizon.Seconds())
+	if r.Allowed+r.Rejected > 0 && k.lent < chunks*limit.Burst {
+		need = math.Max(need, chunk*free) // it may be the begin of a burst
+	}
 	row.lent = math.Min(need, free*p.Part)
-	// A host with few events saves its rate up until it is worth a token.
-	row.lent = math.Max(row.lent, math.Min(saved, keep))
+	if free < keep && row.wants > 0 {
+		// A host with few events saves its rate up until it is worth a token.
+		row.lent = math.Max(row.lent, math.Min(saved, keep))
+	}
 	k.lent += row.lent
 	k.pool -= row.lent
 
@@ -345,7 +351,12 @@ const (
 	// catchUp is the part of the limit that making up for what was missed
 	// adds to it; more if the pool is more than half full all the same, as
 	// when many hosts have too few events to use their parts.
-	catchUp = 0.03
+	catchUp = 0.015
+
+	// chunk is the part of the pool that a host with any events gets, as long
+	// as no more than chunks of the burst is lent.
+	chunk  = 0.03
+	chunks = 0.3
 
 	// keep is how many tokens of its rate a host may save up.
 	keep = 2
@@ -371,7 +382,7 @@ func (k *elasticKey) Expire(now time.Duration, gone func(host uint32)) {
 			continue
 		}
 		if now-row.last < forgotten*k.interval {
-			k.release(row)
+			k.drop(row)
 			continue
 		}
 		host := row.host
@@ -381,15 +392,6 @@ func (k *elasticKey) Expire(now time.Duration, gone func(host uint32)) {
 		k.empty = int32(i)
 		gone(host)
 	}
-}
-
-// release takes back what row holds of a host that is silent, but for the few
-// tokens that any host may keep.
-func (k *elasticKey) release(row *elasticRow) {
-	kept := math.Min(row.lent, keep)
-	k.drop(row)
-	row.lent = kept
-	k.lent += kept
 }
 
 // take returns a row for host.

@@ -282,7 +282,7 @@ func (g *Group) hear(now Instant, s *share, asked bool, before Level, gained flo
 
 	g.activateLocked(now, s)
 	told := p.demand.told
-	enough := math.Max(told/10, 1)
+	enough := math.Max(told/50, 1)
 	switch {
 	case !asked:
 	case gained >= enough || float64(s.applied.limit-before.Limit) > told/5:
