@@ -195,8 +195,9 @@ func (k *elasticKey) Report(now time.Duration, limit Limit, host uint32, r Repor
 	}
 	k.advance(now, limit)
 	i, known := k.index[host]
-	saved := 0.0
+	saved, begins := 0.0, r.Allowed+r.Rejected > 0 // maybe a burst
 	if known {
+		begins = begins && k.rows[i].wants < quiet
 		saved = k.settle(now, &k.rows[i], r)
 	} else {
 		i = k.take(host)
@@ -215,7 +216,7 @@ func (k *elasticKey) Report(now time.Duration, limit Limit, host uint32, r Repor
 	if !known && now < k.learns {
 		return k.handBack(row, limit, r)
 	}
-	return k.grant(row, limit, r, saved), true
+	return k.grant(row, limit, begins, saved), true
 }
 
 // minPeriod keeps a rate over a very short time from being nonsense, seconds.
@@ -299,9 +300,9 @@ func (k *elasticKey) handBack(row *elasticRow, limit Limit, r Report) (Grant, bo
 	return Grant{Weight: r.Has, Burst: limit.Burst * r.Has, Used: math.Max(k.used, 0)}, true
 }
 
-// grant decides what row's host may do. All sums are without its grant. Saved
-// is what the host has left of what it had.
-func (k *elasticKey) grant(row *elasticRow, limit Limit, r Report, saved float64) Grant {
+// grant decides what row's host may do. All sums are without its grant. Begins says
+// that it had no demand until now, and saved what it has left of what it had.
+func (k *elasticKey) grant(row *elasticRow, limit Limit, begins bool, saved float64) Grant {
 	p := k.params
 	// Debt is paid back by all; what is too much in the pool of a key that
 	// is short is handed out.
@@ -324,8 +325,8 @@ func (k *elasticKey) grant(row *elasticRow, limit Limit, r Report, saved float64
 	free := math.Max(math.Min(k.pool, math.Min(k.ideal, limit.Burst)), 0)
 	// Tokens are for what the rate does not cover, and for chance.
 	need := math.Max(row.wants-row.rate, 0)*p.Horizon.Seconds() + math.Sqrt(row.wants*p.Horizon.Seconds())
-	if r.Allowed+r.Rejected > 0 && k.lent < chunks*limit.Burst {
-		need = math.Max(need, chunk*free) // it may be the begin of a burst
+	if begins && k.lent < chunks*limit.Burst {
+		need = math.Max(need, chunk*free)
 	}
 	row.lent = math.Min(need, free*p.Part)
 	if free < keep && row.wants > 0 {
@@ -353,10 +354,13 @@ const (
 	// when many hosts have too few events to use their parts.
 	catchUp = 0.015
 
-	// chunk is the part of the pool that a host with any events gets, as long
-	// as no more than chunks of the burst is lent.
+	// chunk is the part of the pool that a host gets with its first events,
+	// as long as no more than chunks of the burst is lent.
 	chunk  = 0.03
 	chunks = 0.3
+
+	// quiet is less demand than any to speak of, events/s.
+	quiet = 0.5
 
 	// keep is how many tokens of its rate a host may save up.
 	keep = 2

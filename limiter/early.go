@@ -282,7 +282,7 @@ func (g *Group) hear(now Instant, s *share, asked bool, before Level, gained flo
 
 	g.activateLocked(now, s)
 	told := p.demand.told
-	enough := math.Max(told/50, 1)
+	enough := math.Max(told/50, 0.5)
 	switch {
 	case !asked:
 	case gained >= enough || float64(s.applied.limit-before.Limit) > told/5:
@@ -291,9 +291,9 @@ func (g *Group) hear(now Instant, s *share, asked bool, before Level, gained flo
 		p.gap = min(3*p.gap, g.interval())
 	}
 	p.askAt.Store(int64(now.Add(p.gap)))
-	// Ask again with a fifth left, or with two tokens of few, or when dry.
+	// Ask again with a fifth left, or two tokens of few, or not a whole one.
 	tokens := s.bucket.tokens(now)
-	s.low.Store(s.bucket.quanta(max(tokens/5, min(tokens-0.5, 2), 0.5)))
+	s.low.Store(s.bucket.quanta(max(tokens/5, min(tokens-0.5, 2), 1)))
 }
 
 // interval is the update interval.
