@@ -60,7 +60,8 @@ func (l *Limiter) Mode() dynamicconfig.Mode { return dynamicconfig.Mode(l.mode.L
 
 // SetMode changes the mode. The limiter that begins to answer has no more
 // tokens than the one that ends, so a change of mode gives nobody a second
-// burst.
+// burst. A call that runs meanwhile may still take what it asks for from the
+// one that ends; for each change that is one call per goroutine at most.
 func (l *Limiter) SetMode(now limiter.Instant, mode dynamicconfig.Mode) {
 	l.switching.Lock()
 	defer l.switching.Unlock()

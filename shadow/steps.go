@@ -61,25 +61,41 @@ func (l *Limiter) Level(now limiter.Instant) limiter.Level {
 func (l *Limiter) Wait(ctx context.Context) error { return l.WaitN(ctx, 1) }
 
 // WaitN waits with the primary. The shadow's wait begins with it and ends
-// with it: what the shadow would have waited longer for is given back.
+// with it: what the shadow would have waited longer for is given back, and
+// counts as rejected if the primary allowed it.
 func (l *Limiter) WaitN(ctx context.Context, n int) error {
+	if err := ctx.Err(); err != nil {
+		return err // nobody is asked
+	}
 	mode := l.Mode()
 	primary, shadow := l.roles(mode)
 	if shadow == nil {
-		return limiter.FromSteps(primary).WaitN(ctx, n)
+		return wait(ctx, primary, n)
 	}
 	now, longest := limiter.Now(), time.Duration(rate.InfDuration)
 	if deadline, ok := ctx.Deadline(); ok {
 		longest = limiter.At(deadline).Sub(now)
 	}
 	s := shadow.ReserveAt(now, n, longest)
-	err := limiter.FromSteps(primary).WaitN(ctx, n)
-	ready := s.OK() && s.Delay() == 0
-	if !ready {
-		s.Cancel()
+	err := wait(ctx, primary, n)
+	then := limiter.Now()
+	ready := s.OK() && s.DelayFrom(then.Time()) == 0
+	if s.OK() && !ready {
+		s.CancelAt(then.Time())
+		if err == nil { // as of now, so that its usage shows the rejection
+			ready = shadow.AllowAt(then, n)
+		}
 	}
 	l.compare(mode, err == nil, ready, n)
 	return err
+}
+
+// wait waits in s's own way, if it has one.
+func wait(ctx context.Context, s limiter.Stepper, n int) error {
+	if w, ok := s.(limiter.Waiter); ok {
+		return w.WaitN(ctx, n)
+	}
+	return limiter.FromSteps(s).WaitN(ctx, n)
 }
 
 // reservation is a pair of reservations; the primary's is shown.
