@@ -7,8 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/headgate/headgate/dynamicconfig"
 	"golang.org/x/time/rate"
+
+	"github.com/headgate/headgate/dynamicconfig"
 )
 
 // todo is an action to carry out, or to end.

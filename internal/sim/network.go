@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"time"
 
+	"google.golang.org/protobuf/types/known/anypb"
+
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/rpc"
-	"google.golang.org/protobuf/types/known/anypb"
 )
 
 // HeaderBytes is what headers, framing and names are taken to add to one call,

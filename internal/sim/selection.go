@@ -79,10 +79,10 @@ func selection(text string, hosts []string, owners int) (Selection, error) {
 
 // parseHosts reads one part between commas.
 func parseHosts(part string, hosts []string, owners int) ([]int, error) {
-	switch {
-	case part == "all":
+	switch part {
+	case "all":
 		return upTo(len(hosts)), nil
-	case part == "owners":
+	case "owners":
 		if owners == 0 {
 			return nil, fmt.Errorf("there are no hosts that only decide: set owners, or write owner of KEY")
 		}

@@ -68,15 +68,6 @@ func (f frame) point(second, v float64) vg.Point {
 	return vg.Point{X: f.x(math.Min(second, f.p.X.Max)), Y: f.y(math.Min(v, f.p.Y.Max))}
 }
 
-// line draws values per second, each in the middle of its second.
-func (f frame) line(st draw.LineStyle, values []float64) {
-	var pts []vg.Point
-	for s, v := range values {
-		pts = append(pts, f.point(float64(s)+0.5, v))
-	}
-	f.StrokeLines(st, pts)
-}
-
 // steps draws values that hold for a second each.
 func (f frame) steps(st draw.LineStyle, values []float64) {
 	var pts []vg.Point
@@ -147,7 +138,7 @@ func (g page) flow(dc draw.Canvas, p panel) {
 	f.area(perfect, zero, oracle)
 	f.marks(p.result.Marks, true)
 	f.steps(limitLine, column(func(s sim.Second) float64 { return s.Limit }))
-	f.line(passedLine, column(func(s sim.Second) float64 { return float64(s.Admitted) }))
+	f.steps(passedLine, column(func(s sim.Second) float64 { return float64(s.Admitted) }))
 	f.legend("events per second", []entry{
 		{text: "offered", colour: offered, box: true},
 		{text: "one perfect bucket", colour: perfect, box: true},

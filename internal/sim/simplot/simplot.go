@@ -81,7 +81,7 @@ func Write(w io.Writer, format string, sc *sim.Scenario, results []*sim.Result) 
 	}
 	dc := draw.New(canvas)
 	dc.SetColor(white)
-	dc.Fill(dc.Rectangle.Path())
+	dc.Fill(dc.Path())
 	page{sc: sc, most: most(panels), end: sc.Duration.Seconds()}.draw(dc, panels)
 	_, err := canvas.WriteTo(w)
 	return err
