@@ -212,6 +212,8 @@ func TestTheNetworkLosesDoublesAndDelays(t *testing.T) {
 	near(t, "some lost, many twice", between(half, 30, 100), 1000)
 	late := run(t, base(t, "network: {latency: 600ms}"), "request-weighted", 1).Keys[0]
 	near(t, "answers come after the timeout of 1 s", between(late, 10, 100), 280)
+	held := run(t, base(t, "network: {reorder: 100%, hold_back: 600ms}"), "request-weighted", 1).Keys[0]
+	near(t, "so they do when all are held back", between(held, 10, 100), 280)
 }
 
 func TestOwnersAreFoundByTheRing(t *testing.T) {
@@ -236,4 +238,40 @@ events: [{at: 30s, do: crash, hosts: owner of k}]
 	}
 	// Nobody notices: the five that are left fall back to a sixth each.
 	near(t, "in fallback", between(k, 45, 60), 1000*5./6)
+}
+
+func TestTheRingFollowsTheMembers(t *testing.T) {
+	sc := parse(t, `
+name: owner
+duration: 60s
+hosts: 6
+limits: [{key: k, limit: 1000/s, lease: 10s}]
+traffic: [{key: k, hosts: 0, rate: 700/s}, {key: k, hosts: 1-5, rate: 100/s}]
+membership: {detect: 2s}
+events: [{at: 30s, do: crash, hosts: owner of k}]
+`)
+	k := run(t, sc, "request-weighted", 1).Keys[0]
+	near(t, "the next owner decides", between(k, 50, 60), 1000)
+}
+
+// bytesPerCall is what a call moves over the network on average.
+func bytesPerCall(t *testing.T, more string) float64 {
+	t.Helper()
+	k := run(t, base(t, more), "request-weighted", 1).Keys[0]
+	return k.BytesPerHostS / k.ReportsPerHostS
+}
+
+func TestAnswersAreSentOnlyToWhatArrives(t *testing.T) {
+	both := bytesPerCall(t, "")
+	// An answer has 40 bytes of type URL and some columns.
+	for more, answered := range map[string]bool{
+		`events: [{at: 0s, do: partition, hosts: all, from: owners, direction: in}]`:  true,
+		`events: [{at: 0s, do: partition, hosts: all, from: owners, direction: out}]`: false,
+		`network: {latency: 900ms}`:  true,
+		`network: {latency: 1100ms}`: false, // the deadline travels with the request
+	} {
+		if got := bytesPerCall(t, more); (got > both-30) != answered {
+			t.Errorf("%s: %.0f bytes per call, %.0f without", more, got, both)
+		}
+	}
 }

@@ -27,11 +27,11 @@ func (o *oracle) allow(now Time, cost int64) bool {
 	return true
 }
 
-// set changes limit and burst, and keeps the tokens up to the new burst.
+// set changes limit and burst, and keeps the tokens; fill cuts what is more
+// than the new burst.
 func (o *oracle) set(now Time, limit, burst float64) {
 	o.fill(now)
 	o.limit, o.burst = limit, burst
-	o.tokens = min(o.tokens, burst)
 }
 
 func (o *oracle) fill(now Time) {
