@@ -311,7 +311,7 @@ func (k *elasticKey) grant(row *elasticRow, limit Limit, begins bool, saved floa
 	// followed the demand. It is made up for slowly, and over no less time
 	// than a rate may run.
 	if missed := k.pool - k.ideal; missed > 0 && k.wants > limit.Rate {
-		most := catchUp + math.Max(missed/math.Max(limit.Burst, 1)-0.5, 0)
+		most := catchUp + 5*math.Max(missed/math.Max(limit.Burst, 1)-0.9, 0)
 		rate += math.Min(missed/(silence*k.interval.Seconds()), most*limit.Rate)
 	}
 	fair := 0.0
@@ -350,7 +350,7 @@ func (k *elasticKey) grant(row *elasticRow, limit Limit, begins bool, saved floa
 
 const (
 	// catchUp is the part of the limit that making up for what was missed
-	// adds to it; more if the pool is more than half full all the same, as
+	// adds to it; more if the pool is all but full all the same, as
 	// when many hosts have too few events to use their parts.
 	catchUp = 0.015
 

@@ -32,6 +32,9 @@ const (
 	// spacing is the least time between two early reports of a host.
 	spacing = 5 * time.Millisecond
 
+	// unrest is how long after a change of demand asks stay frequent.
+	unrest = time.Second
+
 	// shortestGap is the least time between two asks for a key.
 	shortestGap = 10 * time.Millisecond
 
@@ -72,6 +75,7 @@ type pulse struct {
 	gone           bool   // no longer any key's
 	from           counts // at the last tick
 	demand         demand
+	changed        Instant // when it last changed
 	gap            time.Duration
 }
 
@@ -242,7 +246,7 @@ func (g *Group) tickLocked(now Instant) {
 		n, dt := s.pulse.since(count)
 		s.pulse.from = count
 		if dt > 0 && s.pulse.demand.tick(n, dt) {
-			s.pulse.gap = shortestGap // what was in vain before may help now
+			s.pulse.unsettle(now)
 			g.urgeLocked(now, s, 0)
 		}
 		if s.pulse.demand.quiet > enoughQuiet && s.pulse.demand.told < 1 {
@@ -255,6 +259,10 @@ func (g *Group) tickLocked(now Instant) {
 	e.active = active
 	e.tickAt = now.Add(tick)
 }
+
+// unsettle makes asks frequent again: what was in vain before may help now, or
+// soon, when others have given back what they hold.
+func (p *pulse) unsettle(now Instant) { p.gap, p.changed = shortestGap, now }
 
 // since is what was asked for since the last tick, and over how many seconds.
 func (p *pulse) since(now counts) (n, seconds float64) {
@@ -269,6 +277,9 @@ func (s *share) wants(upTo counts, total int64, period time.Duration) float64 {
 
 	n, dt := s.pulse.since(upTo)
 	wants := s.pulse.demand.estimate(n, dt, float64(total), period.Seconds())
+	if s.pulse.demand.changed(wants) {
+		s.pulse.unsettle(upTo.at)
+	}
 	s.pulse.demand.tell(wants)
 	return wants
 }
@@ -287,6 +298,8 @@ func (g *Group) hear(now Instant, s *share, asked bool, before Level, gained flo
 	case !asked:
 	case gained >= enough || float64(s.applied.limit-before.Limit) > told/5:
 		p.gap = max(p.gap/4, shortestGap)
+	case now.Sub(p.changed) < unrest:
+		p.gap = min(3*p.gap, tick/2)
 	default:
 		p.gap = min(3*p.gap, g.interval())
 	}
