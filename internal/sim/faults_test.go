@@ -267,6 +267,7 @@ func TestAnswersAreSentOnlyToWhatArrives(t *testing.T) {
 	for more, answered := range map[string]bool{
 		`events: [{at: 0s, do: partition, hosts: all, from: owners, direction: in}]`:  true,
 		`events: [{at: 0s, do: partition, hosts: all, from: owners, direction: out}]`: false,
+		`events: [{at: 0s, do: partition, hosts: owners, from: all, direction: out}]`: true,
 		`network: {latency: 900ms}`:  true,
 		`network: {latency: 1100ms}`: false, // the deadline travels with the request
 	} {
