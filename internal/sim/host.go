@@ -48,8 +48,6 @@ type host struct {
 	held []held        // what happened during a pause
 }
 
-var DbgFrom time.Duration
-
 // held is an event of a paused host, or an arrival at it.
 type held struct {
 	event event
@@ -161,10 +159,6 @@ func (c *cluster) report(h *host) {
 		batches = h.group.Early(h.local(c.now))
 	}
 	for _, batch := range batches {
-		if DbgFrom > 0 && c.now > DbgFrom && c.now < DbgFrom+1500*time.Millisecond {
-			st, _ := h.group.Inspect(h.local(c.now), batch.Usage.Keys[0])
-			fmt.Printf("%v %s wants %.0f rej %d tokens %.1f w %.3f fb %v\n", c.now, h.name, batch.Usage.Wants[0], batch.Usage.Rejected[0], st.Shares[0].Level.Tokens, st.Shares[0].Weight, st.Shares[0].Fallback)
-		}
 		for _, part := range rpc.Split(&batch.Usage, h.ring, 0) {
 			c.call(h, batch, part)
 		}
