@@ -1,33 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package limiter decides, in memory, whether an event may happen.
+// Package limiter enforces limits on one host: in memory, without a call to
+// anybody per request, and with this host's part of what the whole cluster
+// may use.
 //
-//	Allow() ──▶ Keyed ──▶ share ──▶ bucket: one atomic word
-//	             │          │ counts what was allowed and rejected
-//	             │          │
-//	Group ───────┘          ├─▶ Report(now) ──usage──▶ owner of the key
-//	  finds it by key       └◀─ Apply(now) ◀──grant───
-//	                            no grant for a lease: fallback
+//	             Allow, Reserve, Wait                 once per interval
+//	caller ──▶ Keyed ──▶ share ─── counts ──▶ Report ──▶ ┌──────────┐
+//	                     │ bucket                        │ the key's│
+//	                     │  ├ by grant, while it is valid│ owner    │
+//	                     │  └ by fallback, else          │          │
+//	                     └ rate, burst ◀────── Apply ◀── └──────────┘
 //
-// A Group holds the limiters of one host. Each key that is used gets one, made
-// from the rule that matches it; it holds for ever and follows the config:
+// A Group holds the limiters of a host by key, under the rules of a
+// dynamicconfig.Snapshot. They have the methods of x/time/rate's Limiter:
 //
 //	group := limiter.NewGroup(snapshot, hosts)
-//	orders := group.For("frontend:orders")
-//	if !orders.Allow() {
+//	go group.Run(ctx, fanout)                // reports, and applies the answers
+//
+//	if !group.For("frontend:orders").Allow() {
 //		return errTooManyRequests
 //	}
-//	if err := orders.Wait(ctx); err != nil { … }    // or wait for a turn
-//	if !limiter.AllowAll(now, limiter.Ask{Limiter: orders, N: 1}, limiter.Ask{Limiter: all, N: 1}) { … }
-//	go group.Run(ctx, fanout)                       // follow the load
+//	err := group.For("batch:import").WaitN(ctx, 50)
+//	…
+//	group.Configure(limiter.Now(), next)     // when the rules change
+//	group.SetHosts(limiter.Now(), n)         // when the cluster does
 //
-// A host applies its weighted part of the limit while it has a grant, and the
-// rule's fallback while it has none. Both buckets know of all usage, so that
-// going from one to the other gives nobody a second burst.
+// # What rules a key
 //
-// Bucket is a limiter by itself, for one host: *rate.Limiter without a lock.
+// A grant, as long as its lease lasts: this host's part of the limit, which
+// the key's owner decided from what all hosts report. Else the rule's
+// fallback, by default the limit divided by the hosts. A key begins in
+// fallback, and falls back when its owner does not answer for a whole lease;
+// callers notice nothing but another rate. A change from one to the other, or
+// of the limit, keeps the tokens: nobody gets a second burst.
 //
-// Report, Apply, Early, Configure and SetHosts are steps that take the time;
-// Run is the loop around them. How a limit is shared is not decided here: see
-// packages aggregator and algorithm.
+// # Time
+//
+// Report, Early, Apply and every decision take the time as an argument; only
+// Run and the methods without one read the clock. An Instant is monotonic, so
+// that setting the wall clock changes nothing. The simulator runs the same
+// code on virtual time.
+//
+// # By itself
+//
+// Bucket is one limiter without a cluster, and a faster x/time/rate. AllowAll
+// asks several limits at once, all or nothing. Stepper is what other limiters
+// implement to take part.
+//
+// # Out of scope
+//
+// How a limit is shared is the owner's business (packages aggregator and
+// algorithm), how reports travel is rpc's, and comparing two limiters is
+// shadow's. Nothing is stored: a host that restarts begins in fallback.
 package limiter

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limiter_test
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/rpc"
+)
+
+// A key's limit is divided evenly until its owner has granted something else.
+func ExampleGroup() {
+	rules, err := dynamicconfig.Config{Rules: []dynamicconfig.Rule{
+		{Key: "frontend:*", Limit: 10, Algorithm: "request-weighted"},
+	}}.Snapshot()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	group := limiter.NewGroup(rules, 2)
+	orders := group.For("frontend:orders") // keep it, or ask again: both are cheap
+
+	now := limiter.Instant(0)
+	allowed := 0
+	for range 8 {
+		if orders.AllowAt(now, 1) {
+			allowed++
+		}
+	}
+	fmt.Println("one of two hosts:", allowed, "of 8")
+
+	// What Run does every interval, here by hand: the other host is idle.
+	now = now.Add(time.Second)
+	for _, batch := range group.Report(now) {
+		u := batch.Usage
+		fmt.Println(u.Algorithm, u.Keys, "allowed", u.Allowed, "rejected", u.Rejected)
+		err := group.Apply(now, batch, nil, &rpc.Grants{
+			Weight: []float64{1},
+			Burst:  []float64{10},
+			Used:   []float64{5},
+			Lease:  []time.Duration{30 * time.Second},
+		})
+		if err != nil {
+			fmt.Println(err)
+		}
+	}
+	fmt.Println("granted:", orders.Level(now).Limit, "per second")
+	// Output:
+	// one of two hosts: 5 of 8
+	// request-weighted [frontend:orders] allowed [5] rejected [3]
+	// granted: 10 per second
+}
+
+// A Bucket stands where a rate.Limiter stood.
+func ExampleNewBucket() {
+	bucket := limiter.NewBucket(5, 2) // 5 per second, 2 at once
+	start := time.Now()
+	for _, after := range []time.Duration{0, 0, 0, 200 * time.Millisecond} {
+		fmt.Println(bucket.AllowN(start.Add(after), 1))
+	}
+	// Output:
+	// true
+	// true
+	// false
+	// true
+}
+
+// A request that counts against two limits takes tokens of both or of none.
+func ExampleAllowAll() {
+	tenant, service := limiter.NewBucket(0, 2), limiter.NewBucket(0, 100)
+	now := time.Now()
+	for range 3 {
+		fmt.Println(limiter.AllowAll(now,
+			limiter.Ask{Limiter: tenant, N: 1},
+			limiter.Ask{Limiter: service, N: 10},
+		))
+	}
+	fmt.Printf("the service has %.0f left\n", service.TokensAt(now))
+	// Output:
+	// true
+	// true
+	// false
+	// the service has 80 left
+}
+
+// Try takes tokens for something that may turn out not to happen.
+func ExampleReservation_used() {
+	bucket := limiter.NewBucket(0, 5)
+	now := time.Now()
+
+	r := bucket.TryN(now, 3)
+	cached := true // no need for the expensive call after all
+	r.Used(!cached)
+
+	fmt.Println(r.OK(), bucket.AllowN(now, 5))
+	// Output: true true
+}
