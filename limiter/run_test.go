@@ -421,10 +421,13 @@ func TestWaitsAreThoseOfXTimeRate(t *testing.T) {
 func TestWaitersQueue(t *testing.T) {
 	queue := func(l waiting) (turns []time.Duration) {
 		start := time.Now()
-		turns = make([]time.Duration, 10)
+		turns = make([]time.Duration, 15)
 		var all sync.WaitGroup
 		for i := range turns {
 			time.Sleep(time.Millisecond)
+			if i == 10 { // some have given up, with others behind them
+				time.Sleep(150 * time.Millisecond)
+			}
 			all.Go(func() {
 				var cancelled time.Duration
 				if i%3 == 2 {
@@ -451,7 +454,7 @@ func TestWaitersQueue(t *testing.T) {
 
 func TestWaitsThatCannotSucceed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		slow := NewBucket(1, 5)
+		slow, full := NewBucket(1, 5), NewBucket(1, 5)
 		slow.AllowN(time.Now(), 5)
 		soon, cancel := context.WithTimeout(t.Context(), time.Second/2)
 		defer cancel()
@@ -468,14 +471,15 @@ func TestWaitsThatCannotSucceed(t *testing.T) {
 			{"a limit of zero", NewBucket(0, 1), t.Context(), 2, ErrNever},
 			{"past the deadline", slow, soon, 1, context.DeadlineExceeded},
 			{"nobody is there", slow, gone, 1, context.Canceled},
+			{"nobody is there to take what there is", full, gone, 1, context.Canceled},
 		} {
 			start := time.Now()
 			if err := tt.l.WaitN(tt.ctx, tt.n); !errors.Is(err, tt.want) || time.Since(start) != 0 {
 				t.Errorf("%s: %v after %v, want %v at once", tt.name, err, time.Since(start), tt.want)
 			}
 		}
-		if slow.Tokens() != 0 {
-			t.Errorf("waits that failed took tokens: %v are left", slow.Tokens())
+		if slow.Tokens() != 0 || full.Tokens() != 5 {
+			t.Errorf("waits that failed took tokens: %v and %v are left", slow.Tokens(), full.Tokens())
 		}
 		if err := slow.WaitN(t.Context(), -1); err == nil {
 			t.Error("a negative cost waits")
