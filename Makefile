@@ -21,8 +21,8 @@ run: ## watch five hosts share one limit; FOR=20s ends by itself, ARGS adds flag
 test: ## run all tests and say what was skipped; PKGS=./limiter/... runs fewer
 	@go run ./internal/gotest $(PKGS)
 
-race: ## run all tests under the race detector
-	@go run ./internal/gotest -race $(PKGS)
+race: ## run the tests under the race detector, the long ones shortened
+	@go run ./internal/gotest -race -short $(PKGS)
 
 check: ## the quick gate before a commit: format, vet, imports, docs, short tests
 	@unformatted=$$(git ls-files -co --exclude-standard '*.go' | xargs gofmt -l) || exit 1; \

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -36,11 +37,11 @@ func custom(t testing.TB, p dynamicconfig.Properties, mine algorithm.Algorithm) 
 }
 
 // counting is an algorithm of equal parts that counts what it is made to do.
-type counting struct{ calls, rows int }
+type counting struct{ calls, rows atomic.Int64 }
 
 func (c *counting) Share(_ algorithm.Limit, demands []algorithm.Demand, grants []algorithm.Grant) {
-	c.calls++
-	c.rows += len(demands)
+	c.calls.Add(1)
+	c.rows.Add(int64(len(demands)))
 	for i := range grants {
 		grants[i].Weight = 1 / float64(len(demands))
 	}
@@ -59,7 +60,7 @@ func TestAllAskersShareOneRound(t *testing.T) {
 		}
 	}
 	for i := range 6 { // half intervals
-		mine.calls = 0
+		mine.calls.Store(0)
 		for at := range 3 {
 			for h := range hosts {
 				now := time.Duration(i+1)*time.Second/2 + time.Duration(at)*time.Second/6
@@ -68,17 +69,17 @@ func TestAllAskersShareOneRound(t *testing.T) {
 				}
 			}
 		}
-		if mine.calls != 1 {
-			t.Errorf("half interval %d: %d calls for %d askers", i, mine.calls, 3*hosts)
+		if mine.calls.Load() != 1 {
+			t.Errorf("half interval %d: %d calls for %d askers", i, mine.calls.Load(), 3*hosts)
 		}
 	}
-	mine.calls = 0
+	mine.calls.Store(0)
 	for range 10 {
 		if g := step(t, a, 3300*time.Millisecond, "asks only", usage("mine", 0, 0, time.Second, "m")); g.Lease[0] != 0 {
 			t.Fatalf("a host that the algorithm never saw has a grant: %+v", g)
 		}
 	}
-	if mine.calls != 0 {
+	if mine.calls.Load() != 0 {
 		t.Error("who only asks brings a round about")
 	}
 }
@@ -106,7 +107,7 @@ func TestManyNewHostsCostLittleEach(t *testing.T) {
 	for h := range hosts {
 		step(t, a, 0, fmt.Sprint(h), usage("mine", 1, 0, time.Second, "m"))
 	}
-	if each := float64(mine.rows) / hosts; each > 8 {
+	if each := float64(mine.rows.Load()) / hosts; each > 8 {
 		t.Errorf("%d calls looked at %d rows, %.1f for each of %d hosts", mine.calls, mine.rows, each, hosts)
 	}
 	if g := step(t, a, time.Second/2, fmt.Sprint(hosts-1), usage("mine", 1, 0, time.Second, "m")); g.Weight[0] != 1.0/hosts {
