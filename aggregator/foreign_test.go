@@ -108,7 +108,7 @@ func TestManyNewHostsCostLittleEach(t *testing.T) {
 		step(t, a, 0, fmt.Sprint(h), usage("mine", 1, 0, time.Second, "m"))
 	}
 	if each := float64(mine.rows.Load()) / hosts; each > 8 {
-		t.Errorf("%d calls looked at %d rows, %.1f for each of %d hosts", mine.calls, mine.rows, each, hosts)
+		t.Errorf("%d calls looked at %d rows, %.1f for each of %d hosts", mine.calls.Load(), mine.rows.Load(), each, hosts)
 	}
 	if g := step(t, a, time.Second/2, fmt.Sprint(hosts-1), usage("mine", 1, 0, time.Second, "m")); g.Weight[0] != 1.0/hosts {
 		t.Errorf("half an interval later the last host has %+v", g)

@@ -37,7 +37,8 @@ func (f foreign) ChargeAt(_ Instant, n int) { f.l.Charge(n) }
 
 // CapAt takes what is too much: a Limiter has no other way to lose tokens.
 func (f foreign) CapAt(now Instant, tokens float64) {
-	if excess := f.l.TokensAt(now.Time()) - tokens; excess >= 1 && excess < math.MaxInt32 {
+	excess := f.l.TokensAt(now.Time()) - tokens
+	if excess > 0 && excess < math.MaxInt32 && !f.l.AllowN(now.Time(), int(math.Ceil(excess))) {
 		f.l.AllowN(now.Time(), int(excess))
 	}
 }

@@ -207,7 +207,7 @@ func (g *Group) enlist(now Instant, k *Keyed, a *admitted, common *Keyed) (step 
 
 	if live := p.get(h, k.key); live != nil {
 		if live != k {
-			k.other.Store(&other{step: live})
+			k.other.Store(&other{step: live, forward: live})
 			return live, nil
 		}
 		return k.decider(), nil

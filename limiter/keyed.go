@@ -32,6 +32,9 @@ type Keyed struct {
 // other decides when it is not one share alone.
 type other struct {
 	step Stepper
+	// forward is step if that is another Keyed of the same key, which was
+	// live when this was set.
+	forward *Keyed
 	// touched tells that it was used since the last report. It is written
 	// only when it changes.
 	touched atomic.Bool
@@ -58,7 +61,16 @@ func (k *Keyed) step(now Instant) Stepper {
 		if !o.touched.Load() {
 			o.touched.Store(true)
 		}
-		return o.step
+		if o.forward == nil {
+			return o.step
+		}
+		if s := o.forward.share.Load(); s != nil {
+			return s
+		}
+		if o := o.forward.other.Load(); o != nil && o.forward == nil {
+			return o.step
+		}
+		return k.group.attach(now, k) // it is not live any more: look again
 	}
 	// Both are seen empty for a moment while one replaces the other.
 	if s := k.share.Load(); s != nil {

@@ -87,19 +87,24 @@ func (g *Group) Report(now Instant) []*Batch {
 // regular tells whether an eager share takes part in a regular report: not if
 // it has just reported, is about to be answered, or has nothing to say.
 func (s *share) regular(now Instant, interval time.Duration) bool {
-	if now < s.waiting || now.Sub(s.reported.at) < interval/3 && s.grant.until != 0 {
+	if now < s.waiting || now.Sub(s.reported.at) < interval/3 && s.grant.given {
 		return false
 	}
 	allowed, rejected, _ := s.count(now).since(s.reported)
-	return allowed+rejected > 0 || s.pulse.demand.told > quietDemand || s.grant.until == 0
+	return allowed+rejected > 0 || s.pulse.demand.told > quietDemand || !s.grant.given
 }
 
 // lastWordsLocked reports the usage of shares that are gone. If the key is
 // back under the same algorithm, its share takes the usage over.
 func (g *Group) lastWordsLocked(now Instant, batches batches) {
+	wait := g.gone[:0]
 	for _, s := range g.gone {
 		allowed, rejected, _ := s.count(now).since(s.reported)
 		if allowed+rejected == 0 {
+			continue
+		}
+		if now < s.waiting { // its last report may still be answered
+			wait = append(wait, s)
 			continue
 		}
 		var heir *share
@@ -113,8 +118,8 @@ func (g *Group) lastWordsLocked(now Instant, batches batches) {
 		heir.allowed.Add(allowed)
 		heir.rejected.Add(rejected)
 	}
-	clear(g.gone)
-	g.gone = g.gone[:0]
+	clear(g.gone[len(wait):])
+	g.gone = wait
 }
 
 // report adds s to the batch of its algorithm.
@@ -142,8 +147,8 @@ func (s *share) report(now Instant, batches batches, early bool) {
 	u.Rejected = append(u.Rejected, min(rejected, rpc.MaxCount))
 	u.Elapsed = append(u.Elapsed, min(elapsed, rpc.MaxElapsed))
 	u.Weight = append(u.Weight, weight)
+	s.waiting = now.Add(batches.timeout)
 	if s.eager {
-		s.waiting = now.Add(batches.timeout)
 		u.Wants = append(u.Wants, s.wants(upTo, allowed+rejected, elapsed))
 	}
 	s.asks++
@@ -177,10 +182,12 @@ func (g *Group) Apply(now Instant, b *Batch, rows []int, grants *rpc.Grants) err
 			s.reported = upTo
 		}
 		s.waiting = now
-		if grants.Lease[i] == 0 || s.algorithm != b.Usage.Algorithm {
-			continue
+		if grants.Lease[i] == 0 || s.algorithm != b.Usage.Algorithm || b.rows[r].ask <= s.heard {
+			continue // an answer that was overtaken says nothing any more
 		}
+		s.heard = b.rows[r].ask
 		s.grant = grant{
+			given:  true,
 			weight: grants.Weight[i],
 			burst:  math.Min(grants.Burst[i], s.rule.Burst),
 			used:   grants.Used[i],
@@ -224,7 +231,15 @@ func (g *Group) Fail(now Instant, b *Batch, rows []int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 
-	for _, r := range rows {
+	n := len(rows)
+	if rows == nil {
+		n = len(b.rows)
+	}
+	for i := range n {
+		r := i
+		if rows != nil {
+			r = rows[i]
+		}
 		if s := b.rows[r].share; b.rows[r].ask == s.asks {
 			s.waiting = now
 			if s.eager {

@@ -37,8 +37,10 @@ func (g *Group) Run(ctx context.Context, updater Updater) {
 			continue
 		}
 		g.send(ctx, updater, g.Report(Now()), &rounds)
-		// A host that was suspended does not catch up on missed rounds.
-		next = max(next.Add(g.interval()), Now())
+		if next = next.Add(g.interval()); next <= Now() {
+			// A host that was suspended does not catch up on missed rounds.
+			next = Now().Add(g.interval())
+		}
 	}
 }
 
@@ -68,6 +70,7 @@ func (g *Group) send(ctx context.Context, updater Updater, batches []*Batch, rou
 	timeout := g.properties().UpdateTimeout
 	for _, b := range batches {
 		rounds.Go(func() {
+			defer g.recovered(b)
 			updater.Update(ctx, &b.Usage, timeout, func(part rpc.Part, grants *rpc.Grants, err error) {
 				if err == nil {
 					err = g.Apply(Now(), b, part.Rows, grants)
@@ -78,6 +81,16 @@ func (g *Group) send(ctx context.Context, updater Updater, batches []*Batch, rou
 				g.noteUpdate(part, err)
 			})
 		})
+	}
+}
+
+// recovered keeps a panic in somebody's Updater from ending the process: the
+// batch is reported again.
+func (g *Group) recovered(b *Batch) {
+	if p := recover(); p != nil {
+		g.Fail(Now(), b, nil)
+		g.metrics.unanswered.Inc(1)
+		g.log.Error("an update panicked; its keys are reported again", "algorithm", b.Usage.Algorithm, "panic", p)
 	}
 }
 

@@ -73,7 +73,9 @@ func (g *Group) recast(now Instant, k *Keyed, old *core, tokens float64) {
 		return
 	}
 	if g.migrate == nil {
-		k.decideBy(answering(k.core.shares, mode))
+		step := answering(k.core.shares, mode)
+		step.CapAt(now, tokens)
+		k.decideBy(step)
 		return
 	}
 	k.core.migrator = g.migrate(k.core.shares[0], k.core.shares[1], mode)

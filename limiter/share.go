@@ -24,10 +24,11 @@ import (
 // All else is called with group.mu held.
 type share struct {
 	bucket            bucket
-	low               atomic.Int64 // quanta; with less left, runsLow
-	allowed, rejected atomic.Int64 // cost, ever
-	pulse             *pulse       // set before low, and for good
-	group             *Group       // set with pulse
+	low               atomic.Int64  // quanta; with less left, runsLow
+	allowed, rejected atomic.Int64  // cost, ever
+	most              atomic.Uint64 // float64 bits; spare has no more when it is settled
+	pulse             *pulse        // set before low, and for good
+	group             *Group        // set with pulse
 
 	key       string
 	algorithm string
@@ -43,13 +44,15 @@ type share struct {
 	reported counts  // as of the last report that was answered
 	settled  int64   // of allowed, what spare was charged with
 	seen     int64   // allowed and rejected, at the last report
-	asks     int     // reports so far: only the newest's tokens count
+	asks     int     // reports so far
+	heard    int     // the newest of them that was answered
 	waiting  Instant // until when the newest may be answered
 	used     Instant // last report that found new usage
 }
 
 // grant is the newest grant; it is valid before until.
 type grant struct {
+	given               bool // false: there never was one
 	weight, burst, used float64
 	floor               rpc.Floor
 	until               Instant
@@ -79,6 +82,7 @@ type counts struct {
 func newShare(now Instant, key, algorithm string, rule *dynamicconfig.Rule, hosts int, tokens float64) *share {
 	s := &share{key: key, algorithm: algorithm, remote: algorithm != Even, rule: rule}
 	s.low.Store(neverLow)
+	s.most.Store(noCap)
 	s.applied = s.fallbackLevel(hosts)
 	s.bucket.init(newPace(s.applied.limit, s.applied.burst))
 	s.bucket.cap(now, tokens)
@@ -109,7 +113,7 @@ func (s *share) AllowAt(now Instant, n int) bool {
 func (s *share) reserve(now Instant, n int, longest time.Duration) (wait time.Duration, ok bool) {
 	wait, ok = s.bucket.reserve(now, int64(n), longest)
 	if ok {
-		s.allowed.Add(int64(n))
+		s.allowed.Add(int64(min(n, maxCost)))
 	} else {
 		s.reject(n)
 	}
@@ -139,7 +143,16 @@ func (s *share) ChargeAt(now Instant, n int) {
 // maxCost keeps the counters from overflowing.
 const maxCost = 1 << 40
 
-func (s *share) CapAt(now Instant, tokens float64) { s.bucket.cap(now, tokens) }
+// CapAt caps both levels: the bucket now, and spare when it is next settled.
+func (s *share) CapAt(now Instant, tokens float64) {
+	s.bucket.cap(now, tokens)
+	for {
+		old := s.most.Load()
+		if math.Float64frombits(old) <= tokens || s.most.CompareAndSwap(old, math.Float64bits(tokens)) {
+			return
+		}
+	}
+}
 
 func (s *share) Level(now Instant) Level {
 	return Level{Limit: s.bucket.limit(), Burst: s.bucket.burst(), Tokens: s.bucket.tokens(now)}
@@ -149,7 +162,7 @@ func (s *share) debt(now Instant) time.Duration { return s.bucket.delay(now) }
 
 func (s *share) refund(now Instant, tokens float64, n int) {
 	s.bucket.add(now, tokens)
-	s.allowed.Add(-int64(n))
+	s.allowed.Add(-int64(min(n, maxCost)))
 }
 
 // even is one host's part of the limit when it is divided evenly.
@@ -204,9 +217,13 @@ func (s *share) settle(now Instant) {
 	used := max(float64(allowed-s.settled), 0)
 	s.settled = allowed
 	filled := s.spare.tokens + float64(s.spare.limit)*max(now.Sub(s.spare.at), 0).Seconds()
-	s.spare.tokens = math.Max(math.Min(filled, s.spare.burst)-used, 0)
+	most := math.Float64frombits(s.most.Swap(noCap))
+	s.spare.tokens = math.Max(min(filled-used, s.spare.burst-used, most), 0)
 	s.spare.at = now
 }
+
+// noCap is the bits of infinity: nobody capped spare.
+var noCap = math.Float64bits(math.Inf(1))
 
 // steer puts in force what should rule now: the grant while it is valid, else
 // the fallback. Tokens stay with the level that they belong to; a first grant
@@ -214,7 +231,7 @@ func (s *share) settle(now Instant) {
 func (s *share) steer(now Instant, hosts int) {
 	s.settle(now)
 	rules, rests := s.fallbackLevel(hosts), s.grantLevel(hosts)
-	valid := s.remote && s.grant.until > now
+	valid := s.remote && s.grant.given && s.grant.until > now
 	if valid {
 		rules, rests = rests, rules
 	}
@@ -222,8 +239,8 @@ func (s *share) steer(now Instant, hosts int) {
 	case valid != s.granted:
 		kept := s.spare.tokens
 		before := s.bucket.replace(now, newPace(rules.limit, rules.burst), func(old float64) float64 {
-			if math.IsInf(kept, 1) {
-				return old
+			if math.IsInf(kept, 1) || old < 0 {
+				return math.Min(old, kept) // debt goes along: somebody waits for it
 			}
 			return kept
 		})
@@ -233,7 +250,7 @@ func (s *share) steer(now Instant, hosts int) {
 		s.bucket.setPace(now, newPace(rules.limit, rules.burst))
 	}
 	s.applied = rules
-	if s.granted || s.grant.until != 0 {
+	if s.grant.given {
 		s.spare = spare{rests.limit, rests.burst, math.Min(s.spare.tokens, rests.burst), now}
 	}
 }

@@ -152,8 +152,10 @@ func (c *cluster) report(h *host) {
 	h.planned = forever
 	var batches []*limiter.Batch
 	if h.next <= c.now {
-		// A host that was suspended does not catch up on missed rounds.
-		h.next = max(h.next+h.interval, c.now)
+		if h.next += h.interval; h.next <= c.now {
+			// A host that was suspended does not catch up on missed rounds.
+			h.next = c.now + h.interval
+		}
 		batches = h.group.Report(h.local(c.now))
 	} else {
 		batches = h.group.Early(h.local(c.now))

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limiter
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/rpc"
+)
+
+func grantOf(weight, burst float64, lease time.Duration) *rpc.Grants {
+	return &rpc.Grants{Weight: []float64{weight}, Burst: []float64{burst}, Used: []float64{0}, Lease: []time.Duration{lease}}
+}
+
+func TestCapReachesTheFallbackToo(t *testing.T) {
+	r := weighted(100)
+	r.IdleAfter = time.Hour
+	g := NewGroup(snapshot(t, r), 1)
+	k := g.For("k")
+	k.AllowAt(0, 1)
+	b := g.Report(second)[0]
+	if err := g.Apply(second, b, nil, grantOf(0.5, 50, time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	k.CapAt(2*second, 0) // another limiter, that is empty, hands over
+	g.Report(2 * second) // the lease ends in the same instant
+	if got := take(k, 2*second, 200); got > 0 {
+		t.Errorf("capped at 0, and %d are allowed", got)
+	}
+}
+
+func TestAModeChangeWithoutShadowGivesNoSecondBurst(t *testing.T) {
+	r := dynamicconfig.Rule{Key: "k", Limit: 100, Migration: &dynamicconfig.Migration{From: "a", To: "b", Mode: dynamicconfig.ModeOld}}
+	g := NewGroup(snapshot(t, r), 1)
+	got := take(g.For("k"), 0, 200)
+	r.Migration = &dynamicconfig.Migration{From: "a", To: "b", Mode: dynamicconfig.ModeNew}
+	g.Configure(0, snapshot(t, r))
+	got += take(g.For("k"), 0, 200)
+	if got > 100 {
+		t.Errorf("allowed %d of a burst of 100", got)
+	}
+}
+
+func TestDebtGoesAlongAtASwitch(t *testing.T) {
+	r := weighted(10)
+	r.IdleAfter = time.Hour
+	g := NewGroup(snapshot(t, r), 1)
+	k := g.For("k")
+	k.AllowAt(0, 1)
+	b := g.Report(second)[0]
+	if err := g.Apply(second, b, nil, grantOf(1, 10, time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	for range 110 {
+		k.ReserveAt(second, 1, longestWait) // waiters that act in the next ten seconds
+	}
+	before := k.Level(2 * second).Tokens
+	g.Report(2 * second)
+	if after := k.Level(2 * second).Tokens; after > before+1 {
+		t.Errorf("%v tokens before the lease ended, %v after", before, after)
+	}
+}
+
+func TestAHeldLimiterDecidesThroughOneOtherAtMost(t *testing.T) {
+	r := weighted(10)
+	r.Key = "*"
+	g := NewGroup(snapshot(t, r), 1)
+	held := g.For("k")
+	now := Instant(0)
+	for range 100 {
+		g.For("k").AllowAt(now, 1) // somebody else is first
+		held.AllowAt(now, 1)
+		g.Report(now + second)
+		now += 20 * second
+		g.Report(now)
+		now += second
+	}
+	n := 0
+	for k := held; ; n++ {
+		o := k.other.Load()
+		if o == nil {
+			break
+		}
+		next, ok := o.step.(*Keyed)
+		if !ok {
+			break
+		}
+		k = next
+	}
+	if n > 2 {
+		t.Errorf("a held limiter decides through %d others", n)
+	}
+}
+
+func TestHugeCostsDoNotOverflowTheCounts(t *testing.T) {
+	r := weighted(10)
+	r.Fallback = dynamicconfig.FallbackOpen
+	g := NewGroup(snapshot(t, r), 1)
+	k := g.For("k")
+	k.AllowAt(0, math.MaxInt)
+	k.AllowAt(0, math.MaxInt)
+	if u := g.Report(second)[0].Usage; u.Allowed[0] == 0 {
+		t.Error("all of it was allowed, and nothing is reported")
+	}
+}
+
+func TestAnOlderAnswerDoesNotReplaceANewerGrant(t *testing.T) {
+	g := NewGroup(snapshot(t, weighted(100)), 1)
+	g.For("k").AllowAt(0, 1)
+	older := g.Report(second)[0]
+	g.For("k").AllowAt(second, 1)
+	newer := g.Report(2 * second)[0]
+	for i, b := range []*Batch{newer, older} {
+		if err := g.Apply(2*second, b, nil, grantOf([]float64{0.9, 0.1}[i], 10, time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s := only(t, g, 2*second, "k"); s.Weight != 0.9 {
+		t.Errorf("the older grant is in force: %v", s.Weight)
+	}
+}
+
+// stallF is a gauge at whose third reading the host is suspended.
+type stallF struct{ at *atomic.Int64 }
+
+func (s stallF) Update(float64) {
+	if s.at.Add(-1) == 0 {
+		time.Sleep(10 * time.Second)
+	}
+}
+
+// recorder is an Updater that hands on what is reported.
+type recorder func(u *rpc.Usage)
+
+func (r recorder) Update(_ context.Context, u *rpc.Usage, _ time.Duration, _ func(rpc.Part, *rpc.Grants, error)) {
+	r(u)
+}
+
+func TestAGapMakesOneRound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := weighted(100)
+		r.IdleAfter = time.Hour
+		g := NewGroup(snapshot(t, r), 1)
+		var n atomic.Int64
+		n.Store(3)
+		g.metrics.keys = stallF{&n}
+		take(g.For("k"), Now(), 10)
+		var at []string
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		rounds := make(chan struct{}, 100)
+		var times []time.Time
+		g.Run(ctx, recorder(func(u *rpc.Usage) {
+			rounds <- struct{}{}
+			times = append(times, time.Now())
+			at = append(at, fmt.Sprint(time.Now().Sub(time.Unix(946684800, 0)), u.Allowed))
+			<-rounds
+		}))
+		for i := 1; i < len(times); i++ {
+			if times[i].Sub(times[i-1]) < time.Second/2 {
+				t.Errorf("two rounds within %v: %v", times[i].Sub(times[i-1]), at)
+			}
+		}
+	})
+}
+
+func TestUsageInFlightWhenAKeyLeavesIsCountedOnce(t *testing.T) {
+	g := NewGroup(snapshot(t, weighted(100)), 1)
+	k := g.For("k")
+	take(k, 0, 10)
+	g.Report(second)
+	b := g.Report(9 * second) // the last report, and the key leaves
+	told := int64(0)
+	take(k, 9*second, 1) // it is back
+	if err := g.Apply(9*second, b[0], nil, grantOf(1, 10, time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	told += b[0].Usage.Allowed[0]
+	for _, b := range g.Report(10 * second) {
+		told += b.Usage.Allowed[0]
+	}
+	if told != 11 {
+		t.Errorf("told of %d, used 11", told)
+	}
+}
+
+func TestFailOfAllRows(t *testing.T) {
+	g := NewGroup(snapshot(t, weighted(100)), 1, WithEager("request-weighted"))
+	k := g.For("k")
+	take(k, 0, 10)
+	b := g.Report(second)[0]
+	g.Fail(second, b, nil) // nil is all rows, as for Apply
+	if s := b.rows[0].share; s.waiting != second {
+		t.Errorf("still waiting until %v", s.waiting)
+	}
+}
+
+func TestInstantsBeforeZero(t *testing.T) {
+	g := NewGroup(snapshot(t, weighted(100)), 1)
+	if got := take(g.For("k"), -second, 100); got != 100 {
+		t.Errorf("allowed %d of a burst of 100", got)
+	}
+}
