@@ -160,7 +160,7 @@ func TestAGapMakesOneRound(t *testing.T) {
 		g.Run(ctx, recorder(func(u *rpc.Usage) {
 			rounds <- struct{}{}
 			times = append(times, time.Now())
-			at = append(at, fmt.Sprint(time.Now().Sub(time.Unix(946684800, 0)), u.Allowed))
+			at = append(at, fmt.Sprint(Now(), u.Allowed))
 			<-rounds
 		}))
 		for i := 1; i < len(times); i++ {
