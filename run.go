@@ -101,6 +101,7 @@ func (n *Node) follow(ring *ringpop.Ring) {
 		n.log.Warn("connections to hosts that left do not close", "error", err)
 	}
 	n.group.SetHosts(limiter.Now(), len(hosts))
+	n.group.Introduce(limiter.Now())
 	n.log.Info("hosts changed", "hosts", len(hosts))
 }
 

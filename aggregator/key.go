@@ -76,6 +76,10 @@ func report(u *rpc.Usage, i int) algorithm.Report {
 		Wants:    demand(u, i).Total(),
 		Has:      u.Weight[i],
 	}
+	r.Cost = 1
+	if u.Cost != nil {
+		r.Cost = max(u.Cost[i], 1)
+	}
 	if u.Wants != nil {
 		r.Wants = u.Wants[i]
 	}

@@ -180,6 +180,10 @@ const (
 
 	// forgotten is after how many its row goes.
 	forgotten = 10
+
+	// learning is how long a new owner listens before it decides. Hosts that
+	// see the ring change report within a part of it.
+	learning = 500 * time.Millisecond
 )
 
 func (k *elasticKey) Hosts() int { return len(k.index) }
@@ -212,11 +216,12 @@ func (k *elasticKey) Report(now time.Duration, limit Limit, host uint32, r Repor
 	row.used = r.Allowed / max(r.Elapsed.Seconds(), minPeriod)
 	k.wants += row.wants
 	k.used += row.used
-	k.pool = math.Min(k.pool, limit.Burst-k.lent)
-	if !known && now < k.learns {
-		return k.handBack(row, limit, r)
+	k.pool = math.Min(k.pool, k.room(limit))
+	if now < k.learns {
+		k.listen(row, limit, r)
+		return Grant{}, false
 	}
-	return k.grant(row, limit, begins, saved), true
+	return k.grant(row, limit, begins, saved, math.Min(math.Max(r.Cost, 1), math.Max(limit.Burst, 1))), true
 }
 
 // minPeriod keeps a rate over a very short time from being nonsense, seconds.
@@ -229,13 +234,14 @@ func (k *elasticKey) begin(now time.Duration, limit Limit, r Report) {
 	k.begun, k.since, k.at, k.swept = true, now, now, now
 	// Half only, because later reports may show that it is not new.
 	k.pool, k.ideal = limit.Burst/2, limit.Burst
+	k.learns = now + min(learning, k.interval)
 }
 
 // learn is called when a host that we do not know has a grant already: an
 // earlier owner has lent what we took for free.
 func (k *elasticKey) learn(now time.Duration) {
-	if until := k.since + k.interval; now < until {
-		k.learns, k.pool = until, math.Min(k.pool, 0)
+	if now < k.since+k.interval {
+		k.pool = math.Min(k.pool, 0)
 	}
 }
 
@@ -243,7 +249,7 @@ func (k *elasticKey) learn(now time.Duration) {
 // report: of its even share, or of what it had before it fell silent. What it
 // used under an earlier owner is not ours to charge.
 func (k *elasticKey) stray(now time.Duration, r Report) float64 {
-	if now < k.learns {
+	if now < k.learns || r.Has > 0 && now < k.since+k.interval {
 		return 0
 	}
 	return r.Allowed * math.Min(k.interval.Seconds()/math.Max(r.Elapsed.Seconds(), minPeriod), 1)
@@ -256,10 +262,13 @@ func (k *elasticKey) advance(now time.Duration, limit Limit) {
 		fill = math.Min(fill, 0) // the rest is with hosts that we do not know yet
 	}
 	passed := (now - k.at).Seconds()
-	k.pool = math.Min(k.pool+fill*passed, limit.Burst-k.lent)
+	k.pool = math.Min(k.pool+fill*passed, k.room(limit))
 	k.ideal = math.Min(math.Max(k.ideal+(limit.Rate-k.wants)*passed, 0), limit.Burst)
 	k.at = now
 }
+
+// room is how much the pool can hold beside what is lent.
+func (k *elasticKey) room(limit Limit) float64 { return math.Max(limit.Burst-k.lent, 0) }
 
 // settle takes back what row holds and charges what its host used instead. It
 // returns how much of it the host had left.
@@ -289,20 +298,17 @@ func (k *elasticKey) drop(row *elasticRow) {
 	}
 }
 
-// handBack answers a host that this new owner has not seen before: it keeps
-// what it has, until everyone has reported once.
-func (k *elasticKey) handBack(row *elasticRow, limit Limit, r Report) (Grant, bool) {
-	if r.Has == 0 {
-		return Grant{}, false
-	}
+// listen notes what a host has while this new owner learns. The host gets no
+// answer: it goes on with what it has, or with its fallback, and asks again.
+func (k *elasticKey) listen(row *elasticRow, limit Limit, r Report) {
 	row.rate = r.Has * limit.Rate
 	k.rates += row.rate
-	return Grant{Weight: r.Has, Burst: limit.Burst * r.Has, Used: math.Max(k.used, 0)}, true
 }
 
 // grant decides what row's host may do. All sums are without its grant. Begins says
-// that it had no demand until now, and saved what it has left of what it had.
-func (k *elasticKey) grant(row *elasticRow, limit Limit, begins bool, saved float64) Grant {
+// that it had no demand until now, saved what it has left of what it had, and cost
+// what its largest events cost.
+func (k *elasticKey) grant(row *elasticRow, limit Limit, begins bool, saved, cost float64) Grant {
 	p := k.params
 	// Debt is paid back by all; what is too much in the pool of a key that
 	// is short is handed out.
@@ -324,25 +330,28 @@ func (k *elasticKey) grant(row *elasticRow, limit Limit, begins bool, saved floa
 
 	free := math.Max(math.Min(k.pool, math.Min(k.ideal, limit.Burst)), 0)
 	// Tokens are for what the rate does not cover, and for chance.
-	need := math.Max(row.wants-row.rate, 0)*p.Horizon.Seconds() + math.Sqrt(row.wants*p.Horizon.Seconds())
+	need := math.Max(row.wants-row.rate, 0)*p.Horizon.Seconds() + math.Sqrt(row.wants*p.Horizon.Seconds()*cost)
+	if row.wants > 0 {
+		need += 2 * (cost - 1) // a cost is paid at once
+	}
 	if begins && k.lent < chunks*limit.Burst {
 		need = math.Max(need, chunk*free)
 	}
 	row.lent = math.Min(need, free*p.Part)
-	if free < keep && row.wants > 0 {
-		// A host with few events saves its rate up until it is worth a token.
-		row.lent = math.Max(row.lent, math.Min(saved, keep))
+	if free < keep*cost && row.wants > 0 {
+		// A host with few events saves its rate up until it is worth one.
+		row.lent = math.Max(row.lent, math.Min(saved, keep*cost))
 	}
 	k.lent += row.lent
 	k.pool -= row.lent
 
 	// All hosts together hold the starter, unless there is nothing to start.
 	starter := p.Starter * limit.Burst / float64(len(k.index))
-	starter = math.Min(math.Max(starter, 1), free)
+	starter = math.Min(math.Max(starter, cost), free)
 	tokens := row.lent + starter
 	return Grant{
 		Weight: ratio(row.rate, limit.Rate),
-		Burst:  math.Min(math.Max(tokens+row.rate*p.Horizon.Seconds(), keep), math.Max(limit.Burst, 1)),
+		Burst:  math.Min(math.Max(tokens+row.rate*p.Horizon.Seconds(), keep*cost), math.Max(limit.Burst, 1)),
 		Used:   math.Max(k.used, 0),
 		Tokens: math.Min(tokens, limit.Burst),
 	}
@@ -362,7 +371,7 @@ const (
 	// quiet is less demand than any to speak of, events/s.
 	quiet = 0.5
 
-	// keep is how many tokens of its rate a host may save up.
+	// keep is how many events' worth of its rate a host may save up.
 	keep = 2
 )
 

@@ -35,6 +35,14 @@ func (h *elasticHost) use(now time.Duration, n float64) float64 {
 	return n
 }
 
+// known returns the state of a key whose owner has learned what there is.
+func known(limit Limit) Key {
+	k := Elastic{}.NewKey(interval)
+	k.Report(-time.Minute, limit, 1<<20, Report{Elapsed: time.Second})
+	k.Expire(-time.Second, func(uint32) {})
+	return k
+}
+
 // report tells k that the host wants so much, and takes the grant.
 func (h *elasticHost) report(k Key, now time.Duration, limit Limit, id uint32, wants float64) Grant {
 	h.advance(now)
@@ -52,7 +60,7 @@ func (h *elasticHost) report(k Key, now time.Duration, limit Limit, id uint32, w
 
 func TestElasticGivesEveryoneWhatTheyNeedWhenThereIsEnough(t *testing.T) {
 	limit := Limit{Rate: 1000, Burst: 1000}
-	k := Elastic{}.NewKey(interval)
+	k := known(limit)
 	hosts := make([]elasticHost, 4)
 	wants := []float64{300, 100, 50, 0}
 	for round := range 3 {
@@ -71,7 +79,7 @@ func TestElasticGivesEveryoneWhatTheyNeedWhenThereIsEnough(t *testing.T) {
 
 func TestElasticSharesAScarceLimitByDemand(t *testing.T) {
 	limit := Limit{Rate: 1000, Burst: 1000}
-	k := Elastic{}.NewKey(interval)
+	k := known(limit)
 	hosts := make([]elasticHost, 5)
 	wants := []float64{1800, 50, 50, 50, 50}
 	var rates []float64
@@ -100,7 +108,7 @@ func TestElasticSharesAScarceLimitByDemand(t *testing.T) {
 
 func TestElasticTakesBackWhatIsNotUsed(t *testing.T) {
 	limit := Limit{Rate: 100, Burst: 100}
-	k := Elastic{}.NewKey(interval)
+	k := known(limit)
 	var a, b elasticHost
 	a.report(k, 0, limit, 1, 1000) // takes half of the pool
 	a.report(k, time.Second/100, limit, 1, 0)
@@ -115,7 +123,7 @@ func TestElasticTakesBackWhatIsNotUsed(t *testing.T) {
 
 func TestElasticPaysDebtBack(t *testing.T) {
 	limit := Limit{Rate: 100, Burst: 100}
-	k := Elastic{}.NewKey(interval)
+	k := known(limit)
 	h := elasticHost{tokens: 300, burst: 300}
 	used := h.use(0, 300) // without any grant
 	now := 10 * time.Millisecond
@@ -132,21 +140,28 @@ func TestElasticPaysDebtBack(t *testing.T) {
 	}
 }
 
-func TestElasticNewOwnerHandsBackWhatHostsHave(t *testing.T) {
+func TestElasticNewOwnerListensBeforeItDecides(t *testing.T) {
 	limit := Limit{Rate: 1000, Burst: 1000}
 	k := Elastic{}.NewKey(interval)
 	hosts := []elasticHost{{rate: 700, burst: 700, granted: true}, {rate: 300, burst: 300, granted: true}}
 	for i := range hosts {
-		g := hosts[i].report(k, time.Duration(i)*time.Second, limit, uint32(i), 2000)
-		if want := []float64{0.7, 0.3}[i]; g.Weight != want {
-			t.Errorf("host %d had %v and gets %v from the new owner", i, want, g.Weight)
+		hosts[i].report(k, time.Duration(i)*learning/4, limit, uint32(i), 2000)
+		if want := []float64{700, 300}[i]; hosts[i].rate != want {
+			t.Errorf("host %d had %v/s and has %v/s while the new owner learns", i, want, hosts[i].rate)
 		}
+	}
+	if g := hosts[1].report(k, 2*learning, limit, 1, 2000); g.Weight > 0.35 {
+		t.Errorf("after learning, while the other holds 0.7: %+v", g)
+	}
+	newcomer := elasticHost{}
+	if g := newcomer.report(k, 2*learning, limit, 2, 2000); g.Weight > 0.1 {
+		t.Errorf("a newcomer gets %+v while the others hold everything", g)
 	}
 }
 
 func TestElasticForgetsSilentHosts(t *testing.T) {
 	limit := Limit{Rate: 100, Burst: 100}
-	k := Elastic{}.NewKey(interval)
+	k := known(limit)
 	var dead, alive elasticHost
 	dead.report(k, 0, limit, 1, 1000)
 	if g := alive.report(k, time.Second, limit, 2, 1000); g.Weight > 0.25 {
@@ -169,7 +184,7 @@ func TestElasticForgetsSilentHosts(t *testing.T) {
 // A lost answer makes the host report the same usage again; it is charged once.
 func TestElasticChargesUsageOnce(t *testing.T) {
 	limit := Limit{Rate: 100, Burst: 100}
-	k := Elastic{}.NewKey(interval)
+	k := known(limit)
 	var h elasticHost
 	h.report(k, 0, limit, 1, 50)
 	at := 3 * time.Second
@@ -188,7 +203,7 @@ func TestElasticOvershootIsBounded(t *testing.T) {
 		limit := Limit{Rate: rapid.Float64Range(10, 1000).Draw(t, "rate")}
 		limit.Burst = limit.Rate * rapid.Float64Range(0.2, 3).Draw(t, "burst, seconds")
 		n := rapid.IntRange(1, 8).Draw(t, "hosts")
-		k := Elastic{}.NewKey(interval)
+		k := known(limit)
 		hosts := make([]elasticHost, n)
 		now := time.Duration(0)
 		for i := range hosts { // all known, with nothing, before the clock starts

@@ -41,6 +41,9 @@ type Report struct {
 	// Wants is the host's demand in events/s.
 	Wants float64
 
+	// Cost is the largest cost that was asked for at once lately; ≥ 1.
+	Cost float64
+
 	// Has is the weight that the host now has; 0 if it has no valid grant.
 	Has float64
 }

@@ -155,14 +155,14 @@ func (p pace) tokens(d int64) float64 {
 	return float64(p.depth-d) / float64(p.quanta())
 }
 
-// missing is how many quanta are missing when there are so many tokens, to the
-// nearest: a token that arithmetic made one part in 10¹⁶ too small is one.
+// missing is how many quanta are missing when there are so many tokens, rounded
+// up, but for what arithmetic may have added: one token less 10⁻¹⁶ is one.
 func (p pace) missing(tokens float64) int64 {
 	d := float64(p.depth) - tokens*float64(p.quanta())
 	if !(d > 0) {
 		return 0
 	}
-	return 2 * int64(math.Round(math.Min(d, maxTaken)/2))
+	return even(math.Min(d-1e-6-float64(p.depth)*4e-16, maxTaken))
 }
 
 // init makes b a full bucket.

@@ -187,7 +187,7 @@ func TestChangeOfPaceKeepsTokens(t *testing.T) {
 		before := b.tokens(now)
 		b.setPace(now, q)
 		want := math.Min(before, q.tokens(0))
-		if got := b.tokens(now); got > want+1e-9*math.Abs(want)+0.02 || got < want-1e-9*math.Abs(want)-0.03 {
+		if got := b.tokens(now); got > want+1e-9*math.Abs(want)+1e-8 || got < want-1e-9*math.Abs(want)-0.03 {
 			t.Fatalf("%v tokens, then %v", before, got)
 		}
 	})

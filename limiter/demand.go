@@ -14,6 +14,7 @@ type demand struct {
 	fast  float64 // moving average over ticks, events/s
 	quiet float64 // since the last tick with an event
 	known float64 // how long told has been watched, at most memory
+	cost  float64 // of the largest events lately; chance deals in events
 }
 
 const (
@@ -37,7 +38,7 @@ func (d *demand) tick(n, dt float64) (changed bool) {
 	switch latest := n / dt; {
 	case d.silent():
 		d.fast = 0
-	case jump(n, d.fast*dt):
+	case d.jump(n, d.fast*dt):
 		d.fast = latest // what was before says nothing
 	default:
 		d.fast = (d.fast + latest) / 2
@@ -48,7 +49,7 @@ func (d *demand) tick(n, dt float64) (changed bool) {
 // estimate is the demand after n events in the dt since the last tick, and
 // total in the period since the last report.
 func (d *demand) estimate(n, dt, total, period float64) float64 {
-	if jump(n, d.fast*dt) {
+	if d.jump(n, d.fast*dt) {
 		return n / math.Max(dt, moment)
 	}
 	if latest := (d.fast*window + n) / (window + dt); d.silent() || d.changed(latest) {
@@ -61,15 +62,20 @@ func (d *demand) estimate(n, dt, total, period float64) float64 {
 func (d *demand) tell(wants float64) { d.told = wants }
 
 // silent: so long without an event, when chance allows it one time in fifty.
-func (d *demand) silent() bool { return d.told*d.quiet > 4 }
+func (d *demand) silent() bool { return d.told*d.quiet > 4*d.unit() }
+
+// unit is the cost of an event, at least 1.
+func (d *demand) unit() float64 { return math.Max(d.cost, 1) }
 
 // changed tells whether rate is another than was told.
 func (d *demand) changed(rate float64) bool {
 	difference, larger := math.Abs(rate-d.told), math.Max(rate, d.told)
-	return difference > larger/5 && difference*window > 1.5+4*math.Sqrt(larger*window)
+	events := window / d.unit()
+	return difference > larger/5 && difference*events > 1.5+4*math.Sqrt(larger*events)
 }
 
-// jump tells whether chance does not explain n events where mean are expected.
-func jump(n, mean float64) bool {
+// jump tells whether chance does not explain a cost of n where mean is expected.
+func (d *demand) jump(n, mean float64) bool {
+	n, mean = n/d.unit(), mean/d.unit()
 	return n > mean+4*math.Sqrt(mean)+3 || n < mean-3*math.Sqrt(mean)
 }

@@ -29,6 +29,9 @@ const (
 	coalesce    = 2 * time.Millisecond
 	firstReport = 20 * time.Millisecond
 
+	// introduction is how long it takes until a new owner hears from a host.
+	introduction = 200 * time.Millisecond
+
 	// spacing is the least time between two early reports of a host.
 	spacing = 5 * time.Millisecond
 
@@ -114,6 +117,33 @@ func (g *Group) begin(now Instant, s *share) {
 	s.pulse.askAt.Store(int64(now.Add(firstReport)))
 	g.activateLocked(now, s)
 	g.urgeLocked(now, s, firstReport)
+}
+
+// Introduce has every key that reports early do so soon after now: the ring has
+// changed, and new owners have to learn what their hosts hold.
+func (g *Group) Introduce(now Instant) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+
+	g.mergeLocked()
+	g.early.mu.Lock()
+	defer g.early.mu.Unlock()
+
+	for _, k := range g.live {
+		for _, s := range k.core.shares {
+			if s.eager && s.pulse.demand.told > quietDemand {
+				g.urgeLocked(now, s, introduction)
+			}
+		}
+	}
+}
+
+// retry has s ask again before long: its decider is not ready to answer.
+func (g *Group) retry(now Instant, s *share) {
+	g.early.mu.Lock()
+	defer g.early.mu.Unlock()
+
+	g.urgeLocked(now, s, introduction)
 }
 
 // end stops watching s, which is no key's any more.
@@ -276,6 +306,7 @@ func (s *share) wants(upTo counts, total int64, period time.Duration) float64 {
 	defer s.group.early.mu.Unlock()
 
 	n, dt := s.pulse.since(upTo)
+	s.pulse.demand.cost = s.cost
 	wants := s.pulse.demand.estimate(n, dt, float64(total), period.Seconds())
 	if s.pulse.demand.changed(wants) {
 		s.pulse.unsettle(upTo.at)
@@ -306,7 +337,8 @@ func (g *Group) hear(now Instant, s *share, asked bool, before Level, gained flo
 	p.askAt.Store(int64(now.Add(p.gap)))
 	// Ask again with a fifth left, or two tokens of few, or not a whole one.
 	tokens := s.bucket.tokens(now)
-	s.low.Store(s.bucket.quanta(max(tokens/5, min(tokens-0.5, 2), 1)))
+	cost := p.demand.unit()
+	s.low.Store(s.bucket.quanta(max(tokens/5, min(tokens-cost/2, 2*cost), cost)))
 }
 
 // interval is the update interval.

@@ -17,8 +17,12 @@ type Batch struct {
 	// Usage goes to the deciders; row i is about Usage.Keys[i].
 	Usage rpc.Usage
 
-	rows []row
+	rows   []row
+	costly bool // some event cost more than 1
 }
+
+// costMemory is how much of the largest cost is remembered at the next report.
+const costMemory = 0.8
 
 // row is where an answer goes, and what it settles.
 type row struct {
@@ -43,6 +47,9 @@ func newBatches(timeout time.Duration) batches {
 func (b batches) sorted() []*Batch {
 	all := make([]*Batch, 0, len(b.byAlgorithm))
 	for _, batch := range b.byAlgorithm {
+		if !batch.costly {
+			batch.Usage.Cost = nil
+		}
 		all = append(all, batch)
 	}
 	slices.SortFunc(all, func(a, b *Batch) int { return strings.Compare(a.Usage.Algorithm, b.Usage.Algorithm) })
@@ -149,6 +156,9 @@ func (s *share) report(now Instant, batches batches, early bool) {
 	u.Weight = append(u.Weight, weight)
 	s.waiting = now.Add(batches.timeout)
 	if s.eager {
+		s.cost = max(float64(s.largest.Swap(0)), s.cost*costMemory, 1)
+		u.Cost = append(u.Cost, s.cost)
+		b.costly = b.costly || s.cost > 1
 		u.Wants = append(u.Wants, s.wants(upTo, allowed+rejected, elapsed))
 	}
 	s.asks++
@@ -182,6 +192,9 @@ func (g *Group) Apply(now Instant, b *Batch, rows []int, grants *rpc.Grants) err
 			s.reported = upTo
 		}
 		s.waiting = now
+		if grants.Lease[i] == 0 && s.eager {
+			g.retry(now, s)
+		}
 		if grants.Lease[i] == 0 || s.algorithm != b.Usage.Algorithm || b.rows[r].ask <= s.heard {
 			continue // an answer that was overtaken says nothing any more
 		}

@@ -27,6 +27,7 @@ type share struct {
 	low               atomic.Int64  // quanta; with less left, runsLow
 	allowed, rejected atomic.Int64  // cost, ever
 	most              atomic.Uint64 // float64 bits; spare has no more when it is settled
+	largest           atomic.Int64  // cost at once since the last report
 	pulse             *pulse        // set before low, and for good
 	group             *Group        // set with pulse
 
@@ -44,6 +45,7 @@ type share struct {
 	reported counts  // as of the last report that was answered
 	settled  int64   // of allowed, what spare was charged with
 	seen     int64   // allowed and rejected, at the last report
+	cost     float64 // largest at once lately
 	asks     int     // reports so far
 	heard    int     // the newest of them that was answered
 	waiting  Instant // until when the newest may be answered
@@ -111,6 +113,9 @@ func (s *share) AllowAt(now Instant, n int) bool {
 
 // reserve takes n tokens and counts them.
 func (s *share) reserve(now Instant, n int, longest time.Duration) (wait time.Duration, ok bool) {
+	if largest := s.largest.Load(); int64(n) > largest {
+		s.largest.CompareAndSwap(largest, int64(n)) // somebody else's may win
+	}
 	wait, ok = s.bucket.reserve(now, int64(n), longest)
 	if ok {
 		s.allowed.Add(int64(min(n, maxCost)))
@@ -218,7 +223,9 @@ func (s *share) settle(now Instant) {
 	s.settled = allowed
 	filled := s.spare.tokens + float64(s.spare.limit)*max(now.Sub(s.spare.at), 0).Seconds()
 	most := math.Float64frombits(s.most.Swap(noCap))
-	s.spare.tokens = math.Max(min(filled-used, s.spare.burst-used, most), 0)
+	if !math.IsInf(s.spare.tokens, 1) { // else it takes over from the bucket, which has been charged
+		s.spare.tokens = math.Max(min(filled, s.spare.burst, most)-used, 0)
+	}
 	s.spare.at = now
 }
 

@@ -38,7 +38,10 @@ func (u *Usage) Check() error {
 			return err
 		}
 	}
-	return checkAmounts("wants", u.Wants)
+	if err := checkAmounts("wants", u.Wants); err != nil {
+		return err
+	}
+	return checkAmounts("cost", u.Cost)
 }
 
 // checkShape checks what is not about one row.
@@ -58,7 +61,10 @@ func (u *Usage) checkColumns() error {
 		return refuse("columns disagree: %d keys, %d allowed, %d rejected, %d elapsed, %d weights; fill every column",
 			n, len(u.Allowed), len(u.Rejected), len(u.Elapsed), len(u.Weight))
 	}
-	return checkOptional("wants", u.Wants, n)
+	if err := checkOptional("wants", u.Wants, n); err != nil {
+		return err
+	}
+	return checkOptional("costs", u.Cost, n)
 }
 
 // Check reports what in g is against the contract as an answer about n keys,

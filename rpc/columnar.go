@@ -58,7 +58,7 @@ func (Columnar) DecodeUsage(payload *anypb.Any, u *Usage) error {
 	if err != nil {
 		u.Algorithm = ""
 		u.Keys, u.Allowed, u.Rejected = u.Keys[:0], u.Allowed[:0], u.Rejected[:0]
-		u.Elapsed, u.Weight, u.Wants = u.Elapsed[:0], u.Weight[:0], nil
+		u.Elapsed, u.Weight, u.Wants, u.Cost = u.Elapsed[:0], u.Weight[:0], nil, nil
 	}
 	// What an earlier, longer message left behind would keep its keys alive.
 	clear(u.Keys[len(u.Keys):cap(u.Keys)])

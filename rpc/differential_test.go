@@ -41,6 +41,7 @@ func drawUsage(t *rapid.T) *rpc.Usage {
 		for i := range u.Wants {
 			u.Wants[i] = weights.Draw(t, "wants") * 1e6
 		}
+		u.Cost = u.Wants
 	}
 	return u
 }
@@ -266,7 +267,8 @@ func sameUsage(t reporter, u *rpc.Usage, m *headgatepb.Usage) {
 			u.Rejected[i] != int64(orZero(m.GetRejected(), i)) ||
 			u.Weight[i] != float64(orZero(m.GetWeights(), i)) ||
 			u.Elapsed[i] != time.Duration(elapsed)*time.Millisecond ||
-			(u.Wants != nil) != (len(m.GetWants()) > 0) || u.Wants != nil && u.Wants[i] != float64(m.GetWants()[i]) {
+			(u.Wants != nil) != (len(m.GetWants()) > 0) || u.Wants != nil && u.Wants[i] != float64(m.GetWants()[i]) ||
+			(u.Cost != nil) != (len(m.GetCosts()) > 0) || u.Cost != nil && u.Cost[i] != float64(m.GetCosts()[i]) {
 			t.Errorf("row %d: %q %d %d %v %v of %v", i, u.Keys[i], u.Allowed[i], u.Rejected[i], u.Weight[i], u.Elapsed[i], m)
 		}
 	}

@@ -60,6 +60,10 @@ type Usage struct {
 	// would use if it could; finite, ≥ 0. A nil column states none, and
 	// demand follows from the counts.
 	Wants []float64
+
+	// Cost is the largest cost that was asked for at once lately, ≥ 0. A nil
+	// column says nothing, as if all were 1.
+	Cost []float64
 }
 
 // Len is the number of keys.

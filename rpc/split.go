@@ -93,6 +93,9 @@ func fill(u *Usage, parts []Part, sizes, partOf []int) []Part {
 	if u.Wants != nil {
 		all.Wants = make([]float64, n)
 	}
+	if u.Cost != nil {
+		all.Cost = make([]float64, n)
+	}
 	rows := make([]int, n)
 	usages := make([]Usage, len(parts))
 	next := make([]int, len(parts)) // where each part's next row goes
@@ -110,6 +113,9 @@ func fill(u *Usage, parts []Part, sizes, partOf []int) []Part {
 		if all.Wants != nil {
 			usages[i].Wants = all.Wants[from:to:to]
 		}
+		if all.Cost != nil {
+			usages[i].Cost = all.Cost[from:to:to]
+		}
 		parts[i].Usage, parts[i].Rows = &usages[i], rows[from:to:to]
 		next[i] = from
 		from = to
@@ -121,6 +127,9 @@ func fill(u *Usage, parts []Part, sizes, partOf []int) []Part {
 		all.Elapsed[to], all.Weight[to] = u.Elapsed[row], u.Weight[row]
 		if all.Wants != nil {
 			all.Wants[to] = u.Wants[row]
+		}
+		if all.Cost != nil {
+			all.Cost[to] = u.Cost[row]
 		}
 		rows[to] = row
 	}

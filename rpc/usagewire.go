@@ -20,6 +20,7 @@ const (
 	usageWeights
 	usageElapsedEach
 	usageWants
+	usageCosts
 )
 
 // usageSize is how many bytes each field takes; 0 for one that is left out.
@@ -28,7 +29,7 @@ type usageSize struct {
 	keys, lengths             int
 	allowed, rejected, weight int
 	elapsed                   uint64 // milliseconds, when all rows have the same
-	elapsedEach, wants        int
+	elapsedEach, wants, cost  int
 }
 
 // measureUsage checks u and measures it in the one pass.
@@ -64,7 +65,10 @@ func measureUsage(u *Usage) (s usageSize, err error) {
 	if err := checkAmounts("wants", u.Wants); err != nil {
 		return s, err
 	}
-	s.wants = 4 * len(u.Wants)
+	if err := checkAmounts("cost", u.Cost); err != nil {
+		return s, err
+	}
+	s.wants, s.cost = 4*len(u.Wants), 4*len(u.Cost)
 	if anyAllowed == 0 {
 		s.allowed = 0
 	}
@@ -84,7 +88,7 @@ func measureUsage(u *Usage) (s usageSize, err error) {
 			s.elapsedEach += protowire.SizeVarint(elapsedMillis(d))
 		}
 	}
-	for _, length := range [...]int{len(u.Algorithm), s.keys, s.lengths, s.allowed, s.rejected, s.weight, s.elapsedEach, s.wants} {
+	for _, length := range [...]int{len(u.Algorithm), s.keys, s.lengths, s.allowed, s.rejected, s.weight, s.elapsedEach, s.wants, s.cost} {
 		s.message += headerSize(length) + length
 	}
 	return s, nil
@@ -127,6 +131,9 @@ func appendUsage(b []byte, u *Usage, s usageSize) []byte {
 	if s.wants != 0 {
 		b = appendFloats(b, usageWants, u.Wants, size32)
 	}
+	if s.cost != 0 {
+		b = appendFloats(b, usageCosts, u.Cost, size32)
+	}
 	return b
 }
 
@@ -135,7 +142,7 @@ type usageFields struct {
 	algorithm, keys                       []byte
 	elapsed                               uint64
 	lengths, allowed, rejected, each, has packed
-	wants                                 packed
+	wants, cost                           packed
 }
 
 func splitUsage(message []byte) (m usageFields, err error) {
@@ -166,6 +173,8 @@ func splitUsage(message []byte) (m usageFields, err error) {
 			m.each.add(f.bytes)
 		case f.number == usageWants && f.isFloats():
 			m.wants.add(f.bytes)
+		case f.number == usageCosts && f.isFloats():
+			m.cost.add(f.bytes)
 		}
 	}
 	return m, nil
@@ -205,6 +214,9 @@ func readUsage(message []byte, u *Usage) error {
 		}
 	}
 	if u.Wants, err = amounts("wants", &m.wants, u.Wants, n); err != nil {
+		return err
+	}
+	if u.Cost, err = amounts("cost", &m.cost, u.Cost, n); err != nil {
 		return err
 	}
 	return readElapsed(&m, u, n)

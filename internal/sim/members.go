@@ -99,6 +99,7 @@ func (c *cluster) see(h *host, version int32) {
 	h.version, h.ring = version, v.ring
 	if h.group != nil {
 		h.group.SetHosts(h.local(c.now), v.limiting)
+		h.group.Introduce(h.local(c.now))
 		c.plan(h)
 	}
 }

@@ -157,7 +157,10 @@ type Usage struct {
 	ElapsedMsEach []uint32 `protobuf:"varint,8,rep,packed,name=elapsed_ms_each,json=elapsedMsEach,proto3" json:"elapsed_ms_each,omitempty"`
 	// The host's demand in events/s: what it would use if it could; finite, not
 	// negative. Left out: it follows from the counts.
-	Wants         []float32 `protobuf:"fixed32,9,rep,packed,name=wants,proto3" json:"wants,omitempty"`
+	Wants []float32 `protobuf:"fixed32,9,rep,packed,name=wants,proto3" json:"wants,omitempty"`
+	// The largest cost that was asked for at once lately; finite, not negative.
+	// Left out: as if all were 1.
+	Costs         []float32 `protobuf:"fixed32,10,rep,packed,name=costs,proto3" json:"costs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -251,6 +254,13 @@ func (x *Usage) GetElapsedMsEach() []uint32 {
 func (x *Usage) GetWants() []float32 {
 	if x != nil {
 		return x.Wants
+	}
+	return nil
+}
+
+func (x *Usage) GetCosts() []float32 {
+	if x != nil {
+		return x.Costs
 	}
 	return nil
 }
@@ -371,7 +381,7 @@ const file_rpc_headgatepb_headgate_proto_rawDesc = "" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12.\n" +
 	"\apayload\x18\x02 \x01(\v2\x14.google.protobuf.AnyR\apayload\"@\n" +
 	"\x0eUpdateResponse\x12.\n" +
-	"\apayload\x18\x01 \x01(\v2\x14.google.protobuf.AnyR\apayload\"\x87\x02\n" +
+	"\apayload\x18\x01 \x01(\v2\x14.google.protobuf.AnyR\apayload\"\x9d\x02\n" +
 	"\x05Usage\x12\x1c\n" +
 	"\talgorithm\x18\x01 \x01(\tR\talgorithm\x12\x1d\n" +
 	"\n" +
@@ -383,7 +393,9 @@ const file_rpc_headgatepb_headgate_proto_rawDesc = "" +
 	"\brejected\x18\x06 \x03(\x04R\brejected\x12\x18\n" +
 	"\aweights\x18\a \x03(\x02R\aweights\x12&\n" +
 	"\x0felapsed_ms_each\x18\b \x03(\rR\relapsedMsEach\x12\x14\n" +
-	"\x05wants\x18\t \x03(\x02R\x05wants\"\xbb\x01\n" +
+	"\x05wants\x18\t \x03(\x02R\x05wants\x12\x14\n" +
+	"\x05costs\x18\n" +
+	" \x03(\x02R\x05costs\"\xbb\x01\n" +
 	"\x06Grants\x12\x18\n" +
 	"\aweights\x18\x01 \x03(\x02R\aweights\x12\x16\n" +
 	"\x06bursts\x18\x02 \x03(\x02R\x06bursts\x12\x12\n" +
