@@ -54,12 +54,12 @@ import (
 // The zero value of a field means its default.
 type Elastic struct {
 	// Headroom is the rate that a host gets in relation to its demand when
-	// there is enough; ≥ 1, default 1.2. More rides out noise without asking;
+	// there is enough; ≥ 1, default 1.1. More rides out noise without asking;
 	// less leaves more in the pool for bursts elsewhere.
 	Headroom float64
 
 	// Horizon is for how long the tokens that a host gets last it; default
-	// 1s. Longer means fewer early reports, and more tokens that are stranded
+	// 200ms. Longer means fewer early reports, and more tokens that are stranded
 	// where a burst has ended.
 	Horizon time.Duration
 
@@ -70,15 +70,15 @@ type Elastic struct {
 
 	// Starter is the part of the burst that is lent twice: all hosts
 	// together hold it to begin a burst with, until their first early report
-	// is answered; in [0, 1], default 0.2. It bounds the overshoot.
+	// is answered; in [0, 1], default 0.25. It bounds the overshoot.
 	Starter float64
 
-	// Repay is how long it takes to pay a debt back; default 2s. Shorter
+	// Repay is how long it takes to pay a debt back; default 3s. Shorter
 	// keeps shorter windows exact; longer cuts rates less.
 	Repay time.Duration
 
 	// Crowding is how far the rates together may exceed the limit for
-	// lack of reports from those who hold too much; ≥ 0, default 0.1.
+	// lack of reports from those who hold too much; ≥ 0, default 0.01.
 	// More gives a host whose demand has just grown its part sooner.
 	Crowding float64
 }
@@ -86,11 +86,11 @@ type Elastic struct {
 // Defaults of Elastic.
 const (
 	defaultHeadroom = 1.1
-	defaultHorizon  = 300 * time.Millisecond
+	defaultHorizon  = 200 * time.Millisecond
 	defaultPart     = 0.5
-	defaultStarter  = 0.2
-	defaultRepay    = 2 * time.Second
-	defaultCrowding = 0.03
+	defaultStarter  = 0.25
+	defaultRepay    = 3 * time.Second
+	defaultCrowding = 0.01
 )
 
 var _ Stateful = Elastic{}
@@ -365,7 +365,7 @@ const (
 
 	// chunk is the part of the pool that a host gets with its first events,
 	// as long as no more than chunks of the burst is lent.
-	chunk  = 0.03
+	chunk  = 0.02
 	chunks = 0.3
 
 	// quiet is less demand than any to speak of, events/s.

@@ -61,8 +61,8 @@ func (d *demand) estimate(n, dt, total, period float64) float64 {
 // tell notes what is reported.
 func (d *demand) tell(wants float64) { d.told = wants }
 
-// silent: so long without an event, when chance allows it one time in fifty.
-func (d *demand) silent() bool { return d.told*d.quiet > 4*d.unit() }
+// silent: so long without an event, when chance allows it one time in 400.
+func (d *demand) silent() bool { return d.told*d.quiet > 6*d.unit() }
 
 // unit is the cost of an event, at least 1.
 func (d *demand) unit() float64 { return math.Max(d.cost, 1) }

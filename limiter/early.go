@@ -18,7 +18,7 @@ import (
 //	every tick, for keys in use: has demand changed? ────┴──▶ Early ──▶ a Batch
 //
 // An ask that brings little is not repeated soon: the gap to the next triples,
-// up to the interval, so that a saturated key reports no more than any other.
+// to beyond the interval, so that a saturated key reports no more than any other.
 const (
 	// tick is how often the demand of keys in use is looked at. It bounds
 	// how long a change goes unnoticed.
@@ -324,15 +324,15 @@ func (g *Group) hear(now Instant, s *share, asked bool, before Level, gained flo
 
 	g.activateLocked(now, s)
 	told := p.demand.told
-	enough := math.Max(told/50, 0.5)
+	enough := math.Max(told/50, 0.9)
 	switch {
 	case !asked:
-	case gained >= enough || float64(s.applied.limit-before.Limit) > told/5:
+	case gained >= enough || float64(s.applied.limit-before.Limit) > max(told/5, 1):
 		p.gap = max(p.gap/4, shortestGap)
 	case now.Sub(p.changed) < unrest:
 		p.gap = min(3*p.gap, tick/2)
 	default:
-		p.gap = min(3*p.gap, g.interval())
+		p.gap = min(3*p.gap, g.interval()*3/2)
 	}
 	p.askAt.Store(int64(now.Add(p.gap)))
 	// Ask again with a fifth left, or two tokens of few, or not a whole one.
