@@ -43,6 +43,9 @@ const (
 	FloorUnused
 	// FloorEven is the even share: never below it.
 	FloorEven
+	// FloorDrop is no share at all: the weight is the part of its events that
+	// a host lets through, by chance.
+	FloorDrop
 )
 
 // Limit is what is shared: Rate in events/s and Burst in tokens, for the

@@ -15,6 +15,7 @@ const (
 	NameRequestWeighted = "request-weighted"
 	NameEvenFloor       = "request-weighted-even-floor"
 	NameElastic         = "elastic"
+	NameDropRatio       = "drop-ratio"
 )
 
 // Errors of a Registry.
@@ -33,6 +34,7 @@ func Builtin() *Registry {
 		NameRequestWeighted: RequestWeighted{},
 		NameEvenFloor:       EvenFloor{},
 		NameElastic:         Elastic{},
+		NameDropRatio:       DropRatio{},
 	}}
 }
 

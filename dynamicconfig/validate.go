@@ -25,7 +25,7 @@ const (
 	maxDescription = 4096
 	maxAlgorithm   = 64
 
-	defaultAlgorithm      = "request-weighted"
+	defaultAlgorithm      = "elastic"
 	defaultUpdateInterval = 3 * time.Second
 	defaultMaxKeys        = 100_000
 )

@@ -186,6 +186,14 @@ func (g *Group) urgeLocked(now Instant, s *share, wait time.Duration) {
 	g.dueLocked()
 }
 
+// salt is a number by chance.
+func (e *early) salt() uint64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+
+	return e.rand.Uint64()
+}
+
 // jitter is between half and one and a half times d.
 func (e *early) jitter(d time.Duration) time.Duration {
 	return d/2 + time.Duration(e.rand.Int64N(int64(d)+1))

@@ -497,3 +497,23 @@ func TestTheHotPathAllocatesNothing(t *testing.T) {
 		t.Errorf("For(key).Allow(): %v allocations", n)
 	}
 }
+
+func TestDropRatioLetsItsPartPass(t *testing.T) {
+	rule := weighted(100)
+	rule.IdleAfter = time.Hour
+	g := NewGroup(snapshot(t, rule), 4, WithSeed(1))
+	k := g.For("k")
+	k.AllowAt(0, 1)
+	answer(t, g, second, 0.3, 100, rpc.FloorDrop, time.Minute)
+	if got := take(k, second, 10_000); got < 2_800 || got > 3_200 {
+		t.Errorf("%d of 10000 passed, want about 0.3 of them", got)
+	}
+	if k.ReserveAt(second, 5, 0).OK() && k.ReserveAt(second, 5, 0).OK() && k.ReserveAt(second, 5, 0).OK() &&
+		k.ReserveAt(second, 5, 0).OK() && k.ReserveAt(second, 5, 0).OK() && k.ReserveAt(second, 5, 0).OK() {
+		t.Error("reservations are not dropped")
+	}
+	g.Report(2 * Instant(time.Minute))
+	if s := only(t, g, 2*Instant(time.Minute), "k"); !s.Fallback || s.Level.Limit != 25 {
+		t.Errorf("after the lease: %+v", s)
+	}
+}

@@ -53,6 +53,7 @@ func (g *Group) recast(now Instant, k *Keyed, old *core, tokens float64) {
 		}
 		if s == nil {
 			s = newShare(now, k.key, name, rule, hosts, tokens)
+			s.salt = g.early.salt()
 		}
 		s.rule = rule
 		s.steer(now, hosts)

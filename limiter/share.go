@@ -28,6 +28,8 @@ type share struct {
 	allowed, rejected atomic.Int64  // cost, ever
 	most              atomic.Uint64 // float64 bits; spare has no more when it is settled
 	largest           atomic.Int64  // cost at once since the last report
+	pass              atomic.Uint64 // of 2⁶⁴ events, how many pass an unlimited bucket
+	salt              uint64        // of the coin that decides which
 	pulse             *pulse        // set before low, and for good
 	group             *Group        // set with pulse
 
@@ -85,6 +87,7 @@ func newShare(now Instant, key, algorithm string, rule *dynamicconfig.Rule, host
 	s := &share{key: key, algorithm: algorithm, remote: algorithm != Even, rule: rule}
 	s.low.Store(neverLow)
 	s.most.Store(noCap)
+	s.pass.Store(passAll)
 	s.applied = s.fallbackLevel(hosts)
 	s.bucket.init(newPace(s.applied.limit, s.applied.burst))
 	s.bucket.cap(now, tokens)
@@ -100,6 +103,9 @@ func (s *share) AllowAt(now Instant, n int) bool {
 		return ok
 	}
 	left := s.bucket.allow(now)
+	if left == math.MaxInt64 && s.drops() {
+		left = -1
+	}
 	if left >= 0 {
 		s.allowed.Add(1)
 	} else {
@@ -111,12 +117,31 @@ func (s *share) AllowAt(now Instant, n int) bool {
 	return left >= 0
 }
 
+// passAll lets everything through.
+const passAll = math.MaxUint64
+
+// drops tosses the coin of rpc.FloorDrop. Its chance is a hash of how many
+// events there were, so that the same events meet the same fate.
+func (s *share) drops() bool {
+	pass := s.pass.Load()
+	if pass == passAll {
+		return false
+	}
+	x := uint64(s.allowed.Load()+s.rejected.Load()) + s.salt
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x^x>>31 >= pass
+}
+
 // reserve takes n tokens and counts them.
 func (s *share) reserve(now Instant, n int, longest time.Duration) (wait time.Duration, ok bool) {
 	if largest := s.largest.Load(); int64(n) > largest {
 		s.largest.CompareAndSwap(largest, int64(n)) // somebody else's may win
 	}
 	wait, ok = s.bucket.reserve(now, int64(n), longest)
+	if ok && s.pass.Load() != passAll && s.drops() {
+		ok = false // its tokens were of an unlimited bucket
+	}
 	if ok {
 		s.allowed.Add(int64(min(n, maxCost)))
 	} else {
@@ -198,6 +223,9 @@ func (s *share) fallbackLevel(hosts int) applied {
 func (s *share) grantLevel(hosts int) applied {
 	limit, even := float64(s.rule.Limit), float64(s.even(hosts).limit)
 	quota, burst := limit*s.grant.weight, s.grant.burst
+	if s.grant.floor == rpc.FloorDrop {
+		return applied{rate.Inf, s.rule.Burst}
+	}
 	if quota < even {
 		switch s.grant.floor {
 		case rpc.FloorUnused:
@@ -257,6 +285,11 @@ func (s *share) steer(now Instant, hosts int) {
 		s.bucket.setPace(now, newPace(rules.limit, rules.burst))
 	}
 	s.applied = rules
+	if valid && s.grant.floor == rpc.FloorDrop {
+		s.pass.Store(uint64(min(s.grant.weight*(1<<64), 1<<64-1<<11)))
+	} else {
+		s.pass.Store(passAll)
+	}
 	if s.grant.given {
 		s.spare = spare{rests.limit, rests.burst, math.Min(s.spare.tokens, rests.burst), now}
 	}

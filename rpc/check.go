@@ -170,8 +170,8 @@ func checkLease(row int, lease time.Duration) error {
 }
 
 func checkFloor(floor uint64) error {
-	if floor > uint64(FloorEven) {
-		return refuse("floor %d is unknown; this release knows 0 to %d", floor, FloorEven)
+	if floor > uint64(FloorDrop) {
+		return refuse("floor %d is unknown; this release knows 0 to %d", floor, FloorDrop)
 	}
 	return nil
 }

@@ -87,7 +87,7 @@ func TestGrantsAreWhatTheGeneratedMessageWouldWrite(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sizes := rapid.OneOf(rapid.Just(0.0), rapid.Float64Range(0, 1e9), rapid.Float64Min(0))
 		leases := rapid.OneOf(rapid.Just(time.Duration(0)), rapid.Just(10*time.Second), rapid.Map(rapid.Int64Range(0, int64(rpc.MaxLease)), func(n int64) time.Duration { return time.Duration(n) }))
-		g := &rpc.Grants{Floor: rpc.Floor(rapid.IntRange(0, 2).Draw(t, "floor"))}
+		g := &rpc.Grants{Floor: rpc.Floor(rapid.IntRange(0, 3).Draw(t, "floor"))}
 		n := rapid.IntRange(0, 20).Draw(t, "keys")
 		for range n {
 			g.Weight = append(g.Weight, rapid.OneOf(rapid.Just(0.0), rapid.Float64Range(0, 1)).Draw(t, "weight"))

@@ -81,7 +81,7 @@ func TestHostsRefuseAbsurdGrants(t *testing.T) {
 		{"weights with a row too many", func(m *headgatepb.Grants) { m.Weights = append(m.Weights, 0) }, "12 bytes of weights for 2 keys"},
 		{"bursts short of a row", func(m *headgatepb.Grants) { m.Bursts = m.Bursts[:1] }, "4 bytes of bursts for 2 keys"},
 		{"used short of a row", func(m *headgatepb.Grants) { m.Used = m.Used[:1] }, "4 bytes of used for 2 keys"},
-		{"unknown floor", func(m *headgatepb.Grants) { m.Floor = 3 }, "floor 3 is unknown"},
+		{"unknown floor", func(m *headgatepb.Grants) { m.Floor = 4 }, "floor 4 is unknown"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			m := &headgatepb.Grants{Weights: []float32{0, 1}, Bursts: []float32{1, 2}, Used: []float32{3, 4}, LeaseMs: 1000}

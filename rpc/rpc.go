@@ -104,6 +104,9 @@ const (
 	FloorUnused
 	// FloorEven gives never below the even share.
 	FloorEven
+	// FloorDrop is no share at all: the weight is the part of its events that
+	// a host lets through, by chance.
+	FloorDrop
 )
 
 // Bounds that both sides check; a message beyond them is refused whole.

@@ -283,7 +283,8 @@ type Grants struct {
 	// As lease_ms, for each key.
 	LeaseMsEach []uint32 `protobuf:"varint,5,rep,packed,name=lease_ms_each,json=leaseMsEach,proto3" json:"lease_ms_each,omitempty"`
 	// What a host may take above its weight. 0: nothing; 1: what the cluster
-	// leaves unused, up to the even share; 2: always the even share.
+	// leaves unused, up to the even share; 2: always the even share; 3: no share,
+	// the weight is the part of its events that the host lets through by chance.
 	Floor uint32 `protobuf:"varint,6,opt,name=floor,proto3" json:"floor,omitempty"`
 	// The tokens which the host's bucket is to hold as of its report: what it
 	// took since then comes off; finite, not negative. Left out, which zeros are
