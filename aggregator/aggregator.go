@@ -254,7 +254,7 @@ func floorOf(alg algorithm.Algorithm) (floor rpc.Floor, err error) {
 	if f, ok := alg.(algorithm.Floored); ok {
 		floor = rpc.Floor(f.Floor())
 	}
-	if floor > rpc.FloorEven {
+	if floor > rpc.FloorDrop {
 		return 0, fmt.Errorf("the algorithm's Floor is %d; return one of algorithm's Floor constants", floor)
 	}
 	return floor, nil

@@ -247,13 +247,14 @@ func TestFloorsGoWithTheGrants(t *testing.T) {
 		algorithm.FloorNone:   rpc.FloorNone,
 		algorithm.FloorUnused: rpc.FloorUnused,
 		algorithm.FloorEven:   rpc.FloorEven,
+		algorithm.FloorDrop:   rpc.FloorDrop,
 	} {
 		a, _ := custom(t, cadence, floored{new(counting), floor})
 		if g := step(t, a, 0, "a", usage("mine", 1, 0, time.Second, "m")); g.Floor != want {
 			t.Errorf("floor %v became %v", floor, g.Floor)
 		}
 	}
-	for _, floor := range []algorithm.Floor{3, 200} {
+	for _, floor := range []algorithm.Floor{4, 200} {
 		a, _ := custom(t, cadence, floored{new(counting), floor})
 		if err := a.Step(0, "a", usage("mine", 1, 0, time.Second, "m"), new(rpc.Grants)); err == nil {
 			t.Errorf("floor %d went to a host, which would refuse the whole answer", floor)
