@@ -178,3 +178,68 @@ func TestAnUnansweredAskIsRepeated(t *testing.T) {
 		t.Errorf("after a failed ask: %+v", said)
 	}
 }
+
+func TestHostsIntroduceThemselvesToNewOwners(t *testing.T) {
+	g := eagerGroup(t, weighted(100), 10)
+	take(g.For("k"), 0, 50)
+	granted(t, g, second, g.Report(second), 0.5, 10)
+	g.Early(second)
+	g.Introduce(2 * second)
+	if due := g.NextEarly(); due > 2*second+Instant(introduction)*2 {
+		t.Fatalf("after the ring changed, the next report is due at %v", time.Duration(due))
+	}
+	now := 2*second + Instant(introduction)*2
+	if said := granted(t, g, now, g.Early(now), 0.5, 10); len(said) != 1 || said[0].Weight[0] != 0.5 {
+		t.Errorf("the new owner hears %+v", said)
+	}
+}
+
+func TestAnOwnerThatListensIsAskedAgain(t *testing.T) {
+	g := eagerGroup(t, weighted(100), 10)
+	take(g.For("k"), 0, 1)
+	now := second / 20
+	for _, b := range g.Early(now) {
+		nothing := &rpc.Grants{Weight: []float64{0}, Burst: []float64{0}, Used: []float64{0}, Lease: []time.Duration{0}, Tokens: []float64{0}}
+		if err := g.Apply(now, b, nil, nothing); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s := only(t, g, now, "k"); !s.Fallback || s.Level.Tokens < 8 {
+		t.Errorf("an answer without a grant changed %+v", s)
+	}
+	now += 2 * Instant(introduction)
+	if said := granted(t, g, now, g.Early(now), 0.5, 10); len(said) != 1 {
+		t.Error("it was not asked again")
+	}
+}
+
+// The estimate is quick where chance does not explain what is seen, and calm
+// where it does.
+func TestDemand(t *testing.T) {
+	steady := demand{told: 100, fast: 100, known: memory}
+	for i := range 1000 {
+		n := 20 + []float64{-6, 3, 5, -4, 2, 0, -3, 7, -5, 1}[i%10] // of 20 ± 4.5
+		if steady.tick(n, 0.2) {
+			t.Fatalf("tick %d: %v events where 20 are expected are a change", i, n)
+		}
+	}
+	for _, tt := range []struct {
+		name          string
+		d             demand
+		n, dt         float64
+		total, period float64
+		least, most   float64
+	}{
+		{name: "first events of a new key", n: 2, dt: 0.02, total: 2, period: 0.02, least: 10, most: 30},
+		{name: "a burst out of the quiet", d: demand{known: memory}, n: 12, dt: 0.1, total: 12, period: 5, least: 100, most: 140},
+		{name: "one event out of the quiet", d: demand{known: memory}, n: 1, dt: 0.01, total: 1, period: 10, least: 0, most: 0.2},
+		{name: "steady", d: demand{told: 100, fast: 100, known: memory}, n: 8, dt: 0.1, total: 290, period: 3, least: 95, most: 100},
+		{name: "a jump", d: demand{told: 10, fast: 10, known: memory}, n: 150, dt: 0.1, total: 160, period: 1, least: 1400, most: 1600},
+		{name: "a stop", d: demand{told: 100, quiet: 0.4, known: memory}, n: 0, dt: 0.1, total: 50, period: 1, least: 0, most: 5},
+		{name: "rare events of a high cost are no jump", d: demand{told: 20, fast: 20, known: memory, cost: 20}, n: 40, dt: 0.1, total: 60, period: 3, least: 15, most: 25},
+	} {
+		if got := tt.d.estimate(tt.n, tt.dt, tt.total, tt.period); got < tt.least || got > tt.most {
+			t.Errorf("%s: %v, want %v to %v", tt.name, got, tt.least, tt.most)
+		}
+	}
+}
