@@ -20,10 +20,13 @@ type Lane struct {
 	Old, New string
 }
 
-// Lanes are those of the demo. A line more measures another algorithm.
+// Lanes are those of the demo. A line more measures another algorithm. Its
+// key should have the same owner, so that the host that is killed decides for
+// all of them; the ring places keys alike in every run.
 func Lanes() []Lane {
 	return []Lane{
-		{Key: "demo:orders", Old: "even", New: "request-weighted"},
+		{Key: "demo:orders", Old: "even", New: "elastic"},
+		{Key: "demo:weighted", Old: "even", New: "request-weighted"},
 	}
 }
 
@@ -120,10 +123,13 @@ type series struct {
 	algorithm string
 }
 
-// measured lists each algorithm once, in the order of the lanes, old first.
+// measured lists each algorithm once, in the first lane that has it. The order
+// is that of the lanes, old first, but the one that answers comes last, for
+// the others to be compared with.
 func (c Config) measured() []series {
+	answers := c.Lanes[0].New
 	var all []series
-	seen := make(map[string]bool)
+	seen := map[string]bool{answers: true}
 	for i, l := range c.Lanes {
 		for _, name := range []string{l.Old, l.New} {
 			if !seen[name] {
@@ -132,5 +138,5 @@ func (c Config) measured() []series {
 			}
 		}
 	}
-	return all
+	return append(all, series{0, answers})
 }

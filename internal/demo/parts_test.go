@@ -4,8 +4,10 @@ package demo
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/ringpop"
 )
 
 func TestAMeterCountsOnWhenAHostBeginsAnew(t *testing.T) {
@@ -35,6 +38,46 @@ func TestRatesAreDifferencesOverTheTimeBetween(t *testing.T) {
 	}
 	if got := from.rates(from); got.offered[0] != 0 || got.admitted[0][0] != 0 {
 		t.Errorf("rates of no time are %v, want zeros", got)
+	}
+}
+
+// The mean is over time and not over phases: 10 seconds at 100% and 30 at 60%
+// are 70%.
+func TestTheWholeIsAMeanOverTime(t *testing.T) {
+	r := Result{Phases: []Phase{
+		{"steady", []Measurement{{"even", 500, 500, 500}}, 10 * time.Second},
+		{"moved", []Measurement{{"even", 900, 300, 500}}, 30 * time.Second},
+	}}
+	if got, want := r.whole(), []Measurement{{"even", 800, 350, 500}}; !slices.Equal(got, want) {
+		t.Errorf("whole is %v, want %v", got, want)
+	}
+}
+
+func TestPercentsNearAHundredHaveTenths(t *testing.T) {
+	for ratio, want := range map[float64]string{
+		0: "0%", 0.404: "40%", 0.985: "98%", 0.9896: "99%", 0.9949: "99.5%", 0.9995: "100%", 1: "100%", 1.004: "100.4%", 1.02: "102%",
+	} {
+		if got := percent(ratio); got != want {
+			t.Errorf("percent(%v) = %s, want %s", ratio, got, want)
+		}
+	}
+}
+
+// The host that is killed must decide for every lane, or the lanes would not
+// tell the same story.
+func TestOneHostDecidesForAllLanes(t *testing.T) {
+	var hosts []ringpop.Host
+	for i := range (Config{}).withDefaults().Hosts {
+		hosts = append(hosts, ringpop.Host{Address: fmt.Sprintf("127.0.0.1:%d", i+1), Identity: fmt.Sprintf("host-%d", i+1)})
+	}
+	ring, err := ringpop.New(hosts, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, lane := range Lanes() {
+		if got, want := ring.Owner(lane.Key), ring.Owner(Lanes()[0].Key); got != want {
+			t.Errorf("%s is decided by %s, and not by %s as %s is", lane.Key, got, want, Lanes()[0].Key)
+		}
 	}
 }
 
@@ -63,7 +106,7 @@ func TestTurnsAreTakenByWeight(t *testing.T) {
 }
 
 func TestTheConfigIsWhatAUserWouldWrite(t *testing.T) {
-	config := Config{Limit: 300, Lanes: append(Lanes(), Lane{"demo:other", "even", "request-weighted"})}
+	config := Config{Limit: 300, Lanes: append(Lanes(), Lane{"demo:other", "even", "static"})}
 	snapshot, err := dynamicconfig.Parse("limits.yaml", []byte(config.YAML()))
 	if err != nil {
 		t.Fatal(err)
@@ -72,11 +115,12 @@ func TestTheConfigIsWhatAUserWouldWrite(t *testing.T) {
 	if rule.Key != "demo:orders" || rule.Limit != 300 || rule.Migration == nil || rule.Migration.Mode != dynamicconfig.ModeNewShadowOld {
 		t.Errorf("rule is %+v", rule)
 	}
-	if len(snapshot.Rules()) != 2 || snapshot.Properties().UpdateInterval != time.Second {
+	if len(snapshot.Rules()) != 3 || snapshot.Properties().UpdateInterval != time.Second {
 		t.Errorf("%d rules, interval %v", len(snapshot.Rules()), snapshot.Properties().UpdateInterval)
 	}
-	if got := config.measured(); len(got) != 2 {
-		t.Errorf("measured are %v, want each algorithm once", got)
+	want := []series{{0, "even"}, {1, "request-weighted"}, {2, "static"}, {0, "elastic"}}
+	if got := config.measured(); !slices.Equal(got, want) {
+		t.Errorf("measured are %v, want %v", got, want)
 	}
 	golden(t, "limits.yaml.golden", Config{}.YAML())
 }
@@ -97,9 +141,9 @@ func TestNoticesAreOneLineAndNameHosts(t *testing.T) {
 var fixed = Result{
 	LimitPerS: 500,
 	Phases: []Phase{
-		{"steady", []Measurement{{"even", 1000, 200.1, 500}, {"request-weighted", 1000, 499.8, 500}}},
-		{"moved", []Measurement{{"even", 1000.2, 220, 500}, {"request-weighted", 1000.2, 361.5, 500}}},
-		{"killed", []Measurement{{"even", 999.6, 194, 500}, {"request-weighted", 999.6, 515, 500}}},
+		{"steady", []Measurement{{"even", 1000, 200.1, 500}, {"request-weighted", 1000, 499.8, 500}, {"elastic", 1000, 499.4, 500}}, 4 * time.Second},
+		{"moved", []Measurement{{"even", 1000.2, 220, 500}, {"request-weighted", 1000.2, 361.5, 500}, {"elastic", 1000.2, 498.8, 500}}, 5 * time.Second},
+		{"killed", []Measurement{{"even", 999.6, 194, 500}, {"request-weighted", 999.6, 515, 500}, {"elastic", 999.6, 494.1, 500}}, 5 * time.Second},
 	},
 	hosts: 5, took: 20 * time.Second, failed: 7, busy: 12, late: 30,
 }
@@ -115,6 +159,12 @@ func TestSummary(t *testing.T) {
 		}
 	}
 	golden(t, "summary.golden", b.String())
+	b.Reset()
+	interrupted := fixed
+	interrupted.Phases = fixed.Phases[:2]
+	if err := interrupted.WriteSummary(&b); err != nil || !strings.Contains(strings.Join(strings.Fields(b.String()), " "), "of what the limit allows while it was steady and moved.") {
+		t.Errorf("summary of two phases is %q, %v; want it to say which", b.String(), err)
+	}
 	b.Reset()
 	if err := (Result{}).WriteSummary(&b); err != nil || !strings.Contains(b.String(), "before anything was measured") {
 		t.Errorf("summary of nothing is %q, %v", b.String(), err)

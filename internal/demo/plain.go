@@ -36,8 +36,12 @@ func (p *Plain) Show(f Frame) {
 	}
 	p.next = f.Elapsed.Truncate(time.Second) + time.Second
 	parts := make([]string, 0, len(f.Algorithms)+1)
-	for _, a := range f.Algorithms {
-		parts = append(parts, fmt.Sprintf("%s admits %4.0f/s (%3.0f%%)", a.Name, a.Admitted, Percent(a.Admitted, a.Ideal)))
+	for i, a := range f.Algorithms {
+		name := a.Name
+		if i == 0 {
+			name += " admits"
+		}
+		parts = append(parts, fmt.Sprintf("%s %4.0f/s %3.0f%%", name, a.Admitted, Percent(a.Admitted, a.Ideal)))
 	}
 	warming := ""
 	if !f.Measuring {

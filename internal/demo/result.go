@@ -29,6 +29,8 @@ type Result struct {
 type Phase struct {
 	Name    string        `json:"name"`
 	Results []Measurement `json:"results"`
+
+	length time.Duration // of the measured window
 }
 
 // Measurement is of one algorithm in one phase. All are on the same traffic.
@@ -110,21 +112,65 @@ func (r Result) WriteSummary(w io.Writer) error {
 	return err
 }
 
-// closing is the moral of the first phase that was measured.
+// closing is the moral of all that was measured.
 func (r Result) closing() string {
-	p := r.Phases[0]
-	parts := make([]string, len(p.Results))
-	for i, m := range p.Results {
-		switch {
-		case m.Algorithm == "even":
-			parts[i] = fmt.Sprintf("evenly divided limits admitted %.0f%% of what the limit allows", 100*m.Ratio())
-		case i == 0:
-			parts[i] = fmt.Sprintf("%s admitted %.0f%% of what the limit allows", m.Algorithm, 100*m.Ratio())
-		default:
-			parts[i] = fmt.Sprintf("%s %.0f%%", m.Algorithm, 100*m.Ratio())
+	whole := r.whole()
+	parts := make([]string, len(whole))
+	for i, m := range whole {
+		name := m.Algorithm
+		if name == "even" {
+			name = "evenly divided limits"
+		}
+		if i == 0 {
+			name += " admitted"
+		}
+		parts[i] = name + " " + percent(m.Ratio())
+	}
+	when := "over the whole story"
+	if len(r.Phases) < len(Phases()) {
+		names := make([]string, len(r.Phases))
+		for i, p := range r.Phases {
+			names[i] = p.Name
+		}
+		when = "while it was " + strings.Join(names, " and ")
+	}
+	return fmt.Sprintf("On the same traffic, %s of what the limit allows %s.", strings.Join(parts, ", "), when)
+}
+
+// whole is the mean of all phases, each as long as it was measured.
+func (r Result) whole() []Measurement {
+	var all []Measurement
+	var length float64
+	for _, p := range r.Phases {
+		seconds := p.length.Seconds()
+		length += seconds
+		for i, m := range p.Results {
+			if i == len(all) {
+				all = append(all, Measurement{Algorithm: m.Algorithm})
+			}
+			all[i].OfferedPerS += m.OfferedPerS * seconds
+			all[i].AdmittedPerS += m.AdmittedPerS * seconds
+			all[i].IdealPerS += m.IdealPerS * seconds
 		}
 	}
-	return fmt.Sprintf("On the same %s traffic, %s.", p.Name, strings.Join(parts, ", "))
+	for i := range all {
+		if length > 0 {
+			all[i].OfferedPerS /= length
+			all[i].AdmittedPerS /= length
+			all[i].IdealPerS /= length
+		}
+	}
+	return all
+}
+
+// percent is ratio in whole percents, or in tenths where it is so near 100
+// that a whole percent would hide which side it is on.
+func percent(ratio float64) string {
+	tenths := math.Round(1000*ratio) / 10
+	if tenths != 100 && math.Abs(tenths-100) < 1 {
+		return fmt.Sprintf("%.1f%%", tenths)
+	}
+	return fmt.Sprintf("%.0f%%", 100*ratio)
 }
 
 // wrap breaks s between words into lines of at most width bytes, where words

@@ -236,7 +236,11 @@ func (r *runner) put(p phase, from reading) {
 	if newest.at.Sub(from.at) < r.config.Interval/2 {
 		return // too short to say anything
 	}
-	r.result.put(Phase{Phases()[p.index], from.rates(newest).results(float64(r.config.Limit), r.meter.series)})
+	r.result.put(Phase{
+		Name:    Phases()[p.index],
+		Results: from.rates(newest).results(float64(r.config.Limit), r.meter.series),
+		length:  newest.at.Sub(from.at),
+	})
 	r.result.took = time.Since(r.began)
 	r.result.failed, r.result.busy, r.result.late = r.load.failed.Load(), r.load.busy.Load(), r.load.late.Load()
 }

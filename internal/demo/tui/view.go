@@ -80,34 +80,52 @@ func (v view) spread(left, right string) string {
 
 // hosts is a table with a bar of each host's part of the traffic.
 func (v view) hosts() []string {
-	var names strings.Builder
-	for _, a := range v.Algorithms {
-		fmt.Fprintf(&names, "  %*s", column(a), a.Name)
+	names := make([]string, len(v.Algorithms))
+	for i, a := range v.Algorithms {
+		names[i] = a.Name
 	}
-	head := fmt.Sprintf("  %-6s %9s%s  %6s  %7s  %-8s", "host", "offered/s", names.String(), "weight", "limit/s", "by")
+	head := header(names)
+	if v.width-lipgloss.Width(head)-2 < len(owner) {
+		for i, name := range names {
+			names[i] = name[strings.LastIndex(name, "-")+1:]
+		}
+		head = header(names)
+	}
 	lines := []string{v.style.faint.Render(head)}
 	bar := v.width - lipgloss.Width(head) - 2
 	for _, h := range v.Hosts {
-		lines = append(lines, v.host(h, bar))
+		lines = append(lines, v.host(h, names, bar))
 	}
 	return lines
 }
 
-// column is how wide an algorithm's column is.
-func column(a demo.AlgorithmRow) int { return max(6, len(a.Name)) }
+// owner marks the host that decides.
+const owner = "owner"
 
-func (v view) host(h demo.HostRow, bar int) string {
+// header of the hosts' table, with a column for each name.
+func header(names []string) string {
+	var columns strings.Builder
+	for _, name := range names {
+		fmt.Fprintf(&columns, "  %*s", column(name), name)
+	}
+	return fmt.Sprintf("  %-6s %9s%s  %6s  %7s  %-8s", "host", "offered/s", columns.String(), "weight", "limit/s", "by")
+}
+
+// column is how wide the column of an algorithm is.
+func column(name string) int { return max(5, len(name)) }
+
+func (v view) host(h demo.HostRow, names []string, bar int) string {
 	mark := " "
 	if h.Hot {
 		mark = "▸"
 	}
 	var rates strings.Builder
-	for i, a := range v.Algorithms {
+	for i, name := range names {
 		admitted := 0.0
 		if i < len(h.Admitted) {
 			admitted = h.Admitted[i]
 		}
-		fmt.Fprintf(&rates, "  %*.0f", column(a), admitted)
+		fmt.Fprintf(&rates, "  %*.0f", column(name), admitted)
 	}
 	weight, inForce := "–", "–"
 	if h.State == demo.StateGrant {
@@ -125,7 +143,7 @@ func (v view) host(h demo.HostRow, bar int) string {
 	}
 	line += v.style.state(h.State).Render(fmt.Sprintf("%-8s", h.State))
 	if h.Decides {
-		return line + "  " + v.style.faint.Render(cutTo("owner", bar))
+		return line + "  " + v.style.faint.Render(cutTo(owner, bar))
 	}
 	return line + "  " + v.part(h, bar)
 }

@@ -29,22 +29,24 @@ func frame() demo.Frame {
 		Limit: 500, Offered: 1000, Failed: 8,
 		Algorithms: []demo.AlgorithmRow{
 			{Name: "even", Admitted: 184, Ideal: 500},
-			{Name: "request-weighted", Answers: true, Admitted: 487, Ideal: 500},
+			{Name: "request-weighted", Admitted: 487, Ideal: 500},
+			{Name: "elastic", Answers: true, Admitted: 498, Ideal: 500},
 		},
 	}
 	for i := range 48 {
 		f.Algorithms[0].History = append(f.Algorithms[0].History, 0.4)
 		f.Algorithms[1].History = append(f.Algorithms[1].History, float64(i%13)/12)
+		f.Algorithms[2].History = append(f.Algorithms[2].History, 1-float64(i%2)/5)
 	}
 	for i := range 5 {
 		f.Hosts = append(f.Hosts, demo.HostRow{
-			Name: fmt.Sprintf("host-%d", i+1), Offered: 25.6, Admitted: []float64{25.6, 12.8},
+			Name: fmt.Sprintf("host-%d", i+1), Offered: 25.6, Admitted: []float64{25.6, 12.8, 24.9},
 			Weight: 0.026, InForce: 13, State: demo.StateGrant,
 		})
 	}
 	f.Hosts[1].State, f.Hosts[1].InForce = demo.StateFallback, 125
-	f.Hosts[2] = demo.HostRow{Name: "host-3", Admitted: []float64{0, 0}, State: demo.StateKilled}
-	f.Hosts[3] = demo.HostRow{Name: "host-4", Hot: true, Offered: 923, Admitted: []float64{107, 450}, Weight: 0.92, InForce: 461, State: demo.StateGrant}
+	f.Hosts[2] = demo.HostRow{Name: "host-3", Admitted: []float64{0, 0, 0}, State: demo.StateKilled}
+	f.Hosts[3] = demo.HostRow{Name: "host-4", Hot: true, Offered: 923, Admitted: []float64{107, 450, 423}, Weight: 0.92, InForce: 461, State: demo.StateGrant}
 	f.Hosts[4].Decides = true
 	return f
 }
