@@ -181,6 +181,10 @@ const (
 	// forgotten is after how many its row goes.
 	forgotten = 10
 
+	// recent is for how many seconds back a host is charged that held
+	// nothing of ours.
+	recent = 0.5
+
 	// learning is how long a new owner listens before it decides. Hosts that
 	// see the ring change report within a part of it.
 	learning = 500 * time.Millisecond
@@ -216,7 +220,8 @@ func (k *elasticKey) Report(now time.Duration, limit Limit, host uint32, r Repor
 	row.used = r.Allowed / max(r.Elapsed.Seconds(), minPeriod)
 	k.wants += row.wants
 	k.used += row.used
-	k.pool = math.Min(k.pool, k.room(limit))
+	// More debt than a burst is forgiven: paying it back would be an outage.
+	k.pool = math.Max(math.Min(k.pool, k.room(limit)), -limit.Burst)
 	if now < k.learns {
 		k.listen(row, limit, r)
 		return Grant{}, false
@@ -247,12 +252,13 @@ func (k *elasticKey) learn(now time.Duration) {
 
 // stray is what a host that holds nothing of ours has used since its last
 // report: of its even share, or of what it had before it fell silent. What it
-// used under an earlier owner is not ours to charge.
+// used under an earlier owner is not ours to charge, and what a host that was
+// cut off used long ago would make all others pay.
 func (k *elasticKey) stray(now time.Duration, r Report) float64 {
 	if now < k.learns || r.Has > 0 && now < k.since+k.interval {
 		return 0
 	}
-	return r.Allowed * math.Min(k.interval.Seconds()/math.Max(r.Elapsed.Seconds(), minPeriod), 1)
+	return r.Allowed * math.Min(recent/math.Max(r.Elapsed.Seconds(), minPeriod), 1)
 }
 
 // advance lets time fill the pool with what is not granted as rates.
@@ -280,6 +286,9 @@ func (k *elasticKey) settle(now time.Duration, row *elasticRow, r Report) (left 
 		part = (since + minPeriod) / elapsed
 	}
 	left = row.lent + row.rate*since - part*r.Allowed
+	if since > silence*k.interval.Seconds() { // it was taken for dead
+		left = row.lent - k.stray(now, r)
+	}
 	k.ideal = math.Max(k.ideal+row.wants*since-part*(r.Allowed+r.Rejected), 0)
 	k.pool += left
 	k.drop(row)

@@ -124,8 +124,8 @@ func TestElasticTakesBackWhatIsNotUsed(t *testing.T) {
 func TestElasticPaysDebtBack(t *testing.T) {
 	limit := Limit{Rate: 100, Burst: 100}
 	k := known(limit)
-	h := elasticHost{tokens: 300, burst: 300}
-	used := h.use(0, 300) // without any grant
+	h := elasticHost{tokens: 180, burst: 180}
+	used := h.use(0, 180) // without any grant
 	now := 10 * time.Millisecond
 	for range 100 {
 		h.report(k, now, limit, 1, 1000)
@@ -133,7 +133,7 @@ func TestElasticPaysDebtBack(t *testing.T) {
 		used += h.use(now, 1000)
 	}
 	if most := 100*now.Seconds() + 100 + 10; used > most {
-		t.Errorf("10 s after using 300 at once: %v in all, more than %v", used, most)
+		t.Errorf("10 s after using 180 at once: %v in all, more than %v", used, most)
 	}
 	if least := 100 * now.Seconds(); used < least {
 		t.Errorf("%v in all, less than the limit of %v", used, least)
@@ -261,4 +261,24 @@ func TestElasticIsSane(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A host comes back after it was cut off for long, having used its fallback
+// all the time. The others must not pay for it with an outage.
+func TestElasticForgivesWhatWasUsedLongAgo(t *testing.T) {
+	limit := Limit{Rate: 100, Burst: 100}
+	k := known(limit)
+	var cut, alive elasticHost
+	cut.report(k, 0, limit, 1, 50)
+	now := time.Duration(0)
+	for ; now < 20*time.Second; now += time.Second {
+		alive.use(now, 100)
+		alive.report(k, now, limit, 2, 100)
+		k.Expire(now, func(uint32) {})
+	}
+	cut.allowed = 5000
+	cut.report(k, now, limit, 1, 50)
+	if g := alive.report(k, now, limit, 2, 100); g.Weight < 0.3 {
+		t.Errorf("after another came back: %+v", g)
+	}
 }
