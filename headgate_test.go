@@ -255,3 +255,22 @@ func TestModule(t *testing.T) {
 	eventually(t, "a grant from itself", func() bool { node.For("k").Allow(); return share(node, "k").Weight == 1 })
 	app.RequireStop()
 }
+
+// Under elastic a key that runs low asks at once: the interval of an hour plays
+// no part in it.
+func TestElasticAnswersABurstWithinARoundTrip(t *testing.T) {
+	nodes, _ := cluster(t, 3, memory.New(limits(t, `
+defaults: {update_interval: 1h, lease: 2h}
+limits:
+  - {key: "k", limit: 3000/s}
+`)))
+	allowed := 0
+	eventually(t, "one host has the whole burst, and more than the even share of the limit", func() bool {
+		for range 20 {
+			if nodes[0].For("k").Allow() {
+				allowed++
+			}
+		}
+		return allowed > 3000 && share(nodes[0], "k").Weight > 0.5
+	})
+}
