@@ -42,7 +42,7 @@ import (
 //   - Σ starter is at most Starter·B, or a token for each host if that is more.
 //   - Debt grows by starters that were spent, once per report and paid back
 //     like all debt, and while rates exceed the limit: by at most
-//     Crowding·L until all who hold too much have reported, 1.5·T.
+//     Crowding·L until all who hold too much have reported, 1.75·T.
 //   - Saved rates are at most (1+Crowding)·L·Horizon.
 //
 // Overshoot adds these up. A host without a grant (new, or cut off for a whole
@@ -176,7 +176,7 @@ const none = -1
 const (
 	// silence is after how many intervals a host that does not report is
 	// taken to hold nothing any more.
-	silence = 1.5
+	silence = 1.75
 
 	// forgotten is after how many its row goes.
 	forgotten = 10

@@ -94,7 +94,7 @@ func (g *Group) Report(now Instant) []*Batch {
 // regular tells whether an eager share takes part in a regular report: not if
 // it has just reported, is about to be answered, or has nothing to say.
 func (s *share) regular(now Instant, interval time.Duration) bool {
-	if now < s.waiting || now.Sub(s.reported.at) < interval/3 && s.grant.given {
+	if now < s.waiting || now.Sub(s.reported.at) < interval*2/3 && s.grant.given {
 		return false
 	}
 	allowed, rejected, _ := s.count(now).since(s.reported)
