@@ -33,9 +33,10 @@ func newDemo() *cobra.Command {
 		Short: "Watch five hosts on this machine share one limit",
 		Long: `demo starts five hosts in this process. Each has its own connections to the others and
 its own HTTP service on loopback. HTTP requests come in at twice the limit, 90% of them
-at one host. Two algorithms decide about every request at the same time: "even" divides
-the limit by the number of hosts; "request-weighted" shares it by where the load is, and
-is the one that answers.
+at one host. Three algorithms decide about every request at the same time: "even" divides
+the limit by the number of hosts; "request-weighted" shares it by where the load was;
+"elastic", the default, lends what is unused to whoever needs it, and is the one that
+answers.
 
   steady   one host is hot (the measured time begins when all hosts have grants)
   moved    another host is hot

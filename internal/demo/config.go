@@ -12,7 +12,8 @@ import (
 )
 
 // Lane is one key whose rule has two algorithms. Every request asks every
-// lane; the new algorithm of the first lane answers it.
+// lane; the new algorithm of the first lane answers it. An algorithm that is
+// in several lanes is measured in the first one.
 type Lane struct {
 	// Key is limited; unlike every other lane's.
 	Key string

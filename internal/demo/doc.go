@@ -10,11 +10,11 @@
 //
 // Nothing is simulated: each host is a headgate.Node with its own listener
 // for other hosts and its own HTTP service, and the load is HTTP requests.
-// Each request is decided by two algorithms at once, one of which answers
-// (see Lane), so both are measured on the same traffic.
+// Each request is decided by three algorithms at once, one of which answers
+// (see Lane), so all are measured on the same traffic.
 //
 // The story has three phases. In "steady" one host is hot. In "moved"
-// another is. In "killed" the host that decides for the key dies; the load
+// another is. In "killed" the host that decides for the keys dies; the load
 // balancer notices first, the members of the cluster later.
 //
 //	result, err := demo.Run(ctx, demo.Config{For: 20 * time.Second}, func(f demo.Frame) {

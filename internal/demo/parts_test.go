@@ -186,7 +186,11 @@ func TestJSON(t *testing.T) {
 func TestPlainWritesALinePerSecond(t *testing.T) {
 	var b bytes.Buffer
 	p := NewPlain(&b)
-	f := Frame{Headline: "90% of the traffic hits host-5", Algorithms: []AlgorithmRow{{Name: "even", Admitted: 200, Ideal: 500}}}
+	f := Frame{Headline: "90% of the traffic hits host-5", Algorithms: []AlgorithmRow{
+		{Name: "even", Admitted: 200, Ideal: 500},
+		{Name: "request-weighted", Admitted: 480, Ideal: 500},
+		{Name: "elastic", Admitted: 499, Ideal: 500},
+	}}
 	for i := range 9 {
 		f.Elapsed = time.Duration(i) * 250 * time.Millisecond
 		f.Measuring = i >= 4
@@ -194,6 +198,11 @@ func TestPlainWritesALinePerSecond(t *testing.T) {
 			f.Notice = "host-1: an owner does not answer"
 		}
 		p.Show(f)
+	}
+	for line := range strings.Lines(b.String()) {
+		if n := len(strings.TrimSpace(line)); n > 120 {
+			t.Errorf("%d columns: %s", n, line)
+		}
 	}
 	golden(t, "plain.golden", b.String())
 }

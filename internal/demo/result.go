@@ -137,12 +137,16 @@ func (r Result) closing() string {
 	return fmt.Sprintf("On the same traffic, %s of what the limit allows %s.", strings.Join(parts, ", "), when)
 }
 
-// whole is the mean of all phases, each as long as it was measured.
+// whole is the mean of all phases, each as long as it was measured; one whose
+// length is not known, as it was not played, counts as a second.
 func (r Result) whole() []Measurement {
 	var all []Measurement
 	var length float64
 	for _, p := range r.Phases {
 		seconds := p.length.Seconds()
+		if p.length == 0 {
+			seconds = 1
+		}
 		length += seconds
 		for i, m := range p.Results {
 			if i == len(all) {
@@ -154,11 +158,9 @@ func (r Result) whole() []Measurement {
 		}
 	}
 	for i := range all {
-		if length > 0 {
-			all[i].OfferedPerS /= length
-			all[i].AdmittedPerS /= length
-			all[i].IdealPerS /= length
-		}
+		all[i].OfferedPerS /= length
+		all[i].AdmittedPerS /= length
+		all[i].IdealPerS /= length
 	}
 	return all
 }
