@@ -119,3 +119,12 @@ func TestDarkAndLightHaveOtherColoursAndTheSameText(t *testing.T) {
 		t.Error("the text is not the same")
 	}
 }
+
+func TestTheOwnerIsMarkedFromEightyColumnsOn(t *testing.T) {
+	for width := 80; width < 200; width++ {
+		text := escapes.ReplaceAllString(Render(frame(), width, 24, true), "")
+		if !strings.Contains(text, "grant     owner") {
+			t.Fatalf("at width %d nobody is marked:\n%s", width, text)
+		}
+	}
+}
