@@ -46,7 +46,7 @@ bench: ## benchmarks of the core packages, COUNT=6 times; BENCH=Allow runs some
 sim: ## simulate all scenarios with 20 seeds, into the table and pictures of docs/accuracy.md
 	@go run ./internal/sim/simdocs $(if $(SEEDS),-seeds $(SEEDS))
 
-fuzz: ## every fuzz test for FUZZTIME=10s each; FUZZ=Bucket runs some
+fuzz: ## every fuzz test for FUZZTIME=10s each, or 20000x; FUZZ=Bucket runs some
 	@sh scripts/fuzz.sh '$(FUZZ)' '$(FUZZTIME)'
 
 golden: ## write the golden files anew; look at the diff before you commit it
