@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command simdocs writes the table and the pictures of docs/accuracy.md anew.
+// Command simdocs writes the tables and the pictures of docs/accuracy.md anew.
 // It is what `make sim` runs:
 //
 //	go run ./internal/sim/simdocs [-seeds 20] [-dir docs]
 //
-// The table stands between two markers, and nothing else in the file changes.
+// Each table stands between two markers, and nothing else in the file changes.
 // Out of scope: the words around it.
 package main
 
@@ -22,11 +22,6 @@ import (
 	"github.com/headgate/headgate/internal/sim/simplot"
 )
 
-const (
-	begins = "<!-- make sim: table begins -->\n"
-	ends   = "<!-- make sim: table ends -->\n"
-)
-
 var algorithms = []string{"even", "request-weighted", "request-weighted-even-floor", "elastic"}
 
 // pictures say which algorithms a scenario's picture shows.
@@ -39,6 +34,7 @@ var pictures = []struct {
 	{"burst-on-few", []string{"request-weighted", "elastic"}},
 	{"flash-crowd", []string{"request-weighted", "elastic"}},
 	{"owner-crash", []string{"request-weighted", "elastic"}},
+	{"partition", []string{"request-weighted", "elastic"}},
 }
 
 func main() {
@@ -54,20 +50,26 @@ func main() {
 }
 
 func write(ctx context.Context, dir string, seeds int) error {
-	table, err := table(ctx, seeds)
-	if err != nil {
-		return err
-	}
 	file := filepath.Join(dir, "accuracy.md")
-	text, err := os.ReadFile(file)
+	before, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
-	next, err := between(string(text), table)
-	if err != nil {
-		return fmt.Errorf("%s: %w", file, err)
+	text := string(before)
+	for _, t := range []struct {
+		name  string
+		write func(context.Context, int) (string, error)
+	}{{"table", table}, {"ablation", ablation}} {
+		fmt.Fprintf(os.Stderr, "%s: %s\n", file, t.name)
+		next, err := t.write(ctx, seeds)
+		if err != nil {
+			return err
+		}
+		if text, err = between(text, t.name, next); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
 	}
-	if err := os.WriteFile(file, []byte(next), 0o644); err != nil {
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Join(dir, "img"), 0o755); err != nil {
@@ -112,12 +114,14 @@ func table(ctx context.Context, seeds int) (string, error) {
 	return b.String(), err
 }
 
-// between is text with another table between the markers.
-func between(text, table string) (string, error) {
+// between is text with another table between the markers of name.
+func between(text, name, table string) (string, error) {
+	begins := "<!-- make sim: " + name + " begins -->\n"
+	ends := "<!-- make sim: " + name + " ends -->\n"
 	before, rest, ok := strings.Cut(text, begins)
 	_, after, ok2 := strings.Cut(rest, ends)
 	if !ok || !ok2 {
-		return "", fmt.Errorf("has no table to replace: add the lines %q and %q", strings.TrimSpace(begins), strings.TrimSpace(ends))
+		return "", fmt.Errorf("there is no place for the %s: add the lines %q and %q", name, strings.TrimSpace(begins), strings.TrimSpace(ends))
 	}
 	return before + begins + table + ends + after, nil
 }
