@@ -59,7 +59,7 @@ func write(ctx context.Context, dir string, seeds int) error {
 	for _, t := range []struct {
 		name  string
 		write func(context.Context, int) (string, error)
-	}{{"table", table}, {"ablation", ablation}} {
+	}{{"summary", summary}, {"table", table}, {"ablation", ablation}} {
 		fmt.Fprintf(os.Stderr, "%s: %s\n", file, t.name)
 		next, err := t.write(ctx, seeds)
 		if err != nil {

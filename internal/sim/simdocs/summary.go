@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+
+	"github.com/headgate/headgate/internal/sim"
+)
+
+// short are the figures that people choose an algorithm by.
+var short = []cell{
+	{"steady-skew", "utilisation %", 0, utilisation, fromWhole},
+	{"moving-hotspot", "settle s", 0, settle, nil},
+	{"burst-on-few", "false rejects %", 1, falseReject, nil},
+	{"flash-crowd", "over %", 0, over, nil},
+	{"owner-crash", "over %", 0, over, nil},
+	{"steady-skew", "reports /host/s", 2, reports, nil},
+}
+
+// summary is the short table at the top, as Markdown.
+func summary(ctx context.Context, seeds int) (string, error) {
+	t := newFigures("worst of all seeds", short)
+	for _, a := range []string{"even", "drop-ratio", "request-weighted", "request-weighted-even-floor", "elastic"} {
+		if err := t.add(ctx, "`"+a+"`", seeds, sim.Options{Algorithm: a}, nil); err != nil {
+			return "", err
+		}
+	}
+	return t.String(), nil
+}
