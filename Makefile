@@ -43,7 +43,7 @@ $(LINT):
 bench: ## benchmarks of the core packages, COUNT=6 times; BENCH=Allow runs some
 	@go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) $(CORE:%=./%/...)
 
-sim: ## simulate all scenarios with 20 seeds, into the table and pictures of docs/accuracy.md
+sim: ## simulate all scenarios with 20 seeds, into the tables and pictures of docs/accuracy.md
 	@go run ./internal/sim/simdocs $(if $(SEEDS),-seeds $(SEEDS))
 
 fuzz: ## every fuzz test for FUZZTIME=10s each, or 20000x; FUZZ=Bucket runs some
