@@ -142,13 +142,14 @@ type elasticKey struct {
 	params   Elastic
 	interval time.Duration
 
-	at    time.Duration // when pool was last brought up to date
-	pool  float64       // tokens that nobody holds; negative is debt
-	ideal float64       // what one bucket would have left, by the demand
-	lent  float64       // sum of tokens granted and not reported since
-	rates float64       // sum of rates granted, events/s
-	wants float64       // sum of demands, events/s
-	used  float64       // sum of what hosts lately used, events/s
+	at     time.Duration // when pool was last brought up to date
+	pool   float64       // tokens that nobody holds; negative is debt
+	ideal  float64       // what one bucket would have left, by the demand
+	denied float64       // what one bucket would have refused, ever, by the demand
+	lent   float64       // sum of tokens granted and not reported since
+	rates  float64       // sum of rates granted, events/s
+	wants  float64       // sum of demands, events/s
+	used   float64       // sum of what hosts lately used, events/s
 
 	// learns is until when others may hold grants of an earlier owner that
 	// this one does not know of.
@@ -169,6 +170,7 @@ type elasticRow struct {
 	last        time.Duration
 	rate, lent  float64
 	wants, used float64
+	denied      float64 // the key's, at the last report
 }
 
 const none = -1
@@ -206,7 +208,7 @@ func (k *elasticKey) Report(now time.Duration, limit Limit, host uint32, r Repor
 	saved, begins := 0.0, r.Allowed+r.Rejected > 0 // maybe a burst
 	if known {
 		begins = begins && k.rows[i].wants < quiet
-		saved = k.settle(now, &k.rows[i], r)
+		saved = k.settle(now, limit, &k.rows[i], r)
 	} else {
 		i = k.take(host)
 		if r.Has > 0 {
@@ -217,6 +219,7 @@ func (k *elasticKey) Report(now time.Duration, limit Limit, host uint32, r Repor
 	row := &k.rows[i]
 	row.last = now
 	row.wants = r.Wants
+	row.denied = k.denied
 	row.used = r.Allowed / max(r.Elapsed.Seconds(), minPeriod)
 	k.wants += row.wants
 	k.used += row.used
@@ -269,8 +272,28 @@ func (k *elasticKey) advance(now time.Duration, limit Limit) {
 	}
 	passed := (now - k.at).Seconds()
 	k.pool = math.Min(k.pool+fill*passed, k.room(limit))
-	k.ideal = math.Min(math.Max(k.ideal+(limit.Rate-k.wants)*passed, 0), limit.Burst)
+	k.flow((limit.Rate-k.wants)*passed, limit)
 	k.at = now
+}
+
+// flow adds to the ideal level. What would take it below zero, one bucket would
+// have refused.
+func (k *elasticKey) flow(amount float64, limit Limit) {
+	level := k.ideal + amount
+	k.denied += math.Max(-level, 0)
+	k.ideal = math.Min(math.Max(level, 0), limit.Burst)
+}
+
+// correct makes good that a host turns out to have wanted less by amount, or
+// more if it is negative, since denied was what was refused in all. Less demand
+// means first of all that less would have been refused.
+func (k *elasticKey) correct(amount, denied float64, limit Limit) {
+	if amount > 0 {
+		spared := math.Min(amount, math.Max(k.denied-denied, 0))
+		k.denied -= spared
+		amount -= spared
+	}
+	k.flow(amount, limit)
 }
 
 // room is how much the pool can hold beside what is lent.
@@ -278,7 +301,7 @@ func (k *elasticKey) room(limit Limit) float64 { return math.Max(limit.Burst-k.l
 
 // settle takes back what row holds and charges what its host used instead. It
 // returns how much of it the host had left.
-func (k *elasticKey) settle(now time.Duration, row *elasticRow, r Report) (left float64) {
+func (k *elasticKey) settle(now time.Duration, limit Limit, row *elasticRow, r Report) (left float64) {
 	since := (now - row.last).Seconds()
 	part := 1.0
 	// A report whose answer was lost comes again as a part of the next.
@@ -289,7 +312,7 @@ func (k *elasticKey) settle(now time.Duration, row *elasticRow, r Report) (left 
 	if since > silence*k.interval.Seconds() { // it was taken for dead
 		left = row.lent - k.stray(now, r)
 	}
-	k.ideal = math.Max(k.ideal+row.wants*since-part*(r.Allowed+r.Rejected), 0)
+	k.correct(row.wants*since-part*(r.Allowed+r.Rejected), row.denied, limit)
 	k.pool += left
 	k.drop(row)
 	return left
