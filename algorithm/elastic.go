@@ -393,7 +393,7 @@ const (
 	// catchUp is the part of the limit that making up for what was missed
 	// adds to it; more if the pool is all but full all the same, as
 	// when many hosts have too few events to use their parts.
-	catchUp = 0.015
+	catchUp = 0.025
 
 	// chunk is the part of the pool that a host gets with its first events,
 	// as long as no more than chunks of the burst is lent.
