@@ -143,6 +143,7 @@ type elasticKey struct {
 	interval time.Duration
 
 	at     time.Duration // when pool was last brought up to date
+	limit  float64       // the rate of it, then, events/s
 	pool   float64       // tokens that nobody holds; negative is debt
 	ideal  float64       // what one bucket would have left, by the demand
 	denied float64       // what one bucket would have refused, ever, by the demand
@@ -171,6 +172,7 @@ type elasticRow struct {
 	rate, lent  float64
 	wants, used float64
 	denied      float64 // the key's, at the last report
+	before      float64 // what its rate gave since then, beyond what it gives now
 }
 
 const none = -1
@@ -240,6 +242,7 @@ const minPeriod = 0.05
 // has left, which nobody knows: it begins empty.
 func (k *elasticKey) begin(now time.Duration, limit Limit, r Report) {
 	k.begun, k.since, k.at, k.swept = true, now, now, now
+	k.limit = limit.Rate
 	// Half only, because later reports may show that it is not new.
 	k.pool, k.ideal = limit.Burst/2, limit.Burst
 	k.learns = now + min(learning, k.interval)
@@ -271,9 +274,29 @@ func (k *elasticKey) advance(now time.Duration, limit Limit) {
 		fill = math.Min(fill, 0) // the rest is with hosts that we do not know yet
 	}
 	passed := (now - k.at).Seconds()
+	if limit.Rate != k.limit {
+		k.rescale(now, limit.Rate)
+	}
 	k.pool = math.Min(k.pool+fill*passed, k.room(limit))
 	k.flow((limit.Rate-k.wants)*passed, limit)
 	k.at = now
+}
+
+// rescale follows a limit that has changed: hosts hold parts of it, which are
+// worth more or less from now on.
+func (k *elasticKey) rescale(now time.Duration, limit float64) {
+	by := 0.0
+	if k.limit > 0 {
+		by = limit / k.limit
+	}
+	k.rates = 0
+	for i := range k.rows {
+		row := &k.rows[i]
+		row.before += (1 - by) * row.rate * (now - row.last).Seconds()
+		row.rate *= by
+		k.rates += row.rate
+	}
+	k.limit = limit
 }
 
 // flow adds to the ideal level. What would take it below zero, one bucket would
@@ -296,6 +319,19 @@ func (k *elasticKey) correct(amount, denied float64, limit Limit) {
 	k.flow(amount, limit)
 }
 
+// chance is how many tokens one bucket holds on average when demand is at the
+// limit or above it, because events do not come evenly: the mean of a random walk
+// that is drawn to an end. What is between reports cannot be seen otherwise.
+func (k *elasticKey) chance(limit Limit, cost float64) float64 {
+	spread := k.wants * cost // variance of demand, per second
+	most := math.Sqrt(spread * k.interval.Seconds())
+	mean := math.Min(spread/(2*math.Max(k.wants-limit.Rate, 1e-9)), most)
+	if mean < keep*cost {
+		return 0 // too little to hand out
+	}
+	return mean
+}
+
 // room is how much the pool can hold beside what is lent.
 func (k *elasticKey) room(limit Limit) float64 { return math.Max(limit.Burst-k.lent, 0) }
 
@@ -308,7 +344,7 @@ func (k *elasticKey) settle(now time.Duration, limit Limit, row *elasticRow, r R
 	if elapsed := r.Elapsed.Seconds(); elapsed > since+minPeriod {
 		part = (since + minPeriod) / elapsed
 	}
-	left = row.lent + row.rate*since - part*r.Allowed
+	left = row.lent + row.before + row.rate*since - part*r.Allowed
 	if since > silence*k.interval.Seconds() { // it was taken for dead
 		left = row.lent - k.stray(now, r)
 	}
@@ -324,7 +360,7 @@ func (k *elasticKey) drop(row *elasticRow) {
 	k.rates -= row.rate
 	k.wants -= row.wants
 	k.used -= row.used
-	row.lent, row.rate, row.wants, row.used = 0, 0, 0, 0
+	row.lent, row.rate, row.before, row.wants, row.used = 0, 0, 0, 0, 0
 	if len(k.index) <= 1 { // rounding must not pile up
 		k.lent, k.rates, k.wants, k.used = 0, 0, 0, 0
 	}
@@ -360,7 +396,8 @@ func (k *elasticKey) grant(row *elasticRow, limit Limit, begins bool, saved, cos
 	row.rate = math.Min(math.Min(fair, room), limit.Rate)
 	k.rates += row.rate
 
-	free := math.Max(math.Min(k.pool, math.Min(k.ideal, limit.Burst)), 0)
+	level := math.Min(math.Max(k.ideal, k.chance(limit, cost)), limit.Burst)
+	free := math.Max(math.Min(k.pool, level), 0)
 	// Tokens are for what the rate does not cover, and for chance.
 	need := math.Max(row.wants-row.rate, 0)*p.Horizon.Seconds() + math.Sqrt(row.wants*p.Horizon.Seconds()*cost)
 	if row.wants > 0 {
@@ -379,7 +416,7 @@ func (k *elasticKey) grant(row *elasticRow, limit Limit, begins bool, saved, cos
 
 	// All hosts together hold the starter, unless there is nothing to start.
 	starter := p.Starter * limit.Burst / float64(len(k.index))
-	starter = math.Min(math.Max(starter, cost), free)
+	starter = math.Min(math.Max(starter, 2*cost), free)
 	tokens := row.lent + starter
 	return Grant{
 		Weight: ratio(row.rate, limit.Rate),

@@ -13,7 +13,7 @@ type demand struct {
 	told  float64 // as last reported, events/s
 	fast  float64 // moving average over ticks, events/s
 	quiet float64 // since the last tick with an event
-	known float64 // how long told has been watched, at most memory
+	known float64 // over how long told was measured, at most memory
 	cost  float64 // of the largest events lately; chance deals in events
 }
 
@@ -31,7 +31,6 @@ const (
 // tick takes in n events in dt, and tells whether demand has changed since it
 // was told: by a fifth at least, and more than chance explains.
 func (d *demand) tick(n, dt float64) (changed bool) {
-	d.known = math.Min(d.known+dt, memory)
 	if d.quiet += dt; n > 0 {
 		d.quiet = 0
 	}
@@ -50,12 +49,17 @@ func (d *demand) tick(n, dt float64) (changed bool) {
 // total in the period since the last report.
 func (d *demand) estimate(n, dt, total, period float64) float64 {
 	if d.jump(n, d.fast*dt) {
-		return n / math.Max(dt, moment)
+		d.known = math.Max(dt, moment)
+		return n / d.known
 	}
 	if latest := (d.fast*window + n) / (window + dt); d.silent() || d.changed(latest) {
+		d.known = window
 		return latest
 	}
-	return (d.told*d.known + total) / (d.known + math.Max(period, 2*moment))
+	period = math.Max(period, 2*moment)
+	mean := (d.told*d.known + total) / (d.known + period)
+	d.known = math.Min(d.known+period, memory)
+	return mean
 }
 
 // tell notes what is reported.
@@ -71,7 +75,11 @@ func (d *demand) unit() float64 { return math.Max(d.cost, 1) }
 func (d *demand) changed(rate float64) bool {
 	difference, larger := math.Abs(rate-d.told), math.Max(rate, d.told)
 	events := window / d.unit()
-	return difference > larger/5 && difference*events > 1.5+4*math.Sqrt(larger*events)
+	sigmas := 4.0
+	if d.known < window { // it was told in haste, and is likely to be wrong
+		sigmas = 2
+	}
+	return difference > larger/5 && difference*events > 1.5+sigmas*math.Sqrt(larger*events)
 }
 
 // jump tells whether chance does not explain a cost of n where mean is expected.
