@@ -145,16 +145,16 @@ func TestElasticNewOwnerListensBeforeItDecides(t *testing.T) {
 	k := Elastic{}.NewKey(interval)
 	hosts := []elasticHost{{rate: 700, burst: 700, granted: true}, {rate: 300, burst: 300, granted: true}}
 	for i := range hosts {
-		hosts[i].report(k, time.Duration(i)*learning/4, limit, uint32(i), 2000)
+		hosts[i].report(k, time.Duration(i)*defaultLearn/4, limit, uint32(i), 2000)
 		if want := []float64{700, 300}[i]; hosts[i].rate != want {
 			t.Errorf("host %d had %v/s and has %v/s while the new owner learns", i, want, hosts[i].rate)
 		}
 	}
-	if g := hosts[1].report(k, 2*learning, limit, 1, 2000); g.Weight > 0.35 {
-		t.Errorf("after learning, while the other holds 0.7: %+v", g)
+	if g := hosts[1].report(k, 2*defaultLearn, limit, 1, 2000); g.Weight > 0.35 {
+		t.Errorf("after defaultLearn, while the other holds 0.7: %+v", g)
 	}
 	newcomer := elasticHost{}
-	if g := newcomer.report(k, 2*learning, limit, 2, 2000); g.Weight > 0.1 {
+	if g := newcomer.report(k, 2*defaultLearn, limit, 2, 2000); g.Weight > 0.1 {
 		t.Errorf("a newcomer gets %+v while the others hold everything", g)
 	}
 }
@@ -240,6 +240,56 @@ func TestElasticOvershootIsBounded(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Hosts that claim to want everything, wait with what they hold until their
+// next report is due, use it at once, and draw on what the wait has filled.
+func TestElasticOvershootOfThoseWhoWait(t *testing.T) {
+	limit := Limit{Rate: 100, Burst: 100}
+	k := known(limit)
+	hosts := make([]elasticHost, 4)
+	for i := range hosts {
+		hosts[i].report(k, 0, limit, uint32(i), 1e6)
+	}
+	now := interval - time.Millisecond
+	used := 0.0
+	for range 20 {
+		for i := range hosts {
+			used += hosts[i].use(now, 1e6)
+			hosts[i].report(k, now, limit, uint32(i), 1e6)
+		}
+	}
+	if most := limit.Burst + (Elastic{}).Overshoot(limit, len(hosts), interval); used > most {
+		t.Errorf("%v at once, more than %v", used, most)
+	}
+	if used < 1.2*limit.Burst {
+		t.Errorf("%v at once: this test does not try hard enough", used)
+	}
+}
+
+func TestElasticFollowsItsLimit(t *testing.T) {
+	limit := Limit{Rate: 1000, Burst: 1000}
+	k := known(limit)
+	hosts := make([]elasticHost, 5)
+	for at := time.Duration(0); at < 9*time.Second; at += 100 * time.Millisecond {
+		i := int(at/(100*time.Millisecond)) % len(hosts)
+		hosts[i].use(at, 1e6)
+		hosts[i].report(k, at, limit, uint32(i), 400)
+	}
+	for _, rate := range []float64{200, 3000, 0, 500} {
+		before := limit
+		limit = Limit{Rate: rate, Burst: rate}
+		sum := 0.0
+		for i := range hosts { // they know of the new limit at once
+			h := &hosts[i]
+			h.advance(9 * time.Second)
+			h.rate, h.burst, h.tokens = ratio(h.rate, before.Rate)*rate, rate, 0
+			sum += hosts[i].report(k, 9*time.Second, limit, uint32(i), 4000).Weight
+		}
+		if sum > 1.05 || rate > 0 && before.Rate > 0 && sum < 0.9 {
+			t.Errorf("the limit goes from %v to %v: weights sum to %v, want about 1", before.Rate, rate, sum)
+		}
+	}
 }
 
 func TestElasticIsSane(t *testing.T) {

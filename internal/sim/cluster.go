@@ -19,6 +19,7 @@ type cluster struct {
 	sc       *Scenario
 	seed     uint64
 	registry *algorithm.Registry
+	patient  bool // hosts do not report early
 
 	now   Time
 	queue queue

@@ -117,8 +117,8 @@ func (c *cluster) stop(h *host) {
 }
 
 // due is when the host's loop has to ask its group for a report.
-func (h *host) due() Time {
-	if early := h.group.NextEarly(); early < limiter.Instant(h.next-h.born) {
+func (c *cluster) due(h *host) Time {
+	if early := h.group.NextEarly(); !c.patient && early < limiter.Instant(h.next-h.born) {
 		return h.born + Time(early)
 	}
 	return h.next
@@ -138,7 +138,7 @@ func (c *cluster) eager() (names []string) {
 
 // plan puts the next report into the queue, if it is not there.
 func (c *cluster) plan(h *host) {
-	due := max(h.due(), c.now)
+	due := max(c.due(h), c.now)
 	if due == h.planned {
 		return
 	}
@@ -178,7 +178,7 @@ func (c *cluster) decide(h *host, key int, cost int64) {
 	}
 	admitted := l.AllowAt(h.local(c.now), int(cost))
 	k.bucket.event(c.now, cost, admitted)
-	if h.due() < h.planned {
+	if c.due(h) < h.planned {
 		c.plan(h)
 	}
 }

@@ -18,6 +18,8 @@ type Options struct {
 	Seed      uint64
 	// Registry has the algorithms; nil: those that come with headgate.
 	Registry *algorithm.Registry
+	// Patient hosts report once per interval and not before.
+	Patient bool
 	// Weights asks for Key.Weights, which costs time with many hosts.
 	Weights bool
 }
@@ -51,6 +53,7 @@ func (o Options) Run(ctx context.Context, sc *Scenario) (*Result, error) {
 	if err != nil {
 		return nil, fmt.Errorf("scenario %s: %w", sc.Name, err)
 	}
+	c.patient = o.Patient
 	if o.Weights {
 		c.weights = &weights{every: time.Second}
 		c.queue.push(0, sample, 0, 0)

@@ -65,19 +65,15 @@ func newFigures(first string, cells []cell, more ...string) *figures {
 func (f *figures) line(texts []string) { f.WriteString("| " + strings.Join(texts, " | ") + " |\n") }
 
 // add runs all scenarios under o with that many seeds, and adds a line of the
-// worst figures. Cells that show refuses are left out; nil shows all.
-func (f *figures) add(ctx context.Context, name string, seeds int, o sim.Options, show func(cell) bool, more ...string) error {
+// worst figures.
+func (f *figures) add(ctx context.Context, name string, seeds int, o sim.Options, more ...string) error {
 	results, err := f.run(ctx, seeds, o)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	texts := []string{name}
 	for _, c := range f.cells {
-		text := "–"
-		if show == nil || show(c) {
-			text = fmt.Sprintf("%.*f", c.digits, c.worst(results[c.scenario])+0) // +0: no -0
-		}
-		texts = append(texts, text)
+		texts = append(texts, fmt.Sprintf("%.*f", c.digits, c.worst(results[c.scenario])+0)) // +0: no -0
 	}
 	f.line(append(texts, more...))
 	return nil

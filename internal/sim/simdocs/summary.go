@@ -22,7 +22,7 @@ var short = []cell{
 func summary(ctx context.Context, seeds int) (string, error) {
 	t := newFigures("worst of all seeds", short)
 	for _, a := range []string{"even", "drop-ratio", "request-weighted", "request-weighted-even-floor", "elastic"} {
-		if err := t.add(ctx, "`"+a+"`", seeds, sim.Options{Algorithm: a}, nil); err != nil {
+		if err := t.add(ctx, "`"+a+"`", seeds, sim.Options{Algorithm: a}); err != nil {
 			return "", err
 		}
 	}
