@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unique"
 
 	"github.com/uber-go/tally/v4"
 
@@ -177,13 +178,13 @@ func (a *Aggregator) updateKey(now time.Duration, s *settings, alg algorithm.Alg
 			a.metrics.noRoom.Inc(1)
 			return g, 0, err
 		}
-		sh.keys[name{strings.Clone(n.algorithm), strings.Clone(n.key)}] = k
+		sh.keys[name{unique.Make(n.algorithm).Value(), strings.Clone(n.key)}] = k
 	}
 	if !k.adopt(s, text) {
 		return g, 0, nil
 	}
 	k.expire(now, a.gone)
-	if !k.knows(host) && k.hosts() >= k.settings.maxHosts {
+	if k.hosts() >= k.settings.maxHosts && !k.knows(host) {
 		a.metrics.noRoom.Inc(1)
 		return g, 0, nil
 	}
@@ -221,18 +222,22 @@ func (a *Aggregator) newKey(s *settings, alg algorithm.Algorithm, text string) (
 // should go on as it is.
 func (a *Aggregator) decide(now time.Duration, k *key, alg algorithm.Algorithm, usage *rpc.Usage, i int, host uint32) (algorithm.Grant, bool) {
 	if k.state != nil {
-		known := k.state.Knows(host)
+		before := k.state.Hosts()
 		defer func() { // after a panic too
-			if !known && k.state.Knows(host) {
+			if k.state.Hosts() > before && k.state.Knows(host) {
 				a.hosts.add(host, 1)
 			}
 		}()
 		return k.state.Report(now, k.limit(), host, report(usage, i))
 	}
-	if d := demand(usage, i); d.Total() > 0 && k.ledger.record(now, host, d, k.settings.average, k.settings.stages) {
-		a.hosts.add(host, 1)
+	r := k.ledger.rows.Find(host)
+	if d := demand(usage, i); d.Total() > 0 {
+		if r == none {
+			a.hosts.add(host, 1)
+		}
+		r = k.ledger.record(now, r, host, d, k.settings.average, k.settings.stages)
 	}
-	return k.grant(now, alg, host)
+	return k.grant(now, alg, host, r)
 }
 
 func (a *Aggregator) shard(key string) *shard {

@@ -97,10 +97,10 @@ func TestMemory(t *testing.T) {
 		hosts, keys int
 		most        float64 // bytes for each key and host
 	}{
-		{algorithm.NameRequestWeighted, 100, 1000, 110},
-		{algorithm.NameRequestWeighted, 1, 10_000, 800},
-		{algorithm.NameElastic, 100, 1000, 180},
-		{algorithm.NameElastic, 1, 10_000, 1100},
+		{algorithm.NameRequestWeighted, 100, 1000, 64},
+		{algorithm.NameRequestWeighted, 1, 10_000, 450},
+		{algorithm.NameElastic, 100, 1000, 64},
+		{algorithm.NameElastic, 1, 10_000, 650},
 	} {
 		before := heap()
 		a, _, u := filled(t, new(counting), tt.name, tt.hosts, tt.keys)

@@ -163,7 +163,14 @@ func (s stateful) Expire(_ time.Duration, gone func(uint32)) {
 	}
 }
 
-func (s stateful) Hosts() int                { s.maybe("Hosts"); return len(s.known) }
+func (s stateful) Hosts() int {
+	s.maybe("Hosts")
+	if s.panic == "Knows" {
+		return math.MaxInt32 // it is asked only when there is no room for another host
+	}
+	return len(s.known)
+}
+
 func (s stateful) Knows(host uint32) bool    { s.maybe("Knows"); return s.known[host] }
 func (f *failing) summed() summed            { return summed{f} }
 func (f *failing) stateful(no bool) stateful { f.known = make(map[uint32]bool); return stateful{f, no} }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/internal/rowset"
 )
 
 // ledger is what the hosts of one key demand, and the sum of it.
@@ -17,68 +18,62 @@ import (
 // is always at a head. A report and a stage that passes each cost constant
 // time, and the sum is right at any time without looking at all rows.
 type ledger struct {
-	rows  []row
-	index map[uint32]int32 // by host
-	empty int32            // head of the list of free rows; none if there is none
-	sum   total            // of all rows, faded
-	fresh queue            // stage 0
-	aging []queue          // later stages; nil until a host falls silent
+	rows  rowset.Set[row]
+	sum   total   // of all rows, faded
+	fresh queue   // stage 0
+	aging []queue // later stages; nil until a host falls silent
 }
 
 // row is one host's average, as of its last report.
 type row struct {
 	demand     algorithm.Demand
 	last       time.Duration
-	host       uint32
-	prev, next int32 // in the stage's queue; next alone among free rows
+	prev, next int32 // in the stage's queue
 	stage      uint8
 }
 
 type queue struct{ head, tail int32 }
 
 // none is no row.
-const none = -1
+const none = rowset.None
 
 var emptyQueue = queue{none, none}
 
 func newLedger() ledger {
-	return ledger{index: make(map[uint32]int32), empty: none, fresh: emptyQueue}
+	return ledger{fresh: emptyQueue}
 }
 
-func (l *ledger) len() int { return len(l.index) }
+func (l *ledger) len() int { return l.rows.Len() }
 
-func (l *ledger) knows(host uint32) bool {
-	_, ok := l.index[host]
-	return ok
-}
+func (l *ledger) knows(host uint32) bool { return l.rows.Find(host) != none }
 
-// record takes in that host uses rate. It returns whether host is new.
-func (l *ledger) record(now time.Duration, host uint32, rate algorithm.Demand, average algorithm.Average, stages []algorithm.Stage) bool {
-	i, known := l.index[host]
-	if known {
-		r := &l.rows[i]
+// record takes in that host, whose row is i or none, uses rate. It returns
+// the row.
+func (l *ledger) record(now time.Duration, i int32, host uint32, rate algorithm.Demand, average algorithm.Average, stages []algorithm.Stage) int32 {
+	if i != none {
+		r := l.rows.At(i)
 		faded := r.demand.Times(stages[r.stage].Factor)
 		l.sum.add(faded.Times(-1))
 		l.unlink(i)
 		r.demand = average.Next(faded, rate)
 	} else {
-		i = l.take()
-		l.index[host] = i
-		l.rows[i].demand, l.rows[i].host = rate, host
+		i = l.rows.Add(host)
+		l.rows.At(i).demand = rate
 	}
-	l.rows[i].last, l.rows[i].stage = now, 0
-	l.sum.add(l.rows[i].demand)
+	r := l.rows.At(i)
+	r.last, r.stage = now, 0
+	l.sum.add(r.demand)
 	l.link(i)
-	return !known
+	return i
 }
 
-// demand of host, faded; zero if it is not known.
-func (l *ledger) demand(host uint32, stages []algorithm.Stage) algorithm.Demand {
-	i, ok := l.index[host]
-	if !ok {
+// demand of row i, faded; zero of none.
+func (l *ledger) demand(i int32, stages []algorithm.Stage) algorithm.Demand {
+	if i == none {
 		return algorithm.Demand{}
 	}
-	return l.rows[i].demand.Times(stages[l.rows[i].stage].Factor)
+	r := l.rows.At(i)
+	return r.demand.Times(stages[r.stage].Factor)
 }
 
 // advance moves every row to the stage that its age has reached at now, and
@@ -86,15 +81,15 @@ func (l *ledger) demand(host uint32, stages []algorithm.Stage) algorithm.Demand 
 func (l *ledger) advance(now time.Duration, stages []algorithm.Stage, gone func(host uint32)) {
 	for stage := 0; stage <= len(l.aging) && stage < len(stages)-1; stage++ {
 		from, q := stages[stage+1].From, l.queue(uint8(stage))
-		for q.head != none && now-l.rows[q.head].last >= from {
+		for q.head != none && now-l.rows.At(q.head).last >= from {
 			i := q.head
-			r := &l.rows[i]
+			r := l.rows.At(i)
 			l.sum.add(r.demand.Times(-stages[stage].Factor))
 			l.sum.add(r.demand.Times(stages[stage+1].Factor))
 			l.unlink(i)
 			if stage+1 == len(stages)-1 {
-				gone(r.host)
-				l.release(i)
+				gone(l.rows.Host(i))
+				l.rows.Remove(i)
 			} else {
 				r.stage++
 				l.link(i)
@@ -102,7 +97,7 @@ func (l *ledger) advance(now time.Duration, stages []algorithm.Stage, gone func(
 			q = l.queue(uint8(stage)) // link may have moved the queues
 		}
 	}
-	if len(l.index) == 0 {
+	if l.rows.Len() == 0 {
 		l.sum, l.aging = total{}, nil
 	}
 }
@@ -119,68 +114,45 @@ func (l *ledger) queue(stage uint8) *queue {
 
 // link puts row i at the end of its stage's queue.
 func (l *ledger) link(i int32) {
-	q, r := l.queue(l.rows[i].stage), &l.rows[i]
+	r := l.rows.At(i)
+	q := l.queue(r.stage)
 	r.prev, r.next = q.tail, none
 	if q.tail == none {
 		q.head = i
 	} else {
-		l.rows[q.tail].next = i
+		l.rows.At(q.tail).next = i
 	}
 	q.tail = i
 }
 
 func (l *ledger) unlink(i int32) {
-	q, r := l.queue(l.rows[i].stage), &l.rows[i]
+	r := l.rows.At(i)
+	q := l.queue(r.stage)
 	if r.prev == none {
 		q.head = r.next
 	} else {
-		l.rows[r.prev].next = r.next
+		l.rows.At(r.prev).next = r.next
 	}
 	if r.next == none {
 		q.tail = r.prev
 	} else {
-		l.rows[r.next].prev = r.prev
-	}
-}
-
-// take returns a free row, and release makes one free.
-func (l *ledger) take() int32 {
-	if i := l.empty; i != none {
-		l.empty = l.rows[i].next
-		return i
-	}
-	l.rows = append(l.rows, row{})
-	return int32(len(l.rows) - 1)
-}
-
-func (l *ledger) release(i int32) {
-	delete(l.index, l.rows[i].host)
-	l.rows[i] = row{next: l.empty}
-	l.empty = i
-}
-
-// all yields every row, always in the same order for the same history.
-func (l *ledger) all(yield func(*row) bool) {
-	for i := range l.rows {
-		r := &l.rows[i]
-		if at, ok := l.index[r.host]; ok && at == int32(i) && !yield(r) {
-			return
-		}
+		l.rows.At(r.next).prev = r.prev
 	}
 }
 
 // restage makes every row fresh, oldest report first: the next advance moves
 // each to the stage of its age.
 func (l *ledger) restage() {
-	order := make([]int32, 0, len(l.index))
-	for _, i := range l.index {
+	order := make([]int32, 0, l.rows.Len())
+	for i := range l.rows.All {
 		order = append(order, i)
 	}
-	slices.SortFunc(order, func(i, j int32) int { return cmp.Compare(l.rows[i].last, l.rows[j].last) })
+	slices.SortStableFunc(order, func(i, j int32) int { return cmp.Compare(l.rows.At(i).last, l.rows.At(j).last) })
 	l.fresh, l.aging, l.sum = emptyQueue, nil, total{}
 	for _, i := range order {
-		l.rows[i].stage = 0
+		r := l.rows.At(i)
+		r.stage = 0
 		l.link(i)
-		l.sum.add(l.rows[i].demand)
+		l.sum.add(r.demand)
 	}
 }

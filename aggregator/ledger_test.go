@@ -184,9 +184,9 @@ func TestAReportLooksAtNoOtherHost(t *testing.T) {
 		reported(t, a, time.Duration(i)*time.Millisecond, fmt.Sprint(i), 1, 0)
 	}
 	l := &a.shard("k").keys[name{algorithm.NameRequestWeighted, "k"}].ledger
-	for i := range l.rows {
+	for i := range l.rows.All {
 		if i != 500 {
-			l.rows[i].demand = algorithm.Demand{Allowed: math.NaN(), Rejected: math.NaN()}
+			l.rows.At(i).demand = algorithm.Demand{Allowed: math.NaN(), Rejected: math.NaN()}
 		}
 	}
 	g := reported(t, a, time.Second, "500", 1, 0)

@@ -131,6 +131,9 @@ const (
 
 var _ Stateful = Elastic{}
 
+// usual are the parameters of almost every key.
+var usual = Elastic{}.withDefaults()
+
 // Overshoot is how many tokens more than limit.Rate·t + limit.Burst so many
 // hosts, all of which hold grants and report every interval, can use in any
 // time t. The type's documentation derives it.
@@ -172,5 +175,10 @@ func (Elastic) Share(limit Limit, demands []Demand, grants []Grant) {
 
 // NewKey implements Stateful.
 func (e Elastic) NewKey(interval time.Duration) Key {
-	return &elasticKey{params: e.withDefaults(), interval: interval, index: make(map[uint32]int32), empty: none}
+	params := &usual
+	if e != (Elastic{}) {
+		e = e.withDefaults()
+		params = &e
+	}
+	return &elasticKey{params: params, interval: interval}
 }

@@ -5,11 +5,13 @@ package algorithm
 import (
 	"math"
 	"time"
+
+	"github.com/headgate/headgate/internal/rowset"
 )
 
 // elasticKey is one key's pool and who draws on it.
 type elasticKey struct {
-	params   Elastic
+	params   *Elastic
 	interval time.Duration
 
 	at     time.Duration // when pool was last brought up to date
@@ -29,23 +31,18 @@ type elasticKey struct {
 	since  time.Duration // when it began
 	swept  time.Duration
 
-	rows  []elasticRow
-	index map[uint32]int32
-	empty int32
+	rows rowset.Set[elasticRow]
 }
 
-// elasticRow is what one host holds.
+// elasticRow is what one host holds. There may be millions, so most amounts are
+// rounded to float32: what is added to a sum is what will be taken off.
 type elasticRow struct {
-	host        uint32
-	next        int32 // among free rows
 	last        time.Duration
-	rate, lent  float64
-	wants, used float64
 	denied      float64 // the key's, at the last report
-	before      float64 // what its rate gave since then, beyond what it gives now
+	rate, lent  float32
+	wants, used float32
+	before      float32 // what its rate gave since then, beyond what it gives now
 }
-
-const none = -1
 
 const (
 	// silence is after how many intervals a host that does not report is
@@ -60,45 +57,49 @@ const (
 	recent = 0.5
 )
 
-func (k *elasticKey) Hosts() int { return len(k.index) }
+func (k *elasticKey) Hosts() int { return k.rows.Len() }
 
-func (k *elasticKey) Knows(host uint32) bool {
-	_, ok := k.index[host]
-	return ok
-}
+func (k *elasticKey) Knows(host uint32) bool { return k.rows.Find(host) != rowset.None }
 
 func (k *elasticKey) Report(now time.Duration, limit Limit, host uint32, r Report) (Grant, bool) {
 	if !k.begun {
 		k.begin(now, limit, r)
 	}
 	k.advance(now, limit)
-	i, known := k.index[host]
+	i := k.rows.Find(host)
 	saved, begins := 0.0, r.Allowed+r.Rejected > 0 // maybe a burst
-	if known {
-		begins = begins && k.rows[i].wants < quiet
-		saved = k.settle(now, limit, &k.rows[i], r)
+	if i != rowset.None {
+		row := k.rows.At(i)
+		begins = begins && row.wants < quiet
+		saved = k.settle(now, limit, row, r)
 	} else {
-		i = k.take(host)
+		i = k.rows.Add(host)
 		if r.Has > 0 {
 			k.learn(now)
 		}
 		k.pool -= k.stray(now, r)
 	}
-	row := &k.rows[i]
+	row := k.rows.At(i)
 	row.last = now
-	row.wants = r.Wants
+	row.wants = single(r.Wants)
 	row.denied = k.denied
-	row.used = r.Allowed / max(r.Elapsed.Seconds(), minPeriod)
-	k.wants += row.wants
-	k.used += row.used
+	row.used = single(r.Allowed / max(seconds(r.Elapsed), minPeriod))
+	k.wants += float64(row.wants)
+	k.used += float64(row.used)
 	// More debt than a burst is forgiven: paying it back would be an outage.
-	k.pool = math.Max(math.Min(k.pool, k.room(limit)), -limit.Burst)
+	k.pool = max(min(k.pool, k.room(limit)), -limit.Burst)
 	if now < k.learns {
 		k.listen(row, limit, r)
 		return Grant{}, false
 	}
-	return k.grant(row, limit, begins, saved, math.Min(math.Max(r.Cost, 1), math.Max(limit.Burst, 1))), true
+	return k.grant(row, limit, begins, saved, min(max(r.Cost, 1), max(limit.Burst, 1))), true
 }
+
+// single is x, rounded, and less if it is beyond reason.
+func single(x float64) float32 { return float32(min(x, math.MaxFloat32)) }
+
+// seconds is d in seconds, without the divisions of its method.
+func seconds(d time.Duration) float64 { return float64(d) * 1e-9 }
 
 // minPeriod keeps a rate over a very short time from being nonsense, seconds.
 const minPeriod = 0.05
@@ -118,7 +119,7 @@ func (k *elasticKey) begin(now time.Duration, limit Limit, r Report) {
 // earlier owner has lent what we took for free.
 func (k *elasticKey) learn(now time.Duration) {
 	if now < k.since+k.interval {
-		k.pool = math.Min(k.pool, 0)
+		k.pool = min(k.pool, 0)
 	}
 }
 
@@ -130,20 +131,20 @@ func (k *elasticKey) stray(now time.Duration, r Report) float64 {
 	if now < k.learns || r.Has > 0 && now < k.since+k.interval {
 		return 0
 	}
-	return r.Allowed * math.Min(recent/math.Max(r.Elapsed.Seconds(), minPeriod), 1)
+	return r.Allowed * min(recent/max(seconds(r.Elapsed), minPeriod), 1)
 }
 
 // advance lets time fill the pool with what is not granted as rates.
 func (k *elasticKey) advance(now time.Duration, limit Limit) {
 	fill := limit.Rate - k.rates
 	if now < k.learns {
-		fill = math.Min(fill, 0) // the rest is with hosts that we do not know yet
+		fill = min(fill, 0) // the rest is with hosts that we do not know yet
 	}
-	passed := (now - k.at).Seconds()
+	passed := seconds(now - k.at)
 	if limit.Rate != k.limit {
 		k.rescale(now, limit.Rate)
 	}
-	k.pool = math.Min(k.pool+fill*passed, k.room(limit))
+	k.pool = min(k.pool+fill*passed, k.room(limit))
 	k.flow((limit.Rate-k.wants)*passed, limit)
 	k.at = now
 }
@@ -152,12 +153,12 @@ func (k *elasticKey) advance(now time.Duration, limit Limit) {
 // worth more or less from now on.
 func (k *elasticKey) rescale(now time.Duration, limit float64) {
 	k.rates = 0
-	for i := range k.rows {
-		row := &k.rows[i]
-		rate := ratio(row.rate, k.limit) * limit
-		row.before += (row.rate - rate) * (now - row.last).Seconds()
+	for i := range k.rows.All {
+		row := k.rows.At(i)
+		rate := single(ratio(float64(row.rate), k.limit) * limit)
+		row.before += (row.rate - rate) * float32(seconds(now-row.last))
 		row.rate = rate
-		k.rates += row.rate
+		k.rates += float64(rate)
 	}
 	k.limit = limit
 }
@@ -166,8 +167,8 @@ func (k *elasticKey) rescale(now time.Duration, limit float64) {
 // have refused.
 func (k *elasticKey) flow(amount float64, limit Limit) {
 	level := k.ideal + amount
-	k.denied += math.Max(-level, 0)
-	k.ideal = math.Min(math.Max(level, 0), limit.Burst)
+	k.denied += max(-level, 0)
+	k.ideal = min(max(level, 0), limit.Burst)
 }
 
 // correct makes good that a host turns out to have wanted less by amount, or
@@ -175,7 +176,7 @@ func (k *elasticKey) flow(amount float64, limit Limit) {
 // means first of all that less would have been refused.
 func (k *elasticKey) correct(amount, denied float64, limit Limit) {
 	if amount > 0 {
-		spared := math.Min(amount, math.Max(k.denied-denied, 0))
+		spared := min(amount, max(k.denied-denied, 0))
 		k.denied -= spared
 		amount -= spared
 	}
@@ -183,22 +184,22 @@ func (k *elasticKey) correct(amount, denied float64, limit Limit) {
 }
 
 // room is how much the pool can hold beside what is lent.
-func (k *elasticKey) room(limit Limit) float64 { return math.Max(limit.Burst-k.lent, 0) }
+func (k *elasticKey) room(limit Limit) float64 { return max(limit.Burst-k.lent, 0) }
 
 // settle takes back what row holds and charges what its host used instead. It
 // returns how much of it the host had left.
 func (k *elasticKey) settle(now time.Duration, limit Limit, row *elasticRow, r Report) (left float64) {
-	since := (now - row.last).Seconds()
+	since := seconds(now - row.last)
 	part := 1.0
 	// A report whose answer was lost comes again as a part of the next.
-	if elapsed := r.Elapsed.Seconds(); elapsed > since+minPeriod {
+	if elapsed := seconds(r.Elapsed); elapsed > since+minPeriod {
 		part = (since + minPeriod) / elapsed
 	}
-	left = row.lent + row.before + row.rate*since - part*r.Allowed
-	if since > silence*k.interval.Seconds() { // it was taken for dead
-		left = row.lent - k.stray(now, r)
+	left = float64(row.lent+row.before) + float64(row.rate)*since - part*r.Allowed
+	if since > silence*seconds(k.interval) { // it was taken for dead
+		left = float64(row.lent) - k.stray(now, r)
 	}
-	k.correct(row.wants*since-part*(r.Allowed+r.Rejected), row.denied, limit)
+	k.correct(float64(row.wants)*since-part*(r.Allowed+r.Rejected), row.denied, limit)
 	k.pool += left
 	k.drop(row)
 	return left
@@ -206,12 +207,12 @@ func (k *elasticKey) settle(now time.Duration, limit Limit, row *elasticRow, r R
 
 // drop removes row from all sums.
 func (k *elasticKey) drop(row *elasticRow) {
-	k.lent -= row.lent
-	k.rates -= row.rate
-	k.wants = math.Max(k.wants-row.wants, 0)
-	k.used = math.Max(k.used-row.used, 0)
+	k.lent -= float64(row.lent)
+	k.rates -= float64(row.rate)
+	k.wants = max(k.wants-float64(row.wants), 0)
+	k.used = max(k.used-float64(row.used), 0)
 	row.lent, row.rate, row.before, row.wants, row.used = 0, 0, 0, 0, 0
-	if len(k.index) <= 1 { // rounding must not pile up
+	if k.rows.Len() <= 1 { // rounding must not pile up
 		k.lent, k.rates, k.wants, k.used = 0, 0, 0, 0
 	}
 }
@@ -219,8 +220,8 @@ func (k *elasticKey) drop(row *elasticRow) {
 // listen notes what a host has while this new owner learns. The host gets no
 // answer: it goes on with what it has, or with its fallback, and asks again.
 func (k *elasticKey) listen(row *elasticRow, limit Limit, r Report) {
-	row.rate = r.Has * limit.Rate
-	k.rates += row.rate
+	row.rate = single(r.Has * limit.Rate)
+	k.rates += float64(row.rate)
 }
 
 func (k *elasticKey) Expire(now time.Duration, gone func(host uint32)) {
@@ -229,34 +230,17 @@ func (k *elasticKey) Expire(now time.Duration, gone func(host uint32)) {
 		return
 	}
 	k.swept = now
-	for i := range k.rows {
-		row := &k.rows[i]
-		if at, ok := k.index[row.host]; !ok || at != int32(i) || now-row.last < after {
+	for i := range k.rows.All {
+		row := k.rows.At(i)
+		silent := now - row.last
+		if silent < after {
 			continue
 		}
-		if now-row.last < forgotten*k.interval {
-			k.drop(row)
-			continue
-		}
-		host := row.host
 		k.drop(row)
-		delete(k.index, host)
-		*row = elasticRow{next: k.empty}
-		k.empty = int32(i)
-		gone(host)
+		if silent >= forgotten*k.interval {
+			host := k.rows.Host(i)
+			k.rows.Remove(i)
+			gone(host)
+		}
 	}
-}
-
-// take returns a row for host.
-func (k *elasticKey) take(host uint32) int32 {
-	i := k.empty
-	if i != none {
-		k.empty = k.rows[i].next
-	} else {
-		i = int32(len(k.rows))
-		k.rows = append(k.rows, elasticRow{})
-	}
-	k.rows[i] = elasticRow{host: host}
-	k.index[host] = i
-	return i
 }

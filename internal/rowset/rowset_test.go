@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rowset
+
+import (
+	"maps"
+	"testing"
+	"unsafe"
+
+	"pgregory.net/rapid"
+)
+
+// Against a map, for any history.
+func TestASetIsAMap(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var s Set[int]
+		want := make(map[uint32]int)
+		numbers := make(map[uint32]int32)
+		// Few hosts, hosts in a row, and hosts that meet in small tables.
+		host := rapid.OneOf(rapid.Uint32Range(0, 5), rapid.Uint32Range(100, 160), rapid.SampledFrom([]uint32{0, 16, 32, 48, 64, 1 << 31, 1<<32 - 1}))
+		for step := range rapid.IntRange(1, 400).Draw(t, "steps") {
+			h := host.Draw(t, "host")
+			i := s.Find(h)
+			if _, ok := want[h]; ok != (i != None) || ok && i != numbers[h] {
+				t.Fatalf("step %d: host %d found at %d, was added: %v, at %d", step, h, i, ok, numbers[h])
+			}
+			if i == None {
+				i = s.Add(h)
+				*s.At(i), want[h], numbers[h] = step, step, i
+			} else if rapid.Bool().Draw(t, "remove") {
+				s.Remove(i)
+				delete(want, h)
+			}
+			if s.Len() != len(want) {
+				t.Fatalf("step %d: Len() = %d, want %d", step, s.Len(), len(want))
+			}
+		}
+		got := make(map[uint32]int)
+		for i := range s.All {
+			got[s.Host(i)] = *s.At(i)
+		}
+		if !maps.Equal(got, want) {
+			t.Fatalf("has %v, want %v", got, want)
+		}
+	})
+}
+
+func TestAllMayRemove(t *testing.T) {
+	var s Set[struct{}]
+	for h := range uint32(50) {
+		s.Add(h)
+	}
+	for i := range s.All {
+		s.Remove(i)
+	}
+	if s.Len() != 0 || s.Find(7) != None {
+		t.Errorf("%d left", s.Len())
+	}
+}
+
+func TestRowsAreCompact(t *testing.T) {
+	var s Set[[4]uint64]
+	const hosts = 1000
+	for h := range uint32(hosts) {
+		s.Add(h)
+	}
+	each := float64(cap(s.rows)*int(unsafe.Sizeof(s.rows[0]))+4*len(s.index))/hosts - float64(unsafe.Sizeof([4]uint64{}))
+	if each > 8+4+8 { // host and flag, index, room to grow
+		t.Errorf("%.1f bytes beside each row", each)
+	}
+}
