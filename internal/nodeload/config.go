@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodeload
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/ringpop"
+)
+
+// Config of a Run. The zero Config is the node that the design promises to
+// carry.
+type Config struct {
+	// Hosts of the cluster, the node under test included; at least 2,
+	// default 50.
+	Hosts int
+	// Keys in use on every host; default 100,000.
+	Keys int
+	// Rate is the decisions/s of the node under test, over all keys in turn.
+	// Default: each key once an interval, so that every report has every key.
+	Rate float64
+	// Interval is the update_interval; at least 100ms, default 3s.
+	Interval time.Duration
+	// Warmup is how many intervals pass unmeasured; default 3.
+	Warmup int
+	// Intervals is how many are measured; default 10.
+	Intervals int
+	// Algorithm of all keys; default that of rules.
+	Algorithm string
+	// Profiles, when not empty, is the folder into which the node writes
+	// cpu.pprof, heap.pprof, allocs.pprof and mutex.pprof of what is measured.
+	Profiles string
+}
+
+func (c Config) withDefaults() Config {
+	if c.Hosts == 0 {
+		c.Hosts = 50
+	}
+	if c.Keys == 0 {
+		c.Keys = 100_000
+	}
+	if c.Interval == 0 {
+		c.Interval = 3 * time.Second
+	}
+	if c.Rate == 0 {
+		c.Rate = float64(c.Keys) / c.Interval.Seconds()
+	}
+	if c.Warmup == 0 {
+		c.Warmup = 3
+	}
+	if c.Intervals == 0 {
+		c.Intervals = 10
+	}
+	return c
+}
+
+// Validate returns all that is wrong with c.
+func (c Config) Validate() error {
+	c = c.withDefaults()
+	var errs []error
+	if c.Hosts < 2 || c.Hosts > 1000 {
+		errs = append(errs, fmt.Errorf("%d hosts: take 2 to 1000", c.Hosts))
+	}
+	if c.Keys < 1 || c.Keys > 10_000_000 {
+		errs = append(errs, fmt.Errorf("%d keys: take 1 to 10,000,000", c.Keys))
+	}
+	if !(c.Rate > 0 && c.Rate <= 1e6) {
+		errs = append(errs, fmt.Errorf("rate %v: take more than 0, at most 1,000,000 decisions/s", c.Rate))
+	}
+	if c.Interval < 100*time.Millisecond {
+		errs = append(errs, fmt.Errorf("interval %v: take at least 100ms", c.Interval))
+	}
+	if c.Warmup < 1 || c.Intervals < 1 {
+		errs = append(errs, errors.New("no intervals: take at least one to warm up, and one to measure"))
+	}
+	return errors.Join(errs...)
+}
+
+// The limit of each key is far above what its hosts use, as limits mostly are.
+const (
+	limit = 1000
+	burst = 1000
+)
+
+// snapshot is what all hosts are configured with.
+func (c Config) snapshot() (*dynamicconfig.Snapshot, error) {
+	return dynamicconfig.Config{
+		Name:       "nodeload",
+		Properties: dynamicconfig.Properties{UpdateInterval: c.Interval, MaxKeys: max(c.Keys, 1)},
+		Rules: []dynamicconfig.Rule{{
+			Key: "load:*", Limit: limit, Burst: burst, Algorithm: c.Algorithm, MaxKeys: c.Keys,
+			// A key that is used rarely is still in use.
+			IdleAfter: max(time.Hour, 10*c.Interval),
+		}},
+	}.Snapshot()
+}
+
+// keys are names of 24 bytes, which most names are about as long as.
+func keys(n int) []string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = fmt.Sprintf("load:domain-%012d", i)
+	}
+	return all
+}
+
+// members are the hosts at addresses, of which the node under test is the
+// first. They are placed by their numbers, so that the node owns the same
+// keys in every run.
+func members(addresses []string) []ringpop.Host {
+	hosts := make([]ringpop.Host, len(addresses))
+	for i, address := range addresses {
+		hosts[i] = ringpop.Host{Address: address, Identity: fmt.Sprintf("host-%d", i)}
+	}
+	return hosts
+}

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package nodeload measures what headgate costs: one whole node in its own
+// process among many hosts, and how its parts grow.
+//
+//	this process                         the process under test
+//	49 peers ── usage of its keys ─────▶ one headgate.Node: an owner
+//	         ◀─ grants ─────────────────
+//	         ◀─ usage of their keys ──── and a host with 100,000 keys in use
+//	         ── grants ────────────────▶
+//
+// The peers are simulated: they do what their half of the messages takes, and
+// no more. The ring, the messages, the transport and the node are the real ones.
+//
+//	result, err := nodeload.Run(ctx, nodeload.Config{}, func(ctx context.Context) *exec.Cmd {
+//		return exec.CommandContext(ctx, program, "node") // which calls nodeload.Serve
+//	})
+//	result.WriteTable(os.Stdout)
+//
+// Command scale below is that program, and writes the tables of docs/scale.md.
+// Out of scope: comparing with other limiters, and how exact the limits are.
+package nodeload

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodeload
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"os"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/dynamicconfig/memory"
+	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/ringpop/static"
+)
+
+// setup is what the node under test is told first.
+type setup struct {
+	Config Config
+	Peers  []string // addresses
+}
+
+// hello is what it answers.
+type hello struct {
+	Address string
+}
+
+// The questions that it is asked then, a line each. The answer to both is a
+// reading.
+const (
+	begin = "begin" // measuring
+	end   = "end"
+)
+
+// reading is what the node under test has taken until now.
+type reading struct {
+	At          time.Duration // since it started
+	CPU         time.Duration
+	RSS, MaxRSS int64
+	Heap        uint64 // in use or not yet collected
+	Decisions   int64
+	GCs         uint32
+	Pauses      time.Duration   // stop-the-world, all of them
+	Recent      []time.Duration // the last 256 at most, newest first
+	Live        int             // keys, when measuring ends
+	Granted     int             // of these
+}
+
+// Serve is the node under test. It reads what to be and when to tell what it
+// took from in, writes its answers to out, and ends with in.
+func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	answer := json.NewEncoder(out)
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, 1<<20)
+	if !lines.Scan() {
+		return errors.Join(errors.New("nobody says what to be"), lines.Err())
+	}
+	var s setup
+	if err := json.Unmarshal(lines.Bytes(), &s); err != nil {
+		return err
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	address := listener.Addr().String()
+	node, err := s.start(ctx, listener)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	stop := func() error { return node.Stop(context.WithoutCancel(ctx)) }
+	if err := answer.Encode(hello{address}); err != nil {
+		return errors.Join(err, stop())
+	}
+	t := traffic{keys: keys(s.Config.Keys), group: node.Group()}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		t.run(ctx, s.Config.Rate)
+	}()
+	err = s.answer(lines, answer, &t, node.Group())
+	cancel()
+	<-ended
+	return errors.Join(err, stop())
+}
+
+func (s setup) start(ctx context.Context, listener net.Listener) (*headgate.Node, error) {
+	snapshot, err := s.Config.snapshot()
+	if err != nil {
+		return nil, err
+	}
+	hosts, err := static.New(members(append([]string{listener.Addr().String()}, s.Peers...))...)
+	if err != nil {
+		return nil, err
+	}
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	node, err := headgate.New(headgate.Config{Address: listener.Addr().String()}, memory.New(snapshot), hosts,
+		headgate.WithListener(listener), headgate.WithLogger(log))
+	if err != nil {
+		return nil, err
+	}
+	return node, node.Start(ctx)
+}
+
+// answer answers questions until there are no more.
+func (s setup) answer(questions *bufio.Scanner, answer *json.Encoder, t *traffic, group *limiter.Group) error {
+	began := time.Now()
+	p := profiles{dir: s.Config.Profiles}
+	defer p.stop()
+	for questions.Scan() {
+		asked := questions.Text()
+		r, err := read(began)
+		if err != nil {
+			return err
+		}
+		r.Decisions = t.decided.Load()
+		switch asked {
+		case begin:
+			err = p.start()
+		case end:
+			err = p.write()
+			r.count(group, keys(s.Config.Keys))
+		default:
+			err = fmt.Errorf("%q is no question", asked)
+		}
+		if err := errors.Join(err, answer.Encode(r)); err != nil {
+			return err
+		}
+	}
+	return questions.Err()
+}
+
+func read(began time.Time) (reading, error) {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	r := reading{At: time.Since(began), GCs: m.NumGC, Pauses: time.Duration(m.PauseTotalNs), Heap: m.HeapAlloc}
+	for i := range min(m.NumGC, uint32(len(m.PauseNs))) {
+		r.Recent = append(r.Recent, time.Duration(m.PauseNs[(m.NumGC-1-i)%uint32(len(m.PauseNs))]))
+	}
+	var errs [2]error
+	r.CPU, errs[0] = cpuTime()
+	r.RSS, r.MaxRSS, errs[1] = resident()
+	return r, errors.Join(errs[:]...)
+}
+
+// count counts the keys.
+func (r *reading) count(group *limiter.Group, keys []string) {
+	for _, key := range keys {
+		s, live := group.Inspect(limiter.Now(), key)
+		if live {
+			r.Live++
+		}
+		if len(s.Shares) == 1 && !s.Shares[0].Fallback {
+			r.Granted++
+		}
+	}
+}
+
+// traffic is what the node under test decides by itself.
+type traffic struct {
+	keys    []string
+	group   *limiter.Group
+	decided atomic.Int64
+}
+
+// pace is how often decisions are made that are due.
+const pace = 10 * time.Millisecond
+
+// run makes perSecond decisions until ctx ends, over all keys in turn and in
+// no order. A decision that is late is made later.
+func (t *traffic) run(ctx context.Context, perSecond float64) {
+	random := rand.New(rand.NewPCG(1, 1))
+	random.Shuffle(len(t.keys), func(i, j int) { t.keys[i], t.keys[j] = t.keys[j], t.keys[i] })
+	for _, key := range t.keys { // all come to life
+		t.group.For(key).Allow()
+	}
+	ticker := time.NewTicker(pace)
+	defer ticker.Stop()
+	began, made := time.Now(), 0
+	for ctx.Err() == nil {
+		for due := int(time.Since(began).Seconds() * perSecond); made < due; made++ {
+			t.group.For(t.keys[made%len(t.keys)]).Allow()
+			t.decided.Add(1)
+		}
+		select {
+		case <-ctx.Done():
+		case <-ticker.C:
+		}
+	}
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodeload
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"time"
+)
+
+// Result is what a node took.
+type Result struct {
+	Hosts     int     `json:"hosts"`
+	Keys      int     `json:"keys"`
+	Owned     int     `json:"owned_keys"`
+	IntervalS float64 `json:"interval_s"`
+	MeasuredS float64 `json:"measured_s"`
+	// Live keys in the end, and those of them that had a grant.
+	Live    int `json:"live_keys"`
+	Granted int `json:"granted_keys"`
+
+	DecisionsPerS float64 `json:"decisions_per_s"`
+	// CallsPerS, RowsInPerS and RowsOutPerS are calls that the node made,
+	// keys that it heard of and keys that it reported, to other hosts.
+	CallsPerS   float64 `json:"calls_per_s"`
+	RowsInPerS  float64 `json:"rows_in_per_s"`
+	RowsOutPerS float64 `json:"rows_out_per_s"`
+	// BytesInPerS and BytesOutPerS are all that its connections carried.
+	BytesInPerS  float64 `json:"bytes_in_per_s"`
+	BytesOutPerS float64 `json:"bytes_out_per_s"`
+
+	// CPUPercent is of one core, user and system mode.
+	CPUPercent float64 `json:"cpu_percent"`
+	RSS        int64   `json:"rss_bytes"`
+	MaxRSS     int64   `json:"max_rss_bytes"`
+
+	// Updates are the calls that peers made, and how long they waited.
+	Updates     int     `json:"updates"`
+	Failed      int64   `json:"failed_updates"`
+	UpdateP50Ms float64 `json:"update_p50_ms"`
+	UpdateP99Ms float64 `json:"update_p99_ms"`
+	UpdateMaxMs float64 `json:"update_max_ms"`
+
+	GCs        int     `json:"gcs"`
+	PauseMaxMs float64 `json:"gc_pause_max_ms"`
+	PauseSumMs float64 `json:"gc_pause_sum_ms"`
+}
+
+func newResult(c Config, owned int, from, to reading, before, after counts) Result {
+	seconds := (to.At - from.At).Seconds()
+	per := func(n int64) float64 { return float64(n) / seconds }
+	took := after.took[len(before.took):]
+	slices.Sort(took)
+	pauses := to.Recent[:min(int(to.GCs-from.GCs), len(to.Recent))]
+	r := Result{
+		Hosts: c.Hosts, Keys: c.Keys, Owned: owned, IntervalS: c.Interval.Seconds(), MeasuredS: seconds,
+		Live: to.Live, Granted: to.Granted,
+		DecisionsPerS: per(to.Decisions - from.Decisions),
+		CallsPerS:     per(after.calls - before.calls),
+		RowsInPerS:    per(after.rowsSent - before.rowsSent),
+		RowsOutPerS:   per(after.rowsReceived - before.rowsReceived),
+		BytesInPerS:   per(after.sent - before.sent),
+		BytesOutPerS:  per(after.received - before.received),
+		CPUPercent:    100 * (to.CPU - from.CPU).Seconds() / seconds,
+		RSS:           to.RSS,
+		MaxRSS:        to.MaxRSS,
+		Updates:       len(took),
+		Failed:        after.failed - before.failed,
+		UpdateP50Ms:   ms(quantile(took, 0.5)),
+		UpdateP99Ms:   ms(quantile(took, 0.99)),
+		UpdateMaxMs:   ms(quantile(took, 1)),
+		GCs:           int(to.GCs - from.GCs),
+		PauseSumMs:    ms(to.Pauses - from.Pauses),
+	}
+	if len(pauses) > 0 {
+		r.PauseMaxMs = ms(slices.Max(pauses))
+	}
+	return r
+}
+
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// quantile of sorted: the least value that the part q of them does not
+// exceed; 0 if there are none.
+func quantile(sorted []time.Duration, q float64) time.Duration {
+	if len(sorted) == 0 {
+		return 0
+	}
+	for i := range sorted {
+		if float64(i+1) >= q*float64(len(sorted)) {
+			return sorted[i]
+		}
+	}
+	return sorted[len(sorted)-1]
+}
+
+// Rows are the lines of a table: what, and how much.
+func (r Result) Rows() [][2]string {
+	return [][2]string{
+		{"hosts, keys in use, owned", fmt.Sprintf("%d, %s, %s", r.Hosts, thousands(r.Keys), thousands(r.Owned))},
+		{"interval, measured for", fmt.Sprintf("%g s, %.0f s", r.IntervalS, r.MeasuredS)},
+		{"decisions/s", thousands(int(r.DecisionsPerS))},
+		{"keys reported to other owners /s", thousands(int(r.RowsOutPerS))},
+		{"keys reported by other hosts /s", thousands(int(r.RowsInPerS))},
+		{"calls to other owners /s", fmt.Sprintf("%.1f", r.CallsPerS)},
+		{"network in, out", fmt.Sprintf("%.0f kB/s, %.0f kB/s", r.BytesInPerS/1e3, r.BytesOutPerS/1e3)},
+		{"**CPU**, user and system", fmt.Sprintf("**%.1f%%** of one core", r.CPUPercent)},
+		{"**RSS**, and at most", fmt.Sprintf("**%.0f MB**, %.0f MB", float64(r.RSS)/1e6, float64(r.MaxRSS)/1e6)},
+		{"an update: median, **p99**, longest", fmt.Sprintf("%.1f ms, **%.1f ms**, %.1f ms of %d", r.UpdateP50Ms, r.UpdateP99Ms, r.UpdateMaxMs, r.Updates)},
+		{"GCs, longest pause, all pauses", fmt.Sprintf("%d, %.2f ms, %.1f ms", r.GCs, r.PauseMaxMs, r.PauseSumMs)},
+		{"keys with a grant, failed updates", fmt.Sprintf("%s, %d", thousands(r.Granted), r.Failed)},
+	}
+}
+
+// WriteTable writes r for people.
+func (r Result) WriteTable(w io.Writer) error {
+	for _, row := range r.Rows() {
+		if _, err := fmt.Fprintf(w, "%-36s %s\n", plain(row[0]), plain(row[1])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
