@@ -53,7 +53,6 @@ func (k *elasticKey) grant(row *elasticRow, limit Limit, begins bool, saved, cos
 	return Grant{
 		Weight: ratio(rate, limit.Rate),
 		Burst:  min(max(tokens+rate*seconds(p.Horizon), keep*cost), max(limit.Burst, 1)),
-		Used:   max(k.used, 0),
 		Tokens: min(tokens, limit.Burst),
 	}
 }

@@ -22,7 +22,6 @@ type elasticKey struct {
 	lent   float64       // sum of tokens granted and not reported since
 	rates  float64       // sum of rates granted, events/s
 	wants  float64       // sum of demands, events/s
-	used   float64       // sum of what hosts lately used, events/s
 
 	// learns is until when others may hold grants of an earlier owner that
 	// this one does not know of.
@@ -37,11 +36,11 @@ type elasticKey struct {
 // elasticRow is what one host holds. There may be millions, so most amounts are
 // rounded to float32: what is added to a sum is what will be taken off.
 type elasticRow struct {
-	last        time.Duration
-	denied      float64 // the key's, at the last report
-	rate, lent  float32
-	wants, used float32
-	before      float32 // what its rate gave since then, beyond what it gives now
+	last       time.Duration
+	denied     float64 // the key's, at the last report
+	rate, lent float32
+	wants      float32
+	before     float32 // what its rate gave since then, beyond what it gives now
 }
 
 const (
@@ -83,9 +82,7 @@ func (k *elasticKey) Report(now time.Duration, limit Limit, host uint32, r Repor
 	row.last = now
 	row.wants = single(r.Wants)
 	row.denied = k.denied
-	row.used = single(r.Allowed / max(seconds(r.Elapsed), minPeriod))
 	k.wants += float64(row.wants)
-	k.used += float64(row.used)
 	// More debt than a burst is forgiven: paying it back would be an outage.
 	k.pool = max(min(k.pool, k.room(limit)), -limit.Burst)
 	if now < k.learns {
@@ -210,10 +207,9 @@ func (k *elasticKey) drop(row *elasticRow) {
 	k.lent -= float64(row.lent)
 	k.rates -= float64(row.rate)
 	k.wants = max(k.wants-float64(row.wants), 0)
-	k.used = max(k.used-float64(row.used), 0)
-	row.lent, row.rate, row.before, row.wants, row.used = 0, 0, 0, 0, 0
+	row.lent, row.rate, row.before, row.wants = 0, 0, 0, 0
 	if k.rows.Len() <= 1 { // rounding must not pile up
-		k.lent, k.rates, k.wants, k.used = 0, 0, 0, 0
+		k.lent, k.rates, k.wants = 0, 0, 0
 	}
 }
 

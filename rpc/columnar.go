@@ -22,11 +22,12 @@ const (
 
 // Columnar is the Codec of the built-in payload, and the decider's half of
 // it too. Its bytes are those of the messages in headgatepb, written and read
-// without making the messages: about 32 bytes a key out, for keys of 24 bytes,
-// and 12 back. The zero value is ready.
+// without making the messages: about 30 to 32 bytes a key out, for keys of 24
+// bytes, and 12 back. The zero value is ready.
 //
-// What the wire rounds: weights down to a float32, bursts and used to the
-// nearest (and to at most math.MaxFloat32), elapsed to the nearest
+// What the wire rounds: weights down to a float32 in grants, and to the 8 bits
+// of its upper half in usage; wants to 8 bits, the nearest; bursts, used, tokens
+// and costs to the nearest float32 (all at most math.MaxFloat32); elapsed to the nearest
 // millisecond, leases down to one; elapsed and leases never to 0.
 //
 // Safe for concurrent use.
@@ -100,6 +101,16 @@ func appendFloats(b []byte, number protowire.Number, column []float64, round fun
 	b = appendHeader(b, number, 4*len(column))
 	for _, v := range column {
 		b = protowire.AppendFixed32(b, math.Float32bits(round(v)))
+	}
+	return b
+}
+
+// appendHalves appends a column of two bytes each as a field.
+func appendHalves(b []byte, number protowire.Number, column []float64, round func(float64) uint16) []byte {
+	b = appendHeader(b, number, 2*len(column))
+	for _, v := range column {
+		h := round(v)
+		b = append(b, byte(h), byte(h>>8))
 	}
 	return b
 }

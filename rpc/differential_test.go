@@ -145,8 +145,8 @@ func TestColumnsInPiecesAreRead(t *testing.T) {
 	unpacked(2, 1000)
 	unpacked(5, 0)
 	unpacked(5, 70000)
-	b = protowire.AppendFixed32(protowire.AppendTag(b, 7, protowire.Fixed32Type), math.Float32bits(0.5))
-	b = protowire.AppendBytes(protowire.AppendTag(b, 7, protowire.BytesType), make([]byte, 8))
+	b = protowire.AppendFixed32(protowire.AppendTag(b, 10, protowire.Fixed32Type), math.Float32bits(0.5))
+	b = protowire.AppendBytes(protowire.AppendTag(b, 10, protowire.BytesType), make([]byte, 8))
 	b = protowire.AppendBytes(protowire.AppendTag(b, 3, protowire.BytesType), []byte("abcd"))
 	b = protowire.AppendBytes(protowire.AppendTag(b, 2, protowire.BytesType), []byte("not a number"))
 
@@ -166,8 +166,8 @@ func TestColumnsInPiecesAreRead(t *testing.T) {
 	if want := []int64{300, 0, 70000}; !slices.Equal(u.Allowed, want) {
 		t.Errorf("allowed %v, want %v", u.Allowed, want)
 	}
-	if want := []float64{0.5, 0, 0}; !slices.Equal(u.Weight, want) {
-		t.Errorf("weights %v, want %v", u.Weight, want)
+	if want := []float64{0.5, 0, 0}; !slices.Equal(u.Cost, want) {
+		t.Errorf("costs %v, want %v", u.Cost, want)
 	}
 }
 
@@ -265,9 +265,9 @@ func sameUsage(t reporter, u *rpc.Usage, m *headgatepb.Usage) {
 		if u.Keys[i] != want ||
 			u.Allowed[i] != int64(orZero(m.GetAllowed(), i)) ||
 			u.Rejected[i] != int64(orZero(m.GetRejected(), i)) ||
-			u.Weight[i] != float64(orZero(m.GetWeights(), i)) ||
+			(len(m.GetWeights()) == 0 && u.Weight[i] != 0) || len(m.GetWeights()) > 0 && u.Weight[i] != half(m.GetWeights(), i) ||
 			u.Elapsed[i] != time.Duration(elapsed)*time.Millisecond ||
-			(u.Wants != nil) != (len(m.GetWants()) > 0) || u.Wants != nil && u.Wants[i] != float64(m.GetWants()[i]) ||
+			(u.Wants != nil) != (len(m.GetWants()) > 0) || u.Wants != nil && u.Wants[i] != half(m.GetWants(), i) ||
 			(u.Cost != nil) != (len(m.GetCosts()) > 0) || u.Cost != nil && u.Cost[i] != float64(m.GetCosts()[i]) {
 			t.Errorf("row %d: %q %d %d %v %v of %v", i, u.Keys[i], u.Allowed[i], u.Rejected[i], u.Weight[i], u.Elapsed[i], m)
 		}

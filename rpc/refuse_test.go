@@ -25,12 +25,12 @@ func TestDecidersRefuseAbsurdUsage(t *testing.T) {
 		bend func(m *headgatepb.Usage)
 		want string
 	}{
-		{"weight NaN", func(m *headgatepb.Usage) { m.Weights[1] = nan32 }, "row 1: the weight is NaN"},
-		{"weight Inf", func(m *headgatepb.Usage) { m.Weights[2] = float32(math.Inf(1)) }, "row 2: the weight is +Inf"},
-		{"weight negative", func(m *headgatepb.Usage) { m.Weights[0] = -0.1 }, "row 0: the weight is -0.1"},
-		{"wants NaN", func(m *headgatepb.Usage) { m.Wants = []float32{0, nan32, 0} }, "row 1: wants is NaN"},
-		{"wants short of a row", func(m *headgatepb.Usage) { m.Wants = []float32{0, 1} }, "8 bytes of wants for 3 keys"},
-		{"weight above one", func(m *headgatepb.Usage) { m.Weights[1] = math.Nextafter32(1, 2) }, "row 1: the weight is 1.0000001"},
+		{"weight NaN", func(m *headgatepb.Usage) { m.Weights = halves(0, nan32, 0) }, "row 1: the weight is NaN"},
+		{"weight Inf", func(m *headgatepb.Usage) { m.Weights = halves(0, 0, float32(math.Inf(1))) }, "row 2: the weight is +Inf"},
+		{"weight negative", func(m *headgatepb.Usage) { m.Weights = halves(-0.5, 0, 0) }, "row 0: the weight is -0.5"},
+		{"wants NaN", func(m *headgatepb.Usage) { m.Wants = halves(0, nan32, 0) }, "row 1: wants is NaN"},
+		{"wants short of a row", func(m *headgatepb.Usage) { m.Wants = halves(0, 1) }, "4 bytes of wants for 3 keys"},
+		{"weight above one", func(m *headgatepb.Usage) { m.Weights = halves(0, 1.0078125, 0) }, "row 1: the weight is 1.0078125"},
 		{"allowed beyond reason", func(m *headgatepb.Usage) { m.Allowed[2] = rpc.MaxCount + 1 }, "row 2: allowed is 9007199254740993"},
 		{"allowed that is negative as int64", func(m *headgatepb.Usage) { m.Allowed[2] = math.MaxUint64 }, "row 2: allowed is 18446744073709551615"},
 		{"rejected beyond reason", func(m *headgatepb.Usage) { m.Rejected[0] = 1 << 60 }, "row 0: rejected is"},
@@ -40,7 +40,7 @@ func TestDecidersRefuseAbsurdUsage(t *testing.T) {
 		{"elapsed short of a row", func(m *headgatepb.Usage) { m.ElapsedMsEach = []uint32{1, 1} }, "2 values of elapsed for 3 keys"},
 		{"allowed short of a row", func(m *headgatepb.Usage) { m.Allowed = m.Allowed[:2] }, "2 values of allowed for 3 keys"},
 		{"rejected with a row too many", func(m *headgatepb.Usage) { m.Rejected = append(m.Rejected, 0) }, "4 values of rejected for 3 keys"},
-		{"weights short of a row", func(m *headgatepb.Usage) { m.Weights = m.Weights[:1] }, "4 bytes of weights for 3 keys"},
+		{"weights short of a row", func(m *headgatepb.Usage) { m.Weights = m.Weights[:1] }, "1 bytes of weights for 3 keys"},
 		{"empty key", func(m *headgatepb.Usage) { m.KeyLengths[1] = 0 }, "row 1: the key has 0 bytes"},
 		{"long key", func(m *headgatepb.Usage) { m.KeyLengths[1] = 1025 }, "row 1: the key has 1025 bytes"},
 		{"absurd key length", func(m *headgatepb.Usage) { m.KeyLengths[1] = math.MaxUint32 }, "row 1: the key has 4294967295 bytes"},

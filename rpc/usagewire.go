@@ -17,10 +17,12 @@ const (
 	usageKeyLengths
 	usageAllowed
 	usageRejected
-	usageWeights
+	_
 	usageElapsedEach
-	usageWants
+	_
 	usageCosts
+	usageWeights
+	usageWants
 )
 
 // usageSize is how many bytes each field takes; 0 for one that is left out.
@@ -59,7 +61,7 @@ func measureUsage(u *Usage) (s usageSize, err error) {
 		s.rejected += protowire.SizeVarint(uint64(u.Rejected[i]))
 		anyAllowed |= u.Allowed[i]
 		anyRejected |= u.Rejected[i]
-		anyWeight = anyWeight || weight32(u.Weight[i]) != 0
+		anyWeight = anyWeight || weight16(u.Weight[i]) != 0
 		same = same && u.Elapsed[i] == u.Elapsed[0]
 	}
 	if err := checkAmounts("wants", u.Wants); err != nil {
@@ -68,7 +70,7 @@ func measureUsage(u *Usage) (s usageSize, err error) {
 	if err := checkAmounts("cost", u.Cost); err != nil {
 		return s, err
 	}
-	s.wants, s.cost = 4*len(u.Wants), 4*len(u.Cost)
+	s.wants, s.cost = 2*len(u.Wants), 4*len(u.Cost)
 	if anyAllowed == 0 {
 		s.allowed = 0
 	}
@@ -76,7 +78,7 @@ func measureUsage(u *Usage) (s usageSize, err error) {
 		s.rejected = 0
 	}
 	if anyWeight {
-		s.weight = 4 * len(u.Keys)
+		s.weight = 2 * len(u.Keys)
 	}
 	switch {
 	case len(u.Keys) == 0:
@@ -119,30 +121,29 @@ func appendUsage(b []byte, u *Usage, s usageSize) []byte {
 	if s.rejected != 0 {
 		b = appendCounts(b, usageRejected, u.Rejected, s.rejected)
 	}
-	if s.weight != 0 {
-		b = appendFloats(b, usageWeights, u.Weight, weight32)
-	}
 	if s.elapsedEach != 0 {
 		b = appendHeader(b, usageElapsedEach, s.elapsedEach)
 		for _, d := range u.Elapsed {
 			b = protowire.AppendVarint(b, elapsedMillis(d))
 		}
 	}
-	if s.wants != 0 {
-		b = appendFloats(b, usageWants, u.Wants, size32)
-	}
 	if s.cost != 0 {
 		b = appendFloats(b, usageCosts, u.Cost, size32)
+	}
+	if s.weight != 0 {
+		b = appendHalves(b, usageWeights, u.Weight, weight16)
+	}
+	if s.wants != 0 {
+		b = appendHalves(b, usageWants, u.Wants, size16)
 	}
 	return b
 }
 
 // usageFields is a Usage message taken apart and not yet checked.
 type usageFields struct {
-	algorithm, keys                       []byte
-	elapsed                               uint64
-	lengths, allowed, rejected, each, has packed
-	wants, cost                           packed
+	algorithm, keys, has, wants            []byte
+	elapsed                                uint64
+	lengths, allowed, rejected, each, cost packed
 }
 
 func splitUsage(message []byte) (m usageFields, err error) {
@@ -167,12 +168,12 @@ func splitUsage(message []byte) (m usageFields, err error) {
 			m.allowed.add(f.bytes)
 		case f.number == usageRejected && f.isVarints():
 			m.rejected.add(f.bytes)
-		case f.number == usageWeights && f.isFloats():
-			m.has.add(f.bytes)
+		case f.number == usageWeights && f.kind == protowire.BytesType:
+			m.has = f.bytes
 		case f.number == usageElapsedEach && f.isVarints():
 			m.each.add(f.bytes)
-		case f.number == usageWants && f.isFloats():
-			m.wants.add(f.bytes)
+		case f.number == usageWants && f.kind == protowire.BytesType:
+			m.wants = f.bytes
 		case f.number == usageCosts && f.isFloats():
 			m.cost.add(f.bytes)
 		}
@@ -205,7 +206,7 @@ func readUsage(message []byte, u *Usage) error {
 	if u.Rejected, err = readCounts("rejected", &m.rejected, u.Rejected, n); err != nil {
 		return err
 	}
-	if u.Weight, err = floats("weights", &m.has, u.Weight[:0], n); err != nil {
+	if u.Weight, err = halves("weights", m.has, u.Weight[:0], n); err != nil {
 		return err
 	}
 	for i := range n {
@@ -213,7 +214,7 @@ func readUsage(message []byte, u *Usage) error {
 			return err
 		}
 	}
-	if u.Wants, err = amounts("wants", &m.wants, u.Wants, n); err != nil {
+	if u.Wants, err = readWants(m.wants, u.Wants, n); err != nil {
 		return err
 	}
 	if u.Cost, err = amounts("cost", &m.cost, u.Cost, n); err != nil {
@@ -265,6 +266,18 @@ func readCounts(name string, c *packed, out []int64, n int) ([]int64, error) {
 		return out, refuse("%s ends in a varint that is cut short", name)
 	}
 	return out, nil
+}
+
+// readWants is nil if there are none.
+func readWants(raw []byte, out []float64, n int) ([]float64, error) {
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	out, err := halves("wants", raw, out, n)
+	if err == nil {
+		err = checkAmounts("wants", out)
+	}
+	return out, err
 }
 
 func readElapsed(m *usageFields, u *Usage, n int) error {

@@ -132,6 +132,23 @@ func floats(name string, c *packed, out []float64, n int) ([]float64, error) {
 	return out, nil
 }
 
+// halves reads a column of n upper halves of float32 into out[:n]; a column
+// left out is zeros.
+func halves(name string, raw []byte, out []float64, n int) ([]float64, error) {
+	if len(raw) == 0 {
+		return zeros(out, n), nil
+	}
+	if len(raw) != 2*n {
+		return nil, refuse("%d bytes of %s for %d keys; send 2 for each, or leave the column out", len(raw), name, n)
+	}
+	out = slices.Grow(out[:0], n)[:n]
+	for i := range out {
+		b := raw[2*i : 2*i+2 : 2*i+2]
+		out[i] = float64(math.Float32frombits(uint32(b[0])<<16 | uint32(b[1])<<24))
+	}
+	return out, nil
+}
+
 // amounts reads an optional column of n amounts into out[:n]; one left out is nil.
 func amounts(name string, c *packed, out []float64, n int) ([]float64, error) {
 	if len(c.raw) == 0 {
@@ -158,6 +175,17 @@ func weight32(w float64) float32 {
 		f = math.Nextafter32(f, 0)
 	}
 	return f
+}
+
+// weight16 is the upper half of weight32, and so rounds down too.
+func weight16(w float64) uint16 { return uint16(math.Float32bits(weight32(w)) >> 16) }
+
+// size16 is the upper half of the nearest float32 that has no lower half and is
+// finite.
+func size16(v float64) uint16 {
+	const largest = 0x7f7f
+	bits := uint64(math.Float32bits(size32(v)))
+	return uint16(min((bits+0x7fff+bits>>16&1)>>16, largest))
 }
 
 // size32 is the nearest float32 that is finite.

@@ -34,7 +34,7 @@ func (s *source) checkImports() []Problem {
 func (s *source) breach(f file, path string) (what, why string) {
 	l, layered := layerOf(f.dir)
 	if dir, ok := s.inside(path); ok {
-		if layered && top(dir) != l.dir && !slices.Contains(l.may, top(dir)) {
+		if layered && top(dir) != l.dir && !slices.Contains(l.may, top(dir)) && !slices.Contains(l.may, dir) {
 			return "imports " + path, l.why + " (" + l.dir + " may import " + listed(l.may) + ")"
 		}
 		return "", ""

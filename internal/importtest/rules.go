@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// layer is a top-level folder with what it may import of its siblings. The
-// folders below it follow the same rule.
+// layer is a top-level folder with what it may import of its siblings, and of
+// the folders in internal. The folders below it follow the same rule.
 type layer struct {
 	dir string
 	may []string
@@ -18,17 +18,17 @@ type layer struct {
 
 var layers = []layer{
 	{"ringpop", nil, "a ring knows hosts and keys, and serves any program"},
-	{"algorithm", nil, "an algorithm is arithmetic, which the simulator and other engines run as it is"},
+	{"algorithm", []string{"internal/rowset"}, "an algorithm is arithmetic, which the simulator and other engines run as it is"},
 	{"dynamicconfig", nil, "a rule is data, which every package may read because it needs none"},
 	{"rpc", nil, "the contract knows neither who asks nor who decides"},
 	{"limiter", []string{"rpc", "dynamicconfig"}, "limiting hosts never link an algorithm or an aggregator"},
 	{"shadow", []string{"limiter", "dynamicconfig"}, "shadow runs two limiters, whatever rules them"},
-	{"aggregator", []string{"rpc", "algorithm", "dynamicconfig"}, "deciding hosts never link a limiter: deciders only answer"},
+	{"aggregator", []string{"rpc", "algorithm", "dynamicconfig", "internal/rowset"}, "deciding hosts never link a limiter: deciders only answer"},
 }
 
 // wholes may import every layer: they put the two halves together. The root
 // package is the empty string.
-var wholes = []string{"", "cmd", "internal", "examples"}
+var wholes = []string{"", "cmd", "internal", "examples", "bench"}
 
 func layerOf(dir string) (layer, bool) {
 	i := slices.IndexFunc(layers, func(l layer) bool { return l.dir == top(dir) })

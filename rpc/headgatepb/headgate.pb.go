@@ -151,13 +151,15 @@ type Usage struct {
 	Allowed []uint64 `protobuf:"varint,5,rep,packed,name=allowed,proto3" json:"allowed,omitempty"`
 	// Cost refused since the last answered report; at most 2^53.
 	Rejected []uint64 `protobuf:"varint,6,rep,packed,name=rejected,proto3" json:"rejected,omitempty"`
-	// The part of the limit which the host has now; in [0, 1], 0: no grant.
-	Weights []float32 `protobuf:"fixed32,7,rep,packed,name=weights,proto3" json:"weights,omitempty"`
+	// The part of the limit which the host has now; in [0, 1], 0: no grant. Two
+	// bytes each, low byte first: the upper half of a float, rounded down.
+	Weights []byte `protobuf:"bytes,11,opt,name=weights,proto3" json:"weights,omitempty"`
 	// As elapsed_ms, for each key.
 	ElapsedMsEach []uint32 `protobuf:"varint,8,rep,packed,name=elapsed_ms_each,json=elapsedMsEach,proto3" json:"elapsed_ms_each,omitempty"`
 	// The host's demand in events/s: what it would use if it could; finite, not
-	// negative. Left out: it follows from the counts.
-	Wants []float32 `protobuf:"fixed32,9,rep,packed,name=wants,proto3" json:"wants,omitempty"`
+	// negative. Two bytes each, low byte first: the upper half of a float. Left
+	// out, which zeros are not: it follows from the counts.
+	Wants []byte `protobuf:"bytes,12,opt,name=wants,proto3" json:"wants,omitempty"`
 	// The largest cost that was asked for at once lately; finite, not negative.
 	// Left out: as if all were 1.
 	Costs         []float32 `protobuf:"fixed32,10,rep,packed,name=costs,proto3" json:"costs,omitempty"`
@@ -237,7 +239,7 @@ func (x *Usage) GetRejected() []uint64 {
 	return nil
 }
 
-func (x *Usage) GetWeights() []float32 {
+func (x *Usage) GetWeights() []byte {
 	if x != nil {
 		return x.Weights
 	}
@@ -251,7 +253,7 @@ func (x *Usage) GetElapsedMsEach() []uint32 {
 	return nil
 }
 
-func (x *Usage) GetWants() []float32 {
+func (x *Usage) GetWants() []byte {
 	if x != nil {
 		return x.Wants
 	}
@@ -382,7 +384,7 @@ const file_rpc_headgatepb_headgate_proto_rawDesc = "" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12.\n" +
 	"\apayload\x18\x02 \x01(\v2\x14.google.protobuf.AnyR\apayload\"@\n" +
 	"\x0eUpdateResponse\x12.\n" +
-	"\apayload\x18\x01 \x01(\v2\x14.google.protobuf.AnyR\apayload\"\x9d\x02\n" +
+	"\apayload\x18\x01 \x01(\v2\x14.google.protobuf.AnyR\apayload\"\xa9\x02\n" +
 	"\x05Usage\x12\x1c\n" +
 	"\talgorithm\x18\x01 \x01(\tR\talgorithm\x12\x1d\n" +
 	"\n" +
@@ -392,11 +394,12 @@ const file_rpc_headgatepb_headgate_proto_rawDesc = "" +
 	"keyLengths\x12\x18\n" +
 	"\aallowed\x18\x05 \x03(\x04R\aallowed\x12\x1a\n" +
 	"\brejected\x18\x06 \x03(\x04R\brejected\x12\x18\n" +
-	"\aweights\x18\a \x03(\x02R\aweights\x12&\n" +
+	"\aweights\x18\v \x01(\fR\aweights\x12&\n" +
 	"\x0felapsed_ms_each\x18\b \x03(\rR\relapsedMsEach\x12\x14\n" +
-	"\x05wants\x18\t \x03(\x02R\x05wants\x12\x14\n" +
+	"\x05wants\x18\f \x01(\fR\x05wants\x12\x14\n" +
 	"\x05costs\x18\n" +
-	" \x03(\x02R\x05costs\"\xbb\x01\n" +
+	" \x03(\x02R\x05costsJ\x04\b\a\x10\bJ\x04\b\t\x10\n" +
+	"\"\xbb\x01\n" +
 	"\x06Grants\x12\x18\n" +
 	"\aweights\x18\x01 \x03(\x02R\aweights\x12\x16\n" +
 	"\x06bursts\x18\x02 \x03(\x02R\x06bursts\x12\x12\n" +
