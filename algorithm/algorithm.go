@@ -65,7 +65,8 @@ type Grant struct {
 	Weight float64
 	// Burst is how many tokens the host's bucket may hold.
 	Burst float64
-	// Used is what the whole cluster uses, in events/s.
+	// Used is what the whole cluster uses, in events/s; 0 from algorithms
+	// whose Floor does not need it.
 	Used float64
 	// Tokens, of a Stateful algorithm, are what the bucket is to hold as of
 	// the host's report; finite, ≥ 0. Others leave the host its tokens.
