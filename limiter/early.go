@@ -69,8 +69,8 @@ type early struct {
 	last     Instant // the last early report
 }
 
-// pulse is how one share's demand moves. Shares that never were under an eager
-// algorithm have none.
+// pulse is how one share's demand moves. Only those that were under an eager
+// algorithm at some time use it: they have a group.
 type pulse struct {
 	askAt atomic.Int64 // no ask before this Instant
 
@@ -108,8 +108,8 @@ func (g *Group) begin(now Instant, s *share) {
 		s.low.Store(neverLow)
 		return
 	}
-	if s.pulse == nil {
-		s.pulse, s.group = &pulse{gap: shortestGap}, g
+	if s.group == nil {
+		s.pulse.gap, s.group = shortestGap, g
 	}
 	g.early.mu.Lock()
 	defer g.early.mu.Unlock()
@@ -148,7 +148,7 @@ func (g *Group) retry(now Instant, s *share) {
 
 // end stops watching s, which is no key's any more.
 func (g *Group) end(s *share) {
-	if s.pulse == nil {
+	if s.group == nil {
 		return
 	}
 	g.early.mu.Lock()
@@ -159,7 +159,7 @@ func (g *Group) end(s *share) {
 
 // activateLocked has s looked at in each tick.
 func (g *Group) activateLocked(now Instant, s *share) {
-	p := s.pulse
+	p := &s.pulse
 	if p.active {
 		return
 	}
@@ -217,7 +217,7 @@ func (g *Group) dueLocked() {
 // runsLow is called by a decision that found few tokens. It is cheap unless
 // an ask is due.
 func (s *share) runsLow(now Instant) {
-	p := s.pulse
+	p := &s.pulse
 	if int64(now) < p.askAt.Load() {
 		return
 	}
@@ -326,7 +326,7 @@ func (s *share) wants(upTo counts, total int64, period time.Duration) float64 {
 // hear takes in that the decider answered an ask. The gap to the next ask
 // grows as long as asking brings little.
 func (g *Group) hear(now Instant, s *share, asked bool, before Level, gained float64) {
-	e, p := &g.early, s.pulse
+	e, p := &g.early, &s.pulse
 	e.mu.Lock()
 	defer e.mu.Unlock()
 

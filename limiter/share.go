@@ -23,15 +23,17 @@ import (
 // AllowAt, ReserveAt, ChargeAt, CapAt and Level are safe for concurrent use.
 // All else is called with group.mu held.
 type share struct {
+	// What a decision touches is one cache line, and no other share's.
 	bucket            bucket
-	low               atomic.Int64  // quanta; with less left, runsLow
-	allowed, rejected atomic.Int64  // cost, ever
-	most              atomic.Uint64 // float64 bits; spare has no more when it is settled
-	largest           atomic.Int64  // cost at once since the last report
-	pass              atomic.Uint64 // of 2⁶⁴ events, how many pass an unlimited bucket
-	salt              uint64        // of the coin that decides which
-	pulse             *pulse        // set before low, and for good
-	group             *Group        // set with pulse
+	low               atomic.Int64 // quanta; with less left, runsLow
+	allowed, rejected atomic.Int64 // cost, ever
+
+	most    atomic.Uint64 // float64 bits; spare has no more when it is settled
+	largest atomic.Int64  // cost at once since the last report
+	pass    atomic.Uint64 // of 2⁶⁴ events, how many pass an unlimited bucket
+	salt    uint64        // of the coin that decides which
+	group   *Group        // set before low, and for good, once reports are early
+	pulse   pulse         // its askAt is atomic; early.mu protects the rest
 
 	key       string
 	algorithm string
@@ -52,6 +54,8 @@ type share struct {
 	heard    int     // the newest of them that was answered
 	waiting  Instant // until when the newest may be answered
 	used     Instant // last report that found new usage
+
+	_ [16]byte // to a multiple of a cache line: the allocator aligns those
 }
 
 // grant is the newest grant; it is valid before until.

@@ -120,21 +120,21 @@ type host struct {
 }
 
 func newHost(p *peers, address string, decider rpc.Decider, keys []string) *host {
+	return &host{peers: p, address: address, owner: decider, usage: usageOf(p.config, keys)}
+}
+
+// usageOf is what a host has to say that used each of keys once.
+func usageOf(c Config, keys []string) rpc.Usage {
 	n := len(keys)
-	h := &host{peers: p, address: address, owner: decider, usage: rpc.Usage{
-		Algorithm: algorithmOf(p.config),
+	return rpc.Usage{
+		Algorithm: algorithmOf(c),
 		Keys:      keys,
-		Allowed:   make([]int64, n),
+		Allowed:   fill(n, int64(1)),
 		Rejected:  make([]int64, n),
-		Elapsed:   make([]time.Duration, n),
+		Elapsed:   fill(n, c.Interval),
 		Weight:    make([]float64, n),
-		Wants:     make([]float64, n),
-	}}
-	for i := range n {
-		h.usage.Allowed[i], h.usage.Elapsed[i] = 1, p.config.Interval
-		h.usage.Wants[i] = 1 / p.config.Interval.Seconds()
+		Wants:     fill(n, 1/c.Interval.Seconds()),
 	}
-	return h
 }
 
 // algorithmOf is what reports say.
@@ -206,10 +206,15 @@ func (o owner) Update(_ context.Context, _ string, payload *anypb.Any) (*anypb.A
 	n := u.Len()
 	o.peers.calls.Add(1)
 	o.peers.rowsReceived.Add(int64(n))
-	hosts := float64(o.peers.config.Hosts)
+	return evenGrants(n, o.peers.config.Hosts)
+}
+
+// evenGrants gives a host the even share of n keys that so many hosts use.
+func evenGrants(n, hosts int) (*anypb.Any, error) {
+	share := 1 / float64(hosts)
 	g := rpc.Grants{
-		Weight: fill(n, 1/hosts), Burst: fill(n, burst/hosts), Used: fill(n, 1.0), Tokens: fill(n, burst/hosts),
-		Lease: fill(n, 10*o.peers.config.Interval),
+		Weight: fill(n, share), Burst: fill(n, burst*share), Used: fill(n, 1.0), Tokens: fill(n, burst*share),
+		Lease: fill(n, 10*interval),
 	}
 	return rpc.Columnar{}.EncodeGrants(&g, n)
 }
