@@ -43,6 +43,10 @@ $(LINT):
 bench: ## benchmarks of the core packages, COUNT=6 times; BENCH=Allow runs some
 	@go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) $(CORE:%=./%/...)
 
+costs: ## write anew what allocations, bytes and instructions operations cost, where it changed
+	@go test -count=1 ./internal/costs -update
+	@git --no-pager diff -U0 -- internal/costs/testdata
+
 sim: ## simulate all scenarios with 20 seeds, into the tables and pictures of docs/accuracy.md
 	@go run ./internal/sim/simdocs $(if $(SEEDS),-seeds $(SEEDS))
 
@@ -61,4 +65,4 @@ cover: ## test coverage of the whole, by function, into cover.out
 	@go tool cover -func=cover.out | tail -n 1
 	@echo "by line: go tool cover -html=cover.out"
 
-.PHONY: help run test race check lint bench sim fuzz golden proto cover
+.PHONY: help run test race check lint bench costs sim fuzz golden proto cover

@@ -240,10 +240,10 @@ func (g *Group) Early(now Instant) []*Batch {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 
-	batches := newBatches(g.properties().UpdateTimeout)
+	batches := batches{make(map[string]*Batch), now, g.properties().UpdateTimeout, true, nil}
 	for _, s := range g.urgentAt(now) {
 		if s.eager && now >= s.waiting {
-			s.report(now, batches, true)
+			s.report(now, batches)
 		}
 	}
 	return batches.sorted()

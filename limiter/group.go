@@ -54,9 +54,10 @@ type Group struct {
 	failingMu sync.Mutex
 	failing   map[string]bool // owners that did not answer last time; protected by failingMu
 
-	mu   sync.Mutex // protects following fields, every Keyed's core and every share's state
-	live []*Keyed
-	gone []*share // forgotten or replaced, with usage that is not reported yet
+	mu    sync.Mutex // protects following fields, every Keyed's core and every share's state
+	live  []*Keyed
+	sizes map[string]int // rows of the last Report, by algorithm
+	gone  []*share       // forgotten or replaced, with usage that is not reported yet
 }
 
 // rules is a Snapshot with what the group knows about each of its rules.

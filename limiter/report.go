@@ -18,6 +18,8 @@ type Batch struct {
 	Usage rpc.Usage
 
 	rows   []row
+	at     Instant
+	early  bool
 	costly bool // some event cost more than 1
 }
 
@@ -26,21 +28,41 @@ const costMemory = 0.8
 
 // row is where an answer goes, and what it settles.
 type row struct {
-	share  *share
-	upTo   counts
-	tokens float64 // at the time of the report
-	ask    int     // which of the share's reports it is
-	early  bool
+	share             *share
+	allowed, rejected int64   // ever, at the time of the report
+	tokens            float64 // at that time
+	ask               int     // which of the share's reports it is
 }
+
+// upTo is what row i settles.
+func (b *Batch) upTo(i int) counts { return counts{b.rows[i].allowed, b.rows[i].rejected, b.at} }
 
 // batches collects rows by algorithm.
 type batches struct {
 	byAlgorithm map[string]*Batch
+	at          Instant
 	timeout     time.Duration
+	early       bool
+	sizes       map[string]int // how many rows to make room for; may be nil
 }
 
-func newBatches(timeout time.Duration) batches {
-	return batches{make(map[string]*Batch), timeout}
+// of is the batch of an algorithm.
+func (b batches) of(algorithm string, costs bool) *Batch {
+	if batch := b.byAlgorithm[algorithm]; batch != nil {
+		return batch
+	}
+	n := b.sizes[algorithm]
+	n += n / 16
+	batch := &Batch{at: b.at, early: b.early, rows: make([]row, 0, n)}
+	u := &batch.Usage
+	u.Algorithm, u.Keys = algorithm, make([]string, 0, n)
+	u.Allowed, u.Rejected = make([]int64, 0, n), make([]int64, 0, n)
+	u.Elapsed, u.Weight = make([]time.Duration, 0, n), make([]float64, 0, n)
+	if costs {
+		u.Wants, u.Cost = make([]float64, 0, n), make([]float64, 0, n)
+	}
+	b.byAlgorithm[algorithm] = batch
+	return batch
 }
 
 // sorted are the batches, ordered by name.
@@ -65,7 +87,7 @@ func (g *Group) Report(now Instant) []*Batch {
 
 	g.mergeLocked()
 	hosts := int(g.hosts.Load())
-	batches := newBatches(g.properties().UpdateTimeout)
+	batches := batches{make(map[string]*Batch), now, g.properties().UpdateTimeout, false, g.sizes}
 	g.lastWordsLocked(now, batches)
 	live := g.live[:0]
 	fallbacks := 0
@@ -73,7 +95,7 @@ func (g *Group) Report(now Instant) []*Batch {
 		for _, s := range k.core.shares {
 			s.steer(now, hosts)
 			if !s.eager || s.regular(now, g.interval()) {
-				s.report(now, batches, false)
+				s.report(now, batches)
 			}
 			if s.remote && !s.granted {
 				fallbacks++
@@ -88,7 +110,12 @@ func (g *Group) Report(now Instant) []*Batch {
 	clear(g.live[len(live):])
 	g.live = live
 	g.metrics.report(len(live), fallbacks)
-	return batches.sorted()
+	all := batches.sorted()
+	g.sizes = make(map[string]int, len(all))
+	for _, b := range all {
+		g.sizes[b.Usage.Algorithm] = len(b.rows)
+	}
+	return all
 }
 
 // regular tells whether an eager share takes part in a regular report: not if
@@ -119,7 +146,7 @@ func (g *Group) lastWordsLocked(now Instant, batches batches) {
 			heir = find(k.core.shares, s.algorithm)
 		}
 		if heir == nil {
-			s.report(now, batches, false)
+			s.report(now, batches)
 			continue
 		}
 		heir.allowed.Add(allowed)
@@ -130,7 +157,7 @@ func (g *Group) lastWordsLocked(now Instant, batches batches) {
 }
 
 // report adds s to the batch of its algorithm.
-func (s *share) report(now Instant, batches batches, early bool) {
+func (s *share) report(now Instant, batches batches) {
 	upTo := s.count(now)
 	if upTo.allowed+upTo.rejected != s.seen {
 		s.seen, s.used = upTo.allowed+upTo.rejected, now
@@ -139,11 +166,7 @@ func (s *share) report(now Instant, batches batches, early bool) {
 	if !s.remote || elapsed <= 0 {
 		return
 	}
-	b := batches.byAlgorithm[s.algorithm]
-	if b == nil {
-		b = &Batch{Usage: rpc.Usage{Algorithm: s.algorithm}}
-		batches.byAlgorithm[s.algorithm] = b
-	}
+	b := batches.of(s.algorithm, s.eager)
 	weight := 0.0
 	if s.granted {
 		weight = s.grant.weight
@@ -162,7 +185,7 @@ func (s *share) report(now Instant, batches batches, early bool) {
 		u.Wants = append(u.Wants, s.wants(upTo, allowed+rejected, elapsed))
 	}
 	s.asks++
-	b.rows = append(b.rows, row{s, upTo, s.bucket.tokens(now), s.asks, early})
+	b.rows = append(b.rows, row{s, upTo.allowed, upTo.rejected, s.bucket.tokens(now), s.asks})
 }
 
 // Apply takes in the grants for some rows of b: grant i is for row rows[i],
@@ -187,7 +210,7 @@ func (g *Group) Apply(now Instant, b *Batch, rows []int, grants *rpc.Grants) err
 		if rows != nil {
 			r = rows[i]
 		}
-		s, upTo := b.rows[r].share, b.rows[r].upTo
+		s, upTo := b.rows[r].share, b.upTo(r)
 		if upTo.at > s.reported.at {
 			s.reported = upTo
 		}
@@ -210,7 +233,7 @@ func (g *Group) Apply(now Instant, b *Batch, rows []int, grants *rpc.Grants) err
 		if grants.Tokens == nil {
 			s.steer(now, hosts)
 		} else if b.rows[r].ask == s.asks {
-			g.lend(now, s, b.rows[r].early, grants.Tokens[i]-b.rows[r].tokens, hosts)
+			g.lend(now, s, b.early, grants.Tokens[i]-b.rows[r].tokens, hosts)
 		}
 	}
 	return nil
