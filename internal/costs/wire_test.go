@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package costs
+
+import (
+	"time"
+
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/rpc"
+)
+
+// granted is what a decider answers about n keys.
+func granted(name string, n int) *rpc.Grants {
+	g := &rpc.Grants{
+		Floor: rpc.FloorUnused, Lease: column(n, 10*time.Second),
+		Weight: make([]float64, n), Burst: make([]float64, n), Used: make([]float64, n),
+	}
+	for i := range n {
+		g.Weight[i] = float64(i%8) / 8
+		g.Burst[i] = float64(i % 200)
+		g.Used[i] = float64(i) * 1.5
+	}
+	if name == algorithm.NameElastic {
+		g.Floor, g.Tokens = rpc.FloorNone, make([]float64, n)
+		for i := range n {
+			g.Tokens[i] = float64(i%50) / 2
+		}
+	}
+	return g
+}
+
+// messages are the four steps of the built-in codec, and what it sends.
+func messages() []operation {
+	const n = 10_000
+	var codec rpc.Columnar
+	var all []operation
+	for _, name := range both {
+		usage := func() *anypb.Any { return must(codec.EncodeUsage(used(name, n))) }
+		grants := func() *anypb.Any { return must(codec.EncodeGrants(granted(name, n), n)) }
+		all = append(all,
+			operation{
+				name: "encode-usage/" + name, per: "key", units: n, runs: 5,
+				wire: func() int { return len(usage().Value) },
+				bench: func() (prepare, run func()) {
+					u := used(name, n)
+					return nil, func() { must(codec.EncodeUsage(u)) }
+				},
+			},
+			operation{name: "decode-usage/" + name, per: "key", units: n, runs: 5, bench: func() (prepare, run func()) {
+				payload, u := usage(), new(rpc.Usage)
+				return nil, func() { check(codec.DecodeUsage(payload, u)) }
+			}},
+			operation{
+				name: "encode-grants/" + name, per: "key", units: n, runs: 5,
+				wire: func() int { return len(grants().Value) },
+				bench: func() (prepare, run func()) {
+					g := granted(name, n)
+					return nil, func() { must(codec.EncodeGrants(g, n)) }
+				},
+			},
+			operation{name: "decode-grants/" + name, per: "key", units: n, runs: 5, bench: func() (prepare, run func()) {
+				payload, u := grants(), used(name, n)
+				return nil, func() { must(codec.DecodeGrants(payload, u)) }
+			}})
+	}
+	return all
+}
