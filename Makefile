@@ -50,6 +50,9 @@ costs: ## write anew what allocations, bytes and instructions operations cost, w
 sim: ## simulate all scenarios with 20 seeds, into the tables and pictures of docs/accuracy.md
 	@go run ./internal/sim/simdocs $(if $(SEEDS),-seeds $(SEEDS))
 
+scale: ## what a whole node costs, and how it grows, into the tables of docs/scale.md
+	@go run ./internal/nodeload/scale -docs docs
+
 fuzz: ## every fuzz test for FUZZTIME=10s each, or 20000x; FUZZ=Bucket runs some
 	@sh scripts/fuzz.sh '$(FUZZ)' '$(FUZZTIME)'
 
@@ -65,4 +68,4 @@ cover: ## test coverage of the whole, by function, into cover.out
 	@go tool cover -func=cover.out | tail -n 1
 	@echo "by line: go tool cover -html=cover.out"
 
-.PHONY: help run test race check lint bench costs sim fuzz golden proto cover
+.PHONY: help run test race check lint bench costs sim scale fuzz golden proto cover

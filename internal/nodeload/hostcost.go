@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodeload
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/ringpop"
+	"github.com/headgate/headgate/rpc"
+)
+
+// HostCost is what a host takes for so many keys, all in use: each is used
+// once and reported once in an interval.
+type HostCost struct {
+	Keys int `json:"keys"`
+	// DecisionNs is CPU for one decision, its key looked up.
+	DecisionNs float64 `json:"decision_ns"`
+	// RoundNs is CPU for a key in a report: gather, split by owner, encode,
+	// decode the grants and apply them. Transport is not in it.
+	RoundNs float64 `json:"round_ns"`
+	// WatchNs is CPU for a key in use, for each second in which it is watched.
+	WatchNs float64 `json:"watch_ns_per_s"`
+	// Bytes is memory for a key.
+	Bytes float64 `json:"bytes"`
+	// Out and Back are bytes of payload for a key in a report.
+	Out  float64 `json:"out_bytes"`
+	Back float64 `json:"back_bytes"`
+}
+
+const (
+	interval = 3 * time.Second
+	look     = 100 * time.Millisecond // is how often a host may look for what is early
+	owners   = 50                     // among which a host's keys are divided
+	settling = 3                      // rounds
+	rounds   = 3                      // measured
+)
+
+// hostCost runs a limiter.Group of n keys on virtual time.
+func hostCost(ctx context.Context, n int) (HostCost, error) {
+	c := Config{Keys: n, Interval: interval}.withDefaults()
+	snapshot, err := c.snapshot()
+	if err != nil {
+		return HostCost{}, err
+	}
+	ring, err := ringOf(owners)
+	if err != nil {
+		return HostCost{}, err
+	}
+	names := keys(n)
+	h := &hostRun{now: limiter.Now(), names: names, codec: &countingCodec{grants: make(map[int]*anypb.Any)}}
+	h.updater = &rpc.Fanout{
+		Host: "host-0", Placement: ring, Self: "", Peers: everyone{},
+		Codecs: map[string]rpc.Codec{algorithm.NameElastic: h.codec},
+	}
+	before := held()
+	h.group = limiter.NewGroup(snapshot, owners, limiter.WithEager(algorithm.NameElastic), limiter.WithSeed(1))
+	for range settling {
+		h.round(ctx)
+	}
+	h.decide, h.watch, h.report, h.reported = stopwatch{}, stopwatch{}, stopwatch{}, 0
+	h.codec.reset()
+	for range rounds {
+		h.round(ctx)
+	}
+	h.codec.forget()
+	after := held()
+	runtime.KeepAlive(h.group)
+	runtime.KeepAlive(names)
+	rows := int(h.codec.rows.Load())
+	return HostCost{
+		Keys:       n,
+		DecisionNs: h.decide.per(rounds * n),
+		RoundNs:    h.report.per(rows),
+		WatchNs:    h.watch.per(rounds*n) / interval.Seconds(),
+		Bytes:      (after - before) / float64(n),
+		Out:        float64(h.codec.out.Load()) / float64(max(rows, 1)),
+		Back:       float64(h.codec.back.Load()) / float64(max(rows, 1)),
+	}, errors.Join(h.decide.err, h.watch.err, h.report.err, h.err)
+}
+
+// hostRun drives a Group as its Run does, on virtual time.
+type hostRun struct {
+	group   *limiter.Group
+	names   []string
+	updater *rpc.Fanout
+	codec   *countingCodec
+	now     limiter.Instant
+	err     error
+
+	decide, watch, report stopwatch
+	reported              int
+}
+
+// round is one interval: keys are used evenly over it, looked at now and then,
+// and reported in the end.
+func (h *hostRun) round(ctx context.Context) {
+	looks := int(interval / look)
+	for i := range looks {
+		part := h.names[len(h.names)*i/looks : len(h.names)*(i+1)/looks]
+		h.decide.time(func() {
+			for _, name := range part {
+				h.group.For(name).AllowAt(h.now, 1)
+			}
+		})
+		h.now = h.now.Add(look)
+		var early []*limiter.Batch
+		h.watch.time(func() { early = h.group.Early(h.now) })
+		h.send(ctx, early)
+	}
+	var regular []*limiter.Batch
+	h.report.time(func() { regular = h.group.Report(h.now) })
+	h.send(ctx, regular)
+}
+
+func (h *hostRun) send(ctx context.Context, batches []*limiter.Batch) {
+	h.report.time(func() {
+		for _, b := range batches {
+			h.updater.Update(ctx, &b.Usage, time.Minute, func(part rpc.Part, grants *rpc.Grants, err error) {
+				if err == nil {
+					err = h.group.Apply(h.now, b, part.Rows, grants)
+				}
+				if err != nil && h.err == nil {
+					h.err = err
+				}
+			})
+		}
+	})
+}
+
+func ringOf(hosts int) (*ringpop.Ring, error) {
+	return ringpop.New(membersOf(hosts), 0)
+}
+
+// everyone is owners that answer at once, and leave it to the codec what.
+type everyone struct{}
+
+var nothing = &anypb.Any{TypeUrl: rpc.GrantsTypeURL}
+
+// Peer implements rpc.Peers.
+func (everyone) Peer(string) (rpc.Decider, error) { return everyone{}, nil }
+
+// Update implements rpc.Decider.
+func (everyone) Update(context.Context, string, *anypb.Any) (*anypb.Any, error) { return nothing, nil }
+
+// countingCodec is the built-in one. It counts, and has the owners' answers
+// ready, so that they cost nothing.
+type countingCodec struct {
+	rows, out, back atomic.Int64
+
+	mu     sync.Mutex
+	grants map[int]*anypb.Any // by their number of rows
+}
+
+func (c *countingCodec) reset() {
+	c.rows.Store(0)
+	c.out.Store(0)
+	c.back.Store(0)
+}
+
+// forget lets go of the answers.
+func (c *countingCodec) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+
+	clear(c.grants)
+}
+
+// EncodeUsage implements rpc.Codec.
+func (c *countingCodec) EncodeUsage(u *rpc.Usage) (*anypb.Any, error) {
+	payload, err := rpc.Columnar{}.EncodeUsage(u)
+	c.rows.Add(int64(u.Len()))
+	c.out.Add(int64(len(payload.GetValue())))
+	return payload, err
+}
+
+// DecodeGrants implements rpc.Codec.
+func (c *countingCodec) DecodeGrants(_ *anypb.Any, u *rpc.Usage) (*rpc.Grants, error) {
+	n := u.Len()
+	c.mu.Lock()
+	payload, ok := c.grants[n]
+	if !ok {
+		var err error
+		if payload, err = evenGrants(n, owners); err != nil {
+			c.mu.Unlock()
+			return nil, err
+		}
+		c.grants[n] = payload
+	}
+	c.mu.Unlock()
+	c.back.Add(int64(len(payload.Value)))
+	return rpc.Columnar{}.DecodeGrants(payload, u)
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodeload
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"time"
+
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/headgate/headgate/aggregator"
+	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/rpc"
+)
+
+// OwnerCost is what an owner takes when so many hosts use each of its keys.
+type OwnerCost struct {
+	Hosts int `json:"hosts_per_key"`
+	Keys  int `json:"keys"`
+	// ReportNs is CPU for a key in a host's report: decode, decide, encode.
+	// Transport is not in it.
+	ReportNs float64 `json:"report_ns"`
+	// Bytes is memory for a key and host; KeyBytes for a key.
+	Bytes    float64 `json:"bytes_per_pair"`
+	KeyBytes float64 `json:"bytes_per_key"`
+}
+
+// perCall is how many keys a host reports to one owner at a time: as many as
+// an owner among 50 has of 100,000.
+const perCall = 2_000
+
+// ownerCost runs an Aggregator of so many pairs on virtual time.
+func ownerCost(ctx context.Context, hosts, pairs int) (OwnerCost, error) {
+	n := min(max(pairs/hosts, 1), 100_000)
+	c := Config{Keys: n, Interval: interval}.withDefaults()
+	snapshot, err := c.snapshot()
+	if err != nil {
+		return OwnerCost{}, err
+	}
+	usages, err := reports(c, keys(n))
+	if err != nil {
+		return OwnerCost{}, err
+	}
+	names := make([]string, hosts)
+	for i := range names {
+		names[i] = fmt.Sprintf("10.%d.%d.%d:7933", i>>16, i>>8&0xff, i&0xff)
+	}
+	before := held()
+	a, err := aggregator.New(algorithm.Builtin(), snapshot)
+	if err != nil {
+		return OwnerCost{}, err
+	}
+	var watch stopwatch
+	for round := range settling + rounds {
+		if round == settling {
+			watch = stopwatch{}
+		}
+		for i, name := range names {
+			if err := ctx.Err(); err != nil {
+				return OwnerCost{}, err
+			}
+			now := time.Duration(round)*interval + interval*time.Duration(i)/time.Duration(hosts)
+			watch.time(func() {
+				for _, u := range usages {
+					if failed := decide(a, now, name, u); err == nil {
+						err = failed
+					}
+				}
+			})
+		}
+	}
+	if err != nil {
+		return OwnerCost{}, err
+	}
+	all := held() - before
+	runtime.KeepAlive(a)
+	runtime.KeepAlive(names)
+	runtime.KeepAlive(usages)
+	return OwnerCost{
+		Hosts: hosts, Keys: n,
+		ReportNs: watch.per(rounds * hosts * n), Bytes: all / float64(n*hosts), KeyBytes: all / float64(n),
+	}, watch.err
+}
+
+// reports are what a host says of keys, in calls.
+func reports(c Config, keys []string) ([]*anypb.Any, error) {
+	var all []*anypb.Any
+	for len(keys) > 0 {
+		n := min(perCall, len(keys))
+		u := usageOf(c, keys[:n])
+		payload, err := rpc.Columnar{}.EncodeUsage(&u)
+		if err != nil {
+			return nil, err
+		}
+		all, keys = append(all, payload), keys[n:]
+	}
+	return all, nil
+}
+
+var columns struct {
+	usage  rpc.Usage
+	grants rpc.Grants
+}
+
+// decide is what an Aggregator does with a payload, at any time.
+func decide(a *aggregator.Aggregator, now time.Duration, host string, payload *anypb.Any) error {
+	if err := (rpc.Columnar{}).DecodeUsage(payload, &columns.usage); err != nil {
+		return err
+	}
+	if err := a.Step(now, host, &columns.usage, &columns.grants); err != nil {
+		return err
+	}
+	_, err := rpc.Columnar{}.EncodeGrants(&columns.grants, columns.usage.Len())
+	return err
+}

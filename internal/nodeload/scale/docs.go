@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/headgate/headgate/internal/nodeload"
+)
+
+// table is one of docs/scale.md.
+type table struct{ name, text string }
+
+// write measures everything and writes the tables into o.docs.
+func write(ctx context.Context, o options) error {
+	file := filepath.Join(o.docs, "scale.md")
+	before, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(os.Stderr, "%s: node\n", file)
+	node, err := nodeTable(ctx, o)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(os.Stderr, "%s: growth\n", file)
+	g, err := nodeload.Grow(ctx, o.sizes)
+	if err != nil {
+		return err
+	}
+	text := string(before)
+	for _, t := range append(growthTables(g), node) {
+		if text, err = between(text, t); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+	}
+	return os.WriteFile(file, []byte(text), 0o644)
+}
+
+// someRate is the decisions/s of a node that uses few of its keys in an interval.
+const someRate = 5_000
+
+// nodeTable is a whole node, with each key used in each interval, and not.
+func nodeTable(ctx context.Context, o options) (table, error) {
+	titles := []string{"each key in each interval", fmt.Sprintf("%d decisions/s", someRate)}
+	results := make([]nodeload.Result, len(titles))
+	for i := range results {
+		c := o.node
+		if i == 1 {
+			c.Rate = someRate
+		}
+		var err error
+		if results[i], err = nodeload.Run(ctx, c, self); err != nil {
+			return table{}, err
+		}
+	}
+	return table{"node", nodeload.NodeTable(titles, results)}, nil
+}
+
+func growthTables(g nodeload.Growth) []table {
+	return []table{
+		{"host", g.HostTable()},
+		{"owner", g.OwnerTable()},
+		{"ring", g.PeerTable()},
+		{"call", g.CallTable()},
+		{"paper", g.PaperTable()},
+	}
+}
+
+// between is text with t between the markers of its name.
+func between(text string, t table) (string, error) {
+	begins := "<!-- make scale: " + t.name + " begins -->\n"
+	ends := "<!-- make scale: " + t.name + " ends -->\n"
+	before, rest, ok := strings.Cut(text, begins)
+	_, after, ok2 := strings.Cut(rest, ends)
+	if !ok || !ok2 {
+		return "", fmt.Errorf("there is no place for the %s: add the lines %q and %q", t.name, strings.TrimSpace(begins), strings.TrimSpace(ends))
+	}
+	return before + begins + t.text + ends + after, nil
+}
