@@ -18,7 +18,8 @@ var update = flag.Bool("update", false, "write the golden file anew where it doe
 
 const goldenFile = "testdata/costs.golden"
 
-const ifMeant = "if it is meant: make costs, look at the diff of internal/costs/" + goldenFile + ", and commit it with the change"
+const ifMeant = "if what is WORSE is meant, and for all that is better: make costs, look at the diff of internal/costs/" +
+	goldenFile + ", and commit it with the change"
 
 // TestNothingCostsMoreThanTheFileSays measures all operations. With -update
 // it keeps the figures that hold: if each update took in what is within the
@@ -70,19 +71,24 @@ func TestNothingCostsMoreThanTheFileSays(t *testing.T) {
 // hold3 measures o, and twice more if that is not what the file says.
 func (o operation) hold3(t *testing.T, worker string, want Figures, skip []Kind) (Figures, []string) {
 	t.Helper()
-	var measured []Figures
-	for len(measured) < 3 {
+	measure := func() Figures {
 		f, err := o.figures(t.Context(), worker, !slices.Contains(skip, Instructions))
 		if err != nil {
 			t.Fatal(err)
 		}
-		measured = append(measured, f)
-		if len(measured) == 1 && len(Compare(o.name, want, f, skip...)) == 0 {
-			break
-		}
+		return f
 	}
-	f := Median(measured)
-	return f, Compare(o.name, want, f, skip...)
+	first := measure()
+	atFirst := Compare(o.name, want, first, skip...)
+	if len(atFirst) == 0 {
+		return first, nil
+	}
+	f := Median([]Figures{first, measure(), measure()})
+	differences := Compare(o.name, want, f, skip...)
+	if len(differences) == 0 {
+		t.Log("held at the second attempt only; at first:", atFirst)
+	}
+	return f, differences
 }
 
 // merge is what an update writes: what is in the file where it holds, or is
@@ -117,9 +123,9 @@ func unmeasured(t *testing.T, golden *Golden) []Kind {
 		return nil
 	}
 	if os.Getenv("CI") != "" {
-		t.Fatal("instructions: ", err)
+		t.Fatalf("instructions: %v", err)
 	}
-	t.Run("instructions", func(t *testing.T) { t.Skip("instructions are NOT compared: ", err) })
+	t.Run("instructions", func(t *testing.T) { t.Skipf("instructions are NOT compared: %v", err) })
 	return []Kind{Instructions}
 }
 
@@ -183,7 +189,7 @@ func TestInstructionsAddUp(t *testing.T) {
 		if os.Getenv("CI") != "" {
 			t.Fatal(err)
 		}
-		t.Skip("no instructions are counted here: ", err)
+		t.Skip(err)
 	}
 	worker := buildWorker(t)
 	count := func(o operation) float64 {

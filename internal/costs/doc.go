@@ -18,7 +18,10 @@
 // A figure fails when it is worse than the file says by more than its kind's
 // tolerance, and also when it is better, so that the file stays true and the
 // next one who makes it worse is told. A figure that does not hold is measured
-// twice more, in processes of their own, and the median counts.
+// twice more, in processes of their own, and the median counts. An update
+// leaves the figures that hold: many small steps do not add up unseen.
+//
+// To watch another operation, add it to operations in the tests.
 //
 // # How instructions are counted
 //

@@ -78,7 +78,7 @@ func difference(k Kind, want, got float64) string {
 	}
 	part := ""
 	if want != 0 {
-		part = fmt.Sprintf(", %+.1f%%", 100*(got-want)/want)
+		part = fmt.Sprintf(", %+.3g%%", 100*(got-want)/want)
 	}
 	allowed := "none is allowed"
 	if t := k.Tolerance(); t > 0 {

@@ -103,7 +103,7 @@ func (o operation) worker(ctx context.Context, binary string, env ...string) *ex
 // names that callgrind goes by, and may have been told to look for races.
 func build(ctx context.Context, binary string) error {
 	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-race=false", "-cover=false", "-o", binary, ".")
-	cmd.Env = append(os.Environ(), "GOAMD64=v1", "GOEXPERIMENT=")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOAMD64=v1", "GOEXPERIMENT=")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the worker: %w\n%s", err, tail(string(out)))
 	}
