@@ -37,6 +37,7 @@ type peers struct {
 
 	mu   sync.Mutex // protects following fields
 	took []time.Duration
+	late []time.Duration
 	err  error
 }
 
@@ -96,13 +97,14 @@ func (p *peers) close(ctx context.Context) error {
 	return errors.Join(errors.Join(errs...), errors.Join(stopped...))
 }
 
-// note takes in how a call went.
-func (p *peers) note(took time.Duration, err error) {
+// note takes in how a call went, and how late it began: as late as a host of
+// this machine runs when it has something to do.
+func (p *peers) note(took, late time.Duration, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 
 	if err == nil {
-		p.took = append(p.took, took)
+		p.took, p.late = append(p.took, took), append(p.late, late)
 		return
 	}
 	p.failed.Add(1)
@@ -155,8 +157,9 @@ func (h *host) run(ctx context.Context, wait time.Duration) {
 			return
 		case <-timer.C:
 		}
-		if err := h.report(ctx); err != nil && ctx.Err() == nil {
-			h.peers.note(0, err)
+		late := time.Since(next)
+		if took, err := h.report(ctx); ctx.Err() == nil {
+			h.peers.note(took, late, err)
 		}
 		next = next.Add(h.peers.config.Interval)
 		timer.Reset(time.Until(next))
@@ -168,27 +171,26 @@ func (h *host) run(ctx context.Context, wait time.Duration) {
 const patience = 10 * time.Second
 
 // report is one update: what is timed is what a host waits for.
-func (h *host) report(ctx context.Context) error {
+func (h *host) report(ctx context.Context) (took time.Duration, err error) {
 	payload, err := rpc.Columnar{}.EncodeUsage(&h.usage)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	began := time.Now()
 	answer, err := h.owner.Update(ctx, h.address, payload)
-	took := time.Since(began)
+	took = time.Since(began)
 	if err != nil {
-		return err
+		return took, err
 	}
 	grants, err := rpc.Columnar{}.DecodeGrants(answer, &h.usage)
 	if err != nil {
-		return err
+		return took, err
 	}
 	h.usage.Weight = grants.Weight
 	h.peers.rowsSent.Add(int64(h.usage.Len()))
-	h.peers.note(took, nil)
-	return nil
+	return took, nil
 }
 
 // owner is a peer's half that decides: all get as much.

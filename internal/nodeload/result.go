@@ -41,6 +41,9 @@ type Result struct {
 	UpdateP50Ms float64 `json:"update_p50_ms"`
 	UpdateP99Ms float64 `json:"update_p99_ms"`
 	UpdateMaxMs float64 `json:"update_max_ms"`
+	// LateP99Ms is how late the peers' own timers went off: what the machine
+	// adds to the above when all processors are taken.
+	LateP99Ms float64 `json:"late_p99_ms"`
 
 	GCs        int     `json:"gcs"`
 	PauseMaxMs float64 `json:"gc_pause_max_ms"`
@@ -51,7 +54,9 @@ func newResult(c Config, owned int, from, to reading, before, after counts) Resu
 	seconds := (to.At - from.At).Seconds()
 	per := func(n int64) float64 { return float64(n) / seconds }
 	took := after.took[len(before.took):]
+	late := after.late[len(before.late):]
 	slices.Sort(took)
+	slices.Sort(late)
 	pauses := to.Recent[:min(int(to.GCs-from.GCs), len(to.Recent))]
 	r := Result{
 		Hosts: c.Hosts, Keys: c.Keys, Owned: owned, IntervalS: c.Interval.Seconds(), MeasuredS: seconds,
@@ -70,6 +75,7 @@ func newResult(c Config, owned int, from, to reading, before, after counts) Resu
 		UpdateP50Ms:   ms(quantile(took, 0.5)),
 		UpdateP99Ms:   ms(quantile(took, 0.99)),
 		UpdateMaxMs:   ms(quantile(took, 1)),
+		LateP99Ms:     ms(quantile(late, 0.99)),
 		GCs:           int(to.GCs - from.GCs),
 		PauseSumMs:    ms(to.Pauses - from.Pauses),
 	}
@@ -108,6 +114,7 @@ func (r Result) Rows() [][2]string {
 		{"**CPU**, user and system", fmt.Sprintf("**%.1f%%** of one core", r.CPUPercent)},
 		{"**RSS**, and at most", fmt.Sprintf("**%.0f MB**, %.0f MB", float64(r.RSS)/1e6, float64(r.MaxRSS)/1e6)},
 		{"an update: median, **p99**, longest", fmt.Sprintf("%.1f ms, **%.1f ms**, %.1f ms of %d", r.UpdateP50Ms, r.UpdateP99Ms, r.UpdateMaxMs, r.Updates)},
+		{"p99 of a timer of the peers", fmt.Sprintf("%.1f ms late", r.LateP99Ms)},
 		{"GCs, longest pause, all pauses", fmt.Sprintf("%d, %.2f ms, %.1f ms", r.GCs, r.PauseMaxMs, r.PauseSumMs)},
 		{"keys with a grant, failed updates", fmt.Sprintf("%s, %d", thousands(r.Granted), r.Failed)},
 	}

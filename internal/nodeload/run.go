@@ -86,8 +86,8 @@ func pass(ctx context.Context, d time.Duration) error {
 type counts struct {
 	sent, received, rowsSent, rowsReceived, calls, failed int64
 
-	took []time.Duration // of calls that were answered
-	err  error           // the first of the others
+	took, late []time.Duration // of calls that were answered
+	err        error           // the first of the others
 }
 
 func (p *peers) count() counts {
@@ -96,7 +96,7 @@ func (p *peers) count() counts {
 
 	return counts{
 		p.sent.Load(), p.received.Load(), p.rowsSent.Load(), p.rowsReceived.Load(), p.calls.Load(), p.failed.Load(),
-		slices.Clone(p.took), p.err,
+		slices.Clone(p.took), slices.Clone(p.late), p.err,
 	}
 }
 
