@@ -22,6 +22,7 @@ require (
 	github.com/uber/cadence v1.4.0
 	github.com/uber/ringpop-go v0.8.5
 	go.uber.org/ratelimit v0.3.1
+	golang.org/x/perf v0.0.0-20260908200009-22c9c6c9d4da
 	golang.org/x/time v0.16.0
 	google.golang.org/protobuf v1.36.12
 )
