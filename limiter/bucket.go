@@ -181,13 +181,16 @@ func (b *bucket) read() (int64, pace) {
 	return w, pace{p.token.Load(), p.depth.Load()}
 }
 
+// plenty is how many quanta an unlimited bucket has left.
+const plenty = math.MaxInt64 - 1
+
 // allow takes one token if there is one. It returns the quanta that are left,
 // negative if there was none.
 func (b *bucket) allow(now Instant) (left int64) {
 	for {
 		w, p := b.read()
 		if p.unlimited() {
-			return math.MaxInt64
+			return plenty
 		}
 		d := p.taken(w, now) + p.quanta()
 		if d > p.depth {

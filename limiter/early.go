@@ -53,8 +53,13 @@ const (
 // never is an Instant that does not come.
 const never = Instant(math.MaxInt64)
 
-// neverLow is the level that no bucket is below.
-const neverLow = math.MinInt64
+// neverLow is the level that no bucket is below, and straggling the one that
+// every bucket is below: whoever still decides by a share that is no key's any
+// more puts it among those that have something to say.
+const (
+	neverLow   = math.MinInt64
+	straggling = math.MaxInt64
+)
 
 // early is what a group knows of keys that report early.
 type early struct {
@@ -149,12 +154,21 @@ func (g *Group) retry(now Instant, s *share) {
 // end stops watching s, which is no key's any more.
 func (g *Group) end(s *share) {
 	if s.group == nil {
+		s.group = g
 		return
 	}
 	g.early.mu.Lock()
 	defer g.early.mu.Unlock()
 
 	s.pulse.gone = true
+}
+
+// straggles has s, which is no key's, heard once more.
+func (g *Group) straggles(s *share) {
+	g.freshMu.Lock()
+	defer g.freshMu.Unlock()
+
+	g.stragglers = append(g.stragglers, s)
 }
 
 // activateLocked has s looked at in each tick.
@@ -217,6 +231,12 @@ func (g *Group) dueLocked() {
 // runsLow is called by a decision that found few tokens. It is cheap unless
 // an ask is due.
 func (s *share) runsLow(now Instant) {
+	if s.low.Load() == straggling {
+		if s.low.CompareAndSwap(straggling, neverLow) {
+			s.group.straggles(s)
+		}
+		return
+	}
 	p := &s.pulse
 	if int64(now) < p.askAt.Load() {
 		return
@@ -266,6 +286,7 @@ func (g *Group) urgentAt(now Instant) []*share {
 				urgent = append(urgent, s)
 			}
 		}
+		clear(e.urgent)
 		e.urgent, e.last = e.urgent[:0], now
 	}
 	g.dueLocked()

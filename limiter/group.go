@@ -49,15 +49,19 @@ type Group struct {
 	rules  *rules // protected by config
 
 	freshMu sync.Mutex
-	fresh   []*Keyed // admitted since the last report; protected by freshMu
+	// admitted, or used though they were gone, since the last report;
+	// protected by freshMu
+	fresh      []*Keyed
+	stragglers []*share
 
 	failingMu sync.Mutex
 	failing   map[string]bool // owners that did not answer last time; protected by failingMu
 
-	mu    sync.Mutex // protects following fields, every Keyed's core and every share's state
-	live  []*Keyed
-	sizes map[string]int // rows of the last Report, by algorithm
-	gone  []*share       // forgotten or replaced, with usage that is not reported yet
+	mu     sync.Mutex // protects following fields, every Keyed's core and every share's state
+	live   []*Keyed
+	asleep []sleeper
+	sizes  map[string]int // rows of the last Report, by algorithm
+	gone   []*share       // forgotten or replaced, with usage that is not reported yet
 }
 
 // rules is a Snapshot with what the group knows about each of its rules.
@@ -69,11 +73,18 @@ type rules struct {
 	state map[*dynamicconfig.Rule]*admitted // protected by mu
 }
 
-// admitted counts the live keys of a rule.
+// admitted counts the keys of a rule, live and asleep.
 type admitted struct {
-	of   *rules
-	rule *dynamicconfig.Rule // nil for keys that no rule matches
-	keys atomic.Int64
+	of    *rules
+	rule  *dynamicconfig.Rule // nil for keys that no rule matches
+	keys  atomic.Int64
+	sleep *other // what keys that sleep decide by
+}
+
+func newAdmitted(of *rules, rule *dynamicconfig.Rule) *admitted {
+	a := &admitted{of: of, rule: rule}
+	a.sleep = &other{asleep: a}
+	return a
 }
 
 // Option is a collaborator of a Group.
@@ -115,7 +126,7 @@ func NewGroup(snapshot *dynamicconfig.Snapshot, hosts int, options ...Option) *G
 
 func newRules(snapshot *dynamicconfig.Snapshot) *rules {
 	r := &rules{snapshot: snapshot, state: make(map[*dynamicconfig.Rule]*admitted)}
-	r.unmatched = &admitted{of: r}
+	r.unmatched = newAdmitted(r, nil)
 	return r
 }
 
@@ -130,7 +141,7 @@ func (r *rules) match(key string) *admitted {
 
 	a := r.state[rule]
 	if a == nil {
-		a = &admitted{of: r, rule: rule}
+		a = newAdmitted(r, rule)
 		r.state[rule] = a
 	}
 	return a
@@ -206,12 +217,19 @@ func (g *Group) enlist(now Instant, k *Keyed, a *admitted, common *Keyed) (step 
 	p.mu.Lock()
 	defer p.mu.Unlock()
 
-	if live := p.get(h, k.key); live != nil {
-		if live != k {
-			k.other.Store(&other{step: live, forward: live})
-			return live, nil
+	live := p.get(h, k.key)
+	if live != nil {
+		o := live.other.Load()
+		if o != nil && o.asleep == a {
+			g.rouse(now, live, a, common)
 		}
-		return k.decider(), nil
+		if o == nil || o.asleep == nil || o.asleep == a {
+			return k.through(live), nil
+		}
+		// The rules have changed since, and it is as if it were new.
+		o.asleep.keys.Add(-1)
+		p.deleteLocked(&g.table, h, live)
+		live.other.Store(nil)
 	}
 	isCommon := a.rule != nil && a.rule.Shared && common == nil
 	if a.keys.Add(1) > a.most() && !isCommon {
@@ -224,12 +242,26 @@ func (g *Group) enlist(now Instant, k *Keyed, a *admitted, common *Keyed) (step 
 		}
 		return refusal{fmt.Errorf("rule %q with max_keys %d: %w", a.rule.Key, a.rule.MaxKeys, ErrTooManyKeys)}, nil
 	}
-	g.shape(now, k, a, common)
+	g.rouse(now, k, a, common)
 	p.putLocked(&g.table, h, k)
+	return k.decider(), a
+}
+
+// rouse makes k live, which is not. Its part of the table is locked.
+func (g *Group) rouse(now Instant, k *Keyed, a *admitted, common *Keyed) {
+	g.shape(now, k, a, common)
 	g.freshMu.Lock()
 	g.fresh = append(g.fresh, k)
 	g.freshMu.Unlock()
-	return k.decider(), a
+}
+
+// through lets live decide for k, which may be live itself.
+func (k *Keyed) through(live *Keyed) Stepper {
+	if live == k {
+		return k.decider()
+	}
+	k.other.Store(&other{step: live, forward: live})
+	return live
 }
 
 // decider is what decides for a live Keyed.

@@ -33,24 +33,25 @@ type ShareStatus struct {
 	Allowed, Rejected int64
 }
 
-// Inspect tells about key at now; false if it is not live.
+// Inspect tells about key at now; false if it is not live, or asleep because
+// nobody used it for two intervals.
 func (g *Group) Inspect(now Instant, key string) (Status, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 
 	g.mergeLocked()
-	k := g.table.get(key)
-	if k == nil || k.core == nil {
+	core := g.coreOf(key)
+	if core == nil {
 		return Status{}, false
 	}
 	st := Status{Key: key, Mode: dynamicconfig.ModeNew}
-	if rule := k.core.admitted.rule; rule != nil {
+	if rule := core.admitted.rule; rule != nil {
 		st.Rule = rule.Key
 		if rule.Migration != nil {
 			st.Mode = rule.Migration.Mode
 		}
 	}
-	for _, s := range k.core.shares {
+	for _, s := range core.shares {
 		st.Shares = append(st.Shares, ShareStatus{
 			Algorithm: s.algorithm,
 			Level:     s.Level(now),

@@ -17,16 +17,18 @@ import (
 // it, the next use brings it back.
 //
 // It holds no state of its own but points to what decides now: straight to
-// the share in the usual case, else to a Stepper.
+// the share in the usual case, else to a Stepper. A key that nobody used for
+// some time gives its share up and sleeps: it keeps its place until it is used
+// again, or forgotten.
 type Keyed struct {
 	// share is set before other is cleared and the other way round, so that
-	// a live key always has one of them.
+	// a key with a place in the table always has one of them.
 	share atomic.Pointer[share]
 	other atomic.Pointer[other]
 
 	group *Group
 	key   string
-	core  *core // protected by group.mu; nil while the key is not live
+	core  *core // protected by group.mu; nil while the key is asleep or not live
 }
 
 // other decides when it is not one share alone.
@@ -35,6 +37,9 @@ type other struct {
 	// forward is step if that is another Keyed of the same key, which was
 	// live when this was set.
 	forward *Keyed
+	// asleep is not nil if nothing decides, because the key sleeps: the rule
+	// that it has its place under. There is one such other for all of them.
+	asleep *admitted
 	// touched tells that it was used since the last report. It is written
 	// only when it changes.
 	touched atomic.Bool
@@ -58,6 +63,9 @@ func (k *Keyed) step(now Instant) Stepper {
 		return s
 	}
 	if o := k.other.Load(); o != nil {
+		if o.asleep != nil {
+			return k.group.attach(now, k)
+		}
 		if !o.touched.Load() {
 			o.touched.Store(true)
 		}
@@ -67,10 +75,10 @@ func (k *Keyed) step(now Instant) Stepper {
 		if s := o.forward.share.Load(); s != nil {
 			return s
 		}
-		if o := o.forward.other.Load(); o != nil && o.forward == nil {
+		if o := o.forward.other.Load(); o != nil && o.forward == nil && o.asleep == nil {
 			return o.step
 		}
-		return k.group.attach(now, k) // it is not live any more: look again
+		return k.group.attach(now, k) // it is not live: look again
 	}
 	// Both are seen empty for a moment while one replaces the other.
 	if s := k.share.Load(); s != nil {

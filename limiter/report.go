@@ -86,12 +86,16 @@ func (g *Group) Report(now Instant) []*Batch {
 	defer g.mu.Unlock()
 
 	g.mergeLocked()
+	g.forgetSleepersLocked(now)
 	hosts := int(g.hosts.Load())
 	batches := batches{make(map[string]*Batch), now, g.properties().UpdateTimeout, false, g.sizes}
 	g.lastWordsLocked(now, batches)
 	live := g.live[:0]
 	fallbacks := 0
 	for _, k := range g.live {
+		if g.sleepLocked(now, k) {
+			continue
+		}
 		for _, s := range k.core.shares {
 			s.steer(now, hosts)
 			if !s.eager || s.regular(now, g.interval()) {
@@ -109,7 +113,7 @@ func (g *Group) Report(now Instant) []*Batch {
 	}
 	clear(g.live[len(live):])
 	g.live = live
-	g.metrics.report(len(live), fallbacks)
+	g.metrics.report(len(live)+len(g.asleep), fallbacks)
 	all := batches.sorted()
 	g.sizes = make(map[string]int, len(all))
 	for _, b := range all {
@@ -135,15 +139,20 @@ func (g *Group) lastWordsLocked(now Instant, batches batches) {
 	for _, s := range g.gone {
 		allowed, rejected, _ := s.count(now).since(s.reported)
 		if allowed+rejected == 0 {
-			continue
+			// Who counts from here on sees low, and who does not see low has
+			// counted before.
+			s.low.Store(straggling)
+			if allowed, rejected, _ = s.count(now).since(s.reported); allowed+rejected == 0 {
+				continue
+			}
 		}
 		if now < s.waiting { // its last report may still be answered
 			wait = append(wait, s)
 			continue
 		}
 		var heir *share
-		if k := g.table.get(s.key); k != nil && k.core != nil {
-			heir = find(k.core.shares, s.algorithm)
+		if c := g.coreOf(s.key); c != nil {
+			heir = find(c.shares, s.algorithm)
 		}
 		if heir == nil {
 			s.report(now, batches)
@@ -289,7 +298,8 @@ func (g *Group) Fail(now Instant, b *Batch, rows []int) {
 func (g *Group) mergeLocked() {
 	g.freshMu.Lock()
 	g.live = append(g.live, g.fresh...)
-	g.fresh = nil
+	g.gone = append(g.gone, g.stragglers...)
+	g.fresh, g.stragglers = nil, nil
 	g.freshMu.Unlock()
 }
 

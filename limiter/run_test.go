@@ -200,6 +200,32 @@ func TestRunAppliesAnswersAsTheyArrive(t *testing.T) {
 	})
 }
 
+// used asks for an event of each key now and every so often, so that none of
+// them sleeps, until stop is called.
+func used(g *Group, every time.Duration, keys ...string) (stop func()) {
+	allow := func() {
+		for _, key := range keys {
+			g.For(key).Allow()
+		}
+	}
+	allow()
+	ctx, cancel := context.WithCancel(context.Background())
+	var done sync.WaitGroup
+	done.Go(func() {
+		ticker := time.NewTicker(every)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+				allow()
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	return func() { cancel(); done.Wait() }
+}
+
 func TestAnOwnerFailsAndIsBack(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		network := rpctest.New(1)
@@ -208,9 +234,7 @@ func TestAnOwnerFailsAndIsBack(t *testing.T) {
 		fanout := &rpc.Fanout{Host: "host", Peers: network.Host("host").Peers(), Placement: placement{}}
 		var log bytes.Buffer
 		g := NewGroup(kept(t, time.Second), 4, WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
-		g.For("owner:1").Allow()
-		g.For("owner:2").Allow()
-		g.For("other:1").Allow()
+		defer used(g, time.Second/2, "owner:1", "owner:2", "other:1")()
 		stop := background(t, g, fanout)
 		defer stop()
 		limits := func() [3]rate.Limit {
@@ -314,6 +338,7 @@ func TestASuspendedHostDoesNotCatchUp(t *testing.T) {
 			if time.Since(start) > time.Minute {
 				woke.Add(1)
 			}
+			g.For("k").Allow() // so that it does not sleep
 			done(rpc.Part{Rows: []int{0}}, half(u), nil)
 		}))
 		defer stop()

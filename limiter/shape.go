@@ -140,6 +140,7 @@ func (g *Group) Configure(now Instant, snapshot *dynamicconfig.Snapshot) {
 		return // a newer one came by, and does the rest
 	}
 	g.mergeLocked()
+	g.forgetSleepersLocked(never)
 	live := g.live[:0]
 	for _, k := range g.live {
 		if k.core.admitted.of == r {

@@ -32,7 +32,7 @@ type share struct {
 	largest atomic.Int64  // cost at once since the last report
 	pass    atomic.Uint64 // of 2⁶⁴ events, how many pass an unlimited bucket
 	salt    uint64        // of the coin that decides which
-	group   *Group        // set before low, and for good, once reports are early
+	group   *Group        // set before low, and for good, once low matters
 	pulse   pulse         // its askAt is atomic; early.mu protects the rest
 
 	key       string
@@ -107,7 +107,7 @@ func (s *share) AllowAt(now Instant, n int) bool {
 		return ok
 	}
 	left := s.bucket.allow(now)
-	if left == math.MaxInt64 && s.drops() {
+	if left == plenty && s.drops() {
 		left = -1
 	}
 	if left >= 0 {
@@ -151,7 +151,7 @@ func (s *share) reserve(now Instant, n int, longest time.Duration) (wait time.Du
 	} else {
 		s.reject(n)
 	}
-	if low := s.low.Load(); low != neverLow && s.bucket.tokens(now) < s.bucket.tokensOf(low) {
+	if low := s.low.Load(); low == straggling || low != neverLow && s.bucket.tokens(now) < s.bucket.tokensOf(low) {
 		s.runsLow(now)
 	}
 	return wait, ok
@@ -172,6 +172,9 @@ func (s *share) ChargeAt(now Instant, n int) {
 	n = min(max(n, 0), maxCost)
 	s.bucket.add(now, -float64(n))
 	s.allowed.Add(int64(n))
+	if s.low.Load() == straggling {
+		s.runsLow(now)
+	}
 }
 
 // maxCost keeps the counters from overflowing.

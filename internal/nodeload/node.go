@@ -117,7 +117,7 @@ func (s setup) start(ctx context.Context, listener net.Listener) (*headgate.Node
 func (s setup) answer(questions *bufio.Scanner, answer *json.Encoder, t *traffic, group *limiter.Group) error {
 	began := time.Now()
 	p := profiles{dir: s.Config.Profiles}
-	defer p.stop()
+	defer func() { _ = p.stop() }() // the error that counts is that of write
 	for questions.Scan() {
 		asked := questions.Text()
 		r, err := read(began)
