@@ -15,7 +15,8 @@
 //   - github.com/failsafe-go/failsafe-go/ratelimiter
 //   - github.com/alibaba/sentinel-golang
 //   - Cadence's collection, algorithm and wire format of global rate limits,
-//     with its own dynamic config read from a file
+//     with its own dynamic config read from a file, and its metrics off
+//     (headgate's are on)
 //   - github.com/uber/ringpop-go/hashring
 //   - plain protobuf messages of the wire's fields, in package plainpb
 //

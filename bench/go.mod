@@ -17,7 +17,6 @@ require (
 	github.com/dgryski/go-farm v0.0.0-20240924180020-3414d57e47da
 	github.com/failsafe-go/failsafe-go v0.9.8
 	github.com/headgate/headgate v0.0.0
-	github.com/uber-go/tally v3.5.8+incompatible
 	github.com/uber-go/tally/v4 v4.1.17
 	github.com/uber/cadence v1.4.0
 	github.com/uber/ringpop-go v0.8.5
@@ -78,6 +77,7 @@ require (
 	github.com/twmb/murmur3 v1.1.8 // indirect
 	github.com/uber-common/bark v1.2.1 // indirect
 	github.com/uber-go/mapdecode v1.0.0 // indirect
+	github.com/uber-go/tally v3.5.8+incompatible // indirect
 	github.com/uber/tchannel-go v1.34.4 // indirect
 	github.com/xdg/scram v0.0.0-20180814205039-7eeb5667e42c // indirect
 	github.com/xdg/stringprep v1.0.0 // indirect

@@ -96,7 +96,7 @@ func host(b *testing.B, rule dynamicconfig.Rule) *limiter.Group {
 	if err != nil {
 		b.Fatal(err)
 	}
-	// A scope that reports nowhere, as the one that Cadence gets.
+	// With metrics, though nobody reads them.
 	scope, closer := tally.NewRootScope(tally.ScopeOptions{Reporter: tally.NullStatsReporter}, 0)
 	b.Cleanup(func() { _ = closer.Close() })
 	return limiter.NewGroup(s, 10, limiter.WithSeed(1), limiter.WithEager(elastic), limiter.WithScope(scope),

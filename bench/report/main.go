@@ -59,7 +59,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	f.IntVar(&o.count, "count", 6, "rounds; with fewer than 6 a median has no bounds")
 	f.DurationVar(&o.time, "time", 300*time.Millisecond, "how long each benchmark runs in a round")
 	f.IntVar(&o.pairs, "pairs", 10_000_000, "the most pairs of key and host at one decider; each takes about 100 bytes")
-	f.BoolVar(&o.quick, "quick", false, "one short round with at most 100,000 pairs: to see that it runs, not to compare")
+	f.BoolVar(&o.quick, "quick", false, "one short round with at most 1,000,000 pairs: to see that it runs, not to compare")
 	f.StringVar(&o.from, "from", "", "read the output of an earlier run from this file, and run nothing")
 	f.StringVar(&o.save, "save", "", "keep the output of go test in this file, for benchstat or -from")
 	f.StringVar(&o.doc, "doc", "../docs/performance.md", "the file to write the tables into; empty: none")
@@ -67,7 +67,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		return o, err
 	}
 	if o.quick {
-		o.count, o.time, o.pairs = 1, 5*time.Millisecond, min(o.pairs, 100_000)
+		o.count, o.time, o.pairs = 1, 5*time.Millisecond, min(o.pairs, 1_000_000)
 	}
 	if o.quick || o.bench != "." {
 		o.doc = ""

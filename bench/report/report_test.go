@@ -107,7 +107,7 @@ func TestTable(t *testing.T) {
 			t.Errorf("%s\nwant %s", line, want[i])
 		}
 	}
-	if !strings.HasSuffix(lines[2], "| 0.000 | 0.000 | 0.50 |") {
+	if !strings.HasSuffix(lines[2], "| 0 | 0 | 0.50 |") {
 		t.Error(lines[2])
 	}
 	goals := r.goals()

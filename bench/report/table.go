@@ -64,7 +64,7 @@ func (r *results) line(b *strings.Builder, s subject, at cell) {
 		if !ok || kind != "ns" {
 			return ""
 		}
-		return benchunit.Scale(m.Center, benchunit.Decimal)
+		return count(m.Center)
 	}
 	bounds := median.PctRangeString()
 	if bounds == "∞" { // too few rounds to say
@@ -107,13 +107,24 @@ func show(x float64, unit string) string {
 		x, unit = x/1e9, "s"+rest
 	}
 	if strings.HasPrefix(unit, "allocs") {
-		unit = " " + unit
+		return count(x) + " " + unit
 	}
 	text := benchunit.Scale(x, benchunit.Decimal) + strings.TrimSuffix(unit, "/op")
 	if which != "" {
 		text += " " + which
 	}
 	return text
+}
+
+// count writes how many there are of a thing of which there may be none.
+func count(x float64) string {
+	switch {
+	case x < 0.001:
+		return "0"
+	case x < 1:
+		return fmt.Sprintf("%.3f", x)
+	}
+	return benchunit.Scale(x, benchunit.Decimal)
 }
 
 // times writes a ratio.
