@@ -3,7 +3,6 @@
 
 LINTER   := v2.15.0
 LINT     := .bin/golangci-lint-$(LINTER)
-CORE     := $(wildcard limiter shadow rpc aggregator algorithm ringpop dynamicconfig)
 PKGS     ?= ./...
 BENCH    ?= .
 COUNT    ?= 6
@@ -40,12 +39,8 @@ $(LINT):
 	@GOBIN=$(CURDIR)/.bin go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINTER)
 	@mv .bin/golangci-lint $@
 
-bench: ## benchmarks of the core packages, COUNT=6 times; BENCH=Allow runs some
-	@go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) $(CORE:%=./%/...)
-
-costs: ## write anew what allocations, bytes and instructions operations cost, where it changed
-	@go test -count=1 ./internal/costs -update
-	@git --no-pager diff -U0 -- internal/costs/testdata
+bench: ## beside other limiters, COUNT=6 rounds, into docs/performance.md; BENCH=Ring or QUICK=1 prints only
+	@cd bench && go run ./report -count $(COUNT) -bench '$(BENCH)' $(if $(QUICK),-quick) $(if $(PAIRS),-pairs $(PAIRS))
 
 sim: ## simulate all scenarios with 20 seeds, into the tables and pictures of docs/accuracy.md
 	@go run ./internal/sim/simdocs $(if $(SEEDS),-seeds $(SEEDS))

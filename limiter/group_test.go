@@ -115,6 +115,7 @@ func TestFallsBackWhenTheLeaseEnds(t *testing.T) {
 		g := NewGroup(snapshot(t, rule), 4)
 		g.For("k").AllowAt(0, 1)
 		answer(t, g, second, 0.5, 100, rpc.FloorNone, 10*time.Second)
+		g.For("k").AllowAt(10*second, 1) // else it would sleep
 		g.Report(11*second - 1)
 		if s := only(t, g, 11*second-1, "k"); s.Fallback || s.Level.Limit != 50 {
 			t.Errorf("%v: within the lease: %+v", tt.fallback, s)

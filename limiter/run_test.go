@@ -109,6 +109,7 @@ func TestRunReportsOnceAnIntervalFromARandomPoint(t *testing.T) {
 			g.For("k").Allow()
 			stops = append(stops, background(t, g, updater(func(_ context.Context, u *rpc.Usage, done func(rpc.Part, *rpc.Grants, error)) {
 				rounds[i] = append(rounds[i], time.Since(start))
+				g.For("k").Allow() // so that it does not sleep
 				done(rpc.Part{Rows: []int{0}}, half(u), nil)
 			})))
 		}
@@ -148,7 +149,7 @@ func at100ms(quarters map[time.Duration]int) bool {
 func TestRunFollowsTheIntervalOfTheConfig(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		g := NewGroup(kept(t, time.Second), 1)
-		g.For("k").Allow()
+		defer used(g, time.Second/2, "k")()
 		var rounds atomic.Int64
 		stop := background(t, g, updater(func(_ context.Context, u *rpc.Usage, done func(rpc.Part, *rpc.Grants, error)) {
 			rounds.Add(1)

@@ -29,8 +29,10 @@ type HostCost struct {
 	RoundNs float64 `json:"round_ns"`
 	// WatchNs is CPU for a key in use, for each second in which it is watched.
 	WatchNs float64 `json:"watch_ns_per_s"`
-	// Bytes is memory for a key.
-	Bytes float64 `json:"bytes"`
+	// Bytes is memory for a key in use, and AsleepBytes for one that nobody
+	// has used for some intervals.
+	Bytes       float64 `json:"bytes"`
+	AsleepBytes float64 `json:"asleep_bytes"`
 	// Out and Back are bytes of payload for a key in a report.
 	Out  float64 `json:"out_bytes"`
 	Back float64 `json:"back_bytes"`
@@ -41,7 +43,9 @@ const (
 	look     = 100 * time.Millisecond // is how often a host may look for what is early
 	owners   = 50                     // among which a host's keys are divided
 	settling = 3                      // rounds
-	rounds   = 3                      // measured
+	rounds   = 3                      // measured, at least
+	enough   = 300_000                // keys in all rounds, for what they take to be measurable
+	quiet    = 10                     // rounds after which keys sleep
 )
 
 // hostCost runs a limiter.Group of n keys on virtual time.
@@ -66,24 +70,31 @@ func hostCost(ctx context.Context, n int) (HostCost, error) {
 	for range settling {
 		h.round(ctx)
 	}
-	h.decide, h.watch, h.report, h.reported = stopwatch{}, stopwatch{}, stopwatch{}, 0
+	h.decide, h.watch, h.report = stopwatch{}, stopwatch{}, stopwatch{}
 	h.codec.reset()
-	for range rounds {
+	measured := max(rounds, enough/n)
+	for range measured {
 		h.round(ctx)
 	}
+	rows, out, back := int(h.codec.rows.Load()), h.codec.out.Load(), h.codec.back.Load()
 	h.codec.forget()
-	after := held()
+	used := held() - before
+	watch, report := h.watch, h.report
+	for range quiet {
+		h.rest(ctx)
+	}
+	h.codec.forget()
+	asleep := held() - before
 	runtime.KeepAlive(h.group)
 	runtime.KeepAlive(names)
-	rows := int(h.codec.rows.Load())
 	return HostCost{
 		Keys:       n,
-		DecisionNs: h.decide.per(rounds * n),
-		RoundNs:    h.report.per(rows),
-		WatchNs:    h.watch.per(rounds*n) / interval.Seconds(),
-		Bytes:      (after - before) / float64(n),
-		Out:        float64(h.codec.out.Load()) / float64(max(rows, 1)),
-		Back:       float64(h.codec.back.Load()) / float64(max(rows, 1)),
+		DecisionNs: h.decide.per(measured * n),
+		RoundNs:    report.per(rows),
+		WatchNs:    watch.per(measured*n) / interval.Seconds(),
+		Bytes:      used / float64(n), AsleepBytes: asleep / float64(n),
+		Out:  float64(out) / float64(max(rows, 1)),
+		Back: float64(back) / float64(max(rows, 1)),
 	}, errors.Join(h.decide.err, h.watch.err, h.report.err, h.err)
 }
 
@@ -97,7 +108,6 @@ type hostRun struct {
 	err     error
 
 	decide, watch, report stopwatch
-	reported              int
 }
 
 // round is one interval: keys are used evenly over it, looked at now and then,
@@ -111,11 +121,27 @@ func (h *hostRun) round(ctx context.Context) {
 				h.group.For(name).AllowAt(h.now, 1)
 			}
 		})
-		h.now = h.now.Add(look)
-		var early []*limiter.Batch
-		h.watch.time(func() { early = h.group.Early(h.now) })
-		h.send(ctx, early)
+		h.look(ctx, look)
 	}
+	h.regular(ctx)
+}
+
+// rest is one interval in which no key is used.
+func (h *hostRun) rest(ctx context.Context) {
+	h.look(ctx, interval)
+	h.regular(ctx)
+}
+
+// look sends what is early after some time.
+func (h *hostRun) look(ctx context.Context, after time.Duration) {
+	h.now = h.now.Add(after)
+	var early []*limiter.Batch
+	h.watch.time(func() { early = h.group.Early(h.now) })
+	h.send(ctx, early)
+}
+
+// regular sends the report of an interval.
+func (h *hostRun) regular(ctx context.Context) {
 	var regular []*limiter.Batch
 	h.report.time(func() { regular = h.group.Report(h.now) })
 	h.send(ctx, regular)

@@ -24,10 +24,10 @@ func NodeTable(titles []string, results []Result) string {
 // HostTable is what a host takes, as Markdown.
 func (g Growth) HostTable() string {
 	var b strings.Builder
-	header(&b, []string{"keys", "decision, ns", "report and apply, ns/key", "watch, ns/key/s", "memory, B/key", "out, B/key", "back, B/key", "one round, CPU", "memory"})
+	header(&b, []string{"keys", "decision, ns", "report and apply, ns/key", "watch, ns/key/s", "memory, B/key", "asleep, B/key", "out, B/key", "back, B/key", "one round, CPU", "memory"})
 	for _, c := range g.Host {
-		fmt.Fprintf(&b, "| %s | %.0f | %.0f | %.0f | %.0f | %.1f | %.1f | %s | %s |\n", thousands(c.Keys), c.DecisionNs, c.RoundNs, c.WatchNs,
-			c.Bytes, c.Out, c.Back, milliseconds(c.RoundNs*float64(c.Keys)), megabytes(c.Bytes*float64(c.Keys)))
+		fmt.Fprintf(&b, "| %s | %.0f | %.0f | %.0f | %.0f | %.0f | %.1f | %.1f | %s | %s |\n", thousands(c.Keys), c.DecisionNs, c.RoundNs, c.WatchNs,
+			c.Bytes, c.AsleepBytes, c.Out, c.Back, milliseconds(c.RoundNs*float64(c.Keys)), megabytes(c.Bytes*float64(c.Keys)))
 	}
 	return b.String()
 }
