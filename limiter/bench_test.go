@@ -5,6 +5,7 @@ package limiter
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -67,19 +68,42 @@ func BenchmarkManyKeys(b *testing.B) {
 	}
 }
 
+// BenchmarkReportAndApply is a round of a host with so many keys, each of them
+// used in each round, without what carries it.
 func BenchmarkReportAndApply(b *testing.B) {
-	const n = 100_000
-	rule := weighted(1e6)
-	rule.Key, rule.MaxKeys, rule.IdleAfter = "*", n, time.Hour
-	g := NewGroup(snapshot(b, rule), 10)
-	for i := range n {
-		g.For(fmt.Sprintf("frontend:domain-%09d", i)).Allow()
+	for _, eager := range []bool{false, true} {
+		b.Run(fmt.Sprintf("eager=%v", eager), func(b *testing.B) {
+			const n = 100_000
+			rule := weighted(1e6)
+			rule.Key, rule.MaxKeys, rule.IdleAfter = "*", n, time.Hour
+			var options []Option
+			grants := &rpc.Grants{Weight: slices.Repeat([]float64{0.5}, n), Burst: slices.Repeat([]float64{100}, n), Used: slices.Repeat([]float64{100}, n), Lease: slices.Repeat([]time.Duration{time.Minute}, n)}
+			if eager {
+				options = append(options, WithEager(rule.Algorithm))
+				grants.Tokens = slices.Repeat([]float64{10}, n)
+			}
+			g := NewGroup(snapshot(b, rule), 10, options...)
+			keys := make([]*Keyed, n)
+			for i := range n {
+				keys[i] = g.For(fmt.Sprintf("frontend:domain-%09d", i))
+			}
+			now := Now()
+			b.ReportAllocs()
+			for b.Loop() {
+				b.StopTimer()
+				now += second
+				for _, k := range keys {
+					k.AllowAt(now, 1)
+				}
+				grants.Weight[now%n] += 1e-6
+				b.StartTimer()
+				for _, batch := range g.Report(now + second/100) {
+					if err := g.Apply(now+second/100, batch, nil, grants); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/key")
+		})
 	}
-	b.ReportAllocs()
-	now := Now()
-	for b.Loop() {
-		now += second
-		answer(b, g, now, 0.5, 100, rpc.FloorUnused, time.Minute)
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/key")
 }

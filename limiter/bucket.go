@@ -73,22 +73,22 @@ func newPace(limit rate.Limit, burst float64) pace {
 	if !(burst > 0) {
 		burst = 0
 	}
-	burst = math.Min(burst, maxBurst)
+	burst = min(burst, maxBurst)
 	switch {
 	case limit >= rate.Inf:
 		return pace{}
 	case !(limit >= minLimit):
 		const quanta = 1 << 30
 		// Two quanta more, because Instants before zero shift to -1.
-		return pace{quanta<<tokenBits | frozen, even(math.Min(burst, 1<<30)*quanta) + 2}
+		return pace{quanta<<tokenBits | frozen, even(min(burst, 1<<30)*quanta) + 2}
 	}
 	ns := 1e9 / float64(limit)
 	// The finest quantum, 2^scale ns, in which token and depth fit.
 	scale := -finest
-	if over := math.Ceil(math.Log2(ns * math.Max(burst/maxDepth, 1.0/maxToken))); over > float64(scale) {
-		scale = int(math.Min(over, frozen-1))
+	if over := log2(ns * max(burst/maxDepth, 1.0/maxToken)); over > scale {
+		scale = min(over, frozen-1)
 	}
-	quanta := even(math.Ldexp(ns, -scale))
+	quanta := even(ns * power2(-scale))
 	quanta = max(min(quanta, maxToken), 2)
 	whole, part := math.Modf(burst)
 	depth := min(whole, float64(maxDepth/quanta))
@@ -100,6 +100,19 @@ func newPace(limit rate.Limit, burst float64) pace {
 	}
 	return p
 }
+
+// log2 of x > 0, rounded up.
+func log2(x float64) int {
+	bits := math.Float64bits(x)
+	e := int(bits>>52) - 1023
+	if bits&(1<<52-1) != 0 {
+		e++
+	}
+	return e
+}
+
+// power2 is 2ⁿ, for n in [-1022, 1023].
+func power2(n int) float64 { return math.Float64frombits(uint64(n+1023) << 52) }
 
 // even rounds x up to an even integer: the lowest bit of the word is taken.
 func even(x float64) int64 { return (int64(math.Ceil(x)) + 1) &^ 1 }
@@ -162,7 +175,7 @@ func (p pace) missing(tokens float64) int64 {
 	if !(d > 0) {
 		return 0
 	}
-	return even(math.Min(d-1e-6-float64(p.depth)*4e-16, maxTaken))
+	return even(min(d-1e-6-float64(p.depth)*4e-16, maxTaken))
 }
 
 // init makes b a full bucket.
@@ -298,7 +311,7 @@ func (b *bucket) tokens(now Instant) float64 {
 // quanta that n tokens are worth now.
 func (b *bucket) quanta(n float64) int64 {
 	_, p := b.read()
-	return int64(math.Min(n*float64(p.quanta()), maxTaken))
+	return int64(min(n*float64(p.quanta()), maxTaken))
 }
 
 // tokensOf is how many tokens so many quanta are now.
@@ -331,7 +344,7 @@ func (b *bucket) limit() rate.Limit {
 		return 0
 	}
 	scale := int(p.token&63) - int(p.token>>6&7)
-	return rate.Limit(1e9 / math.Ldexp(float64(p.quanta()), scale))
+	return rate.Limit(1e9 / (float64(p.quanta()) * power2(scale)))
 }
 
 // burst in tokens; infinite when unlimited.

@@ -49,16 +49,16 @@ func (d *demand) tick(n, dt float64) (changed bool) {
 // total in the period since the last report.
 func (d *demand) estimate(n, dt, total, period float64) float64 {
 	if d.jump(n, d.fast*dt) {
-		d.known = math.Max(dt, moment)
+		d.known = max(dt, moment)
 		return n / d.known
 	}
 	if latest := (d.fast*window + n) / (window + dt); d.silent() || d.changed(latest) {
 		d.known = window
 		return latest
 	}
-	period = math.Max(period, 2*moment)
+	period = max(period, 2*moment)
 	mean := (d.told*d.known + total) / (d.known + period)
-	d.known = math.Min(d.known+period, memory)
+	d.known = min(d.known+period, memory)
 	return mean
 }
 
@@ -69,11 +69,11 @@ func (d *demand) tell(wants float64) { d.told = wants }
 func (d *demand) silent() bool { return d.told*d.quiet > 6*d.unit() }
 
 // unit is the cost of an event, at least 1.
-func (d *demand) unit() float64 { return math.Max(d.cost, 1) }
+func (d *demand) unit() float64 { return max(d.cost, 1) }
 
 // changed tells whether rate is another than was told.
 func (d *demand) changed(rate float64) bool {
-	difference, larger := math.Abs(rate-d.told), math.Max(rate, d.told)
+	difference, larger := math.Abs(rate-d.told), max(rate, d.told)
 	events := window / d.unit()
 	sigmas := 4.0
 	if d.known < window { // it was told in haste, and is likely to be wrong

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
 // Early reporting. Under an eager algorithm a host does not always wait for
@@ -346,17 +348,17 @@ func (s *share) wants(upTo counts, total int64, period time.Duration) float64 {
 
 // hear takes in that the decider answered an ask. The gap to the next ask
 // grows as long as asking brings little.
-func (g *Group) hear(now Instant, s *share, asked bool, before Level, gained float64) {
+func (g *Group) hear(now Instant, s *share, asked bool, before rate.Limit, gained float64) {
 	e, p := &g.early, &s.pulse
 	e.mu.Lock()
 	defer e.mu.Unlock()
 
 	g.activateLocked(now, s)
 	told := p.demand.told
-	enough := math.Max(told/50, 0.9)
+	enough := max(told/50, 0.9)
 	switch {
 	case !asked:
-	case gained >= enough || float64(s.applied.limit-before.Limit) > max(told/5, 1):
+	case gained >= enough || float64(s.applied.limit-before) > max(told/5, 1):
 		p.gap = max(p.gap/4, shortestGap)
 	case now.Sub(p.changed) < unrest:
 		p.gap = min(3*p.gap, tick/2)

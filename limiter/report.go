@@ -97,7 +97,9 @@ func (g *Group) Report(now Instant) []*Batch {
 			continue
 		}
 		for _, s := range k.core.shares {
-			s.steer(now, hosts)
+			if s.granted != s.valid(now) {
+				s.steer(now, hosts)
+			}
 			if !s.eager || s.regular(now, g.interval()) {
 				s.report(now, batches)
 			}
@@ -234,7 +236,7 @@ func (g *Group) Apply(now Instant, b *Batch, rows []int, grants *rpc.Grants) err
 		s.grant = grant{
 			given:  true,
 			weight: grants.Weight[i],
-			burst:  math.Min(grants.Burst[i], s.rule.Burst),
+			burst:  min(grants.Burst[i], s.rule.Burst),
 			used:   grants.Used[i],
 			floor:  grants.Floor,
 			until:  now.Add(grants.Lease[i]),
@@ -250,7 +252,8 @@ func (g *Group) Apply(now Instant, b *Batch, rows []int, grants *rpc.Grants) err
 
 // lend puts a grant in force that changes the tokens too.
 func (g *Group) lend(now Instant, s *share, asked bool, more float64, hosts int) {
-	before := s.Level(now)
+	before := s.bucket.tokens(now)
+	limit := s.applied.limit
 	if math.IsInf(more, 0) { // nothing was limited until now
 		more = 0
 	}
@@ -262,11 +265,11 @@ func (g *Group) lend(now Instant, s *share, asked bool, more float64, hosts int)
 	} else {
 		s.settle(now)
 		level := s.grantLevel(hosts)
-		s.spare = spare{level.limit, level.burst, math.Max(before.Tokens+more, 0), now}
+		s.spare = spare{level.limit, level.burst, max(before+more, 0), now}
 	}
 	s.steer(now, hosts)
 	if s.eager {
-		g.hear(now, s, asked, before, more)
+		g.hear(now, s, asked, limit, more)
 	}
 }
 
@@ -288,7 +291,7 @@ func (g *Group) Fail(now Instant, b *Batch, rows []int) {
 		if s := b.rows[r].share; b.rows[r].ask == s.asks {
 			s.waiting = now
 			if s.eager {
-				g.hear(now, s, true, s.Level(now), 0)
+				g.hear(now, s, true, s.applied.limit, 0)
 			}
 		}
 	}

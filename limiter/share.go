@@ -236,12 +236,12 @@ func (s *share) grantLevel(hosts int) applied {
 	if quota < even {
 		switch s.grant.floor {
 		case rpc.FloorUnused:
-			quota = math.Min(quota+math.Max(0, limit-s.grant.used), even)
+			quota = min(quota+max(0, limit-s.grant.used), even)
 		case rpc.FloorEven:
 			quota = even
 		}
 		if s.grant.floor != rpc.FloorNone && limit > 0 {
-			burst = math.Max(burst, s.rule.Burst*quota/limit)
+			burst = max(burst, s.rule.Burst*quota/limit)
 		}
 	}
 	return applied{rate.Limit(quota), atLeastOne(burst, s.rule.Burst)}
@@ -249,17 +249,21 @@ func (s *share) grantLevel(hosts int) applied {
 
 // atLeastOne keeps a divided burst from refusing everything: one token passes
 // unless the whole burst is less.
-func atLeastOne(burst, whole float64) float64 { return math.Max(burst, math.Min(whole, 1)) }
+func atLeastOne(burst, whole float64) float64 { return max(burst, min(whole, 1)) }
+
+// filled is what spare would have if nothing had been used since it was settled.
+func (s *share) filled(now Instant) float64 {
+	return s.spare.tokens + float64(s.spare.limit)*float64(max(now.Sub(s.spare.at), 0))*1e-9
+}
 
 // settle charges spare with what was used since the last time.
 func (s *share) settle(now Instant) {
-	allowed := s.allowed.Load()
+	filled, allowed := s.filled(now), s.allowed.Load()
 	used := max(float64(allowed-s.settled), 0)
 	s.settled = allowed
-	filled := s.spare.tokens + float64(s.spare.limit)*max(now.Sub(s.spare.at), 0).Seconds()
 	most := math.Float64frombits(s.most.Swap(noCap))
 	if !math.IsInf(s.spare.tokens, 1) { // else it takes over from the bucket, which has been charged
-		s.spare.tokens = math.Max(min(filled, s.spare.burst, most)-used, 0)
+		s.spare.tokens = max(min(filled, s.spare.burst, most)-used, 0)
 	}
 	s.spare.at = now
 }
@@ -267,13 +271,16 @@ func (s *share) settle(now Instant) {
 // noCap is the bits of infinity: nobody capped spare.
 var noCap = math.Float64bits(math.Inf(1))
 
+// valid tells whether the grant should rule.
+func (s *share) valid(now Instant) bool { return s.remote && s.grant.given && s.grant.until > now }
+
 // steer puts in force what should rule now: the grant while it is valid, else
 // the fallback. Tokens stay with the level that they belong to; a first grant
 // starts with what the fallback has left.
 func (s *share) steer(now Instant, hosts int) {
 	s.settle(now)
 	rules, rests := s.fallbackLevel(hosts), s.grantLevel(hosts)
-	valid := s.remote && s.grant.given && s.grant.until > now
+	valid := s.valid(now)
 	if valid {
 		rules, rests = rests, rules
 	}
@@ -282,12 +289,12 @@ func (s *share) steer(now Instant, hosts int) {
 		kept := s.spare.tokens
 		before := s.bucket.replace(now, newPace(rules.limit, rules.burst), func(old float64) float64 {
 			if math.IsInf(kept, 1) || old < 0 {
-				return math.Min(old, kept) // debt goes along: somebody waits for it
+				return min(old, kept) // debt goes along: somebody waits for it
 			}
 			return kept
 		})
 		s.granted = valid
-		s.spare.tokens = math.Max(before, 0)
+		s.spare.tokens = max(before, 0)
 	case rules != s.applied:
 		s.bucket.setPace(now, newPace(rules.limit, rules.burst))
 	}
@@ -298,7 +305,7 @@ func (s *share) steer(now Instant, hosts int) {
 		s.pass.Store(passAll)
 	}
 	if s.grant.given {
-		s.spare = spare{rests.limit, rests.burst, math.Min(s.spare.tokens, rests.burst), now}
+		s.spare = spare{rests.limit, rests.burst, min(s.spare.tokens, rests.burst), now}
 	}
 }
 
@@ -317,7 +324,8 @@ func unknown(now Instant) spare {
 
 // idle tells whether nothing is lost by forgetting the share now.
 func (s *share) idle(now Instant) bool {
-	return s.bucket.idle(now) && (s.spare.tokens >= s.spare.burst || s.spare.limit == 0)
+	used := float64(s.allowed.Load() - s.settled)
+	return s.bucket.idle(now) && (s.filled(now)-used >= s.spare.burst || s.spare.limit == 0)
 }
 
 // count reads the counters. Refunds may take them below what was reported.
