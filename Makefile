@@ -42,6 +42,10 @@ $(LINT):
 bench: ## beside other limiters, COUNT=6 rounds, into docs/performance.md; BENCH=Ring or QUICK=1 prints only
 	@cd bench && go run ./report -count $(COUNT) -bench '$(BENCH)' $(if $(QUICK),-quick) $(if $(PAIRS),-pairs $(PAIRS))
 
+costs: ## write anew what allocations, bytes and instructions operations cost, where it changed
+	@go test -count=1 ./internal/costs -update
+	@git --no-pager diff -U0 -- internal/costs/testdata
+
 sim: ## simulate all scenarios with 20 seeds, into the tables and pictures of docs/accuracy.md
 	@go run ./internal/sim/simdocs $(if $(SEEDS),-seeds $(SEEDS))
 
