@@ -17,6 +17,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter"
 )
 
 // BenchmarkDecision is one decision about one key. The peers' limiters are
@@ -111,7 +112,7 @@ func BenchmarkKeys(b *testing.B) {
 				}},
 				contender{"sync-map", func(i int) bool {
 					l, _ := synced.Load(keys[i%n])
-					return l.(*rate.Limiter).Allow() //nolint:errcheck // there is nothing else in it
+					return l.(*rate.Limiter).Allow()
 				}},
 				contender{"cadence", func(i int) bool { return c.For(keys[i%n]).Allow() }},
 			)...)
@@ -119,22 +120,28 @@ func BenchmarkKeys(b *testing.B) {
 	}
 }
 
-// BenchmarkHostMemory is the heap that a key takes on a host which has used it
-// and does not use it now. The keys' own bytes are not counted.
+// BenchmarkHostMemory is the heap that a key takes on a host: one that was
+// just used, and one that nobody has used for half a minute. The keys' own
+// bytes are not counted.
 func BenchmarkHostMemory(b *testing.B) {
 	n := size(100_000, 100)
 	keys := names(n)
-	b.Run(fmt.Sprintf("keys=%d", n), func(b *testing.B) {
-		for _, algorithm := range ours {
-			b.Run("by="+algorithm, func(b *testing.B) {
+	for _, algorithm := range ours {
+		for _, state := range []string{"used", "idle"} {
+			b.Run(fmt.Sprintf("keys=%d/state=%s/by=%s", n, state, algorithm), func(b *testing.B) {
 				retained(b, n, "heap-B/key", func() any {
 					g := host(b, dynamicconfig.Rule{Limit: plenty, Algorithm: algorithm})
 					granted(b, g, float64(plenty), keys...)
+					if state == "idle" {
+						rest(b, g, n)
+					}
 					return g
 				})
 			})
 		}
-		b.Run("by=rwmutex-map", func(b *testing.B) {
+	}
+	for _, state := range []string{"used", "idle"} { // the same to them
+		b.Run(fmt.Sprintf("keys=%d/state=%s/by=rwmutex-map", n, state), func(b *testing.B) {
 			retained(b, n, "heap-B/key", func() any {
 				m := make(map[string]*rate.Limiter)
 				for _, key := range keys {
@@ -143,10 +150,28 @@ func BenchmarkHostMemory(b *testing.B) {
 				return m
 			})
 		})
-		b.Run("by=cadence", func(b *testing.B) {
-			retained(b, n, "heap-B/key", func() any { return newCadence(b, "global", int(plenty), keys...) })
-		})
+	}
+	b.Run(fmt.Sprintf("keys=%d/state=used/by=cadence", n), func(b *testing.B) {
+		retained(b, n, "heap-B/key", func() any { return newCadence(b, "global", int(plenty), keys...) })
 	})
+}
+
+// rest lets ten intervals pass in which nobody uses g's n keys.
+func rest(b *testing.B, g *limiter.Group, n int) {
+	b.Helper()
+	a := newAnswer(n, float64(plenty))
+	now := limiter.Now()
+	for range 10 {
+		for range 30 {
+			now = now.Add(interval / 30)
+			for _, batch := range g.Early(now) {
+				a.apply(b, g, now, batch)
+			}
+		}
+		for _, batch := range g.Report(now) {
+			a.apply(b, g, now, batch)
+		}
+	}
 }
 
 // sentinel guards one resource by one flow rule, in events/s.

@@ -47,7 +47,7 @@ var wanted = []goal{
 	{what: "a host's report of 100,000 keys", name: "Report/keys=100000", by: ours, unit: "ns/key", bound: 300},
 	{what: "a host's report of 100,000 keys, allocations", name: "Report/keys=100000", by: ours, unit: "allocs/key", bound: 0.1},
 	{what: "p99 of a decision while 100,000 keys are reported ÷ quiet: no pause", name: "Pause/keys=100000/while=report", by: headgate, unit: "p99-ns", over: cell{name: "Pause/keys=100000/while=quiet"}, bound: 1.5},
-	{what: "a host's memory per idle key", name: "HostMemory/keys=100000", by: ours, unit: "heap-B/key", bound: 200},
+	{what: "a host's memory per idle key", name: "HostMemory/keys=100000/state=idle", by: ours, unit: "heap-B/key", bound: 200},
 	{what: "decider, 10,000 keys of 100 hosts", name: "Decider/keys=10000/hosts=100/mode=serial", by: ours, unit: "ns/key", bound: 300},
 	{what: "decider, 10,000 keys of 1,000 hosts", name: "Decider/keys=10000/hosts=1000/mode=serial", by: ours, unit: "ns/key", bound: 300},
 	{what: "decider, 10,000 keys of 5,000 hosts (needs `PAIRS=50000000`)", name: "Decider/keys=10000/hosts=5000/mode=serial", by: ours, unit: "ns/key", bound: 300},
