@@ -13,6 +13,9 @@ import (
 type Sizes struct {
 	// Keys in use at a host; default 1,000 to 1,000,000.
 	Keys []int
+	// Reported is how many keys a host reports at least, in all rounds, for
+	// what that takes to be measurable; default 300,000.
+	Reported int
 	// Hosts of a key at its owner; default 1 to 5,000.
 	Hosts []int
 	// Pairs of keys and hosts that the owner has each time; default 400,000.
@@ -26,6 +29,9 @@ type Sizes struct {
 func (s Sizes) withDefaults() Sizes {
 	if s.Keys == nil {
 		s.Keys = []int{1_000, 10_000, 100_000, 1_000_000}
+	}
+	if s.Reported == 0 {
+		s.Reported = 300_000
 	}
 	if s.Hosts == nil {
 		s.Hosts = []int{1, 10, 100, 1_000, 5_000}
@@ -56,7 +62,7 @@ type Growth struct {
 func Grow(ctx context.Context, s Sizes) (g Growth, err error) {
 	s = s.withDefaults()
 	for _, n := range s.Keys {
-		c, err := hostCost(ctx, n)
+		c, err := hostCost(ctx, n, s.Reported)
 		if err != nil {
 			return g, err
 		}

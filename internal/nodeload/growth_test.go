@@ -13,7 +13,7 @@ func TestGrowAtSmallSizes(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("what a process takes is measured on Linux only")
 	}
-	g, err := Grow(t.Context(), Sizes{Keys: []int{500}, Hosts: []int{1, 10}, Pairs: 1000, Rings: []int{10}, Connections: 10})
+	g, err := Grow(t.Context(), Sizes{Keys: []int{500}, Reported: 1000, Hosts: []int{1, 10}, Pairs: 1000, Rings: []int{10}, Connections: 10})
 	if err != nil {
 		t.Fatal(err)
 	}

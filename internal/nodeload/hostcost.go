@@ -44,12 +44,12 @@ const (
 	owners   = 50                     // among which a host's keys are divided
 	settling = 3                      // rounds
 	rounds   = 3                      // measured, at least
-	enough   = 300_000                // keys in all rounds, for what they take to be measurable
 	quiet    = 10                     // rounds after which keys sleep
 )
 
-// hostCost runs a limiter.Group of n keys on virtual time.
-func hostCost(ctx context.Context, n int) (HostCost, error) {
+// hostCost runs a limiter.Group of n keys on virtual time, until that many
+// were reported.
+func hostCost(ctx context.Context, n, reported int) (HostCost, error) {
 	c := Config{Keys: n, Interval: interval}.withDefaults()
 	snapshot, err := c.snapshot()
 	if err != nil {
@@ -72,7 +72,7 @@ func hostCost(ctx context.Context, n int) (HostCost, error) {
 	}
 	h.decide, h.watch, h.report = stopwatch{}, stopwatch{}, stopwatch{}
 	h.codec.reset()
-	measured := max(rounds, enough/n)
+	measured := max(rounds, reported/n)
 	for range measured {
 		h.round(ctx)
 	}

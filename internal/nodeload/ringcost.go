@@ -44,7 +44,7 @@ func ringCost(hosts int) (RingCost, error) {
 	after := held()
 	runtime.KeepAlive(all)
 	add.time(func() { _, err = ring.With(all[hosts]) })
-	names := keys(1_000_000)
+	names := keys(max(100*hosts, 100_000))
 	counts := make(map[string]int, hosts)
 	for _, name := range names {
 		counts[ring.Owner(name)]++

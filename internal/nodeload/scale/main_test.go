@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 func small(o options) options {
 	o.node.Keys, o.node.Hosts, o.node.Interval = 200, 4, 100*time.Millisecond
 	o.node.Warmup, o.node.Intervals = 2, 2
-	o.sizes = nodeload.Sizes{Keys: []int{200}, Hosts: []int{1, 4}, Pairs: 400, Rings: []int{10}, Connections: 8}
+	o.sizes = nodeload.Sizes{Keys: []int{200}, Reported: 400, Hosts: []int{1, 4}, Pairs: 400, Rings: []int{10}, Connections: 8}
 	return o
 }
 
