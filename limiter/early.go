@@ -26,6 +26,12 @@ const (
 	// how long a change goes unnoticed.
 	tick = 200 * time.Millisecond
 
+	// Keys with less than slowDemand, in events/s, are passed over while they
+	// are not used, but for one tick in slowTicks: less than an event in each
+	// tick says little.
+	slowDemand = 5
+	slowTicks  = 5
+
 	// coalesce is how long an urgent key waits for company; firstReport how
 	// long a new one does.
 	coalesce    = 2 * time.Millisecond
@@ -69,11 +75,21 @@ type early struct {
 
 	mu       sync.Mutex // protects following fields, and every share's pulse but askAt
 	rand     *rand.Rand
-	active   []*share // in use: looked at in each tick
+	active   []watched // in use: looked at in each tick
 	urgent   []*share
 	urgentAt Instant
-	tickAt   Instant
+	tickAt   Instant // the next
+	ticked   Instant // the last
+	ticks    int     // so far
 	last     Instant // the last early report
+}
+
+// watched is a share that is looked at in each tick. What it holds is enough to
+// pass over it without a look at more than its counters.
+type watched struct {
+	share *share
+	total int64 // its cost, ever, at the last tick
+	slow  bool
 }
 
 // pulse is how one share's demand moves. Only those that were under an eager
@@ -83,7 +99,8 @@ type pulse struct {
 
 	active, urgent bool
 	gone           bool   // no longer any key's
-	from           counts // at the last tick
+	from           counts // at the last tick that did not pass over it
+	ticks          int    // the group's, then
 	demand         demand
 	changed        Instant // when it last changed
 	gap            time.Duration
@@ -179,12 +196,12 @@ func (g *Group) activateLocked(now Instant, s *share) {
 	if p.active {
 		return
 	}
-	p.active, p.from = true, s.count(now)
+	p.active, p.from, p.ticks = true, s.count(now), g.early.ticks
 	p.demand.quiet, p.demand.fast = 0, p.demand.told
 	if len(g.early.active) == 0 {
 		g.early.tickAt = now.Add(g.early.jitter(tick))
 	}
-	g.early.active = append(g.early.active, s)
+	g.early.active = append(g.early.active, watched{s, p.from.total(), false})
 	g.dueLocked()
 }
 
@@ -298,14 +315,22 @@ func (g *Group) urgentAt(now Instant) []*share {
 // tickLocked looks at the demand of all keys in use.
 func (g *Group) tickLocked(now Instant) {
 	e := &g.early
+	defer func() { e.ticked, e.tickAt = now, now.Add(tick) }()
+	e.ticks++
 	active := e.active[:0]
-	for _, s := range e.active {
+	for i, w := range e.active {
+		s := w.share
+		count := s.count(now)
+		if w.slow && count.total() == w.total && (i+e.ticks)%slowTicks != 0 {
+			active = append(active, w)
+			continue
+		}
 		if s.pulse.gone {
 			continue
 		}
-		count := s.count(now)
+		s.pulse.catchUp(e.ticks-1, e.ticked)
 		n, dt := s.pulse.since(count)
-		s.pulse.from = count
+		s.pulse.from, s.pulse.ticks = count, e.ticks
 		if dt > 0 && s.pulse.demand.tick(n, dt) {
 			s.pulse.unsettle(now)
 			g.urgeLocked(now, s, 0)
@@ -314,11 +339,20 @@ func (g *Group) tickLocked(now Instant) {
 			s.pulse.active = false
 			continue
 		}
-		active = append(active, s)
+		d := &s.pulse.demand
+		active = append(active, watched{s, count.total(), max(d.told, d.fast) < slowDemand})
 	}
 	clear(e.active[len(active):])
 	e.active = active
-	e.tickAt = now.Add(tick)
+}
+
+// catchUp makes good for ticks that passed over p because nothing had happened:
+// the last of so many was at the instant.
+func (p *pulse) catchUp(ticks int, at Instant) {
+	if passed := ticks - p.ticks; passed > 0 && at > p.from.at {
+		p.demand.rest(passed, at.Sub(p.from.at).Seconds())
+		p.from.at, p.ticks = at, ticks
+	}
 }
 
 // unsettle makes asks frequent again: what was in vain before may help now, or
@@ -336,6 +370,7 @@ func (s *share) wants(upTo counts, total int64, period time.Duration) float64 {
 	s.group.early.mu.Lock()
 	defer s.group.early.mu.Unlock()
 
+	s.pulse.catchUp(s.group.early.ticks, s.group.early.ticked)
 	n, dt := s.pulse.since(upTo)
 	s.pulse.demand.cost = s.cost
 	wants := s.pulse.demand.estimate(n, dt, float64(total), period.Seconds())

@@ -333,6 +333,9 @@ func (s *share) count(now Instant) counts {
 	return counts{s.allowed.Load(), s.rejected.Load(), now}
 }
 
+// total is the cost of all that was asked for.
+func (c counts) total() int64 { return c.allowed + c.rejected }
+
 // since is what was counted after c; never negative.
 func (c counts) since(earlier counts) (allowed, rejected int64, elapsed time.Duration) {
 	return max(c.allowed-earlier.allowed, 0), max(c.rejected-earlier.rejected, 0), c.at.Sub(earlier.at)
