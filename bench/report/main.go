@@ -7,8 +7,8 @@
 //	go run ./report [-count 6] [-bench Decision] [-quick]
 //
 // Each round runs all benchmarks once, so that what is compared is never far
-// apart in time, and the machine's moods meet all alike. With -bench or -quick
-// nothing is written. Out of scope: the words around the tables.
+// apart in time, and the machine's moods meet all alike. With -bench, -quick or
+// -from nothing is written. Out of scope: the words around the tables.
 package main
 
 import (
@@ -38,6 +38,9 @@ func main() {
 	}
 }
 
+// enough rounds give a median bounds of 95%.
+const enough = 6
+
 // options are the flags.
 type options struct {
 	bench string
@@ -56,7 +59,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	f := flag.NewFlagSet("report", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.StringVar(&o.bench, "bench", ".", "regular expression of the benchmarks to run")
-	f.IntVar(&o.count, "count", 6, "rounds; with fewer than 6 a median has no bounds")
+	f.IntVar(&o.count, "count", enough, "rounds; with fewer than 6 a median has no bounds")
 	f.DurationVar(&o.time, "time", 300*time.Millisecond, "how long each benchmark runs in a round")
 	f.IntVar(&o.pairs, "pairs", 10_000_000, "the most pairs of key and host at one decider; each takes about 100 bytes")
 	f.BoolVar(&o.quick, "quick", false, "one short round with at most 1,000,000 pairs: to see that it runs, not to compare")
@@ -69,7 +72,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	if o.quick {
 		o.count, o.time, o.pairs = 1, 5*time.Millisecond, min(o.pairs, 1_000_000)
 	}
-	if o.quick || o.bench != "." {
+	if o.quick || o.bench != "." || o.from != "" {
 		o.doc = ""
 	}
 	if o.count < 1 {
@@ -153,15 +156,19 @@ func (o options) machine(r *results) string {
 		cpu = "unknown CPU"
 	}
 	command := "make bench"
-	if o.count != 6 {
+	if o.count != enough {
 		command += " COUNT=" + strconv.Itoa(o.count)
 	}
 	if o.pairs != 10_000_000 {
 		command += " PAIRS=" + strconv.Itoa(o.pairs)
 	}
-	return fmt.Sprintf("%s, %d cores, %s %s/%s, %s. Command: `%s` (%d rounds of %v for each benchmark).\n",
+	text := fmt.Sprintf("%s, %d cores, %s %s/%s, %s. Command: `%s` (%d rounds of %v for each benchmark).\n",
 		cpu, runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH,
 		time.Now().UTC().Format(time.DateOnly), command, o.count, o.time)
+	if o.count < enough {
+		text += "**Too few rounds to compare by**: times may be far off.\n"
+	}
+	return text
 }
 
 // rewrite puts texts between the markers of their names in file, and changes

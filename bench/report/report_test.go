@@ -150,7 +150,7 @@ func TestOnlyWhatIsBetweenTheMarkersChanges(t *testing.T) {
 }
 
 func TestAPartOfTheBenchmarksWritesNoDocument(t *testing.T) {
-	for _, args := range [][]string{{"-bench", "Ring"}, {"-quick"}} {
+	for _, args := range [][]string{{"-bench", "Ring"}, {"-quick"}, {"-from", "earlier.txt"}} {
 		o, err := parse(args, io.Discard)
 		if err != nil || o.doc != "" {
 			t.Errorf("%v: writes %q, %v", args, o.doc, err)
