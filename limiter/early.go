@@ -32,10 +32,8 @@ const (
 	slowDemand = 5
 	slowTicks  = 5
 
-	// coalesce is how long an urgent key waits for company; firstReport how
-	// long a new one does.
-	coalesce    = 2 * time.Millisecond
-	firstReport = 20 * time.Millisecond
+	// coalesce is how long an urgent key waits for company.
+	coalesce = 2 * time.Millisecond
 
 	// introduction is how long it takes until a new owner hears from a host.
 	introduction = 200 * time.Millisecond
@@ -80,7 +78,7 @@ type early struct {
 	urgentAt Instant
 	tickAt   Instant // the next
 	ticked   Instant // the last
-	ticks    int     // so far
+	ticks    int32   // so far
 	last     Instant // the last early report
 }
 
@@ -98,9 +96,10 @@ type pulse struct {
 	askAt atomic.Int64 // no ask before this Instant
 
 	active, urgent bool
-	gone           bool   // no longer any key's
-	from           counts // at the last tick that did not pass over it
-	ticks          int    // the group's, then
+	gone           bool    // no longer any key's
+	ticks          int32   // the group's, at the last tick that did not pass over it
+	total          int64   // cost, ever, then
+	at             Instant // that tick
 	demand         demand
 	changed        Instant // when it last changed
 	gap            time.Duration
@@ -138,9 +137,10 @@ func (g *Group) begin(now Instant, s *share) {
 	g.early.mu.Lock()
 	defer g.early.mu.Unlock()
 
-	s.pulse.askAt.Store(int64(now.Add(firstReport)))
+	// The first report may wait, unless what there is without a grant runs low.
+	s.pulse.askAt.Store(int64(now))
+	s.low.Store(s.bucket.quanta(s.bucket.tokens(now) / 2))
 	g.activateLocked(now, s)
-	g.urgeLocked(now, s, firstReport)
 }
 
 // Introduce has every key that reports early do so soon after now: the ring has
@@ -196,12 +196,13 @@ func (g *Group) activateLocked(now Instant, s *share) {
 	if p.active {
 		return
 	}
-	p.active, p.from, p.ticks = true, s.count(now), g.early.ticks
+	p.active = true
+	p.look(s.count(now), g.early.ticks)
 	p.demand.quiet, p.demand.fast = 0, p.demand.told
 	if len(g.early.active) == 0 {
 		g.early.tickAt = now.Add(g.early.jitter(tick))
 	}
-	g.early.active = append(g.early.active, watched{s, p.from.total(), false})
+	g.early.active = append(g.early.active, watched{s, p.total, false})
 	g.dueLocked()
 }
 
@@ -261,7 +262,9 @@ func (s *share) runsLow(now Instant) {
 		return
 	}
 	g := s.group
-	g.early.mu.Lock()
+	if !g.early.mu.TryLock() {
+		return // decisions wait for nobody: the next one asks
+	}
 	defer g.early.mu.Unlock()
 
 	p.askAt.Store(int64(now.Add(coalesce * 2)))
@@ -321,7 +324,7 @@ func (g *Group) tickLocked(now Instant) {
 	for i, w := range e.active {
 		s := w.share
 		count := s.count(now)
-		if w.slow && count.total() == w.total && (i+e.ticks)%slowTicks != 0 {
+		if w.slow && count.total() == w.total && (i+int(e.ticks))%slowTicks != 0 {
 			active = append(active, w)
 			continue
 		}
@@ -330,7 +333,7 @@ func (g *Group) tickLocked(now Instant) {
 		}
 		s.pulse.catchUp(e.ticks-1, e.ticked)
 		n, dt := s.pulse.since(count)
-		s.pulse.from, s.pulse.ticks = count, e.ticks
+		s.pulse.look(count, e.ticks)
 		if dt > 0 && s.pulse.demand.tick(n, dt) {
 			s.pulse.unsettle(now)
 			g.urgeLocked(now, s, 0)
@@ -348,12 +351,15 @@ func (g *Group) tickLocked(now Instant) {
 
 // catchUp makes good for ticks that passed over p because nothing had happened:
 // the last of so many was at the instant.
-func (p *pulse) catchUp(ticks int, at Instant) {
-	if passed := ticks - p.ticks; passed > 0 && at > p.from.at {
-		p.demand.rest(passed, at.Sub(p.from.at).Seconds())
-		p.from.at, p.ticks = at, ticks
+func (p *pulse) catchUp(ticks int32, at Instant) {
+	if passed := ticks - p.ticks; passed > 0 && at > p.at {
+		p.demand.rest(int(passed), at.Sub(p.at).Seconds())
+		p.at, p.ticks = at, ticks
 	}
 }
+
+// look notes the counters at a tick.
+func (p *pulse) look(c counts, ticks int32) { p.total, p.at, p.ticks = c.total(), c.at, ticks }
 
 // unsettle makes asks frequent again: what was in vain before may help now, or
 // soon, when others have given back what they hold.
@@ -361,8 +367,7 @@ func (p *pulse) unsettle(now Instant) { p.gap, p.changed = shortestGap, now }
 
 // since is what was asked for since the last tick, and over how many seconds.
 func (p *pulse) since(now counts) (n, seconds float64) {
-	allowed, rejected, d := now.since(p.from)
-	return float64(allowed + rejected), d.Seconds()
+	return float64(max(now.total()-p.total, 0)), now.at.Sub(p.at).Seconds()
 }
 
 // wants is the demand of s to report; it is told from now on.

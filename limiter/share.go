@@ -55,7 +55,7 @@ type share struct {
 	waiting  Instant // until when the newest may be answered
 	used     Instant // last report that found new usage
 
-	_ [16]byte // to a multiple of a cache line: the allocator aligns those
+	_ [24]byte // to a multiple of a cache line: the allocator aligns those
 }
 
 // grant is the newest grant; it is valid before until.

@@ -40,7 +40,7 @@ func (s *share) rests(now Instant) bool {
 	switch {
 	case !s.idle(now) || now < s.waiting || s.remote && allowed+rejected > 0:
 		return false
-	case s.eager:
+	case s.eager: // a few events a minute are still a demand
 		s.group.early.mu.Lock()
 		defer s.group.early.mu.Unlock()
 

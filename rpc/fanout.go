@@ -5,7 +5,10 @@ package rpc
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
+
+	"google.golang.org/protobuf/types/known/anypb"
 )
 
 // Peers finds the Decider of another host. Implementations are safe for
@@ -77,10 +80,13 @@ func (f *Fanout) Update(ctx context.Context, u *Usage, timeout time.Duration, do
 		todo <- i
 	}
 	close(todo)
+	// Calls wait for the network at once, but their messages are made one
+	// after another: what else the process has to do gets its turn between.
+	var turn sync.Mutex
 	for range min(calls, len(parts)) {
 		go func() {
 			for i := range todo {
-				grants, err := f.ask(ctx, &parts[i], timeout)
+				grants, err := f.ask(ctx, &parts[i], timeout, &turn)
 				answers <- answer{part: i, grants: grants, err: err}
 			}
 		}()
@@ -91,8 +97,8 @@ func (f *Fanout) Update(ctx context.Context, u *Usage, timeout time.Duration, do
 	}
 }
 
-// ask makes the call for one part.
-func (f *Fanout) ask(ctx context.Context, p *Part, timeout time.Duration) (g *Grants, err error) {
+// ask makes the call for one part. Messages are made and read while it has turn.
+func (f *Fanout) ask(ctx context.Context, p *Part, timeout time.Duration, turn *sync.Mutex) (g *Grants, err error) {
 	defer func() {
 		if err != nil {
 			g, err = nil, fmt.Errorf("update %d keys (%s) at %q: %w", p.Usage.Len(), p.Usage.Algorithm, p.Owner, err)
@@ -111,7 +117,7 @@ func (f *Fanout) ask(ctx context.Context, p *Part, timeout time.Duration) (g *Gr
 	if !ok {
 		codec = Columnar{}
 	}
-	payload, err := codec.EncodeUsage(p.Usage)
+	payload, err := encode(codec, p.Usage, turn)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +129,7 @@ func (f *Fanout) ask(ctx context.Context, p *Part, timeout time.Duration) (g *Gr
 	if err != nil {
 		return nil, err
 	}
-	g, err = codec.DecodeGrants(answer, p.Usage)
+	g, err = decode(codec, answer, p.Usage, turn)
 	if err != nil {
 		return nil, err
 	}
@@ -131,6 +137,20 @@ func (f *Fanout) ask(ctx context.Context, p *Part, timeout time.Duration) (g *Gr
 		return nil, refuse("the codec returned neither grants nor an error")
 	}
 	return g, g.Check(p.Usage.Len()) // codecs are anybody's
+}
+
+func encode(codec Codec, u *Usage, turn *sync.Mutex) (*anypb.Any, error) {
+	turn.Lock()
+	defer turn.Unlock() // codecs are anybody's, and may panic
+
+	return codec.EncodeUsage(u)
+}
+
+func decode(codec Codec, answer *anypb.Any, u *Usage, turn *sync.Mutex) (*Grants, error) {
+	turn.Lock()
+	defer turn.Unlock()
+
+	return codec.DecodeGrants(answer, u)
 }
 
 func (f *Fanout) owner(address string) (Decider, error) {
