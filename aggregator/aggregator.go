@@ -148,54 +148,26 @@ func (a *Aggregator) Step(now time.Duration, host string, usage *rpc.Usage, gran
 	id := a.hosts.acquire(host)
 	defer a.hosts.add(id, -1)
 
-	for i, text := range usage.Keys {
-		grant, lease, err := a.updateKey(now, s, alg, usage, i, text, id)
-		if err != nil {
-			a.blame(now, name{usage.Algorithm, text}, err)
-		}
-		grants.Weight[i], grants.Burst[i], grants.Used[i], grants.Lease[i] = grant.Weight, grant.Burst, grant.Used, lease
-		if stateful {
-			grants.Tokens[i] = grant.Tokens
-		}
-	}
+	u := update{a, now, s, alg, usage, id, grants}
+	u.all()
 	a.metrics.updates.Inc(1)
 	a.metrics.updatedKeys.Inc(int64(usage.Len()))
 	return nil
 }
 
-// updateKey is Step for row i, whose key is text. A zero lease means that
-// there is no grant; the error, that the algorithm is to blame.
-func (a *Aggregator) updateKey(now time.Duration, s *settings, alg algorithm.Algorithm, usage *rpc.Usage, i int, text string, host uint32) (g algorithm.Grant, lease time.Duration, err error) {
-	sh := a.shard(text)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	defer recovered(&err)
-
-	n := name{usage.Algorithm, text}
-	k := sh.keys[n]
+// find returns the key in sh, which is locked, or makes it; nil if there is no
+// room.
+func (a *Aggregator) find(sh *shard, s *settings, alg algorithm.Algorithm, named, text string) (*key, error) {
+	if k := sh.keys[name{named, text}]; k != nil {
+		return k, nil
+	}
+	k, err := a.newKey(s, alg, text)
 	if k == nil {
-		if k, err = a.newKey(s, alg, text); k == nil {
-			a.metrics.noRoom.Inc(1)
-			return g, 0, err
-		}
-		sh.keys[name{unique.Make(n.algorithm).Value(), strings.Clone(n.key)}] = k
-	}
-	if !k.adopt(s, text) {
-		return g, 0, nil
-	}
-	k.expire(now, a.gone)
-	if k.hosts() >= k.settings.maxHosts && !k.knows(host) {
 		a.metrics.noRoom.Inc(1)
-		return g, 0, nil
+		return nil, err
 	}
-	next, ok := a.decide(now, k, alg, usage, i, host)
-	switch {
-	case !ok:
-		return g, 0, nil
-	case !sane(next):
-		return g, 0, insane(next)
-	}
-	return next, k.rule.Lease, nil
+	sh.keys[name{unique.Make(named).Value(), strings.Clone(text)}] = k
+	return k, nil
 }
 
 // newKey makes room for a key and returns it; nil if there is no room, or no
@@ -240,9 +212,7 @@ func (a *Aggregator) decide(now time.Duration, k *key, alg algorithm.Algorithm, 
 	return k.grant(now, alg, host, r)
 }
 
-func (a *Aggregator) shard(key string) *shard {
-	return &a.shards[maphash.String(a.seed, key)%shards]
-}
+func (a *Aggregator) shard(key string) *shard { return &a.shards[shardOf(a.seed, key)] }
 
 // check refuses what no sane host sends. Transports check too; anyone may
 // write a transport.

@@ -39,9 +39,8 @@ func recovered(err *error) {
 // blameEvery keeps an algorithm that always fails from filling the log.
 const blameEvery = time.Minute
 
-// blame counts and logs what the algorithm of n did wrong at now.
+// blame logs what the algorithm of n did wrong at now.
 func (a *Aggregator) blame(now time.Duration, n name, err error) {
-	a.metrics.insane.Inc(1)
 	last := a.blamed.Load()
 	if last != 0 && now-time.Duration(last) < blameEvery || !a.blamed.CompareAndSwap(last, max(int64(now), 1)) {
 		return

@@ -12,6 +12,7 @@ func (a *Aggregator) GC(now time.Duration) {
 		sh := &a.shards[i]
 		for _, n := range sh.names() {
 			if err := a.sweep(now, s, sh, n); err != nil {
+				a.metrics.insane.Inc(1)
 				a.blame(now, n, err)
 			}
 		}
