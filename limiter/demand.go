@@ -45,12 +45,6 @@ func (d *demand) tick(n, dt float64) (changed bool) {
 	return d.silent() || d.changed(d.fast)
 }
 
-// rest takes in that nothing happened for so many ticks, and dt in all.
-func (d *demand) rest(ticks int, dt float64) {
-	d.quiet += dt
-	d.fast = math.Ldexp(d.fast, -ticks)
-}
-
 // estimate is the demand after n events in the dt since the last tick, and
 // total in the period since the last report.
 func (d *demand) estimate(n, dt, total, period float64) float64 {

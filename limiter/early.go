@@ -26,9 +26,9 @@ const (
 	// how long a change goes unnoticed.
 	tick = 200 * time.Millisecond
 
-	// Keys with less than slowDemand, in events/s, are passed over while they
-	// are not used, but for one tick in slowTicks: less than an event in each
-	// tick says little.
+	// Keys with less than slowDemand, in events/s, are looked at in one of
+	// slowTicks: less than an event in each says little, and to look at a key
+	// that was not used lately is to fetch it from memory.
 	slowDemand = 5
 	slowTicks  = 5
 
@@ -73,21 +73,14 @@ type early struct {
 
 	mu       sync.Mutex // protects following fields, and every share's pulse but askAt
 	rand     *rand.Rand
-	active   []watched // in use: looked at in each tick
+	active   []*share            // in use: looked at in each tick
+	slow     [slowTicks][]*share // in use, but little: looked at in turn
+	turn     int                 // whose turn it is
+	watched  int                 // how many are in those
 	urgent   []*share
 	urgentAt Instant
-	tickAt   Instant // the next
-	ticked   Instant // the last
-	ticks    int32   // so far
+	tickAt   Instant
 	last     Instant // the last early report
-}
-
-// watched is a share that is looked at in each tick. What it holds is enough to
-// pass over it without a look at more than its counters.
-type watched struct {
-	share *share
-	total int64 // its cost, ever, at the last tick
-	slow  bool
 }
 
 // pulse is how one share's demand moves. Only those that were under an eager
@@ -97,9 +90,8 @@ type pulse struct {
 
 	active, urgent bool
 	gone           bool    // no longer any key's
-	ticks          int32   // the group's, at the last tick that did not pass over it
-	total          int64   // cost, ever, then
-	at             Instant // that tick
+	total          int64   // cost, ever, at the last look
+	at             Instant // that look
 	demand         demand
 	changed        Instant // when it last changed
 	gap            time.Duration
@@ -197,13 +189,27 @@ func (g *Group) activateLocked(now Instant, s *share) {
 		return
 	}
 	p.active = true
-	p.look(s.count(now), g.early.ticks)
+	p.look(s.count(now))
 	p.demand.quiet, p.demand.fast = 0, p.demand.told
-	if len(g.early.active) == 0 {
+	if g.early.watched == 0 {
 		g.early.tickAt = now.Add(g.early.jitter(tick))
 	}
-	g.early.active = append(g.early.active, watched{s, p.total, false})
+	g.early.watched++
+	g.early.watch(s)
 	g.dueLocked()
+}
+
+// slow tells whether s is looked at in one of slowTicks only.
+func (p *pulse) slow() bool { return max(p.demand.told, p.demand.fast) < slowDemand }
+
+// watch has s looked at as often as it is worth it; a slow one after the longest
+// time that there is.
+func (e *early) watch(s *share) {
+	to := &e.active
+	if s.pulse.slow() {
+		to = &e.slow[(e.turn+slowTicks-1)%slowTicks]
+	}
+	*to = append(*to, s)
 }
 
 // urgeLocked has s reported after wait.
@@ -235,7 +241,7 @@ func (e *early) jitter(d time.Duration) time.Duration {
 
 func (g *Group) dueLocked() {
 	due := never
-	if len(g.early.active) > 0 {
+	if g.early.watched > 0 {
 		due = g.early.tickAt
 	}
 	if len(g.early.urgent) > 0 {
@@ -297,7 +303,7 @@ func (g *Group) urgentAt(now Instant) []*share {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 
-	if len(e.active) > 0 && now >= e.tickAt {
+	if e.watched > 0 && now >= e.tickAt {
 		g.tickLocked(now)
 	}
 	var urgent []*share
@@ -315,57 +321,55 @@ func (g *Group) urgentAt(now Instant) []*share {
 	return urgent
 }
 
-// tickLocked looks at the demand of all keys in use.
+// tickLocked looks at the demand of keys in use.
 func (g *Group) tickLocked(now Instant) {
 	e := &g.early
-	defer func() { e.ticked, e.tickAt = now, now.Add(tick) }()
-	e.ticks++
-	active := e.active[:0]
-	for i, w := range e.active {
-		s := w.share
+	e.active = g.lookLocked(now, e.active, false)
+	turn := e.turn
+	e.turn = (turn + 1) % slowTicks
+	e.slow[turn] = g.lookLocked(now, e.slow[turn], true)
+	e.tickAt = now.Add(tick)
+}
+
+// lookLocked looks at the demand of shares, all of which are slow or none, and
+// returns those that stay so.
+func (g *Group) lookLocked(now Instant, shares []*share, slow bool) []*share {
+	stay := shares[:0]
+	for _, s := range shares {
+		p := &s.pulse
+		if p.gone {
+			g.early.watched--
+			continue
+		}
 		count := s.count(now)
-		if w.slow && count.total() == w.total && (i+int(e.ticks))%slowTicks != 0 {
-			active = append(active, w)
-			continue
-		}
-		if s.pulse.gone {
-			continue
-		}
-		s.pulse.catchUp(e.ticks-1, e.ticked)
-		n, dt := s.pulse.since(count)
-		s.pulse.look(count, e.ticks)
-		if dt > 0 && s.pulse.demand.tick(n, dt) {
-			s.pulse.unsettle(now)
+		n, dt := p.since(count)
+		p.look(count)
+		if dt > 0 && p.demand.tick(n, dt) {
+			p.unsettle(now)
 			g.urgeLocked(now, s, 0)
 		}
-		if s.pulse.demand.quiet > enoughQuiet && s.pulse.demand.told < 1 {
-			s.pulse.active = false
-			continue
+		switch {
+		case p.demand.quiet > enoughQuiet && p.demand.told < 1:
+			p.active = false
+			g.early.watched--
+		case p.slow() == slow:
+			stay = append(stay, s)
+		default:
+			g.early.watch(s)
 		}
-		d := &s.pulse.demand
-		active = append(active, watched{s, count.total(), max(d.told, d.fast) < slowDemand})
 	}
-	clear(e.active[len(active):])
-	e.active = active
+	clear(shares[len(stay):])
+	return stay
 }
-
-// catchUp makes good for ticks that passed over p because nothing had happened:
-// the last of so many was at the instant.
-func (p *pulse) catchUp(ticks int32, at Instant) {
-	if passed := ticks - p.ticks; passed > 0 && at > p.at {
-		p.demand.rest(int(passed), at.Sub(p.at).Seconds())
-		p.at, p.ticks = at, ticks
-	}
-}
-
-// look notes the counters at a tick.
-func (p *pulse) look(c counts, ticks int32) { p.total, p.at, p.ticks = c.total(), c.at, ticks }
 
 // unsettle makes asks frequent again: what was in vain before may help now, or
 // soon, when others have given back what they hold.
 func (p *pulse) unsettle(now Instant) { p.gap, p.changed = shortestGap, now }
 
-// since is what was asked for since the last tick, and over how many seconds.
+// look notes the counters.
+func (p *pulse) look(c counts) { p.total, p.at = c.total(), c.at }
+
+// since is what was asked for since the last look, and over how many seconds.
 func (p *pulse) since(now counts) (n, seconds float64) {
 	return float64(max(now.total()-p.total, 0)), now.at.Sub(p.at).Seconds()
 }
@@ -375,7 +379,6 @@ func (s *share) wants(upTo counts, total int64, period time.Duration) float64 {
 	s.group.early.mu.Lock()
 	defer s.group.early.mu.Unlock()
 
-	s.pulse.catchUp(s.group.early.ticks, s.group.early.ticked)
 	n, dt := s.pulse.since(upTo)
 	s.pulse.demand.cost = s.cost
 	wants := s.pulse.demand.estimate(n, dt, float64(total), period.Seconds())

@@ -208,7 +208,9 @@ func TestMemoryPerKey(t *testing.T) {
 		g.Report(now)
 	}
 	g.Report(41 * second) // nobody had anything more to say about their shares
-	g.Early(41 * second)
+	for i := range Instant(10) {
+		g.Early(41*second + i*second/5)
+	}
 	idle := (heap() - before) / float64(n)
 	runtime.KeepAlive(g)
 	t.Logf("%.0f bytes for a key in use, %.0f for one that is idle", used, idle)
