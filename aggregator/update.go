@@ -44,7 +44,10 @@ func (u *update) all() {
 		}
 		return
 	}
-	o := orders.Get().(*order)
+	o, ok := orders.Get().(*order)
+	if !ok {
+		o = new(order)
+	}
 	defer orders.Put(o)
 
 	o.sort(u.a.seed, u.usage.Keys)
@@ -119,7 +122,7 @@ type order struct {
 	ends  [shards + 1]int32
 }
 
-var orders = sync.Pool{New: func() any { return new(order) }}
+var orders sync.Pool
 
 // sort counts, and puts every row where the count says.
 func (o *order) sort(seed maphash.Seed, keys []string) {

@@ -5,6 +5,7 @@ package aggregator
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -158,4 +159,49 @@ func FuzzUpdate(f *testing.F) {
 			t.Fatalf("a good report afterwards: %v", err)
 		}
 	})
+}
+
+// A large report is taken shard by shard. What comes out must be what the same
+// keys get one by one, in their places, and failures must stay where they are.
+func TestALargeReportIsManySmallOnes(t *testing.T) {
+	for _, name := range []string{algorithm.NameRequestWeighted, algorithm.NameElastic} {
+		texts := make([]string, 1000)
+		for i := range texts {
+			texts[i] = fmt.Sprint("k", i*i)
+		}
+		large, small := owner(t, name), owner(t, name)
+		for round := range 3 {
+			now := time.Duration(round) * time.Second
+			for h, host := range []string{"a", "b"} {
+				u := usage(name, 0, 0, time.Second, texts...)
+				for i := range texts {
+					u.Allowed[i], u.Rejected[i] = int64(i*(h+1)), int64(i%7)
+				}
+				var got rpc.Grants
+				if err := large.Step(now, host, u, &got); err != nil {
+					t.Fatal(err)
+				}
+				for i, text := range texts {
+					var want rpc.Grants
+					one := usage(name, u.Allowed[i], u.Rejected[i], time.Second, text)
+					if err := small.Step(now, host, one, &want); err != nil {
+						t.Fatal(err)
+					}
+					if got.Weight[i] != want.Weight[0] || got.Burst[i] != want.Burst[0] || got.Lease[i] != want.Lease[0] ||
+						got.Tokens != nil && got.Tokens[i] != want.Tokens[0] {
+						t.Fatalf("%s, round %d, host %s, row %d: %v %v, alone %v %v", name, round, host, i, got.Weight[i], got.Burst[i], want.Weight[0], want.Burst[0])
+					}
+				}
+			}
+		}
+	}
+}
+
+func owner(t *testing.T, name string) *Aggregator {
+	t.Helper()
+	a, err := New(algorithm.Builtin(), snapshot(t, cadence, every(name)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
 }

@@ -78,7 +78,7 @@ func BenchmarkWire(b *testing.B) {
 	}
 }
 
-// grantsFor is an answer to u; an elastic one has tokens.
+// grantsFor is an answer to u; an elastic one has tokens, and not what is used.
 func grantsFor(u *rpc.Usage) *rpc.Grants {
 	g := &rpc.Grants{Floor: rpc.FloorUnused}
 	for i := range u.Keys {
@@ -87,6 +87,7 @@ func grantsFor(u *rpc.Usage) *rpc.Grants {
 		g.Used = append(g.Used, float64(i)*1.5)
 		g.Lease = append(g.Lease, 10*time.Second)
 		if u.Algorithm == elastic {
+			g.Floor, g.Used[i] = rpc.FloorNone, 0
 			g.Tokens = append(g.Tokens, float64(i%200)/2)
 		}
 	}

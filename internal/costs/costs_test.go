@@ -111,19 +111,20 @@ func merge(want, measured Figures, skip []Kind) Figures {
 }
 
 // unmeasured are the kinds that cannot be measured or compared here: a loud
-// skip, but in CI a failure.
+// skip. Without what counts it is a failure in CI; another release of Go than
+// the file's is none, because the tree has not changed.
 func unmeasured(t *testing.T, golden *Golden) []Kind {
 	t.Helper()
 	err := CanCount()
+	if err != nil && os.Getenv("CI") != "" {
+		t.Fatalf("instructions: %v", err)
+	}
 	if err == nil && golden.Counted != Toolchain() && !*update {
 		err = errors.New("the file's were counted with " + golden.Counted + ", and this is " + Toolchain() +
 			": counts differ between releases of Go, so run make costs with this one and commit the file")
 	}
 	if err == nil {
 		return nil
-	}
-	if os.Getenv("CI") != "" {
-		t.Fatalf("instructions: %v", err)
 	}
 	t.Run("instructions", func(t *testing.T) { t.Skipf("instructions are NOT compared: %v", err) })
 	return []Kind{Instructions}

@@ -43,7 +43,7 @@ func used(name string, n int) *rpc.Usage {
 		u.Weight[i] = float64(i%8) / 8
 	}
 	if name == algorithm.NameElastic {
-		u.Wants, u.Cost = make([]float64, n), column(n, 1.0)
+		u.Wants = make([]float64, n) // costs of 1 are left out
 		for i := range n {
 			u.Wants[i] = float64(u.Allowed[i]) * 1.1
 		}

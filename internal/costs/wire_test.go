@@ -22,8 +22,8 @@ func granted(name string, n int) *rpc.Grants {
 		g.Burst[i] = float64(i % 200)
 		g.Used[i] = float64(i) * 1.5
 	}
-	if name == algorithm.NameElastic {
-		g.Floor, g.Tokens = rpc.FloorNone, make([]float64, n)
+	if name == algorithm.NameElastic { // it has tokens, and no floor that needs what is used
+		g.Floor, g.Tokens, g.Used = rpc.FloorNone, make([]float64, n), make([]float64, n)
 		for i := range n {
 			g.Tokens[i] = float64(i%50) / 2
 		}

@@ -215,7 +215,7 @@ func (o owner) Update(_ context.Context, _ string, payload *anypb.Any) (*anypb.A
 func evenGrants(n, hosts int) (*anypb.Any, error) {
 	share := 1 / float64(hosts)
 	g := rpc.Grants{
-		Weight: fill(n, share), Burst: fill(n, burst*share), Used: fill(n, 1.0), Tokens: fill(n, burst*share),
+		Weight: fill(n, share), Burst: fill(n, burst*share), Used: make([]float64, n), Tokens: fill(n, burst*share),
 		Lease: fill(n, 10*interval),
 	}
 	return rpc.Columnar{}.EncodeGrants(&g, n)
