@@ -262,12 +262,17 @@ func (g *Group) lend(now Instant, s *share, asked bool, more float64, hosts int)
 		// there is now and not less than what there is to be.
 		s.applied = s.grantLevel(hosts)
 		s.bucket.replace(now, newPace(s.applied.limit, s.applied.burst), func(old float64) float64 { return old + more })
+		if s.grant.floor != rpc.FloorDrop && s.pass.Load() == passAll {
+			s.settle(now) // which level rules does not change
+		} else {
+			s.steer(now, hosts)
+		}
 	} else {
 		s.settle(now)
 		level := s.grantLevel(hosts)
 		s.spare = spare{level.limit, level.burst, max(before+more, 0), now}
+		s.steer(now, hosts)
 	}
-	s.steer(now, hosts)
 	if s.eager {
 		g.hear(now, s, asked, limit, more)
 	}
