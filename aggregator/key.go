@@ -14,9 +14,11 @@ import (
 type key struct {
 	settings *settings // under which rule was found
 	rule     *dynamicconfig.Rule
+	state    algorithm.Key // of a Stateful algorithm, instead of what follows
 	ledger   ledger
-	round    *round        // of an algorithm that looks at all hosts at once
-	state    algorithm.Key // of a Stateful algorithm, instead of both
+	round    *round // of an algorithm that looks at all hosts at once
+
+	_ [32]byte // to whole cache lines: neighbours are other processors' keys
 }
 
 // adopt brings k under s, unless it is under later ones. It returns false if
@@ -63,7 +65,7 @@ func (k *key) limit() algorithm.Limit {
 // demand is row i of usage as rates. Reports that follow each other closely
 // say little: less than a second counts as one.
 func demand(u *rpc.Usage, i int) algorithm.Demand {
-	seconds := max(u.Elapsed[i].Seconds(), 1)
+	seconds := max(float64(u.Elapsed[i])*1e-9, 1)
 	return algorithm.Demand{Allowed: float64(u.Allowed[i]) / seconds, Rejected: float64(u.Rejected[i]) / seconds}
 }
 
@@ -73,15 +75,16 @@ func report(u *rpc.Usage, i int) algorithm.Report {
 		Allowed:  float64(u.Allowed[i]),
 		Rejected: float64(u.Rejected[i]),
 		Elapsed:  u.Elapsed[i],
-		Wants:    demand(u, i).Total(),
 		Has:      u.Weight[i],
+		Cost:     1,
 	}
-	r.Cost = 1
 	if u.Cost != nil {
 		r.Cost = max(u.Cost[i], 1)
 	}
 	if u.Wants != nil {
 		r.Wants = u.Wants[i]
+	} else {
+		r.Wants = demand(u, i).Total()
 	}
 	return r
 }

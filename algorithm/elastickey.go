@@ -31,6 +31,8 @@ type elasticKey struct {
 	swept  time.Duration
 
 	rows rowset.Set[elasticRow]
+
+	_ [24]byte // to whole cache lines: neighbours are other processors' keys
 }
 
 // elasticRow is what one host holds. There may be millions, so most amounts are
