@@ -194,6 +194,15 @@ func TestALargeReportIsManySmallOnes(t *testing.T) {
 				}
 			}
 		}
+		for _, text := range texts { // small reports find the same keys
+			var g rpc.Grants
+			if err := large.Step(3*time.Second, "a", usage(name, 1, 0, time.Second, text), &g); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, want := large.keys.Load(), small.keys.Load(); got != want {
+			t.Errorf("%s: %d keys are known, one by one %d", name, got, want)
+		}
 	}
 }
 

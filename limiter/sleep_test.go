@@ -116,6 +116,23 @@ func TestAKeyThatOwesSomethingDoesNotSleep(t *testing.T) {
 	}
 }
 
+func TestAKeyDoesNotSleepWithAnEmptyBucket(t *testing.T) {
+	rule := weighted(0.1) // a token in ten seconds
+	rule.IdleAfter = time.Hour
+	g := NewGroup(snapshot(t, rule), 1)
+	k := g.For("k")
+	take(k, 0, 1)
+	for now := second; now < 9*second; now += second {
+		answer(t, g, now, 1, 0, rpc.FloorNone, time.Hour)
+		if got := take(k, now, 0); got != 0 || k.Level(now).Tokens >= 1 {
+			t.Fatalf("at %v it forgot that its token was taken", now)
+		}
+	}
+	if _, live := g.Inspect(9*second, "k"); !live {
+		t.Error("it sleeps")
+	}
+}
+
 // Keys fall asleep and wake up while they are used and reported. Whatever is
 // allowed must be reported once.
 func TestSleepLosesNoUsage(t *testing.T) {
