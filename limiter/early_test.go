@@ -248,3 +248,25 @@ func TestDemand(t *testing.T) {
 		}
 	}
 }
+
+// An answer that comes when its key is forgotten must not undo that whoever
+// still decides by the old share is heard.
+func TestALateAnswerLeavesAForgottenShareAlone(t *testing.T) {
+	g := eagerGroup(t, weighted(100), 10)
+	k := g.For("k")
+	take(k, 0, 6)
+	granted(t, g, second, g.Report(second), 0.5, 10)
+	s := k.share.Load()
+	late := g.Report(3 * second) // nothing was used since, but its demand has gone
+	other := weighted(100)
+	other.Key = "other"
+	g.Configure(3*second, snapshot(t, other))
+	g.Report(3*second + 1)
+	if len(late) != 1 || s.low.Load() != straggling {
+		t.Fatalf("%d reports, and the old share is not listened to", len(late))
+	}
+	granted(t, g, 3*second+2, late, 0.5, 10)
+	if s.low.Load() != straggling {
+		t.Error("after the answer, the old share is not listened to")
+	}
+}
