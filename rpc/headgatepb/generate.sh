@@ -11,7 +11,8 @@ bin="$PWD/.bin"
 mkdir -p "$bin"
 for tool in \
 	google.golang.org/protobuf/cmd/protoc-gen-go \
-	go.uber.org/yarpc/encoding/protobuf/protoc-gen-yarpc-go-v2; do
+	go.uber.org/yarpc/encoding/protobuf/protoc-gen-yarpc-go-v2 \
+	google.golang.org/grpc/cmd/protoc-gen-go-grpc; do
 	go build -o "$bin/" "$tool"
 done
 
@@ -22,9 +23,15 @@ PATH="$bin:$PATH" protoc -I . \
 PATH="$bin:$PATH" protoc -I . \
 	--yarpc-go-v2_out=. \
 	rpc/headgatepb/headgateyarpc/decider.proto
+# The same service without YARPC, in a package of its own.
+grpc="github.com/headgate/headgate/rpc/headgatepb/headgategrpc;headgategrpc"
+PATH="$bin:$PATH" protoc -I . \
+	--go-grpc_out=. --go-grpc_opt=module=github.com/headgate/headgate \
+	--go-grpc_opt=Mrpc/headgatepb/headgateyarpc/decider.proto="$grpc" \
+	rpc/headgatepb/headgateyarpc/decider.proto
 
 # The generator writes its own header; every file here starts with ours.
-for file in rpc/headgatepb/*.pb.go rpc/headgatepb/headgateyarpc/*.pb*.go; do
+for file in rpc/headgatepb/*.pb.go rpc/headgatepb/headgateyarpc/*.pb*.go rpc/headgatepb/headgategrpc/*.pb.go; do
 	if [ "$(head -n 1 "$file")" != "// SPDX-License-Identifier: Apache-2.0" ]; then
 		{ printf '// SPDX-License-Identifier: Apache-2.0\n\n'; cat "$file"; } >"$file.new"
 		mv "$file.new" "$file"
