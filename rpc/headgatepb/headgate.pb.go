@@ -375,6 +375,374 @@ func (x *Grants) GetTokens() []float32 {
 	return nil
 }
 
+// Claims ask the owner of keys for leases of their capacity, each row on
+// behalf of one host. At most 65536 rows.
+type Claims struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Rows          []*Claim               `protobuf:"bytes,1,rep,name=rows,proto3" json:"rows,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Claims) Reset() {
+	*x = Claims{}
+	mi := &file_rpc_headgatepb_headgate_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Claims) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Claims) ProtoMessage() {}
+
+func (x *Claims) ProtoReflect() protoreflect.Message {
+	mi := &file_rpc_headgatepb_headgate_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Claims.ProtoReflect.Descriptor instead.
+func (*Claims) Descriptor() ([]byte, []int) {
+	return file_rpc_headgatepb_headgate_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Claims) GetRows() []*Claim {
+	if x != nil {
+		return x.Rows
+	}
+	return nil
+}
+
+// Claim is what one host has of one key's capacity, and what it wants.
+// Amounts are in the unit of the key's limit: events/s, or slots in flight.
+type Claim struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The full key; 1 to 1024 bytes.
+	Key []byte `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// Who claims: a host, a client of the edge, a cluster below; 1 to 1024 bytes.
+	Host []byte `protobuf:"bytes,2,opt,name=host,proto3" json:"host,omitempty"`
+	// The amount which the host holds by an earlier lease; in [0, 2^53].
+	Has float64 `protobuf:"fixed64,3,opt,name=has,proto3" json:"has,omitempty"`
+	// What the host wants, by priority; at most 64 bands, none: nothing.
+	Bands []*Band `protobuf:"bytes,4,rep,name=bands,proto3" json:"bands,omitempty"`
+	// Hand back what the host has and no more: it does not know yet what it wants.
+	Keep bool `protobuf:"varint,5,opt,name=keep,proto3" json:"keep,omitempty"`
+	// The host gives back what it has. The answer is an empty Lease.
+	Release       bool `protobuf:"varint,6,opt,name=release,proto3" json:"release,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Claim) Reset() {
+	*x = Claim{}
+	mi := &file_rpc_headgatepb_headgate_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Claim) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Claim) ProtoMessage() {}
+
+func (x *Claim) ProtoReflect() protoreflect.Message {
+	mi := &file_rpc_headgatepb_headgate_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Claim.ProtoReflect.Descriptor instead.
+func (*Claim) Descriptor() ([]byte, []int) {
+	return file_rpc_headgatepb_headgate_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Claim) GetKey() []byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *Claim) GetHost() []byte {
+	if x != nil {
+		return x.Host
+	}
+	return nil
+}
+
+func (x *Claim) GetHas() float64 {
+	if x != nil {
+		return x.Has
+	}
+	return 0
+}
+
+func (x *Claim) GetBands() []*Band {
+	if x != nil {
+		return x.Bands
+	}
+	return nil
+}
+
+func (x *Claim) GetKeep() bool {
+	if x != nil {
+		return x.Keep
+	}
+	return false
+}
+
+func (x *Claim) GetRelease() bool {
+	if x != nil {
+		return x.Release
+	}
+	return false
+}
+
+// Band is what the clients of one priority want together.
+type Band struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Higher priorities are served first.
+	Priority int64 `protobuf:"zigzag64,1,opt,name=priority,proto3" json:"priority,omitempty"`
+	// For how many the band speaks; in [1, 2^53].
+	Clients uint64 `protobuf:"varint,2,opt,name=clients,proto3" json:"clients,omitempty"`
+	// What all of them want together; in [0, 2^53].
+	Wants         float64 `protobuf:"fixed64,3,opt,name=wants,proto3" json:"wants,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Band) Reset() {
+	*x = Band{}
+	mi := &file_rpc_headgatepb_headgate_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Band) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Band) ProtoMessage() {}
+
+func (x *Band) ProtoReflect() protoreflect.Message {
+	mi := &file_rpc_headgatepb_headgate_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Band.ProtoReflect.Descriptor instead.
+func (*Band) Descriptor() ([]byte, []int) {
+	return file_rpc_headgatepb_headgate_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Band) GetPriority() int64 {
+	if x != nil {
+		return x.Priority
+	}
+	return 0
+}
+
+func (x *Band) GetClients() uint64 {
+	if x != nil {
+		return x.Clients
+	}
+	return 0
+}
+
+func (x *Band) GetWants() float64 {
+	if x != nil {
+		return x.Wants
+	}
+	return 0
+}
+
+// Leases answer Claims: positional, row i is about claim i.
+type Leases struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Rows          []*Lease               `protobuf:"bytes,1,rep,name=rows,proto3" json:"rows,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Leases) Reset() {
+	*x = Leases{}
+	mi := &file_rpc_headgatepb_headgate_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Leases) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Leases) ProtoMessage() {}
+
+func (x *Leases) ProtoReflect() protoreflect.Message {
+	mi := &file_rpc_headgatepb_headgate_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Leases.ProtoReflect.Descriptor instead.
+func (*Leases) Descriptor() ([]byte, []int) {
+	return file_rpc_headgatepb_headgate_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Leases) GetRows() []*Lease {
+	if x != nil {
+		return x.Rows
+	}
+	return nil
+}
+
+// Lease is an amount of a key's capacity which a host may use for a time.
+type Lease struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What the host may use; finite, not negative.
+	Amount float64 `protobuf:"fixed64,1,opt,name=amount,proto3" json:"amount,omitempty"`
+	// The milliseconds for which it may be used without a newer lease; at most
+	// 86400000. 0: there is no lease, and the amount is 0.
+	LastsMs uint32 `protobuf:"varint,2,opt,name=lasts_ms,json=lastsMs,proto3" json:"lasts_ms,omitempty"`
+	// The milliseconds after which the host should ask again; at most lasts_ms.
+	RefreshMs uint32 `protobuf:"varint,3,opt,name=refresh_ms,json=refreshMs,proto3" json:"refresh_ms,omitempty"`
+	// The milliseconds for which an owner that is new to the key learns, by the
+	// rule; at most 86400000.
+	LearnsMs uint32 `protobuf:"varint,4,opt,name=learns_ms,json=learnsMs,proto3" json:"learns_ms,omitempty"`
+	// What a host may use when its lease has ended and nobody answers; finite,
+	// not negative.
+	Safe float64 `protobuf:"fixed64,5,opt,name=safe,proto3" json:"safe,omitempty"`
+	// How the key's capacity is shared; at most 128 bytes.
+	Algorithm string `protobuf:"bytes,6,opt,name=algorithm,proto3" json:"algorithm,omitempty"`
+	// The owner is new to the key, and hands back what hosts have.
+	Learning bool `protobuf:"varint,7,opt,name=learning,proto3" json:"learning,omitempty"`
+	// No rule matches the key: the amount is what was wanted.
+	Unknown bool `protobuf:"varint,8,opt,name=unknown,proto3" json:"unknown,omitempty"`
+	// Why there is no lease, if it was refused; at most 256 bytes.
+	Refused       string `protobuf:"bytes,9,opt,name=refused,proto3" json:"refused,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Lease) Reset() {
+	*x = Lease{}
+	mi := &file_rpc_headgatepb_headgate_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Lease) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Lease) ProtoMessage() {}
+
+func (x *Lease) ProtoReflect() protoreflect.Message {
+	mi := &file_rpc_headgatepb_headgate_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Lease.ProtoReflect.Descriptor instead.
+func (*Lease) Descriptor() ([]byte, []int) {
+	return file_rpc_headgatepb_headgate_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Lease) GetAmount() float64 {
+	if x != nil {
+		return x.Amount
+	}
+	return 0
+}
+
+func (x *Lease) GetLastsMs() uint32 {
+	if x != nil {
+		return x.LastsMs
+	}
+	return 0
+}
+
+func (x *Lease) GetRefreshMs() uint32 {
+	if x != nil {
+		return x.RefreshMs
+	}
+	return 0
+}
+
+func (x *Lease) GetLearnsMs() uint32 {
+	if x != nil {
+		return x.LearnsMs
+	}
+	return 0
+}
+
+func (x *Lease) GetSafe() float64 {
+	if x != nil {
+		return x.Safe
+	}
+	return 0
+}
+
+func (x *Lease) GetAlgorithm() string {
+	if x != nil {
+		return x.Algorithm
+	}
+	return ""
+}
+
+func (x *Lease) GetLearning() bool {
+	if x != nil {
+		return x.Learning
+	}
+	return false
+}
+
+func (x *Lease) GetUnknown() bool {
+	if x != nil {
+		return x.Unknown
+	}
+	return false
+}
+
+func (x *Lease) GetRefused() string {
+	if x != nil {
+		return x.Refused
+	}
+	return ""
+}
+
 var File_rpc_headgatepb_headgate_proto protoreflect.FileDescriptor
 
 const file_rpc_headgatepb_headgate_proto_rawDesc = "" +
@@ -407,7 +775,33 @@ const file_rpc_headgatepb_headgate_proto_rawDesc = "" +
 	"\blease_ms\x18\x04 \x01(\rR\aleaseMs\x12\"\n" +
 	"\rlease_ms_each\x18\x05 \x03(\rR\vleaseMsEach\x12\x14\n" +
 	"\x05floor\x18\x06 \x01(\rR\x05floor\x12\x16\n" +
-	"\x06tokens\x18\a \x03(\x02R\x06tokensB-Z+github.com/headgate/headgate/rpc/headgatepbb\x06proto3"
+	"\x06tokens\x18\a \x03(\x02R\x06tokens\"0\n" +
+	"\x06Claims\x12&\n" +
+	"\x04rows\x18\x01 \x03(\v2\x12.headgate.v1.ClaimR\x04rows\"\x96\x01\n" +
+	"\x05Claim\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\fR\x03key\x12\x12\n" +
+	"\x04host\x18\x02 \x01(\fR\x04host\x12\x10\n" +
+	"\x03has\x18\x03 \x01(\x01R\x03has\x12'\n" +
+	"\x05bands\x18\x04 \x03(\v2\x11.headgate.v1.BandR\x05bands\x12\x12\n" +
+	"\x04keep\x18\x05 \x01(\bR\x04keep\x12\x18\n" +
+	"\arelease\x18\x06 \x01(\bR\arelease\"R\n" +
+	"\x04Band\x12\x1a\n" +
+	"\bpriority\x18\x01 \x01(\x12R\bpriority\x12\x18\n" +
+	"\aclients\x18\x02 \x01(\x04R\aclients\x12\x14\n" +
+	"\x05wants\x18\x03 \x01(\x01R\x05wants\"0\n" +
+	"\x06Leases\x12&\n" +
+	"\x04rows\x18\x01 \x03(\v2\x12.headgate.v1.LeaseR\x04rows\"\xf8\x01\n" +
+	"\x05Lease\x12\x16\n" +
+	"\x06amount\x18\x01 \x01(\x01R\x06amount\x12\x19\n" +
+	"\blasts_ms\x18\x02 \x01(\rR\alastsMs\x12\x1d\n" +
+	"\n" +
+	"refresh_ms\x18\x03 \x01(\rR\trefreshMs\x12\x1b\n" +
+	"\tlearns_ms\x18\x04 \x01(\rR\blearnsMs\x12\x12\n" +
+	"\x04safe\x18\x05 \x01(\x01R\x04safe\x12\x1c\n" +
+	"\talgorithm\x18\x06 \x01(\tR\talgorithm\x12\x1a\n" +
+	"\blearning\x18\a \x01(\bR\blearning\x12\x18\n" +
+	"\aunknown\x18\b \x01(\bR\aunknown\x12\x18\n" +
+	"\arefused\x18\t \x01(\tR\arefusedB-Z+github.com/headgate/headgate/rpc/headgatepbb\x06proto3"
 
 var (
 	file_rpc_headgatepb_headgate_proto_rawDescOnce sync.Once
@@ -421,22 +815,30 @@ func file_rpc_headgatepb_headgate_proto_rawDescGZIP() []byte {
 	return file_rpc_headgatepb_headgate_proto_rawDescData
 }
 
-var file_rpc_headgatepb_headgate_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_rpc_headgatepb_headgate_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_rpc_headgatepb_headgate_proto_goTypes = []any{
 	(*UpdateRequest)(nil),  // 0: headgate.v1.UpdateRequest
 	(*UpdateResponse)(nil), // 1: headgate.v1.UpdateResponse
 	(*Usage)(nil),          // 2: headgate.v1.Usage
 	(*Grants)(nil),         // 3: headgate.v1.Grants
-	(*anypb.Any)(nil),      // 4: google.protobuf.Any
+	(*Claims)(nil),         // 4: headgate.v1.Claims
+	(*Claim)(nil),          // 5: headgate.v1.Claim
+	(*Band)(nil),           // 6: headgate.v1.Band
+	(*Leases)(nil),         // 7: headgate.v1.Leases
+	(*Lease)(nil),          // 8: headgate.v1.Lease
+	(*anypb.Any)(nil),      // 9: google.protobuf.Any
 }
 var file_rpc_headgatepb_headgate_proto_depIdxs = []int32{
-	4, // 0: headgate.v1.UpdateRequest.payload:type_name -> google.protobuf.Any
-	4, // 1: headgate.v1.UpdateResponse.payload:type_name -> google.protobuf.Any
-	2, // [2:2] is the sub-list for method output_type
-	2, // [2:2] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	9, // 0: headgate.v1.UpdateRequest.payload:type_name -> google.protobuf.Any
+	9, // 1: headgate.v1.UpdateResponse.payload:type_name -> google.protobuf.Any
+	5, // 2: headgate.v1.Claims.rows:type_name -> headgate.v1.Claim
+	6, // 3: headgate.v1.Claim.bands:type_name -> headgate.v1.Band
+	8, // 4: headgate.v1.Leases.rows:type_name -> headgate.v1.Lease
+	5, // [5:5] is the sub-list for method output_type
+	5, // [5:5] is the sub-list for method input_type
+	5, // [5:5] is the sub-list for extension type_name
+	5, // [5:5] is the sub-list for extension extendee
+	0, // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_rpc_headgatepb_headgate_proto_init() }
@@ -450,7 +852,7 @@ func file_rpc_headgatepb_headgate_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_rpc_headgatepb_headgate_proto_rawDesc), len(file_rpc_headgatepb_headgate_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   4,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
