@@ -42,6 +42,16 @@ func (b *builder) defaults(e *entry) {
 		}
 	}
 	b.check(e)
+	lease := 10 * b.snapshot.properties.UpdateInterval
+	if e.good("lease") {
+		lease = e.rule.Lease
+	}
+	if e.good("refresh") && e.rule.Refresh > lease/2 {
+		b.report(e, "refresh", "%s is too long: use at most half of lease, which is %s", duration(e.rule.Refresh), duration(lease/2))
+	}
+	if e.good("parameters") && e.has("migrate") {
+		b.report(e, "parameters", "are for one algorithm, and a migration has two: remove them, or the migration")
+	}
 	b.base = e
 }
 
@@ -108,7 +118,7 @@ func (b *builder) fill(e *entry) Rule {
 		b.add(e.at, "%s: has no limit: add limit: 1000/s, or what it is to be", e.who)
 	}
 	// A bad burst or limit was reported; else leave Limit's own.
-	if !e.has("burst") && e.good("limit") && r.Limit > 0 {
+	if !e.has("burst") && e.good("limit") && r.Limit > 0 && !r.InFlight {
 		r.Burst = max(float64(r.Limit), 1)
 	}
 	b.fillAlgorithm(e, &r)
@@ -117,12 +127,13 @@ func (b *builder) fill(e *entry) Rule {
 	}
 	b.fillSafeCapacity(e, &r)
 	interval := b.snapshot.properties.UpdateInterval
-	if !e.has("lease") {
+	if !e.good("lease") {
 		r.Lease = 10 * interval
 		if b.base.good("lease") {
 			r.Lease = base.Lease
 		}
 	}
+	b.fillLeasing(e, &r)
 	if !e.has("idle_after") {
 		r.IdleAfter = 5 * interval
 		if b.base.good("idle_after") {
@@ -139,18 +150,26 @@ func (b *builder) fill(e *entry) Rule {
 }
 
 // fillAlgorithm takes the rule's own algorithm or migration, else that of
-// the defaults, and keeps where each name stands for Check.
+// the defaults if it can share what the rule limits, and keeps where each
+// name stands for Check. Parameters go with the algorithm that they are for.
 func (b *builder) fillAlgorithm(e *entry, r *Rule) {
 	from := e
 	if !e.has("algorithm") && !e.has("migrate") {
 		from = b.base
 		r.Algorithm = defaultAlgorithm
-		if from.good("algorithm") {
+		if r.InFlight {
+			r.Algorithm = defaultInFlight
+		}
+		fits := !r.InFlight || sharesSlots(&from.rule)
+		if fits && from.good("algorithm") {
 			r.Algorithm = from.rule.Algorithm
 		}
-		if from.good("migrate") {
+		if fits && from.good("migrate") {
 			m := *from.rule.Migration
 			r.Migration = &m
+		}
+		if fits && !e.has("parameters") && from.good("parameters") {
+			r.Parameters = cloned(from.rule.Parameters)
 		}
 	}
 	add := func(name, stated string) {
@@ -169,6 +188,9 @@ func (b *builder) fillAlgorithm(e *entry, r *Rule) {
 // refuses one without the other half.
 func (b *builder) fillSafeCapacity(e *entry, r *Rule) {
 	safe := r.Fallback == FallbackSafe
+	if e.good("safe_capacity") && e.good("limit") && e.safeInFlight != r.InFlight {
+		b.report(e, "safe_capacity", "counts %s, and the limit counts %s: write both alike", unitOf(e.safeInFlight), unitOf(r.InFlight))
+	}
 	if !safe && e.good("safe_capacity") && (!e.has("fallback") || e.good("fallback")) {
 		b.report(e, "safe_capacity", "is for fallback: safe, and this rule's fallback is %v: add fallback: safe, or remove it", r.Fallback)
 	}
@@ -179,12 +201,17 @@ func (b *builder) fillSafeCapacity(e *entry, r *Rule) {
 	if !safe {
 		return
 	}
-	if b.base.good("safe_capacity") {
+	alike := b.base.safeInFlight == r.InFlight
+	if alike && b.base.good("safe_capacity") {
 		r.SafeCapacity = b.base.rule.SafeCapacity
 		return
 	}
-	if !b.base.has("safe_capacity") {
-		b.report(e, "fallback", "safe needs a safe_capacity: add safe_capacity: 10/s, or what one host may do alone")
+	if !b.base.has("safe_capacity") || !alike && b.base.good("safe_capacity") {
+		example := "10/s"
+		if r.InFlight {
+			example = "10 in-flight"
+		}
+		b.report(e, "fallback", "safe needs a safe_capacity: add safe_capacity: %s, or what one host may do alone", example)
 	}
 }
 

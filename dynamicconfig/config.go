@@ -18,9 +18,10 @@ type Config struct {
 	Properties Properties
 
 	// Defaults are for the fields that rules leave zero: Algorithm or
-	// Migration, Fallback, SafeCapacity, Lease, IdleAfter, MaxKeys. The
-	// other fields must be zero. As FallbackEven is zero, a rule cannot
-	// choose it where Defaults has another Fallback.
+	// Migration, Parameters, Fallback, SafeCapacity, Lease, IdleAfter,
+	// MaxKeys, and those from Refresh on. The other fields must be zero. A
+	// rule cannot choose what is zero (FallbackEven, no Overcommit, Priority
+	// 0, no Parent) where Defaults has something else.
 	Defaults Rule
 
 	// Rules are the limits. Exact keys win over globs; of globs the first
@@ -87,6 +88,9 @@ type entry struct {
 	rule   Rule
 	fields map[string]field // what is stated, by its name in the file
 	at     mark             // where it begins
+
+	// safeInFlight: the safe capacity is stated in slots.
+	safeInFlight bool
 }
 
 // field is a stated field of an entry.
@@ -122,16 +126,14 @@ func (e *entry) good(name string) bool {
 // statedEntry is the entry of a rule made in code: what is not zero is
 // stated.
 func statedEntry(who string, r Rule) *entry {
-	e := &entry{who: who, rule: r}
-	if m := r.Migration; m != nil {
-		c := *m
-		e.rule.Migration = &c
-		e.rule.Algorithm = ""
+	r = r.clone()
+	if r.Migration != nil {
 		r.Algorithm = ""
 	}
+	e := &entry{who: who, rule: r, safeInFlight: r.InFlight}
 	for name, stated := range map[string]bool{
 		"key":           r.Key != "",
-		"limit":         r.Limit != 0,
+		"limit":         r.Limit != 0 || r.InFlight,
 		"burst":         r.Burst != 0,
 		"algorithm":     r.Algorithm != "",
 		"migrate":       r.Migration != nil,
@@ -142,6 +144,14 @@ func statedEntry(who string, r Rule) *entry {
 		"max_keys":      r.MaxKeys != 0,
 		"shared":        r.Shared,
 		"description":   r.Description != "",
+		"parameters":    r.Parameters != nil,
+		"refresh":       r.Refresh != 0,
+		"learning":      r.Learning != 0,
+		"recalculate":   r.Recalculate != 0,
+		"overcommit":    r.Overcommit != 0,
+		"priority":      r.Priority != 0,
+		"priorities":    r.Priorities != nil,
+		"parent":        r.Parent,
 	} {
 		if stated {
 			e.state(name, mark{})

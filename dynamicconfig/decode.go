@@ -21,29 +21,42 @@ var propertyFields = map[string]func(p *Properties) any{
 	"max_hosts_per_key": func(p *Properties) any { return &p.MaxHostsPerKey },
 }
 
-// ruleFields are the fields of a rule that are one scalar: all but migrate.
-var ruleFields = map[string]func(r *Rule) any{
-	"key":           func(r *Rule) any { return &r.Key },
-	"limit":         func(r *Rule) any { return &r.Limit },
-	"burst":         func(r *Rule) any { return &r.Burst },
-	"algorithm":     func(r *Rule) any { return &r.Algorithm },
-	"fallback":      func(r *Rule) any { return &r.Fallback },
-	"safe_capacity": func(r *Rule) any { return &r.SafeCapacity },
-	"lease":         func(r *Rule) any { return &r.Lease },
-	"idle_after":    func(r *Rule) any { return &r.IdleAfter },
-	"max_keys":      func(r *Rule) any { return &r.MaxKeys },
-	"shared":        func(r *Rule) any { return &r.Shared },
-	"description":   func(r *Rule) any { return &r.Description },
+// ruleFields are the fields of a rule that are one scalar.
+var ruleFields = map[string]func(e *entry) any{
+	"key":           func(e *entry) any { return &e.rule.Key },
+	"limit":         func(e *entry) any { return capacity{&e.rule.Limit, &e.rule.InFlight} },
+	"burst":         func(e *entry) any { return &e.rule.Burst },
+	"algorithm":     func(e *entry) any { return &e.rule.Algorithm },
+	"fallback":      func(e *entry) any { return &e.rule.Fallback },
+	"safe_capacity": func(e *entry) any { return capacity{&e.rule.SafeCapacity, &e.safeInFlight} },
+	"lease":         func(e *entry) any { return &e.rule.Lease },
+	"idle_after":    func(e *entry) any { return &e.rule.IdleAfter },
+	"max_keys":      func(e *entry) any { return &e.rule.MaxKeys },
+	"shared":        func(e *entry) any { return &e.rule.Shared },
+	"description":   func(e *entry) any { return &e.rule.Description },
+	"refresh":       func(e *entry) any { return &e.rule.Refresh },
+	"learning":      func(e *entry) any { return orNone{&e.rule.Learning} },
+	"recalculate":   func(e *entry) any { return orNone{&e.rule.Recalculate} },
+	"overcommit":    func(e *entry) any { return percent{&e.rule.Overcommit} },
+	"priority":      func(e *entry) any { return &e.rule.Priority },
+	"parent":        func(e *entry) any { return &e.rule.Parent },
+}
+
+// nestedFields are the fields of a rule that are maps.
+var nestedFields = map[string]func(d *decoder, e *entry, n ast.Node){
+	"migrate":    (*decoder).migration,
+	"parameters": (*decoder).parameters,
+	"priorities": (*decoder).priorities,
 }
 
 var (
 	knownTop      = []string{"defaults", "limits", "properties", "unmatched"}
-	knownRule     = append(slices.Sorted(maps.Keys(ruleFields)), "migrate")
+	knownRule     = slices.Sorted(slices.Values(append(slices.Collect(maps.Keys(ruleFields)), "migrate", "parameters", "priorities")))
 	knownDefaults = append(slices.Sorted(maps.Keys(propertyFields)), knownRule...)
 	knownMigrate  = []string{"from", "mode", "to"}
 
 	// laterFields are designed and not built yet.
-	laterFields = []string{"enforce", "learning", "max_cost", "max_debt", "max_wait", "parameters", "priorities"}
+	laterFields = []string{"enforce", "max_cost", "max_debt", "max_wait"}
 )
 
 // file reads a whole config file.
@@ -116,38 +129,12 @@ func (d *decoder) ruleInto(e *entry, fields []nodeField) {
 			continue
 		}
 		e.state(f.name, place(f.value))
-		if f.name == "migrate" {
-			d.migration(e, f.value)
-		} else if !d.scalar(f.value, e.who+": "+f.name, ruleFields[f.name](&e.rule)) {
+		if nested := nestedFields[f.name]; nested != nil {
+			nested(d, e, f.value)
+		} else if !d.scalar(f.value, e.who+": "+f.name, ruleFields[f.name](e)) {
 			e.spoil(f.name)
 		}
 	}
-}
-
-// migration reads `migrate:` into e.
-func (d *decoder) migration(e *entry, n ast.Node) {
-	const example = "migrate: {from: request-weighted, to: even, mode: old-shadow-new}"
-	who := e.who + ": migrate"
-	fields, ok := d.mapping(n, who, knownMigrate)
-	if !ok {
-		e.spoil("migrate")
-		return
-	}
-	m := &Migration{}
-	parts := map[string]any{"from": &m.From, "to": &m.To, "mode": &m.Mode}
-	for _, f := range fields {
-		e.state("migrate."+f.name, place(f.value))
-		if !d.scalar(f.value, who+"."+f.name, parts[f.name]) {
-			e.spoil("migrate")
-		}
-	}
-	for _, name := range knownMigrate {
-		if find(fields, name) == nil {
-			d.add(place(n), "%s: has no %s: add it, as in %s", who, name, example)
-			e.spoil("migrate")
-		}
-	}
-	e.rule.Migration = m
 }
 
 func (d *decoder) unmatchedOf(n ast.Node) {

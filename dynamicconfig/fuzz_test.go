@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +23,7 @@ func FuzzParse(f *testing.F) {
 		}
 		f.Add(data)
 	}
+	f.Add([]byte("defaults: {overcommit: 10%}\nlimits: [{key: a, limit: 9 in-flight, priorities: {-1: static}, parameters: {x: 1}, learning: 0s}]\n"))
 	f.Add([]byte("defaults: {lease: &d 20s}\nlimits:\n  - key: \"a:*\"\n    limit: 5/m\n    idle_after: *d\nunmatched: deny\nproperties: {a: 1.5}\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		began := time.Now()
@@ -44,7 +46,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		for _, r := range s.Rules() {
-			if !(r.Limit >= 0 && r.Limit <= MaxLimit && r.Burst <= MaxBurst) || r.Lease <= 0 || r.Key == "" {
+			if !(r.Limit >= 0 && r.Limit <= MaxLimit && r.Burst <= MaxBurst && r.Refresh > 0 && r.Refresh <= r.Lease/2 && r.Overcommit <= 1) || r.Lease <= 0 || r.Key == "" {
 				t.Fatalf("rule = %+v", r)
 			}
 			s.Match(r.Key)
@@ -52,8 +54,8 @@ func FuzzParse(f *testing.F) {
 		s.Match("any:key")
 		if again, err := (Config{Properties: s.Properties(), Rules: s.Rules()}).Snapshot(); err != nil {
 			t.Fatalf("its rules are refused: %v", err)
-		} else if len(again.Rules()) != len(s.Rules()) {
-			t.Fatal("rules are lost")
+		} else if !reflect.DeepEqual(again.Rules(), s.Rules()) {
+			t.Fatal("its rules are others")
 		}
 	})
 }

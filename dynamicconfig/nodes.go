@@ -170,6 +170,10 @@ func (d *decoder) scalar(n ast.Node, who string, to any) bool {
 		if *to, err = parseNumber(text); !ok || quoted || err != nil {
 			want = "a number, as in 2000 or 0.5"
 		}
+	case *int64:
+		if *to, err = strconv.ParseInt(text, 10, 64); !ok || quoted || err != nil {
+			want = "a whole number, as in 10"
+		}
 	case *int:
 		var f float64
 		if f, err = parseNumber(text); !ok || quoted || err != nil || f != float64(int(f)) || f > 1<<53 || f < -1<<53 {
@@ -182,11 +186,23 @@ func (d *decoder) scalar(n ast.Node, who string, to any) bool {
 		} else {
 			*to, err = ParseDuration(text)
 		}
-	case *rate.Limit:
+	case orNone:
 		if !ok || isBool {
-			want = "events per second, minute or hour, as in 1000/s"
+			want = "a duration, as in 500ms, 3s, 5m, 2h or 1d, or 0s for none"
 		} else {
-			*to, err = ParseLimit(text)
+			*to.duration, err = parseOrNone(text)
+		}
+	case capacity:
+		if !ok || isBool {
+			want = "events per second, minute or hour, as in 1000/s, or 100 in-flight"
+		} else {
+			*to.amount, *to.inFlight, err = parseCapacity(text)
+		}
+	case percent:
+		if !ok || isBool {
+			want = "a part in percent, as in 10%"
+		} else {
+			*to.part, err = parsePercent(text)
 		}
 	case *Fallback:
 		if !ok {
@@ -209,6 +225,18 @@ func (d *decoder) scalar(n ast.Node, who string, to any) bool {
 	}
 	return want == "" && err == nil
 }
+
+// capacity is where scalar puts a limit in either unit.
+type capacity struct {
+	amount   *rate.Limit
+	inFlight *bool
+}
+
+// orNone is where scalar puts a duration whose 0 is None.
+type orNone struct{ duration *time.Duration }
+
+// percent is where scalar puts a part of the whole.
+type percent struct{ part *float64 }
 
 // anyScalar reads a string, bool, int64 or float64.
 func (d *decoder) anyScalar(n ast.Node, who string) (any, bool) {

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -101,9 +102,9 @@ unmatched: {limit: 36/h, fallback: even}
 		t.Errorf("properties = %+v, want %+v", got, want)
 	}
 	want := []Rule{
-		{Key: "a:*", Limit: 1.5, Burst: 7.5, Algorithm: "even", Fallback: FallbackClosed, Lease: 10 * time.Second, IdleAfter: 720 * time.Hour, MaxKeys: 4, Shared: true, Description: "two\nlines\n"},
-		{Key: "b", Limit: 1500, Burst: 1500, Fallback: FallbackSafe, SafeCapacity: 3, Lease: time.Minute, IdleAfter: 36 * time.Hour, MaxKeys: 1000},
-		{Key: "c", Limit: 0, Burst: 0, Algorithm: "exact", Fallback: FallbackSafe, SafeCapacity: 3, Lease: time.Minute, IdleAfter: 36 * time.Hour, MaxKeys: 1000},
+		{Key: "a:*", Refresh: 2 * time.Second, Learning: 10 * time.Second, Recalculate: 5 * time.Second, Limit: 1.5, Burst: 7.5, Algorithm: "even", Fallback: FallbackClosed, Lease: 10 * time.Second, IdleAfter: 720 * time.Hour, MaxKeys: 4, Shared: true, Description: "two\nlines\n"},
+		{Key: "b", Refresh: 2 * time.Second, Learning: time.Minute, Recalculate: 5 * time.Second, Limit: 1500, Burst: 1500, Fallback: FallbackSafe, SafeCapacity: 3, Lease: time.Minute, IdleAfter: 36 * time.Hour, MaxKeys: 1000},
+		{Key: "c", Refresh: 2 * time.Second, Learning: time.Minute, Recalculate: 5 * time.Second, Limit: 0, Burst: 0, Algorithm: "exact", Fallback: FallbackSafe, SafeCapacity: 3, Lease: time.Minute, IdleAfter: 36 * time.Hour, MaxKeys: 1000},
 	}
 	got := s.Rules()
 	if m := got[1].Migration; m == nil || *m != (Migration{"old-one", "new-one", ModeNewShadowOld}) {
@@ -111,7 +112,7 @@ unmatched: {limit: 36/h, fallback: even}
 	}
 	got[1].Migration = nil
 	for i := range want {
-		if got[i] != want[i] {
+		if !reflect.DeepEqual(got[i], want[i]) {
 			t.Errorf("rule %d = %+v, want %+v", i, got[i], want[i])
 		}
 	}
@@ -119,7 +120,7 @@ unmatched: {limit: 36/h, fallback: even}
 	if !ok || u != s.UnmatchedRule() || s.Unmatched() != UnmatchedRule {
 		t.Fatalf("Match of another key = %v, %v", u, ok)
 	}
-	if want := (Rule{Key: "*", Limit: 0.01, Burst: 1, Algorithm: "exact", Lease: time.Minute, IdleAfter: 36 * time.Hour, MaxKeys: 1000}); *u != want {
+	if want := (Rule{Key: "*", Refresh: 2 * time.Second, Learning: time.Minute, Recalculate: 5 * time.Second, Limit: 0.01, Burst: 1, Algorithm: "exact", Lease: time.Minute, IdleAfter: 36 * time.Hour, MaxKeys: 1000}); !reflect.DeepEqual(*u, want) {
 		t.Errorf("unmatched rule = %+v, want %+v", *u, want)
 	}
 }

@@ -3,13 +3,20 @@
 package dynamicconfig
 
 import (
+	"maps"
 	"time"
 
 	"golang.org/x/time/rate"
 )
 
+// None is a duration that is stated to be none, where 0 stands for the
+// default: Rule.Learning and Rule.Recalculate may be None. It is below 0, so
+// that what is to last that long is over already.
+const None time.Duration = -1
+
 // Rule says what a key's limit is and how it is shared. Rules are values;
-// nobody changes one that is part of a Snapshot.
+// nobody changes one that is part of a Snapshot. Its last fields, from
+// Refresh on, are for keys whose algorithm leases the limit out.
 type Rule struct {
 	// Key is an exact key or a glob. In a glob `*` stands for any run of
 	// bytes, `?` for one byte, `[a-z]` and `[!a-z]` for a class, and `\`
@@ -17,17 +24,26 @@ type Rule struct {
 	Key string
 
 	// Limit is the cluster-wide capacity in events/s; finite, ≥ 0.
-	// A zero Limit allows no events.
+	// A zero Limit allows no events. With InFlight it is a whole number of
+	// slots, at most MaxSlots.
 	Limit rate.Limit
 
+	// InFlight: Limit and SafeCapacity count slots, each taken by one event
+	// from its beginning to its end, and not events/s.
+	InFlight bool
+
 	// Burst is the cluster-wide number of tokens a bucket may hold;
-	// finite, ≥ 1, or 0 when Limit is 0. Default: one second of Limit,
-	// at least 1.
+	// finite, ≥ 1, or 0 when Limit is 0 and with InFlight. Default: one
+	// second of Limit, at least 1.
 	Burst float64
 
 	// Algorithm names how the limit is shared. When a Migration is set it
 	// is ignored.
 	Algorithm string
+
+	// Parameters reach the algorithm; nil without any. The algorithm says
+	// what they mean. There are none beside a Migration.
+	Parameters map[string]string
 
 	// Migration, when not nil, runs two algorithms side by side.
 	Migration *Migration
@@ -35,7 +51,8 @@ type Rule struct {
 	// Fallback rules while there is no valid grant.
 	Fallback Fallback
 
-	// SafeCapacity is the events/s of one host under FallbackSafe; ≥ 0.
+	// SafeCapacity is the events/s (InFlight: slots) of one host under
+	// FallbackSafe; ≥ 0.
 	SafeCapacity rate.Limit
 
 	// Lease is how long a grant may be used without a newer one; > 0.
@@ -53,6 +70,53 @@ type Rule struct {
 
 	// Description is for people.
 	Description string
+
+	// Refresh is after how long who holds a lease should ask again; > 0, at
+	// most half of Lease. Default: the cluster's UpdateInterval, at most
+	// half of Lease.
+	Refresh time.Duration
+
+	// Learning is for how long an owner that is new to a key hands back what
+	// hosts say they have; > 0, or None. Default: Lease.
+	Learning time.Duration
+
+	// Recalculate is for how long asking again gets the same answer; > 0, at
+	// most Lease, or None. Default: 5s, at most Lease.
+	Recalculate time.Duration
+
+	// Overcommit is the part of the capacity that may be leased beyond it,
+	// so that newcomers need not wait for what others still hold; in [0, 1],
+	// default 0.
+	Overcommit float64
+
+	// Priority is the band of linked hosts that claim keys of this rule.
+	// Higher bands are served first. Default 0.
+	Priority int64
+
+	// Priorities names the algorithm within a band, by its priority; nil
+	// without any, at most MaxBands. Other bands use Algorithm.
+	Priorities map[int64]string
+
+	// Parent: the capacity is what the cluster above leases to this one, at
+	// most Limit.
+	Parent bool
+}
+
+// clone is r with maps and a Migration of its own. Empty maps become nil.
+func (r Rule) clone() Rule {
+	if r.Migration != nil {
+		m := *r.Migration
+		r.Migration = &m
+	}
+	r.Parameters, r.Priorities = cloned(r.Parameters), cloned(r.Priorities)
+	return r
+}
+
+func cloned[K comparable, V any](m map[K]V) map[K]V {
+	if len(m) == 0 {
+		return nil
+	}
+	return maps.Clone(m)
 }
 
 // Migration moves a key from one algorithm to another while traffic flows.

@@ -18,12 +18,30 @@ import (
 // may be anything that float64 holds: whether a limit is possible is for
 // Config to say.
 func ParseLimit(text string) (rate.Limit, error) {
-	if n, ok := strings.CutSuffix(text, "in-flight"); ok && isNumber(strings.TrimSpace(n)) {
-		return 0, fmt.Errorf("%s limits what is in flight, which is not supported yet: write events per second, as in 1000/s", quote(text))
+	limit, inFlight, err := parseCapacity(text)
+	if err == nil && inFlight {
+		return 0, fmt.Errorf("%s limits what is in flight: write events per second here, as in 1000/s", quote(text))
 	}
+	return limit, err
+}
+
+// parseCapacity reads a limit as ParseLimit does, or slots: `100 in-flight`.
+func parseCapacity(text string) (amount rate.Limit, inFlight bool, err error) {
+	if count, ok := strings.CutSuffix(text, "in-flight"); ok {
+		n, err := parseNumber(strings.TrimSpace(count))
+		if err != nil {
+			return 0, true, fmt.Errorf("%s has no number before in-flight: write it as in 100 in-flight", quote(text))
+		}
+		return rate.Limit(n), true, nil
+	}
+	amount, err = parseRate(text)
+	return amount, false, err
+}
+
+func parseRate(text string) (rate.Limit, error) {
 	count, unit, ok := strings.Cut(text, "/")
 	if !ok {
-		return 0, fmt.Errorf("%s has no unit: write events per second, minute or hour, as in 1000/s, 5/m or 100/h", quote(text))
+		return 0, fmt.Errorf("%s has no unit: write events per second, minute or hour, as in 1000/s, 5/m or 100/h, or slots, as in 100 in-flight", quote(text))
 	}
 	count, unit = strings.TrimSpace(count), strings.TrimSpace(unit)
 	n, err := parseNumber(count)
@@ -39,6 +57,16 @@ func ParseLimit(text string) (rate.Limit, error) {
 		return rate.Limit(n / 3600), nil
 	}
 	return 0, fmt.Errorf("%s has the unit %s: use s, m or h, as in 1000/s, 5/m or 100/h", quote(text), quote(unit))
+}
+
+// parsePercent reads `10%` as 0.1.
+func parsePercent(text string) (float64, error) {
+	count, ok := strings.CutSuffix(text, "%")
+	n, err := parseNumber(strings.TrimSpace(count))
+	if !ok || err != nil {
+		return 0, fmt.Errorf("%s is not a part in percent: write it as in 10%%", quote(text))
+	}
+	return n / 100, nil
 }
 
 // ParseDuration reads a duration as time.ParseDuration does, and days too:
@@ -71,6 +99,20 @@ func ParseDuration(text string) (time.Duration, error) {
 		return 0, errDuration(text)
 	}
 	return time.Duration(sum), nil
+}
+
+// parseOrNone reads a duration, and 0 as None.
+func parseOrNone(text string) (time.Duration, error) {
+	d, err := ParseDuration(text)
+	switch {
+	case err != nil:
+		return 0, err
+	case d < 0:
+		return 0, fmt.Errorf("%s is below 0: write 0s for none", quote(text))
+	case d == 0:
+		return None, nil
+	}
+	return d, nil
 }
 
 func errDuration(text string) error {

@@ -16,8 +16,14 @@ const (
 	MaxBurst = 1e12
 	// MaxRefill is how long an empty bucket may take to fill: ten years.
 	MaxRefill = 10 * 365 * 24 * time.Hour
+	// MaxSlots is the largest limit of what is in flight, in slots.
+	MaxSlots = 1_000_000_000
 	// MaxKeyLength is the longest key or pattern, in bytes.
 	MaxKeyLength = 1024
+	// MaxBands is how many bands a rule's Priorities may name.
+	MaxBands = 16
+	// MaxParameters is how many Parameters a rule may have.
+	MaxParameters = 32
 
 	maxDuration    = 24 * time.Hour
 	maxIdleAfter   = 30 * 24 * time.Hour
@@ -102,6 +108,8 @@ func (b *builder) check(e *entry) {
 	}
 	if e.good("limit") {
 		switch l := float64(r.Limit); {
+		case r.InFlight:
+			checkSlots("limit", l, report)
 		case !finite(l) || l < 0 || l > MaxLimit:
 			report("limit", "%s events/s is out of range: use 0/s to %s/s", number(l), number(MaxLimit))
 		case l > 0 && largestBurst(l) < 1:
@@ -127,10 +135,12 @@ func (b *builder) check(e *entry) {
 	}
 	if e.good("safe_capacity") {
 		switch c := float64(r.SafeCapacity); {
+		case e.safeInFlight && c != 0:
+			checkSlots("safe_capacity", c, report)
 		case !finite(c) || c < 0 || c > MaxLimit:
 			report("safe_capacity", "%s events/s is out of range: use more than 0/s and at most %s/s", number(c), number(MaxLimit))
 		case c == 0:
-			report("safe_capacity", "0 allows nothing: use more than 0/s, or fallback: closed")
+			report("safe_capacity", "0 allows nothing: use more than 0, or fallback: closed")
 		}
 	}
 	within := func(name string, d, most time.Duration) {
@@ -143,6 +153,7 @@ func (b *builder) check(e *entry) {
 	if interval := b.snapshot.properties.UpdateInterval; e.good("lease") && r.Lease <= interval {
 		report("lease", "%s ends before the next report: use more than update_interval, which is %s", duration(r.Lease), duration(interval))
 	}
+	b.checkLeasing(e, report)
 	if e.good("max_keys") && (r.MaxKeys < 1 || r.MaxKeys > maxCount) {
 		report("max_keys", "%d is out of range: use 1 to %d", r.MaxKeys, maxCount)
 	}
@@ -157,6 +168,8 @@ func (b *builder) checkBurst(e *entry, report func(name, format string, args ...
 	case !finite(burst) || burst < 1 || burst > MaxBurst:
 		report("burst", "%s is out of range: use 1 to %s", number(burst), number(MaxBurst))
 	case !e.good("limit"):
+	case e.rule.InFlight:
+		report("burst", "slots have no burst: remove burst")
 	case limit == 0:
 		report("burst", "a limit of 0 allows nothing, so it has no burst: remove burst")
 	case burst > largestBurst(limit):

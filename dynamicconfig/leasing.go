@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicconfig
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+const (
+	defaultInFlight    = "proportional-share"
+	defaultRecalculate = 5 * time.Second
+
+	maxParameter = 1024 // bytes of one parameter's value
+)
+
+// forSlots are the algorithms that share slots, of those that headgate has.
+// Others that are registered may do so too, and only a rule itself says so.
+var forSlots = []string{"none", "static", "proportional-share", "fair-share", "even"}
+
+// forRates are those that weigh rates of events: they know neither slots nor
+// leases of an amount.
+var forRates = []string{"drop-ratio", "elastic", "request-weighted", "request-weighted-even-floor"}
+
+// leases reports whether an algorithm leases a capacity out, as far as its
+// name tells.
+func leases(algorithm string) bool {
+	return algorithm != "even" && !slices.Contains(forRates, algorithm)
+}
+
+// named is an algorithm and the field that names it.
+type named struct{ field, algorithm string }
+
+// algorithmsOf are those of a rule.
+func algorithmsOf(r *Rule) []named {
+	if m := r.Migration; m != nil {
+		return []named{{"migrate.from", m.From}, {"migrate.to", m.To}}
+	}
+	return []named{{"algorithm", r.Algorithm}}
+}
+
+// sharesSlots reports whether the defaults r have algorithms for slots.
+func sharesSlots(r *Rule) bool {
+	return !slices.ContainsFunc(algorithmsOf(r), func(a named) bool { return !slices.Contains(forSlots, a.algorithm) })
+}
+
+func unitOf(inFlight bool) string {
+	if inFlight {
+		return "slots"
+	}
+	return "events/s"
+}
+
+func checkSlots(name string, n float64, report func(name, format string, args ...any)) {
+	if !(n >= 0 && n <= MaxSlots && n == float64(int64(n))) {
+		report(name, "%s slots is out of range: use a whole number, 0 to %d", number(n), MaxSlots)
+	}
+}
+
+// checkLeasing reports what is wrong with the stated fields about leases,
+// each by itself.
+func (b *builder) checkLeasing(e *entry, report func(name, format string, args ...any)) {
+	r := &e.rule
+	stated := func(name string, d *time.Duration, none bool) {
+		switch {
+		case !e.good(name) || none && *d == None:
+		case *d <= 0 || *d > maxDuration:
+			from := "more than 0 and"
+			if none {
+				from = "0s for none, or"
+			}
+			report(name, "%s is out of range: use %s at most %s", duration(*d), from, duration(maxDuration))
+		}
+	}
+	stated("refresh", &r.Refresh, false)
+	stated("learning", &r.Learning, true)
+	stated("recalculate", &r.Recalculate, true)
+	if e.good("overcommit") && !(r.Overcommit >= 0 && r.Overcommit <= 1) {
+		report("overcommit", "%s%% is out of range: use 0%% to 100%%", number(r.Overcommit*100))
+	}
+	if e.good("parameters") {
+		checkParameters(r.Parameters, report)
+	}
+	if e.good("priorities") {
+		b.checkPriorities(e, report)
+	}
+}
+
+func checkParameters(p map[string]string, report func(name, format string, args ...any)) {
+	if len(p) > MaxParameters {
+		report("parameters", "there are %d: use at most %d", len(p), MaxParameters)
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(p)) {
+		if name == "" || len(name) > maxName {
+			report("parameters", "the name %s has %d bytes: use 1 to %d", quote(name), len(name), maxName)
+		}
+		if n := len(p[name]); n > maxParameter {
+			report("parameters", "%s has %d bytes: use at most %d", quote(name), n, maxParameter)
+		}
+	}
+}
+
+func (b *builder) checkPriorities(e *entry, report func(name, format string, args ...any)) {
+	p := e.rule.Priorities
+	if len(p) > MaxBands {
+		report("priorities", "there are %d: use at most %d", len(p), MaxBands)
+		return
+	}
+	for _, band := range slices.Sorted(maps.Keys(p)) {
+		name := p[band]
+		err := checkAlgorithm(name)
+		switch {
+		case err != nil:
+			b.report(e, bandField(band), "%v", err)
+			e.spoil("priorities")
+		case !leases(name):
+			b.report(e, bandField(band), "%s does not share within a band: use none, static, proportional-share or fair-share", name)
+			e.spoil("priorities")
+		}
+	}
+}
+
+// fillLeasing completes the fields about leases from the defaults, and
+// refuses those that do not fit the rest of the rule. Its algorithm and its
+// lease are known by now.
+func (b *builder) fillLeasing(e *entry, r *Rule) {
+	base := b.base
+	leased := false
+	for _, a := range algorithmsOf(r) {
+		leased = leased || leases(a.algorithm)
+		if r.InFlight && slices.Contains(forRates, a.algorithm) && (e.good(a.field) || e.good("migrate")) {
+			b.report(e, a.field, "%s shares rates and not slots: use %s", a.algorithm, oneOf(forSlots))
+		}
+	}
+	b.fillTimes(e, r)
+	if !e.has("priority") && base.good("priority") {
+		r.Priority = base.rule.Priority
+	}
+	if !e.has("parent") && base.good("parent") {
+		r.Parent = base.rule.Parent
+	}
+	if !e.has("overcommit") && base.good("overcommit") && leased {
+		r.Overcommit = base.rule.Overcommit
+	}
+	from := e
+	if !e.has("priorities") && base.good("priorities") && leased {
+		from, r.Priorities = base, base.rule.Priorities
+	}
+	if r.Priorities = cloned(r.Priorities); from.good("priorities") {
+		for _, band := range slices.Sorted(maps.Keys(r.Priorities)) {
+			b.snapshot.uses = append(b.snapshot.uses, use{r.Priorities[band], e.who, from.fields[bandField(band)].at})
+		}
+	}
+	for _, name := range []string{"overcommit", "priorities"} {
+		if e.good(name) && !leased {
+			b.report(e, name, "is for an algorithm that leases the limit out, and this rule's does not: use none, static, proportional-share or fair-share, or remove it")
+		}
+	}
+	if e.good("parameters") && r.Migration != nil {
+		b.report(e, "parameters", "are for one algorithm, and a migration has two: remove them, or the migration")
+	}
+}
+
+// fillTimes completes the durations about leases. Where a default does not
+// fit a rule's short lease, it is cut; what is stated is refused.
+func (b *builder) fillTimes(e *entry, r *Rule) {
+	fill := func(name string, d *time.Duration, base, byDefault, most time.Duration, what string) {
+		switch {
+		case !e.has(name):
+			if *d = byDefault; b.base.good(name) {
+				*d = base
+			}
+			*d = min(*d, most)
+		case e.good(name) && *d > most && !e.fields["lease"].bad:
+			b.report(e, name, "%s is too long: use at most %s, which is %s", duration(*d), what, duration(most))
+		}
+	}
+	base := &b.base.rule
+	fill("refresh", &r.Refresh, base.Refresh, b.snapshot.properties.UpdateInterval, r.Lease/2, "half of lease")
+	fill("recalculate", &r.Recalculate, base.Recalculate, defaultRecalculate, r.Lease, "lease")
+	fill("learning", &r.Learning, base.Learning, r.Lease, maxDuration, "a day")
+}

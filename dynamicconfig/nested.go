@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicconfig
+
+import (
+	"strconv"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// migration reads `migrate:` into e.
+func (d *decoder) migration(e *entry, n ast.Node) {
+	const example = "migrate: {from: request-weighted, to: even, mode: old-shadow-new}"
+	who := e.who + ": migrate"
+	fields, ok := d.mapping(n, who, knownMigrate)
+	if !ok {
+		e.spoil("migrate")
+		return
+	}
+	m := &Migration{}
+	parts := map[string]any{"from": &m.From, "to": &m.To, "mode": &m.Mode}
+	for _, f := range fields {
+		e.state("migrate."+f.name, place(f.value))
+		if !d.scalar(f.value, who+"."+f.name, parts[f.name]) {
+			e.spoil("migrate")
+		}
+	}
+	for _, name := range knownMigrate {
+		if find(fields, name) == nil {
+			d.add(place(n), "%s: has no %s: add it, as in %s", who, name, example)
+			e.spoil("migrate")
+		}
+	}
+	e.rule.Migration = m
+}
+
+// parameters reads `parameters:` into e. An algorithm's parameters are text:
+// what they mean is for the algorithm to say.
+func (d *decoder) parameters(e *entry, n ast.Node) {
+	who := e.who + ": parameters"
+	fields, ok := d.mapping(n, who, nil)
+	if !ok {
+		e.spoil("parameters")
+	}
+	for _, f := range fields {
+		v := d.resolve(f.value)
+		if v != nil && v.Type() == ast.NullType {
+			e.spoil("parameters") // reported by mapping
+			continue
+		}
+		text, _, ok := plain(v)
+		if !ok {
+			d.add(place(f.value), "%s: %s: is %s: write one text, number, true or false", who, quote(f.name), d.kind(f.value))
+			e.spoil("parameters")
+			continue
+		}
+		if e.rule.Parameters == nil {
+			e.rule.Parameters = make(map[string]string, len(fields))
+		}
+		e.rule.Parameters[f.name] = text
+	}
+}
+
+// priorities reads `priorities:` into e.
+func (d *decoder) priorities(e *entry, n ast.Node) {
+	const example = "priorities: {10: fair-share, 0: proportional-share}"
+	who := e.who + ": priorities"
+	fields, ok := d.mapping(n, who, nil)
+	if !ok {
+		e.spoil("priorities")
+	}
+	for _, f := range fields {
+		band, err := strconv.ParseInt(f.name, 10, 64)
+		if err != nil || strconv.FormatInt(band, 10) != f.name {
+			d.add(place(f.value), "%s: %s is not a priority: write a whole number, as in %s", who, quote(f.name), example)
+			e.spoil("priorities")
+			continue
+		}
+		var algorithm string
+		if !d.scalar(f.value, who+": "+f.name, &algorithm) {
+			e.spoil("priorities")
+			continue
+		}
+		if e.rule.Priorities == nil {
+			e.rule.Priorities = make(map[int64]string, len(fields))
+		}
+		e.rule.Priorities[band] = algorithm
+		e.state(bandField(band), place(f.value))
+	}
+}
+
+// bandField names the algorithm of one band among an entry's fields.
+func bandField(band int64) string { return "priorities." + strconv.FormatInt(band, 10) }
