@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package rpcgrpc carries rpc over plain gRPC, for programs that do not link
+// YARPC: those that run no decider and ask the edge port of ones that do.
+//
+// Who is asked puts a Decider on a grpc.Server, most often an rpc.Forward,
+// which answers for any key:
+//
+//	server := grpc.NewServer(rpcgrpc.ServerDefaults()...)
+//	rpcgrpc.Register(server, &rpc.Forward{Fanout: fanout}, rpcgrpc.ServerOptions{})
+//
+// Who asks knows some of them, and does not mind which one answers:
+//
+//	client, err := rpcgrpc.NewClient([]string{"10.0.0.7:7934", "10.0.0.8:7934"}, rpcgrpc.ClientOptions{})
+//	defer client.Close()
+//	answer, err := client.Update(ctx, "me", payload)
+//
+// On the wire a call is /headgate.v1.Decider/Update, as in rpcyarpc but
+// without YARPC's headers. Errors keep what callers branch on: rpc.ErrPayload,
+// rpc.ErrUnknownType, context.DeadlineExceeded and context.Canceled pass
+// through.
+//
+// Out of scope: who owns a key; retries, because the next report is soon.
+package rpcgrpc

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rpcgrpc
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
+
+	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/headgatepb"
+	"github.com/headgate/headgate/rpc/headgatepb/headgategrpc"
+)
+
+const (
+	// Service is the gRPC name of the service, also for health checks.
+	Service = "headgate.v1.Decider"
+
+	// DefaultMaxMessageBytes bounds one message.
+	DefaultMaxMessageBytes = 4 << 20
+
+	// DefaultTimeout bounds a call whose context has no deadline.
+	DefaultTimeout = 5 * time.Second
+
+	// MaxTimeout bounds what a server spends on one call, whatever its
+	// caller allows.
+	MaxTimeout = 10 * time.Second
+)
+
+// A connection that hears nothing for quietAfter is pinged, and closed if that
+// is not answered within answerWithin. It is how a peer that vanished without
+// a word is noticed. Servers allow clients to ping so often, and half as
+// often again.
+const (
+	quietAfter   = 10 * time.Second
+	answerWithin = 5 * time.Second
+	pingsAllowed = 5 * time.Second
+)
+
+// ServerOptions is the setup of Register. The zero value believes what
+// messages say of their host.
+type ServerOptions struct {
+	// Identify, when not nil, says which host calls: the message claims to
+	// be from claimed, and grpc's peer.FromContext(ctx) has the certificate.
+	// An error refuses the call.
+	Identify func(ctx context.Context, claimed string) (host string, err error)
+}
+
+// Register makes decider answer Update calls on s, before s serves. A call has
+// at most MaxTimeout.
+func Register(s grpc.ServiceRegistrar, decider rpc.Decider, o ServerOptions) {
+	headgategrpc.RegisterDeciderServer(s, &handler{decider: decider, o: o})
+}
+
+// ServerDefaults are what a grpc.Server needs that Clients of this package
+// call: messages of DefaultMaxMessageBytes, and pings. Without the latter, grpc
+// hangs up on Clients because they ping more often than every five minutes.
+func ServerDefaults() []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.MaxRecvMsgSize(DefaultMaxMessageBytes),
+		grpc.MaxSendMsgSize(DefaultMaxMessageBytes),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingsAllowed, PermitWithoutStream: true}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: quietAfter, Timeout: answerWithin}),
+	}
+}
+
+type handler struct {
+	headgategrpc.UnimplementedDeciderServer
+
+	decider rpc.Decider
+	o       ServerOptions
+}
+
+func (h *handler) Update(ctx context.Context, request *headgatepb.UpdateRequest) (*headgatepb.UpdateResponse, error) {
+	host := request.GetHost()
+	if h.o.Identify != nil {
+		var err error
+		if host, err = h.o.Identify(ctx, host); err != nil {
+			return nil, status.Errorf(codes.PermissionDenied, "identify host %.200q: %v", request.GetHost(), err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, MaxTimeout)
+	defer cancel()
+	answer, err := rpc.Ask(ctx, h.decider, host, request.GetPayload())
+	if err != nil {
+		return nil, toWire(err)
+	}
+	return &headgatepb.UpdateResponse{Payload: answer}, nil
+}
