@@ -16,6 +16,12 @@ const (
 	NameEvenFloor       = "request-weighted-even-floor"
 	NameElastic         = "elastic"
 	NameDropRatio       = "drop-ratio"
+
+	// Those that lease.
+	NameNone              = "none"
+	NameStatic            = "static"
+	NameProportionalShare = "proportional-share"
+	NameFairShare         = "fair-share"
 )
 
 // Errors of a Registry.
@@ -35,6 +41,11 @@ func Builtin() *Registry {
 		NameEvenFloor:       EvenFloor{},
 		NameElastic:         Elastic{},
 		NameDropRatio:       DropRatio{},
+
+		NameNone:              None{},
+		NameStatic:            Static{},
+		NameProportionalShare: ProportionalShare{},
+		NameFairShare:         FairShare{},
 	}}
 }
 

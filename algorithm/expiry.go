@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package algorithm
+
+import "time"
+
+// expiry is which lease ends next: a heap of rows by when they are to be looked
+// at. A lease that is extended stays where it is in the heap, and is put off
+// when it comes to the top. So a claim costs constant time, but for one place
+// to find for each length of a lease, however leases differ in length.
+type expiry []int32
+
+// due is when row i is to be looked at, at or before its lease's end.
+func (l *Leases) due(i int32) time.Duration { return l.rows.At(i).due }
+
+// extend notes that the lease of row i, whose place in the heap is known, ends
+// at until.
+func (l *Leases) extend(i int32, until time.Duration) {
+	r := l.rows.At(i)
+	r.until = until
+	if until < r.due {
+		r.due = until
+		l.rise(r.place)
+	}
+}
+
+// watch gives row i, which is new, a place in the heap.
+func (l *Leases) watch(i int32, until time.Duration) {
+	r := l.rows.At(i)
+	r.until, r.due, r.place = until, until, int32(len(l.expiry))
+	l.expiry = append(l.expiry, i)
+	l.rise(r.place)
+}
+
+// unwatch takes row i out of the heap.
+func (l *Leases) unwatch(i int32) {
+	at, last := l.rows.At(i).place, len(l.expiry)-1
+	l.swap(at, int32(last))
+	l.expiry = l.expiry[:last]
+	if int(at) < last {
+		l.sink(at)
+		l.rise(at)
+	}
+}
+
+// rise moves what is at a place up as far as it is due.
+func (l *Leases) rise(at int32) {
+	for at > 0 {
+		above := (at - 1) / 2
+		if l.due(l.expiry[above]) <= l.due(l.expiry[at]) {
+			return
+		}
+		l.swap(at, above)
+		at = above
+	}
+}
+
+// sink moves what is at a place down as far as others are due before it.
+func (l *Leases) sink(at int32) {
+	for {
+		first := at
+		for below := 2*at + 1; below <= 2*at+2 && int(below) < len(l.expiry); below++ {
+			if l.due(l.expiry[below]) < l.due(l.expiry[first]) {
+				first = below
+			}
+		}
+		if first == at {
+			return
+		}
+		l.swap(at, first)
+		at = first
+	}
+}
+
+func (l *Leases) swap(a, b int32) {
+	l.expiry[a], l.expiry[b] = l.expiry[b], l.expiry[a]
+	l.rows.At(l.expiry[a]).place, l.rows.At(l.expiry[b]).place = a, b
+}

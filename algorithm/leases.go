@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package algorithm
+
+import (
+	"math"
+	"time"
+
+	"github.com/headgate/headgate/internal/rowset"
+)
+
+// Leases is the account of one capacity: who holds how much of it, until when,
+// and who wants how much, in which band.
+//
+//	bands   2: ▒▒▒▒▒▒      each takes what it wants of what those above it
+//	        1: ▒▒▒▒▒▒▒▒▒   leave, and its algorithm divides that by what its
+//	        0: ▒▒▒▒        hosts want: a host's target
+//	leases  ████████░░░░   what the other hosts hold is not there to give
+//
+// A host gets its target, but never more than what is not leased to others,
+// unless the capacity may be overcommitted. So a capacity is handed out once,
+// and what a newcomer is to get it gets as others claim again and shrink. If the
+// capacity itself shrinks, nobody gets anything until what is out fits again.
+// None and Static are not bound by what others hold.
+//
+// A claim costs O(bands · log hosts) and allocates nothing once its host is
+// known. An account is for one caller at a time, and like all of this package it
+// has no clock: now counts from any fixed point and does not go backwards. Get
+// one from a Leasing algorithm.
+type Leases struct {
+	wanted forest
+	rows   rowset.Set[leaseRow]
+	expiry expiry
+	bands  []band  // by index, free ones too
+	order  []uint8 // indices of those in use, highest priority first
+	ways   []wayOf // of priorities that have a way of their own
+	way    way     // of all others
+	leased exact   // sum of what hosts hold
+}
+
+// leaseRow is what one host holds.
+type leaseRow struct {
+	amount float64 // granted
+	held   float64 // counted as leased: what it has can be more
+	until  time.Duration
+	due    time.Duration // when to look whether until has passed
+	at     time.Duration // when amount was calculated, if it was
+	place  int32         // among those to look at
+	first  int32         // of its nodes
+	known  bool          // at is set
+}
+
+func newLeases(w way) *Leases { return &Leases{way: w} }
+
+// Claim takes in what host says, and returns what it holds from now on. Call
+// Expire before it: a lease that has ended counts for others until then.
+//
+// A host that claims again before Recalculate has passed since its amount was
+// last calculated gets the same amount; only what it wants is noted. While the
+// account learns, hosts get what they say they have.
+func (l *Leases) Claim(now time.Duration, t Terms, c Capacity, host uint32, claim Claim) Lease {
+	c = c.clean()
+	until, has := later(now, t.Lease), c.up(within(claim.Has, math.MaxFloat64))
+	i := l.rows.Find(host)
+	holds := i != rowset.None && l.rows.At(i).until > now
+	if i == rowset.None {
+		i = l.rows.Add(host)
+		l.watch(i, until)
+	}
+	r := l.rows.At(i)
+	if !holds {
+		l.hold(r, 0)
+		r.amount, r.known = 0, false
+	}
+	if !holds || !claim.Keep {
+		l.note(r, claim, has)
+	}
+	learning := now < t.LearnUntil
+	switch {
+	case holds && claim.Keep: // as it is
+	case learning:
+		r.amount = has
+	case claim.Keep:
+		r.amount = min(has, l.room(c, r))
+	case r.known && now-r.at < t.Recalculate: // the same
+	default:
+		r.amount = l.decide(c, r)
+		r.at, r.known = now, true
+	}
+	if t.Lease <= 0 {
+		r.amount = 0
+	}
+	l.hold(r, held(c, r.amount, has))
+	l.extend(i, until)
+	return Lease{Amount: r.amount, Until: until, Learning: learning}
+}
+
+// held is what counts as leased. Slots in use do not go away because less was
+// granted.
+func held(c Capacity, amount, has float64) float64 {
+	if c.Whole {
+		return max(amount, has)
+	}
+	return amount
+}
+
+// hold counts so much as leased to r's host.
+func (l *Leases) hold(r *leaseRow, amount float64) {
+	if amount != r.held {
+		l.leased = l.leased.minus(r.held).plus(amount)
+		r.held = amount
+	}
+}
+
+// room is what is not leased to others than r's host.
+func (l *Leases) room(c Capacity, r *leaseRow) float64 {
+	room := max(c.most()-l.leased.minus(r.held).value(), 0)
+	if c.Whole {
+		room = math.Floor(room + wholly)
+	}
+	return room
+}
+
+// Release forgets host, and what it held is free. It returns false if host was
+// not known.
+func (l *Leases) Release(host uint32) bool {
+	i := l.rows.Find(host)
+	if i == rowset.None {
+		return false
+	}
+	l.unwatch(i)
+	l.forget(i)
+	return true
+}
+
+// Expire forgets hosts whose leases have ended at now, and calls gone for each.
+// Gone must not use l.
+func (l *Leases) Expire(now time.Duration, gone func(host uint32)) {
+	for len(l.expiry) > 0 {
+		i := l.expiry[0]
+		r := l.rows.At(i)
+		switch {
+		case r.due > now:
+			return
+		case r.until > now: // it was extended
+			r.due = r.until
+			l.sink(0)
+		default:
+			host := l.rows.Host(i)
+			l.unwatch(i)
+			l.forget(i)
+			gone(host)
+		}
+	}
+}
+
+// forget takes row i out of all sums.
+func (l *Leases) forget(i int32) {
+	r := l.rows.At(i)
+	l.hold(r, 0)
+	l.leave(r, nil)
+	l.rows.Remove(i)
+	if l.rows.Len() == 0 { // as rows do
+		l.wanted, l.expiry = forest{}, nil
+	}
+}
+
+// Hosts is how many hosts are known.
+func (l *Leases) Hosts() int { return l.rows.Len() }
+
+// Knows tells whether host is known.
+func (l *Leases) Knows(host uint32) bool { return l.rows.Find(host) != rowset.None }
+
+// Leased is how much all hosts hold. With slots it is at least what they say
+// they have.
+func (l *Leases) Leased() float64 { return l.leased.value() }
+
+// later is now + d, or the end of time.
+func later(now, d time.Duration) time.Duration {
+	if d = max(d, 0); now > math.MaxInt64-d {
+		return math.MaxInt64
+	}
+	return now + d
+}
