@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package algorithm
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ErrParameter is in all errors about named parameters.
+var ErrParameter = errors.New("bad parameter")
+
+// Configurable is an Algorithm with parameters that a rule can name.
+type Configurable interface {
+	Algorithm
+
+	// With returns the algorithm with these parameters instead of its own. It
+	// changes nothing, and refuses names that it does not know and values out
+	// of range.
+	With(parameters map[string]string) (Algorithm, error)
+}
+
+// Build returns the algorithm called name with the parameters that a rule
+// names: ErrUnknown if there is none, ErrParameter if it does not take them.
+func (r *Registry) Build(name string, parameters map[string]string) (Algorithm, error) {
+	a, err := r.Lookup(name)
+	if err != nil || len(parameters) == 0 {
+		return a, err
+	}
+	c, ok := a.(Configurable)
+	if !ok {
+		return nil, fmt.Errorf("algorithm %q: %w: it takes none, not %q", name, ErrParameter, slices.Sorted(maps.Keys(parameters)))
+	}
+	a, err = c.With(parameters)
+	if err == nil && a == nil {
+		err = errors.New("its With returned nothing")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("algorithm %q: %w", name, err)
+	}
+	return a, nil
+}
+
+var _ Configurable = Elastic{}
+
+// With implements Configurable. Parameters are named as Elastic's fields are,
+// in small letters: headroom, horizon, chunk, part, lent, starter, repay,
+// crowding, catch_up, learn. Durations are as in 200ms.
+func (e Elastic) With(parameters map[string]string) (Algorithm, error) {
+	err := set(parameters, map[string]setter{
+		"headroom": number(&e.Headroom, 1, 1000),
+		"horizon":  duration(&e.Horizon),
+		"chunk":    number(&e.Chunk, 0, 1),
+		"part":     number(&e.Part, least, 1),
+		"lent":     number(&e.Lent, least, 1),
+		"starter":  number(&e.Starter, 0, 1),
+		"repay":    duration(&e.Repay),
+		"crowding": number(&e.Crowding, 0, 1000),
+		"catch_up": number(&e.CatchUp, 0, 1000),
+		"learn":    duration(&e.Learn),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// setter takes a parameter's value.
+type setter func(value string) error
+
+// set gives every setter its parameter, and returns all that is wrong.
+func set(parameters map[string]string, setters map[string]setter) error {
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(parameters)) {
+		s := setters[name]
+		if s == nil {
+			errs = append(errs, fmt.Errorf("%w %s: there is no such; known are %s", ErrParameter, shown(name), strings.Join(slices.Sorted(maps.Keys(setters)), ", ")))
+			continue
+		}
+		if err := s(parameters[name]); err != nil {
+			errs = append(errs, fmt.Errorf("%w %s: %s: %w", ErrParameter, name, shown(parameters[name]), err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+const (
+	// least is the smallest number that a parameter can be but zero.
+	least = 1e-6
+
+	// next stands for zero, because a zero field is the default. It is
+	// next to it.
+	next = 1e-9
+)
+
+// number is a parameter that is a number from low to high.
+func number(to *float64, low, high float64) setter {
+	return func(value string) error {
+		x, err := strconv.ParseFloat(value, 64)
+		if err != nil || !(x >= low && x <= high) {
+			return fmt.Errorf("not a number from %v to %v", low, high)
+		}
+		*to = max(x, next)
+		return nil
+	}
+}
+
+const longest = 24 * time.Hour
+
+// duration is a parameter that is a time span.
+func duration(to *time.Duration) setter {
+	return func(value string) error {
+		d, err := time.ParseDuration(value)
+		if err != nil || d < time.Millisecond || d > longest {
+			return fmt.Errorf("not a duration from 1ms to %v, such as 200ms or 3s", longest)
+		}
+		*to = d
+		return nil
+	}
+}
+
+// shown is what somebody wrote, quoted, and cut if it is long.
+func shown(text string) string {
+	if runes := []rune(text); len(runes) > 40 {
+		text = string(runes[:40]) + "…"
+	}
+	return strconv.Quote(text)
+}

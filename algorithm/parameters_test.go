@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package algorithm
+
+import (
+	"errors"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestParametersReachElastic(t *testing.T) {
+	a, err := Builtin().Build(NameElastic, map[string]string{
+		"headroom": "1.5", "horizon": "300ms", "chunk": "0.1", "part": "0.25", "lent": "0.5",
+		"starter": "0", "repay": "5s", "crowding": "0.02", "catch_up": "0.05", "learn": "1s",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Elastic{
+		Headroom: 1.5, Horizon: 300 * time.Millisecond, Chunk: 0.1, Part: 0.25, Lent: 0.5,
+		Starter: next, Repay: 5 * time.Second, Crowding: 0.02, CatchUp: 0.05, Learn: time.Second,
+	}
+	if a != want {
+		t.Errorf("got %+v, want %+v", a, want)
+	}
+	if n := reflect.TypeFor[Elastic]().NumField(); n != 10 {
+		t.Errorf("Elastic has %d fields; name the new one in With, and here", n)
+	}
+	if a, err := Builtin().Build(NameElastic, nil); a != (Elastic{}) || err != nil {
+		t.Errorf("without parameters: %+v, %v", a, err)
+	}
+}
+
+func TestBadParametersAreRefusedWithWhatThereIs(t *testing.T) {
+	for _, tt := range []struct {
+		algorithm  string
+		parameters map[string]string
+		says       []string
+	}{
+		{NameElastic, map[string]string{"headrom": "2"}, []string{`"headrom"`, "known are catch_up, chunk, crowding, headroom, horizon, "}},
+		{NameElastic, map[string]string{"headroom": "0.5"}, []string{"headroom", `"0.5"`, "from 1 to 1000"}},
+		{NameElastic, map[string]string{"headroom": "NaN"}, []string{`"NaN"`}},
+		{NameElastic, map[string]string{"headroom": "+Inf"}, []string{`"+Inf"`}},
+		{NameElastic, map[string]string{"part": "0"}, []string{"part", "from 1e-06 to 1"}},
+		{NameElastic, map[string]string{"horizon": "200"}, []string{"horizon", "such as 200ms"}},
+		{NameElastic, map[string]string{"repay": "-3s"}, []string{"repay", "from 1ms"}},
+		{NameElastic, map[string]string{"repay": "0s", "lent": "2"}, []string{"repay", "lent"}},
+		{NameElastic, map[string]string{strings.Repeat("x", 1000): "1"}, []string{"xxx…"}},
+		{NameFairShare, map[string]string{"headroom": "2"}, []string{`it takes none, not ["headroom"]`}},
+	} {
+		a, err := Builtin().Build(tt.algorithm, tt.parameters)
+		if a != nil || !errors.Is(err, ErrParameter) {
+			t.Errorf("%v: %+v, %v", tt.parameters, a, err)
+			continue
+		}
+		for _, s := range tt.says {
+			if !strings.Contains(err.Error(), s) {
+				t.Errorf("%v: the error does not say %q: %v", tt.parameters, s, err)
+			}
+		}
+		if len(err.Error()) > 500 {
+			t.Errorf("%v: the error has %d bytes", tt.parameters, len(err.Error()))
+		}
+	}
+	if _, err := Builtin().Build("no-such", map[string]string{"a": "b"}); !errors.Is(err, ErrUnknown) {
+		t.Errorf("no such algorithm: %v", err)
+	}
+}
+
+// hollow is an algorithm whose With forgets what it is for.
+type hollow struct{ Elastic }
+
+func (hollow) With(map[string]string) (Algorithm, error) { return nil, nil }
+
+func TestBuildReturnsAnAlgorithmOrAnError(t *testing.T) {
+	r := Builtin()
+	if err := r.Register("hollow", hollow{}); err != nil {
+		t.Fatal(err)
+	}
+	if a, err := r.Build("hollow", map[string]string{"a": "b"}); a != nil || err == nil {
+		t.Errorf("got %v, %v", a, err)
+	}
+}
+
+func FuzzParameters(f *testing.F) {
+	for _, name := range []string{"headroom", "chunk", "part", "repay", "nothing"} {
+		for _, value := range []string{"1", "0", "-1", "NaN", "1e309", "0x1p-2", "200ms", "9999999h", ""} {
+			f.Add(name, value)
+		}
+	}
+	f.Fuzz(func(t *testing.T, name, value string) {
+		a, err := Elastic{}.With(map[string]string{name: value})
+		if err != nil {
+			if a != nil || len(err.Error()) > 1000 {
+				t.Fatalf("%v, %v", a, err)
+			}
+			return
+		}
+		for _, x := range reflect.ValueOf(a).Fields() {
+			switch {
+			case x.CanFloat() && !(x.Float() >= 0 && !math.IsInf(x.Float(), 0)):
+				t.Fatalf("%q: %q is taken as %v", name, value, x)
+			case x.CanInt() && x.Int() < 0:
+				t.Fatalf("%q: %q is taken as %v", name, value, x)
+			}
+		}
+	})
+}
