@@ -10,7 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-	"unique"
 
 	"github.com/uber-go/tally/v4"
 
@@ -37,18 +36,18 @@ type Aggregator struct {
 	shards    [shards]shard
 }
 
-const shards = 64
+const (
+	shardBits = 6
+	shards    = 1 << shardBits
+)
 
 // shard is a part of the keys, so that reports rarely wait for each other.
 type shard struct {
-	mu   sync.Mutex // protects keys and all in them
-	keys map[name]*key
+	mu    sync.Mutex       // protects books and all in them
+	books map[string]*book // by algorithm
 
 	_ [48]byte // a shard per cache line
 }
-
-// name is a key under one algorithm: a key that migrates has two.
-type name struct{ algorithm, key string }
 
 // settings is a Snapshot, worked out.
 type settings struct {
@@ -86,7 +85,7 @@ func New(registry *algorithm.Registry, snapshot *dynamicconfig.Snapshot, options
 	}
 	a.gone = a.forget
 	for i := range a.shards {
-		a.shards[i].keys = make(map[name]*key)
+		a.shards[i].books = make(map[string]*book)
 	}
 	if err := a.Configure(snapshot); err != nil {
 		return nil, err
@@ -148,45 +147,41 @@ func (a *Aggregator) Step(now time.Duration, host string, usage *rpc.Usage, gran
 	id := a.hosts.acquire(host)
 	defer a.hosts.add(id, -1)
 
-	u := update{a, now, s, alg, usage, id, grants}
+	u := update{a: a, now: now, settings: s, alg: alg, usage: usage, host: id, grants: grants}
 	u.all()
 	a.metrics.updates.Inc(1)
 	a.metrics.updatedKeys.Inc(int64(usage.Len()))
 	return nil
 }
 
-// find returns the key in sh, which is locked, or makes it; nil if there is no
-// room.
-func (a *Aggregator) find(sh *shard, s *settings, alg algorithm.Algorithm, named, text string) (*key, error) {
-	if k := sh.keys[name{named, text}]; k != nil {
-		return k, nil
-	}
-	k, err := a.newKey(s, alg, text)
-	if k == nil {
-		a.metrics.noRoom.Inc(1)
-		return nil, err
-	}
-	sh.keys[name{unique.Make(named).Value(), strings.Clone(text)}] = k
-	return k, nil
-}
-
-// newKey makes room for a key and returns it; nil if there is no room, or no
-// rule.
-func (a *Aggregator) newKey(s *settings, alg algorithm.Algorithm, text string) (*key, error) {
+// newKey makes room for a key and puts it into its book in sh, which is locked;
+// nil if there is no room, or no rule.
+func (a *Aggregator) newKey(sh *shard, s *settings, alg algorithm.Algorithm, named string, hash uint64, text string) (*key, error) {
 	rule, ok := s.snapshot.Match(text)
 	if !ok {
+		a.metrics.noRoom.Inc(1)
 		return nil, nil
 	}
 	k := &key{settings: s, rule: rule}
 	if st, ok := alg.(algorithm.Stateful); !ok {
 		k.ledger = newLedger()
 	} else if k.state = st.NewKey(s.average.Interval); k.state == nil {
+		a.metrics.noRoom.Inc(1)
 		return nil, errNoKey
 	}
 	if a.keys.Add(1) > s.maxKeys {
 		a.keys.Add(-1)
+		a.metrics.noRoom.Inc(1)
 		return nil, nil
 	}
+	b := sh.books[named]
+	if b == nil {
+		b = new(book)
+		b.resize(smallestBook)
+		sh.books[strings.Clone(named)] = b
+	}
+	k.text = strings.Clone(text)
+	b.add(hash, k)
 	return k, nil
 }
 
@@ -212,7 +207,7 @@ func (a *Aggregator) decide(now time.Duration, k *key, alg algorithm.Algorithm, 
 	return k.grant(now, alg, host, r)
 }
 
-func (a *Aggregator) shard(key string) *shard { return &a.shards[shardOf(a.seed, key)] }
+func (a *Aggregator) hash(key string) uint64 { return maphash.String(a.seed, key) }
 
 // check refuses what no sane host sends. Transports check too; anyone may
 // write a transport.

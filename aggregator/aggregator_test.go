@@ -84,6 +84,12 @@ func used(t testing.TB, a *Aggregator, now time.Duration) float64 {
 	return reported(t, a, now, "asks only", 0, 0).Used[0]
 }
 
+// known is a's key called text.
+func known(a *Aggregator, algorithm, text string) *key {
+	hash := a.hash(text)
+	return a.shards[shardOf(hash)].books[algorithm].find(hash, text)
+}
+
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Max(1, math.Abs(b)) }
 
 func TestUsageFadesAsCadenceHasIt(t *testing.T) {
@@ -240,8 +246,8 @@ func TestConfigureIsFollowedByKnownKeys(t *testing.T) {
 	old := a.settings.Load()
 	configure(cadence, dynamicconfig.Rule{Key: "k", Limit: 7, Algorithm: "request-weighted"})
 	used(t, a, 3*time.Second)
-	k := a.shard("k").keys[name{"request-weighted", "k"}]
-	if k.adopt(old, "k"); k.rule.Limit != 7 {
+	k := known(a, "request-weighted", "k")
+	if k.adopt(old); k.rule.Limit != 7 {
 		t.Errorf("older rules came back: limit %v", k.rule.Limit)
 	}
 }

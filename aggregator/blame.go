@@ -39,8 +39,8 @@ func recovered(err *error) {
 // blameEvery keeps an algorithm that always fails from filling the log.
 const blameEvery = time.Minute
 
-// blame logs what the algorithm of n did wrong at now.
-func (a *Aggregator) blame(now time.Duration, n name, err error) {
+// blame logs what an algorithm did wrong with key at now.
+func (a *Aggregator) blame(now time.Duration, algorithm, key string, err error) {
 	last := a.blamed.Load()
 	if last != 0 && now-time.Duration(last) < blameEvery || !a.blamed.CompareAndSwap(last, max(int64(now), 1)) {
 		return
@@ -49,5 +49,5 @@ func (a *Aggregator) blame(now time.Duration, n name, err error) {
 	if p, ok := errors.AsType[*rpc.PanicError](err); ok {
 		stack = string(p.Stack)
 	}
-	a.log.Error("an algorithm failed; its keys get no grant and fall back", "algorithm", n.algorithm, "key", n.key, "error", err, "stack", stack)
+	a.log.Error("an algorithm failed; its keys get no grant and fall back", "algorithm", algorithm, "key", key, "error", err, "stack", stack)
 }

@@ -61,7 +61,7 @@ func TestNoMoreKeysThanAllowedWhenAllComeAtOnce(t *testing.T) {
 	wg.Wait()
 	n := 0
 	for i := range a.shards {
-		n += len(a.shards[i].keys)
+		n += len(a.shards[i].entries())
 	}
 	if n != 100 || a.keys.Load() != 100 {
 		t.Errorf("%d keys, counted as %d; want 100", n, a.keys.Load())
@@ -128,7 +128,7 @@ func TestGCLeavesNothing(t *testing.T) {
 			}
 		}
 		for i := range a.shards {
-			if n := len(a.shards[i].keys); n != 0 {
+			if n := len(a.shards[i].entries()); n != 0 {
 				t.Errorf("%s: %d keys are left in shard %d", name, n, i)
 			}
 		}
@@ -155,9 +155,9 @@ func TestWhatIsKeptIsCopied(t *testing.T) {
 		step(t, a, 0, message[:i], usage(algorithm.NameRequestWeighted, 1, 0, time.Second, message[:i]))
 	}
 	for i := range a.shards {
-		for n := range a.shards[i].keys {
-			if sharesMemory(n.key, message) {
-				t.Fatalf("a key of %d bytes keeps the message", len(n.key))
+		for _, e := range a.shards[i].entries() {
+			if sharesMemory(e.key.text, message) {
+				t.Fatalf("a key of %d bytes keeps the message", len(e.key.text))
 			}
 		}
 	}

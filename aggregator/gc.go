@@ -2,7 +2,10 @@
 
 package aggregator
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // GC forgets hosts that have been silent for gc_after, and keys that have no
 // hosts left.
@@ -10,10 +13,10 @@ func (a *Aggregator) GC(now time.Duration) {
 	s := a.settings.Load()
 	for i := range a.shards {
 		sh := &a.shards[i]
-		for _, n := range sh.names() {
-			if err := a.sweep(now, s, sh, n); err != nil {
+		for _, e := range sh.entries() {
+			if err := a.sweep(now, s, sh, e); err != nil {
 				a.metrics.insane.Inc(1)
-				a.blame(now, n, err)
+				a.blame(now, e.algorithm, e.key.text, err)
 			}
 		}
 	}
@@ -21,32 +24,42 @@ func (a *Aggregator) GC(now time.Duration) {
 	a.metrics.hosts.Update(float64(a.hosts.len()))
 }
 
-// names of the keys in sh.
-func (sh *shard) names() []name {
+// entry is a key and the book that it is in. A book stays for ever.
+type entry struct {
+	slot
+	algorithm string
+}
+
+// entries of the books in sh.
+func (sh *shard) entries() (all []entry) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 
-	names := make([]name, 0, len(sh.keys))
-	for n := range sh.keys {
-		names = append(names, n)
+	for algorithm, b := range sh.books {
+		all = slices.Grow(all, b.live)
+		for _, s := range b.slots {
+			if s.key != nil {
+				all = append(all, entry{s, algorithm})
+			}
+		}
 	}
-	return names
+	return all
 }
 
 // sweep is GC for one key. A key whose algorithm panics stays.
-func (a *Aggregator) sweep(now time.Duration, s *settings, sh *shard, n name) (err error) {
+func (a *Aggregator) sweep(now time.Duration, s *settings, sh *shard, e entry) (err error) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	defer recovered(&err)
 
-	k := sh.keys[n]
-	if k == nil {
-		return nil
+	b, k := sh.books[e.algorithm], e.key
+	if b.find(e.hash, k.text) != k {
+		return nil // another GC was here
 	}
-	k.adopt(s, n.key)
+	k.adopt(s)
 	k.expire(now, a.gone)
 	if k.hosts() == 0 {
-		delete(sh.keys, n)
+		b.remove(e.hash, k)
 		a.keys.Add(-1)
 	}
 	return nil

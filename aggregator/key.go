@@ -10,27 +10,28 @@ import (
 	"github.com/headgate/headgate/rpc"
 )
 
-// key is what the aggregator knows of one name.
+// key is what the aggregator knows of one key under one algorithm.
 type key struct {
+	text     string
 	settings *settings // under which rule was found
 	rule     *dynamicconfig.Rule
 	state    algorithm.Key // of a Stateful algorithm, instead of what follows
 	ledger   ledger
 	round    *round // of an algorithm that looks at all hosts at once
 
-	_ [32]byte // to whole cache lines: neighbours are other processors' keys
+	_ [16]byte // to whole cache lines: neighbours are other processors' keys
 }
 
 // adopt brings k under s, unless it is under later ones. It returns false if
 // no rule matches.
-func (k *key) adopt(s *settings, text string) bool {
+func (k *key) adopt(s *settings) bool {
 	if s.number <= k.settings.number {
 		return k.rule != nil
 	}
 	if k.settings.average != s.average && k.state == nil {
 		k.ledger.restage()
 	}
-	k.rule, _ = s.snapshot.Match(text)
+	k.rule, _ = s.snapshot.Match(k.text)
 	k.settings, k.round = s, nil
 	return k.rule != nil
 }

@@ -183,7 +183,7 @@ func TestAReportLooksAtNoOtherHost(t *testing.T) {
 	for i := range hosts {
 		reported(t, a, time.Duration(i)*time.Millisecond, fmt.Sprint(i), 1, 0)
 	}
-	l := &a.shard("k").keys[name{algorithm.NameRequestWeighted, "k"}].ledger
+	l := &known(a, algorithm.NameRequestWeighted, "k").ledger
 	for i := range l.rows.All {
 		if i != 500 {
 			l.rows.At(i).demand = algorithm.Demand{Allowed: math.NaN(), Rejected: math.NaN()}

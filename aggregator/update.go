@@ -3,7 +3,6 @@
 package aggregator
 
 import (
-	"hash/maphash"
 	"slices"
 	"sync"
 	"time"
@@ -21,6 +20,7 @@ type update struct {
 	usage    *rpc.Usage
 	host     uint32
 	grants   *rpc.Grants
+	fetched  int // so that what is read ahead counts as used
 }
 
 const (
@@ -30,7 +30,8 @@ const (
 	few = 64
 
 	// atOnce is how many keys are taken under one lock, at most: others of
-	// the shard wait for so many.
+	// the shard wait for so many. It is also how many keys' memory is fetched
+	// at once.
 	atOnce = 32
 )
 
@@ -38,9 +39,10 @@ const (
 func (u *update) all() {
 	if u.usage.Len() <= few {
 		var rows [1]int32
-		for i := range u.usage.Keys {
-			rows[0] = int32(i)
-			u.under(u.a.shard(u.usage.Keys[i]), rows[:])
+		var hashes [1]uint64
+		for i, key := range u.usage.Keys {
+			rows[0], hashes[0] = int32(i), u.a.hash(key)
+			u.under(&u.a.shards[shardOf(hashes[0])], rows[:], hashes[:])
 		}
 		return
 	}
@@ -50,36 +52,66 @@ func (u *update) all() {
 	}
 	defer orders.Put(o)
 
-	o.sort(u.a.seed, u.usage.Keys)
+	o.sort(u.a, u.usage.Keys)
 	// Every host begins with another shard, so that two that come at once do
 	// not keep in each other's way.
 	for i := range uint32(shards) {
 		at := (i + u.host*7) % shards
-		for rows := range slices.Chunk(o.rows[o.ends[at]:o.ends[at+1]], atOnce) {
-			u.under(&u.a.shards[at], rows)
+		for from, end := o.ends[at], o.ends[at+1]; from < end; from += atOnce {
+			to := min(from+atOnce, end)
+			u.under(&u.a.shards[at], o.rows[from:to], o.hashes[from:to])
 		}
 	}
 }
 
 // under decides rows, all of whose keys are in sh.
-func (u *update) under(sh *shard, rows []int32) {
+func (u *update) under(sh *shard, rows []int32, hashes []uint64) {
 	failed, why := int32(none), error(nil)
 	sh.mu.Lock()
-	for _, i := range rows {
-		if err := u.row(sh, int(i)); err != nil {
+	if len(rows) > 1 {
+		u.fetch(sh.books[u.usage.Algorithm], hashes)
+	}
+	for n, i := range rows {
+		if err := u.row(sh, int(i), hashes[n]); err != nil {
 			failed, why = i, err
 		}
 	}
 	sh.mu.Unlock()
 	if why != nil { // a log may be slow
-		u.a.blame(u.now, name{u.usage.Algorithm, u.usage.Keys[failed]}, why)
+		u.a.blame(u.now, u.usage.Algorithm, u.usage.Keys[failed], why)
+	}
+}
+
+// fetch reads a little of all that the rows will need, step by step: first
+// where their keys are, then the keys, then the host's rows. Within a step no
+// read waits for another, so the processor has many under way. Row after row,
+// it would wait for each. An algorithm that panics here does so again when its
+// row is decided.
+func (u *update) fetch(b *book, hashes []uint64) {
+	defer func() { _ = recover() }()
+
+	var keys [atOnce]*key
+	n := 0
+	for _, hash := range hashes {
+		if k := b.look(hash); k != nil {
+			keys[n] = k
+			n++
+		}
+	}
+	for _, k := range keys[:n] {
+		u.fetched += len(k.text) + k.hosts()
+	}
+	for _, k := range keys[:n] {
+		if k.knows(u.host) {
+			u.fetched += int(k.text[0])
+		}
 	}
 }
 
 // row decides row i, whose shard is locked. The error says that the algorithm
 // is to blame.
-func (u *update) row(sh *shard, i int) error {
-	g, lease, err := u.decide(sh, i)
+func (u *update) row(sh *shard, i int, hash uint64) error {
+	g, lease, err := u.decide(sh, i, hash)
 	if err != nil {
 		u.a.metrics.insane.Inc(1)
 	}
@@ -93,11 +125,17 @@ func (u *update) row(sh *shard, i int) error {
 
 // decide returns what the host may do; a zero lease means that there is no
 // grant.
-func (u *update) decide(sh *shard, i int) (g algorithm.Grant, lease time.Duration, err error) {
+func (u *update) decide(sh *shard, i int, hash uint64) (g algorithm.Grant, lease time.Duration, err error) {
 	defer recovered(&err)
 
-	k, err := u.a.find(sh, u.settings, u.alg, u.usage.Algorithm, u.usage.Keys[i])
-	if k == nil || err != nil || !k.adopt(u.settings, u.usage.Keys[i]) {
+	text, k := u.usage.Keys[i], (*key)(nil)
+	if b := sh.books[u.usage.Algorithm]; b != nil {
+		k = b.find(hash, text)
+	}
+	if k == nil {
+		k, err = u.a.newKey(sh, u.settings, u.alg, u.usage.Algorithm, hash, text)
+	}
+	if k == nil || err != nil || !k.adopt(u.settings) {
 		return g, 0, err
 	}
 	k.expire(u.now, u.a.gone)
@@ -117,33 +155,35 @@ func (u *update) decide(sh *shard, i int) (g algorithm.Grant, lease time.Duratio
 
 // order is the rows of a Usage by shard.
 type order struct {
-	shard []uint8 // by row
-	rows  []int32 // those of one shard after those of another
-	ends  [shards + 1]int32
+	byRow  []uint64 // hashes
+	rows   []int32  // those of one shard after those of another
+	hashes []uint64 // of rows, beside them
+	ends   [shards + 1]int32
 }
 
 var orders sync.Pool
 
 // sort counts, and puts every row where the count says.
-func (o *order) sort(seed maphash.Seed, keys []string) {
+func (o *order) sort(a *Aggregator, keys []string) {
 	n := len(keys)
-	o.shard, o.rows = slices.Grow(o.shard[:0], n)[:n], slices.Grow(o.rows[:0], n)[:n]
+	o.byRow, o.rows, o.hashes = sized(o.byRow, n), sized(o.rows, n), sized(o.hashes, n)
 	var next [shards + 1]int32
 	for i, key := range keys {
-		o.shard[i] = shardOf(seed, key)
-		next[o.shard[i]+1]++
+		o.byRow[i] = a.hash(key)
+		next[shardOf(o.byRow[i])+1]++
 	}
 	for s := range shards {
 		next[s+1] += next[s]
 	}
 	o.ends = next
-	for i, s := range o.shard {
-		o.rows[next[s]] = int32(i)
+	for i, hash := range o.byRow {
+		s := shardOf(hash)
+		o.rows[next[s]], o.hashes[next[s]] = int32(i), hash
 		next[s]++
 	}
 }
 
-// shardOf is where key is.
-func shardOf(seed maphash.Seed, key string) uint8 {
-	return uint8(maphash.String(seed, key) % shards)
-}
+func sized[T any](s []T, n int) []T { return slices.Grow(s[:0], n)[:n] }
+
+// shardOf is where a key with hash is. Books use the lower bits.
+func shardOf(hash uint64) uint64 { return hash >> (64 - shardBits) }
