@@ -69,6 +69,43 @@ func (c clocked) WaitN(ctx context.Context, n int) error {
 	return nil
 }
 
+func (c clocked) TryAcquire(n int) (release func(), ok bool) {
+	h, ok := c.TryAcquireAt(Now(), n)
+	return h.releaser(), ok
+}
+
+// TryAcquireAt implements Acquirer, for any Stepper.
+func (c clocked) TryAcquireAt(now Instant, n int) (Hold, bool) {
+	if a, ok := c.Stepper.(Acquirer); ok {
+		return a.TryAcquireAt(now, n)
+	}
+	return Hold{}, c.AllowAt(now, n)
+}
+
+func (c clocked) Acquire(ctx context.Context, n int, options ...AcquireOption) (release func(), err error) {
+	h, err := c.AcquireHold(ctx, n, options...)
+	return h.releaser(), err
+}
+
+// AcquireHold implements Acquirer, for any Stepper.
+func (c clocked) AcquireHold(ctx context.Context, n int, options ...AcquireOption) (Hold, error) {
+	if a, ok := c.Stepper.(Acquirer); ok {
+		return a.AcquireHold(ctx, n, options...)
+	}
+	if w, ok := c.Stepper.(Waiter); ok {
+		return Hold{}, w.WaitN(ctx, n)
+	}
+	return Hold{}, c.WaitN(ctx, n)
+}
+
+// SetDemand tells whoever reports it; a limiter that reports to nobody has no
+// use for it.
+func (c clocked) SetDemand(wants float64) {
+	if d, ok := c.Stepper.(interface{ SetDemand(wants float64) }); ok {
+		d.SetDemand(wants)
+	}
+}
+
 func (c clocked) Charge(n int) { c.ChargeAt(Now(), n) }
 
 func (c clocked) Limit() rate.Limit { return c.Level(Now()).Limit }

@@ -104,13 +104,13 @@ func (g *Group) NextEarly() Instant { return Instant(g.early.due.Load()) }
 
 // begin makes s watch its demand from now on, if its algorithm is eager.
 func (g *Group) begin(now Instant, s *share) {
-	s.eager = g.eager[s.algorithm]
+	s.eager, s.wanting = g.eager[s.algorithm] && s.slots == nil, g.wanting[s.algorithm]
+	if s.group == nil && s.prompt() {
+		s.pulse.gap, s.group = shortestGap, g
+	}
 	if !s.eager {
 		s.low.Store(neverLow)
 		return
-	}
-	if s.group == nil {
-		s.pulse.gap, s.group = shortestGap, g
 	}
 	g.early.mu.Lock()
 	defer g.early.mu.Unlock()
@@ -133,7 +133,7 @@ func (g *Group) Introduce(now Instant) {
 
 	for _, k := range g.live {
 		for _, s := range k.core.shares {
-			if s.eager && s.pulse.demand.told > quietDemand {
+			if s.eager && s.pulse.demand.told > quietDemand || s.slots != nil && s.slots.census().busy() {
 				g.urgeLocked(now, s, introduction)
 			}
 		}
@@ -150,6 +150,9 @@ func (g *Group) retry(now Instant, s *share) {
 
 // end stops watching s, which is no key's any more.
 func (g *Group) end(s *share) {
+	if s.slots != nil {
+		s.slots.close()
+	}
 	if s.group == nil {
 		s.group = g
 		return
@@ -246,7 +249,7 @@ func (g *Group) Early(now Instant) []*Batch {
 
 	batches := batches{make(map[string]*Batch), now, g.properties().UpdateTimeout, true, nil}
 	for _, s := range g.urgentAt(now) {
-		if s.eager && now >= s.waiting {
+		if s.prompt() && now >= s.waiting {
 			s.report(now, batches)
 		}
 	}

@@ -16,6 +16,12 @@ var (
 	// ErrTooManyKeys: the key's rule has its max_keys on this host already.
 	ErrTooManyKeys = errors.New("too many keys for the rule; raise its max_keys or make it shared")
 
+	// ErrInFlight: the key's rule limits how much is in flight, and not a rate.
+	ErrInFlight = errors.New("the rule limits slots in flight, not events; use Acquire or TryAcquire, and release")
+
+	// ErrTooManyWaiters: as many wait for slots of the key on this host as may.
+	ErrTooManyWaiters = errors.New("too many wait for slots in flight")
+
 	// ErrInvalidKey: the key is empty or longer than rpc.MaxKeyLength.
 	ErrInvalidKey = errors.New("a key has 1 to 1024 bytes")
 )

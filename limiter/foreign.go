@@ -3,6 +3,7 @@
 package limiter
 
 import (
+	"context"
 	"math"
 	"time"
 )
@@ -32,6 +33,21 @@ func (f foreign) ReserveAt(now Instant, n int, longest time.Duration) Reservatio
 	}
 	return r
 }
+
+// TryAcquireAt implements Acquirer.
+func (f foreign) TryAcquireAt(_ Instant, n int) (Hold, bool) {
+	release, ok := f.l.TryAcquire(n)
+	return holdOf(release, ok), ok
+}
+
+// AcquireHold implements Acquirer.
+func (f foreign) AcquireHold(ctx context.Context, n int, options ...AcquireOption) (Hold, error) {
+	release, err := f.l.Acquire(ctx, n, options...)
+	return holdOf(release, err == nil), err
+}
+
+// SetDemand passes it on.
+func (f foreign) SetDemand(wants float64) { f.l.SetDemand(wants) }
 
 func (f foreign) ChargeAt(_ Instant, n int) { f.l.Charge(n) }
 

@@ -36,7 +36,8 @@ type Group struct {
 	metrics metrics
 	migrate func(old, new Stepper, mode dynamicconfig.Mode) Migrator
 
-	eager map[string]bool // algorithms
+	eager, wanting map[string]bool // algorithms
+
 	early early
 	wake  chan struct{} // tells Run that Early is due sooner
 
@@ -110,6 +111,7 @@ func NewGroup(snapshot *dynamicconfig.Snapshot, hosts int, options ...Option) *G
 		log:     slog.New(slog.DiscardHandler),
 		metrics: newMetrics(tally.NoopScope),
 		eager:   make(map[string]bool),
+		wanting: make(map[string]bool),
 		wake:    make(chan struct{}, 1),
 	}
 	g.early.rand = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))

@@ -26,6 +26,9 @@ type ShareStatus struct {
 	Level     Level
 	// Fallback: there is no valid grant. Always false for Even.
 	Fallback bool
+	// Held and Waiting are slots in flight on this host, and those that are
+	// waited for; 0 when the rule limits a rate.
+	Held, Waiting int64
 	// Weight and Used are the newest grant's; Lease is what is left of it.
 	Weight, Used float64
 	Lease        time.Duration
@@ -52,10 +55,16 @@ func (g *Group) Inspect(now Instant, key string) (Status, bool) {
 		}
 	}
 	for _, s := range core.shares {
+		var slots census
+		if s.slots != nil {
+			slots = s.slots.census()
+		}
 		st.Shares = append(st.Shares, ShareStatus{
 			Algorithm: s.algorithm,
-			Level:     s.Level(now),
+			Level:     s.step().Level(now),
 			Fallback:  s.remote && !s.granted,
+			Held:      slots.held,
+			Waiting:   slots.waiting,
 			Weight:    s.grant.weight,
 			Used:      s.grant.used,
 			Lease:     max(s.grant.until.Sub(now), 0),

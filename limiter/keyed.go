@@ -48,13 +48,16 @@ type other struct {
 var (
 	_ Limiter = (*Keyed)(nil)
 	_ Stepper = (*Keyed)(nil)
+
+	_ Acquirer = (*Keyed)(nil)
 )
 
 // Key is the full key.
 func (k *Keyed) Key() string { return k.key }
 
 // Refused tells why nothing at all is allowed for this key: ErrUnmatched,
-// ErrTooManyKeys, ErrInvalidKey; or nil.
+// ErrTooManyKeys, ErrInvalidKey; ErrInFlight if only Acquire and TryAcquire
+// are; or nil.
 func (k *Keyed) Refused() error { return k.Level(Now()).Refused }
 
 // step is what decides now.
@@ -126,6 +129,28 @@ func (k *Keyed) WaitN(ctx context.Context, n int) error {
 // Waiter is a Stepper with a way of its own to wait.
 type Waiter interface {
 	WaitN(ctx context.Context, n int) error
+}
+
+// TryAcquire implements Limiter.
+func (k *Keyed) TryAcquire(n int) (release func(), ok bool) {
+	h, ok := k.TryAcquireAt(Now(), n)
+	return h.releaser(), ok
+}
+
+// TryAcquireAt implements Acquirer.
+func (k *Keyed) TryAcquireAt(now Instant, n int) (Hold, bool) {
+	return clocked{k.step(now)}.TryAcquireAt(now, n)
+}
+
+// Acquire implements Limiter.
+func (k *Keyed) Acquire(ctx context.Context, n int, options ...AcquireOption) (release func(), err error) {
+	h, err := k.AcquireHold(ctx, n, options...)
+	return h.releaser(), err
+}
+
+// AcquireHold implements Acquirer.
+func (k *Keyed) AcquireHold(ctx context.Context, n int, options ...AcquireOption) (Hold, error) {
+	return clocked{k.step(Now())}.AcquireHold(ctx, n, options...)
 }
 
 // Charge implements Limiter.

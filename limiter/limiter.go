@@ -15,7 +15,7 @@ import (
 //
 // Most callers should use Allow, or Wait when the caller can be slowed down.
 // Costs are whole tokens; a negative n is refused. All methods are safe for
-// concurrent use, and none but Wait and WaitN ever waits.
+// concurrent use, and none but Wait, WaitN and Acquire waits for its turn.
 type Limiter interface {
 	// Allow is AllowN(now, 1).
 	Allow() bool
@@ -49,7 +49,26 @@ type Limiter interface {
 	// The bucket may go into debt: later events pay for it.
 	Charge(n int)
 
-	// Limit is the limit that this host applies now, in events/s.
+	// TryAcquire takes n slots of what is in flight, if they are free and
+	// nobody waits for them, until release is called. Only its first call
+	// does anything; it is never nil. For a rule that limits a rate it is
+	// AllowN, and release does nothing.
+	TryAcquire(n int) (release func(), ok bool)
+
+	// Acquire waits until n slots are free and nobody is before it: waiters
+	// are served by Priority, and those of equal priority in order. One who
+	// needs more slots than this host has now lets others pass. It returns
+	// ErrNever at once if n exceeds the whole limit, ErrTooManyWaiters, and
+	// ctx's error when ctx ends; then it holds nothing. For a rule that
+	// limits a rate it is WaitN.
+	Acquire(ctx context.Context, n int, options ...AcquireOption) (release func(), err error)
+
+	// SetDemand states how many events/s, or slots, this host wants: reports
+	// say so, instead of what is measured, until the next call. Measured
+	// (or NaN) ends the statement. It does not change what is allowed now.
+	SetDemand(wants float64)
+
+	// Limit is the limit that this host applies now, in events/s or slots.
 	Limit() rate.Limit
 
 	// Burst is the most tokens that this host's bucket can hold, rounded down.
@@ -113,7 +132,9 @@ type Stepper interface {
 // Level is what a limiter applies at an instant.
 type Level struct {
 	// Limit is in events/s; Burst and Tokens in tokens. Tokens is negative
-	// in debt and infinite when nothing is limited.
+	// in debt and infinite when nothing is limited. If slots in flight are
+	// limited, Limit and Burst are how many this host may hold and Tokens
+	// the free ones, negative after a cut; Refused is ErrInFlight.
 	Limit         rate.Limit
 	Burst, Tokens float64
 

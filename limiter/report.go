@@ -139,6 +139,10 @@ func (s *share) regular(now Instant, interval time.Duration) bool {
 func (g *Group) lastWordsLocked(now Instant, batches batches) {
 	wait := g.gone[:0]
 	for _, s := range g.gone {
+		if s.slots != nil && !g.bequeath(now, s, batches) {
+			wait = append(wait, s)
+			continue
+		}
 		allowed, rejected, _ := s.count(now).since(s.reported)
 		if allowed+rejected == 0 {
 			// Who counts from here on sees low, and who does not see low has
@@ -177,9 +181,12 @@ func (s *share) report(now Instant, batches batches) {
 	if !s.remote || elapsed <= 0 {
 		return
 	}
-	b := batches.of(s.algorithm, s.eager)
+	b := batches.of(s.algorithm, s.eager || s.slots != nil && s.group.eager[s.algorithm])
 	weight := 0.0
-	if s.granted {
+	switch {
+	case s.slots != nil:
+		weight = s.hasSlots()
+	case s.granted:
 		weight = s.grant.weight
 	}
 	u := &b.Usage
@@ -194,6 +201,8 @@ func (s *share) report(now Instant, batches batches) {
 		u.Cost = append(u.Cost, s.cost)
 		b.costly = b.costly || s.cost > 1
 		u.Wants = append(u.Wants, s.wants(upTo, allowed+rejected, elapsed))
+	} else if s.wanting || u.Wants != nil || s.slots != nil || s.states() {
+		b.tellWants(s.mind(now, allowed+rejected, elapsed))
 	}
 	s.asks++
 	b.rows = append(b.rows, row{s, upTo.allowed, upTo.rejected, s.bucket.tokens(now), s.asks})
@@ -226,7 +235,7 @@ func (g *Group) Apply(now Instant, b *Batch, rows []int, grants *rpc.Grants) err
 			s.reported = upTo
 		}
 		s.waiting = now
-		if grants.Lease[i] == 0 && s.eager {
+		if grants.Lease[i] == 0 && s.prompt() {
 			g.retry(now, s)
 		}
 		if grants.Lease[i] == 0 || s.algorithm != b.Usage.Algorithm || b.rows[r].ask <= s.heard {
@@ -241,7 +250,9 @@ func (g *Group) Apply(now Instant, b *Batch, rows []int, grants *rpc.Grants) err
 			floor:  grants.Floor,
 			until:  now.Add(grants.Lease[i]),
 		}
-		if grants.Tokens == nil {
+		if s.slots != nil {
+			g.refit(now, s, hosts, b.early)
+		} else if grants.Tokens == nil {
 			s.steer(now, hosts)
 		} else if b.rows[r].ask == s.asks {
 			g.lend(now, s, b.early, grants.Tokens[i]-b.rows[r].tokens, hosts)

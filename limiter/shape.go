@@ -27,7 +27,7 @@ func (g *Group) shape(now Instant, k *Keyed, a *admitted, common *Keyed) {
 	default:
 		// What answers from now on has no more tokens than what did.
 		tokens := math.Inf(1)
-		if len(old.shares) > 0 {
+		if len(old.shares) > 0 && old.shares[0].slots == nil {
 			tokens = k.decider().Level(now).Tokens
 		}
 		g.recast(now, k, old, tokens)
@@ -44,16 +44,23 @@ func (g *Group) shape(now Instant, k *Keyed, a *admitted, common *Keyed) {
 func (g *Group) recast(now Instant, k *Keyed, old *core, tokens float64) {
 	rule, hosts := k.core.admitted.rule, int(g.hosts.Load())
 	wanted := algorithms(rule)
+	kept := old.shares
+	if len(kept) > 0 && (kept[0].slots != nil) != rule.InFlight {
+		kept = nil // tokens and slots have nothing in common
+	}
 	for _, name := range wanted {
-		s := find(old.shares, name)
-		if s == nil && len(wanted) == 1 && len(old.shares) == 1 {
-			s = old.shares[0]
+		s := find(kept, name)
+		if s == nil && len(wanted) == 1 && len(kept) == 1 {
+			s = kept[0]
 			s.forget(now, hosts)
 			s.algorithm, s.remote = name, name != Even
 		}
 		if s == nil {
 			s = newShare(now, k.key, name, rule, hosts, tokens)
 			s.salt = g.early.salt()
+			if len(kept) > 0 {
+				s.stated.Store(kept[0].stated.Load())
+			}
 		}
 		s.rule = rule
 		s.steer(now, hosts)
@@ -62,6 +69,10 @@ func (g *Group) recast(now Instant, k *Keyed, old *core, tokens float64) {
 	}
 	if rule.Migration == nil {
 		s := k.core.shares[0]
+		if s.slots != nil {
+			k.decideBy(inFlight{s})
+			return
+		}
 		s.CapAt(now, tokens)
 		k.share.Store(s)
 		k.other.Store(nil)
@@ -79,7 +90,7 @@ func (g *Group) recast(now Instant, k *Keyed, old *core, tokens float64) {
 		k.decideBy(step)
 		return
 	}
-	k.core.migrator = g.migrate(k.core.shares[0], k.core.shares[1], mode)
+	k.core.migrator = g.migrate(k.core.shares[0].step(), k.core.shares[1].step(), mode)
 	k.core.migrator.CapAt(now, tokens)
 	k.decideBy(k.core.migrator)
 }
@@ -88,9 +99,9 @@ func (g *Group) recast(now Instant, k *Keyed, old *core, tokens float64) {
 func answering(shares []*share, mode dynamicconfig.Mode) Stepper {
 	switch mode {
 	case dynamicconfig.ModeOld, dynamicconfig.ModeOldShadowNew:
-		return shares[0]
+		return shares[0].step()
 	case dynamicconfig.ModeNew, dynamicconfig.ModeNewShadowOld:
-		return shares[1]
+		return shares[1].step()
 	default:
 		return unlimited{}
 	}

@@ -39,6 +39,7 @@ type share struct {
 	algorithm string
 	remote    bool // reports and gets grants
 	eager     bool // reports early
+	wanting   bool // reports what it wants
 	rule      *dynamicconfig.Rule
 
 	grant   grant
@@ -55,7 +56,9 @@ type share struct {
 	waiting  Instant // until when the newest may be answered
 	used     Instant // last report that found new usage
 
-	_ [24]byte // to a multiple of a cache line: the allocator aligns those
+	slots  *slots        // instead of bucket, if not nil
+	stated atomic.Uint64 // float64 bits of the demand, or of Measured
+	mean   float64       // demand of late, in events/s, if wanting
 }
 
 // grant is the newest grant; it is valid before until.
@@ -92,6 +95,11 @@ func newShare(now Instant, key, algorithm string, rule *dynamicconfig.Rule, host
 	s.low.Store(neverLow)
 	s.most.Store(noCap)
 	s.pass.Store(passAll)
+	s.stated.Store(math.Float64bits(Measured))
+	if rule.InFlight {
+		s.slots = newSlots(0)
+		s.slots.short = s.short
+	}
 	s.applied = s.fallbackLevel(hosts)
 	s.bucket.init(newPace(s.applied.limit, s.applied.burst))
 	s.bucket.cap(now, tokens)
@@ -278,6 +286,10 @@ func (s *share) valid(now Instant) bool { return s.remote && s.grant.given && s.
 // the fallback. Tokens stay with the level that they belong to; a first grant
 // starts with what the fallback has left.
 func (s *share) steer(now Instant, hosts int) {
+	if s.slots != nil {
+		s.fit(now, hosts)
+		return
+	}
 	s.settle(now)
 	rules, rests := s.fallbackLevel(hosts), s.grantLevel(hosts)
 	valid := s.valid(now)
@@ -324,6 +336,12 @@ func unknown(now Instant) spare {
 
 // idle tells whether nothing is lost by forgetting the share now.
 func (s *share) idle(now Instant) bool {
+	if _, stated := s.statement(); stated {
+		return false
+	}
+	if s.slots != nil {
+		return !s.slots.census().busy()
+	}
 	used := float64(s.allowed.Load() - s.settled)
 	return s.bucket.idle(now) && (s.filled(now)-used >= s.spare.burst || s.spare.limit == 0)
 }

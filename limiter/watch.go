@@ -74,7 +74,7 @@ func (g *Group) lookLocked(now Instant, shares []*share, slow bool) []*share {
 		count := s.count(now)
 		n, dt := p.since(count)
 		p.look(count)
-		if dt > 0 && p.demand.tick(n, dt) {
+		if dt > 0 && p.demand.tick(n, dt) && !s.states() {
 			p.unsettle(now)
 			g.urgeLocked(now, s, 0)
 		}
@@ -116,5 +116,8 @@ func (s *share) wants(upTo counts, total int64, period time.Duration) float64 {
 		s.pulse.unsettle(upTo.at)
 	}
 	s.pulse.demand.tell(wants)
-	return wants
+	if stated, ok := s.statement(); ok {
+		return stated
+	}
+	return wants + s.backlog(upTo.at)
 }

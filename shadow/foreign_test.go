@@ -40,6 +40,14 @@ func (f foreign) TryN(t time.Time, n int) limiter.Reservation {
 
 func (f foreign) WaitN(ctx context.Context, n int) error { return f.Limiter.WaitN(ctx, n) }
 
+func (f foreign) TryAcquire(n int) (func(), bool) { return func() {}, f.AllowN(time.Now(), n) }
+
+func (f foreign) Acquire(ctx context.Context, n int, _ ...limiter.AcquireOption) (func(), error) {
+	return func() {}, f.WaitN(ctx, n)
+}
+
+func (f foreign) SetDemand(float64) {}
+
 func (f foreign) Charge(n int) { f.Limiter.ReserveN(time.Now(), n) }
 
 type foreignReservation struct{ *rate.Reservation }

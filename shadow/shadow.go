@@ -28,6 +28,7 @@ var (
 	_ limiter.Limiter  = (*Limiter)(nil)
 	_ limiter.Migrator = (*Limiter)(nil)
 	_ limiter.Waiter   = (*Limiter)(nil)
+	_ limiter.Acquirer = (*Limiter)(nil)
 )
 
 // Counts are the cost that was asked for while both limiters were asked, by

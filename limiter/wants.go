@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limiter
+
+import (
+	"math"
+	"time"
+)
+
+// Measured, as the demand that SetDemand states, ends a statement.
+const Measured = -1.0
+
+// maxDemand bounds what is stated, so that sums stay finite.
+const maxDemand = 1 << 53
+
+// SetDemand implements Limiter. The key stays live as long as its demand is
+// stated. The keys of a shared rule have one demand, and the last statement
+// counts.
+func (k *Keyed) SetDemand(wants float64) {
+	if !(wants >= 0) {
+		wants = Measured
+	}
+	now := Now()
+	k.step(now)
+	k.group.state(now, k.key, min(wants, maxDemand))
+}
+
+// state has key's demand reported as wants, and soon if that can help soon.
+func (g *Group) state(now Instant, key string, wants float64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+
+	g.mergeLocked()
+	c := g.coreOf(key)
+	if c != nil && c.alias {
+		c = g.coreOf(c.admitted.rule.Key)
+	}
+	if c == nil {
+		return // refused, and that does not depend on its demand
+	}
+	for _, s := range c.shares {
+		if old := s.stated.Swap(math.Float64bits(wants)); old == math.Float64bits(wants) || !s.prompt() {
+			continue
+		}
+		g.early.mu.Lock()
+		g.urgeLocked(now, s, coalesce)
+		g.early.mu.Unlock()
+	}
+}
+
+// statement is the demand that was stated; false if it is measured.
+func (s *share) statement() (wants float64, ok bool) {
+	wants = math.Float64frombits(s.stated.Load())
+	return wants, wants >= 0
+}
+
+func (s *share) states() bool {
+	_, ok := s.statement()
+	return ok
+}
+
+// prompt tells whether s reports early.
+func (s *share) prompt() bool { return s.eager || s.slots != nil }
+
+// backlog is how many events/s would serve within window those who wait, and
+// who have been counted when they came.
+func (s *share) backlog(now Instant) float64 {
+	tokens := s.bucket.tokens(now)
+	if tokens >= 0 {
+		return 0
+	}
+	return -tokens / window
+}
+
+// mind is the demand of a share that does not report early: a moving average
+// of what was asked for, and those who wait now; or what was stated.
+func (s *share) mind(now Instant, total int64, period time.Duration) float64 {
+	seconds := max(period.Seconds(), moment)
+	kept := math.Exp(-seconds / memory)
+	s.mean = float64(total)/seconds + (s.mean-float64(total)/seconds)*kept
+	if wants, ok := s.statement(); ok {
+		return wants
+	}
+	if s.slots != nil {
+		return s.slots.wants(now)
+	}
+	return s.mean + s.backlog(now)
+}
+
+// tellWants adds the demand of the newest row of b, as wants; rows before it
+// that told none get what follows from their counts.
+func (b *Batch) tellWants(wants float64) {
+	u := &b.Usage
+	for i := len(u.Wants); i < len(u.Keys)-1; i++ {
+		seconds := max(u.Elapsed[i].Seconds(), 1)
+		u.Wants = append(u.Wants, float64(u.Allowed[i]+u.Rejected[i])/seconds)
+	}
+	u.Wants = append(u.Wants, wants)
+	if len(u.Cost) < len(u.Wants) && u.Cost != nil {
+		u.Cost = append(u.Cost, 1)
+	}
+}
+
+// WithWants names the algorithms that hear what a host wants, as a moving
+// average of what was asked for and who waits, also where it does not report
+// early. The others go by what was counted.
+func WithWants(algorithms ...string) Option {
+	return func(g *Group) {
+		for _, name := range algorithms {
+			g.wanting[name] = true
+		}
+	}
+}
