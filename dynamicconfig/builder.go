@@ -2,27 +2,35 @@
 
 package dynamicconfig
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
+)
 
 // builder makes a Snapshot out of entries, whether they come from a file or
 // from code. Order matters: properties, defaults, rules, then the rest.
 type builder struct {
-	problems
+	problems *strictyaml.Problems
 	snapshot *Snapshot
 	base     *entry         // the defaults
 	patterns map[string]int // globs by their text, for repeats
 	places   []mark         // of the rules, for repeats
 }
 
-func newBuilder(o origin) *builder {
-	s := &Snapshot{origin: o}
+func newBuilder(o origin, p *strictyaml.Problems) *builder {
 	return &builder{
-		problems: problems{origin: &s.origin},
-		snapshot: s,
+		problems: p,
+		snapshot: &Snapshot{origin: o},
 		base:     &entry{who: "defaults"},
 		patterns: make(map[string]int),
 	}
 }
+
+func (b *builder) add(at mark, format string, args ...any) { b.problems.Add(at, format, args...) }
+
+// err is nil, or all that is wrong.
+func (b *builder) err() error { return b.snapshot.origin.err(b.problems) }
 
 // report says what is wrong with one field of e.
 func (b *builder) report(e *entry, name, format string, args ...any) {
@@ -95,8 +103,8 @@ func (b *builder) key(i int, e *entry) {
 	}
 	if taken >= 0 {
 		where := fmt.Sprintf("rule number %d", taken+1)
-		if at := b.places[taken]; at.line > 0 {
-			where = fmt.Sprintf("the rule in line %d", at.line)
+		if at := b.places[taken]; at.Line > 0 {
+			where = fmt.Sprintf("the rule in line %d", at.Line)
 		}
 		b.report(e, "key", "%s has the same key: remove one of the two", where)
 	}

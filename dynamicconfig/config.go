@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
 )
 
 // Config is a configuration made in code. It is checked as strictly as a
@@ -44,7 +46,7 @@ type Config struct {
 // joins an *Error for each problem, which names the rule. The Snapshot
 // shares nothing with c.
 func (c Config) Snapshot() (*Snapshot, error) {
-	b := newBuilder(origin{name: c.Name})
+	b := newBuilder(origin{name: c.Name}, new(strictyaml.Problems))
 	b.properties(c.Properties, nil)
 	b.defaults(statedEntry("defaults", c.Defaults))
 	for i, r := range c.Rules {

@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
 )
 
 // propertyFields are the cluster-wide settings in `defaults:`.
@@ -61,30 +63,29 @@ var (
 
 // file reads a whole config file.
 func (d *decoder) file(root ast.Node) {
-	d.collectAnchors(root)
-	fields, _ := d.mapping(root, "the file", knownTop)
-	d.defaultsOf(find(fields, "defaults"))
-	d.limitsOf(find(fields, "limits"))
-	d.unmatchedOf(find(fields, "unmatched"))
-	d.valuesOf(find(fields, "properties"))
+	fields, _ := d.Mapping(root, "the file", knownTop)
+	d.defaultsOf(strictyaml.Find(fields, "defaults"))
+	d.limitsOf(strictyaml.Find(fields, "limits"))
+	d.unmatchedOf(strictyaml.Find(fields, "unmatched"))
+	d.valuesOf(strictyaml.Find(fields, "properties"))
 }
 
 func (d *decoder) defaultsOf(n ast.Node) {
 	e := &entry{who: "defaults"}
 	var p Properties
 	stated := make(map[string]field)
-	var fields []nodeField
+	var fields []strictyaml.Field
 	if n != nil {
-		e.at = place(n)
-		fields, _ = d.mapping(n, e.who, knownDefaults)
+		e.at = strictyaml.Place(n)
+		fields, _ = d.Mapping(n, e.who, knownDefaults)
 	}
-	fields = slices.DeleteFunc(fields, func(f nodeField) bool {
-		get := propertyFields[f.name]
+	fields = slices.DeleteFunc(fields, func(f strictyaml.Field) bool {
+		get := propertyFields[f.Name]
 		if get == nil {
 			return false
 		}
-		ok := d.scalar(f.value, "defaults: "+f.name, get(&p))
-		stated[f.name] = field{at: place(f.value), bad: !ok}
+		ok := d.scalar(f.Value, "defaults: "+f.Name, get(&p))
+		stated[f.Name] = field{at: strictyaml.Place(f.Value), bad: !ok}
 		return true
 	})
 	d.properties(p, stated)
@@ -96,15 +97,15 @@ func (d *decoder) limitsOf(n ast.Node) {
 	if n == nil {
 		return
 	}
-	list, ok := d.resolve(n).(*ast.SequenceNode)
+	list, ok := d.Resolve(n).(*ast.SequenceNode)
 	if !ok {
-		d.add(place(n), "limits: is %s: write a list, each rule beginning with - key:", d.kind(n))
+		d.add(strictyaml.Place(n), "limits: is %s: write a list, each rule beginning with - key:", d.Kind(n))
 		return
 	}
 	for i, item := range list.Values {
-		e := &entry{who: fmt.Sprintf("rule number %d", i+1), at: place(item)}
-		fields, ok := d.mapping(item, e.who, knownRule)
-		if d.steps > maxSteps {
+		e := &entry{who: fmt.Sprintf("rule number %d", i+1), at: strictyaml.Place(item)}
+		fields, ok := d.Mapping(item, e.who, knownRule)
+		if d.Exhausted() {
 			return
 		}
 		if ok {
@@ -115,9 +116,9 @@ func (d *decoder) limitsOf(n ast.Node) {
 }
 
 // ruleInto reads the fields of one rule into e.
-func (d *decoder) ruleInto(e *entry, fields []nodeField) {
-	if n := find(fields, "key"); n != nil { // first: it names the rule
-		e.state("key", place(n))
+func (d *decoder) ruleInto(e *entry, fields []strictyaml.Field) {
+	if n := strictyaml.Find(fields, "key"); n != nil { // first: it names the rule
+		e.state("key", strictyaml.Place(n))
 		if !d.scalar(n, e.who+": key", &e.rule.Key) {
 			e.spoil("key")
 		} else if e.rule.Key != "" && e.who != "defaults" {
@@ -125,14 +126,14 @@ func (d *decoder) ruleInto(e *entry, fields []nodeField) {
 		}
 	}
 	for _, f := range fields {
-		if f.name == "key" {
+		if f.Name == "key" {
 			continue
 		}
-		e.state(f.name, place(f.value))
-		if nested := nestedFields[f.name]; nested != nil {
-			nested(d, e, f.value)
-		} else if !d.scalar(f.value, e.who+": "+f.name, ruleFields[f.name](e)) {
-			e.spoil(f.name)
+		e.state(f.Name, strictyaml.Place(f.Value))
+		if nested := nestedFields[f.Name]; nested != nil {
+			nested(d, e, f.Value)
+		} else if !d.scalar(f.Value, e.who+": "+f.Name, ruleFields[f.Name](e)) {
+			e.spoil(f.Name)
 		}
 	}
 }
@@ -142,9 +143,9 @@ func (d *decoder) unmatchedOf(n ast.Node) {
 		return
 	}
 	const advice = "use allow, deny, or a rule without a key"
-	if _, ok := d.resolve(n).(*ast.MappingNode); ok {
-		e := &entry{who: "unmatched", at: place(n)}
-		fields, _ := d.mapping(n, e.who, knownRule)
+	if _, ok := d.Resolve(n).(*ast.MappingNode); ok {
+		e := &entry{who: "unmatched", at: strictyaml.Place(n)}
+		fields, _ := d.Mapping(n, e.who, knownRule)
 		d.ruleInto(e, fields)
 		e.who = "unmatched"
 		if e.has("key") {
@@ -163,7 +164,7 @@ func (d *decoder) unmatchedOf(n ast.Node) {
 	case "deny":
 		d.snapshot.unmatched = UnmatchedDeny
 	default:
-		d.add(place(n), "unmatched: is %s: %s", quote(word), advice)
+		d.add(strictyaml.Place(n), "unmatched: is %s: %s", quote(word), advice)
 	}
 }
 
@@ -171,10 +172,10 @@ func (d *decoder) valuesOf(n ast.Node) {
 	if n == nil {
 		return
 	}
-	fields, _ := d.mapping(n, "properties", nil)
+	fields, _ := d.Mapping(n, "properties", nil)
 	for _, f := range fields {
-		if v, ok := d.anyScalar(f.value, "properties: "+quote(f.name)); ok {
-			d.value(f.name, v, place(f.value))
+		if v, ok := d.anyScalar(f.Value, "properties: "+quote(f.Name)); ok {
+			d.value(f.Name, v, strictyaml.Place(f.Value))
 		}
 	}
 }

@@ -5,7 +5,8 @@ package dynamicconfig
 import (
 	"fmt"
 	"slices"
-	"strings"
+
+	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
 )
 
 var (
@@ -102,21 +103,6 @@ func marshalName(kind string, names []string, i uint8) ([]byte, error) {
 	return []byte(names[i]), nil
 }
 
-// oneOf joins words as "a, b or c".
-func oneOf(words []string) string {
-	if len(words) < 2 {
-		return strings.Join(words, "")
-	}
-	last := len(words) - 1
-	return strings.Join(words[:last], ", ") + " or " + words[last]
-}
+func oneOf(words []string) string { return strictyaml.OneOf(words) }
 
-// quote puts text from outside between quotes, escaped and cut to a length
-// that fits an error message.
-func quote(text string) string {
-	const most = 60
-	if len(text) > most {
-		return fmt.Sprintf("%q...", text[:most])
-	}
-	return fmt.Sprintf("%q", text)
-}
+func quote(text string) string { return strictyaml.Quote(text) }

@@ -6,13 +6,15 @@ import (
 	"strconv"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
 )
 
 // migration reads `migrate:` into e.
 func (d *decoder) migration(e *entry, n ast.Node) {
 	const example = "migrate: {from: request-weighted, to: even, mode: old-shadow-new}"
 	who := e.who + ": migrate"
-	fields, ok := d.mapping(n, who, knownMigrate)
+	fields, ok := d.Mapping(n, who, knownMigrate)
 	if !ok {
 		e.spoil("migrate")
 		return
@@ -20,14 +22,14 @@ func (d *decoder) migration(e *entry, n ast.Node) {
 	m := &Migration{}
 	parts := map[string]any{"from": &m.From, "to": &m.To, "mode": &m.Mode}
 	for _, f := range fields {
-		e.state("migrate."+f.name, place(f.value))
-		if !d.scalar(f.value, who+"."+f.name, parts[f.name]) {
+		e.state("migrate."+f.Name, strictyaml.Place(f.Value))
+		if !d.scalar(f.Value, who+"."+f.Name, parts[f.Name]) {
 			e.spoil("migrate")
 		}
 	}
 	for _, name := range knownMigrate {
-		if find(fields, name) == nil {
-			d.add(place(n), "%s: has no %s: add it, as in %s", who, name, example)
+		if strictyaml.Find(fields, name) == nil {
+			d.add(strictyaml.Place(n), "%s: has no %s: add it, as in %s", who, name, example)
 			e.spoil("migrate")
 		}
 	}
@@ -38,26 +40,26 @@ func (d *decoder) migration(e *entry, n ast.Node) {
 // what they mean is for the algorithm to say.
 func (d *decoder) parameters(e *entry, n ast.Node) {
 	who := e.who + ": parameters"
-	fields, ok := d.mapping(n, who, nil)
+	fields, ok := d.Mapping(n, who, nil)
 	if !ok {
 		e.spoil("parameters")
 	}
 	for _, f := range fields {
-		v := d.resolve(f.value)
+		v := d.Resolve(f.Value)
 		if v != nil && v.Type() == ast.NullType {
 			e.spoil("parameters") // reported by mapping
 			continue
 		}
-		text, _, ok := plain(v)
+		text, _, ok := strictyaml.Plain(v)
 		if !ok {
-			d.add(place(f.value), "%s: %s: is %s: write one text, number, true or false", who, quote(f.name), d.kind(f.value))
+			d.add(strictyaml.Place(f.Value), "%s: %s: is %s: write one text, number, true or false", who, quote(f.Name), d.Kind(f.Value))
 			e.spoil("parameters")
 			continue
 		}
 		if e.rule.Parameters == nil {
 			e.rule.Parameters = make(map[string]string, len(fields))
 		}
-		e.rule.Parameters[f.name] = text
+		e.rule.Parameters[f.Name] = text
 	}
 }
 
@@ -65,19 +67,19 @@ func (d *decoder) parameters(e *entry, n ast.Node) {
 func (d *decoder) priorities(e *entry, n ast.Node) {
 	const example = "priorities: {10: fair-share, 0: proportional-share}"
 	who := e.who + ": priorities"
-	fields, ok := d.mapping(n, who, nil)
+	fields, ok := d.Mapping(n, who, nil)
 	if !ok {
 		e.spoil("priorities")
 	}
 	for _, f := range fields {
-		band, err := strconv.ParseInt(f.name, 10, 64)
-		if err != nil || strconv.FormatInt(band, 10) != f.name {
-			d.add(place(f.value), "%s: %s is not a priority: write a whole number, as in %s", who, quote(f.name), example)
+		band, err := strconv.ParseInt(f.Name, 10, 64)
+		if err != nil || strconv.FormatInt(band, 10) != f.Name {
+			d.add(strictyaml.Place(f.Value), "%s: %s is not a priority: write a whole number, as in %s", who, quote(f.Name), example)
 			e.spoil("priorities")
 			continue
 		}
 		var algorithm string
-		if !d.scalar(f.value, who+": "+f.name, &algorithm) {
+		if !d.scalar(f.Value, who+": "+f.Name, &algorithm) {
 			e.spoil("priorities")
 			continue
 		}
@@ -85,7 +87,7 @@ func (d *decoder) priorities(e *entry, n ast.Node) {
 			e.rule.Priorities = make(map[int64]string, len(fields))
 		}
 		e.rule.Priorities[band] = algorithm
-		e.state(bandField(band), place(f.value))
+		e.state(bandField(band), strictyaml.Place(f.Value))
 	}
 }
 

@@ -3,16 +3,9 @@
 package dynamicconfig
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"strings"
 
-	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/lexer"
-	"github.com/goccy/go-yaml/parser"
-	"github.com/goccy/go-yaml/token"
+	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
 )
 
 // MaxSize is the largest config file, in bytes.
@@ -28,77 +21,16 @@ func Parse(name string, data []byte) (*Snapshot, error) {
 	if len(data) > MaxSize {
 		return nil, &Error{Name: name, Message: fmt.Sprintf("has %d bytes: use at most %d", len(data), MaxSize)}
 	}
-	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
-	text := strings.ReplaceAll(string(data), "\r\n", "\n")
-	b := newBuilder(origin{name: name, text: text})
-	b.syntax(text)
-	if root := b.parse(text); root != nil {
-		d := &decoder{builder: b, anchors: make(map[string]ast.Node)}
+	f := strictyaml.NewFile(data, strictyaml.Dialect{
+		Share:     "use defaults: for what rules share",
+		Reference: "docs/config.md",
+		Empty:     "write limits: [] to have no limits",
+		Later:     laterFields,
+	})
+	b := newBuilder(origin{name: name, text: f.Text}, &f.Problems)
+	if root := f.Parse(); root != nil {
+		d := &decoder{builder: b, File: f}
 		d.file(root)
 	}
 	return b.finish()
 }
-
-// parse turns text into a tree, or reports why it cannot.
-func (b *builder) parse(text string) (root ast.Node) {
-	if len(b.found) > 0 {
-		return nil
-	}
-	defer func() {
-		if r := recover(); r != nil { // a defect of the YAML library must not end the process
-			root = nil
-			b.add(mark{}, "is not YAML that can be read (%v): compare it with the examples in docs/config.md", r)
-		}
-	}()
-	tokens := lexer.Tokenize(text)
-	b.tokens(tokens)
-	if len(b.found) > 0 {
-		return nil
-	}
-	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
-	if err != nil {
-		b.syntaxError(err)
-		return nil
-	}
-	if len(file.Docs) > 1 {
-		at := mark{}
-		if start := file.Docs[1].Start; start != nil {
-			at = markOf(start)
-		}
-		b.add(at, "a second document begins: use one, remove the ---")
-		return nil
-	}
-	if len(file.Docs) == 0 || file.Docs[0].Body == nil {
-		b.add(mark{}, "has no content: write limits: [] to have no limits")
-		return nil
-	}
-	return file.Docs[0].Body
-}
-
-// syntaxError reports what the YAML library says, in this package's form.
-func (b *builder) syntaxError(err error) {
-	var at mark
-	var message string
-	positioned, ok := errors.AsType[yaml.Error](err)
-	if !ok {
-		message = err.Error()
-	} else { // whose Error() takes quadratic time in a long line
-		message = positioned.GetMessage()
-		if t := positioned.GetToken(); t != nil {
-			at = markOf(t)
-		}
-	}
-	advice := "look for wrong indentation, or for a value with any of : * [ ] { } # that needs quotes"
-	line := b.origin.errorAt(at, "").Source
-	switch {
-	case strings.Contains(line, ": *"):
-		advice = "put a value that begins with * in quotes"
-	case strings.Contains(line, ": [") && strings.Contains(message, "not allowed"):
-		advice = "put a value that begins with [ in quotes"
-	case strings.Contains(message, `'	'`):
-		advice = "indent with spaces"
-	}
-	b.add(at, "is not YAML (%s): %s", message, advice)
-}
-
-func markOf(t *token.Token) mark { return mark{t.Position.Line, t.Position.Column} }

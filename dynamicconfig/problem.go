@@ -3,12 +3,11 @@
 package dynamicconfig
 
 import (
-	"cmp"
-	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
 )
 
 // Error is one thing that is wrong with a configuration. Parse, Config and
@@ -83,7 +82,7 @@ func window(line string, column int) (text, indent string) {
 }
 
 // mark is a place in a text; the zero mark is nowhere.
-type mark struct{ line, column int }
+type mark = strictyaml.Mark
 
 // origin is where a configuration came from.
 type origin struct {
@@ -91,61 +90,16 @@ type origin struct {
 	text string // empty when made in code
 }
 
-func (o *origin) errorAt(at mark, message string) *Error {
-	e := &Error{Name: o.name, Line: at.line, Column: at.column, Message: message}
-	rest := o.text
-	for n := 1; n < at.line; n++ {
-		_, rest, _ = strings.Cut(rest, "\n")
-	}
-	line, _, _ := strings.Cut(rest, "\n")
-	e.Source = strings.TrimSuffix(line, "\r")
-	return e
-}
-
-// problems collects what is wrong with one configuration.
-type problems struct {
-	origin *origin
-	found  []found
-	more   int // found after the list was full
-}
-
-type found struct {
-	at      mark
-	message string
-}
-
-// maxProblems bounds what one configuration can say; a file of 1 MiB may
-// have a mistake in each line.
-const (
-	maxProblems     = 20
-	maxKeptProblems = 1000
-)
-
-func (p *problems) add(at mark, format string, args ...any) {
-	if len(p.found) >= maxKeptProblems {
-		p.more++
-		return
-	}
-	p.found = append(p.found, found{at, fmt.Sprintf(format, args...)})
-}
-
-// err is nil, or all problems joined in the order of the text.
-func (p *problems) err() error {
-	slices.SortStableFunc(p.found, func(a, b found) int {
-		return cmp.Or(cmp.Compare(a.at.line, b.at.line), cmp.Compare(a.at.column, b.at.column))
+// err is nil, or an *Error for each of p joined.
+func (o origin) err(p *strictyaml.Problems) error {
+	return p.Err(func(at mark, message, source string) error {
+		return &Error{Name: o.name, Line: at.Line, Column: at.Column, Message: message, Source: source}
 	})
-	list := slices.Compact(p.found)
-	more := p.more
-	if len(list) > maxProblems {
-		more += len(list) - maxProblems
-		list = list[:maxProblems]
-	}
-	var errs []error
-	for _, f := range list {
-		errs = append(errs, p.origin.errorAt(f.at, f.message))
-	}
-	if more > 0 {
-		errs = append(errs, fmt.Errorf("and %d more", more))
-	}
-	return errors.Join(errs...)
+}
+
+// problem is the one error of a place.
+func (o origin) problem(at mark, format string, args ...any) error {
+	p := strictyaml.Problems{Text: o.text}
+	p.Add(at, format, args...)
+	return o.err(&p)
 }

@@ -109,7 +109,7 @@ func (p *Property[T]) read(s *Snapshot) (commit func(), err error) {
 	v := p.byDefault
 	if got, ok := s.values.byName[p.name]; ok {
 		if v, err = p.convert(got.v); err != nil {
-			return nil, s.origin.errorAt(got.at, fmt.Sprintf("properties: %s: %v", p.name, err))
+			return nil, s.origin.problem(got.at, "properties: %s: %v", p.name, err)
 		}
 	}
 	return func() { p.value.Store(&v) }, nil

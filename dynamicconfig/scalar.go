@@ -3,7 +3,6 @@
 package dynamicconfig
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -11,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
 )
 
 // ParseLimit reads a limit as the config file writes it: events per second,
@@ -119,31 +120,14 @@ func errDuration(text string) error {
 	return fmt.Errorf("%s is not a duration: write it as in 500ms, 3s, 5m, 2h or 1d", quote(text))
 }
 
-// parseNumber reads a decimal number, with a fraction and an exponent if
-// need be. Go's other forms (hexadecimal, underscores) are refused; NaN and
-// Inf are read, for the caller to refuse by their own name.
-func parseNumber(text string) (float64, error) {
-	if strings.ContainsAny(text, "xXpP_") {
-		return 0, errors.New("not a decimal number")
-	}
-	f, err := strconv.ParseFloat(text, 64)
-	if errors.Is(err, strconv.ErrRange) {
-		return f, nil // ±Inf, refused as such
-	}
-	return f, err
-}
+func parseNumber(text string) (float64, error) { return strictyaml.ParseNumber(text) }
 
 func isNumber(text string) bool {
 	_, err := parseNumber(text)
 	return err == nil
 }
 
-// number writes f the shortest way that reads back as f.
-func number(f float64) string {
-	s := strconv.FormatFloat(f, 'g', -1, 64)
-	s = strings.Replace(s, "e+", "e", 1)
-	return strings.Replace(s, "e-0", "e-", 1)
-}
+func number(f float64) string { return strictyaml.Number(f) }
 
 // duration writes d as time.Duration does, in days where it is whole days.
 func duration(d time.Duration) string {

@@ -7,6 +7,8 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+
+	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
 )
 
 // Snapshot is one whole, valid configuration. Parse and Config make them;
@@ -85,7 +87,7 @@ func (s *Snapshot) Algorithms() []string {
 // place in the text. Parse cannot: which algorithms there are depends on
 // what the process has registered.
 func (s *Snapshot) Check(known func(name string) bool) error {
-	p := problems{origin: &s.origin}
+	p := strictyaml.Problems{Text: s.origin.text}
 	for _, u := range s.uses {
 		if known(u.algorithm) {
 			continue
@@ -94,9 +96,9 @@ func (s *Snapshot) Check(known func(name string) bool) error {
 		if u.at == (mark{}) {
 			where = u.who + ": "
 		}
-		p.add(u.at, "%sthere is no algorithm %s here: correct the name, or register it", where, quote(u.algorithm))
+		p.Add(u.at, "%sthere is no algorithm %s here: correct the name, or register it", where, quote(u.algorithm))
 	}
-	return p.err()
+	return s.origin.err(&p)
 }
 
 // fingerprint hashes what the snapshot means.

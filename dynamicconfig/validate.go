@@ -6,6 +6,8 @@ import (
 	"errors"
 	"math"
 	"time"
+
+	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
 )
 
 // Bounds of what a configuration may ask for.
@@ -39,7 +41,7 @@ const (
 // Complete fills in the defaults of zero fields and checks the rest. Its
 // error joins all problems.
 func (p Properties) Complete() (Properties, error) {
-	b := newBuilder(origin{})
+	b := newBuilder(origin{}, new(strictyaml.Problems))
 	b.properties(p, nil)
 	return b.snapshot.properties, b.err()
 }

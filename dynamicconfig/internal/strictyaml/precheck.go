@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package dynamicconfig
+package strictyaml
 
 import (
 	"fmt"
@@ -21,18 +21,18 @@ const (
 
 // syntax refuses bytes that YAML does not have, and what its scanner is slow
 // at.
-func (b *builder) syntax(text string) {
+func (f *File) syntax(text string) {
 	line, column, empty := 1, 1, 0
 	blank := true // this line, so far
 	for i, r := range text {
 		if r == utf8.RuneError {
 			if _, n := utf8.DecodeRuneInString(text[i:]); n == 1 {
-				b.add(mark{line, column}, "byte %#02x is not UTF-8: save the file as UTF-8", text[i])
+				f.Add(Mark{line, column}, "byte %#02x is not UTF-8: save the file as UTF-8", text[i])
 				return
 			}
 		}
 		if r < ' ' && r != '\n' && r != '\t' || r == 0x7f {
-			b.add(mark{line, column}, "the control character %#02x is not YAML: remove it", r)
+			f.Add(Mark{line, column}, "the control character %#02x is not YAML: remove it", r)
 			return
 		}
 		if r != '\n' {
@@ -44,7 +44,7 @@ func (b *builder) syntax(text string) {
 			empty = 0
 		}
 		if empty > maxEmptyLines {
-			b.add(mark{line, 1}, "more than %d empty lines in a row: remove some", maxEmptyLines)
+			f.Add(Mark{line, 1}, "more than %d empty lines in a row: remove some", maxEmptyLines)
 			return
 		}
 		line, column, blank = line+1, 1, true
@@ -53,11 +53,11 @@ func (b *builder) syntax(text string) {
 
 // tokens refuses YAML that config files have no use for: what nests so deep
 // that a recursive parser is in danger, and what costs it quadratic time.
-func (b *builder) tokens(tokens token.Tokens) {
-	c := tokenCheck{}
+func (f *File) tokens(tokens token.Tokens) {
+	c := tokenCheck{share: f.dialect.Share}
 	for _, t := range tokens {
 		if problem := c.next(t); problem != "" {
-			b.add(markOf(t), "%s", problem)
+			f.Add(markOf(t), "%s", problem)
 			return
 		}
 	}
@@ -65,6 +65,7 @@ func (b *builder) tokens(tokens token.Tokens) {
 
 // tokenCheck is what tokens has seen so far.
 type tokenCheck struct {
+	share    string // see Dialect
 	line     int
 	entries  int // `-` in this line
 	values   int // `:` in this line
@@ -120,12 +121,12 @@ func (c *tokenCheck) next(t *token.Token) (problem string) {
 		}
 	case token.AnchorType:
 		if c.anchors++; c.anchors > maxAnchors {
-			return fmt.Sprintf("more than %d anchors: use defaults: for what rules share", maxAnchors)
+			return fmt.Sprintf("more than %d anchors: %s", maxAnchors, c.share)
 		}
 	case token.MappingKeyType:
 		return "a ? for a field's name is not supported: write name: value"
 	case token.MergeKeyType:
-		return "<< is not supported: use defaults: for what rules share"
+		return "<< is not supported: " + c.share
 	case token.TagType:
 		return "tags are not supported: remove it; put text that begins with ! in quotes"
 	case token.DirectiveType:

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package strictyaml
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+)
+
+// Dialect is how messages advise the writer of one kind of file.
+type Dialect struct {
+	// Share is what to do instead of repeating or merging fields.
+	Share string
+	// Reference is where examples are.
+	Reference string
+	// Empty is what to write in a file that is to hold nothing.
+	Empty string
+	// Later are fields that are designed and not built yet.
+	Later []string
+}
+
+// File is one text and what is wrong with it. It is for one goroutine.
+type File struct {
+	Problems
+
+	dialect Dialect
+	anchors map[string]ast.Node
+	steps   int // bounds what aliases can repeat
+}
+
+// NewFile is a File of data, without a byte order mark, its lines ended by
+// \n alone. The caller bounds its size.
+func NewFile(data []byte, d Dialect) *File {
+	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
+	text := strings.ReplaceAll(string(data), "\r\n", "\n")
+	return &File{Problems: Problems{Text: text}, dialect: d, anchors: make(map[string]ast.Node)}
+}
+
+// Parse turns the text into a tree. It is nil when problems say why.
+func (f *File) Parse() (root ast.Node) {
+	f.syntax(f.Text)
+	if f.Any() {
+		return nil
+	}
+	defer func() {
+		if r := recover(); r != nil { // a defect of the YAML library must not end the process
+			root = nil
+			f.Add(Mark{}, "is not YAML that can be read (%v): compare it with the examples in %s", r, f.dialect.Reference)
+		}
+	}()
+	tokens := lexer.Tokenize(f.Text)
+	f.tokens(tokens)
+	if f.Any() {
+		return nil
+	}
+	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
+	if err != nil {
+		f.syntaxError(err)
+		return nil
+	}
+	if len(file.Docs) > 1 {
+		at := Mark{}
+		if start := file.Docs[1].Start; start != nil {
+			at = markOf(start)
+		}
+		f.Add(at, "a second document begins: use one, remove the ---")
+		return nil
+	}
+	if len(file.Docs) == 0 || file.Docs[0].Body == nil {
+		f.Add(Mark{}, "has no content: %s", f.dialect.Empty)
+		return nil
+	}
+	root = file.Docs[0].Body
+	f.collectAnchors(root)
+	return root
+}
+
+// syntaxError reports what the YAML library says, in this package's form.
+func (f *File) syntaxError(err error) {
+	var at Mark
+	var message string
+	positioned, ok := errors.AsType[yaml.Error](err)
+	if !ok {
+		message = err.Error()
+	} else { // whose Error() takes quadratic time in a long line
+		message = positioned.GetMessage()
+		if t := positioned.GetToken(); t != nil {
+			at = markOf(t)
+		}
+	}
+	advice := "look for wrong indentation, or for a value with any of : * [ ] { } # that needs quotes"
+	line := f.line(at.Line)
+	switch {
+	case strings.Contains(line, ": *"):
+		advice = "put a value that begins with * in quotes"
+	case strings.Contains(line, ": [") && strings.Contains(message, "not allowed"):
+		advice = "put a value that begins with [ in quotes"
+	case strings.Contains(message, `'	'`):
+		advice = "indent with spaces"
+	}
+	f.Add(at, "is not YAML (%s): %s", message, advice)
+}
+
+func markOf(t *token.Token) Mark { return Mark{t.Position.Line, t.Position.Column} }

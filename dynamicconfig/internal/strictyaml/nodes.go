@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package strictyaml
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/token"
+)
+
+// maxSteps is several times the fields that fit in 1 MiB.
+const maxSteps = 500_000
+
+// Field is one field of a YAML map.
+type Field struct {
+	Name  string
+	Value ast.Node
+}
+
+// Find is the value of the field called name; nil without one.
+func Find(fields []Field, name string) ast.Node {
+	for _, f := range fields {
+		if f.Name == name {
+			return f.Value
+		}
+	}
+	return nil
+}
+
+// collectAnchors finds all &names.
+func (f *File) collectAnchors(root ast.Node) {
+	for _, n := range ast.Filter(ast.AnchorType, root) {
+		a, ok := n.(*ast.AnchorNode)
+		if !ok {
+			continue
+		}
+		name := a.Name.GetToken().Value
+		if f.anchors[name] != nil {
+			f.Add(Place(a.Name), "the anchor &%s is given twice: rename one", name)
+			continue
+		}
+		f.anchors[name] = a.Value
+	}
+}
+
+// Resolve is what n stands for: anchors and aliases are followed. It is nil
+// for an alias of nothing, or of itself.
+func (f *File) Resolve(n ast.Node) ast.Node {
+	for range maxNesting {
+		switch x := n.(type) {
+		case *ast.AnchorNode:
+			n = x.Value
+		case *ast.AliasNode:
+			n = f.anchors[x.Value.GetToken().Value]
+		default:
+			return n
+		}
+	}
+	return nil
+}
+
+// Place is where n begins.
+func Place(n ast.Node) Mark {
+	switch x := n.(type) {
+	case *ast.AnchorNode:
+		return Place(x.Value)
+	case *ast.MappingNode:
+		if !x.IsFlowStyle && len(x.Values) > 0 {
+			return Place(x.Values[0].Key)
+		}
+	}
+	if t := n.GetToken(); t != nil {
+		return markOf(t)
+	}
+	return Mark{}
+}
+
+// Mapping reads a map whose fields are all among known (nil: any), each
+// once, in order. What is wrong is reported and left out, but for fields
+// without a value, which are reported and not; ok is whether n is a map at
+// all. who says in messages what the map is.
+func (f *File) Mapping(n ast.Node, who string, known []string) (fields []Field, ok bool) {
+	m, ok := f.Resolve(n).(*ast.MappingNode)
+	if !ok {
+		f.Add(Place(n), "%s: is %s: write a map of name: value", who, f.Kind(n))
+		return nil, false
+	}
+	lines := make(map[string]int, len(m.Values))
+	for _, v := range m.Values {
+		if f.steps++; f.steps > maxSteps {
+			if f.steps == maxSteps+1 {
+				f.Add(Place(n), "%s: aliases repeat too much from here on: %s", who, f.dialect.Share)
+			}
+			return nil, false
+		}
+		key := v.Key.GetToken()
+		at := markOf(key)
+		name, isName := f.name(v.Key)
+		switch first, twice := lines[name]; {
+		case !isName:
+			f.Add(at, "%s: is no name of a field: write name: value", who)
+		case twice:
+			f.Add(at, "%s: %s is already given in line %d: remove one of the two", who, name, first)
+		case known != nil && slices.Contains(f.dialect.Later, name):
+			f.Add(at, "%s: %s is not supported yet: remove it", who, name)
+		case known != nil && !slices.Contains(known, name):
+			f.Add(at, "%s: there is no field %s: %s", who, Quote(name), Suggest(name, known))
+		case v.Value == nil || v.Value.Type() == ast.NullType:
+			f.Add(at, "%s: %s has no value: write one, or remove it", who, name)
+			fields = append(fields, Field{name, v.Value})
+		default:
+			fields = append(fields, Field{name, v.Value})
+		}
+		if isName {
+			lines[name] = at.Line
+		}
+	}
+	return fields, true
+}
+
+// name is the name that a map's key stands for.
+func (f *File) name(key ast.MapKeyNode) (string, bool) {
+	switch x := key.(type) {
+	case *ast.StringNode:
+		return x.Value, true
+	case *ast.IntegerNode, *ast.BoolNode, *ast.FloatNode:
+		return key.GetToken().Value, true
+	}
+	return "", false
+}
+
+// Plain is the text of a scalar, and whether it was written in quotes or as
+// a block.
+func Plain(n ast.Node) (text string, quoted, ok bool) {
+	switch x := n.(type) {
+	case *ast.StringNode:
+		t := x.Token.Type
+		return x.Value, t == token.SingleQuoteType || t == token.DoubleQuoteType, true
+	case *ast.LiteralNode:
+		return x.Value.Value, true, true
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
+		return strings.TrimSpace(n.GetToken().Value), false, true
+	}
+	return "", false, false
+}
+
+// Kind says what n is, for messages.
+func (f *File) Kind(n ast.Node) string {
+	switch x := f.Resolve(n).(type) {
+	case nil:
+		return "an alias of nothing"
+	case *ast.MappingNode:
+		return "a map"
+	case *ast.SequenceNode:
+		return "a list"
+	case *ast.NullNode:
+		return "nothing"
+	case *ast.StringNode, *ast.LiteralNode:
+		text, _, _ := Plain(x)
+		return "the text " + Quote(text)
+	default:
+		text, _, _ := Plain(x)
+		if text == "" {
+			return "something else"
+		}
+		return fmt.Sprintf("%.60s", text)
+	}
+}
+
+// Exhausted reports whether aliases have repeated so much that Mapping reads
+// no more maps.
+func (f *File) Exhausted() bool { return f.steps > maxSteps }
