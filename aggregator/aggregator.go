@@ -154,9 +154,9 @@ func (a *Aggregator) Step(now time.Duration, host string, usage *rpc.Usage, gran
 	return nil
 }
 
-// newKey makes room for a key and puts it into its book in sh, which is locked;
-// nil if there is no room, or no rule.
-func (a *Aggregator) newKey(sh *shard, s *settings, alg algorithm.Algorithm, named string, hash uint64, text string) (*key, error) {
+// newKey makes room for a key and puts it into b, whose shard is locked; nil if
+// there is no room, or no rule.
+func (a *Aggregator) newKey(b *book, s *settings, alg algorithm.Algorithm, hash uint64, text string) (*key, error) {
 	rule, ok := s.snapshot.Match(text)
 	if !ok {
 		a.metrics.noRoom.Inc(1)
@@ -173,12 +173,6 @@ func (a *Aggregator) newKey(sh *shard, s *settings, alg algorithm.Algorithm, nam
 		a.keys.Add(-1)
 		a.metrics.noRoom.Inc(1)
 		return nil, nil
-	}
-	b := sh.books[named]
-	if b == nil {
-		b = new(book)
-		b.resize(smallestBook)
-		sh.books[strings.Clone(named)] = b
 	}
 	k.text = strings.Clone(text)
 	b.add(hash, k)

@@ -2,6 +2,8 @@
 
 package aggregator
 
+import "strings"
+
 // book is the keys of one algorithm in one shard, by the hash of their text:
 // open addressing with linear probing. A key that migrates is in two books.
 //
@@ -20,12 +22,17 @@ type slot struct {
 
 const smallestBook = 8
 
+// open begins the book of an algorithm.
+func (sh *shard) open(algorithm string) *book {
+	b := new(book)
+	b.resize(smallestBook)
+	sh.books[strings.Clone(algorithm)] = b
+	return b
+}
+
 // look is the key that hash most likely belongs to, or nil if there is none
 // for sure.
 func (b *book) look(hash uint64) *key {
-	if b == nil {
-		return nil
-	}
 	mask := uint64(len(b.slots) - 1)
 	for at := hash & mask; ; at = (at + 1) & mask {
 		if s := &b.slots[at]; s.hash == hash || s.key == nil {

@@ -68,11 +68,15 @@ func (u *update) all() {
 func (u *update) under(sh *shard, rows []int32, hashes []uint64) {
 	failed, why := int32(none), error(nil)
 	sh.mu.Lock()
+	b := sh.books[u.usage.Algorithm]
+	if b == nil {
+		b = sh.open(u.usage.Algorithm)
+	}
 	if len(rows) > 1 {
-		u.fetch(sh.books[u.usage.Algorithm], hashes)
+		u.fetch(b, hashes)
 	}
 	for n, i := range rows {
-		if err := u.row(sh, int(i), hashes[n]); err != nil {
+		if err := u.row(b, int(i), hashes[n]); err != nil {
 			failed, why = i, err
 		}
 	}
@@ -110,8 +114,8 @@ func (u *update) fetch(b *book, hashes []uint64) {
 
 // row decides row i, whose shard is locked. The error says that the algorithm
 // is to blame.
-func (u *update) row(sh *shard, i int, hash uint64) error {
-	g, lease, err := u.decide(sh, i, hash)
+func (u *update) row(b *book, i int, hash uint64) error {
+	g, lease, err := u.decide(b, i, hash)
 	if err != nil {
 		u.a.metrics.insane.Inc(1)
 	}
@@ -125,15 +129,12 @@ func (u *update) row(sh *shard, i int, hash uint64) error {
 
 // decide returns what the host may do; a zero lease means that there is no
 // grant.
-func (u *update) decide(sh *shard, i int, hash uint64) (g algorithm.Grant, lease time.Duration, err error) {
+func (u *update) decide(b *book, i int, hash uint64) (g algorithm.Grant, lease time.Duration, err error) {
 	defer recovered(&err)
 
-	text, k := u.usage.Keys[i], (*key)(nil)
-	if b := sh.books[u.usage.Algorithm]; b != nil {
-		k = b.find(hash, text)
-	}
+	k := b.find(hash, u.usage.Keys[i])
 	if k == nil {
-		k, err = u.a.newKey(sh, u.settings, u.alg, u.usage.Algorithm, hash, text)
+		k, err = u.a.newKey(b, u.settings, u.alg, hash, u.usage.Keys[i])
 	}
 	if k == nil || err != nil || !k.adopt(u.settings) {
 		return g, 0, err
