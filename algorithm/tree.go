@@ -81,9 +81,10 @@ func (t tree) thirst(i int32) float64 {
 	return n.wants / float64(n.clients)
 }
 
-func (t tree) less(i, j int32) bool {
-	a, b := t.thirst(i), t.thirst(j)
-	return a < b || a == b && i < j
+// before says whether node i, whose thirst is given, stands before node j.
+func (t tree) before(thirst float64, i, j int32) bool {
+	other := t.thirst(j)
+	return thirst < other || thirst == other && i < j
 }
 
 // all sums up the tree.
@@ -134,36 +135,36 @@ func (t tree) level(capacity float64) float64 {
 }
 
 // insert puts node n into the tree and returns its new root.
-func (t tree) insert(n int32) int32 { return t.put(t.root, n) }
+func (t tree) insert(n int32) int32 { return t.put(t.root, n, t.thirst(n)) }
 
-func (t tree) put(at, n int32) int32 {
+func (t tree) put(at, n int32, thirst float64) int32 {
 	if at == nobody {
 		t.nodes[n].left, t.nodes[n].right = nobody, nobody
 		t.sum(n)
 		return n
 	}
-	if t.less(n, at) {
-		t.nodes[at].left = t.put(t.nodes[at].left, n)
+	if t.before(thirst, n, at) {
+		t.nodes[at].left = t.put(t.nodes[at].left, n, thirst)
 	} else {
-		t.nodes[at].right = t.put(t.nodes[at].right, n)
+		t.nodes[at].right = t.put(t.nodes[at].right, n, thirst)
 	}
 	return t.balance(at)
 }
 
 // remove takes node n, which is in the tree as it was put, out of it and
 // returns its new root.
-func (t tree) remove(n int32) int32 { return t.take(t.root, n) }
+func (t tree) remove(n int32) int32 { return t.take(t.root, n, t.thirst(n)) }
 
-func (t tree) take(at, n int32) int32 {
+func (t tree) take(at, n int32, thirst float64) int32 {
 	switch {
 	case at == nobody:
 		return nobody
 	case at == n:
 		return t.join(t.nodes[n].left, t.nodes[n].right)
-	case t.less(n, at):
-		t.nodes[at].left = t.take(t.nodes[at].left, n)
+	case t.before(thirst, n, at):
+		t.nodes[at].left = t.take(t.nodes[at].left, n, thirst)
 	default:
-		t.nodes[at].right = t.take(t.nodes[at].right, n)
+		t.nodes[at].right = t.take(t.nodes[at].right, n, thirst)
 	}
 	return t.balance(at)
 }
@@ -181,7 +182,7 @@ func (t tree) join(left, right int32) int32 {
 	for t.nodes[root].left != nobody {
 		root = t.nodes[root].left
 	}
-	right = t.take(right, root)
+	right = t.take(right, root, t.thirst(root))
 	t.nodes[root].left, t.nodes[root].right = left, right
 	return t.balance(root)
 }
