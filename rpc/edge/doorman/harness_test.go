@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package doorman_test
+
+import (
+	"context"
+	"maps"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/uber-go/tally/v4"
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/edge/doorman"
+	"github.com/headgate/headgate/rpc/edge/doorman/doormanpb"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// ledger is a decider of leases, as small as can be: it owns every key, and
+// has nothing of the aggregator but its rules and its arithmetic.
+type ledger struct {
+	now func() time.Time
+
+	mu     sync.Mutex
+	limits *dynamicconfig.Snapshot
+	born   time.Time // owners are new to every key then
+	keys   map[string]*algorithm.Leases
+	hosts  map[string]uint32
+}
+
+func newLedger(t testing.TB, limits string, now func() time.Time) *ledger {
+	l := &ledger{now: now}
+	l.configure(t, limits)
+	l.restart()
+	return l
+}
+
+func (l *ledger) configure(t testing.TB, limits string) {
+	t.Helper()
+	s, err := dynamicconfig.Parse("limits.yaml", []byte(limits))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.limits = s
+}
+
+func (l *ledger) restart() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.born, l.keys, l.hosts = l.now(), make(map[string]*algorithm.Leases), make(map[string]uint32)
+}
+
+func (l *ledger) Update(_ context.Context, _ string, payload *anypb.Any) (*anypb.Any, error) {
+	claims, err := rpc.DecodeClaims(payload)
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	leases := &rpc.Leases{}
+	for _, c := range claims.Rows {
+		leases.Rows = append(leases.Rows, l.claimLocked(c))
+	}
+	return rpc.EncodeLeases(leases, len(claims.Rows))
+}
+
+func (l *ledger) claimLocked(c rpc.Claim) rpc.Lease {
+	rule, known := l.limits.Match(c.Key)
+	if !known {
+		wants := 0.0
+		for _, b := range c.Bands {
+			wants += b.Wants
+		}
+		return rpc.Lease{Amount: wants, Lasts: time.Minute, Refresh: 8 * time.Second, Unknown: true, Algorithm: "none"}
+	}
+	now := l.now().Sub(l.born)
+	account := l.keys[c.Key]
+	if account == nil {
+		way, err := algorithm.Builtin().Lookup(rule.Algorithm)
+		if err != nil {
+			return rpc.Lease{Refused: err.Error()}
+		}
+		account = way.(algorithm.Leasing).NewLeases()
+		l.keys[c.Key] = account
+	}
+	host, ok := l.hosts[c.Host]
+	if !ok {
+		host = uint32(len(l.hosts))
+		l.hosts[c.Host] = host
+	}
+	account.Expire(now, func(uint32) {})
+	if c.Release {
+		account.Release(host)
+		return rpc.Lease{}
+	}
+	claim := algorithm.Claim{Has: c.Has, Keep: c.Keep}
+	for _, b := range c.Bands {
+		claim.Bands = append(claim.Bands, algorithm.Band(b))
+	}
+	lease := account.Claim(now, algorithm.Terms{Lease: rule.Lease, Recalculate: max(rule.Recalculate, 0), LearnUntil: max(rule.Learning, 0)},
+		algorithm.Capacity{Amount: float64(rule.Limit), Whole: rule.InFlight, Overcommit: rule.Overcommit}, host, claim)
+	return rpc.Lease{
+		Amount: lease.Amount, Lasts: lease.Until - now, Refresh: rule.Refresh, Learns: max(rule.Learning, 1), Learning: lease.Learning,
+		Safe: float64(rule.Limit) / float64(account.Hosts()), Algorithm: rule.Algorithm,
+	}
+}
+
+// everywhere is a ring of one.
+type everywhere struct{}
+
+func (everywhere) Owner(string) string { return "me" }
+
+// clock is a time that passes when told to.
+type clock struct{ nanos atomic.Int64 }
+
+func newClock() *clock {
+	c := new(clock)
+	c.nanos.Store(time.Unix(1_800_000_000, 250_000_000).UnixNano())
+	return c
+}
+
+func (c *clock) now() time.Time       { return time.Unix(0, c.nanos.Load()) }
+func (c *clock) pass(d time.Duration) { c.nanos.Add(int64(d)) }
+
+// world is a cluster with its edge, as a client sees it.
+type world struct {
+	t         *testing.T
+	client    doormanpb.CapacityClient
+	address   string
+	now       func() time.Time
+	pass      func(time.Duration)
+	configure func(limits string)
+	restart   func() // of all owners
+	counters  func() map[string]int64
+}
+
+// onLoopback is a ledger behind a real server and a real connection, on a
+// clock that passes when told to.
+func onLoopback(t *testing.T, limits string) *world {
+	c := newClock()
+	l := newLedger(t, limits, c.now)
+	claimant := &rpc.Claimant{Host: "me", Placement: everywhere{}, Self: "me", Local: l}
+	w := &world{
+		t: t, now: c.now, pass: c.pass, restart: l.restart,
+		configure: func(limits string) { l.configure(t, limits) },
+	}
+	w.serve(claimant, doorman.ServerOptions{Now: c.now})
+	return w
+}
+
+// serve starts a server over claims and connects the client to it.
+func (w *world) serve(claims doorman.Claimer, o doorman.ServerOptions, dial ...grpc.DialOption) {
+	w.t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.address = listener.Addr().String()
+	scope := tally.NewTestScope("", nil)
+	o.Address, o.Scope = w.address, scope
+	server := grpc.NewServer()
+	doorman.NewServer(claims, o).Register(server)
+	done := make(chan error)
+	go func() { done <- server.Serve(listener) }()
+	conn, err := grpc.NewClient(w.address, append(dial, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() {
+		if err := conn.Close(); err != nil {
+			w.t.Error(err)
+		}
+		server.Stop()
+		if err := <-done; err != nil {
+			w.t.Error(err)
+		}
+	})
+	w.client = doormanpb.NewCapacityClient(conn)
+	w.counters = func() map[string]int64 {
+		sums := make(map[string]int64)
+		for _, c := range scope.Snapshot().Counters() {
+			sums[c.Name()] += c.Value()
+		}
+		return sums
+	}
+}
+
+// get asks for one resource. Has may be nil.
+func (w *world) get(client, resource string, wants float64, has *doormanpb.Lease) *doormanpb.ResourceResponse {
+	w.t.Helper()
+	return w.getAt(client, resource, 0, wants, has)
+}
+
+func (w *world) getAt(client, resource string, priority int64, wants float64, has *doormanpb.Lease) *doormanpb.ResourceResponse {
+	w.t.Helper()
+	response, err := w.client.GetCapacity(w.t.Context(), &doormanpb.GetCapacityRequest{
+		ClientId: &client,
+		Resource: []*doormanpb.ResourceRequest{{ResourceId: &resource, Priority: &priority, Wants: &wants, Has: has}},
+	})
+	if err != nil {
+		w.t.Fatalf("%s wants %v of %s: %v", client, wants, resource, err)
+	}
+	if response.GetMastership() != nil {
+		w.t.Errorf("%s is sent to another master", client)
+	}
+	if len(response.GetResponse()) != 1 || response.GetResponse()[0].GetResourceId() != resource {
+		w.t.Fatalf("%s asked for %s: %v", client, resource, response)
+	}
+	return response.GetResponse()[0]
+}
+
+// getServer asks for one resource on behalf of a server downstream. Bands are
+// priority, clients, wants.
+func (w *world) getServer(server, resource string, has *doormanpb.Lease, bands ...[3]float64) *doormanpb.ServerCapacityResourceResponse {
+	w.t.Helper()
+	request := &doormanpb.ServerCapacityResourceRequest{ResourceId: &resource, Has: has}
+	for _, b := range bands {
+		request.Wants = append(request.Wants, &doormanpb.PriorityBandAggregate{Priority: new(int64(b[0])), NumClients: new(int64(b[1])), Wants: new(b[2])})
+	}
+	response, err := w.client.GetServerCapacity(w.t.Context(), &doormanpb.GetServerCapacityRequest{
+		ServerId: &server, Resource: []*doormanpb.ServerCapacityResourceRequest{request},
+	})
+	if err != nil {
+		w.t.Fatalf("%s wants %v of %s: %v", server, bands, resource, err)
+	}
+	if response.GetMastership() != nil || len(response.GetResponse()) != 1 || response.GetResponse()[0].GetResourceId() != resource {
+		w.t.Fatalf("%s asked for %s: %v", server, resource, response)
+	}
+	return response.GetResponse()[0]
+}
+
+func (w *world) release(client string, resources ...string) {
+	w.t.Helper()
+	response, err := w.client.ReleaseCapacity(w.t.Context(), &doormanpb.ReleaseCapacityRequest{ClientId: &client, ResourceId: resources})
+	if err != nil || response.GetMastership() != nil {
+		w.t.Fatalf("%s releases %q: %v %v", client, resources, response, err)
+	}
+}
+
+// crowd is clients of one resource that hold to the protocol: they say what
+// they have, and ask again when told to.
+type crowd struct {
+	*world
+
+	resource string
+	wants    map[string]float64
+	has      map[string]*doormanpb.Lease
+}
+
+func (w *world) crowd(resource string, wants map[string]float64) *crowd {
+	return &crowd{world: w, resource: resource, wants: wants, has: make(map[string]*doormanpb.Lease)}
+}
+
+// refresh lets each client ask once, by name, and time pass until the next.
+func (c *crowd) refresh(times int) {
+	c.t.Helper()
+	for range times {
+		interval := int64(1)
+		for _, name := range slices.Sorted(maps.Keys(c.wants)) {
+			c.has[name] = c.get(name, c.resource, c.wants[name], c.has[name]).GetGets()
+			interval = c.has[name].GetRefreshInterval()
+		}
+		c.pass(time.Duration(interval) * time.Second)
+	}
+}
+
+func (c *crowd) sum() (sum float64) {
+	for _, l := range c.has {
+		sum += l.GetCapacity()
+	}
+	return sum
+}
+
+// wantCode wants err to have a code, and words that say what to do.
+func wantCode(t *testing.T, err error, code codes.Code, words ...string) {
+	t.Helper()
+	if status.Code(err) != code {
+		t.Errorf("%v, want %v", err, code)
+		return
+	}
+	for _, word := range words {
+		if !contains(err, word) {
+			t.Errorf("%q does not say %q", err, word)
+		}
+	}
+}
+
+func near(a, b float64) bool { return a-b < 1e-6 && b-a < 1e-6 }
+
+func lease(capacity float64, expiry time.Time) *doormanpb.Lease {
+	return &doormanpb.Lease{ExpiryTime: proto.Int64(expiry.Unix()), RefreshInterval: proto.Int64(8), Capacity: &capacity}
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package doorman
+
+import (
+	"context"
+	"time"
+
+	"github.com/uber-go/tally/v4"
+	"google.golang.org/grpc"
+
+	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/edge/doorman/doormanpb"
+)
+
+// DefaultMaxResources is how many resources one request may name when nobody
+// says otherwise.
+const DefaultMaxResources = 4096
+
+// Claimer asks the owners of keys for leases. *rpc.Claimant is the one to use.
+// Implementations are safe for concurrent use.
+type Claimer interface {
+	// Claim returns a lease for each row. The errors are nil if all owners
+	// answered; otherwise each row has its own or nil.
+	Claim(ctx context.Context, claims *rpc.Claims) (*rpc.Leases, []error)
+}
+
+var _ Claimer = (*rpc.Claimant)(nil)
+
+// ServerOptions is the setup of a Server.
+type ServerOptions struct {
+	// Address is where clients reach this server, host:port, for Discovery.
+	// Required: clients dial it.
+	Address string
+
+	// MaxResources bounds the resources that one request names, in
+	// [1, rpc.MaxKeys]; default DefaultMaxResources. Higher lets one request
+	// keep its owners busy for longer.
+	MaxResources int
+
+	// Identify, when not nil, says who calls, by what the transport knows of
+	// it: grpc's peer.FromContext(ctx) has the certificate. Ids count within
+	// that identity, so that nobody can release or spend what is another's.
+	// False: the caller has none.
+	Identify func(ctx context.Context) (identity string, ok bool)
+
+	// Scope is where metrics go; default nowhere.
+	Scope tally.Scope
+
+	// Now is the clock that leases on the wire are told by; default time.Now.
+	Now func() time.Time
+}
+
+// Server answers Doorman's clients and servers. Use NewServer. Safe for
+// concurrent use.
+type Server struct {
+	doormanpb.UnimplementedCapacityServer
+
+	claims       Claimer
+	maxResources int
+	identify     func(context.Context) (string, bool)
+	now          func() time.Time
+	metrics      metrics
+	discovery    *doormanpb.DiscoveryResponse
+}
+
+var _ doormanpb.CapacityServer = (*Server)(nil)
+
+// NewServer returns a Server that asks claims.
+func NewServer(claims Claimer, o ServerOptions) *Server {
+	s := &Server{
+		claims:       claims,
+		maxResources: o.MaxResources,
+		identify:     o.Identify,
+		now:          o.Now,
+		discovery: &doormanpb.DiscoveryResponse{
+			Mastership: &doormanpb.Mastership{MasterAddress: new(o.Address)},
+			IsMaster:   new(true),
+		},
+	}
+	if s.maxResources <= 0 {
+		s.maxResources = DefaultMaxResources
+	}
+	s.maxResources = min(s.maxResources, rpc.MaxKeys)
+	if s.now == nil {
+		s.now = time.Now
+	}
+	if o.Scope == nil {
+		o.Scope = tally.NoopScope
+	}
+	s.metrics = newMetrics(o.Scope)
+	return s
+}
+
+// Register makes registrar, usually a *grpc.Server, serve doorman.Capacity.
+func (s *Server) Register(registrar grpc.ServiceRegistrar) {
+	doormanpb.RegisterCapacityServer(registrar, s)
+}
+
+// Discovery names this very server: any node answers for any resource.
+func (s *Server) Discovery(context.Context, *doormanpb.DiscoveryRequest) (*doormanpb.DiscoveryResponse, error) {
+	s.metrics.discovery.Inc(1)
+	return s.discovery, nil
+}
