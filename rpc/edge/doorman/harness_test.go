@@ -18,7 +18,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/headgate/headgate/algorithm"
@@ -304,5 +303,5 @@ func wantCode(t *testing.T, err error, code codes.Code, words ...string) {
 func near(a, b float64) bool { return a-b < 1e-6 && b-a < 1e-6 }
 
 func lease(capacity float64, expiry time.Time) *doormanpb.Lease {
-	return &doormanpb.Lease{ExpiryTime: proto.Int64(expiry.Unix()), RefreshInterval: proto.Int64(8), Capacity: &capacity}
+	return &doormanpb.Lease{ExpiryTime: new(expiry.Unix()), RefreshInterval: new(int64(8)), Capacity: &capacity}
 }
