@@ -97,12 +97,7 @@ func (d *decoder) limitsOf(n ast.Node) {
 	if n == nil {
 		return
 	}
-	list, ok := d.Resolve(n).(*ast.SequenceNode)
-	if !ok {
-		d.add(strictyaml.Place(n), "limits: is %s: write a list, each rule beginning with - key:", d.Kind(n))
-		return
-	}
-	for i, item := range list.Values {
+	for i, item := range d.List(n, "limits", "a list, each rule beginning with - key:") {
 		e := &entry{who: fmt.Sprintf("rule number %d", i+1), at: strictyaml.Place(item)}
 		fields, ok := d.Mapping(item, e.who, knownRule)
 		if d.Exhausted() {

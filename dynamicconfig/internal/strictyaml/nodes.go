@@ -90,10 +90,7 @@ func (f *File) Mapping(n ast.Node, who string, known []string) (fields []Field, 
 	}
 	lines := make(map[string]int, len(m.Values))
 	for _, v := range m.Values {
-		if f.steps++; f.steps > maxSteps {
-			if f.steps == maxSteps+1 {
-				f.Add(Place(n), "%s: aliases repeat too much from here on: %s", who, f.dialect.Share)
-			}
+		if !f.step(n, who, 1) {
 			return nil, false
 		}
 		key := v.Key.GetToken()
@@ -170,6 +167,29 @@ func (f *File) Kind(n ast.Node) string {
 	}
 }
 
-// Exhausted reports whether aliases have repeated so much that Mapping reads
-// no more maps.
+// List reads a list; without one it reports that want is to be written.
+func (f *File) List(n ast.Node, who, want string) []ast.Node {
+	list, ok := f.Resolve(n).(*ast.SequenceNode)
+	if !ok {
+		f.Add(Place(n), "%s: is %s: write %s", who, f.Kind(n), want)
+		return nil
+	}
+	if !f.step(n, who, len(list.Values)) {
+		return nil
+	}
+	return list.Values
+}
+
+// step counts what is read, and reports whether it is not too much: an alias
+// costs little to write and much to read.
+func (f *File) step(n ast.Node, who string, count int) bool {
+	before := f.steps
+	if f.steps += count; f.steps > maxSteps && before <= maxSteps {
+		f.Add(Place(n), "%s: aliases repeat too much from here on: %s", who, f.dialect.Share)
+	}
+	return f.steps <= maxSteps
+}
+
+// Exhausted reports whether aliases have repeated so much that no more maps
+// and lists are read.
 func (f *File) Exhausted() bool { return f.steps > maxSteps }
