@@ -51,7 +51,8 @@ type heavy struct {
 
 var heavies = []heavy{
 	{"go.uber.org/yarpc", "yarpc", nil},
-	{"google.golang.org/grpc", "grpc", []string{"rpc/rpcyarpc", "rpc/edge"}},
+	// The daemon is a gRPC server: its services are of packages in rpc.
+	{"google.golang.org/grpc", "grpc", []string{"rpc/rpcyarpc", "rpc/edge", "internal/daemon"}},
 	{"go.uber.org/fx", "fx", []string{""}},
 	{"github.com/spf13/cobra", "cobra", []string{"cmd"}},
 	{"charm.land/", "tui", []string{"cmd"}},

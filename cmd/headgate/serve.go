@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/internal/daemon"
+)
+
+// errBroken is the error after the problems of a configuration were shown,
+// which take more than a line.
+var errBroken = errors.New("serve: the limits are broken; see above")
+
+func newServe() *cobra.Command {
+	var c daemon.Config
+	var verbose bool
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Decide about limits for programs that run no decider",
+		Long: `serve runs one decider of a cluster. Deciders share the keys among them and talk to each
+other at --listen. Programs in any language talk gRPC to any of them at --edge: the Go
+client is package limiter/client; health checks and reflection are there too.
+
+The limits are read again whenever the file changes; a broken file never replaces a good
+one. All deciders must have the same limits and the same list of members.
+
+It prints a line for each endpoint when it is ready, and logs to stderr. An interrupt or
+SIGTERM ends it: health checks hear NOT_SERVING, calls under way end, for at most --drain.`,
+		Example: `  headgate serve --limits limits.yaml        # alone, on this machine
+  headgate serve --limits limits.yaml --listen 10.0.0.7:7933 --edge 10.0.0.7:7934 \
+      --members 10.0.0.7:7933,10.0.0.8:7933,10.0.0.9:7933
+  headgate serve --limits limits.yaml --listen :7933 --edge :7934 \
+      --address 10.0.0.7:7933 --members-file members.txt`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if c.Limits == "" {
+				return errors.New("serve: --limits: name the file of limits")
+			}
+			return serve(cmd.Context(), c, verbose, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&c.Limits, "limits", "", "file of limits (required)")
+	flags.StringVar(&c.Listen, "listen", "127.0.0.1:7933", "where to listen for other deciders; port 0 takes a free one")
+	flags.StringVar(&c.Edge, "edge", "127.0.0.1:7934", "where to serve gRPC to programs; port 0 takes a free one")
+	flags.StringVar(&c.Address, "address", "", "this decider's address as the members have it (default where it listens)")
+	flags.StringVar(&c.EdgeAddress, "edge-address", "", "the edge's address as programs dial it (default where it serves)")
+	flags.StringSliceVar(&c.Members, "members", nil, "addresses of all deciders, separated by commas (default this one alone)")
+	flags.StringVar(&c.MembersFile, "members-file", "", "file with the addresses of all deciders, one a line, followed as it changes")
+	flags.IntVar(&c.MaxConnections, "max-connections", daemon.DefaultMaxConnections, "connections to the edge; one more is closed as it comes")
+	flags.DurationVar(&c.Drain, "drain", daemon.DefaultDrain, "how long calls at the edge may take to end")
+	flags.BoolVar(&verbose, "verbose", false, "log what is of interest only when something is wrong")
+	return cmd
+}
+
+// serve runs a daemon until ctx ends.
+func serve(ctx context.Context, c daemon.Config, verbose bool, stdout, stderr io.Writer) error {
+	level := slog.LevelInfo
+	if verbose {
+		level = slog.LevelDebug
+	}
+	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
+	d, err := daemon.Start(ctx, c, log)
+	if err != nil {
+		if ctx.Err() != nil { // ended while it waited for the members
+			return nil
+		}
+		if _, ok := errors.AsType[*dynamicconfig.Error](err); ok {
+			fmt.Fprintln(stderr, err)
+			return errBroken
+		}
+		return err
+	}
+	_, err = fmt.Fprintf(stdout, "cluster  %s  for other deciders\nedge     %s  gRPC: %s\n", d.Address(), d.Edge(), strings.Join(d.Services(), ", "))
+	if err == nil {
+		select {
+		case <-ctx.Done():
+		case <-d.Ended():
+		}
+	}
+	log.Info("stopping")
+	return errors.Join(err, d.Stop(context.WithoutCancel(ctx)))
+}

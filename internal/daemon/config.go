@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Config is what a Daemon must know. What has no default is required.
+type Config struct {
+	// Limits is the file of limits, followed while it changes.
+	Limits string
+
+	// Listen is where to listen for other deciders, host:port; port 0 takes
+	// any free one.
+	Listen string
+
+	// Edge is where to serve gRPC to programs that run no decider, host:port;
+	// port 0 takes any free one.
+	Edge string
+
+	// EdgeAddress is the edge as its clients dial it, for those that ask;
+	// default where Edge has led to, on Address's host if that is all of them.
+	EdgeAddress string
+
+	// Address is this decider's, as others dial it and as the list of
+	// members has it; default where Listen has led to.
+	Address string
+
+	// Members are the addresses of all deciders, this one's among them, for
+	// ever; default this one alone.
+	Members []string
+
+	// MembersFile is a file with the addresses of all deciders, one a line,
+	// followed while it changes. Not together with Members.
+	MembersFile string
+
+	// MaxConnections bounds those to the edge port: one more is closed as it
+	// comes. Default DefaultMaxConnections; each costs about 50 kB.
+	MaxConnections int
+
+	// Drain is how long Stop lets calls at the edge end by themselves;
+	// default DefaultDrain. Longer loses fewer calls that are slow, and
+	// delays the end.
+	Drain time.Duration
+}
+
+// Defaults of Config.
+const (
+	DefaultMaxConnections = 10_000
+	DefaultDrain          = 5 * time.Second
+)
+
+// Validate returns all that is wrong with c.
+func (c Config) Validate() error {
+	var errs []error
+	if c.Limits == "" {
+		errs = append(errs, errors.New("no file of limits: name one"))
+	}
+	for _, a := range []struct{ what, address string }{{"listen", c.Listen}, {"edge", c.Edge}} {
+		if _, port, err := net.SplitHostPort(a.address); err != nil || port == "" {
+			errs = append(errs, fmt.Errorf("%s %q is not host:port", a.what, a.address))
+		}
+	}
+	for _, a := range []string{c.Address, c.EdgeAddress} {
+		if a != "" {
+			errs = append(errs, dialable(a))
+		}
+	}
+	for _, a := range c.Members {
+		errs = append(errs, dialable(a))
+	}
+	if len(c.Members) > 0 && c.MembersFile != "" {
+		errs = append(errs, errors.New("members are listed and in a file: choose one"))
+	}
+	if c.MaxConnections < 0 {
+		errs = append(errs, fmt.Errorf("%d connections: allow 1 or more", c.MaxConnections))
+	}
+	if c.Drain < 0 {
+		errs = append(errs, fmt.Errorf("drain for %v: use 0 or more", c.Drain))
+	}
+	return errors.Join(errs...)
+}
+
+// dialable says what keeps others from dialling address, or nothing.
+func dialable(address string) error {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil || host == "" || port == "" || port == "0" {
+		return fmt.Errorf("address %q is not host:port as others dial it", address)
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		return fmt.Errorf("address %q is no host that others can dial: name this one", address)
+	}
+	return nil
+}
+
+// edgeAddress is EdgeAddress or its default, for an edge that listens on at.
+func (c Config) edgeAddress(at net.Addr, address string) string {
+	if c.EdgeAddress != "" {
+		return c.EdgeAddress
+	}
+	if dialable(at.String()) == nil {
+		return at.String()
+	}
+	host, _, _ := net.SplitHostPort(address)
+	_, port, _ := net.SplitHostPort(at.String())
+	return net.JoinHostPort(host, port)
+}
+
+// member checks that address is listed, where the list is fixed.
+func (c Config) member(address string) error {
+	if len(c.Members) == 0 || slices.Contains(c.Members, address) {
+		return nil
+	}
+	return fmt.Errorf("this decider's address %q is not among the members %s: list it, or set the address under which it is listed",
+		address, strings.Join(c.Members, ", "))
+}
+
+func (c Config) maxConnections() int {
+	if c.MaxConnections == 0 {
+		return DefaultMaxConnections
+	}
+	return c.MaxConnections
+}
+
+func (c Config) drain() time.Duration {
+	if c.Drain == 0 {
+		return DefaultDrain
+	}
+	return c.Drain
+}

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/reflection/grpc_reflection_v1"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/rpcgrpc"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var quiet = slog.New(slog.DiscardHandler)
+
+const rules = `
+defaults: {update_interval: 100ms}
+limits:
+  - {key: "k*", limit: 1000/s}
+`
+
+// write makes a file of the test.
+func write(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// config is a lone daemon on free ports.
+func config(t *testing.T) Config {
+	return Config{Limits: write(t, "limits.yaml", rules), Listen: "127.0.0.1:0", Edge: "127.0.0.1:0"}
+}
+
+func start(t *testing.T, c Config) *Daemon {
+	t.Helper()
+	d, err := Start(t.Context(), c, quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}
+
+func dial(t *testing.T, address string) *grpc.ClientConn {
+	t.Helper()
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// ask reports a use of k by host, and returns the grants.
+func ask(t *testing.T, d rpc.Decider, host string) (*rpc.Grants, error) {
+	t.Helper()
+	u := &rpc.Usage{
+		Algorithm: "elastic", Keys: []string{"k"}, Allowed: []int64{10}, Rejected: []int64{0},
+		Elapsed: []time.Duration{time.Second}, Weight: []float64{0},
+	}
+	payload, err := rpc.Columnar{}.EncodeUsage(u)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := d.Update(t.Context(), host, payload)
+	if err != nil {
+		return nil, err
+	}
+	return rpc.Columnar{}.DecodeGrants(answer, u)
+}
+
+func TestTheEdgeAnswersPlainGRPC(t *testing.T) {
+	d := start(t, config(t))
+	c, err := rpcgrpc.NewClient([]string{d.Edge()}, rpcgrpc.ClientOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	eventually(t, "the owner has learned, and grants", func() bool {
+		g, err := ask(t, c, "me")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return g.Lease[0] > 0 && g.Weight[0] > 0
+	})
+	conn := dial(t, d.Edge())
+	for _, service := range append(d.Services(), "") {
+		r, err := grpc_health_v1.NewHealthClient(conn).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: service})
+		if err != nil || r.Status != grpc_health_v1.HealthCheckResponse_SERVING {
+			t.Errorf("health of %q: %v, %v", service, r, err)
+		}
+	}
+	if !slices.Contains(d.Services(), rpcgrpc.Service) {
+		t.Errorf("services: %v", d.Services())
+	}
+	stream, err := grpc_reflection_v1.NewServerReflectionClient(conn).ServerReflectionInfo(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.Send(&grpc_reflection_v1.ServerReflectionRequest{
+		MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: rpcgrpc.Service},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := stream.Recv()
+	if err != nil || len(r.GetFileDescriptorResponse().GetFileDescriptorProto()) == 0 {
+		t.Errorf("reflection of %s: %v, %v", rpcgrpc.Service, r, err)
+	}
+	if err := stream.CloseSend(); err != nil {
+		t.Error(err)
+	}
+	for err == nil { // until the stream ends
+		_, err = stream.Recv()
+	}
+}
+
+func TestStopTellsHealthLetsCallsEndAndIsBounded(t *testing.T) {
+	c := config(t)
+	c.Drain = 300 * time.Millisecond
+	d, err := Start(t.Context(), c, quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	silent, err := net.Dial("tcp", d.Edge()) // never says a word
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	watch, err := grpc_health_v1.NewHealthClient(dial(t, d.Edge())).Watch(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: rpcgrpc.Service})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := watch.Recv(); err != nil || r.Status != grpc_health_v1.HealthCheckResponse_SERVING {
+		t.Fatalf("%v, %v", r, err)
+	}
+	stopped := make(chan error, 1)
+	began := time.Now()
+	go func() { stopped <- d.Stop(context.Background()) }()
+	if r, err := watch.Recv(); err != nil || r.Status != grpc_health_v1.HealthCheckResponse_NOT_SERVING {
+		t.Errorf("health while it stops: %v, %v", r, err)
+	}
+	// The watch is a call that never ends by itself.
+	if err := <-stopped; err == nil || !strings.Contains(err.Error(), "did not end within 300ms") {
+		t.Errorf("stop: %v", err)
+	}
+	if took := time.Since(began); took < c.Drain || took > greeting {
+		t.Errorf("stopping took %v", took)
+	}
+	if _, err := watch.Recv(); err == nil || errors.Is(err, io.EOF) {
+		t.Errorf("the call goes on: %v", err)
+	}
+	if conn, err := net.Dial("tcp", d.Edge()); err == nil {
+		conn.Close()
+		t.Error("somebody still listens")
+	}
+}
+
+func TestOneConnectionTooManyIsClosed(t *testing.T) {
+	c := config(t)
+	c.MaxConnections = 2
+	d := start(t, c)
+	var conns []net.Conn
+	for range 3 {
+		conn, err := net.Dial("tcp", d.Edge())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		conns = append(conns, conn)
+	}
+	// The server greets the first two with its settings.
+	for i, conn := range conns {
+		if err := conn.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		if i < 2 {
+			if _, err := conn.Write([]byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		n, err := conn.Read(make([]byte, 1))
+		if (n == 1) != (i < 2) {
+			t.Errorf("connection %d: %d bytes, %v", i+1, n, err)
+		}
+	}
+	if got := d.edge.listener.refused.Load(); got != 1 {
+		t.Errorf("%d refused", got)
+	}
+	conns[0].Close()
+	client, err := rpcgrpc.NewClient([]string{d.Edge()}, rpcgrpc.ClientOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	eventually(t, "there is room again", func() bool { _, err := ask(t, client, "me"); return err == nil })
+}
+
+// eventually waits for a condition, not for a time.
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	deadline := time.After(30 * time.Second)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !condition() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+func TestMistakesAreToldAndLeaveNothingBehind(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	for _, tc := range []struct {
+		name   string
+		change func(c *Config)
+		want   string
+	}{
+		{"cluster port taken", func(c *Config) { c.Listen = taken.Addr().String() }, "listen for other deciders: listen tcp " + taken.Addr().String() + ": bind: address already in use"},
+		{"edge port taken", func(c *Config) { c.Edge = taken.Addr().String() }, "listen for programs at the edge: listen tcp " + taken.Addr().String()},
+		{"no limits", func(c *Config) { c.Limits = "" }, "no file of limits"},
+		{"limits gone", func(c *Config) { c.Limits += ".gone" }, "config file is missing"},
+		{"limits broken", func(c *Config) { c.Limits = write(t, "broken.yaml", "limits:\n  - {key: k, limit: 3 apples}\n") }, "limits: broken.yaml:2:"},
+		{"no such algorithm", func(c *Config) {
+			c.Limits = write(t, "l.yaml", "limits:\n  - {key: k, limit: 3/s, algorithm: magic}\n")
+		}, "magic"},
+		{"not a member", func(c *Config) { c.Members = []string{"10.0.0.1:7933"} }, "is not among the members 10.0.0.1:7933"},
+		{"a member that is none", func(c *Config) { c.Members = []string{"10.0.0.1"} }, `"10.0.0.1" is not host:port`},
+		{"a member twice", func(c *Config) { c.Address = "h:1"; c.Members = []string{"h:1", "h:1"} }, "more than once"},
+		{"two lists", func(c *Config) { c.Members = []string{"h:1"}; c.MembersFile = "x" }, "choose one"},
+		{"no such list", func(c *Config) { c.MembersFile = "nowhere/members.txt" }, "members: open nowhere/members.txt"},
+		{"a broken list", func(c *Config) { c.MembersFile = write(t, "m.txt", "# all\n10.0.0.1:7933\nhere\n") }, `m.txt:3: "here" is not host:port`},
+		{"everywhere", func(c *Config) { c.Listen = ":0" }, "say the one that others dial"},
+		{"nowhere", func(c *Config) { c.Address = "0.0.0.0:7" }, `"0.0.0.0:7" is no host that others can dial`},
+		{"no port", func(c *Config) { c.Edge = "h" }, `edge "h" is not host:port`},
+		{"numbers", func(c *Config) { c.MaxConnections, c.Drain = -1, -1 }, "-1 connections"},
+	} {
+		c := config(t)
+		tc.change(&c)
+		d, err := Start(t.Context(), c, quiet)
+		if err == nil {
+			t.Errorf("%s: no error", tc.name)
+			if err := d.Stop(context.Background()); err != nil {
+				t.Error(err)
+			}
+			continue
+		}
+		if !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: %v does not say %s", tc.name, err, tc.want)
+		}
+		if _, ok := errors.AsType[*dynamicconfig.Error](err); ok != (tc.name == "limits broken" || tc.name == "no such algorithm") {
+			t.Errorf("%s: a problem of the limits: %v", tc.name, ok)
+		}
+	}
+}
+
+func TestStartEndsWithItsContextAndFreesThePorts(t *testing.T) {
+	c := config(t)
+	c.MembersFile = write(t, "members.txt", "# nobody yet\n")
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := Start(ctx, c, quiet); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "first list of members") {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/reflection"
+
+	"github.com/headgate/headgate/rpc/rpcgrpc"
+)
+
+// Caps of the edge port, beside those of rpcgrpc.ServerDefaults.
+const (
+	// maxStreams bounds the calls at once on one connection.
+	maxStreams = 1000
+	// maxHeaders bounds the metadata of one call, in bytes.
+	maxHeaders = 16 << 10
+	// greeting is how long a new connection may take to say what it is.
+	greeting = 5 * time.Second
+)
+
+// edge is the gRPC server for programs that run no decider.
+type edge struct {
+	server   *grpc.Server
+	health   *health.Server
+	listener *cappedListener
+	ended    chan struct{} // closed when it no longer serves
+	err      error         // why; read it after ended
+}
+
+// newEdge makes an edge on l that is not serving yet. More services are
+// registered on its server before serve.
+func newEdge(l net.Listener, maxConnections int) *edge {
+	e := &edge{
+		server: grpc.NewServer(append(rpcgrpc.ServerDefaults(),
+			grpc.MaxConcurrentStreams(maxStreams),
+			grpc.MaxHeaderListSize(maxHeaders),
+			grpc.ConnectionTimeout(greeting),
+		)...),
+		health:   health.NewServer(),
+		listener: capped(l, maxConnections),
+		ended:    make(chan struct{}),
+	}
+	grpc_health_v1.RegisterHealthServer(e.server, e.health)
+	// Until serve, who asks hears that it is not yet time.
+	e.health.SetServingStatus("", grpc_health_v1.HealthCheckResponse_NOT_SERVING)
+	return e
+}
+
+// services are the names of what e serves, sorted.
+func (e *edge) services() (names []string) {
+	for name := range e.server.GetServiceInfo() {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// serve begins to answer, and says so to who asks for its health.
+func (e *edge) serve() {
+	reflection.Register(e.server)
+	for _, name := range append(e.services(), "") {
+		e.health.SetServingStatus(name, grpc_health_v1.HealthCheckResponse_SERVING)
+	}
+	go func() {
+		defer close(e.ended)
+		e.err = e.server.Serve(e.listener)
+	}()
+}
+
+// stop tells who asks that it is no longer serving, lets calls end for as long
+// as drain, and ends the others. It returns when none runs any more, or soon
+// after ctx ends.
+func (e *edge) stop(ctx context.Context, drain time.Duration) error {
+	e.health.Shutdown()
+	graceful := make(chan struct{})
+	go func() {
+		defer close(graceful)
+		e.server.GracefulStop()
+	}()
+	timer := time.NewTimer(drain)
+	defer timer.Stop()
+	var err error
+	select {
+	case <-graceful:
+	case <-timer.C:
+		err = fmt.Errorf("calls to the edge did not end within %v, and were ended", drain)
+	case <-ctx.Done():
+		err = fmt.Errorf("calls to the edge were ended: %w", ctx.Err())
+	}
+	// Also what connected and never said a word, which grpc waits for.
+	e.listener.closeAll()
+	e.server.Stop()
+	<-graceful
+	<-e.ended
+	if e.err != nil && !errors.Is(e.err, grpc.ErrServerStopped) {
+		err = errors.Join(err, fmt.Errorf("serve the edge: %w", e.err))
+	}
+	return err
+}
+
+// abandon gives up an edge that was never served.
+func (e *edge) abandon() {
+	e.server.Stop()
+	_ = e.listener.Close()
+}

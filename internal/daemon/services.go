@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"google.golang.org/grpc"
+
+	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/rpcgrpc"
+)
+
+// services put what the edge port serves on its server, beside health checks
+// and reflection. Each is for another kind of program; a new one is a line
+// here. They are called while the node runs, and before the edge serves.
+var services = []func(s grpc.ServiceRegistrar, d *Daemon){
+	serveDecider,
+}
+
+// serveDecider is for package limiter/client.
+func serveDecider(s grpc.ServiceRegistrar, d *Daemon) {
+	edge := d.node.Edge(func(part rpc.Part, err error) {
+		d.log.Debug("an owner did not answer for a program at the edge", "owner", part.Owner, "keys", len(part.Rows), "error", err)
+	})
+	rpcgrpc.Register(s, edge, rpcgrpc.ServerOptions{})
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+
+	"github.com/uber-go/tally/v4"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/rpcgrpc"
+)
+
+// eager are the algorithms under which a host may ask early: those that keep
+// an account of what hosts hold.
+var eager = []string{"elastic"}
+
+// Option is a collaborator of a Client.
+type Option func(*options)
+
+type options struct {
+	log     *slog.Logger
+	scope   tally.Scope
+	limiter []limiter.Option
+}
+
+// WithLogger sets the logger; default slog.Default().
+func WithLogger(log *slog.Logger) Option { return func(o *options) { o.log = log } }
+
+// WithScope sets where metrics go; default nowhere.
+func WithScope(scope tally.Scope) Option { return func(o *options) { o.scope = scope } }
+
+// WithLimiter sets options of the Group of limiters, such as
+// limiter.WithMigration, or limiter.WithEager for an algorithm of one's own.
+func WithLimiter(opts ...limiter.Option) Option {
+	return func(o *options) { o.limiter = append(o.limiter, opts...) }
+}
+
+// Client is the limiters of a host whose deciders are remote. Use New. Safe
+// for concurrent use.
+type Client struct {
+	host   string
+	group  *limiter.Group
+	limits *dynamicconfig.Live
+	remote *rpcgrpc.Client
+
+	stop   context.CancelFunc
+	loops  sync.WaitGroup
+	close  sync.Once
+	closed error // of closing; written in close
+}
+
+// New returns a Client that runs; Close ends it. It loads the limits from
+// source once, and refuses to go on without. It does not wait for deciders:
+// until the first grants, rules' fallback applies.
+func New(config Config, source dynamicconfig.Source, opts ...Option) (*Client, error) {
+	o := options{log: slog.Default(), scope: tally.NoopScope}
+	for _, option := range opts {
+		option(&o)
+	}
+	err := config.Validate()
+	remote, remoteErr := rpcgrpc.NewClient(config.Addresses, rpcgrpc.ClientOptions{TLS: config.TLS})
+	if err := errors.Join(err, remoteErr); err != nil {
+		return nil, errors.Join(err, hangUp(remote))
+	}
+	snapshot, err := source.Load(context.Background())
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("client: load limits: %w", err), remote.Close())
+	}
+	running, stop := context.WithCancel(context.Background())
+	c := &Client{host: config.host(), limits: dynamicconfig.NewLive(snapshot), remote: remote, stop: stop}
+	c.group = limiter.NewGroup(snapshot, config.Hosts, append([]limiter.Option{
+		limiter.WithLogger(o.log), limiter.WithScope(o.scope), limiter.WithEager(eager...),
+	}, o.limiter...)...)
+	unsubscribe := c.limits.Subscribe(func(_, next *dynamicconfig.Snapshot) {
+		c.group.Configure(limiter.Now(), next)
+	})
+	c.loops.Go(func() {
+		defer unsubscribe()
+		c.limits.Run(running, source, o.log)
+	})
+	c.loops.Go(func() { c.group.Run(running, c.updater(config.Addresses)) })
+	return c, nil
+}
+
+func hangUp(remote *rpcgrpc.Client) error {
+	if remote == nil {
+		return nil
+	}
+	return remote.Close()
+}
+
+// updater asks the deciders as if they were one, the owner of all keys.
+func (c *Client) updater(addresses []string) limiter.Updater {
+	one := deciders{name: strings.Join(addresses, ","), decider: c.remote}
+	return &rpc.Fanout{Host: c.host, Placement: one, Peers: one}
+}
+
+// deciders are the only owner, and the way to it.
+type deciders struct {
+	name    string
+	decider rpc.Decider
+}
+
+func (d deciders) Owner(string) string { return d.name }
+
+func (d deciders) Peer(string) (rpc.Decider, error) { return d.decider, nil }
+
+// For returns the limiter of key, which is a `group:name`. It never fails and
+// never waits; see limiter.Group.
+func (c *Client) For(key string) *limiter.Keyed { return c.group.For(key) }
+
+// Group returns the client's limiters.
+func (c *Client) Group() *limiter.Group { return c.group }
+
+// Limits returns the live config, for typed properties.
+func (c *Client) Limits() *dynamicconfig.Live { return c.limits }
+
+// Host is this host's name, as the deciders hear it.
+func (c *Client) Host() string { return c.host }
+
+// Close ends the loops, hangs up, and returns when nothing runs any more.
+// Limiters that are still held go on deciding, with what they know. It may be
+// called more than once.
+func (c *Client) Close() error {
+	c.close.Do(func() {
+		c.stop()
+		c.loops.Wait()
+		c.closed = c.remote.Close()
+	})
+	return c.closed
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"crypto/rand"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/headgate/headgate/rpc"
+)
+
+// MaxHosts is the most hosts that Config may say share the limits.
+const MaxHosts = 1_000_000
+
+// Config is what a Client must know.
+type Config struct {
+	// Addresses are the edge ports of deciders, each a host:port. Any of
+	// them answers for all keys; give two or more, so that one may be down.
+	// A single one may be a DNS name of many hosts. Required.
+	Addresses []string
+
+	// Hosts is how many hosts share the limits, this one included. It only
+	// matters while there is no grant, under fallback even, and to algorithms
+	// that never give less than the even share. Fewer than there are lets
+	// them use more than the limit when no decider answers. 1 to MaxHosts;
+	// default 1.
+	Hosts int
+
+	// Host names this host to the deciders. No two processes may have the
+	// same one at a time: they would be taken for one host. Default: the
+	// machine's name and some random letters, so that it is another one after
+	// a restart; what the old one had comes free when its leases end.
+	Host string
+
+	// TLS, when not nil, encrypts. Give it certificates for mutual TLS.
+	TLS *tls.Config
+}
+
+// Validate returns all that is wrong with c, but for the addresses, which New
+// looks at.
+func (c Config) Validate() error {
+	var errs []error
+	if c.Hosts < 0 || c.Hosts > MaxHosts {
+		errs = append(errs, fmt.Errorf("client: %d hosts share the limits: say 1 to %d", c.Hosts, MaxHosts))
+	}
+	if len(c.Host) > rpc.MaxKeyLength {
+		errs = append(errs, fmt.Errorf("client: the host's name has %d bytes: use at most %d", len(c.Host), rpc.MaxKeyLength))
+	}
+	return errors.Join(errs...)
+}
+
+// host is Host or its default.
+func (c Config) host() string {
+	if c.Host != "" {
+		return c.Host
+	}
+	machine, err := os.Hostname()
+	if err != nil || machine == "" || len(machine) > 255 {
+		machine = "host"
+	}
+	return machine + "/" + rand.Text()[:10]
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package client limits in programs that run no decider: the deciders are
+// remote, daemons started with `headgate serve` or services that serve
+// rpcgrpc. The limiters are the same as everywhere, and as fast: in memory,
+// without a call per request. The program knows where some deciders are and
+// which limits there are; any decider answers for any key.
+//
+//	c, err := client.New(client.Config{
+//		Addresses: []string{"10.0.0.7:7934", "10.0.0.8:7934"},
+//		Hosts:     20, // that share the limits, for when no decider answers
+//	}, file.New("limits.yaml"))
+//	if err != nil {
+//		return err
+//	}
+//	defer c.Close()
+//
+//	if !c.For("frontend:orders").Allow() {
+//		return errTooManyRequests
+//	}
+//
+// # Limits
+//
+// The limits come from a dynamicconfig.Source of the program's own, and must
+// say the same as those of the deciders: a decider answers with a part of its
+// limit, and the host takes that part of its own. While they differ, as when a
+// new file has reached one and not yet the other, the limit is somewhere
+// between both. Algorithms are not checked, because only deciders have them.
+//
+// # When no decider answers
+//
+// Grants live to the end of their lease, then the rule's fallback applies, as
+// on any host. The default fallback, even, divides the limit by Config.Hosts.
+// The program need not do anything, and nobody waits. Deciders that are back
+// are found within about two seconds, and asked with the next report.
+//
+// # What is linked
+//
+// gRPC and the limiter: no YARPC, no fx, no algorithm, no aggregator. It is
+// below limiter because it is what a limiting host needs and nothing of
+// what a deciding one does.
+//
+// Out of scope: owning keys (package headgate), and migrations from one
+// algorithm to another, unless WithLimiter brings them.
+package client
