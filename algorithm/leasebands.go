@@ -4,7 +4,6 @@ package algorithm
 
 import (
 	"cmp"
-	"math"
 	"slices"
 )
 
@@ -166,32 +165,36 @@ func (l *Leases) join(priority int64) uint8 {
 	return below
 }
 
-// decide is what r's host gets: its target, as far as others leave room.
-func (l *Leases) decide(c Capacity, r *leaseRow) float64 {
+// decide is what r's host gets: its target, as far as others leave room, and
+// what it gets beyond that whatever they leave.
+func (l *Leases) decide(c Capacity, r *leaseRow) (part, beyond float64) {
 	var own [maxBands]int32
 	left := 0
 	for n := r.first; n != nobody; n = l.wanted.nodes[n].next {
 		own[l.wanted.nodes[n].band] = n
 		left++
 	}
-	var bounded, unbounded float64 // parts of all bands
-	rest := c.Amount               // what higher bands leave
+	var target float64
+	rest := c.Amount // what higher bands leave
 	for _, k := range l.order {
 		if left == 0 {
 			break
 		}
 		w, t := l.bands[k].way, l.tree(k)
 		if n := own[k]; n != nobody {
-			part := within(w.part(rest, t, l.wanted.nodes[n].own()), l.wanted.nodes[n].wants)
-			if w.bounded() {
-				bounded += part
+			own := l.wanted.nodes[n].own()
+			if p := within(w.part(rest, t, own), own.Wants); w.bounded() {
+				target += p
 			} else {
-				unbounded += part
+				beyond += p
 			}
 			left--
 		}
 		rest = max(rest-w.sum(rest, t), 0)
 	}
-	unbounded = min(c.up(unbounded), math.MaxFloat64)
-	return unbounded + min(c.up(bounded), max(l.room(c, r)-unbounded, 0))
+	if c.Whole {
+		return l.slots(r, target, l.room(c, r)), c.up(beyond)
+	}
+	l.lack(r, 0)
+	return min(target, l.room(c, r)), beyond
 }

@@ -21,7 +21,8 @@ import (
 // unless the capacity may be overcommitted. So a capacity is handed out once,
 // and what a newcomer is to get it gets as others claim again and shrink. If the
 // capacity itself shrinks, nobody gets anything until what is out fits again.
-// None and Static are not bound by what others hold.
+// None and Static are not bound by what others hold, and do not count for those
+// who are, but that what a higher band wants is not for lower ones.
 //
 // A claim costs O(bands · log hosts) and allocates nothing once its host is
 // known. An account is for one caller at a time, and like all of this package it
@@ -35,18 +36,22 @@ type Leases struct {
 	order  []uint8 // indices of those in use, highest priority first
 	ways   []wayOf // of priorities that have a way of their own
 	way    way     // of all others
-	leased exact   // sum of what hosts hold
+	leased exact   // sum of what hosts hold of what there is
+	beyond exact   // sum of what they hold whatever there is
+	short  int64   // sum of the slots that they are short of
 }
 
 // leaseRow is what one host holds.
 type leaseRow struct {
-	amount float64 // granted
-	held   float64 // counted as leased: what it has can be more
+	part   float64 // granted, of what there is
+	beyond float64 // granted by ways that are not bound by what others hold
+	held   float64 // counted of what there is: part, or more slots if it has more
 	until  time.Duration
 	due    time.Duration // when to look whether until has passed
-	at     time.Duration // when amount was calculated, if it was
+	at     time.Duration // when that was calculated, if it was
 	place  int32         // among those to look at
 	first  int32         // of its nodes
+	short  uint32        // slots that it got less than it should have
 	known  bool          // at is set
 }
 
@@ -69,8 +74,7 @@ func (l *Leases) Claim(now time.Duration, t Terms, c Capacity, host uint32, clai
 	}
 	r := l.rows.At(i)
 	if !holds {
-		l.hold(r, 0)
-		r.amount, r.known = 0, false
+		l.clear(r)
 	}
 	if !holds || !claim.Keep {
 		l.note(r, claim, has)
@@ -79,40 +83,54 @@ func (l *Leases) Claim(now time.Duration, t Terms, c Capacity, host uint32, clai
 	switch {
 	case holds && claim.Keep: // as it is
 	case learning:
-		r.amount = has
+		l.grant(r, has, 0)
 	case claim.Keep:
-		r.amount = min(has, l.room(c, r))
+		l.grant(r, min(has, l.room(c, r)), 0)
 	case r.known && now-r.at < t.Recalculate: // the same
 	default:
-		r.amount = l.decide(c, r)
+		part, beyond := l.decide(c, r)
+		l.grant(r, part, beyond)
 		r.at, r.known = now, true
 	}
 	if t.Lease <= 0 {
-		r.amount = 0
+		l.grant(r, 0, 0)
 	}
-	l.hold(r, held(c, r.amount, has))
+	held := r.part
+	if c.Whole { // slots in use do not go away because less was granted
+		held = max(held, has-r.beyond)
+	}
+	l.hold(r, held)
 	l.extend(i, until)
-	return Lease{Amount: r.amount, Until: until, Learning: learning}
+	return Lease{Amount: r.part + r.beyond, Until: until, Learning: learning}
 }
 
-// held is what counts as leased. Slots in use do not go away because less was
-// granted.
-func held(c Capacity, amount, has float64) float64 {
-	if c.Whole {
-		return max(amount, has)
+// grant gives r's host so much.
+func (l *Leases) grant(r *leaseRow, part, beyond float64) {
+	if r.beyond != beyond {
+		l.beyond = l.beyond.minus(r.beyond).plus(beyond)
 	}
-	return amount
+	r.part, r.beyond = part, beyond
 }
 
-// hold counts so much as leased to r's host.
-func (l *Leases) hold(r *leaseRow, amount float64) {
-	if amount != r.held {
-		l.leased = l.leased.minus(r.held).plus(amount)
-		r.held = amount
+// clear takes from r's host all it had.
+func (l *Leases) clear(r *leaseRow) {
+	l.grant(r, 0, 0)
+	l.hold(r, 0)
+	l.lack(r, 0)
+	r.known = false
+}
+
+// hold counts so much of what there is as leased to r's host.
+func (l *Leases) hold(r *leaseRow, held float64) {
+	if held != r.held {
+		l.leased = l.leased.minus(r.held).plus(held)
+		r.held = held
 	}
 }
 
-// room is what is not leased to others than r's host.
+// room is what is not leased to others than r's host. What they hold by ways
+// that are not bound does not count: whoever has a bound could have it taken away
+// by those of lower priority.
 func (l *Leases) room(c Capacity, r *leaseRow) float64 {
 	room := max(c.most()-l.leased.minus(r.held).value(), 0)
 	if c.Whole {
@@ -157,7 +175,7 @@ func (l *Leases) Expire(now time.Duration, gone func(host uint32)) {
 // forget takes row i out of all sums.
 func (l *Leases) forget(i int32) {
 	r := l.rows.At(i)
-	l.hold(r, 0)
+	l.clear(r)
 	l.leave(r, nil)
 	l.rows.Remove(i)
 	if l.rows.Len() == 0 { // as rows do
@@ -173,7 +191,7 @@ func (l *Leases) Knows(host uint32) bool { return l.rows.Find(host) != rowset.No
 
 // Leased is how much all hosts hold. With slots it is at least what they say
 // they have.
-func (l *Leases) Leased() float64 { return l.leased.value() }
+func (l *Leases) Leased() float64 { return l.leased.value() + l.beyond.value() }
 
 // later is now + d, or the end of time.
 func later(now, d time.Duration) time.Duration {

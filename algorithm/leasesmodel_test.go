@@ -25,9 +25,11 @@ type dumbLeases struct {
 
 type dumbHost struct {
 	bands        map[int64]Band
-	amount, held float64
+	part, beyond float64
+	held         float64
 	until, at    time.Duration
 	known        bool
+	short        float64
 }
 
 func (d *dumbLeases) wayAt(priority int64) way {
@@ -156,22 +158,36 @@ func (d *dumbLeases) claim(now time.Duration, t Terms, c Capacity, host uint32, 
 	switch {
 	case holds && claim.Keep:
 	case now < t.LearnUntil:
-		h.amount = has
+		h.part, h.beyond = has, 0
 	case claim.Keep:
-		h.amount = math.Min(has, room)
+		h.part, h.beyond = math.Min(has, room), 0
 	case h.known && now-h.at < t.Recalculate:
 	default:
 		bounded, unbounded := d.targets(c.Amount, host)
 		unbounded = round(unbounded)
-		h.amount = unbounded + math.Min(round(bounded), math.Max(room-unbounded, 0))
+		part, sure := round(bounded), math.Floor(bounded+wholly)
+		if c.Whole {
+			lacking := -h.short
+			for _, other := range d.hosts {
+				lacking += other.short
+			}
+			if sure < 1 && room-part < math.Min(lacking, 1) || sure >= 1 && room-part < lacking {
+				part = sure
+			}
+		}
+		part = math.Min(part, room)
+		if h.short = 0; c.Whole {
+			h.short = math.Max(math.Max(sure, math.Min(round(bounded), 1))-part, 0)
+		}
+		h.part, h.beyond = part, unbounded
 		h.at, h.known = now, true
 	}
-	h.held = h.amount
+	h.held = h.part
 	if c.Whole {
-		h.held = math.Max(h.amount, has)
+		h.held = math.Max(h.held, has-h.beyond)
 	}
 	h.until = now + t.Lease
-	return h.amount
+	return h.part + h.beyond
 }
 
 // check compares all that can be seen, and looks into the trees.
@@ -179,7 +195,11 @@ func (d *dumbLeases) check(l *Leases) error {
 	if l.Hosts() != len(d.hosts) {
 		return fmt.Errorf("%d hosts, want %d", l.Hosts(), len(d.hosts))
 	}
-	if want := -d.left(0, math.MaxUint32); !close(l.Leased(), want) {
+	want := -d.left(0, math.MaxUint32)
+	for _, h := range d.hosts {
+		want += math.Min(h.beyond, maxAmount)
+	}
+	if !close(l.Leased(), want) {
 		return fmt.Errorf("%v is leased, want %v", l.Leased(), want)
 	}
 	var demand []Band
