@@ -164,7 +164,8 @@ func (s *share) hasSlots() float64 {
 }
 
 // short asks for more slots soon, unless that was in vain lately: then once it
-// is time to ask again, if somebody waits.
+// is time to ask again, if somebody waits; and with the regular report, if it
+// was in vain again and again.
 func (s *share) short(now Instant, waits bool) {
 	due := Instant(s.pulse.askAt.Load())
 	if !s.remote || now < due && !waits {
@@ -179,7 +180,9 @@ func (s *share) short(now Instant, waits bool) {
 	}
 	defer g.early.mu.Unlock()
 
-	g.urgeLocked(now, s, max(due.Sub(now), coalesce))
+	if s.pulse.gap < g.interval() {
+		g.urgeLocked(now, s, max(due.Sub(now), coalesce))
+	}
 }
 
 // bequeath tells whether nobody holds slots of s, which is no key's any more:
@@ -215,13 +218,13 @@ func (g *Group) refit(now Instant, s *share, hosts int, asked bool) {
 	switch {
 	case after.size > before.size:
 		p.gap = shortestGap
-	case asked || after.waiting > 0:
+	case asked || after.starved:
 		p.gap = min(3*p.gap, g.interval()*3/2)
 	default:
 		p.gap = max(p.gap/4, shortestGap)
 	}
 	p.askAt.Store(int64(now.Add(p.gap)))
-	if after.waiting > 0 && !p.gone {
+	if after.waiting > 0 && p.gap < g.interval() && !p.gone {
 		g.urgeLocked(now, s, p.gap)
 	}
 }

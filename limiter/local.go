@@ -29,7 +29,7 @@ type Bucket struct {
 // and burst tokens. A negative or NaN limit is zero, a negative burst too.
 func NewBucket(limit rate.Limit, burst int) *Bucket {
 	b := &Bucket{limit: limit, burst: burst}
-	b.Stepper = (*bucketSteps)(b)
+	b.Stepper = bucketSteps{b}
 	b.bucket.init(newPace(limit, float64(burst)))
 	return b
 }
@@ -60,35 +60,35 @@ func (b *Bucket) SetBurstAt(t time.Time, burst int) {
 
 // bucketSteps are Bucket's steps, kept apart so that its method set is
 // *rate.Limiter's.
-type bucketSteps Bucket
+type bucketSteps struct{ of *Bucket }
 
-func (b *bucketSteps) AllowAt(now Instant, n int) bool {
+func (b bucketSteps) AllowAt(now Instant, n int) bool {
 	if n == 1 {
-		return b.bucket.allow(now) >= 0
+		return b.of.bucket.allow(now) >= 0
 	}
-	_, ok := b.bucket.reserve(now, int64(n), 0)
+	_, ok := b.of.bucket.reserve(now, int64(n), 0)
 	return ok
 }
 
-func (b *bucketSteps) ReserveAt(now Instant, n int, longest time.Duration) Reservation {
-	wait, ok := b.bucket.reserve(now, int64(n), longest)
+func (b bucketSteps) ReserveAt(now Instant, n int, longest time.Duration) Reservation {
+	wait, ok := b.of.bucket.reserve(now, int64(n), longest)
 	if !ok {
 		return &ticket{}
 	}
 	return &ticket{from: b, n: n, limit: b.Level(now).Limit, taken: now, act: now.Add(wait)}
 }
 
-func (b *bucketSteps) ChargeAt(now Instant, n int) { b.bucket.add(now, -float64(max(n, 0))) }
+func (b bucketSteps) ChargeAt(now Instant, n int) { b.of.bucket.add(now, -float64(max(n, 0))) }
 
-func (b *bucketSteps) CapAt(now Instant, tokens float64) { b.bucket.cap(now, tokens) }
+func (b bucketSteps) CapAt(now Instant, tokens float64) { b.of.bucket.cap(now, tokens) }
 
-func (b *bucketSteps) Level(now Instant) Level {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (b bucketSteps) Level(now Instant) Level {
+	b.of.mu.Lock()
+	defer b.of.mu.Unlock()
 
-	return Level{Limit: b.limit, Burst: float64(b.burst), Tokens: b.bucket.tokens(now)}
+	return Level{Limit: b.of.limit, Burst: float64(b.of.burst), Tokens: b.of.bucket.tokens(now)}
 }
 
-func (b *bucketSteps) debt(now Instant) time.Duration { return b.bucket.delay(now) }
+func (b bucketSteps) debt(now Instant) time.Duration { return b.of.bucket.delay(now) }
 
-func (b *bucketSteps) refund(now Instant, tokens float64, _ int) { b.bucket.add(now, tokens) }
+func (b bucketSteps) refund(now Instant, tokens float64, _ int) { b.of.bucket.add(now, tokens) }

@@ -37,6 +37,7 @@ type slots struct {
 	arrived uint64 // waiters, ever
 	seen    observed
 	looked  Instant   // at seen
+	starved bool      // there were too few, before that
 	records []*record // for the next holders
 	closed  bool      // somebody else decides
 	heir    *slots    // if not nil, counts what is held
@@ -287,6 +288,7 @@ func (s *slots) bequeath(heir *slots) {
 type census struct {
 	size, held int64
 	waiting    int64 // slots that are waited for
+	starved    bool  // there were too few, when that was last looked at
 }
 
 func (c census) free() int64 { return c.size - c.held }
@@ -297,7 +299,7 @@ func (s *slots) census() census {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
-	return census{s.size, s.held, s.seen.level - s.held}
+	return census{s.size, s.held, s.seen.level - s.held, s.starved}
 }
 
 // wants is the demand at now, as observed since the last call.
@@ -305,6 +307,7 @@ func (s *slots) wants(now Instant) float64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
+	s.starved = s.seen.refused > 0 || s.ready.Len()+s.large.Len() > 0
 	seconds := now.Sub(s.looked).Seconds()
 	s.looked = now
 	return s.seen.wants(seconds)

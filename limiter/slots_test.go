@@ -112,7 +112,7 @@ func TestSlotsAgreeWithADumbVersion(t *testing.T) {
 					t.Fatalf("%d does not wait", w.id)
 				}
 			}
-			if c := s.census(); c != (census{d.size, d.held, wants}) {
+			if c := s.census(); c != (census{d.size, d.held, wants, false}) {
 				t.Fatalf("%+v, want %+v and %d waiting", c, d, wants)
 			}
 		}
@@ -329,7 +329,7 @@ func TestManyAtOnceHoldNoMoreThanThereIs(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if c := s.census(); c != (census{size, 0, 0}) {
+	if c := s.census(); c != (census{size: size}) {
 		t.Errorf("%+v", c)
 	}
 }
