@@ -24,9 +24,11 @@ type glob struct {
 func translate(pattern string) (glob, error) {
 	var g glob
 	var b strings.Builder
+	wild, escapeAt := false, -1
 	for i := 0; i < len(pattern); i++ {
 		switch c := pattern[i]; c {
 		case '*', '?':
+			wild = true
 			b.WriteByte(c)
 			g.runes = g.runes || c == '?'
 		case '[':
@@ -36,18 +38,28 @@ func translate(pattern string) (glob, error) {
 			}
 			b.WriteString(text)
 			i += width - 1
-			g.runes, g.slash = true, g.slash || slash
+			wild, g.runes, g.slash = true, true, g.slash || slash
 		case '\\':
 			if i+1 == len(pattern) {
 				return g, errors.New(`ends with a lone \`)
 			}
-			i++
+			if i++; pattern[i] < utf8.RuneSelf {
+				escapeAt = b.Len()
+			}
 			g.literal(&b, pattern[i])
 		default:
 			g.literal(&b, c)
 		}
 	}
 	g.key = b.String()
+	if !wild && escapeAt >= 0 {
+		// Doorman takes it for a glob, in its turn. Here it would be an exact
+		// key, which comes before all globs, if none of it were a class.
+		rest := strings.TrimPrefix(g.key[escapeAt:], `\`)
+		var class strings.Builder
+		member(&class, rest[0])
+		g.key = g.key[:escapeAt] + "[" + class.String() + "]" + rest[1:]
+	}
 	return g, nil
 }
 
