@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package client_test
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/dynamicconfig/memory"
+	"github.com/headgate/headgate/internal/daemon"
+	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/client"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var quiet = slog.New(slog.DiscardHandler)
+
+const rules = `
+defaults: {update_interval: 100ms, algorithm: request-weighted}
+limits:
+  - {key: "k*", limit: 1000/s, lease: 500ms, idle_after: 1h}
+`
+
+func parse(t testing.TB, text string) *dynamicconfig.Snapshot {
+	t.Helper()
+	s, err := dynamicconfig.Parse("limits.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// serve runs a lone decider with rules until the test ends, or stop.
+func serve(t testing.TB, edge, rules string) (d *daemon.Daemon, stop func()) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "limits.yaml")
+	if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d, err := daemon.Start(t.Context(), daemon.Config{Limits: file, Listen: "127.0.0.1:0", Edge: edge, Drain: time.Millisecond}, quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stopped := false
+	stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		// Clients hang up too late for so short a drain; that is an error.
+		_ = d.Stop(context.Background())
+	}
+	t.Cleanup(stop)
+	return d, stop
+}
+
+func newClient(t testing.TB, c client.Config, source dynamicconfig.Source, opts ...client.Option) *client.Client {
+	t.Helper()
+	made, err := client.New(c, source, append([]client.Option{client.WithLogger(quiet)}, opts...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := made.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return made
+}
+
+// eventually waits for a condition, not for a time.
+func eventually(t testing.TB, what string, condition func() bool) {
+	t.Helper()
+	deadline := time.After(30 * time.Second)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !condition() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+func share(c *client.Client, key string) limiter.ShareStatus {
+	st, ok := c.Group().Inspect(limiter.Now(), key)
+	if !ok || len(st.Shares) == 0 {
+		return limiter.ShareStatus{Fallback: true}
+	}
+	return st.Shares[0]
+}
+
+func TestHostsOfRemoteDecidersShareByLoad(t *testing.T) {
+	d, _ := serve(t, "127.0.0.1:0", rules)
+	source := memory.New(parse(t, rules))
+	busy := newClient(t, client.Config{Addresses: []string{d.Edge()}, Hosts: 2}, source)
+	quiet := newClient(t, client.Config{Addresses: []string{d.Edge()}, Hosts: 2}, source)
+	if busy.Host() == quiet.Host() {
+		t.Errorf("two processes of one machine have the name %q", busy.Host())
+	}
+	eventually(t, "the busy host has most of the limit", func() bool {
+		for range 90 {
+			busy.For("k").Allow()
+		}
+		for range 10 {
+			quiet.For("k").Allow()
+		}
+		a, b := share(busy, "k"), share(quiet, "k")
+		return !a.Fallback && !b.Fallback && a.Weight > 0.8 && b.Weight > 0 && b.Weight < 0.2
+	})
+}
+
+func TestFallsBackWhileNoDeciderIsThereAndComesBack(t *testing.T) {
+	d, stop := serve(t, "127.0.0.1:0", rules)
+	c := newClient(t, client.Config{Addresses: []string{d.Edge()}, Hosts: 4}, memory.New(parse(t, rules)))
+	use := func() limiter.ShareStatus { c.For("k").Allow(); return share(c, "k") }
+	eventually(t, "a grant", func() bool { return !use().Fallback })
+	if s := use(); s.Level.Limit != 1000 {
+		t.Errorf("the only host has %v", s.Level.Limit)
+	}
+	stop()
+	eventually(t, "the fallback, limit ÷ hosts", func() bool { s := use(); return s.Fallback && s.Level.Limit == 250 })
+	serve(t, d.Edge(), rules)
+	eventually(t, "a grant again", func() bool { return !use().Fallback })
+}
+
+func TestFollowsItsLimitsAndOutlivesClose(t *testing.T) {
+	d, _ := serve(t, "127.0.0.1:0", rules)
+	source := memory.New(parse(t, rules))
+	c := newClient(t, client.Config{Addresses: []string{d.Edge()}}, source)
+	held := c.For("k")
+	held.Allow()
+	source.Set(parse(t, strings.Replace(rules, "1000/s", "0/s", 1)))
+	eventually(t, "a new limit reaches a limiter that is held", func() bool { return held.Limit() == 0 })
+	if c.Limits().Applied() != 1 {
+		t.Errorf("%d configs applied", c.Limits().Applied())
+	}
+	for range 2 {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if held.Allow() || held.Limit() != 0 || !c.For("other").Allow() {
+		t.Error("after Close, limiters do not go on")
+	}
+}
+
+func TestMistakesAreTold(t *testing.T) {
+	good := memory.New(parse(t, rules))
+	broken := memory.New(nil)
+	for _, tc := range []struct {
+		name   string
+		config client.Config
+		source dynamicconfig.Source
+		want   []string
+	}{
+		{"all at once", client.Config{Addresses: []string{"nowhere"}, Hosts: -1, Host: strings.Repeat("h", 2000)}, good,
+			[]string{`"nowhere" is not host:port`, "-1 hosts", "2000 bytes"}},
+		{"good addresses", client.Config{Addresses: []string{"h:1"}, Hosts: client.MaxHosts + 1}, good, []string{"1000001 hosts"}},
+		{"no addresses", client.Config{}, good, []string{"0 addresses"}},
+		{"no limits", client.Config{Addresses: []string{"h:1"}}, broken, []string{"client: load limits:"}},
+	} {
+		c, err := client.New(tc.config, tc.source)
+		if err == nil {
+			c.Close()
+			t.Errorf("%s: no error", tc.name)
+			continue
+		}
+		for _, want := range tc.want {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v does not say %s", tc.name, err, want)
+			}
+		}
+	}
+}
+
+func TestAsksEarlyUnderAllAlgorithmsThatCanAnswer(t *testing.T) {
+	// Reports under these come outside the interval; with an interval of an
+	// hour, nothing else brings a grant.
+	registry := algorithm.Builtin()
+	for _, name := range registry.Names() {
+		a, err := registry.Lookup(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := a.(algorithm.Stateful); !ok {
+			continue
+		}
+		text := "defaults: {update_interval: 1h, lease: 2h, algorithm: " + name + "}\nlimits:\n  - {key: k, limit: 100/s}\n"
+		d, _ := serve(t, "127.0.0.1:0", text)
+		c := newClient(t, client.Config{Addresses: []string{d.Edge()}}, memory.New(parse(t, text)))
+		eventually(t, name+": a host that runs dry asks early", func() bool {
+			c.For("k").Allow()
+			return !share(c, "k").Fallback
+		})
+	}
+}
+
+func TestNobodyListensYet(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	c := newClient(t, client.Config{Addresses: []string{l.Addr().String()}}, memory.New(parse(t, rules)))
+	if !c.For("k").Allow() || !share(c, "k").Fallback {
+		t.Error("a host without deciders has no fallback")
+	}
+}

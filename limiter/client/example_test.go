@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package client_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/headgate/headgate/dynamicconfig/file"
+	"github.com/headgate/headgate/internal/daemon"
+	"github.com/headgate/headgate/limiter/client"
+)
+
+func Example() {
+	dir, err := os.MkdirTemp("", "headgate")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	limits := filepath.Join(dir, "limits.yaml")
+	if err := os.WriteFile(limits, []byte("limits:\n  - {key: \"frontend:*\", limit: 2/m, burst: 2}\n"), 0o600); err != nil {
+		log.Fatal(err)
+	}
+	// Elsewhere: headgate serve --limits limits.yaml --edge …
+	silent := slog.New(slog.DiscardHandler)
+	decider, err := daemon.Start(context.Background(), daemon.Config{Limits: limits, Listen: "127.0.0.1:0", Edge: "127.0.0.1:0"}, silent)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer decider.Stop(context.Background())
+
+	c, err := client.New(client.Config{Addresses: []string{decider.Edge()}, Hosts: 1}, file.New(limits), client.WithLogger(silent))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	orders := c.For("frontend:orders")
+	for range 3 {
+		fmt.Println(orders.Allow())
+	}
+	// Output:
+	// true
+	// true
+	// false
+}
