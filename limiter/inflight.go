@@ -4,6 +4,7 @@ package limiter
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -37,11 +38,11 @@ func (f inFlight) TryAcquireAt(now Instant, n int) (Hold, bool) {
 		return Hold{}, n == 0
 	}
 	h, err := f.slots.take(now, int64(n))
-	switch err {
-	case nil:
+	switch {
+	case err == nil:
 		f.allowed.Add(int64(n))
 		return h, true
-	case errMoved:
+	case errors.Is(err, errMoved):
 		return f.group.For(f.key).TryAcquireAt(now, n)
 	}
 	f.rejected.Add(int64(n))
@@ -66,7 +67,7 @@ func (f inFlight) AcquireHold(ctx context.Context, n int, options ...AcquireOpti
 	case err == nil:
 		f.allowed.Add(int64(n))
 		return h, nil
-	case err == errMoved:
+	case errors.Is(err, errMoved):
 		return f.group.For(f.key).AcquireHold(ctx, n, options...)
 	case ctx.Err() == nil:
 		err = fmt.Errorf("limiter: acquire %d: %w", n, err)

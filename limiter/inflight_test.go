@@ -401,7 +401,7 @@ func TestAKeyHasOneLimiter(t *testing.T) {
 		if got := use(0, a, 3) + use(0, b, 9) + use(0, g.For("k"), 9); got != 5 {
 			t.Errorf("in flight %v: %d of 5", rule.InFlight, got)
 		}
-		if g.For("k") != g.For("k") {
+		if again := g.For("k"); g.For("k") != again {
 			t.Error("two limiters of a key in use")
 		}
 	}

@@ -266,14 +266,14 @@ func TestClosingSendsWaitersAway(t *testing.T) {
 		ready, large := queued(t.Context(), s, 1, 0), queued(t.Context(), s, 3, 0)
 		s.close()
 		for _, c := range []<-chan result{ready, large} {
-			if r, ok := over(c); !ok || r.err != errMoved {
+			if r, ok := over(c); !ok || !errors.Is(r.err, errMoved) {
 				t.Error(ok, r.err)
 			}
 		}
-		if _, err := s.take(Now(), 1); err != errMoved {
+		if _, err := s.take(Now(), 1); !errors.Is(err, errMoved) {
 			t.Error(err)
 		}
-		if _, err := s.wait(t.Context(), 1, 0); err != errMoved {
+		if _, err := s.wait(t.Context(), 1, 0); !errors.Is(err, errMoved) {
 			t.Error(err)
 		}
 		heir := newSlots(2)

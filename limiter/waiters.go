@@ -60,9 +60,10 @@ func (q *waiters) Swap(i, j int) {
 
 // Push implements heap.Interface.
 func (q *waiters) Push(x any) {
-	w := x.(*waiter)
-	w.in, w.at = q, len(q.all)
-	q.all = append(q.all, w)
+	if w, ok := x.(*waiter); ok {
+		w.in, w.at = q, len(q.all)
+		q.all = append(q.all, w)
+	}
 }
 
 // Pop implements heap.Interface.

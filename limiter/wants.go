@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Measured, as the demand that SetDemand states, ends a statement.
+// Measured is the demand to set that is not stated: from then on it is
+// measured, as at first.
 const Measured = -1.0
 
 // maxDemand bounds what is stated, so that sums stay finite.
