@@ -28,6 +28,8 @@ type Aggregator struct {
 
 	configure sync.Mutex // serialises Configure
 	settings  atomic.Pointer[settings]
+	moved     atomic.Int64 // when keys last moved between owners, by Step's time
+	children  children
 	hosts     hosts
 	gone      func(host uint32) // forget; made once, as it costs an allocation
 	keys      atomic.Int64
@@ -52,6 +54,8 @@ type shard struct {
 // settings is a Snapshot, worked out.
 type settings struct {
 	number   int // later ones have higher
+	registry *algorithm.Registry
+	built    sync.Map // algorithms with parameters
 	snapshot *dynamicconfig.Snapshot
 	average  algorithm.Average
 	stages   []algorithm.Stage
@@ -98,6 +102,7 @@ func New(registry *algorithm.Registry, snapshot *dynamicconfig.Snapshot, options
 func (a *Aggregator) Configure(snapshot *dynamicconfig.Snapshot) error {
 	p := snapshot.Properties()
 	s := &settings{
+		registry: a.registry,
 		snapshot: snapshot,
 		average: algorithm.Average{
 			Weight:     p.NewDataWeight,
@@ -156,18 +161,27 @@ func (a *Aggregator) Step(now time.Duration, host string, usage *rpc.Usage, gran
 
 // newKey makes room for a key and puts it into b, whose shard is locked; nil if
 // there is no room, or no rule.
-func (a *Aggregator) newKey(b *book, s *settings, alg algorithm.Algorithm, hash uint64, text string) (*key, error) {
+func (a *Aggregator) newKey(b *book, s *settings, alg algorithm.Algorithm, hash uint64, text string, now time.Duration) (*key, error) {
 	rule, ok := s.snapshot.Match(text)
 	if !ok {
 		a.metrics.noRoom.Inc(1)
 		return nil, nil
 	}
 	k := &key{settings: s, rule: rule}
-	if st, ok := alg.(algorithm.Stateful); !ok {
+	moved := time.Duration(a.moved.Load())
+	switch alg := alg.(type) {
+	case algorithm.Leasing:
+		l := newLessor(k, alg, moved+max(rule.Learning, 0))
+		l.adopt(s, nil)
+		k.state = l
+	case algorithm.Stateful:
+		if k.state = alg.NewKey(s.average.Interval); k.state == nil {
+			a.metrics.noRoom.Inc(1)
+			return nil, errNoKey
+		}
+	default:
 		k.ledger = newLedger()
-	} else if k.state = st.NewKey(s.average.Interval); k.state == nil {
-		a.metrics.noRoom.Inc(1)
-		return nil, errNoKey
+		k.learns = moved + min(max(rule.Learning, 0), s.average.Interval)
 	}
 	if a.keys.Add(1) > s.maxKeys {
 		a.keys.Add(-1)
@@ -176,12 +190,44 @@ func (a *Aggregator) newKey(b *book, s *settings, alg algorithm.Algorithm, hash 
 	}
 	k.text = strings.Clone(text)
 	b.add(hash, k)
+	a.raise(now, &a.shards[shardOf(hash)], k)
 	return k, nil
+}
+
+// Moved tells that keys may have moved between owners at now: keys that are new
+// here from now on may have leases out that this owner does not know of.
+func (a *Aggregator) Moved(now time.Duration) { a.moved.Store(int64(now)) }
+
+// algorithm is the one called name, with the rule's parameters; none in its
+// place, and an error, if it cannot be built.
+func (s *settings) algorithm(rule *dynamicconfig.Rule, name string) (algorithm.Algorithm, error) {
+	if len(rule.Parameters) == 0 {
+		return s.registry.Lookup(name)
+	}
+	type ruled struct {
+		rule *dynamicconfig.Rule
+		name string
+	}
+	type built struct {
+		algorithm algorithm.Algorithm
+		err       error
+	}
+	if b, ok := s.built.Load(ruled{rule, name}); ok {
+		b := b.(built)
+		return b.algorithm, b.err
+	}
+	b := built{}
+	if b.algorithm, b.err = s.registry.Build(name, rule.Parameters); b.err != nil {
+		b.algorithm = algorithm.None{}
+	}
+	s.built.Store(ruled{rule, name}, b)
+	return b.algorithm, b.err
 }
 
 // decide takes in row i of usage and returns what host may do; false if it
 // should go on as it is.
-func (a *Aggregator) decide(now time.Duration, k *key, alg algorithm.Algorithm, usage *rpc.Usage, i int, host uint32) (algorithm.Grant, bool) {
+func (a *Aggregator) decide(now time.Duration, k *key, alg algorithm.Algorithm, usage *rpc.Usage, i int, host uint32) (g algorithm.Grant, ok bool) {
+	part := k.part(now)
 	if k.state != nil {
 		before := k.state.Hosts()
 		defer func() { // after a panic too
@@ -189,16 +235,22 @@ func (a *Aggregator) decide(now time.Duration, k *key, alg algorithm.Algorithm, 
 				a.hosts.add(host, 1)
 			}
 		}()
-		return k.state.Report(now, k.limit(), host, report(usage, i))
-	}
-	r := k.ledger.rows.Find(host)
-	if d := demand(usage, i); d.Total() > 0 {
-		if r == none {
-			a.hosts.add(host, 1)
+		g, ok = k.state.Report(now, k.limit(part), host, report(usage, i, part))
+	} else {
+		r := k.ledger.rows.Find(host)
+		if d := demand(usage, i); d.Total() > 0 {
+			if r == none {
+				a.hosts.add(host, 1)
+			}
+			r = k.ledger.record(now, r, host, d, k.settings.average, k.settings.stages)
 		}
-		r = k.ledger.record(now, r, host, d, k.settings.average, k.settings.stages)
+		if has := usage.Weight[i]; now < k.learns && has > 0 {
+			return algorithm.Grant{Weight: has, Burst: has * k.rule.Burst, Used: k.ledger.sum.demand().Total()}, true
+		}
+		g, ok = k.grant(now, part, alg, host, r)
 	}
-	return k.grant(now, alg, host, r)
+	g.Weight *= part // hosts know the rule's limit only
+	return g, ok && !k.waits()
 }
 
 func (a *Aggregator) hash(key string) uint64 { return maphash.String(a.seed, key) }

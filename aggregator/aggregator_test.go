@@ -247,7 +247,7 @@ func TestConfigureIsFollowedByKnownKeys(t *testing.T) {
 	configure(cadence, dynamicconfig.Rule{Key: "k", Limit: 7, Algorithm: "request-weighted"})
 	used(t, a, 3*time.Second)
 	k := known(a, "request-weighted", "k")
-	if k.adopt(old); k.rule.Limit != 7 {
+	if k.adopt(old, "request-weighted", a.gone); k.rule.Limit != 7 {
 		t.Errorf("older rules came back: limit %v", k.rule.Limit)
 	}
 }

@@ -56,11 +56,15 @@ func (a *Aggregator) sweep(now time.Duration, s *settings, sh *shard, e entry) (
 	if b.find(e.hash, k.text) != k {
 		return nil // another GC was here
 	}
-	k.adopt(s)
+	k.adopt(s, e.algorithm, a.gone)
+	a.raise(now, sh, k)
 	k.expire(now, a.gone)
 	if k.hosts() == 0 {
 		b.remove(e.hash, k)
 		a.keys.Add(-1)
+		if k.above != nil {
+			k.above.gone = true
+		}
 	}
 	return nil
 }

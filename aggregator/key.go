@@ -3,6 +3,8 @@
 package aggregator
 
 import (
+	"maps"
+	"math"
 	"time"
 
 	"github.com/headgate/headgate/algorithm"
@@ -15,25 +17,48 @@ type key struct {
 	text     string
 	settings *settings // under which rule was found
 	rule     *dynamicconfig.Rule
-	state    algorithm.Key // of a Stateful algorithm, instead of what follows
+	state    algorithm.Key // of a Stateful or Leasing algorithm, instead of what follows
 	ledger   ledger
-	round    *round // of an algorithm that looks at all hosts at once
+	round    *round        // of an algorithm that looks at all hosts at once
+	learns   time.Duration // until when hosts keep what an earlier owner gave them
+	above    *above        // where the capacity comes from; nil: from the rule
 
-	_ [16]byte // to whole cache lines: neighbours are other processors' keys
+	// Whole cache lines: neighbours are other processors' keys.
 }
 
-// adopt brings k under s, unless it is under later ones. It returns false if
-// no rule matches.
-func (k *key) adopt(s *settings) bool {
+// adopt brings k, which is in the book of the algorithm called named, under s,
+// unless it is under later ones. It returns false if no rule matches. Gone is
+// called for hosts that are forgotten.
+func (k *key) adopt(s *settings, named string, gone func(host uint32)) bool {
 	if s.number <= k.settings.number {
 		return k.rule != nil
 	}
 	if k.settings.average != s.average && k.state == nil {
 		k.ledger.restage()
 	}
+	old := k.rule
 	k.rule, _ = s.snapshot.Match(k.text)
 	k.settings, k.round = s, nil
-	return k.rule != nil
+	switch {
+	case k.rule == nil:
+		return false
+	case old == nil:
+		return true
+	}
+	switch l := k.state.(type) {
+	case *lessor:
+		l.adopt(s, old.Priorities)
+	case nil:
+	default:
+		if !maps.Equal(old.Parameters, k.rule.Parameters) { // begin anew
+			alg, _ := s.algorithm(k.rule, named) // it was blamed when the rules changed
+			if st, ok := alg.(algorithm.Stateful); ok {
+				l.Expire(math.MaxInt64, gone)
+				k.state = st.NewKey(s.average.Interval)
+			}
+		}
+	}
+	return true
 }
 
 // expire forgets what is too old at now.
@@ -59,8 +84,42 @@ func (k *key) knows(host uint32) bool {
 	return k.ledger.knows(host)
 }
 
-func (k *key) limit() algorithm.Limit {
-	return algorithm.Limit{Rate: float64(k.rule.Limit), Burst: k.rule.Burst}
+// limit is what k's hosts share at now: part of its rule's.
+func (k *key) limit(part float64) algorithm.Limit {
+	return algorithm.Limit{Rate: part * float64(k.rule.Limit), Burst: part * k.rule.Burst}
+}
+
+// part of its rule's limit that k's hosts share at now, in [0, 1].
+func (k *key) part(now time.Duration) float64 {
+	if k.above == nil {
+		return 1
+	}
+	if limit := float64(k.rule.Limit); limit > 0 {
+		return min(k.above.capacity(now)/limit, 1)
+	}
+	return 0
+}
+
+// waits tells whether k does not know yet what its hosts share.
+func (k *key) waits() bool { return k.above != nil && !k.above.given && k.above.safe == 0 }
+
+// lease is for how long to lease at now: no longer than the cluster above does.
+func (k *key) lease(now time.Duration) time.Duration {
+	if k.above == nil || now >= k.above.until {
+		return k.rule.Lease // what is safe is so for ever
+	}
+	return min(k.rule.Lease, k.above.until-now)
+}
+
+// refresh is after how long to ask again: in half the time from level to level.
+func (k *key) refresh() time.Duration {
+	switch {
+	case k.above == nil:
+		return k.rule.Refresh
+	case !k.above.given:
+		return min(k.rule.Refresh, again)
+	}
+	return max(min(k.rule.Refresh, k.above.fresh/2), minRefresh)
 }
 
 // demand is row i of usage as rates. Reports that follow each other closely
@@ -70,14 +129,17 @@ func demand(u *rpc.Usage, i int) algorithm.Demand {
 	return algorithm.Demand{Allowed: float64(u.Allowed[i]) / seconds, Rejected: float64(u.Rejected[i]) / seconds}
 }
 
-// report is row i of usage for a Stateful algorithm.
-func report(u *rpc.Usage, i int) algorithm.Report {
+// report is row i of usage for an algorithm that has part of the limit to share.
+func report(u *rpc.Usage, i int, part float64) algorithm.Report {
 	r := algorithm.Report{
 		Allowed:  float64(u.Allowed[i]),
 		Rejected: float64(u.Rejected[i]),
 		Elapsed:  u.Elapsed[i],
 		Has:      u.Weight[i],
 		Cost:     1,
+	}
+	if part > 0 && part < 1 {
+		r.Has = min(r.Has/part, 1)
 	}
 	if u.Cost != nil {
 		r.Cost = max(u.Cost[i], 1)

@@ -8,17 +8,21 @@ import "github.com/uber-go/tally/v4"
 type metrics struct {
 	keys, hosts                                   tally.Gauge
 	updates, updatedKeys, refused, noRoom, insane tally.Counter
+	claims, claimsRefused, unmatched              tally.Counter
 }
 
 func newMetrics(scope tally.Scope) metrics {
 	scope = scope.SubScope("aggregator")
 	return metrics{
-		keys:        scope.Gauge("keys"),
-		hosts:       scope.Gauge("hosts"),
-		updates:     scope.Counter("updates"),
-		updatedKeys: scope.Counter("updated_keys"),
-		refused:     scope.Counter("updates_refused"),
-		noRoom:      scope.Counter("keys_without_grant"),
-		insane:      scope.Counter("insane_grants"),
+		keys:          scope.Gauge("keys"),
+		hosts:         scope.Gauge("hosts"),
+		updates:       scope.Counter("updates"),
+		updatedKeys:   scope.Counter("updated_keys"),
+		refused:       scope.Counter("updates_refused"),
+		noRoom:        scope.Counter("keys_without_grant"),
+		insane:        scope.Counter("insane_grants"),
+		claims:        scope.Counter("claims"),
+		claimsRefused: scope.Counter("claims_refused"),
+		unmatched:     scope.Counter("claims_unmatched"),
 	}
 }

@@ -22,15 +22,15 @@ const fewHosts = 64
 // grant is what host gets at now; false if the algorithm has not seen it yet.
 // The ledger has been advanced to now.
 // Row is the host's, or none.
-func (k *key) grant(now time.Duration, alg algorithm.Algorithm, host uint32, row int32) (g algorithm.Grant, ok bool) {
+func (k *key) grant(now time.Duration, part float64, alg algorithm.Algorithm, host uint32, row int32) (g algorithm.Grant, ok bool) {
 	if s, ok := alg.(algorithm.Summed); ok {
-		return s.Grant(k.limit(), k.ledger.sum.demand(), k.ledger.demand(row, k.settings.stages)), true
+		return s.Grant(k.limit(part), k.ledger.sum.demand(), k.ledger.demand(row, k.settings.stages)), true
 	}
 	if row == none {
 		return g, false
 	}
 	if k.round == nil || now >= k.round.ends || k.round.lacks(host, k.ledger.len()) {
-		k.share(now, alg)
+		k.share(now, part, alg)
 	}
 	g, ok = k.round.grants[host]
 	return g, ok
@@ -48,14 +48,14 @@ func (r *round) lacks(host uint32, n int) bool {
 }
 
 // share makes a round that is half an interval long.
-func (k *key) share(now time.Duration, alg algorithm.Algorithm) {
+func (k *key) share(now time.Duration, part float64, alg algorithm.Algorithm) {
 	n := k.ledger.len()
 	hosts, demands, grants := make([]uint32, 0, n), make([]algorithm.Demand, 0, n), make([]algorithm.Grant, n)
 	for i := range k.ledger.rows.All {
 		hosts = append(hosts, k.ledger.rows.Host(i))
 		demands = append(demands, k.ledger.demand(i, k.settings.stages))
 	}
-	alg.Share(k.limit(), demands, grants)
+	alg.Share(k.limit(part), demands, grants)
 	k.round = &round{ends: now + k.settings.average.Interval/2, grants: make(map[uint32]algorithm.Grant, n)}
 	for i, h := range hosts {
 		k.round.grants[h] = grants[i]

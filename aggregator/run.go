@@ -26,10 +26,14 @@ type scratch struct {
 
 var scratches sync.Pool
 
-// Update implements rpc.Decider for the built-in payload, rpc.UsageTypeURL.
+// Update implements rpc.Decider for the built-in payloads, rpc.UsageTypeURL and
+// rpc.ClaimsTypeURL.
 func (a *Aggregator) Update(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
+	}
+	if payload.GetTypeUrl() == rpc.ClaimsTypeURL {
+		return a.claims(host, payload)
 	}
 	s, ok := scratches.Get().(*scratch)
 	if !ok {
@@ -42,11 +46,49 @@ func (a *Aggregator) Update(ctx context.Context, host string, payload *anypb.Any
 		a.log.Warn("a host's report is refused", "host", host, "error", err)
 		return nil, fmt.Errorf("aggregator: update from %q: %w", host, err)
 	}
-	if err := a.Step(time.Since(start), host, &s.usage, &s.grants); err != nil {
+	if err := a.Step(Now(), host, &s.usage, &s.grants); err != nil {
 		a.log.Warn("a host's report is refused", "host", host, "error", err)
 		return nil, err
 	}
 	return (rpc.Columnar{}).EncodeGrants(&s.grants, s.usage.Len())
+}
+
+// claims is Update for rpc.ClaimsTypeURL.
+func (a *Aggregator) claims(host string, payload *anypb.Any) (*anypb.Any, error) {
+	claims, err := rpc.DecodeClaims(payload)
+	if err != nil {
+		a.metrics.refused.Inc(1)
+		a.log.Warn("a host's claims are refused", "host", host, "error", err)
+		return nil, fmt.Errorf("aggregator: claims from %q: %w", host, err)
+	}
+	return rpc.EncodeLeases(a.Claim(Now(), claims), len(claims.Rows))
+}
+
+// Now is the time that a's loops and calls count in, for Moved.
+func Now() time.Duration { return time.Since(start) }
+
+// Claiming asks the owners of keys for leases. An rpc.Claimant does.
+type Claiming interface {
+	Claim(ctx context.Context, claims *rpc.Claims) (*rpc.Leases, []error)
+}
+
+// RunBelow claims the capacity of keys whose rule has a parent from the cluster
+// above, where this cluster is called host, until ctx ends.
+func (a *Aggregator) RunBelow(ctx context.Context, host string, parent Claiming) {
+	ticker := time.NewTicker(minRefresh)
+	defer ticker.Stop()
+
+	for {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+		if asked := a.Ask(Now(), host); asked != nil {
+			leases, errs := parent.Claim(ctx, &asked.Claims)
+			a.Hear(Now(), asked, leases, errs)
+		}
+	}
 }
 
 // Run forgets what is too old, once per update_interval, until ctx ends.
@@ -55,7 +97,7 @@ func (a *Aggregator) Run(ctx context.Context) {
 		timer := time.NewTimer(a.settings.Load().average.Interval)
 		select {
 		case <-timer.C:
-			a.GC(time.Since(start))
+			a.GC(Now())
 		case <-ctx.Done():
 			timer.Stop()
 			return

@@ -134,9 +134,9 @@ func (u *update) decide(b *book, i int, hash uint64) (g algorithm.Grant, lease t
 
 	k := b.find(hash, u.usage.Keys[i])
 	if k == nil {
-		k, err = u.a.newKey(b, u.settings, u.alg, hash, u.usage.Keys[i])
+		k, err = u.make(b, hash, u.usage.Keys[i])
 	}
-	if k == nil || err != nil || !k.adopt(u.settings) {
+	if k == nil || err != nil || !k.adopt(u.settings, u.usage.Algorithm, u.a.gone) {
 		return g, 0, err
 	}
 	k.expire(u.now, u.a.gone)
@@ -144,14 +144,32 @@ func (u *update) decide(b *book, i int, hash uint64) (g algorithm.Grant, lease t
 		u.a.metrics.noRoom.Inc(1)
 		return g, 0, nil
 	}
-	next, ok := u.a.decide(u.now, k, u.alg, u.usage, i, u.host)
+	alg := u.alg
+	if len(k.rule.Parameters) > 0 {
+		alg, _ = u.settings.algorithm(k.rule, u.usage.Algorithm)
+	}
+	next, ok := u.a.decide(u.now, k, alg, u.usage, i, u.host)
 	switch {
 	case !ok:
 		return g, 0, nil
 	case !sane(next):
 		return g, 0, insane(next)
 	}
-	return next, k.rule.Lease, nil
+	return next, k.lease(u.now), nil
+}
+
+// make makes the key called text. An error beside a key says that something
+// else than what its rule wants decides.
+func (u *update) make(b *book, hash uint64, text string) (k *key, err error) {
+	alg := u.alg
+	if rule, ok := u.settings.snapshot.Match(text); ok && len(rule.Parameters) > 0 {
+		alg, err = u.settings.algorithm(rule, u.usage.Algorithm)
+	}
+	k, failed := u.a.newKey(b, u.settings, alg, hash, text, u.now)
+	if failed != nil {
+		err = failed
+	}
+	return k, err
 }
 
 // order is the rows of a Usage by shard.

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package aggregator
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/rpc"
+)
+
+// above is what the cluster above has leased to this one, for one key.
+type above struct {
+	given  bool // there was a lease once
+	amount float64
+	safe   float64
+	until  time.Duration
+	fresh  time.Duration // as long as amount should be used without asking again
+	askAt  time.Duration
+	asked  bool // the answer is under way
+	gone   bool // the key is not here any more
+}
+
+// capacity at now: the lease, or when it has ended what is safe.
+func (p *above) capacity(now time.Duration) float64 {
+	if now < p.until {
+		return p.amount
+	}
+	return p.safe
+}
+
+// children are the keys whose capacity comes from the cluster above.
+type children struct {
+	mu   sync.Mutex
+	keys []child // protected by mu
+}
+
+type child struct {
+	shard *shard
+	key   *key
+}
+
+// raise gives k, which is in sh, a cluster above if its rule has one by now, or
+// takes it away.
+func (a *Aggregator) raise(now time.Duration, sh *shard, k *key) {
+	parent := k.rule != nil && k.rule.Parent
+	switch {
+	case parent == (k.above != nil):
+	case !parent:
+		k.above.gone, k.above = true, nil
+	default:
+		k.above = &above{askAt: now, safe: float64(k.rule.SafeCapacity)}
+		a.children.mu.Lock()
+		a.children.keys = append(a.children.keys, child{sh, k})
+		a.children.mu.Unlock()
+	}
+}
+
+// Ask returns what to claim from the cluster above at now, on behalf of this
+// cluster, which is called host there; nil if nothing is due. Answers go to
+// Hear. A key that still learns only asks to keep what its hosts have: it does
+// not know yet what they want.
+func (a *Aggregator) Ask(now time.Duration, host string) *Asked {
+	a.children.mu.Lock()
+	all := slices.Clone(a.children.keys)
+	a.children.mu.Unlock()
+	asked, gone := new(Asked), make(map[child]bool)
+	for _, c := range all {
+		c.shard.mu.Lock()
+		switch p := c.key.above; {
+		case p == nil || p.gone:
+			gone[c] = true
+		case !p.asked && now >= p.askAt && len(asked.Claims.Rows) < rpc.MaxKeys:
+			p.asked = true
+			asked.Claims.Rows = append(asked.Claims.Rows, c.key.claim(now, host))
+			asked.children = append(asked.children, c)
+		}
+		c.shard.mu.Unlock()
+	}
+	if len(gone) > 0 {
+		a.children.mu.Lock()
+		a.children.keys = slices.DeleteFunc(a.children.keys, func(c child) bool { return gone[c] })
+		a.children.mu.Unlock()
+	}
+	if len(asked.children) == 0 {
+		return nil
+	}
+	return asked
+}
+
+// Asked is what to claim from the cluster above.
+type Asked struct {
+	// Claims go to the owners of the keys there.
+	Claims   rpc.Claims
+	children []child
+}
+
+// Hear takes in the answer to what was asked. Rows with an error, or refused,
+// change nothing; they are asked again soon.
+func (a *Aggregator) Hear(now time.Duration, asked *Asked, leases *rpc.Leases, errs []error) {
+	for i, c := range asked.children {
+		c.shard.mu.Lock()
+		if p := c.key.above; p != nil {
+			var lease rpc.Lease
+			if leases != nil && (errs == nil || errs[i] == nil) {
+				lease = leases.Rows[i]
+			}
+			p.hear(now, lease)
+		}
+		c.shard.mu.Unlock()
+	}
+}
+
+// again is after how long to ask again what was not answered.
+const again = time.Second
+
+func (p *above) hear(now time.Duration, l rpc.Lease) {
+	p.asked = false
+	if l.Lasts == 0 { // no answer
+		p.askAt = now + again
+		return
+	}
+	p.given, p.amount, p.safe = true, l.Amount, l.Safe
+	p.until = now + l.Lasts
+	p.fresh = max(l.Refresh, minRefresh)
+	p.askAt = now + p.fresh
+}
+
+// minRefresh is the shortest time between two asks for a key.
+const minRefresh = 100 * time.Millisecond
+
+// claim is what the cluster, called host there, asks of the one above for k.
+func (k *key) claim(now time.Duration, host string) rpc.Claim {
+	c := rpc.Claim{Key: k.text, Host: host}
+	if now < k.above.until {
+		c.Has = k.above.amount
+	}
+	add := func(b rpc.Band) {
+		b.Clients, b.Wants = min(max(b.Clients, 1), rpc.MaxCount), min(b.Wants, rpc.MaxAmount)
+		if len(c.Bands) < rpc.MaxBands && b.Wants > 0 {
+			c.Bands = append(c.Bands, b)
+		}
+	}
+	switch s := k.state.(type) {
+	case *lessor:
+		leased := s.account.Leased()
+		if k.above.given {
+			// What is still out although there is less by now is not free yet.
+			c.Has = max(c.Has, leased)
+		} else {
+			c.Has, c.Keep = leased, now < s.learns
+		}
+		for b := range s.account.Demand {
+			add(rpc.Band{Priority: b.Priority, Clients: b.Clients, Wants: b.Wants})
+		}
+	case wanting:
+		add(rpc.Band{Priority: k.rule.Priority, Clients: int64(s.Hosts()), Wants: s.Wants()})
+	case nil:
+		add(rpc.Band{Priority: k.rule.Priority, Clients: int64(k.ledger.len()), Wants: k.ledger.sum.demand().Total()})
+	}
+	c.Has = min(c.Has, rpc.MaxAmount)
+	return c
+}
+
+// wanting is a Key that knows what all its hosts want.
+type wanting interface {
+	algorithm.Key
+
+	// Wants is their demand, in events/s.
+	Wants() float64
+}

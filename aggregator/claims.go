@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package aggregator
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/rpc"
+)
+
+// Claim answers claims, which passed Check, at now. A claim that cannot be
+// answered (no room, an algorithm that does not lease) is Refused with the
+// reason, and costs the others nothing. A key that no rule matches gets what it
+// wants, if the rules allow such keys. Time is as in Step.
+func (a *Aggregator) Claim(now time.Duration, claims *rpc.Claims) *rpc.Leases {
+	leases := &rpc.Leases{Rows: make([]rpc.Lease, len(claims.Rows))}
+	s := a.settings.Load()
+	for i := range claims.Rows {
+		c := claimant{a: a, now: now, settings: s, claim: &claims.Rows[i]}
+		leases.Rows[i] = c.ask()
+	}
+	a.metrics.claims.Inc(int64(len(claims.Rows)))
+	return leases
+}
+
+// claimant is one claim under way.
+type claimant struct {
+	a        *Aggregator
+	now      time.Duration
+	settings *settings
+	claim    *rpc.Claim
+}
+
+func (c *claimant) ask() rpc.Lease {
+	rule, ok := c.settings.snapshot.Match(c.claim.Key)
+	if !ok || bypassed(rule) {
+		return c.unmatched(ok)
+	}
+	name := answering(rule)
+	alg, failed := c.settings.algorithm(rule, name)
+	leasing, ok := alg.(algorithm.Leasing)
+	if !ok {
+		if failed != nil {
+			c.a.blame(c.now, name, c.claim.Key, failed)
+		}
+		return c.refuse("the key's algorithm %s hands out no leases: use none, static, proportional-share or fair-share", name)
+	}
+	hash := c.a.hash(c.claim.Key)
+	sh := &c.a.shards[shardOf(hash)]
+	id := c.a.hosts.acquire(c.claim.Host)
+	defer c.a.hosts.add(id, -1)
+
+	lease, err := c.under(sh, name, leasing, hash, id)
+	if err == nil {
+		err = failed // it is none that leases, in place of what the rule wants
+	}
+	if err != nil {
+		c.a.blame(c.now, name, c.claim.Key, err)
+	}
+	return lease
+}
+
+// under is the claim as host id, in sh. The error says that the algorithm is to
+// blame.
+func (c *claimant) under(sh *shard, name string, alg algorithm.Leasing, hash uint64, id uint32) (lease rpc.Lease, err error) {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	defer recovered(&err)
+
+	b := sh.books[name]
+	if b == nil {
+		b = sh.open(name)
+	}
+	k := b.find(hash, c.claim.Key)
+	if k == nil {
+		if c.claim.Release {
+			return rpc.Lease{}, nil
+		}
+		if k, err = c.a.newKey(b, c.settings, alg, hash, c.claim.Key, c.now); k == nil {
+			return c.refuse("the decider has no room for another key: raise max_owned_keys"), err
+		}
+	}
+	k.adopt(c.settings, name, c.a.gone)
+	l, ok := k.state.(*lessor)
+	if !ok || k.rule == nil {
+		return c.refuse("the key's rule has just changed: ask again"), nil
+	}
+	k.expire(c.now, c.a.gone)
+	if c.claim.Release {
+		if l.account.Release(id) {
+			c.a.hosts.add(id, -1)
+		}
+		return rpc.Lease{}, nil
+	}
+	return c.lease(k, l, name, id), nil
+}
+
+func (c *claimant) lease(k *key, l *lessor, name string, id uint32) rpc.Lease {
+	known := l.Knows(id)
+	if !known && l.Hosts() >= k.settings.maxHosts {
+		c.a.metrics.noRoom.Inc(1)
+		return c.refuse("the decider has no room for another host of this key: raise max_hosts_per_key")
+	}
+	var few [4]algorithm.Band
+	capacity := k.limit(k.part(c.now)).Rate
+	recalculate := max(k.rule.Recalculate, 0)
+	if k.waits() {
+		recalculate = 0
+	}
+	l.claim(c.now, recalculate, capacity, id,
+		algorithm.Claim{Has: c.claim.Has, Bands: bands(few[:0], c.claim.Bands), Keep: c.claim.Keep})
+	if !known {
+		c.a.hosts.add(id, 1)
+	}
+	return c.answer(k, l, name, capacity)
+}
+
+// answer is what l has just granted.
+func (c *claimant) answer(k *key, l *lessor, name string, capacity float64) rpc.Lease {
+	lasts := min(l.granted.Until-c.now, rpc.MaxLease)
+	if lasts <= 0 {
+		return c.refuse("the cluster above gives this one nothing to lease out: ask again")
+	}
+	safe := float64(k.rule.SafeCapacity)
+	if safe == 0 {
+		safe = capacity / float64(max(l.Hosts(), 1))
+	}
+	return rpc.Lease{
+		Amount:    l.granted.Amount,
+		Lasts:     lasts,
+		Refresh:   min(k.refresh(), lasts),
+		Learns:    min(max(k.rule.Learning, 0), rpc.MaxLease),
+		Safe:      safe,
+		Algorithm: name,
+		Learning:  l.granted.Learning,
+	}
+}
+
+// unmatched is the answer about a key that no rule limits.
+func (c *claimant) unmatched(bypassed bool) rpc.Lease {
+	c.a.metrics.unmatched.Inc(1)
+	if !bypassed && c.settings.snapshot.Unmatched() == dynamicconfig.UnmatchedDeny {
+		return c.refuse("no rule matches the key")
+	}
+	if c.claim.Release {
+		return rpc.Lease{Unknown: !bypassed}
+	}
+	wants := 0.0
+	for _, b := range c.claim.Bands {
+		wants += b.Wants
+	}
+	if c.claim.Keep {
+		wants = c.claim.Has
+	}
+	return rpc.Lease{Amount: wants, Lasts: unmatchedLease, Refresh: unmatchedLease / 4, Safe: wants, Unknown: !bypassed}
+}
+
+// unmatchedLease is for how long a key without a rule gets what it wants: until
+// about when it should be asked whether there is a rule by now.
+const unmatchedLease = time.Minute
+
+func (c *claimant) refuse(format string, args ...any) rpc.Lease {
+	c.a.metrics.claimsRefused.Inc(1)
+	why := fmt.Sprintf(format, args...)
+	return rpc.Lease{Refused: why[:min(len(why), rpc.MaxReasonLength)]}
+}
+
+// answering is the algorithm whose leases count: of a migration, the one that
+// answers.
+func answering(rule *dynamicconfig.Rule) string {
+	m := rule.Migration
+	switch {
+	case m == nil:
+		return rule.Algorithm
+	case m.Mode == dynamicconfig.ModeNew || m.Mode == dynamicconfig.ModeNewShadowOld:
+		return m.To
+	default:
+		return m.From
+	}
+}
+
+func bypassed(rule *dynamicconfig.Rule) bool {
+	return rule != nil && rule.Migration != nil && rule.Migration.Mode == dynamicconfig.ModeDisabled
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package aggregator
+
+import (
+	"time"
+
+	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/rpc"
+)
+
+// lessor is a key whose capacity is leased out. Hosts that report usage and
+// hosts that claim amounts are in one account.
+type lessor struct {
+	key     *key
+	account *algorithm.Leases
+	learns  time.Duration // until when
+	granted algorithm.Lease
+	band    [1]algorithm.Band // of a host that reports usage; made once
+}
+
+var _ algorithm.Key = (*lessor)(nil)
+
+// newLessor begins k's account. What the key's rule says about bands follows
+// in adopt.
+func newLessor(k *key, alg algorithm.Leasing, learns time.Duration) *lessor {
+	return &lessor{key: k, account: alg.NewLeases(), learns: learns}
+}
+
+// adopt has the bands of l shared as the key's rule says.
+func (l *lessor) adopt(s *settings, old map[int64]string) {
+	for priority := range old {
+		l.account.Within(priority, nil)
+	}
+	for priority, name := range l.key.rule.Priorities {
+		if alg, err := s.registry.Lookup(name); err == nil {
+			if a, ok := alg.(algorithm.Leasing); ok {
+				l.account.Within(priority, a)
+			}
+		}
+	}
+}
+
+// Report implements algorithm.Key: a host's usage is a claim in the band of
+// its rule. How often hosts report is up to the config, so every report counts.
+func (l *lessor) Report(now time.Duration, limit algorithm.Limit, host uint32, r algorithm.Report) (algorithm.Grant, bool) {
+	l.band[0] = algorithm.Band{Priority: l.key.rule.Priority, Clients: 1, Wants: r.Wants}
+	l.claim(now, 0, limit.Rate, host, algorithm.Claim{Has: r.Has * limit.Rate, Bands: l.band[:]})
+	if l.granted.Learning && r.Has == 0 {
+		return algorithm.Grant{}, false // it goes on with its fallback
+	}
+	if !(limit.Rate > 0) {
+		return algorithm.Grant{}, true
+	}
+	weight := min(l.granted.Amount/limit.Rate, 1)
+	burst := limit.Burst * weight
+	return algorithm.Grant{Weight: weight, Burst: burst, Tokens: burst}, true
+}
+
+// claim has host claim a part of so much, which it gets a new answer for after
+// recalculate.
+func (l *lessor) claim(now, recalculate time.Duration, amount float64, host uint32, c algorithm.Claim) {
+	rule := l.key.rule
+	l.granted = l.account.Claim(now,
+		algorithm.Terms{Lease: l.key.lease(now), Recalculate: recalculate, LearnUntil: l.learns},
+		algorithm.Capacity{Amount: amount, Whole: rule.InFlight, Overcommit: rule.Overcommit},
+		host, c)
+}
+
+// Expire implements algorithm.Key.
+func (l *lessor) Expire(now time.Duration, gone func(host uint32)) { l.account.Expire(now, gone) }
+
+// Hosts implements algorithm.Key.
+func (l *lessor) Hosts() int { return l.account.Hosts() }
+
+// Knows implements algorithm.Key.
+func (l *lessor) Knows(host uint32) bool { return l.account.Knows(host) }
+
+// bands of c, for algorithms.
+func bands(to []algorithm.Band, from []rpc.Band) []algorithm.Band {
+	for _, b := range from {
+		to = append(to, algorithm.Band{Priority: b.Priority, Clients: b.Clients, Wants: b.Wants})
+	}
+	return to
+}
