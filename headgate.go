@@ -65,6 +65,8 @@ type Node struct {
 	aggregator *aggregator.Aggregator
 	mux        *rpc.Mux
 	fanout     *rpc.Fanout
+	cluster    string              // what it is called above
+	parent     aggregator.Claiming // nil without a cluster above
 
 	mu     sync.Mutex // protects following fields
 	client *rpcyarpc.Client
@@ -103,9 +105,11 @@ func New(config Config, source dynamicconfig.Source, members ringpop.Members, op
 		limits:   dynamicconfig.NewLive(snapshot, dynamicconfig.WithCheck(func(s *dynamicconfig.Snapshot) error { return s.Check(o.known) })),
 		ring:     ringpop.NewLive(o.points, ringpop.WithLogger(o.log)),
 		mux:      new(rpc.Mux),
+		cluster:  o.cluster,
+		parent:   o.parent,
 	}
 	n.group = limiter.NewGroup(snapshot, 0,
-		limiter.WithLogger(o.log), limiter.WithScope(o.scope), limiter.WithEager(o.eager()...),
+		limiter.WithLogger(o.log), limiter.WithScope(o.scope), limiter.WithEager(o.eager()...), limiter.WithWants(o.wanting()...),
 		limiter.WithMigration(func(old, new limiter.Stepper, mode dynamicconfig.Mode) limiter.Migrator {
 			return shadow.FromSteps(old, new, mode)
 		}))
@@ -131,7 +135,7 @@ func New(config Config, source dynamicconfig.Source, members ringpop.Members, op
 
 // register puts the deciders of all payloads behind one door.
 func (n *Node) register(payloads []payload) error {
-	err := n.mux.Register(rpc.UsageTypeURL, n.aggregator)
+	err := errors.Join(n.mux.Register(rpc.UsageTypeURL, n.aggregator), n.mux.Register(rpc.ClaimsTypeURL, n.aggregator))
 	for _, p := range payloads {
 		err = errors.Join(err, n.mux.Register(p.typeURL, p.decider))
 	}

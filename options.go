@@ -3,12 +3,14 @@
 package headgate
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 
 	"github.com/uber-go/tally/v4"
 
+	"github.com/headgate/headgate/aggregator"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/rpc"
@@ -24,6 +26,8 @@ type options struct {
 	points   int
 	registry *algorithm.Registry
 	payloads []payload
+	cluster  string
+	parent   aggregator.Claiming
 	errs     []error
 }
 
@@ -61,6 +65,18 @@ func (o *options) eager() (names []string) {
 	return names
 }
 
+// wanting are the algorithms that share by what hosts want.
+func (o *options) wanting() (names []string) {
+	for _, name := range o.registry.Names() {
+		if a, err := o.registry.Lookup(name); err == nil {
+			if _, ok := a.(algorithm.Leasing); ok {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
 // WithLogger sets the logger; default slog.Default().
 func WithLogger(log *slog.Logger) Option { return func(o *options) { o.log = log } }
 
@@ -75,6 +91,20 @@ func WithListener(l net.Listener) Option { return func(o *options) { o.listener 
 // ringpop.DefaultPoints. More even out the keys and cost memory. All hosts of
 // a cluster must have the same.
 func WithPoints(points int) Option { return func(o *options) { o.points = points } }
+
+// WithParent makes this cluster part of a larger one: keys whose rule says
+// `parent: true` share what parent leases to them. There, the cluster is known
+// as name, which all its nodes must have in common and no other cluster may
+// have. An rpc.Claimant is a parent, and so is a client of its edge.
+func WithParent(name string, parent aggregator.Claiming) Option {
+	return func(o *options) {
+		if name == "" || parent == nil {
+			o.errs = append(o.errs, errors.New("headgate: a cluster above needs a name for this one, and a way to ask it"))
+			return
+		}
+		o.cluster, o.parent = name, parent
+	}
+}
 
 // WithAlgorithm lets rules name an algorithm of the service's own. All hosts
 // of a cluster must have it.

@@ -9,6 +9,7 @@ import (
 	"net"
 	"sync"
 
+	"github.com/headgate/headgate/aggregator"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/ringpop"
@@ -58,6 +59,9 @@ func (n *Node) Start(ctx context.Context) error {
 		n.limits.Run(running, n.source, n.log)
 	})
 	n.loops.Go(func() { n.aggregator.Run(running) })
+	if n.parent != nil {
+		n.loops.Go(func() { n.aggregator.RunBelow(running, n.cluster, n.parent) })
+	}
 	n.loops.Go(func() { n.group.Run(running, n.fanout) })
 	return nil
 }
@@ -100,6 +104,7 @@ func (n *Node) follow(ring *ringpop.Ring) {
 	if err := n.client.Keep(addresses); err != nil {
 		n.log.Warn("connections to hosts that left do not close", "error", err)
 	}
+	n.aggregator.Moved(aggregator.Now())
 	n.group.SetHosts(limiter.Now(), len(hosts))
 	n.group.Introduce(limiter.Now())
 	n.log.Info("hosts changed", "hosts", len(hosts))

@@ -213,8 +213,9 @@ func (s *settings) algorithm(rule *dynamicconfig.Rule, name string) (algorithm.A
 		err       error
 	}
 	if b, ok := s.built.Load(ruled{rule, name}); ok {
-		b := b.(built)
-		return b.algorithm, b.err
+		if b, ok := b.(built); ok {
+			return b.algorithm, b.err
+		}
 	}
 	b := built{}
 	if b.algorithm, b.err = s.registry.Build(name, rule.Parameters); b.err != nil {
