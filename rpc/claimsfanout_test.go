@@ -98,6 +98,14 @@ func TestGoodClaimsHaveNoErrors(t *testing.T) {
 	}
 }
 
+func TestNobodyToAskIsAnError(t *testing.T) {
+	c := &rpc.Claimant{Host: "me", Placement: byPrefix{}} // without Peers
+	var panicked *rpc.PanicError
+	if _, errs := c.Claim(t.Context(), claimsOf("remote:1")); len(errs) != 1 || !errors.As(errs[0], &panicked) {
+		t.Errorf("%v", errs)
+	}
+}
+
 func TestClaimsAgainstTheContractReachNobody(t *testing.T) {
 	asked := deciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) {
 		t.Error("asked")

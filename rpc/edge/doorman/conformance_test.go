@@ -224,7 +224,7 @@ func expiry(t *testing.T, w *world) {
 func unknown(t *testing.T, w *world) {
 	for _, wants := range []float64{0, 1, 12345.5} {
 		r := w.get("a", "nobody-knows-it", wants, nil)
-		if r.GetGets().GetCapacity() != wants || r.GetGets().GetExpiryTime() <= w.now().Unix() || r.GetGets().GetRefreshInterval() < 1 {
+		if r.GetGets().GetCapacity() != wants || r.GetGets().GetExpiryTime() <= w.now().Unix() || r.GetGets().GetRefreshInterval() < 1 || r.SafeCapacity != nil {
 			t.Errorf("wants %v, gets %v", wants, r)
 		}
 	}

@@ -86,7 +86,7 @@ func (l *ledger) claimLocked(c rpc.Claim) rpc.Lease {
 		for _, b := range c.Bands {
 			wants += b.Wants
 		}
-		return rpc.Lease{Amount: wants, Lasts: time.Minute, Refresh: 8 * time.Second, Unknown: true, Algorithm: "none"}
+		return rpc.Lease{Amount: wants, Lasts: time.Minute, Refresh: 8 * time.Second, Unknown: true}
 	}
 	now := l.now().Sub(l.born)
 	account := l.keys[c.Key]
