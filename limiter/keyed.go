@@ -133,6 +133,14 @@ type Waiter interface {
 
 // TryAcquire implements Limiter.
 func (k *Keyed) TryAcquire(n int) (release func(), ok bool) {
+	if o := k.other.Load(); o != nil && n > 0 && n <= maxCost {
+		if f, ok := o.step.(inFlight); ok {
+			if h, ok := f.slots.quick(int64(n)); ok { // without a look at the clock
+				f.allowed.Add(int64(n))
+				return h.Release, true
+			}
+		}
+	}
 	h, ok := k.TryAcquireAt(Now(), n)
 	return h.releaser(), ok
 }
