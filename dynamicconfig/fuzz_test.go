@@ -57,5 +57,8 @@ func FuzzParse(f *testing.F) {
 		} else if !reflect.DeepEqual(again.Rules(), s.Rules()) {
 			t.Fatal("its rules are others")
 		}
+		if again, err := Parse("again", s.YAML()); err != nil || again.Version() != s.Version() {
+			t.Fatalf("what it writes is another configuration: %v\n%s", err, s.YAML())
+		}
 	})
 }
