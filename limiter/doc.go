@@ -34,6 +34,30 @@
 // callers notice nothing but another rate. A change from one to the other, or
 // of the limit, keeps the tokens: nobody gets a second burst.
 //
+// # Slots in flight
+//
+// A rule may limit how much goes on at a time: `limit: 100 in-flight`. Its keys
+// have slots instead of tokens, and who takes some gives them back:
+//
+//	release, err := group.For("db:orders").Acquire(ctx, 1, limiter.Priority(5))
+//	if err != nil {
+//		return err
+//	}
+//	defer release()
+//
+// The host's part of the slots is granted like a part of a rate: whole slots,
+// for a lease. What is held is reported and counts as the host's, so that a
+// cut takes effect as holders release. Without a grant a host has an even
+// part, rounded down but at least 1: hosts that are all without one hold at
+// most the limit together, or one slot each if that is more. A host that dies
+// is silent, and its slots are given to others when its lease ends.
+//
+// # Demand
+//
+// Hosts report what they want, where the algorithm asks for it: what was asked
+// for and who waits, as a moving average, or the slots that were held, waited
+// for and refused. Or what the caller states, with SetDemand.
+//
 // # Time
 //
 // Report, Early, Apply and every decision take the time as an argument; only

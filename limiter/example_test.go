@@ -3,6 +3,7 @@
 package limiter_test
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -97,4 +98,37 @@ func ExampleReservation_used() {
 
 	fmt.Println(r.OK(), bucket.AllowN(now, 5))
 	// Output: true true
+}
+
+// A rule may limit how much is in flight, instead of how often it begins.
+func ExampleKeyed_Acquire() {
+	rules, err := dynamicconfig.Config{Rules: []dynamicconfig.Rule{
+		{Key: "db:*", Limit: 2, InFlight: true, Algorithm: limiter.Even},
+	}}.Snapshot()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	db := limiter.NewGroup(rules, 1).For("db:orders")
+
+	ctx := context.Background()
+	first, err := db.Acquire(ctx, 1)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	second, _ := db.TryAcquire(1)
+	_, ok := db.TryAcquire(1)
+	fmt.Println("a third:", ok)
+
+	go first() // its query is over
+	third, err := db.Acquire(ctx, 1, limiter.Priority(1))
+	fmt.Println("after the first:", err == nil)
+	second()
+	third()
+	fmt.Println("free:", db.Tokens())
+	// Output:
+	// a third: false
+	// after the first: true
+	// free: 2
 }

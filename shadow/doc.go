@@ -18,6 +18,10 @@
 //	c := l.Counts()                             // what would the new one say?
 //	l.SetMode(limiter.Now(), dynamicconfig.ModeNew)
 //
+// Slots in flight are held in both limiters while both are asked, and in the
+// shadow only as far as it would have given them. They stay with who gave them
+// when the mode changes.
+//
 // A Group of package limiter does this by itself for rules with a `migrate`.
 // Comparing answers is all that this package does: it does not decide when to
 // go on to the next mode.
