@@ -181,7 +181,14 @@ func (b *builder) fillAlgorithm(e *entry, r *Rule) {
 		}
 	}
 	add := func(name, stated string) {
-		b.snapshot.uses = append(b.snapshot.uses, use{name, e.who, from.fields[stated].at})
+		u := use{algorithm: name, who: e.who, at: from.fields[stated].at}
+		if r.Migration == nil {
+			u.parameters, u.parametersAt = r.Parameters, e.fields["parameters"].at
+			if !e.has("parameters") {
+				u.parametersAt = b.base.fields["parameters"].at
+			}
+		}
+		b.snapshot.uses = append(b.snapshot.uses, u)
 	}
 	if m := r.Migration; m != nil {
 		r.Algorithm = ""

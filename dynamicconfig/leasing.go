@@ -150,7 +150,7 @@ func (b *builder) fillLeasing(e *entry, r *Rule) {
 	}
 	if r.Priorities = cloned(r.Priorities); from.good("priorities") {
 		for _, band := range slices.Sorted(maps.Keys(r.Priorities)) {
-			b.snapshot.uses = append(b.snapshot.uses, use{r.Priorities[band], e.who, from.fields[bandField(band)].at})
+			b.snapshot.uses = append(b.snapshot.uses, use{algorithm: r.Priorities[band], who: e.who, at: from.fields[bandField(band)].at})
 		}
 	}
 	for _, name := range []string{"overcommit", "priorities"} {

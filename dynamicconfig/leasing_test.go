@@ -3,6 +3,7 @@
 package dynamicconfig
 
 import (
+	"fmt"
 	"maps"
 	"math"
 	"strings"
@@ -164,6 +165,35 @@ func TestCheckPointsAtUnknownAlgorithmsOfBands(t *testing.T) {
 	err := s.Check(func(name string) bool { return name == "static" })
 	if err == nil || !strings.HasPrefix(err.Error(), `limits.yaml:5:32: there is no algorithm "mine" here`) {
 		t.Errorf("Check = %v", err)
+	}
+}
+
+func TestCheckParametersPointsAtThem(t *testing.T) {
+	s := mustParse(t, `defaults:
+  algorithm: static
+  parameters: {a: 1}
+limits:
+  - {key: a, limit: 1/s}
+  - {key: b, limit: 1/s, algorithm: static}
+  - key: c
+    limit: 1/s
+    parameters: {b: 2}
+  - {key: d, limit: 1/s, algorithm: mine, parameters: {good: 1}}
+`)
+	err := s.CheckParameters(func(algorithm string, p map[string]string) error {
+		if algorithm == "mine" && p["good"] == "1" {
+			return nil
+		}
+		return fmt.Errorf("%s knows no %v", algorithm, p)
+	})
+	const want = `limits.yaml:3:15: rule "a": parameters: static knows no map[a:1]
+    3 |   parameters: {a: 1}
+      |               ^
+limits.yaml:9:17: rule "c": parameters: static knows no map[b:2]
+    9 |     parameters: {b: 2}
+      |                 ^`
+	if err == nil || err.Error() != want {
+		t.Errorf("CheckParameters =\n%v\nwant\n%s", err, want)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
@@ -30,6 +31,9 @@ type use struct {
 	algorithm string
 	who       string // "rule ..."; empty when it is clear from the place
 	at        mark
+
+	parameters   map[string]string // that reach it
+	parametersAt mark
 }
 
 // Name is what the configuration was called when it was made, for people.
@@ -97,6 +101,22 @@ func (s *Snapshot) Check(known func(name string) bool) error {
 			where = u.who + ": "
 		}
 		p.Add(u.at, "%sthere is no algorithm %s here: correct the name, or register it", where, quote(u.algorithm))
+	}
+	return s.origin.err(&p)
+}
+
+// CheckParameters reports the parameters of each rule that its algorithm
+// refuses, at their place in the text; refuses is what the algorithm says.
+// The algorithm is one that is known, see Check.
+func (s *Snapshot) CheckParameters(refuses func(algorithm string, parameters map[string]string) error) error {
+	p := strictyaml.Problems{Text: s.origin.text}
+	for _, u := range s.uses {
+		if len(u.parameters) == 0 {
+			continue
+		}
+		if err := refuses(u.algorithm, maps.Clone(u.parameters)); err != nil {
+			p.Add(u.parametersAt, "%s: parameters: %v", u.who, err)
+		}
 	}
 	return s.origin.err(&p)
 }
