@@ -166,8 +166,12 @@ func TestMistakesAreTold(t *testing.T) {
 		source dynamicconfig.Source
 		want   []string
 	}{
-		{"all at once", client.Config{Addresses: []string{"nowhere"}, Hosts: -1, Host: strings.Repeat("h", 2000)}, good,
-			[]string{`"nowhere" is not host:port`, "-1 hosts", "2000 bytes"}},
+		{
+			"all at once",
+			client.Config{Addresses: []string{"nowhere"}, Hosts: -1, Host: strings.Repeat("h", 2000)},
+			good,
+			[]string{`"nowhere" is not host:port`, "-1 hosts", "2000 bytes"},
+		},
 		{"good addresses", client.Config{Addresses: []string{"h:1"}, Hosts: client.MaxHosts + 1}, good, []string{"1000001 hosts"}},
 		{"no addresses", client.Config{}, good, []string{"0 addresses"}},
 		{"no limits", client.Config{Addresses: []string{"h:1"}}, broken, []string{"client: load limits:"}},

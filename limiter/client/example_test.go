@@ -5,7 +5,6 @@ package client_test
 import (
 	"context"
 	"fmt"
-	"log"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -18,24 +17,28 @@ import (
 func Example() {
 	dir, err := os.MkdirTemp("", "headgate")
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	defer os.RemoveAll(dir)
 	limits := filepath.Join(dir, "limits.yaml")
 	if err := os.WriteFile(limits, []byte("limits:\n  - {key: \"frontend:*\", limit: 2/m, burst: 2}\n"), 0o600); err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	// Elsewhere: headgate serve --limits limits.yaml --edge …
 	silent := slog.New(slog.DiscardHandler)
 	decider, err := daemon.Start(context.Background(), daemon.Config{Limits: limits, Listen: "127.0.0.1:0", Edge: "127.0.0.1:0"}, silent)
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	defer decider.Stop(context.Background())
 
 	c, err := client.New(client.Config{Addresses: []string{decider.Edge()}, Hosts: 1}, file.New(limits), client.WithLogger(silent))
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	defer c.Close()
 

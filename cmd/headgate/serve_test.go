@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate/dynamicconfig/file"
+	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/client"
+	"github.com/headgate/headgate/ringpop"
+)
+
+// binary builds headgate, once, into a folder that TestMain makes.
+var binary = sync.OnceValues(func() (string, error) {
+	bin := filepath.Join(built, "headgate")
+	if out, err := exec.Command("go", "build", "-o", bin, ".").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w\n%s", err, out)
+	}
+	return bin, nil
+})
+
+var built string
+
+func TestMain(m *testing.M) {
+	var err error
+	if built, err = os.MkdirTemp("", "headgate-test"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	os.RemoveAll(built)
+	os.Exit(code)
+}
+
+// process is one daemon.
+type process struct {
+	cmd           *exec.Cmd
+	cluster, edge string
+	stdout        *bufio.Reader
+
+	mu  sync.Mutex // protects following fields
+	log bytes.Buffer
+}
+
+func (p *process) Write(text []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+
+	return p.log.Write(text)
+}
+
+func (p *process) logged() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+
+	return p.log.String()
+}
+
+// launch runs headgate with args, until the test ends.
+func launch(t *testing.T, args ...string) *process {
+	t.Helper()
+	bin, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &process{cmd: exec.Command(bin, args...)}
+	p.cmd.Stderr = p
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.stdout = bufio.NewReader(out)
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if p.cmd.ProcessState == nil {
+			_ = p.cmd.Process.Kill()
+			_ = p.cmd.Wait()
+		}
+		if t.Failed() {
+			t.Logf("%s logged:\n%s", p.edge, p.logged())
+		}
+	})
+	return p
+}
+
+var listening = regexp.MustCompile(`msg=listening cluster=(\S+) edge=(\S+)`)
+
+// serving launches a daemon and waits until it listens.
+func serving(t *testing.T, args ...string) *process {
+	t.Helper()
+	p := launch(t, append([]string{"serve", "--listen", "127.0.0.1:0", "--edge", "127.0.0.1:0"}, args...)...)
+	eventually(t, "it listens", func() bool {
+		found := listening.FindStringSubmatch(p.logged())
+		if found != nil {
+			p.cluster, p.edge = found[1], found[2]
+		}
+		return found != nil
+	})
+	return p
+}
+
+// ready waits for the lines that say so.
+func (p *process) ready(t *testing.T) {
+	t.Helper()
+	for _, want := range []string{"cluster  " + p.cluster + "  for other deciders\n", "edge     " + p.edge + "  gRPC: "} {
+		line, err := p.stdout.ReadString('\n')
+		if err != nil || !strings.HasPrefix(line, want) {
+			t.Fatalf("printed %q, %v; want %q", line, err, want)
+		}
+	}
+}
+
+// eventually waits for a condition, not for a time.
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	deadline := time.After(30 * time.Second)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !condition() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+// write replaces a file at once.
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func share(c *client.Client, key string) limiter.ShareStatus {
+	st, ok := c.Group().Inspect(limiter.Now(), key)
+	if !ok || len(st.Shares) == 0 {
+		return limiter.ShareStatus{Fallback: true}
+	}
+	return st.Shares[0]
+}
+
+// drive uses keys at clients in turn, each key perSecond times, for as long as
+// d, and returns how often each was allowed per second.
+func drive(clients []*client.Client, keys []string, perSecond float64, d time.Duration) map[string]float64 {
+	allowed, began := make(map[string]float64), time.Now()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	asked := 0.0
+	for time.Since(began) < d {
+		<-tick.C
+		for due := time.Since(began).Seconds() * perSecond; asked < due; asked++ {
+			for _, key := range keys {
+				if clients[int(asked)%len(clients)].For(key).Allow() {
+					allowed[key]++
+				}
+			}
+		}
+	}
+	took := time.Since(began).Seconds()
+	for key := range allowed {
+		allowed[key] /= took
+	}
+	return allowed
+}
+
+// ownedBy returns a key that the daemon at address owns, of those at all.
+func ownedBy(t *testing.T, address string, all []*process) string {
+	t.Helper()
+	var hosts []ringpop.Host
+	for _, p := range all {
+		hosts = append(hosts, ringpop.Host{Address: p.cluster})
+	}
+	ring, err := ringpop.New(hosts, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 1000 {
+		if key := fmt.Sprint("k", i); ring.Owner(key) == address {
+			return key
+		}
+	}
+	t.Fatalf("%s owns nothing", address)
+	return ""
+}
+
+func TestLimitsHoldWhileADaemonIsKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes and watches them for seconds")
+	}
+	dir := t.TempDir()
+	limits, members := filepath.Join(dir, "limits.yaml"), filepath.Join(dir, "members.txt")
+	const limit, burst = 400, 100
+	write(t, limits, "defaults: {update_interval: 200ms, lease: 1s}\nlimits:\n  - {key: \"k*\", limit: 400/s, burst: 100}\n")
+	write(t, members, "# not yet\n")
+	var daemons []*process
+	var addresses []string
+	list := ""
+	for range 3 {
+		p := serving(t, "--limits", limits, "--members-file", members)
+		daemons, addresses = append(daemons, p), append(addresses, p.edge)
+		list += p.cluster + "\n"
+	}
+	write(t, members, list)
+	for _, p := range daemons {
+		p.ready(t)
+	}
+	var clients []*client.Client
+	for range 4 {
+		c, err := client.New(client.Config{Addresses: addresses, Hosts: 4}, file.New(limits), client.WithLogger(slog.New(slog.DiscardHandler)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		clients = append(clients, c)
+	}
+	victim := daemons[0]
+	keys := []string{ownedBy(t, victim.cluster, daemons), ownedBy(t, daemons[1].cluster, daemons)}
+	granted := func() bool {
+		for _, c := range clients {
+			for _, key := range keys {
+				c.For(key).Allow()
+				if share(c, key).Fallback {
+					return false
+				}
+			}
+		}
+		return true
+	}
+	eventually(t, "all hosts have grants for all keys", granted)
+	drive(clients, keys, 4*limit, time.Second) // the bursts
+	phase := func(when string, most float64) {
+		t.Helper()
+		rates := drive(clients, keys, 4*limit, 3*time.Second)
+		for i, whose := range []string{"the killed one's key", "a survivor's key"} {
+			rate := rates[keys[i]]
+			t.Logf("%s: %s: %.0f/s of %d", when, whose, rate, limit)
+			if rate < 0.75*limit || rate > most {
+				t.Errorf("%s: %s: %.0f/s allowed of a limit of %d; want at most %.0f", when, whose, rate, limit, most)
+			}
+		}
+	}
+	phase("three daemons", 1.15*limit)
+
+	if err := victim.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = victim.cmd.Wait()
+	// It is still listed: hosts of its keys fall back to even shares, whose
+	// sum is the limit, and its clients ask the others; those keys go on. One
+	// burst more than usual may go out as grants change.
+	phase("one killed and still listed", 1.15*limit+burst/3)
+	if dead, alive := share(clients[0], keys[0]), share(clients[0], keys[1]); !dead.Fallback || alive.Fallback {
+		t.Errorf("the killed one's key falls back: %v; a survivor's: %v", dead.Fallback, alive.Fallback)
+	}
+	write(t, members, strings.Replace(list, victim.cluster+"\n", "", 1))
+	eventually(t, "the others took its keys over", granted)
+	phase("two daemons", 1.15*limit+burst/3)
+}
+
+func TestServeEndsInOrder(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a process")
+	}
+	limits := filepath.Join(t.TempDir(), "limits.yaml")
+	write(t, limits, "limits:\n  - {key: k, limit: 10/s}\n")
+	for _, signal := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
+		p := serving(t, "--limits", limits)
+		p.ready(t)
+		if err := p.cmd.Process.Signal(signal); err != nil {
+			t.Fatal(err)
+		}
+		rest, err := io.ReadAll(p.stdout)
+		if err != nil || len(rest) != 0 {
+			t.Errorf("%v: printed %q, %v", signal, rest, err)
+		}
+		if err := p.cmd.Wait(); err != nil {
+			t.Errorf("%v: %v", signal, err)
+		}
+	}
+	// While it waits for the members, too.
+	members := filepath.Join(t.TempDir(), "members.txt")
+	write(t, members, "")
+	p := serving(t, "--limits", limits, "--members-file", members)
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Wait(); err != nil {
+		t.Errorf("while it waits: %v", err)
+	}
+}
+
+func TestServeShowsWhereTheLimitsAreBroken(t *testing.T) {
+	limits := filepath.Join(t.TempDir(), "limits.yaml")
+	write(t, limits, "limits:\n  - {key: k, limit: 3 apples}\n")
+	_, said, err := execute(t, "serve", "--limits", limits, "--listen", "127.0.0.1:0", "--edge", "127.0.0.1:0")
+	if err == nil || strings.Contains(err.Error(), "\n") || !strings.Contains(said, "limits.yaml:2:") || !strings.Contains(said, "^") {
+		t.Errorf("error %v, and on stderr %q", err, said)
+	}
+	if _, _, err := execute(t, "serve"); err == nil || !strings.Contains(err.Error(), "--limits") {
+		t.Errorf("without limits: %v", err)
+	}
+}
+
+func TestServeReadsChangedLimits(t *testing.T) {
+	limits := filepath.Join(t.TempDir(), "limits.yaml")
+	write(t, limits, "limits:\n  - {key: k, limit: 10/s}\n")
+	ctx, stop := context.WithCancel(t.Context())
+	root := newRoot()
+	p := new(process)
+	reader, writer := io.Pipe()
+	root.SetOut(writer)
+	root.SetErr(p)
+	root.SetArgs([]string{"serve", "--limits", limits, "--listen", "127.0.0.1:0", "--edge", "127.0.0.1:0"})
+	ended := make(chan error, 1)
+	go func() {
+		ended <- root.ExecuteContext(ctx)
+		writer.Close()
+	}()
+	go func() { _, _ = io.Copy(io.Discard, reader) }()
+	eventually(t, "it runs", func() bool { return strings.Contains(p.logged(), "hosts changed") })
+	write(t, limits, "limits:\n  - {key: k, limit: ten}\n")
+	eventually(t, "a broken file is refused", func() bool { return strings.Contains(p.logged(), "config refused") })
+	write(t, limits, "limits:\n  - {key: k, limit: 20/s}\n  - {key: l, limit: 20/s}\n")
+	eventually(t, "a good one is taken", func() bool { return strings.Contains(p.logged(), "rules=2") })
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
