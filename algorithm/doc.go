@@ -20,6 +20,12 @@
 //			}
 //		}))
 //
+// An algorithm may also be a Leasing one. Its capacity is not a rate that is
+// divided anew all the time, but an amount that hosts claim and hold for a
+// while: of None, Static, ProportionalShare and FairShare, Leases is the
+// account. Connections, slots in flight and what a cluster below may hand on are
+// leased.
+//
 // An algorithm that needs messages and state of its own is not for this
 // package: see the type URLs in package rpc.
 package algorithm

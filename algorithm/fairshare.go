@@ -68,8 +68,4 @@ func (FairShare) part(capacity float64, t tree, own Band) float64 {
 	return min(own.Wants, t.level(capacity)*float64(own.Clients))
 }
 
-func (FairShare) sum(capacity float64, t tree) float64 { return min(capacity, t.all().wants) }
-
-func (FairShare) each() bool { return false }
-
 func (FairShare) bounded() bool { return true }

@@ -33,7 +33,7 @@ func (l *Leases) Within(priority int64, a Leasing) {
 	}
 	for k := range l.bands {
 		if b := &l.bands[k]; b.way != nil && b.priority == priority {
-			l.change(uint8(k), l.wayAt(priority))
+			b.way = l.wayAt(priority)
 		}
 	}
 }
@@ -48,18 +48,7 @@ func (l *Leases) wayAt(priority int64) way {
 	return l.way
 }
 
-// change has band k divided by w.
-func (l *Leases) change(k uint8, w way) {
-	old := l.tree(k)
-	l.bands[k].way, l.bands[k].root = w, nobody
-	for _, n := range old.list(old.root, nil) { // another way may want another order
-		l.bands[k].root = l.tree(k).insert(n)
-	}
-}
-
-func (l *Leases) tree(k uint8) tree {
-	return tree{&l.wanted, l.bands[k].root, l.bands[k].way.each()}
-}
+func (l *Leases) tree(k uint8) tree { return tree{&l.wanted, l.bands[k].root} }
 
 // Demand yields what all hosts want, a sum for each priority, highest first.
 func (l *Leases) Demand(yield func(Band) bool) {
@@ -190,7 +179,7 @@ func (l *Leases) decide(c Capacity, r *leaseRow) (part, beyond float64) {
 			}
 			left--
 		}
-		rest = max(rest-w.sum(rest, t), 0)
+		rest = max(rest-t.all().wants, 0)
 	}
 	if c.Whole {
 		return l.slots(r, target, l.room(c, r)), c.up(beyond)

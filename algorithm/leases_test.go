@@ -239,6 +239,34 @@ func TestPrioritiesBeyondCountingShareBands(t *testing.T) {
 	}
 }
 
+func TestBetweenTwoBandsTheLowerIsJoined(t *testing.T) {
+	for priority, want := range map[int64]int64{1: 0, 5: 0, 6: 10, 145: 140, 151: 150, 1000: 150, -1: 0, math.MinInt64: 0, math.MaxInt64: 150} {
+		l := FairShare{}.NewLeases()
+		for h := range maxBands {
+			l.Claim(0, minute, Capacity{}, uint32(h), Claim{Bands: []Band{{int64(h) * 10, 1, 1}}})
+		}
+		l.Claim(0, minute, Capacity{}, 99, Claim{Bands: []Band{{priority, 1, 5}}})
+		for b := range l.Demand {
+			if (b.Wants == 6) != (b.Priority == want) {
+				t.Errorf("priority %d: %v, want it in %d", priority, b, want)
+			}
+		}
+	}
+}
+
+func TestALeaseThatEndedCountsForItsHostNoMore(t *testing.T) {
+	l := FairShare{}.NewLeases()
+	terms := Terms{Lease: time.Second, Recalculate: time.Minute}
+	l.Claim(0, terms, Capacity{Amount: 100}, 1, Claim{Bands: wants(60)})
+	// Expire was not called.
+	if got := l.Claim(time.Second, terms, Capacity{Amount: 100}, 1, Claim{Bands: wants(10)}); got.Amount != 10 {
+		t.Errorf("it gets %v, want 10", got.Amount)
+	}
+	if got := l.Claim(2*time.Second, terms, Capacity{Amount: 100}, 1, Claim{Keep: true, Has: 120}); got.Amount != 100 {
+		t.Errorf("it keeps %v, want 100", got.Amount)
+	}
+}
+
 func TestLeasesEnd(t *testing.T) {
 	l := FairShare{}.NewLeases()
 	capacity := Capacity{Amount: 100}
@@ -308,6 +336,12 @@ func TestOvercommitIsBounded(t *testing.T) {
 			t.Errorf("host %d gets %v, want %v", host, got, want)
 		}
 	}
+	l = FairShare{}.NewLeases()
+	capacity = Capacity{Amount: 20, Whole: true, Overcommit: .15} // 22.999999999999996
+	l.Claim(0, minute, capacity, 1, Claim{Bands: wants(20)})
+	if got := l.Claim(0, minute, capacity, 2, Claim{Bands: wants(20)}).Amount; got != 3 {
+		t.Errorf("%v slots are lent twice, want 3", got)
+	}
 }
 
 func TestACapacityIsHandedOutOnce(t *testing.T) {
@@ -364,4 +398,28 @@ func TestTwoRoundsReachTheSplit(t *testing.T) {
 			}
 		}
 	})
+}
+
+func ExampleLeases_Claim() {
+	leases := FairShare{}.NewLeases()
+	terms := Terms{Lease: time.Minute, Recalculate: 5 * time.Second}
+	capacity := Capacity{Amount: 100}
+	claim := func(now time.Duration, host uint32, wants float64) {
+		leases.Expire(now, func(host uint32) { fmt.Println(host, "is gone") })
+		lease := leases.Claim(now, terms, capacity, host, Claim{Bands: []Band{{Clients: 1, Wants: wants}}})
+		fmt.Printf("%v: %d gets %v until %v\n", now, host, lease.Amount, lease.Until)
+	}
+	claim(0, 1, 90)
+	claim(1*time.Second, 2, 80)  // what 1 leaves, for now
+	claim(8*time.Second, 1, 90)  // half
+	claim(9*time.Second, 2, 80)  // half
+	claim(70*time.Second, 2, 80) // 1 was silent
+	// Output:
+	// 0s: 1 gets 90 until 1m0s
+	// 1s: 2 gets 10 until 1m1s
+	// 8s: 1 gets 50 until 1m8s
+	// 9s: 2 gets 50 until 1m9s
+	// 1 is gone
+	// 2 is gone
+	// 1m10s: 2 gets 80 until 2m10s
 }

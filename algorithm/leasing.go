@@ -26,12 +26,6 @@ type way interface {
 	// part is what own, which is in t, gets of capacity.
 	part(capacity float64, t tree, own Band) float64
 
-	// sum is what all in t get of capacity.
-	sum(capacity float64, t tree) float64
-
-	// each says that every claimant counts as one client.
-	each() bool
-
 	// bounded says that a part is of what nobody else holds. If not, claimants
 	// get their parts whatever others have.
 	bounded() bool

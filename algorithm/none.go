@@ -26,8 +26,4 @@ func (n None) NewLeases() *Leases { return newLeases(n) }
 
 func (None) part(_ float64, _ tree, own Band) float64 { return own.Wants }
 
-func (None) sum(_ float64, t tree) float64 { return t.all().wants }
-
-func (None) each() bool { return false }
-
 func (None) bounded() bool { return false }

@@ -74,8 +74,4 @@ func (ProportionalShare) part(capacity float64, t tree, own Band) float64 {
 	return min(even+(own.Wants-even)/more*left, own.Wants)
 }
 
-func (ProportionalShare) sum(capacity float64, t tree) float64 { return min(capacity, t.all().wants) }
-
-func (ProportionalShare) each() bool { return false }
-
 func (ProportionalShare) bounded() bool { return true }

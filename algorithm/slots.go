@@ -22,7 +22,7 @@ func (l *Leases) slots(r *leaseRow, target, room float64) float64 {
 	due := max(sure, min(up, 1)) // what it should have at least
 	lacking := float64(l.short - int64(r.short))
 	if sure < 1 {
-		lacking = min(lacking, 1)
+		lacking = min(lacking, 1, r.part) // who had none takes what is free
 	}
 	if room-up < lacking {
 		up = sure

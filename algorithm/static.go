@@ -30,11 +30,4 @@ func (s Static) NewLeases() *Leases { return newLeases(s) }
 
 func (Static) part(capacity float64, _ tree, own Band) float64 { return min(capacity, own.Wants) }
 
-func (Static) sum(capacity float64, t tree) float64 {
-	below, above := t.cut(capacity)
-	return below.wants + capacity*float64(above.rows)
-}
-
-func (Static) each() bool { return true }
-
 func (Static) bounded() bool { return false }

@@ -32,18 +32,15 @@ type node struct {
 // nobody is no node.
 const nobody int32 = 0
 
-// tree is one tree of a forest. each says that every node counts as one
-// client in the order.
+// tree is one tree of a forest.
 type tree struct {
 	*forest
 	root int32
-	each bool
 }
 
 // sums are of some nodes.
 type sums struct {
 	wants, clients float64
-	rows           int32
 }
 
 func (n *node) own() Band { return Band{Clients: int64(n.clients), Wants: n.wants} }
@@ -75,9 +72,6 @@ func (f *forest) drop(i int32) {
 // thirst of node i is its place in the order.
 func (t tree) thirst(i int32) float64 {
 	n := &t.nodes[i]
-	if t.each {
-		return n.wants
-	}
 	return n.wants / float64(n.clients)
 }
 
@@ -90,7 +84,7 @@ func (t tree) before(thirst float64, i, j int32) bool {
 // all sums up the tree.
 func (t tree) all() sums {
 	n := &t.nodes[t.root]
-	return sums{n.sumWants, n.sumClients, n.rows}
+	return sums{n.sumWants, n.sumClients}
 }
 
 // cut sums up those with a thirst of at most level, and those with more. Each
@@ -113,7 +107,6 @@ func (t tree) cut(level float64) (below, above sums) {
 func (s *sums) add(n, side *node) {
 	s.wants += n.wants + side.sumWants
 	s.clients += float64(n.clients) + side.sumClients
-	s.rows += 1 + side.rows
 }
 
 // level is how much each client may have for all to have capacity: the sum of
@@ -249,14 +242,4 @@ func (t tree) sum(i int32) {
 	n.sumWants = left.sumWants + n.wants + right.sumWants
 	n.sumClients = left.sumClients + float64(n.clients) + right.sumClients
 	n.rows = left.rows + 1 + right.rows
-}
-
-// list appends the nodes below i to nodes.
-func (t tree) list(i int32, nodes []int32) []int32 {
-	if i == nobody {
-		return nodes
-	}
-	nodes = t.list(t.nodes[i].left, nodes)
-	nodes = append(nodes, i)
-	return t.list(t.nodes[i].right, nodes)
 }
