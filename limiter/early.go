@@ -247,7 +247,7 @@ func (g *Group) Early(now Instant) []*Batch {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 
-	batches := batches{make(map[string]*Batch), now, g.properties().UpdateTimeout, true, nil}
+	batches := g.batchesLocked(now, true, nil)
 	for _, s := range g.urgentAt(now) {
 		if s.prompt() && now >= s.waiting {
 			s.report(now, batches)
@@ -280,13 +280,32 @@ func (g *Group) urgentAt(now Instant) []*share {
 	return urgent
 }
 
-// hear takes in that the decider answered an ask. The gap to the next ask
-// grows as long as asking brings little.
-func (g *Group) hear(now Instant, s *share, asked bool, before rate.Limit, gained float64) {
-	e, p := &g.early, &s.pulse
-	e.mu.Lock()
-	defer e.mu.Unlock()
+// effect is what a decider's answer brought a share.
+type effect struct {
+	share  *share
+	asked  bool       // because it ran low
+	before rate.Limit // that it applied
+	gained float64    // tokens
+}
 
+// hear takes in effects and returns room for more of them.
+func (g *Group) hear(now Instant, effects []effect) []effect {
+	if len(effects) == 0 {
+		return effects
+	}
+	g.early.mu.Lock()
+	defer g.early.mu.Unlock()
+
+	for i := range effects {
+		g.hearLocked(now, &effects[i])
+	}
+	return effects[:0]
+}
+
+// hearLocked sets when to ask again. The gap to the next ask grows as long as
+// asking brings little.
+func (g *Group) hearLocked(now Instant, a *effect) {
+	s, p := a.share, &a.share.pulse
 	if p.gone {
 		return
 	}
@@ -294,8 +313,8 @@ func (g *Group) hear(now Instant, s *share, asked bool, before rate.Limit, gaine
 	told := p.demand.told
 	enough := max(told/50, 0.9)
 	switch {
-	case !asked:
-	case gained >= enough || float64(s.applied.limit-before) > max(told/5, 1):
+	case !a.asked:
+	case a.gained >= enough || float64(s.applied.limit-a.before) > max(told/5, 1):
 		p.gap = max(p.gap/4, shortestGap)
 	case now.Sub(p.changed) < unrest:
 		p.gap = min(3*p.gap, tick/2)

@@ -189,7 +189,7 @@ func (s *share) short(now Instant, waits bool) {
 // bequeath tells whether nobody holds slots of s, which is no key's any more:
 // nobody does, or they count for the share that the key has now. As long as
 // somebody does, they are reported.
-func (g *Group) bequeath(now Instant, s *share, batches batches) (over bool) {
+func (g *Group) bequeath(now Instant, s *share, batches *batches) (over bool) {
 	if !s.slots.census().busy() {
 		return true
 	}

@@ -5,78 +5,10 @@ package limiter
 import (
 	"fmt"
 	"math"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/headgate/headgate/rpc"
 )
-
-// Batch is what a host reports at one time about its keys of one algorithm.
-type Batch struct {
-	// Usage goes to the deciders; row i is about Usage.Keys[i].
-	Usage rpc.Usage
-
-	rows   []row
-	at     Instant
-	early  bool
-	costly bool // some event cost more than 1
-}
-
-// costMemory is how much of the largest cost is remembered at the next report.
-const costMemory = 0.8
-
-// row is where an answer goes, and what it settles.
-type row struct {
-	share             *share
-	allowed, rejected int64   // ever, at the time of the report
-	tokens            float64 // at that time
-	ask               int     // which of the share's reports it is
-}
-
-// upTo is what row i settles.
-func (b *Batch) upTo(i int) counts { return counts{b.rows[i].allowed, b.rows[i].rejected, b.at} }
-
-// batches collects rows by algorithm.
-type batches struct {
-	byAlgorithm map[string]*Batch
-	at          Instant
-	timeout     time.Duration
-	early       bool
-	sizes       map[string]int // how many rows to make room for; may be nil
-}
-
-// of is the batch of an algorithm.
-func (b batches) of(algorithm string, costs bool) *Batch {
-	if batch := b.byAlgorithm[algorithm]; batch != nil {
-		return batch
-	}
-	n := b.sizes[algorithm]
-	n += n / 16
-	batch := &Batch{at: b.at, early: b.early, rows: make([]row, 0, n)}
-	u := &batch.Usage
-	u.Algorithm, u.Keys = algorithm, make([]string, 0, n)
-	u.Allowed, u.Rejected = make([]int64, 0, n), make([]int64, 0, n)
-	u.Elapsed, u.Weight = make([]time.Duration, 0, n), make([]float64, 0, n)
-	if costs {
-		u.Wants, u.Cost = make([]float64, 0, n), make([]float64, 0, n)
-	}
-	b.byAlgorithm[algorithm] = batch
-	return batch
-}
-
-// sorted are the batches, ordered by name.
-func (b batches) sorted() []*Batch {
-	all := make([]*Batch, 0, len(b.byAlgorithm))
-	for _, batch := range b.byAlgorithm {
-		if !batch.costly {
-			batch.Usage.Cost = nil
-		}
-		all = append(all, batch)
-	}
-	slices.SortFunc(all, func(a, b *Batch) int { return strings.Compare(a.Usage.Algorithm, b.Usage.Algorithm) })
-	return all
-}
 
 // Report gathers what was used since the last report that was answered, and
 // does what time alone brings about: leases end, idle keys leave. It returns a
@@ -88,7 +20,7 @@ func (g *Group) Report(now Instant) []*Batch {
 	g.mergeLocked()
 	g.forgetSleepersLocked(now)
 	hosts := int(g.hosts.Load())
-	batches := batches{make(map[string]*Batch), now, g.properties().UpdateTimeout, false, g.sizes}
+	batches := g.batchesLocked(now, false, g.sizes)
 	g.lastWordsLocked(now, batches)
 	live := g.live[:0]
 	fallbacks := 0
@@ -136,7 +68,7 @@ func (s *share) regular(now Instant, interval time.Duration) bool {
 
 // lastWordsLocked reports the usage of shares that are gone. If the key is
 // back under the same algorithm, its share takes the usage over.
-func (g *Group) lastWordsLocked(now Instant, batches batches) {
+func (g *Group) lastWordsLocked(now Instant, batches *batches) {
 	wait := g.gone[:0]
 	for _, s := range g.gone {
 		if s.slots != nil && !g.bequeath(now, s, batches) {
@@ -171,43 +103,6 @@ func (g *Group) lastWordsLocked(now Instant, batches batches) {
 	g.gone = wait
 }
 
-// report adds s to the batch of its algorithm.
-func (s *share) report(now Instant, batches batches) {
-	upTo := s.count(now)
-	if upTo.allowed+upTo.rejected != s.seen {
-		s.seen, s.used = upTo.allowed+upTo.rejected, now
-	}
-	allowed, rejected, elapsed := upTo.since(s.reported)
-	if !s.remote || elapsed <= 0 {
-		return
-	}
-	b := batches.of(s.algorithm, s.eager || s.slots != nil && s.group.eager[s.algorithm])
-	weight := 0.0
-	switch {
-	case s.slots != nil:
-		weight = s.hasSlots()
-	case s.granted:
-		weight = s.grant.weight
-	}
-	u := &b.Usage
-	u.Keys = append(u.Keys, s.key)
-	u.Allowed = append(u.Allowed, min(allowed, rpc.MaxCount))
-	u.Rejected = append(u.Rejected, min(rejected, rpc.MaxCount))
-	u.Elapsed = append(u.Elapsed, min(elapsed, rpc.MaxElapsed))
-	u.Weight = append(u.Weight, weight)
-	s.waiting = now.Add(batches.timeout)
-	if s.eager {
-		s.cost = max(float64(s.largest.Swap(0)), s.cost*costMemory, 1)
-		u.Cost = append(u.Cost, s.cost)
-		b.costly = b.costly || s.cost > 1
-		u.Wants = append(u.Wants, s.wants(upTo, allowed+rejected, elapsed))
-	} else if s.wanting || u.Wants != nil || s.slots != nil || s.states() {
-		b.tellWants(s.mind(now, allowed+rejected, elapsed))
-	}
-	s.asks++
-	b.rows = append(b.rows, row{s, upTo.allowed, upTo.rejected, s.bucket.tokens(now), s.asks})
-}
-
 // Apply takes in the grants for some rows of b: grant i is for row rows[i],
 // or for row i if rows is nil. Grants that make no sense are refused whole,
 // with an error, and the keys go on as they were. A row that is never
@@ -225,10 +120,14 @@ func (g *Group) Apply(now Instant, b *Batch, rows []int, grants *rpc.Grants) err
 	defer g.mu.Unlock()
 
 	hosts := int(g.hosts.Load())
+	heard := make([]effect, 0, together)
 	for i := range n {
 		r := i
 		if rows != nil {
 			r = rows[i]
+		}
+		if len(heard) == together {
+			heard = g.hear(now, heard)
 		}
 		s, upTo := b.rows[r].share, b.upTo(r)
 		if upTo.at > s.reported.at {
@@ -255,19 +154,22 @@ func (g *Group) Apply(now Instant, b *Batch, rows []int, grants *rpc.Grants) err
 		} else if grants.Tokens == nil {
 			s.steer(now, hosts)
 		} else if b.rows[r].ask == s.asks {
-			g.lend(now, s, b.early, grants.Tokens[i]-b.rows[r].tokens, hosts)
+			more, before := grants.Tokens[i]-b.rows[r].tokens, s.applied.limit
+			if math.IsInf(more, 0) { // nothing was limited until now
+				more = 0
+			}
+			s.lend(now, more, hosts)
+			if s.eager {
+				heard = append(heard, effect{s, b.early, before, more})
+			}
 		}
 	}
+	g.hear(now, heard)
 	return nil
 }
 
 // lend puts a grant in force that changes the tokens too.
-func (g *Group) lend(now Instant, s *share, asked bool, more float64, hosts int) {
-	before := s.bucket.tokens(now)
-	limit := s.applied.limit
-	if math.IsInf(more, 0) { // nothing was limited until now
-		more = 0
-	}
+func (s *share) lend(now Instant, more float64, hosts int) {
 	if s.granted {
 		// With the pace in one step: the new depth may be less than what
 		// there is now and not less than what there is to be.
@@ -278,15 +180,13 @@ func (g *Group) lend(now Instant, s *share, asked bool, more float64, hosts int)
 		} else {
 			s.steer(now, hosts)
 		}
-	} else {
-		s.settle(now)
-		level := s.grantLevel(hosts)
-		s.spare = spare{level.limit, level.burst, max(before+more, 0), now}
-		s.steer(now, hosts)
+		return
 	}
-	if s.eager {
-		g.hear(now, s, asked, limit, more)
-	}
+	before := s.bucket.tokens(now)
+	s.settle(now)
+	level := s.grantLevel(hosts)
+	s.spare = spare{level.limit, level.burst, max(before+more, 0), now}
+	s.steer(now, hosts)
 }
 
 // Fail says that rows of b, as in Apply, will not be answered. They are
@@ -307,7 +207,7 @@ func (g *Group) Fail(now Instant, b *Batch, rows []int) {
 		if s := b.rows[r].share; b.rows[r].ask == s.asks {
 			s.waiting = now
 			if s.eager {
-				g.hear(now, s, true, s.applied.limit, 0)
+				g.hear(now, []effect{{s, true, s.applied.limit, 0}})
 			}
 		}
 	}

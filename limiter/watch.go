@@ -104,11 +104,8 @@ func (p *pulse) since(now counts) (n, seconds float64) {
 	return float64(max(now.total()-p.total, 0)), now.at.Sub(p.at).Seconds()
 }
 
-// wants is the demand of s to report; it is told from now on.
-func (s *share) wants(upTo counts, total int64, period time.Duration) float64 {
-	s.group.early.mu.Lock()
-	defer s.group.early.mu.Unlock()
-
+// wantsLocked is the demand of s to report; it is told from now on.
+func (s *share) wantsLocked(upTo counts, total int64, period time.Duration) float64 {
 	n, dt := s.pulse.since(upTo)
 	s.pulse.demand.cost = s.cost
 	wants := s.pulse.demand.estimate(n, dt, float64(total), period.Seconds())
