@@ -53,7 +53,7 @@ func algorithmOf(l *rpc.Lease) *doormanpb.Algorithm {
 		LeaseLength:     new(seconds(lasts - refresh)),
 		RefreshInterval: new(seconds(refresh / 2)),
 	}
-	if l.Learns > 0 {
+	if l.Refused == "" { // who was refused was not told
 		a.LearningModeDuration = new(int64(l.Learns / time.Second))
 	}
 	return a

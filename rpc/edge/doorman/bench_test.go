@@ -16,6 +16,9 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/headgate/headgate/aggregator"
+	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/edge/doorman"
 	"github.com/headgate/headgate/rpc/edge/doorman/doormanpb"
@@ -49,19 +52,30 @@ func BenchmarkGetCapacity(b *testing.B) {
 	})
 	for _, resource := range []string{"proportional", "fair"} {
 		for _, clients := range []int{100, 10_000} {
-			b.Run(fmt.Sprintf("by=ledger/algorithm=%s/clients=%d", resource, clients), func(b *testing.B) {
-				claimant := &rpc.Claimant{Host: "me", Placement: everywhere{}, Self: "me", Local: newLedger(b, benchLimits, time.Now)}
-				benchCapacity(b, clients, resource, doorman.NewServer(claimant, doorman.ServerOptions{}))
+			b.Run(fmt.Sprintf("by=node/algorithm=%s/clients=%d", resource, clients), func(b *testing.B) {
+				benchCapacity(b, clients, resource, doorman.NewServer(benchClaimant(b), doorman.ServerOptions{}))
 			})
 		}
 	}
 }
 
+// benchClaimant asks the aggregator of a node that owns every key.
+func benchClaimant(b *testing.B) *rpc.Claimant {
+	s, err := dynamicconfig.Parse("limits.yaml", []byte(benchLimits))
+	if err != nil {
+		b.Fatal(err)
+	}
+	a, err := aggregator.New(algorithm.Builtin(), s)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return &rpc.Claimant{Host: "me", Placement: everywhere{}, Self: "me", Local: a}
+}
+
 // BenchmarkHandler is the same without gRPC: what this package, the claim's
 // way to an owner in this process, and the owner cost.
 func BenchmarkHandler(b *testing.B) {
-	claimant := &rpc.Claimant{Host: "me", Placement: everywhere{}, Self: "me", Local: newLedger(b, benchLimits, time.Now)}
-	s := doorman.NewServer(claimant, doorman.ServerOptions{})
+	s := doorman.NewServer(benchClaimant(b), doorman.ServerOptions{})
 	r := &doormanpb.GetCapacityRequest{ClientId: new("host-1.example.org:4711"), Resource: []*doormanpb.ResourceRequest{
 		{ResourceId: new("fair"), Priority: new(int64(0)), Wants: new(5.0), Has: lease(1, time.Now().Add(time.Hour))},
 	}}
@@ -107,8 +121,8 @@ func benchCapacity(b *testing.B, clients int, resource string, s doormanpb.Capac
 			ClientId: new(fmt.Sprintf("host-%d.example.org:4711", i)),
 			Resource: []*doormanpb.ResourceRequest{{ResourceId: &resource, Priority: new(int64(0)), Wants: &wants, Has: lease(1, time.Now().Add(time.Hour))}},
 		})
-		if err == nil && len(response.GetResponse()) != 1 {
-			err = fmt.Errorf("answers: %v", response)
+		if err == nil && (len(response.GetResponse()) != 1 || response.GetResponse()[0].SafeCapacity == nil) {
+			err = fmt.Errorf("refused: %v", response)
 		}
 		return err
 	}

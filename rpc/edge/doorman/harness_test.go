@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/headgate/headgate/algorithm"
@@ -115,7 +116,7 @@ func (l *ledger) claimLocked(c rpc.Claim) rpc.Lease {
 	lease := account.Claim(now, algorithm.Terms{Lease: rule.Lease, Recalculate: max(rule.Recalculate, 0), LearnUntil: max(rule.Learning, 0)},
 		algorithm.Capacity{Amount: float64(rule.Limit), Whole: rule.InFlight, Overcommit: rule.Overcommit}, host, claim)
 	return rpc.Lease{
-		Amount: lease.Amount, Lasts: lease.Until - now, Refresh: rule.Refresh, Learns: max(rule.Learning, 1), Learning: lease.Learning,
+		Amount: lease.Amount, Lasts: lease.Until - now, Refresh: rule.Refresh, Learns: max(rule.Learning, 0), Learning: lease.Learning,
 		Safe: float64(rule.Limit) / float64(account.Hosts()), Algorithm: rule.Algorithm,
 	}
 }
@@ -170,7 +171,20 @@ func (w *world) serve(claims doorman.Claimer, o doorman.ServerOptions, dial ...g
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.address = listener.Addr().String()
+	w.connect(listener, listener.Addr().String(), claims, o, dial...)
+}
+
+// serveInMemory is serve without a network, for virtual time.
+func (w *world) serveInMemory(claims doorman.Claimer) {
+	w.t.Helper()
+	listener := bufconn.Listen(1 << 16)
+	w.connect(listener, "passthrough:///edge", claims, doorman.ServerOptions{},
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))
+}
+
+func (w *world) connect(listener net.Listener, address string, claims doorman.Claimer, o doorman.ServerOptions, dial ...grpc.DialOption) {
+	w.t.Helper()
+	w.address = address
 	scope := tally.NewTestScope("", nil)
 	o.Address, o.Scope = w.address, scope
 	server := grpc.NewServer()

@@ -223,7 +223,7 @@ func TestRefusedResourcesGetNothingForAWhile(t *testing.T) {
 		t.Errorf("%v", r)
 	}
 	s := w.getServer("s", "one-too-many", nil, [3]float64{0, 1, 10})
-	if s.GetGets().GetCapacity() != 0 || s.GetAlgorithm().GetLeaseLength() < 5 {
+	if s.GetGets().GetCapacity() != 0 || s.GetAlgorithm().GetLeaseLength() < 5 || s.GetAlgorithm().LearningModeDuration != nil {
 		t.Errorf("%v", s)
 	}
 	if n := w.counters()["doorman.resources_refused"]; n != 2 {
@@ -252,7 +252,7 @@ func TestNobodyPassesForAnother(t *testing.T) {
 	}
 	w.serve(&hosts, doorman.ServerOptions{Identify: identify}, grpc.WithUnaryInterceptor(as))
 	seen := make(map[string]string)
-	for _, row := range [][2]string{{"", "x"}, {"alice", "x"}, {"bob", "x"}, {"", `@"alice"/x`}, {"", "@alice/x"}, {`alice"/`, "x"}, {"alice", `"/x`}, {"alice", "/x"}, {"", "7933"}} {
+	for _, row := range [][2]string{{"", "x"}, {"alice", "x"}, {"bob", "x"}, {"", `@"alice"/x`}, {"", "@alice/x"}, {`alice"/`, "x"}, {"alice", `"/x`}, {"alice", "/x"}, {"a/b", "c"}, {"a", "b/c"}, {"", "7933"}} {
 		who = row[0]
 		caller := fmt.Sprintf("%q as %q", row[1], row[0])
 		hosts.claims = nil
