@@ -23,6 +23,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/edge/doorman/doormanpb"
 	"github.com/headgate/headgate/rpc/rpcgrpc"
 )
 
@@ -135,6 +136,18 @@ func TestTheEdgeAnswersPlainGRPC(t *testing.T) {
 	}
 	for err == nil { // until the stream ends
 		_, err = stream.Recv()
+	}
+}
+
+func TestDoormansClientsAreToldWhereTheyAre(t *testing.T) {
+	c := config(t)
+	c.EdgeAddress = "edge.example:7934"
+	d := start(t, c)
+	// start's own address is not one to dial here.
+	conn := dial(t, d.edge.listener.Addr().String())
+	r, err := doormanpb.NewCapacityClient(conn).Discovery(t.Context(), &doormanpb.DiscoveryRequest{})
+	if err != nil || !r.GetIsMaster() || r.GetMastership().GetMasterAddress() != c.EdgeAddress {
+		t.Errorf("%v, %v", r, err)
 	}
 }
 

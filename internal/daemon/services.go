@@ -6,6 +6,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/edge/doorman"
 	"github.com/headgate/headgate/rpc/rpcgrpc"
 )
 
@@ -14,6 +15,7 @@ import (
 // here. They are called while the node runs, and before the edge serves.
 var services = []func(s grpc.ServiceRegistrar, d *Daemon){
 	serveDecider,
+	serveDoorman,
 }
 
 // serveDecider is for package limiter/client.
@@ -22,4 +24,9 @@ func serveDecider(s grpc.ServiceRegistrar, d *Daemon) {
 		d.log.Debug("an owner did not answer for a program at the edge", "owner", part.Owner, "keys", len(part.Rows), "error", err)
 	})
 	rpcgrpc.Register(s, edge, rpcgrpc.ServerOptions{})
+}
+
+// serveDoorman is for Doorman's clients, and for its servers downstream.
+func serveDoorman(s grpc.ServiceRegistrar, d *Daemon) {
+	doorman.NewServer(d.node.Claimant(), doorman.ServerOptions{Address: d.edgeAddress}).Register(s)
 }
