@@ -79,6 +79,8 @@ func (w *yamlWriter) fields(first, next string, fields iter.Seq2[string, any]) {
 				v = strictyaml.Scalar(v)
 			}
 			w.WriteString(v)
+		case float64:
+			w.WriteString(number(v))
 		default:
 			w.WriteString(anyYAML(v))
 		}

@@ -26,7 +26,7 @@ without asking anybody per request. Services link it; this program shows it.`,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(hint)
-	root.AddCommand(newDemo(), newServe(), newSimulate(), newVersion())
+	root.AddCommand(newDemo(), newLimits(), newServe(), newSimulate(), newVersion())
 	return root
 }
 

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter"
+)
+
+func newLimits() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "limits",
+		Short: "Check, explain and import files of limits",
+		Long: `limits reads files of limits as services do, and nothing else: it asks no service and
+changes none. docs/config.md describes the files. A FILE of - is what comes in on stdin.`,
+		Example: `  headgate limits check limits.yaml
+  headgate limits show limits.yaml frontend:orders
+  headgate limits import --from doorman resources.yaml -o limits.yaml`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newLimitsCheck(), newLimitsShow(), newLimitsImport())
+	return cmd
+}
+
+func newLimitsCheck() *cobra.Command {
+	var also []string
+	cmd := &cobra.Command{
+		Use:   "check FILE...",
+		Short: "Say what is wrong with files of limits, and where",
+		Long: `check reads each file and says of each mistake where it is and what to do: unknown fields,
+impossible numbers, bad globs, algorithms that headgate has not, and parameters that they
+do not take. Algorithms of your own are named with --also.
+
+It exits with 1 if any file has a mistake.`,
+		Example: `  headgate limits check limits.yaml
+  headgate limits check --also by-region,by-tier a.yaml b.yaml
+  generate-limits | headgate limits check -`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, files []string) error { return checkLimits(cmd, files, also) },
+	}
+	cmd.Flags().StringSliceVar(&also, "also", nil, "algorithms that your services register")
+	return cmd
+}
+
+func checkLimits(cmd *cobra.Command, files, also []string) error {
+	broken := 0
+	for _, file := range files {
+		s, err := loadLimits(cmd.InOrStdin(), file)
+		if err == nil {
+			err = checkAlgorithms(s, also)
+		}
+		if err != nil {
+			fmt.Fprintln(cmd.ErrOrStderr(), err)
+			broken++
+			continue
+		}
+		fmt.Fprintf(cmd.OutOrStdout(), "%s: good, rules: %d, version: %s\n", s.Name(), len(s.Rules()), s.Version())
+	}
+	if broken > 0 {
+		return fmt.Errorf("limits check: %d of %d files cannot be used", broken, len(files))
+	}
+	return nil
+}
+
+// checkAlgorithms checks what parsing cannot: the names of algorithms, and
+// what parameters they take.
+func checkAlgorithms(s *dynamicconfig.Snapshot, also []string) error {
+	registry := algorithm.Builtin()
+	names := append(registry.Names(), limiter.Even)
+	err := s.Check(func(name string) bool { return slices.Contains(names, name) || slices.Contains(also, name) })
+	return errors.Join(err, s.CheckParameters(func(name string, parameters map[string]string) error {
+		if name == limiter.Even {
+			return errors.New("even takes none: remove them")
+		}
+		if !slices.Contains(names, name) {
+			return nil // told above, or one that only a service can ask
+		}
+		_, err := registry.Build(name, parameters)
+		return err
+	}))
+}
+
+// loadLimits reads and parses one file of limits.
+func loadLimits(stdin io.Reader, file string) (*dynamicconfig.Snapshot, error) {
+	name, data, err := readConfig(stdin, file)
+	if err != nil {
+		return nil, err
+	}
+	return dynamicconfig.Parse(name, data)
+}
+
+// readConfig reads a file, or stdin for -, and what to call it in messages.
+// It reads no more than shows that the file is too big.
+func readConfig(stdin io.Reader, file string) (name string, data []byte, err error) {
+	in := stdin
+	if name = "stdin"; file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return file, nil, err
+		}
+		defer func() { _ = f.Close() }() // it was only read
+		name, in = file, f
+	}
+	data, err = io.ReadAll(io.LimitReader(in, dynamicconfig.MaxSize+1))
+	if err != nil {
+		err = fmt.Errorf("read %s: %w", name, err)
+	}
+	return name, data, err
+}

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/headgate/headgate/dynamicconfig"
+)
+
+// written is the path of a new file with this text.
+func written(t *testing.T, name, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// executeWith runs headgate with what comes in on stdin.
+func executeWith(t *testing.T, stdin string, args ...string) (stdout, stderr string, err error) {
+	t.Helper()
+	root := newRoot()
+	var out, problems bytes.Buffer
+	root.SetIn(strings.NewReader(stdin))
+	root.SetOut(&out)
+	root.SetErr(&problems)
+	root.SetArgs(args)
+	err = root.ExecuteContext(t.Context())
+	return out.String(), problems.String(), err
+}
+
+const someLimits = `defaults: {update_interval: 1s}
+limits:
+  - {key: "frontend:orders", limit: 1000/s, algorithm: fair-share, overcommit: 10%}
+  - {key: "frontend:*", limit: 5/m, algorithm: even}
+  - {key: "db:*", limit: 100 in-flight}
+properties: {size: 5}
+`
+
+func TestLimitsCheck(t *testing.T) {
+	good := written(t, "good.yaml", someLimits)
+	out, problems, err := execute(t, "limits", "check", good)
+	if err != nil || problems != "" || !strings.HasPrefix(out, good+": good, rules: 3, version: ") || strings.Count(out, "\n") != 1 {
+		t.Errorf("%v\n%s\n%s", err, out, problems)
+	}
+	bad := written(t, "bad.yaml", "limits:\n  - key: a\n    limit: 10\n  - key: b\n    limits: 5/s\n")
+	out, problems, err = execute(t, "limits", "check", bad, good, "nowhere.yaml")
+	if err == nil || err.Error() != "limits check: 2 of 3 files cannot be used" || !strings.HasPrefix(out, good+": good") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	for _, want := range []string{"bad.yaml:3:12: rule \"a\": limit: \"10\" has no unit", "    limit: 10\n      |            ^\n", "bad.yaml:5:5:", "did you mean limit?", "nowhere.yaml: no such file"} {
+		if !strings.Contains(problems, want) {
+			t.Errorf("no %q in\n%s", want, problems)
+		}
+	}
+}
+
+func TestLimitsCheckKnowsAlgorithms(t *testing.T) {
+	const text = `limits:
+  - {key: a, limit: 1/s, algorithm: by-tier, parameters: {x: 1}}
+  - {key: b, limit: 1/s, algorithm: proportional-share, parameters: {x: 1}}
+  - {key: c, limit: 1/s, algorithm: even, parameters: {x: 1}}
+  - {key: d, limit: 1/s, algorithm: static, priorities: {1: fairshare}}
+  - {key: e, limit: 1/s, algorithm: none}
+`
+	out, problems, err := executeWith(t, text, "limits", "check", "-")
+	if err == nil || out != "" {
+		t.Errorf("%v, %s", err, out)
+	}
+	for _, want := range []string{`stdin:2:37: there is no algorithm "by-tier"`, "stdin:3:69: rule \"b\": parameters: algorithm \"proportional-share\"", "stdin:4:55: rule \"c\": parameters: even takes none", `stdin:5:61: there is no algorithm "fairshare"`} {
+		if !strings.Contains(problems, want) {
+			t.Errorf("no %q in\n%s", want, problems)
+		}
+	}
+	if strings.Count(problems, "stdin:") != 4 {
+		t.Errorf("other problems than four in\n%s", problems)
+	}
+	if _, problems, _ = executeWith(t, text, "limits", "check", "--also", "by-tier,fairshare", "-"); strings.Count(problems, "stdin:") != 2 {
+		t.Errorf("with --also:\n%s", problems)
+	}
+}
+
+func TestLimitsShowIsTheSameConfiguration(t *testing.T) {
+	out, _, err := executeWith(t, someLimits, "limits", "show", "-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := dynamicconfig.Parse("want", []byte(someLimits))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := dynamicconfig.Parse("got", []byte(out))
+	if err != nil || got.Version() != want.Version() || !strings.Contains(out, "lease: 10s") {
+		t.Errorf("%v in\n%s", err, out)
+	}
+}
+
+func TestLimitsShowAnswersForKeys(t *testing.T) {
+	out, _, err := executeWith(t, someLimits, "limits", "show", "-", "frontend:orders", "frontend:x", "db:1", "else")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"\"frontend:orders\" has the rule:\n  key: \"frontend:orders\"\n  limit: 1000/s\n  burst: 1000\n  algorithm: fair-share\n",
+		"\"frontend:x\" has the rule:\n  key: \"frontend:*\"\n  limit: 0.08333333333333333/s\n  burst: 1\n  algorithm: even\n",
+		"\"db:1\" has the rule:\n  key: \"db:*\"\n  limit: 100 in-flight\n  algorithm: proportional-share\n  fallback: even\n  lease: 10s\n  refresh: 1s\n  learning: 10s\n  recalculate: 5s\n  overcommit: 0%\n",
+		"\"else\" has no rule: everything is allowed (unmatched: allow)\n",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no\n%s\nin\n%s", want, out)
+		}
+	}
+	for unmatched, want := range map[string]string{"deny": "nothing is allowed", "{limit: 3/s}": "\"else\" has the rule of unmatched keys:\n  key: \"*\"\n  limit: 3/s\n"} {
+		if out, _, err = executeWith(t, "unmatched: "+unmatched, "limits", "show", "-", "else"); err != nil || !strings.Contains(out, want) {
+			t.Errorf("%v\n%s", err, out)
+		}
+	}
+}
+
+func TestLimitsShowJSON(t *testing.T) {
+	const text = someLimits + "unmatched: {limit: 3/s}\n"
+	out, _, err := executeWith(t, text, "limits", "show", "--json", "-", "db:1", "else")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var answers []struct {
+		Key, Unmatched string
+		Rule           map[string]any
+	}
+	if err := json.Unmarshal([]byte(out), &answers); err != nil || len(answers) != 2 {
+		t.Fatalf("%v in\n%s", err, out)
+	}
+	if a := answers[0]; a.Key != "db:1" || a.Unmatched != "" || a.Rule["key"] != "db:*" || a.Rule["limit"] != "100 in-flight" || a.Rule["parent"] != false || a.Rule["max_keys"] != 100_000.0 {
+		t.Errorf("answer = %+v", a)
+	}
+	if a := answers[1]; a.Key != "else" || a.Unmatched != "rule" || a.Rule["limit"] != "3/s" {
+		t.Errorf("answer = %+v", a)
+	}
+
+	out, _, err = executeWith(t, text, "limits", "show", "--json", "-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Version              string
+		Defaults, Properties map[string]any
+		Limits               []map[string]any
+		Unmatched            map[string]any
+	}
+	if err := json.Unmarshal([]byte(out), &file); err != nil {
+		t.Fatalf("%v in\n%s", err, out)
+	}
+	if len(file.Version) != 12 || file.Defaults["update_interval"] != "1s" || len(file.Limits) != 3 || file.Unmatched["limit"] != "3/s" || !reflect.DeepEqual(file.Properties, map[string]any{"size": 5.0}) {
+		t.Errorf("file = %+v", file)
+	}
+}
+
+const resources = `resources:
+  - {identifier_glob: "db/*", capacity: 120}
+  - {identifier_glob: "*", capacity: 500, algorithm: {kind: PROPORTIONAL_SHARE, lease_length: 60, refresh_interval: 16}}
+`
+
+func TestLimitsImportFromDoorman(t *testing.T) {
+	in := written(t, "resources.yaml", resources)
+	out, problems, err := execute(t, "limits", "import", "--from", "doorman", in)
+	if err != nil || problems != "" {
+		t.Fatalf("%v\n%s", err, problems)
+	}
+	s, err := dynamicconfig.Parse("out", []byte(out))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, ok := s.Match("db/1"); !ok || r.Limit != 120 || r.Algorithm != "proportional-share" {
+		t.Errorf("rule = %+v", r)
+	}
+	// What is imported passes the check, and is not written over anything.
+	to := filepath.Join(t.TempDir(), "limits.yaml")
+	if said, _, err := execute(t, "limits", "import", "--from", "doorman", in, "-o", to); err != nil || said != to+": written, rules: 2\n" {
+		t.Errorf("%v, %s", err, said)
+	}
+	if data, err := os.ReadFile(to); err != nil || string(data) != out {
+		t.Errorf("%v, %s", err, data)
+	}
+	if _, problems, err := execute(t, "limits", "check", to); err != nil {
+		t.Errorf("%v\n%s", err, problems)
+	}
+	if _, _, err := execute(t, "limits", "import", "--from", "doorman", in, "-o", to); err == nil || !strings.Contains(err.Error(), "exists: choose another name") {
+		t.Errorf("err = %v", err)
+	}
+}
+
+func TestLimitsImportSaysWhatIsWrong(t *testing.T) {
+	out, problems, err := executeWith(t, strings.Replace(resources, "capacity: 120", "capacity: .nan", 1), "limits", "import", "--from", "doorman", "-")
+	if err == nil || err.Error() != "limits import: stdin cannot be imported" || out != "" || !strings.Contains(problems, "stdin:2:41: resource \"db/*\": capacity: is .nan") || !strings.Contains(problems, "^") {
+		t.Errorf("%v\n%s", err, problems)
+	}
+}
+
+func TestLimitsMistakes(t *testing.T) {
+	for args, want := range map[string]string{
+		"limits chek":                                    "unknown command",
+		"limits check":                                   "requires at least 1 arg",
+		"limits show":                                    "requires at least 1 arg",
+		"limits show nowhere.yaml":                       "nowhere.yaml cannot be used",
+		"limits import x":                                "from which rate limiter? Say --from with one of: doorman",
+		"limits import --from envoy x":                   "--from envoy: use one of: doorman",
+		"limits import --from doorman":                   "accepts 1 arg(s)",
+		"limits import --from doorman nowhere.yaml":      "nowhere.yaml: no such file",
+		"limits import --form doorman x":                 "did you mean --from?",
+		"limits import --from doorman - -o /nowhere/out": "cannot be imported",
+	} {
+		_, _, err := executeWith(t, "", strings.Fields(args)...)
+		if err == nil || !strings.Contains(oneLine(err), want) {
+			t.Errorf("%s: err = %v, want %s", args, err, want)
+		}
+	}
+}
+
+func TestLimitsHelpHasExamples(t *testing.T) {
+	for _, args := range []string{"limits", "limits check --help", "limits show --help", "limits import --help"} {
+		out, _, err := execute(t, strings.Fields(args)...)
+		if err != nil || !strings.Contains(out, "Examples:") {
+			t.Errorf("%s: %v, no example in:\n%s", args, err, out)
+		}
+	}
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"maps"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headgate/headgate/dynamicconfig"
+)
+
+func newLimitsShow() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "show FILE [KEY...]",
+		Short: "Show which rule a key has, and all that is in force for it",
+		Long: `show prints the rule of each KEY, all fields filled in: what the rule says, what it takes
+from the defaults, and what it has because nobody said otherwise. Without a KEY it prints
+the whole file that way, which is a file of limits with the same meaning.`,
+		Example: `  headgate limits show limits.yaml
+  headgate limits show limits.yaml frontend:orders batch:mail
+  headgate limits show --json limits.yaml frontend:orders`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := loadLimits(cmd.InOrStdin(), args[0])
+			if err != nil {
+				fmt.Fprintln(cmd.ErrOrStderr(), err)
+				return fmt.Errorf("limits show: %s cannot be used", args[0])
+			}
+			return showLimits(cmd.OutOrStdout(), s, args[1:], asJSON)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: an array with an object for each key, or one object for the whole file")
+	return cmd
+}
+
+func showLimits(w io.Writer, s *dynamicconfig.Snapshot, keys []string, asJSON bool) error {
+	var v any
+	switch {
+	case asJSON && len(keys) == 0:
+		v = wholeFile(s)
+	case asJSON:
+		answers := make([]keyAnswer, len(keys))
+		for i, key := range keys {
+			answers[i] = answerFor(s, key)
+		}
+		v = answers
+	case len(keys) == 0:
+		_, err := w.Write(s.YAML())
+		return err
+	default:
+		for _, key := range keys {
+			showKey(w, s, key)
+		}
+		return nil
+	}
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}
+
+// showKey prints one key for people.
+func showKey(w io.Writer, s *dynamicconfig.Snapshot, key string) {
+	r, ok := s.Match(key)
+	switch {
+	case !ok && s.Unmatched() == dynamicconfig.UnmatchedDeny:
+		fmt.Fprintf(w, "%q has no rule: nothing is allowed (unmatched: deny)\n", key)
+	case !ok:
+		fmt.Fprintf(w, "%q has no rule: everything is allowed (unmatched: allow)\n", key)
+	case r == s.UnmatchedRule():
+		fmt.Fprintf(w, "%q has the rule of unmatched keys:\n%s", key, r.YAML("  "))
+	default:
+		fmt.Fprintf(w, "%q has the rule:\n%s", key, r.YAML("  "))
+	}
+}
+
+// keyAnswer is what is in force for one key.
+type keyAnswer struct {
+	Key string `json:"key"`
+	// Unmatched is allow, deny or rule for a key that no rule of the list
+	// matches.
+	Unmatched string         `json:"unmatched,omitempty"`
+	Rule      map[string]any `json:"rule,omitempty"`
+}
+
+func answerFor(s *dynamicconfig.Snapshot, key string) keyAnswer {
+	a := keyAnswer{Key: key}
+	r, ok := s.Match(key)
+	if !ok || r == s.UnmatchedRule() {
+		a.Unmatched = s.Unmatched().String()
+	}
+	if ok {
+		a.Rule = maps.Collect(r.Fields())
+	}
+	return a
+}
+
+// wholeFile has the shape of the file.
+func wholeFile(s *dynamicconfig.Snapshot) map[string]any {
+	limits := []map[string]any{}
+	for _, r := range s.Rules() {
+		limits = append(limits, maps.Collect(r.Fields()))
+	}
+	v := map[string]any{
+		"version":    s.Version(),
+		"defaults":   maps.Collect(s.Properties().Fields()),
+		"limits":     limits,
+		"unmatched":  s.Unmatched().String(),
+		"properties": maps.Collect(valuesOf(s)),
+	}
+	if u := s.UnmatchedRule(); u != nil {
+		v["unmatched"] = maps.Collect(u.Fields())
+	}
+	return v
+}
+
+func valuesOf(s *dynamicconfig.Snapshot) iter.Seq2[string, any] {
+	return func(yield func(string, any) bool) {
+		values := s.Values()
+		for _, name := range values.Names() {
+			if v, _ := values.Lookup(name); !yield(name, v) {
+				return
+			}
+		}
+	}
+}
