@@ -239,6 +239,28 @@ func TestALargeNeedIsNotPassedBySmallOnes(t *testing.T) {
 	})
 }
 
+func TestWhoLeavesLetsOthersPass(t *testing.T) {
+	s := newSlots(3)
+	if _, err := s.take(0, 2); err != nil {
+		t.Fatal(err)
+	}
+	_, large, _ := s.join(2, 0)
+	_, small, _ := s.join(1, 0)
+	if large == nil || small == nil {
+		t.Fatal("they do not wait")
+	}
+	s.leave(large)
+	if c := s.census(); c.held != 3 || c.waiting != 0 {
+		t.Errorf("%+v", c)
+	}
+	// Who is served in the moment in which it leaves holds nothing.
+	s.leave(small)
+	s.leave(large)
+	if c := s.census(); c.held != 2 || c.waiting != 0 {
+		t.Errorf("%+v", c)
+	}
+}
+
 func TestWaitersAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSlots(0)
