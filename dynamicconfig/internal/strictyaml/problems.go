@@ -38,12 +38,15 @@ const (
 
 // Add takes one more problem.
 func (p *Problems) Add(at Mark, format string, args ...any) {
-	if len(p.found) >= maxKeptProblems {
+	if p.full() {
 		p.more++
 		return
 	}
 	p.found = append(p.found, found{at, fmt.Sprintf(format, args...)})
 }
+
+// full reports whether more problems are only counted.
+func (p *Problems) full() bool { return len(p.found) >= maxKeptProblems }
 
 // Any reports whether there are problems.
 func (p *Problems) Any() bool { return len(p.found) > 0 }
