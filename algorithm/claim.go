@@ -108,13 +108,7 @@ func (c Capacity) clean() Capacity {
 }
 
 // most is how much may be leased at a time.
-func (c Capacity) most() float64 {
-	most := min(c.Amount*(1+c.Overcommit), maxAmount)
-	if c.Whole {
-		most = math.Floor(most + wholly)
-	}
-	return most
-}
+func (c Capacity) most() float64 { return min(c.Amount*(1+c.Overcommit), maxAmount) }
 
 // up is x, rounded up to whole slots if c has slots.
 func (c Capacity) up(x float64) float64 {

@@ -376,12 +376,13 @@ func TestTwoRoundsReachTheSplit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := rapid.SampledFrom([]Leasing{ProportionalShare{}, FairShare{}}).Draw(t, "algorithm")
 		l := a.NewLeases()
-		w, capacity := l.way, Capacity{Amount: rapid.Float64Range(0, 1000).Draw(t, "capacity")}
+		w, capacity := l.way, Capacity{Amount: rapid.Float64Range(0, 100).Draw(t, "capacity")}
+		claimed := rapid.SampledFrom([]*rapid.Generator[Band]{anyBand, plainBand}).Draw(t, "kind")
 		hosts := uint32(rapid.IntRange(1, 12).Draw(t, "hosts"))
 		claims := make([]Band, hosts)
 		for range 2 { // first anything, then what is to be reached
 			for h := range hosts {
-				claims[h] = anyBand.Draw(t, "claim")
+				claims[h] = claimed.Draw(t, "claim")
 				claims[h].Priority = 0
 				l.Claim(0, minute, capacity, h, Claim{Bands: claims[h : h+1]})
 			}

@@ -79,6 +79,11 @@ var anyBand = rapid.Custom(func(t *rapid.T) Band {
 	}
 })
 
+// plainBand is what hosts want all the time.
+var plainBand = rapid.Custom(func(t *rapid.T) Band {
+	return Band{Clients: rapid.Int64Range(1, 3).Draw(t, "clients"), Wants: rapid.Float64Range(0, 20).Draw(t, "wants")}
+})
+
 // tiny is as good as nothing: what divides it among many loses it.
 const tiny = 1e-300
 
