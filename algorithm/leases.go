@@ -20,8 +20,8 @@ import (
 // A host gets its target, but never more than what is not leased to others,
 // unless the capacity may be overcommitted. So a capacity is handed out once,
 // and what a newcomer is to get it gets as others claim again and shrink. If the
-// capacity itself shrinks, nobody gets anything until what is out fits again.
-// None and Static are not bound by what others hold, and do not count for those
+// capacity itself is cut below what is out, who claims first gives up most, maybe
+// all, and has its target back when the others have claimed too. None and Static are not bound by what others hold, and do not count for those
 // who are, but that what a higher band wants is not for lower ones.
 //
 // A claim costs O(bands · log hosts) and allocates nothing once its host is
