@@ -20,9 +20,12 @@ import (
 // A host gets its target, but never more than what is not leased to others,
 // unless the capacity may be overcommitted. So a capacity is handed out once,
 // and what a newcomer is to get it gets as others claim again and shrink. If the
-// capacity itself is cut below what is out, who claims first gives up most, maybe
-// all, and has its target back when the others have claimed too. None and Static are not bound by what others hold, and do not count for those
-// who are, but that what a higher band wants is not for lower ones.
+// capacity itself is cut below what is out, who claims first gives up most,
+// maybe all, and gets its target when the others have claimed too.
+//
+// None and Static are not bound by what others hold, and what they lend is not
+// counted against those who are; but what a higher band wants is not for lower
+// ones, whatever their ways.
 //
 // A claim costs O(bands · log hosts) and allocates nothing once its host is
 // known. An account is for one caller at a time, and like all of this package it
