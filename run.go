@@ -7,12 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/headgate/headgate/aggregator"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/ringpop"
+	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/rpcyarpc"
 )
 
@@ -133,9 +136,29 @@ func (n *Node) stopLocked(ctx context.Context) error {
 	if n.stop == nil {
 		return nil
 	}
+	n.handover(ctx)
 	n.stop()
 	n.stop = nil
 	err := n.server.Stop(ctx)
 	n.loops.Wait()
 	return errors.Join(err, n.client.Close())
 }
+
+// handover tells those who will own this node's keys what hosts hold of them.
+// Whoever does not hear it learns it from the hosts.
+func (n *Node) handover(ctx context.Context) {
+	rest := n.ring.Ring().Without(n.config.Address)
+	if rest.Len() == 0 {
+		return
+	}
+	heirs := rpc.Claimant{Host: n.config.Address, Placement: rest, Peers: n.client, Timeout: handoverTimeout}
+	for _, part := range n.aggregator.Handover(aggregator.Now()) {
+		_, errs := heirs.Claim(ctx, part)
+		if failed := slices.DeleteFunc(errs, func(err error) bool { return err == nil }); len(failed) > 0 {
+			n.log.Warn("not all keys were taken over; their new owners will learn from the hosts", "claims", len(failed), "error", failed[0])
+		}
+	}
+}
+
+// handoverTimeout is how long an owner that leaves waits for the next.
+const handoverTimeout = 2 * time.Second

@@ -137,10 +137,9 @@ func (k *key) claim(now time.Duration, host string) rpc.Claim {
 	if now < k.above.until {
 		c.Has = k.above.amount
 	}
-	add := func(b rpc.Band) {
-		b.Clients, b.Wants = min(max(b.Clients, 1), rpc.MaxCount), min(b.Wants, rpc.MaxAmount)
+	add := func(b algorithm.Band) {
 		if len(c.Bands) < rpc.MaxBands && b.Wants > 0 {
-			c.Bands = append(c.Bands, b)
+			c.Bands = append(c.Bands, wireBand(b))
 		}
 	}
 	switch s := k.state.(type) {
@@ -153,12 +152,12 @@ func (k *key) claim(now time.Duration, host string) rpc.Claim {
 			c.Has, c.Keep = leased, now < s.learns
 		}
 		for b := range s.account.Demand {
-			add(rpc.Band{Priority: b.Priority, Clients: b.Clients, Wants: b.Wants})
+			add(b)
 		}
 	case wanting:
-		add(rpc.Band{Priority: k.rule.Priority, Clients: int64(s.Hosts()), Wants: s.Wants()})
+		add(algorithm.Band{Priority: k.rule.Priority, Clients: int64(s.Hosts()), Wants: s.Wants()})
 	case nil:
-		add(rpc.Band{Priority: k.rule.Priority, Clients: int64(k.ledger.len()), Wants: k.ledger.sum.demand().Total()})
+		add(algorithm.Band{Priority: k.rule.Priority, Clients: int64(k.ledger.len()), Wants: k.ledger.sum.demand().Total()})
 	}
 	c.Has = min(c.Has, rpc.MaxAmount)
 	return c

@@ -351,6 +351,39 @@ func TestARestartKeepsTheTreesGrants(t *testing.T) {
 	}
 }
 
+// An owner that leaves in order tells the next what hosts hold and want: the next
+// need not learn it.
+func TestAHandoverLeavesNothingToLearn(t *testing.T) {
+	const s = time.Second
+	rule := dynamicconfig.Rule{Limit: 100, Algorithm: "fair-share", Learning: 60 * s}
+	old := leased(t, rule)
+	for round := range time.Duration(3) {
+		for _, host := range []string{"a", "b", "c"} {
+			claimed(t, old, (100+10*round)*s, wants(host, 0, 50))
+		}
+	}
+	heir := leased(t, rule)
+	heir.Moved(-100 * s) // long ago: the ring has not changed yet
+	parts := old.Handover(121 * s)
+	if len(parts) != 1 || len(parts[0].Rows) != 3 {
+		t.Fatalf("handed over: %+v", parts)
+	}
+	if err := parts[0].Check(); err != nil {
+		t.Fatal(err)
+	}
+	heir.Claim(121*s, parts[0])
+	heir.Moved(122 * s)
+	for _, host := range []string{"a", "b", "c"} {
+		if got := claimed(t, heir, 125*s, wants(host, 100.0/3, 50)); !near(got.Amount, 100.0/3) || got.Learning {
+			t.Errorf("%s gets %+v from the heir", host, got)
+		}
+	}
+	claimed(t, heir, 126*s, rpc.Claim{Key: "k", Host: "c", Release: true})
+	if got := claimed(t, heir, 131*s, wants("a", 100.0/3, 50)); !near(got.Amount, 50) {
+		t.Errorf("when c has left, a gets %+v", got)
+	}
+}
+
 // However claims come, what is out is at most the capacity, but for a while
 // after a cut or while learning.
 func TestACapacityIsHandedOutOnce(t *testing.T) {

@@ -60,6 +60,17 @@ func (h *hosts) add(id uint32, rows int64) {
 	}
 }
 
+// name is whose number id is; empty if it is nobody's.
+func (h *hosts) name(id uint32) string {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+
+	if int(id) >= len(h.names) {
+		return ""
+	}
+	return h.names[id]
+}
+
 // len is how many hosts have rows.
 func (h *hosts) len() int {
 	h.mu.RLock()

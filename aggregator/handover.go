@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package aggregator
+
+import (
+	"slices"
+	"time"
+
+	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/rpc"
+)
+
+// Handover yields what hosts hold at now of the keys that a leases out, as
+// claims to keep it: for the owners that take over when this one leaves. Each
+// part fits in a message. Other keys need none: their hosts report what they
+// have.
+func (a *Aggregator) Handover(now time.Duration) (parts []*rpc.Claims) {
+	var rows []rpc.Claim
+	for i := range a.shards {
+		sh := &a.shards[i]
+		for _, e := range sh.entries() {
+			rows = a.hand(rows, now, sh, e.key)
+		}
+	}
+	for part := range slices.Chunk(rows, rpc.MaxKeys) {
+		parts = append(parts, &rpc.Claims{Rows: part})
+	}
+	return parts
+}
+
+// hand adds what hosts hold of k.
+func (a *Aggregator) hand(rows []rpc.Claim, now time.Duration, sh *shard, k *key) []rpc.Claim {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+
+	l, ok := k.state.(*lessor)
+	if !ok || k.rule == nil {
+		return rows
+	}
+	k.expire(now, a.gone)
+	for host, claim := range l.account.Held {
+		row := rpc.Claim{Key: k.text, Host: a.hosts.name(host), Has: min(claim.Has, rpc.MaxAmount), Keep: true}
+		for _, b := range claim.Bands {
+			row.Bands = append(row.Bands, wireBand(b))
+		}
+		if row.Host != "" {
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}
+
+// wireBand is b within the bounds of the wire.
+func wireBand(b algorithm.Band) rpc.Band {
+	return rpc.Band{Priority: b.Priority, Clients: min(max(b.Clients, 1), rpc.MaxCount), Wants: min(b.Wants, rpc.MaxAmount)}
+}
