@@ -32,6 +32,8 @@ var actionFields = map[string][]string{
 	"slow":       {"hosts", "for", "by"},
 	"clock_step": {"hosts", "by"},
 	"limit":      {"key", "limit", "burst"},
+	"spike":      {"hosts", "to", "add"},
+	"mishaps":    {"every", "add", "odds", "away"},
 }
 
 // needs are the fields without which an action makes no sense.
@@ -39,6 +41,7 @@ var needs = map[string][]string{
 	"crash": {"hosts"}, "restart": {"hosts", "for"}, "leave": {"hosts"}, "join": {"hosts"},
 	"pause": {"hosts", "for"}, "partition": {"hosts"}, "slow": {"hosts", "by"},
 	"clock_step": {"hosts", "by"}, "limit": {"key", "limit"},
+	"spike": {"hosts"}, "mishaps": {"every", "add", "odds", "away"},
 }
 
 // later puts an action into the queue.
@@ -51,8 +54,8 @@ func (c *cluster) later(at Time, t todo) {
 func (c *cluster) act(t todo) error {
 	a := t.action
 	switch a.Do {
-	case "":
-		return nil // only a mark
+	case "", "spike", "mishaps":
+		return nil // only a mark, or worked out before the start
 	case "heal":
 		c.cuts = nil
 		return nil
@@ -172,7 +175,9 @@ func (c *cluster) changeLimit(a *Action) error {
 	if err != nil {
 		return err
 	}
-	c.configs = append(c.configs, next)
+	if err := c.adopt(next); err != nil {
+		return err
+	}
 	seen := make(map[*bucket]bool)
 	for _, k := range c.keys {
 		rule, _ := next.Match(k.name)

@@ -25,19 +25,20 @@ type cluster struct {
 	queue queue
 	err   error // the first that was found in a place that returns none
 
-	hosts   []*host // those that limit, then those that only decide
-	byName  map[string]int
-	members members
-	links   []*rand.Rand // by sending host
-	news    []*rand.Rand // by host
-	cuts    []cut
-	cutIDs  int
+	hosts    []*host // those that limit, then those that only decide
+	byName   map[string]int
+	branches []branch
+	links    []*rand.Rand // by sending host
+	news     []*rand.Rand // by host
+	cuts     []cut
+	cutIDs   int
 
-	configs []*dynamicconfig.Snapshot // by version
-	keys    []*key
-	keyOf   map[string]int
-	buckets []*bucket
-	marks   []Mark
+	configs   []*dynamicconfig.Snapshot   // by version
+	configsOf [][]*dynamicconfig.Snapshot // by version and cluster of the tree
+	keys      []*key
+	keyOf     map[string]int
+	buckets   []*bucket
+	marks     []Mark
 
 	streams   []stream
 	sources   [][]int // by source: hosts
@@ -46,7 +47,8 @@ type cluster struct {
 	traceAt   int     // next row
 	traceLost *rand.Rand
 
-	todo  []todo // by ref of action events
+	bumps map[int][]bump // by host
+	todo  []todo         // by ref of action events
 	picks *rand.Rand
 
 	messages []message
@@ -55,6 +57,7 @@ type cluster struct {
 	grants   rpc.Grants
 
 	calls, bytes int64
+	climbs       int32
 	hostTime     Time // sum of the times that hosts were up
 	events       int64
 	stuck        int64 // events since time went on
@@ -103,16 +106,27 @@ func newCluster(sc *Scenario, limits *dynamicconfig.Snapshot, registry *algorith
 		seed:      seed,
 		registry:  registry,
 		byName:    make(map[string]int),
-		configs:   []*dynamicconfig.Snapshot{limits},
 		keyOf:     make(map[string]int),
 		picks:     chance(seed, "picks", 0),
 		traceLost: chance(seed, "trace", 0),
 	}
 	for i, name := range sc.Hosts {
-		c.hosts = append(c.hosts, &host{number: i, name: name, limits: true, decides: sc.Owners == 0})
+		c.hosts = append(c.hosts, &host{number: i, name: name, limits: true})
 	}
 	for i := range sc.Owners {
 		c.hosts = append(c.hosts, &host{number: len(c.hosts), name: fmt.Sprintf("owner-%d", i), decides: true})
+	}
+	for i, of := range sc.clusters() {
+		c.branches = append(c.branches, branch{Cluster: &of})
+		for _, h := range c.hosts {
+			if of.has(h.number) {
+				h.branch = i
+				h.decides = h.decides || of.Owners[0] == of.Owners[1]
+			}
+		}
+	}
+	if err := c.adopt(limits); err != nil {
+		return nil, err
 	}
 	for i, h := range c.hosts {
 		c.byName[h.name] = i
@@ -125,6 +139,7 @@ func newCluster(sc *Scenario, limits *dynamicconfig.Snapshot, registry *algorith
 	if err := c.found(); err != nil {
 		return nil, err
 	}
+	c.foresee()
 	c.openSources()
 	c.openTrace()
 	for i := range sc.Steps {
@@ -228,7 +243,7 @@ func (c *cluster) openSources() {
 			if s.Bursts != nil {
 				one.rates = s.Bursts.of(schedule, h).segments(nil)
 			} else {
-				one.rates = s.Rate.segments(one.chance)
+				one.rates = c.rateAt(s, h).segments(one.chance)
 			}
 			c.open(one)
 		}
@@ -317,10 +332,10 @@ func (c *cluster) handle(e event) error {
 		h.held = append(h.held, held{event: e})
 	case h.up:
 		return c.atHost(h, e)
-	case e.kind == request || e.kind == answer:
+	case e.kind == request || e.kind == answer || e.kind == claimed || e.kind == leased:
 		c.fetch(e.ref)
 	case e.kind == view:
-		c.members.seen(e.ref)
+		c.branches[h.branch].members.seen(e.ref)
 	}
 	return nil
 }

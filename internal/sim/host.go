@@ -23,6 +23,7 @@ type host struct {
 	name    string
 	limits  bool // has traffic
 	decides bool // owns keys
+	branch  int  // the cluster that it is in
 
 	up      bool
 	pauses  int   // that hold it now
@@ -33,6 +34,7 @@ type host struct {
 
 	group      *limiter.Group
 	aggregator *aggregator.Aggregator
+	climb      *climb           // what it asks of the cluster above; nil: nothing
 	limiters   []*limiter.Keyed // by key; nil until used
 	ring       *ringpop.Ring
 	version    int32 // of the membership that it knows
@@ -67,8 +69,8 @@ func (c *cluster) start(h *host) error {
 	h.up, h.born = true, c.now
 	h.process++
 	h.held = nil
-	m := &c.members
-	snapshot := c.configs[len(c.configs)-1]
+	m := &c.branches[h.branch].members
+	snapshot := c.configsOf[len(c.configs)-1][h.branch]
 	h.config = int32(len(c.configs) - 1)
 	h.ring, h.version = m.ring, m.version
 	if h.decides {
@@ -81,6 +83,7 @@ func (c *cluster) start(h *host) error {
 	if h.limits {
 		h.group = limiter.NewGroup(snapshot, m.limiting,
 			limiter.WithEager(c.eager()...),
+			limiter.WithWants(c.wanting()...),
 			limiter.WithSeed(chance(c.seed, "jitter", h.number*1009+int(h.process)).Uint64()),
 			limiter.WithMigration(func(old, new limiter.Stepper, mode dynamicconfig.Mode) limiter.Migrator {
 				return shadow.FromSteps(old, new, mode)
@@ -93,6 +96,9 @@ func (c *cluster) start(h *host) error {
 	}
 	if h.decides {
 		c.queue.push(c.now+h.interval, collect, int32(h.number), h.process)
+		if c.branches[h.branch].Parent >= 0 {
+			c.queue.push(c.now+climbEvery, ascend, int32(h.number), h.process)
+		}
 	}
 	c.announce(h.number, true, 0)
 	return nil
@@ -111,7 +117,7 @@ func (c *cluster) stop(h *host) {
 	if h.limits {
 		c.hostTime += c.now - h.born
 	}
-	h.up, h.group, h.aggregator, h.limiters, h.ring, h.held = false, nil, nil, nil, nil, nil
+	h.up, h.group, h.aggregator, h.climb, h.limiters, h.ring, h.held = false, nil, nil, nil, nil, nil, nil
 	h.planned = forever
 	h.schedule++
 }
@@ -129,6 +135,18 @@ func (c *cluster) eager() (names []string) {
 	for _, name := range c.registry.Names() {
 		if a, err := c.registry.Lookup(name); err == nil {
 			if _, ok := a.(algorithm.Stateful); ok {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+// wanting are the algorithms under which hosts say what they want.
+func (c *cluster) wanting() (names []string) {
+	for _, name := range c.registry.Names() {
+		if a, err := c.registry.Lookup(name); err == nil {
+			if _, ok := a.(algorithm.Leasing); ok {
 				names = append(names, name)
 			}
 		}
@@ -229,6 +247,17 @@ func (c *cluster) atHost(h *host, e event) error {
 			h.aggregator.GC(c.now - h.born)
 			c.queue.push(c.now+h.interval, collect, e.who, e.ref)
 		}
+	case ascend:
+		if e.ref == h.process {
+			c.queue.push(c.now+climbEvery, ascend, e.who, e.ref)
+			return c.below(h)
+		}
+	case claimed:
+		return c.lease(h, c.fetch(e.ref))
+	case leased:
+		return c.leased(h, c.fetch(e.ref))
+	case lapse:
+		c.lapse(h, e.ref)
 	case view:
 		c.see(h, e.ref)
 	case configure:
@@ -243,7 +272,7 @@ func (c *cluster) configure(h *host, version int32) error {
 		return nil
 	}
 	h.config = version
-	snapshot := c.configs[version]
+	snapshot := c.configsOf[version][h.branch]
 	h.adopt(snapshot)
 	if h.aggregator != nil {
 		if err := h.aggregator.Configure(snapshot); err != nil {

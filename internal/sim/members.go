@@ -37,7 +37,7 @@ func (c *cluster) announce(host int, there bool, after Time) {
 
 // change is a version event.
 func (c *cluster) change(host int, there bool) error {
-	m := &c.members
+	m := &c.branches[c.hosts[host].branch].members
 	// A crashed host may be back before anyone has noticed.
 	if m.present[host] == there || c.hosts[host].up != there {
 		return nil
@@ -61,16 +61,19 @@ func (c *cluster) change(host int, there bool) error {
 			return fmt.Errorf("%s joins: %w", h.name, err)
 		}
 	}
-	c.spread()
+	c.spread(c.hosts[host].branch)
 	return nil
 }
 
 // spread makes a version out of who is there, and sends it on its way.
-func (c *cluster) spread() {
-	m := &c.members
+func (c *cluster) spread(branch int) {
+	m := &c.branches[branch].members
 	m.version++
 	v := membersVersion{ring: m.ring, limiting: m.limiting}
 	for _, h := range c.hosts {
+		if h.branch != branch {
+			continue
+		}
 		delay := c.sc.Membership.Delay.draw(c.news[h.number])
 		if h.up {
 			v.unseen++
@@ -92,11 +95,14 @@ func (m *members) seen(version int32) membersVersion {
 
 // see makes a host follow a version, unless it knows a newer one.
 func (c *cluster) see(h *host, version int32) {
-	v := c.members.seen(version)
+	v := c.branches[h.branch].members.seen(version)
 	if version <= h.version {
 		return
 	}
 	h.version, h.ring = version, v.ring
+	if h.aggregator != nil {
+		h.aggregator.Moved(c.now - h.born)
+	}
 	if h.group != nil {
 		h.group.SetHosts(h.local(c.now), v.limiting)
 		h.group.Introduce(h.local(c.now))
@@ -107,10 +113,30 @@ func (c *cluster) see(h *host, version int32) {
 // found is the first version: everyone who is there from the start knows
 // everyone else.
 func (c *cluster) found() error {
-	m := &c.members
+	for i := range c.branches {
+		if err := c.first(i); err != nil {
+			return err
+		}
+	}
+	for _, h := range c.hosts {
+		if c.branches[h.branch].members.present[h.number] {
+			if err := c.start(h); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// first is the first version of a branch.
+func (c *cluster) first(branch int) error {
+	m := &c.branches[branch].members
 	m.present = make([]bool, len(c.hosts))
 	var list []ringpop.Host
 	for _, h := range c.hosts {
+		if h.branch != branch {
+			continue
+		}
 		if h.limits && slices.Contains(c.sc.Absent, h.number) {
 			continue
 		}
@@ -123,25 +149,17 @@ func (c *cluster) found() error {
 		}
 	}
 	var err error
-	if m.ring, err = ringpop.New(list, 0); err != nil {
-		return err
-	}
-	for _, h := range c.hosts {
-		if m.present[h.number] {
-			if err := c.start(h); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	m.ring, err = ringpop.New(list, 0)
+	return err
 }
 
-// owner is the number of the host that owns key now; -1 for none.
+// owner is the number of the host that owns key now; -1 for none. Of a tree it
+// is the root's.
 func (c *cluster) owner(key string) int {
 	if rule, ok := c.configs[len(c.configs)-1].Match(key); ok {
 		key = bucketOf(rule, key)
 	}
-	if n, ok := c.byName[c.members.ring.Owner(key)]; ok {
+	if n, ok := c.byName[c.branches[0].members.ring.Owner(key)]; ok {
 		return n
 	}
 	return -1

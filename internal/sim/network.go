@@ -29,6 +29,7 @@ type call struct {
 // message is a request or an answer on its way.
 type message struct {
 	call    *call
+	claim   *claim // instead of a call
 	payload *anypb.Any
 }
 
@@ -60,7 +61,7 @@ func (c *cluster) call(h *host, batch *limiter.Batch, part rpc.Part) {
 		return
 	}
 	c.bytes += int64(HeaderBytes + len(h.name) + len(payload.TypeUrl) + len(payload.Value))
-	c.send(h.number, owner, request, message{k, payload}, 0)
+	c.send(h.number, owner, request, message{call: k, payload: payload}, 0)
 }
 
 // send puts a message on its way.
@@ -121,7 +122,7 @@ func (c *cluster) serve(h *host, ref int32) error {
 		return err
 	}
 	c.bytes += int64(len(answered.TypeUrl) + len(answered.Value))
-	c.send(h.number, m.call.host, answer, message{m.call, answered}, h.slow)
+	c.send(h.number, m.call.host, answer, message{call: m.call, payload: answered}, h.slow)
 	return nil
 }
 

@@ -273,7 +273,7 @@ func (d *decoder) hosts(who string, to *Selection, s *Scenario) func(ast.Node) {
 			return
 		}
 		var err error
-		if *to, err = selection(strings.Join(words, ", "), s.Hosts, s.Owners); err != nil {
+		if *to, err = selection(strings.Join(words, ", "), s); err != nil {
 			d.fail(n, "%s: %v", who, err)
 		}
 	}

@@ -52,6 +52,7 @@ func (d *decoder) scenario(root ast.Node, sc *Scenario, open func(string) (io.Re
 		"hosts":       later("hosts"),
 		"absent":      later("absent"),
 		"owners":      d.integer("owners", &sc.Owners, 0, maxHosts),
+		"clusters":    later("clusters"),
 		"network":     func(n ast.Node) { d.network(n, &sc.Network) },
 		"membership":  func(n ast.Node) { d.membership(n, &sc.Membership) },
 		"defaults":    nil,
@@ -77,7 +78,16 @@ func (d *decoder) scenario(root ast.Node, sc *Scenario, open func(string) (io.Re
 	if trace != "" {
 		d.trace(seen["trace"], trace, sc, open)
 	}
-	d.hostsOf(root, keep["hosts"], sc)
+	if n := keep["clusters"]; n != nil {
+		for _, name := range []string{"hosts", "owners", "trace"} {
+			if seen[name] != nil {
+				d.fail(seen[name], "%s: are those of the clusters: remove it", name)
+			}
+		}
+		d.tree(n, sc)
+	} else {
+		d.hostsOf(root, keep["hosts"], sc)
+	}
 	d.limits(seen, sc)
 	if len(d.errs) > 0 {
 		return // the rest refers to hosts and limits

@@ -35,6 +35,10 @@ func (d *decoder) actions(n ast.Node, sc *Scenario) {
 			"traffic": d.choice(who+": traffic", []string{"waits", "elsewhere"}, func(w string) {
 				a.Elsewhere = w == "elsewhere"
 			}),
+			"to":    d.perSecond(who+": to", &a.To),
+			"add":   d.perSecond(who+": add", &a.Add),
+			"away":  d.span(who+": away", &a.Away, 0, maxDuration),
+			"odds":  d.odds(who+": odds", &a.Odds),
 			"key":   d.str(who+": key", &a.Key),
 			"limit": d.perSecond(who+": limit", &a.Limit),
 			"burst": d.reader(who+": burst", func(text string) (err error) {
@@ -83,6 +87,20 @@ func (d *decoder) action(n ast.Node, who string, a *Action, seen map[string]ast.
 	if a.Do == "slow" && a.By < 0 {
 		d.fail(n, "%s: by is negative: slow takes a delay", who)
 	}
+	if a.Do == "spike" && (seen["to"] == nil) == (seen["add"] == nil) {
+		d.fail(n, "%s: spike needs one of to (the rate) and add (how much more)", who)
+	}
+	if most := maxBursts; a.Do == "mishaps" && a.Every > 0 && float64(sc.Duration)/float64(a.Every) > most {
+		d.fail(n, "%s: are too many: raise every", who)
+	}
+	if a.Do == "spike" || a.Do == "mishaps" {
+		for _, s := range sc.Sources {
+			if _, ok := s.Rate.(Walk); !ok || s.Spread || s.Total {
+				d.fail(n, "%s: %s is for rates that walk: write walk in traffic", who, a.Do)
+				break
+			}
+		}
+	}
 	if a.Do == "limit" && a.Key != "" {
 		if _, err := withLimit(sc.Limits, a.Key, a.Limit, a.Burst); err != nil {
 			d.fail(n, "%s: %v", who, err)
@@ -107,4 +125,17 @@ func actionNames() []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// odds are how likely each mishap is, in parts.
+func (d *decoder) odds(who string, to *[3]int) func(ast.Node) {
+	return func(n ast.Node) {
+		known := make(fields)
+		for i, name := range mishapNames {
+			known[name] = d.integer(who+": "+name, &to[i], 0, 1000)
+		}
+		if d.mapping(n, who, known) != nil && to[0]+to[1]+to[2] == 0 {
+			d.fail(n, "%s: nothing is likely: write {spike: 10, lose: 4, elect: 1}", who)
+		}
+	}
 }

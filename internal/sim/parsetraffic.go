@@ -17,7 +17,7 @@ func (d *decoder) traffic(n ast.Node, sc *Scenario) {
 	d.list(n, "traffic", func(i int, n ast.Node) {
 		who := fmt.Sprintf("source number %d", i+1)
 		s := Source{Costs: [2]int64{1, 1}}
-		s.Hosts, _ = selection("all", sc.Hosts, sc.Owners)
+		s.Hosts, _ = selection("all", sc)
 		rate := func(total bool) func(ast.Node) {
 			return func(n ast.Node) { s.Rate, s.Total = d.rate(n, who), total }
 		}

@@ -22,6 +22,10 @@ const (
 	configure             // who: host, ref: version of the config
 	action                // ref: step of the scenario
 	sample                // weights are looked at
+	ascend                // who: owner, ref: its process; asks the cluster above, if need be
+	claimed               // who: owner above, ref: message
+	leased                // who: owner, ref: message
+	lapse                 // who: owner, ref: number of the climb that is given up
 )
 
 // event is something that happens at a time. Events at the same time happen

@@ -27,6 +27,10 @@ type Scenario struct {
 	// limit decide too.
 	Owners int
 
+	// Clusters are those of a tree, parents first; nil: there is one, without a
+	// name.
+	Clusters []Cluster
+
 	Network    Network
 	Membership Membership
 	Limits     *dynamicconfig.Snapshot
@@ -95,6 +99,10 @@ type Action struct {
 	Direction string    // partition: both, in or out, as seen from Hosts
 	By        time.Duration
 	Elsewhere bool // pause: traffic goes to other hosts instead of waiting
+
+	To, Add float64 // spike: the rate, or how much is added to it, events/s
+	Odds    [3]int  // mishaps: how likely each is, in parts
+	Away    Span    // mishaps: how long an owner is lost
 
 	Key   string  // limit: which rule
 	Limit float64 // limit: events/s

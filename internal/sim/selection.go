@@ -11,7 +11,8 @@ import (
 )
 
 // Selection is some of the hosts, as a scenario writes it: `all`, `0-4, 7`,
-// names, `random 3`, `owners`, `owner of KEY`. The zero Selection is none.
+// names, `random 3`, `owners`, `owner of KEY`, and in a tree `hosts of CLUSTER`
+// and `owners of CLUSTER`. The zero Selection is none.
 type Selection struct {
 	text   string
 	fixed  []int  // by number; owners come after the hosts
@@ -47,8 +48,9 @@ func upTo(n int) []int {
 	return all
 }
 
-// selection reads text, in a scenario with these hosts and owners.
-func selection(text string, hosts []string, owners int) (Selection, error) {
+// selection reads text, in a scenario whose hosts are known.
+func selection(text string, sc *Scenario) (Selection, error) {
+	hosts := sc.Hosts
 	s := Selection{text: text}
 	text = strings.TrimSpace(text)
 	if key, ok := strings.CutPrefix(text, "owner of "); ok {
@@ -66,7 +68,7 @@ func selection(text string, hosts []string, owners int) (Selection, error) {
 		return s, nil
 	}
 	for part := range strings.SplitSeq(text, ",") {
-		some, err := parseHosts(strings.TrimSpace(part), hosts, owners)
+		some, err := parseHosts(strings.TrimSpace(part), sc)
 		if err != nil {
 			return s, err
 		}
@@ -78,7 +80,11 @@ func selection(text string, hosts []string, owners int) (Selection, error) {
 }
 
 // parseHosts reads one part between commas.
-func parseHosts(part string, hosts []string, owners int) ([]int, error) {
+func parseHosts(part string, sc *Scenario) ([]int, error) {
+	hosts, owners := sc.Hosts, sc.Owners
+	if some, name, ok := strings.Cut(part, " of "); ok && (some == "hosts" || some == "owners") {
+		return sc.of(some == "owners", strings.TrimSpace(name))
+	}
 	switch part {
 	case "all":
 		return upTo(len(hosts)), nil
@@ -109,4 +115,25 @@ func parseHosts(part string, hosts []string, owners int) ([]int, error) {
 			part, len(hosts), len(hosts)-1)
 	}
 	return upTo(to + 1)[from:], nil
+}
+
+// of are the hosts, or the owners, of the clusters called name.
+func (sc *Scenario) of(owners bool, name string) (all []int, err error) {
+	clusters := sc.named(name)
+	if len(clusters) == 0 {
+		return nil, fmt.Errorf("there is no cluster %.40q: name one of clusters, or one copy of it as in region-0", name)
+	}
+	for _, i := range clusters {
+		of := sc.Clusters[i].Hosts
+		if owners {
+			of = sc.Clusters[i].Owners
+		}
+		for n := of[0]; n < of[1]; n++ {
+			all = append(all, n)
+		}
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("the cluster %.40q has none", name)
+	}
+	return all, nil
 }
