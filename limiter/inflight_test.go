@@ -251,7 +251,7 @@ func TestWhoWaitsForSlotsAsksEarly(t *testing.T) {
 			g.Run(ctx, updater(func(_ context.Context, u *rpc.Usage, done func(rpc.Part, *rpc.Grants, error)) {
 				asked.Add(1)
 				weight := 0.5
-				if inVain.Load() > 0 {
+				if inVain.Add(-1) >= 0 {
 					weight = 0.1
 				}
 				done(rpc.Part{Rows: []int{0}}, &rpc.Grants{
@@ -271,8 +271,20 @@ func TestWhoWaitsForSlotsAsksEarly(t *testing.T) {
 		}
 		release()
 
+		// Others release what it waits for.
+		inVain.Store(4)
+		time.Sleep(2 * time.Second)
+		began = time.Now()
+		if release, err = k.Acquire(t.Context(), 5); err != nil {
+			t.Fatal(err)
+		}
+		if waited := time.Since(began); waited > 500*time.Millisecond {
+			t.Errorf("it took %v until it was asked again", waited)
+		}
+		release()
+
 		// When asking is in vain, it is done less and less.
-		inVain.Store(1)
+		inVain.Store(1e6)
 		time.Sleep(5 * time.Second)
 		asked.Store(0)
 		short, stop := context.WithTimeout(t.Context(), 20*time.Second)

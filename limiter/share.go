@@ -339,8 +339,11 @@ func (s *share) idle(now Instant) bool {
 	if _, stated := s.statement(); stated {
 		return false
 	}
+	if s.wanting && s.mean > 0 {
+		return false // the decider is to know that it wants nothing
+	}
 	if s.slots != nil {
-		return !s.slots.census().busy()
+		return s.slots.census().idle()
 	}
 	used := float64(s.allowed.Load() - s.settled)
 	return s.bucket.idle(now) && (s.filled(now)-used >= s.spare.burst || s.spare.limit == 0)

@@ -38,6 +38,7 @@ type slots struct {
 	seen    observed
 	looked  Instant   // at seen
 	starved bool      // there were too few, before that
+	wanted  float64   // at that time
 	records []*record // for the next holders
 	closed  bool      // somebody else decides
 	heir    *slots    // if not nil, counts what is held
@@ -300,17 +301,21 @@ type census struct {
 	size, held int64
 	waiting    int64 // slots that are waited for
 	starved    bool  // there were too few, when that was last looked at
+	wanted     float64
 }
 
 func (c census) free() int64 { return c.size - c.held }
 
 func (c census) busy() bool { return c.held > 0 || c.waiting > 0 }
 
+// idle: there is nobody, nor was there lately, as the decider knows.
+func (c census) idle() bool { return !c.busy() && c.wanted == 0 }
+
 func (s *slots) census() census {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
-	return census{s.size, s.held, s.seen.level - s.held, s.starved}
+	return census{s.size, s.held, s.seen.level - s.held, s.starved, s.wanted}
 }
 
 // wants is the demand at now, as observed since the last call.
@@ -321,5 +326,6 @@ func (s *slots) wants(now Instant) float64 {
 	s.starved = s.seen.refused > 0 || s.ready.Len()+s.large.Len() > 0
 	seconds := now.Sub(s.looked).Seconds()
 	s.looked = now
-	return s.seen.wants(seconds)
+	s.wanted = s.seen.wants(seconds)
+	return s.wanted
 }

@@ -112,7 +112,7 @@ func TestSlotsAgreeWithADumbVersion(t *testing.T) {
 					t.Fatalf("%d does not wait", w.id)
 				}
 			}
-			if c := s.census(); c != (census{d.size, d.held, wants, false}) {
+			if c := s.census(); c != (census{size: d.size, held: d.held, waiting: wants}) {
 				t.Fatalf("%+v, want %+v and %d waiting", c, d, wants)
 			}
 		}
@@ -297,6 +297,13 @@ func TestClosingSendsWaitersAway(t *testing.T) {
 		}
 		if _, err := s.wait(t.Context(), 1, 0); !errors.Is(err, errMoved) {
 			t.Error(err)
+		}
+		if _, ok := newSlots(1).quick(1); !ok {
+			t.Error("not even one")
+		}
+		s.resize(3, 3)
+		if _, ok := s.quick(1); ok {
+			t.Error("it goes on")
 		}
 		heir := newSlots(2)
 		s.bequeath(heir)

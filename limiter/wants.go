@@ -76,9 +76,15 @@ func (s *share) backlog(now Instant) float64 {
 // mind is the demand of a share that does not report early: a moving average
 // of what was asked for, and those who wait now; or what was stated.
 func (s *share) mind(now Instant, total int64, period time.Duration) float64 {
+	if s.used != now { // all of that was before, and is told again because nobody answered
+		total = 0
+	}
 	seconds := max(period.Seconds(), moment)
 	kept := math.Exp(-seconds / memory)
 	s.mean = float64(total)/seconds + (s.mean-float64(total)/seconds)*kept
+	if total == 0 && s.mean < 1 {
+		s.mean = 0
+	}
 	if wants, ok := s.statement(); ok {
 		return wants
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -255,5 +256,42 @@ func TestWaitReleasesEvenly(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// What a key had goes to others at once, and not at the end of its lease.
+func TestTheLastReportOfAKeyWantsNothing(t *testing.T) {
+	for name, rule := range map[string]dynamicconfig.Rule{
+		"rate": weighted(100), "in flight": inFlightRule(100),
+		"rate, failing": weighted(100), "in flight, failing": inFlightRule(100),
+	} {
+		answered := !strings.HasSuffix(name, "failing")
+		rule.IdleAfter = time.Second
+		g := NewGroup(snapshot(t, rule), 1, WithWants("request-weighted"))
+		k := g.For("k")
+		take(k, 0, 90)
+		for _, h := range hold(t, k, 0, 90) {
+			h.Release()
+		}
+		var told []float64
+		for now := second; now < 60*second; now += second {
+			for _, b := range g.Report(now) {
+				told = append(told, b.Usage.Wants[0])
+				if !answered {
+					g.Fail(now, b, nil)
+					continue
+				}
+				err := g.Apply(now, b, nil, &rpc.Grants{Weight: []float64{0}, Burst: []float64{0}, Used: []float64{0}, Lease: []time.Duration{0}})
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if n := len(told); answered && (n < 3 || n > 40 || told[n-1] != 0 || told[n-2] == 0) {
+			t.Errorf("%s: told %v", name, told)
+		}
+		if _, ok := g.Inspect(60*second, "k"); ok {
+			t.Errorf("%s: nobody uses it, and it is there", name)
+		}
 	}
 }
