@@ -88,7 +88,25 @@ func (g *Grants) Check(n int) error {
 			return err
 		}
 	}
+	if err := checkUnanswered(g.Unanswered, g.Lease); err != nil {
+		return err
+	}
 	return checkAmounts("tokens", g.Tokens)
+}
+
+// checkUnanswered checks rows that have no answer.
+func checkUnanswered(rows []int, leases []time.Duration) error {
+	last := -1
+	for _, row := range rows {
+		if row <= last || row >= len(leases) {
+			return refuse("row %d is unanswered after row %d of %d; name each once, in order", row, last, len(leases))
+		}
+		if leases[row] != 0 {
+			return refuse("row %d: unanswered, with a lease of %v; there is no grant without an answer", row, leases[row])
+		}
+		last = row
+	}
+	return nil
 }
 
 // checkOptional checks the length of a column that may be nil.

@@ -100,6 +100,13 @@ func TestGrantsAreWhatTheGeneratedMessageWouldWrite(t *testing.T) {
 				g.Tokens = append(g.Tokens, math.Min(sizes.Draw(t, "tokens"), math.MaxFloat64))
 			}
 		}
+		if rapid.Bool().Draw(t, "by an edge") {
+			for i, lease := range g.Lease {
+				if lease == 0 && rapid.Bool().Draw(t, "unanswered") {
+					g.Unanswered = append(g.Unanswered, i)
+				}
+			}
+		}
 		payload, err := rpc.Columnar{}.EncodeGrants(g, n)
 		if err != nil {
 			t.Fatal(err)
@@ -279,6 +286,14 @@ func sameGrants(t reporter, g *rpc.Grants, m *headgatepb.Grants, n int) {
 	if uint32(g.Floor) != m.GetFloor() || len(g.Weight) != n {
 		t.Errorf("floor %d and %d rows, want %d and %d", g.Floor, len(g.Weight), m.GetFloor(), n)
 		return
+	}
+	if len(g.Unanswered) != len(m.GetUnanswered()) {
+		t.Errorf("unanswered: %v, want %v", g.Unanswered, m.GetUnanswered())
+	}
+	for i, row := range g.Unanswered {
+		if uint32(row) != m.GetUnanswered()[i] {
+			t.Errorf("unanswered: %v, want %v", g.Unanswered, m.GetUnanswered())
+		}
 	}
 	for i := range n {
 		lease := orZero(m.GetLeaseMsEach(), i)

@@ -54,9 +54,11 @@ type Fanout struct {
 
 // Update asks the owners of u's keys, one call per Part and all at once, and
 // calls done once for each part as soon as it has its answer: the grants of
-// its rows, or an error. Exactly one of both is nil. Done runs on the
-// caller's goroutine, one call at a time. Update returns after the last, and
-// leaves no goroutine behind.
+// its rows, or an error. Exactly one of both is nil. Where the answer is that
+// of a Forward, which may not have reached all owners, done is called for the
+// rows that it speaks of, and for those that it does not, as if they were two
+// parts. Done runs on the caller's goroutine, one call at a time. Update
+// returns after the last, and leaves no goroutine behind.
 //
 // Each call has timeout (> 0) from its start, and ends with ctx. An owner
 // that is slow, unreachable, panics or answers nonsense costs its own keys
@@ -93,7 +95,7 @@ func (f *Fanout) Update(ctx context.Context, u *Usage, timeout time.Duration, do
 	}
 	for range parts {
 		a := <-answers
-		done(parts[a.part], a.grants, a.err)
+		deliver(parts[a.part], a.grants, a.err, done)
 	}
 }
 

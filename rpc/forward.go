@@ -5,6 +5,7 @@ package rpc
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/types/known/anypb"
@@ -19,10 +20,10 @@ const DefaultForwardTimeout = time.Second
 // hear the name of who asked, and answer by themselves, so that nothing is
 // forwarded twice; for that, the Fanout's Local must not be a Forward.
 //
-// The answer is as if one decider owned all keys, with one exception: a key
-// whose owner did not answer has no grant (its lease is 0), and its host goes
-// on as it was. Only when no owner answers is that an error. Its fields do not
-// change once it is in use. Safe for concurrent use.
+// The answer is as if one decider owned all keys, with one exception: keys
+// whose owner did not answer are Unanswered, which the Fanout of who asked
+// takes for the error that it is. When no owner answers, the whole is an error.
+// Its fields do not change once it is in use. Safe for concurrent use.
 type Forward struct {
 	// Fanout asks the owners. Its Host is not used: who called is who asks.
 	Fanout *Fanout
@@ -55,6 +56,7 @@ func (f *Forward) Update(ctx context.Context, host string, payload *anypb.Any) (
 		timeout = DefaultForwardTimeout
 	}
 	var answers []partial
+	var unanswered []int
 	var errs []error
 	fanout.Update(ctx, &u, within(ctx, timeout), func(part Part, grants *Grants, err error) {
 		if err == nil {
@@ -62,6 +64,7 @@ func (f *Forward) Update(ctx context.Context, host string, payload *anypb.Any) (
 			return
 		}
 		errs = append(errs, err)
+		unanswered = append(unanswered, part.Rows...)
 		if f.Failed != nil {
 			f.Failed(part, err)
 		}
@@ -69,7 +72,10 @@ func (f *Forward) Update(ctx context.Context, host string, payload *anypb.Any) (
 	if len(answers) == 0 && len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	return Columnar{}.EncodeGrants(join(answers, u.Len()), u.Len())
+	g := join(answers, u.Len())
+	slices.Sort(unanswered)
+	g.Unanswered = unanswered
+	return Columnar{}.EncodeGrants(g, u.Len())
 }
 
 // partial is an owner's answer for some rows.

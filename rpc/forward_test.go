@@ -127,6 +127,7 @@ func TestAForwardedAnswerIsThatOfOneDeciderOfAllKeys(t *testing.T) {
 				answered++
 				continue
 			}
+			want.Unanswered = append(want.Unanswered, i)
 			want.Weight[i], want.Burst[i], want.Used[i], want.Lease[i] = 0, 0, 0, 0
 			if want.Tokens != nil {
 				want.Tokens[i] = 0
@@ -219,3 +220,45 @@ func TestAForwardRefusesWhatIsNoUsage(t *testing.T) {
 		t.Errorf("no keys: %+v", g)
 	}
 }
+
+func TestWhoAsksAnEdgeHearsOfEachKeyWhetherItsOwnerAnswered(t *testing.T) {
+	edge := &rpc.Forward{Fanout: &rpc.Fanout{Placement: byPrefix{}, Peers: deciders{"a": pure{tokens: true}, "b": pure{tokens: true}}}}
+	direct := &rpc.Fanout{Host: "me", Placement: byPrefix{}, Peers: edge.Fanout.Peers}
+	through := &rpc.Fanout{Host: "me", Placement: oneOwner{}, Peers: deciders{"edge": edge}}
+	u := usageOf("a:1", "gone:1", "b:1", "a:2", "away:1", "b:2")
+	u.Wants = []float64{1, 2, 3, 4, 5, 6}
+	type said struct {
+		grant string
+		err   bool
+	}
+	hear := func(f *rpc.Fanout) map[string]said {
+		heard := make(map[string]said)
+		f.Update(t.Context(), u, time.Second, func(p rpc.Part, g *rpc.Grants, err error) {
+			if (g == nil) == (err == nil) || err == nil && g.Check(len(p.Rows)) != nil || err != nil && f == through && (!errors.Is(err, rpc.ErrUnanswered) || p.Owner == "edge") {
+				t.Errorf("%+v: %+v, %v", p, g, err)
+			}
+			for i, row := range p.Rows {
+				if p.Usage.Keys[i] != u.Keys[row] || p.Usage.Wants[i] != u.Wants[row] || p.Usage.Allowed[i] != u.Allowed[row] {
+					t.Errorf("row %d is %q", row, p.Usage.Keys[i])
+				}
+				s := said{err: err != nil}
+				if err == nil {
+					s.grant = fmt.Sprint(g.Weight[i], g.Burst[i], g.Used[i], g.Lease[i], g.Tokens[i])
+				}
+				if _, twice := heard[u.Keys[row]]; twice {
+					t.Errorf("%q: answered twice", u.Keys[row])
+				}
+				heard[u.Keys[row]] = s
+			}
+		})
+		return heard
+	}
+	if got, want := hear(through), hear(direct); !reflect.DeepEqual(got, want) || len(got) != u.Len() {
+		t.Errorf("through the edge %v\nby oneself      %v", got, want)
+	}
+}
+
+// oneOwner places every key on the edge.
+type oneOwner struct{}
+
+func (oneOwner) Owner(string) string { return "edge" }

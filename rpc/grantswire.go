@@ -17,6 +17,7 @@ const (
 	grantsLeaseEach
 	grantsFloor
 	grantsTokens
+	grantsUnanswered
 )
 
 // grantsSize is how many bytes each field takes; 0 for one that is left out.
@@ -25,6 +26,7 @@ type grantsSize struct {
 	weights, burst, used int
 	lease                uint64 // milliseconds, when all rows have the same
 	leaseEach, tokens    int
+	unanswered           int
 }
 
 // measureGrants checks g and measures it in the one pass.
@@ -57,7 +59,10 @@ func measureGrants(g *Grants, n int) (s grantsSize, err error) {
 		}
 	}
 	s.tokens = 4 * len(g.Tokens)
-	for _, length := range [...]int{s.weights, s.burst, s.used, s.leaseEach, s.tokens} {
+	for _, row := range g.Unanswered {
+		s.unanswered += protowire.SizeVarint(uint64(row))
+	}
+	for _, length := range [...]int{s.weights, s.burst, s.used, s.leaseEach, s.tokens, s.unanswered} {
 		s.message += headerSize(length) + length
 	}
 	if g.Floor != FloorNone {
@@ -94,12 +99,19 @@ func appendGrants(b []byte, g *Grants, s grantsSize) []byte {
 	if s.tokens != 0 {
 		b = appendFloats(b, grantsTokens, g.Tokens, size32)
 	}
+	if s.unanswered != 0 {
+		b = appendHeader(b, grantsUnanswered, s.unanswered)
+		for _, row := range g.Unanswered {
+			b = protowire.AppendVarint(b, uint64(row))
+		}
+	}
 	return b
 }
 
 // grantsFields is a Grants message taken apart and not yet checked.
 type grantsFields struct {
 	weights, bursts, used, each, tokens packed
+	unanswered                          packed
 	lease, floor                        uint64
 }
 
@@ -124,6 +136,8 @@ func splitGrants(message []byte) (m grantsFields, err error) {
 			m.floor = f.value
 		case f.number == grantsTokens && f.isFloats():
 			m.tokens.add(f.bytes)
+		case f.number == grantsUnanswered && f.isVarints():
+			m.unanswered.add(f.bytes)
 		}
 	}
 	return m, nil
@@ -156,20 +170,50 @@ func readGrants(message []byte, n int) (*Grants, error) {
 	if g.Tokens, err = amounts("tokens", &m.tokens, nil, n); err != nil {
 		return nil, err
 	}
+	if err := readLeases(&m, g); err != nil {
+		return nil, err
+	}
+	if err := readUnanswered(&m.unanswered, g); err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+func readLeases(m *grantsFields, g *Grants) error {
 	if len(m.each.raw) != 0 {
-		if err := readMillis("lease", &m.each, g.Lease, MaxLease, checkLease); err != nil {
-			return nil, err
-		}
-		return g, nil
+		return readMillis("lease", &m.each, g.Lease, MaxLease, checkLease)
 	}
 	all := period(m.lease, MaxLease)
 	if err := checkLease(0, all); err != nil {
-		return nil, err
+		return err
 	}
 	for i := range g.Lease {
 		g.Lease[i] = all
 	}
-	return g, nil
+	return nil
+}
+
+// readUnanswered reads the rows without an answer; there are mostly none.
+func readUnanswered(c *packed, g *Grants) error {
+	if len(c.raw) == 0 {
+		return nil
+	}
+	n := c.varints()
+	if n > len(g.Lease) {
+		return refuse("%d rows of %d are unanswered; name each once", n, len(g.Lease))
+	}
+	g.Unanswered = make([]int, n)
+	for i := range g.Unanswered {
+		row, ok := c.next()
+		if !ok {
+			return refuse("unanswered: row number %d is not a varint", i)
+		}
+		g.Unanswered[i] = int(min(row, MaxKeys)) // no row is MaxKeys
+	}
+	if len(c.raw) != 0 {
+		return refuse("unanswered ends in a varint that is cut short")
+	}
+	return checkUnanswered(g.Unanswered, g.Lease)
 }
 
 // readMillis reads a column of milliseconds into out, which has a row for

@@ -70,6 +70,12 @@ func TestHostsRefuseAbsurdGrants(t *testing.T) {
 	}{
 		{"weight NaN", func(m *headgatepb.Grants) { m.Weights[0] = nan32 }, "row 0: the weight is NaN"},
 		{"tokens negative", func(m *headgatepb.Grants) { m.Tokens = []float32{0, -1} }, "row 1: tokens is -1"},
+		{"unanswered beyond the rows", func(m *headgatepb.Grants) { m.LeaseMs, m.Unanswered = 0, []uint32{2} }, "row 2 is unanswered"},
+		{"unanswered far beyond", func(m *headgatepb.Grants) { m.LeaseMs, m.Unanswered = 0, []uint32{1 << 31} }, "row 65536 is unanswered"},
+		{"unanswered twice", func(m *headgatepb.Grants) { m.LeaseMs, m.Unanswered = 0, []uint32{1, 1} }, "row 1 is unanswered after row 1"},
+		{"unanswered out of order", func(m *headgatepb.Grants) { m.LeaseMs, m.Unanswered = 0, []uint32{1, 0} }, "row 0 is unanswered after row 1"},
+		{"unanswered too often", func(m *headgatepb.Grants) { m.LeaseMs, m.Unanswered = 0, []uint32{0, 1, 1} }, "3 rows of 2 are unanswered"},
+		{"unanswered with a lease", func(m *headgatepb.Grants) { m.Unanswered = []uint32{1} }, "row 1: unanswered, with a lease"},
 		{"weight above one", func(m *headgatepb.Grants) { m.Weights[1] = 1.5 }, "row 1: the weight is 1.5"},
 		{"burst Inf", func(m *headgatepb.Grants) { m.Bursts[1] = float32(math.Inf(1)) }, "row 1: the burst is +Inf"},
 		{"burst negative", func(m *headgatepb.Grants) { m.Bursts[1] = -1 }, "row 1: the burst is -1"},

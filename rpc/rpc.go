@@ -91,6 +91,11 @@ type Grants struct {
 
 	// Floor says how much a host may take above its weight.
 	Floor Floor
+
+	// Unanswered are the rows whose owners did not answer who was asked,
+	// which only a Forward has; increasing, and their Lease is 0. Their usage
+	// was not taken in, so that it is to be reported again.
+	Unanswered []int
 }
 
 // Floor is how much a host may take above its weighted part of the limit.

@@ -291,7 +291,10 @@ type Grants struct {
 	// The tokens which the host's bucket is to hold as of its report: what it
 	// took since then comes off; finite, not negative. Left out, which zeros are
 	// not: hosts keep the tokens that they have.
-	Tokens        []float32 `protobuf:"fixed32,7,rep,packed,name=tokens,proto3" json:"tokens,omitempty"`
+	Tokens []float32 `protobuf:"fixed32,7,rep,packed,name=tokens,proto3" json:"tokens,omitempty"`
+	// The rows whose owners did not answer who was asked, increasing. They have
+	// no grant, and their usage was not taken in.
+	Unanswered    []uint32 `protobuf:"varint,8,rep,packed,name=unanswered,proto3" json:"unanswered,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -371,6 +374,13 @@ func (x *Grants) GetFloor() uint32 {
 func (x *Grants) GetTokens() []float32 {
 	if x != nil {
 		return x.Tokens
+	}
+	return nil
+}
+
+func (x *Grants) GetUnanswered() []uint32 {
+	if x != nil {
+		return x.Unanswered
 	}
 	return nil
 }
@@ -767,7 +777,7 @@ const file_rpc_headgatepb_headgate_proto_rawDesc = "" +
 	"\x05wants\x18\f \x01(\fR\x05wants\x12\x14\n" +
 	"\x05costs\x18\n" +
 	" \x03(\x02R\x05costsJ\x04\b\a\x10\bJ\x04\b\t\x10\n" +
-	"\"\xbb\x01\n" +
+	"\"\xdb\x01\n" +
 	"\x06Grants\x12\x18\n" +
 	"\aweights\x18\x01 \x03(\x02R\aweights\x12\x16\n" +
 	"\x06bursts\x18\x02 \x03(\x02R\x06bursts\x12\x12\n" +
@@ -775,7 +785,10 @@ const file_rpc_headgatepb_headgate_proto_rawDesc = "" +
 	"\blease_ms\x18\x04 \x01(\rR\aleaseMs\x12\"\n" +
 	"\rlease_ms_each\x18\x05 \x03(\rR\vleaseMsEach\x12\x14\n" +
 	"\x05floor\x18\x06 \x01(\rR\x05floor\x12\x16\n" +
-	"\x06tokens\x18\a \x03(\x02R\x06tokens\"0\n" +
+	"\x06tokens\x18\a \x03(\x02R\x06tokens\x12\x1e\n" +
+	"\n" +
+	"unanswered\x18\b \x03(\rR\n" +
+	"unanswered\"0\n" +
 	"\x06Claims\x12&\n" +
 	"\x04rows\x18\x01 \x03(\v2\x12.headgate.v1.ClaimR\x04rows\"\x96\x01\n" +
 	"\x05Claim\x12\x10\n" +
