@@ -163,15 +163,12 @@ func (w *writer) algorithm(a *algorithm) {
 	if w.line(4, "refresh: %s", duration(refresh)); refresh < a.refresh {
 		w.line(4, "# There it is %s; this is half of the lease, so that one lost answer loses no lease.", duration(a.refresh))
 	}
-	switch {
-	case a.learning == nil:
-	case *a.learning <= 0:
-		w.line(4, "learning: 0s")
-	default:
-		learning := min(*a.learning, maxDuration)
-		if w.line(4, "learning: %s", duration(learning)); learning < *a.learning {
-			w.line(4, "# There it is %s; this is the longest that is possible here.", duration(*a.learning))
-		}
+	if a.learning == nil {
+		return // the lease's length, there and here
+	}
+	learning := min(max(*a.learning, 0), maxDuration)
+	if w.line(4, "learning: %s", duration(learning)); learning < *a.learning {
+		w.line(4, "# There it is %s; this is the longest that is possible here.", duration(*a.learning))
 	}
 }
 

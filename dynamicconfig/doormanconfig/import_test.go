@@ -121,6 +121,18 @@ resources:
 	}
 }
 
+func TestLongDescriptionsAreCutBetweenCharacters(t *testing.T) {
+	long := strings.Repeat("é", 3000)
+	s := imported(t, "resources: [{identifier_glob: '*', capacity: 1, description: "+long+", algorithm: {kind: STATIC, lease_length: 60, refresh_interval: 16}}]")
+	if got := s.Rules()[0].Description; got != long[:4096] {
+		t.Errorf("%d bytes are left", len(got))
+	}
+	s = imported(t, "resources: [{identifier_glob: '*', capacity: 1, description: x"+long+", algorithm: {kind: STATIC, lease_length: 60, refresh_interval: 16}}]")
+	if got := s.Rules()[0].Description; got != "x"+long[:4094] {
+		t.Errorf("%d bytes are left", len(got))
+	}
+}
+
 // doorman finds the resource of a name as Doorman does: an equal one, else
 // the first that matches.
 func doorman(globs []string, name string) int {
