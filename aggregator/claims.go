@@ -124,18 +124,29 @@ func (c *claimant) answer(k *key, l *lessor, name string, capacity float64) rpc.
 	if lasts <= 0 {
 		return c.refuse("the cluster above gives this one nothing to lease out: ask again")
 	}
-	safe := float64(k.rule.SafeCapacity)
-	if safe == 0 {
-		safe = capacity / float64(max(l.Hosts(), 1))
-	}
 	return rpc.Lease{
 		Amount:    l.granted.Amount,
 		Lasts:     lasts,
 		Refresh:   min(k.refresh(), lasts),
 		Learns:    min(max(k.rule.Learning, 0), rpc.MaxLease),
-		Safe:      safe,
+		Safe:      safe(k.rule, capacity, l.Hosts()),
 		Algorithm: name,
 		Learning:  l.granted.Learning,
+	}
+}
+
+// safe is what a host may use when its lease has ended and nobody answers: what
+// its fallback would be if it had been linked with the cluster.
+func safe(rule *dynamicconfig.Rule, capacity float64, hosts int) float64 {
+	switch {
+	case rule.SafeCapacity > 0:
+		return float64(rule.SafeCapacity)
+	case rule.Fallback == dynamicconfig.FallbackClosed:
+		return 0
+	case rule.Fallback == dynamicconfig.FallbackOpen:
+		return capacity
+	default:
+		return capacity / float64(max(hosts, 1))
 	}
 }
 

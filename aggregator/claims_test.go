@@ -248,6 +248,25 @@ func TestUsageAndClaimsShareACapacity(t *testing.T) {
 	}
 }
 
+func TestWhatIsSafeIsWhatTheFallbackSays(t *testing.T) {
+	for _, tt := range []struct {
+		rule dynamicconfig.Rule
+		safe float64
+	}{
+		{dynamicconfig.Rule{}, 50},
+		{dynamicconfig.Rule{Fallback: dynamicconfig.FallbackClosed}, 0},
+		{dynamicconfig.Rule{Fallback: dynamicconfig.FallbackOpen}, 100},
+		{dynamicconfig.Rule{Fallback: dynamicconfig.FallbackSafe, SafeCapacity: 7}, 7},
+	} {
+		tt.rule.Limit, tt.rule.Algorithm = 100, "fair-share"
+		a := leased(t, tt.rule)
+		claimed(t, a, 0, wants("a", 0, 1))
+		if got := claimed(t, a, 0, wants("b", 0, 1)); got.Safe != tt.safe {
+			t.Errorf("%+v: safe is %v", tt.rule, got.Safe)
+		}
+	}
+}
+
 func TestTooManyHostsOfAKeyAreRefusedWithAReason(t *testing.T) {
 	p := cadence
 	p.MaxHostsPerKey, p.MaxKeys = 2, 1
