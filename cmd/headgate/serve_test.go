@@ -250,14 +250,25 @@ func TestLimitsHoldWhileADaemonIsKilled(t *testing.T) {
 	}
 	eventually(t, "all hosts have grants for all keys", granted)
 	drive(clients, keys, 4*limit, time.Second) // the bursts
+	// phase watches for three seconds that nobody gets too much, and again if
+	// somebody gets too little: that may be a busy machine, a few times.
 	phase := func(when string, most float64) {
 		t.Helper()
-		rates := drive(clients, keys, 4*limit, 3*time.Second)
-		for i, whose := range []string{"the killed one's key", "a survivor's key"} {
-			rate := rates[keys[i]]
-			t.Logf("%s: %s: %.0f/s of %d", when, whose, rate, limit)
-			if rate < 0.75*limit || rate > most {
-				t.Errorf("%s: %s: %.0f/s allowed of a limit of %d; want at most %.0f", when, whose, rate, limit, most)
+		for attempt := 1; ; attempt++ {
+			rates, low := drive(clients, keys, 4*limit, 3*time.Second), false
+			for i, whose := range []string{"the killed one's key", "a survivor's key"} {
+				rate := rates[keys[i]]
+				t.Logf("%s: %s: %.0f/s of %d", when, whose, rate, limit)
+				if rate > most {
+					t.Errorf("%s: %s: %.0f/s allowed of a limit of %d; want at most %.0f", when, whose, rate, limit, most)
+				}
+				low = low || rate < 0.85*limit
+			}
+			if !low {
+				return
+			}
+			if attempt == 5 {
+				t.Fatalf("%s: too little again and again", when)
 			}
 		}
 	}

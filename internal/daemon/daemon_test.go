@@ -38,7 +38,7 @@ limits:
 `
 
 // write makes a file of the test.
-func write(t *testing.T, name, text string) string {
+func write(t testing.TB, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -48,7 +48,7 @@ func write(t *testing.T, name, text string) string {
 }
 
 // config is a lone daemon on free ports.
-func config(t *testing.T) Config {
+func config(t testing.TB) Config {
 	return Config{Limits: write(t, "limits.yaml", rules), Listen: "127.0.0.1:0", Edge: "127.0.0.1:0"}
 }
 

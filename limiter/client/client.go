@@ -123,6 +123,10 @@ func (c *Client) Group() *limiter.Group { return c.group }
 // Limits returns the live config, for typed properties.
 func (c *Client) Limits() *dynamicconfig.Live { return c.limits }
 
+// SetHosts tells how many hosts share the limits now; see Config.Hosts. Call it
+// from what knows, such as the replicas of a deployment. Below 1 is 1.
+func (c *Client) SetHosts(hosts int) { c.group.SetHosts(limiter.Now(), hosts) }
+
 // Host is this host's name, as the deciders hear it.
 func (c *Client) Host() string { return c.host }
 

@@ -132,6 +132,10 @@ func TestFallsBackWhileNoDeciderIsThereAndComesBack(t *testing.T) {
 	}
 	stop()
 	eventually(t, "the fallback, limit ÷ hosts", func() bool { s := use(); return s.Fallback && s.Level.Limit == 250 })
+	c.SetHosts(5)
+	if s := use(); s.Level.Limit != 200 {
+		t.Errorf("one of five has %v", s.Level.Limit)
+	}
 	serve(t, d.Edge(), rules)
 	eventually(t, "a grant again", func() bool { return !use().Fallback })
 }

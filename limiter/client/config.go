@@ -26,7 +26,7 @@ type Config struct {
 	// matters while there is no grant, under fallback even, and to algorithms
 	// that never give less than the even share. Fewer than there are lets
 	// them use more than the limit when no decider answers. 1 to MaxHosts;
-	// default 1.
+	// default 1. SetHosts changes it.
 	Hosts int
 
 	// Host names this host to the deciders. No two processes may have the
