@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,12 +18,34 @@ import (
 	"github.com/headgate/headgate/ringpop"
 )
 
+// notes are what one goroutine writes and another takes.
+type notes struct {
+	mu   sync.Mutex // protects following fields
+	text bytes.Buffer
+}
+
+func (n *notes) Write(text []byte) (int, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+
+	return n.text.Write(text)
+}
+
+// take returns what was written since the last take.
+func (n *notes) take() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+
+	defer n.text.Reset()
+	return n.text.String()
+}
+
 func TestTheFileOfMembersIsFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := write(t, "members.txt", "")
-		log := new(bytes.Buffer)
+		log := new(notes)
 		m := &membersFile{path: path, log: slog.New(slog.NewTextHandler(log, nil))}
-		var seen []string
+		seen := new(notes)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() {
@@ -31,12 +54,12 @@ func TestTheFileOfMembersIsFollowed(t *testing.T) {
 				for _, h := range hosts {
 					addresses = append(addresses, h.Address)
 				}
-				seen = append(seen, strings.Join(addresses, ","))
+				fmt.Fprintln(seen, strings.Join(addresses, ","))
 			})
 		}()
 		synctest.Wait()
-		if len(seen) != 0 || strings.Count(log.String(), "lists nobody") != 1 {
-			t.Errorf("an empty file: told %v, logged %s", seen, log)
+		if told, logged := seen.take(), log.take(); told != "" || strings.Count(logged, "lists nobody") != 1 {
+			t.Errorf("an empty file: told %s, logged %s", told, logged)
 		}
 		for _, step := range []struct{ text, want, said string }{
 			{"a:1\nb:1 # the second\n\n", "a:1,b:1", ""},
@@ -50,17 +73,16 @@ func TestTheFileOfMembersIsFollowed(t *testing.T) {
 			if err := os.WriteFile(path, []byte(step.text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			seen = nil
-			log.Reset()
 			for range 3 { // nothing is said twice
 				time.Sleep(lookEvery)
 				synctest.Wait()
 			}
-			if got := strings.Join(seen, " "); got != step.want {
+			if got := strings.TrimSpace(seen.take()); got != step.want {
 				t.Errorf("%.30q: told %q, want %q", step.text, got, step.want)
 			}
-			if n := strings.Count(log.String(), "\n"); (n == 1) != (step.said != "") || !strings.Contains(log.String(), step.said) {
-				t.Errorf("%.30q: logged %s, want %q once", step.text, log, step.said)
+			logged := log.take()
+			if n := strings.Count(logged, "\n"); (n == 1) != (step.said != "") || !strings.Contains(logged, step.said) {
+				t.Errorf("%.30q: logged %s, want %q once", step.text, logged, step.said)
 			}
 		}
 		cancel()
