@@ -22,6 +22,9 @@ import (
 // an account of what hosts hold.
 var eager = []string{"elastic"}
 
+// wanting are the algorithms that share by what hosts want.
+var wanting = []string{"none", "static", "proportional-share", "fair-share"}
+
 // Option is a collaborator of a Client.
 type Option func(*options)
 
@@ -77,7 +80,7 @@ func New(config Config, source dynamicconfig.Source, opts ...Option) (*Client, e
 	running, stop := context.WithCancel(context.Background())
 	c := &Client{host: config.host(), limits: dynamicconfig.NewLive(snapshot), remote: remote, stop: stop}
 	c.group = limiter.NewGroup(snapshot, config.Hosts, append([]limiter.Option{
-		limiter.WithLogger(o.log), limiter.WithScope(o.scope), limiter.WithEager(eager...),
+		limiter.WithLogger(o.log), limiter.WithScope(o.scope), limiter.WithEager(eager...), limiter.WithWants(wanting...),
 	}, o.limiter...)...)
 	unsubscribe := c.limits.Subscribe(func(_, next *dynamicconfig.Snapshot) {
 		c.group.Configure(limiter.Now(), next)
