@@ -83,27 +83,29 @@ func TestAStatementIsToldEarlyAndOnce(t *testing.T) {
 		rule    dynamicconfig.Rule
 		options []Option
 	}{
-		"eager":     {weighted(10), []Option{WithEager("request-weighted"), WithSeed(1)}},
+		"eager":     {weighted(1e6), []Option{WithEager("request-weighted"), WithSeed(1)}},
 		"in flight": {inFlightRule(10), nil},
 	} {
 		g := NewGroup(snapshot(t, tt.rule), 1, tt.options...)
 		k := g.For("k")
 		k.Level(Now())
+		at := Now()
 		early := func() (n int) {
-			from := Now()
-			for at := from; at < from+second; at += Instant(time.Millisecond) {
+			for until := at + second; at < until; at += Instant(time.Millisecond) {
 				for _, b := range g.Early(at) {
 					if b.Usage.Wants[0] != 50 {
 						t.Errorf("%s: wants %v", name, b.Usage.Wants)
 					}
+					g.Fail(at, b, nil)
 					n++
 				}
 				k.AllowAt(at, 1) // a demand of 1000/s, which is not what was stated
 			}
 			return n
 		}
-		answer(t, g, Now(), 0.5, 10, rpc.FloorNone, time.Minute)
+		answer(t, g, at+1, 0.5, 10, rpc.FloorNone, time.Minute)
 		k.SetDemand(50)
+		at += second
 		if n := early(); n != 1 {
 			t.Errorf("%s: told %d times", name, n)
 		}
