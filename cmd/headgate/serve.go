@@ -30,6 +30,9 @@ func newServe() *cobra.Command {
 other at --listen. Programs in any language talk gRPC to any of them at --edge: the Go
 client is package limiter/client; health checks and reflection are there too.
 
+With --parent, this cluster is part of a larger one: keys whose rule says "parent: true"
+share what the cluster above leases to it. That may be away at any time, also at first.
+
 The limits are read again whenever the file changes; a broken file never replaces a good
 one. All deciders must have the same limits and the same list of members.
 
@@ -39,11 +42,15 @@ SIGTERM ends it: health checks hear NOT_SERVING, calls under way end, for at mos
   headgate serve --limits limits.yaml --listen 10.0.0.7:7933 --edge 10.0.0.7:7934 \
       --members 10.0.0.7:7933,10.0.0.8:7933,10.0.0.9:7933
   headgate serve --limits limits.yaml --listen :7933 --edge :7934 \
-      --address 10.0.0.7:7933 --members-file members.txt`,
+      --address 10.0.0.7:7933 --members-file members.txt
+  headgate serve --limits region.yaml --parent 10.1.0.1:7934,10.1.0.2:7934 --cluster eu-west`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if c.Limits == "" {
 				return errors.New("serve: --limits: name the file of limits")
+			}
+			if len(c.Parent) == 0 && !cmd.Flags().Changed("parent-protocol") {
+				c.ParentProtocol = "" // nobody is asked
 			}
 			return serve(cmd.Context(), c, verbose, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
@@ -56,6 +63,9 @@ SIGTERM ends it: health checks hear NOT_SERVING, calls under way end, for at mos
 	flags.StringVar(&c.EdgeAddress, "edge-address", "", "the edge's address as programs dial it (default where it serves)")
 	flags.StringSliceVar(&c.Members, "members", nil, "addresses of all deciders, separated by commas (default this one alone)")
 	flags.StringVar(&c.MembersFile, "members-file", "", "file with the addresses of all deciders, one a line, followed as it changes")
+	flags.StringSliceVar(&c.Parent, "parent", nil, "edges of the cluster above, separated by commas (default none)")
+	flags.StringVar(&c.ParentProtocol, "parent-protocol", daemon.ProtocolHeadgate, "how to ask the cluster above: headgate, or doorman for original servers")
+	flags.StringVar(&c.Cluster, "cluster", "", "this cluster's name above, the same on all its deciders (required with --parent)")
 	flags.IntVar(&c.MaxConnections, "max-connections", daemon.DefaultMaxConnections, "connections to the edge; one more is closed as it comes")
 	flags.DurationVar(&c.Drain, "drain", daemon.DefaultDrain, "how long calls at the edge may take to end")
 	flags.BoolVar(&verbose, "verbose", false, "log what is of interest only when something is wrong")

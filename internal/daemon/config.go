@@ -40,6 +40,19 @@ type Config struct {
 	// followed while it changes. Not together with Members.
 	MembersFile string
 
+	// Parent are the edges of the cluster above, any of which answers for all
+	// keys; default none. Keys whose rule says `parent: true` share what it
+	// leases to this cluster.
+	Parent []string
+
+	// ParentProtocol is how the cluster above is asked, ProtocolHeadgate or
+	// ProtocolDoorman; default ProtocolHeadgate.
+	ParentProtocol string
+
+	// Cluster is what this cluster is called above: the same on all its
+	// deciders, unlike all others below that parent. Required with Parent.
+	Cluster string
+
 	// MaxConnections bounds those to the edge port: one more is closed as it
 	// comes. Default DefaultMaxConnections; each costs about 50 kB.
 	MaxConnections int
@@ -78,6 +91,7 @@ func (c Config) Validate() error {
 	if len(c.Members) > 0 && c.MembersFile != "" {
 		errs = append(errs, errors.New("members are listed and in a file: choose one"))
 	}
+	errs = append(errs, c.validateParent())
 	if c.MaxConnections < 0 {
 		errs = append(errs, fmt.Errorf("%d connections: allow 1 or more", c.MaxConnections))
 	}

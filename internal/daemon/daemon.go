@@ -10,6 +10,7 @@ import (
 	"net"
 
 	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/dynamicconfig/file"
 )
 
@@ -18,6 +19,7 @@ type Daemon struct {
 	config Config
 	log    *slog.Logger
 	node   *headgate.Node
+	parent *parent // nil without a cluster above
 	edge   *edge
 
 	address, edgeAddress string
@@ -46,6 +48,7 @@ func Start(ctx context.Context, config Config, log *slog.Logger) (_ *Daemon, err
 		if err != nil { // the node may have closed its listener already
 			d.edge.abandon()
 			_ = cluster.Close()
+			_ = d.leave()
 		}
 	}()
 	if err := d.prepare(cluster); err != nil {
@@ -89,9 +92,28 @@ func (d *Daemon) prepare(cluster net.Listener) error {
 	if err != nil {
 		return fmt.Errorf("daemon: %w", err)
 	}
-	d.node, err = headgate.New(headgate.Config{Address: d.address}, file.New(d.config.Limits, file.WithLogger(d.log)), members,
-		headgate.WithListener(cluster), headgate.WithLogger(d.log))
-	return err
+	options := []headgate.Option{headgate.WithListener(cluster), headgate.WithLogger(d.log)}
+	if d.parent, err = d.config.above(d.edgeAddress, d.log); err != nil {
+		return fmt.Errorf("daemon: %w", err)
+	}
+	if d.parent != nil {
+		options = append(options, headgate.WithParent(d.parent.cluster, d.parent))
+	}
+	d.node, err = headgate.New(headgate.Config{Address: d.address}, file.New(d.config.Limits, file.WithLogger(d.log)), members, options...)
+	if err != nil {
+		return err
+	}
+	d.config.checkParents(d.node.Limits().Current(), d.log)
+	d.node.Limits().Subscribe(func(_, limits *dynamicconfig.Snapshot) { d.config.checkParents(limits, d.log) })
+	return nil
+}
+
+// leave hangs up on the cluster above.
+func (d *Daemon) leave() error {
+	if d.parent == nil {
+		return nil
+	}
+	return d.parent.close()
 }
 
 // Address is this decider's, as other deciders dial it.
@@ -114,5 +136,5 @@ func (d *Daemon) Ended() <-chan struct{} { return d.edge.ended }
 // long as Config.Drain, and then ends the node. It returns when nothing runs
 // any more. Call it once.
 func (d *Daemon) Stop(ctx context.Context) error {
-	return errors.Join(d.edge.stop(ctx, d.config.drain()), d.node.Stop(ctx))
+	return errors.Join(d.edge.stop(ctx, d.config.drain()), d.node.Stop(ctx), d.leave())
 }

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package doorman
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/edge/doorman/doormanpb"
+)
+
+// heldFor is how long a claim's Has is told to last: claims do not say, but it
+// is there now. Servers ask only whether it has ended.
+const heldFor = 10 * time.Second
+
+// wanted is c as a server downstream says it.
+func wanted(c *rpc.Claim, now time.Time) *doormanpb.ServerCapacityResourceRequest {
+	r := &doormanpb.ServerCapacityResourceRequest{ResourceId: new(c.Key)}
+	if c.Has > 0 && !c.Release {
+		r.Has = &doormanpb.Lease{
+			ExpiryTime: new(now.Add(heldFor).Unix()), RefreshInterval: new(seconds(0)), Capacity: new(c.Has),
+		}
+	}
+	for _, b := range bandsWanted(c) {
+		r.Wants = append(r.Wants, &doormanpb.PriorityBandAggregate{
+			Priority: new(b.Priority), NumClients: new(b.Clients), Wants: new(b.Wants),
+		})
+	}
+	return r
+}
+
+// bandsWanted are at least one: Doorman divides by how many clients there are.
+func bandsWanted(c *rpc.Claim) []rpc.Band {
+	none := rpc.Band{Clients: 1}
+	switch {
+	case c.Release:
+		return []rpc.Band{none}
+	case c.Keep && c.Has > 0:
+		keep := none
+		if len(c.Bands) > 0 {
+			keep.Priority, keep.Clients = c.Bands[0].Priority, c.Bands[0].Clients
+		}
+		keep.Wants = c.Has
+		return []rpc.Band{keep}
+	case len(c.Bands) == 0:
+		return []rpc.Band{none}
+	}
+	return c.Bands
+}
+
+// given is what a server above answered, checked.
+func given(r *doormanpb.ServerCapacityResourceResponse, now time.Time) (rpc.Lease, error) {
+	gets := r.GetGets()
+	if gets == nil {
+		return rpc.Lease{}, errors.New("the server above answered without a lease")
+	}
+	for field, v := range map[string]float64{"gets.capacity": gets.GetCapacity(), "safe_capacity": r.GetSafeCapacity()} {
+		if !(v >= 0 && v <= math.MaxFloat64) {
+			return rpc.Lease{}, fmt.Errorf("the server above answered %s %v; it is finite and not negative", field, v)
+		}
+	}
+	lasts := until(gets.GetExpiryTime(), now)
+	if lasts <= 0 {
+		return rpc.Lease{}, errors.New("the server above answered with a lease that has ended: compare the clocks")
+	}
+	return rpc.Lease{
+		Amount:    gets.GetCapacity(),
+		Lasts:     lasts,
+		Refresh:   min(wholeSeconds(gets.GetRefreshInterval()), lasts),
+		Learns:    wholeSeconds(r.GetAlgorithm().GetLearningModeDuration()),
+		Safe:      r.GetSafeCapacity(),
+		Algorithm: nameOf(r.GetAlgorithm().GetKind()),
+	}, nil
+}
+
+// until is how long after now an expiry is, at most rpc.MaxLease.
+func until(expiry int64, now time.Time) time.Duration {
+	if expiry-now.Unix() > int64(rpc.MaxLease/time.Second) && expiry > 0 {
+		return rpc.MaxLease
+	}
+	if expiry <= now.Unix() {
+		return 0
+	}
+	return min(time.Unix(expiry, 0).Sub(now), rpc.MaxLease)
+}
+
+// wholeSeconds is n seconds, in [0, rpc.MaxLease].
+func wholeSeconds(n int64) time.Duration {
+	return time.Duration(min(max(n, 0), int64(rpc.MaxLease/time.Second))) * time.Second
+}
+
+func nameOf(kind doormanpb.Algorithm_Kind) string {
+	switch kind {
+	case doormanpb.Algorithm_STATIC:
+		return "static"
+	case doormanpb.Algorithm_PROPORTIONAL_SHARE:
+		return "proportional-share"
+	case doormanpb.Algorithm_FAIR_SHARE:
+		return "fair-share"
+	}
+	return "none"
+}
