@@ -35,13 +35,18 @@ PATH="$bin:$PATH" protoc -I . \
 	--go_out=. --go_opt=paths=source_relative \
 	--go-grpc_out=. --go-grpc_opt=paths=source_relative \
 	rpc/edge/doorman/doormanpb/doorman.proto
+# quotaservice's protocol, which is not ours either.
+PATH="$bin:$PATH" protoc -I . \
+	--go_out=. --go_opt=paths=source_relative \
+	--go-grpc_out=. --go-grpc_opt=paths=source_relative \
+	rpc/edge/quotaservice/quotaservicepb/quotaservice.proto
 
 # The generator writes its own header; every file here starts with ours.
 for file in rpc/headgatepb/*.pb.go rpc/headgatepb/headgateyarpc/*.pb*.go rpc/headgatepb/headgategrpc/*.pb.go \
-	rpc/edge/doorman/doormanpb/*.pb.go; do
+	rpc/edge/doorman/doormanpb/*.pb.go rpc/edge/quotaservice/quotaservicepb/*.pb.go; do
 	if [ "$(head -n 1 "$file")" != "// SPDX-License-Identifier: Apache-2.0" ]; then
 		{ printf '// SPDX-License-Identifier: Apache-2.0\n\n'; cat "$file"; } >"$file.new"
 		mv "$file.new" "$file"
 	fi
 done
-gofmt -w rpc/headgatepb rpc/edge/doorman/doormanpb
+gofmt -w rpc/headgatepb rpc/edge/doorman/doormanpb rpc/edge/quotaservice/quotaservicepb

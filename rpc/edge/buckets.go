@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package edge
+
+import (
+	"context"
+	"math"
+	"time"
+)
+
+// AsLongAsTheRule is for callers that would wait as long as the rule of the
+// key lets them.
+const AsLongAsTheRule time.Duration = math.MaxInt64
+
+// Buckets decides about events. Implementations are safe for concurrent use.
+type Buckets interface {
+	// Decide takes n tokens of key if they are there within what the key's
+	// rule lets callers wait, and within longest; 0 is for callers that do
+	// not wait. It does not itself wait for tokens. ctx matters only where
+	// the rule lets another host decide.
+	Decide(ctx context.Context, key string, n int64, longest time.Duration) Decision
+}
+
+// Holder is a Buckets whose tokens can be given back.
+type Holder interface {
+	Buckets
+
+	// Hold is Decide. cancel gives the tokens back, as if they had never
+	// been taken; it does nothing when called again, or when the Decision
+	// is not OK. It is never nil.
+	Hold(ctx context.Context, key string, n int64, longest time.Duration) (d Decision, cancel func())
+}
+
+// Decision is what became of an event.
+type Decision struct {
+	// OK: the event may happen, after Wait.
+	OK     bool
+	Reason Reason
+
+	// Wait is how long the caller must wait before it acts; 0 unless OK.
+	Wait time.Duration
+
+	// RetryAfter is when as many tokens may be there, if nobody else takes
+	// them; 0 when OK, or when nobody knows.
+	RetryAfter time.Duration
+
+	// Limit is what the bucket gets, in events/s, and Burst what it holds at
+	// most; both are 0 when there is no bucket, and +Inf when nothing is
+	// limited.
+	Limit, Burst float64
+
+	// Left is what the bucket holds now; negative in debt.
+	Left float64
+}
+
+// Reason is why a Decision is what it is.
+type Reason uint8
+
+// Reasons. Those up to Soft are of decisions that are OK.
+const (
+	// Granted: the tokens were there, or will be after Wait.
+	Granted Reason = iota
+	// Soft: the event is over the limit, and the rule lets it through.
+	Soft
+	// Limited: not now; the tokens are not there in time.
+	Limited
+	// TooCostly: never; the rule lets no event cost so much.
+	TooCostly
+	// Unmatched: no rule matches the key, and such keys are denied.
+	Unmatched
+	// TooManyKeys: the key's rule has as many keys as it may.
+	TooManyKeys
+	// InvalidKey: no key is like that.
+	InvalidKey
+	// InvalidCost: no cost is like that.
+	InvalidCost
+	// Failed: who decides did not answer, and the rule closes then.
+	Failed
+
+	reasons int = iota
+)
+
+var reasonNames = [reasons]string{
+	"granted", "soft", "limited", "too-costly", "unmatched", "too-many-keys", "invalid-key", "invalid-cost", "failed",
+}
+
+// String is the word for r on the wire and in metrics, or `unknown`.
+func (r Reason) String() string {
+	if int(r) < len(reasonNames) {
+		return reasonNames[r]
+	}
+	return "unknown"
+}
