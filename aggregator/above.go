@@ -14,21 +14,28 @@ import (
 // above is what the cluster above has leased to this one, for one key.
 type above struct {
 	given  bool // there was a lease once
+	heard  bool // and before it maybe what is safe
 	amount float64
 	safe   float64
 	until  time.Duration
 	fresh  time.Duration // as long as amount should be used without asking again
 	askAt  time.Duration
-	asked  bool // the answer is under way
-	gone   bool // the key is not here any more
+	asked  bool          // the answer is under way
+	keeps  time.Duration // until when it is not known what hosts want, of a key that is not leased
+	gone   bool          // the key is not here any more
 }
 
-// capacity at now: the lease, or when it has ended what is safe.
-func (p *above) capacity(now time.Duration) float64 {
-	if now < p.until {
+// capacity of k at now: the lease from above, or when it has ended what is safe.
+// Before anybody has said what that is, it is what all who claim would take for
+// safe by themselves.
+func (k *key) capacity(now time.Duration) float64 {
+	switch p := k.above; {
+	case now < p.until:
 		return p.amount
+	case p.heard:
+		return p.safe
 	}
-	return p.safe
+	return float64(k.rule.SafeCapacity) * k.clients()
 }
 
 // children are the keys whose capacity comes from the cluster above.
@@ -51,7 +58,7 @@ func (a *Aggregator) raise(now time.Duration, sh *shard, k *key) {
 	case !parent:
 		k.above.gone, k.above = true, nil
 	default:
-		k.above = &above{askAt: now, safe: float64(k.rule.SafeCapacity)}
+		k.above = &above{askAt: now, keeps: now + k.settings.average.Interval}
 		a.children.mu.Lock()
 		a.children.keys = append(a.children.keys, child{sh, k})
 		a.children.mu.Unlock()
@@ -102,12 +109,12 @@ type Asked struct {
 func (a *Aggregator) Hear(now time.Duration, asked *Asked, leases *rpc.Leases, errs []error) {
 	for i, c := range asked.children {
 		c.shard.mu.Lock()
-		if p := c.key.above; p != nil {
+		if c.key.above != nil {
 			var lease rpc.Lease
 			if leases != nil && (errs == nil || errs[i] == nil) {
 				lease = leases.Rows[i]
 			}
-			p.hear(now, lease)
+			c.key.hear(now, asked.Claims.Rows[i].Keep, lease)
 		}
 		c.shard.mu.Unlock()
 	}
@@ -116,16 +123,30 @@ func (a *Aggregator) Hear(now time.Duration, asked *Asked, leases *rpc.Leases, e
 // again is after how long to ask again what was not answered.
 const again = time.Second
 
-func (p *above) hear(now time.Duration, l rpc.Lease) {
+// hear takes in the answer to a claim, which only asked to keep what there was
+// if it kept.
+func (k *key) hear(now time.Duration, kept bool, l rpc.Lease) {
+	p := k.above
 	p.asked = false
 	if l.Lasts == 0 { // no answer
 		p.askAt = now + again
 		return
 	}
-	p.given, p.amount, p.safe = true, l.Amount, l.Safe
-	p.until = now + l.Lasts
+	p.heard, p.safe = true, l.Safe
 	p.fresh = max(l.Refresh, minRefresh)
 	p.askAt = now + p.fresh
+	if s, ok := k.state.(*lessor); ok && kept {
+		// No lease of an earlier owner outlives the one that it had from above.
+		s.learns = min(s.learns, now+l.Learns)
+	}
+	switch nothing := l.Amount == 0; {
+	case nothing && l.Learning:
+		// Nothing was decided. What there is, is safe.
+	case nothing && kept:
+		p.keeps, p.askAt = now, now
+	default:
+		p.given, p.amount, p.until = true, l.Amount, now+l.Lasts
+	}
 }
 
 // minRefresh is the shortest time between two asks for a key.
@@ -144,19 +165,16 @@ func (k *key) claim(now time.Duration, host string) rpc.Claim {
 	}
 	switch s := k.state.(type) {
 	case *lessor:
-		leased := s.account.Leased()
-		if k.above.given {
-			// What is still out although there is less by now is not free yet.
-			c.Has = max(c.Has, leased)
-		} else {
-			c.Has, c.Keep = leased, now < s.learns
-		}
+		// What is still out although there is less by now is not free yet.
+		c.Has, c.Keep = max(c.Has, s.account.Leased()), now < s.learns
 		for b := range s.account.Demand {
 			add(b)
 		}
 	case wanting:
+		c.Keep = now < k.above.keeps
 		add(algorithm.Band{Priority: k.rule.Priority, Clients: int64(s.Hosts()), Wants: s.Wants()})
 	case nil:
+		c.Keep = now < k.above.keeps
 		add(algorithm.Band{Priority: k.rule.Priority, Clients: int64(k.ledger.len()), Wants: k.ledger.sum.demand().Total()})
 	}
 	c.Has = min(c.Has, rpc.MaxAmount)

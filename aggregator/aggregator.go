@@ -236,7 +236,11 @@ func (a *Aggregator) decide(now time.Duration, k *key, alg algorithm.Algorithm, 
 				a.hosts.add(host, 1)
 			}
 		}()
-		g, ok = k.state.Report(now, k.limit(part), host, report(usage, i, part))
+		scale := part
+		if _, amounts := k.state.(*lessor); amounts {
+			scale = 1
+		}
+		g, ok = k.state.Report(now, k.limit(part), host, report(usage, i, scale))
 	} else {
 		r := k.ledger.rows.Find(host)
 		if d := demand(usage, i); d.Total() > 0 {
@@ -250,7 +254,10 @@ func (a *Aggregator) decide(now time.Duration, k *key, alg algorithm.Algorithm, 
 		}
 		g, ok = k.grant(now, part, alg, host, r)
 	}
-	g.Weight *= part // hosts know the rule's limit only
+	if k.above != nil { // hosts know the rule's limit only
+		g.Weight *= part
+		g.Used = max(g.Used, float64(k.rule.Limit)) // what is left of it is not for them
+	}
 	return g, ok && !k.waits()
 }
 

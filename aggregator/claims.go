@@ -99,27 +99,28 @@ func (c *claimant) under(sh *shard, name string, alg algorithm.Leasing, hash uin
 }
 
 func (c *claimant) lease(k *key, l *lessor, name string, id uint32) rpc.Lease {
-	known := l.Knows(id)
+	known, learns := l.Knows(id), min(max(k.rule.Learning, 0), rpc.MaxLease)
+	if c.claim.Keep && c.now >= l.learnsUntil() {
+		// Whoever learns below has nothing to learn of but what was leased
+		// before this.
+		learns = min(max(l.account.Until(id)-c.now, 0), rpc.MaxLease)
+	}
 	if !known && l.Hosts() >= k.settings.maxHosts {
 		c.a.metrics.noRoom.Inc(1)
 		return c.refuse("the decider has no room for another host of this key: raise max_hosts_per_key")
 	}
 	var few [4]algorithm.Band
 	capacity := k.limit(k.part(c.now)).Rate
-	recalculate := max(k.rule.Recalculate, 0)
-	if k.waits() {
-		recalculate = 0
-	}
-	l.claim(c.now, recalculate, capacity, id,
+	l.claim(c.now, k.recalculate(), capacity, id,
 		algorithm.Claim{Has: c.claim.Has, Bands: bands(few[:0], c.claim.Bands), Keep: c.claim.Keep})
 	if !known {
 		c.a.hosts.add(id, 1)
 	}
-	return c.answer(k, l, name, capacity)
+	return c.answer(k, l, name, capacity, learns)
 }
 
 // answer is what l has just granted.
-func (c *claimant) answer(k *key, l *lessor, name string, capacity float64) rpc.Lease {
+func (c *claimant) answer(k *key, l *lessor, name string, capacity float64, learns time.Duration) rpc.Lease {
 	lasts := min(l.granted.Until-c.now, rpc.MaxLease)
 	if lasts <= 0 {
 		return c.refuse("the cluster above gives this one nothing to lease out: ask again")
@@ -128,25 +129,30 @@ func (c *claimant) answer(k *key, l *lessor, name string, capacity float64) rpc.
 		Amount:    l.granted.Amount,
 		Lasts:     lasts,
 		Refresh:   min(k.refresh(), lasts),
-		Learns:    min(max(k.rule.Learning, 0), rpc.MaxLease),
-		Safe:      safe(k.rule, capacity, l.Hosts()),
+		Learns:    learns,
+		Safe:      c.safe(k, capacity),
 		Algorithm: name,
-		Learning:  l.granted.Learning,
+		Learning:  l.granted.Learning || k.waits(),
 	}
 }
 
-// safe is what a host may use when its lease has ended and nobody answers: what
-// its fallback would be if it had been linked with the cluster.
-func safe(rule *dynamicconfig.Rule, capacity float64, hosts int) float64 {
+// safe is what the claimant may use when its lease has ended and nobody answers:
+// for each client that it speaks for, what a host's fallback would be.
+func (c *claimant) safe(k *key, capacity float64) float64 {
+	clients := 0.0
+	for _, b := range c.claim.Bands {
+		clients += float64(b.Clients)
+	}
+	clients = max(clients, 1)
 	switch {
-	case rule.SafeCapacity > 0:
-		return float64(rule.SafeCapacity)
-	case rule.Fallback == dynamicconfig.FallbackClosed:
+	case k.rule.SafeCapacity > 0:
+		return min(float64(k.rule.SafeCapacity)*clients, rpc.MaxAmount)
+	case k.rule.Fallback == dynamicconfig.FallbackClosed:
 		return 0
-	case rule.Fallback == dynamicconfig.FallbackOpen:
+	case k.rule.Fallback == dynamicconfig.FallbackOpen:
 		return capacity
 	default:
-		return capacity / float64(max(hosts, 1))
+		return capacity * min(clients/max(k.clients(), 1), 1)
 	}
 }
 

@@ -130,7 +130,7 @@ func TestClaimsAreAnsweredAsDoormanDoes(t *testing.T) {
 }
 
 func TestANewOwnerHandsBackWhatHostsHave(t *testing.T) {
-	a := leased(t, dynamicconfig.Rule{Limit: 100, Algorithm: "fair-share", Learning: 30 * time.Second})
+	a := leased(t, dynamicconfig.Rule{Limit: 120, Algorithm: "fair-share", Learning: 30 * time.Second})
 	a.Moved(100 * time.Second)
 	for _, tt := range []struct {
 		at       time.Duration
@@ -141,9 +141,9 @@ func TestANewOwnerHandsBackWhatHostsHave(t *testing.T) {
 		{100, wants("a", 20, 30), 20, true},
 		{101, wants("b", 90, 90), 90, true},
 		{102, wants("new", 0, 50), 0, true},
-		{131, wants("b", 90, 90), 35, false},
+		{131, wants("b", 90, 90), 45, false},
 		{132, wants("a", 20, 30), 30, false},
-		{133, wants("new", 0, 50), 35, false},
+		{133, wants("new", 0, 50), 45, false},
 	} {
 		got := claimed(t, a, tt.at*time.Second, tt.c)
 		if !near(got.Amount, tt.gets) || got.Learning != tt.learning || got.Learns != 30*time.Second {

@@ -95,13 +95,26 @@ func (k *key) part(now time.Duration) float64 {
 		return 1
 	}
 	if limit := float64(k.rule.Limit); limit > 0 {
-		return min(k.above.capacity(now)/limit, 1)
+		return min(k.capacity(now)/limit, 1)
 	}
 	return 0
 }
 
-// waits tells whether k does not know yet what its hosts share.
-func (k *key) waits() bool { return k.above != nil && !k.above.given && k.above.safe == 0 }
+// waits tells whether k does not know yet what its hosts share. Each of them
+// goes on with what it had, or with its fallback.
+func (k *key) waits() bool { return k.above != nil && !k.above.given }
+
+// clients is for how many k's hosts speak.
+func (k *key) clients() (n float64) {
+	l, ok := k.state.(*lessor)
+	if !ok {
+		return float64(k.hosts())
+	}
+	for b := range l.account.Demand {
+		n += float64(b.Clients)
+	}
+	return n
+}
 
 // lease is for how long to lease at now: no longer than the cluster above does.
 func (k *key) lease(now time.Duration) time.Duration {
@@ -120,6 +133,19 @@ func (k *key) refresh() time.Duration {
 		return min(k.rule.Refresh, again)
 	}
 	return max(min(k.rule.Refresh, k.above.fresh/2), minRefresh)
+}
+
+// recalculate is after how long asking again may change the answer: in a tree
+// at the latest when it is time to ask again.
+func (k *key) recalculate() time.Duration {
+	switch recalculate := max(k.rule.Recalculate, 0); {
+	case k.above == nil:
+		return recalculate
+	case !k.above.given:
+		return 0
+	default:
+		return min(recalculate, k.refresh())
+	}
 }
 
 // demand is row i of usage as rates. Reports that follow each other closely

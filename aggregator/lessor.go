@@ -45,7 +45,7 @@ func (l *lessor) adopt(s *settings, old map[int64]string) {
 // its rule. How often hosts report is up to the config, so every report counts.
 func (l *lessor) Report(now time.Duration, limit algorithm.Limit, host uint32, r algorithm.Report) (algorithm.Grant, bool) {
 	l.band[0] = algorithm.Band{Priority: l.key.rule.Priority, Clients: 1, Wants: r.Wants}
-	l.claim(now, 0, limit.Rate, host, algorithm.Claim{Has: r.Has * limit.Rate, Bands: l.band[:]})
+	l.claim(now, 0, limit.Rate, host, algorithm.Claim{Has: r.Has * float64(l.key.rule.Limit), Bands: l.band[:]})
 	if l.granted.Learning && r.Has == 0 {
 		return algorithm.Grant{}, false // it goes on with its fallback
 	}
@@ -62,10 +62,28 @@ func (l *lessor) Report(now time.Duration, limit algorithm.Limit, host uint32, r
 func (l *lessor) claim(now, recalculate time.Duration, amount float64, host uint32, c algorithm.Claim) {
 	rule := l.key.rule
 	l.granted = l.account.Claim(now,
-		algorithm.Terms{Lease: l.key.lease(now), Recalculate: recalculate, LearnUntil: l.learns},
+		algorithm.Terms{Lease: l.key.lease(now), Recalculate: recalculate, LearnUntil: l.learnsUntil()},
 		algorithm.Capacity{Amount: amount, Whole: rule.InFlight, Overcommit: rule.Overcommit},
 		host, c)
+	// Once so much is out as there is, no other lease can be out that this
+	// owner does not know of.
+	if now < l.learns && !l.key.waits() && l.account.Leased() >= amount*(1+rule.Overcommit)*nearly && amount > 0 {
+		l.learns = now
+	}
 }
+
+// learnsUntil is until when hosts get back what they have. While the cluster above
+// has not said what there is, that goes on for up to a lease, which is how long
+// what an earlier owner got from it may have lasted.
+func (l *lessor) learnsUntil() time.Duration {
+	if l.key.waits() {
+		return l.learns + l.key.rule.Lease
+	}
+	return l.learns
+}
+
+// nearly makes up for what rounding and weights do to sums.
+const nearly = 1 - 1e-3
 
 // Expire implements algorithm.Key.
 func (l *lessor) Expire(now time.Duration, gone func(host uint32)) { l.account.Expire(now, gone) }

@@ -31,7 +31,7 @@ type Claim struct {
 	Bands []Band
 	// Keep asks for what the host has, for longer: a decider below that
 	// still learns does not know yet what it wants. Bands are then left as
-	// they were.
+	// they were, unless this account learns too.
 	Keep bool
 }
 

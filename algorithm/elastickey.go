@@ -60,6 +60,9 @@ const (
 
 func (k *elasticKey) Hosts() int { return k.rows.Len() }
 
+// Wants is what all hosts want, in events/s.
+func (k *elasticKey) Wants() float64 { return k.wants }
+
 func (k *elasticKey) Knows(host uint32) bool { return k.rows.Find(host) != rowset.None }
 
 func (k *elasticKey) Report(now time.Duration, limit Limit, host uint32, r Report) (Grant, bool) {

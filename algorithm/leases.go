@@ -79,10 +79,10 @@ func (l *Leases) Claim(now time.Duration, t Terms, c Capacity, host uint32, clai
 	if !holds {
 		l.clear(r)
 	}
-	if !holds || !claim.Keep {
+	learning := now < t.LearnUntil
+	if !holds || !claim.Keep || learning && len(claim.Bands) > 0 { // then nobody knows better
 		l.note(r, claim, has)
 	}
-	learning := now < t.LearnUntil
 	switch {
 	case holds && claim.Keep: // as it is
 	case learning:
@@ -191,6 +191,14 @@ func (l *Leases) Hosts() int { return l.rows.Len() }
 
 // Knows tells whether host is known.
 func (l *Leases) Knows(host uint32) bool { return l.rows.Find(host) != rowset.None }
+
+// Until is when the lease of host ends; 0 if it holds none.
+func (l *Leases) Until(host uint32) time.Duration {
+	if i := l.rows.Find(host); i != rowset.None {
+		return l.rows.At(i).until
+	}
+	return 0
+}
 
 // Leased is how much all hosts hold. With slots it is at least what they say
 // they have.

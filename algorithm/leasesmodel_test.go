@@ -144,7 +144,7 @@ func (d *dumbLeases) claim(now time.Duration, t Terms, c Capacity, host uint32, 
 		c.Amount = math.Floor(c.Amount)
 	}
 	has := round(claim.Has)
-	if !holds || !claim.Keep {
+	if !holds || !claim.Keep || now < t.LearnUntil && len(claim.Bands) > 0 {
 		bands := claim.Bands
 		if claim.Keep && len(bands) == 0 && has > 0 {
 			bands = []Band{{Clients: 1, Wants: has}}

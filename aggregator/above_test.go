@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package aggregator
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/rpc"
+)
+
+const s = time.Second
+
+// below is a decider of 1000/s at most, whose capacity comes from above.
+func below(t testing.TB, r dynamicconfig.Rule) *Aggregator {
+	r.Limit, r.Parent = 1000, true
+	return leased(t, r)
+}
+
+// answered has a ask at now, wants the one claim to be due, and answers it.
+func answered(t testing.TB, a *Aggregator, now time.Duration, l rpc.Lease) rpc.Claim {
+	t.Helper()
+	asked := a.Ask(now, "region")
+	if asked == nil {
+		t.Fatalf("at %v nothing is asked", now)
+	}
+	a.Hear(now, asked, &rpc.Leases{Rows: []rpc.Lease{l}}, nil)
+	return asked.Claims.Rows[0]
+}
+
+func lease(amount float64) rpc.Lease {
+	return rpc.Lease{Amount: amount, Lasts: 60 * s, Refresh: 8 * s, Learns: 30 * s}
+}
+
+// A new owner has heard of some hosts only, and would give the others' part
+// away if it said what it knows of their demand.
+func TestAClusterThatLearnsOnlyKeepsWhatItHas(t *testing.T) {
+	for name, report := range map[string]func(*Aggregator){
+		"fair-share": func(a *Aggregator) { claimed(t, a, 0, wants("first", 20, 30)) },
+		"elastic": func(a *Aggregator) {
+			step(t, a, 0, "first", usage("elastic", 30, 0, s, "k"))
+		},
+		"request-weighted": func(a *Aggregator) {
+			step(t, a, 0, "first", usage("request-weighted", 30, 0, s, "k"))
+		},
+	} {
+		a := below(t, dynamicconfig.Rule{Algorithm: name, Learning: 30 * s})
+		report(a)
+		for _, at := range []time.Duration{0, s / 2} {
+			l := lease(166)
+			l.Refresh = s / 2
+			if c := answered(t, a, at, l); !c.Keep {
+				t.Errorf("%s: at %v it claims %+v", name, at, c)
+			}
+		}
+		if c := answered(t, a, 31*s, lease(166)); c.Keep || len(c.Bands) != 1 || !(c.Bands[0].Wants > 0) || c.Has != 166 {
+			t.Errorf("%s: when it knows its hosts it claims %+v", name, c)
+		}
+	}
+}
+
+// Nobody has anything to keep when a whole tree is new. That is no decision that
+// hosts get nothing.
+func TestNothingToKeepIsNoDecision(t *testing.T) {
+	for _, learning := range []bool{true, false} {
+		a := below(t, dynamicconfig.Rule{Algorithm: "fair-share", Learning: 30 * s})
+		u := usage("fair-share", 10, 0, s, "k")
+		step(t, a, 0, "host", u)
+		nothing := lease(0)
+		nothing.Learning = learning
+		if !learning {
+			nothing.Learns = 0
+		}
+		answered(t, a, 0, nothing)
+		if g := step(t, a, s, "host", u); g.Lease[0] != 0 {
+			t.Errorf("above learns: %v; the host gets %+v instead of going on with its fallback", learning, g)
+		}
+		if learning {
+			continue
+		}
+		if c := answered(t, a, s, lease(100)); c.Keep || len(c.Bands) == 0 {
+			t.Errorf("then it claims %+v, and not what its hosts want", c)
+		}
+		if g := step(t, a, 2*s, "host", u); !near(g.Weight[0], 0.01) {
+			t.Errorf("then the host gets %+v", g)
+		}
+	}
+}
+
+func TestLearningEndsWhenAllThatIsLeasedIsKnown(t *testing.T) {
+	a := leased(t, dynamicconfig.Rule{Limit: 100, Algorithm: "fair-share", Learning: 30 * s})
+	for _, tt := range []struct {
+		at       time.Duration
+		c        rpc.Claim
+		gets     float64
+		learning bool
+	}{
+		{1 * s, wants("a", 60, 90), 60, true},
+		{2 * s, wants("new", 0, 10), 0, true},
+		{3 * s, wants("b", 40, 20), 40, true}, // now all of the 100 are known
+		{9 * s, wants("b", 40, 20), 20, false},
+		{10 * s, wants("new", 0, 10), 10, false},
+	} {
+		if got := claimed(t, a, tt.at, tt.c); !near(got.Amount, tt.gets) || got.Learning != tt.learning {
+			t.Errorf("at %v %s gets %+v, want %v", tt.at, tt.c.Host, got, tt.gets)
+		}
+	}
+}
+
+// No lease outlives the one from above, so a new owner need not learn for longer
+// than that one would have lasted.
+func TestLearningEndsWithTheLeaseOfBefore(t *testing.T) {
+	parent := leased(t, dynamicconfig.Rule{Limit: 100, Algorithm: "fair-share", Recalculate: dynamicconfig.None})
+	claimed(t, parent, 0, rpc.Claim{Key: "k", Host: "region", Bands: []rpc.Band{{Clients: 3, Wants: 90}}})
+	// The owner dies, and the next one comes 50 s later.
+	child := below(t, dynamicconfig.Rule{Algorithm: "fair-share", Learning: 60 * s})
+	child.Moved(50 * s)
+	claimed(t, child, 50*s, wants("alive", 20, 80))
+	climb := func(now time.Duration) rpc.Claim {
+		asked := child.Ask(now, "region")
+		child.Hear(now, asked, parent.Claim(now, &asked.Claims), nil)
+		return asked.Claims.Rows[0]
+	}
+	if c := climb(50 * s); !c.Keep {
+		t.Fatalf("it claims %+v", c)
+	}
+	for _, tt := range []struct {
+		at   time.Duration
+		gets float64
+	}{{55 * s, 20}, {61 * s, 80}} {
+		if got := claimed(t, child, tt.at, wants("alive", 20, 80)); !near(got.Amount, tt.gets) {
+			t.Errorf("at %v: %+v, want %v", tt.at, got, tt.gets)
+		}
+	}
+	if c := climb(70 * s); c.Keep {
+		t.Errorf("still learning: %+v", c)
+	}
+}
+
+// A claimant that speaks for others falls back to what they would all fall back
+// to.
+func TestWhatIsSafeIsSoForEachClient(t *testing.T) {
+	for _, tt := range []struct {
+		rule dynamicconfig.Rule
+		safe float64
+	}{
+		{dynamicconfig.Rule{}, 90},
+		{dynamicconfig.Rule{Fallback: dynamicconfig.FallbackSafe, SafeCapacity: 7}, 63},
+	} {
+		tt.rule.Limit, tt.rule.Algorithm = 100, "fair-share"
+		a := leased(t, tt.rule)
+		claimed(t, a, 0, wants("a", 0, 1))
+		if got := claimed(t, a, 0, rpc.Claim{Key: "k", Host: "dc", Bands: []rpc.Band{{Clients: 9, Wants: 1}}}); !near(got.Safe, tt.safe) {
+			t.Errorf("%+v: safe is %v, want %v", tt.rule, got.Safe, tt.safe)
+		}
+	}
+}
+
+func TestWhenTheLeaseFromAboveEndsWhatIsSafeIsShared(t *testing.T) {
+	a := below(t, dynamicconfig.Rule{Algorithm: "proportional-share", Recalculate: dynamicconfig.None})
+	claimed(t, a, 0, wants("a", 0, 60))
+	l := lease(60)
+	l.Safe = 30
+	answered(t, a, 0, l)
+	claimed(t, a, s, wants("a", 0, 60))
+	nobody := l
+	nobody.Amount, nobody.Learning = 0, true
+	for at := 8 * s; at < 100*s; at += 8 * s {
+		if asked := a.Ask(at, "region"); asked != nil {
+			if at < 80*s {
+				a.Hear(at, asked, nil, []error{errors.New("away")})
+			} else { // it is back, and learns that nobody has anything
+				a.Hear(at, asked, &rpc.Leases{Rows: []rpc.Lease{nobody}}, nil)
+			}
+		}
+		want := 60.0
+		if at >= 60*s {
+			want = 30
+		}
+		if got := claimed(t, a, at, wants("a", 60, 60)); !near(got.Amount, want) {
+			t.Errorf("at %v: %+v, want %v", at, got, want)
+		}
+	}
+}
+
+// A host below knows the rule's limit, and not how little of it came from above.
+func TestNobodyTakesWhatIsLeftOfTheRulesLimit(t *testing.T) {
+	a := below(t, dynamicconfig.Rule{Algorithm: "request-weighted"})
+	u := usage("request-weighted", 30, 0, s, "k")
+	step(t, a, 0, "host", u)
+	answered(t, a, 4*s, lease(50))
+	g := step(t, a, 5*s, "host", u)
+	if g.Floor != rpc.FloorUnused || !near(g.Weight[0], 0.05) || g.Used[0] < 1000 {
+		t.Errorf("50 of 1000 came from above: %+v lets the host take up to the even share", g)
+	}
+}
+
+// What elastic's hosts want is known above.
+func TestEveryAlgorithmSaysWhatItsHostsWant(t *testing.T) {
+	registry := algorithm.Builtin()
+	for _, name := range registry.Names() {
+		a := below(t, dynamicconfig.Rule{Algorithm: name})
+		for at := time.Duration(0); at < 10*s; at += s {
+			u := usage(name, 40, 0, s, "k")
+			u.Wants = []float64{40}
+			step(t, a, at, "host", u)
+		}
+		asked := a.Ask(10*s, "region")
+		if asked == nil {
+			t.Errorf("%s asks for nothing", name)
+			continue
+		}
+		if b := asked.Claims.Rows[0].Bands; len(b) != 1 || !(b[0].Wants >= 39 && b[0].Wants <= 60) || b[0].Clients != 1 {
+			t.Errorf("%s: bands are %+v", name, b)
+		}
+	}
+}
+
+// Levels ask more often from level to level, and get a new answer when they do.
+func TestWhoAsksWhenItWasToldToGetsANewAnswer(t *testing.T) {
+	a := below(t, dynamicconfig.Rule{Algorithm: "proportional-share", Recalculate: 5 * s})
+	claimed(t, a, 0, wants("a", 0, 10))
+	answered(t, a, 0, lease(100))
+	first := claimed(t, a, s, wants("a", 0, 10))
+	if first.Refresh != 4*s || !near(first.Amount, 10) {
+		t.Fatalf("%+v", first)
+	}
+	if got := claimed(t, a, 2*s, wants("a", 10, 50)); !near(got.Amount, 10) {
+		t.Errorf("too early: %+v", got)
+	}
+	if got := claimed(t, a, 5*s, wants("a", 10, 50)); !near(got.Amount, 50) {
+		t.Errorf("in time: %+v", got)
+	}
+}
