@@ -551,7 +551,8 @@ func TestSlotsAndRatesInOneBatch(t *testing.T) {
 				if key == "slots" {
 					hold(t, g.For(key), 0, 3)
 				} else {
-					take(g.For(key), 0, 4)
+					take(g.For(key), 0, 2)
+					g.For(key).AllowAt(0, 2) // so that costs are told too
 				}
 			}
 			g.For("stated").SetDemand(77)
@@ -568,5 +569,24 @@ func TestSlotsAndRatesInOneBatch(t *testing.T) {
 				t.Errorf("eager %v, order %v: %v want %v", eager, keys, u.Keys, u.Wants)
 			}
 		}
+	}
+}
+
+func TestSlotsAreIntroducedToNewOwners(t *testing.T) {
+	g := NewGroup(snapshot(t, inFlightRule(10)), 1, WithSeed(1))
+	k := g.For("k")
+	k.Level(0)
+	soon := func(now Instant) bool { return len(g.Early(now+Instant(2*introduction))) > 0 }
+	answer(t, g, second, 0.5, 0, rpc.FloorNone, 0) // an owner that is not ready
+	if !soon(second) {
+		t.Error("an owner that was not ready is not asked again")
+	}
+	answer(t, g, 4*second, 0.5, 0, rpc.FloorNone, time.Minute)
+	if g.Introduce(4 * second); soon(4 * second) {
+		t.Error("there is nothing to tell")
+	}
+	hold(t, k, 5*second, 1)
+	if g.Introduce(5 * second); !soon(5 * second) {
+		t.Error("a new owner does not learn what is held")
 	}
 }
