@@ -43,7 +43,7 @@ func (b *builder) report(e *entry, name, format string, args ...any) {
 
 // defaults takes the defaults of all rules.
 func (b *builder) defaults(e *entry) {
-	for _, name := range []string{"key", "limit", "burst", "shared", "description"} {
+	for _, name := range []string{"key", "limit", "burst", "max_cost", "shared", "description"} {
 		if e.good(name) {
 			b.report(e, name, "belongs to one rule: move it there")
 			e.spoil(name)
@@ -142,6 +142,7 @@ func (b *builder) fill(e *entry) Rule {
 		}
 	}
 	b.fillLeasing(e, &r)
+	b.fillTerms(e, &r)
 	if !e.has("idle_after") {
 		r.IdleAfter = 5 * interval
 		if b.base.good("idle_after") {

@@ -21,7 +21,7 @@ type Config struct {
 
 	// Defaults are for the fields that rules leave zero: Algorithm or
 	// Migration, Parameters, Fallback, SafeCapacity, Lease, IdleAfter,
-	// MaxKeys, and those from Refresh on. The other fields must be zero. A
+	// MaxKeys, and those from Refresh on but MaxCost. The other fields must be zero. A
 	// rule cannot choose what is zero (FallbackEven, no Overcommit, Priority
 	// 0, no Parent) where Defaults has something else.
 	Defaults Rule
@@ -154,6 +154,10 @@ func statedEntry(who string, r Rule) *entry {
 		"priority":      r.Priority != 0,
 		"priorities":    r.Priorities != nil,
 		"parent":        r.Parent,
+		"max_wait":      r.MaxWait != 0,
+		"max_debt":      r.MaxDebt != 0,
+		"max_cost":      r.MaxCost != 0,
+		"enforce":       r.Enforce != 0,
 	} {
 		if stated {
 			e.state(name, mark{})

@@ -42,6 +42,10 @@ var ruleFields = map[string]func(e *entry) any{
 	"overcommit":    func(e *entry) any { return percent{&e.rule.Overcommit} },
 	"priority":      func(e *entry) any { return &e.rule.Priority },
 	"parent":        func(e *entry) any { return &e.rule.Parent },
+	"max_wait":      func(e *entry) any { return orNone{&e.rule.MaxWait} },
+	"max_debt":      func(e *entry) any { return orNone{&e.rule.MaxDebt} },
+	"max_cost":      func(e *entry) any { return &e.rule.MaxCost },
+	"enforce":       func(e *entry) any { return orSoft{&e.rule.Enforce} },
 }
 
 // nestedFields are the fields of a rule that are maps.
@@ -56,9 +60,6 @@ var (
 	knownRule     = slices.Sorted(slices.Values(append(slices.Collect(maps.Keys(ruleFields)), "migrate", "parameters", "priorities")))
 	knownDefaults = append(slices.Sorted(maps.Keys(propertyFields)), knownRule...)
 	knownMigrate  = []string{"from", "mode", "to"}
-
-	// laterFields are designed and not built yet.
-	laterFields = []string{"enforce", "max_cost", "max_debt", "max_wait"}
 )
 
 // file reads a whole config file.

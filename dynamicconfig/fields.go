@@ -21,6 +21,10 @@ func (r *Rule) Fields() iter.Seq2[string, any] {
 		_ = yield("key", r.Key) &&
 			yield("limit", r.amount(r.Limit)) &&
 			(r.Burst == 0 || yield("burst", r.Burst)) &&
+			(r.MaxWait == 0 || yield("max_wait", duration(max(r.MaxWait, 0)))) &&
+			(r.MaxDebt == 0 || yield("max_debt", duration(max(r.MaxDebt, 0)))) &&
+			(r.MaxCost == 0 || yield("max_cost", r.MaxCost)) &&
+			(r.Enforce == 0 || yield("enforce", percentOf(r.Enforced()))) &&
 			r.yieldAlgorithm(yield) &&
 			(len(r.Parameters) == 0 || yield("parameters", cloned(r.Parameters))) &&
 			yield("fallback", r.Fallback.String()) &&

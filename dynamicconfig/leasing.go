@@ -19,9 +19,9 @@ const (
 // Others that are registered may do so too, and only a rule itself says so.
 var forSlots = []string{"none", "static", "proportional-share", "fair-share", "even"}
 
-// forRates are those that weigh rates of events: they know neither slots nor
-// leases of an amount.
-var forRates = []string{"drop-ratio", "elastic", "request-weighted", "request-weighted-even-floor"}
+// forRates are those that weigh rates of events, or count them in one place:
+// they know neither slots nor leases of an amount.
+var forRates = []string{"auto", "drop-ratio", "elastic", "exact", "gossip", "redis", "request-weighted", "request-weighted-even-floor"}
 
 // leases reports whether an algorithm leases a capacity out, as far as its
 // name tells.

@@ -80,6 +80,12 @@ func (d *decoder) scalar(n ast.Node, who string, to any) bool {
 		} else {
 			*to.part, err = parsePercent(text)
 		}
+	case orSoft:
+		if !ok || isBool {
+			want = "a part in percent, as in 25%"
+		} else {
+			*to.part, err = parseOrSoft(text)
+		}
 	case *Fallback:
 		if !ok {
 			want = oneOf(fallbackNames)
@@ -113,6 +119,9 @@ type orNone struct{ duration *time.Duration }
 
 // percent is where scalar puts a part of the whole.
 type percent struct{ part *float64 }
+
+// orSoft is where scalar puts a part of the whole whose 0 is Soft.
+type orSoft struct{ part *float64 }
 
 // anyScalar reads a string, bool, int64 or float64.
 func (d *decoder) anyScalar(n ast.Node, who string) (any, bool) {

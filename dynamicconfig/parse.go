@@ -25,7 +25,6 @@ func Parse(name string, data []byte) (*Snapshot, error) {
 		Share:     "use defaults: for what rules share",
 		Reference: "docs/config.md",
 		Empty:     "write limits: [] to have no limits",
-		Later:     laterFields,
 	})
 	b := newBuilder(origin{name: name, text: f.Text}, &f.Problems)
 	if root := f.Parse(); root != nil {

@@ -10,13 +10,17 @@ import (
 )
 
 // None is a duration that is stated to be none, where 0 stands for the
-// default: Rule.Learning and Rule.Recalculate may be None. It is below 0, so
-// that what is to last that long is over already.
+// default: Rule.Learning, Recalculate, MaxWait and MaxDebt may be None. It is
+// below 0, so that what is to last that long is over already.
 const None time.Duration = -1
 
+// Soft is the Rule.Enforce of a limit that is only told: nothing is refused.
+const Soft = -1.0
+
 // Rule says what a key's limit is and how it is shared. Rules are values;
-// nobody changes one that is part of a Snapshot. Its last fields, from
-// Refresh on, are for keys whose algorithm leases the limit out.
+// nobody changes one that is part of a Snapshot. The fields from Refresh to
+// Parent are for keys whose algorithm leases the limit out; those from MaxWait
+// on say how one event is decided, and are not for slots in flight.
 type Rule struct {
 	// Key is an exact key or a glob. In a glob `*` stands for any run of
 	// bytes, `?` for one byte, `[a-z]` and `[!a-z]` for a class, and `\`
@@ -100,6 +104,45 @@ type Rule struct {
 	// Parent: the capacity is what the cluster above leases to this one, at
 	// most Limit.
 	Parent bool
+
+	// MaxWait is the longest that an event waits for its turn; what would
+	// wait longer is refused at once, and takes nothing. Callers may ask for
+	// less. 0: as long as they like; None: not at all.
+	MaxWait time.Duration
+
+	// MaxDebt, when more than 0, lets events borrow: one that finds the
+	// bucket out of debt happens at once, whatever it costs, and those after
+	// it wait until the debt is paid. It is how long the debt that one leaves
+	// behind may take to pay. 0 or None: events wait for their own tokens.
+	MaxDebt time.Duration
+
+	// MaxCost is the most tokens that one event may cost; finite, ≥ 1. It is
+	// more than Burst only beside MaxDebt. 0: Burst.
+	MaxCost float64
+
+	// Enforce is the part of what is over the limit that is refused, in
+	// (0, 1], or Soft; the rest is let through, takes no tokens, and is
+	// counted as rejected. 0, the default, is 1. See Enforced.
+	Enforce float64
+}
+
+// Enforced is the part of what is over the limit that is refused, in [0, 1].
+func (r *Rule) Enforced() float64 {
+	switch {
+	case r.Enforce == Soft:
+		return 0
+	case r.Enforce > 0 && r.Enforce <= 1:
+		return r.Enforce
+	}
+	return 1
+}
+
+// Costliest is the most tokens that one event may cost.
+func (r *Rule) Costliest() float64 {
+	if r.MaxCost > 0 {
+		return r.MaxCost
+	}
+	return r.Burst
 }
 
 // clone is r with maps and a Migration of its own. Empty maps become nil.

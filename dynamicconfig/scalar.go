@@ -70,6 +70,20 @@ func parsePercent(text string) (float64, error) {
 	return n / 100, nil
 }
 
+// parseOrSoft reads a part in percent, and 0% as Soft.
+func parseOrSoft(text string) (float64, error) {
+	part, err := parsePercent(text)
+	switch {
+	case err != nil:
+		return 0, err
+	case part < 0:
+		return 0, fmt.Errorf("%s is below 0: write 0%% for none", quote(text))
+	case part == 0:
+		return Soft, nil
+	}
+	return part, nil
+}
+
 // ParseDuration reads a duration as time.ParseDuration does, and days too:
 // `90s`, `1h30m`, `2d`, `1d12h`.
 func ParseDuration(text string) (time.Duration, error) {

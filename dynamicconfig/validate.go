@@ -16,6 +16,8 @@ const (
 	MaxLimit = 1e12
 	// MaxBurst is the largest burst, in tokens.
 	MaxBurst = 1e12
+	// MaxCost is the largest cost of one event, in tokens.
+	MaxCost = 1e12
 	// MaxRefill is how long an empty bucket may take to fill: ten years.
 	MaxRefill = 10 * 365 * 24 * time.Hour
 	// MaxSlots is the largest limit of what is in flight, in slots.
@@ -156,6 +158,7 @@ func (b *builder) check(e *entry) {
 		report("lease", "%s ends before the next report: use more than update_interval, which is %s", duration(r.Lease), duration(interval))
 	}
 	b.checkLeasing(e, report)
+	b.checkTerms(e, report)
 	if e.good("max_keys") && (r.MaxKeys < 1 || r.MaxKeys > maxCount) {
 		report("max_keys", "%d is out of range: use 1 to %d", r.MaxKeys, maxCount)
 	}

@@ -20,6 +20,10 @@ limits:
   - key: "a:*\n\"\\*\u00e9"
     limit: 5/m
     burst: 7.5
+    max_wait: 0s
+    max_debt: 1m
+    max_cost: 500
+    enforce: 0%
     fallback: safe
     safe_capacity: 1/h
     idle_after: 30d
@@ -41,6 +45,7 @@ limits:
     parent: true
     fallback: safe
     safe_capacity: 3 in-flight
+  - {key: d, limit: 1/s, max_wait: 1.5s, max_debt: 0s, enforce: 12.5%}
   - {key: c, limit: 0/s, migrate: {from: even, to: static, mode: new-shadow-old}}
 unmatched: {limit: 1/s}
 properties: {a: 1, b: 1.0, c: "1", d: true, e: "true", "f g": 1e21, h: -5, i: "*"}

@@ -22,8 +22,6 @@ type Dialect struct {
 	Reference string
 	// Empty is what to write in a file that is to hold nothing.
 	Empty string
-	// Later are fields that are designed and not built yet.
-	Later []string
 }
 
 // File is one text and what is wrong with it. It is for one goroutine.

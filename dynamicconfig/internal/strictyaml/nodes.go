@@ -101,8 +101,6 @@ func (f *File) Mapping(n ast.Node, who string, known []string) (fields []Field, 
 			f.Add(at, "%s: is no name of a field: write name: value", who)
 		case twice:
 			f.Add(at, "%s: %s is already given in line %d: remove one of the two", who, name, first)
-		case known != nil && slices.Contains(f.dialect.Later, name):
-			f.Add(at, "%s: %s is not supported yet: remove it", who, name)
 		case known != nil && !slices.Contains(known, name) && f.full():
 			f.more++ // not worth a suggestion
 		case known != nil && !slices.Contains(known, name):

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicconfig
+
+import "time"
+
+// termFields say how one event is decided.
+var termFields = []string{"max_wait", "max_debt", "max_cost", "enforce"}
+
+// checkTerms reports what is wrong with the stated fields about one event,
+// each by itself.
+func (b *builder) checkTerms(e *entry, report func(name, format string, args ...any)) {
+	r := &e.rule
+	if e.good("limit") && r.InFlight {
+		for _, name := range termFields {
+			if e.good(name) {
+				report(name, "is for events, and this rule limits slots in flight: remove it")
+			}
+		}
+		return
+	}
+	stated := func(name string, d time.Duration) {
+		if e.good(name) && d != None && (d <= 0 || d > maxDuration) {
+			report(name, "%s is out of range: use 0s for none, or at most %s", duration(d), duration(maxDuration))
+		}
+	}
+	stated("max_wait", r.MaxWait)
+	stated("max_debt", r.MaxDebt)
+	if e.good("max_cost") && (!finite(r.MaxCost) || r.MaxCost < 1 || r.MaxCost > MaxCost) {
+		report("max_cost", "%s is out of range: use 1 to %s", number(r.MaxCost), number(MaxCost))
+	}
+	if e.good("enforce") && r.Enforce != Soft && !(r.Enforce > 0 && r.Enforce <= 1) {
+		report("enforce", "%s%% is out of range: use 0%% to 100%%", number(r.Enforce*100))
+	}
+}
+
+// fillTerms takes the fields about one event from the defaults, and refuses
+// those that do not fit the rest of the rule. Its burst is known by now.
+func (b *builder) fillTerms(e *entry, r *Rule) {
+	if r.InFlight {
+		return // the defaults are for events
+	}
+	base := b.base
+	if !e.has("max_wait") && base.good("max_wait") {
+		r.MaxWait = base.rule.MaxWait
+	}
+	if !e.has("max_debt") && base.good("max_debt") {
+		r.MaxDebt = base.rule.MaxDebt
+	}
+	if !e.has("enforce") && base.good("enforce") {
+		r.Enforce = base.rule.Enforce
+	}
+	fits := !e.has("burst") || e.good("burst")
+	if e.good("max_cost") && e.good("limit") && fits && r.MaxDebt <= 0 && r.MaxCost > r.Burst {
+		b.report(e, "max_cost", "%s can never be had from a burst of %s: use at most that, or add max_debt: 10s", number(r.MaxCost), number(r.Burst))
+	}
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicconfig
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"golang.org/x/time/rate"
+	"pgregory.net/rapid"
+)
+
+// Each row is one rule beside some defaults, and what becomes of it.
+func TestFieldsAboutOneEvent(t *testing.T) {
+	for _, c := range []struct {
+		defaults, rule string
+		want           func(r *Rule) bool
+	}{
+		{"", "limit: 10/s", func(r *Rule) bool {
+			return r.MaxWait == 0 && r.MaxDebt == 0 && r.MaxCost == 0 && r.Enforced() == 1 && r.Costliest() == 10
+		}},
+		{"", "limit: 10/s, max_wait: 1s, max_debt: 2s, max_cost: 500, enforce: 25%", func(r *Rule) bool {
+			return r.MaxWait == time.Second && r.MaxDebt == 2*time.Second && r.MaxCost == 500 && r.Enforced() == 0.25 && r.Costliest() == 500
+		}},
+		{"", "limit: 10/s, burst: 500, max_cost: 500", func(r *Rule) bool { return r.Costliest() == 500 }},
+		{"", "limit: 10/s, max_wait: 0s, max_debt: 0s, enforce: 0%", func(r *Rule) bool {
+			return r.MaxWait == None && r.MaxDebt == None && r.Enforced() == 0
+		}},
+		{"max_wait: 1s, max_debt: 2s, enforce: 0%, ", "limit: 10/s, max_cost: 30", func(r *Rule) bool {
+			return r.MaxWait == time.Second && r.MaxDebt == 2*time.Second && r.MaxCost == 30 && r.Enforced() == 0
+		}},
+		{"max_wait: 1s, max_debt: 2s, enforce: 0%, ", "limit: 10/s, max_wait: 3s, max_debt: 0s, enforce: 100%", func(r *Rule) bool {
+			return r.MaxWait == 3*time.Second && r.MaxDebt == None && r.Enforced() == 1
+		}},
+		{"max_wait: 1s, max_debt: 2s, enforce: 0%, ", "limit: 10 in-flight", func(r *Rule) bool {
+			return r.MaxWait == 0 && r.MaxDebt == 0 && r.Enforced() == 1
+		}},
+	} {
+		s := mustParse(t, "defaults: {"+c.defaults+"}\nlimits: [{key: k, "+c.rule+"}]\n")
+		if r := s.Rules()[0]; !c.want(&r) {
+			t.Errorf("defaults {%s}, rule {%s} = %+v", c.defaults, c.rule, r)
+		}
+		again := mustSnapshot(t, Config{Properties: s.Properties(), Rules: s.Rules()})
+		if again.Version() != s.Version() {
+			t.Errorf("%+v became %+v", s.Rules(), again.Rules())
+		}
+	}
+}
+
+// Whatever numbers come in, a snapshot has only sane ones.
+func TestConfigLetsNoInsaneTermsThrough(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		f := rapid.OneOf(rapid.Float64(), rapid.Float64Range(0, 2), rapid.SampledFrom([]float64{0, math.NaN(), math.Inf(1), math.Inf(-1), 1, Soft, 0.25, 1e9, 1e12, 1e13}))
+		d := rapid.OneOf(rapid.SampledFrom([]int64{0, -1, -2, 1, math.MaxInt64, math.MinInt64}), rapid.Int64Range(0, int64(time.Minute)))
+		r := Rule{
+			Key: "k", Limit: rate.Limit(rapid.SampledFrom([]float64{0, 1, 100}).Draw(t, "limit")), InFlight: rapid.Bool().Draw(t, "in flight"),
+			MaxWait: time.Duration(d.Draw(t, "max_wait")), MaxDebt: time.Duration(d.Draw(t, "max_debt")),
+			MaxCost: f.Draw(t, "max_cost"), Enforce: f.Draw(t, "enforce"),
+		}
+		s, err := Config{Rules: []Rule{r}}.Snapshot()
+		if err != nil {
+			return
+		}
+		got := s.Rules()[0]
+		sane := func(d time.Duration) bool { return d >= None && d <= 24*time.Hour }
+		part := got.Enforced()
+		ok := sane(got.MaxWait) && sane(got.MaxDebt) && part >= 0 && part <= 1 &&
+			(got.MaxCost == 0 || got.MaxCost >= 1 && got.MaxCost <= MaxCost && (got.MaxDebt > 0 || got.MaxCost <= got.Burst))
+		if got.InFlight {
+			ok = ok && got.MaxWait == 0 && got.MaxDebt == 0 && got.MaxCost == 0 && got.Enforce == 0
+		}
+		if !ok {
+			t.Fatalf("%+v became %+v", r, got)
+		}
+	})
+}
+
+func TestVersionFollowsFieldsAboutOneEvent(t *testing.T) {
+	base := Rule{Key: "k", Limit: 10}
+	v := mustSnapshot(t, Config{Rules: []Rule{base}}).Version()
+	for name, change := range map[string]func(r *Rule){
+		"max_wait": func(r *Rule) { r.MaxWait = None },
+		"max_debt": func(r *Rule) { r.MaxDebt = time.Second },
+		"max_cost": func(r *Rule) { r.MaxCost = 5 },
+		"enforce":  func(r *Rule) { r.Enforce = Soft },
+	} {
+		r := base
+		change(&r)
+		if mustSnapshot(t, Config{Rules: []Rule{r}}).Version() == v {
+			t.Errorf("%s makes no other version", name)
+		}
+	}
+}
