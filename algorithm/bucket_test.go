@@ -304,3 +304,16 @@ func BenchmarkBucket(b *testing.B) {
 		bucket.Take(now, 1, 0)
 	}
 }
+
+// A take that is less than what the last bit of the sum is worth counts too.
+func TestBucketCountsTheSmallestTakes(t *testing.T) {
+	b := NewBucket(0, BucketRule{Limit: Limit{Rate: 0, Burst: 1e9}})
+	b.Take(0, 9e8, 0)
+	const takes, n = 1_000_000, 3e-8
+	for range takes {
+		b.Take(0, n, 0)
+	}
+	if got, want := b.Level(0), 1e8-takes*n; math.Abs(got-want) > 1e-3 {
+		t.Errorf("%v tokens left; want %v", got, want)
+	}
+}
