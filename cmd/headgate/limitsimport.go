@@ -15,11 +15,13 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/dynamicconfig/doormanconfig"
+	"github.com/headgate/headgate/dynamicconfig/quotaserviceconfig"
 )
 
 // importers make limits of the config of other rate limiters, by their names.
 var importers = map[string]func(name string, data []byte) ([]byte, error){
-	"doorman": doormanconfig.Import,
+	"doorman":      doormanconfig.Import,
+	"quotaservice": quotaserviceconfig.Import,
 }
 
 func newLimitsImport() *cobra.Command {
@@ -32,9 +34,11 @@ func newLimitsImport() *cobra.Command {
 What cannot be carried over is a comment in the result. A mistake in the config, or a field
 that the other one does not know, ends it with the place.
 
-  doorman    the YAML of resources and algorithms that Doorman's servers read`,
+  doorman         the YAML of resources and algorithms that Doorman's servers read
+  quotaservice    the YAML or JSON of namespaces and buckets that quotaservice reads`,
 		Example: `  headgate limits import --from doorman resources.yaml
-  headgate limits import --from doorman resources.yaml -o limits.yaml`,
+  headgate limits import --from doorman resources.yaml -o limits.yaml
+  headgate limits import --from quotaservice quotaservice.yaml`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			read := importers[from]

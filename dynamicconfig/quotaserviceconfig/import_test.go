@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package quotaserviceconfig
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/headgate/headgate/dynamicconfig"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// Each file in testdata has beside it the limits that Import makes of it, or
+// what it says of the mistakes.
+func TestGoldens(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.yaml")
+	if err != nil || len(files) < 10 {
+		t.Fatalf("found %d files, error %v", len(files), err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out, err := Import("qs.yaml", data)
+			if broken := strings.HasPrefix(filepath.Base(file), "broken-"); broken != (err != nil) {
+				t.Fatalf("Import = %v", err)
+			}
+			if err != nil {
+				if one := new(dynamicconfig.Error); !errors.As(err, &one) || one.Name != "qs.yaml" || out != nil {
+					t.Errorf("Import = %q, %#v", out, err)
+				}
+				out = []byte(err.Error() + "\n")
+			}
+			golden := strings.TrimSuffix(file, ".yaml") + ".golden"
+			if *update {
+				if err := os.WriteFile(golden, out, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(out) != string(want) {
+				t.Errorf("got:\n%s\nwant:\n%s", out, want)
+			}
+		})
+	}
+}
+
+func imported(t interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}, text string,
+) *dynamicconfig.Snapshot {
+	t.Helper()
+	out, err := Import("qs.yaml", []byte(text))
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, text)
+	}
+	s, err := dynamicconfig.Parse("limits.yaml", out)
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, out)
+	}
+	return s
+}
+
+// The conformance case of quotaservice's defaults.
+func TestMissingFieldsHaveQuotaservicesDefaults(t *testing.T) {
+	s := imported(t, "namespaces: {a: {buckets: {size: {size: 100}, fill: {fill_rate: 321}, none: {}, zero: {size: 0}}}}")
+	for key, want := range map[string]dynamicconfig.Rule{
+		"a:size": {Limit: 50, Burst: 100, MaxCost: 50},
+		"a:none": {Limit: 50, Burst: 100, MaxCost: 50},
+		"a:zero": {Limit: 50, Burst: 100, MaxCost: 50},
+		"a:fill": {Limit: 321, Burst: 100, MaxCost: 321},
+	} {
+		r, ok := s.Match(key)
+		if !ok || r.Key != key || r.Limit != want.Limit || r.Burst != want.Burst || r.MaxCost != want.MaxCost || r.Shared ||
+			r.MaxWait != time.Second || r.MaxDebt != 10*time.Second || r.IdleAfter != 30*24*time.Hour || r.Algorithm != "exact" {
+			t.Errorf("%s has the rule %+v", key, r)
+		}
+	}
+	if s.Unmatched() != dynamicconfig.UnmatchedDeny {
+		t.Errorf("other keys: %v", s.Unmatched())
+	}
+}
+
+// found is the bucket that quotaservice uses, by what its search order says:
+// its fill rate, whether one bucket is for many names, and 0 without any.
+func found(c model, namespace, name string) (fill int64, shared bool) {
+	ns, ok := c.namespaces[namespace]
+	switch {
+	case ok && ns.named[name] > 0:
+		return ns.named[name], false
+	case ok && ns.template > 0:
+		return ns.template, false
+	case ok && ns.fallback > 0:
+		return ns.fallback, true
+	}
+	return c.global, true
+}
+
+// model is a config as maps, with fill rates for buckets; 0: not there.
+type model struct {
+	global     int64
+	namespaces map[string]modelNamespace
+}
+
+type modelNamespace struct {
+	named              map[string]int64
+	template, fallback int64
+}
+
+func (m model) yaml() string {
+	var b strings.Builder
+	if m.global > 0 {
+		fmt.Fprintf(&b, "global_default_bucket: {fill_rate: %d}\n", m.global)
+	}
+	b.WriteString("namespaces:\n")
+	for _, name := range slices.Sorted(maps.Keys(m.namespaces)) {
+		ns := m.namespaces[name]
+		fmt.Fprintf(&b, "  %q:\n    max_dynamic_buckets: 9\n", name)
+		if ns.template > 0 {
+			fmt.Fprintf(&b, "    dynamic_bucket_template: {fill_rate: %d}\n", ns.template)
+		}
+		if ns.fallback > 0 {
+			fmt.Fprintf(&b, "    default_bucket: {fill_rate: %d}\n", ns.fallback)
+		}
+		if len(ns.named) > 0 {
+			b.WriteString("    buckets:\n")
+			for _, name := range slices.Sorted(maps.Keys(ns.named)) {
+				fmt.Fprintf(&b, "      %q: {fill_rate: %d}\n", name, ns.named[name])
+			}
+		}
+	}
+	return b.String()
+}
+
+// Whatever the names, a request finds the same bucket as there.
+func TestNamesFindTheSameBucket(t *testing.T) {
+	name := rapid.StringOfN(rapid.SampledFrom([]rune(`ab*?[]\!-_é .`)), 1, 3, -1)
+	rapid.Check(t, func(t *rapid.T) {
+		fill := int64(0)
+		next := func() int64 { fill++; return fill }
+		sometimes := func(what string) int64 {
+			if rapid.Bool().Draw(t, what) {
+				return next()
+			}
+			return 0
+		}
+		c := model{global: sometimes("global"), namespaces: make(map[string]modelNamespace)}
+		for _, n := range rapid.SliceOfNDistinct(name, 1, 4, rapid.ID).Draw(t, "namespaces") {
+			ns := modelNamespace{named: make(map[string]int64)}
+			if rapid.Bool().Draw(t, "dynamic") {
+				ns.template = sometimes("template")
+			} else {
+				ns.fallback = sometimes("fallback")
+			}
+			for _, b := range rapid.SliceOfNDistinct(name, 0, 4, rapid.ID).Draw(t, "buckets") {
+				ns.named[b] = next()
+			}
+			c.namespaces[n] = ns
+		}
+		s := imported(t, c.yaml())
+		known := slices.Sorted(maps.Keys(c.namespaces))
+		for range 20 {
+			n, b := name.Draw(t, "any namespace"), name.Draw(t, "any name")
+			if rapid.Bool().Draw(t, "known") {
+				n = rapid.SampledFrom(known).Draw(t, "namespace")
+				if named := slices.Sorted(maps.Keys(c.namespaces[n].named)); len(named) > 0 && rapid.Bool().Draw(t, "named") {
+					b = rapid.SampledFrom(named).Draw(t, "name")
+				}
+			}
+			want, shared := found(c, n, b)
+			r, ok := s.Match(n + ":" + b)
+			if ok != (want > 0) || ok && (int64(r.Limit) != want || r.Shared != shared) {
+				t.Fatalf("%q:%q has fill rate %d there, and here the rule %+v of\n%s", n, b, want, r, c.yaml())
+			}
+		}
+	})
+}
+
+// Whatever whole numbers come in, what is taken becomes a rule with that
+// meaning.
+func TestNumbersKeepTheirValue(t *testing.T) {
+	numbers := rapid.OneOf(rapid.Int64Range(0, 1000), rapid.Int64Range(1, 1e12), rapid.Int64Range(-2, 1), rapid.Int64())
+	or := func(v, usual int64) int64 {
+		if v == 0 {
+			return usual
+		}
+		return v
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		size, fill, tokens := numbers.Draw(t, "size"), numbers.Draw(t, "fill"), numbers.Draw(t, "tokens")
+		wait, debt, idle := numbers.Draw(t, "wait"), numbers.Draw(t, "debt"), numbers.Draw(t, "idle")
+		out, err := Import("f", fmt.Appendf(nil, "global_default_bucket: {size: %d, fill_rate: %d, max_tokens_per_request: %d, wait_timeout_millis: %d, max_debt_millis: %d, max_idle_millis: %d}", size, fill, tokens, wait, debt, idle))
+		inRange := func(v int64) bool { return v >= 0 && v <= 1e12 }
+		valid := inRange(size) && inRange(fill) && inRange(tokens) && wait >= 0 && debt >= 0 && idle >= -1
+		if valid {
+			valid = float64(or(size, 100)) <= float64(or(fill, 50))*dynamicconfig.MaxRefill.Seconds()
+		}
+		if valid != (err == nil) {
+			t.Fatalf("Import = %v", err)
+		}
+		if err != nil {
+			return
+		}
+		s, err := dynamicconfig.Parse("limits.yaml", out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := s.Rules()[0]
+		day := int64(24 * time.Hour / time.Millisecond)
+		wantIdle := 30 * day
+		if idle > 0 {
+			wantIdle = min(idle, wantIdle)
+		}
+		if int64(r.Limit) != or(fill, 50) || int64(r.Burst) != or(size, 100) || int64(r.MaxCost) != or(tokens, or(fill, 50)) ||
+			r.MaxWait.Milliseconds() != min(or(wait, 1000), day) || r.MaxDebt.Milliseconds() != min(or(debt, 10_000), day) || r.IdleAfter.Milliseconds() != wantIdle {
+			t.Fatalf("rule = %+v of\n%s", r, out)
+		}
+	})
+}
+
+// What grows by its defaults is bounded too.
+func TestMuchThatBecomesMoreIsRefused(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("namespaces:\n")
+	for ns := range 4 {
+		fmt.Fprintf(&b, "  n%d:\n    buckets:\n", ns)
+		for i := range 1000 {
+			fmt.Fprintf(&b, "      b%d%s: {}\n", i, strings.Repeat("x", 220))
+		}
+	}
+	if _, err := Import("big", []byte(b.String())); err == nil || !strings.Contains(err.Error(), "bytes of limits, and 1048576 is the most") {
+		t.Errorf("Import = %v", err)
+	}
+	if _, err := Import("big", make([]byte, dynamicconfig.MaxSize+1)); err == nil || !strings.Contains(err.Error(), "has 1048577 bytes") {
+		t.Errorf("Import = %v", err)
+	}
+}
+
+// Import never panics, and what it makes can be read.
+func FuzzImport(f *testing.F) {
+	files, _ := filepath.Glob("testdata/*.yaml")
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		out, err := Import("f", data)
+		if err != nil {
+			if one := new(dynamicconfig.Error); !errors.As(err, &one) || strings.Contains(err.Error(), "defect") {
+				t.Fatal(err)
+			}
+			return
+		}
+		s, err := dynamicconfig.Parse("limits.yaml", out)
+		if err != nil || s.Unmatched() != dynamicconfig.UnmatchedDeny {
+			t.Fatalf("%v in\n%s", err, out)
+		}
+	})
+}
