@@ -753,6 +753,218 @@ func (x *Lease) GetRefused() string {
 	return ""
 }
 
+// Takes take tokens from the buckets that the owner of their keys keeps:
+// columnar, n is the length of key_lengths, and row i of each column is about
+// take i. A column may be left out where it says what all rows have.
+type Takes struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Who sends: a number at random, which a process keeps. With batch it tells
+	// a call that is delivered twice; 0: nobody looks.
+	Caller uint64 `protobuf:"fixed64,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	// Numbers the caller's calls to this owner.
+	Batch uint64 `protobuf:"varint,2,opt,name=batch,proto3" json:"batch,omitempty"`
+	// All batches before this one are settled: they were answered, or are in
+	// withdrawn of one that was. The owner forgets them.
+	Settled uint64 `protobuf:"varint,3,opt,name=settled,proto3" json:"settled,omitempty"`
+	// Batches that were not answered: they are not to count, whether or not the
+	// owner has seen them. At most 64.
+	Withdrawn []uint64 `protobuf:"varint,4,rep,packed,name=withdrawn,proto3" json:"withdrawn,omitempty"`
+	// All keys, one after another, without a separator.
+	Keys []byte `protobuf:"bytes,5,opt,name=keys,proto3" json:"keys,omitempty"`
+	// The length of each key in bytes, at most 1024; 0: that of the row before.
+	// At most 4096.
+	KeyLengths []uint32 `protobuf:"varint,6,rep,packed,name=key_lengths,json=keyLengths,proto3" json:"key_lengths,omitempty"`
+	// How many tokens; finite, at most 2^53 either way, negative: to give them
+	// back. Left out: 1 each.
+	Tokens []float64 `protobuf:"fixed64,7,rep,packed,name=tokens,proto3" json:"tokens,omitempty"`
+	// The microseconds that the caller waits for them at most, plus two; at most
+	// those of a day. 0: what has been used already, into debt; 1: the same, but
+	// not into debt. Left out: 2 each, which is not to wait.
+	Waits []uint64 `protobuf:"varint,8,rep,packed,name=waits,proto3" json:"waits,omitempty"`
+	// What was left of the key when the caller was told last; finite.
+	Told []float32 `protobuf:"fixed32,9,rep,packed,name=told,proto3" json:"told,omitempty"`
+	// The milliseconds since then, rounded up.
+	ToldMs []uint32 `protobuf:"varint,10,rep,packed,name=told_ms,json=toldMs,proto3" json:"told_ms,omitempty"`
+	// Who told, by the number that it gave; 0: nobody.
+	ToldBy        []uint32 `protobuf:"fixed32,11,rep,packed,name=told_by,json=toldBy,proto3" json:"told_by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Takes) Reset() {
+	*x = Takes{}
+	mi := &file_rpc_headgatepb_headgate_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Takes) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Takes) ProtoMessage() {}
+
+func (x *Takes) ProtoReflect() protoreflect.Message {
+	mi := &file_rpc_headgatepb_headgate_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Takes.ProtoReflect.Descriptor instead.
+func (*Takes) Descriptor() ([]byte, []int) {
+	return file_rpc_headgatepb_headgate_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Takes) GetCaller() uint64 {
+	if x != nil {
+		return x.Caller
+	}
+	return 0
+}
+
+func (x *Takes) GetBatch() uint64 {
+	if x != nil {
+		return x.Batch
+	}
+	return 0
+}
+
+func (x *Takes) GetSettled() uint64 {
+	if x != nil {
+		return x.Settled
+	}
+	return 0
+}
+
+func (x *Takes) GetWithdrawn() []uint64 {
+	if x != nil {
+		return x.Withdrawn
+	}
+	return nil
+}
+
+func (x *Takes) GetKeys() []byte {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+func (x *Takes) GetKeyLengths() []uint32 {
+	if x != nil {
+		return x.KeyLengths
+	}
+	return nil
+}
+
+func (x *Takes) GetTokens() []float64 {
+	if x != nil {
+		return x.Tokens
+	}
+	return nil
+}
+
+func (x *Takes) GetWaits() []uint64 {
+	if x != nil {
+		return x.Waits
+	}
+	return nil
+}
+
+func (x *Takes) GetTold() []float32 {
+	if x != nil {
+		return x.Told
+	}
+	return nil
+}
+
+func (x *Takes) GetToldMs() []uint32 {
+	if x != nil {
+		return x.ToldMs
+	}
+	return nil
+}
+
+func (x *Takes) GetToldBy() []uint32 {
+	if x != nil {
+		return x.ToldBy
+	}
+	return nil
+}
+
+// Taken answers Takes: positional, row i is about take i.
+type Taken struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The owner's number, which is new when it is a new process; never 0.
+	By uint32 `protobuf:"fixed32,1,opt,name=by,proto3" json:"by,omitempty"`
+	// 0: the owner does not decide this key, and nothing was taken. Otherwise
+	// the lowest bit says whether the tokens were taken, and the rest is in
+	// microseconds: how long to wait before they are used, or after how long
+	// asking again may help.
+	Answers []uint64 `protobuf:"varint,2,rep,packed,name=answers,proto3" json:"answers,omitempty"`
+	// What is left of each key, below 0 in debt; finite.
+	Left          []float32 `protobuf:"fixed32,3,rep,packed,name=left,proto3" json:"left,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Taken) Reset() {
+	*x = Taken{}
+	mi := &file_rpc_headgatepb_headgate_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Taken) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Taken) ProtoMessage() {}
+
+func (x *Taken) ProtoReflect() protoreflect.Message {
+	mi := &file_rpc_headgatepb_headgate_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Taken.ProtoReflect.Descriptor instead.
+func (*Taken) Descriptor() ([]byte, []int) {
+	return file_rpc_headgatepb_headgate_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Taken) GetBy() uint32 {
+	if x != nil {
+		return x.By
+	}
+	return 0
+}
+
+func (x *Taken) GetAnswers() []uint64 {
+	if x != nil {
+		return x.Answers
+	}
+	return nil
+}
+
+func (x *Taken) GetLeft() []float32 {
+	if x != nil {
+		return x.Left
+	}
+	return nil
+}
+
 var File_rpc_headgatepb_headgate_proto protoreflect.FileDescriptor
 
 const file_rpc_headgatepb_headgate_proto_rawDesc = "" +
@@ -814,7 +1026,25 @@ const file_rpc_headgatepb_headgate_proto_rawDesc = "" +
 	"\talgorithm\x18\x06 \x01(\tR\talgorithm\x12\x1a\n" +
 	"\blearning\x18\a \x01(\bR\blearning\x12\x18\n" +
 	"\aunknown\x18\b \x01(\bR\aunknown\x12\x18\n" +
-	"\arefused\x18\t \x01(\tR\arefusedB-Z+github.com/headgate/headgate/rpc/headgatepbb\x06proto3"
+	"\arefused\x18\t \x01(\tR\arefused\"\x96\x02\n" +
+	"\x05Takes\x12\x16\n" +
+	"\x06caller\x18\x01 \x01(\x06R\x06caller\x12\x14\n" +
+	"\x05batch\x18\x02 \x01(\x04R\x05batch\x12\x18\n" +
+	"\asettled\x18\x03 \x01(\x04R\asettled\x12\x1c\n" +
+	"\twithdrawn\x18\x04 \x03(\x04R\twithdrawn\x12\x12\n" +
+	"\x04keys\x18\x05 \x01(\fR\x04keys\x12\x1f\n" +
+	"\vkey_lengths\x18\x06 \x03(\rR\n" +
+	"keyLengths\x12\x16\n" +
+	"\x06tokens\x18\a \x03(\x01R\x06tokens\x12\x14\n" +
+	"\x05waits\x18\b \x03(\x04R\x05waits\x12\x12\n" +
+	"\x04told\x18\t \x03(\x02R\x04told\x12\x17\n" +
+	"\atold_ms\x18\n" +
+	" \x03(\rR\x06toldMs\x12\x17\n" +
+	"\atold_by\x18\v \x03(\aR\x06toldBy\"E\n" +
+	"\x05Taken\x12\x0e\n" +
+	"\x02by\x18\x01 \x01(\aR\x02by\x12\x18\n" +
+	"\aanswers\x18\x02 \x03(\x04R\aanswers\x12\x12\n" +
+	"\x04left\x18\x03 \x03(\x02R\x04leftB-Z+github.com/headgate/headgate/rpc/headgatepbb\x06proto3"
 
 var (
 	file_rpc_headgatepb_headgate_proto_rawDescOnce sync.Once
@@ -828,7 +1058,7 @@ func file_rpc_headgatepb_headgate_proto_rawDescGZIP() []byte {
 	return file_rpc_headgatepb_headgate_proto_rawDescData
 }
 
-var file_rpc_headgatepb_headgate_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_rpc_headgatepb_headgate_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_rpc_headgatepb_headgate_proto_goTypes = []any{
 	(*UpdateRequest)(nil),  // 0: headgate.v1.UpdateRequest
 	(*UpdateResponse)(nil), // 1: headgate.v1.UpdateResponse
@@ -839,19 +1069,21 @@ var file_rpc_headgatepb_headgate_proto_goTypes = []any{
 	(*Band)(nil),           // 6: headgate.v1.Band
 	(*Leases)(nil),         // 7: headgate.v1.Leases
 	(*Lease)(nil),          // 8: headgate.v1.Lease
-	(*anypb.Any)(nil),      // 9: google.protobuf.Any
+	(*Takes)(nil),          // 9: headgate.v1.Takes
+	(*Taken)(nil),          // 10: headgate.v1.Taken
+	(*anypb.Any)(nil),      // 11: google.protobuf.Any
 }
 var file_rpc_headgatepb_headgate_proto_depIdxs = []int32{
-	9, // 0: headgate.v1.UpdateRequest.payload:type_name -> google.protobuf.Any
-	9, // 1: headgate.v1.UpdateResponse.payload:type_name -> google.protobuf.Any
-	5, // 2: headgate.v1.Claims.rows:type_name -> headgate.v1.Claim
-	6, // 3: headgate.v1.Claim.bands:type_name -> headgate.v1.Band
-	8, // 4: headgate.v1.Leases.rows:type_name -> headgate.v1.Lease
-	5, // [5:5] is the sub-list for method output_type
-	5, // [5:5] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	11, // 0: headgate.v1.UpdateRequest.payload:type_name -> google.protobuf.Any
+	11, // 1: headgate.v1.UpdateResponse.payload:type_name -> google.protobuf.Any
+	5,  // 2: headgate.v1.Claims.rows:type_name -> headgate.v1.Claim
+	6,  // 3: headgate.v1.Claim.bands:type_name -> headgate.v1.Band
+	8,  // 4: headgate.v1.Leases.rows:type_name -> headgate.v1.Lease
+	5,  // [5:5] is the sub-list for method output_type
+	5,  // [5:5] is the sub-list for method input_type
+	5,  // [5:5] is the sub-list for extension type_name
+	5,  // [5:5] is the sub-list for extension extendee
+	0,  // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_rpc_headgatepb_headgate_proto_init() }
@@ -865,7 +1097,7 @@ func file_rpc_headgatepb_headgate_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_rpc_headgatepb_headgate_proto_rawDesc), len(file_rpc_headgatepb_headgate_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   9,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
