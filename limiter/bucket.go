@@ -244,6 +244,57 @@ func (b *bucket) reserve(now Instant, n int64, longest time.Duration) (wait time
 	}
 }
 
+// owe takes n tokens, borrowing what is not there, if the debt that there is
+// already is paid within longest: that is how long it takes. What n leaves
+// behind is paid within most, give or take what a token is rounded up by, at
+// most a 64th. If not ok, it would be after retry; rate.InfDuration is never.
+func (b *bucket) owe(now Instant, n int64, longest, most time.Duration) (wait, retry time.Duration, ok bool) {
+	if n < 0 {
+		return 0, rate.InfDuration, false
+	}
+	for {
+		w, p := b.read()
+		if p.unlimited() {
+			return 0, 0, true
+		}
+		d := p.taken(w, now)
+		wait = p.duration(d - p.depth)
+		cost := p.cost(n)
+		over := d + cost - p.depth // is to be owed
+		over -= p.span(most) + min(over/p.quanta()*2, over/64) + 2
+		if wait > longest || wait == rate.InfDuration || over > 0 || d+cost > maxTaken {
+			if b.full.Load() != w {
+				continue
+			}
+			if wait < rate.InfDuration {
+				retry = max(wait-longest, p.duration(over), 0)
+			}
+			if wait == rate.InfDuration || over > d || d+cost > maxTaken {
+				retry = rate.InfDuration // a full bucket would not do
+			}
+			return wait, retry, false
+		}
+		if b.full.CompareAndSwap(w, p.at(now)+d+cost|w&1) {
+			return wait, 0, true
+		}
+	}
+}
+
+// span of d in quanta, at most maxTaken; 0 when time stands still.
+func (p pace) span(d time.Duration) int64 {
+	left, right := p.token>>6&7, p.token&63
+	if d > maxTaken>>left {
+		return maxTaken >> right
+	}
+	return int64(d) << left >> right
+}
+
+// holds tells whether a full bucket has n tokens.
+func (b *bucket) holds(n int64) bool {
+	_, p := b.read()
+	return p.unlimited() || p.cost(n) <= p.depth
+}
+
 // add puts n tokens back, or takes them if n is negative: then the bucket may
 // go into debt, up to maxTaken.
 func (b *bucket) add(now Instant, n float64) {

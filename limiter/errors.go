@@ -22,6 +22,13 @@ var (
 	// ErrTooManyWaiters: as many wait for slots of the key on this host as may.
 	ErrTooManyWaiters = errors.New("too many wait for slots in flight")
 
+	// ErrTooLong: the wait would be longer than the rule's max_wait, or the
+	// debt more than its max_debt.
+	ErrTooLong = errors.New("the wait would be longer than the rule allows; ask for less, or later")
+
+	// ErrFailed: who decides elsewhere did not answer, and the fallback is closed.
+	ErrFailed = errors.New("who decides did not answer and the rule falls back to closed")
+
 	// ErrInvalidKey: the key is empty or longer than rpc.MaxKeyLength.
 	ErrInvalidKey = errors.New("a key has 1 to 1024 bytes")
 )

@@ -36,7 +36,11 @@ type Group struct {
 	metrics metrics
 	migrate func(old, new Stepper, mode dynamicconfig.Mode) Migrator
 
-	eager, wanting map[string]bool // algorithms
+	eager, wanting map[string]bool   // algorithms
+	remotes        map[string]Remote // by algorithm
+
+	busy           chan struct{} // what goes on in the background
+	remotesFailing atomic.Int64  // keys that fell back since their Remotes answered last
 
 	early early
 	wake  chan struct{} // tells Run that Early is due sooner
@@ -78,6 +82,7 @@ type rules struct {
 type admitted struct {
 	of    *rules
 	rule  *dynamicconfig.Rule // nil for keys that no rule matches
+	terms []*terms            // by algorithm, the old one first
 	keys  atomic.Int64
 	sleep *other // what keys that sleep decide by
 }
@@ -85,6 +90,11 @@ type admitted struct {
 func newAdmitted(of *rules, rule *dynamicconfig.Rule) *admitted {
 	a := &admitted{of: of, rule: rule}
 	a.sleep = &other{asleep: a}
+	if rule != nil {
+		for _, name := range algorithms(rule) {
+			a.terms = append(a.terms, newTerms(rule, name))
+		}
+	}
 	return a
 }
 
@@ -113,6 +123,7 @@ func NewGroup(snapshot *dynamicconfig.Snapshot, hosts int, options ...Option) *G
 		eager:   make(map[string]bool),
 		wanting: make(map[string]bool),
 		wake:    make(chan struct{}, 1),
+		busy:    make(chan struct{}, maxBackground),
 	}
 	g.early.rand = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
 	g.early.due.Store(int64(never))

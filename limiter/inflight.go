@@ -100,6 +100,7 @@ func (f inFlight) Level(Instant) Level {
 // fit is steer for slots.
 func (s *share) fit(now Instant, hosts int) {
 	s.granted = s.valid(now)
+	s.fallen.Store(s.remote && !s.granted)
 	size, most := s.fallbackSlots(hosts), wholeSlots(float64(s.rule.Limit))
 	if s.granted {
 		size = s.grantedSlots(hosts)

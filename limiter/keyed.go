@@ -226,9 +226,15 @@ func (r refusal) Level(Instant) Level                             { return Level
 type core struct {
 	admitted *admitted
 	shares   []*share // one, or the old and the new of a migration
-	migrator Migrator // nil unless two
+	special  *special // nil when a share alone decides, and says no more than a limit
 	alias    bool     // of a shared rule: decides through another Keyed
 	used     Instant
+}
+
+// special is what most keys do without.
+type special struct {
+	steps    []Stepper // what decides for each share alone
+	migrator Migrator  // nil unless two
 }
 
 // Migrator answers with one of two limiters and may measure the other.

@@ -9,10 +9,11 @@ import (
 )
 
 // metrics are counters that are held, because looking one up costs more than
-// a decision. None is touched by a decision.
+// a decision. A decision that is made here and granted touches none.
 type metrics struct {
 	keys, fallbacks                            tally.Gauge
 	unmatched, badGrants, answered, unanswered tally.Counter
+	soft, enforced, remoteFailures, skipped    tally.Counter
 	refusals                                   map[error]tally.Counter
 }
 
@@ -28,6 +29,11 @@ func newMetrics(scope tally.Scope) metrics {
 		badGrants:  scope.Counter("bad_grants"),
 		answered:   scope.Counter("updates_answered"),
 		unanswered: scope.Counter("updates_unanswered"),
+
+		soft:           scope.Counter("soft"),
+		enforced:       scope.Counter("enforced"),
+		remoteFailures: scope.Counter("remote_failures"),
+		skipped:        scope.Counter("background_skipped"),
 		refusals: map[error]tally.Counter{
 			ErrInvalidKey:  refused("invalid_key"),
 			ErrTooManyKeys: refused("too_many_keys"),

@@ -26,6 +26,7 @@ type Updater interface {
 // when all of its calls have.
 func (g *Group) Run(ctx context.Context, updater Updater) {
 	var rounds sync.WaitGroup
+	defer g.join()
 	defer rounds.Wait()
 	next := Now().Add(time.Duration(rand.Int64N(int64(g.interval()))))
 	for {

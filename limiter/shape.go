@@ -48,12 +48,17 @@ func (g *Group) recast(now Instant, k *Keyed, old *core, tokens float64) {
 	if len(kept) > 0 && (kept[0].slots != nil) != rule.InFlight {
 		kept = nil // tokens and slots have nothing in common
 	}
-	for _, name := range wanted {
+	before := old.special
+	if before == nil {
+		before = new(special)
+	}
+	steps := make([]Stepper, 0, 2)
+	for i, name := range wanted {
 		s := find(kept, name)
 		if s == nil && len(wanted) == 1 && len(kept) == 1 {
 			s = kept[0]
 			s.forget(now, hosts)
-			s.algorithm, s.remote = name, name != Even
+			s.algorithm = name
 		}
 		if s == nil {
 			s = newShare(now, k.key, name, rule, hosts, tokens)
@@ -62,49 +67,84 @@ func (g *Group) recast(now Instant, k *Keyed, old *core, tokens float64) {
 				s.stated.Store(kept[0].stated.Load())
 			}
 		}
-		s.rule = rule
+		s.rule, s.remote = rule, name != Even && g.remotes[name] == nil
+		s.terms.Store(k.core.admitted.terms[i])
 		s.steer(now, hosts)
 		g.begin(now, s)
 		k.core.shares = append(k.core.shares, s)
+		steps = append(steps, g.stepOf(before, s))
 	}
 	if rule.Migration == nil {
 		s := k.core.shares[0]
-		if s.slots != nil {
-			k.decideBy(inFlight{s})
-			return
+		if s.slots == nil {
+			s.CapAt(now, tokens)
 		}
-		s.CapAt(now, tokens)
+		if steps[0] != Stepper(s) {
+			k.core.special = &special{steps: steps}
+		}
+		g.decideBy(k, steps[0])
+		return
+	}
+	k.core.special = &special{steps: steps}
+	mode := rule.Migration.Mode
+	if m := before.migrator; m != nil && slices.Equal(before.steps, steps) {
+		m.SetMode(now, mode)
+		k.core.special.migrator = m
+		g.decideBy(k, m)
+		return
+	}
+	if g.migrate == nil {
+		step := answering(steps, mode)
+		step.CapAt(now, tokens)
+		g.decideBy(k, step)
+		return
+	}
+	m := g.migrate(steps[0], steps[1], mode)
+	m.CapAt(now, tokens)
+	k.core.special.migrator = m
+	g.decideBy(k, m)
+}
+
+// stepOf is what decides for s alone; that of before if it is the same still.
+func (g *Group) stepOf(before *special, s *share) Stepper {
+	remote := g.remotes[s.algorithm]
+	switch {
+	case s.slots != nil:
+		return inFlight{s}
+	case remote != nil:
+		for _, step := range before.steps {
+			if a, ok := step.(*asked); ok && a.share == s && a.remote == remote {
+				return a
+			}
+		}
+		return &asked{share: s, remote: remote, group: g}
+	case !s.terms.Load().plain():
+		return ruled{s}
+	}
+	return s
+}
+
+// answering is what answers in mode when nothing measures the other.
+func answering(steps []Stepper, mode dynamicconfig.Mode) Stepper {
+	switch mode {
+	case dynamicconfig.ModeOld, dynamicconfig.ModeOldShadowNew:
+		return steps[0]
+	case dynamicconfig.ModeNew, dynamicconfig.ModeNewShadowOld:
+		return steps[1]
+	default:
+		return unlimited{}
+	}
+}
+
+// decideBy lets step decide, behind a gate if k's rule wants one.
+func (g *Group) decideBy(k *Keyed, step Stepper) {
+	step = g.gated(k, step)
+	if s, ok := step.(*share); ok {
 		k.share.Store(s)
 		k.other.Store(nil)
 		return
 	}
-	mode := rule.Migration.Mode
-	if m := old.migrator; m != nil && old.shares[0] == k.core.shares[0] && old.shares[1] == k.core.shares[1] {
-		m.SetMode(now, mode)
-		k.core.migrator = m
-		return
-	}
-	if g.migrate == nil {
-		step := answering(k.core.shares, mode)
-		step.CapAt(now, tokens)
-		k.decideBy(step)
-		return
-	}
-	k.core.migrator = g.migrate(k.core.shares[0].step(), k.core.shares[1].step(), mode)
-	k.core.migrator.CapAt(now, tokens)
-	k.decideBy(k.core.migrator)
-}
-
-// answering is what answers in mode when nothing measures the other.
-func answering(shares []*share, mode dynamicconfig.Mode) Stepper {
-	switch mode {
-	case dynamicconfig.ModeOld, dynamicconfig.ModeOldShadowNew:
-		return shares[0].step()
-	case dynamicconfig.ModeNew, dynamicconfig.ModeNewShadowOld:
-		return shares[1].step()
-	default:
-		return unlimited{}
-	}
+	k.decideBy(step)
 }
 
 // decideBy lets step decide.

@@ -37,13 +37,15 @@ type share struct {
 
 	key       string
 	algorithm string
-	remote    bool // reports and gets grants
-	eager     bool // reports early
-	wanting   bool // reports what it wants
 	rule      *dynamicconfig.Rule
+	terms     atomic.Pointer[terms] // of the rule and the algorithm
+	remote    bool                  // reports and gets grants
+	eager     bool                  // reports early
+	wanting   bool                  // reports what it wants
+	granted   bool                  // the bucket is the grant's, spare is the fallback's
+	fallen    atomic.Bool           // remote and not granted
 
 	grant   grant
-	granted bool // the bucket is the grant's, spare is the fallback's
 	spare   spare
 	applied applied
 
@@ -96,6 +98,7 @@ func newShare(now Instant, key, algorithm string, rule *dynamicconfig.Rule, host
 	s.most.Store(noCap)
 	s.pass.Store(passAll)
 	s.stated.Store(math.Float64bits(Measured))
+	s.terms.Store(&noTerms)
 	if rule.InFlight {
 		s.slots = newSlots(0)
 		s.slots.short = s.short
@@ -139,10 +142,7 @@ func (s *share) drops() bool {
 	if pass == passAll {
 		return false
 	}
-	x := uint64(s.allowed.Load()+s.rejected.Load()) + s.salt
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x^x>>31 >= pass
+	return mixed(uint64(s.allowed.Load()+s.rejected.Load())+s.salt) >= pass
 }
 
 // reserve takes n tokens and counts them.
@@ -218,7 +218,7 @@ func (s *share) even(hosts int) applied {
 
 // fallbackLevel is what rules without a valid grant.
 func (s *share) fallbackLevel(hosts int) applied {
-	if !s.remote {
+	if s.algorithm == Even {
 		return s.even(hosts)
 	}
 	switch s.rule.Fallback {
@@ -311,6 +311,7 @@ func (s *share) steer(now Instant, hosts int) {
 		s.bucket.setPace(now, newPace(rules.limit, rules.burst))
 	}
 	s.applied = rules
+	s.fallen.Store(s.remote && !s.granted)
 	if valid && s.grant.floor == rpc.FloorDrop {
 		s.pass.Store(uint64(min(s.grant.weight*(1<<64), 1<<64-1<<11)))
 	} else {

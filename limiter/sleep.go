@@ -16,8 +16,11 @@ const restless = 2
 // full. What is left of it is its place in the table. Like one that was
 // forgotten, it begins with its fallback when it is used again.
 func (g *Group) sleepLocked(now Instant, k *Keyed) bool {
-	s := k.share.Load()
-	if s == nil || len(k.core.shares) != 1 || now.Sub(s.used) < restless*g.interval() || !s.rests(now) {
+	if len(k.core.shares) != 1 || k.core.shares[0].slots != nil {
+		return false
+	}
+	s := k.core.shares[0]
+	if now.Sub(s.used) < restless*g.interval() || !s.rests(now) {
 		return false
 	}
 	p := g.table.part(g.table.hash(k.key))

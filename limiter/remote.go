@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limiter
+
+import (
+	"context"
+	"errors"
+	"math"
+	"sync/atomic"
+	"time"
+
+	"github.com/headgate/headgate/dynamicconfig"
+)
+
+// Remote is a bucket elsewhere, that is asked for each event: at the key's
+// owner, or in Redis. It is safe for concurrent use, and its answer or its
+// error is there within a short timeout of its own.
+type Remote interface {
+	Take(ctx context.Context, t Take) (Taken, error)
+}
+
+// Take is what a Remote is asked for. Its Rule says all about the bucket, the
+// max_debt too; its max_cost has been looked at.
+type Take struct {
+	Key  string
+	Rule *dynamicconfig.Rule
+
+	// N is the cost in tokens. If negative, so many are given back.
+	N float64
+
+	// Longest is the longest that the event may wait, at least 0. The rule's
+	// max_wait has gone into it.
+	Longest time.Duration
+
+	// Charge: N has been used already and is taken in any case, into debt if
+	// need be.
+	Charge bool
+}
+
+// Taken is what a Remote says.
+type Taken struct {
+	// OK: N was taken, and the event may happen after Wait. Else nothing was.
+	OK   bool
+	Wait time.Duration
+
+	// RetryAfter and Left are as in Decision.
+	RetryAfter time.Duration
+	Left       float64
+}
+
+// WithRemote has r asked for the keys under an algorithm. Nothing about them
+// is reported to deciders. What r does not answer, this host's part under the
+// rule's fallback decides; r is charged for what that let through when it
+// answers again.
+//
+// So the methods of those keys' limiters take as long as r does.
+func WithRemote(algorithm string, r Remote) Option {
+	return func(g *Group) {
+		if g.remotes == nil {
+			g.remotes = make(map[string]Remote)
+		}
+		g.remotes[algorithm] = r
+	}
+}
+
+// asked is a share whose bucket is elsewhere. Its own bucket is the fallback's.
+type asked struct {
+	*share
+	remote Remote
+	group  *Group
+
+	// owed is what r is to be told of: used without it, or, if negative, to
+	// be given back.
+	owed    atomic.Int64
+	telling atomic.Bool
+	failing atomic.Bool // the last time
+}
+
+var (
+	_ Stepper   = (*asked)(nil)
+	_ Explainer = (*asked)(nil)
+	_ Waiter    = (*asked)(nil)
+	_ Later     = (*asked)(nil)
+	_ reserver  = (*asked)(nil)
+	_ lender    = (*asked)(nil)
+)
+
+// errNonsense: a Remote's answer is none.
+var errNonsense = errors.New("the answer makes no sense")
+
+// take asks the Remote for n, or else the fallback.
+func (a *asked) take(ctx context.Context, now Instant, n int, longest time.Duration) (v verdict, left float64, by string) {
+	t := a.terms.Load()
+	switch {
+	case n < 0:
+		return verdict{reason: InvalidCost}, math.NaN(), t.algorithm
+	case float64(n) > t.rule.Costliest():
+		a.note(now, n, false)
+		return verdict{reason: TooCostly}, math.NaN(), t.algorithm
+	}
+	if longest = max(min(longest, t.longest), 0); longest == longestWait {
+		longest = maxAsk
+	}
+	taken, err := a.remote.Take(ctx, Take{Key: a.key, Rule: t.rule, N: float64(n), Longest: longest})
+	if err == nil && !taken.sane() {
+		err = errNonsense
+	}
+	if err != nil && ctx.Err() != nil {
+		a.note(now, n, false) // the caller has gone, and nobody else failed
+		return verdict{reason: Limited}, math.NaN(), t.algorithm
+	}
+	if err != nil {
+		v = a.insteadOf(now, n, longest, err)
+		return v, math.NaN(), t.fallback
+	}
+	a.hear(now)
+	a.note(now, n, taken.OK)
+	if taken.OK {
+		return verdict{wait: taken.Wait}, taken.Left, t.algorithm
+	}
+	return verdict{reason: Limited, retry: taken.RetryAfter}, taken.Left, t.algorithm
+}
+
+// maxAsk is the longest wait that a Remote is asked for: a year.
+const maxAsk = 365 * 24 * time.Hour
+
+// sane: everything is a number, and time goes forward.
+func (t Taken) sane() bool {
+	return t.Wait >= 0 && t.RetryAfter >= 0 && !math.IsNaN(t.Left) && !math.IsInf(t.Left, 0)
+}
+
+// insteadOf decides by the fallback, because of err.
+func (a *asked) insteadOf(now Instant, n int, longest time.Duration, err error) verdict {
+	a.group.metrics.remoteFailures.Inc(1)
+	if a.failing.CompareAndSwap(false, true) {
+		a.group.silent(now, a, err)
+	}
+	v := a.decide(now, n, longest)
+	switch {
+	case v.ok():
+		a.owe(n)
+	case a.terms.Load().rule.Fallback == dynamicconfig.FallbackClosed:
+		v = verdict{reason: Failed}
+	}
+	return v
+}
+
+// hear notes that the Remote has answered.
+func (a *asked) hear(now Instant) {
+	if a.failing.Load() && a.failing.CompareAndSwap(true, false) {
+		a.group.answers(now, a)
+	}
+	if a.owed.Load() != 0 {
+		a.tell()
+	}
+}
+
+// owe adds to what the Remote is to be told of.
+func (a *asked) owe(n int) {
+	for {
+		old := a.owed.Load()
+		sum := min(max(old+int64(min(max(n, -maxCost), maxCost)), -maxOwed), maxOwed)
+		if a.owed.CompareAndSwap(old, sum) {
+			return
+		}
+	}
+}
+
+// maxOwed keeps what is owed from overflowing.
+const maxOwed = 1 << 52
+
+// tell tells the Remote what is owed, in the background.
+func (a *asked) tell() {
+	if a.owed.Load() == 0 || !a.telling.CompareAndSwap(false, true) {
+		return
+	}
+	told := a.group.background(func() {
+		defer a.telling.Store(false)
+		n := a.owed.Swap(0)
+		if n == 0 {
+			return
+		}
+		_, err := a.remote.Take(context.Background(), Take{Key: a.key, Rule: a.terms.Load().rule, N: float64(n), Charge: n > 0})
+		if err != nil {
+			a.owe(int(n)) // until it answers again
+		}
+	})
+	if !told {
+		a.telling.Store(false)
+	}
+}
+
+// AllowAt implements Stepper.
+func (a *asked) AllowAt(now Instant, n int) bool {
+	v, _, _ := a.take(context.Background(), now, n, 0)
+	return v.ok()
+}
+
+// ReserveAt implements Stepper.
+func (a *asked) ReserveAt(now Instant, n int, longest time.Duration) Reservation {
+	r, _ := a.reserveAt(context.Background(), now, n, longest)
+	return r
+}
+
+func (a *asked) reserveAt(ctx context.Context, now Instant, n int, longest time.Duration) (Reservation, verdict) {
+	v, _, by := a.take(ctx, now, n, longest)
+	switch {
+	case !v.ok():
+		return &ticket{}, v
+	case by != a.terms.Load().algorithm:
+		return &ticket{from: fallen{a}, n: n, limit: a.bucket.limit(), taken: now, act: now.Add(v.wait)}, v
+	}
+	return &ticket{from: a, n: n, limit: a.terms.Load().rule.Limit, taken: now, act: now.Add(v.wait)}, v
+}
+
+func (a *asked) most() time.Duration { return a.terms.Load().longest }
+
+// WaitN implements Waiter.
+func (a *asked) WaitN(ctx context.Context, n int) error { return waitFor(ctx, a, n) }
+
+// DecideAt implements Explainer.
+func (a *asked) DecideAt(ctx context.Context, now Instant, n int, longest time.Duration) Decision {
+	v, left, by := a.take(ctx, now, n, longest)
+	t := a.terms.Load()
+	if by != t.algorithm {
+		return v.decision(a.share.Level(now), by)
+	}
+	return v.decision(Level{Limit: t.rule.Limit, Burst: t.rule.Burst, Tokens: left}, by)
+}
+
+// Later is a Stepper that takes time to decide. Who only measures it does not
+// wait for it.
+type Later interface {
+	Stepper
+
+	// DecideLater is Explainer's DecideAt that does not wait: done is called
+	// with the Decision when it is there, from another goroutine; or never,
+	// if too much is under way.
+	DecideLater(now Instant, n int, longest time.Duration, done func(Decision))
+}
+
+// DecideLater implements Later.
+func (a *asked) DecideLater(now Instant, n int, longest time.Duration, done func(Decision)) {
+	a.group.background(func() { done(a.DecideAt(context.Background(), now, n, longest)) })
+}
+
+// ChargeAt implements Stepper.
+func (a *asked) ChargeAt(_ Instant, n int) {
+	n = min(max(n, 0), maxCost)
+	a.allowed.Add(int64(n))
+	a.owe(n)
+	a.tell()
+}
+
+// CapAt implements Stepper. What is elsewhere is not this host's to lower.
+func (a *asked) CapAt(now Instant, tokens float64) { a.share.CapAt(now, tokens) }
+
+// Level implements Stepper: nobody is asked, so how many tokens there are is
+// not known.
+func (a *asked) Level(now Instant) Level {
+	if a.failing.Load() {
+		return a.share.Level(now)
+	}
+	rule := a.terms.Load().rule
+	return Level{Limit: rule.Limit, Burst: rule.Burst, Tokens: rule.Burst}
+}
+
+func (a *asked) debt(Instant) time.Duration { return 0 }
+
+func (a *asked) refund(_ Instant, tokens float64, n int) {
+	a.allowed.Add(-int64(min(n, maxCost)))
+	a.owe(-int(min(math.Ceil(tokens), maxCost)))
+	a.tell()
+}
+
+// fallen is an asked that decided by its fallback.
+type fallen struct{ *asked }
+
+func (f fallen) debt(now Instant) time.Duration { return f.share.debt(now) }
+
+func (f fallen) refund(now Instant, tokens float64, n int) {
+	f.share.refund(now, tokens, n)
+	f.owe(-n) // it was to be told of
+}
+
+// silent says that a Remote does not answer for a key, and answers that it
+// does again.
+func (g *Group) silent(_ Instant, a *asked, err error) {
+	if g.remotesFailing.Add(1) == 1 {
+		g.log.Warn("a bucket elsewhere does not answer; its keys fall back", "key", a.key, "algorithm", a.terms.Load().algorithm, "error", err)
+	}
+}
+
+func (g *Group) answers(_ Instant, a *asked) {
+	if g.remotesFailing.Load() > 0 && g.remotesFailing.Swap(0) > 0 {
+		g.log.Info("a bucket elsewhere answers again", "key", a.key, "algorithm", a.terms.Load().algorithm)
+	}
+}
+
+// maxBackground bounds what goes on in the background of a Group.
+const maxBackground = 256
+
+// background runs f unless too much goes on.
+func (g *Group) background(f func()) bool {
+	select {
+	case g.busy <- struct{}{}:
+	default:
+		g.metrics.skipped.Inc(1)
+		return false
+	}
+	go func() {
+		defer func() { <-g.busy }()
+		f()
+	}()
+	return true
+}
+
+// join waits until nothing goes on in the background.
+func (g *Group) join() {
+	for range cap(g.busy) {
+		g.busy <- struct{}{}
+	}
+	for range cap(g.busy) {
+		<-g.busy
+	}
+}

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limiter
+
+import (
+	"context"
+	"errors"
+	"math"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/headgate/headgate/dynamicconfig"
+)
+
+// elsewhere is a Remote: a bucket of its own for each key, which can fail.
+type elsewhere struct {
+	mu      sync.Mutex
+	buckets map[string]*bucket
+	now     func() Instant
+	err     error
+	answer  *Taken        // if not nil
+	delay   time.Duration // of an answer
+	asked   int
+}
+
+func newElsewhere(now func() Instant) *elsewhere {
+	return &elsewhere{buckets: make(map[string]*bucket), now: now}
+}
+
+func (e *elsewhere) Take(ctx context.Context, t Take) (Taken, error) {
+	if e.delay > 0 {
+		if err := sleep(ctx, e.delay); err != nil {
+			return Taken{}, err
+		}
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+
+	e.asked++
+	switch {
+	case e.err != nil:
+		return Taken{}, e.err
+	case e.answer != nil:
+		return *e.answer, nil
+	}
+	b, now := e.buckets[t.Key], e.now()
+	if b == nil {
+		b = new(bucket)
+		b.init(newPace(t.Rule.Limit, t.Rule.Burst))
+		e.buckets[t.Key] = b
+	}
+	if t.Charge || t.N < 0 {
+		b.add(now, -t.N)
+		return Taken{OK: true, Left: b.tokens(now)}, nil
+	}
+	v := b.decide(now, int64(t.N), t.Longest, max(t.Rule.MaxDebt, 0))
+	return Taken{OK: v.ok(), Wait: v.wait, RetryAfter: v.retry, Left: b.tokens(now)}, nil
+}
+
+func (e *elsewhere) set(err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+
+	e.err = err
+}
+
+func exact(limit float64) dynamicconfig.Rule {
+	return dynamicconfig.Rule{Key: "k", Limit: 10, Burst: limit, Algorithm: "exact", IdleAfter: time.Hour}
+}
+
+func TestARemoteDecides(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newElsewhere(Now)
+		r := exact(10)
+		r.MaxWait = time.Second
+		a, b := NewGroup(snapshot(t, r), 2, WithRemote("exact", e)), NewGroup(snapshot(t, r), 2, WithRemote("exact", e))
+		for i, got := range []bool{a.For("k").AllowN(time.Now(), 6), b.For("k").AllowN(time.Now(), 6), b.For("k").AllowN(time.Now(), 4), a.For("k").Allow()} {
+			if want := i == 0 || i == 2; got != want {
+				t.Errorf("call %d: %v", i, got)
+			}
+		}
+		d := a.For("k").Decide(t.Context(), 5, -1)
+		if want := (Decision{OK: true, Wait: time.Second / 2, Limit: 10, Burst: 10, Left: -5, By: "exact"}); !sameDecision(d, want) {
+			t.Errorf("decided %+v", d)
+		}
+		d = b.For("k").Decide(t.Context(), 6, time.Hour)
+		if want := (Decision{Reason: Limited, RetryAfter: time.Second / 10, Limit: 10, Burst: 10, Left: -5, By: "exact"}); !sameDecision(d, want) {
+			t.Errorf("decided %+v", d)
+		}
+		asked := e.asked
+		if d := b.For("k").Decide(t.Context(), 11, 0); d.Reason != TooCostly {
+			t.Errorf("decided %+v", d)
+		}
+		if d := b.For("k").Decide(t.Context(), -1, 0); d.Reason != InvalidCost || e.asked != asked {
+			t.Errorf("decided %+v", d)
+		}
+		began := time.Now()
+		if err := a.For("k").WaitN(t.Context(), 1); err != nil || time.Since(began).Round(time.Millisecond) != 600*time.Millisecond {
+			t.Errorf("waited %v: %v", time.Since(began), err)
+		}
+		if batches := a.Report(Now().Add(time.Second)); len(batches) > 0 {
+			t.Errorf("deciders hear %+v", batches[0].Usage)
+		}
+		if s := only(t, a, Now(), "k"); s.Allowed != 12 || s.Rejected != 1 || s.Fallback {
+			t.Errorf("%+v", s)
+		}
+		a.join()
+		b.join()
+	})
+}
+
+func sameDecision(a, b Decision) bool {
+	ok := math.Abs(a.Left-b.Left) < 1e-6 && (a.Wait-b.Wait).Abs() < time.Microsecond && (a.RetryAfter-b.RetryAfter).Abs() < time.Microsecond
+	a.Left, a.Wait, a.RetryAfter = b.Left, b.Wait, b.RetryAfter
+	return ok && a == b
+}
+
+func TestWhatTheFallbackLetsThroughIsCharged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newElsewhere(Now)
+		g := NewGroup(snapshot(t, exact(10)), 2, WithRemote("exact", e))
+		k := g.For("k")
+		e.set(errors.New("away"))
+		if d := k.Decide(t.Context(), 5, 0); !d.OK || d.By != "even" || d.Limit != 5 || d.Burst != 5 {
+			t.Errorf("decided %+v", d)
+		}
+		if d := k.Decide(t.Context(), 1, 0); d.OK || d.Reason != Limited || d.By != "even" {
+			t.Errorf("decided %+v", d)
+		}
+		r := k.ReserveAt(Now(), 1, time.Second)
+		if !r.OK() || r.Delay() == 0 {
+			t.Error("the fallback makes nobody wait")
+		}
+		r.Used(false) // never happened
+		e.set(nil)
+		if d := k.Decide(t.Context(), 1, 0); !d.OK || d.By != "exact" {
+			t.Errorf("decided %+v", d)
+		}
+		g.join()
+		if got := e.buckets["k"].tokens(Now()); math.Abs(got-4) > 1e-6 {
+			t.Errorf("%v tokens are left, want 10 - 1 - 5", got)
+		}
+		k.Charge(7)
+		k.Try().Used(false)
+		g.join()
+		if got := e.buckets["k"].tokens(Now()); math.Abs(got+3) > 1e-6 {
+			t.Errorf("%v tokens are left after a charge of 7", got)
+		}
+	})
+}
+
+func TestARemoteThatFailsUnderEachFallback(t *testing.T) {
+	for fallback, want := range map[dynamicconfig.Fallback]struct {
+		ok     bool
+		reason Reason
+	}{
+		dynamicconfig.FallbackEven:   {true, Granted},
+		dynamicconfig.FallbackOpen:   {true, Granted},
+		dynamicconfig.FallbackClosed: {false, Failed},
+		dynamicconfig.FallbackSafe:   {true, Granted},
+	} {
+		r := exact(10)
+		r.Fallback = fallback
+		if fallback == dynamicconfig.FallbackSafe {
+			r.SafeCapacity = 2
+		}
+		for name, e := range map[string]*elsewhere{
+			"error": {err: errors.New("away")}, "no number": {answer: &Taken{OK: true, Left: math.NaN()}},
+			"infinite": {answer: &Taken{OK: true, Left: math.Inf(1)}}, "the past": {answer: &Taken{OK: true, Wait: -1}},
+		} {
+			g := NewGroup(snapshot(t, r), 2, WithRemote("exact", e))
+			if d := g.For("k").DecideAt(t.Context(), 0, 1, 0); d.OK != want.ok || d.Reason != want.reason || d.By != fallback.String() {
+				t.Errorf("%s, %v: %+v", name, fallback, d)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			if err := g.For("k").Wait(ctx); (err == nil) != want.ok || !want.ok && !errors.Is(err, ErrFailed) {
+				t.Errorf("%s, %v: %v", name, fallback, err)
+			}
+			cancel()
+		}
+	}
+}
+
+// Who leaves does not make the fallback decide.
+func TestACallerThatLeavesIsNoFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newElsewhere(Now)
+		e.delay = time.Second
+		g := NewGroup(snapshot(t, exact(10)), 1, WithRemote("exact", e))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if d := g.For("k").Decide(ctx, 1, 0); d.OK || d.By != "exact" {
+			t.Errorf("decided %+v", d)
+		}
+		if g.remotesFailing.Load() != 0 {
+			t.Error("the Remote counts as failing")
+		}
+	})
+}
