@@ -29,6 +29,9 @@
 // answer are left out of the answer, so that their leases go on until they
 // end; if that is all of them, the call is Unavailable.
 //
+// The other way round, an Upstream leases capacity from original Doorman servers,
+// as a server downstream of theirs.
+//
 // Out of scope: how capacity is shared and for how long (the decider), the
 // gRPC server and its health (the caller).
 package doorman

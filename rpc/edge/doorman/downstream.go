@@ -70,10 +70,18 @@ func given(r *doormanpb.ServerCapacityResourceResponse, now time.Time) (rpc.Leas
 		Amount:    gets.GetCapacity(),
 		Lasts:     lasts,
 		Refresh:   min(wholeSeconds(gets.GetRefreshInterval()), lasts),
-		Learns:    wholeSeconds(r.GetAlgorithm().GetLearningModeDuration()),
+		Learns:    learns(r.GetAlgorithm()),
 		Safe:      r.GetSafeCapacity(),
 		Algorithm: nameOf(r.GetAlgorithm().GetKind()),
 	}, nil
+}
+
+// learns is how long a new master learns: as long as leases last, unless it says.
+func learns(a *doormanpb.Algorithm) time.Duration {
+	if a == nil || a.LearningModeDuration == nil {
+		return wholeSeconds(a.GetLeaseLength())
+	}
+	return wholeSeconds(a.GetLearningModeDuration())
 }
 
 // until is how long after now an expiry is, at most rpc.MaxLease.

@@ -197,12 +197,18 @@ func (u *Upstream) part(ctx context.Context, claims *rpc.Claims, rows []int, lea
 			continue // it was not asked for, or is there twice
 		}
 		delete(at, r.GetResourceId())
-		if claims.Rows[row].Release {
+		c := &claims.Rows[row]
+		if c.Release {
 			continue
 		}
-		if leases.Rows[row], err = given(r, now); err != nil {
-			leases.Rows[row], errs[row] = rpc.Lease{}, inResource(r.GetResourceId(), err)
+		lease, err := given(r, now)
+		if err != nil {
+			errs[row] = inResource(c.Key, err)
+			continue
 		}
+		// Who has nothing to keep and gets nothing heard no decision.
+		lease.Learning = c.Keep && lease.Amount == 0
+		leases.Rows[row] = lease
 	}
 	for id, row := range at {
 		errs[row] = inResource(id, errNotAnswered)
