@@ -66,8 +66,8 @@ type Decision struct {
 
 	// Limit (events/s), Burst and Left (tokens) are those of the bucket that
 	// decided, afterwards: of this host's part, or of all of it if the bucket
-	// is elsewhere. Left is negative in debt; Limit, Burst and Left are
-	// infinite when nothing is limited.
+	// is elsewhere. Left is negative in debt. They are infinite when nothing is
+	// limited, and 0 when nobody knows.
 	Limit       rate.Limit
 	Burst, Left float64
 
@@ -104,6 +104,12 @@ func Explain(ctx context.Context, s Stepper, now Instant, n int, longest time.Du
 	if e, ok := s.(Explainer); ok {
 		return e.DecideAt(ctx, now, n, longest)
 	}
+	d, _ := holdBySteps(s, now, n, longest)
+	return d
+}
+
+// holdBySteps is holdBy for any Stepper.
+func holdBySteps(s Stepper, now Instant, n int, longest time.Duration) (Decision, Reservation) {
 	r := s.ReserveAt(now, n, longest)
 	level := s.Level(now)
 	d := level.decision()
@@ -119,7 +125,7 @@ func Explain(ctx context.Context, s Stepper, now Instant, n int, longest time.Du
 	default:
 		d.Reason = Limited
 	}
-	return d
+	return d, r
 }
 
 func (l Level) decision() Decision { return Decision{Limit: l.Limit, Burst: l.Burst, Left: l.Tokens} }

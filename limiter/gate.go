@@ -70,7 +70,11 @@ func (g *gate) ReserveAt(now Instant, n int, longest time.Duration) Reservation 
 
 // DecideAt implements Explainer.
 func (g *gate) DecideAt(ctx context.Context, now Instant, n int, longest time.Duration) Decision {
-	d := Explain(ctx, g.Stepper, now, n, longest)
+	return g.judge(Explain(ctx, g.Stepper, now, n, longest), n)
+}
+
+// judge is d, of an event of cost n, behind the gate.
+func (g *gate) judge(d Decision, n int) Decision {
 	if !d.OK && g.lets(n) {
 		d.OK, d.Reason, d.RetryAfter = true, Soft, 0
 	}

@@ -93,10 +93,10 @@ func (a *asked) take(ctx context.Context, now Instant, n int, longest time.Durat
 	t := a.terms.Load()
 	switch {
 	case n < 0:
-		return verdict{reason: InvalidCost}, math.NaN(), t.algorithm
+		return verdict{reason: InvalidCost}, 0, t.algorithm
 	case float64(n) > t.rule.Costliest():
 		a.note(now, n, false)
-		return verdict{reason: TooCostly}, math.NaN(), t.algorithm
+		return verdict{reason: TooCostly}, 0, t.algorithm
 	}
 	if longest = max(min(longest, t.longest), 0); longest == longestWait {
 		longest = maxAsk
@@ -107,11 +107,11 @@ func (a *asked) take(ctx context.Context, now Instant, n int, longest time.Durat
 	}
 	if err != nil && ctx.Err() != nil {
 		a.note(now, n, false) // the caller has gone, and nobody else failed
-		return verdict{reason: Limited}, math.NaN(), t.algorithm
+		return verdict{reason: Limited}, 0, t.algorithm
 	}
 	if err != nil {
 		v = a.insteadOf(now, n, longest, err)
-		return v, math.NaN(), t.fallback
+		return v, 0, t.fallback
 	}
 	a.hear(now)
 	a.note(now, n, taken.OK)
@@ -203,14 +203,23 @@ func (a *asked) ReserveAt(now Instant, n int, longest time.Duration) Reservation
 }
 
 func (a *asked) reserveAt(ctx context.Context, now Instant, n int, longest time.Duration) (Reservation, verdict) {
-	v, _, by := a.take(ctx, now, n, longest)
-	switch {
-	case !v.ok():
-		return &ticket{}, v
-	case by != a.terms.Load().algorithm:
-		return &ticket{from: fallen{a}, n: n, limit: a.bucket.limit(), taken: now, act: now.Add(v.wait)}, v
+	v, left, by := a.take(ctx, now, n, longest)
+	r, _ := a.ticketOf(now, n, v, left, by)
+	return r, v
+}
+
+// ticketOf is the Reservation of what v says, and the level of who said it.
+func (a *asked) ticketOf(now Instant, n int, v verdict, left float64, by string) (*ticket, Level) {
+	t := a.terms.Load()
+	level := Level{Limit: t.rule.Limit, Burst: t.rule.Burst, Tokens: left}
+	var from lender = a
+	if by != t.algorithm {
+		level, from = a.share.Level(now), fallen{a}
 	}
-	return &ticket{from: a, n: n, limit: a.terms.Load().rule.Limit, taken: now, act: now.Add(v.wait)}, v
+	if !v.ok() {
+		return &ticket{}, level
+	}
+	return &ticket{from: from, n: n, limit: level.Limit, taken: now, act: now.Add(v.wait)}, level
 }
 
 func (a *asked) most() time.Duration { return a.terms.Load().longest }
@@ -220,12 +229,8 @@ func (a *asked) WaitN(ctx context.Context, n int) error { return waitFor(ctx, a,
 
 // DecideAt implements Explainer.
 func (a *asked) DecideAt(ctx context.Context, now Instant, n int, longest time.Duration) Decision {
-	v, left, by := a.take(ctx, now, n, longest)
-	t := a.terms.Load()
-	if by != t.algorithm {
-		return v.decision(a.share.Level(now), by)
-	}
-	return v.decision(Level{Limit: t.rule.Limit, Burst: t.rule.Burst, Tokens: left}, by)
+	d, _ := a.holdAt(ctx, now, n, longest)
+	return d
 }
 
 // Later is a Stepper that takes time to decide. Who only measures it does not
@@ -245,8 +250,11 @@ func (a *asked) DecideLater(now Instant, n int, longest time.Duration, done func
 }
 
 // ChargeAt implements Stepper.
-func (a *asked) ChargeAt(_ Instant, n int) {
+func (a *asked) ChargeAt(now Instant, n int) {
 	n = min(max(n, 0), maxCost)
+	if a.failing.Load() {
+		a.bucket.add(now, -float64(n))
+	}
 	a.allowed.Add(int64(n))
 	a.owe(n)
 	a.tell()

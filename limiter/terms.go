@@ -126,7 +126,7 @@ func (b *bucket) decide(now Instant, n int64, longest, debt time.Duration) verdi
 	switch {
 	case ok:
 		return verdict{wait: wait}
-	case !b.holds(n):
+	case !b.holds(n) && b.holds(1): // else nothing is allowed, whatever it costs
 		return verdict{reason: TooCostly}
 	case longest < wait:
 		wait -= max(longest, 0)
