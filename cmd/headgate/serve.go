@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -28,7 +30,9 @@ func newServe() *cobra.Command {
 		Short: "Decide about limits for programs that run no decider",
 		Long: `serve runs one decider of a cluster. Deciders share the keys among them and talk to each
 other at --listen. Programs in any language talk gRPC to any of them at --edge: the Go
-client is package limiter/client; health checks and reflection are there too.
+client is package limiter/client; health checks and reflection are there too. They talk
+HTTP and JSON at --http, if that is set: GET /v1/openapi.json describes it. --unix serves
+both to the programs of this machine, by the permissions of a file.
 
 With --parent, this cluster is part of a larger one: keys whose rule says "parent: true"
 share what the cluster above leases to it. That may be away at any time, also at first.
@@ -39,6 +43,8 @@ one. All deciders must have the same limits and the same list of members.
 It prints a line for each endpoint when it is ready, and logs to stderr. An interrupt or
 SIGTERM ends it: health checks hear NOT_SERVING, calls under way end, for at most --drain.`,
 		Example: `  headgate serve --limits limits.yaml        # alone, on this machine
+  headgate serve --limits limits.yaml --http 127.0.0.1:7935
+  headgate serve --limits limits.yaml --unix /run/headgate/headgate.sock --unix-mode 0660
   headgate serve --limits limits.yaml --listen 10.0.0.7:7933 --edge 10.0.0.7:7934 \
       --members 10.0.0.7:7933,10.0.0.8:7933,10.0.0.9:7933
   headgate serve --limits limits.yaml --listen :7933 --edge :7934 \
@@ -59,6 +65,9 @@ SIGTERM ends it: health checks hear NOT_SERVING, calls under way end, for at mos
 	flags.StringVar(&c.Limits, "limits", "", "file of limits (required)")
 	flags.StringVar(&c.Listen, "listen", "127.0.0.1:7933", "where to listen for other deciders; port 0 takes a free one")
 	flags.StringVar(&c.Edge, "edge", "127.0.0.1:7934", "where to serve gRPC to programs; port 0 takes a free one")
+	flags.StringVar(&c.HTTP, "http", "", "where to serve HTTP and JSON to programs, `host:port` (default nowhere)")
+	flags.StringVar(&c.Unix, "unix", "", "`file` of a Unix socket where to serve gRPC and HTTP to programs of this machine (default none)")
+	flags.Var((*mode)(&c.UnixMode), "unix-mode", "`permissions` of the Unix socket: who may write may connect (default 0660)")
 	flags.StringVar(&c.Address, "address", "", "this decider's address as the members have it (default where it listens)")
 	flags.StringVar(&c.EdgeAddress, "edge-address", "", "the edge's address as programs dial it (default where it serves)")
 	flags.StringSliceVar(&c.Members, "members", nil, "addresses of all deciders, separated by commas (default this one alone)")
@@ -66,7 +75,7 @@ SIGTERM ends it: health checks hear NOT_SERVING, calls under way end, for at mos
 	flags.StringSliceVar(&c.Parent, "parent", nil, "edges of the cluster above, separated by commas (default none)")
 	flags.StringVar(&c.ParentProtocol, "parent-protocol", daemon.ProtocolHeadgate, "how to ask the cluster above: headgate, or doorman for original servers")
 	flags.StringVar(&c.Cluster, "cluster", "", "this cluster's name above, the same on all its deciders (required with --parent)")
-	flags.IntVar(&c.MaxConnections, "max-connections", daemon.DefaultMaxConnections, "connections to the edge; one more is closed as it comes")
+	flags.IntVar(&c.MaxConnections, "max-connections", daemon.DefaultMaxConnections, "connections to each of the edge, HTTP and the Unix socket; one more is closed as it comes")
 	flags.DurationVar(&c.Drain, "drain", daemon.DefaultDrain, "how long calls at the edge may take to end")
 	flags.BoolVar(&verbose, "verbose", false, "log what is of interest only when something is wrong")
 	return cmd
@@ -90,7 +99,7 @@ func serve(ctx context.Context, c daemon.Config, verbose bool, stdout, stderr io
 		}
 		return err
 	}
-	_, err = fmt.Fprintf(stdout, "cluster  %s  for other deciders\nedge     %s  gRPC: %s\n", d.Address(), d.Edge(), strings.Join(d.Services(), ", "))
+	_, err = io.WriteString(stdout, endpoints(d, c))
 	if err == nil {
 		select {
 		case <-ctx.Done():
@@ -100,3 +109,36 @@ func serve(ctx context.Context, c daemon.Config, verbose bool, stdout, stderr io
 	log.Info("stopping")
 	return errors.Join(err, d.Stop(context.WithoutCancel(ctx)))
 }
+
+// endpoints has a line for each.
+func endpoints(d *daemon.Daemon, c daemon.Config) string {
+	text := fmt.Sprintf("cluster  %s  for other deciders\nedge     %s  gRPC: %s\n", d.Address(), d.Edge(), strings.Join(d.Services(), ", "))
+	if at := d.HTTP(); at != "" {
+		text += fmt.Sprintf("http     %s  POST /v1/allow; more: GET /v1/openapi.json\n", at)
+	}
+	if c.Unix != "" {
+		text += fmt.Sprintf("unix     %s  gRPC and HTTP\n", c.Unix)
+	}
+	return text
+}
+
+// mode is a flag of permissions, in octal digits.
+type mode fs.FileMode
+
+func (m *mode) String() string {
+	if *m == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%#o", uint32(*m))
+}
+
+func (m *mode) Set(text string) error {
+	bits, err := strconv.ParseUint(text, 8, 32)
+	if err != nil || bits == 0 || bits > 0o777 {
+		return errors.New("write octal digits, as in 0660")
+	}
+	*m = mode(bits)
+	return nil
+}
+
+func (m *mode) Type() string { return "permissions" }

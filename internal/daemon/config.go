@@ -5,6 +5,7 @@ package daemon
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"slices"
 	"strings"
@@ -27,6 +28,18 @@ type Config struct {
 	// EdgeAddress is the edge as its clients dial it, for those that ask;
 	// default where Edge has led to, on Address's host if that is all of them.
 	EdgeAddress string
+
+	// HTTP is where to serve HTTP to programs, host:port; port 0 takes any
+	// free one. Default nowhere.
+	HTTP string
+
+	// Unix is the file of a Unix socket where to serve both gRPC and HTTP to
+	// programs on this machine. Default nowhere.
+	Unix string
+
+	// UnixMode are the permissions of Unix: who may write may connect.
+	// Default DefaultUnixMode.
+	UnixMode fs.FileMode
 
 	// Address is this decider's, as others dial it and as the list of
 	// members has it; default where Listen has led to.
@@ -53,8 +66,8 @@ type Config struct {
 	// deciders, unlike all others below that parent. Required with Parent.
 	Cluster string
 
-	// MaxConnections bounds those to the edge port: one more is closed as it
-	// comes. Default DefaultMaxConnections; each costs about 50 kB.
+	// MaxConnections bounds those to each of Edge, HTTP and Unix: one more is
+	// closed as it comes. Default DefaultMaxConnections; each costs about 50 kB.
 	MaxConnections int
 
 	// Drain is how long Stop lets calls at the edge end by themselves;
@@ -67,6 +80,7 @@ type Config struct {
 const (
 	DefaultMaxConnections = 10_000
 	DefaultDrain          = 5 * time.Second
+	DefaultUnixMode       = 0o660
 )
 
 // Validate returns all that is wrong with c.
@@ -75,7 +89,10 @@ func (c Config) Validate() error {
 	if c.Limits == "" {
 		errs = append(errs, errors.New("no file of limits: name one"))
 	}
-	for _, a := range []struct{ what, address string }{{"listen", c.Listen}, {"edge", c.Edge}} {
+	for _, a := range []struct{ what, address string }{{"listen", c.Listen}, {"edge", c.Edge}, {"http", c.HTTP}} {
+		if a.what == "http" && a.address == "" {
+			continue
+		}
 		if _, port, err := net.SplitHostPort(a.address); err != nil || port == "" {
 			errs = append(errs, fmt.Errorf("%s %q is not host:port", a.what, a.address))
 		}
@@ -92,6 +109,7 @@ func (c Config) Validate() error {
 		errs = append(errs, errors.New("members are listed and in a file: choose one"))
 	}
 	errs = append(errs, c.validateParent())
+	errs = append(errs, checkUnix(c.Unix, c.UnixMode))
 	if c.MaxConnections < 0 {
 		errs = append(errs, fmt.Errorf("%d connections: allow 1 or more", c.MaxConnections))
 	}
@@ -147,4 +165,11 @@ func (c Config) drain() time.Duration {
 		return DefaultDrain
 	}
 	return c.Drain
+}
+
+func (c Config) unixMode() fs.FileMode {
+	if c.UnixMode == 0 {
+		return DefaultUnixMode
+	}
+	return c.UnixMode
 }

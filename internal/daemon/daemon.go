@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"sync"
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/dynamicconfig"
@@ -21,6 +22,9 @@ type Daemon struct {
 	node   *headgate.Node
 	parent *parent // nil without a cluster above
 	edge   *edge
+	web    *web
+	unix   *splitter // nil without a Unix socket
+	ending *ending   // of the edge or the web
 
 	address, edgeAddress string
 	served               []string
@@ -33,24 +37,21 @@ func Start(ctx context.Context, config Config, log *slog.Logger) (_ *Daemon, err
 	if err := config.Validate(); err != nil {
 		return nil, fmt.Errorf("daemon: %w", err)
 	}
-	d := &Daemon{config: config, log: log}
+	d := &Daemon{config: config, log: log, ending: newEnding()}
 	cluster, err := listen(ctx, "other deciders", config.Listen)
 	if err != nil {
 		return nil, err
 	}
-	l, err := listen(ctx, "programs at the edge", config.Edge)
-	if err != nil {
-		_ = cluster.Close()
-		return nil, err
-	}
-	d.edge = newEdge(l, config.maxConnections())
 	defer func() {
 		if err != nil { // the node may have closed its listener already
-			d.edge.abandon()
+			d.abandon()
 			_ = cluster.Close()
 			_ = d.leave()
 		}
 	}()
+	if err := d.open(ctx); err != nil {
+		return nil, err
+	}
 	if err := d.prepare(cluster); err != nil {
 		return nil, err
 	}
@@ -63,8 +64,46 @@ func Start(ctx context.Context, config Config, log *slog.Logger) (_ *Daemon, err
 		register(d.edge.server, d)
 	}
 	d.served = d.edge.services()
+	d.web.serve(d)
 	d.edge.serve()
 	return d, nil
+}
+
+// open listens for programs. What comes waits until it is served.
+func (d *Daemon) open(ctx context.Context) error {
+	l, err := listen(ctx, "programs at the edge", d.config.Edge)
+	if err != nil {
+		return err
+	}
+	most := d.config.maxConnections()
+	d.edge, d.web = newEdge(l, most, d.ending), newWeb(d.ending)
+	if d.config.HTTP != "" {
+		l, err := listen(ctx, "programs that speak HTTP", d.config.HTTP)
+		if err != nil {
+			return err
+		}
+		d.web.listen(l, most)
+	}
+	if d.config.Unix != "" {
+		l, err := listenUnix(ctx, d.config.Unix, d.config.unixMode())
+		if err != nil {
+			return err
+		}
+		d.unix = d.web.share(d.edge, capped(l, most))
+	}
+	return nil
+}
+
+// abandon gives up what open opened and nobody serves yet.
+func (d *Daemon) abandon() {
+	if d.edge == nil {
+		return
+	}
+	d.web.abandon()
+	d.edge.abandon()
+	if d.unix != nil {
+		d.unix.stop()
+	}
 }
 
 func listen(ctx context.Context, what, address string) (net.Listener, error) {
@@ -122,19 +161,45 @@ func (d *Daemon) Address() string { return d.address }
 // Edge is where programs that run no decider find it.
 func (d *Daemon) Edge() string { return d.edgeAddress }
 
+// HTTP is where programs find HTTP; empty if nowhere.
+func (d *Daemon) HTTP() string {
+	if d.config.HTTP == "" {
+		return ""
+	}
+	return d.web.listeners[0].Addr().String()
+}
+
 // Services are the names of the gRPC services at the edge, sorted.
 func (d *Daemon) Services() []string { return d.served }
 
 // Node is the decider.
 func (d *Daemon) Node() *headgate.Node { return d.node }
 
-// Ended is closed when the edge no longer serves, also if nobody called Stop;
-// Stop says why.
-func (d *Daemon) Ended() <-chan struct{} { return d.edge.ended }
+// Ended is closed when the edge, or HTTP, is no longer served, also if nobody
+// called Stop; Stop says why.
+func (d *Daemon) Ended() <-chan struct{} { return d.ending.ended }
 
 // Stop says NOT_SERVING to health checks, lets calls at the edge end for as
 // long as Config.Drain, and then ends the node. It returns when nothing runs
 // any more. Call it once.
 func (d *Daemon) Stop(ctx context.Context) error {
-	return errors.Join(d.edge.stop(ctx, d.config.drain()), d.node.Stop(ctx), d.leave())
+	var early error
+	select {
+	case <-d.ending.ended:
+		if d.ending.err != nil {
+			early = fmt.Errorf("serve programs: %w", d.ending.err)
+		}
+	default:
+	}
+	drain := d.config.drain()
+	var fromWeb error
+	var web sync.WaitGroup
+	web.Go(func() { fromWeb = d.web.stop(ctx, drain) })
+	fromEdge := d.edge.stop(ctx, drain, func() {
+		web.Wait()
+		if d.unix != nil {
+			d.unix.stop()
+		}
+	})
+	return errors.Join(early, fromEdge, fromWeb, d.node.Stop(ctx), d.leave())
 }

@@ -4,10 +4,10 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"slices"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -33,13 +33,14 @@ type edge struct {
 	server   *grpc.Server
 	health   *health.Server
 	listener *cappedListener
-	ended    chan struct{} // closed when it no longer serves
-	err      error         // why; read it after ended
+	more     []net.Listener // what else it serves, set before serve
+	ending   *ending
+	loops    sync.WaitGroup
 }
 
 // newEdge makes an edge on l that is not serving yet. More services are
 // registered on its server before serve.
-func newEdge(l net.Listener, maxConnections int) *edge {
+func newEdge(l net.Listener, maxConnections int, ending *ending) *edge {
 	e := &edge{
 		server: grpc.NewServer(append(rpcgrpc.ServerDefaults(),
 			grpc.MaxConcurrentStreams(maxStreams),
@@ -48,7 +49,7 @@ func newEdge(l net.Listener, maxConnections int) *edge {
 		)...),
 		health:   health.NewServer(),
 		listener: capped(l, maxConnections),
-		ended:    make(chan struct{}),
+		ending:   ending,
 	}
 	grpc_health_v1.RegisterHealthServer(e.server, e.health)
 	// Until serve, who asks hears that it is not yet time.
@@ -71,16 +72,16 @@ func (e *edge) serve() {
 	for _, name := range append(e.services(), "") {
 		e.health.SetServingStatus(name, grpc_health_v1.HealthCheckResponse_SERVING)
 	}
-	go func() {
-		defer close(e.ended)
-		e.err = e.server.Serve(e.listener)
-	}()
+	for _, l := range append(e.more, net.Listener(e.listener)) {
+		e.loops.Go(func() { e.ending.end(e.server.Serve(l)) })
+	}
 }
 
 // stop tells who asks that it is no longer serving, lets calls end for as long
 // as drain, and ends the others. It returns when none runs any more, or soon
-// after ctx ends.
-func (e *edge) stop(ctx context.Context, drain time.Duration) error {
+// after ctx ends. In between it calls hangUp, which ends the connections of
+// listeners that are not its own.
+func (e *edge) stop(ctx context.Context, drain time.Duration, hangUp func()) error {
 	e.health.Shutdown()
 	graceful := make(chan struct{})
 	go func() {
@@ -99,12 +100,10 @@ func (e *edge) stop(ctx context.Context, drain time.Duration) error {
 	}
 	// Also what connected and never said a word, which grpc waits for.
 	e.listener.closeAll()
+	hangUp()
 	e.server.Stop()
 	<-graceful
-	<-e.ended
-	if e.err != nil && !errors.Is(e.err, grpc.ErrServerStopped) {
-		err = errors.Join(err, fmt.Errorf("serve the edge: %w", e.err))
-	}
+	e.loops.Wait()
 	return err
 }
 

@@ -5,8 +5,10 @@ package daemon
 import (
 	"google.golang.org/grpc"
 
+	"github.com/headgate/headgate/limiter/buckets"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/edge/doorman"
+	"github.com/headgate/headgate/rpc/edge/quotaservice"
 	"github.com/headgate/headgate/rpc/rpcgrpc"
 )
 
@@ -16,6 +18,7 @@ import (
 var services = []func(s grpc.ServiceRegistrar, d *Daemon){
 	serveDecider,
 	serveDoorman,
+	serveQuotaservice,
 }
 
 // serveDecider is for package limiter/client.
@@ -29,4 +32,10 @@ func serveDecider(s grpc.ServiceRegistrar, d *Daemon) {
 // serveDoorman is for Doorman's clients, and for its servers downstream.
 func serveDoorman(s grpc.ServiceRegistrar, d *Daemon) {
 	doorman.NewServer(d.node.Claimant(), doorman.ServerOptions{Address: d.edgeAddress}).Register(s)
+}
+
+// serveQuotaservice is for quotaservice's clients. The node's own limiters
+// decide.
+func serveQuotaservice(s grpc.ServiceRegistrar, d *Daemon) {
+	quotaservice.NewServer(buckets.Of(d.node.Group(), nil), quotaservice.ServerOptions{}).Register(s)
 }

@@ -76,12 +76,15 @@ const (
 	InvalidCost
 	// Failed: who decides did not answer, and the rule closes then.
 	Failed
+	// InFlight: the key's rule limits slots, which are taken and released.
+	InFlight
 
-	reasons int = iota
+	// Reasons is how many there are.
+	Reasons int = iota
 )
 
-var reasonNames = [reasons]string{
-	"granted", "soft", "limited", "too-costly", "unmatched", "too-many-keys", "invalid-key", "invalid-cost", "failed",
+var reasonNames = [Reasons]string{
+	"granted", "soft", "limited", "too-costly", "unmatched", "too-many-keys", "invalid-key", "invalid-cost", "failed", "in-flight",
 }
 
 // String is the word for r on the wire and in metrics, or `unknown`.

@@ -4,7 +4,7 @@
 // gRPC service quotaservice.QuotaService, be served by headgate.
 //
 //	server := grpc.NewServer()
-//	quotaservice.NewServer(buckets.Of(node.Group()), quotaservice.ServerOptions{}).Register(server)
+//	quotaservice.NewServer(buckets.Of(node.Group(), nil), quotaservice.ServerOptions{}).Register(server)
 //	err := server.Serve(listener)
 //
 // A bucket is the key `namespace:bucket_name`, ruled as any other key. What
@@ -12,7 +12,7 @@
 //
 //	granted, soft               OK, with wait_millis
 //	limited                     REJECTED_TIMEOUT
-//	unmatched                   REJECTED_NO_BUCKET
+//	unmatched, slots in flight  REJECTED_NO_BUCKET
 //	too many keys               REJECTED_TOO_MANY_BUCKETS
 //	too costly                  REJECTED_TOO_MANY_TOKENS_REQUESTED
 //	invalid, or a name missing  REJECTED_INVALID_REQUEST

@@ -89,7 +89,7 @@ func rejection(r edge.Reason) quotaservicepb.AllowResponse_Status {
 	switch r {
 	case edge.Limited:
 		return quotaservicepb.AllowResponse_REJECTED_TIMEOUT
-	case edge.Unmatched:
+	case edge.Unmatched, edge.InFlight: // no bucket that gives tokens
 		return quotaservicepb.AllowResponse_REJECTED_NO_BUCKET
 	case edge.TooManyKeys:
 		return quotaservicepb.AllowResponse_REJECTED_TOO_MANY_BUCKETS

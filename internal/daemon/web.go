@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/headgate/headgate/limiter/buckets"
+	"github.com/headgate/headgate/rpc/edge/httpapi"
+)
+
+// web is the HTTP server for programs that run no decider. Its listeners are
+// set before serve.
+type web struct {
+	server    *http.Server
+	listeners []net.Listener
+	ready     atomic.Bool
+	ending    *ending
+	loops     sync.WaitGroup
+}
+
+func newWeb(ending *ending) *web { return &web{ending: ending} }
+
+// listen has w serve what comes in at l, but no more than most connections.
+func (w *web) listen(l net.Listener, most int) {
+	w.listeners = append(w.listeners, capped(l, most))
+}
+
+// share has e serve what speaks gRPC at l, and w the rest.
+func (w *web) share(e *edge, l *cappedListener) *splitter {
+	s := split(l)
+	w.listeners = append(w.listeners, s.http)
+	e.more = append(e.more, s.grpc)
+	return s
+}
+
+// serve begins to answer with the limiters of d's node.
+func (w *web) serve(d *Daemon) {
+	w.server = httpapi.NewServer(httpapi.New(buckets.Of(d.node.Group(), d.node.Limits().Current), httpapi.Options{Ready: w.ready.Load}))
+	w.ready.Store(true)
+	for _, l := range w.listeners {
+		w.loops.Go(func() { w.ending.end(w.server.Serve(l)) })
+	}
+}
+
+// stop says that it is not ready to who asks, lets requests end for as long as
+// drain, and ends the others. It returns when none runs any more.
+func (w *web) stop(ctx context.Context, drain time.Duration) error {
+	w.ready.Store(false)
+	ctx, cancel := context.WithTimeout(ctx, drain)
+	defer cancel()
+	err := w.server.Shutdown(ctx)
+	if err != nil {
+		err = fmt.Errorf("HTTP requests did not end in time, and were ended: %w", err)
+	}
+	err = errors.Join(err, ignore(w.server.Close(), net.ErrClosed))
+	w.loops.Wait()
+	return err
+}
+
+// abandon gives up what was never served.
+func (w *web) abandon() {
+	for _, l := range w.listeners {
+		_ = l.Close()
+	}
+}
+
+func ignore(err, expected error) error {
+	if errors.Is(err, expected) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package buckets
+
+import (
+	"context"
+	"math"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/rpc/edge"
+)
+
+// Buckets are the limiters of a Group. Use Of. Safe for concurrent use.
+type Buckets struct {
+	group  *limiter.Group
+	limits func() *dynamicconfig.Snapshot
+}
+
+var (
+	_ edge.Holder = Buckets{}
+	_ edge.Looker = Buckets{}
+)
+
+// Of returns the limiters of group. limits tells what is in force, for keys
+// that are not in use; nil: nobody does, and such keys are shown as unknown.
+func Of(group *limiter.Group, limits func() *dynamicconfig.Snapshot) Buckets {
+	return Buckets{group, limits}
+}
+
+// Decide implements edge.Buckets.
+func (b Buckets) Decide(ctx context.Context, key string, n int64, longest time.Duration) edge.Decision {
+	return decision(b.group.For(key).Decide(ctx, whole(n), bound(longest)))
+}
+
+// Hold implements edge.Holder.
+func (b Buckets) Hold(ctx context.Context, key string, n int64, longest time.Duration) (d edge.Decision, cancel func()) {
+	k, now := b.group.For(key), limiter.Now()
+	r := k.ReserveAt(now, whole(n), longest)
+	if !r.OK() {
+		return decision(k.DecideAt(ctx, now, whole(n), bound(longest))), func() {}
+	}
+	level := k.Level(now)
+	d = edge.Decision{OK: true, Wait: r.DelayFrom(now.Time()), Limit: events(level.Limit), Burst: level.Burst, Left: level.Tokens}
+	return d, sync.OnceFunc(func() { r.Used(false) })
+}
+
+// Look implements edge.Looker.
+func (b Buckets) Look(key string) (edge.Bucket, bool) {
+	now := limiter.Now()
+	status, ok := b.group.Inspect(now, key)
+	if ok && len(status.Shares) > 0 {
+		return live(status), true
+	}
+	if b.limits == nil {
+		return edge.Bucket{}, false
+	}
+	rule, ok := b.limits().Match(key)
+	if !ok {
+		return edge.Bucket{}, false
+	}
+	if status, ok := b.group.Inspect(now, rule.Key); ok && rule.Shared && len(status.Shares) > 0 {
+		return live(status), true
+	}
+	limit, burst := float64(rule.Limit), rule.Burst
+	if rule.InFlight {
+		burst = limit
+	}
+	return edge.Bucket{Rule: rule.Key, Algorithm: answering(rule), Limit: limit, Burst: burst, Left: burst}, true
+}
+
+// live is the bucket of a key that is in use.
+func live(s limiter.Status) edge.Bucket {
+	i := 0
+	if s.Mode == dynamicconfig.ModeNew || s.Mode == dynamicconfig.ModeNewShadowOld {
+		i = len(s.Shares) - 1
+	}
+	of := s.Shares[i]
+	return edge.Bucket{
+		Rule:      s.Rule,
+		Algorithm: of.Algorithm,
+		Limit:     events(of.Level.Limit),
+		Burst:     of.Level.Burst,
+		Left:      of.Level.Tokens,
+		Live:      true,
+		Fallback:  of.Fallback,
+	}
+}
+
+// answering is the algorithm that answers under rule.
+func answering(rule *dynamicconfig.Rule) string {
+	m := rule.Migration
+	switch {
+	case m == nil:
+		return rule.Algorithm
+	case m.Mode == dynamicconfig.ModeOld || m.Mode == dynamicconfig.ModeOldShadowNew:
+		return m.From
+	default:
+		return m.To
+	}
+}
+
+// whole is n as an int, or the largest there is.
+func whole(n int64) int {
+	return int(min(max(n, math.MinInt), math.MaxInt))
+}
+
+// bound is longest as a limiter takes it, to which less than 0 is no bound.
+func bound(longest time.Duration) time.Duration {
+	if longest == edge.AsLongAsTheRule {
+		return -1
+	}
+	return max(longest, 0)
+}
+
+// events is l with the infinity that numbers have.
+func events(l rate.Limit) float64 {
+	if l == rate.Inf {
+		return math.Inf(1)
+	}
+	return float64(l)
+}
+
+func decision(d limiter.Decision) edge.Decision {
+	return edge.Decision{
+		OK:         d.OK,
+		Reason:     reason(d.Reason),
+		Wait:       d.Wait,
+		RetryAfter: d.RetryAfter,
+		Limit:      events(d.Limit),
+		Burst:      d.Burst,
+		Left:       d.Left,
+	}
+}
+
+var reasons = map[limiter.Reason]edge.Reason{
+	limiter.Granted:     edge.Granted,
+	limiter.Soft:        edge.Soft,
+	limiter.Limited:     edge.Limited,
+	limiter.TooCostly:   edge.TooCostly,
+	limiter.Unmatched:   edge.Unmatched,
+	limiter.TooManyKeys: edge.TooManyKeys,
+	limiter.InvalidKey:  edge.InvalidKey,
+	limiter.InvalidCost: edge.InvalidCost,
+	limiter.Failed:      edge.Failed,
+	limiter.InFlight:    edge.InFlight,
+}
+
+// reason is the same one there. It is on the way of each decision that is
+// not granted alone.
+func reason(r limiter.Reason) edge.Reason {
+	if r == limiter.Granted {
+		return edge.Granted
+	}
+	if to, ok := reasons[r]; ok {
+		return to
+	}
+	return edge.Failed
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package buckets
+
+import (
+	"context"
+	"math"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/rpc/edge"
+)
+
+const rules = `
+limits:
+  - {key: "a*", limit: 10/s, burst: 20, algorithm: even, max_wait: 1s, max_cost: 20, max_keys: 1}
+  - {key: "s:*", limit: 10/s, burst: 20, algorithm: even, shared: true}
+  - {key: slots, limit: 3 in-flight, algorithm: even}
+  - {key: soft, limit: 1/s, algorithm: even, enforce: 0%}
+  - {key: moved, limit: 1/s, migrate: {from: elastic, to: even, mode: new-shadow-old}}
+  - {key: free, limit: 1/s, fallback: open}
+unmatched: deny
+`
+
+func of(t *testing.T, text string) Buckets {
+	t.Helper()
+	s, err := dynamicconfig.Parse("limits.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Of(limiter.NewGroup(s, 1), func() *dynamicconfig.Snapshot { return s })
+}
+
+func TestDecisionsAreTheLimiters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := of(t, rules)
+		for _, tc := range []struct {
+			key     string
+			n       int64
+			longest time.Duration
+			want    edge.Decision
+		}{
+			{"a", 15, 0, edge.Decision{OK: true, Limit: 10, Burst: 20, Left: 5}},
+			{"a", 10, 0, edge.Decision{Reason: edge.Limited, RetryAfter: 500 * time.Millisecond, Limit: 10, Burst: 20, Left: 5}},
+			{"a", 10, -time.Hour, edge.Decision{Reason: edge.Limited, RetryAfter: 500 * time.Millisecond, Limit: 10, Burst: 20, Left: 5}},
+			{"a", 10, edge.AsLongAsTheRule, edge.Decision{OK: true, Wait: 500 * time.Millisecond, Limit: 10, Burst: 20, Left: -5}},
+			{"a", 10, edge.AsLongAsTheRule, edge.Decision{Reason: edge.Limited, RetryAfter: 500 * time.Millisecond, Limit: 10, Burst: 20, Left: -5}},
+			{"a", 21, 0, edge.Decision{Reason: edge.TooCostly, Limit: 10, Burst: 20, Left: -5}},
+			{"a", math.MaxInt64, 0, edge.Decision{Reason: edge.TooCostly, Limit: 10, Burst: 20, Left: -5}},
+			{"a", math.MinInt64, 0, edge.Decision{Reason: edge.InvalidCost, Limit: 10, Burst: 20, Left: -5}},
+			{"a2", 1, 0, edge.Decision{Reason: edge.TooManyKeys}},
+			{"nobody", 1, 0, edge.Decision{Reason: edge.Unmatched}},
+			{"", 1, 0, edge.Decision{Reason: edge.InvalidKey}},
+			{"slots", 1, 0, edge.Decision{Reason: edge.InFlight, Limit: 3, Burst: 3, Left: 3}},
+			{"soft", 1, 0, edge.Decision{OK: true, Limit: 1, Burst: 1}},
+			{"soft", 1, 0, edge.Decision{OK: true, Reason: edge.Soft, Limit: 1, Burst: 1}},
+			{"free", 1e6, 0, edge.Decision{OK: true, Limit: math.Inf(1), Burst: math.Inf(1), Left: math.Inf(1)}},
+		} {
+			if got := b.Decide(t.Context(), tc.key, tc.n, tc.longest); got != tc.want {
+				t.Errorf("%d of %q within %v: got %+v, want %+v", tc.n, tc.key, tc.longest, got, tc.want)
+			}
+		}
+	})
+}
+
+// Each of the limiter's reasons has its name here too.
+func TestReasonsKeepTheirNames(t *testing.T) {
+	for r := limiter.Granted; int(r) < edge.Reasons; r++ {
+		if got := reason(r).String(); got != r.String() {
+			t.Errorf("%v became %v", r, got)
+		}
+	}
+	if beyond := limiter.Reason(edge.Reasons); beyond.String() != "reason(10)" {
+		t.Errorf("%v is not known here", beyond)
+	}
+	if reason(200) != edge.Failed {
+		t.Error("what is unknown is no failure")
+	}
+}
+
+func TestWhatIsHeldCanBeGivenBackOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := of(t, rules)
+		left := func() float64 { d := b.Decide(t.Context(), "a", 0, 0); return d.Left }
+		for range 3 {
+			d, cancel := b.Hold(context.Background(), "a", 15, 0)
+			if want := (edge.Decision{OK: true, Limit: 10, Burst: 20, Left: 5}); d != want || left() != 5 {
+				t.Fatalf("got %+v", d)
+			}
+			refused, nothing := b.Hold(context.Background(), "a", 6, 0)
+			if want := (edge.Decision{Reason: edge.Limited, RetryAfter: 100 * time.Millisecond, Limit: 10, Burst: 20, Left: 5}); refused != want {
+				t.Fatalf("got %+v", refused)
+			}
+			nothing()
+			cancel()
+			cancel()
+			if left() != 20 {
+				t.Fatalf("%v are left", left())
+			}
+		}
+		if st, _ := b.group.Inspect(limiter.Now(), "a"); st.Shares[0].Allowed != 0 {
+			t.Errorf("%d count as used", st.Shares[0].Allowed)
+		}
+		d, cancel := b.Hold(context.Background(), "a", 20, 0)
+		if !d.OK {
+			t.Fatal(d)
+		}
+		if d, cancel := b.Hold(context.Background(), "a", 10, edge.AsLongAsTheRule); !d.OK || d.Wait != time.Second || d.Left != -10 {
+			t.Errorf("got %+v", d)
+		} else {
+			cancel()
+		}
+		cancel()
+		if left() != 20 {
+			t.Errorf("%v are left", left())
+		}
+	})
+}
+
+func TestLookingChangesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := of(t, rules)
+		look := func(key string, want edge.Bucket) {
+			t.Helper()
+			if got, ok := b.Look(key); got != want || ok != (want != edge.Bucket{}) {
+				t.Errorf("%s: %+v, %v, want %+v", key, got, ok, want)
+			}
+		}
+		full := edge.Bucket{Rule: "a*", Algorithm: "even", Limit: 10, Burst: 20, Left: 20}
+		look("a", full)
+		look("a2", full) // and so a is not one too many
+		b.Decide(t.Context(), "a", 5, 0)
+		look("a", edge.Bucket{Rule: "a*", Algorithm: "even", Limit: 10, Burst: 20, Left: 15, Live: true})
+		b.Decide(t.Context(), "s:1", 5, 0)
+		shared := edge.Bucket{Rule: "s:*", Algorithm: "even", Limit: 10, Burst: 20, Left: 15, Live: true}
+		look("s:1", shared)
+		look("s:2", shared)
+		look("slots", edge.Bucket{Rule: "slots", Algorithm: "even", Limit: 3, Burst: 3, Left: 3})
+		look("moved", edge.Bucket{Rule: "moved", Algorithm: "even", Limit: 1, Burst: 1, Left: 1})
+		b.Decide(t.Context(), "moved", 1, 0)
+		look("moved", edge.Bucket{Rule: "moved", Algorithm: "even", Limit: 1, Burst: 1, Left: 0, Live: true})
+		b.Decide(t.Context(), "nobody", 1, 0)
+		look("nobody", edge.Bucket{})
+		look("", edge.Bucket{})
+	})
+}
