@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package aggregator
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/rpc"
+)
+
+// TestAClaimCostsTheSameAmongManyHosts: where each claim looks at all hosts, 100
+// times as many cost 100 times as much. Here it is a few more levels of a tree,
+// and memory that is farther away. The quickest of some rounds counts, so that a
+// busy machine does not matter.
+func TestAClaimCostsTheSameAmongManyHosts(t *testing.T) {
+	for _, algorithm := range []string{"none", "static", "proportional-share", "fair-share"} {
+		few, many := claimTime(t, algorithm, 100), claimTime(t, algorithm, 10_000)
+		t.Logf("%s: %v among 100 hosts, %v among 10,000", algorithm, few, many)
+		if many > 8*few {
+			t.Errorf("%s: a claim takes %v among 100 hosts and %v among 10,000", algorithm, few, many)
+		}
+	}
+}
+
+func claimTime(t *testing.T, algorithm string, hosts int) time.Duration {
+	t.Helper()
+	a := leased(t, dynamicconfig.Rule{Limit: rate.Limit(hosts), Algorithm: algorithm, Recalculate: dynamicconfig.None, Learning: dynamicconfig.None})
+	claims := make([]*rpc.Claims, hosts)
+	for i := range claims {
+		claims[i] = &rpc.Claims{Rows: []rpc.Claim{{Key: "k", Host: fmt.Sprint("host", i), Bands: []rpc.Band{{Clients: 1, Wants: float64(i%7) / 2}}}}}
+		a.Claim(0, claims[i])
+	}
+	const rounds, each = 20, 2000
+	best := time.Hour
+	for r := range rounds {
+		began := time.Now()
+		for i := range each {
+			c := claims[(r*each+i*31)%hosts]
+			c.Rows[0].Bands[0].Wants = float64((i+r)%7) / 2
+			a.Claim(s, c)
+		}
+		best = min(best, time.Since(began)/each)
+	}
+	return best
+}
