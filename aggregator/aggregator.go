@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"log/slog"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -34,6 +35,9 @@ type Aggregator struct {
 	gone      func(host uint32) // forget; made once, as it costs an allocation
 	keys      atomic.Int64
 	blamed    atomic.Int64 // when, by Step's time; 0 for never
+	number    uint32       // at random: who told callers what is left
+	left      atomic.Bool  // buckets were handed over, and do not decide any more
+	callers   callers
 	seed      maphash.Seed
 	shards    [shards]shard
 }
@@ -83,6 +87,7 @@ func New(registry *algorithm.Registry, snapshot *dynamicconfig.Snapshot, options
 		metrics:  newMetrics(tally.NoopScope),
 		registry: registry,
 		seed:     maphash.MakeSeed(),
+		number:   rand.Uint32() | 1,
 	}
 	for _, o := range options {
 		o(a)

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// GC forgets hosts that have been silent for gc_after, and keys that have no
-// hosts left.
+// GC forgets hosts that have been silent for gc_after, keys that have no hosts
+// left, and buckets that are full.
 func (a *Aggregator) GC(now time.Duration) {
 	s := a.settings.Load()
 	for i := range a.shards {
@@ -20,6 +20,7 @@ func (a *Aggregator) GC(now time.Duration) {
 			}
 		}
 	}
+	a.callers.expire(now)
 	a.metrics.keys.Update(float64(a.keys.Load()))
 	a.metrics.hosts.Update(float64(a.hosts.len()))
 }

@@ -9,6 +9,7 @@ type metrics struct {
 	keys, hosts                                   tally.Gauge
 	updates, updatedKeys, refused, noRoom, insane tally.Counter
 	claims, claimsRefused, unmatched              tally.Counter
+	takes, undecided, repeated                    tally.Counter
 }
 
 func newMetrics(scope tally.Scope) metrics {
@@ -24,5 +25,8 @@ func newMetrics(scope tally.Scope) metrics {
 		claims:        scope.Counter("claims"),
 		claimsRefused: scope.Counter("claims_refused"),
 		unmatched:     scope.Counter("claims_unmatched"),
+		takes:         scope.Counter("takes"),
+		undecided:     scope.Counter("takes_undecided"),
+		repeated:      scope.Counter("takes_repeated"),
 	}
 }

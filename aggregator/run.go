@@ -26,14 +26,17 @@ type scratch struct {
 
 var scratches sync.Pool
 
-// Update implements rpc.Decider for the built-in payloads, rpc.UsageTypeURL and
-// rpc.ClaimsTypeURL.
+// Update implements rpc.Decider for the built-in payloads, rpc.UsageTypeURL,
+// rpc.ClaimsTypeURL and rpc.TakesTypeURL.
 func (a *Aggregator) Update(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if payload.GetTypeUrl() == rpc.ClaimsTypeURL {
+	switch payload.GetTypeUrl() {
+	case rpc.ClaimsTypeURL:
 		return a.claims(host, payload)
+	case rpc.TakesTypeURL:
+		return a.takes(host, payload)
 	}
 	s, ok := scratches.Get().(*scratch)
 	if !ok {

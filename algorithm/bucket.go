@@ -7,6 +7,10 @@ import (
 	"time"
 )
 
+// NameExact is the name under which rules have a Bucket decide. It is no
+// Algorithm: nothing is shared.
+const NameExact = "exact"
+
 // Bucket is a token bucket that holds the whole limit of a key, for a decider
 // that is asked per event. What it holds follows from all that was taken since
 // it was last full and from the time since then. So no fraction of a token is
@@ -28,7 +32,8 @@ type BucketRule struct {
 	// it. NaN and negative numbers count as 0.
 	Limit
 
-	// MaxWait bounds how long who takes may have to wait; 0: nothing does.
+	// MaxWait bounds how long who takes may have to wait; 0: nothing does;
+	// below 0: nobody waits.
 	MaxWait time.Duration
 
 	// MaxDebt, above 0, is how long the bucket may need to come out of debt.
@@ -102,8 +107,8 @@ func (b *Bucket) Take(now time.Duration, n float64, longest time.Duration) Verdi
 		short = -level
 	}
 	patience := Never
-	if b.rule.MaxWait > 0 {
-		patience = b.rule.MaxWait
+	if b.rule.MaxWait != 0 {
+		patience = max(b.rule.MaxWait, 0)
 	}
 	if longest >= 0 {
 		patience = min(patience, longest)
@@ -142,15 +147,24 @@ func (b *Bucket) Full(now time.Duration) bool { return b.settle(now) >= b.rule.B
 func (b *Bucket) Give(now time.Duration, n float64) {
 	b.settle(now)
 	b.add(-within(n, mostTokens))
-	b.settle(now)
+	b.settle(now) // what there is no room for is gone
 }
 
 // Charge takes n tokens at now for what has happened already, but leaves floor
-// if there is as much; a floor below 0 is a debt, and NaN the level.
-func (b *Bucket) Charge(now time.Duration, n, floor float64) {
+// if there is as much; a floor below 0 is a debt, and NaN the level. It returns
+// how many it took.
+func (b *Bucket) Charge(now time.Duration, n, floor float64) float64 {
 	room := b.settle(now) - max(floor, -mostTokens)
-	b.add(min(within(n, mostTokens), within(room, 2*mostTokens)))
+	n = min(within(n, mostTokens), within(room, 2*mostTokens))
+	b.add(n)
+	return n
 }
+
+// Rate is how fast b fills, in tokens/s.
+func (b *Bucket) Rate() float64 { return b.rule.Rate }
+
+// Burst is how many tokens b holds at most.
+func (b *Bucket) Burst() float64 { return b.rule.Burst }
 
 // Lower leaves at most tokens at now; NaN changes nothing.
 func (b *Bucket) Lower(now time.Duration, tokens float64) {

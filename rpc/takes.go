@@ -72,7 +72,7 @@ const (
 	// SpentBeyond is that they are spent, and taken into debt if need be.
 	SpentBeyond
 	// SpentApart is that they were spent while the owner could not be asked.
-	// They are taken as far as they are there.
+	// They are taken into a debt of at most one burst.
 	SpentApart
 )
 

@@ -779,7 +779,7 @@ type Takes struct {
 	Tokens []float64 `protobuf:"fixed64,7,rep,packed,name=tokens,proto3" json:"tokens,omitempty"`
 	// The microseconds that the caller waits for them at most, plus two; at most
 	// those of a day. 0: what has been used already, into debt; 1: the same, but
-	// not into debt. Left out: 2 each, which is not to wait.
+	// into a debt of at most one burst. Left out: 2 each, which is not to wait.
 	Waits []uint64 `protobuf:"varint,8,rep,packed,name=waits,proto3" json:"waits,omitempty"`
 	// What was left of the key when the caller was told last; finite.
 	Told []float32 `protobuf:"fixed32,9,rep,packed,name=told,proto3" json:"told,omitempty"`

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package aggregator
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/headgate/headgate/rpc"
+)
+
+// errSettled is the answer to a batch that its caller does not wait for any more.
+var errSettled = errors.New("the batch was withdrawn, or settled, before it came")
+
+const (
+	// maxCallers bounds how many callers' batches are remembered. Those of
+	// more are served, and not known again.
+	maxCallers = 1 << 14
+	// maxBatches bounds how many batches of one caller are.
+	maxBatches = 2 * rpc.MaxWithdrawn
+	// callerGone is after how long a silent caller is forgotten: no message is
+	// under way for as long.
+	callerGone = time.Minute
+)
+
+// callers remembers the batches of takes whose callers may not have heard the
+// answer, so that one which comes twice takes once.
+type callers struct {
+	mu  sync.Mutex // protects following field
+	all map[uint64]*caller
+}
+
+// caller is one caller's batches.
+type caller struct {
+	mu      sync.Mutex    // protects following fields
+	seen    time.Duration // last
+	settled uint64        // batches before it do not come any more
+	batches []*batch
+}
+
+// batch is one message of takes.
+type batch struct {
+	number    uint64
+	withdrawn bool
+	takes     rpc.Takes // with what they took
+	taken     rpc.Taken
+}
+
+var batches = sync.Pool{New: func() any { return new(batch) }}
+
+// find finds or makes the caller called id; nil if there are too many.
+func (c *callers) find(now time.Duration, id uint64) *caller {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+
+	found := c.all[id]
+	if found == nil && len(c.all) < maxCallers {
+		if c.all == nil {
+			c.all = make(map[uint64]*caller)
+		}
+		found = &caller{seen: now}
+		c.all[id] = found
+	}
+	return found
+}
+
+// expire forgets callers that are gone.
+func (c *callers) expire(now time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+
+	for id, one := range c.all {
+		if one.goneAt(now) {
+			delete(c.all, id)
+		}
+	}
+}
+
+func (c *caller) goneAt(now time.Duration) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+
+	return now-c.seen > callerGone
+}
+
+// takes is Update for rpc.TakesTypeURL.
+func (a *Aggregator) takes(host string, payload *anypb.Any) (*anypb.Any, error) {
+	b, ok := batches.Get().(*batch)
+	if !ok {
+		b = new(batch)
+	}
+	if err := rpc.DecodeTakes(payload, &b.takes); err != nil {
+		batches.Put(b)
+		a.metrics.refused.Inc(1)
+		a.log.Warn("a host's takes are refused", "host", host, "error", err)
+		return nil, fmt.Errorf("aggregator: takes from %q: %w", host, err)
+	}
+	var c *caller
+	if b.takes.Caller != 0 {
+		c = a.callers.find(Now(), b.takes.Caller)
+	}
+	if c == nil {
+		defer batches.Put(b)
+		a.Take(Now(), &b.takes, &b.taken)
+		return rpc.EncodeTaken(&b.taken, len(b.takes.Rows))
+	}
+	answer, err := a.once(c, b)
+	if err != nil {
+		return nil, fmt.Errorf("aggregator: takes from %q: %w", host, err)
+	}
+	return answer, nil
+}
+
+// once serves b, which it keeps, unless c has sent it before.
+func (a *Aggregator) once(c *caller, b *batch) (*anypb.Any, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+
+	now := Now()
+	c.seen = now
+	b.number, b.withdrawn = b.takes.Batch, false
+	c.settle(b.takes.Settled)
+	for _, number := range b.takes.Withdrawn {
+		a.withdraw(now, c, number)
+	}
+	if before := c.batch(b.number); before != nil {
+		batches.Put(b)
+		a.metrics.repeated.Inc(1)
+		if before.withdrawn {
+			return nil, errSettled
+		}
+		return rpc.EncodeTaken(&before.taken, len(before.taken.Rows))
+	}
+	if b.number < c.settled {
+		batches.Put(b)
+		return nil, errSettled
+	}
+	a.Take(now, &b.takes, &b.taken)
+	c.keep(b)
+	return rpc.EncodeTaken(&b.taken, len(b.takes.Rows))
+}
+
+// withdraw undoes what a batch took, whether it has come or will come.
+func (a *Aggregator) withdraw(now time.Duration, c *caller, number uint64) {
+	if number < c.settled {
+		return
+	}
+	b := c.batch(number)
+	switch {
+	case b == nil:
+		b = &batch{number: number}
+		c.keep(b)
+	case b.withdrawn:
+		return
+	}
+	a.undo(now, &b.takes)
+	*b = batch{number: number, withdrawn: true}
+}
+
+func (c *caller) batch(number uint64) *batch {
+	for _, b := range c.batches {
+		if b.number == number {
+			return b
+		}
+	}
+	return nil
+}
+
+// keep remembers b, in place of the first if there are too many.
+func (c *caller) keep(b *batch) {
+	if len(c.batches) >= maxBatches {
+		c.batches = slices.Delete(c.batches, 0, 1)
+	}
+	c.batches = append(c.batches, b)
+}
+
+// settle forgets batches before number.
+func (c *caller) settle(number uint64) {
+	if number <= c.settled {
+		return
+	}
+	c.settled = number
+	c.batches = slices.DeleteFunc(c.batches, func(b *batch) bool {
+		if b.number >= number {
+			return false
+		}
+		batches.Put(b)
+		return true
+	})
+}
