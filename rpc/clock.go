@@ -15,3 +15,12 @@ func within(ctx context.Context, longest time.Duration) time.Duration {
 	}
 	return longest
 }
+
+// began is what clock counts from.
+var began = time.Now()
+
+// clock is the time that takes are told by.
+func clock() time.Duration { return time.Since(began) }
+
+// alarm returns a timer that rings once after d.
+func alarm(d time.Duration) *time.Timer { return time.NewTimer(d) }

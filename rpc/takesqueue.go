@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rpc
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// takeQueue is the takes from one owner.
+//
+//	first ──▶ a call of its own ──────────▶ owner
+//	others ─▶ queue ─▶ its head makes the next call for all of them:
+//	                   when a call is back, or after Window
+//
+// Whoever makes a call does so on its own goroutine, and then wakes the others
+// whose takes were in it, and the head of the queue.
+type takeQueue struct {
+	owner string
+
+	mu        sync.Mutex // protects following fields
+	queue     []*waiting
+	next      uint64   // number of the next batch
+	underWay  []uint64 // batches
+	withdrawn []uint64 // batches without an answer, which the owner has not heard of
+	failed    int      // calls in a row
+	answered  time.Duration
+	probeAt   time.Duration
+}
+
+// waiting is one take that waits.
+type waiting struct {
+	take  Take
+	took  Took
+	err   error
+	batch *takeBatch // to make the call of, when woken for that
+
+	// woken says that the answer is there, or batch.
+	woken chan struct{}
+}
+
+// takeBatch is one call.
+type takeBatch struct {
+	began   time.Duration
+	waiters []*waiting
+	takes   Takes
+	taken   Taken
+}
+
+func (t *Taker) newWaiting(take Take) *waiting {
+	w, ok := t.waiting.Get().(*waiting)
+	if !ok {
+		w = &waiting{woken: make(chan struct{}, 1)}
+	}
+	w.take, w.took, w.err, w.batch = take, Took{}, nil, nil
+	return w
+}
+
+// take waits for its turn and for the answer.
+func (q *takeQueue) take(t *Taker, take Take) (Took, error) {
+	w := t.newWaiting(take)
+	defer t.waiting.Put(w)
+
+	batch, head, err := q.enter(t, w)
+	switch {
+	case err != nil:
+		return Took{}, err
+	case batch != nil:
+		q.call(t, batch, w)
+		return w.took, w.err
+	case head:
+		if batch = q.wait(t, w); batch != nil {
+			q.call(t, batch, w)
+			return w.took, w.err
+		}
+	}
+	<-w.woken
+	if w.batch != nil {
+		q.call(t, w.batch, w)
+	}
+	return w.took, w.err
+}
+
+// enter puts w into the queue, whose head it may be; or else it is to make a
+// call at once.
+func (q *takeQueue) enter(t *Taker, w *waiting) (batch *takeBatch, head bool, err error) {
+	most := t.MaxQueue
+	if most <= 0 {
+		most = DefaultMaxQueue
+	}
+	now := clock()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+
+	switch {
+	case q.failed >= silentAfter && (now < q.probeAt || len(q.underWay) > 0):
+		return nil, false, ErrSilent
+	case len(q.queue) >= most:
+		return nil, false, ErrBusy
+	}
+	q.queue = append(q.queue, w)
+	if len(q.underWay) == 0 {
+		return q.cutLocked(t, now), false, nil
+	}
+	return nil, len(q.queue) == 1, nil
+}
+
+// wait waits for company, as the head of the queue. It returns the call to
+// make, or nil if w is or was woken for one.
+func (q *takeQueue) wait(t *Taker, w *waiting) *takeBatch {
+	window := t.Window
+	if window <= 0 {
+		window = DefaultTakeWindow
+	}
+	timer := alarm(window)
+	defer timer.Stop()
+	select {
+	case <-w.woken:
+		w.woken <- struct{}{} // for who looks next; it has room for one
+		return nil
+	case <-timer.C:
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+
+	if len(q.queue) == 0 || q.queue[0] != w || len(q.underWay) >= callsPerOwner {
+		return nil
+	}
+	return q.cutLocked(t, clock())
+}
+
+// cutLocked makes a call of the front of the queue, which is not empty.
+func (q *takeQueue) cutLocked(t *Taker, now time.Duration) *takeBatch {
+	b, ok := t.batches.Get().(*takeBatch)
+	if !ok {
+		b = new(takeBatch)
+	}
+	n := min(len(q.queue), takesPerCall)
+	b.began, b.waiters = now, append(b.waiters[:0], q.queue[:n]...)
+	q.queue = slices.Delete(q.queue, 0, n)
+	b.takes.Caller, b.takes.Batch, b.takes.Settled = t.number(), q.next, q.next
+	for _, number := range q.underWay {
+		b.takes.Settled = min(b.takes.Settled, number)
+	}
+	for _, number := range q.withdrawn {
+		b.takes.Settled = min(b.takes.Settled, number)
+	}
+	b.takes.Withdrawn = append(b.takes.Withdrawn[:0], q.withdrawn...)
+	q.underWay = append(q.underWay, q.next)
+	q.next++
+	return b
+}
+
+// call makes the call b, for self and others, and wakes them.
+func (q *takeQueue) call(t *Taker, b *takeBatch, self *waiting) {
+	if len(b.waiters) > 1 {
+		// Takes of one key side by side cost a few bytes each. Their order stays.
+		slices.SortStableFunc(b.waiters, func(x, y *waiting) int { return strings.Compare(x.take.Key, y.take.Key) })
+	}
+	b.takes.Rows = b.takes.Rows[:0]
+	for i, w := range b.waiters {
+		b.takes.Rows = append(b.takes.Rows, w.take)
+		if i == 0 || w.take.Key != b.waiters[i-1].take.Key {
+			t.told.fill(b.began, &b.takes.Rows[i])
+		}
+	}
+	// Who waits may give up, but not the others for it.
+	err := t.ask(context.Background(), q.owner, &b.takes, &b.taken)
+	dropped, next := q.done(t, b, err)
+	if next != nil {
+		head := next.waiters[0]
+		head.batch = next
+		head.woken <- struct{}{}
+	}
+	now := clock()
+	for i := range b.takes.Rows {
+		if key := b.takes.Rows[i].Key; err == nil && (i == len(b.takes.Rows)-1 || key != b.takes.Rows[i+1].Key) {
+			t.told.hear(now, key, b.taken.Rows[i], b.taken.By)
+		}
+	}
+	for i, w := range b.waiters {
+		if w.err = err; err == nil {
+			w.took = b.taken.Rows[i]
+		}
+		if w != self {
+			w.woken <- struct{}{}
+		}
+	}
+	for _, w := range dropped {
+		w.err = err
+		w.woken <- struct{}{}
+	}
+	clear(b.waiters)
+	clear(b.takes.Rows)
+	t.batches.Put(b)
+}
+
+// done notes how b ended. It returns who gets no call, and the next call.
+func (q *takeQueue) done(t *Taker, b *takeBatch, err error) (dropped []*waiting, next *takeBatch) {
+	now := clock()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+
+	q.underWay = slices.DeleteFunc(q.underWay, func(number uint64) bool { return number == b.takes.Batch })
+	if err == nil {
+		q.failed, q.answered = 0, now
+		q.withdrawn = slices.DeleteFunc(q.withdrawn, func(number uint64) bool { return slices.Contains(b.takes.Withdrawn, number) })
+	} else {
+		q.failed++
+		q.probeAt = now + probeEvery
+		if len(q.withdrawn) == MaxWithdrawn {
+			q.withdrawn = slices.Delete(q.withdrawn, 0, 1)
+		}
+		q.withdrawn = append(q.withdrawn, b.takes.Batch)
+		if q.answered < b.began { // those who wait would wait for the same
+			dropped, q.queue = q.queue, nil
+		}
+	}
+	if len(q.queue) > 0 && len(q.underWay) < callsPerOwner {
+		next = q.cutLocked(t, now)
+	}
+	return dropped, next
+}
+
+// idle tells whether nobody needs q.
+func (q *takeQueue) idle() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+
+	return len(q.queue) == 0 && len(q.underWay) == 0 && len(q.withdrawn) == 0
+}
