@@ -80,7 +80,6 @@ var (
 	_ Stepper   = (*asked)(nil)
 	_ Explainer = (*asked)(nil)
 	_ Waiter    = (*asked)(nil)
-	_ Later     = (*asked)(nil)
 	_ reserver  = (*asked)(nil)
 	_ lender    = (*asked)(nil)
 )
@@ -233,22 +232,6 @@ func (a *asked) DecideAt(ctx context.Context, now Instant, n int, longest time.D
 	return d
 }
 
-// Later is a Stepper that takes time to decide. Who only measures it does not
-// wait for it.
-type Later interface {
-	Stepper
-
-	// DecideLater is Explainer's DecideAt that does not wait: done is called
-	// with the Decision when it is there, from another goroutine; or never,
-	// if too much is under way.
-	DecideLater(now Instant, n int, longest time.Duration, done func(Decision))
-}
-
-// DecideLater implements Later.
-func (a *asked) DecideLater(now Instant, n int, longest time.Duration, done func(Decision)) {
-	a.group.background(func() { done(a.DecideAt(context.Background(), now, n, longest)) })
-}
-
 // ChargeAt implements Stepper.
 func (a *asked) ChargeAt(now Instant, n int) {
 	n = min(max(n, 0), maxCost)
@@ -302,33 +285,5 @@ func (g *Group) silent(_ Instant, a *asked, err error) {
 func (g *Group) answers(_ Instant, a *asked) {
 	if g.remotesFailing.Load() > 0 && g.remotesFailing.Swap(0) > 0 {
 		g.log.Info("a bucket elsewhere answers again", "key", a.key, "algorithm", a.terms.Load().algorithm)
-	}
-}
-
-// maxBackground bounds what goes on in the background of a Group.
-const maxBackground = 256
-
-// background runs f unless too much goes on.
-func (g *Group) background(f func()) bool {
-	select {
-	case g.busy <- struct{}{}:
-	default:
-		g.metrics.skipped.Inc(1)
-		return false
-	}
-	go func() {
-		defer func() { <-g.busy }()
-		f()
-	}()
-	return true
-}
-
-// join waits until nothing goes on in the background.
-func (g *Group) join() {
-	for range cap(g.busy) {
-		g.busy <- struct{}{}
-	}
-	for range cap(g.busy) {
-		<-g.busy
 	}
 }

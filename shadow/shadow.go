@@ -25,10 +25,11 @@ type Limiter struct {
 }
 
 var (
-	_ limiter.Limiter  = (*Limiter)(nil)
-	_ limiter.Migrator = (*Limiter)(nil)
-	_ limiter.Waiter   = (*Limiter)(nil)
-	_ limiter.Acquirer = (*Limiter)(nil)
+	_ limiter.Limiter   = (*Limiter)(nil)
+	_ limiter.Migrator  = (*Limiter)(nil)
+	_ limiter.Waiter    = (*Limiter)(nil)
+	_ limiter.Acquirer  = (*Limiter)(nil)
+	_ limiter.Explainer = (*Limiter)(nil)
 )
 
 // Counts are the cost that was asked for while both limiters were asked, by

@@ -16,10 +16,25 @@ func (l *Limiter) AllowAt(now limiter.Instant, n int) bool {
 	mode := l.Mode()
 	primary, shadow := l.roles(mode)
 	ok := primary.AllowAt(now, n)
-	if shadow != nil {
+	if later, slow := shadow.(limiter.Later); slow {
+		l.measureLater(later, mode, now, n, 0, ok)
+	} else if shadow != nil {
 		l.compare(mode, ok, shadow.AllowAt(now, n), n)
 	}
 	return ok
+}
+
+// DecideAt implements limiter.Explainer: the primary says why.
+func (l *Limiter) DecideAt(ctx context.Context, now limiter.Instant, n int, longest time.Duration) limiter.Decision {
+	mode := l.Mode()
+	primary, shadow := l.roles(mode)
+	d := limiter.Explain(ctx, primary, now, n, longest)
+	if later, slow := shadow.(limiter.Later); slow {
+		l.measureLater(later, mode, now, n, longest, d.OK)
+	} else if shadow != nil {
+		l.compare(mode, d.OK, limiter.Explain(ctx, shadow, now, n, longest).OK, n)
+	}
+	return d
 }
 
 // ReserveAt implements limiter.Stepper. What becomes of the shadow's tokens
@@ -30,6 +45,9 @@ func (l *Limiter) ReserveAt(now limiter.Instant, n int, longest time.Duration) l
 	r := primary.ReserveAt(now, n, longest)
 	if shadow == nil {
 		return r
+	}
+	if later, slow := shadow.(limiter.Later); slow {
+		return &reservation{Reservation: r, shadow: l.measureLater(later, mode, now, n, longest, r.OK())}
 	}
 	s := shadow.ReserveAt(now, n, longest)
 	l.compare(mode, r.OK(), s.OK(), n)
@@ -75,6 +93,9 @@ func (l *Limiter) WaitN(ctx context.Context, n int) error {
 	now, longest := limiter.Now(), time.Duration(rate.InfDuration)
 	if deadline, ok := ctx.Deadline(); ok {
 		longest = limiter.At(deadline).Sub(now)
+	}
+	if later, slow := shadow.(limiter.Later); slow {
+		return l.waitBeside(ctx, primary, later, mode, now, n, longest)
 	}
 	s := shadow.ReserveAt(now, n, longest)
 	err := wait(ctx, primary, n)

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limiter
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Later is a Stepper that takes time to decide. Who only measures it does not
+// wait for it.
+type Later interface {
+	Stepper
+
+	// ReserveLater is ReserveAt that does not wait. done is called from
+	// another goroutine with the answer: whether, and after which wait; or
+	// never, if too much goes on. The Reservation is not OK, but what becomes
+	// of the event can be said of it at any time.
+	ReserveLater(now Instant, n int, longest time.Duration, done func(ok bool, wait time.Duration)) Reservation
+}
+
+var _ Later = (*asked)(nil)
+
+// ReserveLater implements Later.
+func (a *asked) ReserveLater(now Instant, n int, longest time.Duration, done func(ok bool, wait time.Duration)) Reservation {
+	p := new(pending)
+	a.group.background(func() {
+		r, v := a.reserveAt(context.Background(), now, n, longest)
+		p.arrive(r)
+		done(v.ok(), v.wait)
+	})
+	return p
+}
+
+// pending is a Reservation that is not there yet.
+type pending struct {
+	ticket // that is not OK
+
+	mu     sync.Mutex  // protects following fields
+	held   Reservation // nil until it is there
+	unused bool
+}
+
+// arrive says what the Reservation is.
+func (p *pending) arrive(r Reservation) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+
+	p.held = r
+	if p.unused {
+		r.Used(false)
+	}
+}
+
+// Used implements Reservation.
+func (p *pending) Used(used bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+
+	if used || p.unused {
+		return
+	}
+	p.unused = true
+	if p.held != nil {
+		p.held.Used(false)
+	}
+}
+
+// Cancel implements Reservation.
+func (p *pending) Cancel() { p.Used(false) }
+
+// CancelAt implements Reservation.
+func (p *pending) CancelAt(time.Time) { p.Used(false) }
+
+// maxBackground bounds what goes on in the background of a Group.
+const maxBackground = 256
+
+// background runs f unless too much goes on.
+func (g *Group) background(f func()) bool {
+	select {
+	case g.busy <- struct{}{}:
+	default:
+		g.metrics.skipped.Inc(1)
+		return false
+	}
+	go func() {
+		defer func() { <-g.busy }()
+		f()
+	}()
+	return true
+}
+
+// join waits until nothing goes on in the background.
+func (g *Group) join() {
+	for range cap(g.busy) {
+		g.busy <- struct{}{}
+	}
+	for range cap(g.busy) {
+		<-g.busy
+	}
+}
