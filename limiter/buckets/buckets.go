@@ -5,7 +5,6 @@ package buckets
 import (
 	"context"
 	"math"
-	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -39,14 +38,8 @@ func (b Buckets) Decide(ctx context.Context, key string, n int64, longest time.D
 
 // Hold implements edge.Holder.
 func (b Buckets) Hold(ctx context.Context, key string, n int64, longest time.Duration) (d edge.Decision, cancel func()) {
-	k, now := b.group.For(key), limiter.Now()
-	r := k.ReserveAt(now, whole(n), longest)
-	if !r.OK() {
-		return decision(k.DecideAt(ctx, now, whole(n), bound(longest))), func() {}
-	}
-	level := k.Level(now)
-	d = edge.Decision{OK: true, Wait: r.DelayFrom(now.Time()), Limit: events(level.Limit), Burst: level.Burst, Left: level.Tokens}
-	return d, sync.OnceFunc(func() { r.Used(false) })
+	held := b.group.For(key).Take(ctx, whole(n), bound(longest))
+	return decision(held.Decision()), held.Cancel
 }
 
 // Look implements edge.Looker.

@@ -147,6 +147,9 @@ func (a *API) result(q *ask, d *edge.Decision, later time.Duration) result {
 	return r
 }
 
+// leastBurst: what is below is what arithmetic has left of none.
+const leastBurst = 1e-6
+
 // bucketOf are the numbers of a bucket as JSON has them: nil, for nothing,
 // where there is no bucket or no limit.
 func bucketOf(limit, burst, left float64) (l, b, r *float64) {
@@ -158,6 +161,9 @@ func bucketOf(limit, burst, left float64) (l, b, r *float64) {
 			return nil
 		}
 		return &x
+	}
+	if burst < leastBurst {
+		burst = 0
 	}
 	return of(limit), of(burst), of(math.Floor(left))
 }

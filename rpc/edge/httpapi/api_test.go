@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/buckets"
+	"github.com/headgate/headgate/rpc/edge"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const limits = `
+defaults: {algorithm: even}
+limits:
+  - {key: "k*", limit: 10/s, burst: 20, max_keys: 3}
+  - {key: patient, limit: 10/s, burst: 1, max_wait: 1s}
+  - {key: debt, limit: 10/s, burst: 10, max_debt: 10s, max_cost: 50}
+  - {key: "many:*", limit: 1/s, max_keys: 1}
+  - {key: never, limit: 0/s}
+  - {key: slow, limit: 1/h}
+  - {key: large, limit: 1e12/s, burst: 1e12}
+  - {key: slots, limit: 5 in-flight}
+  - {key: soft, limit: 1/s, enforce: 0%}
+  - {key: open, limit: 1/s, fallback: open, algorithm: elastic}
+unmatched: deny
+`
+
+// halfway is a Random in the middle.
+func halfway() float64 { return 0.5 }
+
+func newAPI(t testing.TB, o Options) *API {
+	t.Helper()
+	s, err := dynamicconfig.Parse("limits.yaml", []byte(limits))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.Random == nil {
+		o.Random = halfway
+	}
+	return New(buckets.Of(limiter.NewGroup(s, 1), func() *dynamicconfig.Snapshot { return s }), o)
+}
+
+// call does one request, and checks the answer by the document.
+func call(t testing.TB, a *API, method, path, body string, headers ...string) *http.Response {
+	t.Helper()
+	r := httptest.NewRequestWithContext(context.Background(), method, path, strings.NewReader(body))
+	if method == "POST" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	a.ServeHTTP(w, r)
+	answer := w.Result()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body = io.NopCloser(bytes.NewReader(text))
+	if answer.StatusCode != 405 && answer.Header.Get("Cache-Control") != "no-store" {
+		t.Errorf("%s %s may be cached", method, path)
+	}
+	known := answer.StatusCode != 405 && !strings.Contains(string(text), "/v1/problems/not-found")
+	if known {
+		if err := readDocument(t).checkResponse(method, r.URL.Path, answer.StatusCode, answer.Header, text); err != nil {
+			t.Errorf("%v in\n%s", err, text)
+		}
+	}
+	return answer
+}
+
+func text(t testing.TB, r *http.Response) string {
+	t.Helper()
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(b))
+}
+
+// fields has a line for each of the fields that tell of the limit.
+func fields(h http.Header) string {
+	var all []string
+	for _, name := range []string{"RateLimit-Policy", "RateLimit", "Retry-After"} {
+		if v := h.Get(name); v != "" {
+			all = append(all, v)
+		}
+	}
+	return strings.Join(all, " | ")
+}
+
+// Rows are one after the other, at one instant.
+func TestAllow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t, Options{})
+		for _, tc := range []struct {
+			body   string
+			status int
+			want   string
+			fields string
+		}{
+			{`{"key": "k"}`, 200, `{"allowed":true,"reason":"granted","cost":1,"wait_ms":0,"limit":10,"burst":20,"remaining":19}`, `"default";q=20;w=2 | "default";r=19;t=1`},
+			{` {"key":"k","cost":19,"max_wait_ms":0} `, 200, `{"allowed":true,"reason":"granted","cost":19,"wait_ms":0,"limit":10,"burst":20,"remaining":0}`, `"default";q=20;w=2 | "default";r=0;t=2`},
+			{`{"key": "k", "cost": 20}`, 429, `"reason":"limited","cost":20,"retry_after_ms":2250,"limit":10,"burst":20,"remaining":0}`, `"default";q=20;w=2 | "default";r=0;t=2 | 3`},
+			{`{"key": "k", "cost": 21}`, 422, `"reason":"too-costly","cost":21,"limit":10,"burst":20,"remaining":0}`, `"default";q=20;w=2 | "default";r=0;t=2`},
+			{`{"key": "k", "cost": 9223372036854775807}`, 422, `"reason":"too-costly","cost":9223372036854775807,`, `"default";q=20;w=2 | "default";r=0;t=2`},
+			{`{"key": "k", "cost": 0}`, 400, `"reason":"invalid-cost","cost":0}`, ""},
+			{`{"key": "k", "cost": -1}`, 400, `"reason":"invalid-cost","cost":-1}`, ""},
+			{`{"key": ""}`, 400, `"type":"/v1/problems/invalid-key"`, ""},
+			{`{"key": "` + strings.Repeat("x", 1025) + `"}`, 400, `"reason":"invalid-key"`, ""},
+			{`{"key": "patient"}`, 200, `"wait_ms":0,"limit":10,"burst":1,"remaining":0}`, `"default";q=1;w=1 | "default";r=0;t=1`},
+			{`{"key": "patient"}`, 429, `"reason":"limited","cost":1,"retry_after_ms":113,`, `"default";q=1;w=1 | "default";r=0;t=1 | 1`},
+			{`{"key": "patient", "max_wait_ms": 100}`, 200, `"wait_ms":100,"limit":10,"burst":1,"remaining":-1}`, `"default";q=1;w=1 | "default";r=0;t=1`},
+			{`{"key": "patient", "max_wait_ms": 199}`, 429, `"retry_after_ms":2,`, `"default";q=1;w=1 | "default";r=0;t=1 | 1`},
+			{`{"key": "debt", "cost": 50}`, 200, `"wait_ms":0,"limit":10,"burst":10,"remaining":-40}`, `"default";q=10;w=1 | "default";r=0;t=5`},
+			{`{"key": "debt", "max_wait_ms": 9223372036854775807}`, 200, `"wait_ms":4000,`, `"default";q=10;w=1 | "default";r=0;t=6`},
+			{`{"key": "many:1"}`, 200, `"allowed":true`, `"default";q=1;w=1 | "default";r=0;t=1`},
+			{`{"key": "many:2"}`, 429, `"reason":"too-many-keys","cost":1}`, ""},
+			{`{"key": "other"}`, 404, `"reason":"unmatched","cost":1}`, ""},
+			{`{"key": "never"}`, 429, `"reason":"limited","cost":1,"limit":0,"burst":0,"remaining":0}`, `"default";q=0 | "default";r=0`},
+			{`{"key": "slow"}`, 200, `"allowed":true`, `"default";q=1;w=3600 | "default";r=0;t=3600`},
+			{`{"key": "slow"}`, 429, `"retry_after_ms":4050000,`, `"default";q=1;w=3600 | "default";r=0;t=3600 | 4050`},
+			{`{"key": "large"}`, 200, `"remaining":999999999999}`, `"default";q=1000000000000;w=125 | "default";r=999999999999;t=1`},
+			{`{"key": "slots"}`, 422, `"reason":"in-flight"`, `"default";q=5;w=1 | "default";r=5;t=0`},
+			{`{"key": "soft"}`, 200, `"reason":"granted"`, `"default";q=1;w=1 | "default";r=0;t=1`},
+			{`{"key": "soft"}`, 200, `{"allowed":true,"reason":"soft","cost":1,"wait_ms":0,"limit":1,"burst":1,"remaining":0}`, `"default";q=1;w=1 | "default";r=0;t=1`},
+			{`{"key": "open", "cost": 1000}`, 200, `{"allowed":true,"reason":"granted","cost":1000,"wait_ms":0}`, ""},
+		} {
+			r := call(t, a, "POST", "/v1/allow", tc.body)
+			if got := text(t, r); r.StatusCode != tc.status || !strings.Contains(got, tc.want) || fields(r.Header) != tc.fields {
+				t.Errorf("%.80s: %d %s\n%s\nwant %d %s\n%s", tc.body, r.StatusCode, fields(r.Header), got, tc.status, tc.fields, tc.want)
+			}
+		}
+	})
+}
+
+func TestRequestsThatCannotBeRead(t *testing.T) {
+	a := newAPI(t, Options{MaxBody: 200, MaxBatch: 2})
+	for _, tc := range []struct {
+		body   string
+		status int
+		want   string
+	}{
+		{``, 400, "the JSON ends early"},
+		{`{"key": "k"`, 400, "the JSON ends early"},
+		{`{"key": "k"} {}`, 400, "there is something after the JSON"},
+		{`{"key": "k"}}`, 400, "there is something after the JSON"},
+		{`null`, 400, "there is no key"},
+		{`[]`, 400, "it cannot be a array"},
+		{`{}`, 400, "there is no key"},
+		{`{"key": null}`, 400, "there is no key"},
+		{`{"key": 3}`, 400, "key cannot be a number"},
+		{`{"key": "k", "cost": 1.5}`, 400, "cost cannot be a number 1.5"},
+		{`{"key": "k", "cost": 9223372036854775808}`, 400, "cost cannot be a number 9223372036854775808"},
+		{`{"key": "k", "cost": "1"}`, 400, "cost cannot be a string"},
+		{`{"key": "k", "costs": 1}`, 400, `unknown field \"costs\"`},
+		{`{"key": "k", "max_wait_ms": -1}`, 400, "max_wait_ms is below 0"},
+		{`{"key": "k", "all_or_nothing": true}`, 400, "all_or_nothing is for requests"},
+		{`{"key": "k", "requests": [{"key": "k"}]}`, 400, "go into each of the requests"},
+		{`{"cost": 1, "requests": [{"key": "k"}]}`, 400, "go into each of the requests"},
+		{`{"requests": []}`, 400, "requests is empty"},
+		{`{"requests": [{"key": "k"}, {}]}`, 400, "requests[1]: there is no key"},
+		{`{"requests": [{"key": "k"}, {"key": "k"}, {"key": "k"}]}`, 413, "3 requests; send at most 2"},
+		{`{"key": "` + strings.Repeat("x", 200) + `"}`, 413, "more than 200 bytes"},
+		{"{\"key\": \"\xff\"}", 400, "not UTF-8"},
+		{`{"key": "k", "cost": 1e400}`, 400, "cost cannot be a number"},
+	} {
+		r := call(t, a, "POST", "/v1/allow", tc.body)
+		if got := text(t, r); r.StatusCode != tc.status || !strings.Contains(got, tc.want) || r.Header.Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%.60s: %d %s, want %d %s", tc.body, r.StatusCode, got, tc.status, tc.want)
+		}
+	}
+	for contentType, status := range map[string]int{
+		"application/json; charset=utf-8": 200, "APPLICATION/JSON": 200, "application/json;charset=UTF-8": 200,
+		"": 415, "text/plain": 415, "application/x-www-form-urlencoded": 415, "application/json; charset=utf-16": 415, "application/json;;": 415,
+	} {
+		if r := call(t, a, "POST", "/v1/allow", `{"key": "k"}`, "Content-Type", contentType); r.StatusCode != status {
+			t.Errorf("%q: %d", contentType, r.StatusCode)
+		}
+	}
+	if r := call(t, a, "POST", "/v1/allow", `{"key": "k"}`, "Content-Encoding", "gzip"); r.StatusCode != 415 {
+		t.Errorf("gzip: %d", r.StatusCode)
+	}
+}
+
+func TestSeveralAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t, Options{})
+		r := call(t, a, "POST", "/v1/allow", `{"requests": [{"key": "k1", "cost": 20}, {"key": "k1"}, {"key": "k2", "cost": 0}, {"key": "patient", "cost": 1}]}`)
+		want := `{"allowed":false,"results":[` +
+			`{"allowed":true,"reason":"granted","cost":20,"wait_ms":0,"limit":10,"burst":20,"remaining":0},` +
+			`{"allowed":false,"reason":"limited","cost":1,"retry_after_ms":113,"limit":10,"burst":20,"remaining":0},` +
+			`{"allowed":false,"reason":"invalid-cost","cost":0},` +
+			`{"allowed":true,"reason":"granted","cost":1,"wait_ms":0,"limit":10,"burst":1,"remaining":0}]}`
+		if got := text(t, r); r.StatusCode != 200 || got != want {
+			t.Errorf("%d %s\nwant %s", r.StatusCode, got, want)
+		}
+		r = call(t, a, "POST", "/v1/allow", `{"requests": [{"key": "k3"}, {"key": "k3"}]}`)
+		if got := text(t, r); r.StatusCode != 200 || !strings.HasPrefix(got, `{"allowed":true,`) {
+			t.Errorf("%d %s", r.StatusCode, got)
+		}
+	})
+}
+
+func TestAllOrNothingGivesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t, Options{})
+		left := func() string { return text(t, call(t, a, "GET", "/v1/keys/k1", "")) }
+		all := func(body string) *http.Response {
+			return call(t, a, "POST", "/v1/allow", `{"all_or_nothing": true, "requests": [`+body+`]}`)
+		}
+		r := all(`{"key": "k1", "cost": 15}, {"key": "k2", "cost": 20}, {"key": "k2"}`)
+		if got := text(t, r); r.StatusCode != 429 || !strings.Contains(got, `"reason":"limited","cost":1,"retry_after_ms":113,`) || !strings.Contains(got, `"index":2`) || fields(r.Header) != "1" {
+			t.Errorf("%d %s %s", r.StatusCode, fields(r.Header), got)
+		}
+		if got := left(); !strings.Contains(got, `"remaining":20,"live":true`) {
+			t.Errorf("after a refusal: %s", got)
+		}
+		for _, wrong := range []string{`{"key": "k1", "cost": 5}, {"key": "other"}`, `{"key": "k1", "cost": 5}, {"key": "k1", "cost": 0}`, `{"key": "k1", "cost": 5}, {"key": "k1", "cost": 21}`} {
+			if r := all(wrong); r.StatusCode < 400 || !strings.Contains(left(), `"remaining":20`) {
+				t.Errorf("%s: %d, and then %s", wrong, r.StatusCode, left())
+			}
+		}
+		r = all(`{"key": "k1", "cost": 15}, {"key": "k2", "cost": 20}`)
+		if got := text(t, r); r.StatusCode != 200 || !strings.HasPrefix(got, `{"allowed":true,`) || !strings.Contains(left(), `"remaining":5`) {
+			t.Errorf("%d %s, and then %s", r.StatusCode, got, left())
+		}
+	})
+}
+
+func TestKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t, Options{})
+		for _, tc := range []struct {
+			path, want, fields string
+			status             int
+		}{
+			{"/v1/keys/k", `{"key":"k","rule":"k*","algorithm":"even","limit":10,"burst":20,"remaining":20,"live":false,"fallback":false}`, `"default";q=20;w=2 | "default";r=20;t=0`, 200},
+			{"/v1/keys/k/a%2Fb//../c%20%25", `{"key":"k/a/b//../c %"`, `"default";q=20;w=2 | "default";r=20;t=0`, 200},
+			{"/v1/keys/open", `{"key":"open","rule":"open","algorithm":"elastic","limit":1,`, `"default";q=1;w=1 | "default";r=1;t=0`, 200},
+			{"/v1/keys/", `"type":"/v1/problems/invalid-key"`, "", 400},
+			{"/v1/keys/nobody", `"type":"/v1/problems/unmatched"`, "", 404},
+			{"/v1/keys", `"type":"/v1/problems/not-found"`, "", 404},
+		} {
+			r := call(t, a, "GET", tc.path, "")
+			if got := text(t, r); r.StatusCode != tc.status || !strings.Contains(got, tc.want) || fields(r.Header) != tc.fields {
+				t.Errorf("%s: %d %s %s", tc.path, r.StatusCode, fields(r.Header), got)
+			}
+		}
+	})
+}
+
+func TestOtherPaths(t *testing.T) {
+	ready := true
+	a := newAPI(t, Options{Ready: func() bool { return ready }})
+	for _, path := range []string{"/healthz", "/livez", "/readyz"} {
+		if r := call(t, a, "GET", path, ""); r.StatusCode != 200 || text(t, r) != "ok" {
+			t.Errorf("%s: %d", path, r.StatusCode)
+		}
+	}
+	ready = false
+	for path, status := range map[string]int{"/healthz": 200, "/livez": 200, "/readyz": 503} {
+		if r := call(t, a, "GET", path, ""); r.StatusCode != status {
+			t.Errorf("%s when not ready: %d", path, r.StatusCode)
+		}
+	}
+	for _, k := range kinds {
+		if r := call(t, a, "GET", "/v1/problems/"+k.name, ""); r.StatusCode != 200 || text(t, r) != k.title+"\n"+k.advice {
+			t.Errorf("%s: %d", k.name, r.StatusCode)
+		}
+	}
+	if r := call(t, a, "GET", "/v1/openapi.json", ""); text(t, r) != strings.TrimSpace(string(OpenAPI)) {
+		t.Error("another document is served")
+	}
+	for _, tc := range []struct {
+		method, path string
+		status       int
+		allow        string
+	}{
+		{"GET", "/v1/allow", 405, "POST"}, {"PUT", "/v1/allow", 405, "POST"}, {"POST", "/v1/keys/k", 405, "GET, HEAD"},
+		{"DELETE", "/healthz", 405, "GET, HEAD"}, {"GET", "/", 404, ""}, {"GET", "/v1/allow/", 404, ""}, {"GET", "/v1/problems/none", 404, ""},
+	} {
+		r := call(t, a, tc.method, tc.path, "")
+		if r.StatusCode != tc.status || r.Header.Get("Allow") != tc.allow || r.Header.Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%s %s: %d, allow %q", tc.method, tc.path, r.StatusCode, r.Header.Get("Allow"))
+		}
+	}
+}
+
+// The random part is never below nothing, nor above a quarter.
+func TestRetryAfterIsSpread(t *testing.T) {
+	for _, tc := range []struct {
+		random      float64
+		later, want time.Duration
+	}{
+		{0, time.Second, time.Second},
+		{math.Nextafter(1, 0), time.Second, 1250*time.Millisecond - 1},
+		{0.5, 0, 0},
+		{0.5, -1, 0},
+		{0.5, 1, 1},
+		{0, math.MaxInt64, 24 * time.Hour},
+		{0.9, math.MaxInt64, 24 * time.Hour},
+	} {
+		a := newAPI(t, Options{Random: func() float64 { return tc.random }})
+		if got := a.retryAfter(tc.later); got != tc.want {
+			t.Errorf("%v and %v of a quarter: %v, want %v", tc.later, tc.random, got, tc.want)
+		}
+	}
+}
+
+// Numbers from a bucket of any kind make fields that can be read.
+func TestFieldsOfAnyNumbers(t *testing.T) {
+	d := readDocument(t)
+	some := []float64{0, 1e-9, 0.5, 1, 1e3, 1e12, 1e300, math.Inf(1), math.NaN(), -1, math.Inf(-1)}
+	for _, limit := range some {
+		for _, burst := range some {
+			for _, left := range some {
+				h := make(http.Header)
+				setRateLimit(h, limit, burst, left)
+				for _, name := range []string{"RateLimit", "RateLimit-Policy"} {
+					v := h.Get(name)
+					if v == "" {
+						continue
+					}
+					if err := d.check(d.resolve(map[string]any{"$ref": "#/components/headers/" + name})["schema"], v); err != nil {
+						t.Errorf("limit %v, burst %v, left %v: %v", limit, burst, left, err)
+					}
+				}
+			}
+		}
+	}
+}
+
+// fixed answers everything with one decision.
+type fixed struct {
+	Buckets
+	d edge.Decision
+}
+
+func (f fixed) Decide(context.Context, string, int64, time.Duration) edge.Decision { return f.d }
+
+func TestWhoDecidesIsAway(t *testing.T) {
+	for _, reason := range []edge.Reason{edge.Failed, edge.Reason(edge.Reasons)} {
+		a := New(fixed{d: edge.Decision{Reason: reason, RetryAfter: time.Nanosecond}}, Options{})
+		r := httptest.NewRecorder()
+		q := httptest.NewRequestWithContext(t.Context(), "POST", "/v1/allow", strings.NewReader(`{"key":"k"}`))
+		q.Header.Set("Content-Type", "application/json")
+		a.ServeHTTP(r, q)
+		if r.Code != 503 || r.Header().Get("Retry-After") != "1" || !strings.Contains(r.Body.String(), `"/v1/problems/failed"`) {
+			t.Errorf("%v: %d %s", reason, r.Code, r.Body)
+		}
+	}
+}
+
+// Whatever the bytes, the answer is one of the document's, and no failure.
+func FuzzAPI(f *testing.F) {
+	f.Add("POST", "/v1/allow", "application/json", []byte(`{"key": "k", "cost": 3, "max_wait_ms": 5}`))
+	f.Add("POST", "/v1/allow", "application/json", []byte(`{"requests": [{"key": "k"}], "all_or_nothing": true}`))
+	f.Add("POST", "/v1/allow", "application/json; charset=\"utf-8", []byte(`{"requests": [{"key": "k"}, null], "all_or_nothing": null}`))
+	f.Add("GET", "/v1/keys/%ff%2f", "", []byte(nil))
+	f.Add("GET", "/v1/problems/limited", "", []byte(nil))
+	a := newAPI(f, Options{MaxBody: 4096, MaxBatch: 10})
+	d := readDocument(f)
+	f.Fuzz(func(t *testing.T, method, path, contentType string, body []byte) {
+		r, err := http.NewRequestWithContext(t.Context(), method, "http://host", bytes.NewReader(body))
+		if err != nil {
+			return
+		}
+		if r.URL, err = r.URL.Parse(path); err != nil {
+			return
+		}
+		r.Header.Set("Content-Type", contentType)
+		w := httptest.NewRecorder()
+		a.ServeHTTP(w, r)
+		if w.Code >= 500 || w.Code < 200 {
+			t.Fatalf("%d %s", w.Code, w.Body)
+		}
+		if strings.Contains(w.Header().Get("Content-Type"), "json") && !json.Valid(w.Body.Bytes()) {
+			t.Fatalf("no JSON: %s", w.Body)
+		}
+		if op := d.operation(method, r.URL.Path); op != nil && w.Code != 405 && !strings.Contains(w.Body.String(), "not-found") {
+			if err := d.checkResponse(method, r.URL.Path, w.Code, w.Header(), w.Body.Bytes()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
