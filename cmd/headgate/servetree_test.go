@@ -20,6 +20,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig/file"
 	"github.com/headgate/headgate/limiter/client"
+	"github.com/headgate/headgate/ringpop"
 	"github.com/headgate/headgate/rpc/edge/doorman/doormanpb"
 )
 
@@ -342,4 +343,24 @@ func (c *crowd) account(capacity float64) (end func() map[string]*ledger) {
 		<-stopped
 		return ledgers
 	}
+}
+
+// ownedKey is a key that begins with prefix and is owner's, in a ring of all.
+func ownedKey(t *testing.T, prefix, owner string, all []string) string {
+	t.Helper()
+	var hosts []ringpop.Host
+	for _, address := range all {
+		hosts = append(hosts, ringpop.Host{Address: address})
+	}
+	ring, err := ringpop.New(hosts, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 1000 {
+		if key := fmt.Sprint(prefix, i); ring.Owner(key) == owner {
+			return key
+		}
+	}
+	t.Fatalf("%s owns nothing", owner)
+	return ""
 }

@@ -57,7 +57,8 @@ func wantsOf(t *testing.T, capacity doormanpb.CapacityClient, client, key string
 		Resource: []*doormanpb.ResourceRequest{{ResourceId: &key, Priority: new(int64(0)), Wants: &wants, Has: has}},
 	})
 	if err != nil || len(r.GetResponse()) != 1 {
-		t.Fatalf("%v, %v", r, err)
+		t.Errorf("%v, %v", r, err) // not Fatal: many ask at once
+		return nil
 	}
 	return r.GetResponse()[0].GetGets()
 }
