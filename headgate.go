@@ -65,6 +65,7 @@ type Node struct {
 	aggregator *aggregator.Aggregator
 	mux        *rpc.Mux
 	fanout     *rpc.Fanout
+	taker      *rpc.Taker
 	cluster    string              // what it is called above
 	parent     aggregator.Claiming // nil without a cluster above
 
@@ -108,7 +109,8 @@ func New(config Config, source dynamicconfig.Source, members ringpop.Members, op
 		cluster:  o.cluster,
 		parent:   o.parent,
 	}
-	n.group = limiter.NewGroup(snapshot, 0,
+	n.taker = &rpc.Taker{Host: config.Address, Placement: n.ring, Self: config.Address}
+	n.group = limiter.NewGroup(snapshot, 0, limiter.WithRemote(algorithm.NameExact, owners{n.taker}),
 		limiter.WithLogger(o.log), limiter.WithScope(o.scope), limiter.WithEager(o.eager()...), limiter.WithWants(o.wanting()...),
 		limiter.WithMigration(func(old, new limiter.Stepper, mode dynamicconfig.Mode) limiter.Migrator {
 			return shadow.FromSteps(old, new, mode)
@@ -117,6 +119,7 @@ func New(config Config, source dynamicconfig.Source, members ringpop.Members, op
 	if err != nil {
 		return nil, err
 	}
+	n.taker.Local = n.aggregator
 	if err := n.register(o.payloads); err != nil {
 		return nil, err
 	}
@@ -135,7 +138,10 @@ func New(config Config, source dynamicconfig.Source, members ringpop.Members, op
 
 // register puts the deciders of all payloads behind one door.
 func (n *Node) register(payloads []payload) error {
-	err := errors.Join(n.mux.Register(rpc.UsageTypeURL, n.aggregator), n.mux.Register(rpc.ClaimsTypeURL, n.aggregator))
+	var err error
+	for _, typeURL := range []string{rpc.UsageTypeURL, rpc.ClaimsTypeURL, rpc.TakesTypeURL} {
+		err = errors.Join(err, n.mux.Register(typeURL, n.aggregator))
+	}
 	for _, p := range payloads {
 		err = errors.Join(err, n.mux.Register(p.typeURL, p.decider))
 	}

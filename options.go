@@ -41,7 +41,7 @@ type payload struct {
 
 // known tells whether rules may name algorithm.
 func (o *options) known(name string) bool {
-	if _, err := o.registry.Lookup(name); err == nil || name == limiter.Even {
+	if _, err := o.registry.Lookup(name); err == nil || name == limiter.Even || name == algorithm.NameExact {
 		return true
 	}
 	for _, p := range o.payloads {
@@ -110,7 +110,7 @@ func WithParent(name string, parent aggregator.Claiming) Option {
 // of a cluster must have it.
 func WithAlgorithm(name string, a algorithm.Algorithm) Option {
 	return func(o *options) {
-		if name == limiter.Even {
+		if name == limiter.Even || name == algorithm.NameExact {
 			o.errs = append(o.errs, fmt.Errorf("headgate: algorithm %q is built in", name))
 			return
 		}

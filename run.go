@@ -50,7 +50,7 @@ func (n *Node) Start(ctx context.Context) error {
 	if n.client, err = rpcyarpc.NewClient(rpcyarpc.ClientOptions{}); err != nil {
 		return errors.Join(fmt.Errorf("headgate: call other hosts: %w", err), n.server.Stop(ctx))
 	}
-	n.fanout.Peers = n.client
+	n.fanout.Peers, n.taker.Peers = n.client, n.client
 	running, cancel := context.WithCancel(context.Background())
 	n.stop, n.loops = cancel, new(sync.WaitGroup)
 	if err := n.join(ctx, running); err != nil {
@@ -157,6 +157,10 @@ func (n *Node) handover(ctx context.Context) {
 		if failed := slices.DeleteFunc(errs, func(err error) bool { return err == nil }); len(failed) > 0 {
 			n.log.Warn("not all keys were taken over; their new owners will learn from the hosts", "claims", len(failed), "error", failed[0])
 		}
+	}
+	buckets := rpc.Taker{Host: n.config.Address, Placement: rest, Peers: n.client, Timeout: handoverTimeout}
+	if err := buckets.Send(ctx, n.aggregator.HandoverBuckets(aggregator.Now())); err != nil {
+		n.log.Warn("not all buckets were taken over; their new owners will learn from who asks", "error", err)
 	}
 }
 

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package aggregator
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/rpctest"
+)
+
+// oneOwner gives all keys to one host, which may change.
+type oneOwner struct{ atomic.Pointer[string] }
+
+func (o *oneOwner) Owner(string) string { return *o.Load() }
+
+// exactCluster is hosts on a network in memory, each with an Aggregator and a
+// Taker; a ring says who owns the one key.
+type exactCluster struct {
+	network *rpctest.Network
+	names   []string
+	takers  []*rpc.Taker
+	owner   oneOwner
+}
+
+func newExactCluster(t *testing.T, hosts int, limit rate.Limit, burst float64, faults rpctest.Faults) *exactCluster {
+	t.Helper()
+	c := &exactCluster{network: rpctest.New(1)}
+	for i := range hosts {
+		c.names = append(c.names, fmt.Sprint("host", i))
+	}
+	c.owner.Store(&c.names[0])
+	for i, name := range c.names {
+		a := bucketed(t, limit, burst)
+		c.network.Host(name).Serve(a)
+		c.takers = append(c.takers, &rpc.Taker{Host: name, Placement: &c.owner, Peers: c.network.Host(name).Peers(), Self: name, Local: a})
+		for _, other := range c.names[:i] {
+			c.network.SetFaults(name, other, faults)
+			c.network.SetFaults(other, name, faults)
+		}
+	}
+	return c
+}
+
+// ask has callers at every host ask for d, many more at the first ones, and
+// returns what they got.
+func (c *exactCluster) ask(t *testing.T, d time.Duration) (admitted float64) {
+	t.Helper()
+	var all atomic.Int64
+	end := time.Now().Add(d)
+	var wg sync.WaitGroup
+	for host, taker := range c.takers {
+		for caller := range 16 >> host {
+			wg.Go(func() {
+				chance := rand.New(rand.NewPCG(uint64(host), uint64(caller)))
+				for time.Now().Before(end) {
+					took, err := taker.Take(t.Context(), rpc.Take{Key: "k", Tokens: 1})
+					if err == nil && took.OK {
+						all.Add(1)
+					}
+					time.Sleep(time.Duration(chance.ExpFloat64() * float64(2*time.Millisecond)))
+				}
+			})
+		}
+	}
+	wg.Wait()
+	return float64(all.Load())
+}
+
+func TestOneBucketIsExactOverManyHosts(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		limit  rate.Limit
+		burst  float64
+		lost   float64 // of what may be admitted, at most
+		faults rpctest.Faults
+	}{
+		{"near", 5000, 500, 0.001, rpctest.Faults{Delay: 100 * time.Microsecond, Jitter: 100 * time.Microsecond}},
+		{"slow", 7, 3, 0.001 + 1/73., rpctest.Faults{Delay: 100 * time.Microsecond}}, // the last token of 73 is not whole
+		{"far", 2000, 200, 0.001, rpctest.Faults{Delay: 5 * time.Millisecond, Jitter: time.Millisecond}},
+		// Whoever does not hear of its tokens has not used them: they come back.
+		{"lossy", 2000, 2000, 0.001, rpctest.Faults{Delay: 100 * time.Microsecond, Drop: 0.01, Jitter: time.Millisecond}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newExactCluster(t, 5, row.limit, row.burst, row.faults)
+				const seconds = 10
+				got, want := c.ask(t, seconds*time.Second), float64(row.limit)*seconds+row.burst
+				t.Logf("admitted %.0f of %.0f: %+.4f%%", got, want, 100*(got/want-1))
+				// Callers end with the time, and what is under way a moment later.
+				if got > want*1.001+1 || got < want*(1-row.lost) {
+					t.Errorf("admitted %.0f; want %.0f", got, want)
+				}
+			})
+		})
+	}
+}
+
+// Each crash of the owner costs one burst at most, whoever asks the next one
+// first, and however often it happens.
+func TestACrashOfTheOwnerCostsAtMostABurst(t *testing.T) {
+	const limit, burst = 2000, 1000
+	synctest.Test(t, func(t *testing.T) {
+		c := newExactCluster(t, 5, limit, burst, rpctest.Faults{Delay: 100 * time.Microsecond})
+		var got float64
+		const crashes = 4
+		began := time.Now()
+		for i := range crashes + 1 {
+			got += c.ask(t, time.Second)
+			if i == crashes {
+				break
+			}
+			// The owner dies, with all that it knew and the callers there.
+			c.network.Host(c.names[0]).Serve(nil)
+			c.names, c.takers = c.names[1:], c.takers[1:]
+			got += c.ask(t, 50*time.Millisecond) // the others do not know yet
+			c.owner.Store(&c.names[0])
+		}
+		want := limit*time.Since(began).Seconds() + burst
+		t.Logf("admitted %.0f: %.0f more than limit·t + burst, after %d crashes", got, got-want, crashes)
+		if got > want+crashes*burst {
+			t.Errorf("admitted %.0f, which is %.1f bursts more than %.0f", got, (got-want)/burst, want)
+		}
+		// All callers knew what was left, so that it should be far less.
+		if got > want+burst {
+			t.Errorf("admitted %.0f more than %.0f", got-want, want)
+		}
+	})
+}
+
+// An answer that is lost costs nobody anything: the tokens are given back.
+func TestTokensOfALostAnswerComeBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newExactCluster(t, 2, 1e-4, 100, rpctest.Faults{Delay: 100 * time.Microsecond})
+		taker := c.takers[1]
+		take := func(n float64) (rpc.Took, error) { return taker.Take(t.Context(), rpc.Take{Key: "k", Tokens: n}) }
+		if _, err := take(10); err != nil {
+			t.Fatal(err)
+		}
+		c.network.Cut("host0", "host1")
+		if _, err := take(30); err == nil {
+			t.Fatal("an answer over a cut link")
+		}
+		c.network.Heal("host0", "host1")
+		if took, err := take(1); err != nil || math.Round(took.Left) != 89 {
+			t.Errorf("%+v, %v", took, err)
+		}
+		// A request that is late finds that it was withdrawn.
+		c.network.SetFaults("host1", "host0", rpctest.Faults{Delay: rpc.DefaultTakeTimeout - time.Microsecond})
+		c.network.SetFaults("host0", "host1", rpctest.Faults{Delay: time.Millisecond})
+		if _, err := take(50); err == nil {
+			t.Fatal("in time")
+		}
+		c.network.SetFaults("host1", "host0", rpctest.Faults{})
+		if took, err := take(1); err != nil || math.Round(took.Left) != 88 {
+			t.Errorf("%+v, %v", took, err)
+		}
+	})
+}
