@@ -88,15 +88,18 @@ func bandsOf(wants []*doormanpb.PriorityBandAggregate) ([]rpc.Band, error) {
 	if len(wants) > rpc.MaxBands {
 		return nil, fmt.Errorf("wants has %d priorities; add up those that are close, send at most %d", len(wants), rpc.MaxBands)
 	}
-	bands := make([]rpc.Band, len(wants))
-	for i, w := range wants {
+	bands := make([]rpc.Band, 0, len(wants))
+	for _, w := range wants {
+		if w.GetNumClients() == 0 && w.GetWants() == 0 {
+			continue // a server whose clients have all left says so
+		}
 		if w.GetNumClients() < 1 || w.GetNumClients() > rpc.MaxCount {
 			return nil, fmt.Errorf("num_clients of priority %d is %d; it is in [1, 2^53]; leave a priority without clients out", w.GetPriority(), w.GetNumClients())
 		}
 		if err := checkAmount("wants", w.GetWants()); err != nil {
 			return nil, err
 		}
-		bands[i] = rpc.Band{Priority: w.GetPriority(), Clients: w.GetNumClients(), Wants: w.GetWants()}
+		bands = append(bands, rpc.Band{Priority: w.GetPriority(), Clients: w.GetNumClients(), Wants: w.GetWants()})
 	}
 	return bands, nil
 }

@@ -115,6 +115,19 @@ func TestAbsurdServersAreRefused(t *testing.T) {
 	wantCode(t, err, codes.InvalidArgument, "send at most 4096")
 }
 
+// A server below is not refused because its clients have left.
+func TestAServerWithoutClientsWantsNothing(t *testing.T) {
+	w := onLoopback(t, limits)
+	response, err := w.client.GetServerCapacity(t.Context(), &doormanpb.GetServerCapacityRequest{
+		ServerId: new("s"), Resource: []*doormanpb.ServerCapacityResourceRequest{{
+			ResourceId: new("fair"), Wants: []*doormanpb.PriorityBandAggregate{{Priority: new(int64(0)), NumClients: new(int64(0)), Wants: new(0.0)}},
+		}},
+	})
+	if err != nil || response.GetResponse()[0].GetGets().GetCapacity() != 0 {
+		t.Errorf("gets %v, %v", response, err)
+	}
+}
+
 func TestReleasingAndAskingAtOnce(t *testing.T) {
 	w := onLoopback(t, limits)
 	var wg sync.WaitGroup
