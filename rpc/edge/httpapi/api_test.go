@@ -294,8 +294,13 @@ func TestOtherPaths(t *testing.T) {
 		status       int
 		allow        string
 	}{
-		{"GET", "/v1/allow", 405, "POST"}, {"PUT", "/v1/allow", 405, "POST"}, {"POST", "/v1/keys/k", 405, "GET, HEAD"},
-		{"DELETE", "/healthz", 405, "GET, HEAD"}, {"GET", "/", 404, ""}, {"GET", "/v1/allow/", 404, ""}, {"GET", "/v1/problems/none", 404, ""},
+		{"GET", "/v1/allow", 405, "POST"},
+		{"PUT", "/v1/allow", 405, "POST"},
+		{"POST", "/v1/keys/k", 405, "GET, HEAD"},
+		{"DELETE", "/healthz", 405, "GET, HEAD"},
+		{"GET", "/", 404, ""},
+		{"GET", "/v1/allow/", 404, ""},
+		{"GET", "/v1/problems/none", 404, ""},
 	} {
 		r := call(t, a, tc.method, tc.path, "")
 		if r.StatusCode != tc.status || r.Header.Get("Allow") != tc.allow || r.Header.Get("Content-Type") != "application/problem+json" {

@@ -14,8 +14,8 @@ import (
 
 // conformance has the cases of quotaservice's wire contract. Each is a config
 // of quotaservice's and a trace: a line is `namespace bucket tokens [at most
-// override]: STATUS wait`, or `wait` and a time. Waits are of callers that ask
-// at the same instant.
+// override]: STATUS wait`, with the wait of who asks at
+// the same instant, or `wait` and a time.
 var conformance = []struct{ name, config, trace string }{
 	{"borrowing", one("size: 10, fill_rate: 5, max_tokens_per_request: 5, wait_timeout_millis: 1000"), `
 		a b 5: OK 0
@@ -90,9 +90,6 @@ var conformance = []struct{ name, config, trace string }{
 		a b 1: REJECTED_TIMEOUT
 		wait 1001ms
 		a b 1: OK 999`},
-	{"idle dynamic buckets come back full", "namespaces: {a: {max_dynamic_buckets: 1, dynamic_bucket_template: {size: 1, fill_rate: 1, max_idle_millis: 1000, wait_timeout_millis: 1}}}", `
-		a k1 1: OK 0
-		a k2 1: REJECTED_TOO_MANY_BUCKETS`},
 }
 
 // one is a config with the bucket a:b.
