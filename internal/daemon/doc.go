@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package daemon is what `headgate serve` runs: a headgate.Node, which decides
-// and limits nothing itself, and beside it the edge port, a gRPC server for
-// programs that run no decider.
+// Package daemon is what `headgate serve` runs: a headgate.Node, and beside it
+// the edge port, a gRPC server for programs that run no decider. Such a program
+// limits itself by what the deciders grant it, or asks for each event, over
+// gRPC or HTTP; then the node's own limiters answer.
 //
 //	d, err := daemon.Start(ctx, daemon.Config{
 //		Limits: "limits.yaml",
@@ -14,7 +15,8 @@
 //	err = d.Stop(ctx)
 //
 // The edge port has its caps, health checks and reflection; what else it
-// serves is a list in services.go.
+// serves is a list in services.go. A Unix socket serves it too, and HTTP: who
+// connects is sorted by the first bytes.
 //
 //	programs ──gRPC──▶ edge port ──▶ rpc.Forward ──YARPC──▶ owners of the keys
 //
