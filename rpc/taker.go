@@ -160,7 +160,7 @@ func (t *Taker) queue(owner string) *takeQueue {
 			return true
 		})
 	}
-	q, had := t.owners.LoadOrStore(owner, &takeQueue{owner: owner, next: 1})
+	q, had := t.owners.LoadOrStore(owner, newTakeQueue(owner))
 	if had {
 		t.count.Add(-1)
 	}

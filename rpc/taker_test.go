@@ -208,7 +208,7 @@ func TestAnOwnerThatHangs(t *testing.T) {
 			t.Errorf("%d failed, of which %d at once", failed.Load(), silent.Load())
 		}
 		hung := len(o.calls())
-		if hung > 8 {
+		if hung > 16 {
 			t.Errorf("%d calls to an owner that hangs", hung)
 		}
 		o.mu.Lock()

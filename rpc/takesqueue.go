@@ -4,6 +4,7 @@ package rpc
 
 import (
 	"context"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -26,7 +27,8 @@ type takeQueue struct {
 	next      uint64   // number of the next batch
 	underWay  []uint64 // batches
 	withdrawn []uint64 // batches without an answer, which the owner has not heard of
-	failed    int      // calls in a row
+	failed    int      // calls in a row, one after another
+	failedAt  time.Duration
 	answered  time.Duration
 	probeAt   time.Duration
 }
@@ -48,6 +50,10 @@ type takeBatch struct {
 	waiters []*waiting
 	takes   Takes
 	taken   Taken
+}
+
+func newTakeQueue(owner string) *takeQueue {
+	return &takeQueue{owner: owner, next: 1, failedAt: math.MinInt64, answered: math.MinInt64}
 }
 
 func (t *Taker) newWaiting(take Take) *waiting {
@@ -209,7 +215,10 @@ func (q *takeQueue) done(t *Taker, b *takeBatch, err error) (dropped []*waiting,
 		q.failed, q.answered = 0, now
 		q.withdrawn = slices.DeleteFunc(q.withdrawn, func(number uint64) bool { return slices.Contains(b.takes.Withdrawn, number) })
 	} else {
-		q.failed++
+		if b.began >= q.failedAt { // else it is the same pause that another ran into
+			q.failed++
+			q.failedAt = now
+		}
 		q.probeAt = now + probeEvery
 		if len(q.withdrawn) == MaxWithdrawn {
 			q.withdrawn = slices.Delete(q.withdrawn, 0, 1)
