@@ -132,6 +132,9 @@ func (l Level) decision() Decision { return Decision{Limit: l.Limit, Burst: l.Bu
 
 // reasonOf is the reason that an error of this package stands for.
 func reasonOf(err error) Reason {
+	if err == nil {
+		return Granted
+	}
 	for sentinel, reason := range map[error]Reason{
 		ErrUnmatched: Unmatched, ErrTooManyKeys: TooManyKeys, ErrInvalidKey: InvalidKey, ErrInFlight: InFlight, ErrNever: TooCostly,
 	} {
@@ -144,11 +147,11 @@ func reasonOf(err error) Reason {
 
 // verdict is what a bucket says of one event.
 type verdict struct {
-	reason      Reason // Granted, Limited, TooCostly, InvalidCost or Failed
+	reason      Reason
 	wait, retry time.Duration
 }
 
-func (v verdict) ok() bool { return v.reason == Granted }
+func (v verdict) ok() bool { return v.reason <= Soft }
 
 // decision is v as one of who decided, which is at level now.
 func (v verdict) decision(level Level, by string) Decision {
@@ -177,7 +180,8 @@ func (unlimited) DecideAt(_ context.Context, now Instant, n int, _ time.Duration
 }
 
 // DecideAt implements Explainer.
-func (r refusal) DecideAt(context.Context, Instant, int, time.Duration) Decision {
+func (r refusal) DecideAt(_ context.Context, now Instant, n int, _ time.Duration) Decision {
+	r.tell(now, n)
 	return Decision{Reason: reasonOf(r.err)}
 }
 

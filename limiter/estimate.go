@@ -145,8 +145,3 @@ func (a *asked) holdAt(ctx context.Context, now Instant, n int, longest time.Dur
 	r, level := a.ticketOf(now, n, v, left, by)
 	return v.decision(level, by), r
 }
-
-func (g *gate) holdAt(ctx context.Context, now Instant, n int, longest time.Duration) (Decision, Reservation) {
-	d, r := holdBy(ctx, g.Stepper, now, n, longest)
-	return g.judge(d, n), r
-}

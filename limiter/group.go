@@ -39,6 +39,8 @@ type Group struct {
 	eager, wanting map[string]bool   // algorithms
 	remotes        map[string]Remote // by algorithm
 
+	events *events // nil when nobody listens
+
 	busy           chan struct{} // what goes on in the background
 	remotesFailing atomic.Int64  // keys that fell back since their Remotes answered last
 
@@ -178,7 +180,7 @@ func (g *Group) For(key string) *Keyed {
 func (g *Group) attach(now Instant, k *Keyed) Stepper {
 	if len(k.key) == 0 || len(k.key) > rpc.MaxKeyLength {
 		g.metrics.refused(ErrInvalidKey)
-		return refusal{ErrInvalidKey}
+		return g.refusal(k.key, "", ErrInvalidKey)
 	}
 	step, born := g.admit(now, k)
 	if r, ok := step.(refusal); ok {
@@ -251,12 +253,13 @@ func (g *Group) enlist(now Instant, k *Keyed, a *admitted, common *Keyed) (step 
 		case common != nil:
 			return common, nil
 		case a.rule == nil:
-			return g.unmatchedStep(), nil
+			return g.unmatchedStep(k.key), nil
 		}
-		return refusal{fmt.Errorf("rule %q with max_keys %d: %w", a.rule.Key, a.rule.MaxKeys, ErrTooManyKeys)}, nil
+		return g.refusal(k.key, a.rule.Key, fmt.Errorf("rule %q with max_keys %d: %w", a.rule.Key, a.rule.MaxKeys, ErrTooManyKeys)), nil
 	}
 	g.rouse(now, k, a, common)
 	p.putLocked(&g.table, h, k)
+	g.tellOf(now, EventCreated, k.key, a.rule)
 	return k.decider(), a
 }
 
@@ -285,10 +288,15 @@ func (k *Keyed) decider() Stepper {
 	return k.other.Load().step
 }
 
+// refusal refuses key because of err.
+func (g *Group) refusal(key, rule string, err error) refusal {
+	return refusal{err: err, key: key, rule: rule, events: g.events}
+}
+
 // unmatchedStep decides for keys that no rule matches. The config lock is held.
-func (g *Group) unmatchedStep() Stepper {
+func (g *Group) unmatchedStep(key string) Stepper {
 	if g.rules.snapshot.Unmatched() == dynamicconfig.UnmatchedDeny {
-		return refusal{ErrUnmatched}
+		return g.refusal(key, "", ErrUnmatched)
 	}
 	return unlimited{}
 }

@@ -4,6 +4,7 @@ package limiter
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -214,13 +215,40 @@ func (unlimited) refund(Instant, float64, int) {}
 func (unlimited) Level(Instant) Level          { return Level{Limit: rate.Inf, Burst: inf, Tokens: inf} }
 
 // refusal allows nothing and says why.
-type refusal struct{ err error }
+type refusal struct {
+	err       error
+	key, rule string
+	events    *events
+}
 
-func (refusal) AllowAt(Instant, int) bool                         { return false }
-func (refusal) ReserveAt(Instant, int, time.Duration) Reservation { return &ticket{} }
-func (refusal) ChargeAt(Instant, int)                             {}
-func (refusal) CapAt(Instant, float64)                            {}
-func (r refusal) Level(Instant) Level                             { return Level{Refused: r.err} }
+func (r refusal) tell(now Instant, n int) {
+	if r.events != nil {
+		r.events.tell(eventOf(now, r.key, r.rule, n, reasonOf(r.err), 0))
+	}
+}
+
+func (r refusal) AllowAt(now Instant, n int) bool {
+	r.tell(now, n)
+	return false
+}
+
+func (r refusal) ReserveAt(now Instant, n int, _ time.Duration) Reservation {
+	r.tell(now, n)
+	return &ticket{}
+}
+
+// WaitN implements Waiter.
+func (r refusal) WaitN(ctx context.Context, n int) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	r.tell(Now(), n)
+	return fmt.Errorf("limiter: wait for %d: %w", n, r.err)
+}
+
+func (refusal) ChargeAt(Instant, int)  {}
+func (refusal) CapAt(Instant, float64) {}
+func (r refusal) Level(Instant) Level  { return Level{Refused: r.err} }
 
 // core is what a live key is made of.
 type core struct {

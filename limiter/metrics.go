@@ -14,6 +14,7 @@ type metrics struct {
 	keys, fallbacks                            tally.Gauge
 	unmatched, badGrants, answered, unanswered tally.Counter
 	soft, enforced, remoteFailures, skipped    tally.Counter
+	droppedEvents                              tally.Counter
 	refusals                                   map[error]tally.Counter
 }
 
@@ -33,6 +34,7 @@ func newMetrics(scope tally.Scope) metrics {
 		soft:           scope.Counter("soft"),
 		enforced:       scope.Counter("enforced"),
 		remoteFailures: scope.Counter("remote_failures"),
+		droppedEvents:  scope.Counter("events_dropped"),
 		skipped:        scope.Counter("background_skipped"),
 		refusals: map[error]tally.Counter{
 			ErrInvalidKey:  refused("invalid_key"),

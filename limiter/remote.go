@@ -191,14 +191,18 @@ func (a *asked) tell() {
 
 // AllowAt implements Stepper.
 func (a *asked) AllowAt(now Instant, n int) bool {
-	v, _, _ := a.take(context.Background(), now, n, 0)
-	return v.ok()
+	return a.judgeAt(context.Background(), now, n, 0).ok()
 }
 
 // ReserveAt implements Stepper.
 func (a *asked) ReserveAt(now Instant, n int, longest time.Duration) Reservation {
 	r, _ := a.reserveAt(context.Background(), now, n, longest)
 	return r
+}
+
+func (a *asked) judgeAt(ctx context.Context, now Instant, n int, longest time.Duration) verdict {
+	v, _, _ := a.take(ctx, now, n, longest)
+	return v
 }
 
 func (a *asked) reserveAt(ctx context.Context, now Instant, n int, longest time.Duration) (Reservation, verdict) {
@@ -276,14 +280,18 @@ func (f fallen) refund(now Instant, tokens float64, n int) {
 
 // silent says that a Remote does not answer for a key, and answers that it
 // does again.
-func (g *Group) silent(_ Instant, a *asked, err error) {
+func (g *Group) silent(now Instant, a *asked, err error) {
+	t := a.terms.Load()
 	if g.remotesFailing.Add(1) == 1 {
-		g.log.Warn("a bucket elsewhere does not answer; its keys fall back", "key", a.key, "algorithm", a.terms.Load().algorithm, "error", err)
+		g.log.Warn("a bucket elsewhere does not answer; its keys fall back", "key", a.key, "algorithm", t.algorithm, "error", err)
 	}
+	g.tellOf(now, EventFallbackEntered, a.key, t.rule)
 }
 
-func (g *Group) answers(_ Instant, a *asked) {
-	if g.remotesFailing.Load() > 0 && g.remotesFailing.Swap(0) > 0 {
-		g.log.Info("a bucket elsewhere answers again", "key", a.key, "algorithm", a.terms.Load().algorithm)
+func (g *Group) answers(now Instant, a *asked) {
+	t := a.terms.Load()
+	if g.remotesFailing.Swap(0) > 0 {
+		g.log.Info("a bucket elsewhere answers again", "key", a.key, "algorithm", t.algorithm)
 	}
+	g.tellOf(now, EventFallbackLeft, a.key, t.rule)
 }

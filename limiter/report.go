@@ -31,6 +31,7 @@ func (g *Group) Report(now Instant) []*Batch {
 		for _, s := range k.core.shares {
 			if s.granted != s.valid(now) {
 				s.steer(now, hosts)
+				g.tellFallback(now, s)
 			}
 			if !s.eager || s.regular(now, g.interval()) {
 				s.report(now, batches)
@@ -40,7 +41,7 @@ func (g *Group) Report(now Instant) []*Batch {
 			}
 		}
 		if k.idle(now) {
-			g.dropLocked(k)
+			g.dropLocked(now, k)
 			continue
 		}
 		live = append(live, k)
@@ -141,6 +142,7 @@ func (g *Group) Apply(now Instant, b *Batch, rows []int, grants *rpc.Grants) err
 			continue // an answer that was overtaken says nothing any more
 		}
 		s.heard = b.rows[r].ask
+		back := s.grant.given && !s.granted
 		s.grant = grant{
 			given:  true,
 			weight: grants.Weight[i],
@@ -162,6 +164,9 @@ func (g *Group) Apply(now Instant, b *Batch, rows []int, grants *rpc.Grants) err
 			if s.eager {
 				heard = append(heard, effect{s, b.early, before, more})
 			}
+		}
+		if back {
+			g.tellFallback(now, s)
 		}
 	}
 	g.hear(now, heard)
@@ -254,7 +259,7 @@ func (c *core) idleAfter() time.Duration {
 
 // dropLocked forgets k's key. Whoever holds k brings it back by using it.
 // Usage that comes in meanwhile is in the next report.
-func (g *Group) dropLocked(k *Keyed) {
+func (g *Group) dropLocked(now Instant, k *Keyed) {
 	h := g.table.hash(k.key)
 	p := g.table.part(h)
 	p.mu.Lock()
@@ -265,7 +270,9 @@ func (g *Group) dropLocked(k *Keyed) {
 	for _, s := range k.core.shares {
 		g.end(s)
 	}
-	k.core.admitted.keys.Add(-1)
+	a := k.core.admitted
+	a.keys.Add(-1)
 	k.core = nil
 	p.mu.Unlock()
+	g.tellOf(now, EventRemoved, k.key, a.rule)
 }

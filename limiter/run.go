@@ -26,6 +26,9 @@ type Updater interface {
 // when all of its calls have.
 func (g *Group) Run(ctx context.Context, updater Updater) {
 	var rounds sync.WaitGroup
+	if g.events != nil {
+		defer g.listenUntil(ctx)()
+	}
 	defer g.join()
 	defer rounds.Wait()
 	next := Now().Add(time.Duration(rand.Int64N(int64(g.interval()))))
@@ -132,4 +135,12 @@ func (g *Group) properties() dynamicconfig.Properties {
 	defer g.config.RUnlock()
 
 	return g.rules.snapshot.Properties()
+}
+
+// listenUntil has events told until ctx ends. What it returns waits for that,
+// and for what goes on then.
+func (g *Group) listenUntil(ctx context.Context) (join func()) {
+	var told sync.WaitGroup
+	told.Go(func() { g.events.run(ctx, g.log, g.metrics.droppedEvents) })
+	return told.Wait
 }

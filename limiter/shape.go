@@ -23,7 +23,7 @@ func (g *Group) shape(now Instant, k *Keyed, a *admitted, common *Keyed) {
 	case common != nil:
 		k.decideBy(common)
 	case a.rule == nil:
-		k.decideBy(g.unmatchedStep())
+		k.decideBy(g.unmatchedStep(k.key))
 	default:
 		// What answers from now on has no more tokens than what did.
 		tokens := math.Inf(1)
@@ -201,7 +201,7 @@ func (g *Group) Configure(now Instant, snapshot *dynamicconfig.Snapshot) {
 		a := r.match(k.key)
 		if a.keys.Add(1) > a.most() {
 			a.keys.Add(-1)
-			g.dropLocked(k)
+			g.dropLocked(now, k)
 			continue
 		}
 		g.shape(now, k, a, g.common(now, a, k.key))

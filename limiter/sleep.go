@@ -59,7 +59,7 @@ func (g *Group) forgetSleepersLocked(now Instant) {
 		switch {
 		case !s.k.sleeps(): // it is among the live again
 		case now >= s.until:
-			g.forgetSleeper(s.k)
+			g.forgetSleeper(now, s.k)
 		default:
 			asleep = append(asleep, s)
 		}
@@ -75,7 +75,7 @@ func (k *Keyed) sleeps() bool {
 }
 
 // forgetSleeper takes k out of the table, unless it has just woken up.
-func (g *Group) forgetSleeper(k *Keyed) {
+func (g *Group) forgetSleeper(now Instant, k *Keyed) {
 	h := g.table.hash(k.key)
 	p := g.table.part(h)
 	p.mu.Lock()
@@ -85,6 +85,7 @@ func (g *Group) forgetSleeper(k *Keyed) {
 		p.deleteLocked(&g.table, h, k)
 		k.other.Store(nil)
 		o.asleep.keys.Add(-1)
+		g.tellOf(now, EventRemoved, k.key, o.asleep.rule)
 	}
 }
 

@@ -83,6 +83,10 @@ func (r ruled) DecideAt(_ context.Context, now Instant, n int, longest time.Dura
 // WaitN implements Waiter.
 func (r ruled) WaitN(ctx context.Context, n int) error { return waitFor(ctx, r, n) }
 
+func (r ruled) judgeAt(_ context.Context, now Instant, n int, longest time.Duration) verdict {
+	return r.decide(now, n, longest)
+}
+
 func (r ruled) reserveAt(_ context.Context, now Instant, n int, longest time.Duration) (Reservation, verdict) {
 	return r.ticket(now, n, r.decide(now, n, longest))
 }
@@ -157,9 +161,11 @@ func (s *share) note(now Instant, n int, ok bool) {
 	}
 }
 
-// reserver is a limiter that waits under terms.
+// reserver is a Stepper that says why.
 type reserver interface {
-	// reserveAt is ReserveAt with the reason.
+	// judgeAt takes n tokens if they are there within longest.
+	judgeAt(ctx context.Context, now Instant, n int, longest time.Duration) verdict
+	// reserveAt is judgeAt whose tokens can be given back.
 	reserveAt(ctx context.Context, now Instant, n int, longest time.Duration) (Reservation, verdict)
 	// most is the longest that an event waits.
 	most() time.Duration

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limiter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/uber-go/tally/v4"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/rpc"
+)
+
+// ear is a listener that remembers.
+type ear struct {
+	mu   sync.Mutex
+	told []Event
+}
+
+func (e *ear) hear(events []Event) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+
+	e.told = append(e.told, events...)
+}
+
+// lines are the events since the last call.
+func (e *ear) lines() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+
+	var lines []string
+	for _, v := range e.told {
+		lines = append(lines, fmt.Sprintf("%v %v %s of %q costs %d waits %v", v.Kind, v.Reason, v.Key, v.Rule, v.Cost, v.Wait.Round(time.Millisecond)))
+	}
+	e.told = nil
+	return lines
+}
+
+// idle is an Updater that answers nothing.
+type idle struct{}
+
+func (idle) Update(context.Context, *rpc.Usage, time.Duration, func(rpc.Part, *rpc.Grants, error)) {}
+
+func expect(t *testing.T, e *ear, what string, want ...string) {
+	t.Helper()
+	time.Sleep(10 * time.Millisecond)
+	synctest.Wait()
+	if got := e.lines(); !slices.Equal(got, want) {
+		t.Errorf("%s:\n%q\nwant\n%q", what, got, want)
+	}
+}
+
+func TestListenersHearWhatHappens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var one, two ear
+		r := alone(10, 10)
+		r.MaxWait = time.Second
+		dynamic := alone(10, 10)
+		dynamic.Key, dynamic.MaxKeys, dynamic.Enforce = "d:*", 1, dynamicconfig.Soft
+		s, err := dynamicconfig.Config{Rules: []dynamicconfig.Rule{r, dynamic, exactKey("x")}, Unmatched: dynamicconfig.UnmatchedDeny}.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := newElsewhere(Now)
+		g := NewGroup(s, 1, WithListener(one.hear), WithListener(two.hear), WithRemote("exact", e))
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			g.Run(ctx, idle{})
+			close(ended)
+		}()
+		k := g.For("k")
+		k.Allow()
+		expect(t, &one, "first", `created granted k of "k" costs 0 waits 0s`, `served granted k of "k" costs 1 waits 0s`)
+		k.AllowN(time.Now(), 9)
+		k.Allow()
+		k.AllowN(time.Now(), 11)
+		expect(t, &one, "allow", `served granted k of "k" costs 9 waits 0s`, `timed-out limited k of "k" costs 1 waits 0s`, `too-large too-costly k of "k" costs 11 waits 0s`)
+		k.Decide(ctx, 5, -1)
+		k.Reserve().Cancel()
+		expect(t, &one, "wait", `waited granted k of "k" costs 5 waits 480ms`, `waited granted k of "k" costs 1 waits 580ms`)
+		if err := k.WaitN(ctx, 2); err != nil {
+			t.Error(err)
+		}
+		if err := k.WaitN(ctx, 11); !errors.Is(err, ErrNever) {
+			t.Error(err)
+		}
+		k.Take(ctx, 3, 0)
+		expect(t, &one, "wait", `waited granted k of "k" costs 2 waits 670ms`, `too-large too-costly k of "k" costs 11 waits 0s`, `timed-out limited k of "k" costs 3 waits 0s`)
+
+		g.For("d:1").AllowN(time.Now(), 10)
+		g.For("d:1").AllowN(time.Now(), 10)
+		g.For("d:2").Allow()
+		g.For("nobody's").Allow()
+		_ = g.For("nobody's").Wait(ctx)
+		expect(t, &one, "dynamic", `created granted d:1 of "d:*" costs 0 waits 0s`, `served granted d:1 of "d:*" costs 10 waits 0s`, `served soft d:1 of "d:*" costs 10 waits 0s`,
+			`no-bucket too-many-keys d:2 of "d:*" costs 1 waits 0s`,
+			`created granted nobody's of "" costs 0 waits 0s`, `no-bucket unmatched nobody's of "" costs 1 waits 0s`, `no-bucket unmatched nobody's of "" costs 1 waits 0s`)
+
+		g.For("x").Allow()
+		e.set(errors.New("away"))
+		g.For("x").Allow()
+		g.For("x").Allow()
+		e.set(nil)
+		g.For("x").Allow()
+		const served = `served granted x of "x" costs 1 waits 0s`
+		expect(t, &one, "remote", `created granted x of "x" costs 0 waits 0s`, served, `fallback-entered granted x of "x" costs 0 waits 0s`, served, served, `fallback-left granted x of "x" costs 0 waits 0s`, served)
+
+		time.Sleep(2 * time.Minute)
+		var removed []string
+		for _, line := range one.lines() {
+			if line[:7] == "removed" {
+				removed = append(removed, line)
+			}
+		}
+		slices.Sort(removed)
+		if len(removed) != 3 { // x stays for an hour
+			t.Errorf("removed %q", removed)
+		}
+		stop()
+		<-ended
+		if n := len(two.lines()); n < 25 {
+			t.Errorf("the other listener heard %d", n)
+		}
+	})
+}
+
+func exactKey(key string) dynamicconfig.Rule {
+	r := exact(10)
+	r.Key = key
+	return r
+}
+
+func TestListenersHearOfFallbacks(t *testing.T) {
+	r := weighted(100)
+	r.IdleAfter = time.Hour
+	var e ear
+	g := NewGroup(snapshot(t, r), 1, WithListener(e.hear))
+	k := g.For("k")
+	k.AllowAt(0, 1)
+	kinds := func() (got []EventKind) {
+		for _, event := range g.events.ring.take(make([]Event, 0, 100)) {
+			if event.Kind >= EventFallbackEntered {
+				got = append(got, event.Kind)
+			}
+		}
+		return got
+	}
+	apply := func(now Instant) {
+		k.AllowAt(now, 1)
+		if err := g.Apply(now, g.Report(now)[0], nil, grantOf(1, 10, time.Second)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	apply(second)
+	if got := kinds(); got != nil {
+		t.Errorf("a first grant: %v", got)
+	}
+	k.AllowAt(5*second, 1)
+	g.Report(5 * second)
+	if got := kinds(); !slices.Equal(got, []EventKind{EventFallbackEntered}) {
+		t.Errorf("a lease that ends: %v", got)
+	}
+	apply(6 * second)
+	if got := kinds(); !slices.Equal(got, []EventKind{EventFallbackLeft}) {
+		t.Errorf("a grant again: %v", got)
+	}
+}
+
+// A listener that hangs or panics costs its own events, and nothing else.
+func TestAListenerThatIsStuckLosesOnlyItsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var good atomic.Int64
+		stuck := make(chan struct{})
+		scope := tally.NewTestScope("", nil)
+		g := NewGroup(snapshot(t, alone(1e9, 1e9)), 1, WithScope(scope),
+			WithListener(func([]Event) { <-stuck }), WithListener(func(e []Event) { good.Add(int64(len(e))); panic("boo") }))
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			g.Run(ctx, idle{})
+			close(ended)
+		}()
+		const rounds, each = 40, 1000
+		for range rounds {
+			for range each {
+				g.For("k").Allow()
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+		if got := good.Load(); got != rounds*each+1 {
+			t.Errorf("heard %d of %d", got, rounds*each+1)
+		}
+		dropped := scope.Snapshot().Counters()["limiter.events_dropped+"].Value()
+		if least := int64(rounds*each - (backlog+2)*batchSize); dropped < least {
+			t.Errorf("%d dropped, want at least %d", dropped, least)
+		}
+		close(stuck)
+		stop()
+		<-ended
+	})
+}
+
+func TestWhatNobodyCarriesIsDroppedAndCounted(t *testing.T) {
+	g := NewGroup(snapshot(t, alone(1e9, 1e9)), 1, WithListener(func([]Event) {}))
+	k := g.For("k")
+	for range 2 * ringSize {
+		k.AllowAt(0, 1)
+	}
+	if got := g.events.dropped.Load(); got != ringSize+1 {
+		t.Errorf("%d dropped", got)
+	}
+}
+
+// A ring loses nothing that it took, keeps the order of each who puts, and
+// takes when there is room.
+func TestRing(t *testing.T) {
+	r := newRing(64)
+	const writers, each = 4, 20_000
+	var all sync.WaitGroup
+	for w := range writers {
+		all.Go(func() {
+			for i := range each {
+				for !r.put(&Event{Cost: i, At: Instant(w)}) {
+					runtime.Gosched()
+				}
+			}
+		})
+	}
+	var next [writers]int
+	for got := 0; got < writers*each; {
+		batch := r.take(make([]Event, 0, 10))
+		got += len(batch)
+		for _, e := range batch {
+			if e.Cost != next[e.At] {
+				t.Fatalf("writer %d: %d after %d", e.At, e.Cost, next[e.At])
+			}
+			next[e.At]++
+		}
+	}
+	all.Wait()
+	for range 3 {
+		for i := range 64 {
+			if !r.put(&Event{Cost: i}) {
+				t.Fatalf("no room for %d", i)
+			}
+		}
+		if r.put(&Event{}) {
+			t.Fatal("room for 65")
+		}
+		if n := len(r.take(make([]Event, 0, 100))); n != 64 {
+			t.Fatalf("took %d", n)
+		}
+	}
+}
+
+func TestEventKindsHaveNames(t *testing.T) {
+	for k := EventServed; k <= EventFallbackLeft; k++ {
+		if k.String() == "" || k.String()[0] == 'e' {
+			t.Errorf("kind %d is %q", k, k)
+		}
+	}
+	if got := EventKind(99).String(); got != "event(99)" {
+		t.Error(got)
+	}
+}
+
+func TestTellingAllocatesNothing(t *testing.T) {
+	k := NewGroup(snapshot(t, alone(1e9, 1e9)), 1, WithListener(func([]Event) {})).For("k")
+	ctx := t.Context()
+	if n := testing.AllocsPerRun(1000, func() { k.Allow(); k.Decide(ctx, 2, 0) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func BenchmarkListener(b *testing.B) {
+	for _, listeners := range []int{0, 1, 3} {
+		b.Run(fmt.Sprint(listeners), func(b *testing.B) {
+			var heard atomic.Int64
+			var options []Option
+			for range listeners {
+				options = append(options, WithListener(func(e []Event) { heard.Add(int64(len(e))) }))
+			}
+			g := NewGroup(snapshot(b, alone(1e12, 1e9)), 1, options...)
+			ctx, stop := context.WithCancel(b.Context())
+			ended := make(chan struct{})
+			go func() {
+				g.Run(ctx, idle{})
+				close(ended)
+			}()
+			k := g.For("k")
+			b.ReportAllocs()
+			n := 0
+			for b.Loop() {
+				k.Allow()
+				n++
+			}
+			b.StopTimer()
+			stop()
+			<-ended
+			if listeners > 0 {
+				b.ReportMetric(float64(heard.Load())/float64(n)/float64(listeners), "heard")
+			}
+		})
+	}
+}
