@@ -58,14 +58,16 @@ func TestAnotherDeciderTakesOverInSeconds(t *testing.T) {
 		t.Skip("starts processes and waits for leases to end")
 	}
 	deciders := newTreeCluster(t, "pair", 2, lostRules, nil)
-	victim, survivor := deciders.nodes[0], deciders.nodes[1]
-	key := ownedKey(t, "db:", victim.cluster, []string{victim.cluster, survivor.cluster})
+	victim, survivor := deciders.owner(t, "db:a"), deciders.nodes[0]
+	if survivor == victim {
+		survivor = deciders.nodes[1]
+	}
 	conn, err := grpc.NewClient(survivor.edge, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	a := &doormanClient{id: "a", key: key, wants: 70, server: doormanpb.NewCapacityClient(conn)}
+	a := &doormanClient{id: "a", key: "db:a", wants: 70, server: doormanpb.NewCapacityClient(conn)}
 	eventually(t, "it has what it wants", func() bool {
 		a.ask(t.Context())
 		return a.held(time.Now()) == 70

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -345,22 +346,17 @@ func (c *crowd) account(capacity float64) (end func() map[string]*ledger) {
 	}
 }
 
-// ownedKey is a key that begins with prefix and is owner's, in a ring of all.
-func ownedKey(t *testing.T, prefix, owner string, all []string) string {
+// owner is the decider that owns key while all are members.
+func (c *treeCluster) owner(t *testing.T, key string) *treeNode {
 	t.Helper()
 	var hosts []ringpop.Host
-	for _, address := range all {
-		hosts = append(hosts, ringpop.Host{Address: address})
+	for _, n := range c.nodes {
+		hosts = append(hosts, ringpop.Host{Address: n.cluster})
 	}
 	ring, err := ringpop.New(hosts, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range 1000 {
-		if key := fmt.Sprint(prefix, i); ring.Owner(key) == owner {
-			return key
-		}
-	}
-	t.Fatalf("%s owns nothing", owner)
-	return ""
+	i := slices.IndexFunc(c.nodes, func(n *treeNode) bool { return n.cluster == ring.Owner(key) })
+	return c.nodes[i]
 }
