@@ -22,14 +22,20 @@ import (
 type exact struct {
 	bucket   algorithm.Bucket
 	settings *settings // that bucket's rule is of
+	part     float64   // of the rule's limit that it has
+	child    bool      // the part is what a cluster above leases to this one
 	idle     bool      // nothing is lost by forgetting it
+
+	asked  float64       // tokens, since
+	since  time.Duration // the last look at
+	wanted float64       // how many are asked for lately, per second
 
 	came  time.Duration // when the key came here
 	taken float64       // since then
 	last  time.Duration // when something was taken
 }
 
-var _ algorithm.Key = (*exact)(nil)
+var _ wanting = (*exact)(nil)
 
 // Report implements algorithm.Key: who reports usage of an exact key has not
 // heard of its rule.
@@ -38,7 +44,16 @@ func (e *exact) Report(time.Duration, algorithm.Limit, uint32, algorithm.Report)
 }
 
 // Expire implements algorithm.Key.
-func (e *exact) Expire(now time.Duration, _ func(host uint32)) { e.idle = e.bucket.Full(now) }
+func (e *exact) Expire(now time.Duration, _ func(host uint32)) {
+	e.idle = e.bucket.Full(now) && !(e.child && e.asked > 0) // else the lease would be lost
+	if d := (now - e.since).Seconds(); d > 0.1 {
+		e.wanted += (e.asked/d - e.wanted) / 2
+		e.asked, e.since = 0, now
+	}
+}
+
+// Wants is what is asked for lately, in tokens/s, for the cluster above.
+func (e *exact) Wants() float64 { return e.wanted }
 
 // Hosts implements algorithm.Key: a bucket that is full need not be kept.
 func (e *exact) Hosts() int {
@@ -51,10 +66,10 @@ func (e *exact) Hosts() int {
 // Knows implements algorithm.Key.
 func (e *exact) Knows(uint32) bool { return false }
 
-// bucketRule is rule for a bucket.
-func bucketRule(rule *dynamicconfig.Rule) algorithm.BucketRule {
+// bucketRule is rule for a bucket, with a limit of its own.
+func bucketRule(rule *dynamicconfig.Rule, limit algorithm.Limit) algorithm.BucketRule {
 	return algorithm.BucketRule{
-		Limit:   algorithm.Limit{Rate: float64(rule.Limit), Burst: rule.Burst},
+		Limit:   limit,
 		MaxWait: rule.MaxWait,
 		MaxDebt: rule.MaxDebt,
 		MaxCost: rule.MaxCost,
@@ -124,14 +139,15 @@ func (a *Aggregator) exact(sh *shard, now time.Duration, hash uint64, text strin
 			return nil
 		}
 		b.add(hash, k)
+		a.raise(now, sh, k)
 	}
 	e, ok := k.state.(*exact)
 	if !ok || !k.adopt(s, algorithm.NameExact, a.gone) || !isExact(k.rule) {
 		return nil
 	}
-	if e.settings != k.settings {
-		e.settings = k.settings
-		e.bucket.Rule(now, bucketRule(k.rule))
+	if part := k.part(now); e.settings != k.settings || e.part != part {
+		e.settings, e.part, e.child = k.settings, part, k.rule.Parent
+		e.bucket.Rule(now, bucketRule(k.rule, k.limit(part)))
 	}
 	return e
 }
@@ -147,8 +163,17 @@ func (a *Aggregator) newExact(s *settings, now time.Duration, text string) *key 
 		a.metrics.noRoom.Inc(1)
 		return nil
 	}
-	e := &exact{bucket: algorithm.NewBucket(now, bucketRule(rule)), settings: s, came: now, last: now - rpc.MaxElapsed - 1}
-	return &key{text: strings.Clone(text), settings: s, rule: rule, state: e}
+	k := &key{text: strings.Clone(text), settings: s, rule: rule}
+	k.state = &exact{
+		bucket:   algorithm.NewBucket(now, bucketRule(rule, k.limit(1))),
+		settings: s,
+		part:     1,
+		child:    rule.Parent,
+		since:    now,
+		came:     now,
+		last:     now - rpc.MaxElapsed - 1,
+	}
+	return k
 }
 
 // learn lowers the bucket to what t's caller knows of it from another owner.
@@ -167,6 +192,7 @@ func (e *exact) learn(now time.Duration, t *rpc.Take) {
 // take serves t. Its Tokens become what was taken.
 func (e *exact) take(now time.Duration, t *rpc.Take) rpc.Took {
 	took := rpc.Took{Decided: true, OK: true}
+	e.asked += max(t.Tokens, 0)
 	switch {
 	case t.Tokens <= 0:
 		e.bucket.Give(now, -t.Tokens)

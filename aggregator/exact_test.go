@@ -291,3 +291,35 @@ func BenchmarkTakesOf64(b *testing.B) {
 		}
 	}
 }
+
+// A bucket whose capacity comes from a cluster above has what that leases out,
+// and asks it for what is asked of it.
+func TestABucketWithAClusterAbove(t *testing.T) {
+	rule := exactRule(100, 100)
+	rule.Parent = true
+	a, err := New(algorithm.Builtin(), snapshot(t, cadence, rule))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := took(t, a, 0, rpc.Take{Tokens: 1}); got.OK {
+		t.Errorf("taken before the cluster above gave anything: %+v", got)
+	}
+	for range 30 {
+		took(t, a, 0, rpc.Take{Tokens: 1})
+	}
+	a.GC(time.Second)
+	asked := a.Ask(time.Second, "below")
+	if asked == nil || len(asked.Claims.Rows) != 1 || len(asked.Claims.Rows[0].Bands) != 1 || asked.Claims.Rows[0].Bands[0].Wants != 31./2 {
+		t.Fatalf("asked %+v", asked)
+	}
+	a.Hear(time.Second, asked, &rpc.Leases{Rows: []rpc.Lease{{Amount: 20, Lasts: 10 * time.Second, Refresh: time.Second}}}, nil)
+	if got := left(t, a, time.Second); got != 0 {
+		t.Errorf("%v left at once", got)
+	}
+	if got := left(t, a, 1500*time.Millisecond); math.Abs(got-10) > 1e-9 {
+		t.Errorf("%v left after half a second of 20/s", got)
+	}
+	if got := left(t, a, 9*time.Second); got != 20 {
+		t.Errorf("%v left of a fifth of the burst", got)
+	}
+}
