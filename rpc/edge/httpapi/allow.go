@@ -139,9 +139,9 @@ func (q *ask) longest() time.Duration {
 func (a *API) result(q *ask, d *edge.Decision, later time.Duration) result {
 	r := result{Allowed: d.OK, Reason: d.Reason.String(), Cost: q.cost()}
 	if d.OK {
-		r.WaitMS = new(millis(d.Wait))
+		r.WaitMS = new(edge.Millis(d.Wait))
 	} else if later > 0 {
-		r.RetryAfterMS = new(millis(later))
+		r.RetryAfterMS = new(edge.Millis(later))
 	}
 	r.Limit, r.Burst, r.Remaining = bucketOf(d.Limit, d.Burst, d.Left)
 	return r

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package edge
+
+import (
+	"math"
+	"strconv"
+	"time"
+)
+
+// Bounds of what callers are told.
+const (
+	// maxInteger is the largest number of a structured field (RFC 9651).
+	maxInteger = 999_999_999_999_999
+	// maxRetry is the longest that a caller is told to stay away.
+	maxRetry = 24 * time.Hour
+	// spread is the most that a random part adds to a time to come again.
+	spread = 0.25
+)
+
+// RateLimit returns the fields RateLimit-Policy and RateLimit for a bucket, as
+// in draft-ietf-httpapi-ratelimit-headers-10, of a policy "default": its quota
+// is the burst, and its window how long the burst takes to fill. Both are
+// empty where there is no bucket, or no limit.
+func RateLimit(limit, burst, left float64) (policy, state string) {
+	if math.IsInf(limit, 1) || math.IsInf(burst, 1) || !(limit >= 0) || !(burst >= 0) || limit == 0 && burst == 0 && left == 0 {
+		return "", ""
+	}
+	q := strconv.AppendInt([]byte(`"default";q=`), whole(math.Floor(burst)), 10)
+	r := strconv.AppendInt([]byte(`"default";r=`), whole(math.Floor(left)), 10)
+	if limit > 0 {
+		q = strconv.AppendInt(append(q, ";w="...), max(whole(math.Ceil(burst/limit)), 1), 10)
+		r = strconv.AppendInt(append(r, ";t="...), whole(math.Ceil((burst-left)/limit)), 10)
+	}
+	return string(q), string(r)
+}
+
+// whole is x as a structured field has it: negative numbers are 0 here.
+func whole(x float64) int64 {
+	if !(x > 0) {
+		return 0
+	}
+	return int64(min(x, maxInteger))
+}
+
+// Later is after how long to tell a caller to come again, who could at the
+// earliest after d: a random part longer, at most a quarter, so that callers
+// do not come back together, and at most a day. random is in [0, 1). 0 and
+// less, which is not known, is 0.
+func Later(d time.Duration, random float64) time.Duration {
+	if d <= 0 {
+		return 0
+	}
+	d = min(d, maxRetry)
+	return min(d+time.Duration(float64(d)*spread*random), maxRetry)
+}
+
+// Seconds is d as Retry-After has it: rounded up.
+func Seconds(d time.Duration) string {
+	return strconv.FormatInt(int64((d+time.Second-1)/time.Second), 10)
+}
+
+// Millis is d in milliseconds, rounded up, so that nobody comes too early.
+func Millis(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / time.Millisecond) }
