@@ -47,7 +47,7 @@ func (g *Group) Report(now Instant) []*Batch {
 		live = append(live, k)
 	}
 	clear(g.live[len(live):])
-	g.live = live
+	g.live = fitted(live)
 	g.metrics.report(len(live)+len(g.asleep), fallbacks)
 	all := batches.sorted()
 	g.sizes = make(map[string]int, len(all))
@@ -101,7 +101,7 @@ func (g *Group) lastWordsLocked(now Instant, batches *batches) {
 		heir.rejected.Add(rejected)
 	}
 	clear(g.gone[len(wait):])
-	g.gone = wait
+	g.gone = fitted(wait)
 }
 
 // Apply takes in the grants for some rows of b: grant i is for row rows[i],

@@ -65,7 +65,15 @@ func (g *Group) forgetSleepersLocked(now Instant) {
 		}
 	}
 	clear(g.asleep[len(asleep):])
-	g.asleep = asleep
+	g.asleep = fitted(asleep)
+}
+
+// fitted is s without the room of a time when there were many more.
+func fitted[E any](s []E) []E {
+	if cap(s) > 1024 && len(s) < cap(s)/8 {
+		return append(make([]E, 0, 2*len(s)), s...)
+	}
+	return s
 }
 
 // sleeps may change at any time, when the key is used.
