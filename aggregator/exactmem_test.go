@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package aggregator
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/rpc"
+)
+
+// What a bucket takes at its owner is bounded, and given back once it is full.
+func TestABucketIsSmall(t *testing.T) {
+	const keys, most = 100_000, 600
+	p := cadence
+	p.MaxKeys = keys
+	a, err := New(algorithm.Builtin(), snapshot(t, p, exactRule(1, 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	heap := func() int64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before := heap()
+	for i := range keys {
+		took(t, a, 0, rpc.Take{Key: fmt.Sprintf("login:user-%012d", i), Tokens: 1})
+	}
+	each := (heap() - before) / keys
+	t.Logf("%d bytes for each key of 24 bytes", each)
+	if each > most {
+		t.Errorf("%d bytes for each key; want at most %d", each, most)
+	}
+	a.GC(time.Minute)
+	if left := heap() - before; a.keys.Load() != 0 || left > keys*16 {
+		t.Errorf("%d keys and %d bytes after all were full again", a.keys.Load(), left)
+	}
+}
