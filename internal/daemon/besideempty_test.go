@@ -106,7 +106,7 @@ func median(x []float64) float64 {
 }
 
 func BenchmarkAllowBesideEmpty(b *testing.B) {
-	for _, algorithm := range []string{"elastic"} {
+	for _, algorithm := range []string{"elastic", "exact"} {
 		for _, keys := range []int{1, 10_000} {
 			b.Run(fmt.Sprintf("grpc/algorithm=%s/keys=%d", algorithm, keys), func(b *testing.B) { benchGRPC(b, algorithm, keys) })
 			b.Run(fmt.Sprintf("http/algorithm=%s/keys=%d", algorithm, keys), func(b *testing.B) { benchHTTP(b, algorithm, keys) })

@@ -104,7 +104,7 @@ func TestConformanceOnVirtualTime(t *testing.T) {
 }
 
 func TestConformanceOfADaemon(t *testing.T) {
-	for _, algorithm := range []string{"even", "elastic"} {
+	for _, algorithm := range []string{"exact", "elastic", "even"} {
 		for _, tc := range conformance {
 			t.Run(algorithm+"/"+tc.name, func(t *testing.T) {
 				play(t, serveDaemon(t, tc.config, algorithm), tc.trace, 400*time.Millisecond)
