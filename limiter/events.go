@@ -169,14 +169,7 @@ func (e *events) collect(ctx context.Context) (ended bool) {
 		}
 	}
 	e.idle.Store(false)
-	timer := time.NewTimer(gather)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-		return true
-	}
-	return false
+	return sleep(ctx, gather) != nil
 }
 
 // pass hands batch to who has room, and returns how many events were dropped.
