@@ -1,0 +1,124 @@
+-- SPDX-License-Identifier: Apache-2.0
+--
+-- A token bucket by the generic cell rate algorithm. The theoretical arrival
+-- time, at which the bucket is full again, is kept as a fraction:
+--
+--   full at = since + taken / rate
+--
+-- so that no part of a token is lost, however often the bucket is asked, and
+-- whatever the rate. Time is in microseconds, of this server, in `now`, which
+-- stands before this text.
+--
+-- KEYS[1]  the bucket
+-- ARGV     what to do: take, charge (down to the floor, in any case) or give
+--          tokens
+--          rate, tokens/s
+--          burst, tokens
+--          debt, tokens; above 0 events borrow, else they wait for their own
+--          patience, seconds that one may have to wait
+--          floor, tokens
+--
+-- Returns whether the tokens were taken, the microseconds to wait, or after
+-- how many it may be worth to ask again (-1: never), and the tokens left.
+
+local key, what = KEYS[1], ARGV[1]
+local n, rate, burst = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local debt, patience, floor = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
+
+local format, size = '>Bddddd', 41
+local never = math.huge
+
+local since, at, taken = now, now, 0
+local changed = false
+local state = redis.call('GET', key)
+if state then
+	if #state ~= size or string.byte(state) ~= 1 then
+		return redis.error_reply('HEADGATE what is at the key is not a bucket of this release')
+	end
+	local version, ruled, held
+	version, since, at, taken, ruled, held = struct.unpack(format, state)
+	if now < at then -- the clock went back: time stands still for that long
+		since, at = since - (at - now), now
+	end
+	if ruled ~= rate or held ~= burst then
+		-- Nobody knows since when the rule is another: the slower counts.
+		local level = held - taken + ruled * ((at - since) / 1e6) + math.min(ruled, rate) * ((now - at) / 1e6)
+		since, taken, changed = now, burst - math.min(level, held, burst), true
+	end
+end
+
+local level = burst - taken + rate * ((now - since) / 1e6)
+if level >= burst then
+	level, since, taken = burst, now, 0
+elseif taken > 2 ^ 30 or taken < -2 ^ 30 then
+	since, taken = now, burst - level -- before its numbers become too large
+end
+
+-- until_ is how long it takes to fill in so many tokens, but for what
+-- arithmetic may have added.
+local function until_(short)
+	if short <= 1e-9 + (burst + math.abs(taken)) * 2 ^ -50 then
+		return 0
+	end
+	return math.max(math.ceil(short / rate * 1e6), 1)
+end
+
+local function answer(ok, wait)
+	if wait >= 2 ^ 53 then
+		wait = -1
+	end
+	return { ok, wait, string.format('%.17g', level) }
+end
+
+local function save()
+	if level >= burst then
+		redis.call('DEL', key) -- a bucket that is full is the same as none
+		return
+	end
+	local idle = math.min(math.ceil((burst - level) / rate * 1e3) + 1, 2 ^ 40)
+	redis.call('SET', key, struct.pack(format, 1, since, now, taken, rate, burst), 'PX', string.format('%.0f', idle))
+end
+
+local function move(tokens)
+	taken, level = taken + tokens, level - tokens
+	save()
+end
+
+if what == 'give' then
+	move(-n)
+	level = math.min(level, burst)
+	return answer(1, 0)
+elseif what == 'charge' then
+	move(math.min(n, math.max(level - floor, 0)))
+	return answer(1, 0)
+end
+
+local short, again = n - level, 0
+if debt > 0 then
+	again = until_(short - debt)
+	if until_(n - burst - debt) > 0 then
+		again = never -- it would not do even if the bucket were full
+	end
+	short = -level
+elseif n > burst then
+	again = never
+end
+local wait = until_(short)
+if wait >= 2 ^ 53 then
+	again = never
+end
+if n > 0 then
+	again = math.max(again, until_(short - rate * patience))
+else
+	wait, again = 0, 0 -- who takes nothing only looks
+end
+if again > 0 then
+	if changed then
+		save()
+	end
+	return answer(0, again)
+end
+if n > 0 or changed then
+	move(n)
+end
+return answer(1, math.min(wait, math.ceil(patience * 1e6)))

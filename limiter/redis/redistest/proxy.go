@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redistest
+
+import (
+	"context"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// Proxy passes bytes on to a server, late if asked to. Safe for concurrent use.
+type Proxy struct {
+	// Address is where it listens.
+	Address string
+
+	to    string
+	delay atomic.Int64
+	done  chan struct{}
+
+	mu    sync.Mutex // protects following fields
+	conns map[net.Conn]bool
+	ended bool
+
+	pipes sync.WaitGroup
+}
+
+// StartProxy starts a Proxy to address. It ends with the test.
+func StartProxy(t testing.TB, address string) *Proxy {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Proxy{Address: l.Addr().String(), to: address, done: make(chan struct{}), conns: make(map[net.Conn]bool)}
+	p.pipes.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			p.pipes.Go(func() { p.connect(c) })
+		}
+	})
+	t.Cleanup(func() {
+		close(p.done)
+		_ = l.Close()
+		p.mu.Lock()
+		p.ended = true
+		for c := range p.conns {
+			_ = c.Close()
+		}
+		p.mu.Unlock()
+		p.pipes.Wait()
+	})
+	return p
+}
+
+// SetDelay sets how late what the server answers from now on arrives.
+func (p *Proxy) SetDelay(d time.Duration) { p.delay.Store(int64(d)) }
+
+func (p *Proxy) connect(client net.Conn) {
+	defer p.closing(client)()
+	server, err := new(net.Dialer).DialContext(context.Background(), "tcp", p.to)
+	if err != nil {
+		return
+	}
+	defer p.closing(server)()
+	p.pipes.Go(func() {
+		defer client.Close()
+		p.pipe(client, server, func() time.Duration { return time.Duration(p.delay.Load()) })
+	})
+	p.pipe(server, client, func() time.Duration { return 0 })
+}
+
+// closing has c closed at the end of the test, or by what it returns.
+func (p *Proxy) closing(c net.Conn) func() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+
+	p.conns[c] = true
+	if p.ended {
+		_ = c.Close()
+	}
+	return func() {
+		_ = c.Close()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+
+		delete(p.conns, c)
+	}
+}
+
+func (p *Proxy) pipe(to, from net.Conn, delay func() time.Duration) {
+	buffer := make([]byte, 16<<10)
+	for {
+		n, err := from.Read(buffer)
+		if n > 0 {
+			if d := delay(); d > 0 {
+				select {
+				case <-time.After(d):
+				case <-p.done:
+					return
+				}
+			}
+			if _, err := to.Write(buffer[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
