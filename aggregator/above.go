@@ -3,6 +3,7 @@
 package aggregator
 
 import (
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -20,6 +21,8 @@ type above struct {
 	until  time.Duration
 	fresh  time.Duration // as long as amount should be used without asking again
 	askAt  time.Duration
+	told   float64       // what k's hosts wanted when it was last asked
+	early  time.Duration // not asked again before
 	asked  bool          // the answer is under way
 	keeps  time.Duration // until when it is not known what hosts want, of a key that is not leased
 	gone   bool          // the key is not here any more
@@ -80,7 +83,7 @@ func (a *Aggregator) Ask(now time.Duration, host string) *Asked {
 		case p == nil || p.gone:
 			gone[c] = true
 		case !p.asked && now >= p.askAt && len(asked.Claims.Rows) < rpc.MaxKeys:
-			p.asked = true
+			p.asked, p.told = true, c.key.wants()
 			asked.Claims.Rows = append(asked.Claims.Rows, c.key.claim(now, host))
 			asked.children = append(asked.children, c)
 		}
@@ -134,7 +137,7 @@ func (k *key) hear(now time.Duration, kept bool, l rpc.Lease) {
 	}
 	p.heard, p.safe = true, l.Safe
 	p.fresh = max(l.Refresh, minRefresh)
-	p.askAt = now + p.fresh
+	p.askAt, p.early = now+p.fresh, now+p.fresh/4
 	if s, ok := k.state.(*lessor); ok && kept {
 		// No lease of an earlier owner outlives the one that it had from above.
 		s.learns = min(s.learns, now+l.Learns)
@@ -147,6 +150,36 @@ func (k *key) hear(now time.Duration, kept bool, l rpc.Lease) {
 	default:
 		p.given, p.amount, p.until = true, l.Amount, now+l.Lasts
 	}
+}
+
+// stir brings the next claim forward if what k's hosts want is no longer what was
+// claimed: others may have it, or have some to spare.
+func (k *key) stir(now time.Duration) {
+	p := k.above
+	if p == nil || p.asked || p.askAt <= p.early {
+		return
+	}
+	if wants := k.wants(); math.Abs(wants-p.told) > stirring*max(wants, p.told) {
+		p.askAt = max(now, p.early)
+	}
+}
+
+// stirring is by which part wants have to change for a claim out of turn.
+const stirring = 0.02
+
+// wants is what all of k's hosts want.
+func (k *key) wants() (sum float64) {
+	switch s := k.state.(type) {
+	case *lessor:
+		for b := range s.account.Demand {
+			sum += b.Wants
+		}
+	case wanting:
+		sum = s.Wants()
+	case nil:
+		sum = k.ledger.sum.demand().Total()
+	}
+	return sum
 }
 
 // minRefresh is the shortest time between two asks for a key.

@@ -235,3 +235,28 @@ func TestWhoAsksWhenItWasToldToGetsANewAnswer(t *testing.T) {
 		t.Errorf("in time: %+v", got)
 	}
 }
+
+// What is asked above follows what hosts want sooner than when it is time to ask
+// again, but not all the time.
+func TestAClusterAsksEarlyWhenItsDemandChanges(t *testing.T) {
+	for _, tt := range []struct {
+		wants float64
+		early bool
+	}{{20, true}, {5, true}, {10.1, false}, {10, false}} {
+		a := below(t, dynamicconfig.Rule{Algorithm: "proportional-share", Recalculate: dynamicconfig.None})
+		claimed(t, a, 0, wants("a", 0, 10))
+		answered(t, a, 0, lease(10)) // refresh in 8 s
+		claimed(t, a, s, wants("a", 10, tt.wants))
+		if asked := a.Ask(s, "region"); asked != nil {
+			t.Errorf("%v wanted: asked at once, so a host can make it ask all the time", tt.wants)
+		}
+		claimed(t, a, 2*s, wants("a", 10, tt.wants))
+		asked := a.Ask(2*s, "region")
+		if (asked != nil) != tt.early {
+			t.Errorf("%v wanted instead of 10: asked early %v", tt.wants, asked != nil)
+		}
+		if asked != nil && asked.Claims.Rows[0].Bands[0].Wants != tt.wants {
+			t.Errorf("it asks %+v", asked.Claims.Rows[0])
+		}
+	}
+}

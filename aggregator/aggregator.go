@@ -259,6 +259,7 @@ func (a *Aggregator) decide(now time.Duration, k *key, alg algorithm.Algorithm, 
 		}
 		g, ok = k.grant(now, part, alg, host, r)
 	}
+	k.stir(now)
 	if k.above != nil { // hosts know the rule's limit only
 		g.Weight *= part
 		g.Used = max(g.Used, float64(k.rule.Limit)) // what is left of it is not for them

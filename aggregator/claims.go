@@ -116,6 +116,7 @@ func (c *claimant) lease(k *key, l *lessor, name string, id uint32) rpc.Lease {
 	if !known {
 		c.a.hosts.add(id, 1)
 	}
+	k.stir(c.now)
 	return c.answer(k, l, name, capacity, learns)
 }
 
