@@ -100,6 +100,9 @@ func (c *cluster) do(a *Action, h *host, undo bool) error {
 		if undo {
 			return c.start(h)
 		}
+		if err := c.handOver(h); err != nil {
+			return err
+		}
 		c.stop(h)
 		c.announce(h.number, false, 0)
 	case "join":

@@ -146,3 +146,38 @@ func (c *cluster) lapse(h *host, number int32) {
 	}
 	c.hear(h)
 }
+
+// handOver is what an owner that leaves in order tells those who will own its
+// keys, as a Node does when it stops. It waits for nobody here: what is lost on
+// the way, they learn from the hosts.
+func (c *cluster) handOver(h *host) error {
+	if h.aggregator == nil || !h.up {
+		return nil
+	}
+	heirs := h.ring.Without(h.name)
+	for _, part := range h.aggregator.Handover(c.now - h.born) {
+		byOwner := make(map[int]*rpc.Claims)
+		var owners []int // in the order of rows
+		for _, row := range part.Rows {
+			owner, ok := c.byName[heirs.Owner(row.Key)]
+			if !ok {
+				continue
+			}
+			if byOwner[owner] == nil {
+				byOwner[owner] = &rpc.Claims{}
+				owners = append(owners, owner)
+			}
+			byOwner[owner].Rows = append(byOwner[owner].Rows, row)
+		}
+		for _, owner := range owners {
+			payload, err := rpc.EncodeClaims(byOwner[owner])
+			if err != nil {
+				return fmt.Errorf("%s hands over: %w", h.name, err)
+			}
+			c.bytes += int64(HeaderBytes + len(payload.Value))
+			nobody := &claim{of: &climb{host: h.number, process: h.process}}
+			c.send(h.number, owner, claimed, message{claim: nobody, payload: payload}, 0)
+		}
+	}
+	return nil
+}

@@ -87,8 +87,9 @@ func (c *cluster) mishap(a *Action, at Time, r *rand.Rand) string {
 		c.bumps[host] = append(c.bumps[host], bump{at, 0, a.Add})
 		return fmt.Sprintf("%s wants %g/s more", c.hosts[host].name, a.Add)
 	}
+	do := "crash"
 	if which >= a.Odds[mishapSpike]+a.Odds[mishapLose] {
-		away = 0
+		do, away = "restart", election
 	}
 	of := &c.branches[owner]
 	first, n := of.Owners[0], of.Owners[1]-of.Owners[0]
@@ -96,7 +97,10 @@ func (c *cluster) mishap(a *Action, at Time, r *rand.Rand) string {
 		first, n = of.Hosts[0], of.Hosts[1]-of.Hosts[0]
 	}
 	h := first + r.IntN(n)
-	c.later(at, todo{action: &Action{Do: "crash", For: max(away, election)}, hosts: []int{h}})
+	c.later(at, todo{action: &Action{Do: do, For: max(away, election)}, hosts: []int{h}})
+	if do == "restart" {
+		return fmt.Sprintf("%s of %s is replaced", c.hosts[h].name, of.Name)
+	}
 	return fmt.Sprintf("%s of %s is away for %s", c.hosts[h].name, of.Name, away)
 }
 

@@ -260,15 +260,21 @@ func TestFigures(t *testing.T) {
 	}
 	for _, file := range []struct {
 		name       string
+		trees      bool
 		algorithms []string
 	}{
-		{"baselines.golden", []string{"even", "request-weighted", "request-weighted-even-floor"}},
-		{"elastic.golden", []string{"elastic"}},
+		{"baselines.golden", false, []string{"even", "request-weighted", "request-weighted-even-floor"}},
+		{"elastic.golden", false, []string{"elastic"}},
+		{"trees.golden", true, inTrees},
 	} {
 		var jobs []Job
 		for _, name := range Names() {
+			sc := load(t, name)
+			if (sc.Clusters != nil) != file.trees {
+				continue
+			}
 			for _, a := range file.algorithms {
-				jobs = append(jobs, Job{load(t, name), Options{Algorithm: a, Seed: 1}})
+				jobs = append(jobs, Job{sc, Options{Algorithm: a, Seed: 1}})
 			}
 		}
 		results, err := Sweep(t.Context(), jobs, nil)

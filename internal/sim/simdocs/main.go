@@ -24,6 +24,10 @@ import (
 
 var algorithms = []string{"even", "request-weighted", "request-weighted-even-floor", "elastic"}
 
+// inTrees are those that trees of clusters are measured with: even and the even
+// floor would need to know of all hosts in the tree.
+var inTrees = []string{"proportional-share", "fair-share", "elastic"}
+
 // pictures say which algorithms a scenario's picture shows.
 var pictures = []struct {
 	scenario   string
@@ -91,7 +95,11 @@ func table(ctx context.Context, seeds int) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		for _, a := range algorithms {
+		these := algorithms
+		if sc.Clusters != nil {
+			these = inTrees
+		}
+		for _, a := range these {
 			for seed := range seeds {
 				jobs = append(jobs, sim.Job{Scenario: sc, Options: sim.Options{Algorithm: a, Seed: uint64(seed + 1)}})
 			}
