@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package limiter enforces limits on one host: in memory, without a call to
-// anybody per request, and with this host's part of what the whole cluster
-// may use.
+// anybody per request (unless its rule asks for that), and with this host's
+// part of what the whole cluster may use.
 //
 //	             Allow, Reserve, Wait                 once per interval
 //	caller ──▶ Keyed ──▶ share ─── counts ──▶ Report ──▶ ┌──────────┐
@@ -51,6 +51,33 @@
 // part, rounded down but at least 1: hosts that are all without one hold at
 // most the limit together, or one slot each if that is more. A host that dies
 // is silent, and its slots are given to others when its lease ends.
+//
+// # Why, and how long
+//
+// Decide says why, after which wait, and when to come again. A rule bounds the
+// wait (max_wait) and the cost of an event (max_cost), lets events borrow what
+// those after them pay (max_debt), and need not be enforced in full (enforce).
+// What is not known before is estimated, and settled afterwards:
+//
+//	d := group.For("llm:gpt").Decide(ctx, 1, 100*time.Millisecond)
+//	if !d.OK {
+//		return fmt.Errorf("%v; try again after %v", d.Reason, d.RetryAfter)
+//	}
+//	e := group.For("llm:tokens").Take(ctx, 800, -1)
+//	…
+//	e.Settle(used)
+//
+// # Buckets elsewhere
+//
+// Under an algorithm with a Remote, such as exact or redis, each event asks
+// for its tokens where the one bucket of the key is. When that does not answer,
+// this host's part under the rule's fallback decides, and what it lets through
+// is charged afterwards.
+//
+// # Events
+//
+// Listeners hear of each decision, and of keys that come and go, in batches
+// and without anyone waiting for them: see WithListener.
 //
 // # Demand
 //

@@ -24,14 +24,6 @@ var (
 	_ Acquirer = inFlight{}
 )
 
-// step is s as what decides.
-func (s *share) step() Stepper {
-	if s.slots != nil {
-		return inFlight{s}
-	}
-	return s
-}
-
 // TryAcquireAt implements Acquirer.
 func (f inFlight) TryAcquireAt(now Instant, n int) (Hold, bool) {
 	if n <= 0 || n > maxCost {

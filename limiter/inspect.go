@@ -24,7 +24,8 @@ type Status struct {
 type ShareStatus struct {
 	Algorithm string
 	Level     Level
-	// Fallback: there is no valid grant. Always false for Even.
+	// Fallback: there is no valid grant, or a bucket elsewhere does not
+	// answer. Always false for Even.
 	Fallback bool
 	// Held and Waiting are slots in flight on this host, and those that are
 	// waited for; 0 when the rule limits a rate.
@@ -54,15 +55,15 @@ func (g *Group) Inspect(now Instant, key string) (Status, bool) {
 			st.Mode = rule.Migration.Mode
 		}
 	}
-	for _, s := range core.shares {
+	for i, s := range core.shares {
 		var slots census
 		if s.slots != nil {
 			slots = s.slots.census()
 		}
 		st.Shares = append(st.Shares, ShareStatus{
 			Algorithm: s.algorithm,
-			Level:     s.step().Level(now),
-			Fallback:  s.remote && !s.granted,
+			Level:     core.step(i).Level(now),
+			Fallback:  core.inFallback(i),
 			Held:      slots.held,
 			Waiting:   slots.waiting,
 			Weight:    s.grant.weight,

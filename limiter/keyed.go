@@ -265,6 +265,23 @@ type special struct {
 	migrator Migrator  // nil unless two
 }
 
+// step is what decides for share i alone.
+func (c *core) step(i int) Stepper {
+	if c.special == nil {
+		return c.shares[i]
+	}
+	return c.special.steps[i]
+}
+
+// inFallback tells whether share i is ruled by its fallback.
+func (c *core) inFallback(i int) bool {
+	if s := c.shares[i]; s.remote || c.special == nil {
+		return s.remote && !s.granted
+	}
+	a, ok := c.special.steps[i].(*asked)
+	return ok && a.failing.Load()
+}
+
 // Migrator answers with one of two limiters and may measure the other.
 type Migrator interface {
 	Stepper

@@ -15,7 +15,8 @@ import (
 //
 // Most callers should use Allow, or Wait when the caller can be slowed down.
 // Costs are whole tokens; a negative n is refused. All methods are safe for
-// concurrent use, and none but Wait, WaitN and Acquire waits for its turn.
+// concurrent use, and none but Wait, WaitN and Acquire waits for its turn. (Of
+// a key whose bucket is elsewhere, all wait for the answer: see Remote.)
 type Limiter interface {
 	// Allow is AllowN(now, 1).
 	Allow() bool

@@ -36,7 +36,7 @@ func TestAMillionDynamicKeys(t *testing.T) {
 		"plain":    {func(*dynamicconfig.Rule) {}, nil, 750},
 		"debt":     {func(r *dynamicconfig.Rule) { r.MaxDebt, r.MaxCost = time.Second, 50 }, nil, 880},
 		"listener": {func(r *dynamicconfig.Rule) { r.MaxDebt = time.Second }, []Option{WithListener(func([]Event) {})}, 980},
-		"exact":    {func(r *dynamicconfig.Rule) { r.Algorithm = "exact" }, []Option{WithRemote("exact", away)}, 900},
+		"exact":    {func(r *dynamicconfig.Rule) { r.Algorithm = "exact" }, []Option{WithRemote("exact", away)}, 920},
 	} {
 		n := 100_000
 		if name == "debt" {

@@ -74,6 +74,9 @@ type asked struct {
 	owed    atomic.Int64
 	telling atomic.Bool
 	failing atomic.Bool // the last time
+
+	left   atomic.Uint64 // float64 bits, as of leftAt; they need not match to the bit
+	leftAt atomic.Int64
 }
 
 var (
@@ -83,6 +86,12 @@ var (
 	_ reserver  = (*asked)(nil)
 	_ lender    = (*asked)(nil)
 )
+
+func newAsked(g *Group, s *share, r Remote) *asked {
+	a := &asked{share: s, remote: r, group: g}
+	a.left.Store(math.Float64bits(math.Inf(1))) // it has not been asked yet
+	return a
+}
 
 // errNonsense: a Remote's answer is none.
 var errNonsense = errors.New("the answer makes no sense")
@@ -113,6 +122,8 @@ func (a *asked) take(ctx context.Context, now Instant, n int, longest time.Durat
 		return v, 0, t.fallback
 	}
 	a.hear(now)
+	a.left.Store(math.Float64bits(taken.Left))
+	a.leftAt.Store(int64(now))
 	a.note(now, n, taken.OK)
 	if taken.OK {
 		return verdict{wait: taken.Wait}, taken.Left, t.algorithm
@@ -250,14 +261,16 @@ func (a *asked) ChargeAt(now Instant, n int) {
 // CapAt implements Stepper. What is elsewhere is not this host's to lower.
 func (a *asked) CapAt(now Instant, tokens float64) { a.share.CapAt(now, tokens) }
 
-// Level implements Stepper: nobody is asked, so how many tokens there are is
-// not known.
+// Level implements Stepper. Nobody is asked: the tokens are those that were
+// left as of the last answer, and what has come in since.
 func (a *asked) Level(now Instant) Level {
 	if a.failing.Load() {
 		return a.share.Level(now)
 	}
 	rule := a.terms.Load().rule
-	return Level{Limit: rule.Limit, Burst: rule.Burst, Tokens: rule.Burst}
+	tokens := math.Float64frombits(a.left.Load())
+	tokens += float64(rule.Limit) * max(now.Sub(Instant(a.leftAt.Load())), 0).Seconds()
+	return Level{Limit: rule.Limit, Burst: rule.Burst, Tokens: min(tokens, rule.Burst)}
 }
 
 func (a *asked) debt(Instant) time.Duration { return 0 }

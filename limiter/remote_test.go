@@ -100,6 +100,9 @@ func TestARemoteDecides(t *testing.T) {
 		if err := a.For("k").WaitN(t.Context(), 1); err != nil || time.Since(began).Round(time.Millisecond) != 600*time.Millisecond {
 			t.Errorf("waited %v: %v", time.Since(began), err)
 		}
+		if got := a.For("k").Tokens(); math.Abs(got) > 1e-6 {
+			t.Errorf("%v tokens when the wait is over", got)
+		}
 		if batches := a.Report(Now().Add(time.Second)); len(batches) > 0 {
 			t.Errorf("deciders hear %+v", batches[0].Usage)
 		}
@@ -128,6 +131,9 @@ func TestWhatTheFallbackLetsThroughIsCharged(t *testing.T) {
 		}
 		if d := k.Decide(t.Context(), 1, 0); d.OK || d.Reason != Limited || d.By != "even" {
 			t.Errorf("decided %+v", d)
+		}
+		if s := only(t, g, Now(), "k"); !s.Fallback || s.Level.Limit != 5 {
+			t.Errorf("in fallback, it shows %+v", s)
 		}
 		r := k.ReserveAt(Now(), 1, time.Second)
 		if !r.OK() || r.Delay() == 0 {

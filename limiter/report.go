@@ -28,7 +28,7 @@ func (g *Group) Report(now Instant) []*Batch {
 		if g.sleepLocked(now, k) {
 			continue
 		}
-		for _, s := range k.core.shares {
+		for i, s := range k.core.shares {
 			if s.granted != s.valid(now) {
 				s.steer(now, hosts)
 				g.tellFallback(now, s)
@@ -36,7 +36,7 @@ func (g *Group) Report(now Instant) []*Batch {
 			if !s.eager || s.regular(now, g.interval()) {
 				s.report(now, batches)
 			}
-			if s.remote && !s.granted {
+			if k.core.inFallback(i) {
 				fallbacks++
 			}
 		}

@@ -117,7 +117,7 @@ func (g *Group) stepOf(before *special, s *share) Stepper {
 				return a
 			}
 		}
-		return &asked{share: s, remote: remote, group: g}
+		return newAsked(g, s, remote)
 	case !s.terms.Load().plain():
 		return ruled{s}
 	}

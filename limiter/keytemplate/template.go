@@ -99,7 +99,7 @@ func (p *part) attribute(text string) error {
 		return fmt.Errorf("the name has %d bytes: use 1 to %d", len(name), maxName)
 	}
 	for i := range len(name) {
-		if c := name[i]; !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '.' || c == '_' || c == '-') {
+		if !inName(name[i]) {
 			return fmt.Errorf("%q cannot stand in a name: use a to z, 0 to 9, and . _ -", name[i:i+1])
 		}
 	}
@@ -118,6 +118,10 @@ func (p *part) attribute(text string) error {
 		p.bits[i] = n
 	}
 	return nil
+}
+
+func inName(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || strings.IndexByte("._-", c) >= 0
 }
 
 // String is what Parse read.
