@@ -4,8 +4,10 @@ package headgate_test
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -132,5 +134,50 @@ limits:
 		if got := drain(nodes[i+1:]); got != 0 {
 			t.Errorf("%d tokens after %d owners left", got, i+1)
 		}
+	}
+}
+
+// A node joins and owns keys of which it knows nothing, nor does who asks it.
+func TestBucketsMoveToAnOwnerThatJoins(t *testing.T) {
+	nodes, members := cluster(t, 4, memory.New(limits(t, `
+limits:
+  - {key: "k*", limit: 0.1/h, burst: 20, algorithm: exact, fallback: closed}
+`)))
+	set := func(hosts int) {
+		t.Helper()
+		var list []ringpop.Host
+		for _, n := range nodes[:hosts] {
+			list = append(list, ringpop.Host{Address: n.Address()})
+		}
+		if err := members.Set(list); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "all know", func() bool {
+			return !slices.ContainsFunc(nodes, func(n *headgate.Node) bool { return n.Ring().Len() != hosts })
+		})
+	}
+	set(3)
+	const keys = 40
+	for i := range keys {
+		for range 25 {
+			nodes[0].For(fmt.Sprint("k", i)).Allow()
+		}
+	}
+	set(4)
+	owned := 0
+	for i := range keys {
+		key := fmt.Sprint("k", i)
+		if nodes[3].Ring().Owner(key) != nodes[3].Address() {
+			continue
+		}
+		owned++
+		// Nothing is left, once the former owner has said so.
+		eventually(t, "the new owner knows what is left of "+key, func() bool {
+			d := nodes[3].Group().For(key).Decide(t.Context(), 0, 0)
+			return d.By == "exact" && d.Left < 1
+		})
+	}
+	if owned == 0 {
+		t.Fatal("the new node owns no key: the test tests nothing")
 	}
 }

@@ -76,6 +76,7 @@ func (n *Node) join(ctx, running context.Context) error {
 		var once sync.Once
 		err := n.ring.Run(running, n.members, func(_, ring *ringpop.Ring) {
 			n.follow(ring)
+			n.loops.Go(func() { n.moveBuckets(running, ring) })
 			once.Do(func() { close(first) })
 		})
 		if err != nil {
@@ -158,8 +159,23 @@ func (n *Node) handover(ctx context.Context) {
 			n.log.Warn("not all keys were taken over; their new owners will learn from the hosts", "claims", len(failed), "error", failed[0])
 		}
 	}
-	buckets := rpc.Taker{Host: n.config.Address, Placement: rest, Peers: n.client, Timeout: handoverTimeout}
-	if err := buckets.Send(ctx, n.aggregator.HandoverBuckets(aggregator.Now())); err != nil {
+	n.sendBuckets(ctx, rest, n.aggregator.HandoverBuckets(aggregator.Now()))
+}
+
+// moveBuckets tells the owners of keys by ring what is left in their buckets,
+// where that was this node's to know.
+func (n *Node) moveBuckets(ctx context.Context, ring *ringpop.Ring) {
+	n.sendBuckets(ctx, ring, n.aggregator.Buckets(aggregator.Now(), func(key string) bool {
+		return ring.Owner(key) != n.config.Address
+	}))
+}
+
+func (n *Node) sendBuckets(ctx context.Context, ring *ringpop.Ring, rows []rpc.Take) {
+	if ring.Len() == 0 || len(rows) == 0 {
+		return
+	}
+	heirs := rpc.Taker{Host: n.config.Address, Placement: ring, Peers: n.client, Timeout: handoverTimeout}
+	if err := heirs.Send(ctx, rows); err != nil {
 		n.log.Warn("not all buckets were taken over; their new owners will learn from who asks", "error", err)
 	}
 }

@@ -230,14 +230,24 @@ func (a *Aggregator) undo(now time.Duration, takes *rpc.Takes) {
 	}
 }
 
-// HandoverBuckets stops deciding, and yields what is left at now in the buckets
-// of a, as takes of nothing: for the owners that take over. Each part fits in a
-// message. A full bucket needs none.
-func (a *Aggregator) HandoverBuckets(now time.Duration) (rows []rpc.Take) {
+// HandoverBuckets stops deciding, and returns what is left at now in the
+// buckets of a, as takes of nothing: for the owners that take over. A full
+// bucket needs none.
+func (a *Aggregator) HandoverBuckets(now time.Duration) []rpc.Take {
 	a.left.Store(true)
+	return a.Buckets(now, func(string) bool { return true })
+}
+
+// Buckets returns what is left at now in the buckets of the keys that moved
+// holds for, as HandoverBuckets does. They go on deciding, for callers that have
+// not heard yet who owns the key now.
+func (a *Aggregator) Buckets(now time.Duration, moved func(key string) bool) (rows []rpc.Take) {
 	for i := range a.shards {
 		sh := &a.shards[i]
 		for _, entry := range sh.entries() {
+			if entry.algorithm != algorithm.NameExact || !moved(entry.key.text) {
+				continue
+			}
 			if row, ok := a.handBucket(now, sh, entry.key); ok {
 				rows = append(rows, row)
 			}
