@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package edge
+
+import (
+	"context"
+	"time"
+)
+
+// Await decides as b does and waits for what the Decision says. When ctx ends
+// before that, its error is returned, and the tokens are given back if b is a
+// Holder.
+func Await(ctx context.Context, b Buckets, key string, n int64, longest time.Duration) (Decision, error) {
+	if longest <= 0 { // nothing to wait for, and so nothing to give back
+		return b.Decide(ctx, key, n, 0), nil
+	}
+	d, cancel := hold(ctx, b, key, n, longest)
+	if !d.OK || d.Wait <= 0 {
+		return d, nil
+	}
+	timer := time.NewTimer(d.Wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return d, nil
+	case <-ctx.Done():
+		cancel()
+		return d, ctx.Err()
+	}
+}
+
+func hold(ctx context.Context, b Buckets, key string, n int64, longest time.Duration) (d Decision, cancel func()) {
+	if h, ok := b.(Holder); ok {
+		return h.Hold(ctx, key, n, longest)
+	}
+	return b.Decide(ctx, key, n, longest), func() {}
+}

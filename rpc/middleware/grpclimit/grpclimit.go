@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package grpclimit
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"strconv"
+	"time"
+
+	"github.com/uber-go/tally/v4"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"github.com/headgate/headgate/rpc/edge"
+	"github.com/headgate/headgate/rpc/middleware/keys"
+)
+
+// Options is the setup of a Limit.
+type Options struct {
+	// Key is the template of a call's key; required.
+	Key string
+
+	// MaxWait is the longest that a call waits for its turn; the key's rule
+	// may have less. Default 0: what is over the limit is refused at once.
+	MaxWait time.Duration
+
+	// User says who calls, for {user}; default nobody.
+	User func(ctx context.Context) string
+
+	// Cost says what a call costs, in tokens, by its method and request,
+	// which is nil for streams; default 1. 0 is free.
+	Cost func(ctx context.Context, method string, request any) int64
+
+	// Random returns numbers in [0, 1) that spread when to come again;
+	// default rand.Float64.
+	Random func() float64
+
+	// Scope is where metrics go: `grpclimit.calls`, by reason; default
+	// nowhere.
+	Scope tally.Scope
+}
+
+// Limit has interceptors. Use New. It is safe for concurrent use.
+type Limit struct {
+	buckets edge.Buckets
+	o       Options
+	key     *keys.Template
+	counted [edge.Reasons]tally.Counter
+}
+
+// New returns a Limit that asks buckets. The error says what is wrong with o.
+func New(buckets edge.Buckets, o Options) (*Limit, error) {
+	key, err := keys.Parse(o.Key)
+	if err == nil && o.MaxWait < 0 {
+		err = fmt.Errorf("a MaxWait of %v: use 0 or more", o.MaxWait)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("grpclimit: %w", err)
+	}
+	if o.Random == nil {
+		o.Random = rand.Float64
+	}
+	if o.Scope == nil {
+		o.Scope = tally.NoopScope
+	}
+	l := &Limit{buckets: buckets, o: o, key: key}
+	for i := range l.counted {
+		l.counted[i] = o.Scope.SubScope("grpclimit").Tagged(map[string]string{"reason": edge.Reason(i).String()}).Counter("calls")
+	}
+	return l, nil
+}
+
+// UnaryServer is a grpc.UnaryServerInterceptor.
+func (l *Limit) UnaryServer(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	if err := l.serve(ctx, info.FullMethod, request, func(md metadata.MD) { _ = grpc.SetTrailer(ctx, md) }); err != nil {
+		return nil, err
+	}
+	return handle(ctx, request)
+}
+
+// StreamServer is a grpc.StreamServerInterceptor.
+func (l *Limit) StreamServer(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+	if err := l.serve(stream.Context(), info.FullMethod, nil, stream.SetTrailer); err != nil {
+		return err
+	}
+	return handle(srv, stream)
+}
+
+// UnaryClient is a grpc.UnaryClientInterceptor.
+func (l *Limit) UnaryClient(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	if err := l.call(ctx, method, request); err != nil {
+		return err
+	}
+	return invoke(ctx, method, request, reply, conn, opts...)
+}
+
+// StreamClient is a grpc.StreamClientInterceptor.
+func (l *Limit) StreamClient(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, stream grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	if err := l.call(ctx, method, nil); err != nil {
+		return nil, err
+	}
+	return stream(ctx, desc, conn, method, opts...)
+}
+
+// serve is nil if a call that has come in may go on.
+func (l *Limit) serve(ctx context.Context, method string, request any, trailer func(metadata.MD)) error {
+	md, _ := metadata.FromIncomingContext(ctx)
+	d, err := l.decide(ctx, source{ctx, &l.o, method, md}, request)
+	if err == nil && d.OK {
+		return nil
+	}
+	if err != nil {
+		return status.FromContextError(err).Err()
+	}
+	// Negative tells not to come again.
+	pushback := int64(-1)
+	if later := edge.Later(d.RetryAfter, l.o.Random()); later > 0 {
+		pushback = edge.Millis(later)
+	}
+	if d.Reason == edge.Limited || d.Reason == edge.TooCostly {
+		trailer(metadata.Pairs("grpc-retry-pushback-ms", strconv.FormatInt(pushback, 10)))
+	}
+	return refused(d.Reason)
+}
+
+// call is nil if a call may go out.
+func (l *Limit) call(ctx context.Context, method string, request any) error {
+	md, _ := metadata.FromOutgoingContext(ctx)
+	d, err := l.decide(ctx, source{ctx, &l.o, method, md}, request)
+	switch {
+	case err != nil:
+		return status.FromContextError(err).Err()
+	case !d.OK:
+		return refused(d.Reason)
+	}
+	return nil
+}
+
+func (l *Limit) decide(ctx context.Context, of source, request any) (edge.Decision, error) {
+	cost := int64(1)
+	if l.o.Cost != nil {
+		cost = l.o.Cost(ctx, of.method, request)
+	}
+	d, err := edge.Await(ctx, l.buckets, l.key.Key(of), cost, l.o.MaxWait)
+	if int(d.Reason) < len(l.counted) {
+		l.counted[d.Reason].Inc(1)
+	}
+	return d, err
+}
+
+// refused is the error of a reason.
+func refused(r edge.Reason) error {
+	switch r {
+	case edge.Limited:
+		return status.Error(codes.ResourceExhausted, "too many calls")
+	case edge.TooManyKeys:
+		return status.Error(codes.ResourceExhausted, "too many callers")
+	case edge.TooCostly:
+		return status.Error(codes.ResourceExhausted, "the call asks for more than one may")
+	case edge.Unmatched:
+		return status.Error(codes.PermissionDenied, "no limit lets this call through")
+	case edge.InvalidKey:
+		return status.Error(codes.InvalidArgument, "the call does not say enough of who it is from")
+	default:
+		return status.Error(codes.Unavailable, "nobody could decide about the call's limit")
+	}
+}
+
+// source has the attributes of a call.
+type source struct {
+	ctx    context.Context
+	o      *Options
+	method string
+	md     metadata.MD
+}
+
+// Attribute implements keys.Source.
+func (s source) Attribute(name, arg string) string {
+	switch name {
+	case "method", "path":
+		return s.method
+	case "header":
+		if v := s.md.Get(arg); len(v) > 0 {
+			return v[0]
+		}
+	case "ip":
+		return address(s.ctx)
+	case "user":
+		if s.o.User != nil {
+			return s.o.User(s.ctx)
+		}
+	}
+	return ""
+}
+
+// address is that of who calls a server.
+func address(ctx context.Context) string {
+	p, ok := peer.FromContext(ctx)
+	if !ok || p.Addr == nil {
+		return ""
+	}
+	at, err := netip.ParseAddrPort(p.Addr.String())
+	if err != nil {
+		return p.Addr.String()
+	}
+	return at.Addr().Unmap().String()
+}

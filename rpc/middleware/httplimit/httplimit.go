@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httplimit
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/uber-go/tally/v4"
+
+	"github.com/headgate/headgate/rpc/edge"
+	"github.com/headgate/headgate/rpc/middleware/keys"
+)
+
+// Throttle is what becomes of a request that is over its limit.
+type Throttle uint8
+
+const (
+	// Reject answers it with 429, or what else fits the reason.
+	Reject Throttle = iota
+	// Queue lets it wait for its turn, for as long as the key's rule and
+	// Options.MaxWait let it, and rejects it beyond. It holds its connection
+	// and its goroutine meanwhile: bound the wait.
+	Queue
+	// Drop closes its connection, or its stream of HTTP/2, without an
+	// answer. That is for those who do harm.
+	Drop
+)
+
+// DefaultMaxWait is the MaxWait of Queue.
+const DefaultMaxWait = time.Second
+
+// Options is the setup of a Limit.
+type Options struct {
+	// Key is the template of a request's key; required.
+	Key string
+
+	// Throttle is what becomes of requests over the limit; default Reject.
+	Throttle Throttle
+
+	// MaxWait is the longest wait of Queue; default DefaultMaxWait.
+	MaxWait time.Duration
+
+	// User says who calls, for {user}; default nobody.
+	User func(*http.Request) string
+
+	// Cost says what a request costs, in tokens; default 1. 0 is free.
+	Cost func(*http.Request) int64
+
+	// TrustedProxies are the networks of proxies whose X-Forwarded-For is
+	// believed, for {ip}. Default none: the address is the connection's.
+	TrustedProxies []netip.Prefix
+
+	// Random returns numbers in [0, 1) that spread Retry-After; default
+	// rand.Float64.
+	Random func() float64
+
+	// Scope is where metrics go: `httplimit.requests`, by reason; default
+	// nowhere.
+	Scope tally.Scope
+}
+
+// Limit limits requests. Use New. It is safe for concurrent use.
+type Limit struct {
+	buckets edge.Buckets
+	o       Options
+	key     *keys.Template
+	counted [edge.Reasons]tally.Counter
+}
+
+// New returns a Limit that asks buckets. The error says what is wrong with o.
+func New(buckets edge.Buckets, o Options) (*Limit, error) {
+	key, err := keys.Parse(o.Key)
+	if err == nil && o.Throttle > Drop {
+		err = fmt.Errorf("there is no Throttle %d", o.Throttle)
+	}
+	if err == nil && o.MaxWait < 0 {
+		err = fmt.Errorf("a MaxWait of %v: use more than 0", o.MaxWait)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("httplimit: %w", err)
+	}
+	if o.MaxWait == 0 {
+		o.MaxWait = DefaultMaxWait
+	}
+	if o.Random == nil {
+		o.Random = rand.Float64
+	}
+	if o.Scope == nil {
+		o.Scope = tally.NoopScope
+	}
+	l := &Limit{buckets: buckets, o: o, key: key}
+	for i := range l.counted {
+		l.counted[i] = o.Scope.SubScope("httplimit").Tagged(map[string]string{"reason": edge.Reason(i).String()}).Counter("requests")
+	}
+	return l, nil
+}
+
+// Wrap returns a handler that lets next handle what is not over the limit.
+func (l *Limit) Wrap(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		d, err := l.decide(r)
+		switch {
+		case err != nil: // who asked has gone
+			panic(http.ErrAbortHandler)
+		case d.OK:
+			setRateLimit(w.Header(), &d)
+			next.ServeHTTP(w, r)
+		case l.o.Throttle == Drop && d.Reason == edge.Limited:
+			// This is net/http's way to hang up, which it recovers from, and
+			// logs nothing about.
+			panic(http.ErrAbortHandler)
+		default:
+			l.reject(w, &d)
+		}
+	})
+}
+
+// decide takes the tokens of r, and waits for them if it may. The error is
+// that of r's context.
+func (l *Limit) decide(r *http.Request) (edge.Decision, error) {
+	cost := int64(1)
+	if l.o.Cost != nil {
+		cost = l.o.Cost(r)
+	}
+	var longest time.Duration
+	if l.o.Throttle == Queue {
+		longest = l.o.MaxWait
+	}
+	d, err := edge.Await(r.Context(), l.buckets, l.key.Key(source{r, &l.o}), cost, longest)
+	if int(d.Reason) < len(l.counted) {
+		l.counted[d.Reason].Inc(1)
+	}
+	return d, err
+}
+
+// reject answers that a request is over its limit.
+func (l *Limit) reject(w http.ResponseWriter, d *edge.Decision) {
+	status, title := explain(d.Reason)
+	h := w.Header()
+	setRateLimit(h, d)
+	if later := edge.Later(d.RetryAfter, l.o.Random()); later > 0 {
+		h.Set("Retry-After", edge.Seconds(later))
+	}
+	h.Set("Content-Type", "application/problem+json")
+	h.Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	body, _ := json.Marshal(struct { // of strings and numbers: there is no error
+		Type   string `json:"type"`
+		Title  string `json:"title"`
+		Status int    `json:"status"`
+		Reason string `json:"reason"`
+	}{"about:blank", title, status, d.Reason.String()})
+	_, _ = w.Write(append(body, '\n'))
+}
+
+// explain is the status of a reason, and what it means to who called. Who
+// called can do nothing about our limits, and so hears little of them.
+func explain(r edge.Reason) (status int, title string) {
+	switch r {
+	case edge.Limited, edge.TooManyKeys:
+		return http.StatusTooManyRequests, "Too many requests."
+	case edge.TooCostly:
+		return http.StatusRequestEntityTooLarge, "The request asks for more than one may."
+	case edge.Unmatched:
+		return http.StatusForbidden, "Nothing of this is allowed."
+	case edge.InvalidKey:
+		return http.StatusBadRequest, "The request does not say enough of who it is from."
+	default:
+		return http.StatusServiceUnavailable, "Nobody could decide."
+	}
+}
+
+func setRateLimit(h http.Header, d *edge.Decision) {
+	if policy, state := edge.RateLimit(d.Limit, d.Burst, d.Left); policy != "" {
+		h["Ratelimit-Policy"], h["Ratelimit"] = []string{policy}, []string{state}
+	}
+}

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httplimit_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/uber-go/tally/v4"
+	"go.uber.org/goleak"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/buckets"
+	"github.com/headgate/headgate/rpc/edge"
+	"github.com/headgate/headgate/rpc/middleware/httplimit"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const limits = `
+defaults: {algorithm: even}
+limits:
+  - {key: "api:*", limit: 1/s, burst: 2, max_keys: 2}
+  - {key: "soft:*", limit: 1/s, enforce: 0%}
+unmatched: deny
+`
+
+func of(t testing.TB) edge.Buckets {
+	t.Helper()
+	s, err := dynamicconfig.Parse("limits.yaml", []byte(limits))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return buckets.Of(limiter.NewGroup(s, 1), nil)
+}
+
+func wrap(t testing.TB, b edge.Buckets, o httplimit.Options) http.Handler {
+	t.Helper()
+	o.Random = func() float64 { return 0 }
+	l, err := httplimit.New(b, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "served") }))
+}
+
+func ask(h http.Handler, change func(*http.Request)) *httptest.ResponseRecorder {
+	r := httptest.NewRequestWithContext(context.Background(), "GET", "/p", http.NoBody)
+	change(r)
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+func tenant(name string) func(*http.Request) {
+	return func(r *http.Request) { r.Header.Set("X-Tenant", name) }
+}
+
+func TestRejecting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		scope := tally.NewTestScope("", nil)
+		h := wrap(t, of(t), httplimit.Options{Key: "{header:X-Group}:{header:X-Tenant}", Scope: scope})
+		for _, tc := range []struct {
+			group, tenant string
+			status        int
+			fields, body  string
+		}{
+			{"api", "a", 200, `"default";q=2;w=2 "default";r=1;t=1 `, "served"},
+			{"api", "a", 200, `"default";q=2;w=2 "default";r=0;t=2 `, "served"},
+			{"api", "a", 429, `"default";q=2;w=2 "default";r=0;t=2 1`, `"reason":"limited"`},
+			{"api", "b", 200, `"default";q=2;w=2 "default";r=1;t=1 `, "served"},
+			{"api", "c", 429, `  `, `"reason":"too-many-keys"`},
+			{"api:a", "", 403, `  `, `"reason":"unmatched"`}, // and not a's
+			{"soft", "x", 200, `"default";q=1;w=1 "default";r=0;t=1 `, "served"},
+			{"soft", "x", 200, `"default";q=1;w=1 "default";r=0;t=1 `, "served"},
+		} {
+			w := ask(h, func(r *http.Request) { r.Header.Set("X-Group", tc.group); r.Header.Set("X-Tenant", tc.tenant) })
+			fields := w.Header().Get("RateLimit-Policy") + " " + w.Header().Get("RateLimit") + " " + w.Header().Get("Retry-After")
+			if w.Code != tc.status || fields != tc.fields || !strings.Contains(w.Body.String(), tc.body) {
+				t.Errorf("%s %s: %d %q %s", tc.group, tc.tenant, w.Code, fields, w.Body)
+			}
+			if w.Code >= 400 && w.Header().Get("Content-Type") != "application/problem+json" {
+				t.Errorf("%s", w.Header())
+			}
+		}
+		for reason, want := range map[string]int64{"granted": 4, "limited": 1, "soft": 1, "unmatched": 1, "too-many-keys": 1} {
+			if got := scope.Snapshot().Counters()["httplimit.requests+reason="+reason].Value(); got != want {
+				t.Errorf("%s: %d", reason, got)
+			}
+		}
+	})
+}
+
+func TestQueueing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := of(t)
+		h := wrap(t, b, httplimit.Options{Key: "api:{header:X-Tenant}", Throttle: httplimit.Queue, MaxWait: 1500 * time.Millisecond})
+		began := time.Now()
+		for i, want := range []struct {
+			status int
+			at     time.Duration
+		}{{200, 0}, {200, 0}, {200, time.Second}, {200, 2 * time.Second}} {
+			if w := ask(h, tenant("a")); w.Code != want.status || time.Since(began) != want.at {
+				t.Errorf("%d: %d after %v", i, w.Code, time.Since(began))
+			}
+		}
+		for range 2 { // one waits for 1 s, the next would wait for 2
+			go ask(h, tenant("a"))
+			synctest.Wait()
+		}
+		if w := ask(h, tenant("a")); w.Code != 429 || w.Header().Get("Retry-After") != "1" {
+			t.Errorf("%d %s", w.Code, w.Header())
+		}
+		// Who hangs up is not served, and gives back what it waited for.
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Millisecond, cancel)
+		time.Sleep(time.Second)
+		defer func() {
+			if r := recover(); r != http.ErrAbortHandler {
+				t.Errorf("recovered %v", r)
+			}
+			if d := b.Decide(t.Context(), "api:a", 0, 0); d.Left <= -1 {
+				t.Errorf("%v are left", d.Left)
+			}
+		}()
+		ask(h, func(r *http.Request) { tenant("a")(r); *r = *r.WithContext(ctx) })
+		t.Error("it was served")
+	})
+}
+
+// Over a real connection, as only that shows what the client sees.
+func TestDropping(t *testing.T) {
+	server := httptest.NewServer(wrap(t, of(t), httplimit.Options{Key: "api:{header:X-Tenant}", Throttle: httplimit.Drop}))
+	defer server.Close()
+	get := func() (int, error) {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, http.NoBody) // which is not tried again
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := server.Client().Do(r)
+		if err != nil {
+			return 0, err
+		}
+		return answer.StatusCode, answer.Body.Close()
+	}
+	for range 2 {
+		if status, err := get(); status != 200 || err != nil {
+			t.Fatal(status, err)
+		}
+	}
+	if status, err := get(); err == nil {
+		t.Errorf("an answer: %d", status)
+	}
+}
+
+func TestAddresses(t *testing.T) {
+	proxies := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::/32")}
+	for _, tc := range []struct {
+		remote    string
+		forwarded []string
+		trusted   []netip.Prefix
+		want      string
+	}{
+		{"192.0.2.1:5", nil, nil, "192.0.2.1"},
+		{"192.0.2.1:5", []string{"203.0.113.9"}, nil, "192.0.2.1"},
+		{"192.0.2.1:5", []string{"203.0.113.9"}, proxies, "192.0.2.1"},
+		{"10.0.0.1:5", []string{"203.0.113.9"}, proxies, "203.0.113.9"},
+		{"10.0.0.1:5", []string{"1.1.1.1, 203.0.113.9 ,10.0.0.2"}, proxies, "203.0.113.9"},
+		{"10.0.0.1:5", []string{"1.1.1.1", "203.0.113.9", "10.0.0.2"}, proxies, "203.0.113.9"},
+		{"10.0.0.1:5", []string{"203.0.113.9, nonsense, 10.0.0.2"}, proxies, "10.0.0.2"},
+		{"10.0.0.1:5", nil, proxies, "10.0.0.1"},
+		{"[2001:db8::1]:5", []string{"203.0.113.9"}, proxies, "203.0.113.9"},
+		{"[::ffff:10.0.0.1]:5", []string{"203.0.113.9"}, proxies, "203.0.113.9"},
+		{"@", []string{"203.0.113.9"}, proxies, "%40"},
+	} {
+		seen := &noting{}
+		h := wrap(t, seen, httplimit.Options{Key: "{ip}", TrustedProxies: tc.trusted})
+		ask(h, func(r *http.Request) {
+			r.RemoteAddr = tc.remote
+			for _, f := range tc.forwarded {
+				r.Header.Add("X-Forwarded-For", f)
+			}
+		})
+		if want := strings.ReplaceAll(tc.want, "%40", "@"); seen.key != want {
+			t.Errorf("%s, forwarded %q: %s, want %s", tc.remote, tc.forwarded, seen.key, want)
+		}
+	}
+}
+
+// noting grants, and notes what was asked.
+type noting struct {
+	key  string
+	cost int64
+}
+
+func (n *noting) Decide(_ context.Context, key string, cost int64, _ time.Duration) edge.Decision {
+	n.key, n.cost = key, cost
+	return edge.Decision{OK: true}
+}
+
+func TestAttributesAndCosts(t *testing.T) {
+	seen := &noting{}
+	h := wrap(t, seen, httplimit.Options{
+		Key:  "{method}:{path}:{header:host}:{user}",
+		User: func(r *http.Request) string { return r.Header.Get("X-User") },
+		Cost: func(*http.Request) int64 { return 7 },
+	})
+	ask(h, func(r *http.Request) { r.Header.Set("X-User", "u:1"); r.Host = "h" })
+	if seen.key != "GET:/p:h:u%3A1" || seen.cost != 7 {
+		t.Errorf("%+v", seen)
+	}
+}
+
+func TestBadOptions(t *testing.T) {
+	for want, o := range map[string]httplimit.Options{
+		"has 0 bytes":   {},
+		"no Throttle 9": {Key: "k", Throttle: 9},
+		"a MaxWait of":  {Key: "k", MaxWait: -1},
+	} {
+		if _, err := httplimit.New(of(t), o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
