@@ -18,9 +18,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
-	pb "github.com/headgate/headgate/rpc/edge/quotaservice/quotaservicepb"
-
 	"github.com/headgate/headgate/rpc/edge/httpapi"
+	pb "github.com/headgate/headgate/rpc/edge/quotaservice/quotaservicepb"
 )
 
 // These measure what a decision costs beside a handler that does nothing, of

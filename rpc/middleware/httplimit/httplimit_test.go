@@ -4,6 +4,7 @@ package httplimit_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -124,8 +125,8 @@ func TestQueueing(t *testing.T) {
 		time.AfterFunc(time.Millisecond, cancel)
 		time.Sleep(time.Second)
 		defer func() {
-			if r := recover(); r != http.ErrAbortHandler {
-				t.Errorf("recovered %v", r)
+			if err, _ := recover().(error); !errors.Is(err, http.ErrAbortHandler) {
+				t.Errorf("recovered %v", err)
 			}
 			if d := b.Decide(t.Context(), "api:a", 0, 0); d.Left <= -1 {
 				t.Errorf("%v are left", d.Left)
