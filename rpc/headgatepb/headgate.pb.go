@@ -965,6 +965,165 @@ func (x *Taken) GetLeft() []float32 {
 	return nil
 }
 
+// Gossip is what one host used of keys whose bucket every host holds:
+// columnar, n is the length of key_lengths, and row i of each column is about
+// key i.
+type Gossip struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Who sends: a number at random, which a process keeps; never 0.
+	From uint64 `protobuf:"fixed64,1,opt,name=from,proto3" json:"from,omitempty"`
+	// Counts the sender's rounds. What is older than what was heard is void.
+	Version uint64 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	// Who is told has heard all up to this round, or is not to count what was
+	// before it. At most version.
+	After uint64 `protobuf:"varint,3,opt,name=after,proto3" json:"after,omitempty"`
+	// All keys, one after another, without a separator or a repeat.
+	Keys []byte `protobuf:"bytes,4,opt,name=keys,proto3" json:"keys,omitempty"`
+	// The length of each key in bytes, 1 to 1024. At most 4096.
+	KeyLengths []uint32 `protobuf:"varint,5,rep,packed,name=key_lengths,json=keyLengths,proto3" json:"key_lengths,omitempty"`
+	// How many rounds ago the sender began to count the key; at most version.
+	Ages []uint64 `protobuf:"varint,6,rep,packed,name=ages,proto3" json:"ages,omitempty"`
+	// The tokens that the sender used of the key since then, at most 2^53.
+	Used []uint64 `protobuf:"varint,7,rep,packed,name=used,proto3" json:"used,omitempty"`
+	// The tokens that the sender thinks are left; finite, below 0 in debt.
+	Left          []float32 `protobuf:"fixed32,8,rep,packed,name=left,proto3" json:"left,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Gossip) Reset() {
+	*x = Gossip{}
+	mi := &file_rpc_headgatepb_headgate_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Gossip) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Gossip) ProtoMessage() {}
+
+func (x *Gossip) ProtoReflect() protoreflect.Message {
+	mi := &file_rpc_headgatepb_headgate_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Gossip.ProtoReflect.Descriptor instead.
+func (*Gossip) Descriptor() ([]byte, []int) {
+	return file_rpc_headgatepb_headgate_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Gossip) GetFrom() uint64 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
+func (x *Gossip) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *Gossip) GetAfter() uint64 {
+	if x != nil {
+		return x.After
+	}
+	return 0
+}
+
+func (x *Gossip) GetKeys() []byte {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+func (x *Gossip) GetKeyLengths() []uint32 {
+	if x != nil {
+		return x.KeyLengths
+	}
+	return nil
+}
+
+func (x *Gossip) GetAges() []uint64 {
+	if x != nil {
+		return x.Ages
+	}
+	return nil
+}
+
+func (x *Gossip) GetUsed() []uint64 {
+	if x != nil {
+		return x.Used
+	}
+	return nil
+}
+
+func (x *Gossip) GetLeft() []float32 {
+	if x != nil {
+		return x.Left
+	}
+	return nil
+}
+
+// Heard answers Gossip.
+type Heard struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Who heard it: as Gossip's from. Another number than last time: it has
+	// heard nothing of what was told before.
+	By            uint64 `protobuf:"fixed64,1,opt,name=by,proto3" json:"by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Heard) Reset() {
+	*x = Heard{}
+	mi := &file_rpc_headgatepb_headgate_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Heard) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Heard) ProtoMessage() {}
+
+func (x *Heard) ProtoReflect() protoreflect.Message {
+	mi := &file_rpc_headgatepb_headgate_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Heard.ProtoReflect.Descriptor instead.
+func (*Heard) Descriptor() ([]byte, []int) {
+	return file_rpc_headgatepb_headgate_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Heard) GetBy() uint64 {
+	if x != nil {
+		return x.By
+	}
+	return 0
+}
+
 var File_rpc_headgatepb_headgate_proto protoreflect.FileDescriptor
 
 const file_rpc_headgatepb_headgate_proto_rawDesc = "" +
@@ -1044,7 +1203,19 @@ const file_rpc_headgatepb_headgate_proto_rawDesc = "" +
 	"\x05Taken\x12\x0e\n" +
 	"\x02by\x18\x01 \x01(\aR\x02by\x12\x18\n" +
 	"\aanswers\x18\x02 \x03(\x04R\aanswers\x12\x12\n" +
-	"\x04left\x18\x03 \x03(\x02R\x04leftB-Z+github.com/headgate/headgate/rpc/headgatepbb\x06proto3"
+	"\x04left\x18\x03 \x03(\x02R\x04left\"\xbd\x01\n" +
+	"\x06Gossip\x12\x12\n" +
+	"\x04from\x18\x01 \x01(\x06R\x04from\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x14\n" +
+	"\x05after\x18\x03 \x01(\x04R\x05after\x12\x12\n" +
+	"\x04keys\x18\x04 \x01(\fR\x04keys\x12\x1f\n" +
+	"\vkey_lengths\x18\x05 \x03(\rR\n" +
+	"keyLengths\x12\x12\n" +
+	"\x04ages\x18\x06 \x03(\x04R\x04ages\x12\x12\n" +
+	"\x04used\x18\a \x03(\x04R\x04used\x12\x12\n" +
+	"\x04left\x18\b \x03(\x02R\x04left\"\x17\n" +
+	"\x05Heard\x12\x0e\n" +
+	"\x02by\x18\x01 \x01(\x06R\x02byB-Z+github.com/headgate/headgate/rpc/headgatepbb\x06proto3"
 
 var (
 	file_rpc_headgatepb_headgate_proto_rawDescOnce sync.Once
@@ -1058,7 +1229,7 @@ func file_rpc_headgatepb_headgate_proto_rawDescGZIP() []byte {
 	return file_rpc_headgatepb_headgate_proto_rawDescData
 }
 
-var file_rpc_headgatepb_headgate_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_rpc_headgatepb_headgate_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_rpc_headgatepb_headgate_proto_goTypes = []any{
 	(*UpdateRequest)(nil),  // 0: headgate.v1.UpdateRequest
 	(*UpdateResponse)(nil), // 1: headgate.v1.UpdateResponse
@@ -1071,11 +1242,13 @@ var file_rpc_headgatepb_headgate_proto_goTypes = []any{
 	(*Lease)(nil),          // 8: headgate.v1.Lease
 	(*Takes)(nil),          // 9: headgate.v1.Takes
 	(*Taken)(nil),          // 10: headgate.v1.Taken
-	(*anypb.Any)(nil),      // 11: google.protobuf.Any
+	(*Gossip)(nil),         // 11: headgate.v1.Gossip
+	(*Heard)(nil),          // 12: headgate.v1.Heard
+	(*anypb.Any)(nil),      // 13: google.protobuf.Any
 }
 var file_rpc_headgatepb_headgate_proto_depIdxs = []int32{
-	11, // 0: headgate.v1.UpdateRequest.payload:type_name -> google.protobuf.Any
-	11, // 1: headgate.v1.UpdateResponse.payload:type_name -> google.protobuf.Any
+	13, // 0: headgate.v1.UpdateRequest.payload:type_name -> google.protobuf.Any
+	13, // 1: headgate.v1.UpdateResponse.payload:type_name -> google.protobuf.Any
 	5,  // 2: headgate.v1.Claims.rows:type_name -> headgate.v1.Claim
 	6,  // 3: headgate.v1.Claim.bands:type_name -> headgate.v1.Band
 	8,  // 4: headgate.v1.Leases.rows:type_name -> headgate.v1.Lease
@@ -1097,7 +1270,7 @@ func file_rpc_headgatepb_headgate_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_rpc_headgatepb_headgate_proto_rawDesc), len(file_rpc_headgatepb_headgate_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   11,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
