@@ -26,6 +26,9 @@
 // Under Update there is Step, which has no clock and no I/O: the same Steps
 // give the same grants. The simulator runs it on virtual time.
 //
+// Keys under `exact` are not shared. The Aggregator keeps the one bucket of each,
+// and answers takes of tokens (rpc.TakesTypeURL) one by one: see Take.
+//
 // # What it costs
 //
 // A report costs the same per key however many hosts use that key. The sum
@@ -38,7 +41,7 @@
 // Keys (max_owned_keys) and hosts per key (max_hosts_per_key); what is one too
 // many gets no grant, and falls back to its even share. A host is forgotten
 // gc_after its last report, a key with its last host, a host's name with its
-// last key. An algorithm that panics or returns nonsense costs its own keys
+// last key, a bucket when it is full. An algorithm that panics or returns nonsense costs its own keys
 // their grants, and a line in the log.
 //
 // # Out of scope

@@ -26,6 +26,9 @@
 //	err := mux.Register(rpc.UsageTypeURL, aggregator)
 //	err = mux.Register(rpc.TypeURL(&mypb.Request{}), mine)
 //
+// Beside Usage there are Claims, by which a Claimant leases amounts, and Takes,
+// by which a Taker asks owners for the tokens of single events.
+//
 // The transports are elsewhere: rpcyarpc is the real one, rpctest is in
 // memory. headgatepb holds the protocol. Both sides check every message, and
 // refuse it whole when anything in it is beyond its bounds: see ErrPayload.
