@@ -137,6 +137,44 @@ func TestACrashOfTheOwnerCostsAtMostABurst(t *testing.T) {
 	})
 }
 
+// Who asks the next owner first may know nothing, and find a full bucket. It is
+// one burst, and when those come who know better it is owed.
+func TestABurstTooManyIsOwed(t *testing.T) {
+	const limit, burst = 1000, 1000
+	synctest.Test(t, func(t *testing.T) {
+		c := newExactCluster(t, 6, limit, burst, rpctest.Faults{Delay: 100 * time.Microsecond})
+		stranger := c.takers[5] // whose callers come late
+		c.takers = c.takers[:5]
+		drain := func() (n float64) {
+			for {
+				took, err := stranger.Take(t.Context(), rpc.Take{Key: "k", Tokens: 1})
+				if err != nil || !took.OK {
+					return n
+				}
+				n++
+			}
+		}
+		began := time.Now()
+		got := c.ask(t, time.Second)
+		c.network.Host(c.names[0]).Serve(nil)
+		c.names, c.takers = c.names[1:], c.takers[1:]
+		c.owner.Store(&c.names[0])
+		extra := drain()
+		got += extra
+		want := limit*time.Since(began).Seconds() + burst
+		t.Logf("a stranger took %.0f, and then %.0f are admitted of %.0f", extra, got, want)
+		if extra < burst || got > want+burst {
+			t.Errorf("a stranger took %.0f, so that %.0f are admitted; that is %.0f and at most a burst", extra, got, want)
+		}
+		got += c.ask(t, 3*time.Second)
+		want = limit*time.Since(began).Seconds() + burst
+		t.Logf("%.0f are admitted of %.0f in the end", got, want)
+		if got > want*1.001 || got < want*0.99 {
+			t.Errorf("%.0f are admitted; want %.0f", got, want)
+		}
+	})
+}
+
 // An answer that is lost costs nobody anything: the tokens are given back.
 func TestTokensOfALostAnswerComeBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

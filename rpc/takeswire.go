@@ -74,8 +74,7 @@ func (t *Takes) measure() (s takesSize) {
 	for _, batch := range t.Withdrawn {
 		s.withdrawn += protowire.SizeVarint(batch)
 	}
-	n := len(t.Rows)
-	s.waits = 0
+	n, patient := len(t.Rows), false
 	for i := range t.Rows {
 		row := &t.Rows[i]
 		length := len(row.Key)
@@ -84,7 +83,9 @@ func (t *Takes) measure() (s takesSize) {
 		}
 		s.keys += length
 		s.lengths += protowire.SizeVarint(uint64(length))
-		s.waits += protowire.SizeVarint(row.wait())
+		wait := row.wait()
+		patient = patient || wait != waitNot
+		s.waits += protowire.SizeVarint(wait)
 		s.millis += protowire.SizeVarint(row.agoMillis())
 		if row.Tokens != 1 {
 			s.tokens = 8 * n
@@ -93,7 +94,7 @@ func (t *Takes) measure() (s takesSize) {
 			s.told, s.by = 4*n, 4*n
 		}
 	}
-	if !slices.ContainsFunc(t.Rows, func(row Take) bool { return row.wait() != waitNot }) {
+	if !patient {
 		s.waits = 0
 	}
 	if s.by == 0 {
