@@ -76,11 +76,13 @@ func checkLimits(cmd *cobra.Command, files, also []string) error {
 // what parameters they take.
 func checkAlgorithms(s *dynamicconfig.Snapshot, also []string) error {
 	registry := algorithm.Builtin()
-	names := append(registry.Names(), limiter.Even)
+	// Those that no decider of the registry has.
+	elsewhere := []string{limiter.Even, algorithm.NameExact}
+	names := append(registry.Names(), elsewhere...)
 	err := s.Check(func(name string) bool { return slices.Contains(names, name) || slices.Contains(also, name) })
 	return errors.Join(err, s.CheckParameters(func(name string, parameters map[string]string) error {
-		if name == limiter.Even {
-			return errors.New("even takes none: remove them")
+		if slices.Contains(elsewhere, name) {
+			return fmt.Errorf("%s takes none: remove them", name)
 		}
 		if !slices.Contains(names, name) {
 			return nil // told above, or one that only a service can ask

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/headgate/headgate/dynamicconfig"
+)
+
+// postTo asks for a token of key over HTTP at a network address.
+func postTo(t *testing.T, network, address, key string) (status int, err error) {
+	t.Helper()
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}}
+	defer transport.CloseIdleConnections()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://headgate/v1/allow", strings.NewReader(`{"key": "`+key+`"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	answer, err := (&http.Client{Transport: transport}).Do(r)
+	if err != nil {
+		return 0, err
+	}
+	_, _ = io.Copy(io.Discard, answer.Body)
+	return answer.StatusCode, answer.Body.Close()
+}
+
+func TestServeHTTPAndAUnixSocket(t *testing.T) {
+	dir, err := os.MkdirTemp("", "hg") //nolint:usetesting // the test's own is too long on some systems
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	socket, limits := filepath.Join(dir, "s"), filepath.Join(dir, "limits.yaml")
+	write(t, limits, "limits: [{key: k, limit: 1/h, burst: 2}]")
+	args := []string{"--limits", limits, "--http", "127.0.0.1:0", "--unix", socket, "--unix-mode", "600"}
+	p := serving(t, args...)
+	p.ready(t)
+	line, err := p.stdout.ReadString('\n')
+	words := strings.Fields(line)
+	if err != nil || len(words) < 3 || words[0] != "http" {
+		t.Fatalf("printed %q, %v", line, err)
+	}
+	if line, err := p.stdout.ReadString('\n'); err != nil || line != "unix     "+socket+"  gRPC and HTTP\n" {
+		t.Errorf("printed %q, %v", line, err)
+	}
+	if info, err := os.Stat(socket); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
+	for i, at := range []struct {
+		network, address string
+		want             int
+	}{{"tcp", words[1], 200}, {"unix", socket, 200}, {"tcp", words[1], 429}, {"unix", socket, 429}} {
+		if status, err := postTo(t, at.network, at.address, "k"); status != at.want || err != nil {
+			t.Errorf("%d, at %s: %d, %v", i, at.network, status, err)
+		}
+	}
+	// What is killed leaves its socket, and the next one takes it over.
+	if err := p.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = p.cmd.Wait()
+	if _, err := os.Lstat(socket); err != nil {
+		t.Fatalf("nothing to take over: %v", err)
+	}
+	p = serving(t, args...)
+	p.ready(t)
+	if status, err := postTo(t, "unix", socket, "k"); status != 200 || err != nil {
+		t.Errorf("after a restart: %d, %v", status, err)
+	}
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(socket); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the socket is still there: %v", err)
+	}
+}
+
+func TestServeRefusesModesThatAreNone(t *testing.T) {
+	for _, mode := range []string{"0", "1777", "rw", "-1", "888", ""} {
+		if _, _, err := execute(t, "serve", "--limits", "x", "--unix", "s", "--unix-mode", mode); err == nil || !strings.Contains(err.Error(), "write octal digits") {
+			t.Errorf("%q: %v", mode, err)
+		}
+	}
+}
+
+func TestQuotaservicesConfigIsImported(t *testing.T) {
+	out, problems, err := executeWith(t, "namespaces: {a: {dynamic_bucket_template: {fill_rate: 3}}}", "limits", "import", "--from", "quotaservice", "-")
+	if err != nil || problems != "" {
+		t.Fatal(err, problems)
+	}
+	s, err := dynamicconfig.Parse("limits.yaml", []byte(out))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, ok := s.Match("a:x"); !ok || r.Limit != 3 {
+		t.Errorf("%+v", r)
+	}
+	if out, problems, err := executeWith(t, out, "limits", "check", "-"); err != nil {
+		t.Errorf("%s %s %v", out, problems, err)
+	}
+	if _, problems, err := executeWith(t, "namespaces: {a: {buckets: {b: {sise: 3}}}}", "limits", "import", "--from", "quotaservice", "-"); err == nil || !strings.Contains(problems, "did you mean size?") {
+		t.Errorf("%s %v", problems, err)
+	}
+}
