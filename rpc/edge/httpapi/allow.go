@@ -60,7 +60,8 @@ func (a *API) allowOne(w http.ResponseWriter, r *http.Request, q *ask) {
 		a.deny(w, q, &d, nil)
 		return
 	}
-	a.sendJSON(w, a.result(q, &d, 0))
+	answer := a.result(q, &d, 0)
+	a.send(w, http.StatusOK, "application/json", append(answer.appendJSON(make([]byte, 0, 128)), '\n'))
 }
 
 // allowEach decides each by itself.

@@ -174,7 +174,11 @@ func (a *API) text(w http.ResponseWriter, status int, text string) {
 // send writes a whole answer. Who left early does not hear it.
 func (a *API) send(w http.ResponseWriter, status int, contentType string, body []byte) {
 	h := w.Header()
-	h["Content-Type"] = []string{contentType}
+	if contentType == "application/json" {
+		h["Content-Type"] = asJSON
+	} else {
+		h["Content-Type"] = []string{contentType}
+	}
 	h["Cache-Control"] = noStore
 	h["X-Content-Type-Options"] = noSniff
 	a.metrics.answered(status)
@@ -182,4 +186,5 @@ func (a *API) send(w http.ResponseWriter, status int, contentType string, body [
 	_, _ = w.Write(body)
 }
 
-var noStore, noSniff = []string{"no-store"}, []string{"nosniff"}
+// Fields that are the same each time. Nobody changes what they hold.
+var noStore, noSniff, asJSON = []string{"no-store"}, []string{"nosniff"}, []string{"application/json"}

@@ -45,7 +45,10 @@ func (a *API) read(w http.ResponseWriter, r *http.Request) *asks {
 		a.refuse(w, badBody, "the body ended early")
 		return nil
 	}
-	q, err := parse(body)
+	q, ok := quick(body)
+	if !ok || !utf8.Valid(body) {
+		q, err = parse(body)
+	}
 	if err == nil {
 		err = a.check(q)
 	}
