@@ -16,6 +16,7 @@ import (
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/gossip"
 	"github.com/headgate/headgate/ringpop"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/rpcyarpc"
@@ -66,6 +67,7 @@ type Node struct {
 	mux        *rpc.Mux
 	fanout     *rpc.Fanout
 	taker      *rpc.Taker
+	mesh       *gossip.Mesh
 	cluster    string              // what it is called above
 	parent     aggregator.Claiming // nil without a cluster above
 
@@ -110,8 +112,8 @@ func New(config Config, source dynamicconfig.Source, members ringpop.Members, op
 		parent:   o.parent,
 	}
 	n.taker = &rpc.Taker{Host: config.Address, Placement: n.ring, Self: config.Address}
-	n.group = limiter.NewGroup(snapshot, 0, limiter.WithRemote(algorithm.NameExact, owners{n.taker}),
-		limiter.WithLogger(o.log), limiter.WithScope(o.scope), limiter.WithEager(o.eager()...), limiter.WithWants(o.wanting()...),
+	n.mesh = n.newMesh(snapshot, &o)
+	n.group = limiter.NewGroup(snapshot, 0, n.elsewhere(o.remotes), limiter.WithLogger(o.log), limiter.WithScope(o.scope), limiter.WithEager(o.eager()...), limiter.WithWants(o.wanting()...),
 		limiter.WithMigration(func(old, new limiter.Stepper, mode dynamicconfig.Mode) limiter.Migrator {
 			return shadow.FromSteps(old, new, mode)
 		}))
@@ -142,6 +144,7 @@ func (n *Node) register(payloads []payload) error {
 	for _, typeURL := range []string{rpc.UsageTypeURL, rpc.ClaimsTypeURL, rpc.TakesTypeURL} {
 		err = errors.Join(err, n.mux.Register(typeURL, n.aggregator))
 	}
+	err = errors.Join(err, n.mux.Register(rpc.GossipTypeURL, n.mesh))
 	for _, p := range payloads {
 		err = errors.Join(err, n.mux.Register(p.typeURL, p.decider))
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/headgate/headgate/aggregator"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/gossip"
 	"github.com/headgate/headgate/rpc"
 )
 
@@ -26,6 +27,7 @@ type options struct {
 	points   int
 	registry *algorithm.Registry
 	payloads []payload
+	remotes  map[string]limiter.Remote
 	cluster  string
 	parent   aggregator.Claiming
 	errs     []error
@@ -41,7 +43,7 @@ type payload struct {
 
 // known tells whether rules may name algorithm.
 func (o *options) known(name string) bool {
-	if _, err := o.registry.Lookup(name); err == nil || name == limiter.Even || name == algorithm.NameExact {
+	if _, err := o.registry.Lookup(name); err == nil || builtIn(name) || o.remotes[name] != nil {
 		return true
 	}
 	for _, p := range o.payloads {
@@ -50,6 +52,11 @@ func (o *options) known(name string) bool {
 		}
 	}
 	return false
+}
+
+// builtIn tells whether name is an algorithm that no Registry has.
+func builtIn(name string) bool {
+	return name == limiter.Even || name == algorithm.NameExact || name == gossip.Name
 }
 
 // eager are the algorithms under which hosts report early: those that keep
@@ -110,7 +117,7 @@ func WithParent(name string, parent aggregator.Claiming) Option {
 // of a cluster must have it.
 func WithAlgorithm(name string, a algorithm.Algorithm) Option {
 	return func(o *options) {
-		if name == limiter.Even || name == algorithm.NameExact {
+		if builtIn(name) {
 			o.errs = append(o.errs, fmt.Errorf("headgate: algorithm %q is built in", name))
 			return
 		}
@@ -129,5 +136,22 @@ func WithPayload(name string, codec rpc.Codec, typeURL string, decider rpc.Decid
 			o.errs = append(o.errs, fmt.Errorf("headgate: algorithm %q: %w", name, algorithm.ErrTaken))
 		}
 		o.payloads = append(o.payloads, payload{name, codec, typeURL, decider})
+	}
+}
+
+// WithRemote lets rules name an algorithm whose buckets are elsewhere, such as
+// "redis" with package limiter/redis: r is asked for each event.
+func WithRemote(name string, r limiter.Remote) Option {
+	return func(o *options) {
+		switch {
+		case name == "" || r == nil:
+			o.errs = append(o.errs, errors.New("headgate: a bucket elsewhere needs a name that rules give, and somebody to ask"))
+		case o.known(name):
+			o.errs = append(o.errs, fmt.Errorf("headgate: algorithm %q: %w", name, algorithm.ErrTaken))
+		case o.remotes == nil:
+			o.remotes = map[string]limiter.Remote{name: r}
+		default:
+			o.remotes[name] = r
+		}
 	}
 }

@@ -65,6 +65,7 @@ func (n *Node) Start(ctx context.Context) error {
 	if n.parent != nil {
 		n.loops.Go(func() { n.aggregator.RunBelow(running, n.cluster, n.parent) })
 	}
+	n.loops.Go(func() { n.mesh.Run(running, n.client) })
 	n.loops.Go(func() { n.group.Run(running, n.fanout) })
 	return nil
 }
@@ -108,6 +109,7 @@ func (n *Node) follow(ring *ringpop.Ring) {
 	if err := n.client.Keep(addresses); err != nil {
 		n.log.Warn("connections to hosts that left do not close", "error", err)
 	}
+	n.mesh.SetPeers(addresses)
 	n.aggregator.Moved(aggregator.Now())
 	n.group.SetHosts(limiter.Now(), len(hosts))
 	n.group.Introduce(limiter.Now())
