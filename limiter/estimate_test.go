@@ -65,8 +65,12 @@ func TestEstimatesAreSettledWithWhatItCost(t *testing.T) {
 	}
 }
 
-// justOld is a Migrator that asks only one.
+// justOld is a Migrator that asks only one, with Reservations of its own.
 type justOld struct{ Stepper }
+
+func (j justOld) ReserveAt(now Instant, n int, longest time.Duration) Reservation {
+	return struct{ Reservation }{j.Stepper.ReserveAt(now, n, longest)}
+}
 
 func (justOld) SetMode(Instant, dynamicconfig.Mode) {}
 

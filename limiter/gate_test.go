@@ -87,6 +87,11 @@ func TestASoftLimitTells(t *testing.T) {
 		if !e.OK() || k.Tokens() != before {
 			t.Errorf("an estimate that was let through: %v, %v tokens, then %v", e.OK(), before, k.Tokens())
 		}
+		e = k.Take(t.Context(), 5, 0)
+		e.Settle(9)
+		if e.Decision().Reason != Soft || k.Tokens() != before {
+			t.Errorf("one that cost more: %+v, %v tokens, then %v", e.Decision(), before, k.Tokens())
+		}
 		began := time.Now()
 		if err := k.WaitN(t.Context(), 10); err != nil || time.Since(began) > 0 {
 			t.Errorf("waited %v: %v", time.Since(began), err)

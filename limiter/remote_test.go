@@ -114,6 +114,26 @@ func TestARemoteDecides(t *testing.T) {
 	})
 }
 
+// What is owed stays owed when the rules change.
+func TestAChangeOfRulesKeepsWhatIsOwed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newElsewhere(Now)
+		e.set(errors.New("away"))
+		r := exact(10)
+		g := NewGroup(snapshot(t, r), 1, WithRemote("exact", e))
+		k := g.For("k")
+		k.AllowN(time.Now(), 4)
+		r.MaxWait = time.Second
+		g.Configure(Now(), snapshot(t, r))
+		e.set(nil)
+		k.Allow()
+		g.join()
+		if got := e.buckets["k"].tokens(Now()); math.Abs(got-5) > 1e-6 {
+			t.Errorf("%v tokens are left, want 10 - 4 - 1", got)
+		}
+	})
+}
+
 func sameDecision(a, b Decision) bool {
 	ok := math.Abs(a.Left-b.Left) < 1e-6 && (a.Wait-b.Wait).Abs() < time.Microsecond && (a.RetryAfter-b.RetryAfter).Abs() < time.Microsecond
 	a.Left, a.Wait, a.RetryAfter = b.Left, b.Wait, b.RetryAfter
@@ -148,7 +168,12 @@ func TestWhatTheFallbackLetsThroughIsCharged(t *testing.T) {
 		if got := e.buckets["k"].tokens(Now()); math.Abs(got-4) > 1e-6 {
 			t.Errorf("%v tokens are left, want 10 - 1 - 5", got)
 		}
-		k.Charge(7)
+		e.set(errors.New("away"))
+		k.Charge(7) // cannot be told yet
+		g.join()
+		e.set(nil)
+		k.Try().Used(false)
+		g.join()
 		k.Try().Used(false)
 		g.join()
 		if got := e.buckets["k"].tokens(Now()); math.Abs(got+3) > 1e-6 {

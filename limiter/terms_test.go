@@ -146,6 +146,14 @@ func TestWaitUnderTerms(t *testing.T) {
 	})
 }
 
+func TestWaitWhereNothingIsAllowed(t *testing.T) {
+	r := weighted(10)
+	r.MaxCost, r.Fallback = 5, dynamicconfig.FallbackClosed
+	if err := NewGroup(snapshot(t, r), 1).For("k").Wait(t.Context()); !errors.Is(err, ErrNever) {
+		t.Errorf("Wait = %v", err)
+	}
+}
+
 func TestARuleThatChangesKeepsTheBucket(t *testing.T) {
 	plain, debt := alone(10, 10), alone(10, 10)
 	debt.MaxDebt = time.Second

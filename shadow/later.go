@@ -69,3 +69,12 @@ func (m *measurement) compareLocked() {
 	}
 	m.of.compare(m.mode, m.primary, ready, m.n)
 }
+
+// later is shadow if it takes time to answer.
+func (l *Limiter) later(shadow limiter.Stepper) (limiter.Later, bool) {
+	if !l.slow {
+		return nil, false // the usual case, for which a look at its type costs too much
+	}
+	later, ok := shadow.(limiter.Later)
+	return later, ok
+}

@@ -17,6 +17,7 @@ type Limiter struct {
 
 	old, new limiter.Stepper
 	mode     atomic.Uint32
+	slow     bool // one of them is a limiter.Later
 
 	// What was asked for while both were asked, by how they answered.
 	both, onlyOld, onlyNew, neither atomic.Int64
@@ -45,6 +46,9 @@ func New(old, new limiter.Limiter, mode dynamicconfig.Mode) *Limiter {
 // FromSteps is New for Steppers: both get the same reading of the clock.
 func FromSteps(old, new limiter.Stepper, mode dynamicconfig.Mode) *Limiter {
 	l := &Limiter{old: old, new: new}
+	_, slowOld := old.(limiter.Later)
+	_, slowNew := new.(limiter.Later)
+	l.slow = slowOld || slowNew
 	l.Limiter = limiter.FromSteps(l)
 	l.mode.Store(uint32(existing(mode)))
 	return l

@@ -16,7 +16,7 @@ func (l *Limiter) AllowAt(now limiter.Instant, n int) bool {
 	mode := l.Mode()
 	primary, shadow := l.roles(mode)
 	ok := primary.AllowAt(now, n)
-	if later, slow := shadow.(limiter.Later); slow {
+	if later, slow := l.later(shadow); slow {
 		l.measureLater(later, mode, now, n, 0, ok)
 	} else if shadow != nil {
 		l.compare(mode, ok, shadow.AllowAt(now, n), n)
@@ -29,7 +29,7 @@ func (l *Limiter) DecideAt(ctx context.Context, now limiter.Instant, n int, long
 	mode := l.Mode()
 	primary, shadow := l.roles(mode)
 	d := limiter.Explain(ctx, primary, now, n, longest)
-	if later, slow := shadow.(limiter.Later); slow {
+	if later, slow := l.later(shadow); slow {
 		l.measureLater(later, mode, now, n, longest, d.OK)
 	} else if shadow != nil {
 		l.compare(mode, d.OK, limiter.Explain(ctx, shadow, now, n, longest).OK, n)
@@ -46,7 +46,7 @@ func (l *Limiter) ReserveAt(now limiter.Instant, n int, longest time.Duration) l
 	if shadow == nil {
 		return r
 	}
-	if later, slow := shadow.(limiter.Later); slow {
+	if later, slow := l.later(shadow); slow {
 		return &reservation{Reservation: r, shadow: l.measureLater(later, mode, now, n, longest, r.OK())}
 	}
 	s := shadow.ReserveAt(now, n, longest)
@@ -94,7 +94,7 @@ func (l *Limiter) WaitN(ctx context.Context, n int) error {
 	if deadline, ok := ctx.Deadline(); ok {
 		longest = limiter.At(deadline).Sub(now)
 	}
-	if later, slow := shadow.(limiter.Later); slow {
+	if later, slow := l.later(shadow); slow {
 		return l.waitBeside(ctx, primary, later, mode, now, n, longest)
 	}
 	s := shadow.ReserveAt(now, n, longest)
