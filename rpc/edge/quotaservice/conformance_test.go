@@ -106,6 +106,9 @@ func TestConformanceOnVirtualTime(t *testing.T) {
 func TestConformanceOfADaemon(t *testing.T) {
 	for _, algorithm := range []string{"exact", "elastic", "even"} {
 		for _, tc := range conformance {
+			if algorithm == "elastic" && strings.Contains(tc.trace, "wait ") {
+				continue // the owner may change the bucket meanwhile
+			}
 			t.Run(algorithm+"/"+tc.name, func(t *testing.T) {
 				play(t, serveDaemon(t, tc.config, algorithm), tc.trace, 400*time.Millisecond)
 			})
