@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/rpc"
 )
 
@@ -104,6 +105,32 @@ func BenchmarkReportAndApply(b *testing.B) {
 				}
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/key")
+		})
+	}
+}
+
+// BenchmarkDecide is a decision that says why, by what the rule says.
+func BenchmarkDecide(b *testing.B) {
+	for name, change := range map[string]func(r *dynamicconfig.Rule){
+		"plain": func(*dynamicconfig.Rule) {},
+		"debt":  func(r *dynamicconfig.Rule) { r.MaxDebt = time.Second },
+		"soft":  func(r *dynamicconfig.Rule) { r.Enforce = dynamicconfig.Soft },
+	} {
+		rule := alone(1e12, 1e9)
+		change(&rule)
+		k := NewGroup(snapshot(b, rule), 1).For("k")
+		ctx := b.Context()
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				k.Decide(ctx, 1, 0)
+			}
+		})
+		b.Run(name+"/allow", func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				k.Allow()
+			}
 		})
 	}
 }
