@@ -260,3 +260,19 @@ func TestAClusterAsksEarlyWhenItsDemandChanges(t *testing.T) {
 		}
 	}
 }
+
+// A host whose decider has heard nothing from above goes on with what it has, or
+// with its fallback, whatever is safe; and what it has is not forgotten.
+func TestNobodyGetsAGrantBeforeThereIsSomethingToGrant(t *testing.T) {
+	a := below(t, dynamicconfig.Rule{Algorithm: "fair-share", Learning: 30 * s, Fallback: dynamicconfig.FallbackSafe, SafeCapacity: 5})
+	for _, at := range []time.Duration{0, 29 * s, 40 * s} {
+		u := usage("fair-share", 10, 0, s, "k")
+		u.Weight[0] = 0.04 // of 1000
+		if g := step(t, a, at, "host", u); g.Lease[0] != 0 {
+			t.Errorf("at %v: %+v", at, g)
+		}
+	}
+	if c := answered(t, a, 40*s, lease(40)); c.Has != 40 {
+		t.Errorf("it claims %+v, while its host has 40", c)
+	}
+}

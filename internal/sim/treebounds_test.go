@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -80,6 +81,8 @@ func TestTreesKeepTheirBounds(t *testing.T) {
 			seeds = 1
 		case testing.Short():
 			seeds = 3
+		case long: // make sim has all 20
+			seeds = 6
 		}
 		t.Run(fmt.Sprintf("%s/%s", b.scenario, b.algorithm), func(t *testing.T) {
 			var jobs []Job
@@ -135,6 +138,40 @@ events: [{at: 40s, do: restart, hosts: owners, every: 15s, for: 3s}]
 		if k.OverPct > 0.5 {
 			t.Errorf("%s: over %.2f%%", name, k.OverPct)
 		}
+	}
+}
+
+func TestWhoTakesOverKnowsOrLearns(t *testing.T) {
+	text := `
+name: owners
+duration: 180s
+hosts: 10
+owners: 4
+limits: [{key: k, limit: 1000/s, lease: 60s}]
+traffic: [{key: k, arrivals: even, rate: {walk: {start: %RATE, step: 0%, every: 10s}}}]
+membership: {detect: 1s}
+events:
+  - {at: 100s, do: %DO, hosts: owner of k, for: 60s}
+  - {at: 110s, do: spike, hosts: 0, to: 300/s}
+`
+	scenario := func(rate, do string) *Scenario {
+		return parse(t, strings.NewReplacer("%RATE", rate, "%DO", do).Replace(text))
+	}
+	for _, name := range []string{algorithm.NameProportionalShare, algorithm.NameFairShare} {
+		// Who takes over from one that died has to learn, and not to hand out
+		// again what it does not know of.
+		k := run(t, scenario("150/s", "crash"), name, 1).Keys[0]
+		for second, weights := range k.Weights[70:] {
+			if w := sum(weights); w > 1.001 {
+				t.Fatalf("%s: %d s into the run %.3f of the limit is held", name, 70+second, w)
+			}
+		}
+		// Who takes over from one that left knows, and decides at once.
+		k = run(t, scenario("50/s", "restart"), name, 1).Keys[0]
+		near(t, name+": a spike while another owns the key", between(k, 118, 140), 9*50+300)
+		// Else it learns for a lease.
+		k = run(t, scenario("50/s", "crash"), name, 1).Keys[0]
+		near(t, name+": the same while it learns", between(k, 118, 140), 10*50)
 	}
 }
 
