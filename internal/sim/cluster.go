@@ -332,7 +332,7 @@ func (c *cluster) handle(e event) error {
 		h.held = append(h.held, held{event: e})
 	case h.up:
 		return c.atHost(h, e)
-	case e.kind == request || e.kind == answer || e.kind == claimed || e.kind == leased:
+	case e.kind == request || e.kind == answer || e.kind == claimed || e.kind == leased || e.kind == hears || e.kind == agreed || e.kind == hushed:
 		c.fetch(e.ref)
 	case e.kind == view:
 		c.branches[h.branch].members.seen(e.ref)

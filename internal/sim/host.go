@@ -10,6 +10,7 @@ import (
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/gossip"
 	"github.com/headgate/headgate/ringpop"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/shadow"
@@ -33,6 +34,7 @@ type host struct {
 	wall    time.Duration
 
 	group      *limiter.Group
+	mesh       *gossip.Mesh // nil: no rule says gossip
 	aggregator *aggregator.Aggregator
 	climb      *climb           // what it asks of the cluster above; nil: nothing
 	limiters   []*limiter.Keyed // by key; nil until used
@@ -81,7 +83,9 @@ func (c *cluster) start(h *host) error {
 	}
 	h.adopt(snapshot)
 	if h.limits {
+		c.startMesh(h)
 		h.group = limiter.NewGroup(snapshot, m.limiting,
+			limiter.WithRemote(gossip.Name, onMesh{c, h}),
 			limiter.WithEager(c.eager()...),
 			limiter.WithWants(c.wanting()...),
 			limiter.WithSeed(chance(c.seed, "jitter", h.number*1009+int(h.process)).Uint64()),
@@ -117,7 +121,7 @@ func (c *cluster) stop(h *host) {
 	if h.limits {
 		c.hostTime += c.now - h.born
 	}
-	h.up, h.group, h.aggregator, h.climb, h.limiters, h.ring, h.held = false, nil, nil, nil, nil, nil, nil
+	h.up, h.group, h.aggregator, h.climb, h.limiters, h.ring, h.held, h.mesh = false, nil, nil, nil, nil, nil, nil, nil
 	h.planned = forever
 	h.schedule++
 }
@@ -258,6 +262,17 @@ func (c *cluster) atHost(h *host, e event) error {
 		return c.leased(h, c.fetch(e.ref))
 	case lapse:
 		c.lapse(h, e.ref)
+	case murmur:
+		if e.ref == h.process && h.mesh != nil {
+			return c.murmur(h)
+		}
+	case hears:
+		return c.hears(h, c.fetch(e.ref).told)
+	case agreed:
+		m := c.fetch(e.ref)
+		c.agreed(h, m.told, m.by)
+	case hushed:
+		c.agreed(h, c.fetch(e.ref).told, 0)
 	case view:
 		c.see(h, e.ref)
 	case configure:

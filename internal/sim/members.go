@@ -104,6 +104,9 @@ func (c *cluster) see(h *host, version int32) {
 		h.aggregator.Moved(c.now - h.born)
 	}
 	if h.group != nil {
+		if h.mesh != nil {
+			h.mesh.SetPeers(c.limiting(h.branch))
+		}
 		h.group.SetHosts(h.local(c.now), v.limiting)
 		h.group.Introduce(h.local(c.now))
 		c.plan(h)

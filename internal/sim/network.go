@@ -30,6 +30,8 @@ type call struct {
 type message struct {
 	call    *call
 	claim   *claim // instead of a call
+	told    *told  // the same; by says who heard it
+	by      uint64
 	payload *anypb.Any
 }
 

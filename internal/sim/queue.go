@@ -26,6 +26,10 @@ const (
 	claimed               // who: owner above, ref: message
 	leased                // who: owner, ref: message
 	lapse                 // who: owner, ref: number of the climb that is given up
+	murmur                // who: host, ref: its process; tells others what it used
+	hears                 // who: host, ref: message
+	agreed                // who: host that told, ref: message
+	hushed                // who: the same, ref: message that is given up
 )
 
 // event is something that happens at a time. Events at the same time happen

@@ -9,6 +9,7 @@ import (
 
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/gossip"
 )
 
 // Options of a run. The zero Options run the rules as they are, seed 0.
@@ -44,7 +45,7 @@ func (o Options) Run(ctx context.Context, sc *Scenario) (*Result, error) {
 	}
 	err := limits.Check(func(name string) bool {
 		_, err := registry.Lookup(name)
-		return err == nil || name == limiter.Even
+		return err == nil || name == limiter.Even || name == gossip.Name
 	})
 	if err != nil {
 		return nil, fmt.Errorf("scenario %s: %w", sc.Name, err)

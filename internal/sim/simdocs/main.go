@@ -20,9 +20,14 @@ import (
 
 	"github.com/headgate/headgate/internal/sim"
 	"github.com/headgate/headgate/internal/sim/simplot"
+	"github.com/headgate/headgate/limiter/gossip"
 )
 
-var algorithms = []string{"even", "request-weighted", "request-weighted-even-floor", "elastic"}
+var algorithms = []string{"even", "request-weighted", "request-weighted-even-floor", "elastic", "gossip"}
+
+// mostGossip is how many hosts may tell each other everything: their messages
+// grow with the square.
+const mostGossip = 100
 
 // inTrees are those that trees of clusters are measured with: even and the even
 // floor would need to know of all hosts in the tree.
@@ -100,6 +105,9 @@ func table(ctx context.Context, seeds int) (string, error) {
 			these = inTrees
 		}
 		for _, a := range these {
+			if a == gossip.Name && len(sc.Hosts) > mostGossip {
+				continue
+			}
 			for seed := range seeds {
 				jobs = append(jobs, sim.Job{Scenario: sc, Options: sim.Options{Algorithm: a, Seed: uint64(seed + 1)}})
 			}

@@ -21,7 +21,7 @@ var short = []cell{
 // summary is the short table at the top, as Markdown.
 func summary(ctx context.Context, seeds int) (string, error) {
 	t := newFigures("worst of all seeds", short)
-	for _, a := range []string{"even", "drop-ratio", "request-weighted", "request-weighted-even-floor", "elastic"} {
+	for _, a := range []string{"even", "drop-ratio", "request-weighted", "request-weighted-even-floor", "elastic", "gossip"} {
 		if err := t.add(ctx, "`"+a+"`", seeds, sim.Options{Algorithm: a}); err != nil {
 			return "", err
 		}
