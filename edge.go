@@ -7,7 +7,7 @@ import (
 )
 
 // Edge returns a Decider that answers for any key, whoever owns it, by asking
-// the owners: see rpc.Forward. It is for hosts that know no ring, such as those
+// the owners: see rpc.Forward, rpc.ForwardClaims and rpc.ForwardTakes. It is for hosts that know no ring, such as those
 // that rpcgrpc serves. Call it between Start and Stop; failed, when not nil, is
 // told of owners that did not answer.
 func (n *Node) Edge(failed func(part rpc.Part, err error)) rpc.Decider {
@@ -15,9 +15,10 @@ func (n *Node) Edge(failed func(part rpc.Part, err error)) rpc.Decider {
 	defer n.mu.Unlock()
 
 	var mux rpc.Mux
-	// Both are new to this mux, so that there is no error.
+	// All are new to this mux, so that there is no error.
 	_ = mux.Register(rpc.UsageTypeURL, &rpc.Forward{Fanout: n.fanout, Failed: failed})
 	_ = mux.Register(rpc.ClaimsTypeURL, rpc.ForwardClaims{Claimant: n.claimantLocked()})
+	_ = mux.Register(rpc.TakesTypeURL, &rpc.ForwardTakes{Taker: n.taker})
 	return &mux
 }
 

@@ -5,10 +5,14 @@ package headgate_test
 import (
 	"fmt"
 	"math"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/headgate/headgate/dynamicconfig/memory"
+	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/exact"
 	"github.com/headgate/headgate/rpc"
 )
 
@@ -70,4 +74,71 @@ limits:
 		}
 		return fits
 	})
+}
+
+// edges are some edges, one of which is asked for each call, as if it was the
+// owner of all keys.
+type edges struct {
+	all  []rpc.Decider
+	next *atomic.Int64
+}
+
+func (e edges) Owner(string) string { return "edges" }
+
+func (e edges) Peer(string) (rpc.Decider, error) {
+	return e.all[int(e.next.Add(1))%len(e.all)], nil
+}
+
+func TestExactLimitsHoldForThoseWhoAskAnyEdge(t *testing.T) {
+	const text = `
+limits:
+  - {key: "k*", limit: 1/h, burst: 50, algorithm: exact, fallback: closed}
+`
+	nodes, _ := cluster(t, 3, memory.New(limits(t, text)))
+	allKnow(t, nodes)
+	every := edges{next: new(atomic.Int64)}
+	for _, n := range nodes {
+		every.all = append(every.all, n.Edge(nil))
+	}
+	group := func(i int) *limiter.Group {
+		taker := &rpc.Taker{Host: fmt.Sprint("client ", i), Placement: every, Peers: every, Timeout: 2 * time.Second}
+		return limiter.NewGroup(limits(t, text), 1, limiter.WithRemote(exact.Name, exact.New(taker)))
+	}
+	const keys, clients, tries = 8, 2, 40
+	var admitted [keys]atomic.Int64
+	var all sync.WaitGroup
+	for i := range clients {
+		g := group(i)
+		for key := range keys {
+			name := fmt.Sprint("k", key)
+			eventually(t, "all owners answer at all edges", func() bool {
+				for range nodes {
+					if d := g.For(name).Decide(t.Context(), 0, 0); d.By != exact.Name {
+						return false
+					}
+				}
+				return true
+			})
+			for range tries {
+				all.Go(func() {
+					for {
+						d := g.For(name).Decide(t.Context(), 1, 0)
+						if d.By != exact.Name { // an owner was slow, and nothing was taken
+							continue
+						}
+						if d.OK {
+							admitted[key].Add(1)
+						}
+						return
+					}
+				})
+			}
+		}
+	}
+	all.Wait()
+	for key := range keys {
+		if got := admitted[key].Load(); got != 50 {
+			t.Errorf("k%d: %d admitted of %d; want 50", key, got, clients*tries)
+		}
+	}
 }

@@ -19,7 +19,7 @@ func (n *Node) newMesh(snapshot *dynamicconfig.Snapshot, o *options) *gossip.Mes
 // elsewhere has those asked who hold buckets that are no host's part.
 func (n *Node) elsewhere(remotes map[string]limiter.Remote) limiter.Option {
 	return func(g *limiter.Group) {
-		limiter.WithRemote(algorithm.NameExact, owners{n.taker})(g)
+		limiter.WithRemote(algorithm.NameExact, n.owners())(g)
 		limiter.WithRemote(gossip.Name, n.mesh)(g)
 		for name, r := range remotes {
 			limiter.WithRemote(name, r)(g)

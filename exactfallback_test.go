@@ -16,6 +16,7 @@ import (
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/exact"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/rpctest"
 )
@@ -53,7 +54,7 @@ limits:
 				network.SetFaults(other, name, rpctest.Faults{Delay: 100 * time.Microsecond})
 			}
 			taker := &rpc.Taker{Host: name, Placement: owner, Peers: network.Host(name).Peers(), Self: name, Local: a}
-			group := limiter.NewGroup(snapshot, 0, limiter.WithRemote(algorithm.NameExact, owners{taker}))
+			group := limiter.NewGroup(snapshot, 0, limiter.WithRemote(algorithm.NameExact, exact.New(taker)))
 			group.SetHosts(limiter.Now(), hosts)
 			names, groups = append(names, name), append(groups, group)
 		}

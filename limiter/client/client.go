@@ -14,6 +14,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/exact"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/rpcgrpc"
 )
@@ -81,6 +82,7 @@ func New(config Config, source dynamicconfig.Source, opts ...Option) (*Client, e
 	c := &Client{host: config.host(), limits: dynamicconfig.NewLive(snapshot), remote: remote, stop: stop}
 	c.group = limiter.NewGroup(snapshot, config.Hosts, append([]limiter.Option{
 		limiter.WithLogger(o.log), limiter.WithScope(o.scope), limiter.WithEager(eager...), limiter.WithWants(wanting...),
+		limiter.WithRemote(exact.Name, exact.New(c.taker(config))),
 	}, o.limiter...)...)
 	unsubscribe := c.limits.Subscribe(func(_, next *dynamicconfig.Snapshot) {
 		c.group.Configure(limiter.Now(), next)
@@ -102,8 +104,18 @@ func hangUp(remote *rpcgrpc.Client) error {
 
 // updater asks the deciders as if they were one, the owner of all keys.
 func (c *Client) updater(addresses []string) limiter.Updater {
-	one := deciders{name: strings.Join(addresses, ","), decider: c.remote}
+	one := c.deciders(addresses)
 	return &rpc.Fanout{Host: c.host, Placement: one, Peers: one}
+}
+
+// taker asks them for the events of exact keys.
+func (c *Client) taker(config Config) *rpc.Taker {
+	one := c.deciders(config.Addresses)
+	return &rpc.Taker{Host: c.host, Placement: one, Peers: one, Timeout: config.exactTimeout()}
+}
+
+func (c *Client) deciders(addresses []string) deciders {
+	return deciders{name: strings.Join(addresses, ","), decider: c.remote}
 }
 
 // deciders are the only owner, and the way to it.

@@ -8,12 +8,19 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/headgate/headgate/rpc"
 )
 
 // MaxHosts is the most hosts that Config may say share the limits.
 const MaxHosts = 1_000_000
+
+// DefaultExactTimeout is Config.ExactTimeout when nobody says otherwise.
+const DefaultExactTimeout = 50 * time.Millisecond
+
+// MaxExactTimeout is the longest Config.ExactTimeout.
+const MaxExactTimeout = 10 * time.Second
 
 // Config is what a Client must know.
 type Config struct {
@@ -35,6 +42,14 @@ type Config struct {
 	// a restart; what the old one had comes free when its leases end.
 	Host string
 
+	// ExactTimeout bounds each call for events of exact keys; when it ends,
+	// the rule's fallback decides. An event may wait for two calls. Higher
+	// means fewer events that fall back when deciders are slow, and events
+	// that wait for longer when they are gone. Deciders may take 40 ms to
+	// find out that an owner is silent. 0 to MaxExactTimeout; default
+	// DefaultExactTimeout.
+	ExactTimeout time.Duration
+
 	// TLS, when not nil, encrypts. Give it certificates for mutual TLS.
 	TLS *tls.Config
 }
@@ -46,10 +61,20 @@ func (c Config) Validate() error {
 	if c.Hosts < 0 || c.Hosts > MaxHosts {
 		errs = append(errs, fmt.Errorf("client: %d hosts share the limits: say 1 to %d", c.Hosts, MaxHosts))
 	}
+	if c.ExactTimeout < 0 || c.ExactTimeout > MaxExactTimeout {
+		errs = append(errs, fmt.Errorf("client: a timeout of %v for exact keys: use 0 to %v", c.ExactTimeout, MaxExactTimeout))
+	}
 	if len(c.Host) > rpc.MaxKeyLength {
 		errs = append(errs, fmt.Errorf("client: the host's name has %d bytes: use at most %d", len(c.Host), rpc.MaxKeyLength))
 	}
 	return errors.Join(errs...)
+}
+
+func (c Config) exactTimeout() time.Duration {
+	if c.ExactTimeout > 0 {
+		return c.ExactTimeout
+	}
+	return DefaultExactTimeout
 }
 
 // host is Host or its default.

@@ -3,8 +3,9 @@
 // Package client limits in programs that run no decider: the deciders are
 // remote, daemons started with `headgate serve` or services that serve
 // rpcgrpc. The limiters are the same as everywhere, and as fast: in memory,
-// without a call per request. The program knows where some deciders are and
-// which limits there are; any decider answers for any key.
+// without a call per request, unless the key's rule says `algorithm: exact`.
+// The program knows where some deciders are and which limits there are; any
+// decider answers for any key.
 //
 //	c, err := client.New(client.Config{
 //		Addresses: []string{"10.0.0.7:7934", "10.0.0.8:7934"},
@@ -26,6 +27,15 @@
 // limit, and the host takes that part of its own. While they differ, as when a
 // new file has reached one and not yet the other, the limit is somewhere
 // between both. Algorithms are not checked, because only deciders have them.
+//
+// # Exact keys
+//
+// Rules with `algorithm: exact` have one bucket at the key's owner, which is
+// asked for each event by way of any decider: so the methods of such a key's
+// limiter take a call, and events that come together share one. When the answer
+// is not there within Config.ExactTimeout, the rule's fallback decides; what it
+// lets through is charged to the bucket when a decider answers again. Say
+// `fallback: closed` where refusing is better than too much.
 //
 // # When no decider answers
 //

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package client_test
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate/dynamicconfig/memory"
+	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/client"
+)
+
+const exactRules = `
+defaults: {algorithm: exact}
+limits:
+  - {key: closed, limit: 1/h, burst: 100, fallback: closed}
+  - {key: even, limit: 1/h, burst: 100, fallback: even}
+`
+
+// exactly returns a decision of key that a decider made, for no tokens.
+func exactly(t *testing.T, c *client.Client, key string) limiter.Decision {
+	t.Helper()
+	var d limiter.Decision
+	eventually(t, key+" is decided by its owner", func() bool {
+		d = c.For(key).Decide(t.Context(), 0, 0)
+		return d.By == "exact"
+	})
+	return d
+}
+
+func TestExactKeysHaveOneBucketForAllClients(t *testing.T) {
+	d, _ := serve(t, "127.0.0.1:0", exactRules)
+	var clients []*client.Client
+	for range 3 {
+		c := newClient(t, client.Config{Addresses: []string{d.Edge()}, Hosts: 3, ExactTimeout: time.Second}, memory.New(parse(t, exactRules)))
+		exactly(t, c, "closed")
+		clients = append(clients, c)
+	}
+	var admitted, refused atomic.Int64
+	var all sync.WaitGroup
+	for i := range 150 {
+		key := clients[i%3].For("closed")
+		all.Go(func() {
+			switch d := key.Decide(t.Context(), 1, 0); {
+			case d.By != "exact":
+				t.Errorf("%+v", d)
+			case d.OK:
+				admitted.Add(1)
+			case d.RetryAfter > 30*time.Minute:
+				refused.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	if admitted.Load() != 100 || refused.Load() != 50 {
+		t.Errorf("%d admitted and %d refused of 150", admitted.Load(), refused.Load())
+	}
+
+	// What one gives back, another has.
+	hold := clients[0].For("even").Take(t.Context(), 100, 0)
+	hold.Settle(40)
+	eventually(t, "the rest is there", func() bool {
+		left := exactly(t, clients[1], "even").Left
+		return left >= 60 && left < 61
+	})
+}
+
+func TestExactKeysFallBackWhileNoDeciderIsThere(t *testing.T) {
+	d, stop := serve(t, "127.0.0.1:0", exactRules)
+	c := newClient(t, client.Config{Addresses: []string{d.Edge()}, Hosts: 4}, memory.New(parse(t, exactRules)))
+	exactly(t, c, "closed")
+	exactly(t, c, "even")
+	stop()
+	eventually(t, "the fallbacks decide", func() bool {
+		shut, even := c.For("closed").Decide(t.Context(), 1, 0), c.For("even").Decide(t.Context(), 0, 0)
+		return shut.Reason == limiter.Failed && !shut.OK && even.By == "even" && even.OK
+	})
+	began := time.Now()
+	admitted := 0
+	for range 200 {
+		if c.For("even").Allow() {
+			admitted++
+		}
+	}
+	if admitted != 25 { // of 100, among 4
+		t.Errorf("%d admitted by the fallback", admitted)
+	}
+	if took := time.Since(began); took > 200*client.DefaultExactTimeout/4 {
+		t.Errorf("each event waits for deciders that are gone: %v", took)
+	}
+	serve(t, d.Edge(), exactRules)
+	exactly(t, c, "closed")
+	eventually(t, "the decider hears what the fallback let through", func() bool {
+		left := exactly(t, c, "even").Left
+		return left >= 75 && left < 76
+	})
+}
+
+func TestExactKeysOutliveADeciderByWhatItsClientsWereTold(t *testing.T) {
+	d, stop := serve(t, "127.0.0.1:0", exactRules)
+	c := newClient(t, client.Config{Addresses: []string{d.Edge()}}, memory.New(parse(t, exactRules)))
+	exactly(t, c, "closed")
+	if d := c.For("closed").Decide(t.Context(), 90, 0); !d.OK || d.By != "exact" {
+		t.Fatalf("%+v", d)
+	}
+	stop()
+	serve(t, d.Edge(), exactRules)
+	if left := exactly(t, c, "closed").Left; left < 10 || left > 11 {
+		t.Errorf("%v left after a restart; want 10", left)
+	}
+}
+
+func TestTheTimeoutOfExactKeysHasBounds(t *testing.T) {
+	for timeout, ok := range map[time.Duration]bool{-1: false, 0: true, client.MaxExactTimeout: true, client.MaxExactTimeout + 1: false} {
+		if err := (client.Config{ExactTimeout: timeout}).Validate(); (err == nil) != ok {
+			t.Errorf("%v: %v", timeout, err)
+		}
+	}
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package exact has a host's limiters ask the owners of keys for each event:
+// the keys of rules with `algorithm: exact`, whose limits are too low to split.
+//
+//	taker := &rpc.Taker{Host: host, Placement: ring, Peers: client}
+//	group := limiter.NewGroup(limits, 1, limiter.WithRemote(exact.Name, exact.New(taker)))
+//
+// The package is no more than the words of limiter.Remote for an rpc.Taker,
+// which batches, gives up and learns. Out of scope: the buckets, which package
+// aggregator keeps.
+package exact
+
+import (
+	"context"
+
+	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/rpc"
+)
+
+// Name is the algorithm of the rules whose keys are asked for.
+const Name = "exact"
+
+// Owners are the buckets of keys, each at its owner. Use New. Safe for
+// concurrent use.
+type Owners struct{ taker *rpc.Taker }
+
+var _ limiter.Remote = Owners{}
+
+// New returns the Owners that taker asks.
+func New(taker *rpc.Taker) Owners { return Owners{taker} }
+
+// Take implements limiter.Remote. The errors are those of rpc.Taker.
+func (o Owners) Take(ctx context.Context, t limiter.Take) (limiter.Taken, error) {
+	take := rpc.Take{Key: t.Key, Tokens: t.N, Longest: min(t.Longest, rpc.MaxWait)}
+	if t.Charge {
+		take.Spent = rpc.SpentBeyond
+	}
+	took, err := o.taker.Take(ctx, take)
+	if err != nil {
+		return limiter.Taken{}, err
+	}
+	taken := limiter.Taken{OK: took.OK, Wait: took.Wait, RetryAfter: took.Retry, Left: took.Left}
+	if taken.RetryAfter == rpc.MaxWait {
+		taken.RetryAfter = 0 // no wait would do
+	}
+	return taken, nil
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rpc
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/types/known/anypb"
+)
+
+// ForwardTakes answers Takes for any key, whoever owns it, by asking the
+// owners: what Forward is to Usage. Takes whose owner does not answer are not
+// decided; who asked falls back for those keys, and for no others.
+//
+// The rows for other owners are asked for at once, and may be served in any
+// order. What the Taker was told of a key, it tells a new owner; of keys that
+// it knows nothing about, what the caller was told.
+//
+// A batch whose caller does not wait for the answer any more is undone, and so
+// is one that is withdrawn here. One that is withdrawn at another edge, because
+// the answer was lost on its way from this one, stays taken: callers that must
+// not lose so many tokens ask the owners themselves. Its fields do not change
+// once it is in use, and it is not copied. Safe for concurrent use.
+type ForwardTakes struct {
+	// Taker asks the owners. Twice its Timeout is the longest that callers
+	// wait, so theirs should be longer.
+	Taker *Taker
+
+	answered answeredTakes
+}
+
+var _ Decider = (*ForwardTakes)(nil)
+
+// Update asks the owners of the keys in payload, which is Takes. Who calls does
+// not matter. The errors are ErrPayload, or ctx's.
+func (f *ForwardTakes) Update(ctx context.Context, _ string, payload *anypb.Any) (*anypb.Any, error) {
+	var takes Takes
+	if err := DecodeTakes(payload, &takes); err != nil {
+		return nil, err
+	}
+	for _, number := range takes.Withdrawn {
+		f.undo(f.answered.remove(takeID{takes.Caller, number}))
+	}
+	taken := Taken{Rows: make([]Took, len(takes.Rows))}
+	f.take(ctx, takes.Rows, taken.Rows)
+
+	// Those that nobody hears of are undone, by whoever finds them first: this
+	// call, or one that withdraws them.
+	id := takeID{takes.Caller, takes.Batch}
+	f.answered.add(id, ofThose(takes.Rows, taken.Rows))
+	if err := ctx.Err(); err != nil {
+		f.undo(f.answered.remove(id))
+		return nil, fmt.Errorf("take %d times: %w", len(takes.Rows), err)
+	}
+	taken.By = f.by(takes.Rows, taken.Rows)
+	return EncodeTaken(&taken, len(takes.Rows))
+}
+
+// take fills in what became of each row. Rows for this very host do not wait,
+// and so need no goroutine.
+func (f *ForwardTakes) take(ctx context.Context, rows []Take, took []Took) {
+	t := f.Taker
+	one := func(i int) {
+		// An error is a row that is not decided.
+		took[i], _ = t.Take(ctx, rows[i])
+	}
+	now := clock()
+	var others sync.WaitGroup
+	for i := range rows {
+		t.told.learn(now, &rows[i])
+		if len(rows) == 1 || t.Local != nil && t.Placement.Owner(rows[i].Key) == t.Self {
+			one(i)
+			continue
+		}
+		others.Go(func() { one(i) })
+	}
+	others.Wait()
+}
+
+// by is the number of the owner that decided, or this host's own where there
+// is more than one: an owner then learns from what its caller was told, though
+// it was the one who told it, which does not give more.
+func (f *ForwardTakes) by(rows []Take, took []Took) uint32 {
+	own := uint32(f.Taker.number()) | 1
+	var by uint32
+	for i := range rows {
+		if !took[i].Decided {
+			continue
+		}
+		switch told := f.Taker.told.by(rows[i].Key); {
+		case told == 0, by != 0 && told != by:
+			return own
+		default:
+			by = told
+		}
+	}
+	if by == 0 {
+		return own
+	}
+	return by
+}
+
+// undo undoes rows, each at the owner that it has by now.
+func (f *ForwardTakes) undo(rows []Take) {
+	for i := range rows {
+		rows[i].Tokens = -rows[i].Tokens
+		rows[i].Spent, rows[i].Longest = SpentNot, 0
+		if rows[i].Tokens > 0 { // it had given them back
+			rows[i].Spent = SpentBeyond
+		}
+	}
+	if len(rows) > 0 {
+		f.take(context.Background(), rows, make([]Took, len(rows)))
+	}
+}
+
+// ofThose are the rows that took something. How much was taken SpentApart is
+// not known: at most a burst, which stays taken.
+func ofThose(rows []Take, took []Took) []Take {
+	those := make([]Take, 0, len(rows))
+	for i := range rows {
+		if took[i].OK && rows[i].Tokens != 0 && rows[i].Spent != SpentApart {
+			those = append(those, Take{Key: rows[i].Key, Tokens: rows[i].Tokens})
+		}
+	}
+	return those
+}
+
+// learn notes what take's caller was told of a key that nothing is known of.
+func (k *toldKeys) learn(now time.Duration, take *Take) {
+	if take.By == 0 {
+		return
+	}
+	p := k.part(take.Key)
+	defer p.mu.Unlock()
+
+	if t := p.find(take.Key); t.by == 0 {
+		p.put(take.Key, told{take.Told, now - take.Ago, take.By, t.failed})
+	}
+}
+
+// by is who told last of key; 0: nobody, or it is forgotten.
+func (k *toldKeys) by(key string) uint32 {
+	p := k.part(key)
+	defer p.mu.Unlock()
+
+	return p.find(key).by
+}
+
+// takeID names a batch of takes.
+type takeID struct{ caller, number uint64 }
+
+// answeredTakes remembers the last batches that were answered, until so many
+// rows have come since. The zero answeredTakes is ready. Safe for concurrent
+// use.
+type answeredTakes struct {
+	mu         sync.Mutex // protects following fields
+	young, old map[takeID][]Take
+	rows       int // of young
+}
+
+// maxAnswered is how many rows become old together: a few megabytes.
+const maxAnswered = 32 << 10
+
+func (a *answeredTakes) add(id takeID, rows []Take) {
+	if id.caller == 0 || len(rows) == 0 {
+		return // nobody withdraws them
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+
+	if a.rows += len(rows); a.rows > maxAnswered || a.young == nil {
+		a.old, a.young, a.rows = a.young, make(map[takeID][]Take), len(rows)
+	}
+	a.young[id] = rows
+}
+
+// remove returns the rows of a batch, once.
+func (a *answeredTakes) remove(id takeID) []Take {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+
+	rows, ok := a.young[id]
+	if !ok {
+		rows = a.old[id]
+	}
+	delete(a.young, id)
+	delete(a.old, id)
+	return rows
+}
