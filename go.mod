@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	charm.land/bubbletea/v2 v2.0.9
 	charm.land/lipgloss/v2 v2.0.6
+	github.com/cenkalti/backoff/v5 v5.0.3
 	github.com/dgryski/go-farm v0.0.0-20240924180020-3414d57e47da
 	github.com/fsnotify/fsnotify v1.10.1
 	github.com/goccy/go-yaml v1.19.2
