@@ -80,6 +80,13 @@ func (b *bucket) lower(now limiter.Instant, tokens float64) {
 	}
 }
 
+// raise leaves at least so many tokens, as far as there is room.
+func (b *bucket) raise(now limiter.Instant, tokens float64) {
+	if b.level(now) < tokens {
+		b.restart(now, min(tokens, b.burst))
+	}
+}
+
 // take takes n tokens if they are there within longest; with a debt, tokens
 // that may be owed, if the debt that there is already is paid by then. retry
 // is 0 if no wait would do.

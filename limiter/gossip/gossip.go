@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -65,6 +66,8 @@ type Mesh struct {
 	keys    atomic.Int64
 	version atomic.Uint64 // the round that is under way
 	crowd   atomic.Int64  // hosts, with this one
+	spoke   atomic.Int64  // the Instant of the last round
+	woken   atomic.Int64  // the Instant of the last that came late
 
 	mu      sync.Mutex // protects following fields
 	peers   map[string]*peer
@@ -106,6 +109,7 @@ type heard struct {
 	of   *sender
 	born uint64
 	used float64
+	mine float64 // what this host had used then
 }
 
 // Option is a collaborator of a Mesh.
@@ -134,6 +138,8 @@ func New(self string, rules Rules, config Config, options ...Option) *Mesh {
 		m.parts[i].entries = make(map[string]*entry)
 	}
 	m.version.Store(1)
+	m.spoke.Store(math.MinInt64)
+	m.woken.Store(math.MinInt64)
 	m.crowd.Store(1)
 	for _, o := range options {
 		o(m)

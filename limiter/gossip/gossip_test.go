@@ -330,6 +330,45 @@ func TestAfterALongPartitionWhatIsPaidBackIsBounded(t *testing.T) {
 	})
 }
 
+// While a process stands still its bucket is full, and others use what is filled
+// in meanwhile.
+func TestAHostThatStoodStillOwesNothing(t *testing.T) {
+	for _, awake := range []bool{false, true} {
+		rule := ruled(10, 10)
+		a, b := New("a", always(rule), Config{}), New("b", always(rule), Config{})
+		b.SetPeers([]string{"a"})
+		tell := func(now limiter.Instant) {
+			for _, message := range b.TellAt(now) {
+				for _, g := range message.Gossips {
+					if err := a.HearAt(now, "b", g); err != nil {
+						t.Fatal(err)
+					}
+				}
+				b.Done(message, a.id)
+			}
+		}
+		second := limiter.Instant(time.Second)
+		for i := range limiter.Instant(21) {
+			if _, err := b.TakeAt(i*second, limiter.Take{Key: "k", Rule: rule, N: 5}); err != nil {
+				t.Fatal(err)
+			}
+			if i == 0 || i == 20 {
+				tell(i * second)
+			}
+			if i == 0 || awake { // it goes on, and what b says was lost until the end
+				a.TellAt(i * second)
+			}
+		}
+		taken, err := a.TakeAt(20*second, limiter.Take{Key: "k", Rule: rule})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if awake && taken.Left > -29 || !awake && taken.Left != 5 {
+			t.Errorf("awake %v: %v left", awake, taken.Left)
+		}
+	}
+}
+
 func TestKeysThatNobodyUsesLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rule := ruled(10, 10)

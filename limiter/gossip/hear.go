@@ -5,6 +5,7 @@ package gossip
 import (
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -66,8 +67,9 @@ func (m *Mesh) HearAt(now limiter.Instant, host string, g *rpc.Gossip) error {
 		return nil // overtaken by one that says more
 	}
 	s.version = g.Version
+	late := m.late(now)
 	for i := range g.Rows {
-		m.hear(now, s, g, &g.Rows[i])
+		m.hear(now, s, g, &g.Rows[i], late)
 	}
 	m.metrics.rows.Inc(int64(len(g.Rows)))
 	return nil
@@ -105,7 +107,7 @@ func (m *Mesh) sender(now limiter.Instant, host string, id uint64) (*sender, err
 }
 
 // hear counts what s used of one key.
-func (m *Mesh) hear(now limiter.Instant, s *sender, g *rpc.Gossip, row *rpc.Used) {
+func (m *Mesh) hear(now limiter.Instant, s *sender, g *rpc.Gossip, row *rpc.Used, late bool) {
 	rule, ok := m.rules(row.Key)
 	if !ok || !gossips(rule) {
 		return // this host's config is older or newer
@@ -118,16 +120,30 @@ func (m *Mesh) hear(now limiter.Instant, s *sender, g *rpc.Gossip, row *rpc.Used
 
 	e.touched = now
 	h := e.from(s)
-	used := float64(row.Tokens)
+	used, mine := float64(row.Tokens), e.used
 	switch {
 	case h.of != nil && h.born == row.Born:
 		m.charge(now, e, used-h.used)
+		if late {
+			mine = h.mine // whoever said this has not heard of more
+			e.bucket.raise(now, row.Left-(e.used-mine))
+		}
 	case row.Born > g.After:
 		m.charge(now, e, used)
 	default:
 		e.bucket.lower(now, row.Left)
 	}
-	*h = heard{of: s, born: row.Born, used: used}
+	*h = heard{of: s, born: row.Born, used: used, mine: mine}
+}
+
+// late tells whether this process has stood still lately. While it did, its
+// buckets were full, and what others used meanwhile came out of what nobody
+// filled in: it would be taken twice. So what the others think is left counts,
+// less what they cannot have heard of.
+func (m *Mesh) late(now limiter.Instant) bool {
+	most := paidBack * m.config.Interval
+	spoke, woken := limiter.Instant(m.spoke.Load()), limiter.Instant(m.woken.Load())
+	return spoke != math.MinInt64 && now.Sub(spoke) > most || woken != math.MinInt64 && now.Sub(woken) <= most
 }
 
 // gossips tells whether rule has anything to do with this package.

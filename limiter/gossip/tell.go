@@ -3,6 +3,7 @@
 package gossip
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -48,6 +49,10 @@ type Message struct {
 // TellAt ends a round and returns what there is to tell at now, to those who
 // are not being told something already. Each Message wants a Done.
 func (m *Mesh) TellAt(now limiter.Instant) []Message {
+	spoke := limiter.Instant(m.spoke.Swap(int64(now)))
+	if spoke != math.MinInt64 && now.Sub(spoke) > paidBack*m.config.Interval {
+		m.woken.Store(int64(now))
+	}
 	version := m.version.Add(1) - 1
 	fresh := m.changed(now, version)
 	m.sweep(now)
