@@ -120,3 +120,33 @@ func TestTheTimeoutOfExactKeysHasBounds(t *testing.T) {
 		}
 	}
 }
+
+// What an event of an exact key costs by way of a daemon, over gRPC on
+// loopback, with both sides on this machine: one caller, and 64 of them.
+func BenchmarkExact(b *testing.B) {
+	const rules = "limits:\n  - {key: k, limit: 1000000000/s, algorithm: exact, fallback: closed}\n"
+	d, _ := serve(b, "127.0.0.1:0", rules)
+	for name, callers := range map[string]int{"1 caller": 1, "64 callers": 64} {
+		b.Run(name, func(b *testing.B) {
+			c := newClient(b, client.Config{Addresses: []string{d.Edge()}, ExactTimeout: time.Second}, memory.New(parse(b, rules)))
+			key := c.For("k")
+			eventually(b, "the decider answers", func() bool { return key.Allow() })
+			var left atomic.Int64
+			left.Store(int64(b.N))
+			b.ReportAllocs()
+			b.ResetTimer()
+			var all sync.WaitGroup
+			for range callers {
+				all.Go(func() {
+					for left.Add(-1) >= 0 {
+						if !key.Allow() {
+							b.Error("refused")
+							return
+						}
+					}
+				})
+			}
+			all.Wait()
+		})
+	}
+}

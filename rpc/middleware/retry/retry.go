@@ -136,7 +136,7 @@ func (r *Retrier) Do(ctx context.Context, try func(ctx context.Context) error) e
 		if !errors.As(err, &throttled) {
 			return err
 		}
-		if error(throttled) == err {
+		if error(throttled) == err { //nolint:errorlint // one within others stays as it is
 			err = throttled.Err
 		}
 		if tries >= r.o.Tries || throttled.After > r.o.MaxAfter {
@@ -154,9 +154,6 @@ func (r *Retrier) Do(ctx context.Context, try func(ctx context.Context) error) e
 
 // sleep waits for d. The error is the cause of ctx's end, if that is before.
 func sleep(ctx context.Context, d time.Duration) error {
-	if err := context.Cause(ctx); err != nil {
-		return err
-	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
