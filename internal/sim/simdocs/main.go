@@ -25,9 +25,9 @@ import (
 
 var algorithms = []string{"even", "request-weighted", "request-weighted-even-floor", "elastic", "gossip"}
 
-// mostGossip is how many hosts may tell each other everything: their messages
-// grow with the square.
-const mostGossip = 100
+// mostGossip is for how many hosts² × seconds they may tell each other
+// everything: the messages grow with the square of the hosts.
+const mostGossip = 2e6
 
 // inTrees are those that trees of clusters are measured with: even and the even
 // floor would need to know of all hosts in the tree.
@@ -105,7 +105,7 @@ func table(ctx context.Context, seeds int) (string, error) {
 			these = inTrees
 		}
 		for _, a := range these {
-			if a == gossip.Name && len(sc.Hosts) > mostGossip {
+			if n := len(sc.Hosts); a == gossip.Name && float64(n*n)*sc.Duration.Seconds() > mostGossip {
 				continue
 			}
 			for seed := range seeds {
