@@ -251,6 +251,9 @@ func (b *Buckets) call(ctx context.Context, name string, t limiter.Take) (limite
 	case <-ctx.Done():
 		return limiter.Taken{}, ErrBusy
 	}
+	if ctx.Err() != nil { // both at once
+		return limiter.Taken{}, ErrBusy
+	}
 	args := arguments(t)
 	answer, err := b.script.Run(ctx, b.client, []string{name}, args[:]...).Result()
 	if err != nil {

@@ -326,22 +326,51 @@ func TestWhoGoesAwayIsNoFailure(t *testing.T) {
 	take(t, b, "k", rule, 0)
 }
 
+// watched counts the calls under way.
+type watched struct{ now, most atomic.Int64 }
+
+func (w *watched) DialHook(next goredis.DialHook) goredis.DialHook { return next }
+
+func (w *watched) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
+	return next
+}
+
+func (w *watched) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook {
+	return func(ctx context.Context, cmd goredis.Cmder) error {
+		if cmd.Name() != "evalsha" { // what a new connection begins with
+			return next(ctx, cmd)
+		}
+		now := w.now.Add(1)
+		defer w.now.Add(-1)
+		for most := w.most.Load(); now > most && !w.most.CompareAndSwap(most, now); {
+			most = w.most.Load()
+		}
+		return next(ctx, cmd)
+	}
+}
+
 func TestCallsAreBounded(t *testing.T) {
 	server := redistest.Start(t)
 	b := open(t, Config{Timeout: 100 * time.Millisecond, MaxCalls: 3, Failures: 1000}, []string{server.Address})
+	var w watched
+	b.client.AddHook(&w)
 	server.Stop()
-	var busy atomic.Int64
+	var failed atomic.Int64
 	var callers sync.WaitGroup
+	began := time.Now()
 	for range 50 {
 		callers.Go(func() {
-			if _, err := b.Take(t.Context(), limiter.Take{Key: "k", Rule: ruled(1, 5), N: 1}); errors.Is(err, ErrBusy) {
-				busy.Add(1)
+			if _, err := b.Take(t.Context(), limiter.Take{Key: "k", Rule: ruled(1, 5), N: 1}); err != nil {
+				failed.Add(1)
 			}
 		})
 	}
 	callers.Wait()
-	if conns := b.client.PoolStats().TotalConns; busy.Load() == 0 || conns > 4 { // one is kept ready
-		t.Errorf("%d of 50 callers waited for their turn in vain, %d connections", busy.Load(), conns)
+	if most := w.most.Load(); most != 3 || failed.Load() != 50 {
+		t.Errorf("%d calls at once, %d of 50 failed", most, failed.Load())
+	}
+	if took := time.Since(began); took > b.config.Timeout+2*quick {
+		t.Errorf("they waited for %v", took)
 	}
 	server.Continue()
 }
