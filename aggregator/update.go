@@ -72,11 +72,12 @@ func (u *update) under(sh *shard, rows []int32, hashes []uint64) {
 	if b == nil {
 		b = sh.open(u.usage.Algorithm)
 	}
+	var likely [atOnce]*key // by row; nil says nothing
 	if len(rows) > 1 {
-		u.fetch(b, hashes)
+		u.fetch(b, hashes, &likely)
 	}
 	for n, i := range rows {
-		if err := u.row(b, int(i), hashes[n]); err != nil {
+		if err := u.row(b, likely[n], int(i), hashes[n]); err != nil {
 			failed, why = i, err
 		}
 	}
@@ -91,31 +92,28 @@ func (u *update) under(sh *shard, rows []int32, hashes []uint64) {
 // read waits for another, so the processor has many under way. Row after row,
 // it would wait for each. An algorithm that panics here does so again when its
 // row is decided.
-func (u *update) fetch(b *book, hashes []uint64) {
+func (u *update) fetch(b *book, hashes []uint64, keys *[atOnce]*key) {
 	defer func() { _ = recover() }()
 
-	var keys [atOnce]*key
-	n := 0
-	for _, hash := range hashes {
-		if k := b.look(hash); k != nil {
-			keys[n] = k
-			n++
+	for n, hash := range hashes {
+		keys[n] = b.look(hash)
+	}
+	for _, k := range keys[:len(hashes)] {
+		if k != nil {
+			u.fetched += len(k.text) + k.hosts()
 		}
 	}
-	for _, k := range keys[:n] {
-		u.fetched += len(k.text) + k.hosts()
-	}
-	for _, k := range keys[:n] {
-		if k.knows(u.host) {
+	for _, k := range keys[:len(hashes)] {
+		if k != nil && k.knows(u.host) {
 			u.fetched += int(k.text[0])
 		}
 	}
 }
 
-// row decides row i, whose shard is locked. The error says that the algorithm
-// is to blame.
-func (u *update) row(b *book, i int, hash uint64) error {
-	g, lease, err := u.decide(b, i, hash)
+// row decides row i, whose shard is locked, and which is likely about that key.
+// The error says that the algorithm is to blame.
+func (u *update) row(b *book, likely *key, i int, hash uint64) error {
+	g, lease, err := u.decide(b, likely, i, hash)
 	if err != nil {
 		u.a.metrics.insane.Inc(1)
 	}
@@ -127,12 +125,14 @@ func (u *update) row(b *book, i int, hash uint64) error {
 	return err
 }
 
-// decide returns what the host may do; a zero lease means that there is no
-// grant.
-func (u *update) decide(b *book, i int, hash uint64) (g algorithm.Grant, lease time.Duration, err error) {
+// decide returns what the host may do about row i, which is likely about k; a zero
+// lease means that there is no grant.
+func (u *update) decide(b *book, k *key, i int, hash uint64) (g algorithm.Grant, lease time.Duration, err error) {
 	defer recovered(&err)
 
-	k := b.find(hash, u.usage.Keys[i])
+	if k == nil || k.text != u.usage.Keys[i] {
+		k = b.find(hash, u.usage.Keys[i])
+	}
 	if k == nil {
 		k, err = u.make(b, hash, u.usage.Keys[i])
 	}
