@@ -160,7 +160,7 @@ func seedsOf(sc *Scenario) int {
 	case len(sc.Hosts) > 500:
 		return 1
 	default:
-		return 5
+		return 2
 	}
 }
 

@@ -75,14 +75,12 @@ func TestTreesKeepTheirBounds(t *testing.T) {
 	for _, b := range treeBounds {
 		sc, seeds := load(t, b.scenario), uint64(20)
 		switch long := sc.Duration > 10*time.Minute; {
-		case testing.Short() && long && b.algorithm != algorithm.NameProportionalShare:
+		case testing.Short() && (long || b.algorithm != algorithm.NameProportionalShare):
 			continue
-		case testing.Short() && long:
-			seeds = 1
 		case testing.Short():
-			seeds = 3
+			seeds = 1
 		case long: // make sim has all 20
-			seeds = 6
+			seeds = 4
 		}
 		t.Run(fmt.Sprintf("%s/%s", b.scenario, b.algorithm), func(t *testing.T) {
 			var jobs []Job
