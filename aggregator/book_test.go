@@ -5,8 +5,12 @@ package aggregator
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/rpc"
 )
 
 // Hashes are drawn from few, so that keys lie in each other's way, and share
@@ -39,4 +43,35 @@ func TestABookIsAMap(t *testing.T) {
 			}
 		}
 	})
+}
+
+// What look finds by its hash may be another key: the text decides.
+func TestAKeyOfTheSameHashIsNotMistaken(t *testing.T) {
+	a := weighted(t, cadence)
+	text := usage(algorithm.NameRequestWeighted, 60, 0, time.Second, "k")
+	step(t, a, 0, "a", text)
+	k := known(a, algorithm.NameRequestWeighted, "k")
+	b, other := new(book), &key{text: "other", settings: k.settings, rule: k.rule, ledger: newLedger()}
+	b.resize(smallestBook)
+	b.add(7, other)
+	b.add(7, k)
+	id := a.hosts.acquire("b")
+	alg, err := a.registry.Lookup(algorithm.NameRequestWeighted)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var g rpc.Grants
+	resize(&g, 1, false)
+	u := update{a: a, settings: a.settings.Load(), alg: alg, usage: text, host: id, grants: &g}
+	var likely [atOnce]*key
+	u.fetch(b, []uint64{7}, &likely)
+	if likely[0] != other {
+		t.Fatal("the test is about a key that look mistakes")
+	}
+	if err := u.row(b, likely[0], 0, 7); err != nil {
+		t.Fatal(err)
+	}
+	if k.hosts() != 2 || other.hosts() != 0 || !near(g.Weight[0], 0.5) {
+		t.Errorf("k has %d hosts, the other key %d; the grant is %v", k.hosts(), other.hosts(), g.Weight[0])
+	}
 }
