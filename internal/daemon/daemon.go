@@ -13,6 +13,7 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/dynamicconfig/file"
+	"github.com/headgate/headgate/internal/conns"
 )
 
 // Daemon is a decider with an edge port. Use Start.
@@ -89,7 +90,7 @@ func (d *Daemon) open(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		d.unix = d.web.share(d.edge, capped(l, most))
+		d.unix = d.web.share(d.edge, conns.Track(l, most))
 	}
 	return nil
 }

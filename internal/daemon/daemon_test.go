@@ -220,7 +220,7 @@ func TestOneConnectionTooManyIsClosed(t *testing.T) {
 			t.Errorf("connection %d: %d bytes, %v", i+1, n, err)
 		}
 	}
-	if got := d.edge.listener.refused.Load(); got != 1 {
+	if got := d.edge.listener.Refused(); got != 1 {
 		t.Errorf("%d refused", got)
 	}
 	conns[0].Close()

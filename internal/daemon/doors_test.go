@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health/grpc_health_v1"
 
+	"github.com/headgate/headgate/internal/conns"
 	"github.com/headgate/headgate/rpc/edge/quotaservice/quotaservicepb"
 )
 
@@ -275,7 +276,7 @@ func TestSplitting(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := split(capped(l, 100))
+	s := split(conns.Track(l, 100))
 	defer s.stop()
 	for words, want := range map[string]*half{
 		"PRI * HTTP/2.0": s.grpc, "POST /": s.http, "PROPFIND /": s.http, "GET /": s.http, "PUT ": s.http, "\x16\x03\x01": s.http,

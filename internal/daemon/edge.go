@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/reflection"
 
+	"github.com/headgate/headgate/internal/conns"
 	"github.com/headgate/headgate/rpc/rpcgrpc"
 )
 
@@ -32,7 +33,7 @@ const (
 type edge struct {
 	server   *grpc.Server
 	health   *health.Server
-	listener *cappedListener
+	listener *conns.Listener
 	more     []net.Listener // what else it serves, set before serve
 	ending   *ending
 	loops    sync.WaitGroup
@@ -48,7 +49,7 @@ func newEdge(l net.Listener, maxConnections int, ending *ending) *edge {
 			grpc.ConnectionTimeout(greeting),
 		)...),
 		health:   health.NewServer(),
-		listener: capped(l, maxConnections),
+		listener: conns.Track(l, maxConnections),
 		ending:   ending,
 	}
 	grpc_health_v1.RegisterHealthServer(e.server, e.health)
@@ -99,7 +100,7 @@ func (e *edge) stop(ctx context.Context, drain time.Duration, hangUp func()) err
 		err = fmt.Errorf("calls to the edge were ended: %w", ctx.Err())
 	}
 	// Also what connected and never said a word, which grpc waits for.
-	e.listener.closeAll()
+	e.listener.CloseAll()
 	hangUp()
 	e.server.Stop()
 	<-graceful

@@ -7,6 +7,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/headgate/headgate/internal/conns"
 )
 
 // preface is what a connection of HTTP/2 begins with, which is what gRPC
@@ -16,7 +18,7 @@ const preface = "PRI"
 // splitter sorts the connections of one listener by what they speak. Use
 // split.
 type splitter struct {
-	from       *cappedListener
+	from       *conns.Listener
 	grpc, http *half
 
 	closing sync.Once
@@ -33,7 +35,7 @@ type half struct {
 
 // split returns a splitter of what l accepts. It ends when one of its halves
 // is closed.
-func split(l *cappedListener) *splitter {
+func split(l *conns.Listener) *splitter {
 	s := &splitter{from: l, closed: make(chan struct{})}
 	s.grpc = &half{s, make(chan net.Conn)}
 	s.http = &half{s, make(chan net.Conn)}
@@ -90,7 +92,7 @@ func (s *splitter) close() error {
 // stop ends s and all its connections, and returns when nothing of it runs.
 func (s *splitter) stop() {
 	_ = s.close()
-	s.from.closeAll()
+	s.from.CloseAll()
 	s.loops.Wait()
 }
 

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/headgate/headgate/internal/conns"
 	"github.com/headgate/headgate/limiter/buckets"
 	"github.com/headgate/headgate/rpc/edge/httpapi"
 )
@@ -30,11 +31,11 @@ func newWeb(ending *ending) *web { return &web{ending: ending} }
 
 // listen has w serve what comes in at l, but no more than most connections.
 func (w *web) listen(l net.Listener, most int) {
-	w.listeners = append(w.listeners, capped(l, most))
+	w.listeners = append(w.listeners, conns.Track(l, most))
 }
 
 // share has e serve what speaks gRPC at l, and w the rest.
-func (w *web) share(e *edge, l *cappedListener) *splitter {
+func (w *web) share(e *edge, l *conns.Listener) *splitter {
 	s := split(l)
 	w.listeners = append(w.listeners, s.http)
 	e.more = append(e.more, s.grpc)

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/yarpc/yarpcerrors"
 	"google.golang.org/grpc/credentials"
 
+	"github.com/headgate/headgate/internal/conns"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/headgatepb"
 	"github.com/headgate/headgate/rpc/headgatepb/headgateyarpc"
@@ -51,7 +52,7 @@ type Identify func(ctx context.Context, claimed string) (host string, err error)
 // Server answers Update calls on a listener. Use NewServer.
 type Server struct {
 	dispatcher *yarpc.Dispatcher
-	listener   *trackingListener
+	listener   *conns.Listener
 
 	stop    sync.Once
 	stopped chan struct{} // closed when stopping has ended
@@ -61,7 +62,7 @@ type Server struct {
 // NewServer returns a Server of decider, which takes over listener.
 func NewServer(listener net.Listener, decider rpc.Decider, o ServerOptions) *Server {
 	limit := orDefault(o.MaxMessageBytes, DefaultMaxMessageBytes)
-	tracking := track(listener)
+	tracking := conns.Track(listener, 0)
 	var inbound []grpc.InboundOption
 	if o.TLS != nil {
 		inbound = append(inbound, grpc.InboundCredentials(credentials.NewTLS(o.TLS)))
@@ -100,17 +101,17 @@ func (s *Server) Stop(ctx context.Context) error {
 	case <-s.stopped:
 		return s.err
 	case <-ctx.Done():
-		s.listener.closeAll()
+		s.listener.CloseAll()
 		return fmt.Errorf("stop serving on %s: %w", s.Addr(), ctx.Err())
 	}
 }
 
 func (s *Server) shut() {
 	defer close(s.stopped)
-	timer := time.AfterFunc(drain, s.listener.closeAll)
+	timer := time.AfterFunc(drain, s.listener.CloseAll)
 	defer timer.Stop()
 	s.err = s.dispatcher.Stop()
-	s.listener.closeAll()
+	s.listener.CloseAll()
 	// The dispatcher closes only a listener that it has begun to serve.
 	_ = s.listener.Close()
 }

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package conns has a listener that knows its connections, so that a server
+// can bound them, and close in the end also those that never said a word.
+package conns
+
+import (
+	"net"
+	"sync"
+	"sync/atomic"
+)
+
+// Listener knows its connections: it closes at once what is one too many, so
+// that its program tries another host, and all of them in the end. Use Track.
+// Safe for concurrent use.
+type Listener struct {
+	net.Listener
+
+	most    int
+	refused atomic.Int64
+
+	mu    sync.Mutex // protects following fields
+	conns map[*conn]struct{}
+	shut  bool
+}
+
+// Track returns a Listener of what l accepts, with at most so many connections
+// open at once; 0: as many as come.
+func Track(l net.Listener, most int) *Listener {
+	return &Listener{Listener: l, most: most, conns: make(map[*conn]struct{})}
+}
+
+// Accept waits for the next connection that there is room for.
+func (l *Listener) Accept() (net.Conn, error) {
+	for {
+		accepted, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		c := &conn{Conn: accepted, listener: l}
+		if l.admit(c) {
+			return c, nil
+		}
+		l.refused.Add(1)
+		_ = accepted.Close()
+	}
+}
+
+func (l *Listener) admit(c *conn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+
+	if l.shut || l.most > 0 && len(l.conns) >= l.most {
+		return false
+	}
+	l.conns[c] = struct{}{}
+	return true
+}
+
+// Refused is how many connections there was no room for.
+func (l *Listener) Refused() int64 { return l.refused.Load() }
+
+// CloseAll closes all connections that are open, and those that still come.
+// The listener itself stays open.
+func (l *Listener) CloseAll() {
+	l.mu.Lock()
+	l.shut = true
+	open := l.conns
+	l.conns = make(map[*conn]struct{})
+	l.mu.Unlock()
+	for c := range open {
+		_ = c.Conn.Close()
+	}
+}
+
+type conn struct {
+	net.Conn
+
+	listener *Listener
+}
+
+// Close closes the connection, and makes room for another.
+func (c *conn) Close() error {
+	c.listener.mu.Lock()
+	delete(c.listener.conns, c)
+	c.listener.mu.Unlock()
+	return c.Conn.Close()
+}
