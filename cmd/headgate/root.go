@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/headgate/headgate/internal/spelling"
 )
 
 // newRoot is the whole tree of commands.
@@ -35,7 +37,7 @@ func hint(cmd *cobra.Command, err error) error {
 	help := fmt.Sprintf("`%s --help` lists the flags", cmd.CommandPath())
 	var unknown interface{ GetSpecifiedName() string }
 	if errors.As(err, &unknown) && strings.HasPrefix(err.Error(), "unknown") {
-		if like := nearest(unknown.GetSpecifiedName(), flags(cmd)); like != "" {
+		if like := spelling.Nearest(unknown.GetSpecifiedName(), flags(cmd)); like != "" {
 			return fmt.Errorf("%w; did you mean --%s? %s", err, like, help)
 		}
 	}
@@ -49,41 +51,4 @@ func flags(cmd *cobra.Command) []string {
 		names = append(names, m[1])
 	}
 	return names
-}
-
-// nearest is the name that was most likely meant; empty when none is near.
-func nearest(typed string, names []string) string {
-	best, fewest := "", 3
-	for _, name := range names {
-		edits := distance(typed, name)
-		if strings.HasPrefix(name, typed) || strings.HasPrefix(typed, name) {
-			edits = 1
-		}
-		if edits < fewest && edits < len(name) {
-			best, fewest = name, edits
-		}
-	}
-	return best
-}
-
-// distance is how many letters must be added, removed or replaced to make b
-// of a.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			replaced := diagonal
-			if a[i] != b[j] {
-				replaced++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(replaced, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

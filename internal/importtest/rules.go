@@ -19,7 +19,7 @@ type layer struct {
 var layers = []layer{
 	{"ringpop", nil, "a ring knows hosts and keys, and serves any program"},
 	{"algorithm", []string{"internal/rowset"}, "an algorithm is arithmetic, which the simulator and other engines run as it is"},
-	{"dynamicconfig", nil, "a rule is data, which every package may read because it needs none"},
+	{"dynamicconfig", []string{"internal/spelling"}, "a rule is data, which every package may read because it needs none"},
 	{"rpc", []string{"internal/conns"}, "the contract knows neither who asks nor who decides"},
 	{"limiter", []string{"rpc", "dynamicconfig"}, "limiting hosts never link an algorithm or an aggregator"},
 	{"shadow", []string{"limiter", "dynamicconfig"}, "shadow runs two limiters, whatever rules them"},

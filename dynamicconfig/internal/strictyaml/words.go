@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"github.com/headgate/headgate/internal/spelling"
 )
 
 // OneOf joins words as "a, b or c".
@@ -31,41 +33,10 @@ func Quote(text string) string {
 
 // Suggest says which of the known names may have been meant.
 func Suggest(name string, known []string) string {
-	best, least := "", 3
-	for _, k := range known {
-		if n := distance(name, k); n < least && n < len(k) {
-			best, least = k, n
-		}
-	}
-	if best != "" {
+	if best := spelling.Nearest(name, known); best != "" {
 		return fmt.Sprintf("did you mean %s?", best)
 	}
 	return "use " + OneOf(known)
-}
-
-// distance is how many bytes must be inserted, removed or replaced to turn
-// a into b; 99 when their lengths alone say that it is many.
-func distance(a, b string) int {
-	if len(a) > len(b)+3 || len(b) > len(a)+3 {
-		return 99
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		corner := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := corner
-			if a[i] != b[j] {
-				change++
-			}
-			corner = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }
 
 // Scalar is text as YAML that reads back as the same text, in double quotes.

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package spelling finds the name that was meant.
+package spelling
+
+import "strings"
+
+const (
+	// most is how many edits a name that was meant may be away.
+	most = 2
+	// least is how many bytes of a name stand for it when nothing else is there.
+	least = 3
+)
+
+// Nearest is the one of names that was most likely meant by typed: at most two
+// edits away, or its beginning, or typed with more behind it. Of names that are
+// as near it is the first; empty when none is near.
+func Nearest(typed string, names []string) string {
+	best, fewest := "", most+1
+	for _, name := range names {
+		edits := distance(typed, name)
+		if begins(name, typed) || begins(typed, name) {
+			edits = min(edits, 1)
+		}
+		if edits < fewest && edits < len(name) {
+			best, fewest = name, edits
+		}
+	}
+	return best
+}
+
+func begins(whole, part string) bool {
+	return len(part) >= least && strings.HasPrefix(whole, part)
+}
+
+// distance is how many bytes must be added, removed or replaced to make b of
+// a; more than most when their lengths alone say that it is too many.
+func distance(a, b string) int {
+	if apart := max(len(a)-len(b), len(b)-len(a)); apart > most {
+		return apart
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		corner := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replaced := corner
+			if a[i] != b[j] {
+				replaced++
+			}
+			corner = row[j+1]
+			row[j+1] = min(replaced, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
