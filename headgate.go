@@ -113,7 +113,7 @@ func New(config Config, source dynamicconfig.Source, members ringpop.Members, op
 	}
 	n.taker = &rpc.Taker{Host: config.Address, Placement: n.ring, Self: config.Address}
 	n.mesh = n.newMesh(snapshot, &o)
-	n.group = limiter.NewGroup(snapshot, 0, n.elsewhere(o.remotes), limiter.WithLogger(o.log), limiter.WithScope(o.scope), limiter.WithEager(o.eager()...), limiter.WithWants(o.wanting()...),
+	n.group = limiter.NewGroup(snapshot, 0, n.elsewhere(o.remotes), limiter.WithLogger(o.log), limiter.WithScope(o.scope), limiter.WithEager(o.registry.Stateful()...), limiter.WithWants(o.registry.Leasing()...),
 		limiter.WithMigration(func(old, new limiter.Stepper, mode dynamicconfig.Mode) limiter.Migrator {
 			return shadow.FromSteps(old, new, mode)
 		}))

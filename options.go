@@ -59,31 +59,6 @@ func builtIn(name string) bool {
 	return name == limiter.Even || name == algorithm.NameExact || name == gossip.Name
 }
 
-// eager are the algorithms under which hosts report early: those that keep
-// an account of what hosts hold can answer at any time.
-func (o *options) eager() (names []string) {
-	for _, name := range o.registry.Names() {
-		if a, err := o.registry.Lookup(name); err == nil {
-			if _, ok := a.(algorithm.Stateful); ok {
-				names = append(names, name)
-			}
-		}
-	}
-	return names
-}
-
-// wanting are the algorithms that share by what hosts want.
-func (o *options) wanting() (names []string) {
-	for _, name := range o.registry.Names() {
-		if a, err := o.registry.Lookup(name); err == nil {
-			if _, ok := a.(algorithm.Leasing); ok {
-				names = append(names, name)
-			}
-		}
-	}
-	return names
-}
-
 // WithLogger sets the logger; default slog.Default().
 func WithLogger(log *slog.Logger) Option { return func(o *options) { o.log = log } }
 

@@ -71,3 +71,22 @@ func (r *Registry) Lookup(name string) (Algorithm, error) {
 
 // Names are all names, sorted.
 func (r *Registry) Names() []string { return slices.Sorted(maps.Keys(r.byName)) }
+
+// Stateful are the names of those that keep an account of what hosts hold,
+// sorted. They can answer at any time, so hosts report early under them.
+func (r *Registry) Stateful() []string { return named[Stateful](r) }
+
+// Leasing are the names of those that share by what hosts want, sorted. Hosts
+// say under them what they want.
+func (r *Registry) Leasing() []string { return named[Leasing](r) }
+
+// named are the names of those that are a T, sorted.
+func named[T Algorithm](r *Registry) (names []string) {
+	for name, a := range r.byName {
+		if _, ok := a.(T); ok {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}

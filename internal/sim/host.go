@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/aggregator"
-	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/gossip"
@@ -86,8 +85,8 @@ func (c *cluster) start(h *host) error {
 		c.startMesh(h)
 		h.group = limiter.NewGroup(snapshot, m.limiting,
 			limiter.WithRemote(gossip.Name, onMesh{c, h}),
-			limiter.WithEager(c.eager()...),
-			limiter.WithWants(c.wanting()...),
+			limiter.WithEager(c.registry.Stateful()...),
+			limiter.WithWants(c.registry.Leasing()...),
 			limiter.WithSeed(chance(c.seed, "jitter", h.number*1009+int(h.process)).Uint64()),
 			limiter.WithMigration(func(old, new limiter.Stepper, mode dynamicconfig.Mode) limiter.Migrator {
 				return shadow.FromSteps(old, new, mode)
@@ -132,30 +131,6 @@ func (c *cluster) due(h *host) Time {
 		return h.born + Time(early)
 	}
 	return h.next
-}
-
-// eager are the algorithms under which hosts report early.
-func (c *cluster) eager() (names []string) {
-	for _, name := range c.registry.Names() {
-		if a, err := c.registry.Lookup(name); err == nil {
-			if _, ok := a.(algorithm.Stateful); ok {
-				names = append(names, name)
-			}
-		}
-	}
-	return names
-}
-
-// wanting are the algorithms under which hosts say what they want.
-func (c *cluster) wanting() (names []string) {
-	for _, name := range c.registry.Names() {
-		if a, err := c.registry.Lookup(name); err == nil {
-			if _, ok := a.(algorithm.Leasing); ok {
-				names = append(names, name)
-			}
-		}
-	}
-	return names
 }
 
 // plan puts the next report into the queue, if it is not there.
