@@ -4,6 +4,7 @@ package doorman
 
 import (
 	"context"
+	"time"
 
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/edge/doorman/doormanpb"
@@ -12,28 +13,12 @@ import (
 // GetCapacity leases capacity to one client.
 func (s *Server) GetCapacity(ctx context.Context, r *doormanpb.GetCapacityRequest) (*doormanpb.GetCapacityResponse, error) {
 	s.metrics.capacity.Inc(1)
-	host, err := s.host(ctx, "client", r.GetClientId())
-	if err != nil {
-		return nil, s.refused(err)
-	}
-	if err := s.checkResources(len(r.GetResource()), func(i int) string { return r.GetResource()[i].GetResourceId() }); err != nil {
-		return nil, s.refused(err)
-	}
-	now := s.now()
-	claims := &rpc.Claims{Rows: make([]rpc.Claim, len(r.GetResource()))}
-	bands := make([]rpc.Band, len(r.GetResource()))
-	for i, resource := range r.GetResource() {
-		has, err := capacityHeld(resource.GetHas(), now)
-		if err == nil {
-			err = checkAmount("wants", resource.GetWants())
-		}
-		if err != nil {
-			return nil, s.refused(inResource(resource.GetResourceId(), err))
-		}
-		bands[i] = rpc.Band{Priority: resource.GetPriority(), Clients: 1, Wants: resource.GetWants()}
-		claims.Rows[i] = rpc.Claim{Key: resource.GetResourceId(), Host: host, Has: has, Bands: bands[i : i+1 : i+1]}
-	}
-	leases, errs, err := s.claim(ctx, claims)
+	resources, now := r.GetResource(), s.now()
+	bands := make([]rpc.Band, len(resources))
+	leases, errs, err := lease(ctx, s, "client", r.GetClientId(), resources, now, func(i int) ([]rpc.Band, error) {
+		bands[i] = rpc.Band{Priority: resources[i].GetPriority(), Clients: 1, Wants: resources[i].GetWants()}
+		return bands[i : i+1 : i+1], checkAmount("wants", bands[i].Wants)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +29,7 @@ func (s *Server) GetCapacity(ctx context.Context, r *doormanpb.GetCapacityReques
 		}
 		gets, safe := answer(&leases.Rows[i], now)
 		response.Response = append(response.Response, &doormanpb.ResourceResponse{
-			ResourceId: r.GetResource()[i].ResourceId, Gets: gets, SafeCapacity: safe,
+			ResourceId: resources[i].ResourceId, Gets: gets, SafeCapacity: safe,
 		})
 	}
 	return response, nil
@@ -53,27 +38,10 @@ func (s *Server) GetCapacity(ctx context.Context, r *doormanpb.GetCapacityReques
 // GetServerCapacity leases capacity to a server downstream.
 func (s *Server) GetServerCapacity(ctx context.Context, r *doormanpb.GetServerCapacityRequest) (*doormanpb.GetServerCapacityResponse, error) {
 	s.metrics.serverCapacity.Inc(1)
-	host, err := s.host(ctx, "server", r.GetServerId())
-	if err != nil {
-		return nil, s.refused(err)
-	}
-	if err := s.checkResources(len(r.GetResource()), func(i int) string { return r.GetResource()[i].GetResourceId() }); err != nil {
-		return nil, s.refused(err)
-	}
-	now := s.now()
-	claims := &rpc.Claims{Rows: make([]rpc.Claim, len(r.GetResource()))}
-	for i, resource := range r.GetResource() {
-		has, err := capacityHeld(resource.GetHas(), now)
-		var bands []rpc.Band
-		if err == nil {
-			bands, err = bandsOf(resource.GetWants())
-		}
-		if err != nil {
-			return nil, s.refused(inResource(resource.GetResourceId(), err))
-		}
-		claims.Rows[i] = rpc.Claim{Key: resource.GetResourceId(), Host: host, Has: has, Bands: bands}
-	}
-	leases, errs, err := s.claim(ctx, claims)
+	resources, now := r.GetResource(), s.now()
+	leases, errs, err := lease(ctx, s, "server", r.GetServerId(), resources, now, func(i int) ([]rpc.Band, error) {
+		return bandsOf(resources[i].GetWants())
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -84,10 +52,40 @@ func (s *Server) GetServerCapacity(ctx context.Context, r *doormanpb.GetServerCa
 		}
 		gets, safe := answer(&leases.Rows[i], now)
 		response.Response = append(response.Response, &doormanpb.ServerCapacityResourceResponse{
-			ResourceId: r.GetResource()[i].ResourceId, Gets: gets, SafeCapacity: safe, Algorithm: algorithmOf(&leases.Rows[i]),
+			ResourceId: resources[i].ResourceId, Gets: gets, SafeCapacity: safe, Algorithm: algorithmOf(&leases.Rows[i]),
 		})
 	}
 	return response, nil
+}
+
+// resource is what a client or a server asks for.
+type resource interface {
+	GetResourceId() string
+	GetHas() *doormanpb.Lease
+}
+
+// lease claims resources for the one called id, who wants bands(i) of the i-th.
+// The error is the answer to the call; errs are those of rows, or nil.
+func lease[R resource](ctx context.Context, s *Server, kind, id string, resources []R, now time.Time, bands func(i int) ([]rpc.Band, error)) (_ *rpc.Leases, errs []error, _ error) {
+	host, err := s.host(ctx, kind, id)
+	if err != nil {
+		return nil, nil, s.refused(err)
+	}
+	if err := s.checkResources(len(resources), func(i int) string { return resources[i].GetResourceId() }); err != nil {
+		return nil, nil, s.refused(err)
+	}
+	claims := &rpc.Claims{Rows: make([]rpc.Claim, len(resources))}
+	for i, r := range resources {
+		claim := rpc.Claim{Key: r.GetResourceId(), Host: host}
+		if claim.Has, err = capacityHeld(r.GetHas(), now); err == nil {
+			claim.Bands, err = bands(i)
+		}
+		if err != nil {
+			return nil, nil, s.refused(inResource(claim.Key, err))
+		}
+		claims.Rows[i] = claim
+	}
+	return s.claim(ctx, claims)
 }
 
 // ReleaseCapacity gives back what a client has. Releasing what one does not
