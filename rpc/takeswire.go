@@ -324,7 +324,7 @@ func eachVarint(name string, c *packed, n int, do func(i int, v uint64)) error {
 		return nil
 	}
 	if values := c.varints(); values != n {
-		return refuse("%d values of %s for %d takes; send one for each, or leave the column out", values, name, n)
+		return refuse("%d values of %s for %d rows; send one for each, or leave the column out", values, name, n)
 	}
 	for i := range n {
 		v, ok := c.next()
@@ -345,7 +345,7 @@ func eachWord(name string, c *packed, n int, do func(i int, v uint32)) error {
 		return nil
 	}
 	if len(c.raw) != 4*n {
-		return refuse("%d bytes of %s for %d takes; send 4 for each, or leave the column out", len(c.raw), name, n)
+		return refuse("%d bytes of %s for %d rows; send 4 for each, or leave the column out", len(c.raw), name, n)
 	}
 	for i := range n {
 		v, size := protowire.ConsumeFixed32(c.raw)
