@@ -309,4 +309,12 @@ limits.yaml:12:36: there is no algorithm "yours" here: correct the name, or regi
 	}
 }
 
+func TestCheckSaysHowToConnectRedis(t *testing.T) {
+	s := mustParse(t, "limits: [{key: k, limit: 1/s, algorithm: redis}]")
+	err := s.Check(func(string) bool { return false })
+	if err == nil || !strings.Contains(err.Error(), `limits.yaml:1:42: there is no algorithm "redis" here: say where Redis is, with headgate serve --redis`) {
+		t.Errorf("%v", err)
+	}
+}
+
 func itoa(i int) string { return strconv.Itoa(i) }

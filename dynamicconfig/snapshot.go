@@ -100,7 +100,11 @@ func (s *Snapshot) Check(known func(name string) bool) error {
 		if u.at == (mark{}) {
 			where = u.who + ": "
 		}
-		p.Add(u.at, "%sthere is no algorithm %s here: correct the name, or register it", where, quote(u.algorithm))
+		remedy := "correct the name, or register it"
+		if u.algorithm == "redis" {
+			remedy = "say where Redis is, with headgate serve --redis or headgate.WithRemote"
+		}
+		p.Add(u.at, "%sthere is no algorithm %s here: %s", where, quote(u.algorithm), remedy)
 	}
 	return s.origin.err(&p)
 }
