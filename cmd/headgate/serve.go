@@ -16,6 +16,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/internal/daemon"
+	"github.com/headgate/headgate/limiter/redis"
 )
 
 // errBroken is the error after the problems of a configuration were shown,
@@ -37,6 +38,9 @@ both to the programs of this machine, by the permissions of a file.
 With --parent, this cluster is part of a larger one: keys whose rule says "parent: true"
 share what the cluster above leases to it. That may be away at any time, also at first.
 
+With --redis, rules may say "algorithm: redis": their buckets are there. Its password is
+the first line of --redis-password-file, or HEADGATE_REDIS_PASSWORD in the environment.
+
 The limits are read again whenever the file changes; a broken file never replaces a good
 one. All deciders must have the same limits and the same list of members.
 
@@ -49,7 +53,8 @@ SIGTERM ends it: health checks hear NOT_SERVING, calls under way end, for at mos
       --members 10.0.0.7:7933,10.0.0.8:7933,10.0.0.9:7933
   headgate serve --limits limits.yaml --listen :7933 --edge :7934 \
       --address 10.0.0.7:7933 --members-file members.txt
-  headgate serve --limits region.yaml --parent 10.1.0.1:7934,10.1.0.2:7934 --cluster eu-west`,
+  headgate serve --limits region.yaml --parent 10.1.0.1:7934,10.1.0.2:7934 --cluster eu-west
+  headgate serve --limits limits.yaml --redis 10.0.0.5:6379`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if c.Limits == "" {
@@ -58,6 +63,7 @@ SIGTERM ends it: health checks hear NOT_SERVING, calls under way end, for at mos
 			if len(c.Parent) == 0 && !cmd.Flags().Changed("parent-protocol") {
 				c.ParentProtocol = "" // nobody is asked
 			}
+			redisFromEnvironment(&c.Redis)
 			return serve(cmd.Context(), c, verbose, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
@@ -75,6 +81,7 @@ SIGTERM ends it: health checks hear NOT_SERVING, calls under way end, for at mos
 	flags.StringSliceVar(&c.Parent, "parent", nil, "edges of the cluster above, separated by commas (default none)")
 	flags.StringVar(&c.ParentProtocol, "parent-protocol", daemon.ProtocolHeadgate, "how to ask the cluster above: headgate, or doorman for original servers")
 	flags.StringVar(&c.Cluster, "cluster", "", "this cluster's name above, the same on all its deciders (required with --parent)")
+	redisFlags(cmd, &c.Redis)
 	flags.IntVar(&c.MaxConnections, "max-connections", daemon.DefaultMaxConnections, "connections to each of the edge, HTTP and the Unix socket; one more is closed as it comes")
 	flags.DurationVar(&c.Drain, "drain", daemon.DefaultDrain, "how long calls at the edge may take to end")
 	flags.BoolVar(&verbose, "verbose", false, "log what is of interest only when something is wrong")
@@ -88,6 +95,7 @@ func serve(ctx context.Context, c daemon.Config, verbose bool, stdout, stderr io
 		level = slog.LevelDebug
 	}
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
+	redis.LogTo(log)
 	d, err := daemon.Start(ctx, c, log)
 	if err != nil {
 		if ctx.Err() != nil { // ended while it waited for the members

@@ -66,6 +66,9 @@ type Config struct {
 	// deciders, unlike all others below that parent. Required with Parent.
 	Cluster string
 
+	// Redis is where keys under `algorithm: redis` are decided; default
+	// nowhere, and no rule may name it.
+	Redis Redis
 	// MaxConnections bounds those to each of Edge, HTTP and Unix: one more is
 	// closed as it comes. Default DefaultMaxConnections; each costs about 50 kB.
 	MaxConnections int
@@ -108,7 +111,7 @@ func (c Config) Validate() error {
 	if len(c.Members) > 0 && c.MembersFile != "" {
 		errs = append(errs, errors.New("members are listed and in a file: choose one"))
 	}
-	errs = append(errs, c.validateParent())
+	errs = append(errs, c.validateParent(), c.Redis.validate())
 	errs = append(errs, checkUnix(c.Unix, c.UnixMode))
 	if c.MaxConnections < 0 {
 		errs = append(errs, fmt.Errorf("%d connections: allow 1 or more", c.MaxConnections))

@@ -10,6 +10,8 @@ import (
 	"net"
 	"sync"
 
+	"github.com/uber-go/tally/v4"
+
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/dynamicconfig/file"
@@ -26,6 +28,8 @@ type Daemon struct {
 	web    *web
 	unix   *splitter // nil without a Unix socket
 	ending *ending   // of the edge or the web
+
+	closeRedis func() error // nil without one
 
 	address, edgeAddress string
 	served               []string
@@ -139,21 +143,39 @@ func (d *Daemon) prepare(cluster net.Listener) error {
 	if d.parent != nil {
 		options = append(options, headgate.WithParent(d.parent.cluster, d.parent))
 	}
+	if len(d.config.Redis.Addresses) > 0 {
+		buckets, closing, err := d.config.Redis.open(d.log, tally.NoopScope)
+		if err != nil {
+			return fmt.Errorf("daemon: %w", err)
+		}
+		d.closeRedis = closing
+		options = append(options, headgate.WithRemote(redisName, buckets))
+	}
 	d.node, err = headgate.New(headgate.Config{Address: d.address}, file.New(d.config.Limits, file.WithLogger(d.log)), members, options...)
 	if err != nil {
 		return err
 	}
-	d.config.checkParents(d.node.Limits().Current(), d.log)
-	d.node.Limits().Subscribe(func(_, limits *dynamicconfig.Snapshot) { d.config.checkParents(limits, d.log) })
+	d.checkLimits(nil, d.node.Limits().Current())
+	d.node.Limits().Subscribe(d.checkLimits)
 	return nil
 }
 
-// leave hangs up on the cluster above.
+// checkLimits warns of what limits and d's config say differently.
+func (d *Daemon) checkLimits(_, limits *dynamicconfig.Snapshot) {
+	d.config.checkParents(limits, d.log)
+	d.config.Redis.check(limits, d.log)
+}
+
+// leave hangs up on the cluster above, and on Redis.
 func (d *Daemon) leave() error {
-	if d.parent == nil {
-		return nil
+	var errs []error
+	if d.parent != nil {
+		errs = append(errs, d.parent.close())
 	}
-	return d.parent.close()
+	if d.closeRedis != nil {
+		errs = append(errs, d.closeRedis())
+	}
+	return errors.Join(errs...)
 }
 
 // Address is this decider's, as other deciders dial it.

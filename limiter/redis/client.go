@@ -3,7 +3,10 @@
 package redis
 
 import (
+	"context"
 	"crypto/tls"
+	"fmt"
+	"log/slog"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -84,3 +87,17 @@ const (
 	// wait for longer all the same.
 	minDial = 500 * time.Millisecond
 )
+
+// LogTo has log, at debug level, take what the client library says of its
+// connections, which else goes to stderr. It is for the whole process, and
+// other users of the library in it: call it before any Client is made.
+func LogTo(log *slog.Logger) { goredis.SetLogger(logger{log}) }
+
+type logger struct{ log *slog.Logger }
+
+// Printf implements the library's logger.
+func (l logger) Printf(ctx context.Context, format string, values ...any) {
+	if l.log.Enabled(ctx, slog.LevelDebug) {
+		l.log.DebugContext(ctx, "redis: "+fmt.Sprintf(format, values...))
+	}
+}

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headgate/headgate/internal/daemon"
+	"github.com/headgate/headgate/limiter/redis"
+)
+
+// redisPassword is the environment variable with the password. It is no flag,
+// because whoever lists processes reads those.
+const redisPassword = "HEADGATE_REDIS_PASSWORD"
+
+func redisFlags(cmd *cobra.Command, r *daemon.Redis) {
+	flags := cmd.Flags()
+	flags.StringSliceVar(&r.Addresses, "redis", nil, "where Redis is, for rules with \"algorithm: redis\"; several are nodes of a Redis Cluster (default none)")
+	flags.BoolVar(&r.Cluster, "redis-cluster", false, "the one address is that of a Redis Cluster's node")
+	flags.DurationVar(&r.Timeout, "redis-timeout", 0, "how long a decision waits for Redis before the rule's fallback decides (default "+redis.DefaultTimeout.String()+")")
+	flags.StringVar(&r.Prefix, "redis-prefix", "", "what the names of buckets begin with (default "+redis.DefaultPrefix+")")
+	flags.StringVar(&r.User, "redis-user", "", "who logs in to Redis (default nobody in particular)")
+	flags.StringVar(&r.PasswordFile, "redis-password-file", "", "`file` whose first line is the password; else "+redisPassword+" is, from the environment")
+	flags.BoolVar(&r.TLS, "redis-tls", false, "talk TLS with Redis")
+}
+
+// redisFromEnvironment fills in what flags do not say.
+func redisFromEnvironment(r *daemon.Redis) {
+	if len(r.Addresses) > 0 && r.PasswordFile == "" {
+		r.Password = os.Getenv(redisPassword)
+	}
+}

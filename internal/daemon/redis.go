@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/uber-go/tally/v4"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter/redis"
+)
+
+// Redis says where the buckets are of keys whose rule says `algorithm: redis`.
+// The zero Redis is none, and then no rule may say so.
+type Redis struct {
+	// Addresses are host:port: one server, or some nodes of a Redis Cluster.
+	Addresses []string
+	// Cluster: a single address is that of a Redis Cluster's node.
+	Cluster bool
+	// Timeout is how long a decision waits for Redis at most; default
+	// redis.DefaultTimeout. More rides out longer hiccups, in which programs
+	// wait for longer.
+	Timeout time.Duration
+	// Prefix is what the names of all buckets begin with; default
+	// redis.DefaultPrefix.
+	Prefix string
+	// User logs in with a password; default the one that Redis calls default.
+	User string
+	// Password logs in; default nobody does. Or the first line of
+	// PasswordFile, read by Start, is the password.
+	Password, PasswordFile string
+	// TLS: talk TLS, and trust whom this machine trusts.
+	TLS bool
+}
+
+const (
+	// redisName is the algorithm of rules whose buckets are there.
+	redisName = "redis"
+	// maxPassword bounds the file of a password, in bytes.
+	maxPassword = 4 << 10
+)
+
+// validate returns all that is wrong with r.
+func (r Redis) validate() error {
+	var errs []error
+	if len(r.Addresses) == 0 && (r.Cluster || r.TLS || r.Timeout != 0 || r.Prefix+r.User+r.Password+r.PasswordFile != "") {
+		errs = append(errs, errors.New("redis: there are settings, and no address: say where it is"))
+	}
+	for _, a := range r.Addresses {
+		if err := dialable(a); err != nil {
+			errs = append(errs, fmt.Errorf("redis: %w", err))
+		}
+	}
+	if r.Password != "" && r.PasswordFile != "" {
+		errs = append(errs, errors.New("redis: a password is given, and a file with one: choose one"))
+	}
+	if r.User != "" && r.Password == "" && r.PasswordFile == "" {
+		errs = append(errs, fmt.Errorf("redis: user %q has no password: give one, or a file with it", r.User))
+	}
+	return errors.Join(append(errs, r.config().Validate())...)
+}
+
+func (r Redis) config() redis.Config { return redis.Config{Prefix: r.Prefix, Timeout: r.Timeout} }
+
+// open returns the buckets of r, and what closes the connections to them. It
+// connects in the background.
+func (r Redis) open(log *slog.Logger, scope tally.Scope) (*redis.Buckets, func() error, error) {
+	password, err := r.password()
+	if err != nil {
+		return nil, nil, err
+	}
+	o := redis.Options{Addresses: r.Addresses, Cluster: r.Cluster, Username: r.User, Password: password, Timeout: r.Timeout}
+	if r.TLS {
+		o.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	client := redis.Client(o)
+	buckets, err := redis.New(client, r.config(), redis.WithLogger(log), redis.WithScope(scope))
+	if err != nil {
+		return nil, nil, errors.Join(err, client.Close())
+	}
+	return buckets, client.Close, nil
+}
+
+// password is Password, or what PasswordFile begins with.
+func (r Redis) password() (string, error) {
+	if r.PasswordFile == "" {
+		return r.Password, nil
+	}
+	f, err := os.Open(r.PasswordFile)
+	if err != nil {
+		return "", fmt.Errorf("password of redis: %w", err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxPassword+1))
+	if err != nil {
+		return "", fmt.Errorf("password of redis: %w", err)
+	}
+	line, _, _ := strings.Cut(string(text), "\n")
+	line = strings.TrimSuffix(line, "\r")
+	if line == "" || len(text) > maxPassword {
+		return "", fmt.Errorf("password of redis: the first line of %s is to be the password, and the file at most %d bytes", r.PasswordFile, maxPassword)
+	}
+	return line, nil
+}
+
+// check warns of a Redis that no rule names.
+func (r Redis) check(limits *dynamicconfig.Snapshot, log *slog.Logger) {
+	if len(r.Addresses) > 0 && !slices.Contains(limits.Algorithms(), redisName) {
+		log.Warn("no rule says `algorithm: redis`: it is never asked", "redis", strings.Join(r.Addresses, ","))
+	}
+}
