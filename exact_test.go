@@ -45,28 +45,30 @@ limits:
 	_, begunFrom, begunTo := decide(0, first)
 	var admitted atomic.Int64
 	admitted.Add(first)
-	stop := make(chan struct{})
+	const enough = first + 4*limit
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
 	var wg sync.WaitGroup
 	for _, host := range []int{0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 3, 4} {
 		key := nodes[host].Group().For("k")
 		wg.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				if d := key.Decide(context.Background(), 1, 0); d.OK {
+			for admitted.Load() < enough && ctx.Err() == nil {
+				d := key.Decide(ctx, 1, 0)
+				if d.OK {
 					admitted.Add(1)
-				} else {
-					time.Sleep(max(min(d.RetryAfter, 2*time.Millisecond), 100*time.Microsecond))
+					continue
+				}
+				select {
+				case <-ctx.Done():
+				case <-time.After(max(min(d.RetryAfter, 2*time.Millisecond), 100*time.Microsecond)):
 				}
 			}
 		})
 	}
-	time.Sleep(4 * time.Second)
-	close(stop)
 	wg.Wait()
+	if ctx.Err() != nil {
+		t.Fatalf("%d admitted in half a minute; it should be %d after 3 s", admitted.Load(), enough)
+	}
 	for host := range nodes {
 		decide(host, 0) // what was not answered is withdrawn
 	}
