@@ -64,6 +64,8 @@ var heavies = []heavy{
 	{"github.com/jackc/pgx", "sql", nil},
 	{"github.com/pressly/goose", "sql", nil},
 	{"github.com/redis/go-redis", "redis", nil},
+	{"github.com/prometheus/", "prometheus", nil},
+	{"github.com/uber-go/tally/v4/prometheus", "prometheus", nil},
 	{"github.com/envoyproxy/go-control-plane", "rls", []string{"rpc/edge"}},
 	{"github.com/fsnotify/fsnotify", "file", nil},
 	{"gonum.org/", "plot", []string{"internal", "cmd"}},

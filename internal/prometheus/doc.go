@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package prometheus lets Prometheus read the metrics that packages of
+// headgate keep through tally.
+//
+//	export, err := prometheus.New(func(err error) { log.Error("a metric is not exported", "error", err) })
+//	…
+//	node, err := headgate.New(config, source, members, headgate.WithScope(export.Scope()))
+//	http.Handle("/metrics", export)
+//	…
+//	err = export.Close()
+//
+// Names begin with headgate_, and dots are underscores: `limiter.keys` is
+// headgate_limiter_keys. What is read is as of the last second.
+//
+// Out of scope: where it is served, and what there is to measure.
+package prometheus

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package prometheus
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	prom "github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/uber-go/tally/v4"
+	reporter "github.com/uber-go/tally/v4/prometheus"
+)
+
+const (
+	// every is how often what was counted goes to Prometheus' registry.
+	every = time.Second
+	// maxReads is how many may read at once.
+	maxReads = 4
+	// longest is how long a read may take.
+	longest = 10 * time.Second
+)
+
+// Export is a tally.Scope whose metrics an http.Handler shows. Use New. Safe
+// for concurrent use.
+type Export struct {
+	http.Handler
+
+	scope  tally.Scope
+	closer io.Closer
+}
+
+// New returns an Export with a registry of its own, which also says how the
+// process does. refused hears of metrics that Prometheus does not take, such as
+// one with other tags than before; it may be called by many goroutines.
+func New(refused func(error)) (*Export, error) {
+	registry := prom.NewRegistry()
+	err := errors.Join(
+		registry.Register(collectors.NewGoCollector()),
+		registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("prometheus: %w", err)
+	}
+	scope, closer := tally.NewRootScope(tally.ScopeOptions{
+		Prefix:                 "headgate",
+		Separator:              reporter.DefaultSeparator,
+		CachedReporter:         reporter.NewReporter(reporter.Options{Registerer: registry, OnRegisterError: refused}),
+		OmitCardinalityMetrics: true,
+	}, every)
+	handler := promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: maxReads, Timeout: longest})
+	return &Export{Handler: handler, scope: scope, closer: closer}, nil
+}
+
+// Scope is where metrics go.
+func (e *Export) Scope() tally.Scope { return e.scope }
+
+// Close ends the goroutine that keeps what is shown current.
+func (e *Export) Close() error { return e.closer.Close() }
