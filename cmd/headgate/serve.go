@@ -33,7 +33,8 @@ func newServe() *cobra.Command {
 other at --listen. Programs in any language talk gRPC to any of them at --edge: the Go
 client is package limiter/client; health checks and reflection are there too. They talk
 HTTP and JSON at --http, if that is set: GET /v1/openapi.json describes it. --unix serves
-both to the programs of this machine, by the permissions of a file.
+both to the programs of this machine, by the permissions of a file. --metrics is for
+Prometheus, which needs no permission: choose who can reach it.
 
 With --parent, this cluster is part of a larger one: keys whose rule says "parent: true"
 share what the cluster above leases to it. That may be away at any time, also at first.
@@ -72,6 +73,7 @@ SIGTERM ends it: health checks hear NOT_SERVING, calls under way end, for at mos
 	flags.StringVar(&c.Listen, "listen", "127.0.0.1:7933", "where to listen for other deciders; port 0 takes a free one")
 	flags.StringVar(&c.Edge, "edge", "127.0.0.1:7934", "where to serve gRPC to programs; port 0 takes a free one")
 	flags.StringVar(&c.HTTP, "http", "", "where to serve HTTP and JSON to programs, `host:port` (default nowhere)")
+	flags.StringVar(&c.Metrics, "metrics", "", "where Prometheus reads GET /metrics, `host:port` (default nowhere)")
 	flags.StringVar(&c.Unix, "unix", "", "`file` of a Unix socket where to serve gRPC and HTTP to programs of this machine (default none)")
 	flags.Var((*mode)(&c.UnixMode), "unix-mode", "`permissions` of the Unix socket: who may write may connect (default 0660)")
 	flags.StringVar(&c.Address, "address", "", "this decider's address as the members have it (default where it listens)")
@@ -126,6 +128,9 @@ func endpoints(d *daemon.Daemon, c daemon.Config) string {
 	}
 	if c.Unix != "" {
 		text += fmt.Sprintf("unix     %s  gRPC and HTTP\n", c.Unix)
+	}
+	if at := d.Metrics(); at != "" {
+		text += fmt.Sprintf("metrics  %s  for Prometheus: GET /metrics\n", at)
 	}
 	return text
 }

@@ -8,6 +8,8 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+
+	"github.com/uber-go/tally/v4"
 )
 
 // Listener knows its connections: it closes at once what is one too many, so
@@ -19,6 +21,9 @@ type Listener struct {
 	most    int
 	refused atomic.Int64
 
+	open       tally.Gauge   // connections
+	turnedAway tally.Counter // connections
+
 	mu    sync.Mutex // protects following fields
 	conns map[*conn]struct{}
 	shut  bool
@@ -27,7 +32,15 @@ type Listener struct {
 // Track returns a Listener of what l accepts, with at most so many connections
 // open at once; 0: as many as come.
 func Track(l net.Listener, most int) *Listener {
-	return &Listener{Listener: l, most: most, conns: make(map[*conn]struct{})}
+	t := &Listener{Listener: l, most: most, conns: make(map[*conn]struct{})}
+	t.Measure(tally.NoopScope)
+	return t
+}
+
+// Measure sets where metrics go: `connections`, that are open, and
+// `connections_refused`; default nowhere. Call it before the first Accept.
+func (l *Listener) Measure(scope tally.Scope) {
+	l.open, l.turnedAway = scope.Gauge("connections"), scope.Counter("connections_refused")
 }
 
 // Accept waits for the next connection that there is room for.
@@ -42,6 +55,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 			return c, nil
 		}
 		l.refused.Add(1)
+		l.turnedAway.Inc(1)
 		_ = accepted.Close()
 	}
 }
@@ -54,6 +68,7 @@ func (l *Listener) admit(c *conn) bool {
 		return false
 	}
 	l.conns[c] = struct{}{}
+	l.open.Update(float64(len(l.conns)))
 	return true
 }
 
@@ -83,6 +98,7 @@ type conn struct {
 func (c *conn) Close() error {
 	c.listener.mu.Lock()
 	delete(c.listener.conns, c)
+	c.listener.open.Update(float64(len(c.listener.conns)))
 	c.listener.mu.Unlock()
 	return c.Conn.Close()
 }

@@ -66,6 +66,9 @@ type Config struct {
 	// deciders, unlike all others below that parent. Required with Parent.
 	Cluster string
 
+	// Metrics is where Prometheus reads GET /metrics, host:port; port 0 takes
+	// any free one. Default nowhere, and then nothing is measured.
+	Metrics string
 	// Redis is where keys under `algorithm: redis` are decided; default
 	// nowhere, and no rule may name it.
 	Redis Redis
@@ -92,8 +95,8 @@ func (c Config) Validate() error {
 	if c.Limits == "" {
 		errs = append(errs, errors.New("no file of limits: name one"))
 	}
-	for _, a := range []struct{ what, address string }{{"listen", c.Listen}, {"edge", c.Edge}, {"http", c.HTTP}} {
-		if a.what == "http" && a.address == "" {
+	for _, a := range []struct{ what, address string }{{"listen", c.Listen}, {"edge", c.Edge}, {"http", c.HTTP}, {"metrics", c.Metrics}} {
+		if a.address == "" && (a.what == "http" || a.what == "metrics") {
 			continue
 		}
 		if _, port, err := net.SplitHostPort(a.address); err != nil || port == "" {

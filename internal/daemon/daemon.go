@@ -10,7 +10,7 @@ import (
 	"net"
 	"sync"
 
-	"github.com/uber-go/tally/v4"
+	"google.golang.org/grpc"
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/dynamicconfig"
@@ -20,14 +20,15 @@ import (
 
 // Daemon is a decider with an edge port. Use Start.
 type Daemon struct {
-	config Config
-	log    *slog.Logger
-	node   *headgate.Node
-	parent *parent // nil without a cluster above
-	edge   *edge
-	web    *web
-	unix   *splitter // nil without a Unix socket
-	ending *ending   // of the edge or the web
+	config  Config
+	log     *slog.Logger
+	node    *headgate.Node
+	parent  *parent // nil without a cluster above
+	edge    *edge
+	web     *web
+	unix    *splitter // nil without a Unix socket
+	metrics *metrics  // nil without a place to read them
+	ending  *ending   // of the edge or the web
 
 	closeRedis func() error // nil without one
 
@@ -71,36 +72,51 @@ func Start(ctx context.Context, config Config, log *slog.Logger) (_ *Daemon, err
 	d.served = d.edge.services()
 	d.web.serve(d)
 	d.edge.serve()
+	d.metrics.serve(log)
 	return d, nil
 }
 
 // open listens for programs. What comes waits until it is served.
-func (d *Daemon) open(ctx context.Context) error {
+func (d *Daemon) open(ctx context.Context) (err error) {
+	if d.metrics, err = newMetrics(ctx, d.config.Metrics, d.log); err != nil {
+		return err
+	}
 	l, err := listen(ctx, "programs at the edge", d.config.Edge)
 	if err != nil {
 		return err
 	}
-	most := d.config.maxConnections()
-	d.edge, d.web = newEdge(l, most, d.ending), newWeb(d.ending)
+	var options []grpc.ServerOption
+	if d.metrics != nil {
+		options = append(options, grpc.ChainUnaryInterceptor(d.metrics.meter.call))
+	}
+	d.edge, d.web = newEdge(d.door("edge", l), d.ending, options...), newWeb(d.ending)
 	if d.config.HTTP != "" {
 		l, err := listen(ctx, "programs that speak HTTP", d.config.HTTP)
 		if err != nil {
 			return err
 		}
-		d.web.listen(l, most)
+		d.web.listen(d.door("http", l))
 	}
 	if d.config.Unix != "" {
 		l, err := listenUnix(ctx, d.config.Unix, d.config.unixMode())
 		if err != nil {
 			return err
 		}
-		d.unix = d.web.share(d.edge, conns.Track(l, most))
+		d.unix = d.web.share(d.edge, d.door("unix", l))
 	}
 	return nil
 }
 
+// door is l with as many connections as there may be, counted.
+func (d *Daemon) door(name string, l net.Listener) *conns.Listener {
+	door := conns.Track(l, d.config.maxConnections())
+	door.Measure(d.metrics.scope().Tagged(map[string]string{"door": name}))
+	return door
+}
+
 // abandon gives up what open opened and nobody serves yet.
 func (d *Daemon) abandon() {
+	_ = d.metrics.stop()
 	if d.edge == nil {
 		return
 	}
@@ -136,7 +152,7 @@ func (d *Daemon) prepare(cluster net.Listener) error {
 	if err != nil {
 		return fmt.Errorf("daemon: %w", err)
 	}
-	options := []headgate.Option{headgate.WithListener(cluster), headgate.WithLogger(d.log)}
+	options := []headgate.Option{headgate.WithListener(cluster), headgate.WithLogger(d.log), headgate.WithScope(d.metrics.scope())}
 	if d.parent, err = d.config.above(d.edgeAddress, d.log); err != nil {
 		return fmt.Errorf("daemon: %w", err)
 	}
@@ -144,7 +160,7 @@ func (d *Daemon) prepare(cluster net.Listener) error {
 		options = append(options, headgate.WithParent(d.parent.cluster, d.parent))
 	}
 	if len(d.config.Redis.Addresses) > 0 {
-		buckets, closing, err := d.config.Redis.open(d.log, tally.NoopScope)
+		buckets, closing, err := d.config.Redis.open(d.log, d.metrics.scope())
 		if err != nil {
 			return fmt.Errorf("daemon: %w", err)
 		}
@@ -192,6 +208,14 @@ func (d *Daemon) HTTP() string {
 	return d.web.listeners[0].Addr().String()
 }
 
+// Metrics is where Prometheus finds GET /metrics; empty if nowhere.
+func (d *Daemon) Metrics() string {
+	if d.metrics == nil {
+		return ""
+	}
+	return d.metrics.listener.Addr().String()
+}
+
 // Services are the names of the gRPC services at the edge, sorted.
 func (d *Daemon) Services() []string { return d.served }
 
@@ -224,5 +248,5 @@ func (d *Daemon) Stop(ctx context.Context) error {
 			d.unix.stop()
 		}
 	})
-	return errors.Join(early, fromEdge, fromWeb, d.node.Stop(ctx), d.leave())
+	return errors.Join(early, fromEdge, fromWeb, d.node.Stop(ctx), d.leave(), d.metrics.stop())
 }

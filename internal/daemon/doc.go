@@ -20,5 +20,7 @@
 //
 //	programs ──gRPC──▶ edge port ──▶ rpc.Forward ──YARPC──▶ owners of the keys
 //
+// Prometheus reads what all of it does, at a port of its own.
+//
 // Out of scope: flags, signals and what is printed (cmd/headgate).
 package daemon

@@ -41,17 +41,13 @@ type edge struct {
 
 // newEdge makes an edge on l that is not serving yet. More services are
 // registered on its server before serve.
-func newEdge(l net.Listener, maxConnections int, ending *ending) *edge {
-	e := &edge{
-		server: grpc.NewServer(append(rpcgrpc.ServerDefaults(),
-			grpc.MaxConcurrentStreams(maxStreams),
-			grpc.MaxHeaderListSize(maxHeaders),
-			grpc.ConnectionTimeout(greeting),
-		)...),
-		health:   health.NewServer(),
-		listener: conns.Track(l, maxConnections),
-		ending:   ending,
-	}
+func newEdge(l *conns.Listener, ending *ending, options ...grpc.ServerOption) *edge {
+	options = append(append(rpcgrpc.ServerDefaults(),
+		grpc.MaxConcurrentStreams(maxStreams),
+		grpc.MaxHeaderListSize(maxHeaders),
+		grpc.ConnectionTimeout(greeting),
+	), options...)
+	e := &edge{server: grpc.NewServer(options...), health: health.NewServer(), listener: l, ending: ending}
 	grpc_health_v1.RegisterHealthServer(e.server, e.health)
 	// Until serve, who asks hears that it is not yet time.
 	e.health.SetServingStatus("", grpc_health_v1.HealthCheckResponse_NOT_SERVING)

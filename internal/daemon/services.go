@@ -23,7 +23,9 @@ var services = []func(s grpc.ServiceRegistrar, d *Daemon){
 
 // serveDecider is for package limiter/client.
 func serveDecider(s grpc.ServiceRegistrar, d *Daemon) {
+	unanswered := d.metrics.scope().SubScope("edge").Counter("owners_unanswered")
 	edge := d.node.Edge(func(part rpc.Part, err error) {
+		unanswered.Inc(1)
 		d.log.Debug("an owner did not answer for a program at the edge", "owner", part.Owner, "keys", len(part.Rows), "error", err)
 	})
 	rpcgrpc.Register(s, edge, rpcgrpc.ServerOptions{})
@@ -31,11 +33,11 @@ func serveDecider(s grpc.ServiceRegistrar, d *Daemon) {
 
 // serveDoorman is for Doorman's clients, and for its servers downstream.
 func serveDoorman(s grpc.ServiceRegistrar, d *Daemon) {
-	doorman.NewServer(d.node.Claimant(), doorman.ServerOptions{Address: d.edgeAddress}).Register(s)
+	doorman.NewServer(d.node.Claimant(), doorman.ServerOptions{Address: d.edgeAddress, Scope: d.metrics.scope()}).Register(s)
 }
 
 // serveQuotaservice is for quotaservice's clients. The node's own limiters
 // decide.
 func serveQuotaservice(s grpc.ServiceRegistrar, d *Daemon) {
-	quotaservice.NewServer(buckets.Of(d.node.Group(), nil), quotaservice.ServerOptions{}).Register(s)
+	quotaservice.NewServer(buckets.Of(d.node.Group(), nil), quotaservice.ServerOptions{Scope: d.metrics.scope()}).Register(s)
 }

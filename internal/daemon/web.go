@@ -29,10 +29,8 @@ type web struct {
 
 func newWeb(ending *ending) *web { return &web{ending: ending} }
 
-// listen has w serve what comes in at l, but no more than most connections.
-func (w *web) listen(l net.Listener, most int) {
-	w.listeners = append(w.listeners, conns.Track(l, most))
-}
+// listen has w serve what comes in at l.
+func (w *web) listen(l net.Listener) { w.listeners = append(w.listeners, l) }
 
 // share has e serve what speaks gRPC at l, and w the rest.
 func (w *web) share(e *edge, l *conns.Listener) *splitter {
@@ -44,7 +42,11 @@ func (w *web) share(e *edge, l *conns.Listener) *splitter {
 
 // serve begins to answer with the limiters of d's node.
 func (w *web) serve(d *Daemon) {
-	w.server = httpapi.NewServer(httpapi.New(buckets.Of(d.node.Group(), d.node.Limits().Current), httpapi.Options{Ready: w.ready.Load}))
+	var handler http.Handler = httpapi.New(buckets.Of(d.node.Group(), d.node.Limits().Current), httpapi.Options{Ready: w.ready.Load, Scope: d.metrics.scope()})
+	if d.metrics != nil {
+		handler = d.metrics.meter.timed(handler)
+	}
+	w.server = httpapi.NewServer(handler)
 	w.ready.Store(true)
 	for _, l := range w.listeners {
 		w.loops.Go(func() { w.ending.end(w.server.Serve(l)) })
