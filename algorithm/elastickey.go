@@ -22,6 +22,7 @@ type elasticKey struct {
 	lent   float64       // sum of tokens granted and not reported since
 	rates  float64       // sum of rates granted, events/s
 	wants  float64       // sum of demands, events/s
+	users  int           // hosts with a demand
 
 	// learns is until when others may hold grants of an earlier owner that
 	// this one does not know of.
@@ -32,7 +33,7 @@ type elasticKey struct {
 
 	rows rowset.Set[elasticRow]
 
-	_ [24]byte // to whole cache lines: neighbours are other processors' keys
+	_ [16]byte // to whole cache lines: neighbours are other processors' keys
 }
 
 // elasticRow is what one host holds. There may be millions, so most amounts are
@@ -67,35 +68,47 @@ func (k *elasticKey) Knows(host uint32) bool { return k.rows.Find(host) != rowse
 
 func (k *elasticKey) Report(now time.Duration, limit Limit, host uint32, r Report) (Grant, bool) {
 	if !k.begun {
-		k.begin(now, limit, r)
+		k.begin(now, limit)
 	}
 	k.advance(now, limit)
-	i := k.rows.Find(host)
-	saved, begins := 0.0, r.Allowed+r.Rejected > 0 // maybe a burst
-	if i != rowset.None {
-		row := k.rows.At(i)
-		begins = begins && row.wants < quiet
-		saved = k.settle(now, limit, row, r)
-	} else {
-		i = k.rows.Add(host)
-		if r.Has > 0 {
-			k.learn(now)
-		}
-		k.pool -= k.stray(now, r)
-	}
-	row := k.rows.At(i)
-	row.last = now
-	row.wants = single(r.Wants)
-	row.denied = k.denied
-	k.wants += float64(row.wants)
+	row, saved, begins := k.receive(now, limit, host, r)
 	// More debt than a burst is forgiven: paying it back would be an outage.
 	k.pool = max(min(k.pool, k.room(limit)), -limit.Burst)
 	if now < k.learns {
 		k.listen(row, limit, r)
 		return Grant{}, false
 	}
-	return k.grant(row, limit, begins, saved, min(max(r.Cost, 1), max(limit.Burst, 1))), true
+	return k.grant(row, limit, begins, saved, cost(limit, r)), true
 }
+
+// receive takes in what host did and wants. Its row holds nothing then. Saved is
+// what it had left, and begins says that it had no demand until now.
+func (k *elasticKey) receive(now time.Duration, limit Limit, host uint32, r Report) (row *elasticRow, saved float64, begins bool) {
+	i := k.rows.Find(host)
+	begins = r.Allowed+r.Rejected > 0 // maybe a burst
+	if i != rowset.None {
+		row = k.rows.At(i)
+		begins = begins && row.wants < quiet
+		saved = k.settle(now, limit, row, r)
+	} else {
+		row = k.rows.At(k.rows.Add(host))
+		if r.Has > 0 {
+			k.learn(now)
+		}
+		k.pool -= k.stray(now, r)
+	}
+	row.last = now
+	row.wants = single(r.Wants)
+	row.denied = k.denied
+	k.wants += float64(row.wants)
+	if row.wants > 0 {
+		k.users++
+	}
+	return row, saved, begins
+}
+
+// cost is the most that is asked for at once under limit, by r.
+func cost(limit Limit, r Report) float64 { return min(max(r.Cost, 1), max(limit.Burst, 1)) }
 
 // single is x, rounded, and less if it is beyond reason.
 func single(x float64) float32 { return float32(min(x, math.MaxFloat32)) }
@@ -109,7 +122,7 @@ const minPeriod = 0.05
 // begin makes the pool of a key that is new here. It is full if the key is new
 // everywhere. If hosts hold grants of an earlier owner, it is whatever that one
 // has left, which nobody knows: it begins empty.
-func (k *elasticKey) begin(now time.Duration, limit Limit, r Report) {
+func (k *elasticKey) begin(now time.Duration, limit Limit) {
 	k.begun, k.since, k.at, k.swept = true, now, now, now
 	k.limit = limit.Rate
 	// Half only, because later reports may show that it is not new.
@@ -212,6 +225,9 @@ func (k *elasticKey) drop(row *elasticRow) {
 	k.lent -= float64(row.lent)
 	k.rates -= float64(row.rate)
 	k.wants = max(k.wants-float64(row.wants), 0)
+	if row.wants > 0 {
+		k.users--
+	}
 	row.lent, row.rate, row.before, row.wants = 0, 0, 0, 0
 	if k.rows.Len() <= 1 { // rounding must not pile up
 		k.lent, k.rates, k.wants = 0, 0, 0

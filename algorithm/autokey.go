@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package algorithm
+
+import "time"
+
+// autoKey is a key under Auto. Its pool is the account unless it is whole.
+type autoKey struct {
+	elasticKey
+
+	state  autoState
+	until  time.Duration // no switch before
+	bucket Bucket        // the account when it is whole, and while it is taken from
+	rule   BucketRule    // of bucket, as of the last report or take
+	debt   float64       // the pool's that takes made; the rest may be forgiven
+	idle   bool          // nothing is lost by forgetting it
+}
+
+// autoState is who decides.
+type autoState uint8
+
+const (
+	split   autoState = iota // hosts, by their grants
+	closing                  // nobody gets a grant, and some hold one
+	whole                    // the bucket
+)
+
+var _ Bucketed = (*autoKey)(nil)
+
+// Hosts is how many hosts are known, and one more if the account is worth
+// keeping without any.
+func (k *autoKey) Hosts() int {
+	if k.idle {
+		return k.rows.Len()
+	}
+	return k.rows.Len() + 1
+}
+
+// Report implements Key.
+func (k *autoKey) Report(now time.Duration, limit Limit, host uint32, r Report) (Grant, bool) {
+	if !k.begun {
+		// Hosts that take the limit for too low ask at once. This one reports.
+		k.begin(now, limit)
+	}
+	now = max(now, k.at)
+	rule := k.rule
+	rule.Limit = limit
+	k.follow(now, rule)
+	before, rate := k.pool, k.rate(host)
+	k.debt = min(k.debt, max(-before, 0))
+	row, left, begins := k.receive(now, limit, host, r)
+	if k.state == whole { // what was used was not out
+		k.bucket.Charge(now, before-k.pool, -limit.Burst)
+		k.pool = k.bucket.Level(now)
+	}
+	k.choose(now, limit)
+	learns := now < k.learns
+	switch {
+	case learns:
+		k.listen(row, limit, r)
+	case k.state != split && r.Has > 0:
+		k.hold(row, max(rate, r.Has*limit.Rate), left)
+	}
+	if k.state == whole && row.rate > 0 {
+		k.state = closing
+	}
+	k.finish(now)
+	if k.state != whole {
+		k.pool = max(min(k.pool, k.room(limit)), -max(limit.Burst, k.debt))
+	}
+	switch {
+	case learns:
+		return Grant{}, false
+	case k.state != split:
+		return Grant{}, true
+	}
+	return k.lend(row, limit, k.grant(row, limit, begins, left, cost(limit, r))), true
+}
+
+// rate is what host holds of the limit, in events/s.
+func (k *autoKey) rate(host uint32) float64 {
+	i := k.rows.Find(host)
+	if i < 0 {
+		return 0
+	}
+	return float64(k.rows.At(i).rate)
+}
+
+// lend is g, which row was granted, with a weight above 0.
+func (k *autoKey) lend(row *elasticRow, limit Limit, g Grant) Grant {
+	if g.Weight < slightest {
+		k.rates -= float64(row.rate)
+		row.rate = single(slightest * limit.Rate)
+		k.rates += float64(row.rate)
+		g.Weight = slightest
+	}
+	return g
+}
+
+// hold notes that row's host has a rate still, and what it had left of it.
+func (k *autoKey) hold(row *elasticRow, rate, left float64) {
+	row.rate, row.lent = single(rate), single(max(left, 0))
+	k.rates += float64(row.rate)
+	k.lent += float64(row.lent)
+	k.pool -= float64(row.lent)
+}
+
+// follow brings the account up to now, under rule. Then pool is what there is.
+func (k *autoKey) follow(now time.Duration, rule BucketRule) {
+	if rule.Rate != k.limit {
+		k.until = min(k.until, now) // who comes and goes is not the reason
+		if k.state != whole {
+			k.advance(now, Limit{Rate: k.limit, Burst: rule.Burst})
+		}
+	}
+	if k.state != whole {
+		k.rule = rule
+		k.advance(now, rule.Limit)
+		return
+	}
+	if rule != k.rule {
+		k.rule = rule
+		k.bucket.Rule(now, rule)
+	}
+	k.at, k.limit, k.pool = now, rule.Rate, k.bucket.Level(now)
+	k.ideal = min(max(k.pool, 0), rule.Burst)
+}
+
+// choose switches between split and the rest, if it is time.
+func (k *autoKey) choose(now time.Duration, limit Limit) {
+	part := limit.Rate * seconds(k.interval) / float64(max(k.users, 1))
+	next := k.state
+	switch {
+	case now < k.until || now < k.learns:
+	case k.state == split && part < tooFew:
+		next = closing
+	case k.state != split && part > enough:
+		next = split
+	}
+	if next != k.state {
+		if k.state == whole {
+			k.debt = max(-k.pool, 0)
+		}
+		k.state, k.until = next, now+calm*k.interval
+	}
+}
+
+// finish makes the account whole when nobody holds anything any more.
+func (k *autoKey) finish(now time.Duration) {
+	if k.state == closing && now >= k.learns && !k.out() {
+		k.rates, k.lent = 0, 0
+		k.state, k.bucket = whole, k.open(now, k.rule)
+		k.pool = k.bucket.Level(now)
+	}
+}
+
+// out tells whether any host holds anything.
+func (k *autoKey) out() bool {
+	for i := range k.rows.All {
+		if row := k.rows.At(i); row.rate > 0 || row.lent > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// open is a bucket with what is in the pool.
+func (k *autoKey) open(now time.Duration, rule BucketRule) Bucket {
+	b := NewBucket(now, rule)
+	b.Lower(now, k.pool)
+	return b
+}
+
+// Bucket implements Bucketed.
+func (k *autoKey) Bucket(now time.Duration, rule BucketRule) *Bucket {
+	if !k.begun {
+		// Whoever asks takes the limit for too low. All others have an interval
+		// to say that they use it too.
+		k.begin(now, rule.Limit)
+		k.state, k.until = whole, now+k.interval
+		k.rule, k.bucket = rule, NewBucket(now, rule)
+	}
+	now = max(now, k.at)
+	k.follow(now, rule)
+	if k.state != whole {
+		rule.Rate = max(rule.Rate-k.rates, 0)
+		k.bucket = k.open(now, rule)
+	}
+	return &k.bucket
+}
+
+// Settle implements Bucketed.
+func (k *autoKey) Settle(now time.Duration) {
+	level := k.bucket.Level(max(now, k.at))
+	k.ideal = min(max(k.ideal+level-k.pool, 0), k.rule.Burst)
+	k.pool, k.debt = level, max(-level, 0)
+}
+
+// Expire implements Key. The limit is that of the last report or take.
+func (k *autoKey) Expire(now time.Duration, gone func(host uint32)) {
+	if !k.begun {
+		k.idle = true
+		return
+	}
+	now = max(now, k.at)
+	k.follow(now, k.rule)
+	k.elasticKey.Expire(now, gone)
+	k.finish(now)
+	k.idle = k.pool >= k.rule.Burst
+}
