@@ -90,7 +90,7 @@ func (f *ForwardTakes) by(rows []Take, took []Took) uint32 {
 		if !took[i].Decided {
 			continue
 		}
-		switch told := f.Taker.told.by(rows[i].Key); {
+		switch told := f.Taker.told.by(rows[i].account()); {
 		case told == 0, by != 0 && told != by:
 			return own
 		default:
@@ -123,7 +123,7 @@ func ofThose(rows []Take, took []Took) []Take {
 	those := make([]Take, 0, len(rows))
 	for i := range rows {
 		if took[i].OK && rows[i].Tokens != 0 && rows[i].Spent != SpentApart {
-			those = append(those, Take{Key: rows[i].Key, Tokens: rows[i].Tokens})
+			those = append(those, Take{Key: rows[i].Key, Auto: rows[i].Auto, Tokens: rows[i].Tokens})
 		}
 	}
 	return those
@@ -134,20 +134,20 @@ func (k *toldKeys) learn(now time.Duration, take *Take) {
 	if take.By == 0 {
 		return
 	}
-	p := k.part(take.Key)
+	p := k.part(take.account())
 	defer p.mu.Unlock()
 
-	if t := p.find(take.Key); t.by == 0 {
-		p.put(take.Key, told{take.Told, now - take.Ago, take.By, t.failed})
+	if t := p.find(take.account()); t.by == 0 {
+		p.put(take.account(), told{take.Told, now - take.Ago, take.By, t.failed})
 	}
 }
 
-// by is who told last of key; 0: nobody, or it is forgotten.
-func (k *toldKeys) by(key string) uint32 {
-	p := k.part(key)
+// by is who told last; 0: nobody, or it is forgotten.
+func (k *toldKeys) by(of account) uint32 {
+	p := k.part(of)
 	defer p.mu.Unlock()
 
-	return p.find(key).by
+	return p.find(of).by
 }
 
 // takeID names a batch of takes.

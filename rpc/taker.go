@@ -109,7 +109,7 @@ func (t *Taker) Take(ctx context.Context, take Take) (Took, error) {
 	if err := take.check(0); err != nil {
 		return Took{}, err
 	}
-	if take.Spent == SpentBeyond && t.told.failed(take.Key) {
+	if take.Spent == SpentBeyond && t.told.failed(take.account()) {
 		take.Spent = SpentApart
 	}
 	took, err := t.take(take)
@@ -119,12 +119,12 @@ func (t *Taker) Take(ctx context.Context, take Take) (Took, error) {
 		fallthrough
 	case err != nil:
 		if take.Spent == SpentNot {
-			t.told.fails(take.Key)
+			t.told.fails(take.account())
 		}
 		return Took{}, err
 	}
 	if take.Spent == SpentApart {
-		t.told.settles(take.Key)
+		t.told.settles(take.account())
 	}
 	return took, nil
 }
@@ -140,7 +140,7 @@ func (t *Taker) take(take Take) (took Took, err error) {
 	defer recovered(&err)
 	t.told.fill(clock(), &take)
 	took, by := t.Local.TakeHere(take)
-	t.told.hear(clock(), take.Key, took, by)
+	t.told.hear(clock(), take.account(), took, by)
 	return took, nil
 }
 

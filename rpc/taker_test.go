@@ -328,6 +328,44 @@ func TestNobodyIsToldOfTheTokensOfAnother(t *testing.T) {
 	})
 }
 
+// A key that migrates between exact and auto has two buckets, and what is left
+// of the one says nothing about the other.
+func TestWhatIsToldOfOneBucketIsNotOfAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, _, taker, _ := tills(1000, 300*time.Microsecond)
+		for _, row := range []rpc.Take{{Key: "k", Tokens: 1}, {Key: "k", Auto: true, Tokens: 2}, {Key: "k", Tokens: 1}} {
+			if _, err := taker.Take(t.Context(), row); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var wg sync.WaitGroup
+		for i := range 9 { // of which all but the first come together
+			wg.Go(func() {
+				if _, err := taker.Take(t.Context(), rpc.Take{Key: "k", Auto: i%2 == 0, Tokens: 1}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		calls := o.calls()
+		if first := calls[1].Rows[0]; !first.Auto || first.By != 0 {
+			t.Errorf("the first take from the second bucket is %+v", first)
+		}
+		if again := calls[2].Rows[0]; again.Auto || again.Told != 999 {
+			t.Errorf("the next one from the first is %+v", again)
+		}
+		told := map[bool]int{}
+		for _, row := range calls[len(calls)-1].Rows {
+			if row.By != 0 {
+				told[row.Auto]++
+			}
+		}
+		if told[true] != 1 || told[false] != 1 {
+			t.Errorf("of rows that tell, there are %v", told)
+		}
+	})
+}
+
 func TestHandedOverRowsGoToTheirOwners(t *testing.T) {
 	o, p, taker, _ := tills(10, 0)
 	rows := []rpc.Take{{Key: "k", Told: 4, By: 7}, {Key: "p", Told: -2, By: 7}, {Key: "nobody's", Told: 1, By: 7}}

@@ -45,6 +45,10 @@ type Take struct {
 	// Key is the full key, `group:name`; 1 to MaxKeyLength bytes.
 	Key string
 
+	// Auto: the bucket is the key's under the algorithm auto, and not the one
+	// under exact. A key that migrates between the two has both.
+	Auto bool
+
 	// Tokens is how many, in [-MaxTokens, MaxTokens]. Below 0: to give them
 	// back, which is always OK. 0 asks what is left.
 	Tokens float64

@@ -6,7 +6,6 @@ import (
 	"context"
 	"math"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 )
@@ -164,12 +163,12 @@ func (q *takeQueue) cutLocked(t *Taker, now time.Duration) *takeBatch {
 func (q *takeQueue) call(t *Taker, b *takeBatch, self *waiting) {
 	if len(b.waiters) > 1 {
 		// Takes of one key side by side cost a few bytes each. Their order stays.
-		slices.SortStableFunc(b.waiters, func(x, y *waiting) int { return strings.Compare(x.take.Key, y.take.Key) })
+		slices.SortStableFunc(b.waiters, func(x, y *waiting) int { return x.take.account().compare(y.take.account()) })
 	}
 	b.takes.Rows = b.takes.Rows[:0]
 	for i, w := range b.waiters {
 		b.takes.Rows = append(b.takes.Rows, w.take)
-		if i == 0 || w.take.Key != b.waiters[i-1].take.Key {
+		if i == 0 || w.take.account() != b.waiters[i-1].take.account() {
 			t.told.fill(b.began, &b.takes.Rows[i])
 		}
 	}
@@ -183,8 +182,8 @@ func (q *takeQueue) call(t *Taker, b *takeBatch, self *waiting) {
 	}
 	now := clock()
 	for i := range b.takes.Rows {
-		if key := b.takes.Rows[i].Key; err == nil && (i == len(b.takes.Rows)-1 || key != b.takes.Rows[i+1].Key) {
-			t.told.hear(now, key, b.taken.Rows[i], b.taken.By)
+		if of := b.takes.Rows[i].account(); err == nil && (i == len(b.takes.Rows)-1 || of != b.takes.Rows[i+1].account()) {
+			t.told.hear(now, of, b.taken.Rows[i], b.taken.By)
 		}
 	}
 	for i, w := range b.waiters {

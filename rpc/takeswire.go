@@ -29,6 +29,7 @@ const (
 	takesTold
 	takesToldMillis
 	takesToldBy
+	takesAuto
 )
 
 // What a wait is on the wire that is no wait, and what is added to one that is.
@@ -40,7 +41,7 @@ const (
 
 // takesSize is how many bytes each field takes; 0 for one that is left out.
 type takesSize struct {
-	message, withdrawn, keys, lengths, tokens, waits, told, millis, by int
+	message, withdrawn, keys, lengths, tokens, waits, told, millis, by, auto int
 }
 
 // EncodeTakes returns t as a payload. It does not keep t. The error, an
@@ -90,6 +91,9 @@ func (t *Takes) measure() (s takesSize) {
 		if row.Tokens != 1 {
 			s.tokens = 8 * n
 		}
+		if row.Auto {
+			s.auto = n
+		}
 		if row.By != 0 {
 			s.told, s.by = 4*n, 4*n
 		}
@@ -102,7 +106,7 @@ func (t *Takes) measure() (s takesSize) {
 	}
 	const header = 9 + 2*11 // caller, batch, settled
 	s.message = header
-	for _, length := range [...]int{s.withdrawn, s.keys, s.lengths, s.tokens, s.waits, s.told, s.millis, s.by} {
+	for _, length := range [...]int{s.withdrawn, s.keys, s.lengths, s.tokens, s.waits, s.told, s.millis, s.by, s.auto} {
 		s.message += headerSize(length) + length
 	}
 	return s
@@ -138,9 +142,28 @@ func (t *Takes) appendColumns(b []byte, s takesSize) []byte {
 			b = protowire.AppendVarint(b, t.Rows[i].wait())
 		}
 	}
-	if s.by == 0 {
-		return b
+	if s.by != 0 {
+		b = t.appendTold(b, s)
 	}
+	if s.auto != 0 {
+		b = appendHeader(b, takesAuto, s.auto)
+		for i := range t.Rows {
+			b = append(b, bit(t.Rows[i].Auto))
+		}
+	}
+	return b
+}
+
+// bit is a bool on the wire.
+func bit(b bool) byte {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// appendTold appends what the rows were told.
+func (t *Takes) appendTold(b []byte, s takesSize) []byte {
 	b = appendHeader(b, takesTold, s.told)
 	for i := range t.Rows {
 		b = protowire.AppendFixed32(b, math.Float32bits(signed32(t.Rows[i].Told)))
@@ -216,7 +239,7 @@ func DecodeTakes(payload *anypb.Any, t *Takes) error {
 
 func (t *Takes) read(message []byte) error {
 	var keys []byte
-	var withdrawn, lengths, tokens, waits, told, millis, by packed
+	var withdrawn, lengths, tokens, waits, told, millis, by, auto packed
 	for len(message) > 0 {
 		f, rest, err := nextField(message)
 		if err != nil {
@@ -246,6 +269,8 @@ func (t *Takes) read(message []byte) error {
 			millis.add(f.bytes)
 		case f.number == takesToldBy && f.isFloats():
 			by.add(f.bytes)
+		case f.number == takesAuto && f.isVarints():
+			auto.add(f.bytes)
 		}
 	}
 	if n := withdrawn.varints(); n > MaxWithdrawn {
@@ -273,7 +298,10 @@ func (t *Takes) read(message []byte) error {
 	if err := eachVarint("told_ms", &millis, len(t.Rows), func(i int, v uint64) { t.Rows[i].Ago = period(v, MaxElapsed) }); err != nil {
 		return err
 	}
-	return eachWord("told_by", &by, len(t.Rows), func(i int, v uint32) { t.Rows[i].By = v })
+	if err := eachWord("told_by", &by, len(t.Rows), func(i int, v uint32) { t.Rows[i].By = v }); err != nil {
+		return err
+	}
+	return eachVarint("auto", &auto, len(t.Rows), func(i int, v uint64) { t.Rows[i].Auto = v != 0 })
 }
 
 // readKeys makes the rows, and cuts their keys out of one string.

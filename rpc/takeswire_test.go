@@ -20,7 +20,7 @@ import (
 func sampleTakes() *rpc.Takes {
 	return &rpc.Takes{Caller: 7, Batch: 300, Settled: 299, Withdrawn: []uint64{299, 1 << 60}, Rows: []rpc.Take{
 		{Key: "login:ada", Tokens: 1, Told: 4.5, Ago: 20 * time.Millisecond, By: 9},
-		{Key: "login:ada", Tokens: 1, Longest: time.Second},
+		{Key: "login:ada", Auto: true, Tokens: 1, Longest: time.Second},
 		{Key: "login:\xff", Tokens: -2.25, Longest: -1},
 		{Key: "k", Tokens: 1 << 53, Spent: rpc.SpentBeyond},
 		{Key: "k", Tokens: 3, Spent: rpc.SpentApart, Told: -1e300, By: 1},
@@ -96,7 +96,7 @@ func TestTakesAreWhatTheGeneratedMessageWouldWrite(t *testing.T) {
 		takes := &rpc.Takes{Caller: rapid.Uint64().Draw(t, "caller"), Batch: rapid.Uint64().Draw(t, "batch")}
 		takes.Settled = rapid.Uint64Range(0, takes.Batch).Draw(t, "settled")
 		takes.Withdrawn = rapid.SliceOfN(rapid.Uint64(), 0, 5).Draw(t, "withdrawn")
-		told := rapid.Bool().Draw(t, "told")
+		told, auto := rapid.Bool().Draw(t, "told"), rapid.Bool().Draw(t, "auto")
 		for range rapid.IntRange(0, 8).Draw(t, "rows") {
 			row := rpc.Take{
 				Key:     string(rapid.SliceOfN(rapid.Byte(), 1, rapid.SampledFrom([]int{1, rpc.MaxKeyLength}).Draw(t, "longest")).Draw(t, "key")),
@@ -107,6 +107,7 @@ func TestTakesAreWhatTheGeneratedMessageWouldWrite(t *testing.T) {
 			if row.Spent != rpc.SpentNot {
 				row.Longest = 0
 			}
+			row.Auto = auto && rapid.Bool().Draw(t, "this one")
 			if told {
 				row.Told, row.By = float64(rapid.Float32().Draw(t, "level")), rapid.Uint32().Draw(t, "by")
 				row.Ago = time.Duration(rapid.Int64Range(0, rpc.MaxElapsed.Milliseconds()).Draw(t, "ago")) * time.Millisecond
@@ -135,7 +136,7 @@ func TestTakesAreWhatTheGeneratedMessageWouldWrite(t *testing.T) {
 // codec is checked by.
 func takesMessage(t *rpc.Takes) *headgatepb.Takes {
 	m := &headgatepb.Takes{Caller: t.Caller, Batch: t.Batch, Settled: t.Settled, Withdrawn: t.Withdrawn}
-	ones, still, told := true, true, false
+	ones, still, told, auto := true, true, false, false
 	for i, row := range t.Rows {
 		if i > 0 && row.Key == t.Rows[i-1].Key {
 			m.KeyLengths = append(m.KeyLengths, 0)
@@ -157,10 +158,15 @@ func takesMessage(t *rpc.Takes) *headgatepb.Takes {
 		m.Told = append(m.Told, float32(row.Told))
 		m.ToldMs = append(m.ToldMs, uint32(math.Ceil(float64(row.Ago)/1e6)))
 		m.ToldBy = append(m.ToldBy, row.By)
+		m.Auto = append(m.Auto, row.Auto)
+		auto = auto || row.Auto
 		ones, still, told = ones && row.Tokens == 1, still && wait == 2, told || row.By != 0
 	}
 	if ones {
 		m.Tokens = nil
+	}
+	if !auto {
+		m.Auto = nil
 	}
 	if still {
 		m.Waits = nil
@@ -216,6 +222,7 @@ func TestAbsurdTakesAreRefusedByBothSides(t *testing.T) {
 		"values of waits":            {Keys: []byte("k"), KeyLengths: []uint32{1}, Waits: []uint64{1, 2}},
 		"bytes of told":              {Keys: []byte("k"), KeyLengths: []uint32{1}, Told: []float32{1, 2}},
 		"values of told_ms":          {Keys: []byte("k"), KeyLengths: []uint32{1}, ToldMs: []uint32{1, 2}},
+		"values of auto":             {Keys: []byte("k"), KeyLengths: []uint32{1}, Auto: []bool{true, true}},
 		"bytes of told_by":           {Keys: []byte("k"), KeyLengths: []uint32{1}, ToldBy: []uint32{1, 2}},
 	} {
 		wantRefused(t, rpc.DecodeTakes(anyOf(t, m), &got), name)

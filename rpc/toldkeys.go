@@ -3,7 +3,9 @@
 package rpc
 
 import (
+	"cmp"
 	"hash/maphash"
+	"strings"
 	"sync"
 	"time"
 )
@@ -20,7 +22,20 @@ type toldKeys struct {
 // toldPart is a part of the keys. When young is full, it becomes old.
 type toldPart struct {
 	mu         sync.Mutex // protects following fields
-	young, old map[string]told
+	young, old map[account]told
+}
+
+// account is one of a key's buckets.
+type account struct {
+	key  string
+	auto bool
+}
+
+func (t *Take) account() account { return account{t.Key, t.Auto} }
+
+// compare orders a key's buckets beside each other.
+func (a account) compare(b account) int {
+	return cmp.Or(strings.Compare(a.key, b.key), cmp.Compare(bit(a.auto), bit(b.auto)))
 }
 
 type told struct {
@@ -32,71 +47,71 @@ type told struct {
 
 const maxYoung = 8192
 
-func (k *toldKeys) part(key string) *toldPart {
+func (k *toldKeys) part(of account) *toldPart {
 	k.once.Do(func() { k.seed = maphash.MakeSeed() })
-	p := &k.parts[maphash.String(k.seed, key)%uint64(len(k.parts))]
+	p := &k.parts[maphash.String(k.seed, of.key)%uint64(len(k.parts))]
 	p.mu.Lock()
 	return p
 }
 
-func (p *toldPart) find(key string) told {
-	if t, ok := p.young[key]; ok {
+func (p *toldPart) find(of account) told {
+	if t, ok := p.young[of]; ok {
 		return t
 	}
-	return p.old[key]
+	return p.old[of]
 }
 
-func (p *toldPart) put(key string, t told) {
-	if _, ok := p.young[key]; !ok && len(p.young) >= maxYoung {
+func (p *toldPart) put(of account, t told) {
+	if _, ok := p.young[of]; !ok && len(p.young) >= maxYoung {
 		p.old, p.young = p.young, nil
 	}
 	if p.young == nil {
-		p.young = make(map[string]told)
+		p.young = make(map[account]told)
 	}
-	p.young[key] = t
+	p.young[of] = t
 }
 
 // fill says in take what was told.
 func (k *toldKeys) fill(now time.Duration, take *Take) {
-	p := k.part(take.Key)
+	p := k.part(take.account())
 	defer p.mu.Unlock()
 
 	take.Told, take.By, take.Ago = 0, 0, 0
-	t := p.find(take.Key)
+	t := p.find(take.account())
 	if ago := max(now-t.at, 0); t.by != 0 && ago <= MaxElapsed {
 		take.Told, take.By, take.Ago = t.left, t.by, ago
 	}
 }
 
 // hear notes what was told. An owner that does not decide tells nothing.
-func (k *toldKeys) hear(now time.Duration, key string, took Took, by uint32) {
+func (k *toldKeys) hear(now time.Duration, of account, took Took, by uint32) {
 	if !took.Decided {
 		return
 	}
-	p := k.part(key)
+	p := k.part(of)
 	defer p.mu.Unlock()
 
-	p.put(key, told{took.Left, now, by, p.find(key).failed})
+	p.put(of, told{took.Left, now, by, p.find(of).failed})
 }
 
-// fails notes that a take of key failed, and settles that it is settled with;
+// fails notes that a take failed, and settles that it is settled with;
 // failed tells whether one did since.
-func (k *toldKeys) fails(key string)   { k.setFailed(key, true) }
-func (k *toldKeys) settles(key string) { k.setFailed(key, false) }
-func (k *toldKeys) failed(key string) bool {
-	p := k.part(key)
+func (k *toldKeys) fails(of account)   { k.setFailed(of, true) }
+func (k *toldKeys) settles(of account) { k.setFailed(of, false) }
+func (k *toldKeys) failed(of account) bool {
+	p := k.part(of)
 	defer p.mu.Unlock()
 
-	return p.find(key).failed
+	return p.find(of).failed
 }
 
-func (k *toldKeys) setFailed(key string, failed bool) {
-	p := k.part(key)
+func (k *toldKeys) setFailed(of account, failed bool) {
+	p := k.part(of)
 	defer p.mu.Unlock()
 
-	t := p.find(key)
+	t := p.find(of)
 	if t.failed != failed {
 		t.failed = failed
-		p.put(key, t)
+		p.put(of, t)
 	}
 }

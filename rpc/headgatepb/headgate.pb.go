@@ -786,7 +786,10 @@ type Takes struct {
 	// The milliseconds since then, rounded up.
 	ToldMs []uint32 `protobuf:"varint,10,rep,packed,name=told_ms,json=toldMs,proto3" json:"told_ms,omitempty"`
 	// Who told, by the number that it gave; 0: nobody.
-	ToldBy        []uint32 `protobuf:"fixed32,11,rep,packed,name=told_by,json=toldBy,proto3" json:"told_by,omitempty"`
+	ToldBy []uint32 `protobuf:"fixed32,11,rep,packed,name=told_by,json=toldBy,proto3" json:"told_by,omitempty"`
+	// Whether the bucket is the key's under the algorithm auto, and not the one
+	// under exact. Left out: none is.
+	Auto          []bool `protobuf:"varint,12,rep,packed,name=auto,proto3" json:"auto,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -894,6 +897,13 @@ func (x *Takes) GetToldMs() []uint32 {
 func (x *Takes) GetToldBy() []uint32 {
 	if x != nil {
 		return x.ToldBy
+	}
+	return nil
+}
+
+func (x *Takes) GetAuto() []bool {
+	if x != nil {
+		return x.Auto
 	}
 	return nil
 }
@@ -1185,7 +1195,7 @@ const file_rpc_headgatepb_headgate_proto_rawDesc = "" +
 	"\talgorithm\x18\x06 \x01(\tR\talgorithm\x12\x1a\n" +
 	"\blearning\x18\a \x01(\bR\blearning\x12\x18\n" +
 	"\aunknown\x18\b \x01(\bR\aunknown\x12\x18\n" +
-	"\arefused\x18\t \x01(\tR\arefused\"\x96\x02\n" +
+	"\arefused\x18\t \x01(\tR\arefused\"\xaa\x02\n" +
 	"\x05Takes\x12\x16\n" +
 	"\x06caller\x18\x01 \x01(\x06R\x06caller\x12\x14\n" +
 	"\x05batch\x18\x02 \x01(\x04R\x05batch\x12\x18\n" +
@@ -1199,7 +1209,8 @@ const file_rpc_headgatepb_headgate_proto_rawDesc = "" +
 	"\x04told\x18\t \x03(\x02R\x04told\x12\x17\n" +
 	"\atold_ms\x18\n" +
 	" \x03(\rR\x06toldMs\x12\x17\n" +
-	"\atold_by\x18\v \x03(\aR\x06toldBy\"E\n" +
+	"\atold_by\x18\v \x03(\aR\x06toldBy\x12\x12\n" +
+	"\x04auto\x18\f \x03(\bR\x04auto\"E\n" +
 	"\x05Taken\x12\x0e\n" +
 	"\x02by\x18\x01 \x01(\aR\x02by\x12\x18\n" +
 	"\aanswers\x18\x02 \x03(\x04R\aanswers\x12\x12\n" +
