@@ -3,6 +3,7 @@
 package aggregator
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"sync"
@@ -68,6 +69,28 @@ func (a *Aggregator) raise(now time.Duration, sh *shard, k *key) {
 	}
 }
 
+// expire forgets children that are gone, or have no cluster above any more.
+func (c *children) expire() {
+	c.mu.Lock()
+	all := slices.Clone(c.keys)
+	c.mu.Unlock()
+	gone := make(map[child]bool)
+	for _, one := range all {
+		one.shard.mu.Lock()
+		if p := one.key.above; p == nil || p.gone {
+			gone[one] = true
+		}
+		one.shard.mu.Unlock()
+	}
+	if len(gone) == 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+
+	c.keys = slices.DeleteFunc(c.keys, func(one child) bool { return gone[one] })
+}
+
 // Ask returns what to claim from the cluster above at now, on behalf of this
 // cluster, which is called host there; nil if nothing is due. Answers go to
 // Hear. A key that still learns only asks to keep what its hosts have: it does
@@ -76,23 +99,15 @@ func (a *Aggregator) Ask(now time.Duration, host string) *Asked {
 	a.children.mu.Lock()
 	all := slices.Clone(a.children.keys)
 	a.children.mu.Unlock()
-	asked, gone := new(Asked), make(map[child]bool)
+	asked := new(Asked)
 	for _, c := range all {
 		c.shard.mu.Lock()
-		switch p := c.key.above; {
-		case p == nil || p.gone:
-			gone[c] = true
-		case !p.asked && now >= p.askAt && len(asked.Claims.Rows) < rpc.MaxKeys:
+		if p := c.key.above; p != nil && !p.gone && !p.asked && now >= p.askAt && len(asked.Claims.Rows) < rpc.MaxKeys {
 			p.asked, p.told = true, c.key.wants()
 			asked.Claims.Rows = append(asked.Claims.Rows, c.key.claim(now, host))
 			asked.children = append(asked.children, c)
 		}
 		c.shard.mu.Unlock()
-	}
-	if len(gone) > 0 {
-		a.children.mu.Lock()
-		a.children.keys = slices.DeleteFunc(a.children.keys, func(c child) bool { return gone[c] })
-		a.children.mu.Unlock()
 	}
 	if len(asked.children) == 0 {
 		return nil
@@ -108,8 +123,14 @@ type Asked struct {
 }
 
 // Hear takes in the answer to what was asked. Rows with an error, or refused,
-// change nothing; they are asked again soon.
+// change nothing; they are asked again soon. So is all of an answer that does
+// not hold to the contract: anyone may write a Claiming.
 func (a *Aggregator) Hear(now time.Duration, asked *Asked, leases *rpc.Leases, errs []error) {
+	if err := asked.check(leases, errs); err != nil {
+		a.metrics.refused.Inc(1)
+		a.log.Warn("the answer of the cluster above is refused", "error", err)
+		leases = nil
+	}
 	for i, c := range asked.children {
 		c.shard.mu.Lock()
 		if c.key.above != nil {
@@ -121,6 +142,17 @@ func (a *Aggregator) Hear(now time.Duration, asked *Asked, leases *rpc.Leases, e
 		}
 		c.shard.mu.Unlock()
 	}
+}
+
+func (asked *Asked) check(leases *rpc.Leases, errs []error) error {
+	n := len(asked.children)
+	switch {
+	case errs != nil && len(errs) != n:
+		return fmt.Errorf("%d errors for %d claims; give each its own or nil, or none at all", len(errs), n)
+	case leases == nil:
+		return nil
+	}
+	return leases.Check(n)
 }
 
 // again is after how long to ask again what was not answered.

@@ -20,6 +20,7 @@ func (a *Aggregator) GC(now time.Duration) {
 			}
 		}
 	}
+	a.children.expire()
 	a.callers.expire(now)
 	a.metrics.keys.Update(float64(a.keys.Load()))
 	a.metrics.hosts.Update(float64(a.hosts.len()))

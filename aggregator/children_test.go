@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package aggregator
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/rpc"
+)
+
+// Rules may have a parent where this cluster has none, and keys come and go.
+func TestKeysThatAreGoneLeaveNoChildrenIfNobodyAsksAbove(t *testing.T) {
+	a := below(t, dynamicconfig.Rule{Key: "*", Algorithm: "fair-share"})
+	now := time.Duration(0)
+	for round := range 5 {
+		for i := range 10 {
+			claimed(t, a, now, rpc.Claim{Key: fmt.Sprint(round, ":", i), Host: "h", Bands: []rpc.Band{{Clients: 1, Wants: 1}}})
+		}
+		if n := len(a.children.keys); n != 10 {
+			t.Fatalf("round %d: %d children of 10 keys", round, n)
+		}
+		now += time.Hour
+		a.GC(now)
+		if n, keys := len(a.children.keys), a.keys.Load(); n != 0 || keys != 0 {
+			t.Fatalf("round %d: %d children and %d keys after all are gone", round, n, keys)
+		}
+	}
+}
+
+// Anyone may write what asks the cluster above.
+func TestNonsenseFromAboveIsNoAnswer(t *testing.T) {
+	for name, leases := range map[string]*rpc.Leases{
+		"none":      nil,
+		"too few":   {},
+		"too many":  {Rows: make([]rpc.Lease, 2)},
+		"NaN":       {Rows: []rpc.Lease{lease(math.NaN())}},
+		"below 0":   {Rows: []rpc.Lease{lease(-1)}},
+		"infinite":  {Rows: []rpc.Lease{lease(math.Inf(1))}},
+		"for years": {Rows: []rpc.Lease{{Amount: 1, Lasts: math.MaxInt64}}},
+	} {
+		for _, errs := range [][]error{nil, {}, {nil, nil}} {
+			a := below(t, dynamicconfig.Rule{Algorithm: "fair-share"})
+			claimed(t, a, 0, wants("first", 20, 30))
+			asked := a.Ask(0, "region")
+			if asked == nil {
+				t.Fatal("nothing is asked")
+			}
+			a.Hear(0, asked, leases, errs)
+			if soon := a.Ask(again, "region"); soon == nil || len(soon.Claims.Rows) != 1 || soon.Claims.Rows[0].Has != 20 {
+				t.Errorf("%s, %d errors: asks for %+v again", name, len(errs), soon)
+			}
+		}
+	}
+}
