@@ -34,7 +34,8 @@ other at --listen. Programs in any language talk gRPC to any of them at --edge: 
 client is package limiter/client; health checks and reflection are there too. They talk
 HTTP and JSON at --http, if that is set: GET /v1/openapi.json describes it. --unix serves
 both to the programs of this machine, by the permissions of a file. --metrics is for
-Prometheus, which needs no permission: choose who can reach it.
+Prometheus, which needs no permission: choose who can reach it. With --tls-cert and
+--tls-key the edge and HTTP speak TLS; the Unix socket and --metrics do not.
 
 With --parent, this cluster is part of a larger one: keys whose rule says "parent: true"
 share what the cluster above leases to it. That may be away at any time, also at first.
@@ -55,6 +56,7 @@ SIGTERM ends it: health checks hear NOT_SERVING, calls under way end, for at mos
   headgate serve --limits limits.yaml --listen :7933 --edge :7934 \
       --address 10.0.0.7:7933 --members-file members.txt
   headgate serve --limits region.yaml --parent 10.1.0.1:7934,10.1.0.2:7934 --cluster eu-west
+  headgate serve --limits limits.yaml --edge :7934 --tls-cert edge.pem --tls-key edge.key --tls-client-ca programs.pem
   headgate serve --limits limits.yaml --redis 10.0.0.5:6379`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -83,6 +85,10 @@ SIGTERM ends it: health checks hear NOT_SERVING, calls under way end, for at mos
 	flags.StringSliceVar(&c.Parent, "parent", nil, "edges of the cluster above, separated by commas (default none)")
 	flags.StringVar(&c.ParentProtocol, "parent-protocol", daemon.ProtocolHeadgate, "how to ask the cluster above: headgate, or doorman for original servers")
 	flags.StringVar(&c.Cluster, "cluster", "", "this cluster's name above, the same on all its deciders (required with --parent)")
+	flags.StringVar(&c.ParentCA, "parent-ca", "", "`file` with the authorities of the parents' certificates (default plain text)")
+	flags.StringVar(&c.TLS.Cert, "tls-cert", "", "`file` with the certificate of the edge and of HTTP, followed as it changes (default plain text)")
+	flags.StringVar(&c.TLS.Key, "tls-key", "", "`file` with the key of --tls-cert")
+	flags.StringVar(&c.TLS.ClientCA, "tls-client-ca", "", "`file` with authorities, one of which must have signed programs' certificates (default they need none)")
 	redisFlags(cmd, &c.Redis)
 	flags.IntVar(&c.MaxConnections, "max-connections", daemon.DefaultMaxConnections, "connections to each of the edge, HTTP and the Unix socket; one more is closed as it comes")
 	flags.DurationVar(&c.Drain, "drain", daemon.DefaultDrain, "how long calls at the edge may take to end")

@@ -62,10 +62,16 @@ type Config struct {
 	// ProtocolDoorman; default ProtocolHeadgate.
 	ParentProtocol string
 
+	// ParentCA is a file with the authorities of the parent's certificate, read
+	// by Start; default none, and the parent is asked in plain text. It is shown
+	// TLS.Cert, if there is one.
+	ParentCA string
 	// Cluster is what this cluster is called above: the same on all its
 	// deciders, unlike all others below that parent. Required with Parent.
 	Cluster string
 
+	// TLS is how Edge and HTTP are encrypted; default not at all.
+	TLS TLS
 	// Metrics is where Prometheus reads GET /metrics, host:port; port 0 takes
 	// any free one. Default nowhere, and then nothing is measured.
 	Metrics string
@@ -114,7 +120,7 @@ func (c Config) Validate() error {
 	if len(c.Members) > 0 && c.MembersFile != "" {
 		errs = append(errs, errors.New("members are listed and in a file: choose one"))
 	}
-	errs = append(errs, c.validateParent(), c.Redis.validate())
+	errs = append(errs, c.validateParent(), c.TLS.validate(), c.Redis.validate())
 	errs = append(errs, checkUnix(c.Unix, c.UnixMode))
 	if c.MaxConnections < 0 {
 		errs = append(errs, fmt.Errorf("%d connections: allow 1 or more", c.MaxConnections))

@@ -10,12 +10,9 @@ import (
 	"net"
 	"sync"
 
-	"google.golang.org/grpc"
-
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/dynamicconfig/file"
-	"github.com/headgate/headgate/internal/conns"
 )
 
 // Daemon is a decider with an edge port. Use Start.
@@ -74,65 +71,6 @@ func Start(ctx context.Context, config Config, log *slog.Logger) (_ *Daemon, err
 	d.edge.serve()
 	d.metrics.serve(log)
 	return d, nil
-}
-
-// open listens for programs. What comes waits until it is served.
-func (d *Daemon) open(ctx context.Context) (err error) {
-	if d.metrics, err = newMetrics(ctx, d.config.Metrics, d.log); err != nil {
-		return err
-	}
-	l, err := listen(ctx, "programs at the edge", d.config.Edge)
-	if err != nil {
-		return err
-	}
-	var options []grpc.ServerOption
-	if d.metrics != nil {
-		options = append(options, grpc.ChainUnaryInterceptor(d.metrics.meter.call))
-	}
-	d.edge, d.web = newEdge(d.door("edge", l), d.ending, options...), newWeb(d.ending)
-	if d.config.HTTP != "" {
-		l, err := listen(ctx, "programs that speak HTTP", d.config.HTTP)
-		if err != nil {
-			return err
-		}
-		d.web.listen(d.door("http", l))
-	}
-	if d.config.Unix != "" {
-		l, err := listenUnix(ctx, d.config.Unix, d.config.unixMode())
-		if err != nil {
-			return err
-		}
-		d.unix = d.web.share(d.edge, d.door("unix", l))
-	}
-	return nil
-}
-
-// door is l with as many connections as there may be, counted.
-func (d *Daemon) door(name string, l net.Listener) *conns.Listener {
-	door := conns.Track(l, d.config.maxConnections())
-	door.Measure(d.metrics.scope().Tagged(map[string]string{"door": name}))
-	return door
-}
-
-// abandon gives up what open opened and nobody serves yet.
-func (d *Daemon) abandon() {
-	_ = d.metrics.stop()
-	if d.edge == nil {
-		return
-	}
-	d.web.abandon()
-	d.edge.abandon()
-	if d.unix != nil {
-		d.unix.stop()
-	}
-}
-
-func listen(ctx context.Context, what, address string) (net.Listener, error) {
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
-	if err != nil {
-		return nil, fmt.Errorf("daemon: listen for %s: %w", what, err)
-	}
-	return l, nil
 }
 
 // prepare makes the node, which listens on cluster.

@@ -38,8 +38,8 @@ var clusterName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,200}$`)
 // validateParent returns all that is wrong with what c says of the cluster above.
 func (c Config) validateParent() error {
 	if len(c.Parent) == 0 {
-		if c.Cluster != "" || c.ParentProtocol != "" {
-			return errors.New("a cluster's name or a parent's protocol, but no parent: say where the cluster above is")
+		if c.Cluster != "" || c.ParentProtocol != "" || c.ParentCA != "" {
+			return errors.New("a cluster's name, or a parent's protocol or authority, but no parent: say where the cluster above is")
 		}
 		return nil
 	}
@@ -88,15 +88,19 @@ func (c Config) above(edge string, log *slog.Logger) (*parent, error) {
 		return nil, fmt.Errorf("parent %s is this decider's own edge: name the edge of the cluster above", edge)
 	}
 	p := &parent{cluster: c.Cluster, where: strings.Join(c.Parent, ","), log: log}
+	secure, err := c.parentTLS(log)
+	if err != nil {
+		return nil, err
+	}
 	if c.ParentProtocol == ProtocolDoorman {
-		upstream, err := doorman.NewUpstream(c.Parent, doorman.UpstreamOptions{Timeout: parentTimeout})
+		upstream, err := doorman.NewUpstream(c.Parent, doorman.UpstreamOptions{Timeout: parentTimeout, TLS: secure})
 		if err != nil {
 			return nil, err
 		}
 		p.claims, p.close = upstream, upstream.Close
 		return p, nil
 	}
-	client, err := rpcgrpc.NewClient(c.Parent, rpcgrpc.ClientOptions{})
+	client, err := rpcgrpc.NewClient(c.Parent, rpcgrpc.ClientOptions{TLS: secure})
 	if err != nil {
 		return nil, err
 	}

@@ -28,12 +28,12 @@ func serveDecider(s grpc.ServiceRegistrar, d *Daemon) {
 		unanswered.Inc(1)
 		d.log.Debug("an owner did not answer for a program at the edge", "owner", part.Owner, "keys", len(part.Rows), "error", err)
 	})
-	rpcgrpc.Register(s, edge, rpcgrpc.ServerOptions{})
+	rpcgrpc.Register(s, edge, rpcgrpc.ServerOptions{Identify: identify})
 }
 
 // serveDoorman is for Doorman's clients, and for its servers downstream.
 func serveDoorman(s grpc.ServiceRegistrar, d *Daemon) {
-	doorman.NewServer(d.node.Claimant(), doorman.ServerOptions{Address: d.edgeAddress, Scope: d.metrics.scope()}).Register(s)
+	doorman.NewServer(d.node.Claimant(), doorman.ServerOptions{Address: d.edgeAddress, Identify: identity, Scope: d.metrics.scope()}).Register(s)
 }
 
 // serveQuotaservice is for quotaservice's clients. The node's own limiters

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+
+	"github.com/headgate/headgate/internal/conns"
+)
+
+// open listens for programs. What comes waits until it is served.
+func (d *Daemon) open(ctx context.Context) (err error) {
+	if d.metrics, err = newMetrics(ctx, d.config.Metrics, d.log); err != nil {
+		return err
+	}
+	l, err := listen(ctx, "programs at the edge", d.config.Edge)
+	if err != nil {
+		return err
+	}
+	options, err := d.edgeOptions()
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	d.edge, d.web = newEdge(d.door("edge", l), d.ending, options...), newWeb(d.ending)
+	if d.config.HTTP != "" {
+		l, err := listen(ctx, "programs that speak HTTP", d.config.HTTP)
+		if err != nil {
+			return err
+		}
+		if err := d.openWeb(d.door("http", l)); err != nil {
+			return errors.Join(err, l.Close())
+		}
+	}
+	if d.config.Unix != "" {
+		l, err := listenUnix(ctx, d.config.Unix, d.config.unixMode())
+		if err != nil {
+			return err
+		}
+		d.unix = d.web.share(d.edge, d.door("unix", l))
+	}
+	return nil
+}
+
+// edgeOptions are how d's edge is measured and encrypted.
+func (d *Daemon) edgeOptions() (options []grpc.ServerOption, err error) {
+	if d.metrics != nil {
+		options = append(options, grpc.ChainUnaryInterceptor(d.metrics.meter.call))
+	}
+	if d.config.TLS.Cert == "" {
+		return options, nil
+	}
+	c, err := newCertificates(d.config.TLS, d.log.With("at", "edge"), "h2")
+	if err != nil {
+		return nil, fmt.Errorf("daemon: %w", err)
+	}
+	return append(options, grpc.Creds(doorCredentials{credentials.NewTLS(c.config())})), nil
+}
+
+// openWeb has HTTP served at l, encrypted if it is to be.
+func (d *Daemon) openWeb(l net.Listener) error {
+	if d.config.TLS.Cert != "" {
+		c, err := newCertificates(d.config.TLS, d.log.With("at", "http"), "h2", "http/1.1")
+		if err != nil {
+			return fmt.Errorf("daemon: %w", err)
+		}
+		l = tls.NewListener(l, c.config())
+	}
+	d.web.listen(l)
+	return nil
+}
+
+// door is l with as many connections as there may be, counted.
+func (d *Daemon) door(name string, l net.Listener) *conns.Listener {
+	door := conns.Track(l, d.config.maxConnections())
+	door.Measure(d.metrics.scope().Tagged(map[string]string{"door": name}))
+	return door
+}
+
+// abandon gives up what open opened and nobody serves yet.
+func (d *Daemon) abandon() {
+	_ = d.metrics.stop()
+	if d.edge == nil {
+		return
+	}
+	d.web.abandon()
+	d.edge.abandon()
+	if d.unix != nil {
+		d.unix.stop()
+	}
+}
+
+func listen(ctx context.Context, what, address string) (net.Listener, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("daemon: listen for %s: %w", what, err)
+	}
+	return l, nil
+}

@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/peer"
+
+	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/edge/quotaservice/quotaservicepb"
+	"github.com/headgate/headgate/rpc/rpcgrpc"
+)
+
+// authority signs certificates.
+type authority struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	pem  string
+	pool *x509.CertPool
+}
+
+func newAuthority(t *testing.T) *authority {
+	t.Helper()
+	a := &authority{pool: x509.NewCertPool()}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"}, IsCA: true, BasicConstraintsValid: true,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign,
+	}
+	a.cert, a.key = sign(t, template, template, nil)
+	a.pem = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw}))
+	a.pool.AddCert(a.cert)
+	return a
+}
+
+// sign makes a certificate of template, by the key of signer; nil: its own.
+func sign(t *testing.T, template, signer *x509.Certificate, by *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if by == nil {
+		by = key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, signer, &key.PublicKey, by)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cert, key
+}
+
+// issue makes a certificate of 127.0.0.1, and its key, in PEM.
+func (a *authority) issue(t *testing.T, name string) (cert, key string) {
+	t.Helper()
+	c, k := sign(t, &x509.Certificate{
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}, a.cert, a.key)
+	der, err := x509.MarshalECPrivateKey(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})), string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}))
+}
+
+// trusting is the TLS of a program that trusts a, and shows a certificate of
+// shown's with that name, if not nil.
+func (a *authority) trusting(t *testing.T, shown *authority, name string) *tls.Config {
+	t.Helper()
+	c := &tls.Config{RootCAs: a.pool, ServerName: "127.0.0.1"}
+	if shown != nil {
+		cert, key := shown.issue(t, name)
+		pair, err := tls.X509KeyPair([]byte(cert), []byte(key))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c
+}
+
+// secured is a daemon with a certificate of a's, also at HTTP.
+func secured(t *testing.T, a *authority) Config {
+	t.Helper()
+	c := config(t)
+	cert, key := a.issue(t, "daemon")
+	c.HTTP, c.TLS = "127.0.0.1:0", TLS{Cert: write(t, "cert.pem", cert), Key: write(t, "key.pem", key)}
+	return c
+}
+
+func dialTLS(t *testing.T, address string, c *tls.Config) *grpc.ClientConn {
+	t.Helper()
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(credentials.NewTLS(c)), grpc.WithNoProxy())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+func allow(t *testing.T, conn *grpc.ClientConn) error {
+	t.Helper()
+	_, err := quotaservicepb.NewQuotaServiceClient(conn).Allow(t.Context(), &quotaservicepb.AllowRequest{Namespace: "k", BucketName: "b", TokensRequested: 1})
+	return err
+}
+
+// fetch gets the health of a daemon over HTTPS, and says in which protocol.
+func fetch(t *testing.T, address string, c *tls.Config) (protocol string, err error) {
+	t.Helper()
+	transport := &http.Transport{TLSClientConfig: c, ForceAttemptHTTP2: true}
+	defer transport.CloseIdleConnections()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+address+"/healthz", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := (&http.Client{Transport: transport}).Do(r)
+	if err != nil {
+		return "", err
+	}
+	return answer.Proto, answer.Body.Close()
+}
+
+func TestBothDoorsSpeakTLSAndTheUnixSocketDoesNot(t *testing.T) {
+	a := newAuthority(t)
+	c := secured(t, a)
+	c.Unix = socket(t)
+	d := start(t, c)
+	if err := allow(t, dialTLS(t, d.Edge(), a.trusting(t, nil, ""))); err != nil {
+		t.Error(err)
+	}
+	if protocol, err := fetch(t, d.HTTP(), a.trusting(t, nil, "")); err != nil || protocol != "HTTP/2.0" {
+		t.Errorf("%s, %v", protocol, err)
+	}
+	conn, err := grpc.NewClient("unix:"+c.Unix, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := allow(t, conn); err != nil {
+		t.Error(err)
+	}
+	if status, text := post(t, httpTo(t, "unix", c.Unix), `{"key": "k:b"}`); status != 200 {
+		t.Errorf("%d %s", status, text)
+	}
+	// Plain text, and who trusts somebody else, get nowhere.
+	if err := allow(t, dial(t, d.Edge())); err == nil {
+		t.Error("plain text is answered at the edge")
+	}
+	if status, err := get(t, httpTo(t, "tcp", d.HTTP()), "/healthz"); err == nil && status != 400 {
+		t.Errorf("plain text is answered over HTTP: %d", status)
+	}
+	if err := allow(t, dialTLS(t, d.Edge(), newAuthority(t).trusting(t, nil, ""))); err == nil {
+		t.Error("who does not trust the daemon is served")
+	}
+}
+
+func TestProgramsNeedACertificate(t *testing.T) {
+	a, programs := newAuthority(t), newAuthority(t)
+	c := secured(t, a)
+	c.TLS.ClientCA = write(t, "programs.pem", programs.pem)
+	d := start(t, c)
+	for name, tc := range map[string]struct {
+		config *tls.Config
+		ok     bool
+	}{
+		"theirs":            {a.trusting(t, programs, "orders"), true},
+		"none":              {a.trusting(t, nil, ""), false},
+		"another's":         {a.trusting(t, a, "orders"), false},
+		"a self-made one's": {a.trusting(t, newAuthority(t), "orders"), false},
+	} {
+		if err := allow(t, dialTLS(t, d.Edge(), tc.config)); (err == nil) != tc.ok {
+			t.Errorf("%s, gRPC: %v", name, err)
+		}
+		if _, err := fetch(t, d.HTTP(), tc.config); (err == nil) != tc.ok {
+			t.Errorf("%s, HTTP: %v", name, err)
+		}
+	}
+}
+
+// certified is the context of a call by who has a certificate.
+func certified(t *testing.T, a *authority, name string) context.Context {
+	t.Helper()
+	cert, _ := a.issue(t, name)
+	block, _ := pem.Decode([]byte(cert))
+	c, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info := credentials.TLSInfo{State: tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{c}}}}
+	return peer.NewContext(t.Context(), &peer.Peer{AuthInfo: info})
+}
+
+// Two programs with the same name and other certificates are two hosts.
+func TestTheCertificateIsPartOfWhoAHostIs(t *testing.T) {
+	a := newAuthority(t)
+	c := secured(t, a)
+	c.TLS.ClientCA = write(t, "programs.pem", a.pem)
+	d := start(t, c)
+	client, err := rpcgrpc.NewClient([]string{d.Edge()}, rpcgrpc.ClientOptions{TLS: a.trusting(t, a, "orders")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	eventually(t, "a host with a certificate has a grant", func() bool {
+		g, err := ask(t, client, "me")
+		return err == nil && g.Lease[0] > 0
+	})
+	nameless, err := rpcgrpc.NewClient([]string{d.Edge()}, rpcgrpc.ClientOptions{TLS: a.trusting(t, a, "")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nameless.Close()
+	if _, err := ask(t, nameless, "me"); err == nil || !strings.Contains(err.Error(), "has no name") {
+		t.Errorf("a certificate without a name: %v", err)
+	}
+	if _, ok := identity(t.Context()); ok {
+		t.Error("nobody has an identity")
+	}
+	for want, name := range map[string]string{`me@"orders"`: "orders", "has no name": "", "have 1": strings.Repeat("x", rpc.MaxKeyLength)} {
+		host, err := identify(certified(t, a, name), "me")
+		if err != nil {
+			host = err.Error()
+		}
+		if !strings.Contains(host, want) {
+			t.Errorf("%.20s: %s", name, host)
+		}
+	}
+	if host, err := identify(t.Context(), "me"); err != nil || host != "me" {
+		t.Errorf("without a certificate: %s, %v", host, err)
+	}
+}
+
+func TestCertificatesAreFollowed(t *testing.T) {
+	old, next := newAuthority(t), newAuthority(t)
+	c, log := secured(t, old), new(notes)
+	d, err := Start(t.Context(), c, log.logger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = d.Stop(context.Background()) }()
+	served := func(by *authority) bool {
+		_, err := fetch(t, d.HTTP(), by.trusting(t, nil, ""))
+		return err == nil && allow(t, dialTLS(t, d.Edge(), by.trusting(t, nil, ""))) == nil
+	}
+	if !served(old) || served(next) {
+		t.Fatal("the first certificate is not served")
+	}
+	replace := func(path, text string) {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cert, key := next.issue(t, "daemon")
+	replace(c.TLS.Cert, cert) // and not yet its key
+	eventually(t, "the log says that they do not match", func() bool { served(old); return strings.Contains(log.String(), "private key does not match") })
+	if !served(old) {
+		t.Error("the last good certificate is gone")
+	}
+	replace(c.TLS.Key, key)
+	eventually(t, "the next certificate is served", func() bool { return served(next) && !served(old) })
+	if err := os.Remove(c.TLS.Cert); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the log says that it is gone", func() bool { return !served(old) && strings.Contains(log.String(), "no such file") })
+	if !served(next) {
+		t.Error("the last good certificate is gone")
+	}
+	if n := strings.Count(log.String(), "no such file"); n > 2 { // one for each door
+		t.Errorf("told %d times", n)
+	}
+}
+
+func TestAParentIsAskedOverTLS(t *testing.T) {
+	a := newAuthority(t)
+	above := secured(t, a)
+	above.TLS.ClientCA = write(t, "clusters.pem", a.pem)
+	above.Limits = write(t, "limits.yaml", "defaults: {update_interval: 100ms}\nlimits: [{key: k, limit: 100/s, algorithm: proportional-share, learning: 0s}]")
+	top := start(t, above)
+	below := secured(t, a)
+	below.Limits = write(t, "limits.yaml", "defaults: {update_interval: 100ms}\nlimits: [{key: k, limit: 1000/s, parent: true, fallback: closed}]")
+	below.Parent, below.Cluster, below.ParentCA = []string{top.Edge()}, "below", write(t, "ca.pem", a.pem)
+	d := start(t, below)
+	eventually(t, "what the cluster above leases is there", func() bool { return d.Node().For("k").Allow() })
+}
+
+func TestMistakesAboutTLS(t *testing.T) {
+	a := newAuthority(t)
+	good := secured(t, a).TLS
+	other := secured(t, a).TLS
+	for want, change := range map[string]func(c *Config){
+		"go together":                func(c *Config) { c.TLS = TLS{Cert: "x"} },
+		"no certificate to show":     func(c *Config) { c.TLS = TLS{ClientCA: "x"} },
+		"nowhere: no such file":      func(c *Config) { c.TLS = TLS{Cert: filepath.Join(t.TempDir(), "nowhere"), Key: good.Key} },
+		"does not match":             func(c *Config) { c.TLS = TLS{Cert: good.Cert, Key: other.Key} },
+		"has more than 1048576":      func(c *Config) { c.TLS = TLS{Cert: write(t, "x", strings.Repeat("x", maxPEM+1)), Key: good.Key} },
+		"a file of authorities has":  func(c *Config) { c.TLS = good; c.TLS.ClientCA = write(t, "x", "") },
+		"authority, but no parent":   func(c *Config) { c.ParentCA = "x" },
+		"parent: tls: open nowhere:": func(c *Config) { c.Parent, c.Cluster, c.ParentCA = []string{"h:1"}, "c", "nowhere" },
+	} {
+		c := config(t)
+		change(&c)
+		if d, err := Start(t.Context(), c, quiet); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not say %s", err, want)
+			if err == nil {
+				_ = d.Stop(context.Background())
+			}
+		}
+	}
+}
