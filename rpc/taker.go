@@ -43,6 +43,10 @@ const (
 	silentAfter   = 3    // calls without an answer in a row
 	probeEvery    = 100 * time.Millisecond
 	maxOwners     = 1024 // whose queues are kept though they are empty
+
+	// underWayFor is for how long a message that nobody waits for may be under
+	// way.
+	underWayFor = time.Minute
 )
 
 // Keeper keeps the buckets of the keys that this very host owns.
@@ -91,6 +95,7 @@ type Taker struct {
 	caller  atomic.Uint64
 	owners  sync.Map // address to *takeQueue
 	count   atomic.Int64
+	used    atomic.Uint64 // numbers of batches below it, by queues that are forgotten
 	told    toldKeys
 	waiting sync.Pool
 	batches sync.Pool
@@ -135,7 +140,11 @@ func (t *Taker) take(take Take) (took Took, err error) {
 	case owner == "":
 		return took, ErrNoOwner
 	case t.Local == nil || owner != t.Self:
-		return t.queue(owner).take(t, take)
+		for {
+			if took, err = t.queue(owner).take(t, take); !errors.Is(err, errForgotten) {
+				return took, err
+			}
+		}
 	}
 	defer recovered(&err)
 	t.told.fill(clock(), &take)
@@ -153,9 +162,8 @@ func (t *Taker) queue(owner string) *takeQueue {
 	}
 	if t.count.Add(1) > maxOwners {
 		t.owners.Range(func(address, q any) bool {
-			if q, ok := q.(*takeQueue); ok && q.idle() {
-				t.owners.Delete(address)
-				t.count.Add(-1)
+			if q, ok := q.(*takeQueue); ok {
+				t.forget(address, q)
 			}
 			return true
 		})
@@ -166,6 +174,20 @@ func (t *Taker) queue(owner string) *takeQueue {
 	}
 	made, _ := q.(*takeQueue) // nothing else is stored
 	return made
+}
+
+// forget forgets the queue of the owner at address, if nobody needs it. Batches
+// of a later one for the same owner follow those of q.
+func (t *Taker) forget(address any, q *takeQueue) {
+	next, ok := q.forget()
+	if !ok {
+		return
+	}
+	for used := t.used.Load(); used < next && !t.used.CompareAndSwap(used, next); used = t.used.Load() {
+	}
+	if t.owners.CompareAndDelete(address, q) {
+		t.count.Add(-1)
+	}
 }
 
 // number is the Taker's own, at random and not 0.

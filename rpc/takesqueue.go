@@ -4,6 +4,7 @@ package rpc
 
 import (
 	"context"
+	"errors"
 	"math"
 	"slices"
 	"sync"
@@ -30,7 +31,11 @@ type takeQueue struct {
 	failedAt  time.Duration
 	answered  time.Duration
 	probeAt   time.Duration
+	forgotten bool // by the Taker, which makes another for who comes now
 }
+
+// errForgotten: the take goes to the owner's next queue.
+var errForgotten = errors.New("rpc: the queue is forgotten")
 
 // waiting is one take that waits.
 type waiting struct {
@@ -101,6 +106,8 @@ func (q *takeQueue) enter(t *Taker, w *waiting) (batch *takeBatch, head bool, er
 	defer q.mu.Unlock()
 
 	switch {
+	case q.forgotten:
+		return nil, false, errForgotten
 	case q.failed >= silentAfter && (now < q.probeAt || len(q.underWay) > 0):
 		return nil, false, ErrSilent
 	case len(q.queue) >= most:
@@ -146,6 +153,8 @@ func (q *takeQueue) cutLocked(t *Taker, now time.Duration) *takeBatch {
 	n := min(len(q.queue), takesPerCall)
 	b.began, b.waiters = now, append(b.waiters[:0], q.queue[:n]...)
 	q.queue = slices.Delete(q.queue, 0, n)
+	// The owner may have heard from an earlier queue, which is forgotten.
+	q.next = max(q.next, t.used.Load())
 	b.takes.Caller, b.takes.Batch, b.takes.Settled = t.number(), q.next, q.next
 	for _, number := range q.underWay {
 		b.takes.Settled = min(b.takes.Settled, number)
@@ -233,10 +242,15 @@ func (q *takeQueue) done(t *Taker, b *takeBatch, err error) (dropped []*waiting,
 	return dropped, next
 }
 
-// idle tells whether nobody needs q.
-func (q *takeQueue) idle() bool {
+// forget ends q if nobody needs it, and returns the number after those of its
+// batches. What an owner has not heard of is withdrawn for as long as a message
+// may be under way.
+func (q *takeQueue) forget() (next uint64, ok bool) {
+	now := clock()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 
-	return len(q.queue) == 0 && len(q.underWay) == 0 && len(q.withdrawn) == 0
+	told := len(q.withdrawn) == 0 || now-q.probeAt > underWayFor
+	q.forgotten = len(q.queue) == 0 && len(q.underWay) == 0 && told
+	return q.next, q.forgotten
 }
