@@ -4,8 +4,6 @@ package grpclimit
 
 import (
 	"context"
-	"fmt"
-	"math/rand/v2"
 	"net/netip"
 	"strconv"
 	"time"
@@ -18,7 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/headgate/headgate/rpc/edge"
-	"github.com/headgate/headgate/rpc/middleware/keys"
+	"github.com/headgate/headgate/rpc/middleware/internal/asking"
 )
 
 // Options is the setup of a Limit.
@@ -48,32 +46,19 @@ type Options struct {
 
 // Limit has interceptors. Use New. It is safe for concurrent use.
 type Limit struct {
-	buckets edge.Buckets
-	o       Options
-	key     *keys.Template
-	counted [edge.Reasons]tally.Counter
+	asker *asking.Asker
+	o     Options
 }
 
 // New returns a Limit that asks buckets. The error says what is wrong with o.
 func New(buckets edge.Buckets, o Options) (*Limit, error) {
-	key, err := keys.Parse(o.Key)
-	if err == nil && o.MaxWait < 0 {
-		err = fmt.Errorf("a MaxWait of %v: use 0 or more", o.MaxWait)
-	}
+	asker, err := asking.New(buckets, asking.Setup{
+		Name: "grpclimit", Counter: "calls", Key: o.Key, MaxWait: o.MaxWait, Random: o.Random, Scope: o.Scope,
+	})
 	if err != nil {
-		return nil, fmt.Errorf("grpclimit: %w", err)
+		return nil, err
 	}
-	if o.Random == nil {
-		o.Random = rand.Float64
-	}
-	if o.Scope == nil {
-		o.Scope = tally.NoopScope
-	}
-	l := &Limit{buckets: buckets, o: o, key: key}
-	for i := range l.counted {
-		l.counted[i] = o.Scope.SubScope("grpclimit").Tagged(map[string]string{"reason": edge.Reason(i).String()}).Counter("calls")
-	}
-	return l, nil
+	return &Limit{asker, o}, nil
 }
 
 // UnaryServer is a grpc.UnaryServerInterceptor.
@@ -120,7 +105,7 @@ func (l *Limit) serve(ctx context.Context, method string, request any, trailer f
 	}
 	// Negative tells not to come again.
 	pushback := int64(-1)
-	if later := edge.Later(d.RetryAfter, l.o.Random()); later > 0 {
+	if later := l.asker.Later(&d); later > 0 {
 		pushback = edge.Millis(later)
 	}
 	if d.Reason == edge.Limited || d.Reason == edge.TooCostly {
@@ -147,29 +132,21 @@ func (l *Limit) decide(ctx context.Context, of source, request any) (edge.Decisi
 	if l.o.Cost != nil {
 		cost = l.o.Cost(ctx, of.method, request)
 	}
-	d, err := edge.Await(ctx, l.buckets, l.key.Key(of), cost, l.o.MaxWait)
-	if int(d.Reason) < len(l.counted) {
-		l.counted[d.Reason].Inc(1)
-	}
-	return d, err
+	return l.asker.Decide(ctx, of, cost)
 }
 
 // refused is the error of a reason.
 func refused(r edge.Reason) error {
+	code := codes.Unavailable
 	switch r {
-	case edge.Limited:
-		return status.Error(codes.ResourceExhausted, "too many calls")
-	case edge.TooManyKeys:
-		return status.Error(codes.ResourceExhausted, "too many callers")
-	case edge.TooCostly:
-		return status.Error(codes.ResourceExhausted, "the call asks for more than one may")
+	case edge.Limited, edge.TooManyKeys, edge.TooCostly:
+		code = codes.ResourceExhausted
 	case edge.Unmatched:
-		return status.Error(codes.PermissionDenied, "no limit lets this call through")
+		code = codes.PermissionDenied
 	case edge.InvalidKey:
-		return status.Error(codes.InvalidArgument, "the call does not say enough of who it is from")
-	default:
-		return status.Error(codes.Unavailable, "nobody could decide about the call's limit")
+		code = codes.InvalidArgument
 	}
+	return status.Error(code, asking.Explain(r))
 }
 
 // source has the attributes of a call.

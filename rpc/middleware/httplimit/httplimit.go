@@ -5,7 +5,6 @@ package httplimit
 import (
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"net/netip"
 	"time"
@@ -13,7 +12,7 @@ import (
 	"github.com/uber-go/tally/v4"
 
 	"github.com/headgate/headgate/rpc/edge"
-	"github.com/headgate/headgate/rpc/middleware/keys"
+	"github.com/headgate/headgate/rpc/middleware/internal/asking"
 )
 
 // Throttle is what becomes of a request that is over its limit.
@@ -66,38 +65,30 @@ type Options struct {
 
 // Limit limits requests. Use New. It is safe for concurrent use.
 type Limit struct {
-	buckets edge.Buckets
-	o       Options
-	key     *keys.Template
-	counted [edge.Reasons]tally.Counter
+	asker *asking.Asker
+	o     Options
 }
 
 // New returns a Limit that asks buckets. The error says what is wrong with o.
 func New(buckets edge.Buckets, o Options) (*Limit, error) {
-	key, err := keys.Parse(o.Key)
-	if err == nil && o.Throttle > Drop {
-		err = fmt.Errorf("there is no Throttle %d", o.Throttle)
+	if o.Throttle > Drop {
+		return nil, fmt.Errorf("httplimit: there is no Throttle %d", o.Throttle)
 	}
-	if err == nil && o.MaxWait < 0 {
-		err = fmt.Errorf("a MaxWait of %v: use more than 0", o.MaxWait)
+	longest := o.MaxWait
+	switch {
+	case longest < 0: // which asking refuses
+	case o.Throttle != Queue:
+		longest = 0
+	case longest == 0:
+		longest = DefaultMaxWait
 	}
+	asker, err := asking.New(buckets, asking.Setup{
+		Name: "httplimit", Counter: "requests", Key: o.Key, MaxWait: longest, Random: o.Random, Scope: o.Scope,
+	})
 	if err != nil {
-		return nil, fmt.Errorf("httplimit: %w", err)
+		return nil, err
 	}
-	if o.MaxWait == 0 {
-		o.MaxWait = DefaultMaxWait
-	}
-	if o.Random == nil {
-		o.Random = rand.Float64
-	}
-	if o.Scope == nil {
-		o.Scope = tally.NoopScope
-	}
-	l := &Limit{buckets: buckets, o: o, key: key}
-	for i := range l.counted {
-		l.counted[i] = o.Scope.SubScope("httplimit").Tagged(map[string]string{"reason": edge.Reason(i).String()}).Counter("requests")
-	}
-	return l, nil
+	return &Limit{asker, o}, nil
 }
 
 // Wrap returns a handler that lets next handle what is not over the limit.
@@ -127,15 +118,7 @@ func (l *Limit) decide(r *http.Request) (edge.Decision, error) {
 	if l.o.Cost != nil {
 		cost = l.o.Cost(r)
 	}
-	var longest time.Duration
-	if l.o.Throttle == Queue {
-		longest = l.o.MaxWait
-	}
-	d, err := edge.Await(r.Context(), l.buckets, l.key.Key(source{r, &l.o}), cost, longest)
-	if int(d.Reason) < len(l.counted) {
-		l.counted[d.Reason].Inc(1)
-	}
-	return d, err
+	return l.asker.Decide(r.Context(), source{r, &l.o}, cost)
 }
 
 // reject answers that a request is over its limit.
@@ -143,7 +126,7 @@ func (l *Limit) reject(w http.ResponseWriter, d *edge.Decision) {
 	status, title := explain(d.Reason)
 	h := w.Header()
 	setRateLimit(h, d)
-	if later := edge.Later(d.RetryAfter, l.o.Random()); later > 0 {
+	if later := l.asker.Later(d); later > 0 {
 		h.Set("Retry-After", edge.Seconds(later))
 	}
 	h.Set("Content-Type", "application/problem+json")

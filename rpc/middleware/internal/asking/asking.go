@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package asking is what the middleware of all protocols has in common: it
+// makes a key of a request, asks for its tokens, waits for them, and counts
+// what became of it.
+//
+// Out of scope: what a protocol says of a request, and to who sent it.
+package asking
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/uber-go/tally/v4"
+
+	"github.com/headgate/headgate/rpc/edge"
+	"github.com/headgate/headgate/rpc/middleware/keys"
+)
+
+// Setup is what a package's Options say to an Asker.
+type Setup struct {
+	// Name is the package's, which metrics and errors begin with, and Counter
+	// the metric's, by reason.
+	Name, Counter string
+
+	// Key is the template of a request's key; required.
+	Key string
+
+	// MaxWait is the longest that a request waits for its turn; 0: not at all.
+	MaxWait time.Duration
+
+	// Random returns numbers in [0, 1) that spread when to come again; default
+	// rand.Float64.
+	Random func() float64
+
+	// Scope is where metrics go; default nowhere.
+	Scope tally.Scope
+}
+
+// Asker asks Buckets about requests. Use New. It is safe for concurrent use.
+type Asker struct {
+	buckets edge.Buckets
+	key     *keys.Template
+	maxWait time.Duration
+	random  func() float64
+	counted [edge.Reasons]tally.Counter
+}
+
+// New returns an Asker of buckets. The error says what is wrong with s.
+func New(buckets edge.Buckets, s Setup) (*Asker, error) {
+	key, err := keys.Parse(s.Key)
+	if err == nil && s.MaxWait < 0 {
+		err = fmt.Errorf("a MaxWait of %v: use 0 or more", s.MaxWait)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s.Name, err)
+	}
+	if s.Random == nil {
+		s.Random = rand.Float64
+	}
+	if s.Scope == nil {
+		s.Scope = tally.NoopScope
+	}
+	a := &Asker{buckets: buckets, key: key, maxWait: s.MaxWait, random: s.Random}
+	scope := s.Scope.SubScope(s.Name)
+	for i := range a.counted {
+		a.counted[i] = scope.Tagged(map[string]string{"reason": edge.Reason(i).String()}).Counter(s.Counter)
+	}
+	return a, nil
+}
+
+// Decide takes cost tokens for the request that of has the attributes of, and
+// waits for them if it may. The error is that of ctx.
+func (a *Asker) Decide(ctx context.Context, of keys.Source, cost int64) (edge.Decision, error) {
+	d, err := edge.Await(ctx, a.buckets, a.key.Key(of), cost, a.maxWait)
+	if int(d.Reason) < len(a.counted) {
+		a.counted[d.Reason].Inc(1)
+	}
+	return d, err
+}
+
+// Later is after how long to tell who was refused to come again; 0: nobody
+// knows.
+func (a *Asker) Later(d *edge.Decision) time.Duration { return edge.Later(d.RetryAfter, a.random()) }
+
+// Explain says what a reason means to who called. Who called can do nothing
+// about our limits, and so hears little of them.
+func Explain(r edge.Reason) string {
+	switch r {
+	case edge.Limited:
+		return "too many calls"
+	case edge.TooManyKeys:
+		return "too many callers"
+	case edge.TooCostly:
+		return "the call asks for more than one may"
+	case edge.Unmatched:
+		return "no limit lets this call through"
+	case edge.InvalidKey:
+		return "the call does not say enough of who it is from"
+	default:
+		return "nobody could decide about the call's limit"
+	}
+}
