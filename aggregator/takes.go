@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/protobuf/types/known/anypb"
@@ -23,6 +24,9 @@ const (
 	maxCallers = 1 << 14
 	// maxBatches bounds how many batches of one caller are.
 	maxBatches = 2 * rpc.MaxWithdrawn
+	// maxRemembered bounds the bytes of all batches that are remembered. More
+	// are served, and not known again.
+	maxRemembered = 64 << 20
 	// callerGone is after how long a silent caller is forgotten: no message is
 	// under way for as long.
 	callerGone = time.Minute
@@ -31,13 +35,18 @@ const (
 // callers remembers the batches of takes whose callers may not have heard the
 // answer, so that one which comes twice takes once.
 type callers struct {
+	remembered atomic.Int64 // bytes of their batches
+
 	mu  sync.Mutex // protects following field
 	all map[uint64]*caller
 }
 
 // caller is one caller's batches.
 type caller struct {
+	remembered *atomic.Int64 // of all callers
+
 	mu      sync.Mutex    // protects following fields
+	gone    bool          // it is forgotten
 	seen    time.Duration // last
 	settled uint64        // batches before it do not come any more
 	batches []*batch
@@ -47,6 +56,7 @@ type caller struct {
 type batch struct {
 	number    uint64
 	withdrawn bool
+	bytes     int64     // what it takes to remember it
 	takes     rpc.Takes // with what they took
 	taken     rpc.Taken
 }
@@ -63,7 +73,7 @@ func (c *callers) find(now time.Duration, id uint64) *caller {
 		if c.all == nil {
 			c.all = make(map[uint64]*caller)
 		}
-		found = &caller{seen: now}
+		found = &caller{remembered: &c.remembered, seen: now}
 		c.all[id] = found
 	}
 	return found
@@ -75,17 +85,24 @@ func (c *callers) expire(now time.Duration) {
 	defer c.mu.Unlock()
 
 	for id, one := range c.all {
-		if one.goneAt(now) {
+		if one.expire(now) {
 			delete(c.all, id)
 		}
 	}
 }
 
-func (c *caller) goneAt(now time.Duration) bool {
+// expire forgets the batches of a caller that is gone.
+func (c *caller) expire(now time.Duration) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 
-	return now-c.seen > callerGone
+	if c.gone = now-c.seen > callerGone; c.gone {
+		for _, b := range c.batches {
+			c.remembered.Add(-b.bytes)
+		}
+		c.batches = nil
+	}
+	return c.gone
 }
 
 // takes is Update for rpc.TakesTypeURL.
@@ -100,6 +117,7 @@ func (a *Aggregator) takes(host string, payload *anypb.Any) (*anypb.Any, error) 
 		a.log.Warn("a host's takes are refused", "host", host, "error", err)
 		return nil, fmt.Errorf("aggregator: takes from %q: %w", host, err)
 	}
+	b.bytes = int64(len(payload.GetValue()) + len(b.takes.Rows)*bytesPerRow)
 	var c *caller
 	if b.takes.Caller != 0 {
 		c = a.callers.find(Now(), b.takes.Caller)
@@ -141,9 +159,14 @@ func (a *Aggregator) once(c *caller, b *batch) (*anypb.Any, error) {
 		return nil, errSettled
 	}
 	a.Take(now, &b.takes, &b.taken)
-	c.keep(b)
+	if !c.keep(b) {
+		defer batches.Put(b)
+	}
 	return rpc.EncodeTaken(&b.taken, len(b.takes.Rows))
 }
+
+// bytesPerRow is about what a row takes beside its key.
+const bytesPerRow = 128
 
 // withdraw undoes what a batch took, whether it has come or will come.
 func (a *Aggregator) withdraw(now time.Duration, c *caller, number uint64) {
@@ -159,6 +182,7 @@ func (a *Aggregator) withdraw(now time.Duration, c *caller, number uint64) {
 		return
 	}
 	a.undo(now, &b.takes)
+	c.remembered.Add(-b.bytes)
 	*b = batch{number: number, withdrawn: true}
 }
 
@@ -171,12 +195,22 @@ func (c *caller) batch(number uint64) *batch {
 	return nil
 }
 
-// keep remembers b, in place of the first if there are too many.
-func (c *caller) keep(b *batch) {
+// keep remembers b, in place of the first if there are too many; not if there is
+// no room.
+func (c *caller) keep(b *batch) bool {
+	if c.gone {
+		return false
+	}
+	if c.remembered.Add(b.bytes) > maxRemembered && b.bytes > 0 {
+		c.remembered.Add(-b.bytes)
+		return false
+	}
 	if len(c.batches) >= maxBatches {
+		c.remembered.Add(-c.batches[0].bytes)
 		c.batches = slices.Delete(c.batches, 0, 1)
 	}
 	c.batches = append(c.batches, b)
+	return true
 }
 
 // settle forgets batches before number.
@@ -189,6 +223,7 @@ func (c *caller) settle(number uint64) {
 		if b.number >= number {
 			return false
 		}
+		c.remembered.Add(-b.bytes)
 		batches.Put(b)
 		return true
 	})
