@@ -5,6 +5,7 @@ package rpc
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -123,7 +124,8 @@ func ofThose(rows []Take, took []Took) []Take {
 	those := make([]Take, 0, len(rows))
 	for i := range rows {
 		if took[i].OK && rows[i].Tokens != 0 && rows[i].Spent != SpentApart {
-			those = append(those, Take{Key: rows[i].Key, Auto: rows[i].Auto, Tokens: rows[i].Tokens})
+			// The keys of a message share one string, which is not to be kept.
+			those = append(those, Take{Key: strings.Clone(rows[i].Key), Auto: rows[i].Auto, Tokens: rows[i].Tokens})
 		}
 	}
 	return those

@@ -62,11 +62,14 @@ func (p *toldPart) find(of account) told {
 }
 
 func (p *toldPart) put(of account, t told) {
-	if _, ok := p.young[of]; !ok && len(p.young) >= maxYoung {
-		p.old, p.young = p.young, nil
-	}
-	if p.young == nil {
-		p.young = make(map[account]told)
+	if _, ok := p.young[of]; !ok {
+		if len(p.young) >= maxYoung {
+			p.old, p.young = p.young, nil
+		}
+		if p.young == nil {
+			p.young = make(map[account]told)
+		}
+		of.key = strings.Clone(of.key) // it may be a piece of a message
 	}
 	p.young[of] = t
 }
