@@ -26,6 +26,7 @@ import (
 	"github.com/headgate/headgate/limiter/buckets"
 	"github.com/headgate/headgate/rpc/edge"
 	"github.com/headgate/headgate/rpc/middleware/grpclimit"
+	"github.com/headgate/headgate/rpc/middleware/internal/askingtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -177,25 +178,13 @@ func TestClientsRefuse(t *testing.T) {
 	})
 }
 
-// noting decides as it is told, and notes what was asked.
-type noting struct {
-	d    edge.Decision
-	key  string
-	cost int64
-}
-
-func (n *noting) Decide(_ context.Context, key string, cost int64, _ time.Duration) edge.Decision {
-	n.key, n.cost = key, cost
-	return n.d
-}
-
 func TestAttributesAndReasons(t *testing.T) {
 	for reason, want := range map[edge.Reason]codes.Code{
 		edge.Soft: codes.OK, edge.Limited: codes.ResourceExhausted, edge.TooCostly: codes.ResourceExhausted, edge.Unmatched: codes.PermissionDenied,
 		edge.TooManyKeys: codes.ResourceExhausted, edge.InvalidKey: codes.InvalidArgument, edge.InvalidCost: codes.Unavailable,
 		edge.Failed: codes.Unavailable, edge.InFlight: codes.Unavailable, edge.Reason(edge.Reasons): codes.Unavailable,
 	} {
-		n := &noting{d: edge.Decision{OK: reason == edge.Soft, Reason: reason}}
+		n := &askingtest.Noting{Decision: edge.Decision{OK: reason == edge.Soft, Reason: reason}}
 		l := limit(t, n, grpclimit.Options{
 			Key:  "{path}:{ip}:{user}:{header:none}",
 			User: func(context.Context) string { return "me" },
@@ -210,8 +199,8 @@ func TestAttributesAndReasons(t *testing.T) {
 		if _, err := client.Check(t.Context(), &healthpb.HealthCheckRequest{}); status.Code(err) != want {
 			t.Errorf("%v: %v", reason, err)
 		}
-		if n.key != check+":bufconn:me:" || n.cost != 5 {
-			t.Errorf("%q, %d", n.key, n.cost)
+		if n.Key != check+":bufconn:me:" || n.Cost != 5 {
+			t.Errorf("%q, %d", n.Key, n.Cost)
 		}
 	}
 }

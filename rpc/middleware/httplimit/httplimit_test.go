@@ -22,6 +22,7 @@ import (
 	"github.com/headgate/headgate/limiter/buckets"
 	"github.com/headgate/headgate/rpc/edge"
 	"github.com/headgate/headgate/rpc/middleware/httplimit"
+	"github.com/headgate/headgate/rpc/middleware/internal/askingtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -182,7 +183,7 @@ func TestAddresses(t *testing.T) {
 		{"[::ffff:10.0.0.1]:5", []string{"203.0.113.9"}, proxies, "203.0.113.9"},
 		{"@", []string{"203.0.113.9"}, proxies, "%40"},
 	} {
-		seen := &noting{}
+		seen := &askingtest.Noting{Decision: edge.Decision{OK: true}}
 		h := wrap(t, seen, httplimit.Options{Key: "{ip}", TrustedProxies: tc.trusted})
 		ask(h, func(r *http.Request) {
 			r.RemoteAddr = tc.remote
@@ -190,32 +191,21 @@ func TestAddresses(t *testing.T) {
 				r.Header.Add("X-Forwarded-For", f)
 			}
 		})
-		if want := strings.ReplaceAll(tc.want, "%40", "@"); seen.key != want {
-			t.Errorf("%s, forwarded %q: %s, want %s", tc.remote, tc.forwarded, seen.key, want)
+		if want := strings.ReplaceAll(tc.want, "%40", "@"); seen.Key != want {
+			t.Errorf("%s, forwarded %q: %s, want %s", tc.remote, tc.forwarded, seen.Key, want)
 		}
 	}
 }
 
-// noting grants, and notes what was asked.
-type noting struct {
-	key  string
-	cost int64
-}
-
-func (n *noting) Decide(_ context.Context, key string, cost int64, _ time.Duration) edge.Decision {
-	n.key, n.cost = key, cost
-	return edge.Decision{OK: true}
-}
-
 func TestAttributesAndCosts(t *testing.T) {
-	seen := &noting{}
+	seen := &askingtest.Noting{Decision: edge.Decision{OK: true}}
 	h := wrap(t, seen, httplimit.Options{
 		Key:  "{method}:{path}:{header:host}:{user}",
 		User: func(r *http.Request) string { return r.Header.Get("X-User") },
 		Cost: func(*http.Request) int64 { return 7 },
 	})
 	ask(h, func(r *http.Request) { r.Header.Set("X-User", "u:1"); r.Host = "h" })
-	if seen.key != "GET:/p:h:u%3A1" || seen.cost != 7 {
+	if seen.Key != "GET:/p:h:u%3A1" || seen.Cost != 7 {
 		t.Errorf("%+v", seen)
 	}
 }

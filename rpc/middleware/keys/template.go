@@ -171,6 +171,12 @@ func (t *Template) Key(of Source) string {
 	return string(b)
 }
 
+// Uses reports whether t has an attribute of that name, such as `ip` for all of
+// {ip/…}.
+func (t *Template) Uses(name string) bool {
+	return slices.ContainsFunc(t.parts, func(p part) bool { return name != "" && p.name == name })
+}
+
 // network is the network of an address; what is none stays as it is.
 func (p part) network(text string) string {
 	a, err := netip.ParseAddr(text)

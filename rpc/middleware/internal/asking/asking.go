@@ -71,6 +71,9 @@ func New(buckets edge.Buckets, s Setup) (*Asker, error) {
 	return a, nil
 }
 
+// Uses reports whether the key has an attribute of that name.
+func (a *Asker) Uses(attribute string) bool { return a.key.Uses(attribute) }
+
 // Decide takes cost tokens for the request that of has the attributes of, and
 // waits for them if it may. The error is that of ctx.
 func (a *Asker) Decide(ctx context.Context, of keys.Source, cost int64) (edge.Decision, error) {
