@@ -23,7 +23,7 @@ import (
 type sender struct {
 	id, before uint64 // of the process, and of the one before it on that host
 	last       limiter.Instant
-	gone       atomic.Bool // forgotten
+	gone       atomic.Bool // forgotten, or replaced
 
 	mu      sync.Mutex // protects version, and is held while a message is heard
 	version uint64
@@ -94,6 +94,7 @@ func (m *Mesh) sender(now limiter.Instant, host string, id uint64) (*sender, err
 		next := &sender{id: id}
 		if s != nil {
 			next.before = s.id
+			s.gone.Store(true)
 		}
 		s = next
 		m.senders[strings.Clone(host)] = s

@@ -47,10 +47,9 @@ func (m *Mesh) Run(ctx context.Context, peers rpc.Peers) {
 	}
 }
 
-// tell returns who heard all of message, or 0.
+// tell returns who heard all of message, or 0. A host that is new is told of all
+// keys, which may take longer than a round.
 func (m *Mesh) tell(ctx context.Context, peers rpc.Peers, message Message) (by uint64) {
-	ctx, cancel := context.WithTimeout(ctx, max(m.config.Interval, minTimeout))
-	defer cancel()
 	for _, g := range message.Gossips {
 		m.metrics.sent.Inc(1)
 		who, err := m.call(ctx, peers, message.To, g)
@@ -73,6 +72,8 @@ func (m *Mesh) call(ctx context.Context, peers rpc.Peers, to string, g *rpc.Goss
 			err = fmt.Errorf("tell %q of %d keys: %w", to, len(g.Rows), err)
 		}
 	}()
+	ctx, cancel := context.WithTimeout(ctx, max(m.config.Interval, minTimeout))
+	defer cancel()
 	payload, err := rpc.EncodeGossip(g)
 	if err != nil {
 		return 0, err

@@ -91,10 +91,22 @@ func (m *Mesh) TellAt(now limiter.Instant) []Message {
 	return all
 }
 
+const (
+	// maxBytes keeps a message with long keys below the 4 MiB that transports
+	// take.
+	maxBytes = 3 << 20
+	// rowBytes is more than what a row takes beside its key.
+	rowBytes = 40
+)
+
 // cut makes messages of rows.
 func (m *Mesh) cut(version, after uint64, rows []rpc.Used) (all []*rpc.Gossip) {
 	for len(rows) > 0 {
-		n := min(len(rows), rpc.MaxGossip)
+		n, bytes := 0, 0
+		for n < min(len(rows), rpc.MaxGossip) && bytes <= maxBytes {
+			bytes += len(rows[n].Key) + rowBytes
+			n++
+		}
 		all = append(all, &rpc.Gossip{From: m.id, Version: version, After: after, Rows: rows[:n:n]})
 		rows = rows[n:]
 	}
