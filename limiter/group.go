@@ -22,6 +22,11 @@ var inf = math.Inf(1)
 // Even is the algorithm that divides a limit evenly, without any decider.
 const Even = "even"
 
+// Auto is the algorithm under which a key's owner says whether its hosts decide
+// by their grants or ask for each event. With a Remote for it, they ask when
+// they are told to; without, their fallback decides meanwhile.
+const Auto = "auto"
+
 // maxUnmatched bounds the keys without a rule that a Group remembers.
 const maxUnmatched = 10_000
 
@@ -41,8 +46,9 @@ type Group struct {
 
 	events *events // nil when nobody listens
 
-	busy           chan struct{} // what goes on in the background
-	remotesFailing atomic.Int64  // keys that fell back since their Remotes answered last
+	aside          func(f func()) // instead of a goroutine in the background
+	busy           chan struct{}  // what goes on in the background
+	remotesFailing atomic.Int64   // keys that fell back since their Remotes answered last
 
 	early early
 	wake  chan struct{} // tells Run that Early is due sooner
@@ -122,7 +128,7 @@ func NewGroup(snapshot *dynamicconfig.Snapshot, hosts int, options ...Option) *G
 	g := &Group{
 		log:     slog.New(slog.DiscardHandler),
 		metrics: newMetrics(tally.NoopScope),
-		eager:   make(map[string]bool),
+		eager:   map[string]bool{Auto: true},
 		wanting: make(map[string]bool),
 		wake:    make(chan struct{}, 1),
 		busy:    make(chan struct{}, maxBackground),

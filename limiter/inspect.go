@@ -27,6 +27,8 @@ type ShareStatus struct {
 	// Fallback: there is no valid grant, or a bucket elsewhere does not
 	// answer. Always false for Even.
 	Fallback bool
+	// Asks: the bucket of this key is elsewhere now, and asked for each event.
+	Asks bool
 	// Held and Waiting are slots in flight on this host, and those that are
 	// waited for; 0 when the rule limits a rate.
 	Held, Waiting int64
@@ -60,7 +62,7 @@ func (g *Group) Inspect(now Instant, key string) (Status, bool) {
 		if s.slots != nil {
 			slots = s.slots.census()
 		}
-		st.Shares = append(st.Shares, ShareStatus{
+		status := ShareStatus{
 			Algorithm: s.algorithm,
 			Level:     core.step(i).Level(now),
 			Fallback:  core.inFallback(i),
@@ -71,7 +73,9 @@ func (g *Group) Inspect(now Instant, key string) (Status, bool) {
 			Lease:     max(s.grant.until.Sub(now), 0),
 			Allowed:   s.allowed.Load(),
 			Rejected:  s.rejected.Load(),
-		})
+		}
+		core.whoIsAsked(i, &status)
+		st.Shares = append(st.Shares, status)
 	}
 	return st, true
 }

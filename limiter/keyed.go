@@ -275,11 +275,16 @@ func (c *core) step(i int) Stepper {
 
 // inFallback tells whether share i is ruled by its fallback.
 func (c *core) inFallback(i int) bool {
-	if s := c.shares[i]; s.remote || c.special == nil {
-		return s.remote && !s.granted
+	s := c.shares[i]
+	if c.special != nil {
+		switch a := c.special.steps[i].(type) {
+		case *asked:
+			return a.failing.Load()
+		case *auto:
+			return s.fallen.Load() || a.asks.Load() && a.failing.Load()
+		}
 	}
-	a, ok := c.special.steps[i].(*asked)
-	return ok && a.failing.Load()
+	return s.remote && !s.granted
 }
 
 // Migrator answers with one of two limiters and may measure the other.

@@ -13,8 +13,8 @@ import (
 type Later interface {
 	Stepper
 
-	// ReserveLater is ReserveAt that does not wait. done is called from
-	// another goroutine with the answer: whether, and after which wait; or
+	// ReserveLater is ReserveAt that does not wait. done is called, mostly from
+	// another goroutine, with the answer: whether, and after which wait; or
 	// never, if too much goes on. The Reservation is not OK, but what becomes
 	// of the event can be said of it at any time.
 	ReserveLater(now Instant, n int, longest time.Duration, done func(ok bool, wait time.Duration)) Reservation
@@ -76,8 +76,17 @@ func (p *pending) CancelAt(time.Time) { p.Used(false) }
 // maxBackground bounds what goes on in the background of a Group.
 const maxBackground = 256
 
+// WithBackground sets what runs f for a Remote, which takes time: to tell it
+// what it is owed, or to measure it. The default is a goroutine for each, and a
+// bound on how many. The simulator, where nothing takes time, runs it at once.
+func WithBackground(run func(f func())) Option { return func(g *Group) { g.aside = run } }
+
 // background runs f unless too much goes on.
 func (g *Group) background(f func()) bool {
+	if g.aside != nil {
+		g.aside(f)
+		return true
+	}
 	select {
 	case g.busy <- struct{}{}:
 	default:

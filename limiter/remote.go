@@ -49,7 +49,7 @@ type Taken struct {
 }
 
 // WithRemote has r asked for the keys under an algorithm. Nothing about them
-// is reported to deciders. What r does not answer, this host's part under the
+// is reported to deciders, but under Auto. What r does not answer, this host's part under the
 // rule's fallback decides; r is charged for what that let through when it
 // answers again.
 //
@@ -74,6 +74,13 @@ type asked struct {
 	owed    atomic.Int64
 	telling atomic.Bool
 	failing atomic.Bool // the last time
+
+	// told says that deciders hear of the key as well. Then nothing of what is
+	// asked for counts as allowed, which they would charge for again. Admitted
+	// is what was, and unheard that no decider has answered yet.
+	told     bool
+	admitted atomic.Int64
+	unheard  atomic.Bool
 
 	left   atomic.Uint64 // float64 bits, as of leftAt; they need not match to the bit
 	leftAt atomic.Int64
@@ -101,10 +108,10 @@ func (a *asked) take(ctx context.Context, now Instant, n int, longest time.Durat
 	t := a.terms.Load()
 	switch {
 	case n < 0:
-		return verdict{reason: InvalidCost}, 0, t.algorithm
+		return verdict{reason: InvalidCost}, 0, t.owner
 	case float64(n) > t.rule.Costliest():
-		a.note(now, n, false)
-		return verdict{reason: TooCostly}, 0, t.algorithm
+		a.count(now, n, false)
+		return verdict{reason: TooCostly}, 0, t.owner
 	}
 	if longest = max(min(longest, t.longest), 0); longest == longestWait {
 		longest = maxAsk
@@ -114,8 +121,8 @@ func (a *asked) take(ctx context.Context, now Instant, n int, longest time.Durat
 		err = errNonsense
 	}
 	if err != nil && ctx.Err() != nil {
-		a.note(now, n, false) // the caller has gone, and nobody else failed
-		return verdict{reason: Limited}, 0, t.algorithm
+		a.count(now, n, false) // the caller has gone, and nobody else failed
+		return verdict{reason: Limited}, 0, t.owner
 	}
 	if err != nil {
 		v = a.insteadOf(now, n, longest, err)
@@ -124,11 +131,45 @@ func (a *asked) take(ctx context.Context, now Instant, n int, longest time.Durat
 	a.hear(now)
 	a.left.Store(math.Float64bits(taken.Left))
 	a.leftAt.Store(int64(now))
-	a.note(now, n, taken.OK)
+	a.count(now, n, taken.OK)
 	if taken.OK {
-		return verdict{wait: taken.Wait}, taken.Left, t.algorithm
+		return verdict{wait: taken.Wait}, taken.Left, t.owner
 	}
-	return verdict{reason: Limited, retry: taken.RetryAfter}, taken.Left, t.algorithm
+	return verdict{reason: Limited, retry: taken.RetryAfter}, taken.Left, t.owner
+}
+
+// count counts n as allowed or rejected.
+func (a *asked) count(now Instant, n int, ok bool) {
+	if !a.told {
+		a.note(now, n, ok)
+		return
+	}
+	if ok {
+		a.admitted.Add(int64(min(n, maxCost)))
+	}
+	a.want(now, n)
+}
+
+// want counts n as wanted, and not as used, for the deciders.
+func (a *asked) want(now Instant, n int) {
+	if largest := a.largest.Load(); int64(n) > largest {
+		a.largest.CompareAndSwap(largest, int64(n)) // somebody else's may win
+	}
+	a.reject(n)
+	if a.unheard.Load() || a.low.Load() == straggling {
+		a.runsLow(now)
+	}
+}
+
+// uncount takes back that n were allowed: they did not happen.
+func (a *asked) uncount(n int) {
+	n = min(n, maxCost)
+	if !a.told {
+		a.allowed.Add(-int64(n))
+		return
+	}
+	a.admitted.Add(-int64(n))
+	a.rejected.Add(-int64(n))
 }
 
 // maxAsk is the longest wait that a Remote is asked for: a year.
@@ -145,7 +186,8 @@ func (a *asked) insteadOf(now Instant, n int, longest time.Duration, err error) 
 	if a.failing.CompareAndSwap(false, true) {
 		a.group.silent(now, a, err)
 	}
-	v := a.decide(now, n, longest)
+	v := a.weigh(now, n, longest)
+	a.count(now, n, v.ok())
 	switch {
 	case v.ok():
 		a.owe(n)
@@ -227,7 +269,7 @@ func (a *asked) ticketOf(now Instant, n int, v verdict, left float64, by string)
 	t := a.terms.Load()
 	level := Level{Limit: t.rule.Limit, Burst: t.rule.Burst, Tokens: left}
 	var from lender = a
-	if by != t.algorithm {
+	if by != t.owner {
 		level, from = a.share.Level(now), fallen{a}
 	}
 	if !v.ok() {
@@ -253,7 +295,11 @@ func (a *asked) ChargeAt(now Instant, n int) {
 	if a.failing.Load() {
 		a.bucket.add(now, -float64(n))
 	}
-	a.allowed.Add(int64(n))
+	if a.told {
+		a.count(now, n, true)
+	} else {
+		a.allowed.Add(int64(n))
+	}
 	a.owe(n)
 	a.tell()
 }
@@ -276,7 +322,7 @@ func (a *asked) Level(now Instant) Level {
 func (a *asked) debt(Instant) time.Duration { return 0 }
 
 func (a *asked) refund(_ Instant, tokens float64, n int) {
-	a.allowed.Add(-int64(min(n, maxCost)))
+	a.uncount(n)
 	a.owe(-int(min(math.Ceil(tokens), maxCost)))
 	a.tell()
 }
@@ -287,7 +333,8 @@ type fallen struct{ *asked }
 func (f fallen) debt(now Instant) time.Duration { return f.share.debt(now) }
 
 func (f fallen) refund(now Instant, tokens float64, n int) {
-	f.share.refund(now, tokens, n)
+	f.bucket.add(now, tokens)
+	f.uncount(n)
 	f.owe(-n) // it was to be told of
 }
 
@@ -296,7 +343,7 @@ func (f fallen) refund(now Instant, tokens float64, n int) {
 func (g *Group) silent(now Instant, a *asked, err error) {
 	t := a.terms.Load()
 	if g.remotesFailing.Add(1) == 1 {
-		g.log.Warn("a bucket elsewhere does not answer; its keys fall back", "key", a.key, "algorithm", t.algorithm, "error", err)
+		g.log.Warn("a bucket elsewhere does not answer; its keys fall back", "key", a.key, "algorithm", a.algorithm, "error", err)
 	}
 	g.tellOf(now, EventFallbackEntered, a.key, t.rule)
 }
@@ -304,7 +351,7 @@ func (g *Group) silent(now Instant, a *asked, err error) {
 func (g *Group) answers(now Instant, a *asked) {
 	t := a.terms.Load()
 	if g.remotesFailing.Swap(0) > 0 {
-		g.log.Info("a bucket elsewhere answers again", "key", a.key, "algorithm", t.algorithm)
+		g.log.Info("a bucket elsewhere answers again", "key", a.key, "algorithm", a.algorithm)
 	}
 	g.tellOf(now, EventFallbackLeft, a.key, t.rule)
 }

@@ -36,6 +36,9 @@ func (g *Group) Report(now Instant) []*Batch {
 			if !s.eager || s.regular(now, g.interval()) {
 				s.report(now, batches)
 			}
+			if s.auto != nil {
+				s.auto.tell()
+			}
 			if k.core.inFallback(i) {
 				fallbacks++
 			}
@@ -142,7 +145,7 @@ func (g *Group) Apply(now Instant, b *Batch, rows []int, grants *rpc.Grants) err
 			continue // an answer that was overtaken says nothing any more
 		}
 		s.heard = b.rows[r].ask
-		back := s.grant.given && !s.granted
+		given, fallen, held := s.grant.given, s.fallen.Load(), s.granted
 		s.grant = grant{
 			given:  true,
 			weight: grants.Weight[i],
@@ -151,10 +154,14 @@ func (g *Group) Apply(now Instant, b *Batch, rows []int, grants *rpc.Grants) err
 			floor:  grants.Floor,
 			until:  now.Add(grants.Lease[i]),
 		}
+		s.grant.nothing = s.algorithm == Auto && s.grant.weight == 0 && s.grant.burst == 0
 		if s.slots != nil {
 			g.refit(now, s, hosts, b.early)
-		} else if grants.Tokens == nil {
+		} else if grants.Tokens == nil || s.grant.nothing {
 			s.steer(now, hosts)
+			if held && s.grant.nothing {
+				g.hasDropped(now, s)
+			}
 		} else if b.rows[r].ask == s.asks {
 			more, before := grants.Tokens[i]-b.rows[r].tokens, s.applied.limit
 			if math.IsInf(more, 0) { // nothing was limited until now
@@ -165,7 +172,7 @@ func (g *Group) Apply(now Instant, b *Batch, rows []int, grants *rpc.Grants) err
 				heard = append(heard, effect{s, b.early, before, more})
 			}
 		}
-		if back {
+		if given && fallen != s.fallen.Load() {
 			g.tellFallback(now, s)
 		}
 	}

@@ -67,7 +67,10 @@ func (g *Group) recast(now Instant, k *Keyed, old *core, tokens float64) {
 				s.stated.Store(kept[0].stated.Load())
 			}
 		}
-		s.rule, s.remote = rule, name != Even && g.remotes[name] == nil
+		s.rule, s.remote = rule, name != Even && (g.remotes[name] == nil || name == Auto)
+		if name != Auto {
+			s.auto = nil
+		}
 		s.terms.Store(k.core.admitted.terms[i])
 		s.steer(now, hosts)
 		g.begin(now, s)
@@ -111,6 +114,8 @@ func (g *Group) stepOf(before *special, s *share) Stepper {
 	switch {
 	case s.slots != nil:
 		return inFlight{s}
+	case s.algorithm == Auto && remote != nil:
+		return g.autoOf(s, remote)
 	case remote != nil:
 		for _, step := range before.steps {
 			if a, ok := step.(*asked); ok && a.share == s && a.remote == remote {
@@ -139,6 +144,9 @@ func answering(steps []Stepper, mode dynamicconfig.Mode) Stepper {
 // decideBy lets step decide, behind a gate if k's rule wants one.
 func (g *Group) decideBy(k *Keyed, step Stepper) {
 	step = g.gated(k, step)
+	if a, ok := step.(*auto); ok && !a.asks.Load() && a.terms.Load().plain() {
+		step = a.share
+	}
 	if s, ok := step.(*share); ok {
 		k.share.Store(s)
 		k.other.Store(nil)

@@ -59,6 +59,7 @@ type share struct {
 	used     Instant // last report that found new usage
 
 	slots  *slots        // instead of bucket, if not nil
+	auto   *auto         // under Auto with a Remote, else nil
 	stated atomic.Uint64 // float64 bits of the demand, or of Measured
 	mean   float64       // demand of late, in events/s, if wanting
 }
@@ -66,8 +67,9 @@ type share struct {
 // grant is the newest grant; it is valid before until.
 type grant struct {
 	given               bool // false: there never was one
-	weight, burst, used float64
+	nothing             bool // under Auto: the key's owner decides each event
 	floor               rpc.Floor
+	weight, burst, used float64
 	until               Instant
 }
 
@@ -280,7 +282,9 @@ func (s *share) settle(now Instant) {
 var noCap = math.Float64bits(math.Inf(1))
 
 // valid tells whether the grant should rule.
-func (s *share) valid(now Instant) bool { return s.remote && s.grant.given && s.grant.until > now }
+func (s *share) valid(now Instant) bool {
+	return s.remote && s.grant.given && !s.grant.nothing && s.grant.until > now
+}
 
 // steer puts in force what should rule now: the grant while it is valid, else
 // the fallback. Tokens stay with the level that they belong to; a first grant
@@ -311,7 +315,11 @@ func (s *share) steer(now Instant, hosts int) {
 		s.bucket.setPace(now, newPace(rules.limit, rules.burst))
 	}
 	s.applied = rules
-	s.fallen.Store(s.remote && !s.granted)
+	asks := s.shouldAsk(hosts)
+	s.fallen.Store(s.remote && !s.granted && !asks)
+	if s.auto != nil && s.auto.turn(asks) {
+		s.auto.group.redirect(s.auto)
+	}
 	if valid && s.grant.floor == rpc.FloorDrop {
 		s.pass.Store(uint64(min(s.grant.weight*(1<<64), 1<<64-1<<11)))
 	} else {
@@ -338,6 +346,9 @@ func unknown(now Instant) spare {
 // idle tells whether nothing is lost by forgetting the share now.
 func (s *share) idle(now Instant) bool {
 	if _, stated := s.statement(); stated {
+		return false
+	}
+	if s.auto != nil && s.auto.owed.Load() != 0 {
 		return false
 	}
 	if s.wanting && s.mean > 0 {

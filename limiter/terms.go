@@ -18,8 +18,9 @@ type terms struct {
 	debt      time.Duration // that it may leave behind; 0: it may not
 	costliest float64
 
-	rule                *dynamicconfig.Rule
-	algorithm, fallback string
+	// Who decides: this host by its part, who is asked instead, or the fallback.
+	rule                       *dynamicconfig.Rule
+	algorithm, owner, fallback string
 }
 
 // noTerms are those of a share that has not got its own yet.
@@ -28,7 +29,10 @@ var noTerms = terms{longest: longestWait, costliest: math.Inf(1)}
 // newTerms are those of a rule under one of its algorithms.
 func newTerms(rule *dynamicconfig.Rule, algorithm string) *terms {
 	t := noTerms
-	t.rule, t.algorithm, t.fallback = rule, algorithm, rule.Fallback.String()
+	t.rule, t.algorithm, t.owner, t.fallback = rule, algorithm, algorithm, rule.Fallback.String()
+	if algorithm == Auto {
+		t.algorithm, t.owner = "elastic", "exact"
+	}
 	if rule.InFlight {
 		return &t
 	}
@@ -106,6 +110,13 @@ func (s *share) decide(now Instant, n int, longest time.Duration) verdict {
 	if n < 0 {
 		return verdict{reason: InvalidCost}
 	}
+	v := s.weigh(now, n, longest)
+	s.note(now, n, v.ok())
+	return v
+}
+
+// weigh takes n tokens under the share's terms; n ≥ 0.
+func (s *share) weigh(now Instant, n int, longest time.Duration) verdict {
 	t, v := s.terms.Load(), verdict{reason: TooCostly}
 	if float64(n) <= t.costliest {
 		v = s.bucket.decide(now, int64(n), min(longest, t.longest), t.debt)
@@ -113,7 +124,6 @@ func (s *share) decide(now Instant, n int, longest time.Duration) verdict {
 			v = verdict{reason: Limited} // its tokens were of an unlimited bucket
 		}
 	}
-	s.note(now, n, v.ok())
 	return v
 }
 

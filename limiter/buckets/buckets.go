@@ -21,8 +21,9 @@ type Buckets struct {
 }
 
 var (
-	_ edge.Holder = Buckets{}
-	_ edge.Looker = Buckets{}
+	_ edge.Holder  = Buckets{}
+	_ edge.Settler = Buckets{}
+	_ edge.Looker  = Buckets{}
 )
 
 // Of returns the limiters of group. limits tells what is in force, for keys
@@ -40,6 +41,28 @@ func (b Buckets) Decide(ctx context.Context, key string, n int64, longest time.D
 func (b Buckets) Hold(ctx context.Context, key string, n int64, longest time.Duration) (d edge.Decision, cancel func()) {
 	held := b.group.For(key).Take(ctx, whole(n), bound(longest))
 	return decision(held.Decision()), held.Cancel
+}
+
+// Reserve implements edge.Settler.
+func (b Buckets) Reserve(ctx context.Context, key string, n int64, longest time.Duration) (d edge.Decision, settle func(cost int64)) {
+	held := b.group.For(key).Take(ctx, whole(n), bound(longest))
+	return decision(held.Decision()), func(cost int64) { held.Settle(whole(max(cost, 0))) }
+}
+
+// Charge implements edge.Settler.
+func (b Buckets) Charge(key string, n int64) edge.Decision {
+	if n < 1 {
+		return edge.Decision{Reason: edge.InvalidCost}
+	}
+	of := b.group.For(key)
+	now := limiter.Now()
+	if err := of.Level(now).Refused; err != nil {
+		// A free event is refused for the reason that all are.
+		return decision(of.Decide(context.Background(), 0, 0))
+	}
+	of.ChargeAt(now, whole(n))
+	level := of.Level(now)
+	return edge.Decision{OK: true, Limit: events(level.Limit), Burst: level.Burst, Left: level.Tokens}
 }
 
 // Look implements edge.Looker.
