@@ -3,6 +3,7 @@
 package daemon
 
 import (
+	"errors"
 	"io"
 	"net"
 	"sync"
@@ -44,13 +45,38 @@ func split(l *conns.Listener) *splitter {
 }
 
 func (s *splitter) accept() {
+	var pause time.Duration
 	for {
 		conn, err := s.from.Accept()
-		if err != nil {
+		switch {
+		case err == nil:
+			pause = 0
+			s.loops.Go(func() { s.sort(conn) })
+		case passes(err) && s.rest(&pause):
+		default:
 			_ = s.close()
 			return
 		}
-		s.loops.Go(func() { s.sort(conn) })
+	}
+}
+
+// passes tells whether err is over when some connections are, as that too many
+// files are open.
+func passes(err error) bool {
+	var t interface{ Temporary() bool }
+	return errors.As(err, &t) && t.Temporary()
+}
+
+// rest waits for longer each time, up to a second; false: s is closed.
+func (s *splitter) rest(pause *time.Duration) bool {
+	*pause = min(max(2**pause, 5*time.Millisecond), time.Second)
+	timer := time.NewTimer(*pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-s.closed:
+		return false
 	}
 }
 
