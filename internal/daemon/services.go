@@ -33,7 +33,7 @@ func serveDecider(s grpc.ServiceRegistrar, d *Daemon) {
 
 // serveDoorman is for Doorman's clients, and for its servers downstream.
 func serveDoorman(s grpc.ServiceRegistrar, d *Daemon) {
-	doorman.NewServer(d.node.Claimant(), doorman.ServerOptions{Address: d.edgeAddress, Identify: identity, Scope: d.metrics.scope()}).Register(s)
+	doorman.NewServer(d.node.Claimant(), doorman.ServerOptions{Address: d.edgeAddress, Identify: identity, Scope: d.metrics.scope(), Log: d.log}).Register(s)
 }
 
 // serveQuotaservice is for quotaservice's clients. The node's own limiters

@@ -4,6 +4,7 @@ package doorman
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/headgate/headgate/rpc"
@@ -133,10 +134,28 @@ func (s *Server) claim(ctx context.Context, claims *rpc.Claims) (*rpc.Leases, []
 	}
 	leases, errs := s.claims.Claim(ctx, claims)
 	s.metrics.count(leases, errs)
+	s.grumble(claims, leases)
 	if failed(errs) == len(claims.Rows) {
 		return nil, nil, unavailable(ctx, first(errs))
 	}
 	return leases, errs, nil
+}
+
+// grumbleEvery is how often a refusal is told of, in seconds.
+const grumbleEvery = 60
+
+// grumble tells why a claim was refused, if one was: who claims gets 0, and no
+// reason.
+func (s *Server) grumble(claims *rpc.Claims, leases *rpc.Leases) {
+	i := slices.IndexFunc(leases.Rows, func(l rpc.Lease) bool { return l.Refused != "" })
+	if i < 0 {
+		return
+	}
+	now, last := s.now().Unix(), s.grumbled.Load()
+	if last != 0 && now >= last && now-last < grumbleEvery || !s.grumbled.CompareAndSwap(last, now) {
+		return
+	}
+	s.log.Warn("a resource gets no lease", "resource", claims.Rows[i].Key, "host", claims.Rows[i].Host, "reason", leases.Rows[i].Refused)
 }
 
 func failed(errs []error) (n int) {

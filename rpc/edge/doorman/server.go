@@ -4,6 +4,8 @@ package doorman
 
 import (
 	"context"
+	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/uber-go/tally/v4"
@@ -47,6 +49,10 @@ type ServerOptions struct {
 	// Scope is where metrics go; default nowhere.
 	Scope tally.Scope
 
+	// Log hears why resources get no lease, which Doorman's answers cannot say;
+	// at most one reason a minute. Default nowhere.
+	Log *slog.Logger
+
 	// Now is the clock that leases on the wire are told by; default time.Now.
 	Now func() time.Time
 }
@@ -61,6 +67,8 @@ type Server struct {
 	identify     func(context.Context) (string, bool)
 	now          func() time.Time
 	metrics      metrics
+	log          *slog.Logger
+	grumbled     atomic.Int64 // when a refusal was last told, in seconds of now
 	discovery    *doormanpb.DiscoveryResponse
 }
 
@@ -73,6 +81,7 @@ func NewServer(claims Claimer, o ServerOptions) *Server {
 		maxResources: o.MaxResources,
 		identify:     o.Identify,
 		now:          o.Now,
+		log:          o.Log,
 		discovery: &doormanpb.DiscoveryResponse{
 			Mastership: &doormanpb.Mastership{MasterAddress: new(o.Address)},
 			IsMaster:   new(true),
@@ -84,6 +93,9 @@ func NewServer(claims Claimer, o ServerOptions) *Server {
 	s.maxResources = min(s.maxResources, rpc.MaxKeys)
 	if s.now == nil {
 		s.now = time.Now
+	}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
 	}
 	if o.Scope == nil {
 		o.Scope = tally.NoopScope

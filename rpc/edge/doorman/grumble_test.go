@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package doorman
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/edge/doorman/doormanpb"
+)
+
+// refuser refuses what is called no, and leases all else.
+type refuser struct{}
+
+func (refuser) Claim(_ context.Context, claims *rpc.Claims) (*rpc.Leases, []error) {
+	leases := &rpc.Leases{Rows: make([]rpc.Lease, len(claims.Rows))}
+	for i, c := range claims.Rows {
+		if leases.Rows[i] = (rpc.Lease{Amount: 1, Lasts: time.Minute}); c.Key == "no" {
+			leases.Rows[i] = rpc.Lease{Refused: "it hands out no leases"}
+		}
+	}
+	return leases, nil
+}
+
+func TestWhyAResourceGetsNoLeaseIsLoggedNowAndThen(t *testing.T) {
+	var log bytes.Buffer
+	now := time.Unix(1e9, 0)
+	s := NewServer(refuser{}, ServerOptions{Address: "here:1", Log: slog.New(slog.NewTextHandler(&log, nil)), Now: func() time.Time { return now }})
+	for _, step := range []struct {
+		after time.Duration
+		ids   []string
+		lines int
+	}{
+		{0, []string{"yes"}, 0},
+		{0, []string{"yes", "no"}, 1},
+		{59 * time.Second, []string{"no"}, 0},
+		{time.Second, []string{"no"}, 1},
+		{-time.Hour, []string{"no"}, 1}, // the clock was set
+		{time.Second, []string{"no"}, 0},
+	} {
+		now = now.Add(step.after)
+		request := &doormanpb.GetCapacityRequest{ClientId: new("c")}
+		for _, id := range step.ids {
+			request.Resource = append(request.Resource, &doormanpb.ResourceRequest{ResourceId: new(id), Priority: new(int64(1)), Wants: new(2.0)})
+		}
+		if _, err := s.GetCapacity(t.Context(), request); err != nil {
+			t.Fatal(err)
+		}
+		got := log.String()
+		log.Reset()
+		if strings.Count(got, "\n") != step.lines || step.lines > 0 && !strings.Contains(got, `resource=no host=client/c reason="it hands out no leases"`) {
+			t.Errorf("at %v: logged %q, want %d lines", now, got, step.lines)
+		}
+	}
+}
