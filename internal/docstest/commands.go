@@ -12,7 +12,11 @@ import (
 
 // ranBy says which file runs a command that documents show and no rule
 // below covers. The file must hold the command.
-var ranBy = map[string]string{}
+var ranBy = map[string]string{
+	`curl --json '{"key": "llm:alice", "cost": 800}' http://127.0.0.1:7935/v1/reserve`:          "cmd/headgate/servecurl_test.go",
+	`curl --json '{"reservation": "RESERVATION", "cost": 512}' http://127.0.0.1:7935/v1/settle`: "cmd/headgate/servecurl_test.go",
+	`curl --json '{"key": "llm:alice", "cost": 60}' http://127.0.0.1:7935/v1/charge`:            "cmd/headgate/servecurl_test.go",
+}
 
 // shown are commands that change what is outside the repository, so that
 // only their form is known here: each is a whole line, as a pattern.

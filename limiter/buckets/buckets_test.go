@@ -147,3 +147,30 @@ func TestLookingChangesNothing(t *testing.T) {
 		look("", edge.Bucket{})
 	})
 }
+
+func TestCostsThatAreKnownAfterwards(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := of(t, rules)
+		left := func() float64 { d := b.Decide(t.Context(), "a", 0, 0); return d.Left }
+		d, settle := b.Reserve(t.Context(), "a", 15, 0)
+		if want := (edge.Decision{OK: true, Limit: 10, Burst: 20, Left: 5}); d != want {
+			t.Errorf("got %+v", d)
+		}
+		settle(2)
+		settle(0) // which is too late
+		if left() != 18 {
+			t.Errorf("%v are left", left())
+		}
+		if d, want := b.Charge("a", 20), (edge.Decision{OK: true, Limit: 10, Burst: 20, Left: -2}); d != want {
+			t.Errorf("got %+v", d)
+		}
+		for key, want := range map[string]edge.Reason{"": edge.InvalidKey, "nobody": edge.Unmatched, "slots": edge.InFlight} {
+			if d := b.Charge(key, 1); d.OK || d.Reason != want {
+				t.Errorf("%q: %+v", key, d)
+			}
+		}
+		if d := b.Charge("a", 0); d.OK || d.Reason != edge.InvalidCost {
+			t.Errorf("nothing: %+v", d)
+		}
+	})
+}

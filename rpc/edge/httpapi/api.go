@@ -18,12 +18,16 @@ import (
 const (
 	DefaultMaxBody  = 1 << 20
 	DefaultMaxBatch = 1000
+
+	DefaultMaxReservations = 1 << 16
+	DefaultSettleWithin    = 10 * time.Minute
 )
 
 // Buckets is what an API asks: package limiter/buckets has it.
 // Implementations are safe for concurrent use.
 type Buckets interface {
 	edge.Holder
+	edge.Settler
 	edge.Looker
 }
 
@@ -36,6 +40,15 @@ type Options struct {
 	// MaxBatch bounds the keys of one request; default DefaultMaxBatch.
 	MaxBatch int
 
+	// MaxReservations is how many reservations are remembered until they are
+	// settled, half of it at the least; default DefaultMaxReservations. One
+	// takes about 400 bytes. What is forgotten stays taken.
+	MaxReservations int
+
+	// SettleWithin is for how long a reservation is remembered at the least, if
+	// there are not too many; default DefaultSettleWithin.
+	SettleWithin time.Duration
+
 	// Ready, when not nil, says whether it is time to send requests here.
 	Ready func() bool
 
@@ -43,8 +56,9 @@ type Options struct {
 	// rand.Float64. It is called by many goroutines at once.
 	Random func() float64
 
-	// Scope is where metrics go: `httpapi.requests`, by status, and
-	// `httpapi.decisions`, by reason; default nowhere.
+	// Scope is where metrics go: `httpapi.requests`, by status,
+	// `httpapi.decisions`, by reason, and `httpapi.settlements`, by whether
+	// the reservation was known; default nowhere.
 	Scope tally.Scope
 }
 
@@ -56,6 +70,7 @@ type API struct {
 	ready    func() bool
 	random   func() float64
 	metrics  metrics
+	reserved reservations
 }
 
 var _ http.Handler = (*API)(nil)
@@ -75,6 +90,13 @@ func New(buckets Buckets, o Options) *API {
 	if a.random == nil {
 		a.random = rand.Float64
 	}
+	if o.MaxReservations <= 0 {
+		o.MaxReservations = DefaultMaxReservations
+	}
+	if o.SettleWithin <= 0 {
+		o.SettleWithin = DefaultSettleWithin
+	}
+	a.reserved.most, a.reserved.within = max(o.MaxReservations/2, 1), o.SettleWithin
 	if o.Scope == nil {
 		o.Scope = tally.NoopScope
 	}
@@ -112,6 +134,9 @@ func (to *route) matches(path string) bool {
 
 var routes = []route{
 	{path: "/v1/allow", post: true, respond: (*API).allow},
+	{path: "/v1/charge", post: true, respond: (*API).charge},
+	{path: "/v1/reserve", post: true, respond: (*API).reserve},
+	{path: "/v1/settle", post: true, respond: (*API).settle},
 	{path: "/v1/keys/", respond: (*API).key},
 	{path: "/v1/openapi.json", respond: (*API).openAPI},
 	{path: "/v1/problems/", respond: (*API).problem},

@@ -32,20 +32,12 @@ type asks struct {
 // read reads the body of r. When that is impossible it answers, and returns
 // nil.
 func (a *API) read(w http.ResponseWriter, r *http.Request) *asks {
-	if !isJSON(r.Header) {
-		a.refuse(w, noJSON, "")
-		return nil
-	}
-	body, err := a.readAll(w, r)
-	if err != nil {
-		if _, large := errors.AsType[*http.MaxBytesError](err); large {
-			a.refuse(w, tooLarge, "the body has more than %d bytes", a.maxBody)
-			return nil
-		}
-		a.refuse(w, badBody, "the body ended early")
+	body, ok := a.body(w, r)
+	if !ok {
 		return nil
 	}
 	q, ok := quick(body)
+	var err error
 	if !ok || !utf8.Valid(body) {
 		q, err = parse(body)
 	}
@@ -61,6 +53,23 @@ func (a *API) read(w http.ResponseWriter, r *http.Request) *asks {
 		return nil
 	}
 	return q
+}
+
+// body is that of r. When that is impossible it answers, and returns false.
+func (a *API) body(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
+	if !isJSON(r.Header) {
+		a.refuse(w, noJSON, "")
+		return nil, false
+	}
+	body, err := a.readAll(w, r)
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		a.refuse(w, tooLarge, "the body has more than %d bytes", a.maxBody)
+		return nil, false
+	}
+	if err != nil {
+		a.refuse(w, badBody, "the body ended early")
+	}
+	return body, err == nil
 }
 
 func isJSON(h http.Header) bool {
@@ -86,21 +95,26 @@ func (a *API) readAll(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return io.ReadAll(body)
 }
 
-// parse reads a body.
+// parse reads the body of POST /v1/allow.
 func parse(body []byte) (*asks, error) {
-	if !utf8.Valid(body) {
-		return nil, errors.New("it is not UTF-8")
-	}
 	q := new(asks)
+	return q, decode(body, q)
+}
+
+// decode reads a body into what has all its fields.
+func decode(body []byte, to any) error {
+	if !utf8.Valid(body) {
+		return errors.New("it is not UTF-8")
+	}
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
-	if err := d.Decode(q); err != nil {
-		return nil, explain(err)
+	if err := d.Decode(to); err != nil {
+		return explain(err)
 	}
 	if after := bytes.TrimLeft(body[d.InputOffset():], " \t\r\n"); len(after) > 0 {
-		return nil, errors.New("there is something after the JSON")
+		return errors.New("there is something after the JSON")
 	}
-	return q, nil
+	return nil
 }
 
 // explain is what the JSON library says, for people who know no Go.

@@ -12,6 +12,9 @@
 //	{"allowed":true,"reason":"granted","cost":1,"wait_ms":0,"limit":100,"burst":100,"remaining":99}
 //
 //	POST /v1/allow             takes tokens: of one key, or of many in one request
+//	POST /v1/charge            takes tokens for what has happened already
+//	POST /v1/reserve           takes what an event is thought to cost
+//	POST /v1/settle            says what it did cost
 //	GET  /v1/keys/{key}        shows a key's bucket, and takes nothing
 //	GET  /v1/openapi.json      says all of this to programs
 //	GET  /v1/problems/{name}   says what a kind of problem is
@@ -27,6 +30,10 @@
 //
 // A request of many keys is answered with 200 and a result for each. With
 // all_or_nothing, tokens that were taken before one was refused are given back.
+//
+// A reservation is settled where it was made, and once: it is in this host's
+// memory, for ten minutes at the least. So a settlement that is sent again, or
+// late, gives nothing back that was not taken; what is forgotten stays taken.
 //
 // Out of scope: who may call (put it behind something that knows, or on a Unix
 // socket), TLS, and the rules.

@@ -15,6 +15,8 @@ type metrics struct {
 	requests  map[int]tally.Counter // by status; only read
 	other     tally.Counter
 	decisions [edge.Reasons]tally.Counter
+
+	settled, unknown tally.Counter // settlements
 }
 
 func newMetrics(scope tally.Scope) metrics {
@@ -22,7 +24,13 @@ func newMetrics(scope tally.Scope) metrics {
 	requests := func(status string) tally.Counter {
 		return scope.Tagged(map[string]string{"status": status}).Counter("requests")
 	}
-	m := metrics{requests: make(map[int]tally.Counter), other: requests("other")}
+	settlements := func(known string) tally.Counter {
+		return scope.Tagged(map[string]string{"known": known}).Counter("settlements")
+	}
+	m := metrics{
+		requests: make(map[int]tally.Counter), other: requests("other"),
+		settled: settlements("true"), unknown: settlements("false"),
+	}
 	for _, status := range []int{200, 400, 404, 405, 413, 415, 422, 429, 503} {
 		m.requests[status] = requests(strconv.Itoa(status))
 	}

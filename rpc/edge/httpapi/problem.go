@@ -32,10 +32,11 @@ var (
 	invalidKey  = &kind{"invalid-key", http.StatusBadRequest, "No key is like that.", "A key has 1 to 1024 bytes."}
 	invalidCost = &kind{"invalid-cost", http.StatusBadRequest, "No cost is like that.", "A cost is a whole number, 1 or more; it is left out for 1."}
 	failed      = &kind{"failed", http.StatusServiceUnavailable, "Nobody could decide.", "Who decides about the key did not answer, and its rule denies then. Try again."}
+	noReserve   = &kind{"no-reservation", http.StatusNotFound, "There is no such reservation here.", "It was settled before, is too old, or was made at another host. What it took stays taken."}
 	inFlight    = &kind{"in-flight", http.StatusUnprocessableEntity, "The rule of the key limits slots in flight.", "Slots are taken and released, which is not for HTTP. Use another key."}
 )
 
-var kinds = []*kind{notFound, notAllowed, badBody, tooLarge, noJSON, noBucket, limited, tooCostly, tooManyKeys, invalidKey, invalidCost, failed, inFlight}
+var kinds = []*kind{notFound, notAllowed, badBody, tooLarge, noJSON, noBucket, limited, tooCostly, tooManyKeys, invalidKey, invalidCost, failed, noReserve, inFlight}
 
 // kindOf is the problem of a decision that is not OK.
 func kindOf(r edge.Reason) *kind {
