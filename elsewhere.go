@@ -6,6 +6,7 @@ import (
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/exact"
 	"github.com/headgate/headgate/limiter/gossip"
 )
 
@@ -19,7 +20,8 @@ func (n *Node) newMesh(snapshot *dynamicconfig.Snapshot, o *options) *gossip.Mes
 // elsewhere has those asked who hold buckets that are no host's part.
 func (n *Node) elsewhere(remotes map[string]limiter.Remote) limiter.Option {
 	return func(g *limiter.Group) {
-		limiter.WithRemote(algorithm.NameExact, n.owners())(g)
+		limiter.WithRemote(algorithm.NameExact, exact.New(n.taker))(g)
+		limiter.WithRemote(algorithm.NameAuto, exact.NewAuto(n.taker))(g)
 		limiter.WithRemote(gossip.Name, n.mesh)(g)
 		for name, r := range remotes {
 			limiter.WithRemote(name, r)(g)

@@ -180,7 +180,7 @@ func (a *Aggregator) newKey(b *book, s *settings, alg algorithm.Algorithm, hash 
 		l.adopt(s, nil)
 		k.state = l
 	case algorithm.Stateful:
-		if k.state = alg.NewKey(s.average.Interval); k.state == nil {
+		if k.state = stateOf(alg, now, s.average.Interval); k.state == nil {
 			a.metrics.noRoom.Inc(1)
 			return nil, errNoKey
 		}

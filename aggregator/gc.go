@@ -61,7 +61,7 @@ func (a *Aggregator) sweep(now time.Duration, s *settings, sh *shard, e entry) (
 	k.adopt(s, e.algorithm, a.gone)
 	a.raise(now, sh, k)
 	k.expire(now, a.gone)
-	if k.hosts() == 0 {
+	if k.hosts() == 0 && !k.keeps(now) {
 		b.remove(e.hash, k)
 		a.keys.Add(-1)
 		if k.above != nil {

@@ -54,3 +54,42 @@ func (a *Aggregator) hand(rows []rpc.Claim, now time.Duration, sh *shard, k *key
 func wireBand(b algorithm.Band) rpc.Band {
 	return rpc.Band{Priority: b.Priority, Clients: min(max(b.Clients, 1), rpc.MaxCount), Wants: min(b.Wants, rpc.MaxAmount)}
 }
+
+// HandoverBuckets stops deciding, and returns what is left at now in the
+// buckets of a, as takes of nothing: for the owners that take over. A full
+// bucket needs none.
+func (a *Aggregator) HandoverBuckets(now time.Duration) []rpc.Take {
+	a.left.Store(true)
+	return a.Buckets(now, func(string) bool { return true })
+}
+
+// Buckets returns what is left at now in the buckets of the keys that moved
+// holds for, as HandoverBuckets does. They go on deciding, for callers that have
+// not heard yet who owns the key now.
+func (a *Aggregator) Buckets(now time.Duration, moved func(key string) bool) (rows []rpc.Take) {
+	for i := range a.shards {
+		sh := &a.shards[i]
+		for _, entry := range sh.entries() {
+			if n := entry.algorithm; n != algorithm.NameExact && n != algorithm.NameAuto || !moved(entry.key.text) {
+				continue
+			}
+			if row, ok := a.handBucket(now, sh, entry.key); ok {
+				rows = append(rows, row)
+			}
+		}
+	}
+	return rows
+}
+
+func (a *Aggregator) handBucket(now time.Duration, sh *shard, k *key) (row rpc.Take, ok bool) {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+
+	state, ok := k.state.(taking)
+	if !ok || k.rule == nil {
+		return row, false
+	}
+	left, full := state.level(now, k)
+	_, isAuto := state.(*auto)
+	return rpc.Take{Key: k.text, Auto: isAuto, Told: left, By: a.number}, !full
+}

@@ -13,7 +13,6 @@ type autoKey struct {
 	bucket Bucket        // the account when it is whole, and while it is taken from
 	rule   BucketRule    // of bucket, as of the last report or take
 	debt   float64       // the pool's that takes made; the rest may be forgiven
-	idle   bool          // nothing is lost by forgetting it
 }
 
 // autoState is who decides.
@@ -26,15 +25,6 @@ const (
 )
 
 var _ Bucketed = (*autoKey)(nil)
-
-// Hosts is how many hosts are known, and one more if the account is worth
-// keeping without any.
-func (k *autoKey) Hosts() int {
-	if k.idle {
-		return k.rows.Len()
-	}
-	return k.rows.Len() + 1
-}
 
 // Report implements Key.
 func (k *autoKey) Report(now time.Duration, limit Limit, host uint32, r Report) (Grant, bool) {
@@ -199,12 +189,10 @@ func (k *autoKey) Settle(now time.Duration) {
 // Expire implements Key. The limit is that of the last report or take.
 func (k *autoKey) Expire(now time.Duration, gone func(host uint32)) {
 	if !k.begun {
-		k.idle = true
 		return
 	}
 	now = max(now, k.at)
 	k.follow(now, k.rule)
 	k.elasticKey.Expire(now, gone)
 	k.finish(now)
-	k.idle = k.pool >= k.rule.Burst
 }

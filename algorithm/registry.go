@@ -40,6 +40,7 @@ func Builtin() *Registry {
 		NameRequestWeighted: RequestWeighted{},
 		NameEvenFloor:       EvenFloor{},
 		NameElastic:         Elastic{},
+		NameAuto:            Auto{},
 		NameDropRatio:       DropRatio{},
 
 		NameNone:              None{},

@@ -80,9 +80,10 @@ func New(config Config, source dynamicconfig.Source, opts ...Option) (*Client, e
 	}
 	running, stop := context.WithCancel(context.Background())
 	c := &Client{host: config.host(), limits: dynamicconfig.NewLive(snapshot), remote: remote, stop: stop}
+	taker := c.taker(config)
 	c.group = limiter.NewGroup(snapshot, config.Hosts, append([]limiter.Option{
 		limiter.WithLogger(o.log), limiter.WithScope(o.scope), limiter.WithEager(eager...), limiter.WithWants(wanting...),
-		limiter.WithRemote(exact.Name, exact.New(c.taker(config))),
+		limiter.WithRemote(exact.Name, exact.New(taker)), limiter.WithRemote(limiter.Auto, exact.NewAuto(taker)),
 	}, o.limiter...)...)
 	unsubscribe := c.limits.Subscribe(func(_, next *dynamicconfig.Snapshot) {
 		c.group.Configure(limiter.Now(), next)

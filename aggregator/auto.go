@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package aggregator
+
+import (
+	"time"
+
+	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/rpc"
+)
+
+// auto is a key whose hosts report, and take tokens one by one where they hold
+// no grant.
+type auto struct {
+	algorithm.Bucketed
+	learned
+}
+
+var (
+	_ taking  = (*auto)(nil)
+	_ wanting = (*auto)(nil)
+)
+
+// stateOf is the state of a key that is new here at now.
+func stateOf(alg algorithm.Stateful, now, interval time.Duration) algorithm.Key {
+	state := alg.NewKey(interval)
+	if b, ok := state.(algorithm.Bucketed); ok {
+		return &auto{b, newLearned(now)}
+	}
+	return state
+}
+
+// take implements taking.
+func (u *auto) take(now time.Duration, k *key, t *rpc.Take, by uint32) rpc.Took {
+	b := u.Bucket(now, bucketRule(k.rule, k.limit(k.part(now))))
+	took := u.serve(now, b, t, by)
+	u.Settle(now)
+	return took
+}
+
+// level implements taking. What hosts hold is not in it.
+func (u *auto) level(now time.Duration, k *key) (tokens float64, full bool) {
+	b := u.Bucket(now, bucketRule(k.rule, k.limit(k.part(now))))
+	defer u.Settle(now)
+
+	return b.Level(now), b.Full(now)
+}
+
+// keeps tells whether k's account is worth keeping at now though no host is
+// known: what was taken from it is not to come back at once.
+func (k *key) keeps(now time.Duration) bool {
+	u, ok := k.state.(*auto)
+	if !ok || k.rule == nil {
+		return false
+	}
+	_, full := u.level(now, k)
+	return !full
+}
+
+// Wants is what hosts want, in events/s, for the cluster above.
+func (u *auto) Wants() float64 {
+	if w, ok := u.Bucketed.(wanting); ok {
+		return w.Wants()
+	}
+	return 0
+}

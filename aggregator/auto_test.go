@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package aggregator
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/rpc"
+)
+
+func autoRule(limit rate.Limit, burst float64) dynamicconfig.Rule {
+	r := exactRule(limit, burst)
+	r.Algorithm = algorithm.NameAuto
+	return r
+}
+
+func under(t testing.TB, rule dynamicconfig.Rule) *Aggregator {
+	t.Helper()
+	a, err := New(algorithm.Builtin(), snapshot(t, cadence, rule))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// wanted is what host gets that used nothing, wants so much, and has so much of
+// the limit.
+func wanted(t testing.TB, a *Aggregator, now time.Duration, name, host string, wants, has float64) *rpc.Grants {
+	t.Helper()
+	u := usage(name, 0, 1, time.Second, "k")
+	u.Wants, u.Weight[0] = []float64{wants}, has
+	return step(t, a, now, host, u)
+}
+
+// Ten hosts want what one limit of 3/s gives. To the token, and whatever they
+// ask for, auto answers as exact does.
+func TestAutoAnswersAsExactWhereTheLimitIsLow(t *testing.T) {
+	exact, auto := exactRule(3, 20), autoRule(3, 20)
+	for _, debt := range []time.Duration{0, 5 * time.Second} {
+		exact.MaxDebt, auto.MaxDebt = debt, debt
+		exact.MaxWait, auto.MaxWait = 3*time.Second, 3*time.Second
+		a, b := under(t, exact), under(t, auto)
+		chance := rand.New(rand.NewPCG(1, uint64(debt)))
+		now := time.Duration(0)
+		for i := range 5000 {
+			now += time.Duration(chance.ExpFloat64() * float64(200*time.Millisecond))
+			take := rpc.Take{
+				Key: "k", Tokens: float64(chance.IntN(8) - 1), Longest: time.Duration(chance.Int64N(int64(4 * time.Second))),
+				Spent: rpc.Spent(max(chance.IntN(30)-27, 0)),
+			}
+			if chance.IntN(20) == 0 {
+				take.By, take.Told, take.Ago = 2, 20*chance.Float64()-5, time.Duration(chance.Int64N(int64(10*time.Second)))
+			}
+			want := took(t, a, now, take)
+			take.Auto = true
+			if got := took(t, b, now, take); got != want {
+				t.Fatalf("take %d, %+v: got %+v, want %+v", i, take, got, want)
+			}
+			if host := fmt.Sprint("host", i%10); now > 2*time.Second {
+				if g := wanted(t, b, now, "auto", host, 5, 0); g.Lease[0] == 0 || g.Burst[0] != 0 || g.Weight[0] != 0 || g.Tokens[0] != 0 {
+					t.Fatalf("after take %d, %s is granted %+v", i, host, g)
+				}
+			}
+			if i%100 == 0 {
+				a.GC(now)
+				b.GC(now)
+			}
+		}
+	}
+}
+
+// Where the limit is high, it grants as elastic does.
+func TestAutoGrantsAsElasticWhereTheLimitIsHigh(t *testing.T) {
+	auto, elastic := under(t, autoRule(1000, 1000)), exactRule(1000, 1000)
+	elastic.Algorithm = algorithm.NameElastic
+	e := under(t, elastic)
+	chance := rand.New(rand.NewPCG(1, 2))
+	now := time.Duration(0)
+	weights := map[string]float64{}
+	for i := range 2000 {
+		now += time.Duration(chance.ExpFloat64() * float64(50*time.Millisecond))
+		host, wants := fmt.Sprint("host", i%10), float64(chance.IntN(300))
+		got, want := wanted(t, auto, now, "auto", host, wants, weights[host]), wanted(t, e, now, "elastic", host, wants, weights[host])
+		weights[host] = want.Weight[0]
+		if math.Abs(got.Weight[0]-want.Weight[0]) > 1e-6 || math.Abs(got.Tokens[0]-want.Tokens[0]) > 1e-3 || got.Lease[0] != want.Lease[0] {
+			t.Fatalf("report %d: got %+v, want %+v", i, got, want)
+		}
+	}
+}
+
+// A key that migrates between exact and auto has a bucket under each.
+func TestExactAndAutoSideBySide(t *testing.T) {
+	for _, m := range []*dynamicconfig.Migration{{From: "exact", To: "auto"}, {From: "auto", To: "exact"}, {From: "elastic", To: "auto"}} {
+		r := autoRule(1, 10)
+		r.Algorithm, r.Migration = "", m
+		a := under(t, r)
+		if got := took(t, a, 0, rpc.Take{Auto: true, Tokens: 4}); got.Left != 6 {
+			t.Errorf("%+v: auto: %+v", m, got)
+		}
+		if got := took(t, a, 0, rpc.Take{Tokens: 1}); got.Decided != (m.From != "elastic") || got.Decided && got.Left != 9 {
+			t.Errorf("%+v: exact: %+v", m, got)
+		}
+	}
+}
+
+func TestWhatAutoHasLeftIsKeptAndHandedOver(t *testing.T) {
+	a, heir := under(t, autoRule(0.1, 10)), under(t, autoRule(0.1, 10))
+	took(t, a, 0, rpc.Take{Auto: true, Tokens: 8})
+	a.GC(20 * time.Second)
+	if got := took(t, a, 20*time.Second, rpc.Take{Auto: true}); got.Left != 4 {
+		t.Fatalf("after 20 s: %+v", got)
+	}
+	rows := a.HandoverBuckets(20 * time.Second)
+	if len(rows) != 1 || !rows[0].Auto || rows[0].Told != 4 {
+		t.Fatalf("handed over: %+v", rows)
+	}
+	took(t, heir, 0, rows[0])
+	if got := took(t, heir, 0, rpc.Take{Auto: true, Tokens: 1}); got.Left != 3 {
+		t.Errorf("the heir: %+v", got)
+	}
+	for now := time.Duration(0); now < 2*time.Minute; now += 10 * time.Second {
+		heir.GC(now)
+	}
+	if n := heir.keys.Load(); n != 0 {
+		t.Errorf("%d keys after the bucket was full", n)
+	}
+}
+
+// A batch whose answer was lost is withdrawn from the bucket that it was from.
+func TestAutoTakesAreWithdrawn(t *testing.T) {
+	a := under(t, autoRule(1e-4, 100))
+	send := func(batch uint64, withdrawn ...uint64) float64 {
+		return math.Round(once(t, a, &rpc.Takes{Caller: 1, Batch: batch, Withdrawn: withdrawn, Rows: []rpc.Take{{Key: "k", Auto: true, Tokens: 10}}}))
+	}
+	if got := send(1); got != 90 {
+		t.Fatalf("%v left", got)
+	}
+	if got := send(2, 1); got != 90 {
+		t.Errorf("%v left, and the first 10 are withdrawn", got)
+	}
+}
+
+// A new owner that is asked first, and then hears what hosts hold of an earlier
+// one's grants, counts that as out.
+func TestANewOwnerOfAutoLearnsWhatIsOut(t *testing.T) {
+	a := under(t, autoRule(100, 100))
+	took(t, a, 0, rpc.Take{Auto: true, Tokens: 10})
+	for i := range 4 {
+		if g := wanted(t, a, time.Duration(i)*time.Millisecond, "auto", fmt.Sprint("host", i), 25, 0.25); g.Lease[0] != 0 {
+			t.Errorf("while it learns, a host is granted %+v", g)
+		}
+	}
+	if got := took(t, a, 400*time.Millisecond, rpc.Take{Auto: true}); got.Left > 0 {
+		t.Errorf("hosts hold all of the limit, and %v tokens are left", got.Left)
+	}
+	// Once it has learned, what they hold is theirs.
+	sum := 0.0
+	for i := range 4 {
+		g := wanted(t, a, time.Second+time.Duration(i)*time.Millisecond, "auto", fmt.Sprint("host", i), 25, 0.25)
+		sum += g.Weight[0]
+		if g.Lease[0] == 0 {
+			t.Errorf("after it has learned, a host is granted %+v", g)
+		}
+	}
+	if sum < 0.5 || sum > 1.02 {
+		t.Errorf("the hosts have %v of the limit", sum)
+	}
+	// And what others take is not theirs.
+	now := 2 * time.Second
+	before := took(t, a, now, rpc.Take{Auto: true}).Left
+	took(t, a, now, rpc.Take{Auto: true, Tokens: 7, Spent: rpc.SpentBeyond})
+	if got := took(t, a, now, rpc.Take{Auto: true}).Left; !near(got, before-7) {
+		t.Errorf("%v left of %v when 7 were taken", got, before)
+	}
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package aggregator
+
+import (
+	"time"
+
+	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/rpc"
+)
+
+// learned is what an owner keeps to learn from what callers were told elsewhere.
+//
+// An owner that is new to a key does not know what is left. Every caller says
+// what it was told last and when, by whichever owner: since then the bucket can
+// have gained no more than time fills in. So each report is a bound from above,
+// and the bucket is lowered to the least of them, whenever they come. What was
+// taken here after a report was made comes off its bound; for that, all that
+// was taken since the key came here is kept in taken.
+type learned struct {
+	came  time.Duration // when the key came here
+	taken float64       // since then
+	last  time.Duration // when something was taken
+}
+
+func newLearned(now time.Duration) learned {
+	return learned{came: now, last: now - rpc.MaxElapsed - 1}
+}
+
+// learn lowers b to what t's caller knows of it from another owner.
+func (l *learned) learn(now time.Duration, b *algorithm.Bucket, t *rpc.Take) {
+	told := now - t.Ago
+	most := t.Told + b.Rate()*t.Ago.Seconds()
+	if told < l.came {
+		most -= l.taken
+	}
+	b.Lower(now, most)
+	if told >= l.last { // the key has been elsewhere since
+		l.came, l.taken = now, 0
+	}
+}
+
+// serve takes from b for t. Its Tokens become what was taken.
+func (l *learned) serve(now time.Duration, b *algorithm.Bucket, t *rpc.Take, by uint32) rpc.Took {
+	if t.By != 0 && t.By != by {
+		l.learn(now, b, t)
+	}
+	took := rpc.Took{Decided: true, OK: true}
+	switch {
+	case t.Tokens <= 0:
+		b.Give(now, -t.Tokens)
+	case t.Spent == rpc.SpentBeyond:
+		b.Charge(now, t.Tokens, -rpc.MaxTokens)
+	case t.Spent == rpc.SpentApart:
+		t.Tokens = b.Charge(now, t.Tokens, -b.Burst())
+	default:
+		v := b.Take(now, t.Tokens, t.Longest)
+		took.OK, took.Wait = v.OK, v.Wait
+		if !v.OK {
+			took.Retry = min(v.Retry, rpc.MaxWait)
+			t.Tokens = 0
+		}
+	}
+	if t.Tokens != 0 {
+		l.taken += t.Tokens
+		l.last = now
+	}
+	took.Left = b.Level(now)
+	return took
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package aggregator
+
+import (
+	"time"
+
+	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/rpc"
+)
+
+// taking is the state of a key from which tokens are taken one by one.
+type taking interface {
+	algorithm.Key
+
+	// take serves t, of key k, for the owner whose number is by. The Tokens of
+	// t become what was taken.
+	take(now time.Duration, k *key, t *rpc.Take, by uint32) rpc.Took
+
+	// level is what is left, and whether nothing is missing.
+	level(now time.Duration, k *key) (tokens float64, full bool)
+}
+
+// bucketRule is rule for a bucket, with a limit of its own.
+func bucketRule(rule *dynamicconfig.Rule, limit algorithm.Limit) algorithm.BucketRule {
+	return algorithm.BucketRule{
+		Limit:   limit,
+		MaxWait: rule.MaxWait,
+		MaxDebt: rule.MaxDebt,
+		MaxCost: rule.MaxCost,
+	}
+}
+
+// names tells whether rule has the algorithm called name decide, or measured.
+func names(rule *dynamicconfig.Rule, name string) bool {
+	switch m := rule.Migration; {
+	case rule.InFlight:
+		return false
+	case m != nil:
+		return m.From == name || m.To == name
+	}
+	return rule.Algorithm == name
+}
+
+// Take serves takes, which passed Check, at now, and puts the answers into
+// taken. The Tokens of each row become what it took, so that it can be undone.
+// Keys that are not for a bucket here, for want of a rule or of room, are not
+// decided. Time is as in Step.
+func (a *Aggregator) Take(now time.Duration, takes *rpc.Takes, taken *rpc.Taken) {
+	taken.By = a.number
+	taken.Rows = taken.Rows[:0]
+	for i := range takes.Rows {
+		taken.Rows = append(taken.Rows, a.take(now, &takes.Rows[i]))
+	}
+	a.metrics.takes.Inc(int64(len(takes.Rows)))
+}
+
+// TakeHere is Take for one row, for who is in the same process. It returns the
+// owner's number too.
+func (a *Aggregator) TakeHere(t rpc.Take) (rpc.Took, uint32) {
+	a.metrics.takes.Inc(1)
+	return a.take(Now(), &t), a.number
+}
+
+func (a *Aggregator) take(now time.Duration, t *rpc.Take) rpc.Took {
+	hash := a.hash(t.Key)
+	sh := &a.shards[shardOf(hash)]
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+
+	k := a.taking(sh, now, hash, t)
+	if k == nil || a.left.Load() {
+		a.metrics.undecided.Inc(1)
+		t.Tokens = 0
+		return rpc.Took{}
+	}
+	state, _ := k.state.(taking) // it is one
+	return state.take(now, k, t, a.number)
+}
+
+// taking finds or makes the key that t is from in sh, which is locked; nil if
+// there is none.
+func (a *Aggregator) taking(sh *shard, now time.Duration, hash uint64, t *rpc.Take) *key {
+	name := algorithm.NameExact
+	if t.Auto {
+		name = algorithm.NameAuto
+	}
+	b := sh.books[name]
+	if b == nil {
+		b = sh.open(name)
+	}
+	s := a.settings.Load()
+	k := b.find(hash, t.Key)
+	if k == nil {
+		if k = a.newTaking(b, s, now, name, hash, t.Key); k == nil {
+			return nil
+		}
+	}
+	if _, ok := k.state.(taking); !ok || !k.adopt(s, name, a.gone) || !names(k.rule, name) {
+		return nil
+	}
+	return k
+}
+
+// newTaking makes a key and puts it into b, if there is a rule for it, and
+// room.
+func (a *Aggregator) newTaking(b *book, s *settings, now time.Duration, name string, hash uint64, text string) *key {
+	rule, ok := s.snapshot.Match(text)
+	if !ok || rule == nil || !names(rule, name) {
+		return nil
+	}
+	if name == algorithm.NameExact {
+		k := a.newExact(s, now, rule, text)
+		if k != nil {
+			b.add(hash, k)
+			a.raise(now, &a.shards[shardOf(hash)], k)
+		}
+		return k
+	}
+	alg, err := a.registry.Lookup(name)
+	if err != nil {
+		return nil // this owner does not know it
+	}
+	k, err := a.newKey(b, s, alg, hash, text, now)
+	if err != nil {
+		return nil // newKey counts it
+	}
+	return k
+}
+
+// undo gives back what the rows of takes took.
+func (a *Aggregator) undo(now time.Duration, takes *rpc.Takes) {
+	for _, row := range takes.Rows {
+		if row.Tokens == 0 {
+			continue
+		}
+		back := rpc.Take{Key: row.Key, Auto: row.Auto, Tokens: -row.Tokens}
+		if back.Tokens > 0 { // it had given them back
+			back.Spent = rpc.SpentBeyond
+		}
+		a.take(now, &back)
+	}
+}
