@@ -130,16 +130,22 @@ func holdBySteps(s Stepper, now Instant, n int, longest time.Duration) (Decision
 
 func (l Level) decision() Decision { return Decision{Limit: l.Limit, Burst: l.Burst, Left: l.Tokens} }
 
+// refusals are the errors that say that nothing is allowed.
+var refusals = []struct {
+	err    error
+	reason Reason
+}{
+	{ErrUnmatched, Unmatched}, {ErrTooManyKeys, TooManyKeys}, {ErrInvalidKey, InvalidKey}, {ErrInFlight, InFlight}, {ErrNever, TooCostly},
+}
+
 // reasonOf is the reason that an error of this package stands for.
 func reasonOf(err error) Reason {
 	if err == nil {
 		return Granted
 	}
-	for sentinel, reason := range map[error]Reason{
-		ErrUnmatched: Unmatched, ErrTooManyKeys: TooManyKeys, ErrInvalidKey: InvalidKey, ErrInFlight: InFlight, ErrNever: TooCostly,
-	} {
-		if errors.Is(err, sentinel) {
-			return reason
+	for _, r := range refusals {
+		if errors.Is(err, r.err) {
+			return r.reason
 		}
 	}
 	return Limited
