@@ -31,6 +31,7 @@ func (k *autoKey) Report(now time.Duration, limit Limit, host uint32, r Report) 
 	if !k.begun {
 		// Hosts that take the limit for too low ask at once. This one reports.
 		k.begin(now, limit)
+		k.until = now
 	}
 	now = max(now, k.at)
 	rule := k.rule

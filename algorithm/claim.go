@@ -52,6 +52,11 @@ type Capacity struct {
 type Terms struct {
 	// Lease is for how long a grant is good; > 0. Zero grants nothing.
 	Lease time.Duration
+	// Remember is for how long what a host wants counts after it has claimed,
+	// also when its lease has ended; what is less than Lease is as Lease. It
+	// matters where leases are shorter than they could be: a host that asks
+	// again is then not one that nobody knows.
+	Remember time.Duration
 	// Recalculate is after how long asking again may change the answer; ≥ 0.
 	Recalculate time.Duration
 	// LearnUntil is until when hosts get what they say they have, because
@@ -68,6 +73,9 @@ type Lease struct {
 	Until time.Duration
 	// Learning says that nothing was decided: Amount is what the host had.
 	Learning bool
+	// Short says that Amount is less than the host's target, because others
+	// still hold the rest: asking again soon may bring more.
+	Short bool
 }
 
 const (
@@ -80,6 +88,9 @@ const (
 	// maxAmount is more than any capacity. What is more than that counts as
 	// that: it leaves nothing for others either way.
 	maxAmount = 1 << 53
+
+	// nearly makes up for what rounding does to sums.
+	nearly = 1 - 1e-9
 
 	// wholly is how near to a whole number a slot may be, because weights
 	// and rates were multiplied on its way here.

@@ -4,8 +4,8 @@ package algorithm
 
 import "time"
 
-// expiry is which lease ends next: a heap of rows by when they are to be looked
-// at. A lease that is extended stays where it is in the heap, and is put off
+// expiry is which lease ends next, or which host is to be forgotten: a heap of
+// rows by when they are to be looked at. A lease that is extended stays where it is in the heap, and is put off
 // when it comes to the top. So a claim costs constant time, but for one place
 // to find for each length of a lease, however leases differ in length.
 type expiry []int32
@@ -14,10 +14,10 @@ type expiry []int32
 func (l *Leases) due(i int32) time.Duration { return l.rows.At(i).due }
 
 // extend notes that the lease of row i, whose place in the heap is known, ends
-// at until.
-func (l *Leases) extend(i int32, until time.Duration) {
+// at until, and that it is known until later.
+func (l *Leases) extend(i int32, until, known time.Duration) {
 	r := l.rows.At(i)
-	r.until = until
+	r.until, r.known = until, known
 	if until < r.due {
 		r.due = until
 		l.rise(r.place)
@@ -27,7 +27,7 @@ func (l *Leases) extend(i int32, until time.Duration) {
 // watch gives row i, which is new, a place in the heap.
 func (l *Leases) watch(i int32, until time.Duration) {
 	r := l.rows.At(i)
-	r.until, r.due, r.place = until, until, int32(len(l.expiry))
+	r.until, r.known, r.due, r.place = until, until, until, int32(len(l.expiry))
 	l.expiry = append(l.expiry, i)
 	l.rise(r.place)
 }

@@ -155,8 +155,9 @@ func (l *Leases) join(priority int64) uint8 {
 }
 
 // decide is what r's host gets: its target, as far as others leave room, and
-// what it gets beyond that whatever they leave.
-func (l *Leases) decide(c Capacity, r *leaseRow) (part, beyond float64) {
+// what it gets beyond that whatever they leave. It is short if they leave too
+// little.
+func (l *Leases) decide(c Capacity, r *leaseRow) (part, beyond float64, short bool) {
 	var own [maxBands]int32
 	left := 0
 	for n := r.first; n != nobody; n = l.wanted.nodes[n].next {
@@ -182,8 +183,10 @@ func (l *Leases) decide(c Capacity, r *leaseRow) (part, beyond float64) {
 		rest = max(rest-t.all().wants, 0)
 	}
 	if c.Whole {
-		return l.slots(r, target, l.room(c, r)), c.up(beyond)
+		part = l.slots(r, target, l.room(c, r))
+		return part, c.up(beyond), r.short > 0
 	}
 	l.lack(r, 0)
-	return min(target, l.room(c, r)), beyond
+	room := l.room(c, r)
+	return min(target, room), beyond, target*nearly > room
 }

@@ -50,12 +50,13 @@ type leaseRow struct {
 	beyond float64 // granted by ways that are not bound by what others hold
 	held   float64 // counted of what there is: part, or more slots if it has more
 	until  time.Duration
-	due    time.Duration // when to look whether until has passed
-	at     time.Duration // when that was calculated, if it was
+	known  time.Duration // until when what it wants counts; until or later
+	due    time.Duration // when to look whether one of these has passed
+	at     time.Duration // when part was calculated, if it was
 	place  int32         // among those to look at
 	first  int32         // of its nodes
 	short  uint32        // slots that it got less than it should have
-	known  bool          // at is set
+	timed  bool          // at is set
 }
 
 func newLeases(w way) *Leases { return &Leases{way: w} }
@@ -79,7 +80,7 @@ func (l *Leases) Claim(now time.Duration, t Terms, c Capacity, host uint32, clai
 	if !holds {
 		l.clear(r)
 	}
-	learning := now < t.LearnUntil
+	learning, short := now < t.LearnUntil, false
 	if !holds || !claim.Keep || learning && len(claim.Bands) > 0 { // then nobody knows better
 		l.note(r, claim, has)
 	}
@@ -89,11 +90,12 @@ func (l *Leases) Claim(now time.Duration, t Terms, c Capacity, host uint32, clai
 		l.grant(r, has, 0)
 	case claim.Keep:
 		l.grant(r, min(has, l.room(c, r)), 0)
-	case r.known && now-r.at < t.Recalculate: // the same
+	case r.timed && now-r.at < t.Recalculate: // the same
 	default:
-		part, beyond := l.decide(c, r)
+		var part, beyond float64
+		part, beyond, short = l.decide(c, r)
 		l.grant(r, part, beyond)
-		r.at, r.known = now, true
+		r.at, r.timed = now, true
 	}
 	if t.Lease <= 0 {
 		l.grant(r, 0, 0)
@@ -103,8 +105,8 @@ func (l *Leases) Claim(now time.Duration, t Terms, c Capacity, host uint32, clai
 		held = max(held, has-r.beyond)
 	}
 	l.hold(r, held)
-	l.extend(i, until)
-	return Lease{Amount: r.part + r.beyond, Until: until, Learning: learning}
+	l.extend(i, until, max(until, later(now, t.Remember)))
+	return Lease{Amount: r.part + r.beyond, Until: until, Learning: learning, Short: short}
 }
 
 // grant gives r's host so much.
@@ -120,7 +122,7 @@ func (l *Leases) clear(r *leaseRow) {
 	l.grant(r, 0, 0)
 	l.hold(r, 0)
 	l.lack(r, 0)
-	r.known = false
+	r.timed = false
 }
 
 // hold counts so much of what there is as leased to r's host.
@@ -154,8 +156,9 @@ func (l *Leases) Release(host uint32) bool {
 	return true
 }
 
-// Expire forgets hosts whose leases have ended at now, and calls gone for each.
-// Gone must not use l.
+// Expire takes back what has been leased until now, and forgets hosts that have
+// not claimed for so long that what they want counts no more. It calls gone for
+// each of those; gone must not use l.
 func (l *Leases) Expire(now time.Duration, gone func(host uint32)) {
 	for len(l.expiry) > 0 {
 		i := l.expiry[0]
@@ -165,6 +168,10 @@ func (l *Leases) Expire(now time.Duration, gone func(host uint32)) {
 			return
 		case r.until > now: // it was extended
 			r.due = r.until
+			l.sink(0)
+		case r.known > now:
+			l.clear(r)
+			r.due = r.known
 			l.sink(0)
 		default:
 			host := l.rows.Host(i)

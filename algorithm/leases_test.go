@@ -153,7 +153,7 @@ func TestClaimsInTime(t *testing.T) {
 			for i, s := range tt.steps {
 				l.Expire(s.at, func(uint32) {})
 				got := l.Claim(s.at, s.terms, Capacity{Amount: s.capacity}, s.host, s.claim)
-				want := Lease{s.want, s.at + max(s.terms.Lease, 0), s.at < s.terms.LearnUntil}
+				want := Lease{Amount: s.want, Until: s.at + max(s.terms.Lease, 0), Learning: s.at < s.terms.LearnUntil}
 				if !near(got.Amount, s.want) || got.Until != want.Until || got.Learning != want.Learning {
 					t.Errorf("step %d: host %d gets %+v, want %+v", i, s.host, got, want)
 				}

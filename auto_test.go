@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package headgate
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/headgate/headgate/aggregator"
+	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/exact"
+	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/rpctest"
+)
+
+// autoCluster is hosts on a network in memory with one key under auto, of which
+// one host is the owner.
+type autoCluster struct {
+	network *rpctest.Network
+	owner   placement
+	names   []string
+	hosts   []*autoMember
+	loops   sync.WaitGroup
+	began   time.Time
+
+	mu       sync.Mutex // protects following fields
+	limit    float64
+	allowed  float64   // by the limits, until at
+	at       time.Time // of the last change
+	admitted float64
+	most     float64 // more was admitted than allowed, at any time
+	level    float64 // of one bucket that is asked for what was admitted
+	worst    float64 // lowest level
+	burst    float64
+	seen     time.Time
+}
+
+type autoMember struct {
+	aggregator *aggregator.Aggregator
+	group      *limiter.Group
+	stop       context.CancelFunc
+}
+
+const autoBurst = 60
+
+func autoLimits(t *testing.T, limit float64) *dynamicconfig.Snapshot {
+	t.Helper()
+	s, err := dynamicconfig.Parse("limits.yaml", fmt.Appendf(nil, "limits:\n  - {key: k, limit: %g/s, burst: %d, algorithm: auto, fallback: closed}\n", limit, autoBurst))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func newAutoCluster(t *testing.T, n int, limit float64) *autoCluster {
+	t.Helper()
+	c := &autoCluster{network: rpctest.New(1), began: time.Now(), at: time.Now(), seen: time.Now(), limit: limit, level: autoBurst, burst: autoBurst}
+	snapshot := autoLimits(t, limit)
+	for i := range n {
+		name := fmt.Sprint("host", i)
+		a, err := aggregator.New(algorithm.Builtin(), snapshot)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.network.Host(name).Serve(a)
+		for _, other := range c.names {
+			c.network.SetFaults(name, other, rpctest.Faults{Delay: 200 * time.Microsecond})
+			c.network.SetFaults(other, name, rpctest.Faults{Delay: 200 * time.Microsecond})
+		}
+		peers := c.network.Host(name).Peers()
+		taker := &rpc.Taker{Host: name, Placement: &c.owner, Peers: peers, Self: name, Local: a}
+		group := limiter.NewGroup(snapshot, n, limiter.WithEager(algorithm.NameElastic, algorithm.NameAuto),
+			limiter.WithRemote(algorithm.NameAuto, exact.NewAuto(taker)))
+		running, stop := context.WithCancel(t.Context())
+		c.names, c.hosts = append(c.names, name), append(c.hosts, &autoMember{a, group, stop})
+		c.loops.Go(func() { a.Run(running) })
+		c.loops.Go(func() {
+			group.Run(running, &rpc.Fanout{Host: name, Placement: &c.owner, Self: name, Local: a, Peers: peers})
+		})
+	}
+	c.owner.Store(&c.names[0])
+	return c
+}
+
+func (c *autoCluster) close() {
+	for _, h := range c.hosts {
+		h.stop()
+	}
+	c.loops.Wait()
+}
+
+// bubble runs f on virtual time, when Instants are no longer negative.
+func bubble(t *testing.T, f func(t *testing.T)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(limiter.Now().Sub(0).Abs())
+		f(t)
+	})
+}
+
+// admit counts an event that is let through now.
+func (c *autoCluster) admit(n float64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+
+	now := time.Now()
+	c.level = math.Min(c.level+c.limit*now.Sub(c.seen).Seconds(), c.burst) - n
+	c.worst, c.seen = math.Min(c.worst, c.level), now
+	c.admitted += n
+}
+
+// change has all hosts follow another limit, at once.
+func (c *autoCluster) change(t *testing.T, limit float64) {
+	t.Helper()
+	c.admit(0)
+	c.mu.Lock()
+	now := time.Now()
+	c.allowed, c.at, c.limit = c.allowed+c.limit*now.Sub(c.at).Seconds(), now, limit
+	c.mu.Unlock()
+	snapshot := autoLimits(t, limit)
+	for _, h := range c.hosts {
+		if err := h.aggregator.Configure(snapshot); err != nil {
+			t.Fatal(err)
+		}
+		h.group.Configure(limiter.Now(), snapshot)
+	}
+}
+
+// crash ends the owner, with all that it knew. The others find out later.
+func (c *autoCluster) crash() {
+	c.network.Host(c.names[0]).Serve(nil)
+	c.hosts[0].stop()
+	c.names, c.hosts = c.names[1:], c.hosts[1:]
+}
+
+// found has the others know who owns the key now.
+func (c *autoCluster) found() {
+	c.owner.Store(&c.names[0])
+	for _, h := range c.hosts {
+		h.aggregator.Moved(aggregator.Now())
+		h.group.SetHosts(limiter.Now(), len(c.hosts))
+		h.group.Introduce(limiter.Now())
+	}
+}
+
+// ask has four callers at each host ask about rate times a second each, for d.
+func (c *autoCluster) ask(rate float64, d time.Duration) {
+	end := time.Now().Add(d)
+	var callers sync.WaitGroup
+	for i, h := range c.hosts {
+		for caller := range 4 {
+			callers.Go(func() {
+				chance := rand.New(rand.NewPCG(uint64(i), uint64(caller)))
+				key := h.group.For("k")
+				for {
+					time.Sleep(time.Duration(chance.ExpFloat64() / rate * 1e9))
+					if !time.Now().Before(end) {
+						return
+					}
+					if key.Allow() {
+						c.admit(1)
+					}
+				}
+			})
+		}
+	}
+	callers.Wait()
+}
+
+// asks tells how many hosts ask for each event.
+func (c *autoCluster) asks() (n int) {
+	for _, h := range c.hosts {
+		if st, ok := h.group.Inspect(limiter.Now(), "k"); ok && st.Shares[0].Asks {
+			n++
+		}
+	}
+	return n
+}
+
+// balance is how many more were admitted than the limits allow and a burst.
+func (c *autoCluster) balance() float64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+
+	return c.admitted - c.allowed - c.limit*time.Since(c.at).Seconds() - autoBurst
+}
+
+// Six hosts want far more than the limit, which is too low to split, then high
+// enough, and then too low again. While it is low it is exact, and no switch
+// gives anybody a second burst.
+func TestAutoSwitchesOverACluster(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const hosts, low, high = 6, 3, 300
+		c := newAutoCluster(t, hosts, low)
+		defer c.close()
+		c.ask(20, 30*time.Second)
+		t.Logf("at %d/s: %+.2f beside limit·t + burst", low, c.balance())
+		if got := c.balance(); got > 1e-6 || got < -3 || c.asks() != hosts {
+			t.Errorf("while the limit is low: %+.3f beside limit·t + burst, %d hosts ask", got, c.asks())
+		}
+		for round := range 2 {
+			c.change(t, high)
+			c.ask(100, 4*time.Second)
+			if c.asks() != 0 {
+				t.Errorf("round %d: a second after the limit was raised %d hosts ask", round, c.asks())
+			}
+			c.ask(100, 20*time.Second)
+			t.Logf("at %d/s: %+.2f beside limit·t + burst, at worst %.2f", high, c.balance(), -c.worst)
+			before := c.balance()
+			c.change(t, low)
+			c.ask(20, 4*time.Second)
+			if c.asks() != hosts {
+				t.Errorf("round %d: soon after the limit was cut %d hosts ask", round, c.asks())
+			}
+			c.ask(20, 30*time.Second)
+			t.Logf("at %d/s: %+.2f beside limit·t + burst, at worst %.2f", low, c.balance(), -c.worst)
+			if before < -0.5*high || c.balance() < -0.5*high {
+				t.Errorf("round %d: %v and %v beside limit·t + burst", round, before, c.balance())
+			}
+		}
+		if c.worst < -autoBurst/3 { // two events of each host are lent twice
+			t.Errorf("at worst %v more than limit·t + burst", -c.worst)
+		}
+	})
+}
+
+// The owner dies while it decides itself, while hosts hold grants, and between.
+// Each time that costs a burst at most.
+func TestACrashOfAutosOwnerCostsAtMostABurst(t *testing.T) {
+	for _, row := range []struct {
+		name          string
+		before, after float64 // limits; the change comes just before the crash
+		rate          float64
+	}{
+		{"whole", 3, 3, 20},
+		{"split", 300, 300, 100},
+		{"closing", 300, 3, 100},
+		{"whole to split", 3, 300, 100},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				c := newAutoCluster(t, 8, row.before)
+				defer c.close()
+				c.ask(row.rate, 20*time.Second)
+				if row.after != row.before {
+					c.change(t, row.after)
+					c.ask(row.rate, 200*time.Millisecond)
+				}
+				before := c.balance()
+				c.crash()
+				c.ask(row.rate, time.Second)
+				c.found()
+				c.ask(row.rate, 30*time.Second)
+				t.Logf("%+.2f beside limit·t + burst before, and %+.2f after; at worst %.2f", before, c.balance(), -c.worst)
+				if c.worst < -autoBurst {
+					t.Errorf("at worst %.2f more than limit·t + burst", -c.worst)
+				}
+				if lost := before - c.balance(); lost > 2*row.after+autoBurst {
+					t.Errorf("%.2f are lost", lost)
+				}
+				if want := map[bool]int{true: 7}[row.after < 10]; c.asks() != want {
+					t.Errorf("%d hosts ask, want %d", c.asks(), want)
+				}
+			})
+		})
+	}
+}
