@@ -18,7 +18,7 @@ func (n *Node) Edge(failed func(part rpc.Part, err error)) rpc.Decider {
 	// All are new to this mux, so that there is no error.
 	_ = mux.Register(rpc.UsageTypeURL, &rpc.Forward{Fanout: n.fanout, Failed: failed})
 	_ = mux.Register(rpc.ClaimsTypeURL, rpc.ForwardClaims{Claimant: n.claimantLocked()})
-	_ = mux.Register(rpc.TakesTypeURL, &rpc.ForwardTakes{Taker: n.taker})
+	_ = mux.Register(rpc.TakesTypeURL, n.takes)
 	return &mux
 }
 
@@ -39,4 +39,14 @@ func (n *Node) claimantLocked() *rpc.Claimant {
 		Local:     n.mux,
 		Peers:     n.fanout.Peers,
 	}
+}
+
+// others are the addresses of all hosts but this one.
+func (n *Node) others() (addresses []string) {
+	for _, h := range n.ring.Ring().Hosts() {
+		if h.Address != n.config.Address {
+			addresses = append(addresses, h.Address)
+		}
+	}
+	return addresses
 }

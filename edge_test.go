@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/dynamicconfig/memory"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/exact"
@@ -139,6 +140,43 @@ limits:
 	for key := range keys {
 		if got := admitted[key].Load(); got != 50 {
 			t.Errorf("k%d: %d admitted of %d; want 50", key, got, clients*tries)
+		}
+	}
+}
+
+// The answer of one edge is lost, and the client says so at the next.
+func TestWhatIsLostAtOneEdgeIsGivenBackByAnother(t *testing.T) {
+	nodes, _ := cluster(t, 3, memory.New(limits(t, `limits: [{key: "k*", limit: 1/h, burst: 50, algorithm: exact}]`)))
+	allKnow(t, nodes)
+	take := func(n *headgate.Node, takes *rpc.Takes) (left float64, ok bool) {
+		payload, err := rpc.EncodeTakes(takes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := n.Edge(nil).Update(t.Context(), "client", payload)
+		if err != nil {
+			return 0, false
+		}
+		var taken rpc.Taken
+		if err := rpc.DecodeTaken(answer, len(takes.Rows), &taken); err != nil {
+			t.Fatal(err)
+		}
+		return taken.Rows[0].Left, taken.Rows[0].Decided
+	}
+	for i, n := range nodes {
+		key := fmt.Sprint("k", i)
+		number := uint64(2*i + 1)
+		eventually(t, "the owner answers", func() bool {
+			_, ok := take(n, &rpc.Takes{Rows: []rpc.Take{{Key: key}}})
+			return ok
+		})
+		if left, ok := take(n, &rpc.Takes{Caller: 1, Batch: number, Rows: []rpc.Take{{Key: key, Tokens: 20}}}); !ok || left > 31 {
+			t.Fatalf("%v left, %v", left, ok)
+		}
+		next := nodes[(i+1)%len(nodes)]
+		withdrawn := &rpc.Takes{Caller: 1, Batch: number + 1, Withdrawn: []uint64{number}, Rows: []rpc.Take{{Key: key}}}
+		if left, ok := take(next, withdrawn); !ok || left < 49 {
+			t.Errorf("%v left, %v", left, ok)
 		}
 	}
 }

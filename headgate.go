@@ -67,6 +67,7 @@ type Node struct {
 	mux        *rpc.Mux
 	fanout     *rpc.Fanout
 	taker      *rpc.Taker
+	takes      *rpc.ForwardTakes // of the edge
 	mesh       *gossip.Mesh
 	cluster    string              // what it is called above
 	parent     aggregator.Claiming // nil without a cluster above
@@ -112,6 +113,7 @@ func New(config Config, source dynamicconfig.Source, members ringpop.Members, op
 		parent:   o.parent,
 	}
 	n.taker = &rpc.Taker{Host: config.Address, Placement: n.ring, Self: config.Address}
+	n.takes = &rpc.ForwardTakes{Taker: n.taker, Others: n.others}
 	n.mesh = n.newMesh(snapshot, &o)
 	n.group = limiter.NewGroup(snapshot, 0, n.elsewhere(o.remotes), limiter.WithLogger(o.log), limiter.WithScope(o.scope), limiter.WithEager(o.registry.Stateful()...), limiter.WithWants(o.registry.Leasing()...),
 		limiter.WithMigration(func(old, new limiter.Stepper, mode dynamicconfig.Mode) limiter.Migrator {
@@ -144,7 +146,7 @@ func (n *Node) register(payloads []payload) error {
 	for _, typeURL := range []string{rpc.UsageTypeURL, rpc.ClaimsTypeURL, rpc.TakesTypeURL} {
 		err = errors.Join(err, n.mux.Register(typeURL, n.aggregator))
 	}
-	err = errors.Join(err, n.mux.Register(rpc.GossipTypeURL, n.mesh))
+	err = errors.Join(err, n.mux.Register(rpc.GossipTypeURL, n.mesh), n.mux.Register(rpc.WithdrawalsTypeURL, rpc.Withdrawn{Edge: n.takes}))
 	for _, p := range payloads {
 		err = errors.Join(err, n.mux.Register(p.typeURL, p.decider))
 	}

@@ -4,9 +4,11 @@ package rpc
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/protobuf/types/known/anypb"
@@ -21,37 +23,48 @@ import (
 // it knows nothing about, what the caller was told.
 //
 // A batch whose caller does not wait for the answer any more is undone, and so
-// is one that is withdrawn here. One that is withdrawn at another edge, because
-// the answer was lost on its way from this one, stays taken: callers that must
-// not lose so many tokens ask the owners themselves. Its fields do not change
-// once it is in use, and it is not copied. Safe for concurrent use.
+// is one that is withdrawn, here or at another edge of the cluster, because its
+// answer was lost: see Others. So a caller numbers its batches for all edges of a
+// cluster together. Its fields do not change once it is in use, and
+// it is not copied. Safe for concurrent use.
 type ForwardTakes struct {
 	// Taker asks the owners. Twice its Timeout is the longest that callers
 	// wait, so theirs should be longer.
 	Taker *Taker
 
-	answered answeredTakes
+	// Others, when not nil, are the addresses of the other hosts with an edge,
+	// as the Taker's Peers know them. They serve Withdrawn, and are asked to
+	// undo what was not answered here. nil: that stays taken.
+	Others func() []string
+
+	answered  answeredTakes
+	spreading atomic.Int64 // messages to Others
 }
 
 var _ Decider = (*ForwardTakes)(nil)
 
+// errWithdrawn: the caller does not wait for this answer any more.
+var errWithdrawn = errors.New("rpc: these takes were withdrawn meanwhile")
+
 // Update asks the owners of the keys in payload, which is Takes. Who calls does
-// not matter. The errors are ErrPayload, or ctx's.
+// not matter. The errors are ErrPayload, ctx's, or that nobody waits any more.
 func (f *ForwardTakes) Update(ctx context.Context, _ string, payload *anypb.Any) (*anypb.Any, error) {
 	var takes Takes
 	if err := DecodeTakes(payload, &takes); err != nil {
 		return nil, err
 	}
-	for _, number := range takes.Withdrawn {
-		f.undo(f.answered.remove(takeID{takes.Caller, number}))
-	}
+	// Before the takes, which may want what comes back.
+	f.withdrawElsewhere(takes.Caller, f.withdraw(takes.Caller, takes.Withdrawn))
 	taken := Taken{Rows: make([]Took, len(takes.Rows))}
 	f.take(ctx, takes.Rows, taken.Rows)
 
 	// Those that nobody hears of are undone, by whoever finds them first: this
 	// call, or one that withdraws them.
 	id := takeID{takes.Caller, takes.Batch}
-	f.answered.add(id, ofThose(takes.Rows, taken.Rows))
+	if rows := ofThose(takes.Rows, taken.Rows); !f.answered.add(id, rows) {
+		f.undo(rows)
+		return nil, fmt.Errorf("take %d times: %w", len(takes.Rows), errWithdrawn)
+	}
 	if err := ctx.Err(); err != nil {
 		f.undo(f.answered.remove(id))
 		return nil, fmt.Errorf("take %d times: %w", len(takes.Rows), err)
@@ -85,7 +98,6 @@ func (f *ForwardTakes) take(ctx context.Context, rows []Take, took []Took) {
 // is more than one: an owner then learns from what its caller was told, though
 // it was the one who told it, which does not give more.
 func (f *ForwardTakes) by(rows []Take, took []Took) uint32 {
-	own := uint32(f.Taker.number()) | 1
 	var by uint32
 	for i := range rows {
 		if !took[i].Decided {
@@ -93,16 +105,19 @@ func (f *ForwardTakes) by(rows []Take, took []Took) uint32 {
 		}
 		switch told := f.Taker.told.by(rows[i].account()); {
 		case told == 0, by != 0 && told != by:
-			return own
+			return f.own()
 		default:
 			by = told
 		}
 	}
 	if by == 0 {
-		return own
+		return f.own()
 	}
 	return by
 }
+
+// own is this host's number.
+func (f *ForwardTakes) own() uint32 { return uint32(f.Taker.number()) | 1 }
 
 // undo undoes rows, each at the owner that it has by now.
 func (f *ForwardTakes) undo(rows []Take) {
@@ -155,9 +170,9 @@ func (k *toldKeys) by(of account) uint32 {
 // takeID names a batch of takes.
 type takeID struct{ caller, number uint64 }
 
-// answeredTakes remembers the last batches that were answered, until so many
-// rows have come since. The zero answeredTakes is ready. Safe for concurrent
-// use.
+// answeredTakes remembers the last batches that were answered, and those that
+// were withdrawn before, until so many rows have come since. The zero
+// answeredTakes is ready. Safe for concurrent use.
 type answeredTakes struct {
 	mu         sync.Mutex // protects following fields
 	young, old map[takeID][]Take
@@ -167,17 +182,40 @@ type answeredTakes struct {
 // maxAnswered is how many rows become old together: a few megabytes.
 const maxAnswered = 32 << 10
 
-func (a *answeredTakes) add(id takeID, rows []Take) {
-	if id.caller == 0 || len(rows) == 0 {
-		return // nobody withdraws them
+// withdrawn stands for the rows of a batch that is withdrawn.
+var withdrawn = []Take{{Key: "withdrawn"}}
+
+func isWithdrawn(rows []Take) bool { return len(rows) == 1 && &rows[0] == &withdrawn[0] }
+
+// add remembers the rows of a batch; false if it is withdrawn already.
+func (a *answeredTakes) add(id takeID, rows []Take) bool {
+	if id.caller == 0 {
+		return true // nobody withdraws them
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 
-	if a.rows += len(rows); a.rows > maxAnswered || a.young == nil {
-		a.old, a.young, a.rows = a.young, make(map[takeID][]Take), len(rows)
+	switch {
+	case isWithdrawn(a.findLocked(id)):
+		return false
+	case len(rows) > 0:
+		a.putLocked(id, rows)
 	}
-	a.young[id] = rows
+	return true
+}
+
+// withdraw returns the rows of a batch, once, and whether it was answered. One
+// that was not is not to be.
+func (a *answeredTakes) withdraw(id takeID) (rows []Take, known bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+
+	rows = a.findLocked(id)
+	if isWithdrawn(rows) {
+		return nil, true // and elsewhere, if it could be
+	}
+	a.putLocked(id, withdrawn)
+	return rows, rows != nil
 }
 
 // remove returns the rows of a batch, once.
@@ -185,11 +223,26 @@ func (a *answeredTakes) remove(id takeID) []Take {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 
-	rows, ok := a.young[id]
-	if !ok {
-		rows = a.old[id]
+	rows := a.findLocked(id)
+	if isWithdrawn(rows) {
+		return nil
 	}
 	delete(a.young, id)
 	delete(a.old, id)
 	return rows
+}
+
+func (a *answeredTakes) findLocked(id takeID) []Take {
+	if rows, ok := a.young[id]; ok {
+		return rows
+	}
+	return a.old[id]
+}
+
+func (a *answeredTakes) putLocked(id takeID, rows []Take) {
+	if a.rows += len(rows); a.rows > maxAnswered || a.young == nil {
+		a.old, a.young, a.rows = a.young, make(map[takeID][]Take), len(rows)
+	}
+	delete(a.old, id)
+	a.young[id] = rows
 }

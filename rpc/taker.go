@@ -229,6 +229,13 @@ func (t *Taker) send(ctx context.Context, owner string, rows []Take) error {
 	return t.ask(ctx, owner, &Takes{Rows: rows}, &taken)
 }
 
+func (t *Taker) timeout() time.Duration {
+	if t.Timeout > 0 {
+		return t.Timeout
+	}
+	return DefaultTakeTimeout
+}
+
 // ask makes one call.
 func (t *Taker) ask(ctx context.Context, owner string, takes *Takes, taken *Taken) (err error) {
 	defer func() {
@@ -237,11 +244,7 @@ func (t *Taker) ask(ctx context.Context, owner string, takes *Takes, taken *Take
 		}
 	}()
 	defer recovered(&err)
-	timeout := t.Timeout
-	if timeout <= 0 {
-		timeout = DefaultTakeTimeout
-	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeout(ctx, t.timeout())
 	defer cancel()
 	payload, err := EncodeTakes(takes)
 	if err != nil {

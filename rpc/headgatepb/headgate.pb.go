@@ -975,6 +975,63 @@ func (x *Taken) GetLeft() []float32 {
 	return nil
 }
 
+// Withdrawals tell an edge which batches of takes to undo, whose answers were
+// lost: another edge heard of it, and does not know them. They are answered with
+// Taken of no rows.
+type Withdrawals struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Caller of those Takes; never 0.
+	Caller uint64 `protobuf:"fixed64,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	// Batch of each, at most 64.
+	Batches       []uint64 `protobuf:"varint,2,rep,packed,name=batches,proto3" json:"batches,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Withdrawals) Reset() {
+	*x = Withdrawals{}
+	mi := &file_rpc_headgatepb_headgate_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Withdrawals) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Withdrawals) ProtoMessage() {}
+
+func (x *Withdrawals) ProtoReflect() protoreflect.Message {
+	mi := &file_rpc_headgatepb_headgate_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Withdrawals.ProtoReflect.Descriptor instead.
+func (*Withdrawals) Descriptor() ([]byte, []int) {
+	return file_rpc_headgatepb_headgate_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Withdrawals) GetCaller() uint64 {
+	if x != nil {
+		return x.Caller
+	}
+	return 0
+}
+
+func (x *Withdrawals) GetBatches() []uint64 {
+	if x != nil {
+		return x.Batches
+	}
+	return nil
+}
+
 // Gossip is what one host used of keys whose bucket every host holds:
 // columnar, n is the length of key_lengths, and row i of each column is about
 // key i.
@@ -1003,7 +1060,7 @@ type Gossip struct {
 
 func (x *Gossip) Reset() {
 	*x = Gossip{}
-	mi := &file_rpc_headgatepb_headgate_proto_msgTypes[11]
+	mi := &file_rpc_headgatepb_headgate_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1015,7 +1072,7 @@ func (x *Gossip) String() string {
 func (*Gossip) ProtoMessage() {}
 
 func (x *Gossip) ProtoReflect() protoreflect.Message {
-	mi := &file_rpc_headgatepb_headgate_proto_msgTypes[11]
+	mi := &file_rpc_headgatepb_headgate_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1028,7 +1085,7 @@ func (x *Gossip) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gossip.ProtoReflect.Descriptor instead.
 func (*Gossip) Descriptor() ([]byte, []int) {
-	return file_rpc_headgatepb_headgate_proto_rawDescGZIP(), []int{11}
+	return file_rpc_headgatepb_headgate_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Gossip) GetFrom() uint64 {
@@ -1099,7 +1156,7 @@ type Heard struct {
 
 func (x *Heard) Reset() {
 	*x = Heard{}
-	mi := &file_rpc_headgatepb_headgate_proto_msgTypes[12]
+	mi := &file_rpc_headgatepb_headgate_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1111,7 +1168,7 @@ func (x *Heard) String() string {
 func (*Heard) ProtoMessage() {}
 
 func (x *Heard) ProtoReflect() protoreflect.Message {
-	mi := &file_rpc_headgatepb_headgate_proto_msgTypes[12]
+	mi := &file_rpc_headgatepb_headgate_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1124,7 +1181,7 @@ func (x *Heard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heard.ProtoReflect.Descriptor instead.
 func (*Heard) Descriptor() ([]byte, []int) {
-	return file_rpc_headgatepb_headgate_proto_rawDescGZIP(), []int{12}
+	return file_rpc_headgatepb_headgate_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Heard) GetBy() uint64 {
@@ -1214,7 +1271,10 @@ const file_rpc_headgatepb_headgate_proto_rawDesc = "" +
 	"\x05Taken\x12\x0e\n" +
 	"\x02by\x18\x01 \x01(\aR\x02by\x12\x18\n" +
 	"\aanswers\x18\x02 \x03(\x04R\aanswers\x12\x12\n" +
-	"\x04left\x18\x03 \x03(\x02R\x04left\"\xbd\x01\n" +
+	"\x04left\x18\x03 \x03(\x02R\x04left\"?\n" +
+	"\vWithdrawals\x12\x16\n" +
+	"\x06caller\x18\x01 \x01(\x06R\x06caller\x12\x18\n" +
+	"\abatches\x18\x02 \x03(\x04R\abatches\"\xbd\x01\n" +
 	"\x06Gossip\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\x06R\x04from\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x14\n" +
@@ -1240,7 +1300,7 @@ func file_rpc_headgatepb_headgate_proto_rawDescGZIP() []byte {
 	return file_rpc_headgatepb_headgate_proto_rawDescData
 }
 
-var file_rpc_headgatepb_headgate_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_rpc_headgatepb_headgate_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_rpc_headgatepb_headgate_proto_goTypes = []any{
 	(*UpdateRequest)(nil),  // 0: headgate.v1.UpdateRequest
 	(*UpdateResponse)(nil), // 1: headgate.v1.UpdateResponse
@@ -1253,13 +1313,14 @@ var file_rpc_headgatepb_headgate_proto_goTypes = []any{
 	(*Lease)(nil),          // 8: headgate.v1.Lease
 	(*Takes)(nil),          // 9: headgate.v1.Takes
 	(*Taken)(nil),          // 10: headgate.v1.Taken
-	(*Gossip)(nil),         // 11: headgate.v1.Gossip
-	(*Heard)(nil),          // 12: headgate.v1.Heard
-	(*anypb.Any)(nil),      // 13: google.protobuf.Any
+	(*Withdrawals)(nil),    // 11: headgate.v1.Withdrawals
+	(*Gossip)(nil),         // 12: headgate.v1.Gossip
+	(*Heard)(nil),          // 13: headgate.v1.Heard
+	(*anypb.Any)(nil),      // 14: google.protobuf.Any
 }
 var file_rpc_headgatepb_headgate_proto_depIdxs = []int32{
-	13, // 0: headgate.v1.UpdateRequest.payload:type_name -> google.protobuf.Any
-	13, // 1: headgate.v1.UpdateResponse.payload:type_name -> google.protobuf.Any
+	14, // 0: headgate.v1.UpdateRequest.payload:type_name -> google.protobuf.Any
+	14, // 1: headgate.v1.UpdateResponse.payload:type_name -> google.protobuf.Any
 	5,  // 2: headgate.v1.Claims.rows:type_name -> headgate.v1.Claim
 	6,  // 3: headgate.v1.Claim.bands:type_name -> headgate.v1.Band
 	8,  // 4: headgate.v1.Leases.rows:type_name -> headgate.v1.Lease
@@ -1281,7 +1342,7 @@ func file_rpc_headgatepb_headgate_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_rpc_headgatepb_headgate_proto_rawDesc), len(file_rpc_headgatepb_headgate_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   13,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
