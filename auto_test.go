@@ -36,7 +36,6 @@ type autoCluster struct {
 	allowed  float64   // by the limits, until at
 	at       time.Time // of the last change
 	admitted float64
-	most     float64 // more was admitted than allowed, at any time
 	level    float64 // of one bucket that is asked for what was admitted
 	worst    float64 // lowest level
 	burst    float64
@@ -152,9 +151,14 @@ func (c *autoCluster) found() {
 }
 
 // ask has four callers at each host ask about rate times a second each, for d.
-func (c *autoCluster) ask(rate float64, d time.Duration) {
+// It returns how many hosts ask for each event in the end.
+func (c *autoCluster) ask(rate float64, d time.Duration) (asking int) {
 	end := time.Now().Add(d)
 	var callers sync.WaitGroup
+	callers.Go(func() {
+		time.Sleep(d)
+		asking = c.asks()
+	})
 	for i, h := range c.hosts {
 		for caller := range 4 {
 			callers.Go(func() {
@@ -173,6 +177,7 @@ func (c *autoCluster) ask(rate float64, d time.Duration) {
 		}
 	}
 	callers.Wait()
+	return asking
 }
 
 // asks tells how many hosts ask for each event.
@@ -201,24 +206,22 @@ func TestAutoSwitchesOverACluster(t *testing.T) {
 		const hosts, low, high = 6, 3, 300
 		c := newAutoCluster(t, hosts, low)
 		defer c.close()
-		c.ask(20, 30*time.Second)
+		asking := c.ask(20, 30*time.Second)
 		t.Logf("at %d/s: %+.2f beside limit·t + burst", low, c.balance())
-		if got := c.balance(); got > 1e-6 || got < -3 || c.asks() != hosts {
-			t.Errorf("while the limit is low: %+.3f beside limit·t + burst, %d hosts ask", got, c.asks())
+		if got := c.balance(); got > 1e-6 || got < -3 || asking != hosts {
+			t.Errorf("while the limit is low: %+.3f beside limit·t + burst, %d hosts ask", got, asking)
 		}
 		for round := range 2 {
 			c.change(t, high)
-			c.ask(100, 4*time.Second)
-			if c.asks() != 0 {
-				t.Errorf("round %d: a second after the limit was raised %d hosts ask", round, c.asks())
+			if asking := c.ask(100, 4*time.Second); asking != 0 {
+				t.Errorf("round %d: soon after the limit was raised %d hosts ask", round, asking)
 			}
 			c.ask(100, 20*time.Second)
 			t.Logf("at %d/s: %+.2f beside limit·t + burst, at worst %.2f", high, c.balance(), -c.worst)
 			before := c.balance()
 			c.change(t, low)
-			c.ask(20, 4*time.Second)
-			if c.asks() != hosts {
-				t.Errorf("round %d: soon after the limit was cut %d hosts ask", round, c.asks())
+			if asking := c.ask(20, 4*time.Second); asking != hosts {
+				t.Errorf("round %d: soon after the limit was cut %d hosts ask", round, asking)
 			}
 			c.ask(20, 30*time.Second)
 			t.Logf("at %d/s: %+.2f beside limit·t + burst, at worst %.2f", low, c.balance(), -c.worst)
@@ -258,7 +261,7 @@ func TestACrashOfAutosOwnerCostsAtMostABurst(t *testing.T) {
 				c.crash()
 				c.ask(row.rate, time.Second)
 				c.found()
-				c.ask(row.rate, 30*time.Second)
+				asking := c.ask(row.rate, 30*time.Second)
 				t.Logf("%+.2f beside limit·t + burst before, and %+.2f after; at worst %.2f", before, c.balance(), -c.worst)
 				if c.worst < -autoBurst {
 					t.Errorf("at worst %.2f more than limit·t + burst", -c.worst)
@@ -266,8 +269,8 @@ func TestACrashOfAutosOwnerCostsAtMostABurst(t *testing.T) {
 				if lost := before - c.balance(); lost > 2*row.after+autoBurst {
 					t.Errorf("%.2f are lost", lost)
 				}
-				if want := map[bool]int{true: 7}[row.after < 10]; c.asks() != want {
-					t.Errorf("%d hosts ask, want %d", c.asks(), want)
+				if want := map[bool]int{true: 7}[row.after < 10]; asking != want {
+					t.Errorf("%d hosts ask, want %d", asking, want)
 				}
 			})
 		})
