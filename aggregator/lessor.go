@@ -62,7 +62,8 @@ func (l *lessor) Report(now time.Duration, limit algorithm.Limit, host uint32, r
 func (l *lessor) claim(now, recalculate time.Duration, amount float64, host uint32, c algorithm.Claim) {
 	rule := l.key.rule
 	l.granted = l.account.Claim(now,
-		algorithm.Terms{Lease: l.key.lease(now), Recalculate: recalculate, LearnUntil: l.learnsUntil()},
+		// When a lease from above ends, all those below do, and hosts report no later for it.
+		algorithm.Terms{Lease: l.key.lease(now), Remember: rule.Lease, Recalculate: recalculate, LearnUntil: l.learnsUntil()},
 		algorithm.Capacity{Amount: amount, Whole: rule.InFlight, Overcommit: rule.Overcommit},
 		host, c)
 	// Once so much is out as there is, no other lease can be out that this

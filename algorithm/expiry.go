@@ -2,7 +2,10 @@
 
 package algorithm
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // expiry is which lease ends next, or which host is to be forgotten: a heap of
 // rows by when they are to be looked at. A lease that is extended stays where it is in the heap, and is put off
@@ -14,10 +17,11 @@ type expiry []int32
 func (l *Leases) due(i int32) time.Duration { return l.rows.At(i).due }
 
 // extend notes that the lease of row i, whose place in the heap is known, ends
-// at until, and that it is known until later.
-func (l *Leases) extend(i int32, until, known time.Duration) {
+// at until, and for how long its host is known after that.
+func (l *Leases) extend(i int32, until, stays time.Duration) {
 	r := l.rows.At(i)
-	r.until, r.known = until, known
+	r.until = until
+	r.stays = uint16(min(max(stays+time.Second-1, 0)/time.Second, math.MaxUint16))
 	if until < r.due {
 		r.due = until
 		l.rise(r.place)
@@ -27,7 +31,7 @@ func (l *Leases) extend(i int32, until, known time.Duration) {
 // watch gives row i, which is new, a place in the heap.
 func (l *Leases) watch(i int32, until time.Duration) {
 	r := l.rows.At(i)
-	r.until, r.known, r.due, r.place = until, until, until, int32(len(l.expiry))
+	r.until, r.due, r.place = until, until, int32(len(l.expiry))
 	l.expiry = append(l.expiry, i)
 	l.rise(r.place)
 }

@@ -50,14 +50,17 @@ type leaseRow struct {
 	beyond float64 // granted by ways that are not bound by what others hold
 	held   float64 // counted of what there is: part, or more slots if it has more
 	until  time.Duration
-	known  time.Duration // until when what it wants counts; until or later
 	due    time.Duration // when to look whether one of these has passed
 	at     time.Duration // when part was calculated, if it was
 	place  int32         // among those to look at
 	first  int32         // of its nodes
 	short  uint32        // slots that it got less than it should have
+	stays  uint16        // seconds after until in which what it wants still counts
 	timed  bool          // at is set
 }
+
+// known is until when what r's host wants counts.
+func (r *leaseRow) known() time.Duration { return later(r.until, time.Duration(r.stays)*time.Second) }
 
 func newLeases(w way) *Leases { return &Leases{way: w} }
 
@@ -105,7 +108,7 @@ func (l *Leases) Claim(now time.Duration, t Terms, c Capacity, host uint32, clai
 		held = max(held, has-r.beyond)
 	}
 	l.hold(r, held)
-	l.extend(i, until, max(until, later(now, t.Remember)))
+	l.extend(i, until, t.Remember-t.Lease)
 	return Lease{Amount: r.part + r.beyond, Until: until, Learning: learning, Short: short}
 }
 
@@ -169,9 +172,9 @@ func (l *Leases) Expire(now time.Duration, gone func(host uint32)) {
 		case r.until > now: // it was extended
 			r.due = r.until
 			l.sink(0)
-		case r.known > now:
+		case r.known() > now:
 			l.clear(r)
-			r.due = r.known
+			r.due = r.known()
 			l.sink(0)
 		default:
 			host := l.rows.Host(i)

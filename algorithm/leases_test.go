@@ -18,9 +18,12 @@ var minute = Terms{Lease: time.Minute}
 
 func TestHostsThatArriveOneByOneGetWhatIsLeft(t *testing.T) {
 	l := ProportionalShare{}.NewLeases()
-	for host, tt := range []struct{ wants, want float64 }{{60, 60}, {75, 60}, {10, 0}} {
+	for host, tt := range []struct {
+		wants, want float64
+		short       bool
+	}{{60, 60, false}, {75, 60, false}, {10, 0, true}} {
 		got := l.Claim(0, minute, Capacity{Amount: 120}, uint32(host), Claim{Bands: wants(tt.wants)})
-		if got != (Lease{Amount: tt.want, Until: time.Minute}) {
+		if got != (Lease{Amount: tt.want, Until: time.Minute, Short: tt.short}) {
 			t.Errorf("host %d wants %v and gets %+v, want %v", host, tt.wants, got, tt.want)
 		}
 	}
@@ -48,6 +51,7 @@ func TestClaimsInTime(t *testing.T) {
 	learning := Terms{Lease: 60 * second, Recalculate: 5 * second, LearnUntil: 60 * second}
 	usual := Terms{Lease: 60 * second, Recalculate: 5 * second}
 	short := Terms{Lease: 3 * second, Recalculate: 5 * second}
+	brief := Terms{Lease: 10 * second, Remember: 60 * second}
 	type step struct {
 		at       time.Duration
 		terms    Terms
@@ -140,6 +144,13 @@ func TestClaimsInTime(t *testing.T) {
 			{0, Terms{}, 100, 1, Claim{Bands: wants(25)}, 0},
 			{0, Terms{Lease: -second}, 100, 1, Claim{Has: 20, Keep: true}, 0},
 			{0, Terms{Lease: -second, LearnUntil: second}, 100, 2, Claim{Has: 20}, 0},
+		}},
+		{"what a host wants counts when its lease has ended", FairShare{}, []step{
+			{0, brief, 100, 1, Claim{Bands: wants(100)}, 100},
+			{20 * second, brief, 100, 2, Claim{Bands: wants(100)}, 50}, // host 1 is about to ask again
+			{20 * second, brief, 100, 1, Claim{Bands: wants(100)}, 50},
+			{79 * second, brief, 100, 2, Claim{Bands: wants(100)}, 50},
+			{80 * second, brief, 100, 2, Claim{Bands: wants(100)}, 100},
 		}},
 		{"nonsense is wanted", ProportionalShare{}, []step{
 			{0, usual, 100, 1, Claim{Bands: wants(math.NaN())}, 0},

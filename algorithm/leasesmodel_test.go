@@ -28,6 +28,7 @@ type dumbHost struct {
 	part, beyond float64
 	held         float64
 	until, at    time.Duration
+	forgotten    time.Duration // when what it wants counts no more
 	known        bool
 	short        float64
 }
@@ -187,6 +188,7 @@ func (d *dumbLeases) claim(now time.Duration, t Terms, c Capacity, host uint32, 
 		h.held = math.Max(h.held, has-h.beyond)
 	}
 	h.until = now + t.Lease
+	h.forgotten = h.until + (max(t.Remember-t.Lease, 0)+time.Second-1).Truncate(time.Second)
 	return h.part + h.beyond
 }
 
@@ -252,7 +254,7 @@ func (d *dumbLeases) check(l *Leases) error {
 	}
 	for at, i := range l.expiry {
 		r := l.rows.At(i)
-		if r.place != int32(at) || r.due > r.until || l.due(l.expiry[max(at-1, 0)/2]) > r.due {
+		if r.place != int32(at) || r.due > r.known() || l.due(l.expiry[max(at-1, 0)/2]) > r.due {
 			return fmt.Errorf("the heap is none at %d", at)
 		}
 	}
@@ -312,9 +314,12 @@ func TestLeasesAreWhatTheDumbOnesAre(t *testing.T) {
 				if rapid.Bool().Draw(t, "expire") {
 					want := map[uint32]bool{}
 					for id, h := range d.hosts {
-						if h.until <= now {
+						switch {
+						case h.forgotten <= now:
 							want[id] = true
 							delete(d.hosts, id)
+						case h.until <= now:
+							d.hosts[id] = &dumbHost{bands: h.bands, until: h.until, forgotten: h.forgotten}
 						}
 					}
 					l.Expire(now, func(id uint32) {
@@ -332,6 +337,7 @@ func TestLeasesAreWhatTheDumbOnesAre(t *testing.T) {
 				capacity.Amount = math.Min(amount.Draw(t, "capacity"), 1e6)
 				capacity.Overcommit = rapid.SampledFrom([]float64{0, 0, .1}).Draw(t, "overcommit")
 				terms.Lease = time.Duration(rapid.IntRange(1, 60).Draw(t, "lease")) * time.Second
+				terms.Remember = time.Duration(rapid.IntRange(0, 90_000).Draw(t, "remember")) * time.Millisecond
 				terms.Recalculate = rapid.SampledFrom([]time.Duration{0, 5 * time.Second}).Draw(t, "recalculate")
 				if rapid.IntRange(0, 4).Draw(t, "restart") == 0 {
 					terms.LearnUntil = now + 5*time.Second
