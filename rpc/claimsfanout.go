@@ -10,8 +10,9 @@ import (
 )
 
 // DefaultClaimTimeout is how long a Claimant waits for an owner when nobody
-// says otherwise.
-const DefaultClaimTimeout = 3 * time.Second
+// says otherwise. To ask again costs little, and who waits for an owner that
+// died does not hear of the next.
+const DefaultClaimTimeout = time.Second
 
 // Claimant asks the owners of keys for leases, on behalf of any host: any
 // node can so answer for any key. Its fields do not change once it is in use.
