@@ -42,10 +42,7 @@ func (c *claimant) ask() rpc.Lease {
 	name := answering(rule)
 	alg, failed := c.settings.algorithm(rule, name)
 	leasing, ok := alg.(algorithm.Leasing)
-	if !ok {
-		if failed != nil {
-			c.a.blame(c.now, name, c.claim.Key, failed)
-		}
+	if !ok { // it may be none of the registry's, which is nobody's failure
 		return c.refuse("the key's algorithm %s hands out no leases: use none, static, proportional-share or fair-share", name)
 	}
 	hash := c.a.hash(c.claim.Key)

@@ -213,6 +213,22 @@ func TestWhatClaimsSayAboutKeysThatAreNotLeased(t *testing.T) {
 	}
 }
 
+// Who claims keys that are decided elsewhere cannot fill the log with failures.
+func TestKeysThatNoRegistryDecidesFailNobody(t *testing.T) {
+	a, log := custom(t, cadence, new(counting))
+	for _, name := range []string{"exact", "even", "gossip"} {
+		if err := a.Configure(snapshot(t, cadence, terms(dynamicconfig.Rule{Limit: 10, Algorithm: name}))); err != nil {
+			t.Fatal(err)
+		}
+		if got := claimed(t, a, 0, wants("a", 0, 1)); got.Amount != 0 || !strings.Contains(got.Refused, name+" hands out no leases") {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	if text := log.String(); text != "" {
+		t.Errorf("logged %s", text)
+	}
+}
+
 func TestAnAlgorithmThatCannotBeBuiltIsNone(t *testing.T) {
 	a, log := custom(t, cadence, new(counting))
 	if err := a.Configure(snapshot(t, cadence, terms(dynamicconfig.Rule{Limit: 10, Algorithm: "fair-share", Parameters: map[string]string{"vavavoom": "11"}}))); err != nil {
