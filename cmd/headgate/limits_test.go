@@ -63,6 +63,28 @@ func TestLimitsCheck(t *testing.T) {
 	}
 }
 
+func TestLimitsCheckKnowsAuto(t *testing.T) {
+	const good = `limits:
+  - {key: a, limit: 5/m, algorithm: auto, max_wait: 1s, max_debt: 5s}
+  - {key: b, limit: 1/s, migrate: {from: auto, to: exact, mode: old}}
+  - {key: c, limit: 1/s, migrate: {from: elastic, to: auto, mode: new-shadow-old}}
+`
+	if out, problems, err := executeWith(t, good, "limits", "check", "-"); err != nil {
+		t.Errorf("%v, %s%s", err, out, problems)
+	}
+	const bad = `limits:
+  - {key: a, limit: 5/s, algorithm: auto, parameters: {horizon: 1s}}
+`
+	const slots = `limits:
+  - {key: b, limit: 5 in-flight, algorithm: auto}
+`
+	for text, want := range map[string]string{bad: "algorithm \"auto\"", slots: "auto shares rates and not slots"} {
+		if _, problems, err := executeWith(t, text, "limits", "check", "-"); err == nil || !strings.Contains(problems, want) {
+			t.Errorf("no %q in\n%s", want, problems)
+		}
+	}
+}
+
 func TestLimitsCheckKnowsAlgorithms(t *testing.T) {
 	const text = `limits:
   - {key: a, limit: 1/s, algorithm: by-tier, parameters: {x: 1}}
