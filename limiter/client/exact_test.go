@@ -3,6 +3,7 @@
 package client_test
 
 import (
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -31,11 +32,19 @@ func exactly(t *testing.T, c *client.Client, key string) limiter.Decision {
 	return d
 }
 
-func TestExactKeysHaveOneBucketForAllClients(t *testing.T) {
-	d, _ := serve(t, "127.0.0.1:0", exactRules)
+func TestExactKeysHaveOneBucketForAllClients(t *testing.T) { oneBucketForAll(t, exactRules) }
+
+// A limit as low as this one is not split.
+func TestAutoKeysHaveOneBucketForAllClients(t *testing.T) {
+	oneBucketForAll(t, strings.Replace(exactRules, "exact", "auto", 1))
+}
+
+func oneBucketForAll(t *testing.T, rules string) {
+	t.Helper()
+	d, _ := serve(t, "127.0.0.1:0", rules)
 	var clients []*client.Client
 	for range 3 {
-		c := newClient(t, client.Config{Addresses: []string{d.Edge()}, Hosts: 3, ExactTimeout: time.Second}, memory.New(parse(t, exactRules)))
+		c := newClient(t, client.Config{Addresses: []string{d.Edge()}, Hosts: 3, ExactTimeout: time.Second}, memory.New(parse(t, rules)))
 		exactly(t, c, "closed")
 		clients = append(clients, c)
 	}
