@@ -95,7 +95,7 @@ func New(config Config, source dynamicconfig.Source, members ringpop.Members, op
 	}
 	snapshot, err := source.Load(context.Background())
 	if err == nil {
-		err = snapshot.Check(o.known)
+		err = o.check(snapshot)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("headgate: load limits: %w", err)
@@ -106,7 +106,7 @@ func New(config Config, source dynamicconfig.Source, members ringpop.Members, op
 		source:   source,
 		members:  members,
 		listener: o.listener,
-		limits:   dynamicconfig.NewLive(snapshot, dynamicconfig.WithCheck(func(s *dynamicconfig.Snapshot) error { return s.Check(o.known) })),
+		limits:   dynamicconfig.NewLive(snapshot, dynamicconfig.WithCheck(o.check)),
 		ring:     ringpop.NewLive(o.points, ringpop.WithLogger(o.log)),
 		mux:      new(rpc.Mux),
 		cluster:  o.cluster,

@@ -12,6 +12,7 @@ import (
 
 	"github.com/headgate/headgate/aggregator"
 	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/gossip"
 	"github.com/headgate/headgate/rpc"
@@ -52,6 +53,24 @@ func (o *options) known(name string) bool {
 		}
 	}
 	return false
+}
+
+// check returns what limits say of algorithms that is not so here.
+func (o *options) check(limits *dynamicconfig.Snapshot) error {
+	return errors.Join(limits.Check(o.known), limits.CheckParameters(o.takes))
+}
+
+// takes tells what is wrong with the parameters of an algorithm. What a service
+// brought along looks at its own.
+func (o *options) takes(name string, parameters map[string]string) error {
+	if builtIn(name) {
+		return fmt.Errorf("%s takes none: remove them", name)
+	}
+	if _, err := o.registry.Lookup(name); err != nil {
+		return nil
+	}
+	_, err := o.registry.Build(name, parameters)
+	return err
 }
 
 // builtIn tells whether name is an algorithm that no Registry has.

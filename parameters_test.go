@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package headgate_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/dynamicconfig/memory"
+	"github.com/headgate/headgate/ringpop"
+	"github.com/headgate/headgate/ringpop/static"
+)
+
+// An algorithm that cannot be built as its rule wants decides nothing well: the
+// file is as broken as one with a wrong limit.
+func TestParametersThatAnAlgorithmRefusesAreNotTaken(t *testing.T) {
+	members, err := static.New(ringpop.Host{Address: "a:1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		`{key: "k", limit: 10/s, algorithm: fair-share, parameters: {bad: "1"}}`:      "limits.yaml:2:64",
+		`{key: "k", limit: 10/s, algorithm: elastic, parameters: {headroom: "-1"}}`:   "headroom",
+		`{key: "k", limit: 10/s, algorithm: exact, parameters: {bad: "1"}}`:           "exact takes none",
+		`{key: "k", limit: 10/s, algorithm: even, parameters: {bad: "1"}}`:            "even takes none",
+		`{key: "k", limit: 10/s, algorithm: elastic, parameters: {headroom: "1.25"}}`: "",
+	} {
+		broken := limits(t, "limits:\n  - "+text)
+		_, err := headgate.New(headgate.Config{Address: "a:1"}, memory.New(broken), members)
+		if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+		n, err := headgate.New(headgate.Config{Address: "a:1"}, memory.New(limits(t, "limits: []")), members)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := n.Limits().Set(broken); (err != nil) != (want != "") {
+			t.Errorf("%s, later: %v, want %q", text, err, want)
+		}
+	}
+}
