@@ -119,6 +119,26 @@ func TestAutoBeginsAsTheFirstOnesSay(t *testing.T) {
 	}
 }
 
+// A new owner that is asked, or told what is left, and then hears what hosts
+// hold, splits the key as soon as it has learned.
+func TestAutoStaysSplitUnderANewOwner(t *testing.T) {
+	limit := Limit{Rate: 100, Burst: 100}
+	k, _ := Auto{}.NewKey(interval).(*autoKey)
+	k.Bucket(0, BucketRule{Limit: limit}).Lower(0, 5)
+	k.Settle(0)
+	for i := range 4 {
+		k.Report(time.Millisecond, limit, uint32(i), Report{Elapsed: time.Second, Wants: 20, Has: 0.2})
+	}
+	if left := took(k, defaultLearn-1, limit, 0); left > 0 {
+		t.Errorf("%v tokens come in while hosts are not known yet", left)
+	}
+	for i := range 4 {
+		if g, ok := k.Report(defaultLearn, limit, uint32(i), Report{Elapsed: time.Second, Wants: 20, Has: 0.2}); !ok || g.Weight < 0.15 {
+			t.Errorf("host %d gets %+v, %v", i, g, ok)
+		}
+	}
+}
+
 // What hosts hold when the limit becomes too low for them is out until they say
 // that it is gone, and an answer that is lost says nothing.
 func TestAutoClosesWhenNobodyHoldsAnythingAnyMore(t *testing.T) {

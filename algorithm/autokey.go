@@ -54,6 +54,9 @@ func (k *autoKey) Report(now time.Duration, limit Limit, host uint32, r Report) 
 	}
 	if k.state == whole && row.rate > 0 {
 		k.state = closing
+		if learns { // an earlier owner split it
+			k.until = min(k.until, k.learns)
+		}
 	}
 	k.finish(now)
 	if k.state != whole {

@@ -33,6 +33,10 @@ type Claim struct {
 	// still learns does not know yet what it wants. Bands are then left as
 	// they were, unless this account learns too.
 	Keep bool
+	// Headroom says that more than Bands may be of use, because they were
+	// measured and are known late: while nobody else wants it, the host gets
+	// up to a tenth on top of them. Slots have none.
+	Headroom bool
 }
 
 // Capacity is what a key's leases are parts of.
@@ -88,6 +92,9 @@ const (
 	// maxAmount is more than any capacity. What is more than that counts as
 	// that: it leaves nothing for others either way.
 	maxAmount = 1 << 53
+
+	// headroom is the part of what a host wants that it may get on top.
+	headroom = 0.1
 
 	// nearly makes up for what rounding does to sums.
 	nearly = 1 - 1e-9

@@ -187,6 +187,26 @@ func (l *Leases) decide(c Capacity, r *leaseRow) (part, beyond float64, short bo
 		return part, c.up(beyond), r.short > 0
 	}
 	l.lack(r, 0)
+	target += l.unwanted(c, r)
 	room := l.room(c, r)
 	return min(target, room), beyond, target*nearly > room
+}
+
+// unwanted is what r's host gets beyond what it wants: its part, by what it
+// wants, of what nobody does.
+func (l *Leases) unwanted(c Capacity, r *leaseRow) float64 {
+	if !r.loose {
+		return 0
+	}
+	own, all := 0.0, 0.0
+	for n := r.first; n != nobody; n = l.wanted.nodes[n].next {
+		own += l.wanted.nodes[n].wants
+	}
+	for _, k := range l.order {
+		all += l.tree(k).all().wants
+	}
+	if !(all > 0 && all < c.Amount) {
+		return 0
+	}
+	return own * min((c.Amount-all)/all, headroom)
 }

@@ -57,6 +57,7 @@ type leaseRow struct {
 	short  uint32        // slots that it got less than it should have
 	stays  uint16        // seconds after until in which what it wants still counts
 	timed  bool          // at is set
+	loose  bool          // it may get more than it wants
 }
 
 // known is until when what r's host wants counts.
@@ -86,6 +87,7 @@ func (l *Leases) Claim(now time.Duration, t Terms, c Capacity, host uint32, clai
 	learning, short := now < t.LearnUntil, false
 	if !holds || !claim.Keep || learning && len(claim.Bands) > 0 { // then nobody knows better
 		l.note(r, claim, has)
+		r.loose = claim.Headroom
 	}
 	switch {
 	case holds && claim.Keep: // as it is

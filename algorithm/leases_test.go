@@ -152,6 +152,14 @@ func TestClaimsInTime(t *testing.T) {
 			{79 * second, brief, 100, 2, Claim{Bands: wants(100)}, 50},
 			{80 * second, brief, 100, 2, Claim{Bands: wants(100)}, 100},
 		}},
+		{"who measured what it wants gets a part of what nobody wants", FairShare{}, []step{
+			{0, usual, 100, 1, Claim{Bands: wants(60), Headroom: true}, 66},
+			{0, usual, 100, 2, Claim{Bands: wants(35)}, 34},
+			{5 * second, usual, 100, 1, Claim{Bands: wants(60), Headroom: true}, 60 + 5*60./95},
+			{5 * second, usual, 100, 2, Claim{Bands: wants(35)}, 35},
+			{10 * second, usual, 100, 2, Claim{Bands: wants(50)}, 40 - 5*60./95},
+			{10 * second, usual, 100, 1, Claim{Bands: wants(60), Headroom: true}, 50},
+		}},
 		{"nonsense is wanted", ProportionalShare{}, []step{
 			{0, usual, 100, 1, Claim{Bands: wants(math.NaN())}, 0},
 			{0, usual, 100, 2, Claim{Bands: wants(-1)}, 0},

@@ -15,7 +15,7 @@ func (l *Leases) Held(yield func(host uint32, claim Claim) bool) {
 			bands[n] = own
 			n++
 		}
-		if !yield(l.rows.Host(i), Claim{Has: r.part + r.beyond, Bands: bands[:n], Keep: true}) {
+		if !yield(l.rows.Host(i), Claim{Has: r.part + r.beyond, Bands: bands[:n], Keep: true, Headroom: r.loose}) {
 			return
 		}
 	}

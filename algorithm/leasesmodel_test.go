@@ -31,6 +31,7 @@ type dumbHost struct {
 	forgotten    time.Duration // when what it wants counts no more
 	known        bool
 	short        float64
+	loose        bool
 }
 
 func (d *dumbLeases) wayAt(priority int64) way {
@@ -127,15 +128,32 @@ func (d *dumbLeases) targets(capacity float64, host uint32) (bounded, unbounded 
 	return bounded, unbounded
 }
 
+// unwanted is h's part of what nobody wants.
+func (d *dumbLeases) unwanted(capacity float64, h *dumbHost) float64 {
+	own, all := 0.0, 0.0
+	for _, other := range d.hosts {
+		for _, b := range other.bands {
+			all += b.Wants
+			if other == h {
+				own += b.Wants
+			}
+		}
+	}
+	if own == 0 {
+		return 0
+	}
+	return math.Min(math.Max(capacity-all, 0)*own/all, own*headroom)
+}
+
 func (d *dumbLeases) claim(now time.Duration, t Terms, c Capacity, host uint32, claim Claim) float64 {
 	h := d.hosts[host]
 	holds := h != nil && h.until > now
 	if !holds {
-		old := map[int64]Band{}
+		old, loose := map[int64]Band{}, false
 		if h != nil {
-			old = h.bands
+			old, loose = h.bands, h.loose
 		}
-		h = &dumbHost{bands: old}
+		h = &dumbHost{bands: old, loose: loose}
 		d.hosts[host] = h
 	}
 	c.Amount = math.Min(c.Amount, maxAmount)
@@ -151,6 +169,7 @@ func (d *dumbLeases) claim(now time.Duration, t Terms, c Capacity, host uint32, 
 			bands = []Band{{Clients: 1, Wants: has}}
 		}
 		d.note(h, bands)
+		h.loose = claim.Headroom
 	}
 	room := math.Max(d.left(math.Min(c.Amount*(1+c.Overcommit), maxAmount), host), 0)
 	if c.Whole {
@@ -167,6 +186,9 @@ func (d *dumbLeases) claim(now time.Duration, t Terms, c Capacity, host uint32, 
 		bounded, unbounded := d.targets(c.Amount, host)
 		unbounded = round(unbounded)
 		part, sure := round(bounded), math.Floor(bounded+wholly)
+		if h.loose && !c.Whole {
+			part += d.unwanted(c.Amount, h)
+		}
 		if c.Whole {
 			lacking := -h.short
 			for _, other := range d.hosts {
@@ -188,7 +210,7 @@ func (d *dumbLeases) claim(now time.Duration, t Terms, c Capacity, host uint32, 
 		h.held = math.Max(h.held, has-h.beyond)
 	}
 	h.until = now + t.Lease
-	h.forgotten = h.until + (max(t.Remember-t.Lease, 0)+time.Second-1).Truncate(time.Second)
+	h.forgotten = h.until + (max(t.Remember-t.Lease, 0) + time.Second - 1).Truncate(time.Second)
 	return h.part + h.beyond
 }
 
@@ -292,7 +314,7 @@ func TestLeasesAreWhatTheDumbOnesAre(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"claim": func(t *rapid.T) {
 				id := host.Draw(t, "host")
-				claim := Claim{Keep: rapid.IntRange(0, 5).Draw(t, "keep") == 0, Has: amount.Draw(t, "has")}
+				claim := Claim{Keep: rapid.IntRange(0, 5).Draw(t, "keep") == 0, Has: amount.Draw(t, "has"), Headroom: rapid.Bool().Draw(t, "headroom")}
 				for range rapid.IntRange(0, 3).Draw(t, "bands") {
 					claim.Bands = append(claim.Bands, Band{priority.Draw(t, "priority"), rapid.Int64Range(1, 5).Draw(t, "clients"), amount.Draw(t, "wants")})
 				}
@@ -319,7 +341,7 @@ func TestLeasesAreWhatTheDumbOnesAre(t *testing.T) {
 							want[id] = true
 							delete(d.hosts, id)
 						case h.until <= now:
-							d.hosts[id] = &dumbHost{bands: h.bands, until: h.until, forgotten: h.forgotten}
+							d.hosts[id] = &dumbHost{bands: h.bands, loose: h.loose, until: h.until, forgotten: h.forgotten}
 						}
 					}
 					l.Expire(now, func(id uint32) {
