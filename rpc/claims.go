@@ -50,6 +50,12 @@ type Claim struct {
 
 	// Release gives back what the host has; the answer is the zero Lease.
 	Release bool
+
+	// Headroom says that more than Bands may be of use, because they were
+	// measured: demand that grows is known only later. While nobody else wants
+	// it, the host gets somewhat more. While it gets less because others have
+	// not given back what they hold, it is told to refresh sooner.
+	Headroom bool
 }
 
 // Band is what the clients of one priority want together.

@@ -22,6 +22,7 @@ func sampleClaims() *rpc.Claims {
 		{Key: "db:orders", Host: "b", Bands: []rpc.Band{{Priority: 7, Clients: 3, Wants: 0.25}, {Priority: -1, Clients: 1 << 53, Wants: 1 << 53}}},
 		{Key: "db:\xff", Host: "\xfe", Has: 3, Keep: true},
 		{Key: "k", Host: "a", Release: true},
+		{Key: "k", Host: "eu-west", Bands: []rpc.Band{{Clients: 3, Wants: 9}}, Headroom: true},
 	}}
 }
 
@@ -61,7 +62,7 @@ func TestClaimsTravel(t *testing.T) {
 func sameClaims(t tb, got, want *rpc.Claims) {
 	t.Helper()
 	same := slices.EqualFunc(got.Rows, want.Rows, func(a, b rpc.Claim) bool {
-		return a.Key == b.Key && a.Host == b.Host && a.Has == b.Has && a.Keep == b.Keep && a.Release == b.Release && slices.Equal(a.Bands, b.Bands)
+		return a.Key == b.Key && a.Host == b.Host && a.Has == b.Has && a.Keep == b.Keep && a.Release == b.Release && a.Headroom == b.Headroom && slices.Equal(a.Bands, b.Bands)
 	})
 	if !same {
 		t.Fatal(fmt.Sprintf("got  %+v\nwant %+v", got, want))
@@ -196,7 +197,7 @@ func TestClaimsAreNotTakenForLeases(t *testing.T) {
 func claimsMessage(c *rpc.Claims) *headgatepb.Claims {
 	m := &headgatepb.Claims{}
 	for _, row := range c.Rows {
-		to := &headgatepb.Claim{Key: []byte(row.Key), Host: []byte(row.Host), Has: row.Has, Keep: row.Keep, Release: row.Release}
+		to := &headgatepb.Claim{Key: []byte(row.Key), Host: []byte(row.Host), Has: row.Has, Keep: row.Keep, Release: row.Release, Headroom: row.Headroom}
 		for _, b := range row.Bands {
 			to.Bands = append(to.Bands, &headgatepb.Band{Priority: b.Priority, Clients: uint64(b.Clients), Wants: b.Wants})
 		}

@@ -32,6 +32,7 @@ const (
 	claimBands
 	claimKeep
 	claimRelease
+	claimHeadroom
 )
 
 // Field numbers of headgate.v1.Band.
@@ -44,7 +45,7 @@ const (
 // The most that a band and a row add to the length of their texts.
 const (
 	bandBytes  = 2 + 11 + 10 + 9
-	claimBytes = 4 + 3 + 3 + 9 + 2 + 2
+	claimBytes = 4 + 3 + 3 + 9 + 2 + 2 + 2
 )
 
 // EncodeClaims returns c as a payload. It does not keep c. The error, an
@@ -137,6 +138,8 @@ func (d *claimsDecoder) row(row []byte, left int) error {
 			c.Keep = f.value != 0
 		case f.number == claimRelease && f.kind == protowire.VarintType:
 			c.Release = f.value != 0
+		case f.number == claimHeadroom && f.kind == protowire.VarintType:
+			c.Headroom = f.value != 0
 		}
 	}
 	// When bands grows it moves, and earlier rows keep what it was.
@@ -173,7 +176,8 @@ func appendClaim(b []byte, c *Claim) []byte {
 		b = appendRowOf(b, claimBands, func(b []byte) []byte { return appendBand(b, band) })
 	}
 	b = appendBool(b, claimKeep, c.Keep)
-	return appendBool(b, claimRelease, c.Release)
+	b = appendBool(b, claimRelease, c.Release)
+	return appendBool(b, claimHeadroom, c.Headroom)
 }
 
 func appendBand(b []byte, band Band) []byte {

@@ -29,7 +29,7 @@ func TestClaimsAreWhatTheGeneratedMessageWouldWrite(t *testing.T) {
 				Host:    string(rapid.SliceOfN(rapid.Byte(), 1, 40).Draw(t, "host")),
 				Has:     amounts.Draw(t, "has"),
 				Keep:    rapid.Bool().Draw(t, "keep"),
-				Release: rapid.Bool().Draw(t, "release"),
+				Release: rapid.Bool().Draw(t, "release"), Headroom: rapid.Bool().Draw(t, "headroom"),
 			}
 			for range rapid.IntRange(0, rapid.SampledFrom([]int{1, 5, rpc.MaxBands}).Draw(t, "most")).Draw(t, "bands") {
 				row.Bands = append(row.Bands, rpc.Band{
@@ -149,7 +149,7 @@ func sameMeaning(t tb, got *rpc.Claims, m *headgatepb.Claims) {
 	}
 	want := &rpc.Claims{}
 	for _, row := range m.GetRows() {
-		to := rpc.Claim{Key: string(row.GetKey()), Host: string(row.GetHost()), Has: row.GetHas(), Keep: row.GetKeep(), Release: row.GetRelease()}
+		to := rpc.Claim{Key: string(row.GetKey()), Host: string(row.GetHost()), Has: row.GetHas(), Keep: row.GetKeep(), Release: row.GetRelease(), Headroom: row.GetHeadroom()}
 		for _, b := range row.GetBands() {
 			to.Bands = append(to.Bands, rpc.Band{Priority: b.GetPriority(), Clients: int64(b.GetClients()), Wants: b.GetWants()})
 		}

@@ -446,7 +446,10 @@ type Claim struct {
 	// Hand back what the host has and no more: it does not know yet what it wants.
 	Keep bool `protobuf:"varint,5,opt,name=keep,proto3" json:"keep,omitempty"`
 	// The host gives back what it has. The answer is an empty Lease.
-	Release       bool `protobuf:"varint,6,opt,name=release,proto3" json:"release,omitempty"`
+	Release bool `protobuf:"varint,6,opt,name=release,proto3" json:"release,omitempty"`
+	// What the host wants was measured: while nobody else wants it, it may get
+	// somewhat more, and while it is short, it may be told to refresh sooner.
+	Headroom      bool `protobuf:"varint,7,opt,name=headroom,proto3" json:"headroom,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -519,6 +522,13 @@ func (x *Claim) GetKeep() bool {
 func (x *Claim) GetRelease() bool {
 	if x != nil {
 		return x.Release
+	}
+	return false
+}
+
+func (x *Claim) GetHeadroom() bool {
+	if x != nil {
+		return x.Headroom
 	}
 	return false
 }
@@ -1228,14 +1238,15 @@ const file_rpc_headgatepb_headgate_proto_rawDesc = "" +
 	"unanswered\x18\b \x03(\rR\n" +
 	"unanswered\"0\n" +
 	"\x06Claims\x12&\n" +
-	"\x04rows\x18\x01 \x03(\v2\x12.headgate.v1.ClaimR\x04rows\"\x96\x01\n" +
+	"\x04rows\x18\x01 \x03(\v2\x12.headgate.v1.ClaimR\x04rows\"\xb2\x01\n" +
 	"\x05Claim\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\fR\x03key\x12\x12\n" +
 	"\x04host\x18\x02 \x01(\fR\x04host\x12\x10\n" +
 	"\x03has\x18\x03 \x01(\x01R\x03has\x12'\n" +
 	"\x05bands\x18\x04 \x03(\v2\x11.headgate.v1.BandR\x05bands\x12\x12\n" +
 	"\x04keep\x18\x05 \x01(\bR\x04keep\x12\x18\n" +
-	"\arelease\x18\x06 \x01(\bR\arelease\"R\n" +
+	"\arelease\x18\x06 \x01(\bR\arelease\x12\x1a\n" +
+	"\bheadroom\x18\a \x01(\bR\bheadroom\"R\n" +
 	"\x04Band\x12\x1a\n" +
 	"\bpriority\x18\x01 \x01(\x12R\bpriority\x12\x18\n" +
 	"\aclients\x18\x02 \x01(\x04R\aclients\x12\x14\n" +
