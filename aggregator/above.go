@@ -219,7 +219,7 @@ const minRefresh = 100 * time.Millisecond
 
 // claim is what the cluster, called host there, asks of the one above for k.
 func (k *key) claim(now time.Duration, host string) rpc.Claim {
-	c := rpc.Claim{Key: k.text, Host: host}
+	c := rpc.Claim{Key: k.text, Host: host, Headroom: true}
 	if now < k.above.until {
 		c.Has = k.above.amount
 	}

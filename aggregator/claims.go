@@ -109,7 +109,7 @@ func (c *claimant) lease(k *key, l *lessor, name string, id uint32) rpc.Lease {
 	var few [4]algorithm.Band
 	capacity := k.limit(k.part(c.now)).Rate
 	l.claim(c.now, k.recalculate(), capacity, id,
-		algorithm.Claim{Has: c.claim.Has, Bands: bands(few[:0], c.claim.Bands), Keep: c.claim.Keep})
+		algorithm.Claim{Has: c.claim.Has, Bands: bands(few[:0], c.claim.Bands), Keep: c.claim.Keep, Headroom: c.claim.Headroom})
 	if !known {
 		c.a.hosts.add(id, 1)
 	}
@@ -126,7 +126,7 @@ func (c *claimant) answer(k *key, l *lessor, name string, capacity float64, lear
 	return rpc.Lease{
 		Amount:    l.granted.Amount,
 		Lasts:     lasts,
-		Refresh:   min(k.refresh(), lasts),
+		Refresh:   min(k.soon(l.granted.Short && c.claim.Headroom), lasts),
 		Learns:    learns,
 		Safe:      c.safe(k, capacity),
 		Algorithm: name,

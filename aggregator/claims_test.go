@@ -175,6 +175,50 @@ func TestAReleaseIsForOthersAtOnce(t *testing.T) {
 	}
 }
 
+// Doorman's clients are told what the rule says; a decider below that waits for
+// what others hold may ask while they come to give it back.
+func TestWhoIsShortIsToldToAskSoon(t *testing.T) {
+	for _, tt := range []struct {
+		name        string
+		recalculate time.Duration
+		below       bool
+		want        time.Duration
+	}{
+		{"a client", dynamicconfig.None, false, 8 * time.Second},
+		{"a decider below", dynamicconfig.None, true, 2 * time.Second},
+		{"where the answer would be the same", 5 * time.Second, true, 5 * time.Second},
+	} {
+		a := leased(t, dynamicconfig.Rule{Limit: 100, Algorithm: "fair-share", Recalculate: tt.recalculate})
+		first, second := wants("a", 0, 100), wants("b", 0, 100)
+		first.Headroom, second.Headroom = tt.below, tt.below
+		if l := claimed(t, a, 0, first); l.Refresh != 8*time.Second {
+			t.Errorf("%s that is not short is to refresh after %v", tt.name, l.Refresh)
+		}
+		if l := claimed(t, a, 0, second); l.Amount != 0 || l.Refresh != tt.want {
+			t.Errorf("%s gets %+v, and is to refresh after %v", tt.name, l, tt.want)
+		}
+		claimed(t, a, 8*time.Second, first)
+		if l := claimed(t, a, 8*time.Second, second); l.Amount != 50 || l.Refresh != 8*time.Second {
+			t.Errorf("%s gets %+v when the other has given it back", tt.name, l)
+		}
+	}
+}
+
+func TestOnlyWhatWasMeasuredHasHeadroom(t *testing.T) {
+	a := leased(t, dynamicconfig.Rule{Limit: 1000, Algorithm: "proportional-share"})
+	below := wants("eu-west", 0, 100)
+	below.Headroom = true
+	if l := claimed(t, a, 0, below); !near(l.Amount, 110) {
+		t.Errorf("a decider below that wants 100 gets %+v", l)
+	}
+	if l := claimed(t, a, 0, wants("client", 0, 100)); l.Amount != 100 {
+		t.Errorf("a client that wants 100 gets %+v", l)
+	}
+	if g := step(t, a, 0, "host", usage("proportional-share", 100, 0, time.Second, "k")); !near(g.Weight[0], 0.11) {
+		t.Errorf("a host that wants 100 gets %+v", g)
+	}
+}
+
 func TestALeaseEndsByItself(t *testing.T) {
 	a := leased(t, dynamicconfig.Rule{Limit: 100, Algorithm: "fair-share"})
 	claimed(t, a, 0, wants("dead", 0, 100))

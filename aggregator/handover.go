@@ -39,7 +39,7 @@ func (a *Aggregator) hand(rows []rpc.Claim, now time.Duration, sh *shard, k *key
 	}
 	k.expire(now, a.gone)
 	for host, claim := range l.account.Held {
-		row := rpc.Claim{Key: k.text, Host: a.hosts.name(host), Has: min(claim.Has, rpc.MaxAmount), Keep: true}
+		row := rpc.Claim{Key: k.text, Host: a.hosts.name(host), Has: min(claim.Has, rpc.MaxAmount), Keep: true, Headroom: claim.Headroom}
 		for _, b := range claim.Bands {
 			row.Bands = append(row.Bands, wireBand(b))
 		}

@@ -135,6 +135,19 @@ func (k *key) refresh() time.Duration {
 	return max(min(k.rule.Refresh, k.above.fresh/2), minRefresh)
 }
 
+// soon is after how long to ask again. Who is short of what others still hold asks
+// a few times while these come to give it back.
+func (k *key) soon(short bool) time.Duration {
+	refresh := k.refresh()
+	if !short {
+		return refresh
+	}
+	return min(refresh, max(refresh/shortRefreshes, k.recalculate(), minRefresh))
+}
+
+// shortRefreshes is how many times in a refresh a host asks that is short.
+const shortRefreshes = 4
+
 // recalculate is after how long asking again may change the answer: in a tree
 // at the latest when it is time to ask again.
 func (k *key) recalculate() time.Duration {
