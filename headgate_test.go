@@ -19,6 +19,7 @@ import (
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/dynamicconfig/memory"
+	"github.com/headgate/headgate/internal/waittest"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/ringpop"
 	"github.com/headgate/headgate/ringpop/hosted"
@@ -80,19 +81,7 @@ func cluster(t *testing.T, n int, source dynamicconfig.Source, opts ...headgate.
 }
 
 // eventually waits for a condition, not for a time.
-func eventually(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	deadline := time.After(30 * time.Second)
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !condition() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("never: %s", what)
-		}
-	}
-}
+var eventually = waittest.Until
 
 func share(n *headgate.Node, key string) limiter.ShareStatus {
 	st, ok := n.Group().Inspect(limiter.Now(), key)

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/dynamicconfig/file"
+	"github.com/headgate/headgate/internal/waittest"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/client"
 	"github.com/headgate/headgate/ringpop"
@@ -128,19 +129,7 @@ func (p *process) ready(t *testing.T) {
 }
 
 // eventually waits for a condition, not for a time.
-func eventually(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	deadline := time.After(30 * time.Second)
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !condition() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("never: %s", what)
-		}
-	}
-}
+var eventually = waittest.Until
 
 // write replaces a file at once.
 func write(t *testing.T, path, text string) {

@@ -22,6 +22,7 @@ import (
 	"google.golang.org/grpc/reflection/grpc_reflection_v1"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/internal/waittest"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/edge/doorman/doormanpb"
 	"github.com/headgate/headgate/rpc/rpcgrpc"
@@ -233,19 +234,7 @@ func TestOneConnectionTooManyIsClosed(t *testing.T) {
 }
 
 // eventually waits for a condition, not for a time.
-func eventually(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	deadline := time.After(30 * time.Second)
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !condition() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("never: %s", what)
-		}
-	}
-}
+var eventually = waittest.Until
 
 func TestMistakesAreToldAndLeaveNothingBehind(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")

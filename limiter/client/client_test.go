@@ -18,6 +18,7 @@ import (
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/dynamicconfig/memory"
 	"github.com/headgate/headgate/internal/daemon"
+	"github.com/headgate/headgate/internal/waittest"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/client"
 )
@@ -80,19 +81,7 @@ func newClient(t testing.TB, c client.Config, source dynamicconfig.Source, opts 
 }
 
 // eventually waits for a condition, not for a time.
-func eventually(t testing.TB, what string, condition func() bool) {
-	t.Helper()
-	deadline := time.After(30 * time.Second)
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !condition() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("never: %s", what)
-		}
-	}
-}
+var eventually = waittest.Until
 
 func share(c *client.Client, key string) limiter.ShareStatus {
 	st, ok := c.Group().Inspect(limiter.Now(), key)

@@ -21,6 +21,8 @@ func TestALimitingHostLinksNoDecider(t *testing.T) {
 		"go.uber.org/yarpc", "go.uber.org/fx", "testing", "github.com/spf13/cobra",
 		module + "/aggregator", module + "/algorithm", module + "/ringpop", module + "/shadow", module + "/internal",
 	}
+	// What tells which name was meant in a file of limits imports nothing of ours.
+	const leaf = module + "/internal/spelling"
 	from := map[string]string{module + "/limiter/client": ""}
 	todo := []string{module + "/limiter/client"}
 	for len(todo) > 0 {
@@ -33,7 +35,7 @@ func TestALimitingHostLinksNoDecider(t *testing.T) {
 			}
 			return strings.Join(chain, " → ")
 		}
-		if pkg == module || slices.ContainsFunc(never, func(n string) bool { return pkg == n || strings.HasPrefix(pkg, n+"/") }) {
+		if pkg != leaf && (pkg == module || slices.ContainsFunc(never, func(n string) bool { return pkg == n || strings.HasPrefix(pkg, n+"/") })) {
 			t.Errorf("links %s", chain())
 			continue
 		}

@@ -20,14 +20,12 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/anypb"
 
+	"github.com/headgate/headgate/internal/waittest"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/rpcgrpc"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// patience bounds what should take no time at all on loopback.
-const patience = 20 * time.Second
 
 type deciderFunc func(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error)
 
@@ -80,19 +78,7 @@ func newClient(t *testing.T, addresses ...string) *rpcgrpc.Client {
 }
 
 // eventually waits for a condition, not for a time.
-func eventually(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	deadline := time.After(patience)
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for !condition() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("never: %s", what)
-		}
-	}
-}
+var eventually = waittest.Until
 
 var word = &anypb.Any{TypeUrl: "x/y.Z", Value: []byte("word")}
 
