@@ -154,6 +154,7 @@ func (c *cluster) handOver(h *host) error {
 	if h.aggregator == nil || !h.up {
 		return nil
 	}
+	c.handBuckets(h)
 	heirs := h.ring.Without(h.name)
 	for _, part := range h.aggregator.Handover(c.now - h.born) {
 		byOwner := make(map[int]*rpc.Claims)

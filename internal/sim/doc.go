@@ -23,6 +23,7 @@
 // may run at the same time.
 //
 // The format of scenarios is in docs/scenarios.md, what is measured in
-// docs/accuracy.md. Out of scope: time that a decision takes, and what a
+// docs/accuracy.md. Out of scope: time that a decision takes (an owner that is
+// asked for an event answers at once, or not at all), and what a
 // client does after a rejection.
 package sim

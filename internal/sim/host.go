@@ -33,7 +33,8 @@ type host struct {
 	wall    time.Duration
 
 	group      *limiter.Group
-	mesh       *gossip.Mesh // nil: no rule says gossip
+	mesh       *gossip.Mesh        // nil: no rule says gossip
+	told       map[account]hearsay // by the owners of keys that are asked for
 	aggregator *aggregator.Aggregator
 	climb      *climb           // what it asks of the cluster above; nil: nothing
 	limiters   []*limiter.Keyed // by key; nil until used
@@ -85,6 +86,7 @@ func (c *cluster) start(h *host) error {
 		c.startMesh(h)
 		h.group = limiter.NewGroup(snapshot, m.limiting,
 			limiter.WithRemote(gossip.Name, onMesh{c, h}),
+			c.remotes(h),
 			limiter.WithEager(c.registry.Stateful()...),
 			limiter.WithWants(c.registry.Leasing()...),
 			limiter.WithSeed(chance(c.seed, "jitter", h.number*1009+int(h.process)).Uint64()),

@@ -102,6 +102,7 @@ func (c *cluster) see(h *host, version int32) {
 	h.version, h.ring = version, v.ring
 	if h.aggregator != nil {
 		h.aggregator.Moved(c.now - h.born)
+		c.movesBuckets(h)
 	}
 	if h.group != nil {
 		if h.mesh != nil {

@@ -45,7 +45,7 @@ func (o Options) Run(ctx context.Context, sc *Scenario) (*Result, error) {
 	}
 	err := limits.Check(func(name string) bool {
 		_, err := registry.Lookup(name)
-		return err == nil || name == limiter.Even || name == gossip.Name
+		return err == nil || name == limiter.Even || name == gossip.Name || name == algorithm.NameExact
 	})
 	if err != nil {
 		return nil, fmt.Errorf("scenario %s: %w", sc.Name, err)
