@@ -47,7 +47,7 @@ costs: ## write anew what allocations, bytes and instructions operations cost, w
 	@git --no-pager diff -U0 -- internal/costs/testdata
 
 sim: ## simulate all scenarios with 20 seeds, into the tables and pictures of docs/accuracy.md
-	@go run ./internal/sim/simdocs $(if $(SEEDS),-seeds $(SEEDS))
+	@go run ./internal/sim/simdocs $(if $(SEEDS),-seeds $(SEEDS))$(if $(ONLY), -only $(ONLY))
 
 scale: ## what a whole node costs, and how it grows, into the tables of docs/scale.md
 	@go run ./internal/nodeload/scale -docs docs

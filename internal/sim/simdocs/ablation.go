@@ -49,7 +49,7 @@ var variants = []variant{
 
 // ablation is what each ingredient of elastic buys, as Markdown: of each
 // figure the worst of all seeds.
-func ablation(ctx context.Context, seeds int) (string, error) {
+func ablation(ctx context.Context, seeds int, _ func(algorithm string) bool) (string, error) {
 	t := newFigures("elastic with", cells, "over %<br>at worst")
 	for _, v := range variants {
 		// Under a Stateful algorithm of any name, hosts report early.

@@ -3,9 +3,10 @@
 // Command simdocs writes the tables and the pictures of docs/accuracy.md anew.
 // It is what `make sim` runs:
 //
-//	go run ./internal/sim/simdocs [-seeds 20] [-dir docs]
+//	go run ./internal/sim/simdocs [-seeds 20] [-dir docs] [-only exact,auto]
 //
 // Each table stands between two markers, and nothing else in the file changes.
+// With -only, no more than the rows of these algorithms do.
 // Out of scope: the words around it.
 package main
 
@@ -16,6 +17,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/headgate/headgate/internal/sim"
@@ -23,7 +25,7 @@ import (
 	"github.com/headgate/headgate/limiter/gossip"
 )
 
-var algorithms = []string{"even", "request-weighted", "request-weighted-even-floor", "elastic", "gossip"}
+var algorithms = []string{"even", "request-weighted", "request-weighted-even-floor", "elastic", "gossip", "exact", "auto"}
 
 // mostGossip is for how many hosts² × seconds they may tell each other
 // everything: the messages grow with the square of the hosts.
@@ -49,30 +51,44 @@ var pictures = []struct {
 func main() {
 	seeds := flag.Int("seeds", 20, "seeds of each scenario and algorithm")
 	dir := flag.String("dir", "docs", "folder of accuracy.md")
+	only := flag.String("only", "", "algorithms whose rows alone are written anew; default all rows, tables and pictures")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := write(ctx, *dir, *seeds); err != nil {
+	if err := write(ctx, *dir, *seeds, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "simdocs:", err)
 		os.Exit(1)
 	}
 }
 
-func write(ctx context.Context, dir string, seeds int) error {
+func write(ctx context.Context, dir string, seeds int, only string) error {
 	file := filepath.Join(dir, "accuracy.md")
 	before, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
 	text := string(before)
+	chosen := func(algorithm string) bool {
+		return only == "" || slices.Contains(strings.Split(only, ","), algorithm)
+	}
 	for _, t := range []struct {
 		name  string
-		write func(context.Context, int) (string, error)
+		write func(context.Context, int, func(algorithm string) bool) (string, error)
 	}{{"summary", summary}, {"table", table}, {"ablation", ablation}} {
+		if only != "" && t.name == "ablation" {
+			continue
+		}
 		fmt.Fprintf(os.Stderr, "%s: %s\n", file, t.name)
-		next, err := t.write(ctx, seeds)
+		next, err := t.write(ctx, seeds, chosen)
 		if err != nil {
 			return err
+		}
+		if only != "" {
+			old, err := inside(text, t.name)
+			if err != nil {
+				return err
+			}
+			next = merge(old, next, t.name == "table")
 		}
 		if text, err = between(text, t.name, next); err != nil {
 			return fmt.Errorf("%s: %w", file, err)
@@ -80,6 +96,9 @@ func write(ctx context.Context, dir string, seeds int) error {
 	}
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		return err
+	}
+	if only != "" {
+		return nil
 	}
 	if err := os.MkdirAll(filepath.Join(dir, "img"), 0o755); err != nil {
 		return err
@@ -93,7 +112,7 @@ func write(ctx context.Context, dir string, seeds int) error {
 }
 
 // table is all scenarios with all algorithms, as Markdown.
-func table(ctx context.Context, seeds int) (string, error) {
+func table(ctx context.Context, seeds int, chosen func(algorithm string) bool) (string, error) {
 	var jobs []sim.Job
 	for _, name := range sim.Names() {
 		sc, err := sim.Load(name)
@@ -105,7 +124,7 @@ func table(ctx context.Context, seeds int) (string, error) {
 			these = inTrees
 		}
 		for _, a := range these {
-			if n := len(sc.Hosts); a == gossip.Name && float64(n*n)*sc.Duration.Seconds() > mostGossip {
+			if n := len(sc.Hosts); !chosen(a) || a == gossip.Name && float64(n*n)*sc.Duration.Seconds() > mostGossip {
 				continue
 			}
 			for seed := range seeds {
@@ -140,6 +159,16 @@ func between(text, name, table string) (string, error) {
 		return "", fmt.Errorf("there is no place for the %s: add the lines %q and %q", name, strings.TrimSpace(begins), strings.TrimSpace(ends))
 	}
 	return before + begins + table + ends + after, nil
+}
+
+// inside is the table between the markers of name.
+func inside(text, name string) (string, error) {
+	if _, err := between(text, name, ""); err != nil {
+		return "", err
+	}
+	_, rest, _ := strings.Cut(text, "<!-- make sim: "+name+" begins -->\n")
+	table, _, _ := strings.Cut(rest, "<!-- make sim: "+name+" ends -->\n")
+	return table, nil
 }
 
 func draw(ctx context.Context, dir, scenario string, algorithms []string) error {

@@ -23,7 +23,7 @@ func TestEveryFigureOfTheAblationIsThere(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs six scenarios for every variant")
 	}
-	text, err := ablation(t.Context(), 1)
+	text, err := ablation(t.Context(), 1, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,5 +35,19 @@ func TestEveryFigureOfTheAblationIsThere(t *testing.T) {
 		if n := strings.Count(line, "|"); n != len(cells)+3 || strings.Contains(line, "NaN") {
 			t.Errorf("%d bars in %s", n, line)
 		}
+	}
+}
+
+func TestRowsAreMerged(t *testing.T) {
+	const header = "| scenario | algorithm | x |\n|---|---|--:|\n"
+	old := header + "| a | even | 1 |\n|  | elastic | 2 |\n|  | auto | 9 |\n| b | even | 3 |\n|  | elastic | 4 |\n"
+	next := header + "| a | exact | 5 |\n|  | auto | 6 |\n| b | exact | 7 |\n|  | auto | 8 |\n"
+	want := header + "| a | even | 1 |\n|  | elastic | 2 |\n|  | exact | 5 |\n|  | auto | 6 |\n| b | even | 3 |\n|  | elastic | 4 |\n|  | exact | 7 |\n|  | auto | 8 |\n"
+	if got := merge(old, next, true); got != want {
+		t.Errorf("got:\n%s\nwant:\n%s", got, want)
+	}
+	const short = "| worst | y |\n|---|--:|\n"
+	if got, want := merge(short+"| `even` | 1 |\n| `gossip` | 2 |\n", short+"| `elastic` | 3 |\n", false), short+"| `even` | 1 |\n| `elastic` | 3 |\n| `gossip` | 2 |\n"; got != want {
+		t.Errorf("got:\n%s\nwant:\n%s", got, want)
 	}
 }

@@ -19,9 +19,12 @@ var short = []cell{
 }
 
 // summary is the short table at the top, as Markdown.
-func summary(ctx context.Context, seeds int) (string, error) {
+func summary(ctx context.Context, seeds int, chosen func(algorithm string) bool) (string, error) {
 	t := newFigures("worst of all seeds", short)
-	for _, a := range []string{"even", "drop-ratio", "request-weighted", "request-weighted-even-floor", "elastic", "gossip"} {
+	for _, a := range []string{"even", "drop-ratio", "request-weighted", "request-weighted-even-floor", "elastic", "gossip", "exact", "auto"} {
+		if !chosen(a) {
+			continue
+		}
 		if err := t.add(ctx, "`"+a+"`", seeds, sim.Options{Algorithm: a}); err != nil {
 			return "", err
 		}
