@@ -28,6 +28,10 @@ const (
 
 	// DefaultMaxMessageBytes bounds one message.
 	DefaultMaxMessageBytes = 4 << 20
+
+	// DefaultMaxConnections bounds the connections to one Server: other hosts
+	// have one each, or two while they change.
+	DefaultMaxConnections = 10_000
 )
 
 // A connection that carries calls and hears nothing back for quietAfter is

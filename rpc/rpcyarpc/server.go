@@ -36,6 +36,10 @@ type ServerOptions struct {
 	// DefaultMaxMessageBytes.
 	MaxMessageBytes int
 
+	// MaxConnections bounds the connections at a time; one more is closed as it
+	// comes. Default DefaultMaxConnections. More hosts than that want more.
+	MaxConnections int
+
 	// TLS, when not nil, encrypts. For mutual TLS it has ClientCAs and
 	// requires certificates.
 	TLS *tls.Config
@@ -62,7 +66,7 @@ type Server struct {
 // NewServer returns a Server of decider, which takes over listener.
 func NewServer(listener net.Listener, decider rpc.Decider, o ServerOptions) *Server {
 	limit := orDefault(o.MaxMessageBytes, DefaultMaxMessageBytes)
-	tracking := conns.Track(listener, 0)
+	tracking := conns.Track(listener, orDefault(o.MaxConnections, DefaultMaxConnections))
 	var inbound []grpc.InboundOption
 	if o.TLS != nil {
 		inbound = append(inbound, grpc.InboundCredentials(credentials.NewTLS(o.TLS)))
