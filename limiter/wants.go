@@ -73,6 +73,10 @@ func (s *share) backlog(now Instant) float64 {
 	return -tokens / window
 }
 
+// telling is so much cost that a mean over it is hardly chance any more, and so
+// needs no longer memory.
+const telling = 200.0
+
 // mind is the demand of a share that does not report early: a moving average
 // of what was asked for, and those who wait now; or what was stated.
 func (s *share) mind(now Instant, total int64, period time.Duration) float64 {
@@ -80,8 +84,9 @@ func (s *share) mind(now Instant, total int64, period time.Duration) float64 {
 		total = 0
 	}
 	seconds := max(period.Seconds(), moment)
-	kept := math.Exp(-seconds / memory)
-	s.mean = float64(total)/seconds + (s.mean-float64(total)/seconds)*kept
+	latest := float64(total) / seconds
+	kept := math.Exp(-seconds / min(memory, telling/max(s.mean, latest)))
+	s.mean = latest + (s.mean-latest)*kept
 	if total == 0 && s.mean < 1 {
 		s.mean = 0
 	}

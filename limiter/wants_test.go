@@ -189,23 +189,30 @@ func TestWhoWaitsIsDemand(t *testing.T) {
 	}
 }
 
+// Of what is not yet known of little demand, e^(-1/3) is left after a second. Of
+// much, a mean over less time is no less certain.
 func TestDemandIsAMovingAverage(t *testing.T) {
-	g := NewGroup(snapshot(t, weighted(1000)), 1, WithWants("request-weighted"))
-	k := g.For("k")
-	k.Level(0)
-	answered := func(now Instant) float64 {
-		b, u := one(t, g, now)
-		err := g.Apply(now, b, nil, &rpc.Grants{Weight: []float64{1}, Burst: []float64{1000}, Used: []float64{0}, Lease: []time.Duration{time.Minute}})
-		if err != nil {
-			t.Fatal(err)
+	for rate, means := range map[int][]float64{
+		20:   {5.7, 9.7, 12.6},
+		100:  {39, 63, 78},
+		5000: {5000, 5000, 5000},
+	} {
+		g := NewGroup(snapshot(t, weighted(1e4)), 1, WithWants("request-weighted"))
+		k := g.For("k")
+		k.Level(0)
+		answered := func(now Instant) float64 {
+			b, u := one(t, g, now)
+			err := g.Apply(now, b, nil, &rpc.Grants{Weight: []float64{1}, Burst: []float64{1e4}, Used: []float64{0}, Lease: []time.Duration{time.Minute}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return u.Wants[0]
 		}
-		return u.Wants[0]
-	}
-	// Of what is not yet known of 100/s, e^(-1/3) is left after a second.
-	for i, want := range []float64{28, 49, 63} {
-		take(k, Instant(i)*second, 100)
-		if got := answered(Instant(i+1) * second); math.Abs(got-want) > 1 {
-			t.Errorf("after %d s of 100/s: %v, want %v", i+1, got, want)
+		for i, want := range means {
+			take(k, Instant(i)*second, rate)
+			if got := answered(Instant(i+1) * second); math.Abs(got-want) > 0.01*float64(rate) {
+				t.Errorf("after %d s of %d/s: %v, want %v", i+1, rate, got, want)
+			}
 		}
 	}
 }
