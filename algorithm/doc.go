@@ -26,6 +26,10 @@
 // account. Connections, slots in flight and what a cluster below may hand on are
 // leased.
 //
+// Auto is Elastic where a limit is high enough for the hosts that use it, and
+// else has one Bucket decide each event: grants and takes come out of one
+// account.
+//
 // An algorithm that needs messages and state of its own is not for this
 // package: see the type URLs in package rpc.
 package algorithm

@@ -27,9 +27,10 @@ import (
 
 var algorithms = []string{"even", "request-weighted", "request-weighted-even-floor", "elastic", "gossip", "exact", "auto"}
 
-// mostGossip is for how many hosts² × seconds they may tell each other
-// everything: the messages grow with the square of the hosts.
-const mostGossip = 2e6
+// longGossip are scenarios in which hosts would tell each other too much: the
+// messages grow with the square of the hosts. One seed of the first takes a
+// minute and a half, and of the second an hour.
+var longGossip = []string{"day-and-night", "thousand-hosts"}
 
 // inTrees are those that trees of clusters are measured with: even and the even
 // floor would need to know of all hosts in the tree.
@@ -124,7 +125,7 @@ func table(ctx context.Context, seeds int, chosen func(algorithm string) bool) (
 			these = inTrees
 		}
 		for _, a := range these {
-			if n := len(sc.Hosts); !chosen(a) || a == gossip.Name && float64(n*n)*sc.Duration.Seconds() > mostGossip {
+			if !chosen(a) || a == gossip.Name && slices.Contains(longGossip, name) {
 				continue
 			}
 			for seed := range seeds {
