@@ -70,6 +70,47 @@ func (m *measurement) compareLocked() {
 	m.of.compare(m.mode, m.primary, ready, m.n)
 }
 
+// wake tells limiters that begin to be asked what was let through without them.
+// A bucket elsewhere is not this host's to cap, and neither is what an owner
+// keeps for a limiter here: each host charges them with what it used for as long
+// as a bucket takes to fill, so they have no more than the one that ends. They
+// may have less, by at most the burst that was used in that time.
+func (l *Limiter) wake(now limiter.Instant, before, after dynamicconfig.Mode) {
+	used := int(min(l.recent.sum(now), maxWake))
+	for _, s := range []limiter.Stepper{l.old, l.new} {
+		if used > 0 && !l.asks(before, s) && l.asks(after, s) {
+			s.ChargeAt(now, used)
+		}
+	}
+	l.recent.window(l.elsewhere().Level(now))
+}
+
+// maxWake is far more than any bucket holds, and no overflow.
+const maxWake = 1 << 40
+
+// asks tells whether s is the primary or the shadow in mode.
+func (l *Limiter) asks(mode dynamicconfig.Mode, s limiter.Stepper) bool {
+	primary, shadow := l.roles(mode)
+	return s == primary || s == shadow
+}
+
+// elsewhere is one of the two that takes time to answer, and knows its whole
+// rule.
+func (l *Limiter) elsewhere() limiter.Stepper {
+	if _, ok := l.new.(limiter.Later); ok {
+		return l.new
+	}
+	return l.old
+}
+
+// spent notes that the primary let n through in mode; if it is disabled, nothing
+// was limited.
+func (l *Limiter) spent(mode dynamicconfig.Mode, now limiter.Instant, n int, ok bool) {
+	if l.slow && ok && mode != dynamicconfig.ModeDisabled {
+		l.recent.add(now, n)
+	}
+}
+
 // later is shadow if it takes time to answer.
 func (l *Limiter) later(shadow limiter.Stepper) (limiter.Later, bool) {
 	if !l.slow {

@@ -17,7 +17,8 @@ type Limiter struct {
 
 	old, new limiter.Stepper
 	mode     atomic.Uint32
-	slow     bool // one of them is a limiter.Later
+	slow     bool   // one of them is a limiter.Later
+	recent   recent // if slow
 
 	// What was asked for while both were asked, by how they answered.
 	both, onlyOld, onlyNew, neither atomic.Int64
@@ -50,6 +51,9 @@ func FromSteps(old, new limiter.Stepper, mode dynamicconfig.Mode) *Limiter {
 	_, slowNew := new.(limiter.Later)
 	l.slow = slowOld || slowNew
 	l.Limiter = limiter.FromSteps(l)
+	if l.slow {
+		l.recent.window(l.elsewhere().Level(limiter.Now()))
+	}
 	l.mode.Store(uint32(existing(mode)))
 	return l
 }
@@ -66,7 +70,8 @@ func (l *Limiter) Mode() dynamicconfig.Mode { return dynamicconfig.Mode(l.mode.L
 
 // SetMode changes the mode. The limiter that begins to answer has no more
 // tokens than the one that ends, so a change of mode gives nobody a second
-// burst. A call that runs meanwhile may still take what it asks for from the
+// burst. Where a bucket is elsewhere, both are charged with what they have missed
+// lately, when they begin to be asked. A call that runs meanwhile may still take what it asks for from the
 // one that ends; for each change that is one call per goroutine at most.
 func (l *Limiter) SetMode(now limiter.Instant, mode dynamicconfig.Mode) {
 	l.switching.Lock()
@@ -74,6 +79,9 @@ func (l *Limiter) SetMode(now limiter.Instant, mode dynamicconfig.Mode) {
 
 	before, _ := l.roles(l.Mode())
 	after, _ := l.roles(existing(mode))
+	if l.slow {
+		l.wake(now, l.Mode(), existing(mode))
+	}
 	if before != after {
 		after.CapAt(now, before.Level(now).Tokens)
 	}

@@ -16,6 +16,7 @@ func (l *Limiter) AllowAt(now limiter.Instant, n int) bool {
 	mode := l.Mode()
 	primary, shadow := l.roles(mode)
 	ok := primary.AllowAt(now, n)
+	l.spent(mode, now, n, ok)
 	if later, slow := l.later(shadow); slow {
 		l.measureLater(later, mode, now, n, 0, ok)
 	} else if shadow != nil {
@@ -29,6 +30,7 @@ func (l *Limiter) DecideAt(ctx context.Context, now limiter.Instant, n int, long
 	mode := l.Mode()
 	primary, shadow := l.roles(mode)
 	d := limiter.Explain(ctx, primary, now, n, longest)
+	l.spent(mode, now, n, d.OK)
 	if later, slow := l.later(shadow); slow {
 		l.measureLater(later, mode, now, n, longest, d.OK)
 	} else if shadow != nil {
@@ -43,6 +45,7 @@ func (l *Limiter) ReserveAt(now limiter.Instant, n int, longest time.Duration) l
 	mode := l.Mode()
 	primary, shadow := l.roles(mode)
 	r := primary.ReserveAt(now, n, longest)
+	l.spent(mode, now, n, r.OK())
 	if shadow == nil {
 		return r
 	}
@@ -56,8 +59,10 @@ func (l *Limiter) ReserveAt(now limiter.Instant, n int, longest time.Duration) l
 
 // ChargeAt implements limiter.Stepper; the shadow is charged too.
 func (l *Limiter) ChargeAt(now limiter.Instant, n int) {
-	primary, shadow := l.roles(l.Mode())
+	mode := l.Mode()
+	primary, shadow := l.roles(mode)
 	primary.ChargeAt(now, n)
+	l.spent(mode, now, n, true)
 	if shadow != nil {
 		shadow.ChargeAt(now, n)
 	}
@@ -88,18 +93,23 @@ func (l *Limiter) WaitN(ctx context.Context, n int) error {
 	mode := l.Mode()
 	primary, shadow := l.roles(mode)
 	if shadow == nil {
-		return wait(ctx, primary, n)
+		err := wait(ctx, primary, n)
+		l.spent(mode, limiter.Now(), n, err == nil)
+		return err
 	}
 	now, longest := limiter.Now(), time.Duration(rate.InfDuration)
 	if deadline, ok := ctx.Deadline(); ok {
 		longest = limiter.At(deadline).Sub(now)
 	}
 	if later, slow := l.later(shadow); slow {
-		return l.waitBeside(ctx, primary, later, mode, now, n, longest)
+		err := l.waitBeside(ctx, primary, later, mode, now, n, longest)
+		l.spent(mode, limiter.Now(), n, err == nil)
+		return err
 	}
 	s := shadow.ReserveAt(now, n, longest)
 	err := wait(ctx, primary, n)
 	then := limiter.Now()
+	l.spent(mode, then, n, err == nil)
 	ready := s.OK() && s.DelayFrom(then.Time()) == 0
 	if s.OK() && !ready {
 		s.CancelAt(then.Time())
