@@ -42,8 +42,9 @@ const (
 	// stay as they are.
 	enough = 4
 
-	// calm is how many intervals pass between two switches, if the limit stays:
-	// each takes up to two, and hosts that come and go must not cause many.
+	// calm is how many intervals pass between two switches, unless the limit
+	// doubles or halves: each takes up to two, and hosts that come and go must
+	// not cause many.
 	calm = 10
 
 	// slightest is the least weight that says that a host holds something.

@@ -139,6 +139,41 @@ func TestAutoStaysSplitUnderANewOwner(t *testing.T) {
 	}
 }
 
+// Hosts that come and go make a key switch no more often than every ten
+// intervals, and neither does a limit that moves a little.
+func TestAutoIsCalm(t *testing.T) {
+	limit := Limit{Rate: 2, Burst: 10}
+	k := autoKnown(limit)
+	now, switches, state := time.Duration(0), 0, k.state
+	const span = 100 * interval
+	for ; now < span; now += interval / 2 {
+		limit.Rate = 5.5 - limit.Rate // 2 and 3.5
+		hosts := 1
+		if now/interval%4 >= 2 {
+			hosts = 6 // of which each has too few events
+		}
+		for i := range hosts {
+			k.Report(now, limit, uint32(i), Report{Elapsed: time.Second, Wants: 5})
+		}
+		k.Expire(now, func(uint32) {})
+		if k.state != state && (k.state == split || state == split) {
+			switches++
+		}
+		state = k.state
+	}
+	if most := int(span / interval / calm); switches > most || switches < 2 {
+		t.Errorf("%d switches in %v, of at most %d", switches, span, most)
+	}
+	before := state
+	limit.Rate *= map[bool]float64{true: 100, false: 0.01}[state != split]
+	for i := range 6 {
+		k.Report(now, limit, uint32(i), Report{Elapsed: time.Second, Wants: 5})
+	}
+	if (before == split) == (k.state == split) {
+		t.Errorf("state %d after %d, when the limit became %v/s", k.state, before, limit.Rate)
+	}
+}
+
 // What hosts hold when the limit becomes too low for them is out until they say
 // that it is gone, and an answer that is lost says nothing.
 func TestAutoClosesWhenNobodyHoldsAnythingAnyMore(t *testing.T) {

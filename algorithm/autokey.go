@@ -9,7 +9,8 @@ type autoKey struct {
 	elasticKey
 
 	state  autoState
-	until  time.Duration // no switch before
+	until  time.Duration // no switch before, if the limit
+	then   float64       // stays near to this, in events/s
 	bucket Bucket        // the account when it is whole, and while it is taken from
 	rule   BucketRule    // of bucket, as of the last report or take
 	debt   float64       // the pool's that takes made; the rest may be forgiven
@@ -101,11 +102,8 @@ func (k *autoKey) hold(row *elasticRow, rate, left float64) {
 
 // follow brings the account up to now, under rule. Then pool is what there is.
 func (k *autoKey) follow(now time.Duration, rule BucketRule) {
-	if rule.Rate != k.limit {
-		k.until = min(k.until, now) // who comes and goes is not the reason
-		if k.state != whole {
-			k.advance(now, Limit{Rate: k.limit, Burst: rule.Burst})
-		}
+	if rule.Rate != k.limit && k.state != whole {
+		k.advance(now, Limit{Rate: k.limit, Burst: rule.Burst})
 	}
 	if k.state != whole {
 		k.rule = rule
@@ -125,7 +123,7 @@ func (k *autoKey) choose(now time.Duration, limit Limit) {
 	part := limit.Rate * seconds(k.interval) / float64(max(k.users, 1))
 	next := k.state
 	switch {
-	case now < k.until || now < k.learns:
+	case now < k.learns || now < k.until && limit.Rate > k.then/2 && limit.Rate < k.then*2:
 	case k.state == split && part < tooFew:
 		next = closing
 	case k.state != split && part > enough:
@@ -135,7 +133,7 @@ func (k *autoKey) choose(now time.Duration, limit Limit) {
 		if k.state == whole {
 			k.debt = max(-k.pool, 0)
 		}
-		k.state, k.until = next, now+calm*k.interval
+		k.state, k.until, k.then = next, now+calm*k.interval, limit.Rate
 	}
 }
 
@@ -171,7 +169,7 @@ func (k *autoKey) Bucket(now time.Duration, rule BucketRule) *Bucket {
 		// Whoever asks takes the limit for too low. All others have an interval
 		// to say that they use it too.
 		k.begin(now, rule.Limit)
-		k.state, k.until = whole, now+k.interval
+		k.state, k.until, k.then = whole, now+k.interval, rule.Rate
 		k.rule, k.bucket = rule, NewBucket(now, rule)
 	}
 	now = max(now, k.at)

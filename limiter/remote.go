@@ -343,7 +343,7 @@ func (f fallen) refund(now Instant, tokens float64, n int) {
 func (g *Group) silent(now Instant, a *asked, err error) {
 	t := a.terms.Load()
 	if g.remotesFailing.Add(1) == 1 {
-		g.log.Warn("a bucket elsewhere does not answer; its keys fall back", "key", a.key, "algorithm", a.algorithm, "error", err)
+		g.log.Warn("a bucket elsewhere does not answer; its keys fall back", "key", a.key, "algorithm", t.owner, "error", err)
 	}
 	g.tellOf(now, EventFallbackEntered, a.key, t.rule)
 }
@@ -351,7 +351,7 @@ func (g *Group) silent(now Instant, a *asked, err error) {
 func (g *Group) answers(now Instant, a *asked) {
 	t := a.terms.Load()
 	if g.remotesFailing.Swap(0) > 0 {
-		g.log.Info("a bucket elsewhere answers again", "key", a.key, "algorithm", a.algorithm)
+		g.log.Info("a bucket elsewhere answers again", "key", a.key, "algorithm", t.owner)
 	}
 	g.tellOf(now, EventFallbackLeft, a.key, t.rule)
 }

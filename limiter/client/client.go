@@ -55,6 +55,8 @@ type Client struct {
 	limits *dynamicconfig.Live
 	remote *rpcgrpc.Client
 
+	updates limiter.Updater
+
 	stop   context.CancelFunc
 	loops  sync.WaitGroup
 	close  sync.Once
@@ -92,7 +94,8 @@ func New(config Config, source dynamicconfig.Source, opts ...Option) (*Client, e
 		defer unsubscribe()
 		c.limits.Run(running, source, o.log)
 	})
-	c.loops.Go(func() { c.group.Run(running, c.updater(config.Addresses)) })
+	c.updates = c.updater(config.Addresses)
+	c.loops.Go(func() { c.group.Run(running, c.updates) })
 	return c, nil
 }
 
@@ -146,13 +149,15 @@ func (c *Client) SetHosts(hosts int) { c.group.SetHosts(limiter.Now(), hosts) }
 // Host is this host's name, as the deciders hear it.
 func (c *Client) Host() string { return c.host }
 
-// Close ends the loops, hangs up, and returns when nothing runs any more.
-// Limiters that are still held go on deciding, with what they know. It may be
+// Close ends the loops, gives back what is leased, hangs up, and returns when
+// nothing runs any more. Limiters that are still held go on deciding, by their
+// fallbacks where others have given them a part. It may be
 // called more than once.
 func (c *Client) Close() error {
 	c.close.Do(func() {
 		c.stop()
 		c.loops.Wait()
+		c.group.Leave(context.Background(), c.updates)
 		c.closed = c.remote.Close()
 	})
 	return c.closed
