@@ -40,17 +40,22 @@ func (g *Group) autoOf(s *share, r Remote) *auto {
 		s.auto = &auto{asked: newAsked(g, s, r), own: ruled{s}}
 		s.auto.told = true
 	}
-	asks := s.shouldAsk(int(g.hosts.Load()))
-	s.fallen.Store(!s.granted && !asks)
-	s.auto.turn(asks)
+	s.auto.turn(s.shouldAsk(int(g.hosts.Load())))
 	return s.auto
+}
+
+// steer has a ask if it should by now. What rules its bucket is in force.
+func (a *auto) steer(hosts int) {
+	if a.turn(a.shouldAsk(hosts)) {
+		a.group.redirect(a)
+	}
 }
 
 // shouldAsk tells whether s is to ask for each event, in a cluster of so many
 // hosts.
 func (s *share) shouldAsk(hosts int) bool {
 	switch {
-	case s.auto == nil || s.granted:
+	case s.granted:
 		return false
 	case s.grant.given:
 		return s.grant.nothing
@@ -61,6 +66,7 @@ func (s *share) shouldAsk(hosts int) bool {
 // turn has a ask or not, and tells whether that is new.
 func (a *auto) turn(asks bool) (changed bool) {
 	a.unheard.Store(!a.grant.given)
+	a.fallen.Store(!a.granted && !asks)
 	return a.asks.Swap(asks) != asks
 }
 
@@ -78,6 +84,9 @@ func (g *Group) redirect(a *auto) {
 
 // hasDropped has s's owner hear soon that this host holds nothing any more.
 func (g *Group) hasDropped(now Instant, s *share) {
+	if s.fallen.Load() { // nobody can be asked
+		g.tellFallback(now, s)
+	}
 	g.early.mu.Lock()
 	defer g.early.mu.Unlock()
 
@@ -94,6 +103,15 @@ func (c *core) whoIsAsked(i int, st *ShareStatus) {
 		admitted := a.admitted.Load()
 		st.Allowed += admitted
 		st.Rejected -= admitted
+	}
+}
+
+// tellOwed tells the Remotes of shares what they are owed still.
+func (c *core) tellOwed() {
+	for _, s := range c.shares {
+		if s.auto != nil {
+			s.auto.tell()
+		}
 	}
 }
 

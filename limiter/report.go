@@ -36,12 +36,12 @@ func (g *Group) Report(now Instant) []*Batch {
 			if !s.eager || s.regular(now, g.interval()) {
 				s.report(now, batches)
 			}
-			if s.auto != nil {
-				s.auto.tell()
-			}
 			if k.core.inFallback(i) {
 				fallbacks++
 			}
+		}
+		if k.core.special != nil {
+			k.core.tellOwed()
 		}
 		if k.idle(now) {
 			g.dropLocked(now, k)
@@ -145,7 +145,7 @@ func (g *Group) Apply(now Instant, b *Batch, rows []int, grants *rpc.Grants) err
 			continue // an answer that was overtaken says nothing any more
 		}
 		s.heard = b.rows[r].ask
-		given, fallen, held := s.grant.given, s.fallen.Load(), s.granted
+		back := s.grant.given && s.fallen.Load()
 		s.grant = grant{
 			given:  true,
 			weight: grants.Weight[i],
@@ -154,12 +154,15 @@ func (g *Group) Apply(now Instant, b *Batch, rows []int, grants *rpc.Grants) err
 			floor:  grants.Floor,
 			until:  now.Add(grants.Lease[i]),
 		}
-		s.grant.nothing = s.algorithm == Auto && s.grant.weight == 0 && s.grant.burst == 0
+		if s.grant.burst == 0 && s.grant.weight == 0 && s.algorithm == Auto {
+			s.grant.nothing, s.grant.until = true, now // it rules no bucket
+		}
 		if s.slots != nil {
 			g.refit(now, s, hosts, b.early)
 		} else if grants.Tokens == nil || s.grant.nothing {
+			held := s.granted && s.grant.nothing
 			s.steer(now, hosts)
-			if held && s.grant.nothing {
+			if held {
 				g.hasDropped(now, s)
 			}
 		} else if b.rows[r].ask == s.asks {
@@ -172,7 +175,7 @@ func (g *Group) Apply(now Instant, b *Batch, rows []int, grants *rpc.Grants) err
 				heard = append(heard, effect{s, b.early, before, more})
 			}
 		}
-		if given && fallen != s.fallen.Load() {
+		if back {
 			g.tellFallback(now, s)
 		}
 	}

@@ -282,9 +282,7 @@ func (s *share) settle(now Instant) {
 var noCap = math.Float64bits(math.Inf(1))
 
 // valid tells whether the grant should rule.
-func (s *share) valid(now Instant) bool {
-	return s.remote && s.grant.given && !s.grant.nothing && s.grant.until > now
-}
+func (s *share) valid(now Instant) bool { return s.remote && s.grant.given && s.grant.until > now }
 
 // steer puts in force what should rule now: the grant while it is valid, else
 // the fallback. Tokens stay with the level that they belong to; a first grant
@@ -315,10 +313,9 @@ func (s *share) steer(now Instant, hosts int) {
 		s.bucket.setPace(now, newPace(rules.limit, rules.burst))
 	}
 	s.applied = rules
-	asks := s.shouldAsk(hosts)
-	s.fallen.Store(s.remote && !s.granted && !asks)
-	if s.auto != nil && s.auto.turn(asks) {
-		s.auto.group.redirect(s.auto)
+	s.fallen.Store(s.remote && !s.granted)
+	if s.auto != nil {
+		s.auto.steer(hosts)
 	}
 	if valid && s.grant.floor == rpc.FloorDrop {
 		s.pass.Store(uint64(min(s.grant.weight*(1<<64), 1<<64-1<<11)))
