@@ -75,7 +75,8 @@ type Node struct {
 	mu     sync.Mutex // protects following fields
 	client *rpcyarpc.Client
 	server *rpcyarpc.Server
-	stop   context.CancelFunc // nil unless started
+	stop   context.CancelFunc    // nil unless started
+	leave  func(context.Context) // nil unless reports are under way
 	loops  *sync.WaitGroup
 }
 

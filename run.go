@@ -66,7 +66,14 @@ func (n *Node) Start(ctx context.Context) error {
 		n.loops.Go(func() { n.aggregator.RunBelow(running, n.cluster, n.parent) })
 	}
 	n.loops.Go(func() { n.mesh.Run(running, n.client) })
-	n.loops.Go(func() { n.group.Run(running, n.fanout) })
+	reporting, silence := context.WithCancel(running)
+	var reports sync.WaitGroup
+	reports.Go(func() { n.group.Run(reporting, n.fanout) })
+	n.leave = func(ctx context.Context) {
+		silence()
+		reports.Wait()
+		n.group.Leave(ctx, n.fanout)
+	}
 	return nil
 }
 
@@ -125,8 +132,10 @@ func (n *Node) configure(_, snapshot *dynamicconfig.Snapshot) {
 	n.log.Info("limits changed", "rules", len(snapshot.Rules()), "version", snapshot.Version())
 }
 
-// Stop ends the loops, hangs up on other hosts, and returns when nothing runs
-// any more. Limiters that are still held go on deciding, with what they know.
+// Stop gives back what this host has leased, hands over what it decides, ends
+// the loops, hangs up on other hosts, and returns when nothing runs any more.
+// Limiters that are still held go on deciding, by their fallbacks where others
+// had given them a part.
 // It may be called at any time, more than once.
 func (n *Node) Stop(ctx context.Context) error {
 	n.mu.Lock()
@@ -138,6 +147,9 @@ func (n *Node) Stop(ctx context.Context) error {
 func (n *Node) stopLocked(ctx context.Context) error {
 	if n.stop == nil {
 		return nil
+	}
+	if n.leave != nil {
+		n.leave(ctx)
 	}
 	n.handover(ctx)
 	n.stop()
