@@ -4,110 +4,41 @@ package daemon
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
-	"math/big"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/peer"
 
+	"github.com/headgate/headgate/internal/certtest"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/edge/quotaservice/quotaservicepb"
 	"github.com/headgate/headgate/rpc/rpcgrpc"
 )
 
-// authority signs certificates.
-type authority struct {
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-	pem  string
-	pool *x509.CertPool
-}
-
-func newAuthority(t *testing.T) *authority {
-	t.Helper()
-	a := &authority{pool: x509.NewCertPool()}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign,
-	}
-	a.cert, a.key = sign(t, template, template, nil)
-	a.pem = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw}))
-	a.pool.AddCert(a.cert)
-	return a
-}
-
-// sign makes a certificate of template, by the key of signer; nil: its own.
-func sign(t *testing.T, template, signer *x509.Certificate, by *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if by == nil {
-		by = key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, signer, &key.PublicKey, by)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return cert, key
-}
-
-// issue makes a certificate of 127.0.0.1, and its key, in PEM.
-func (a *authority) issue(t *testing.T, name string) (cert, key string) {
-	t.Helper()
-	c, k := sign(t, &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}, a.cert, a.key)
-	der, err := x509.MarshalECPrivateKey(k)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})), string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}))
-}
-
 // trusting is the TLS of a program that trusts a, and shows a certificate of
 // shown's with that name, if not nil.
-func (a *authority) trusting(t *testing.T, shown *authority, name string) *tls.Config {
+func trusting(t *testing.T, a, shown *certtest.Authority, name string) *tls.Config {
 	t.Helper()
-	c := &tls.Config{RootCAs: a.pool, ServerName: "127.0.0.1"}
+	c := &tls.Config{RootCAs: a.Pool(), ServerName: "127.0.0.1"}
 	if shown != nil {
-		cert, key := shown.issue(t, name)
-		pair, err := tls.X509KeyPair([]byte(cert), []byte(key))
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.Certificates = []tls.Certificate{pair}
+		c.Certificates = []tls.Certificate{shown.Issue(t, name)}
 	}
 	return c
 }
 
 // secured is a daemon with a certificate of a's, also at HTTP.
-func secured(t *testing.T, a *authority) Config {
+func secured(t *testing.T, a *certtest.Authority) Config {
 	t.Helper()
 	c := config(t)
-	cert, key := a.issue(t, "daemon")
+	cert, key := certtest.Encode(t, a.Issue(t, "daemon", certtest.Loopback))
 	c.HTTP, c.TLS = "127.0.0.1:0", TLS{Cert: write(t, "cert.pem", cert), Key: write(t, "key.pem", key)}
 	return c
 }
@@ -145,14 +76,14 @@ func fetch(t *testing.T, address string, c *tls.Config) (protocol string, err er
 }
 
 func TestBothDoorsSpeakTLSAndTheUnixSocketDoesNot(t *testing.T) {
-	a := newAuthority(t)
+	a := certtest.New(t)
 	c := secured(t, a)
 	c.Unix = socket(t)
 	d := start(t, c)
-	if err := allow(t, dialTLS(t, d.Edge(), a.trusting(t, nil, ""))); err != nil {
+	if err := allow(t, dialTLS(t, d.Edge(), trusting(t, a, nil, ""))); err != nil {
 		t.Error(err)
 	}
-	if protocol, err := fetch(t, d.HTTP(), a.trusting(t, nil, "")); err != nil || protocol != "HTTP/2.0" {
+	if protocol, err := fetch(t, d.HTTP(), trusting(t, a, nil, "")); err != nil || protocol != "HTTP/2.0" {
 		t.Errorf("%s, %v", protocol, err)
 	}
 	conn, err := grpc.NewClient("unix:"+c.Unix, grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -173,24 +104,24 @@ func TestBothDoorsSpeakTLSAndTheUnixSocketDoesNot(t *testing.T) {
 	if status, err := get(t, httpTo(t, "tcp", d.HTTP()), "/healthz"); err == nil && status != 400 {
 		t.Errorf("plain text is answered over HTTP: %d", status)
 	}
-	if err := allow(t, dialTLS(t, d.Edge(), newAuthority(t).trusting(t, nil, ""))); err == nil {
+	if err := allow(t, dialTLS(t, d.Edge(), trusting(t, certtest.New(t), nil, ""))); err == nil {
 		t.Error("who does not trust the daemon is served")
 	}
 }
 
 func TestProgramsNeedACertificate(t *testing.T) {
-	a, programs := newAuthority(t), newAuthority(t)
+	a, programs := certtest.New(t), certtest.New(t)
 	c := secured(t, a)
-	c.TLS.ClientCA = write(t, "programs.pem", programs.pem)
+	c.TLS.ClientCA = write(t, "programs.pem", programs.PEM())
 	d := start(t, c)
 	for name, tc := range map[string]struct {
 		config *tls.Config
 		ok     bool
 	}{
-		"theirs":            {a.trusting(t, programs, "orders"), true},
-		"none":              {a.trusting(t, nil, ""), false},
-		"another's":         {a.trusting(t, a, "orders"), false},
-		"a self-made one's": {a.trusting(t, newAuthority(t), "orders"), false},
+		"theirs":            {trusting(t, a, programs, "orders"), true},
+		"none":              {trusting(t, a, nil, ""), false},
+		"another's":         {trusting(t, a, a, "orders"), false},
+		"a self-made one's": {trusting(t, a, certtest.New(t), "orders"), false},
 	} {
 		if err := allow(t, dialTLS(t, d.Edge(), tc.config)); (err == nil) != tc.ok {
 			t.Errorf("%s, gRPC: %v", name, err)
@@ -202,25 +133,19 @@ func TestProgramsNeedACertificate(t *testing.T) {
 }
 
 // certified is the context of a call by who has a certificate.
-func certified(t *testing.T, a *authority, name string) context.Context {
+func certified(t *testing.T, a *certtest.Authority, name string) context.Context {
 	t.Helper()
-	cert, _ := a.issue(t, name)
-	block, _ := pem.Decode([]byte(cert))
-	c, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	info := credentials.TLSInfo{State: tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{c}}}}
+	info := credentials.TLSInfo{State: tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{a.Issue(t, name).Leaf}}}}
 	return peer.NewContext(t.Context(), &peer.Peer{AuthInfo: info})
 }
 
 // Two programs with the same name and other certificates are two hosts.
 func TestTheCertificateIsPartOfWhoAHostIs(t *testing.T) {
-	a := newAuthority(t)
+	a := certtest.New(t)
 	c := secured(t, a)
-	c.TLS.ClientCA = write(t, "programs.pem", a.pem)
+	c.TLS.ClientCA = write(t, "programs.pem", a.PEM())
 	d := start(t, c)
-	client, err := rpcgrpc.NewClient([]string{d.Edge()}, rpcgrpc.ClientOptions{TLS: a.trusting(t, a, "orders")})
+	client, err := rpcgrpc.NewClient([]string{d.Edge()}, rpcgrpc.ClientOptions{TLS: trusting(t, a, a, "orders")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,7 +154,7 @@ func TestTheCertificateIsPartOfWhoAHostIs(t *testing.T) {
 		g, err := ask(t, client, "me")
 		return err == nil && g.Lease[0] > 0
 	})
-	nameless, err := rpcgrpc.NewClient([]string{d.Edge()}, rpcgrpc.ClientOptions{TLS: a.trusting(t, a, "")})
+	nameless, err := rpcgrpc.NewClient([]string{d.Edge()}, rpcgrpc.ClientOptions{TLS: trusting(t, a, a, "")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,16 +180,16 @@ func TestTheCertificateIsPartOfWhoAHostIs(t *testing.T) {
 }
 
 func TestCertificatesAreFollowed(t *testing.T) {
-	old, next := newAuthority(t), newAuthority(t)
+	old, next := certtest.New(t), certtest.New(t)
 	c, log := secured(t, old), new(notes)
 	d, err := Start(t.Context(), c, log.logger())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = d.Stop(context.Background()) }()
-	served := func(by *authority) bool {
-		_, err := fetch(t, d.HTTP(), by.trusting(t, nil, ""))
-		return err == nil && allow(t, dialTLS(t, d.Edge(), by.trusting(t, nil, ""))) == nil
+	served := func(by *certtest.Authority) bool {
+		_, err := fetch(t, d.HTTP(), trusting(t, by, nil, ""))
+		return err == nil && allow(t, dialTLS(t, d.Edge(), trusting(t, by, nil, ""))) == nil
 	}
 	if !served(old) || served(next) {
 		t.Fatal("the first certificate is not served")
@@ -274,7 +199,7 @@ func TestCertificatesAreFollowed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	cert, key := next.issue(t, "daemon")
+	cert, key := certtest.Encode(t, next.Issue(t, "daemon", certtest.Loopback))
 	replace(c.TLS.Cert, cert) // and not yet its key
 	eventually(t, "the log says that they do not match", func() bool { served(old); return strings.Contains(log.String(), "private key does not match") })
 	if !served(old) {
@@ -295,20 +220,20 @@ func TestCertificatesAreFollowed(t *testing.T) {
 }
 
 func TestAParentIsAskedOverTLS(t *testing.T) {
-	a := newAuthority(t)
+	a := certtest.New(t)
 	above := secured(t, a)
-	above.TLS.ClientCA = write(t, "clusters.pem", a.pem)
+	above.TLS.ClientCA = write(t, "clusters.pem", a.PEM())
 	above.Limits = write(t, "limits.yaml", "defaults: {update_interval: 100ms}\nlimits: [{key: k, limit: 100/s, algorithm: proportional-share, learning: 0s}]")
 	top := start(t, above)
 	below := secured(t, a)
 	below.Limits = write(t, "limits.yaml", "defaults: {update_interval: 100ms}\nlimits: [{key: k, limit: 1000/s, parent: true, fallback: closed}]")
-	below.Parent, below.Cluster, below.ParentCA = []string{top.Edge()}, "below", write(t, "ca.pem", a.pem)
+	below.Parent, below.Cluster, below.ParentCA = []string{top.Edge()}, "below", write(t, "ca.PEM()", a.PEM())
 	d := start(t, below)
 	eventually(t, "what the cluster above leases is there", func() bool { return d.Node().For("k").Allow() })
 }
 
 func TestMistakesAboutTLS(t *testing.T) {
-	a := newAuthority(t)
+	a := certtest.New(t)
 	good := secured(t, a).TLS
 	other := secured(t, a).TLS
 	for want, change := range map[string]func(c *Config){

@@ -3,49 +3,21 @@
 package rpcgrpc_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"math/big"
 	"net"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
+	"github.com/headgate/headgate/internal/certtest"
 	"github.com/headgate/headgate/rpc/rpcgrpc"
 )
 
-// certificate is its own authority, for the host name only.
-func certificate(t *testing.T, name string) (tls.Certificate, *x509.CertPool) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), DNSNames: []string{name}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool := x509.NewCertPool()
-	pool.AddCert(cert)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool
-}
-
 func TestACertificateIsForTheHostOfItsAddress(t *testing.T) {
-	cert, pool := certificate(t, "localhost")
+	authority := certtest.New(t)
+	cert := authority.Issue(t, "localhost")
 	ports := make([]string, 2)
 	for i := range ports {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -70,7 +42,7 @@ func TestACertificateIsForTheHostOfItsAddress(t *testing.T) {
 		host string
 		want string
 	}{{"localhost", ""}, {"127.0.0.1", "certificate"}} {
-		c, err := rpcgrpc.NewClient([]string{tc.host + ":" + ports[0], tc.host + ":" + ports[1]}, rpcgrpc.ClientOptions{TLS: &tls.Config{RootCAs: pool}})
+		c, err := rpcgrpc.NewClient([]string{tc.host + ":" + ports[0], tc.host + ":" + ports[1]}, rpcgrpc.ClientOptions{TLS: &tls.Config{RootCAs: authority.Pool()}})
 		if err != nil {
 			t.Fatal(err)
 		}
