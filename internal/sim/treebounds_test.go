@@ -173,6 +173,35 @@ events:
 	}
 }
 
+// Hosts do not introduce themselves to an owner that is back before anybody saw
+// that it was away. It learns from their reports, and lends less than a burst
+// twice meanwhile.
+func TestAnOwnerThatIsBackAtOnceLendsLittleTwice(t *testing.T) {
+	const limit, crashes = 1000, 3
+	for _, away := range []string{"100ms", "1s", "4s"} {
+		text := strings.ReplaceAll(`
+name: back
+duration: 130s
+warmup: 10s
+hosts: 10
+owners: 1
+limits: [{key: k, limit: 1000/s, lease: 60s}]
+traffic: [{key: k, rate: 150/s}]
+membership: {detect: 5s}
+events:
+  - {at: 40s, do: crash, hosts: owners, for: %AWAY}
+  - {at: 70s, do: crash, hosts: owners, for: %AWAY}
+  - {at: 101s, do: crash, hosts: owners, for: %AWAY}
+`, "%AWAY", away)
+		for _, name := range inTrees {
+			k := run(t, parse(t, text), name, 1).Keys[0]
+			if twice := float64(k.Admitted-k.Oracle) / crashes; k.OverPct > 0 || twice > limit/2 || k.UtilisationPct < 99 {
+				t.Errorf("%s, away for %s: over %.2f%%, %.0f events more than one bucket for each crash, utilisation %.1f%%", name, away, k.OverPct, twice, k.UtilisationPct)
+			}
+		}
+	}
+}
+
 // A capacity is handed out once, but for what is safe when nobody answers: all
 // who are cut off have that, and nobody who is left knows.
 func TestWhatIsHandedOutTwiceIsWhatIsSafe(t *testing.T) {
