@@ -53,10 +53,14 @@ func (f *ForwardTakes) Update(ctx context.Context, _ string, payload *anypb.Any)
 	if err := DecodeTakes(payload, &takes); err != nil {
 		return nil, err
 	}
-	// Before the takes, which may want what comes back.
-	f.withdrawElsewhere(takes.Caller, f.withdraw(takes.Caller, takes.Withdrawn))
+	// An edge that died may be an owner too, and nobody waits for both in turn.
+	var elsewhere sync.WaitGroup
+	if unknown := f.withdraw(takes.Caller, takes.Withdrawn); len(unknown) > 0 && f.Others != nil {
+		elsewhere.Go(func() { f.withdrawElsewhere(takes.Caller, unknown) })
+	}
 	taken := Taken{Rows: make([]Took, len(takes.Rows))}
 	f.take(ctx, takes.Rows, taken.Rows)
+	elsewhere.Wait()
 
 	// Those that nobody hears of are undone, by whoever finds them first: this
 	// call, or one that withdraws them.

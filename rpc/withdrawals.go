@@ -58,10 +58,11 @@ func (f *ForwardTakes) withdraw(caller uint64, batches []uint64) (unknown []uint
 }
 
 // withdrawElsewhere has the other edges undo batches, and waits for them as
-// long as for an owner. Those that do not answer keep the tokens taken.
+// long as for an owner. Those that do not answer keep the tokens taken. Others is
+// not nil.
 func (f *ForwardTakes) withdrawElsewhere(caller uint64, batches []uint64) {
-	if f.Others == nil || caller == 0 || len(batches) == 0 {
-		return
+	if caller == 0 {
+		return // nobody has them
 	}
 	if f.spreading.Add(1) > maxSpread {
 		f.spreading.Add(-1)
