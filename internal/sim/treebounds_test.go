@@ -195,7 +195,7 @@ events:
 `, "%AWAY", away)
 		for _, name := range inTrees {
 			k := run(t, parse(t, text), name, 1).Keys[0]
-			if twice := float64(k.Admitted-k.Oracle) / crashes; k.OverPct > 0 || twice > limit/2 || k.UtilisationPct < 99 {
+			if twice := float64(k.Admitted-k.Oracle) / crashes; k.OverPct > 0 || twice > limit || k.UtilisationPct < 99 {
 				t.Errorf("%s, away for %s: over %.2f%%, %.0f events more than one bucket for each crash, utilisation %.1f%%", name, away, k.OverPct, twice, k.UtilisationPct)
 			}
 		}
