@@ -32,8 +32,9 @@ func stateOf(alg algorithm.Stateful, now, interval time.Duration) algorithm.Key 
 
 // take implements taking.
 func (u *auto) take(now time.Duration, k *key, t *rpc.Take, by uint32) rpc.Took {
-	b := u.Bucket(now, bucketRule(k.rule, k.limit(k.part(now))))
-	took := u.serve(now, b, t, by)
+	limit := k.limit(k.part(now))
+	b := u.Bucket(now, bucketRule(k.rule, limit))
+	took := u.serve(now, b, t, by, deepest(k.rule, limit))
 	u.Settle(now)
 	return took
 }

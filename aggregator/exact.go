@@ -85,7 +85,7 @@ func (e *exact) take(now time.Duration, k *key, t *rpc.Take, by uint32) rpc.Took
 		e.bucket.Rule(now, bucketRule(k.rule, k.limit(part)))
 	}
 	e.asked += max(t.Tokens, 0)
-	return e.serve(now, &e.bucket, t, by)
+	return e.serve(now, &e.bucket, t, by, deepest(k.rule, k.limit(e.part)))
 }
 
 // level implements taking.

@@ -63,7 +63,7 @@ func TestABucketAtTheOwner(t *testing.T) {
 		{0, rpc.Take{Tokens: 6, Longest: -1}, rpc.Took{Decided: true, Retry: rpc.MaxWait, Left: -1}},
 		{0, rpc.Take{Tokens: -2}, rpc.Took{Decided: true, OK: true, Left: 1}},
 		{0, rpc.Take{Tokens: 30, Spent: rpc.SpentApart}, rpc.Took{Decided: true, OK: true, Left: -5}},
-		{0, rpc.Take{Tokens: 30, Spent: rpc.SpentBeyond}, rpc.Took{Decided: true, OK: true, Left: -35}},
+		{0, rpc.Take{Tokens: 30, Spent: rpc.SpentBeyond}, rpc.Took{Decided: true, OK: true, Left: -10}},
 		{4 * time.Second, rpc.Take{Tokens: 1}, rpc.Took{Decided: true, OK: true, Left: 4}},
 	} {
 		if got := took(t, a, step.at, step.take); got != step.want {

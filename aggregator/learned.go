@@ -27,30 +27,32 @@ func newLearned(now time.Duration) learned {
 	return learned{came: now, last: now - rpc.MaxElapsed - 1}
 }
 
-// learn lowers b to what t's caller knows of it from another owner.
-func (l *learned) learn(now time.Duration, b *algorithm.Bucket, t *rpc.Take) {
+// learn lowers b to what t's caller knows of it from another owner, but not
+// below floor.
+func (l *learned) learn(now time.Duration, b *algorithm.Bucket, t *rpc.Take, floor float64) {
 	told := now - t.Ago
 	most := t.Told + b.Rate()*t.Ago.Seconds()
 	if told < l.came {
 		most -= l.taken
 	}
-	b.Lower(now, most)
+	b.Lower(now, max(most, floor))
 	if told >= l.last { // the key has been elsewhere since
 		l.came, l.taken = now, 0
 	}
 }
 
-// serve takes from b for t. Its Tokens become what was taken.
-func (l *learned) serve(now time.Duration, b *algorithm.Bucket, t *rpc.Take, by uint32) rpc.Took {
+// serve takes from b for t. Its Tokens become what was taken. What is spent
+// already and what was told leave at least floor.
+func (l *learned) serve(now time.Duration, b *algorithm.Bucket, t *rpc.Take, by uint32, floor float64) rpc.Took {
 	if t.By != 0 && t.By != by {
-		l.learn(now, b, t)
+		l.learn(now, b, t, floor)
 	}
 	took := rpc.Took{Decided: true, OK: true}
 	switch {
 	case t.Tokens <= 0:
 		b.Give(now, -t.Tokens)
 	case t.Spent == rpc.SpentBeyond:
-		b.Charge(now, t.Tokens, -rpc.MaxTokens)
+		t.Tokens = b.Charge(now, t.Tokens, floor)
 	case t.Spent == rpc.SpentApart:
 		t.Tokens = b.Charge(now, t.Tokens, -b.Burst())
 	default:

@@ -4,9 +4,13 @@ package aggregator
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/rpc"
 )
 
@@ -49,5 +53,70 @@ func TestWhatIsRememberedOfLargeBatchesIsBounded(t *testing.T) {
 	a.GC(Now() + 2*callerGone)
 	if got := a.callers.remembered.Load(); got != 0 || len(a.callers.all) != 0 {
 		t.Errorf("%d bytes counted of no caller", got)
+	}
+}
+
+// One message must not close a key for ever: who was charged with anything, or
+// heard of anything, comes out of debt soon.
+func TestWhatOneMessageMayOweIsBounded(t *testing.T) {
+	const limit, burst = 10, 20
+	for name, take := range map[string]rpc.Take{
+		"charged": {Tokens: rpc.MaxTokens, Spent: rpc.SpentBeyond},
+		"told":    {Told: -1e300, By: 77},
+		"apart":   {Tokens: rpc.MaxTokens, Spent: rpc.SpentApart},
+	} {
+		for _, rule := range []dynamicconfig.Rule{exactRule(limit, burst), autoRule(limit, burst)} {
+			for _, how := range []struct {
+				wait, debt time.Duration
+				cost, want float64
+			}{
+				{want: -burst - burst},
+				{wait: 3 * time.Second, want: -burst - 3*limit - burst},
+				{debt: 4 * time.Second, cost: 50, want: -burst - 4*limit - 50},
+				{wait: -1, cost: 5, want: -burst - 5},
+			} {
+				rule.MaxWait, rule.MaxDebt, rule.MaxCost = how.wait, how.debt, how.cost
+				a, want := under(t, rule), how.want
+				take.Auto = rule.Algorithm == algorithm.NameAuto
+				if take.Spent == rpc.SpentApart {
+					want = -burst
+				}
+				for range 2 { // and no deeper the second time
+					if got := took(t, a, 0, take); got.Left != want {
+						t.Errorf("%s, %s, %+v: %v left, want %v", name, rule.Algorithm, how, got.Left, want)
+					}
+				}
+				now := time.Duration((1 - want) / limit * float64(time.Second)) + time.Microsecond
+				if got := took(t, a, now, rpc.Take{Tokens: 1, Auto: take.Auto}); !got.OK {
+					t.Errorf("%s, %s, %+v: after %v got %+v", name, rule.Algorithm, how, now, got)
+				}
+			}
+		}
+	}
+}
+
+// What waits or was charged may be below that already: it is neither forgiven
+// nor does it grow.
+func TestNothingIsForgivenByTheBoundOfDebt(t *testing.T) {
+	a := bucketed(t, 10, 20)
+	for range 10 {
+		took(t, a, 0, rpc.Take{Tokens: 20, Longest: -1})
+	}
+	for _, take := range []rpc.Take{{Tokens: 5, Spent: rpc.SpentBeyond}, {Told: -1e9, By: 77}} {
+		if got := took(t, a, 0, take); got.Left != -180 {
+			t.Errorf("%+v: %v left, want -180", take, got.Left)
+		}
+	}
+}
+
+// What was charged only in part is given back only as far when the batch is
+// withdrawn.
+func TestOnlyWhatWasChargedIsGivenBack(t *testing.T) {
+	a := bucketed(t, 1e-4, 20)
+	once(t, a, &rpc.Takes{Caller: 1, Batch: 1, Rows: []rpc.Take{{Key: "k", Tokens: 15}}})
+	once(t, a, &rpc.Takes{Caller: 1, Batch: 2, Rows: []rpc.Take{{Key: "k", Tokens: 1e6, Spent: rpc.SpentBeyond}}})
+	once(t, a, &rpc.Takes{Caller: 1, Batch: 3, Withdrawn: []uint64{2}, Rows: []rpc.Take{{Key: "k"}}})
+	if got := left(t, a, Now()); math.Abs(got-5) > 0.01 {
+		t.Errorf("%v left of 20 after 15", got)
 	}
 }

@@ -73,7 +73,8 @@ type Spent uint8
 const (
 	// SpentNot is nothing: they are taken if they are there.
 	SpentNot Spent = iota
-	// SpentBeyond is that they are spent, and taken into debt if need be.
+	// SpentBeyond is that they are spent, and taken into debt if need be, as
+	// deep as the owner's rule allows.
 	SpentBeyond
 	// SpentApart is that they were spent while the owner could not be asked.
 	// They are taken into a debt of at most one burst.
