@@ -259,7 +259,12 @@ func (s *share) grantLevel(hosts int) applied {
 
 // atLeastOne keeps a divided burst from refusing everything: one token passes
 // unless the whole burst is less.
-func atLeastOne(burst, whole float64) float64 { return max(burst, min(whole, 1)) }
+func atLeastOne(burst, whole float64) float64 {
+	if burst >= 1 {
+		return burst
+	}
+	return max(burst, min(whole, 1))
+}
 
 // filled is what spare would have if nothing had been used since it was settled.
 func (s *share) filled(now Instant) float64 {
@@ -269,7 +274,7 @@ func (s *share) filled(now Instant) float64 {
 // settle charges spare with what was used since the last time.
 func (s *share) settle(now Instant) {
 	filled, allowed := s.filled(now), s.allowed.Load()
-	used := max(float64(allowed-s.settled), 0)
+	used := float64(max(allowed-s.settled, 0))
 	s.settled = allowed
 	most := math.Float64frombits(s.most.Swap(noCap))
 	if !math.IsInf(s.spare.tokens, 1) { // else it takes over from the bucket, which has been charged
