@@ -102,6 +102,9 @@ func (k *autoKey) hold(row *elasticRow, rate, left float64) {
 
 // follow brings the account up to now, under rule. Then pool is what there is.
 func (k *autoKey) follow(now time.Duration, rule BucketRule) {
+	if rule.Rate <= k.then/2 || rule.Rate >= k.then*2 {
+		k.until, k.then = min(k.until, now), rule.Rate
+	}
 	if rule.Rate != k.limit && k.state != whole {
 		k.advance(now, Limit{Rate: k.limit, Burst: rule.Burst})
 	}
@@ -123,7 +126,7 @@ func (k *autoKey) choose(now time.Duration, limit Limit) {
 	part := limit.Rate * seconds(k.interval) / float64(max(k.users, 1))
 	next := k.state
 	switch {
-	case now < k.learns || now < k.until && limit.Rate > k.then/2 && limit.Rate < k.then*2:
+	case now < k.learns || now < k.until:
 	case k.state == split && part < tooFew:
 		next = closing
 	case k.state != split && part > enough:
