@@ -94,7 +94,12 @@ func (g *Group) background(f func()) bool {
 		return false
 	}
 	go func() {
-		defer func() { <-g.busy }()
+		defer func() {
+			if p := recover(); p != nil {
+				g.log.Error("what went on in the background panicked", "panic", p)
+			}
+			<-g.busy
+		}()
 		f()
 	}()
 	return true

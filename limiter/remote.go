@@ -6,15 +6,17 @@ import (
 	"context"
 	"errors"
 	"math"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/rpc"
 )
 
 // Remote is a bucket elsewhere, that is asked for each event: at the key's
 // owner, or in Redis. It is safe for concurrent use, and its answer or its
-// error is there within a short timeout of its own.
+// error is there within a short timeout of its own. A panic counts as an error.
 type Remote interface {
 	Take(ctx context.Context, t Take) (Taken, error)
 }
@@ -116,7 +118,7 @@ func (a *asked) take(ctx context.Context, now Instant, n int, longest time.Durat
 	if longest = max(min(longest, t.longest), 0); longest == longestWait {
 		longest = maxAsk
 	}
-	taken, err := a.remote.Take(ctx, Take{Key: a.key, Rule: t.rule, N: float64(n), Longest: longest})
+	taken, err := a.ask(ctx, Take{Key: a.key, Rule: t.rule, N: float64(n), Longest: longest})
 	if err == nil && !taken.sane() {
 		err = errNonsense
 	}
@@ -136,6 +138,18 @@ func (a *asked) take(ctx context.Context, now Instant, n int, longest time.Durat
 		return verdict{wait: taken.Wait}, taken.Left, t.owner
 	}
 	return verdict{reason: Limited, retry: taken.RetryAfter}, taken.Left, t.owner
+}
+
+// ask asks the Remote. Somebody else's may panic, mostly in the background,
+// where that would end the process.
+func (a *asked) ask(ctx context.Context, t Take) (taken Taken, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			taken, err = Taken{}, &rpc.PanicError{Value: p, Stack: debug.Stack()}
+			a.group.log.Error("a remote bucket panicked", "key", t.Key, "panic", err)
+		}
+	}()
+	return a.remote.Take(ctx, t)
 }
 
 // count counts n as allowed or rejected.
@@ -232,8 +246,9 @@ func (a *asked) tell() {
 		if n == 0 {
 			return
 		}
-		_, err := a.remote.Take(context.Background(), Take{Key: a.key, Rule: a.terms.Load().rule, N: float64(n), Charge: n > 0})
+		_, err := a.ask(context.Background(), Take{Key: a.key, Rule: a.terms.Load().rule, N: float64(n), Charge: n > 0})
 		if err != nil {
+			a.group.metrics.remoteFailures.Inc(1)
 			a.owe(int(n)) // until it answers again
 		}
 	})

@@ -3,13 +3,18 @@
 package limiter
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"math"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/uber-go/tally/v4"
 
 	"github.com/headgate/headgate/dynamicconfig"
 )
@@ -211,6 +216,77 @@ func TestARemoteThatFailsUnderEachFallback(t *testing.T) {
 			}
 			cancel()
 		}
+	}
+}
+
+// broken is a Remote that panics while it is broken.
+type broken struct {
+	*elsewhere
+	broken bool
+}
+
+func (b *broken) Take(ctx context.Context, t Take) (Taken, error) {
+	if b.broken {
+		panic("a defect")
+	}
+	return b.elsewhere.Take(ctx, t)
+}
+
+// Whoever calls a Remote that panics, the caller or a goroutine of the group's
+// own, that is a failure like any other: the fallback decides, what is owed
+// stays owed, and it is counted and logged.
+func TestARemoteThatPanicsEndsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &broken{newElsewhere(Now), true}
+		scope := tally.NewTestScope("", nil)
+		var log bytes.Buffer
+		g := NewGroup(snapshot(t, exact(10)), 1, WithRemote("exact", e), WithScope(scope), WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+		k := g.For("k")
+		if d := k.Decide(t.Context(), 2, 0); !d.OK || d.By != "even" {
+			t.Errorf("decided %+v", d)
+		}
+		measured, is := g.coreOf("k").step(0).(Later)
+		if !is {
+			t.Fatal("it does not answer later")
+		}
+		heard := 0
+		measured.ReserveLater(Now(), 1, 0, func(ok bool, _ time.Duration) {
+			if heard++; !ok {
+				t.Error("the fallback does not decide in the background")
+			}
+		})
+		g.join()
+		k.Charge(3) // in the background
+		g.join()
+		if got := scope.Snapshot().Counters()["limiter.remote_failures+"].Value(); heard != 1 || got != 3 {
+			t.Errorf("heard %d answers, and %d failures are counted, want 1 and 3", heard, got)
+		}
+		if got := strings.Count(log.String(), "a defect"); got < 3 {
+			t.Errorf("%d panics are logged:\n%s", got, &log)
+		}
+		e.broken = false
+		k.Try().Used(false)
+		g.join()
+		if got := e.buckets["k"].tokens(Now()); math.Abs(got-4) > 1e-6 {
+			t.Errorf("%v tokens are left, want 10 - 2 - 1 - 3", got)
+		}
+	})
+}
+
+// Who hears of an answer in the background and panics ends nothing, and takes
+// nobody's place.
+func TestAPanicInTheBackgroundEndsNothing(t *testing.T) {
+	g := NewGroup(snapshot(t, exact(10)), 1)
+	for range 2 * maxBackground {
+		g.background(func() { panic("a defect") })
+		g.join()
+	}
+	ran := false
+	if !g.background(func() { ran = true }) {
+		t.Error("there is no place left")
+	}
+	if g.join(); !ran {
+		t.Error("it did not run")
 	}
 }
 
