@@ -166,7 +166,8 @@ func (d *Daemon) Ended() <-chan struct{} { return d.ending.ended }
 
 // Stop says NOT_SERVING to health checks, lets calls at the edge end for as
 // long as Config.Drain, and then ends the node. It returns when nothing runs
-// any more. Call it once.
+// any more. That some calls had to be ended is logged, and no error. Call it
+// once.
 func (d *Daemon) Stop(ctx context.Context) error {
 	var early error
 	select {
@@ -176,11 +177,13 @@ func (d *Daemon) Stop(ctx context.Context) error {
 		}
 	default:
 	}
+	d.edge.health.Shutdown()
+	d.web.ready.Store(false)
 	drain := d.config.drain()
 	var fromWeb error
 	var web sync.WaitGroup
-	web.Go(func() { fromWeb = d.web.stop(ctx, drain) })
-	fromEdge := d.edge.stop(ctx, drain, func() {
+	web.Go(func() { fromWeb = d.web.stop(ctx, drain, d.log) })
+	fromEdge := d.edge.stop(ctx, drain, d.log, func() {
 		web.Wait()
 		if d.unix != nil {
 			d.unix.stop()

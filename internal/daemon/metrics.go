@@ -45,8 +45,10 @@ func newMetrics(ctx context.Context, address string, log *slog.Logger) (*metrics
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", export)
+	server := httpapi.NewServer(mux)
+	server.ErrorLog = mishaps(log, "metrics")
 	return &metrics{
-		export: export, listener: conns.Track(l, maxScrapers), server: httpapi.NewServer(mux),
+		export: export, listener: conns.Track(l, maxScrapers), server: server,
 		meter: &meter{scope: export.Scope()},
 	}, nil
 }

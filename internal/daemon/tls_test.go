@@ -109,6 +109,22 @@ func TestBothDoorsSpeakTLSAndTheUnixSocketDoesNot(t *testing.T) {
 	}
 }
 
+// What the HTTP server has to say goes where all else is logged.
+func TestWhatGoesWrongOverHTTPIsLogged(t *testing.T) {
+	log, logged := recording()
+	d, err := Start(t.Context(), secured(t, certtest.New(t)), log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = get(t, httpTo(t, "tcp", d.HTTP()), "/healthz") // plain text
+	if err := d.Stop(context.Background()); err != nil {
+		t.Error(err)
+	}
+	if got := logged(); !strings.Contains(got, "TLS handshake error") || !strings.Contains(got, "level=WARN") || !strings.Contains(got, "server=http") {
+		t.Errorf("logged:\n%s", got)
+	}
+}
+
 func TestProgramsNeedACertificate(t *testing.T) {
 	a, programs := certtest.New(t), certtest.New(t)
 	c := secured(t, a)

@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"sync"
@@ -47,21 +49,25 @@ func (w *web) serve(d *Daemon) {
 		handler = d.metrics.meter.timed(handler)
 	}
 	w.server = httpapi.NewServer(handler)
+	w.server.ErrorLog = mishaps(d.log, "http")
 	w.ready.Store(true)
 	for _, l := range w.listeners {
 		w.loops.Go(func() { w.ending.end(w.server.Serve(l)) })
 	}
 }
 
-// stop says that it is not ready to who asks, lets requests end for as long as
-// drain, and ends the others. It returns when none runs any more.
-func (w *web) stop(ctx context.Context, drain time.Duration) error {
-	w.ready.Store(false)
-	ctx, cancel := context.WithTimeout(ctx, drain)
+// stop lets requests end for as long as drain, and ends the others, which is no
+// error, as at the edge. It returns when none runs any more.
+func (w *web) stop(ctx context.Context, drain time.Duration, to *slog.Logger) error {
+	draining, cancel := context.WithTimeout(ctx, drain)
 	defer cancel()
-	err := w.server.Shutdown(ctx)
-	if err != nil {
-		err = fmt.Errorf("HTTP requests did not end in time, and were ended: %w", err)
+	err := w.server.Shutdown(draining)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
+		to.Warn("HTTP requests did not end in time, and are ended", "drain", drain)
+		err = nil
+	case err != nil:
+		err = fmt.Errorf("HTTP requests were ended: %w", err)
 	}
 	err = errors.Join(err, ignore(w.server.Close(), net.ErrClosed))
 	w.loops.Wait()
@@ -73,6 +79,11 @@ func (w *web) abandon() {
 	for _, l := range w.listeners {
 		_ = l.Close()
 	}
+}
+
+// mishaps is where an HTTP server says what goes wrong with one connection.
+func mishaps(to *slog.Logger, server string) *log.Logger {
+	return slog.NewLogLogger(to.With("server", server).Handler(), slog.LevelWarn)
 }
 
 func ignore(err, expected error) error {
