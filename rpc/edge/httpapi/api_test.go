@@ -163,10 +163,11 @@ func TestRequestsThatCannotBeRead(t *testing.T) {
 		{`{"key": "k"} {}`, 400, "there is something after the JSON"},
 		{`{"key": "k"}}`, 400, "there is something after the JSON"},
 		{`null`, 400, "there is no key"},
-		{`[]`, 400, "it cannot be a array"},
+		{`[]`, 400, "it cannot be an array"},
 		{`{}`, 400, "there is no key"},
 		{`{"key": null}`, 400, "there is no key"},
 		{`{"key": 3}`, 400, "key cannot be a number"},
+		{`{"key": {}}`, 400, "key cannot be an object"},
 		{`{"key": "k", "cost": 1.5}`, 400, "cost cannot be a number 1.5"},
 		{`{"key": "k", "cost": 9223372036854775808}`, 400, "cost cannot be a number 9223372036854775808"},
 		{`{"key": "k", "cost": "1"}`, 400, "cost cannot be a string"},
@@ -191,8 +192,9 @@ func TestRequestsThatCannotBeRead(t *testing.T) {
 		"application/json; charset=utf-8": 200, "APPLICATION/JSON": 200, "application/json;charset=UTF-8": 200,
 		"": 415, "text/plain": 415, "application/x-www-form-urlencoded": 415, "application/json; charset=utf-16": 415, "application/json;;": 415,
 	} {
-		if r := call(t, a, "POST", "/v1/allow", `{"key": "k"}`, "Content-Type", contentType); r.StatusCode != status {
-			t.Errorf("%q: %d", contentType, r.StatusCode)
+		r := call(t, a, "POST", "/v1/allow", `{"key": "k"}`, "Content-Type", contentType)
+		if got := text(t, r); r.StatusCode != status || status == 415 && !strings.Contains(got, "Send Content-Type: application/json") {
+			t.Errorf("%q: %d %s", contentType, r.StatusCode, got)
 		}
 	}
 	if r := call(t, a, "POST", "/v1/allow", `{"key": "k"}`, "Content-Encoding", "gzip"); r.StatusCode != 415 {

@@ -58,7 +58,7 @@ func (a *API) read(w http.ResponseWriter, r *http.Request) *asks {
 // body is that of r. When that is impossible it answers, and returns false.
 func (a *API) body(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
 	if !isJSON(r.Header) {
-		a.refuse(w, noJSON, "")
+		a.refuse(w, noJSON, "%s", noJSON.advice)
 		return nil, false
 	}
 	body, err := a.readAll(w, r)
@@ -124,7 +124,11 @@ func explain(err error) error {
 		if wrong.Field != "" {
 			what = strings.TrimPrefix(wrong.Field, "ask.")
 		}
-		return fmt.Errorf("%s cannot be a %.40s", what, wrong.Value)
+		article := "a"
+		if strings.HasPrefix(wrong.Value, "array") || strings.HasPrefix(wrong.Value, "object") {
+			article = "an"
+		}
+		return fmt.Errorf("%s cannot be %s %.40s", what, article, wrong.Value)
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return errors.New("the JSON ends early")
