@@ -92,6 +92,35 @@ func TestServeHTTPAndAUnixSocket(t *testing.T) {
 	}
 }
 
+// Whoever restarts it must not take a client that hangs for a failure.
+func TestAClientThatHangsFailsNoRestart(t *testing.T) {
+	limits := filepath.Join(t.TempDir(), "limits.yaml")
+	write(t, limits, "limits:\n  - {key: \"*\", limit: 1/s}\n")
+	p := serving(t, "--limits", limits, "--http", "127.0.0.1:0", "--drain", "100ms")
+	p.ready(t)
+	line, err := p.stdout.ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := net.Dial("tcp", strings.Fields(line)[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := conn.Write([]byte("POST /v1/allow HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{")); err != nil {
+		t.Fatal(err)
+	}
+	if status, err := postTo(t, "tcp", strings.Fields(line)[1], "k"); status != 200 || err != nil { // so the other is there
+		t.Fatalf("%d, %v", status, err)
+	}
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Wait(); err != nil || !strings.Contains(p.logged(), "HTTP requests did not end in time") {
+		t.Errorf("it ends with %v", err)
+	}
+}
+
 func TestServeRefusesModesThatAreNone(t *testing.T) {
 	for _, mode := range []string{"0", "1777", "rw", "-1", "888", ""} {
 		if _, _, err := execute(t, "serve", "--limits", "x", "--unix", "s", "--unix-mode", mode); err == nil || !strings.Contains(err.Error(), "write octal digits") {
