@@ -19,6 +19,7 @@ import (
 	"github.com/headgate/headgate/limiter/exact"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/rpctest"
+	"github.com/headgate/headgate/shadow"
 )
 
 // autoCluster is hosts on a network in memory with one key under auto, of which
@@ -61,8 +62,12 @@ func autoLimits(t *testing.T, limit float64) *dynamicconfig.Snapshot {
 
 func newAutoCluster(t *testing.T, n int, limit float64) *autoCluster {
 	t.Helper()
+	return autoClusterOf(t, n, limit, autoLimits(t, limit))
+}
+
+func autoClusterOf(t *testing.T, n int, limit float64, snapshot *dynamicconfig.Snapshot) *autoCluster {
+	t.Helper()
 	c := &autoCluster{network: rpctest.New(1), began: time.Now(), at: time.Now(), seen: time.Now(), limit: limit, level: autoBurst, burst: autoBurst}
-	snapshot := autoLimits(t, limit)
 	for i := range n {
 		name := fmt.Sprint("host", i)
 		a, err := aggregator.New(algorithm.Builtin(), snapshot)
@@ -77,7 +82,10 @@ func newAutoCluster(t *testing.T, n int, limit float64) *autoCluster {
 		peers := c.network.Host(name).Peers()
 		taker := &rpc.Taker{Host: name, Placement: &c.owner, Peers: peers, Self: name, Local: a}
 		group := limiter.NewGroup(snapshot, n, limiter.WithEager(algorithm.NameElastic, algorithm.NameAuto),
-			limiter.WithRemote(algorithm.NameAuto, exact.NewAuto(taker)))
+			limiter.WithRemote(algorithm.NameAuto, exact.NewAuto(taker)), limiter.WithRemote(algorithm.NameExact, exact.New(taker)),
+			limiter.WithMigration(func(old, new limiter.Stepper, mode dynamicconfig.Mode) limiter.Migrator {
+				return shadow.FromSteps(old, new, mode)
+			}))
 		running, stop := context.WithCancel(t.Context())
 		c.names, c.hosts = append(c.names, name), append(c.hosts, &autoMember{a, group, stop})
 		c.loops.Go(func() { a.Run(running) })
@@ -124,7 +132,11 @@ func (c *autoCluster) change(t *testing.T, limit float64) {
 	now := time.Now()
 	c.allowed, c.at, c.limit = c.allowed+c.limit*now.Sub(c.at).Seconds(), now, limit
 	c.mu.Unlock()
-	snapshot := autoLimits(t, limit)
+	c.configure(t, autoLimits(t, limit))
+}
+
+func (c *autoCluster) configure(t *testing.T, snapshot *dynamicconfig.Snapshot) {
+	t.Helper()
 	for _, h := range c.hosts {
 		if err := h.aggregator.Configure(snapshot); err != nil {
 			t.Fatal(err)
@@ -271,6 +283,44 @@ func TestACrashOfAutosOwnerCostsAtMostABurst(t *testing.T) {
 				}
 				if want := map[bool]int{true: 7}[row.after < 10]; asking != want {
 					t.Errorf("%d hosts ask, want %d", asking, want)
+				}
+			})
+		})
+	}
+}
+
+// A key goes from one algorithm to auto and back, through all modes. Nobody
+// gets a second burst, and the key is not held back for long.
+func TestAutoMigratesThroughAllModes(t *testing.T) {
+	for _, row := range []struct {
+		other string
+		limit float64
+		rate  float64
+	}{{"exact", 3, 20}, {"elastic", 300, 100}, {"exact", 300, 100}} {
+		t.Run(fmt.Sprint(row.other, " ", row.limit), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				limits := func(mode string) *dynamicconfig.Snapshot {
+					s, err := dynamicconfig.Parse("limits.yaml", fmt.Appendf(nil, "limits:\n  - {key: k, limit: %g/s, burst: %d, fallback: closed, migrate: {from: %s, to: auto, mode: %s}}\n",
+						row.limit, autoBurst, row.other, mode))
+					if err != nil {
+						t.Fatal(err)
+					}
+					return s
+				}
+				c := autoClusterOf(t, 6, row.limit, limits("old"))
+				defer c.close()
+				c.ask(row.rate, 10*time.Second)
+				before := c.balance()
+				for _, mode := range []string{"old-shadow-new", "new-shadow-old", "new", "new-shadow-old", "old-shadow-new", "old"} {
+					c.configure(t, limits(mode))
+					c.ask(row.rate, 10*time.Second)
+				}
+				t.Logf("%+.2f beside limit·t + burst before, and %+.2f after; at worst %.2f", before, c.balance(), -c.worst)
+				if c.worst < -autoBurst/2 {
+					t.Errorf("at worst %.2f more than limit·t + burst", -c.worst)
+				}
+				if lost := before - c.balance(); lost > 3*autoBurst {
+					t.Errorf("%.2f are lost", lost)
 				}
 			})
 		})
