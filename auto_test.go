@@ -319,7 +319,7 @@ func TestAutoMigratesThroughAllModes(t *testing.T) {
 				if c.worst < -autoBurst/2 {
 					t.Errorf("at worst %.2f more than limit·t + burst", -c.worst)
 				}
-				if lost := before - c.balance(); lost > 3*autoBurst {
+				if lost := before - c.balance(); lost > autoBurst/2 {
 					t.Errorf("%.2f are lost", lost)
 				}
 			})
