@@ -65,6 +65,7 @@ type settings struct {
 	stages   []algorithm.Stage
 	maxKeys  int64
 	maxHosts int
+	places   places
 }
 
 // Option is a collaborator of an Aggregator.
@@ -125,9 +126,11 @@ func (a *Aggregator) Configure(snapshot *dynamicconfig.Snapshot) error {
 	a.configure.Lock()
 	defer a.configure.Unlock()
 
+	var before places
 	if old := a.settings.Load(); old != nil {
-		s.number = old.number + 1
+		s.number, before = old.number+1, old.places
 	}
+	s.places = newPlaces(snapshot, before)
 	a.settings.Store(s)
 	return nil
 }

@@ -63,6 +63,7 @@ func (a *Aggregator) sweep(now time.Duration, s *settings, sh *shard, e entry) (
 	k.expire(now, a.gone)
 	if k.hosts() == 0 && !k.keeps(now) {
 		b.remove(e.hash, k)
+		k.leave()
 		a.keys.Add(-1)
 		if k.above != nil {
 			k.above.gone = true

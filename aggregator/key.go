@@ -37,8 +37,10 @@ func (k *key) adopt(s *settings, named string, gone func(host uint32)) bool {
 		k.ledger.restage()
 	}
 	old := k.rule
+	k.leave()
 	k.rule, _ = s.snapshot.Match(k.text)
 	k.settings, k.round = s, nil
+	k.enter()
 	switch {
 	case k.rule == nil:
 		return false

@@ -119,15 +119,27 @@ func (a *Aggregator) newTaking(b *book, s *settings, now time.Duration, name str
 	if !ok || rule == nil || !names(rule, name) {
 		return nil
 	}
-	if name == algorithm.NameExact {
-		k := a.newExact(s, now, rule, text)
-		if k != nil {
-			b.add(hash, k)
-			a.raise(now, &a.shards[shardOf(hash)], k)
-		}
-		return k
+	isAuto := name == algorithm.NameAuto
+	if !s.places.enter(rule, isAuto) {
+		a.metrics.noRoom.Inc(1)
+		return nil
 	}
-	alg, err := a.registry.Lookup(name)
+	var k *key
+	if isAuto {
+		k = a.newAuto(b, s, now, hash, text)
+	} else if k = a.newExact(s, now, rule, text); k != nil {
+		b.add(hash, k)
+		a.raise(now, &a.shards[shardOf(hash)], k)
+	}
+	if k == nil {
+		s.places[placeOf(rule, isAuto)].Add(-1)
+	}
+	return k
+}
+
+// newAuto makes a key under auto and puts it into b, if there is room.
+func (a *Aggregator) newAuto(b *book, s *settings, now time.Duration, hash uint64, text string) *key {
+	alg, err := a.registry.Lookup(algorithm.NameAuto)
 	if err != nil {
 		return nil // this owner does not know it
 	}

@@ -169,6 +169,9 @@ func (u *update) make(b *book, hash uint64, text string) (k *key, err error) {
 	if failed != nil {
 		err = failed
 	}
+	if k != nil {
+		k.enter() // hosts that report hold max_keys themselves
+	}
 	return k, err
 }
 

@@ -66,7 +66,8 @@ type Rule struct {
 	// (once its buckets are full again); > 0.
 	IdleAfter time.Duration
 
-	// MaxKeys bounds how many keys may match a glob at once on one host; > 0.
+	// MaxKeys bounds how many keys may match a glob at once on one host, and
+	// how many exact or auto keys an owner makes because they are asked for; > 0.
 	MaxKeys int
 
 	// Shared: all matching keys share one bucket, whose key is the pattern.

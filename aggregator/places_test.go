@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package aggregator
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/rpc"
+)
+
+// inPlaces is how many keys of the rule called glob are counted.
+func inPlaces(a *Aggregator, glob string, auto bool) int64 {
+	n := a.settings.Load().places[place{glob, auto}]
+	if n == nil {
+		return -1
+	}
+	return n.Load()
+}
+
+// Whoever asks: no program can make more keys than its rule has, and those of
+// other rules have their room.
+func TestTakesMakeNoMoreKeysThanTheirRuleMayHave(t *testing.T) {
+	for _, rule := range []dynamicconfig.Rule{exactRule(1, 1), autoRule(1, 1)} {
+		auto, other := rule.Algorithm == algorithm.NameAuto, rule
+		rule.Key, rule.MaxKeys, other.Key = "login:*", 100, "other:*"
+		a, err := New(algorithm.Builtin(), snapshot(t, cadence, rule, other))
+		if err != nil {
+			t.Fatal(err)
+		}
+		take := func(now time.Duration, key string) rpc.Took { return took(t, a, now, rpc.Take{Key: key, Auto: auto, Tokens: 1}) }
+		var decided atomic.Int64
+		var all sync.WaitGroup
+		for g := range 4 {
+			all.Go(func() {
+				for i := range 100 {
+					if take(0, fmt.Sprint("login:", g, "-", i)).Decided {
+						decided.Add(1)
+					}
+				}
+			})
+		}
+		all.Wait()
+		if got := inPlaces(a, "login:*", auto); decided.Load() != 100 || got != 100 || a.keys.Load() != 100 {
+			t.Errorf("%s: %d of 400 keys are decided, %d counted, %d kept, want 100", rule.Algorithm, decided.Load(), got, a.keys.Load())
+		}
+		if !take(0, "other:1").Decided {
+			t.Errorf("%s: there is no room for the keys of another rule", rule.Algorithm)
+		}
+		// What is full again gives its place back, and what is not keeps it.
+		now := 2 * time.Second
+		a.GC(now)
+		if got := inPlaces(a, "login:*", auto); got != 0 {
+			t.Errorf("%s: %d places are kept for nobody", rule.Algorithm, got)
+		}
+		for i := range 150 {
+			if got := take(now, fmt.Sprint("login:again-", i)); got.Decided != (i < 100) {
+				t.Errorf("%s: key %d: %+v", rule.Algorithm, i, got)
+			}
+		}
+		a.GC(now)
+		if got := take(now, "login:again-1"); !got.Decided || take(now, "login:new").Decided {
+			t.Errorf("%s: a key that is there is not decided any more, or gave its place away", rule.Algorithm)
+		}
+	}
+}
+
+// Places are kept over changes of the rules, and follow the keys to the rule
+// that is theirs now.
+func TestPlacesFollowTheRules(t *testing.T) {
+	for _, rule := range []dynamicconfig.Rule{exactRule(1, 100), autoRule(1, 100)} {
+		auto := rule.Algorithm == algorithm.NameAuto
+		configure := func(a *Aggregator, most int, globs ...string) {
+			t.Helper()
+			var rules []dynamicconfig.Rule
+			for _, glob := range globs {
+				r := rule
+				r.Key, r.MaxKeys = glob, most
+				rules = append(rules, r)
+			}
+			if err := a.Configure(snapshot(t, cadence, rules...)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		take := func(a *Aggregator, key string) bool {
+			return took(t, a, 0, rpc.Take{Key: key, Auto: auto, Tokens: 50}).Decided
+		}
+		expect := func(a *Aggregator, want map[string]int64) {
+			t.Helper()
+			for glob, n := range want {
+				if got := inPlaces(a, glob, auto); got != n {
+					t.Errorf("%s: %d keys of %q, want %d", rule.Algorithm, got, glob, n)
+				}
+			}
+		}
+		a := under(t, rule)
+		configure(a, 3, "k:*")
+		for i := range 3 {
+			take(a, fmt.Sprint("k:", i))
+		}
+		configure(a, 3, "k:*") // again, and no key has been looked at since
+		expect(a, map[string]int64{"k:*": 3})
+		if take(a, "k:3") {
+			t.Errorf("%s: a change of the rules made room", rule.Algorithm)
+		}
+		configure(a, 3, "k:0", "k:*")
+		if !take(a, "k:0") || !take(a, "k:4") || take(a, "k:5") {
+			t.Errorf("%s: the key that has another rule now has not given its place back", rule.Algorithm)
+		}
+		expect(a, map[string]int64{"k:0": 1, "k:*": 3})
+		configure(a, 1, "k:*") // what is there stays
+		a.GC(0)
+		expect(a, map[string]int64{"k:*": 4, "k:0": -1})
+		configure(a, 1, "other:*")
+		a.GC(0)
+		configure(a, 1, "k:*")
+		a.GC(0)
+		a.GC(time.Hour)
+		expect(a, map[string]int64{"k:*": 0})
+	}
+}
+
+// Hosts that report hold max_keys themselves, each on its own. Their keys count,
+// and are not refused.
+func TestKeysThatAreReportedCount(t *testing.T) {
+	rule := autoRule(1000, 1000)
+	rule.MaxKeys = 2
+	a := under(t, rule)
+	u := usage(algorithm.NameAuto, 1, 0, time.Second, "k1", "k2", "k3")
+	u.Wants = []float64{1, 1, 1}
+	step(t, a, 0, "h", u)
+	if got := inPlaces(a, "*", true); got != 3 || a.keys.Load() != 3 {
+		t.Errorf("%d keys are counted of %d, want 3", got, a.keys.Load())
+	}
+	if took(t, a, 0, rpc.Take{Key: "k4", Auto: true, Tokens: 1}).Decided {
+		t.Error("a take makes a key that is too many")
+	}
+	a.GC(time.Hour)
+	a.GC(2 * time.Hour)
+	if got := inPlaces(a, "*", true); got != 0 || a.keys.Load() != 0 {
+		t.Errorf("%d keys are counted of %d, after all have left", got, a.keys.Load())
+	}
+}
