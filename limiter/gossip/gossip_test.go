@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
@@ -146,46 +145,6 @@ func TestWhatWasUsedTooMuchIsPaidBack(t *testing.T) {
 			t.Errorf("%d in two seconds, want 12: they are paid back", got)
 		}
 	})
-}
-
-func TestOverALongTimeTheLimitHolds(t *testing.T) {
-	for name, faults := range map[string]rpctest.Faults{
-		"well":           {Delay: time.Millisecond},
-		"slow":           {Delay: 100 * time.Millisecond, Jitter: 100 * time.Millisecond},
-		"a third lost":   {Delay: time.Millisecond, Drop: 0.3},
-		"out of order":   {Delay: time.Millisecond, Reorder: 0.5, HoldBack: 400 * time.Millisecond},
-		"nearly all bad": {Delay: 50 * time.Millisecond, Jitter: 300 * time.Millisecond, Drop: 0.5, Reorder: 0.5, HoldBack: 700 * time.Millisecond},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c := newCluster(t, ruled(100, 100), "a", "b", "c", "d", "e")
-				defer c.stopAll()
-				for _, from := range c.names {
-					for _, to := range c.names {
-						c.network.SetFaults(from, to, faults)
-					}
-				}
-				chance := rand.New(rand.NewPCG(1, 2))
-				got, began := 0, time.Now()
-				const length = 120
-				for time.Since(began) < length*time.Second {
-					for i, name := range c.names { // uneven callers, together five times too many
-						if chance.IntN(len(c.names)) <= i {
-							got += c.take(name, 2)
-						}
-					}
-					time.Sleep(10 * time.Millisecond)
-				}
-				time.Sleep(5 * time.Second) // nobody asks, and all is heard
-				limit := 100.0*length + 100
-				t.Logf("admitted %d in %ds, %.1f%% of the limit", got, length, 100*float64(got)/limit)
-				// Five hosts may be one interval ahead, at the end too.
-				if most := limit + 5*100*(0.5+1); float64(got) > most || float64(got) < limit*0.9 {
-					t.Errorf("admitted %d, want %v to %v", got, limit*0.9, most)
-				}
-			})
-		})
-	}
 }
 
 // What hosts are told once, they are told for good, whatever is lost.
