@@ -254,6 +254,13 @@ func (s *share) grantLevel(hosts int) applied {
 			burst = max(burst, s.rule.Burst*quota/limit)
 		}
 	}
+	if s.wanting {
+		if wants, stated := s.statement(); stated && quota > wants {
+			// The decider takes all demand for measured, and lends some more.
+			burst *= wants / quota
+			quota = wants
+		}
+	}
 	return applied{rate.Limit(quota), atLeastOne(burst, s.rule.Burst)}
 }
 

@@ -116,6 +116,24 @@ func TestAStatementIsToldEarlyAndOnce(t *testing.T) {
 	}
 }
 
+// Deciders lend more than what was measured. What was stated is enough.
+func TestWhoStatesADemandGetsNoMore(t *testing.T) {
+	g := NewGroup(snapshot(t, weighted(100)), 1, WithWants("request-weighted"))
+	k := g.For("k")
+	now := Now()
+	for _, tt := range []struct{ states, lent, limit, burst float64 }{
+		{80, 0.88, 80, 80}, {80, 0.5, 50, 50}, {Measured, 0.88, 88, 88}, {0, 0.1, 0, 1},
+	} {
+		k.SetDemand(tt.states)
+		now += second
+		take(k, now, 1)
+		answer(t, g, now, tt.lent, 0, rpc.FloorNone, time.Minute)
+		if l := k.Level(now); math.Abs(float64(l.Limit)-tt.limit) > 1e-6 || math.Abs(l.Burst-tt.burst) > 1e-6 {
+			t.Errorf("who states %v and is lent %v has %v/s and a burst of %v; want %v and %v", tt.states, tt.lent, l.Limit, l.Burst, tt.limit, tt.burst)
+		}
+	}
+}
+
 func TestAStatementStaysWhenTheRuleChanges(t *testing.T) {
 	g := NewGroup(snapshot(t, weighted(10)), 1)
 	k := g.For("k")
