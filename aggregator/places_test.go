@@ -33,7 +33,9 @@ func TestTakesMakeNoMoreKeysThanTheirRuleMayHave(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		take := func(now time.Duration, key string) rpc.Took { return took(t, a, now, rpc.Take{Key: key, Auto: auto, Tokens: 1}) }
+		take := func(now time.Duration, key string) rpc.Took {
+			return took(t, a, now, rpc.Take{Key: key, Auto: auto, Tokens: 1})
+		}
 		var decided atomic.Int64
 		var all sync.WaitGroup
 		for g := range 4 {

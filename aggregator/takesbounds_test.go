@@ -86,7 +86,7 @@ func TestWhatOneMessageMayOweIsBounded(t *testing.T) {
 						t.Errorf("%s, %s, %+v: %v left, want %v", name, rule.Algorithm, how, got.Left, want)
 					}
 				}
-				now := time.Duration((1 - want) / limit * float64(time.Second)) + time.Microsecond
+				now := time.Duration((1-want)/limit*float64(time.Second)) + time.Microsecond
 				if got := took(t, a, now, rpc.Take{Tokens: 1, Auto: take.Auto}); !got.OK {
 					t.Errorf("%s, %s, %+v: after %v got %+v", name, rule.Algorithm, how, now, got)
 				}

@@ -46,7 +46,7 @@ func newMetrics(ctx context.Context, address string, log *slog.Logger) (*metrics
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", export)
 	server := httpapi.NewServer(mux)
-	server.ErrorLog = mishaps(log, "metrics")
+	logMishaps(server, log, "metrics")
 	return &metrics{
 		export: export, listener: conns.Track(l, maxScrapers), server: server,
 		meter: &meter{scope: export.Scope()},

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -49,7 +48,7 @@ func (w *web) serve(d *Daemon) {
 		handler = d.metrics.meter.timed(handler)
 	}
 	w.server = httpapi.NewServer(handler)
-	w.server.ErrorLog = mishaps(d.log, "http")
+	logMishaps(w.server, d.log, "http")
 	w.ready.Store(true)
 	for _, l := range w.listeners {
 		w.loops.Go(func() { w.ending.end(w.server.Serve(l)) })
@@ -58,13 +57,13 @@ func (w *web) serve(d *Daemon) {
 
 // stop lets requests end for as long as drain, and ends the others, which is no
 // error, as at the edge. It returns when none runs any more.
-func (w *web) stop(ctx context.Context, drain time.Duration, to *slog.Logger) error {
+func (w *web) stop(ctx context.Context, drain time.Duration, log *slog.Logger) error {
 	draining, cancel := context.WithTimeout(ctx, drain)
 	defer cancel()
 	err := w.server.Shutdown(draining)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
-		to.Warn("HTTP requests did not end in time, and are ended", "drain", drain)
+		log.Warn("HTTP requests did not end in time, and are ended", "drain", drain)
 		err = nil
 	case err != nil:
 		err = fmt.Errorf("HTTP requests were ended: %w", err)
@@ -81,9 +80,9 @@ func (w *web) abandon() {
 	}
 }
 
-// mishaps is where an HTTP server says what goes wrong with one connection.
-func mishaps(to *slog.Logger, server string) *log.Logger {
-	return slog.NewLogLogger(to.With("server", server).Handler(), slog.LevelWarn)
+// logMishaps has a server log what goes wrong with one connection.
+func logMishaps(server *http.Server, log *slog.Logger, name string) {
+	server.ErrorLog = slog.NewLogLogger(log.With("server", name).Handler(), slog.LevelWarn)
 }
 
 func ignore(err, expected error) error {
