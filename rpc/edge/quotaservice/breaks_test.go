@@ -135,10 +135,11 @@ func TestAChangeOfConfigKeepsBuckets(t *testing.T) {
 	})
 }
 
-// silent decides nothing until its caller has gone.
-type silent struct{}
+// silent says when it is asked, and decides nothing until its caller has gone.
+type silent struct{ asked chan<- bool }
 
-func (silent) Decide(ctx context.Context, _ string, _ int64, _ time.Duration) edge.Decision {
+func (s silent) Decide(ctx context.Context, _ string, _ int64, _ time.Duration) edge.Decision {
+	s.asked <- true
 	<-ctx.Done()
 	return edge.Decision{Reason: edge.Failed}
 }
@@ -177,9 +178,13 @@ func TestWhoDecidesElsewhereIsAway(t *testing.T) {
 
 // Who hangs up does not leave a call behind.
 func TestCallersThatGo(t *testing.T) {
-	client := serve(t, silent{})
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-	defer cancel()
+	asked := make(chan bool, 1)
+	client := serve(t, silent{asked})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-asked
+		cancel()
+	}()
 	if r, err := client.Allow(ctx, &pb.AllowRequest{Namespace: "a", BucketName: "b"}); err == nil {
 		t.Errorf("got %v", r)
 	}
