@@ -11,6 +11,7 @@ import (
 
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/rpc"
 )
 
@@ -20,6 +21,8 @@ type cluster struct {
 	seed     uint64
 	registry *algorithm.Registry
 	patient  bool // hosts do not report early
+	// elsewhere are the buckets of Options.Elsewhere.
+	elsewhere []limiter.Option
 
 	now   Time
 	queue queue
@@ -100,15 +103,20 @@ func (c *cluster) fail(err error) {
 }
 
 // newCluster returns the cluster of a scenario, before its first event.
-func newCluster(sc *Scenario, limits *dynamicconfig.Snapshot, registry *algorithm.Registry, seed uint64) (*cluster, error) {
+func newCluster(sc *Scenario, limits *dynamicconfig.Snapshot, registry *algorithm.Registry, o Options) (*cluster, error) {
+	seed := o.Seed
 	c := &cluster{
 		sc:        sc,
 		seed:      seed,
+		patient:   o.Patient,
 		registry:  registry,
 		byName:    make(map[string]int),
 		keyOf:     make(map[string]int),
 		picks:     chance(seed, "picks", 0),
 		traceLost: chance(seed, "trace", 0),
+	}
+	for name, buckets := range o.Elsewhere {
+		c.elsewhere = append(c.elsewhere, limiter.WithRemote(name, buckets(func() Time { return c.now })))
 	}
 	for i, name := range sc.Hosts {
 		c.hosts = append(c.hosts, &host{number: i, name: name, limits: true})

@@ -154,6 +154,9 @@ func (c *cluster) remotes(h *host) limiter.Option {
 		for name, auto := range map[string]bool{algorithm.NameExact: false, algorithm.NameAuto: true} {
 			limiter.WithRemote(name, onOwners{c, h, auto})(g)
 		}
+		for _, option := range c.elsewhere {
+			option(g)
+		}
 		limiter.WithBackground(func(f func()) { f() })(g)
 	}
 }

@@ -21,6 +21,9 @@ type Options struct {
 	Registry *algorithm.Registry
 	// Patient hosts report once per interval and not before.
 	Patient bool
+	// Elsewhere are buckets that the simulator does not have, by the algorithm
+	// that asks them; each makes those of one run, on its clock.
+	Elsewhere map[string]func(clock func() Time) limiter.Remote
 	// Weights asks for Key.Weights, which costs time with many hosts.
 	Weights bool
 }
@@ -45,16 +48,15 @@ func (o Options) Run(ctx context.Context, sc *Scenario) (*Result, error) {
 	}
 	err := limits.Check(func(name string) bool {
 		_, err := registry.Lookup(name)
-		return err == nil || name == limiter.Even || name == gossip.Name || name == algorithm.NameExact
+		return err == nil || o.Elsewhere[name] != nil || name == limiter.Even || name == gossip.Name || name == algorithm.NameExact
 	})
 	if err != nil {
 		return nil, fmt.Errorf("scenario %s: %w", sc.Name, err)
 	}
-	c, err := newCluster(sc, limits, registry, o.Seed)
+	c, err := newCluster(sc, limits, registry, o)
 	if err != nil {
 		return nil, fmt.Errorf("scenario %s: %w", sc.Name, err)
 	}
-	c.patient = o.Patient
 	if o.Weights {
 		c.weights = &weights{every: time.Second}
 		c.queue.push(0, sample, 0, 0)

@@ -100,6 +100,7 @@ type Buckets struct {
 	log     *slog.Logger
 	metrics metrics
 	script  *goredis.Script
+	clock   func() time.Duration // nil: the server's
 
 	calls chan struct{} // has room for those that may go on
 	parts []part        // one, or those of a Redis Cluster
@@ -132,6 +133,13 @@ func WithLogger(log *slog.Logger) Option { return func(b *Buckets) { b.log = log
 // WithScope sets where metrics go; default nowhere.
 func WithScope(scope tally.Scope) Option {
 	return func(b *Buckets) { b.metrics = newMetrics(scope) }
+}
+
+// WithClock has clock tell the time, since any fixed point, instead of the
+// server: for simulations. All who use these buckets need the same clock, and
+// buckets that are full are forgotten at their next use and not before.
+func WithClock(clock func() time.Duration) Option {
+	return func(b *Buckets) { b.clock, b.script = clock, timed }
 }
 
 // New returns the buckets that client reaches. A client that Client did not
@@ -255,7 +263,11 @@ func (b *Buckets) call(ctx context.Context, name string, t limiter.Take) (limite
 		return limiter.Taken{}, ErrBusy
 	}
 	args := arguments(t)
-	answer, err := b.script.Run(ctx, b.client, []string{name}, args[:]...).Result()
+	all := args[:]
+	if b.clock != nil {
+		all = append(all, b.clock().Microseconds())
+	}
+	answer, err := b.script.Run(ctx, b.client, []string{name}, all...).Result()
 	if err != nil {
 		return limiter.Taken{}, err
 	}

@@ -25,6 +25,22 @@ const clock = "local time = redis.call('TIME')\nlocal now = tonumber(time[1]) * 
 // yet is sent it once.
 var bucket = goredis.NewScript(clock + body)
 
+// set is a clock that who calls sets.
+const set = "local now = tonumber(ARGV[8])\n"
+
+// lasting has values never expire, which they do on the server's own clock.
+const lasting = `local server = redis
+local redis = {error_reply = server.error_reply, call = function(command, key, value)
+	if value then
+		return server.call(command, key, value)
+	end
+	return server.call(command, key)
+end}
+`
+
+// timed is the script on the caller's clock.
+var timed = goredis.NewScript(set + lasting + body)
+
 const (
 	maxTokens = 1 << 53 // above it, a double loses whole tokens
 	maxRate   = 1e15

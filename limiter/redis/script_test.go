@@ -18,22 +18,8 @@ import (
 	"github.com/headgate/headgate/limiter/redis/redistest"
 )
 
-// set is a clock that the test sets.
-const set = "local now = tonumber(ARGV[8])\n"
-
-// lasting has values never expire, which they do on the server's own clock.
-const lasting = `local server = redis
-local redis = {error_reply = server.error_reply, call = function(command, key, value)
-	if value then
-		return server.call(command, key, value)
-	end
-	return server.call(command, key)
-end}
-`
-
-// timed is the script on the test's clock, and expiring is so too, but for
-// what expires.
-var timed, expiring = goredis.NewScript(set + lasting + body), goredis.NewScript(set + body)
+// expiring is the script on the test's clock, but for what expires.
+var expiring = goredis.NewScript(set + body)
 
 // epoch is when tests begin, in microseconds.
 const epoch = 1_800_000_000_000_000
@@ -340,4 +326,23 @@ func FuzzRead(f *testing.F) {
 			t.Errorf("%+v", taken)
 		}
 	})
+}
+
+func TestBucketsOnAnotherClock(t *testing.T) {
+	var now time.Duration
+	b, err := New(redistest.Start(t).Client(), Config{Timeout: time.Minute}, WithClock(func() time.Duration { return now }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rule := &dynamicconfig.Rule{Key: "k", Limit: 1, Burst: 2}
+	for _, tt := range []struct {
+		at time.Duration
+		ok bool
+	}{{0, true}, {0, true}, {0, false}, {time.Second - time.Microsecond, false}, {time.Second, true}, {time.Hour, true}, {time.Hour, true}, {time.Hour, false}} {
+		now = tt.at
+		taken, err := b.Take(t.Context(), limiter.Take{Key: "k", Rule: rule, N: 1})
+		if err != nil || taken.OK != tt.ok {
+			t.Errorf("at %v: %+v, %v", tt.at, taken, err)
+		}
+	}
 }

@@ -25,12 +25,16 @@ import (
 	"github.com/headgate/headgate/limiter/gossip"
 )
 
-var algorithms = []string{"even", "request-weighted", "request-weighted-even-floor", "elastic", "gossip", "exact", "auto"}
+var algorithms = []string{"even", "request-weighted", "request-weighted-even-floor", "elastic", "gossip", "exact", "auto", "redis"}
 
 // longGossip are scenarios in which hosts would tell each other too much: the
 // messages grow with the square of the hosts. One seed of the first takes a
 // minute and a half, and of the second an hour.
 var longGossip = []string{"day-and-night", "thousand-hosts"}
+
+// inRedis are those that are measured with a real Redis, which each event is a
+// call of: others would only take longer.
+var inRedis = []string{"burst-on-few", "cron", "low-limit", "near-zero-traffic", "owner-crash", "steady-skew"}
 
 // inTrees are those that trees of clusters are measured with: even and the even
 // floor would need to know of all hosts in the tree.
@@ -115,6 +119,14 @@ func write(ctx context.Context, dir string, seeds int, only string) error {
 // table is all scenarios with all algorithms, as Markdown.
 func table(ctx context.Context, seeds int, chosen func(algorithm string) bool) (string, error) {
 	var jobs []sim.Job
+	var server *redisServer
+	if chosen(redisName) {
+		var err error
+		if server, err = startRedis(ctx); err != nil {
+			return "", err
+		}
+		defer server.stop()
+	}
 	for _, name := range sim.Names() {
 		sc, err := sim.Load(name)
 		if err != nil {
@@ -125,11 +137,15 @@ func table(ctx context.Context, seeds int, chosen func(algorithm string) bool) (
 			these = inTrees
 		}
 		for _, a := range these {
-			if !chosen(a) || a == gossip.Name && slices.Contains(longGossip, name) {
+			if !chosen(a) || a == gossip.Name && slices.Contains(longGossip, name) || a == redisName && !slices.Contains(inRedis, name) {
 				continue
 			}
 			for seed := range seeds {
-				jobs = append(jobs, sim.Job{Scenario: sc, Options: sim.Options{Algorithm: a, Seed: uint64(seed + 1)}})
+				o := sim.Options{Algorithm: a, Seed: uint64(seed + 1)}
+				if a == redisName {
+					o.Elsewhere = server.elsewhere()
+				}
+				jobs = append(jobs, sim.Job{Scenario: sc, Options: o})
 			}
 		}
 	}

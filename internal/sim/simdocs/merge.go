@@ -10,7 +10,7 @@ import (
 // order is that of algorithms in tables.
 var order = []string{
 	"even", "drop-ratio", "request-weighted", "request-weighted-even-floor",
-	"proportional-share", "fair-share", "elastic", "gossip", "exact", "auto",
+	"proportional-share", "fair-share", "elastic", "gossip", "exact", "auto", "redis",
 }
 
 // line is a row of a table: what one algorithm did in one scenario, or in all.
