@@ -22,10 +22,11 @@ import (
 
 	"github.com/headgate/headgate/internal/sim"
 	"github.com/headgate/headgate/internal/sim/simplot"
+	"github.com/headgate/headgate/internal/sim/simredis"
 	"github.com/headgate/headgate/limiter/gossip"
 )
 
-var algorithms = []string{"even", "request-weighted", "request-weighted-even-floor", "elastic", "gossip", "exact", "auto", "redis"}
+var algorithms = []string{"even", "request-weighted", "request-weighted-even-floor", "elastic", "gossip", "exact", "auto", simredis.Name}
 
 // longGossip are scenarios in which hosts would tell each other too much: the
 // messages grow with the square of the hosts. One seed of the first takes a
@@ -119,13 +120,13 @@ func write(ctx context.Context, dir string, seeds int, only string) error {
 // table is all scenarios with all algorithms, as Markdown.
 func table(ctx context.Context, seeds int, chosen func(algorithm string) bool) (string, error) {
 	var jobs []sim.Job
-	var server *redisServer
-	if chosen(redisName) {
+	var server *simredis.Server
+	if chosen(simredis.Name) {
 		var err error
-		if server, err = startRedis(ctx); err != nil {
+		if server, err = simredis.Start(ctx); err != nil {
 			return "", err
 		}
-		defer server.stop()
+		defer server.Stop()
 	}
 	for _, name := range sim.Names() {
 		sc, err := sim.Load(name)
@@ -137,13 +138,13 @@ func table(ctx context.Context, seeds int, chosen func(algorithm string) bool) (
 			these = inTrees
 		}
 		for _, a := range these {
-			if !chosen(a) || a == gossip.Name && slices.Contains(longGossip, name) || a == redisName && !slices.Contains(inRedis, name) {
+			if !chosen(a) || a == gossip.Name && slices.Contains(longGossip, name) || a == simredis.Name && !slices.Contains(inRedis, name) {
 				continue
 			}
 			for seed := range seeds {
 				o := sim.Options{Algorithm: a, Seed: uint64(seed + 1)}
-				if a == redisName {
-					o.Elsewhere = server.elsewhere()
+				if a == simredis.Name {
+					o.Elsewhere = server.Elsewhere()
 				}
 				jobs = append(jobs, sim.Job{Scenario: sc, Options: o})
 			}

@@ -1,6 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+// Package simredis lets the simulator ask a real Redis, whose time is the
+// simulator's:
+//
+//	server, err := simredis.Start(ctx)
+//	defer server.Stop()
+//	sim.Options{Algorithm: simredis.Name, Elsewhere: server.Elsewhere()}
+//
+// Events wait for it in no time. It needs scripts/redis.sh, in the folder of the
+// project. Out of scope: a Redis that fails, which the tests of limiter/redis have.
+package simredis
 
 import (
 	"context"
@@ -21,20 +30,20 @@ import (
 	"github.com/headgate/headgate/limiter/redis"
 )
 
-// redisName is the algorithm of buckets in Redis.
-const redisName = "redis"
+// Name is the algorithm of buckets in Redis.
+const Name = "redis"
 
-// redisServer is a real Redis, whose clock is the simulator's: events wait for it
-// in no time.
-type redisServer struct {
+// Server is a Redis that ends with Stop. Use Start. Safe for concurrent use.
+type Server struct {
 	client *goredis.Client
 	server *exec.Cmd
 	dir    string
 	runs   atomic.Int64
 }
 
-// startRedis starts a server on a free port, by scripts/redis.sh.
-func startRedis(ctx context.Context) (*redisServer, error) {
+// Start starts a server on a free port of loopback, empty. It ends at the latest
+// with ctx.
+func Start(ctx context.Context) (*Server, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
@@ -43,7 +52,7 @@ func startRedis(ctx context.Context) (*redisServer, error) {
 	if err := l.Close(); err != nil {
 		return nil, err
 	}
-	s := new(redisServer)
+	s := new(Server)
 	if s.dir, err = os.MkdirTemp("", "simdocs-redis"); err != nil {
 		return nil, err
 	}
@@ -54,22 +63,23 @@ func startRedis(ctx context.Context) (*redisServer, error) {
 	}
 	s.client = goredis.NewClient(&goredis.Options{Addr: address.String(), MaxRetries: 100, MaxRetryBackoff: 100 * time.Millisecond})
 	if err := s.client.Ping(ctx).Err(); err != nil {
-		s.stop()
+		s.Stop()
 		return nil, fmt.Errorf("redis does not come up; sh scripts/redis.sh --install installs it: %w", err)
 	}
 	return s, nil
 }
 
-func (s *redisServer) stop() {
+// Stop ends the server.
+func (s *Server) Stop() {
 	_ = s.client.Close()
 	_ = s.server.Process.Kill()
 	_ = s.server.Wait()
 	_ = os.RemoveAll(s.dir)
 }
 
-// elsewhere are buckets of their own for one run.
-func (s *redisServer) elsewhere() map[string]func(func() sim.Time) limiter.Remote {
-	return map[string]func(func() sim.Time) limiter.Remote{redisName: func(clock func() sim.Time) limiter.Remote {
+// Elsewhere are buckets of its own for a run, for sim.Options.
+func (s *Server) Elsewhere() map[string]func(func() sim.Time) limiter.Remote {
+	return map[string]func(func() sim.Time) limiter.Remote{Name: func(clock func() sim.Time) limiter.Remote {
 		buckets, err := redis.New(s.client, redis.Config{
 			Prefix: fmt.Sprintf("run-%d:", s.runs.Add(1)), Timeout: time.Minute,
 		}, redis.WithLogger(slog.Default()), redis.WithClock(clock))
