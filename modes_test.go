@@ -52,7 +52,8 @@ func migratingAt(t *testing.T, server *redistest.Server, s *dynamicconfig.Snapsh
 	t.Helper()
 	client := redis.Client(redis.Options{Addresses: []string{server.Address}})
 	t.Cleanup(func() { _ = client.Close() })
-	buckets, err := redis.New(client, redis.Config{})
+	// What times out may have been taken all the same, which nobody can know.
+	buckets, err := redis.New(client, redis.Config{Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,8 +185,8 @@ func TestAShadowThatHangsDelaysNobody(t *testing.T) {
 			t.Fatalf("%+v", d)
 		}
 	}
-	// If they waited for redis, five would take 20 ms each, and then more and more.
-	if took := time.Since(began); took > 50*time.Millisecond {
+	// If one of them waited for redis, that would take a minute.
+	if took := time.Since(began); took > 30*time.Second {
 		t.Errorf("200 decisions took %v", took)
 	}
 }
