@@ -50,7 +50,7 @@ func migratingBy(t *testing.T, to string, s *dynamicconfig.Snapshot) ([]*headgat
 
 func migratingAt(t *testing.T, server *redistest.Server, s *dynamicconfig.Snapshot) ([]*headgate.Node, *memory.Source) {
 	t.Helper()
-	client := redis.Client(redis.Options{Addresses: []string{server.Address}})
+	client := redis.Client(redis.Options{Addresses: []string{server.Address}, Timeout: time.Minute})
 	t.Cleanup(func() { _ = client.Close() })
 	// What times out may have been taken all the same, which nobody can know.
 	buckets, err := redis.New(client, redis.Config{Timeout: time.Minute})
