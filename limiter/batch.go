@@ -30,7 +30,7 @@ type row struct {
 	share             *share
 	allowed, rejected int64   // ever, at the time of the report
 	tokens            float64 // at that time
-	ask               int     // which of the share's reports it is
+	ask               uint32  // which of the share's reports it is
 }
 
 // upTo is what row i settles.

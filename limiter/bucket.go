@@ -57,24 +57,89 @@ func (b *bucket) read() (int64, pace) {
 const plenty = math.MaxInt64 - 1
 
 // allow takes one token if there is one. It returns the quanta that are left,
-// negative if there was none.
-func (b *bucket) allow(now Instant) (left int64) {
+// negative if there was none, and how many swaps it lost to others.
+func (b *bucket) allow(now Instant) (left int64, lost int) {
 	for {
 		w, p := b.read()
 		if p.unlimited() {
-			return plenty
+			return plenty, lost
 		}
 		d := p.taken(w, now) + p.quanta()
 		if d > p.depth {
 			if b.full.Load() == w {
-				return -1
+				return -1, lost
 			}
 			continue
 		}
 		if b.full.CompareAndSwap(w, p.at(now)+d|w&1) {
-			return p.depth - d
+			return p.depth - d, lost
 		}
+		lost++
 	}
+}
+
+// allows takes one token if there is one, and tells whether it did.
+func (b *bucket) allows(now Instant) bool {
+	left, _ := b.allow(now)
+	return left >= 0
+}
+
+// brimming is what draw returns of a bucket that brims.
+const brimming = -1
+
+// draw takes several tokens for one of so many pockets, or none if there are
+// only few, or brimming. It returns until when they may be given, and the quanta
+// that are left.
+func (b *bucket) draw(now Instant, pockets int) (n int64, until Instant, left int64) {
+	for {
+		w, p := b.read()
+		if p.unlimited() {
+			return 0, 0, plenty
+		}
+		d, one := p.taken(w, now), p.quanta()
+		most, precise := p.pocketed(pockets)
+		if n = brimming; !precise || d >= most {
+			n = min((p.depth-d)/one/spread/int64(pockets), handful)
+		}
+		if n < fewest {
+			if b.full.Load() == w {
+				return min(n, 0), 0, p.depth - d
+			}
+			continue
+		}
+		d += n * one
+		if !b.full.CompareAndSwap(w, p.at(now)+d|w&1) {
+			continue
+		}
+		until = now.Add(shelfLife)
+		if precise {
+			until = min(until, now.Add(p.duration(d-most)-1))
+		}
+		return n, until, p.depth - d
+	}
+}
+
+// minds tells whether it matters to who takes n tokens that some may be in so
+// many pockets: the bucket brims, or does not have n.
+func (b *bucket) minds(now Instant, pockets int, n int64) bool {
+	w, p := b.read()
+	d := p.taken(w, now)
+	most, precise := p.pocketed(pockets)
+	return precise && d < most || p.cost(n) > p.depth-d
+}
+
+// pocketed is how many quanta may be in so many pockets, and whether that
+// matters.
+func (p pace) pocketed(pockets int) (most int64, matters bool) {
+	most = handful * p.quanta() * int64(pockets)
+	return most, most > p.depth/negligible
+}
+
+// give puts n tokens back that were taken as whole ones.
+func (b *bucket) give(now Instant, n int64) {
+	b.update(now, func(p pace, d int64) int64 {
+		return max(d-p.cost(n), 0)
+	})
 }
 
 // reserve takes n tokens, borrowing from the future what is not there, if

@@ -62,6 +62,7 @@ func (g *Group) Inspect(now Instant, key string) (Status, bool) {
 		if s.slots != nil {
 			slots = s.slots.census()
 		}
+		counted := s.count(now)
 		status := ShareStatus{
 			Algorithm: s.algorithm,
 			Level:     core.step(i).Level(now),
@@ -71,8 +72,8 @@ func (g *Group) Inspect(now Instant, key string) (Status, bool) {
 			Weight:    s.grant.weight,
 			Used:      s.grant.used,
 			Lease:     max(s.grant.until.Sub(now), 0),
-			Allowed:   s.allowed.Load(),
-			Rejected:  s.rejected.Load(),
+			Allowed:   counted.allowed,
+			Rejected:  counted.rejected,
 		}
 		core.whoIsAsked(i, &status)
 		st.Shares = append(st.Shares, status)

@@ -141,7 +141,7 @@ func (g *Group) Apply(now Instant, b *Batch, rows []int, grants *rpc.Grants) err
 		if grants.Lease[i] == 0 && s.prompt() {
 			g.retry(now, s)
 		}
-		if grants.Lease[i] == 0 || s.algorithm != b.Usage.Algorithm || b.rows[r].ask <= s.heard {
+		if grants.Lease[i] == 0 || s.algorithm != b.Usage.Algorithm || int32(b.rows[r].ask-s.heard) <= 0 {
 			continue // an answer that was overtaken says nothing any more
 		}
 		s.heard = b.rows[r].ask
@@ -189,6 +189,7 @@ func (s *share) lend(now Instant, more float64, hosts int) {
 		// With the pace in one step: the new depth may be less than what
 		// there is now and not less than what there is to be.
 		s.applied = s.grantLevel(hosts)
+		s.disperse(now)
 		s.bucket.replace(now, newPace(s.applied.limit, s.applied.burst), func(old float64) float64 { return old + more })
 		if s.grant.floor != rpc.FloorDrop && s.pass.Load() == passAll {
 			s.settle(now) // which level rules does not change

@@ -23,17 +23,20 @@ import (
 // AllowAt, ReserveAt, ChargeAt, CapAt and Level are safe for concurrent use.
 // All else is called with group.mu held.
 type share struct {
-	// What a decision touches is one cache line, and no other share's.
-	bucket            bucket
-	low               atomic.Int64 // quanta; with less left, runsLow
-	allowed, rejected atomic.Int64 // cost, ever
+	// What an event that is allowed touches is one cache line, and no other
+	// share's.
+	bucket  bucket
+	low     atomic.Int64 // quanta; with less left, runsLow
+	allowed atomic.Int64 // cost, ever
+	crowd   atomic.Pointer[crowd]
 
-	most    atomic.Uint64 // float64 bits; spare has no more when it is settled
-	largest atomic.Int64  // cost at once since the last report
-	pass    atomic.Uint64 // of 2⁶⁴ events, how many pass an unlimited bucket
-	salt    uint64        // of the coin that decides which
-	group   *Group        // set before low, and for good, once low matters
-	pulse   pulse         // its askAt is atomic; early.mu protects the rest
+	rejected atomic.Int64  // cost, ever
+	most     atomic.Uint64 // float64 bits; spare has no more when it is settled
+	largest  atomic.Int64  // cost at once since the last report
+	pass     atomic.Uint64 // of 2⁶⁴ events, how many pass an unlimited bucket
+	salt     uint64        // of the coin that decides which
+	group    *Group        // set before low, and for good, once low matters
+	pulse    pulse         // its askAt is atomic; early.mu protects the rest
 
 	key       string
 	algorithm string
@@ -53,8 +56,8 @@ type share struct {
 	settled  int64   // of allowed, what spare was charged with
 	seen     int64   // allowed and rejected, at the last report
 	cost     float64 // largest at once lately
-	asks     int     // reports so far
-	heard    int     // the newest of them that was answered
+	asks     uint32  // reports so far, modulo 2³²
+	heard    uint32  // the newest of them that was answered
 	waiting  Instant // until when the newest may be answered
 	used     Instant // last report that found new usage
 
@@ -119,7 +122,13 @@ func (s *share) AllowAt(now Instant, n int) bool {
 		_, ok := s.reserve(now, n, 0)
 		return ok
 	}
-	left := s.bucket.allow(now)
+	if c := s.crowd.Load(); c != nil && s.allowFrom(c.own(), c, now) {
+		return true
+	}
+	left, lost := s.bucket.allow(now)
+	if left < 0 && s.disperse(now) {
+		left, _ = s.bucket.allow(now)
+	}
 	if left == plenty && s.drops() {
 		left = -1
 	}
@@ -127,6 +136,9 @@ func (s *share) AllowAt(now Instant, n int) bool {
 		s.allowed.Add(1)
 	} else {
 		s.rejected.Add(1)
+	}
+	if lost > 1 {
+		s.gather()
 	}
 	if left < s.low.Load() {
 		s.runsLow(now)
@@ -152,6 +164,7 @@ func (s *share) reserve(now Instant, n int, longest time.Duration) (wait time.Du
 	if largest := s.largest.Load(); int64(n) > largest {
 		s.largest.CompareAndSwap(largest, int64(n)) // somebody else's may win
 	}
+	s.rejoin(now, n)
 	wait, ok = s.bucket.reserve(now, int64(n), longest)
 	if ok && s.pass.Load() != passAll && s.drops() {
 		ok = false // its tokens were of an unlimited bucket
@@ -180,6 +193,7 @@ func (s *share) reject(n int) { s.rejected.Add(int64(min(max(n, 0), maxCost))) }
 
 func (s *share) ChargeAt(now Instant, n int) {
 	n = min(max(n, 0), maxCost)
+	s.rejoin(now, n)
 	s.bucket.add(now, -float64(n))
 	s.allowed.Add(int64(n))
 	if s.low.Load() == straggling {
@@ -192,6 +206,7 @@ const maxCost = 1 << 40
 
 // CapAt caps both levels: the bucket now, and spare when it is next settled.
 func (s *share) CapAt(now Instant, tokens float64) {
+	s.disperse(now)
 	s.bucket.cap(now, tokens)
 	for {
 		old := s.most.Load()
@@ -202,7 +217,8 @@ func (s *share) CapAt(now Instant, tokens float64) {
 }
 
 func (s *share) Level(now Instant) Level {
-	return Level{Limit: s.bucket.limit(), Burst: s.bucket.burst(), Tokens: s.bucket.tokens(now)}
+	burst, tokens := s.bucket.burst(), s.bucket.tokens(now)+float64(s.pocketed())
+	return Level{Limit: s.bucket.limit(), Burst: burst, Tokens: min(tokens, burst)}
 }
 
 func (s *share) debt(now Instant) time.Duration { return s.bucket.delay(now) }
@@ -304,6 +320,7 @@ func (s *share) steer(now Instant, hosts int) {
 		s.fit(now, hosts)
 		return
 	}
+	s.disperse(now)
 	s.settle(now)
 	rules, rests := s.fallbackLevel(hosts), s.grantLevel(hosts)
 	valid := s.valid(now)
@@ -370,8 +387,10 @@ func (s *share) idle(now Instant) bool {
 	return s.bucket.idle(now) && (s.filled(now)-used >= s.spare.burst || s.spare.limit == 0)
 }
 
-// count reads the counters. Refunds may take them below what was reported.
+// count reads the counters. Refunds, and tokens that were drawn and not used,
+// may take them below what was reported.
 func (s *share) count(now Instant) counts {
+	s.disperse(now)
 	return counts{s.allowed.Load(), s.rejected.Load(), now}
 }
 

@@ -119,6 +119,7 @@ func (s *share) decide(now Instant, n int, longest time.Duration) verdict {
 func (s *share) weigh(now Instant, n int, longest time.Duration) verdict {
 	t, v := s.terms.Load(), verdict{reason: TooCostly}
 	if float64(n) <= t.costliest {
+		s.rejoin(now, n)
 		v = s.bucket.decide(now, int64(n), min(longest, t.longest), t.debt)
 		if v.ok() && s.pass.Load() != passAll && s.drops() {
 			v = verdict{reason: Limited} // its tokens were of an unlimited bucket

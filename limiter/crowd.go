@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limiter
+
+import (
+	"runtime"
+	"sync/atomic"
+	"time"
+	_ "unsafe" // for go:linkname
+)
+
+// crowd decides for a share whose processors are in each other's way: each
+// draws some tokens out of the bucket at once, into a pocket of its own, and
+// then decides without touching what others write.
+//
+//	                  ┌─▶ pocket of processor 0 ─▶ decisions
+//	bucket ── draw ───┼─▶ pocket of processor 1 ─▶ decisions
+//	                  └─▶ …
+//
+// A token is in one place only, and none is refused while there is one
+// anywhere, so together they give what the bucket alone would. No pocket gives
+// anything when the bucket would be full with what is in them: then all of it
+// goes back, and overflows as it would have without pockets.
+//
+// Tokens count as allowed when they are drawn. A crowd disperses when somebody
+// wants exact counts, changes what rules, or finds the bucket empty, and forms
+// again when swaps are lost again. Who drew meanwhile sees that it has
+// dispersed, and puts back what it drew.
+type crowd struct {
+	pockets []pocket    // by processor
+	stocked atomic.Bool // or else there is nothing in them
+}
+
+// pocket holds a processor's tokens. It is a cache line.
+type pocket struct {
+	tokens atomic.Int64
+	until  atomic.Int64 // Instant from which on none is taken
+	_      [48]byte
+}
+
+const (
+	// handful is the most tokens that are drawn at once, and fewest the least
+	// that are worth it.
+	handful, fewest = 64, 4
+
+	// spread: all pockets together draw one in so many tokens that are left.
+	spread = 16
+
+	// negligible: with a burst of so many times what may be in all pockets,
+	// it does not matter whether that overflows.
+	negligible = 1 << 14
+
+	// shelfLife is how long tokens stay in a pocket.
+	shelfLife = time.Millisecond
+)
+
+//go:linkname pin runtime.procPin
+func pin() int
+
+//go:linkname unpin runtime.procUnpin
+func unpin()
+
+// own returns the pocket of the processor that it runs on. By the time that it
+// is used that may be another one, which costs time and nothing else.
+func (c *crowd) own() *pocket {
+	p := pin()
+	unpin()
+	return &c.pockets[p%len(c.pockets)]
+}
+
+// take takes a token, if there is one at now.
+func (p *pocket) take(now Instant) bool {
+	for {
+		n := p.tokens.Load()
+		if n <= 0 || int64(now) >= p.until.Load() {
+			return false
+		}
+		if p.tokens.CompareAndSwap(n, n-1) {
+			return true
+		}
+	}
+}
+
+// gather forms a crowd: an event has just lost two swaps in a row, which is
+// rare unless processors do nothing else.
+func (s *share) gather() {
+	if n := runtime.GOMAXPROCS(0); n > 1 && s.low.Load() != straggling && s.crowd.Load() == nil {
+		s.crowd.CompareAndSwap(nil, &crowd{pockets: make([]pocket, n)})
+	}
+}
+
+// allowFrom takes a token out of p, which is one of c's. If it has none, it is
+// filled. It returns false if the bucket has to decide.
+func (s *share) allowFrom(p *pocket, c *crowd, now Instant) bool {
+	if p.take(now) {
+		return true
+	}
+	s.putBack(now, p)
+	n, until, left := s.bucket.draw(now, len(c.pockets))
+	if n == brimming {
+		s.unstock(now, c)
+	}
+	if n <= 0 {
+		return false
+	}
+	s.allowed.Add(n)
+	p.until.Store(int64(until))
+	p.tokens.Add(n - 1) // but for this event's
+	if !c.stocked.Load() {
+		c.stocked.Store(true)
+	}
+	if s.crowd.Load() != c {
+		s.putBack(now, p)
+	}
+	if left < s.low.Load() {
+		s.runsLow(now)
+	}
+	return true
+}
+
+// putBack returns what is in p to the bucket, and tells whether that is
+// anything.
+func (s *share) putBack(now Instant, p *pocket) bool {
+	if p.tokens.Load() == 0 {
+		return false
+	}
+	n := p.tokens.Swap(0)
+	s.bucket.give(now, n)
+	s.allowed.Add(-n)
+	return n > 0
+}
+
+// unstock returns what is in all of c's pockets.
+func (s *share) unstock(now Instant, c *crowd) (some bool) {
+	if !c.stocked.Load() || !c.stocked.Swap(false) {
+		return false
+	}
+	for i := range c.pockets {
+		if s.putBack(now, &c.pockets[i]) {
+			some = true
+		}
+	}
+	return some
+}
+
+// rejoin puts back what is in pockets if the bucket brims, or lacks some of n
+// tokens. Whoever takes tokens past the pockets does so before.
+func (s *share) rejoin(now Instant, n int) {
+	if c := s.crowd.Load(); c != nil && s.bucket.minds(now, len(c.pockets), int64(n)) {
+		s.unstock(now, c)
+	}
+}
+
+// disperse ends the crowd, if there is one. It tells whether the bucket got
+// anything back.
+func (s *share) disperse(now Instant) bool {
+	return s.crowd.Load() != nil && s.dispersed(now)
+}
+
+func (s *share) dispersed(now Instant) bool {
+	c := s.crowd.Swap(nil)
+	return c != nil && s.unstock(now, c)
+}
+
+// pocketed is how many tokens are in pockets.
+func (s *share) pocketed() (tokens int64) {
+	if c := s.crowd.Load(); c != nil {
+		for i := range c.pockets {
+			tokens += c.pockets[i].tokens.Load()
+		}
+	}
+	return tokens
+}
