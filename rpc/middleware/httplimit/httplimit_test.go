@@ -17,9 +17,6 @@ import (
 	"github.com/uber-go/tally/v4"
 	"go.uber.org/goleak"
 
-	"github.com/headgate/headgate/dynamicconfig"
-	"github.com/headgate/headgate/limiter"
-	"github.com/headgate/headgate/limiter/buckets"
 	"github.com/headgate/headgate/rpc/edge"
 	"github.com/headgate/headgate/rpc/middleware/httplimit"
 	"github.com/headgate/headgate/rpc/middleware/internal/askingtest"
@@ -34,15 +31,6 @@ limits:
   - {key: "soft:*", limit: 1/s, enforce: 0%}
 unmatched: deny
 `
-
-func of(t testing.TB) edge.Buckets {
-	t.Helper()
-	s, err := dynamicconfig.Parse("limits.yaml", []byte(limits))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return buckets.Of(limiter.NewGroup(s, 1), nil)
-}
 
 func wrap(t testing.TB, b edge.Buckets, o httplimit.Options) http.Handler {
 	t.Helper()
@@ -69,7 +57,7 @@ func tenant(name string) func(*http.Request) {
 func TestRejecting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		scope := tally.NewTestScope("", nil)
-		h := wrap(t, of(t), httplimit.Options{Key: "{header:X-Group}:{header:X-Tenant}", Scope: scope})
+		h := wrap(t, askingtest.Of(t, limits), httplimit.Options{Key: "{header:X-Group}:{header:X-Tenant}", Scope: scope})
 		for _, tc := range []struct {
 			group, tenant string
 			status        int
@@ -103,7 +91,7 @@ func TestRejecting(t *testing.T) {
 
 func TestQueueing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := of(t)
+		b := askingtest.Of(t, limits)
 		h := wrap(t, b, httplimit.Options{Key: "api:{header:X-Tenant}", Throttle: httplimit.Queue, MaxWait: 1500 * time.Millisecond})
 		began := time.Now()
 		for i, want := range []struct {
@@ -140,7 +128,7 @@ func TestQueueing(t *testing.T) {
 
 // Over a real connection, as only that shows what the client sees.
 func TestDropping(t *testing.T) {
-	server := httptest.NewServer(wrap(t, of(t), httplimit.Options{Key: "api:{header:X-Tenant}", Throttle: httplimit.Drop}))
+	server := httptest.NewServer(wrap(t, askingtest.Of(t, limits), httplimit.Options{Key: "api:{header:X-Tenant}", Throttle: httplimit.Drop}))
 	defer server.Close()
 	get := func() (int, error) {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, http.NoBody) // which is not tried again
@@ -216,7 +204,7 @@ func TestBadOptions(t *testing.T) {
 		"no Throttle 9": {Key: "k", Throttle: 9},
 		"a MaxWait of":  {Key: "k", MaxWait: -1},
 	} {
-		if _, err := httplimit.New(of(t), o); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := httplimit.New(askingtest.Of(t, limits), o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
