@@ -4,6 +4,7 @@ package limiter
 
 import (
 	"math"
+	"math/rand/v2"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -11,9 +12,10 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
-	"pgregory.net/rapid"
 
+	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/internal/waittest"
+	"github.com/headgate/headgate/rpc"
 )
 
 // crowded is a share whose processors are in each other's way, of a key of its
@@ -29,68 +31,81 @@ func crowded(limit rate.Limit, burst float64, processors int) (*share, *crowd) {
 // One after another, whoever decides, whatever and whenever: the answers are
 // those of one bucket.
 func TestACrowdAnswersAsItsBucketWould(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		limit := rate.Limit(math.Pow(10, rapid.Float64Range(0, 8).Draw(t, "log10 limit")))
-		burst := math.Floor(math.Pow(10, rapid.Float64Range(2, 6).Draw(t, "log10 burst")))
-		processors := rapid.IntRange(2, 8).Draw(t, "processors")
-		s, c := crowded(limit, burst, processors)
+	for seed := range uint64(1000) {
+		r := rand.New(rand.NewPCG(seed, 0))
+		between := func(lo, hi float64) float64 { return lo * math.Pow(hi/lo, r.Float64()) }
+		limit, burst := rate.Limit(between(10, 1e8)), math.Floor(between(300, 5000))
+		s, c := crowded(limit, burst, 2+r.IntN(4))
 		var one bucket
 		one.init(newPace(limit, burst))
 		now, allowed := Instant(0), int64(0)
-		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+		count := func(what string, ok, want bool, n int) {
+			if ok != want {
+				t.Fatalf("seed %d at %d: %s says %v, one bucket %v", seed, now, what, ok, want)
+			}
+			if ok {
+				allowed += int64(n)
+			}
+		}
+		for range 40 {
 			if s.crowd.Load() == nil {
-				c = &crowd{pockets: make([]pocket, processors)}
+				c = &crowd{pockets: make([]pocket, len(c.pockets))}
 				s.crowd.Store(c)
 			}
-			some := rapid.IntRange(2, int(burst)).Draw(t, "n")
-			switch rapid.IntRange(0, 15).Draw(t, "step") {
+			some := int(between(2, burst/2))
+			switch r.IntN(18) {
 			case 0:
 				s.count(now)
 			case 1:
-				ok := s.AllowAt(now, some)
-				if _, want := one.reserve(now, int64(some), 0); ok != want {
-					t.Fatalf("%v of %d, one bucket says %v", ok, some, want)
-				}
-				if ok {
-					allowed += int64(some)
-				}
+				_, want := one.reserve(now, int64(some), 0)
+				count("AllowN", s.AllowAt(now, some), want, some)
 			case 2:
-				s.ChargeAt(now, some)
-				one.add(now, -float64(some))
-				allowed += int64(some)
+				wait, want := one.reserve(now, int64(some), time.Second)
+				got := s.ReserveAt(now, some, time.Second)
+				count("ReserveN", got.OK(), want, some)
+				if want && got.DelayFrom(now.Time()) != wait {
+					t.Fatalf("seed %d: a wait of %v, one bucket says %v", seed, got.DelayFrom(now.Time()), wait)
+				}
 			case 3:
-				s.CapAt(now, float64(some))
-				one.cap(now, float64(some))
+				s.ChargeAt(now, some/8)
+				one.add(now, -float64(some/8))
+				allowed += int64(some / 8)
 			case 4:
-				limit = limit*0.75 + 1
-				s.disperse(now) // as all do that change what rules
-				s.bucket.setPace(now, newPace(limit, burst))
-				one.setPace(now, newPace(limit, burst))
-			case 5, 6, 7:
-				now = now.Add(time.Duration(math.Pow(10, rapid.Float64Range(0, 10).Draw(t, "log10 ns"))))
+				s.CapAt(now, burst-float64(some/8))
+				one.cap(now, burst-float64(some/8))
+			case 5:
+				want := one.decide(now, int64(some), 0, 0)
+				if got := s.decide(now, some, 0); got != want {
+					t.Fatalf("seed %d: decided %+v, one bucket says %+v", seed, got, want)
+				}
+				count("Decide", want.ok(), want.ok(), some)
+			case 6, 7: // from one token to twice the burst
+				now = now.Add(time.Duration(between(1, 2*burst) / float64(limit) * 1e9))
+			case 8, 9: // until it is about full
+				few := handful * float64(len(c.pockets)) * (2*r.Float64() - 1)
+				now = now.Add(time.Duration(max(burst-one.tokens(now)-few, 0) / float64(limit) * 1e9))
 			default:
-				p := rapid.IntRange(0, processors-1).Draw(t, "processor")
-				for range rapid.IntRange(1, 3*handful).Draw(t, "events") {
-					ok := s.allowFrom(&c.pockets[p], c, now) || s.AllowAt(now, 1)
-					if want := one.allows(now); ok != want {
-						t.Fatalf("%v, one bucket says %v", ok, want)
-					}
-					if ok {
-						allowed++
-					}
+				p := &c.pockets[r.IntN(len(c.pockets))]
+				for range some {
+					count("Allow", s.allowFrom(p, c, now) || s.AllowAt(now, 1), one.allows(now), 1)
 					if s.crowd.Load() == nil {
 						break
 					}
 				}
 			}
-		}
-		if got, want := s.Level(now).Tokens, one.tokens(now); math.Abs(got-want) > 1e-6 {
-			t.Fatalf("%v tokens left, want %v", got, want)
+			for i := range c.pockets {
+				if n := c.pockets[i].tokens.Load(); n < 0 || n > handful {
+					t.Fatalf("seed %d: %d tokens in a pocket", seed, n)
+				}
+			}
+			if got, want := s.Level(now).Tokens, one.tokens(now); math.Abs(got-want) > 1e-6 {
+				t.Fatalf("seed %d: %v tokens left, want %v", seed, got, want)
+			}
 		}
 		if got := s.count(now).allowed; got != allowed {
-			t.Fatalf("%d allowed, counted %d", allowed, got)
+			t.Fatalf("seed %d: %d allowed, counted %d", seed, allowed, got)
 		}
-	})
+	}
 }
 
 // What happens at one moment is exact: each token is given once, and each
@@ -181,5 +196,88 @@ func TestCrowdsForm(t *testing.T) {
 	wg.Wait()
 	if s.count(Now()); s.crowd.Load() != nil {
 		t.Error("who counts finds tokens in pockets")
+	}
+}
+
+// Who drew while the crowd dispersed puts back what it drew.
+func TestNothingStaysInThePocketsOfACrowdThatHasDispersed(t *testing.T) {
+	s, c := crowded(1, 10_000, 2)
+	take(s, 0, 1000) // for a bucket that brims nobody draws
+	s.disperse(0)
+	if !s.allowFrom(&c.pockets[1], c, 0) {
+		t.Fatal("nothing was drawn")
+	}
+	if got := c.pockets[1].tokens.Load(); got != 0 {
+		t.Errorf("%d tokens in a pocket that nobody looks into", got)
+	}
+	if got := s.Level(0).Tokens; got != 10_000-1001 || s.count(0).allowed != 1001 {
+		t.Errorf("%v tokens left, %d allowed", got, s.count(0).allowed)
+	}
+}
+
+// Whatever rules from now on, pockets give nothing of what ruled before.
+func TestACrowdDispersesWhenWhatRulesChanges(t *testing.T) {
+	stock := func(t *testing.T, s *share, now Instant) {
+		t.Helper()
+		take(s, now, 1000)
+		c := &crowd{pockets: make([]pocket, 2)}
+		s.crowd.Store(c)
+		if s.allowFrom(&c.pockets[0], c, now); s.pocketed() == 0 {
+			t.Fatalf("nothing was drawn of %+v", s.Level(now))
+		}
+	}
+	stocked := func(t *testing.T) (*Group, *share) {
+		t.Helper()
+		rule := weighted(10_000)
+		rule.Fallback = dynamicconfig.FallbackClosed
+		g := NewGroup(snapshot(t, rule), 1, WithEager(rule.Algorithm))
+		g.For("k").AllowAt(0, 1)
+		s := g.For("k").step(0).(*share)
+		for _, b := range g.Report(1) {
+			if err := g.Apply(1, b, nil, &rpc.Grants{Weight: []float64{1}, Burst: []float64{10_000}, Used: []float64{0}, Lease: []time.Duration{time.Second}, Tokens: []float64{10_000}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		stock(t, s, 0)
+		return g, s
+	}
+	t.Run("the grant ends", func(t *testing.T) {
+		g, s := stocked(t)
+		g.Report(2 * second)
+		if s.AllowAt(2*second, 1) || s.pocketed() != 0 {
+			t.Errorf("the fallback is closed, and a pocket has %d tokens", s.pocketed())
+		}
+	})
+	t.Run("the grant is forgotten", func(t *testing.T) {
+		_, s := stocked(t)
+		if s.forget(1, 1); s.pocketed() != 0 {
+			t.Errorf("a pocket has %d tokens of a grant that is forgotten", s.pocketed())
+		}
+	})
+	t.Run("a grant takes tokens back", func(t *testing.T) {
+		g, s := stocked(t)
+		for _, b := range g.Report(second * 9 / 10) {
+			stock(t, s, second*9/10)
+			if err := g.Apply(second*9/10, b, nil, &rpc.Grants{Weight: []float64{1}, Burst: []float64{10_000}, Used: []float64{0}, Lease: []time.Duration{time.Second}, Tokens: []float64{0}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if s.pocketed() != 0 || s.AllowAt(second*9/10, 1) {
+			t.Errorf("nothing is left, and a pocket has %d tokens", s.pocketed())
+		}
+	})
+}
+
+// A key that runs low asks for more, whoever draws the tokens.
+func TestACrowdThatRunsLowAsks(t *testing.T) {
+	g := NewGroup(snapshot(t, weighted(10_000)), 1, WithEager("request-weighted"))
+	s := g.For("k").step(0).(*share)
+	take(s, 0, 1000)
+	s.low.Store(s.bucket.quanta(9500))
+	c := &crowd{pockets: make([]pocket, 2)}
+	s.crowd.Store(c)
+	before := g.NextEarly()
+	if !s.allowFrom(&c.pockets[0], c, second/100) || g.NextEarly() >= before {
+		t.Errorf("early report at %v, before the draw at %v", g.NextEarly(), before)
 	}
 }
