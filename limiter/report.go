@@ -188,8 +188,12 @@ func (s *share) lend(now Instant, more float64, hosts int) {
 	if s.granted {
 		// With the pace in one step: the new depth may be less than what
 		// there is now and not less than what there is to be.
-		s.applied = s.grantLevel(hosts)
-		s.bucket.replace(now, newPace(s.applied.limit, s.applied.burst), func(old float64) float64 { return old + more })
+		if level := s.grantLevel(hosts); level != s.applied {
+			s.applied = level
+			s.bucket.replace(now, newPace(level.limit, level.burst), func(old float64) float64 { return old + more })
+		} else {
+			s.bucket.add(now, more)
+		}
 		if s.grant.floor != rpc.FloorDrop && s.pass.Load() == passAll {
 			s.settle(now) // which level rules does not change
 		} else {
