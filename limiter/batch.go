@@ -5,7 +5,6 @@ package limiter
 import (
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/headgate/headgate/rpc"
 )
@@ -15,8 +14,8 @@ type Batch struct {
 	// Usage goes to the deciders; row i is about Usage.Keys[i].
 	Usage rpc.Usage
 
-	rows   []row
-	told   int // rows before it have their wants
+	rows   []row // until sorted, Usage's columns have room for more than these
+	told   int   // rows before it have their wants
 	at     Instant
 	early  bool
 	costly bool // some event cost more than 1
@@ -40,9 +39,9 @@ func (b *Batch) upTo(i int) counts { return counts{b.rows[i].allowed, b.rows[i].
 type batches struct {
 	group       *Group
 	byAlgorithm map[string]*Batch
-	last        *Batch // the one that was added to
+	last        *Batch  // the one that was added to
+	answered    Instant // until when answers may come
 	at          Instant
-	timeout     time.Duration
 	early       bool
 	sizes       map[string]int // how many rows to make room for; may be nil
 }
@@ -51,7 +50,7 @@ type batches struct {
 func (g *Group) batchesLocked(now Instant, early bool, sizes map[string]int) *batches {
 	return &batches{
 		group: g, byAlgorithm: make(map[string]*Batch), at: now,
-		timeout: g.properties().UpdateTimeout, early: early, sizes: sizes,
+		answered: now.Add(g.properties().UpdateTimeout), early: early, sizes: sizes,
 	}
 }
 
@@ -64,17 +63,52 @@ func (b *batches) of(algorithm string, costs bool) *Batch {
 		return b.last
 	}
 	n := b.sizes[algorithm]
-	n += n / 16
-	batch := &Batch{at: b.at, early: b.early, rows: make([]row, 0, n)}
-	u := &batch.Usage
-	u.Algorithm, u.Keys = algorithm, make([]string, 0, n)
-	u.Allowed, u.Rejected = make([]int64, 0, n), make([]int64, 0, n)
-	u.Elapsed, u.Weight = make([]time.Duration, 0, n), make([]float64, 0, n)
+	batch := &Batch{at: b.at, early: b.early}
+	batch.Usage.Algorithm = algorithm
 	if costs {
-		u.Wants, u.Cost = make([]float64, 0, n), make([]float64, 0, n)
+		batch.Usage.Wants, batch.Usage.Cost = []float64{}, []float64{}
 	}
+	batch.fit(max(n+n/16, 4))
 	b.byAlgorithm[algorithm], b.last = batch, batch
 	return batch
+}
+
+// fit makes every column n long, which it has, and the rows' room as large.
+func (b *Batch) fit(n int) {
+	u := &b.Usage
+	b.rows = append(make([]row, 0, n), b.rows...)
+	u.Keys = sized(u.Keys, n)
+	u.Allowed, u.Rejected = sized(u.Allowed, n), sized(u.Rejected, n)
+	u.Elapsed, u.Weight = sized(u.Elapsed, n), sized(u.Weight, n)
+	if u.Wants != nil {
+		u.Wants = sized(u.Wants, n)
+	}
+	if u.Cost != nil {
+		u.Cost = sized(u.Cost, n)
+	}
+}
+
+// trim makes every column as long as there are rows.
+func (b *Batch) trim() {
+	u, n := &b.Usage, len(b.rows)
+	u.Keys = u.Keys[:n]
+	u.Allowed, u.Rejected = u.Allowed[:n], u.Rejected[:n]
+	u.Elapsed, u.Weight = u.Elapsed[:n], u.Weight[:n]
+	if u.Wants != nil {
+		u.Wants = u.Wants[:n]
+	}
+	if !b.costly {
+		u.Cost = nil
+	} else {
+		u.Cost = u.Cost[:n]
+	}
+}
+
+// sized is column with n rows.
+func sized[E any](column []E, n int) []E {
+	grown := make([]E, n)
+	copy(grown, column)
+	return grown
 }
 
 // sorted are the batches, ordered by name.
@@ -82,9 +116,7 @@ func (b *batches) sorted() []*Batch {
 	all := make([]*Batch, 0, len(b.byAlgorithm))
 	for _, batch := range b.byAlgorithm {
 		b.tell(batch)
-		if !batch.costly {
-			batch.Usage.Cost = nil
-		}
+		batch.trim()
 		all = append(all, batch)
 	}
 	slices.SortFunc(all, func(a, b *Batch) int { return strings.Compare(a.Usage.Algorithm, b.Usage.Algorithm) })
@@ -94,14 +126,21 @@ func (b *batches) sorted() []*Batch {
 // report adds s to the batch of its algorithm.
 func (s *share) report(now Instant, batches *batches) {
 	upTo := s.count(now)
-	if upTo.allowed+upTo.rejected != s.seen {
-		s.seen, s.used = upTo.allowed+upTo.rejected, now
+	if upTo.total() != s.seen {
+		s.seen, s.used = upTo.total(), now
 	}
 	allowed, rejected, elapsed := upTo.since(s.reported)
 	if !s.remote || elapsed <= 0 {
 		return
 	}
-	b := batches.of(s.algorithm, s.eager || s.slots != nil && s.group.eager[s.algorithm])
+	b := batches.last
+	if b == nil || b.Usage.Algorithm != s.algorithm {
+		b = batches.of(s.algorithm, s.eager || s.slots != nil && s.group.eager[s.algorithm])
+	}
+	i, u := len(b.rows), &b.Usage
+	if i == cap(b.rows) {
+		b.fit(2 * i)
+	}
 	weight := 0.0
 	switch {
 	case s.slots != nil:
@@ -109,26 +148,31 @@ func (s *share) report(now Instant, batches *batches) {
 	case s.granted:
 		weight = s.grant.weight
 	}
-	u := &b.Usage
-	u.Keys = append(u.Keys, s.key)
-	u.Allowed = append(u.Allowed, min(allowed, rpc.MaxCount))
-	u.Rejected = append(u.Rejected, min(rejected, rpc.MaxCount))
-	u.Elapsed = append(u.Elapsed, min(elapsed, rpc.MaxElapsed))
-	u.Weight = append(u.Weight, weight)
-	s.waiting = now.Add(batches.timeout)
-	if s.eager {
-		s.cost = max(float64(s.largest.Swap(0)), s.cost*costMemory, 1)
-		u.Cost = append(u.Cost, s.cost)
-		b.costly = b.costly || s.cost > 1
-		u.Wants = append(u.Wants, 0) // until tell
-	} else if s.wanting || u.Wants != nil || s.slots != nil || s.states() {
-		b.tellWants(s.mind(now, allowed+rejected, elapsed))
-	}
+	u.Keys[i], u.Weight[i] = s.key, weight
+	u.Allowed[i], u.Rejected[i] = min(allowed, rpc.MaxCount), min(rejected, rpc.MaxCount)
+	u.Elapsed[i] = min(elapsed, rpc.MaxElapsed)
+	s.waiting = batches.answered
 	s.asks++
 	b.rows = append(b.rows, row{s, upTo.allowed, upTo.rejected, s.bucket.tokens(now), s.asks})
-	if len(b.rows)-b.told >= together {
-		batches.tell(b)
+	switch {
+	case s.eager:
+		s.cost = max(float64(s.takeLargest()), s.cost*costMemory, 1)
+		u.Cost[i] = s.cost
+		b.costly = b.costly || s.cost > 1
+		if len(b.rows)-b.told >= together {
+			batches.tell(b)
+		}
+	case s.wanting || u.Wants != nil || s.slots != nil || s.states():
+		b.tellWants(i, s.mind(now, allowed+rejected, elapsed))
 	}
+}
+
+// takeLargest is the largest cost at once since the last time.
+func (s *share) takeLargest() int64 {
+	if s.largest.Load() == 0 {
+		return 0 // a swap waits for everything before it
+	}
+	return s.largest.Swap(0)
 }
 
 // together is how many keys' demand is looked at under one lock: to take it
@@ -139,6 +183,9 @@ const together = 64
 // their demand is watched.
 func (b *batches) tell(batch *Batch) {
 	u := &batch.Usage
+	if u.Cost == nil {
+		return
+	}
 	b.group.early.mu.Lock()
 	defer b.group.early.mu.Unlock()
 

@@ -99,17 +99,20 @@ func (s *share) mind(now Instant, total int64, period time.Duration) float64 {
 	return s.mean + s.backlog(now)
 }
 
-// tellWants adds the demand of the newest row of b, as wants; rows before it
-// that told none get what follows from their counts.
-func (b *Batch) tellWants(wants float64) {
+// tellWants notes what row i of b, its newest, wants; rows before it that told
+// nothing get what follows from their counts.
+func (b *Batch) tellWants(i int, wants float64) {
 	u := &b.Usage
-	for i := len(u.Wants); i < len(u.Keys)-1; i++ {
-		seconds := max(u.Elapsed[i].Seconds(), 1)
-		u.Wants = append(u.Wants, float64(u.Allowed[i]+u.Rejected[i])/seconds)
+	if u.Wants == nil {
+		u.Wants = make([]float64, len(u.Keys))
+		for j := range i {
+			seconds := max(u.Elapsed[j].Seconds(), 1)
+			u.Wants[j] = float64(u.Allowed[j]+u.Rejected[j]) / seconds
+		}
 	}
-	u.Wants = append(u.Wants, wants)
-	if len(u.Cost) < len(u.Wants) && u.Cost != nil {
-		u.Cost = append(u.Cost, 1)
+	u.Wants[i] = wants
+	if u.Cost != nil {
+		u.Cost[i] = 1
 	}
 }
 
