@@ -32,9 +32,6 @@ type row struct {
 	ask               int     // which of the share's reports it is
 }
 
-// upTo is what row i settles.
-func (b *Batch) upTo(i int) counts { return counts{b.rows[i].allowed, b.rows[i].rejected, b.at} }
-
 // batches collects rows by algorithm.
 type batches struct {
 	group       *Group
@@ -156,10 +153,15 @@ func (s *share) report(now Instant, batches *batches) {
 	b.rows = append(b.rows, row{s, upTo.allowed, upTo.rejected, s.bucket.tokens(now), s.asks})
 	switch {
 	case s.eager:
-		s.cost = max(float64(s.takeLargest()), s.cost*costMemory, 1)
+		s.cost = max(s.cost*costMemory, 1)
+		if largest := float64(s.takeLargest()); largest > s.cost {
+			s.cost = largest
+		}
 		u.Cost[i] = s.cost
-		b.costly = b.costly || s.cost > 1
-		if len(b.rows)-b.told >= together {
+		if s.cost > 1 {
+			b.costly = true
+		}
+		if i+1-b.told >= together {
 			batches.tell(b)
 		}
 	case s.wanting || u.Wants != nil || s.slots != nil || s.states():
@@ -190,8 +192,8 @@ func (b *batches) tell(batch *Batch) {
 	defer b.group.early.mu.Unlock()
 
 	for i := batch.told; i < len(batch.rows); i++ {
-		if s := batch.rows[i].share; s.eager {
-			u.Wants[i] = s.wantsLocked(batch.upTo(i), u.Allowed[i]+u.Rejected[i], u.Elapsed[i])
+		if r := &batch.rows[i]; r.share.eager {
+			u.Wants[i] = r.share.wantsLocked(batch.at, r, u.Allowed[i]+u.Rejected[i], u.Elapsed[i])
 		}
 	}
 	batch.told = len(batch.rows)

@@ -287,8 +287,17 @@ func (s *share) settle(now Instant) {
 	if s.most.Load() != noCap { // a swap waits for everything before it
 		most = math.Float64frombits(s.most.Swap(noCap))
 	}
-	if !math.IsInf(s.spare.tokens, 1) { // else it takes over from the bucket, which has been charged
-		s.spare.tokens = max(min(filled, s.spare.burst, most)-used, 0)
+	if s.spare.tokens != inf { // else it takes over from the bucket, which has been charged
+		if filled > s.spare.burst {
+			filled = s.spare.burst
+		}
+		if filled > most {
+			filled = most
+		}
+		if filled -= used; filled < 0 {
+			filled = 0
+		}
+		s.spare.tokens = filled
 	}
 	s.spare.at = now
 }

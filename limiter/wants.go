@@ -63,10 +63,9 @@ func (s *share) states() bool {
 // prompt tells whether s reports early.
 func (s *share) prompt() bool { return s.eager || s.slots != nil }
 
-// backlog is how many events/s would serve within window those who wait, and
-// who have been counted when they came.
-func (s *share) backlog(now Instant) float64 {
-	tokens := s.bucket.tokens(now)
+// catchUp is how many events/s would serve within window those who wait for so
+// many tokens, and who have been counted when they came.
+func catchUp(tokens float64) float64 {
 	if tokens >= 0 {
 		return 0
 	}
@@ -96,7 +95,7 @@ func (s *share) mind(now Instant, total int64, period time.Duration) float64 {
 	if s.slots != nil {
 		return s.slots.wants(now)
 	}
-	return s.mean + s.backlog(now)
+	return s.mean + catchUp(s.bucket.tokens(now))
 }
 
 // tellWants notes what row i of b, its newest, wants; rows before it that told

@@ -104,17 +104,19 @@ func (p *pulse) since(now counts) (n, seconds float64) {
 	return float64(max(now.total()-p.total, 0)), now.at.Sub(p.at).Seconds()
 }
 
-// wantsLocked is the demand of s to report; it is told from now on.
-func (s *share) wantsLocked(upTo counts, total int64, period time.Duration) float64 {
-	n, dt := s.pulse.since(upTo)
-	s.pulse.demand.cost = s.cost
-	wants := s.pulse.demand.estimate(n, dt, float64(total), period.Seconds())
-	if s.pulse.demand.changed(wants) {
-		s.pulse.unsettle(upTo.at)
+// wantsLocked is the demand of s to report in r, for total in a period until
+// now; it is told from now on.
+func (s *share) wantsLocked(now Instant, r *row, total int64, period time.Duration) float64 {
+	n, dt := s.pulse.since(counts{r.allowed, r.rejected, now})
+	d := &s.pulse.demand
+	d.cost = s.cost
+	wants := d.estimate(n, dt, float64(total), period.Seconds())
+	if d.changed(wants) {
+		s.pulse.unsettle(now)
 	}
-	s.pulse.demand.tell(wants)
+	d.tell(wants)
 	if stated, ok := s.statement(); ok {
 		return stated
 	}
-	return wants + s.backlog(upTo.at)
+	return wants + catchUp(r.tokens)
 }
