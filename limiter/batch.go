@@ -14,10 +14,13 @@ type Batch struct {
 	// Usage goes to the deciders; row i is about Usage.Keys[i].
 	Usage rpc.Usage
 
-	rows   []row // until sorted, Usage's columns have room for more than these
-	told   int   // rows before it have their wants
+	room   rpc.Usage // columns as long as rows may be; Usage's are their beginning
+	rows   []row
+	told   int // rows before it have their wants
 	at     Instant
 	early  bool
+	wants  bool // some row says what it wants
+	costs  bool // rows say what their events cost
 	costly bool // some event cost more than 1
 }
 
@@ -59,53 +62,79 @@ func (b *batches) of(algorithm string, costs bool) *Batch {
 	if b.last = b.byAlgorithm[algorithm]; b.last != nil {
 		return b.last
 	}
-	n := b.sizes[algorithm]
-	batch := &Batch{at: b.at, early: b.early}
-	batch.Usage.Algorithm = algorithm
-	if costs {
-		batch.Usage.Wants, batch.Usage.Cost = []float64{}, []float64{}
+	b.last = b.group.batchLocked(algorithm, b.sizes[algorithm], costs)
+	b.last.at, b.last.early = b.at, b.early
+	b.byAlgorithm[algorithm] = b.last
+	return b.last
+}
+
+// batchLocked is an empty Batch with room for n rows and some more.
+func (g *Group) batchLocked(algorithm string, n int, costs bool) *Batch {
+	batch := new(Batch)
+	if spare := g.spare[algorithm]; spare != nil && n > 0 && n <= cap(spare.rows) && cap(spare.rows) <= 8*n {
+		delete(g.spare, algorithm)
+		batch = spare
 	}
-	batch.fit(max(n+n/16, 4))
-	b.byAlgorithm[algorithm], b.last = batch, batch
+	batch.Usage.Algorithm, batch.wants, batch.costs = algorithm, costs, costs
+	batch.fit(max(n+n/16, 4, cap(batch.rows)))
 	return batch
 }
 
-// fit makes every column n long, which it has, and the rows' room as large.
+// Done says that b has been answered as far as it ever will be, and that nobody
+// uses its Usage any more: the next Report may take its memory. Who does not
+// say so leaves b to the garbage collector.
+func (g *Group) Done(b *Batch) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+
+	if !b.early && b.rows != nil {
+		g.spare[b.Usage.Algorithm] = &Batch{room: b.room, rows: b.rows[:0]}
+	}
+	*b = Batch{Usage: rpc.Usage{Algorithm: b.Usage.Algorithm}}
+}
+
+// fit makes room for n rows.
 func (b *Batch) fit(n int) {
-	u := &b.Usage
-	b.rows = append(make([]row, 0, n), b.rows...)
+	if cap(b.rows) < n {
+		b.rows = append(make([]row, 0, n), b.rows...)
+	}
+	u := &b.room
 	u.Keys = sized(u.Keys, n)
 	u.Allowed, u.Rejected = sized(u.Allowed, n), sized(u.Rejected, n)
 	u.Elapsed, u.Weight = sized(u.Elapsed, n), sized(u.Weight, n)
-	if u.Wants != nil {
+	if b.wants {
 		u.Wants = sized(u.Wants, n)
 	}
-	if u.Cost != nil {
+	if b.costs {
 		u.Cost = sized(u.Cost, n)
 	}
 }
 
-// trim makes every column as long as there are rows.
-func (b *Batch) trim() {
-	u, n := &b.Usage, len(b.rows)
-	u.Keys = u.Keys[:n]
-	u.Allowed, u.Rejected = u.Allowed[:n], u.Rejected[:n]
-	u.Elapsed, u.Weight = u.Elapsed[:n], u.Weight[:n]
-	if u.Wants != nil {
-		u.Wants = u.Wants[:n]
+// sized is column with n rows at least.
+func sized[E any](column []E, n int) []E {
+	if len(column) >= n {
+		return column
 	}
-	if !b.costly {
-		u.Cost = nil
-	} else {
-		u.Cost = u.Cost[:n]
-	}
+	return append(make([]E, 0, n), column...)[:n]
 }
 
-// sized is column with n rows.
-func sized[E any](column []E, n int) []E {
-	grown := make([]E, n)
-	copy(grown, column)
-	return grown
+// fill gives Usage its columns.
+func (b *Batch) fill() {
+	n, room := len(b.rows), &b.room
+	// What was there before the memory came to b is kept no longer.
+	clear(b.rows[n:cap(b.rows)])
+	clear(room.Keys[n:])
+	b.Usage = rpc.Usage{
+		Algorithm: b.Usage.Algorithm,
+		Keys:      room.Keys[:n], Allowed: room.Allowed[:n], Rejected: room.Rejected[:n],
+		Elapsed: room.Elapsed[:n], Weight: room.Weight[:n],
+	}
+	if b.wants {
+		b.Usage.Wants = room.Wants[:n]
+	}
+	if b.costly {
+		b.Usage.Cost = room.Cost[:n]
+	}
 }
 
 // sorted are the batches, ordered by name.
@@ -113,7 +142,7 @@ func (b *batches) sorted() []*Batch {
 	all := make([]*Batch, 0, len(b.byAlgorithm))
 	for _, batch := range b.byAlgorithm {
 		b.tell(batch)
-		batch.trim()
+		batch.fill()
 		all = append(all, batch)
 	}
 	slices.SortFunc(all, func(a, b *Batch) int { return strings.Compare(a.Usage.Algorithm, b.Usage.Algorithm) })
@@ -134,7 +163,7 @@ func (s *share) report(now Instant, batches *batches) {
 	if b == nil || b.Usage.Algorithm != s.algorithm {
 		b = batches.of(s.algorithm, s.eager || s.slots != nil && s.group.eager[s.algorithm])
 	}
-	i, u := len(b.rows), &b.Usage
+	i, u := len(b.rows), &b.room
 	if i == cap(b.rows) {
 		b.fit(2 * i)
 	}
@@ -164,7 +193,7 @@ func (s *share) report(now Instant, batches *batches) {
 		if i+1-b.told >= together {
 			batches.tell(b)
 		}
-	case s.wanting || u.Wants != nil || s.slots != nil || s.states():
+	case s.wanting || b.wants || s.slots != nil || s.states():
 		b.tellWants(i, s.mind(now, allowed+rejected, elapsed))
 	}
 }
@@ -184,10 +213,10 @@ const together = 64
 // tell fills in what the hosts of the newest rows of batch want, as far as
 // their demand is watched.
 func (b *batches) tell(batch *Batch) {
-	u := &batch.Usage
-	if u.Cost == nil {
+	if !batch.costs {
 		return
 	}
+	u := &batch.room
 	b.group.early.mu.Lock()
 	defer b.group.early.mu.Unlock()
 

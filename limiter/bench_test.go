@@ -102,6 +102,7 @@ func BenchmarkReportAndApply(b *testing.B) {
 					if err := g.Apply(now+second/100, batch, nil, grants); err != nil {
 						b.Fatal(err)
 					}
+					g.Done(batch)
 				}
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/key")

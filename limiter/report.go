@@ -56,6 +56,7 @@ func (g *Group) Report(now Instant) []*Batch {
 	clear(g.live[live:])
 	g.live = fitted(g.live[:live])
 	g.metrics.report(live+len(g.asleep), fallbacks)
+	clear(g.spare) // of algorithms that have nothing to say any more
 	all := batches.sorted()
 	g.sizes = make(map[string]int, len(all))
 	for _, b := range all {
@@ -127,6 +128,9 @@ func (g *Group) Apply(now Instant, b *Batch, rows []int, grants *rpc.Grants) err
 	g.mu.Lock()
 	defer g.mu.Unlock()
 
+	if b.rows == nil {
+		return fmt.Errorf("limiter: apply %d grants: the batch is done", n)
+	}
 	hosts := int(g.hosts.Load())
 	heard := make([]effect, 0, together)
 	weight, burst, used, lease := grants.Weight[:n], grants.Burst[:n], grants.Used[:n], grants.Lease[:n]
@@ -221,6 +225,9 @@ func (g *Group) Fail(now Instant, b *Batch, rows []int) {
 	n := len(rows)
 	if rows == nil {
 		n = len(b.rows)
+	}
+	if b.rows == nil {
+		return // it is done
 	}
 	for i := range n {
 		r := i

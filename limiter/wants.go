@@ -101,16 +101,16 @@ func (s *share) mind(now Instant, total int64, period time.Duration) float64 {
 // tellWants notes what row i of b, its newest, wants; rows before it that told
 // nothing get what follows from their counts.
 func (b *Batch) tellWants(i int, wants float64) {
-	u := &b.Usage
-	if u.Wants == nil {
-		u.Wants = make([]float64, len(u.Keys))
+	u := &b.room
+	if !b.wants {
+		b.wants, u.Wants = true, sized(u.Wants, len(u.Keys))
 		for j := range i {
 			seconds := max(u.Elapsed[j].Seconds(), 1)
 			u.Wants[j] = float64(u.Allowed[j]+u.Rejected[j]) / seconds
 		}
 	}
 	u.Wants[i] = wants
-	if u.Cost != nil {
+	if b.costs {
 		u.Cost[i] = 1
 	}
 }
