@@ -179,7 +179,10 @@ func (s *share) report(now Instant, batches *batches) {
 	u.Elapsed[i] = min(elapsed, rpc.MaxElapsed)
 	s.waiting = batches.answered
 	s.asks++
-	b.rows = append(b.rows, row{s, upTo.allowed, upTo.rejected, s.bucket.tokens(now), s.asks})
+	b.rows = b.rows[:i+1]
+	r := &b.rows[i]
+	r.share, r.allowed, r.rejected, r.ask = s, upTo.allowed, upTo.rejected, s.asks
+	r.tokens = s.bucket.tokens(now)
 	switch {
 	case s.eager:
 		s.cost = max(s.cost*costMemory, 1)
@@ -220,9 +223,11 @@ func (b *batches) tell(batch *Batch) {
 	b.group.early.mu.Lock()
 	defer b.group.early.mu.Unlock()
 
+	var sinceReport, sinceLook memo
 	for i := batch.told; i < len(batch.rows); i++ {
 		if r := &batch.rows[i]; r.share.eager {
-			u.Wants[i] = r.share.wantsLocked(batch.at, r, u.Allowed[i]+u.Rejected[i], u.Elapsed[i])
+			total, period := u.Allowed[i]+u.Rejected[i], sinceReport.secondsOf(u.Elapsed[i])
+			u.Wants[i] = r.share.wantsLocked(batch.at, r, total, period, &sinceLook)
 		}
 	}
 	batch.told = len(batch.rows)
