@@ -54,11 +54,8 @@ func (g *Group) batchesLocked(now Instant, early bool, sizes map[string]int) *ba
 	}
 }
 
-// of is the batch of an algorithm.
+// of is the batch of an algorithm, and the last from now on.
 func (b *batches) of(algorithm string, costs bool) *Batch {
-	if b.last != nil && b.last.Usage.Algorithm == algorithm {
-		return b.last
-	}
 	if b.last = b.byAlgorithm[algorithm]; b.last != nil {
 		return b.last
 	}
@@ -121,7 +118,7 @@ func sized[E any](column []E, n int) []E {
 // fill gives Usage its columns.
 func (b *Batch) fill() {
 	n, room := len(b.rows), &b.room
-	// What was there before the memory came to b is kept no longer.
+	// What another Batch left behind is kept no longer.
 	clear(b.rows[n:cap(b.rows)])
 	clear(room.Keys[n:])
 	b.Usage = rpc.Usage{

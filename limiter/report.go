@@ -24,7 +24,7 @@ func (g *Group) Report(now Instant) []*Batch {
 	g.lastWordsLocked(now, batches)
 	tired, recent := restless*g.interval(), g.interval()*2/3
 	live, fallbacks := 0, 0
-	for i, k := range g.live {
+	for at, k := range g.live {
 		c := k.core
 		if c.tired(now, tired) && g.sleepLocked(now, k) {
 			continue
@@ -48,7 +48,7 @@ func (g *Group) Report(now Instant) []*Batch {
 			g.dropLocked(now, k)
 			continue
 		}
-		if live != i {
+		if live != at {
 			g.live[live] = k
 		}
 		live++
