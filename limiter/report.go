@@ -142,6 +142,9 @@ func (g *Group) Apply(now Instant, b *Batch, rows []int, grants *rpc.Grants) err
 		if len(heard) == together {
 			heard = g.hear(now, heard)
 		}
+		if rows != nil && i%ahead == 0 {
+			b.fetch(rows[i:min(i+ahead, n)])
+		}
 		r := &b.rows[at]
 		s := r.share
 		if b.at > s.reported.at {

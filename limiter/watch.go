@@ -66,7 +66,10 @@ func (g *Group) tickLocked(now Instant) {
 func (g *Group) lookLocked(now Instant, shares []*share, slow bool) []*share {
 	stay := shares[:0]
 	var seconds memo
-	for _, s := range shares {
+	for i, s := range shares {
+		if i%ahead == 0 {
+			fetchPulses(shares[i:min(i+ahead, len(shares))])
+		}
 		p := &s.pulse
 		if p.gone {
 			g.early.watched--
