@@ -35,6 +35,7 @@ func BenchmarkReport(b *testing.B) {
 						for _, batch := range g.Report(now) {
 							reported = batch.Usage.Len()
 							a.apply(b, g, now, batch)
+							g.Done(batch)
 						}
 					}
 					if reported != n {
@@ -76,6 +77,7 @@ func BenchmarkPause(b *testing.B) {
 					now := limiter.Now()
 					for _, batch := range g.Report(now) {
 						a.apply(b, g, now, batch)
+						g.Done(batch)
 					}
 				})
 			}

@@ -5,7 +5,6 @@ package limiter
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"testing"
 	"time"
 
@@ -70,42 +69,54 @@ func BenchmarkManyKeys(b *testing.B) {
 }
 
 // BenchmarkReportAndApply is a round of a host with so many keys, each of them
-// used in each round, without what carries it.
+// used in each round, without what carries it. What one owner answers is about
+// keys that lie far from each other.
 func BenchmarkReportAndApply(b *testing.B) {
+	const n = 100_000
 	for _, eager := range []bool{false, true} {
-		b.Run(fmt.Sprintf("eager=%v", eager), func(b *testing.B) {
-			const n = 100_000
-			rule := weighted(1e6)
-			rule.Key, rule.MaxKeys, rule.IdleAfter = "*", n, time.Hour
-			var options []Option
-			grants := &rpc.Grants{Weight: slices.Repeat([]float64{0.5}, n), Burst: slices.Repeat([]float64{100}, n), Used: slices.Repeat([]float64{100}, n), Lease: slices.Repeat([]time.Duration{time.Minute}, n)}
-			if eager {
-				options = append(options, WithEager(rule.Algorithm))
-				grants.Tokens = slices.Repeat([]float64{10}, n)
-			}
-			g := NewGroup(snapshot(b, rule), 10, options...)
-			keys := make([]*Keyed, n)
-			for i := range n {
-				keys[i] = g.For(fmt.Sprintf("frontend:domain-%09d", i))
-			}
-			now := Now()
-			b.ReportAllocs()
-			for b.Loop() {
-				b.StopTimer()
-				now += second
-				for _, k := range keys {
-					k.AllowAt(now, 1)
+		for _, owners := range []int{1, 50} {
+			b.Run(fmt.Sprintf("eager=%v/owners=%d", eager, owners), func(b *testing.B) {
+				rule := weighted(1e6)
+				rule.Key, rule.MaxKeys, rule.IdleAfter = "*", n, time.Hour
+				var options []Option
+				if eager {
+					options = append(options, WithEager(rule.Algorithm))
 				}
-				grants.Weight[now%n] += 1e-6
-				b.StartTimer()
-				for _, batch := range g.Report(now + second/100) {
-					if err := g.Apply(now+second/100, batch, nil, grants); err != nil {
-						b.Fatal(err)
+				g := NewGroup(snapshot(b, rule), 10, options...)
+				keys := make([]*Keyed, n)
+				random, rows := rand.New(rand.NewPCG(1, 1)), make([][]int, owners)
+				for i := range n {
+					keys[i] = g.For(fmt.Sprintf("frontend:domain-%09d", i))
+					owner := random.IntN(owners)
+					rows[owner] = append(rows[owner], i)
+				}
+				grants := make([]*rpc.Grants, owners)
+				for i := range owners {
+					if grants[i] = manyGrants(len(rows[i])); !eager {
+						grants[i].Tokens = nil
 					}
 				}
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/key")
-		})
+				now := Now()
+				b.ReportAllocs()
+				for b.Loop() {
+					b.StopTimer()
+					now += second
+					for _, k := range keys {
+						k.AllowAt(now, 1)
+					}
+					b.StartTimer()
+					for _, batch := range g.Report(now + second/100) {
+						for i := range owners {
+							if err := g.Apply(now+second/100, batch, rows[i], grants[i]); err != nil {
+								b.Fatal(err)
+							}
+						}
+						g.Done(batch)
+					}
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/key")
+			})
+		}
 	}
 }
 

@@ -28,22 +28,23 @@ func (i Instant) Time() time.Time { return start.Add(time.Duration(i)) }
 
 // Add is i moved by d; it saturates.
 func (i Instant) Add(d time.Duration) Instant {
-	if sum := i + Instant(d); (sum > i) == (d > 0) {
-		return sum
+	sum := i + Instant(d)
+	if d > 0 && sum < i || d <= 0 && sum > i {
+		return math.MaxInt64
 	}
-	return math.MaxInt64
+	return sum
 }
 
 // Sub is how much later i is than j; it saturates.
 func (i Instant) Sub(j Instant) time.Duration {
-	d := i - j
+	d := time.Duration(i - j)
 	switch {
-	case (d > 0) == (i > j):
-		return time.Duration(d)
-	case i > j:
+	case i >= j && d < 0:
 		return math.MaxInt64
+	case i < j && d > 0:
+		return math.MinInt64
 	}
-	return math.MinInt64
+	return d
 }
 
 // sleep waits until d has passed or ctx ends, and then returns its error.

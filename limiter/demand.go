@@ -69,7 +69,12 @@ func (d *demand) tell(wants float64) { d.told = wants }
 func (d *demand) silent() bool { return d.told*d.quiet > 6*d.unit() }
 
 // unit is the cost of an event, at least 1.
-func (d *demand) unit() float64 { return max(d.cost, 1) }
+func (d *demand) unit() float64 {
+	if d.cost > 1 {
+		return d.cost
+	}
+	return 1
+}
 
 // changed tells whether rate is another than was told.
 func (d *demand) changed(rate float64) bool {
@@ -84,6 +89,8 @@ func (d *demand) changed(rate float64) bool {
 
 // jump tells whether chance does not explain a cost of n where mean is expected.
 func (d *demand) jump(n, mean float64) bool {
-	n, mean = n/d.unit(), mean/d.unit()
+	if d.cost > 1 {
+		n, mean = n/d.cost, mean/d.cost
+	}
 	return n > mean+4*math.Sqrt(mean)+3 || n < mean-3*math.Sqrt(mean)
 }

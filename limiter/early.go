@@ -311,10 +311,9 @@ func (g *Group) hearLocked(now Instant, a *effect) {
 	}
 	g.activateLocked(now, s)
 	told := p.demand.told
-	enough := max(told/50, 0.9)
 	switch {
 	case !a.asked:
-	case a.gained >= enough || float64(s.applied.limit-a.before) > max(told/5, 1):
+	case a.gained >= max(told/50, 0.9) || float64(s.applied.limit-a.before) > max(told/5, 1):
 		p.gap = max(p.gap/4, shortestGap)
 	case now.Sub(p.changed) < unrest:
 		p.gap = min(3*p.gap, tick/2)
@@ -325,7 +324,16 @@ func (g *Group) hearLocked(now Instant, a *effect) {
 	// Ask again with a fifth left, or two tokens of few, or not a whole one.
 	tokens := s.bucket.tokens(now)
 	cost := p.demand.unit()
-	s.low.Store(s.bucket.quanta(max(tokens/5, min(tokens-cost/2, 2*cost), cost)))
+	low := min(tokens-cost/2, 2*cost)
+	if tokens/5 > low {
+		low = tokens / 5
+	}
+	if cost > low {
+		low = cost
+	}
+	if low := s.bucket.quanta(low); low != s.low.Load() {
+		s.low.Store(low)
+	}
 }
 
 // interval is the update interval.

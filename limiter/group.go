@@ -73,8 +73,9 @@ type Group struct {
 	mu     sync.Mutex // protects following fields, every Keyed's core and every share's state
 	live   []*Keyed
 	asleep []sleeper
-	sizes  map[string]int // rows of the last Report, by algorithm
-	gone   []*share       // forgotten or replaced, with usage that is not reported yet
+	sizes  map[string]int    // rows of the last Report, by algorithm
+	spare  map[string]*Batch // whose memory the next Report takes, by algorithm
+	gone   []*share          // forgotten or replaced, with usage that is not reported yet
 }
 
 // rules is a Snapshot with what the group knows about each of its rules.
@@ -130,6 +131,7 @@ func NewGroup(snapshot *dynamicconfig.Snapshot, hosts int, options ...Option) *G
 		metrics: newMetrics(tally.NoopScope),
 		eager:   map[string]bool{Auto: true},
 		wanting: make(map[string]bool),
+		spare:   make(map[string]*Batch),
 		wake:    make(chan struct{}, 1),
 		busy:    make(chan struct{}, maxBackground),
 	}

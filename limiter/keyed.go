@@ -256,7 +256,7 @@ type core struct {
 	shares   []*share // one, or the old and the new of a migration
 	special  *special // nil when a share alone decides, and says no more than a limit
 	alias    bool     // of a shared rule: decides through another Keyed
-	used     Instant
+	used     Instant  // that other shares than these, or none, found
 }
 
 // special is what most keys do without.

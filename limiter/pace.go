@@ -62,9 +62,12 @@ func newPace(limit rate.Limit, burst float64) pace {
 	}
 	quanta := even(ns * power2(-scale))
 	quanta = max(min(quanta, maxToken), 2)
-	whole, part := math.Modf(burst)
-	depth := min(whole, float64(maxDepth/quanta))
-	p := pace{quanta << tokenBits, int64(depth)*quanta + even(part*float64(quanta))}
+	whole := int64(burst)
+	part := burst - float64(whole)
+	if float64(whole)*float64(quanta) > maxDepth/2 { // else there is no need to divide
+		whole = min(whole, maxDepth/quanta)
+	}
+	p := pace{quanta << tokenBits, whole*quanta + even(part*float64(quanta))}
 	if scale < 0 {
 		p.token |= int64(-scale) << 6
 	} else {

@@ -22,36 +22,41 @@ func (g *Group) Report(now Instant) []*Batch {
 	hosts := int(g.hosts.Load())
 	batches := g.batchesLocked(now, false, g.sizes)
 	g.lastWordsLocked(now, batches)
-	live := g.live[:0]
-	fallbacks := 0
-	for _, k := range g.live {
-		if g.sleepLocked(now, k) {
+	tired, recent := restless*g.interval(), g.interval()*2/3
+	live, fallbacks := 0, 0
+	for at, k := range g.live {
+		c := k.core
+		if c.tired(now, tired) && g.sleepLocked(now, k) {
 			continue
 		}
-		for i, s := range k.core.shares {
+		for i, s := range c.shares {
 			if s.granted != s.valid(now) {
 				s.steer(now, hosts)
 				g.tellFallback(now, s)
 			}
-			if !s.eager || s.regular(now, g.interval()) {
+			if !s.eager || s.regular(now, recent) {
 				s.report(now, batches)
 			}
-			if k.core.inFallback(i) {
+			if c.inFallback(i) {
 				fallbacks++
 			}
 		}
-		if k.core.special != nil {
-			k.core.tellOwed()
+		if c.special != nil {
+			c.tellOwed()
 		}
 		if k.idle(now) {
 			g.dropLocked(now, k)
 			continue
 		}
-		live = append(live, k)
+		if live != at {
+			g.live[live] = k
+		}
+		live++
 	}
-	clear(g.live[len(live):])
-	g.live = fitted(live)
-	g.metrics.report(len(live)+len(g.asleep), fallbacks)
+	clear(g.live[live:])
+	g.live = fitted(g.live[:live])
+	g.metrics.report(live+len(g.asleep), fallbacks)
+	clear(g.spare) // of algorithms that have nothing to say any more
 	all := batches.sorted()
 	g.sizes = make(map[string]int, len(all))
 	for _, b := range all {
@@ -62,12 +67,12 @@ func (g *Group) Report(now Instant) []*Batch {
 
 // regular tells whether an eager share takes part in a regular report: not if
 // it has just reported, is about to be answered, or has nothing to say.
-func (s *share) regular(now Instant, interval time.Duration) bool {
-	if now < s.waiting || now.Sub(s.reported.at) < interval*2/3 && s.grant.given {
+func (s *share) regular(now Instant, recent time.Duration) bool {
+	if now < s.waiting || now.Sub(s.reported.at) < recent && s.grant.given {
 		return false
 	}
-	allowed, rejected, _ := s.count(now).since(s.reported)
-	return allowed+rejected > 0 || s.pulse.demand.told > quietDemand || !s.grant.given
+	return s.allowed.Load() > s.reported.allowed || s.rejected.Load() > s.reported.rejected ||
+		s.pulse.demand.told > quietDemand || !s.grant.given
 }
 
 // lastWordsLocked reports the usage of shares that are gone. If the key is
@@ -123,37 +128,43 @@ func (g *Group) Apply(now Instant, b *Batch, rows []int, grants *rpc.Grants) err
 	g.mu.Lock()
 	defer g.mu.Unlock()
 
+	if b.rows == nil {
+		return fmt.Errorf("limiter: apply %d grants: the batch is done", n)
+	}
 	hosts := int(g.hosts.Load())
 	heard := make([]effect, 0, together)
+	weight, burst, used, lease := grants.Weight[:n], grants.Burst[:n], grants.Used[:n], grants.Lease[:n]
 	for i := range n {
-		r := i
+		at := i
 		if rows != nil {
-			r = rows[i]
+			at = rows[i]
 		}
 		if len(heard) == together {
 			heard = g.hear(now, heard)
 		}
-		s, upTo := b.rows[r].share, b.upTo(r)
-		if upTo.at > s.reported.at {
-			s.reported = upTo
+		if rows != nil && i%ahead == 0 {
+			b.fetch(rows[i:min(i+ahead, n)])
+		}
+		r := &b.rows[at]
+		s := r.share
+		if b.at > s.reported.at {
+			s.reported = counts{r.allowed, r.rejected, b.at}
 		}
 		s.waiting = now
-		if grants.Lease[i] == 0 && s.prompt() {
+		if lease[i] == 0 && s.prompt() {
 			g.retry(now, s)
 		}
-		if grants.Lease[i] == 0 || s.algorithm != b.Usage.Algorithm || int32(b.rows[r].ask-s.heard) <= 0 {
+		if lease[i] == 0 || s.algorithm != b.Usage.Algorithm || int32(r.ask-s.heard) <= 0 {
 			continue // an answer that was overtaken says nothing any more
 		}
-		s.heard = b.rows[r].ask
+		s.heard = r.ask
 		back := s.grant.given && s.fallen.Load()
-		s.grant = grant{
-			given:  true,
-			weight: grants.Weight[i],
-			burst:  min(grants.Burst[i], s.rule.Burst),
-			used:   grants.Used[i],
-			floor:  grants.Floor,
-			until:  now.Add(grants.Lease[i]),
+		s.grant.given, s.grant.nothing, s.grant.floor = true, false, grants.Floor
+		s.grant.weight, s.grant.burst, s.grant.used = weight[i], burst[i], used[i]
+		if s.grant.burst > s.rule.Burst {
+			s.grant.burst = s.rule.Burst
 		}
+		s.grant.until = now.Add(lease[i])
 		if s.grant.burst == 0 && s.grant.weight == 0 && s.algorithm == Auto {
 			s.grant.nothing, s.grant.until = true, now // it rules no bucket
 		}
@@ -165,8 +176,8 @@ func (g *Group) Apply(now Instant, b *Batch, rows []int, grants *rpc.Grants) err
 			if held {
 				g.hasDropped(now, s)
 			}
-		} else if b.rows[r].ask == s.asks {
-			more, before := grants.Tokens[i]-b.rows[r].tokens, s.applied.limit
+		} else if r.ask == s.asks {
+			more, before := grants.Tokens[i]-r.tokens, s.applied.limit
 			if math.IsInf(more, 0) { // nothing was limited until now
 				more = 0
 			}
@@ -185,12 +196,16 @@ func (g *Group) Apply(now Instant, b *Batch, rows []int, grants *rpc.Grants) err
 
 // lend puts a grant in force that changes the tokens too.
 func (s *share) lend(now Instant, more float64, hosts int) {
+	s.disperse(now)
 	if s.granted {
 		// With the pace in one step: the new depth may be less than what
 		// there is now and not less than what there is to be.
-		s.applied = s.grantLevel(hosts)
-		s.disperse(now)
-		s.bucket.replace(now, newPace(s.applied.limit, s.applied.burst), func(old float64) float64 { return old + more })
+		if level := s.grantLevel(hosts); level != s.applied {
+			s.applied = level
+			s.bucket.replace(now, newPace(level.limit, level.burst), func(old float64) float64 { return old + more })
+		} else {
+			s.bucket.add(now, more)
+		}
 		if s.grant.floor != rpc.FloorDrop && s.pass.Load() == passAll {
 			s.settle(now) // which level rules does not change
 		} else {
@@ -214,6 +229,9 @@ func (g *Group) Fail(now Instant, b *Batch, rows []int) {
 	n := len(rows)
 	if rows == nil {
 		n = len(b.rows)
+	}
+	if b.rows == nil {
+		return // it is done
 	}
 	for i := range n {
 		r := i
@@ -242,13 +260,12 @@ func (g *Group) mergeLocked() {
 // was not used for long, and its buckets are full.
 func (k *Keyed) idle(now Instant) bool {
 	c := k.core
-	for _, s := range c.shares {
-		c.used = max(c.used, s.used)
+	if len(c.shares) == 0 {
+		if o := k.other.Load(); o != nil && o.touched.Swap(false) {
+			c.used = now
+		}
 	}
-	if o := k.other.Load(); o != nil && len(c.shares) == 0 && o.touched.Swap(false) {
-		c.used = now
-	}
-	if now.Sub(c.used) < c.idleAfter() {
+	if now.Sub(c.lastUsed()) < c.idleAfter() {
 		return false
 	}
 	for _, s := range c.shares {
@@ -257,6 +274,15 @@ func (k *Keyed) idle(now Instant) bool {
 		}
 	}
 	return true
+}
+
+// lastUsed is when a report last found new usage.
+func (c *core) lastUsed() Instant {
+	used := c.used
+	for _, s := range c.shares {
+		used = max(used, s.used)
+	}
+	return used
 }
 
 // idleAfter is the rule's; keys without a rule are kept for as long as they

@@ -16,7 +16,7 @@ import (
 type Updater interface {
 	// Update reports u to the owners of its keys. For each part of u it
 	// calls done, one call at a time, as soon as that part's answer is there
-	// or given up, and returns after the last.
+	// or given up, and returns after the last. It does not keep u.
 	Update(ctx context.Context, u *rpc.Usage, timeout time.Duration, done func(part rpc.Part, grants *rpc.Grants, err error))
 }
 
@@ -84,6 +84,7 @@ func (g *Group) send(ctx context.Context, updater Updater, batches []*Batch, rou
 				}
 				g.noteUpdate(part, err)
 			})
+			g.Done(b)
 		})
 	}
 }

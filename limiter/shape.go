@@ -17,7 +17,7 @@ func (g *Group) shape(now Instant, k *Keyed, a *admitted, common *Keyed) {
 	if old == nil {
 		old = &core{used: now}
 	}
-	c := &core{admitted: a, alias: common != nil, used: old.used}
+	c := &core{admitted: a, alias: common != nil, used: old.lastUsed()}
 	k.core = c
 	switch {
 	case common != nil:

@@ -299,9 +299,21 @@ func (s *share) settle(now Instant) {
 	filled, allowed := s.filled(now), s.allowed.Load()
 	used := float64(max(allowed-s.settled, 0))
 	s.settled = allowed
-	most := math.Float64frombits(s.most.Swap(noCap))
-	if !math.IsInf(s.spare.tokens, 1) { // else it takes over from the bucket, which has been charged
-		s.spare.tokens = max(min(filled, s.spare.burst, most)-used, 0)
+	most := inf
+	if s.most.Load() != noCap { // a swap waits for everything before it
+		most = math.Float64frombits(s.most.Swap(noCap))
+	}
+	if s.spare.tokens != inf { // else it takes over from the bucket, which has been charged
+		if filled > s.spare.burst {
+			filled = s.spare.burst
+		}
+		if filled > most {
+			filled = most
+		}
+		if filled -= used; filled < 0 {
+			filled = 0
+		}
+		s.spare.tokens = filled
 	}
 	s.spare.at = now
 }
@@ -342,14 +354,18 @@ func (s *share) steer(now Instant, hosts int) {
 		s.bucket.setPace(now, newPace(rules.limit, rules.burst))
 	}
 	s.applied = rules
-	s.fallen.Store(s.remote && !s.granted)
+	if fallen := s.remote && !s.granted; fallen != s.fallen.Load() {
+		s.fallen.Store(fallen)
+	}
 	if s.auto != nil {
 		s.auto.steer(hosts)
 	}
+	pass := uint64(passAll)
 	if valid && s.grant.floor == rpc.FloorDrop {
-		s.pass.Store(uint64(min(s.grant.weight*(1<<64), 1<<64-1<<11)))
-	} else {
-		s.pass.Store(passAll)
+		pass = uint64(min(s.grant.weight*(1<<64), 1<<64-1<<11))
+	}
+	if pass != s.pass.Load() {
+		s.pass.Store(pass)
 	}
 	if s.grant.given {
 		s.spare = spare{rests.limit, rests.burst, min(s.spare.tokens, rests.burst), now}

@@ -2,6 +2,8 @@
 
 package limiter
 
+import "time"
+
 // sleeper is a key that sleeps, and when it is to be forgotten.
 type sleeper struct {
 	k     *Keyed
@@ -11,16 +13,18 @@ type sleeper struct {
 // restless is how many intervals a key must be unused before it sleeps.
 const restless = 2
 
-// sleepLocked has k sleep, and tells whether it does: if nobody used it for
-// some time, so that its decider takes it to have nothing, and its bucket is
-// full. What is left of it is its place in the table. Like one that was
+// tired tells whether c, which has one share, was not used for so long, so that
+// its decider takes it to have nothing.
+func (c *core) tired(now Instant, long time.Duration) bool {
+	return len(c.shares) == 1 && now.Sub(c.shares[0].used) >= long
+}
+
+// sleepLocked has k sleep, which is tired, and tells whether it does: if its
+// bucket is full. What is left of it is its place in the table. Like one that was
 // forgotten, it begins with its fallback when it is used again.
 func (g *Group) sleepLocked(now Instant, k *Keyed) bool {
-	if len(k.core.shares) != 1 || k.core.shares[0].slots != nil {
-		return false
-	}
 	s := k.core.shares[0]
-	if now.Sub(s.used) < restless*g.interval() || !s.rests(now) {
+	if s.slots != nil || !s.rests(now) {
 		return false
 	}
 	p := g.table.part(g.table.hash(k.key))
@@ -28,7 +32,7 @@ func (g *Group) sleepLocked(now Instant, k *Keyed) bool {
 	defer p.mu.Unlock()
 
 	a := k.core.admitted
-	g.asleep = append(g.asleep, sleeper{k, max(k.core.used, s.used).Add(a.rule.IdleAfter)})
+	g.asleep = append(g.asleep, sleeper{k, k.core.lastUsed().Add(a.rule.IdleAfter)})
 	k.other.Store(a.sleep)
 	k.share.Store(nil)
 	k.core = nil

@@ -63,10 +63,9 @@ func (s *share) states() bool {
 // prompt tells whether s reports early.
 func (s *share) prompt() bool { return s.eager || s.slots != nil }
 
-// backlog is how many events/s would serve within window those who wait, and
-// who have been counted when they came.
-func (s *share) backlog(now Instant) float64 {
-	tokens := s.bucket.tokens(now)
+// catchUp is how many events/s would serve within window those who wait for so
+// many tokens, and who have been counted when they came.
+func catchUp(tokens float64) float64 {
 	if tokens >= 0 {
 		return 0
 	}
@@ -96,20 +95,23 @@ func (s *share) mind(now Instant, total int64, period time.Duration) float64 {
 	if s.slots != nil {
 		return s.slots.wants(now)
 	}
-	return s.mean + s.backlog(now)
+	return s.mean + catchUp(s.bucket.tokens(now))
 }
 
-// tellWants adds the demand of the newest row of b, as wants; rows before it
-// that told none get what follows from their counts.
-func (b *Batch) tellWants(wants float64) {
-	u := &b.Usage
-	for i := len(u.Wants); i < len(u.Keys)-1; i++ {
-		seconds := max(u.Elapsed[i].Seconds(), 1)
-		u.Wants = append(u.Wants, float64(u.Allowed[i]+u.Rejected[i])/seconds)
+// tellWants notes what row i of b, its newest, wants; rows before it that told
+// nothing get what follows from their counts.
+func (b *Batch) tellWants(i int, wants float64) {
+	u := &b.room
+	if !b.wants {
+		b.wants, u.Wants = true, sized(u.Wants, len(u.Keys))
+		for j := range i {
+			seconds := max(u.Elapsed[j].Seconds(), 1)
+			u.Wants[j] = float64(u.Allowed[j]+u.Rejected[j]) / seconds
+		}
 	}
-	u.Wants = append(u.Wants, wants)
-	if len(u.Cost) < len(u.Wants) && u.Cost != nil {
-		u.Cost = append(u.Cost, 1)
+	u.Wants[i] = wants
+	if b.costs {
+		u.Cost[i] = 1
 	}
 }
 

@@ -65,16 +65,20 @@ func (g *Group) tickLocked(now Instant) {
 // returns those that stay so.
 func (g *Group) lookLocked(now Instant, shares []*share, slow bool) []*share {
 	stay := shares[:0]
-	for _, s := range shares {
+	var seconds memo
+	for i, s := range shares {
+		if i%ahead == 0 {
+			fetchPulses(shares[i:min(i+ahead, len(shares))])
+		}
 		p := &s.pulse
 		if p.gone {
 			g.early.watched--
 			continue
 		}
 		count := s.count(now)
-		n, dt := p.since(count)
+		n, elapsed := p.since(count)
 		p.look(count)
-		if dt > 0 && p.demand.tick(n, dt) && !s.states() {
+		if dt := seconds.secondsOf(elapsed); dt > 0 && p.demand.tick(n, dt) && !s.states() {
 			p.unsettle(now)
 			g.urgeLocked(now, s, 0)
 		}
@@ -99,22 +103,38 @@ func (p *pulse) unsettle(now Instant) { p.gap, p.changed = shortestGap, now }
 // look notes the counters.
 func (p *pulse) look(c counts) { p.total, p.at = c.total(), c.at }
 
-// since is what was asked for since the last look, and over how many seconds.
-func (p *pulse) since(now counts) (n, seconds float64) {
-	return float64(max(now.total()-p.total, 0)), now.at.Sub(p.at).Seconds()
+// since is what was asked for since the last look, and how long that was ago.
+func (p *pulse) since(now counts) (n float64, elapsed time.Duration) {
+	return float64(max(now.total()-p.total, 0)), now.at.Sub(p.at)
 }
 
-// wantsLocked is the demand of s to report; it is told from now on.
-func (s *share) wantsLocked(upTo counts, total int64, period time.Duration) float64 {
-	n, dt := s.pulse.since(upTo)
-	s.pulse.demand.cost = s.cost
-	wants := s.pulse.demand.estimate(n, dt, float64(total), period.Seconds())
-	if s.pulse.demand.changed(wants) {
-		s.pulse.unsettle(upTo.at)
+// memo is a duration in seconds. Keys that come after each other often have the
+// same.
+type memo struct {
+	of      time.Duration
+	seconds float64
+}
+
+func (m *memo) secondsOf(d time.Duration) float64 {
+	if d != m.of {
+		m.of, m.seconds = d, d.Seconds()
 	}
-	s.pulse.demand.tell(wants)
+	return m.seconds
+}
+
+// wantsLocked is the demand of s to report in r, for total in a period until
+// now; it is told from now on.
+func (s *share) wantsLocked(now Instant, r *row, total int64, period float64, sinceLook *memo) float64 {
+	n, elapsed := s.pulse.since(counts{r.allowed, r.rejected, now})
+	d := &s.pulse.demand
+	d.cost = s.cost
+	wants := d.estimate(n, sinceLook.secondsOf(elapsed), float64(total), period)
+	if d.changed(wants) {
+		s.pulse.unsettle(now)
+	}
+	d.tell(wants)
 	if stated, ok := s.statement(); ok {
 		return stated
 	}
-	return wants + s.backlog(upTo.at)
+	return wants + catchUp(r.tokens)
 }

@@ -80,11 +80,12 @@ func (g *Grants) Check(n int) error {
 	if err := checkFloor(uint64(g.Floor)); err != nil {
 		return err
 	}
+	weight, burst, used, lease := g.Weight[:n], g.Burst[:n], g.Used[:n], g.Lease[:n]
 	for i := range n {
-		if err := checkGrant(i, g.Weight[i], g.Burst[i], g.Used[i]); err != nil {
-			return err
+		if !isGrant(weight[i], burst[i], used[i]) {
+			return grantError(i, weight[i], burst[i], used[i])
 		}
-		if err := checkLease(i, g.Lease[i]); err != nil {
+		if err := checkLease(i, lease[i]); err != nil {
 			return err
 		}
 	}
@@ -163,11 +164,8 @@ func checkElapsed(row int, elapsed time.Duration) error {
 	return nil
 }
 
-func checkGrant(row int, weight, burst, used float64) error {
-	if !(weight >= 0 && weight <= 1) || !(burst >= 0 && burst <= math.MaxFloat64) || !(used >= 0 && used <= math.MaxFloat64) {
-		return grantError(row, weight, burst, used)
-	}
-	return nil
+func isGrant(weight, burst, used float64) bool {
+	return weight >= 0 && weight <= 1 && burst >= 0 && burst <= math.MaxFloat64 && used >= 0 && used <= math.MaxFloat64
 }
 
 func grantError(row int, weight, burst, used float64) error {

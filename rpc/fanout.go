@@ -5,6 +5,7 @@ package rpc
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"sync"
 	"time"
 
@@ -96,6 +97,7 @@ func (f *Fanout) Update(ctx context.Context, u *Usage, timeout time.Duration, do
 	for range parts {
 		a := <-answers
 		deliver(parts[a.part], a.grants, a.err, done)
+		runtime.Gosched() // many answers may be there at once
 	}
 }
 
@@ -142,17 +144,24 @@ func (f *Fanout) ask(ctx context.Context, p *Part, timeout time.Duration, turn *
 }
 
 func encode(codec Codec, u *Usage, turn *sync.Mutex) (*anypb.Any, error) {
-	turn.Lock()
+	take(turn)
 	defer turn.Unlock() // codecs are anybody's, and may panic
 
 	return codec.EncodeUsage(u)
 }
 
 func decode(codec Codec, answer *anypb.Any, u *Usage, turn *sync.Mutex) (*Grants, error) {
-	turn.Lock()
+	take(turn)
 	defer turn.Unlock()
 
 	return codec.DecodeGrants(answer, u)
+}
+
+// take locks turn. Who is next for it is woken ahead of all that waits for a
+// processor, and would keep that waiting until the last has had its turn.
+func take(turn *sync.Mutex) {
+	turn.Lock()
+	runtime.Gosched()
 }
 
 func (f *Fanout) owner(address string) (Decider, error) {

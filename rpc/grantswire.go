@@ -163,8 +163,8 @@ func readGrants(message []byte, n int) (*Grants, error) {
 		return nil, err
 	}
 	for i := range n {
-		if err := checkGrant(i, g.Weight[i], g.Burst[i], g.Used[i]); err != nil {
-			return nil, err
+		if !isGrant(g.Weight[i], g.Burst[i], g.Used[i]) {
+			return nil, grantError(i, g.Weight[i], g.Burst[i], g.Used[i])
 		}
 	}
 	if g.Tokens, err = amounts("tokens", &m.tokens, nil, n); err != nil {

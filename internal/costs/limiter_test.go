@@ -158,6 +158,7 @@ func reporting(name string, n int) (prepare, run func()) {
 			panic(fmt.Sprintf("%d batches, want one of %d keys", len(batches), n))
 		}
 		check(g.Apply(now, batches[0], nil, grants))
+		g.Done(batches[0])
 	}
 	prepare()
 	run()

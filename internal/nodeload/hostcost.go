@@ -158,6 +158,7 @@ func (h *hostRun) send(ctx context.Context, batches []*limiter.Batch) {
 					h.err = err
 				}
 			})
+			h.group.Done(b)
 		}
 	})
 }
