@@ -3,8 +3,6 @@
 package aggregator
 
 import (
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/headgate/headgate/algorithm"
@@ -16,11 +14,33 @@ type update struct {
 	a        *Aggregator
 	now      time.Duration
 	settings *settings
-	alg      algorithm.Algorithm
+	sharing  sharing
 	usage    *rpc.Usage
 	host     uint32
 	grants   *rpc.Grants
-	fetched  int // so that what is read ahead counts as used
+
+	likely    [atOnce]likely // where the rows under way are
+	fetched   int            // so that what is read ahead counts as used
+	reporting *key           // whose state a report is with
+	before    int            // how many hosts it had
+}
+
+// likely is a guess: a key, or nil, and the number of its row of the host, or
+// none.
+type likely struct {
+	key *key
+	row int32
+}
+
+// sharing is an algorithm.
+type sharing struct {
+	algorithm algorithm.Algorithm
+	summed    algorithm.Summed // algorithm, if it is one
+}
+
+func newSharing(a algorithm.Algorithm) sharing {
+	summed, _ := a.(algorithm.Summed)
+	return sharing{a, summed}
 }
 
 const (
@@ -68,17 +88,16 @@ func (u *update) all() {
 func (u *update) under(sh *shard, rows []int32, hashes []uint64) {
 	failed, why := int32(none), error(nil)
 	sh.mu.Lock()
-	b := sh.books[u.usage.Algorithm]
-	if b == nil {
-		b = sh.open(u.usage.Algorithm)
-	}
-	var likely [atOnce]*key // by row; nil says nothing
 	if len(rows) > 1 {
-		u.fetch(b, hashes, &likely)
+		u.fetch(sh.book(u.usage.Algorithm), hashes)
+	} else {
+		u.likely[0] = likely{row: none}
 	}
-	for n, i := range rows {
-		if err := u.row(b, likely[n], int(i), hashes[n]); err != nil {
-			failed, why = i, err
+	for n := 0; n < len(rows); n++ {
+		var err error
+		if n, err = u.rows(rows, hashes, n); err != nil {
+			failed, why = rows[n], err
+			u.fail(int(failed))
 		}
 	}
 	sh.mu.Unlock()
@@ -92,76 +111,167 @@ func (u *update) under(sh *shard, rows []int32, hashes []uint64) {
 // read waits for another, so the processor has many under way. Row after row,
 // it would wait for each. An algorithm that panics here does so again when its
 // row is decided.
-func (u *update) fetch(b *book, hashes []uint64, keys *[atOnce]*key) {
+func (u *update) fetch(b *book, hashes []uint64) {
 	defer func() { _ = recover() }()
 
+	all := u.likely[:len(hashes)]
 	for n, hash := range hashes {
-		keys[n] = b.look(hash)
+		all[n] = likely{b.look(hash), none}
 	}
-	for _, k := range keys[:len(hashes)] {
-		if k != nil {
-			u.fetched += len(k.text) + k.hosts()
+	for _, l := range all {
+		if l.key != nil {
+			u.fetched += l.key.fetch()
 		}
 	}
-	for _, k := range keys[:len(hashes)] {
-		if k != nil && k.knows(u.host) {
+	row := none // hosts often have the same in each key
+	for n := range all {
+		if k := all[n].key; k != nil {
 			u.fetched += int(k.text[0])
+			row = k.fetchRow(u.host, row)
+			all[n].row = row
 		}
 	}
 }
 
-// row decides row i, whose shard is locked, and which is likely about that key.
-// The error says that the algorithm is to blame.
-func (u *update) row(b *book, likely *key, i int, hash uint64) error {
-	g, lease, err := u.decide(b, likely, i, hash)
-	if err != nil {
-		u.a.metrics.insane.Inc(1)
+// rows decides rows from number n of them on, whose shard is locked, and
+// returns the number of the first that an algorithm is to blame for.
+func (u *update) rows(rows []int32, hashes []uint64, n int) (at int, err error) {
+	defer recovered(&err)
+
+	for at = n; at < len(rows); at++ {
+		if err = u.row(&u.likely[at], int(rows[at]), hashes[at]); err != nil {
+			break
+		}
 	}
+	return at, err
+}
+
+// fail ends row i, for which an algorithm is to blame.
+func (u *update) fail(i int) {
+	defer func() { _ = recover() }() // it may do so again
+
+	u.a.metrics.insane.Inc(1)
+	u.put(i, algorithm.Grant{}, 0)
+	u.joined()
+}
+
+// row decides row i, whose key has this hash, and which likely guesses at.
+func (u *update) row(likely *likely, i int, hash uint64) error {
+	k := likely.key
+	if k == nil || k.text != u.usage.Keys[i] {
+		var err error
+		if k, err = u.find(hash, u.usage.Keys[i]); err != nil {
+			return err
+		}
+	}
+	if k == nil || (k.settings != u.settings || k.rule == nil) && !k.adopt(u.settings, u.usage.Algorithm, u.a.gone) {
+		u.put(i, algorithm.Grant{}, 0)
+		return nil
+	}
+	k.expire(u.now, u.a.gone)
+	g, ok := u.decide(k, likely.row, i)
+	switch {
+	case !ok:
+		u.put(i, algorithm.Grant{}, 0)
+	case !sane(g):
+		return insane(g)
+	default:
+		u.put(i, g, k.lease(u.now))
+	}
+	return nil
+}
+
+// put answers row i with g; a zero lease means that there is no grant.
+func (u *update) put(i int, g algorithm.Grant, lease time.Duration) {
 	grants := u.grants
 	grants.Weight[i], grants.Burst[i], grants.Used[i], grants.Lease[i] = g.Weight, g.Burst, g.Used, lease
 	if grants.Tokens != nil {
 		grants.Tokens[i] = g.Tokens
 	}
-	return err
 }
 
-// decide returns what the host may do about row i, which is likely about k; a zero
-// lease means that there is no grant.
-func (u *update) decide(b *book, k *key, i int, hash uint64) (g algorithm.Grant, lease time.Duration, err error) {
-	defer recovered(&err)
-
-	if k == nil || k.text != u.usage.Keys[i] {
-		k = b.find(hash, u.usage.Keys[i])
+// decide takes in row i, about k, and returns what the host may do; false if it
+// should go on as it is. Its row is likely number guess.
+func (u *update) decide(k *key, guess int32, i int) (g algorithm.Grant, ok bool) {
+	row, hosts, known := int32(none), k.hosts(), false
+	if k.state == nil {
+		row = k.ledger.rows.FindAt(guess, u.host)
+		known = row != none
 	}
-	if k == nil {
-		k, err = u.make(b, hash, u.usage.Keys[i])
-	}
-	if k == nil || err != nil || !k.adopt(u.settings, u.usage.Algorithm, u.a.gone) {
-		return g, 0, err
-	}
-	k.expire(u.now, u.a.gone)
-	if k.hosts() >= k.settings.maxHosts && !k.knows(u.host) {
+	if hosts >= k.settings.maxHosts && !known && !k.knows(u.host) {
 		u.a.metrics.noRoom.Inc(1)
-		return g, 0, nil
+		return g, false
 	}
-	alg := u.alg
-	if len(k.rule.Parameters) > 0 {
-		alg, _ = u.settings.algorithm(k.rule, u.usage.Algorithm)
+	part := k.part(u.now)
+	if k.state != nil {
+		u.reporting, u.before = k, hosts
+		g, ok = k.state.Report(u.now, k.limit(part), u.host, k.report(u.usage, i, part))
+		u.joined()
+	} else {
+		row = u.record(k, row, i)
+		if has := u.usage.Weight[i]; u.now < k.learns && has > 0 {
+			return algorithm.Grant{Weight: has, Burst: has * k.rule.Burst, Used: k.ledger.sum.demand().Total()}, true
+		}
+		g, ok = k.grant(u.now, part, u.by(k), u.host, row)
 	}
-	next, ok := u.a.decide(u.now, k, alg, u.usage, i, u.host)
-	switch {
-	case !ok:
-		return g, 0, nil
-	case !sane(next):
-		return g, 0, insane(next)
+	if k.above != nil { // hosts know the rule's limit only
+		k.stir(u.now)
+		g.Weight *= part
+		g.Used = max(g.Used, float64(k.rule.Limit)) // what is left of it is not for them
+		ok = ok && !k.waits()
 	}
-	return next, k.lease(u.now), nil
+	return g, ok
+}
+
+// joined counts the host if the state that was reported to did not know it
+// before. It may panic, as algorithms do.
+func (u *update) joined() {
+	k := u.reporting
+	if k == nil {
+		return
+	}
+	u.reporting = nil
+	if k.state.Hosts() > u.before && k.state.Knows(u.host) {
+		u.a.hosts.add(u.host, 1)
+	}
+}
+
+// record takes in what row i says the host uses of k, whose row it has, or none.
+// It returns the row.
+func (u *update) record(k *key, row int32, i int) int32 {
+	d := demand(u.usage, i)
+	if !(d.Total() > 0) {
+		return row
+	}
+	if row == none {
+		u.a.hosts.add(u.host, 1)
+	}
+	return k.ledger.record(u.now, row, u.host, d, k.settings)
+}
+
+// by is what shares k's limit.
+func (u *update) by(k *key) sharing {
+	if len(k.rule.Parameters) == 0 {
+		return u.sharing
+	}
+	alg, _ := u.settings.algorithm(k.rule, u.usage.Algorithm)
+	return newSharing(alg)
+}
+
+// find finds or makes the key called text; nil if there is no room. The error
+// says that the algorithm is to blame.
+func (u *update) find(hash uint64, text string) (*key, error) {
+	b := u.a.shards[shardOf(hash)].book(u.usage.Algorithm)
+	if k := b.find(hash, text); k != nil {
+		return k, nil
+	}
+	return u.make(b, hash, text)
 }
 
 // make makes the key called text. An error beside a key says that something
 // else than what its rule wants decides.
 func (u *update) make(b *book, hash uint64, text string) (k *key, err error) {
-	alg := u.alg
+	alg := u.sharing.algorithm
 	if rule, ok := u.settings.snapshot.Match(text); ok && len(rule.Parameters) > 0 {
 		alg, err = u.settings.algorithm(rule, u.usage.Algorithm)
 	}
@@ -174,38 +284,3 @@ func (u *update) make(b *book, hash uint64, text string) (k *key, err error) {
 	}
 	return k, err
 }
-
-// order is the rows of a Usage by shard.
-type order struct {
-	byRow  []uint64 // hashes
-	rows   []int32  // those of one shard after those of another
-	hashes []uint64 // of rows, beside them
-	ends   [shards + 1]int32
-}
-
-var orders sync.Pool
-
-// sort counts, and puts every row where the count says.
-func (o *order) sort(a *Aggregator, keys []string) {
-	n := len(keys)
-	o.byRow, o.rows, o.hashes = sized(o.byRow, n), sized(o.rows, n), sized(o.hashes, n)
-	var next [shards + 1]int32
-	for i, key := range keys {
-		o.byRow[i] = a.hash(key)
-		next[shardOf(o.byRow[i])+1]++
-	}
-	for s := range shards {
-		next[s+1] += next[s]
-	}
-	o.ends = next
-	for i, hash := range o.byRow {
-		s := shardOf(hash)
-		o.rows[next[s]], o.hashes[next[s]] = int32(i), hash
-		next[s]++
-	}
-}
-
-func sized[T any](s []T, n int) []T { return slices.Grow(s[:0], n)[:n] }
-
-// shardOf is where a key with hash is. Books use the lower bits.
-func shardOf(hash uint64) uint64 { return hash >> (64 - shardBits) }
