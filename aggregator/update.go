@@ -62,7 +62,12 @@ func (u *update) all() {
 		var hashes [1]uint64
 		for i, key := range u.usage.Keys {
 			rows[0], hashes[0] = int32(i), u.a.hash(key)
-			u.under(&u.a.shards[shardOf(hashes[0])], rows[:], hashes[:])
+			u.likely[0] = likely{row: none}
+			sh := &u.a.shards[shardOf(hashes[0])]
+			sh.mu.Lock()
+			failed, why := u.locked(rows[:], hashes[:])
+			sh.mu.Unlock()
+			u.blame(failed, why)
 		}
 		return
 	}
@@ -75,49 +80,61 @@ func (u *update) all() {
 	o.sort(u.a, u.usage.Keys)
 	// Every host begins with another shard, so that two that come at once do
 	// not keep in each other's way.
-	for i := range uint32(shards) {
-		at := (i + u.host*7) % shards
-		for from, end := o.ends[at], o.ends[at+1]; from < end; from += atOnce {
-			to := min(from+atOnce, end)
-			u.under(&u.a.shards[at], o.rows[from:to], o.hashes[from:to])
+	first := u.host * 7 % shards
+	u.through(o, first, shards)
+	u.through(o, 0, first)
+}
+
+// through decides the rows of the shards from first up to end: of several at
+// once where they have few.
+func (u *update) through(o *order, first, end uint32) {
+	for first < end {
+		next := first + 1
+		for next < end && o.ends[next+1]-o.ends[first] <= atOnce {
+			next++
 		}
+		for from, last := o.ends[first], o.ends[next]; from < last; from += atOnce {
+			u.under(o, first, next, from, min(from+atOnce, last))
+		}
+		first = next
 	}
 }
 
-// under decides rows, all of whose keys are in sh.
-func (u *update) under(sh *shard, rows []int32, hashes []uint64) {
-	failed, why := int32(none), error(nil)
-	sh.mu.Lock()
-	if len(rows) > 1 {
-		u.fetch(sh.book(u.usage.Algorithm), hashes)
-	} else {
-		u.likely[0] = likely{row: none}
-	}
-	for n := 0; n < len(rows); n++ {
-		var err error
-		if n, err = u.rows(rows, hashes, n); err != nil {
-			failed, why = rows[n], err
-			u.fail(int(failed))
+// under decides the rows of o from number from up to end, all of whose keys are
+// in the shards from first up to next. Who locks several does so in their order.
+func (u *update) under(o *order, first, next uint32, from, end int32) {
+	rows, hashes := o.rows[from:end], o.hashes[from:end]
+	for s := first; s < next; s++ {
+		if o.ends[s] < o.ends[s+1] {
+			u.a.shards[s].mu.Lock()
 		}
 	}
-	sh.mu.Unlock()
-	if why != nil { // a log may be slow
-		u.a.blame(u.now, u.usage.Algorithm, u.usage.Keys[failed], why)
+	for s, n := first, 0; s < next; s++ {
+		if upTo := int(min(o.ends[s+1], end) - from); n < upTo {
+			b := u.a.shards[s].book(u.usage.Algorithm)
+			for ; n < upTo; n++ {
+				u.likely[n] = likely{b.look(hashes[n]), none}
+			}
+		}
 	}
+	u.fetch(u.likely[:len(rows)])
+	failed, why := u.locked(rows, hashes)
+	for s := first; s < next; s++ {
+		if o.ends[s] < o.ends[s+1] {
+			u.a.shards[s].mu.Unlock()
+		}
+	}
+	u.blame(failed, why)
 }
 
-// fetch reads a little of all that the rows will need, step by step: first
-// where their keys are, then the keys, then the host's rows. Within a step no
-// read waits for another, so the processor has many under way. Row after row,
-// it would wait for each. An algorithm that panics here does so again when its
-// row is decided.
-func (u *update) fetch(b *book, hashes []uint64) {
+// fetch reads a little of all that the rows which all guesses at will need,
+// step by step: where their keys are was first, now the keys, then the host's
+// rows. Within a step no read waits for another, so the processor has many under
+// way. Row after row, it would wait for each. An algorithm that panics here does
+// so again when its row is decided.
+func (u *update) fetch(all []likely) {
 	defer func() { _ = recover() }()
 
-	all := u.likely[:len(hashes)]
-	for n, hash := range hashes {
-		all[n] = likely{b.look(hash), none}
-	}
 	for _, l := range all {
 		if l.key != nil {
 			u.fetched += l.key.fetch()
@@ -130,6 +147,27 @@ func (u *update) fetch(b *book, hashes []uint64) {
 			row = k.fetchRow(u.host, row)
 			all[n].row = row
 		}
+	}
+}
+
+// locked decides rows, whose shards are locked, and returns the last of those
+// that an algorithm is to blame for.
+func (u *update) locked(rows []int32, hashes []uint64) (failed int32, why error) {
+	for n := 0; n < len(rows); n++ {
+		var err error
+		if n, err = u.rows(rows, hashes, n); err != nil {
+			failed, why = rows[n], err
+			u.fail(int(failed))
+		}
+	}
+	return failed, why
+}
+
+// blame logs why an algorithm failed with a row, if it did. A log may be slow:
+// no shard is locked.
+func (u *update) blame(row int32, why error) {
+	if why != nil {
+		u.a.blame(u.now, u.usage.Algorithm, u.usage.Keys[row], why)
 	}
 }
 
