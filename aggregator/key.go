@@ -104,8 +104,11 @@ func (k *key) fetch() int {
 // host's row, which is likely number guess, or none.
 func (k *key) fetchRow(host uint32, guess int32) int32 {
 	if k.state != nil {
+		if f, ok := k.state.(algorithm.Fetched); ok {
+			return f.Fetch(host, guess)
+		}
 		k.state.Knows(host)
-		return none
+		return guess
 	}
 	return k.ledger.rows.FindAt(guess, host)
 }
@@ -203,11 +206,10 @@ func (k *key) report(u *rpc.Usage, i int, part float64) algorithm.Report {
 		Has:      u.Weight[i],
 		Cost:     1,
 	}
-	if _, amounts := k.state.(*lessor); amounts {
-		part = 1
-	}
 	if part > 0 && part < 1 {
-		r.Has = min(r.Has/part, 1)
+		if _, amounts := k.state.(*lessor); !amounts {
+			r.Has = min(r.Has/part, 1)
+		}
 	}
 	if u.Cost != nil {
 		r.Cost = max(u.Cost[i], 1)

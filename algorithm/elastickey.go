@@ -13,27 +13,33 @@ import (
 type elasticKey struct {
 	params   *Elastic
 	interval time.Duration
+	at       time.Duration // when pool was last brought up to date
+	limit    float64       // the rate of it, then, events/s
+	pool     float64       // tokens that nobody holds; negative is debt
+	ideal    float64       // what one bucket would have left, by the demand
+	denied   float64       // what one bucket would have refused, ever, by the demand
+	begun    bool
 
-	at     time.Duration // when pool was last brought up to date
-	limit  float64       // the rate of it, then, events/s
-	pool   float64       // tokens that nobody holds; negative is debt
-	ideal  float64       // what one bucket would have left, by the demand
-	denied float64       // what one bucket would have refused, ever, by the demand
-	lent   float64       // sum of tokens granted and not reported since
-	rates  float64       // sum of rates granted, events/s
-	wants  float64       // sum of demands, events/s
-	users  int           // hosts with a demand
+	// Here a cache line ends, and the next begins.
+
+	lent  float64 // sum of tokens granted and not reported since
+	rates float64 // sum of rates granted, events/s
+	wants float64 // sum of demands, events/s
+	users int32   // hosts with a demand
+	found int32   // the row that was looked for last, or None
 
 	// learns is until when others may hold grants of an earlier owner that
 	// this one does not know of.
 	learns time.Duration
-	begun  bool
 	since  time.Duration // when it began
 	swept  time.Duration
+	silent time.Duration // before then no host has been silent for too long
+
+	// So again here.
 
 	rows rowset.Set[elasticRow]
 
-	_ [16]byte // to whole cache lines: neighbours are other processors' keys
+	_ [8]byte // to whole cache lines: neighbours are other processors' keys
 }
 
 // elasticRow is what one host holds. There may be millions, so most amounts are
@@ -64,7 +70,16 @@ func (k *elasticKey) Hosts() int { return k.rows.Len() }
 // Wants is what all hosts want, in events/s.
 func (k *elasticKey) Wants() float64 { return k.wants }
 
-func (k *elasticKey) Knows(host uint32) bool { return k.rows.Find(host) != rowset.None }
+func (k *elasticKey) Knows(host uint32) bool { return k.rows.FindAt(k.found, host) != rowset.None }
+
+// Fetch implements Fetched. It reads from each cache line of k.
+func (k *elasticKey) Fetch(host uint32, guess int32) int32 {
+	if !k.begun {
+		return guess
+	}
+	k.found = k.rows.FindAt(guess, host)
+	return k.found
+}
 
 func (k *elasticKey) Report(now time.Duration, limit Limit, host uint32, r Report) (Grant, bool) {
 	if !k.begun {
@@ -84,7 +99,7 @@ func (k *elasticKey) Report(now time.Duration, limit Limit, host uint32, r Repor
 // receive takes in what host did and wants. Its row holds nothing then. Saved is
 // what it had left, and begins says that it had no demand until now.
 func (k *elasticKey) receive(now time.Duration, limit Limit, host uint32, r Report) (row *elasticRow, saved float64, begins bool) {
-	i := k.rows.Find(host)
+	i := k.rows.FindAt(k.found, host)
 	begins = r.Allowed+r.Rejected > 0 // maybe a burst
 	if i != rowset.None {
 		row = k.rows.At(i)
@@ -123,7 +138,7 @@ const minPeriod = 0.05
 // everywhere. If hosts hold grants of an earlier owner, it is whatever that one
 // has left, which nobody knows: it begins empty.
 func (k *elasticKey) begin(now time.Duration, limit Limit) {
-	k.begun, k.since, k.at, k.swept = true, now, now, now
+	k.begun, k.since, k.at, k.swept, k.silent = true, now, now, now, now
 	k.limit = limit.Rate
 	// Half only, because later reports may show that it is not new.
 	k.pool, k.ideal = limit.Burst/2, limit.Burst
@@ -242,22 +257,28 @@ func (k *elasticKey) listen(row *elasticRow, limit Limit, r Report) {
 }
 
 func (k *elasticKey) Expire(now time.Duration, gone func(host uint32)) {
-	after := time.Duration(silence * float64(k.interval))
 	if now-k.swept < k.interval/4 {
 		return
 	}
 	k.swept = now
+	if now < k.silent {
+		return
+	}
+	after := time.Duration(silence * float64(k.interval))
+	first := now
 	for i := range k.rows.All {
 		row := k.rows.At(i)
 		silent := now - row.last
-		if silent < after {
-			continue
+		if silent >= after {
+			k.drop(row)
+			if silent >= forgotten*k.interval {
+				host := k.rows.Host(i)
+				k.rows.Remove(i)
+				gone(host)
+				continue
+			}
 		}
-		k.drop(row)
-		if silent >= forgotten*k.interval {
-			host := k.rows.Host(i)
-			k.rows.Remove(i)
-			gone(host)
-		}
+		first = min(first, row.last)
 	}
+	k.silent = first + after
 }
