@@ -88,7 +88,7 @@ func (k *elasticKey) Report(now time.Duration, limit Limit, host uint32, r Repor
 	k.advance(now, limit)
 	row, saved, begins := k.receive(now, limit, host, r)
 	// More debt than a burst is forgiven: paying it back would be an outage.
-	k.pool = max(min(k.pool, k.room(limit)), -limit.Burst)
+	k.pool = upper(lower(k.pool, k.room(limit)), -limit.Burst)
 	if now < k.learns {
 		k.listen(row, limit, r)
 		return Grant{}, false
@@ -123,10 +123,10 @@ func (k *elasticKey) receive(now time.Duration, limit Limit, host uint32, r Repo
 }
 
 // cost is the most that is asked for at once under limit, by r.
-func cost(limit Limit, r Report) float64 { return min(max(r.Cost, 1), max(limit.Burst, 1)) }
+func cost(limit Limit, r Report) float64 { return lower(upper(r.Cost, 1), upper(limit.Burst, 1)) }
 
 // single is x, rounded, and less if it is beyond reason.
-func single(x float64) float32 { return float32(min(x, math.MaxFloat32)) }
+func single(x float64) float32 { return float32(lower(x, math.MaxFloat32)) }
 
 // seconds is d in seconds, without the divisions of its method.
 func seconds(d time.Duration) float64 { return float64(d) * 1e-9 }
@@ -161,20 +161,20 @@ func (k *elasticKey) stray(now time.Duration, r Report) float64 {
 	if now < k.learns || r.Has > 0 && now < k.since+k.interval {
 		return 0
 	}
-	return r.Allowed * min(recent/max(seconds(r.Elapsed), minPeriod), 1)
+	return r.Allowed * lower(recent/upper(seconds(r.Elapsed), minPeriod), 1)
 }
 
 // advance lets time fill the pool with what is not granted as rates.
 func (k *elasticKey) advance(now time.Duration, limit Limit) {
 	fill := limit.Rate - k.rates
 	if now < k.learns {
-		fill = min(fill, 0) // the rest is with hosts that we do not know yet
+		fill = lower(fill, 0) // the rest is with hosts that we do not know yet
 	}
 	passed := seconds(now - k.at)
 	if limit.Rate != k.limit {
 		k.rescale(now, limit.Rate)
 	}
-	k.pool = min(k.pool+fill*passed, k.room(limit))
+	k.pool = lower(k.pool+fill*passed, k.room(limit))
 	k.flow((limit.Rate-k.wants)*passed, limit)
 	k.at = now
 }
@@ -197,8 +197,11 @@ func (k *elasticKey) rescale(now time.Duration, limit float64) {
 // have refused.
 func (k *elasticKey) flow(amount float64, limit Limit) {
 	level := k.ideal + amount
-	k.denied += max(-level, 0)
-	k.ideal = min(max(level, 0), limit.Burst)
+	if level < 0 {
+		k.denied -= level
+		level = 0
+	}
+	k.ideal = lower(level, limit.Burst)
 }
 
 // correct makes good that a host turns out to have wanted less by amount, or
@@ -206,7 +209,7 @@ func (k *elasticKey) flow(amount float64, limit Limit) {
 // means first of all that less would have been refused.
 func (k *elasticKey) correct(amount, denied float64, limit Limit) {
 	if amount > 0 {
-		spared := min(amount, max(k.denied-denied, 0))
+		spared := lower(amount, upper(k.denied-denied, 0))
 		k.denied -= spared
 		amount -= spared
 	}
@@ -214,7 +217,7 @@ func (k *elasticKey) correct(amount, denied float64, limit Limit) {
 }
 
 // room is how much the pool can hold beside what is lent.
-func (k *elasticKey) room(limit Limit) float64 { return max(limit.Burst-k.lent, 0) }
+func (k *elasticKey) room(limit Limit) float64 { return upper(limit.Burst-k.lent, 0) }
 
 // settle takes back what row holds and charges what its host used instead. It
 // returns how much of it the host had left.
@@ -239,7 +242,7 @@ func (k *elasticKey) settle(now time.Duration, limit Limit, row *elasticRow, r R
 func (k *elasticKey) drop(row *elasticRow) {
 	k.lent -= float64(row.lent)
 	k.rates -= float64(row.rate)
-	k.wants = max(k.wants-float64(row.wants), 0)
+	k.wants = upper(k.wants-float64(row.wants), 0)
 	if row.wants > 0 {
 		k.users--
 	}
