@@ -193,7 +193,10 @@ func (k *key) recalculate() time.Duration {
 // demand is row i of usage as rates. Reports that follow each other closely
 // say little: less than a second counts as one.
 func demand(u *rpc.Usage, i int) algorithm.Demand {
-	seconds := max(float64(u.Elapsed[i])*1e-9, 1)
+	seconds := float64(u.Elapsed[i]) * 1e-9
+	if seconds < 1 {
+		seconds = 1
+	}
 	return algorithm.Demand{Allowed: float64(u.Allowed[i]) / seconds, Rejected: float64(u.Rejected[i]) / seconds}
 }
 
