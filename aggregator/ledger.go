@@ -49,6 +49,18 @@ func (l *ledger) len() int { return l.rows.Len() }
 
 func (l *ledger) knows(host uint32) bool { return l.rows.Find(host) != none }
 
+// fetch reads from the rows that move when row i, or none, becomes the last.
+func (l *ledger) fetch(i int32) int {
+	if i == none || l.fresh.tail == none {
+		return 0
+	}
+	n := int(l.rows.At(l.fresh.tail).next)
+	if next := l.rows.At(i).next; next != none {
+		n += int(l.rows.At(next).prev)
+	}
+	return n
+}
+
 // record takes in that host, whose row is i or none, uses rate. It returns
 // the row.
 func (l *ledger) record(now time.Duration, i int32, host uint32, rate algorithm.Demand, s *settings) int32 {

@@ -129,7 +129,7 @@ func (u *update) under(o *order, first, next uint32, from, end int32) {
 
 // fetch reads a little of all that the rows which all guesses at will need,
 // step by step: where their keys are was first, now the keys, then the host's
-// rows. Within a step no read waits for another, so the processor has many under
+// rows, then those beside them. Within a step no read waits for another, so the processor has many under
 // way. Row after row, it would wait for each. An algorithm that panics here does
 // so again when its row is decided.
 func (u *update) fetch(all []likely) {
@@ -146,6 +146,11 @@ func (u *update) fetch(all []likely) {
 			u.fetched += int(k.text[0])
 			row = k.fetchRow(u.host, row)
 			all[n].row = row
+		}
+	}
+	for _, l := range all {
+		if l.key != nil && l.key.state == nil {
+			u.fetched += l.key.ledger.fetch(l.row)
 		}
 	}
 }
