@@ -63,7 +63,7 @@ func TestAKeyOfTheSameHashIsNotMistaken(t *testing.T) {
 	resize(&g, 1, false)
 	u := update{a: a, settings: a.settings.Load(), sharing: newSharing(alg), usage: text, host: id, grants: &g}
 	u.likely[0].key = b.look(7)
-	u.fetch(u.likely[:1])
+	u.fetch([]int32{0}, u.likely[:1])
 	if u.likely[0].key != other {
 		t.Fatal("the test is about a key that look mistakes")
 	}

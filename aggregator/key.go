@@ -101,16 +101,16 @@ func (k *key) fetch() int {
 }
 
 // fetchRow reads what a report of host needs to read beside k. It returns the
-// host's row, which is likely number guess, or none.
-func (k *key) fetchRow(host uint32, guess int32) int32 {
+// number of the host's row, which likely is guess, or none.
+func (k *key) fetchRow(host uint32, guess int32) (number int32, read int) {
 	if k.state != nil {
 		if f, ok := k.state.(algorithm.Fetched); ok {
 			return f.Fetch(host, guess)
 		}
 		k.state.Knows(host)
-		return guess
+		return guess, 0
 	}
-	return k.ledger.rows.FindAt(guess, host)
+	return k.ledger.rows.FindAt(guess, host), 0
 }
 
 // limit is what k's hosts share at now: part of its rule's.

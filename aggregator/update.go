@@ -117,7 +117,7 @@ func (u *update) under(o *order, first, next uint32, from, end int32) {
 			}
 		}
 	}
-	u.fetch(u.likely[:len(rows)])
+	u.fetch(rows, u.likely[:len(rows)])
 	failed, why := u.locked(rows, hashes)
 	for s := first; s < next; s++ {
 		if o.ends[s] < o.ends[s+1] {
@@ -127,15 +127,18 @@ func (u *update) under(o *order, first, next uint32, from, end int32) {
 	u.blame(failed, why)
 }
 
-// fetch reads a little of all that the rows which all guesses at will need,
-// step by step: where their keys are was first, now the keys, then the host's
-// rows, then those beside them. Within a step no read waits for another, so the processor has many under
-// way. Row after row, it would wait for each. An algorithm that panics here does
-// so again when its row is decided.
-func (u *update) fetch(all []likely) {
+// fetch reads a little of all that rows will need, whose keys all guesses at,
+// step by step: where the keys are was first, now what the rows say and the keys,
+// then the host's rows, then those beside them. Within a step no read waits for
+// another, so the processor has many under way. Row after row, it would wait for
+// each. An algorithm that panics here does so again when its row is decided.
+func (u *update) fetch(rows []int32, all []likely) {
 	defer func() { _ = recover() }()
 
-	for _, l := range all {
+	usage := u.usage
+	for n, l := range all {
+		i := rows[n]
+		u.fetched += int(usage.Keys[i][0]) + int(usage.Allowed[i]) + int(usage.Rejected[i]) + int(usage.Elapsed[i]) + int(usage.Weight[i])
 		if l.key != nil {
 			u.fetched += l.key.fetch()
 		}
@@ -143,8 +146,9 @@ func (u *update) fetch(all []likely) {
 	row := none // hosts often have the same in each key
 	for n := range all {
 		if k := all[n].key; k != nil {
-			u.fetched += int(k.text[0])
-			row = k.fetchRow(u.host, row)
+			var read int
+			row, read = k.fetchRow(u.host, row)
+			u.fetched += int(k.text[0]) + read
 			all[n].row = row
 		}
 	}

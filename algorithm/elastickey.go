@@ -72,13 +72,17 @@ func (k *elasticKey) Wants() float64 { return k.wants }
 
 func (k *elasticKey) Knows(host uint32) bool { return k.rows.FindAt(k.found, host) != rowset.None }
 
-// Fetch implements Fetched. It reads from each cache line of k.
-func (k *elasticKey) Fetch(host uint32, guess int32) int32 {
-	if !k.begun {
-		return guess
+// Fetch implements Fetched. It reads from each cache line of k, and both ends
+// of the host's row.
+func (k *elasticKey) Fetch(host uint32, guess int32) (number int32, read int) {
+	if k.begun {
+		k.found = k.rows.FindAt(guess, host)
+		if k.found == rowset.None {
+			return rowset.None, 0
+		}
+		return k.found, int(k.rows.At(k.found).before)
 	}
-	k.found = k.rows.FindAt(guess, host)
-	return k.found
+	return guess, 0
 }
 
 func (k *elasticKey) Report(now time.Duration, limit Limit, host uint32, r Report) (Grant, bool) {

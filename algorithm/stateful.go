@@ -40,7 +40,8 @@ type Fetched interface {
 	// Fetch reads what Report for host will, and changes nothing. A Key that
 	// numbers its hosts returns host's number, which likely is guess, as
 	// hosts often come to many keys in the same order; others return guess.
-	Fetch(host uint32, guess int32) int32
+	// Read is anything, so that what is read counts as used.
+	Fetch(host uint32, guess int32) (number int32, read int)
 }
 
 // Report is what one host says about a key.
