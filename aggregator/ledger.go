@@ -72,9 +72,9 @@ func (l *ledger) record(now time.Duration, i int32, host uint32, rate algorithm.
 	} else {
 		r := l.rows.At(i)
 		faded := r.demand.Times(s.stages[r.stage].Factor)
-		l.sum.add(faded.Times(-1))
 		rate = s.average.Next(faded, rate)
 		r.demand, r.last = rate, now
+		l.sum.add(faded.Times(-1))
 		l.renew(i, r)
 	}
 	l.sum.add(rate)

@@ -22,7 +22,7 @@ const fewHosts = 64
 // grant is what host gets at now; false if the algorithm has not seen it yet.
 // The ledger has been advanced to now.
 // Row is the host's, or none.
-func (k *key) grant(now time.Duration, part float64, by sharing, host uint32, row int32) (g algorithm.Grant, ok bool) {
+func (k *key) grant(now time.Duration, part float64, by *sharing, host uint32, row int32) (g algorithm.Grant, ok bool) {
 	if by.summed != nil {
 		return by.summed.Grant(k.limit(part), k.ledger.sum.demand(), k.ledger.demand(row, k.settings.stages)), true
 	}

@@ -23,6 +23,8 @@ type update struct {
 	fetched   int            // so that what is read ahead counts as used
 	reporting *key           // whose state a report is with
 	before    int            // how many hosts it had
+
+	parametrised sharing // of the key whose rule has parameters
 }
 
 // likely is a guess: a key, or nil, and the number of its row of the host, or
@@ -135,28 +137,33 @@ func (u *update) under(o *order, first, next uint32, from, end int32) {
 func (u *update) fetch(rows []int32, all []likely) {
 	defer func() { _ = recover() }()
 
-	usage := u.usage
-	for n, l := range all {
-		i := rows[n]
-		u.fetched += int(usage.Keys[i][0]) + int(usage.Allowed[i]) + int(usage.Rejected[i]) + int(usage.Elapsed[i]) + int(usage.Weight[i])
+	read := 0
+	keys := u.usage.Keys
+	n := len(keys)
+	allowed, rejected, elapsed, weight := u.usage.Allowed[:n], u.usage.Rejected[:n], u.usage.Elapsed[:n], u.usage.Weight[:n]
+	for _, i := range rows {
+		read += int(keys[i][0]) + int(allowed[i]|rejected[i]) + int(elapsed[i]) + int(weight[i])
+	}
+	for _, l := range all {
 		if l.key != nil {
-			u.fetched += l.key.fetch()
+			read += l.key.fetch()
 		}
 	}
 	row := none // hosts often have the same in each key
 	for n := range all {
 		if k := all[n].key; k != nil {
-			var read int
-			row, read = k.fetchRow(u.host, row)
-			u.fetched += int(k.text[0]) + read
+			var some int
+			row, some = k.fetchRow(u.host, row)
+			read += int(k.text[0]) + some
 			all[n].row = row
 		}
 	}
 	for _, l := range all {
 		if l.key != nil && l.key.state == nil {
-			u.fetched += l.key.ledger.fetch(l.row)
+			read += l.key.ledger.fetch(l.row)
 		}
 	}
+	u.fetched += read
 }
 
 // locked decides rows, whose shards are locked, and returns the last of those
@@ -259,7 +266,11 @@ func (u *update) decide(k *key, guess int32, i int) (g algorithm.Grant, ok bool)
 		if has := u.usage.Weight[i]; u.now < k.learns && has > 0 {
 			return algorithm.Grant{Weight: has, Burst: has * k.rule.Burst, Used: k.ledger.sum.demand().Total()}, true
 		}
-		g, ok = k.grant(u.now, part, u.by(k), u.host, row)
+		by := &u.sharing
+		if len(k.rule.Parameters) > 0 {
+			by = u.ruled(k)
+		}
+		g, ok = k.grant(u.now, part, by, u.host, row)
 	}
 	if k.above != nil { // hosts know the rule's limit only
 		k.stir(u.now)
@@ -296,13 +307,11 @@ func (u *update) record(k *key, row int32, i int) int32 {
 	return k.ledger.record(u.now, row, u.host, d, k.settings)
 }
 
-// by is what shares k's limit.
-func (u *update) by(k *key) sharing {
-	if len(k.rule.Parameters) == 0 {
-		return u.sharing
-	}
+// ruled is the algorithm with the parameters of k's rule.
+func (u *update) ruled(k *key) *sharing {
 	alg, _ := u.settings.algorithm(k.rule, u.usage.Algorithm)
-	return newSharing(alg)
+	u.parametrised = newSharing(alg)
+	return &u.parametrised
 }
 
 // find finds or makes the key called text; nil if there is no room. The error
