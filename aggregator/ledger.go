@@ -68,28 +68,38 @@ func (l *ledger) record(now time.Duration, i int32, host uint32, rate algorithm.
 		i = l.rows.Add(host)
 		r := l.rows.At(i)
 		r.demand, r.last = rate, now
+		l.sum.add(rate)
 		l.link(i, r)
 	} else {
 		r := l.rows.At(i)
 		faded := r.demand.Times(s.stages[r.stage].Factor)
 		rate = s.average.Next(faded, rate)
 		r.demand, r.last = rate, now
-		l.sum.add(faded.Times(-1))
+		l.sum.replace(faded, rate)
 		l.renew(i, r)
 	}
-	l.sum.add(rate)
 	l.due = min(l.due, now+s.stages[1].From)
 	return i
 }
 
 // renew makes row i, which is r, the last of the fresh ones.
 func (l *ledger) renew(i int32, r *row) {
-	if r.stage == 0 && l.fresh.tail == i {
-		return
+	q := &l.fresh
+	switch {
+	case r.stage != 0:
+		l.unlink(r)
+		r.stage = 0
+		l.link(i, r)
+	case q.tail != i: // so there is one behind it, and the queue is not empty without it
+		if r.prev == none {
+			q.head = r.next
+		} else {
+			l.rows.At(r.prev).next = r.next
+		}
+		l.rows.At(r.next).prev = r.prev
+		l.rows.At(q.tail).next = i
+		r.prev, r.next, q.tail = q.tail, none, i
 	}
-	l.unlink(r)
-	r.stage = 0
-	l.link(i, r)
 }
 
 // demand of row i, faded; zero of none.

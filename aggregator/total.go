@@ -14,6 +14,14 @@ func (t *total) add(d algorithm.Demand) {
 	t.sum.Rejected, t.lost.Rejected = add(t.sum.Rejected, t.lost.Rejected, d.Rejected)
 }
 
+// replace takes old away and adds d.
+func (t *total) replace(old, d algorithm.Demand) {
+	sum, lost := add(t.sum.Allowed, t.lost.Allowed, -old.Allowed)
+	t.sum.Allowed, t.lost.Allowed = add(sum, lost, d.Allowed)
+	sum, lost = add(t.sum.Rejected, t.lost.Rejected, -old.Rejected)
+	t.sum.Rejected, t.lost.Rejected = add(sum, lost, d.Rejected)
+}
+
 // demand is the total; what rounding is left does not take it below zero.
 func (t *total) demand() algorithm.Demand {
 	d := t.sum.Plus(t.lost)
