@@ -37,7 +37,7 @@ type Key interface {
 type Fetched interface {
 	Key
 
-	// Fetch reads what Report for host will, and changes nothing. A Key that
+	// Fetch reads what Report for host will, and changes no answer. A Key that
 	// numbers its hosts returns host's number, which likely is guess, as
 	// hosts often come to many keys in the same order; others return guess.
 	// Read is anything, so that what is read counts as used.
