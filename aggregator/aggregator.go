@@ -49,10 +49,10 @@ const (
 
 // shard is a part of the keys, so that reports rarely wait for each other.
 type shard struct {
-	mu    sync.Mutex       // protects books and all in them
-	books map[string]*book // by algorithm
+	mu    sync.Mutex // protects books and all in them
+	books []*book    // a book per algorithm; they stay for ever
 
-	_ [48]byte // a shard per cache line
+	_ [32]byte // a shard per cache line
 }
 
 // settings is a Snapshot, worked out.
@@ -94,9 +94,6 @@ func New(registry *algorithm.Registry, snapshot *dynamicconfig.Snapshot, options
 		o(a)
 	}
 	a.gone = a.forget
-	for i := range a.shards {
-		a.shards[i].books = make(map[string]*book)
-	}
 	if err := a.Configure(snapshot); err != nil {
 		return nil, err
 	}
@@ -160,7 +157,7 @@ func (a *Aggregator) Step(now time.Duration, host string, usage *rpc.Usage, gran
 	id := a.hosts.acquire(host)
 	defer a.hosts.add(id, -1)
 
-	u := update{a: a, now: now, settings: s, alg: alg, usage: usage, host: id, grants: grants}
+	u := update{a: a, now: now, settings: s, sharing: newSharing(alg), usage: usage, host: id, grants: grants}
 	u.all()
 	a.metrics.updates.Inc(1)
 	a.metrics.updatedKeys.Inc(int64(usage.Len()))
@@ -231,43 +228,6 @@ func (s *settings) algorithm(rule *dynamicconfig.Rule, name string) (algorithm.A
 	}
 	s.built.Store(ruled{rule, name}, b)
 	return b.algorithm, b.err
-}
-
-// decide takes in row i of usage and returns what host may do; false if it
-// should go on as it is.
-func (a *Aggregator) decide(now time.Duration, k *key, alg algorithm.Algorithm, usage *rpc.Usage, i int, host uint32) (g algorithm.Grant, ok bool) {
-	part := k.part(now)
-	if k.state != nil {
-		before := k.state.Hosts()
-		defer func() { // after a panic too
-			if k.state.Hosts() > before && k.state.Knows(host) {
-				a.hosts.add(host, 1)
-			}
-		}()
-		scale := part
-		if _, amounts := k.state.(*lessor); amounts {
-			scale = 1
-		}
-		g, ok = k.state.Report(now, k.limit(part), host, report(usage, i, scale))
-	} else {
-		r := k.ledger.rows.Find(host)
-		if d := demand(usage, i); d.Total() > 0 {
-			if r == none {
-				a.hosts.add(host, 1)
-			}
-			r = k.ledger.record(now, r, host, d, k.settings.average, k.settings.stages)
-		}
-		if has := usage.Weight[i]; now < k.learns && has > 0 {
-			return algorithm.Grant{Weight: has, Burst: has * k.rule.Burst, Used: k.ledger.sum.demand().Total()}, true
-		}
-		g, ok = k.grant(now, part, alg, host, r)
-	}
-	k.stir(now)
-	if k.above != nil { // hosts know the rule's limit only
-		g.Weight *= part
-		g.Used = max(g.Used, float64(k.rule.Limit)) // what is left of it is not for them
-	}
-	return g, ok && !k.waits()
 }
 
 func (a *Aggregator) hash(key string) uint64 { return maphash.String(a.seed, key) }

@@ -87,7 +87,7 @@ func used(t testing.TB, a *Aggregator, now time.Duration) float64 {
 // known is a's key called text.
 func known(a *Aggregator, algorithm, text string) *key {
 	hash := a.hash(text)
-	return a.shards[shardOf(hash)].books[algorithm].find(hash, text)
+	return a.shards[shardOf(hash)].book(algorithm).find(hash, text)
 }
 
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Max(1, math.Abs(b)) }

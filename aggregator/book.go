@@ -11,8 +11,9 @@ import "strings"
 // lie without touching them, so that an update can have the memory behind many
 // keys fetched at once, and not one after another.
 type book struct {
-	slots []slot // a power of two
-	live  int
+	algorithm string
+	slots     []slot // a power of two
+	live      int
 }
 
 type slot struct {
@@ -22,11 +23,17 @@ type slot struct {
 
 const smallestBook = 8
 
-// open begins the book of an algorithm.
-func (sh *shard) open(algorithm string) *book {
-	b := new(book)
+// book is the book of an algorithm, which begins if there is none. There are
+// few.
+func (sh *shard) book(algorithm string) *book {
+	for _, b := range sh.books {
+		if b.algorithm == algorithm {
+			return b
+		}
+	}
+	b := &book{algorithm: strings.Clone(algorithm)}
 	b.resize(smallestBook)
-	sh.books[strings.Clone(algorithm)] = b
+	sh.books = append(sh.books, b)
 	return b
 }
 

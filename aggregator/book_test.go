@@ -51,8 +51,7 @@ func TestAKeyOfTheSameHashIsNotMistaken(t *testing.T) {
 	text := usage(algorithm.NameRequestWeighted, 60, 0, time.Second, "k")
 	step(t, a, 0, "a", text)
 	k := known(a, algorithm.NameRequestWeighted, "k")
-	b, other := new(book), &key{text: "other", settings: k.settings, rule: k.rule, ledger: newLedger()}
-	b.resize(smallestBook)
+	b, other := a.shards[shardOf(7)].book(text.Algorithm), &key{text: "other", settings: k.settings, rule: k.rule, ledger: newLedger()}
 	b.add(7, other)
 	b.add(7, k)
 	id := a.hosts.acquire("b")
@@ -62,13 +61,13 @@ func TestAKeyOfTheSameHashIsNotMistaken(t *testing.T) {
 	}
 	var g rpc.Grants
 	resize(&g, 1, false)
-	u := update{a: a, settings: a.settings.Load(), alg: alg, usage: text, host: id, grants: &g}
-	var likely [atOnce]*key
-	u.fetch(b, []uint64{7}, &likely)
-	if likely[0] != other {
+	u := update{a: a, settings: a.settings.Load(), sharing: newSharing(alg), usage: text, host: id, grants: &g}
+	u.likely[0].key = b.look(7)
+	u.fetch([]int32{0}, u.likely[:1])
+	if u.likely[0].key != other {
 		t.Fatal("the test is about a key that look mistakes")
 	}
-	if err := u.row(b, likely[0], 0, 7); err != nil {
+	if err := u.row(&u.likely[0], 0, 7); err != nil {
 		t.Fatal(err)
 	}
 	if k.hosts() != 2 || other.hosts() != 0 || !near(g.Weight[0], 0.5) {

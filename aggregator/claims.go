@@ -67,10 +67,7 @@ func (c *claimant) under(sh *shard, name string, alg algorithm.Leasing, hash uin
 	defer sh.mu.Unlock()
 	defer recovered(&err)
 
-	b := sh.books[name]
-	if b == nil {
-		b = sh.open(name)
-	}
+	b := sh.book(name)
 	k := b.find(hash, c.claim.Key)
 	if k == nil {
 		if c.claim.Release {

@@ -37,11 +37,11 @@ func (sh *shard) entries() (all []entry) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 
-	for algorithm, b := range sh.books {
+	for _, b := range sh.books {
 		all = slices.Grow(all, b.live)
 		for _, s := range b.slots {
 			if s.key != nil {
-				all = append(all, entry{s, algorithm})
+				all = append(all, entry{s, b.algorithm})
 			}
 		}
 	}
@@ -54,7 +54,7 @@ func (a *Aggregator) sweep(now time.Duration, s *settings, sh *shard, e entry) (
 	defer sh.mu.Unlock()
 	defer recovered(&err)
 
-	b, k := sh.books[e.algorithm], e.key
+	b, k := sh.book(e.algorithm), e.key
 	if b.find(e.hash, k.text) != k {
 		return nil // another GC was here
 	}

@@ -17,11 +17,14 @@ type key struct {
 	text     string
 	settings *settings // under which rule was found
 	rule     *dynamicconfig.Rule
-	state    algorithm.Key // of a Stateful or Leasing algorithm, instead of what follows
-	ledger   ledger
-	round    *round        // of an algorithm that looks at all hosts at once
-	learns   time.Duration // until when hosts keep what an earlier owner gave them
+	state    algorithm.Key // of a Stateful or Leasing algorithm, instead of ledger and round
 	above    *above        // where the capacity comes from; nil: from the rule
+	learns   time.Duration // until when hosts keep what an earlier owner gave them
+
+	// Here a cache line ends, and two begin.
+
+	ledger ledger
+	round  *round // of an algorithm that looks at all hosts at once
 
 	// Whole cache lines: neighbours are other processors' keys.
 }
@@ -69,7 +72,9 @@ func (k *key) expire(now time.Duration, gone func(host uint32)) {
 		k.state.Expire(now, gone)
 		return
 	}
-	k.ledger.advance(now, k.settings.stages, gone)
+	if now >= k.ledger.due {
+		k.ledger.advance(now, k.settings.stages, gone)
+	}
 }
 
 func (k *key) hosts() int {
@@ -84,6 +89,28 @@ func (k *key) knows(host uint32) bool {
 		return k.state.Knows(host)
 	}
 	return k.ledger.knows(host)
+}
+
+// fetch reads from each cache line of k.
+func (k *key) fetch() int {
+	n := len(k.text)
+	if k.state != nil {
+		return n + k.state.Hosts()
+	}
+	return n + k.ledger.len() + int(k.ledger.fresh.tail)
+}
+
+// fetchRow reads what a report of host needs to read beside k. It returns the
+// number of the host's row, which likely is guess, or none.
+func (k *key) fetchRow(host uint32, guess int32) (number int32, read int) {
+	if k.state != nil {
+		if f, ok := k.state.(algorithm.Fetched); ok {
+			return f.Fetch(host, guess)
+		}
+		k.state.Knows(host)
+		return guess, 0
+	}
+	return k.ledger.rows.FindAt(guess, host), 0
 }
 
 // limit is what k's hosts share at now: part of its rule's.
@@ -166,12 +193,15 @@ func (k *key) recalculate() time.Duration {
 // demand is row i of usage as rates. Reports that follow each other closely
 // say little: less than a second counts as one.
 func demand(u *rpc.Usage, i int) algorithm.Demand {
-	seconds := max(float64(u.Elapsed[i])*1e-9, 1)
+	seconds := float64(u.Elapsed[i]) * 1e-9
+	if seconds < 1 {
+		seconds = 1
+	}
 	return algorithm.Demand{Allowed: float64(u.Allowed[i]) / seconds, Rejected: float64(u.Rejected[i]) / seconds}
 }
 
-// report is row i of usage for an algorithm that has part of the limit to share.
-func report(u *rpc.Usage, i int, part float64) algorithm.Report {
+// report is row i of usage for k's state, which has part of the limit to share.
+func (k *key) report(u *rpc.Usage, i int, part float64) algorithm.Report {
 	r := algorithm.Report{
 		Allowed:  float64(u.Allowed[i]),
 		Rejected: float64(u.Rejected[i]),
@@ -180,7 +210,9 @@ func report(u *rpc.Usage, i int, part float64) algorithm.Report {
 		Cost:     1,
 	}
 	if part > 0 && part < 1 {
-		r.Has = min(r.Has/part, 1)
+		if _, amounts := k.state.(*lessor); !amounts {
+			r.Has = min(r.Has/part, 1)
+		}
 	}
 	if u.Cost != nil {
 		r.Cost = max(u.Cost[i], 1)

@@ -4,6 +4,7 @@ package aggregator
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 
@@ -19,9 +20,10 @@ import (
 // time, and the sum is right at any time without looking at all rows.
 type ledger struct {
 	rows  rowset.Set[row]
-	sum   total   // of all rows, faded
-	fresh queue   // stage 0
-	aging []queue // later stages; nil until a host falls silent
+	due   time.Duration // before then no row reaches its next stage
+	sum   total         // of all rows, faded
+	fresh queue         // stage 0
+	aging *[]queue      // later stages; nil until a host falls silent
 }
 
 // row is one host's average, as of its last report.
@@ -47,24 +49,57 @@ func (l *ledger) len() int { return l.rows.Len() }
 
 func (l *ledger) knows(host uint32) bool { return l.rows.Find(host) != none }
 
+// fetch reads from the rows that move when row i, or none, becomes the last.
+func (l *ledger) fetch(i int32) int {
+	if i == none || l.fresh.tail == none {
+		return 0
+	}
+	n := int(l.rows.At(l.fresh.tail).next)
+	if next := l.rows.At(i).next; next != none {
+		n += int(l.rows.At(next).prev)
+	}
+	return n
+}
+
 // record takes in that host, whose row is i or none, uses rate. It returns
 // the row.
-func (l *ledger) record(now time.Duration, i int32, host uint32, rate algorithm.Demand, average algorithm.Average, stages []algorithm.Stage) int32 {
-	if i != none {
-		r := l.rows.At(i)
-		faded := r.demand.Times(stages[r.stage].Factor)
-		l.sum.add(faded.Times(-1))
-		l.unlink(i)
-		r.demand = average.Next(faded, rate)
-	} else {
+func (l *ledger) record(now time.Duration, i int32, host uint32, rate algorithm.Demand, s *settings) int32 {
+	if i == none {
 		i = l.rows.Add(host)
-		l.rows.At(i).demand = rate
+		r := l.rows.At(i)
+		r.demand, r.last = rate, now
+		l.sum.add(rate)
+		l.link(i, r)
+	} else {
+		r := l.rows.At(i)
+		faded := r.demand.Times(s.stages[r.stage].Factor)
+		rate = s.average.Next(faded, rate)
+		r.demand, r.last = rate, now
+		l.sum.replace(faded, rate)
+		l.renew(i, r)
 	}
-	r := l.rows.At(i)
-	r.last, r.stage = now, 0
-	l.sum.add(r.demand)
-	l.link(i)
+	l.due = min(l.due, now+s.stages[1].From)
 	return i
+}
+
+// renew makes row i, which is r, the last of the fresh ones.
+func (l *ledger) renew(i int32, r *row) {
+	q := &l.fresh
+	switch {
+	case r.stage != 0:
+		l.unlink(r)
+		r.stage = 0
+		l.link(i, r)
+	case q.tail != i: // so there is one behind it, and the queue is not empty without it
+		if r.prev == none {
+			q.head = r.next
+		} else {
+			l.rows.At(r.prev).next = r.next
+		}
+		l.rows.At(r.next).prev = r.prev
+		l.rows.At(q.tail).next = i
+		r.prev, r.next, q.tail = q.tail, none, i
+	}
 }
 
 // demand of row i, faded; zero of none.
@@ -79,22 +114,29 @@ func (l *ledger) demand(i int32, stages []algorithm.Stage) algorithm.Demand {
 // advance moves every row to the stage that its age has reached at now, and
 // calls gone for hosts that are past the last.
 func (l *ledger) advance(now time.Duration, stages []algorithm.Stage, gone func(host uint32)) {
-	for stage := 0; stage <= len(l.aging) && stage < len(stages)-1; stage++ {
+	l.due = math.MaxInt64
+	for stage := 0; stage < len(stages)-1; stage++ {
+		if stage > 0 && (l.aging == nil || stage > len(*l.aging)) {
+			break
+		}
 		from, q := stages[stage+1].From, l.queue(uint8(stage))
 		for q.head != none && now-l.rows.At(q.head).last >= from {
 			i := q.head
 			r := l.rows.At(i)
 			l.sum.add(r.demand.Times(-stages[stage].Factor))
 			l.sum.add(r.demand.Times(stages[stage+1].Factor))
-			l.unlink(i)
+			l.unlink(r)
 			if stage+1 == len(stages)-1 {
 				gone(l.rows.Host(i))
 				l.rows.Remove(i)
 			} else {
 				r.stage++
-				l.link(i)
+				l.link(i, r)
 			}
 			q = l.queue(uint8(stage)) // link may have moved the queues
+		}
+		if q.head != none {
+			l.due = min(l.due, l.rows.At(q.head).last+from)
 		}
 	}
 	if l.rows.Len() == 0 {
@@ -106,15 +148,17 @@ func (l *ledger) queue(stage uint8) *queue {
 	if stage == 0 {
 		return &l.fresh
 	}
-	for len(l.aging) < int(stage) {
-		l.aging = append(l.aging, emptyQueue)
+	if l.aging == nil {
+		l.aging = new([]queue)
 	}
-	return &l.aging[stage-1]
+	for len(*l.aging) < int(stage) {
+		*l.aging = append(*l.aging, emptyQueue)
+	}
+	return &(*l.aging)[stage-1]
 }
 
-// link puts row i at the end of its stage's queue.
-func (l *ledger) link(i int32) {
-	r := l.rows.At(i)
+// link puts row i, which is r, at the end of its stage's queue.
+func (l *ledger) link(i int32, r *row) {
 	q := l.queue(r.stage)
 	r.prev, r.next = q.tail, none
 	if q.tail == none {
@@ -125,8 +169,8 @@ func (l *ledger) link(i int32) {
 	q.tail = i
 }
 
-func (l *ledger) unlink(i int32) {
-	r := l.rows.At(i)
+// unlink takes r out of its stage's queue.
+func (l *ledger) unlink(r *row) {
 	q := l.queue(r.stage)
 	if r.prev == none {
 		q.head = r.next
@@ -143,6 +187,7 @@ func (l *ledger) unlink(i int32) {
 // restage makes every row fresh, oldest report first: the next advance moves
 // each to the stage of its age.
 func (l *ledger) restage() {
+	l.due = math.MinInt64
 	order := make([]int32, 0, l.rows.Len())
 	for i := range l.rows.All {
 		order = append(order, i)
@@ -152,7 +197,7 @@ func (l *ledger) restage() {
 	for _, i := range order {
 		r := l.rows.At(i)
 		r.stage = 0
-		l.link(i)
+		l.link(i, r)
 		l.sum.add(r.demand)
 	}
 }

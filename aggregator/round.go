@@ -22,15 +22,15 @@ const fewHosts = 64
 // grant is what host gets at now; false if the algorithm has not seen it yet.
 // The ledger has been advanced to now.
 // Row is the host's, or none.
-func (k *key) grant(now time.Duration, part float64, alg algorithm.Algorithm, host uint32, row int32) (g algorithm.Grant, ok bool) {
-	if s, ok := alg.(algorithm.Summed); ok {
-		return s.Grant(k.limit(part), k.ledger.sum.demand(), k.ledger.demand(row, k.settings.stages)), true
+func (k *key) grant(now time.Duration, part float64, by *sharing, host uint32, row int32) (g algorithm.Grant, ok bool) {
+	if by.summed != nil {
+		return by.summed.Grant(k.limit(part), k.ledger.sum.demand(), k.ledger.demand(row, k.settings.stages)), true
 	}
 	if row == none {
 		return g, false
 	}
 	if k.round == nil || now >= k.round.ends || k.round.lacks(host, k.ledger.len()) {
-		k.share(now, part, alg)
+		k.share(now, part, by.algorithm)
 	}
 	g, ok = k.round.grants[host]
 	return g, ok

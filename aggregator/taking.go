@@ -95,10 +95,7 @@ func (a *Aggregator) taking(sh *shard, now time.Duration, hash uint64, t *rpc.Ta
 	if t.Auto {
 		name = algorithm.NameAuto
 	}
-	b := sh.books[name]
-	if b == nil {
-		b = sh.open(name)
-	}
+	b := sh.book(name)
 	s := a.settings.Load()
 	k := b.find(hash, t.Key)
 	if k == nil {

@@ -14,9 +14,24 @@ func (t *total) add(d algorithm.Demand) {
 	t.sum.Rejected, t.lost.Rejected = add(t.sum.Rejected, t.lost.Rejected, d.Rejected)
 }
 
+// replace takes old away and adds d.
+func (t *total) replace(old, d algorithm.Demand) {
+	sum, lost := add(t.sum.Allowed, t.lost.Allowed, -old.Allowed)
+	t.sum.Allowed, t.lost.Allowed = add(sum, lost, d.Allowed)
+	sum, lost = add(t.sum.Rejected, t.lost.Rejected, -old.Rejected)
+	t.sum.Rejected, t.lost.Rejected = add(sum, lost, d.Rejected)
+}
+
 // demand is the total; what rounding is left does not take it below zero.
 func (t *total) demand() algorithm.Demand {
-	return algorithm.Demand{Allowed: max(t.sum.Allowed+t.lost.Allowed, 0), Rejected: max(t.sum.Rejected+t.lost.Rejected, 0)}
+	d := t.sum.Plus(t.lost)
+	if d.Allowed < 0 {
+		d.Allowed = 0
+	}
+	if d.Rejected < 0 {
+		d.Rejected = 0
+	}
+	return d
 }
 
 // add adds x to sum, and what rounding took from the sum to lost. The

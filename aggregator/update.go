@@ -3,8 +3,6 @@
 package aggregator
 
 import (
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/headgate/headgate/algorithm"
@@ -16,11 +14,35 @@ type update struct {
 	a        *Aggregator
 	now      time.Duration
 	settings *settings
-	alg      algorithm.Algorithm
+	sharing  sharing
 	usage    *rpc.Usage
 	host     uint32
 	grants   *rpc.Grants
-	fetched  int // so that what is read ahead counts as used
+
+	likely    [atOnce]likely // where the rows under way are
+	fetched   int            // so that what is read ahead counts as used
+	reporting *key           // whose state a report is with
+	before    int            // how many hosts it had
+
+	parametrised sharing // of the key whose rule has parameters
+}
+
+// likely is a guess: a key, or nil, and the number of its row of the host, or
+// none.
+type likely struct {
+	key *key
+	row int32
+}
+
+// sharing is an algorithm.
+type sharing struct {
+	algorithm algorithm.Algorithm
+	summed    algorithm.Summed // algorithm, if it is one
+}
+
+func newSharing(a algorithm.Algorithm) sharing {
+	summed, _ := a.(algorithm.Summed)
+	return sharing{a, summed}
 }
 
 const (
@@ -42,7 +64,12 @@ func (u *update) all() {
 		var hashes [1]uint64
 		for i, key := range u.usage.Keys {
 			rows[0], hashes[0] = int32(i), u.a.hash(key)
-			u.under(&u.a.shards[shardOf(hashes[0])], rows[:], hashes[:])
+			u.likely[0] = likely{row: none}
+			sh := &u.a.shards[shardOf(hashes[0])]
+			sh.mu.Lock()
+			failed, why := u.locked(rows[:], hashes[:])
+			sh.mu.Unlock()
+			u.blame(failed, why)
 		}
 		return
 	}
@@ -55,113 +82,252 @@ func (u *update) all() {
 	o.sort(u.a, u.usage.Keys)
 	// Every host begins with another shard, so that two that come at once do
 	// not keep in each other's way.
-	for i := range uint32(shards) {
-		at := (i + u.host*7) % shards
-		for from, end := o.ends[at], o.ends[at+1]; from < end; from += atOnce {
-			to := min(from+atOnce, end)
-			u.under(&u.a.shards[at], o.rows[from:to], o.hashes[from:to])
+	first := u.host * 7 % shards
+	u.through(o, first, shards)
+	u.through(o, 0, first)
+}
+
+// through decides the rows of the shards from first up to end: of several at
+// once where they have few.
+func (u *update) through(o *order, first, end uint32) {
+	for first < end {
+		next := first + 1
+		for next < end && o.ends[next+1]-o.ends[first] <= atOnce {
+			next++
 		}
+		for from, last := o.ends[first], o.ends[next]; from < last; from += atOnce {
+			u.under(o, first, next, from, min(from+atOnce, last))
+		}
+		first = next
 	}
 }
 
-// under decides rows, all of whose keys are in sh.
-func (u *update) under(sh *shard, rows []int32, hashes []uint64) {
-	failed, why := int32(none), error(nil)
-	sh.mu.Lock()
-	b := sh.books[u.usage.Algorithm]
-	if b == nil {
-		b = sh.open(u.usage.Algorithm)
-	}
-	var likely [atOnce]*key // by row; nil says nothing
-	if len(rows) > 1 {
-		u.fetch(b, hashes, &likely)
-	}
-	for n, i := range rows {
-		if err := u.row(b, likely[n], int(i), hashes[n]); err != nil {
-			failed, why = i, err
+// under decides the rows of o from number from up to end, all of whose keys are
+// in the shards from first up to next. Who locks several does so in their order.
+func (u *update) under(o *order, first, next uint32, from, end int32) {
+	rows, hashes := o.rows[from:end], o.hashes[from:end]
+	for s := first; s < next; s++ {
+		if o.ends[s] < o.ends[s+1] {
+			u.a.shards[s].mu.Lock()
 		}
 	}
-	sh.mu.Unlock()
-	if why != nil { // a log may be slow
-		u.a.blame(u.now, u.usage.Algorithm, u.usage.Keys[failed], why)
+	for s, n := first, 0; s < next; s++ {
+		if upTo := int(min(o.ends[s+1], end) - from); n < upTo {
+			b := u.a.shards[s].book(u.usage.Algorithm)
+			for ; n < upTo; n++ {
+				u.likely[n] = likely{b.look(hashes[n]), none}
+			}
+		}
 	}
+	u.fetch(rows, u.likely[:len(rows)])
+	failed, why := u.locked(rows, hashes)
+	for s := first; s < next; s++ {
+		if o.ends[s] < o.ends[s+1] {
+			u.a.shards[s].mu.Unlock()
+		}
+	}
+	u.blame(failed, why)
 }
 
-// fetch reads a little of all that the rows will need, step by step: first
-// where their keys are, then the keys, then the host's rows. Within a step no
-// read waits for another, so the processor has many under way. Row after row,
-// it would wait for each. An algorithm that panics here does so again when its
-// row is decided.
-func (u *update) fetch(b *book, hashes []uint64, keys *[atOnce]*key) {
+// fetch reads a little of all that rows will need, whose keys all guesses at,
+// step by step: where the keys are was first, now what the rows say and the keys,
+// then the host's rows, then those beside them. Within a step no read waits for
+// another, so the processor has many under way. Row after row, it would wait for
+// each. An algorithm that panics here does so again when its row is decided.
+func (u *update) fetch(rows []int32, all []likely) {
 	defer func() { _ = recover() }()
 
-	for n, hash := range hashes {
-		keys[n] = b.look(hash)
+	read := 0
+	keys := u.usage.Keys
+	n := len(keys)
+	allowed, rejected, elapsed, weight := u.usage.Allowed[:n], u.usage.Rejected[:n], u.usage.Elapsed[:n], u.usage.Weight[:n]
+	for _, i := range rows {
+		read += int(keys[i][0]) + int(allowed[i]|rejected[i]) + int(elapsed[i]) + int(weight[i])
 	}
-	for _, k := range keys[:len(hashes)] {
-		if k != nil {
-			u.fetched += len(k.text) + k.hosts()
+	for _, l := range all {
+		if l.key != nil {
+			read += l.key.fetch()
 		}
 	}
-	for _, k := range keys[:len(hashes)] {
-		if k != nil && k.knows(u.host) {
-			u.fetched += int(k.text[0])
+	row := none // hosts often have the same in each key
+	for n := range all {
+		if k := all[n].key; k != nil {
+			var some int
+			row, some = k.fetchRow(u.host, row)
+			read += int(k.text[0]) + some
+			all[n].row = row
 		}
+	}
+	for _, l := range all {
+		if l.key != nil && l.key.state == nil {
+			read += l.key.ledger.fetch(l.row)
+		}
+	}
+	u.fetched += read
+}
+
+// locked decides rows, whose shards are locked, and returns the last of those
+// that an algorithm is to blame for.
+func (u *update) locked(rows []int32, hashes []uint64) (failed int32, why error) {
+	for n := 0; n < len(rows); n++ {
+		var err error
+		if n, err = u.rows(rows, hashes, n); err != nil {
+			failed, why = rows[n], err
+			u.fail(int(failed))
+		}
+	}
+	return failed, why
+}
+
+// blame logs why an algorithm failed with a row, if it did. A log may be slow:
+// no shard is locked.
+func (u *update) blame(row int32, why error) {
+	if why != nil {
+		u.a.blame(u.now, u.usage.Algorithm, u.usage.Keys[row], why)
 	}
 }
 
-// row decides row i, whose shard is locked, and which is likely about that key.
-// The error says that the algorithm is to blame.
-func (u *update) row(b *book, likely *key, i int, hash uint64) error {
-	g, lease, err := u.decide(b, likely, i, hash)
-	if err != nil {
-		u.a.metrics.insane.Inc(1)
+// rows decides rows from number n of them on, whose shard is locked, and
+// returns the number of the first that an algorithm is to blame for.
+func (u *update) rows(rows []int32, hashes []uint64, n int) (at int, err error) {
+	defer recovered(&err)
+
+	for at = n; at < len(rows); at++ {
+		if err = u.row(&u.likely[at], int(rows[at]), hashes[at]); err != nil {
+			break
+		}
 	}
+	return at, err
+}
+
+// fail ends row i, for which an algorithm is to blame.
+func (u *update) fail(i int) {
+	defer func() { _ = recover() }() // it may do so again
+
+	u.a.metrics.insane.Inc(1)
+	u.put(i, algorithm.Grant{}, 0)
+	u.joined()
+}
+
+// row decides row i, whose key has this hash, and which likely guesses at.
+func (u *update) row(likely *likely, i int, hash uint64) error {
+	k := likely.key
+	if k == nil || k.text != u.usage.Keys[i] {
+		var err error
+		if k, err = u.find(hash, u.usage.Keys[i]); err != nil {
+			return err
+		}
+	}
+	if k == nil || (k.settings != u.settings || k.rule == nil) && !k.adopt(u.settings, u.usage.Algorithm, u.a.gone) {
+		u.put(i, algorithm.Grant{}, 0)
+		return nil
+	}
+	k.expire(u.now, u.a.gone)
+	g, ok := u.decide(k, likely.row, i)
+	switch {
+	case !ok:
+		u.put(i, algorithm.Grant{}, 0)
+	case !sane(g):
+		return insane(g)
+	default:
+		u.put(i, g, k.lease(u.now))
+	}
+	return nil
+}
+
+// put answers row i with g; a zero lease means that there is no grant.
+func (u *update) put(i int, g algorithm.Grant, lease time.Duration) {
 	grants := u.grants
 	grants.Weight[i], grants.Burst[i], grants.Used[i], grants.Lease[i] = g.Weight, g.Burst, g.Used, lease
 	if grants.Tokens != nil {
 		grants.Tokens[i] = g.Tokens
 	}
-	return err
 }
 
-// decide returns what the host may do about row i, which is likely about k; a zero
-// lease means that there is no grant.
-func (u *update) decide(b *book, k *key, i int, hash uint64) (g algorithm.Grant, lease time.Duration, err error) {
-	defer recovered(&err)
-
-	if k == nil || k.text != u.usage.Keys[i] {
-		k = b.find(hash, u.usage.Keys[i])
+// decide takes in row i, about k, and returns what the host may do; false if it
+// should go on as it is. Its row is likely number guess.
+func (u *update) decide(k *key, guess int32, i int) (g algorithm.Grant, ok bool) {
+	row, hosts, known := int32(none), k.hosts(), false
+	if k.state == nil {
+		row = k.ledger.rows.FindAt(guess, u.host)
+		known = row != none
 	}
-	if k == nil {
-		k, err = u.make(b, hash, u.usage.Keys[i])
-	}
-	if k == nil || err != nil || !k.adopt(u.settings, u.usage.Algorithm, u.a.gone) {
-		return g, 0, err
-	}
-	k.expire(u.now, u.a.gone)
-	if k.hosts() >= k.settings.maxHosts && !k.knows(u.host) {
+	if hosts >= k.settings.maxHosts && !known && !k.knows(u.host) {
 		u.a.metrics.noRoom.Inc(1)
-		return g, 0, nil
+		return g, false
 	}
-	alg := u.alg
-	if len(k.rule.Parameters) > 0 {
-		alg, _ = u.settings.algorithm(k.rule, u.usage.Algorithm)
+	part := k.part(u.now)
+	if k.state != nil {
+		u.reporting, u.before = k, hosts
+		g, ok = k.state.Report(u.now, k.limit(part), u.host, k.report(u.usage, i, part))
+		u.joined()
+	} else {
+		row = u.record(k, row, i)
+		if has := u.usage.Weight[i]; u.now < k.learns && has > 0 {
+			return algorithm.Grant{Weight: has, Burst: has * k.rule.Burst, Used: k.ledger.sum.demand().Total()}, true
+		}
+		by := &u.sharing
+		if len(k.rule.Parameters) > 0 {
+			by = u.ruled(k)
+		}
+		g, ok = k.grant(u.now, part, by, u.host, row)
 	}
-	next, ok := u.a.decide(u.now, k, alg, u.usage, i, u.host)
-	switch {
-	case !ok:
-		return g, 0, nil
-	case !sane(next):
-		return g, 0, insane(next)
+	if k.above != nil { // hosts know the rule's limit only
+		k.stir(u.now)
+		g.Weight *= part
+		g.Used = max(g.Used, float64(k.rule.Limit)) // what is left of it is not for them
+		ok = ok && !k.waits()
 	}
-	return next, k.lease(u.now), nil
+	return g, ok
+}
+
+// joined counts the host if the state that was reported to did not know it
+// before. It may panic, as algorithms do.
+func (u *update) joined() {
+	k := u.reporting
+	if k == nil {
+		return
+	}
+	u.reporting = nil
+	if k.state.Hosts() > u.before && k.state.Knows(u.host) {
+		u.a.hosts.add(u.host, 1)
+	}
+}
+
+// record takes in what row i says the host uses of k, whose row it has, or none.
+// It returns the row.
+func (u *update) record(k *key, row int32, i int) int32 {
+	d := demand(u.usage, i)
+	if !(d.Total() > 0) {
+		return row
+	}
+	if row == none {
+		u.a.hosts.add(u.host, 1)
+	}
+	return k.ledger.record(u.now, row, u.host, d, k.settings)
+}
+
+// ruled is the algorithm with the parameters of k's rule.
+func (u *update) ruled(k *key) *sharing {
+	alg, _ := u.settings.algorithm(k.rule, u.usage.Algorithm)
+	u.parametrised = newSharing(alg)
+	return &u.parametrised
+}
+
+// find finds or makes the key called text; nil if there is no room. The error
+// says that the algorithm is to blame.
+func (u *update) find(hash uint64, text string) (*key, error) {
+	b := u.a.shards[shardOf(hash)].book(u.usage.Algorithm)
+	if k := b.find(hash, text); k != nil {
+		return k, nil
+	}
+	return u.make(b, hash, text)
 }
 
 // make makes the key called text. An error beside a key says that something
 // else than what its rule wants decides.
 func (u *update) make(b *book, hash uint64, text string) (k *key, err error) {
-	alg := u.alg
+	alg := u.sharing.algorithm
 	if rule, ok := u.settings.snapshot.Match(text); ok && len(rule.Parameters) > 0 {
 		alg, err = u.settings.algorithm(rule, u.usage.Algorithm)
 	}
@@ -174,38 +340,3 @@ func (u *update) make(b *book, hash uint64, text string) (k *key, err error) {
 	}
 	return k, err
 }
-
-// order is the rows of a Usage by shard.
-type order struct {
-	byRow  []uint64 // hashes
-	rows   []int32  // those of one shard after those of another
-	hashes []uint64 // of rows, beside them
-	ends   [shards + 1]int32
-}
-
-var orders sync.Pool
-
-// sort counts, and puts every row where the count says.
-func (o *order) sort(a *Aggregator, keys []string) {
-	n := len(keys)
-	o.byRow, o.rows, o.hashes = sized(o.byRow, n), sized(o.rows, n), sized(o.hashes, n)
-	var next [shards + 1]int32
-	for i, key := range keys {
-		o.byRow[i] = a.hash(key)
-		next[shardOf(o.byRow[i])+1]++
-	}
-	for s := range shards {
-		next[s+1] += next[s]
-	}
-	o.ends = next
-	for i, hash := range o.byRow {
-		s := shardOf(hash)
-		o.rows[next[s]], o.hashes[next[s]] = int32(i), hash
-		next[s]++
-	}
-}
-
-func sized[T any](s []T, n int) []T { return slices.Grow(s[:0], n)[:n] }
-
-// shardOf is where a key with hash is. Books use the lower bits.
-func shardOf(hash uint64) uint64 { return hash >> (64 - shardBits) }

@@ -161,47 +161,104 @@ func FuzzUpdate(f *testing.F) {
 	})
 }
 
-// A large report is taken shard by shard. What comes out must be what the same
-// keys get one by one, in their places, and failures must stay where they are.
+// A large report is taken by shards, several at once if it has few keys. What
+// comes out must be what the same keys get one by one, in their places.
 func TestALargeReportIsManySmallOnes(t *testing.T) {
 	for _, name := range []string{algorithm.NameRequestWeighted, algorithm.NameElastic} {
-		texts := make([]string, 1000)
+		for _, keys := range []int{few + 1, 300, 5000} {
+			t.Run(fmt.Sprint(name, " ", keys), func(t *testing.T) { isManySmallOnes(t, name, keys) })
+		}
+	}
+}
+
+func isManySmallOnes(t *testing.T, name string, keys int) {
+	t.Helper()
+	texts := make([]string, keys)
+	for i := range texts {
+		texts[i] = fmt.Sprint("k", i*i)
+	}
+	large, small := owner(t, name), owner(t, name)
+	for round := range 3 {
+		now := time.Duration(round) * time.Second
+		for h, host := range []string{"a", "b"} {
+			u := usage(name, 0, 0, time.Second, texts...)
+			for i := range texts {
+				u.Allowed[i], u.Rejected[i] = int64(i*(h+1)), int64(i%7)
+			}
+			got := step(t, large, now, host, u)
+			for i, text := range texts {
+				want := step(t, small, now, host, usage(name, u.Allowed[i], u.Rejected[i], time.Second, text))
+				if got.Weight[i] != want.Weight[0] || got.Burst[i] != want.Burst[0] || got.Lease[i] != want.Lease[0] ||
+					got.Tokens != nil && got.Tokens[i] != want.Tokens[0] {
+					t.Fatalf("round %d, host %s, row %d: %v %v, alone %v %v", round, host, i, got.Weight[i], got.Burst[i], want.Weight[0], want.Burst[0])
+				}
+			}
+		}
+	}
+	for _, text := range texts { // small reports find the same keys
+		step(t, large, 3*time.Second, "a", usage(name, 1, 0, time.Second, text))
+	}
+	if got, want := large.keys.Load(), small.keys.Load(); got != want {
+		t.Errorf("%d keys are known, one by one %d", got, want)
+	}
+}
+
+// A key whose algorithm fails costs those beside it nothing.
+func TestFailuresStayInTheirRows(t *testing.T) {
+	fails := func(allowed int64) bool { return allowed%5 == 3 }
+	a, _ := custom(t, cadence, algorithm.Func(func(_ algorithm.Limit, demands []algorithm.Demand, grants []algorithm.Grant) {
+		if fails(int64(demands[0].Allowed)) {
+			panic("a bug in Share")
+		}
+		grants[0].Weight = 1 / (1 + demands[0].Allowed)
+	}))
+	for _, keys := range []int{few / 2, 2 * few, 50 * few} {
+		texts := make([]string, keys)
 		for i := range texts {
-			texts[i] = fmt.Sprint("k", i*i)
+			texts[i] = fmt.Sprint(keys, "-", i)
 		}
-		large, small := owner(t, name), owner(t, name)
-		for round := range 3 {
-			now := time.Duration(round) * time.Second
-			for h, host := range []string{"a", "b"} {
-				u := usage(name, 0, 0, time.Second, texts...)
-				for i := range texts {
-					u.Allowed[i], u.Rejected[i] = int64(i*(h+1)), int64(i%7)
-				}
-				var got rpc.Grants
-				if err := large.Step(now, host, u, &got); err != nil {
-					t.Fatal(err)
-				}
-				for i, text := range texts {
-					var want rpc.Grants
-					one := usage(name, u.Allowed[i], u.Rejected[i], time.Second, text)
-					if err := small.Step(now, host, one, &want); err != nil {
-						t.Fatal(err)
-					}
-					if got.Weight[i] != want.Weight[0] || got.Burst[i] != want.Burst[0] || got.Lease[i] != want.Lease[0] ||
-						got.Tokens != nil && got.Tokens[i] != want.Tokens[0] {
-						t.Fatalf("%s, round %d, host %s, row %d: %v %v, alone %v %v", name, round, host, i, got.Weight[i], got.Burst[i], want.Weight[0], want.Burst[0])
-					}
-				}
+		u := usage("mine", 0, 0, time.Second, texts...)
+		for i := range texts {
+			u.Allowed[i] = int64(1 + i%10)
+		}
+		g := step(t, a, 0, "a", u)
+		for i, allowed := range u.Allowed {
+			weight := 1 / (1 + float64(allowed))
+			if fails(allowed) {
+				weight = 0
+			}
+			if g.Weight[i] != weight || fails(allowed) != (g.Lease[i] == 0) {
+				t.Fatalf("row %d of %d, %d allowed: weight %v for %v, want %v", i, keys, allowed, g.Weight[i], g.Lease[i], weight)
 			}
 		}
-		for _, text := range texts { // small reports find the same keys
+	}
+}
+
+// Reports that lock several shards at once begin with any of them, and none waits
+// for one that waits for it.
+func TestLargeReportsRunSideBySide(t *testing.T) {
+	const hosts, rounds = 8, 50
+	a := owner(t, algorithm.NameRequestWeighted)
+	texts := make([]string, 2*few)
+	for i := range texts {
+		texts[i] = fmt.Sprint("k", i)
+	}
+	var wait sync.WaitGroup
+	for h := range hosts {
+		wait.Go(func() {
 			var g rpc.Grants
-			if err := large.Step(3*time.Second, "a", usage(name, 1, 0, time.Second, text), &g); err != nil {
-				t.Fatal(err)
+			for range rounds {
+				if err := a.Step(0, fmt.Sprint(h), usage(algorithm.NameRequestWeighted, 10, 0, time.Second, texts...), &g); err != nil {
+					t.Error(err)
+					return
+				}
 			}
-		}
-		if got, want := large.keys.Load(), small.keys.Load(); got != want {
-			t.Errorf("%s: %d keys are known, one by one %d", name, got, want)
+		})
+	}
+	wait.Wait()
+	for i, used := range step(t, a, 0, "asks only", usage(algorithm.NameRequestWeighted, 0, 0, time.Second, texts...)).Used {
+		if !near(used, 10*hosts) {
+			t.Fatalf("%v events/s of %s are used, want %d", used, texts[i], 10*hosts)
 		}
 	}
 }

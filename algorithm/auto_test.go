@@ -461,7 +461,7 @@ func TestAutoIsSane(t *testing.T) {
 					users++
 				}
 			}
-			if users != k.users {
+			if users != int(k.users) {
 				t.Fatalf("%d hosts are counted, and %d have a demand", k.users, users)
 			}
 		}

@@ -149,7 +149,7 @@ func (e Elastic) Overshoot(limit Limit, hosts int, interval time.Duration) float
 // largest events cost cost.
 func (e Elastic) starter(limit Limit, hosts int, cost float64) float64 {
 	even := limit.Burst / float64(hosts)
-	return max(e.Starter*even, min(2*cost, even), cost)
+	return upper(upper(e.Starter*even, lower(2*cost, even)), cost)
 }
 
 // withDefaults fills in zero fields.

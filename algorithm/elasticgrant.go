@@ -11,36 +11,41 @@ func (k *elasticKey) grant(row *elasticRow, limit Limit, begins bool, saved, cos
 	p := k.params
 	// Debt is paid back by all; what is too much in the pool of a key that
 	// is short is handed out.
-	rate := max(limit.Rate+min(k.pool, 0)/seconds(p.Repay), 0)
+	rate := limit.Rate
+	if k.pool < 0 {
+		rate = upper(rate+k.pool/seconds(p.Repay), 0)
+	}
 	// What one bucket would not have left any more was missed while rates
 	// followed the demand. It is made up for slowly, and over no less time
 	// than a rate may run.
 	if missed := k.pool - k.ideal; missed > 0 && k.wants > limit.Rate {
-		rate += min(missed/(silence*seconds(k.interval)), p.CatchUp*limit.Rate)
+		rate += lower(missed/(silence*seconds(k.interval)), p.CatchUp*limit.Rate)
 	}
 	wants, fair := float64(row.wants), 0.0
 	if wants > 0 {
-		fair = wants * min(rate/k.wants, p.Headroom)
+		fair = wants * lower(rate/k.wants, p.Headroom)
 	}
-	room := max(rate*(1+p.Crowding)-k.rates, 0)
-	row.rate = single(min(fair, room, limit.Rate))
+	room := upper(rate*(1+p.Crowding)-k.rates, 0)
+	row.rate = single(lower(lower(room, fair), limit.Rate))
 	rate = float64(row.rate)
 	k.rates += rate
 
-	level := min(max(k.ideal, k.chance(limit, cost)), limit.Burst)
-	free := max(min(k.pool, level), 0)
+	free := upper(k.pool, 0)
+	if free > k.ideal { // which is at most the burst
+		free = lower(free, upper(k.ideal, lower(k.chance(limit, cost), limit.Burst)))
+	}
 	// Tokens are for what the rate does not cover, and for chance.
-	need := max(wants-rate, 0)*seconds(p.Horizon) + math.Sqrt(wants*seconds(p.Horizon)*cost)
+	need := upper(wants-rate, 0)*seconds(p.Horizon) + math.Sqrt(wants*seconds(p.Horizon)*cost)
 	if wants > 0 {
 		need += 2 * (cost - 1) // a cost is paid at once
 	}
 	if begins {
-		need = max(need, p.Chunk*free)
+		need = upper(need, p.Chunk*free)
 	}
-	lent := max(min(need, p.Part*free, p.Lent*limit.Burst-k.lent), 0)
+	lent := upper(lower(lower(p.Part*free, need), p.Lent*limit.Burst-k.lent), 0)
 	if free < keep*cost && wants > 0 {
 		// A host with few events saves its rate up until it is worth one.
-		lent = max(lent, min(saved, keep*cost))
+		lent = upper(lent, lower(saved, keep*cost))
 	}
 	row.lent = single(lent)
 	lent = float64(row.lent)
@@ -48,12 +53,12 @@ func (k *elasticKey) grant(row *elasticRow, limit Limit, begins bool, saved, cos
 	k.pool -= lent
 
 	// All hosts together hold the starter, unless there is nothing to start.
-	starter := min(p.starter(limit, k.rows.Len(), cost), free)
+	starter := lower(free, p.starter(limit, k.rows.Len(), cost))
 	tokens := lent + starter
 	return Grant{
 		Weight: ratio(rate, limit.Rate),
-		Burst:  min(max(tokens+rate*seconds(p.Horizon), keep*cost), max(limit.Burst, 1)),
-		Tokens: min(tokens, limit.Burst),
+		Burst:  lower(upper(tokens+rate*seconds(p.Horizon), keep*cost), upper(limit.Burst, 1)),
+		Tokens: lower(tokens, limit.Burst),
 	}
 }
 
@@ -70,7 +75,24 @@ func ratio(part, whole float64) float64 {
 	if !(whole > 0) {
 		return 0
 	}
-	return min(max(part/whole, 0), 1)
+	return lower(upper(part/whole, 0), 1)
+}
+
+// lower is min, and upper is max, of numbers whose zeros are alike; a is NaN for
+// ever. To mind more makes the builtin ones cost ten instructions, each of which
+// waits for the one before.
+func lower(a, b float64) float64 {
+	if b < a {
+		return b
+	}
+	return a
+}
+
+func upper(a, b float64) float64 {
+	if b > a {
+		return b
+	}
+	return a
 }
 
 // chance is how many tokens one bucket holds on average when demand is at the
@@ -79,7 +101,7 @@ func ratio(part, whole float64) float64 {
 func (k *elasticKey) chance(limit Limit, cost float64) float64 {
 	spread := k.wants * cost // variance of demand, per second
 	most := math.Sqrt(spread * seconds(k.interval))
-	mean := min(spread/(2*max(k.wants-limit.Rate, 1e-9)), most)
+	mean := lower(spread/(2*upper(k.wants-limit.Rate, 1e-9)), most)
 	if mean < keep*cost {
 		return 0 // too little to hand out
 	}

@@ -13,27 +13,33 @@ import (
 type elasticKey struct {
 	params   *Elastic
 	interval time.Duration
+	at       time.Duration // when pool was last brought up to date
+	limit    float64       // the rate of it, then, events/s
+	pool     float64       // tokens that nobody holds; negative is debt
+	ideal    float64       // what one bucket would have left, by the demand
+	denied   float64       // what one bucket would have refused, ever, by the demand
+	begun    bool
 
-	at     time.Duration // when pool was last brought up to date
-	limit  float64       // the rate of it, then, events/s
-	pool   float64       // tokens that nobody holds; negative is debt
-	ideal  float64       // what one bucket would have left, by the demand
-	denied float64       // what one bucket would have refused, ever, by the demand
-	lent   float64       // sum of tokens granted and not reported since
-	rates  float64       // sum of rates granted, events/s
-	wants  float64       // sum of demands, events/s
-	users  int           // hosts with a demand
+	// Here a cache line ends, and the next begins.
+
+	lent  float64 // sum of tokens granted and not reported since
+	rates float64 // sum of rates granted, events/s
+	wants float64 // sum of demands, events/s
+	users int32   // hosts with a demand
+	found int32   // the row that was looked for last, or None
 
 	// learns is until when others may hold grants of an earlier owner that
 	// this one does not know of.
 	learns time.Duration
-	begun  bool
 	since  time.Duration // when it began
 	swept  time.Duration
+	silent time.Duration // before then no host has been silent for too long
+
+	// So again here.
 
 	rows rowset.Set[elasticRow]
 
-	_ [16]byte // to whole cache lines: neighbours are other processors' keys
+	_ [8]byte // to whole cache lines: neighbours are other processors' keys
 }
 
 // elasticRow is what one host holds. There may be millions, so most amounts are
@@ -64,7 +70,20 @@ func (k *elasticKey) Hosts() int { return k.rows.Len() }
 // Wants is what all hosts want, in events/s.
 func (k *elasticKey) Wants() float64 { return k.wants }
 
-func (k *elasticKey) Knows(host uint32) bool { return k.rows.Find(host) != rowset.None }
+func (k *elasticKey) Knows(host uint32) bool { return k.rows.FindAt(k.found, host) != rowset.None }
+
+// Fetch implements Fetched. It reads from each cache line of k, and both ends
+// of the host's row.
+func (k *elasticKey) Fetch(host uint32, guess int32) (number int32, read int) {
+	if k.begun {
+		k.found = k.rows.FindAt(guess, host)
+		if k.found == rowset.None {
+			return rowset.None, 0
+		}
+		return k.found, int(k.rows.At(k.found).before)
+	}
+	return guess, 0
+}
 
 func (k *elasticKey) Report(now time.Duration, limit Limit, host uint32, r Report) (Grant, bool) {
 	if !k.begun {
@@ -73,7 +92,7 @@ func (k *elasticKey) Report(now time.Duration, limit Limit, host uint32, r Repor
 	k.advance(now, limit)
 	row, saved, begins := k.receive(now, limit, host, r)
 	// More debt than a burst is forgiven: paying it back would be an outage.
-	k.pool = max(min(k.pool, k.room(limit)), -limit.Burst)
+	k.pool = upper(lower(k.pool, k.room(limit)), -limit.Burst)
 	if now < k.learns {
 		k.listen(row, limit, r)
 		return Grant{}, false
@@ -84,7 +103,7 @@ func (k *elasticKey) Report(now time.Duration, limit Limit, host uint32, r Repor
 // receive takes in what host did and wants. Its row holds nothing then. Saved is
 // what it had left, and begins says that it had no demand until now.
 func (k *elasticKey) receive(now time.Duration, limit Limit, host uint32, r Report) (row *elasticRow, saved float64, begins bool) {
-	i := k.rows.Find(host)
+	i := k.rows.FindAt(k.found, host)
 	begins = r.Allowed+r.Rejected > 0 // maybe a burst
 	if i != rowset.None {
 		row = k.rows.At(i)
@@ -108,10 +127,10 @@ func (k *elasticKey) receive(now time.Duration, limit Limit, host uint32, r Repo
 }
 
 // cost is the most that is asked for at once under limit, by r.
-func cost(limit Limit, r Report) float64 { return min(max(r.Cost, 1), max(limit.Burst, 1)) }
+func cost(limit Limit, r Report) float64 { return lower(upper(r.Cost, 1), upper(limit.Burst, 1)) }
 
 // single is x, rounded, and less if it is beyond reason.
-func single(x float64) float32 { return float32(min(x, math.MaxFloat32)) }
+func single(x float64) float32 { return float32(lower(x, math.MaxFloat32)) }
 
 // seconds is d in seconds, without the divisions of its method.
 func seconds(d time.Duration) float64 { return float64(d) * 1e-9 }
@@ -123,7 +142,7 @@ const minPeriod = 0.05
 // everywhere. If hosts hold grants of an earlier owner, it is whatever that one
 // has left, which nobody knows: it begins empty.
 func (k *elasticKey) begin(now time.Duration, limit Limit) {
-	k.begun, k.since, k.at, k.swept = true, now, now, now
+	k.begun, k.since, k.at, k.swept, k.silent = true, now, now, now, now
 	k.limit = limit.Rate
 	// Half only, because later reports may show that it is not new.
 	k.pool, k.ideal = limit.Burst/2, limit.Burst
@@ -146,20 +165,20 @@ func (k *elasticKey) stray(now time.Duration, r Report) float64 {
 	if now < k.learns || r.Has > 0 && now < k.since+k.interval {
 		return 0
 	}
-	return r.Allowed * min(recent/max(seconds(r.Elapsed), minPeriod), 1)
+	return r.Allowed * lower(recent/upper(seconds(r.Elapsed), minPeriod), 1)
 }
 
 // advance lets time fill the pool with what is not granted as rates.
 func (k *elasticKey) advance(now time.Duration, limit Limit) {
 	fill := limit.Rate - k.rates
 	if now < k.learns {
-		fill = min(fill, 0) // the rest is with hosts that we do not know yet
+		fill = lower(fill, 0) // the rest is with hosts that we do not know yet
 	}
 	passed := seconds(now - k.at)
 	if limit.Rate != k.limit {
 		k.rescale(now, limit.Rate)
 	}
-	k.pool = min(k.pool+fill*passed, k.room(limit))
+	k.pool = lower(k.pool+fill*passed, k.room(limit))
 	k.flow((limit.Rate-k.wants)*passed, limit)
 	k.at = now
 }
@@ -182,8 +201,11 @@ func (k *elasticKey) rescale(now time.Duration, limit float64) {
 // have refused.
 func (k *elasticKey) flow(amount float64, limit Limit) {
 	level := k.ideal + amount
-	k.denied += max(-level, 0)
-	k.ideal = min(max(level, 0), limit.Burst)
+	if level < 0 {
+		k.denied -= level
+		level = 0
+	}
+	k.ideal = lower(level, limit.Burst)
 }
 
 // correct makes good that a host turns out to have wanted less by amount, or
@@ -191,7 +213,7 @@ func (k *elasticKey) flow(amount float64, limit Limit) {
 // means first of all that less would have been refused.
 func (k *elasticKey) correct(amount, denied float64, limit Limit) {
 	if amount > 0 {
-		spared := min(amount, max(k.denied-denied, 0))
+		spared := lower(amount, upper(k.denied-denied, 0))
 		k.denied -= spared
 		amount -= spared
 	}
@@ -199,7 +221,7 @@ func (k *elasticKey) correct(amount, denied float64, limit Limit) {
 }
 
 // room is how much the pool can hold beside what is lent.
-func (k *elasticKey) room(limit Limit) float64 { return max(limit.Burst-k.lent, 0) }
+func (k *elasticKey) room(limit Limit) float64 { return upper(limit.Burst-k.lent, 0) }
 
 // settle takes back what row holds and charges what its host used instead. It
 // returns how much of it the host had left.
@@ -224,7 +246,7 @@ func (k *elasticKey) settle(now time.Duration, limit Limit, row *elasticRow, r R
 func (k *elasticKey) drop(row *elasticRow) {
 	k.lent -= float64(row.lent)
 	k.rates -= float64(row.rate)
-	k.wants = max(k.wants-float64(row.wants), 0)
+	k.wants = upper(k.wants-float64(row.wants), 0)
 	if row.wants > 0 {
 		k.users--
 	}
@@ -242,22 +264,28 @@ func (k *elasticKey) listen(row *elasticRow, limit Limit, r Report) {
 }
 
 func (k *elasticKey) Expire(now time.Duration, gone func(host uint32)) {
-	after := time.Duration(silence * float64(k.interval))
 	if now-k.swept < k.interval/4 {
 		return
 	}
 	k.swept = now
+	if now < k.silent {
+		return
+	}
+	after := time.Duration(silence * float64(k.interval))
+	first := now
 	for i := range k.rows.All {
 		row := k.rows.At(i)
 		silent := now - row.last
-		if silent < after {
-			continue
+		if silent >= after {
+			k.drop(row)
+			if silent >= forgotten*k.interval {
+				host := k.rows.Host(i)
+				k.rows.Remove(i)
+				gone(host)
+				continue
+			}
 		}
-		k.drop(row)
-		if silent >= forgotten*k.interval {
-			host := k.rows.Host(i)
-			k.rows.Remove(i)
-			gone(host)
-		}
+		first = min(first, row.last)
 	}
+	k.silent = first + after
 }

@@ -28,7 +28,7 @@ func (w RequestWeighted) Share(limit Limit, demands []Demand, grants []Grant) {
 func (RequestWeighted) Grant(limit Limit, sum, own Demand) Grant {
 	weight := 0.0
 	if all := sum.Total(); all > 0 {
-		weight = min(own.Total()/all, 1)
+		weight = lower(own.Total()/all, 1)
 	}
 	return Grant{Weight: weight, Burst: weight * limit.Burst, Used: sum.Allowed}
 }

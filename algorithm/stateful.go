@@ -32,6 +32,18 @@ type Key interface {
 	Knows(host uint32) bool
 }
 
+// Fetched is a Key whose memory can be read ahead: the decider has many keys do
+// so before it calls Report of the first, and so does not wait for each.
+type Fetched interface {
+	Key
+
+	// Fetch reads what Report for host will, and changes no answer. A Key that
+	// numbers its hosts returns host's number, which likely is guess, as
+	// hosts often come to many keys in the same order; others return guess.
+	// Read is anything, so that what is read counts as used.
+	Fetch(host uint32, guess int32) (number int32, read int)
+}
+
 // Report is what one host says about a key.
 type Report struct {
 	// Allowed and Rejected count cost over Elapsed.

@@ -27,21 +27,31 @@ func (u *Usage) Check() error {
 	if err := u.checkShape(); err != nil {
 		return err
 	}
+	n := len(u.Keys)
+	allowed, rejected, elapsed, weight := u.Allowed[:n], u.Rejected[:n], u.Elapsed[:n], u.Weight[:n]
 	for i, key := range u.Keys {
-		if err := checkKey(i, len(key)); err != nil {
-			return err
-		}
-		if err := checkUsed(i, u.Allowed[i], u.Rejected[i], u.Weight[i]); err != nil {
-			return err
-		}
-		if err := checkElapsed(i, u.Elapsed[i]); err != nil {
-			return err
+		// All that checkRow does, in comparisons that are unsigned, so that one
+		// refuses what is too low too.
+		if uint(len(key)-1) >= MaxKeyLength || uint64(allowed[i]) > MaxCount || uint64(rejected[i]) > MaxCount ||
+			!(weight[i] >= 0 && weight[i] <= 1) || uint64(elapsed[i]-1) >= uint64(MaxElapsed) {
+			return u.checkRow(i)
 		}
 	}
 	if err := checkAmounts("wants", u.Wants); err != nil {
 		return err
 	}
 	return checkAmounts("cost", u.Cost)
+}
+
+// checkRow checks what every row i has.
+func (u *Usage) checkRow(i int) error {
+	if err := checkKey(i, len(u.Keys[i])); err != nil {
+		return err
+	}
+	if err := checkUsed(i, u.Allowed[i], u.Rejected[i], u.Weight[i]); err != nil {
+		return err
+	}
+	return checkElapsed(i, u.Elapsed[i])
 }
 
 // checkShape checks what is not about one row.

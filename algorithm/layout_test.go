@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package algorithm
+
+import (
+	"testing"
+	"unsafe"
+)
+
+// Fetch reads from three cache lines: there are no more.
+func TestAnElasticKeyIsThreeCacheLines(t *testing.T) {
+	const line = 64
+	var k elasticKey
+	if unsafe.Offsetof(k.lent) != line || unsafe.Offsetof(k.rows) != 2*line || unsafe.Sizeof(k) != 3*line {
+		t.Errorf("lines begin at 0, %d and %d, and end at %d", unsafe.Offsetof(k.lent), unsafe.Offsetof(k.rows), unsafe.Sizeof(k))
+	}
+}
