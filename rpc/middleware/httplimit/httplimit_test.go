@@ -17,6 +17,7 @@ import (
 	"github.com/uber-go/tally/v4"
 	"go.uber.org/goleak"
 
+	"github.com/headgate/headgate/internal/buckettest"
 	"github.com/headgate/headgate/rpc/edge"
 	"github.com/headgate/headgate/rpc/middleware/httplimit"
 	"github.com/headgate/headgate/rpc/middleware/internal/askingtest"
@@ -57,7 +58,7 @@ func tenant(name string) func(*http.Request) {
 func TestRejecting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		scope := tally.NewTestScope("", nil)
-		h := wrap(t, askingtest.Of(t, limits), httplimit.Options{Key: "{header:X-Group}:{header:X-Tenant}", Scope: scope})
+		h := wrap(t, buckettest.Of(t, limits), httplimit.Options{Key: "{header:X-Group}:{header:X-Tenant}", Scope: scope})
 		for _, tc := range []struct {
 			group, tenant string
 			status        int
@@ -91,7 +92,7 @@ func TestRejecting(t *testing.T) {
 
 func TestQueueing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := askingtest.Of(t, limits)
+		b := buckettest.Of(t, limits)
 		h := wrap(t, b, httplimit.Options{Key: "api:{header:X-Tenant}", Throttle: httplimit.Queue, MaxWait: 1500 * time.Millisecond})
 		began := time.Now()
 		for i, want := range []struct {
@@ -128,7 +129,7 @@ func TestQueueing(t *testing.T) {
 
 // Over a real connection, as only that shows what the client sees.
 func TestDropping(t *testing.T) {
-	server := httptest.NewServer(wrap(t, askingtest.Of(t, limits), httplimit.Options{Key: "api:{header:X-Tenant}", Throttle: httplimit.Drop}))
+	server := httptest.NewServer(wrap(t, buckettest.Of(t, limits), httplimit.Options{Key: "api:{header:X-Tenant}", Throttle: httplimit.Drop}))
 	defer server.Close()
 	get := func() (int, error) {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, http.NoBody) // which is not tried again
@@ -204,7 +205,7 @@ func TestBadOptions(t *testing.T) {
 		"no Throttle 9": {Key: "k", Throttle: 9},
 		"a MaxWait of":  {Key: "k", MaxWait: -1},
 	} {
-		if _, err := httplimit.New(askingtest.Of(t, limits), o); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := httplimit.New(buckettest.Of(t, limits), o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}

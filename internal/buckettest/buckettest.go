@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package askingtest
+// Package buckettest has buckets for the tests of what asks them.
+package buckettest
 
 import (
 	"testing"
