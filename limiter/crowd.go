@@ -130,9 +130,9 @@ func (s *share) putBack(now Instant, p *pocket) bool {
 	return n > 0
 }
 
-// unstock returns what is in all of c's pockets.
+// unstock returns what is in all of c's pockets; c may be nil.
 func (s *share) unstock(now Instant, c *crowd) (some bool) {
-	if !c.stocked.Load() || !c.stocked.Swap(false) {
+	if c == nil || !c.stocked.Load() || !c.stocked.Swap(false) {
 		return false
 	}
 	for i := range c.pockets {
@@ -158,8 +158,7 @@ func (s *share) disperse(now Instant) bool {
 }
 
 func (s *share) dispersed(now Instant) bool {
-	c := s.crowd.Swap(nil)
-	return c != nil && s.unstock(now, c)
+	return s.unstock(now, s.crowd.Swap(nil))
 }
 
 // pocketed is how many tokens are in pockets.

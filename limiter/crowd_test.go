@@ -38,7 +38,7 @@ func TestACrowdAnswersAsItsBucketWould(t *testing.T) {
 		s, c := crowded(limit, burst, 2+r.IntN(4))
 		var one bucket
 		one.init(newPace(limit, burst))
-		now, allowed := Instant(0), int64(0)
+		now, allowed, unused := Instant(0), int64(0), func() {}
 		count := func(what string, ok, want bool, n int) {
 			if ok != want {
 				t.Fatalf("seed %d at %d: %s says %v, one bucket %v", seed, now, what, ok, want)
@@ -53,7 +53,7 @@ func TestACrowdAnswersAsItsBucketWould(t *testing.T) {
 				s.crowd.Store(c)
 			}
 			some := int(between(2, burst/2))
-			switch r.IntN(18) {
+			switch r.IntN(20) {
 			case 0:
 				s.count(now)
 			case 1:
@@ -79,9 +79,23 @@ func TestACrowdAnswersAsItsBucketWould(t *testing.T) {
 					t.Fatalf("seed %d: decided %+v, one bucket says %+v", seed, got, want)
 				}
 				count("Decide", want.ok(), want.ok(), some)
-			case 6, 7: // from one token to twice the burst
+			case 6:
+				taken, r := now, s.ReserveAt(now, some, 0)
+				_, want := one.reserve(now, int64(some), 0)
+				count("TryN", r.OK(), want, some)
+				if want {
+					unused = func() {
+						r.Used(false)
+						one.add(taken, float64(some))
+						allowed -= int64(some)
+					}
+				}
+			case 7:
+				unused()
+				unused = func() {}
+			case 8, 9: // from one token to twice the burst
 				now = now.Add(time.Duration(between(1, 2*burst) / float64(limit) * 1e9))
-			case 8, 9: // until it is about full
+			case 10, 11: // until it is about full
 				few := handful * float64(len(c.pockets)) * (2*r.Float64() - 1)
 				now = now.Add(time.Duration(max(burst-one.tokens(now)-few, 0) / float64(limit) * 1e9))
 			default:

@@ -218,6 +218,7 @@ func (s *share) Level(now Instant) Level {
 func (s *share) debt(now Instant) time.Duration { return s.bucket.delay(now) }
 
 func (s *share) refund(now Instant, tokens float64, n int) {
+	s.unstock(now, s.crowd.Load()) // it may be another time than now
 	s.bucket.add(now, tokens)
 	s.allowed.Add(-int64(min(n, maxCost)))
 }
