@@ -3,7 +3,6 @@
 package limiter
 
 import (
-	"math"
 	"sync/atomic"
 	"time"
 
@@ -53,35 +52,24 @@ func (b *bucket) read() (int64, pace) {
 	return w, pace{p.token.Load(), p.depth.Load()}
 }
 
-// plenty is how many quanta an unlimited bucket has left.
-const plenty = math.MaxInt64 - 1
-
-// allow takes one token if there is one. It returns the quanta that are left,
-// negative if there was none, and how many swaps it lost to others.
-func (b *bucket) allow(now Instant) (left int64, lost int) {
+// allow takes one token if there is one, and tells whether it did.
+func (b *bucket) allow(now Instant) bool {
 	for {
 		w, p := b.read()
 		if p.unlimited() {
-			return plenty, lost
+			return true
 		}
 		d := p.taken(w, now) + p.quanta()
 		if d > p.depth {
 			if b.full.Load() == w {
-				return -1, lost
+				return false
 			}
 			continue
 		}
 		if b.full.CompareAndSwap(w, p.at(now)+d|w&1) {
-			return p.depth - d, lost
+			return true
 		}
-		lost++
 	}
-}
-
-// allows takes one token if there is one, and tells whether it did.
-func (b *bucket) allows(now Instant) bool {
-	left, _ := b.allow(now)
-	return left >= 0
 }
 
 // brimming is what draw returns of a bucket that brims.
@@ -94,7 +82,7 @@ func (b *bucket) draw(now Instant, pockets int) (n int64, until Instant, left in
 	for {
 		w, p := b.read()
 		if p.unlimited() {
-			return 0, 0, plenty
+			return 0, 0, 0
 		}
 		d, one := p.taken(w, now), p.quanta()
 		most, precise := p.pocketed(pockets)

@@ -124,7 +124,7 @@ func TestBucketNeverExceedsLimitTimesTimePlusBurstInParallel(t *testing.T) {
 					if now > steps*step {
 						return
 					}
-					if b.allows(Instant(now)) {
+					if b.allow(Instant(now)) {
 						admitted.Add(1)
 					}
 				}
@@ -152,7 +152,7 @@ func TestBucketGivesWhatTheLimitSays(t *testing.T) {
 		span := time.Duration(rapid.Float64Range(0, 100).Draw(t, "tokens") / limit * 1e9)
 		var b bucket
 		b.init(newPace(rate.Limit(limit), burst))
-		if !b.allows(0) {
+		if !b.allow(0) {
 			t.Fatal("a full bucket refuses")
 		}
 		if _, ok := b.reserve(0, int64(burst)-1, 0); !ok {
@@ -160,7 +160,7 @@ func TestBucketGivesWhatTheLimitSays(t *testing.T) {
 		}
 		taken := 0.0
 		for i := range 400 {
-			if b.allows(Instant(float64(i) / 399 * float64(span))) {
+			if b.allow(Instant(float64(i) / 399 * float64(span))) {
 				taken++
 			}
 		}
@@ -197,12 +197,12 @@ func TestTimeThatGoesBackwardsAddsNothing(t *testing.T) {
 	var b bucket
 	b.init(newPace(10, 10))
 	for i := range 10 {
-		if !b.allows(1e9) {
+		if !b.allow(1e9) {
 			t.Fatalf("refused token %d of a full bucket", i)
 		}
 	}
 	for _, now := range []Instant{1e9, 0, -1e17} {
-		if b.allows(now) {
+		if b.allow(now) {
 			t.Errorf("at %d: allowed an eleventh", now)
 		}
 	}
@@ -215,7 +215,7 @@ func TestSuspendedHostGetsOneBurst(t *testing.T) {
 	for range 3 {
 		now += Instant(30 * 24 * time.Hour)
 		got := 0
-		for b.allows(now) {
+		for b.allow(now) {
 			got++
 		}
 		if got != 10 {
@@ -254,9 +254,9 @@ func TestExtremePaces(t *testing.T) {
 		b.init(newPace(rate.Limit(tt.limit), tt.burst))
 		var got [10]bool
 		for i := range got {
-			got[i] = b.allows(0)
+			got[i] = b.allow(0)
 		}
-		later := b.allows(Instant(time.Hour))
+		later := b.allow(Instant(time.Hour))
 		if got[0] != tt.first || got[9] != tt.tenth || later != tt.later {
 			t.Errorf("limit %v burst %v: first %v tenth %v later %v, want %v %v %v",
 				tt.limit, tt.burst, got[0], got[9], later, tt.first, tt.tenth, tt.later)

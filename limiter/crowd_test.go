@@ -101,7 +101,7 @@ func TestACrowdAnswersAsItsBucketWould(t *testing.T) {
 			default:
 				p := &c.pockets[r.IntN(len(c.pockets))]
 				for range some {
-					count("Allow", s.allowFrom(p, c, now) || s.AllowAt(now, 1), one.allows(now), 1)
+					count("Allow", s.allowFrom(p, c, now) || s.AllowAt(now, 1), one.allow(now), 1)
 					if s.crowd.Load() == nil {
 						break
 					}
@@ -293,5 +293,34 @@ func TestACrowdThatRunsLowAsks(t *testing.T) {
 	before := g.NextEarly()
 	if !s.allowFrom(&c.pockets[0], c, second/100) || g.NextEarly() >= before {
 		t.Errorf("early report at %v, before the draw at %v", g.NextEarly(), before)
+	}
+}
+
+// A decision that reads half of a pace and half of the next begins again.
+func TestAChangeOfPaceRefusesNobody(t *testing.T) {
+	rule := alone(1e9, 1e9)
+	s := newShare(0, "k", Even, &rule, 1, math.Inf(1))
+	var stop atomic.Bool
+	var refused atomic.Int64
+	var wg sync.WaitGroup
+	for range max(2, runtime.GOMAXPROCS(0)) {
+		wg.Go(func() {
+			for !stop.Load() {
+				if !s.AllowAt(second, 1) {
+					refused.Add(1)
+				}
+			}
+		})
+	}
+	paces := []pace{newPace(1e9, 1e7), newPace(1, 1e7), newPace(1e5, 1e7)} // not two: a place would keep its own
+	for i := range 300_000 {
+		now := second + Instant(i)
+		s.disperse(now)
+		s.bucket.replace(now, paces[i%len(paces)], func(float64) float64 { return 1e7 })
+	}
+	stop.Store(true)
+	wg.Wait()
+	if n := refused.Load(); n > 0 {
+		t.Errorf("%d refused, though there always were tokens", n)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/rpc"
 )
@@ -268,5 +270,26 @@ func TestALateAnswerLeavesAForgottenShareAlone(t *testing.T) {
 	granted(t, g, 3*second+2, late, 0.5, 10)
 	if s.low.Load() != straggling {
 		t.Error("after the answer, the old share is not listened to")
+	}
+}
+
+// Whoever still decides by a share that is no key's any more is heard, whatever
+// the answer.
+func TestAForgottenShareIsHeardWhateverItAnswers(t *testing.T) {
+	for name, rule := range map[string]dynamicconfig.Rule{
+		"allowed":   alone(1, 10),
+		"refused":   {Key: "k", Limit: 0, Burst: 0, Algorithm: Even},
+		"unlimited": alone(rate.Inf, 10),
+	} {
+		g := NewGroup(snapshot(t, alone(1, 10)), 1)
+		s := newShare(0, "k", Even, &rule, 1, inf)
+		s.group = g
+		s.low.Store(straggling)
+		if got, want := s.AllowAt(0, 1), name != "refused"; got != want {
+			t.Errorf("%s: answered %v", name, got)
+		}
+		if len(g.stragglers) != 1 || s.low.Load() != neverLow {
+			t.Errorf("%s: nobody hears of it", name)
+		}
 	}
 }

@@ -64,7 +64,7 @@ type bucketSteps struct{ of *Bucket }
 
 func (b bucketSteps) AllowAt(now Instant, n int) bool {
 	if n == 1 {
-		return b.of.bucket.allows(now)
+		return b.of.bucket.allow(now)
 	}
 	_, ok := b.of.bucket.reserve(now, int64(n), 0)
 	return ok

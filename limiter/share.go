@@ -119,25 +119,56 @@ func (s *share) AllowAt(now Instant, n int) bool {
 	if c := s.crowd.Load(); c != nil && s.allowFrom(c.own(), c, now) {
 		return true
 	}
-	left, lost := s.bucket.allow(now)
-	if left < 0 && s.disperse(now) {
-		left, _ = s.bucket.allow(now)
+	// What bucket.allow does, here because a call is a twentieth of it all.
+	for lost := 0; ; lost++ {
+		w, p := s.bucket.read()
+		if p.unlimited() {
+			return s.allowUnlimited(now)
+		}
+		d := p.taken(w, now) + p.quanta()
+		if d > p.depth {
+			if s.bucket.full.Load() == w {
+				return s.refuse(now)
+			}
+			continue
+		}
+		if s.bucket.full.CompareAndSwap(w, p.at(now)+d|w&1) {
+			s.allowed.Add(1)
+			if p.depth-d < s.low.Load() {
+				s.runsLow(now)
+			}
+			if lost > 1 {
+				s.gather()
+			}
+			return true
+		}
 	}
-	if left == plenty && s.drops() {
-		left = -1
+}
+
+// refuse counts an event as rejected, unless there are tokens in pockets.
+func (s *share) refuse(now Instant) bool {
+	if s.disperse(now) {
+		return s.AllowAt(now, 1)
 	}
-	if left >= 0 {
+	s.rejected.Add(1)
+	if s.low.Load() != neverLow {
+		s.runsLow(now)
+	}
+	return false
+}
+
+// allowUnlimited counts an event that no bucket limits.
+func (s *share) allowUnlimited(now Instant) bool {
+	ok := !s.drops()
+	if ok {
 		s.allowed.Add(1)
 	} else {
 		s.rejected.Add(1)
 	}
-	if lost > 1 {
-		s.gather()
-	}
-	if left < s.low.Load() {
+	if low := s.low.Load(); low == straggling || !ok && low != neverLow {
 		s.runsLow(now)
 	}
-	return left >= 0
+	return ok
 }
 
 // passAll lets everything through.
