@@ -114,32 +114,39 @@ func TestBucketNeverExceedsLimitTimesTimePlusBurstInParallel(t *testing.T) {
 		const burst = 50
 		var b bucket
 		b.init(newPace(limit, burst))
-		var clock, admitted atomic.Int64
-		var wg sync.WaitGroup
-		const step, steps = 997, 200_000
-		for range max(4, runtime.GOMAXPROCS(0)) {
-			wg.Go(func() {
-				for {
-					now := clock.Add(step)
-					if now > steps*step {
-						return
-					}
-					if b.allow(Instant(now)) {
-						admitted.Add(1)
-					}
-				}
-			})
-		}
 		// Changes of pace to the same limit must not add tokens either.
-		for now := Instant(0); now < steps*step; now = Instant(clock.Load()) {
-			b.setPace(now, newPace(limit, burst))
-			runtime.Gosched()
-		}
-		wg.Wait()
-		most := float64(limit)*float64(steps*step)/1e9 + burst
-		if got := float64(admitted.Load()); got > most {
-			t.Errorf("limit %v: admitted %v, more than limit·t + burst = %v", limit, got, most)
-		}
+		inParallel(t, limit, burst, 997, b.allow, func(now Instant) { b.setPace(now, newPace(limit, burst)) })
+	}
+}
+
+// inParallel asks allow for 200,000 single tokens, one each step ns, on all
+// processors, and holds the sum to limit·t + burst. Meanwhile it calls meanwhile.
+func inParallel(t *testing.T, limit rate.Limit, burst float64, step int64, allow func(now Instant) bool, meanwhile func(now Instant)) {
+	t.Helper()
+	var clock, admitted atomic.Int64
+	var wg sync.WaitGroup
+	end := 200_000 * step
+	for range max(4, runtime.GOMAXPROCS(0)) {
+		wg.Go(func() {
+			for {
+				now := clock.Add(step)
+				if now > end {
+					return
+				}
+				if allow(Instant(now)) {
+					admitted.Add(1)
+				}
+			}
+		})
+	}
+	for now := int64(0); now < end; now = clock.Load() {
+		meanwhile(Instant(now))
+		runtime.Gosched()
+	}
+	wg.Wait()
+	most := float64(limit)*float64(end)/1e9 + burst
+	if got := float64(admitted.Load()); got > most {
+		t.Errorf("limit %v: admitted %v, more than limit·t + burst = %v", limit, got, most)
 	}
 }
 

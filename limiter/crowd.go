@@ -22,10 +22,10 @@ import (
 // anything when the bucket would be full with what is in them: then all of it
 // goes back, and overflows as it would have without pockets.
 //
-// Tokens count as allowed when they are drawn. A crowd disperses when somebody
-// wants exact counts, changes what rules, or finds the bucket empty, and forms
-// again when swaps are lost again. Who drew meanwhile sees that it has
-// dispersed, and puts back what it drew.
+// Tokens count as allowed when they are drawn, and what is refused is counted
+// by processor too. A crowd disperses when somebody wants exact counts or
+// changes what rules, and forms again when swaps are lost again. Who drew or
+// counted meanwhile sees that it has dispersed, and does it over.
 type crowd struct {
 	pockets []pocket    // by processor
 	stocked atomic.Bool // or else there is nothing in them
@@ -33,9 +33,10 @@ type crowd struct {
 
 // pocket holds a processor's tokens. It is a cache line.
 type pocket struct {
-	tokens atomic.Int64
-	until  atomic.Int64 // Instant from which on none is taken
-	_      [48]byte
+	tokens   atomic.Int64
+	until    atomic.Int64 // Instant from which on none is taken
+	rejected atomic.Int64 // cost, since the crowd formed
+	_        [40]byte
 }
 
 const (
@@ -77,6 +78,26 @@ func (p *pocket) take(now Instant) bool {
 		}
 		if p.tokens.CompareAndSwap(n, n-1) {
 			return true
+		}
+	}
+}
+
+// rejectOne counts an event that is refused.
+func (s *share) rejectOne() {
+	if c := s.crowd.Load(); c != nil {
+		p := c.own()
+		p.rejected.Add(1)
+		if s.crowd.Load() != c {
+			s.rejected.Add(p.rejected.Swap(0))
+		}
+		return
+	}
+	for lost := 0; ; lost++ {
+		if n := s.rejected.Load(); s.rejected.CompareAndSwap(n, n+1) {
+			if lost > 1 {
+				s.gather()
+			}
+			return
 		}
 	}
 }
@@ -151,14 +172,24 @@ func (s *share) rejoin(now Instant, n int) {
 	}
 }
 
-// disperse ends the crowd, if there is one. It tells whether the bucket got
-// anything back.
-func (s *share) disperse(now Instant) bool {
-	return s.crowd.Load() != nil && s.dispersed(now)
+// disperse ends the crowd, if there is one.
+func (s *share) disperse(now Instant) {
+	if s.crowd.Load() != nil {
+		s.dispersed(now)
+	}
 }
 
-func (s *share) dispersed(now Instant) bool {
-	return s.unstock(now, s.crowd.Swap(nil))
+func (s *share) dispersed(now Instant) {
+	c := s.crowd.Swap(nil)
+	if c == nil {
+		return
+	}
+	s.unstock(now, c)
+	for i := range c.pockets {
+		if n := c.pockets[i].rejected.Swap(0); n != 0 {
+			s.rejected.Add(n)
+		}
+	}
 }
 
 // pocketed is how many tokens are in pockets.

@@ -164,52 +164,40 @@ func TestACrowdNeverExceedsLimitTimesTimePlusBurst(t *testing.T) {
 	for _, limit := range []rate.Limit{1000, 7_654_321, 900_000_000} {
 		const burst = 5000
 		s, _ := crowded(limit, burst, runtime.GOMAXPROCS(0))
-		var clock, admitted atomic.Int64
-		var wg sync.WaitGroup
-		const step, steps = 97, 400_000
-		for range max(4, runtime.GOMAXPROCS(0)) {
-			wg.Go(func() {
-				for {
-					now := clock.Add(step)
-					if now > steps*step {
-						return
-					}
-					if s.AllowAt(Instant(now), 1) {
-						admitted.Add(1)
-					}
-					s.gather()
-				}
-			})
-		}
-		wg.Wait()
-		most := float64(limit)*float64(steps*step)/1e9 + burst
-		if got := float64(admitted.Load()); got > most {
-			t.Errorf("limit %v: admitted %v, more than limit·t + burst = %v", limit, got, most)
-		}
+		inParallel(t, limit, burst, 97, func(now Instant) bool {
+			s.gather()
+			return s.AllowAt(now, 1)
+		}, func(Instant) {})
 	}
 }
 
-// Processors that decide about one key at once form a crowd.
+// Processors that decide about one key at once form a crowd, whatever the
+// answers.
 func TestCrowdsForm(t *testing.T) {
 	if runtime.GOMAXPROCS(0) < 2 {
 		t.Skip("one processor is no crowd")
 	}
-	rule := alone(1e9, 1e9)
-	s := newShare(0, "k", Even, &rule, 1, math.Inf(1))
-	var stop atomic.Bool
-	var wg sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		wg.Go(func() {
-			for !stop.Load() {
-				s.AllowAt(Now(), 1)
-			}
-		})
-	}
-	waittest.Until(t, "a crowd", func() bool { return s.crowd.Load() != nil })
-	stop.Store(true)
-	wg.Wait()
-	if s.count(Now()); s.crowd.Load() != nil {
-		t.Error("who counts finds tokens in pockets")
+	for name, rule := range map[string]dynamicconfig.Rule{"allowed": alone(1e9, 1e9), "refused": alone(1e-9, 1)} {
+		s := newShare(0, "k", Even, &rule, 1, math.Inf(1))
+		s.AllowAt(0, 1)
+		var stop atomic.Bool
+		var asked atomic.Int64
+		var wg sync.WaitGroup
+		for range runtime.GOMAXPROCS(0) {
+			wg.Go(func() {
+				n := int64(0)
+				for ; !stop.Load(); n++ {
+					s.AllowAt(Now(), 1)
+				}
+				asked.Add(n)
+			})
+		}
+		waittest.Until(t, "a crowd of what is "+name, func() bool { return s.crowd.Load() != nil })
+		stop.Store(true)
+		wg.Wait()
+		if n := s.count(Now()).total(); s.crowd.Load() != nil || n != asked.Load()+1 {
+			t.Errorf("%s: %d asked for, %d counted", name, asked.Load()+1, n)
+		}
 	}
 }
 

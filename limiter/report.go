@@ -71,6 +71,7 @@ func (s *share) regular(now Instant, recent time.Duration) bool {
 	if now < s.waiting || now.Sub(s.reported.at) < recent && s.grant.given {
 		return false
 	}
+	s.disperse(now)
 	return s.allowed.Load() > s.reported.allowed || s.rejected.Load() > s.reported.rejected ||
 		s.pulse.demand.told > quietDemand || !s.grant.given
 }

@@ -147,10 +147,10 @@ func (s *share) AllowAt(now Instant, n int) bool {
 
 // refuse counts an event as rejected, unless there are tokens in pockets.
 func (s *share) refuse(now Instant) bool {
-	if s.disperse(now) {
+	if s.unstock(now, s.crowd.Load()) {
 		return s.AllowAt(now, 1)
 	}
-	s.rejected.Add(1)
+	s.rejectOne()
 	if s.low.Load() != neverLow {
 		s.runsLow(now)
 	}
