@@ -34,15 +34,18 @@ type treeNode struct {
 	process       *process // nil while it is down
 }
 
-// address is one that was free just now.
-func address(t *testing.T) string {
+// addresses are n different ones that were free just now.
+func addresses(t *testing.T, n int) (free []string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		free = append(free, l.Addr().String())
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return free
 }
 
 // start runs n until it listens. Somebody else may have had its port for a
@@ -104,8 +107,9 @@ func newTreeCluster(t *testing.T, name string, size int, limits string, parent *
 	if parent != nil {
 		args = append(args, "--cluster", name, "--parent", strings.Join(parent.edges(), ","))
 	}
-	for range size {
-		c.nodes = append(c.nodes, &treeNode{t: t, cluster: address(t), edge: address(t), args: args})
+	free := addresses(t, 2*size)
+	for i := range size {
+		c.nodes = append(c.nodes, &treeNode{t: t, cluster: free[2*i], edge: free[2*i+1], args: args})
 	}
 	c.list(t, nil)
 	for _, n := range c.nodes {
