@@ -132,3 +132,29 @@ func TestMemoryThatNoReportTakesIsGivenUp(t *testing.T) {
 		t.Errorf("%d rows are kept", cap(g.spare["lending"].rows))
 	}
 }
+
+// A report that is shorter than the one before keeps nothing of that alive.
+func TestRowsBehindTheLastAreForgotten(t *testing.T) {
+	const keys = 100
+	g := eagerGroup(t, dynamicconfig.Rule{Key: "*", Limit: 1e6, IdleAfter: time.Hour}, 1)
+	g.Done(roundOf(t, g, 3*second, keys, 1))
+	b := roundOf(t, g, 6*second, keys/2, 1)
+	// Those that nobody used say once more that they want less, then nothing.
+	for now := 9 * second; b.Usage.Len() > keys/2; now += 3 * second {
+		g.Done(b)
+		b = roundOf(t, g, now, keys/2, 1)
+	}
+	for i := b.Usage.Len(); i < cap(b.rows); i++ {
+		if b.rows[:i+1][i].share != nil {
+			t.Fatalf("row %d of %d still has its share", i, b.Usage.Len())
+		}
+	}
+	for i, key := range b.room.Keys[b.Usage.Len():] {
+		if key != "" {
+			t.Fatalf("row %d of %d still has its key", b.Usage.Len()+i, b.Usage.Len())
+		}
+	}
+	if cap(b.rows) < keys {
+		t.Error("that was other memory")
+	}
+}

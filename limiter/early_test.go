@@ -293,3 +293,21 @@ func TestAForgottenShareIsHeardWhateverItAnswers(t *testing.T) {
 		}
 	}
 }
+
+// What only pockets know is reported as well.
+func TestAnEagerKeyReportsWhatACrowdRefused(t *testing.T) {
+	g := eagerGroup(t, weighted(100), 10)
+	k := g.For("k")
+	take(k, 0, 1)
+	granted(t, g, second, g.Report(second), 0.5, 10)
+	s, now := k.share.Load(), 2*second
+	s.pulse.demand.told = 0
+	if s.regular(now, time.Second) {
+		t.Fatal("it reports that there was nothing")
+	}
+	s.crowd.Store(&crowd{pockets: make([]pocket, 2)})
+	s.rejectOne()
+	if said := granted(t, g, now, g.Report(now), 0.5, 10); len(said) != 1 || said[0].Rejected[0] != 1 {
+		t.Errorf("said %+v", said)
+	}
+}
