@@ -181,6 +181,32 @@ func TestElasticForgetsSilentHosts(t *testing.T) {
 	}
 }
 
+// What a host holds is free as soon as it has been silent for long enough,
+// whoever else reports meanwhile.
+func TestElasticFreesWhatSilentHostsHold(t *testing.T) {
+	limit := Limit{Rate: 100, Burst: 100}
+	k := known(limit)
+	var alive elasticHost
+	const hosts = 10
+	for i := range uint32(hosts) { // silent one by one
+		var dead elasticHost
+		dead.report(k, time.Duration(i)*interval/5, limit, 10+i, 50)
+	}
+	after := time.Duration(silence * float64(interval))
+	for now := (hosts - 1) * interval / 5; now < 4*interval+after; now += interval / 10 {
+		alive.use(now, 10)
+		alive.report(k, now, limit, 2, 10)
+		k.Expire(now, func(uint32) {})
+		e := k.(*elasticKey)
+		for i := range e.rows.All {
+			row := e.rows.At(i)
+			if now-row.last > after+interval/4+interval/10 && row.lent+row.rate != 0 {
+				t.Fatalf("at %v host %d, silent for %v, holds %v/s", now, e.rows.Host(i), now-row.last, row.rate)
+			}
+		}
+	}
+}
+
 // A lost answer makes the host report the same usage again; it is charged once.
 func TestElasticChargesUsageOnce(t *testing.T) {
 	limit := Limit{Rate: 100, Burst: 100}
