@@ -82,9 +82,10 @@ func (p *pocket) take(now Instant) bool {
 	}
 }
 
-// rejectOne counts an event that is refused.
-func (s *share) rejectOne() {
-	if c := s.crowd.Load(); c != nil {
+// rejectOne counts an event that is refused, in c or, if that is nil, after a
+// swap that was lost.
+func (s *share) rejectOne(c *crowd) {
+	if c != nil {
 		p := c.own()
 		p.rejected.Add(1)
 		if s.crowd.Load() != c {
@@ -92,7 +93,7 @@ func (s *share) rejectOne() {
 		}
 		return
 	}
-	for lost := 0; ; lost++ {
+	for lost := 1; ; lost++ {
 		if n := s.rejected.Load(); s.rejected.CompareAndSwap(n, n+1) {
 			if lost > 1 {
 				s.gather()

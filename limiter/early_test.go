@@ -305,8 +305,9 @@ func TestAnEagerKeyReportsWhatACrowdRefused(t *testing.T) {
 	if s.regular(now, time.Second) {
 		t.Fatal("it reports that there was nothing")
 	}
-	s.crowd.Store(&crowd{pockets: make([]pocket, 2)})
-	s.rejectOne()
+	c := &crowd{pockets: make([]pocket, 2)}
+	s.crowd.Store(c)
+	s.rejectOne(c)
 	if said := granted(t, g, now, g.Report(now), 0.5, 10); len(said) != 1 || said[0].Rejected[0] != 1 {
 		t.Errorf("said %+v", said)
 	}

@@ -147,10 +147,13 @@ func (s *share) AllowAt(now Instant, n int) bool {
 
 // refuse counts an event as rejected, unless there are tokens in pockets.
 func (s *share) refuse(now Instant) bool {
-	if s.unstock(now, s.crowd.Load()) {
+	c := s.crowd.Load()
+	if c != nil && s.unstock(now, c) {
 		return s.AllowAt(now, 1)
 	}
-	s.rejectOne()
+	if n := s.rejected.Load(); c != nil || !s.rejected.CompareAndSwap(n, n+1) {
+		s.rejectOne(c)
+	}
 	if s.low.Load() != neverLow {
 		s.runsLow(now)
 	}
