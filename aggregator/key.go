@@ -101,14 +101,15 @@ func (k *key) fetch() int {
 }
 
 // fetchRow reads what a report of host needs to read beside k. It returns the
-// number of the host's row, which likely is guess, or none.
+// number of the host's row, which likely is guess, or none if k does not know
+// the host, or does not tell.
 func (k *key) fetchRow(host uint32, guess int32) (number int32, read int) {
 	if k.state != nil {
 		if f, ok := k.state.(algorithm.Fetched); ok {
 			return f.Fetch(host, guess)
 		}
 		k.state.Knows(host)
-		return guess, 0
+		return none, 0
 	}
 	return k.ledger.rows.FindAt(guess, host), 0
 }
@@ -200,15 +201,11 @@ func demand(u *rpc.Usage, i int) algorithm.Demand {
 	return algorithm.Demand{Allowed: float64(u.Allowed[i]) / seconds, Rejected: float64(u.Rejected[i]) / seconds}
 }
 
-// report is row i of usage for k's state, which has part of the limit to share.
-func (k *key) report(u *rpc.Usage, i int, part float64) algorithm.Report {
-	r := algorithm.Report{
-		Allowed:  float64(u.Allowed[i]),
-		Rejected: float64(u.Rejected[i]),
-		Elapsed:  u.Elapsed[i],
-		Has:      u.Weight[i],
-		Cost:     1,
-	}
+// report makes r row i of usage for k's state, which has part of the limit to
+// share.
+func (k *key) report(r *algorithm.Report, u *rpc.Usage, i int, part float64) {
+	r.Allowed, r.Rejected = float64(u.Allowed[i]), float64(u.Rejected[i])
+	r.Elapsed, r.Has, r.Cost = u.Elapsed[i], u.Weight[i], 1
 	if part > 0 && part < 1 {
 		if _, amounts := k.state.(*lessor); !amounts {
 			r.Has = min(r.Has/part, 1)
@@ -222,5 +219,4 @@ func (k *key) report(u *rpc.Usage, i int, part float64) algorithm.Report {
 	} else {
 		r.Wants = demand(u, i).Total()
 	}
-	return r
 }

@@ -21,14 +21,15 @@ type update struct {
 
 	likely    [atOnce]likely // where the rows under way are
 	fetched   int            // so that what is read ahead counts as used
-	reporting *key           // whose state a report is with
-	before    int            // how many hosts it had
+	report    algorithm.Report
+	reporting *key // whose state a report of a host that it did not know is with
+	before    int  // how many hosts it had
 
 	parametrised sharing // of the key whose rule has parameters
 }
 
 // likely is a guess: a key, or nil, and the number of its row of the host, or
-// none.
+// none. If it is that key, it knows the host, and has forgotten who is too old.
 type likely struct {
 	key *key
 	row int32
@@ -149,13 +150,15 @@ func (u *update) fetch(rows []int32, all []likely) {
 			read += l.key.fetch()
 		}
 	}
-	row := none // hosts often have the same in each key
+	guess := none // hosts often have the same row in each key
 	for n := range all {
 		if k := all[n].key; k != nil {
-			var some int
-			row, some = k.fetchRow(u.host, row)
+			k.expire(u.now, u.a.gone)
+			row, some := k.fetchRow(u.host, guess)
 			read += int(k.text[0]) + some
-			all[n].row = row
+			if all[n].row = row; row != none {
+				guess = row
+			}
 		}
 	}
 	for _, l := range all {
@@ -211,19 +214,30 @@ func (u *update) fail(i int) {
 
 // row decides row i, whose key has this hash, and which likely guesses at.
 func (u *update) row(likely *likely, i int, hash uint64) error {
-	k := likely.key
+	k, row := likely.key, likely.row
 	if k == nil || k.text != u.usage.Keys[i] {
 		var err error
 		if k, err = u.find(hash, u.usage.Keys[i]); err != nil {
 			return err
 		}
+		row = none
 	}
-	if k == nil || (k.settings != u.settings || k.rule == nil) && !k.adopt(u.settings, u.usage.Algorithm, u.a.gone) {
+	if k != nil && (k.settings != u.settings || k.rule == nil) {
+		if !k.adopt(u.settings, u.usage.Algorithm, u.a.gone) {
+			k = nil
+		}
+		row = none
+	}
+	if k == nil {
 		u.put(i, algorithm.Grant{}, 0)
 		return nil
 	}
-	k.expire(u.now, u.a.gone)
-	g, ok := u.decide(k, likely.row, i)
+	if row == none && !u.admit(k) {
+		u.a.metrics.noRoom.Inc(1)
+		u.put(i, algorithm.Grant{}, 0)
+		return nil
+	}
+	g, ok := u.decide(k, row, i)
 	switch {
 	case !ok:
 		u.put(i, algorithm.Grant{}, 0)
@@ -244,24 +258,34 @@ func (u *update) put(i int, g algorithm.Grant, lease time.Duration) {
 	}
 }
 
-// decide takes in row i, about k, and returns what the host may do; false if it
-// should go on as it is. Its row is likely number guess.
-func (u *update) decide(k *key, guess int32, i int) (g algorithm.Grant, ok bool) {
-	row, hosts, known := int32(none), k.hosts(), false
-	if k.state == nil {
-		row = k.ledger.rows.FindAt(guess, u.host)
-		known = row != none
+// admit makes k, which may or may not know the host, ready for a report of it.
+// It returns false if there is no room for another.
+func (u *update) admit(k *key) bool {
+	k.expire(u.now, u.a.gone)
+	hosts := k.hosts()
+	if hosts >= k.settings.maxHosts && !k.knows(u.host) {
+		return false
 	}
-	if hosts >= k.settings.maxHosts && !known && !k.knows(u.host) {
-		u.a.metrics.noRoom.Inc(1)
-		return g, false
-	}
-	part := k.part(u.now)
 	if k.state != nil {
 		u.reporting, u.before = k, hosts
-		g, ok = k.state.Report(u.now, k.limit(part), u.host, k.report(u.usage, i, part))
-		u.joined()
+	}
+	return true
+}
+
+// decide takes in row i, about k, and returns what the host may do; false if it
+// should go on as it is. Its row is number row, or none has been found.
+func (u *update) decide(k *key, row int32, i int) (g algorithm.Grant, ok bool) {
+	part := k.part(u.now)
+	if k.state != nil {
+		k.report(&u.report, u.usage, i, part)
+		g, ok = k.state.Report(u.now, k.limit(part), u.host, u.report)
+		if u.reporting != nil {
+			u.joined()
+		}
 	} else {
+		if row == none {
+			row = k.ledger.rows.Find(u.host)
+		}
 		row = u.record(k, row, i)
 		if has := u.usage.Weight[i]; u.now < k.learns && has > 0 {
 			return algorithm.Grant{Weight: has, Burst: has * k.rule.Burst, Used: k.ledger.sum.demand().Total()}, true

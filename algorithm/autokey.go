@@ -40,7 +40,7 @@ func (k *autoKey) Report(now time.Duration, limit Limit, host uint32, r Report) 
 	k.follow(now, rule)
 	before, rate := k.pool, k.rate(host)
 	k.debt = min(k.debt, max(-before, 0))
-	row, left, begins := k.receive(now, limit, host, r)
+	row, left, begins := k.receive(now, limit, host, &r)
 	if k.state == whole { // what was used was not out
 		k.bucket.Charge(now, before-k.pool, -limit.Burst)
 		k.pool = k.bucket.Level(now)
@@ -49,7 +49,7 @@ func (k *autoKey) Report(now time.Duration, limit Limit, host uint32, r Report) 
 	learns := now < k.learns
 	switch {
 	case learns:
-		k.listen(row, limit, r)
+		k.listen(row, limit, &r)
 	case k.state != split && r.Has > 0:
 		k.hold(row, max(rate, r.Has*limit.Rate), left)
 	}
@@ -69,7 +69,7 @@ func (k *autoKey) Report(now time.Duration, limit Limit, host uint32, r Report) 
 	case k.state != split:
 		return Grant{}, true
 	}
-	return k.lend(row, limit, k.grant(row, limit, begins, left, cost(limit, r))), true
+	return k.lend(row, limit, k.grant(row, limit, begins, left, cost(limit, &r))), true
 }
 
 // rate is what host holds of the limit, in events/s.
@@ -151,8 +151,8 @@ func (k *autoKey) finish(now time.Duration) {
 
 // out tells whether any host holds anything.
 func (k *autoKey) out() bool {
-	for i := range k.rows.All {
-		if row := k.rows.At(i); row.rate > 0 || row.lent > 0 {
+	for _, row := range k.rows.All {
+		if row.rate > 0 || row.lent > 0 {
 			return true
 		}
 	}

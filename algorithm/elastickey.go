@@ -70,19 +70,21 @@ func (k *elasticKey) Hosts() int { return k.rows.Len() }
 // Wants is what all hosts want, in events/s.
 func (k *elasticKey) Wants() float64 { return k.wants }
 
-func (k *elasticKey) Knows(host uint32) bool { return k.rows.FindAt(k.found, host) != rowset.None }
+func (k *elasticKey) Knows(host uint32) bool {
+	return k.rows.Is(k.found, host) || k.rows.Find(host) != rowset.None
+}
 
 // Fetch implements Fetched. It reads from each cache line of k, and both ends
 // of the host's row.
 func (k *elasticKey) Fetch(host uint32, guess int32) (number int32, read int) {
-	if k.begun {
-		k.found = k.rows.FindAt(guess, host)
-		if k.found == rowset.None {
-			return rowset.None, 0
-		}
-		return k.found, int(k.rows.At(k.found).before)
+	if !k.begun {
+		return rowset.None, 0
 	}
-	return guess, 0
+	k.found = k.rows.FindAt(guess, host)
+	if k.found == rowset.None {
+		return rowset.None, 0
+	}
+	return k.found, int(k.rows.At(k.found).before)
 }
 
 func (k *elasticKey) Report(now time.Duration, limit Limit, host uint32, r Report) (Grant, bool) {
@@ -90,20 +92,23 @@ func (k *elasticKey) Report(now time.Duration, limit Limit, host uint32, r Repor
 		k.begin(now, limit)
 	}
 	k.advance(now, limit)
-	row, saved, begins := k.receive(now, limit, host, r)
+	row, saved, begins := k.receive(now, limit, host, &r)
 	// More debt than a burst is forgiven: paying it back would be an outage.
 	k.pool = upper(lower(k.pool, k.room(limit)), -limit.Burst)
 	if now < k.learns {
-		k.listen(row, limit, r)
+		k.listen(row, limit, &r)
 		return Grant{}, false
 	}
-	return k.grant(row, limit, begins, saved, cost(limit, r)), true
+	return k.grant(row, limit, begins, saved, cost(limit, &r)), true
 }
 
 // receive takes in what host did and wants. Its row holds nothing then. Saved is
 // what it had left, and begins says that it had no demand until now.
-func (k *elasticKey) receive(now time.Duration, limit Limit, host uint32, r Report) (row *elasticRow, saved float64, begins bool) {
-	i := k.rows.FindAt(k.found, host)
+func (k *elasticKey) receive(now time.Duration, limit Limit, host uint32, r *Report) (row *elasticRow, saved float64, begins bool) {
+	i := k.found
+	if !k.rows.Is(i, host) {
+		i = k.rows.Find(host)
+	}
 	begins = r.Allowed+r.Rejected > 0 // maybe a burst
 	if i != rowset.None {
 		row = k.rows.At(i)
@@ -127,7 +132,7 @@ func (k *elasticKey) receive(now time.Duration, limit Limit, host uint32, r Repo
 }
 
 // cost is the most that is asked for at once under limit, by r.
-func cost(limit Limit, r Report) float64 { return lower(upper(r.Cost, 1), upper(limit.Burst, 1)) }
+func cost(limit Limit, r *Report) float64 { return lower(upper(r.Cost, 1), upper(limit.Burst, 1)) }
 
 // single is x, rounded, and less if it is beyond reason.
 func single(x float64) float32 { return float32(lower(x, math.MaxFloat32)) }
@@ -161,7 +166,7 @@ func (k *elasticKey) learn(now time.Duration) {
 // report: of its even share, or of what it had before it fell silent. What it
 // used under an earlier owner is not ours to charge, and what a host that was
 // cut off used long ago would make all others pay.
-func (k *elasticKey) stray(now time.Duration, r Report) float64 {
+func (k *elasticKey) stray(now time.Duration, r *Report) float64 {
 	if now < k.learns || r.Has > 0 && now < k.since+k.interval {
 		return 0
 	}
@@ -187,8 +192,7 @@ func (k *elasticKey) advance(now time.Duration, limit Limit) {
 // worth more or less from now on.
 func (k *elasticKey) rescale(now time.Duration, limit float64) {
 	k.rates = 0
-	for i := range k.rows.All {
-		row := k.rows.At(i)
+	for _, row := range k.rows.All {
 		rate := single(ratio(float64(row.rate), k.limit) * limit)
 		row.before += (row.rate - rate) * float32(seconds(now-row.last))
 		row.rate = rate
@@ -225,7 +229,7 @@ func (k *elasticKey) room(limit Limit) float64 { return upper(limit.Burst-k.lent
 
 // settle takes back what row holds and charges what its host used instead. It
 // returns how much of it the host had left.
-func (k *elasticKey) settle(now time.Duration, limit Limit, row *elasticRow, r Report) (left float64) {
+func (k *elasticKey) settle(now time.Duration, limit Limit, row *elasticRow, r *Report) (left float64) {
 	since := seconds(now - row.last)
 	part := 1.0
 	// A report whose answer was lost comes again as a part of the next.
@@ -258,7 +262,7 @@ func (k *elasticKey) drop(row *elasticRow) {
 
 // listen notes what a host has while this new owner learns. The host gets no
 // answer: it goes on with what it has, or with its fallback, and asks again.
-func (k *elasticKey) listen(row *elasticRow, limit Limit, r Report) {
+func (k *elasticKey) listen(row *elasticRow, limit Limit, r *Report) {
 	row.rate = single(r.Has * limit.Rate)
 	k.rates += float64(row.rate)
 }
@@ -273,8 +277,7 @@ func (k *elasticKey) Expire(now time.Duration, gone func(host uint32)) {
 	}
 	after := time.Duration(silence * float64(k.interval))
 	first := now
-	for i := range k.rows.All {
-		row := k.rows.At(i)
+	for i, row := range k.rows.All {
 		silent := now - row.last
 		if silent >= after {
 			k.drop(row)

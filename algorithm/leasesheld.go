@@ -7,8 +7,8 @@ package algorithm
 // good until the next yield. Nothing else may be done with l meanwhile.
 func (l *Leases) Held(yield func(host uint32, claim Claim) bool) {
 	var bands [maxBands]Band
-	for i := range l.rows.All {
-		r, n := l.rows.At(i), 0
+	for i, r := range l.rows.All {
+		n := 0
 		for at := r.first; at != nobody; at = l.wanted.nodes[at].next {
 			own := l.wanted.nodes[at].own()
 			own.Priority = l.bands[l.wanted.nodes[at].band].priority

@@ -37,10 +37,11 @@ type Key interface {
 type Fetched interface {
 	Key
 
-	// Fetch reads what Report for host will, and changes no answer. A Key that
-	// numbers its hosts returns host's number, which likely is guess, as
-	// hosts often come to many keys in the same order; others return guess.
-	// Read is anything, so that what is read counts as used.
+	// Fetch reads what Report for host will, and changes no answer. It returns
+	// a number of host's, 0 or more, if it Knows host, and else −1. A Key that
+	// numbers its hosts is fast where guess is right, which is the number of
+	// this host at another key: hosts often come to many keys in the same
+	// order. Read is anything, so that what is read counts as used.
 	Fetch(host uint32, guess int32) (number int32, read int)
 }
 

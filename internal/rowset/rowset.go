@@ -59,12 +59,15 @@ func (s *Set[R]) Find(host uint32) int32 {
 	}
 }
 
+// Is tells whether number i, which may be any, is host's row.
+func (s *Set[R]) Is(i int32, host uint32) bool {
+	return uint(i) < uint(len(s.rows)) && s.rows[i].host == host && s.rows[i].used
+}
+
 // FindAt is Find, and fast if host's row is number guess, which may be any.
 func (s *Set[R]) FindAt(guess int32, host uint32) int32 {
-	if uint(guess) < uint(len(s.rows)) {
-		if r := &s.rows[guess]; r.host == host && r.used {
-			return guess
-		}
+	if s.Is(guess, host) {
+		return guess
 	}
 	return s.Find(host)
 }
@@ -108,11 +111,11 @@ func (s *Set[R]) Remove(i int32) {
 	}
 }
 
-// All yields the numbers of all rows, in the same order for the same history.
-// Rows may be removed meanwhile.
-func (s *Set[R]) All(yield func(i int32) bool) {
-	for i := range s.rows {
-		if i < len(s.rows) && s.rows[i].used && !yield(int32(i)) {
+// All yields the numbers of all rows, and the rows, in the same order for the
+// same history. Rows may be removed meanwhile.
+func (s *Set[R]) All(yield func(i int32, row *R) bool) {
+	for i := 0; i < len(s.rows); i++ {
+		if r := &s.rows[i]; r.used && !yield(int32(i), &r.of) {
 			return
 		}
 	}
