@@ -72,12 +72,12 @@ func (b *bucket) allow(now Instant) bool {
 	}
 }
 
-// brimming is what draw returns of a bucket that brims.
-const brimming = -1
+// What draw returns of a bucket that brims, and of one that has not one token.
+const brimming, dry = -1, -2
 
 // draw takes several tokens for one of so many pockets, or none if there are
-// only few, or brimming. It returns until when they may be given, and the quanta
-// that are left.
+// only few, or brimming or dry. It returns until when they may be given, and the
+// quanta that are left.
 func (b *bucket) draw(now Instant, pockets int) (n int64, until Instant, left int64) {
 	for {
 		w, p := b.read()
@@ -86,12 +86,19 @@ func (b *bucket) draw(now Instant, pockets int) (n int64, until Instant, left in
 		}
 		d, one := p.taken(w, now), p.quanta()
 		most, precise := p.pocketed(pockets)
-		if n = brimming; !precise || d >= most {
-			n = min((p.depth-d)/one/spread/int64(pockets), handful)
+		switch left = p.depth - d; {
+		case left < one:
+			n = dry
+		case precise && d < most:
+			n = brimming
+		case left/(fewest*spread) < one:
+			n = 0 // without the divisions, which cost more than all else here
+		default:
+			n = min(left/one/spread/int64(pockets), handful)
 		}
 		if n < fewest {
 			if b.full.Load() == w {
-				return min(n, 0), 0, p.depth - d
+				return min(n, 0), 0, left
 			}
 			continue
 		}

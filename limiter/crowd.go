@@ -66,7 +66,10 @@ func unpin()
 func (c *crowd) own() *pocket {
 	p := pin()
 	unpin()
-	return &c.pockets[p%len(c.pockets)]
+	if p >= len(c.pockets) { // there are more now
+		p %= len(c.pockets)
+	}
+	return &c.pockets[p]
 }
 
 // take takes a token, if there is one at now.
@@ -82,17 +85,16 @@ func (p *pocket) take(now Instant) bool {
 	}
 }
 
-// rejectOne counts an event that is refused, in c or, if that is nil, after a
-// swap that was lost.
-func (s *share) rejectOne(c *crowd) {
-	if c != nil {
-		p := c.own()
-		p.rejected.Add(1)
-		if s.crowd.Load() != c {
-			s.rejected.Add(p.rejected.Swap(0))
-		}
-		return
+// rejectFrom counts an event that is refused in p, which is one of c's.
+func (s *share) rejectFrom(p *pocket, c *crowd) {
+	p.rejected.Add(1)
+	if s.crowd.Load() != c {
+		s.rejected.Add(p.rejected.Swap(0))
 	}
+}
+
+// rejectOne counts an event that is refused, after a swap that was lost.
+func (s *share) rejectOne() {
 	for lost := 1; ; lost++ {
 		if n := s.rejected.Load(); s.rejected.CompareAndSwap(n, n+1) {
 			if lost > 1 {
@@ -112,18 +114,23 @@ func (s *share) gather() {
 }
 
 // allowFrom takes a token out of p, which is one of c's. If it has none, it is
-// filled. It returns false if the bucket has to decide.
-func (s *share) allowFrom(p *pocket, c *crowd, now Instant) bool {
+// filled. Unless it knows, the bucket has to decide.
+func (s *share) allowFrom(p *pocket, c *crowd, now Instant) (ok, known bool) {
 	if p.take(now) {
-		return true
+		return true, true
 	}
 	s.putBack(now, p)
 	n, until, left := s.bucket.draw(now, len(c.pockets))
-	if n == brimming {
+	switch {
+	case n == dry && !c.stocked.Load():
+		s.rejectFrom(p, c)
+		s.lacks(now)
+		return false, true
+	case n == brimming:
 		s.unstock(now, c)
 	}
 	if n <= 0 {
-		return false
+		return false, false
 	}
 	s.allowed.Add(n)
 	p.until.Store(int64(until))
@@ -137,7 +144,7 @@ func (s *share) allowFrom(p *pocket, c *crowd, now Instant) bool {
 	if left < s.low.Load() {
 		s.runsLow(now)
 	}
-	return true
+	return true, true
 }
 
 // putBack returns what is in p to the bucket, and tells whether that is

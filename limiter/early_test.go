@@ -307,7 +307,7 @@ func TestAnEagerKeyReportsWhatACrowdRefused(t *testing.T) {
 	}
 	c := &crowd{pockets: make([]pocket, 2)}
 	s.crowd.Store(c)
-	s.rejectOne(c)
+	s.rejectFrom(&c.pockets[0], c)
 	if said := granted(t, g, now, g.Report(now), 0.5, 10); len(said) != 1 || said[0].Rejected[0] != 1 {
 		t.Errorf("said %+v", said)
 	}

@@ -116,8 +116,10 @@ func (s *share) AllowAt(now Instant, n int) bool {
 		_, ok := s.reserve(now, n, 0)
 		return ok
 	}
-	if c := s.crowd.Load(); c != nil && s.allowFrom(c.own(), c, now) {
-		return true
+	if c := s.crowd.Load(); c != nil {
+		if ok, known := s.allowFrom(c.own(), c, now); known {
+			return ok
+		}
 	}
 	// What bucket.allow does, here because a call is a twentieth of it all.
 	for lost := 0; ; lost++ {
@@ -147,17 +149,23 @@ func (s *share) AllowAt(now Instant, n int) bool {
 
 // refuse counts an event as rejected, unless there are tokens in pockets.
 func (s *share) refuse(now Instant) bool {
-	c := s.crowd.Load()
-	if c != nil && s.unstock(now, c) {
-		return s.AllowAt(now, 1)
+	if c := s.crowd.Load(); c != nil {
+		if s.unstock(now, c) {
+			return s.AllowAt(now, 1)
+		}
+		s.rejectFrom(c.own(), c)
+	} else if n := s.rejected.Load(); !s.rejected.CompareAndSwap(n, n+1) {
+		s.rejectOne()
 	}
-	if n := s.rejected.Load(); c != nil || !s.rejected.CompareAndSwap(n, n+1) {
-		s.rejectOne(c)
-	}
+	s.lacks(now)
+	return false
+}
+
+// lacks is called when an event was refused for lack of tokens.
+func (s *share) lacks(now Instant) {
 	if s.low.Load() != neverLow {
 		s.runsLow(now)
 	}
-	return false
 }
 
 // allowUnlimited counts an event that no bucket limits.
