@@ -55,6 +55,7 @@ func TestAKeyOfTheSameHashIsNotMistaken(t *testing.T) {
 	b.add(7, other)
 	b.add(7, k)
 	id := a.hosts.acquire("b")
+	other.ledger.record(0, none, id, algorithm.Demand{Allowed: 1}, k.settings) // the row that has host a in k
 	alg, err := a.registry.Lookup(algorithm.NameRequestWeighted)
 	if err != nil {
 		t.Fatal(err)
@@ -64,13 +65,13 @@ func TestAKeyOfTheSameHashIsNotMistaken(t *testing.T) {
 	u := update{a: a, settings: a.settings.Load(), sharing: newSharing(alg), usage: text, host: id, grants: &g}
 	u.likely[0].key = b.look(7)
 	u.fetch([]int32{0}, u.likely[:1])
-	if u.likely[0].key != other {
+	if u.likely[0].key != other || u.likely[0].row == none {
 		t.Fatal("the test is about a key that look mistakes")
 	}
 	if err := u.row(&u.likely[0], 0, 7); err != nil {
 		t.Fatal(err)
 	}
-	if k.hosts() != 2 || other.hosts() != 0 || !near(g.Weight[0], 0.5) {
+	if k.hosts() != 2 || other.hosts() != 1 || !near(g.Weight[0], 0.5) {
 		t.Errorf("k has %d hosts, the other key %d; the grant is %v", k.hosts(), other.hosts(), g.Weight[0])
 	}
 }

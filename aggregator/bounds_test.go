@@ -12,6 +12,8 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/uber-go/tally/v4"
+
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/rpc"
@@ -72,7 +74,8 @@ func TestAHostTooManyGetsNoGrant(t *testing.T) {
 	p := cadence
 	p.MaxHostsPerKey = 2
 	for _, name := range []string{algorithm.NameRequestWeighted, algorithm.NameElastic} {
-		a, err := New(algorithm.Builtin(), snapshot(t, p, every(name)))
+		scope := tally.NewTestScope("", nil)
+		a, err := New(algorithm.Builtin(), snapshot(t, p, every(name)), WithScope(scope))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -96,6 +99,57 @@ func TestAHostTooManyGetsNoGrant(t *testing.T) {
 		if !ask(12*time.Second, "c", "k") {
 			t.Errorf("%s: b is gone, and c is still refused", name)
 		}
+		if n := scope.Snapshot().Counters()["aggregator.keys_without_grant+"].Value(); n != 2 {
+			t.Errorf("%s: %d were counted as too many, want 2", name, n)
+		}
+	}
+}
+
+// A number is free again when no key knows its host any more. It does not matter
+// whether the keys were reported in one go.
+func TestLargeReportsCountTheirHosts(t *testing.T) {
+	for _, name := range []string{algorithm.NameRequestWeighted, algorithm.NameElastic} {
+		a := owner(t, name)
+		texts := make([]string, 3*few)
+		for i := range texts {
+			texts[i] = fmt.Sprint("k", i)
+		}
+		report := func(now time.Duration, host string) {
+			step(t, a, now, host, usage(name, 5, 0, time.Second, texts...))
+		}
+		want := func(when, host string, keys int) {
+			t.Helper()
+			var counted int64
+			if id, ok := a.hosts.ids[host]; ok {
+				counted = a.hosts.rows[id]
+			}
+			if counted != int64(keys) {
+				t.Errorf("%s, %s: %d keys know %s, want %d", name, when, counted, host, keys)
+			}
+		}
+		for now := range time.Duration(3) {
+			for _, host := range []string{"a", "b"} {
+				report(now*time.Second, host)
+				want("at first", host, len(texts))
+			}
+		}
+		if name == algorithm.NameElastic {
+			rule := every(name)
+			rule.Parameters = map[string]string{"headroom": "2"}
+			if err := a.Configure(snapshot(t, cadence, rule)); err != nil {
+				t.Fatal(err)
+			}
+			report(3*time.Second, "a")
+			want("begun anew", "a", len(texts))
+			want("begun anew", "b", 0)
+			report(3*time.Second, "b")
+			want("begun anew", "b", len(texts))
+		}
+		for now := 4 * time.Second; now < 4*time.Second+20*cadence.UpdateInterval; now += time.Second {
+			report(now, "a")
+		}
+		want("silent", "b", 0)
+		want("silent", "a", len(texts))
 	}
 }
 

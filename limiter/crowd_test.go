@@ -288,6 +288,21 @@ func TestACrowdThatRunsLowAsks(t *testing.T) {
 	}
 }
 
+// So does one that has run dry, whoever is refused.
+func TestACrowdThatIsDryAsks(t *testing.T) {
+	g := NewGroup(snapshot(t, weighted(10_000)), 1, WithEager("request-weighted"))
+	s := g.For("k").step(0).(*share)
+	s.low.Store(neverLow)
+	take(s, 0, 10_000)
+	s.low.Store(1)
+	c := &crowd{pockets: make([]pocket, 2)}
+	s.crowd.Store(c)
+	before := g.NextEarly()
+	if ok, known := s.allowFrom(&c.pockets[0], c, 1); ok || !known || g.NextEarly() >= before {
+		t.Errorf("early report at %v, before the rejection at %v", g.NextEarly(), before)
+	}
+}
+
 // A decision that reads half of a pace and half of the next begins again.
 func TestAChangeOfPaceRefusesNobody(t *testing.T) {
 	rule := alone(1e9, 1e9)
