@@ -3,10 +3,10 @@
 package limiter
 
 import (
-	"runtime"
 	"sync/atomic"
 	"time"
-	_ "unsafe" // for go:linkname
+
+	"github.com/headgate/headgate/internal/processor"
 )
 
 // crowd decides for a share whose processors are in each other's way: each
@@ -55,22 +55,8 @@ const (
 	shelfLife = time.Millisecond
 )
 
-//go:linkname pin runtime.procPin
-func pin() int
-
-//go:linkname unpin runtime.procUnpin
-func unpin()
-
-// own returns the pocket of the processor that it runs on. By the time that it
-// is used that may be another one, which costs time and nothing else.
-func (c *crowd) own() *pocket {
-	p := pin()
-	unpin()
-	if p >= len(c.pockets) { // there are more now
-		p %= len(c.pockets)
-	}
-	return &c.pockets[p]
-}
+// own returns the pocket of the processor that it likely runs on.
+func (c *crowd) own() *pocket { return &c.pockets[processor.Of(len(c.pockets))] }
 
 // take takes a token, if there is one at now.
 func (p *pocket) take(now Instant) bool {
@@ -108,7 +94,7 @@ func (s *share) rejectOne() {
 // gather forms a crowd: an event has just lost two swaps in a row, which is
 // rare unless processors do nothing else.
 func (s *share) gather() {
-	if n := runtime.GOMAXPROCS(0); n > 1 && s.low.Load() != straggling && s.crowd.Load() == nil {
+	if n := processor.Number(); n > 1 && s.low.Load() != straggling && s.crowd.Load() == nil {
 		s.crowd.CompareAndSwap(nil, &crowd{pockets: make([]pocket, n)})
 	}
 }

@@ -20,8 +20,7 @@ type Limiter struct {
 	slow     bool   // one of them is a limiter.Later
 	recent   recent // if slow
 
-	// What was asked for while both were asked, by how they answered.
-	both, onlyOld, onlyNew, neither atomic.Int64
+	counters counters
 
 	switching sync.Mutex // serialises SetMode
 }
@@ -33,10 +32,6 @@ var (
 	_ limiter.Acquirer  = (*Limiter)(nil)
 	_ limiter.Explainer = (*Limiter)(nil)
 )
-
-// Counts are the cost that was asked for while both limiters were asked, by
-// how they answered.
-type Counts struct{ Both, OnlyOld, OnlyNew, Neither int64 }
 
 // New returns a Limiter that goes from old to new and is in mode now. A mode
 // that does not exist is taken for disabled.
@@ -92,9 +87,7 @@ func (l *Limiter) SetMode(now limiter.Instant, mode dynamicconfig.Mode) {
 }
 
 // Counts returns the counts since New.
-func (l *Limiter) Counts() Counts {
-	return Counts{l.both.Load(), l.onlyOld.Load(), l.onlyNew.Load(), l.neither.Load()}
-}
+func (l *Limiter) Counts() Counts { return l.counters.counts() }
 
 // roles are who answers and who is only measured, if anyone, in mode.
 func (l *Limiter) roles(mode dynamicconfig.Mode) (primary, shadow limiter.Stepper) {
@@ -114,18 +107,7 @@ func (l *Limiter) roles(mode dynamicconfig.Mode) (primary, shadow limiter.Steppe
 
 // compare counts how both answered a call for n in mode.
 func (l *Limiter) compare(mode dynamicconfig.Mode, primary, shadow bool, n int) {
-	old, new := primary, shadow
-	if mode == dynamicconfig.ModeNewShadowOld {
-		old, new = shadow, primary
+	if i, n := answer(mode, primary, shadow), int64(max(n, 0)); !l.counters.add(i, n) {
+		l.counters.addOwn(i, n)
 	}
-	counter := &l.neither
-	switch {
-	case old && new:
-		counter = &l.both
-	case old:
-		counter = &l.onlyOld
-	case new:
-		counter = &l.onlyNew
-	}
-	counter.Add(int64(max(n, 0)))
 }

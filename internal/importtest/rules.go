@@ -21,8 +21,8 @@ var layers = []layer{
 	{"algorithm", []string{"internal/rowset"}, "an algorithm is arithmetic, which the simulator and other engines run as it is"},
 	{"dynamicconfig", []string{"internal/spelling"}, "a rule is data, which every package may read because it needs none"},
 	{"rpc", []string{"internal/conns"}, "the contract knows neither who asks nor who decides"},
-	{"limiter", []string{"rpc", "dynamicconfig"}, "limiting hosts never link an algorithm or an aggregator"},
-	{"shadow", []string{"limiter", "dynamicconfig"}, "shadow runs two limiters, whatever rules them"},
+	{"limiter", []string{"rpc", "dynamicconfig", "internal/processor"}, "limiting hosts never link an algorithm or an aggregator"},
+	{"shadow", []string{"limiter", "dynamicconfig", "internal/processor"}, "shadow runs two limiters, whatever rules them"},
 	{"aggregator", []string{"rpc", "algorithm", "dynamicconfig", "internal/rowset"}, "deciding hosts never link a limiter: deciders only answer"},
 }
 
