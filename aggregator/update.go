@@ -29,7 +29,8 @@ type update struct {
 }
 
 // likely is a guess: a key, or nil, and the number of its row of the host, or
-// none. If it is that key, it knows the host, and has forgotten who is too old.
+// none. If it is that key and there is a number, the key knows the host, is under
+// the settings in force, and has forgotten who is too old.
 type likely struct {
 	key *key
 	row int32
@@ -134,7 +135,9 @@ func (u *update) under(o *order, first, next uint32, from, end int32) {
 // step by step: where the keys are was first, now what the rows say and the keys,
 // then the host's rows, then those beside them. Within a step no read waits for
 // another, so the processor has many under way. Row after row, it would wait for
-// each. An algorithm that panics here does so again when its row is decided.
+// each. It has keys forget who is too old as well, but for those that have other
+// settings to adopt: what is too old is for these to say. An algorithm that
+// panics here is to blame if it does so again when its row is decided.
 func (u *update) fetch(rows []int32, all []likely) {
 	defer func() { _ = recover() }()
 
@@ -152,7 +155,7 @@ func (u *update) fetch(rows []int32, all []likely) {
 	}
 	guess := none // hosts often have the same row in each key
 	for n := range all {
-		if k := all[n].key; k != nil {
+		if k := all[n].key; k != nil && k.settings == u.settings {
 			k.expire(u.now, u.a.gone)
 			row, some := k.fetchRow(u.host, guess)
 			read += int(k.text[0]) + some

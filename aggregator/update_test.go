@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -232,6 +233,52 @@ func TestFailuresStayInTheirRows(t *testing.T) {
 			}
 			if g.Weight[i] != weight || fails(allowed) != (g.Lease[i] == 0) {
 				t.Fatalf("row %d of %d, %d allowed: weight %v for %v, want %v", i, keys, allowed, g.Weight[i], g.Lease[i], weight)
+			}
+		}
+	}
+}
+
+// A key that is named twice in a report is taken twice, also when the first time
+// brings it under settings by which it has forgotten the host.
+func TestKeysNamedTwiceUnderNewSettings(t *testing.T) {
+	const name = algorithm.NameRequestWeighted
+	long := cadence
+	long.GCAfter = 30 * time.Second
+	for _, others := range [][]string{nil, {"b"}, {"b", "c"}} {
+		for _, uses := range []int64{0, 5} {
+			a, err := New(algorithm.Builtin(), snapshot(t, long, every(name)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			texts := make([]string, 2*few)
+			for i := range texts {
+				texts[i] = fmt.Sprint("k", i)
+			}
+			for n, host := range append([]string{"a"}, others...) {
+				step(t, a, time.Duration(n)*time.Millisecond, host, usage(name, 5, 0, time.Second, texts...))
+			}
+			step(t, a, 14*time.Second, "late", usage(name, 5, 0, time.Second, texts...))
+			if err := a.Configure(snapshot(t, cadence, every(name))); err != nil {
+				t.Fatal(err)
+			}
+			twice := usage(name, 5, 0, time.Second, append(slices.Clone(texts), texts...)...)
+			for i := range texts {
+				twice.Allowed[i] = uses
+			}
+			step(t, a, 15*time.Second, "a", twice)
+			id := a.hosts.ids["a"]
+			for _, text := range texts {
+				l := &known(a, name, text).ledger
+				queued := 0
+				for at := l.fresh.head; at != none && queued <= l.len(); at = l.rows.At(at).next {
+					queued++
+				}
+				if !l.knows(id) || l.len() != 2 || queued != 2 {
+					t.Fatalf("others %v, first %d: of hosts a and late %d are known and %d in order; a is one: %v", others, uses, l.len(), queued, l.knows(id))
+				}
+			}
+			if rows := a.hosts.rows[id]; rows != int64(len(texts)) {
+				t.Errorf("others %v, first %d: a is counted %d times for %d keys", others, uses, rows, len(texts))
 			}
 		}
 	}

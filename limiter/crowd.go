@@ -27,8 +27,9 @@ import (
 // changes what rules, and forms again when swaps are lost again. Who drew or
 // counted meanwhile sees that it has dispersed, and does it over.
 type crowd struct {
-	pockets []pocket    // by processor
-	stocked atomic.Bool // or else there is nothing in them
+	pockets []pocket      // by processor
+	stocked atomic.Bool   // or else there is nothing in them
+	caps    atomic.Uint32 // how often they were emptied for good
 }
 
 // pocket holds a processor's tokens. It is a cache line.
@@ -74,8 +75,15 @@ func (p *pocket) take(now Instant) bool {
 // rejectFrom counts an event that is refused in p, which is one of c's.
 func (s *share) rejectFrom(p *pocket, c *crowd) {
 	p.rejected.Add(1)
-	if s.crowd.Load() != c {
-		s.rejected.Add(p.rejected.Swap(0))
+	if s.crowd.Load() == c {
+		return
+	}
+	// Only this event's, if it is still there: who counts has those before.
+	for n := p.rejected.Load(); n > 0; n = p.rejected.Load() {
+		if p.rejected.CompareAndSwap(n, n-1) {
+			s.rejected.Add(1)
+			return
+		}
 	}
 }
 
@@ -106,6 +114,7 @@ func (s *share) allowFrom(p *pocket, c *crowd, now Instant) (ok, known bool) {
 		return true, true
 	}
 	s.putBack(now, p)
+	caps := c.caps.Load()
 	n, until, left := s.bucket.draw(now, len(c.pockets))
 	switch {
 	case n == dry && !c.stocked.Load():
@@ -124,7 +133,7 @@ func (s *share) allowFrom(p *pocket, c *crowd, now Instant) (ok, known bool) {
 	if !c.stocked.Load() {
 		c.stocked.Store(true)
 	}
-	if s.crowd.Load() != c {
+	if s.crowd.Load() != c || c.caps.Load() != caps {
 		s.putBack(now, p)
 	}
 	if left < s.low.Load() {
@@ -166,7 +175,16 @@ func (s *share) rejoin(now Instant, n int) {
 	}
 }
 
-// disperse ends the crowd, if there is one.
+// emptied puts back what is in pockets, and what is being drawn. The crowd goes
+// on: what it refused is for those to add up who hold group.mu.
+func (s *share) emptied(now Instant) {
+	if c := s.crowd.Load(); c != nil {
+		c.caps.Add(1)
+		s.unstock(now, c)
+	}
+}
+
+// disperse ends the crowd, if there is one. It is called with group.mu held.
 func (s *share) disperse(now Instant) {
 	if s.crowd.Load() != nil {
 		s.dispersed(now)

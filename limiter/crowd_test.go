@@ -331,3 +331,46 @@ func TestAChangeOfPaceRefusesNobody(t *testing.T) {
 		t.Errorf("%d refused, though there always were tokens", n)
 	}
 }
+
+// Who caps while somebody counts hides nothing that is over.
+func TestACapMovesNoCounts(t *testing.T) {
+	rule := alone(1e-9, 1)
+	s := newShare(0, "k", Even, &rule, 1, math.Inf(1))
+	s.AllowAt(0, 1)
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for !stop.Load() {
+			s.CapAt(0, 0)
+		}
+	})
+	for i := range int64(20_000) {
+		s.crowd.CompareAndSwap(nil, &crowd{pockets: make([]pocket, 2)})
+		s.AllowAt(0, 1)
+		if got := s.count(0).total(); got != i+2 {
+			t.Errorf("%d counted of %d", got, i+2)
+			break
+		}
+	}
+	stop.Store(true)
+	wg.Wait()
+}
+
+// Who drew while somebody capped puts back what it drew.
+func TestACapEmptiesPocketsForGood(t *testing.T) {
+	s, c := crowded(1, 10_000, 2)
+	take(s, 0, 1000)
+	if ok, _ := s.allowFrom(&c.pockets[0], c, 0); !ok || s.pocketed() == 0 {
+		t.Fatal("nothing was drawn")
+	}
+	s.CapAt(0, 5)
+	if got := s.Level(0).Tokens; got != 5 || s.pocketed() != 0 || s.crowd.Load() != c {
+		t.Errorf("%v tokens left, %d of them in pockets", got, s.pocketed())
+	}
+	for range 6 {
+		s.AllowAt(0, 1)
+	}
+	if n := s.count(0); n.allowed != 1006 || n.rejected != 1 {
+		t.Errorf("counted %+v", n)
+	}
+}

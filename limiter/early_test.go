@@ -312,3 +312,45 @@ func TestAnEagerKeyReportsWhatACrowdRefused(t *testing.T) {
 		t.Errorf("said %+v", said)
 	}
 }
+
+// However often somebody still decides by a share that is gone, it is heard.
+func TestStragglersAreHeardEachTime(t *testing.T) {
+	for _, back := range []bool{false, true} { // under the same algorithm: there is an heir
+		g := eagerGroup(t, weighted(100), 10)
+		k := g.For("k")
+		take(k, 0, 6)
+		granted(t, g, second, g.Report(second), 0.5, 10)
+		s := k.share.Load()
+		other := weighted(100)
+		other.Key, other.Algorithm = "other", "lending"
+		g.Configure(second, snapshot(t, other))
+		now := 2 * second
+		granted(t, g, now, g.Report(now), 0.5, 10)
+		if back {
+			again := weighted(100)
+			again.Algorithm = "lending"
+			g.Configure(now, snapshot(t, again))
+			take(k, now, 1)
+		}
+		reported := int64(0)
+		hear := func() {
+			now += 3 * second
+			for _, u := range granted(t, g, now, g.Report(now), 0.5, 10) {
+				for i := range u.Keys {
+					reported += u.Allowed[i] + u.Rejected[i]
+				}
+			}
+		}
+		hear()
+		hear()
+		was := reported
+		for i := range int64(3) {
+			s.AllowAt(now, 1)
+			hear()
+			hear() // what an heir was given is told with the next report
+			if reported-was != i+1 {
+				t.Errorf("back %v: %d reported after %d", back, reported-was, i+1)
+			}
+		}
+	}
+}

@@ -85,14 +85,13 @@ func (g *Group) lastWordsLocked(now Instant, batches *batches) {
 			wait = append(wait, s)
 			continue
 		}
-		allowed, rejected, _ := s.count(now).since(s.reported)
+		// Who counts from here on sees low, and who does not see low has
+		// counted before.
+		s.low.Store(straggling)
+		upTo := s.count(now)
+		allowed, rejected, _ := upTo.since(s.reported)
 		if allowed+rejected == 0 {
-			// Who counts from here on sees low, and who does not see low has
-			// counted before.
-			s.low.Store(straggling)
-			if allowed, rejected, _ = s.count(now).since(s.reported); allowed+rejected == 0 {
-				continue
-			}
+			continue
 		}
 		if now < s.waiting { // its last report may still be answered
 			wait = append(wait, s)
@@ -108,6 +107,7 @@ func (g *Group) lastWordsLocked(now Instant, batches *batches) {
 		}
 		heir.allowed.Add(allowed)
 		heir.rejected.Add(rejected)
+		s.reported = upTo
 	}
 	clear(g.gone[len(wait):])
 	g.gone = fitted(wait)

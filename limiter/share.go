@@ -242,7 +242,7 @@ const maxCost = 1 << 40
 
 // CapAt caps both levels: the bucket now, and spare when it is next settled.
 func (s *share) CapAt(now Instant, tokens float64) {
-	s.disperse(now)
+	s.emptied(now)
 	s.bucket.cap(now, tokens)
 	for {
 		old := s.most.Load()

@@ -43,10 +43,7 @@ func addresses(t *testing.T, n int) (free []string) {
 	for range n {
 		l, err := net.Listen("tcp", own)
 		if err != nil {
-			l, err = net.Listen("tcp", "127.0.0.1:0") // not all systems have others
-		}
-		if err != nil {
-			t.Fatal(err)
+			t.Skipf("not all systems have more loopback addresses than one: %v", err)
 		}
 		defer l.Close()
 		free = append(free, l.Addr().String())
