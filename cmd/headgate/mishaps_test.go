@@ -76,7 +76,7 @@ func (w *tree) settled(when string) {
 type bound struct {
 	over    float64       // on average, in parts of the capacity
 	most    float64       // at any time, in parts of the capacity
-	longest time.Duration // at a time
+	longest time.Duration // at a time, after the last mishap
 }
 
 // moving is the bound while capacity moves between the parts of a tree: what a
@@ -128,6 +128,7 @@ func (w *tree) handover(c *treeCluster, n *treeNode) {
 	n.stop()
 	c.list(w.t, n)
 	watch(time.Second)
+	w.crowd.strikes()
 	n.start()
 	c.list(w.t, nil)
 }
@@ -168,7 +169,11 @@ func TestMishapsInATreeOfProcesses(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	w := newTree(t, 3*time.Second)
 	end := w.crowd.account(treeCapacity)
-	for range mishaps {
+	for i := range mishaps {
+		if i%4 == 3 { // the others before have no end of their own
+			watch(w.lease)
+		}
+		w.crowd.strikes()
 		c := w.all[random.IntN(len(w.all))]
 		n := c.nodes[random.IntN(len(c.nodes))]
 		switch dice := random.IntN(15); {
@@ -178,12 +183,14 @@ func TestMishapsInATreeOfProcesses(t *testing.T) {
 			t.Logf("spike in %s", key)
 			h.want(140)
 			watch(time.Second)
+			w.crowd.strikes()
 			h.want(40)
 		case dice < 12:
 			away := time.Duration(random.Int64N(int64(4 * time.Second)))
 			t.Logf("%s lost for %v", c.name, away.Round(time.Millisecond))
 			n.kill()
 			watch(away)
+			w.crowd.strikes()
 			n.start()
 		case len(c.nodes) > 1:
 			t.Logf("%s hands over", c.name)

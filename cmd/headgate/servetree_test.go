@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -220,9 +221,14 @@ func (g *goClient) held(time.Time) float64 {
 
 // crowd is all holders of a test, which run until it ends.
 type crowd struct {
-	t    *testing.T
-	keys map[string][]holder
+	t      *testing.T
+	keys   map[string][]holder
+	mishap atomic.Int64 // when the last one was, in Unix time and ns
 }
+
+// strikes notes that there is a mishap. What it takes from some and gives to
+// others is held by both for as long as leases last; and then the next strikes.
+func (c *crowd) strikes() { c.mishap.Store(time.Now().UnixNano()) }
 
 func newCrowd(t *testing.T) *crowd { return &crowd{t: t, keys: make(map[string][]holder)} }
 
@@ -277,13 +283,14 @@ func (c *crowd) sum(key string) (sum float64) {
 type ledger struct {
 	capacity       float64
 	begun, last    time.Time
-	above          time.Time // since when there is more than the capacity; zero: there is not
+	above          time.Time // since when, or since the last mishap, there is more than the capacity; zero: there is not
 	longest        time.Duration
 	least, most    float64
 	held, exceeded float64 // in units times seconds
 }
 
-func (l *ledger) note(now time.Time, sum float64) {
+// note notes what is held at now, when the last mishap was at that time.
+func (l *ledger) note(now, mishap time.Time, sum float64) {
 	if l.begun.IsZero() {
 		l.begun, l.last, l.least = now, now, sum
 	}
@@ -295,7 +302,7 @@ func (l *ledger) note(now time.Time, sum float64) {
 		l.above = time.Time{}
 		return
 	}
-	if l.above.IsZero() {
+	if l.above.IsZero() || l.above.Before(mishap) {
 		l.above = now
 	}
 	l.longest = max(l.longest, now.Sub(l.above))
@@ -306,7 +313,7 @@ func (l *ledger) note(now time.Time, sum float64) {
 func (l *ledger) over() float64 { return l.exceeded / l.capacity / l.last.Sub(l.begun).Seconds() }
 
 func (l *ledger) String() string {
-	return fmt.Sprintf("held %.1f%% on average, %.1f%% to %.1f%%; over by %.3f%% on average, for %v at a time at most",
+	return fmt.Sprintf("held %.1f%% on average, %.1f%% to %.1f%%; over by %.3f%% on average, for %v after a mishap at most",
 		100*l.held/l.capacity/l.last.Sub(l.begun).Seconds(), 100*l.least/l.capacity, 100*l.most/l.capacity, 100*l.over(), l.longest.Round(time.Millisecond))
 }
 
@@ -330,7 +337,7 @@ func (c *crowd) account(capacity float64) (end func() map[string]*ledger) {
 			}
 			for key, l := range ledgers {
 				sum := c.sum(key)
-				l.note(time.Now(), sum)
+				l.note(time.Now(), time.Unix(0, c.mishap.Load()), sum)
 			}
 		}
 	}()
