@@ -17,8 +17,8 @@ help: ## list what make can do
 run: ## watch five hosts share one limit; FOR=20s ends by itself, ARGS adds flags
 	@go run ./cmd/headgate demo $(if $(FOR),--for $(FOR)) $(ARGS)
 
-test: ## run all tests and say what was skipped; PKGS=./limiter/... runs fewer
-	@go run ./internal/gotest $(PKGS)
+test: ## run all tests and say what was skipped; PKGS=./limiter/... runs fewer, LONG=1 the long form that CI runs
+	@$(if $(LONG),HEADGATE_LONG=1) go run ./internal/gotest $(PKGS)
 
 race: ## run the tests under the race detector, the long ones shortened
 	@go run ./internal/gotest -race -short $(PKGS)

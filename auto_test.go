@@ -17,6 +17,7 @@ import (
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/exact"
+	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/rpctest"
 	"github.com/headgate/headgate/shadow"
@@ -81,11 +82,9 @@ func autoClusterOf(t *testing.T, n int, limit float64, snapshot *dynamicconfig.S
 		}
 		peers := c.network.Host(name).Peers()
 		taker := &rpc.Taker{Host: name, Placement: &c.owner, Peers: peers, Self: name, Local: a}
-		group := limiter.NewGroup(snapshot, n, limiter.WithEager(algorithm.NameElastic, algorithm.NameAuto),
+		group := limiter.NewGroup(snapshot, n,
 			limiter.WithRemote(algorithm.NameAuto, exact.NewAuto(taker)), limiter.WithRemote(algorithm.NameExact, exact.New(taker)),
-			limiter.WithMigration(func(old, new limiter.Stepper, mode dynamicconfig.Mode) limiter.Migrator {
-				return shadow.FromSteps(old, new, mode)
-			}))
+			limiter.WithMigration(shadow.Migrator()))
 		running, stop := context.WithCancel(t.Context())
 		c.names, c.hosts = append(c.names, name), append(c.hosts, &autoMember{a, group, stop})
 		c.loops.Go(func() { a.Run(running) })
@@ -108,7 +107,7 @@ func (c *autoCluster) close() {
 func bubble(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(limiter.Now().Sub(0).Abs())
+		time.Sleep(stage.Now().Sub(0).Abs())
 		f(t)
 	})
 }
@@ -141,7 +140,7 @@ func (c *autoCluster) configure(t *testing.T, snapshot *dynamicconfig.Snapshot) 
 		if err := h.aggregator.Configure(snapshot); err != nil {
 			t.Fatal(err)
 		}
-		h.group.Configure(limiter.Now(), snapshot)
+		h.group.Configure(snapshot)
 	}
 }
 
@@ -157,8 +156,8 @@ func (c *autoCluster) found() {
 	c.owner.Store(&c.names[0])
 	for _, h := range c.hosts {
 		h.aggregator.Moved(aggregator.Now())
-		h.group.SetHosts(limiter.Now(), len(c.hosts))
-		h.group.Introduce(limiter.Now())
+		h.group.SetHosts(len(c.hosts))
+		h.group.Introduce()
 	}
 }
 
@@ -195,7 +194,7 @@ func (c *autoCluster) ask(rate float64, d time.Duration) (asking int) {
 // asks tells how many hosts ask for each event.
 func (c *autoCluster) asks() (n int) {
 	for _, h := range c.hosts {
-		if st, ok := h.group.Inspect(limiter.Now(), "k"); ok && st.Shares[0].Asks {
+		if st, ok := h.group.Inspect("k"); ok && st.Shares[0].Asks {
 			n++
 		}
 	}

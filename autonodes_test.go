@@ -3,6 +3,7 @@
 package headgate_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/headgate/headgate"
@@ -14,26 +15,37 @@ import (
 // the hosts the other. Who owns the first outlives it.
 func TestNodesDecideAutoAsTheLimitIs(t *testing.T) {
 	nodes, members := cluster(t, 4, memory.New(limits(t, `
-defaults: {algorithm: auto, update_interval: 200ms, lease: 10s, fallback: closed}
+defaults: {algorithm: auto, update_interval: 200ms, lease: 10s, fallback: closed, ask_timeout: 10s}
 limits:
   - {key: "low*", limit: 0.1/h, burst: 20}
   - {key: "high", limit: 100000/s}
 `)))
 	allKnow(t, nodes)
-	keys := []string{"low1", "low2", "low3", "low4"}
-	drain := func(alive []*headgate.Node) (taken int) {
-		for _, key := range keys {
-			for i := range 60 {
-				d := alive[i%len(alive)].Group().For(key).Decide(t.Context(), 1, 0)
-				if d.OK && d.By == "exact" {
-					taken++
-				}
+	drain := func(alive []*headgate.Node, key string) (taken int) {
+		for i := range 60 {
+			d := alive[i%len(alive)].Group().For(key).Decide(t.Context(), 1, 0)
+			if d.OK && d.By == "exact" {
+				taken++
 			}
 		}
 		return taken
 	}
-	if got := drain(nodes); got != 20*len(keys) {
-		t.Errorf("%d tokens of %d full buckets", got, len(keys))
+	// An owner that hears of a key from a report before anybody asks begins with
+	// half of its burst: the key may not be new. That happens where the first ask
+	// takes longer than the interval.
+	const full, unsure = 20, 10
+	var keys []string
+	for fulls := 0; fulls < 4; {
+		key := fmt.Sprint("low", len(keys))
+		keys = append(keys, key)
+		switch got := drain(nodes, key); {
+		case got == full:
+			fulls++
+		case got != unsure:
+			t.Fatalf("%d tokens of %s, which was full", got, key)
+		case len(keys) == 50:
+			t.Fatal("the machine is always too slow")
+		}
 	}
 	for _, n := range nodes {
 		eventually(t, "hosts decide a high limit", func() bool {
@@ -59,7 +71,9 @@ limits:
 		}
 		return true
 	})
-	if got := drain(nodes[1:]); got != 0 {
-		t.Errorf("%d tokens after an owner left", got)
+	for _, key := range keys {
+		if got := drain(nodes[1:], key); got != 0 {
+			t.Errorf("%d tokens of %s after an owner left", got, key)
+		}
 	}
 }

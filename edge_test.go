@@ -93,7 +93,7 @@ func (e edges) Peer(string) (rpc.Decider, error) {
 func TestExactLimitsHoldForThoseWhoAskAnyEdge(t *testing.T) {
 	const text = `
 limits:
-  - {key: "k*", limit: 1/h, burst: 50, algorithm: exact, fallback: closed}
+  - {key: "k*", limit: 1/h, burst: 50, algorithm: exact, fallback: closed, ask_timeout: 10s}
 `
 	nodes, _ := cluster(t, 3, memory.New(limits(t, text)))
 	allKnow(t, nodes)
@@ -102,8 +102,10 @@ limits:
 		every.all = append(every.all, n.Edge(nil))
 	}
 	group := func(i int) *limiter.Group {
-		taker := &rpc.Taker{Host: fmt.Sprint("client ", i), Placement: every, Peers: every, Timeout: 2 * time.Second}
-		return limiter.NewGroup(limits(t, text), 1, limiter.WithRemote(exact.Name, exact.New(taker)))
+		taker := &rpc.Taker{Host: fmt.Sprint("client ", i), Placement: every, Peers: every}
+		// Edges may wait for twice as long as the rule says.
+		owners := exact.New(taker).Waits(func(askTimeout time.Duration) time.Duration { return 3 * askTimeout })
+		return limiter.NewGroup(limits(t, text), 1, limiter.WithRemote(exact.Name, owners))
 	}
 	const keys, clients, tries = 8, 2, 40
 	var admitted [keys]atomic.Int64
@@ -146,7 +148,7 @@ limits:
 
 // The answer of one edge is lost, and the client says so at the next.
 func TestWhatIsLostAtOneEdgeIsGivenBackByAnother(t *testing.T) {
-	nodes, _ := cluster(t, 3, memory.New(limits(t, `limits: [{key: "k*", limit: 1/h, burst: 50, algorithm: exact}]`)))
+	nodes, _ := cluster(t, 3, memory.New(limits(t, `limits: [{key: "k*", limit: 1/h, burst: 50, algorithm: exact, ask_timeout: 10s}]`)))
 	allKnow(t, nodes)
 	take := func(n *headgate.Node, takes *rpc.Takes) (left float64, ok bool) {
 		payload, err := rpc.EncodeTakes(takes)

@@ -13,7 +13,7 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig/memory"
-	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/ringpop"
 	"github.com/headgate/headgate/ringpop/static"
 )
@@ -63,7 +63,7 @@ type counting struct {
 	left float64
 }
 
-func (c *counting) Take(_ context.Context, take limiter.Take) (limiter.Taken, error) {
+func (c *counting) Do(_ context.Context, take stage.Operation) (stage.Outcome, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 
@@ -71,7 +71,7 @@ func (c *counting) Take(_ context.Context, take limiter.Take) (limiter.Taken, er
 	if ok {
 		c.left -= take.N
 	}
-	return limiter.Taken{OK: ok, Left: c.left}, nil
+	return stage.Outcome{OK: ok, Left: c.left}, nil
 }
 
 func TestRulesMayNameARemote(t *testing.T) {
@@ -104,5 +104,24 @@ func TestRulesMayNameARemote(t *testing.T) {
 	}
 	if got != 3 {
 		t.Errorf("%d allowed, want the 3 that the remote has", got)
+	}
+}
+
+// A node that stops sends what it used since its last round.
+func TestWhatANodeUsedIsKnownWhenItStops(t *testing.T) {
+	nodes, _ := cluster(t, 3, memory.New(limits(t, `limits: [{key: "k", limit: 0.01/s, burst: 1000, algorithm: gossip}]`)))
+	allKnow(t, nodes)
+	for range 600 {
+		if !nodes[0].For("k").Allow() {
+			t.Fatal("refused")
+		}
+	}
+	if err := nodes[0].Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range nodes[1:] {
+		if d := n.Group().For("k").Decide(t.Context(), 0, 0); d.Left > 401 {
+			t.Errorf("%v left of 1000 after 600 were used", d.Left)
+		}
 	}
 }

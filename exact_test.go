@@ -24,10 +24,10 @@ func TestAnExactLimitHoldsOverAllNodes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds of real time")
 	}
-	const limit, burst = 2000, 2000
+	const limit, burst = 500, 500
 	nodes, _ := cluster(t, 5, memory.New(limits(t, `
 limits:
-  - {key: "k", limit: 2000/s, burst: 2000, algorithm: exact, fallback: closed}
+  - {key: "k", limit: 500/s, burst: 500, algorithm: exact, fallback: closed, ask_timeout: 10s}
 `)))
 	allKnow(t, nodes)
 	// Nobody knows to the microsecond when the owner decides: from is before
@@ -46,7 +46,7 @@ limits:
 	var admitted atomic.Int64
 	admitted.Add(first)
 	const enough = first + 4*limit
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	var wg sync.WaitGroup
 	for _, host := range []int{0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 3, 4} {
@@ -67,7 +67,7 @@ limits:
 	}
 	wg.Wait()
 	if ctx.Err() != nil {
-		t.Fatalf("%d admitted in half a minute; it should be %d after 3 s", admitted.Load(), enough)
+		t.Fatalf("%d admitted in two minutes; it should be %d after 3 s", admitted.Load(), enough)
 	}
 	for host := range nodes {
 		decide(host, 0) // what was not answered is withdrawn
@@ -99,7 +99,7 @@ func allKnow(t *testing.T, nodes []*headgate.Node) {
 func TestBucketsOutliveTheirOwners(t *testing.T) {
 	nodes, members := cluster(t, 4, memory.New(limits(t, `
 limits:
-  - {key: "k*", limit: 0.1/h, burst: 20, algorithm: exact, fallback: closed}
+  - {key: "k*", limit: 0.1/h, burst: 20, algorithm: exact, fallback: closed, ask_timeout: 10s}
 `)))
 	allKnow(t, nodes)
 	keys := []string{"k1", "k2", "k3", "k4", "k5", "k6", "k7", "k8"}
@@ -145,7 +145,7 @@ limits:
 func TestBucketsMoveToAnOwnerThatJoins(t *testing.T) {
 	nodes, members := cluster(t, 4, memory.New(limits(t, `
 limits:
-  - {key: "k*", limit: 0.1/h, burst: 20, algorithm: exact, fallback: closed}
+  - {key: "k*", limit: 0.1/h, burst: 20, algorithm: exact, fallback: closed, ask_timeout: 10s}
 `)))
 	set := func(hosts int) {
 		t.Helper()

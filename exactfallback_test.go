@@ -55,7 +55,7 @@ limits:
 			}
 			taker := &rpc.Taker{Host: name, Placement: owner, Peers: network.Host(name).Peers(), Self: name, Local: a}
 			group := limiter.NewGroup(snapshot, 0, limiter.WithRemote(algorithm.NameExact, exact.New(taker)))
-			group.SetHosts(limiter.Now(), hosts)
+			group.SetHosts(hosts)
 			names, groups = append(names, name), append(groups, group)
 		}
 		owner.Store(&names[0])

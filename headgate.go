@@ -3,23 +3,22 @@
 package headgate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"sync"
-
-	"github.com/uber-go/tally/v4"
+	"time"
 
 	"github.com/headgate/headgate/aggregator"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
-	"github.com/headgate/headgate/limiter/gossip"
+	"github.com/headgate/headgate/limiter/exact"
+	"github.com/headgate/headgate/limiter/mesh"
 	"github.com/headgate/headgate/ringpop"
 	"github.com/headgate/headgate/rpc"
-	"github.com/headgate/headgate/rpc/rpcyarpc"
 	"github.com/headgate/headgate/shadow"
 )
 
@@ -29,69 +28,55 @@ type Config struct {
 	// other hosts dial it. Required.
 	Address string
 
-	// Listen is where to listen for other hosts; default Address. Set it
-	// when the address that others dial is not one of this host's own.
+	// Listen is where to listen for other hosts, host:port; default Address.
+	// Set it when the address that others dial is not one of this host's own.
 	Listen string
 }
 
 // Validate returns all that is wrong with c.
 func (c Config) Validate() error {
 	var errs []error
-	for name, address := range map[string]string{"address": c.Address, "listen": c.listen()} {
-		if _, port, err := net.SplitHostPort(address); err != nil || port == "" {
-			errs = append(errs, fmt.Errorf("headgate: %s %q is not host:port", name, address))
+	for _, a := range []struct{ name, address string }{{"address", c.Address}, {"listen", c.listen()}} {
+		if _, port, err := net.SplitHostPort(a.address); err != nil || port == "" {
+			errs = append(errs, fmt.Errorf("headgate: %s %q is not host:port", a.name, a.address))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func (c Config) listen() string {
-	if c.Listen == "" {
-		return c.Address
-	}
-	return c.Listen
-}
+func (c Config) listen() string { return cmp.Or(c.Listen, c.Address) }
 
-// Node is one host of a cluster: it limits, and it decides for the keys that
-// it owns. It is safe for concurrent use.
+// Node is one host of a cluster. It limits, and it decides for the keys that it
+// owns. It is safe for concurrent use.
 type Node struct {
-	config     Config
-	log        *slog.Logger
+	options
+
+	address    string
 	source     dynamicconfig.Source
 	members    ringpop.Members
-	listener   net.Listener
 	limits     *dynamicconfig.Live
 	ring       *ringpop.Live
 	group      *limiter.Group
 	aggregator *aggregator.Aggregator
-	mux        *rpc.Mux
 	fanout     *rpc.Fanout
-	taker      *rpc.Taker
-	takes      *rpc.ForwardTakes // of the edge
-	mesh       *gossip.Mesh
-	cluster    string              // what it is called above
-	parent     aggregator.Claiming // nil without a cluster above
+	takes      *rpc.ForwardTakes
+	mesh       *mesh.Mesh
 
-	mu     sync.Mutex // protects following fields
-	client *rpcyarpc.Client
-	server *rpcyarpc.Server
-	stop   context.CancelFunc    // nil unless started
-	leave  func(context.Context) // nil unless reports are under way
-	loops  *sync.WaitGroup
+	mu    sync.Mutex            // protects following fields
+	loops *sync.WaitGroup       // nil until the first Start
+	stop  context.CancelFunc    // nil unless started
+	leave func(context.Context) // nil unless the loops that report run
 }
 
 // New returns a Node that is not yet started. It loads the limits from source
-// once, and refuses to go on without: a service that starts with a broken
-// file should not find out by its limits.
+// once, and returns an error if they are not valid: a service should not start
+// with a broken file.
 func New(config Config, source dynamicconfig.Source, members ringpop.Members, opts ...Option) (*Node, error) {
-	if err := config.Validate(); err != nil {
-		return nil, err
-	}
-	o := options{log: slog.Default(), scope: tally.NoopScope, registry: algorithm.Builtin()}
+	o := defaults()
 	for _, option := range opts {
 		option(&o)
 	}
-	if err := errors.Join(o.errs...); err != nil {
+	if err := errors.Join(config.Validate(), errors.Join(o.errs...), o.connect(config.listen())); err != nil {
 		return nil, err
 	}
 	snapshot, err := source.Load(context.Background())
@@ -102,66 +87,66 @@ func New(config Config, source dynamicconfig.Source, members ringpop.Members, op
 		return nil, fmt.Errorf("headgate: load limits: %w", err)
 	}
 	n := &Node{
-		config:   config,
-		log:      o.log,
-		source:   source,
-		members:  members,
-		listener: o.listener,
-		limits:   dynamicconfig.NewLive(snapshot, dynamicconfig.WithCheck(o.check)),
-		ring:     ringpop.NewLive(o.points, ringpop.WithLogger(o.log)),
-		mux:      new(rpc.Mux),
-		cluster:  o.cluster,
-		parent:   o.parent,
+		options: o,
+		address: config.Address,
+		source:  source,
+		members: members,
+		limits:  dynamicconfig.NewLive(snapshot, dynamicconfig.WithCheck(o.check)),
+		ring:    ringpop.NewLive(o.points, ringpop.WithLogger(o.log)),
 	}
-	n.taker = &rpc.Taker{Host: config.Address, Placement: n.ring, Self: config.Address}
-	n.takes = &rpc.ForwardTakes{Taker: n.taker, Others: n.others}
-	n.mesh = n.newMesh(snapshot, &o)
-	n.group = limiter.NewGroup(snapshot, 0, n.elsewhere(o.remotes), limiter.WithLogger(o.log), limiter.WithScope(o.scope), limiter.WithEager(o.registry.Stateful()...), limiter.WithWants(o.registry.Leasing()...),
-		limiter.WithMigration(func(old, new limiter.Stepper, mode dynamicconfig.Mode) limiter.Migrator {
-			return shadow.FromSteps(old, new, mode)
-		}))
-	n.aggregator, err = aggregator.New(o.registry, snapshot, aggregator.WithLogger(o.log), aggregator.WithScope(o.scope))
-	if err != nil {
+	if err := n.assemble(snapshot); err != nil {
 		return nil, err
-	}
-	n.taker.Local = n.aggregator
-	if err := n.register(o.payloads); err != nil {
-		return nil, err
-	}
-	n.fanout = &rpc.Fanout{
-		Host:      config.Address,
-		Placement: n.ring,
-		Self:      config.Address,
-		Local:     n.mux,
-		Codecs:    make(map[string]rpc.Codec),
-	}
-	for _, p := range o.payloads {
-		n.fanout.Codecs[p.algorithm] = p.codec
 	}
 	return n, nil
 }
 
-// register puts the deciders of all payloads behind one door.
-func (n *Node) register(payloads []payload) error {
-	var err error
-	for _, typeURL := range []string{rpc.UsageTypeURL, rpc.ClaimsTypeURL, rpc.TakesTypeURL} {
-		err = errors.Join(err, n.mux.Register(typeURL, n.aggregator))
+// assemble makes n's parts and connects them.
+func (n *Node) assemble(snapshot *dynamicconfig.Snapshot) (err error) {
+	n.aggregator, err = aggregator.New(n.registry, snapshot, aggregator.WithLogger(n.log), aggregator.WithScope(n.scope))
+	if err != nil {
+		return err
 	}
-	err = errors.Join(err, n.mux.Register(rpc.GossipTypeURL, n.mesh), n.mux.Register(rpc.WithdrawalsTypeURL, rpc.Withdrawn{Edge: n.takes}))
-	for _, p := range payloads {
-		err = errors.Join(err, n.mux.Register(p.typeURL, p.decider))
+	taker := &rpc.Taker{Host: n.address, Placement: n.ring, Peers: n.transport, Self: n.address, Local: n.aggregator}
+	n.takes = &rpc.ForwardTakes{Taker: taker, Timeout: n.askTimeout, Others: n.others}
+	n.mesh = mesh.New(n.address, func(key string) (*dynamicconfig.Rule, bool) { return n.limits.Current().Match(key) },
+		mesh.Config{Interval: min(snapshot.Properties().UpdateInterval, mesh.DefaultInterval)},
+		mesh.WithLogger(n.log), mesh.WithScope(n.scope))
+	group := []limiter.Option{
+		limiter.WithLogger(n.log), limiter.WithScope(n.scope), limiter.WithMigration(shadow.Migrator()), n.traits(),
+		limiter.WithRemote(algorithm.NameExact, exact.New(taker)),
+		limiter.WithRemote(algorithm.NameAuto, exact.NewAuto(taker)),
+		limiter.WithRemote(mesh.Name, n.mesh),
 	}
-	return err
+	for name, r := range n.remotes {
+		group = append(group, limiter.WithRemote(name, r))
+	}
+	n.group = limiter.NewGroup(snapshot, 0, append(group, n.limiter...)...)
+
+	local := new(rpc.Mux)
+	n.fanout = &rpc.Fanout{Host: n.address, Placement: n.ring, Peers: n.transport, Self: n.address, Local: local, Codecs: make(map[string]rpc.Codec)}
+	errs := []error{
+		local.Register(rpc.UsageTypeURL, n.aggregator),
+		local.Register(rpc.ClaimsTypeURL, n.aggregator),
+		local.Register(rpc.TakesTypeURL, n.aggregator),
+		local.Register(rpc.GossipTypeURL, n.mesh),
+		local.Register(rpc.WithdrawalsTypeURL, rpc.Withdrawn{Edge: n.takes}),
+	}
+	for _, p := range n.payloads {
+		n.fanout.Codecs[p.algorithm] = p.codec
+		errs = append(errs, local.Register(p.typeURL, p.decider))
+	}
+	return errors.Join(errs...)
 }
 
 // Address is this host's, as other hosts know it.
-func (n *Node) Address() string { return n.config.Address }
+func (n *Node) Address() string { return n.address }
 
 // For returns the limiter of key, which is a `group:name`. It never fails and
 // never waits; see limiter.Group.
-func (n *Node) For(key string) limiter.Limiter { return n.group.For(key) }
+func (n *Node) For(key string) *limiter.Limiter { return n.group.For(key) }
 
-// Group returns the node's limiters.
+// Group returns the node's limiters. Its Inspect tells why a key is limited as
+// it is, and how the two sides of its migration answered.
 func (n *Node) Group() *limiter.Group { return n.group }
 
 // Limits returns the live config, for typed properties.
@@ -169,3 +154,41 @@ func (n *Node) Limits() *dynamicconfig.Live { return n.limits }
 
 // Ring returns the hosts as this node sees them now.
 func (n *Node) Ring() *ringpop.Ring { return n.ring.Ring() }
+
+// Edge returns a Decider that answers for any key by asking the key's owner:
+// see rpc.Forward, rpc.ForwardClaims and rpc.ForwardTakes. It is for hosts that
+// do not know the ring, such as those that rpcgrpc serves. It answers between
+// Start and Stop. failed, when not nil, is called for each owner that does not
+// answer.
+func (n *Node) Edge(failed func(part rpc.Part, err error)) rpc.Decider {
+	var mux rpc.Mux
+	// The types differ, so Register returns no error.
+	_ = mux.Register(rpc.UsageTypeURL, &rpc.Forward{Fanout: n.fanout, Failed: failed})
+	_ = mux.Register(rpc.ClaimsTypeURL, rpc.ForwardClaims{Claimant: n.Claimant()})
+	_ = mux.Register(rpc.TakesTypeURL, n.takes)
+	return &mux
+}
+
+// Claimant returns what asks the owners of keys for leases, on behalf of any
+// host. It works between Start and Stop.
+func (n *Node) Claimant() *rpc.Claimant {
+	return &rpc.Claimant{Host: n.address, Placement: n.ring, Peers: n.transport, Self: n.address, Local: n.fanout.Local}
+}
+
+// askTimeout is the ask_timeout of key's rule; 0 if it has none.
+func (n *Node) askTimeout(key string) time.Duration {
+	if rule, ok := n.limits.Current().Match(key); ok {
+		return rule.AskTimeout
+	}
+	return 0
+}
+
+// others are the addresses of all hosts but this one.
+func (n *Node) others() (addresses []string) {
+	for _, h := range n.ring.Ring().Hosts() {
+		if h.Address != n.address {
+			addresses = append(addresses, h.Address)
+		}
+	}
+	return addresses
+}

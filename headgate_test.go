@@ -5,9 +5,11 @@ package headgate_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"log/slog"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -25,7 +27,15 @@ import (
 	"github.com/headgate/headgate/ringpop/hosted"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain lets all tests that may run side by side do so, on however few
+// processors: most of the time they wait.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "16"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // limits parses YAML.
 func limits(t testing.TB, text string) *dynamicconfig.Snapshot {
@@ -63,7 +73,7 @@ func cluster(t *testing.T, n int, source dynamicconfig.Source, opts ...headgate.
 	var nodes []*headgate.Node
 	for i, l := range listeners {
 		node, err := headgate.New(headgate.Config{Address: hosts[i].Address}, source, members,
-			append([]headgate.Option{headgate.WithListener(l), headgate.WithLogger(slog.New(slog.DiscardHandler))}, opts...)...)
+			append([]headgate.Option{headgate.WithListen(l), headgate.WithLogger(slog.New(slog.DiscardHandler))}, opts...)...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +94,7 @@ func cluster(t *testing.T, n int, source dynamicconfig.Source, opts ...headgate.
 var eventually = waittest.Until
 
 func share(n *headgate.Node, key string) limiter.ShareStatus {
-	st, ok := n.Group().Inspect(limiter.Now(), key)
+	st, ok := n.Group().Inspect(key)
 	if !ok || len(st.Shares) == 0 {
 		return limiter.ShareStatus{Fallback: true}
 	}
@@ -149,6 +159,45 @@ func TestConfigReachesHeldLimiters(t *testing.T) {
 	eventually(t, "a refusal of the unknown algorithm", func() bool { return nodes[0].Limits().Rejected() > 0 })
 	if held.Limit() > 51 {
 		t.Errorf("a refused config is in force: %v", held.Limit())
+	}
+}
+
+// lines counts log records, and keeps the last one of each message.
+type lines struct {
+	slog.Handler
+
+	mu    sync.Mutex
+	count int
+	last  map[string]string
+}
+
+func (l *lines) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
+
+func (l *lines) Handle(_ context.Context, r slog.Record) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.count++
+	r.Attrs(func(a slog.Attr) bool {
+		l.last[r.Message] += a.String() + " "
+		return true
+	})
+	return nil
+}
+
+func TestAReloadIsOneLogLine(t *testing.T) {
+	source := memory.New(limits(t, fast))
+	log := &lines{Handler: slog.DiscardHandler, last: make(map[string]string)}
+	nodes, _ := cluster(t, 1, source, headgate.WithLogger(slog.New(log)))
+	log.mu.Lock()
+	before := log.count
+	log.mu.Unlock()
+	source.Set(limits(t, strings.Replace(fast, "1000/s", "50/s", 1)))
+	eventually(t, "the new limit", func() bool { return nodes[0].For("k").Limit() == 50 })
+	if err := nodes[0].Stop(t.Context()); err != nil { // the line is written by then
+		t.Fatal(err)
+	}
+	if got := log.last["config applied"]; log.count != before+1 || !strings.Contains(got, `rule "k": limit 1000/s → 50/s, burst 1000 → 50`) {
+		t.Errorf("%d lines: %v", log.count-before, log.last)
 	}
 }
 
@@ -234,7 +283,7 @@ func TestModule(t *testing.T) {
 			headgate.Config{Address: l.Addr().String()},
 			fx.Annotate(memory.New(limits(t, fast)), fx.As(new(dynamicconfig.Source))),
 			fx.Annotate(members, fx.As(new(ringpop.Members))),
-			[]headgate.Option{headgate.WithListener(l)},
+			[]headgate.Option{headgate.WithListen(l)},
 			slog.New(slog.DiscardHandler),
 		),
 		fx.Invoke(func(g *limiter.Group) {}),

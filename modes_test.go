@@ -13,7 +13,6 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/dynamicconfig/memory"
-	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/redis"
 	"github.com/headgate/headgate/limiter/redis/redistest"
 )
@@ -24,7 +23,7 @@ const modesLimit, modesBurst = 1000, 1000
 func modes(t *testing.T, from, to, mode string) *dynamicconfig.Snapshot {
 	t.Helper()
 	return limits(t, fmt.Sprintf(`
-defaults: {update_interval: 200ms}
+defaults: {update_interval: 200ms, ask_timeout: 10s}
 limits:
   - {key: "k", limit: %d/s, burst: %d, fallback: closed, migrate: {from: %s, to: %s, mode: %s}}
 `, modesLimit, modesBurst, from, to, mode))
@@ -64,8 +63,8 @@ func migratingAt(t *testing.T, server *redistest.Server, s *dynamicconfig.Snapsh
 }
 
 // flow has callers at all nodes ask for more than the limit, until ctx ends,
-// and counts what they were let through.
-func flow(ctx context.Context, nodes []*headgate.Node, admitted *atomic.Int64) (wait func()) {
+// and counts how often they asked and were let through.
+func flow(ctx context.Context, nodes []*headgate.Node, asked, admitted *atomic.Int64) (wait func()) {
 	var all sync.WaitGroup
 	for _, n := range nodes {
 		for range 4 {
@@ -75,6 +74,7 @@ func flow(ctx context.Context, nodes []*headgate.Node, admitted *atomic.Int64) (
 				defer tick.Stop()
 				for ctx.Err() == nil {
 					<-tick.C
+					asked.Add(1)
 					if key.Decide(ctx, 1, 0).OK {
 						admitted.Add(1)
 					}
@@ -105,9 +105,9 @@ func TestMigratingToABucketElsewhereGivesNoSecondBurst(t *testing.T) {
 				t.Parallel()
 				nodes, source := migrating(t, "elastic", to)
 				ctx, cancel := context.WithCancel(t.Context())
-				var admitted atomic.Int64
+				var asked, admitted atomic.Int64
 				began := time.Now()
-				wait := flow(ctx, nodes, &admitted)
+				wait := flow(ctx, nodes, &asked, &admitted)
 				time.Sleep(2 * modesBurst * time.Second / modesLimit) // the first burst
 				for _, mode := range tc.path {
 					source.Set(modes(t, "elastic", to, mode))
@@ -121,8 +121,9 @@ func TestMigratingToABucketElsewhereGivesNoSecondBurst(t *testing.T) {
 				if got > want+tc.over*modesBurst {
 					t.Errorf("%.0f admitted of %.0f", got, want)
 				}
-				if got < want/2 { // a busy machine may let buckets run over
-					t.Errorf("%.0f admitted of %.0f", got, want)
+				// Callers on a busy machine ask for less, and buckets run over.
+				if got < min(want, float64(asked.Load()))/2 {
+					t.Errorf("%.0f admitted of %.0f, and of %d that were asked for", got, want, asked.Load())
 				}
 			})
 		}
@@ -135,7 +136,7 @@ func TestABucketElsewhereIsChargedOnceInEachMode(t *testing.T) {
 	for _, to := range []string{"exact", "redis"} {
 		t.Run(to, func(t *testing.T) {
 			limitsOf := func(mode string) *dynamicconfig.Snapshot {
-				return limits(t, fmt.Sprintf(`limits: [{key: "k", limit: 1/h, burst: 1000, migrate: {from: elastic, to: %s, mode: %s}}]`, to, mode))
+				return limits(t, fmt.Sprintf(`{defaults: {ask_timeout: 10s}, limits: [{key: "k", limit: 1/h, burst: 1000, migrate: {from: elastic, to: %s, mode: %s}}]}`, to, mode))
 			}
 			nodes, source := migratingBy(t, to, limitsOf("old"))
 			key := nodes[0].Group().For("k")
@@ -158,7 +159,7 @@ func TestABucketElsewhereIsChargedOnceInEachMode(t *testing.T) {
 			for _, mode := range []string{"old-shadow-new", "new-shadow-old", "new"} {
 				source.Set(limitsOf(mode))
 				eventually(t, mode, func() bool {
-					st, ok := nodes[0].Group().Inspect(limiter.Now(), "k")
+					st, ok := nodes[0].Group().Inspect("k")
 					return ok && st.Mode.String() == mode
 				})
 				spend(mode)

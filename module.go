@@ -13,10 +13,9 @@ import (
 	"github.com/headgate/headgate/ringpop"
 )
 
-// Module provides a *Node, and its *limiter.Group, to an fx app, and starts
-// and stops the node with it. The app provides a Config, a
-// dynamicconfig.Source and a ringpop.Members; if it also provides a
-// *slog.Logger, a tally.Scope or an []Option, they are used.
+// Module provides a *Node, and its *limiter.Group, to an fx app. The Node starts
+// and stops with the app. The app provides a Config, a dynamicconfig.Source and
+// a ringpop.Members. A *slog.Logger, a tally.Scope and an []Option are optional.
 var Module = fx.Module("headgate",
 	fx.Provide(newForFx),
 	fx.Provide(func(n *Node) *limiter.Group { return n.Group() }),

@@ -3,10 +3,13 @@
 package headgate
 
 import (
+	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 
 	"github.com/uber-go/tally/v4"
 
@@ -14,24 +17,28 @@ import (
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
-	"github.com/headgate/headgate/limiter/gossip"
+	"github.com/headgate/headgate/limiter/mesh"
+	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/rpcyarpc"
 )
 
-// Option is a collaborator of a Node, or an algorithm of its own.
+// Option is a collaborator of a Node, or an algorithm of the service's own.
 type Option func(*options)
 
 type options struct {
-	log      *slog.Logger
-	scope    tally.Scope
-	listener net.Listener
-	points   int
-	registry *algorithm.Registry
-	payloads []payload
-	remotes  map[string]limiter.Remote
-	cluster  string
-	parent   aggregator.Claiming
-	errs     []error
+	log       *slog.Logger
+	scope     tally.Scope
+	transport Transport
+	own       *rpcyarpc.Standalone // the transport, if there is no other
+	points    int
+	registry  *algorithm.Registry
+	payloads  []payload
+	remotes   map[string]stage.Remote
+	limiter   []limiter.Option
+	cluster   string              // this cluster's name at parent
+	parent    aggregator.Claiming // nil without a cluster above
+	errs      []error
 }
 
 // payload is an algorithm with messages of its own.
@@ -42,66 +49,88 @@ type payload struct {
 	decider   rpc.Decider
 }
 
-// known tells whether rules may name algorithm.
-func (o *options) known(name string) bool {
-	if _, err := o.registry.Lookup(name); err == nil || builtIn(name) || o.remotes[name] != nil {
-		return true
-	}
-	for _, p := range o.payloads {
-		if p.algorithm == name {
-			return true
-		}
-	}
-	return false
-}
+// Transport carries calls between the hosts of a cluster. It is safe for
+// concurrent use. Package rpcyarpc has two.
+type Transport interface {
+	// Peers finds the other hosts by their addresses.
+	rpc.Peers
 
-// check returns what limits say of algorithms that is not so here.
-func (o *options) check(limits *dynamicconfig.Snapshot) error {
-	return errors.Join(limits.Check(o.known), limits.CheckParameters(o.takes))
-}
+	// Start begins to answer other hosts by decider, and to call them. After
+	// an error, nothing runs.
+	Start(ctx context.Context, decider rpc.Decider) error
 
-// takes tells what is wrong with the parameters of an algorithm. What a service
-// brought along looks at its own.
-func (o *options) takes(name string, parameters map[string]string) error {
-	if builtIn(name) {
-		return fmt.Errorf("%s takes none: remove them", name)
-	}
-	if _, err := o.registry.Lookup(name); err != nil {
-		return nil
-	}
-	_, err := o.registry.Build(name, parameters)
-	return err
-}
+	// Keep closes the connections to all addresses but these.
+	Keep(addresses []string) error
 
-// builtIn tells whether name is an algorithm that no Registry has.
-func builtIn(name string) bool {
-	return name == limiter.Even || name == algorithm.NameExact || name == gossip.Name
+	// Stop ends what Start began, and returns when nothing of it runs any
+	// more, or with an error when ctx ends.
+	Stop(ctx context.Context) error
 }
 
 // WithLogger sets the logger; default slog.Default().
 func WithLogger(log *slog.Logger) Option { return func(o *options) { o.log = log } }
 
-// WithScope sets where metrics go; default nowhere.
-func WithScope(scope tally.Scope) Option { return func(o *options) { o.scope = scope } }
+// WithScope sets where metrics go; default nowhere. The names of a Node's
+// metrics begin with headgate, below whatever prefix scope has.
+func WithScope(scope tally.Scope) Option {
+	return func(o *options) { o.scope = scope.SubScope("headgate") }
+}
 
-// WithListener makes the node serve other hosts on l, and close it in the
-// end, instead of listening by itself.
-func WithListener(l net.Listener) Option { return func(o *options) { o.listener = l } }
+// WithListen has the Node serve other hosts on l, and close it in the end.
+// By default the Node listens by itself.
+func WithListen(l net.Listener) Option { return func(o *options) { o.own.Listener = l } }
+
+// WithTLS encrypts the calls between hosts by config, on both sides: a host
+// shows its certificate when it calls and when it is called. All hosts of a
+// cluster must use TLS, or none.
+//
+// TLS is mutual by default: if config.ClientAuth is zero, callers must have a
+// certificate that ClientCAs, or RootCAs if that is nil, have signed. A
+// certificate is for the host in the address that others dial.
+func WithTLS(config *tls.Config) Option {
+	return func(o *options) {
+		if config == nil || len(config.Certificates) == 0 && config.GetCertificate == nil && config.GetConfigForClient == nil {
+			o.fail("headgate: TLS needs a certificate of this host")
+			return
+		}
+		server := config.Clone()
+		if server.ClientAuth == tls.NoClientCert {
+			server.ClientAuth = tls.RequireAndVerifyClientCert
+		}
+		if server.ClientCAs == nil {
+			server.ClientCAs = server.RootCAs
+		}
+		if server.ClientCAs == nil && server.GetConfigForClient == nil && server.ClientAuth >= tls.VerifyClientCertIfGiven {
+			o.fail("headgate: mutual TLS needs the authority of the hosts' certificates: set RootCAs or ClientCAs")
+		}
+		o.own.Server.TLS, o.own.Client.TLS = server, config.Clone()
+	}
+}
+
+// WithTransport has the Node reach other hosts by t, and not by a listener and
+// connections of its own. A service hands over its own YARPC dispatcher with
+// rpcyarpc.OnDispatcher. Config's Address is where t answers.
+func WithTransport(t Transport) Option { return func(o *options) { o.transport = t } }
+
+// WithLimiter adds options of the Node's limiters, such as
+// limiter.WithListener, which is called with what limiters decide.
+func WithLimiter(opts ...limiter.Option) Option {
+	return func(o *options) { o.limiter = append(o.limiter, opts...) }
+}
 
 // WithPoints sets how many points a host has on the ring; default
-// ringpop.DefaultPoints. More even out the keys and cost memory. All hosts of
-// a cluster must have the same.
+// ringpop.DefaultPoints. More points spread keys more evenly and cost memory.
+// All hosts of a cluster must have the same number.
 func WithPoints(points int) Option { return func(o *options) { o.points = points } }
 
 // WithParent makes this cluster part of a larger one: keys whose rule says
-// `parent: true` share what parent leases to them. There, the cluster is known
+// `parent: true` share what parent leases to them. The parent knows this cluster
 // as name, which all its nodes must have in common and no other cluster may
 // have. An rpc.Claimant is a parent, and so is a client of its edge.
 func WithParent(name string, parent aggregator.Claiming) Option {
 	return func(o *options) {
 		if name == "" || parent == nil {
-			o.errs = append(o.errs, errors.New("headgate: a cluster above needs a name for this one, and a way to ask it"))
-			return
+			o.fail("headgate: a parent needs a name for this cluster, and a client that asks it")
 		}
 		o.cluster, o.parent = name, parent
 	}
@@ -112,10 +141,8 @@ func WithParent(name string, parent aggregator.Claiming) Option {
 func WithAlgorithm(name string, a algorithm.Algorithm) Option {
 	return func(o *options) {
 		if builtIn(name) {
-			o.errs = append(o.errs, fmt.Errorf("headgate: algorithm %q is built in", name))
-			return
-		}
-		if err := o.registry.Register(name, a); err != nil {
+			o.taken(name)
+		} else if err := o.registry.Register(name, a); err != nil {
 			o.errs = append(o.errs, err)
 		}
 	}
@@ -127,25 +154,93 @@ func WithAlgorithm(name string, a algorithm.Algorithm) Option {
 func WithPayload(name string, codec rpc.Codec, typeURL string, decider rpc.Decider) Option {
 	return func(o *options) {
 		if o.known(name) {
-			o.errs = append(o.errs, fmt.Errorf("headgate: algorithm %q: %w", name, algorithm.ErrTaken))
+			o.taken(name)
 		}
 		o.payloads = append(o.payloads, payload{name, codec, typeURL, decider})
 	}
 }
 
 // WithRemote lets rules name an algorithm whose buckets are elsewhere, such as
-// "redis" with package limiter/redis: r is asked for each event.
-func WithRemote(name string, r limiter.Remote) Option {
+// "redis" with package limiter/redis: each event asks r.
+func WithRemote(name string, r stage.Remote) Option {
 	return func(o *options) {
 		switch {
 		case name == "" || r == nil:
-			o.errs = append(o.errs, errors.New("headgate: a bucket elsewhere needs a name that rules give, and somebody to ask"))
+			o.fail("headgate: a remote needs the name that rules use, and a client that asks it")
 		case o.known(name):
-			o.errs = append(o.errs, fmt.Errorf("headgate: algorithm %q: %w", name, algorithm.ErrTaken))
-		case o.remotes == nil:
-			o.remotes = map[string]limiter.Remote{name: r}
+			o.taken(name)
 		default:
 			o.remotes[name] = r
 		}
 	}
+}
+
+func defaults() options {
+	return options{
+		log: slog.Default(), scope: tally.NoopScope, own: new(rpcyarpc.Standalone),
+		registry: algorithm.Builtin(), remotes: make(map[string]stage.Remote),
+	}
+}
+
+func (o *options) fail(text string) { o.errs = append(o.errs, errors.New(text)) }
+
+func (o *options) taken(name string) {
+	o.errs = append(o.errs, fmt.Errorf("headgate: algorithm %q: %w", name, algorithm.ErrTaken))
+}
+
+// connect has the Node listen at address, unless it has another Transport.
+func (o *options) connect(address string) error {
+	if o.transport == nil {
+		o.own.Address = address
+		o.transport = o.own
+	} else if o.own.Listener != nil || o.own.Server.TLS != nil {
+		return errors.New("headgate: WithTransport brings its own listener and TLS: remove WithListen and WithTLS, or WithTransport")
+	}
+	return nil
+}
+
+// builtIn reports whether name is an algorithm that no Registry has.
+func builtIn(name string) bool {
+	return name == limiter.Even || name == algorithm.NameExact || name == mesh.Name
+}
+
+// known reports whether rules may name algorithm.
+func (o *options) known(name string) bool {
+	_, err := o.registry.Lookup(name)
+	return err == nil || builtIn(name) || o.remotes[name] != nil ||
+		slices.ContainsFunc(o.payloads, func(p payload) bool { return p.algorithm == name })
+}
+
+// check returns what is wrong with the algorithms that limits name, and with
+// their parameters.
+func (o *options) check(limits *dynamicconfig.Snapshot) error {
+	return errors.Join(limits.Check(o.known), limits.CheckParameters(o.checkParameters))
+}
+
+// checkParameters returns what is wrong with the parameters of an algorithm.
+// Algorithms with a payload or a remote check their own.
+func (o *options) checkParameters(name string, parameters map[string]string) error {
+	if builtIn(name) {
+		return fmt.Errorf("%s takes none: remove them", name)
+	}
+	if _, err := o.registry.Lookup(name); err != nil {
+		return nil
+	}
+	_, err := o.registry.Build(name, parameters)
+	return err
+}
+
+// traits are what hosts must know of the service's own algorithms.
+func (o *options) traits() limiter.Option {
+	var all []limiter.Option
+	for _, name := range o.registry.Names() {
+		if _, ok := dynamicconfig.TraitsOf(name); !ok {
+			all = append(all, limiter.WithAlgorithm(name, dynamicconfig.Traits{
+				Early: slices.Contains(o.registry.Stateful(), name),
+				Wants: slices.Contains(o.registry.Leasing(), name),
+				Rates: true, Slots: true,
+			}))
+		}
+	}
+	return limiter.Options(all...)
 }

@@ -231,12 +231,7 @@ func (u *update) row(likely *likely, i int, hash uint64) error {
 		}
 		row = none
 	}
-	if k == nil {
-		u.put(i, algorithm.Grant{}, 0)
-		return nil
-	}
-	if row == none && !u.admit(k) {
-		u.a.metrics.noRoom.Inc(1)
+	if k == nil || row == none && !u.admit(k) {
 		u.put(i, algorithm.Grant{}, 0)
 		return nil
 	}
@@ -267,6 +262,7 @@ func (u *update) admit(k *key) bool {
 	k.expire(u.now, u.a.gone)
 	hosts := k.hosts()
 	if hosts >= k.settings.maxHosts && !k.knows(u.host) {
+		u.a.metrics.noRoom.Inc(1)
 		return false
 	}
 	if k.state != nil {

@@ -70,9 +70,7 @@ func (k *elasticKey) Hosts() int { return k.rows.Len() }
 // Wants is what all hosts want, in events/s.
 func (k *elasticKey) Wants() float64 { return k.wants }
 
-func (k *elasticKey) Knows(host uint32) bool {
-	return k.rows.Is(k.found, host) || k.rows.Find(host) != rowset.None
-}
+func (k *elasticKey) Knows(host uint32) bool { return k.rows.FindAt(k.found, host) != rowset.None }
 
 // Fetch implements Fetched. It reads from each cache line of k, and both ends
 // of the host's row.
@@ -105,10 +103,7 @@ func (k *elasticKey) Report(now time.Duration, limit Limit, host uint32, r Repor
 // receive takes in what host did and wants. Its row holds nothing then. Saved is
 // what it had left, and begins says that it had no demand until now.
 func (k *elasticKey) receive(now time.Duration, limit Limit, host uint32, r *Report) (row *elasticRow, saved float64, begins bool) {
-	i := k.found
-	if !k.rows.Is(i, host) {
-		i = k.rows.Find(host)
-	}
+	i := k.rows.FindAt(k.found, host)
 	begins = r.Allowed+r.Rejected > 0 // maybe a burst
 	if i != rowset.None {
 		row = k.rows.At(i)

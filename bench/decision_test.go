@@ -18,6 +18,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/stage"
 )
 
 // BenchmarkDecision is one decision about one key. The peers' limiters are
@@ -160,15 +161,15 @@ func BenchmarkHostMemory(b *testing.B) {
 func rest(b *testing.B, g *limiter.Group, n int) {
 	b.Helper()
 	a := newAnswer(n, float64(plenty))
-	now := limiter.Now()
+	now := stage.Now()
 	for range 10 {
 		for range 30 {
 			now = now.Add(interval / 30)
-			for _, batch := range g.Early(now) {
+			for _, batch := range g.Manual().Early(now) {
 				a.apply(b, g, now, batch)
 			}
 		}
-		for _, batch := range g.Report(now) {
+		for _, batch := range g.Manual().Report(now) {
 			a.apply(b, g, now, batch)
 		}
 	}

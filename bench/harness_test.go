@@ -18,6 +18,7 @@ import (
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/shadow"
 )
@@ -99,10 +100,8 @@ func host(b *testing.B, rule dynamicconfig.Rule) *limiter.Group {
 	// With metrics, though nobody reads them.
 	scope, closer := tally.NewRootScope(tally.ScopeOptions{Reporter: tally.NullStatsReporter}, 0)
 	b.Cleanup(func() { _ = closer.Close() })
-	return limiter.NewGroup(s, 10, limiter.WithSeed(1), limiter.WithEager(elastic), limiter.WithScope(scope),
-		limiter.WithMigration(func(old, new limiter.Stepper, mode dynamicconfig.Mode) limiter.Migrator {
-			return shadow.FromSteps(old, new, mode)
-		}))
+	return limiter.NewGroup(s, 10, limiter.WithSeed(1), limiter.WithScope(scope),
+		limiter.WithMigration(shadow.Migrator()))
 }
 
 // granted brings all keys to life and grants each the whole limit.
@@ -112,14 +111,14 @@ func granted(b *testing.B, g *limiter.Group, burst float64, keys ...string) {
 		g.For(key).Allow()
 	}
 	a := newAnswer(len(keys), burst)
-	now := limiter.Now()
-	for _, batch := range g.Report(now) {
+	now := stage.Now()
+	for _, batch := range g.Manual().Report(now) {
 		if n := batch.Usage.Len(); n != len(keys) {
 			b.Fatalf("%d keys of %d were reported under %s", n, len(keys), batch.Usage.Algorithm)
 		}
 		a.apply(b, g, now, batch)
 	}
-	status, ok := g.Inspect(limiter.Now(), keys[0])
+	status, ok := g.Inspect(keys[0])
 	if !ok {
 		b.Fatalf("%q is not live", keys[0])
 	}
@@ -145,7 +144,7 @@ func newAnswer(n int, burst float64) *answer {
 }
 
 // apply answers the whole of batch, which has at most as many keys as a.
-func (a *answer) apply(b *testing.B, g *limiter.Group, now limiter.Instant, batch *limiter.Batch) {
+func (a *answer) apply(b *testing.B, g *limiter.Group, now stage.Instant, batch *limiter.Batch) {
 	n := batch.Usage.Len()
 	grants := rpc.Grants{
 		Weight: a.grants.Weight[:n],
@@ -157,7 +156,7 @@ func (a *answer) apply(b *testing.B, g *limiter.Group, now limiter.Instant, batc
 	if batch.Usage.Algorithm == elastic {
 		grants.Tokens, grants.Floor = a.grants.Tokens[:n], rpc.FloorNone
 	}
-	if err := g.Apply(now, batch, nil, &grants); err != nil {
+	if err := g.Manual().Apply(now, batch, nil, &grants); err != nil {
 		b.Fatal(err)
 	}
 }
@@ -169,9 +168,9 @@ func latencies(b *testing.B, op func(i int)) {
 	longest := 0.0
 	i := 0
 	for b.Loop() {
-		before := limiter.Now()
+		before := stage.Now()
 		op(i)
-		took := float64(limiter.Now().Sub(before))
+		took := float64(stage.Now().Sub(before))
 		longest = max(longest, took)
 		if len(kept) < cap(kept) {
 			kept = append(kept, took)

@@ -3,11 +3,12 @@
 package bench
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
 	"github.com/headgate/headgate/dynamicconfig"
-	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/stage"
 )
 
 // BenchmarkReport is what a host does once per interval about keys that were
@@ -24,18 +25,18 @@ func BenchmarkReport(b *testing.B) {
 					granted(b, g, float64(plenty), keys...)
 					a := newAnswer(n, float64(plenty))
 					b.ReportAllocs()
-					now, reported := limiter.Now(), n
+					now, reported := stage.Now(), n
 					for b.Loop() {
 						b.StopTimer()
 						now = now.Add(interval)
 						for _, key := range keys {
-							g.For(key).AllowAt(now, 1)
+							g.For(key).Stage().Take(context.Background(), stage.Request{Now: now, N: 1, Kind: stage.Final})
 						}
 						b.StartTimer()
-						for _, batch := range g.Report(now) {
+						for _, batch := range g.Manual().Report(now) {
 							reported = batch.Usage.Len()
 							a.apply(b, g, now, batch)
-							g.Done(batch)
+							g.Manual().Done(batch)
 						}
 					}
 					if reported != n {
@@ -74,10 +75,10 @@ func BenchmarkPause(b *testing.B) {
 			if while == "report" {
 				a := newAnswer(n, float64(plenty))
 				meanwhile(b, func() {
-					now := limiter.Now()
-					for _, batch := range g.Report(now) {
+					now := stage.Now()
+					for _, batch := range g.Manual().Report(now) {
 						a.apply(b, g, now, batch)
-						g.Done(batch)
+						g.Manual().Done(batch)
 					}
 				})
 			}

@@ -99,6 +99,9 @@ func (b *builder) key(i int, e *entry) {
 			taken = j
 		} else {
 			b.patterns[key] = i
+			if e.rule.Shared {
+				b.snapshot.index.share(i, key)
+			}
 		}
 	}
 	if taken >= 0 {

@@ -158,6 +158,7 @@ func statedEntry(who string, r Rule) *entry {
 		"max_debt":      r.MaxDebt != 0,
 		"max_cost":      r.MaxCost != 0,
 		"enforce":       r.Enforce != 0,
+		"ask_timeout":   r.AskTimeout != 0,
 	} {
 		if stated {
 			e.state(name, mark{})

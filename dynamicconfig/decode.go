@@ -46,6 +46,7 @@ var ruleFields = map[string]func(e *entry) any{
 	"max_debt":      func(e *entry) any { return orNone{&e.rule.MaxDebt} },
 	"max_cost":      func(e *entry) any { return &e.rule.MaxCost },
 	"enforce":       func(e *entry) any { return orSoft{&e.rule.Enforce} },
+	"ask_timeout":   func(e *entry) any { return &e.rule.AskTimeout },
 }
 
 // nestedFields are the fields of a rule that are maps.

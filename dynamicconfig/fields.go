@@ -27,6 +27,7 @@ func (r *Rule) Fields() iter.Seq2[string, any] {
 			(r.Enforce == 0 || yield("enforce", percentOf(r.Enforced()))) &&
 			r.yieldAlgorithm(yield) &&
 			(len(r.Parameters) == 0 || yield("parameters", cloned(r.Parameters))) &&
+			(r.AskTimeout == 0 || yield("ask_timeout", duration(r.AskTimeout))) &&
 			yield("fallback", r.Fallback.String()) &&
 			(r.SafeCapacity == 0 || yield("safe_capacity", r.amount(r.SafeCapacity))) &&
 			yield("lease", duration(r.Lease)) &&

@@ -15,6 +15,7 @@ import "slices"
 //	        └─ of the matches, the one that comes first in the file
 type index struct {
 	exact   map[string]int
+	shared  map[string]int            // shared rules by pattern, which is the key of their bucket
 	globs   map[string][]numberedGlob // by prefix, each in file order
 	lengths []int                     // of the prefixes, ascending, no repeats
 }
@@ -49,9 +50,21 @@ func (x *index) add(i int, g *glob) (taken int) {
 	return -1
 }
 
+// share has the key that is the pattern of rule i find rule i, even if the
+// pattern does not match itself, or an earlier one does.
+func (x *index) share(i int, pattern string) {
+	if x.shared == nil {
+		x.shared = make(map[string]int)
+	}
+	x.shared[pattern] = i
+}
+
 // find is the number of the rule of key, or -1.
 func (x *index) find(key string) int {
 	if i, ok := x.exact[key]; ok {
+		return i
+	}
+	if i, ok := x.shared[key]; ok {
 		return i
 	}
 	best := -1

@@ -15,20 +15,6 @@ const (
 	maxParameter = 1024 // bytes of one parameter's value
 )
 
-// forSlots are the algorithms that share slots, of those that headgate has.
-// Others that are registered may do so too, and only a rule itself says so.
-var forSlots = []string{"none", "static", "proportional-share", "fair-share", "even"}
-
-// forRates are those that weigh rates of events, or count them in one place:
-// they know neither slots nor leases of an amount.
-var forRates = []string{"auto", "drop-ratio", "elastic", "exact", "gossip", "redis", "request-weighted", "request-weighted-even-floor"}
-
-// leases reports whether an algorithm leases a capacity out, as far as its
-// name tells.
-func leases(algorithm string) bool {
-	return algorithm != "even" && !slices.Contains(forRates, algorithm)
-}
-
 // named is an algorithm and the field that names it.
 type named struct{ field, algorithm string }
 
@@ -42,7 +28,7 @@ func algorithmsOf(r *Rule) []named {
 
 // sharesSlots reports whether the defaults r have algorithms for slots.
 func sharesSlots(r *Rule) bool {
-	return !slices.ContainsFunc(algorithmsOf(r), func(a named) bool { return !slices.Contains(forSlots, a.algorithm) })
+	return !slices.ContainsFunc(algorithmsOf(r), func(a named) bool { return !builtin[a.algorithm].Slots })
 }
 
 func unitOf(inFlight bool) string {
@@ -130,8 +116,8 @@ func (b *builder) fillLeasing(e *entry, r *Rule) {
 	leased := false
 	for _, a := range algorithmsOf(r) {
 		leased = leased || leases(a.algorithm)
-		if r.InFlight && slices.Contains(forRates, a.algorithm) && (e.good(a.field) || e.good("migrate")) {
-			b.report(e, a.field, "%s shares rates and not slots: use %s", a.algorithm, oneOf(forSlots))
+		if t, ok := builtin[a.algorithm]; ok && r.InFlight && !t.Slots && (e.good(a.field) || e.good("migrate")) {
+			b.report(e, a.field, "%s shares rates and not slots: use %s", a.algorithm, oneOf(builtinThat(func(t Traits) bool { return t.Slots })))
 		}
 	}
 	b.fillTimes(e, r)

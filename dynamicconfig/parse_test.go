@@ -79,6 +79,7 @@ defaults:
   lease: 1m
   idle_after: 1d12h
   max_keys: 1e3
+  ask_timeout: 30ms
 limits:
   - key: "a:*"
     limit: 90 / m
@@ -104,8 +105,8 @@ unmatched: {limit: 36/h, fallback: even}
 	}
 	want := []Rule{
 		{Key: "a:*", Refresh: 2 * time.Second, Learning: 10 * time.Second, Recalculate: 5 * time.Second, Limit: 1.5, Burst: 7.5, Algorithm: "even", Fallback: FallbackClosed, Lease: 10 * time.Second, IdleAfter: 720 * time.Hour, MaxKeys: 4, Shared: true, Description: "two\nlines\n"},
-		{Key: "b", Refresh: 2 * time.Second, Learning: time.Minute, Recalculate: 5 * time.Second, Limit: 1500, Burst: 1500, Fallback: FallbackSafe, SafeCapacity: 3, Lease: time.Minute, IdleAfter: 36 * time.Hour, MaxKeys: 1000},
-		{Key: "c", Refresh: 2 * time.Second, Learning: time.Minute, Recalculate: 5 * time.Second, Limit: 0, Burst: 0, Algorithm: "exact", Fallback: FallbackSafe, SafeCapacity: 3, Lease: time.Minute, IdleAfter: 36 * time.Hour, MaxKeys: 1000},
+		{Key: "b", Refresh: 2 * time.Second, Learning: time.Minute, Recalculate: 5 * time.Second, Limit: 1500, Burst: 1500, Fallback: FallbackSafe, SafeCapacity: 3, Lease: time.Minute, IdleAfter: 36 * time.Hour, MaxKeys: 1000, AskTimeout: 30 * time.Millisecond},
+		{Key: "c", Refresh: 2 * time.Second, Learning: time.Minute, Recalculate: 5 * time.Second, Limit: 0, Burst: 0, Algorithm: "exact", Fallback: FallbackSafe, SafeCapacity: 3, Lease: time.Minute, IdleAfter: 36 * time.Hour, MaxKeys: 1000, AskTimeout: 30 * time.Millisecond},
 	}
 	got := s.Rules()
 	if m := got[1].Migration; m == nil || *m != (Migration{"old-one", "new-one", ModeNewShadowOld}) {
@@ -121,7 +122,7 @@ unmatched: {limit: 36/h, fallback: even}
 	if !ok || u != s.UnmatchedRule() || s.Unmatched() != UnmatchedRule {
 		t.Fatalf("Match of another key = %v, %v", u, ok)
 	}
-	if want := (Rule{Key: "*", Refresh: 2 * time.Second, Learning: time.Minute, Recalculate: 5 * time.Second, Limit: 0.01, Burst: 1, Algorithm: "exact", Lease: time.Minute, IdleAfter: 36 * time.Hour, MaxKeys: 1000}); !reflect.DeepEqual(*u, want) {
+	if want := (Rule{Key: "*", Refresh: 2 * time.Second, Learning: time.Minute, Recalculate: 5 * time.Second, Limit: 0.01, Burst: 1, Algorithm: "exact", Lease: time.Minute, IdleAfter: 36 * time.Hour, MaxKeys: 1000, AskTimeout: 30 * time.Millisecond}); !reflect.DeepEqual(*u, want) {
 		t.Errorf("unmatched rule = %+v, want %+v", *u, want)
 	}
 }

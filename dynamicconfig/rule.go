@@ -125,6 +125,14 @@ type Rule struct {
 	// (0, 1], or Soft; the rest is let through, takes no tokens, and is
 	// counted as rejected. 0, the default, is 1. See Enforced.
 	Enforce float64
+
+	// AskTimeout is how long an event waits for the answer of the key's owner
+	// before Fallback decides; MinAskTimeout to MaxAskTimeout, default
+	// DefaultAskTimeout. It is for algorithms that ask for each event: of those
+	// that headgate has, exact and auto. Under another one it is 0. Higher means
+	// fewer events that fall back when owners are slow, and events that wait for
+	// longer when owners are gone.
+	AskTimeout time.Duration
 }
 
 // Enforced is the part of what is over the limit that is refused, in [0, 1].

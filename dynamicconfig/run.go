@@ -15,9 +15,10 @@ const (
 	maxRetry = 30 * time.Second
 )
 
-// Run keeps l at what source has, until ctx ends. What is broken is counted,
-// kept as LastError and logged once for each different error; the last good
-// snapshot stays current. A nil logger logs nothing. A process has one Run
+// Run keeps l at what source has, until ctx ends. Each change is logged in one
+// line, which names at most ten of the rules that changed. What is broken is
+// counted, kept as LastError and logged once for each different error; the last
+// good snapshot stays current. A nil logger logs nothing. A process has one Run
 // for one Live.
 func (l *Live) Run(ctx context.Context, source Source, logger *slog.Logger) {
 	if logger == nil {
@@ -28,11 +29,12 @@ func (l *Live) Run(ctx context.Context, source Source, logger *slog.Logger) {
 		if err != nil {
 			l.reject(err)
 		} else {
-			before := l.Applied()
+			before, old := l.Applied(), l.Current()
 			if err = l.Set(s); err == nil {
 				logged = ""
 				if l.Applied() != before {
-					logger.Info("config applied", "name", s.Name(), "version", s.Version(), "rules", len(s.rules))
+					logger.Info("config applied", "name", s.Name(), "version", s.Version(), "rules", len(s.rules),
+						"changes", list(Diff(old, s), maxChangesShown, "; "))
 				}
 				return
 			}

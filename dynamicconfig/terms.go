@@ -2,10 +2,13 @@
 
 package dynamicconfig
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // termFields say how one event is decided.
-var termFields = []string{"max_wait", "max_debt", "max_cost", "enforce"}
+var termFields = []string{"max_wait", "max_debt", "max_cost", "enforce", "ask_timeout"}
 
 // checkTerms reports what is wrong with the stated fields about one event,
 // each by itself.
@@ -29,6 +32,9 @@ func (b *builder) checkTerms(e *entry, report func(name, format string, args ...
 	if e.good("max_cost") && (!finite(r.MaxCost) || r.MaxCost < 1 || r.MaxCost > MaxCost) {
 		report("max_cost", "%s is out of range: use 1 to %s", number(r.MaxCost), number(MaxCost))
 	}
+	if e.good("ask_timeout") && (r.AskTimeout < MinAskTimeout || r.AskTimeout > MaxAskTimeout) {
+		report("ask_timeout", "%s is out of range: use %s to %s", duration(r.AskTimeout), duration(MinAskTimeout), duration(MaxAskTimeout))
+	}
 	if e.good("enforce") && r.Enforce != Soft && !(r.Enforce > 0 && r.Enforce <= 1) {
 		report("enforce", "%s%% is out of range: use 0%% to 100%%", number(r.Enforce*100))
 	}
@@ -50,8 +56,22 @@ func (b *builder) fillTerms(e *entry, r *Rule) {
 	if !e.has("enforce") && base.good("enforce") {
 		r.Enforce = base.rule.Enforce
 	}
+	b.fillAskTimeout(e, r)
 	fits := !e.has("burst") || e.good("burst")
 	if e.good("max_cost") && e.good("limit") && fits && r.MaxDebt <= 0 && r.MaxCost > r.Burst {
 		b.report(e, "max_cost", "%s can never be had from a burst of %s: use at most that, or add max_debt: 10s", number(r.MaxCost), number(r.Burst))
+	}
+}
+
+func (b *builder) fillAskTimeout(e *entry, r *Rule) {
+	asked := slices.ContainsFunc(algorithmsOf(r), func(a named) bool { return asks(a.algorithm) })
+	switch {
+	case e.good("ask_timeout") && !asked:
+		b.report(e, "ask_timeout", "is for an algorithm that asks the key's owner for each event, and this rule's does not: use %s, or remove it", oneOf(builtinThat(func(t Traits) bool { return t.Asks })))
+	case e.has("ask_timeout") || !asked:
+	case b.base.good("ask_timeout"):
+		r.AskTimeout = b.base.rule.AskTimeout
+	default:
+		r.AskTimeout = DefaultAskTimeout
 	}
 }

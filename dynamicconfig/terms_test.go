@@ -36,6 +36,14 @@ func TestFieldsAboutOneEvent(t *testing.T) {
 		{"max_wait: 1s, max_debt: 2s, enforce: 0%, ", "limit: 10 in-flight", func(r *Rule) bool {
 			return r.MaxWait == 0 && r.MaxDebt == 0 && r.Enforced() == 1
 		}},
+		{"", "limit: 10/s, algorithm: exact", func(r *Rule) bool { return r.AskTimeout == DefaultAskTimeout }},
+		{"", "limit: 10/s, algorithm: exact, ask_timeout: 1ms", func(r *Rule) bool { return r.AskTimeout == time.Millisecond }},
+		{"ask_timeout: 10s, ", "limit: 10/s, algorithm: auto", func(r *Rule) bool { return r.AskTimeout == 10*time.Second }},
+		{"ask_timeout: 1s, ", "limit: 10/s, algorithm: exact, ask_timeout: 2s", func(r *Rule) bool { return r.AskTimeout == 2*time.Second }},
+		{"", "limit: 10/s, migrate: {from: even, to: exact, mode: old}, ask_timeout: 2s", func(r *Rule) bool { return r.AskTimeout == 2*time.Second }},
+		{"ask_timeout: 1s, ", "limit: 10/s, algorithm: of-the-service", func(r *Rule) bool { return r.AskTimeout == time.Second }},
+		{"ask_timeout: 1s, ", "limit: 10/s, algorithm: elastic", func(r *Rule) bool { return r.AskTimeout == 0 }},
+		{"ask_timeout: 1s, algorithm: exact, ", "limit: 10 in-flight", func(r *Rule) bool { return r.AskTimeout == 0 }},
 	} {
 		s := mustParse(t, "defaults: {"+c.defaults+"}\nlimits: [{key: k, "+c.rule+"}]\n")
 		if r := s.Rules()[0]; !c.want(&r) {
@@ -44,6 +52,9 @@ func TestFieldsAboutOneEvent(t *testing.T) {
 		again := mustSnapshot(t, Config{Properties: s.Properties(), Rules: s.Rules()})
 		if again.Version() != s.Version() {
 			t.Errorf("%+v became %+v", s.Rules(), again.Rules())
+		}
+		if written := mustParse(t, string(s.YAML())); written.Version() != s.Version() {
+			t.Errorf("%+v is read back as %+v", s.Rules(), written.Rules())
 		}
 	}
 }
@@ -57,6 +68,7 @@ func TestConfigLetsNoInsaneTermsThrough(t *testing.T) {
 			Key: "k", Limit: rate.Limit(rapid.SampledFrom([]float64{0, 1, 100}).Draw(t, "limit")), InFlight: rapid.Bool().Draw(t, "in flight"),
 			MaxWait: time.Duration(d.Draw(t, "max_wait")), MaxDebt: time.Duration(d.Draw(t, "max_debt")),
 			MaxCost: f.Draw(t, "max_cost"), Enforce: f.Draw(t, "enforce"),
+			Algorithm: rapid.SampledFrom([]string{"", "exact", "even"}).Draw(t, "algorithm"), AskTimeout: time.Duration(d.Draw(t, "ask_timeout")),
 		}
 		s, err := Config{Rules: []Rule{r}}.Snapshot()
 		if err != nil {
@@ -67,6 +79,11 @@ func TestConfigLetsNoInsaneTermsThrough(t *testing.T) {
 		part := got.Enforced()
 		ok := sane(got.MaxWait) && sane(got.MaxDebt) && part >= 0 && part <= 1 &&
 			(got.MaxCost == 0 || got.MaxCost >= 1 && got.MaxCost <= MaxCost && (got.MaxDebt > 0 || got.MaxCost <= got.Burst))
+		if got.Algorithm == "exact" {
+			ok = ok && got.AskTimeout >= MinAskTimeout && got.AskTimeout <= MaxAskTimeout
+		} else {
+			ok = ok && got.AskTimeout == 0
+		}
 		if got.InFlight {
 			ok = ok && got.MaxWait == 0 && got.MaxDebt == 0 && got.MaxCost == 0 && got.Enforce == 0
 		}
@@ -77,13 +94,15 @@ func TestConfigLetsNoInsaneTermsThrough(t *testing.T) {
 }
 
 func TestVersionFollowsFieldsAboutOneEvent(t *testing.T) {
-	base := Rule{Key: "k", Limit: 10}
+	base := Rule{Key: "k", Limit: 10, Algorithm: "exact"}
 	v := mustSnapshot(t, Config{Rules: []Rule{base}}).Version()
 	for name, change := range map[string]func(r *Rule){
 		"max_wait": func(r *Rule) { r.MaxWait = None },
 		"max_debt": func(r *Rule) { r.MaxDebt = time.Second },
 		"max_cost": func(r *Rule) { r.MaxCost = 5 },
 		"enforce":  func(r *Rule) { r.Enforce = Soft },
+
+		"ask_timeout": func(r *Rule) { r.AskTimeout = time.Second },
 	} {
 		r := base
 		change(&r)

@@ -20,6 +20,14 @@ const (
 	MaxCost = 1e12
 	// MaxRefill is how long an empty bucket may take to fill: ten years.
 	MaxRefill = 10 * 365 * 24 * time.Hour
+	// MinAskTimeout is the shortest ask_timeout of a rule.
+	MinAskTimeout = time.Millisecond
+	// MaxAskTimeout is the longest ask_timeout of a rule.
+	MaxAskTimeout = 10 * time.Second
+	// DefaultAskTimeout is some tens of round trips within a data centre, and
+	// outlasts a pause of the garbage collector or of the scheduler. Most callers
+	// cannot wait much longer for an answer.
+	DefaultAskTimeout = 20 * time.Millisecond
 	// MaxSlots is the largest limit of what is in flight, in slots.
 	MaxSlots = 1_000_000_000
 	// MaxKeyLength is the longest key or pattern, in bytes.

@@ -45,7 +45,7 @@ limits:
     parent: true
     fallback: safe
     safe_capacity: 3 in-flight
-  - {key: d, limit: 1/s, max_wait: 1.5s, max_debt: 0s, enforce: 12.5%}
+  - {key: d, limit: 1/s, algorithm: exact, max_wait: 1.5s, max_debt: 0s, enforce: 12.5%, ask_timeout: 1.5s}
   - {key: c, limit: 0/s, migrate: {from: even, to: static, mode: new-shadow-old}}
 unmatched: {limit: 1/s}
 properties: {a: 1, b: 1.0, c: "1", d: true, e: "true", "f g": 1e21, h: -5, i: "*"}

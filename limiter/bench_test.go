@@ -5,12 +5,14 @@ package limiter
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
 	"golang.org/x/time/rate"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc"
 )
 
@@ -40,7 +42,7 @@ func BenchmarkDecision(b *testing.B) {
 		rule.IdleAfter = time.Hour
 		g := NewGroup(snapshot(b, rule), 1)
 		g.For("k").Allow()
-		answer(b, g, Now()+second, 1, 0, rpc.FloorNone, time.Hour)
+		answer(b, g, stage.Now()+second, 1, 0, rpc.FloorNone, time.Hour)
 		run(fmt.Sprintf("weighted-%v", limit), func() bool { return g.For("k").Allow() })
 	}
 }
@@ -73,17 +75,17 @@ func BenchmarkManyKeys(b *testing.B) {
 // keys that lie far from each other.
 func BenchmarkReportAndApply(b *testing.B) {
 	const n = 100_000
-	for _, eager := range []bool{false, true} {
+	for _, early := range []bool{false, true} {
 		for _, owners := range []int{1, 50} {
-			b.Run(fmt.Sprintf("eager=%v/owners=%d", eager, owners), func(b *testing.B) {
+			b.Run(fmt.Sprintf("early=%v/owners=%d", early, owners), func(b *testing.B) {
 				rule := weighted(1e6)
 				rule.Key, rule.MaxKeys, rule.IdleAfter = "*", n, time.Hour
 				var options []Option
-				if eager {
-					options = append(options, WithEager(rule.Algorithm))
+				if early {
+					options = append(options, WithAlgorithm(rule.Algorithm, dynamicconfig.Traits{Early: true}))
 				}
 				g := NewGroup(snapshot(b, rule), 10, options...)
-				keys := make([]*Keyed, n)
+				keys := make([]*Limiter, n)
 				random, rows := rand.New(rand.NewPCG(1, 1)), make([][]int, owners)
 				for i := range n {
 					keys[i] = g.For(fmt.Sprintf("frontend:domain-%09d", i))
@@ -92,26 +94,31 @@ func BenchmarkReportAndApply(b *testing.B) {
 				}
 				grants := make([]*rpc.Grants, owners)
 				for i := range owners {
-					if grants[i] = manyGrants(len(rows[i])); !eager {
-						grants[i].Tokens = nil
+					n := len(rows[i])
+					grants[i] = &rpc.Grants{
+						Weight: slices.Repeat([]float64{0.5}, n), Burst: slices.Repeat([]float64{100}, n), Used: make([]float64, n),
+						Lease: slices.Repeat([]time.Duration{time.Minute}, n),
+					}
+					if early {
+						grants[i].Tokens = slices.Repeat([]float64{50}, n)
 					}
 				}
-				now := Now()
+				now := stage.Now()
 				b.ReportAllocs()
 				for b.Loop() {
 					b.StopTimer()
 					now += second
 					for _, k := range keys {
-						k.AllowAt(now, 1)
+						allowAt(k, now, 1)
 					}
 					b.StartTimer()
-					for _, batch := range g.Report(now + second/100) {
+					for _, batch := range g.Manual().Report(now + second/100) {
 						for i := range owners {
-							if err := g.Apply(now+second/100, batch, rows[i], grants[i]); err != nil {
+							if err := g.Manual().Apply(now+second/100, batch, rows[i], grants[i]); err != nil {
 								b.Fatal(err)
 							}
 						}
-						g.Done(batch)
+						g.Manual().Done(batch)
 					}
 				}
 				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/key")
@@ -143,5 +150,60 @@ func BenchmarkDecide(b *testing.B) {
 				k.Allow()
 			}
 		})
+	}
+}
+
+func BenchmarkBucket(b *testing.B) {
+	for name, limit := range map[string]rate.Limit{"pass": 1e9, "reject": 1} {
+		ours, theirs := NewBucket(limit, 100), rate.NewLimiter(limit, 100)
+		for which, allow := range map[string]func() bool{"headgate": ours.Allow, "x-time-rate": theirs.Allow} {
+			b.Run(name+"/"+which, func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					allow()
+				}
+			})
+		}
+	}
+}
+
+// A slot that is taken and given back. What it costs is the clock, two locks
+// and release, which is the one thing that is allocated.
+func BenchmarkTryAcquire(b *testing.B) {
+	k := NewGroup(snapshot(b, inFlightRule(1000)), 1).For("k")
+	b.Run("serial", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if release, ok := k.TryAcquire(1); ok {
+				sink = release
+				release()
+			}
+		}
+	})
+	b.Run("parallel", func(b *testing.B) {
+		b.ReportAllocs()
+		b.RunParallel(func(pb *testing.PB) {
+			for pb.Next() {
+				if release, ok := k.TryAcquire(1); ok {
+					release()
+				}
+			}
+		})
+	})
+}
+
+// sink makes what it is given escape, as callers do that keep it.
+var sink func()
+
+func TestATakenSlotAllocatesOnlyItsRelease(t *testing.T) {
+	k := NewGroup(snapshot(t, inFlightRule(1000)), 1).For("k")
+	if n := testing.AllocsPerRun(1000, func() {
+		sink, _ = k.TryAcquire(1)
+		sink()
+	}); n > 1 {
+		t.Errorf("%v allocations", n)
+	}
+	if n := testing.AllocsPerRun(1000, func() { h, _ := tryAcquireAt(k, 0, 1); h.Release() }); n > 0 {
+		t.Errorf("%v allocations without a function", n)
 	}
 }

@@ -3,100 +3,119 @@
 package limiter
 
 import (
-	"encoding/binary"
 	"math"
-	"runtime"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"golang.org/x/time/rate"
 	"pgregory.net/rapid"
+
+	"github.com/headgate/headgate/limiter/stage"
 )
 
-// FuzzBucketIsARateLimiter drives a Bucket and x/time/rate's Limiter with the
-// same calls at the same times. Where the two may round a different way (the
-// tokens are within tolerance of what is asked) either answer is right and
-// the trace ends.
-func FuzzBucketIsARateLimiter(f *testing.F) {
-	f.Add(10.0, 10, []byte("\x00\x01\x00\x01\x00\x01\x00\xff\x02\x03\x01\x05"))
-	f.Add(1e6, 1000, []byte("abcdefghijklmnopqrstuvwxyz0123456789"))
-	f.Add(0.01, 3, []byte("\x00\x00\x00\x00\x00\x00\x00\x00\x01\x09\x09\x09\x02\x10\x10\x10\x03\x20\x20\x20"))
-	f.Add(0.0, 5, []byte("\x00\x00\x00\x01\x00\x00\x00\x02\x04\x00\x00\x02\x05\x00\x30\x02\x00\x00\x30\x02"))
-	f.Add(float64(rate.Inf), 0, []byte("\x00\x00\x00\x01\x02\x00\x00\x09"))
-	f.Fuzz(func(t *testing.T, limit float64, burst int, calls []byte) {
-		if limit < 0 || (limit > 1e6 && limit != float64(rate.Inf)) || (limit > 0 && limit < 1e-6) || limit != limit || burst < 0 || burst > 1e6 || len(calls) > 4000 {
-			t.Skip("outside of what is compared")
-		}
-		if limit > 0 && float64(burst)/limit > 1e8 {
-			t.Skip("x/time/rate loses whole tokens to rounding")
-		}
-		compareWithRateLimiter(t, rate.Limit(limit), burst, calls)
-	})
-}
+func TestABucketIsARateLimiter(t *testing.T) { rapid.Check(t, compareWithRateLimiter) }
 
-func compareWithRateLimiter(t *testing.T, limit rate.Limit, burst int, calls []byte) {
+func FuzzBucketIsARateLimiter(f *testing.F) { f.Fuzz(rapid.MakeFuzz(compareWithRateLimiter)) }
+
+// compareWithRateLimiter drives a Bucket and an x/time/rate Limiter with the
+// same calls at the same times. Where the two may round in another way (the
+// tokens are within a tolerance of what is asked) nothing is asked.
+func compareWithRateLimiter(t *rapid.T) {
+	limit := rate.Limit(rapid.OneOf(
+		rapid.SampledFrom([]float64{0, 10, 1e6, float64(rate.Inf)}),
+		rapid.Custom(func(t *rapid.T) float64 { return math.Pow(10, rapid.Float64Range(-6, 6).Draw(t, "log10 limit")) }),
+	).Draw(t, "limit"))
+	burst := rapid.OneOf(rapid.IntRange(0, 20), rapid.IntRange(0, 1_000_000)).Draw(t, "burst")
+	if limit > 0 && float64(burst)/float64(limit) > 1e8 {
+		t.Skip("x/time/rate loses whole tokens to rounding")
+	}
 	ours, theirs := NewBucket(limit, burst), rate.NewLimiter(limit, burst)
-	now := time.Now()
-	var held [][2]Reservation
-	drift := 1e-6 // each change of rate rounds to 1/8 ns
-	for ; len(calls) >= 4; calls = calls[4:] {
-		op, gap, n := calls[0]%7, binary.BigEndian.Uint16(calls[1:3]), int(calls[3]%16)
-		now = now.Add(time.Duration(gap) * time.Duration(gap) * 100)
+	type both struct {
+		ours   *Reservation
+		theirs *rate.Reservation
+	}
+	var held []both
+	now, last := time.Now(), time.Now() // last: when the tokens of both changed
+	drift := 1e-6                       // each change of rate rounds to 1/8 ns
+	for range rapid.IntRange(50, 200).Draw(t, "calls") {
+		n := rapid.IntRange(0, 15).Draw(t, "n")
+		gap := time.Duration(rapid.Float64Range(0, 10).Draw(t, "gap in tokens") / max(min(float64(limit), 1e9), 1e-3) * 1e9)
+		now = now.Add(gap)
 		tokens := theirs.TokensAt(now)
 		close := drift + float64(limit)*3e-9 + math.Abs(tokens)*1e-9 + float64(max(burst, 1))*float64(limit)*2e-10
 		if limit < rate.Inf && math.Abs(ours.TokensAt(now)-tokens) > close {
 			t.Fatalf("limit %v burst %d: %v tokens, x/time/rate has %v", limit, burst, ours.TokensAt(now), tokens)
 		}
 		if math.Abs(tokens-float64(n)) < close || math.Abs(tokens) < close && n == 0 {
-			return
+			continue
 		}
-		switch op {
-		case 0, 1:
-			if a, b := ours.AllowN(now, n), theirs.AllowN(now, n); a != b {
+		switch call := rapid.SampledFrom([]string{"allow", "allow", "reserve", "reserve", "cancel", "limit", "burst", "much", "older"}).Draw(t, "call"); call {
+		case "allow":
+			if a, b := ours.AllowN(now, n), theirs.AllowN(now, n); a == b {
+				last = allowedAt(b, now, last)
+			} else {
 				t.Fatalf("limit %v burst %d: AllowN(%d) = %v with %v tokens, x/time/rate says %v", limit, burst, n, a, tokens, b)
 			}
-		case 2:
+		case "reserve":
 			a, b := ours.ReserveN(now, n), theirs.ReserveN(now, n)
-			if limit <= 0 && b.OK() && b.DelayFrom(now) == rate.InfDuration {
+			x, y := a.DelayFrom(now), b.DelayFrom(now)
+			if limit <= 0 && b.OK() && y == rate.InfDuration {
 				return // ours is not OK: it could never act
 			}
-			if a.OK() != b.OK() {
-				t.Fatalf("limit %v burst %d: ReserveN(%d).OK() = %v with %v tokens, x/time/rate says %v", limit, burst, n, a.OK(), tokens, b.OK())
+			if a.OK() != b.OK() || math.Abs((x-y).Seconds()) > 1e-8+close/math.Max(float64(limit), 1e-9) {
+				t.Fatalf("limit %v burst %d: ReserveN(%d) with %v tokens is %v after %v, x/time/rate says %v after %v", limit, burst, n, tokens, a.OK(), x, b.OK(), y)
 			}
-			x, y := a.DelayFrom(now), b.DelayFrom(now)
-			if diff := (x - y).Seconds(); math.Abs(diff) > 1e-8+close/math.Max(float64(limit), 1e-9) {
-				t.Fatalf("limit %v burst %d: ReserveN(%d) waits %v, x/time/rate %v", limit, burst, n, x, y)
+			if last = allowedAt(b.OK(), now, last); b.OK() {
+				held = append(held, both{a, b})
 			}
-			if y > 0 && y < rate.InfDuration {
-				held = append(held, [2]Reservation{a, theirReservation{b}})
+		case "cancel":
+			if len(held) == 0 {
+				continue
 			}
-		case 3: // cancel the latest: both agree on what follows it
-			if len(held) > 0 {
-				last := held[len(held)-1]
-				held = held[:len(held)-1]
-				if last[1].DelayFrom(now) > time.Microsecond {
-					last[0].CancelAt(now)
-					last[1].CancelAt(now)
+			i := rapid.IntRange(0, len(held)-1).Draw(t, "which")
+			switch delay := held[i].theirs.DelayFrom(now); {
+			case delay > time.Microsecond:
+				held[i].ours.CancelAt(now)
+				held[i].theirs.CancelAt(now)
+				last = allowedAt(theirs.TokensAt(now) != tokens, now, last)
+			case delay == 0: // one that waits for nothing may be partly on top of another: ours gives whole tokens back
+				held[i].ours.CancelAt(now)
+				held[i].theirs.CancelAt(now)
+				if a, b := ours.TokensAt(now), theirs.TokensAt(now); limit < rate.Inf && (a > b+close || a <= b-1-close) {
+					t.Fatalf("limit %v burst %d: %v tokens after a cancel, x/time/rate has %v", limit, burst, a, b)
+				} else if b-a > close {
+					return
 				}
 			}
-		case 4:
-			drift = close
-			limit = rate.Limit(n * n * 10)
+			if i < len(held)-1 {
+				held = nil // x/time/rate may give back more than was taken, from here on
+			} else {
+				held = held[:i]
+			}
+		case "limit":
+			last, drift, limit, held = now, close, rate.Limit(n*n*10), nil // a reservation at the old rate keeps its delay
 			ours.SetLimitAt(now, limit)
 			theirs.SetLimitAt(now, limit)
-			held = nil // who reserved at the old rate keeps the old delay
-		case 5:
-			drift = close
-			burst = int(gap % 1000)
+		case "burst":
+			last, drift, burst, held = now, close, n*n, nil
 			ours.SetBurstAt(now, burst)
 			theirs.SetBurstAt(now, burst)
-			held = nil
-		case 6: // more than the burst never passes
+		case "much": // more than the burst never passes
 			if limit < rate.Inf && (ours.AllowN(now, burst+1) || theirs.AllowN(now, burst+1)) {
 				t.Fatalf("limit %v burst %d: allowed %d at once", limit, burst, burst+1)
 			}
+		case "older":
+			if rapid.IntRange(0, 9).Draw(t, "end") < 9 {
+				continue
+			}
+			// x/time/rate decides as of the latest call that was allowed.
+			then := now.Add(-3 * gap)
+			latest := theirs.TokensAt(last)
+			a, b := ours.AllowN(then, n), theirs.AllowN(then, n)
+			if b && !a && latest > float64(n)+float64(burst)/64 || a && tokens < float64(n) {
+				t.Fatalf("limit %v burst %d: AllowN(%d) of %v before = %v with %v tokens, x/time/rate says %v", limit, burst, n, now.Sub(then), a, tokens, b)
+			}
+			return // x/time/rate has more tokens now
 		}
 		if ours.Limit() != theirs.Limit() || ours.Burst() != theirs.Burst() {
 			t.Fatalf("limit %v burst %v, x/time/rate %v %v", ours.Limit(), ours.Burst(), theirs.Limit(), theirs.Burst())
@@ -104,204 +123,75 @@ func compareWithRateLimiter(t *testing.T, limit rate.Limit, burst int, calls []b
 	}
 }
 
-// theirReservation lets a *rate.Reservation stand beside ours.
-type theirReservation struct{ *rate.Reservation }
+// allowedAt is now if ok, else last.
+func allowedAt(ok bool, now, last time.Time) time.Time {
+	if ok {
+		return now
+	}
+	return last
+}
 
-func (theirReservation) Used(bool) {}
-
-func TestBucketNeverExceedsLimitTimesTimePlusBurstInParallel(t *testing.T) {
-	for _, limit := range []rate.Limit{1, 1000, 333_333, 7_654_321} {
-		const burst = 50
-		var b bucket
-		b.init(newPace(limit, burst))
-		// Changes of pace to the same limit must not add tokens either.
-		inParallel(t, limit, burst, 997, b.allow, func(now Instant) { b.setPace(now, newPace(limit, burst)) })
+// These are where a Bucket differs.
+func TestABucketAvoidsTheTrapsOfARateLimiter(t *testing.T) {
+	now := time.Now()
+	b := NewBucket(10, 10)
+	if b.AllowN(now, -5) || b.ReserveN(now, -5).OK() || b.TokensAt(now) != 10 {
+		t.Error("a negative cost is allowed")
+	}
+	if NewBucket(0, 1).AllowN(now, 1); NewBucket(0, 0).ReserveN(now, 1).OK() {
+		t.Error("a reservation is OK that could never act")
+	}
+	b.AllowN(now, 10)
+	b.AllowN(now.Add(-time.Hour), 1)
+	if b.TokensAt(now) != 0 {
+		t.Errorf("%v tokens after time has gone back", b.TokensAt(now))
 	}
 }
 
-// inParallel asks allow for 200,000 single tokens, one each step ns, on all
-// processors, and holds the sum to limit·t + burst. Meanwhile it calls meanwhile.
-func inParallel(t *testing.T, limit rate.Limit, burst float64, step int64, allow func(now Instant) bool, meanwhile func(now Instant)) {
-	t.Helper()
-	var clock, admitted atomic.Int64
-	var wg sync.WaitGroup
-	end := 200_000 * step
-	for range max(4, runtime.GOMAXPROCS(0)) {
-		wg.Go(func() {
-			for {
-				now := clock.Add(step)
-				if now > end {
-					return
-				}
-				if allow(Instant(now)) {
-					admitted.Add(1)
-				}
-			}
-		})
+func TestABucketIsAStage(t *testing.T) {
+	s := NewBucket(10, 10).Stage()
+	v, receipt := s.Take(t.Context(), stage.Request{Now: second, N: 8})
+	if s.Settle(second, receipt, 3); !v.OK() || s.Level(second).Tokens != 7 {
+		t.Errorf("%+v, and 3 of 8: %+v", v, s.Level(second))
 	}
-	for now := int64(0); now < end; now = clock.Load() {
-		meanwhile(Instant(now))
-		runtime.Gosched()
+	_, receipt = s.Take(t.Context(), stage.Request{Now: second, N: 1})
+	s.Settle(second, receipt, 9)
+	if s.Level(second).Tokens != -2 {
+		t.Errorf("9 of 7: %+v", s.Level(second))
 	}
-	wg.Wait()
-	most := float64(limit)*float64(end)/1e9 + burst
-	if got := float64(admitted.Load()); got > most {
-		t.Errorf("limit %v: admitted %v, more than limit·t + burst = %v", limit, got, most)
+	s.Cap(2*second, 1)
+	if s.Level(2*second).Tokens != 1 {
+		t.Errorf("capped to 1: %+v", s.Level(2*second))
 	}
 }
 
-// Over any trace, in order or not, of any calls: what is taken is never more
-// than limit·t + burst, and with demand enough it is not less either.
-func TestBucketGivesWhatTheLimitSays(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		limit := math.Pow(10, rapid.Float64Range(-3, 7).Draw(t, "log10 limit"))
-		burst := float64(rapid.IntRange(2, 1_000_000).Draw(t, "burst"))
-		span := time.Duration(rapid.Float64Range(0, 100).Draw(t, "tokens") / limit * 1e9)
-		var b bucket
-		b.init(newPace(rate.Limit(limit), burst))
-		if !b.allow(0) {
-			t.Fatal("a full bucket refuses")
-		}
-		if _, ok := b.reserve(0, int64(burst)-1, 0); !ok {
-			t.Fatalf("a full bucket does not give its burst of %v", burst)
-		}
-		taken := 0.0
-		for i := range 400 {
-			if b.allow(Instant(float64(i) / 399 * float64(span))) {
-				taken++
-			}
-		}
-		// A token has up to two quanta (1/8 ns) more than it should.
-		ideal := limit * span.Seconds()
-		least := math.Floor(math.Min(ideal*(1-limit*1.3e-10), 400)-1e-6) - 1
-		if taken > ideal+1e-9 || taken < least {
-			t.Fatalf("limit %v over %v: took %v, ideal %v", limit, span, taken, ideal)
-		}
-	})
-}
-
-func TestChangeOfPaceKeepsTokens(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		draw := func(name string) pace {
-			limit := math.Pow(10, rapid.Float64Range(-6, 8).Draw(t, name+" log10 limit"))
-			return newPace(rate.Limit(limit), rapid.Float64Range(1, 1e6).Draw(t, name+" burst"))
-		}
-		p, q := draw("old"), draw("new")
-		var b bucket
-		b.init(p)
-		now := Instant(rapid.Int64Range(-1e18, 1e18).Draw(t, "now"))
-		b.cap(now, rapid.Float64Range(-1e3, 1e6).Draw(t, "tokens"))
-		before := b.tokens(now)
-		b.setPace(now, q)
-		want := math.Min(before, q.tokens(0))
-		if got := b.tokens(now); got > want+1e-9*math.Abs(want)+1e-8 || got < want-1e-9*math.Abs(want)-0.03 {
-			t.Fatalf("%v tokens, then %v", before, got)
-		}
-	})
-}
-
-func TestTimeThatGoesBackwardsAddsNothing(t *testing.T) {
-	var b bucket
-	b.init(newPace(10, 10))
-	for i := range 10 {
-		if !b.allow(1e9) {
-			t.Fatalf("refused token %d of a full bucket", i)
-		}
-	}
-	for _, now := range []Instant{1e9, 0, -1e17} {
-		if b.allow(now) {
-			t.Errorf("at %d: allowed an eleventh", now)
-		}
-	}
-}
-
-func TestSuspendedHostGetsOneBurst(t *testing.T) {
-	var b bucket
-	b.init(newPace(10, 10))
-	now := Instant(0)
-	for range 3 {
-		now += Instant(30 * 24 * time.Hour)
-		got := 0
-		for b.allow(now) {
-			got++
-		}
-		if got != 10 {
-			t.Fatalf("after a month: %d at once, want the burst of 10", got)
-		}
-	}
-}
-
-func TestExtremePaces(t *testing.T) {
-	inf, nan := math.Inf(1), math.NaN()
-	for _, tt := range []struct {
-		limit, burst float64
-		first, tenth bool // at once
-		later        bool // after the tenth, an hour later
-	}{
-		{limit: 0, burst: 0},
-		{limit: 0, burst: 5, first: true},
-		{limit: -1, burst: 100, first: true, tenth: true, later: true},
-		{limit: nan, burst: nan},
-		{limit: nan, burst: 5, first: true},
-		{limit: inf, burst: 0, first: true, tenth: true, later: true},
-		{limit: inf, burst: nan, first: true, tenth: true, later: true},
-		{limit: 1, burst: -5},
-		{limit: 1, burst: 0.5},
-		{limit: 1, burst: 1, first: true, later: true},
-		{limit: 1, burst: inf, first: true, tenth: true, later: true},
-		{limit: 1e300, burst: 1, first: true, later: true},
-		{limit: 1e300, burst: math.MaxFloat64, first: true, tenth: true, later: true},
-		{limit: math.SmallestNonzeroFloat64, burst: 1, first: true},
-		{limit: math.SmallestNonzeroFloat64, burst: math.MaxFloat64, first: true, tenth: true, later: true},
-		{limit: 1e-11, burst: math.MaxFloat64, first: true, tenth: true, later: true},
-		{limit: 1e-11, burst: 5, first: true},
-		{limit: 1e12, burst: 1e12, first: true, tenth: true, later: true},
-	} {
-		var b bucket
-		b.init(newPace(rate.Limit(tt.limit), tt.burst))
-		var got [10]bool
-		for i := range got {
-			got[i] = b.allow(0)
-		}
-		later := b.allow(Instant(time.Hour))
-		if got[0] != tt.first || got[9] != tt.tenth || later != tt.later {
-			t.Errorf("limit %v burst %v: first %v tenth %v later %v, want %v %v %v",
-				tt.limit, tt.burst, got[0], got[9], later, tt.first, tt.tenth, tt.later)
-		}
-		for _, n := range []int64{0, -1, math.MinInt64, math.MaxInt64} {
-			b.reserve(0, n, longestWait)
-			b.add(0, float64(n))
-			if x := b.tokens(0); math.IsNaN(x) {
-				t.Errorf("limit %v burst %v: %v tokens after %d", tt.limit, tt.burst, x, n)
-			}
-		}
-	}
-}
-
-func TestBucketAllocatesNothing(t *testing.T) {
+func TestABucketAllocatesNothing(t *testing.T) {
 	b := NewBucket(1e6, 100)
 	if n := testing.AllocsPerRun(100, func() { b.Allow() }); n != 0 {
 		t.Errorf("Allow: %v allocations", n)
 	}
 }
 
-func BenchmarkBucket(b *testing.B) {
-	bench := func(name string, limit rate.Limit) {
-		b.Run(name+"/headgate", func(b *testing.B) {
-			b.ReportAllocs()
-			l := NewBucket(limit, 100)
-			for b.Loop() {
-				l.Allow()
-			}
-		})
-		b.Run(name+"/x-time-rate", func(b *testing.B) {
-			b.ReportAllocs()
-			l := rate.NewLimiter(limit, 100)
-			for b.Loop() {
-				l.Allow()
-			}
-		})
+func TestACancelGivesAllBackThoughTokensAreRounded(t *testing.T) {
+	b, now := NewBucket(31_623, 1), time.Now()
+	b.AllowN(now, 1)
+	r := b.ReserveN(now, 1)
+	b.ReserveN(now, 1)
+	now = now.Add(20 * time.Microsecond)
+	before := b.TokensAt(now)
+	b.ReserveN(now, 1).CancelAt(now)
+	if got := b.TokensAt(now); got != before {
+		t.Errorf("%v tokens, %v before", got, before)
 	}
-	bench("pass", 1e9)
-	bench("reject", 1)
+	if r.CancelAt(now); b.TokensAt(now) != before {
+		t.Errorf("%v tokens, %v before: another has reserved on top of it", b.TokensAt(now), before)
+	}
+	late := NewBucket(31_623, 1)
+	late.AllowN(now, 1)
+	r = late.ReserveN(now, 1)
+	now = now.Add(20 * time.Microsecond)
+	before = late.TokensAt(now)
+	if r.CancelAt(now); late.TokensAt(now) != before+1 {
+		t.Errorf("%v tokens, %v before", late.TokensAt(now), before)
+	}
 }

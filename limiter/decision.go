@@ -4,52 +4,31 @@ package limiter
 
 import (
 	"context"
-	"errors"
-	"fmt"
+	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"github.com/headgate/headgate/limiter/stage"
 )
 
 // Reason is why a Decision is what it is.
-type Reason uint8
+type Reason = stage.Reason
 
+// The Reasons; see package stage for each.
 const (
-	// Granted means that the tokens were taken.
-	Granted Reason = iota
-	// Soft means that it is over the limit, and let through because the rule is not
-	// enforced in full. No tokens were taken.
-	Soft
-	// Limited means that there are too few tokens, and the wait for them, or the debt,
-	// would be too long.
-	Limited
-	// TooCostly means that it costs more than one event may, or than this host's bucket
-	// can ever hold.
-	TooCostly
-	// Unmatched means that no rule matches the key, and config denies such keys.
-	Unmatched
-	// TooManyKeys means that the key's rule has its max_keys on this host already.
-	TooManyKeys
-	// InvalidKey means that the key is empty or too long.
-	InvalidKey
-	// InvalidCost means that the cost is negative.
-	InvalidCost
-	// Failed means that who decides elsewhere did not answer, and that the
-	// fallback is closed.
-	Failed
-	// InFlight means that the rule limits slots; use Acquire.
-	InFlight
+	Granted     = stage.Granted
+	Soft        = stage.Soft
+	Limited     = stage.Limited
+	TooCostly   = stage.TooCostly
+	Unmatched   = stage.Unmatched
+	TooManyKeys = stage.TooManyKeys
+	InvalidKey  = stage.InvalidKey
+	InvalidCost = stage.InvalidCost
+	Failed      = stage.Failed
+	InFlight    = stage.InFlight
+	Canceled    = stage.Canceled
 )
-
-var reasonNames = []string{"granted", "soft", "limited", "too-costly", "unmatched", "too-many-keys", "invalid-key", "invalid-cost", "failed", "in-flight"}
-
-// String is the reason in words, as in metrics.
-func (r Reason) String() string {
-	if int(r) < len(reasonNames) {
-		return reasonNames[r]
-	}
-	return fmt.Sprintf("reason(%d)", r)
-}
 
 // Decision is whether an event may happen, and why. The zero Decision is not
 // one.
@@ -61,13 +40,13 @@ type Decision struct {
 	Wait   time.Duration
 
 	// RetryAfter is after how long the same event would be OK if nobody else
-	// came; 0 if it is OK, if no wait would do, or if nobody knows.
+	// came; 0 if it is OK, if no wait would do, or if that is not known.
 	RetryAfter time.Duration
 
 	// Limit (events/s), Burst and Left (tokens) are those of the bucket that
 	// decided, afterwards: of this host's part, or of all of it if the bucket
 	// is elsewhere. Left is negative in debt. They are infinite when nothing is
-	// limited, and 0 when nobody knows.
+	// limited, and 0 when they are not known.
 	Limit       rate.Limit
 	Burst, Left float64
 
@@ -76,124 +55,118 @@ type Decision struct {
 	By string
 }
 
-// Decide tells whether an event of cost n may happen, and why, and takes n
+// Decide reports whether an event of cost n may happen, and why, and takes n
 // tokens if so. longest is the longest that the caller would wait: at most the
 // rule's max_wait counts; negative is the rule's alone, and 0 is what Allow
 // does. ctx only matters where the decision is made elsewhere.
-func (k *Keyed) Decide(ctx context.Context, n int, longest time.Duration) Decision {
-	return k.DecideAt(ctx, Now(), n, longest)
+func (l *Limiter) Decide(ctx context.Context, n int, longest time.Duration) Decision {
+	now := stage.Now()
+	v, _, _ := l.decide(ctx, now, int64(n), longest, stage.Final)
+	return l.explain(now, v)
 }
 
-// DecideAt implements Explainer.
-func (k *Keyed) DecideAt(ctx context.Context, now Instant, n int, longest time.Duration) Decision {
-	return Explain(ctx, k.step(now), now, n, longest)
-}
-
-// Explainer is a Stepper that says why it decides as it does.
-type Explainer interface {
-	// DecideAt is Keyed's Decide at now.
-	DecideAt(ctx context.Context, now Instant, n int, longest time.Duration) Decision
-}
-
-// Explain has s decide. Of a Stepper that is no Explainer it tells what its
-// Level does.
-func Explain(ctx context.Context, s Stepper, now Instant, n int, longest time.Duration) Decision {
-	if longest < 0 {
-		longest = longestWait
+// explain is v as a Decision.
+func (l *Limiter) explain(now stage.Instant, v stage.Verdict) Decision {
+	st := l.current(now)
+	level := st.level(now)
+	d := Decision{
+		OK: v.OK(), Reason: v.Reason, Wait: v.Wait, RetryAfter: v.RetryAfter,
+		Limit: level.Limit, Burst: level.Burst, Left: level.Tokens,
 	}
-	if e, ok := s.(Explainer); ok {
-		return e.DecideAt(ctx, now, n, longest)
+	if st.stage != nil {
+		d.By = st.rule.by(v.By)
 	}
-	d, _ := holdBySteps(s, now, n, longest)
+	if level.Remote && v.By != stage.ByFallback {
+		d.Left = v.Left
+	}
 	return d
 }
 
-// holdBySteps is holdBy for any Stepper.
-func holdBySteps(s Stepper, now Instant, n int, longest time.Duration) (Decision, Reservation) {
-	r := s.ReserveAt(now, n, longest)
-	level := s.Level(now)
-	d := level.decision()
-	switch {
-	case r.OK():
-		d.OK, d.Reason, d.Wait = true, Granted, r.DelayFrom(now.Time())
-	case level.Refused != nil:
-		d.Reason = reasonOf(level.Refused)
-	case n < 0:
-		d.Reason = InvalidCost
-	case float64(n) > level.Burst:
-		d.Reason = TooCostly
-	default:
-		d.Reason = Limited
-	}
-	return d, r
+// Estimate is what an event is thought to cost, taken before it is known what
+// it does cost: tokens of a language model, bytes, milliseconds of processor
+// time. Settle says so afterwards.
+//
+//	e := group.For("llm:gpt").Take(ctx, 800, -1)
+//	if !e.OK() {
+//		return errTooManyRequests
+//	}
+//	defer e.Cancel() // unless it was settled
+//	…
+//	e.Settle(answer.TokensUsed)
+//
+// What is never settled nor cancelled stays taken as estimated. An Estimate is
+// safe for concurrent use.
+type Estimate struct {
+	decision Decision
+
+	mu    sync.Mutex // protects following fields
+	taken taken
+	over  bool // it was settled or cancelled
 }
 
-func (l Level) decision() Decision { return Decision{Limit: l.Limit, Burst: l.Burst, Left: l.Tokens} }
-
-// refusals are the errors that say that nothing is allowed.
-var refusals = []struct {
-	err    error
-	reason Reason
-}{
-	{ErrUnmatched, Unmatched}, {ErrTooManyKeys, TooManyKeys}, {ErrInvalidKey, InvalidKey}, {ErrInFlight, InFlight}, {ErrNever, TooCostly},
+// Take decides as Decide does, and takes n tokens if it is OK: what the event
+// is thought to cost. An event that turns out to cost less gives the
+// difference back, and one that costs more goes into debt.
+func (l *Limiter) Take(ctx context.Context, n int, longest time.Duration) *Estimate {
+	return newEstimate(l.take(ctx, stage.Now(), int64(n), longest))
 }
 
-// reasonOf is the reason that an error of this package stands for.
-func reasonOf(err error) Reason {
-	if err == nil {
-		return Granted
+func newEstimate(t taken) *Estimate {
+	return &Estimate{decision: t.of.explain(t.at, t.Verdict), taken: t, over: !t.OK()}
+}
+
+// OK reports whether the event may happen, after Decision's Wait.
+func (e *Estimate) OK() bool { return e.decision.OK }
+
+// Decision is what was decided of the estimated cost.
+func (e *Estimate) Decision() Decision { return e.decision }
+
+// Settle says that the event did happen, and cost actual tokens, at least 0.
+// Only the first call of Settle or Cancel does anything.
+func (e *Estimate) Settle(actual int) { e.settle(stage.Now(), int64(actual)) }
+
+// Cancel says that the event did not happen: all is given back, and nothing is
+// counted as usage.
+func (e *Estimate) Cancel() { e.settle(stage.Now(), 0) }
+
+func (e *Estimate) settle(now stage.Instant, actual int64) {
+	e.mu.Lock()
+	over := e.over
+	e.over = true
+	e.mu.Unlock()
+
+	if !over {
+		e.taken.settle(now, actual)
 	}
-	for _, r := range refusals {
-		if errors.Is(err, r.err) {
-			return r.reason
+}
+
+// Cost is a cost of N tokens to one limiter.
+type Cost struct {
+	Limiter *Limiter
+	N       int
+}
+
+// AllowAll reports whether everything may happen now, and takes the tokens if
+// so. If one limiter refuses, what the others gave goes back and is not counted
+// as usage, wherever their buckets are. Name the narrowest limit first.
+func AllowAll(ctx context.Context, costs ...Cost) bool {
+	_, refused := TakeAll(ctx, 0, costs...)
+	return refused == nil
+}
+
+// TakeAll is AllowAll whose tokens can be settled. It returns an Estimate for
+// each cost, or the Decision that refused. The caller would wait for longest.
+func TakeAll(ctx context.Context, longest time.Duration, costs ...Cost) ([]*Estimate, *Decision) {
+	all := make([]*Estimate, 0, len(costs))
+	for _, c := range costs {
+		e := c.Limiter.Take(ctx, c.N, longest)
+		if !e.OK() {
+			for _, e := range all {
+				e.Cancel()
+			}
+			return nil, &e.decision
 		}
+		all = append(all, e)
 	}
-	return Limited
-}
-
-// verdict is what a bucket says of one event.
-type verdict struct {
-	reason      Reason
-	wait, retry time.Duration
-}
-
-func (v verdict) ok() bool { return v.reason <= Soft }
-
-// decision is v as one of who decided, which is at level now.
-func (v verdict) decision(level Level, by string) Decision {
-	d := level.decision()
-	d.OK, d.Reason, d.By = v.ok(), v.reason, by
-	if d.OK {
-		d.Wait = v.wait
-	} else {
-		d.RetryAfter = v.retry
-	}
-	return d
-}
-
-// DecideAt implements Explainer.
-func (s *share) DecideAt(_ context.Context, now Instant, n int, longest time.Duration) Decision {
-	return s.decide(now, n, longest).decision(s.Level(now), s.by())
-}
-
-// DecideAt implements Explainer.
-func (unlimited) DecideAt(_ context.Context, now Instant, n int, _ time.Duration) Decision {
-	d := unlimited{}.Level(now).decision()
-	if d.OK = n >= 0; !d.OK {
-		d.Reason = InvalidCost
-	}
-	return d
-}
-
-// DecideAt implements Explainer.
-func (r refusal) DecideAt(_ context.Context, now Instant, n int, _ time.Duration) Decision {
-	r.tell(now, n)
-	return Decision{Reason: reasonOf(r.err)}
-}
-
-// DecideAt implements Explainer: nothing would say when the event ends.
-func (f inFlight) DecideAt(_ context.Context, now Instant, _ int, _ time.Duration) Decision {
-	d := f.Level(now).decision()
-	d.Reason, d.By = InFlight, f.by()
-	return d
+	return all, nil
 }

@@ -1,43 +1,59 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package limiter enforces limits on one host: in memory, without a call to
-// anybody per request (unless its rule asks for that), and with this host's
-// part of what the whole cluster may use.
+// Package limiter enforces limits on one host. It decides in memory, by this
+// host's part of what the whole cluster may use. Only rules with an algorithm
+// such as exact or redis call another host for each request.
 //
-//	             Allow, Reserve, Wait                 once per interval
-//	caller ──▶ Keyed ──▶ share ─── counts ──▶ Report ──▶ ┌──────────┐
-//	                     │ bucket                        │ the key's│
-//	                     │  ├ by grant, while it is valid│ owner    │
-//	                     │  └ by fallback, else          │          │
-//	                     └ rate, burst ◀────── Apply ◀── └──────────┘
+//	             Allow, Reserve, Wait, Decide          once per interval
+//	caller ──▶ Limiter ──▶ stage ──── counts ──▶ report ──▶ ┌──────────┐
+//	                       │ bucket                         │ the key's│
+//	                       │  ├ by grant, while it is valid │ owner    │
+//	                       │  └ by fallback, else           │          │
+//	                       └ rate, burst ◀─── grants ◀───── └──────────┘
 //
 // A Group holds the limiters of a host by key, under the rules of a
-// dynamicconfig.Snapshot. They have the methods of x/time/rate's Limiter:
+// dynamicconfig.Snapshot. They have those methods of x/time/rate's Limiter that
+// take or show tokens:
 //
 //	group := limiter.NewGroup(snapshot, hosts)
-//	go group.Run(ctx, fanout)                // reports, and applies the answers
+//	go group.Run(ctx, fanout) // reports, and applies the answers
 //
 //	if !group.For("frontend:orders").Allow() {
 //		return errTooManyRequests
 //	}
 //	err := group.For("batch:import").WaitN(ctx, 50)
 //	…
-//	group.Configure(limiter.Now(), next)     // when the rules change
-//	group.SetHosts(limiter.Now(), n)         // when the cluster does
+//	group.Configure(next) // when the rules change
+//	group.SetHosts(n)     // when the cluster does
 //
-// # What rules a key
+// # How one request is decided
 //
-// A grant, as long as its lease lasts: this host's part of the limit, which
-// the key's owner decided from what all hosts report. Else the rule's
-// fallback, by default the limit divided by the hosts. A key begins in
-// fallback, and falls back when its owner does not answer for a whole lease;
-// callers notice nothing but another rate. A change from one to the other, or
-// of the limit, keeps the tokens: nobody gets a second burst.
+// Limiter.decide is the only way. It finds the rule that matches the key,
+// applies the rule's terms (max_cost, max_wait, max_debt), and asks the stage
+// that the tokens come from. Then it allows a part of what is over the limit, if
+// the rule does not enforce the limit in full, counts the decision, and sends it
+// to listeners. Where a bucket alone decides, Allow goes straight to it. The
+// stage's Settle gives back or charges what was taken, once.
+//
+// A stage is this host's part of the limit (internal/share), a bucket elsewhere
+// (internal/remote), a migration's pair (package shadow), or somebody's
+// *rate.Limiter (FromRate).
+//
+// # Grants and fallbacks
+//
+// A key has a grant until the grant's lease ends. The grant is this host's part
+// of the limit, which the key's owner computes from the reports of all hosts.
+// Without a grant, the rule's fallback applies, by default the limit divided by
+// the hosts. A key begins in fallback, and falls back when its owner does not
+// answer for a whole lease. Callers notice only that the rate changes. A change
+// from one to the other, or of the limit, keeps the tokens, so that there is no
+// second burst.
 //
 // # Slots in flight
 //
-// A rule may limit how much goes on at a time: `limit: 100 in-flight`. Its keys
-// have slots instead of tokens, and who takes some gives them back:
+// A rule may limit how many events are under way at a time: `limit: 100
+// in-flight`. Its keys have slots instead of tokens. Callers acquire and release
+// them:
 //
 //	release, err := group.For("db:orders").Acquire(ctx, 1, limiter.Priority(5))
 //	if err != nil {
@@ -45,19 +61,19 @@
 //	}
 //	defer release()
 //
-// The host's part of the slots is granted like a part of a rate: whole slots,
-// for a lease. What is held is reported and counts as the host's, so that a
-// cut takes effect as holders release. Without a grant a host has an even
-// part, rounded down but at least 1: hosts that are all without one hold at
-// most the limit together, or one slot each if that is more. A host that dies
-// is silent, and its slots are given to others when its lease ends.
+// The owner grants a host's part of the slots as it grants a part of a rate: in
+// whole slots, for a lease. The host reports the slots that it holds, and they
+// stay its own until they are released, so that a cut takes effect as holders
+// release. Without a grant a host has an even part, rounded down but at least 1.
+// Hosts that are all without a grant hold at most the limit together, or one
+// slot each if that is more. When a host dies, its slots are given to others
+// once its lease ends.
 //
-// # Why, and how long
+// # Decisions and estimates
 //
-// Decide says why, after which wait, and when to come again. A rule bounds the
-// wait (max_wait) and the cost of an event (max_cost), lets events borrow what
-// those after them pay (max_debt), and need not be enforced in full (enforce).
-// What is not known before is estimated, and settled afterwards:
+// Decide gives the reason, the wait, and after how long to try again. Take is
+// for a cost that is known only afterwards. It takes an estimate, and Settle
+// corrects it:
 //
 //	d := group.For("llm:gpt").Decide(ctx, 1, 100*time.Millisecond)
 //	if !d.OK {
@@ -69,38 +85,22 @@
 //
 // # Buckets elsewhere
 //
-// Under an algorithm with a Remote, such as exact or redis, each event asks
-// for its tokens where the one bucket of the key is. When that does not answer,
-// this host's part under the rule's fallback decides, and what it lets through
-// is charged afterwards.
-//
-// # Events
-//
-// Listeners hear of each decision, and of keys that come and go, in batches
-// and without anyone waiting for them: see WithListener.
-//
-// # Demand
-//
-// Hosts report what they want, where the algorithm asks for it: what was asked
-// for and who waits, as a moving average, or the slots that were held, waited
-// for and refused. Or what the caller states, with SetDemand.
+// Under an algorithm with a stage.Remote, such as exact or redis, the key has
+// one bucket, on another host, and each event asks there. If there is no
+// answer, this host's part under the rule's fallback decides, and the bucket is
+// charged afterwards for what that let through.
 //
 // # Time
 //
-// Report, Early, Apply and every decision take the time as an argument; only
-// Run and the methods without one read the clock. An Instant is monotonic, so
-// that setting the wall clock changes nothing. The simulator runs the same
-// code on virtual time.
-//
-// # By itself
-//
-// Bucket is one limiter without a cluster, and a faster x/time/rate. AllowAll
-// asks several limits at once, all or nothing. Stepper is what other limiters
-// implement to take part.
+// Manual, and the stage of a Limiter, take the time as an argument. Run, and
+// methods that do not take a time, read the clock. A stage.Instant is monotonic,
+// so setting the wall clock changes nothing. The simulator runs the same code on
+// virtual time, and tests run it in a bubble of testing/synctest: see package
+// headgatetest.
 //
 // # Out of scope
 //
-// How a limit is shared is the owner's business (packages aggregator and
-// algorithm), how reports travel is rpc's, and comparing two limiters is
-// shadow's. Nothing is stored: a host that restarts begins in fallback.
+// The owner decides how a limit is shared (packages aggregator and algorithm),
+// rpc carries reports, and shadow compares two limiters. Nothing is stored: a
+// host that restarts begins in fallback.
 package limiter

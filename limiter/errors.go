@@ -2,13 +2,21 @@
 
 package limiter
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/headgate/headgate/limiter/stage"
+)
 
 // Errors that callers tell apart with errors.Is. They are what a wait returns,
-// and what Keyed.Refused tells of a key that is never allowed.
+// and what Refused tells of a key that is never allowed.
 var (
-	// ErrNever: no wait would do; the cost is above the burst, or the limit is zero.
-	ErrNever = errors.New("it can never be allowed")
+	// ErrNever: waiting does not help; the cost is above the burst of this
+	// host, or the limit is zero.
+	ErrNever = stage.ErrNever
+
+	// ErrTooManyWaiters: as many wait for slots of the key on this host as may.
+	ErrTooManyWaiters = stage.ErrTooManyWaiters
 
 	// ErrUnmatched: no rule matches the key, and config denies such keys.
 	ErrUnmatched = errors.New("no rule matches the key and unmatched keys are denied; add a rule")
@@ -19,15 +27,12 @@ var (
 	// ErrInFlight: the key's rule limits how much is in flight, and not a rate.
 	ErrInFlight = errors.New("the rule limits slots in flight, not events; use Acquire or TryAcquire, and release")
 
-	// ErrTooManyWaiters: as many wait for slots of the key on this host as may.
-	ErrTooManyWaiters = errors.New("too many wait for slots in flight")
-
 	// ErrTooLong: the wait would be longer than the rule's max_wait, or the
 	// debt more than its max_debt.
 	ErrTooLong = errors.New("the wait would be longer than the rule allows; ask for less, or later")
 
-	// ErrFailed: who decides elsewhere did not answer, and the fallback is closed.
-	ErrFailed = errors.New("who decides did not answer and the rule falls back to closed")
+	// ErrFailed: the bucket elsewhere did not answer, and the fallback is closed.
+	ErrFailed = errors.New("the bucket of the key did not answer and the rule's fallback is closed")
 
 	// ErrInvalidKey: the key is empty or longer than rpc.MaxKeyLength.
 	ErrInvalidKey = errors.New("a key has 1 to 1024 bytes")

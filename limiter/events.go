@@ -3,16 +3,11 @@
 package limiter
 
 import (
-	"context"
 	"fmt"
-	"log/slog"
-	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/uber-go/tally/v4"
-
-	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter/internal/report"
+	"github.com/headgate/headgate/limiter/stage"
 )
 
 // Event is something that happened to a key of a Group.
@@ -26,12 +21,12 @@ type Event struct {
 	Key, Rule string
 
 	// Cost is in tokens; 0 where nothing was asked for.
-	Cost int
+	Cost int64
 
 	// Wait is how long the caller was told to wait.
 	Wait time.Duration
 
-	At Instant
+	At stage.Instant
 }
 
 // EventKind is what kind of Event it is.
@@ -72,161 +67,12 @@ func (k EventKind) String() string {
 	return fmt.Sprintf("event(%d)", k)
 }
 
-// WithListener has f called with what happens to the keys of a Group, in
-// batches of up to 256. It may be used several times. Each f is called by one
-// goroutine at a time, while Run runs; all get the same slice, which nobody may
-// change.
-//
-// Decisions never wait for a listener. What one cannot take in as fast as it
-// happens is dropped, and counted: 8192 events wait for all listeners, and 16
-// batches for each. Slots in flight are not told of.
-//
-// With a listener every key costs some 220 bytes more, and a decision about
-// as much again as it does without; without one, neither costs anything.
-func WithListener(f func(events []Event)) Option {
-	return func(g *Group) {
-		if g.events == nil {
-			g.events = newEvents()
-		}
-		g.events.listeners = append(g.events.listeners, f)
-	}
-}
-
-const (
-	ringSize  = 8192
-	batchSize = 256
-	backlog   = 16 // batches, for each listener
-
-	// gather is for how long events are collected before they are told.
-	gather = time.Millisecond
-)
-
-// events carries events from decisions to listeners.
-type events struct {
-	ring      *ring
-	listeners []func([]Event)
-	dropped   atomic.Int64
-
-	idle atomic.Bool // the carrier waits for wake
-	wake chan struct{}
-}
-
-func newEvents() *events { return &events{ring: newRing(ringSize), wake: make(chan struct{}, 1)} }
-
-// tell is cheap, and may be called with any lock held; e may be nil.
-func (e *events) tell(event Event) {
-	if e == nil {
-		return
-	}
-	if !e.ring.put(&event) {
-		e.dropped.Add(1)
-		return
-	}
-	if e.idle.Load() && e.idle.CompareAndSwap(true, false) {
-		select {
-		case e.wake <- struct{}{}:
-		default:
-		}
-	}
-}
-
-// run carries events until ctx ends, and then what there is still.
-func (e *events) run(ctx context.Context, log *slog.Logger, dropped tally.Counter) {
-	var all sync.WaitGroup
-	queues := make([]chan []Event, len(e.listeners))
-	for i, f := range e.listeners {
-		queues[i] = make(chan []Event, backlog)
-		all.Go(func() { listen(queues[i], f, log) })
-	}
-	for ended, got := false, 0; !ended; {
-		if ended = ctx.Err() != nil; got < ringSize/4 { // else they come fast
-			ended = e.collect(ctx)
-		}
-		for got = 0; got < ringSize; {
-			batch := e.ring.take(make([]Event, 0, batchSize))
-			if len(batch) == 0 {
-				break
-			}
-			got += len(batch)
-			e.dropped.Add(pass(queues, batch))
-		}
-		dropped.Inc(e.dropped.Swap(0))
-	}
-	for _, q := range queues {
-		close(q)
-	}
-	all.Wait()
-}
-
-// collect waits until there are events, and tells whether ctx has ended.
-func (e *events) collect(ctx context.Context) (ended bool) {
-	e.idle.Store(true)
-	if !e.ring.ready() { // else nobody may have seen that it is idle
-		select {
-		case <-e.wake:
-		case <-ctx.Done():
-			return true
-		}
-	}
-	e.idle.Store(false)
-	return sleep(ctx, gather) != nil
-}
-
-// pass hands batch to who has room, and returns how many events were dropped.
-func pass(queues []chan []Event, batch []Event) (dropped int64) {
-	for _, q := range queues {
-		select {
-		case q <- batch:
-		default:
-			dropped += int64(len(batch))
-		}
-	}
-	return dropped
-}
-
-// listen calls f. One that panics does not end the process.
-func listen(queue <-chan []Event, f func([]Event), log *slog.Logger) {
-	call := func(batch []Event) {
-		defer func() {
-			if p := recover(); p != nil {
-				log.Error("a listener panicked", "panic", p)
-			}
-		}()
-		f(batch)
-	}
-	for batch := range queue {
-		call(batch)
-	}
-}
-
-// tellOf tells of a key of rule, which is nil when none matched.
-func (g *Group) tellOf(now Instant, kind EventKind, key string, rule *dynamicconfig.Rule) {
-	if g.events == nil {
-		return
-	}
-	e := Event{Kind: kind, Key: key, At: now}
-	if rule != nil {
-		e.Rule = rule.Key
-	}
-	g.events.tell(e)
-}
-
-// tellFallback tells that s has entered or left its fallback.
-func (g *Group) tellFallback(now Instant, s *share) {
-	kind := EventFallbackLeft
-	if s.fallen.Load() {
-		kind = EventFallbackEntered
-	}
-	g.tellOf(now, kind, s.key, s.rule)
-}
-
-// eventOf is the event that a decision is.
-func eventOf(now Instant, key, rule string, n int, reason Reason, wait time.Duration) Event {
-	e := Event{Kind: EventTimedOut, Reason: reason, Key: key, Rule: rule, Cost: n, At: now}
-	switch reason {
+// decisionEvent is the event that a decision is.
+func decisionEvent(now stage.Instant, key string, rule *ruleState, n int64, v stage.Verdict) Event {
+	e := Event{Kind: EventTimedOut, Reason: v.Reason, Key: key, Rule: rule.key(), Cost: n, At: now}
+	switch v.Reason {
 	case Granted, Soft:
-		e.Kind, e.Wait = EventServed, wait
-		if wait > 0 {
+		if e.Kind, e.Wait = EventServed, v.Wait; v.Wait > 0 {
 			e.Kind = EventWaited
 		}
 	case TooCostly, InvalidCost:
@@ -235,4 +81,22 @@ func eventOf(now Instant, key, rule string, n int, reason Reason, wait time.Dura
 		e.Kind = EventNoBucket
 	}
 	return e
+}
+
+// tell tells of a key that came or went.
+func (g *Group) tell(now stage.Instant, kind EventKind, key string, rule *ruleState) {
+	g.tellOf(now, kind, key, rule.key())
+}
+
+func (g *Group) tellOf(now stage.Instant, kind EventKind, key, rule string) {
+	g.events.Send(Event{Kind: kind, Key: key, Rule: rule, At: now})
+}
+
+// fell tells that s has entered or left its fallback.
+func (g *Group) fell(now stage.Instant, s *report.Subject) {
+	c, kind := s.Part().Common(), EventFallbackLeft
+	if c.Fallen() {
+		kind = EventFallbackEntered
+	}
+	g.tellOf(now, kind, c.Key(), c.Terms().Rule.Key)
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -17,20 +16,21 @@ import (
 	"github.com/uber-go/tally/v4"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc"
 )
 
 // ear is a listener that remembers.
 type ear struct {
-	mu   sync.Mutex
-	told []Event
+	mu    sync.Mutex
+	heard []Event
 }
 
 func (e *ear) hear(events []Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 
-	e.told = append(e.told, events...)
+	e.heard = append(e.heard, events...)
 }
 
 // lines are the events since the last call.
@@ -39,11 +39,18 @@ func (e *ear) lines() []string {
 	defer e.mu.Unlock()
 
 	var lines []string
-	for _, v := range e.told {
+	for _, v := range e.heard {
 		lines = append(lines, fmt.Sprintf("%v %v %s of %q costs %d waits %v", v.Kind, v.Reason, v.Key, v.Rule, v.Cost, v.Wait.Round(time.Millisecond)))
 	}
-	e.told = nil
+	e.heard = nil
 	return lines
+}
+
+// drain passes the queued events to the listeners, and returns when they have.
+func drain(g *Group) {
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	g.events.Run(ended, g.log, g.metrics.droppedEvents.Inc)
 }
 
 // idle is an Updater that answers nothing.
@@ -71,7 +78,7 @@ func TestListenersHearWhatHappens(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e := newElsewhere(Now)
+		e := newElsewhere(stage.Now)
 		g := NewGroup(s, 1, WithListener(one.hear), WithListener(two.hear), WithRemote("exact", e))
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan struct{})
@@ -147,18 +154,20 @@ func TestListenersHearOfFallbacks(t *testing.T) {
 	var e ear
 	g := NewGroup(snapshot(t, r), 1, WithListener(e.hear))
 	k := g.For("k")
-	k.AllowAt(0, 1)
+	allowAt(k, 0, 1)
 	kinds := func() (got []EventKind) {
-		for _, event := range g.events.ring.take(make([]Event, 0, 100)) {
+		drain(g)
+		for _, event := range e.heard {
 			if event.Kind >= EventFallbackEntered {
 				got = append(got, event.Kind)
 			}
 		}
+		e.heard = nil
 		return got
 	}
-	apply := func(now Instant) {
-		k.AllowAt(now, 1)
-		if err := g.Apply(now, g.Report(now)[0], nil, grantOf(1, 10, time.Second)); err != nil {
+	apply := func(now stage.Instant) {
+		allowAt(k, now, 1)
+		if err := g.Manual().Apply(now, g.Manual().Report(now)[0], nil, grantOf(1, 10, time.Second)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -166,8 +175,8 @@ func TestListenersHearOfFallbacks(t *testing.T) {
 	if got := kinds(); got != nil {
 		t.Errorf("a first grant: %v", got)
 	}
-	k.AllowAt(5*second, 1)
-	g.Report(5 * second)
+	allowAt(k, 5*second, 1)
+	g.Manual().Report(5 * second)
 	if got := kinds(); !slices.Equal(got, []EventKind{EventFallbackEntered}) {
 		t.Errorf("a lease that ends: %v", got)
 	}
@@ -177,90 +186,14 @@ func TestListenersHearOfFallbacks(t *testing.T) {
 	}
 }
 
-// A listener that hangs or panics costs its own events, and nothing else.
-func TestAListenerThatIsStuckLosesOnlyItsOwn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var good atomic.Int64
-		stuck := make(chan struct{})
-		scope := tally.NewTestScope("", nil)
-		g := NewGroup(snapshot(t, alone(1e9, 1e9)), 1, WithScope(scope),
-			WithListener(func([]Event) { <-stuck }), WithListener(func(e []Event) { good.Add(int64(len(e))); panic("boo") }))
-		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan struct{})
-		go func() {
-			g.Run(ctx, idle{})
-			close(ended)
-		}()
-		const rounds, each = 40, 1000
-		for range rounds {
-			for range each {
-				g.For("k").Allow()
-			}
-			time.Sleep(5 * time.Millisecond)
-		}
-		if got := good.Load(); got != rounds*each+1 {
-			t.Errorf("heard %d of %d", got, rounds*each+1)
-		}
-		dropped := scope.Snapshot().Counters()["limiter.events_dropped+"].Value()
-		if least := int64(rounds*each - (backlog+2)*batchSize); dropped < least {
-			t.Errorf("%d dropped, want at least %d", dropped, least)
-		}
-		close(stuck)
-		stop()
-		<-ended
-	})
-}
-
-func TestWhatNobodyCarriesIsDroppedAndCounted(t *testing.T) {
-	g := NewGroup(snapshot(t, alone(1e9, 1e9)), 1, WithListener(func([]Event) {}))
-	k := g.For("k")
-	for range 2 * ringSize {
-		k.AllowAt(0, 1)
-	}
-	if got := g.events.dropped.Load(); got != ringSize+1 {
-		t.Errorf("%d dropped", got)
-	}
-}
-
-// A ring loses nothing that it took, keeps the order of each who puts, and
-// takes when there is room.
-func TestRing(t *testing.T) {
-	r := newRing(64)
-	const writers, each = 4, 20_000
-	var all sync.WaitGroup
-	for w := range writers {
-		all.Go(func() {
-			for i := range each {
-				for !r.put(&Event{Cost: i, At: Instant(w)}) {
-					runtime.Gosched()
-				}
-			}
-		})
-	}
-	var next [writers]int
-	for got := 0; got < writers*each; {
-		batch := r.take(make([]Event, 0, 10))
-		got += len(batch)
-		for _, e := range batch {
-			if e.Cost != next[e.At] {
-				t.Fatalf("writer %d: %d after %d", e.At, e.Cost, next[e.At])
-			}
-			next[e.At]++
-		}
-	}
-	all.Wait()
-	for range 3 {
-		for i := range 64 {
-			if !r.put(&Event{Cost: i}) {
-				t.Fatalf("no room for %d", i)
-			}
-		}
-		if r.put(&Event{}) {
-			t.Fatal("room for 65")
-		}
-		if n := len(r.take(make([]Event, 0, 100))); n != 64 {
-			t.Fatalf("took %d", n)
-		}
+// Events that nobody takes in are dropped, and the metric says how many.
+func TestEventsThatAreDroppedAreCounted(t *testing.T) {
+	scope := tally.NewTestScope("", nil)
+	g := NewGroup(snapshot(t, alone(1e9, 1e9)), 1, WithScope(scope), WithListener(func([]Event) {}))
+	take(g.For("k"), 0, 20_000)
+	drain(g)
+	if got := scope.Snapshot().Counters()["limiter.events_dropped+"].Value(); got < 20_001-8192 || got > 20_001 {
+		t.Errorf("%d are dropped of 20,001, of which 8192 fit", got)
 	}
 }
 

@@ -7,8 +7,11 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc"
 )
 
@@ -24,10 +27,10 @@ func ExampleGroup() {
 	group := limiter.NewGroup(rules, 2)
 	orders := group.For("frontend:orders") // keep it, or ask again: both are cheap
 
-	now := limiter.Instant(0)
+	now := stage.Now()
 	allowed := 0
 	for range 8 {
-		if orders.AllowAt(now, 1) {
+		if orders.AllowN(now.Time(), 1) {
 			allowed++
 		}
 	}
@@ -35,10 +38,10 @@ func ExampleGroup() {
 
 	// What Run does every interval, here by hand: the other host is idle.
 	now = now.Add(time.Second)
-	for _, batch := range group.Report(now) {
+	for _, batch := range group.Manual().Report(now) {
 		u := batch.Usage
 		fmt.Println(u.Algorithm, u.Keys, "allowed", u.Allowed, "rejected", u.Rejected)
-		err := group.Apply(now, batch, nil, &rpc.Grants{
+		err := group.Manual().Apply(now, batch, nil, &rpc.Grants{
 			Weight: []float64{1},
 			Burst:  []float64{10},
 			Used:   []float64{5},
@@ -48,7 +51,7 @@ func ExampleGroup() {
 			fmt.Println(err)
 		}
 	}
-	fmt.Println("granted:", orders.Level(now).Limit, "per second")
+	fmt.Println("granted:", orders.Limit(), "per second")
 	// Output:
 	// one of two hosts: 5 of 8
 	// request-weighted [frontend:orders] allowed [5] rejected [3]
@@ -71,15 +74,14 @@ func ExampleNewBucket() {
 
 // A request that counts against two limits takes tokens of both or of none.
 func ExampleAllowAll() {
-	tenant, service := limiter.NewBucket(0, 2), limiter.NewBucket(0, 100)
-	now := time.Now()
+	tenant, service := rate.NewLimiter(0, 2), rate.NewLimiter(0, 100)
 	for range 3 {
-		fmt.Println(limiter.AllowAll(now,
-			limiter.Ask{Limiter: tenant, N: 1},
-			limiter.Ask{Limiter: service, N: 10},
+		fmt.Println(limiter.AllowAll(context.Background(),
+			limiter.Cost{Limiter: limiter.FromRate(tenant), N: 1},
+			limiter.Cost{Limiter: limiter.FromRate(service), N: 10},
 		))
 	}
-	fmt.Printf("the service has %.0f left\n", service.TokensAt(now))
+	fmt.Printf("the service has %.0f left\n", service.Tokens())
 	// Output:
 	// true
 	// true
@@ -87,21 +89,24 @@ func ExampleAllowAll() {
 	// the service has 80 left
 }
 
-// Try takes tokens for something that may turn out not to happen.
-func ExampleReservation_used() {
-	bucket := limiter.NewBucket(0, 5)
-	now := time.Now()
-
-	r := bucket.TryN(now, 3)
-	cached := true // no need for the expensive call after all
-	r.Used(!cached)
-
-	fmt.Println(r.OK(), bucket.AllowN(now, 5))
-	// Output: true true
+// Take takes what an event is thought to cost. Settle says what it did cost.
+func ExampleLimiter_Take() {
+	bucket := limiter.NewBucket(0, 500)
+	e := bucket.Take(context.Background(), 300, 0)
+	if !e.OK() {
+		return
+	}
+	defer e.Cancel() // unless it was settled
+	fmt.Printf("left: %.0f\n", bucket.Tokens())
+	e.Settle(120)
+	fmt.Printf("left: %.0f\n", bucket.Tokens())
+	// Output:
+	// left: 200
+	// left: 380
 }
 
 // A rule may limit how much is in flight, instead of how often it begins.
-func ExampleKeyed_Acquire() {
+func ExampleLimiter_Acquire() {
 	rules, err := dynamicconfig.Config{Rules: []dynamicconfig.Rule{
 		{Key: "db:*", Limit: 2, InFlight: true, Algorithm: limiter.Even},
 	}}.Snapshot()

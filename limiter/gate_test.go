@@ -23,13 +23,13 @@ func refusedOf(t *testing.T, enforce float64, seed uint64, n int) (refused int, 
 		t.Fatalf("enforce %v: %d of the limit", enforce, got)
 	}
 	for range n {
-		ok := k.AllowAt(0, 1)
+		ok := allowAt(k, 0, 1)
 		which = append(which, ok)
 		if !ok {
 			refused++
 		}
 	}
-	if tokens := k.Level(0).Tokens; math.Abs(tokens) > 1e-6 {
+	if tokens := k.level(0).Tokens; math.Abs(tokens) > 1e-6 {
 		t.Errorf("enforce %v: what is let through takes tokens: %v", enforce, tokens)
 	}
 	if s := only(t, g, 0, "k"); s.Allowed != 10 || s.Rejected != int64(n) {
@@ -110,13 +110,13 @@ func TestAChangeOfEnforceKeepsTheBucket(t *testing.T) {
 	k := g.For("k")
 	take(k, 0, 7)
 	r.Enforce = dynamicconfig.Soft
-	g.Configure(0, snapshot(t, r))
-	if got := take(k, 0, 100); got != 100 || math.Abs(k.Level(0).Tokens) > 1e-6 {
-		t.Errorf("soft: %d allowed, %v tokens", got, k.Level(0).Tokens)
+	g.Manual().Configure(0, snapshot(t, r))
+	if got := take(k, 0, 100); got != 100 || math.Abs(k.level(0).Tokens) > 1e-6 {
+		t.Errorf("soft: %d allowed, %v tokens", got, k.level(0).Tokens)
 	}
 	r.Enforce = 1
-	g.Configure(0, snapshot(t, r))
-	if got := take(k, 0, 100); got != 0 || k.share.Load() == nil {
+	g.Manual().Configure(0, snapshot(t, r))
+	if got := take(k, 0, 100); got != 0 || k.state.Load().rate == nil {
 		t.Errorf("hard again: %d allowed", got)
 	}
 }

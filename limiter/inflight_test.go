@@ -17,28 +17,30 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc"
 )
 
-func inFlightRule(limit rate.Limit) dynamicconfig.Rule {
-	return dynamicconfig.Rule{Key: "k", Limit: limit, InFlight: true, Algorithm: "fair-share", Lease: 10 * time.Second}
-}
-
 // hold takes single slots at now, up to n.
-func hold(t testing.TB, k *Keyed, now Instant, n int) (holds []Hold) {
+func hold(t testing.TB, k *Limiter, now stage.Instant, n int) (holds []stage.Hold) {
 	t.Helper()
 	for range n {
-		if h, ok := k.TryAcquireAt(now, 1); ok {
+		if h, ok := tryAcquireAt(k, now, 1); ok {
 			holds = append(holds, h)
 		}
 	}
 	return holds
 }
 
+func tryAcquireAt(l *Limiter, now stage.Instant, n int64) (stage.Hold, bool) {
+	h, err := l.current(now).slots.TryAcquire(now, n)
+	return h, err == nil
+}
+
 // one is the only row that g reports at now.
-func one(t testing.TB, g *Group, now Instant) (*Batch, rpc.Usage) {
+func one(t testing.TB, g *Group, now stage.Instant) (*Batch, rpc.Usage) {
 	t.Helper()
-	all := g.Report(now)
+	all := g.Manual().Report(now)
 	if len(all) != 1 || all[0].Usage.Len() != 1 {
 		t.Fatalf("%d batches", len(all))
 	}
@@ -63,13 +65,13 @@ func TestSlotsOfAHostWithoutAGrant(t *testing.T) {
 		{0, 250, dynamicconfig.FallbackEven, 0, 0},
 		{100, 3, dynamicconfig.FallbackClosed, 0, 0},
 		{100, 3, dynamicconfig.FallbackSafe, 7, 7},
-		{100, 3, dynamicconfig.FallbackOpen, 0, inf},
+		{100, 3, dynamicconfig.FallbackOpen, 0, math.Inf(1)},
 	} {
 		rule := inFlightRule(tt.limit)
 		rule.Fallback, rule.SafeCapacity = tt.fallback, tt.safe
 		g := NewGroup(snapshot(t, rule), tt.hosts)
 		k := g.For("k")
-		level := k.Level(0)
+		level := k.level(0)
 		if level.Limit != rate.Limit(min(tt.want, float64(rate.Inf))) || level.Burst != tt.want || level.Tokens != tt.want {
 			t.Errorf("%v slots on %d hosts, %v: %+v, want %v", tt.limit, tt.hosts, tt.fallback, level, tt.want)
 		}
@@ -79,48 +81,23 @@ func TestSlotsOfAHostWithoutAGrant(t *testing.T) {
 	}
 }
 
-func TestAGrantIsAWholeNumberOfSlots(t *testing.T) {
-	for limit := 1; limit <= 3000; limit += 1 + limit/50 {
-		for n := 0; n <= limit; n += 1 + limit/40 {
-			weight := float64(n) / float64(limit)
-			wire := float64(math.Nextafter32(float32(weight), 0)) // the worst that rounding does
-			for _, w := range []float64{weight, wire} {
-				if got := wholeSlots(w * float64(limit)); got != int64(n) {
-					t.Fatalf("%d of %d with weight %v: %d", n, limit, w, got)
-				}
-			}
-			if less := (float64(n) - 0.01) / float64(limit); n > 0 && wholeSlots(less*float64(limit)) != int64(n)-1 {
-				t.Fatalf("%v of %d is rounded up", less, limit)
-			}
-		}
-	}
-	for _, x := range []float64{math.NaN(), -1, math.Inf(-1)} {
-		if got := wholeSlots(x); got != 0 {
-			t.Errorf("%v: %d", x, got)
-		}
-	}
-	if got := wholeSlots(inf); got != 1<<53 {
-		t.Error(got)
-	}
-}
-
 func TestOnlyAcquireTakesSlots(t *testing.T) {
 	g := NewGroup(snapshot(t, inFlightRule(5)), 1)
 	k := g.For("k")
-	if k.AllowAt(0, 1) || k.ReserveAt(0, 1, time.Hour).OK() || k.Allow() || k.Try().OK() {
+	if allowAt(k, 0, 1) || reserveAt(k, 0, 1, time.Hour).OK() || k.Allow() || k.Take(t.Context(), 1, 0).OK() {
 		t.Error("a slot was taken that nobody gives back")
 	}
 	if err := k.Wait(t.Context()); !errors.Is(err, ErrInFlight) || !errors.Is(k.Refused(), ErrInFlight) {
 		t.Errorf("%v, %v", err, k.Refused())
 	}
-	k.ChargeAt(0, 3)
-	k.CapAt(0, 0)
+	k.charge(0, 3)
+	k.Stage().Cap(0, 0)
 	if got := len(hold(t, k, 0, 9)); got != 5 {
 		t.Errorf("%d slots of 5", got)
 	}
 	// What makes no sense holds nothing and is not usage.
-	for _, n := range []int{-1, math.MinInt, maxCost + 1} {
-		if _, ok := k.TryAcquireAt(0, n); ok {
+	for _, n := range []int{-1, math.MinInt, math.MaxInt} {
+		if _, ok := k.TryAcquire(n); ok {
 			t.Errorf("%d slots", n)
 		}
 		if _, err := k.Acquire(t.Context(), n); err == nil {
@@ -149,7 +126,10 @@ func TestOnARateAcquireIsWaitAndReleaseDoesNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		rule := weighted(10)
 		rule.Burst = 1
-		for name, l := range map[string]Limiter{"keyed": NewGroup(snapshot(t, rule), 1).For("k"), "bucket": NewBucket(10, 1)} {
+		for name, l := range map[string]interface {
+			Acquire(ctx context.Context, n int, options ...AcquireOption) (release func(), err error)
+			TryAcquire(n int) (release func(), ok bool)
+		}{"limiter": NewGroup(snapshot(t, rule), 1).For("k"), "bucket": NewBucket(10, 1)} {
 			began := time.Now()
 			for range 3 {
 				release, err := l.Acquire(t.Context(), 1, Priority(3))
@@ -190,10 +170,10 @@ func TestSlotsAreReported(t *testing.T) {
 		t.Errorf("wants %v", u.Wants)
 	}
 	grants := &rpc.Grants{Weight: []float64{0.12}, Burst: []float64{0}, Used: []float64{90}, Lease: []time.Duration{10 * time.Second}}
-	if err := g.Apply(second, b, nil, grants); err != nil {
+	if err := g.Manual().Apply(second, b, nil, grants); err != nil {
 		t.Fatal(err)
 	}
-	if l := k.Level(second); l.Limit != 12 || l.Tokens != 2 {
+	if l := k.level(second); l.Limit != 12 || l.Tokens != 2 {
 		t.Errorf("%+v", l)
 	}
 	if st := only(t, g, second, "k"); st.Held != 10 || st.Waiting != 0 || st.Fallback {
@@ -213,7 +193,7 @@ func TestSlotsAreReported(t *testing.T) {
 	if _, u := one(t, g, 30*second); u.Weight[0] != 0 || u.Wants[0] != 0 || u.Allowed[0]+u.Rejected[0] != 0 {
 		t.Errorf("%+v", u)
 	}
-	if l := k.Level(30 * second); l.Limit != 10 {
+	if l := k.level(30 * second); l.Limit != 10 {
 		t.Errorf("after the lease: %+v", l)
 	}
 }
@@ -224,15 +204,15 @@ func TestACutWaitsForHolders(t *testing.T) {
 	holds := hold(t, k, 0, 8)
 	answer(t, g, second, 0.3, 10, rpc.FloorNone, 10*time.Second)
 	for i, h := range holds {
-		if l := k.Level(second); l.Limit != 3 || l.Tokens != float64(3-(8-i)) {
+		if l := k.level(second); l.Limit != 3 || l.Tokens != float64(3-(8-i)) {
 			t.Errorf("%d are held: %+v", 8-i, l)
 		}
-		if h2, ok := k.TryAcquireAt(second, 1); ok != (8-i < 3) {
+		if h2, ok := tryAcquireAt(k, second, 1); ok != (8-i < 3) {
 			t.Errorf("%d are held: another is %v", 8-i, ok)
 		} else {
 			h2.Release()
 		}
-		if _, u := one(t, g, 2*second+Instant(i)); !near(u.Weight[0], max(0.3, float64(8-i)/10)) {
+		if _, u := one(t, g, 2*second+stage.Instant(i)); !near(u.Weight[0], max(0.3, float64(8-i)/10)) {
 			t.Errorf("%d are held: the weight is %v", 8-i, u.Weight[0])
 		}
 		h.Release()
@@ -309,20 +289,20 @@ func TestSlotsThatAreHeldOutliveTheirRule(t *testing.T) {
 	g := NewGroup(both(4), 1)
 	k := g.For("k")
 	holds := hold(t, k, 0, 3)
-	g.Configure(second, snapshot(t, weighted(4)))
+	g.Manual().Configure(second, snapshot(t, weighted(4)))
 	if got := take(k, second, 9); got != 4 {
 		t.Errorf("under a rate: %d of 4", got)
 	}
 	found := false
-	for _, b := range g.Report(2 * second) {
+	for _, b := range g.Manual().Report(2 * second) {
 		found = found || b.Usage.Algorithm == "fair-share" && b.Usage.Weight[0] == 0.75 && b.Usage.Wants[0] >= 3
 	}
 	if !found {
 		t.Error("nobody hears of slots that are held")
 	}
-	g.Configure(3*second, both(4))
-	k.Level(3 * second)
-	g.Report(4 * second)
+	g.Manual().Configure(3*second, both(4))
+	k.level(3 * second)
+	g.Manual().Report(4 * second)
 	if got := len(hold(t, k, 4*second, 9)); got != 1 {
 		t.Errorf("the rule is back, 3 of 4 slots are held, and %d more are given", got)
 	}
@@ -353,14 +333,14 @@ func TestAWaiterFollowsTheRules(t *testing.T) {
 		} {
 			g := NewGroup(snapshot(t, inFlightRule(2)), 1)
 			k := g.For("k")
-			hold(t, k, Now(), 2)
+			hold(t, k, stage.Now(), 2)
 			c := make(chan error, 1)
 			go func() {
 				_, err := k.Acquire(t.Context(), 1)
 				c <- err
 			}()
 			synctest.Wait()
-			g.Configure(Now(), tt.next)
+			g.Manual().Configure(stage.Now(), tt.next)
 			synctest.Wait()
 			select {
 			case err := <-c:
@@ -381,16 +361,16 @@ func TestAKeyWithSlotsInFlightIsNotForgotten(t *testing.T) {
 	k := g.For("k")
 	h := hold(t, k, 0, 1)[0]
 	for now := second; now < 20*second; now += second {
-		g.Report(now)
+		g.Manual().Report(now)
 	}
-	if st, ok := g.Inspect(20*second, "k"); !ok || st.Shares[0].Held != 1 {
+	if st, ok := g.Manual().Inspect(20*second, "k"); !ok || st.Shares[0].Held != 1 {
 		t.Errorf("%+v, %v", st, ok)
 	}
 	h.Release()
 	for now := 20 * second; now < 30*second; now += second {
-		g.Report(now)
+		g.Manual().Report(now)
 	}
-	if _, ok := g.Inspect(30*second, "k"); ok {
+	if _, ok := g.Manual().Inspect(30*second, "k"); ok {
 		t.Error("it is kept for nothing")
 	}
 	h.Release()
@@ -404,7 +384,7 @@ func TestAKeyHasOneLimiter(t *testing.T) {
 		rule.IdleAfter = 5 * time.Second
 		g := NewGroup(snapshot(t, rule), 1)
 		a, b := g.For("k"), g.For("k")
-		use := func(now Instant, k *Keyed, n int) (got int) {
+		use := func(now stage.Instant, k *Limiter, n int) (got int) {
 			if rule.InFlight {
 				return len(hold(t, k, now, n))
 			}
@@ -426,7 +406,7 @@ func TestAKeyHasOneLimiter(t *testing.T) {
 	for range 4 {
 		users.Go(func() {
 			for range 3000 {
-				h, ok := g.For("k").TryAcquireAt(0, 1)
+				h, ok := tryAcquireAt(g.For("k"), 0, 1)
 				if !ok {
 					continue
 				}
@@ -447,7 +427,7 @@ func TestAKeyHasOneLimiter(t *testing.T) {
 			case <-stop:
 				return
 			default:
-				g.Report(now)
+				g.Manual().Report(now)
 			}
 		}
 	}()
@@ -472,18 +452,18 @@ func TestHostsTogetherHoldAtMostTheLimit(t *testing.T) {
 		}
 		const hosts = 3
 		var groups [hosts]*Group
-		var holds [hosts][]Hold
+		var holds [hosts][]stage.Hold
 		var has [hosts]float64 // as the owner knows it
 		for i := range groups {
 			groups[i] = NewGroup(s, hosts)
-			groups[i].For("k").Level(0)
+			groups[i].For("k").level(0)
 		}
-		now := Instant(0)
+		now := stage.Instant(0)
 		t.Repeat(map[string]func(*rapid.T){
 			"acquire": func(t *rapid.T) {
 				i := rapid.IntRange(0, hosts-1).Draw(t, "host")
 				n := rapid.IntRange(1, 4).Draw(t, "n")
-				if h, ok := groups[i].For("k").TryAcquireAt(now, n); ok {
+				if h, ok := tryAcquireAt(groups[i].For("k"), now, int64(n)); ok {
 					holds[i] = append(holds[i], h)
 				}
 			},
@@ -497,7 +477,7 @@ func TestHostsTogetherHoldAtMostTheLimit(t *testing.T) {
 			"round": func(t *rapid.T) {
 				i := rapid.IntRange(0, hosts-1).Draw(t, "host")
 				now += second
-				for _, b := range groups[i].Report(now) {
+				for _, b := range groups[i].Manual().Report(now) {
 					// The owner takes what the host has to be its, and gives
 					// of what is not the others'.
 					has[i] = b.Usage.Weight[0]
@@ -508,7 +488,7 @@ func TestHostsTogetherHoldAtMostTheLimit(t *testing.T) {
 					target := rapid.Float64Range(0, 1).Draw(t, "target")
 					grant := min(target, has[i]+max(free, 0))
 					has[i] = max(grant, has[i])
-					err := groups[i].Apply(now, b, nil, &rpc.Grants{
+					err := groups[i].Manual().Apply(now, b, nil, &rpc.Grants{
 						Weight: []float64{min(grant, 1)}, Burst: []float64{0}, Used: []float64{0}, Lease: []time.Duration{time.Hour},
 					})
 					if err != nil {
@@ -519,7 +499,7 @@ func TestHostsTogetherHoldAtMostTheLimit(t *testing.T) {
 			"": func(t *rapid.T) {
 				var sum int64
 				for i := range groups {
-					if st, ok := groups[i].Inspect(now, "k"); ok {
+					if st, ok := groups[i].Manual().Inspect(now, "k"); ok {
 						sum += st.Shares[0].Held
 					}
 				}
@@ -538,13 +518,13 @@ func TestSlotsAndRatesInOneBatch(t *testing.T) {
 	for _, eager := range []bool{false, true} {
 		var options []Option
 		if eager {
-			options = append(options, WithEager("own"))
+			options = append(options, WithAlgorithm("own", dynamicconfig.Traits{Early: true}))
 		}
 		for range 8 { // keys are reported in the order in which they came
 			g := NewGroup(snapshot(t, slots, events, stated), 1, options...)
 			keys := []string{"slots", "events", "stated"}
 			for i := range keys {
-				j := i + int(g.early.salt()%uint64(len(keys)-i))
+				j := i + int(g.reporter.Salt()%uint64(len(keys)-i))
 				keys[i], keys[j] = keys[j], keys[i]
 			}
 			for _, key := range keys {
@@ -552,11 +532,11 @@ func TestSlotsAndRatesInOneBatch(t *testing.T) {
 					hold(t, g.For(key), 0, 3)
 				} else {
 					take(g.For(key), 0, 2)
-					g.For(key).AllowAt(0, 2) // so that costs are told too
+					allowAt(g.For(key), 0, 2) // so that costs are told too
 				}
 			}
 			g.For("stated").SetDemand(77)
-			all := g.Report(max(Now(), 0) + 2*second)
+			all := g.Manual().Report(max(stage.Now(), 0) + 2*second)
 			if len(all) != 1 {
 				t.Fatalf("%d batches", len(all))
 			}
@@ -575,18 +555,20 @@ func TestSlotsAndRatesInOneBatch(t *testing.T) {
 func TestSlotsAreIntroducedToNewOwners(t *testing.T) {
 	g := NewGroup(snapshot(t, inFlightRule(10)), 1, WithSeed(1))
 	k := g.For("k")
-	k.Level(0)
-	soon := func(now Instant) bool { return len(g.Early(now+Instant(2*introduction))) > 0 }
+	k.level(0)
+	soon := func(now stage.Instant) bool {
+		return len(g.Manual().Early(now+stage.Instant(400*time.Millisecond))) > 0
+	}
 	answer(t, g, second, 0.5, 0, rpc.FloorNone, 0) // an owner that is not ready
 	if !soon(second) {
 		t.Error("an owner that was not ready is not asked again")
 	}
 	answer(t, g, 4*second, 0.5, 0, rpc.FloorNone, time.Minute)
-	if g.Introduce(4 * second); soon(4 * second) {
+	if g.Manual().Introduce(4 * second); soon(4 * second) {
 		t.Error("there is nothing to tell")
 	}
 	hold(t, k, 5*second, 1)
-	if g.Introduce(5 * second); !soon(5 * second) {
+	if g.Manual().Introduce(5 * second); !soon(5 * second) {
 		t.Error("a new owner does not learn what is held")
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter/internal/share"
+	"github.com/headgate/headgate/limiter/stage"
 )
 
 // Status is what a host knows of one of its keys: why it is limited as it is.
@@ -18,12 +20,14 @@ type Status struct {
 	// Shares has the limiter, or the old and the new one of a migration.
 	// It is empty for keys that are not limited by themselves.
 	Shares []ShareStatus
+	// Divergence is how the two answered while both were asked.
+	Divergence Divergence
 }
 
 // ShareStatus is one limiter of a key.
 type ShareStatus struct {
 	Algorithm string
-	Level     Level
+	Level     stage.Level
 	// Fallback: there is no valid grant, or a bucket elsewhere does not
 	// answer. Always false for Even.
 	Fallback bool
@@ -39,44 +43,63 @@ type ShareStatus struct {
 	Allowed, Rejected int64
 }
 
-// Inspect tells about key at now; false if it is not live, or asleep because
-// nobody used it for two intervals.
-func (g *Group) Inspect(now Instant, key string) (Status, bool) {
+// Inspect tells about key; false if it is not live, or asleep because nobody
+// used it for two intervals.
+func (g *Group) Inspect(key string) (Status, bool) { return g.Manual().Inspect(stage.Now(), key) }
+
+// Inspect is Group.Inspect at now.
+func (m Manual) Inspect(now stage.Instant, key string) (Status, bool) {
+	g := m.g
 	g.mu.Lock()
 	defer g.mu.Unlock()
 
 	g.mergeLocked()
-	core := g.coreOf(key)
-	if core == nil {
+	l := g.table.Get(key)
+	if l == nil {
 		return Status{}, false
 	}
-	st := Status{Key: key, Mode: dynamicconfig.ModeNew}
-	if rule := core.admitted.rule; rule != nil {
-		st.Rule = rule.Key
-		if rule.Migration != nil {
-			st.Mode = rule.Migration.Mode
-		}
+	live := l.state.Load()
+	if live == nil || live.asleep {
+		return Status{}, false
 	}
-	for i, s := range core.shares {
-		var slots census
-		if s.slots != nil {
-			slots = s.slots.census()
-		}
-		counted := s.count(now)
-		status := ShareStatus{
-			Algorithm: s.algorithm,
-			Level:     core.step(i).Level(now),
-			Fallback:  core.inFallback(i),
-			Held:      slots.held,
-			Waiting:   slots.waiting,
-			Weight:    s.grant.weight,
-			Used:      s.grant.used,
-			Lease:     max(s.grant.until.Sub(now), 0),
-			Allowed:   counted.allowed,
-			Rejected:  counted.rejected,
-		}
-		core.whoIsAsked(i, &status)
-		st.Shares = append(st.Shares, status)
+	st := Status{Key: key, Rule: live.rule.key(), Mode: dynamicconfig.ModeNew}
+	if rule := live.rule.rule; rule != nil && rule.Migration != nil {
+		st.Mode = rule.Migration.Mode
+	}
+	if m := live.migration; m != nil && m.stages != nil {
+		st.Divergence = m.stages.Divergence()
+	}
+	for _, p := range live.parts() {
+		st.Shares = append(st.Shares, statusOf(now, p.Part()))
 	}
 	return st, true
+}
+
+func statusOf(now stage.Instant, of share.Part) ShareStatus {
+	c := of.Common()
+	usage, grant := of.Count(now), c.Grant()
+	st := ShareStatus{
+		Algorithm: c.Terms().Algorithm,
+		Fallback:  of.Fallen(),
+		Weight:    grant.Weight,
+		Used:      grant.Used,
+		Lease:     max(grant.Until.Sub(now), 0),
+		Allowed:   usage.Allowed,
+		Rejected:  usage.Rejected,
+	}
+	if slots, ok := of.(*share.Slots); ok {
+		census := slots.Census()
+		st.Held, st.Waiting, st.Level = census.Held, census.Waiting, slots.Level(now)
+		return st
+	}
+	if s, ok := of.(stage.Stage); ok {
+		st.Level = s.Level(now)
+	}
+	if asking, ok := of.(interface{ Asking() bool }); ok {
+		st.Asks = asking.Asking()
+	}
+	admitted := of.Admitted()
+	st.Allowed += admitted
+	st.Rejected -= admitted
+	return st
 }

@@ -4,141 +4,182 @@ package limiter
 
 import (
 	"context"
+	"fmt"
+	"math"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"github.com/headgate/headgate/limiter/stage"
 )
 
-// Limiter limits the events of one key. It has the methods of
-// *rate.Limiter that take or show tokens, with the same meaning, so that a
-// service swaps it in without edits; the limit itself comes from config.
+// Limiter limits the events of one key. It has the methods of *rate.Limiter
+// that take or show tokens, with the same meaning; the limit itself comes from
+// the rules of its Group. Get one from Group.For, NewBucket or FromRate.
+//
+// A Limiter stays valid for ever. It follows config changes, and when its key
+// was forgotten because nobody used it, the next use brings it back.
 //
 // Most callers should use Allow, or Wait when the caller can be slowed down.
-// Costs are whole tokens; a negative n is refused. All methods are safe for
-// concurrent use, and none but Wait, WaitN and Acquire waits for its turn. (Of
-// a key whose bucket is elsewhere, all wait for the answer: see Remote.)
-type Limiter interface {
-	// Allow is AllowN(now, 1).
-	Allow() bool
-
-	// AllowN tells whether n events may happen at t, and takes n tokens if so.
-	AllowN(t time.Time, n int) bool
-
-	// Reserve is ReserveN(now, 1).
-	Reserve() Reservation
-
-	// ReserveN takes n tokens at t, from the future if they are not there
-	// yet. The caller waits for the Reservation's Delay before it acts.
-	ReserveN(t time.Time, n int) Reservation
-
-	// Try is TryN(now, 1).
-	Try() Reservation
-
-	// TryN is AllowN whose tokens can be given back: with Used(false) on
-	// the Reservation, as if it never was.
-	TryN(t time.Time, n int) Reservation
-
-	// Wait is WaitN(ctx, 1).
-	Wait(ctx context.Context) error
-
-	// WaitN waits until n events may happen. It returns an error at once if
-	// n exceeds Burst, or if the wait would outlast ctx's deadline, and
-	// ctx's error when ctx ends; then no tokens are taken.
-	WaitN(ctx context.Context, n int) error
-
-	// Charge takes n tokens for what has happened already, allowed or not.
-	// The bucket may go into debt: later events pay for it.
-	Charge(n int)
-
-	// TryAcquire takes n slots of what is in flight, if they are free and
-	// nobody waits for them, until release is called. Only its first call
-	// does anything; it is never nil. For a rule that limits a rate it is
-	// AllowN, and release does nothing.
-	TryAcquire(n int) (release func(), ok bool)
-
-	// Acquire waits until n slots are free and nobody is before it: waiters
-	// are served by Priority, and those of equal priority in order. One who
-	// needs more slots than this host has now lets others pass. It returns
-	// ErrNever at once if n exceeds the whole limit, ErrTooManyWaiters, and
-	// ctx's error when ctx ends; then it holds nothing. For a rule that
-	// limits a rate it is WaitN.
-	Acquire(ctx context.Context, n int, options ...AcquireOption) (release func(), err error)
-
-	// SetDemand states how many events/s, or slots, this host wants: reports
-	// say so, instead of what is measured, until the next call. Measured
-	// (or NaN) ends the statement. It does not change what is allowed now.
-	SetDemand(wants float64)
-
-	// Limit is the limit that this host applies now, in events/s or slots.
-	Limit() rate.Limit
-
-	// Burst is the most tokens that this host's bucket can hold, rounded down.
-	Burst() int
-
-	// Tokens is TokensAt(now).
-	Tokens() float64
-
-	// TokensAt is how many tokens there are at t; negative in debt.
-	TokensAt(t time.Time) float64
+// Costs are whole tokens; a negative cost is refused. All methods are safe for
+// concurrent use. None waits but Wait, WaitN and Acquire, unless the rule's
+// algorithm asks elsewhere for each event: then those that take tokens wait for
+// that answer.
+type Limiter struct {
+	state atomic.Pointer[state] // what decides now; nil while the key is not live
+	group *Group                // nil if it has no rules
+	key   string
 }
 
-// Reservation holds tokens that were taken, or is not OK. It is for one
-// goroutine at a time.
-type Reservation interface {
-	// OK tells whether the tokens were taken.
-	OK() bool
+// Key is the full key; empty if the Limiter is no Group's.
+func (l *Limiter) Key() string { return l.key }
 
-	// Delay is DelayFrom(now).
-	Delay() time.Duration
-
-	// DelayFrom is how long after t the holder must wait before it acts;
-	// rate.InfDuration if not OK.
-	DelayFrom(t time.Time) time.Duration
-
-	// Cancel is CancelAt(now).
-	Cancel()
-
-	// CancelAt says that the holder will not act. Tokens are returned as
-	// far as nobody has reserved on top of them; when the time to act has
-	// passed nothing is.
-	CancelAt(t time.Time)
-
-	// Used says what became of the event. An event that did not happen
-	// returns all its tokens and is not counted as usage. Call it at most
-	// once, and not after Cancel. Not calling it means true.
-	Used(used bool)
+// Allow is AllowN(now, 1).
+func (l *Limiter) Allow() bool {
+	if st := l.state.Load(); st != nil && st.rate != nil {
+		return st.rate.Allow(stage.Now())
+	}
+	return l.allow(stage.Now(), 1)
 }
 
-// Stepper is a limiter as plain steps in time, without a clock or waiting.
-// FromSteps makes it a Limiter. Two Steppers can share one clock reading,
-// and the simulator drives them on virtual time.
-type Stepper interface {
-	// AllowAt tells whether n events may happen now, and takes n tokens if so.
-	AllowAt(now Instant, n int) bool
-
-	// ReserveAt takes n tokens if they are there within longest.
-	ReserveAt(now Instant, n int, longest time.Duration) Reservation
-
-	// ChargeAt takes n tokens, into debt if need be.
-	ChargeAt(now Instant, n int)
-
-	// CapAt lowers the tokens to at most tokens, without counting usage. A
-	// limiter that takes over from another starts no richer than that was.
-	CapAt(now Instant, tokens float64)
-
-	// Level is what the limiter applies now.
-	Level(now Instant) Level
+func (l *Limiter) allow(now stage.Instant, n int64) bool {
+	v, _, _ := l.decide(context.Background(), now, n, 0, stage.Final)
+	return v.Reason <= stage.Soft
 }
 
-// Level is what a limiter applies at an instant.
-type Level struct {
-	// Limit is in events/s; Burst and Tokens in tokens. Tokens is negative
-	// in debt and infinite when nothing is limited. If slots in flight are
-	// limited, Limit and Burst are how many this host may hold and Tokens
-	// the free ones, negative after a cut; Refused is ErrInFlight.
-	Limit         rate.Limit
-	Burst, Tokens float64
-
-	// Refused, when not nil, is why nothing at all is allowed.
-	Refused error
+// AllowN reports whether n events may happen at t, and takes n tokens if so.
+func (l *Limiter) AllowN(t time.Time, n int) bool {
+	return l.allow(stage.At(t), int64(n))
 }
+
+// Reserve is ReserveN(now, 1).
+func (l *Limiter) Reserve() *Reservation { return l.reserve(stage.Now(), 1) }
+
+// ReserveN takes n tokens at t, from the future if they are not there yet. The
+// caller waits for the Reservation's Delay before it acts.
+func (l *Limiter) ReserveN(t time.Time, n int) *Reservation {
+	return l.reserve(stage.At(t), int64(n))
+}
+
+func (l *Limiter) reserve(now stage.Instant, n int64) *Reservation {
+	return &Reservation{l.take(context.Background(), now, n, stage.Forever)}
+}
+
+// Wait is WaitN(ctx, 1).
+func (l *Limiter) Wait(ctx context.Context) error { return l.WaitN(ctx, 1) }
+
+// WaitN waits until n events may happen. It returns an error at once if n
+// exceeds this host's Burst (ErrNever), or if the wait would outlast ctx's
+// deadline or the rule's max_wait, and ctx's error when ctx ends; then no
+// tokens are taken.
+//
+// Burst is this host's part of the burst. An n above it fails although the
+// burst of the whole limit may be enough.
+func (l *Limiter) WaitN(ctx context.Context, n int) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	now, longest := stage.Now(), stage.Forever
+	if deadline, ok := ctx.Deadline(); ok {
+		longest = stage.At(deadline).Sub(now)
+	}
+	taken := l.take(ctx, now, int64(n), longest)
+	if err := taken.err(ctx, longest); err != nil {
+		return err
+	}
+	if wait := taken.acts.Sub(stage.Now()); wait > 0 {
+		if err := sleep(ctx, wait); err != nil {
+			taken.cancel(stage.Now())
+			return err
+		}
+	}
+	return nil
+}
+
+// Charge takes n tokens for what has happened already, allowed or not. The
+// bucket may go into debt: later events pay for it.
+func (l *Limiter) Charge(n int) { l.charge(stage.Now(), int64(n)) }
+
+// SetDemand states how many events/s, or slots, this host wants: reports say
+// so, instead of what is measured, until the next call. Measured (or NaN) ends
+// the statement. It does not change what is allowed now. The key stays live as
+// long as its demand is stated. The keys of a shared rule have one demand.
+func (l *Limiter) SetDemand(wants float64) {
+	if l.group != nil {
+		l.group.setDemand(stage.Now(), l, wants)
+	}
+}
+
+// Limit is the limit that this host applies now, in events/s or slots.
+func (l *Limiter) Limit() rate.Limit { return l.level(stage.Now()).Limit }
+
+// Burst is the most tokens that this host's bucket can hold, rounded down.
+func (l *Limiter) Burst() int {
+	if b := l.level(stage.Now()).Burst; b < math.MaxInt {
+		return int(b)
+	}
+	return math.MaxInt
+}
+
+// Tokens is TokensAt(now).
+func (l *Limiter) Tokens() float64 { return l.level(stage.Now()).Tokens }
+
+// TokensAt is how many tokens there are at t; negative in debt.
+func (l *Limiter) TokensAt(t time.Time) float64 { return l.level(stage.At(t)).Tokens }
+
+// Refused says why nothing at all is allowed for this key: ErrUnmatched,
+// ErrTooManyKeys, ErrInvalidKey; ErrInFlight if only Acquire and TryAcquire
+// are; or nil.
+func (l *Limiter) Refused() error {
+	st := l.current(stage.Now())
+	switch {
+	case st.stage != nil:
+		return nil
+	case st.reason == stage.TooManyKeys:
+		return fmt.Errorf("rule %q with max_keys %d: %w", st.rule.key(), st.rule.most(), ErrTooManyKeys)
+	default:
+		return errorOf(st.reason)
+	}
+}
+
+// level is what decides at now.
+func (l *Limiter) level(now stage.Instant) stage.Level { return l.current(now).level(now) }
+
+// Stage is the Limiter as a stage: for a shadow.Pair, and for programs that
+// run on virtual time. It decides as the Limiter does.
+func (l *Limiter) Stage() stage.Stage { return (*stepped)(l) }
+
+// stepped is a Limiter as a stage.Stage.
+type stepped Limiter
+
+// Take implements stage.Stage.
+func (s *stepped) Take(ctx context.Context, r stage.Request) (stage.Verdict, stage.Receipt) {
+	l := (*Limiter)(s)
+	if r.Kind == stage.Charge {
+		return l.charge(r.Now, r.N), stage.Receipt{}
+	}
+	v, receipt, from := l.decide(ctx, r.Now, r.N, r.Longest, r.Kind)
+	if receipt.N == 0 {
+		return v, stage.Receipt{}
+	}
+	kept := &taken{Verdict: v, of: l, asked: r.N, at: r.Now, acts: r.Now.Add(v.Wait), from: from, receipt: receipt}
+	return v, stage.Receipt{N: receipt.N, Rest: kept}
+}
+
+// Settle implements stage.Stage.
+func (s *stepped) Settle(now stage.Instant, r stage.Receipt, actual int64) {
+	if t, ok := r.Rest.(*taken); ok {
+		t.settle(now, actual)
+	}
+}
+
+// Cap implements stage.Stage.
+func (s *stepped) Cap(now stage.Instant, tokens float64) {
+	if st := (*Limiter)(s).current(now); st.stage != nil {
+		st.stage.Cap(now, tokens)
+	}
+}
+
+// Level implements stage.Stage.
+func (s *stepped) Level(now stage.Instant) stage.Level { return (*Limiter)(s).level(now) }

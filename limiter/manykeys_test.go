@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter/stage"
 )
 
 // heapNow is how much is in use.
@@ -27,7 +28,7 @@ func TestAMillionDynamicKeys(t *testing.T) {
 	if testing.Short() {
 		t.Skip("fills half a gigabyte")
 	}
-	away := &elsewhere{answer: &Taken{OK: true}}
+	away := &elsewhere{answer: &stage.Outcome{OK: true}}
 	for name, tt := range map[string]struct {
 		change  func(r *dynamicconfig.Rule)
 		options []Option
@@ -52,31 +53,31 @@ func TestAMillionDynamicKeys(t *testing.T) {
 		goroutines, before := runtime.NumGoroutine(), heapNow()
 		g := NewGroup(snapshot(t, r), 1, tt.options...)
 		for _, key := range keys {
-			if !g.For(key).AllowAt(0, 5) {
+			if !allowAt(g.For(key), 0, 5) {
 				t.Fatalf("%s: %s is refused", name, key)
 			}
 		}
 		used := (heapNow() - before) / float64(n)
-		if d := g.For("user:one more").DecideAt(t.Context(), 0, 1, 0); d.Reason != TooManyKeys {
+		if d := decideAt(g.For("user:one more"), 0, 1, 0); d.Reason != TooManyKeys {
 			t.Errorf("%s: one more: %+v", name, d)
 		}
-		g.Report(second / 10)
+		g.Manual().Report(second / 10)
 		if got := runtime.NumGoroutine(); got > goroutines {
 			t.Errorf("%s: %d goroutines, %d before", name, got, goroutines)
 		}
-		g.Report(4 * second)
-		g.Report(5 * second)
+		g.Manual().Report(4 * second)
+		g.Manual().Report(5 * second)
 		idle := (heapNow() - before) / float64(n)
-		g.Report(2 * 60 * second)
-		g.Report(2*60*second + 1)
+		g.Manual().Report(2 * 60 * second)
+		g.Manual().Report(2*60*second + 1)
 		gone := (heapNow() - before) / float64(n)
 		t.Logf("%s: %.0f bytes for a key in use, %.0f for one that is idle, %.1f afterwards", name, used, idle, gone)
 		if used > tt.most || idle > 250 || gone > 20 {
 			t.Errorf("%s: more than %v, 250 and 20 bytes", name, tt.most)
 		}
 		k := g.For(keys[0])
-		if name != "exact" && math.Abs(k.Level(120*second).Tokens-10) > 1e-6 {
-			t.Errorf("%s: it comes back with %v tokens", name, k.Level(120*second).Tokens)
+		if name != "exact" && math.Abs(k.level(120*second).Tokens-10) > 1e-6 {
+			t.Errorf("%s: it comes back with %v tokens", name, k.level(120*second).Tokens)
 		}
 		runtime.KeepAlive(g)
 		runtime.KeepAlive(keys)
@@ -96,21 +97,21 @@ func TestIdleBucketsLeaveAndComeBackFull(t *testing.T) {
 		change(&r)
 		g := NewGroup(snapshot(t, r), 1)
 		k := g.For("d:1")
-		k.AllowAt(0, 10)
-		k.ChargeAt(0, 5) // fifteen seconds until it is full
+		allowAt(k, 0, 10)
+		k.charge(0, 5) // fifteen seconds until it is full
 		for now := second; now < 15*second; now += second {
-			g.Report(now)
-			if g.table.get("d:1") == nil {
-				t.Fatalf("%s: forgotten after %v with %v tokens", name, time.Duration(now), k.Level(now).Tokens)
+			g.Manual().Report(now)
+			if g.table.Get("d:1") == nil {
+				t.Fatalf("%s: forgotten after %v with %v tokens", name, time.Duration(now), k.level(now).Tokens)
 			}
 		}
 		for now := 15 * second; now < 30*second; now += second {
-			g.Report(now)
+			g.Manual().Report(now)
 		}
-		if g.table.get("d:1") != nil {
+		if g.table.Get("d:1") != nil {
 			t.Errorf("%s: never forgotten", name)
 		}
-		if got := k.Level(30 * second).Tokens; math.Abs(got-10) > 1e-6 {
+		if got := k.level(30 * second).Tokens; math.Abs(got-10) > 1e-6 {
 			t.Errorf("%s: back with %v tokens", name, got)
 		}
 	}

@@ -17,27 +17,29 @@ import (
 	"github.com/uber-go/tally/v4"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter/internal/bucket"
+	"github.com/headgate/headgate/limiter/stage"
 )
 
 // elsewhere is a Remote: a bucket of its own for each key, which can fail.
 type elsewhere struct {
 	mu      sync.Mutex
-	buckets map[string]*bucket
-	now     func() Instant
+	buckets map[string]*bucket.Bucket
+	now     func() stage.Instant
 	err     error
-	answer  *Taken        // if not nil
-	delay   time.Duration // of an answer
+	answer  *stage.Outcome // if not nil
+	delay   time.Duration  // of an answer
 	asked   int
 }
 
-func newElsewhere(now func() Instant) *elsewhere {
-	return &elsewhere{buckets: make(map[string]*bucket), now: now}
+func newElsewhere(now func() stage.Instant) *elsewhere {
+	return &elsewhere{buckets: make(map[string]*bucket.Bucket), now: now}
 }
 
-func (e *elsewhere) Take(ctx context.Context, t Take) (Taken, error) {
+func (e *elsewhere) Do(ctx context.Context, t stage.Operation) (stage.Outcome, error) {
 	if e.delay > 0 {
 		if err := sleep(ctx, e.delay); err != nil {
-			return Taken{}, err
+			return stage.Outcome{}, err
 		}
 	}
 	e.mu.Lock()
@@ -46,22 +48,26 @@ func (e *elsewhere) Take(ctx context.Context, t Take) (Taken, error) {
 	e.asked++
 	switch {
 	case e.err != nil:
-		return Taken{}, e.err
+		return stage.Outcome{}, e.err
 	case e.answer != nil:
 		return *e.answer, nil
 	}
 	b, now := e.buckets[t.Key], e.now()
 	if b == nil {
-		b = new(bucket)
-		b.init(newPace(t.Rule.Limit, t.Rule.Burst))
+		b = new(bucket.Bucket)
+		b.Init(bucket.NewPace(t.Rule.Limit, t.Rule.Burst))
 		e.buckets[t.Key] = b
 	}
-	if t.Charge || t.N < 0 {
-		b.add(now, -t.N)
-		return Taken{OK: true, Left: b.tokens(now)}, nil
+	switch t.Kind {
+	case stage.ChargeTokens:
+		b.Add(now, -t.N)
+		return stage.Outcome{OK: true, Left: b.Tokens(now)}, nil
+	case stage.ReturnTokens:
+		b.Add(now, t.N)
+		return stage.Outcome{OK: true, Left: b.Tokens(now)}, nil
 	}
-	v := b.decide(now, int64(t.N), t.Longest, max(t.Rule.MaxDebt, 0))
-	return Taken{OK: v.ok(), Wait: v.wait, RetryAfter: v.retry, Left: b.tokens(now)}, nil
+	v, _ := b.Take(stage.Request{Now: now, N: int64(t.N), Longest: t.Longest}, max(t.Rule.MaxDebt, 0))
+	return stage.Outcome{OK: v.OK(), Wait: v.Wait, RetryAfter: v.RetryAfter, Left: b.Tokens(now)}, nil
 }
 
 func (e *elsewhere) set(err error) {
@@ -77,7 +83,7 @@ func exact(limit float64) dynamicconfig.Rule {
 
 func TestARemoteDecides(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := newElsewhere(Now)
+		e := newElsewhere(stage.Now)
 		r := exact(10)
 		r.MaxWait = time.Second
 		a, b := NewGroup(snapshot(t, r), 2, WithRemote("exact", e)), NewGroup(snapshot(t, r), 2, WithRemote("exact", e))
@@ -108,32 +114,31 @@ func TestARemoteDecides(t *testing.T) {
 		if got := a.For("k").Tokens(); math.Abs(got) > 1e-6 {
 			t.Errorf("%v tokens when the wait is over", got)
 		}
-		if batches := a.Report(Now().Add(time.Second)); len(batches) > 0 {
-			t.Errorf("deciders hear %+v", batches[0].Usage)
+		if batches := a.Manual().Report(stage.Now().Add(time.Second)); len(batches) > 0 {
+			t.Errorf("owners hear %+v", batches[0].Usage)
 		}
-		if s := only(t, a, Now(), "k"); s.Allowed != 12 || s.Rejected != 1 || s.Fallback {
+		if s := only(t, a, stage.Now(), "k"); s.Allowed != 12 || s.Rejected != 1 || s.Fallback {
 			t.Errorf("%+v", s)
 		}
-		a.join()
-		b.join()
+		a.background.join()
+		b.background.join()
 	})
 }
 
-// What is owed stays owed when the rules change.
 func TestAChangeOfRulesKeepsWhatIsOwed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := newElsewhere(Now)
+		e := newElsewhere(stage.Now)
 		e.set(errors.New("away"))
 		r := exact(10)
 		g := NewGroup(snapshot(t, r), 1, WithRemote("exact", e))
 		k := g.For("k")
 		k.AllowN(time.Now(), 4)
 		r.MaxWait = time.Second
-		g.Configure(Now(), snapshot(t, r))
+		g.Manual().Configure(stage.Now(), snapshot(t, r))
 		e.set(nil)
 		k.Allow()
-		g.join()
-		if got := e.buckets["k"].tokens(Now()); math.Abs(got-5) > 1e-6 {
+		g.background.join()
+		if got := e.buckets["k"].Tokens(stage.Now()); math.Abs(got-5) > 1e-6 {
 			t.Errorf("%v tokens are left, want 10 - 4 - 1", got)
 		}
 	})
@@ -147,7 +152,7 @@ func sameDecision(a, b Decision) bool {
 
 func TestWhatTheFallbackLetsThroughIsCharged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := newElsewhere(Now)
+		e := newElsewhere(stage.Now)
 		g := NewGroup(snapshot(t, exact(10)), 2, WithRemote("exact", e))
 		k := g.For("k")
 		e.set(errors.New("away"))
@@ -157,31 +162,31 @@ func TestWhatTheFallbackLetsThroughIsCharged(t *testing.T) {
 		if d := k.Decide(t.Context(), 1, 0); d.OK || d.Reason != Limited || d.By != "even" {
 			t.Errorf("decided %+v", d)
 		}
-		if s := only(t, g, Now(), "k"); !s.Fallback || s.Level.Limit != 5 {
+		if s := only(t, g, stage.Now(), "k"); !s.Fallback || s.Level.Limit != 5 {
 			t.Errorf("in fallback, it shows %+v", s)
 		}
-		r := k.ReserveAt(Now(), 1, time.Second)
-		if !r.OK() || r.Delay() == 0 {
+		r := reserveAt(k, stage.Now(), 1, time.Second)
+		if !r.OK() || r.Wait == 0 {
 			t.Error("the fallback makes nobody wait")
 		}
-		r.Used(false) // never happened
+		r.settle(stage.Now(), 0) // it did not happen
 		e.set(nil)
 		if d := k.Decide(t.Context(), 1, 0); !d.OK || d.By != "exact" {
 			t.Errorf("decided %+v", d)
 		}
-		g.join()
-		if got := e.buckets["k"].tokens(Now()); math.Abs(got-4) > 1e-6 {
+		g.background.join()
+		if got := e.buckets["k"].Tokens(stage.Now()); math.Abs(got-4) > 1e-6 {
 			t.Errorf("%v tokens are left, want 10 - 1 - 5", got)
 		}
 		e.set(errors.New("away"))
 		k.Charge(7) // cannot be told yet
-		g.join()
+		g.background.join()
 		e.set(nil)
-		k.Try().Used(false)
-		g.join()
-		k.Try().Used(false)
-		g.join()
-		if got := e.buckets["k"].tokens(Now()); math.Abs(got+3) > 1e-6 {
+		k.Take(t.Context(), 1, 0).Cancel()
+		g.background.join()
+		k.Take(t.Context(), 1, 0).Cancel()
+		g.background.join()
+		if got := e.buckets["k"].Tokens(stage.Now()); math.Abs(got+3) > 1e-6 {
 			t.Errorf("%v tokens are left after a charge of 7", got)
 		}
 	})
@@ -203,11 +208,11 @@ func TestARemoteThatFailsUnderEachFallback(t *testing.T) {
 			r.SafeCapacity = 2
 		}
 		for name, e := range map[string]*elsewhere{
-			"error": {err: errors.New("away")}, "no number": {answer: &Taken{OK: true, Left: math.NaN()}},
-			"infinite": {answer: &Taken{OK: true, Left: math.Inf(1)}}, "the past": {answer: &Taken{OK: true, Wait: -1}},
+			"error": {err: errors.New("away")}, "no number": {answer: &stage.Outcome{OK: true, Left: math.NaN()}},
+			"infinite": {answer: &stage.Outcome{OK: true, Left: math.Inf(1)}}, "the past": {answer: &stage.Outcome{OK: true, Wait: -1}},
 		} {
 			g := NewGroup(snapshot(t, r), 2, WithRemote("exact", e))
-			if d := g.For("k").DecideAt(t.Context(), 0, 1, 0); d.OK != want.ok || d.Reason != want.reason || d.By != fallback.String() {
+			if d := decideAt(g.For("k"), 0, 1, 0); d.OK != want.ok || d.Reason != want.reason || d.By != fallback.String() {
 				t.Errorf("%s, %v: %+v", name, fallback, d)
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -225,19 +230,19 @@ type broken struct {
 	broken bool
 }
 
-func (b *broken) Take(ctx context.Context, t Take) (Taken, error) {
+func (b *broken) Do(ctx context.Context, t stage.Operation) (stage.Outcome, error) {
 	if b.broken {
 		panic("a defect")
 	}
-	return b.elsewhere.Take(ctx, t)
+	return b.elsewhere.Do(ctx, t)
 }
 
-// Whoever calls a Remote that panics, the caller or a goroutine of the group's
-// own, that is a failure like any other: the fallback decides, what is owed
-// stays owed, and it is counted and logged.
+// A Remote that panics, for the caller or for a goroutine of the Group, fails as
+// one that returns an error does: the fallback decides, what is owed stays owed,
+// and the panic is counted and logged.
 func TestARemoteThatPanicsEndsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := &broken{newElsewhere(Now), true}
+		e := &broken{newElsewhere(stage.Now), true}
 		scope := tally.NewTestScope("", nil)
 		var log bytes.Buffer
 		g := NewGroup(snapshot(t, exact(10)), 1, WithRemote("exact", e), WithScope(scope), WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
@@ -245,63 +250,51 @@ func TestARemoteThatPanicsEndsNothing(t *testing.T) {
 		if d := k.Decide(t.Context(), 2, 0); !d.OK || d.By != "even" {
 			t.Errorf("decided %+v", d)
 		}
-		measured, is := g.coreOf("k").step(0).(Later)
-		if !is {
-			t.Fatal("it does not answer later")
-		}
-		heard := 0
-		measured.ReserveLater(Now(), 1, 0, func(ok bool, _ time.Duration) {
-			if heard++; !ok {
-				t.Error("the fallback does not decide in the background")
-			}
-		})
-		g.join()
 		k.Charge(3) // in the background
-		g.join()
-		if got := scope.Snapshot().Counters()["limiter.remote_failures+"].Value(); heard != 1 || got != 3 {
-			t.Errorf("heard %d answers, and %d failures are counted, want 1 and 3", heard, got)
+		g.background.join()
+		if got := scope.Snapshot().Counters()["limiter.remote_failures+"].Value(); got != 2 {
+			t.Errorf("%d failures are counted, want 2", got)
 		}
-		if got := strings.Count(log.String(), "a defect"); got < 3 {
+		if got := strings.Count(log.String(), "a defect"); got < 2 {
 			t.Errorf("%d panics are logged:\n%s", got, &log)
 		}
 		e.broken = false
-		k.Try().Used(false)
-		g.join()
-		if got := e.buckets["k"].tokens(Now()); math.Abs(got-4) > 1e-6 {
-			t.Errorf("%v tokens are left, want 10 - 2 - 1 - 3", got)
+		k.Take(t.Context(), 1, 0).Cancel()
+		g.background.join()
+		if got := e.buckets["k"].Tokens(stage.Now()); math.Abs(got-5) > 1e-6 {
+			t.Errorf("%v tokens are left, want 10 - 2 - 3", got)
 		}
 	})
 }
 
-// Who hears of an answer in the background and panics ends nothing, and takes
-// nobody's place.
+// A function that panics in the background ends nothing, and leaves its place.
 func TestAPanicInTheBackgroundEndsNothing(t *testing.T) {
 	g := NewGroup(snapshot(t, exact(10)), 1)
 	for range 2 * maxBackground {
-		g.background(func() { panic("a defect") })
-		g.join()
+		g.Background(func() { panic("a defect") })
+		g.background.join()
 	}
 	ran := false
-	if !g.background(func() { ran = true }) {
+	if !g.Background(func() { ran = true }) {
 		t.Error("there is no place left")
 	}
-	if g.join(); !ran {
+	if g.background.join(); !ran {
 		t.Error("it did not run")
 	}
 }
 
-// Who leaves does not make the fallback decide.
+// A caller whose context ends does not make the fallback decide.
 func TestACallerThatLeavesIsNoFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := newElsewhere(Now)
+		e := newElsewhere(stage.Now)
 		e.delay = time.Second
 		g := NewGroup(snapshot(t, exact(10)), 1, WithRemote("exact", e))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
-		if d := g.For("k").Decide(ctx, 1, 0); d.OK || d.By != "exact" {
+		if d := g.For("k").Decide(ctx, 1, 0); d.OK || d.By != "exact" || d.Reason != Canceled {
 			t.Errorf("decided %+v", d)
 		}
-		if g.remotesFailing.Load() != 0 {
+		if g.failing.Load() != 0 {
 			t.Error("the Remote counts as failing")
 		}
 	})

@@ -6,63 +6,35 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"github.com/headgate/headgate/limiter/stage"
 )
 
-// longestWait is how far a reservation may reach into the future.
-const longestWait = rate.InfDuration
+// Reservation holds tokens that were taken, or is not OK. It has the methods
+// of *rate.Reservation, with the same meaning. It is for one goroutine at a
+// time.
+type Reservation struct{ taken taken }
 
-// lender is what a ticket's tokens came from.
-type lender interface {
-	// debt is how long until there are tokens again.
-	debt(now Instant) time.Duration
-	// refund returns tokens, and takes back that n were counted.
-	refund(now Instant, tokens float64, n int)
-}
+// OK reports whether the tokens were taken.
+func (r *Reservation) OK() bool { return r.taken.OK() }
 
-// ticket is the Reservation of one bucket.
-type ticket struct {
-	from  lender // nil when not OK
-	n     int
-	limit rate.Limit // when it was taken
-	taken Instant
-	act   Instant
-}
+// Delay is DelayFrom(now).
+func (r *Reservation) Delay() time.Duration { return r.delay(stage.Now()) }
 
-func (r *ticket) OK() bool { return r.from != nil }
+// DelayFrom is how long after t the holder must wait before it acts;
+// rate.InfDuration if not OK.
+func (r *Reservation) DelayFrom(t time.Time) time.Duration { return r.delay(stage.At(t)) }
 
-func (r *ticket) Delay() time.Duration { return r.delay(Now()) }
-
-func (r *ticket) DelayFrom(t time.Time) time.Duration { return r.delay(At(t)) }
-
-func (r *ticket) delay(now Instant) time.Duration {
-	if r.from == nil {
+func (r *Reservation) delay(now stage.Instant) time.Duration {
+	if !r.OK() {
 		return rate.InfDuration
 	}
-	return max(r.act.Sub(now), 0)
+	return max(r.taken.acts.Sub(now), 0)
 }
 
-func (r *ticket) Cancel() { r.cancel(Now()) }
+// Cancel is CancelAt(now).
+func (r *Reservation) Cancel() { r.taken.cancel(stage.Now()) }
 
-func (r *ticket) CancelAt(t time.Time) { r.cancel(At(t)) }
-
-func (r *ticket) cancel(now Instant) {
-	if r.from == nil || r.n == 0 || r.act < now {
-		return
-	}
-	// Who reserved after us counts on having waited for our tokens.
-	later := now.Add(r.from.debt(now)).Sub(r.act)
-	tokens := float64(r.n)
-	if later > 0 {
-		tokens -= later.Seconds() * float64(r.limit)
-	}
-	r.from.refund(now, max(tokens, 0), r.n)
-	r.n = 0
-}
-
-func (r *ticket) Used(used bool) {
-	if used || r.from == nil || r.n == 0 {
-		return
-	}
-	r.from.refund(r.taken, float64(r.n), r.n)
-	r.n = 0
-}
+// CancelAt says that the holder will not act. Tokens are returned as far as
+// nobody has reserved on top of them; when the time to act has passed none are.
+func (r *Reservation) CancelAt(t time.Time) { r.taken.cancel(stage.At(t)) }

@@ -11,12 +11,13 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc"
 )
 
 // asleep is a group of 4 hosts with a key that sleeps, after it was granted
 // half of its limit.
-func asleep(t *testing.T, change func(*dynamicconfig.Rule)) (*Group, *Keyed) {
+func asleep(t *testing.T, change func(*dynamicconfig.Rule)) (*Group, *Limiter) {
 	t.Helper()
 	rule := weighted(100)
 	rule.Key, rule.IdleAfter = "*", time.Minute
@@ -27,12 +28,12 @@ func asleep(t *testing.T, change func(*dynamicconfig.Rule)) (*Group, *Keyed) {
 	k := g.For("k")
 	take(k, 0, 10)
 	answer(t, g, second, 0.5, 50, rpc.FloorNone, time.Hour)
-	g.Report(5 * second / 2)
-	if _, live := g.Inspect(5*second/2, "k"); !live {
+	g.Manual().Report(5 * second / 2)
+	if _, live := g.Manual().Inspect(5*second/2, "k"); !live {
 		t.Fatal("it sleeps, though it was used less than two intervals ago")
 	}
-	g.Report(11 * second)
-	if _, live := g.Inspect(11*second, "k"); live || g.table.get("k") != k {
+	g.Manual().Report(11 * second)
+	if _, live := g.Manual().Inspect(11*second, "k"); live || g.table.Get("k") != k {
 		t.Fatal("it does not sleep")
 	}
 	return g, k
@@ -46,34 +47,34 @@ func TestASleepingKeyWakesUpAsANewOne(t *testing.T) {
 	if s := only(t, g, 12*second, "k"); !s.Fallback || s.Level.Limit != 25 {
 		t.Errorf("it woke up as %+v", s)
 	}
-	if u := g.Report(13 * second)[0].Usage; u.Len() != 1 || u.Allowed[0] != 25 || u.Rejected[0] != 75 || u.Elapsed[0] != time.Second {
+	if u := g.Manual().Report(13 * second)[0].Usage; u.Len() != 1 || u.Allowed[0] != 25 || u.Rejected[0] != 75 || u.Elapsed[0] != time.Second {
 		t.Errorf("reported %+v", u)
 	}
-	if got := g.rules.match("k").keys.Load(); got != 1 {
+	if got := g.settings.Load().rules.match("k").keys.Load(); got != 1 {
 		t.Errorf("it counts as %d keys", got)
 	}
 	for range 3 { // it may go on like that
-		g.Report(100 * second)
+		g.Manual().Report(100 * second)
 	}
 }
 
 func TestASleepingKeyKeepsItsPlaceUntilIdleAfter(t *testing.T) {
 	g, k := asleep(t, func(r *dynamicconfig.Rule) { r.MaxKeys = 1 })
-	if g.For("other").AllowAt(12*second, 1) {
+	if allowAt(g.For("other"), 12*second, 1) {
 		t.Error("there is room for another key while one sleeps")
 	}
-	g.Report(59 * second)
-	if g.table.get("k") == nil {
+	g.Manual().Report(59 * second)
+	if g.table.Get("k") == nil {
 		t.Error("forgotten before idle_after")
 	}
-	g.Report(62 * second)
-	if g.table.get("k") != nil {
+	g.Manual().Report(62 * second)
+	if g.table.Get("k") != nil {
 		t.Error("not forgotten after idle_after")
 	}
-	if !g.For("other").AllowAt(62*second, 1) {
+	if !allowAt(g.For("other"), 62*second, 1) {
 		t.Error("there is no room for another key")
 	}
-	if k.AllowAt(62*second, 1) {
+	if allowAt(k, 62*second, 1) {
 		t.Error("both have room")
 	}
 }
@@ -82,18 +83,18 @@ func TestSleepingKeysFollowConfig(t *testing.T) {
 	g, k := asleep(t, nil)
 	rule := weighted(400)
 	rule.Key = "*"
-	g.Configure(12*second, snapshot(t, rule))
+	g.Manual().Configure(12*second, snapshot(t, rule))
 	if got := take(k, 12*second, 1000); got != 100 {
 		t.Errorf("it wakes up with %d tokens, want an even share of the new burst, 100", got)
 	}
-	if got := g.rules.match("k").keys.Load(); got != 1 {
+	if got := g.settings.Load().rules.match("k").keys.Load(); got != 1 {
 		t.Errorf("it counts as %d keys", got)
 	}
 }
 
 func TestWhoHoldsAnotherLimiterWakesTheKeyUp(t *testing.T) {
 	g, k := asleep(t, nil)
-	other := &Keyed{group: g, key: "k"} // as from a For before the key was live
+	other := &Limiter{group: g, key: "k"} // as from a For before the key was live
 	if got := take(other, 12*second, 2); got != 2 {
 		t.Fatalf("%d of 2 allowed", got)
 	}
@@ -109,9 +110,9 @@ func TestAKeyThatOwesSomethingDoesNotSleep(t *testing.T) {
 	k := g.For("k")
 	take(k, 0, 10)
 	for now := second; now < 10*second; now += second {
-		g.Report(now) // nobody answers
+		g.Manual().Report(now) // nobody answers
 	}
-	if _, live := g.Inspect(10*second, "k"); !live {
+	if _, live := g.Manual().Inspect(10*second, "k"); !live {
 		t.Error("it sleeps, though its usage was never answered")
 	}
 }
@@ -124,11 +125,11 @@ func TestAKeyDoesNotSleepWithAnEmptyBucket(t *testing.T) {
 	take(k, 0, 1)
 	for now := second; now < 9*second; now += second {
 		answer(t, g, now, 1, 0, rpc.FloorNone, time.Hour)
-		if got := take(k, now, 0); got != 0 || k.Level(now).Tokens >= 1 {
+		if got := take(k, now, 0); got != 0 || k.level(now).Tokens >= 1 {
 			t.Fatalf("at %v it forgot that its token was taken", now)
 		}
 	}
-	if _, live := g.Inspect(9*second, "k"); !live {
+	if _, live := g.Manual().Inspect(9*second, "k"); !live {
 		t.Error("it sleeps")
 	}
 }
@@ -141,13 +142,13 @@ func TestSleepLosesNoUsage(t *testing.T) {
 	g := NewGroup(snapshot(t, rule), 1)
 	var now, allowed, rejected, reported atomic.Int64
 	report := func(by time.Duration) {
-		at := Instant(now.Add(int64(by)))
-		for _, b := range g.Report(at) {
+		at := stage.Instant(now.Add(int64(by)))
+		for _, b := range g.Manual().Report(at) {
 			for i, n := range b.Usage.Allowed {
 				reported.Add(n + b.Usage.Rejected[i])
 			}
 			n := b.Usage.Len()
-			if err := g.Apply(at, b, nil, &rpc.Grants{
+			if err := g.Manual().Apply(at, b, nil, &rpc.Grants{
 				Weight: make([]float64, n), Burst: make([]float64, n), Used: make([]float64, n), Lease: make([]time.Duration, n),
 			}); err != nil {
 				t.Error(err)
@@ -166,7 +167,7 @@ func TestSleepLosesNoUsage(t *testing.T) {
 			default:
 				report(time.Second) // a key is unused for two intervals all the time
 				g.mu.Lock()
-				slept += len(g.asleep)
+				slept += len(g.sleepers)
 				g.mu.Unlock()
 				runtime.Gosched()
 			}
@@ -176,8 +177,8 @@ func TestSleepLosesNoUsage(t *testing.T) {
 		wg.Go(func() {
 			held := g.For("held")
 			for i := range rounds {
-				for _, k := range []*Keyed{g.For(fmt.Sprint((i / 50 * (u + 1)) % keys)), held} {
-					if k.AllowAt(Instant(now.Load()), 1) {
+				for _, k := range []*Limiter{g.For(fmt.Sprint((i / 50 * (u + 1)) % keys)), held} {
+					if allowAt(k, stage.Instant(now.Load()), 1) {
 						allowed.Add(1)
 					} else { // its clock stood still for long
 						rejected.Add(1)
@@ -214,25 +215,25 @@ func TestMemoryPerKey(t *testing.T) {
 	rule := weighted(1e6)
 	rule.Key, rule.MaxKeys, rule.IdleAfter = "*", n, time.Hour
 	before := heap()
-	g := NewGroup(snapshot(t, rule), 10, WithEager("request-weighted"))
+	g := NewGroup(snapshot(t, rule), 10, WithAlgorithm("request-weighted", dynamicconfig.Traits{Early: true}))
 	for i := range n {
-		g.For(fmt.Sprintf("frontend:domain-%09d", i)).AllowAt(0, 1)
+		allowAt(g.For(fmt.Sprintf("frontend:domain-%09d", i)), 0, 1)
 	}
 	answer(t, g, second, 0.5, 100, rpc.FloorUnused, time.Minute)
 	used := (heap() - before) / float64(n)
 	answer(t, g, 20*second, 0.5, 100, rpc.FloorUnused, time.Minute)
-	for now := 21 * second; len(g.asleep) < n && now < 40*second; now += second {
-		g.Report(now)
+	for now := 21 * second; len(g.sleepers) < n && now < 40*second; now += second {
+		g.Manual().Report(now)
 	}
-	g.Report(41 * second) // nobody had anything more to say about their shares
-	for i := range Instant(10) {
-		g.Early(41*second + i*second/5)
+	g.Manual().Report(41 * second) // nobody had anything more to say about their shares
+	for i := range stage.Instant(10) {
+		g.Manual().Early(41*second + i*second/5)
 	}
 	idle := (heap() - before) / float64(n)
 	runtime.KeepAlive(g)
 	t.Logf("%.0f bytes for a key in use, %.0f for one that is idle", used, idle)
-	if len(g.asleep) != n {
-		t.Errorf("%d of %d keys sleep", len(g.asleep), n)
+	if len(g.sleepers) != n {
+		t.Errorf("%d of %d keys sleep", len(g.sleepers), n)
 	}
 	if used > 720 || idle > 200 {
 		t.Errorf("%.0f bytes for a key in use, %.0f for one that is idle; at most 720 and 200", used, idle)

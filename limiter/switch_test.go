@@ -12,25 +12,22 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc"
 )
-
-func grantOf(weight, burst float64, lease time.Duration) *rpc.Grants {
-	return &rpc.Grants{Weight: []float64{weight}, Burst: []float64{burst}, Used: []float64{0}, Lease: []time.Duration{lease}}
-}
 
 func TestCapReachesTheFallbackToo(t *testing.T) {
 	r := weighted(100)
 	r.IdleAfter = time.Hour
 	g := NewGroup(snapshot(t, r), 1)
 	k := g.For("k")
-	k.AllowAt(0, 1)
-	b := g.Report(second)[0]
-	if err := g.Apply(second, b, nil, grantOf(0.5, 50, time.Second)); err != nil {
+	allowAt(k, 0, 1)
+	b := g.Manual().Report(second)[0]
+	if err := g.Manual().Apply(second, b, nil, grantOf(0.5, 50, time.Second)); err != nil {
 		t.Fatal(err)
 	}
-	k.CapAt(2*second, 0) // another limiter, that is empty, hands over
-	g.Report(2 * second) // the lease ends in the same instant
+	k.Stage().Cap(2*second, 0)    // another limiter, that is empty, hands over
+	g.Manual().Report(2 * second) // the lease ends in the same instant
 	if got := take(k, 2*second, 200); got > 0 {
 		t.Errorf("capped at 0, and %d are allowed", got)
 	}
@@ -41,7 +38,7 @@ func TestAModeChangeWithoutShadowGivesNoSecondBurst(t *testing.T) {
 	g := NewGroup(snapshot(t, r), 1)
 	got := take(g.For("k"), 0, 200)
 	r.Migration = &dynamicconfig.Migration{From: "a", To: "b", Mode: dynamicconfig.ModeNew}
-	g.Configure(0, snapshot(t, r))
+	g.Manual().Configure(0, snapshot(t, r))
 	got += take(g.For("k"), 0, 200)
 	if got > 100 {
 		t.Errorf("allowed %d of a burst of 100", got)
@@ -53,17 +50,17 @@ func TestDebtGoesAlongAtASwitch(t *testing.T) {
 	r.IdleAfter = time.Hour
 	g := NewGroup(snapshot(t, r), 1)
 	k := g.For("k")
-	k.AllowAt(0, 1)
-	b := g.Report(second)[0]
-	if err := g.Apply(second, b, nil, grantOf(1, 10, time.Second)); err != nil {
+	allowAt(k, 0, 1)
+	b := g.Manual().Report(second)[0]
+	if err := g.Manual().Apply(second, b, nil, grantOf(1, 10, time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	for range 110 {
-		k.ReserveAt(second, 1, longestWait) // waiters that act in the next ten seconds
+		reserveAt(k, second, 1, stage.Forever) // waiters that act in the next ten seconds
 	}
-	before := k.Level(2 * second).Tokens
-	g.Report(2 * second)
-	if after := k.Level(2 * second).Tokens; after > before+1 {
+	before := k.level(2 * second).Tokens
+	g.Manual().Report(2 * second)
+	if after := k.level(2 * second).Tokens; after > before+1 {
 		t.Errorf("%v tokens before the lease ended, %v after", before, after)
 	}
 }
@@ -73,26 +70,18 @@ func TestAHeldLimiterDecidesThroughOneOtherAtMost(t *testing.T) {
 	r.Key = "*"
 	g := NewGroup(snapshot(t, r), 1)
 	held := g.For("k")
-	now := Instant(0)
+	now := stage.Instant(0)
 	for range 100 {
-		g.For("k").AllowAt(now, 1) // somebody else is first
-		held.AllowAt(now, 1)
-		g.Report(now + second)
+		allowAt(g.For("k"), now, 1) // somebody else is first
+		allowAt(held, now, 1)
+		g.Manual().Report(now + second)
 		now += 20 * second
-		g.Report(now)
+		g.Manual().Report(now)
 		now += second
 	}
 	n := 0
-	for k := held; ; n++ {
-		o := k.other.Load()
-		if o == nil {
-			break
-		}
-		next, ok := o.step.(*Keyed)
-		if !ok {
-			break
-		}
-		k = next
+	for k := held; k.state.Load() != nil && k.state.Load().forward != nil; n++ {
+		k = k.state.Load().forward
 	}
 	if n > 2 {
 		t.Errorf("a held limiter decides through %d others", n)
@@ -104,21 +93,21 @@ func TestHugeCostsDoNotOverflowTheCounts(t *testing.T) {
 	r.Fallback = dynamicconfig.FallbackOpen
 	g := NewGroup(snapshot(t, r), 1)
 	k := g.For("k")
-	k.AllowAt(0, math.MaxInt)
-	k.AllowAt(0, math.MaxInt)
-	if u := g.Report(second)[0].Usage; u.Allowed[0] == 0 {
+	allowAt(k, 0, math.MaxInt)
+	allowAt(k, 0, math.MaxInt)
+	if u := g.Manual().Report(second)[0].Usage; u.Allowed[0] == 0 {
 		t.Error("all of it was allowed, and nothing is reported")
 	}
 }
 
 func TestAnOlderAnswerDoesNotReplaceANewerGrant(t *testing.T) {
 	g := NewGroup(snapshot(t, weighted(100)), 1)
-	g.For("k").AllowAt(0, 1)
-	older := g.Report(second)[0]
-	g.For("k").AllowAt(second, 1)
-	newer := g.Report(2 * second)[0]
+	allowAt(g.For("k"), 0, 1)
+	older := g.Manual().Report(second)[0]
+	allowAt(g.For("k"), second, 1)
+	newer := g.Manual().Report(2 * second)[0]
 	for i, b := range []*Batch{newer, older} {
-		if err := g.Apply(2*second, b, nil, grantOf([]float64{0.9, 0.1}[i], 10, time.Minute)); err != nil {
+		if err := g.Manual().Apply(2*second, b, nil, grantOf([]float64{0.9, 0.1}[i], 10, time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -151,7 +140,7 @@ func TestAGapMakesOneRound(t *testing.T) {
 		var n atomic.Int64
 		n.Store(3)
 		g.metrics.keys = stallF{&n}
-		take(g.For("k"), Now(), 10)
+		take(g.For("k"), stage.Now(), 10)
 		var at []string
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
@@ -160,7 +149,7 @@ func TestAGapMakesOneRound(t *testing.T) {
 		g.Run(ctx, recorder(func(u *rpc.Usage) {
 			rounds <- struct{}{}
 			times = append(times, time.Now())
-			at = append(at, fmt.Sprint(Now(), u.Allowed))
+			at = append(at, fmt.Sprint(stage.Now(), u.Allowed))
 			<-rounds
 		}))
 		for i := 1; i < len(times); i++ {
@@ -175,15 +164,15 @@ func TestUsageInFlightWhenAKeyLeavesIsCountedOnce(t *testing.T) {
 	g := NewGroup(snapshot(t, weighted(100)), 1)
 	k := g.For("k")
 	take(k, 0, 10)
-	g.Report(second)
-	b := g.Report(9 * second) // the last report, and the key leaves
+	g.Manual().Report(second)
+	b := g.Manual().Report(9 * second) // the last report, and the key leaves
 	told := int64(0)
 	take(k, 9*second, 1) // it is back
-	if err := g.Apply(9*second, b[0], nil, grantOf(1, 10, time.Minute)); err != nil {
+	if err := g.Manual().Apply(9*second, b[0], nil, grantOf(1, 10, time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	told += b[0].Usage.Allowed[0]
-	for _, b := range g.Report(10 * second) {
+	for _, b := range g.Manual().Report(10 * second) {
 		told += b.Usage.Allowed[0]
 	}
 	if told != 11 {
@@ -192,13 +181,13 @@ func TestUsageInFlightWhenAKeyLeavesIsCountedOnce(t *testing.T) {
 }
 
 func TestFailOfAllRows(t *testing.T) {
-	g := NewGroup(snapshot(t, weighted(100)), 1, WithEager("request-weighted"))
+	g := NewGroup(snapshot(t, weighted(100)), 1, WithAlgorithm("request-weighted", dynamicconfig.Traits{Early: true}))
 	k := g.For("k")
 	take(k, 0, 10)
-	b := g.Report(second)[0]
-	g.Fail(second, b, nil) // nil is all rows, as for Apply
-	if s := b.rows[0].share; s.waiting != second {
-		t.Errorf("still waiting until %v", s.waiting)
+	b := g.Manual().Report(second)[0]
+	g.Manual().Fail(second, b, nil) // nil is all rows, as for Apply
+	if again := g.Manual().Report(second + 1); len(again) != 1 || again[0].Usage.Allowed[0] != 10 {
+		t.Errorf("then it reports %+v", again)
 	}
 }
 

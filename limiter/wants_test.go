@@ -5,18 +5,23 @@ package limiter
 import (
 	"context"
 	"math"
-	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc"
 )
 
+var (
+	reportsWants = WithAlgorithm("request-weighted", dynamicconfig.Traits{Wants: true})
+	reportsEarly = Options(WithAlgorithm("request-weighted", dynamicconfig.Traits{Early: true}), WithSeed(1))
+)
+
 // wanted is what g reports that it wants of its only key; -1 for nothing.
-func wanted(t testing.TB, g *Group, now Instant) float64 {
+func wanted(t testing.TB, g *Group, now stage.Instant) float64 {
 	t.Helper()
 	_, u := one(t, g, now)
 	if u.Wants == nil {
@@ -32,26 +37,26 @@ func TestStatedDemandIsReported(t *testing.T) {
 		measured float64 // after the statement
 	}{
 		"rate":      {weighted(10), nil, -1},
-		"wants":     {weighted(10), []Option{WithWants("request-weighted")}, 0},
-		"eager":     {weighted(10), []Option{WithEager("request-weighted"), WithSeed(1)}, 0},
+		"wants":     {weighted(10), []Option{reportsWants}, 0},
+		"early":     {weighted(10), []Option{reportsEarly}, 0},
 		"in flight": {inFlightRule(10), nil, 0},
 	} {
 		rule := tt.rule
 		rule.IdleAfter = 5 * time.Second
 		g := NewGroup(snapshot(t, rule), 1, tt.options...)
 		k := g.For("k")
-		now := Now()
+		now := stage.Now()
 		for _, step := range []struct{ state, want float64 }{
 			{7.5, 7.5},
 			{0, 0},
-			{inf, maxDemand},
+			{math.Inf(1), maxDemand},
 			{3, 3},
 		} {
 			k.SetDemand(step.state)
 			// It is not used and does not sleep, nor is it forgotten.
 			for range 10 {
 				now += 2 * second
-				if g.Early(now); name == "eager" {
+				if g.Manual().Early(now); name == "early" {
 					now += second
 				}
 				if got := wanted(t, g, now); got != step.want {
@@ -62,7 +67,7 @@ func TestStatedDemandIsReported(t *testing.T) {
 		for _, measured := range []float64{Measured, math.NaN(), math.Inf(-1)} {
 			k.SetDemand(1)
 			k.SetDemand(measured)
-			for _, b := range g.Report(now + second) {
+			for _, b := range g.Manual().Report(now + second) {
 				if u := b.Usage; u.Wants != nil && u.Wants[0] != tt.measured || u.Wants == nil && tt.measured >= 0 {
 					t.Errorf("%s: measured again, wants %v", name, u.Wants)
 				}
@@ -70,36 +75,36 @@ func TestStatedDemandIsReported(t *testing.T) {
 		}
 		for range 10 {
 			now += 2 * second
-			g.Report(now)
+			g.Manual().Report(now)
 		}
-		if _, ok := g.Inspect(now, "k"); ok {
-			t.Errorf("%s: nobody uses it, and it is there", name)
+		if _, ok := g.Manual().Inspect(now, "k"); ok {
+			t.Errorf("%s: it is kept although nobody uses it", name)
 		}
 	}
 }
 
-func TestAStatementIsToldEarlyAndOnce(t *testing.T) {
+func TestAStatementIsReportedEarlyAndOnce(t *testing.T) {
 	for name, tt := range map[string]struct {
 		rule    dynamicconfig.Rule
 		options []Option
 	}{
-		"eager":     {weighted(1e6), []Option{WithEager("request-weighted"), WithSeed(1)}},
+		"early":     {weighted(1e6), []Option{reportsEarly}},
 		"in flight": {inFlightRule(10), nil},
 	} {
 		g := NewGroup(snapshot(t, tt.rule), 1, tt.options...)
 		k := g.For("k")
-		k.Level(Now())
-		at := Now()
+		k.level(stage.Now())
+		at := stage.Now()
 		early := func() (n int) {
-			for until := at + second; at < until; at += Instant(time.Millisecond) {
-				for _, b := range g.Early(at) {
+			for until := at + second; at < until; at += stage.Instant(time.Millisecond) {
+				for _, b := range g.Manual().Early(at) {
 					if b.Usage.Wants[0] != 50 {
 						t.Errorf("%s: wants %v", name, b.Usage.Wants)
 					}
-					g.Fail(at, b, nil)
+					g.Manual().Fail(at, b, nil)
 					n++
 				}
-				k.AllowAt(at, 1) // a demand of 1000/s, which is not what was stated
+				allowAt(k, at, 1) // a demand of 1000/s, which is not what was stated
 			}
 			return n
 		}
@@ -107,20 +112,21 @@ func TestAStatementIsToldEarlyAndOnce(t *testing.T) {
 		k.SetDemand(50)
 		at += second
 		if n := early(); n != 1 {
-			t.Errorf("%s: told %d times", name, n)
+			t.Errorf("%s: reported %d times", name, n)
 		}
 		k.SetDemand(50)
 		if n := early(); n != 0 {
-			t.Errorf("%s: told %d times that nothing changed", name, n)
+			t.Errorf("%s: reported %d times that nothing changed", name, n)
 		}
 	}
 }
 
-// Deciders lend more than what was measured. What was stated is enough.
-func TestWhoStatesADemandGetsNoMore(t *testing.T) {
-	g := NewGroup(snapshot(t, weighted(100)), 1, WithWants("request-weighted"))
+// Owners lend more than what was measured, and hosts use no more than what they
+// stated.
+func TestAHostUsesNoMoreThanItStated(t *testing.T) {
+	g := NewGroup(snapshot(t, weighted(100)), 1, reportsWants)
 	k := g.For("k")
-	now := Now()
+	now := stage.Now()
 	for _, tt := range []struct{ states, lent, limit, burst float64 }{
 		{80, 0.88, 80, 80}, {80, 0.5, 50, 50}, {Measured, 0.88, 88, 88}, {0, 0.1, 0, 1},
 	} {
@@ -128,8 +134,8 @@ func TestWhoStatesADemandGetsNoMore(t *testing.T) {
 		now += second
 		take(k, now, 1)
 		answer(t, g, now, tt.lent, 0, rpc.FloorNone, time.Minute)
-		if l := k.Level(now); math.Abs(float64(l.Limit)-tt.limit) > 1e-6 || math.Abs(l.Burst-tt.burst) > 1e-6 {
-			t.Errorf("who states %v and is lent %v has %v/s and a burst of %v; want %v and %v", tt.states, tt.lent, l.Limit, l.Burst, tt.limit, tt.burst)
+		if l := k.level(now); math.Abs(float64(l.Limit)-tt.limit) > 1e-6 || math.Abs(l.Burst-tt.burst) > 1e-6 {
+			t.Errorf("a host that states %v and is lent %v has %v/s and a burst of %v; want %v and %v", tt.states, tt.lent, l.Limit, l.Burst, tt.limit, tt.burst)
 		}
 	}
 }
@@ -138,17 +144,17 @@ func TestAStatementStaysWhenTheRuleChanges(t *testing.T) {
 	g := NewGroup(snapshot(t, weighted(10)), 1)
 	k := g.For("k")
 	k.SetDemand(5)
-	now := Now()
+	now := stage.Now()
 	migrating := weighted(10)
 	migrating.Migration = &dynamicconfig.Migration{From: "request-weighted", To: "other", Mode: dynamicconfig.ModeOld}
-	g.Configure(now, snapshot(t, migrating))
+	g.Manual().Configure(now, snapshot(t, migrating))
 	now += second
-	for _, b := range g.Report(now) {
+	for _, b := range g.Manual().Report(now) {
 		if b.Usage.Wants == nil || b.Usage.Wants[0] != 5 {
 			t.Errorf("%s: %v", b.Usage.Algorithm, b.Usage.Wants)
 		}
 	}
-	g.Configure(now, snapshot(t, inFlightRule(10))) // events/s are not slots
+	g.Manual().Configure(now, snapshot(t, inFlightRule(10))) // events/s are not slots
 	if got := wanted(t, g, now+second); got != 0 {
 		t.Errorf("wants %v slots", got)
 	}
@@ -160,7 +166,7 @@ func TestKeysOfASharedRuleHaveOneDemand(t *testing.T) {
 	g := NewGroup(snapshot(t, rule), 1)
 	g.For("a").SetDemand(5)
 	g.For("b").SetDemand(6)
-	if got := wanted(t, g, Now()+second); got != 6 {
+	if got := wanted(t, g, stage.Now()+second); got != 6 {
 		t.Errorf("wants %v", got)
 	}
 }
@@ -171,10 +177,10 @@ func TestADemandForNothingThatIsLimited(t *testing.T) {
 	NewBucket(1, 1).SetDemand(5)
 }
 
-func TestWhoWaitsIsDemand(t *testing.T) {
+func TestWaitersAreDemand(t *testing.T) {
 	for name, options := range map[string][]Option{
-		"wants": {WithWants("request-weighted")},
-		"eager": {WithEager("request-weighted"), WithSeed(1)},
+		"wants": {reportsWants},
+		"early": {reportsEarly},
 	} {
 		bubble(t, func(t *testing.T) {
 			rule := weighted(10)
@@ -192,9 +198,9 @@ func TestWhoWaitsIsDemand(t *testing.T) {
 			var got float64
 			for range 12 {
 				time.Sleep(time.Second)
-				for _, b := range append(g.Early(Now()), g.Report(Now())...) {
+				for _, b := range append(g.Manual().Early(stage.Now()), g.Manual().Report(stage.Now())...) {
 					got = b.Usage.Wants[0]
-					g.Fail(Now(), b, nil)
+					g.Manual().Fail(stage.Now(), b, nil)
 				}
 			}
 			// They are served 10/s, and 29 wait.
@@ -207,86 +213,7 @@ func TestWhoWaitsIsDemand(t *testing.T) {
 	}
 }
 
-// Of what is not yet known of little demand, e^(-1/3) is left after a second. Of
-// much, a mean over less time is no less certain.
-func TestDemandIsAMovingAverage(t *testing.T) {
-	for rate, means := range map[int][]float64{
-		20:   {5.7, 9.7, 12.6},
-		100:  {39, 63, 78},
-		5000: {5000, 5000, 5000},
-	} {
-		g := NewGroup(snapshot(t, weighted(1e4)), 1, WithWants("request-weighted"))
-		k := g.For("k")
-		k.Level(0)
-		answered := func(now Instant) float64 {
-			b, u := one(t, g, now)
-			err := g.Apply(now, b, nil, &rpc.Grants{Weight: []float64{1}, Burst: []float64{1e4}, Used: []float64{0}, Lease: []time.Duration{time.Minute}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return u.Wants[0]
-		}
-		for i, want := range means {
-			take(k, Instant(i)*second, rate)
-			if got := answered(Instant(i+1) * second); math.Abs(got-want) > 0.01*float64(rate) {
-				t.Errorf("after %d s of %d/s: %v, want %v", i+1, rate, got, want)
-			}
-		}
-	}
-}
-
-// However they arrive, as many as there are tokens are let through, and one
-// after the other: no arrival puts off those who wait.
-func TestWaitReleasesEvenly(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2))
-	const gap = 100 * time.Millisecond
-	for name, next := range map[string]func() (after time.Duration, n int){
-		"one by one, faster than the limit": func() (time.Duration, int) { return 7 * time.Millisecond, 1 },
-		"just faster than the limit":        func() (time.Duration, int) { return 99 * time.Millisecond, 1 },
-		"at the limit":                      func() (time.Duration, int) { return gap, 1 },
-		"all at once":                       func() (time.Duration, int) { return time.Hour, 60 },
-		"in bursts":                         func() (time.Duration, int) { return time.Second, 17 },
-		"by chance": func() (time.Duration, int) {
-			return time.Duration(random.ExpFloat64() * float64(20*time.Millisecond)), 1 + random.IntN(3)
-		},
-	} {
-		bubble(t, func(t *testing.T) {
-			rule := weighted(10)
-			rule.Burst = 1
-			k := NewGroup(snapshot(t, rule), 1).For("k")
-			var mu sync.Mutex
-			var released []time.Duration
-			var waiters sync.WaitGroup
-			ctx, cancel := context.WithCancel(t.Context())
-			began := time.Now()
-			for time.Since(began) < 5*time.Second {
-				after, n := next()
-				for range n {
-					waiters.Go(func() {
-						if k.Wait(ctx) == nil {
-							mu.Lock()
-							released = append(released, time.Since(began))
-							mu.Unlock()
-						}
-					})
-				}
-				time.Sleep(min(after, 5*time.Second-time.Since(began)))
-			}
-			cancel()
-			waiters.Wait()
-			if n := len(released); n < 49 || n > 51 {
-				t.Errorf("%s: %d in 5 s of 10/s", name, n)
-			}
-			for i, at := range released {
-				if i > 0 && (at-released[i-1]-gap).Abs() > time.Millisecond {
-					t.Errorf("%s: release %d came %v after the one before", name, i, at-released[i-1])
-				}
-			}
-		})
-	}
-}
-
-// What a key had goes to others at once, and not at the end of its lease.
+// What a key had goes to other hosts at once, and not when its lease ends.
 func TestTheLastReportOfAKeyWantsNothing(t *testing.T) {
 	for name, rule := range map[string]dynamicconfig.Rule{
 		"rate": weighted(100), "in flight": inFlightRule(100),
@@ -294,31 +221,32 @@ func TestTheLastReportOfAKeyWantsNothing(t *testing.T) {
 	} {
 		answered := !strings.HasSuffix(name, "failing")
 		rule.IdleAfter = time.Second
-		g := NewGroup(snapshot(t, rule), 1, WithWants("request-weighted"))
+		g := NewGroup(snapshot(t, rule), 1, reportsWants)
 		k := g.For("k")
-		take(k, 0, 90)
-		for _, h := range hold(t, k, 0, 90) {
-			h.Release()
+		if take(k, 0, 90); rule.InFlight {
+			for _, h := range hold(t, k, 0, 90) {
+				h.Release()
+			}
 		}
-		var told []float64
+		var wants []float64
 		for now := second; now < 60*second; now += second {
-			for _, b := range g.Report(now) {
-				told = append(told, b.Usage.Wants[0])
+			for _, b := range g.Manual().Report(now) {
+				wants = append(wants, b.Usage.Wants[0])
 				if !answered {
-					g.Fail(now, b, nil)
+					g.Manual().Fail(now, b, nil)
 					continue
 				}
-				err := g.Apply(now, b, nil, &rpc.Grants{Weight: []float64{0}, Burst: []float64{0}, Used: []float64{0}, Lease: []time.Duration{0}})
+				err := g.Manual().Apply(now, b, nil, &rpc.Grants{Weight: []float64{0}, Burst: []float64{0}, Used: []float64{0}, Lease: []time.Duration{0}})
 				if err != nil {
 					t.Fatal(err)
 				}
 			}
 		}
-		if n := len(told); answered && (n < 3 || n > 40 || told[n-1] != 0 || told[n-2] == 0) {
-			t.Errorf("%s: told %v", name, told)
+		if n := len(wants); answered && (n < 3 || n > 40 || wants[n-1] != 0 || wants[n-2] == 0) {
+			t.Errorf("%s: reported %v", name, wants)
 		}
-		if _, ok := g.Inspect(60*second, "k"); ok {
-			t.Errorf("%s: nobody uses it, and it is there", name)
+		if _, ok := g.Manual().Inspect(60*second, "k"); ok {
+			t.Errorf("%s: it is kept although nobody uses it", name)
 		}
 	}
 }

@@ -143,9 +143,14 @@ func checkAmounts(name string, column []float64) error {
 
 func checkKey(row, length int) error {
 	if length == 0 || length > MaxKeyLength {
-		return refuse("row %d: the key has %d bytes; keys have 1 to %d", row, length, MaxKeyLength)
+		return keyError(row, uint64(length))
 	}
 	return nil
+}
+
+// keyError is the error of a key without bytes, or with too many.
+func keyError(row int, length uint64) error {
+	return refuse("row %d: the key has %d bytes; keys have 1 to %d", row, length, MaxKeyLength)
 }
 
 func checkUsed(row int, allowed, rejected int64, weight float64) error {

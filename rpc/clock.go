@@ -24,3 +24,6 @@ func clock() time.Duration { return time.Since(began) }
 
 // alarm returns a timer that rings once after d.
 func alarm(d time.Duration) *time.Timer { return time.NewTimer(d) }
+
+// until is how long it is to deadline.
+func until(deadline time.Time) time.Duration { return time.Until(deadline) }

@@ -28,9 +28,13 @@ import (
 // cluster together. Its fields do not change once it is in use, and
 // it is not copied. Safe for concurrent use.
 type ForwardTakes struct {
-	// Taker asks the owners. Twice its Timeout is the longest that callers
-	// wait, so theirs should be longer.
+	// Taker asks the owners.
 	Taker *Taker
+
+	// Timeout, when not nil, is the ask_timeout of a key's rule; 0 or nil: the
+	// Taker's Timeout. Callers wait for twice that at most, so their own
+	// timeout should be longer.
+	Timeout func(key string) time.Duration
 
 	// Others, when not nil, are the addresses of the other hosts with an edge,
 	// as the Taker's Peers know them. They serve Withdrawn, and are asked to
@@ -56,7 +60,7 @@ func (f *ForwardTakes) Update(ctx context.Context, _ string, payload *anypb.Any)
 	// An edge that died may be an owner too, and nobody waits for both in turn.
 	var elsewhere sync.WaitGroup
 	if unknown := f.withdraw(takes.Caller, takes.Withdrawn); len(unknown) > 0 && f.Others != nil {
-		elsewhere.Go(func() { f.withdrawElsewhere(takes.Caller, unknown) })
+		elsewhere.Go(func() { f.withdrawElsewhere(takes.Caller, unknown, f.longest(takes.Rows)) })
 	}
 	taken := Taken{Rows: make([]Took, len(takes.Rows))}
 	f.take(ctx, takes.Rows, taken.Rows)
@@ -81,21 +85,52 @@ func (f *ForwardTakes) Update(ctx context.Context, _ string, payload *anypb.Any)
 // and so need no goroutine.
 func (f *ForwardTakes) take(ctx context.Context, rows []Take, took []Took) {
 	t := f.Taker
-	one := func(i int) {
+	ctx, cancel := beforeItsEnd(ctx)
+	defer cancel()
+	one := func(i int, timeout time.Duration) {
 		// An error is a row that is not decided.
-		took[i], _ = t.Take(ctx, rows[i])
+		took[i], _ = t.TakeWithin(ctx, rows[i], timeout)
 	}
 	now := clock()
 	var others sync.WaitGroup
 	for i := range rows {
 		t.told.learn(now, &rows[i])
-		if len(rows) == 1 || t.Local != nil && t.Placement.Owner(rows[i].Key) == t.Self {
-			one(i)
-			continue
+		switch {
+		case t.Local != nil && t.Placement.Owner(rows[i].Key) == t.Self:
+			one(i, 0) // nobody is asked
+		case len(rows) == 1:
+			one(i, f.timeout(rows[i].Key))
+		default:
+			others.Go(func() { one(i, f.timeout(rows[i].Key)) })
 		}
-		others.Go(func() { one(i) })
 	}
 	others.Wait()
+}
+
+// beforeItsEnd ends some time before ctx does, so that the caller hears of the
+// rows that were answered though others were not.
+func beforeItsEnd(ctx context.Context) (context.Context, context.CancelFunc) {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, until(deadline)*4/5)
+}
+
+// timeout is how long to wait for the answer about key.
+func (f *ForwardTakes) timeout(key string) time.Duration {
+	if f.Timeout == nil {
+		return f.Taker.orDefault(0)
+	}
+	return f.Taker.orDefault(f.Timeout(key))
+}
+
+// longest is the longest timeout of the keys in rows.
+func (f *ForwardTakes) longest(rows []Take) (longest time.Duration) {
+	for i := range rows {
+		longest = max(longest, f.timeout(rows[i].Key))
+	}
+	return longest
 }
 
 // by is the number of the owner that decided, or this host's own where there

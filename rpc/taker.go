@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/headgate/headgate/internal/breaker"
 )
 
 // Errors of a Taker. Nothing was taken; what its owner may have taken without
@@ -29,7 +31,8 @@ var (
 const (
 	// DefaultTakeTimeout is some tens of round trips within a data centre, and
 	// outlasts a pause of the garbage collector or of the scheduler; whoever
-	// waits for an answer cannot spare much more.
+	// waits for an answer cannot spare much more. It is the default of a rule's
+	// ask_timeout too.
 	DefaultTakeTimeout = 20 * time.Millisecond
 	// DefaultTakeWindow is the longest that a take waits for company.
 	DefaultTakeWindow = 500 * time.Microsecond
@@ -40,14 +43,16 @@ const (
 const (
 	takesPerCall  = 1024 // so that a call is far from its timeout
 	callsPerOwner = 4    // at once
-	silentAfter   = 3    // calls without an answer in a row
-	probeEvery    = 100 * time.Millisecond
-	maxOwners     = 1024 // whose queues are kept though they are empty
+	maxQueues     = 1024 // that are kept though they are empty
 
 	// underWayFor is for how long a message that nobody waits for may be under
 	// way.
 	underWayFor = time.Minute
 )
+
+// silence says when an owner is no longer asked. Calls to one owner overlap, and
+// fail together when it pauses.
+var silence = breaker.Config{Failures: 3, Distinct: true, Pause: 100 * time.Millisecond}
 
 // Keeper keeps the buckets of the keys that this very host owns.
 type Keeper interface {
@@ -58,9 +63,12 @@ type Keeper interface {
 // Taker takes tokens from the buckets of the owners of keys, one event at a
 // time, for many callers at once. Those who come while a call to the same
 // owner is under way share the next one, which leaves when that one is back,
-// or after Window. What this host owns itself is decided in process.
+// or after Window. What this host owns itself is decided in process. Takes with
+// different timeouts do not share calls: none of them waits for longer, or
+// fails sooner, because of another's timeout.
 //
-// No goroutine is started: the callers make the calls. A call that is not
+// The callers make the calls. A goroutine is started only for a caller who may
+// leave before a long timeout ends. A call that is not
 // answered fails those in it, and the next call withdraws it. After several of
 // them, takes from that owner fail at once, but for one now and then.
 //
@@ -80,8 +88,9 @@ type Taker struct {
 	Self  string
 	Local Keeper
 
-	// Timeout bounds each call; default DefaultTakeTimeout. Higher means
-	// fewer takes that fail when the owner is slow, which wait for longer.
+	// Timeout bounds each call of takes that have no timeout of their own;
+	// default DefaultTakeTimeout. Higher means fewer takes that fail when the
+	// owner is slow, which wait for longer.
 	Timeout time.Duration
 
 	// Window is how long a take waits for company at most while another call
@@ -92,8 +101,8 @@ type Taker struct {
 	// DefaultMaxQueue. Those of more fail at once.
 	MaxQueue int
 
-	caller  atomic.Uint64
-	owners  sync.Map // address to *takeQueue
+	own     atomic.Uint64
+	queues  sync.Map // queueID to *takeQueue
 	count   atomic.Int64
 	used    atomic.Uint64 // numbers of batches below it, by queues that are forgotten
 	told    toldKeys
@@ -101,13 +110,19 @@ type Taker struct {
 	batches sync.Pool
 }
 
-// Take takes from the bucket of t's key, at its owner. Of t, who told what is
-// the Taker's to fill in. It returns within twice Timeout, whenever ctx ends,
-// and nothing was taken if there is an error.
+// Take is TakeWithin Timeout.
+func (t *Taker) Take(ctx context.Context, take Take) (Took, error) {
+	return t.TakeWithin(ctx, take, 0)
+}
+
+// TakeWithin takes from the bucket of t's key, at its owner. Of t, who told
+// what is the Taker's to fill in. It returns within twice timeout, and when ctx
+// ends, unless twice timeout is a short time anyway. If there is an error, nothing
+// was taken, or it is given back. A timeout of 0 or less is the Taker's.
 //
 // Tokens that are SpentBeyond, of a key whose takes failed since the last such
 // call, are SpentApart: a fallback let them through.
-func (t *Taker) Take(ctx context.Context, take Take) (Took, error) {
+func (t *Taker) TakeWithin(ctx context.Context, take Take, timeout time.Duration) (Took, error) {
 	if err := ctx.Err(); err != nil {
 		return Took{}, err
 	}
@@ -117,13 +132,13 @@ func (t *Taker) Take(ctx context.Context, take Take) (Took, error) {
 	if take.Spent == SpentBeyond && t.told.failed(take.account()) {
 		take.Spent = SpentApart
 	}
-	took, err := t.take(take)
+	took, err := t.take(ctx, take, timeout)
 	switch {
 	case err == nil && !took.Decided:
 		err = ErrUndecided
 		fallthrough
 	case err != nil:
-		if take.Spent == SpentNot {
+		if take.Spent == SpentNot && ctx.Err() == nil { // else no fallback decides
 			t.told.fails(take.account())
 		}
 		return Took{}, err
@@ -134,17 +149,13 @@ func (t *Taker) Take(ctx context.Context, take Take) (Took, error) {
 	return took, nil
 }
 
-func (t *Taker) take(take Take) (took Took, err error) {
+func (t *Taker) take(ctx context.Context, take Take, timeout time.Duration) (took Took, err error) {
 	owner := t.Placement.Owner(take.Key)
 	switch {
 	case owner == "":
 		return took, ErrNoOwner
 	case t.Local == nil || owner != t.Self:
-		for {
-			if took, err = t.queue(owner).take(t, take); !errors.Is(err, errForgotten) {
-				return took, err
-			}
-		}
+		return t.leaveable(ctx, take, queueID{owner, t.orDefault(timeout)})
 	}
 	defer recovered(&err)
 	t.told.fill(clock(), &take)
@@ -153,22 +164,79 @@ func (t *Taker) take(take Take) (took Took, err error) {
 	return took, nil
 }
 
-// queue finds or makes the queue of an owner.
-func (t *Taker) queue(owner string) *takeQueue {
-	if q, ok := t.owners.Load(owner); ok {
+// shortTimeout is a timeout that even a caller who has gone waits for: for twice
+// as long at most.
+const shortTimeout = 100 * time.Millisecond
+
+// leaveable asks the owner. If the timeout is long, it returns when ctx ends,
+// and what is taken later is given back.
+func (t *Taker) leaveable(ctx context.Context, take Take, at queueID) (Took, error) {
+	if at.timeout <= shortTimeout || ctx.Done() == nil {
+		return t.askAt(at, take)
+	}
+	type answer struct {
+		took Took
+		err  error
+	}
+	answers := make(chan answer, 1)
+	var left atomic.Bool // the caller has, or may not any more
+	go func() {
+		took, err := t.askAt(at, take)
+		if answers <- (answer{took, err}); !left.CompareAndSwap(false, true) && err == nil && took.OK {
+			// An error leaves the tokens taken, as that of an answer does.
+			_, _ = t.TakeWithin(context.Background(), opposite(take), at.timeout)
+		}
+	}()
+	select {
+	case a := <-answers:
+		return a.took, a.err
+	case <-ctx.Done():
+	}
+	if left.CompareAndSwap(false, true) {
+		return Took{}, ctx.Err()
+	}
+	a := <-answers
+	return a.took, a.err
+}
+
+// opposite undoes take, which was OK. How much was taken SpentApart is not
+// known: at most a burst, which stays taken.
+func opposite(take Take) Take {
+	back := Take{Key: take.Key, Auto: take.Auto, Tokens: -take.Tokens}
+	switch {
+	case take.Spent == SpentApart:
+		back.Tokens = 0
+	case back.Tokens > 0: // it had given them back
+		back.Spent = SpentBeyond
+	}
+	return back
+}
+
+// askAt waits in the queue called id.
+func (t *Taker) askAt(id queueID, take Take) (took Took, err error) {
+	for {
+		if took, err = t.queue(id).take(t, take); !errors.Is(err, errForgotten) {
+			return took, err
+		}
+	}
+}
+
+// queue finds or makes the queue called id.
+func (t *Taker) queue(id queueID) *takeQueue {
+	if q, ok := t.queues.Load(id); ok {
 		if q, ok := q.(*takeQueue); ok {
 			return q
 		}
 	}
-	if t.count.Add(1) > maxOwners {
-		t.owners.Range(func(address, q any) bool {
+	if t.count.Add(1) > maxQueues {
+		t.queues.Range(func(_, q any) bool {
 			if q, ok := q.(*takeQueue); ok {
-				t.forget(address, q)
+				t.forget(q)
 			}
 			return true
 		})
 	}
-	q, had := t.owners.LoadOrStore(owner, newTakeQueue(owner))
+	q, had := t.queues.LoadOrStore(id, newTakeQueue(id))
 	if had {
 		t.count.Add(-1)
 	}
@@ -176,27 +244,27 @@ func (t *Taker) queue(owner string) *takeQueue {
 	return made
 }
 
-// forget forgets the queue of the owner at address, if nobody needs it. Batches
-// of a later one for the same owner follow those of q.
-func (t *Taker) forget(address any, q *takeQueue) {
+// forget forgets q, if nobody needs it. The batches of a later queue of that
+// name have higher numbers.
+func (t *Taker) forget(q *takeQueue) {
 	next, ok := q.forget()
 	if !ok {
 		return
 	}
 	for used := t.used.Load(); used < next && !t.used.CompareAndSwap(used, next); used = t.used.Load() {
 	}
-	if t.owners.CompareAndDelete(address, q) {
+	if t.queues.CompareAndDelete(q.queueID, q) {
 		t.count.Add(-1)
 	}
 }
 
 // number is the Taker's own, at random and not 0.
 func (t *Taker) number() uint64 {
-	if n := t.caller.Load(); n != 0 {
+	if n := t.own.Load(); n != 0 {
 		return n
 	}
-	t.caller.CompareAndSwap(0, rand.Uint64()|1)
-	return t.caller.Load()
+	t.own.CompareAndSwap(0, rand.Uint64()|1)
+	return t.own.Load()
 }
 
 // Send sends rows to their owners as they are, without company and without
@@ -226,31 +294,35 @@ func (t *Taker) send(ctx context.Context, owner string, rows []Take) error {
 	if owner == "" {
 		return ErrNoOwner
 	}
-	return t.ask(ctx, owner, &Takes{Rows: rows}, &taken)
+	return t.ask(ctx, queueID{owner, t.orDefault(0)}, &Takes{Rows: rows}, &taken)
 }
 
-func (t *Taker) timeout() time.Duration {
-	if t.Timeout > 0 {
+// orDefault is timeout, or the Taker's own.
+func (t *Taker) orDefault(timeout time.Duration) time.Duration {
+	switch {
+	case timeout > 0:
+		return timeout
+	case t.Timeout > 0:
 		return t.Timeout
 	}
 	return DefaultTakeTimeout
 }
 
 // ask makes one call.
-func (t *Taker) ask(ctx context.Context, owner string, takes *Takes, taken *Taken) (err error) {
+func (t *Taker) ask(ctx context.Context, to queueID, takes *Takes, taken *Taken) (err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("take %d times at %q: %w", len(takes.Rows), owner, err)
+			err = fmt.Errorf("take %d times at %q: %w", len(takes.Rows), to.owner, err)
 		}
 	}()
 	defer recovered(&err)
-	ctx, cancel := context.WithTimeout(ctx, t.timeout())
+	ctx, cancel := context.WithTimeout(ctx, to.timeout)
 	defer cancel()
 	payload, err := EncodeTakes(takes)
 	if err != nil {
 		return err
 	}
-	peer, err := t.Peers.Peer(owner)
+	peer, err := t.Peers.Peer(to.owner)
 	if err != nil {
 		return err
 	}

@@ -242,6 +242,34 @@ func TestAnOwnerThatHangs(t *testing.T) {
 	})
 }
 
+// All calls that are under way fail in a pause of their owner. That is one
+// failure, so the owner is asked again at once.
+func TestOnePauseDoesNotSilenceAnOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, _, taker, _ := tills(1e6, 0)
+		o.hang = true
+		var wg sync.WaitGroup
+		for i := range 4 {
+			wg.Go(func() {
+				time.Sleep(time.Duration(i) * time.Millisecond)
+				if _, err := taker.Take(t.Context(), rpc.Take{Key: "k", Tokens: 1}); !errors.Is(err, context.DeadlineExceeded) {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if calls := len(o.calls()); calls != 4 {
+			t.Errorf("%d calls were under way", calls)
+		}
+		o.mu.Lock()
+		o.hang = false
+		o.mu.Unlock()
+		if _, err := taker.Take(t.Context(), rpc.Take{Key: "k", Tokens: 1}); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestTakesThatCannotBe(t *testing.T) {
 	o, _, taker, network := tills(1, 0)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/headgate/headgate/internal/breaker"
 )
 
 // nowhere has every key at an owner of that name, whom nobody reaches.
@@ -19,7 +21,7 @@ func (nowhere) Owner(key string) string { return key }
 func (nowhere) Peer(string) (Decider, error) { return nil, errors.New("nobody is there") }
 
 func queues(t *Taker) (n int) {
-	t.owners.Range(func(any, any) bool { n++; return true })
+	t.queues.Range(func(any, any) bool { n++; return true })
 	return n
 }
 
@@ -29,12 +31,12 @@ func TestOwnersThatAreGoneAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		taker := &Taker{Host: "me", Placement: nowhere{}, Peers: nowhere{}}
 		for round := range 3 {
-			for i := range 2 * maxOwners {
+			for i := range 2 * maxQueues {
 				if _, err := taker.Take(t.Context(), Take{Key: fmt.Sprint(round, "-", i), Tokens: 1}); err == nil {
 					t.Fatal("nobody took anything")
 				}
 			}
-			if n := queues(taker); n < 2*maxOwners {
+			if n := queues(taker); n < 2*maxQueues {
 				t.Fatalf("%d queues: batches are not withdrawn for as long as they may be under way", n)
 			}
 			time.Sleep(underWayFor + time.Second)
@@ -65,11 +67,11 @@ func TestATakeIsNotLostWithItsQueue(t *testing.T) {
 		})
 		wg.Go(func() {
 			for range 2000 {
-				q := taker.queue("k")
+				q := taker.queue(queueID{"k", DefaultTakeTimeout})
 				q.mu.Lock()
-				q.withdrawn, q.failed = nil, 0
+				q.withdrawn, q.breaker = nil, breaker.New(silence)
 				q.mu.Unlock()
-				taker.forget("k", q)
+				taker.forget(q)
 			}
 		})
 	}

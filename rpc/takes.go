@@ -23,9 +23,9 @@ const (
 // Takes take tokens from the buckets that the owner of their keys keeps. The
 // zero Takes asks for nothing.
 type Takes struct {
-	// Caller is who sends: a number at random, which a process keeps. With
-	// Batch, which counts a caller's messages to one owner, it tells a message
-	// that is delivered twice. 0: nobody looks.
+	// Caller numbers the sender, at random, and Batch counts a caller's messages
+	// to one owner. By both, the owner recognizes a message that is delivered
+	// twice. A Caller of 0 disables the check.
 	Caller, Batch uint64
 
 	// Settled: what the owner remembers of batches before this one is not

@@ -9,9 +9,21 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/headgate/headgate/internal/breaker"
 )
 
-// takeQueue is the takes from one owner.
+// queueID names a takeQueue: whom it asks, and how long a call may take.
+type queueID struct {
+	owner   string
+	timeout time.Duration
+}
+
+// caller numbers the sender of batches to id. It is another number for each
+// timeout, because the owner counts a caller's batches, and not 0.
+func (id queueID) caller(t *Taker) uint64 { return t.number() + 2*uint64(id.timeout) }
+
+// takeQueue is the takes from one owner that wait equally long for it.
 //
 //	first ──▶ a call of its own ──────────▶ owner
 //	others ─▶ queue ─▶ its head makes the next call for all of them:
@@ -20,17 +32,16 @@ import (
 // Whoever makes a call does so on its own goroutine, and then wakes the others
 // whose takes were in it, and the head of the queue.
 type takeQueue struct {
-	owner string
+	queueID
+	breaker *breaker.Breaker
 
 	mu        sync.Mutex // protects following fields
 	queue     []*waiting
-	next      uint64   // number of the next batch
-	underWay  []uint64 // batches
-	withdrawn []uint64 // batches without an answer, which the owner has not heard of
-	failed    int      // calls in a row, one after another
-	failedAt  time.Duration
+	next      uint64        // number of the next batch
+	underWay  []uint64      // batches
+	withdrawn []uint64      // batches without an answer, which the owner has not heard of
+	failedAt  time.Duration // end of the last call without an answer
 	answered  time.Duration
-	probeAt   time.Duration
 	forgotten bool // by the Taker, which makes another for who comes now
 }
 
@@ -51,13 +62,14 @@ type waiting struct {
 // takeBatch is one call.
 type takeBatch struct {
 	began   time.Duration
+	call    breaker.Call
 	waiters []*waiting
 	takes   Takes
 	taken   Taken
 }
 
-func newTakeQueue(owner string) *takeQueue {
-	return &takeQueue{owner: owner, next: 1, failedAt: math.MinInt64, answered: math.MinInt64}
+func newTakeQueue(id queueID) *takeQueue {
+	return &takeQueue{queueID: id, breaker: breaker.New(silence), next: 1, answered: math.MinInt64}
 }
 
 func (t *Taker) newWaiting(take Take) *waiting {
@@ -108,7 +120,7 @@ func (q *takeQueue) enter(t *Taker, w *waiting) (batch *takeBatch, head bool, er
 	switch {
 	case q.forgotten:
 		return nil, false, errForgotten
-	case q.failed >= silentAfter && (now < q.probeAt || len(q.underWay) > 0):
+	case !q.breaker.Ready(now):
 		return nil, false, ErrSilent
 	case len(q.queue) >= most:
 		return nil, false, ErrBusy
@@ -152,10 +164,13 @@ func (q *takeQueue) cutLocked(t *Taker, now time.Duration) *takeBatch {
 	}
 	n := min(len(q.queue), takesPerCall)
 	b.began, b.waiters = now, append(b.waiters[:0], q.queue[:n]...)
+	// Takes wait only while the breaker is ready. Once it is not, a call for
+	// those that came before is made, but its outcome is ignored.
+	b.call, _ = q.breaker.Begin(now)
 	q.queue = slices.Delete(q.queue, 0, n)
 	// The owner may have heard from an earlier queue, which is forgotten.
 	q.next = max(q.next, t.used.Load())
-	b.takes.Caller, b.takes.Batch, b.takes.Settled = t.number(), q.next, q.next
+	b.takes.Caller, b.takes.Batch, b.takes.Settled = q.caller(t), q.next, q.next
 	for _, number := range q.underWay {
 		b.takes.Settled = min(b.takes.Settled, number)
 	}
@@ -182,7 +197,7 @@ func (q *takeQueue) call(t *Taker, b *takeBatch, self *waiting) {
 		}
 	}
 	// Who waits may give up, but not the others for it.
-	err := t.ask(context.Background(), q.owner, &b.takes, &b.taken)
+	err := t.ask(context.Background(), q.queueID, &b.takes, &b.taken)
 	dropped, next := q.done(t, b, err)
 	if next != nil {
 		head := next.waiters[0]
@@ -220,14 +235,12 @@ func (q *takeQueue) done(t *Taker, b *takeBatch, err error) (dropped []*waiting,
 
 	q.underWay = slices.DeleteFunc(q.underWay, func(number uint64) bool { return number == b.takes.Batch })
 	if err == nil {
-		q.failed, q.answered = 0, now
+		q.breaker.End(b.call, now, breaker.Success)
+		q.answered = now
 		q.withdrawn = slices.DeleteFunc(q.withdrawn, func(number uint64) bool { return slices.Contains(b.takes.Withdrawn, number) })
 	} else {
-		if b.began >= q.failedAt { // else it is the same pause that another ran into
-			q.failed++
-			q.failedAt = now
-		}
-		q.probeAt = now + probeEvery
+		q.breaker.End(b.call, now, breaker.Failure)
+		q.failedAt = now
 		if len(q.withdrawn) == MaxWithdrawn {
 			q.withdrawn = slices.Delete(q.withdrawn, 0, 1)
 		}
@@ -243,14 +256,14 @@ func (q *takeQueue) done(t *Taker, b *takeBatch, err error) (dropped []*waiting,
 }
 
 // forget ends q if nobody needs it, and returns the number after those of its
-// batches. What an owner has not heard of is withdrawn for as long as a message
-// may be under way.
+// batches. Batches without an answer are withdrawn for as long as a message may
+// be under way.
 func (q *takeQueue) forget() (next uint64, ok bool) {
 	now := clock()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 
-	told := len(q.withdrawn) == 0 || now-q.probeAt > underWayFor
+	told := len(q.withdrawn) == 0 || now-q.failedAt > underWayFor
 	q.forgotten = len(q.queue) == 0 && len(q.underWay) == 0 && told
 	return q.next, q.forgotten
 }

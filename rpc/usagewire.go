@@ -233,7 +233,7 @@ func readKeys(m *usageFields, u *Usage, n int) error {
 			return refuse("row %d: the key's length is not a varint", i)
 		}
 		if length == 0 || length > MaxKeyLength {
-			return checkKey(i, int(min(length, MaxCount)))
+			return keyError(i, length)
 		}
 		if length > uint64(len(all)) {
 			return refuse("row %d: the key has %d bytes, but only %d are left; lengths and keys must agree", i, length, len(all))

@@ -5,6 +5,7 @@ package rpc
 import (
 	"context"
 	"sync"
+	"time"
 
 	"google.golang.org/protobuf/types/known/anypb"
 
@@ -57,10 +58,10 @@ func (f *ForwardTakes) withdraw(caller uint64, batches []uint64) (unknown []uint
 	return unknown
 }
 
-// withdrawElsewhere has the other edges undo batches, and waits for them as
-// long as for an owner. Those that do not answer keep the tokens taken. Others is
+// withdrawElsewhere has the other edges undo batches, and waits for their
+// answers until timeout. Those that do not answer keep the tokens taken. Others is
 // not nil.
-func (f *ForwardTakes) withdrawElsewhere(caller uint64, batches []uint64) {
+func (f *ForwardTakes) withdrawElsewhere(caller uint64, batches []uint64, timeout time.Duration) {
 	if caller == 0 {
 		return // nobody has them
 	}
@@ -75,17 +76,17 @@ func (f *ForwardTakes) withdrawElsewhere(caller uint64, batches []uint64) {
 	}
 	var all sync.WaitGroup
 	for _, address := range f.Others() {
-		all.Go(func() { f.withdrawAt(address, payload) })
+		all.Go(func() { f.withdrawAt(address, payload, timeout) })
 	}
 	all.Wait()
 }
 
-func (f *ForwardTakes) withdrawAt(address string, payload *anypb.Any) {
+func (f *ForwardTakes) withdrawAt(address string, payload *anypb.Any, timeout time.Duration) {
 	peer, err := f.Taker.Peers.Peer(address)
 	if err != nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), f.Taker.timeout())
+	ctx, cancel := context.WithTimeout(context.Background(), f.Taker.orDefault(timeout))
 	defer cancel()
 	// Who does not answer does not undo them.
 	_, _ = Ask(ctx, peer, f.Taker.Host, payload)

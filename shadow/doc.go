@@ -1,28 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package shadow moves a key from one limiter to another while traffic flows.
+// Package shadow moves a key from one stage to another while traffic flows.
 //
-//	                 ┌──────────────┐
-//	Allow() ──┬────▶ │ primary: old │ ──▶ the answer
-//	          │      └──────────────┘
-//	          │      ┌──────────────┐
-//	          └────▶ │ shadow:  new │ ──▶ counted: both, only old, only new, neither
-//	                 └──────────────┘
+//	              ┌──────────────┐
+//	Take ──┬────▶ │ primary: old │ ──▶ the answer
+//	       │      └──────────────┘
+//	       │      ┌──────────────┐
+//	       └────▶ │ shadow:  new │ ──▶ counted: both, only old, only new, neither
+//	              └──────────────┘
 //
-// A Limiter stands in front of two and goes through the modes `old`,
-// `old-shadow-new`, `new-shadow-old`, `new` (or `disabled`: everything passes)
-// at any time:
+// A Pair asks one or both of two stages. Its mode says which: `old`,
+// `old-shadow-new`, `new-shadow-old`, `new`, or `disabled`, in which all requests
+// pass. The mode may change at any time. A SlotsPair is the same for slots in
+// flight. A Limiter is a Pair with the methods of limiter.Limiter, and Migrator
+// gives a limiter.Group a Pair for each key that its rules migrate.
 //
-//	l := shadow.New(oldLimiter, newLimiter, dynamicconfig.ModeOldShadowNew)
-//	if l.Allow() { … }                          // the old one answers
-//	c := l.Counts()                             // what would the new one say?
-//	l.SetMode(limiter.Now(), dynamicconfig.ModeNew)
+//	p := shadow.NewPair(now, old, new, dynamicconfig.ModeOldShadowNew, background)
+//	v, receipt := p.Take(ctx, request) // the old stage answers
+//	p.Settle(now, receipt, actual)     // settles both stages
+//	c := p.Counts()                    // how often did they agree?
+//	p.SetMode(now, dynamicconfig.ModeNew)
 //
-// Slots in flight are held in both limiters while both are asked, and in the
-// shadow only as far as it would have given them. They stay with who gave them
-// when the mode changes.
+// New does this for two limiters, such as the *rate.Limiter that a service has
+// and the one that replaces it:
 //
-// A Group of package limiter does this by itself for rules with a `migrate`.
-// Comparing answers is all that this package does: it does not decide when to
-// go on to the next mode.
+//	measured := shadow.New(limiter.FromRate(old), group.For(key), dynamicconfig.ModeOldShadowNew)
+//	measured.Allow() // the old limiter answers
+//
+// The package only compares answers. It knows no rules and no keys, and it does
+// not decide when to change the mode.
 package shadow

@@ -6,14 +6,18 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/shadow"
 )
 
-// A stricter limiter is measured beside the old one before it answers.
-func Example() {
-	old, new := limiter.NewBucket(10, 10), limiter.NewBucket(6, 6)
+// A stricter limiter is measured beside the service's own one before it
+// decides.
+func ExampleNew() {
+	old, new := limiter.FromRate(rate.NewLimiter(rate.Every(time.Minute), 10)), limiter.NewBucket(rate.Every(time.Minute), 6)
 	l := shadow.New(old, new, dynamicconfig.ModeOldShadowNew)
 
 	now := time.Now()
@@ -22,15 +26,15 @@ func Example() {
 	}
 	fmt.Printf("%+v\n", l.Counts())
 
-	l.SetMode(limiter.At(now), dynamicconfig.ModeNew)
+	l.SetMode(dynamicconfig.ModeNew)
 	fmt.Println("a second burst:", l.AllowN(now, 1))
 	// Output:
-	// {Both:6 OnlyOld:4 OnlyNew:0 Neither:2}
+	// {Both:6 OnlyOld:4 OnlyNew:0 Neither:2 Skipped:0}
 	// a second burst: false
 }
 
 // A Group migrates the keys whose rules say so.
-func ExampleFromSteps() {
+func ExampleMigrator() {
 	rules, err := dynamicconfig.Config{Rules: []dynamicconfig.Rule{{
 		Key:   "db:*",
 		Limit: 100,
@@ -44,12 +48,9 @@ func ExampleFromSteps() {
 		fmt.Println(err)
 		return
 	}
-	group := limiter.NewGroup(rules, 1, limiter.WithMigration(
-		func(old, new limiter.Stepper, mode dynamicconfig.Mode) limiter.Migrator {
-			return shadow.FromSteps(old, new, mode)
-		}))
+	group := limiter.NewGroup(rules, 1, limiter.WithMigration(shadow.Migrator()))
 	fmt.Println(group.For("db:shard-7").Allow())
-	for _, batch := range group.Report(limiter.Now().Add(time.Second)) {
+	for _, batch := range group.Manual().Report(stage.Now().Add(time.Second)) {
 		fmt.Println(batch.Usage.Algorithm, batch.Usage.Keys, batch.Usage.Allowed)
 	}
 	// Output:

@@ -6,33 +6,22 @@ import (
 	"testing"
 	"time"
 
+	"github.com/uber-go/tally/v4"
 	"pgregory.net/rapid"
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc"
 )
 
-// migrating is a Group whose key k goes from one algorithm to another.
-func migrating(t testing.TB, hosts int, mode dynamicconfig.Mode) *limiter.Group {
+// snapshot is the config of one rule for the key k.
+func snapshot(t testing.TB, r dynamicconfig.Rule) *dynamicconfig.Snapshot {
 	t.Helper()
-	return limiter.NewGroup(stage(t, mode), hosts, limiter.WithMigration(migration))
-}
-
-func migration(old, new limiter.Stepper, mode dynamicconfig.Mode) limiter.Migrator {
-	return FromSteps(old, new, mode)
-}
-
-func stage(t testing.TB, mode dynamicconfig.Mode) *dynamicconfig.Snapshot {
-	t.Helper()
+	r.Key, r.IdleAfter = "k", time.Hour
 	s, err := dynamicconfig.Config{
 		Properties: dynamicconfig.Properties{UpdateInterval: time.Second},
-		Rules: []dynamicconfig.Rule{{
-			Key:       "k",
-			Limit:     100,
-			IdleAfter: time.Hour,
-			Migration: &dynamicconfig.Migration{From: "request-weighted", To: "other", Mode: mode},
-		}},
+		Rules:      []dynamicconfig.Rule{r},
 	}.Snapshot()
 	if err != nil {
 		t.Fatal(err)
@@ -40,23 +29,43 @@ func stage(t testing.TB, mode dynamicconfig.Mode) *dynamicconfig.Snapshot {
 	return s
 }
 
-func TestBothAlgorithmsHearOfAllUsage(t *testing.T) {
+// moving is the config of 100/s under an algorithm that changes.
+func moving(t testing.TB, mode dynamicconfig.Mode) *dynamicconfig.Snapshot {
+	t.Helper()
+	return snapshot(t, dynamicconfig.Rule{
+		Limit: 100, Migration: &dynamicconfig.Migration{From: "request-weighted", To: "other", Mode: mode},
+	})
+}
+
+// newGroup is a Group that migrates the key k.
+func newGroup(s *dynamicconfig.Snapshot, hosts int, opts ...limiter.Option) *limiter.Group {
+	return limiter.NewGroup(s, hosts, append(opts, limiter.WithMigration(Migrator()))...)
+}
+
+func TestBothAlgorithmsReportAllUsage(t *testing.T) {
 	for _, tt := range []struct {
 		mode     dynamicconfig.Mode
 		old, new int64 // of 130 that were asked for, how many are reported
-	}{{disabled, 0, 0}, {old, 130, 0}, {oldShadowNew, 130, 130}, {newShadowOld, 130, 130}, {onlyNew, 0, 130}} {
-		g := migrating(t, 2, tt.mode)
-		k := g.For("k")
+		counts   limiter.Divergence
+	}{
+		{disabled, 0, 0, limiter.Divergence{}},
+		{old, 130, 0, limiter.Divergence{}},
+		{oldShadowNew, 130, 130, limiter.Divergence{Both: 50, Neither: 80}},
+		{newShadowOld, 130, 130, limiter.Divergence{Both: 50, Neither: 80}},
+		{onlyNew, 0, 130, limiter.Divergence{}},
+	} {
+		g := newGroup(moving(t, tt.mode), 2)
 		for range 130 {
-			k.AllowAt(0, 1)
+			allow(g.For("k").Stage(), 0, 1)
+		}
+		if st, ok := g.Manual().Inspect(0, "k"); !ok || st.Mode != tt.mode || len(st.Shares) != 2 || st.Divergence != tt.counts {
+			t.Errorf("%v: %+v, want %+v", tt.mode, st, tt.counts)
 		}
 		got := make(map[string]int64)
-		for _, b := range g.Report(second) {
-			for i := range b.Usage.Keys {
-				got[b.Usage.Algorithm] += b.Usage.Allowed[i] + b.Usage.Rejected[i]
-				if b.Usage.Allowed[i] != 50 && got[b.Usage.Algorithm] > 0 {
-					t.Errorf("%v: %s allowed %d, want half the burst", tt.mode, b.Usage.Algorithm, b.Usage.Allowed[i])
-				}
+		for _, b := range g.Manual().Report(second) {
+			got[b.Usage.Algorithm] = b.Usage.Allowed[0] + b.Usage.Rejected[0]
+			if got[b.Usage.Algorithm] > 0 && b.Usage.Allowed[0] != 50 {
+				t.Errorf("%v: %s allowed %d, want half the burst", tt.mode, b.Usage.Algorithm, b.Usage.Allowed[0])
 			}
 		}
 		if got["request-weighted"] != tt.old || got["other"] != tt.new {
@@ -65,47 +74,80 @@ func TestBothAlgorithmsHearOfAllUsage(t *testing.T) {
 	}
 }
 
-// Modes, grants and lost answers come as they like. The host has half of 100/s
-// at most, by every algorithm and by fallback, so that this is all it may ever
-// use; and what it used is reported to each algorithm exactly once.
+// The new algorithm has a grant of less than the old one. The metrics count
+// each event once, however often the mode changes and the Group reports.
+func TestAGroupShowsHowTheAnswersDiffer(t *testing.T) {
+	scope := tally.NewTestScope("", nil)
+	g := newGroup(moving(t, oldShadowNew), 1, limiter.WithScope(scope))
+	k := g.For("k").Stage()
+	allow(k, 0, 0)
+	for _, b := range g.Manual().Report(second) {
+		burst := map[string]float64{"request-weighted": 20, "other": 8}[b.Usage.Algorithm]
+		if err := g.Manual().Apply(second, b, nil, grant(0, burst, time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, mode := range []dynamicconfig.Mode{oldShadowNew, oldShadowNew, newShadowOld} {
+		g.Manual().Configure(second, moving(t, mode))
+		for range []int{5, 20, 1}[i] {
+			allow(k, second, 1)
+		}
+		g.Manual().Report(second)
+	}
+	st, _ := g.Manual().Inspect(second, "k")
+	if want := (limiter.Divergence{Both: 8, OnlyOld: 12, Neither: 6}); st.Divergence != want {
+		t.Errorf("%+v, want %+v", st.Divergence, want)
+	}
+	counters := scope.Snapshot().Counters()
+	for by, n := range map[string]int64{"both": 8, "only_old": 12, "only_new": 0, "neither": 6, "not_measured": 0} {
+		if c := counters["limiter.divergence+allowed_by="+by+",rule=k"]; c == nil || c.Value() != n {
+			t.Errorf("%s: the metric is %v, want %d", by, c, n)
+		}
+	}
+}
+
+// grant is the grant for one row.
+func grant(weight, burst float64, lease time.Duration) *rpc.Grants {
+	return &rpc.Grants{Weight: []float64{weight}, Burst: []float64{burst}, Used: []float64{100}, Lease: []time.Duration{lease}}
+}
+
+// Modes, grants and lost answers come in any order. The host has at most half
+// of 100/s, under both algorithms and their fallbacks, so it never uses more.
+// Each algorithm is told of all usage exactly once.
 func TestAGroupMigratesWithoutASecondBurstOrALostCount(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		mode := rapid.SampledFrom(modes[1:]).Draw(r, "mode")
-		g := migrating(t, 2, mode)
-		k := g.For("k")
-		now := limiter.Instant(0)
+		g := newGroup(moving(t, mode), 2)
+		m, k := g.Manual(), g.For("k").Stage()
+		now := stage.Instant(0)
 		const limit, burst = 50, 50
 		allowed := 0
-		asked, told := map[string]int64{}, map[string]int64{} // told and answered
+		asked, told := map[string]int64{}, map[string]int64{} // told is what was answered
 		answer := func(lose bool) {
-			for _, b := range g.Report(now) {
+			for _, b := range m.Report(now) {
 				if lose {
-					g.Fail(now, b, []int{0})
+					m.Fail(now, b, []int{0})
 					continue
 				}
-				err := g.Apply(now, b, nil, &rpc.Grants{
-					Weight: []float64{rapid.Float64Range(0, 0.5).Draw(r, "weight")},
-					Burst:  []float64{rapid.Float64Range(0, burst).Draw(r, "burst")},
-					Used:   []float64{100},
-					Lease:  []time.Duration{rapid.SampledFrom([]time.Duration{0, time.Hour}).Draw(r, "lease")},
-				})
-				if err != nil {
+				weight, tokens := rapid.Float64Range(0, 0.5).Draw(r, "weight"), rapid.Float64Range(0, burst).Draw(r, "burst")
+				lease := rapid.SampledFrom([]time.Duration{0, time.Hour}).Draw(r, "lease")
+				if err := m.Apply(now, b, nil, grant(weight, tokens, lease)); err != nil {
 					r.Fatal(err)
 				}
 				told[b.Usage.Algorithm] += b.Usage.Allowed[0] + b.Usage.Rejected[0]
 			}
 		}
 		for range rapid.IntRange(1, 150).Draw(r, "steps") {
-			now += limiter.Instant(rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, 1e8), rapid.Int64Range(0, 4e9)).Draw(r, "pause"))
+			now += stage.Instant(rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, 1e8), rapid.Int64Range(0, 4e9)).Draw(r, "pause"))
 			switch rapid.IntRange(0, 5).Draw(r, "what") {
 			case 0:
 				mode = rapid.SampledFrom(modes[1:]).Draw(r, "mode")
-				g.Configure(now, stage(t, mode))
+				m.Configure(now, moving(t, mode))
 			case 1, 2:
 				answer(rapid.Bool().Draw(r, "lost"))
 			default:
 				for range rapid.IntRange(1, 60).Draw(r, "events") {
-					if k.AllowAt(now, 1) {
+					if allow(k, now, 1) {
 						allowed++
 					}
 					if mode != onlyNew {
@@ -124,7 +166,7 @@ func TestAGroupMigratesWithoutASecondBurstOrALostCount(t *testing.T) {
 		answer(false)
 		for _, algorithm := range []string{"request-weighted", "other"} {
 			if asked[algorithm] != told[algorithm] {
-				r.Fatalf("%s was asked for %d and heard of %d", algorithm, asked[algorithm], told[algorithm])
+				r.Fatalf("%s was asked for %d and told of %d", algorithm, asked[algorithm], told[algorithm])
 			}
 		}
 	})
@@ -133,29 +175,41 @@ func TestAGroupMigratesWithoutASecondBurstOrALostCount(t *testing.T) {
 // The rule gets and loses its migration while the key is in use.
 func TestAMigrationBeginsAndEnds(t *testing.T) {
 	plain := func(algorithm string) *dynamicconfig.Snapshot {
-		s, err := dynamicconfig.Config{Rules: []dynamicconfig.Rule{{Key: "k", Limit: 100, Algorithm: algorithm}}}.Snapshot()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
+		return snapshot(t, dynamicconfig.Rule{Limit: 100, Algorithm: algorithm})
 	}
-	g := limiter.NewGroup(plain("request-weighted"), 1, limiter.WithMigration(migration))
-	k := g.For("k")
+	g := newGroup(plain("request-weighted"), 1)
+	k := g.For("k").Stage()
 	allowed := 0
 	for _, next := range []*dynamicconfig.Snapshot{
-		stage(t, old), stage(t, oldShadowNew), stage(t, newShadowOld), stage(t, onlyNew), plain("other"), stage(t, oldShadowNew), plain("request-weighted"),
+		moving(t, old), moving(t, oldShadowNew), moving(t, newShadowOld), moving(t, onlyNew), plain("other"), moving(t, oldShadowNew), plain("request-weighted"),
 	} {
 		for range 12 {
-			if k.AllowAt(0, 1) {
+			if allow(k, 0, 1) {
 				allowed++
 			}
 		}
-		g.Configure(0, next)
+		g.Manual().Configure(0, next)
 	}
-	for k.AllowAt(0, 1) {
+	for allow(k, 0, 1) {
 		allowed++
 	}
 	if allowed != 100 {
 		t.Errorf("allowed %d at once, want the burst of 100", allowed)
+	}
+}
+
+func TestStatedDemandReachesBothAlgorithms(t *testing.T) {
+	for name, s := range map[string]*dynamicconfig.Snapshot{"rates": moving(t, oldShadowNew), "slots": movingSlots(t, oldShadowNew)} {
+		g := newGroup(s, 1)
+		g.For("k").SetDemand(7)
+		batches := g.Manual().Report(stage.Now().Add(time.Second))
+		for _, b := range batches {
+			if b.Usage.Wants[0] != 7 {
+				t.Errorf("%s, %s: %v", name, b.Usage.Algorithm, b.Usage.Wants)
+			}
+		}
+		if len(batches) != 2 {
+			t.Errorf("%s: %d batches", name, len(batches))
+		}
 	}
 }

@@ -4,67 +4,67 @@ package shadow
 
 import (
 	"math"
-	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/stage"
 )
 
-// recent is what was let through over the last window, which is cut into as
-// many spans as there are slots. It is safe for concurrent use.
+// recent counts the tokens that were allowed within a sliding window. The
+// window is divided into spans of equal length. It is safe for concurrent use.
 type recent struct {
-	mu    sync.Mutex // protects following fields
-	span  time.Duration
-	slots [spans]slot
+	span int64 // in ns
+	bins [spans]struct {
+		number atomic.Int64 // of the span: its begin divided by the length
+		n      atomic.Int64 // tokens that were allowed in the span
+	}
 }
 
 const (
 	spans = 8
-	// maxWindow is for buckets that take longer to fill, or never do.
+	// maxWindow is the window for buckets that take longer to fill, or never
+	// fill.
 	maxWindow = 7 * 24 * time.Hour
 )
 
-// slot is what was let through in one span.
-type slot struct{ number, n int64 }
-
-// window makes the window as long as a bucket like that takes to fill. If it was
-// another, all is forgotten.
-func (r *recent) window(level limiter.Level) {
-	whole := maxWindow
-	if fill := level.Burst / float64(level.Limit) * float64(time.Second); fill < float64(maxWindow) { // not if it is NaN
-		whole = time.Duration(math.Ceil(fill))
+// spanFor returns the span, in ns, of a window as long as a bucket of level
+// takes to fill.
+func spanFor(level stage.Level) int64 {
+	window := float64(maxWindow)
+	if fill := level.Burst / float64(level.Limit) * float64(time.Second); fill < window { // not if it is NaN
+		window = math.Ceil(fill)
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-
-	if span := max(whole/(spans-1), 1); span != r.span {
-		r.span, r.slots = span, [spans]slot{}
-	}
+	return max(int64(window)/(spans-1), 1)
 }
 
-// add notes that n were let through.
-func (r *recent) add(now limiter.Instant, n int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-
-	number := int64(now) / int64(r.span)
-	s := &r.slots[uint64(number)%spans]
-	if s.number != number {
-		*s = slot{number: number}
+func newRecent(span int64) *recent {
+	r := &recent{span: span}
+	for i := range r.bins {
+		r.bins[i].number.Store(math.MinInt64)
 	}
-	s.n += int64(max(n, 0))
+	return r
 }
 
-// sum is what was let through in the window that ends now, and up to a span
-// before it.
-func (r *recent) sum(now limiter.Instant) (n int64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+// add counts n tokens that were allowed at now. If the next span begins
+// meanwhile, the tokens may count in that span. They are never lost.
+func (r *recent) add(now stage.Instant, n int64) {
+	number := int64(now) / r.span
+	b := &r.bins[uint64(number)%spans]
+	if last := b.number.Load(); last < number {
+		if before := b.n.Load(); b.number.CompareAndSwap(last, number) {
+			b.n.Add(-before)
+		}
+	}
+	b.n.Add(n)
+}
 
-	last := int64(now) / int64(r.span)
-	for _, s := range r.slots {
-		if s.number > last-spans && s.number <= last {
-			n += s.n
+// sum returns how many tokens were allowed in the window that ends now. It may
+// include tokens of up to one span before the window.
+func (r *recent) sum(now stage.Instant) (n int64) {
+	last := int64(now) / r.span
+	for i := range r.bins {
+		if number := r.bins[i].number.Load(); number > last-spans && number <= last {
+			n += r.bins[i].n.Load()
 		}
 	}
 	return n

@@ -3,111 +3,73 @@
 package shadow
 
 import (
-	"sync"
-	"sync/atomic"
-
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/stage"
 )
 
-// Limiter is two limiters behind a mode. It is safe for concurrent use, and a
-// call that runs while the mode changes uses one mode throughout.
+// Limiter is two limiters behind a mode, with the methods of one. Use New or
+// FromStages. It is safe for concurrent use.
 type Limiter struct {
-	limiter.Limiter // the steps below, with a clock
-
-	old, new limiter.Stepper
-	mode     atomic.Uint32
-	slow     bool   // one of them is a limiter.Later
-	recent   recent // if slow
-
-	counters counters
-
-	switching sync.Mutex // serialises SetMode
+	*base
+	pair *Pair
 }
 
-var (
-	_ limiter.Limiter   = (*Limiter)(nil)
-	_ limiter.Migrator  = (*Limiter)(nil)
-	_ limiter.Waiter    = (*Limiter)(nil)
-	_ limiter.Acquirer  = (*Limiter)(nil)
-	_ limiter.Explainer = (*Limiter)(nil)
-)
+// base is a limiter.Limiter. Other packages cannot replace a field of an
+// unexported type.
+type base = limiter.Limiter
 
-// New returns a Limiter that goes from old to new and is in mode now. A mode
-// that does not exist is taken for disabled.
-func New(old, new limiter.Limiter, mode dynamicconfig.Mode) *Limiter {
-	return FromSteps(limiter.Steps(old), limiter.Steps(new), mode)
+// Staged is a limiter that can be used as a stage: *limiter.Limiter,
+// *limiter.Bucket and *Limiter.
+type Staged interface{ Stage() stage.Stage }
+
+// New returns a Limiter that migrates from old to new and starts in mode. A mode
+// that does not exist counts as disabled. The Limiter does not compare slots in
+// flight: see SlotsPair.
+func New(old, new Staged, mode dynamicconfig.Mode) *Limiter {
+	return FromStages(old.Stage(), new.Stage(), mode)
 }
 
-// FromSteps is New for Steppers: both get the same reading of the clock.
-func FromSteps(old, new limiter.Stepper, mode dynamicconfig.Mode) *Limiter {
-	l := &Limiter{old: old, new: new}
-	_, slowOld := old.(limiter.Later)
-	_, slowNew := new.(limiter.Later)
-	l.slow = slowOld || slowNew
-	l.Limiter = limiter.FromSteps(l)
-	if l.slow {
-		l.recent.window(l.elsewhere().Level(limiter.Now()))
-	}
-	l.mode.Store(uint32(existing(mode)))
-	return l
+// FromStages is like New, for two stages.
+func FromStages(old, new stage.Stage, mode dynamicconfig.Mode) *Limiter {
+	p := NewPair(stage.Now(), old, new, mode, limiter.Background(maxBackground))
+	return &Limiter{limiter.FromStage(p), p}
 }
 
-func existing(mode dynamicconfig.Mode) dynamicconfig.Mode {
-	if mode > dynamicconfig.ModeNew {
-		return dynamicconfig.ModeDisabled
-	}
-	return mode
-}
+// maxBackground is the most requests to a remote shadow that run at a time.
+const maxBackground = 64
+
+// Limiter is l as the type that functions take.
+func (l *Limiter) Limiter() *limiter.Limiter { return l.base }
 
 // Mode is the mode in force.
-func (l *Limiter) Mode() dynamicconfig.Mode { return dynamicconfig.Mode(l.mode.Load()) }
+func (l *Limiter) Mode() dynamicconfig.Mode { return l.pair.Mode() }
 
 // SetMode changes the mode. The limiter that begins to answer has no more
-// tokens than the one that ends, so a change of mode gives nobody a second
-// burst. Where a bucket is elsewhere, both are charged with what they have missed
-// lately, when they begin to be asked. A call that runs meanwhile may still take what it asks for from the
-// one that ends; for each change that is one call per goroutine at most.
-func (l *Limiter) SetMode(now limiter.Instant, mode dynamicconfig.Mode) {
-	l.switching.Lock()
-	defer l.switching.Unlock()
-
-	before, _ := l.roles(l.Mode())
-	after, _ := l.roles(existing(mode))
-	if l.slow {
-		l.wake(now, l.Mode(), existing(mode))
-	}
-	if before != after {
-		after.CapAt(now, before.Level(now).Tokens)
-	}
-	l.mode.Store(uint32(existing(mode)))
-	if before != after { // again, for what was taken meanwhile
-		after.CapAt(now, before.Level(now).Tokens)
-	}
-}
+// tokens than the limiter that answered before, so a change of mode gives
+// callers no second burst.
+func (l *Limiter) SetMode(mode dynamicconfig.Mode) { l.pair.SetMode(stage.Now(), mode) }
 
 // Counts returns the counts since New.
-func (l *Limiter) Counts() Counts { return l.counters.counts() }
+func (l *Limiter) Counts() Counts { return l.pair.Counts() }
 
-// roles are who answers and who is only measured, if anyone, in mode.
-func (l *Limiter) roles(mode dynamicconfig.Mode) (primary, shadow limiter.Stepper) {
-	switch mode {
-	case dynamicconfig.ModeOld:
-		return l.old, nil
-	case dynamicconfig.ModeOldShadowNew:
-		return l.old, l.new
-	case dynamicconfig.ModeNewShadowOld:
-		return l.new, l.old
-	case dynamicconfig.ModeNew:
-		return l.new, nil
-	default:
-		return limiter.Unlimited, nil
+// Migrator returns the limiter.Migrator with which a Group carries out the
+// migrations of its rules:
+//
+//	limiter.NewGroup(snapshot, hosts, limiter.WithMigration(shadow.Migrator()))
+func Migrator() limiter.Migrator {
+	return limiter.Migrator{
+		Stages: func(now stage.Instant, old, new stage.Stage, mode dynamicconfig.Mode, background func(func()) bool) limiter.Migration {
+			return migration{NewPair(now, old, new, mode, background)}
+		},
+		Slots: func(old, new stage.Slots, mode dynamicconfig.Mode) limiter.SlotsMigration {
+			return NewSlotsPair(old, new, mode)
+		},
 	}
 }
 
-// compare counts how both answered a call for n in mode.
-func (l *Limiter) compare(mode dynamicconfig.Mode, primary, shadow bool, n int) {
-	if i, n := answer(mode, primary, shadow), int64(max(n, 0)); !l.counters.add(i, n) {
-		l.counters.addOwn(i, n)
-	}
-}
+// migration is a Pair as a limiter.Migration.
+type migration struct{ *Pair }
+
+// Divergence implements limiter.Migration.
+func (m migration) Divergence() limiter.Divergence { return limiter.Divergence(m.Counts()) }

@@ -14,7 +14,7 @@ import (
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
-	"github.com/headgate/headgate/limiter/gossip"
+	"github.com/headgate/headgate/limiter/mesh"
 )
 
 func newLimits() *cobra.Command {
@@ -78,7 +78,7 @@ func checkLimits(cmd *cobra.Command, files, also []string) error {
 func checkAlgorithms(s *dynamicconfig.Snapshot, also []string) error {
 	registry := algorithm.Builtin()
 	// Those that no decider of the registry has.
-	elsewhere := []string{limiter.Even, algorithm.NameExact, gossip.Name}
+	elsewhere := []string{limiter.Even, algorithm.NameExact, mesh.Name}
 	names := append(registry.Names(), elsewhere...)
 	err := s.Check(func(name string) bool { return slices.Contains(names, name) || slices.Contains(also, name) })
 	return errors.Join(err, s.CheckParameters(func(name string, parameters map[string]string) error {

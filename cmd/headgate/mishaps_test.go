@@ -137,6 +137,7 @@ func TestATreeOfProcessesKeepsItsGrants(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts eight processes and kills them in turn")
 	}
+	t.Parallel()
 	// Of its lease a client of Doorman's has lost a second to whole seconds, 0.3 s
 	// at each of two clusters and 0.3 s of its own when a decider dies. That is
 	// away for 0.5 s, it takes 0.6 s at most until it is dialled again, and three
@@ -157,6 +158,7 @@ func TestATreeOfProcessesKeepsItsGrants(t *testing.T) {
 var mishapsSeed = flag.Uint64("seed", 0, "of the mishaps in a tree of processes; 0 takes any")
 
 func TestMishapsInATreeOfProcesses(t *testing.T) {
+	t.Parallel()
 	mishaps := 20
 	if testing.Short() {
 		mishaps = 2

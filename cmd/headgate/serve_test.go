@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -20,31 +21,34 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/dynamicconfig/file"
+	"github.com/headgate/headgate/internal/testrun"
 	"github.com/headgate/headgate/internal/waittest"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/client"
 	"github.com/headgate/headgate/ringpop"
 )
 
-// binary builds headgate, once, into a folder that TestMain makes.
-var binary = sync.OnceValues(func() (string, error) {
-	bin := filepath.Join(built, "headgate")
-	if out, err := exec.Command("go", "build", "-o", bin, ".").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w\n%s", err, out)
-	}
-	return bin, nil
-})
-
-var built string
-
+// TestMain has all tests share one binary, and those that may run side by side
+// do so, on however few processors: most of the time they wait.
 func TestMain(m *testing.M) {
-	var err error
-	if built, err = os.MkdirTemp("", "headgate-test"); err != nil {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "16"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	if _, ok := syscall.Getenv(testrun.DirEnv); ok {
+		os.Exit(m.Run())
+	}
+	dir, err := os.MkdirTemp("", "headgate-test")
+	if err == nil {
+		err = os.Setenv(testrun.DirEnv, dir)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	code := m.Run()
-	os.RemoveAll(built)
+	os.RemoveAll(dir)
 	os.Exit(code)
 }
 
@@ -75,11 +79,7 @@ func (p *process) logged() string {
 // launch runs headgate with args, until the test ends.
 func launch(t *testing.T, args ...string) *process {
 	t.Helper()
-	bin, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &process{cmd: exec.Command(bin, args...)}
+	p := &process{cmd: exec.Command(testrun.Headgate(t), args...)}
 	p.cmd.Stderr = p
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {
@@ -143,7 +143,7 @@ func write(t *testing.T, path, text string) {
 }
 
 func share(c *client.Client, key string) limiter.ShareStatus {
-	st, ok := c.Group().Inspect(limiter.Now(), key)
+	st, ok := c.Group().Inspect(key)
 	if !ok || len(st.Shares) == 0 {
 		return limiter.ShareStatus{Fallback: true}
 	}
@@ -198,10 +198,11 @@ func TestLimitsHoldWhileADaemonIsKilled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes and watches them for seconds")
 	}
+	t.Parallel()
 	dir := t.TempDir()
 	limits, members := filepath.Join(dir, "limits.yaml"), filepath.Join(dir, "members.txt")
 	const limit, burst = 400, 100
-	write(t, limits, "defaults: {update_interval: 200ms, lease: 1s}\nlimits:\n  - {key: \"k*\", limit: 400/s, burst: 100}\n")
+	write(t, limits, "defaults: {update_interval: 200ms, lease: 2s}\nlimits:\n  - {key: \"k*\", limit: 400/s, burst: 100}\n")
 	write(t, members, "# not yet\n")
 	var daemons []*process
 	var addresses []string
@@ -283,6 +284,7 @@ func TestServeEndsInOrder(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a process")
 	}
+	t.Parallel()
 	limits := filepath.Join(t.TempDir(), "limits.yaml")
 	write(t, limits, "limits:\n  - {key: k, limit: 10/s}\n")
 	for _, signal := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
@@ -324,6 +326,7 @@ func TestServeShowsWhereTheLimitsAreBroken(t *testing.T) {
 }
 
 func TestServeReadsChangedLimits(t *testing.T) {
+	t.Parallel()
 	limits := filepath.Join(t.TempDir(), "limits.yaml")
 	write(t, limits, "limits:\n  - {key: k, limit: 10/s}\n")
 	ctx, stop := context.WithCancel(t.Context())

@@ -26,6 +26,7 @@ func TestAProgramWhoseDecidersDiedFallsBackWhenItsLeaseEnds(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes and waits for leases to end")
 	}
+	t.Parallel()
 	deciders := newTreeCluster(t, "alone", 1, lostRules, nil)
 	c, err := client.New(client.Config{Addresses: deciders.edges(), Host: "program"}, file.New(deciders.limits), client.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
@@ -57,6 +58,7 @@ func TestAnotherDeciderTakesOverInSeconds(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes and waits for leases to end")
 	}
+	t.Parallel()
 	deciders := newTreeCluster(t, "pair", 2, lostRules, nil)
 	victim, survivor := deciders.owner(t, "db:a"), deciders.nodes[0]
 	if survivor == victim {

@@ -187,6 +187,7 @@ func TestSlotsOfAKilledHolderComeBackWithItsLease(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes and waits for leases to end")
 	}
+	t.Parallel()
 	deciders := newTreeCluster(t, "alone", 1, slotsRules, nil)
 	began := time.Now().UnixNano()
 	a, b, c := hold(t, "a", deciders), hold(t, "b", deciders), hold(t, "c", deciders)

@@ -19,6 +19,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/headgate/headgate"
@@ -34,7 +35,7 @@ func main() {
 	limits := flag.String("limits", "examples/frontend/limits.yaml", "file of limits")
 	flag.Parse()
 
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, *address, *cluster, strings.Split(*hosts, ","), *limits); err != nil {
 		fmt.Fprintln(os.Stderr, err)

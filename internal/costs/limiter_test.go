@@ -3,6 +3,7 @@
 package costs
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/shadow"
 )
@@ -26,10 +28,7 @@ func group(rule dynamicconfig.Rule) *limiter.Group {
 	rule.Key = "*"
 	return limiter.NewGroup(rules(rule), 10,
 		limiter.WithSeed(1),
-		limiter.WithEager(algorithm.NameElastic),
-		limiter.WithMigration(func(old, new limiter.Stepper, mode dynamicconfig.Mode) limiter.Migrator {
-			return shadow.FromSteps(old, new, mode)
-		}))
+		limiter.WithMigration(shadow.Migrator()))
 }
 
 func under(name string, limit rate.Limit) dynamicconfig.Rule {
@@ -49,9 +48,9 @@ func answers(name string, n int) *rpc.Grants {
 }
 
 // grant has g report at now, and answers every key of it.
-func grant(g *limiter.Group, now limiter.Instant) {
-	for _, b := range g.Report(now) {
-		check(g.Apply(now, b, nil, answers(b.Usage.Algorithm, b.Usage.Len())))
+func grant(g *limiter.Group, now stage.Instant) {
+	for _, b := range g.Manual().Report(now) {
+		check(g.Manual().Apply(now, b, nil, answers(b.Usage.Algorithm, b.Usage.Len())))
 	}
 }
 
@@ -62,11 +61,11 @@ func decisions() []operation {
 			const key = "frontend:orders"
 			g := group(rule)
 			g.For(key).Allow()
-			grant(g, limiter.Now())
+			grant(g, stage.Now())
 			if rule.Limit == scarce {
 				g.For(key).AllowN(time.Now(), g.For(key).Burst())
 			}
-			status, ok := g.Inspect(limiter.Now(), key)
+			status, ok := g.Inspect(key)
 			if !ok || status.Shares[0].Fallback || decide(g) != want {
 				panic(fmt.Sprintf("not ruled by a grant, or a decision other than %v: %+v", want, status))
 			}
@@ -127,9 +126,9 @@ func reports() []operation {
 			operation{name: "host-memory/" + name, per: "key", units: held, hold: func() any {
 				g := group(under(name, 1000))
 				use(g, 0, keys(held))
-				grant(g, limiter.Instant(interval))
-				use(g, limiter.Instant(interval), keys(held))
-				grant(g, limiter.Instant(2*interval))
+				grant(g, stage.Instant(interval))
+				use(g, stage.Instant(interval), keys(held))
+				grant(g, stage.Instant(2*interval))
 				return g
 			}})
 	}
@@ -137,9 +136,9 @@ func reports() []operation {
 }
 
 // use uses each key once.
-func use(g *limiter.Group, now limiter.Instant, keys []string) {
+func use(g *limiter.Group, now stage.Instant, keys []string) {
 	for _, k := range keys {
-		g.For(k).AllowAt(now, 1)
+		g.For(k).Stage().Take(context.Background(), stage.Request{Now: now, N: 1, Kind: stage.Final})
 	}
 }
 
@@ -147,18 +146,18 @@ func use(g *limiter.Group, now limiter.Instant, keys []string) {
 // been used since the last.
 func reporting(name string, n int) (prepare, run func()) {
 	g, all, grants := group(under(name, 1000)), keys(n), answers(name, n)
-	now := limiter.Instant(0)
+	now := stage.Instant(0)
 	prepare = func() {
 		use(g, now, all)
 		now = now.Add(interval)
 	}
 	run = func() {
-		batches := g.Report(now)
+		batches := g.Manual().Report(now)
 		if len(batches) != 1 || batches[0].Usage.Len() != n {
 			panic(fmt.Sprintf("%d batches, want one of %d keys", len(batches), n))
 		}
-		check(g.Apply(now, batches[0], nil, grants))
-		g.Done(batches[0])
+		check(g.Manual().Apply(now, batches[0], nil, grants))
+		g.Manual().Done(batches[0])
 	}
 	prepare()
 	run()

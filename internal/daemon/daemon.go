@@ -90,7 +90,7 @@ func (d *Daemon) prepare(cluster net.Listener) error {
 	if err != nil {
 		return fmt.Errorf("daemon: %w", err)
 	}
-	options := []headgate.Option{headgate.WithListener(cluster), headgate.WithLogger(d.log), headgate.WithScope(d.metrics.scope())}
+	options := []headgate.Option{headgate.WithListen(cluster), headgate.WithLogger(d.log), headgate.WithScope(d.metrics.root())}
 	if d.parent, err = d.config.above(d.edgeAddress, d.log); err != nil {
 		return fmt.Errorf("daemon: %w", err)
 	}

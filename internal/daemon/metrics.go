@@ -20,6 +20,9 @@ import (
 // maxScrapers bounds the connections of those who read the metrics.
 const maxScrapers = 16
 
+// prefix begins the names of all metrics.
+const prefix = "headgate"
+
 // metrics is the HTTP server from which Prometheus reads GET /metrics. Without
 // a place to serve, it is nil and there are none.
 type metrics struct {
@@ -49,17 +52,21 @@ func newMetrics(ctx context.Context, address string, log *slog.Logger) (*metrics
 	logMishaps(server, log, "metrics")
 	return &metrics{
 		export: export, listener: conns.Track(l, maxScrapers), server: server,
-		meter: &meter{scope: export.Scope()},
+		meter: &meter{scope: export.Scope().SubScope(prefix)},
 	}, nil
 }
 
-// scope is where metrics go; nowhere if m is nil.
-func (m *metrics) scope() tally.Scope {
+// root is the scope whose metrics Prometheus reads; none if m is nil. A Node adds
+// the prefix itself.
+func (m *metrics) root() tally.Scope {
 	if m == nil {
 		return tally.NoopScope
 	}
 	return m.export.Scope()
 }
+
+// scope is root with the prefix.
+func (m *metrics) scope() tally.Scope { return m.root().SubScope(prefix) }
 
 // serve begins to answer. What ends it ends nothing else.
 func (m *metrics) serve(log *slog.Logger) {

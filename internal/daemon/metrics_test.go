@@ -107,7 +107,7 @@ unmatched: deny
 		`headgate_grpc_calls{code="OK",method="Allow",service="quotaservice.QuotaService"}`:       3,
 		`headgate_grpc_latency_seconds_count{method="Allow",service="quotaservice.QuotaService"}`: 3,
 		`headgate_grpc_calls{code="Unimplemented",method="Update",service="headgate.v1.Decider"}`: 1,
-		`headgate_limiter_refused{reason="unmatched"}`:                                            1,
+		`headgate_limiter_rejected{reason="unmatched",rule="(none)"}`:                             1,
 		`headgate_limiter_remote_failures`:                                                        1,
 		`headgate_limiter_keys`:                                                                   3,
 		`headgate_redis_failed`:                                                                   1,
@@ -137,6 +137,12 @@ unmatched: deny
 	})
 	if got["headgate_aggregator_updates"] == 0 || got["go_goroutines"] == 0 {
 		t.Errorf("%v", got)
+	}
+	for name := range got {
+		rest, ours := strings.CutPrefix(name, "headgate_")
+		if standard := strings.HasPrefix(name, "go_") || strings.HasPrefix(name, "process_"); !ours && !standard || strings.HasPrefix(rest, "headgate_") {
+			t.Errorf("%s: want the prefix once", name)
+		}
 	}
 }
 

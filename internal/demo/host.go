@@ -55,7 +55,7 @@ func (h *host) url() string { return "http://" + h.web.Addr().String() + "/" }
 func (h *host) start(ctx context.Context, config Config, source *memory.Source, members ringpop.Members, log slog.Handler) error {
 	var err error
 	h.node, err = headgate.New(headgate.Config{Address: h.peers.Addr().String()}, source, members,
-		headgate.WithListener(h.peers), headgate.WithLogger(slog.New(log)))
+		headgate.WithListen(h.peers), headgate.WithLogger(slog.New(log)))
 	if err != nil {
 		return errors.Join(fmt.Errorf("%s: %w", h.name, err), h.close())
 	}
@@ -97,7 +97,7 @@ func (h *host) handler(config Config) http.Handler {
 // status is what the host knows of a key; the zero Status when it knows
 // nothing yet.
 func (h *host) status(key string) limiter.Status {
-	status, _ := h.node.Group().Inspect(limiter.Now(), key)
+	status, _ := h.node.Group().Inspect(key)
 	return status
 }
 

@@ -16,6 +16,9 @@ var ranBy = map[string]string{
 	`curl --json '{"key": "llm:alice", "cost": 800}' http://127.0.0.1:7935/v1/reserve`:          "cmd/headgate/servecurl_test.go",
 	`curl --json '{"reservation": "RESERVATION", "cost": 512}' http://127.0.0.1:7935/v1/settle`: "cmd/headgate/servecurl_test.go",
 	`curl --json '{"key": "llm:alice", "cost": 60}' http://127.0.0.1:7935/v1/charge`:            "cmd/headgate/servecurl_test.go",
+
+	`curl 'http://127.0.0.1:8080/?tenant=orders'`: "internal/docstest/readme_test.go",
+	`go run .`: "internal/docstest/readme_test.go",
 }
 
 // shown are commands that change what is outside the repository, so that
@@ -23,6 +26,7 @@ var ranBy = map[string]string{
 var shown = []*regexp.Regexp{
 	regexp.MustCompile(`^git clone https://github\.com/headgate/headgate(\.git)?$`),
 	regexp.MustCompile(`^cd [\w./-]+$`),
+	regexp.MustCompile(`^go mod (init [\w./-]+|tidy)$`),
 	regexp.MustCompile(`^go get github\.com/headgate/headgate(@[\w.]+)?$`),
 	regexp.MustCompile(`^go install github\.com/headgate/headgate/cmd/headgate@[\w.]+$`),
 }

@@ -7,10 +7,13 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
+	"regexp"
 	"strings"
-	"sync"
 	"testing"
+
+	"github.com/headgate/headgate/internal/testrun"
 )
 
 const module = "github.com/headgate/headgate"
@@ -45,19 +48,8 @@ func TestLinksLeadSomewhere(t *testing.T) {
 
 func TestCommandsAreRunSomewhere(t *testing.T) {
 	root, all := repository(t)
-	build := sync.OnceValues(func() (string, error) {
-		bin := filepath.Join(t.TempDir(), "headgate")
-		out, err := goCommand(t, root, "build", "-o", bin, "./cmd/headgate")
-		if err != nil {
-			err = fmt.Errorf("%w\n%s", err, out)
-		}
-		return bin, err
-	})
+	bin := testrun.Headgate(t)
 	c := checker{tree: os.DirFS(root), help: func(args ...string) (string, error) {
-		bin, err := build()
-		if err != nil {
-			return "", err
-		}
 		out, err := exec.CommandContext(t.Context(), bin, append(args, "--help")...).CombinedOutput()
 		if err != nil {
 			return "", fmt.Errorf("headgate %s --help: %w\n%s", strings.Join(args, " "), err, out)
@@ -88,7 +80,7 @@ func TestGoCodeCompiles(t *testing.T) {
 	var files []string
 	for _, p := range all {
 		for _, f := range p.fences {
-			if f.lang != "go" {
+			if f.lang != "go" || f.from != "" {
 				continue
 			}
 			text, err := goFile(root, p.path, f, importable)
@@ -107,9 +99,48 @@ func TestGoCodeCompiles(t *testing.T) {
 	}
 }
 
+func TestCodeIsAsInTheFileItIsFrom(t *testing.T) {
+	root, all := repository(t)
+	for _, p := range all {
+		for _, f := range p.fences {
+			if f.from == "" {
+				continue
+			}
+			if err := f.isFrom(os.DirFS(root), path.Dir(p.path)); err != nil {
+				t.Errorf("%s:%d: %v", p.path, f.line, err)
+			}
+		}
+	}
+}
+
 // vet vets files, each a package of a module that depends on this one, as a
-// user's does: what is internal is out of its reach.
+// user's does: what is internal is out of its reach. Then it runs the tests that
+// are among them.
 func vet(t *testing.T, root string, files []string) ([]byte, error) {
+	t.Helper()
+	dir := userModule(t, root)
+	tests := []string{"test"}
+	for i, text := range files {
+		name := "fence.go"
+		if hasTest.MatchString(text) {
+			name = "fence_test.go"
+			tests = append(tests, fmt.Sprintf("./fence%d", i))
+		}
+		write(t, filepath.Join(dir, fmt.Sprintf("fence%d", i), name), text)
+	}
+	// A fence may end with a return, after which come the lines that goFile
+	// adds.
+	out, err := goCommand(t, dir, "vet", "-unreachable=false", "./...")
+	if err == nil && len(tests) > 1 {
+		out, err = goCommand(t, dir, tests...)
+	}
+	return out, err
+}
+
+var hasTest = regexp.MustCompile(`(?m)^func Test\w*\(\w+ \*testing\.T\)`)
+
+// userModule returns a folder with a module that depends on this one.
+func userModule(t *testing.T, root string) (dir string) {
 	t.Helper()
 	gomod, err := os.ReadFile(filepath.Join(root, "go.mod"))
 	if err != nil {
@@ -121,24 +152,21 @@ func vet(t *testing.T, root string, files []string) ([]byte, error) {
 	}
 	user := strings.Replace(string(gomod), "module "+module+"\n", "module example.com/user\n", 1) +
 		fmt.Sprintf("\nrequire %s v0.0.0\n\nreplace %[1]s => %q\n", module, root)
-	dir := t.TempDir()
-	write := func(name string, data []byte) {
-		name = filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+	dir = t.TempDir()
+	write(t, filepath.Join(dir, "go.mod"), user)
+	write(t, filepath.Join(dir, "go.sum"), string(gosum))
+	return dir
+}
+
+// write writes a file, and makes its folder.
+func write(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		t.Fatal(err)
 	}
-	write("go.mod", []byte(user))
-	write("go.sum", gosum)
-	for i, text := range files {
-		write(fmt.Sprintf("fence%d/fence.go", i), []byte(text))
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
 	}
-	// A fence may end with a return, after which come the lines that goFile
-	// adds.
-	return goCommand(t, dir, "vet", "-unreachable=false", "./...")
 }
 
 func goCommand(t *testing.T, dir string, args ...string) ([]byte, error) {

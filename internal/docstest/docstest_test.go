@@ -142,6 +142,8 @@ func TestGoFile(t *testing.T) {
 		{"an internal package", "import \"github.com/headgate/headgate/internal/importtest\"\n\nfmt.Println(importtest.Check)\n", "", "use of internal package"},
 		{"an unknown method", "fmt.Println(1)\n\nfmt.Prinln(2)\n", "", "page.md:12"},
 		{"a wrong format", "fmt.Printf(\"%d\", \"x\")\n", "", "page.md:10"},
+		{"a test", "package p\n\nimport \"testing\"\n\nfunc TestA(t *testing.T) {}\n", "", ""},
+		{"a test that fails", "package p\n\nimport \"testing\"\n\nfunc TestA(t *testing.T) { t.Error(1) }\n", "", "FAIL: TestA"},
 		{"no Go at all", "make it so\n", "", "page.md:10: neither"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -158,5 +160,28 @@ func TestGoFile(t *testing.T) {
 				t.Errorf("got %v, want %q:\n%s\n%s", err, tc.want, said, text)
 			}
 		})
+	}
+}
+
+func TestIsFrom(t *testing.T) {
+	tree := fstest.MapFS{"examples/a/main.go": {Data: []byte("package main\n\nfunc f() {\n\tg()\n\th()\n}\n")}}
+	p := parse("docs/a.md", "<!-- from: ../examples/a/main.go -->\n```go\ng()\nh()\n```\n")
+	if len(p.fences) != 1 || p.fences[0].from != "../examples/a/main.go" {
+		t.Fatalf("fences %+v", p.fences)
+	}
+	for text, want := range map[string]string{
+		"g()\nh()\n":                      "",
+		"  g()\n":                         "",
+		"h()\ng()\n":                      "does not have this code any more",
+		"func f() {\n\tg()\n\n\th()\n}\n": "does not have this code any more",
+	} {
+		f := fence{text: text, from: p.fences[0].from}
+		if err := f.isFrom(tree, "docs"); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got error %v, want %q", text, err, want)
+		}
+	}
+	gone := fence{from: "../examples/b/main.go"}
+	if err := gone.isFrom(tree, "docs"); err == nil {
+		t.Error("a file that does not exist is accepted")
 	}
 }

@@ -16,6 +16,26 @@ import (
 	"strings"
 )
 
+// isFrom says why the text of a fence is not in the file that it is from, whose
+// path begins at dir. How far the text is indented does not matter.
+func (f fence) isFrom(tree fs.FS, dir string) error {
+	data, err := fs.ReadFile(tree, path.Join(dir, f.from))
+	if err != nil {
+		return err
+	}
+	flat := func(text string) string {
+		var b strings.Builder
+		for line := range strings.Lines(text) {
+			b.WriteString(strings.TrimSpace(line) + "\n")
+		}
+		return b.String()
+	}
+	if !strings.Contains(flat(string(data)), flat(f.text)) {
+		return fmt.Errorf("%s does not have this code any more: copy it from there", f.from)
+	}
+	return nil
+}
+
 // goFile makes a file that compiles of the Go code in a fence. Its lines are
 // those of the page, below root, for the compiler to name.
 func goFile(root, page string, f fence, importable map[string]string) (string, error) {

@@ -25,6 +25,7 @@ type fence struct {
 	lang  string // "go" of ```go
 	text  string
 	given string // of the comment just above, if any
+	from  string // the file that the text is taken from, as the comment just above says
 }
 
 type link struct {
@@ -64,6 +65,7 @@ var (
 	htmlLink    = regexp.MustCompile(`(?:src|href|srcset)="([^"\s]+)"`)
 	heading     = regexp.MustCompile(`^#{1,6}\s+(.+?)\s*#*\s*$`)
 	givenText   = regexp.MustCompile(`(?s)<!--\s*given:(.*?)-->\s*$`)
+	fromText    = regexp.MustCompile(`<!--\s*from:\s*(\S+)\s*-->\s*$`)
 	codeSpan    = regexp.MustCompile("`+[^`]*`+")
 	notInAnchor = regexp.MustCompile(`[^\p{L}\p{N}\s_-]`)
 )
@@ -96,6 +98,9 @@ func parse(name, text string) page {
 			open = &fence{line: n + 1, lang: lang}
 			if g := givenText.FindStringSubmatch(above.String()); g != nil {
 				open.given = strings.TrimSpace(g[1])
+			}
+			if g := fromText.FindStringSubmatch(above.String()); g != nil {
+				open.from = g[1]
 			}
 			mark, indent = m, strings.Index(line, m)
 			body.Reset()

@@ -6,14 +6,23 @@
 //	go run ./internal/gotest [flags of go test] [packages]
 //
 // It prints one line for each test and package, everything that a failed
-// test wrote, and at the end each skipped test with its reason. It exits as
-// go test does.
+// test wrote, and at the end each skipped test with its reason, how long it all
+// took, and which packages took longest. It exits as go test does.
+//
+// The tests of one run share the programs that they build; see
+// internal/testrun. Some packages wait for most of their time, so a few more run
+// at a time than there are processors, unless -p says otherwise.
 package main
 
 import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
+	"strconv"
+	"time"
+
+	"github.com/headgate/headgate/internal/testrun"
 )
 
 func main() {
@@ -21,7 +30,16 @@ func main() {
 }
 
 func run(args []string) int {
-	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...) //nolint:noctx // it lives as long as this process
+	began := time.Now()
+	shared, err := os.MkdirTemp("", "headgate-gotest")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "gotest:", err)
+		return 1
+	}
+	defer os.RemoveAll(shared)
+	args = append([]string{"test", "-json", "-p", strconv.Itoa(runtime.NumCPU() + 2)}, args...) // a later -p wins
+	cmd := exec.Command("go", args...)                                                          //nolint:noctx // it lives as long as this process
+	cmd.Env = append(os.Environ(), testrun.DirEnv+"="+shared)
 	cmd.Stderr = os.Stderr
 	events, err := cmd.StdoutPipe()
 	if err != nil {
@@ -35,7 +53,7 @@ func run(args []string) int {
 	report := newReport(os.Stdout)
 	readErr := report.read(events)
 	waitErr := cmd.Wait()
-	report.end()
+	report.end(time.Since(began), cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime())
 	if readErr != nil {
 		fmt.Fprintln(os.Stderr, "gotest: reading go test's events:", readErr)
 	}

@@ -5,11 +5,14 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
+	"time"
 )
 
 // event is one line of go test -json; see go doc test2json.
@@ -33,10 +36,14 @@ type report struct {
 	broken map[string]bool
 
 	passed, failed, packages int
+
+	// took is how long packages took, in seconds; those from the cache are not
+	// in it.
+	took map[string]float64
 }
 
 func newReport(out io.Writer) *report {
-	return &report{out: out, written: make(map[[2]string]*bytes.Buffer), broken: make(map[string]bool)}
+	return &report{out: out, written: make(map[[2]string]*bytes.Buffer), broken: make(map[string]bool), took: make(map[string]float64)}
 }
 
 // read reports each event of events until their end. Lines that are no
@@ -124,6 +131,7 @@ func (r *report) endTest(id [2]string, e event) {
 func (r *report) endPackage(e event) {
 	if e.Action != "skip" {
 		r.packages++
+		r.took[e.Package] = e.Elapsed
 	}
 	if e.Action == "fail" && !r.broken[e.Package] {
 		r.failed++
@@ -141,19 +149,33 @@ func (r *report) endPackage(e event) {
 	}
 }
 
-// end sums up; its last line says in numbers what ran.
-func (r *report) end() {
+// end sums up a run that took so long, and so much of the processors' time. Its
+// last line says in numbers what ran.
+func (r *report) end(wall, processors time.Duration) {
 	if len(r.skipped) > 0 {
 		fmt.Fprintf(r.out, "\n!!! SKIPPED, so not shown to work:\n")
 		for _, s := range r.skipped {
 			fmt.Fprintln(r.out, "!!!  ", s)
 		}
 	}
+	fmt.Fprintf(r.out, "\ntook %v, and %v of the processors'; most in %s\n", wall.Round(time.Second), processors.Round(time.Second), r.slowest())
 	word := "ok"
 	if r.failed > 0 {
 		word = "FAIL"
 	}
-	fmt.Fprintf(r.out, "\n%s: %d tests passed in %d packages, %d failures, %d skipped\n", word, r.passed, r.packages, r.failed, len(r.skipped))
+	fmt.Fprintf(r.out, "%s: %d tests passed in %d packages, %d failures, %d skipped\n", word, r.passed, r.packages, r.failed, len(r.skipped))
+}
+
+// slowest are the packages that took longest.
+func (r *report) slowest() string {
+	names := slices.SortedFunc(maps.Keys(r.took), func(a, b string) int {
+		return cmp.Or(cmp.Compare(r.took[b], r.took[a]), cmp.Compare(a, b))
+	})
+	var words []string
+	for _, name := range names[:min(5, len(names))] {
+		words = append(words, fmt.Sprintf("%s (%.0fs)", strings.TrimPrefix(name, "github.com/headgate/headgate/"), r.took[name]))
+	}
+	return strings.Join(words, ", ")
 }
 
 // reason is what a skipped test said, on one line.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 )
 
 func events(t *testing.T, list ...event) string {
@@ -39,9 +40,9 @@ func TestReport(t *testing.T) {
 				{Action: "pass", Package: "p", Test: "TestA", Elapsed: 0.25},
 				{Action: "output", Package: "p", Output: "PASS\n"},
 				{Action: "output", Package: "p", Output: "ok  \tp\t0.3s\n"},
-				{Action: "pass", Package: "p"},
+				{Action: "pass", Package: "p", Elapsed: 3},
 			},
-			want:        []string{"--- PASS: TestA (0.25s)\n", "ok  \tp\t0.3s\n", "ok: 1 tests passed in 1 packages, 0 failures, 0 skipped"},
+			want:        []string{"took 1m30s, and 1m0s of the processors'; most in p (3s)\n", "--- PASS: TestA (0.25s)\n", "ok  \tp\t0.3s\n", "ok: 1 tests passed in 1 packages, 0 failures, 0 skipped"},
 			not:         []string{"chatter", "=== RUN", "SKIPPED"},
 			packagesRun: 1,
 		},
@@ -106,7 +107,7 @@ func TestReport(t *testing.T) {
 			if err := r.read(strings.NewReader("not an event\n" + events(t, tc.events...))); err != nil {
 				t.Fatal(err)
 			}
-			r.end()
+			r.end(90*time.Second, time.Minute)
 			for _, want := range append(tc.want, "not an event\n") {
 				if !strings.Contains(out.String(), want) {
 					t.Errorf("no %q in:\n%s", want, out.String())

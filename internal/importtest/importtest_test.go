@@ -79,12 +79,12 @@ func TestBadTrees(t *testing.T) {
 		want string // part of the only problem
 	}{
 		{"ringpop imports a sibling", "ringpop/x.go", header + "package ringpop\nimport _ \"example.com/m/rpc\"\n", "ringpop/x.go:4: imports example.com/m/rpc: a ring knows"},
-		{"algorithm imports a sibling", "algorithm/x.go", header + "package algorithm\nimport _ \"example.com/m/rpc\"\n", "(algorithm may import only internal/rowset)"},
+		{"algorithm imports a sibling", "algorithm/x.go", header + "package algorithm\nimport _ \"example.com/m/rpc\"\n", "(algorithm may import only internal/exactbucket, internal/rowset)"},
 		{"dynamicconfig imports a sibling", "dynamicconfig/x.go", header + "package dynamicconfig\nimport _ \"example.com/m/limiter\"\n", "a rule is data"},
 		{"rpc imports a sibling", "rpc/x.go", header + "package rpc\nimport _ \"example.com/m/dynamicconfig\"\n", "the contract knows neither"},
 		{"a leaf of rpc imports a sibling", "rpc/rpctest/x.go", header + "package rpctest\nimport _ \"example.com/m/limiter\"\n", "the contract knows neither"},
 		{"limiter imports algorithm", "limiter/x.go", header + "package limiter\nimport _ \"example.com/m/algorithm\"\n", "limiting hosts never link an algorithm"},
-		{"limiter imports ringpop", "limiter/x.go", header + "package limiter\nimport _ \"example.com/m/ringpop\"\n", "(limiter may import only rpc, dynamicconfig, internal/processor)"},
+		{"limiter imports ringpop", "limiter/x.go", header + "package limiter\nimport _ \"example.com/m/ringpop\"\n", "(limiter may import only rpc, dynamicconfig, internal/exactbucket, internal/processor)"},
 		{"shadow imports rpc", "shadow/x.go", header + "package shadow\nimport _ \"example.com/m/rpc\"\n", "shadow runs two limiters"},
 		{"aggregator imports limiter", "aggregator/x.go", header + "package aggregator\nimport _ \"example.com/m/limiter\"\n", "deciding hosts never link a limiter"},
 		{"a core imports internal", "limiter/x.go", header + "package limiter\nimport _ \"example.com/m/internal/sim\"\n", "imports example.com/m/internal/sim"},

@@ -18,17 +18,17 @@ type layer struct {
 
 var layers = []layer{
 	{"ringpop", nil, "a ring knows hosts and keys, and serves any program"},
-	{"algorithm", []string{"internal/rowset"}, "an algorithm is arithmetic, which the simulator and other engines run as it is"},
+	{"algorithm", []string{"internal/exactbucket", "internal/rowset"}, "an algorithm is arithmetic, which the simulator and other engines run as it is"},
 	{"dynamicconfig", []string{"internal/spelling"}, "a rule is data, which every package may read because it needs none"},
-	{"rpc", []string{"internal/conns"}, "the contract knows neither who asks nor who decides"},
-	{"limiter", []string{"rpc", "dynamicconfig", "internal/processor"}, "limiting hosts never link an algorithm or an aggregator"},
-	{"shadow", []string{"limiter", "dynamicconfig", "internal/processor"}, "shadow runs two limiters, whatever rules them"},
+	{"rpc", []string{"internal/breaker", "internal/conns"}, "the contract knows neither who asks nor who decides"},
+	{"limiter", []string{"rpc", "dynamicconfig", "internal/exactbucket", "internal/processor"}, "limiting hosts never link an algorithm or an aggregator"},
+	{"shadow", []string{"limiter", "dynamicconfig"}, "shadow runs two limiters, whatever rules them"},
 	{"aggregator", []string{"rpc", "algorithm", "dynamicconfig", "internal/rowset"}, "deciding hosts never link a limiter: deciders only answer"},
 }
 
 // wholes may import every layer: they put the two halves together. The root
-// package is the empty string.
-var wholes = []string{"", "cmd", "internal", "examples", "bench"}
+// package is the empty string, and headgatetest runs it in users' tests.
+var wholes = []string{"", "cmd", "internal", "examples", "bench", "headgatetest"}
 
 func layerOf(dir string) (layer, bool) {
 	i := slices.IndexFunc(layers, func(l layer) bool { return l.dir == top(dir) })

@@ -14,6 +14,7 @@ import (
 
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/ringpop"
 	"github.com/headgate/headgate/rpc"
 )
@@ -60,13 +61,13 @@ func hostCost(ctx context.Context, n, reported int) (HostCost, error) {
 		return HostCost{}, err
 	}
 	names := keys(n)
-	h := &hostRun{now: limiter.Now(), names: names, codec: &countingCodec{grants: make(map[int]*anypb.Any)}}
+	h := &hostRun{now: stage.Now(), names: names, codec: &countingCodec{grants: make(map[int]*anypb.Any)}}
 	h.updater = &rpc.Fanout{
 		Host: "host-0", Placement: ring, Self: "", Peers: everyone{},
 		Codecs: map[string]rpc.Codec{algorithm.NameElastic: h.codec},
 	}
 	before := held()
-	h.group = limiter.NewGroup(snapshot, owners, limiter.WithEager(algorithm.NameElastic), limiter.WithSeed(1))
+	h.group = limiter.NewGroup(snapshot, owners, limiter.WithSeed(1))
 	for range settling {
 		h.round(ctx)
 	}
@@ -104,7 +105,7 @@ type hostRun struct {
 	names   []string
 	updater *rpc.Fanout
 	codec   *countingCodec
-	now     limiter.Instant
+	now     stage.Instant
 	err     error
 
 	decide, watch, report stopwatch
@@ -118,7 +119,7 @@ func (h *hostRun) round(ctx context.Context) {
 		part := h.names[len(h.names)*i/looks : len(h.names)*(i+1)/looks]
 		h.decide.time(func() {
 			for _, name := range part {
-				h.group.For(name).AllowAt(h.now, 1)
+				h.group.For(name).Stage().Take(context.Background(), stage.Request{Now: h.now, N: 1, Kind: stage.Final})
 			}
 		})
 		h.look(ctx, look)
@@ -136,14 +137,14 @@ func (h *hostRun) rest(ctx context.Context) {
 func (h *hostRun) look(ctx context.Context, after time.Duration) {
 	h.now = h.now.Add(after)
 	var early []*limiter.Batch
-	h.watch.time(func() { early = h.group.Early(h.now) })
+	h.watch.time(func() { early = h.group.Manual().Early(h.now) })
 	h.send(ctx, early)
 }
 
 // regular sends the report of an interval.
 func (h *hostRun) regular(ctx context.Context) {
 	var regular []*limiter.Batch
-	h.report.time(func() { regular = h.group.Report(h.now) })
+	h.report.time(func() { regular = h.group.Manual().Report(h.now) })
 	h.send(ctx, regular)
 }
 
@@ -152,13 +153,13 @@ func (h *hostRun) send(ctx context.Context, batches []*limiter.Batch) {
 		for _, b := range batches {
 			h.updater.Update(ctx, &b.Usage, time.Minute, func(part rpc.Part, grants *rpc.Grants, err error) {
 				if err == nil {
-					err = h.group.Apply(h.now, b, part.Rows, grants)
+					err = h.group.Manual().Apply(h.now, b, part.Rows, grants)
 				}
 				if err != nil && h.err == nil {
 					h.err = err
 				}
 			})
-			h.group.Done(b)
+			h.group.Manual().Done(b)
 		}
 	})
 }

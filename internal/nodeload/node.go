@@ -106,7 +106,7 @@ func (s setup) start(ctx context.Context, listener net.Listener) (*headgate.Node
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	node, err := headgate.New(headgate.Config{Address: listener.Addr().String()}, memory.New(snapshot), hosts,
-		headgate.WithListener(listener), headgate.WithLogger(log))
+		headgate.WithListen(listener), headgate.WithLogger(log))
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +157,7 @@ func read(began time.Time) (reading, error) {
 // count counts the keys.
 func (r *reading) count(group *limiter.Group, keys []string) {
 	for _, key := range keys {
-		s, live := group.Inspect(limiter.Now(), key)
+		s, live := group.Inspect(key)
 		if live {
 			r.Live++
 		}

@@ -10,8 +10,8 @@
 //	…
 //	err = export.Close()
 //
-// Names begin with headgate_, and dots are underscores: `limiter.keys` is
-// headgate_limiter_keys. What is read is as of the last second.
+// Dots in names become underscores: `headgate.limiter.keys` is
+// headgate_limiter_keys. Values are as of the last second.
 //
 // Out of scope: where it is served, and what there is to measure.
 package prometheus

@@ -47,7 +47,6 @@ func New(refused func(error)) (*Export, error) {
 		return nil, fmt.Errorf("prometheus: %w", err)
 	}
 	scope, closer := tally.NewRootScope(tally.ScopeOptions{
-		Prefix:                 "headgate",
 		Separator:              reporter.DefaultSeparator,
 		CachedReporter:         reporter.NewReporter(reporter.Options{Registerer: registry, OnRegisterError: refused}),
 		OmitCardinalityMetrics: true,

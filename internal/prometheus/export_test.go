@@ -23,7 +23,7 @@ func TestWhatIsCountedIsRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		scope := e.Scope().SubScope("limiter")
+		scope := e.Scope().SubScope("headgate").SubScope("limiter")
 		scope.Gauge("keys").Update(3)
 		scope.Counter("idle")
 		counter := scope.Tagged(map[string]string{"reason": "too-many \"keys\""}).Counter("refused")

@@ -59,15 +59,12 @@ func (s *Set[R]) Find(host uint32) int32 {
 	}
 }
 
-// Is tells whether number i, which may be any, is host's row.
-func (s *Set[R]) Is(i int32, host uint32) bool {
-	return uint(i) < uint(len(s.rows)) && s.rows[i].host == host && s.rows[i].used
-}
-
 // FindAt is Find, and fast if host's row is number guess, which may be any.
 func (s *Set[R]) FindAt(guess int32, host uint32) int32 {
-	if s.Is(guess, host) {
-		return guess
+	if uint(guess) < uint(len(s.rows)) {
+		if r := &s.rows[guess]; r.host == host && r.used {
+			return guess
+		}
 	}
 	return s.Find(host)
 }

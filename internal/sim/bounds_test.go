@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/internal/testrun"
 )
 
 // A bound says how close elastic must come in the worst of all seeds.
@@ -126,7 +127,17 @@ func (m metric) rank(results []*Result) []float64 {
 	return figures
 }
 
-// sweepElastic runs the scenarios of bounds, all seeds of each.
+// seedOf is a seed whose figure is v.
+func (m metric) seedOf(results []*Result, v float64) uint64 {
+	for _, r := range results {
+		if m.of(r.Whole()) == v {
+			return r.Seed
+		}
+	}
+	return 0
+}
+
+// sweepElastic runs the scenarios of bounds, with the seeds of each.
 func sweepElastic(t *testing.T) map[string][]*Result {
 	t.Helper()
 	var jobs []Job
@@ -137,8 +148,8 @@ func sweepElastic(t *testing.T) map[string][]*Result {
 		}
 		loaded[b.scenario] = true
 		sc := load(t, b.scenario)
-		for seed := range uint64(seedsOf(sc)) {
-			jobs = append(jobs, Job{sc, Options{Algorithm: algorithm.NameElastic, Seed: seed + 1}})
+		for _, seed := range seedsOf(worstSeeds[b.scenario]) {
+			jobs = append(jobs, Job{sc, Options{Algorithm: algorithm.NameElastic, Seed: seed}})
 		}
 	}
 	results, err := Sweep(t.Context(), jobs, nil)
@@ -152,16 +163,41 @@ func sweepElastic(t *testing.T) map[string][]*Result {
 	return byScenario
 }
 
-// seedsOf is how many seeds of sc are run.
-func seedsOf(sc *Scenario) int {
+// worstSeeds are the seeds of a scenario under elastic whose figures were the
+// worst of all seeds, for each of its bounds. The long run logs which these are
+// now.
+var worstSeeds = map[string][]uint64{
+	"steady-skew":       {5, 9, 12},
+	"moving-hotspot":    {8, 1},
+	"cron":              {1, 2},
+	"burst-on-few":      {12, 20},
+	"near-zero-traffic": {1, 2},
+	"burst-to-the-brim": {9, 12},
+	"flash-crowd":       {15, 19},
+	"rolling-restart":   {4, 20},
+	"owner-crash":       {3, 2},
+	"ring-join":         {20, 19},
+	"partition":         {16, 2},
+	"doorman-1":         {13, 2},
+	"doorman-2":         {19, 17},
+	"doorman-3":         {19, 17},
+	"thousand-hosts":    {5, 13},
+}
+
+// seedsOf are the seeds that are run: all in the long run, else the worst ones,
+// or one of them in a short run.
+func seedsOf(worst []uint64) []uint64 {
 	switch {
-	case !testing.Short():
-		return 20
-	case len(sc.Hosts) > 500:
-		return 1
-	default:
-		return 2
+	case testing.Short():
+		return worst[:1]
+	case !testrun.Long():
+		return worst
 	}
+	all := make([]uint64, 20)
+	for i := range all {
+		all[i] = uint64(i) + 1
+	}
+	return all
 }
 
 func TestElasticKeepsItsBounds(t *testing.T) {
@@ -176,15 +212,18 @@ func TestElasticKeepsItsBounds(t *testing.T) {
 				t.Errorf("the worst seed has %.4f, held to %.4g", worst, worstBar)
 			}
 			if testing.Short() {
-				return // few seeds say little about what is usual
-			}
-			if !b.metric.within(median, medianBar) {
-				t.Errorf("the median is %.4f, held to %.4g", median, medianBar)
+				return // the worst seed may be another one
 			}
 			if b.held != 0 && b.metric.within(worst, b.goal) {
 				t.Errorf("the worst seed has %.4f and so reaches the goal, %.4g: hold it to that", worst, b.goal)
 			}
-			t.Logf("worst %.4f, median %.4f, goal %.4g", worst, median, b.goal)
+			if !testrun.Long() {
+				return // the worst seeds do not say what is usual
+			}
+			if !b.metric.within(median, medianBar) {
+				t.Errorf("the median is %.4f, held to %.4g", median, medianBar)
+			}
+			t.Logf("worst %.4f, of seed %d; median %.4f, goal %.4g", worst, b.metric.seedOf(results[b.scenario], worst), median, b.goal)
 		})
 	}
 	t.Run("partition/after the lease", func(t *testing.T) { afterTheLease(t, results["partition"]) })

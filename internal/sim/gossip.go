@@ -12,8 +12,8 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/headgate/headgate/dynamicconfig"
-	"github.com/headgate/headgate/limiter"
-	"github.com/headgate/headgate/limiter/gossip"
+	"github.com/headgate/headgate/limiter/mesh"
+	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc"
 )
 
@@ -21,13 +21,13 @@ import (
 type told struct {
 	from, to int
 	process  int32 // of the host that tells
-	message  gossip.Message
+	message  mesh.Message
 	payloads []*anypb.Any
 	done     bool // answered, or given up
 }
 
 // gossips tells whether any rule of s has hosts tell each other what they use.
-func gossips(s *dynamicconfig.Snapshot) bool { return slices.Contains(s.Algorithms(), gossip.Name) }
+func gossips(s *dynamicconfig.Snapshot) bool { return slices.Contains(s.Algorithms(), mesh.Name) }
 
 // onMesh is a host's mesh on its own clock.
 type onMesh struct {
@@ -35,9 +35,9 @@ type onMesh struct {
 	h *host
 }
 
-// Take implements limiter.Remote.
-func (m onMesh) Take(_ context.Context, t limiter.Take) (limiter.Taken, error) {
-	return m.h.mesh.TakeAt(m.h.local(m.c.now), t)
+// Do implements stage.Remote.
+func (m onMesh) Do(_ context.Context, op stage.Operation) (stage.Outcome, error) {
+	return m.h.mesh.DoAt(m.h.local(m.c.now), op)
 }
 
 // startMesh begins to tell and hear.
@@ -46,14 +46,14 @@ func (c *cluster) startMesh(h *host) {
 		return
 	}
 	rules := func(key string) (*dynamicconfig.Rule, bool) { return c.configsOf[h.config][h.branch].Match(key) }
-	h.mesh = gossip.New(h.name, rules, gossip.Config{Interval: h.murmurs()})
+	h.mesh = mesh.New(h.name, rules, mesh.Config{Interval: h.murmurs()})
 	h.mesh.SetPeers(c.limiting(h.branch))
 	phase := chance(c.seed, "gossip", h.number*1009+int(h.process))
 	c.queue.push(c.now+time.Duration(phase.Int64N(int64(h.murmurs()))), murmur, int32(h.number), h.process)
 }
 
 // murmurs is how often the host tells others.
-func (h *host) murmurs() time.Duration { return min(h.interval, gossip.DefaultInterval) }
+func (h *host) murmurs() time.Duration { return min(h.interval, mesh.DefaultInterval) }
 
 // limiting are the names of the hosts of a branch that limit.
 func (c *cluster) limiting(branch int) (names []string) {
@@ -68,8 +68,8 @@ func (c *cluster) limiting(branch int) (names []string) {
 // murmur is one round of the mesh's loop.
 func (c *cluster) murmur(h *host) error {
 	c.queue.push(c.now+h.murmurs(), murmur, int32(h.number), h.process)
-	messages := h.mesh.TellAt(h.local(c.now))
-	slices.SortFunc(messages, func(a, b gossip.Message) int { return strings.Compare(a.To, b.To) })
+	messages := h.mesh.RoundAt(h.local(c.now))
+	slices.SortFunc(messages, func(a, b mesh.Message) int { return strings.Compare(a.To, b.To) })
 	for _, m := range messages {
 		t := &told{from: h.number, to: c.byName[m.To], process: h.process, message: m}
 		for _, g := range m.Gossips {
@@ -96,7 +96,7 @@ func (c *cluster) hears(h *host, t *told) error {
 		var g rpc.Gossip
 		err := rpc.DecodeGossip(payload, &g)
 		if err == nil {
-			err = h.mesh.HearAt(h.local(c.now), c.hosts[t.from].name, &g)
+			err = h.mesh.ReceiveAt(h.local(c.now), c.hosts[t.from].name, &g)
 		}
 		if err != nil {
 			return fmt.Errorf("%s hears %s: %w", h.name, c.hosts[t.from].name, err)

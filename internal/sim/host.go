@@ -3,13 +3,15 @@
 package sim
 
 import (
+	"context"
 	"fmt"
 	"time"
 
 	"github.com/headgate/headgate/aggregator"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
-	"github.com/headgate/headgate/limiter/gossip"
+	"github.com/headgate/headgate/limiter/mesh"
+	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/ringpop"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/shadow"
@@ -33,11 +35,11 @@ type host struct {
 	wall    time.Duration
 
 	group      *limiter.Group
-	mesh       *gossip.Mesh        // nil: no rule says gossip
+	mesh       *mesh.Mesh          // nil: no rule says gossip
 	told       map[account]hearsay // by the owners of keys that are asked for
 	aggregator *aggregator.Aggregator
-	climb      *climb           // what it asks of the cluster above; nil: nothing
-	limiters   []*limiter.Keyed // by key; nil until used
+	climb      *climb             // what it asks of the cluster above; nil: nothing
+	limiters   []*limiter.Limiter // by key; nil until used
 	ring       *ringpop.Ring
 	version    int32 // of the membership that it knows
 	config     int32 // version of the limits that it knows
@@ -61,7 +63,7 @@ type held struct {
 
 // local is what the process's monotonic clock says. Setting the wall clock
 // does not change it, and no two processes have the same.
-func (h *host) local(now Time) limiter.Instant { return limiter.Instant(now - h.born) }
+func (h *host) local(now Time) stage.Instant { return stage.Instant(now - h.born) }
 
 // start begins a new process with the newest limits and members.
 func (c *cluster) start(h *host) error {
@@ -85,15 +87,11 @@ func (c *cluster) start(h *host) error {
 	if h.limits {
 		c.startMesh(h)
 		h.group = limiter.NewGroup(snapshot, m.limiting,
-			limiter.WithRemote(gossip.Name, onMesh{c, h}),
+			limiter.WithRemote(mesh.Name, onMesh{c, h}),
 			c.remotes(h),
-			limiter.WithEager(c.registry.Stateful()...),
-			limiter.WithWants(c.registry.Leasing()...),
 			limiter.WithSeed(chance(c.seed, "jitter", h.number*1009+int(h.process)).Uint64()),
-			limiter.WithMigration(func(old, new limiter.Stepper, mode dynamicconfig.Mode) limiter.Migrator {
-				return shadow.FromSteps(old, new, mode)
-			}))
-		h.limiters = make([]*limiter.Keyed, len(c.keys))
+			limiter.WithMigration(shadow.Migrator()))
+		h.limiters = make([]*limiter.Limiter, len(c.keys))
 		phase := chance(c.seed, "phase", h.number*1009+int(h.process))
 		h.next = c.now + time.Duration(phase.Int64N(int64(h.interval)))
 		h.planned = forever
@@ -129,7 +127,7 @@ func (c *cluster) stop(h *host) {
 
 // due is when the host's loop has to ask its group for a report.
 func (c *cluster) due(h *host) Time {
-	if early := h.group.NextEarly(); !c.patient && early < limiter.Instant(h.next-h.born) {
+	if early := h.group.Manual().NextEarly(); !c.patient && early < stage.Instant(h.next-h.born) {
 		return h.born + Time(early)
 	}
 	return h.next
@@ -155,9 +153,9 @@ func (c *cluster) report(h *host) {
 			// A host that was suspended does not catch up on missed rounds.
 			h.next = c.now + h.interval
 		}
-		batches = h.group.Report(h.local(c.now))
+		batches = h.group.Manual().Report(h.local(c.now))
 	} else {
-		batches = h.group.Early(h.local(c.now))
+		batches = h.group.Manual().Early(h.local(c.now))
 	}
 	for _, batch := range batches {
 		for _, part := range rpc.Split(&batch.Usage, h.ring, 0) {
@@ -175,7 +173,7 @@ func (c *cluster) decide(h *host, key int, cost int64) {
 		l = h.group.For(k.name)
 		h.limiters[key] = l
 	}
-	admitted := l.AllowAt(h.local(c.now), int(cost))
+	admitted := allows(l, h.local(c.now), cost)
 	k.bucket.event(c.now, cost, admitted)
 	if c.due(h) < h.planned {
 		c.plan(h)
@@ -272,8 +270,14 @@ func (c *cluster) configure(h *host, version int32) error {
 		}
 	}
 	if h.group != nil {
-		h.group.Configure(h.local(c.now), snapshot)
+		h.group.Manual().Configure(h.local(c.now), snapshot)
 		c.plan(h)
 	}
 	return nil
+}
+
+// allows takes n tokens of l at now, if they are there.
+func allows(l *limiter.Limiter, now stage.Instant, n int64) bool {
+	v, _ := l.Stage().Take(context.Background(), stage.Request{Now: now, N: n, Kind: stage.Final})
+	return v.OK()
 }

@@ -108,8 +108,8 @@ func (c *cluster) see(h *host, version int32) {
 		if h.mesh != nil {
 			h.mesh.SetPeers(c.limiting(h.branch))
 		}
-		h.group.SetHosts(h.local(c.now), v.limiting)
-		h.group.Introduce(h.local(c.now))
+		h.group.Manual().SetHosts(h.local(c.now), v.limiting)
+		h.group.Manual().Introduce(h.local(c.now))
 		c.plan(h)
 	}
 }

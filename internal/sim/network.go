@@ -156,7 +156,7 @@ func (c *cluster) apply(h *host, ref int32) error {
 func (c *cluster) take(h *host, k *call, payload *anypb.Any) error {
 	grants, err := (rpc.Columnar{}).DecodeGrants(payload, k.part.Usage)
 	if err == nil {
-		err = h.group.Apply(h.local(c.now), k.batch, k.part.Rows, grants)
+		err = h.group.Manual().Apply(h.local(c.now), k.batch, k.part.Rows, grants)
 		c.plan(h) // a grant may bring the next report forward
 	}
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/stage"
 )
 
 // exactBucket is the dumb version: a bucket in fractions, without rounding.
@@ -69,7 +70,7 @@ func TestOracleIsAnExactBucket(t *testing.T) {
 func TestOracleAgreesWithTheShippedBucket(t *testing.T) {
 	r := chance(1, "test", 0)
 	o, b := newOracle(730, 100), limiter.NewBucket(rate.Limit(730), 100)
-	start := limiter.Instant(0).Time()
+	start := stage.Instant(0).Time()
 	now, of, by := Time(0), 0, 0
 	for range 200_000 {
 		now += Time(exponential(r) * float64(time.Second) / 1200)

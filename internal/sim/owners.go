@@ -11,6 +11,7 @@ import (
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc"
 )
 
@@ -26,7 +27,7 @@ type onOwners struct {
 	auto bool
 }
 
-var _ limiter.Remote = onOwners{}
+var _ stage.Remote = onOwners{}
 
 // hearsay is what a host was told of a bucket.
 type hearsay struct {
@@ -49,31 +50,35 @@ func asksOwners(s *dynamicconfig.Snapshot) bool {
 	})
 }
 
-// Take implements limiter.Remote.
-func (o onOwners) Take(_ context.Context, t limiter.Take) (limiter.Taken, error) {
-	of := account{t.Key, o.auto}
+// Do implements stage.Remote.
+func (o onOwners) Do(_ context.Context, op stage.Operation) (stage.Outcome, error) {
+	of := account{op.Key, o.auto}
 	told := o.h.told[of]
-	take := rpc.Take{Key: t.Key, Auto: o.auto, Tokens: t.N, Longest: min(t.Longest, rpc.MaxWait)}
-	if t.Charge {
+	take := rpc.Take{Key: op.Key, Auto: o.auto, Tokens: op.N, Longest: min(op.Longest, rpc.MaxWait)}
+	charge := op.Kind == stage.ChargeTokens
+	if charge {
 		if take.Spent = rpc.SpentBeyond; told.failed {
 			take.Spent = rpc.SpentApart
 		}
 	}
+	if op.Kind == stage.ReturnTokens {
+		take.Tokens = -op.N
+	}
 	if ago := o.c.now - told.at; told.by != 0 && ago <= rpc.MaxElapsed {
 		take.Told, take.By, take.Ago = told.left, told.by, ago
 	}
-	taken, err := o.c.ask(o.h, o.h.ring.Owner(t.Key), []rpc.Take{take})
+	taken, err := o.c.ask(o.h, o.h.ring.Owner(op.Key), []rpc.Take{take})
 	if err == nil && !taken.Rows[0].Decided {
 		err = errCutOff
 	}
 	if err != nil {
-		told.failed = told.failed || !t.Charge
+		told.failed = told.failed || !charge
 		o.h.told[of] = told
-		return limiter.Taken{}, err
+		return stage.Outcome{}, err
 	}
 	took := taken.Rows[0]
-	o.h.told[of] = hearsay{took.Left, o.c.now, taken.By, told.failed && !t.Charge}
-	answer := limiter.Taken{OK: took.OK, Wait: took.Wait, RetryAfter: took.Retry, Left: took.Left}
+	o.h.told[of] = hearsay{took.Left, o.c.now, taken.By, told.failed && !charge}
+	answer := stage.Outcome{OK: took.OK, Wait: took.Wait, RetryAfter: took.Retry, Left: took.Left}
 	if took.Retry == rpc.MaxWait {
 		answer.RetryAfter = 0
 	}
@@ -150,13 +155,10 @@ func (c *cluster) handBuckets(h *host) {
 // remotes are whom a host's limiters ask, all in no time.
 func (c *cluster) remotes(h *host) limiter.Option {
 	h.told = make(map[account]hearsay)
-	return func(g *limiter.Group) {
-		for name, auto := range map[string]bool{algorithm.NameExact: false, algorithm.NameAuto: true} {
-			limiter.WithRemote(name, onOwners{c, h, auto})(g)
-		}
-		for _, option := range c.elsewhere {
-			option(g)
-		}
-		limiter.WithBackground(func(f func()) { f() })(g)
+	all := []limiter.Option{
+		limiter.WithRemote(algorithm.NameExact, onOwners{c, h, false}),
+		limiter.WithRemote(algorithm.NameAuto, onOwners{c, h, true}),
+		limiter.WithBackground(func(f func()) { f() }),
 	}
+	return limiter.Options(append(all, c.elsewhere...)...)
 }

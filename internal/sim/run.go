@@ -9,7 +9,8 @@ import (
 
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/limiter"
-	"github.com/headgate/headgate/limiter/gossip"
+	"github.com/headgate/headgate/limiter/mesh"
+	"github.com/headgate/headgate/limiter/stage"
 )
 
 // Options of a run. The zero Options run the rules as they are, seed 0.
@@ -23,7 +24,7 @@ type Options struct {
 	Patient bool
 	// Elsewhere are buckets that the simulator does not have, by the algorithm
 	// that asks them; each makes those of one run, on its clock.
-	Elsewhere map[string]func(clock func() Time) limiter.Remote
+	Elsewhere map[string]func(clock func() Time) stage.Remote
 	// Weights asks for Key.Weights, which costs time with many hosts.
 	Weights bool
 }
@@ -48,7 +49,7 @@ func (o Options) Run(ctx context.Context, sc *Scenario) (*Result, error) {
 	}
 	err := limits.Check(func(name string) bool {
 		_, err := registry.Lookup(name)
-		return err == nil || o.Elsewhere[name] != nil || name == limiter.Even || name == gossip.Name || name == algorithm.NameExact
+		return err == nil || o.Elsewhere[name] != nil || name == limiter.Even || name == mesh.Name || name == algorithm.NameExact
 	})
 	if err != nil {
 		return nil, fmt.Errorf("scenario %s: %w", sc.Name, err)

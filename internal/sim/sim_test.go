@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/internal/testrun"
 	"github.com/headgate/headgate/limiter"
 )
 
@@ -323,8 +324,8 @@ func golden(t *testing.T, name, text string) {
 }
 
 func TestTheSpeedThatIsPromised(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
+	if !testrun.Long() {
+		t.Skip("measures how long runs take, which TestFigures makes too: set HEADGATE_LONG=1")
 	}
 	for _, name := range []string{"day-and-night", "thousand-hosts"} {
 		sc := load(t, name)

@@ -55,38 +55,37 @@ func outcomeOf(r *Result, warmup int) (o outcome) {
 type treeBound struct {
 	scenario, algorithm string
 	bar                 outcome
-	late                float64 // what one of the seeds may take to settle, if that is more
+	late                float64  // what one of the seeds may take to settle, if that is more
+	worst               []uint64 // the seeds that come closest to the bar, of all
 }
 
 // In doorman-4 one bucket has 7.8% over: demand swings about the limit, and the
 // burst is there. docs/accuracy.md, "Trees", says why one seed is late.
 var treeBounds = []treeBound{
-	{"doorman-4", algorithm.NameProportionalShare, outcome{99.6, 9, 3, 0, 0}, 0},
-	{"doorman-4", algorithm.NameFairShare, outcome{99.5, 9, 3, 0, 0}, 0},
-	{"doorman-4", algorithm.NameElastic, outcome{99.9, 9, 3, 0, 0}, 0},
-	{"doorman-5", algorithm.NameProportionalShare, outcome{99.5, 1, 1, 0, 0}, 0},
-	{"doorman-5", algorithm.NameFairShare, outcome{99.5, 1, 1, 0, 0}, 0},
-	{"doorman-5", algorithm.NameElastic, outcome{99.5, 1, 1, 0, 0}, 0},
-	{"doorman-6", algorithm.NameProportionalShare, outcome{99.5, 1, 1, 0, 1}, 0},
-	{"doorman-6", algorithm.NameFairShare, outcome{99.5, 1, 1, 0, 1}, 0},
-	{"doorman-6", algorithm.NameElastic, outcome{99.5, 1, 1, 0, 6}, 0},
-	{"doorman-7", algorithm.NameProportionalShare, outcome{99.5, 1, 1, 0, 8}, 13},
-	{"doorman-7", algorithm.NameFairShare, outcome{99.5, 1, 1, 0, 8}, 13},
-	{"doorman-7", algorithm.NameElastic, outcome{99.5, 2, 2, 0, 8}, 0},
+	{"doorman-4", algorithm.NameProportionalShare, outcome{99.6, 9, 3, 0, 0}, 0, []uint64{7, 11, 18}},
+	{"doorman-4", algorithm.NameFairShare, outcome{99.5, 9, 3, 0, 0}, 0, []uint64{4, 7, 18}},
+	{"doorman-4", algorithm.NameElastic, outcome{99.9, 9, 3, 0, 0}, 0, []uint64{4, 10, 19}},
+	{"doorman-5", algorithm.NameProportionalShare, outcome{99.5, 1, 1, 0, 0}, 0, []uint64{11, 13}},
+	{"doorman-5", algorithm.NameFairShare, outcome{99.5, 1, 1, 0, 0}, 0, []uint64{2, 11}},
+	{"doorman-5", algorithm.NameElastic, outcome{99.5, 1, 1, 0, 0}, 0, []uint64{5, 17}},
+	{"doorman-6", algorithm.NameProportionalShare, outcome{99.5, 1, 1, 0, 1}, 0, []uint64{14, 17}},
+	{"doorman-6", algorithm.NameFairShare, outcome{99.5, 1, 1, 0, 1}, 0, []uint64{8, 17}},
+	{"doorman-6", algorithm.NameElastic, outcome{99.5, 1, 1, 0, 6}, 0, []uint64{5, 9, 15}},
+	{"doorman-7", algorithm.NameProportionalShare, outcome{99.5, 1, 1, 0, 8}, 13, []uint64{2, 9}},
+	{"doorman-7", algorithm.NameFairShare, outcome{99.5, 1, 1, 0, 8}, 13, []uint64{2, 9}},
+	{"doorman-7", algorithm.NameElastic, outcome{99.5, 2, 2, 0, 8}, 0, []uint64{2, 6}},
 }
 
 func TestTreesKeepTheirBounds(t *testing.T) {
 	for _, b := range treeBounds {
-		sc, seeds := load(t, b.scenario), uint64(20)
-		if testing.Short() {
-			if seeds = 1; sc.Duration > 10*time.Minute || b.algorithm != algorithm.NameProportionalShare {
-				continue
-			}
+		sc := load(t, b.scenario)
+		if testing.Short() && (sc.Duration > 10*time.Minute || b.algorithm != algorithm.NameProportionalShare) {
+			continue
 		}
 		t.Run(fmt.Sprintf("%s/%s", b.scenario, b.algorithm), func(t *testing.T) {
 			var jobs []Job
-			for seed := range seeds {
-				jobs = append(jobs, Job{sc, Options{Algorithm: b.algorithm, Seed: seed + 1}})
+			for _, seed := range seedsOf(b.worst) {
+				jobs = append(jobs, Job{sc, Options{Algorithm: b.algorithm, Seed: seed}})
 			}
 			results, err := Sweep(t.Context(), jobs, nil)
 			if err != nil {
@@ -95,6 +94,7 @@ func TestTreesKeepTheirBounds(t *testing.T) {
 			worst, late := outcome{used: math.Inf(1)}, 0.0
 			for _, r := range results {
 				o := outcomeOf(r, int(sc.Warmup.Seconds()))
+				t.Logf("seed %d: %+v", r.Seed, o)
 				worst.used = math.Min(worst.used, o.used)
 				worst.over, worst.ahead = math.Max(worst.over, o.over), math.Max(worst.ahead, o.ahead)
 				worst.beyond = math.Max(worst.beyond, o.beyond)
@@ -103,7 +103,6 @@ func TestTreesKeepTheirBounds(t *testing.T) {
 				}
 				worst.settled = math.Max(worst.settled, o.settled)
 			}
-			t.Logf("%+v, and the last settles after %v s", worst, late)
 			if worst.used < b.bar.used || worst.over > b.bar.over || worst.ahead > b.bar.ahead || worst.beyond > b.bar.beyond ||
 				worst.settled > b.bar.settled || late > b.late {
 				t.Errorf("the worst seeds have %+v, held to %+v; the last settles after %v s, held to %v", worst, b.bar, late, b.late)

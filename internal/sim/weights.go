@@ -34,7 +34,7 @@ func (c *cluster) part(h *host, b *bucket) float64 {
 	if !h.up || b.oracle.limit == 0 {
 		return 0
 	}
-	status, ok := h.group.Inspect(h.local(c.now), b.name)
+	status, ok := h.group.Manual().Inspect(h.local(c.now), b.name)
 	if !ok || len(status.Shares) == 0 {
 		return 0
 	}

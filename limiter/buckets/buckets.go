@@ -11,6 +11,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc/edge"
 )
 
@@ -34,17 +35,26 @@ func Of(group *limiter.Group, limits func() *dynamicconfig.Snapshot) Buckets {
 
 // Decide implements edge.Buckets.
 func (b Buckets) Decide(ctx context.Context, key string, n int64, longest time.Duration) edge.Decision {
+	if !fits(n) {
+		return b.tooCostly(ctx, key)
+	}
 	return decision(b.group.For(key).Decide(ctx, whole(n), bound(longest)))
 }
 
 // Hold implements edge.Holder.
 func (b Buckets) Hold(ctx context.Context, key string, n int64, longest time.Duration) (d edge.Decision, cancel func()) {
+	if !fits(n) {
+		return b.tooCostly(ctx, key), func() {}
+	}
 	held := b.group.For(key).Take(ctx, whole(n), bound(longest))
 	return decision(held.Decision()), held.Cancel
 }
 
 // Reserve implements edge.Settler.
 func (b Buckets) Reserve(ctx context.Context, key string, n int64, longest time.Duration) (d edge.Decision, settle func(cost int64)) {
+	if !fits(n) {
+		return b.tooCostly(ctx, key), func(int64) {}
+	}
 	held := b.group.For(key).Take(ctx, whole(n), bound(longest))
 	return decision(held.Decision()), func(cost int64) { held.Settle(whole(max(cost, 0))) }
 }
@@ -55,20 +65,22 @@ func (b Buckets) Charge(key string, n int64) edge.Decision {
 		return edge.Decision{Reason: edge.InvalidCost}
 	}
 	of := b.group.For(key)
-	now := limiter.Now()
-	if err := of.Level(now).Refused; err != nil {
+	if err := of.Refused(); err != nil {
 		// A free event is refused for the reason that all are.
 		return decision(of.Decide(context.Background(), 0, 0))
 	}
-	of.ChargeAt(now, whole(n))
-	level := of.Level(now)
+	now, bucket := stage.Now(), of.Stage()
+	v, _ := bucket.Take(context.Background(), stage.Request{Now: now, N: n, Kind: stage.Charge})
+	level := bucket.Level(now)
+	if level.Remote {
+		level.Tokens = v.Left
+	}
 	return edge.Decision{OK: true, Limit: events(level.Limit), Burst: level.Burst, Left: level.Tokens}
 }
 
 // Look implements edge.Looker.
 func (b Buckets) Look(key string) (edge.Bucket, bool) {
-	now := limiter.Now()
-	status, ok := b.group.Inspect(now, key)
+	status, ok := b.group.Inspect(key)
 	if ok && len(status.Shares) > 0 {
 		return live(status), true
 	}
@@ -79,7 +91,7 @@ func (b Buckets) Look(key string) (edge.Bucket, bool) {
 	if !ok {
 		return edge.Bucket{}, false
 	}
-	if status, ok := b.group.Inspect(now, rule.Key); ok && rule.Shared && len(status.Shares) > 0 {
+	if status, ok := b.group.Inspect(rule.Key); ok && rule.Shared && len(status.Shares) > 0 {
 		return live(status), true
 	}
 	limit, burst := float64(rule.Limit), rule.Burst
@@ -120,9 +132,22 @@ func answering(rule *dynamicconfig.Rule) string {
 	}
 }
 
-// whole is n as an int, or the largest there is.
+// whole is n as an int, or the closest there is.
 func whole(n int64) int {
 	return int(min(max(n, math.MinInt), math.MaxInt))
+}
+
+// fits reports whether whole(n) is n, or both are negative. It is false for
+// large costs on 32-bit platforms.
+func fits(n int64) bool { return n < 0 || int64(whole(n)) == n }
+
+// tooCostly refuses an event whose cost does not fit.
+func (b Buckets) tooCostly(ctx context.Context, key string) edge.Decision {
+	d := decision(b.group.For(key).Decide(ctx, 0, 0)) // a free event
+	if d.OK || d.Reason == edge.Limited {
+		d.OK, d.Wait, d.RetryAfter, d.Reason = false, 0, 0, edge.TooCostly
+	}
+	return d
 }
 
 // bound is longest as a limiter takes it, to which less than 0 is no bound.
@@ -164,6 +189,7 @@ var reasons = map[limiter.Reason]edge.Reason{
 	limiter.InvalidCost: edge.InvalidCost,
 	limiter.Failed:      edge.Failed,
 	limiter.InFlight:    edge.InFlight,
+	limiter.Canceled:    edge.Limited, // nobody waits for the answer
 }
 
 // reason is the same one there. It is on the way of each decision that is

@@ -11,6 +11,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc/edge"
 )
 
@@ -66,6 +67,35 @@ func TestDecisionsAreTheLimiters(t *testing.T) {
 	})
 }
 
+// A cost above the largest int32 is taken whole, or not at all where an int has
+// 32 bits.
+func TestLargeCostsAreNotCutShort(t *testing.T) {
+	const cost, burst = math.MaxInt32 + 1, 1e10
+	for _, ask := range []func(b Buckets) edge.Decision{
+		func(b Buckets) edge.Decision { return b.Decide(t.Context(), "large", cost, 0) },
+		func(b Buckets) edge.Decision { d, _ := b.Hold(t.Context(), "large", cost, 0); return d },
+		func(b Buckets) edge.Decision {
+			d, settle := b.Reserve(t.Context(), "large", cost, 0)
+			settle(cost)
+			return d
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b := of(t, "limits: [{key: large, limit: 1000/s, burst: 10000000000, algorithm: even}]")
+			want := edge.Decision{OK: true, Limit: 1000, Burst: burst, Left: burst - cost}
+			if math.MaxInt == math.MaxInt32 {
+				want = edge.Decision{Reason: edge.TooCostly, Limit: 1000, Burst: burst, Left: burst}
+			}
+			if got := ask(b); got != want {
+				t.Errorf("got %+v, want %+v", got, want)
+			}
+			if level := b.Decide(t.Context(), "large", 0, 0); level.Left != want.Left {
+				t.Errorf("%v left, want %v", level.Left, want.Left)
+			}
+		})
+	}
+}
+
 // Each of the limiter's reasons has its name here too.
 func TestReasonsKeepTheirNames(t *testing.T) {
 	for r := limiter.Granted; int(r) < edge.Reasons; r++ {
@@ -73,7 +103,7 @@ func TestReasonsKeepTheirNames(t *testing.T) {
 			t.Errorf("%v became %v", r, got)
 		}
 	}
-	if beyond := limiter.Reason(edge.Reasons); beyond.String() != "reason(10)" {
+	if beyond := limiter.Reason(stage.Reasons); beyond.String() != "reason(11)" {
 		t.Errorf("%v is not known here", beyond)
 	}
 	if reason(200) != edge.Failed {
@@ -101,7 +131,7 @@ func TestWhatIsHeldCanBeGivenBackOnce(t *testing.T) {
 				t.Fatalf("%v are left", left())
 			}
 		}
-		if st, _ := b.group.Inspect(limiter.Now(), "a"); st.Shares[0].Allowed != 0 {
+		if st, _ := b.group.Inspect("a"); st.Shares[0].Allowed != 0 {
 			t.Errorf("%d count as used", st.Shares[0].Allowed)
 		}
 		d, cancel := b.Hold(context.Background(), "a", 20, 0)

@@ -19,13 +19,6 @@ import (
 	"github.com/headgate/headgate/rpc/rpcgrpc"
 )
 
-// eager are the algorithms under which a host may ask early: those that keep
-// an account of what hosts hold.
-var eager = []string{"elastic"}
-
-// wanting are the algorithms that share by what hosts want.
-var wanting = []string{"none", "static", "proportional-share", "fair-share"}
-
 // Option is a collaborator of a Client.
 type Option func(*options)
 
@@ -42,7 +35,7 @@ func WithLogger(log *slog.Logger) Option { return func(o *options) { o.log = log
 func WithScope(scope tally.Scope) Option { return func(o *options) { o.scope = scope } }
 
 // WithLimiter sets options of the Group of limiters, such as
-// limiter.WithMigration, or limiter.WithEager for an algorithm of one's own.
+// limiter.WithMigration, or limiter.WithAlgorithm for one of one's own.
 func WithLimiter(opts ...limiter.Option) Option {
 	return func(o *options) { o.limiter = append(o.limiter, opts...) }
 }
@@ -84,11 +77,12 @@ func New(config Config, source dynamicconfig.Source, opts ...Option) (*Client, e
 	c := &Client{host: config.host(), limits: dynamicconfig.NewLive(snapshot), remote: remote, stop: stop}
 	taker := c.taker(config)
 	c.group = limiter.NewGroup(snapshot, config.Hosts, append([]limiter.Option{
-		limiter.WithLogger(o.log), limiter.WithScope(o.scope), limiter.WithEager(eager...), limiter.WithWants(wanting...),
-		limiter.WithRemote(exact.Name, exact.New(taker)), limiter.WithRemote(limiter.Auto, exact.NewAuto(taker)),
+		limiter.WithLogger(o.log), limiter.WithScope(o.scope),
+		limiter.WithRemote(exact.Name, exact.New(taker).Waits(config.exactTimeout)),
+		limiter.WithRemote(limiter.Auto, exact.NewAuto(taker).Waits(config.exactTimeout)),
 	}, o.limiter...)...)
 	unsubscribe := c.limits.Subscribe(func(_, next *dynamicconfig.Snapshot) {
-		c.group.Configure(limiter.Now(), next)
+		c.group.Configure(next)
 	})
 	c.loops.Go(func() {
 		defer unsubscribe()
@@ -115,7 +109,7 @@ func (c *Client) updater(addresses []string) limiter.Updater {
 // taker asks them for the events of exact keys.
 func (c *Client) taker(config Config) *rpc.Taker {
 	one := c.deciders(config.Addresses)
-	return &rpc.Taker{Host: c.host, Placement: one, Peers: one, Timeout: config.exactTimeout()}
+	return &rpc.Taker{Host: c.host, Placement: one, Peers: one}
 }
 
 func (c *Client) deciders(addresses []string) deciders {
@@ -134,7 +128,7 @@ func (d deciders) Peer(string) (rpc.Decider, error) { return d.decider, nil }
 
 // For returns the limiter of key, which is a `group:name`. It never fails and
 // never waits; see limiter.Group.
-func (c *Client) For(key string) *limiter.Keyed { return c.group.For(key) }
+func (c *Client) For(key string) *limiter.Limiter { return c.group.For(key) }
 
 // Group returns the client's limiters.
 func (c *Client) Group() *limiter.Group { return c.group }
@@ -144,7 +138,7 @@ func (c *Client) Limits() *dynamicconfig.Live { return c.limits }
 
 // SetHosts tells how many hosts share the limits now; see Config.Hosts. Call it
 // from what knows, such as the replicas of a deployment. Below 1 is 1.
-func (c *Client) SetHosts(hosts int) { c.group.SetHosts(limiter.Now(), hosts) }
+func (c *Client) SetHosts(hosts int) { c.group.SetHosts(hosts) }
 
 // Host is this host's name, as the deciders hear it.
 func (c *Client) Host() string { return c.host }

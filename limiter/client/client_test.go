@@ -84,7 +84,7 @@ func newClient(t testing.TB, c client.Config, source dynamicconfig.Source, opts 
 var eventually = waittest.Until
 
 func share(c *client.Client, key string) limiter.ShareStatus {
-	st, ok := c.Group().Inspect(limiter.Now(), key)
+	st, ok := c.Group().Inspect(key)
 	if !ok || len(st.Shares) == 0 {
 		return limiter.ShareStatus{Fallback: true}
 	}

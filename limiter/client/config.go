@@ -16,9 +16,6 @@ import (
 // MaxHosts is the most hosts that Config may say share the limits.
 const MaxHosts = 1_000_000
 
-// DefaultExactTimeout is Config.ExactTimeout when nobody says otherwise.
-const DefaultExactTimeout = 50 * time.Millisecond
-
 // MaxExactTimeout is the longest Config.ExactTimeout.
 const MaxExactTimeout = 10 * time.Second
 
@@ -42,12 +39,13 @@ type Config struct {
 	// a restart; what the old one had comes free when its leases end.
 	Host string
 
-	// ExactTimeout bounds each call for events of exact keys; when it ends,
-	// the rule's fallback decides. An event may wait for two calls. Higher
-	// means fewer events that fall back when deciders are slow, and events
-	// that wait for longer when they are gone. Deciders may take 40 ms to
-	// find out that an owner is silent. 0 to MaxExactTimeout; default
-	// DefaultExactTimeout.
+	// ExactTimeout bounds each call for events of exact and auto keys; when it
+	// ends, the rule's fallback decides. An event may wait for two calls.
+	// Higher means fewer events that fall back when deciders are slow, and
+	// events that wait for longer when they are gone. 0 to MaxExactTimeout;
+	// default 2.5 times the rule's ask_timeout, which is 50 ms if the rule does
+	// not say: a decider may take twice the ask_timeout to find out that an
+	// owner does not answer.
 	ExactTimeout time.Duration
 
 	// TLS, when not nil, encrypts. Give it certificates for mutual TLS.
@@ -70,11 +68,12 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-func (c Config) exactTimeout() time.Duration {
+// exactTimeout is ExactTimeout, or its default for a rule with this ask_timeout.
+func (c Config) exactTimeout(askTimeout time.Duration) time.Duration {
 	if c.ExactTimeout > 0 {
 		return c.ExactTimeout
 	}
-	return DefaultExactTimeout
+	return askTimeout * 5 / 2
 }
 
 // host is Host or its default.

@@ -33,9 +33,9 @@
 // Rules with `algorithm: exact` have one bucket at the key's owner, which is
 // asked for each event by way of any decider: so the methods of such a key's
 // limiter take a call, and events that come together share one. When the answer
-// is not there within Config.ExactTimeout, the rule's fallback decides; what it
-// lets through is charged to the bucket when a decider answers again. Say
-// `fallback: closed` where refusing is better than too much.
+// is not there in time (see Config.ExactTimeout), the rule's fallback decides;
+// what it lets through is charged to the bucket when a decider answers again.
+// Say `fallback: closed` where refusing is better than too much.
 //
 // # When no decider answers
 //

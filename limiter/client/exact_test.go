@@ -3,6 +3,8 @@
 package client_test
 
 import (
+	"fmt"
+	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,7 +17,7 @@ import (
 )
 
 const exactRules = `
-defaults: {algorithm: exact}
+defaults: {algorithm: exact, ask_timeout: 10s}
 limits:
   - {key: closed, limit: 1/h, burst: 100, fallback: closed}
   - {key: even, limit: 1/h, burst: 100, fallback: even}
@@ -44,7 +46,7 @@ func oneBucketForAll(t *testing.T, rules string) {
 	d, _ := serve(t, "127.0.0.1:0", rules)
 	var clients []*client.Client
 	for range 3 {
-		c := newClient(t, client.Config{Addresses: []string{d.Edge()}, Hosts: 3, ExactTimeout: time.Second}, memory.New(parse(t, rules)))
+		c := newClient(t, client.Config{Addresses: []string{d.Edge()}, Hosts: 3}, memory.New(parse(t, rules)))
 		exactly(t, c, "closed")
 		clients = append(clients, c)
 	}
@@ -97,7 +99,7 @@ func TestExactKeysFallBackWhileNoDeciderIsThere(t *testing.T) {
 	if admitted != 25 { // of 100, among 4
 		t.Errorf("%d admitted by the fallback", admitted)
 	}
-	if took := time.Since(began); took > 200*client.DefaultExactTimeout/4 {
+	if took := time.Since(began); took > 30*time.Second { // each could wait for two calls of 25 s
 		t.Errorf("each event waits for deciders that are gone: %v", took)
 	}
 	serve(t, d.Edge(), exactRules)
@@ -119,6 +121,30 @@ func TestExactKeysOutliveADeciderByWhatItsClientsWereTold(t *testing.T) {
 	serve(t, d.Edge(), exactRules)
 	if left := exactly(t, c, "closed").Left; left < 10 || left > 11 {
 		t.Errorf("%v left after a restart; want 10", left)
+	}
+}
+
+// An event of an exact key waits for a decider that does not answer as long as
+// Config.ExactTimeout says, or else the rule's ask_timeout.
+func TestConfigsTimeoutOfExactKeysGoesBeforeTheRules(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0") // takes connections, and never answers
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for _, row := range []struct {
+		rule   string
+		config time.Duration
+	}{{"10s", time.Millisecond}, {"1ms", 0}} {
+		c := newClient(t, client.Config{Addresses: []string{l.Addr().String()}, ExactTimeout: row.config}, memory.New(parse(t, fmt.Sprintf(
+			"limits: [{key: k, limit: 1/h, algorithm: exact, fallback: closed, ask_timeout: %s}]", row.rule))))
+		began := time.Now()
+		if d := c.For("k").Decide(t.Context(), 1, 0); d.OK || d.Reason != limiter.Failed {
+			t.Errorf("%+v of a decider that never answers", d)
+		}
+		if took := time.Since(began); took > 9*time.Second {
+			t.Errorf("ask_timeout %s, ExactTimeout %v: waited for %v", row.rule, row.config, took)
+		}
 	}
 }
 

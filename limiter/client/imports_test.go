@@ -21,9 +21,8 @@ func TestALimitingHostLinksNoDecider(t *testing.T) {
 		"go.uber.org/yarpc", "go.uber.org/fx", "testing", "github.com/spf13/cobra",
 		module + "/aggregator", module + "/algorithm", module + "/ringpop", module + "/shadow", module + "/internal",
 	}
-	// What tells which name was meant in a file of limits, and which processor it
-	// is, imports nothing of ours.
-	leaves := []string{module + "/internal/spelling", module + "/internal/processor"}
+	// These import nothing of ours.
+	leaves := []string{module + "/internal/spelling", module + "/internal/processor", module + "/internal/breaker"}
 	from := map[string]string{module + "/limiter/client": ""}
 	todo := []string{module + "/limiter/client"}
 	for len(todo) > 0 {

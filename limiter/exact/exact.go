@@ -9,15 +9,19 @@
 //		limiter.WithRemote(exact.Name, exact.New(taker)),
 //		limiter.WithRemote(limiter.Auto, exact.NewAuto(taker)))
 //
-// The package is no more than the words of limiter.Remote for an rpc.Taker,
-// which batches, gives up and learns. Out of scope: the buckets, which package
-// aggregator keeps.
+// An event waits for the owner's answer as long as its rule's ask_timeout says.
+// The package translates between stage.Remote and an rpc.Taker, which batches,
+// gives up and learns. Out of scope: the buckets, which package aggregator
+// keeps.
 package exact
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"time"
 
-	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc"
 )
 
@@ -29,29 +33,47 @@ const Name = "exact"
 type Owners struct {
 	taker *rpc.Taker
 	auto  bool
+	waits func(askTimeout time.Duration) time.Duration // nil: as long as that
 }
 
-var _ limiter.Remote = Owners{}
+var _ stage.Remote = (*Owners)(nil)
 
 // New returns the Owners that taker asks.
-func New(taker *rpc.Taker) Owners { return Owners{taker: taker} }
+func New(taker *rpc.Taker) *Owners { return &Owners{taker: taker} }
 
 // NewAuto returns the Owners that taker asks for keys under limiter.Auto.
-func NewAuto(taker *rpc.Taker) Owners { return Owners{taker, true} }
+func NewAuto(taker *rpc.Taker) *Owners { return &Owners{taker: taker, auto: true} }
 
-// Take implements limiter.Remote. The errors are those of rpc.Taker.
-func (o Owners) Take(ctx context.Context, t limiter.Take) (limiter.Taken, error) {
-	take := rpc.Take{Key: t.Key, Auto: o.auto, Tokens: t.N, Longest: min(t.Longest, rpc.MaxWait)}
-	if t.Charge {
+// Waits returns Owners for whose answer an event waits as long as waits makes of
+// its rule's ask_timeout: where the way to the owners is longer, for example.
+func (o *Owners) Waits(waits func(askTimeout time.Duration) time.Duration) *Owners {
+	return &Owners{o.taker, o.auto, waits}
+}
+
+// Do implements stage.Remote. The errors are those of rpc.Taker; a full queue
+// is a stage.ErrBusy too.
+func (o *Owners) Do(ctx context.Context, op stage.Operation) (stage.Outcome, error) {
+	take := rpc.Take{Key: op.Key, Auto: o.auto, Tokens: op.N, Longest: min(op.Longest, rpc.MaxWait)}
+	switch op.Kind {
+	case stage.ChargeTokens:
 		take.Spent = rpc.SpentBeyond
+	case stage.ReturnTokens:
+		take.Tokens = -op.N
 	}
-	took, err := o.taker.Take(ctx, take)
+	timeout := op.Rule.AskTimeout
+	if o.waits != nil {
+		timeout = o.waits(timeout)
+	}
+	took, err := o.taker.TakeWithin(ctx, take, timeout)
+	if errors.Is(err, rpc.ErrBusy) {
+		err = fmt.Errorf("%w: %w", stage.ErrBusy, err)
+	}
 	if err != nil {
-		return limiter.Taken{}, err
+		return stage.Outcome{}, err
 	}
-	taken := limiter.Taken{OK: took.OK, Wait: took.Wait, RetryAfter: took.Retry, Left: took.Left}
-	if taken.RetryAfter == rpc.MaxWait {
-		taken.RetryAfter = 0 // no wait would do
+	outcome := stage.Outcome{OK: took.OK, Wait: took.Wait, RetryAfter: took.Retry, Left: took.Left}
+	if outcome.RetryAfter == rpc.MaxWait {
+		outcome.RetryAfter = 0 // no wait would do
 	}
-	return taken, nil
+	return outcome, nil
 }

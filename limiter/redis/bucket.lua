@@ -6,24 +6,28 @@
 --   full at = since + taken / rate
 --
 -- so that no part of a token is lost, however often the bucket is asked, and
--- whatever the rate. Time is in microseconds, of this server, in `now`, which
--- stands before this text.
+-- whatever the rate. Text before this one sets `now`, in microseconds, and
+-- `expires`, whether values expire.
 --
 -- KEYS[1]  the bucket
--- ARGV     what to do: take, charge (down to the floor, in any case) or give
+-- KEYS[2]  the ID of a charge or a return, if it has one
+-- KEYS[3]  an ID that need not be remembered any more, if there is one
+-- ARGV     what to do: take; charge (always, but not below the floor); give
 --          tokens
 --          rate, tokens/s
 --          burst, tokens
 --          debt, tokens; above 0 events borrow, else they wait for their own
---          patience, seconds that one may have to wait
+--          patience, seconds that the event may wait
 --          floor, tokens
+--          keep, milliseconds for which values are kept at least
 --
 -- Returns whether the tokens were taken, the microseconds to wait, or after
--- how many it may be worth to ask again (-1: never), and the tokens left.
+-- how many to ask again (-1: never), and the tokens left.
 
 local key, what = KEYS[1], ARGV[1]
 local n, rate, burst = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local debt, patience, floor = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
+local keep = tonumber(ARGV[8])
 
 local format, size = '>Bddddd', 41
 local never = math.huge
@@ -33,15 +37,16 @@ local changed = false
 local state = redis.call('GET', key)
 if state then
 	if #state ~= size or string.byte(state) ~= 1 then
-		return redis.error_reply('HEADGATE what is at the key is not a bucket of this release')
+		return redis.error_reply('HEADGATE not a bucket of this release')
 	end
 	local version, ruled, held
 	version, since, at, taken, ruled, held = struct.unpack(format, state)
-	if now < at then -- the clock went back: time stands still for that long
+	if now < at then -- the clock went back: time stands still until it is there again
 		since, at = since - (at - now), now
 	end
 	if ruled ~= rate or held ~= burst then
-		-- Nobody knows since when the rule is another: the slower counts.
+		-- The rule changed at an unknown time since the last write: the slower
+		-- of both counts since then.
 		local level = held - taken + ruled * ((at - since) / 1e6) + math.min(ruled, rate) * ((now - at) / 1e6)
 		since, taken, changed = now, burst - math.min(level, held, burst), true
 	end
@@ -54,8 +59,8 @@ elseif taken > 2 ^ 30 or taken < -2 ^ 30 then
 	since, taken = now, burst - level -- before its numbers become too large
 end
 
--- until_ is how long it takes to fill in so many tokens, but for what
--- arithmetic may have added.
+-- until_ is how many microseconds it takes to fill in so many tokens. A few
+-- that arithmetic may have added take none.
 local function until_(short)
 	if short <= 1e-9 + (burst + math.abs(taken)) * 2 ^ -50 then
 		return 0
@@ -70,13 +75,22 @@ local function answer(ok, wait)
 	return { ok, wait, string.format('%.17g', level) }
 end
 
+local function set(name, value, milliseconds, ...)
+	if expires then
+		return redis.call('SET', name, value, 'PX', string.format('%.0f', milliseconds), ...)
+	end
+	return redis.call('SET', name, value, ...)
+end
+
 local function save()
 	if level >= burst then
 		redis.call('DEL', key) -- a bucket that is full is the same as none
 		return
 	end
-	local idle = math.min(math.ceil((burst - level) / rate * 1e3) + 1, 2 ^ 40)
-	redis.call('SET', key, struct.pack(format, 1, since, now, taken, rate, burst), 'PX', string.format('%.0f', idle))
+	-- It is kept longer than it takes to fill, because the next rule may be
+	-- slower.
+	local idle = math.max(math.ceil((burst - level) / rate * 1e3) + 1, keep)
+	set(key, struct.pack(format, 1, since, now, taken, rate, burst), math.min(idle, 2 ^ 40))
 end
 
 local function move(tokens)
@@ -84,12 +98,15 @@ local function move(tokens)
 	save()
 end
 
-if what == 'give' then
-	move(-n)
+if what ~= 'take' then
+	if KEYS[3] then
+		redis.call('DEL', KEYS[3])
+	end
+	if KEYS[2] and not set(KEYS[2], '', keep, 'NX') then
+		return answer(1, 0) -- it was done already
+	end
+	move(what == 'give' and -n or math.min(n, math.max(level - floor, 0)))
 	level = math.min(level, burst)
-	return answer(1, 0)
-elseif what == 'charge' then
-	move(math.min(n, math.max(level - floor, 0)))
 	return answer(1, 0)
 end
 
@@ -110,7 +127,7 @@ end
 if n > 0 then
 	again = math.max(again, until_(short - rate * patience))
 else
-	wait, again = 0, 0 -- who takes nothing only looks
+	wait, again = 0, 0 -- it only asks how many are left
 end
 if again > 0 then
 	if changed then

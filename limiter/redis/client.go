@@ -19,33 +19,34 @@ type Options struct {
 	// Cluster, or, with Master, of Sentinels. Required.
 	Addresses []string
 
-	// Cluster: a single address is that of a Redis Cluster's node.
+	// Cluster says that a single address is a node of a Redis Cluster.
 	Cluster bool
 
 	// Master is the name that Sentinels know the server by.
 	Master string
 
-	// Username and Password log in; empty: nobody does.
+	// Username and Password log in. If both are empty, the client does not
+	// log in.
 	Username, Password string
 
-	// DB is the number of the database; a Redis Cluster only has 0.
+	// DB is the number of the database. A Redis Cluster only has 0.
 	DB int
 
-	// TLS is how to talk TLS; nil: not at all.
+	// TLS configures TLS; nil means none.
 	TLS *tls.Config
 
-	// Timeout bounds each step of a call; default DefaultTimeout. New's
-	// Config bounds the call.
+	// Timeout bounds each read and write; default DefaultTimeout. Config's
+	// Timeout bounds the whole call.
 	Timeout time.Duration
 
-	// Connections is how many there are to a server at most; default
-	// DefaultMaxCalls. More than Config.MaxCalls are never used.
+	// Connections is how many connections there are to a server at most;
+	// default DefaultMaxCalls. It bounds Config.MaxCalls.
 	Connections int
 }
 
-// Client returns a client that suits New: pooled connections, short timeouts,
-// and nothing is tried again, because an event has its answer at once or never.
-// A Redis Cluster's redirects are followed. The caller closes it.
+// Client returns a client for New, with a pool of connections and short
+// timeouts. It never sends a command again, because the event cannot wait, but
+// follows a Redis Cluster's redirects. The caller closes it.
 func Client(o Options) goredis.UniversalClient {
 	if o.Timeout <= 0 {
 		o.Timeout = DefaultTimeout
@@ -83,14 +84,14 @@ const (
 	// bufferSize is enough for a call and its answer.
 	bufferSize = 4 << 10
 
-	// minDial is for TLS, which takes longer than a call; a call does not
-	// wait for longer all the same.
+	// minDial is for TLS, whose handshake may take longer than a call waits.
+	// The connection serves a later call then.
 	minDial = 500 * time.Millisecond
 )
 
-// LogTo has log, at debug level, take what the client library says of its
-// connections, which else goes to stderr. It is for the whole process, and
-// other users of the library in it: call it before any Client is made.
+// LogTo makes the client library write what it logs of its connections to log,
+// at debug level. Without it, the library writes to stderr. It holds for all
+// users of the library in this process: call it before making a client.
 func LogTo(log *slog.Logger) { goredis.SetLogger(logger{log}) }
 
 type logger struct{ log *slog.Logger }

@@ -4,12 +4,12 @@ package redis
 
 import "github.com/uber-go/tally/v4"
 
-// metrics are how often Redis was asked: it answered, it failed, or it was not
-// asked after all, because it had failed lately; and of how many parts that is
-// so now.
+// metrics count operations: those that Redis answered, those that it did not
+// answer, and those that were not sent because it was paused, this host busy
+// or the caller short of time. paused is how many shards are paused now.
 type metrics struct {
-	answered, failed, paused tally.Counter
-	pausing                  tally.Gauge
+	answered, failed, notAsked tally.Counter
+	paused                     tally.Gauge
 }
 
 func newMetrics(scope tally.Scope) metrics {
@@ -17,7 +17,7 @@ func newMetrics(scope tally.Scope) metrics {
 	return metrics{
 		answered: scope.Counter("answered"),
 		failed:   scope.Counter("failed"),
-		paused:   scope.Counter("not_asked"),
-		pausing:  scope.Gauge("paused"),
+		notAsked: scope.Counter("not_asked"),
+		paused:   scope.Gauge("paused"),
 	}
 }

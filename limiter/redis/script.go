@@ -12,34 +12,29 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/headgate/headgate/dynamicconfig"
-	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/stage"
 )
 
 //go:embed bucket.lua
 var body string
 
-// clock reads the server's clock, in microseconds.
-const clock = "local time = redis.call('TIME')\nlocal now = tonumber(time[1]) * 1e6 + tonumber(time[2])\n"
+// bucket is the script, on Redis' own clock.
+var bucket = newScript(`local time = redis.call('TIME')
+local now, expires = tonumber(time[1]) * 1e6 + tonumber(time[2]), true
+`)
 
-// bucket is the script that does everything. A server that does not know it
-// yet is sent it once.
-var bucket = goredis.NewScript(clock + body)
+// timed is the script on the caller's clock. Nothing expires, because Redis
+// would expire it on its own clock.
+var timed = newScript("local now, expires = tonumber(ARGV[9]), false\n")
 
-// set is a clock that who calls sets.
-const set = "local now = tonumber(ARGV[8])\n"
+// script is a Lua script. Redis knows it by hash once it has seen text.
+type script struct{ text, hash string }
 
-// lasting has values never expire, which they do on the server's own clock.
-const lasting = `local server = redis
-local redis = {error_reply = server.error_reply, call = function(command, key, value)
-	if value then
-		return server.call(command, key, value)
-	end
-	return server.call(command, key)
-end}
-`
-
-// timed is the script on the caller's clock.
-var timed = goredis.NewScript(set + lasting + body)
+// newScript returns the script that begins with head, which sets now, in
+// microseconds, and whether values expire.
+func newScript(head string) script {
+	return script{head + body, goredis.NewScript(head + body).Hash()}
+}
 
 const (
 	maxTokens = 1 << 53 // above it, a double loses whole tokens
@@ -47,28 +42,29 @@ const (
 	maxWait   = 100 * 365 * 24 * time.Hour
 )
 
-// arguments are those of the script for t.
-func arguments(t limiter.Take) [7]any {
-	rate, burst := within(float64(t.Rule.Limit), maxRate), within(t.Rule.Burst, maxTokens)
-	debt := within(rate*max(t.Rule.MaxDebt, 0).Seconds(), maxTokens)
-	what, n := "take", within(t.N, maxTokens)
-	switch {
-	case t.N < 0:
-		what, n = "give", within(-t.N, maxTokens)
-	case t.Charge:
+// arguments are those of the script for op.
+func arguments(op stage.Operation, keep time.Duration) []any {
+	rate, burst := within(float64(op.Rule.Limit), maxRate), within(op.Rule.Burst, maxTokens)
+	debt := within(rate*max(op.Rule.MaxDebt, 0).Seconds(), maxTokens)
+	what, n := "take", within(op.N, maxTokens)
+	switch op.Kind {
+	case stage.ReturnTokens:
+		what = "give"
+	case stage.ChargeTokens:
 		what = "charge"
 	}
-	return [7]any{
+	return []any{
 		what, number(n), number(rate), number(burst), number(debt),
-		number(min(max(t.Longest, 0), maxWait).Seconds()),
-		number(-within(floor(t.Rule, burst, debt), maxTokens)),
+		number(min(max(op.Longest, 0), maxWait).Seconds()),
+		number(-within(floor(op.Rule, burst, debt), maxTokens)),
+		max(keep.Milliseconds(), 1),
 	}
 }
 
-// floor is how deep what was used already may bring a bucket into debt. What
-// was used while nobody answered is charged at once, and the bucket had been
-// full after a while: without a floor, a long outage were followed by one as
-// long.
+// floor is how far a charge may bring the bucket into debt. What the fallback
+// let through in an outage is charged at once, though the bucket would have
+// filled up meanwhile. Without a floor, all events would be refused for as long
+// as the outage was.
 func floor(rule *dynamicconfig.Rule, burst, debt float64) float64 {
 	return max(burst, debt) + rule.Costliest()
 }
@@ -83,26 +79,23 @@ func within(x, most float64) float64 {
 
 func number(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 
-// read makes what the script answered a Taken. Whatever is at the other end
-// may answer anything.
-func read(answer any) (taken limiter.Taken, err error) {
-	values, ok := answer.([]any)
-	if !ok || len(values) != 3 {
-		return taken, fmt.Errorf("the script answers %T; that is three values", answer)
+// read is the Outcome that the script's answer stands for. Anything may have
+// answered, so an error is stage.ErrNonsense.
+func read(answer any) (stage.Outcome, error) {
+	values, _ := answer.([]any)
+	if len(values) != 3 {
+		return stage.Outcome{}, fmt.Errorf("%w: %.100v instead of three values", stage.ErrNonsense, answer)
 	}
-	won, _ := values[0].(int64)
+	ok, isFlag := values[0].(int64)
 	micros, isTime := values[1].(int64)
 	text, isText := values[2].(string)
 	left, err := strconv.ParseFloat(text, 64)
-	if !isTime || !isText || err != nil || math.IsNaN(left) || math.IsInf(left, 0) || micros < -1 {
-		return taken, fmt.Errorf("the script answers %.100v; that is whether, when, and what is left", values)
+	if !isFlag || !isTime || !isText || err != nil || math.IsNaN(left) || math.IsInf(left, 0) || micros < -1 {
+		return stage.Outcome{}, fmt.Errorf("%w: %.100v instead of a flag, microseconds and tokens", stage.ErrNonsense, values)
 	}
-	taken.OK, taken.Left = won == 1, left
 	wait := time.Duration(min(max(micros, 0), math.MaxInt64/int64(time.Microsecond))) * time.Microsecond
-	if taken.OK {
-		taken.Wait = wait
-	} else {
-		taken.RetryAfter = wait
+	if ok == 1 {
+		return stage.Outcome{OK: true, Wait: wait, Left: left}, nil
 	}
-	return taken, nil
+	return stage.Outcome{RetryAfter: wait, Left: left}, nil
 }

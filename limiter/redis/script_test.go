@@ -14,34 +14,43 @@ import (
 
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
-	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/redis/redistest"
+	"github.com/headgate/headgate/limiter/stage"
 )
 
-// expiring is the script on the test's clock, but for what expires.
-var expiring = goredis.NewScript(set + body)
+// expiring is the script on the test's clock, except that values expire on
+// Redis' own.
+var expiring = newScript("local now, expires = tonumber(ARGV[9]), true\n")
 
 // epoch is when tests begin, in microseconds.
-const epoch = 1_800_000_000_000_000
+const epoch int64 = 1_800_000_000_000_000
 
-// run runs the script for a take, so long after epoch.
-func run(t testing.TB, c *goredis.Client, now time.Duration, take limiter.Take) limiter.Taken {
+// run runs the script for op, so long after epoch.
+func run(t testing.TB, c *goredis.Client, now time.Duration, op stage.Operation) stage.Outcome {
 	t.Helper()
-	return runScript(t, timed, c, now, take)
+	return runScript(t, timed, c, now, op, DefaultKeep)
 }
 
-func runScript(t testing.TB, script *goredis.Script, c *goredis.Client, now time.Duration, take limiter.Take) limiter.Taken {
+func runScript(t testing.TB, s script, c *goredis.Client, now time.Duration, op stage.Operation, keep time.Duration) stage.Outcome {
 	t.Helper()
-	args := arguments(take)
-	answer, err := script.Run(t.Context(), c, []string{take.Key}, append(args[:], epoch+now.Microseconds())...).Result()
+	outcome, err := read(evaluate(t, s, c, op.Key, append(arguments(op, keep), epoch+now.Microseconds())...))
 	if err != nil {
 		t.Fatal(err)
 	}
-	taken, err := read(answer)
+	return outcome
+}
+
+// evaluate is what s answers about the bucket called name.
+func evaluate(t testing.TB, s script, c *goredis.Client, name string, args ...any) any {
+	t.Helper()
+	answer, err := c.EvalSha(t.Context(), s.hash, []string{name}, args...).Result()
+	if goredis.HasErrorPrefix(err, "NOSCRIPT") {
+		answer, err = c.Eval(t.Context(), s.text, []string{name}, args...).Result()
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	return taken
+	return answer
 }
 
 // ruleOf is the rule of a Bucket that decides as the script does.
@@ -78,7 +87,7 @@ func TestTheScriptIsABucket(t *testing.T) {
 		for i := range rapid.IntRange(1, 40).Draw(rt, "calls") {
 			now += time.Duration(rapid.Float64Range(0, 2).Draw(rt, "tokens")*1e6/float64(min(rule.Limit, 1e6))) * time.Microsecond
 			now = min(now, 1e17)
-			take := limiter.Take{Key: key, Rule: rule, Longest: -1}
+			take := stage.Operation{Key: key, Rule: rule, Longest: -1}
 			take.N = math.Floor(rule.Burst * math.Pow(rapid.Float64Range(0, 1.1).Draw(rt, "part"), 4))
 			take.Longest = time.Duration(rapid.Int64Range(0, 3_000_000).Draw(rt, "longest")) * time.Microsecond
 			level := bucket.Level(now)
@@ -86,11 +95,11 @@ func TestTheScriptIsABucket(t *testing.T) {
 			slack := 1e-7 + 1e-12*(rule.Burst+math.Abs(level)+take.N) + 1e-6*float64(rule.Limit)
 			switch rapid.IntRange(0, 9).Draw(rt, "what") {
 			case 0:
-				take.Charge = true
+				take.Kind = stage.ChargeTokens
 				bucket.Charge(now, take.N, -floor(rule, rule.Burst, float64(rule.Limit)*max(rule.MaxDebt, 0).Seconds()))
 			case 1:
-				take.N = -take.N
-				bucket.Give(now, -take.N)
+				take.Kind = stage.ReturnTokens
+				bucket.Give(now, take.N)
 			default:
 				want := bucket.Take(now, take.N, take.Longest)
 				got := run(t, c, now, take)
@@ -138,7 +147,7 @@ func TestNoPartOfATokenIsLost(t *testing.T) {
 		rule := &dynamicconfig.Rule{Limit: rate.Limit(tt.limit), Burst: 5}
 		key, taken, now := fmt.Sprint(tt.limit), 0, time.Duration(0)
 		for range 5000 {
-			if run(t, c, now, limiter.Take{Key: key, Rule: rule, N: 1}).OK {
+			if run(t, c, now, stage.Operation{Key: key, Rule: rule, N: 1}).OK {
 				taken++
 			}
 			now += tt.gap
@@ -173,7 +182,7 @@ func TestAChangeOfRuleKeepsTheTokens(t *testing.T) {
 		{3601 * second, rule(1e6, 1e6), 500, 0, true}, // the slower counts: it had filled at one a second, to its burst
 		{3601*second + second/100, rule(1e6, 1e6), 0, 10000, true},
 	} {
-		got := run(t, c, step.at, limiter.Take{Key: "k", Rule: step.rule, N: step.n})
+		got := run(t, c, step.at, stage.Operation{Key: "k", Rule: step.rule, N: step.n})
 		if got.OK != step.ok || math.Abs(got.Left-step.left) > 0.02 {
 			t.Errorf("step %d: %+v, want %v with %v left", i, got, step.ok, step.left)
 		}
@@ -186,7 +195,7 @@ func TestARefusalPutsANewRuleInForce(t *testing.T) {
 	c := redistest.Start(t).Client()
 	slow, fast := &dynamicconfig.Rule{Limit: 1e-6, Burst: 1}, &dynamicconfig.Rule{Limit: 10, Burst: 1}
 	take := func(now time.Duration, r *dynamicconfig.Rule) bool {
-		return run(t, c, now, limiter.Take{Key: "k", Rule: r, N: 1}).OK
+		return run(t, c, now, stage.Operation{Key: "k", Rule: r, N: 1}).OK
 	}
 	if !take(0, slow) || take(time.Second, slow) || take(time.Second, fast) {
 		t.Error("one at first, and no more")
@@ -199,8 +208,8 @@ func TestARefusalPutsANewRuleInForce(t *testing.T) {
 func TestTimeThatGoesBackStandsStill(t *testing.T) {
 	c := redistest.Start(t).Client()
 	rule := &dynamicconfig.Rule{Limit: 10, Burst: 10}
-	take := func(now time.Duration, n float64) limiter.Taken {
-		return run(t, c, now, limiter.Take{Key: "k", Rule: rule, N: n})
+	take := func(now time.Duration, n float64) stage.Outcome {
+		return run(t, c, now, stage.Operation{Key: "k", Rule: rule, N: n})
 	}
 	hour := time.Hour
 	take(hour, 10)
@@ -222,7 +231,7 @@ func TestTimeThatGoesBackStandsStill(t *testing.T) {
 	if got := take(0, 0); got.Left != 0 {
 		t.Errorf("%+v", got)
 	}
-	if got := run(t, c, 0, limiter.Take{Key: "k", Rule: rule, N: 3, Charge: true}); got.Left != -3 {
+	if got := run(t, c, 0, stage.Operation{Key: "k", Rule: rule, N: 3, Kind: stage.ChargeTokens}); got.Left != -3 {
 		t.Errorf("%+v", got)
 	}
 	if got := take(500*time.Millisecond, 2); !got.OK || math.Abs(got.Left) > 1e-9 {
@@ -240,7 +249,10 @@ func TestABucketThatIsFullAgainIsGone(t *testing.T) {
 		return d
 	}
 	rule := &dynamicconfig.Rule{Limit: 10, Burst: 100}
-	take := func(n float64) { runScript(t, expiring, c, 0, limiter.Take{Key: "k", Rule: rule, N: n}) }
+	do := func(kind stage.OperationKind, rule *dynamicconfig.Rule, n float64) {
+		runScript(t, expiring, c, 0, stage.Operation{Kind: kind, Key: "k", Rule: rule, N: n}, time.Second)
+	}
+	take := func(n float64) { do(stage.TakeTokens, rule, n) }
 	take(0)
 	if n, _ := c.Exists(t.Context(), "k").Result(); n != 0 {
 		t.Error("a look makes a bucket")
@@ -249,13 +261,29 @@ func TestABucketThatIsFullAgainIsGone(t *testing.T) {
 	if d := ttl(); d < 4*time.Second || d > 5002*time.Millisecond {
 		t.Errorf("50 of 10/s are missing, and it expires in %v", d)
 	}
-	take(-50)
+	do(stage.ReturnTokens, rule, 50)
 	if n, _ := c.Exists(t.Context(), "k").Result(); n != 0 {
 		t.Error("a full bucket stays")
 	}
-	runScript(t, expiring, c, 0, limiter.Take{Key: "k", Rule: &dynamicconfig.Rule{Limit: 0, Burst: 5}, N: 5})
+	do(stage.TakeTokens, &dynamicconfig.Rule{Limit: 0, Burst: 5}, 5)
 	if d := ttl(); d < 20*365*24*time.Hour {
 		t.Errorf("one that never fills expires in %v", d)
+	}
+}
+
+// The bucket of the faster rule would be full again, and gone, after a second.
+func TestALowerLimitHoldsForAKeyThatWasQuiet(t *testing.T) {
+	c := redistest.Start(t).Client()
+	fast, slow := &dynamicconfig.Rule{Limit: 1000, Burst: 1000}, &dynamicconfig.Rule{Limit: 1.0 / 60, Burst: 1000}
+	do := func(now time.Duration, rule *dynamicconfig.Rule, n float64) stage.Outcome {
+		return runScript(t, expiring, c, now, stage.Operation{Key: "k", Rule: rule, N: n}, DefaultKeep)
+	}
+	do(0, fast, 1000)
+	if d := c.PTTL(t.Context(), "k").Val(); d < DefaultKeep-time.Minute || d > DefaultKeep {
+		t.Errorf("Redis keeps the bucket for %v", d)
+	}
+	if got := do(1100*time.Millisecond, slow, 0).Left; got > 0.02 {
+		t.Errorf("1.1 s later, after the limit became 1/m, %v tokens are left", got)
 	}
 }
 
@@ -269,9 +297,9 @@ func TestExtremeNumbers(t *testing.T) {
 				for _, debt := range []time.Duration{0, 1, math.MaxInt64} {
 					i++
 					rule := &dynamicconfig.Rule{Limit: rate.Limit(limit), Burst: burst, MaxDebt: debt, MaxCost: 1e12}
-					for _, charge := range []bool{false, true} {
+					for kind := stage.TakeTokens; kind <= stage.ReturnTokens; kind++ {
 						for _, now := range []time.Duration{0, time.Hour, time.Minute} {
-							got := run(t, c, now, limiter.Take{Key: fmt.Sprint(i), Rule: rule, N: n, Charge: charge, Longest: time.Duration(math.MaxInt64)})
+							got := run(t, c, now, stage.Operation{Key: fmt.Sprint(i), Rule: rule, N: n, Kind: kind, Longest: time.Duration(math.MaxInt64)})
 							if math.IsNaN(got.Left) || got.Left > max(within(burst, maxTokens), 0) || got.Wait < 0 || got.RetryAfter < 0 {
 								t.Fatalf("limit %v burst %v n %v debt %v: %+v", limit, burst, n, debt, got)
 							}
@@ -282,8 +310,8 @@ func TestExtremeNumbers(t *testing.T) {
 		}
 	}
 	rule := &dynamicconfig.Rule{Limit: 0, Burst: 5}
-	take := func() limiter.Taken {
-		return run(t, c, 0, limiter.Take{Key: "never", Rule: rule, N: 5, Longest: maxWait})
+	take := func() stage.Outcome {
+		return run(t, c, 0, stage.Operation{Key: "never", Rule: rule, N: 5, Longest: maxWait})
 	}
 	if a, b := take(), take(); !a.OK || b.OK || b.RetryAfter != 0 {
 		t.Errorf("a limit of 0: %+v, then %+v", a, b)
@@ -292,10 +320,8 @@ func TestExtremeNumbers(t *testing.T) {
 
 func TestWhatIsNotABucketIsNotTouched(t *testing.T) {
 	c := redistest.Start(t).Client()
-	args := arguments(limiter.Take{Key: "k", Rule: &dynamicconfig.Rule{Limit: 1, Burst: 1}, N: 1})
-	ask := func() error {
-		return timed.Run(t.Context(), c, []string{"k"}, append(args[:], epoch)...).Err()
-	}
+	args := arguments(stage.Operation{Key: "k", Rule: &dynamicconfig.Rule{Limit: 1, Burst: 1}, N: 1}, DefaultKeep)
+	ask := func() error { return c.Eval(t.Context(), timed.text, []string{"k"}, append(args, epoch)...).Err() }
 	for _, text := range []string{"mine", "\x02" + string(make([]byte, 40)), string(make([]byte, 41))} {
 		c.Set(t.Context(), "k", text, 0)
 		if err := ask(); err == nil {
@@ -340,7 +366,7 @@ func TestBucketsOnAnotherClock(t *testing.T) {
 		ok bool
 	}{{0, true}, {0, true}, {0, false}, {time.Second - time.Microsecond, false}, {time.Second, true}, {time.Hour, true}, {time.Hour, true}, {time.Hour, false}} {
 		now = tt.at
-		taken, err := b.Take(t.Context(), limiter.Take{Key: "k", Rule: rule, N: 1})
+		taken, err := b.Do(t.Context(), stage.Operation{Key: "k", Rule: rule, N: 1})
 		if err != nil || taken.OK != tt.ok {
 			t.Errorf("at %v: %+v, %v", tt.at, taken, err)
 		}

@@ -7,12 +7,19 @@ import "strings"
 // slots is how many hash slots a Redis Cluster has.
 const slots = 1 << 14
 
+// nameOf is the name of the bucket of key, but for the prefix. Its hash tag is
+// the key up to a closing brace. That must not be empty: else the bucket and
+// the IDs of its charges were in different hash slots.
+func nameOf(key string) string {
+	if strings.HasPrefix(key, "}") {
+		return "{-" + key + "}-" // no other name ends like that
+	}
+	return "{" + key + "}"
+}
+
 // slot is the hash slot of the bucket of key: CRC16 (XMODEM) of its hash tag.
-// The tag of a key that begins with a closing brace would be empty, so that
-// such a bucket is placed by its whole name; to take it for slot 0 does no
-// harm.
 func slot(key string) int {
-	tag, _, _ := strings.Cut(key, "}")
+	tag, _, _ := strings.Cut(nameOf(key)[1:], "}")
 	crc := uint16(0)
 	for i := range len(tag) {
 		crc = crc<<8 ^ crcTable[byte(crc>>8)^tag[i]]

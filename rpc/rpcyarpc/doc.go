@@ -2,23 +2,27 @@
 
 // Package rpcyarpc carries rpc over YARPC's gRPC transport.
 //
-// A host that decides serves its Decider, usually an rpc.Mux:
+// A headgate.Node uses a Standalone, which listens and dials by itself. A service
+// with a YARPC dispatcher of its own hands that to the Node, so that its TLS,
+// middleware and metrics apply to these calls too:
+//
+//	hosts, err := rpcyarpc.OnDispatcher(dispatcher, "headgate", chooser, nil)
+//	node, err := headgate.New(config, source, members, headgate.WithTransport(hosts))
+//
+// Without a Node, a host that decides serves its Decider, usually an rpc.Mux:
 //
 //	listener, err := net.Listen("tcp", address)
 //	server := rpcyarpc.NewServer(listener, &mux, rpcyarpc.ServerOptions{})
 //	err = server.Start()
 //	defer server.Stop(ctx)
 //
-// A host that limits asks the others, and lets go of those that left:
+// A host that limits asks the others, and closes the connections to those that
+// left:
 //
 //	client, err := rpcyarpc.NewClient(rpcyarpc.ClientOptions{Caller: "orders"})
 //	defer client.Close()
 //	fan := &rpc.Fanout{Host: self, Placement: ring, Peers: client}
-//	client.Keep(ring.Hosts()) // whenever the ring has changed
-//
-// A service with a YARPC dispatcher of its own needs neither: Procedures goes
-// to its Register, a Chooser into one of its outbounds, and PeersOver makes
-// the rpc.Peers, so that its middleware and metrics see these calls too.
+//	client.Keep(addresses) // whenever the ring has changed
 //
 //	client ── Chooser ──┬── one connection ──▶ owner 1 ── Procedures ──▶ Decider
 //	                    └── one connection ──▶ owner 2 …

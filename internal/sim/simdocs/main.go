@@ -23,7 +23,7 @@ import (
 	"github.com/headgate/headgate/internal/sim"
 	"github.com/headgate/headgate/internal/sim/simplot"
 	"github.com/headgate/headgate/internal/sim/simredis"
-	"github.com/headgate/headgate/limiter/gossip"
+	"github.com/headgate/headgate/limiter/mesh"
 )
 
 var algorithms = []string{"even", "request-weighted", "request-weighted-even-floor", "elastic", "gossip", "exact", "auto", simredis.Name}
@@ -138,7 +138,7 @@ func table(ctx context.Context, seeds int, chosen func(algorithm string) bool) (
 			these = inTrees
 		}
 		for _, a := range these {
-			if !chosen(a) || a == gossip.Name && slices.Contains(longGossip, name) || a == simredis.Name && !slices.Contains(inRedis, name) {
+			if !chosen(a) || a == mesh.Name && slices.Contains(longGossip, name) || a == simredis.Name && !slices.Contains(inRedis, name) {
 				continue
 			}
 			for seed := range seeds {

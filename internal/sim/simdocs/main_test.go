@@ -5,6 +5,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/headgate/headgate/internal/testrun"
 )
 
 func TestOnlyTheTableChanges(t *testing.T) {
@@ -20,8 +22,8 @@ func TestOnlyTheTableChanges(t *testing.T) {
 }
 
 func TestEveryFigureOfTheAblationIsThere(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs six scenarios for every variant")
+	if !testrun.Long() {
+		t.Skip("runs six scenarios for every variant: set HEADGATE_LONG=1")
 	}
 	text, err := ablation(t.Context(), 1, nil)
 	if err != nil {

@@ -26,8 +26,8 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/headgate/headgate/internal/sim"
-	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/redis"
+	"github.com/headgate/headgate/limiter/stage"
 )
 
 // Name is the algorithm of buckets in Redis.
@@ -78,8 +78,8 @@ func (s *Server) Stop() {
 }
 
 // Elsewhere are buckets of its own for a run, for sim.Options.
-func (s *Server) Elsewhere() map[string]func(func() sim.Time) limiter.Remote {
-	return map[string]func(func() sim.Time) limiter.Remote{Name: func(clock func() sim.Time) limiter.Remote {
+func (s *Server) Elsewhere() map[string]func(func() sim.Time) stage.Remote {
+	return map[string]func(func() sim.Time) stage.Remote{Name: func(clock func() sim.Time) stage.Remote {
 		buckets, err := redis.New(s.client, redis.Config{
 			Prefix: fmt.Sprintf("run-%d:", s.runs.Add(1)), Timeout: time.Minute,
 		}, redis.WithLogger(slog.Default()), redis.WithClock(clock))

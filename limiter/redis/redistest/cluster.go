@@ -17,7 +17,7 @@ import (
 const slots = 16384
 
 // StartCluster starts a Redis Cluster of n masters without replicas, which
-// share the slots evenly. It returns when all know of each other.
+// share the slots evenly. It returns when all nodes know each other.
 func StartCluster(t testing.TB, n int) []*Server {
 	t.Helper()
 	servers := make([]*Server, n)

@@ -3,6 +3,7 @@
 package redistest
 
 import (
+	"bytes"
 	"context"
 	"net"
 	"sync"
@@ -11,13 +12,15 @@ import (
 	"time"
 )
 
-// Proxy passes bytes on to a server, late if asked to. Safe for concurrent use.
+// Proxy passes bytes on to a server, and the answers late, or never. Safe for
+// concurrent use.
 type Proxy struct {
 	// Address is where it listens.
 	Address string
 
 	to    string
 	delay atomic.Int64
+	loses atomic.Pointer[string]
 	done  chan struct{}
 
 	mu    sync.Mutex // protects following fields
@@ -61,6 +64,10 @@ func StartProxy(t testing.TB, address string) *Proxy {
 // SetDelay sets how late what the server answers from now on arrives.
 func (p *Proxy) SetDelay(d time.Duration) { p.delay.Store(int64(d)) }
 
+// SetLosing ends connections from now on when the server answers a request with
+// this text in it, in lower case. Empty: none.
+func (p *Proxy) SetLosing(request string) { p.loses.Store(&request) }
+
 func (p *Proxy) connect(client net.Conn) {
 	defer p.closing(client)()
 	server, err := new(net.Dialer).DialContext(context.Background(), "tcp", p.to)
@@ -68,11 +75,25 @@ func (p *Proxy) connect(client net.Conn) {
 		return
 	}
 	defer p.closing(server)()
+	var lose atomic.Bool
 	p.pipes.Go(func() {
 		defer client.Close()
-		p.pipe(client, server, func() time.Duration { return time.Duration(p.delay.Load()) })
+		p.pipe(client, server, func([]byte) bool {
+			if d := time.Duration(p.delay.Load()); d > 0 {
+				select {
+				case <-time.After(d):
+				case <-p.done:
+					return false
+				}
+			}
+			return !lose.Load()
+		})
 	})
-	p.pipe(server, client, func() time.Duration { return 0 })
+	p.pipe(server, client, func(request []byte) bool {
+		text := p.loses.Load()
+		lose.Store(text != nil && *text != "" && bytes.Contains(bytes.ToLower(request), []byte(*text)))
+		return true
+	})
 }
 
 // closing has c closed at the end of the test, or by what it returns.
@@ -93,23 +114,16 @@ func (p *Proxy) closing(c net.Conn) func() {
 	}
 }
 
-func (p *Proxy) pipe(to, from net.Conn, delay func() time.Duration) {
+// pipe copies from one end to the other what pass lets through, until it lets
+// something through no more.
+func (p *Proxy) pipe(to, from net.Conn, pass func([]byte) bool) {
 	buffer := make([]byte, 16<<10)
 	for {
 		n, err := from.Read(buffer)
-		if n > 0 {
-			if d := delay(); d > 0 {
-				select {
-				case <-time.After(d):
-				case <-p.done:
-					return
-				}
-			}
-			if _, err := to.Write(buffer[:n]); err != nil {
-				return
-			}
+		if n > 0 && !pass(buffer[:n]) {
+			return
 		}
-		if err != nil {
+		if _, failed := to.Write(buffer[:n]); failed != nil || err != nil {
 			return
 		}
 	}

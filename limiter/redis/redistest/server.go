@@ -39,7 +39,7 @@ func Start(t testing.TB, options ...string) *Server {
 	need(t)
 	s := &Server{t: t, dir: t.TempDir(), options: options}
 	t.Cleanup(s.Kill)
-	for range 5 { // somebody else may be faster at a port
+	for range 5 { // another process may take the port first
 		s.Address = net.JoinHostPort("127.0.0.1", strconv.Itoa(freePort(t)))
 		if s.try() == nil {
 			return s
@@ -52,7 +52,7 @@ func Start(t testing.TB, options ...string) *Server {
 // Stop makes the server hang: it keeps its connections, and answers nothing.
 func (s *Server) Stop() { s.signal(syscall.SIGSTOP) }
 
-// Continue ends Stop. It does what was asked of it meanwhile.
+// Continue ends Stop. The server then carries out what was sent meanwhile.
 func (s *Server) Continue() { s.signal(syscall.SIGCONT) }
 
 // Kill ends the server without warning, and waits until it is gone.
@@ -61,7 +61,7 @@ func (s *Server) Kill() {
 		return
 	}
 	s.signal(syscall.SIGKILL)
-	_ = s.command.Wait() // that it was killed
+	_ = s.command.Wait() // the error says that it was killed
 	s.command = nil
 }
 
@@ -74,7 +74,7 @@ func (s *Server) Restart() {
 	}
 }
 
-// Client is a client for the test's own questions, closed when the test ends.
+// Client is a client of the test's own, closed when the test ends.
 func (s *Server) Client() *redis.Client {
 	c := redis.NewClient(&redis.Options{Addr: s.Address})
 	s.t.Cleanup(func() { _ = c.Close() })
@@ -109,7 +109,7 @@ func (s *Server) try() error {
 	return nil
 }
 
-// await asks until there is no error.
+// await calls ask until it returns no error.
 func await(longest time.Duration, ask func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), longest)
 	defer cancel()

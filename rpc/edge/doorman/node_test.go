@@ -39,7 +39,7 @@ func parse(t *testing.T, limits string) *dynamicconfig.Snapshot {
 func startNode(t *testing.T, l net.Listener, address string, source dynamicconfig.Source, members ringpop.Members) (n *headgate.Node, stop func()) {
 	t.Helper()
 	n, err := headgate.New(headgate.Config{Address: address}, source, members,
-		headgate.WithListener(l), headgate.WithLogger(slog.New(slog.DiscardHandler)))
+		headgate.WithListen(l), headgate.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/buckets"
+	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc/edge"
 	"github.com/headgate/headgate/rpc/edge/quotaservice"
 	pb "github.com/headgate/headgate/rpc/edge/quotaservice/quotaservicepb"
@@ -121,11 +122,11 @@ func TestAChangeOfConfigKeepsBuckets(t *testing.T) {
 		group := limiter.NewGroup(snapshot(t, one("size: 10, fill_rate: 10, max_debt_millis: 1")), 1)
 		client := serve(t, buckets.Of(group, nil))
 		take(t, client, 8)
-		group.Configure(limiter.Now(), snapshot(t, "namespaces: {a: {buckets: {b: {size: 10, fill_rate: 10, max_debt_millis: 1}, c: {}}}, d: {}}"))
+		group.Configure(snapshot(t, "namespaces: {a: {buckets: {b: {size: 10, fill_rate: 10, max_debt_millis: 1}, c: {}}}, d: {}}"))
 		if r := take(t, client, 3); r.Status != timeout {
 			t.Errorf("an unrelated change: %v", r)
 		}
-		group.Configure(limiter.Now(), snapshot(t, one("size: 20, fill_rate: 10, max_debt_millis: 1")))
+		group.Configure(snapshot(t, one("size: 20, fill_rate: 10, max_debt_millis: 1")))
 		if r := take(t, client, 3); r.Status != timeout {
 			t.Errorf("a larger size: %v", r)
 		}
@@ -147,11 +148,11 @@ func (s silent) Decide(ctx context.Context, _ string, _ int64, _ time.Duration) 
 // away is a bucket elsewhere that nobody answers for.
 type away struct{}
 
-func (away) Take(ctx context.Context, _ limiter.Take) (limiter.Taken, error) {
+func (away) Do(ctx context.Context, _ stage.Operation) (stage.Outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
 	defer cancel()
 	<-ctx.Done()
-	return limiter.Taken{}, ctx.Err()
+	return stage.Outcome{}, ctx.Err()
 }
 
 // Where another decides and does not answer, the rule's fallback does, in
@@ -262,7 +263,7 @@ func TestIdleBucketsLeaveAndComeBackFull(t *testing.T) {
 		}
 		report := func(after time.Duration) {
 			time.Sleep(after)
-			group.Report(limiter.Now())
+			group.Manual().Report(stage.Now())
 		}
 		if allow("k1") != ok || allow("k2") != pb.AllowResponse_REJECTED_TOO_MANY_BUCKETS {
 			t.Fatal("one is not all")

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/headgate/headgate/internal/breaker"
 	"github.com/headgate/headgate/rpc/edge"
 	"github.com/headgate/headgate/rpc/edge/quotaservice/quotaservicepb"
 )
@@ -57,7 +57,8 @@ type Client struct {
 	server   quotaservicepb.QuotaServiceClient
 	fallback edge.Buckets
 	timeout  time.Duration
-	breaker  *breaker
+	breaker  *breaker.Breaker
+	began    time.Time // what the breaker's time counts from
 
 	served, fellBack, timeouts, failures, opened tally.Counter
 }
@@ -87,7 +88,8 @@ func NewClient(conn grpc.ClientConnInterface, fallback edge.Buckets, o ClientOpt
 		server:   quotaservicepb.NewQuotaServiceClient(conn),
 		fallback: fallback,
 		timeout:  o.Timeout,
-		breaker:  &breaker{most: o.Failures, probe: o.Probe, random: rand.Float64},
+		breaker:  breaker.New(breaker.Config{Failures: o.Failures, Pause: o.Probe, Jitter: o.Probe / 2}),
+		began:    time.Now(),
 		served:   by("server"),
 		fellBack: by("fallback"),
 		timeouts: scope.Counter("timeouts"),
@@ -109,7 +111,7 @@ func (c *Client) Decide(ctx context.Context, key string, n int64, longest time.D
 	case n == 0:
 		return edge.Decision{OK: true}
 	}
-	ask, ok := c.breaker.enter(time.Now())
+	call, ok := c.breaker.Begin(c.now())
 	if !ok {
 		return c.instead(ctx, key, n, longest)
 	}
@@ -123,22 +125,25 @@ func (c *Client) Decide(ctx context.Context, key string, n int64, longest time.D
 	d, decided := decisionOf(answer, err)
 	switch {
 	case decided:
-		c.breaker.leave(ask, time.Now(), true)
+		c.breaker.End(call, c.now(), breaker.Success)
 		c.served.Inc(1)
 		return d
 	case ctx.Err() != nil: // the caller left, and the server is not to blame
-		c.breaker.abandon(ask)
+		c.breaker.End(call, c.now(), breaker.Neither)
 		return edge.Decision{Reason: edge.Failed}
 	}
 	c.failures.Inc(1)
 	if status.Code(err) == codes.DeadlineExceeded || errors.Is(err, context.DeadlineExceeded) {
 		c.timeouts.Inc(1)
 	}
-	if c.breaker.leave(ask, time.Now(), false) {
+	if c.breaker.End(call, c.now(), breaker.Failure) == breaker.Opened {
 		c.opened.Inc(1)
 	}
 	return c.instead(ctx, key, n, longest)
 }
+
+// now is the time for the breaker.
+func (c *Client) now() time.Duration { return time.Since(c.began) }
 
 // instead lets the fallback decide.
 func (c *Client) instead(ctx context.Context, key string, n int64, longest time.Duration) edge.Decision {

@@ -130,6 +130,24 @@ func TestClientsFallBackLeaveServersAloneAndComeBack(t *testing.T) {
 	})
 }
 
+// Failures between answers are not in a row.
+func TestAnAnswerEndsARowOfFailures(t *testing.T) {
+	fails := false
+	w := &wire{allow: func(context.Context, *pb.AllowRequest) (*pb.AllowResponse, error) {
+		if fails = !fails; fails {
+			return nil, status.Error(codes.Unavailable, "no")
+		}
+		return &pb.AllowResponse{}, nil
+	}}
+	c := newClient(t, w, quotaservice.ClientOptions{Failures: 2})
+	for range 10 {
+		c.Decide(t.Context(), "a:b", 1, 0)
+	}
+	if w.asked != 10 {
+		t.Errorf("asked %d times", w.asked)
+	}
+}
+
 // What a server cannot mean is no answer, and who leaves is no failure of it.
 func TestNonsenseIsAFailureAndLeavingIsNot(t *testing.T) {
 	for name, allow := range map[string]func(context.Context, *pb.AllowRequest) (*pb.AllowResponse, error){

@@ -98,7 +98,11 @@ func one(fields string) string { return "namespaces: {a: {buckets: {b: {" + fiel
 func TestConformanceOnVirtualTime(t *testing.T) {
 	for _, tc := range conformance {
 		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { play(t, serveGroup(t, tc.config), tc.trace, 0) })
+			synctest.Test(t, func(t *testing.T) {
+				if wrong, _ := play(t, serveGroup(t, tc.config), tc.trace); wrong != "" {
+					t.Error(wrong)
+				}
+			})
 		})
 	}
 }
@@ -110,16 +114,28 @@ func TestConformanceOfADaemon(t *testing.T) {
 				continue // the owner may change the bucket meanwhile
 			}
 			t.Run(algorithm+"/"+tc.name, func(t *testing.T) {
-				play(t, serveDaemon(t, tc.config, algorithm), tc.trace, 400*time.Millisecond)
+				// On a machine that is so slow that buckets fill meanwhile, a
+				// wrong answer says nothing: it is asked again.
+				for range 20 {
+					wrong, late := play(t, serveDaemon(t, tc.config, algorithm), tc.trace)
+					switch {
+					case wrong == "":
+						return
+					case late < 400*time.Millisecond:
+						t.Fatal(wrong)
+					}
+				}
+				t.Fatal("the machine is always too slow")
 			})
 		}
 	}
 }
 
-// play asks what the trace says. Waits may be shorter by slack, which is for
-// the time that asking takes.
-func play(t *testing.T, client pb.QuotaServiceClient, trace string, slack time.Duration) {
+// play asks what the trace says, and returns what is answered wrongly, and how
+// much later than the trace says it ended. Waits may be shorter by that time.
+func play(t *testing.T, client pb.QuotaServiceClient, trace string) (wrong string, late time.Duration) {
 	t.Helper()
+	due := time.Now()
 	for line := range strings.Lines(strings.TrimSpace(trace)) {
 		line = strings.TrimSpace(line)
 		if d, ok := strings.CutPrefix(line, "wait "); ok {
@@ -128,6 +144,7 @@ func play(t *testing.T, client pb.QuotaServiceClient, trace string, slack time.D
 				t.Fatal(err)
 			}
 			time.Sleep(rest)
+			due = due.Add(rest)
 			continue
 		}
 		question, answer, _ := strings.Cut(line, ": ")
@@ -140,15 +157,17 @@ func play(t *testing.T, client pb.QuotaServiceClient, trace string, slack time.D
 		if _, err := fmt.Sscan(wait, &most); wait != "" && err != nil {
 			t.Fatal(err)
 		}
-		late := most - r.WaitMillis
+		late = time.Since(due)
+		short := most - r.WaitMillis
 		tokens := max(request(t, question).TokensRequested, 1)
 		if r.Status != ok {
 			tokens = 0
 		}
-		if r.Status.String() != status || late < 0 || late > slack.Milliseconds() || r.TokensGranted != tokens {
-			t.Errorf("%s: got %v, %d tokens, wait %d ms", line, r.Status, r.TokensGranted, r.WaitMillis)
+		if r.Status.String() != status || short < 0 || short > (late+time.Millisecond-1).Milliseconds() || r.TokensGranted != tokens {
+			wrong += fmt.Sprintf("%s: got %v, %d tokens, wait %d ms\n", line, r.Status, r.TokensGranted, r.WaitMillis)
 		}
 	}
+	return wrong, late
 }
 
 func request(t *testing.T, question string) *pb.AllowRequest {

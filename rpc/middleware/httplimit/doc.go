@@ -12,5 +12,6 @@
 // answered with 429, Retry-After and the fields of package httpapi; or it waits
 // for its turn first; or its connection is closed without a word.
 //
-// Out of scope: what the limits are, and clients.
+// Out of scope: what the limits are, and clients. examples/retry is a client
+// that comes back after Retry-After.
 package httplimit

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicconfig
+
+import (
+	"fmt"
+	"iter"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// Change is one difference between two Snapshots.
+type Change struct {
+	Kind ChangeKind
+
+	// Section is where a config file has it: "limits", "defaults", "unmatched"
+	// or "properties".
+	Section string
+
+	// Name is the key of a rule, or the name of a property; else empty.
+	Name string
+
+	// Fields are what differs in a rule that is in both, or in the defaults.
+	Fields []FieldChange
+}
+
+// ChangeKind is what happened to a rule or another part.
+type ChangeKind uint8
+
+// The kinds of changes.
+const (
+	Added ChangeKind = iota
+	Removed
+	Changed
+	// Reordered means that rules which are in both stand in another order, so
+	// that another glob may match first. Such a Change has no Name.
+	Reordered
+)
+
+var changeNames = []string{"added", "removed", "changed", "reordered"}
+
+// String is the kind in words.
+func (k ChangeKind) String() string { return nameOf("change", changeNames, uint8(k)) }
+
+// FieldChange is one field whose value differs. The values are as in
+// Rule.Fields; nil where the field is not stated.
+type FieldChange struct {
+	Name     string
+	From, To any
+}
+
+// Diff returns what differs between old and new: the defaults, what happens to
+// unmatched keys, the rules in the order of new, the rules that were removed in
+// the order of old, and the properties. The values of properties are not in it,
+// because a service may keep secrets there. Diff returns nothing if both have
+// the same Version.
+func Diff(old, new *Snapshot) []Change {
+	if old.version == new.version {
+		return nil
+	}
+	var changes []Change
+	if fields := diffFields(old.properties.Fields(), new.properties.Fields()); len(fields) > 0 {
+		changes = append(changes, Change{Kind: Changed, Section: "defaults", Fields: fields})
+	}
+	if fields := diffFields(old.unmatchedFields(), new.unmatchedFields()); len(fields) > 0 {
+		changes = append(changes, Change{Kind: Changed, Section: "unmatched", Fields: fields})
+	}
+	changes = append(changes, diffRules(old.rules, new.rules)...)
+	names := slices.Concat(old.values.Names(), new.values.Names())
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		before, had := old.values.Lookup(name)
+		after, has := new.values.Lookup(name)
+		if had != has || before != after {
+			changes = append(changes, Change{Kind: kindOf(had, has), Section: "properties", Name: name})
+		}
+	}
+	return changes
+}
+
+func kindOf(had, has bool) ChangeKind {
+	switch {
+	case !had:
+		return Added
+	case !has:
+		return Removed
+	}
+	return Changed
+}
+
+func diffRules(old, new []Rule) (changes []Change) {
+	before := make(map[string]int, len(old))
+	for i := range old {
+		before[old[i].Key] = i
+	}
+	last, reordered := -1, false
+	for i := range new {
+		r := &new[i]
+		at, had := before[r.Key]
+		if !had {
+			changes = append(changes, Change{Kind: Added, Section: "limits", Name: r.Key})
+			continue
+		}
+		delete(before, r.Key)
+		reordered = reordered || at < last
+		last = at
+		if reflect.DeepEqual(&old[at], r) { // cheaper than Fields
+			continue
+		}
+		if fields := diffFields(old[at].Fields(), r.Fields()); len(fields) > 0 {
+			changes = append(changes, Change{Kind: Changed, Section: "limits", Name: r.Key, Fields: fields})
+		}
+	}
+	for i := range old {
+		if _, gone := before[old[i].Key]; gone {
+			changes = append(changes, Change{Kind: Removed, Section: "limits", Name: old[i].Key})
+		}
+	}
+	if reordered {
+		changes = append(changes, Change{Kind: Reordered, Section: "limits"})
+	}
+	return changes
+}
+
+// unmatchedFields are what happens to unmatched keys, as "action", and their
+// rule's fields, if they have one.
+func (s *Snapshot) unmatchedFields() iter.Seq2[string, any] {
+	return func(yield func(string, any) bool) {
+		if yield("action", s.unmatched.String()) && s.unmatchedRule != nil {
+			withoutKey(s.unmatchedRule.Fields())(yield)
+		}
+	}
+}
+
+// diffFields returns the fields that differ, in the order of old, and then those
+// that only new has.
+func diffFields(old, new iter.Seq2[string, any]) (changes []FieldChange) {
+	after := maps.Collect(new)
+	for name, from := range old {
+		to := after[name]
+		delete(after, name)
+		if !reflect.DeepEqual(from, to) {
+			changes = append(changes, FieldChange{name, from, to})
+		}
+	}
+	for name := range new {
+		if to, added := after[name]; added {
+			changes = append(changes, FieldChange{name, nil, to})
+		}
+	}
+	return changes
+}
+
+// Bounds of what a log line says of changes.
+const (
+	maxChangesShown = 10
+	maxFieldsShown  = 6
+	maxNameShown    = 100 // bytes
+	maxValueShown   = 40  // bytes
+)
+
+// String is c in words, at most about 700 bytes: `rule "k": limit 100/s → 50/s,
+// burst 100 → 50`. It names at most six fields.
+func (c Change) String() string {
+	what := c.Section
+	switch {
+	case c.Kind == Reordered:
+		return "order of the rules changed"
+	case c.Section == "limits":
+		what = fmt.Sprintf("rule %q", cut(c.Name, maxNameShown))
+	case c.Name != "":
+		what = fmt.Sprintf("property %q", cut(c.Name, maxNameShown))
+	}
+	if len(c.Fields) == 0 {
+		return what + " " + c.Kind.String()
+	}
+	return what + ": " + list(c.Fields, maxFieldsShown, ", ")
+}
+
+// String is f in words: `limit 100/s → 50/s`.
+func (f FieldChange) String() string { return f.Name + " " + shown(f.From) + " → " + shown(f.To) }
+
+// shown is a field's value in a few words.
+func shown(v any) string {
+	text := fmt.Sprint(v)
+	switch v := v.(type) {
+	case nil:
+		text = "unset"
+	case float64:
+		text = number(v)
+	case map[string]string:
+		var parts []string
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			parts = append(parts, name+": "+v[name])
+		}
+		text = "{" + strings.Join(parts, ", ") + "}"
+	}
+	return cut(text, maxValueShown)
+}
+
+// cut shortens text to at most n bytes, and says so.
+func cut(text string, n int) string {
+	const mark = "…"
+	if len(text) <= n {
+		return text
+	}
+	for n -= len(mark); n > 0 && !utf8.RuneStart(text[n]); n-- {
+	}
+	return text[:n] + mark
+}
+
+// list joins at most n of all, and says how many more there are.
+func list[T fmt.Stringer](all []T, n int, separator string) string {
+	var parts []string
+	for _, c := range all[:min(n, len(all))] {
+		parts = append(parts, c.String())
+	}
+	text := strings.Join(parts, separator)
+	if more := len(all) - n; more > 0 {
+		text += fmt.Sprintf("%sand %d more", separator, more)
+	}
+	return text
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicconfig
+
+import "slices"
+
+// Traits are what hosts and rules must know of an algorithm that shares a
+// limit. The zero Traits are those of an algorithm that weighs what hosts
+// count, in regular reports.
+type Traits struct {
+	// Early: hosts report early under it, because its account of what they
+	// hold can answer at any time.
+	Early bool
+
+	// Wants: hosts say what they want, and not only what they counted.
+	Wants bool
+
+	// Rates and Slots are what it shares: limits in events/s, and slots in
+	// flight. An algorithm that headgate does not have may share both.
+	Rates, Slots bool
+
+	// Asks: a host asks the key's owner for each event, always or at times.
+	Asks bool
+
+	// Local: no owner decides. The limit is divided by the hosts.
+	Local bool
+}
+
+// builtin are the algorithms that headgate has. It is the only list: rules are
+// checked by it, and hosts report by it. A test of the root package compares
+// it with the algorithms themselves.
+var builtin = map[string]Traits{
+	"even":                        {Rates: true, Slots: true, Local: true},
+	"auto":                        {Rates: true, Early: true, Asks: true},
+	"elastic":                     {Rates: true, Early: true},
+	"exact":                       {Rates: true, Asks: true},
+	"redis":                       {Rates: true},
+	"gossip":                      {Rates: true},
+	"drop-ratio":                  {Rates: true},
+	"request-weighted":            {Rates: true},
+	"request-weighted-even-floor": {Rates: true},
+	"none":                        {Rates: true, Slots: true, Wants: true},
+	"static":                      {Rates: true, Slots: true, Wants: true},
+	"proportional-share":          {Rates: true, Slots: true, Wants: true},
+	"fair-share":                  {Rates: true, Slots: true, Wants: true},
+}
+
+// TraitsOf returns the Traits of an algorithm that headgate has; false if it
+// does not have it.
+func TraitsOf(algorithm string) (Traits, bool) {
+	t, ok := builtin[algorithm]
+	return t, ok
+}
+
+// leases reports whether an algorithm leases a capacity out, as far as its
+// name tells.
+func leases(algorithm string) bool {
+	t, ok := builtin[algorithm]
+	return !ok || t.Wants
+}
+
+// asks reports whether an algorithm asks the key's owner for each event, as far
+// as its name tells: one of the service's own may do so.
+func asks(algorithm string) bool {
+	t, ok := builtin[algorithm]
+	return !ok || t.Asks
+}
+
+// builtinThat are the names of those that are so, sorted.
+func builtinThat(so func(Traits) bool) (names []string) {
+	for name, t := range builtin {
+		if so(t) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package testrun
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+// DirEnv names the folder in which the tests of one run share what they build.
+// internal/gotest sets it, or the TestMain of a package that asks often. Without
+// it, each call builds for itself.
+const DirEnv = "HEADGATE_TEST_BINARIES"
+
+// building is held while this process builds.
+var building sync.Mutex
+
+// Headgate returns the path of the command headgate, built from the module's
+// source. It may be called from any package's tests, from several processes at
+// once too.
+func Headgate(t testing.TB) string {
+	t.Helper()
+	building.Lock()
+	defer building.Unlock()
+
+	// os.Getenv would have go test note the folder, which is another one in each
+	// run, and never take a result from its cache.
+	dir, ok := syscall.Getenv(DirEnv)
+	if !ok {
+		dir = t.TempDir()
+	}
+	built := filepath.Join(dir, "headgate")
+	if _, err := os.Stat(built); err == nil {
+		return built
+	}
+	// Two processes may build at once: each its own file, of which the last stays.
+	own, err := os.MkdirTemp(dir, "build") //nolint:usetesting // a rename must stay on one file system
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(own)
+	fresh := filepath.Join(own, "headgate")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", fresh, "github.com/headgate/headgate/cmd/headgate").CombinedOutput(); err != nil {
+		t.Fatal(fmt.Errorf("build headgate: %w\n%s", err, out))
+	}
+	if err := os.Rename(fresh, built); err != nil {
+		t.Fatal(err)
+	}
+	return built
+}

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package testrun tells tests about the run that they are part of: how long it
+// may take, and where the programs are that they share.
+package testrun
+
+import (
+	"os"
+	"testing"
+)
+
+// LongEnv is the variable that, when not empty, asks for the long form of the tests.
+const LongEnv = "HEADGATE_LONG"
+
+// Long reports whether the run may take as long as it needs, as in CI. Else
+// tests choose what is most likely to show a defect: the worst seeds, the
+// smaller clusters.
+func Long() bool { return os.Getenv(LongEnv) != "" && !testing.Short() }

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limiter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/headgate/headgate/limiter/internal/bucket"
+	"github.com/headgate/headgate/limiter/stage"
+)
+
+// AcquireOption changes how one call of Acquire waits.
+type AcquireOption func(*acquire)
+
+// acquire is what the options of a call make.
+type acquire struct{ priority int64 }
+
+// Priority has a call that waits for slots served before those of lower
+// priority; the default is 0. It has no meaning where a rule limits a rate.
+func Priority(priority int64) AcquireOption {
+	return func(a *acquire) { a.priority = priority }
+}
+
+func releaseNothing() {}
+
+// TryAcquire takes n slots of what is in flight, if they are free and nobody
+// waits for them, until release is called. Only its first call does anything;
+// it is never nil. For a rule that limits a rate it is AllowN, and release does
+// nothing.
+func (l *Limiter) TryAcquire(n int) (release func(), ok bool) {
+	if st := l.state.Load(); st != nil && st.fast() != nil && n > 0 {
+		if h, ok := st.fast().AcquireFast(int64(n)); ok { // without a look at the clock
+			return h.Release, true
+		}
+	}
+	now := stage.Now()
+	for {
+		st := l.current(now)
+		switch {
+		case st.slots == nil:
+			return releaseNothing, l.allow(now, int64(n))
+		case n <= 0 || int64(n) > bucket.MaxCost:
+			return releaseNothing, n == 0
+		}
+		switch h, err := st.slots.TryAcquire(now, int64(n)); {
+		case err == nil:
+			return h.Release, true
+		case !errors.Is(err, stage.ErrMoved):
+			return releaseNothing, false
+		}
+	}
+}
+
+// Acquire waits until n slots are free and nobody is before it: waiters are
+// served by Priority, and those of equal priority in order. A call that needs
+// more slots than this host has now lets others pass. It returns ErrNever at
+// once if n exceeds the whole limit, ErrTooManyWaiters, and ctx's error when ctx
+// ends; then it holds nothing. For a rule that limits a rate it is WaitN.
+func (l *Limiter) Acquire(ctx context.Context, n int, options ...AcquireOption) (release func(), err error) {
+	var a acquire
+	for _, o := range options {
+		o(&a)
+	}
+	for {
+		st := l.current(stage.Now())
+		if st.slots == nil {
+			return releaseNothing, l.WaitN(ctx, n)
+		}
+		if err := ctx.Err(); err != nil {
+			return releaseNothing, err
+		}
+		switch {
+		case n < 0:
+			return releaseNothing, fmt.Errorf("limiter: acquire %d: slots cannot be negative", n)
+		case n == 0:
+			return releaseNothing, nil
+		case int64(n) > bucket.MaxCost:
+			return releaseNothing, fmt.Errorf("limiter: acquire %d: %w", n, ErrNever)
+		}
+		h, err := st.slots.Acquire(ctx, int64(n), a.priority)
+		switch {
+		case err == nil:
+			return h.Release, nil
+		case !errors.Is(err, stage.ErrMoved):
+			return releaseNothing, err
+		}
+	}
+}

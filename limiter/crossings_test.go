@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limiter
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/uber-go/tally/v4"
+	"golang.org/x/time/rate"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter/stage"
+	"github.com/headgate/headgate/rpc"
+)
+
+// counted are the counters of scope, by name and tags.
+func counted(scope tally.TestScope) map[string]int64 {
+	m := make(map[string]int64)
+	for _, c := range scope.Snapshot().Counters() {
+		if c.Value() != 0 {
+			m[c.Name()+"/"+c.Tags()["rule"]+"/"+c.Tags()["reason"]] = c.Value()
+		}
+	}
+	return m
+}
+
+// The common key of a shared rule was forgotten while another key, that was
+// only looked at, is live: it takes up with the new common key.
+func TestAKeyOfASharedRuleOutlivesTheCommonOne(t *testing.T) {
+	g := NewGroup(snapshot(t, dynamicconfig.Rule{Key: "*", Limit: 100, Shared: true, Algorithm: "request-weighted", IdleAfter: 2 * time.Second}), 1)
+	m := g.Manual()
+	k := g.For("a")
+	take(k, 0, 1)
+	answer(t, g, second, 1, 0, rpc.FloorNone, time.Minute)
+	for now := 2 * second; g.table.Get("*") != nil; now += second {
+		if now > 20*second {
+			t.Fatal("the common key stays")
+		}
+		m.Report(now)
+		k.state.Load().touch() // somebody has just looked at it
+	}
+	done := make(chan bool, 1)
+	go func() { done <- allowAt(k, 30*second, 1) }()
+	select {
+	case ok := <-done:
+		if !ok {
+			t.Error("refused")
+		}
+	case <-time.After(5 * time.Second):
+		t.Fatal("it never decides")
+	}
+}
+
+func TestMetricsCountWhatAnOwnerAllowed(t *testing.T) {
+	var now stage.Instant
+	scope := tally.NewTestScope("", nil)
+	e := newElsewhere(func() stage.Instant { return now })
+	g := NewGroup(snapshot(t, autoRule(1)), 10, WithRemote(Auto, e), WithSeed(1), WithScope(scope), WithBackground(func(f func()) { f() }))
+	take(g.For("k"), 0, 25)
+	now = second
+	nothing(t, g, now, g.Manual().Report(now))
+	got := counted(scope)
+	if got["limiter.allowed/k/"] != 20 || got["limiter.rejected/k/limited"] != 5 {
+		t.Errorf("counted %v", got)
+	}
+}
+
+func TestMetricsCountEachRefusalOnce(t *testing.T) {
+	var now stage.Instant
+	scope := tally.NewTestScope("", nil)
+	e := newElsewhere(func() stage.Instant { return now })
+	g := NewGroup(snapshot(t, exactKey("k")), 1, WithRemote("exact", e), WithScope(scope), WithBackground(func(f func()) { f() }))
+	k := g.For("k")
+	n := int(k.group.settings.Load().rules.match("k").rule.Burst)
+	take(k, 0, n+5)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	e.err = context.Canceled
+	for range 3 {
+		k.decide(ctx, now, 1, 0, stage.Final)
+	}
+	now = second
+	g.Manual().Report(now)
+	got := counted(scope)
+	if got["limiter.allowed/k/"] != int64(n) || got["limiter.rejected/k/limited"] != 5 || got["limiter.rejected/k/canceled"] != 3 {
+		t.Errorf("counted %v", got)
+	}
+}
+
+// Some systems of metrics, Prometheus for one, panic when a counter decreases.
+func TestACounterNeverDecreases(t *testing.T) {
+	scope := tally.NewTestScope("", nil)
+	g := NewGroup(snapshot(t, alone(100, 100)), 1, WithScope(scope))
+	k := g.For("k")
+	e := takeAt(k, 0, 50, 0)
+	g.Manual().Report(second / 2)
+	before := counted(scope)["limiter.allowed/k/"]
+	e.settle(second/2, 20)
+	g.Manual().Report(second)
+	after := counted(scope)["limiter.allowed/k/"]
+	if before != 50 || after < before {
+		t.Errorf("it went from %d to %d", before, after)
+	}
+	allowAt(k, second, 40)
+	g.Manual().Report(2 * second)
+	if got := counted(scope)["limiter.allowed/k/"]; got != 60 {
+		t.Errorf("in the end it is %d", got)
+	}
+}
+
+func TestMetricsCountOnceWhatIsReportedTwice(t *testing.T) {
+	scope := tally.NewTestScope("", nil)
+	rule := weighted(100)
+	rule.Key, rule.IdleAfter = "*", time.Second
+	g := NewGroup(snapshot(t, rule), 1, WithScope(scope))
+	m := g.Manual()
+	take(g.For("k"), 0, 10)
+	for now := second; now < 6*second; now += second {
+		for _, b := range m.Report(now) {
+			m.Fail(now, b, nil)
+		}
+	}
+	if g.table.Get("k") != nil {
+		t.Fatal("it is not forgotten")
+	}
+	take(g.For("k"), 6*second, 1)
+	for now := 7 * second; now < 10*second; now += second {
+		for _, b := range m.Report(now) {
+			m.Fail(now, b, nil)
+		}
+	}
+	if got := counted(scope)["limiter.allowed/*/"]; got != 11 {
+		t.Errorf("counted %d", got)
+	}
+}
+
+func TestMetricsCountWhatWasUsedBeforeAChangeOfRules(t *testing.T) {
+	scope := tally.NewTestScope("", nil)
+	a, b := alone(100, 100), alone(100, 100)
+	b.Key, b.Shared = "k*", true
+	g := NewGroup(snapshot(t, a, b), 1, WithScope(scope))
+	take(g.For("k"), 0, 10)
+	g.Configure(snapshot(t, b)) // now it is one of a shared rule's
+	g.Manual().Report(second)
+	if got := counted(scope)["limiter.allowed/k/"] + counted(scope)["limiter.allowed/k*/"]; got != 10 {
+		t.Errorf("counted %d", got)
+	}
+}
+
+func TestACancelledReservationOfSomebodysLimiter(t *testing.T) {
+	now := time.Now()
+	plain, of := rate.NewLimiter(1, 10), rate.NewLimiter(1, 10)
+	l := FromRate(of)
+	plain.AllowN(now, 10)
+	l.AllowN(now, 10)
+	a, b := plain.ReserveN(now, 10), l.ReserveN(now, 10)
+	plain.ReserveN(now, 4)
+	l.ReserveN(now, 4)
+	a.CancelAt(now)
+	b.CancelAt(now)
+	if got, want := l.TokensAt(now), plain.TokensAt(now); !near(got, want) {
+		t.Errorf("%v tokens, want %v", got, want)
+	}
+}
+
+func TestACancelAfterTheLimitWasRaised(t *testing.T) {
+	start := time.Now()
+	plain, l := rate.NewLimiter(1, 10), NewBucket(1, 10)
+	plain.AllowN(start, 10)
+	l.AllowN(start, 10)
+	a, b := plain.ReserveN(start, 10), l.ReserveN(start, 10)
+	now := start.Add(time.Second)
+	plain.SetLimitAt(now, 100)
+	l.SetLimitAt(now, 100)
+	a.CancelAt(now)
+	b.CancelAt(now)
+	if got, want := l.TokensAt(now), plain.TokensAt(now); !near(got, want) {
+		t.Errorf("%v tokens, want %v", got, want)
+	}
+}
+
+// A process that ends soon tells its remote buckets what they are owed, too.
+func TestTheLastFlushKnowsNewKeys(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		e := newElsewhere(stage.Now)
+		var mu sync.Mutex
+		var charged float64
+		e.err = errors.New("down")
+		g := NewGroup(snapshot(t, exactKey("k")), 1, WithRemote("exact", remoteFunc(func(ctx context.Context, op stage.Operation) (stage.Outcome, error) {
+			o, err := e.Do(ctx, op)
+			if err == nil && op.Kind == stage.ChargeTokens {
+				mu.Lock()
+				charged += op.N
+				mu.Unlock()
+			}
+			return o, err
+		})))
+		take(g.For("k"), stage.Now(), 3)
+		g.background.join()
+		e.mu.Lock()
+		e.err = nil
+		e.mu.Unlock()
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		g.Run(ctx, idle{})
+		mu.Lock()
+		defer mu.Unlock()
+		if charged != 3 {
+			t.Errorf("charged for %v", charged)
+		}
+	})
+}
+
+type remoteFunc func(context.Context, stage.Operation) (stage.Outcome, error)
+
+func (f remoteFunc) Do(ctx context.Context, op stage.Operation) (stage.Outcome, error) {
+	return f(ctx, op)
+}
+
+func TestAnAlgorithmChangesWhileKeysRunLow(t *testing.T) {
+	e := newElsewhere(stage.Now)
+	rule := func(algorithm string) *dynamicconfig.Snapshot {
+		return snapshot(t, dynamicconfig.Rule{Key: "k", Limit: 1e6, Burst: 10, Algorithm: algorithm})
+	}
+	elastic, auto := rule("elastic"), rule(Auto)
+	g := NewGroup(elastic, 1, WithRemote(Auto, e))
+	k := g.For("k")
+	var users sync.WaitGroup
+	stop := make(chan struct{})
+	for range 2 {
+		users.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					k.Allow()
+				}
+			}
+		})
+	}
+	for range 200 {
+		g.Configure(auto)
+		g.Manual().Early(stage.Now())
+		g.Configure(elastic)
+		g.Manual().Early(stage.Now())
+	}
+	close(stop)
+	users.Wait()
+}
+
+func TestTwoHandlesOfAKeyWithoutARule(t *testing.T) {
+	r := &ear{}
+	g := NewGroup(snapshot(t, weighted(10)), 1, WithListener(r.hear))
+	a, b := g.For("x"), g.For("x")
+	allowAt(a, 0, 1)
+	for now := second; now < 20*second; now += second {
+		allowAt(b, now, 1)
+		g.Manual().Report(now)
+		if g.table.Get("x") != a {
+			t.Fatalf("it is forgotten at %v, although it is used", time.Duration(now))
+		}
+	}
+}
+
+// A handle follows another one of its key, which was refused in the meantime.
+func TestAHandleIsNotRefusedForEver(t *testing.T) {
+	rule := weighted(100)
+	rule.Key, rule.MaxKeys, rule.IdleAfter = "*", 1, time.Second
+	g := NewGroup(snapshot(t, rule), 1)
+	a, b := g.For("x"), g.For("x")
+	allowAt(a, 0, 1)
+	allowAt(b, 0, 1)
+	leave := func(from stage.Instant) stage.Instant {
+		for now := from; now < from+10*second; now += second {
+			answer(t, g, now, 1, 0, rpc.FloorNone, time.Minute)
+		}
+		return from + 10*second
+	}
+	now := leave(second)
+	if !allowAt(g.For("y"), now, 1) || allowAt(a, now, 1) {
+		t.Fatal("there is room for two")
+	}
+	now = leave(now)
+	if n := g.settings.Load().rules.match("x").keys.Load(); n != 0 {
+		t.Fatalf("%d keys", n)
+	}
+	if !allowAt(b, now, 1) {
+		t.Error("refused, though there is room")
+	}
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limiter
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/headgate/headgate/limiter/stage"
+)
+
+// FromRate returns a Limiter whose tokens are l's, which others may go on
+// using: for a shadow beside it, and for code that takes a *Limiter. What is
+// given back goes back as far as (*rate.Reservation).Cancel gives it back.
+func FromRate(l *rate.Limiter) *Limiter { return FromStage(foreign{l}) }
+
+// FromStage returns a Limiter whose tokens come from s.
+func FromStage(s stage.Stage) *Limiter {
+	l := new(Limiter)
+	l.state.Store(&state{stage: s})
+	return l
+}
+
+// foreign makes a stage.Stage of somebody's *rate.Limiter.
+type foreign struct{ l *rate.Limiter }
+
+// Take implements stage.Stage.
+func (f foreign) Take(_ context.Context, r stage.Request) (v stage.Verdict, receipt stage.Receipt) {
+	t := r.Now.Time()
+	switch {
+	case r.Kind == stage.Charge:
+		f.charge(t, float64(r.N))
+	case r.Kind == stage.Final && r.Longest <= 0:
+		if !f.l.AllowN(t, int(r.N)) {
+			v = f.refuse(t, r)
+		}
+	default:
+		reserved := f.l.ReserveN(t, int(r.N))
+		if v.Wait = reserved.DelayFrom(t); !reserved.OK() || v.Wait > r.Longest {
+			reserved.CancelAt(t)
+			v = f.refuse(t, r)
+		} else if r.Kind == stage.Take {
+			receipt = stage.Receipt{N: r.N, Rest: reserved}
+		}
+	}
+	if r.Kind == stage.Take {
+		v.Left = f.l.TokensAt(t)
+	}
+	return v, receipt
+}
+
+// refuse says why r is refused.
+func (f foreign) refuse(t time.Time, r stage.Request) stage.Verdict {
+	limit, burst := f.l.Limit(), f.l.Burst()
+	switch short := float64(r.N) - f.l.TokensAt(t); {
+	case r.N > int64(burst):
+		return stage.Because(stage.TooCostly)
+	case limit <= 0:
+		return stage.Because(stage.Limited)
+	default:
+		wait := time.Duration(short / float64(limit) * float64(time.Second))
+		v := stage.Because(stage.Limited)
+		v.RetryAfter = max(wait-r.Longest, 0)
+		return v
+	}
+}
+
+// maxParts bounds the parts of one charge.
+const maxParts = 1000
+
+// charge takes n tokens, rounded up, in parts that l does not refuse.
+func (f foreign) charge(t time.Time, n float64) {
+	burst := f.l.Burst()
+	for range maxParts {
+		if !(n > 0) || burst <= 0 {
+			return
+		}
+		f.l.ReserveN(t, int(min(math.Ceil(n), float64(burst))))
+		n -= float64(burst)
+	}
+}
+
+// Settle implements stage.Stage.
+func (f foreign) Settle(now stage.Instant, receipt stage.Receipt, actual int64) {
+	reserved, ok := receipt.Rest.(*rate.Reservation)
+	switch {
+	case !ok || actual == receipt.N:
+	case actual > receipt.N:
+		f.charge(now.Time(), float64(actual-receipt.N))
+	default:
+		// A Reservation goes back whole, as far as nobody has reserved on top of
+		// it, and only before its time to act.
+		t := now.Time()
+		before := f.l.TokensAt(t)
+		reserved.CancelAt(t)
+		restored := math.Round(f.l.TokensAt(t) - before)
+		f.charge(t, restored-float64(receipt.N-max(actual, 0)))
+	}
+}
+
+// Cap implements stage.Stage: a *rate.Limiter has no other way to lose tokens
+// than to take them.
+func (f foreign) Cap(now stage.Instant, tokens float64) {
+	t := now.Time()
+	f.charge(t, f.l.TokensAt(t)-tokens)
+}
+
+// Level implements stage.Stage.
+func (f foreign) Level(now stage.Instant) stage.Level {
+	return stage.Level{Limit: f.l.Limit(), Burst: float64(f.l.Burst()), Tokens: f.l.TokensAt(now.Time())}
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package events
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// run starts Run; the result ends it.
+func run(b *Bus[int], log *slog.Logger, dropped func(int64)) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		b.Run(ctx, log, dropped)
+	}()
+	return func() { cancel(); <-ended }
+}
+
+func TestAllListenersGetAllEventsInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New[int]()
+		var got [2][]int
+		for i := range got {
+			b.Listen(func(batch []int) {
+				if len(batch) > batchSize {
+					t.Errorf("a batch of %d", len(batch))
+				}
+				got[i] = append(got[i], batch...)
+			})
+		}
+		stop := run(b, slog.New(slog.DiscardHandler), func(n int64) { t.Errorf("%d dropped", n) })
+		var want []int
+		send := func(n int) {
+			for range n {
+				b.Send(len(want))
+				want = append(want, len(want))
+			}
+		}
+		for _, n := range []int{1, 3000, 1} {
+			send(n)
+			time.Sleep(time.Second)
+			synctest.Wait() // also for the writes to got
+			for i := range got {
+				if !slices.Equal(got[i], want) {
+					t.Fatalf("listener %d got %d events, want %d", i, len(got[i]), len(want))
+				}
+			}
+		}
+		send(300)
+		stop()
+		for i := range got {
+			if !slices.Equal(got[i], want) {
+				t.Errorf("at the end listener %d got %d events, want %d", i, len(got[i]), len(want))
+			}
+		}
+	})
+}
+
+// A listener that blocks loses its own events, and one that panics goes on.
+func TestAStuckListenerLosesOnlyItsOwnEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New[int]()
+		blocked := make(chan struct{})
+		var good, dropped atomic.Int64
+		var log bytes.Buffer
+		b.Listen(func([]int) { <-blocked })
+		b.Listen(func(batch []int) {
+			good.Add(int64(len(batch)))
+			panic("boo")
+		})
+		stop := run(b, slog.New(slog.NewTextHandler(&log, nil)), func(n int64) { dropped.Add(n) })
+		const rounds, each = 40, 1000
+		for range rounds {
+			for i := range each {
+				b.Send(i)
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+		if got := good.Load(); got != rounds*each {
+			t.Errorf("the good listener got %d events, want %d", got, rounds*each)
+		}
+		if got, least := dropped.Load(), int64(rounds*each-(backlog+2)*batchSize); got < least || got > rounds*each {
+			t.Errorf("%d dropped, want at least %d", got, least)
+		}
+		close(blocked)
+		stop()
+		if !strings.Contains(log.String(), "panic=boo") {
+			t.Errorf("logged %q", log.String())
+		}
+	})
+}
+
+func TestWhatDoesNotFitIsDroppedAndCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New[int]()
+		var got []int
+		var dropped []int64
+		b.Listen(func(batch []int) { got = append(got, len(batch)) })
+		for i := range capacity + 5 { // nobody runs it
+			b.Send(i)
+		}
+		stop := run(b, slog.New(slog.DiscardHandler), func(n int64) { dropped = append(dropped, n) })
+		stop()
+		// The listener may miss batches, because all come at once.
+		if len(dropped) == 0 || dropped[0] < 5 {
+			t.Errorf("%d dropped, want at least 5", dropped)
+		}
+		total := int64(0)
+		for _, n := range got {
+			total += int64(n)
+		}
+		for _, n := range dropped {
+			total += n
+		}
+		if total != capacity+5 {
+			t.Errorf("%d events got and dropped, want %d", total, capacity+5)
+		}
+	})
+}
+
+func TestANilBusDoesNothing(t *testing.T) {
+	var b *Bus[int]
+	b.Send(1)
+	b.Run(t.Context(), nil, nil)
+}
+
+func TestSendAllocatesNothing(t *testing.T) {
+	b := New[[10]string]()
+	if n := testing.AllocsPerRun(1000, func() { b.Send([10]string{"k"}) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func BenchmarkSend(b *testing.B) {
+	type event [8]int
+	for _, listeners := range []int{1, 3} {
+		b.Run(fmt.Sprint(listeners), func(b *testing.B) {
+			bus := New[event]()
+			var got atomic.Int64
+			for range listeners {
+				bus.Listen(func(batch []event) { got.Add(int64(len(batch))) })
+			}
+			ctx, cancel := context.WithCancel(b.Context())
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				bus.Run(ctx, slog.Default(), func(int64) {})
+			}()
+			b.ReportAllocs()
+			for b.Loop() {
+				bus.Send(event{})
+			}
+			b.StopTimer()
+			cancel()
+			<-ended
+			b.ReportMetric(float64(got.Load())/float64(b.N)/float64(listeners), "received")
+		})
+	}
+}

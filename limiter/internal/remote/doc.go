@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package remote is the stages whose tokens are elsewhere: at the key's owner,
+// or in Redis.
+//
+//	Take ──▶ Remote.Do ──▶ answered: its outcome
+//	                  └──▶ not answered: the host's part under the rule's
+//	                       fallback decides, and what it lets through is
+//	                       charged when the remote answers again
+//	Settle ──▶ owed ──▶ Remote.Do in the background, until it is answered
+//
+// A Stage asks for each event. An Auto asks only while the key's owner says
+// so, and else decides by its grant.
+//
+//	s := remote.New(rate, buckets, host)
+//	v, receipt := s.Take(ctx, stage.Request{Now: now, N: 1})
+//
+// The package knows no transport, and starts no goroutine: Host.Background does.
+package remote

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package remote
+
+import (
+	"math/rand/v2"
+	"sync/atomic"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter/internal/bucket"
+	"github.com/headgate/headgate/limiter/stage"
+)
+
+// owed is what a remote bucket is to be told of: tokens used without it, or, if
+// negative, to be given back. One Operation is under way at a time. It keeps
+// its ID until it is answered, so that sending it again changes nothing.
+//
+// add and none are safe for concurrent use. begin lets one caller in until end;
+// next and done are for that caller.
+type owed struct {
+	tokens  atomic.Int64
+	sent    atomic.Pointer[stage.Operation] // without an answer yet
+	sending atomic.Bool
+
+	again  bool   // sent was sent before; for who has begun
+	forget uint64 // the ID of the Operation before sent, if that was sent only once; for who has begun
+}
+
+// maxOwed keeps the sum from overflowing.
+const maxOwed = 1 << 52
+
+func (o *owed) add(n int64) {
+	n = min(max(n, -bucket.MaxCost), bucket.MaxCost)
+	for {
+		old := o.tokens.Load()
+		if o.tokens.CompareAndSwap(old, min(max(old+n, -maxOwed), maxOwed)) {
+			return
+		}
+	}
+}
+
+// none reports whether nothing is owed.
+func (o *owed) none() bool { return o.tokens.Load() == 0 && o.sent.Load() == nil }
+
+func (o *owed) begin() bool { return o.sending.CompareAndSwap(false, true) }
+
+func (o *owed) end() { o.sending.Store(false) }
+
+// next is the Operation to send, which may have been sent before; nil if there
+// is none. Its rule is the one in force.
+func (o *owed) next(key string, rule *dynamicconfig.Rule) *stage.Operation {
+	if op := o.sent.Load(); op != nil {
+		op.Rule, o.again = rule, true
+		return op
+	}
+	n := o.tokens.Swap(0)
+	if n == 0 {
+		return nil
+	}
+	op := &stage.Operation{Kind: stage.ChargeTokens, ID: rand.Uint64() | 1, Key: key, Rule: rule, N: float64(n)}
+	if n < 0 {
+		op.Kind, op.N = stage.ReturnTokens, -op.N
+	}
+	op.Forget, o.again = o.forget, false
+	o.sent.Store(op)
+	return op
+}
+
+// done notes that the Operation was answered. If it was sent before, it may be
+// under way still, and its ID must be remembered.
+func (o *owed) done() {
+	if o.forget = o.sent.Load().ID; o.again {
+		o.forget = 0
+	}
+	o.sent.Store(nil)
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package remote
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter/internal/share"
+	"github.com/headgate/headgate/limiter/stage"
+)
+
+type asyncHost struct {
+	host
+	wg sync.WaitGroup
+}
+
+func (h *asyncHost) Background(f func()) bool { h.wg.Go(f); return true }
+
+type sink struct{ n atomic.Int64 }
+
+func (s *sink) Do(_ context.Context, op stage.Operation) (stage.Outcome, error) {
+	s.n.Add(int64(op.N))
+	return stage.Outcome{OK: true}, nil
+}
+
+// What is added just when the sender finds nothing more stays.
+func TestTheLastChargeIsSent(t *testing.T) {
+	lost := 0
+	for range 20000 {
+		s, h := new(store), new(asyncHost)
+		r := newStage(t, s, new(host))
+		k := new(sink)
+		r.remote, r.host = k, h
+		var wg sync.WaitGroup
+		for range 2 {
+			wg.Go(func() { r.Take(context.Background(), stage.Request{N: 1, Kind: stage.Charge}) })
+		}
+		wg.Wait()
+		h.wg.Wait()
+		if !r.owed.none() {
+			lost++
+		}
+	}
+	if lost > 0 {
+		t.Errorf("%d of 20000 times a charge is left, and nobody sends it", lost)
+	}
+}
+
+func TestAResentOperationHasTheRuleInForce(t *testing.T) {
+	s, h := new(store), new(host)
+	r := newStage(t, s, h)
+	s.err = errAway
+	r.Take(t.Context(), stage.Request{N: 1, Kind: stage.Charge})
+	rule := *r.Terms().Rule
+	rule.Limit = 1
+	r.SetTerms(&share.Terms{Rule: &rule, Algorithm: "exact"})
+	var got *stage.Operation
+	if got = r.owed.next("k", r.Terms().Rule); got == nil || got.Rule != &rule {
+		t.Errorf("the operation that is sent again is under the old rule: %+v", got)
+	}
+}
+
+// What nobody limited is charged and given back like anything else, and the
+// fallback's bucket gets nothing that it did not give.
+func TestAnOpenFallbackIsChargedAndGivenBack(t *testing.T) {
+	for _, auto := range []bool{false, true} {
+		s, h := &store{err: errAway}, new(host)
+		r := newStage(t, s, h)
+		rule := *r.Terms().Rule
+		rule.Fallback = dynamicconfig.FallbackOpen
+		r.SetTerms(&share.Terms{Rule: &rule, Algorithm: "exact"})
+		r.Steer(0, 2)
+		r.owned = auto
+		r.Take(t.Context(), request(100)) // more than one event may cost
+		_, receipt := r.Take(t.Context(), request(8))
+		r.Settle(0, receipt, 3)
+		_, late := r.Take(t.Context(), request(9))
+		rule.Fallback = dynamicconfig.FallbackEven
+		r.Steer(0, 2)
+		before := r.Bucket().Tokens(0)
+		s.err = nil
+		r.Settle(0, late, 0)
+		r.Flush(0)
+		if after := r.Bucket().Tokens(0); after > before || s.settled != 3 {
+			t.Errorf("the fallback had %v tokens, and has %v; the remote was charged with %v, want 3", before, after, s.settled)
+		}
+		c := r.Count(0)
+		if got := [2]int64{c.Allowed + r.Admitted(), c.Rejected - r.Admitted()}; got != [2]int64{3, 100} {
+			t.Errorf("counted %v", got)
+		}
+	}
+}

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package remote
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter/internal/share"
+	"github.com/headgate/headgate/limiter/stage"
+)
+
+// host runs what is in the background at once, unless it is full.
+type host struct {
+	full                            bool
+	failed, first, answers, panicks int
+}
+
+func (h *host) Background(f func()) bool {
+	if !h.full {
+		f()
+	}
+	return !h.full
+}
+
+func (h *host) RemoteFailed(_ stage.Instant, _ *share.Rate, _ error, first bool) {
+	if h.failed++; first {
+		h.first++
+	}
+}
+
+func (h *host) RemoteAnswers(stage.Instant, *share.Rate) { h.answers++ }
+
+func (h *host) RemoteOwes(stage.Instant, *Stage) {}
+
+func (h *host) RemotePanicked(string, error) { h.panicks++ }
+
+func (h *host) Interval() time.Duration { return time.Second }
+
+// store is a Remote that carries out an Operation once, as the contract says,
+// and may lose its answers.
+type store struct {
+	taken, settled float64 // by takes, and by charges and returns
+	seen           map[uint64]bool
+	err            error // instead of an answer
+	lost           bool  // the operation is carried out before the error
+	answer         *stage.Outcome
+	panics         bool
+	sent           int
+}
+
+func (s *store) Do(_ context.Context, op stage.Operation) (stage.Outcome, error) {
+	if s.panics {
+		panic("a defect")
+	}
+	if s.sent++; s.err == nil || s.lost {
+		switch {
+		case op.Kind == stage.TakeTokens:
+			s.taken += op.N
+		case s.seen[op.ID]:
+		case op.Kind == stage.ChargeTokens:
+			s.settled += op.N
+		case op.Kind == stage.ReturnTokens:
+			s.settled -= op.N
+		}
+		if s.seen == nil {
+			s.seen = make(map[uint64]bool)
+		}
+		s.seen[op.ID] = op.Kind != stage.TakeTokens
+	}
+	if s.err != nil {
+		return stage.Outcome{}, s.err
+	}
+	if s.answer != nil {
+		return *s.answer, nil
+	}
+	return stage.Outcome{OK: true, Left: 5}, nil
+}
+
+func newStage(t *testing.T, s *store, h *host) *Stage {
+	t.Helper()
+	config, err := dynamicconfig.Config{Rules: []dynamicconfig.Rule{{Key: "k", Limit: 10, Burst: 10, Algorithm: "exact"}}}.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rule, _ := config.Match("k")
+	terms := &share.Terms{Rule: rule, Algorithm: "exact"}
+	return New(share.NewRate(0, "k", terms, 2, rule.Burst, 0), s, h)
+}
+
+func request(n int64) stage.Request { return stage.Request{N: n} }
+
+var errAway = errors.New("away")
+
+// Defect 6.
+func TestAReturnWhoseAnswerIsLostIsCarriedOutOnce(t *testing.T) {
+	s, h := new(store), new(host)
+	r := newStage(t, s, h)
+	_, receipt := r.Take(t.Context(), request(7))
+	s.err, s.lost = errAway, true
+	r.Settle(0, receipt, 0)
+	for range 3 {
+		r.Flush(0)
+	}
+	s.err = nil
+	_, again := r.Take(t.Context(), request(2))
+	r.Settle(0, again, 0)
+	if s.settled != -9 || s.sent < 6 {
+		t.Errorf("%v are given back of 7 and 2, with %d operations", -s.settled, s.sent)
+	}
+}
+
+func TestWhatIsOwedIsSentOnce(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		s, h := new(store), new(host)
+		r := newStage(t, s, h)
+		want := 0.0
+		for range 30 {
+			s.err, s.lost, h.full = nil, random.IntN(2) == 0, random.IntN(4) == 0
+			if random.IntN(3) == 0 {
+				s.err = errAway
+			}
+			n, actual := random.Int64N(4), random.Int64N(5)
+			before := s.taken
+			v, receipt := r.Take(t.Context(), request(n))
+			if !v.OK() {
+				continue
+			}
+			r.Settle(0, receipt, actual)
+			if n == 0 {
+				actual = 0 // there is no receipt
+			}
+			want += float64(actual) - (s.taken - before)
+			if _, own := receipt.Rest.(fromFallback); own { // the remote may have taken too
+				want += s.taken - before
+			}
+		}
+		s.err, h.full = nil, false
+		r.Flush(0)
+		if s.settled != want || !r.owed.none() {
+			t.Fatalf("the remote bucket was told of %v, want %v", s.settled, want)
+		}
+	}
+}
+
+func TestARemoteIsToldApart(t *testing.T) {
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, tt := range map[string]struct {
+		store  store
+		ctx    context.Context
+		want   stage.Reason
+		by     stage.Source
+		host   host
+		fallen bool
+	}{
+		"answered":     {store{}, t.Context(), stage.Granted, stage.ByAlgorithm, host{}, false},
+		"refused":      {store{answer: &stage.Outcome{}}, t.Context(), stage.Limited, stage.ByAlgorithm, host{}, false},
+		"not answered": {store{err: errAway}, t.Context(), stage.Granted, stage.ByFallback, host{failed: 1, first: 1}, true},
+		"busy here":    {store{err: stage.ErrBusy}, t.Context(), stage.Granted, stage.ByFallback, host{failed: 1}, false},
+		"caller gone":  {store{err: errAway}, gone, stage.Canceled, stage.ByAlgorithm, host{}, false},
+		"nonsense":     {store{answer: &stage.Outcome{Wait: -1}}, t.Context(), stage.Granted, stage.ByFallback, host{failed: 1, first: 1}, true}, // of this key only
+		"panic":        {store{panics: true}, t.Context(), stage.Granted, stage.ByFallback, host{failed: 1, first: 1, panicks: 1}, true},
+	} {
+		var h host
+		r := newStage(t, &tt.store, &h)
+		v, _ := r.Take(tt.ctx, request(2))
+		if v.Reason != tt.want || v.By != tt.by || h != tt.host || r.Fallen() != tt.fallen {
+			t.Errorf("%s: %+v, the host heard %+v, fallen %v", name, v, h, r.Fallen())
+		}
+	}
+}
+
+func TestAReceiptIsSettledWhereItCameFrom(t *testing.T) {
+	s, h := &store{err: errAway}, new(host)
+	r := newStage(t, s, h)
+	_, receipt := r.Take(t.Context(), request(4)) // of the five of the fallback
+	r.Settle(0, receipt, 1)
+	if got := r.Bucket().Tokens(0); got < 4-1e-6 || got > 4 {
+		t.Errorf("the fallback has %v tokens, want 5 - 1", got)
+	}
+	s.err = nil
+	r.Take(t.Context(), stage.Request{Kind: stage.Final})
+	if s.settled != 1 || h.answers != 1 {
+		t.Errorf("the remote bucket was charged with %v, want 1", s.settled)
+	}
+	if usage := r.Count(0); usage.Allowed != 1 || usage.Rejected != 0 {
+		t.Errorf("counted %+v", usage)
+	}
+}

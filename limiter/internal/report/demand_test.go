@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"math"
+	"testing"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter/stage"
+)
+
+// The estimate is quick where chance does not explain what is seen, and calm
+// where it does.
+func TestDemand(t *testing.T) {
+	steady := demand{reported: 100, fast: 100, over: memory}
+	for i := range 1000 {
+		n := 20 + []float64{-6, 3, 5, -4, 2, 0, -3, 7, -5, 1}[i%10] // of 20 ± 4.5
+		if steady.tick(n, 0.2) {
+			t.Fatalf("tick %d: %v events where 20 are expected are a change", i, n)
+		}
+	}
+	for _, tt := range []struct {
+		name          string
+		d             demand
+		n, dt         float64
+		total, period float64
+		least, most   float64
+	}{
+		{name: "first events of a new key", n: 2, dt: 0.02, total: 2, period: 0.02, least: 10, most: 30},
+		{name: "a burst out of the quiet", d: demand{over: memory}, n: 12, dt: 0.1, total: 12, period: 5, least: 100, most: 140},
+		{name: "one event out of the quiet", d: demand{over: memory}, n: 1, dt: 0.01, total: 1, period: 10, least: 0, most: 0.2},
+		{name: "steady", d: demand{reported: 100, fast: 100, over: memory}, n: 8, dt: 0.1, total: 290, period: 3, least: 95, most: 100},
+		{name: "a jump", d: demand{reported: 10, fast: 10, over: memory}, n: 150, dt: 0.1, total: 160, period: 1, least: 1400, most: 1600},
+		{name: "a stop", d: demand{reported: 100, quiet: 0.4, over: memory}, n: 0, dt: 0.1, total: 50, period: 1, least: 0, most: 5},
+		{name: "rare events of a high cost are no jump", d: demand{reported: 20, fast: 20, over: memory, cost: 20}, n: 40, dt: 0.1, total: 60, period: 3, least: 15, most: 25},
+	} {
+		if got := tt.d.estimate(tt.n, tt.dt, tt.total, tt.period); got < tt.least || got > tt.most {
+			t.Errorf("%s: %v, want %v to %v", tt.name, got, tt.least, tt.most)
+		}
+	}
+}
+
+// Of little demand that is not known yet, e^(-1/3) is left after a second. Of
+// much demand, a mean over less time is as certain.
+func TestWantsAreAMovingAverage(t *testing.T) {
+	for rate, means := range map[int][]float64{
+		20:   {5.7, 9.7, 12.6},
+		100:  {39, 63, 78},
+		5000: {5000, 5000, 5000},
+	} {
+		h := newHost(t, 1e4, dynamicconfig.Traits{Wants: true}, 1)
+		s := h.use(0, "k", 0)
+		for i, want := range means {
+			take(s, stage.Instant(i)*second, rate)
+			now := stage.Instant(i+1) * second
+			said := h.report(now)
+			got := said[0].Usage.Wants[0]
+			g := grants(1, 1, 1e4)
+			if g.Tokens = nil; h.Apply(now, said[0], nil, g, 1) != nil || math.Abs(got-want) > 0.01*float64(rate) {
+				t.Errorf("after %d s of %d/s: %v, want %v", i+1, rate, got, want)
+			}
+		}
+	}
+}

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package report tells the owners of keys what this host uses, and puts in
+// force what they grant.
+//
+//	parts ── counts ──▶ Round ──▶ Batch ──▶ owners
+//	  ▲                                        │
+//	  └──────── grants ◀── Apply ◀─────────────┘
+//
+// A Subject is one Part with what is known of its reports. Most are in a
+// regular Round once per interval. Under an algorithm that answers at any time
+// a Subject also reports early: when its tokens run low, and when its demand
+// has changed.
+//
+//	round := reporter.Begin(now, false)
+//	for _, s := range subjects {
+//		round.Visit(s, hosts)
+//	}
+//	batches := round.Batches() // to send; then Apply, or Fail, and Done
+//
+// One lock, the Group's, guards a Reporter and its Subjects, but for what says
+// that it is safe for concurrent use. Loop is the shell that keeps time.
+//
+// The package knows neither keys without a Part nor how a request is decided.
+package report

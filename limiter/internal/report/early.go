@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"math"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/headgate/headgate/limiter/internal/share"
+	"github.com/headgate/headgate/limiter/stage"
+)
+
+const (
+	// tick is how often the demand of keys in use is looked at. It bounds
+	// how long a change goes unnoticed.
+	tick = 200 * time.Millisecond
+
+	// Keys with less than slowDemand, in events/s, are looked at in one of
+	// slowTicks: less than an event in each says little, and to look at a key
+	// that was not used lately is to fetch it from memory.
+	slowDemand = 5
+	slowTicks  = 5
+
+	// coalesce is how long an urgent key waits for company.
+	coalesce = 2 * time.Millisecond
+
+	// introduction is how long it takes until a new owner hears from a host.
+	introduction = 200 * time.Millisecond
+
+	// spacing is the least time between two early reports of a host.
+	spacing = 5 * time.Millisecond
+
+	// unrest is how long after a change of demand early reports stay frequent.
+	unrest = time.Second
+
+	// shortestGap is the least time between two early reports of a key.
+	shortestGap = 10 * time.Millisecond
+
+	// quietDemand is so little, in events/s, that a key without usage does
+	// not report it again.
+	quietDemand = 0.05
+
+	// enoughQuiet is after how many seconds without usage a key is not
+	// looked at any more.
+	enoughQuiet = 2.0
+)
+
+// Never is an Instant that does not come.
+const Never = stage.Instant(math.MaxInt64)
+
+// early is the Subjects that report before the interval is over.
+//
+//	a decision leaves few tokens ──▶ ranLow ──▶ urgent ──┐ coalesced some ms
+//	every tick, for keys in use: has demand changed? ────┴──▶ due ──▶ a Batch
+//
+// When an early report brings little, the gap to the next triples, to beyond
+// the interval, so that a saturated key reports no more than any other. Its
+// own lock is short, because decisions try it; the Group's is taken before it.
+type early struct {
+	due      atomic.Int64 // when there is something to do; orders nothing else
+	wake     chan struct{}
+	interval func() time.Duration
+
+	mu       sync.Mutex // protects following fields, and every Subject's pulse but askAt
+	rand     *rand.Rand
+	active   []*Subject            // in use: looked at in each tick
+	slow     [slowTicks][]*Subject // in use, but little: looked at in turn
+	turn     int                   // whose turn it is
+	watched  int                   // how many are in active and slow
+	urgent   []*Subject
+	urgentAt stage.Instant
+	tickAt   stage.Instant
+	last     stage.Instant // the last early report
+}
+
+// Salt is a random number.
+func (e *early) salt() uint64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+
+	return e.rand.Uint64()
+}
+
+// jitter is between half and one and a half times d.
+func (e *early) jitter(d time.Duration) time.Duration {
+	return d/2 + time.Duration(e.rand.Int64N(int64(d)+1))
+}
+
+// reported is the demand that s reported last.
+func (e *early) reported(s *Subject) float64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+
+	return s.pulse.demand.reported
+}
+
+// retire stops watching s.
+func (e *early) retire(s *Subject) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+
+	s.pulse.retired = true
+}
+
+// urge has s reported after wait.
+func (e *early) urge(now stage.Instant, s *Subject, wait time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+
+	e.urgeLocked(now, s, wait)
+}
+
+func (e *early) urgeLocked(now stage.Instant, s *Subject, wait time.Duration) {
+	if s.pulse.urgent {
+		return
+	}
+	s.pulse.urgent = true
+	at := max(now.Add(e.jitter(wait)), e.last.Add(spacing))
+	if len(e.urgent) == 0 || at < e.urgentAt {
+		e.urgentAt = at
+	}
+	e.urgent = append(e.urgent, s)
+	e.scheduleLocked()
+}
+
+// scheduleLocked sets due, and tells the Loop.
+func (e *early) scheduleLocked() {
+	due := Never
+	if e.watched > 0 {
+		due = e.tickAt
+	}
+	if len(e.urgent) > 0 {
+		due = min(due, e.urgentAt)
+	}
+	e.due.Store(int64(due))
+	select {
+	case e.wake <- struct{}{}:
+	default: // it is awake already
+	}
+}
+
+// ranLow has s reported soon. Decisions wait for nobody: while another caller
+// has the lock, the next decision asks.
+func (e *early) ranLow(now stage.Instant, s *Subject) {
+	if !e.mu.TryLock() {
+		return
+	}
+	defer e.mu.Unlock()
+
+	s.pulse.askAt.Store(int64(now.Add(coalesce * 2)))
+	e.activateLocked(now, s)
+	e.urgeLocked(now, s, coalesce)
+}
+
+// short has s, which is slots, reported soon, unless that brought nothing
+// lately: then once it is time again, if a caller waits, and with the regular
+// report after several reports in vain.
+func (e *early) short(now stage.Instant, s *Subject, waits bool) {
+	due := stage.Instant(s.pulse.askAt.Load())
+	if now < due && !waits {
+		return
+	}
+	if !waits && !e.mu.TryLock() {
+		return
+	}
+	if waits {
+		e.mu.Lock()
+	}
+	defer e.mu.Unlock()
+
+	if s.pulse.gap < e.interval() {
+		e.urgeLocked(now, s, max(due.Sub(now), coalesce))
+	}
+}
+
+// activateLocked has the demand of s looked at in each tick.
+func (e *early) activateLocked(now stage.Instant, s *Subject) {
+	p := &s.pulse
+	if p.active {
+		return
+	}
+	p.active = true
+	p.look(s.count(now))
+	p.demand.quiet, p.demand.fast = 0, p.demand.reported
+	if e.watched == 0 {
+		e.tickAt = now.Add(e.jitter(tick))
+	}
+	e.watched++
+	e.placeLocked(s)
+	e.scheduleLocked()
+}
+
+// slow reports whether s is looked at in one of slowTicks only.
+func (p *pulse) slow() bool { return max(p.demand.reported, p.demand.fast) < slowDemand }
+
+// placeLocked has s looked at as often as it is worth it; a slow one after the
+// longest time that there is.
+func (e *early) placeLocked(s *Subject) {
+	to := &e.active
+	if s.pulse.slow() {
+		to = &e.slow[(e.turn+slowTicks-1)%slowTicks]
+	}
+	*to = append(*to, s)
+}
+
+// tickLocked looks at the demand of keys in use.
+func (e *early) tickLocked(now stage.Instant) {
+	e.active = e.lookLocked(now, e.active, false)
+	turn := e.turn
+	e.turn = (turn + 1) % slowTicks
+	e.slow[turn] = e.lookLocked(now, e.slow[turn], true)
+	e.tickAt = now.Add(tick)
+}
+
+// lookLocked looks at the demand of subjects, which are all slow or all not,
+// and returns those that stay so.
+func (e *early) lookLocked(now stage.Instant, subjects []*Subject, slow bool) []*Subject {
+	stay := subjects[:0]
+	for i, s := range subjects {
+		if i%ahead == 0 {
+			prefetch(subjects[i:min(i+ahead, len(subjects))])
+		}
+		p := &s.pulse
+		if p.retired {
+			e.watched--
+			continue
+		}
+		now := s.count(now)
+		n, elapsed := p.since(now)
+		p.look(now)
+		_, stated := s.part.Common().Stated()
+		if elapsed > 0 && p.demand.tick(n, elapsed) && !stated {
+			p.unsettle(now.at)
+			e.urgeLocked(now.at, s, 0)
+		}
+		switch {
+		case p.demand.quiet > enoughQuiet && p.demand.reported < 1:
+			p.active = false
+			e.watched--
+		case p.slow() == slow:
+			stay = append(stay, s)
+		default:
+			e.placeLocked(s)
+		}
+	}
+	clear(subjects[len(stay):])
+	return stay
+}
+
+// since is the cost that was asked for since the last look, and how many
+// seconds ago that was.
+func (p *pulse) since(now reading) (n, elapsed float64) {
+	return float64(max(now.Total()-p.total, 0)), max(now.at.Sub(p.looked), 0).Seconds()
+}
+
+// look notes the counters.
+func (p *pulse) look(now reading) { p.total, p.looked = now.Total(), now.at }
+
+// unsettle makes early reports frequent again: what was in vain before may
+// help now, or soon, when others have given back what they hold.
+func (p *pulse) unsettle(now stage.Instant) { p.gap, p.changed = shortestGap, now }
+
+// ready takes what is to be reported at now.
+func (e *early) ready(now stage.Instant) []*Subject {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+
+	if e.watched > 0 && now >= e.tickAt {
+		e.tickLocked(now)
+	}
+	var urgent []*Subject
+	if len(e.urgent) > 0 && now >= e.urgentAt {
+		for _, s := range e.urgent {
+			s.pulse.urgent = false
+			if !s.pulse.retired {
+				urgent = append(urgent, s)
+			}
+		}
+		clear(e.urgent)
+		e.urgent, e.last = e.urgent[:0], now
+	}
+	e.scheduleLocked()
+	return urgent
+}
+
+// effect is what an owner's answer brought a Subject.
+type effect struct {
+	subject *Subject
+	asked   bool        // it had reported early
+	before  share.Level // that was in force
+	gained  float64     // tokens
+}
+
+// observe takes in effects and returns room for more of them.
+func (e *early) observe(now stage.Instant, effects []effect) []effect {
+	if len(effects) == 0 {
+		return effects
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+
+	for i := range effects {
+		e.observeLocked(now, &effects[i])
+	}
+	return effects[:0]
+}
+
+// observeLocked sets when to report early again. The gap to the next report
+// grows as long as reporting brings little.
+func (e *early) observeLocked(now stage.Instant, a *effect) {
+	s, p := a.subject, &a.subject.pulse
+	if p.retired {
+		return
+	}
+	e.activateLocked(now, s)
+	reported := p.demand.reported
+	switch {
+	case !a.asked:
+	case a.gained >= max(reported/50, 0.9) || float64(s.rate.InForce().Limit-a.before.Limit) > max(reported/5, 1):
+		p.gap = max(p.gap/4, shortestGap)
+	case now.Sub(p.changed) < unrest:
+		p.gap = min(3*p.gap, tick/2)
+	default:
+		p.gap = min(3*p.gap, e.interval()*3/2)
+	}
+	p.askAt.Store(int64(now.Add(p.gap)))
+	// Report again with a fifth left, or two tokens of few, or not a whole one.
+	tokens, cost := s.rate.Bucket().Uncached(now), p.demand.unit()
+	s.rate.Bucket().SetLow(max(min(tokens-cost/2, 2*cost), tokens/5, cost))
+}
+
+// ahead is how many Subjects are fetched at once. Those that do not lie in
+// memory in the order in which they are looked at have to be waited for one
+// after another, because what is done with one is too long for the processor
+// to see the next. The processor sees many if nothing is done but to read them.
+const ahead = 32
+
+// prefetch reads from as much of subjects as a look at their demand needs. The
+// result keeps the compiler from leaving that out.
+//
+//go:noinline
+func prefetch(subjects []*Subject) (read int64) {
+	for _, s := range subjects {
+		read += s.pulse.askAt.Load() + int64(s.pulse.gap)
+		if s.rate != nil {
+			read += s.rate.Bucket().Allowed()
+		}
+	}
+	return read
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/uber-go/tally/v4"
+
+	"github.com/headgate/headgate/limiter/stage"
+	"github.com/headgate/headgate/rpc"
+)
+
+// Updater carries usage to the owners of keys and grants back. *rpc.Fanout is
+// one.
+type Updater interface {
+	// Update reports u to the owners of its keys. For each part of u it
+	// calls done, one call at a time, as soon as that part's answer is there
+	// or given up, and returns after the last. It does not keep u.
+	Update(ctx context.Context, u *rpc.Usage, timeout time.Duration, done func(part rpc.Part, grants *rpc.Grants, err error))
+}
+
+// Steps are what a Loop drives. They are safe for concurrent use.
+type Steps interface {
+	Report(now stage.Instant) []*Batch
+	Early(now stage.Instant) []*Batch
+	Apply(now stage.Instant, b *Batch, rows []int, grants *rpc.Grants) error
+	Fail(now stage.Instant, b *Batch, rows []int)
+	Done(b *Batch)
+}
+
+// Loop reports every interval, and early what cannot wait. Its fields do not
+// change once it runs.
+type Loop struct {
+	Steps    Steps
+	Reporter *Reporter
+	Updater  Updater
+	Log      *slog.Logger
+
+	// Answered and Unanswered count the parts of reports.
+	Answered, Unanswered tally.Counter
+
+	failingMu sync.Mutex
+	failing   map[string]bool // owners that did not answer last time; protected by failingMu
+}
+
+// Run reports until ctx ends, and returns when all calls have. It starts at a
+// random point of the first interval, so that hosts do not report in step.
+func (l *Loop) Run(ctx context.Context) {
+	var calls sync.WaitGroup
+	defer calls.Wait()
+	interval := l.Reporter.early.interval
+	next := stage.Now().Add(time.Duration(rand.Int64N(int64(interval()))))
+	for l.sleep(ctx, next) == nil {
+		if now := stage.Now(); now < next {
+			l.Send(ctx, l.Steps.Early(now), &calls)
+			continue
+		}
+		l.Send(ctx, l.Steps.Report(stage.Now()), &calls)
+		if next = next.Add(interval()); next <= stage.Now() {
+			// A host that was suspended does not catch up on missed rounds.
+			next = stage.Now().Add(interval())
+		}
+	}
+}
+
+// sleep waits until next or until an early report is due.
+func (l *Loop) sleep(ctx context.Context, next stage.Instant) error {
+	for {
+		until := min(next, l.Reporter.Due())
+		if wait := until.Sub(stage.Now()); wait > 0 {
+			timer := time.NewTimer(wait)
+			select {
+			case <-timer.C:
+			case <-l.Reporter.Wake():
+				timer.Stop()
+				continue
+			case <-ctx.Done():
+				timer.Stop()
+			}
+		}
+		return ctx.Err()
+	}
+}
+
+// Send carries batches to the owners and applies what is answered in time.
+// Each owner costs only its own keys: the others' grants are applied as they
+// come. Send does not wait; calls does.
+func (l *Loop) Send(ctx context.Context, batches []*Batch, calls *sync.WaitGroup) {
+	timeout := l.Reporter.timeout()
+	for _, b := range batches {
+		calls.Go(func() {
+			defer l.recover(b)
+			l.Updater.Update(ctx, &b.Usage, timeout, func(part rpc.Part, grants *rpc.Grants, err error) {
+				if err == nil {
+					err = l.Steps.Apply(stage.Now(), b, part.Rows, grants)
+				}
+				if err != nil {
+					l.Steps.Fail(stage.Now(), b, part.Rows)
+				}
+				l.note(part, err)
+			})
+			l.Steps.Done(b)
+		})
+	}
+}
+
+// SendLast is Send for batches whose answers change nothing any more.
+func (l *Loop) SendLast(ctx context.Context, batches []*Batch, calls *sync.WaitGroup) {
+	for _, b := range batches {
+		calls.Go(func() {
+			defer l.recover(b)
+			l.Updater.Update(ctx, &b.Usage, l.Reporter.timeout(), func(part rpc.Part, _ *rpc.Grants, err error) { l.note(part, err) })
+		})
+	}
+}
+
+// recover keeps a panic in somebody's Updater from ending the process: the
+// batch is reported again.
+func (l *Loop) recover(b *Batch) {
+	if p := recover(); p != nil {
+		l.Steps.Fail(stage.Now(), b, nil)
+		l.Unanswered.Inc(1)
+		l.Log.Error("an update panicked; its keys are reported again", "algorithm", b.Usage.Algorithm, "panic", p)
+	}
+}
+
+// note counts and logs how an owner's part of a round went. An owner is logged
+// when it begins to fail and when it is back, not every time.
+func (l *Loop) note(part rpc.Part, err error) {
+	if err == nil {
+		l.Answered.Inc(1)
+	} else {
+		l.Unanswered.Inc(1)
+	}
+	l.failingMu.Lock()
+	before := l.failing[part.Owner]
+	if err != nil {
+		if l.failing == nil || len(l.failing) > maxFailing {
+			l.failing = make(map[string]bool)
+		}
+		l.failing[part.Owner] = true
+	} else {
+		delete(l.failing, part.Owner)
+	}
+	l.failingMu.Unlock()
+
+	switch {
+	case err != nil && !before:
+		l.Log.Warn("an owner does not answer; its keys keep their grants to the end of the lease, then fall back",
+			"owner", part.Owner, "keys", len(part.Rows), "error", err)
+	case err == nil && before:
+		l.Log.Info("an owner answers again", "owner", part.Owner)
+	}
+}
+
+// maxFailing bounds the owners that are remembered as failing.
+const maxFailing = 10_000

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/headgate/headgate/limiter/internal/share"
+	"github.com/headgate/headgate/limiter/stage"
+	"github.com/headgate/headgate/rpc"
+)
+
+// Reporter makes reports of Subjects and takes in the answers. Use New.
+type Reporter struct {
+	early   early
+	retired retired
+	sizes   map[string]int    // rows of the last regular round, by algorithm
+	reuse   map[string]*Batch // whose memory the next round takes, by algorithm
+
+	timeout func() time.Duration
+	fell    func(now stage.Instant, s *Subject)
+}
+
+// Config is what a Reporter must know of its Group.
+type Config struct {
+	// Interval and Timeout are the update interval, and how long an owner may
+	// take to answer. They may change.
+	Interval, Timeout func() time.Duration
+
+	// Fell is called when a grant has put an end to a fallback.
+	Fell func(now stage.Instant, s *Subject)
+
+	// Rand spreads reports in time.
+	Rand *rand.Rand
+}
+
+// New returns a Reporter.
+func New(c Config) *Reporter {
+	r := &Reporter{timeout: c.Timeout, fell: c.Fell, reuse: make(map[string]*Batch)}
+	r.early.interval, r.early.rand, r.early.wake = c.Interval, c.Rand, make(chan struct{}, 1)
+	r.early.due.Store(int64(Never))
+	return r
+}
+
+// Salt returns a random number. Safe for concurrent use.
+func (r *Reporter) Salt() uint64 { return r.early.salt() }
+
+// Due is when Early has something to report: in the past, or Never. It may
+// become earlier whenever a limiter is used. Safe for concurrent use.
+func (r *Reporter) Due() stage.Instant { return stage.Instant(r.early.due.Load()) }
+
+// Wake receives when Due may have become earlier.
+func (r *Reporter) Wake() <-chan struct{} { return r.early.wake }
+
+// Begin begins a round at now. Retired Subjects are the first in a regular one.
+func (r *Reporter) Begin(now stage.Instant, successor Successor) *Round {
+	round := r.round(now, false)
+	round.sizes = r.sizes
+	r.retired.report(now, round, successor)
+	return round
+}
+
+func (r *Reporter) round(now stage.Instant, early bool) *Round {
+	return &Round{
+		reporter: r, byAlgorithm: make(map[string]*Batch), at: now,
+		answered: now.Add(r.timeout()), recent: r.early.interval() * 2 / 3, early: early,
+	}
+}
+
+// finished remembers how large the Batches of a regular round are.
+func (r *Reporter) finished(batches []*Batch) {
+	clear(r.reuse) // of algorithms that have nothing to say any more
+	r.sizes = make(map[string]int, len(batches))
+	for _, b := range batches {
+		r.sizes[b.Usage.Algorithm] = len(b.rows)
+	}
+}
+
+// Early reports what cannot wait at now.
+func (r *Reporter) Early(now stage.Instant) []*Batch {
+	round := r.round(now, true)
+	for _, s := range r.early.ready(now) {
+		if s.prompt() && now >= s.pending {
+			round.add(s)
+		}
+	}
+	return round.Batches()
+}
+
+// Last reports that subjects give back what they hold: they want nothing.
+func (r *Reporter) Last(now stage.Instant, hosts int, subjects []*Subject) []*Batch {
+	round := r.round(now, false)
+	for _, s := range subjects {
+		c := s.part.Common()
+		if !c.Terms().Reports || !c.Grant().Given || !c.Terms().Traits.Wants && !s.prompt() {
+			continue
+		}
+		c.State(0)
+		s.part.Forget(now, hosts)
+		round.add(s)
+	}
+	return round.Batches()
+}
+
+// Introduce has s report soon after now if its owner should learn early what
+// this host holds: the ring has changed.
+func (r *Reporter) Introduce(now stage.Instant, s *Subject) {
+	slots, isSlots := s.part.(*share.Slots)
+	r.early.mu.Lock()
+	defer r.early.mu.Unlock()
+
+	if s.early() && s.pulse.demand.reported > quietDemand || isSlots && slots.Census().Busy() {
+		r.early.urgeLocked(now, s, introduction)
+	}
+}
+
+// watch has s report early from now on. The first report may wait, unless what
+// there is without a grant runs low.
+func (r *Reporter) watch(now stage.Instant, s *Subject) {
+	e := &r.early
+	e.mu.Lock()
+	defer e.mu.Unlock()
+
+	s.pulse.askAt.Store(int64(now))
+	s.rate.Bucket().SetLow(s.rate.Bucket().Uncached(now) / 2)
+	e.activateLocked(now, s)
+}
+
+// batch is an empty Batch with room for n rows and some more.
+func (r *Reporter) batch(algorithm string, n int, costs bool) *Batch {
+	b := new(Batch)
+	if reuse := r.reuse[algorithm]; reuse != nil && n > 0 && n <= cap(reuse.rows) && cap(reuse.rows) <= 8*n {
+		delete(r.reuse, algorithm)
+		b = reuse
+	}
+	b.Usage.Algorithm, b.wants, b.costs = algorithm, costs, costs
+	b.fit(max(n+n/16, 4, cap(b.rows)))
+	return b
+}
+
+// Done says that b has been answered as far as it ever will be, and that
+// nobody uses its Usage any more: the next round may take its memory.
+func (r *Reporter) Done(b *Batch) {
+	if !b.early && b.rows != nil {
+		r.reuse[b.Usage.Algorithm] = &Batch{room: b.room, rows: b.rows[:0]}
+	}
+	*b = Batch{Usage: rpc.Usage{Algorithm: b.Usage.Algorithm}}
+}
+
+// rowsOf is how many rows an answer is about: those of rows, or all of b.
+func (b *Batch) rowsOf(rows []int) int {
+	if rows == nil {
+		return len(b.rows)
+	}
+	return len(rows)
+}
+
+// Apply takes in the grants for some rows of b: grant i is for row rows[i], or
+// for row i if rows is nil. Grants that are against the contract are refused
+// whole, with an error, and the keys go on as they were. A row that is never
+// answered is reported again with the next Report.
+func (r *Reporter) Apply(now stage.Instant, b *Batch, rows []int, grants *rpc.Grants, hosts int) error {
+	n := b.rowsOf(rows)
+	if err := grants.Check(n); err != nil {
+		return fmt.Errorf("limiter: apply: %w", err)
+	}
+	if b.rows == nil {
+		return fmt.Errorf("limiter: apply %d grants: the batch is done", n)
+	}
+	effects := make([]effect, 0, together)
+	weight, burst, used, lease := grants.Weight[:n], grants.Burst[:n], grants.Used[:n], grants.Lease[:n]
+	for i := range n {
+		at := i
+		if rows != nil {
+			at = rows[i]
+			if i%ahead == 0 {
+				b.prefetch(rows[i:min(i+ahead, n)])
+			}
+		}
+		if len(effects) == together {
+			effects = r.early.observe(now, effects)
+		}
+		row := &b.rows[at]
+		s := row.subject
+		if row.upTo.at > s.acked.at {
+			s.acked = row.upTo
+		}
+		s.pending = now
+		if lease[i] == 0 && s.prompt() {
+			r.early.urge(now, s, introduction) // the owner is not ready to answer
+		}
+		c := s.part.Common()
+		terms := c.Terms()
+		if lease[i] == 0 || terms.Algorithm != b.Usage.Algorithm || int32(row.number-s.heard) <= 0 {
+			continue // an answer that was overtaken says nothing any more
+		}
+		s.heard = row.number
+		back := c.Grant().Given && c.Fallen()
+		g := share.Grant{
+			Given: true, Floor: grants.Floor, Weight: weight[i], Burst: min(burst[i], terms.Rule.Burst),
+			Used: used[i], Until: now.Add(lease[i]),
+		}
+		if g.Burst == 0 && g.Weight == 0 && terms.Algorithm == share.Auto {
+			g.Nothing, g.Until = true, now // it rules no bucket
+		}
+		c.SetGrant(g)
+		switch {
+		case s.rate == nil:
+			r.refit(now, s, hosts, b.early)
+		case grants.Tokens == nil || g.Nothing:
+			held := c.Granted() && g.Nothing
+			s.part.Steer(now, hosts)
+			if held {
+				r.dropped(now, s)
+			}
+		case row.number == s.sent:
+			more, before := grants.Tokens[i]-row.tokens, s.rate.InForce()
+			if math.IsInf(more, 0) { // nothing was limited until now
+				more = 0
+			}
+			if lender, ok := s.part.(share.RatePart); ok {
+				lender.Lend(now, more, hosts)
+			}
+			if s.early() {
+				effects = append(effects, effect{s, b.early, before, more})
+			}
+		}
+		if back {
+			r.fell(now, s)
+		}
+	}
+	r.early.observe(now, effects)
+	return nil
+}
+
+// dropped has the owner of s hear soon that this host holds nothing any more.
+func (r *Reporter) dropped(now stage.Instant, s *Subject) {
+	if s.part.Common().Fallen() { // nobody can be asked
+		r.fell(now, s)
+	}
+	r.early.urge(now, s, coalesce)
+}
+
+// refit puts a grant of slots in force, and asks again if they do not do for
+// those who wait. The gap grows as long as asking brings nothing.
+func (r *Reporter) refit(now stage.Instant, s *Subject, hosts int, asked bool) {
+	slots, _ := s.part.(*share.Slots)
+	before := slots.Census()
+	slots.Steer(now, hosts)
+	after := slots.Census()
+
+	r.early.mu.Lock()
+	defer r.early.mu.Unlock()
+
+	p := &s.pulse
+	switch {
+	case after.Size > before.Size:
+		p.gap = shortestGap
+	case asked || after.Starved:
+		p.gap = min(3*p.gap, r.early.interval()*3/2)
+	default:
+		p.gap = max(p.gap/4, shortestGap)
+	}
+	p.askAt.Store(int64(now.Add(p.gap)))
+	if after.Waiting > 0 && p.gap < r.early.interval() && !p.retired {
+		r.early.urgeLocked(now, s, p.gap)
+	}
+}
+
+// Fail says that rows of b, as in Apply, will not be answered. They are
+// reported again with the next Report; keys that run low may report early.
+func (r *Reporter) Fail(now stage.Instant, b *Batch, rows []int) {
+	if b.rows == nil {
+		return // it is done
+	}
+	for i := range b.rowsOf(rows) {
+		at := i
+		if rows != nil {
+			at = rows[i]
+		}
+		if s := b.rows[at].subject; b.rows[at].number == s.sent {
+			s.pending = now
+			if s.early() {
+				r.early.observe(now, []effect{{s, true, s.rate.InForce(), 0}})
+			}
+		}
+	}
+}
+
+// Fitted is s without the room of a time when there were many more.
+func Fitted[E any](s []E) []E {
+	if cap(s) > 1024 && len(s) < cap(s)/8 {
+		return append(make([]E, 0, 2*len(s)), s...)
+	}
+	return s
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"sync"
+
+	"github.com/headgate/headgate/limiter/internal/bucket"
+	"github.com/headgate/headgate/limiter/internal/share"
+	"github.com/headgate/headgate/limiter/stage"
+)
+
+// retired is the Subjects that no key has any more. A retired Subject stays
+// until all of its usage has been reported and answered, or its key has a
+// successor that takes the usage over, and until no slots are held; but at most
+// maxRetired stay.
+//
+// A caller that found the Part before it was retired may use it later. It
+// brings the Subject back.
+type retired struct {
+	subjects []*Subject
+
+	mu   sync.Mutex // protects late
+	late []*Subject // used after they were retired
+}
+
+// add adds s.
+func (r *retired) add(s *Subject) { r.subjects = append(r.subjects, s) }
+
+// maxRetired bounds the Subjects that wait for an answer while owners are
+// silent and keys come and go. The oldest are given up first.
+const maxRetired = 100_000
+
+// addLate adds s, which was used although it was retired. Safe for concurrent
+// use.
+func (r *retired) addLate(s *Subject) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+
+	r.late = append(r.late, s)
+}
+
+// Successor finds the Subject of a key under an algorithm; nil if there is none.
+type Successor func(key, algorithm string) *Subject
+
+// report adds what retired Subjects have used to round, or hands it to their
+// successors.
+func (r *retired) report(now stage.Instant, round *Round, successor Successor) {
+	r.mu.Lock()
+	r.subjects = append(r.subjects, r.late...)
+	r.late = nil
+	r.mu.Unlock()
+
+	wait := r.subjects[:0]
+	for _, s := range r.subjects {
+		if s.finish(now, round, successor) {
+			wait = append(wait, s)
+		}
+	}
+	if over := len(wait) - maxRetired; over > 0 {
+		wait = wait[:copy(wait, wait[over:])]
+	}
+	clear(r.subjects[len(wait):])
+	r.subjects = Fitted(wait)
+}
+
+// finish reports what s has used, and whether s must be looked at again.
+func (s *Subject) finish(now stage.Instant, round *Round, successor Successor) (again bool) {
+	b := s.part.Common()
+	slots, _ := s.part.(*share.Slots)
+	held := slots != nil && slots.Census().Busy()
+	if held {
+		if to := successor(b.Key(), b.Terms().Algorithm); to != nil {
+			if to, ok := to.part.(*share.Slots); ok && slots.Transfer(to) {
+				held = false
+			}
+		}
+	}
+	if s.rate != nil {
+		// Those who decide from here on see the mark, and those who do not see
+		// it have counted before.
+		s.part.Retire()
+	}
+	if now < s.pending { // the last report may still be answered
+		return true
+	}
+	upTo := s.count(now)
+	allowed, rejected, _ := upTo.since(s.acked)
+	if held {
+		round.add(s)
+		return true
+	}
+	if allowed+rejected == 0 {
+		return false
+	}
+	if to := successor(b.Key(), b.Terms().Algorithm); to != nil {
+		s.tally(upTo.Usage)
+		to.part.Inherit(bucket.Usage{Allowed: allowed, Rejected: rejected})
+		to.seen.Allowed += allowed // s has counted them
+		to.seen.Rejected += rejected
+		s.acked = upTo
+		return false
+	}
+	round.add(s)
+	return s.terms().Reports // until it is answered
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/headgate/headgate/limiter/stage"
+	"github.com/headgate/headgate/rpc"
+)
+
+// Round is one report under way: a Batch per algorithm.
+type Round struct {
+	reporter    *Reporter
+	byAlgorithm map[string]*Batch
+	last        *Batch        // the one that was added to
+	answered    stage.Instant // until when answers may come
+	recent      time.Duration // Subjects that reported early so lately are left out
+	at          stage.Instant
+	early       bool
+	sizes       map[string]int // how many rows to make room for; may be nil
+}
+
+// Visit puts in force what should decide for s at now, and adds s to the round
+// if there is something to report. fell reports that s has entered or left its
+// fallback.
+func (r *Round) Visit(s *Subject, hosts int) (fell bool) {
+	if c := s.part.Common(); c.Granted() != c.Valid(r.at) {
+		s.part.Steer(r.at, hosts)
+		fell = true
+	}
+	if !s.early() || s.regular(r.at, r.recent) {
+		r.add(s)
+	}
+	return fell
+}
+
+// Batches are what there is to send, ordered by algorithm.
+func (r *Round) Batches() []*Batch {
+	all := make([]*Batch, 0, len(r.byAlgorithm))
+	for _, b := range r.byAlgorithm {
+		r.fillWants(b)
+		b.finish()
+		all = append(all, b)
+	}
+	slices.SortFunc(all, func(a, b *Batch) int { return strings.Compare(a.Usage.Algorithm, b.Usage.Algorithm) })
+	if !r.early {
+		r.reporter.finished(all)
+	}
+	return all
+}
+
+// batch is the Batch of an algorithm, and the last from now on.
+func (r *Round) batch(algorithm string, costs bool) *Batch {
+	if r.last = r.byAlgorithm[algorithm]; r.last != nil {
+		return r.last
+	}
+	r.last = r.reporter.batch(algorithm, r.sizes[algorithm], costs)
+	r.last.at, r.last.early = r.at, r.early
+	r.byAlgorithm[algorithm] = r.last
+	return r.last
+}
+
+// costMemory is how much of the largest cost is remembered at the next report.
+const costMemory = 0.8
+
+// add adds s to the Batch of its algorithm.
+func (r *Round) add(s *Subject) {
+	now, terms := r.at, s.terms()
+	if s.rate != nil {
+		s.rate.DropCaches(now)
+	}
+	upTo := s.count(now)
+	if upTo.Usage != s.seen {
+		s.tally(upTo.Usage)
+		s.used = now
+	}
+	allowed, rejected, elapsed := upTo.since(s.acked)
+	if !terms.Reports || elapsed <= 0 {
+		return
+	}
+	b := r.last
+	if b == nil || b.Usage.Algorithm != terms.Algorithm {
+		b = r.batch(terms.Algorithm, terms.Traits.Early)
+	}
+	i, u := len(b.rows), &b.room
+	if i == cap(b.rows) {
+		b.fit(2 * i)
+	}
+	u.Keys[i], u.Weight[i] = s.part.Common().Key(), s.part.Has()
+	u.Allowed[i], u.Rejected[i] = min(allowed, rpc.MaxCount), min(rejected, rpc.MaxCount)
+	u.Elapsed[i] = min(elapsed, rpc.MaxElapsed)
+	s.pending = r.answered
+	s.sent++
+	b.rows = b.rows[:i+1]
+	b.rows[i] = row{s, upTo, s.part.Tokens(now), s.sent}
+	_, stated := s.part.Common().Stated()
+	switch {
+	case s.early():
+		u.Cost[i] = max(s.pulse.demand.cost*costMemory, 1, float64(s.rate.Bucket().TakeLargest()))
+		b.costly = b.costly || u.Cost[i] > 1
+		if i+1-b.filled >= together {
+			r.fillWants(b)
+		}
+	case terms.Traits.Wants || b.wants || s.rate == nil || stated:
+		b.setWants(i, s.wants(now, allowed+rejected, elapsed))
+	}
+}
+
+// together is how many keys' demand is looked at under one lock: to take it
+// for each costs more than what it guards.
+const together = 64
+
+// fillWants fills in what the host wants of the newest rows of b, as far as
+// their demand is watched.
+func (r *Round) fillWants(b *Batch) {
+	if !b.costs {
+		return
+	}
+	r.reporter.early.mu.Lock()
+	defer r.reporter.early.mu.Unlock()
+
+	for i := b.filled; i < len(b.rows); i++ {
+		if b.rows[i].subject.early() {
+			b.room.Wants[i] = b.watchedWantsLocked(i)
+		}
+	}
+	b.filled = len(b.rows)
+}
+
+// watchedWantsLocked is the demand of row i, whose Subject reports early.
+func (b *Batch) watchedWantsLocked(i int) float64 {
+	row, u := &b.rows[i], &b.room
+	s, d := row.subject, &row.subject.pulse.demand
+	n, sinceLook := s.pulse.since(row.upTo)
+	d.cost = u.Cost[i]
+	wants := d.estimate(n, sinceLook, float64(u.Allowed[i]+u.Rejected[i]), u.Elapsed[i].Seconds())
+	if d.changed(wants) {
+		s.pulse.unsettle(row.upTo.at)
+	}
+	d.reported = wants
+	if stated, ok := s.part.Common().Stated(); ok {
+		return stated
+	}
+	return wants + catchUp(row.tokens)
+}

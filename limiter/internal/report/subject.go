@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"math"
+	"sync/atomic"
+	"time"
+
+	"github.com/headgate/headgate/limiter/internal/bucket"
+	"github.com/headgate/headgate/limiter/internal/share"
+	"github.com/headgate/headgate/limiter/stage"
+)
+
+// Subject is a Part and what is known of its reports. RanLow is safe for
+// concurrent use.
+type Subject struct {
+	reporter *Reporter
+	part     share.Part
+	rate     *share.Rate // what part is, or is around; nil if it is slots
+
+	acked   reading      // counters as of the last report that was answered
+	seen    bucket.Usage // at the last report; what the rule's Counts have
+	used    stage.Instant
+	sent    uint32        // reports so far, modulo 2³²
+	heard   uint32        // the newest of them that was answered
+	pending stage.Instant // until when the newest may be answered
+	mean    float64       // demand of late in events/s, if the algorithm shares by what hosts want
+
+	pulse pulse
+}
+
+// pulse is how the demand of a Subject that reports early moves. early.mu
+// protects it, but for askAt.
+type pulse struct {
+	askAt atomic.Int64 // no early report for lack of tokens before this Instant
+
+	active, urgent bool
+	retired        bool  // no key has it any more
+	total          int64 // cost at the last look
+	looked         stage.Instant
+	demand         demand
+	changed        stage.Instant // when demand last changed
+	gap            time.Duration // to the next early report
+}
+
+// reading is a Part's counters at an instant.
+type reading struct {
+	bucket.Usage
+	at stage.Instant
+}
+
+// since is what was counted after earlier; never negative.
+func (r reading) since(earlier reading) (allowed, rejected int64, elapsed time.Duration) {
+	return max(r.Allowed-earlier.Allowed, 0), max(r.Rejected-earlier.Rejected, 0), r.at.Sub(earlier.at)
+}
+
+// NewSubject returns the Subject of p, which nobody uses yet.
+func (r *Reporter) NewSubject(now stage.Instant, p share.Part) *Subject {
+	s := &Subject{reporter: r, part: p, acked: reading{at: now}, used: now}
+	if r, ok := p.(share.RatePart); ok {
+		s.rate = r.Own()
+	}
+	s.pulse.gap = shortestGap
+	p.Observe(s)
+	return s
+}
+
+// SetPart replaces the Part by another view of the same Rate, such as one that
+// also asks the key's owner. Decisions go on meanwhile: they look at the Rate.
+func (s *Subject) SetPart(now stage.Instant, p share.RatePart) {
+	if upTo := s.count(now); upTo.Usage != s.seen { // while part says what was admitted
+		s.tally(upTo.Usage)
+		s.used = now
+	}
+	s.part = p
+}
+
+// tally adds what is new in upTo to the Counts of the rule.
+func (s *Subject) tally(upTo bucket.Usage) {
+	elsewhere := s.part.TakeAdmitted()
+	if c := s.terms().Counts; c != nil {
+		c.Allowed += upTo.Allowed - s.seen.Allowed + elsewhere
+		c.Rejected += upTo.Rejected - s.seen.Rejected - elsewhere
+	}
+	s.seen = upTo
+}
+
+// Part is what the Subject reports about.
+func (s *Subject) Part() share.Part { return s.part }
+
+// Used is when a report last found new usage.
+func (s *Subject) Used() stage.Instant { return s.used }
+
+func (s *Subject) terms() *share.Terms { return s.part.Common().Terms() }
+
+// early reports whether s reports as soon as its demand changes.
+func (s *Subject) early() bool { return s.rate != nil && s.terms().Traits.Early }
+
+// prompt reports whether s reports early for any reason.
+func (s *Subject) prompt() bool { return s.rate == nil || s.terms().Traits.Early }
+
+// count is what the Part has counted. RanLow needs it too, so it looks at the
+// Rate, which never changes, where there is one.
+func (s *Subject) count(now stage.Instant) reading {
+	if s.rate != nil {
+		return reading{s.rate.Count(now), now}
+	}
+	return reading{s.part.Count(now), now}
+}
+
+// Begin makes s watch its demand from now on, if its algorithm wants that. It
+// is called when s is new, and when its terms have changed.
+func (s *Subject) Begin(now stage.Instant) {
+	switch {
+	case s.early():
+		s.reporter.watch(now, s)
+	case s.rate != nil:
+		s.rate.Bucket().SetLowNever()
+	}
+}
+
+// Idle reports whether nothing is lost by forgetting s now.
+func (s *Subject) Idle(now stage.Instant) bool {
+	if s.terms().Traits.Wants && s.mean > 0 {
+		return false // the owner is to know that the host wants nothing
+	}
+	return s.part.Idle(now)
+}
+
+// AtRest reports whether s has nothing to report and nothing to lose.
+func (s *Subject) AtRest(now stage.Instant) bool {
+	allowed, rejected, _ := s.count(now).since(s.acked)
+	switch {
+	case s.rate == nil || !s.Idle(now) || now < s.pending || s.terms().Reports && allowed+rejected > 0:
+		return false
+	case s.early(): // a few events a minute are still a demand
+		return s.reporter.early.reported(s) <= quietDemand
+	}
+	return true
+}
+
+// Retire ends s: no key has it any more. What it has not reported yet, and
+// what late callers still use, is in the reports that follow.
+func (s *Subject) Retire() {
+	s.part.Retire()
+	s.reporter.early.retire(s)
+	s.reporter.retired.add(s)
+}
+
+// State states the demand of s, or share.Measured, and reports it soon if that
+// can help soon.
+func (s *Subject) State(now stage.Instant, wants float64) {
+	if s.part.Common().State(wants) && s.prompt() {
+		s.reporter.early.urge(now, s, coalesce)
+	}
+}
+
+// regular reports whether a Subject that reports early takes part in a regular
+// report: not if it has just reported, is about to be answered, or has nothing
+// to say.
+func (s *Subject) regular(now stage.Instant, recent time.Duration) bool {
+	given := s.part.Common().Grant().Given
+	if now < s.pending || now.Sub(s.acked.at) < recent && given {
+		return false
+	}
+	upTo := s.count(now)
+	return upTo.Allowed > s.acked.Allowed || upTo.Rejected > s.acked.Rejected ||
+		s.pulse.demand.reported > quietDemand || !given
+}
+
+// wants is the demand of a Subject that does not report early: a moving average
+// of what was asked for, and the callers that wait now; or what was stated.
+func (s *Subject) wants(now stage.Instant, total int64, period time.Duration) float64 {
+	if s.used != now { // nothing is new: it is reported again because nobody answered
+		total = 0
+	}
+	seconds := max(period.Seconds(), moment)
+	latest := float64(total) / seconds
+	kept := math.Exp(-seconds / min(memory, enough/max(s.mean, latest)))
+	s.mean = latest + (s.mean-latest)*kept
+	if total == 0 && s.mean < 1 {
+		s.mean = 0
+	}
+	if wants, ok := s.part.Common().Stated(); ok {
+		return wants
+	}
+	if slots, ok := s.part.(*share.Slots); ok {
+		return slots.Wants(now)
+	}
+	return s.mean + catchUp(s.part.Tokens(now))
+}
+
+// enough is so much cost that a mean over it is hardly chance any more, and
+// needs no longer memory.
+const enough = 200.0
+
+// RanLow implements share.Observer. It is cheap unless a report is due.
+func (s *Subject) RanLow(now stage.Instant, waits bool) {
+	if s.rate == nil {
+		s.reporter.early.short(now, s, waits)
+		return
+	}
+	if late, first := s.rate.Bucket().UnsetLowAlways(); late {
+		if first {
+			s.reporter.retired.addLate(s)
+		}
+		return
+	}
+	if int64(now) >= s.pulse.askAt.Load() {
+		s.reporter.early.ranLow(now, s)
+	}
+}

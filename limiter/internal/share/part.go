@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package share
+
+import (
+	"math"
+	"sync/atomic"
+
+	"golang.org/x/time/rate"
+
+	"github.com/headgate/headgate/limiter/internal/bucket"
+	"github.com/headgate/headgate/limiter/stage"
+	"github.com/headgate/headgate/rpc"
+)
+
+// Part is a Rate or a Slots, as reports see it.
+type Part interface {
+	// Common is what both kinds have.
+	Common() *Base
+
+	// Steer puts in force what should decide now, in a cluster of so many
+	// hosts: the grant while it is valid, else the fallback.
+	Steer(now stage.Instant, hosts int)
+
+	// Forget drops the grant, as when another algorithm takes over.
+	Forget(now stage.Instant, hosts int)
+
+	// Count returns what was allowed and rejected, ever. Refunds may take it
+	// below what was reported.
+	Count(now stage.Instant) bucket.Usage
+
+	// Admitted is the cost that Count returns as rejected although a bucket
+	// elsewhere allowed it. Safe for concurrent use.
+	Admitted() int64
+
+	// TakeAdmitted is what Admitted has grown by since the last call.
+	TakeAdmitted() int64
+
+	// Inherit takes over what another Part of the key counted and did not report.
+	Inherit(u bucket.Usage)
+
+	// Tokens are those left; 0 for slots.
+	Tokens(now stage.Instant) float64
+
+	// Has is the part of the limit that the host has, in [0, 1].
+	Has() float64
+
+	// Fallen reports whether the fallback decides, though an owner or a
+	// remote bucket should. Safe for concurrent use.
+	Fallen() bool
+
+	// Idle reports whether nothing is lost by forgetting the Part now.
+	Idle(now stage.Instant) bool
+
+	// Retire ends the Part: no key has it any more. Decisions that are still
+	// made with it are reported to the Observer.
+	Retire()
+
+	// Observe names who hears that the Part runs low. It is called once,
+	// before the Part is used.
+	Observe(o Observer)
+}
+
+// RatePart is a Part of a limit in events/s.
+type RatePart interface {
+	Part
+
+	// Own is the Rate that the Part is, or that it is around.
+	Own() *Rate
+
+	// Lend puts a grant in force that changes the tokens too, by more.
+	Lend(now stage.Instant, more float64, hosts int)
+}
+
+// Observer hears of decisions that found few tokens or slots. It does not
+// block.
+type Observer interface {
+	// RanLow is called by a decision that left, or found, too little. waits
+	// says that a caller waits for slots.
+	RanLow(now stage.Instant, waits bool)
+}
+
+// Grant is what a key's owner gave this host.
+type Grant struct {
+	// Given is false if there never was a grant.
+	Given bool
+
+	// Nothing: the key's owner decides each event itself, under auto.
+	Nothing bool
+
+	Floor               rpc.Floor
+	Weight, Burst, Used float64
+
+	// Until is when the lease ends.
+	Until stage.Instant
+}
+
+// Base is what every Part has. Its methods are safe for concurrent use where
+// they say so.
+type Base struct {
+	key    string
+	terms  atomic.Pointer[Terms]
+	stated atomic.Uint64 // float64 bits of the demand, or of Measured
+
+	// The newest Grant, in less room.
+	until               stage.Instant
+	weight, burst, used float64
+	floor               rpc.Floor
+	given, nothing      bool
+
+	granted bool        // the grant is in force
+	fallen  atomic.Bool // the key's owner should decide, and the fallback does
+}
+
+// Measured is the demand of a Part that nobody stated.
+const Measured = -1.0
+
+// Auto is the algorithm under which an owner may grant nothing, and decide each
+// event itself.
+const Auto = "auto"
+
+func (b *Base) init(key string, t *Terms) {
+	b.key = key
+	b.terms.Store(t)
+	b.stated.Store(math.Float64bits(Measured))
+}
+
+// Common implements Part.
+func (b *Base) Common() *Base { return b }
+
+// Admitted implements Part.
+func (b *Base) Admitted() int64 { return 0 }
+
+// TakeAdmitted implements Part.
+func (b *Base) TakeAdmitted() int64 { return 0 }
+
+// Key is the key that the Part is of.
+func (b *Base) Key() string { return b.key }
+
+// Terms are those in force. Safe for concurrent use.
+func (b *Base) Terms() *Terms { return b.terms.Load() }
+
+// SetTerms changes the terms; Steer puts them in force.
+func (b *Base) SetTerms(t *Terms) { b.terms.Store(t) }
+
+// Grant is the newest grant.
+func (b *Base) Grant() Grant {
+	return Grant{b.given, b.nothing, b.floor, b.weight, b.burst, b.used, b.until}
+}
+
+// SetGrant notes a grant; Steer puts it in force.
+func (b *Base) SetGrant(g Grant) {
+	b.given, b.nothing, b.floor, b.until = g.Given, g.Nothing, g.Floor, g.Until
+	b.weight, b.burst, b.used = g.Weight, g.Burst, g.Used
+}
+
+// Valid reports whether the grant should decide at now.
+func (b *Base) Valid(now stage.Instant) bool {
+	return b.Terms().Reports && b.given && b.until > now
+}
+
+// Granted reports whether the grant is in force.
+func (b *Base) Granted() bool { return b.granted }
+
+// Fallen implements Part.
+func (b *Base) Fallen() bool { return b.fallen.Load() }
+
+// SetFallen overrides Fallen, for a Part whose owner is asked for each event.
+func (b *Base) SetFallen(fallen bool) {
+	if b.fallen.Load() != fallen {
+		b.fallen.Store(fallen)
+	}
+}
+
+// Stated is the demand that the service stated, in events/s or slots; false if
+// it is measured. Safe for concurrent use.
+func (b *Base) Stated() (wants float64, ok bool) {
+	wants = math.Float64frombits(b.stated.Load())
+	return wants, wants >= 0
+}
+
+// State states the demand, or Measured, and reports whether that is news.
+func (b *Base) State(wants float64) bool {
+	return b.stated.Swap(math.Float64bits(wants)) != math.Float64bits(wants)
+}
+
+// by says what decides.
+func (b *Base) by() stage.Source {
+	if b.fallen.Load() {
+		return stage.ByFallback
+	}
+	return stage.ByAlgorithm
+}
+
+// has is the weight of the grant, if it is in force.
+func (b *Base) has() float64 {
+	if b.granted {
+		return b.weight
+	}
+	return 0
+}
+
+// granting is the level that the grant gives.
+func (b *Base) granting(hosts int) Level {
+	t := b.Terms()
+	limit, even := float64(t.Rule.Limit), float64(t.Even(hosts).Limit)
+	quota, burst := limit*b.weight, min(b.burst, t.Rule.Burst) // the rule may have changed
+	if b.floor == rpc.FloorDrop {
+		return Level{rate.Inf, t.Rule.Burst}
+	}
+	if quota < even {
+		switch b.floor {
+		case rpc.FloorUnused:
+			quota = min(quota+max(0, limit-b.used), even)
+		case rpc.FloorEven:
+			quota = even
+		}
+		if b.floor != rpc.FloorNone && limit > 0 {
+			burst = max(burst, t.Rule.Burst*quota/limit)
+		}
+	}
+	if t.Traits.Wants {
+		if wants, stated := b.Stated(); stated && quota > wants {
+			// The owner takes all demand for measured, and lends some more.
+			burst *= wants / quota
+			quota = wants
+		}
+	}
+	return Level{rate.Limit(quota), atLeastOne(burst, t.Rule.Burst)}
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package share
+
+import (
+	"math"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/headgate/headgate/dynamicconfig"
+)
+
+// Terms are what holds for all Parts of a rule under one of its algorithms.
+// They do not change.
+type Terms struct {
+	Rule      *dynamicconfig.Rule
+	Algorithm string
+	Traits    dynamicconfig.Traits
+
+	// Reports: the host reports to the keys' owners and gets grants from them.
+	Reports bool
+
+	// Debt is the rule's max_debt, or 0.
+	Debt time.Duration
+
+	// Counts is where what the Parts count is added up; nil for Parts that do
+	// not answer.
+	Counts *Counts
+}
+
+// Counts is the cost that Parts allowed and rejected. The Group's lock guards
+// it.
+type Counts struct{ Allowed, Rejected int64 }
+
+// Level is the rate and the depth of a bucket.
+type Level struct {
+	Limit rate.Limit
+	Burst float64
+}
+
+// Even is the part of one of so many hosts when the limit is divided evenly.
+func (t *Terms) Even(hosts int) Level {
+	n := float64(max(hosts, 1))
+	return Level{t.Rule.Limit / rate.Limit(n), atLeastOne(t.Rule.Burst/n, t.Rule.Burst)}
+}
+
+// fallback is what a bucket gets without a valid grant.
+func (t *Terms) fallback(hosts int) Level {
+	if t.Traits.Local {
+		return t.Even(hosts)
+	}
+	switch t.Rule.Fallback {
+	case dynamicconfig.FallbackOpen:
+		return Level{rate.Inf, t.Rule.Burst}
+	case dynamicconfig.FallbackClosed:
+		return Level{}
+	case dynamicconfig.FallbackSafe:
+		limit := t.Rule.SafeCapacity
+		return Level{limit, atLeastOne(float64(limit), t.Rule.Burst)}
+	default:
+		return t.Even(hosts)
+	}
+}
+
+// atLeastOne keeps a divided burst from refusing everything: one token passes
+// unless the whole burst is less.
+func atLeastOne(burst, whole float64) float64 {
+	if burst >= 1 {
+		return burst
+	}
+	return max(burst, min(whole, 1))
+}
+
+var inf = math.Inf(1)

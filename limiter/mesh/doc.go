@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package mesh gives every host the whole bucket of a key. Each host sends all
+// other hosts what it used. Rules name the algorithm "gossip".
+//
+//	m := mesh.New(address, rules, mesh.Config{})
+//	group := limiter.NewGroup(snapshot, hosts, limiter.WithRemote(mesh.Name, m))
+//	mux.Register(rpc.GossipTypeURL, m) // receives
+//	go m.Run(ctx, peers)               // sends
+//	m.SetPeers(addresses)              // whenever the hosts change
+//	m.Leave(ctx, peers)                // after Run, when the host stops
+//
+// A decision is made in memory. So each host may use all tokens of a key before
+// it receives what the others used, one interval later. The buckets are then in
+// debt, and no host gets a token until the debt is paid back:
+//
+//	         host A         host B         host C
+//	now      4 of 4         4 of 4         4 of 4      each uses its 4
+//	a round  4 − 4 − 8      −8             −8          all wait until 9 more are filled in
+//
+// # Messages
+//
+// Each interval ends a round. In it, a host sends each other host those keys
+// that it used since that host last answered, with how much it used since it
+// began to count. So a message that is lost, late or repeated does no harm. A
+// host that knows nothing of a key starts with the tokens that are left at the
+// first host that sends the key.
+//
+// A host that does not answer delays no other host: at most one message to each
+// host is under way, and per round at most 64 hosts that did not answer last
+// time are tried again.
+//
+// # Bounds
+//
+// Over a long time the limit holds. There are three exceptions:
+//
+//   - In one interval, n hosts may use n bursts, and n times what the limit
+//     fills in. All of it is paid back.
+//   - Hosts that cannot reach each other use the whole limit each. For each
+//     host, a burst and what the limit fills in four intervals is paid back.
+//   - A process that starts has full buckets until another host has sent it
+//     what is left, up to two intervals and a message later. So r restarts may
+//     admit r more bursts, and what the limit fills in for that time. Other
+//     hosts pay them back as far as above.
+//
+// A host that stops without Leave never reports what it used in its last
+// interval.
+//
+// # Out of scope
+//
+// Large clusters: the number of messages grows with the square of the number of
+// hosts. Limits that must never be exceeded: see algorithm exact.
+package mesh

@@ -1,0 +1,1231 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limiter_test
+
+import (
+	"context"
+	"maps"
+	"math"
+	"reflect"
+	"runtime"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/time/rate"
+	"pgregory.net/rapid"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/stage"
+	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/shadow"
+)
+
+// TestModel drives two Groups alike, but for the methods that ask for tokens,
+// and compares them with each other and with a dumb reference after each step.
+// The long form is
+//
+//	go test ./limiter -run 'TestModel' -rapid.checks=10000 -timeout 0
+//
+// which makes 200,000 runs of each model.
+//
+// Its laws are:
+//   - An event is allowed if and only if the textbook's bucket allows it, with
+//     the same wait. All methods agree.
+//   - No step adds tokens but time, a refund, and an owner's grant. A refund
+//     is at most what was taken, and for a cancelled reservation at least what
+//     nobody has reserved on top of.
+//   - What decides has the level that the rule, the hosts and the newest grant
+//     say.
+//   - What rows report of a key adds up to what it used, each event once.
+//   - What a remote is charged, once per ID, adds up to what was let through
+//     without it.
+func TestModel(t *testing.T) {
+	inBubbles(t, func(rt *rapid.T) machine { return newModel(rt) })
+}
+
+// machine is a state machine that a test drives.
+type machine interface {
+	actions() map[string]func(*rapid.T)
+	finish() // checks what holds in the end
+	end()    // leaves no goroutine behind
+}
+
+// inBubbles checks many of the machines that begin makes, each on virtual time.
+func inBubbles(t *testing.T, begin func(*rapid.T) machine) {
+	run := func(rt *rapid.T) {
+		time.Sleep(stage.Now().Sub(0).Abs())
+		m := begin(rt)
+		defer m.end()
+		rt.Repeat(m.actions())
+		m.finish()
+	}
+	for range 20 { // rapid's default is few: a run takes a millisecond
+		rapid.Check(t, func(rt *rapid.T) { rapid.SyncTest(rt, run) })
+	}
+}
+
+func pick[E any](rt *rapid.T, name string, of ...E) E { return rapid.SampledFrom(of).Draw(rt, name) }
+
+// model is the state machine of limits in events/s.
+type model struct {
+	rt      *rapid.T
+	sides   [2]*side // driven alike
+	family  []string // the algorithms that the rule may have
+	rule    dynamicconfig.Rule
+	hosts   int
+	keys    map[string]*keyRef // by what is limited: a key, or the pattern of a shared rule
+	touched map[string]bool    // keys that were asked for
+	open    []*opened
+	sent    []*sent
+	now     stage.Instant
+	reports int
+	refunds bool
+}
+
+// side is a Group and its remote.
+type side struct {
+	group     *limiter.Group
+	manual    limiter.Manual
+	remote    *remoteRef
+	admitting func() // runs once while a key is being admitted
+	cancel    []context.CancelFunc
+}
+
+// keyRef is what the reference knows of something that is limited.
+type keyRef struct {
+	name    string
+	parts   map[string]*partRef
+	usage   usageRef
+	owed    float64 // what its remote bucket is to be charged
+	taken   float64 // ever
+	changes int     // how often another bucket or level may have come into force
+	live    bool
+	acted   bool            // in this step
+	latest  float64         // the tokens after the last step in which it acted
+	heard   map[string]int  // the newest report that was answered, by algorithm
+	newest  map[string]int  // the newest report
+	under   map[string]bool // the algorithms that it was under
+}
+
+// opened is what was taken and may be given back.
+type opened struct {
+	key     *keyRef
+	name    string // of the key that was asked for
+	n       int64
+	soft    bool // nothing was taken
+	real    bool // tokens were taken from a bucket on this host
+	counted bool // they count as used
+	owed    bool // the remote is told what comes back
+	away    bool // the remote gave them
+
+	reserved bool // else it is settled
+	acts     stage.Instant
+	taken    float64 // by the key, up to this
+	changes  int
+	settle   [2]func(actual int64)
+}
+
+// sent is what was reported at one time.
+type sent struct {
+	number  int
+	at      stage.Instant
+	batches [2]*limiter.Batch
+	rows    []*rowRef
+	tokens  []bucketRef // what the keys had
+	taken   []float64
+	changes []int
+}
+
+func newModel(rt *rapid.T) *model {
+	m := &model{
+		rt: rt, hosts: pick(rt, "hosts", 1, 2, 4), keys: make(map[string]*keyRef), touched: make(map[string]bool), now: stage.Now(),
+		refunds: rapid.Bool().Draw(rt, "refunds"),
+	}
+	m.family = pick(rt, "family", []string{"even"}, []string{"even", "request-weighted", "elastic", "fair-share"},
+		[]string{"redis", "auto"}, []string{"redis", "auto", "even", "request-weighted"})
+	m.rule = m.drawRule(rt)
+	for _, name := range []string{"k:*", "k:a", "k:b", "k:c"} {
+		m.key(name)
+	}
+	for i := range m.sides {
+		s := &side{remote: &remoteRef{buckets: make(map[string]*remoteBucket)}}
+		migrator := shadow.Migrator()
+		pair := migrator.Stages
+		migrator.Stages = func(now stage.Instant, old, new stage.Stage, mode dynamicconfig.Mode, background func(func()) bool) limiter.Migration {
+			if f := s.admitting; f != nil {
+				s.admitting = nil
+				f()
+			}
+			return pair(now, old, new, mode, background)
+		}
+		s.group = limiter.NewGroup(m.snapshot(), m.hosts, limiter.WithSeed(1), limiter.WithMigration(migrator),
+			limiter.WithRemote("redis", s.remote), limiter.WithRemote("auto", s.remote), limiter.WithBackground(func(f func()) { f() }))
+		s.manual = s.group.Manual()
+		m.sides[i] = s
+	}
+	return m
+}
+
+func (m *model) drawRule(rt *rapid.T) dynamicconfig.Rule {
+	r := dynamicconfig.Rule{
+		Key: "k:*", Limit: pick[rate.Limit](rt, "limit", 10, 1, 100, 0.5, 0), IdleAfter: 3 * time.Second,
+		Shared: pick(rt, "shared", false, false, true), MaxKeys: pick(rt, "max_keys", 100, 1, 2, 3),
+		Fallback: pick(rt, "fallback", dynamicconfig.FallbackEven, dynamicconfig.FallbackOpen, dynamicconfig.FallbackClosed, dynamicconfig.FallbackSafe),
+		MaxWait:  pick(rt, "max_wait", time.Duration(0), 0, dynamicconfig.None, 2*time.Second),
+		MaxDebt:  pick(rt, "max_debt", time.Duration(0), 0, 5*time.Second, 100*time.Second),
+		Enforce:  pick(rt, "enforce", 0.0, 0, 0, dynamicconfig.Soft, 0.5),
+		Burst:    pick(rt, "burst", 10.0, 1, 50),
+	}
+	if r.Fallback == dynamicconfig.FallbackSafe {
+		r.SafeCapacity = 2
+	}
+	if r.Limit == 0 {
+		r.Burst = 0
+	} else if r.MaxCost = pick(rt, "max_cost", 0.0, 0, 7); r.MaxCost > r.Burst && r.MaxDebt == 0 {
+		r.MaxCost = 0
+	}
+	if m.rule.Key != "" && pick(rt, "stay", true, true, true, false) {
+		r.Shared = m.rule.Shared
+	}
+	r.Algorithm = pick(rt, "algorithm", m.family...)
+	if m.family[0] == "even" && len(m.family) > 1 && rapid.Bool().Draw(rt, "migrates") {
+		r.Migration = &dynamicconfig.Migration{From: r.Algorithm, To: pick(rt, "to", m.family...), Mode: drawMode(rt)}
+		if r.Algorithm = ""; r.Migration.From == r.Migration.To {
+			r.Migration.From, r.Migration.To = "even", "request-weighted"
+		}
+	}
+	return r
+}
+
+func drawMode(rt *rapid.T) dynamicconfig.Mode {
+	return pick(rt, "mode", dynamicconfig.ModeOldShadowNew, dynamicconfig.ModeNewShadowOld, dynamicconfig.ModeOld, dynamicconfig.ModeNew, dynamicconfig.ModeDisabled)
+}
+
+func (m *model) snapshot() *dynamicconfig.Snapshot { return snapshotOf(m.rt, m.rule) }
+
+func snapshotOf(rt *rapid.T, rule dynamicconfig.Rule) *dynamicconfig.Snapshot {
+	s, err := dynamicconfig.Config{
+		Properties: dynamicconfig.Properties{UpdateInterval: time.Second}, Rules: []dynamicconfig.Rule{rule},
+	}.Snapshot()
+	if err != nil {
+		rt.Fatal(err)
+	}
+	return s
+}
+
+// algorithms of a rule, the old one first.
+func algorithms(r *dynamicconfig.Rule) []string {
+	if r.Migration != nil {
+		return []string{r.Migration.From, r.Migration.To}
+	}
+	return []string{r.Algorithm}
+}
+
+// answering is the algorithm that decides; empty if all is allowed.
+func answering(r *dynamicconfig.Rule) string {
+	if r.Migration == nil {
+		return r.Algorithm
+	}
+	switch r.Migration.Mode {
+	case dynamicconfig.ModeOld, dynamicconfig.ModeOldShadowNew:
+		return r.Migration.From
+	case dynamicconfig.ModeNew, dynamicconfig.ModeNewShadowOld:
+		return r.Migration.To
+	}
+	return ""
+}
+
+func reports(algorithm string) bool { return algorithm != "even" && algorithm != "redis" }
+
+func (m *model) actions() map[string]func(*rapid.T) {
+	return map[string]func(*rapid.T){
+		"allow": m.allow, "allow again": m.allow, "wait": m.wait, "take": m.take, "reserve": m.reserve,
+		"settle": m.settle, "settle again": m.settle, "charge": m.charge, "old clock": m.oldClock,
+		"time": m.time, "idle": m.idle, "report": m.report, "answer": m.answer, "answer again": m.answer, "early": m.early,
+		"configure": m.configure, "mode": m.mode, "hosts": m.setHosts, "hosts while admitting": m.hostsWhileAdmitting,
+		"remote": m.remote,
+	}
+}
+
+// begin begins a step, at an Instant of its own.
+func (m *model) begin() {
+	time.Sleep(time.Nanosecond)
+	now := stage.Now()
+	for _, k := range m.sorted() {
+		for _, p := range k.parts {
+			p.fill(now.Sub(m.now).Seconds())
+		}
+	}
+	m.now = now
+}
+
+func (m *model) drawKey(rt *rapid.T) (string, *keyRef) {
+	key := pick(rt, "key", "k:a", "k:a", "k:b", "k:c")
+	m.touched[key] = true
+	return key, m.limited(key)
+}
+
+// limited is what limits key now.
+func (m *model) limited(key string) *keyRef {
+	if m.rule.Shared {
+		m.touched[m.rule.Key] = true
+		return m.key(m.rule.Key)
+	}
+	return m.key(key)
+}
+
+func (m *model) key(name string) *keyRef {
+	k := m.keys[name]
+	if k == nil {
+		k = &keyRef{name: name, heard: make(map[string]int), newest: make(map[string]int), under: make(map[string]bool), usage: usageRef{rows: make(map[rowAt]*rowRef)}}
+		m.renew(k)
+		m.keys[name] = k
+	}
+	return k
+}
+
+func (m *model) sorted() (all []*keyRef) {
+	for _, name := range slices.Sorted(maps.Keys(m.keys)) {
+		all = append(all, m.keys[name])
+	}
+	return all
+}
+
+// renew has k begin with full buckets.
+func (m *model) renew(k *keyRef) {
+	k.parts = make(map[string]*partRef)
+	for _, name := range algorithms(&m.rule) {
+		k.under[name] = true
+		l := m.fallback(name)
+		k.parts[name] = &partRef{fallback: l, grant: bucketRef{burst: inf, tokens: inf}}
+	}
+}
+
+// fallback is the full bucket of a key without a grant.
+func (m *model) fallback(algorithm string) bucketRef {
+	limit, burst, n := float64(m.rule.Limit), m.rule.Burst, float64(m.hosts)
+	if algorithm != "even" {
+		switch m.rule.Fallback {
+		case dynamicconfig.FallbackOpen:
+			return full(inf, inf)
+		case dynamicconfig.FallbackClosed:
+			return full(0, 0)
+		case dynamicconfig.FallbackSafe:
+			limit := float64(m.rule.SafeCapacity)
+			return full(limit, atLeastOne(limit, burst))
+		}
+	}
+	return full(limit/n, atLeastOne(burst/n, burst))
+}
+
+func atLeastOne(burst, whole float64) float64 {
+	if burst < 1 {
+		return max(burst, min(whole, 1))
+	}
+	return burst
+}
+
+// result is what a method says.
+type result struct {
+	ok        bool
+	explained bool // the rest is known
+	reason    stage.Reason
+	by        string
+	wait      time.Duration
+	retry     time.Duration
+	vague     bool // why it is refused is not known
+}
+
+func ofDecision(d limiter.Decision) result {
+	return result{ok: d.OK, explained: true, reason: d.Reason, by: d.By, wait: d.Wait, retry: d.RetryAfter}
+}
+
+func (m *model) ofVerdict(v stage.Verdict) result {
+	by := answering(&m.rule)
+	switch {
+	case v.By == stage.ByFallback:
+		by = m.rule.Fallback.String()
+	case v.By == stage.ByOwner:
+		by = "exact"
+	case by == "auto":
+		by = "elastic"
+	}
+	return result{ok: v.OK(), explained: true, reason: v.Reason, by: by, wait: v.Wait, retry: v.RetryAfter}
+}
+
+// method asks for n tokens that are never given back.
+type method func(s *side, l *limiter.Limiter, n int64, longest time.Duration) result
+
+func (m *model) drawMethods(rt *rapid.T, n int64, longest time.Duration) (of [2]method) {
+	now := m.now
+	plain := map[string]method{
+		"AllowN": func(_ *side, l *limiter.Limiter, n int64, _ time.Duration) result {
+			return result{ok: l.AllowN(time.Now(), int(n))}
+		},
+		"AllowAll": func(_ *side, l *limiter.Limiter, n int64, _ time.Duration) result {
+			return result{ok: limiter.AllowAll(context.Background(), limiter.Cost{Limiter: l, N: int(n)})}
+		},
+		"TryAcquire": func(_ *side, l *limiter.Limiter, n int64, _ time.Duration) result {
+			release, ok := l.TryAcquire(int(n))
+			release()
+			return result{ok: ok}
+		},
+	}
+	if n == 1 {
+		plain["Allow"] = func(_ *side, l *limiter.Limiter, _ int64, _ time.Duration) result { return result{ok: l.Allow()} }
+	}
+	if longest > 0 {
+		plain = map[string]method{"WaitN": func(s *side, l *limiter.Limiter, n int64, longest time.Duration) result {
+			ctx, cancel := context.WithDeadline(context.Background(), time.Now().Add(longest))
+			s.cancel = append(s.cancel, cancel)
+			ended := make(chan error, 1)
+			go func() { ended <- l.WaitN(ctx, int(n)) }()
+			synctest.Wait()
+			select {
+			case err := <-ended:
+				return result{ok: err == nil}
+			default:
+				return result{ok: true}
+			}
+		}}
+	}
+	explained := map[string]method{
+		"Decide": func(_ *side, l *limiter.Limiter, n int64, longest time.Duration) result {
+			return ofDecision(l.Decide(context.Background(), int(n), longest))
+		},
+		"Take": func(_ *side, l *limiter.Limiter, n int64, longest time.Duration) result {
+			return ofDecision(l.Take(context.Background(), int(n), longest).Decision())
+		},
+		"Stage.Take": func(_ *side, l *limiter.Limiter, n int64, longest time.Duration) result {
+			v, _ := l.Stage().Take(context.Background(), stage.Request{Now: now, N: n, Longest: longest})
+			return m.ofVerdict(v)
+		},
+		"final Stage.Take": func(_ *side, l *limiter.Limiter, n int64, longest time.Duration) result {
+			v, _ := l.Stage().Take(context.Background(), stage.Request{Now: now, N: n, Longest: longest, Kind: stage.Final})
+			return m.ofVerdict(v)
+		},
+	}
+	maps.Copy(plain, explained)
+	of[0] = plain[pick(rt, "method", slices.Sorted(maps.Keys(plain))...)]
+	of[1] = explained[pick(rt, "other method", slices.Sorted(maps.Keys(explained))...)]
+	return of
+}
+
+func drawCost(rt *rapid.T) int64 { return pick[int64](rt, "n", 1, 1, 2, 3, 5, 10, 20, 0, -1, 60) }
+
+func (m *model) allow(rt *rapid.T) { m.ask(rt, 0) }
+
+func (m *model) wait(rt *rapid.T) {
+	m.ask(rt, pick(rt, "longest", time.Second, 100*time.Millisecond, 3*time.Second, time.Hour))
+}
+
+func (m *model) ask(rt *rapid.T, longest time.Duration) {
+	m.begin()
+	key, k := m.drawKey(rt)
+	n := drawCost(rt)
+	methods := m.drawMethods(rt, n, longest)
+	m.judge(k, n, longest, func(i int, s *side) result { return methods[i](s, s.group.For(key), n, longest) })
+	m.check(true)
+}
+
+// judge has both sides ask for n tokens of k, and judges what they say. It
+// returns what was taken; nil if nothing was.
+func (m *model) judge(k *keyRef, n int64, longest time.Duration, ask func(i int, s *side) result) *opened {
+	remote := m.sides[0].remote
+	takes := remote.bucket(k.name).takes
+	var results [2]result
+	for i, s := range m.sides {
+		results[i] = ask(i, s)
+	}
+	r := results[1]
+	_, live := m.sides[0].manual.Inspect(m.now, k.name)
+	if !live {
+		results[0].by, r.by = "", ""
+	}
+	if first := results[0]; first.ok != r.ok || first.explained && !agree(first, r) {
+		m.rt.Fatalf("%s, %d tokens: one way to ask says %+v, and another %+v", k.name, n, first, r)
+	}
+	algorithm := answering(&m.rule)
+	switch {
+	case !live: // there is no room for it
+		if r.reason != stage.TooManyKeys || m.rule.Shared || len(m.touched) <= m.rule.MaxKeys {
+			m.rt.Fatalf("%s is not live: %+v", k.name, r)
+		}
+		return nil
+	case n < 0:
+		if r.reason != stage.InvalidCost {
+			m.rt.Fatalf("%s: %d tokens: %+v", k.name, n, r)
+		}
+		return nil
+	case algorithm == "":
+		if r.reason != stage.Granted || r.wait != 0 {
+			m.rt.Fatalf("%s is disabled: %+v", k.name, r)
+		}
+		m.shadowed(k, n)
+		return nil
+	}
+	p := k.parts[algorithm]
+	asked := remote.bucket(k.name).takes > takes
+	d, by := m.expect(k, p, n, longest, asked)
+	if r.by != by && r.by != "" && by != "" {
+		m.rt.Fatalf("%s: decided by %q, want %q: %+v", k.name, r.by, by, r)
+	}
+	if m.compare(k, n, r, d); r.reason != stage.Granted {
+		m.shadowed(k, n)
+		return nil
+	}
+	m.shadowed(k, n)
+	o := &opened{key: k, n: n, acts: m.now.Add(r.wait)}
+	o.away = asked && remote.fault == works
+	o.owed = asked
+	o.real = !o.away && (!math.IsInf(p.inForce().limit, 1) || m.rule.Migration != nil)
+	o.counted = !asked || algorithm != "auto"
+	if asked && !o.away {
+		k.owed += float64(n)
+	}
+	if o.counted {
+		k.used(algorithm, n)
+	}
+	switch k.acted = true; {
+	case o.away:
+	case asked: // the remote is charged, and no grant
+		p.fallback.add(-float64(n))
+	default:
+		p.take(float64(n))
+	}
+	if !o.away {
+		k.taken += float64(n)
+	}
+	o.taken, o.changes = k.taken, k.changes
+	return o
+}
+
+func agree(a, b result) bool {
+	a.ok, b.ok = false, false
+	if a.retry == 0 || b.retry == 0 { // not all ways to ask know it
+		a.retry, b.retry = 0, 0
+	}
+	return a == b
+}
+
+func (k *keyRef) used(algorithm string, n int64) {
+	k.usage.used += n
+	if reports(algorithm) {
+		k.usage.must += n
+	}
+}
+
+// shadowed notes that the limiter that is measured may have allowed n.
+func (m *model) shadowed(k *keyRef, n int64) {
+	if m.rule.Migration != nil {
+		k.usage.used += n
+	}
+}
+
+// expect is what the reference decides, and what has to decide.
+func (m *model) expect(k *keyRef, p *partRef, n int64, longest time.Duration, asked bool) (d decision, by string) {
+	algorithm, wait := answering(&m.rule), longest.Seconds()
+	if longest == stage.Forever {
+		wait = inf
+	}
+	if m.rule.MaxWait != 0 {
+		wait = min(wait, max(m.rule.MaxWait, 0).Seconds())
+	}
+	if by = algorithm; by == "auto" {
+		by = "elastic"
+	}
+	fallen := !p.granted && reports(algorithm)
+	switch {
+	case (m.rule.MaxCost > 0 || m.rule.MaxDebt > 0 || algorithm == "redis") && float64(n) > m.rule.Costliest():
+		return decision{reason: stage.TooCostly}, ""
+	case asked && m.sides[0].remote.fault == works:
+		o := m.sides[0].remote.bucket(k.name).last
+		if d = (decision{wait: o.Wait.Seconds(), retry: -1}); !o.OK {
+			d.reason = stage.Limited
+		}
+		if algorithm == "auto" {
+			by = "exact"
+		}
+		return d, by
+	case asked:
+		fallen = true
+	}
+	if fallen {
+		by = m.rule.Fallback.String()
+	}
+	d = p.inForce().decide(float64(n), wait, max(m.rule.MaxDebt, 0).Seconds())
+	if asked && d.reason != stage.Granted && m.rule.Fallback == dynamicconfig.FallbackClosed {
+		d.reason, d.retry = stage.Failed, -1
+	}
+	d.atMost = asked
+	if algorithm == "auto" && !asked && !p.granted && float64(n) > m.rule.Costliest() {
+		d.unsure, by = true, "" // the remote may have to decide, and is not asked
+	}
+	return d, by
+}
+
+// compare compares r with what the reference decided.
+func (m *model) compare(k *keyRef, n int64, r result, d decision) {
+	fail := func(why string) {
+		m.rt.Fatalf("%s: %d tokens: %s: %+v; the reference says %+v of %+v", k.name, n, why, r, d, *k.parts[answering(&m.rule)].inForce())
+	}
+	enforced := m.rule.Enforced()
+	switch {
+	case r.reason == stage.Soft && enforced == 1:
+		fail("it is enforced in full")
+	case !r.ok && enforced == 0:
+		fail("a soft limit refuses")
+	case d.unsure:
+	case d.atMost && d.reason == stage.Granted && (r.reason != stage.Granted || r.wait.Seconds() >= d.wait):
+	case d.reason == stage.Granted && r.reason != stage.Granted:
+		fail("refused")
+	case d.reason != stage.Granted && r.reason == stage.Granted:
+		fail("allowed")
+	case d.reason == stage.Granted && math.Abs(r.wait.Seconds()-d.wait) > 1e-6+2*eps/float64(max(m.rule.Limit, 0.1)):
+		fail("another wait")
+	case r.vague:
+	case !r.ok && r.reason != d.reason:
+		fail("another reason")
+	case d.atMost:
+	case r.reason == stage.Limited && d.retry > 0 && !math.IsInf(d.retry, 1) && r.retry != 0 && math.Abs(r.retry.Seconds()-d.retry) > 1e-6+2*eps/float64(max(m.rule.Limit, 0.1)):
+		fail("another time to retry")
+	case r.reason == stage.Limited && d.retry > 1e-6 && !math.IsInf(d.retry, 1) && r.retry == 0 && n != 1:
+		fail("no time to retry")
+	}
+}
+
+// take takes what is to be settled.
+func (m *model) take(rt *rapid.T) {
+	if answering(&m.rule) == "" {
+		rt.Skip("it is disabled")
+	}
+	m.begin()
+	key, k := m.drawKey(rt)
+	n, longest := max(drawCost(rt), 1), pick(rt, "longest", time.Duration(0), time.Second, stage.Forever)
+	var settle [2]func(int64)
+	soft := false
+	o := m.judge(k, n, longest, func(i int, s *side) result {
+		l := s.group.For(key)
+		if i == 0 {
+			e := l.Take(context.Background(), int(n), longest)
+			settle[i] = func(actual int64) { e.Settle(int(actual)) }
+			return ofDecision(e.Decision())
+		}
+		v, receipt := l.Stage().Take(context.Background(), stage.Request{Now: m.now, N: n, Longest: longest})
+		settle[i] = func(actual int64) { l.Stage().Settle(stage.Now(), receipt, actual) }
+		soft = v.Reason == stage.Soft
+		return m.ofVerdict(v)
+	})
+	if o == nil && soft {
+		o = &opened{key: k, n: n, soft: true}
+	}
+	if o != nil && m.refunds {
+		o.settle, o.name = settle, key
+		m.open = append(m.open, o)
+	}
+	m.check(true)
+}
+
+// reserve reserves tokens, or waits for them; both can be cancelled.
+func (m *model) reserve(rt *rapid.T) {
+	if answering(&m.rule) == "" || m.rule.Enforced() < 1 {
+		rt.Skip("a Reservation does not say whether it took tokens")
+	}
+	m.begin()
+	key, k := m.drawKey(rt)
+	n := max(drawCost(rt), 1)
+	waits := rapid.Bool().Draw(rt, "waits")
+	var cancel [2]func(int64)
+	o := m.judge(k, n, stage.Forever, func(i int, s *side) result {
+		l := s.group.For(key)
+		if i == 0 && waits {
+			ctx, stop := context.WithCancel(context.Background())
+			s.cancel = append(s.cancel, stop)
+			ended := make(chan error, 1)
+			go func() { ended <- l.WaitN(ctx, int(n)) }()
+			synctest.Wait()
+			cancel[i] = func(int64) { stop(); synctest.Wait() }
+			select {
+			case err := <-ended:
+				return result{ok: err == nil}
+			default:
+				return result{ok: true}
+			}
+		}
+		r := l.ReserveN(time.Now(), int(n))
+		cancel[i] = func(int64) { r.Cancel() }
+		v := result{ok: r.OK(), explained: true, wait: r.Delay()}
+		if !r.OK() { // a Reservation does not say why
+			v.reason, v.wait, v.vague = stage.Limited, 0, true
+			if _, live := s.manual.Inspect(m.now, k.name); !live {
+				v.reason = stage.TooManyKeys
+			}
+		}
+		return v
+	})
+	// Under auto, what an owner gave is kept if the bucket of this host decides
+	// by then, and has less.
+	if o != nil && m.refunds && (o.acts > m.now || !waits) && (!o.owed || answering(&m.rule) != "auto") {
+		o.settle, o.reserved = cancel, true
+		m.open = append(m.open, o)
+	}
+	m.check(true)
+}
+
+// settle settles or cancels something that was taken.
+func (m *model) settle(rt *rapid.T) {
+	if len(m.open) == 0 {
+		rt.Skip("nothing is taken")
+	}
+	m.begin()
+	i := rapid.IntRange(0, len(m.open)-1).Draw(rt, "which")
+	o := m.open[i]
+	m.open = slices.Delete(m.open, i, i+1)
+	k, actual := o.key, int64(0)
+	if !o.reserved {
+		actual = pick(rt, "actual", 0, o.n, o.n/2, o.n+3)
+	}
+	p := k.parts[answering(&m.rule)]
+	same := o.changes == k.changes && p != nil && k.live
+	now := m.limited(o.name)
+	calls := m.sides[0].remote.bucket(now.name).calls
+	for _, settle := range o.settle {
+		settle(actual)
+	}
+	if o.soft {
+		m.check(true)
+		return
+	}
+	back, over := max(o.n-actual, 0), max(actual-o.n, 0)
+	if over > 0 {
+		m.charged(now, over, calls)
+		m.check(false)
+		return
+	}
+	late := o.reserved && o.acts < m.now
+	if late || back == 0 {
+		m.check(true)
+		return
+	}
+	if k.usage.refunded += back; o.owed {
+		k.owed -= float64(back)
+	}
+	if !o.real || p == nil {
+		m.check(same && !o.owed) // no bucket has more than before
+		return
+	}
+	before, onTop := p.inForce().tokens, k.taken-o.taken
+	p.give(float64(back))
+	m.check(same && !o.owed && (!o.reserved || onTop == 0))
+	if same && !o.owed && o.reserved && k.live {
+		// The whole tokens come back on top of which nobody has reserved.
+		least := min(before+float64(back)-onTop-1, p.inForce().burst)
+		if after := p.inForce().tokens; after < least-eps {
+			m.rt.Fatalf("%s: %d tokens cancelled, %v taken since: %v before, %v after", k.name, back, onTop, before, after)
+		}
+	}
+}
+
+func (m *model) charge(rt *rapid.T) {
+	m.begin()
+	key, k := m.drawKey(rt)
+	n := pick[int64](rt, "n", 1, 5, 30, 0, -1)
+	calls := m.sides[0].remote.bucket(k.name).calls
+	for _, s := range m.sides {
+		s.group.For(key).Charge(int(n))
+	}
+	m.charged(k, n, calls)
+	m.check(answering(&m.rule) != "" && calls == m.sides[0].remote.bucket(k.name).calls)
+}
+
+// charged notes that n tokens were charged.
+func (m *model) charged(k *keyRef, n int64, calls int) {
+	algorithm := answering(&m.rule)
+	_, live := m.sides[0].manual.Inspect(m.now, k.name)
+	if algorithm == "" || n <= 0 || !live {
+		return
+	}
+	k.acted = true
+	if m.shadowed(k, n); m.sides[0].remote.bucket(k.name).calls > calls {
+		k.owed += float64(n)
+		if algorithm != "auto" {
+			k.used(algorithm, n)
+		}
+		return
+	}
+	k.used(algorithm, n)
+	k.parts[algorithm].take(float64(n))
+	k.taken += float64(n)
+}
+
+// oldClock has a caller ask whose clock reading is older than others'.
+func (m *model) oldClock(rt *rapid.T) {
+	if m.rule.Enforced() < 1 || answering(&m.rule) == "" || m.family[0] == "redis" || m.rule.MaxDebt > 0 {
+		rt.Skip("it is about buckets on this host")
+	}
+	m.begin()
+	key, k := m.drawKey(rt)
+	n, lag := max(drawCost(rt), 1), pick(rt, "lag", time.Millisecond, time.Second, time.Hour)
+	var ok [2]bool
+	for i, s := range m.sides {
+		ok[i] = s.group.For(key).AllowN(time.Now().Add(-lag), int(n))
+	}
+	p := k.parts[answering(&m.rule)]
+	_, live := m.sides[0].manual.Inspect(m.now, k.name)
+	b := p.inForce()
+	allows := math.IsInf(b.limit, 1) || float64(n) <= b.tokens+eps
+	surely := live && (math.IsInf(b.limit, 1) || float64(n) <= min(b.tokens, k.latest)-b.burst/64-eps) && (m.rule.MaxCost == 0 || float64(n) <= m.rule.MaxCost)
+	if ok[0] != ok[1] || ok[0] && !allows || !ok[0] && surely {
+		rt.Fatalf("%s: %d tokens %v ago: %v, of %+v", key, n, lag, ok, *b)
+	}
+	before := min(b.tokens, k.latest)
+	k.changes++
+	if m.shadowed(k, n); ok[0] {
+		k.used(answering(&m.rule), n)
+		p.take(float64(n))
+		k.taken += float64(n)
+		before -= float64(n)
+		p.fallback.fill(lag.Seconds()) // a full bucket was so then, and has filled since
+		p.grant.fill(lag.Seconds())
+	}
+	m.check(false)
+	k.latest = before
+}
+
+func (m *model) time(rt *rapid.T) {
+	m.begin()
+	time.Sleep(pick(rt, "how long", time.Millisecond, 100*time.Millisecond, time.Second, 3*time.Second, time.Minute))
+	m.begin()
+	m.check(true)
+}
+
+// idle lets time pass with reports, answered or not, until keys sleep or leave.
+func (m *model) idle(rt *rapid.T) {
+	answers := rapid.Bool().Draw(rt, "answers")
+	for range pick(rt, "rounds", 3, 7) {
+		m.begin()
+		time.Sleep(time.Second)
+		m.report(rt)
+		for answers && len(m.sent) > 0 {
+			m.apply(0, 0, 0, 0, nil)
+		}
+	}
+}
+
+func (m *model) report(*rapid.T) {
+	m.begin()
+	m.send(func(s *side) []*limiter.Batch { return s.manual.Report(m.now) })
+}
+
+func (m *model) early(*rapid.T) {
+	m.begin()
+	m.send(func(s *side) []*limiter.Batch { return s.manual.Early(m.now) })
+}
+
+// send notes what report says.
+func (m *model) send(report func(*side) []*limiter.Batch) {
+	all := [2][]*limiter.Batch{report(m.sides[0]), report(m.sides[1])}
+	m.check(false)
+	if len(all[0]) != len(all[1]) {
+		m.rt.Fatalf("%d batches and %d", len(all[0]), len(all[1]))
+	}
+	for i, b := range all[0] {
+		if other := all[1][i]; !reflect.DeepEqual(b.Usage, other.Usage) {
+			m.rt.Fatalf("%+v is reported, and %+v", b.Usage, other.Usage)
+		}
+		m.reports++
+		s := &sent{number: m.reports, at: m.now, batches: [2]*limiter.Batch{b, all[1][i]}}
+		for j, name := range b.Usage.Keys {
+			k, u := m.key(name), &b.Usage
+			if u.Allowed[j] < 0 || u.Rejected[j] < 0 || !reports(u.Algorithm) {
+				m.rt.Fatalf("row %d of %+v", j, *u)
+			}
+			k.newest[u.Algorithm] = s.number
+			for name := range k.under {
+				if m.rule.Algorithm == u.Algorithm { // they are all of one holder
+					k.newest[name] = s.number
+				}
+			}
+			s.rows = append(s.rows, k.usage.report(u.Algorithm, m.now.Add(-u.Elapsed[j]), m.now, u.Allowed[j]))
+			var had bucketRef
+			taken := 0.0
+			if p := k.parts[u.Algorithm]; p != nil {
+				had, taken = *p.inForce(), p.taken
+			}
+			s.tokens, s.taken = append(s.tokens, had), append(s.taken, taken)
+			s.changes = append(s.changes, k.changes)
+		}
+		m.sent = append(m.sent, s)
+	}
+}
+
+// answer answers a report, the newest or an older one, or loses it.
+func (m *model) answer(rt *rapid.T) {
+	if len(m.sent) == 0 {
+		rt.Skip("nothing is reported")
+	}
+	m.begin()
+	i := rapid.IntRange(0, len(m.sent)-1).Draw(rt, "which")
+	switch s := m.sent[i]; pick(rt, "how", "applied", "applied", "applied", "failed", "lost") {
+	case "failed":
+		for j, side := range m.sides {
+			side.manual.Fail(m.now, s.batches[j], nil)
+		}
+		fallthrough
+	case "lost":
+		m.sent = slices.Delete(m.sent, i, i+1)
+		m.check(false)
+	default:
+		weight, burst := pick(rt, "weight", 0.5, 1, 0.1, 0), pick(rt, "granted burst", 5.0, 1.0, 50, 0)
+		var tokens []float64
+		if a := s.batches[0].Usage.Algorithm; a == "elastic" || a == "auto" {
+			if t := pick(rt, "tokens", -1.0, 0.0, 3, 40); t >= 0 {
+				tokens = slices.Repeat([]float64{t}, len(s.rows))
+			}
+		}
+		m.apply(i, weight, burst, pick(rt, "lease", 10*time.Second, 2*time.Second, 0, time.Hour), tokens)
+	}
+}
+
+// apply answers report i with the same grant for each row.
+func (m *model) apply(i int, weight, burst float64, lease time.Duration, tokens []float64) {
+	s := m.sent[i]
+	m.sent = slices.Delete(m.sent, i, i+1)
+	n, u := len(s.rows), &s.batches[0].Usage
+	algorithm, keys := u.Algorithm, slices.Clone(u.Keys)
+	before := make([]limiter.ShareStatus, n)
+	for j, name := range keys {
+		before[j] = m.share(name, algorithm)
+	}
+	grants := grantOf(n, weight, burst, lease)
+	grants.Tokens = tokens
+	for j, side := range m.sides {
+		if err := side.manual.Apply(m.now, s.batches[j], nil, grants); err != nil {
+			m.rt.Fatal(err)
+		}
+		side.manual.Done(s.batches[j])
+	}
+	for j, row := range s.rows {
+		k := m.key(keys[j])
+		if n := row.answer(); m.now.Sub(s.at) >= time.Second { // too late: it may have been reported again by a successor
+			k.usage.used += n
+			k.usage.refunded += n
+		}
+		after := m.share(k.name, algorithm)
+		if late := s.number < k.heard[algorithm]; late || lease == 0 {
+			if after.Weight != before[j].Weight || after.Lease != before[j].Lease || !sameLimit(after, before[j]) {
+				m.rt.Fatalf("%s: a late answer changes %+v to %+v", k.name, before[j], after)
+			}
+			continue
+		}
+		p := k.parts[algorithm]
+		if p == nil || after.Lease != lease || after.Weight != weight {
+			continue // it is another that reported
+		}
+		k.heard[algorithm] = s.number
+		p.weight, p.grantBurst, p.lease = weight, min(burst, m.rule.Burst), lease
+		had := p.inForce()
+		level := m.granted(p)
+		if tokens != nil && s.number == k.newest[algorithm] {
+			// What was granted, less what was used since the report.
+			before := had.tokens
+			rate := max(had.limit, s.tokens[j].limit)
+			p.grant.tokens = tokens[j] + rate*m.now.Sub(s.at).Seconds() - (p.taken - s.taken[j])
+			if math.IsNaN(p.grant.tokens) || math.IsInf(had.limit, 1) {
+				p.grant.tokens = inf
+			}
+			if k.changes != s.changes[j] { // what it had may have changed, too
+				p.grant.tokens = max(p.grant.tokens, before+tokens[j]-s.tokens[j].tokens)
+				if algorithm == "auto" { // what it had while the owner decided is not known
+					p.grant.tokens = inf
+				}
+			}
+			if !p.granted {
+				p.grant.tokens = max(p.grant.tokens, 0)
+			}
+			p.known = true
+		}
+		if tokens == nil || s.number == k.newest[algorithm] {
+			p.grant.limit = 0 // not unlimited any more
+			p.grant.set(level.limit, level.burst)
+		}
+		k.changes++
+	}
+	m.check(false)
+}
+
+// grantOf is the same grant for n rows.
+func grantOf(n int, weight, burst float64, lease time.Duration) *rpc.Grants {
+	return &rpc.Grants{
+		Weight: slices.Repeat([]float64{weight}, n), Burst: slices.Repeat([]float64{burst}, n),
+		Used: make([]float64, n), Lease: slices.Repeat([]time.Duration{lease}, n),
+	}
+}
+
+func sameLimit(a, b limiter.ShareStatus) bool { return a.Level.Limit == b.Level.Limit }
+
+// share is what the first side says of a key under an algorithm.
+func (m *model) share(name, algorithm string) limiter.ShareStatus {
+	st, _ := m.sides[0].manual.Inspect(m.now, name)
+	for _, s := range st.Shares {
+		if s.Algorithm == algorithm {
+			return s
+		}
+	}
+	return limiter.ShareStatus{}
+}
+
+// granted is the level that p's grant gives.
+func (m *model) granted(p *partRef) bucketRef {
+	return bucketRef{limit: p.weight * float64(m.rule.Limit), burst: atLeastOne(min(p.grantBurst, m.rule.Burst), m.rule.Burst)}
+}
+
+// configure changes the rule.
+func (m *model) configure(rt *rapid.T) {
+	m.begin()
+	m.change(m.drawRule(rt))
+}
+
+func (m *model) mode(rt *rapid.T) {
+	if m.rule.Migration == nil {
+		rt.Skip("it does not migrate")
+	}
+	m.begin()
+	next := m.rule
+	next.Migration = &dynamicconfig.Migration{From: next.Migration.From, To: next.Migration.To, Mode: drawMode(rt)}
+	m.change(next)
+}
+
+func (m *model) change(rule dynamicconfig.Rule) {
+	before := m.rule
+	if m.rule = rule; rule.Shared {
+		m.touched[rule.Key] = true
+	}
+	snapshot := m.snapshot()
+	for _, s := range m.sides {
+		s.manual.Configure(m.now, snapshot)
+	}
+	for _, k := range m.sorted() {
+		k.changes++
+		if before.Migration == nil && rule.Migration == nil && before.Algorithm != rule.Algorithm {
+			k.usage.rename(before.Algorithm, rule.Algorithm)
+			// Rows do not say which of two holders they are of.
+			k.usage.unsure = k.usage.unsure || k.under[rule.Algorithm]
+		}
+		if !reports(rule.Algorithm) && (rule.Migration == nil || !reports(rule.Migration.From) || !reports(rule.Migration.To)) {
+			k.usage.must = min(k.usage.must, k.usage.reported()) // its owner does not ask any more
+		}
+		_, live := m.sides[0].manual.Inspect(m.now, k.name)
+		switch {
+		case rule.Shared != before.Shared && k.name != rule.Key:
+			m.renew(k) // it is another bucket
+			continue
+		case !live && k.live && !rule.Shared: // it had to go, because of max_keys
+			m.renew(k)
+			continue
+		}
+		tokens := inf
+		old := k.parts
+		if p := old[answering(&before)]; p != nil {
+			if b := p.inForce(); k.live || b.tokens < b.burst-eps {
+				tokens = b.tokens
+			}
+		}
+		m.renew(k)
+		for name, p := range k.parts {
+			had := old[name]
+			if had == nil {
+				p.limitTo(tokens)
+				continue
+			}
+			if k.parts[name] = had; !k.live && tokens == inf {
+				had.fallback = p.fallback // it was full, and was forgotten
+			}
+			if answering(&before) != answering(&rule) {
+				had.limitTo(tokens)
+			}
+		}
+	}
+	m.check(false)
+}
+
+func (m *model) setHosts(rt *rapid.T) {
+	m.begin()
+	m.hosts = pick(rt, "hosts", 1, 2, 4, 10)
+	for _, s := range m.sides {
+		s.manual.SetHosts(m.now, m.hosts)
+	}
+	for _, k := range m.sorted() {
+		k.changes++
+	}
+	m.check(false)
+}
+
+// hostsWhileAdmitting changes the hosts while a key is being admitted.
+func (m *model) hostsWhileAdmitting(rt *rapid.T) {
+	if m.rule.Migration == nil || m.rule.Shared {
+		rt.Skip("nothing is called during admission")
+	}
+	m.begin()
+	key, k := m.drawKey(rt)
+	m.hosts = pick(rt, "hosts", 1, 2, 4, 10)
+	for _, s := range m.sides {
+		done := make(chan struct{})
+		change := func() {
+			go func() {
+				s.manual.SetHosts(m.now, m.hosts)
+				close(done)
+			}()
+		}
+		s.admitting = func() {
+			change()
+			for range 50 {
+				runtime.Gosched() // it is done by now, or waits for the admission
+			}
+		}
+		s.group.For(key).Burst()
+		if s.admitting != nil {
+			s.admitting = nil
+			change()
+		}
+		<-done
+	}
+	for _, k := range m.sorted() {
+		k.changes++
+	}
+	k.changes++
+	m.check(false)
+}
+
+// remote has the remote fail, or answer again.
+func (m *model) remote(rt *rapid.T) {
+	if !slices.Contains(m.family, "redis") {
+		rt.Skip("there is no remote")
+	}
+	f := fault(rapid.IntRange(0, int(faults)-1).Draw(rt, "fault"))
+	for _, s := range m.sides {
+		s.remote.fault = f
+	}
+}
+
+// check compares all keys with the reference. After an ordinary step the
+// tokens are those of the reference; after another they are no more.
+func (m *model) check(ordinary bool) {
+	for _, k := range m.sorted() {
+		st, live := m.sides[0].manual.Inspect(m.now, k.name)
+		if other, _ := m.sides[1].manual.Inspect(m.now, k.name); !reflect.DeepEqual(st, other) {
+			m.rt.Fatalf("%s: %+v, and on the other side %+v", k.name, st, other)
+		}
+		if k.live = live; live {
+			for _, s := range st.Shares {
+				m.checkShare(k, s, ordinary)
+			}
+			continue
+		}
+		k.changes++
+		k.latest = inf
+		for name, p := range k.parts {
+			p.granted, p.known = false, false
+			level := m.fallback(name)
+			if b := &p.fallback; b.tokens >= b.burst-eps || b.limit == 0 {
+				*b = level
+			} else {
+				b.set(level.limit, level.burst)
+			}
+		}
+	}
+	for i, s := range m.sides {
+		if s.remote.wrong != "" {
+			m.rt.Fatalf("remote %d: %s", i, s.remote.wrong)
+		}
+	}
+}
+
+func (m *model) checkShare(k *keyRef, s limiter.ShareStatus, ordinary bool) {
+	p := k.parts[s.Algorithm]
+	if p == nil {
+		m.rt.Fatalf("%s has a share of %s", k.name, s.Algorithm)
+	}
+	answers := s.Algorithm == answering(&m.rule)
+	level := m.fallback(s.Algorithm)
+	if level := m.granted(p); p.granted && near(float64(s.Level.Limit), level.limit) && near(s.Level.Burst, level.burst) {
+		p.grant.set(level.limit, level.burst) // else the newest grant is not in force yet
+	}
+	if granted := reports(s.Algorithm) && !s.Fallback && !s.Asks; granted != p.granted {
+		if ordinary {
+			m.rt.Fatalf("%s: a grant came or went: %+v", k.name, s)
+		}
+		if granted {
+			level := m.granted(p)
+			p.grant.set(level.limit, level.burst)
+		}
+		p.change()
+		p.known = true
+		k.changes++
+	}
+	p.fallback.set(level.limit, level.burst)
+	if level := m.granted(p); !p.granted && p.known && !ordinary { // the newest grant rests, or the one before
+		p.grant.set(max(p.grant.limit, level.limit), max(p.grant.burst, level.burst))
+	}
+	if s.Level.Remote && !s.Fallback {
+		return // its tokens are elsewhere
+	}
+	b := p.inForce()
+	if !near(float64(s.Level.Limit), b.limit) || !near(s.Level.Burst, b.burst) {
+		m.rt.Fatalf("%s: the level is %+v, the reference has %+v", k.name, s.Level, *b)
+	}
+	if answers && s.Level.Tokens > b.tokens+eps {
+		m.rt.Fatalf("%s: %v tokens, the reference has %+v", k.name, s.Level.Tokens, *b)
+	}
+	if answers && ordinary && s.Level.Tokens < b.tokens-eps && !s.Level.Remote {
+		m.rt.Fatalf("%s: only %v tokens, the reference has %+v", k.name, s.Level.Tokens, *b)
+	}
+	b.tokens = s.Level.Tokens
+	if answers && k.acted {
+		k.latest, k.acted = b.tokens, false
+	} else if answers && !ordinary {
+		k.latest = min(k.latest, b.tokens)
+	}
+}
+
+func near(a, b float64) bool { return a == b || math.Abs(a-b) <= 1e-6*max(1, math.Abs(b)) }
+
+// finish has all be reported and answered, and adds up.
+func (m *model) finish() {
+	for _, s := range m.sides {
+		s.remote.fault = works
+	}
+	m.sent = nil // all other answers are lost
+	for range 8 {
+		m.begin()
+		time.Sleep(2 * time.Second)
+		m.report(nil)
+		for len(m.sent) > 0 {
+			m.begin()
+			m.apply(0, 0, 0, 0, nil)
+		}
+	}
+	for _, k := range m.sorted() {
+		name := k.name
+		if n, u := k.usage.reported(), &k.usage; !u.unsure && (n < u.must-u.refunded || n > u.used) {
+			m.rt.Fatalf("%s: %d reported; %d of %d used had to be, and %d were given back", name, n, u.must, u.used, u.refunded)
+		}
+		for _, s := range m.sides {
+			if net := s.remote.bucket(name).net; math.Abs(net-k.owed) > eps {
+				m.rt.Fatalf("%s: the remote was charged %v, and %v was let through without it", name, net, k.owed)
+			}
+		}
+	}
+}
+
+func (m *model) end() {
+	for _, s := range m.sides {
+		for _, cancel := range s.cancel {
+			cancel()
+		}
+	}
+	synctest.Wait()
+}

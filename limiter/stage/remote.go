@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package stage
+
+import (
+	"context"
+	"errors"
+	"math"
+	"time"
+
+	"github.com/headgate/headgate/dynamicconfig"
+)
+
+// Errors of a Remote that say nothing about its health. Any other error means
+// that it did not answer in time.
+var (
+	// ErrBusy means that too many operations are under way on this host.
+	ErrBusy = errors.New("too many operations are under way")
+
+	// ErrNonsense means that the answer makes no sense. It concerns its key
+	// only.
+	ErrNonsense = errors.New("the answer makes no sense")
+)
+
+// Remote is a bucket elsewhere that is asked for each event: at the key's
+// owner, or in Redis. It is safe for concurrent use.
+type Remote interface {
+	// Do carries out op. It returns within a short timeout of its own, and
+	// when ctx ends. After an error it is not known whether op was carried
+	// out: a charge or a return is sent again under the same ID. A panic
+	// counts as an error.
+	Do(ctx context.Context, op Operation) (Outcome, error)
+}
+
+// Operation is what a Remote is asked to do.
+type Operation struct {
+	Kind OperationKind
+
+	// ID tells a charge or a return that is sent again from another one. It is
+	// random and not 0; of a take it is 0.
+	ID uint64
+
+	// Forget is the ID of an earlier charge or return of Key that will not be
+	// sent again: the Remote need not remember it. 0: there is none.
+	Forget uint64
+
+	Key string
+
+	// Rule says all about the bucket, the max_debt too. The limiter has
+	// checked its max_cost.
+	Rule *dynamicconfig.Rule
+
+	// N is in tokens; finite, at least 0.
+	N float64
+
+	// Longest is how long the event may wait, at least 0. The rule's max_wait
+	// has gone into it.
+	Longest time.Duration
+}
+
+// OperationKind is what is done with an Operation's tokens.
+type OperationKind uint8
+
+const (
+	// TakeTokens takes N if they are there within Longest.
+	TakeTokens OperationKind = iota
+	// ChargeTokens takes N that are spent already, into debt if need be.
+	ChargeTokens
+	// ReturnTokens gives N back.
+	ReturnTokens
+)
+
+// Outcome is a Remote's answer.
+type Outcome struct {
+	// OK means that a take has its tokens, and that the event may happen after
+	// Wait. If not, nothing was taken. A charge and a return are always OK.
+	OK   bool
+	Wait time.Duration
+
+	// RetryAfter is as in Verdict.
+	RetryAfter time.Duration
+
+	// Left is how many tokens are left in the bucket; negative in debt, finite.
+	Left float64
+}
+
+// Valid reports whether o can be an answer: every number is one, and no time
+// is negative.
+func (o Outcome) Valid() bool {
+	return o.Wait >= 0 && o.RetryAfter >= 0 && !math.IsNaN(o.Left) && !math.IsInf(o.Left, 0)
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package stage
+
+import (
+	"context"
+	"errors"
+	"sync"
+)
+
+// Errors of Slots.
+var (
+	// ErrFull means that too few slots are free.
+	ErrFull = errors.New("too few slots are free")
+
+	// ErrMoved means that other slots decide for the key now: look them up
+	// again.
+	ErrMoved = errors.New("other slots decide for the key now")
+)
+
+// Slots are what may be in flight at a time. They are safe for concurrent use.
+type Slots interface {
+	// TryAcquire takes n ≥ 1 slots if they are free and nobody waits for them.
+	// The error is ErrFull or ErrMoved.
+	TryAcquire(now Instant, n int64) (Hold, error)
+
+	// Acquire waits for n ≥ 1 slots. Those of higher priority are served
+	// first, and those of equal priority in order. The error is ctx's,
+	// ErrMoved, or says why the slots will never be there.
+	Acquire(ctx context.Context, n, priority int64) (Hold, error)
+
+	// Level is what the slots are at now.
+	Level(now Instant) Level
+}
+
+// Hold is slots that are held until they are released. Copies of it are the
+// same Hold. The zero Hold holds nothing.
+type Hold struct {
+	of   Releaser
+	turn uint64
+}
+
+// Releaser is what slots are given back to.
+type Releaser interface {
+	// Release gives back what is held under turn. Only the first call does
+	// anything.
+	Release(turn uint64)
+}
+
+// NewHold returns the Hold of slots that of gave under turn.
+func NewHold(of Releaser, turn uint64) Hold { return Hold{of, turn} }
+
+// Release gives the slots back. Only the first call does anything. It is safe
+// for concurrent use.
+func (h Hold) Release() {
+	if h.of != nil {
+		h.of.Release(h.turn)
+	}
+}
+
+// Empty reports whether h holds nothing.
+func (h Hold) Empty() bool { return h.of == nil }
+
+// With returns a Hold that releases h and other.
+func (h Hold) With(other Hold) Hold {
+	switch {
+	case other.of == nil:
+		return h
+	case h.of == nil:
+		return other
+	}
+	return Hold{of: &both{h, other}}
+}
+
+// both is two holds that end together.
+type both struct{ first, second Hold }
+
+// Release implements Releaser.
+func (b *both) Release(uint64) {
+	b.first.Release()
+	b.second.Release()
+}
+
+// HoldFunc returns a Hold that calls release once.
+func HoldFunc(release func()) Hold { return Hold{of: &once{release: release}} }
+
+type once struct {
+	done    sync.Once
+	release func()
+}
+
+// Release implements Releaser.
+func (o *once) Release(uint64) { o.done.Do(o.release) }

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limiter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/headgate/headgate/limiter/stage"
+)
+
+// decide decides one request. Every way to take tokens comes through here, but
+// for Allow where the bucket alone decides. longest below 0 is as long as the
+// rule allows. from is what the receipt is settled with.
+func (l *Limiter) decide(ctx context.Context, now stage.Instant, n int64, longest time.Duration, kind stage.Kind) (v stage.Verdict, receipt stage.Receipt, from stage.Stage) {
+	// The rule that matches, or that none does.
+	st := l.current(now)
+	if st.stage == nil {
+		v.Reason = st.reason
+		l.count(now, st, n, v, false)
+		return v, receipt, nil
+	}
+	// The terms of the rule.
+	if longest < 0 {
+		longest = stage.Forever
+	}
+	longest, reason := st.terms().apply(n, longest)
+	if reason == stage.Granted {
+		// What the tokens come from.
+		from = st.stage
+		v, receipt = from.Take(ctx, stage.Request{Now: now, N: n, Longest: longest, Kind: kind})
+	} else {
+		v.Reason = reason
+	}
+	// What is over a limit that is not enforced in full.
+	if v.Reason > stage.Soft && st.terms().letsPass(v.Reason) {
+		v.Reason, v.Wait, v.RetryAfter = stage.Soft, 0, 0
+	}
+	// The metrics, and who listens.
+	if v.Reason != stage.Granted || l.group != nil && l.group.events != nil {
+		l.count(now, st, n, v, from != nil)
+	}
+	return v, receipt, from
+}
+
+// count counts a decision that its stage did not count, or counted as
+// rejected, and tells listeners.
+func (l *Limiter) count(now stage.Instant, st *state, n int64, v stage.Verdict, counted bool) {
+	if l.group == nil {
+		return
+	}
+	if v.Reason != stage.Granted && (v.Reason != stage.Limited || !counted) {
+		st.rule.refused(v.Reason, n, counted)
+	}
+	if l.group.events != nil {
+		l.group.events.Send(decisionEvent(now, l.key, st.rule, n, v))
+	}
+}
+
+// take is decide, with what it takes to undo it.
+func (l *Limiter) take(ctx context.Context, now stage.Instant, n int64, longest time.Duration) taken {
+	v, receipt, from := l.decide(ctx, now, n, longest, stage.Take)
+	t := taken{Verdict: v, of: l, asked: n, at: now, acts: now.Add(v.Wait), from: from, receipt: receipt}
+	if receipt.N > 0 && v.Left < 0 {
+		t.limit = from.Level(now).Limit
+	}
+	return t
+}
+
+// charge takes n tokens that are spent already.
+func (l *Limiter) charge(now stage.Instant, n int64) (v stage.Verdict) {
+	if st := l.current(now); st.stage != nil && n > 0 {
+		v, _ = st.stage.Take(context.Background(), stage.Request{Now: now, N: n, Kind: stage.Charge})
+	}
+	return v
+}
+
+// taken is a request that was decided, and how to undo it.
+type taken struct {
+	stage.Verdict
+	of      *Limiter
+	asked   int64
+	at      stage.Instant // when it was decided
+	acts    stage.Instant // when the caller may act
+	from    stage.Stage   // that gave the receipt
+	receipt stage.Receipt
+	limit   rate.Limit // of from then, if it left a debt
+}
+
+// settle says what the event did cost. What it cost more than was taken is
+// charged to what decides for the key now.
+func (t *taken) settle(now stage.Instant, actual int64) {
+	actual = max(actual, 0)
+	if t.Reason != stage.Granted {
+		return // nothing was taken
+	}
+	if extra := actual - t.asked; extra > 0 {
+		t.of.charge(now, extra)
+		return
+	}
+	if t.from != nil {
+		t.from.Settle(now, t.receipt, actual)
+	}
+}
+
+// cancel says that the caller will not act, as *rate.Reservation's Cancel
+// does: tokens come back as far as nobody has reserved on top of them, in whole
+// tokens, and none when the time to act has passed.
+func (t *taken) cancel(now stage.Instant) {
+	n := t.receipt.N
+	if n == 0 || t.acts < now {
+		return
+	}
+	level, onTop, rounding := t.from.Level(now), 0.0, 1e-6
+	if !level.Remote && !math.IsInf(t.Left, 1) && level.Limit < rate.Inf {
+		// Without the others, the bucket would be this deep in debt now.
+		// The limit may have changed meanwhile.
+		refilled := float64(min(level.Limit, t.limit)) * now.Sub(t.at).Seconds()
+		alone := min(t.Left, 0) + refilled
+		onTop = max(min(alone, 0)-min(level.Tokens, 0), 0)
+		rounding += refilled * float64(level.Limit) * 0.13e-9 // a bucket rounds its tokens up by 1/8 ns
+	}
+	kept := min(int64(math.Ceil(onTop-rounding)), n)
+	t.from.Settle(now, t.receipt, max(kept, 0))
+	t.receipt = stage.Receipt{}
+}
+
+// err is why a wait is refused that could last until longest.
+func (t *taken) err(ctx context.Context, longest time.Duration) error {
+	if t.OK() {
+		return nil
+	}
+	err := errorOf(t.Reason)
+	switch most := t.of.longest(t.at); {
+	case t.Reason == stage.Canceled:
+		return ctx.Err()
+	case t.Reason != stage.Limited:
+	case longest < most:
+		return fmt.Errorf("limiter: wait for %d would exceed the context's deadline: %w", t.asked, context.DeadlineExceeded)
+	case most < stage.Forever || t.RetryAfter > 0:
+		err = ErrTooLong
+	default:
+		err = fmt.Errorf("the limit is zero: %w", ErrNever)
+	}
+	if t.Reason == stage.TooCostly {
+		err = fmt.Errorf("it costs more than one event may, or than this host's part of the burst, %v: %w", t.of.level(t.at).Burst, ErrNever)
+	}
+	return fmt.Errorf("limiter: wait for %d: %w", t.asked, err)
+}
+
+// longest is the longest that an event may wait.
+func (l *Limiter) longest(now stage.Instant) time.Duration { return l.current(now).terms().wait() }
+
+// errorOf is the error that stands for a reason.
+func errorOf(r stage.Reason) error {
+	switch r {
+	case stage.Unmatched:
+		return ErrUnmatched
+	case stage.TooManyKeys:
+		return ErrTooManyKeys
+	case stage.InvalidKey:
+		return ErrInvalidKey
+	case stage.InvalidCost:
+		return errors.New("a cost cannot be negative")
+	case stage.Failed:
+		return ErrFailed
+	case stage.InFlight:
+		return ErrInFlight
+	case stage.TooCostly:
+		return ErrNever
+	default:
+		return ErrTooLong
+	}
+}

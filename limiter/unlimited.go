@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limiter
+
+import (
+	"context"
+	"math"
+
+	"golang.org/x/time/rate"
+
+	"github.com/headgate/headgate/limiter/stage"
+)
+
+// unlimited is a stage that allows everything and counts nothing.
+type unlimited struct{}
+
+// Take implements stage.Stage.
+func (unlimited) Take(context.Context, stage.Request) (stage.Verdict, stage.Receipt) {
+	return stage.Verdict{Left: math.Inf(1)}, stage.Receipt{}
+}
+
+// Settle implements stage.Stage.
+func (unlimited) Settle(stage.Instant, stage.Receipt, int64) {}
+
+// Cap implements stage.Stage.
+func (unlimited) Cap(stage.Instant, float64) {}
+
+// Level implements stage.Stage.
+func (unlimited) Level(stage.Instant) stage.Level {
+	return stage.Level{Limit: rate.Inf, Burst: math.Inf(1), Tokens: math.Inf(1)}
+}

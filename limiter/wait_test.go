@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limiter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/headgate/headgate/dynamicconfig"
+)
+
+// waiting is what Bucket, Limiter and *rate.Limiter have in common.
+type waiting interface {
+	AllowN(t time.Time, n int) bool
+	WaitN(ctx context.Context, n int) error
+	TokensAt(t time.Time) float64
+}
+
+// outcome is what came of a wait.
+type outcome struct {
+	took time.Duration
+	ok   bool
+}
+
+// same allows for how floats round.
+func same(a, b outcome) bool { return a.ok == b.ok && (a.took-b.took).Abs() <= 10*time.Nanosecond }
+
+func wait(l waiting, n int, deadline, cancelled time.Duration) outcome {
+	ctx := context.Background()
+	if deadline > 0 {
+		c, cancel := context.WithTimeout(ctx, deadline)
+		defer cancel()
+		ctx = c
+	}
+	if cancelled > 0 {
+		c, cancel := context.WithCancel(ctx)
+		defer time.AfterFunc(cancelled, cancel).Stop()
+		ctx = c
+	}
+	start := time.Now()
+	err := l.WaitN(ctx, n)
+	return outcome{time.Since(start), err == nil}
+}
+
+// A wait takes as long, ends as well and leaves as many tokens as with
+// x/time/rate, whatever came before.
+func TestWaitsAreThoseOfARateLimiter(t *testing.T) {
+	const limit, burst = 8, 5 // 125 ms per token
+	kinds := map[string]func() waiting{
+		"Bucket": func() waiting { return NewBucket(limit, burst) },
+		"Limiter": func() waiting {
+			rule := dynamicconfig.Rule{Key: "k", Limit: limit, Burst: burst, Algorithm: Even}
+			return NewGroup(snapshot(t, rule), 1).For("k")
+		},
+	}
+	for name, make := range kinds {
+		for seed := range uint64(50) {
+			bubble(t, func(t *testing.T) {
+				random := rand.New(rand.NewPCG(seed, 1))
+				ours, theirs := make(), rate.NewLimiter(limit, burst)
+				for step := range 60 {
+					n := random.IntN(burst + 2) // sometimes more than the burst
+					ms := func(most int) time.Duration { return time.Duration(random.IntN(most)) * 10 * time.Millisecond }
+					var got, want outcome
+					what := ""
+					switch random.IntN(4) {
+					case 0:
+						time.Sleep(ms(100))
+						continue
+					case 1:
+						what = fmt.Sprintf("AllowN(%d)", n)
+						got.ok, want.ok = ours.AllowN(time.Now(), n), theirs.AllowN(time.Now(), n)
+					default:
+						var deadline, cancelled time.Duration
+						if random.IntN(2) == 0 {
+							deadline = ms(100)
+						}
+						if random.IntN(3) == 0 {
+							cancelled = ms(100) + time.Millisecond/2
+						}
+						what = fmt.Sprintf("WaitN(%d), deadline %v, cancelled after %v", n, deadline, cancelled)
+						var both sync.WaitGroup
+						both.Go(func() { got = wait(ours, n, deadline, cancelled) })
+						both.Go(func() { want = wait(theirs, n, deadline, cancelled) })
+						both.Wait()
+					}
+					if !same(got, want) {
+						t.Fatalf("%s, seed %d, step %d, %s: %v, want %v", name, seed, step, what, got, want)
+					}
+					if got, want := ours.TokensAt(time.Now()), theirs.TokensAt(time.Now()); !near(got, want) {
+						t.Fatalf("%s, seed %d, step %d, %s: %v tokens, want %v", name, seed, step, what, got, want)
+					}
+				}
+			})
+		}
+	}
+}
+
+// Waiters get their turns in order, and a waiter that gives up frees its tokens
+// for those that come later, as with x/time/rate.
+func TestWaitersQueue(t *testing.T) {
+	queue := func(l waiting) (turns []time.Duration) {
+		start := time.Now()
+		turns = make([]time.Duration, 15)
+		var all sync.WaitGroup
+		for i := range turns {
+			time.Sleep(time.Millisecond)
+			if i == 10 { // some have given up, with others behind them
+				time.Sleep(150 * time.Millisecond)
+			}
+			all.Go(func() {
+				var cancelled time.Duration
+				if i%3 == 2 {
+					cancelled = 100 * time.Millisecond
+				}
+				if wait(l, 1+i%2, 0, cancelled).ok {
+					turns[i] = time.Since(start)
+				}
+			})
+		}
+		all.Wait()
+		return turns
+	}
+	bubble(t, func(t *testing.T) {
+		theirs := queue(rate.NewLimiter(8, 2))
+		ours := queue(NewBucket(8, 2))
+		for i := range ours {
+			if (ours[i] - theirs[i]).Abs() > 10*time.Nanosecond {
+				t.Errorf("waiter %d had its turn at %v, with x/time/rate at %v", i, ours[i], theirs[i])
+			}
+		}
+	})
+}
+
+func TestWaitsThatCannotSucceed(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		slow, full := NewBucket(1, 5), NewBucket(1, 5)
+		slow.AllowN(time.Now(), 5)
+		soon, cancel := context.WithTimeout(t.Context(), time.Second/2)
+		defer cancel()
+		ended, end := context.WithCancel(t.Context())
+		end()
+		for _, tt := range []struct {
+			name string
+			l    waiting
+			ctx  context.Context
+			n    int
+			want error
+		}{
+			{"more than the burst", slow, t.Context(), 6, ErrNever},
+			{"a limit of zero", NewBucket(0, 1), t.Context(), 2, ErrNever},
+			{"past the deadline", slow, soon, 1, context.DeadlineExceeded},
+			{"ended", slow, ended, 1, context.Canceled},
+			{"ended, though there are tokens", full, ended, 1, context.Canceled},
+		} {
+			start := time.Now()
+			if err := tt.l.WaitN(tt.ctx, tt.n); !errors.Is(err, tt.want) || time.Since(start) != 0 {
+				t.Errorf("%s: %v after %v, want %v at once", tt.name, err, time.Since(start), tt.want)
+			}
+		}
+		if slow.Tokens() != 0 || full.Tokens() != 5 {
+			t.Errorf("waits that failed took tokens: %v and %v are left", slow.Tokens(), full.Tokens())
+		}
+		if err := slow.WaitN(t.Context(), -1); err == nil {
+			t.Error("a negative cost waits")
+		}
+	})
+}
+
+// However callers arrive, as many as there are tokens are released, one after
+// the other. No arrival delays those that wait already.
+func TestWaitReleasesEvenly(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	const gap = 100 * time.Millisecond
+	for name, next := range map[string]func() (after time.Duration, n int){
+		"one by one, faster than the limit": func() (time.Duration, int) { return 7 * time.Millisecond, 1 },
+		"just faster than the limit":        func() (time.Duration, int) { return 99 * time.Millisecond, 1 },
+		"at the limit":                      func() (time.Duration, int) { return gap, 1 },
+		"all at once":                       func() (time.Duration, int) { return time.Hour, 60 },
+		"in bursts":                         func() (time.Duration, int) { return time.Second, 17 },
+		"by chance": func() (time.Duration, int) {
+			return time.Duration(random.ExpFloat64() * float64(20*time.Millisecond)), 1 + random.IntN(3)
+		},
+	} {
+		bubble(t, func(t *testing.T) {
+			rule := weighted(10)
+			rule.Burst = 1
+			k := NewGroup(snapshot(t, rule), 1).For("k")
+			var mu sync.Mutex
+			var released []time.Duration
+			var waiters sync.WaitGroup
+			ctx, cancel := context.WithCancel(t.Context())
+			began := time.Now()
+			for time.Since(began) < 5*time.Second {
+				after, n := next()
+				for range n {
+					waiters.Go(func() {
+						if k.Wait(ctx) == nil {
+							mu.Lock()
+							released = append(released, time.Since(began))
+							mu.Unlock()
+						}
+					})
+				}
+				time.Sleep(min(after, 5*time.Second-time.Since(began)))
+			}
+			cancel()
+			waiters.Wait()
+			if n := len(released); n < 49 || n > 51 {
+				t.Errorf("%s: %d in 5 s of 10/s", name, n)
+			}
+			for i, at := range released {
+				if i > 0 && (at-released[i-1]-gap).Abs() > time.Millisecond {
+					t.Errorf("%s: release %d came %v after the one before", name, i, at-released[i-1])
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package headgate_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/uber-go/tally/v4"
+
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/stage"
+)
+
+// willing is a Remote that allows all, or nothing.
+type willing struct{ atomic.Bool }
+
+func (w *willing) Do(context.Context, stage.Operation) (stage.Outcome, error) {
+	return stage.Outcome{OK: w.Load()}, nil
+}
+
+func TestANodesMetricsSayWhatEachRuleDecided(t *testing.T) {
+	const text = `
+defaults: {update_interval: 100ms, algorithm: even}
+limits:
+  - {key: moving, limit: 1/h, burst: 10, migrate: {from: even, to: redis, mode: new-shadow-old}}
+  - {key: plain, limit: 1/h, burst: 5}
+  - {key: soft, limit: 1/h, burst: 1, enforce: 0%}
+  - {key: "many:*", limit: 1/h, burst: 5, max_keys: 1}
+unmatched: deny
+`
+	l, scope, remote := listen(t), tally.NewTestScope("orders", nil), new(willing)
+	var mu sync.Mutex
+	events := make(map[limiter.EventKind]int)
+	n := startNode(t, l.Addr().String(), text, membersAt(t, l), headgate.WithListen(l),
+		headgate.WithScope(scope), headgate.WithRemote("redis", remote),
+		headgate.WithLimiter(limiter.WithListener(func(batch []limiter.Event) {
+			mu.Lock()
+			defer mu.Unlock()
+			for _, e := range batch {
+				events[e.Kind]++
+			}
+		})))
+	ask := func(key string, cost int, want bool) {
+		t.Helper()
+		if d := n.For(key).Decide(t.Context(), cost, 0); d.OK != want {
+			t.Errorf("%d of %s: %+v", cost, key, d)
+		}
+	}
+	// The old side has 10 tokens; the new one is asked first.
+	for _, row := range []struct {
+		cost int
+		new  bool
+	}{{3, true}, {7, false}, {2, true}, {1, false}} {
+		remote.Store(row.new)
+		ask("moving", row.cost, row.new)
+	}
+	ask("plain", 4, true)
+	ask("plain", 2, false)
+	ask("plain", 9, false)
+	ask("soft", 1, true)
+	ask("soft", 1, true)
+	ask("many:a", 1, true)
+	ask("many:b", 1, false)
+	ask("none", 1, false)
+
+	const prefix = "orders.headgate.limiter."
+	want := map[string]int64{
+		"allowed+rule=moving":                            5,
+		"rejected+reason=limited,rule=moving":            8,
+		"divergence+allowed_by=both,rule=moving":         3,
+		"divergence+allowed_by=only_old,rule=moving":     7,
+		"divergence+allowed_by=only_new,rule=moving":     2,
+		"divergence+allowed_by=neither,rule=moving":      1,
+		"divergence+allowed_by=not_measured,rule=moving": 0,
+		"allowed+rule=plain":                             4,
+		"rejected+reason=limited,rule=plain":             2,
+		"rejected+reason=too-costly,rule=plain":          9,
+		"allowed+rule=soft":                              1,
+		"soft+rule=soft":                                 1,
+		"allowed+rule=many:*":                            1,
+		"rejected+reason=too-many-keys,rule=many:*":      1,
+		"rejected+reason=unmatched,rule=(none)":          1,
+		"unmatched_keys+":                                1,
+	}
+	var got map[string]int64
+	defer func() {
+		for name, n := range want {
+			if t.Failed() && got[prefix+name] != n {
+				t.Logf("%s: %d, want %d", name, got[prefix+name], n)
+			}
+		}
+	}()
+	eventually(t, "all metrics are what was decided", func() bool {
+		got = counters(scope)
+		for name, n := range want {
+			if got[prefix+name] != n {
+				return false
+			}
+		}
+		return true
+	})
+	eventually(t, "the listener has all events", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return events[limiter.EventServed] == 6 && events[limiter.EventTimedOut] == 3 &&
+			events[limiter.EventTooLarge] == 1 && events[limiter.EventNoBucket] == 2
+	})
+	if st, ok := n.Group().Inspect("moving"); !ok || st.Divergence != (limiter.Divergence{Both: 3, OnlyOld: 7, OnlyNew: 2, Neither: 1}) {
+		t.Errorf("divergence %+v", st.Divergence)
+	}
+	snapshot := scope.Snapshot()
+	for name := range snapshot.Counters() {
+		checkPrefix(t, name)
+	}
+	for name := range snapshot.Gauges() {
+		checkPrefix(t, name)
+	}
+}
+
+func checkPrefix(t *testing.T, name string) {
+	t.Helper()
+	if !strings.HasPrefix(name, "orders.headgate.") || strings.Count(name, "headgate") != 1 {
+		t.Errorf("%s: want headgate once, below the service's prefix", name)
+	}
+}

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shadow
+
+import (
+	"context"
+	"math"
+	"sync"
+	"sync/atomic"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter/stage"
+)
+
+// Pair is two stages behind a mode. Use NewPair. It is safe for concurrent use.
+// A call that runs while the mode changes uses one mode throughout.
+type Pair struct {
+	phase
+	sides      [2]stage.Stage // old and new
+	remote     [2]atomic.Bool // Remote of each stage's last Level
+	background func(func()) bool
+	recent     atomic.Pointer[recent] // nil until a stage is remote
+
+	switching sync.Mutex // serialises SetMode
+}
+
+var _ stage.Stage = (*Pair)(nil)
+
+// ended is a context that has ended: with it, a remote stage does not wait.
+var ended, end = context.WithCancel(context.Background())
+
+func init() { end() }
+
+// NewPair returns a Pair that migrates from old to new and starts in mode. A
+// mode that does not exist counts as disabled. The Pair asks a remote shadow in
+// the background: background runs a function in any goroutine, or returns false
+// if too much runs already. If background is nil, no remote shadow is asked.
+func NewPair(now stage.Instant, old, new stage.Stage, mode dynamicconfig.Mode, background func(func()) bool) *Pair {
+	if background == nil {
+		background = func(func()) bool { return false }
+	}
+	p := &Pair{sides: [2]stage.Stage{old, new}, background: background}
+	p.observe(now)
+	p.mode.Store(uint32(existing(mode)))
+	return p
+}
+
+// Take implements stage.Stage. The primary answers. The shadow agrees if it
+// allows the event no later than the primary does. Charges go to both stages and
+// are not counted. If the primary refuses, the shadow keeps the tokens that it
+// took, so that Counts show how much it would allow by itself.
+func (p *Pair) Take(ctx context.Context, r stage.Request) (v stage.Verdict, taken stage.Receipt) {
+	in := roles[p.Mode()]
+	if in.primary == none {
+		v.Left = math.Inf(1)
+		return v, taken
+	}
+	v, taken = p.sides[in.primary].Take(ctx, r)
+	ok := v.Reason <= stage.Soft // v.OK() would copy v, at half the cost of a decision
+	if recent := p.recent.Load(); recent != nil && ok {
+		recent.add(r.Now, r.N)
+	}
+	var beside stage.Receipt
+	var shadow stage.Stage
+	if in.shadow != none && v.Reason != stage.Canceled { // a caller that left was not refused
+		if ok {
+			r.Longest = max(v.Wait, v.Wait+v.Wait/100) // 1% for rounding; the sum may overflow
+		}
+		if !ok && r.Kind == stage.Take {
+			r.Kind = stage.Final
+		}
+		shadow = p.sides[in.shadow]
+		reason := stage.Canceled
+		if r.Kind == stage.Charge || !p.remote[in.shadow].Load() {
+			var answer stage.Verdict
+			answer, beside = shadow.Take(ended, r)
+			reason = answer.Reason
+		}
+		switch {
+		case reason == stage.Canceled: // the shadow is remote
+			return v, p.askLater(in.shadow, r, ok, &record{primary: p.sides[in.primary], taken: taken, shadow: shadow})
+		case r.Kind != stage.Charge:
+			p.compare(in.shadow, ok, reason <= stage.Soft, r.N)
+		}
+	}
+	if empty(taken, beside) {
+		return v, taken
+	}
+	made := &record{primary: p.sides[in.primary], taken: taken, shadow: shadow}
+	made.answered(beside)
+	return v, stage.Receipt{N: taken.N, Rest: made}
+}
+
+// askLater asks a remote shadow in the background. It returns the Pair's
+// Receipt.
+func (p *Pair) askLater(shadow role, r stage.Request, ok bool, made *record) stage.Receipt {
+	if !p.remote[shadow].Load() { // the shadow has just become remote
+		p.observe(r.Now)
+	}
+	asked := p.background(func() {
+		v, beside := made.shadow.Take(context.Background(), r)
+		p.remote[shadow].Store(made.shadow.Level(r.Now).Remote)
+		p.compare(shadow, ok, v.OK(), r.N)
+		made.answered(beside)
+	})
+	if !asked {
+		p.counts[skipped].Add(r.N) // the shadow took nothing, so it is never settled
+	}
+	if r.Kind == stage.Final {
+		return stage.Receipt{}
+	}
+	return stage.Receipt{N: made.taken.N, Rest: made}
+}
+
+// Settle implements stage.Stage. It settles both stages. A remote shadow is
+// settled after it has answered.
+func (p *Pair) Settle(now stage.Instant, r stage.Receipt, actual int64) {
+	if made, ok := r.Rest.(*record); ok {
+		made.settle(now, actual)
+	}
+}
+
+// Cap implements stage.Stage. It caps both stages in every mode.
+func (p *Pair) Cap(now stage.Instant, tokens float64) {
+	p.sides[0].Cap(now, tokens)
+	p.sides[1].Cap(now, tokens)
+}
+
+// Level implements stage.Stage. It returns the primary's level.
+func (p *Pair) Level(now stage.Instant) stage.Level {
+	if in := roles[p.Mode()]; in.primary != none {
+		return p.sides[in.primary].Level(now)
+	}
+	return unlimited
+}
+
+// SetMode changes the mode. The change gives callers no second burst: a local
+// stage that begins to answer has no more tokens than the stage that answered
+// before. A remote stage that the Pair begins to ask is charged with all tokens
+// that this host allowed within the time that the remote bucket takes to fill.
+// Each call that runs meanwhile may still take its tokens from the stage that
+// answered before.
+func (p *Pair) SetMode(now stage.Instant, mode dynamicconfig.Mode) {
+	p.switching.Lock()
+	defer p.switching.Unlock()
+
+	mode = existing(mode)
+	before, after := roles[p.Mode()], roles[mode]
+	recent := p.recent.Load()
+	p.observe(now)
+	for _, i := range [2]role{after.primary, after.shadow} {
+		if i != none && i != before.primary && i != before.shadow && p.remote[i].Load() && recent != nil {
+			p.sides[i].Take(ended, stage.Request{Now: now, N: recent.sum(now), Kind: stage.Charge})
+		}
+	}
+	limit := func() {
+		if before.primary != none && after.primary != none && before.primary != after.primary {
+			p.sides[after.primary].Cap(now, p.sides[before.primary].Level(now).Tokens)
+		}
+	}
+	limit()
+	p.mode.Store(uint32(mode))
+	limit() // again, because calls took tokens meanwhile
+}
+
+// observe reads which stages are remote. If one is, the Pair records the tokens
+// that it allows, for as long as the remote bucket takes to fill. If that time
+// has changed, the record starts anew.
+func (p *Pair) observe(now stage.Instant) {
+	var span int64
+	for i, s := range p.sides {
+		level := s.Level(now)
+		if p.remote[i].Store(level.Remote); level.Remote {
+			span = max(span, spanFor(level))
+		}
+	}
+	if last := p.recent.Load(); span > 0 && (last == nil || last.span != span) {
+		p.recent.CompareAndSwap(last, newRecent(span))
+	}
+}
+
+// record keeps the receipts of both stages for one request until the caller
+// settles it. The Pair's Receipt points to it. Without a table of records, the
+// garbage collector frees those that are never settled.
+type record struct {
+	primary, shadow stage.Stage // shadow is nil if none was asked
+	taken           stage.Receipt
+	known           atomic.Int32  // plus 1 once beside is written, plus 1 once at and actual are
+	beside          stage.Receipt // of the shadow
+	at              stage.Instant // when the caller settled
+	actual          int64
+}
+
+// answered stores the shadow's receipt.
+func (r *record) answered(beside stage.Receipt) {
+	r.beside = beside
+	r.settleShadow()
+}
+
+func (r *record) settle(now stage.Instant, actual int64) {
+	r.primary.Settle(now, r.taken, actual)
+	r.at, r.actual = now, actual
+	r.settleShadow()
+}
+
+// settleShadow settles the shadow at its second call: then the shadow has
+// answered, and the caller has settled.
+func (r *record) settleShadow() {
+	if r.known.Add(1) == 2 && r.shadow != nil {
+		r.shadow.Settle(r.at, r.beside, r.actual)
+	}
+}
+
+// empty reports whether both receipts are zero. The compiler does not inline
+// a == b of Receipts.
+func empty(a, b stage.Receipt) bool {
+	return a.N|b.N == 0 && a.Rest == nil && b.Rest == nil
+}

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shadow
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter/stage"
+)
+
+func TestNobodyWaitsForARemoteShadow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBucket(t, 0, 5)
+		p := NewPair(0, newBucket(t, 10, 10), elsewhere{b}, oldShadowNew, spawn)
+		began, now := time.Now(), stage.Now()
+		for range 4 {
+			allow(p, now, 1)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		for range 3 {
+			p.Take(ctx, stage.Request{Now: now, N: 1})
+		}
+		cancel() // the caller goes, and the shadow is asked all the same
+		if c := p.Counts(); time.Since(began) > 0 || c != (Counts{}) {
+			t.Errorf("after %v: %+v", time.Since(began), c)
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if c := p.Counts(); c != (Counts{Both: 5, OnlyOld: 2}) {
+			t.Errorf("of 7: %+v", c)
+		}
+	})
+}
+
+func TestARemoteShadowThatWouldBeLaterDisagrees(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBucket(t, 1, 5)
+		o := newBucket(t, 10, 1)
+		p := NewPair(0, o, elsewhere{b}, oldShadowNew, spawn)
+		o.Cap(stage.Now(), 0)
+		b.Cap(stage.Now().Add(time.Hour), -1) // also after the second that it takes
+		v, _ := p.Take(t.Context(), stage.Request{Now: stage.Now(), N: 1, Longest: time.Minute})
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if c := p.Counts(); !v.OK() || c != (Counts{OnlyOld: 1}) || b.tokens != -1 {
+			t.Errorf("%+v, %+v; %v tokens are left elsewhere", v, c, b.tokens)
+		}
+	})
+}
+
+func TestASettlementWaitsForTheAnswer(t *testing.T) {
+	for _, after := range []time.Duration{0, 500 * time.Millisecond, time.Second, 2 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			o, n := newBucket(t, 0, 5), newBucket(t, 0, 5)
+			p := NewPair(0, o, elsewhere{n}, oldShadowNew, spawn)
+			_, receipt := p.Take(t.Context(), stage.Request{Now: stage.Now(), N: 3})
+			time.Sleep(after)
+			p.SetMode(stage.Now(), old) // no matter who is asked by now
+			p.Settle(stage.Now(), receipt, 1)
+			if o.tokens != 4 {
+				t.Errorf("after %v: the primary has %v", after, o.tokens)
+			}
+			time.Sleep(2 * time.Second)
+			synctest.Wait()
+			if n.tokens != 4 || n.settled != 1 {
+				t.Errorf("after %v: the shadow has %v, settled %d", after, n.tokens, n.settled)
+			}
+		})
+	}
+}
+
+// Each measurement is settled once, whether the caller settles it before, while
+// or after the answer arrives. The bucket complains if it is settled twice.
+func TestSettlementsRaceWithAnswers(t *testing.T) {
+	const rounds, callers = 300, 4
+	o, n := newBucket(t, 0, 1e9), newBucket(t, 0, 1e9)
+	var running sync.WaitGroup
+	p := NewPair(0, o, prompt{n}, oldShadowNew, func(f func()) bool {
+		running.Go(f)
+		return true
+	})
+	var wait sync.WaitGroup
+	for range callers {
+		wait.Go(func() {
+			for range rounds {
+				_, receipt := p.Take(t.Context(), stage.Request{N: 3})
+				p.Settle(0, receipt, 1)
+			}
+		})
+	}
+	wait.Wait()
+	running.Wait()
+	const used = rounds * callers
+	if n.settled != used || o.settled != used || n.tokens != 1e9-used || len(n.open) > 0 {
+		t.Errorf("settled %d and %d of %d; used %v", o.settled, n.settled, used, 1e9-n.tokens)
+	}
+	if c := p.Counts(); c != (Counts{Both: 3 * used}) {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestAMeasurementIsSkippedWhenTooMuchRuns(t *testing.T) {
+	for _, background := range []func(func()) bool{nil, func(func()) bool { return false }} {
+		o, n := newBucket(t, 0, 5), newBucket(t, 0, 5)
+		p := NewPair(0, o, prompt{n}, oldShadowNew, background)
+		v, receipt := p.Take(t.Context(), stage.Request{N: 2})
+		p.Settle(0, receipt, 1)
+		if c := p.Counts(); !v.OK() || c != (Counts{Skipped: 2}) || n.calls() != 0 || o.tokens != 4 {
+			t.Errorf("%+v, %+v; the shadow was asked for %d, and the primary has %v", v, c, n.calls(), o.tokens)
+		}
+		// A charge waits for nothing, so it is never skipped.
+		p.Take(t.Context(), stage.Request{N: 2, Kind: stage.Charge})
+		if n.charged != 2 {
+			t.Errorf("charged %d", n.charged)
+		}
+	}
+}
+
+// The simulator runs at once what others run in the background.
+func TestABackgroundThatRunsAtOnce(t *testing.T) {
+	o, n := newBucket(t, 0, 5), newBucket(t, 0, 5)
+	p := NewPair(0, o, prompt{n}, oldShadowNew, func(f func()) bool { f(); return true })
+	_, receipt := p.Take(t.Context(), stage.Request{N: 2})
+	p.Settle(0, receipt, 0)
+	if o.tokens != 5 || n.tokens != 5 || p.Counts() != (Counts{Both: 2}) {
+		t.Errorf("left are %v and %v, %+v", o.tokens, n.tokens, p.Counts())
+	}
+}
+
+// What a primary that is remote answers is waited for, and what a local shadow
+// takes beside it is settled like any other.
+func TestARemotePrimary(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, n := newBucket(t, 0, 10), newBucket(t, 0, 5)
+		p := NewPair(0, o, elsewhere{n}, newShadowOld, spawn)
+		began := time.Now()
+		v, receipt := p.Take(t.Context(), stage.Request{Now: stage.Now(), N: 5})
+		refused, _ := p.Take(t.Context(), stage.Request{Now: stage.Now(), N: 5})
+		if !v.OK() || refused.OK() || time.Since(began) != 2*time.Second || p.Counts() != (Counts{Both: 5, OnlyOld: 5}) {
+			t.Errorf("%+v, %+v after %v; %+v", v, refused, time.Since(began), p.Counts())
+		}
+		p.Settle(stage.Now(), receipt, 1)
+		if o.tokens != 4 || n.tokens != 4 {
+			t.Errorf("left are %v and %v", o.tokens, n.tokens)
+		}
+	})
+}
+
+// changing is remote at times, like a key of `auto`.
+type changing struct {
+	*bucket
+	remote atomic.Bool
+}
+
+func (c *changing) Take(ctx context.Context, r stage.Request) (stage.Verdict, stage.Receipt) {
+	if c.remote.Load() {
+		return elsewhere{c.bucket}.Take(ctx, r)
+	}
+	return c.bucket.Take(ctx, r)
+}
+
+func (c *changing) Level(now stage.Instant) stage.Level {
+	level := c.bucket.Level(now)
+	level.Remote = c.remote.Load()
+	return level
+}
+
+func TestNobodyWaitsForAShadowThatBecomesRemote(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &changing{bucket: newBucket(t, 0, 5)}
+		var asked int
+		p := NewPair(0, newBucket(t, 0, 10), n, oldShadowNew, func(f func()) bool { asked++; return spawn(f) })
+		began := time.Now()
+		for i, remote := range []bool{false, true, true, false, false} {
+			n.remote.Store(remote)
+			allow(p, stage.Now(), 1)
+			if time.Since(began) > 0 {
+				t.Fatalf("event %d: a caller waited", i)
+			}
+			synctest.Wait()
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		allow(p, stage.Now(), 1) // by now it is known to be local again
+		if c := p.Counts(); asked != 3 || c != (Counts{Both: 5, OnlyOld: 1}) {
+			t.Errorf("asked %d times in the background; %+v", asked, c)
+		}
+	})
+}
+
+// What a remote stage was not asked, it is charged with when it is asked next,
+// as far as that is not too long ago; what it was asked, it is not.
+func TestARemoteStageIsChargedWithWhatItMissed(t *testing.T) {
+	const ms = stage.Instant(time.Millisecond)
+	n := newBucket(t, 10, 100)
+	p := NewPair(0, newBucket(t, 1e6, 1e6), prompt{n}, old, func(f func()) bool { f(); return true })
+	var now stage.Instant
+	for i, step := range []struct {
+		after          stage.Instant
+		mode           dynamicconfig.Mode
+		asked, charged int64 // before the change of mode, and by it
+	}{
+		{0, oldShadowNew, 0, 6},
+		{0, newShadowOld, 5, 0},
+		{0, onlyNew, 5, 0},
+		{1000 * ms, old, 5, 0},
+		{1000 * ms, onlyNew, 0, 6 + 4*6}, // of 10 s, which all of this is within
+		{3600_000 * ms, old, 5, 0},
+		{12_000 * ms, onlyNew, 0, 0}, // which is longer than 10 s ago
+		{0, disabled, 5, 0},
+		{3600_000 * ms, onlyNew, 0, 0}, // and nothing was limited
+	} {
+		n.tokens = 100 // so that nothing is refused
+		n.asked, n.charged = 0, 0
+		allow(p, now, 1)
+		_, receipt := p.Take(t.Context(), stage.Request{Now: now, N: 4})
+		p.Settle(now, receipt, 4)
+		p.Take(t.Context(), stage.Request{Now: now, N: 1, Kind: stage.Charge})
+		asked, charged := n.asked, n.charged
+		if (asked > 0) != (charged == 1) {
+			t.Errorf("step %d: asked for %d and charged %d", i, asked, charged)
+		}
+		now += step.after
+		p.SetMode(now, step.mode)
+		if asked != step.asked || n.charged-charged != step.charged {
+			t.Errorf("step %d, to %v: asked for %d, and charged %d; want %d and %d", i, step.mode, asked, n.charged-charged, step.asked, step.charged)
+		}
+	}
+}
+
+// A remote stage cannot be capped, and gives no second burst all the same.
+func TestAJumpToARemoteStageGivesNoSecondBurst(t *testing.T) {
+	const burst = 10
+	o, n := newBucket(t, 1, burst), newBucket(t, 1, burst)
+	p := NewPair(0, o, prompt{n}, old, spawn)
+	count := func() (allowed int) {
+		for range 2 * burst {
+			if allow(p, 0, 1) {
+				allowed++
+			}
+		}
+		return allowed
+	}
+	if got := count(); got != burst {
+		t.Fatalf("the burst was %d", got)
+	}
+	p.SetMode(0, onlyNew)
+	if got := count(); got != 0 {
+		t.Errorf("the remote stage let %d more through", got)
+	}
+	o.tokens = burst // as if somebody had given it back
+	p.SetMode(0, old)
+	if got := count(); got != 0 {
+		t.Errorf("on the way back, %d more passed", got)
+	}
+}
