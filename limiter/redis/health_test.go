@@ -288,9 +288,10 @@ func TestATakeIsSentOnce(t *testing.T) {
 		proxy := redistest.StartProxy(t, server.Address)
 		client := Client(Options{Addresses: []string{proxy.Address}, Cluster: cluster, Timeout: 5 * time.Second})
 		defer client.Close()
-		through := dials(proxy.Address)
 		if c, ok := client.(*goredis.ClusterClient); ok {
-			c.OnNewNode(func(node *goredis.Client) { node.AddHook(through) })
+			c.Options().Dialer = func(ctx context.Context, network, _ string) (net.Conn, error) {
+				return new(net.Dialer).DialContext(ctx, network, proxy.Address)
+			}
 		}
 		b, err := New(client, patient)
 		if err != nil {
@@ -306,19 +307,6 @@ func TestATakeIsSentOnce(t *testing.T) {
 			t.Errorf("cluster %v: %v tokens are left, want 89", cluster, left)
 		}
 	}
-}
-
-// dials makes all connections go to one address.
-type dials string
-
-func (d dials) DialHook(next goredis.DialHook) goredis.DialHook {
-	return func(ctx context.Context, network, _ string) (net.Conn, error) { return next(ctx, network, string(d)) }
-}
-
-func (d dials) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook { return next }
-
-func (d dials) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
-	return next
 }
 
 func TestAChargeThatIsSentAgainChangesNothing(t *testing.T) {
