@@ -110,7 +110,7 @@ unmatched: deny
 		return events[limiter.EventServed] == 6 && events[limiter.EventTimedOut] == 3 &&
 			events[limiter.EventTooLarge] == 1 && events[limiter.EventNoBucket] == 2
 	})
-	if st, ok := n.Group().Inspect("moving"); !ok || st.Divergence != (limiter.Divergence{Both: 3, OnlyOld: 7, OnlyNew: 2, Neither: 1}) {
+	if st, ok := n.Group().Inspect("moving"); !ok || st.Divergence != (stage.Divergence{Both: 3, OnlyOld: 7, OnlyNew: 2, Neither: 1}) {
 		t.Errorf("divergence %+v", st.Divergence)
 	}
 	snapshot := scope.Snapshot()

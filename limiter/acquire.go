@@ -30,21 +30,21 @@ func releaseNothing() {}
 // it is never nil. For a rule that limits a rate it is AllowN, and release does
 // nothing.
 func (l *Limiter) TryAcquire(n int) (release func(), ok bool) {
-	if st := l.state.Load(); st != nil && st.fast() != nil && n > 0 {
-		if h, ok := st.fast().AcquireFast(int64(n)); ok { // without a look at the clock
+	if slots := l.of().PlainSlots(); slots != nil && n > 0 {
+		if h, ok := slots.AcquireFast(int64(n)); ok { // without a look at the clock
 			return h.Release, true
 		}
 	}
 	now := stage.Now()
 	for {
-		st := l.current(now)
+		st := l.of().Current(now)
 		switch {
-		case st.slots == nil:
-			return releaseNothing, l.allow(now, int64(n))
+		case st.Slots == nil:
+			return releaseNothing, allow(l.of(), now, int64(n))
 		case n <= 0 || int64(n) > bucket.MaxCost:
 			return releaseNothing, n == 0
 		}
-		switch h, err := st.slots.TryAcquire(now, int64(n)); {
+		switch h, err := st.Slots.TryAcquire(now, int64(n)); {
 		case err == nil:
 			return h.Release, true
 		case !errors.Is(err, stage.ErrMoved):
@@ -64,8 +64,8 @@ func (l *Limiter) Acquire(ctx context.Context, n int, options ...AcquireOption) 
 		o(&a)
 	}
 	for {
-		st := l.current(stage.Now())
-		if st.slots == nil {
+		st := l.of().Current(stage.Now())
+		if st.Slots == nil {
 			return releaseNothing, l.WaitN(ctx, n)
 		}
 		if err := ctx.Err(); err != nil {
@@ -79,7 +79,7 @@ func (l *Limiter) Acquire(ctx context.Context, n int, options ...AcquireOption) 
 		case int64(n) > bucket.MaxCost:
 			return releaseNothing, fmt.Errorf("limiter: acquire %d: %w", n, ErrNever)
 		}
-		h, err := st.slots.Acquire(ctx, int64(n), a.priority)
+		h, err := st.Slots.Acquire(ctx, int64(n), a.priority)
 		switch {
 		case err == nil:
 			return h.Release, nil

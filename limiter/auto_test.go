@@ -81,7 +81,7 @@ func TestAutoFollowsItsOwner(t *testing.T) {
 
 	now = 2 * second
 	granted(t, g, now, g.Manual().Report(now), 0.5, 8)
-	if k.state.Load().rate == nil {
+	if k.of().Plain() == nil {
 		t.Error("with a grant, the share does not decide alone")
 	}
 	if got := take(k, now, 10); got != 8 || e.asked != 7 {
@@ -101,7 +101,7 @@ func TestAutoFollowsItsOwner(t *testing.T) {
 	if said[0].Allowed[0] != 8 || said[0].Weight[0] != 0.5 {
 		t.Errorf("of a grant it said %+v", said)
 	}
-	if by(t, g, now) != "exact" || k.state.Load().rate != nil {
+	if by(t, g, now) != "exact" || k.of().Plain() != nil {
 		t.Error("after a grant of nothing nobody is asked")
 	}
 	// The owner waits to hear that nothing is held any more.
@@ -142,7 +142,7 @@ func TestWhatAutoFallsBackForIsChargedOnce(t *testing.T) {
 	}
 	e.set(nil)
 	reserveAt(k, now, 1, 0).settle(now, 0)
-	k.charge(now, 3)
+	charge(k.of(), now, 3)
 	if got := e.buckets["k"].Tokens(now); !near(got, 20-2-3) { // it was full again
 		t.Errorf("%v tokens are left", got)
 	}
@@ -233,7 +233,7 @@ func TestAutoSleepsAndWakes(t *testing.T) {
 		now += second
 		nothing(t, g, now, g.Manual().Report(now))
 	}
-	if !g.For("k").state.Load().asleep {
+	if !g.For("k").of().Idle() {
 		t.Fatal("it does not sleep")
 	}
 	if by(t, g, now) != "exact" || e.asked != 2 {
@@ -246,7 +246,7 @@ func TestAutoSleepsAndWakes(t *testing.T) {
 		now += second
 		nothing(t, g, now, g.Manual().Report(now))
 	}
-	if g.For("k").state.Load().asleep {
+	if g.For("k").of().Idle() {
 		t.Error("it sleeps, and owes a token")
 	}
 	e.set(nil)
@@ -254,7 +254,7 @@ func TestAutoSleepsAndWakes(t *testing.T) {
 		now += second
 		nothing(t, g, now, g.Manual().Report(now))
 	}
-	if !g.For("k").state.Load().asleep || e.asked != 2+2+3 {
+	if !g.For("k").of().Idle() || e.asked != 2+2+3 {
 		t.Errorf("it does not sleep, or did not tell: %d asked", e.asked)
 	}
 	r := autoRule(10)

@@ -34,7 +34,7 @@ type limiter = Limiter
 func NewBucket(limit rate.Limit, burst int) *Bucket {
 	b := &Bucket{bucket: local{limit: limit, burst: burst}}
 	b.bucket.Init(bucket.NewPace(limit, float64(burst)))
-	b.state.Store(&state{stage: &b.bucket})
+	b.of().Serve(&b.bucket)
 	return b
 }
 

@@ -28,33 +28,6 @@ func counted(scope tally.TestScope) map[string]int64 {
 	return m
 }
 
-// The common key of a shared rule was forgotten while another key, that was
-// only looked at, is live: it takes up with the new common key.
-func TestAKeyOfASharedRuleOutlivesTheCommonOne(t *testing.T) {
-	g := NewGroup(snapshot(t, dynamicconfig.Rule{Key: "*", Limit: 100, Shared: true, Algorithm: "request-weighted", IdleAfter: 2 * time.Second}), 1)
-	m := g.Manual()
-	k := g.For("a")
-	take(k, 0, 1)
-	answer(t, g, second, 1, 0, rpc.FloorNone, time.Minute)
-	for now := 2 * second; g.table.Get("*") != nil; now += second {
-		if now > 20*second {
-			t.Fatal("the common key stays")
-		}
-		m.Report(now)
-		k.state.Load().touch() // somebody has just looked at it
-	}
-	done := make(chan bool, 1)
-	go func() { done <- allowAt(k, 30*second, 1) }()
-	select {
-	case ok := <-done:
-		if !ok {
-			t.Error("refused")
-		}
-	case <-time.After(5 * time.Second):
-		t.Fatal("it never decides")
-	}
-}
-
 func TestMetricsCountWhatAnOwnerAllowed(t *testing.T) {
 	var now stage.Instant
 	scope := tally.NewTestScope("", nil)
@@ -75,13 +48,13 @@ func TestMetricsCountEachRefusalOnce(t *testing.T) {
 	e := newElsewhere(func() stage.Instant { return now })
 	g := NewGroup(snapshot(t, exactKey("k")), 1, WithRemote("exact", e), WithScope(scope), WithBackground(func(f func()) { f() }))
 	k := g.For("k")
-	n := int(k.group.settings.Load().rules.match("k").rule.Burst)
+	n := k.Burst()
 	take(k, 0, n+5)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	e.err = context.Canceled
 	for range 3 {
-		k.decide(ctx, now, 1, 0, stage.Final)
+		decide(ctx, k.of(), now, 1, 0, stage.Final)
 	}
 	now = second
 	g.Manual().Report(now)
@@ -124,7 +97,7 @@ func TestMetricsCountOnceWhatIsReportedTwice(t *testing.T) {
 			m.Fail(now, b, nil)
 		}
 	}
-	if g.table.Get("k") != nil {
+	if g.keys.Live("k") != nil {
 		t.Fatal("it is not forgotten")
 	}
 	take(g.For("k"), 6*second, 1)
@@ -200,7 +173,7 @@ func TestTheLastFlushKnowsNewKeys(t *testing.T) {
 			return o, err
 		})))
 		take(g.For("k"), stage.Now(), 3)
-		g.background.join()
+		g.keys.Join()
 		e.mu.Lock()
 		e.err = nil
 		e.mu.Unlock()
@@ -261,7 +234,7 @@ func TestTwoHandlesOfAKeyWithoutARule(t *testing.T) {
 	for now := second; now < 20*second; now += second {
 		allowAt(b, now, 1)
 		g.Manual().Report(now)
-		if g.table.Get("x") != a {
+		if g.keys.Live("x") != a.of() {
 			t.Fatalf("it is forgotten at %v, although it is used", time.Duration(now))
 		}
 	}
@@ -286,7 +259,7 @@ func TestAHandleIsNotRefusedForEver(t *testing.T) {
 		t.Fatal("there is room for two")
 	}
 	now = leave(now)
-	if n := g.settings.Load().rules.match("x").keys.Load(); n != 0 {
+	if n := g.keys.Counted("x"); n != 0 {
 		t.Fatalf("%d keys", n)
 	}
 	if !allowAt(b, now, 1) {

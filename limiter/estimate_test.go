@@ -67,7 +67,7 @@ func TestEstimatesAreSettledWithWhatItCost(t *testing.T) {
 }
 
 // justOld is a Migrator that only asks the old stage.
-var justOld = Migrator{Stages: func(_ stage.Instant, old, _ stage.Stage, _ dynamicconfig.Mode, _ func(func()) bool) Migration {
+var justOld = stage.Migrator{Stages: func(_ stage.Instant, old, _ stage.Stage, _ dynamicconfig.Mode, _ func(func()) bool) stage.Migration {
 	return onlyOld{old}
 }}
 
@@ -75,7 +75,7 @@ type onlyOld struct{ stage.Stage }
 
 func (onlyOld) SetMode(stage.Instant, dynamicconfig.Mode) {}
 
-func (onlyOld) Divergence() Divergence { return Divergence{} }
+func (onlyOld) Divergence() stage.Divergence { return stage.Divergence{} }
 
 func TestAnEstimateThatIsRefusedDoesNothing(t *testing.T) {
 	g := NewGroup(snapshot(t, alone(10, 10)), 1)
@@ -84,8 +84,8 @@ func TestAnEstimateThatIsRefusedDoesNothing(t *testing.T) {
 		e := takeAt(k, 0, n, 0)
 		e.settle(0, 5)
 		e.Cancel()
-		if e.OK() || math.Abs(k.level(0).Tokens-10) > 1e-6 {
-			t.Errorf("%d: %+v, %v tokens", n, e.Decision(), k.level(0).Tokens)
+		if e.OK() || math.Abs(k.levelAt(0).Tokens-10) > 1e-6 {
+			t.Errorf("%d: %+v, %v tokens", n, e.Decision(), k.levelAt(0).Tokens)
 		}
 	}
 	if e := takeAt(g.For("other"), 0, 5, 0); !e.OK() {
@@ -99,7 +99,7 @@ func TestAnEstimateAtARemote(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newElsewhere(stage.Now)
 		g := NewGroup(snapshot(t, exact(100)), 1, WithRemote("exact", e))
-		left := func() float64 { g.background.join(); return e.buckets["k"].Tokens(stage.Now()) }
+		left := func() float64 { g.keys.Join(); return e.buckets["k"].Tokens(stage.Now()) }
 		a, b, c := g.For("k").Take(t.Context(), 10, 0), g.For("k").Take(t.Context(), 10, 0), g.For("k").Take(t.Context(), 10, 0)
 		if got := left(); math.Abs(got-70) > 1e-6 {
 			t.Errorf("%v left", got)
@@ -126,7 +126,7 @@ func TestSettleInParallel(t *testing.T) {
 		}
 		all.Wait()
 	}
-	if got := k.level(0).Tokens; got < 800-1e-6 || got > 1000 || math.Mod(got+1e-6, 2) > 1e-3 {
+	if got := k.levelAt(0).Tokens; got < 800-1e-6 || got > 1000 || math.Mod(got+1e-6, 2) > 1e-3 {
 		t.Errorf("%v tokens are left", got)
 	}
 }

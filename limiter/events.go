@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/headgate/headgate/limiter/internal/report"
+	"github.com/headgate/headgate/limiter/internal/events"
+	"github.com/headgate/headgate/limiter/internal/keys"
 	"github.com/headgate/headgate/limiter/stage"
 )
 
@@ -67,9 +68,12 @@ func (k EventKind) String() string {
 	return fmt.Sprintf("event(%d)", k)
 }
 
-// decisionEvent is the event that a decision is.
-func decisionEvent(now stage.Instant, key string, rule *ruleState, n int64, v stage.Verdict) Event {
-	e := Event{Kind: EventTimedOut, Reason: v.Reason, Key: key, Rule: rule.key(), Cost: n, At: now}
+// bus carries what happens to keys to the listeners.
+type bus struct{ *events.Bus[Event] }
+
+// Decided implements keys.Listener.
+func (b bus) Decided(now stage.Instant, key, rule string, n int64, v stage.Verdict) {
+	e := Event{Kind: EventTimedOut, Reason: v.Reason, Key: key, Rule: rule, Cost: n, At: now}
 	switch v.Reason {
 	case Granted, Soft:
 		if e.Kind, e.Wait = EventServed, v.Wait; v.Wait > 0 {
@@ -80,23 +84,10 @@ func decisionEvent(now stage.Instant, key string, rule *ruleState, n int64, v st
 	case Unmatched, TooManyKeys, InvalidKey:
 		e.Kind = EventNoBucket
 	}
-	return e
+	b.Send(e)
 }
 
-// tell tells of a key that came or went.
-func (g *Group) tell(now stage.Instant, kind EventKind, key string, rule *ruleState) {
-	g.tellOf(now, kind, key, rule.key())
-}
-
-func (g *Group) tellOf(now stage.Instant, kind EventKind, key, rule string) {
-	g.events.Send(Event{Kind: kind, Key: key, Rule: rule, At: now})
-}
-
-// fell tells that s has entered or left its fallback.
-func (g *Group) fell(now stage.Instant, s *report.Subject) {
-	c, kind := s.Part().Common(), EventFallbackLeft
-	if c.Fallen() {
-		kind = EventFallbackEntered
-	}
-	g.tellOf(now, kind, c.Key(), c.Terms().Rule.Key)
+// Changed implements keys.Listener.
+func (b bus) Changed(now stage.Instant, change keys.Change, key, rule string) {
+	b.Send(Event{Kind: EventCreated + EventKind(change), Key: key, Rule: rule, At: now})
 }

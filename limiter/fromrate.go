@@ -20,7 +20,7 @@ func FromRate(l *rate.Limiter) *Limiter { return FromStage(foreign{l}) }
 // FromStage returns a Limiter whose tokens come from s.
 func FromStage(s stage.Stage) *Limiter {
 	l := new(Limiter)
-	l.state.Store(&state{stage: s})
+	l.of().Serve(s)
 	return l
 }
 

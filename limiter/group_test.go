@@ -159,7 +159,7 @@ func TestReportsUsageOnceAndUntilItIsAnswered(t *testing.T) {
 	if again.Usage.Allowed[0] != 13 || again.Usage.Rejected[0] != 5 || again.Usage.Elapsed[0] != 2*time.Second {
 		t.Fatalf("after a lost report: %+v", again.Usage)
 	}
-	k.charge(2*second, 4)
+	charge(k.of(), 2*second, 4)
 	reserveAt(k, 2*second, 2, 0).settle(2*second, 0)
 	grants := &rpc.Grants{Weight: []float64{1}, Burst: []float64{10}, Used: []float64{5}, Lease: []time.Duration{time.Minute}}
 	if err := g.Manual().Apply(2*second, again, []int{0}, grants); err != nil {

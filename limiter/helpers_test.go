@@ -59,21 +59,21 @@ func inFlightRule(limit rate.Limit) dynamicconfig.Rule {
 }
 
 func allowAt(l *Limiter, now stage.Instant, n int) bool {
-	return l.allow(now, int64(n))
+	return allow(l.of(), now, int64(n))
 }
 
 func reserveAt(l *Limiter, now stage.Instant, n int, longest time.Duration) *taken {
-	t := l.take(context.Background(), now, int64(n), longest)
+	t := reserve(context.Background(), l.of(), now, int64(n), longest)
 	return &t
 }
 
 func decideAt(l *Limiter, now stage.Instant, n int, longest time.Duration) Decision {
-	v, _, _ := l.decide(context.Background(), now, int64(n), longest, stage.Final)
-	return l.explain(now, v)
+	v, _, _ := decide(context.Background(), l.of(), now, int64(n), longest, stage.Final)
+	return newDecision(l.of(), now, v)
 }
 
 func takeAt(l *Limiter, now stage.Instant, n int, longest time.Duration) *Estimate {
-	return newEstimate(l.take(context.Background(), now, int64(n), longest))
+	return newEstimate(reserve(context.Background(), l.of(), now, int64(n), longest))
 }
 
 // take asks for up to n single tokens at now and returns how many it got.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter/internal/keys"
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
 )
@@ -21,7 +22,7 @@ type Status struct {
 	// It is empty for keys that are not limited by themselves.
 	Shares []ShareStatus
 	// Divergence is how the two answered while both were asked.
-	Divergence Divergence
+	Divergence stage.Divergence
 }
 
 // ShareStatus is one limiter of a key.
@@ -49,30 +50,18 @@ func (g *Group) Inspect(key string) (Status, bool) { return g.Manual().Inspect(s
 
 // Inspect is Group.Inspect at now.
 func (m Manual) Inspect(now stage.Instant, key string) (Status, bool) {
-	g := m.g
-	g.mu.Lock()
-	defer g.mu.Unlock()
-
-	g.mergeLocked()
-	l := g.table.Get(key)
-	if l == nil {
+	found := Status{Key: key}
+	ok := m.g.keys.Inspect(key, func(st *keys.State) {
+		found.Rule, _ = st.Rule()
+		found.Mode, found.Divergence = st.Mode(), st.Divergence()
+		for _, p := range st.Parts() {
+			found.Shares = append(found.Shares, statusOf(now, p))
+		}
+	})
+	if !ok {
 		return Status{}, false
 	}
-	live := l.state.Load()
-	if live == nil || live.asleep {
-		return Status{}, false
-	}
-	st := Status{Key: key, Rule: live.rule.key(), Mode: dynamicconfig.ModeNew}
-	if rule := live.rule.rule; rule != nil && rule.Migration != nil {
-		st.Mode = rule.Migration.Mode
-	}
-	if m := live.migration; m != nil && m.stages != nil {
-		st.Divergence = m.stages.Divergence()
-	}
-	for _, p := range live.parts() {
-		st.Shares = append(st.Shares, statusOf(now, p.Part()))
-	}
-	return st, true
+	return found, true
 }
 
 func statusOf(now stage.Instant, of share.Part) ShareStatus {

@@ -6,11 +6,11 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
 
+	"github.com/headgate/headgate/limiter/internal/keys"
 	"github.com/headgate/headgate/limiter/stage"
 )
 
@@ -26,44 +26,36 @@ import (
 // concurrent use. None waits but Wait, WaitN and Acquire, unless the rule's
 // algorithm asks elsewhere for each event: then those that take tokens wait for
 // that answer.
-type Limiter struct {
-	state atomic.Pointer[state] // what decides now; nil while the key is not live
-	group *Group                // nil if it has no rules
-	key   string
-}
+type Limiter keys.Key
+
+// of is what decides for l's key.
+func (l *Limiter) of() *keys.Key { return (*keys.Key)(l) }
 
 // Key is the full key; empty if the Limiter is no Group's.
-func (l *Limiter) Key() string { return l.key }
+func (l *Limiter) Key() string { return l.of().Name() }
 
 // Allow is AllowN(now, 1).
 func (l *Limiter) Allow() bool {
-	if st := l.state.Load(); st != nil && st.rate != nil {
-		return st.rate.Allow(stage.Now())
+	if r := l.of().Plain(); r != nil {
+		return r.Allow(stage.Now())
 	}
-	return l.allow(stage.Now(), 1)
-}
-
-func (l *Limiter) allow(now stage.Instant, n int64) bool {
-	v, _, _ := l.decide(context.Background(), now, n, 0, stage.Final)
-	return v.Reason <= stage.Soft
+	return allow(l.of(), stage.Now(), 1)
 }
 
 // AllowN reports whether n events may happen at t, and takes n tokens if so.
 func (l *Limiter) AllowN(t time.Time, n int) bool {
-	return l.allow(stage.At(t), int64(n))
+	return allow(l.of(), stage.At(t), int64(n))
 }
 
 // Reserve is ReserveN(now, 1).
-func (l *Limiter) Reserve() *Reservation { return l.reserve(stage.Now(), 1) }
+func (l *Limiter) Reserve() *Reservation {
+	return &Reservation{reserve(context.Background(), l.of(), stage.Now(), 1, stage.Forever)}
+}
 
 // ReserveN takes n tokens at t, from the future if they are not there yet. The
 // caller waits for the Reservation's Delay before it acts.
 func (l *Limiter) ReserveN(t time.Time, n int) *Reservation {
-	return l.reserve(stage.At(t), int64(n))
-}
-
-func (l *Limiter) reserve(now stage.Instant, n int64) *Reservation {
-	return &Reservation{l.take(context.Background(), now, n, stage.Forever)}
+	return &Reservation{reserve(context.Background(), l.of(), stage.At(t), int64(n), stage.Forever)}
 }
 
 // Wait is WaitN(ctx, 1).
@@ -84,7 +76,7 @@ func (l *Limiter) WaitN(ctx context.Context, n int) error {
 	if deadline, ok := ctx.Deadline(); ok {
 		longest = stage.At(deadline).Sub(now)
 	}
-	taken := l.take(ctx, now, int64(n), longest)
+	taken := reserve(ctx, l.of(), now, int64(n), longest)
 	if err := taken.err(ctx, longest); err != nil {
 		return err
 	}
@@ -99,87 +91,50 @@ func (l *Limiter) WaitN(ctx context.Context, n int) error {
 
 // Charge takes n tokens for what has happened already, allowed or not. The
 // bucket may go into debt: later events pay for it.
-func (l *Limiter) Charge(n int) { l.charge(stage.Now(), int64(n)) }
+func (l *Limiter) Charge(n int) { charge(l.of(), stage.Now(), int64(n)) }
 
 // SetDemand states how many events/s, or slots, this host wants: reports say
 // so, instead of what is measured, until the next call. Measured (or NaN) ends
 // the statement. It does not change what is allowed now. The key stays live as
 // long as its demand is stated. The keys of a shared rule have one demand.
-func (l *Limiter) SetDemand(wants float64) {
-	if l.group != nil {
-		l.group.setDemand(stage.Now(), l, wants)
-	}
-}
+func (l *Limiter) SetDemand(wants float64) { l.of().SetDemand(stage.Now(), wants) }
 
 // Limit is the limit that this host applies now, in events/s or slots.
-func (l *Limiter) Limit() rate.Limit { return l.level(stage.Now()).Limit }
+func (l *Limiter) Limit() rate.Limit { return l.levelAt(stage.Now()).Limit }
 
 // Burst is the most tokens that this host's bucket can hold, rounded down.
 func (l *Limiter) Burst() int {
-	if b := l.level(stage.Now()).Burst; b < math.MaxInt {
+	if b := l.levelAt(stage.Now()).Burst; b < math.MaxInt {
 		return int(b)
 	}
 	return math.MaxInt
 }
 
 // Tokens is TokensAt(now).
-func (l *Limiter) Tokens() float64 { return l.level(stage.Now()).Tokens }
+func (l *Limiter) Tokens() float64 { return l.levelAt(stage.Now()).Tokens }
 
 // TokensAt is how many tokens there are at t; negative in debt.
-func (l *Limiter) TokensAt(t time.Time) float64 { return l.level(stage.At(t)).Tokens }
+func (l *Limiter) TokensAt(t time.Time) float64 { return l.levelAt(stage.At(t)).Tokens }
 
 // Refused says why nothing at all is allowed for this key: ErrUnmatched,
 // ErrTooManyKeys, ErrInvalidKey; ErrInFlight if only Acquire and TryAcquire
 // are; or nil.
 func (l *Limiter) Refused() error {
-	st := l.current(stage.Now())
+	st := l.of().Current(stage.Now())
 	switch {
-	case st.stage != nil:
+	case st.Stage != nil:
 		return nil
-	case st.reason == stage.TooManyKeys:
-		return fmt.Errorf("rule %q with max_keys %d: %w", st.rule.key(), st.rule.most(), ErrTooManyKeys)
+	case st.Reason == stage.TooManyKeys:
+		rule, most := st.Rule()
+		return fmt.Errorf("rule %q with max_keys %d: %w", rule, most, ErrTooManyKeys)
 	default:
-		return errorOf(st.reason)
+		return errorOf(st.Reason)
 	}
 }
 
-// level is what decides at now.
-func (l *Limiter) level(now stage.Instant) stage.Level { return l.current(now).level(now) }
+// levelAt is what the host applies at now.
+func (l *Limiter) levelAt(now stage.Instant) stage.Level { return l.of().Current(now).Level(now) }
 
 // Stage is the Limiter as a stage: for a shadow.Pair, and for programs that
 // run on virtual time. It decides as the Limiter does.
 func (l *Limiter) Stage() stage.Stage { return (*stepped)(l) }
-
-// stepped is a Limiter as a stage.Stage.
-type stepped Limiter
-
-// Take implements stage.Stage.
-func (s *stepped) Take(ctx context.Context, r stage.Request) (stage.Verdict, stage.Receipt) {
-	l := (*Limiter)(s)
-	if r.Kind == stage.Charge {
-		return l.charge(r.Now, r.N), stage.Receipt{}
-	}
-	v, receipt, from := l.decide(ctx, r.Now, r.N, r.Longest, r.Kind)
-	if receipt.N == 0 {
-		return v, stage.Receipt{}
-	}
-	kept := &taken{Verdict: v, of: l, asked: r.N, at: r.Now, acts: r.Now.Add(v.Wait), from: from, receipt: receipt}
-	return v, stage.Receipt{N: receipt.N, Rest: kept}
-}
-
-// Settle implements stage.Stage.
-func (s *stepped) Settle(now stage.Instant, r stage.Receipt, actual int64) {
-	if t, ok := r.Rest.(*taken); ok {
-		t.settle(now, actual)
-	}
-}
-
-// Cap implements stage.Stage.
-func (s *stepped) Cap(now stage.Instant, tokens float64) {
-	if st := (*Limiter)(s).current(now); st.stage != nil {
-		st.stage.Cap(now, tokens)
-	}
-}
-
-// Level implements stage.Stage.
-func (s *stepped) Level(now stage.Instant) stage.Level { return (*Limiter)(s).level(now) }

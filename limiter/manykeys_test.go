@@ -76,8 +76,8 @@ func TestAMillionDynamicKeys(t *testing.T) {
 			t.Errorf("%s: more than %v, 250 and 20 bytes", name, tt.most)
 		}
 		k := g.For(keys[0])
-		if name != "exact" && math.Abs(k.level(120*second).Tokens-10) > 1e-6 {
-			t.Errorf("%s: it comes back with %v tokens", name, k.level(120*second).Tokens)
+		if name != "exact" && math.Abs(k.levelAt(120*second).Tokens-10) > 1e-6 {
+			t.Errorf("%s: it comes back with %v tokens", name, k.levelAt(120*second).Tokens)
 		}
 		runtime.KeepAlive(g)
 		runtime.KeepAlive(keys)
@@ -98,20 +98,20 @@ func TestIdleBucketsLeaveAndComeBackFull(t *testing.T) {
 		g := NewGroup(snapshot(t, r), 1)
 		k := g.For("d:1")
 		allowAt(k, 0, 10)
-		k.charge(0, 5) // fifteen seconds until it is full
+		charge(k.of(), 0, 5) // fifteen seconds until it is full
 		for now := second; now < 15*second; now += second {
 			g.Manual().Report(now)
-			if g.table.Get("d:1") == nil {
-				t.Fatalf("%s: forgotten after %v with %v tokens", name, time.Duration(now), k.level(now).Tokens)
+			if g.keys.Live("d:1") == nil {
+				t.Fatalf("%s: forgotten after %v with %v tokens", name, time.Duration(now), k.levelAt(now).Tokens)
 			}
 		}
 		for now := 15 * second; now < 30*second; now += second {
 			g.Manual().Report(now)
 		}
-		if g.table.Get("d:1") != nil {
+		if g.keys.Live("d:1") != nil {
 			t.Errorf("%s: never forgotten", name)
 		}
-		if got := k.level(30 * second).Tokens; math.Abs(got-10) > 1e-6 {
+		if got := k.levelAt(30 * second).Tokens; math.Abs(got-10) > 1e-6 {
 			t.Errorf("%s: back with %v tokens", name, got)
 		}
 	}

@@ -154,7 +154,7 @@ func newModel(rt *rapid.T) *model {
 		s := &side{remote: &remoteRef{buckets: make(map[string]*remoteBucket)}}
 		migrator := shadow.Migrator()
 		pair := migrator.Stages
-		migrator.Stages = func(now stage.Instant, old, new stage.Stage, mode dynamicconfig.Mode, background func(func()) bool) limiter.Migration {
+		migrator.Stages = func(now stage.Instant, old, new stage.Stage, mode dynamicconfig.Mode, background func(func()) bool) stage.Migration {
 			if f := s.admitting; f != nil {
 				s.admitting = nil
 				f()

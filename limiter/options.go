@@ -8,7 +8,8 @@ import (
 	"github.com/uber-go/tally/v4"
 
 	"github.com/headgate/headgate/dynamicconfig"
-	"github.com/headgate/headgate/limiter/internal/share"
+	"github.com/headgate/headgate/limiter/internal/keys"
+	"github.com/headgate/headgate/limiter/internal/remote"
 	"github.com/headgate/headgate/limiter/stage"
 )
 
@@ -16,21 +17,15 @@ import (
 type Option func(*options)
 
 type options struct {
-	log       *slog.Logger
-	scope     tally.Scope
-	migrator  Migrator
-	traits    map[string]dynamicconfig.Traits
-	remotes   map[string]stage.Remote // by algorithm
+	keys.Config
 	listeners []func([]Event)
-	aside     func(func()) // instead of a goroutine in the background
-	seed      *uint64
 }
 
 func defaults() options {
-	return options{
-		log: slog.New(slog.DiscardHandler), scope: tally.NoopScope,
-		traits: make(map[string]dynamicconfig.Traits), remotes: make(map[string]stage.Remote),
-	}
+	return options{Config: keys.Config{
+		Log: slog.New(slog.DiscardHandler), Scope: tally.NoopScope,
+		Traits: make(map[string]dynamicconfig.Traits), Remotes: make(map[string]stage.Remote),
+	}}
 }
 
 // Options are several options as one.
@@ -43,20 +38,20 @@ func Options(all ...Option) Option {
 }
 
 // WithLogger sets the logger; the default discards.
-func WithLogger(log *slog.Logger) Option { return func(o *options) { o.log = log } }
+func WithLogger(log *slog.Logger) Option { return func(o *options) { o.Log = log } }
 
 // WithScope sets where metrics go; the default is nowhere.
-func WithScope(scope tally.Scope) Option { return func(o *options) { o.scope = scope } }
+func WithScope(scope tally.Scope) Option { return func(o *options) { o.Scope = scope } }
 
 // WithMigration sets how a rule's migration is carried out: see
 // shadow.Migrator. Without it, a rule with a migration uses the limiter that its
 // mode answers with.
-func WithMigration(m Migrator) Option { return func(o *options) { o.migrator = m } }
+func WithMigration(m stage.Migrator) Option { return func(o *options) { o.Migrator = m } }
 
 // WithAlgorithm says what hosts must know of an algorithm that headgate does
 // not have.
 func WithAlgorithm(name string, traits dynamicconfig.Traits) Option {
-	return func(o *options) { o.traits[name] = traits }
+	return func(o *options) { o.Traits[name] = traits }
 }
 
 // WithRemote has r asked for the keys under an algorithm. Nothing about them is
@@ -66,7 +61,7 @@ func WithAlgorithm(name string, traits dynamicconfig.Traits) Option {
 //
 // So the methods of those keys' limiters take as long as r does.
 func WithRemote(algorithm string, r stage.Remote) Option {
-	return func(o *options) { o.remotes[algorithm] = r }
+	return func(o *options) { o.Remotes[algorithm] = r }
 }
 
 // WithListener has f called with what happens to the keys of a Group, in
@@ -85,31 +80,17 @@ func WithListener(f func(events []Event)) Option {
 }
 
 // WithSeed makes the Group's jitter repeatable. By default it is random.
-func WithSeed(seed uint64) Option { return func(o *options) { o.seed = &seed } }
+func WithSeed(seed uint64) Option { return func(o *options) { o.Seed = &seed } }
 
 // WithBackground sets what runs f for a remote bucket, which takes time: to
 // tell it what it is owed, or to measure it. The default is a goroutine for
 // each, and a bound on how many. The simulator, where nothing takes time, runs
 // it at once.
-func WithBackground(run func(f func())) Option { return func(o *options) { o.aside = run } }
+func WithBackground(run func(f func())) Option { return func(o *options) { o.Background = run } }
 
-// traitsOf are the Traits of an algorithm that rules may name.
-func (o *options) traitsOf(name string) dynamicconfig.Traits {
-	if t, ok := o.traits[name]; ok {
-		return t
-	}
-	t, _ := dynamicconfig.TraitsOf(name)
-	return t
-}
-
-// shareTerms are the terms of a rule under one of its algorithms.
-func (o *options) shareTerms(a *ruleState, name string, answers bool) *share.Terms {
-	t := &share.Terms{
-		Rule: a.rule, Algorithm: name, Traits: o.traitsOf(name), Debt: max(a.rule.MaxDebt, 0),
-	}
-	if answers {
-		t.Counts = &a.counts
-	}
-	t.Reports = !t.Traits.Local && (o.remotes[name] == nil || name == Auto)
-	return t
+// Background returns what runs a function in a goroutine of its own, at most
+// most of them at a time; it returns false if as many run already. A panic of
+// one ends nothing.
+func Background(most int) func(func()) bool {
+	return remote.NewBackground(most, slog.New(slog.DiscardHandler)).Run
 }

@@ -60,7 +60,7 @@ func TestMetricsOfCanceled(t *testing.T) {
 	cancel()
 	e.set(context.Canceled)
 	for range 3 {
-		if v, _, _ := k.decide(gone, now, 1, 0, stage.Final); v.Reason != Canceled {
+		if v, _, _ := decide(gone, k.of(), now, 1, 0, stage.Final); v.Reason != Canceled {
 			t.Fatal(v)
 		}
 	}
@@ -128,11 +128,11 @@ func TestFlushAtTheEnd(t *testing.T) {
 		for i := range 1000 {
 			g.For(fmt.Sprint("k", i)).Charge(3)
 		}
-		g.background.join()
+		g.keys.Join()
 		e.set(nil)
 		e.delay = 5 * time.Millisecond
 		time.Sleep(time.Minute)
-		g.flush()
+		g.keys.Flush()
 		lacks := 0
 		for i := range 1000 {
 			if got := e.buckets[fmt.Sprint("k", i)].Tokens(stage.Now()); got > 9 {
@@ -153,7 +153,7 @@ func TestKeysOfADeadRemoteAreForgotten(t *testing.T) {
 	r.Key, r.IdleAfter, r.MaxKeys = "*", 10*time.Second, 100
 	g := NewGroup(snapshot(t, r), 1, WithRemote("exact", e), WithBackground(func(f func()) { f() }))
 	for i := range 100 {
-		g.For(fmt.Sprint("k", i)).decide(t.Context(), now, 1, 0, stage.Final)
+		decide(t.Context(), g.For(fmt.Sprint("k", i)).of(), now, 1, 0, stage.Final)
 	}
 	for range 24 * 60 {
 		now += 60 * second
@@ -200,7 +200,7 @@ func TestFallbackEventOfAnIdleKey(t *testing.T) {
 	now += 11 * second
 	g.Manual().SetHosts(now, 2)
 	g.Manual().Report(now)
-	if g.failing.Load() != 0 {
+	if g.keys.Failing() != 0 {
 		t.Error("the remote answered, and still counts as failing")
 	}
 	if st, _ := g.Inspect("k"); len(st.Shares) == 1 && st.Shares[0].Fallback {

@@ -120,8 +120,8 @@ func TestARemoteDecides(t *testing.T) {
 		if s := only(t, a, stage.Now(), "k"); s.Allowed != 12 || s.Rejected != 1 || s.Fallback {
 			t.Errorf("%+v", s)
 		}
-		a.background.join()
-		b.background.join()
+		a.keys.Join()
+		b.keys.Join()
 	})
 }
 
@@ -137,7 +137,7 @@ func TestAChangeOfRulesKeepsWhatIsOwed(t *testing.T) {
 		g.Manual().Configure(stage.Now(), snapshot(t, r))
 		e.set(nil)
 		k.Allow()
-		g.background.join()
+		g.keys.Join()
 		if got := e.buckets["k"].Tokens(stage.Now()); math.Abs(got-5) > 1e-6 {
 			t.Errorf("%v tokens are left, want 10 - 4 - 1", got)
 		}
@@ -174,18 +174,18 @@ func TestWhatTheFallbackLetsThroughIsCharged(t *testing.T) {
 		if d := k.Decide(t.Context(), 1, 0); !d.OK || d.By != "exact" {
 			t.Errorf("decided %+v", d)
 		}
-		g.background.join()
+		g.keys.Join()
 		if got := e.buckets["k"].Tokens(stage.Now()); math.Abs(got-4) > 1e-6 {
 			t.Errorf("%v tokens are left, want 10 - 1 - 5", got)
 		}
 		e.set(errors.New("away"))
 		k.Charge(7) // cannot be told yet
-		g.background.join()
+		g.keys.Join()
 		e.set(nil)
 		k.Take(t.Context(), 1, 0).Cancel()
-		g.background.join()
+		g.keys.Join()
 		k.Take(t.Context(), 1, 0).Cancel()
-		g.background.join()
+		g.keys.Join()
 		if got := e.buckets["k"].Tokens(stage.Now()); math.Abs(got+3) > 1e-6 {
 			t.Errorf("%v tokens are left after a charge of 7", got)
 		}
@@ -251,7 +251,7 @@ func TestARemoteThatPanicsEndsNothing(t *testing.T) {
 			t.Errorf("decided %+v", d)
 		}
 		k.Charge(3) // in the background
-		g.background.join()
+		g.keys.Join()
 		if got := scope.Snapshot().Counters()["limiter.remote_failures+"].Value(); got != 2 {
 			t.Errorf("%d failures are counted, want 2", got)
 		}
@@ -260,27 +260,11 @@ func TestARemoteThatPanicsEndsNothing(t *testing.T) {
 		}
 		e.broken = false
 		k.Take(t.Context(), 1, 0).Cancel()
-		g.background.join()
+		g.keys.Join()
 		if got := e.buckets["k"].Tokens(stage.Now()); math.Abs(got-5) > 1e-6 {
 			t.Errorf("%v tokens are left, want 10 - 2 - 3", got)
 		}
 	})
-}
-
-// A function that panics in the background ends nothing, and leaves its place.
-func TestAPanicInTheBackgroundEndsNothing(t *testing.T) {
-	g := NewGroup(snapshot(t, exact(10)), 1)
-	for range 2 * maxBackground {
-		g.Background(func() { panic("a defect") })
-		g.background.join()
-	}
-	ran := false
-	if !g.Background(func() { ran = true }) {
-		t.Error("there is no place left")
-	}
-	if g.background.join(); !ran {
-		t.Error("it did not run")
-	}
 }
 
 // A caller whose context ends does not make the fallback decide.
@@ -294,7 +278,7 @@ func TestACallerThatLeavesIsNoFailure(t *testing.T) {
 		if d := g.For("k").Decide(ctx, 1, 0); d.OK || d.By != "exact" || d.Reason != Canceled {
 			t.Errorf("decided %+v", d)
 		}
-		if g.failing.Load() != 0 {
+		if g.keys.Failing() != 0 {
 			t.Error("the Remote counts as failing")
 		}
 	})

@@ -4,8 +4,42 @@ package limiter
 
 import (
 	"context"
+	"sync"
 	"time"
+
+	"github.com/headgate/headgate/limiter/internal/report"
+	"github.com/headgate/headgate/limiter/stage"
 )
+
+// Updater carries usage to the owners of keys and grants back. *rpc.Fanout is
+// one.
+type Updater = report.Updater
+
+// Run reports every update_interval, and early what cannot wait, until ctx
+// ends. It starts at a random point of the first interval so that hosts do
+// not report in step. It is the only loop that a Group needs, and returns
+// when all of its calls have.
+func (g *Group) Run(ctx context.Context, updater Updater) {
+	var listening sync.WaitGroup
+	if g.events != nil {
+		listening.Go(func() { g.events.Run(ctx, g.log, g.dropped.Inc) })
+	}
+	defer listening.Wait()
+	defer g.keys.Flush()
+	g.keys.Loop(updater).Run(ctx)
+}
+
+// Leave gives back what the host holds, so that others have it at once and not
+// when its leases end: a last report says that it wants nothing. Limiters go by
+// their fallbacks from then on, slots that are held stay held until they are
+// released, and nothing is reported any more. It returns when all owners have
+// answered, after update_timeout at the latest, or when ctx ends. Call it when
+// Run has returned, and nothing is to be limited any more.
+func (g *Group) Leave(ctx context.Context, updater Updater) {
+	var calls sync.WaitGroup
+	g.keys.Loop(updater).SendLast(ctx, g.keys.Last(stage.Now()), &calls)
+	calls.Wait()
+}
 
 // sleep waits until d has passed or ctx ends, and then returns its error.
 func sleep(ctx context.Context, d time.Duration) error {

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/uber-go/tally/v4"
 	"golang.org/x/time/rate"
 	"google.golang.org/protobuf/types/known/anypb"
 
@@ -295,20 +296,34 @@ func TestRunEndsAtOnce(t *testing.T) {
 // stall is a gauge that stops the loop for a while, as if the host had been
 // suspended.
 type stall struct {
-	calls int
-	pause time.Duration
+	calls, at int
+	pause     time.Duration
 }
 
 func (s *stall) Update(float64) {
-	if s.calls++; s.calls == 3 {
+	if s.calls++; s.calls == s.at {
 		time.Sleep(s.pause)
 	}
 }
 
+// stalling is a scope whose gauge of keys stalls.
+type stalling struct {
+	tally.Scope
+	gauge tally.Gauge
+}
+
+func (s stalling) SubScope(string) tally.Scope { return s }
+
+func (s stalling) Gauge(name string) tally.Gauge {
+	if name == "keys" {
+		return s.gauge
+	}
+	return s.Scope.Gauge(name)
+}
+
 func TestASuspendedHostDoesNotCatchUp(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		g := NewGroup(kept(t, time.Second), 1)
-		g.metrics.keys = &stall{pause: time.Minute}
+		g := NewGroup(kept(t, time.Second), 1, WithScope(stalling{tally.NoopScope, &stall{at: 3, pause: time.Minute}}))
 		g.For("k").Allow()
 		start := time.Now()
 		var woke atomic.Int64

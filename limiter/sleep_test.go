@@ -19,13 +19,20 @@ import (
 // half of its limit.
 func asleep(t *testing.T, change func(*dynamicconfig.Rule)) (*Group, *Limiter) {
 	t.Helper()
+	g, k, _ := asleepWithOther(t, change)
+	return g, k
+}
+
+// asleepWithOther is asleep, with a Limiter that For gave before the key was live.
+func asleepWithOther(t *testing.T, change func(*dynamicconfig.Rule)) (*Group, *Limiter, *Limiter) {
+	t.Helper()
 	rule := weighted(100)
 	rule.Key, rule.IdleAfter = "*", time.Minute
 	if change != nil {
 		change(&rule)
 	}
 	g := NewGroup(snapshot(t, rule), 4)
-	k := g.For("k")
+	k, other := g.For("k"), g.For("k")
 	take(k, 0, 10)
 	answer(t, g, second, 0.5, 50, rpc.FloorNone, time.Hour)
 	g.Manual().Report(5 * second / 2)
@@ -33,10 +40,10 @@ func asleep(t *testing.T, change func(*dynamicconfig.Rule)) (*Group, *Limiter) {
 		t.Fatal("it sleeps, though it was used less than two intervals ago")
 	}
 	g.Manual().Report(11 * second)
-	if _, live := g.Manual().Inspect(11*second, "k"); live || g.table.Get("k") != k {
+	if _, live := g.Manual().Inspect(11*second, "k"); live || g.keys.Live("k") != k.of() {
 		t.Fatal("it does not sleep")
 	}
-	return g, k
+	return g, k, other
 }
 
 func TestASleepingKeyWakesUpAsANewOne(t *testing.T) {
@@ -50,7 +57,7 @@ func TestASleepingKeyWakesUpAsANewOne(t *testing.T) {
 	if u := g.Manual().Report(13 * second)[0].Usage; u.Len() != 1 || u.Allowed[0] != 25 || u.Rejected[0] != 75 || u.Elapsed[0] != time.Second {
 		t.Errorf("reported %+v", u)
 	}
-	if got := g.settings.Load().rules.match("k").keys.Load(); got != 1 {
+	if got := g.keys.Counted("k"); got != 1 {
 		t.Errorf("it counts as %d keys", got)
 	}
 	for range 3 { // it may go on like that
@@ -64,11 +71,11 @@ func TestASleepingKeyKeepsItsPlaceUntilIdleAfter(t *testing.T) {
 		t.Error("there is room for another key while one sleeps")
 	}
 	g.Manual().Report(59 * second)
-	if g.table.Get("k") == nil {
+	if g.keys.Live("k") == nil {
 		t.Error("forgotten before idle_after")
 	}
 	g.Manual().Report(62 * second)
-	if g.table.Get("k") != nil {
+	if g.keys.Live("k") != nil {
 		t.Error("not forgotten after idle_after")
 	}
 	if !allowAt(g.For("other"), 62*second, 1) {
@@ -87,14 +94,13 @@ func TestSleepingKeysFollowConfig(t *testing.T) {
 	if got := take(k, 12*second, 1000); got != 100 {
 		t.Errorf("it wakes up with %d tokens, want an even share of the new burst, 100", got)
 	}
-	if got := g.settings.Load().rules.match("k").keys.Load(); got != 1 {
+	if got := g.keys.Counted("k"); got != 1 {
 		t.Errorf("it counts as %d keys", got)
 	}
 }
 
 func TestWhoHoldsAnotherLimiterWakesTheKeyUp(t *testing.T) {
-	g, k := asleep(t, nil)
-	other := &Limiter{group: g, key: "k"} // as from a For before the key was live
+	_, k, other := asleepWithOther(t, nil)
 	if got := take(other, 12*second, 2); got != 2 {
 		t.Fatalf("%d of 2 allowed", got)
 	}
@@ -125,7 +131,7 @@ func TestAKeyDoesNotSleepWithAnEmptyBucket(t *testing.T) {
 	take(k, 0, 1)
 	for now := second; now < 9*second; now += second {
 		answer(t, g, now, 1, 0, rpc.FloorNone, time.Hour)
-		if got := take(k, now, 0); got != 0 || k.level(now).Tokens >= 1 {
+		if got := take(k, now, 0); got != 0 || k.levelAt(now).Tokens >= 1 {
 			t.Fatalf("at %v it forgot that its token was taken", now)
 		}
 	}
@@ -166,9 +172,7 @@ func TestSleepLosesNoUsage(t *testing.T) {
 				return
 			default:
 				report(time.Second) // a key is unused for two intervals all the time
-				g.mu.Lock()
-				slept += len(g.sleepers)
-				g.mu.Unlock()
+				slept += g.keys.Idle()
 				runtime.Gosched()
 			}
 		}
@@ -222,7 +226,7 @@ func TestMemoryPerKey(t *testing.T) {
 	answer(t, g, second, 0.5, 100, rpc.FloorUnused, time.Minute)
 	used := (heap() - before) / float64(n)
 	answer(t, g, 20*second, 0.5, 100, rpc.FloorUnused, time.Minute)
-	for now := 21 * second; len(g.sleepers) < n && now < 40*second; now += second {
+	for now := 21 * second; g.keys.Idle() < n && now < 40*second; now += second {
 		g.Manual().Report(now)
 	}
 	g.Manual().Report(41 * second) // nobody had anything more to say about their shares
@@ -232,8 +236,8 @@ func TestMemoryPerKey(t *testing.T) {
 	idle := (heap() - before) / float64(n)
 	runtime.KeepAlive(g)
 	t.Logf("%.0f bytes for a key in use, %.0f for one that is idle", used, idle)
-	if len(g.sleepers) != n {
-		t.Errorf("%d of %d keys sleep", len(g.sleepers), n)
+	if g.keys.Idle() != n {
+		t.Errorf("%d of %d keys sleep", g.keys.Idle(), n)
 	}
 	if used > 720 || idle > 200 {
 		t.Errorf("%.0f bytes for a key in use, %.0f for one that is idle; at most 720 and 200", used, idle)

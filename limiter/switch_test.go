@@ -6,10 +6,11 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/uber-go/tally/v4"
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/stage"
@@ -58,9 +59,9 @@ func TestDebtGoesAlongAtASwitch(t *testing.T) {
 	for range 110 {
 		reserveAt(k, second, 1, stage.Forever) // waiters that act in the next ten seconds
 	}
-	before := k.level(2 * second).Tokens
+	before := k.levelAt(2 * second).Tokens
 	g.Manual().Report(2 * second)
-	if after := k.level(2 * second).Tokens; after > before+1 {
+	if after := k.levelAt(2 * second).Tokens; after > before+1 {
 		t.Errorf("%v tokens before the lease ended, %v after", before, after)
 	}
 }
@@ -79,11 +80,7 @@ func TestAHeldLimiterDecidesThroughOneOtherAtMost(t *testing.T) {
 		g.Manual().Report(now)
 		now += second
 	}
-	n := 0
-	for k := held; k.state.Load() != nil && k.state.Load().forward != nil; n++ {
-		k = k.state.Load().forward
-	}
-	if n > 2 {
+	if n := held.of().Forwards(); n > 2 {
 		t.Errorf("a held limiter decides through %d others", n)
 	}
 }
@@ -116,15 +113,6 @@ func TestAnOlderAnswerDoesNotReplaceANewerGrant(t *testing.T) {
 	}
 }
 
-// stallF is a gauge at whose third reading the host is suspended.
-type stallF struct{ at *atomic.Int64 }
-
-func (s stallF) Update(float64) {
-	if s.at.Add(-1) == 0 {
-		time.Sleep(10 * time.Second)
-	}
-}
-
 // recorder is an Updater that hands on what is reported.
 type recorder func(u *rpc.Usage)
 
@@ -136,10 +124,7 @@ func TestAGapMakesOneRound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := weighted(100)
 		r.IdleAfter = time.Hour
-		g := NewGroup(snapshot(t, r), 1)
-		var n atomic.Int64
-		n.Store(3)
-		g.metrics.keys = stallF{&n}
+		g := NewGroup(snapshot(t, r), 1, WithScope(stalling{tally.NoopScope, &stall{at: 3, pause: 10 * time.Second}}))
 		take(g.For("k"), stage.Now(), 10)
 		var at []string
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)

@@ -11,61 +11,54 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/headgate/headgate/limiter/internal/keys"
 	"github.com/headgate/headgate/limiter/stage"
 )
 
 // decide decides one request. Every way to take tokens comes through here, but
 // for Allow where the bucket alone decides. longest below 0 is as long as the
 // rule allows. from is what the receipt is settled with.
-func (l *Limiter) decide(ctx context.Context, now stage.Instant, n int64, longest time.Duration, kind stage.Kind) (v stage.Verdict, receipt stage.Receipt, from stage.Stage) {
+func decide(ctx context.Context, k *keys.Key, now stage.Instant, n int64, longest time.Duration, kind stage.Kind) (v stage.Verdict, receipt stage.Receipt, from stage.Stage) {
 	// The rule that matches, or that none does.
-	st := l.current(now)
-	if st.stage == nil {
-		v.Reason = st.reason
-		l.count(now, st, n, v, false)
+	st := k.Current(now)
+	if st.Stage == nil {
+		v.Reason = st.Reason
+		k.Count(now, st, n, v, false)
 		return v, receipt, nil
 	}
 	// The terms of the rule.
 	if longest < 0 {
 		longest = stage.Forever
 	}
-	longest, reason := st.terms().apply(n, longest)
+	longest, reason := st.Terms().Apply(n, longest)
 	if reason == stage.Granted {
 		// What the tokens come from.
-		from = st.stage
+		from = st.Stage
 		v, receipt = from.Take(ctx, stage.Request{Now: now, N: n, Longest: longest, Kind: kind})
 	} else {
 		v.Reason = reason
 	}
 	// What is over a limit that is not enforced in full.
-	if v.Reason > stage.Soft && st.terms().letsPass(v.Reason) {
+	if v.Reason > stage.Soft && st.Terms().LetsPass(v.Reason) {
 		v.Reason, v.Wait, v.RetryAfter = stage.Soft, 0, 0
 	}
-	// The metrics, and who listens.
-	if v.Reason != stage.Granted || l.group != nil && l.group.events != nil {
-		l.count(now, st, n, v, from != nil)
+	// The metrics, and the listeners.
+	if v.Reason != stage.Granted || k.Listened() {
+		k.Count(now, st, n, v, from != nil)
 	}
 	return v, receipt, from
 }
 
-// count counts a decision that its stage did not count, or counted as
-// rejected, and tells listeners.
-func (l *Limiter) count(now stage.Instant, st *state, n int64, v stage.Verdict, counted bool) {
-	if l.group == nil {
-		return
-	}
-	if v.Reason != stage.Granted && (v.Reason != stage.Limited || !counted) {
-		st.rule.refused(v.Reason, n, counted)
-	}
-	if l.group.events != nil {
-		l.group.events.Send(decisionEvent(now, l.key, st.rule, n, v))
-	}
+// allow decides about n tokens now, for good.
+func allow(k *keys.Key, now stage.Instant, n int64) bool {
+	v, _, _ := decide(context.Background(), k, now, n, 0, stage.Final)
+	return v.OK()
 }
 
-// take is decide, with what it takes to undo it.
-func (l *Limiter) take(ctx context.Context, now stage.Instant, n int64, longest time.Duration) taken {
-	v, receipt, from := l.decide(ctx, now, n, longest, stage.Take)
-	t := taken{Verdict: v, of: l, asked: n, at: now, acts: now.Add(v.Wait), from: from, receipt: receipt}
+// reserve is decide, with what it takes to undo it.
+func reserve(ctx context.Context, k *keys.Key, now stage.Instant, n int64, longest time.Duration) taken {
+	v, receipt, from := decide(ctx, k, now, n, longest, stage.Take)
+	t := taken{Verdict: v, of: k, asked: n, at: now, acts: now.Add(v.Wait), from: from, receipt: receipt}
 	if receipt.N > 0 && v.Left < 0 {
 		t.limit = from.Level(now).Limit
 	}
@@ -73,9 +66,9 @@ func (l *Limiter) take(ctx context.Context, now stage.Instant, n int64, longest 
 }
 
 // charge takes n tokens that are spent already.
-func (l *Limiter) charge(now stage.Instant, n int64) (v stage.Verdict) {
-	if st := l.current(now); st.stage != nil && n > 0 {
-		v, _ = st.stage.Take(context.Background(), stage.Request{Now: now, N: n, Kind: stage.Charge})
+func charge(k *keys.Key, now stage.Instant, n int64) (v stage.Verdict) {
+	if st := k.Current(now); st.Stage != nil && n > 0 {
+		v, _ = st.Stage.Take(context.Background(), stage.Request{Now: now, N: n, Kind: stage.Charge})
 	}
 	return v
 }
@@ -83,7 +76,7 @@ func (l *Limiter) charge(now stage.Instant, n int64) (v stage.Verdict) {
 // taken is a request that was decided, and how to undo it.
 type taken struct {
 	stage.Verdict
-	of      *Limiter
+	of      *keys.Key
 	asked   int64
 	at      stage.Instant // when it was decided
 	acts    stage.Instant // when the caller may act
@@ -100,7 +93,7 @@ func (t *taken) settle(now stage.Instant, actual int64) {
 		return // nothing was taken
 	}
 	if extra := actual - t.asked; extra > 0 {
-		t.of.charge(now, extra)
+		charge(t.of, now, extra)
 		return
 	}
 	if t.from != nil {
@@ -135,10 +128,12 @@ func (t *taken) err(ctx context.Context, longest time.Duration) error {
 	if t.OK() {
 		return nil
 	}
-	err := errorOf(t.Reason)
-	switch most := t.of.longest(t.at); {
+	err, st := errorOf(t.Reason), t.of.Current(t.at)
+	switch most := st.Terms().Longest(); {
 	case t.Reason == stage.Canceled:
 		return ctx.Err()
+	case t.Reason == stage.TooCostly:
+		err = fmt.Errorf("it costs more than one event may, or than this host's part of the burst, %v: %w", st.Level(t.at).Burst, ErrNever)
 	case t.Reason != stage.Limited:
 	case longest < most:
 		return fmt.Errorf("limiter: wait for %d would exceed the context's deadline: %w", t.asked, context.DeadlineExceeded)
@@ -147,14 +142,8 @@ func (t *taken) err(ctx context.Context, longest time.Duration) error {
 	default:
 		err = fmt.Errorf("the limit is zero: %w", ErrNever)
 	}
-	if t.Reason == stage.TooCostly {
-		err = fmt.Errorf("it costs more than one event may, or than this host's part of the burst, %v: %w", t.of.level(t.at).Burst, ErrNever)
-	}
 	return fmt.Errorf("limiter: wait for %d: %w", t.asked, err)
 }
-
-// longest is the longest that an event may wait.
-func (l *Limiter) longest(now stage.Instant) time.Duration { return l.current(now).terms().wait() }
 
 // errorOf is the error that stands for a reason.
 func errorOf(r stage.Reason) error {

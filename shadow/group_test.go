@@ -46,13 +46,13 @@ func TestBothAlgorithmsReportAllUsage(t *testing.T) {
 	for _, tt := range []struct {
 		mode     dynamicconfig.Mode
 		old, new int64 // of 130 that were asked for, how many are reported
-		counts   limiter.Divergence
+		counts   stage.Divergence
 	}{
-		{disabled, 0, 0, limiter.Divergence{}},
-		{old, 130, 0, limiter.Divergence{}},
-		{oldShadowNew, 130, 130, limiter.Divergence{Both: 50, Neither: 80}},
-		{newShadowOld, 130, 130, limiter.Divergence{Both: 50, Neither: 80}},
-		{onlyNew, 0, 130, limiter.Divergence{}},
+		{disabled, 0, 0, stage.Divergence{}},
+		{old, 130, 0, stage.Divergence{}},
+		{oldShadowNew, 130, 130, stage.Divergence{Both: 50, Neither: 80}},
+		{newShadowOld, 130, 130, stage.Divergence{Both: 50, Neither: 80}},
+		{onlyNew, 0, 130, stage.Divergence{}},
 	} {
 		g := newGroup(moving(t, tt.mode), 2)
 		for range 130 {
@@ -95,7 +95,7 @@ func TestAGroupShowsHowTheAnswersDiffer(t *testing.T) {
 		g.Manual().Report(second)
 	}
 	st, _ := g.Manual().Inspect(second, "k")
-	if want := (limiter.Divergence{Both: 8, OnlyOld: 12, Neither: 6}); st.Divergence != want {
+	if want := (stage.Divergence{Both: 8, OnlyOld: 12, Neither: 6}); st.Divergence != want {
 		t.Errorf("%+v, want %+v", st.Divergence, want)
 	}
 	counters := scope.Snapshot().Counters()

@@ -77,7 +77,7 @@ func besideOwner(t testing.TB, mode dynamicconfig.Mode, o *owner) (g *limiter.Gr
 }
 
 // divergence is what g says about k.
-func divergence(t testing.TB, g *limiter.Group) limiter.Divergence {
+func divergence(t testing.TB, g *limiter.Group) stage.Divergence {
 	t.Helper()
 	st, ok := g.Inspect("k")
 	if !ok {
@@ -107,7 +107,7 @@ func TestNobodyWaitsForAnOwnerThatIsOnlyMeasured(t *testing.T) {
 		if d := k.Decide(t.Context(), 3, 0); !d.OK || d.By != "even" {
 			t.Errorf("decided %+v", d)
 		}
-		if d := divergence(t, g); time.Since(began) > 0 || d != (limiter.Divergence{}) {
+		if d := divergence(t, g); time.Since(began) > 0 || d != (stage.Divergence{}) {
 			t.Errorf("after %v: %+v", time.Since(began), d)
 		}
 		time.Sleep(2 * time.Second)
@@ -148,7 +148,7 @@ func TestAnOwnerThatDecidesIsWaitedFor(t *testing.T) {
 		if d := k.Decide(t.Context(), 5, 0); d.OK || d.By != "exact" || time.Since(began) != 2*time.Second {
 			t.Errorf("decided %+v after %v", d, time.Since(began))
 		}
-		if d := divergence(t, g); d != (limiter.Divergence{Both: 5, OnlyOld: 5}) {
+		if d := divergence(t, g); d != (stage.Divergence{Both: 5, OnlyOld: 5}) {
 			t.Errorf("%+v", d)
 		}
 		o.fail(errors.New("away"))

@@ -53,23 +53,23 @@ func (l *Limiter) SetMode(mode dynamicconfig.Mode) { l.pair.SetMode(stage.Now(),
 // Counts returns the counts since New.
 func (l *Limiter) Counts() Counts { return l.pair.Counts() }
 
-// Migrator returns the limiter.Migrator with which a Group carries out the
+// Migrator returns the stage.Migrator with which a Group carries out the
 // migrations of its rules:
 //
 //	limiter.NewGroup(snapshot, hosts, limiter.WithMigration(shadow.Migrator()))
-func Migrator() limiter.Migrator {
-	return limiter.Migrator{
-		Stages: func(now stage.Instant, old, new stage.Stage, mode dynamicconfig.Mode, background func(func()) bool) limiter.Migration {
+func Migrator() stage.Migrator {
+	return stage.Migrator{
+		Stages: func(now stage.Instant, old, new stage.Stage, mode dynamicconfig.Mode, background func(func()) bool) stage.Migration {
 			return migration{NewPair(now, old, new, mode, background)}
 		},
-		Slots: func(old, new stage.Slots, mode dynamicconfig.Mode) limiter.SlotsMigration {
+		Slots: func(old, new stage.Slots, mode dynamicconfig.Mode) stage.SlotsMigration {
 			return NewSlotsPair(old, new, mode)
 		},
 	}
 }
 
-// migration is a Pair as a limiter.Migration.
+// migration is a Pair as a stage.Migration.
 type migration struct{ *Pair }
 
-// Divergence implements limiter.Migration.
-func (m migration) Divergence() limiter.Divergence { return limiter.Divergence(m.Counts()) }
+// Divergence implements stage.Migration.
+func (m migration) Divergence() stage.Divergence { return stage.Divergence(m.Counts()) }

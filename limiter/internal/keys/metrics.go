@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package limiter
+package keys
 
 import (
 	"cmp"
@@ -17,10 +17,10 @@ import (
 type metrics struct {
 	keys, fallbacks                            tally.Gauge
 	unmatched, badGrants, answered, unanswered tally.Counter
-	remoteFailures, skipped, droppedEvents     tally.Counter
+	remoteFailures, skipped                    tally.Counter
 
 	scope tally.Scope
-	rules map[string]*ruleCounters // by key; guarded by the Group's mu
+	rules map[string]*ruleCounters // by key; guarded by the Set's mu
 }
 
 // ruleEvents are decisions of a rule that its buckets do not count, or count
@@ -29,7 +29,7 @@ type ruleEvents struct {
 	refused [stage.Reasons]atomic.Int64
 	counted atomic.Int64
 
-	divergence Divergence // guarded by the Group's mu
+	divergence stage.Divergence // guarded by the Set's mu
 }
 
 // ruleCounters are the metrics of one rule.
@@ -39,9 +39,9 @@ type ruleCounters struct {
 	divergence    [5]tally.Counter
 }
 
-func newMetrics(scope tally.Scope) metrics {
+func newMetrics(scope tally.Scope) *metrics {
 	scope = scope.SubScope("limiter")
-	return metrics{
+	return &metrics{
 		keys:           scope.Gauge("keys"),
 		fallbacks:      scope.Gauge("fallbacks"),
 		unmatched:      scope.Counter("unmatched_keys"),
@@ -49,7 +49,6 @@ func newMetrics(scope tally.Scope) metrics {
 		answered:       scope.Counter("updates_answered"),
 		unanswered:     scope.Counter("updates_unanswered"),
 		remoteFailures: scope.Counter("remote_failures"),
-		droppedEvents:  scope.Counter("events_dropped"),
 		skipped:        scope.Counter("background_skipped"),
 		scope:          scope,
 		rules:          make(map[string]*ruleCounters),
@@ -69,17 +68,13 @@ func (a *ruleState) refused(reason stage.Reason, n int64, counted bool) {
 }
 
 // diverged adds up how the two sides of a migration answered.
-func (m *metrics) diverged(st *state) {
+func (m *metrics) diverged(st *State) {
 	if st.migration == nil || st.migration.stages == nil {
 		return
 	}
-	now, before, sum := st.migration.stages.Divergence(), &st.migration.counted, &st.rule.events.divergence
-	sum.Both += now.Both - before.Both
-	sum.OnlyOld += now.OnlyOld - before.OnlyOld
-	sum.OnlyNew += now.OnlyNew - before.OnlyNew
-	sum.Neither += now.Neither - before.Neither
-	sum.Skipped += now.Skipped - before.Skipped
-	*before = now
+	now, sum := st.Divergence(), &st.rule.events.divergence
+	*sum = sum.Plus(now.Since(st.migration.counted))
+	st.migration.counted = now
 }
 
 // report sets what a report has found.
@@ -127,8 +122,8 @@ func (m *metrics) flush(a *ruleState) {
 			m.of(a).rejected[reason].Inc(n)
 		}
 	}
-	if d := a.events.divergence; d != (Divergence{}) {
-		a.events.divergence = Divergence{}
+	if d := a.events.divergence; d != (stage.Divergence{}) {
+		a.events.divergence = stage.Divergence{}
 		for i, n := range [5]int64{d.Both, d.OnlyOld, d.OnlyNew, d.Neither, d.Skipped} {
 			m.of(a).divergence[i].Inc(n)
 		}

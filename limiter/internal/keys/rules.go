@@ -1,43 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package limiter
+package keys
 
 import (
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/headgate/headgate/dynamicconfig"
-	"github.com/headgate/headgate/limiter/internal/bucket"
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
 )
 
-// settings are what all keys of a Group depend on. They do not change: a
+// settings are what all keys of a Set depend on. They do not change: a
 // change of config or of hosts makes others.
 type settings struct {
 	rules *rules
 	hosts int
 }
 
-// rules is a Snapshot with what the Group knows about each of its rules.
+// rules is a Snapshot with what the Set knows about each of its rules.
 type rules struct {
-	group     *Group
+	set       *Set
 	snapshot  *dynamicconfig.Snapshot
 	unmatched *ruleState
 	states    sync.Map // *dynamicconfig.Rule to *ruleState
 
 	// before are the rules that these replaced: what their keys used last is
-	// counted later. Guarded by the Group's mu.
+	// counted later. Guarded by the Set's mu.
 	before *rules
 }
 
-// maxUnmatched bounds the keys without a rule that a Group remembers.
+// maxUnmatched bounds the keys without a rule that a Set remembers.
 const maxUnmatched = 10_000
 
-func (g *Group) newRules(snapshot *dynamicconfig.Snapshot) *rules {
-	r := &rules{group: g, snapshot: snapshot}
+func (s *Set) newRules(snapshot *dynamicconfig.Snapshot) *rules {
+	r := &rules{set: s, snapshot: snapshot}
 	r.unmatched = &ruleState{of: r}
 	r.unmatched.init()
 	return r
@@ -61,46 +59,46 @@ func (r *rules) match(key string) *ruleState {
 	return made
 }
 
-// ruleState is what a Group knows of one rule under one Snapshot.
+// ruleState is what a Set knows of one rule under one Snapshot.
 type ruleState struct {
 	of     *rules
 	rule   *dynamicconfig.Rule // nil for keys that no rule matches
-	terms  *terms              // nil if there are none
+	terms  *Terms              // nil if there are none
 	shares []*share.Terms      // by algorithm, the old one first
-	counts share.Counts        // of the parts; guarded by the Group's mu
+	counts share.Counts        // of the parts; guarded by the Set's mu
 	events ruleEvents
 
 	// shared: all keys of the rule decide through the one that is its pattern.
 	shared bool
 
-	keys   atomic.Int64 // live and asleep
-	asleep *state       // what sleeping keys decide by
-	full   *state       // what keys beyond max_keys decide by
+	keys atomic.Int64 // live and idle
+	idle *State       // what idle keys decide by
+	full *State       // what keys beyond max_keys decide by
 }
 
 func (a *ruleState) init() {
-	a.asleep = &state{asleep: true, rule: a}
+	a.idle = &State{idle: true, rule: a}
 	if a.rule == nil {
 		a.full = a.unmatchedState()
 		return
 	}
-	a.full = &state{rule: a, reason: stage.TooManyKeys}
+	a.full = &State{rule: a, Reason: stage.TooManyKeys}
 	if a.rule.Shared { // if another rule has that key, each key decides alone
 		found, _ := a.of.snapshot.Match(a.rule.Key)
 		a.shared = found == a.rule
 	}
-	a.terms = newTerms(a.rule, a.of.group)
+	a.terms = newTerms(a.rule, a.of.set.reporter.Salt)
 	for i, name := range algorithms(a.rule) {
-		a.shares = append(a.shares, a.of.group.shareTerms(a, name, answers(a.rule, i)))
+		a.shares = append(a.shares, a.of.set.shareTerms(a, name, answers(a.rule, i)))
 	}
 }
 
 // unmatchedState decides for keys that no rule matches.
-func (a *ruleState) unmatchedState() *state {
+func (a *ruleState) unmatchedState() *State {
 	if a.of.snapshot.Unmatched() == dynamicconfig.UnmatchedDeny {
-		return &state{rule: a, reason: stage.Unmatched}
+		return &State{rule: a, Reason: stage.Unmatched}
 	}
-	return &state{rule: a, stage: unlimited{}}
+	return &State{rule: a, Stage: unlimited{}}
 }
 
 // most is how many keys may be live.
@@ -113,8 +111,8 @@ func (a *ruleState) most() int64 {
 
 // stale reports whether a key that decides by st, which has no parts, may
 // decide by something else now: the rules have changed, or there is room.
-func (a *ruleState) stale(st *state) bool {
-	return a.of.group.settings.Load().rules != a.of || st.reason == stage.TooManyKeys && a.keys.Load() < a.most()
+func (a *ruleState) stale(st *State) bool {
+	return a.of.set.settings.Load().rules != a.of || st.Reason == stage.TooManyKeys && a.keys.Load() < a.most()
 }
 
 // isCommon reports whether key is the one that all keys of a shared rule decide
@@ -137,7 +135,7 @@ func (a *ruleState) by(source stage.Source) string {
 		if !answers(a.rule, i) {
 			continue
 		}
-		if name == Auto {
+		if name == share.Auto {
 			return "elastic"
 		}
 		return name
@@ -183,71 +181,4 @@ func answers(rule *dynamicconfig.Rule, i int) bool {
 	default:
 		return false
 	}
-}
-
-// terms are what a rule says of one event beside the limit. nil is nothing.
-type terms struct {
-	longest   time.Duration // that an event waits
-	costliest float64
-
-	refuses uint64        // of 2⁶⁴ events over the limit, how many are refused
-	salt    uint64        // of the coin that decides which
-	over    atomic.Uint64 // events over the limit
-}
-
-// refusesAll is a limit that is enforced in full.
-const refusesAll = math.MaxUint64
-
-func newTerms(rule *dynamicconfig.Rule, g *Group) *terms {
-	if rule.InFlight || !answers(rule, 0) && !answers(rule, 1) { // the mode disabled lets all pass
-		return nil
-	}
-	t := &terms{
-		longest: stage.Forever, costliest: math.Inf(1), refuses: refusesAll,
-	}
-	if rule.MaxWait != 0 {
-		t.longest = max(rule.MaxWait, 0)
-	}
-	if rule.MaxCost > 0 || rule.MaxDebt > 0 {
-		t.costliest = rule.Costliest()
-	}
-	if part := rule.Enforced(); part < 1 {
-		t.refuses, t.salt = uint64(part*(1<<64)), g.reporter.Salt()
-	}
-	if t.longest == stage.Forever && rule.MaxDebt <= 0 && math.IsInf(t.costliest, 1) && t.refuses == refusesAll {
-		return nil
-	}
-	return t
-}
-
-// apply returns how long an event of cost n may wait if its caller would wait
-// for longest, or why it is refused.
-func (t *terms) apply(n int64, longest time.Duration) (wait time.Duration, reason stage.Reason) {
-	switch {
-	case n < 0:
-		return 0, stage.InvalidCost
-	case t == nil:
-		return longest, stage.Granted
-	case float64(n) > t.costliest:
-		return 0, stage.TooCostly
-	}
-	return min(longest, t.longest), stage.Granted
-}
-
-// letsPass reports whether an event that was refused for reason may happen all
-// the same. Its chance is a hash of how many such events there were, so that
-// the same events meet the same fate.
-func (t *terms) letsPass(reason stage.Reason) bool {
-	if t == nil || t.refuses == refusesAll || reason == stage.InvalidCost || reason == stage.Canceled {
-		return false
-	}
-	return bucket.Mix(t.over.Add(1)+t.salt) >= t.refuses
-}
-
-// wait is the longest that an event may wait.
-func (t *terms) wait() time.Duration {
-	if t == nil {
-		return stage.Forever
-	}
-	return t.longest
 }

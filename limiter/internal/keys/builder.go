@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package keys
+
+import (
+	"math"
+	"slices"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter/internal/remote"
+	"github.com/headgate/headgate/limiter/internal/report"
+	"github.com/headgate/headgate/limiter/internal/share"
+	"github.com/headgate/headgate/limiter/stage"
+)
+
+// builder makes the State that a key's rule wants, out of the one before.
+type builder struct {
+	*Config
+	metrics  *metrics
+	reporter *report.Reporter
+	host     *elsewhere
+	redirect func(*remote.Auto) // to call when one begins or ends to ask
+}
+
+// forwarding is the state of a key of a shared rule, which decides through the
+// common Key.
+func forwarding(now stage.Instant, common *Key, rule *ruleState) *State {
+	st := &State{forward: common, rule: rule, used: now}
+	st.touched.Store(true)
+	return st
+}
+
+// forwarded is what decides instead of st; st itself if it does not forward.
+func (st *State) forwarded() *State {
+	if st == nil || st.forward == nil {
+		return st
+	}
+	return st.forward.state.Load()
+}
+
+// build gives k the state that its rule wants, out of what it has already:
+// counts, tokens and grants stay wherever an algorithm stays. Either k is not
+// live yet, and old is nil, or mu is held.
+func (b *builder) build(now stage.Instant, k *Key, old *State, set *settings, rule *ruleState, common *Key) {
+	if old == nil {
+		old = &State{used: now}
+	}
+	next := &State{rule: rule, used: old.lastUsed()}
+	switch {
+	case common != nil:
+		next.forward = common
+	case rule.rule == nil:
+		next.Stage, next.Reason = rule.full.Stage, rule.full.Reason
+	default:
+		b.fill(now, k.name, old, next, set.hosts)
+	}
+	if next.Slots != nil {
+		next.Reason = stage.InFlight
+	}
+	next.touched.Store(true)
+	next.setPlain(b.Listener != nil)
+	k.state.Store(next)
+	if m := old.migration; m != nil && m != next.migration && m.slots != nil {
+		m.slots.SetMode(withoutShadow(old.rule.rule.Migration.Mode)) // for those who wait
+	}
+	kept := slices.ContainsFunc(old.parts(), func(p *report.Subject) bool { return slices.Contains(next.parts(), p) })
+	for i, p := range old.parts() {
+		if !slices.Contains(next.parts(), p) {
+			p.Retire()
+			leave(now, p.Part())
+			if s := slotsOf(p); s != nil && (kept || !answers(old.rule.rule, i)) {
+				s.KeepApart()
+			}
+		}
+	}
+}
+
+// fill gives next the parts that its rule wants, and what decides by them. What
+// answers from now on has no more tokens than what did.
+func (b *builder) fill(now stage.Instant, key string, old, next *State, hosts int) {
+	rule, tokens := next.rule.rule, math.Inf(1)
+	kept := old.parts()
+	if len(kept) > 0 && (slotsOf(kept[0]) != nil) != rule.InFlight {
+		kept = nil // tokens and slots have nothing in common
+	}
+	if len(kept) > 0 && old.Stage != nil {
+		tokens = old.Stage.Level(now).Tokens
+	}
+	for i, t := range next.rule.shares {
+		var s *report.Subject
+		if len(kept) > 0 {
+			s = old.find(t.Algorithm)
+		}
+		if s == nil && len(next.rule.shares) == 1 && len(kept) == 1 {
+			s = kept[0]
+			s.Part().Common().SetTerms(t) // first, because the old fallback may let all pass
+			s.Part().Forget(now, hosts)
+		}
+		if s == nil {
+			s = b.reporter.NewSubject(now, b.newPart(now, key, t, hosts, tokens))
+			if wants, stated := statedBy(kept); stated {
+				s.Part().Common().State(wants)
+			}
+		}
+		b.adopt(now, s, t, hosts)
+		next.pair[i] = s
+	}
+	b.decide(now, old, next, tokens)
+}
+
+// statedBy is the demand that was stated for kept.
+func statedBy(kept []*report.Subject) (wants float64, ok bool) {
+	if len(kept) == 0 {
+		return 0, false
+	}
+	return kept[0].Part().Common().Stated()
+}
+
+// newPart makes the part of key under t.
+func (b *builder) newPart(now stage.Instant, key string, t *share.Terms, hosts int, tokens float64) share.Part {
+	salt := b.reporter.Salt()
+	if t.Rule.InFlight {
+		return share.NewSlots(now, key, t, hosts)
+	}
+	return share.NewRate(now, key, t, hosts, tokens, salt)
+}
+
+// adopt puts s under t, and makes its part one that asks elsewhere if t wants
+// that.
+func (b *builder) adopt(now stage.Instant, s *report.Subject, t *share.Terms, hosts int) {
+	s.Part().Common().SetTerms(t)
+	r := rateOf(s.Part())
+	if r == nil {
+		s.Part().Steer(now, hosts)
+		return
+	}
+	elsewhere := b.Remotes[t.Algorithm]
+	_, auto := s.Part().(*remote.Auto)
+	if p := remoteOf(s.Part()); p != nil && (auto != (t.Algorithm == share.Auto) || !p.Asks(elsewhere)) {
+		p.Flush(now)
+		s.SetPart(now, r)
+		leave(now, p)
+	}
+	s.Part().Steer(now, hosts)
+	s.Begin(now)
+	if elsewhere != nil && s.Part() == share.Part(r) {
+		if t.Algorithm == share.Auto {
+			s.SetPart(now, remote.NewAuto(r, elsewhere, b.host, hosts, b.redirect))
+		} else {
+			s.SetPart(now, remote.New(r, elsewhere, b.host))
+		}
+	}
+}
+
+// rateOf is the Rate that p is, or is around; nil for slots.
+func rateOf(p share.Part) *share.Rate {
+	if r, ok := p.(share.RatePart); ok {
+		return r.Own()
+	}
+	return nil
+}
+
+// decide sets what next decides by: its only part, or two under a migration.
+func (b *builder) decide(now stage.Instant, old, next *State, tokens float64) {
+	rule := next.rule.rule
+	if m := rule.Migration; m != nil {
+		b.migrate(now, old, next, m.Mode, tokens)
+		return
+	}
+	if slots := slotsOf(next.pair[0]); slots != nil {
+		next.Slots = slots
+		return
+	}
+	next.Stage = stageOf(next.pair[0])
+	next.Stage.Cap(now, tokens)
+}
+
+// migrate has the two parts of next decide in mode.
+func (b *builder) migrate(now stage.Instant, old, next *State, mode dynamicconfig.Mode, tokens float64) {
+	first, second := next.pair[0], next.pair[1]
+	m, of, inFlight := old.migration, [2]share.Part{first.Part(), second.Part()}, slotsOf(first) != nil
+	switch {
+	case m != nil && m.of == of && inFlight:
+		m.slots.SetMode(mode)
+		next.Slots, next.migration = m.slots, m
+	case m != nil && m.of == of:
+		m.stages.SetMode(now, mode)
+		if mode != old.rule.rule.Migration.Mode { // the limits may have changed too
+			m.stages.Cap(now, tokens)
+		}
+		next.Stage, next.migration = m.stages, m
+	case inFlight && b.Migrator.Slots != nil:
+		m = &migration{of: of, slots: b.Migrator.Slots(slotsOf(first), slotsOf(second), mode)}
+		next.Slots, next.migration = m.slots, m
+	case !inFlight && b.Migrator.Stages != nil:
+		m = &migration{of: of, stages: b.Migrator.Stages(now, stageOf(first), stageOf(second), mode, b.host.Background)}
+		m.stages.Cap(now, tokens)
+		next.Stage, next.migration = m.stages, m
+	default:
+		b.answer(now, next, tokens)
+	}
+}
+
+// answer has next decide by the part that its mode answers with, where nothing
+// measures the other.
+func (b *builder) answer(now stage.Instant, next *State, tokens float64) {
+	next.Stage = unlimited{}
+	for i, p := range next.pair {
+		if !answers(next.rule.rule, i) {
+			continue
+		}
+		if slots := slotsOf(p); slots != nil {
+			next.Stage, next.Slots = nil, slots
+			return
+		}
+		next.Stage = stageOf(p)
+		next.Stage.Cap(now, tokens)
+	}
+}
+
+// withoutShadow is mode without a limiter that is only measured.
+func withoutShadow(mode dynamicconfig.Mode) dynamicconfig.Mode {
+	switch mode {
+	case dynamicconfig.ModeOldShadowNew:
+		return dynamicconfig.ModeOld
+	case dynamicconfig.ModeNewShadowOld:
+		return dynamicconfig.ModeNew
+	default:
+		return mode
+	}
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package keys
+
+import (
+	"log/slog"
+
+	"github.com/uber-go/tally/v4"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter/internal/share"
+	"github.com/headgate/headgate/limiter/stage"
+)
+
+// Config is what a Set works with.
+type Config struct {
+	Log      *slog.Logger
+	Scope    tally.Scope
+	Migrator stage.Migrator
+	Traits   map[string]dynamicconfig.Traits // of algorithms that headgate does not have
+	Remotes  map[string]stage.Remote         // by algorithm
+	Listener Listener                        // nil if nobody listens
+
+	// Background runs f, instead of a goroutine; nil is one for each.
+	Background func(f func())
+
+	// Seed makes jitter repeatable; nil is random.
+	Seed *uint64
+}
+
+// Listener is told of what happens to keys. Its methods are safe for concurrent
+// use and do not block.
+type Listener interface {
+	// Decided is told of each decision. rule is empty if none matched.
+	Decided(now stage.Instant, key, rule string, n int64, v stage.Verdict)
+
+	// Changed is told of a key that came, went, or fell back.
+	Changed(now stage.Instant, change Change, key, rule string)
+}
+
+// Change is what happened to a key.
+type Change uint8
+
+// The Changes.
+const (
+	Created Change = iota
+	Removed
+	FallbackEntered
+	FallbackLeft
+)
+
+// changed tells the listener.
+func (c *Config) changed(now stage.Instant, change Change, key, rule string) {
+	if c.Listener != nil {
+		c.Listener.Changed(now, change, key, rule)
+	}
+}
+
+// traitsOf are the Traits of an algorithm that rules may name.
+func (c *Config) traitsOf(name string) dynamicconfig.Traits {
+	if t, ok := c.Traits[name]; ok {
+		return t
+	}
+	t, _ := dynamicconfig.TraitsOf(name)
+	return t
+}
+
+// shareTerms are the terms of a rule under one of its algorithms.
+func (c *Config) shareTerms(a *ruleState, name string, answers bool) *share.Terms {
+	t := &share.Terms{
+		Rule: a.rule, Algorithm: name, Traits: c.traitsOf(name), Debt: max(a.rule.MaxDebt, 0),
+	}
+	if answers {
+		t.Counts = &a.counts
+	}
+	t.Reports = !t.Traits.Local && (c.Remotes[name] == nil || name == share.Auto)
+	return t
+}

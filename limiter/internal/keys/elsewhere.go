@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package keys
+
+import (
+	"errors"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/headgate/headgate/limiter/internal/remote"
+	"github.com/headgate/headgate/limiter/internal/report"
+	"github.com/headgate/headgate/limiter/internal/share"
+	"github.com/headgate/headgate/limiter/stage"
+)
+
+var _ remote.Host = (*elsewhere)(nil)
+
+// elsewhere is what the keys of a Set have in common whose buckets are
+// elsewhere.
+type elsewhere struct {
+	*Config
+	metrics  *metrics
+	interval func() time.Duration
+	running  remote.Background
+	owing    remote.Owing
+	failing  atomic.Int64 // keys that fell back since their remote buckets answered last
+}
+
+// Interval implements remote.Host.
+func (e *elsewhere) Interval() time.Duration { return e.interval() }
+
+// Background implements remote.Host.
+func (e *elsewhere) Background(f func()) bool {
+	if e.Config.Background != nil {
+		e.Config.Background(f)
+		return true
+	}
+	if e.running.Run(f) {
+		return true
+	}
+	e.metrics.skipped.Inc(1)
+	return false
+}
+
+// RemoteOwes implements remote.Host.
+func (e *elsewhere) RemoteOwes(now stage.Instant, s *remote.Stage) { e.owing.Add(now, s) }
+
+// RemoteFailed implements remote.Host.
+func (e *elsewhere) RemoteFailed(now stage.Instant, r *share.Rate, err error, first bool) {
+	e.metrics.remoteFailures.Inc(1)
+	if !first {
+		return
+	}
+	t := r.Terms()
+	if errors.Is(err, stage.ErrNonsense) { // that says nothing about other keys
+		e.Log.Warn("a remote bucket's answer for a key makes no sense; the key falls back", "key", r.Key(), "algorithm", t.Algorithm, "error", err)
+	} else if e.failing.Add(1) == 1 {
+		e.Log.Warn("a remote bucket does not answer; its keys fall back", "key", r.Key(), "algorithm", t.Algorithm, "error", err)
+	}
+	e.changed(now, FallbackEntered, r.Key(), t.Rule.Key)
+}
+
+// RemoteAnswers implements remote.Host.
+func (e *elsewhere) RemoteAnswers(now stage.Instant, r *share.Rate) {
+	t := r.Terms()
+	if e.failing.Swap(0) > 0 {
+		e.Log.Info("a remote bucket answers again", "key", r.Key(), "algorithm", t.Algorithm)
+	}
+	e.changed(now, FallbackLeft, r.Key(), t.Rule.Key)
+}
+
+// RemotePanicked implements remote.Host.
+func (e *elsewhere) RemotePanicked(key string, err error) {
+	e.Log.Error("a remote bucket panicked", "key", key, "panic", err)
+}
+
+// flush sends what all are owed, as much at a time as there is room for in the
+// background, and waits until nothing goes on there. It gives up when nothing
+// of that is answered.
+func (e *elsewhere) flush(all []*remote.Stage) {
+	for len(all) > 0 {
+		e.running.Join()
+		some := all[:min(len(all), e.running.Most())]
+		all = all[len(some):]
+		for _, s := range some {
+			s.FlushLater(report.Never)
+		}
+		e.running.Join()
+		if !slices.ContainsFunc(some, func(s *remote.Stage) bool { return !s.Owes() }) {
+			break
+		}
+	}
+	e.running.Join()
+}
+
+// remoteOf is the stage of p whose bucket is elsewhere; nil if there is none.
+func remoteOf(p share.Part) *remote.Stage {
+	switch s := p.(type) {
+	case *remote.Stage:
+		return s
+	case *remote.Auto:
+		return &s.Stage
+	}
+	return nil
+}
+
+// leave says that p leaves its key.
+func leave(now stage.Instant, p share.Part) {
+	if s := remoteOf(p); s != nil {
+		s.Leave(now)
+	}
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package keys
+
+import (
+	"sync/atomic"
+
+	"github.com/headgate/headgate/limiter/internal/share"
+	"github.com/headgate/headgate/limiter/stage"
+)
+
+// Key is one key of a Set, or a stage without a Set. It stays valid for ever:
+// a key that was forgotten comes back when it is used. All methods but Serve
+// are safe for concurrent use.
+type Key struct {
+	state atomic.Pointer[State] // what decides now; nil while the key is not live
+	set   *Set                  // nil if it has no rules
+	name  string
+}
+
+// Serve has k, which has no Set, decide by s. It is called once, before k is
+// used.
+func (k *Key) Serve(s stage.Stage) { k.state.Store(&State{Stage: s}) }
+
+// Name is the full key; empty without a Set.
+func (k *Key) Name() string { return k.name }
+
+// Plain is the bucket that alone decides: the rule has no terms, there is no
+// shadow, and nobody listens. nil if there is more to do.
+func (k *Key) Plain() *share.Rate {
+	if st := k.state.Load(); st != nil {
+		return st.plain
+	}
+	return nil
+}
+
+// PlainSlots are the slots that decide if no migration is under way, else nil.
+func (k *Key) PlainSlots() *share.Slots {
+	st := k.state.Load()
+	if st == nil {
+		return nil
+	}
+	s, _ := st.Slots.(*share.Slots)
+	return s
+}
+
+// Idle reports whether k only keeps its place.
+func (k *Key) Idle() bool { st := k.state.Load(); return st != nil && st.idle }
+
+// Forwards is through how many other Keys k decides.
+func (k *Key) Forwards() (n int) {
+	for st := k.state.Load(); st != nil && st.forward != nil; st = st.forward.state.Load() {
+		n++
+	}
+	return n
+}
+
+// Current is what decides at now. It makes the key live if it is not.
+func (k *Key) Current(now stage.Instant) *State {
+	st := k.state.Load()
+	switch {
+	case st == nil || st.idle:
+	case st.forward != nil:
+		st.touch()
+		to := st.forward.state.Load()
+		if to != nil && to.forward != nil { // the key is one of a shared rule
+			to.touch()
+			to = to.forward.state.Load()
+		}
+		switch {
+		case !to.live():
+		case to.pair[0] != nil:
+			return to
+		case !to.rule.stale(to): // it has no usage that would say that it is in use
+			to.touch()
+			return to
+		}
+	case st.pair[0] != nil || st.rule == nil:
+		return st
+	case !st.rule.stale(st) && (st.Reason != stage.TooManyKeys || k.set.table.Get(k.name) == nil): // another Key of this name may be live
+		st.touch()
+		return st
+	}
+	return k.set.attach(now, k)
+}
+
+// Listened reports whether somebody listens to decisions.
+func (k *Key) Listened() bool { return k.set != nil && k.set.Listener != nil }
+
+// Count counts a decision about n tokens by st that st's stage did not count,
+// or counted as rejected, and tells the listener. counted says that the stage
+// decided.
+func (k *Key) Count(now stage.Instant, st *State, n int64, v stage.Verdict, counted bool) {
+	if k.set == nil {
+		return
+	}
+	if v.Reason != stage.Granted && (v.Reason != stage.Limited || !counted) {
+		st.rule.refused(v.Reason, n, counted)
+	}
+	if k.set.Listener != nil {
+		k.set.Listener.Decided(now, k.name, st.rule.key(), n, v)
+	}
+}
+
+// SetDemand states how much the host wants of the key, in events/s or slots.
+// What is not at least 0 ends the statement.
+func (k *Key) SetDemand(now stage.Instant, wants float64) {
+	if k.set != nil {
+		k.set.setDemand(now, k, wants)
+	}
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package keys
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/uber-go/tally/v4"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter/stage"
+	"github.com/headgate/headgate/rpc"
+)
+
+const second = stage.Instant(time.Second)
+
+func newSet(t testing.TB, rule dynamicconfig.Rule) *Set {
+	t.Helper()
+	snapshot, err := dynamicconfig.Config{
+		Properties: dynamicconfig.Properties{UpdateInterval: time.Second},
+		Rules:      []dynamicconfig.Rule{rule},
+	}.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return New(Config{Log: slog.New(slog.DiscardHandler), Scope: tally.NoopScope}, snapshot, 1)
+}
+
+// allow takes a token of k at now.
+func allow(k *Key, now stage.Instant) stage.Reason {
+	st := k.Current(now)
+	if st.Stage == nil {
+		return st.Reason
+	}
+	v, _ := st.Stage.Take(context.Background(), stage.Request{Now: now, N: 1, Kind: stage.Final})
+	return v.Reason
+}
+
+// An attacker can make up keys, so those beyond max_keys must be cheap.
+func TestAKeyBeyondMaxKeysTakesNoLock(t *testing.T) {
+	s := newSet(t, dynamicconfig.Rule{Key: "*", Limit: 10, Burst: 10, Algorithm: "even", MaxKeys: 1})
+	allow(s.For("first"), 0)
+	k := s.For("second")
+	if r := allow(k, 0); r != stage.TooManyKeys {
+		t.Fatal(r)
+	}
+	if k.state.Load() == nil {
+		t.Error("each decision matches the key with the rules")
+	}
+	s.mu.Lock()
+	s.freshMu.Lock()
+	p := s.table.Lock("second")
+	decided := make(chan stage.Reason, 1)
+	go func() { decided <- allow(k, 0) }()
+	select {
+	case r := <-decided:
+		if r != stage.TooManyKeys {
+			t.Error(r)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("it waits for a lock")
+	}
+	p.Unlock()
+	s.freshMu.Unlock()
+	s.mu.Unlock()
+}
+
+// The common key of a shared rule was forgotten while another key, that was
+// only looked at, is live: it takes up with the new common key.
+func TestAKeyOfASharedRuleOutlivesTheCommonOne(t *testing.T) {
+	s := newSet(t, dynamicconfig.Rule{Key: "*", Limit: 100, Shared: true, Algorithm: "request-weighted", IdleAfter: 2 * time.Second})
+	k := s.For("a")
+	allow(k, 0)
+	grants := &rpc.Grants{Weight: []float64{1}, Burst: []float64{100}, Used: []float64{0}, Lease: []time.Duration{time.Minute}}
+	for _, b := range s.Report(second) {
+		if err := s.Apply(second, b, nil, grants); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for now := 2 * second; s.Live("*") != nil; now += second {
+		if now > 20*second {
+			t.Fatal("the common key stays")
+		}
+		s.Report(now)
+		k.state.Load().touch() // a caller has just looked at it
+	}
+	decided := make(chan stage.Reason, 1)
+	go func() { decided <- allow(k, 30*second) }()
+	select {
+	case r := <-decided:
+		if r != stage.Granted {
+			t.Error(r)
+		}
+	case <-time.After(5 * time.Second):
+		t.Fatal("it never decides")
+	}
+}

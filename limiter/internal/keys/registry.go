@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package keys
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/headgate/headgate/limiter/internal/keytable"
+	"github.com/headgate/headgate/limiter/internal/remote"
+	"github.com/headgate/headgate/limiter/internal/report"
+	"github.com/headgate/headgate/limiter/stage"
+	"github.com/headgate/headgate/rpc"
+)
+
+// registry is which keys there are: live ones, and idle ones, which only keep
+// their place. Methods that end in Locked need the Set's mu.
+//
+// Admission takes the lock of one part of the table. A change of rules or of
+// hosts first publishes the new settings, then waits for each part's lock once
+// (publish). So a key that was admitted under the old settings is in live when
+// the change goes over it, and a key that is admitted later sees the new ones.
+type registry struct {
+	builder
+
+	settings atomic.Pointer[settings]
+	table    *keytable.Table[Key]
+	invalid  *State // what keys that are not valid decide by
+
+	freshMu sync.Mutex
+	fresh   []*Key // admitted since the last merge; protected by freshMu
+
+	live []*Key  // protected by the Set's mu
+	idle []idler // protected by the Set's mu
+}
+
+// publish puts next in force.
+func (r *registry) publish(next *settings) {
+	r.settings.Store(next)
+	r.table.Barrier()
+	r.mergeLocked()
+}
+
+// mergeLocked takes in the keys that were admitted since the last time.
+func (r *registry) mergeLocked() {
+	r.freshMu.Lock()
+	r.live = append(r.live, r.fresh...)
+	r.fresh = nil
+	r.freshMu.Unlock()
+}
+
+// common is the Key that k decides through because its rule is shared; nil if k
+// decides itself.
+func (r *registry) common(now stage.Instant, k *Key, rule *ruleState) *Key {
+	if !rule.shared || rule.isCommon(k.name) {
+		return nil
+	}
+	k.set.For(rule.rule.Key).Current(now)
+	return k.set.For(rule.rule.Key)
+}
+
+// wake makes k live, which is not. Its part of the table is locked.
+func (r *registry) wake(now stage.Instant, k *Key, set *settings, rule *ruleState, common *Key) {
+	r.build(now, k, nil, set, rule, common)
+	r.freshMu.Lock()
+	r.fresh = append(r.fresh, k)
+	r.freshMu.Unlock()
+}
+
+// attach makes k live and returns what decides for it. If another Key of its
+// name is live, k forwards to that. If there is no room, k is refused, and tries
+// again when there may be room.
+func (r *registry) attach(now stage.Instant, k *Key) *State {
+	if len(k.name) == 0 || len(k.name) > rpc.MaxKeyLength {
+		return r.invalid
+	}
+	for {
+		set := r.settings.Load()
+		rule := set.rules.match(k.name)
+		if rule.keys.Load() >= rule.most() && r.table.Get(k.name) == nil && !rule.shared {
+			k.state.Store(rule.full)
+			return rule.full
+		}
+		if st, born, ok := r.admit(now, k, set, rule, r.common(now, k, rule)); ok {
+			if born && rule.rule == nil {
+				r.metrics.unmatched.Inc(1)
+				r.Log.Warn("no rule matches a key", "key", k.name, "unmatched", set.rules.snapshot.Unmatched().String())
+			}
+			return st
+		}
+	}
+}
+
+// admit is attach under the settings that were read. ok is false if the
+// settings have changed. A Configure or SetHosts locks this part of the table
+// after it stores new settings, so it sees every key that is admitted here.
+func (r *registry) admit(now stage.Instant, k *Key, set *settings, rule *ruleState, common *Key) (st *State, born, ok bool) {
+	p := r.table.Lock(k.name)
+	defer p.Unlock()
+
+	if r.settings.Load() != set {
+		return nil, false, false
+	}
+	if live := p.Get(); live != nil {
+		if st := live.state.Load(); st != nil && st.idle {
+			if st.rule == rule {
+				r.wake(now, live, set, rule, common)
+			} else { // the rules have changed since, and it is as if it were new
+				r.forget(now, p, live)
+			}
+		}
+		if st := live.state.Load(); st != nil {
+			if live != k {
+				k.state.Store(&State{forward: live, rule: rule})
+			}
+			if st.forward != nil {
+				if st.forward != common && st.rule == rule { // the common Key was forgotten; there is another
+					live.state.CompareAndSwap(st, forwarding(now, common, rule))
+					st = live.state.Load()
+				}
+				st = st.forwarded()
+			}
+			return st, false, st.live()
+		}
+	}
+	if rule.keys.Add(1) > rule.most() && !rule.isCommon(k.name) {
+		rule.keys.Add(-1)
+		if common != nil { // it needs no place to decide
+			st := common.state.Load()
+			return st, false, st.live()
+		}
+		k.state.Store(rule.full)
+		return rule.full, false, true
+	}
+	r.wake(now, k, set, rule, common)
+	p.Put(k)
+	r.changed(now, Created, k.name, rule.key())
+	st = k.state.Load().forwarded()
+	return st, true, st.live()
+}
+
+// forget takes k out of the table, whose part is locked. A Key that is held
+// comes back when it is used.
+func (r *registry) forget(now stage.Instant, p keytable.Part[Key], k *Key) {
+	st := k.state.Load()
+	p.Delete()
+	k.state.Store(nil)
+	st.rule.keys.Add(-1)
+	r.changed(now, Removed, k.name, st.rule.key())
+}
+
+// rebuildLocked puts k under the rules of set, and reports whether there is
+// room for it.
+func (r *registry) rebuildLocked(now stage.Instant, k *Key, st *State, set *settings) bool {
+	rule := set.rules.match(k.name)
+	if rule.keys.Add(1) > rule.most() && !rule.isCommon(k.name) {
+		rule.keys.Add(-1)
+		r.dropLocked(now, k)
+		return false
+	}
+	r.build(now, k, st, set, rule, r.common(now, k, rule))
+	return true
+}
+
+// idler is a key that is idle, and when it is to be forgotten.
+type idler struct {
+	k     *Key
+	until stage.Instant
+}
+
+// idleLocked makes k idle, which nobody used for some time, if nothing is lost
+// by that, and reports whether it did. What is left is its place in the table.
+// Like a key that was forgotten, k begins with its fallback when it is used
+// again.
+func (r *registry) idleLocked(now stage.Instant, k *Key, st *State) bool {
+	s := st.pair[0]
+	if of := remoteOf(s.Part()); !s.AtRest(now) || of != nil && of.Owes() {
+		return false
+	}
+	p := r.table.Lock(k.name)
+	defer p.Unlock()
+
+	r.idle = append(r.idle, idler{k, st.lastUsed().Add(st.rule.idleAfter())})
+	k.state.Store(st.rule.idle)
+	s.Retire() // a caller may be using it still
+	leave(now, s.Part())
+	return true
+}
+
+// forgetIdleLocked forgets the keys that were idle for long enough, or all.
+func (r *registry) forgetIdleLocked(now stage.Instant, all bool) {
+	still := r.idle[:0]
+	for _, i := range r.idle {
+		switch st := i.k.state.Load(); {
+		case st == nil || !st.idle: // it is among the live again
+		case all || now >= i.until:
+			r.forgetIdle(now, i.k)
+		default:
+			still = append(still, i)
+		}
+	}
+	clear(r.idle[len(still):])
+	r.idle = report.Fitted(still)
+}
+
+// forgetIdle forgets k, unless it was used just now.
+func (r *registry) forgetIdle(now stage.Instant, k *Key) {
+	p := r.table.Lock(k.name)
+	defer p.Unlock()
+
+	if st := k.state.Load(); st != nil && st.idle {
+		r.forget(now, p, k)
+	}
+}
+
+// dropLocked forgets k. Usage that comes in meanwhile is in the next report.
+func (r *registry) dropLocked(now stage.Instant, k *Key) {
+	p := r.table.Lock(k.name)
+	parts := k.state.Load().parts()
+	r.forget(now, p, k)
+	p.Unlock()
+	for _, p := range parts {
+		p.Retire()
+		leave(now, p.Part())
+	}
+}
+
+// successor is the Subject that the key has now under an algorithm.
+func (r *registry) successor(key, algorithm string) *report.Subject {
+	k := r.table.Get(key)
+	if k == nil {
+		return nil
+	}
+	if st := k.state.Load(); st.live() {
+		if p := st.find(algorithm); p != nil {
+			return p
+		}
+	}
+	return nil
+}
+
+// republish publishes the state of a's key anew: Allow goes straight to the
+// bucket while a does not ask, and through a while it does. The Set's mu is
+// held.
+func (r *registry) republish(a *remote.Auto) {
+	k := r.table.Get(a.Key())
+	if k == nil {
+		return
+	}
+	st := k.state.Load()
+	if !st.live() || len(st.parts()) != 1 || stageOf(st.pair[0]) != stage.Stage(a) {
+		return // what decides then finds a
+	}
+	next := &State{Stage: st.Stage, rule: st.rule, pair: st.pair, used: st.used}
+	next.setPlain(r.Listener != nil)
+	k.state.Store(next)
+}

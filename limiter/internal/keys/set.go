@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package keys
+
+import (
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter/internal/keytable"
+	"github.com/headgate/headgate/limiter/internal/remote"
+	"github.com/headgate/headgate/limiter/internal/report"
+	"github.com/headgate/headgate/limiter/internal/share"
+	"github.com/headgate/headgate/limiter/stage"
+	"github.com/headgate/headgate/rpc"
+)
+
+// Set is the keys of one host under the rules in force. Use New. All methods
+// are safe for concurrent use.
+type Set struct {
+	registry
+
+	// mu serializes what changes keys that are live. The locks of the table's
+	// parts come after it.
+	mu sync.Mutex // protects live and idle of the registry, the metrics, and all of the reporter that is not safe by itself
+}
+
+// maxBackground bounds the calls in the background of a Set.
+const maxBackground = 256
+
+// New returns a Set under the rules of snapshot for one of hosts hosts; less
+// than 1 counts as 1.
+func New(c Config, snapshot *dynamicconfig.Snapshot, hosts int) *Set {
+	s := new(Set)
+	s.Config = &c
+	s.metrics = newMetrics(c.Scope)
+	s.host = &elsewhere{
+		Config: s.Config, metrics: s.metrics, interval: s.Interval,
+		running: remote.NewBackground(maxBackground, c.Log),
+	}
+	s.redirect = s.republish
+	s.table = keytable.New[Key]()
+	s.invalid = &State{Reason: stage.InvalidKey}
+	random := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
+	if c.Seed != nil {
+		random = rand.New(rand.NewPCG(*c.Seed, *c.Seed))
+	}
+	s.reporter = report.New(report.Config{
+		Interval: s.Interval, Timeout: s.timeout, Rand: random, Fell: s.fell,
+	})
+	s.settings.Store(&settings{rules: s.newRules(snapshot), hosts: max(hosts, 1)})
+	return s
+}
+
+// For returns the Key of a name. It costs one lookup for a key that is live;
+// another comes to life when it is first used.
+func (s *Set) For(name string) *Key {
+	if k := s.table.Get(name); k != nil {
+		return k
+	}
+	// The caller's string may be a piece of a large one.
+	return &Key{set: s, name: strings.Clone(name)}
+}
+
+// Interval is the update interval in force.
+func (s *Set) Interval() time.Duration {
+	return s.settings.Load().rules.snapshot.Properties().UpdateInterval
+}
+
+func (s *Set) timeout() time.Duration {
+	return s.settings.Load().rules.snapshot.Properties().UpdateTimeout
+}
+
+// Hosts is the number of hosts in force, at least 1.
+func (s *Set) Hosts() int { return s.settings.Load().hosts }
+
+// Configure puts the rules of snapshot in force.
+func (s *Set) Configure(now stage.Instant, snapshot *dynamicconfig.Snapshot) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	before := s.settings.Load().rules
+	s.metrics.flushAll(before)
+	before.before = nil
+	set := &settings{rules: s.newRules(snapshot), hosts: s.Hosts()}
+	set.rules.before = before
+	s.publish(set)
+	s.forgetIdleLocked(now, true)
+	live := s.live[:0]
+	for _, k := range s.live {
+		st := k.state.Load()
+		// A key may have been admitted under the new rules.
+		if st.rule.of == set.rules || s.rebuildLocked(now, k, st, set) {
+			live = append(live, k)
+		}
+	}
+	clear(s.live[len(live):])
+	s.live = live
+}
+
+// SetHosts sets how many hosts there are; less than 1 counts as 1.
+func (s *Set) SetHosts(now stage.Instant, hosts int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	if hosts = max(hosts, 1); hosts == s.Hosts() {
+		return
+	}
+	s.publish(&settings{rules: s.settings.Load().rules, hosts: hosts})
+	s.eachLocked(func(p *report.Subject) { p.Part().Steer(now, hosts) })
+}
+
+// Introduce has every key that reports early do so soon.
+func (s *Set) Introduce(now stage.Instant) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	s.mergeLocked()
+	s.eachLocked(func(p *report.Subject) { s.reporter.Introduce(now, p) })
+}
+
+// maxDemand bounds what is stated, so that sums stay finite.
+const maxDemand = 1 << 53
+
+func (s *Set) setDemand(now stage.Instant, k *Key, wants float64) {
+	if !(wants >= 0) {
+		wants = share.Measured
+	}
+	st := k.Current(now)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	for _, p := range st.parts() {
+		p.State(now, min(wants, maxDemand))
+	}
+}
+
+// restful is how many intervals a key must be unused before it is idle.
+const restful = 2
+
+// Report gathers what was used since the last report that was answered, and
+// does what time alone brings about: leases end, unused keys leave. It returns
+// a Batch per algorithm, ordered by name.
+func (s *Set) Report(now stage.Instant) []*report.Batch {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	s.mergeLocked()
+	s.forgetIdleLocked(now, false)
+	s.host.owing.Flush(now)
+	hosts, unused := s.Hosts(), restful*s.Interval()
+	round := s.reporter.Begin(now, s.successor)
+	live, fallbacks := 0, 0
+	for at, k := range s.live {
+		st := k.state.Load()
+		if len(st.parts()) == 1 && now.Sub(st.pair[0].Used()) >= unused && s.idleLocked(now, k, st) {
+			continue
+		}
+		for _, p := range st.parts() {
+			if round.Visit(p, hosts) {
+				s.fell(now, p)
+			}
+			if p.Part().Fallen() {
+				fallbacks++
+			}
+			if r := remoteOf(p.Part()); r != nil {
+				r.FlushLater(now)
+			}
+		}
+		s.metrics.diverged(st)
+		if st = k.state.Load(); st.forgettable(now) {
+			s.dropLocked(now, k)
+			continue
+		}
+		if live != at {
+			s.live[live] = k
+		}
+		live++
+	}
+	clear(s.live[live:])
+	s.live = report.Fitted(s.live[:live])
+	s.metrics.report(live+len(s.idle), fallbacks)
+	batches := round.Batches()
+	s.metrics.flushAll(s.settings.Load().rules)
+	return batches
+}
+
+// NextEarly is when Early has something to do.
+func (s *Set) NextEarly() stage.Instant { return s.reporter.Due() }
+
+// Early reports what cannot wait at now; nothing if it is called too soon.
+func (s *Set) Early(now stage.Instant) []*report.Batch {
+	if now < s.NextEarly() {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	return s.reporter.Early(now)
+}
+
+// Apply takes in the grants for some rows of b: grant i is for row rows[i], or
+// for row i if rows is nil. It refuses grants that make no sense, whole.
+func (s *Set) Apply(now stage.Instant, b *report.Batch, rows []int, grants *rpc.Grants) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	err := s.reporter.Apply(now, b, rows, grants, s.Hosts())
+	if err != nil {
+		s.metrics.badGrants.Inc(1)
+	}
+	return err
+}
+
+// Fail says that rows of b, as in Apply, will not be answered.
+func (s *Set) Fail(now stage.Instant, b *report.Batch, rows []int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	s.reporter.Fail(now, b, rows)
+}
+
+// Done says that nobody uses b any more.
+func (s *Set) Done(b *report.Batch) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	s.reporter.Done(b)
+}
+
+// Last is the last report: the host wants nothing from now on.
+func (s *Set) Last(now stage.Instant) []*report.Batch {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	s.mergeLocked()
+	var subjects []*report.Subject
+	s.eachLocked(func(p *report.Subject) { subjects = append(subjects, p) })
+	batches := s.reporter.Last(now, s.Hosts(), subjects)
+	s.metrics.flushAll(s.settings.Load().rules)
+	return batches
+}
+
+// Loop is what reports to the owners of keys through updater.
+func (s *Set) Loop(updater report.Updater) *report.Loop {
+	return &report.Loop{
+		Steps: s, Reporter: s.reporter, Updater: updater, Log: s.Log,
+		Answered: s.metrics.answered, Unanswered: s.metrics.unanswered,
+	}
+}
+
+// Flush sends what remote buckets are owed still, and waits for that.
+func (s *Set) Flush() {
+	s.mu.Lock()
+	s.mergeLocked()
+	var owing []*remote.Stage
+	s.eachLocked(func(p *report.Subject) {
+		if r := remoteOf(p.Part()); r != nil && r.Owes() {
+			owing = append(owing, r)
+		}
+	})
+	s.mu.Unlock()
+	s.host.flush(append(owing, s.host.owing.All()...))
+}
+
+// Inspect calls f with what a key decides by, and returns false if the key is
+// not live. f must not call the Set.
+func (s *Set) Inspect(name string, f func(st *State)) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	s.mergeLocked()
+	k := s.table.Get(name)
+	if k == nil {
+		return false
+	}
+	st := k.state.Load()
+	if st == nil || st.idle {
+		return false
+	}
+	f(st)
+	return true
+}
+
+// fell tells that p has entered or left its fallback.
+func (s *Set) fell(now stage.Instant, p *report.Subject) {
+	c, change := p.Part().Common(), FallbackLeft
+	if c.Fallen() {
+		change = FallbackEntered
+	}
+	s.changed(now, change, c.Key(), c.Terms().Rule.Key)
+}
+
+// eachLocked calls f for all parts of live keys.
+func (s *Set) eachLocked(f func(p *report.Subject)) {
+	for _, k := range s.live {
+		for _, p := range k.state.Load().parts() {
+			f(p)
+		}
+	}
+}
+
+// Live reports whether a Key of this name has a place, be it idle.
+func (s *Set) Live(name string) *Key { return s.table.Get(name) }
+
+// Counted is how many keys the rule of name has, live and idle.
+func (s *Set) Counted(name string) int64 { return s.settings.Load().rules.match(name).keys.Load() }
+
+// Idle is how many keys are idle.
+func (s *Set) Idle() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	return len(s.idle)
+}
+
+// Join waits until no call goes on in the background.
+func (s *Set) Join() { s.host.running.Join() }
+
+// Failing is how many keys fell back since their remote buckets answered last.
+func (s *Set) Failing() int64 { return s.host.failing.Load() }

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package keys
+
+import (
+	"sync/atomic"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter/internal/remote"
+	"github.com/headgate/headgate/limiter/internal/report"
+	"github.com/headgate/headgate/limiter/internal/share"
+	"github.com/headgate/headgate/limiter/stage"
+)
+
+// State is what a Key decides by. It does not change once it is published, but
+// for what is atomic: a change of rules makes another one.
+type State struct {
+	// plain: see Key.Plain.
+	plain *share.Rate
+
+	// Stage is what tokens come from, and Slots what is acquired. Without a
+	// Stage, no token is to be had, because of Reason.
+	Stage  stage.Stage
+	Slots  stage.Slots
+	Reason stage.Reason
+
+	// idle: nobody used the key lately, and it only keeps its place.
+	idle bool
+
+	touched atomic.Bool // since the last report, if there are no parts
+	used    stage.Instant
+
+	rule *ruleState // nil if the Key has no Set
+
+	// forward decides instead: the Key of this name that is live, or the
+	// common one of a shared rule.
+	forward *Key
+
+	// pair is what is reported: one part, or the old and the new of a migration.
+	pair      [2]*report.Subject
+	migration *migration
+}
+
+// migration is two parts behind a mode; stages or slots is nil.
+type migration struct {
+	of      [2]share.Part
+	stages  stage.Migration
+	slots   stage.SlotsMigration
+	counted stage.Divergence // of stages, as of the last report
+}
+
+// parts are what is reported, the old one first.
+func (st *State) parts() []*report.Subject {
+	switch {
+	case st.pair[0] == nil:
+		return nil
+	case st.pair[1] == nil:
+		return st.pair[:1]
+	default:
+		return st.pair[:]
+	}
+}
+
+// Terms are the rule's; nil is none.
+func (st *State) Terms() *Terms {
+	if st.rule == nil {
+		return nil
+	}
+	return st.rule.terms
+}
+
+// stageOf is a part as a stage; nil for slots.
+func stageOf(s *report.Subject) stage.Stage {
+	of, _ := s.Part().(stage.Stage)
+	return of
+}
+
+// slotsOf is a part as slots; nil for a rate.
+func slotsOf(s *report.Subject) *share.Slots {
+	of, _ := s.Part().(*share.Slots)
+	return of
+}
+
+// Level is what st applies at now.
+func (st *State) Level(now stage.Instant) stage.Level {
+	switch {
+	case st.Slots != nil:
+		return st.Slots.Level(now)
+	case st.Stage != nil:
+		return st.Stage.Level(now)
+	default:
+		return stage.Level{}
+	}
+}
+
+// Rule is the key of the rule that matched, and how many keys it may have; an
+// empty one if none matched.
+func (st *State) Rule() (key string, most int64) {
+	if st.rule == nil {
+		return "", 0
+	}
+	return st.rule.key(), st.rule.most()
+}
+
+// By names what decided: the rule's fallback, or the algorithm that answers;
+// empty if no rule does.
+func (st *State) By(source stage.Source) string {
+	if st.Stage == nil {
+		return ""
+	}
+	return st.rule.by(source)
+}
+
+// Mode is the migration's; ModeNew if there is none.
+func (st *State) Mode() dynamicconfig.Mode {
+	if st.rule == nil || st.rule.rule == nil || st.rule.rule.Migration == nil {
+		return dynamicconfig.ModeNew
+	}
+	return st.rule.rule.Migration.Mode
+}
+
+// Divergence is how the two sides of a migration answered so far.
+func (st *State) Divergence() stage.Divergence {
+	if st.migration == nil || st.migration.stages == nil {
+		return stage.Divergence{}
+	}
+	return st.migration.stages.Divergence()
+}
+
+// Parts are what is reported, the old one first. The Set's mu is held.
+func (st *State) Parts() (all []share.Part) {
+	for _, p := range st.parts() {
+		all = append(all, p.Part())
+	}
+	return all
+}
+
+// live reports whether st decides itself.
+func (st *State) live() bool { return st != nil && !st.idle && st.forward == nil }
+
+// setPlain sets plain if the bucket alone decides.
+func (st *State) setPlain(listened bool) {
+	if listened || len(st.parts()) != 1 || st.Terms() != nil {
+		return
+	}
+	switch s := st.Stage.(type) {
+	case *share.Rate:
+		st.plain = s
+	case *remote.Auto:
+		if !s.Asking() {
+			st.plain = s.Rate
+		}
+	}
+}
+
+// find is the part of st under an algorithm; nil if there is none.
+func (st *State) find(algorithm string) *report.Subject {
+	for _, p := range st.parts() {
+		if p.Part().Common().Terms().Algorithm == algorithm {
+			return p
+		}
+	}
+	return nil
+}
+
+// lastUsed is when a report last found new usage.
+func (st *State) lastUsed() stage.Instant {
+	used := st.used
+	for _, p := range st.parts() {
+		used = max(used, p.Used())
+	}
+	return used
+}
+
+// forgettable reports whether nothing is lost by forgetting the key: nobody used
+// it for idle_after, and its buckets are full. The Set's mu is held.
+func (st *State) forgettable(now stage.Instant) bool {
+	if st.pair[0] == nil && st.touched.Swap(false) {
+		st.used = now
+	}
+	if now.Sub(st.lastUsed()) < st.rule.idleAfter() {
+		return false
+	}
+	for _, p := range st.parts() {
+		if !p.Idle(now) {
+			return false
+		}
+	}
+	return true
+}
+
+// touch notes that a key without parts is used. It writes only what is news.
+func (st *State) touch() {
+	if !st.touched.Load() {
+		st.touched.Store(true)
+	}
+}

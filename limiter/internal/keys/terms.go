@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package keys
+
+import (
+	"math"
+	"sync/atomic"
+	"time"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter/internal/bucket"
+	"github.com/headgate/headgate/limiter/stage"
+)
+
+// Terms are what a rule says of one event beside the limit. nil is nothing.
+type Terms struct {
+	longest   time.Duration // that an event waits
+	costliest float64
+
+	refuses uint64        // of 2⁶⁴ events over the limit, how many are refused
+	salt    uint64        // of the coin that decides which
+	over    atomic.Uint64 // events over the limit
+}
+
+// refusesAll is a limit that is enforced in full.
+const refusesAll = math.MaxUint64
+
+func newTerms(rule *dynamicconfig.Rule, salt func() uint64) *Terms {
+	if rule.InFlight || !answers(rule, 0) && !answers(rule, 1) { // the mode disabled lets all pass
+		return nil
+	}
+	t := &Terms{
+		longest: stage.Forever, costliest: math.Inf(1), refuses: refusesAll,
+	}
+	if rule.MaxWait != 0 {
+		t.longest = max(rule.MaxWait, 0)
+	}
+	if rule.MaxCost > 0 || rule.MaxDebt > 0 {
+		t.costliest = rule.Costliest()
+	}
+	if part := rule.Enforced(); part < 1 {
+		t.refuses, t.salt = uint64(part*(1<<64)), salt()
+	}
+	if t.longest == stage.Forever && rule.MaxDebt <= 0 && math.IsInf(t.costliest, 1) && t.refuses == refusesAll {
+		return nil
+	}
+	return t
+}
+
+// Apply returns how long an event of cost n may wait if its caller would wait
+// for longest, or why it is refused.
+func (t *Terms) Apply(n int64, longest time.Duration) (wait time.Duration, reason stage.Reason) {
+	switch {
+	case n < 0:
+		return 0, stage.InvalidCost
+	case t == nil:
+		return longest, stage.Granted
+	case float64(n) > t.costliest:
+		return 0, stage.TooCostly
+	}
+	return min(longest, t.longest), stage.Granted
+}
+
+// LetsPass reports whether an event that was refused for reason may happen all
+// the same. Its chance is a hash of how many such events there were, so that
+// the same events meet the same fate.
+func (t *Terms) LetsPass(reason stage.Reason) bool {
+	if t == nil || t.refuses == refusesAll || reason == stage.InvalidCost || reason == stage.Canceled {
+		return false
+	}
+	return bucket.Mix(t.over.Add(1)+t.salt) >= t.refuses
+}
+
+// Longest is the longest that an event may wait.
+func (t *Terms) Longest() time.Duration {
+	if t == nil {
+		return stage.Forever
+	}
+	return t.longest
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package remote
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/headgate/headgate/limiter/stage"
+)
+
+const (
+	// owesFor is how long a stage that has left its key goes on sending what
+	// its remote bucket has not heard. After that, a bucket with a usual limit
+	// is full again anyway.
+	owesFor = 10 * time.Minute
+
+	// maxOwing bounds the stages that do so.
+	maxOwing = 1 << 16
+)
+
+// Owing is stages that no key decides by any more, whose remote buckets have
+// not been told of everything yet. The zero Owing has none. It is safe for
+// concurrent use and calls nothing while its lock is held.
+type Owing struct {
+	mu    sync.Mutex // protects until
+	until map[*Stage]stage.Instant
+}
+
+// Add adds s, unless there are too many.
+func (o *Owing) Add(now stage.Instant, s *Stage) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+
+	if _, ok := o.until[s]; ok || len(o.until) >= maxOwing {
+		return
+	}
+	if o.until == nil {
+		o.until = make(map[*Stage]stage.Instant)
+	}
+	o.until[s] = now.Add(owesFor)
+}
+
+// All are the stages, by key.
+func (o *Owing) All() []*Stage {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+
+	return slices.SortedFunc(maps.Keys(o.until), func(a, b *Stage) int { return strings.Compare(a.Key(), b.Key()) })
+}
+
+// Flush sends what is owed, unless that failed lately, and forgets the stages
+// that owe nothing.
+func (o *Owing) Flush(now stage.Instant) {
+	for _, s := range o.All() {
+		s.FlushLater(now)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+
+	maps.DeleteFunc(o.until, func(s *Stage, until stage.Instant) bool { return !s.Owes() || now >= until })
+	if len(o.until) == 0 {
+		o.until = nil
+	}
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package stage
+
+import "github.com/headgate/headgate/dynamicconfig"
+
+// Migration answers with one of two stages and may measure the other.
+type Migration interface {
+	Stage
+
+	// SetMode changes which stage answers, and whether the other is measured.
+	// The one that begins to answer has no more tokens than the one that ends.
+	SetMode(now Instant, mode dynamicconfig.Mode)
+
+	// Divergence is how the two answered so far while both were asked.
+	Divergence() Divergence
+}
+
+// SlotsMigration is Migration for slots in flight.
+type SlotsMigration interface {
+	Slots
+
+	// SetMode changes which slots answer, and whether the others are measured.
+	// Slots that are held stay held.
+	SetMode(mode dynamicconfig.Mode)
+}
+
+// Divergence is the cost that was asked for while both stages of a migration
+// were asked, by which of them allowed it.
+type Divergence struct {
+	Both, OnlyOld, OnlyNew, Neither int64
+
+	// Skipped is the cost for which a remote stage was not measured, because
+	// too much ran in the background.
+	Skipped int64
+}
+
+// Since is what was counted after earlier.
+func (d Divergence) Since(earlier Divergence) Divergence {
+	return Divergence{
+		d.Both - earlier.Both, d.OnlyOld - earlier.OnlyOld, d.OnlyNew - earlier.OnlyNew,
+		d.Neither - earlier.Neither, d.Skipped - earlier.Skipped,
+	}
+}
+
+// Plus is the sum of both.
+func (d Divergence) Plus(other Divergence) Divergence {
+	return d.Since(Divergence{-other.Both, -other.OnlyOld, -other.OnlyNew, -other.Neither, -other.Skipped})
+}
+
+// Migrator makes Migrations: package shadow has one.
+type Migrator struct {
+	// Stages returns a Migration that is in mode. background runs what takes
+	// time, or returns false if too much is under way.
+	Stages func(now Instant, old, new Stage, mode dynamicconfig.Mode, background func(func()) bool) Migration
+
+	// Slots is Stages for slots in flight.
+	Slots func(old, new Slots, mode dynamicconfig.Mode) SlotsMigration
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limiter
+
+import (
+	"context"
+
+	"github.com/headgate/headgate/limiter/internal/keys"
+	"github.com/headgate/headgate/limiter/stage"
+)
+
+// stepped is a Limiter as a stage.Stage.
+type stepped keys.Key
+
+// Take implements stage.Stage.
+func (s *stepped) Take(ctx context.Context, r stage.Request) (stage.Verdict, stage.Receipt) {
+	k := (*keys.Key)(s)
+	if r.Kind == stage.Charge {
+		return charge(k, r.Now, r.N), stage.Receipt{}
+	}
+	v, receipt, from := decide(ctx, k, r.Now, r.N, r.Longest, r.Kind)
+	if receipt.N == 0 {
+		return v, stage.Receipt{}
+	}
+	kept := &taken{Verdict: v, of: k, asked: r.N, at: r.Now, acts: r.Now.Add(v.Wait), from: from, receipt: receipt}
+	return v, stage.Receipt{N: receipt.N, Rest: kept}
+}
+
+// Settle implements stage.Stage.
+func (s *stepped) Settle(now stage.Instant, r stage.Receipt, actual int64) {
+	if t, ok := r.Rest.(*taken); ok {
+		t.settle(now, actual)
+	}
+}
+
+// Cap implements stage.Stage.
+func (s *stepped) Cap(now stage.Instant, tokens float64) {
+	if st := (*keys.Key)(s).Current(now); st.Stage != nil {
+		st.Stage.Cap(now, tokens)
+	}
+}
+
+// Level implements stage.Stage.
+func (s *stepped) Level(now stage.Instant) stage.Level { return (*keys.Key)(s).Current(now).Level(now) }
