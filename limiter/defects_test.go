@@ -88,7 +88,7 @@ func TestASoftEventIsSettledForNothing(t *testing.T) {
 		for _, actual := range []int64{0, 3, 5, 8} {
 			e := takeAt(k, 0, 5, 0)
 			e.settle(0, actual)
-			if got := k.levelAt(0).Tokens; !near(got, 0) || e.Decision().Reason != Soft {
+			if got := k.of().Level(0).Tokens; !near(got, 0) || e.Decision().Reason != Soft {
 				t.Errorf("shared %v: settled with %d: %v tokens, %v", shared, actual, got, e.Decision().Reason)
 			}
 		}
@@ -140,7 +140,7 @@ func TestSetHostsReachesAKeyThatIsBeingAdmitted(t *testing.T) {
 	k := g.For("k")
 	allowAt(k, 0, 0)
 	setting.Wait()
-	if got := k.levelAt(0).Limit; got != 10 {
+	if got := k.of().Level(0).Limit; got != 10 {
 		t.Errorf("limit %v on one of 10 hosts, want 10", got)
 	}
 }
@@ -204,9 +204,9 @@ func TestAReservationFromAnUnlimitedBucketGivesNothingBack(t *testing.T) {
 		res := reserveAt(k, 0, 1000, 0)
 		answer(t, g, second, 0.5, 100, rpc.FloorNone, time.Minute)
 		take(k, second, 1000) // the bucket is dry
-		before := k.levelAt(second).Tokens
+		before := k.of().Level(second).Tokens
 		undo(res)
-		if got := k.levelAt(second).Tokens; got != before {
+		if got := k.of().Level(second).Tokens; got != before {
 			t.Errorf("%s: %v tokens, %v before", name, got, before)
 		}
 	}

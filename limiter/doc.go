@@ -28,7 +28,7 @@
 //
 // # How one request is decided
 //
-// Limiter.decide is the only way. It finds the rule that matches the key,
+// The function decide is the only way. It finds the rule that matches the key,
 // applies the rule's terms (max_cost, max_wait, max_debt), and asks the stage
 // that the tokens come from. Then it allows a part of what is over the limit, if
 // the rule does not enforce the limit in full, counts the decision, and sends it

@@ -84,8 +84,8 @@ func TestAnEstimateThatIsRefusedDoesNothing(t *testing.T) {
 		e := takeAt(k, 0, n, 0)
 		e.settle(0, 5)
 		e.Cancel()
-		if e.OK() || math.Abs(k.levelAt(0).Tokens-10) > 1e-6 {
-			t.Errorf("%d: %+v, %v tokens", n, e.Decision(), k.levelAt(0).Tokens)
+		if e.OK() || math.Abs(k.of().Level(0).Tokens-10) > 1e-6 {
+			t.Errorf("%d: %+v, %v tokens", n, e.Decision(), k.of().Level(0).Tokens)
 		}
 	}
 	if e := takeAt(g.For("other"), 0, 5, 0); !e.OK() {
@@ -126,7 +126,7 @@ func TestSettleInParallel(t *testing.T) {
 		}
 		all.Wait()
 	}
-	if got := k.levelAt(0).Tokens; got < 800-1e-6 || got > 1000 || math.Mod(got+1e-6, 2) > 1e-3 {
+	if got := k.of().Level(0).Tokens; got < 800-1e-6 || got > 1000 || math.Mod(got+1e-6, 2) > 1e-3 {
 		t.Errorf("%v tokens are left", got)
 	}
 }

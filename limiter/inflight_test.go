@@ -72,7 +72,7 @@ func TestSlotsOfAHostWithoutAGrant(t *testing.T) {
 		rule.Fallback, rule.SafeCapacity = tt.fallback, tt.safe
 		g := NewGroup(snapshot(t, rule), tt.hosts)
 		k := g.For("k")
-		level := k.levelAt(0)
+		level := k.of().Level(0)
 		if level.Limit != rate.Limit(min(tt.want, float64(rate.Inf))) || level.Burst != tt.want || level.Tokens != tt.want {
 			t.Errorf("%v slots on %d hosts, %v: %+v, want %v", tt.limit, tt.hosts, tt.fallback, level, tt.want)
 		}
@@ -174,7 +174,7 @@ func TestSlotsAreReported(t *testing.T) {
 	if err := g.Manual().Apply(second, b, nil, grants); err != nil {
 		t.Fatal(err)
 	}
-	if l := k.levelAt(second); l.Limit != 12 || l.Tokens != 2 {
+	if l := k.of().Level(second); l.Limit != 12 || l.Tokens != 2 {
 		t.Errorf("%+v", l)
 	}
 	if st := only(t, g, second, "k"); st.Held != 10 || st.Waiting != 0 || st.Fallback {
@@ -194,7 +194,7 @@ func TestSlotsAreReported(t *testing.T) {
 	if _, u := one(t, g, 30*second); u.Weight[0] != 0 || u.Wants[0] != 0 || u.Allowed[0]+u.Rejected[0] != 0 {
 		t.Errorf("%+v", u)
 	}
-	if l := k.levelAt(30 * second); l.Limit != 10 {
+	if l := k.of().Level(30 * second); l.Limit != 10 {
 		t.Errorf("after the lease: %+v", l)
 	}
 }
@@ -205,7 +205,7 @@ func TestACutWaitsForHolders(t *testing.T) {
 	holds := hold(t, k, 0, 8)
 	answer(t, g, second, 0.3, 10, rpc.FloorNone, 10*time.Second)
 	for i, h := range holds {
-		if l := k.levelAt(second); l.Limit != 3 || l.Tokens != float64(3-(8-i)) {
+		if l := k.of().Level(second); l.Limit != 3 || l.Tokens != float64(3-(8-i)) {
 			t.Errorf("%d are held: %+v", 8-i, l)
 		}
 		if h2, ok := tryAcquireAt(k, second, 1); ok != (8-i < 3) {
@@ -302,7 +302,7 @@ func TestSlotsThatAreHeldOutliveTheirRule(t *testing.T) {
 		t.Error("nobody hears of slots that are held")
 	}
 	g.Manual().Configure(3*second, both(4))
-	k.levelAt(3 * second)
+	k.of().Level(3 * second)
 	g.Manual().Report(4 * second)
 	if got := len(hold(t, k, 4*second, 9)); got != 1 {
 		t.Errorf("the rule is back, 3 of 4 slots are held, and %d more are given", got)
@@ -457,7 +457,7 @@ func TestHostsTogetherHoldAtMostTheLimit(t *testing.T) {
 		var has [hosts]float64 // as the owner knows it
 		for i := range groups {
 			groups[i] = NewGroup(s, hosts)
-			groups[i].For("k").levelAt(0)
+			groups[i].For("k").of().Level(0)
 		}
 		now := stage.Instant(0)
 		t.Repeat(map[string]func(*rapid.T){
@@ -556,7 +556,7 @@ func TestSlotsAndRatesInOneBatch(t *testing.T) {
 func TestSlotsAreIntroducedToNewOwners(t *testing.T) {
 	g := NewGroup(snapshot(t, inFlightRule(10)), 1, WithSeed(1))
 	k := g.For("k")
-	k.levelAt(0)
+	k.of().Level(0)
 	soon := func(now stage.Instant) bool {
 		return len(g.Manual().Early(now+stage.Instant(400*time.Millisecond))) > 0
 	}

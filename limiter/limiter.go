@@ -100,21 +100,21 @@ func (l *Limiter) Charge(n int) { charge(l.of(), stage.Now(), int64(n)) }
 func (l *Limiter) SetDemand(wants float64) { l.of().SetDemand(stage.Now(), wants) }
 
 // Limit is the limit that this host applies now, in events/s or slots.
-func (l *Limiter) Limit() rate.Limit { return l.levelAt(stage.Now()).Limit }
+func (l *Limiter) Limit() rate.Limit { return l.of().Level(stage.Now()).Limit }
 
 // Burst is the most tokens that this host's bucket can hold, rounded down.
 func (l *Limiter) Burst() int {
-	if b := l.levelAt(stage.Now()).Burst; b < math.MaxInt {
+	if b := l.of().Level(stage.Now()).Burst; b < math.MaxInt {
 		return int(b)
 	}
 	return math.MaxInt
 }
 
 // Tokens is TokensAt(now).
-func (l *Limiter) Tokens() float64 { return l.levelAt(stage.Now()).Tokens }
+func (l *Limiter) Tokens() float64 { return l.of().Level(stage.Now()).Tokens }
 
 // TokensAt is how many tokens there are at t; negative in debt.
-func (l *Limiter) TokensAt(t time.Time) float64 { return l.levelAt(stage.At(t)).Tokens }
+func (l *Limiter) TokensAt(t time.Time) float64 { return l.of().Level(stage.At(t)).Tokens }
 
 // Refused says why nothing at all is allowed for this key: ErrUnmatched,
 // ErrTooManyKeys, ErrInvalidKey; ErrInFlight if only Acquire and TryAcquire
@@ -131,9 +131,6 @@ func (l *Limiter) Refused() error {
 		return errorOf(st.Reason)
 	}
 }
-
-// levelAt is what the host applies at now.
-func (l *Limiter) levelAt(now stage.Instant) stage.Level { return l.of().Current(now).Level(now) }
 
 // Stage is the Limiter as a stage: for a shadow.Pair, and for programs that
 // run on virtual time. It decides as the Limiter does.

@@ -131,7 +131,7 @@ func TestAKeyDoesNotSleepWithAnEmptyBucket(t *testing.T) {
 	take(k, 0, 1)
 	for now := second; now < 9*second; now += second {
 		answer(t, g, now, 1, 0, rpc.FloorNone, time.Hour)
-		if got := take(k, now, 0); got != 0 || k.levelAt(now).Tokens >= 1 {
+		if got := take(k, now, 0); got != 0 || k.of().Level(now).Tokens >= 1 {
 			t.Fatalf("at %v it forgot that its token was taken", now)
 		}
 	}

@@ -59,9 +59,9 @@ func TestDebtGoesAlongAtASwitch(t *testing.T) {
 	for range 110 {
 		reserveAt(k, second, 1, stage.Forever) // waiters that act in the next ten seconds
 	}
-	before := k.levelAt(2 * second).Tokens
+	before := k.of().Level(2 * second).Tokens
 	g.Manual().Report(2 * second)
-	if after := k.levelAt(2 * second).Tokens; after > before+1 {
+	if after := k.of().Level(2 * second).Tokens; after > before+1 {
 		t.Errorf("%v tokens before the lease ended, %v after", before, after)
 	}
 }

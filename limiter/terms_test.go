@@ -29,12 +29,12 @@ type ask struct {
 func trace(t *testing.T, g *Group, asks []ask) {
 	t.Helper()
 	for i, a := range asks {
-		before := g.For("k").levelAt(stage.Instant(a.at)).Tokens
+		before := g.For("k").of().Level(stage.Instant(a.at)).Tokens
 		d := decideAt(g.For("k"), stage.Instant(a.at), a.n, a.longest)
 		if d.Reason != a.want || d.Wait != a.wait || d.RetryAfter != a.retry || d.OK != (a.want == Granted || a.want == Soft) {
 			t.Errorf("ask %d: %d at %v within %v: %+v, want %v, wait %v, retry %v", i, a.n, a.at, a.longest, d, a.want, a.wait, a.retry)
 		}
-		after := g.For("k").levelAt(stage.Instant(a.at)).Tokens
+		after := g.For("k").of().Level(stage.Instant(a.at)).Tokens
 		taken := 0.0
 		if a.want == Granted {
 			taken = float64(a.n)
@@ -159,7 +159,7 @@ func TestARuleThatChangesKeepsTheBucket(t *testing.T) {
 		t.Error("it cannot borrow, or never stops")
 	}
 	g.Manual().Configure(0, snapshot(t, plain))
-	if got := k.levelAt(0).Tokens; math.Abs(got+8) > 1e-6 {
+	if got := k.of().Level(0).Tokens; math.Abs(got+8) > 1e-6 {
 		t.Errorf("%v tokens", got)
 	}
 	if k.of().Plain() == nil {

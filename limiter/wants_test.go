@@ -93,7 +93,7 @@ func TestAStatementIsReportedEarlyAndOnce(t *testing.T) {
 	} {
 		g := NewGroup(snapshot(t, tt.rule), 1, tt.options...)
 		k := g.For("k")
-		k.levelAt(stage.Now())
+		k.of().Level(stage.Now())
 		at := stage.Now()
 		early := func() (n int) {
 			for until := at + second; at < until; at += stage.Instant(time.Millisecond) {
@@ -134,7 +134,7 @@ func TestAHostUsesNoMoreThanItStated(t *testing.T) {
 		now += second
 		take(k, now, 1)
 		answer(t, g, now, tt.lent, 0, rpc.FloorNone, time.Minute)
-		if l := k.levelAt(now); math.Abs(float64(l.Limit)-tt.limit) > 1e-6 || math.Abs(l.Burst-tt.burst) > 1e-6 {
+		if l := k.of().Level(now); math.Abs(float64(l.Limit)-tt.limit) > 1e-6 || math.Abs(l.Burst-tt.burst) > 1e-6 {
 			t.Errorf("a host that states %v and is lent %v has %v/s and a burst of %v; want %v and %v", tt.states, tt.lent, l.Limit, l.Burst, tt.limit, tt.burst)
 		}
 	}

@@ -10,13 +10,14 @@ import (
 	"github.com/headgate/headgate/limiter/internal/remote"
 	"github.com/headgate/headgate/limiter/internal/report"
 	"github.com/headgate/headgate/limiter/internal/share"
+	"github.com/headgate/headgate/limiter/internal/usage"
 	"github.com/headgate/headgate/limiter/stage"
 )
 
 // builder makes the State that a key's rule wants, out of the one before.
 type builder struct {
 	*Config
-	metrics  *metrics
+	metrics  *usage.Metrics
 	reporter *report.Reporter
 	host     *elsewhere
 	redirect func(*remote.Auto) // to call when one begins or ends to ask

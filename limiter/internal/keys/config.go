@@ -71,7 +71,7 @@ func (c *Config) shareTerms(a *ruleState, name string, answers bool) *share.Term
 		Rule: a.rule, Algorithm: name, Traits: c.traitsOf(name), Debt: max(a.rule.MaxDebt, 0),
 	}
 	if answers {
-		t.Counts = &a.counts
+		t.Counts = &a.usage.Counts
 	}
 	t.Reports = !t.Traits.Local && (c.Remotes[name] == nil || name == share.Auto)
 	return t

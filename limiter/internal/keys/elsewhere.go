@@ -11,6 +11,7 @@ import (
 	"github.com/headgate/headgate/limiter/internal/remote"
 	"github.com/headgate/headgate/limiter/internal/report"
 	"github.com/headgate/headgate/limiter/internal/share"
+	"github.com/headgate/headgate/limiter/internal/usage"
 	"github.com/headgate/headgate/limiter/stage"
 )
 
@@ -20,7 +21,7 @@ var _ remote.Host = (*elsewhere)(nil)
 // elsewhere.
 type elsewhere struct {
 	*Config
-	metrics  *metrics
+	metrics  *usage.Metrics
 	interval func() time.Duration
 	running  remote.Background
 	owing    remote.Owing
@@ -39,7 +40,7 @@ func (e *elsewhere) Background(f func()) bool {
 	if e.running.Run(f) {
 		return true
 	}
-	e.metrics.skipped.Inc(1)
+	e.metrics.Skipped.Inc(1)
 	return false
 }
 
@@ -48,7 +49,7 @@ func (e *elsewhere) RemoteOwes(now stage.Instant, s *remote.Stage) { e.owing.Add
 
 // RemoteFailed implements remote.Host.
 func (e *elsewhere) RemoteFailed(now stage.Instant, r *share.Rate, err error, first bool) {
-	e.metrics.remoteFailures.Inc(1)
+	e.metrics.RemoteFailures.Inc(1)
 	if !first {
 		return
 	}

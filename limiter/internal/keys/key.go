@@ -84,6 +84,9 @@ func (k *Key) Current(now stage.Instant) *State {
 	return k.set.attach(now, k)
 }
 
+// Level is what the host applies at now.
+func (k *Key) Level(now stage.Instant) stage.Level { return k.Current(now).Level(now) }
+
 // Listened reports whether somebody listens to decisions.
 func (k *Key) Listened() bool { return k.set != nil && k.set.Listener != nil }
 

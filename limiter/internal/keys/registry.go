@@ -5,6 +5,7 @@ package keys
 import (
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/headgate/headgate/limiter/internal/keytable"
 	"github.com/headgate/headgate/limiter/internal/remote"
@@ -33,6 +34,24 @@ type registry struct {
 	live []*Key  // protected by the Set's mu
 	idle []idler // protected by the Set's mu
 }
+
+// Interval is the update interval in force.
+func (r *registry) Interval() time.Duration {
+	return r.settings.Load().rules.snapshot.Properties().UpdateInterval
+}
+
+func (r *registry) timeout() time.Duration {
+	return r.settings.Load().rules.snapshot.Properties().UpdateTimeout
+}
+
+// Hosts is the number of hosts in force, at least 1.
+func (r *registry) Hosts() int { return r.settings.Load().hosts }
+
+// Live is the Key of a name that is live or idle; nil if there is none.
+func (r *registry) Live(name string) *Key { return r.table.Get(name) }
+
+// Counted is how many keys the rule of name has, live and idle.
+func (r *registry) Counted(name string) int64 { return r.settings.Load().rules.match(name).keys.Load() }
 
 // publish puts next in force.
 func (r *registry) publish(next *settings) {
@@ -83,7 +102,7 @@ func (r *registry) attach(now stage.Instant, k *Key) *State {
 		}
 		if st, born, ok := r.admit(now, k, set, rule, r.common(now, k, rule)); ok {
 			if born && rule.rule == nil {
-				r.metrics.unmatched.Inc(1)
+				r.metrics.Unmatched.Inc(1)
 				r.Log.Warn("no rule matches a key", "key", k.name, "unmatched", set.rules.snapshot.Unmatched().String())
 			}
 			return st

@@ -9,6 +9,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/internal/share"
+	"github.com/headgate/headgate/limiter/internal/usage"
 	"github.com/headgate/headgate/limiter/stage"
 )
 
@@ -34,8 +35,8 @@ type rules struct {
 // maxUnmatched bounds the keys without a rule that a Set remembers.
 const maxUnmatched = 10_000
 
-func (s *Set) newRules(snapshot *dynamicconfig.Snapshot) *rules {
-	r := &rules{set: s, snapshot: snapshot}
+func newRules(of *Set, snapshot *dynamicconfig.Snapshot) *rules {
+	r := &rules{set: of, snapshot: snapshot}
 	r.unmatched = &ruleState{of: r}
 	r.unmatched.init()
 	return r
@@ -65,8 +66,7 @@ type ruleState struct {
 	rule   *dynamicconfig.Rule // nil for keys that no rule matches
 	terms  *Terms              // nil if there are none
 	shares []*share.Terms      // by algorithm, the old one first
-	counts share.Counts        // of the parts; guarded by the Set's mu
-	events ruleEvents
+	usage  usage.Rule
 
 	// shared: all keys of the rule decide through the one that is its pattern.
 	shared bool
@@ -91,6 +91,28 @@ func (a *ruleState) init() {
 	for i, name := range algorithms(a.rule) {
 		a.shares = append(a.shares, a.of.set.shareTerms(a, name, answers(a.rule, i)))
 	}
+}
+
+// refused counts a decision that is not granted; a may be nil.
+func (a *ruleState) refused(reason stage.Reason, n int64, counted bool) {
+	if a != nil {
+		a.usage.Refused(reason, n, counted)
+	}
+}
+
+// flush adds what was counted for all rules since the last time to m. The Set's
+// mu is held.
+func (r *rules) flush(m *usage.Metrics) {
+	if r.before != nil {
+		r.before.flush(m)
+	}
+	m.Flush("", &r.unmatched.usage)
+	r.states.Range(func(_, v any) bool {
+		if a, ok := v.(*ruleState); ok {
+			m.Flush(a.key(), &a.usage)
+		}
+		return true
+	})
 }
 
 // unmatchedState decides for keys that no rule matches.

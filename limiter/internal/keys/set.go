@@ -6,13 +6,13 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/internal/keytable"
 	"github.com/headgate/headgate/limiter/internal/remote"
 	"github.com/headgate/headgate/limiter/internal/report"
 	"github.com/headgate/headgate/limiter/internal/share"
+	"github.com/headgate/headgate/limiter/internal/usage"
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc"
 )
@@ -35,7 +35,7 @@ const maxBackground = 256
 func New(c Config, snapshot *dynamicconfig.Snapshot, hosts int) *Set {
 	s := new(Set)
 	s.Config = &c
-	s.metrics = newMetrics(c.Scope)
+	s.metrics = usage.New(c.Scope)
 	s.host = &elsewhere{
 		Config: s.Config, metrics: s.metrics, interval: s.Interval,
 		running: remote.NewBackground(maxBackground, c.Log),
@@ -50,7 +50,7 @@ func New(c Config, snapshot *dynamicconfig.Snapshot, hosts int) *Set {
 	s.reporter = report.New(report.Config{
 		Interval: s.Interval, Timeout: s.timeout, Rand: random, Fell: s.fell,
 	})
-	s.settings.Store(&settings{rules: s.newRules(snapshot), hosts: max(hosts, 1)})
+	s.settings.Store(&settings{rules: newRules(s, snapshot), hosts: max(hosts, 1)})
 	return s
 }
 
@@ -64,27 +64,15 @@ func (s *Set) For(name string) *Key {
 	return &Key{set: s, name: strings.Clone(name)}
 }
 
-// Interval is the update interval in force.
-func (s *Set) Interval() time.Duration {
-	return s.settings.Load().rules.snapshot.Properties().UpdateInterval
-}
-
-func (s *Set) timeout() time.Duration {
-	return s.settings.Load().rules.snapshot.Properties().UpdateTimeout
-}
-
-// Hosts is the number of hosts in force, at least 1.
-func (s *Set) Hosts() int { return s.settings.Load().hosts }
-
 // Configure puts the rules of snapshot in force.
 func (s *Set) Configure(now stage.Instant, snapshot *dynamicconfig.Snapshot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
 	before := s.settings.Load().rules
-	s.metrics.flushAll(before)
+	before.flush(s.metrics)
 	before.before = nil
-	set := &settings{rules: s.newRules(snapshot), hosts: s.Hosts()}
+	set := &settings{rules: newRules(s, snapshot), hosts: s.Hosts()}
 	set.rules.before = before
 	s.publish(set)
 	s.forgetIdleLocked(now, true)
@@ -169,7 +157,7 @@ func (s *Set) Report(now stage.Instant) []*report.Batch {
 				r.FlushLater(now)
 			}
 		}
-		s.metrics.diverged(st)
+		st.countDivergence()
 		if st = k.state.Load(); st.forgettable(now) {
 			s.dropLocked(now, k)
 			continue
@@ -181,9 +169,10 @@ func (s *Set) Report(now stage.Instant) []*report.Batch {
 	}
 	clear(s.live[live:])
 	s.live = report.Fitted(s.live[:live])
-	s.metrics.report(live+len(s.idle), fallbacks)
+	s.metrics.Keys.Update(float64(live + len(s.idle)))
+	s.metrics.Fallbacks.Update(float64(fallbacks))
 	batches := round.Batches()
-	s.metrics.flushAll(s.settings.Load().rules)
+	s.settings.Load().rules.flush(s.metrics)
 	return batches
 }
 
@@ -209,7 +198,7 @@ func (s *Set) Apply(now stage.Instant, b *report.Batch, rows []int, grants *rpc.
 
 	err := s.reporter.Apply(now, b, rows, grants, s.Hosts())
 	if err != nil {
-		s.metrics.badGrants.Inc(1)
+		s.metrics.BadGrants.Inc(1)
 	}
 	return err
 }
@@ -239,7 +228,7 @@ func (s *Set) Last(now stage.Instant) []*report.Batch {
 	var subjects []*report.Subject
 	s.eachLocked(func(p *report.Subject) { subjects = append(subjects, p) })
 	batches := s.reporter.Last(now, s.Hosts(), subjects)
-	s.metrics.flushAll(s.settings.Load().rules)
+	s.settings.Load().rules.flush(s.metrics)
 	return batches
 }
 
@@ -247,7 +236,7 @@ func (s *Set) Last(now stage.Instant) []*report.Batch {
 func (s *Set) Loop(updater report.Updater) *report.Loop {
 	return &report.Loop{
 		Steps: s, Reporter: s.reporter, Updater: updater, Log: s.Log,
-		Answered: s.metrics.answered, Unanswered: s.metrics.unanswered,
+		Answered: s.metrics.Answered, Unanswered: s.metrics.Unanswered,
 	}
 }
 
@@ -301,12 +290,6 @@ func (s *Set) eachLocked(f func(p *report.Subject)) {
 		}
 	}
 }
-
-// Live reports whether a Key of this name has a place, be it idle.
-func (s *Set) Live(name string) *Key { return s.table.Get(name) }
-
-// Counted is how many keys the rule of name has, live and idle.
-func (s *Set) Counted(name string) int64 { return s.settings.Load().rules.match(name).keys.Load() }
 
 // Idle is how many keys are idle.
 func (s *Set) Idle() int {

@@ -127,6 +127,16 @@ func (st *State) Divergence() stage.Divergence {
 	return st.migration.stages.Divergence()
 }
 
+// countDivergence counts how the two sides answered since the last time. The
+// Set's mu is held.
+func (st *State) countDivergence() {
+	if m := st.migration; m != nil && m.stages != nil {
+		now := m.stages.Divergence()
+		st.rule.usage.Diverged(now.Since(m.counted))
+		m.counted = now
+	}
+}
+
 // Parts are what is reported, the old one first. The Set's mu is held.
 func (st *State) Parts() (all []share.Part) {
 	for _, p := range st.parts() {

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package usage turns what the keys of a rule used into metrics.
+//
+//	decision ── Refused ──▶ Rule ── Flush, at each report ──▶ Metrics
+//	part ── Counts ────────▶
+//
+// A decision that its bucket alone makes touches no metric: the bucket counts
+// it, and each report adds that to the rule's Counts. The package knows neither
+// keys nor buckets.
+package usage
+
+import (
+	"cmp"
+	"sync/atomic"
+
+	"github.com/uber-go/tally/v4"
+
+	"github.com/headgate/headgate/limiter/internal/share"
+	"github.com/headgate/headgate/limiter/stage"
+)
+
+// Rule is what the decisions about the keys of one rule cost, since the last
+// Flush. Refused is safe for concurrent use; the rest is guarded by the lock of
+// whoever flushes.
+type Rule struct {
+	// Counts is what the buckets have counted.
+	Counts share.Counts
+
+	refused    [stage.Reasons]atomic.Int64 // that buckets did not count, or counted as rejected
+	counted    atomic.Int64                // of refused, what buckets counted as rejected
+	divergence stage.Divergence
+}
+
+// Refused counts a decision about n tokens that is not granted. counted says
+// that the bucket has counted it as rejected.
+func (r *Rule) Refused(reason stage.Reason, n int64, counted bool) {
+	if n < 0 {
+		return
+	}
+	r.refused[reason].Add(n)
+	if counted {
+		r.counted.Add(n)
+	}
+}
+
+// Diverged counts how the two sides of a migration answered.
+func (r *Rule) Diverged(d stage.Divergence) { r.divergence = r.divergence.Plus(d) }
+
+// Metrics are counters that are held, because looking one up costs more than a
+// decision. Use New. Flush needs a lock.
+type Metrics struct {
+	Keys, Fallbacks                            tally.Gauge
+	Unmatched, BadGrants, Answered, Unanswered tally.Counter
+	RemoteFailures, Skipped                    tally.Counter
+
+	scope tally.Scope
+	rules map[string]*counters // by key
+}
+
+// counters are the metrics of one rule.
+type counters struct {
+	allowed, soft tally.Counter
+	rejected      [stage.Reasons]tally.Counter
+	divergence    [5]tally.Counter
+}
+
+// New returns the Metrics of a host under scope.
+func New(scope tally.Scope) *Metrics {
+	scope = scope.SubScope("limiter")
+	return &Metrics{
+		Keys:           scope.Gauge("keys"),
+		Fallbacks:      scope.Gauge("fallbacks"),
+		Unmatched:      scope.Counter("unmatched_keys"),
+		BadGrants:      scope.Counter("bad_grants"),
+		Answered:       scope.Counter("updates_answered"),
+		Unanswered:     scope.Counter("updates_unanswered"),
+		RemoteFailures: scope.Counter("remote_failures"),
+		Skipped:        scope.Counter("background_skipped"),
+		scope:          scope,
+		rules:          make(map[string]*counters),
+	}
+}
+
+// Flush adds what was counted for the rule with this key since the last time.
+func (m *Metrics) Flush(key string, r *Rule) {
+	// What was given back may exceed what was taken since the last time. A
+	// counter must not decrease, so the difference waits for the next time.
+	c := &r.Counts
+	if c.Allowed > 0 {
+		m.of(key).allowed.Inc(c.Allowed)
+		c.Allowed = 0
+	}
+	c.Rejected -= r.counted.Swap(0)
+	if c.Rejected > 0 {
+		r.refused[stage.Limited].Add(c.Rejected)
+		c.Rejected = 0
+	}
+	for reason := range r.refused {
+		if r.refused[reason].Load() == 0 {
+			continue
+		}
+		n := r.refused[reason].Swap(0)
+		if stage.Reason(reason) == stage.Soft {
+			m.of(key).soft.Inc(n)
+		} else {
+			m.of(key).rejected[reason].Inc(n)
+		}
+	}
+	if d := r.divergence; d != (stage.Divergence{}) {
+		r.divergence = stage.Divergence{}
+		for i, n := range [5]int64{d.Both, d.OnlyOld, d.OnlyNew, d.Neither, d.Skipped} {
+			m.of(key).divergence[i].Inc(n)
+		}
+	}
+}
+
+// maxRules bounds the rules that have metrics of their own.
+const maxRules = 10_000
+
+// of are the metrics of the rule with this key.
+func (m *Metrics) of(key string) *counters {
+	if c := m.rules[key]; c != nil {
+		return c
+	}
+	if len(m.rules) >= maxRules {
+		key = "…"
+		if c := m.rules[key]; c != nil {
+			return c
+		}
+	}
+	scope := m.scope.Tagged(map[string]string{"rule": cmp.Or(key, "(none)")})
+	c := &counters{allowed: scope.Counter("allowed"), soft: scope.Counter("soft")}
+	for i := range c.rejected {
+		c.rejected[i] = scope.Tagged(map[string]string{"reason": stage.Reason(i).String()}).Counter("rejected")
+	}
+	for i, answer := range [5]string{"both", "only_old", "only_new", "neither", "not_measured"} {
+		c.divergence[i] = scope.Tagged(map[string]string{"allowed_by": answer}).Counter("divergence")
+	}
+	m.rules[key] = c
+	return c
+}
