@@ -34,6 +34,10 @@ func BenchmarkDecision(b *testing.B) {
 				g := host(b, dynamicconfig.Rule{Limit: do.limit, Algorithm: algorithm})
 				granted(b, g, float64(do.limit), "k")
 				all = append(all, contender{algorithm, func(int) bool { return g.For("k").Allow() }})
+				if algorithm == requestWeighted { // as a caller does who keeps the Limiter
+					held := g.For("k")
+					all = append(all, contender{algorithm + "-held", func(int) bool { return held.Allow() }})
+				}
 			}
 			bare := rate.NewLimiter(do.limit, int(do.limit))
 			smooth := ratelimiter.NewBursty[any](uint(do.limit), time.Second)
