@@ -140,6 +140,7 @@ func (n *Node) stopLocked(ctx context.Context) error {
 	n.stop()
 	n.stop = nil
 	n.loops.Wait()
+	n.takes.Taker.Close()
 	return n.transport.Stop(ctx)
 }
 

@@ -34,9 +34,10 @@ type Aggregator struct {
 	hosts     hosts
 	gone      func(host uint32) // forget; made once, as it costs an allocation
 	keys      atomic.Int64
-	blamed    atomic.Int64 // when, by Step's time; 0 for never
-	number    uint32       // at random: who told callers what is left
-	left      atomic.Bool  // buckets were handed over, and do not decide any more
+	blamed    pacer // by Step's time
+	refusals  pacer
+	number    uint32      // at random: who told callers what is left
+	left      atomic.Bool // buckets were handed over, and do not decide any more
 	callers   callers
 	seed      maphash.Seed
 	shards    [shards]shard
@@ -235,8 +236,8 @@ func (a *Aggregator) hash(key string) uint64 { return maphash.String(a.seed, key
 // check refuses what no sane host sends. Transports check too; anyone may
 // write a transport.
 func check(host string, u *rpc.Usage) error {
-	if host == "" || len(host) > rpc.MaxKeyLength {
-		return fmt.Errorf("a host name has 1 to %d bytes, not %d", rpc.MaxKeyLength, len(host))
+	if err := rpc.CheckHost(host); err != nil {
+		return err
 	}
 	return u.Check()
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"github.com/headgate/headgate/algorithm"
@@ -36,13 +37,42 @@ func recovered(err *error) {
 	}
 }
 
-// blameEvery keeps an algorithm that always fails from filling the log.
-const blameEvery = time.Minute
+// A line about refusals, and one about algorithms that fail, is logged so
+// often at most: a peer or an algorithm that always errs must not fill the log.
+const (
+	refusalsEvery = 10 * time.Second
+	blameEvery    = time.Minute
+)
+
+// refuse counts and logs a message of a host that is refused.
+func (a *Aggregator) refuse(host, what string, err error) {
+	a.metrics.refused.Inc(1)
+	if others, ok := a.refusals.next(Now(), refusalsEvery); ok {
+		a.log.Warn("a host's message is refused", "host", host, "message", what, "error", err, "refused_since_last_line", others)
+	}
+}
+
+// pacer spaces log lines. The zero pacer lets the first through. It is safe for
+// concurrent use.
+type pacer struct {
+	last    atomic.Int64 // when; 0 for never
+	skipped atomic.Int64
+}
+
+// next reports whether a line may be written at now, and how many were skipped
+// before it.
+func (p *pacer) next(now, every time.Duration) (skipped int64, ok bool) {
+	last := p.last.Load()
+	if last != 0 && now-time.Duration(last) < every || !p.last.CompareAndSwap(last, int64(now)|1) {
+		p.skipped.Add(1)
+		return 0, false
+	}
+	return p.skipped.Swap(0), true
+}
 
 // blame logs what an algorithm did wrong with key at now.
 func (a *Aggregator) blame(now time.Duration, algorithm, key string, err error) {
-	last := a.blamed.Load()
-	if last != 0 && now-time.Duration(last) < blameEvery || !a.blamed.CompareAndSwap(last, max(int64(now), 1)) {
+	if _, ok := a.blamed.next(now, blameEvery); !ok {
 		return
 	}
 	var stack string

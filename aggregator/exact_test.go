@@ -62,8 +62,8 @@ func TestABucketAtTheOwner(t *testing.T) {
 		{0, rpc.Take{Tokens: 2, Longest: -1}, rpc.Took{Decided: true, OK: true, Wait: 100 * time.Millisecond, Left: -1}},
 		{0, rpc.Take{Tokens: 6, Longest: -1}, rpc.Took{Decided: true, Retry: rpc.MaxWait, Left: -1}},
 		{0, rpc.Take{Tokens: -2}, rpc.Took{Decided: true, OK: true, Left: 1}},
-		{0, rpc.Take{Tokens: 30, Spent: rpc.SpentApart}, rpc.Took{Decided: true, OK: true, Left: -5}},
-		{0, rpc.Take{Tokens: 30, Spent: rpc.SpentBeyond}, rpc.Took{Decided: true, OK: true, Left: -10}},
+		{0, rpc.Take{Tokens: 30, Spent: rpc.SpentApart}, rpc.Took{Decided: true, OK: true, Left: -5, Short: 24}},
+		{0, rpc.Take{Tokens: 30, Spent: rpc.SpentBeyond}, rpc.Took{Decided: true, OK: true, Left: -10, Short: 25}},
 		{4 * time.Second, rpc.Take{Tokens: 1}, rpc.Took{Decided: true, OK: true, Left: 4}},
 	} {
 		if got := took(t, a, step.at, step.take); got != step.want {
@@ -173,7 +173,7 @@ func TestBucketsAreHandedOver(t *testing.T) {
 }
 
 // once sends one batch to a, and returns what is left of k, or NaN.
-func once(t testing.TB, a *Aggregator, takes *rpc.Takes) float64 {
+func once(t testing.TB, a rpc.Decider, takes *rpc.Takes) float64 {
 	t.Helper()
 	payload, err := rpc.EncodeTakes(takes)
 	if err != nil {
@@ -186,6 +186,9 @@ func once(t testing.TB, a *Aggregator, takes *rpc.Takes) float64 {
 	var taken rpc.Taken
 	if err := rpc.DecodeTaken(answer, len(takes.Rows), &taken); err != nil {
 		t.Fatal(err)
+	}
+	if len(taken.Rows) == 0 {
+		return 0
 	}
 	return taken.Rows[0].Left
 }

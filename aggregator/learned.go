@@ -47,10 +47,12 @@ func (l *learned) serve(now time.Duration, b *algorithm.Bucket, t *rpc.Take, by 
 	if t.By != 0 && t.By != by {
 		l.learn(now, b, t, floor)
 	}
-	took := rpc.Took{Decided: true, OK: true}
+	took, asked := rpc.Took{Decided: true, OK: true}, t.Tokens
 	switch {
 	case t.Tokens <= 0:
+		before := b.Level(now)
 		b.Give(now, -t.Tokens)
+		t.Tokens = max(t.Tokens, before-b.Level(now)) // a full bucket takes in less
 	case t.Spent == rpc.SpentBeyond:
 		t.Tokens = b.Charge(now, t.Tokens, floor)
 	case t.Spent == rpc.SpentApart:
@@ -66,6 +68,9 @@ func (l *learned) serve(now time.Duration, b *algorithm.Bucket, t *rpc.Take, by 
 	if t.Tokens != 0 {
 		l.taken += t.Tokens
 		l.last = now
+	}
+	if took.OK {
+		took.Short = asked - t.Tokens
 	}
 	took.Left = b.Level(now)
 	return took

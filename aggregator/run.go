@@ -32,6 +32,10 @@ func (a *Aggregator) Update(ctx context.Context, host string, payload *anypb.Any
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	if err := rpc.CheckHost(host); err != nil {
+		a.refuse("a host without a proper name", "report", err)
+		return nil, fmt.Errorf("aggregator: %w", err)
+	}
 	switch payload.GetTypeUrl() {
 	case rpc.ClaimsTypeURL:
 		return a.claims(host, payload)
@@ -45,12 +49,11 @@ func (a *Aggregator) Update(ctx context.Context, host string, payload *anypb.Any
 	defer scratches.Put(s)
 
 	if err := (rpc.Columnar{}).DecodeUsage(payload, &s.usage); err != nil {
-		a.metrics.refused.Inc(1)
-		a.log.Warn("a host's report is refused", "host", host, "error", err)
+		a.refuse(host, "report", err)
 		return nil, fmt.Errorf("aggregator: update from %q: %w", host, err)
 	}
 	if err := a.Step(Now(), host, &s.usage, &s.grants); err != nil {
-		a.log.Warn("a host's report is refused", "host", host, "error", err)
+		a.refuse(host, "report", err)
 		return nil, err
 	}
 	return (rpc.Columnar{}).EncodeGrants(&s.grants, s.usage.Len())
@@ -60,8 +63,7 @@ func (a *Aggregator) Update(ctx context.Context, host string, payload *anypb.Any
 func (a *Aggregator) claims(host string, payload *anypb.Any) (*anypb.Any, error) {
 	claims, err := rpc.DecodeClaims(payload)
 	if err != nil {
-		a.metrics.refused.Inc(1)
-		a.log.Warn("a host's claims are refused", "host", host, "error", err)
+		a.refuse(host, "claims", err)
 		return nil, fmt.Errorf("aggregator: claims from %q: %w", host, err)
 	}
 	return rpc.EncodeLeases(a.Claim(Now(), claims), len(claims.Rows))

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"google.golang.org/protobuf/types/known/anypb"
 
@@ -113,11 +114,9 @@ func (a *Aggregator) takes(host string, payload *anypb.Any) (*anypb.Any, error) 
 	}
 	if err := rpc.DecodeTakes(payload, &b.takes); err != nil {
 		batches.Put(b)
-		a.metrics.refused.Inc(1)
-		a.log.Warn("a host's takes are refused", "host", host, "error", err)
+		a.refuse(host, "takes", err)
 		return nil, fmt.Errorf("aggregator: takes from %q: %w", host, err)
 	}
-	b.bytes = int64(len(payload.GetValue()) + len(b.takes.Rows)*bytesPerRow)
 	var c *caller
 	if b.takes.Caller != 0 {
 		c = a.callers.find(Now(), b.takes.Caller)
@@ -134,7 +133,8 @@ func (a *Aggregator) takes(host string, payload *anypb.Any) (*anypb.Any, error) 
 	return answer, nil
 }
 
-// once serves b, which it keeps, unless c has sent it before.
+// once serves b, of which c keeps what it takes to recognize it, unless c has
+// sent it before.
 func (a *Aggregator) once(c *caller, b *batch) (*anypb.Any, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -146,8 +146,8 @@ func (a *Aggregator) once(c *caller, b *batch) (*anypb.Any, error) {
 	for _, number := range b.takes.Withdrawn {
 		a.withdraw(now, c, number)
 	}
+	defer batches.Put(b)
 	if before := c.batch(b.number); before != nil {
-		batches.Put(b)
 		a.metrics.repeated.Inc(1)
 		if before.withdrawn {
 			return nil, errSettled
@@ -155,18 +155,34 @@ func (a *Aggregator) once(c *caller, b *batch) (*anypb.Any, error) {
 		return rpc.EncodeTaken(&before.taken, len(before.taken.Rows))
 	}
 	if b.number < c.settled {
-		batches.Put(b)
 		return nil, errSettled
 	}
 	a.Take(now, &b.takes, &b.taken)
-	if !c.keep(b) {
-		defer batches.Put(b)
-	}
+	c.keep(b.copy())
 	return rpc.EncodeTaken(&b.taken, len(b.takes.Rows))
 }
 
-// bytesPerRow is about what a row takes beside its key.
-const bytesPerRow = 128
+// copy is b in memory of its own, of no more than it needs: b is used again.
+func (b *batch) copy() *batch {
+	rows := slices.Clone(b.takes.Rows)
+	bytes := batchBytes + len(rows)*bytesPerRow
+	for i := range rows {
+		if i == 0 || unsafe.StringData(rows[i].Key) != unsafe.StringData(rows[i-1].Key) {
+			bytes += len(rows[i].Key)
+		}
+	}
+	return &batch{
+		number: b.number, bytes: int64(bytes),
+		takes: rpc.Takes{Rows: rows}, taken: rpc.Taken{By: b.taken.By, Rows: slices.Clone(b.taken.Rows)},
+	}
+}
+
+const (
+	// bytesPerRow is what a row takes beside its key, and batchBytes what a
+	// batch takes beside its rows.
+	bytesPerRow = int(unsafe.Sizeof(rpc.Take{}) + unsafe.Sizeof(rpc.Took{}))
+	batchBytes  = int(unsafe.Sizeof(batch{})) + 2*8
+)
 
 // withdraw undoes what a batch took, whether it has come or will come.
 func (a *Aggregator) withdraw(now time.Duration, c *caller, number uint64) {
@@ -176,14 +192,14 @@ func (a *Aggregator) withdraw(now time.Duration, c *caller, number uint64) {
 	b := c.batch(number)
 	switch {
 	case b == nil:
-		b = &batch{number: number}
-		c.keep(b)
+		c.keep(&batch{number: number, withdrawn: true, bytes: int64(batchBytes)})
+		return
 	case b.withdrawn:
 		return
 	}
 	a.undo(now, &b.takes)
-	c.remembered.Add(-b.bytes)
-	*b = batch{number: number, withdrawn: true}
+	c.remembered.Add(int64(batchBytes) - b.bytes)
+	*b = batch{number: number, withdrawn: true, bytes: int64(batchBytes)}
 }
 
 func (c *caller) batch(number uint64) *batch {
@@ -197,20 +213,19 @@ func (c *caller) batch(number uint64) *batch {
 
 // keep remembers b, in place of the first if there are too many; not if there is
 // no room.
-func (c *caller) keep(b *batch) bool {
+func (c *caller) keep(b *batch) {
 	if c.gone {
-		return false
+		return
 	}
-	if c.remembered.Add(b.bytes) > maxRemembered && b.bytes > 0 {
+	if c.remembered.Add(b.bytes) > maxRemembered {
 		c.remembered.Add(-b.bytes)
-		return false
+		return
 	}
 	if len(c.batches) >= maxBatches {
 		c.remembered.Add(-c.batches[0].bytes)
 		c.batches = slices.Delete(c.batches, 0, 1)
 	}
 	c.batches = append(c.batches, b)
-	return true
 }
 
 // settle forgets batches before number.
@@ -224,7 +239,6 @@ func (c *caller) settle(number uint64) {
 			return false
 		}
 		c.remembered.Add(-b.bytes)
-		batches.Put(b)
 		return true
 	})
 }

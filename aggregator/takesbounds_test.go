@@ -3,15 +3,22 @@
 package aggregator
 
 import (
+	"bytes"
 	"fmt"
+	"log/slog"
 	"math"
+	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/rpctest"
 )
 
 // Callers that settle nothing and send as much as fits cost a bounded amount of
@@ -107,6 +114,113 @@ func TestNothingIsForgivenByTheBoundOfDebt(t *testing.T) {
 			t.Errorf("%+v: %v left, want -180", take, got.Left)
 		}
 	}
+}
+
+// What a charge or a refund did not move is not undone, wherever it is withdrawn.
+func TestOnlyWhatMovedIsUndone(t *testing.T) {
+	charge := []rpc.Take{{Key: "k", Tokens: 100, Spent: rpc.SpentBeyond}}
+	refund := []rpc.Take{{Key: "k", Tokens: -10}}
+	for name, tt := range map[string]struct {
+		rows []rpc.Take
+		want float64
+	}{"charge": {charge, -20}, "refund": {refund, 10}} {
+		synctest.Test(t, func(t *testing.T) {
+			c := &exactCluster{network: rpctest.New(1), names: []string{"owner", "edge"}}
+			c.owner.Store(&c.names[0])
+			a := bucketed(t, 0.001, 10)
+			c.network.Host("owner").Serve(a)
+			edge := &rpc.ForwardTakes{Taker: &rpc.Taker{Host: "edge", Placement: &c.owner, Peers: c.network.Host("edge").Peers(), Self: "edge"}}
+			if name == "charge" {
+				once(t, edge, &rpc.Takes{Caller: 1, Batch: 1, Rows: tt.rows})
+			}
+			once(t, edge, &rpc.Takes{Caller: 1, Batch: 2, Rows: tt.rows})
+			once(t, edge, &rpc.Takes{Caller: 1, Batch: 3, Withdrawn: []uint64{2}, Rows: []rpc.Take{{Key: "k"}}})
+			if got := left(t, a, Now()); math.Abs(got-tt.want) > 0.01 {
+				t.Errorf("%s at an edge: %v left, want %v", name, got, tt.want)
+			}
+			b := bucketed(t, 0.001, 10)
+			once(t, b, &rpc.Takes{Caller: 1, Batch: 2, Rows: tt.rows})
+			before := 10.0
+			once(t, b, &rpc.Takes{Caller: 1, Batch: 3, Withdrawn: []uint64{2}, Rows: []rpc.Take{{Key: "k"}}})
+			if got := left(t, b, Now()); math.Abs(got-before) > 0.01 {
+				t.Errorf("%s at the owner: %v left, want %v", name, got, before)
+			}
+		})
+	}
+}
+
+// What is kept is counted by what it takes, not by what it says.
+func TestWhatIsRememberedIsCounted(t *testing.T) {
+	heap := func() int64 {
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	// A large message leaves no large memory behind with a small one.
+	a := bucketed(t, 100, 100)
+	large := &rpc.Takes{Rows: make([]rpc.Take, rpc.MaxTakes)}
+	for i := range large.Rows {
+		large.Rows[i] = rpc.Take{Key: "k", Tokens: 1}
+	}
+	before := heap()
+	for i := range uint64(300) {
+		once(t, a, large)
+		once(t, a, &rpc.Takes{Caller: 1 + i/100, Batch: i%100 + 1, Rows: []rpc.Take{{Key: "k", Tokens: 1}}})
+	}
+	if kept, counted := heap()-before, a.callers.remembered.Load(); kept > 2<<20 || counted < 300*int64(batchBytes) {
+		t.Errorf("of 300 batches of one row %d KiB are kept, and %d KiB counted", kept>>10, counted>>10)
+	}
+	runtime.KeepAlive(a)
+	// Batches that are withdrawn before they come count too.
+	b := bucketed(t, 100, 100)
+	before = heap()
+	for caller := range uint64(500) {
+		for batch := range uint64(2) {
+			takes := &rpc.Takes{Caller: caller + 1, Batch: 1000 + batch}
+			for w := range uint64(rpc.MaxWithdrawn) {
+				takes.Withdrawn = append(takes.Withdrawn, batch*100+w+1)
+			}
+			once(t, b, takes)
+		}
+	}
+	if kept, counted := heap()-before, b.callers.remembered.Load(); kept > 2*counted {
+		t.Errorf("of withdrawn batches %d KiB are kept, and %d KiB counted", kept>>10, counted>>10)
+	}
+	runtime.KeepAlive(b)
+}
+
+// A peer that errs for ever does not fill the log, nor does its name.
+func TestRefusalsAreLoggedNowAndThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := new(bytes.Buffer)
+		a, err := New(algorithm.Builtin(), snapshot(t, cadence, every("elastic")), WithLogger(slog.New(slog.NewTextHandler(log, nil))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		good, err := (rpc.Columnar{}).EncodeUsage(usage("elastic", 1, 0, s, "k"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		bad := &anypb.Any{TypeUrl: good.GetTypeUrl(), Value: []byte("nonsense")}
+		for range 100 {
+			for _, host := range []string{"h", strings.Repeat("\x00", 64<<10)} {
+				for _, payload := range []*anypb.Any{good, bad} {
+					if _, err = a.Update(t.Context(), host, payload); err != nil && len(err.Error()) > 1000 {
+						t.Fatalf("an error of %d bytes", len(err.Error()))
+					}
+				}
+			}
+		}
+		if log.Len() > 1000 || strings.Count(log.String(), "\n") != 1 {
+			t.Errorf("%d bytes of log: %.500s", log.Len(), log)
+		}
+		time.Sleep(2 * refusalsEvery)
+		if _, err := a.Update(t.Context(), "h", bad); err == nil || !strings.Contains(log.String(), "refused_since_last_line=299") {
+			t.Errorf("%v; log: %s", err, log)
+		}
+	})
 }
 
 // What was charged only in part is given back only as far when the batch is

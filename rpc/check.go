@@ -141,6 +141,22 @@ func checkAmounts(name string, column []float64) error {
 // The checks of one row are small enough to be inlined; what words an error
 // is apart.
 
+// CheckHost reports whether name can be a host's: 1 to MaxKeyLength bytes. The
+// error, an ErrPayload, does not hold the name.
+func CheckHost(name string) error {
+	if err := hostError(name); err != nil {
+		return refuse("%w", err)
+	}
+	return nil
+}
+
+func hostError(name string) error {
+	if len(name) == 0 || len(name) > MaxKeyLength {
+		return fmt.Errorf("the host has %d bytes; hosts have 1 to %d", len(name), MaxKeyLength)
+	}
+	return nil
+}
+
 func checkKey(row, length int) error {
 	if length == 0 || length > MaxKeyLength {
 		return keyError(row, uint64(length))

@@ -128,8 +128,8 @@ func (c *Claim) check(row int) error {
 	if err := checkKey(row, len(c.Key)); err != nil {
 		return err
 	}
-	if len(c.Host) == 0 || len(c.Host) > MaxKeyLength {
-		return refuse("row %d: the host has %d bytes; hosts have 1 to %d", row, len(c.Host), MaxKeyLength)
+	if err := hostError(c.Host); err != nil {
+		return refuse("row %d: %w", row, err)
 	}
 	if !(c.Has >= 0 && c.Has <= MaxAmount) {
 		return refuse("row %d: has is %v; amounts are in [0, 2^53]", row, c.Has)

@@ -42,8 +42,8 @@ var _ Decider = (*Forward)(nil)
 // Update asks the owners of the keys in payload, which is a Usage, on behalf
 // of host. The errors are ErrPayload, that of the only owners, or ctx's.
 func (f *Forward) Update(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error) {
-	if host == "" || len(host) > MaxKeyLength {
-		return nil, refuse("the host has %d bytes; hosts have 1 to %d", len(host), MaxKeyLength)
+	if err := CheckHost(host); err != nil {
+		return nil, err
 	}
 	var u Usage
 	if err := (Columnar{}).DecodeUsage(payload, &u); err != nil {

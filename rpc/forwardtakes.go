@@ -69,7 +69,7 @@ func (f *ForwardTakes) Update(ctx context.Context, _ string, payload *anypb.Any)
 	// Those that nobody hears of are undone, by whoever finds them first: this
 	// call, or one that withdraws them.
 	id := takeID{takes.Caller, takes.Batch}
-	if rows := ofThose(takes.Rows, taken.Rows); !f.answered.add(id, rows) {
+	if rows := opposites(takes.Rows, taken.Rows); !f.answered.add(id, rows) {
 		f.undo(rows)
 		return nil, fmt.Errorf("take %d times: %w", len(takes.Rows), errWithdrawn)
 	}
@@ -158,31 +158,24 @@ func (f *ForwardTakes) by(rows []Take, took []Took) uint32 {
 // own is this host's number.
 func (f *ForwardTakes) own() uint32 { return uint32(f.Taker.number()) | 1 }
 
-// undo undoes rows, each at the owner that it has by now.
+// undo takes rows, each at the owner that it has by now.
 func (f *ForwardTakes) undo(rows []Take) {
-	for i := range rows {
-		rows[i].Tokens = -rows[i].Tokens
-		rows[i].Spent, rows[i].Longest = SpentNot, 0
-		if rows[i].Tokens > 0 { // it had given them back
-			rows[i].Spent = SpentBeyond
-		}
-	}
 	if len(rows) > 0 {
 		f.take(context.Background(), rows, make([]Took, len(rows)))
 	}
 }
 
-// ofThose are the rows that took something. How much was taken SpentApart is
-// not known: at most a burst, which stays taken.
-func ofThose(rows []Take, took []Took) []Take {
-	those := make([]Take, 0, len(rows))
+// opposites undo the rows that moved something.
+func opposites(rows []Take, took []Took) []Take {
+	undo := make([]Take, 0, len(rows))
 	for i := range rows {
-		if took[i].OK && rows[i].Tokens != 0 && rows[i].Spent != SpentApart {
+		if back := rows[i].opposite(&took[i]); back.Tokens != 0 {
 			// The keys of a message share one string, which is not to be kept.
-			those = append(those, Take{Key: strings.Clone(rows[i].Key), Auto: rows[i].Auto, Tokens: rows[i].Tokens})
+			back.Key = strings.Clone(back.Key)
+			undo = append(undo, back)
 		}
 	}
-	return those
+	return undo
 }
 
 // learn notes what take's caller was told of a key that nothing is known of.
@@ -209,7 +202,7 @@ func (k *toldKeys) by(of account) uint32 {
 // takeID names a batch of takes.
 type takeID struct{ caller, number uint64 }
 
-// answeredTakes remembers the last batches that were answered, and those that
+// answeredTakes remembers what undoes the last batches that were answered, and those that
 // were withdrawn before, until so many rows have come since. The zero
 // answeredTakes is ready. Safe for concurrent use.
 type answeredTakes struct {
@@ -226,7 +219,7 @@ var withdrawn = []Take{{Key: "withdrawn"}}
 
 func isWithdrawn(rows []Take) bool { return len(rows) == 1 && &rows[0] == &withdrawn[0] }
 
-// add remembers the rows of a batch; false if it is withdrawn already.
+// add remembers the rows that undo a batch; false if it is withdrawn already.
 func (a *answeredTakes) add(id takeID, rows []Take) bool {
 	if id.caller == 0 {
 		return true // nobody withdraws them

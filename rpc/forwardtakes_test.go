@@ -138,15 +138,15 @@ func TestAnEdgeUndoesWhatNobodyHearsOf(t *testing.T) {
 	})
 }
 
-// What was given back is taken again though it is spent by now; what was spent
-// apart may have been taken in part only, and stays.
+// What was given back is taken again though it is spent by now, and what was
+// spent apart comes back as far as it was taken.
 func TestAnEdgeUndoesWhatMayBeUndone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		edge, o, p, _, _ := edgeOf(10)
 		takeAt(t, edge, &rpc.Takes{Caller: 1, Batch: 1, Rows: []rpc.Take{{Key: "p", Tokens: -5}, {Key: "k", Tokens: 4, Spent: rpc.SpentApart}}})
 		takeAt(t, edge, &rpc.Takes{Caller: 2, Batch: 1, Rows: []rpc.Take{{Key: "p", Tokens: 15}}})
 		takeAt(t, edge, &rpc.Takes{Caller: 1, Batch: 2, Withdrawn: []uint64{1}})
-		if p.left["p"] != -5 || o.left["k"] != 6 {
+		if p.left["p"] != -5 || o.left["k"] != 10 {
 			t.Errorf("left: %v, %v", o.left, p.left)
 		}
 	})

@@ -21,6 +21,7 @@ const (
 	takenBy = iota + 1
 	takenAnswers
 	takenLeft
+	takenShort
 )
 
 // EncodeTaken returns t, which answers n takes, as a payload. It does not keep
@@ -30,14 +31,17 @@ func EncodeTaken(t *Taken, n int) (*anypb.Any, error) {
 	if err := t.Check(n); err != nil {
 		return nil, err
 	}
-	answers, left := 0, 0
+	answers, left, short := 0, 0, 0
 	for i := range t.Rows {
 		answers += protowire.SizeVarint(t.Rows[i].answer())
 		if t.Rows[i].Left != 0 {
 			left = 4 * n
 		}
+		if t.Rows[i].Short != 0 {
+			short = 8 * n
+		}
 	}
-	b := make([]byte, 0, 5+headerSize(answers)+answers+headerSize(left)+left)
+	b := make([]byte, 0, 5+headerSize(answers)+answers+headerSize(left)+left+headerSize(short)+short)
 	b = protowire.AppendFixed32(protowire.AppendTag(b, takenBy, protowire.Fixed32Type), t.By)
 	if answers != 0 {
 		b = appendHeader(b, takenAnswers, answers)
@@ -49,6 +53,12 @@ func EncodeTaken(t *Taken, n int) (*anypb.Any, error) {
 		b = appendHeader(b, takenLeft, left)
 		for i := range t.Rows {
 			b = protowire.AppendFixed32(b, math.Float32bits(signed32(t.Rows[i].Left)))
+		}
+	}
+	if short != 0 {
+		b = appendHeader(b, takenShort, short)
+		for i := range t.Rows {
+			b = protowire.AppendFixed64(b, math.Float64bits(t.Rows[i].Short))
 		}
 	}
 	return &anypb.Any{TypeUrl: TakenTypeURL, Value: b}, nil
@@ -88,7 +98,7 @@ func DecodeTaken(payload *anypb.Any, n int, t *Taken) error {
 }
 
 func (t *Taken) read(message []byte, n int) error {
-	var answers, left packed
+	var answers, left, short packed
 	for len(message) > 0 {
 		f, rest, err := nextField(message)
 		if err != nil {
@@ -102,6 +112,8 @@ func (t *Taken) read(message []byte, n int) error {
 			answers.add(f.bytes)
 		case f.number == takenLeft && f.isFloats():
 			left.add(f.bytes)
+		case f.number == takenShort && f.isDoubles():
+			short.add(f.bytes)
 		}
 	}
 	if values := answers.varints(); values != n {
@@ -112,7 +124,10 @@ func (t *Taken) read(message []byte, n int) error {
 	if err := eachVarint("answers", &answers, n, func(i int, v uint64) { t.Rows[i].setAnswer(v) }); err != nil {
 		return err
 	}
-	return eachWord("left", &left, n, func(i int, v uint32) { t.Rows[i].Left = float64(math.Float32frombits(v)) })
+	if err := eachWord("left", &left, n, func(i int, v uint32) { t.Rows[i].Left = float64(math.Float32frombits(v)) }); err != nil {
+		return err
+	}
+	return eachDouble("short", &short, n, func(i int, v float64) { t.Rows[i].Short = v })
 }
 
 func (t *Took) setAnswer(wire uint64) {

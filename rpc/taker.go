@@ -68,9 +68,10 @@ type Keeper interface {
 // fails sooner, because of another's timeout.
 //
 // The callers make the calls. A goroutine is started only for a caller who may
-// leave before a long timeout ends. A call that is not
-// answered fails those in it, and the next call withdraws it. After several of
-// them, takes from that owner fail at once, but for one now and then.
+// leave before a long timeout ends, and to withdraw. A call that is not answered
+// fails those in it, and the next call withdraws it; if there is none soon, the
+// Taker makes one that only withdraws, until Close. After several calls without
+// an answer, takes from that owner fail at once, but for one now and then.
 //
 // Its fields do not change once it is in use. Safe for concurrent use.
 type Taker struct {
@@ -102,6 +103,7 @@ type Taker struct {
 	MaxQueue int
 
 	own     atomic.Uint64
+	undoing undoing
 	queues  sync.Map // queueID to *takeQueue
 	count   atomic.Int64
 	used    atomic.Uint64 // numbers of batches below it, by queues that are forgotten
@@ -184,7 +186,9 @@ func (t *Taker) leaveable(ctx context.Context, take Take, at queueID) (Took, err
 		took, err := t.askAt(at, take)
 		if answers <- (answer{took, err}); !left.CompareAndSwap(false, true) && err == nil && took.OK {
 			// An error leaves the tokens taken, as that of an answer does.
-			_, _ = t.TakeWithin(context.Background(), opposite(take), at.timeout)
+			if back := take.opposite(&took); back.Tokens != 0 {
+				_, _ = t.TakeWithin(context.Background(), back, at.timeout)
+			}
 		}
 	}()
 	select {
@@ -197,19 +201,6 @@ func (t *Taker) leaveable(ctx context.Context, take Take, at queueID) (Took, err
 	}
 	a := <-answers
 	return a.took, a.err
-}
-
-// opposite undoes take, which was OK. How much was taken SpentApart is not
-// known: at most a burst, which stays taken.
-func opposite(take Take) Take {
-	back := Take{Key: take.Key, Auto: take.Auto, Tokens: -take.Tokens}
-	switch {
-	case take.Spent == SpentApart:
-		back.Tokens = 0
-	case back.Tokens > 0: // it had given them back
-		back.Spent = SpentBeyond
-	}
-	return back
 }
 
 // askAt waits in the queue called id.
@@ -257,6 +248,10 @@ func (t *Taker) forget(q *takeQueue) {
 		t.count.Add(-1)
 	}
 }
+
+// Close ends the calls that only withdraw, and waits for them; there are no more
+// of them. Takes go on.
+func (t *Taker) Close() { t.undoing.close() }
 
 // number is the Taker's own, at random and not 0.
 func (t *Taker) number() uint64 {

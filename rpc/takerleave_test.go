@@ -49,6 +49,7 @@ func TestAnEdgeAnswersInTime(t *testing.T) {
 			t.Errorf("the key of an owner that answers fails because of another's ask_timeout: %v", err)
 		}
 		time.Sleep(2 * time.Second) // the call ends
+		edge.Taker.Close()
 	})
 }
 

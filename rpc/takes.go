@@ -104,6 +104,31 @@ type Took struct {
 
 	// Left is what is left in the bucket; below 0 in debt, finite.
 	Left float64
+
+	// Short is how many of the Take's tokens were not moved although it is OK:
+	// what is spent already is taken only down to a bound, and a full bucket
+	// takes nothing in. It has the sign of the tokens.
+	Short float64
+}
+
+// moved is how many tokens t moved, which took answers.
+func (t *Take) moved(took *Took) float64 {
+	if !took.OK {
+		return 0
+	}
+	if t.Tokens < 0 {
+		return min(t.Tokens-min(took.Short, 0), 0)
+	}
+	return max(t.Tokens-max(took.Short, 0), 0)
+}
+
+// opposite undoes t, which took answers.
+func (t *Take) opposite(took *Took) Take {
+	back := Take{Key: t.Key, Auto: t.Auto, Tokens: -t.moved(took)}
+	if back.Tokens > 0 { // it had given them back
+		back.Spent = SpentBeyond
+	}
+	return back
 }
 
 // Check reports what in t is against the contract, naming the first such row,
@@ -173,6 +198,8 @@ func (t *Took) check(row int) error {
 		return refuse("row %d: tokens taken is %v, after %v; that is in [0, %v]", row, t.OK, t.Wait, MaxWait)
 	case t.Retry < 0 || t.Retry > MaxWait || (t.Retry > 0) != (t.Decided && !t.OK):
 		return refuse("row %d: tokens taken is %v, to ask again after %v; that is in (0, %v] if they are not", row, t.OK, t.Retry, MaxWait)
+	case !(math.Abs(t.Short) <= MaxTokens) || t.Short != 0 && !t.OK:
+		return refuse("row %d: %v tokens were not moved; that is at most 2^53, of takes that are OK", row, t.Short)
 	case !finite(t.Left):
 		return refuse("row %d: %v tokens are left; that is finite", row, t.Left)
 	}

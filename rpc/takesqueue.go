@@ -40,6 +40,7 @@ type takeQueue struct {
 	next      uint64        // number of the next batch
 	underWay  []uint64      // batches
 	withdrawn []uint64      // batches without an answer, which the owner has not heard of
+	undoing   bool          // a call of its own will withdraw them, if no other does before
 	failedAt  time.Duration // end of the last call without an answer
 	answered  time.Duration
 	forgotten bool // by the Taker, which makes another for who comes now
@@ -50,6 +51,7 @@ var errForgotten = errors.New("rpc: the queue is forgotten")
 
 // waiting is one take that waits.
 type waiting struct {
+	since time.Duration // when it came
 	take  Take
 	took  Took
 	err   error
@@ -91,17 +93,17 @@ func (q *takeQueue) take(t *Taker, take Take) (Took, error) {
 	case err != nil:
 		return Took{}, err
 	case batch != nil:
-		q.call(t, batch, w)
+		q.call(context.Background(), t, batch, w)
 		return w.took, w.err
 	case head:
 		if batch = q.wait(t, w); batch != nil {
-			q.call(t, batch, w)
+			q.call(context.Background(), t, batch, w)
 			return w.took, w.err
 		}
 	}
 	<-w.woken
 	if w.batch != nil {
-		q.call(t, w.batch, w)
+		q.call(context.Background(), t, w.batch, w)
 	}
 	return w.took, w.err
 }
@@ -125,6 +127,7 @@ func (q *takeQueue) enter(t *Taker, w *waiting) (batch *takeBatch, head bool, er
 	case len(q.queue) >= most:
 		return nil, false, ErrBusy
 	}
+	w.since = now
 	q.queue = append(q.queue, w)
 	if len(q.underWay) == 0 {
 		return q.cutLocked(t, now), false, nil
@@ -156,7 +159,8 @@ func (q *takeQueue) wait(t *Taker, w *waiting) *takeBatch {
 	return q.cutLocked(t, clock())
 }
 
-// cutLocked makes a call of the front of the queue, which is not empty.
+// cutLocked makes a call of the front of the queue. An empty queue makes one that
+// takes nothing and only withdraws.
 func (q *takeQueue) cutLocked(t *Taker, now time.Duration) *takeBatch {
 	b, ok := t.batches.Get().(*takeBatch)
 	if !ok {
@@ -183,8 +187,9 @@ func (q *takeQueue) cutLocked(t *Taker, now time.Duration) *takeBatch {
 	return b
 }
 
-// call makes the call b, for self and others, and wakes them.
-func (q *takeQueue) call(t *Taker, b *takeBatch, self *waiting) {
+// call makes the call b, for self and others, and wakes them. A caller may give
+// up, but the others' call goes on.
+func (q *takeQueue) call(ctx context.Context, t *Taker, b *takeBatch, self *waiting) {
 	if len(b.waiters) > 1 {
 		// Takes of one key side by side cost a few bytes each. Their order stays.
 		slices.SortStableFunc(b.waiters, func(x, y *waiting) int { return x.take.account().compare(y.take.account()) })
@@ -196,8 +201,7 @@ func (q *takeQueue) call(t *Taker, b *takeBatch, self *waiting) {
 			t.told.fill(b.began, &b.takes.Rows[i])
 		}
 	}
-	// Who waits may give up, but not the others for it.
-	err := t.ask(context.Background(), q.queueID, &b.takes, &b.taken)
+	err := t.ask(ctx, q.queueID, &b.takes, &b.taken)
 	dropped, next := q.done(t, b, err)
 	if next != nil {
 		head := next.waiters[0]
@@ -219,7 +223,9 @@ func (q *takeQueue) call(t *Taker, b *takeBatch, self *waiting) {
 		}
 	}
 	for _, w := range dropped {
-		w.err = err
+		if w.err = err; err == nil {
+			w.err = ErrBusy
+		}
 		w.woken <- struct{}{}
 	}
 	clear(b.waiters)
@@ -240,17 +246,31 @@ func (q *takeQueue) done(t *Taker, b *takeBatch, err error) (dropped []*waiting,
 		q.withdrawn = slices.DeleteFunc(q.withdrawn, func(number uint64) bool { return slices.Contains(b.takes.Withdrawn, number) })
 	} else {
 		q.breaker.End(b.call, now, breaker.Failure)
-		q.failedAt = now
-		if len(q.withdrawn) == MaxWithdrawn {
-			q.withdrawn = slices.Delete(q.withdrawn, 0, 1)
+		if len(b.waiters) > 0 {
+			q.failedAt = now
+			if len(q.withdrawn) == MaxWithdrawn {
+				q.withdrawn = slices.Delete(q.withdrawn, 0, 1)
+			}
+			q.withdrawn = append(q.withdrawn, b.takes.Batch)
 		}
-		q.withdrawn = append(q.withdrawn, b.takes.Batch)
 		if q.answered < b.began { // those who wait would wait for the same
 			dropped, q.queue = q.queue, nil
 		}
 	}
+	// A call for those that have waited for a whole timeout would come back too
+	// late for them.
+	late := 0
+	for late < len(q.queue) && now-q.queue[late].since > q.timeout {
+		late++
+	}
+	dropped = append(dropped, q.queue[:late]...)
+	q.queue = slices.Delete(q.queue, 0, late)
 	if len(q.queue) > 0 && len(q.underWay) < callsPerOwner {
 		next = q.cutLocked(t, now)
+	}
+	if len(q.withdrawn) > 0 && !q.undoing {
+		q.undoing = true
+		t.undoing.later(undoAfter, q.undo(t, undoAfter))
 	}
 	return dropped, next
 }

@@ -259,7 +259,7 @@ func (t *Takes) read(message []byte) error {
 			keys = f.bytes
 		case f.number == takesKeyLengths && f.isVarints():
 			lengths.add(f.bytes)
-		case f.number == takesTokens && (f.kind == protowire.BytesType || f.kind == protowire.Fixed64Type):
+		case f.number == takesTokens && f.isDoubles():
 			tokens.add(f.bytes)
 		case f.number == takesWaits && f.isVarints():
 			waits.add(f.bytes)
@@ -286,7 +286,7 @@ func (t *Takes) read(message []byte) error {
 	if err := t.readKeys(keys, &lengths); err != nil {
 		return err
 	}
-	if err := t.readTokens(&tokens); err != nil {
+	if err := eachDouble("tokens", &tokens, len(t.Rows), func(i int, v float64) { t.Rows[i].Tokens = v }); err != nil {
 		return err
 	}
 	if err := eachVarint("waits", &waits, len(t.Rows), func(i int, v uint64) { t.Rows[i].setWait(v) }); err != nil {
@@ -332,16 +332,18 @@ func (t *Takes) readKeys(keys []byte, lengths *packed) error {
 	return nil
 }
 
-func (t *Takes) readTokens(c *packed) error {
+// eachDouble is eachVarint for doubles.
+func eachDouble(name string, c *packed, n int, do func(i int, v float64)) error {
 	if len(c.raw) == 0 {
 		return nil
 	}
-	if len(c.raw) != 8*len(t.Rows) {
-		return refuse("%d bytes of tokens for %d takes; send 8 for each, or leave the column out", len(c.raw), len(t.Rows))
+	if len(c.raw) != 8*n {
+		return refuse("%d bytes of %s for %d rows; send 8 for each, or leave the column out", len(c.raw), name, n)
 	}
-	for i := range t.Rows {
-		bits, n := protowire.ConsumeFixed64(c.raw)
-		t.Rows[i].Tokens, c.raw = math.Float64frombits(bits), c.raw[n:]
+	for i := range n {
+		bits, size := protowire.ConsumeFixed64(c.raw)
+		c.raw = c.raw[size:]
+		do(i, math.Float64frombits(bits))
 	}
 	return nil
 }

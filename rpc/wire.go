@@ -101,6 +101,10 @@ func (f *field) isFloats() bool {
 	return f.kind == protowire.BytesType || f.kind == protowire.Fixed32Type
 }
 
+func (f *field) isDoubles() bool {
+	return f.kind == protowire.BytesType || f.kind == protowire.Fixed64Type
+}
+
 // appendHeader starts a length-delimited field.
 func appendHeader(b []byte, number protowire.Number, length int) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(b, number, protowire.BytesType), uint64(length))

@@ -49,6 +49,7 @@ type Client struct {
 	remote *rpcgrpc.Client
 
 	updates limiter.Updater
+	taker   *rpc.Taker
 
 	stop   context.CancelFunc
 	loops  sync.WaitGroup
@@ -75,11 +76,11 @@ func New(config Config, source dynamicconfig.Source, opts ...Option) (*Client, e
 	}
 	running, stop := context.WithCancel(context.Background())
 	c := &Client{host: config.host(), limits: dynamicconfig.NewLive(snapshot), remote: remote, stop: stop}
-	taker := c.taker(config)
+	c.taker = c.newTaker(config)
 	c.group = limiter.NewGroup(snapshot, config.Hosts, append([]limiter.Option{
 		limiter.WithLogger(o.log), limiter.WithScope(o.scope),
-		limiter.WithRemote(exact.Name, exact.New(taker).Waits(config.exactTimeout)),
-		limiter.WithRemote(limiter.Auto, exact.NewAuto(taker).Waits(config.exactTimeout)),
+		limiter.WithRemote(exact.Name, exact.New(c.taker).Waits(config.exactTimeout)),
+		limiter.WithRemote(limiter.Auto, exact.NewAuto(c.taker).Waits(config.exactTimeout)),
 	}, o.limiter...)...)
 	unsubscribe := c.limits.Subscribe(func(_, next *dynamicconfig.Snapshot) {
 		c.group.Configure(next)
@@ -106,8 +107,8 @@ func (c *Client) updater(addresses []string) limiter.Updater {
 	return &rpc.Fanout{Host: c.host, Placement: one, Peers: one}
 }
 
-// taker asks them for the events of exact keys.
-func (c *Client) taker(config Config) *rpc.Taker {
+// newTaker returns what asks them for the events of exact keys.
+func (c *Client) newTaker(config Config) *rpc.Taker {
 	one := c.deciders(config.Addresses)
 	return &rpc.Taker{Host: c.host, Placement: one, Peers: one}
 }
@@ -152,6 +153,7 @@ func (c *Client) Close() error {
 		c.stop()
 		c.loops.Wait()
 		c.group.Leave(context.Background(), c.updates)
+		c.taker.Close()
 		c.closed = c.remote.Close()
 	})
 	return c.closed

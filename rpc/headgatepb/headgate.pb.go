@@ -929,7 +929,12 @@ type Taken struct {
 	// asking again may help.
 	Answers []uint64 `protobuf:"varint,2,rep,packed,name=answers,proto3" json:"answers,omitempty"`
 	// What is left of each key, below 0 in debt; finite.
-	Left          []float32 `protobuf:"fixed32,3,rep,packed,name=left,proto3" json:"left,omitempty"`
+	Left []float32 `protobuf:"fixed32,3,rep,packed,name=left,proto3" json:"left,omitempty"`
+	// How many of the tokens were not moved, of takes that are OK: the owner takes
+	// what was spent already only down to a bound, and a full bucket takes nothing
+	// in. It has the sign of the tokens; finite, at most 2^53 either way. Left out:
+	// 0 each.
+	Short         []float64 `protobuf:"fixed64,4,rep,packed,name=short,proto3" json:"short,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -981,6 +986,13 @@ func (x *Taken) GetAnswers() []uint64 {
 func (x *Taken) GetLeft() []float32 {
 	if x != nil {
 		return x.Left
+	}
+	return nil
+}
+
+func (x *Taken) GetShort() []float64 {
+	if x != nil {
+		return x.Short
 	}
 	return nil
 }
@@ -1278,11 +1290,12 @@ const file_rpc_headgatepb_headgate_proto_rawDesc = "" +
 	"\atold_ms\x18\n" +
 	" \x03(\rR\x06toldMs\x12\x17\n" +
 	"\atold_by\x18\v \x03(\aR\x06toldBy\x12\x12\n" +
-	"\x04auto\x18\f \x03(\bR\x04auto\"E\n" +
+	"\x04auto\x18\f \x03(\bR\x04auto\"[\n" +
 	"\x05Taken\x12\x0e\n" +
 	"\x02by\x18\x01 \x01(\aR\x02by\x12\x18\n" +
 	"\aanswers\x18\x02 \x03(\x04R\aanswers\x12\x12\n" +
-	"\x04left\x18\x03 \x03(\x02R\x04left\"?\n" +
+	"\x04left\x18\x03 \x03(\x02R\x04left\x12\x14\n" +
+	"\x05short\x18\x04 \x03(\x01R\x05short\"?\n" +
 	"\vWithdrawals\x12\x16\n" +
 	"\x06caller\x18\x01 \x01(\x06R\x06caller\x12\x18\n" +
 	"\abatches\x18\x02 \x03(\x04R\abatches\"\xbd\x01\n" +
