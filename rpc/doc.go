@@ -26,6 +26,8 @@
 //	err := mux.Register(rpc.UsageTypeURL, aggregator)
 //	err = mux.Register(rpc.TypeURL(&mypb.Request{}), mine)
 //
+// A service with a Node hands its Codec and its Decider to headgate.WithPayload.
+//
 // Beside Usage there are Claims, by which a Claimant leases amounts, and Takes,
 // by which a Taker asks owners for the tokens of single events.
 //
