@@ -7,7 +7,7 @@
 //	   ▲                 │ one call per owner                        │
 //	   └────Grants───────┴──Codec──── Any ◀──────────────────────────┘
 //
-// A host asks, and hears of each owner as it answers:
+// A host asks the owners, and gets each answer as it comes:
 //
 //	fan := &rpc.Fanout{Host: self, Placement: ring, Peers: client}
 //	fan.Update(ctx, usage, time.Second, func(p rpc.Part, g *rpc.Grants, err error) {
@@ -19,8 +19,8 @@
 //		}
 //	})
 //
-// A decider answers by payload type. The built-in payload comes in by the
-// same door as anybody's own:
+// A Mux hands each payload to the Decider of its type. The built-in payload is
+// registered as any other:
 //
 //	var mux rpc.Mux
 //	err := mux.Register(rpc.UsageTypeURL, aggregator)
