@@ -38,7 +38,7 @@ func (c Config) Validate() error {
 	var errs []error
 	for _, a := range []struct{ name, address string }{{"address", c.Address}, {"listen", c.listen()}} {
 		if _, port, err := net.SplitHostPort(a.address); err != nil || port == "" {
-			errs = append(errs, fmt.Errorf("headgate: %s %q is not host:port", a.name, a.address))
+			errs = append(errs, fmt.Errorf("headgate: %s %q is not host:port: write it as in 10.0.0.7:7933", a.name, a.address))
 		}
 	}
 	return errors.Join(errs...)
@@ -141,8 +141,9 @@ func (n *Node) assemble(snapshot *dynamicconfig.Snapshot) (err error) {
 // Address is this host's, as other hosts know it.
 func (n *Node) Address() string { return n.address }
 
-// For returns the limiter of key, which is a `group:name`. It never fails and
-// never waits; see limiter.Group.
+// For returns the limiter of key. Any text of 1 to 1024 bytes is a key; the
+// usual form is `group:name`. For never fails and never waits; see
+// limiter.Group.
 func (n *Node) For(key string) *limiter.Limiter { return n.group.For(key) }
 
 // Group returns the node's limiters. Its Inspect tells why a key is limited as

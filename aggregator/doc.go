@@ -38,8 +38,8 @@
 //
 // # What it bounds
 //
-// Keys (max_owned_keys) and hosts per key (max_hosts_per_key); what is one too
-// many gets no grant, and falls back to its even share. A host is forgotten
+// Keys (max_owned_keys) and hosts per key (max_hosts_per_key); a key or host
+// beyond that gets no grant, and uses its fallback. A host is forgotten
 // gc_after its last report, a key with its last host, a host's name with its
 // last key, a bucket when it is full. An algorithm that panics or returns
 // nonsense costs its own keys their grants, and a line in the log.

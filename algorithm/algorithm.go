@@ -9,7 +9,8 @@ package algorithm
 type Algorithm interface {
 	// Share fills grants, as long as demands: grants[i] is for demands[i].
 	// Demands are in no particular order and there is at least one. Every
-	// weight must be in [0, 1], every number finite and ≥ 0.
+	// weight must be in [0, 1], every number finite and ≥ 0. The limit and
+	// the sum of the demands may be 0.
 	Share(limit Limit, demands []Demand, grants []Grant)
 }
 
@@ -53,7 +54,7 @@ const (
 type Limit struct{ Rate, Burst float64 }
 
 // Demand is what one host does with a key, in events/s, as moving averages;
-// finite, ≥ 0.
+// finite, ≥ 0. For slots in flight, the events are acquisitions.
 type Demand struct{ Allowed, Rejected float64 }
 
 // Total is what the host would use if it could.

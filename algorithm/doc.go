@@ -6,19 +6,28 @@
 //	demands of all hosts ──▶ Algorithm ──▶ a grant for each host
 //
 // The aggregator gathers the demands and calls the algorithm that a key's
-// rule names. To share in a way of your own, write one function and register
-// it:
+// rule names. To share in a way of your own, write one function and hand it
+// to the Node:
 //
-//	registry := algorithm.Builtin()
-//	err := registry.Register("first-come", algorithm.Func(
-//		func(limit algorithm.Limit, demands []algorithm.Demand, grants []algorithm.Grant) {
-//			left := limit.Rate
-//			for i, d := range demands {
-//				part := min(d.Total(), left)
-//				left -= part
-//				grants[i] = algorithm.Grant{Weight: part / limit.Rate, Burst: part}
+//	// halfEven shares half of the limit evenly, and half by use.
+//	func halfEven(limit algorithm.Limit, demands []algorithm.Demand, grants []algorithm.Grant) {
+//		sum := 0.0
+//		for _, d := range demands {
+//			sum += d.Total()
+//		}
+//		for i, d := range demands {
+//			weight := 1 / float64(len(demands))
+//			if sum > 0 {
+//				weight = (weight + d.Total()/sum) / 2
 //			}
-//		}))
+//			grants[i] = algorithm.Grant{Weight: weight, Burst: weight * limit.Burst}
+//		}
+//	}
+//
+//	node, err := headgate.New(config, source, members,
+//		headgate.WithAlgorithm("half-even", algorithm.Func(halfEven)))
+//
+// Without a Node, Registry.Register adds it to those of Builtin.
 //
 // An algorithm may also be a Leasing one. Its capacity is not a rate that is
 // divided anew all the time, but an amount that hosts claim and hold for a

@@ -79,7 +79,7 @@ func set(parameters map[string]string, setters map[string]setter) error {
 	for _, name := range slices.Sorted(maps.Keys(parameters)) {
 		s := setters[name]
 		if s == nil {
-			errs = append(errs, fmt.Errorf("%w %s: there is no such; known are %s", ErrParameter, shown(name), strings.Join(slices.Sorted(maps.Keys(setters)), ", ")))
+			errs = append(errs, fmt.Errorf("%w %s: use %s", ErrParameter, shown(name), strings.Join(slices.Sorted(maps.Keys(setters)), ", ")))
 			continue
 		}
 		if err := s(parameters[name]); err != nil {

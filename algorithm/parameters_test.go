@@ -40,7 +40,7 @@ func TestBadParametersAreRefusedWithWhatThereIs(t *testing.T) {
 		parameters map[string]string
 		says       []string
 	}{
-		{NameElastic, map[string]string{"headrom": "2"}, []string{`"headrom"`, "known are catch_up, chunk, crowding, headroom, horizon, "}},
+		{NameElastic, map[string]string{"headrom": "2"}, []string{`"headrom"`, "use catch_up, chunk, crowding, headroom, horizon, "}},
 		{NameElastic, map[string]string{"headroom": "0.5"}, []string{"headroom", `"0.5"`, "from 1 to 1000"}},
 		{NameElastic, map[string]string{"headroom": "NaN"}, []string{`"NaN"`}},
 		{NameElastic, map[string]string{"headroom": "+Inf"}, []string{`"+Inf"`}},

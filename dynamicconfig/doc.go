@@ -23,9 +23,8 @@
 //	                                      ▲          └───▶ Property.Get
 //	Parse (YAML), Config (code) ──────────┘ checked, defaults filled in
 //
-// A Snapshot is immutable; who needs several answers that fit each other
-// takes one Snapshot and asks it. docs/config.md is the reference of the
-// file.
+// A Snapshot is immutable: to get several answers that fit each other, ask one
+// Snapshot. docs/config.md is the reference of the file.
 //
 // Out of scope: what an algorithm's name means (Snapshot.Check asks who
 // knows), counting keys against max_keys, and storing configurations.

@@ -296,13 +296,13 @@ unmatched: {limit: 1/s, algorithm: yours}
 		t.Errorf("Check = %v", err)
 	}
 	err := s.Check(func(name string) bool { return name == "even" })
-	const want = `limits.yaml:2:14: there is no algorithm "elastic" here: correct the name, or register it
+	const want = `limits.yaml:2:14: there is no algorithm "elastic" here: use even, or register your own with headgate.WithAlgorithm; for headgate limits check, name it with --also
     2 |   algorithm: elastic
       |              ^
-limits.yaml:10:11: there is no algorithm "mine" here: correct the name, or register it
+limits.yaml:10:11: there is no algorithm "mine" here: use even, or register your own with headgate.WithAlgorithm; for headgate limits check, name it with --also
    10 |       to: mine
       |           ^
-limits.yaml:12:36: there is no algorithm "yours" here: correct the name, or register it
+limits.yaml:12:36: there is no algorithm "yours" here: use even, or register your own with headgate.WithAlgorithm; for headgate limits check, name it with --also
    12 | unmatched: {limit: 1/s, algorithm: yours}
       |                                    ^`
 	if err == nil || err.Error() != want {
@@ -313,7 +313,7 @@ limits.yaml:12:36: there is no algorithm "yours" here: correct the name, or regi
 func TestCheckSaysHowToConnectRedis(t *testing.T) {
 	s := mustParse(t, "limits: [{key: k, limit: 1/s, algorithm: redis}]")
 	err := s.Check(func(string) bool { return false })
-	if err == nil || !strings.Contains(err.Error(), `limits.yaml:1:42: there is no algorithm "redis" here: say where Redis is, with headgate serve --redis`) {
+	if err == nil || !strings.Contains(err.Error(), `limits.yaml:1:42: there is no algorithm "redis" here: name the server, with headgate serve --redis`) {
 		t.Errorf("%v", err)
 	}
 }

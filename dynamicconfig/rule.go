@@ -123,7 +123,7 @@ type Rule struct {
 
 	// Enforce is the part of what is over the limit that is refused, in
 	// (0, 1], or Soft; the rest is let through, takes no tokens, and is
-	// counted as rejected. 0, the default, is 1. See Enforced.
+	// counted as soft. 0, the default, is 1. See Enforced.
 	Enforce float64
 
 	// AskTimeout is how long an event waits for the answer of the key's owner

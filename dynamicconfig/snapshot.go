@@ -100,13 +100,23 @@ func (s *Snapshot) Check(known func(name string) bool) error {
 		if u.at == (mark{}) {
 			where = u.who + ": "
 		}
-		remedy := "correct the name, or register it"
-		if u.algorithm == "redis" {
-			remedy = "say where Redis is, with headgate serve --redis or headgate.WithRemote"
-		}
-		p.Add(u.at, "%sthere is no algorithm %s here: %s", where, quote(u.algorithm), remedy)
+		p.Add(u.at, "%sthere is no algorithm %s here: %s", where, quote(u.algorithm), remedy(u.algorithm, known))
 	}
 	return s.origin.err(&p)
+}
+
+// remedy is what to do about an algorithm that known does not know.
+func remedy(algorithm string, known func(name string) bool) string {
+	if algorithm == "redis" {
+		return "name the server, with headgate serve --redis or headgate.WithRemote; for headgate limits check, add --also redis"
+	}
+	text := "register your own with headgate.WithAlgorithm; for headgate limits check, name it with --also"
+	names := builtinThat(func(Traits) bool { return true })
+	names = slices.DeleteFunc(names, func(name string) bool { return !known(name) })
+	if len(names) == 0 {
+		return text
+	}
+	return "use " + strictyaml.OneOf(names) + ", or " + text
 }
 
 // CheckParameters reports the parameters of each rule that its algorithm

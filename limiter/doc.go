@@ -13,7 +13,8 @@
 //
 // A Group holds the limiters of a host by key, under the rules of a
 // dynamicconfig.Snapshot. They have those methods of x/time/rate's Limiter that
-// take or show tokens:
+// take or show tokens. A service with a headgate.Node uses Node.For, or
+// Node.Group. Without a Node:
 //
 //	group := limiter.NewGroup(snapshot, hosts)
 //	go group.Run(ctx, fanout) // reports, and applies the answers

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package ringpop places keys on hosts: all processes that know the same
-// hosts agree, without a word between them, which one of them owns a key.
+// hosts agree, without a message between them, which one of them owns a key.
 //
 //	ring, err := ringpop.New([]ringpop.Host{
 //		{Address: "10.0.0.1:7933"},

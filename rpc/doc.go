@@ -7,7 +7,7 @@
 //	   ▲                 │ one call per owner                        │
 //	   └────Grants───────┴──Codec──── Any ◀──────────────────────────┘
 //
-// A host asks, and hears of each owner as it answers:
+// A host asks the owners, and gets each answer as it comes:
 //
 //	fan := &rpc.Fanout{Host: self, Placement: ring, Peers: client}
 //	fan.Update(ctx, usage, time.Second, func(p rpc.Part, g *rpc.Grants, err error) {
@@ -19,12 +19,14 @@
 //		}
 //	})
 //
-// A decider answers by payload type. The built-in payload comes in by the
-// same door as anybody's own:
+// A Mux hands each payload to the Decider of its type. The built-in payload is
+// registered as any other:
 //
 //	var mux rpc.Mux
 //	err := mux.Register(rpc.UsageTypeURL, aggregator)
 //	err = mux.Register(rpc.TypeURL(&mypb.Request{}), mine)
+//
+// A service with a Node hands its Codec and its Decider to headgate.WithPayload.
 //
 // Beside Usage there are Claims, by which a Claimant leases amounts, and Takes,
 // by which a Taker asks owners for the tokens of single events.

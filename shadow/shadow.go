@@ -39,7 +39,7 @@ func FromStages(old, new stage.Stage, mode dynamicconfig.Mode) *Limiter {
 // maxBackground is the most requests to a remote shadow that run at a time.
 const maxBackground = 64
 
-// Limiter is l as the type that functions take.
+// Limiter returns l as a *limiter.Limiter, for code that takes one.
 func (l *Limiter) Limiter() *limiter.Limiter { return l.base }
 
 // Mode is the mode in force.

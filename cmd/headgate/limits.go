@@ -39,8 +39,8 @@ func newLimitsCheck() *cobra.Command {
 		Use:   "check FILE...",
 		Short: "Say what is wrong with files of limits, and where",
 		Long: `check reads each file and says of each mistake where it is and what to do: unknown fields,
-impossible numbers, bad globs, algorithms that headgate has not, and parameters that they
-do not take. Algorithms of your own are named with --also.
+numbers out of range, bad globs, algorithms that headgate does not have, and parameters
+that they do not take. Algorithms of your own are named with --also.
 
 It exits with 1 if any file has a mistake.`,
 		Example: `  headgate limits check limits.yaml

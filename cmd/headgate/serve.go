@@ -28,7 +28,7 @@ func newServe() *cobra.Command {
 	var verbose bool
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Decide about limits for programs that run no decider",
+		Short: "Serve limits to programs in any language",
 		Long: `serve runs one decider of a cluster. Deciders share the keys among them and talk to each
 other at --listen. Programs in any language talk gRPC to any of them at --edge: the Go
 client is package limiter/client; health checks and reflection are there too. They talk
@@ -77,7 +77,7 @@ SIGTERM ends it: health checks hear NOT_SERVING, calls under way end, for at mos
 	flags.StringVar(&c.HTTP, "http", "", "where to serve HTTP and JSON to programs, `host:port` (default nowhere)")
 	flags.StringVar(&c.Metrics, "metrics", "", "where Prometheus reads GET /metrics, `host:port` (default nowhere)")
 	flags.StringVar(&c.Unix, "unix", "", "`file` of a Unix socket where to serve gRPC and HTTP to programs of this machine (default none)")
-	flags.Var((*mode)(&c.UnixMode), "unix-mode", "`permissions` of the Unix socket: who may write may connect (default 0660)")
+	flags.Var((*mode)(&c.UnixMode), "unix-mode", "`permissions` of the Unix socket; write permission is required to connect (default 0660)")
 	flags.StringVar(&c.Address, "address", "", "this decider's address as the members have it (default where it listens)")
 	flags.StringVar(&c.EdgeAddress, "edge-address", "", "the edge's address as programs dial it (default where it serves)")
 	flags.StringSliceVar(&c.Members, "members", nil, "addresses of all deciders, separated by commas (default this one alone)")

@@ -37,7 +37,7 @@ type Config struct {
 	// programs on this machine. Default nowhere.
 	Unix string
 
-	// UnixMode are the permissions of Unix: who may write may connect.
+	// UnixMode are the permissions of Unix: write permission is required to connect.
 	// Default DefaultUnixMode.
 	UnixMode fs.FileMode
 

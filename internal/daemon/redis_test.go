@@ -141,7 +141,7 @@ func TestWhatBecomesOfKeysWhenRedisDies(t *testing.T) {
 func TestRulesThatNameRedisNeedOne(t *testing.T) {
 	c := redisConfig(t)
 	c.Redis = Redis{}
-	const want = `there is no algorithm "redis" here: say where Redis is, with headgate serve --redis`
+	const want = `there is no algorithm "redis" here: name the server, with headgate serve --redis`
 	if _, err := Start(t.Context(), c, quiet); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v", err)
 	}

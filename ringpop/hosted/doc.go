@@ -14,7 +14,7 @@
 //		log.Warn("hosts not taken over", "error", err)
 //	}
 //
-// Set never waits for those who watch. Whoever is slow sees the newest list,
+// Set never waits for those who watch. A slow watcher sees the newest list,
 // not every list in between.
 //
 // Out of scope: finding hosts, and whether they are up.

@@ -64,17 +64,17 @@ const (
 	Soft
 	// Limited: not now; the tokens are not there in time.
 	Limited
-	// TooCostly: never; the rule lets no event cost so much.
+	// TooCostly: never; the cost is more than one event may cost.
 	TooCostly
 	// Unmatched: no rule matches the key, and such keys are denied.
 	Unmatched
-	// TooManyKeys: the key's rule has as many keys as it may.
+	// TooManyKeys: the key's rule has max_keys keys already.
 	TooManyKeys
-	// InvalidKey: no key is like that.
+	// InvalidKey: the key is empty or too long.
 	InvalidKey
-	// InvalidCost: no cost is like that.
+	// InvalidCost: the cost is out of range.
 	InvalidCost
-	// Failed: who decides did not answer, and the rule closes then.
+	// Failed: the bucket did not answer, and the rule's fallback is closed.
 	Failed
 	// InFlight: the key's rule limits slots, which are taken and released.
 	InFlight

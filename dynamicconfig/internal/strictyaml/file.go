@@ -96,6 +96,8 @@ func (f *File) syntaxError(err error) {
 	advice := "look for wrong indentation, or for a value with any of : * [ ] { } # that needs quotes"
 	line := f.line(at.Line)
 	switch {
+	case strings.Contains(message, "escape character"):
+		advice = `in double quotes, write \\ for one \, or use single quotes`
 	case strings.Contains(line, ": *"):
 		advice = "put a value that begins with * in quotes"
 	case strings.Contains(line, ": [") && strings.Contains(message, "not allowed"):

@@ -148,7 +148,7 @@ func Plain(n ast.Node) (text string, quoted, ok bool) {
 func (f *File) Kind(n ast.Node) string {
 	switch x := f.Resolve(n).(type) {
 	case nil:
-		return "an alias of nothing"
+		return "an alias of nothing, because it begins with * and is not in quotes"
 	case *ast.MappingNode:
 		return "a map"
 	case *ast.SequenceNode:

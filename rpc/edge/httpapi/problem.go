@@ -21,19 +21,19 @@ type kind struct {
 // Kinds of requests that cannot be answered.
 var (
 	notFound    = &kind{"not-found", http.StatusNotFound, "There is nothing at this path.", "Look at /v1/openapi.json for what there is."}
-	notAllowed  = &kind{"method-not-allowed", http.StatusMethodNotAllowed, "This path is not for this method.", "The Allow field has those that it is for."}
+	notAllowed  = &kind{"method-not-allowed", http.StatusMethodNotAllowed, "The path does not have this method.", "Use a method of the Allow field."}
 	badBody     = &kind{"invalid-request", http.StatusBadRequest, "The request cannot be read.", "The detail says what is wrong. Look at /v1/openapi.json for what to send."}
 	tooLarge    = &kind{"too-large", http.StatusRequestEntityTooLarge, "The request is too large.", "Send fewer keys in one request."}
 	noJSON      = &kind{"not-json", http.StatusUnsupportedMediaType, "The request is not JSON.", "Send Content-Type: application/json, and no Content-Encoding."}
-	noBucket    = &kind{"unmatched", http.StatusNotFound, "No rule matches the key.", "Nothing of it is allowed. Add a rule to the limits."}
-	limited     = &kind{"limited", http.StatusTooManyRequests, "The key is over its limit.", "Come again after Retry-After, or ask with a larger max_wait_ms."}
-	tooCostly   = &kind{"too-costly", http.StatusUnprocessableEntity, "The rule lets no event cost so much.", "Split it into several, or raise the burst or max_cost of the rule."}
-	tooManyKeys = &kind{"too-many-keys", http.StatusTooManyRequests, "The rule of the key has as many keys as it may.", "Raise its max_keys, or wait until keys have been idle for long enough to leave."}
-	invalidKey  = &kind{"invalid-key", http.StatusBadRequest, "No key is like that.", "A key has 1 to 1024 bytes."}
-	invalidCost = &kind{"invalid-cost", http.StatusBadRequest, "No cost is like that.", "A cost is a whole number, 1 or more; it is left out for 1."}
-	failed      = &kind{"failed", http.StatusServiceUnavailable, "Nobody could decide.", "Who decides about the key did not answer, and its rule denies then. Try again."}
+	noBucket    = &kind{"unmatched", http.StatusNotFound, "No rule matches the key.", "Add a rule for the key to the limits."}
+	limited     = &kind{"limited", http.StatusTooManyRequests, "The key is over its limit.", "Try again after Retry-After, or ask with a larger max_wait_ms."}
+	tooCostly   = &kind{"too-costly", http.StatusUnprocessableEntity, "The cost is more than one event may cost.", "Split the event into several, or raise the rule's burst or max_cost."}
+	tooManyKeys = &kind{"too-many-keys", http.StatusTooManyRequests, "The rule of the key has max_keys keys already.", "Raise the rule's max_keys, or wait until other keys were idle for its idle_after."}
+	invalidKey  = &kind{"invalid-key", http.StatusBadRequest, "Invalid key.", "A key has 1 to 1024 bytes."}
+	invalidCost = &kind{"invalid-cost", http.StatusBadRequest, "Invalid cost.", "A cost is a whole number, 1 or more. Without one, it is 1."}
+	failed      = &kind{"failed", http.StatusServiceUnavailable, "The bucket of the key did not answer.", "The fallback of the key's rule is closed. Try again."}
 	noReserve   = &kind{"no-reservation", http.StatusNotFound, "There is no such reservation here.", "It was settled before, is too old, or was made at another host. What it took stays taken."}
-	inFlight    = &kind{"in-flight", http.StatusUnprocessableEntity, "The rule of the key limits slots in flight.", "Slots are taken and released, which is not for HTTP. Use another key."}
+	inFlight    = &kind{"in-flight", http.StatusUnprocessableEntity, "The rule of the key limits slots in flight.", "HTTP has no request for slots. Use package limiter/client, or another key."}
 )
 
 var kinds = []*kind{notFound, notAllowed, badBody, tooLarge, noJSON, noBucket, limited, tooCostly, tooManyKeys, invalidKey, invalidCost, failed, noReserve, inFlight}

@@ -10,7 +10,7 @@
 // The key of a request is built by a template: package keys says how. What
 // becomes of a request that is over the limit is Options.Throttle: it is
 // answered with 429, Retry-After and the fields of package httpapi; or it waits
-// for its turn first; or its connection is closed without a word.
+// for its turn first; or its connection is closed without an answer.
 //
 // Out of scope: what the limits are, and clients. examples/retry is a client
 // that comes back after Retry-After.

@@ -141,8 +141,8 @@ func (l *Limit) reject(w http.ResponseWriter, d *edge.Decision) {
 	_, _ = w.Write(append(body, '\n'))
 }
 
-// explain is the status of a reason, and what it means to who called. Who
-// called can do nothing about our limits, and so hears little of them.
+// explain is the status of a reason, and a text for the caller. The caller can
+// do nothing about our limits, and so the text says little of them.
 func explain(r edge.Reason) (status int, title string) {
 	switch r {
 	case edge.Limited, edge.TooManyKeys:
@@ -152,9 +152,9 @@ func explain(r edge.Reason) (status int, title string) {
 	case edge.Unmatched:
 		return http.StatusForbidden, "Nothing of this is allowed."
 	case edge.InvalidKey:
-		return http.StatusBadRequest, "The request does not say enough of who it is from."
+		return http.StatusBadRequest, "The request does not say who it is from."
 	default:
-		return http.StatusServiceUnavailable, "Nobody could decide."
+		return http.StatusServiceUnavailable, "The limit could not be checked."
 	}
 }
 
