@@ -41,6 +41,9 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf("headgate: %s %q is not host:port: write it as in 10.0.0.7:7933", a.name, a.address))
 		}
 	}
+	if host, port, err := net.SplitHostPort(c.Address); err == nil && (host == "" || port == "0") {
+		errs = append(errs, fmt.Errorf("headgate: address %q is not one that other hosts can call: write it as in 10.0.0.7:7933, and use Listen for an address like :7933", c.Address))
+	}
 	return errors.Join(errs...)
 }
 
@@ -75,6 +78,12 @@ func New(config Config, source dynamicconfig.Source, members ringpop.Members, op
 	o := defaults()
 	for _, option := range opts {
 		option(&o)
+	}
+	if source == nil {
+		o.errs = append(o.errs, errors.New("headgate: the config source is nil: use file.New or memory.New"))
+	}
+	if members == nil {
+		o.errs = append(o.errs, errors.New("headgate: the members are nil: use static.New or hosted.New"))
 	}
 	if err := errors.Join(config.Validate(), errors.Join(o.errs...), o.connect(config.listen())); err != nil {
 		return nil, err

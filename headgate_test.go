@@ -244,6 +244,17 @@ func TestNewTellsWhatIsWrong(t *testing.T) {
 			t.Errorf("address %q: %v, want %s", address, err, want)
 		}
 	}
+	if _, err := headgate.New(headgate.Config{Address: "10.0.0.1:7933"}, nil, nil); err == nil || !strings.Contains(err.Error(), "source is nil") || !strings.Contains(err.Error(), "members are nil") {
+		t.Errorf("neither limits nor members: %v", err)
+	}
+	for _, address := range []string{":7933", "localhost:0"} {
+		if _, err := headgate.New(headgate.Config{Address: address}, source, members); err == nil || !strings.Contains(err.Error(), "other hosts can call") {
+			t.Errorf("address %q: %v", address, err)
+		}
+	}
+	if _, err := headgate.New(headgate.Config{Address: "10.0.0.1:7933"}, source, members, headgate.WithAlgorithm("Bad Name", algorithm.None{})); err == nil || !strings.Contains(err.Error(), `"Bad Name"`) {
+		t.Errorf("a name that no rule can have: %v", err)
+	}
 	taken := headgate.WithAlgorithm("request-weighted", algorithm.RequestWeighted{})
 	if _, err := headgate.New(headgate.Config{Address: "10.0.0.1:7933"}, source, members, taken); !errors.Is(err, algorithm.ErrTaken) {
 		t.Errorf("taken name: %v", err)
@@ -255,7 +266,7 @@ func TestStartWaitsForMembersAndCleansUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	node, err := headgate.New(headgate.Config{Address: "127.0.0.1:0"}, memory.New(limits(t, fast)), nobody,
+	node, err := headgate.New(headgate.Config{Address: "127.0.0.1:7933", Listen: "127.0.0.1:0"}, memory.New(limits(t, fast)), nobody,
 		headgate.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		t.Fatal(err)

@@ -142,8 +142,8 @@ func WithAlgorithm(name string, a algorithm.Algorithm) Option {
 	return func(o *options) {
 		if builtIn(name) {
 			o.taken(name)
-		} else if err := o.registry.Register(name, a); err != nil {
-			o.errs = append(o.errs, err)
+		} else if err := errors.Join(dynamicconfig.CheckAlgorithm(name), o.registry.Register(name, a)); err != nil {
+			o.errs = append(o.errs, fmt.Errorf("headgate: %w", err))
 		}
 	}
 }

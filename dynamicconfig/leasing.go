@@ -96,7 +96,7 @@ func (b *builder) checkPriorities(e *entry, report func(name, format string, arg
 	}
 	for _, band := range slices.Sorted(maps.Keys(p)) {
 		name := p[band]
-		err := checkAlgorithm(name)
+		err := CheckAlgorithm(name)
 		switch {
 		case err != nil:
 			b.report(e, bandField(band), "%v", err)

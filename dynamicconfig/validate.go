@@ -132,7 +132,7 @@ func (b *builder) check(e *entry) {
 		b.checkBurst(e, report)
 	}
 	if e.good("algorithm") {
-		if err := checkAlgorithm(r.Algorithm); err != nil {
+		if err := CheckAlgorithm(r.Algorithm); err != nil {
 			report("algorithm", "%v", err)
 		}
 		if e.has("migrate") {
@@ -193,7 +193,7 @@ func (b *builder) checkBurst(e *entry, report func(name, format string, args ...
 func (b *builder) checkMigration(e *entry, report func(name, format string, args ...any)) {
 	m := e.rule.Migration
 	for _, side := range []struct{ name, algorithm string }{{"from", m.From}, {"to", m.To}} {
-		if err := checkAlgorithm(side.algorithm); err != nil && !e.fields["migrate."+side.name].bad {
+		if err := CheckAlgorithm(side.algorithm); err != nil && !e.fields["migrate."+side.name].bad {
 			b.report(e, "migrate."+side.name, "%v", err)
 			e.spoil("migrate")
 		}
@@ -211,8 +211,9 @@ func largestBurst(limit float64) float64 {
 	return min(math.Floor(limit*MaxRefill.Seconds()), MaxBurst)
 }
 
-// checkAlgorithm checks the form of a name: [a-z][a-z0-9-]*.
-func checkAlgorithm(name string) error {
+// CheckAlgorithm reports whether rules can name an algorithm so:
+// [a-z][a-z0-9-]*, at most 64 bytes.
+func CheckAlgorithm(name string) error {
 	ok := name != "" && len(name) <= maxAlgorithm && name[0] >= 'a' && name[0] <= 'z'
 	for i := range len(name) {
 		c := name[i]

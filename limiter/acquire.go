@@ -73,18 +73,18 @@ func (l *Limiter) Acquire(ctx context.Context, n int, options ...AcquireOption) 
 		}
 		switch {
 		case n < 0:
-			return releaseNothing, fmt.Errorf("limiter: acquire %d: slots cannot be negative", n)
+			return releaseNothing, fmt.Errorf("limiter: acquire %s: slots cannot be negative", asked(l.of(), int64(n)))
 		case n == 0:
 			return releaseNothing, nil
 		case int64(n) > bucket.MaxCost:
-			return releaseNothing, fmt.Errorf("limiter: acquire %d: %w", n, ErrNever)
+			return releaseNothing, fmt.Errorf("limiter: acquire %s: %w", asked(l.of(), int64(n)), ErrNever)
 		}
 		h, err := st.Slots.Acquire(ctx, int64(n), a.priority)
 		switch {
 		case err == nil:
 			return h.Release, nil
 		case !errors.Is(err, stage.ErrMoved):
-			return releaseNothing, err
+			return releaseNothing, fmt.Errorf("limiter: acquire %s: %w", asked(l.of(), int64(n)), err)
 		}
 	}
 }

@@ -29,7 +29,7 @@ var (
 
 	// ErrTooLong: the wait would be longer than the rule's max_wait, or the
 	// debt more than its max_debt.
-	ErrTooLong = errors.New("the wait would be longer than the rule allows; ask for less, or later")
+	ErrTooLong = errors.New("the wait would exceed the rule's max_wait or max_debt; ask for less, or try again later")
 
 	// ErrFailed: the bucket elsewhere did not answer, and the fallback is closed.
 	ErrFailed = errors.New("the bucket of the key did not answer and the rule's fallback is closed")

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -133,16 +134,27 @@ func (t *taken) err(ctx context.Context, longest time.Duration) error {
 	case t.Reason == stage.Canceled:
 		return ctx.Err()
 	case t.Reason == stage.TooCostly:
-		err = fmt.Errorf("it costs more than one event may, or than this host's part of the burst, %v: %w", st.Level(t.at).Burst, ErrNever)
+		err = fmt.Errorf("the cost exceeds the rule's max_cost or this host's part of the burst, %v: %w", st.Level(t.at).Burst, ErrNever)
 	case t.Reason != stage.Limited:
 	case longest < most:
-		return fmt.Errorf("limiter: wait for %d would exceed the context's deadline: %w", t.asked, context.DeadlineExceeded)
+		return fmt.Errorf("limiter: wait for %s would exceed the context's deadline: %w", t, context.DeadlineExceeded)
 	case most < stage.Forever || t.RetryAfter > 0:
 		err = ErrTooLong
 	default:
 		err = fmt.Errorf("the limit is zero: %w", ErrNever)
 	}
-	return fmt.Errorf("limiter: wait for %d: %w", t.asked, err)
+	return fmt.Errorf("limiter: wait for %s: %w", t, err)
+}
+
+// String is what was asked for.
+func (t *taken) String() string { return asked(t.of, t.asked) }
+
+// asked is n tokens or slots of k, for errors.
+func asked(k *keys.Key, n int64) string {
+	if k.Name() == "" {
+		return strconv.FormatInt(n, 10)
+	}
+	return fmt.Sprintf("%d of %q", n, k.Name())
 }
 
 // errorOf is the error that stands for a reason.

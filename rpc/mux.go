@@ -44,15 +44,15 @@ var _ Decider = (*Mux)(nil)
 func (m *Mux) Register(typeURL string, d Decider) error {
 	name := messageName(typeURL)
 	if name == "" {
-		return fmt.Errorf("register a decider for %q: no message name; use rpc.TypeURL of the request", typeURL)
+		return fmt.Errorf("rpc: register a decider for %q: no message name; use rpc.TypeURL of the request", typeURL)
 	}
 	if d == nil {
-		return fmt.Errorf("register a decider for %s: it is nil", name)
+		return fmt.Errorf("rpc: register a decider for %s: it is nil", name)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if _, taken := m.deciders[name]; taken {
-		return fmt.Errorf("register a decider for %s: there is one already; a type has one decider", name)
+		return fmt.Errorf("rpc: register a decider for %s: there is one already; a type has one decider", name)
 	}
 	if m.deciders == nil {
 		m.deciders = make(map[string]Decider)

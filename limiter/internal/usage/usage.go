@@ -132,6 +132,9 @@ func (m *Metrics) of(key string) *counters {
 	scope := m.scope.Tagged(map[string]string{"rule": cmp.Or(key, "(none)")})
 	c := &counters{allowed: scope.Counter("allowed"), soft: scope.Counter("soft")}
 	for i := range c.rejected {
+		if stage.Reason(i) == stage.Granted || stage.Reason(i) == stage.Soft {
+			continue // these are no rejections
+		}
 		c.rejected[i] = scope.Tagged(map[string]string{"reason": stage.Reason(i).String()}).Counter("rejected")
 	}
 	for i, answer := range [5]string{"both", "only_old", "only_new", "neither", "not_measured"} {
