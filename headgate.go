@@ -7,7 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -61,6 +63,7 @@ type Node struct {
 	ring       *ringpop.Live
 	group      *limiter.Group
 	aggregator *aggregator.Aggregator
+	owners     aggregator.Owners // the aggregator, and those of payloads
 	fanout     *rpc.Fanout
 	takes      *rpc.ForwardTakes
 	mesh       *mesh.Mesh
@@ -140,9 +143,15 @@ func (n *Node) assemble(snapshot *dynamicconfig.Snapshot) (err error) {
 		local.Register(rpc.GossipTypeURL, n.mesh),
 		local.Register(rpc.WithdrawalsTypeURL, rpc.Withdrawn{Edge: n.takes}),
 	}
-	for _, p := range n.payloads {
-		n.fanout.Codecs[p.algorithm] = p.codec
-		errs = append(errs, local.Register(p.typeURL, p.decider))
+	n.owners = aggregator.Owners{All: []aggregator.Owner{n.aggregator}, Log: n.log}
+	for _, name := range slices.Sorted(maps.Keys(n.payloads)) {
+		p := n.payloads[name]
+		n.fanout.Codecs[name] = p.Codec
+		if err := p.Owner.Configure(snapshot); err != nil {
+			errs = append(errs, fmt.Errorf("headgate: payload %s: %w", name, err))
+		}
+		n.owners.All = append(n.owners.All, p.Owner)
+		errs = append(errs, local.Register(p.TypeURL, p.Owner))
 	}
 	return errors.Join(errs...)
 }

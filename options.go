@@ -33,20 +33,30 @@ type options struct {
 	own       *rpcyarpc.Standalone // the transport, if there is no other
 	points    int
 	registry  *algorithm.Registry
-	payloads  []payload
+	payloads  map[string]Payload // by algorithm
 	remotes   map[string]stage.Remote
 	limiter   []limiter.Option
-	cluster   string              // this cluster's name at parent
+	name      string              // this cluster's name at parent
 	parent    aggregator.Claiming // nil without a cluster above
 	errs      []error
 }
 
-// payload is an algorithm with messages of its own.
-type payload struct {
-	algorithm string
-	codec     rpc.Codec
-	typeURL   string
-	decider   rpc.Decider
+// Payload is an algorithm with messages and state of its own.
+type Payload struct {
+	// Codec makes the messages of this host, and reads the answers. Required.
+	Codec rpc.Codec
+
+	// TypeURL is that of the messages: see rpc.TypeURL. Required.
+	TypeURL string
+
+	// Owner answers them for the keys that this host owns. Required. Its
+	// Configure is called by New.
+	Owner aggregator.Owner
+
+	// Traits say what hosts must know of the algorithm: whether they report
+	// early, for instance. The zero Traits are those of an algorithm that needs
+	// nothing.
+	Traits dynamicconfig.Traits
 }
 
 // Transport carries calls between the hosts of a cluster. It is safe for
@@ -132,7 +142,7 @@ func WithParent(name string, parent aggregator.Claiming) Option {
 		if name == "" || parent == nil {
 			o.fail("headgate: a parent needs a name for this cluster, and a client that asks it")
 		}
-		o.cluster, o.parent = name, parent
+		o.name, o.parent = name, parent
 	}
 }
 
@@ -149,14 +159,19 @@ func WithAlgorithm(name string, a algorithm.Algorithm) Option {
 }
 
 // WithPayload lets rules name an algorithm whose messages and state are the
-// service's own: codec speaks for this host, and decider answers messages of
-// typeURL for the keys that this host owns.
-func WithPayload(name string, codec rpc.Codec, typeURL string, decider rpc.Decider) Option {
+// service's own. All hosts of a cluster must have it.
+func WithPayload(name string, p Payload) Option {
 	return func(o *options) {
-		if o.known(name) {
+		switch err := dynamicconfig.CheckAlgorithm(name); {
+		case err != nil:
+			o.errs = append(o.errs, fmt.Errorf("headgate: %w", err))
+		case p.Codec == nil || p.Owner == nil || p.TypeURL == "":
+			o.fail("headgate: payload " + name + " needs a codec, the type URL of its messages, and an owner that answers them")
+		case o.known(name):
 			o.taken(name)
+		default:
+			o.payloads[name] = p
 		}
-		o.payloads = append(o.payloads, payload{name, codec, typeURL, decider})
 	}
 }
 
@@ -178,7 +193,7 @@ func WithRemote(name string, r stage.Remote) Option {
 func defaults() options {
 	return options{
 		log: slog.Default(), scope: tally.NoopScope, own: new(rpcyarpc.Standalone),
-		registry: algorithm.Builtin(), remotes: make(map[string]stage.Remote),
+		registry: algorithm.Builtin(), remotes: make(map[string]stage.Remote), payloads: make(map[string]Payload),
 	}
 }
 
@@ -207,8 +222,8 @@ func builtIn(name string) bool {
 // known reports whether rules may name algorithm.
 func (o *options) known(name string) bool {
 	_, err := o.registry.Lookup(name)
-	return err == nil || builtIn(name) || o.remotes[name] != nil ||
-		slices.ContainsFunc(o.payloads, func(p payload) bool { return p.algorithm == name })
+	_, own := o.payloads[name]
+	return err == nil || builtIn(name) || o.remotes[name] != nil || own
 }
 
 // check returns what is wrong with the algorithms that limits name, and with
@@ -241,6 +256,9 @@ func (o *options) traits() limiter.Option {
 				Rates: true, Slots: true,
 			}))
 		}
+	}
+	for name, p := range o.payloads {
+		all = append(all, limiter.WithAlgorithm(name, p.Traits))
 	}
 	return limiter.Options(all...)
 }

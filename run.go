@@ -6,21 +6,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
-	"time"
 
 	"github.com/headgate/headgate/aggregator"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/ringpop"
-	"github.com/headgate/headgate/rpc"
 )
 
 // ErrStarted is the error of a second Start.
 var ErrStarted = errors.New("headgate: the node was started before; make another with New")
-
-// handoverTimeout is how long a node waits for the next owner of its keys.
-const handoverTimeout = 2 * time.Second
 
 // Start begins to serve other hosts, and starts the loops. It returns when the
 // first list of members is there, because until then a host would take itself
@@ -45,9 +39,9 @@ func (n *Node) Start(ctx context.Context) error {
 		defer unsubscribe()
 		n.limits.Run(running, n.source, n.log)
 	})
-	n.loops.Go(func() { n.aggregator.Run(running) })
+	n.loops.Go(func() { n.owners.Run(running, n.group.Interval) })
 	if n.parent != nil {
-		n.loops.Go(func() { n.aggregator.RunBelow(running, n.cluster, n.parent) })
+		n.loops.Go(func() { n.aggregator.RunBelow(running, n.name, n.parent) })
 	}
 	reporting, endReports := context.WithCancel(running)
 	var reports sync.WaitGroup
@@ -69,9 +63,7 @@ func (n *Node) join(ctx, running context.Context) error {
 		var once sync.Once
 		err := n.ring.Run(running, n.members, func(_, ring *ringpop.Ring) {
 			n.follow(ring)
-			n.loops.Go(func() { // what is left in the buckets of keys that this node had owned
-				n.sendBuckets(running, ring, n.aggregator.Buckets(aggregator.Now(), func(key string) bool { return ring.Owner(key) != n.address }))
-			})
+			n.loops.Go(func() { n.handOver(running, ring, false) })
 			once.Do(func() { close(first) })
 		})
 		if err != nil {
@@ -104,7 +96,7 @@ func (n *Node) follow(ring *ringpop.Ring) {
 		n.log.Warn("connections to hosts that left do not close", "error", err)
 	}
 	n.mesh.SetPeers(addresses)
-	n.aggregator.Moved(aggregator.Now())
+	n.owners.RingMoved(n.cluster(ring, false))
 	n.group.SetHosts(len(hosts))
 	n.group.Introduce()
 	n.log.Info("hosts changed", "hosts", len(hosts))
@@ -112,9 +104,7 @@ func (n *Node) follow(ring *ringpop.Ring) {
 
 // configure tells all parts of a change of config.
 func (n *Node) configure(_, snapshot *dynamicconfig.Snapshot) {
-	if err := n.aggregator.Configure(snapshot); err != nil {
-		n.log.Error("the decider keeps its old properties", "error", err)
-	}
+	n.owners.Configure(snapshot)
 	n.group.Configure(snapshot)
 }
 
@@ -136,7 +126,7 @@ func (n *Node) stopLocked(ctx context.Context) error {
 	if n.leave != nil {
 		n.leave(ctx)
 	}
-	n.handOver(ctx)
+	n.handOver(ctx, n.ring.Ring().Without(n.address), true)
 	n.stop()
 	n.stop = nil
 	n.loops.Wait()
@@ -144,30 +134,15 @@ func (n *Node) stopLocked(ctx context.Context) error {
 	return n.transport.Stop(ctx)
 }
 
-// handOver tells the next owners of this node's keys what hosts hold of them. A
-// new owner that does not get this learns it from the hosts.
-func (n *Node) handOver(ctx context.Context) {
-	rest := n.ring.Ring().Without(n.address)
-	if rest.Len() == 0 {
-		return
+// handOver tells the owners by ring what this node knows of keys that it does
+// not own any more.
+func (n *Node) handOver(ctx context.Context, ring *ringpop.Ring, leaving bool) {
+	if ring.Len() > 0 {
+		n.owners.HandOver(ctx, n.cluster(ring, leaving))
 	}
-	successors := rpc.Claimant{Host: n.address, Placement: rest, Peers: n.transport, Timeout: handoverTimeout}
-	for _, part := range n.aggregator.Handover(aggregator.Now()) {
-		_, errs := successors.Claim(ctx, part)
-		if failed := slices.DeleteFunc(errs, func(err error) bool { return err == nil }); len(failed) > 0 {
-			n.log.Warn("not all keys were handed over; their new owners will learn from the hosts", "claims", len(failed), "error", failed[0])
-		}
-	}
-	n.sendBuckets(ctx, rest, n.aggregator.HandoverBuckets(aggregator.Now()))
 }
 
-// sendBuckets tells the owners by ring what is left in the buckets of rows.
-func (n *Node) sendBuckets(ctx context.Context, ring *ringpop.Ring, rows []rpc.Take) {
-	if ring.Len() == 0 || len(rows) == 0 {
-		return
-	}
-	successors := rpc.Taker{Host: n.address, Placement: ring, Peers: n.transport, Timeout: handoverTimeout}
-	if err := successors.Send(ctx, rows); err != nil {
-		n.log.Warn("not all buckets were handed over; their new owners will learn from the hosts that ask", "error", err)
-	}
+// cluster is the hosts of ring as this node sees them.
+func (n *Node) cluster(ring *ringpop.Ring, leaving bool) aggregator.Cluster {
+	return aggregator.Cluster{Placement: ring, Peers: n.transport, Host: n.address, Self: n.address, Leaving: leaving}
 }

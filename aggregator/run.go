@@ -96,16 +96,23 @@ func (a *Aggregator) RunBelow(ctx context.Context, host string, parent Claiming)
 	}
 }
 
-// Run forgets what is too old, once per update_interval, until ctx ends.
-func (a *Aggregator) Run(ctx context.Context) {
+// Run has all forget what is too old, every interval, until ctx ends.
+func (o *Owners) Run(ctx context.Context, interval func() time.Duration) {
 	for {
-		timer := time.NewTimer(a.settings.Load().average.Interval)
+		timer := time.NewTimer(interval())
 		select {
-		case <-timer.C:
-			a.GC(Now())
+		case now := <-timer.C:
+			o.each("forgot nothing", func(one Owner) error { one.Sweep(now); return nil })
 		case <-ctx.Done():
 			timer.Stop()
 			return
 		}
 	}
+}
+
+// Run sweeps a once per update_interval, until ctx ends: for an Aggregator that
+// is its host's only Owner.
+func (a *Aggregator) Run(ctx context.Context) {
+	alone := Owners{All: []Owner{a}, Log: a.log}
+	alone.Run(ctx, func() time.Duration { return a.settings.Load().average.Interval })
 }

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package aggregator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/rpc"
+)
+
+// Owner is what a host runs for the keys that it owns: it answers one type of
+// message about them, and is told what changes. An Aggregator is the Owner of
+// the built-in messages. A service adds its own with headgate.WithPayload.
+type Owner interface {
+	rpc.Decider
+	Lifecycle
+}
+
+// Lifecycle is what an Owner is told. Its methods are safe for concurrent use:
+// one may be called while another runs, and while messages are answered. A
+// method that has nothing to do comes from NoLifecycle. A panic in one ends
+// nothing: it is logged.
+type Lifecycle interface {
+	// Configure puts limits in force. The first call comes before the first
+	// message. On an error, which is logged, the limits before stay in force.
+	Configure(limits *dynamicconfig.Snapshot) error
+
+	// RingMoved says that keys may have other owners from now on. It returns
+	// soon; HandOver follows.
+	RingMoved(c Cluster)
+
+	// HandOver tells the owners of keys that this host does not own any more
+	// what it knows about them. Its calls end with ctx. What new owners are not
+	// told, they have to learn from the hosts.
+	HandOver(ctx context.Context, c Cluster) error
+
+	// Sweep forgets what is too old. It is called once per update_interval.
+	Sweep(now time.Time)
+}
+
+// Cluster is the hosts as one of them sees them.
+type Cluster struct {
+	rpc.Placement // who owns which key
+	rpc.Peers     // how to call a host
+
+	// Host is this host's name, and Self its address in the Placement.
+	Host, Self string
+
+	// Leaving: this host leaves, and owns no key any more.
+	Leaving bool
+}
+
+// Owns reports whether this host owns key.
+func (c Cluster) Owns(key string) bool { return !c.Leaving && c.Owner(key) == c.Self }
+
+// NoLifecycle does nothing. An Owner embeds it, and has the methods that it
+// needs.
+type NoLifecycle struct{}
+
+// Configure implements Lifecycle.
+func (NoLifecycle) Configure(*dynamicconfig.Snapshot) error { return nil }
+
+// RingMoved implements Lifecycle.
+func (NoLifecycle) RingMoved(Cluster) {}
+
+// HandOver implements Lifecycle.
+func (NoLifecycle) HandOver(context.Context, Cluster) error { return nil }
+
+// Sweep implements Lifecycle.
+func (NoLifecycle) Sweep(time.Time) {}
+
+// Owners are the Owners of one host, which share their lives. Its fields do not
+// change once it is in use.
+type Owners struct {
+	All []Owner
+	Log *slog.Logger
+}
+
+// Configure tells all of limits.
+func (o *Owners) Configure(limits *dynamicconfig.Snapshot) {
+	o.each("keeps its old limits", func(one Owner) error { return one.Configure(limits) })
+}
+
+// RingMoved tells all that keys may have moved.
+func (o *Owners) RingMoved(c Cluster) {
+	o.each("was not told of the ring", func(one Owner) error { one.RingMoved(c); return nil })
+}
+
+// HandOver has all hand over what they do not own any more.
+func (o *Owners) HandOver(ctx context.Context, c Cluster) {
+	o.each("did not hand over all keys; their new owners will learn from the hosts", func(one Owner) error { return one.HandOver(ctx, c) })
+}
+
+// each calls f for all. What goes wrong with one is logged.
+func (o *Owners) each(failed string, f func(Owner) error) {
+	for _, one := range o.All {
+		if err := safely(one, f); err != nil {
+			o.Log.Error("an owner of keys "+failed, "owner", fmt.Sprintf("%T", one), "error", err)
+		}
+	}
+}
+
+// safely calls f, and returns a panic as an error.
+func safely(one Owner, f func(Owner) error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &rpc.PanicError{Value: v, Stack: debug.Stack()}
+		}
+	}()
+	return f(one)
+}
+
+var _ Owner = (*Aggregator)(nil)
+
+// handOverWithin bounds each call to the next owner of keys.
+const handOverWithin = 2 * time.Second
+
+// RingMoved implements Lifecycle.
+func (a *Aggregator) RingMoved(Cluster) { a.Moved(Now()) }
+
+// Sweep implements Lifecycle.
+func (a *Aggregator) Sweep(time.Time) { a.GC(Now()) }
+
+// HandOver implements Lifecycle: what is left in buckets is told whenever keys
+// move, and what hosts hold only when this host leaves, because else they
+// report it themselves.
+func (a *Aggregator) HandOver(ctx context.Context, c Cluster) error {
+	var errs []error
+	var rows []rpc.Take
+	if c.Leaving {
+		claimant := rpc.Claimant{Host: c.Host, Placement: c.Placement, Peers: c.Peers, Timeout: handOverWithin}
+		for _, part := range a.Handover(Now()) {
+			_, failed := claimant.Claim(ctx, part)
+			if failed = slices.DeleteFunc(failed, func(err error) bool { return err == nil }); len(failed) > 0 {
+				errs = append(errs, fmt.Errorf("%d leases: %w", len(failed), failed[0]))
+			}
+		}
+		rows = a.HandoverBuckets(Now())
+	} else {
+		rows = a.Buckets(Now(), func(key string) bool { return !c.Owns(key) })
+	}
+	if len(rows) > 0 {
+		taker := rpc.Taker{Host: c.Host, Placement: c.Placement, Peers: c.Peers, Timeout: handOverWithin}
+		errs = append(errs, taker.Send(ctx, rows))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package aggregator_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/headgate/headgate/aggregator"
+	"github.com/headgate/headgate/dynamicconfig"
+)
+
+// recorder notes what it is told, and fails as it is told to.
+type recorder struct {
+	aggregator.NoLifecycle
+	told []string
+	fail func() error
+}
+
+func (r *recorder) Update(context.Context, string, *anypb.Any) (*anypb.Any, error) { return nil, nil }
+
+func (r *recorder) note(what string, args ...any) error {
+	r.told = append(r.told, fmt.Sprintf(what, args...))
+	if r.fail != nil {
+		return r.fail()
+	}
+	return nil
+}
+
+func (r *recorder) Configure(limits *dynamicconfig.Snapshot) error { return r.note("configure") }
+
+func (r *recorder) RingMoved(c aggregator.Cluster) { _ = r.note("ring: owns k: %v", c.Owns("k")) }
+
+func (r *recorder) HandOver(_ context.Context, c aggregator.Cluster) error {
+	return r.note("hand over: leaving %v", c.Leaving)
+}
+
+func (r *recorder) Sweep(time.Time) { _ = r.note("sweep") }
+
+// owner is a Placement with one owner.
+type owner string
+
+func (o owner) Owner(string) string { return string(o) }
+
+func TestOwnersShareTheirLives(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := new(bytes.Buffer)
+		one, failing, panicking := &recorder{}, &recorder{fail: func() error { return errors.New("a reason") }}, &recorder{fail: func() error { panic("a defect") }}
+		owners := aggregator.Owners{All: []aggregator.Owner{failing, panicking, one}, Log: slog.New(slog.NewTextHandler(log, nil))}
+		owners.Configure(nil)
+		owners.RingMoved(aggregator.Cluster{Placement: owner("me"), Self: "me"})
+		owners.HandOver(t.Context(), aggregator.Cluster{Placement: owner("me"), Self: "me", Leaving: true})
+		ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond)
+		defer cancel()
+		owners.Run(ctx, func() time.Duration { return time.Second })
+		want := []string{"configure", "ring: owns k: true", "hand over: leaving true", "sweep", "sweep"}
+		for _, r := range owners.All {
+			if r, ok := r.(*recorder); !ok || !slices.Equal(r.told, want) {
+				t.Errorf("told of %q, want %q", r.told, want)
+			}
+		}
+		for _, want := range []string{"a reason", "a defect", "keeps its old limits", "did not hand over"} {
+			if !strings.Contains(log.String(), want) {
+				t.Errorf("the log lacks %q: %s", want, log)
+			}
+		}
+	})
+}
