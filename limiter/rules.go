@@ -67,7 +67,7 @@ type ruleState struct {
 	rule   *dynamicconfig.Rule // nil for keys that no rule matches
 	terms  *terms              // nil if there are none
 	shares []*share.Terms      // by algorithm, the old one first
-	counts share.Counts        // of the parts; guarded by the Group's mu
+	counts bucket.Usage        // of the parts; guarded by the Group's mu
 	events ruleEvents
 
 	// shared: all keys of the rule decide through the one that is its pattern.

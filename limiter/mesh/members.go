@@ -28,11 +28,6 @@ type members struct {
 	swept   stage.Instant
 }
 
-func (m *members) init(self string, rounds *atomic.Uint64) {
-	m.self, m.rounds, m.senders = self, rounds, make(map[string]*sender)
-	m.hosts.Store(1)
-}
-
 // peer is a host that messages are sent to.
 type peer struct {
 	address string
@@ -81,21 +76,35 @@ func inTurn(a, b *peer) int {
 	return cmp.Or(cmp.Compare(a.failed, b.failed), strings.Compare(a.address, b.address))
 }
 
-// each calls lacks for each peer that a message may be sent to, in turn. lacks
-// returns whether one is sent.
-func (m *members) each(lacks func(*peer) bool) {
+// messages returns the messages to send at the end of a round. lacks makes the
+// one for a host that received everything up to acked; after is as in peer.
+func (m *members) messages(round uint64, lacks func(acked, after uint64) Message) (all []Message) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 
+	same := make(map[[2]uint64]Message) // most hosts lack the same
 	retries := 0
 	for _, p := range slices.SortedFunc(maps.Values(m.peers), inTurn) {
 		if p.busy || p.failed > 0 && retries == maxRetries {
 			continue
 		}
-		if p.busy = lacks(p); p.busy && p.failed > 0 {
+		after := max(p.acked, min(p.after, round))
+		message, ok := same[[2]uint64{p.acked, after}]
+		if !ok {
+			message = lacks(p.acked, after)
+			same[[2]uint64{p.acked, after}] = message
+		}
+		if p.id != 0 && len(message.Gossips[0].Rows) == 0 {
+			p.acked = round // it lacks nothing
+			continue
+		}
+		if p.failed > 0 {
 			retries++
 		}
+		p.busy, message.To, message.peer = true, p.address, p
+		all = append(all, message)
 	}
+	return all
 }
 
 // Done says that the process with id by received all of message. 0 means that

@@ -94,10 +94,14 @@ func New(self string, rules Rules, config Config, options ...Option) *Mesh {
 	m := &Mesh{
 		id: rand.Uint64() | 1, rules: rules, config: config,
 		log: slog.New(slog.DiscardHandler), metrics: newMetrics(tally.NoopScope),
+		members: members{self: self, senders: make(map[string]*sender)},
+		pauses:  pauses{most: paidBack * config.Interval},
 	}
 	m.table.init(config.MaxKeys)
-	m.members.init(self, &m.round)
-	m.pauses.init(config.Interval)
+	m.rounds = &m.round
+	m.hosts.Store(1)
+	m.ended.Store(math.MinInt64)
+	m.resumed.Store(math.MinInt64)
 	for _, o := range options {
 		o(m)
 	}

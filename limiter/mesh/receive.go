@@ -34,7 +34,7 @@ var messages = sync.Pool{New: func() any { return new(rpc.Gossip) }}
 // ReceiveAt charges the buckets with what host used, at now. It does not keep
 // g.
 func (m *Mesh) ReceiveAt(now stage.Instant, host string, g *rpc.Gossip) error {
-	if g.From == m.id {
+	if g.From == m.id { // this very process
 		return nil
 	}
 	s, acked, err := m.sender(now, host, g.From)
@@ -73,32 +73,29 @@ func (m *Mesh) receive(now stage.Instant, s *sender, acked uint64, g *rpc.Gossip
 	defer e.mu.Unlock()
 
 	e.touched = now
-	r, at, used := e.from(s), time.Duration(now), float64(row.Tokens)
+	r, at, used, lost := e.from(s), time.Duration(now), float64(row.Tokens), 0.0
+	each := e.bucket.Burst() + e.bucket.Rate()*m.pauses.most.Seconds()
+	floor := -each * float64(m.hosts.Load())
 	switch {
 	case r.of != nil && row.Born < r.born:
 		return // a repeated message about a count that ended
 	case r.of != nil && row.Born == r.born:
-		m.settle(at, e, r, used-r.used)
+		lost = e.settle(at, r, used-r.used, floor)
 		if paused {
 			e.bucket.Give(at, row.Left-(e.own.used-r.known)-e.bucket.Level(at))
 		}
 	case row.Born > g.After:
 		*r = received{known: r.known}
-		m.settle(at, e, r, used)
+		lost = e.settle(at, r, used, floor)
 	default:
 		*r = received{known: r.known}
 		e.bucket.Lower(at, row.Left)
 	}
+	m.metrics.uncharged.Inc(int64(lost))
 	r.of, r.count = s, count{row.Born, used}
 	if acked >= e.sentIn {
 		r.known = e.sent // when it sends the next row
 	}
-}
-
-// settle has e's bucket pay for n more of a count.
-func (m *Mesh) settle(at time.Duration, e *entry, r *received, n float64) {
-	each := e.bucket.Burst() + e.bucket.Rate()*m.pauses.most.Seconds()
-	m.metrics.uncharged.Inc(int64(e.settle(at, r, n, -each*float64(m.hosts.Load()))))
 }
 
 // applies reports whether hosts send each other what they use under rule.
@@ -121,12 +118,6 @@ type pauses struct {
 
 // paidBack is how many intervals without messages are paid back in full.
 const paidBack = 4
-
-func (p *pauses) init(interval time.Duration) {
-	p.most = paidBack * interval
-	p.ended.Store(math.MinInt64)
-	p.resumed.Store(math.MinInt64)
-}
 
 func (p *pauses) roundEnds(now stage.Instant) {
 	ended := stage.Instant(p.ended.Swap(int64(now)))

@@ -30,24 +30,7 @@ func (m *Mesh) RoundAt(now stage.Instant) []Message {
 		m.dropIdle(now)
 		m.metrics.keys.Update(float64(m.keys.Load()))
 	}
-	var all []Message
-	same := make(map[[2]uint64]Message) // most hosts lack the same
-	m.each(func(p *peer) (lacks bool) {
-		after := max(p.acked, min(p.after, round))
-		message, ok := same[[2]uint64{p.acked, after}]
-		if !ok {
-			message = m.message(now, round, p.acked, after, latest)
-			same[[2]uint64{p.acked, after}] = message
-		}
-		if p.id != 0 && len(message.Gossips[0].Rows) == 0 {
-			p.acked = round // it lacks nothing
-			return false
-		}
-		message.To, message.peer = p.address, p
-		all = append(all, message)
-		return true
-	})
-	return all
+	return m.messages(round, func(acked, after uint64) Message { return m.message(now, round, acked, after, latest) })
 }
 
 // message returns what a host lacks that received everything up to acked. If it

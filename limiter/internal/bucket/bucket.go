@@ -3,6 +3,7 @@
 package bucket
 
 import (
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -28,7 +29,10 @@ type Bucket struct {
 
 // Init makes b a full bucket.
 func (b *Bucket) Init(p Pace) {
-	b.word.init(p)
+	b.paces[0].token.Store(p.token)
+	b.paces[0].depth.Store(p.depth)
+	b.full.Store(fresh)
+	b.latest.Store(math.MinInt64 / 2)
 	b.SetLowNever()
 	b.SetPass(1)
 }
@@ -153,10 +157,7 @@ func (b *Bucket) Count(now stage.Instant) Usage {
 // another caller counts: the refusals of a cache are in neither place for a
 // moment.
 func (b *Bucket) Drop(now stage.Instant) {
-	if b.caches.Load() != nil {
-		if c := b.caches.Swap(nil); c != nil {
-			c.unstock(now)
-			c.unreject()
-		}
+	if c := b.caches.Load(); c != nil && b.caches.CompareAndSwap(c, nil) {
+		c.close(now)
 	}
 }

@@ -177,21 +177,12 @@ func (c *caches) reject(own *cache) {
 	if c.of.caches.Load() == c {
 		return
 	}
-	// Move this event only, and only if it is still there: unreject may have
-	// moved it already.
+	// Move this event only, and only if it is still there: close may have moved
+	// it already.
 	for n := own.rejected.Load(); n > 0; n = own.rejected.Load() {
 		if own.rejected.CompareAndSwap(n, n-1) {
 			c.of.rejected.Add(1)
 			return
-		}
-	}
-}
-
-// unreject has the bucket count what the caches refused.
-func (c *caches) unreject() {
-	for i := range c.each {
-		if n := c.each[i].rejected.Swap(0); n != 0 {
-			c.of.rejected.Add(n)
 		}
 	}
 }
@@ -219,6 +210,14 @@ func (c *caches) unstock(now stage.Instant) (some bool) {
 		}
 	}
 	return some
+}
+
+// close has the bucket take over all that the caches hold and counted.
+func (c *caches) close(now stage.Instant) {
+	c.unstock(now)
+	for i := range c.each {
+		c.of.rejected.Add(c.each[i].rejected.Swap(0))
+	}
 }
 
 // rejoin puts cached tokens back if they could change the answer for a request

@@ -192,21 +192,13 @@ func (p Pace) weigh(d, cost int64, longest, debt time.Duration) (wait, retry tim
 	if wait <= longest && wait < stage.Forever && over <= 0 && d+cost <= maxTaken {
 		return wait, 0, true
 	}
-	if wait < stage.Forever {
-		retry = max(wait-longest, p.duration(over), 0)
-	}
 	if wait == stage.Forever || over > d || d+cost > maxTaken {
-		retry = stage.Forever // a full bucket would not do
+		return wait, 0, false // a full bucket would not do
 	}
-	return wait, known(retry), false
-}
-
-// known is d, or 0 if that is for ever.
-func known(d time.Duration) time.Duration {
-	if d >= stage.Forever {
-		return 0
+	if retry = max(wait-longest, p.duration(over), 0); retry >= stage.Forever {
+		retry = 0
 	}
-	return d
+	return wait, retry, false
 }
 
 // refuse is the verdict on cost with d quanta missing, and what is left as in

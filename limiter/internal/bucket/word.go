@@ -32,13 +32,6 @@ type word struct {
 	latest atomic.Int64 // Instant of the latest decision, give or take slack
 }
 
-func (w *word) init(p Pace) {
-	w.paces[0].token.Store(p.token)
-	w.paces[0].depth.Store(p.depth)
-	w.full.Store(fresh)
-	w.latest.Store(math.MinInt64 / 2)
-}
-
 // read returns the word and the pace in force with it. The pace may be torn
 // when the word has changed since. A caller that acts on it must swap the word
 // or see that the word still stands.
@@ -59,7 +52,7 @@ const slack = 64
 
 // note remembers the time of a decision. It writes only when that is news.
 func (w *word) note(now stage.Instant, p Pace) {
-	if int64(now)-w.latest.Load() > p.depth/slack>>finest {
+	if int64(now)-w.latest.Load() > int64(uint64(p.depth)/slack>>finest) {
 		w.latest.Store(int64(now))
 	}
 }
@@ -195,7 +188,7 @@ func (w *word) Uncached(now stage.Instant) float64 {
 // Full reports whether forgetting the bucket loses nothing.
 func (w *word) Full(now stage.Instant) bool {
 	p := w.Pace()
-	return p.Unlimited() || p.frozen() || w.Uncached(now) >= p.Burst()
+	return p.frozen() || w.Uncached(now) >= p.Burst()
 }
 
 // RetryAfter is how long until the bucket has n tokens; 0 if it has them, or

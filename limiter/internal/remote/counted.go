@@ -3,10 +3,8 @@
 package remote
 
 import (
-	"math"
 	"sync/atomic"
 
-	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
 )
@@ -64,23 +62,4 @@ func (c *counted) TakeAdmitted() (n int64) {
 	admitted := c.admitted.Load()
 	n, c.taken = admitted-c.taken, admitted
 	return n
-}
-
-// lastAnswer is how many tokens a remote had left when it last answered. A
-// small mismatch of the two fields only blurs the level.
-type lastAnswer struct {
-	left atomic.Uint64 // float64 bits
-	at   atomic.Int64
-}
-
-func (a *lastAnswer) note(now stage.Instant, left float64) {
-	a.left.Store(math.Float64bits(left))
-	a.at.Store(int64(now))
-}
-
-// level is what the remote has now, if no other host asked it meanwhile.
-func (a *lastAnswer) level(now stage.Instant, rule *dynamicconfig.Rule) stage.Level {
-	tokens := math.Float64frombits(a.left.Load())
-	tokens += float64(rule.Limit) * max(now.Sub(stage.Instant(a.at.Load())), 0).Seconds()
-	return stage.Level{Limit: rule.Limit, Burst: rule.Burst, Tokens: min(tokens, rule.Burst), Remote: true}
 }

@@ -5,7 +5,6 @@ package remote
 import (
 	"context"
 	"errors"
-	"math"
 	"runtime/debug"
 	"sync/atomic"
 	"time"
@@ -45,11 +44,6 @@ type line struct {
 	rate    *share.Rate
 	failing atomic.Bool  // the last event had no answer
 	retryAt atomic.Int64 // the earliest Instant at which a failed operation is sent again
-}
-
-func (l *line) init(r *share.Rate, remote stage.Remote, host Host) {
-	l.remote, l.host, l.rate = remote, host, r
-	l.retryAt.Store(math.MinInt64)
 }
 
 // Asks reports whether it is remote that is asked.

@@ -18,8 +18,9 @@ import (
 type Stage struct {
 	counted
 	debts
-	last lastAnswer
-	gone atomic.Bool // see Leave
+	left   atomic.Uint64 // float64 bits, as of leftAt; a small mismatch of the two only blurs Level
+	leftAt atomic.Int64
+	gone   atomic.Bool // see Leave
 }
 
 var (
@@ -36,8 +37,9 @@ func New(r *share.Rate, remote stage.Remote, host Host) *Stage {
 
 func (s *Stage) init(r *share.Rate, remote stage.Remote, host Host) {
 	s.counted.Rate = r
-	s.line.init(r, remote, host)
-	s.last.left.Store(math.Float64bits(math.Inf(1))) // it has not been asked yet
+	s.line = line{remote: remote, host: host, rate: r}
+	s.retryAt.Store(math.MinInt64)
+	s.left.Store(math.Float64bits(math.Inf(1))) // it has not been asked yet
 }
 
 // The Rest of a Receipt says who gave the tokens.
@@ -70,9 +72,12 @@ func (s *Stage) Take(ctx context.Context, q stage.Request) (v stage.Verdict, rec
 	}
 	s.answers(q.Now)
 	s.Flush(q.Now)
-	s.last.note(q.Now, outcome.Left)
+	s.left.Store(math.Float64bits(outcome.Left))
+	s.leftAt.Store(int64(q.Now))
 	s.count(q.Now, q.N, outcome.OK)
-	v.By, v.Left = s.source(), outcome.Left
+	if v.Left = outcome.Left; s.owned {
+		v.By = stage.ByOwner
+	}
 	if !outcome.OK {
 		v.Reason, v.RetryAfter = stage.Limited, outcome.RetryAfter
 		return v, receipt
@@ -81,14 +86,6 @@ func (s *Stage) Take(ctx context.Context, q stage.Request) (v stage.Verdict, rec
 		receipt = stage.Receipt{N: q.N, Rest: fromRemote{}}
 	}
 	return v, receipt
-}
-
-// source says what decides when the remote answers.
-func (s *Stage) source() stage.Source {
-	if s.owned {
-		return stage.ByOwner
-	}
-	return stage.ByAlgorithm
 }
 
 // insteadOf decides by the fallback, because of err.
@@ -156,7 +153,10 @@ func (s *Stage) Level(now stage.Instant) stage.Level {
 		level.Remote = true
 		return level
 	}
-	return s.last.level(now, s.Terms().Rule)
+	rule := s.Terms().Rule
+	tokens := math.Float64frombits(s.left.Load())
+	tokens += float64(rule.Limit) * max(now.Sub(stage.Instant(s.leftAt.Load())), 0).Seconds()
+	return stage.Level{Limit: rule.Limit, Burst: rule.Burst, Tokens: min(tokens, rule.Burst), Remote: true}
 }
 
 // Idle implements share.Part. What is owed to a remote that does not answer

@@ -43,8 +43,11 @@ func (s *Slots) Steer(now stage.Instant, hosts int) {
 	s.granted = s.Valid(now)
 	s.SetFallen(t.Reports && !s.granted)
 	size, most := t.fallbackSlots(hosts), wholeSlots(float64(t.Rule.Limit))
-	if s.granted {
-		size = s.grantedSlots(hosts)
+	switch {
+	case s.granted && s.floor == rpc.FloorDrop:
+		size = t.evenSlots(hosts) // chance says nothing about slots
+	case s.granted:
+		size = wholeSlots(float64(s.granting(hosts).Limit))
 	}
 	s.free.Resize(size, max(size, most))
 }
@@ -53,14 +56,6 @@ func (s *Slots) Steer(now stage.Instant, hosts int) {
 func (s *Slots) Forget(now stage.Instant, hosts int) {
 	s.SetGrant(Grant{})
 	s.Steer(now, hosts)
-}
-
-// grantedSlots are this host's with its grant.
-func (s *Slots) grantedSlots(hosts int) int64 {
-	if s.floor == rpc.FloorDrop {
-		return s.Terms().evenSlots(hosts) // chance says nothing about slots
-	}
-	return wholeSlots(float64(s.granting(hosts).Limit))
 }
 
 // Tokens implements Part.

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter/internal/bucket"
 	"github.com/headgate/headgate/limiter/internal/semaphore"
 )
 
@@ -26,13 +27,9 @@ type Terms struct {
 	Debt time.Duration
 
 	// Counts is where what the Parts count is added up; nil for Parts that do
-	// not answer.
-	Counts *Counts
+	// not answer. The Group's lock guards it.
+	Counts *bucket.Usage
 }
-
-// Counts is the cost that Parts allowed and rejected. The Group's lock guards
-// it.
-type Counts struct{ Allowed, Rejected int64 }
 
 // Level is the rate and the depth of a bucket.
 type Level struct {
