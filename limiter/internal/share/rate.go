@@ -64,14 +64,15 @@ func (r *Rate) RanLowIf(now stage.Instant, low bool) {
 
 // Take implements stage.Stage.
 func (r *Rate) Take(_ context.Context, q stage.Request) (v stage.Verdict, receipt stage.Receipt) {
-	if q.N == 1 && q.Kind == stage.Final && q.Longest <= 0 && r.Terms().Debt <= 0 {
-		if v.By = r.by(); !r.Allow(q.Now) {
-			v.Reason = stage.Limited
-			v.RetryAfter = r.bucket.RetryAfter(q.Now, 1)
+	debt, low := r.Terms().Debt, false
+	if q.N == 1 && q.Kind == stage.Final && q.Longest <= 0 && debt <= 0 { // caches may decide
+		ok := false
+		if ok, low = r.bucket.Allow(q.Now); !ok {
+			v.Reason, v.RetryAfter = stage.Limited, r.bucket.RetryAfter(q.Now, 1)
 		}
-		return v, receipt
+	} else {
+		v, low = r.bucket.Take(q, debt)
 	}
-	v, low := r.bucket.Take(q, r.Terms().Debt)
 	if low {
 		r.observer.RanLow(q.Now, false)
 	}
