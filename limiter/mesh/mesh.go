@@ -4,6 +4,7 @@ package mesh
 
 import (
 	"context"
+	"hash/maphash"
 	"log/slog"
 	"math"
 	"math/rand/v2"
@@ -94,10 +95,14 @@ func New(self string, rules Rules, config Config, options ...Option) *Mesh {
 	m := &Mesh{
 		id: rand.Uint64() | 1, rules: rules, config: config,
 		log: slog.New(slog.DiscardHandler), metrics: newMetrics(tally.NoopScope),
+		table:   table{seed: maphash.MakeSeed(), most: int64(config.MaxKeys)},
 		members: members{self: self, senders: make(map[string]*sender)},
 		pauses:  pauses{most: paidBack * config.Interval},
 	}
-	m.table.init(config.MaxKeys)
+	for i := range m.shards {
+		m.shards[i].entries = make(map[string]*entry)
+	}
+	m.round.Store(1)
 	m.rounds = &m.round
 	m.hosts.Store(1)
 	m.ended.Store(math.MinInt64)

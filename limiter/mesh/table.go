@@ -70,14 +70,6 @@ type received struct {
 	charged, uncharged float64 // see settle
 }
 
-func (t *table) init(most int) {
-	t.seed, t.most = maphash.MakeSeed(), int64(most)
-	for i := range t.shards {
-		t.shards[i].entries = make(map[string]*entry)
-	}
-	t.round.Store(1)
-}
-
 func (t *table) shard(key string) *shard { return &t.shards[maphash.String(t.seed, key)%shards] }
 
 // entry returns the entry of key, locked, under rule. It adds one if there is

@@ -138,7 +138,7 @@ func (b *Bucket) Tokens(now stage.Instant) float64 {
 
 // SetLow sets the low-water mark, in tokens: decisions that leave less say so.
 func (b *Bucket) SetLow(tokens float64) {
-	b.lowMark.set(int64(min(tokens*float64(b.Pace().quanta()), maxTaken)))
+	b.setLow(int64(min(tokens*float64(b.Pace().quanta()), maxTaken)))
 }
 
 // Count returns what was allowed and rejected. What is cached goes back into

@@ -21,7 +21,7 @@ const (
 // mark but never.
 func (m *lowMark) above(left int64) bool { return left < m.quanta.Load() }
 
-func (m *lowMark) set(quanta int64) {
+func (m *lowMark) setLow(quanta int64) {
 	if m.quanta.Load() != quanta {
 		m.quanta.Store(quanta)
 	}
