@@ -83,7 +83,7 @@ func (p *Pair) Take(ctx context.Context, r stage.Request) (v stage.Verdict, take
 			p.compare(in.shadow, ok, reason <= stage.Soft, r.N)
 		}
 	}
-	if empty(taken, beside) {
+	if r.Kind != stage.Take || empty(taken, beside) { // there is nothing to settle
 		return v, taken
 	}
 	made := &record{primary: p.sides[in.primary], taken: taken, shadow: shadow}

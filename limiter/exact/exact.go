@@ -44,8 +44,9 @@ func New(taker *rpc.Taker) *Owners { return &Owners{taker: taker} }
 // NewAuto returns the Owners that taker asks for keys under limiter.Auto.
 func NewAuto(taker *rpc.Taker) *Owners { return &Owners{taker: taker, auto: true} }
 
-// Waits returns Owners for whose answer an event waits as long as waits makes of
-// its rule's ask_timeout: where the way to the owners is longer, for example.
+// Waits returns Owners with another timeout: an event waits for its owner's
+// answer for what waits returns for the rule's ask_timeout. A host that is far
+// from the owners can thus wait longer than others.
 func (o *Owners) Waits(waits func(askTimeout time.Duration) time.Duration) *Owners {
 	return &Owners{o.taker, o.auto, waits}
 }

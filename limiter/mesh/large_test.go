@@ -82,6 +82,7 @@ func TestProcessesThatAreReplacedAreForgotten(t *testing.T) {
 		}
 		now = now.Add(sweepEvery)
 		m.sweep(now)
+		m.dropIdle(now)
 	}
 	if e := m.shard("k").entries["k"]; e == nil || len(e.others) > 1 {
 		t.Errorf("after restarts of one host: %+v", e)

@@ -59,9 +59,10 @@ elseif taken > 2 ^ 30 or taken < -2 ^ 30 then
 	since, taken = now, burst - level -- before its numbers become too large
 end
 
--- until_ is how many microseconds it takes to fill in so many tokens. A few
--- that arithmetic may have added take none.
-local function until_(short)
+-- fill_time returns how many microseconds the bucket needs to fill in the tokens
+-- that are short. If they are so few that rounding may have made them, it
+-- returns 0.
+local function fill_time(short)
 	if short <= 1e-9 + (burst + math.abs(taken)) * 2 ^ -50 then
 		return 0
 	end
@@ -112,20 +113,20 @@ end
 
 local short, again = n - level, 0
 if debt > 0 then
-	again = until_(short - debt)
-	if until_(n - burst - debt) > 0 then
+	again = fill_time(short - debt)
+	if fill_time(n - burst - debt) > 0 then
 		again = never -- it would not do even if the bucket were full
 	end
 	short = -level
 elseif n > burst then
 	again = never
 end
-local wait = until_(short)
+local wait = fill_time(short)
 if wait >= 2 ^ 53 then
 	again = never
 end
 if n > 0 then
-	again = math.max(again, until_(short - rate * patience))
+	again = math.max(again, fill_time(short - rate * patience))
 else
 	wait, again = 0, 0 -- it only asks how many are left
 end

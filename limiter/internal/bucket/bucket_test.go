@@ -71,7 +71,7 @@ func TestAChangeOfPaceKeepsTokens(t *testing.T) {
 		b.Cap(now, rapid.Float64Range(-1e3, 1e6).Draw(t, "tokens"))
 		before := b.Tokens(now)
 		b.SetPace(now, draw("new"))
-		want := math.Min(before, b.Burst())
+		want := math.Min(before, b.Pace().Burst())
 		if got := b.Tokens(now); got > want+1e-9*math.Abs(want)+1e-8 || got < want-1e-9*math.Abs(want)-0.03 {
 			t.Fatalf("%v tokens, then %v", before, got)
 		}
@@ -117,7 +117,7 @@ func TestAnOlderClockReadingLosesLittleAndGainsNothing(t *testing.T) {
 		limit := math.Pow(10, rapid.Float64Range(-3, 7).Draw(t, "log10 limit"))
 		burst := float64(rapid.IntRange(1, 10_000).Draw(t, "burst"))
 		b := newBucket(rate.Limit(limit), burst)
-		limit = float64(b.Limit())
+		limit = float64(b.Pace().Limit())
 		clock := func(tokens float64) stage.Instant { return stage.Instant(tokens / limit * 1e9) }
 		first, latest := stage.Instant(math.MaxInt64), stage.Instant(math.MinInt64)
 		taken, now := 0.0, 0.0

@@ -29,6 +29,7 @@ import (
 // processors compete again. A caller that still uses dropped caches puts back
 // what it drew, and counts its refusal in the bucket.
 type caches struct {
+	of      *Bucket
 	each    []cache       // by processor
 	stocked atomic.Bool   // false: all are empty
 	flushes atomic.Uint32 // how often they were flushed, modulo 2³²
@@ -58,23 +59,21 @@ const (
 	shelfLife = time.Millisecond
 )
 
+// newCaches returns empty caches of b for so many processors.
+func newCaches(b *Bucket, processors int) *caches {
+	return &caches{of: b, each: make([]cache, processors)}
+}
+
 // own returns the cache of the processor that the caller likely runs on.
 func (c *caches) own() *cache { return &c.each[processor.Of(len(c.each))] }
 
-// tokens that are cached.
-func (c *caches) tokens() (n int64) {
+// sum adds up the tokens that are cached, and the cost that was refused.
+func (c *caches) sum() (tokens, rejected int64) {
 	for i := range c.each {
-		n += c.each[i].tokens.Load()
+		tokens += c.each[i].tokens.Load()
+		rejected += c.each[i].rejected.Load()
 	}
-	return n
-}
-
-// rejected is the cost that was refused.
-func (c *caches) rejected() (n int64) {
-	for i := range c.each {
-		n += c.each[i].rejected.Load()
-	}
-	return n
+	return tokens, rejected
 }
 
 // take takes a token, if there is one at now.
@@ -90,60 +89,52 @@ func (c *cache) take(now stage.Instant) bool {
 	}
 }
 
-// contend makes caches: a caller has just lost two swaps in a row, which is
-// rare unless processors do nothing else.
-func (b *Bucket) contend() {
-	if n := processor.Number(); n > 1 && b.low.Load() != always && b.caches.Load() == nil {
-		b.caches.CompareAndSwap(nil, &caches{each: make([]cache, n)})
-	}
-}
-
-// allowCached takes a token out of own, which is one of all's. If there is
-// none, it fills own first. If known is false, the bucket has to decide.
-func (b *Bucket) allowCached(now stage.Instant, own *cache, all *caches) (ok, low, known bool) {
+// allow takes a token out of own, which is one of c's. If there is none, it
+// fills own first. If known is false, the bucket has to decide.
+func (c *caches) allow(now stage.Instant, own *cache) (ok, low, known bool) {
 	if own.take(now) {
 		return true, false, true
 	}
-	b.putBack(now, own)
-	flushes := all.flushes.Load()
-	n, until, left := b.draw(now, len(all.each))
+	c.putBack(now, own)
+	flushes := c.flushes.Load()
+	n, until, left := c.draw(now)
 	switch {
-	case n == dry && !all.stocked.Load() && int64(now) >= b.latest.Load():
-		b.rejectCached(own, all)
-		return false, b.low.Load() != never, true
+	case n == dry && !c.stocked.Load() && int64(now) >= c.of.latest.Load():
+		c.reject(own)
+		return false, c.of.above(never), true
 	case n == brimming:
-		b.unstock(now, all)
+		c.unstock(now)
 	}
 	if n <= 0 {
 		return false, false, false
 	}
-	b.allowed.Add(n)
+	c.of.allowed.Add(n)
 	own.until.Store(int64(until))
 	own.tokens.Add(n - 1) // but for this event's
-	if !all.stocked.Load() {
-		all.stocked.Store(true)
+	if !c.stocked.Load() {
+		c.stocked.Store(true)
 	}
-	if b.caches.Load() != all || all.flushes.Load() != flushes {
-		b.putBack(now, own)
+	if c.of.caches.Load() != c || c.flushes.Load() != flushes {
+		c.putBack(now, own)
 	}
-	return true, left < b.low.Load(), true
+	return true, c.of.above(left), true
 }
 
 // What draw returns of a bucket that is about to overflow, and of one that has
 // not one token.
 const brimming, dry = -1, -2
 
-// draw takes several tokens for one of so many caches, or none if there are
-// only few, or brimming or dry. It returns until when they may be used, and the
-// quanta that are left.
-func (b *Bucket) draw(now stage.Instant, caches int) (n int64, until stage.Instant, left int64) {
+// draw takes several tokens for one cache out of the bucket, or none if there
+// are only few, or brimming or dry. It returns until when they may be used, and
+// the quanta that are left.
+func (c *caches) draw(now stage.Instant) (n int64, until stage.Instant, left int64) {
 	for {
-		w, p := b.read()
+		w, p := c.of.read()
 		if p.Unlimited() {
 			return 0, 0, 0
 		}
 		d, one := p.taken(w, now), p.quanta()
-		most, matters := p.cached(caches)
+		most, matters := c.most(p)
 		switch left = p.depth - d; {
 		case left < one:
 			n = dry
@@ -152,19 +143,19 @@ func (b *Bucket) draw(now stage.Instant, caches int) (n int64, until stage.Insta
 		case left/(fewest*spread) < one:
 			n = 0 // without the divisions, which cost more than all else here
 		default:
-			n = min(left/one/spread/int64(caches), batch)
+			n = min(left/one/spread/int64(len(c.each)), batch)
 		}
 		if n < fewest {
-			if b.full.Load() == w {
+			if c.of.full.Load() == w {
 				return min(n, 0), 0, left
 			}
 			continue
 		}
 		d += n * one
-		if !b.full.CompareAndSwap(w, p.at(now)+d|w&1) {
+		if !c.of.swap(w, p.at(now), d) {
 			continue
 		}
-		b.note(now, p)
+		c.of.note(now, p)
 		until = now.Add(shelfLife)
 		if matters {
 			until = min(until, now.Add(p.duration(d-most)-1))
@@ -173,91 +164,76 @@ func (b *Bucket) draw(now stage.Instant, caches int) (n int64, until stage.Insta
 	}
 }
 
-// cached is how many quanta so many caches may hold, and whether it matters
-// that they could overflow.
-func (p Pace) cached(caches int) (most int64, matters bool) {
-	most = batch * p.quanta() * int64(caches)
-	return most, most > p.depth/negligible
+// most is how many quanta of p the caches may hold, and whether it matters that
+// they could overflow.
+func (c *caches) most(p Pace) (quanta int64, matters bool) {
+	quanta = batch * p.quanta() * int64(len(c.each))
+	return quanta, quanta > p.depth/negligible
 }
 
-// rejectCached counts an event that is refused in own, which is one of all's.
-func (b *Bucket) rejectCached(own *cache, all *caches) {
+// reject counts an event that is refused in own, which is one of c's.
+func (c *caches) reject(own *cache) {
 	own.rejected.Add(1)
-	if b.caches.Load() == all {
+	if c.of.caches.Load() == c {
 		return
 	}
-	// Move this event only, and only if it is still there: Drop may have moved
+	// Move this event only, and only if it is still there: close may have moved
 	// it already.
 	for n := own.rejected.Load(); n > 0; n = own.rejected.Load() {
 		if own.rejected.CompareAndSwap(n, n-1) {
-			b.rejected.Add(1)
+			c.of.rejected.Add(1)
 			return
 		}
 	}
 }
 
 // putBack returns own's tokens to the bucket, and reports whether there were any.
-func (b *Bucket) putBack(now stage.Instant, own *cache) bool {
+func (c *caches) putBack(now stage.Instant, own *cache) bool {
 	if own.tokens.Load() == 0 {
 		return false
 	}
 	n := own.tokens.Swap(0)
-	b.give(now, n)
-	b.allowed.Add(-n)
+	c.of.give(now, n)
+	c.of.allowed.Add(-n)
 	return n > 0
 }
 
 // unstock returns the tokens of all caches to the bucket, and reports whether
-// there were any. all may be nil.
-func (b *Bucket) unstock(now stage.Instant, all *caches) (some bool) {
-	if all == nil || !all.stocked.Load() || !all.stocked.Swap(false) {
+// there were any. c may be nil.
+func (c *caches) unstock(now stage.Instant) (some bool) {
+	if c == nil || !c.stocked.Load() || !c.stocked.Swap(false) {
 		return false
 	}
-	for i := range all.each {
-		if b.putBack(now, &all.each[i]) {
+	for i := range c.each {
+		if c.putBack(now, &c.each[i]) {
 			some = true
 		}
 	}
 	return some
 }
 
+// close has the bucket take over all that the caches hold and counted.
+func (c *caches) close(now stage.Instant) {
+	c.unstock(now)
+	for i := range c.each {
+		c.of.rejected.Add(c.each[i].rejected.Swap(0))
+	}
+}
+
 // rejoin puts cached tokens back if they could change the answer for a request
 // of n tokens: the bucket is about to overflow, or lacks some of the n.
-func (b *Bucket) rejoin(now stage.Instant, n int64) {
-	c := b.caches.Load()
-	if c == nil {
-		return
-	}
-	w, p := b.read()
+func (c *caches) rejoin(now stage.Instant, n int64) {
+	w, p := c.of.read()
 	d := p.taken(w, now)
-	if most, matters := p.cached(len(c.each)); matters && d < most || p.cost(n) > p.depth-d {
-		b.unstock(now, c)
+	if most, matters := c.most(p); matters && d < most || p.cost(n) > p.depth-d {
+		c.unstock(now)
 	}
 }
 
-// flush puts cached tokens back, and those that are being drawn.
-func (b *Bucket) flush(now stage.Instant) {
-	if c := b.caches.Load(); c != nil {
+// flush puts cached tokens back, and those that are being drawn. c may be nil.
+func (c *caches) flush(now stage.Instant) {
+	if c != nil {
 		c.flushes.Add(1)
-		b.unstock(now, c)
-	}
-}
-
-// Drop ends caching until processors compete again. It is not called while
-// another caller counts: the refusals of a cache are in neither place for a
-// moment.
-func (b *Bucket) Drop(now stage.Instant) {
-	if b.caches.Load() == nil {
-		return
-	}
-	c := b.caches.Swap(nil)
-	if c == nil {
-		return
-	}
-	b.unstock(now, c)
-	for i := range c.each {
-		if n := c.each[i].rejected.Swap(0); n != 0 {
-			b.rejected.Add(n)
-		}
+		c.unstock(now)
 	}
 }

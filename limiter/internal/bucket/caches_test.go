@@ -17,7 +17,8 @@ import (
 
 // contended returns a Bucket with caches, as if processors competed for it.
 func contended(limit rate.Limit, burst float64, processors int) (*Bucket, *caches) {
-	b, c := newBucket(limit, burst), &caches{each: make([]cache, processors)}
+	b := newBucket(limit, burst)
+	c := newCaches(b, processors)
 	b.caches.Store(c)
 	return b, c
 }
@@ -28,7 +29,7 @@ func stocked(t *testing.T) (*Bucket, *caches) {
 	t.Helper()
 	b, c := contended(1, 10_000, 2)
 	b.Take(stage.Request{N: 1000}, 0)
-	if ok, _, _ := b.allowCached(0, &c.each[0], c); !ok || c.tokens() == 0 {
+	if ok, _, _ := c.allow(0, &c.each[0]); !ok || c.tokens() == 0 {
 		t.Fatal("nothing was drawn")
 	}
 	return b, c
@@ -37,7 +38,7 @@ func stocked(t *testing.T) (*Bucket, *caches) {
 func TestWhatAnAllowedEventTouchesIsOneCacheLine(t *testing.T) {
 	const line = 64
 	var b Bucket
-	if end := unsafe.Offsetof(b.caches) + unsafe.Sizeof(b.caches); end > line {
+	if end := unsafe.Offsetof(b.allowed) + unsafe.Sizeof(b.allowed); end > line {
 		t.Errorf("what allows ends at byte %d", end)
 	}
 	if size := unsafe.Sizeof(cache{}); size != line {
@@ -50,7 +51,7 @@ func TestWhatAnAllowedEventTouchesIsOneCacheLine(t *testing.T) {
 // calls meanwhile as often as it can.
 func inParallel(t *testing.T, b *Bucket, step int64, meanwhile func(now stage.Instant)) {
 	t.Helper()
-	limit, burst := float64(b.Limit()), b.Burst()
+	limit, burst := float64(b.Pace().Limit()), b.Pace().Burst()
 	var clock, allowed, rejected atomic.Int64
 	var all sync.WaitGroup
 	end := 200_000 * step
@@ -110,7 +111,7 @@ func TestConcurrentCallersGetNoMoreThanTheLimitOutOfCaches(t *testing.T) {
 		b := newBucket(limit, 5000)
 		i := 0
 		inParallel(t, b, 97, func(now stage.Instant) {
-			b.caches.CompareAndSwap(nil, &caches{each: make([]cache, runtime.GOMAXPROCS(0))})
+			b.caches.CompareAndSwap(nil, newCaches(b, runtime.GOMAXPROCS(0)))
 			switch i++; i % 8 {
 			case 0:
 				b.Drop(now)
@@ -189,13 +190,13 @@ func TestCompetingProcessorsGetCaches(t *testing.T) {
 func TestNothingStaysInCachesThatWereDropped(t *testing.T) {
 	b, c := stocked(t)
 	b.Drop(0)
-	if ok, _, _ := b.allowCached(0, &c.each[1], c); !ok || c.tokens() != 0 {
+	if ok, _, _ := c.allow(0, &c.each[1]); !ok || c.tokens() != 0 {
 		t.Errorf("%v: %d tokens in caches that nobody looks into", ok, c.tokens())
 	}
 	if got := b.Tokens(0); got != 10_000-1002 || b.Count(0).Allowed != 1002 {
 		t.Errorf("%v tokens left, counted %+v", got, b.Count(0))
 	}
-	b.rejectCached(&c.each[1], c)
+	c.reject(&c.each[1])
 	if got := b.Count(0); got.Rejected != 1 {
 		t.Errorf("counted %+v", got)
 	}
@@ -224,7 +225,7 @@ func TestACapMovesNoCounts(t *testing.T) {
 		}
 	})
 	for i := range int64(20_000) {
-		b.caches.CompareAndSwap(nil, &caches{each: make([]cache, 2)})
+		b.caches.CompareAndSwap(nil, newCaches(b, 2))
 		b.Allow(0)
 		if got := b.Count(0).Total(); got != i+2 {
 			t.Errorf("%d counted of %d", got, i+2)
@@ -271,20 +272,20 @@ func TestADecisionSaysThatTheBucketIsLow(t *testing.T) {
 		return low
 	}
 	b.SetLow(5000)
-	if _, low, known := b.allowCached(0, &c.each[1], c); low || !known || lowOf(1) {
+	if _, low, known := c.allow(0, &c.each[1]); low || !known || lowOf(1) {
 		t.Error("a bucket that has more is low")
 	}
 	b.SetLow(8999)
-	if _, low, known := b.allowCached(0, &c.each[0], c); low || !known {
+	if _, low, known := c.allow(0, &c.each[0]); low || !known {
 		t.Error("an event out of a cache says so")
 	}
-	b.flush(0)
-	if _, low, known := b.allowCached(0, &c.each[1], c); !low || !known || !lowOf(1) {
+	c.flush(0)
+	if _, low, known := c.allow(0, &c.each[1]); !low || !known || !lowOf(1) {
 		t.Error("a draw does not say so")
 	}
 	b.Cap(0, 0)
 	b.SetLow(1)
-	if ok, low, known := b.allowCached(0, &c.each[0], c); ok || !low || !known || !lowOf(1) {
+	if ok, low, known := c.allow(0, &c.each[0]); ok || !low || !known || !lowOf(1) {
 		t.Error("an event that is refused does not say so")
 	}
 	b.SetLowNever()

@@ -7,16 +7,18 @@ import "github.com/headgate/headgate/limiter/stage"
 // Stock has b caught in the middle of a contest: one of two caches has tokens.
 func (b *Bucket) Stock(now stage.Instant) bool {
 	b.Take(stage.Request{Now: now, N: 1000}, 0) // a bucket that is about to overflow is not cached
-	c := &caches{each: make([]cache, 2)}
+	c := newCaches(b, 2)
 	b.caches.Store(c)
-	b.allowCached(now, &c.each[0], c)
+	c.allow(now, &c.each[0])
 	return b.Cached() > 0
 }
 
 // Cached is how many tokens are in caches.
-func (b *Bucket) Cached() int64 {
-	if c := b.caches.Load(); c != nil {
-		return c.tokens()
+func (b *Bucket) Cached() int64 { return b.caches.Load().tokens() }
+
+func (c *caches) tokens() (n int64) {
+	if c != nil {
+		n, _ = c.sum()
 	}
-	return 0
+	return n
 }

@@ -39,7 +39,7 @@ func newNaive(b *Bucket) *naive {
 
 // pace takes over b's, whose token is a whole number of quanta.
 func (n *naive) pace(b *Bucket) {
-	n.limit, n.burst = float64(b.Limit()), b.Burst()
+	n.limit, n.burst = float64(b.Pace().Limit()), b.Pace().Burst()
 	if _, p := b.read(); !p.Unlimited() {
 		n.unit = 1 / float64(p.quanta())
 		n.lag = max(n.lag, time.Duration(p.depth/slack>>finest)+1)
@@ -251,7 +251,7 @@ func TestABucketIsANaiveBucket(t *testing.T) {
 					known := false
 					if all != nil && b.caches.Load() == all {
 						own := &all.each[(first+i/7)%len(all.each)]
-						ok, _, known = b.allowCached(now, own, all)
+						ok, _, known = all.allow(now, own)
 					}
 					if !known {
 						ok, _ = b.Allow(now)
@@ -310,18 +310,18 @@ func TestABucketIsANaiveBucket(t *testing.T) {
 			},
 			"count only": func(t *rapid.T) {
 				c, allowed := cost.Draw(t, "n"), rapid.Bool().Draw(t, "allowed")
-				b.CountOnly(c, allowed)
+				b.Record(c, allowed)
 				n.count(allowed, c)
 			},
 			"uncount": func(t *rapid.T) {
 				c, allowed := cost.Draw(t, "n"), rapid.Bool().Draw(t, "allowed")
-				b.Uncount(c, allowed)
+				b.Record(-c, allowed)
 				n.count(allowed, -c)
 			},
 			"drop": func(*rapid.T) { b.Drop(now) },
 			"": func(t *rapid.T) {
 				if contended && b.caches.Load() == nil {
-					all = &caches{each: make([]cache, processors)}
+					all = newCaches(&b, processors)
 					b.caches.Store(all)
 				}
 				n.seen = max(n.seen, now)

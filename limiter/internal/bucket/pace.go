@@ -14,6 +14,12 @@ import (
 
 // Pace is how fast a Bucket fills and how much it holds. The zero Pace is
 // unlimited.
+//
+// All arithmetic is on integers: a token is a whole number of quanta, rounded
+// up, so that n tokens cost exactly n times one token and a bucket never
+// gives more than depth + time. A quantum is 1/16 ns for fast buckets and
+// coarser for slow ones (see NewPace); distances are taken modulo 2⁶⁴ as in
+// sequence numbers, so an Instant of any size will do.
 type Pace struct {
 	// token packs quanta per token (upper 55 bits) with how an Instant turns
 	// into quanta: shifted left by bits 6–8, then right by bits 0–5.
@@ -166,3 +172,62 @@ func (p Pace) span(d time.Duration) int64 {
 	}
 	return int64(d) << left >> right
 }
+
+// weigh reports whether a bucket from which d quanta are missing can give cost
+// within longest, and how long that takes; if not, when it could, or 0 if
+// never. With a debt, the event may borrow: it waits for the debt that there
+// is, and leaves one behind that is paid within debt, give or take what a
+// token is rounded up by, at most a 64th.
+func (p Pace) weigh(d, cost int64, longest, debt time.Duration) (wait, retry time.Duration, ok bool) {
+	if debt <= 0 {
+		wait = p.duration(d + cost - p.depth)
+		if cost > p.depth || d+cost > maxTaken || wait == stage.Forever {
+			return wait, 0, false
+		}
+		return wait, max(wait-max(longest, 0), 0), wait <= longest
+	}
+	wait = p.duration(d - p.depth)
+	over := d + cost - p.depth // is to be owed
+	over -= p.span(debt) + min(over/p.quanta()*2, over/64) + 2
+	if wait <= longest && wait < stage.Forever && over <= 0 && d+cost <= maxTaken {
+		return wait, 0, true
+	}
+	if wait == stage.Forever || over > d || d+cost > maxTaken {
+		return wait, 0, false // a full bucket would not do
+	}
+	if retry = max(wait-longest, p.duration(over), 0); retry >= stage.Forever {
+		retry = 0
+	}
+	return wait, retry, false
+}
+
+// refuse is the verdict on cost with d quanta missing, and what is left as in
+// word.take.
+func (p Pace) refuse(d, cost int64, debt, retry time.Duration) (v stage.Verdict, left int64) {
+	v = stage.Verdict{Answer: stage.Answer{Reason: stage.Limited}, RetryAfter: retry, Left: p.tokens(d)}
+	if debt <= 0 && cost > p.depth && p.quanta() <= p.depth { // else nothing is allowed, whatever it costs
+		v.Reason, v.RetryAfter = stage.TooCostly, 0
+	}
+	if left = p.depth - d; left < p.quanta() {
+		left = never
+	}
+	return v, left
+}
+
+// Limit in events/s, as exactly as a Pace holds it.
+func (p Pace) Limit() rate.Limit {
+	switch {
+	case p.Unlimited():
+		return rate.Inf
+	case p.frozen():
+		return 0
+	}
+	scale := int(p.token&63) - int(p.token>>6&7)
+	return rate.Limit(1e9 / (float64(p.quanta()) * power2(scale)))
+}
+
+// Burst in tokens; infinite when unlimited.
+func (p Pace) Burst() float64 { return p.tokens(0) }
+
+// frozen reports whether a bucket of this pace never refills.
+func (p Pace) frozen() bool { return p.token&63 == frozen }

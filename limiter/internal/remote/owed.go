@@ -3,6 +3,8 @@
 package remote
 
 import (
+	"context"
+	"errors"
 	"math/rand/v2"
 	"sync/atomic"
 
@@ -11,9 +13,10 @@ import (
 	"github.com/headgate/headgate/limiter/stage"
 )
 
-// owed is what a remote bucket is to be told of: tokens used without it, or, if
-// negative, to be given back. One Operation is under way at a time. It keeps
-// its ID until it is answered, so that sending it again changes nothing.
+// owed is what the remote bucket has not been charged with yet: tokens used
+// without it, or, if negative, tokens to be given back. One Operation is under
+// way at a time. It keeps its ID until it is answered, so that sending it again
+// changes nothing.
 //
 // add and none are safe for concurrent use. begin lets one caller in until end;
 // next and done are for that caller.
@@ -22,8 +25,8 @@ type owed struct {
 	sent    atomic.Pointer[stage.Operation] // without an answer yet
 	sending atomic.Bool
 
-	again  bool   // sent was sent before; for who has begun
-	forget uint64 // the ID of the Operation before sent, if that was sent only once; for who has begun
+	again  bool   // sent was sent before; for the caller that has begun
+	forget uint64 // the ID of the Operation before sent, if that was sent only once; for the caller that has begun
 }
 
 // maxOwed keeps the sum from overflowing.
@@ -74,3 +77,50 @@ func (o *owed) done() {
 	}
 	o.sent.Store(nil)
 }
+
+// debts sends a Remote what it is owed, in the background.
+type debts struct {
+	line
+	owed owed
+}
+
+// Owes reports whether the remote has not heard of everything yet. Safe for
+// concurrent use.
+func (d *debts) Owes() bool { return !d.owed.none() }
+
+// FlushLater is Flush, unless that failed lately.
+func (d *debts) FlushLater(now stage.Instant) {
+	if int64(now) >= d.retryAt.Load() {
+		d.Flush(now)
+	}
+}
+
+// Flush sends what is owed in the background.
+func (d *debts) Flush(now stage.Instant) {
+	if d.owed.none() || !d.owed.begin() {
+		return
+	}
+	sends := d.host.Background(func() {
+		failed := false
+		defer func() {
+			if d.owed.end(); !failed {
+				d.Flush(now) // what was added when there seemed to be nothing more
+			}
+		}()
+		for op := d.next(); op != nil; op = d.next() {
+			if _, err := d.do(context.Background(), *op); err != nil && !errors.Is(err, stage.ErrNonsense) {
+				d.failed(now, err, false)
+				failed = true
+				return
+			}
+			d.owed.done()
+			d.answers(now)
+		}
+	})
+	if !sends {
+		d.owed.end()
+	}
+}
+
+// next is the Operation to send; nil if there is none.
+func (d *debts) next() *stage.Operation { return d.owed.next(d.rate.Key(), d.rate.Terms().Rule) }

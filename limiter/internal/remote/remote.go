@@ -4,64 +4,23 @@ package remote
 
 import (
 	"context"
-	"errors"
 	"math"
-	"runtime/debug"
 	"sync/atomic"
 	"time"
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
-	"github.com/headgate/headgate/rpc"
 )
-
-// Host is what a Stage needs of the Group that it is in. Its methods are safe
-// for concurrent use and do not block.
-type Host interface {
-	// Background runs f, or returns false if too much is under way.
-	Background(f func()) bool
-
-	// RemoteFailed counts a call that brought no answer. first says that the
-	// one before was answered.
-	RemoteFailed(now stage.Instant, r *share.Rate, err error, first bool)
-
-	// RemoteAnswers says that the remote answers again for a key.
-	RemoteAnswers(now stage.Instant, r *share.Rate)
-
-	// RemotePanicked says that somebody's Remote has a defect.
-	RemotePanicked(key string, err error)
-
-	// RemoteOwes says that s, which has left its key, owes something.
-	RemoteOwes(now stage.Instant, s *Stage)
-
-	// Interval is the update interval.
-	Interval() time.Duration
-}
 
 // Stage is a Rate whose bucket is elsewhere. The bucket that it has itself is
 // the fallback's. Use New.
 type Stage struct {
-	*share.Rate
-	remote stage.Remote
-	host   Host
-
-	owed    owed
-	retryAt atomic.Int64 // the earliest Instant at which a failed operation is sent again
-	failing atomic.Bool  // the last call was not answered
-	gone    atomic.Bool  // see Leave
-
-	// owned says that the key's owner gets reports as well. The owner charges
-	// what a report says was allowed, and it has charged already what it
-	// decided itself. So that is counted as rejected, and in admitted. unheard
-	// says that no owner has answered a report yet.
-	owned    bool
-	admitted atomic.Int64
-	taken    int64 // of admitted, by TakeAdmitted
-	unheard  atomic.Bool
-
+	counted
+	debts
 	left   atomic.Uint64 // float64 bits, as of leftAt; a small mismatch of the two only blurs Level
 	leftAt atomic.Int64
+	gone   atomic.Bool // see Leave
 }
 
 var (
@@ -77,13 +36,11 @@ func New(r *share.Rate, remote stage.Remote, host Host) *Stage {
 }
 
 func (s *Stage) init(r *share.Rate, remote stage.Remote, host Host) {
-	s.Rate, s.remote, s.host = r, remote, host
-	s.left.Store(math.Float64bits(math.Inf(1))) // it has not been asked yet
+	s.Rate = r
+	s.line = line{remote: remote, host: host, rate: r}
 	s.retryAt.Store(math.MinInt64)
+	s.left.Store(math.Float64bits(math.Inf(1))) // it has not been asked yet
 }
-
-// Asks reports whether s asks remote.
-func (s *Stage) Asks(remote stage.Remote) bool { return s.remote == remote }
 
 // The Rest of a Receipt says who gave the tokens.
 type (
@@ -113,11 +70,14 @@ func (s *Stage) Take(ctx context.Context, q stage.Request) (v stage.Verdict, rec
 	case err != nil:
 		return s.insteadOf(q, err)
 	}
-	s.answered(q.Now)
+	s.answers(q.Now)
+	s.Flush(q.Now)
 	s.left.Store(math.Float64bits(outcome.Left))
 	s.leftAt.Store(int64(q.Now))
 	s.count(q.Now, q.N, outcome.OK)
-	v.By, v.Left = s.source(), outcome.Left
+	if v.Left = outcome.Left; s.owned {
+		v.By = stage.ByOwner
+	}
 	if !outcome.OK {
 		v.Reason, v.RetryAfter = stage.Limited, outcome.RetryAfter
 		return v, receipt
@@ -128,44 +88,17 @@ func (s *Stage) Take(ctx context.Context, q stage.Request) (v stage.Verdict, rec
 	return v, receipt
 }
 
-// source says what decides when the remote answers.
-func (s *Stage) source() stage.Source {
-	if s.owned {
-		return stage.ByOwner
-	}
-	return stage.ByAlgorithm
-}
-
-// do asks the remote. Somebody else's may panic, mostly in the background,
-// where that would end the process.
-func (s *Stage) do(ctx context.Context, op stage.Operation) (o stage.Outcome, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			o, err = stage.Outcome{}, &rpc.PanicError{Value: p, Stack: debug.Stack()}
-			s.host.RemotePanicked(op.Key, err)
-		}
-	}()
-	if o, err = s.remote.Do(ctx, op); err == nil && !o.Valid() {
-		o, err = stage.Outcome{}, stage.ErrNonsense
-	}
-	return o, err
-}
-
 // insteadOf decides by the fallback, because of err.
 func (s *Stage) insteadOf(q stage.Request, err error) (v stage.Verdict, receipt stage.Receipt) {
 	t := s.Terms()
-	busy := errors.Is(err, stage.ErrBusy) // here; the remote may be well
-	s.host.RemoteFailed(q.Now, s.Rate, err, !busy && s.failing.CompareAndSwap(false, true))
-	s.retryAt.Store(int64(q.Now.Add(retryEvery)))
+	s.failed(q.Now, err, true)
 	v, receipt = s.Rate.Take(context.Background(), q)
 	v.By = stage.ByFallback
-	if s.owned {
-		s.disown(q.Now, q.N, v.OK())
-	}
+	s.disown(q.Now, q.N, v.OK())
 	switch {
 	case v.OK():
 		s.owed.add(q.N)
-		s.tellGone(q.Now)
+		s.handOver(q.Now)
 		if q.Kind == stage.Take && q.N > 0 {
 			receipt = stage.Receipt{N: q.N, Rest: fromFallback{taken: !math.IsInf(v.Left, 1)}}
 		}
@@ -175,64 +108,13 @@ func (s *Stage) insteadOf(q stage.Request, err error) (v stage.Verdict, receipt 
 	return v, receipt
 }
 
-// answered notes that the remote has answered.
-func (s *Stage) answered(now stage.Instant) {
-	s.recover(now)
-	s.Flush(now)
-}
-
-// recover notes that s does not fail any more.
-func (s *Stage) recover(now stage.Instant) {
-	if s.failing.Load() && s.failing.CompareAndSwap(true, false) {
-		s.host.RemoteAnswers(now, s.Rate)
-	}
-}
-
-// count counts n as allowed or rejected. For a key whose owner gets reports, n
-// counts as wanted and not as used.
-func (s *Stage) count(now stage.Instant, n int64, ok bool) {
-	if s.owned {
-		if ok {
-			s.admitted.Add(n)
-		}
-		ok = false
-	}
-	s.Bucket().CountOnly(n, ok)
-	if s.owned {
-		s.RanLowIf(now, s.unheard.Load())
-	}
-}
-
-// disown moves n, which the fallback's bucket counted as allowed, to admitted.
-func (s *Stage) disown(now stage.Instant, n int64, ok bool) {
-	if ok {
-		s.Bucket().Uncount(n, true)
-		s.admitted.Add(n)
-		s.Bucket().CountOnly(n, false)
-	}
-	s.RanLowIf(now, s.unheard.Load())
-}
-
-// uncount takes back that n were allowed: they did not happen.
-func (s *Stage) uncount(n int64) {
-	if s.owned {
-		s.admitted.Add(-n)
-		s.Bucket().Uncount(n, false)
-		return
-	}
-	s.Uncount(n)
-}
-
-// charge takes tokens that are spent already. The remote hears of it in the
-// background.
+// charge takes tokens that are spent already, without waiting for the remote.
 func (s *Stage) charge(q stage.Request) stage.Verdict {
 	if s.failing.Load() {
 		s.Bucket().Add(q.Now, -float64(q.N))
 	}
 	s.count(q.Now, q.N, true)
-	s.owed.add(q.N)
-	s.Flush(q.Now)
-	s.tellGone(q.Now)
+	s.owe(q.Now, q.N)
 	level := s.Level(q.Now)
 	return stage.Verdict{Left: level.Tokens - float64(q.N)}
 }
@@ -252,9 +134,15 @@ func (s *Stage) Settle(now stage.Instant, receipt stage.Receipt, actual int64) {
 		s.Bucket().Add(now, float64(back))
 	}
 	s.uncount(back)
-	s.owed.add(-back)
+	s.owe(now, -back)
+}
+
+// owe charges the remote with n tokens in the background, or gives them back if
+// n is negative.
+func (s *Stage) owe(now stage.Instant, n int64) {
+	s.owed.add(n)
 	s.Flush(now)
-	s.tellGone(now)
+	s.handOver(now)
 }
 
 // Level implements stage.Stage. Nobody is asked: the tokens are those that were
@@ -272,27 +160,24 @@ func (s *Stage) Level(now stage.Instant) stage.Level {
 }
 
 // Idle implements share.Part. What is owed to a remote that does not answer
-// does not keep the key: whoever forgets it looks after what it Owes.
+// does not keep the key: the caller that forgets the key calls Leave.
 func (s *Stage) Idle(now stage.Instant) bool {
 	return (s.owed.none() || s.failing.Load()) && s.Rate.Idle(now)
 }
 
-// Leave says that no key decides by s any more, and that its Host sends what it
-// owes. What late callers settle is told to the Host.
+// Leave says that no key decides by s any more: from now on, its Host sends what
+// it owes.
 func (s *Stage) Leave(now stage.Instant) {
 	s.gone.Store(true)
-	s.tellGone(now)
+	s.handOver(now)
 }
 
-func (s *Stage) tellGone(now stage.Instant) {
+// handOver has the Host send what s owes, if no key decides by s any more.
+func (s *Stage) handOver(now stage.Instant) {
 	if s.gone.Load() && s.Owes() {
 		s.host.RemoteOwes(now, s)
 	}
 }
-
-// Owes reports whether the remote has not heard of everything yet. Safe for
-// concurrent use.
-func (s *Stage) Owes() bool { return !s.owed.none() }
 
 // Fallen implements share.Part.
 func (s *Stage) Fallen() bool { return s.failing.Load() }
@@ -303,54 +188,5 @@ func (s *Stage) Retire() {
 	s.Flush(stage.Now())
 }
 
-// Admitted implements share.Part.
-func (s *Stage) Admitted() int64 { return s.admitted.Load() }
-
-// TakeAdmitted implements share.Part.
-func (s *Stage) TakeAdmitted() (n int64) {
-	admitted := s.admitted.Load()
-	n, s.taken = admitted-s.taken, admitted
-	return n
-}
-
 // Asking reports whether each event is asked for now. Safe for concurrent use.
 func (s *Stage) Asking() bool { return true }
-
-// retryEvery is how often what is owed is sent again to a remote that is not
-// asked for anything else.
-const retryEvery = 10 * time.Second
-
-// FlushLater is Flush, unless that failed lately.
-func (s *Stage) FlushLater(now stage.Instant) {
-	if int64(now) >= s.retryAt.Load() {
-		s.Flush(now)
-	}
-}
-
-// Flush sends what is owed in the background.
-func (s *Stage) Flush(now stage.Instant) {
-	if s.owed.none() || !s.owed.begin() {
-		return
-	}
-	sends := s.host.Background(func() {
-		failed := false
-		defer func() {
-			if s.owed.end(); !failed {
-				s.Flush(now) // what was added when there seemed to be nothing more
-			}
-		}()
-		for op := s.owed.next(s.Key(), s.Terms().Rule); op != nil; op = s.owed.next(s.Key(), s.Terms().Rule) {
-			if _, err := s.do(context.Background(), *op); err != nil && !errors.Is(err, stage.ErrNonsense) {
-				s.host.RemoteFailed(now, s.Rate, err, false)
-				s.retryAt.Store(int64(now.Add(retryEvery)))
-				failed = true
-				return
-			}
-			s.owed.done()
-			s.recover(now)
-		}
-	})
-	if !sends {
-		s.owed.end()
-	}
-}

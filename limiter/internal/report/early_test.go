@@ -273,7 +273,7 @@ func TestARefusalIsReported(t *testing.T) {
 	if s.regular(2*second, time.Second) {
 		t.Fatal("it reports that there was nothing")
 	}
-	s.rate.Bucket().CountOnly(1, false)
+	s.rate.Bucket().Record(1, false)
 	if said := h.granted(2*second, h.report(2*second), 0.5, 10); len(said) != 1 || said[0].Rejected[0] != 1 {
 		t.Errorf("said %+v", said)
 	}

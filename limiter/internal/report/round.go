@@ -70,7 +70,7 @@ const costMemory = 0.8
 func (r *Round) add(s *Subject) {
 	now, terms := r.at, s.terms()
 	if s.rate != nil {
-		s.rate.DropCaches(now)
+		s.rate.Bucket().Drop(now)
 	}
 	upTo := s.count(now)
 	if upTo.Usage != s.seen {

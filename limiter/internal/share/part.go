@@ -98,9 +98,10 @@ type Grant struct {
 // Base is what every Part has. Its methods are safe for concurrent use where
 // they say so.
 type Base struct {
-	key    string
-	terms  atomic.Pointer[Terms]
-	stated atomic.Uint64 // float64 bits of the demand, or of Measured
+	key      string
+	observer Observer
+	terms    atomic.Pointer[Terms]
+	stated   atomic.Uint64 // float64 bits of the demand, or of Measured
 
 	// The newest Grant, in less room.
 	until               stage.Instant
@@ -127,6 +128,9 @@ func (b *Base) init(key string, t *Terms) {
 
 // Common implements Part.
 func (b *Base) Common() *Base { return b }
+
+// Observe implements Part.
+func (b *Base) Observe(o Observer) { b.observer = o }
 
 // Admitted implements Part.
 func (b *Base) Admitted() int64 { return 0 }
@@ -192,8 +196,8 @@ func (b *Base) by() stage.Source {
 	return stage.ByAlgorithm
 }
 
-// has is the weight of the grant, if it is in force.
-func (b *Base) has() float64 {
+// Has implements Part: the weight of the grant, if it is in force.
+func (b *Base) Has() float64 {
 	if b.granted {
 		return b.weight
 	}

@@ -5,7 +5,6 @@ package share
 import (
 	"context"
 	"math"
-	"sync/atomic"
 
 	"github.com/headgate/headgate/limiter/internal/bucket"
 	"github.com/headgate/headgate/limiter/stage"
@@ -22,13 +21,9 @@ import (
 // Use NewRate. Allow, Take, Settle, Cap and Level are safe for concurrent use.
 type Rate struct {
 	bucket bucket.Bucket // its first cache line is all that an allowed event touches
-	ceil   atomic.Uint64 // float64 bits; the resting level is capped to it when it is settled
 	Base
-	observer Observer
-
 	inForce Level
 	resting resting
-	settled atomic.Int64 // of what was allowed, what the resting level was charged with
 }
 
 var (
@@ -36,36 +31,19 @@ var (
 	_ RatePart    = (*Rate)(nil)
 )
 
-// resting is a bucket level that nobody takes from.
-type resting struct {
-	Level
-	tokens float64
-	at     stage.Instant
-}
-
-// noCeil is the bits of infinity: nobody capped the resting level.
-var noCeil = math.Float64bits(inf)
-
 // NewRate returns a Rate in fallback, whose bucket has tokens tokens or is
 // full, whichever is less.
 func NewRate(now stage.Instant, key string, t *Terms, hosts int, tokens float64, salt uint64) *Rate {
 	r := new(Rate)
 	r.init(key, t)
-	r.ceil.Store(noCeil)
 	r.inForce = t.fallback(hosts)
 	r.bucket.Init(bucket.NewPace(r.inForce.Limit, r.inForce.Burst))
 	r.bucket.SetSalt(salt)
 	r.bucket.Cap(now, tokens)
-	r.resting = unknown(now)
+	r.resting.init(now)
 	r.Steer(now, hosts)
 	return r
 }
-
-// unknown is the resting level before the first grant.
-func unknown(now stage.Instant) resting { return resting{Level{Burst: inf}, inf, now} }
-
-// Observe implements Part.
-func (r *Rate) Observe(o Observer) { r.observer = o }
 
 // Allow takes one token if there is one. It is Take for one token now, without
 // the reasons.
@@ -86,14 +64,15 @@ func (r *Rate) RanLowIf(now stage.Instant, low bool) {
 
 // Take implements stage.Stage.
 func (r *Rate) Take(_ context.Context, q stage.Request) (v stage.Verdict, receipt stage.Receipt) {
-	if q.N == 1 && q.Kind == stage.Final && q.Longest <= 0 && r.Terms().Debt <= 0 {
-		if v.By = r.by(); !r.Allow(q.Now) {
-			v.Reason = stage.Limited
-			v.RetryAfter = r.bucket.RetryAfter(q.Now, 1)
+	debt, low := r.Terms().Debt, false
+	if q.N == 1 && q.Kind == stage.Final && q.Longest <= 0 && debt <= 0 { // caches may decide
+		ok := false
+		if ok, low = r.bucket.Allow(q.Now); !ok {
+			v.Reason, v.RetryAfter = stage.Limited, r.bucket.RetryAfter(q.Now, 1)
 		}
-		return v, receipt
+	} else {
+		v, low = r.bucket.Take(q, debt)
 	}
-	v, low := r.bucket.Take(q, r.Terms().Debt)
 	if low {
 		r.observer.RanLow(q.Now, false)
 	}
@@ -127,25 +106,21 @@ func (r *Rate) Settle(now stage.Instant, receipt stage.Receipt, actual int64) {
 // Uncount takes back that n tokens were allowed that the bucket did not give.
 // The resting level has been charged with them, and gets nothing back.
 func (r *Rate) Uncount(n int64) {
-	r.bucket.Uncount(n, true)
-	r.settled.Add(-min(n, bucket.MaxCost))
+	r.bucket.Record(-n, true)
+	r.resting.charged.Add(-min(n, bucket.MaxCost))
 }
 
 // Cap implements stage.Stage: the level in force now, and the other when it is
 // next settled.
 func (r *Rate) Cap(now stage.Instant, tokens float64) {
 	r.bucket.Cap(now, tokens)
-	for {
-		old := r.ceil.Load()
-		if math.Float64frombits(old) <= tokens || r.ceil.CompareAndSwap(old, math.Float64bits(tokens)) {
-			return
-		}
-	}
+	r.resting.cap(tokens)
 }
 
 // Level implements stage.Stage.
 func (r *Rate) Level(now stage.Instant) stage.Level {
-	return stage.Level{Limit: r.bucket.Limit(), Burst: r.bucket.Burst(), Tokens: r.bucket.Tokens(now)}
+	p := r.bucket.Pace()
+	return stage.Level{Limit: p.Limit(), Burst: p.Burst(), Tokens: r.bucket.Tokens(now)}
 }
 
 // Own implements RatePart.
@@ -157,27 +132,8 @@ func (r *Rate) Bucket() *bucket.Bucket { return &r.bucket }
 // InForce is the level that the bucket has.
 func (r *Rate) InForce() Level { return r.inForce }
 
-// filled is what the resting level would have if nothing had been used since
-// it was settled.
-func (r *Rate) filled(now stage.Instant) float64 {
-	return r.resting.tokens + float64(r.resting.Limit)*float64(max(now.Sub(r.resting.at), 0))*1e-9
-}
-
-// settle charges the resting level with what was used since the last time.
-func (r *Rate) settle(now stage.Instant) {
-	filled, allowed := r.filled(now), r.bucket.Allowed()
-	since := allowed - r.settled.Load()
-	r.settled.Add(since)
-	used := float64(max(since, 0))
-	ceil := inf
-	if r.ceil.Load() != noCeil { // a swap waits for everything before it
-		ceil = math.Float64frombits(r.ceil.Swap(noCeil))
-	}
-	if r.resting.tokens != inf { // else it takes over from the bucket, which has been charged
-		r.resting.tokens = max(min(filled, r.resting.Burst, ceil)-used, 0)
-	}
-	r.resting.at = now
-}
+// settle charges the resting level with what the bucket has allowed.
+func (r *Rate) settle(now stage.Instant) { r.resting.charge(now, r.bucket.Allowed()) }
 
 // Steer implements Part. Tokens stay with the level that they belong to; a
 // first grant starts with what the fallback has left.
@@ -211,7 +167,7 @@ func (r *Rate) Steer(now stage.Instant, hosts int) {
 		r.bucket.SetPass(1)
 	}
 	if r.given && (r.granted || r.resting.tokens != inf) { // else it was never in force, and takes over from the bucket
-		r.resting = resting{rests, min(r.resting.tokens, rests.Burst), now}
+		r.resting.set(now, rests, r.resting.tokens)
 	}
 }
 
@@ -236,7 +192,7 @@ func (r *Rate) Lend(now stage.Instant, more float64, hosts int) {
 	}
 	before := r.bucket.Tokens(now)
 	r.settle(now)
-	r.resting = resting{r.granting(hosts), max(before+more, 0), now}
+	r.resting.set(now, r.granting(hosts), max(before+more, 0))
 	r.Steer(now, hosts)
 }
 
@@ -245,23 +201,17 @@ func (r *Rate) Forget(now stage.Instant, hosts int) {
 	r.until = now
 	r.Steer(now, hosts)
 	r.SetGrant(Grant{})
-	r.resting = unknown(now)
+	r.resting.init(now)
 }
 
 // Count implements Part.
 func (r *Rate) Count(now stage.Instant) bucket.Usage { return r.bucket.Count(now) }
-
-// DropCaches ends caching until processors compete again.
-func (r *Rate) DropCaches(now stage.Instant) { r.bucket.Drop(now) }
 
 // Inherit implements Part.
 func (r *Rate) Inherit(u bucket.Usage) { r.bucket.Inherit(u) }
 
 // Tokens implements Part.
 func (r *Rate) Tokens(now stage.Instant) float64 { return r.bucket.Tokens(now) }
-
-// Has implements Part.
-func (r *Rate) Has() float64 { return r.has() }
 
 // Idle implements Part.
 func (r *Rate) Idle(now stage.Instant) bool {
@@ -272,7 +222,7 @@ func (r *Rate) Idle(now stage.Instant) bool {
 		return false
 	}
 	r.settle(now)
-	return r.resting.tokens >= r.resting.Burst || r.resting.Limit == 0
+	return r.resting.full()
 }
 
 // Retire implements Part.

@@ -9,6 +9,8 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter/internal/bucket"
+	"github.com/headgate/headgate/limiter/internal/semaphore"
 )
 
 // Terms are what holds for all Parts of a rule under one of its algorithms.
@@ -25,13 +27,9 @@ type Terms struct {
 	Debt time.Duration
 
 	// Counts is where what the Parts count is added up; nil for Parts that do
-	// not answer.
-	Counts *Counts
+	// not answer. The Group's lock guards it.
+	Counts *bucket.Usage
 }
-
-// Counts is the cost that Parts allowed and rejected. The Group's lock guards
-// it.
-type Counts struct{ Allowed, Rejected int64 }
 
 // Level is the rate and the depth of a bucket.
 type Level struct {
@@ -61,6 +59,41 @@ func (t *Terms) fallback(hosts int) Level {
 	default:
 		return t.Even(hosts)
 	}
+}
+
+// evenSlots is one host's part of the limit, rounded down, but at least one of
+// a limit that is not zero: else a small limit on many hosts would mean that
+// nothing happens anywhere. So hosts without a grant hold at most the limit
+// together, or one each if that is more.
+func (t *Terms) evenSlots(hosts int) int64 {
+	most := wholeSlots(float64(t.Rule.Limit))
+	return max(most/int64(max(hosts, 1)), min(most, 1))
+}
+
+// fallbackSlots are one host's without a valid grant.
+func (t *Terms) fallbackSlots(hosts int) int64 {
+	if !t.Reports {
+		return t.evenSlots(hosts)
+	}
+	switch t.Rule.Fallback {
+	case dynamicconfig.FallbackOpen:
+		return semaphore.Unlimited
+	case dynamicconfig.FallbackClosed:
+		return 0
+	case dynamicconfig.FallbackSafe:
+		return wholeSlots(float64(t.Rule.SafeCapacity))
+	default:
+		return t.evenSlots(hosts)
+	}
+}
+
+// wholeSlots rounds down, but for what a weight loses on the wire.
+func wholeSlots(x float64) int64 {
+	x = math.Floor(x*(1+0x1p-22) + 1e-6)
+	if !(x > 0) {
+		return 0
+	}
+	return int64(min(x, 1<<53))
 }
 
 // atLeastOne keeps a divided burst from refusing everything: one token passes

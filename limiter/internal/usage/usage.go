@@ -16,7 +16,7 @@ import (
 
 	"github.com/uber-go/tally/v4"
 
-	"github.com/headgate/headgate/limiter/internal/share"
+	"github.com/headgate/headgate/limiter/internal/bucket"
 	"github.com/headgate/headgate/limiter/stage"
 )
 
@@ -25,7 +25,7 @@ import (
 // whoever flushes.
 type Rule struct {
 	// Counts is what the buckets have counted.
-	Counts share.Counts
+	Counts bucket.Usage
 
 	refused    [stage.Reasons]atomic.Int64 // that buckets did not count, or counted as rejected
 	counted    atomic.Int64                // of refused, what buckets counted as rejected

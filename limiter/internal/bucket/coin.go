@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bucket
+
+import (
+	"math"
+	"sync/atomic"
+)
+
+// coin decides by chance which events an unlimited bucket refuses.
+type coin struct {
+	pass atomic.Uint64 // of 2⁶⁴ events, how many pass
+	salt uint64
+}
+
+// passAll lets every event pass.
+const passAll = math.MaxUint64
+
+// SetPass has an unlimited bucket let only a part of all events pass, in
+// [0, 1], by chance. 1 or more lets all pass.
+func (c *coin) SetPass(part float64) {
+	pass := uint64(passAll)
+	if part < 1 {
+		pass = uint64(min(max(part, 0)*(1<<64), 1<<64-1<<11))
+	}
+	if c.pass.Load() != pass {
+		c.pass.Store(pass)
+	}
+}
+
+// SetSalt sets where the coin begins. Call it before the bucket is used.
+func (c *coin) SetSalt(salt uint64) { c.salt = salt }
+
+// Drops reports whether an unlimited bucket refuses a part of all events.
+func (c *coin) Drops() bool { return c.pass.Load() != passAll }
+
+// toss reports whether to refuse an event after so many tokens were counted.
+// The chance is a hash of their number, so that the same events meet the same
+// fate.
+func (c *coin) toss(total int64) bool {
+	pass := c.pass.Load()
+	return pass != passAll && Mix(uint64(total)+c.salt) >= pass
+}
+
+// Mix is a hash of x.
+func Mix(x uint64) uint64 {
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bucket
+
+import (
+	"math"
+	"sync/atomic"
+	"time"
+
+	"github.com/headgate/headgate/limiter/stage"
+)
+
+// word is a token bucket in one atomic word, which holds the instant at which
+// the bucket will be full again. So time fills the bucket without anyone
+// writing to it, and one compare-and-swap takes tokens. It counts nothing.
+//
+//	          ◀──────── depth ────────▶
+//	──────────┼──────────────┼─────────┼────────▶ time, in quanta
+//	         now           full      now+depth
+//	          ◀─── taken ────▶◀─ left ─▶
+//
+// The lowest bit of the word says which of the two paces is in force. A new
+// pace is written beside the old one and the swap of the word puts it in
+// force, so decisions never wait for a change of rate. A decision that read a
+// pace while two changes went by finds the word changed and starts again.
+//
+// Time that goes backwards adds no tokens and takes none away: a caller whose
+// clock reading is older than another's decides as of the later one.
+type word struct {
+	full   atomic.Int64 // orders the paces: they are read after it, written before it
+	paces  [2]struct{ token, depth atomic.Int64 }
+	latest atomic.Int64 // Instant of the latest decision, give or take slack
+}
+
+// read returns the word and the pace in force with it. The pace may be torn
+// when the word has changed since. A caller that acts on it must swap the word
+// or see that the word still stands.
+func (w *word) read() (full int64, p Pace) {
+	full = w.full.Load()
+	of := &w.paces[full&1]
+	return full, Pace{of.token.Load(), of.depth.Load()}
+}
+
+// swap replaces full by a word with d quanta missing at so many quanta of time,
+// unless another caller was faster.
+func (w *word) swap(full, at, d int64) bool { return w.full.CompareAndSwap(full, at+d|full&1) }
+
+// slack bounds the writes to latest: it lags behind by at most the time in
+// which one slackth of the depth is filled in. A caller with an older clock
+// reading can lose that much.
+const slack = 64
+
+// note remembers the time of a decision. It writes only when that is news.
+func (w *word) note(now stage.Instant, p Pace) {
+	if int64(now)-w.latest.Load() > int64(uint64(p.depth)/slack>>finest) {
+		w.latest.Store(int64(now))
+	}
+}
+
+// holds reports whether a refusal at now by full is final. If not, the caller
+// decides again as of then.
+func (w *word) holds(full int64, now stage.Instant) (then stage.Instant, final bool) {
+	if w.full.Load() != full {
+		return now, false
+	}
+	then = max(now, stage.Instant(w.latest.Load()))
+	return then, then == now
+}
+
+// boundless is how many quanta are left of an unlimited bucket.
+const boundless = always - 1
+
+// take decides r, which is not a Charge. left is how many quanta are left
+// afterwards; never if a refusal found less than a token, and boundless if the
+// bucket is unlimited.
+func (w *word) take(r stage.Request, debt time.Duration) (v stage.Verdict, left int64) {
+	read := r.Now // by the caller's clock
+	for {
+		full, p := w.read()
+		if p.Unlimited() {
+			return stage.Verdict{Left: math.Inf(1)}, boundless
+		}
+		at, cost := p.at(r.Now), p.cost(r.N)
+		d := p.takenAt(full, at)
+		var wait time.Duration
+		if left = p.depth - d - cost; left < 0 {
+			var retry time.Duration
+			var ok bool
+			if wait, retry, ok = p.weigh(d, cost, r.Longest, debt); !ok {
+				then, final := w.holds(full, r.Now)
+				if !final {
+					r.Longest = max(r.Longest-then.Sub(r.Now), 0)
+					r.Now = then
+					continue
+				}
+				w.note(r.Now, p)
+				return p.refuse(d, cost, debt, retry)
+			}
+		}
+		if !w.swap(full, at, d+cost) {
+			continue
+		}
+		w.note(r.Now, p)
+		if wait > 0 {
+			v.Wait = wait + r.Now.Sub(read)
+		}
+		if r.Kind == stage.Take {
+			v.Left = p.tokens(d + cost)
+		}
+		return v, left
+	}
+}
+
+// update replaces the quanta that are missing by what f makes of them.
+func (w *word) update(now stage.Instant, f func(p Pace, taken int64) int64) {
+	for {
+		full, p := w.read()
+		if p.Unlimited() {
+			return
+		}
+		if w.swap(full, p.at(now), f(p, p.taken(full, now))) {
+			w.note(now, p)
+			return
+		}
+	}
+}
+
+// Add puts n tokens into the bucket, or takes them if n is negative: then the
+// bucket may go into debt, up to 4.5 years of refill. It counts nothing.
+func (w *word) Add(now stage.Instant, n float64) {
+	w.update(now, func(p Pace, d int64) int64 { return p.missing(p.tokens(d) + n) })
+}
+
+// give puts n tokens back that were taken as whole ones.
+func (w *word) give(now stage.Instant, n int64) {
+	w.update(now, func(p Pace, d int64) int64 { return max(d-p.cost(n), 0) })
+}
+
+// lower lowers the tokens to at most n.
+func (w *word) lower(now stage.Instant, n float64) {
+	w.update(now, func(p Pace, d int64) int64 { return max(d, p.missing(n)) })
+}
+
+// SetPace changes the pace and keeps the tokens, as far as the new depth holds
+// them. It is for one caller at a time, and so is Replace.
+func (w *word) SetPace(now stage.Instant, p Pace) {
+	w.Replace(now, p, func(tokens float64) float64 { return tokens })
+}
+
+// Replace changes the pace and the tokens in one step. tokens gets what was
+// there under the old pace, infinite when that was unlimited. Replace returns
+// that too.
+func (w *word) Replace(now stage.Instant, p Pace, tokens func(float64) float64) (before float64) {
+	for {
+		full, old := w.read()
+		next := full&1 ^ 1
+		w.paces[next].token.Store(p.token)
+		w.paces[next].depth.Store(p.depth)
+		before = old.tokens(old.taken(full, now))
+		var then int64
+		if !p.Unlimited() {
+			then = p.at(now) + p.missing(tokens(before))
+		}
+		if w.full.CompareAndSwap(full, then|next) {
+			w.note(now, p)
+			return before
+		}
+	}
+}
+
+// Pace returns the pace in force. It may be torn when another caller changes
+// it.
+func (w *word) Pace() Pace {
+	_, p := w.read()
+	return p
+}
+
+// Uncached returns the tokens in the bucket without those in caches.
+func (w *word) Uncached(now stage.Instant) float64 {
+	for {
+		full, p := w.read()
+		if t := p.tokens(p.taken(full, now)); w.full.Load() == full {
+			return t
+		}
+	}
+}
+
+// Full reports whether forgetting the bucket loses nothing.
+func (w *word) Full(now stage.Instant) bool {
+	p := w.Pace()
+	return p.frozen() || w.Uncached(now) >= p.Burst()
+}
+
+// RetryAfter is how long until the bucket has n tokens; 0 if it has them, or
+// never will.
+func (w *word) RetryAfter(now stage.Instant, n int64) time.Duration {
+	full, p := w.read()
+	if p.Unlimited() {
+		return 0
+	}
+	_, retry, _ := p.weigh(p.taken(full, now), p.cost(n), 0, 0)
+	return retry
+}

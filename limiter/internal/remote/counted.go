@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package remote
+
+import (
+	"sync/atomic"
+
+	"github.com/headgate/headgate/limiter/internal/share"
+	"github.com/headgate/headgate/limiter/stage"
+)
+
+// counted is a Rate that counts what a remote decides.
+//
+// owned says that the key's owner gets reports as well. The owner charges what
+// a report says was allowed, and it has charged already what it decided itself.
+// So that is counted as rejected, and in admitted.
+type counted struct {
+	*share.Rate
+	owned    bool
+	unheard  atomic.Bool // no owner has answered a report yet
+	admitted atomic.Int64
+	taken    int64 // of admitted, by TakeAdmitted
+}
+
+// count counts n as allowed or rejected. For a key whose owner gets reports, n
+// counts as wanted and not as used.
+func (c *counted) count(now stage.Instant, n int64, ok bool) {
+	if !c.owned {
+		c.Bucket().Record(n, ok)
+		return
+	}
+	if ok {
+		c.admitted.Add(n)
+	}
+	c.Bucket().Record(n, false)
+	c.RanLowIf(now, c.unheard.Load())
+}
+
+// disown counts n, which the fallback's bucket has counted, as count does.
+func (c *counted) disown(now stage.Instant, n int64, ok bool) {
+	if c.owned {
+		c.Bucket().Record(-n, ok)
+		c.count(now, n, ok)
+	}
+}
+
+// uncount takes back that n were allowed: they did not happen.
+func (c *counted) uncount(n int64) {
+	if c.owned {
+		c.admitted.Add(-n)
+		c.Bucket().Record(-n, false)
+		return
+	}
+	c.Uncount(n)
+}
+
+// Admitted implements share.Part.
+func (c *counted) Admitted() int64 { return c.admitted.Load() }
+
+// TakeAdmitted implements share.Part.
+func (c *counted) TakeAdmitted() (n int64) {
+	admitted := c.admitted.Load()
+	n, c.taken = admitted-c.taken, admitted
+	return n
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package remote
+
+import (
+	"context"
+	"errors"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"github.com/headgate/headgate/limiter/internal/share"
+	"github.com/headgate/headgate/limiter/stage"
+	"github.com/headgate/headgate/rpc"
+)
+
+// Host is what a Stage needs of the Group that it is in. Its methods are safe
+// for concurrent use and do not block.
+type Host interface {
+	// Background runs f, or returns false if too much is under way.
+	Background(f func()) bool
+
+	// RemoteFailed counts a call that brought no answer. first says that the
+	// one before was answered.
+	RemoteFailed(now stage.Instant, r *share.Rate, err error, first bool)
+
+	// RemoteAnswers says that the remote answers again for a key.
+	RemoteAnswers(now stage.Instant, r *share.Rate)
+
+	// RemotePanicked says that somebody's Remote has a defect.
+	RemotePanicked(key string, err error)
+
+	// RemoteOwes says that s, which has left its key, owes something.
+	RemoteOwes(now stage.Instant, s *Stage)
+
+	// Interval is the update interval.
+	Interval() time.Duration
+}
+
+// line asks a Remote for the key of a Rate, and notes whether that answers.
+type line struct {
+	remote  stage.Remote
+	host    Host
+	rate    *share.Rate
+	failing atomic.Bool  // the last event had no answer
+	retryAt atomic.Int64 // the earliest Instant at which a failed operation is sent again
+}
+
+// Asks reports whether it is remote that is asked.
+func (l *line) Asks(remote stage.Remote) bool { return l.remote == remote }
+
+// do asks the remote. A Remote of another package may panic, mostly in the
+// background, where that would end the process.
+func (l *line) do(ctx context.Context, op stage.Operation) (o stage.Outcome, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			o, err = stage.Outcome{}, &rpc.PanicError{Value: p, Stack: debug.Stack()}
+			l.host.RemotePanicked(op.Key, err)
+		}
+	}()
+	if o, err = l.remote.Do(ctx, op); err == nil && !o.Valid() {
+		o, err = stage.Outcome{}, stage.ErrNonsense
+	}
+	return o, err
+}
+
+// retryEvery is how often what is owed is sent again to a remote that is not
+// asked for anything else.
+const retryEvery = 10 * time.Second
+
+// failed notes that do returned err. event says that an event needed the answer.
+func (l *line) failed(now stage.Instant, err error, event bool) {
+	first := event && !errors.Is(err, stage.ErrBusy) && // this host is busy; the remote may be well
+		l.failing.CompareAndSwap(false, true)
+	l.host.RemoteFailed(now, l.rate, err, first)
+	l.retryAt.Store(int64(now.Add(retryEvery)))
+}
+
+// answers notes that the remote has answered.
+func (l *line) answers(now stage.Instant) {
+	if l.failing.Load() && l.failing.CompareAndSwap(true, false) {
+		l.host.RemoteAnswers(now, l.rate)
+	}
+}
