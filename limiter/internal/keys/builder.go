@@ -136,8 +136,7 @@ func (b *builder) adopt(now stage.Instant, s *report.Subject, t *share.Terms, ho
 		return
 	}
 	elsewhere := b.Remotes[t.Algorithm]
-	_, auto := s.Part().(*remote.Auto)
-	if p := remoteOf(s.Part()); p != nil && (auto != (t.Algorithm == share.Auto) || !p.Asks(elsewhere)) {
+	if p := remoteOf(s.Part()); p != nil && !p.Asks(t.Algorithm) {
 		p.Flush(now)
 		s.SetPart(now, r)
 		leave(now, p)

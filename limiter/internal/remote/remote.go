@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter/internal/bucket"
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc"
@@ -43,8 +44,9 @@ type Host interface {
 // the fallback's. Use New.
 type Stage struct {
 	*share.Rate
-	remote stage.Remote
-	host   Host
+	algorithm string // under which remote is asked
+	remote    stage.Remote
+	host      Host
 
 	owed    owed
 	retryAt atomic.Int64 // the earliest Instant at which a failed operation is sent again
@@ -77,13 +79,13 @@ func New(r *share.Rate, remote stage.Remote, host Host) *Stage {
 }
 
 func (s *Stage) init(r *share.Rate, remote stage.Remote, host Host) {
-	s.Rate, s.remote, s.host = r, remote, host
+	s.Rate, s.algorithm, s.remote, s.host = r, r.Terms().Algorithm, remote, host
 	s.left.Store(math.Float64bits(math.Inf(1))) // it has not been asked yet
 	s.retryAt.Store(math.MinInt64)
 }
 
-// Asks reports whether s asks remote.
-func (s *Stage) Asks(remote stage.Remote) bool { return s.remote == remote }
+// Asks reports whether s asks the Remote of algorithm.
+func (s *Stage) Asks(algorithm string) bool { return s.algorithm == algorithm }
 
 // The Rest of a Receipt says who gave the tokens.
 type (
@@ -193,7 +195,7 @@ func (s *Stage) recover(now stage.Instant) {
 func (s *Stage) count(now stage.Instant, n int64, ok bool) {
 	if s.owned {
 		if ok {
-			s.admitted.Add(n)
+			s.admitted.Add(min(n, bucket.MaxCost))
 		}
 		ok = false
 	}
@@ -207,7 +209,7 @@ func (s *Stage) count(now stage.Instant, n int64, ok bool) {
 func (s *Stage) disown(now stage.Instant, n int64, ok bool) {
 	if ok {
 		s.Bucket().Uncount(n, true)
-		s.admitted.Add(n)
+		s.admitted.Add(min(n, bucket.MaxCost))
 		s.Bucket().CountOnly(n, false)
 	}
 	s.RanLowIf(now, s.unheard.Load())
@@ -216,7 +218,7 @@ func (s *Stage) disown(now stage.Instant, n int64, ok bool) {
 // uncount takes back that n were allowed: they did not happen.
 func (s *Stage) uncount(n int64) {
 	if s.owned {
-		s.admitted.Add(-n)
+		s.admitted.Add(-min(n, bucket.MaxCost))
 		s.Bucket().Uncount(n, false)
 		return
 	}
