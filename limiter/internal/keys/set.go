@@ -75,6 +75,7 @@ func (s *Set) Configure(now stage.Instant, snapshot *dynamicconfig.Snapshot) {
 	set := &settings{rules: newRules(s, snapshot), hosts: s.Hosts()}
 	set.rules.before = before
 	s.publish(set)
+	s.reporter.Reconfigured()
 	s.forgetIdleLocked(now, true)
 	live := s.live[:0]
 	for _, k := range s.live {
