@@ -19,6 +19,8 @@ import (
 // ErrStarted is the error of a second Start.
 var ErrStarted = errors.New("headgate: the node was started before; make another with New")
 
+var errStopped = errors.New("headgate: the node was stopped before it knew the first list of members")
+
 // handoverTimeout is how long a node waits for the next owner of its keys.
 const handoverTimeout = 2 * time.Second
 
@@ -37,8 +39,11 @@ func (n *Node) Start(ctx context.Context) error {
 	}
 	running, cancel := context.WithCancel(context.Background())
 	n.stop, n.loops = cancel, new(sync.WaitGroup)
-	if err := n.join(ctx, running); err != nil {
+	if err := n.joinLocked(ctx, running); err != nil {
 		return errors.Join(err, n.stopLocked(ctx))
+	}
+	if n.stop == nil {
+		return errStopped
 	}
 	unsubscribe := n.limits.Subscribe(n.configure)
 	n.loops.Go(func() {
@@ -62,8 +67,9 @@ func (n *Node) Start(ctx context.Context) error {
 	return nil
 }
 
-// join follows the members, and waits for the first list.
-func (n *Node) join(ctx, running context.Context) error {
+// joinLocked follows the members, and waits for the first list. It holds no lock
+// while it waits, so that Stop need not wait too.
+func (n *Node) joinLocked(ctx, running context.Context) error {
 	first, failed := make(chan struct{}), make(chan error, 1)
 	n.loops.Go(func() {
 		var once sync.Once
@@ -79,6 +85,8 @@ func (n *Node) join(ctx, running context.Context) error {
 			n.log.Error("members cannot be watched; the ring stays as it is", "error", err)
 		}
 	})
+	n.mu.Unlock()
+	defer n.mu.Lock()
 	select {
 	case <-first:
 		if ring := n.ring.Ring(); !ring.Has(n.address) {
@@ -88,6 +96,8 @@ func (n *Node) join(ctx, running context.Context) error {
 		return nil
 	case err := <-failed:
 		return fmt.Errorf("headgate: watch members: %w", err)
+	case <-running.Done():
+		return errStopped
 	case <-ctx.Done():
 		return fmt.Errorf("headgate: wait for the first list of members: %w", ctx.Err())
 	}
