@@ -28,6 +28,8 @@ type registry struct {
 	table    *keytable.Table[Key]
 	invalid  *State // what keys that are not valid decide by
 
+	unmatched seldom // warnings of keys without a rule
+
 	freshMu sync.Mutex
 	fresh   []*Key // admitted since the last merge; protected by freshMu
 
@@ -103,7 +105,9 @@ func (r *registry) attach(now stage.Instant, k *Key) *State {
 		if st, born, ok := r.admit(now, k, set, rule, r.common(now, k, rule)); ok {
 			if born && rule.rule == nil {
 				r.metrics.Unmatched.Inc(1)
-				r.Log.Warn("no rule matches a key", "key", k.name, "unmatched", set.rules.snapshot.Unmatched().String())
+				if r.unmatched.due(now) {
+					r.Log.Warn("no rule matches a key", "key", k.name, "unmatched", set.rules.snapshot.Unmatched().String())
+				}
 			}
 			return st
 		}
