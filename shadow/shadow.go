@@ -63,7 +63,7 @@ func Migrator() stage.Migrator {
 			return migration{NewPair(now, old, new, mode, background)}
 		},
 		Slots: func(old, new stage.Slots, mode dynamicconfig.Mode) stage.SlotsMigration {
-			return NewSlotsPair(old, new, mode)
+			return slotsMigration{NewSlotsPair(old, new, mode)}
 		},
 	}
 }
@@ -73,3 +73,9 @@ type migration struct{ *Pair }
 
 // Divergence implements stage.Migration.
 func (m migration) Divergence() stage.Divergence { return stage.Divergence(m.Counts()) }
+
+// slotsMigration is a SlotsPair as a stage.SlotsMigration.
+type slotsMigration struct{ *SlotsPair }
+
+// Divergence implements stage.SlotsMigration.
+func (m slotsMigration) Divergence() stage.Divergence { return stage.Divergence(m.Counts()) }

@@ -61,13 +61,16 @@ func (b *builder) build(now stage.Instant, k *Key, old *State, set *settings, ru
 	next.touched.Store(true)
 	next.setPlain(b.Listener != nil)
 	k.state.Store(next)
-	if m := old.migration; m != nil && m != next.migration && m.slots != nil {
-		m.slots.SetMode(withoutShadow(old.rule.rule.Migration.Mode)) // for those who wait
+	if m := old.migration; m != nil && m != next.migration {
+		old.countDivergence()
+		if m.slots != nil {
+			m.slots.SetMode(withoutShadow(old.rule.rule.Migration.Mode)) // for those who wait
+		}
 	}
 	kept := slices.ContainsFunc(old.parts(), func(p *report.Subject) bool { return slices.Contains(next.parts(), p) })
 	for i, p := range old.parts() {
 		if !slices.Contains(next.parts(), p) {
-			p.Retire()
+			p.Retire(now)
 			leave(now, p.Part())
 			if s := slotsOf(p); s != nil && (kept || !answers(old.rule.rule, i)) {
 				s.KeepApart()

@@ -205,7 +205,7 @@ func (r *registry) idleLocked(now stage.Instant, k *Key, st *State) bool {
 
 	r.idle = append(r.idle, idler{k, st.lastUsed().Add(st.rule.idleAfter())})
 	k.state.Store(st.rule.idle)
-	s.Retire() // a caller may be using it still
+	s.Retire(now) // a caller may be using it still
 	leave(now, s.Part())
 	return true
 }
@@ -239,11 +239,12 @@ func (r *registry) forgetIdle(now stage.Instant, k *Key) {
 // dropLocked forgets k. Usage that comes in meanwhile is in the next report.
 func (r *registry) dropLocked(now stage.Instant, k *Key) {
 	p := r.table.Lock(k.name)
-	parts := k.state.Load().parts()
+	st := k.state.Load()
 	r.forget(now, p, k)
 	p.Unlock()
-	for _, p := range parts {
-		p.Retire()
+	st.countDivergence()
+	for _, p := range st.parts() {
+		p.Retire(now)
 		leave(now, p.Part())
 	}
 }

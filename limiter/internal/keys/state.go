@@ -46,7 +46,19 @@ type migration struct {
 	of      [2]share.Part
 	stages  stage.Migration
 	slots   stage.SlotsMigration
-	counted stage.Divergence // of stages, as of the last report
+	counted stage.Divergence // as of the last report
+}
+
+// divergence is how the two parts answered so far.
+func (m *migration) divergence() stage.Divergence {
+	switch {
+	case m == nil:
+		return stage.Divergence{}
+	case m.slots != nil:
+		return m.slots.Divergence()
+	default:
+		return m.stages.Divergence()
+	}
 }
 
 // parts are what is reported, the old one first.
@@ -120,18 +132,13 @@ func (st *State) Mode() dynamicconfig.Mode {
 }
 
 // Divergence is how the two sides of a migration answered so far.
-func (st *State) Divergence() stage.Divergence {
-	if st.migration == nil || st.migration.stages == nil {
-		return stage.Divergence{}
-	}
-	return st.migration.stages.Divergence()
-}
+func (st *State) Divergence() stage.Divergence { return st.migration.divergence() }
 
 // countDivergence counts how the two sides answered since the last time. The
 // Set's mu is held.
 func (st *State) countDivergence() {
-	if m := st.migration; m != nil && m.stages != nil {
-		now := m.stages.Divergence()
+	if m := st.migration; m != nil {
+		now := m.divergence()
 		st.rule.usage.Diverged(now.Since(m.counted))
 		m.counted = now
 	}
