@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/uber-go/tally/v4"
+
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc"
@@ -64,4 +66,79 @@ func TestAShorterIntervalIsInForceAtOnce(t *testing.T) {
 			t.Errorf("%d reports in 10 s, want one a second", n)
 		}
 	})
+}
+
+// A key that was used gets no second burst from a config that is taken back.
+func TestAReloadThatIsTakenBackGivesNoSecondBurst(t *testing.T) {
+	other := alone(1, 1)
+	other.Key = "other"
+	shared := alone(0.01, 10)
+	shared.Key, shared.Shared = "*", true
+	for name, between := range map[string]dynamicconfig.Rule{"no rule": other, "slots": inFlightRule(5), "shared": shared} {
+		g := NewGroup(snapshot(t, alone(0.01, 10)), 1)
+		k := g.For("k")
+		got := take(k, 0, 20)
+		g.Manual().Configure(second, snapshot(t, between))
+		g.Manual().Configure(2*second, snapshot(t, between))
+		g.Manual().Configure(101*second, snapshot(t, alone(0.01, 10)))
+		if got += take(k, 101*second, 20); got != 11 {
+			t.Errorf("%s: %d of a burst of 10 and one token in 101 s", name, got)
+		}
+	}
+}
+
+func TestALowerMaxKeysGivesNoSecondBurst(t *testing.T) {
+	most := func(n int) *dynamicconfig.Snapshot {
+		return snapshot(t, dynamicconfig.Rule{Key: "*", Limit: 0.01, Burst: 10, Algorithm: Even, MaxKeys: n, IdleAfter: time.Hour})
+	}
+	g := NewGroup(most(3), 1)
+	got := take(g.For("a"), 0, 20) + take(g.For("b"), 0, 20)
+	g.For("unused").Tokens()
+	g.Manual().Configure(second, most(1))
+	if _, live := g.Inspect("unused"); live {
+		t.Error("a key that loses nothing is not forgotten")
+	}
+	if allowAt(g.For("c"), second, 1) {
+		t.Error("another key is admitted")
+	}
+	g.Manual().Configure(2*second, most(3))
+	if got += take(g.For("a"), 2*second, 20) + take(g.For("b"), 2*second, 20); got != 20 {
+		t.Errorf("%d of two bursts of 10", got)
+	}
+}
+
+func TestSlotsThatAreHeldCountAfterAReloadThatIsTakenBack(t *testing.T) {
+	other := alone(1, 1)
+	other.Key = "other"
+	for name, between := range map[string]dynamicconfig.Rule{"no rule": other, "a rate": alone(1, 1)} {
+		g := NewGroup(snapshot(t, inFlightRule(5)), 1)
+		k, held := g.For("k"), 0
+		acquire := func() {
+			for range 10 {
+				if _, ok := k.TryAcquire(1); ok {
+					held++
+				}
+			}
+		}
+		acquire()
+		g.Configure(snapshot(t, between))
+		g.Configure(snapshot(t, inFlightRule(5)))
+		if acquire(); held != 5 {
+			t.Errorf("%s: %d of 5 slots are held", name, held)
+		}
+	}
+}
+
+func TestMetricsHaveWhatWasUsedBeforeTwoReloads(t *testing.T) {
+	scope := tally.NewTestScope("", nil)
+	g := NewGroup(snapshot(t, alone(100, 100)), 1, WithScope(scope))
+	take(g.For("k"), 0, 50)
+	other := alone(1, 1)
+	other.Key = "other"
+	g.Manual().Configure(1, snapshot(t, other))
+	g.Manual().Configure(2, snapshot(t, other))
+	g.Manual().Report(second)
+	if n := counted(scope)["limiter.allowed/k/"]; n != 50 {
+		t.Errorf("%d are counted as allowed, want 50", n)
+	}
 }

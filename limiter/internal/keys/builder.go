@@ -58,6 +58,7 @@ func (b *builder) build(now stage.Instant, k *Key, old *State, set *settings, ru
 	if next.Slots != nil {
 		next.Reason = stage.InFlight
 	}
+	next.remains = old.remainder(now, next)
 	next.touched.Store(true)
 	next.setPlain(b.Listener != nil)
 	k.state.Store(next)
@@ -89,6 +90,8 @@ func (b *builder) fill(now stage.Instant, key string, old, next *State, hosts in
 	}
 	if len(kept) > 0 && old.Stage != nil {
 		tokens = old.Stage.Level(now).Tokens
+	} else if old.remains != nil {
+		tokens = old.remains.tokensAt(now)
 	}
 	for i, t := range next.rule.shares {
 		var s *report.Subject
@@ -102,6 +105,9 @@ func (b *builder) fill(now stage.Instant, key string, old, next *State, hosts in
 		}
 		if s == nil {
 			s = b.reporter.NewSubject(now, b.newPart(now, key, t, hosts, tokens))
+			if slots := slotsOf(s); slots != nil && old.remains != nil && old.remains.slots != nil {
+				old.remains.slots.Transfer(slots)
+			}
 			if wants, stated := statedBy(kept); stated {
 				s.Part().Common().State(wants)
 			}

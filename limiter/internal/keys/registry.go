@@ -173,10 +173,11 @@ func (r *registry) forget(now stage.Instant, p keytable.Part[Key], k *Key) {
 }
 
 // rebuildLocked puts k under the rules of set, and reports whether there is
-// room for it.
+// room for it. A key that is one too many stays until nothing is lost by
+// forgetting it: else it would come back with a full bucket.
 func (r *registry) rebuildLocked(now stage.Instant, k *Key, st *State, set *settings) bool {
 	rule := set.rules.match(k.name)
-	if rule.keys.Add(1) > rule.most() && !rule.isCommon(k.name) {
+	if rule.keys.Add(1) > rule.most() && !rule.isCommon(k.name) && st.full(now) {
 		rule.keys.Add(-1)
 		r.dropLocked(now, k)
 		return false
@@ -275,7 +276,7 @@ func (r *registry) republish(a *remote.Auto) {
 	if !st.live() || len(st.parts()) != 1 || stageOf(st.pair[0]) != stage.Stage(a) {
 		return // what decides then finds a
 	}
-	next := &State{Stage: st.Stage, rule: st.rule, pair: st.pair, used: st.used}
+	next := &State{Stage: st.Stage, rule: st.rule, pair: st.pair, used: st.used, remains: st.remains}
 	next.setPlain(r.Listener != nil)
 	k.state.Store(next)
 }
