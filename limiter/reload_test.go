@@ -142,3 +142,23 @@ func TestMetricsHaveWhatWasUsedBeforeTwoReloads(t *testing.T) {
 		t.Errorf("%d are counted as allowed, want 50", n)
 	}
 }
+
+// A grant of little leaves the fallback what it has.
+func TestAReloadLeavesTheFallbackWhatItHas(t *testing.T) {
+	rule := weighted(1)
+	rule.Burst = 30
+	for _, reloads := range []int{0, 1, 2} {
+		g := NewGroup(snapshot(t, rule), 1)
+		k := g.For("k")
+		k.of().Level(0)
+		answer(t, g, second, 0.1, 1, rpc.FloorNone, time.Minute)
+		allowAt(k, second, 10)
+		for range reloads {
+			g.Manual().Configure(2*second, snapshot(t, rule))
+		}
+		g.Manual().Report(62 * second) // the lease is over
+		if got := take(k, 62*second, 100); got < 20 || got > 30 {
+			t.Errorf("after %d reloads and 60 s the fallback allows %d of a burst of 30 at 1/s", reloads, got)
+		}
+	}
+}

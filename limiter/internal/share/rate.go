@@ -22,7 +22,7 @@ import (
 // Use NewRate. Allow, Take, Settle, Cap and Level are safe for concurrent use.
 type Rate struct {
 	bucket bucket.Bucket // its first cache line is all that an allowed event touches
-	ceil   atomic.Uint64 // float64 bits; the resting level is capped to it when it is settled
+	ceil   atomic.Pointer[ceil] // of the resting level, until it is settled; nil: none
 	Base
 	observer Observer
 
@@ -43,15 +43,17 @@ type resting struct {
 	at     stage.Instant
 }
 
-// noCeil is the bits of infinity: nobody capped the resting level.
-var noCeil = math.Float64bits(inf)
+// ceil is the most tokens that a level had at an instant.
+type ceil struct {
+	tokens float64
+	at     stage.Instant
+}
 
 // NewRate returns a Rate in fallback, whose bucket has tokens tokens or is
 // full, whichever is less.
 func NewRate(now stage.Instant, key string, t *Terms, hosts int, tokens float64, salt uint64) *Rate {
 	r := new(Rate)
 	r.init(key, t)
-	r.ceil.Store(noCeil)
 	r.inForce = t.fallback(hosts)
 	r.bucket.Init(bucket.NewPace(r.inForce.Limit, r.inForce.Burst))
 	r.bucket.SetSalt(salt)
@@ -136,8 +138,11 @@ func (r *Rate) Uncount(n int64) {
 func (r *Rate) Cap(now stage.Instant, tokens float64) {
 	r.bucket.Cap(now, tokens)
 	for {
-		old := r.ceil.Load()
-		if math.Float64frombits(old) <= tokens || r.ceil.CompareAndSwap(old, math.Float64bits(tokens)) {
+		old, next := r.ceil.Load(), &ceil{tokens, now}
+		if old != nil { // how fast the level fills is not known here
+			next.tokens = min(tokens, old.tokens)
+		}
+		if r.ceil.CompareAndSwap(old, next) {
 			return
 		}
 	}
@@ -169,12 +174,14 @@ func (r *Rate) settle(now stage.Instant) {
 	since := allowed - r.settled.Load()
 	r.settled.Add(since)
 	used := float64(max(since, 0))
-	ceil := inf
-	if r.ceil.Load() != noCeil { // a swap waits for everything before it
-		ceil = math.Float64frombits(r.ceil.Swap(noCeil))
+	most := r.resting.Burst
+	if r.ceil.Load() != nil { // a swap waits for everything before it
+		if c := r.ceil.Swap(nil); c.tokens < most {
+			most = min(most, c.tokens+float64(r.resting.Limit)*max(now.Sub(c.at), 0).Seconds())
+		}
 	}
 	if r.resting.tokens != inf { // else it takes over from the bucket, which has been charged
-		r.resting.tokens = max(min(filled, r.resting.Burst, ceil)-used, 0)
+		r.resting.tokens = max(min(filled, most)-used, 0)
 	}
 	r.resting.at = now
 }
