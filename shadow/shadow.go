@@ -9,7 +9,8 @@ import (
 )
 
 // Limiter is two limiters behind a mode, with the methods of one. Use New or
-// FromStages. It is safe for concurrent use.
+// FromStages. It is safe for concurrent use. SetDemand does nothing: call it on
+// the limiter of a Group.
 type Limiter struct {
 	*base
 	pair *Pair
