@@ -23,6 +23,7 @@ import (
 	"github.com/headgate/headgate/dynamicconfig/memory"
 	"github.com/headgate/headgate/internal/waittest"
 	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/exact"
 	"github.com/headgate/headgate/ringpop"
 	"github.com/headgate/headgate/ringpop/hosted"
 )
@@ -258,6 +259,13 @@ func TestNewTellsWhatIsWrong(t *testing.T) {
 	taken := headgate.WithAlgorithm("request-weighted", algorithm.RequestWeighted{})
 	if _, err := headgate.New(headgate.Config{Address: "10.0.0.1:7933"}, source, members, taken); !errors.Is(err, algorithm.ErrTaken) {
 		t.Errorf("taken name: %v", err)
+	}
+	own := headgate.WithAlgorithm("own", algorithm.RequestWeighted{})
+	remote := headgate.WithRemote("own", exact.New(nil))
+	for _, both := range [][]headgate.Option{{own, remote}, {remote, own}} { // in any order
+		if _, err := headgate.New(headgate.Config{Address: "10.0.0.1:7933"}, source, members, both...); !errors.Is(err, algorithm.ErrTaken) {
+			t.Errorf("a name for two: %v", err)
+		}
 	}
 }
 

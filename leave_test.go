@@ -3,12 +3,18 @@
 package headgate_test
 
 import (
+	"context"
+	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/dynamicconfig/memory"
+	"github.com/headgate/headgate/ringpop"
+	"github.com/headgate/headgate/rpc"
 )
 
 // Leases last an hour here, so what is back before that was given back.
@@ -40,4 +46,39 @@ func TestWhatAHostHoldsIsFreeWhenItStops(t *testing.T) {
 			return share(others[0], "k").Weight > 0.49 && share(others[1], "k").Weight > 0.49
 		})
 	}
+}
+
+// unknown are members that nobody ever learns.
+type unknown struct{}
+
+func (unknown) Watch(ctx context.Context, _ func([]ringpop.Host)) error {
+	<-ctx.Done()
+	return nil
+}
+
+// closed is a Transport that reaches nobody.
+type closed struct{}
+
+func (closed) Peer(string) (rpc.Decider, error)         { return nil, errors.New("nobody") }
+func (closed) Start(context.Context, rpc.Decider) error { return nil }
+func (closed) Keep([]string) error                      { return nil }
+func (closed) Stop(context.Context) error               { return nil }
+
+func TestStopWhileStartWaitsForMembers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, err := headgate.New(headgate.Config{Address: "127.0.0.1:7933"}, memory.New(limits(t, fast)), unknown{},
+			headgate.WithTransport(closed{}), headgate.WithLogger(slog.New(slog.DiscardHandler)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		started := make(chan error)
+		go func() { started <- n.Start(t.Context()) }()
+		synctest.Wait()
+		if err := n.Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if err := <-started; err == nil {
+			t.Error("Start returned no error, though nothing runs")
+		}
+	})
 }

@@ -150,7 +150,7 @@ func WithParent(name string, parent aggregator.Claiming) Option {
 // of a cluster must have it.
 func WithAlgorithm(name string, a algorithm.Algorithm) Option {
 	return func(o *options) {
-		if builtIn(name) {
+		if o.known(name) {
 			o.taken(name)
 		} else if err := errors.Join(dynamicconfig.CheckAlgorithm(name), o.registry.Register(name, a)); err != nil {
 			o.errs = append(o.errs, fmt.Errorf("headgate: %w", err))

@@ -16,6 +16,8 @@ import (
 // ErrStarted is the error of a second Start.
 var ErrStarted = errors.New("headgate: the node was started before; make another with New")
 
+var errStopped = errors.New("headgate: the node was stopped before it knew the first list of members")
+
 // Start begins to serve other hosts, and starts the loops. It returns when the
 // first list of members is there, because until then a host would take itself
 // for the only one, or when ctx ends. After an error, nothing runs.
@@ -31,8 +33,11 @@ func (n *Node) Start(ctx context.Context) error {
 	}
 	running, cancel := context.WithCancel(context.Background())
 	n.stop, n.loops = cancel, new(sync.WaitGroup)
-	if err := n.join(ctx, running); err != nil {
+	if err := n.joinLocked(ctx, running); err != nil {
 		return errors.Join(err, n.stopLocked(ctx))
+	}
+	if n.stop == nil {
+		return errStopped
 	}
 	unsubscribe := n.limits.Subscribe(n.configure)
 	n.loops.Go(func() {
@@ -56,8 +61,9 @@ func (n *Node) Start(ctx context.Context) error {
 	return nil
 }
 
-// join follows the members, and waits for the first list.
-func (n *Node) join(ctx, running context.Context) error {
+// joinLocked follows the members, and waits for the first list. It holds no lock
+// while it waits, so that Stop need not wait too.
+func (n *Node) joinLocked(ctx, running context.Context) error {
 	first, failed := make(chan struct{}), make(chan error, 1)
 	n.loops.Go(func() {
 		var once sync.Once
@@ -71,6 +77,8 @@ func (n *Node) join(ctx, running context.Context) error {
 			n.log.Error("members cannot be watched; the ring stays as it is", "error", err)
 		}
 	})
+	n.mu.Unlock()
+	defer n.mu.Lock()
 	select {
 	case <-first:
 		if ring := n.ring.Ring(); !ring.Has(n.address) {
@@ -80,6 +88,8 @@ func (n *Node) join(ctx, running context.Context) error {
 		return nil
 	case err := <-failed:
 		return fmt.Errorf("headgate: watch members: %w", err)
+	case <-running.Done():
+		return errStopped
 	case <-ctx.Done():
 		return fmt.Errorf("headgate: wait for the first list of members: %w", ctx.Err())
 	}

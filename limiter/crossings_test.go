@@ -5,6 +5,7 @@ package limiter
 import (
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter/internal/bucket"
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc"
 )
@@ -60,6 +62,22 @@ func TestMetricsCountEachRefusalOnce(t *testing.T) {
 	g.Manual().Report(now)
 	got := counted(scope)
 	if got["limiter.allowed/k/"] != int64(n) || got["limiter.rejected/k/limited"] != 5 || got["limiter.rejected/k/canceled"] != 3 {
+		t.Errorf("counted %v", got)
+	}
+}
+
+// The cost may come from a stranger's request.
+func TestAHugeCostHidesNoLaterRefusal(t *testing.T) {
+	scope := tally.NewTestScope("", nil)
+	g := NewGroup(snapshot(t, alone(1, 1)), 1, WithScope(scope))
+	k := g.For("k")
+	for range 3 {
+		decideAt(k, 0, math.MaxInt, 0)
+	}
+	take(k, 0, 11)
+	g.Manual().Report(second)
+	got := counted(scope)
+	if got["limiter.allowed/k/"] != 1 || got["limiter.rejected/k/limited"] != 10 || got["limiter.rejected/k/too-costly"] != 3*bucket.MaxCost {
 		t.Errorf("counted %v", got)
 	}
 }

@@ -74,7 +74,7 @@ func (l *Limiter) WaitN(ctx context.Context, n int) error {
 	}
 	now, longest := stage.Now(), stage.Forever
 	if deadline, ok := ctx.Deadline(); ok {
-		longest = stage.At(deadline).Sub(now)
+		longest = max(stage.At(deadline).Sub(now), 0) // ctx may end a little after its deadline
 	}
 	taken := reserve(ctx, l.of(), now, int64(n), longest)
 	if err := taken.err(ctx, longest); err != nil {

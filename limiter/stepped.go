@@ -19,7 +19,7 @@ func (s *stepped) Take(ctx context.Context, r stage.Request) (stage.Verdict, sta
 		return charge(k, r.Now, r.N), stage.Receipt{}
 	}
 	v, receipt, from := decide(ctx, k, r.Now, r.N, r.Longest, r.Kind)
-	if receipt.N == 0 {
+	if receipt.N == 0 && receipt.Rest == nil {
 		return v, stage.Receipt{}
 	}
 	kept := &taken{Verdict: v, of: k, asked: r.N, at: r.Now, acts: r.Now.Add(v.Wait), from: from, receipt: receipt}

@@ -90,10 +90,10 @@ type taken struct {
 // charged to what decides for the key now.
 func (t *taken) settle(now stage.Instant, actual int64) {
 	actual = max(actual, 0)
-	if t.Reason != stage.Granted {
+	if !t.OK() {
 		return // nothing was taken
 	}
-	if extra := actual - t.asked; extra > 0 {
+	if extra := actual - t.asked; extra > 0 && t.Reason == stage.Granted {
 		charge(t.of, now, extra)
 		return
 	}
@@ -107,7 +107,7 @@ func (t *taken) settle(now stage.Instant, actual int64) {
 // tokens, and none when the time to act has passed.
 func (t *taken) cancel(now stage.Instant) {
 	n := t.receipt.N
-	if n == 0 || t.acts < now {
+	if n == 0 && t.receipt.Rest == nil || t.acts < now {
 		return
 	}
 	level, onTop, rounding := t.from.Level(now), 0.0, 1e-6

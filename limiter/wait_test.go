@@ -224,3 +224,21 @@ func TestWaitReleasesEvenly(t *testing.T) {
 		})
 	}
 }
+
+// overdue is a context whose deadline has passed and that has not ended yet: the
+// timer of a context is a little late.
+type overdue struct{ context.Context }
+
+func (overdue) Deadline() (time.Time, bool) { return time.Now().Add(-time.Millisecond), true }
+
+func TestAWaitPastItsDeadlineReservesNothing(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		k := NewGroup(snapshot(t, alone(1, 1)), 1).For("k")
+		k.Allow()
+		begin := time.Now()
+		err := k.Wait(overdue{t.Context()})
+		if waited := time.Since(begin); !errors.Is(err, context.DeadlineExceeded) || waited > 0 {
+			t.Errorf("%v after %v", err, waited)
+		}
+	})
+}

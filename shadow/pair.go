@@ -165,7 +165,7 @@ func (p *Pair) SetMode(now stage.Instant, mode dynamicconfig.Mode) {
 
 // observe reads which stages are remote. If one is, the Pair records the tokens
 // that it allows, for as long as the remote bucket takes to fill. If that time
-// has changed, the record starts anew.
+// has changed, a new record begins with the tokens of the last one.
 func (p *Pair) observe(now stage.Instant) {
 	var span int64
 	for i, s := range p.sides {
@@ -175,7 +175,11 @@ func (p *Pair) observe(now stage.Instant) {
 		}
 	}
 	if last := p.recent.Load(); span > 0 && (last == nil || last.span != span) {
-		p.recent.CompareAndSwap(last, newRecent(span))
+		next := newRecent(span)
+		if last != nil {
+			next.add(now, last.sum(now))
+		}
+		p.recent.CompareAndSwap(last, next)
 	}
 }
 

@@ -71,7 +71,7 @@ func TestTheWindowFollowsTheRemoteStages(t *testing.T) {
 	}
 	o.limit = 2
 	p.SetMode(0, old)
-	if r := p.recent.Load(); r.span != int64(second) || r.sum(0) != 0 {
+	if r := p.recent.Load(); r.span != int64(second) || r.sum(0) != 5 {
 		t.Errorf("spans of %v, %d in them", r.span, r.sum(0))
 	}
 }

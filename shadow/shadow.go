@@ -9,7 +9,8 @@ import (
 )
 
 // Limiter is two limiters behind a mode, with the methods of one. Use New or
-// FromStages. It is safe for concurrent use.
+// FromStages. It is safe for concurrent use. SetDemand does nothing: call it on
+// the limiter of a Group.
 type Limiter struct {
 	*base
 	pair *Pair
@@ -63,7 +64,7 @@ func Migrator() stage.Migrator {
 			return migration{NewPair(now, old, new, mode, background)}
 		},
 		Slots: func(old, new stage.Slots, mode dynamicconfig.Mode) stage.SlotsMigration {
-			return NewSlotsPair(old, new, mode)
+			return slotsMigration{NewSlotsPair(old, new, mode)}
 		},
 	}
 }
@@ -73,3 +74,9 @@ type migration struct{ *Pair }
 
 // Divergence implements stage.Migration.
 func (m migration) Divergence() stage.Divergence { return stage.Divergence(m.Counts()) }
+
+// slotsMigration is a SlotsPair as a stage.SlotsMigration.
+type slotsMigration struct{ *SlotsPair }
+
+// Divergence implements stage.SlotsMigration.
+func (m slotsMigration) Divergence() stage.Divergence { return stage.Divergence(m.Counts()) }

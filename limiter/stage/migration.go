@@ -23,10 +23,13 @@ type SlotsMigration interface {
 	// SetMode changes which slots answer, and whether the others are measured.
 	// Slots that are held stay held.
 	SetMode(mode dynamicconfig.Mode)
+
+	// Divergence is how the two answered so far while both were asked.
+	Divergence() Divergence
 }
 
-// Divergence is the cost that was asked for while both stages of a migration
-// were asked, by which of them allowed it.
+// Divergence is the cost, or the slots, that callers asked for while both sides
+// of a migration were asked, by which of them allowed it.
 type Divergence struct {
 	Both, OnlyOld, OnlyNew, Neither int64
 

@@ -58,16 +58,20 @@ func (b *builder) build(now stage.Instant, k *Key, old *State, set *settings, ru
 	if next.Slots != nil {
 		next.Reason = stage.InFlight
 	}
+	next.remains = old.remainder(now, next)
 	next.touched.Store(true)
 	next.setPlain(b.Listener != nil)
 	k.state.Store(next)
-	if m := old.migration; m != nil && m != next.migration && m.slots != nil {
-		m.slots.SetMode(withoutShadow(old.rule.rule.Migration.Mode)) // for those who wait
+	if m := old.migration; m != nil && m != next.migration {
+		old.countDivergence()
+		if m.slots != nil {
+			m.slots.SetMode(withoutShadow(old.rule.rule.Migration.Mode)) // for those who wait
+		}
 	}
 	kept := slices.ContainsFunc(old.parts(), func(p *report.Subject) bool { return slices.Contains(next.parts(), p) })
 	for i, p := range old.parts() {
 		if !slices.Contains(next.parts(), p) {
-			p.Retire()
+			p.Retire(now)
 			leave(now, p.Part())
 			if s := slotsOf(p); s != nil && (kept || !answers(old.rule.rule, i)) {
 				s.KeepApart()
@@ -86,6 +90,8 @@ func (b *builder) fill(now stage.Instant, key string, old, next *State, hosts in
 	}
 	if len(kept) > 0 && old.Stage != nil {
 		tokens = old.Stage.Level(now).Tokens
+	} else if old.remains != nil {
+		tokens = old.remains.tokensAt(now)
 	}
 	for i, t := range next.rule.shares {
 		var s *report.Subject
@@ -99,6 +105,9 @@ func (b *builder) fill(now stage.Instant, key string, old, next *State, hosts in
 		}
 		if s == nil {
 			s = b.reporter.NewSubject(now, b.newPart(now, key, t, hosts, tokens))
+			if slots := slotsOf(s); slots != nil && old.remains != nil && old.remains.slots != nil {
+				old.remains.slots.Transfer(slots)
+			}
 			if wants, stated := statedBy(kept); stated {
 				s.Part().Common().State(wants)
 			}
@@ -136,8 +145,7 @@ func (b *builder) adopt(now stage.Instant, s *report.Subject, t *share.Terms, ho
 		return
 	}
 	elsewhere := b.Remotes[t.Algorithm]
-	_, auto := s.Part().(*remote.Auto)
-	if p := remoteOf(s.Part()); p != nil && (auto != (t.Algorithm == share.Auto) || !p.Asks(elsewhere)) {
+	if p := remoteOf(s.Part()); p != nil && !p.Asks(t.Algorithm) {
 		p.Flush(now)
 		s.SetPart(now, r)
 		leave(now, p)

@@ -4,6 +4,8 @@ package keys
 
 import (
 	"log/slog"
+	"sync/atomic"
+	"time"
 
 	"github.com/uber-go/tally/v4"
 
@@ -26,6 +28,17 @@ type Config struct {
 
 	// Seed makes jitter repeatable; nil is random.
 	Seed *uint64
+}
+
+// seldom lets one of many log lines through per logEvery, so that what strangers
+// or a shaky network bring about does not flood the log. Metrics count all.
+type seldom struct{ next atomic.Int64 }
+
+const logEvery = time.Second
+
+func (s *seldom) due(now stage.Instant) bool {
+	next := s.next.Load()
+	return int64(now) >= next && s.next.CompareAndSwap(next, int64(now.Add(logEvery)))
 }
 
 // Listener is told of what happens to keys. Its methods are safe for concurrent

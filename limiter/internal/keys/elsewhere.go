@@ -26,6 +26,9 @@ type elsewhere struct {
 	running  remote.Background
 	owing    remote.Owing
 	failing  atomic.Int64 // keys that fell back since their remote buckets answered last
+	failures seldom       // warnings of them
+	warned   atomic.Bool  // since a remote bucket answered last
+	nonsense seldom       // warnings of answers that make no sense
 }
 
 // Interval implements remote.Host.
@@ -55,8 +58,11 @@ func (e *elsewhere) RemoteFailed(now stage.Instant, r *share.Rate, err error, fi
 	}
 	t := r.Terms()
 	if errors.Is(err, stage.ErrNonsense) { // that says nothing about other keys
-		e.Log.Warn("a remote bucket's answer for a key makes no sense; the key falls back", "key", r.Key(), "algorithm", t.Algorithm, "error", err)
-	} else if e.failing.Add(1) == 1 {
+		if e.nonsense.due(now) {
+			e.Log.Warn("a remote bucket's answer for a key makes no sense; the key falls back", "key", r.Key(), "algorithm", t.Algorithm, "error", err)
+		}
+	} else if e.failing.Add(1) == 1 && e.failures.due(now) {
+		e.warned.Store(true)
 		e.Log.Warn("a remote bucket does not answer; its keys fall back", "key", r.Key(), "algorithm", t.Algorithm, "error", err)
 	}
 	e.changed(now, FallbackEntered, r.Key(), t.Rule.Key)
@@ -65,7 +71,7 @@ func (e *elsewhere) RemoteFailed(now stage.Instant, r *share.Rate, err error, fi
 // RemoteAnswers implements remote.Host.
 func (e *elsewhere) RemoteAnswers(now stage.Instant, r *share.Rate) {
 	t := r.Terms()
-	if e.failing.Swap(0) > 0 {
+	if e.failing.Swap(0) > 0 && e.warned.Swap(false) {
 		e.Log.Info("a remote bucket answers again", "key", r.Key(), "algorithm", t.Algorithm)
 	}
 	e.changed(now, FallbackLeft, r.Key(), t.Rule.Key)

@@ -28,6 +28,8 @@ type registry struct {
 	table    *keytable.Table[Key]
 	invalid  *State // what keys that are not valid decide by
 
+	unmatched seldom // warnings of keys without a rule
+
 	freshMu sync.Mutex
 	fresh   []*Key // admitted since the last merge; protected by freshMu
 
@@ -103,7 +105,9 @@ func (r *registry) attach(now stage.Instant, k *Key) *State {
 		if st, born, ok := r.admit(now, k, set, rule, r.common(now, k, rule)); ok {
 			if born && rule.rule == nil {
 				r.metrics.Unmatched.Inc(1)
-				r.Log.Warn("no rule matches a key", "key", k.name, "unmatched", set.rules.snapshot.Unmatched().String())
+				if r.unmatched.due(now) {
+					r.Log.Warn("no rule matches a key", "key", k.name, "unmatched", set.rules.snapshot.Unmatched().String())
+				}
 			}
 			return st
 		}
@@ -169,10 +173,11 @@ func (r *registry) forget(now stage.Instant, p keytable.Part[Key], k *Key) {
 }
 
 // rebuildLocked puts k under the rules of set, and reports whether there is
-// room for it.
+// room for it. A key that is one too many stays until nothing is lost by
+// forgetting it: else it would come back with a full bucket.
 func (r *registry) rebuildLocked(now stage.Instant, k *Key, st *State, set *settings) bool {
 	rule := set.rules.match(k.name)
-	if rule.keys.Add(1) > rule.most() && !rule.isCommon(k.name) {
+	if rule.keys.Add(1) > rule.most() && !rule.isCommon(k.name) && st.full(now) {
 		rule.keys.Add(-1)
 		r.dropLocked(now, k)
 		return false
@@ -201,7 +206,7 @@ func (r *registry) idleLocked(now stage.Instant, k *Key, st *State) bool {
 
 	r.idle = append(r.idle, idler{k, st.lastUsed().Add(st.rule.idleAfter())})
 	k.state.Store(st.rule.idle)
-	s.Retire() // a caller may be using it still
+	s.Retire(now) // a caller may be using it still
 	leave(now, s.Part())
 	return true
 }
@@ -235,11 +240,12 @@ func (r *registry) forgetIdle(now stage.Instant, k *Key) {
 // dropLocked forgets k. Usage that comes in meanwhile is in the next report.
 func (r *registry) dropLocked(now stage.Instant, k *Key) {
 	p := r.table.Lock(k.name)
-	parts := k.state.Load().parts()
+	st := k.state.Load()
 	r.forget(now, p, k)
 	p.Unlock()
-	for _, p := range parts {
-		p.Retire()
+	st.countDivergence()
+	for _, p := range st.parts() {
+		p.Retire(now)
 		leave(now, p.Part())
 	}
 }
@@ -270,7 +276,7 @@ func (r *registry) republish(a *remote.Auto) {
 	if !st.live() || len(st.parts()) != 1 || stageOf(st.pair[0]) != stage.Stage(a) {
 		return // what decides then finds a
 	}
-	next := &State{Stage: st.Stage, rule: st.rule, pair: st.pair, used: st.used}
+	next := &State{Stage: st.Stage, rule: st.rule, pair: st.pair, used: st.used, remains: st.remains}
 	next.setPlain(r.Listener != nil)
 	k.state.Store(next)
 }

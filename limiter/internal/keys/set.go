@@ -22,9 +22,10 @@ import (
 type Set struct {
 	registry
 
-	// mu serializes what changes keys that are live. The locks of the table's
-	// parts come after it.
-	mu sync.Mutex // protects live and idle of the registry, the metrics, and all of the reporter that is not safe by itself
+	// mu serializes what changes keys that are live. It protects live and idle
+	// of the registry, the metrics, and all of the reporter that is not safe by
+	// itself. The locks of the table's parts come after it.
+	mu sync.Mutex
 }
 
 // maxBackground bounds the calls in the background of a Set.
@@ -75,6 +76,7 @@ func (s *Set) Configure(now stage.Instant, snapshot *dynamicconfig.Snapshot) {
 	set := &settings{rules: newRules(s, snapshot), hosts: s.Hosts()}
 	set.rules.before = before
 	s.publish(set)
+	s.reporter.Reconfigured()
 	s.forgetIdleLocked(now, true)
 	live := s.live[:0]
 	for _, k := range s.live {
@@ -116,11 +118,10 @@ func (s *Set) setDemand(now stage.Instant, k *Key, wants float64) {
 	if !(wants >= 0) {
 		wants = share.Measured
 	}
-	st := k.Current(now)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
-	for _, p := range st.parts() {
+	for _, p := range k.Current(now).parts() {
 		p.State(now, min(wants, maxDemand))
 	}
 }

@@ -3,7 +3,10 @@
 package keys
 
 import (
+	"math"
 	"sync/atomic"
+
+	"golang.org/x/time/rate"
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/internal/remote"
@@ -39,6 +42,47 @@ type State struct {
 	// pair is what is reported: one part, or the old and the new of a migration.
 	pair      [2]*report.Subject
 	migration *migration
+
+	remains *remains // of earlier States; nil is nothing
+}
+
+// remains are what a key had when its rule vanished, or changed to another kind
+// of limit. If the rule comes back, the key has no second burst.
+type remains struct {
+	tokens float64
+	limit  rate.Limit
+	at     stage.Instant
+	slots  *share.Slots // retired; nil if there were none
+}
+
+// remainder is what next, which follows st, is to remember; nil if nothing.
+func (st *State) remainder(now stage.Instant, next *State) *remains {
+	kept := remains{tokens: math.Inf(1)}
+	if st.remains != nil {
+		kept = *st.remains
+	}
+	if single := st.pair[0]; single != nil && st.pair[1] == nil && next.pair[0] != single {
+		if slots := slotsOf(single); slots != nil {
+			kept.slots = slots
+		} else if level := st.Stage.Level(now); level.Limit < rate.Inf {
+			kept.tokens, kept.limit, kept.at = level.Tokens, level.Limit, now
+		}
+	}
+	switch {
+	case next.Slots != nil:
+		kept.slots = nil
+	case next.pair[0] != nil:
+		kept.tokens = math.Inf(1)
+	}
+	if kept.slots == nil && math.IsInf(kept.tokens, 1) {
+		return nil
+	}
+	return &kept
+}
+
+// tokensAt is what is left for a new bucket.
+func (r *remains) tokensAt(now stage.Instant) float64 {
+	return r.tokens + float64(r.limit)*max(now.Sub(r.at), 0).Seconds()
 }
 
 // migration is two parts behind a mode; stages or slots is nil.
@@ -46,7 +90,19 @@ type migration struct {
 	of      [2]share.Part
 	stages  stage.Migration
 	slots   stage.SlotsMigration
-	counted stage.Divergence // of stages, as of the last report
+	counted stage.Divergence // as of the last report
+}
+
+// divergence is how the two parts answered so far.
+func (m *migration) divergence() stage.Divergence {
+	switch {
+	case m == nil:
+		return stage.Divergence{}
+	case m.slots != nil:
+		return m.slots.Divergence()
+	default:
+		return m.stages.Divergence()
+	}
 }
 
 // parts are what is reported, the old one first.
@@ -120,18 +176,13 @@ func (st *State) Mode() dynamicconfig.Mode {
 }
 
 // Divergence is how the two sides of a migration answered so far.
-func (st *State) Divergence() stage.Divergence {
-	if st.migration == nil || st.migration.stages == nil {
-		return stage.Divergence{}
-	}
-	return st.migration.stages.Divergence()
-}
+func (st *State) Divergence() stage.Divergence { return st.migration.divergence() }
 
 // countDivergence counts how the two sides answered since the last time. The
 // Set's mu is held.
 func (st *State) countDivergence() {
-	if m := st.migration; m != nil && m.stages != nil {
-		now := m.stages.Divergence()
+	if m := st.migration; m != nil {
+		now := m.divergence()
 		st.rule.usage.Diverged(now.Since(m.counted))
 		m.counted = now
 	}
@@ -188,9 +239,12 @@ func (st *State) forgettable(now stage.Instant) bool {
 	if st.pair[0] == nil && st.touched.Swap(false) {
 		st.used = now
 	}
-	if now.Sub(st.lastUsed()) < st.rule.idleAfter() {
-		return false
-	}
+	return now.Sub(st.lastUsed()) >= st.rule.idleAfter() && st.full(now)
+}
+
+// full reports whether the buckets are full and no slots are held. The Set's mu
+// is held.
+func (st *State) full(now stage.Instant) bool {
 	for _, p := range st.parts() {
 		if !p.Idle(now) {
 			return false

@@ -5,6 +5,7 @@ package remote
 import (
 	"sync/atomic"
 
+	"github.com/headgate/headgate/limiter/internal/bucket"
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
 )
@@ -30,7 +31,7 @@ func (c *counted) count(now stage.Instant, n int64, ok bool) {
 		return
 	}
 	if ok {
-		c.admitted.Add(n)
+		c.admitted.Add(min(n, bucket.MaxCost))
 	}
 	c.Bucket().Record(n, false)
 	c.RanLowIf(now, c.unheard.Load())
@@ -47,7 +48,7 @@ func (c *counted) disown(now stage.Instant, n int64, ok bool) {
 // uncount takes back that n were allowed: they did not happen.
 func (c *counted) uncount(n int64) {
 	if c.owned {
-		c.admitted.Add(-n)
+		c.admitted.Add(-min(n, bucket.MaxCost))
 		c.Bucket().Record(-n, false)
 		return
 	}

@@ -40,14 +40,15 @@ type Host interface {
 // line asks a Remote for the key of a Rate, and notes whether that answers.
 type line struct {
 	remote  stage.Remote
+	under   string // the algorithm under which remote is asked
 	host    Host
 	rate    *share.Rate
 	failing atomic.Bool  // the last event had no answer
 	retryAt atomic.Int64 // the earliest Instant at which a failed operation is sent again
 }
 
-// Asks reports whether it is remote that is asked.
-func (l *line) Asks(remote stage.Remote) bool { return l.remote == remote }
+// Asks reports whether it is the Remote of algorithm that is asked.
+func (l *line) Asks(algorithm string) bool { return l.under == algorithm }
 
 // do asks the remote. A Remote of another package may panic, mostly in the
 // background, where that would end the process.

@@ -37,7 +37,7 @@ func New(r *share.Rate, remote stage.Remote, host Host) *Stage {
 
 func (s *Stage) init(r *share.Rate, remote stage.Remote, host Host) {
 	s.Rate = r
-	s.line = line{remote: remote, host: host, rate: r}
+	s.line = line{remote: remote, under: r.Terms().Algorithm, host: host, rate: r}
 	s.retryAt.Store(math.MinInt64)
 	s.left.Store(math.Float64bits(math.Inf(1))) // it has not been asked yet
 }

@@ -136,6 +136,11 @@ func (e *early) scheduleLocked() {
 		due = min(due, e.urgentAt)
 	}
 	e.due.Store(int64(due))
+	e.rouse()
+}
+
+// rouse has the Loop look again how long it may sleep.
+func (e *early) rouse() {
 	select {
 	case e.wake <- struct{}{}:
 	default: // it is awake already

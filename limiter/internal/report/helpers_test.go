@@ -66,7 +66,7 @@ func take(s *Subject, now stage.Instant, n int) (got int) {
 
 // retire ends s.
 func (h *host) retire(s *Subject) {
-	s.Retire()
+	s.Retire(stage.Now())
 	h.live = slices.DeleteFunc(h.live, func(l *Subject) bool { return l == s })
 }
 

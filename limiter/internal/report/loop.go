@@ -55,7 +55,7 @@ func (l *Loop) Run(ctx context.Context) {
 	defer calls.Wait()
 	interval := l.Reporter.early.interval
 	next := stage.Now().Add(time.Duration(rand.Int64N(int64(interval()))))
-	for l.sleep(ctx, next) == nil {
+	for l.sleep(ctx, &next) == nil {
 		if now := stage.Now(); now < next {
 			l.Send(ctx, l.Steps.Early(now), &calls)
 			continue
@@ -68,10 +68,12 @@ func (l *Loop) Run(ctx context.Context) {
 	}
 }
 
-// sleep waits until next or until an early report is due.
-func (l *Loop) sleep(ctx context.Context, next stage.Instant) error {
+// sleep waits until next or until an early report is due. If the interval
+// becomes shorter meanwhile, next becomes earlier.
+func (l *Loop) sleep(ctx context.Context, next *stage.Instant) error {
 	for {
-		until := min(next, l.Reporter.Due())
+		*next = min(*next, stage.Now().Add(l.Reporter.early.interval()))
+		until := min(*next, l.Reporter.Due())
 		if wait := until.Sub(stage.Now()); wait > 0 {
 			timer := time.NewTimer(wait)
 			select {

@@ -52,8 +52,12 @@ func (r *Reporter) Salt() uint64 { return r.early.salt() }
 // become earlier whenever a limiter is used. Safe for concurrent use.
 func (r *Reporter) Due() stage.Instant { return stage.Instant(r.early.due.Load()) }
 
-// Wake receives when Due may have become earlier.
+// Wake receives when Due or the interval may have changed.
 func (r *Reporter) Wake() <-chan struct{} { return r.early.wake }
+
+// Reconfigured tells the Loop that the interval may have changed. Safe for
+// concurrent use.
+func (r *Reporter) Reconfigured() { r.early.rouse() }
 
 // Begin begins a round at now. Retired Subjects are the first in a regular one.
 func (r *Reporter) Begin(now stage.Instant, successor Successor) *Round {

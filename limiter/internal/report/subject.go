@@ -142,8 +142,9 @@ func (s *Subject) AtRest(now stage.Instant) bool {
 
 // Retire ends s: no key has it any more. What it has not reported yet, and
 // what late callers still use, is in the reports that follow.
-func (s *Subject) Retire() {
+func (s *Subject) Retire(now stage.Instant) {
 	s.part.Retire()
+	s.tally(s.count(now).Usage) // the rule may be gone before the next report
 	s.reporter.early.retire(s)
 	s.reporter.retired.add(s)
 }

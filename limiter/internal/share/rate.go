@@ -114,7 +114,7 @@ func (r *Rate) Uncount(n int64) {
 // next settled.
 func (r *Rate) Cap(now stage.Instant, tokens float64) {
 	r.bucket.Cap(now, tokens)
-	r.resting.cap(tokens)
+	r.resting.cap(now, tokens)
 }
 
 // Level implements stage.Stage.

@@ -3,7 +3,6 @@
 package share
 
 import (
-	"math"
 	"sync/atomic"
 
 	"github.com/headgate/headgate/limiter/stage"
@@ -19,28 +18,31 @@ type resting struct {
 	Level
 	tokens  float64
 	at      stage.Instant
-	charged atomic.Int64  // of what the bucket ever allowed
-	ceil    atomic.Uint64 // float64 bits; the next charge lowers tokens to it
+	charged atomic.Int64         // of what the bucket ever allowed
+	ceil    atomic.Pointer[ceil] // until the next charge lowers tokens to it; nil: none
 }
 
-// noCeil is the bits of infinity: nothing caps the level.
-var noCeil = math.Float64bits(inf)
+// ceil is the most tokens that a level had at an instant.
+type ceil struct {
+	tokens float64
+	at     stage.Instant
+}
 
 // init makes r the level before the first grant.
-func (r *resting) init(now stage.Instant) {
-	r.ceil.Store(noCeil)
-	r.set(now, Level{Burst: inf}, inf)
-}
+func (r *resting) init(now stage.Instant) { r.set(now, Level{Burst: inf}, inf) }
 
 func (r *resting) set(now stage.Instant, l Level, tokens float64) {
 	r.Level, r.tokens, r.at = l, min(tokens, l.Burst), now
 }
 
-// cap has the next charge lower the tokens to at most tokens.
-func (r *resting) cap(tokens float64) {
+// cap has the next charge lower the tokens to at most tokens as of now.
+func (r *resting) cap(now stage.Instant, tokens float64) {
 	for {
-		old := r.ceil.Load()
-		if math.Float64frombits(old) <= tokens || r.ceil.CompareAndSwap(old, math.Float64bits(tokens)) {
+		old, next := r.ceil.Load(), &ceil{tokens, now}
+		if old != nil { // how fast the level fills is not known here
+			next.tokens = min(tokens, old.tokens)
+		}
+		if r.ceil.CompareAndSwap(old, next) {
 			return
 		}
 	}
@@ -53,13 +55,15 @@ func (r *resting) charge(now stage.Instant, allowed int64) {
 	if used != 0 { // an addition waits for everything before it, and so does a swap
 		r.charged.Add(used)
 	}
-	ceil := inf
-	if r.ceil.Load() != noCeil {
-		ceil = math.Float64frombits(r.ceil.Swap(noCeil))
+	most := r.Burst
+	if r.ceil.Load() != nil {
+		if c := r.ceil.Swap(nil); c.tokens < most {
+			most = min(most, c.tokens+float64(r.Limit)*max(now.Sub(c.at), 0).Seconds())
+		}
 	}
 	if r.tokens != inf { // else it takes over from the bucket, which has been charged
 		filled := r.tokens + float64(r.Limit)*float64(max(now.Sub(r.at), 0))*1e-9
-		r.tokens = max(min(filled, r.Burst, ceil)-float64(max(used, 0)), 0)
+		r.tokens = max(min(filled, most)-float64(max(used, 0)), 0)
 	}
 	r.at = now
 }

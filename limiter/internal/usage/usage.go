@@ -33,11 +33,13 @@ type Rule struct {
 }
 
 // Refused counts a decision about n tokens that is not granted. counted says
-// that the bucket has counted it as rejected.
+// that the bucket has counted it as rejected. As in a bucket, at most
+// bucket.MaxCost tokens count.
 func (r *Rule) Refused(reason stage.Reason, n int64, counted bool) {
 	if n < 0 {
 		return
 	}
+	n = min(n, bucket.MaxCost)
 	r.refused[reason].Add(n)
 	if counted {
 		r.counted.Add(n)

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limiter
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/uber-go/tally/v4"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter/stage"
+	"github.com/headgate/headgate/rpc"
+)
+
+func TestARemoteNeedNotBeComparable(t *testing.T) {
+	asked := 0
+	r := remoteFunc(func(context.Context, stage.Operation) (stage.Outcome, error) {
+		asked++
+		return stage.Outcome{OK: true, Left: 9}, nil
+	})
+	under := func(algorithm string) *dynamicconfig.Snapshot {
+		return snapshot(t, dynamicconfig.Rule{Key: "k", Limit: 10, Algorithm: algorithm})
+	}
+	g := NewGroup(under("own"), 1, WithRemote("own", r), WithRemote(Auto, r))
+	for _, algorithm := range []string{"own", "own", Even, Auto, Auto, "own"} {
+		g.Configure(under(algorithm))
+		if asked = 0; !g.For("k").Allow() {
+			t.Errorf("%s refuses", algorithm)
+		}
+		if asks := asked == 1; asks != (algorithm == "own") {
+			t.Errorf("%s asks: %v", algorithm, asks)
+		}
+	}
+}
+
+func TestAShorterIntervalIsInForceAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		every := func(interval time.Duration) *dynamicconfig.Snapshot {
+			s, err := dynamicconfig.Config{
+				Properties: dynamicconfig.Properties{UpdateInterval: interval}, Rules: []dynamicconfig.Rule{weighted(10)},
+			}.Snapshot()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+		var reports atomic.Int64
+		g := NewGroup(every(time.Hour), 1)
+		g.For("k").Allow()
+		var running sync.WaitGroup
+		ctx, cancel := context.WithCancel(t.Context())
+		running.Go(func() {
+			g.Run(ctx, updater(func(context.Context, *rpc.Usage, func(rpc.Part, *rpc.Grants, error)) { reports.Add(1) }))
+		})
+		time.Sleep(time.Hour + time.Second) // the first report is past
+		reports.Store(0)
+		g.Configure(every(time.Second))
+		time.Sleep(10*time.Second + time.Millisecond)
+		cancel()
+		running.Wait()
+		if n := reports.Load(); n != 10 {
+			t.Errorf("%d reports in 10 s, want one a second", n)
+		}
+	})
+}
+
+// A key that was used gets no second burst from a config that is taken back.
+func TestAReloadThatIsTakenBackGivesNoSecondBurst(t *testing.T) {
+	other := alone(1, 1)
+	other.Key = "other"
+	shared := alone(0.01, 10)
+	shared.Key, shared.Shared = "*", true
+	for name, between := range map[string]dynamicconfig.Rule{"no rule": other, "slots": inFlightRule(5), "shared": shared} {
+		g := NewGroup(snapshot(t, alone(0.01, 10)), 1)
+		k := g.For("k")
+		got := take(k, 0, 20)
+		g.Manual().Configure(second, snapshot(t, between))
+		g.Manual().Configure(2*second, snapshot(t, between))
+		g.Manual().Configure(101*second, snapshot(t, alone(0.01, 10)))
+		if got += take(k, 101*second, 20); got != 11 {
+			t.Errorf("%s: %d of a burst of 10 and one token in 101 s", name, got)
+		}
+	}
+}
+
+func TestALowerMaxKeysGivesNoSecondBurst(t *testing.T) {
+	most := func(n int) *dynamicconfig.Snapshot {
+		return snapshot(t, dynamicconfig.Rule{Key: "*", Limit: 0.01, Burst: 10, Algorithm: Even, MaxKeys: n, IdleAfter: time.Hour})
+	}
+	g := NewGroup(most(3), 1)
+	got := take(g.For("a"), 0, 20) + take(g.For("b"), 0, 20)
+	g.For("unused").Tokens()
+	g.Manual().Configure(second, most(1))
+	if _, live := g.Inspect("unused"); live {
+		t.Error("a key that loses nothing is not forgotten")
+	}
+	if allowAt(g.For("c"), second, 1) {
+		t.Error("another key is admitted")
+	}
+	g.Manual().Configure(2*second, most(3))
+	if got += take(g.For("a"), 2*second, 20) + take(g.For("b"), 2*second, 20); got != 20 {
+		t.Errorf("%d of two bursts of 10", got)
+	}
+}
+
+func TestSlotsThatAreHeldCountAfterAReloadThatIsTakenBack(t *testing.T) {
+	other := alone(1, 1)
+	other.Key = "other"
+	for name, between := range map[string]dynamicconfig.Rule{"no rule": other, "a rate": alone(1, 1)} {
+		g := NewGroup(snapshot(t, inFlightRule(5)), 1)
+		k, held := g.For("k"), 0
+		acquire := func() {
+			for range 10 {
+				if _, ok := k.TryAcquire(1); ok {
+					held++
+				}
+			}
+		}
+		acquire()
+		g.Configure(snapshot(t, between))
+		g.Configure(snapshot(t, inFlightRule(5)))
+		if acquire(); held != 5 {
+			t.Errorf("%s: %d of 5 slots are held", name, held)
+		}
+	}
+}
+
+func TestMetricsHaveWhatWasUsedBeforeTwoReloads(t *testing.T) {
+	scope := tally.NewTestScope("", nil)
+	g := NewGroup(snapshot(t, alone(100, 100)), 1, WithScope(scope))
+	take(g.For("k"), 0, 50)
+	other := alone(1, 1)
+	other.Key = "other"
+	g.Manual().Configure(1, snapshot(t, other))
+	g.Manual().Configure(2, snapshot(t, other))
+	g.Manual().Report(second)
+	if n := counted(scope)["limiter.allowed/k/"]; n != 50 {
+		t.Errorf("%d are counted as allowed, want 50", n)
+	}
+}
+
+// A grant of little leaves the fallback what it has.
+func TestAReloadLeavesTheFallbackWhatItHas(t *testing.T) {
+	rule := weighted(1)
+	rule.Burst = 30
+	for _, reloads := range []int{0, 1, 2} {
+		g := NewGroup(snapshot(t, rule), 1)
+		k := g.For("k")
+		k.of().Level(0)
+		answer(t, g, second, 0.1, 1, rpc.FloorNone, time.Minute)
+		allowAt(k, second, 10)
+		for range reloads {
+			g.Manual().Configure(2*second, snapshot(t, rule))
+		}
+		g.Manual().Report(62 * second) // the lease is over
+		if got := take(k, 62*second, 100); got < 20 || got > 30 {
+			t.Errorf("after %d reloads and 60 s the fallback allows %d of a burst of 30 at 1/s", reloads, got)
+		}
+	}
+}
