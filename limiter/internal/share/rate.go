@@ -21,7 +21,7 @@ import (
 //
 // Use NewRate. Allow, Take, Settle, Cap and Level are safe for concurrent use.
 type Rate struct {
-	bucket bucket.Bucket // its first cache line is all that an allowed event touches
+	bucket bucket.Bucket        // its first cache line is all that an allowed event touches
 	ceil   atomic.Pointer[ceil] // of the resting level, until it is settled; nil: none
 	Base
 	observer Observer
