@@ -44,8 +44,8 @@ type ShareStatus struct {
 	Allowed, Rejected int64
 }
 
-// Inspect tells about key; false if it is not live, or asleep because nobody
-// used it for two intervals.
+// Inspect returns what the host knows of key. It returns false if nobody used
+// the key for two intervals, or ever.
 func (g *Group) Inspect(key string) (Status, bool) { return g.Manual().Inspect(stage.Now(), key) }
 
 // Inspect is Group.Inspect at now.

@@ -47,7 +47,7 @@ func (k *Key) PlainSlots() *share.Slots {
 // Idle reports whether k only keeps its place.
 func (k *Key) Idle() bool { st := k.state.Load(); return st != nil && st.idle }
 
-// Forwards is through how many other Keys k decides.
+// Forwards returns through how many other Keys k decides.
 func (k *Key) Forwards() (n int) {
 	for st := k.state.Load(); st != nil && st.forward != nil; st = st.forward.state.Load() {
 		n++
@@ -90,9 +90,9 @@ func (k *Key) Level(now stage.Instant) stage.Level { return k.Current(now).Level
 // Listened reports whether somebody listens to decisions.
 func (k *Key) Listened() bool { return k.set != nil && k.set.Listener != nil }
 
-// Count counts a decision about n tokens by st that st's stage did not count,
-// or counted as rejected, and tells the listener. counted says that the stage
-// decided.
+// Count counts a decision about n tokens, and tells the listener. st decided.
+// counted says that st's stage was asked, and has counted n. What it granted, or
+// refused because of the limit, is not counted again.
 func (k *Key) Count(now stage.Instant, st *State, n int64, v stage.Verdict, counted bool) {
 	if k.set == nil {
 		return

@@ -114,9 +114,11 @@ func (r *registry) attach(now stage.Instant, k *Key) *State {
 	}
 }
 
-// admit is attach under the settings that were read. ok is false if the
-// settings have changed. A Configure or SetHosts locks this part of the table
-// after it stores new settings, so it sees every key that is admitted here.
+// admit does attach's work under the settings that attach read. born says that
+// k is new in the table. ok is false if attach must try again: the settings have
+// changed, or the Key that decides is not live any more. A Configure or SetHosts
+// locks this part of the table after it stores new settings, so it sees every
+// key that is admitted here.
 func (r *registry) admit(now stage.Instant, k *Key, set *settings, rule *ruleState, common *Key) (st *State, born, ok bool) {
 	p := r.table.Lock(k.name)
 	defer p.Unlock()

@@ -23,9 +23,9 @@ type Round struct {
 	sizes       map[string]int // how many rows to make room for; may be nil
 }
 
-// Visit puts in force what should decide for s at now, and adds s to the round
-// if there is something to report. fell reports that s has entered or left its
-// fallback.
+// Visit puts in force what should decide for s now, and adds s to the round,
+// but for a Subject that reports early and has nothing to say. fell reports that
+// s has entered or left its fallback.
 func (r *Round) Visit(s *Subject, hosts int) (fell bool) {
 	if c := s.part.Common(); c.Granted() != c.Valid(r.at) {
 		s.part.Steer(r.at, hosts)

@@ -20,7 +20,7 @@ type Subject struct {
 	rate     *share.Rate // what part is, or is around; nil if it is slots
 
 	acked   reading      // counters as of the last report that was answered
-	seen    bucket.Usage // at the last report; what the rule's Counts have
+	seen    bucket.Usage // the part of the counters that the rule's Counts have
 	used    stage.Instant
 	sent    uint32        // reports so far, modulo 2³²
 	heard   uint32        // the newest of them that was answered
