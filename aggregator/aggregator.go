@@ -157,7 +157,11 @@ func (a *Aggregator) Step(now time.Duration, host string, usage *rpc.Usage, gran
 	id := a.hosts.acquire(host)
 	defer a.hosts.add(id, -1)
 
-	u := update{a: a, now: now, settings: s, sharing: newSharing(alg), usage: usage, host: id, grants: grants}
+	u := newUpdate()
+	defer u.done()
+
+	u.a, u.now, u.settings, u.sharing = a, now, s, newSharing(alg)
+	u.usage, u.host, u.grants = usage, id, grants
 	u.all()
 	a.metrics.updates.Inc(1)
 	a.metrics.updatedKeys.Inc(int64(usage.Len()))

@@ -150,7 +150,7 @@ func (s stateful) NewKey(time.Duration) algorithm.Key {
 	return s
 }
 
-func (s stateful) Report(_ time.Duration, _ algorithm.Limit, host uint32, _ algorithm.Report) (algorithm.Grant, bool) {
+func (s stateful) Report(_ time.Duration, _ algorithm.Limit, host uint32, _ *algorithm.Report) (algorithm.Grant, bool) {
 	s.known[host] = true
 	s.maybe("Report")
 	return s.grant, true
@@ -170,6 +170,10 @@ func (s stateful) Hosts() int {
 	}
 	return len(s.known)
 }
+
+func (s stateful) Follow(time.Duration, time.Duration) { s.maybe("Follow") }
+
+func (s stateful) Fetch(uint32, int32) (int32, int) { return -1, 0 }
 
 func (s stateful) Knows(host uint32) bool    { s.maybe("Knows"); return s.known[host] }
 func (f *failing) summed() summed            { return summed{f} }

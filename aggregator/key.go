@@ -105,11 +105,7 @@ func (k *key) fetch() int {
 // the host, or does not tell.
 func (k *key) fetchRow(host uint32, guess int32) (number int32, read int) {
 	if k.state != nil {
-		if f, ok := k.state.(algorithm.Fetched); ok {
-			return f.Fetch(host, guess)
-		}
-		k.state.Knows(host)
-		return none, 0
+		return k.state.Fetch(host, guess)
 	}
 	return k.ledger.rows.FindAt(guess, host), 0
 }

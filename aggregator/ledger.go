@@ -123,8 +123,7 @@ func (l *ledger) advance(now time.Duration, stages []algorithm.Stage, gone func(
 		for q.head != none && now-l.rows.At(q.head).last >= from {
 			i := q.head
 			r := l.rows.At(i)
-			l.sum.add(r.demand.Times(-stages[stage].Factor))
-			l.sum.add(r.demand.Times(stages[stage+1].Factor))
+			l.sum.replace(r.demand.Times(stages[stage].Factor), r.demand.Times(stages[stage+1].Factor))
 			l.unlink(r)
 			if stage+1 == len(stages)-1 {
 				gone(l.rows.Host(i))

@@ -3,6 +3,7 @@
 package aggregator
 
 import (
+	"sync"
 	"time"
 
 	"github.com/headgate/headgate/algorithm"
@@ -26,6 +27,28 @@ type update struct {
 	before    int  // how many hosts it had
 
 	parametrised sharing // of the key whose rule has parameters
+
+	rowOrder order // of the rows, if there are many
+}
+
+// updates keeps their memory.
+var updates sync.Pool
+
+// newUpdate is one Step, which ends with done.
+func newUpdate() *update {
+	u, ok := updates.Get().(*update)
+	if !ok {
+		u = new(update)
+	}
+	return u
+}
+
+// done lets go of all that u refers to.
+func (u *update) done() {
+	u.a, u.settings, u.usage, u.grants, u.reporting = nil, nil, nil, nil, nil
+	u.sharing, u.parametrised = sharing{}, sharing{}
+	clear(u.likely[:])
+	updates.Put(u)
 }
 
 // likely is a guess: a key, or nil, and the number of its row of the host, or
@@ -75,12 +98,7 @@ func (u *update) all() {
 		}
 		return
 	}
-	o, ok := orders.Get().(*order)
-	if !ok {
-		o = new(order)
-	}
-	defer orders.Put(o)
-
+	o := &u.rowOrder
 	o.sort(u.a, u.usage.Keys)
 	// Every host begins with another shard, so that two that come at once do
 	// not keep in each other's way.
@@ -277,7 +295,7 @@ func (u *update) decide(k *key, row int32, i int) (g algorithm.Grant, ok bool) {
 	part := k.part(u.now)
 	if k.state != nil {
 		k.report(&u.report, u.usage, i, part)
-		g, ok = k.state.Report(u.now, k.limit(part), u.host, u.report)
+		g, ok = k.state.Report(u.now, k.limit(part), u.host, &u.report)
 		if u.reporting != nil {
 			u.joined()
 		}

@@ -70,5 +70,5 @@ func (Auto) Share(limit Limit, demands []Demand, grants []Grant) {
 
 // NewKey implements Stateful. The Key is Bucketed.
 func (Auto) NewKey(interval time.Duration) Key {
-	return &autoKey{elasticKey: elasticKey{params: &usual, interval: interval}}
+	return &autoKey{elasticKey: elasticKey{params: &usual, interval: interval, limit: -1}}
 }

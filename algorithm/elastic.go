@@ -180,5 +180,5 @@ func (e Elastic) NewKey(interval time.Duration) Key {
 		e = e.withDefaults()
 		params = &e
 	}
-	return &elasticKey{params: params, interval: interval}
+	return &elasticKey{params: params, interval: interval, limit: -1}
 }
