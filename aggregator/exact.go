@@ -30,9 +30,11 @@ var (
 	_ wanting = (*exact)(nil)
 )
 
-// Report implements algorithm.Key: who reports usage of an exact key has not
-// heard of its rule.
-func (e *exact) Report(time.Duration, algorithm.Limit, uint32, *algorithm.Report) (algorithm.Grant, bool) {
+// Report implements algorithm.Key. A host that reports usage of an exact key has
+// not heard of its rule: what it used since the key came here is charged.
+func (e *exact) Report(now time.Duration, limit algorithm.Limit, _ uint32, r *algorithm.Report) (algorithm.Grant, bool) {
+	part := min(float64(now-e.came)/float64(max(r.Elapsed, 1)), 1)
+	e.bucket.Charge(now, part*r.Allowed, -limit.Burst)
 	return algorithm.Grant{}, false
 }
 

@@ -222,7 +222,7 @@ func TestAnAlgorithmThatFailsCostsItsOwnKeysOnly(t *testing.T) {
 					t.Errorf("%s: row %d has a grant: %+v", name, row, g)
 				}
 			}
-			if g := step(t, a, now, "a", usage("request-weighted", 1, 0, time.Second, "m1", "k")); g.Lease[0] == 0 || g.Lease[1] == 0 {
+			if g := step(t, a, now, "a", usage("request-weighted", 1, 0, time.Second, "l", "k")); g.Lease[0] == 0 || g.Lease[1] == 0 {
 				t.Errorf("%s: the keys of another algorithm have no grant: %+v", name, g)
 			}
 			a.GC(now) // takes every lock

@@ -82,6 +82,9 @@ func (l *ledger) record(now time.Duration, i int32, host uint32, rate algorithm.
 	return i
 }
 
+// covers reports whether the last report of row i's host is later than from.
+func (l *ledger) covers(i int32, from time.Duration) bool { return l.rows.At(i).last > from }
+
 // renew makes row i, which is r, the last of the fresh ones.
 func (l *ledger) renew(i int32, r *row) {
 	q := &l.fresh

@@ -45,7 +45,15 @@ func (l *lessor) adopt(s *settings, old map[int64]string) {
 // its rule. How often hosts report is up to the config, so every report counts.
 func (l *lessor) Report(now time.Duration, limit algorithm.Limit, host uint32, r *algorithm.Report) (algorithm.Grant, bool) {
 	l.band[0] = algorithm.Band{Priority: l.key.rule.Priority, Clients: 1, Wants: r.Wants}
-	l.claim(now, 0, limit.Rate, host, algorithm.Claim{Has: r.Has * float64(l.key.rule.Limit), Bands: l.band[:], Headroom: true})
+	claim := algorithm.Claim{Has: r.Has * float64(l.key.rule.Limit), Bands: l.band[:], Headroom: true}
+	if r.Elsewhere {
+		if claim.Keep = true; r.Has == 0 {
+			claim.Keep, claim.Bands = false, nil
+		}
+		l.claim(now, 0, limit.Rate, host, claim)
+		return algorithm.Grant{}, false
+	}
+	l.claim(now, 0, limit.Rate, host, claim)
 	if l.granted.Learning && r.Has == 0 {
 		return algorithm.Grant{}, false // it goes on with its fallback
 	}

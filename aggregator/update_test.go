@@ -217,7 +217,7 @@ func TestFailuresStayInTheirRows(t *testing.T) {
 	for _, keys := range []int{50 * few, 2 * few, few / 2} {
 		texts := make([]string, keys)
 		for i := range texts {
-			texts[i] = fmt.Sprint(keys, "-", i)
+			texts[i] = fmt.Sprint("m", keys, "-", i)
 		}
 		u := usage("mine", 0, 0, time.Second, texts...)
 		for i := range texts {

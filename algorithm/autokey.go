@@ -48,7 +48,7 @@ func (k *autoKey) Report(now time.Duration, limit Limit, host uint32, r *Report)
 	k.choose(now, limit)
 	learns := now < k.learns
 	switch {
-	case learns:
+	case learns, r.Elsewhere && k.state == split:
 		k.listen(row, r)
 	case k.state != split && r.Has > 0:
 		k.hold(row, max(weight, r.Has), left)
@@ -64,7 +64,7 @@ func (k *autoKey) Report(now time.Duration, limit Limit, host uint32, r *Report)
 		k.pool = max(min(k.pool, k.room(limit)), -max(limit.Burst, k.debt))
 	}
 	switch {
-	case learns:
+	case learns, r.Elsewhere:
 		return Grant{}, false
 	case k.state != split:
 		return Grant{}, true

@@ -116,7 +116,7 @@ func (k *elasticKey) Report(now time.Duration, limit Limit, host uint32, r *Repo
 	row, saved, begins := k.receive(now, limit, host, r)
 	// More debt than a burst is forgiven: paying it back would be an outage.
 	k.pool = upper(lower(k.pool, k.room(limit)), -limit.Burst)
-	if now < k.learns {
+	if now < k.learns || r.Elsewhere {
 		k.listen(row, r)
 		return Grant{}, false
 	}
@@ -156,7 +156,7 @@ func cost(limit Limit, r *Report) float64 { return lower(upper(r.Cost, 1), upper
 func seconds(d time.Duration) float64 { return float64(d) * 1e-9 }
 
 // minPeriod keeps a rate over a very short time from being nonsense, seconds.
-const minPeriod = 0.05
+const minPeriod = float64(Overlap) / float64(time.Second)
 
 // begin makes the pool of a key that is new here. It is full if the key is new
 // everywhere. If hosts hold grants of an earlier owner, it is whatever that one
@@ -241,6 +241,7 @@ func (k *elasticKey) settle(now time.Duration, limit Limit, row *elasticRow, r *
 	// A report whose answer was lost comes again as a part of the next.
 	if elapsed := seconds(r.Elapsed); elapsed > since+minPeriod {
 		part = (since + minPeriod) / elapsed
+		r.Overlaps = true
 	}
 	passed := k.limit * since
 	if k.past != nil {

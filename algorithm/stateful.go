@@ -60,4 +60,19 @@ type Report struct {
 
 	// Has is the weight that the host now has; 0 if it has no valid grant.
 	Has float64
+
+	// Elsewhere says that another algorithm granted what the host has: the
+	// rules have changed, and one of the two has not heard of it. The host's
+	// use and what it has count, and it gets nothing.
+	Elsewhere bool
+
+	// Overlaps is set by Report: an earlier report of this host covered a part
+	// of Elapsed. An answer was lost, a key is named twice in a report, or two
+	// hosts have one name. Each report counts with the part that is new, as
+	// far as that can be told.
+	Overlaps bool
 }
+
+// Overlap is by how much more time than has passed a report may be about, because
+// clocks and networks are not even.
+const Overlap = 50 * time.Millisecond
