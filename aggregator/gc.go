@@ -61,6 +61,8 @@ func (a *Aggregator) sweep(now time.Duration, s *settings, sh *shard, e entry) (
 	k.adopt(now, s, e.algorithm, a.gone)
 	a.raise(now, sh, k)
 	k.expire(now, a.gone)
+	a.metrics.overlapping.Inc(k.ledger.overlaps)
+	k.ledger.overlaps = 0
 	if k.hosts() == 0 && !k.keeps(now) {
 		b.remove(e.hash, k)
 		k.leave()

@@ -23,7 +23,10 @@ type ledger struct {
 	due   time.Duration // before then no row reaches its next stage
 	sum   total         // of all rows, faded
 	fresh queue         // stage 0
-	aging *[]queue      // later stages; nil until a host falls silent
+
+	overlaps int64 // reports about time that an earlier one covered, not counted yet
+
+	aging *[]queue // later stages; nil until a host falls silent
 }
 
 // row is one host's average, as of its last report.
@@ -61,9 +64,9 @@ func (l *ledger) fetch(i int32) int {
 	return n
 }
 
-// record takes in that host, whose row is i or none, uses rate. It returns
-// the row.
-func (l *ledger) record(now time.Duration, i int32, host uint32, rate algorithm.Demand, s *settings) int32 {
+// record takes in that host, whose row is i or none, used rate for as long as
+// elapsed. It returns the row.
+func (l *ledger) record(now time.Duration, i int32, host uint32, rate algorithm.Demand, elapsed time.Duration, s *settings) int32 {
 	if i == none {
 		i = l.rows.Add(host)
 		r := l.rows.At(i)
@@ -74,6 +77,9 @@ func (l *ledger) record(now time.Duration, i int32, host uint32, rate algorithm.
 		r := l.rows.At(i)
 		faded := r.demand.Times(s.stages[r.stage].Factor)
 		rate = s.average.Next(faded, rate)
+		if r.last+elapsed > now+algorithm.Overlap {
+			l.overlaps++
+		}
 		r.demand, r.last = rate, now
 		l.sum.replace(faded, rate)
 		l.renew(i, r)
@@ -81,9 +87,6 @@ func (l *ledger) record(now time.Duration, i int32, host uint32, rate algorithm.
 	l.due = min(l.due, now+s.stages[1].From)
 	return i
 }
-
-// covers reports whether the last report of row i's host is later than from.
-func (l *ledger) covers(i int32, from time.Duration) bool { return l.rows.At(i).last > from }
 
 // renew makes row i, which is r, the last of the fresh ones.
 func (l *ledger) renew(i int32, r *row) {

@@ -127,8 +127,11 @@ func (u *update) through(o *order, first, end uint32) {
 func (u *update) under(o *order, first, next uint32, from, end int32) {
 	rows, hashes := o.rows[from:end], o.hashes[from:end]
 	for s := first; s < next; s++ {
-		if o.ends[s] < o.ends[s+1] {
-			u.now = u.a.shards[s].lock(u.now)
+		if sh := &u.a.shards[s]; o.ends[s] < o.ends[s+1] {
+			sh.mu.Lock()
+			if sh.now > u.now {
+				u.now = sh.now
+			}
 		}
 	}
 	for s, n := first, 0; s < next; s++ {
@@ -143,7 +146,7 @@ func (u *update) under(o *order, first, next uint32, from, end int32) {
 	failed, why := u.locked(rows, hashes)
 	for s := first; s < next; s++ {
 		if sh := &u.a.shards[s]; o.ends[s] < o.ends[s+1] {
-			sh.now = u.now // which another one of them may have put forward
+			sh.now = u.now // the latest of all of them
 			sh.mu.Unlock()
 		}
 	}
@@ -392,16 +395,13 @@ func (u *update) joined() {
 // It returns the row.
 func (u *update) record(k *key, row int32, i int) int32 {
 	d := demand(u.usage, i)
-	if row != none && k.ledger.covers(row, u.now-u.usage.Elapsed[i]+algorithm.Overlap) {
-		u.overlap()
-	}
 	if !(d.Total() > 0) {
 		return row
 	}
 	if row == none {
 		u.a.hosts.add(u.host, 1)
 	}
-	return k.ledger.record(u.now, row, u.host, d, k.settings)
+	return k.ledger.record(u.now, row, u.host, d, u.usage.Elapsed[i], k.settings)
 }
 
 // ruled is the algorithm with the parameters of k's rule; nil if they cannot be
