@@ -33,7 +33,8 @@ type Aggregator struct {
 	moved     atomic.Int64 // when keys last moved between owners, by Step's time
 	children  children
 	hosts     hosts
-	gone      func(host uint32) // forget; made once, as it costs an allocation
+	labels    atomic.Pointer[map[string]algorithm.Labels] // by host; nil before the first Label
+	gone      func(host uint32)                           // forget; made once, as it costs an allocation
 	keys      atomic.Int64
 	blamed    atomic.Int64 // when, by Step's time; 0 for never
 	number    uint32       // at random: who told callers what is left
@@ -73,6 +74,7 @@ type settings struct {
 	snapshot *dynamicconfig.Snapshot
 	average  algorithm.Average
 	stages   []algorithm.Stage
+	cluster  algorithm.Cluster
 	maxKeys  int64
 	maxHosts int
 	places   places
@@ -133,6 +135,7 @@ func (a *Aggregator) Configure(snapshot *dynamicconfig.Snapshot) error {
 		return fmt.Errorf("aggregator: configure: %w", err)
 	}
 	s.stages = s.average.Stages()
+	s.cluster = algorithm.Cluster{Interval: p.UpdateInterval, Member: a.member}
 	a.configure.Lock()
 	defer a.configure.Unlock()
 
@@ -197,7 +200,7 @@ func (a *Aggregator) newKey(b *book, s *settings, alg algorithm.Algorithm, hash 
 		l.adopt(s, nil)
 		k.state = l
 	case algorithm.Stateful:
-		if k.state = stateOf(alg, now, s.average.Interval); k.state == nil {
+		if k.state = stateOf(alg, now, s.cluster); k.state == nil {
 			a.metrics.noRoom.Inc(1)
 			return nil, errNoKey
 		}
@@ -214,6 +217,19 @@ func (a *Aggregator) newKey(b *book, s *settings, alg algorithm.Algorithm, hash 
 	b.add(hash, k)
 	a.raise(now, &a.shards[shardOf(hash)], k)
 	return k, nil
+}
+
+// Label puts the labels of hosts in force: what membership says about each, by its
+// name. Weighings see them; no report can change them.
+func (a *Aggregator) Label(labels map[string]algorithm.Labels) { a.labels.Store(&labels) }
+
+// member is who host is.
+func (a *Aggregator) member(host uint32) algorithm.Member {
+	m := algorithm.Member{Name: a.hosts.name(host)}
+	if labels := a.labels.Load(); labels != nil {
+		m.Labels = (*labels)[m.Name]
+	}
+	return m
 }
 
 // Moved tells that keys may have moved between owners at now: keys that are new

@@ -202,7 +202,7 @@ func TestLessThanASecondCountsAsOne(t *testing.T) {
 }
 
 func TestAKeyThatMigratesIsTwo(t *testing.T) {
-	other := algorithm.Func(func(_ algorithm.Limit, _ []algorithm.Demand, grants []algorithm.Grant) {
+	other := algorithm.Func(func(_ algorithm.Limit, _ []algorithm.Rates, grants []algorithm.Grant) {
 		for i := range grants {
 			grants[i] = algorithm.Grant{Weight: 0.25, Used: 1}
 		}

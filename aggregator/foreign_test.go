@@ -39,7 +39,7 @@ func custom(t testing.TB, p dynamicconfig.Properties, mine algorithm.Algorithm) 
 // counting is an algorithm of equal parts that counts what it is made to do.
 type counting struct{ calls, rows atomic.Int64 }
 
-func (c *counting) Share(_ algorithm.Limit, demands []algorithm.Demand, grants []algorithm.Grant) {
+func (c *counting) Share(_ algorithm.Limit, demands []algorithm.Rates, grants []algorithm.Grant) {
 	c.calls.Add(1)
 	c.rows.Add(int64(len(demands)))
 	for i := range grants {
@@ -129,7 +129,7 @@ func (f *failing) maybe(method string) {
 	}
 }
 
-func (f *failing) Share(_ algorithm.Limit, _ []algorithm.Demand, grants []algorithm.Grant) {
+func (f *failing) Share(_ algorithm.Limit, _ []algorithm.Rates, grants []algorithm.Grant) {
 	f.maybe("Share")
 	for i := range grants {
 		grants[i] = f.grant
@@ -142,7 +142,7 @@ type stateful struct {
 	noKey bool
 }
 
-func (s stateful) NewKey(time.Duration) algorithm.Key {
+func (s stateful) NewKey(algorithm.Cluster) algorithm.Key {
 	s.maybe("NewKey")
 	if s.noKey {
 		return nil
@@ -182,7 +182,7 @@ func (f *failing) stateful(no bool) stateful { f.known = make(map[uint32]bool); 
 // summed makes a Summed of a failing.
 type summed struct{ *failing }
 
-func (s summed) Grant(algorithm.Limit, algorithm.Demand, algorithm.Demand) algorithm.Grant {
+func (s summed) Grant(algorithm.Limit, algorithm.Rates, algorithm.Rates) algorithm.Grant {
 	s.maybe("Grant")
 	return s.grant
 }

@@ -76,7 +76,7 @@ func (k *key) rebuild(now time.Duration, old *dynamicconfig.Rule, named string, 
 	if !ok {
 		return
 	}
-	if state := stateOf(st, now, k.settings.average.Interval); state != nil {
+	if state := stateOf(st, now, k.settings.cluster); state != nil {
 		k.state.Expire(math.MaxInt64, gone)
 		k.state = state
 	}
@@ -224,12 +224,12 @@ func (k *key) recalculate() time.Duration {
 
 // demand is row i of usage as rates. Reports that follow each other closely
 // say little: less than a second counts as one.
-func demand(u *rpc.Usage, i int) algorithm.Demand {
+func demand(u *rpc.Usage, i int) algorithm.Rates {
 	seconds := float64(u.Elapsed[i]) * 1e-9
 	if seconds < 1 {
 		seconds = 1
 	}
-	return algorithm.Demand{Allowed: float64(u.Allowed[i]) / seconds, Rejected: float64(u.Rejected[i]) / seconds}
+	return algorithm.Rates{Allowed: float64(u.Allowed[i]) / seconds, Rejected: float64(u.Rejected[i]) / seconds}
 }
 
 // report makes r row i of usage for k's state, which has part of the limit to

@@ -31,7 +31,7 @@ type ledger struct {
 
 // row is one host's average, as of its last report.
 type row struct {
-	demand     algorithm.Demand
+	demand     algorithm.Rates
 	last       time.Duration
 	prev, next int32 // in the stage's queue
 	stage      uint8
@@ -66,7 +66,7 @@ func (l *ledger) fetch(i int32) int {
 
 // record takes in that host, whose row is i or none, used rate for as long as
 // elapsed. It returns the row.
-func (l *ledger) record(now time.Duration, i int32, host uint32, rate algorithm.Demand, elapsed time.Duration, s *settings) int32 {
+func (l *ledger) record(now time.Duration, i int32, host uint32, rate algorithm.Rates, elapsed time.Duration, s *settings) int32 {
 	if i == none {
 		i = l.rows.Add(host)
 		r := l.rows.At(i)
@@ -109,9 +109,9 @@ func (l *ledger) renew(i int32, r *row) {
 }
 
 // demand of row i, faded; zero of none.
-func (l *ledger) demand(i int32, stages []algorithm.Stage) algorithm.Demand {
+func (l *ledger) demand(i int32, stages []algorithm.Stage) algorithm.Rates {
 	if i == none {
-		return algorithm.Demand{}
+		return algorithm.Rates{}
 	}
 	r := l.rows.At(i)
 	return r.demand.Times(stages[r.stage].Factor)

@@ -365,8 +365,8 @@ type watchedKey struct {
 	watched
 }
 
-func (w watched) NewKey(interval time.Duration) algorithm.Key {
-	return &watchedKey{w.Elastic.NewKey(interval), w}
+func (w watched) NewKey(c algorithm.Cluster) algorithm.Key {
+	return &watchedKey{w.Elastic.NewKey(c), w}
 }
 
 func (k *watchedKey) Expire(now time.Duration, _ func(uint32)) { *k.seen = append(*k.seen, now) }
@@ -432,5 +432,34 @@ func TestReportsAboutTheSameTimeAreCounted(t *testing.T) {
 		step(t, a, 15*s+1500*time.Millisecond, "h", usage(name, 30, 0, 3*s, "k")) // the other h
 		step(t, a, 18*s, "h", usage(name, 30, 0, 3*s, "k"))
 		wants(3, "two hosts of one name")
+	}
+}
+
+// A Weigh sees the labels that membership has now, whatever hosts report.
+func TestAWeighFollowsTheLabelsOfMembers(t *testing.T) {
+	registry := algorithm.Builtin()
+	if err := registry.Register("zone-a", algorithm.Pool(func(capacity float64, demands []algorithm.Demand, parts []float64) {
+		for i, d := range demands {
+			if d.Labels["zone"] == "a" {
+				parts[i] = capacity
+			}
+		}
+	})); err != nil {
+		t.Fatal(err)
+	}
+	a, err := New(registry, snapshot(t, dynamicconfig.Properties{}, every("zone-a")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newCrowd(a, 100, 200, 200)
+	c.names = []string{"zone-a", "zone-a"}
+	for favoured := range c.names {
+		a.Label(map[string]algorithm.Labels{fmt.Sprint("host", favoured): {"zone": "a"}})
+		for range 10 {
+			c.round(t, 3*s)
+		}
+		if c.weight[favoured] < 0.9 || c.weight[1-favoured] != 0 {
+			t.Errorf("host %d is in zone a, and weights are %v", favoured, c.weight)
+		}
 	}
 }

@@ -10,13 +10,13 @@ import (
 // total is the sum of demands.
 type total struct{ allowed, rejected sum.Sum }
 
-func (t *total) add(d algorithm.Demand) {
+func (t *total) add(d algorithm.Rates) {
 	t.allowed.Add(d.Allowed)
 	t.rejected.Add(d.Rejected)
 }
 
 // replace takes old away and adds d.
-func (t *total) replace(old, d algorithm.Demand) {
+func (t *total) replace(old, d algorithm.Rates) {
 	if !t.allowed.ReplaceSmall(old.Allowed, d.Allowed) {
 		t.allowed.Replace(old.Allowed, d.Allowed)
 	}
@@ -25,6 +25,6 @@ func (t *total) replace(old, d algorithm.Demand) {
 	}
 }
 
-func (t *total) demand() algorithm.Demand {
-	return algorithm.Demand{Allowed: t.allowed.Value(), Rejected: t.rejected.Value()}
+func (t *total) demand() algorithm.Rates {
+	return algorithm.Rates{Allowed: t.allowed.Value(), Rejected: t.rejected.Value()}
 }

@@ -207,7 +207,7 @@ func isManySmallOnes(t *testing.T, name string, keys int) {
 // A key whose algorithm fails costs those beside it nothing.
 func TestFailuresStayInTheirRows(t *testing.T) {
 	fails := func(allowed int64) bool { return allowed%5 == 3 }
-	a, _ := custom(t, cadence, algorithm.Func(func(_ algorithm.Limit, demands []algorithm.Demand, grants []algorithm.Grant) {
+	a, _ := custom(t, cadence, algorithm.Func(func(_ algorithm.Limit, demands []algorithm.Rates, grants []algorithm.Grant) {
 		if fails(int64(demands[0].Allowed)) {
 			panic("a bug in Share")
 		}

@@ -77,21 +77,21 @@ func (u uses) beyond(rate float64) (most float64) {
 
 // autoKnown is a key under Auto whose owner has learned what there is.
 func autoKnown(limit Limit) *autoKey {
-	k, _ := Auto{}.NewKey(interval).(*autoKey)
+	k, _ := Auto{}.NewKey(Cluster{Interval: interval}).(*autoKey)
 	k.Report(-time.Minute, limit, 1<<20, &Report{Elapsed: time.Second})
 	k.Expire(-time.Second, func(uint32) {})
 	return k
 }
 
 func TestAutoBeginsAsTheFirstOnesSay(t *testing.T) {
-	k, _ := Auto{}.NewKey(interval).(*autoKey)
+	k, _ := Auto{}.NewKey(Cluster{Interval: interval}).(*autoKey)
 	high := Limit{Rate: 1e6, Burst: 1e6}
 	k.Report(0, high, 1, &Report{Elapsed: time.Second, Wants: 100})
 	if g, ok := k.Report(defaultLearn, high, 1, &Report{Elapsed: time.Second, Wants: 100}); !ok || g.Weight == 0 {
 		t.Errorf("one host of a high limit gets %+v, %v", g, ok)
 	}
 	low := Limit{Rate: 5, Burst: 10}
-	k, _ = Auto{}.NewKey(interval).(*autoKey)
+	k, _ = Auto{}.NewKey(Cluster{Interval: interval}).(*autoKey)
 	if b := k.Bucket(0, BucketRule{Limit: low}); !b.Take(0, 10, 0).OK || b.Take(0, 1, 0).OK {
 		t.Error("who asks first does not find a full bucket")
 	}
@@ -109,7 +109,7 @@ func TestAutoBeginsAsTheFirstOnesSay(t *testing.T) {
 	}
 	// A single host that asks, because the cluster is large, does not do so for
 	// longer than others have to say that they use the key too.
-	k, _ = Auto{}.NewKey(interval).(*autoKey)
+	k, _ = Auto{}.NewKey(Cluster{Interval: interval}).(*autoKey)
 	k.Bucket(0, BucketRule{Limit: Limit{100, 100}}).Take(0, 100, 0)
 	k.Settle(0)
 	k.Report(time.Second, Limit{100, 100}, 1, &Report{Elapsed: time.Second, Wants: 50})
@@ -123,7 +123,7 @@ func TestAutoBeginsAsTheFirstOnesSay(t *testing.T) {
 // hold, splits the key as soon as it has learned.
 func TestAutoStaysSplitUnderANewOwner(t *testing.T) {
 	limit := Limit{Rate: 100, Burst: 100}
-	k, _ := Auto{}.NewKey(interval).(*autoKey)
+	k, _ := Auto{}.NewKey(Cluster{Interval: interval}).(*autoKey)
 	k.Bucket(0, BucketRule{Limit: limit}).Lower(0, 5)
 	k.Settle(0)
 	for i := range 4 {
@@ -411,7 +411,7 @@ func TestASwitchGivesNoSecondBurst(t *testing.T) {
 func TestAutoIsElasticWhereTheLimitIsHigh(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := Limit{Rate: 1000, Burst: 2000}
-		auto, elastic := Auto{}.NewKey(interval), Elastic{}.NewKey(interval)
+		auto, elastic := Auto{}.NewKey(Cluster{Interval: interval}), Elastic{}.NewKey(Cluster{Interval: interval})
 		now := time.Duration(0)
 		for range 100 {
 			now += time.Duration(rapid.Int64Range(0, int64(time.Second)).Draw(t, "pause"))
@@ -432,7 +432,7 @@ func TestAutoIsElasticWhereTheLimitIsHigh(t *testing.T) {
 func TestAutoIsSane(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		amount := rapid.OneOf(rapid.Just(0.0), rapid.Float64Range(0, 1e15), rapid.Float64Range(0, 1), rapid.Float64Range(0, 100))
-		k, _ := Auto{}.NewKey(interval).(*autoKey)
+		k, _ := Auto{}.NewKey(Cluster{Interval: interval}).(*autoKey)
 		now := time.Duration(0)
 		for range 100 {
 			limit := Limit{Rate: amount.Draw(t, "rate"), Burst: amount.Draw(t, "burst")}

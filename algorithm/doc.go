@@ -6,19 +6,19 @@
 //	demands of all hosts ──▶ Algorithm ──▶ a grant for each host
 //
 // The aggregator gathers the demands and calls the algorithm that a key's
-// rule names. To share in a way of your own, write one function and register
-// it:
+// rule names. To share in a way of your own, write one function, a Weigh, and
+// register it on the pool, which is the account of Elastic:
 //
 //	registry := algorithm.Builtin()
-//	err := registry.Register("first-come", algorithm.Func(
-//		func(limit algorithm.Limit, demands []algorithm.Demand, grants []algorithm.Grant) {
-//			left := limit.Rate
-//			for i, d := range demands {
-//				part := min(d.Total(), left)
-//				left -= part
-//				grants[i] = algorithm.Grant{Weight: part / limit.Rate, Burst: part}
+//	err := registry.Register("even-parts", algorithm.Pool(
+//		func(capacity float64, demands []algorithm.Demand, parts []float64) {
+//			for i := range parts {
+//				parts[i] = capacity / float64(len(demands))
 //			}
 //		}))
+//
+// So it has bursts, debt and early reports like Elastic. The order of demands
+// means nothing: a Weigh that needs one sorts them, by Host.
 //
 // An algorithm may also be a Leasing one. Its capacity is not a rate that is
 // divided anew all the time, but an amount that hosts claim and hold for a

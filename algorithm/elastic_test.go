@@ -37,7 +37,7 @@ func (h *elasticHost) use(now time.Duration, n float64) float64 {
 
 // known returns the state of a key whose owner has learned what there is.
 func known(limit Limit) Key {
-	k := Elastic{}.NewKey(interval)
+	k := Elastic{}.NewKey(Cluster{Interval: interval})
 	k.Report(-time.Minute, limit, 1<<20, &Report{Elapsed: time.Second})
 	k.Expire(-time.Second, func(uint32) {})
 	return k
@@ -142,7 +142,7 @@ func TestElasticPaysDebtBack(t *testing.T) {
 
 func TestElasticNewOwnerListensBeforeItDecides(t *testing.T) {
 	limit := Limit{Rate: 1000, Burst: 1000}
-	k := Elastic{}.NewKey(interval)
+	k := Elastic{}.NewKey(Cluster{Interval: interval})
 	hosts := []elasticHost{{rate: 700, burst: 700, granted: true}, {rate: 300, burst: 300, granted: true}}
 	for i := range hosts {
 		hosts[i].report(k, time.Duration(i)*defaultLearn/4, limit, uint32(i), 2000)
@@ -321,7 +321,7 @@ func TestElasticFollowsItsLimit(t *testing.T) {
 func TestElasticIsSane(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		amount := rapid.OneOf(rapid.Just(0.0), rapid.Float64Range(0, 1e15), rapid.Float64Range(0, 1))
-		k := Elastic{}.NewKey(interval)
+		k := Elastic{}.NewKey(Cluster{Interval: interval})
 		now := time.Duration(0)
 		for range 100 {
 			limit := Limit{Rate: amount.Draw(t, "rate"), Burst: amount.Draw(t, "burst")}

@@ -109,18 +109,28 @@ func (k *elasticKey) Follow(now, interval time.Duration) {
 func (k *elasticKey) begun() bool { return k.limit >= 0 }
 
 func (k *elasticKey) Report(now time.Duration, limit Limit, host uint32, r *Report) (Grant, bool) {
+	row, saved, begins, ok := k.take(now, limit, host, r)
+	if !ok {
+		return Grant{}, false
+	}
+	return k.grant(row, limit, byDemand, begins, saved, cost(limit, r)), true
+}
+
+// take brings the account up to now and has it take in what host did; false if
+// host gets no answer.
+func (k *elasticKey) take(now time.Duration, limit Limit, host uint32, r *Report) (row *elasticRow, saved float64, begins, ok bool) {
 	if !k.begun() {
 		k.begin(now, limit)
 	}
 	k.advance(now, limit)
-	row, saved, begins := k.receive(now, limit, host, r)
+	row, saved, begins = k.receive(now, limit, host, r)
 	// More debt than a burst is forgiven: paying it back would be an outage.
 	k.pool = upper(lower(k.pool, k.room(limit)), -limit.Burst)
 	if now < k.learns || r.Elsewhere {
 		k.listen(row, r)
-		return Grant{}, false
+		return row, saved, begins, false
 	}
-	return k.grant(row, limit, begins, saved, cost(limit, r)), true
+	return row, saved, begins, true
 }
 
 // receive takes in what host did and wants. Its row holds nothing then. Saved is

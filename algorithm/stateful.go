@@ -10,9 +10,8 @@ import "time"
 type Stateful interface {
 	Algorithm
 
-	// NewKey returns the state of a key that nobody has reported yet, in a
-	// cluster whose hosts report every interval.
-	NewKey(interval time.Duration) Key
+	// NewKey returns the state of a key in c that nobody has reported yet.
+	NewKey(c Cluster) Key
 }
 
 // Key is the state of one key under a Stateful algorithm. It is for one
