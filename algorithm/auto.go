@@ -70,5 +70,5 @@ func (Auto) Share(limit Limit, demands []Rates, grants []Grant) {
 
 // NewKey implements Stateful. The Key is Bucketed.
 func (Auto) NewKey(c Cluster) Key {
-	return &autoKey{elasticKey: elasticKey{params: &usual, interval: c.Interval, limit: -1}}
+	return &autoKey{elasticKey: elasticKey{params: &usual, interval: c.Interval, limit: -1, part: byDemand}}
 }

@@ -69,7 +69,7 @@ func (k *autoKey) Report(now time.Duration, limit Limit, host uint32, r *Report)
 	case k.state != split:
 		return Grant{}, true
 	}
-	return k.lend(row, k.grant(row, limit, byDemand, begins, left, cost(limit, r))), true
+	return k.lend(row, k.grant(row, limit, begins, left, cost(limit, r))), true
 }
 
 // weight is the part of the limit that host holds.

@@ -180,5 +180,5 @@ func (e Elastic) NewKey(c Cluster) Key {
 		e = e.withDefaults()
 		params = &e
 	}
-	return &elasticKey{params: params, interval: c.Interval, limit: -1}
+	return &elasticKey{params: params, interval: c.Interval, limit: -1, part: byDemand}
 }

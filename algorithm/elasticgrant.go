@@ -7,10 +7,10 @@ import "math"
 // byDemand is the part of each host where rates are in proportion to demands.
 const byDemand = -1
 
-// grant decides what row's host may do. All sums are without its grant. Part is the
-// host's of the limit, or byDemand. Begins says that it had no demand until now,
-// saved what it has left of what it had, and cost what its largest events cost.
-func (k *elasticKey) grant(row *elasticRow, limit Limit, part float64, begins bool, saved, cost float64) Grant {
+// grant decides what row's host may do. All sums are without its grant. Begins says
+// that it had no demand until now, saved what it has left of what it had, and cost
+// what its largest events cost.
+func (k *elasticKey) grant(row *elasticRow, limit Limit, begins bool, saved, cost float64) Grant {
 	p := k.params
 	// Debt is paid back by all; what is too much in the pool of a key that
 	// is short is handed out.
@@ -25,11 +25,11 @@ func (k *elasticKey) grant(row *elasticRow, limit Limit, part float64, begins bo
 		rate += lower(missed/(silence*seconds(k.interval)), p.CatchUp*limit.Rate)
 	}
 	wants, fair := float64(row.wants), 0.0
-	switch {
-	case part >= 0:
-		fair = lower(part*rate, wants*p.Headroom)
-	case wants > 0:
+	if wants > 0 {
 		fair = wants * lower(rate/k.wants, p.Headroom)
+		if k.part >= 0 {
+			fair = lower(k.part*rate, wants*p.Headroom)
+		}
 	}
 	room := upper(rate*(1+p.Crowding)-k.rates(limit.Rate), 0)
 	rate = lower(lower(room, fair), limit.Rate)

@@ -41,7 +41,9 @@ type elasticKey struct {
 
 	rows rowset.Set[elasticRow]
 
-	_ [8]byte // to whole cache lines: neighbours are other processors' keys
+	part float64 // of the limit, for the host that reports; or byDemand
+
+	// Whole cache lines: neighbours are other processors' keys.
 }
 
 // elasticRow is what one host holds. There may be millions, so some amounts are
@@ -109,28 +111,18 @@ func (k *elasticKey) Follow(now, interval time.Duration) {
 func (k *elasticKey) begun() bool { return k.limit >= 0 }
 
 func (k *elasticKey) Report(now time.Duration, limit Limit, host uint32, r *Report) (Grant, bool) {
-	row, saved, begins, ok := k.take(now, limit, host, r)
-	if !ok {
-		return Grant{}, false
-	}
-	return k.grant(row, limit, byDemand, begins, saved, cost(limit, r)), true
-}
-
-// take brings the account up to now and has it take in what host did; false if
-// host gets no answer.
-func (k *elasticKey) take(now time.Duration, limit Limit, host uint32, r *Report) (row *elasticRow, saved float64, begins, ok bool) {
 	if !k.begun() {
 		k.begin(now, limit)
 	}
 	k.advance(now, limit)
-	row, saved, begins = k.receive(now, limit, host, r)
+	row, saved, begins := k.receive(now, limit, host, r)
 	// More debt than a burst is forgiven: paying it back would be an outage.
 	k.pool = upper(lower(k.pool, k.room(limit)), -limit.Burst)
 	if now < k.learns || r.Elsewhere {
 		k.listen(row, r)
-		return row, saved, begins, false
+		return Grant{}, false
 	}
-	return row, saved, begins, true
+	return k.grant(row, limit, begins, saved, cost(limit, r)), true
 }
 
 // receive takes in what host did and wants. Its row holds nothing then. Saved is
@@ -150,13 +142,18 @@ func (k *elasticKey) receive(now time.Duration, limit Limit, host uint32, r *Rep
 		k.pool -= k.stray(now, r)
 	}
 	row.last = now
-	row.wants = float32(lower(r.Wants, mostWanted*upper(limit.Rate, 1)))
+	row.wants = float32(reasonable(r.Wants, limit))
 	row.denied = k.denied
 	k.wants += float64(row.wants)
 	if row.wants > 0 {
 		k.users++
 	}
 	return row, saved, begins
+}
+
+// reasonable is wants, or the most that one host may want of limit.
+func reasonable(wants float64, limit Limit) float64 {
+	return lower(wants, mostWanted*upper(limit.Rate, 1))
 }
 
 // cost is the most that is asked for at once under limit, by r.

@@ -113,21 +113,22 @@ const fewHosts = 64
 
 // Report implements Key.
 func (k *weighedKey) Report(now time.Duration, limit Limit, host uint32, r *Report) (Grant, bool) {
-	row, saved, begins, ok := k.take(now, limit, host, r)
-	if !ok {
-		return Grant{}, false
-	}
-	part := 0.0
-	if row.wants > 0 && limit.Rate > 0 {
+	k.part = 0
+	if r.Wants > 0 && limit.Rate > 0 {
 		if now >= k.ends || k.lacks(host) {
-			k.pass(now, limit)
+			k.pass(now, limit, host, r)
 		}
-		part = k.parts[host]
+		k.part = k.parts[host]
 	}
+	part := k.part
 	if !(part >= 0 && part <= 1) {
-		return Grant{Weight: part}, true // the decider says whose defect that is
+		k.part = 0
 	}
-	return k.grant(row, limit, part, begins, saved, cost(limit, r)), true
+	g, ok := k.elasticKey.Report(now, limit, host, r)
+	if k.part != part {
+		g.Weight = part // the decider says whose defect that is
+	}
+	return g, ok
 }
 
 // lacks reports whether to weigh anew for the sake of host. Beyond a few hosts that
@@ -140,21 +141,24 @@ func (k *weighedKey) lacks(host uint32) bool {
 	return had < fewHosts || int(k.users) > had+had/4
 }
 
-// pass weighs all hosts.
-func (k *weighedKey) pass(now time.Duration, limit Limit) {
-	n := int(k.users)
+// pass weighs all hosts, and the one that says r now.
+func (k *weighedKey) pass(now time.Duration, limit Limit, says uint32, r *Report) {
+	n := int(k.users) + 1
 	hosts, demands := make([]uint32, 0, n), make([]Demand, 0, n)
+	add := func(host uint32, wants, has float64) {
+		d := Demand{Wants: wants, Has: has}
+		if k.member != nil {
+			m := k.member(host)
+			d.Host, d.Labels = m.Name, m.Labels
+		}
+		hosts, demands = append(hosts, host), append(demands, d)
+	}
 	for i, row := range k.rows.All {
-		if row.wants > 0 {
-			host := k.rows.Host(i)
-			d := Demand{Wants: float64(row.wants), Has: row.weight}
-			if k.member != nil {
-				m := k.member(host)
-				d.Host, d.Labels = m.Name, m.Labels
-			}
-			hosts, demands = append(hosts, host), append(demands, d)
+		if host := k.rows.Host(i); row.wants > 0 && host != says {
+			add(host, float64(row.wants), row.weight)
 		}
 	}
+	add(says, float64(float32(reasonable(r.Wants, limit))), r.Has) // rounded as in a row
 	parts := make([]float64, len(hosts))
 	k.weigh(limit.Rate, demands, parts)
 	all := 0.0
