@@ -74,7 +74,7 @@ func (p pool) NewKey(c Cluster) Key {
 
 // With implements Configurable, as Elastic does.
 func (p pool) With(parameters map[string]string) (Algorithm, error) {
-	e, err := p.Elastic.with(parameters)
+	e, err := p.with(parameters)
 	if err != nil {
 		return nil, err
 	}
