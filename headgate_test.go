@@ -203,7 +203,7 @@ func TestAReloadIsOneLogLine(t *testing.T) {
 }
 
 func TestAnAlgorithmOfTheServicesOwn(t *testing.T) {
-	tenth := algorithm.Func(func(limit algorithm.Limit, demands []algorithm.Demand, grants []algorithm.Grant) {
+	tenth := algorithm.Func(func(limit algorithm.Limit, demands []algorithm.Rates, grants []algorithm.Grant) {
 		for i := range grants {
 			grants[i] = algorithm.Grant{Weight: 0.1, Burst: limit.Burst / 10}
 		}

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/headgate/headgate/aggregator"
+	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/ringpop"
 )
@@ -99,9 +100,14 @@ func (n *Node) joinLocked(ctx, running context.Context) error {
 func (n *Node) follow(ring *ringpop.Ring) {
 	hosts := ring.Hosts()
 	addresses := make([]string, len(hosts))
+	labels := make(map[string]algorithm.Labels)
 	for i, h := range hosts {
 		addresses[i] = h.Address
+		if l := h.LabelMap(); l != nil {
+			labels[h.Address] = l
+		}
 	}
+	n.aggregator.Label(labels)
 	if err := n.transport.Keep(addresses); err != nil {
 		n.log.Warn("connections to hosts that left do not close", "error", err)
 	}

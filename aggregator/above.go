@@ -26,7 +26,6 @@ type above struct {
 	early  time.Duration // not asked again before
 	asked  bool          // the answer is under way
 	keeps  time.Duration // until when it is not known what hosts want, of a key that is not leased
-	gone   bool          // the key is not here any more
 }
 
 // capacity of k at now: the lease from above, or when it has ended what is safe.
@@ -48,25 +47,27 @@ type children struct {
 	keys []child // protected by mu
 }
 
+// child is a key that has this above, and none any more when it has another.
 type child struct {
 	shard *shard
 	key   *key
+	above *above
 }
 
-// raise gives k, which is in sh, a cluster above if its rule has one by now, or
-// takes it away.
+// alive reports whether c has a cluster above. Its shard is locked.
+func (c child) alive() bool { return c.key.above == c.above && c.key.rule != nil }
+
+// raise gives k, which is in sh, a cluster above if its rule has one by now. When
+// it has none any more, adopt takes it away.
 func (a *Aggregator) raise(now time.Duration, sh *shard, k *key) {
-	parent := k.rule != nil && k.rule.Parent
-	switch {
-	case parent == (k.above != nil):
-	case !parent:
-		k.above.gone, k.above = true, nil
-	default:
-		k.above = &above{askAt: now, keeps: now + k.settings.average.Interval}
-		a.children.mu.Lock()
-		a.children.keys = append(a.children.keys, child{sh, k})
-		a.children.mu.Unlock()
+	if k.rule == nil || !k.rule.Parent || k.above != nil {
+		return
 	}
+	k.above = &above{askAt: now, keeps: now + k.settings.average.Interval}
+	a.children.mu.Lock()
+	defer a.children.mu.Unlock()
+
+	a.children.keys = append(a.children.keys, child{sh, k, k.above})
 }
 
 // expire forgets children that are gone, or have no cluster above any more.
@@ -77,7 +78,7 @@ func (c *children) expire() {
 	gone := make(map[child]bool)
 	for _, one := range all {
 		one.shard.mu.Lock()
-		if p := one.key.above; p == nil || p.gone {
+		if !one.alive() {
 			gone[one] = true
 		}
 		one.shard.mu.Unlock()
@@ -101,8 +102,8 @@ func (a *Aggregator) Ask(now time.Duration, host string) *Asked {
 	a.children.mu.Unlock()
 	asked := new(Asked)
 	for _, c := range all {
-		c.shard.mu.Lock()
-		if p := c.key.above; p != nil && !p.gone && !p.asked && now >= p.askAt && len(asked.Claims.Rows) < rpc.MaxKeys {
+		now := c.shard.lock(now)
+		if p := c.above; c.alive() && !p.asked && now >= p.askAt && len(asked.Claims.Rows) < rpc.MaxKeys {
 			p.asked, p.told = true, c.key.wants()
 			asked.Claims.Rows = append(asked.Claims.Rows, c.key.claim(now, host))
 			asked.children = append(asked.children, c)
@@ -132,8 +133,8 @@ func (a *Aggregator) Hear(now time.Duration, asked *Asked, leases *rpc.Leases, e
 		leases = nil
 	}
 	for i, c := range asked.children {
-		c.shard.mu.Lock()
-		if c.key.above != nil {
+		now := c.shard.lock(now)
+		if c.alive() {
 			var lease rpc.Lease
 			if leases != nil && (errs == nil || errs[i] == nil) {
 				lease = leases.Rows[i]

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -32,7 +33,8 @@ type Aggregator struct {
 	moved     atomic.Int64 // when keys last moved between owners, by Step's time
 	children  children
 	hosts     hosts
-	gone      func(host uint32) // forget; made once, as it costs an allocation
+	labels    atomic.Pointer[map[string]algorithm.Labels] // by host; nil before the first Label
+	gone      func(host uint32)                           // forget; made once, as it costs an allocation
 	keys      atomic.Int64
 	blamed    pacer // by Step's time
 	refusals  pacer
@@ -50,10 +52,19 @@ const (
 
 // shard is a part of the keys, so that reports rarely wait for each other.
 type shard struct {
-	mu    sync.Mutex // protects books and all in them
-	books []*book    // a book per algorithm; they stay for ever
+	mu    sync.Mutex    // protects following fields, and all in the books
+	now   time.Duration // the latest time of all that had the lock
+	books []*book       // a book per algorithm; they stay for ever
 
-	_ [32]byte // a shard per cache line
+	_ [24]byte // a shard per cache line
+}
+
+// lock locks sh for what happens at now. It returns now, or the time of what had
+// the lock before if that is later: for a key, time does not go backwards.
+func (sh *shard) lock(now time.Duration) time.Duration {
+	sh.mu.Lock()
+	sh.now = max(sh.now, now)
+	return sh.now
 }
 
 // settings is a Snapshot, worked out.
@@ -64,6 +75,7 @@ type settings struct {
 	snapshot *dynamicconfig.Snapshot
 	average  algorithm.Average
 	stages   []algorithm.Stage
+	cluster  algorithm.Cluster
 	maxKeys  int64
 	maxHosts int
 	places   places
@@ -95,6 +107,9 @@ func New(registry *algorithm.Registry, snapshot *dynamicconfig.Snapshot, options
 		o(a)
 	}
 	a.gone = a.forget
+	for i := range a.shards {
+		a.shards[i].now = math.MinInt64
+	}
 	if err := a.Configure(snapshot); err != nil {
 		return nil, err
 	}
@@ -121,6 +136,7 @@ func (a *Aggregator) Configure(snapshot *dynamicconfig.Snapshot) error {
 		return fmt.Errorf("aggregator: configure: %w", err)
 	}
 	s.stages = s.average.Stages()
+	s.cluster = algorithm.Cluster{Interval: p.UpdateInterval, Member: a.member}
 	a.configure.Lock()
 	defer a.configure.Unlock()
 
@@ -158,7 +174,11 @@ func (a *Aggregator) Step(now time.Duration, host string, usage *rpc.Usage, gran
 	id := a.hosts.acquire(host)
 	defer a.hosts.add(id, -1)
 
-	u := update{a: a, now: now, settings: s, sharing: newSharing(alg), usage: usage, host: id, grants: grants}
+	u := newUpdate()
+	defer u.done()
+
+	u.a, u.now, u.settings, u.sharing = a, now, s, newSharing(alg)
+	u.usage, u.host, u.grants = usage, id, grants
 	u.all()
 	a.metrics.updates.Inc(1)
 	a.metrics.updatedKeys.Inc(int64(usage.Len()))
@@ -168,8 +188,8 @@ func (a *Aggregator) Step(now time.Duration, host string, usage *rpc.Usage, gran
 // newKey makes room for a key and puts it into b, whose shard is locked; nil if
 // there is no room, or no rule.
 func (a *Aggregator) newKey(b *book, s *settings, alg algorithm.Algorithm, hash uint64, text string, now time.Duration) (*key, error) {
-	rule, ok := s.snapshot.Match(text)
-	if !ok {
+	rule, _ := s.match(text, b.algorithm)
+	if rule == nil {
 		a.metrics.noRoom.Inc(1)
 		return nil, nil
 	}
@@ -181,7 +201,7 @@ func (a *Aggregator) newKey(b *book, s *settings, alg algorithm.Algorithm, hash 
 		l.adopt(s, nil)
 		k.state = l
 	case algorithm.Stateful:
-		if k.state = stateOf(alg, now, s.average.Interval); k.state == nil {
+		if k.state = stateOf(alg, now, s.cluster); k.state == nil {
 			a.metrics.noRoom.Inc(1)
 			return nil, errNoKey
 		}
@@ -200,14 +220,37 @@ func (a *Aggregator) newKey(b *book, s *settings, alg algorithm.Algorithm, hash 
 	return k, nil
 }
 
+// Label puts the labels of hosts in force: what membership says about each, by its
+// name. Weighings see them; no report can change them.
+func (a *Aggregator) Label(labels map[string]algorithm.Labels) { a.labels.Store(&labels) }
+
+// member is who host is.
+func (a *Aggregator) member(host uint32) algorithm.Member {
+	m := algorithm.Member{Name: a.hosts.name(host)}
+	if labels := a.labels.Load(); labels != nil {
+		m.Labels = (*labels)[m.Name]
+	}
+	return m
+}
+
 // Moved tells that keys may have moved between owners at now: keys that are new
 // here from now on may have leases out that this owner does not know of.
 func (a *Aggregator) Moved(now time.Duration) { a.moved.Store(int64(now)) }
 
-// algorithm is the one called name, with the rule's parameters; none in its
-// place, and an error, if it cannot be built.
+// match is the rule for the key called text if it has the algorithm called named
+// decide or measured. If not, it is nil, and instead is the rule that there is.
+func (s *settings) match(text, named string) (rule, instead *dynamicconfig.Rule) {
+	rule, _ = s.snapshot.Match(text)
+	if rule == nil || mentions(rule, named) {
+		return rule, nil
+	}
+	return nil, rule
+}
+
+// algorithm is the one called name, with the rule's parameters; an error if they
+// cannot be used.
 func (s *settings) algorithm(rule *dynamicconfig.Rule, name string) (algorithm.Algorithm, error) {
-	if len(rule.Parameters) == 0 {
+	if len(parameters(rule)) == 0 {
 		return s.registry.Lookup(name)
 	}
 	type ruled struct {
@@ -224,9 +267,7 @@ func (s *settings) algorithm(rule *dynamicconfig.Rule, name string) (algorithm.A
 		}
 	}
 	b := built{}
-	if b.algorithm, b.err = s.registry.Build(name, rule.Parameters); b.err != nil {
-		b.algorithm = algorithm.None{}
-	}
+	b.algorithm, b.err = s.registry.Build(name, rule.Parameters)
 	s.built.Store(ruled{rule, name}, b)
 	return b.algorithm, b.err
 }

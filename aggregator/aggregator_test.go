@@ -202,12 +202,17 @@ func TestLessThanASecondCountsAsOne(t *testing.T) {
 }
 
 func TestAKeyThatMigratesIsTwo(t *testing.T) {
-	other := algorithm.Func(func(_ algorithm.Limit, _ []algorithm.Demand, grants []algorithm.Grant) {
+	other := algorithm.Func(func(_ algorithm.Limit, _ []algorithm.Rates, grants []algorithm.Grant) {
 		for i := range grants {
 			grants[i] = algorithm.Grant{Weight: 0.25, Used: 1}
 		}
 	})
 	a, _ := custom(t, cadence, other)
+	rule := every(algorithm.NameRequestWeighted)
+	rule.Migration = &dynamicconfig.Migration{From: rule.Algorithm, To: "mine", Mode: dynamicconfig.ModeOldShadowNew}
+	if err := a.Configure(snapshot(t, cadence, rule)); err != nil {
+		t.Fatal(err)
+	}
 	reported(t, a, 0, "a", 5, 0)
 	g := step(t, a, 0, "a", usage("mine", 9, 0, time.Second, "k"))
 	if g.Weight[0] != 0.25 || g.Floor != rpc.FloorNone {
@@ -247,7 +252,7 @@ func TestConfigureIsFollowedByKnownKeys(t *testing.T) {
 	configure(cadence, dynamicconfig.Rule{Key: "k", Limit: 7, Algorithm: "request-weighted"})
 	used(t, a, 3*time.Second)
 	k := known(a, "request-weighted", "k")
-	if k.adopt(old, "request-weighted", a.gone); k.rule.Limit != 7 {
+	if k.adopt(0, old, "request-weighted", a.gone); k.rule.Limit != 7 {
 		t.Errorf("older rules came back: limit %v", k.rule.Limit)
 	}
 }

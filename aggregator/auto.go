@@ -22,8 +22,8 @@ var (
 )
 
 // stateOf is the state of a key that is new here at now.
-func stateOf(alg algorithm.Stateful, now, interval time.Duration) algorithm.Key {
-	state := alg.NewKey(interval)
+func stateOf(alg algorithm.Stateful, now time.Duration, c algorithm.Cluster) algorithm.Key {
+	state := alg.NewKey(c)
 	if b, ok := state.(algorithm.Bucketed); ok {
 		return &auto{b, newLearned(now)}
 	}

@@ -40,7 +40,7 @@ func filled(tb testing.TB, mine algorithm.Algorithm, name string, hosts, keys in
 // BenchmarkStep is one report of 100 keys, per key, when so many hosts use
 // each of them. All report once a second.
 func BenchmarkStep(b *testing.B) {
-	equal := algorithm.Func(func(_ algorithm.Limit, demands []algorithm.Demand, grants []algorithm.Grant) {
+	equal := algorithm.Func(func(_ algorithm.Limit, demands []algorithm.Rates, grants []algorithm.Grant) {
 		for i := range grants {
 			grants[i].Weight = 1 / float64(len(demands))
 		}

@@ -55,7 +55,7 @@ func TestAKeyOfTheSameHashIsNotMistaken(t *testing.T) {
 	b.add(7, other)
 	b.add(7, k)
 	id := a.hosts.acquire("b")
-	other.ledger.record(0, none, id, algorithm.Demand{Allowed: 1}, k.settings) // the row that has host a in k
+	other.ledger.record(0, none, id, algorithm.Rates{Allowed: 1}, s, k.settings) // the row that has host a in k
 	alg, err := a.registry.Lookup(algorithm.NameRequestWeighted)
 	if err != nil {
 		t.Fatal(err)

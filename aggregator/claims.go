@@ -3,6 +3,7 @@
 package aggregator
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -40,7 +41,11 @@ func (c *claimant) ask() rpc.Lease {
 		return c.unmatched(ok)
 	}
 	name := answering(rule)
-	alg, failed := c.settings.algorithm(rule, name)
+	alg, err := c.settings.algorithm(rule, name)
+	if errors.Is(err, algorithm.ErrParameter) {
+		c.a.blame(c.now, name, c.claim.Key, err)
+		return c.refuse("the key's rule has parameters that its algorithm %s does not take", name)
+	}
 	leasing, ok := alg.(algorithm.Leasing)
 	if !ok { // it may be none of the registry's, which is nobody's failure
 		return c.refuse("the key's algorithm %s hands out no leases: use none, static, proportional-share or fair-share", name)
@@ -51,9 +56,6 @@ func (c *claimant) ask() rpc.Lease {
 	defer c.a.hosts.add(id, -1)
 
 	lease, err := c.under(sh, name, leasing, hash, id)
-	if err == nil {
-		err = failed // it is none that leases, in place of what the rule wants
-	}
 	if err != nil {
 		c.a.blame(c.now, name, c.claim.Key, err)
 	}
@@ -63,7 +65,7 @@ func (c *claimant) ask() rpc.Lease {
 // under is the claim as host id, in sh. The error says that the algorithm is to
 // blame.
 func (c *claimant) under(sh *shard, name string, alg algorithm.Leasing, hash uint64, id uint32) (lease rpc.Lease, err error) {
-	sh.mu.Lock()
+	c.now = sh.lock(c.now)
 	defer sh.mu.Unlock()
 	defer recovered(&err)
 
@@ -77,7 +79,7 @@ func (c *claimant) under(sh *shard, name string, alg algorithm.Leasing, hash uin
 			return c.refuse("the decider has no room for another key: raise max_owned_keys"), err
 		}
 	}
-	k.adopt(c.settings, name, c.a.gone)
+	k.adopt(c.now, c.settings, name, c.a.gone)
 	l, ok := k.state.(*lessor)
 	if !ok || k.rule == nil {
 		return c.refuse("the key's rule has just changed: ask again"), nil

@@ -273,12 +273,12 @@ func TestKeysThatNoRegistryDecidesFailNobody(t *testing.T) {
 	}
 }
 
-func TestAnAlgorithmThatCannotBeBuiltIsNone(t *testing.T) {
+func TestAnAlgorithmThatCannotBeBuiltLeasesNothing(t *testing.T) {
 	a, log := custom(t, cadence, new(counting))
 	if err := a.Configure(snapshot(t, cadence, terms(dynamicconfig.Rule{Limit: 10, Algorithm: "fair-share", Parameters: map[string]string{"vavavoom": "11"}}))); err != nil {
 		t.Fatal(err)
 	}
-	if got := claimed(t, a, 0, wants("a", 0, 1000)); got.Amount != 1000 {
+	if got := claimed(t, a, 0, wants("a", 0, 1000)); got.Lasts != 0 || !strings.Contains(got.Refused, "parameters") {
 		t.Errorf("got %+v", got)
 	}
 	if text := log.String(); !strings.Contains(text, "vavavoom") {

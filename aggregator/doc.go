@@ -13,7 +13,7 @@
 // An Aggregator is an rpc.Decider, so whatever carries payloads can serve it:
 //
 //	registry := algorithm.Builtin()
-//	registry.Register("mine", algorithm.Func(share)) // a custom weighting
+//	registry.Register("mine", algorithm.Pool(weigh)) // a custom weighting
 //	a, err := aggregator.New(registry, snapshot, aggregator.WithLogger(log))
 //	if err != nil { … }
 //	go a.Run(ctx)                                    // forgets silent hosts
@@ -43,6 +43,26 @@
 // gc_after its last report, a key with its last host, a host's name with its
 // last key, a bucket when it is full. An algorithm that panics or returns
 // nonsense costs its own keys their grants, and a line in the log.
+//
+// # Rules that change
+//
+// Limit, burst, interval, parameters, parent and algorithm of a rule may change,
+// and come or go, at any time. With parameters that its algorithm does not take, a
+// key goes on as it was, and a new key has no grants.
+//
+// The owner's rule chooses the account of a key. A host that names another
+// algorithm gets no answer: it keeps its grant until its lease ends, and then falls
+// back. Its use and its grant count in the rule's account meanwhile. So in a
+// rollout all hosts together have at most the limit, and beside that what the
+// hosts that the new account has not heard of yet hold, for one interval. A
+// migration is two accounts, each of which keeps the limit.
+//
+// # Reports that overlap
+//
+// A report counts for the time since the host's last one. If it is about more, an
+// answer was lost, the key is named twice in the message, or two hosts have one
+// name. An algorithm.Stateful then counts the part that is new; others take the
+// report for one more sample of the host's demand. overlapping_reports counts them.
 //
 // # Out of scope
 //

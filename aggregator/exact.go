@@ -30,9 +30,11 @@ var (
 	_ wanting = (*exact)(nil)
 )
 
-// Report implements algorithm.Key: who reports usage of an exact key has not
-// heard of its rule.
-func (e *exact) Report(time.Duration, algorithm.Limit, uint32, algorithm.Report) (algorithm.Grant, bool) {
+// Report implements algorithm.Key. A host that reports usage of an exact key has
+// not heard of its rule: what it used since the key came here is charged.
+func (e *exact) Report(now time.Duration, limit algorithm.Limit, _ uint32, r *algorithm.Report) (algorithm.Grant, bool) {
+	part := min(float64(now-e.came)/float64(max(r.Elapsed, 1)), 1)
+	e.bucket.Charge(now, part*r.Allowed, -limit.Burst)
 	return algorithm.Grant{}, false
 }
 
@@ -44,6 +46,9 @@ func (e *exact) Expire(now time.Duration, _ func(host uint32)) {
 		e.asked, e.since = 0, now
 	}
 }
+
+// Follow implements algorithm.Key.
+func (e *exact) Follow(time.Duration, time.Duration) {}
 
 // Wants is what is asked for lately, in tokens/s, for the cluster above.
 func (e *exact) Wants() float64 { return e.wanted }
@@ -58,6 +63,9 @@ func (e *exact) Hosts() int {
 
 // Knows implements algorithm.Key.
 func (e *exact) Knows(uint32) bool { return false }
+
+// Fetch implements algorithm.Key.
+func (e *exact) Fetch(uint32, int32) (number int32, read int) { return none, 0 }
 
 // newExact makes a full bucket, if there is room.
 func (a *Aggregator) newExact(s *settings, now time.Duration, rule *dynamicconfig.Rule, text string) *key {

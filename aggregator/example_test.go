@@ -58,7 +58,7 @@ func ExampleAggregator_Step() {
 func ExampleNew_customAlgorithm() {
 	registry := algorithm.Builtin()
 	err := registry.Register("equal-parts", algorithm.Func(
-		func(limit algorithm.Limit, demands []algorithm.Demand, grants []algorithm.Grant) {
+		func(limit algorithm.Limit, demands []algorithm.Rates, grants []algorithm.Grant) {
 			part := 1 / float64(len(demands))
 			for i := range grants {
 				grants[i] = algorithm.Grant{Weight: part, Burst: limit.Burst * part}

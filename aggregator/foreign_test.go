@@ -39,7 +39,7 @@ func custom(t testing.TB, p dynamicconfig.Properties, mine algorithm.Algorithm) 
 // counting is an algorithm of equal parts that counts what it is made to do.
 type counting struct{ calls, rows atomic.Int64 }
 
-func (c *counting) Share(_ algorithm.Limit, demands []algorithm.Demand, grants []algorithm.Grant) {
+func (c *counting) Share(_ algorithm.Limit, demands []algorithm.Rates, grants []algorithm.Grant) {
 	c.calls.Add(1)
 	c.rows.Add(int64(len(demands)))
 	for i := range grants {
@@ -129,7 +129,7 @@ func (f *failing) maybe(method string) {
 	}
 }
 
-func (f *failing) Share(_ algorithm.Limit, _ []algorithm.Demand, grants []algorithm.Grant) {
+func (f *failing) Share(_ algorithm.Limit, _ []algorithm.Rates, grants []algorithm.Grant) {
 	f.maybe("Share")
 	for i := range grants {
 		grants[i] = f.grant
@@ -142,7 +142,7 @@ type stateful struct {
 	noKey bool
 }
 
-func (s stateful) NewKey(time.Duration) algorithm.Key {
+func (s stateful) NewKey(algorithm.Cluster) algorithm.Key {
 	s.maybe("NewKey")
 	if s.noKey {
 		return nil
@@ -150,7 +150,7 @@ func (s stateful) NewKey(time.Duration) algorithm.Key {
 	return s
 }
 
-func (s stateful) Report(_ time.Duration, _ algorithm.Limit, host uint32, _ algorithm.Report) (algorithm.Grant, bool) {
+func (s stateful) Report(_ time.Duration, _ algorithm.Limit, host uint32, _ *algorithm.Report) (algorithm.Grant, bool) {
 	s.known[host] = true
 	s.maybe("Report")
 	return s.grant, true
@@ -171,6 +171,10 @@ func (s stateful) Hosts() int {
 	return len(s.known)
 }
 
+func (s stateful) Follow(time.Duration, time.Duration) { s.maybe("Follow") }
+
+func (s stateful) Fetch(uint32, int32) (int32, int) { return -1, 0 }
+
 func (s stateful) Knows(host uint32) bool    { s.maybe("Knows"); return s.known[host] }
 func (f *failing) summed() summed            { return summed{f} }
 func (f *failing) stateful(no bool) stateful { f.known = make(map[uint32]bool); return stateful{f, no} }
@@ -178,7 +182,7 @@ func (f *failing) stateful(no bool) stateful { f.known = make(map[uint32]bool); 
 // summed makes a Summed of a failing.
 type summed struct{ *failing }
 
-func (s summed) Grant(algorithm.Limit, algorithm.Demand, algorithm.Demand) algorithm.Grant {
+func (s summed) Grant(algorithm.Limit, algorithm.Rates, algorithm.Rates) algorithm.Grant {
 	s.maybe("Grant")
 	return s.grant
 }
@@ -218,7 +222,7 @@ func TestAnAlgorithmThatFailsCostsItsOwnKeysOnly(t *testing.T) {
 					t.Errorf("%s: row %d has a grant: %+v", name, row, g)
 				}
 			}
-			if g := step(t, a, now, "a", usage("request-weighted", 1, 0, time.Second, "m1", "k")); g.Lease[0] == 0 || g.Lease[1] == 0 {
+			if g := step(t, a, now, "a", usage("request-weighted", 1, 0, time.Second, "l", "k")); g.Lease[0] == 0 || g.Lease[1] == 0 {
 				t.Errorf("%s: the keys of another algorithm have no grant: %+v", name, g)
 			}
 			a.GC(now) // takes every lock

@@ -50,7 +50,7 @@ func (sh *shard) entries() (all []entry) {
 
 // sweep is GC for one key. A key whose algorithm panics stays.
 func (a *Aggregator) sweep(now time.Duration, s *settings, sh *shard, e entry) (err error) {
-	sh.mu.Lock()
+	now = sh.lock(now)
 	defer sh.mu.Unlock()
 	defer recovered(&err)
 
@@ -58,16 +58,16 @@ func (a *Aggregator) sweep(now time.Duration, s *settings, sh *shard, e entry) (
 	if b.find(e.hash, k.text) != k {
 		return nil // another GC was here
 	}
-	k.adopt(s, e.algorithm, a.gone)
+	k.adopt(now, s, e.algorithm, a.gone)
 	a.raise(now, sh, k)
 	k.expire(now, a.gone)
+	a.metrics.overlapping.Inc(k.ledger.overlaps)
+	k.ledger.overlaps = 0
 	if k.hosts() == 0 && !k.keeps(now) {
 		b.remove(e.hash, k)
 		k.leave()
 		a.keys.Add(-1)
-		if k.above != nil {
-			k.above.gone = true
-		}
+		k.above = nil
 	}
 	return nil
 }

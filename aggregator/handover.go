@@ -30,7 +30,7 @@ func (a *Aggregator) Handover(now time.Duration) (parts []*rpc.Claims) {
 
 // hand adds what hosts hold of k.
 func (a *Aggregator) hand(rows []rpc.Claim, now time.Duration, sh *shard, k *key) []rpc.Claim {
-	sh.mu.Lock()
+	now = sh.lock(now)
 	defer sh.mu.Unlock()
 
 	l, ok := k.state.(*lessor)
@@ -82,7 +82,7 @@ func (a *Aggregator) Buckets(now time.Duration, moved func(key string) bool) (ro
 }
 
 func (a *Aggregator) handBucket(now time.Duration, sh *shard, k *key) (row rpc.Take, ok bool) {
-	sh.mu.Lock()
+	now = sh.lock(now)
 	defer sh.mu.Unlock()
 
 	state, ok := k.state.(taking)

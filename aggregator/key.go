@@ -29,41 +29,71 @@ type key struct {
 	// Whole cache lines: neighbours are other processors' keys.
 }
 
-// adopt brings k, which is in the book of the algorithm called named, under s,
-// unless it is under later ones. It returns false if no rule matches. Gone is
-// called for hosts that are forgotten.
-func (k *key) adopt(s *settings, named string, gone func(host uint32)) bool {
+// adopt brings k, which is in the book of the algorithm called named, under s at
+// now, unless it is under later ones. It returns false if no rule has that
+// algorithm decide about k. Gone is called for hosts that are forgotten.
+func (k *key) adopt(now time.Duration, s *settings, named string, gone func(host uint32)) bool {
 	if s.number <= k.settings.number {
 		return k.rule != nil
 	}
-	if k.settings.average != s.average && k.state == nil {
+	before := k.settings.average
+	switch {
+	case k.state == nil && before != s.average:
 		k.ledger.restage()
+	case k.state != nil && before.Interval != s.average.Interval:
+		k.state.Follow(now, s.average.Interval)
 	}
 	old := k.rule
 	k.leave()
-	k.rule, _ = s.snapshot.Match(k.text)
+	k.rule, _ = s.match(k.text, named)
 	k.settings, k.round = s, nil
 	k.enter()
-	switch {
-	case k.rule == nil:
-		return false
-	case old == nil:
-		return true
+	if k.rule == nil || !k.rule.Parent {
+		k.above = nil
 	}
-	switch l := k.state.(type) {
-	case *lessor:
-		l.adopt(s, old.Priorities)
-	case nil:
-	default:
-		if !maps.Equal(old.Parameters, k.rule.Parameters) { // begin anew
-			alg, _ := s.algorithm(k.rule, named) // it was blamed when the rules changed
-			if st, ok := alg.(algorithm.Stateful); ok {
-				l.Expire(math.MaxInt64, gone)
-				k.state = st.NewKey(s.average.Interval)
-			}
-		}
+	k.rebuild(now, old, named, gone)
+	if l, ok := k.state.(*lessor); ok && k.rule != nil {
+		l.adopt(s, priorities(old))
 	}
-	return true
+	return k.rule != nil
+}
+
+// rebuild begins the state of k anew if its parameters are not those of old any
+// more. With parameters that cannot be used, it goes on as it was.
+func (k *key) rebuild(now time.Duration, old *dynamicconfig.Rule, named string, gone func(host uint32)) {
+	if maps.Equal(parameters(old), parameters(k.rule)) {
+		return
+	}
+	switch k.state.(type) {
+	case nil, *lessor, *exact:
+		return
+	}
+	alg, err := k.settings.algorithm(k.rule, named)
+	if err != nil {
+		return // the next report of a new key is told, and the log
+	}
+	st, ok := alg.(algorithm.Stateful)
+	if !ok {
+		return
+	}
+	if state := stateOf(st, now, k.settings.cluster); state != nil {
+		k.state.Expire(math.MaxInt64, gone)
+		k.state = state
+	}
+}
+
+func parameters(rule *dynamicconfig.Rule) map[string]string {
+	if rule == nil {
+		return nil
+	}
+	return rule.Parameters
+}
+
+func priorities(rule *dynamicconfig.Rule) map[int64]string {
+	if rule == nil {
+		return nil
+	}
+	return rule.Priorities
 }
 
 // expire forgets what is too old at now.
@@ -105,11 +135,7 @@ func (k *key) fetch() int {
 // the host, or does not tell.
 func (k *key) fetchRow(host uint32, guess int32) (number int32, read int) {
 	if k.state != nil {
-		if f, ok := k.state.(algorithm.Fetched); ok {
-			return f.Fetch(host, guess)
-		}
-		k.state.Knows(host)
-		return none, 0
+		return k.state.Fetch(host, guess)
 	}
 	return k.ledger.rows.FindAt(guess, host), 0
 }
@@ -124,6 +150,11 @@ func (k *key) part(now time.Duration) float64 {
 	if k.above == nil {
 		return 1
 	}
+	return k.partAbove(now)
+}
+
+// partAbove is part of a key that has a cluster above.
+func (k *key) partAbove(now time.Duration) float64 {
 	if limit := float64(k.rule.Limit); limit > 0 {
 		return min(k.capacity(now)/limit, 1)
 	}
@@ -193,12 +224,12 @@ func (k *key) recalculate() time.Duration {
 
 // demand is row i of usage as rates. Reports that follow each other closely
 // say little: less than a second counts as one.
-func demand(u *rpc.Usage, i int) algorithm.Demand {
+func demand(u *rpc.Usage, i int) algorithm.Rates {
 	seconds := float64(u.Elapsed[i]) * 1e-9
 	if seconds < 1 {
 		seconds = 1
 	}
-	return algorithm.Demand{Allowed: float64(u.Allowed[i]) / seconds, Rejected: float64(u.Rejected[i]) / seconds}
+	return algorithm.Rates{Allowed: float64(u.Allowed[i]) / seconds, Rejected: float64(u.Rejected[i]) / seconds}
 }
 
 // report makes r row i of usage for k's state, which has part of the limit to

@@ -23,12 +23,15 @@ type ledger struct {
 	due   time.Duration // before then no row reaches its next stage
 	sum   total         // of all rows, faded
 	fresh queue         // stage 0
-	aging *[]queue      // later stages; nil until a host falls silent
+
+	overlaps int64 // reports about time that an earlier one covered, not counted yet
+
+	aging *[]queue // later stages; nil until a host falls silent
 }
 
 // row is one host's average, as of its last report.
 type row struct {
-	demand     algorithm.Demand
+	demand     algorithm.Rates
 	last       time.Duration
 	prev, next int32 // in the stage's queue
 	stage      uint8
@@ -61,9 +64,9 @@ func (l *ledger) fetch(i int32) int {
 	return n
 }
 
-// record takes in that host, whose row is i or none, uses rate. It returns
-// the row.
-func (l *ledger) record(now time.Duration, i int32, host uint32, rate algorithm.Demand, s *settings) int32 {
+// record takes in that host, whose row is i or none, used rate for as long as
+// elapsed. It returns the row.
+func (l *ledger) record(now time.Duration, i int32, host uint32, rate algorithm.Rates, elapsed time.Duration, s *settings) int32 {
 	if i == none {
 		i = l.rows.Add(host)
 		r := l.rows.At(i)
@@ -74,6 +77,9 @@ func (l *ledger) record(now time.Duration, i int32, host uint32, rate algorithm.
 		r := l.rows.At(i)
 		faded := r.demand.Times(s.stages[r.stage].Factor)
 		rate = s.average.Next(faded, rate)
+		if r.last+elapsed > now+algorithm.Overlap {
+			l.overlaps++
+		}
 		r.demand, r.last = rate, now
 		l.sum.replace(faded, rate)
 		l.renew(i, r)
@@ -103,9 +109,9 @@ func (l *ledger) renew(i int32, r *row) {
 }
 
 // demand of row i, faded; zero of none.
-func (l *ledger) demand(i int32, stages []algorithm.Stage) algorithm.Demand {
+func (l *ledger) demand(i int32, stages []algorithm.Stage) algorithm.Rates {
 	if i == none {
-		return algorithm.Demand{}
+		return algorithm.Rates{}
 	}
 	r := l.rows.At(i)
 	return r.demand.Times(stages[r.stage].Factor)
@@ -123,8 +129,7 @@ func (l *ledger) advance(now time.Duration, stages []algorithm.Stage, gone func(
 		for q.head != none && now-l.rows.At(q.head).last >= from {
 			i := q.head
 			r := l.rows.At(i)
-			l.sum.add(r.demand.Times(-stages[stage].Factor))
-			l.sum.add(r.demand.Times(stages[stage+1].Factor))
+			l.sum.replace(r.demand.Times(stages[stage].Factor), r.demand.Times(stages[stage+1].Factor))
 			l.unlink(r)
 			if stage+1 == len(stages)-1 {
 				gone(l.rows.Host(i))

@@ -22,7 +22,7 @@ type dumb struct {
 }
 
 type dumbHost struct {
-	average algorithm.Demand
+	average algorithm.Rates
 	last    time.Duration
 }
 
@@ -51,7 +51,7 @@ func (d *dumb) gc(now time.Duration) {
 	}
 }
 
-func (d *dumb) step(now time.Duration, host, key string, rate algorithm.Demand) (weight, used float64, ok bool) {
+func (d *dumb) step(now time.Duration, host, key string, rate algorithm.Rates) (weight, used float64, ok bool) {
 	hosts := d.keys[key]
 	if hosts == nil {
 		hosts = make(map[string]*dumbHost)
@@ -74,7 +74,7 @@ func (d *dumb) step(now time.Duration, host, key string, rate algorithm.Demand) 
 			h.last = now
 		}
 	}
-	var own, sum algorithm.Demand
+	var own, sum algorithm.Rates
 	for name, h := range hosts {
 		faded := h.average.Times(d.fade(now - h.last))
 		sum = sum.Plus(faded)
@@ -186,7 +186,7 @@ func TestAReportLooksAtNoOtherHost(t *testing.T) {
 	l := &known(a, algorithm.NameRequestWeighted, "k").ledger
 	for i := range l.rows.All {
 		if i != 500 {
-			l.rows.At(i).demand = algorithm.Demand{Allowed: math.NaN(), Rejected: math.NaN()}
+			l.rows.At(i).demand = algorithm.Rates{Allowed: math.NaN(), Rejected: math.NaN()}
 		}
 	}
 	g := reported(t, a, time.Second, "500", 1, 0)

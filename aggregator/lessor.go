@@ -43,9 +43,17 @@ func (l *lessor) adopt(s *settings, old map[int64]string) {
 
 // Report implements algorithm.Key: a host's usage is a claim in the band of
 // its rule. How often hosts report is up to the config, so every report counts.
-func (l *lessor) Report(now time.Duration, limit algorithm.Limit, host uint32, r algorithm.Report) (algorithm.Grant, bool) {
+func (l *lessor) Report(now time.Duration, limit algorithm.Limit, host uint32, r *algorithm.Report) (algorithm.Grant, bool) {
 	l.band[0] = algorithm.Band{Priority: l.key.rule.Priority, Clients: 1, Wants: r.Wants}
-	l.claim(now, 0, limit.Rate, host, algorithm.Claim{Has: r.Has * float64(l.key.rule.Limit), Bands: l.band[:], Headroom: true})
+	claim := algorithm.Claim{Has: r.Has * float64(l.key.rule.Limit), Bands: l.band[:], Headroom: true}
+	if r.Elsewhere {
+		if claim.Keep = true; r.Has == 0 {
+			claim.Keep, claim.Bands = false, nil
+		}
+		l.claim(now, 0, limit.Rate, host, claim)
+		return algorithm.Grant{}, false
+	}
+	l.claim(now, 0, limit.Rate, host, claim)
 	if l.granted.Learning && r.Has == 0 {
 		return algorithm.Grant{}, false // it goes on with its fallback
 	}
@@ -89,11 +97,17 @@ const nearly = 1 - 1e-3
 // Expire implements algorithm.Key.
 func (l *lessor) Expire(now time.Duration, gone func(host uint32)) { l.account.Expire(now, gone) }
 
+// Follow implements algorithm.Key: leases are as long as the rule says.
+func (l *lessor) Follow(time.Duration, time.Duration) {}
+
 // Hosts implements algorithm.Key.
 func (l *lessor) Hosts() int { return l.account.Hosts() }
 
 // Knows implements algorithm.Key.
 func (l *lessor) Knows(host uint32) bool { return l.account.Knows(host) }
+
+// Fetch implements algorithm.Key.
+func (l *lessor) Fetch(uint32, int32) (number int32, read int) { return none, 0 }
 
 // bands of c, for algorithms.
 func bands(to []algorithm.Band, from []rpc.Band) []algorithm.Band {

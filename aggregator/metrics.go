@@ -8,6 +8,7 @@ import "github.com/uber-go/tally/v4"
 type metrics struct {
 	keys, hosts                                   tally.Gauge
 	updates, updatedKeys, refused, noRoom, insane tally.Counter
+	overlapping                                   tally.Counter
 	claims, claimsRefused, unmatched              tally.Counter
 	takes, undecided, repeated                    tally.Counter
 }
@@ -21,6 +22,7 @@ func newMetrics(scope tally.Scope) metrics {
 		updatedKeys:   scope.Counter("updated_keys"),
 		refused:       scope.Counter("updates_refused"),
 		noRoom:        scope.Counter("keys_without_grant"),
+		overlapping:   scope.Counter("overlapping_reports"),
 		insane:        scope.Counter("insane_grants"),
 		claims:        scope.Counter("claims"),
 		claimsRefused: scope.Counter("claims_refused"),

@@ -2,10 +2,7 @@
 
 package aggregator
 
-import (
-	"slices"
-	"sync"
-)
+import "slices"
 
 // order is the rows of a Usage by shard.
 type order struct {
@@ -14,8 +11,6 @@ type order struct {
 	hashes []uint64 // of rows, beside them
 	ends   [shards + 1]int32
 }
-
-var orders sync.Pool
 
 // sort counts, and puts every row where the count says.
 func (o *order) sort(a *Aggregator, keys []string) {

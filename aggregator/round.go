@@ -50,7 +50,7 @@ func (r *round) lacks(host uint32, n int) bool {
 // share makes a round that is half an interval long.
 func (k *key) share(now time.Duration, part float64, alg algorithm.Algorithm) {
 	n := k.ledger.len()
-	hosts, demands, grants := make([]uint32, 0, n), make([]algorithm.Demand, 0, n), make([]algorithm.Grant, n)
+	hosts, demands, grants := make([]uint32, 0, n), make([]algorithm.Rates, 0, n), make([]algorithm.Grant, n)
 	for i := range k.ledger.rows.All {
 		hosts = append(hosts, k.ledger.rows.Host(i))
 		demands = append(demands, k.ledger.demand(i, k.settings.stages))

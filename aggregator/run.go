@@ -5,6 +5,7 @@ package aggregator
 import (
 	"context"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -72,7 +73,8 @@ func (a *Aggregator) claims(host string, payload *anypb.Any) (*anypb.Any, error)
 // Now is the time that a's loops and calls count in, for Moved.
 func Now() time.Duration { return time.Since(start) }
 
-// Claiming asks the owners of keys for leases. An rpc.Claimant does.
+// Claiming asks the owners of keys for leases. An rpc.Claimant does. Claim returns
+// when ctx ends. A call that panics is one without an answer.
 type Claiming interface {
 	Claim(ctx context.Context, claims *rpc.Claims) (*rpc.Leases, []error)
 }
@@ -90,10 +92,27 @@ func (a *Aggregator) RunBelow(ctx context.Context, host string, parent Claiming)
 			return
 		}
 		if asked := a.Ask(Now(), host); asked != nil {
-			leases, errs := parent.Claim(ctx, &asked.Claims)
+			leases, errs := a.claimAbove(ctx, parent, &asked.Claims)
 			a.Hear(Now(), asked, leases, errs)
 		}
 	}
+}
+
+// claimWithin bounds a call of the cluster above. Without an answer in this time
+// the keys are asked for again.
+const claimWithin = 10 * time.Second
+
+// claimAbove calls parent, which is anybody's code.
+func (a *Aggregator) claimAbove(ctx context.Context, parent Claiming, claims *rpc.Claims) (leases *rpc.Leases, errs []error) {
+	ctx, cancel := context.WithTimeout(ctx, claimWithin)
+	defer cancel()
+	defer func() {
+		if v := recover(); v != nil {
+			a.log.Error("the call of the cluster above panicked", "panic", v, "stack", string(debug.Stack()))
+			leases, errs = nil, nil
+		}
+	}()
+	return parent.Claim(ctx, claims)
 }
 
 // Run has all forget what is too old, every interval, until ctx ends.

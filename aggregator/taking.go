@@ -42,11 +42,11 @@ func deepest(rule *dynamicconfig.Rule, limit algorithm.Limit) float64 {
 }
 
 // names tells whether rule has the algorithm called name decide, or measured.
-func names(rule *dynamicconfig.Rule, name string) bool {
-	switch m := rule.Migration; {
-	case rule.InFlight:
-		return false
-	case m != nil:
+func names(rule *dynamicconfig.Rule, name string) bool { return !rule.InFlight && mentions(rule, name) }
+
+// mentions is names for rules of slots in flight too.
+func mentions(rule *dynamicconfig.Rule, name string) bool {
+	if m := rule.Migration; m != nil {
 		return m.From == name || m.To == name
 	}
 	return rule.Algorithm == name
@@ -75,7 +75,7 @@ func (a *Aggregator) TakeHere(t rpc.Take) (rpc.Took, uint32) {
 func (a *Aggregator) take(now time.Duration, t *rpc.Take) rpc.Took {
 	hash := a.hash(t.Key)
 	sh := &a.shards[shardOf(hash)]
-	sh.mu.Lock()
+	now = sh.lock(now)
 	defer sh.mu.Unlock()
 
 	k := a.taking(sh, now, hash, t)
@@ -103,7 +103,7 @@ func (a *Aggregator) taking(sh *shard, now time.Duration, hash uint64, t *rpc.Ta
 			return nil
 		}
 	}
-	if _, ok := k.state.(taking); !ok || !k.adopt(s, name, a.gone) || !names(k.rule, name) {
+	if _, ok := k.state.(taking); !ok || !k.adopt(now, s, name, a.gone) || !names(k.rule, name) {
 		return nil
 	}
 	return k

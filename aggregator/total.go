@@ -2,43 +2,29 @@
 
 package aggregator
 
-import "github.com/headgate/headgate/algorithm"
+import (
+	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/internal/sum"
+)
 
-// total adds demands up, and takes them away again, without losing small ones
-// to large ones. A plain sum to which 2⁵³ was added and taken from again may
-// be off by one, which is all that most hosts demand.
-type total struct{ sum, lost algorithm.Demand }
+// total is the sum of demands.
+type total struct{ allowed, rejected sum.Sum }
 
-func (t *total) add(d algorithm.Demand) {
-	t.sum.Allowed, t.lost.Allowed = add(t.sum.Allowed, t.lost.Allowed, d.Allowed)
-	t.sum.Rejected, t.lost.Rejected = add(t.sum.Rejected, t.lost.Rejected, d.Rejected)
+func (t *total) add(d algorithm.Rates) {
+	t.allowed.Add(d.Allowed)
+	t.rejected.Add(d.Rejected)
 }
 
 // replace takes old away and adds d.
-func (t *total) replace(old, d algorithm.Demand) {
-	sum, lost := add(t.sum.Allowed, t.lost.Allowed, -old.Allowed)
-	t.sum.Allowed, t.lost.Allowed = add(sum, lost, d.Allowed)
-	sum, lost = add(t.sum.Rejected, t.lost.Rejected, -old.Rejected)
-	t.sum.Rejected, t.lost.Rejected = add(sum, lost, d.Rejected)
+func (t *total) replace(old, d algorithm.Rates) {
+	if !t.allowed.ReplaceSmall(old.Allowed, d.Allowed) {
+		t.allowed.Replace(old.Allowed, d.Allowed)
+	}
+	if !t.rejected.ReplaceSmall(old.Rejected, d.Rejected) {
+		t.rejected.Replace(old.Rejected, d.Rejected)
+	}
 }
 
-// demand is the total; what rounding is left does not take it below zero.
-func (t *total) demand() algorithm.Demand {
-	d := t.sum.Plus(t.lost)
-	if d.Allowed < 0 {
-		d.Allowed = 0
-	}
-	if d.Rejected < 0 {
-		d.Rejected = 0
-	}
-	return d
-}
-
-// add adds x to sum, and what rounding took from the sum to lost. The
-// rounding error of an addition is a float64 itself, and this is how to get
-// it without knowing which of the two is larger: Knuth's two-sum.
-func add(sum, lost, x float64) (newSum, newLost float64) {
-	s := sum + x
-	part := s - sum
-	return s, lost + ((sum - (s - part)) + (x - part))
+func (t *total) demand() algorithm.Rates {
+	return algorithm.Rates{Allowed: t.allowed.Value(), Rejected: t.rejected.Value()}
 }

@@ -3,6 +3,7 @@
 package aggregator
 
 import (
+	"sync"
 	"time"
 
 	"github.com/headgate/headgate/algorithm"
@@ -26,6 +27,28 @@ type update struct {
 	before    int  // how many hosts it had
 
 	parametrised sharing // of the key whose rule has parameters
+
+	rowOrder order // of the rows, if there are many
+}
+
+// updates keeps their memory.
+var updates sync.Pool
+
+// newUpdate is one Step, which ends with done.
+func newUpdate() *update {
+	u, ok := updates.Get().(*update)
+	if !ok {
+		u = new(update)
+	}
+	return u
+}
+
+// done lets go of all that u refers to.
+func (u *update) done() {
+	u.a, u.settings, u.usage, u.grants, u.reporting = nil, nil, nil, nil, nil
+	u.sharing, u.parametrised = sharing{}, sharing{}
+	clear(u.likely[:])
+	updates.Put(u)
 }
 
 // likely is a guess: a key, or nil, and the number of its row of the host, or
@@ -68,19 +91,14 @@ func (u *update) all() {
 			rows[0], hashes[0] = int32(i), u.a.hash(key)
 			u.likely[0] = likely{row: none}
 			sh := &u.a.shards[shardOf(hashes[0])]
-			sh.mu.Lock()
+			u.now = sh.lock(u.now)
 			failed, why := u.locked(rows[:], hashes[:])
 			sh.mu.Unlock()
 			u.blame(failed, why)
 		}
 		return
 	}
-	o, ok := orders.Get().(*order)
-	if !ok {
-		o = new(order)
-	}
-	defer orders.Put(o)
-
+	o := &u.rowOrder
 	o.sort(u.a, u.usage.Keys)
 	// Every host begins with another shard, so that two that come at once do
 	// not keep in each other's way.
@@ -109,8 +127,11 @@ func (u *update) through(o *order, first, end uint32) {
 func (u *update) under(o *order, first, next uint32, from, end int32) {
 	rows, hashes := o.rows[from:end], o.hashes[from:end]
 	for s := first; s < next; s++ {
-		if o.ends[s] < o.ends[s+1] {
-			u.a.shards[s].mu.Lock()
+		if sh := &u.a.shards[s]; o.ends[s] < o.ends[s+1] {
+			sh.mu.Lock()
+			if sh.now > u.now {
+				u.now = sh.now
+			}
 		}
 	}
 	for s, n := first, 0; s < next; s++ {
@@ -124,8 +145,9 @@ func (u *update) under(o *order, first, next uint32, from, end int32) {
 	u.fetch(rows, u.likely[:len(rows)])
 	failed, why := u.locked(rows, hashes)
 	for s := first; s < next; s++ {
-		if o.ends[s] < o.ends[s+1] {
-			u.a.shards[s].mu.Unlock()
+		if sh := &u.a.shards[s]; o.ends[s] < o.ends[s+1] {
+			sh.now = u.now // the latest of all of them
+			sh.mu.Unlock()
 		}
 	}
 	u.blame(failed, why)
@@ -226,12 +248,16 @@ func (u *update) row(likely *likely, i int, hash uint64) error {
 		row = none
 	}
 	if k != nil && (k.settings != u.settings || k.rule == nil) {
-		if !k.adopt(u.settings, u.usage.Algorithm, u.a.gone) {
+		if !k.adopt(u.now, u.settings, u.usage.Algorithm, u.a.gone) {
 			k = nil
 		}
 		row = none
 	}
-	if k == nil || row == none && !u.admit(k) {
+	if k == nil {
+		u.put(i, algorithm.Grant{}, 0)
+		return u.elsewhere(i, hash)
+	}
+	if row == none && !u.admit(k) {
 		u.put(i, algorithm.Grant{}, 0)
 		return nil
 	}
@@ -239,6 +265,7 @@ func (u *update) row(likely *likely, i int, hash uint64) error {
 	switch {
 	case !ok:
 		u.put(i, algorithm.Grant{}, 0)
+		return u.unruled(k)
 	case !sane(g):
 		return insane(g)
 	default:
@@ -277,9 +304,12 @@ func (u *update) decide(k *key, row int32, i int) (g algorithm.Grant, ok bool) {
 	part := k.part(u.now)
 	if k.state != nil {
 		k.report(&u.report, u.usage, i, part)
-		g, ok = k.state.Report(u.now, k.limit(part), u.host, u.report)
+		g, ok = k.state.Report(u.now, k.limit(part), u.host, &u.report)
 		if u.reporting != nil {
 			u.joined()
+		}
+		if u.report.Overlaps {
+			u.overlap()
 		}
 	} else {
 		if row == none {
@@ -291,7 +321,9 @@ func (u *update) decide(k *key, row int32, i int) (g algorithm.Grant, ok bool) {
 		}
 		by := &u.sharing
 		if len(k.rule.Parameters) > 0 {
-			by = u.ruled(k)
+			if by = u.ruled(k); by == nil {
+				return g, false
+			}
 		}
 		g, ok = k.grant(u.now, part, by, u.host, row)
 	}
@@ -302,6 +334,48 @@ func (u *update) decide(k *key, row int32, i int) (g algorithm.Grant, ok bool) {
 		ok = ok && !k.waits()
 	}
 	return g, ok
+}
+
+// overlap counts a row about time that an earlier one covered.
+func (u *update) overlap() {
+	u.report.Overlaps = false
+	u.a.metrics.overlapping.Inc(1)
+}
+
+// elsewhere takes in row i, whose key has this hash, if the key's rule has
+// another algorithm decide than the one that the host names: because the rules
+// have changed, and one of the two has not heard of it. The host keeps what it
+// has until its lease ends, and the rule's account counts it.
+func (u *update) elsewhere(i int, hash uint64) error {
+	text := u.usage.Keys[i]
+	_, rule := u.settings.match(text, u.usage.Algorithm)
+	if rule == nil || bypassed(rule) {
+		return nil
+	}
+	name := answering(rule)
+	b := u.a.shards[shardOf(hash)].book(name)
+	k := b.find(hash, text)
+	if k == nil {
+		alg, err := u.settings.algorithm(rule, name)
+		if err != nil {
+			return nil // nothing is shared by that name; or hosts that name it are told
+		}
+		if k, err = u.a.newKey(b, u.settings, alg, hash, text, u.now); k == nil {
+			return err
+		}
+		k.enter()
+	}
+	if !k.adopt(u.now, u.settings, name, u.a.gone) || !u.admit(k) {
+		return nil
+	}
+	if k.state == nil {
+		u.record(k, k.ledger.rows.Find(u.host), i)
+		return nil
+	}
+	u.report.Elsewhere = true
+	u.decide(k, none, i)
+	u.report.Elsewhere = false
+	return nil
 }
 
 // joined counts the host if the state that was reported to did not know it
@@ -327,14 +401,27 @@ func (u *update) record(k *key, row int32, i int) int32 {
 	if row == none {
 		u.a.hosts.add(u.host, 1)
 	}
-	return k.ledger.record(u.now, row, u.host, d, k.settings)
+	return k.ledger.record(u.now, row, u.host, d, u.usage.Elapsed[i], k.settings)
 }
 
-// ruled is the algorithm with the parameters of k's rule.
+// ruled is the algorithm with the parameters of k's rule; nil if they cannot be
+// used.
 func (u *update) ruled(k *key) *sharing {
-	alg, _ := u.settings.algorithm(k.rule, u.usage.Algorithm)
+	alg, err := u.settings.algorithm(k.rule, u.usage.Algorithm)
+	if err != nil {
+		return nil
+	}
 	u.parametrised = newSharing(alg)
 	return &u.parametrised
+}
+
+// unruled is why the parameters of k's rule cannot be used, if that is so.
+func (u *update) unruled(k *key) error {
+	if len(k.rule.Parameters) == 0 {
+		return nil
+	}
+	_, err := u.settings.algorithm(k.rule, u.usage.Algorithm)
+	return err
 }
 
 // find finds or makes the key called text; nil if there is no room. The error
@@ -347,17 +434,19 @@ func (u *update) find(hash uint64, text string) (*key, error) {
 	return u.make(b, hash, text)
 }
 
-// make makes the key called text. An error beside a key says that something
-// else than what its rule wants decides.
+// make makes the key called text.
 func (u *update) make(b *book, hash uint64, text string) (k *key, err error) {
+	rule, instead := u.settings.match(text, u.usage.Algorithm)
+	if instead != nil {
+		return nil, nil
+	}
 	alg := u.sharing.algorithm
-	if rule, ok := u.settings.snapshot.Match(text); ok && len(rule.Parameters) > 0 {
-		alg, err = u.settings.algorithm(rule, u.usage.Algorithm)
+	if len(parameters(rule)) > 0 {
+		if alg, err = u.settings.algorithm(rule, u.usage.Algorithm); err != nil {
+			return nil, err
+		}
 	}
-	k, failed := u.a.newKey(b, u.settings, alg, hash, text, u.now)
-	if failed != nil {
-		err = failed
-	}
+	k, err = u.a.newKey(b, u.settings, alg, hash, text, u.now)
 	if k != nil {
 		k.enter() // hosts that report hold max_keys themselves
 	}

@@ -207,7 +207,7 @@ func isManySmallOnes(t *testing.T, name string, keys int) {
 // A key whose algorithm fails costs those beside it nothing.
 func TestFailuresStayInTheirRows(t *testing.T) {
 	fails := func(allowed int64) bool { return allowed%5 == 3 }
-	a, _ := custom(t, cadence, algorithm.Func(func(_ algorithm.Limit, demands []algorithm.Demand, grants []algorithm.Grant) {
+	a, _ := custom(t, cadence, algorithm.Func(func(_ algorithm.Limit, demands []algorithm.Rates, grants []algorithm.Grant) {
 		if fails(int64(demands[0].Allowed)) {
 			panic("a bug in Share")
 		}
@@ -217,7 +217,7 @@ func TestFailuresStayInTheirRows(t *testing.T) {
 	for _, keys := range []int{50 * few, 2 * few, few / 2} {
 		texts := make([]string, keys)
 		for i := range texts {
-			texts[i] = fmt.Sprint(keys, "-", i)
+			texts[i] = fmt.Sprint("m", keys, "-", i)
 		}
 		u := usage("mine", 0, 0, time.Second, texts...)
 		for i := range texts {

@@ -11,7 +11,7 @@ type Algorithm interface {
 	// Demands are in no particular order and there is at least one. Every
 	// weight must be in [0, 1], every number finite and ≥ 0. The limit and
 	// the sum of the demands may be 0.
-	Share(limit Limit, demands []Demand, grants []Grant)
+	Share(limit Limit, demands []Rates, grants []Grant)
 }
 
 // Summed is an Algorithm whose grant for one host follows from that host's
@@ -22,7 +22,7 @@ type Summed interface {
 	Algorithm
 
 	// Grant is for the host whose demand is own; sum includes own.
-	Grant(limit Limit, sum, own Demand) Grant
+	Grant(limit Limit, sum, own Rates) Grant
 }
 
 // Floored is an Algorithm that lets hosts take more than their weight.
@@ -53,12 +53,12 @@ const (
 // whole cluster; finite, ≥ 0.
 type Limit struct{ Rate, Burst float64 }
 
-// Demand is what one host does with a key, in events/s, as moving averages;
+// Rates are what one host does with a key, in events/s, as moving averages;
 // finite, ≥ 0. For slots in flight, the events are acquisitions.
-type Demand struct{ Allowed, Rejected float64 }
+type Rates struct{ Allowed, Rejected float64 }
 
 // Total is what the host would use if it could.
-func (d Demand) Total() float64 { return d.Allowed + d.Rejected }
+func (d Rates) Total() float64 { return d.Allowed + d.Rejected }
 
 // Grant is one host's part.
 type Grant struct {
@@ -75,7 +75,7 @@ type Grant struct {
 }
 
 // Func is an Algorithm that is one function.
-type Func func(limit Limit, demands []Demand, grants []Grant)
+type Func func(limit Limit, demands []Rates, grants []Grant)
 
 // Share calls f.
-func (f Func) Share(limit Limit, demands []Demand, grants []Grant) { f(limit, demands, grants) }
+func (f Func) Share(limit Limit, demands []Rates, grants []Grant) { f(limit, demands, grants) }

@@ -15,13 +15,13 @@ import (
 func TestRequestWeightedShares(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
-		demands []Demand
+		demands []Rates
 		want    []Grant
 	}{
-		{"alone", []Demand{{3, 1}}, []Grant{{Weight: 1, Burst: 50, Used: 3}}},
-		{"rejected count as much as allowed", []Demand{{1, 1}, {2, 0}}, []Grant{{.5, 25, 3, 0}, {.5, 25, 3, 0}}},
-		{"by load", []Demand{{90, 810}, {25, 0}, {25, 0}, {50, 0}, {0, 0}}, []Grant{{.9, 45, 190, 0}, {.025, 1.25, 190, 0}, {.025, 1.25, 190, 0}, {.05, 2.5, 190, 0}, {0, 0, 190, 0}}},
-		{"nobody wants any", []Demand{{}, {}}, []Grant{{}, {}}},
+		{"alone", []Rates{{3, 1}}, []Grant{{Weight: 1, Burst: 50, Used: 3}}},
+		{"rejected count as much as allowed", []Rates{{1, 1}, {2, 0}}, []Grant{{.5, 25, 3, 0}, {.5, 25, 3, 0}}},
+		{"by load", []Rates{{90, 810}, {25, 0}, {25, 0}, {50, 0}, {0, 0}}, []Grant{{.9, 45, 190, 0}, {.025, 1.25, 190, 0}, {.025, 1.25, 190, 0}, {.05, 2.5, 190, 0}, {0, 0, 190, 0}}},
+		{"nobody wants any", []Rates{{}, {}}, []Grant{{}, {}}},
 	} {
 		grants := make([]Grant, len(tt.demands))
 		RequestWeighted{}.Share(Limit{Rate: 100, Burst: 50}, tt.demands, grants)
@@ -38,8 +38,8 @@ func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Max(1, math.Abs
 func TestRequestWeightedIsSane(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		amount := rapid.OneOf(rapid.Just(0.0), rapid.Float64Range(0, 1e300), rapid.Float64Range(0, 1))
-		demands := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Demand {
-			return Demand{amount.Draw(t, "allowed") / 100, amount.Draw(t, "rejected") / 100}
+		demands := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Rates {
+			return Rates{amount.Draw(t, "allowed") / 100, amount.Draw(t, "rejected") / 100}
 		}), 1, 50).Draw(t, "demands")
 		limit := Limit{Rate: 100, Burst: 50}
 		grants := make([]Grant, len(demands))
@@ -127,7 +127,7 @@ func TestRegistry(t *testing.T) {
 
 func ExampleRegistry_Register() {
 	registry := Builtin()
-	err := registry.Register("equal", Func(func(limit Limit, demands []Demand, grants []Grant) {
+	err := registry.Register("equal", Func(func(limit Limit, demands []Rates, grants []Grant) {
 		for i := range demands {
 			n := float64(len(demands))
 			grants[i] = Grant{Weight: 1 / n, Burst: limit.Burst / n}

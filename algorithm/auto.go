@@ -64,11 +64,11 @@ type Bucketed interface {
 }
 
 // Share implements Algorithm, by demand alone, as Elastic does.
-func (Auto) Share(limit Limit, demands []Demand, grants []Grant) {
+func (Auto) Share(limit Limit, demands []Rates, grants []Grant) {
 	Elastic{}.Share(limit, demands, grants)
 }
 
 // NewKey implements Stateful. The Key is Bucketed.
-func (Auto) NewKey(interval time.Duration) Key {
-	return &autoKey{elasticKey: elasticKey{params: &usual, interval: interval}}
+func (Auto) NewKey(c Cluster) Key {
+	return &autoKey{elasticKey: elasticKey{params: &usual, interval: c.Interval, limit: -1, part: byDemand}}
 }

@@ -39,7 +39,7 @@ func (h *autoHost) report(k *autoKey, now time.Duration, limit Limit, wants floa
 	if h.granted {
 		has = math.Min(h.rate/limit.Rate, 1)
 	}
-	g, ok := k.Report(now, limit, h.id, Report{Allowed: h.allowed, Elapsed: max(now-h.reported, time.Millisecond), Wants: wants, Has: has})
+	g, ok := k.Report(now, limit, h.id, &Report{Allowed: h.allowed, Elapsed: max(now-h.reported, time.Millisecond), Wants: wants, Has: has})
 	if !ok || h.lost {
 		return g
 	}
@@ -77,30 +77,30 @@ func (u uses) beyond(rate float64) (most float64) {
 
 // autoKnown is a key under Auto whose owner has learned what there is.
 func autoKnown(limit Limit) *autoKey {
-	k, _ := Auto{}.NewKey(interval).(*autoKey)
-	k.Report(-time.Minute, limit, 1<<20, Report{Elapsed: time.Second})
+	k, _ := Auto{}.NewKey(Cluster{Interval: interval}).(*autoKey)
+	k.Report(-time.Minute, limit, 1<<20, &Report{Elapsed: time.Second})
 	k.Expire(-time.Second, func(uint32) {})
 	return k
 }
 
 func TestAutoBeginsAsTheFirstOnesSay(t *testing.T) {
-	k, _ := Auto{}.NewKey(interval).(*autoKey)
+	k, _ := Auto{}.NewKey(Cluster{Interval: interval}).(*autoKey)
 	high := Limit{Rate: 1e6, Burst: 1e6}
-	k.Report(0, high, 1, Report{Elapsed: time.Second, Wants: 100})
-	if g, ok := k.Report(defaultLearn, high, 1, Report{Elapsed: time.Second, Wants: 100}); !ok || g.Weight == 0 {
+	k.Report(0, high, 1, &Report{Elapsed: time.Second, Wants: 100})
+	if g, ok := k.Report(defaultLearn, high, 1, &Report{Elapsed: time.Second, Wants: 100}); !ok || g.Weight == 0 {
 		t.Errorf("one host of a high limit gets %+v, %v", g, ok)
 	}
 	low := Limit{Rate: 5, Burst: 10}
-	k, _ = Auto{}.NewKey(interval).(*autoKey)
+	k, _ = Auto{}.NewKey(Cluster{Interval: interval}).(*autoKey)
 	if b := k.Bucket(0, BucketRule{Limit: low}); !b.Take(0, 10, 0).OK || b.Take(0, 1, 0).OK {
 		t.Error("who asks first does not find a full bucket")
 	}
 	k.Settle(0)
 	for i := range 8 {
-		k.Report(0, low, uint32(i), Report{Elapsed: time.Second, Wants: 1})
+		k.Report(0, low, uint32(i), &Report{Elapsed: time.Second, Wants: 1})
 	}
 	for i := range 8 {
-		if g, ok := k.Report(interval, low, uint32(i), Report{Elapsed: time.Second, Wants: 1}); !ok || g != (Grant{}) {
+		if g, ok := k.Report(interval, low, uint32(i), &Report{Elapsed: time.Second, Wants: 1}); !ok || g != (Grant{}) {
 			t.Errorf("one of eight hosts of 5/s gets %+v, %v", g, ok)
 		}
 	}
@@ -109,11 +109,11 @@ func TestAutoBeginsAsTheFirstOnesSay(t *testing.T) {
 	}
 	// A single host that asks, because the cluster is large, does not do so for
 	// longer than others have to say that they use the key too.
-	k, _ = Auto{}.NewKey(interval).(*autoKey)
+	k, _ = Auto{}.NewKey(Cluster{Interval: interval}).(*autoKey)
 	k.Bucket(0, BucketRule{Limit: Limit{100, 100}}).Take(0, 100, 0)
 	k.Settle(0)
-	k.Report(time.Second, Limit{100, 100}, 1, Report{Elapsed: time.Second, Wants: 50})
-	g, ok := k.Report(interval, Limit{100, 100}, 1, Report{Elapsed: time.Second, Wants: 50})
+	k.Report(time.Second, Limit{100, 100}, 1, &Report{Elapsed: time.Second, Wants: 50})
+	g, ok := k.Report(interval, Limit{100, 100}, 1, &Report{Elapsed: time.Second, Wants: 50})
 	if !ok || !near(g.Weight*100, 55) {
 		t.Errorf("after an interval it gets %+v, %v", g, ok)
 	}
@@ -123,17 +123,17 @@ func TestAutoBeginsAsTheFirstOnesSay(t *testing.T) {
 // hold, splits the key as soon as it has learned.
 func TestAutoStaysSplitUnderANewOwner(t *testing.T) {
 	limit := Limit{Rate: 100, Burst: 100}
-	k, _ := Auto{}.NewKey(interval).(*autoKey)
+	k, _ := Auto{}.NewKey(Cluster{Interval: interval}).(*autoKey)
 	k.Bucket(0, BucketRule{Limit: limit}).Lower(0, 5)
 	k.Settle(0)
 	for i := range 4 {
-		k.Report(time.Millisecond, limit, uint32(i), Report{Elapsed: time.Second, Wants: 20, Has: 0.2})
+		k.Report(time.Millisecond, limit, uint32(i), &Report{Elapsed: time.Second, Wants: 20, Has: 0.2})
 	}
 	if left := took(k, defaultLearn-1, limit, 0); left > 0 {
 		t.Errorf("%v tokens come in while hosts are not known yet", left)
 	}
 	for i := range 4 {
-		if g, ok := k.Report(defaultLearn, limit, uint32(i), Report{Elapsed: time.Second, Wants: 20, Has: 0.2}); !ok || g.Weight < 0.15 {
+		if g, ok := k.Report(defaultLearn, limit, uint32(i), &Report{Elapsed: time.Second, Wants: 20, Has: 0.2}); !ok || g.Weight < 0.15 {
 			t.Errorf("host %d gets %+v, %v", i, g, ok)
 		}
 	}
@@ -153,7 +153,7 @@ func TestAutoIsCalm(t *testing.T) {
 			hosts = 6 // of which each has too few events
 		}
 		for i := range hosts {
-			k.Report(now, limit, uint32(i), Report{Elapsed: time.Second, Wants: 5})
+			k.Report(now, limit, uint32(i), &Report{Elapsed: time.Second, Wants: 5})
 		}
 		k.Expire(now, func(uint32) {})
 		if k.state != state && (k.state == split || state == split) {
@@ -167,7 +167,7 @@ func TestAutoIsCalm(t *testing.T) {
 	before := state
 	limit.Rate *= map[bool]float64{true: 100, false: 0.01}[state != split]
 	for i := range 6 {
-		k.Report(now, limit, uint32(i), Report{Elapsed: time.Second, Wants: 5})
+		k.Report(now, limit, uint32(i), &Report{Elapsed: time.Second, Wants: 5})
 	}
 	if (before == split) == (k.state == split) {
 		t.Errorf("state %d after %d, when the limit became %v/s", k.state, before, limit.Rate)
@@ -210,8 +210,8 @@ func TestAutoClosesWhenNobodyHoldsAnythingAnyMore(t *testing.T) {
 	}
 	hosts[3].report(k, time.Second+20*time.Millisecond, limit, 30)
 	hosts[3].report(k, time.Second+30*time.Millisecond, limit, 30)
-	if k.state != whole || k.rates != 0 || k.lent != 0 {
-		t.Errorf("state %d with %v/s and %v tokens out", k.state, k.rates, k.lent)
+	if k.state != whole || k.out() {
+		t.Errorf("state %d with %v of the limit and %v tokens out", k.state, k.parts.Value(), k.lent)
 	}
 }
 
@@ -246,7 +246,7 @@ func TestAutoHasOneAccount(t *testing.T) {
 	h := autoHost{id: 1}
 	for _, at := range []time.Duration{0, time.Millisecond} { // and now it says that it holds nothing
 		for i := range 4 {
-			k.Report(at, low, uint32(i+2), Report{Elapsed: time.Second, Wants: 1})
+			k.Report(at, low, uint32(i+2), &Report{Elapsed: time.Second, Wants: 1})
 		}
 		h.report(k, at, low, 1)
 	}
@@ -411,7 +411,7 @@ func TestASwitchGivesNoSecondBurst(t *testing.T) {
 func TestAutoIsElasticWhereTheLimitIsHigh(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := Limit{Rate: 1000, Burst: 2000}
-		auto, elastic := Auto{}.NewKey(interval), Elastic{}.NewKey(interval)
+		auto, elastic := Auto{}.NewKey(Cluster{Interval: interval}), Elastic{}.NewKey(Cluster{Interval: interval})
 		now := time.Duration(0)
 		for range 100 {
 			now += time.Duration(rapid.Int64Range(0, int64(time.Second)).Draw(t, "pause"))
@@ -420,8 +420,8 @@ func TestAutoIsElasticWhereTheLimitIsHigh(t *testing.T) {
 				Allowed: rapid.Float64Range(0, 500).Draw(t, "allowed"), Elapsed: time.Second,
 				Wants: rapid.Float64Range(0, 500).Draw(t, "wants"), Has: rapid.Float64Range(0, 1).Draw(t, "has"),
 			}
-			a, okA := auto.Report(now, limit, host, r)
-			e, okE := elastic.Report(now, limit, host, r)
+			a, okA := auto.Report(now, limit, host, &r)
+			e, okE := elastic.Report(now, limit, host, &r)
 			if okA != okE || math.Abs(a.Weight-e.Weight) > 1e-6 || math.Abs(a.Tokens-e.Tokens) > 1e-3 || math.Abs(a.Burst-e.Burst) > 1e-3 {
 				t.Fatalf("at %v: %+v, %v, and under Elastic %+v, %v", now, a, okA, e, okE)
 			}
@@ -432,7 +432,7 @@ func TestAutoIsElasticWhereTheLimitIsHigh(t *testing.T) {
 func TestAutoIsSane(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		amount := rapid.OneOf(rapid.Just(0.0), rapid.Float64Range(0, 1e15), rapid.Float64Range(0, 1), rapid.Float64Range(0, 100))
-		k, _ := Auto{}.NewKey(interval).(*autoKey)
+		k, _ := Auto{}.NewKey(Cluster{Interval: interval}).(*autoKey)
 		now := time.Duration(0)
 		for range 100 {
 			limit := Limit{Rate: amount.Draw(t, "rate"), Burst: amount.Draw(t, "burst")}
@@ -443,7 +443,7 @@ func TestAutoIsSane(t *testing.T) {
 				b.Take(now, amount.Draw(t, "n"), -1)
 				k.Settle(now)
 			} else {
-				g, ok := k.Report(now, limit, uint32(rapid.IntRange(0, 5).Draw(t, "host")), Report{
+				g, ok := k.Report(now, limit, uint32(rapid.IntRange(0, 5).Draw(t, "host")), &Report{
 					Allowed: amount.Draw(t, "allowed"), Rejected: amount.Draw(t, "rejected"),
 					Elapsed: time.Duration(rapid.Int64Range(1, int64(time.Hour)).Draw(t, "elapsed")),
 					Wants:   amount.Draw(t, "wants"), Has: rapid.Float64Range(0, 1).Draw(t, "has"),

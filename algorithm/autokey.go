@@ -28,8 +28,8 @@ const (
 var _ Bucketed = (*autoKey)(nil)
 
 // Report implements Key.
-func (k *autoKey) Report(now time.Duration, limit Limit, host uint32, r Report) (Grant, bool) {
-	if !k.begun {
+func (k *autoKey) Report(now time.Duration, limit Limit, host uint32, r *Report) (Grant, bool) {
+	if !k.begun() {
 		// Hosts that take the limit for too low ask at once. This one reports.
 		k.begin(now, limit)
 		k.until = now
@@ -38,9 +38,9 @@ func (k *autoKey) Report(now time.Duration, limit Limit, host uint32, r Report) 
 	rule := k.rule
 	rule.Limit = limit
 	k.follow(now, rule)
-	before, rate := k.pool, k.rate(host)
+	before, weight := k.pool, k.weight(host)
 	k.debt = min(k.debt, max(-before, 0))
-	row, left, begins := k.receive(now, limit, host, &r)
+	row, left, begins := k.receive(now, limit, host, r)
 	if k.state == whole { // what was used was not out
 		k.bucket.Charge(now, before-k.pool, -limit.Burst)
 		k.pool = k.bucket.Level(now)
@@ -48,12 +48,12 @@ func (k *autoKey) Report(now time.Duration, limit Limit, host uint32, r Report) 
 	k.choose(now, limit)
 	learns := now < k.learns
 	switch {
-	case learns:
-		k.listen(row, limit, &r)
+	case learns, r.Elsewhere && k.state == split:
+		k.listen(row, r)
 	case k.state != split && r.Has > 0:
-		k.hold(row, max(rate, r.Has*limit.Rate), left)
+		k.hold(row, max(weight, r.Has), left)
 	}
-	if k.state == whole && row.rate > 0 {
+	if k.state == whole && row.weight > 0 {
 		k.state = closing
 		if learns { // an earlier owner split it
 			k.until = min(k.until, k.learns)
@@ -64,38 +64,38 @@ func (k *autoKey) Report(now time.Duration, limit Limit, host uint32, r Report) 
 		k.pool = max(min(k.pool, k.room(limit)), -max(limit.Burst, k.debt))
 	}
 	switch {
-	case learns:
+	case learns, r.Elsewhere:
 		return Grant{}, false
 	case k.state != split:
 		return Grant{}, true
 	}
-	return k.lend(row, limit, k.grant(row, limit, begins, left, cost(limit, &r))), true
+	return k.lend(row, k.grant(row, limit, begins, left, cost(limit, r))), true
 }
 
-// rate is what host holds of the limit, in events/s.
-func (k *autoKey) rate(host uint32) float64 {
+// weight is the part of the limit that host holds.
+func (k *autoKey) weight(host uint32) float64 {
 	i := k.rows.Find(host)
 	if i < 0 {
 		return 0
 	}
-	return float64(k.rows.At(i).rate)
+	return k.rows.At(i).weight
 }
 
 // lend is g, which row was granted, with a weight above 0.
-func (k *autoKey) lend(row *elasticRow, limit Limit, g Grant) Grant {
+func (k *autoKey) lend(row *elasticRow, g Grant) Grant {
 	if g.Weight < slightest {
-		k.rates -= float64(row.rate)
-		row.rate = single(slightest * limit.Rate)
-		k.rates += float64(row.rate)
+		k.parts.Sub(g.Weight)
+		row.weight = slightest
+		k.parts.Add(slightest)
 		g.Weight = slightest
 	}
 	return g
 }
 
-// hold notes that row's host has a rate still, and what it had left of it.
-func (k *autoKey) hold(row *elasticRow, rate, left float64) {
-	row.rate, row.lent = single(rate), single(max(left, 0))
-	k.rates += float64(row.rate)
+// hold notes that row's host has a weight still, and what it had left of it.
+func (k *autoKey) hold(row *elasticRow, weight, left float64) {
+	row.weight, row.lent = weight, float32(max(left, 0))
+	k.parts.Add(row.weight)
 	k.lent += float64(row.lent)
 	k.pool -= float64(row.lent)
 }
@@ -143,21 +143,13 @@ func (k *autoKey) choose(now time.Duration, limit Limit) {
 // finish makes the account whole when nobody holds anything any more.
 func (k *autoKey) finish(now time.Duration) {
 	if k.state == closing && now >= k.learns && !k.out() {
-		k.rates, k.lent = 0, 0
 		k.state, k.bucket = whole, k.open(now, k.rule)
 		k.pool = k.bucket.Level(now)
 	}
 }
 
-// out tells whether any host holds anything.
-func (k *autoKey) out() bool {
-	for _, row := range k.rows.All {
-		if row.rate > 0 || row.lent > 0 {
-			return true
-		}
-	}
-	return false
-}
+// out reports whether any host holds anything: none holds tokens alone.
+func (k *autoKey) out() bool { return k.parts != 0 }
 
 // open is a bucket with what is in the pool.
 func (k *autoKey) open(now time.Duration, rule BucketRule) Bucket {
@@ -168,7 +160,7 @@ func (k *autoKey) open(now time.Duration, rule BucketRule) Bucket {
 
 // Bucket implements Bucketed.
 func (k *autoKey) Bucket(now time.Duration, rule BucketRule) *Bucket {
-	if !k.begun {
+	if !k.begun() {
 		// Whoever asks takes the limit for too low. All others have an interval
 		// to say that they use it too.
 		k.begin(now, rule.Limit)
@@ -178,7 +170,7 @@ func (k *autoKey) Bucket(now time.Duration, rule BucketRule) *Bucket {
 	now = max(now, k.at)
 	k.follow(now, rule)
 	if k.state != whole {
-		rule.Rate = max(rule.Rate-k.rates, 0)
+		rule.Rate = max(rule.Rate-k.rates(rule.Rate), 0)
 		k.bucket = k.open(now, rule)
 	}
 	return &k.bucket
@@ -193,7 +185,7 @@ func (k *autoKey) Settle(now time.Duration) {
 
 // Expire implements Key. The limit is that of the last report or take.
 func (k *autoKey) Expire(now time.Duration, gone func(host uint32)) {
-	if !k.begun {
+	if !k.begun() {
 		return
 	}
 	now = max(now, k.at)

@@ -55,7 +55,7 @@ const maxStages = 250
 
 // Next is the average after a report of rate; old is the average before, as
 // far as it has faded. A host's first report counts fully: do not call Next.
-func (a Average) Next(old, rate Demand) Demand {
+func (a Average) Next(old, rate Rates) Rates {
 	return rate.Times(a.Weight).Plus(old.Times(1 - a.Weight))
 }
 

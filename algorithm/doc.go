@@ -6,28 +6,21 @@
 //	demands of all hosts ──▶ Algorithm ──▶ a grant for each host
 //
 // The aggregator gathers the demands and calls the algorithm that a key's
-// rule names. To share in a way of your own, write one function and hand it
-// to the Node:
+// rule names. To share in a way of your own, write one function, a Weigh, and
+// register it on the pool, which is the account of Elastic:
 //
-//	// halfEven shares half of the limit evenly, and half by use.
-//	func halfEven(limit algorithm.Limit, demands []algorithm.Demand, grants []algorithm.Grant) {
-//		sum := 0.0
-//		for _, d := range demands {
-//			sum += d.Total()
-//		}
-//		for i, d := range demands {
-//			weight := 1 / float64(len(demands))
-//			if sum > 0 {
-//				weight = (weight + d.Total()/sum) / 2
+//	registry := algorithm.Builtin()
+//	err := registry.Register("even-parts", algorithm.Pool(
+//		func(capacity float64, demands []algorithm.Demand, parts []float64) {
+//			for i := range parts {
+//				parts[i] = capacity / float64(len(demands))
 //			}
-//			grants[i] = algorithm.Grant{Weight: weight, Burst: weight * limit.Burst}
-//		}
-//	}
+//		}))
 //
-//	node, err := headgate.New(config, source, members,
-//		headgate.WithAlgorithm("half-even", algorithm.Func(halfEven)))
+// A Node has headgate.WithAlgorithm for that.
 //
-// Without a Node, Registry.Register adds it to those of Builtin.
+// So it has bursts, debt and early reports like Elastic. The order of demands
+// means nothing: a Weigh that needs one sorts them, by Host.
 //
 // An algorithm may also be a Leasing one. Its capacity is not a rate that is
 // divided anew all the time, but an amount that hosts claim and hold for a

@@ -13,8 +13,8 @@ var (
 )
 
 // Share implements Algorithm.
-func (d DropRatio) Share(limit Limit, demands []Demand, grants []Grant) {
-	var sum Demand
+func (d DropRatio) Share(limit Limit, demands []Rates, grants []Grant) {
+	var sum Rates
 	for _, demand := range demands {
 		sum = sum.Plus(demand)
 	}
@@ -24,7 +24,7 @@ func (d DropRatio) Share(limit Limit, demands []Demand, grants []Grant) {
 }
 
 // Grant implements Summed.
-func (DropRatio) Grant(limit Limit, sum, _ Demand) Grant {
+func (DropRatio) Grant(limit Limit, sum, _ Rates) Grant {
 	pass := 1.0
 	if all := sum.Total(); all > limit.Rate {
 		pass = limit.Rate / all

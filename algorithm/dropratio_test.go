@@ -7,12 +7,12 @@ import "testing"
 func TestDropRatioIsTheSameForAll(t *testing.T) {
 	limit := Limit{Rate: 100, Burst: 10}
 	for _, tt := range []struct {
-		demands []Demand
+		demands []Rates
 		pass    float64
 	}{
-		{[]Demand{{50, 0}, {10, 0}}, 1},
-		{[]Demand{{100, 50}, {0, 50}}, 0.5},
-		{[]Demand{{}, {}}, 1},
+		{[]Rates{{50, 0}, {10, 0}}, 1},
+		{[]Rates{{100, 50}, {0, 50}}, 0.5},
+		{[]Rates{{}, {}}, 1},
 	} {
 		grants := make([]Grant, len(tt.demands))
 		DropRatio{}.Share(limit, tt.demands, grants)

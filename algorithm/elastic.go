@@ -169,16 +169,16 @@ func (e Elastic) withDefaults() Elastic {
 
 // Share implements Algorithm, by demand alone: rates in proportion, bursts
 // likewise.
-func (Elastic) Share(limit Limit, demands []Demand, grants []Grant) {
+func (Elastic) Share(limit Limit, demands []Rates, grants []Grant) {
 	RequestWeighted{}.Share(limit, demands, grants)
 }
 
 // NewKey implements Stateful.
-func (e Elastic) NewKey(interval time.Duration) Key {
+func (e Elastic) NewKey(c Cluster) Key {
 	params := &usual
 	if e != (Elastic{}) {
 		e = e.withDefaults()
 		params = &e
 	}
-	return &elasticKey{params: params, interval: interval}
+	return &elasticKey{params: params, interval: c.Interval, limit: -1, part: byDemand}
 }

@@ -37,8 +37,8 @@ func (h *elasticHost) use(now time.Duration, n float64) float64 {
 
 // known returns the state of a key whose owner has learned what there is.
 func known(limit Limit) Key {
-	k := Elastic{}.NewKey(interval)
-	k.Report(-time.Minute, limit, 1<<20, Report{Elapsed: time.Second})
+	k := Elastic{}.NewKey(Cluster{Interval: interval})
+	k.Report(-time.Minute, limit, 1<<20, &Report{Elapsed: time.Second})
 	k.Expire(-time.Second, func(uint32) {})
 	return k
 }
@@ -50,7 +50,7 @@ func (h *elasticHost) report(k Key, now time.Duration, limit Limit, id uint32, w
 	if h.granted {
 		weight = math.Min(h.rate/limit.Rate, 1)
 	}
-	g, ok := k.Report(now, limit, id, Report{Allowed: h.allowed, Elapsed: max(now-h.reported, time.Millisecond), Wants: wants, Has: weight})
+	g, ok := k.Report(now, limit, id, &Report{Allowed: h.allowed, Elapsed: max(now-h.reported, time.Millisecond), Wants: wants, Has: weight})
 	h.allowed, h.reported = 0, now
 	if ok {
 		h.tokens, h.rate, h.burst, h.granted = g.Tokens, g.Weight*limit.Rate, g.Burst, true
@@ -142,7 +142,7 @@ func TestElasticPaysDebtBack(t *testing.T) {
 
 func TestElasticNewOwnerListensBeforeItDecides(t *testing.T) {
 	limit := Limit{Rate: 1000, Burst: 1000}
-	k := Elastic{}.NewKey(interval)
+	k := Elastic{}.NewKey(Cluster{Interval: interval})
 	hosts := []elasticHost{{rate: 700, burst: 700, granted: true}, {rate: 300, burst: 300, granted: true}}
 	for i := range hosts {
 		hosts[i].report(k, time.Duration(i)*defaultLearn/4, limit, uint32(i), 2000)
@@ -200,8 +200,8 @@ func TestElasticFreesWhatSilentHostsHold(t *testing.T) {
 		e := k.(*elasticKey)
 		for i := range e.rows.All {
 			row := e.rows.At(i)
-			if now-row.last > after+interval/4+interval/10 && row.lent+row.rate != 0 {
-				t.Fatalf("at %v host %d, silent for %v, holds %v/s", now, e.rows.Host(i), now-row.last, row.rate)
+			if now-row.last > after+interval/4+interval/10 && float64(row.lent)+row.weight != 0 {
+				t.Fatalf("at %v host %d, silent for %v, holds %v of the limit", now, e.rows.Host(i), now-row.last, row.weight)
 			}
 		}
 	}
@@ -214,8 +214,8 @@ func TestElasticChargesUsageOnce(t *testing.T) {
 	var h elasticHost
 	h.report(k, 0, limit, 1, 50)
 	at := 3 * time.Second
-	k.Report(at, limit, 1, Report{Allowed: 150, Elapsed: at, Wants: 50}) // the answer is lost
-	g, _ := k.Report(at+time.Second, limit, 1, Report{Allowed: 200, Elapsed: at + time.Second, Wants: 50})
+	k.Report(at, limit, 1, &Report{Allowed: 150, Elapsed: at, Wants: 50}) // the answer is lost
+	g, _ := k.Report(at+time.Second, limit, 1, &Report{Allowed: 200, Elapsed: at + time.Second, Wants: 50})
 	if g.Tokens < 10 || g.Weight < 0.5 {
 		t.Errorf("%+v: charged twice", g)
 	}
@@ -321,13 +321,13 @@ func TestElasticFollowsItsLimit(t *testing.T) {
 func TestElasticIsSane(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		amount := rapid.OneOf(rapid.Just(0.0), rapid.Float64Range(0, 1e15), rapid.Float64Range(0, 1))
-		k := Elastic{}.NewKey(interval)
+		k := Elastic{}.NewKey(Cluster{Interval: interval})
 		now := time.Duration(0)
 		for range 100 {
 			limit := Limit{Rate: amount.Draw(t, "rate"), Burst: amount.Draw(t, "burst")}
 			now += time.Duration(rapid.Int64Range(0, int64(5*time.Second)).Draw(t, "pause"))
 			k.Expire(now, func(uint32) {})
-			g, ok := k.Report(now, limit, uint32(rapid.IntRange(0, 5).Draw(t, "host")), Report{
+			g, ok := k.Report(now, limit, uint32(rapid.IntRange(0, 5).Draw(t, "host")), &Report{
 				Allowed: amount.Draw(t, "allowed"), Rejected: amount.Draw(t, "rejected"),
 				Elapsed: time.Duration(rapid.Int64Range(1, int64(time.Hour)).Draw(t, "elapsed")),
 				Wants:   amount.Draw(t, "wants"), Has: rapid.Float64Range(0, 1).Draw(t, "has"),

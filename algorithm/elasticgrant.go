@@ -4,6 +4,9 @@ package algorithm
 
 import "math"
 
+// byDemand is the part of each host where rates are in proportion to demands.
+const byDemand = -1
+
 // grant decides what row's host may do. All sums are without its grant. Begins says
 // that it had no demand until now, saved what it has left of what it had, and cost
 // what its largest events cost.
@@ -24,11 +27,14 @@ func (k *elasticKey) grant(row *elasticRow, limit Limit, begins bool, saved, cos
 	wants, fair := float64(row.wants), 0.0
 	if wants > 0 {
 		fair = wants * lower(rate/k.wants, p.Headroom)
+		if k.part >= 0 {
+			fair = lower(k.part*rate, wants*p.Headroom)
+		}
 	}
-	room := upper(rate*(1+p.Crowding)-k.rates, 0)
-	row.rate = single(lower(lower(room, fair), limit.Rate))
-	rate = float64(row.rate)
-	k.rates += rate
+	room := upper(rate*(1+p.Crowding)-k.rates(limit.Rate), 0)
+	rate = lower(lower(room, fair), limit.Rate)
+	row.weight = ratio(rate, limit.Rate)
+	k.parts.Add(row.weight)
 
 	free := upper(k.pool, 0)
 	if free > k.ideal { // which is at most the burst
@@ -47,7 +53,7 @@ func (k *elasticKey) grant(row *elasticRow, limit Limit, begins bool, saved, cos
 		// A host with few events saves its rate up until it is worth one.
 		lent = upper(lent, lower(saved, keep*cost))
 	}
-	row.lent = single(lent)
+	row.lent = float32(lent)
 	lent = float64(row.lent)
 	k.lent += lent
 	k.pool -= lent
@@ -56,7 +62,7 @@ func (k *elasticKey) grant(row *elasticRow, limit Limit, begins bool, saved, cos
 	starter := lower(free, p.starter(limit, k.rows.Len(), cost))
 	tokens := lent + starter
 	return Grant{
-		Weight: ratio(rate, limit.Rate),
+		Weight: row.weight,
 		Burst:  lower(upper(tokens+rate*seconds(p.Horizon), keep*cost), upper(limit.Burst, 1)),
 		Tokens: lower(tokens, limit.Burst),
 	}

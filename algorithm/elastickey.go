@@ -3,10 +3,10 @@
 package algorithm
 
 import (
-	"math"
 	"time"
 
 	"github.com/headgate/headgate/internal/rowset"
+	"github.com/headgate/headgate/internal/sum"
 )
 
 // elasticKey is one key's pool and who draws on it.
@@ -14,19 +14,21 @@ type elasticKey struct {
 	params   *Elastic
 	interval time.Duration
 	at       time.Duration // when pool was last brought up to date
-	limit    float64       // the rate of it, then, events/s
+	limit    float64       // the rate of it, then, events/s; below 0 before the key begins
 	pool     float64       // tokens that nobody holds; negative is debt
 	ideal    float64       // what one bucket would have left, by the demand
-	denied   float64       // what one bucket would have refused, ever, by the demand
-	begun    bool
+	denied   float64       // what one bucket would have refused, by the demand, since some time
+	past     *past         // what hosts may still go by; nil if nothing has changed lately
 
 	// Here a cache line ends, and the next begins.
 
-	lent  float64 // sum of tokens granted and not reported since
-	rates float64 // sum of rates granted, events/s
-	wants float64 // sum of demands, events/s
-	users int32   // hosts with a demand
-	found int32   // the row that was looked for last, or None
+	// Sums of all rows. Those of floats are added up anew whenever all rows are
+	// looked at, so that no rounding piles up in them.
+	lent  float64   // tokens granted and not reported since
+	wants float64   // demands, events/s
+	parts sum.Parts // of the limit, granted as rates
+	users int32     // hosts with a demand
+	found int32     // the row that was looked for last, or None
 
 	// learns is until when others may hold grants of an earlier owner that
 	// this one does not know of.
@@ -39,17 +41,19 @@ type elasticKey struct {
 
 	rows rowset.Set[elasticRow]
 
-	_ [8]byte // to whole cache lines: neighbours are other processors' keys
+	part float64 // of the limit, for the host that reports; or byDemand
+
+	// Whole cache lines: neighbours are other processors' keys.
 }
 
-// elasticRow is what one host holds. There may be millions, so most amounts are
+// elasticRow is what one host holds. There may be millions, so some amounts are
 // rounded to float32: what is added to a sum is what will be taken off.
 type elasticRow struct {
-	last       time.Duration
-	denied     float64 // the key's, at the last report
-	rate, lent float32
-	wants      float32
-	before     float32 // what its rate gave since then, beyond what it gives now
+	last   time.Duration
+	denied float64 // the key's, at the last report
+	weight float64 // the part of the limit that it has as a rate
+	lent   float32
+	wants  float32
 }
 
 const (
@@ -63,6 +67,15 @@ const (
 	// recent is for how many seconds back a host is charged that held
 	// nothing of ours.
 	recent = 0.5
+
+	// mostWanted is how many times the limit, or one event/s if that is more, a
+	// host may want. More counts as that: it would get almost all either way,
+	// and what others want must not be lost beside it.
+	mostWanted = 1 << 20
+
+	// precise is up to how much denied may grow before it is counted from a
+	// later time, so that small amounts are not lost beside it.
+	precise = 1 << 40
 )
 
 func (k *elasticKey) Hosts() int { return k.rows.Len() }
@@ -72,32 +85,44 @@ func (k *elasticKey) Wants() float64 { return k.wants }
 
 func (k *elasticKey) Knows(host uint32) bool { return k.rows.FindAt(k.found, host) != rowset.None }
 
-// Fetch implements Fetched. It reads from each cache line of k, and both ends
+// Fetch implements Key. It reads from each cache line of k, and both ends
 // of the host's row.
 func (k *elasticKey) Fetch(host uint32, guess int32) (number int32, read int) {
-	if !k.begun {
+	if !k.begun() {
 		return rowset.None, 0
 	}
 	k.found = k.rows.FindAt(guess, host)
 	if k.found == rowset.None {
 		return rowset.None, 0
 	}
-	return k.found, int(k.rows.At(k.found).before)
+	return k.found, int(k.rows.At(k.found).wants)
 }
 
-func (k *elasticKey) Report(now time.Duration, limit Limit, host uint32, r Report) (Grant, bool) {
-	if !k.begun {
+// Follow implements Key.
+func (k *elasticKey) Follow(now, interval time.Duration) {
+	if interval < k.interval && k.begun() {
+		k.changed().slow = now + time.Duration(silence*float64(k.interval))
+		k.silent = max(k.silent, k.past.slow)
+	}
+	k.interval = interval
+}
+
+// begun reports whether the key has a pool.
+func (k *elasticKey) begun() bool { return k.limit >= 0 }
+
+func (k *elasticKey) Report(now time.Duration, limit Limit, host uint32, r *Report) (Grant, bool) {
+	if !k.begun() {
 		k.begin(now, limit)
 	}
 	k.advance(now, limit)
-	row, saved, begins := k.receive(now, limit, host, &r)
+	row, saved, begins := k.receive(now, limit, host, r)
 	// More debt than a burst is forgiven: paying it back would be an outage.
 	k.pool = upper(lower(k.pool, k.room(limit)), -limit.Burst)
-	if now < k.learns {
-		k.listen(row, limit, &r)
+	if now < k.learns || r.Elsewhere {
+		k.listen(row, r)
 		return Grant{}, false
 	}
-	return k.grant(row, limit, begins, saved, cost(limit, &r)), true
+	return k.grant(row, limit, begins, saved, cost(limit, r)), true
 }
 
 // receive takes in what host did and wants. Its row holds nothing then. Saved is
@@ -117,7 +142,7 @@ func (k *elasticKey) receive(now time.Duration, limit Limit, host uint32, r *Rep
 		k.pool -= k.stray(now, r)
 	}
 	row.last = now
-	row.wants = single(r.Wants)
+	row.wants = float32(reasonable(r.Wants, limit))
 	row.denied = k.denied
 	k.wants += float64(row.wants)
 	if row.wants > 0 {
@@ -126,23 +151,25 @@ func (k *elasticKey) receive(now time.Duration, limit Limit, host uint32, r *Rep
 	return row, saved, begins
 }
 
+// reasonable is wants, or the most that one host may want of limit.
+func reasonable(wants float64, limit Limit) float64 {
+	return lower(wants, mostWanted*upper(limit.Rate, 1))
+}
+
 // cost is the most that is asked for at once under limit, by r.
 func cost(limit Limit, r *Report) float64 { return lower(upper(r.Cost, 1), upper(limit.Burst, 1)) }
-
-// single is x, rounded, and less if it is beyond reason.
-func single(x float64) float32 { return float32(lower(x, math.MaxFloat32)) }
 
 // seconds is d in seconds, without the divisions of its method.
 func seconds(d time.Duration) float64 { return float64(d) * 1e-9 }
 
 // minPeriod keeps a rate over a very short time from being nonsense, seconds.
-const minPeriod = 0.05
+const minPeriod = float64(Overlap) / float64(time.Second)
 
 // begin makes the pool of a key that is new here. It is full if the key is new
 // everywhere. If hosts hold grants of an earlier owner, it is whatever that one
 // has left, which nobody knows: it begins empty.
 func (k *elasticKey) begin(now time.Duration, limit Limit) {
-	k.begun, k.since, k.at, k.swept, k.silent = true, now, now, now, now
+	k.since, k.at, k.swept, k.silent = now, now, now, now
 	k.limit = limit.Rate
 	// Half only, because later reports may show that it is not new.
 	k.pool, k.ideal = limit.Burst/2, limit.Burst
@@ -170,31 +197,22 @@ func (k *elasticKey) stray(now time.Duration, r *Report) float64 {
 
 // advance lets time fill the pool with what is not granted as rates.
 func (k *elasticKey) advance(now time.Duration, limit Limit) {
-	fill := limit.Rate - k.rates
+	fill := limit.Rate - k.rates(k.limit)
 	if now < k.learns {
 		fill = lower(fill, 0) // the rest is with hosts that we do not know yet
 	}
 	passed := seconds(now - k.at)
 	if limit.Rate != k.limit {
-		k.rescale(now, limit.Rate)
+		k.changed().was(now, k.limit)
+		k.limit = limit.Rate
 	}
 	k.pool = lower(k.pool+fill*passed, k.room(limit))
 	k.flow((limit.Rate-k.wants)*passed, limit)
 	k.at = now
 }
 
-// rescale follows a limit that has changed: hosts hold parts of it, which are
-// worth more or less from now on.
-func (k *elasticKey) rescale(now time.Duration, limit float64) {
-	k.rates = 0
-	for _, row := range k.rows.All {
-		rate := single(ratio(float64(row.rate), k.limit) * limit)
-		row.before += (row.rate - rate) * float32(seconds(now-row.last))
-		row.rate = rate
-		k.rates += float64(rate)
-	}
-	k.limit = limit
-}
+// rates is what hosts hold of limit as rates, in events/s.
+func (k *elasticKey) rates(limit float64) float64 { return k.parts.Value() * limit }
 
 // flow adds to the ideal level. What would take it below zero, one bucket would
 // have refused.
@@ -230,9 +248,14 @@ func (k *elasticKey) settle(now time.Duration, limit Limit, row *elasticRow, r *
 	// A report whose answer was lost comes again as a part of the next.
 	if elapsed := seconds(r.Elapsed); elapsed > since+minPeriod {
 		part = (since + minPeriod) / elapsed
+		r.Overlaps = true
 	}
-	left = float64(row.lent+row.before) + float64(row.rate)*since - part*r.Allowed
-	if since > silence*seconds(k.interval) { // it was taken for dead
+	passed := k.limit * since
+	if k.past != nil {
+		passed = k.past.passed(row.last, now, k.limit)
+	}
+	left = float64(row.lent) + row.weight*passed - part*r.Allowed
+	if since > silence*seconds(k.interval) && !k.past.slowAt(now) { // it was taken for dead
 		left = float64(row.lent) - k.stray(now, r)
 	}
 	k.correct(float64(row.wants)*since-part*(r.Allowed+r.Rejected), row.denied, limit)
@@ -244,22 +267,19 @@ func (k *elasticKey) settle(now time.Duration, limit Limit, row *elasticRow, r *
 // drop removes row from all sums.
 func (k *elasticKey) drop(row *elasticRow) {
 	k.lent -= float64(row.lent)
-	k.rates -= float64(row.rate)
+	k.parts.Sub(row.weight)
 	k.wants = upper(k.wants-float64(row.wants), 0)
 	if row.wants > 0 {
 		k.users--
 	}
-	row.lent, row.rate, row.before, row.wants = 0, 0, 0, 0
-	if k.rows.Len() <= 1 { // rounding must not pile up
-		k.lent, k.rates, k.wants = 0, 0, 0
-	}
+	row.lent, row.weight, row.wants = 0, 0, 0
 }
 
 // listen notes what a host has while this new owner learns. The host gets no
 // answer: it goes on with what it has, or with its fallback, and asks again.
-func (k *elasticKey) listen(row *elasticRow, limit Limit, r *Report) {
-	row.rate = single(r.Has * limit.Rate)
-	k.rates += float64(row.rate)
+func (k *elasticKey) listen(row *elasticRow, r *Report) {
+	row.weight = r.Has
+	k.parts.Add(row.weight)
 }
 
 func (k *elasticKey) Expire(now time.Duration, gone func(host uint32)) {
@@ -271,7 +291,7 @@ func (k *elasticKey) Expire(now time.Duration, gone func(host uint32)) {
 		return
 	}
 	after := time.Duration(silence * float64(k.interval))
-	first := now
+	first, lent, wants := now, 0.0, 0.0
 	for i, row := range k.rows.All {
 		silent := now - row.last
 		if silent >= after {
@@ -283,7 +303,27 @@ func (k *elasticKey) Expire(now time.Duration, gone func(host uint32)) {
 				continue
 			}
 		}
+		lent += float64(row.lent)
+		wants += float64(row.wants)
 		first = min(first, row.last)
 	}
+	k.lent, k.wants = lent, wants
 	k.silent = first + after
+	k.past = k.past.since(now-after, now)
+	if k.denied > precise {
+		k.rebase()
+	}
+}
+
+// rebase counts what was denied from the oldest of the last reports on: only
+// differences matter.
+func (k *elasticKey) rebase() {
+	low := k.denied
+	for _, row := range k.rows.All {
+		low = min(low, row.denied)
+	}
+	k.denied -= low
+	for _, row := range k.rows.All {
+		row.denied -= low
+	}
 }

@@ -54,7 +54,7 @@ func (FairShare) Split(capacity float64, claims []Band) []float64 {
 }
 
 // Share implements Algorithm.
-func (f FairShare) Share(limit Limit, demands []Demand, grants []Grant) {
+func (f FairShare) Share(limit Limit, demands []Rates, grants []Grant) {
 	share(f, limit, demands, grants)
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/internal/rowset"
+	"github.com/headgate/headgate/internal/sum"
 )
 
 // Leases is the account of one capacity: who holds how much of it, until when,
@@ -39,8 +40,8 @@ type Leases struct {
 	order  []uint8 // indices of those in use, highest priority first
 	ways   []wayOf // of priorities that have a way of their own
 	way    way     // of all others
-	leased exact   // sum of what hosts hold of what there is
-	beyond exact   // sum of what they hold whatever there is
+	leased sum.Sum // what hosts hold of what there is; rounded up, as hosts get no more than the rest
+	beyond sum.Sum // what they hold whatever there is
 	short  int64   // sum of the slots that they are short of
 }
 
@@ -117,7 +118,7 @@ func (l *Leases) Claim(now time.Duration, t Terms, c Capacity, host uint32, clai
 // grant gives r's host so much.
 func (l *Leases) grant(r *leaseRow, part, beyond float64) {
 	if r.beyond != beyond {
-		l.beyond = l.beyond.minus(r.beyond).plus(beyond)
+		l.beyond.Replace(r.beyond, beyond)
 	}
 	r.part, r.beyond = part, beyond
 }
@@ -133,7 +134,7 @@ func (l *Leases) clear(r *leaseRow) {
 // hold counts so much of what there is as leased to r's host.
 func (l *Leases) hold(r *leaseRow, held float64) {
 	if held != r.held {
-		l.leased = l.leased.minus(r.held).plus(held)
+		l.leased.Replace(sum.Up(r.held), sum.Up(held))
 		r.held = held
 	}
 }
@@ -142,7 +143,9 @@ func (l *Leases) hold(r *leaseRow, held float64) {
 // that are not bound does not count: whoever has a bound could have it taken away
 // by those of lower priority.
 func (l *Leases) room(c Capacity, r *leaseRow) float64 {
-	room := max(c.most()-l.leased.minus(r.held).value(), 0)
+	others := l.leased
+	others.Sub(sum.Up(r.held))
+	room := max(c.most()-others.Value(), 0)
 	if c.Whole {
 		room = math.Floor(room + wholly)
 	}
@@ -214,7 +217,7 @@ func (l *Leases) Until(host uint32) time.Duration {
 
 // Leased is how much all hosts hold. With slots it is at least what they say
 // they have.
-func (l *Leases) Leased() float64 { return l.leased.value() + l.beyond.value() }
+func (l *Leases) Leased() float64 { return l.leased.Value() + l.beyond.Value() }
 
 // later is now + d, or the end of time.
 func later(now, d time.Duration) time.Duration {

@@ -32,7 +32,7 @@ type way interface {
 }
 
 // share is Share for a way of leasing: what demands alone say.
-func share(w way, limit Limit, demands []Demand, grants []Grant) {
+func share(w way, limit Limit, demands []Rates, grants []Grant) {
 	claims := make([]Band, len(demands))
 	for i, d := range demands {
 		claims[i] = Band{Clients: 1, Wants: d.Total()}

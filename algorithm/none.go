@@ -19,7 +19,7 @@ func (None) Split(_ float64, claims []Band) []float64 {
 
 // Share implements Algorithm. A weight cannot exceed 1: no host gets more
 // than the whole limit.
-func (n None) Share(limit Limit, demands []Demand, grants []Grant) { share(n, limit, demands, grants) }
+func (n None) Share(limit Limit, demands []Rates, grants []Grant) { share(n, limit, demands, grants) }
 
 // NewLeases implements Leasing.
 func (n None) NewLeases() *Leases { return newLeases(n) }

@@ -52,6 +52,14 @@ var _ Configurable = Elastic{}
 // in small letters: headroom, horizon, chunk, part, lent, starter, repay,
 // crowding, catch_up, learn. Durations are as in 200ms.
 func (e Elastic) With(parameters map[string]string) (Algorithm, error) {
+	e, err := e.with(parameters)
+	if err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+func (e Elastic) with(parameters map[string]string) (Elastic, error) {
 	err := set(parameters, map[string]setter{
 		"headroom": number(&e.Headroom, 1, 1000),
 		"horizon":  duration(&e.Horizon),
@@ -64,10 +72,7 @@ func (e Elastic) With(parameters map[string]string) (Algorithm, error) {
 		"catch_up": number(&e.CatchUp, 0, 1000),
 		"learn":    duration(&e.Learn),
 	})
-	if err != nil {
-		return nil, err
-	}
-	return e, nil
+	return e, err
 }
 
 // setter takes a parameter's value.

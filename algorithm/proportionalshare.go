@@ -51,7 +51,7 @@ func (ProportionalShare) Split(capacity float64, claims []Band) []float64 {
 }
 
 // Share implements Algorithm.
-func (p ProportionalShare) Share(limit Limit, demands []Demand, grants []Grant) {
+func (p ProportionalShare) Share(limit Limit, demands []Rates, grants []Grant) {
 	share(p, limit, demands, grants)
 }
 

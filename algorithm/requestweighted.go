@@ -14,8 +14,8 @@ var (
 )
 
 // Share implements Algorithm.
-func (w RequestWeighted) Share(limit Limit, demands []Demand, grants []Grant) {
-	var sum Demand
+func (w RequestWeighted) Share(limit Limit, demands []Rates, grants []Grant) {
+	var sum Rates
 	for _, d := range demands {
 		sum = sum.Plus(d)
 	}
@@ -25,7 +25,7 @@ func (w RequestWeighted) Share(limit Limit, demands []Demand, grants []Grant) {
 }
 
 // Grant implements Summed.
-func (RequestWeighted) Grant(limit Limit, sum, own Demand) Grant {
+func (RequestWeighted) Grant(limit Limit, sum, own Rates) Grant {
 	weight := 0.0
 	if all := sum.Total(); all > 0 {
 		weight = lower(own.Total()/all, 1)
@@ -37,9 +37,9 @@ func (RequestWeighted) Grant(limit Limit, sum, own Demand) Grant {
 func (RequestWeighted) Floor() Floor { return FloorUnused }
 
 // Plus adds demands.
-func (d Demand) Plus(e Demand) Demand {
-	return Demand{d.Allowed + e.Allowed, d.Rejected + e.Rejected}
+func (d Rates) Plus(e Rates) Rates {
+	return Rates{d.Allowed + e.Allowed, d.Rejected + e.Rejected}
 }
 
 // Times scales a demand.
-func (d Demand) Times(f float64) Demand { return Demand{d.Allowed * f, d.Rejected * f} }
+func (d Rates) Times(f float64) Rates { return Rates{d.Allowed * f, d.Rejected * f} }

@@ -174,7 +174,7 @@ func TestMaxMinTakesFromNobodyWhoHasLess(t *testing.T) {
 }
 
 func TestShareOfLeasingAlgorithms(t *testing.T) {
-	demands := []Demand{{60, 940}, {60, 0}, {5, 5}}
+	demands := []Rates{{60, 940}, {60, 0}, {5, 5}}
 	for _, tt := range []struct {
 		name string
 		want []float64

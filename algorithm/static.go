@@ -21,7 +21,7 @@ func (Static) Split(capacity float64, claims []Band) []float64 {
 }
 
 // Share implements Algorithm.
-func (s Static) Share(limit Limit, demands []Demand, grants []Grant) {
+func (s Static) Share(limit Limit, demands []Rates, grants []Grant) {
 	share(s, limit, demands, grants)
 }
 

@@ -60,7 +60,7 @@ func (r *Ring) Replace(hosts []Host) (*Ring, error) {
 		case i == len(r.hosts) || r.hosts[i].Address != h.Address:
 			added = append(added, h)
 			continue
-		case r.hosts[i].Identity != h.Identity:
+		case r.hosts[i] != h: // its identity, which moves keys, or its labels
 			gone[i] = true
 			added = append(added, h)
 		}

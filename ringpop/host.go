@@ -20,6 +20,26 @@ type Host struct {
 	// When hosts share an identity, the one with the smallest address owns
 	// all of its keys, until that one leaves.
 	Identity string
+
+	// Labels say more about the host, such as "zone=a,version=2". They do not
+	// move keys: weighings look at them. "" means none.
+	Labels string
+}
+
+// LabelMap is Labels taken apart. What has no = has an empty value, and of two
+// values of one name the last counts. Nil: there are none.
+func (h Host) LabelMap() map[string]string {
+	if h.Labels == "" {
+		return nil
+	}
+	labels := make(map[string]string)
+	for label := range strings.SplitSeq(h.Labels, ",") {
+		name, value, _ := strings.Cut(label, "=")
+		if name = strings.TrimSpace(name); name != "" {
+			labels[name] = strings.TrimSpace(value)
+		}
+	}
+	return labels
 }
 
 // Validate reports all that keeps hosts from forming a ring, joined in one

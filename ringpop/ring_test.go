@@ -270,3 +270,31 @@ func someKeys(n int) iter.Seq[string] {
 		}
 	}
 }
+
+func TestLabelsDoNotMoveKeys(t *testing.T) {
+	plain := []ringpop.Host{{Address: "a"}, {Address: "b", Identity: "two"}, {Address: "c"}}
+	ring, err := ringpop.New(plain, ringpop.DefaultPoints)
+	if err != nil {
+		t.Fatal(err)
+	}
+	labelled := slices.Clone(plain)
+	labelled[1].Labels = "zone=a, version = 2,old"
+	next, err := ring.Replace(labelled)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if next == ring {
+		t.Error("new labels make no new ring: nobody hears of them")
+	}
+	for i := range 1000 {
+		if key := fmt.Sprint("k", i); ring.Owner(key) != next.Owner(key) {
+			t.Fatalf("%s moved from %s to %s", key, ring.Owner(key), next.Owner(key))
+		}
+	}
+	want := map[string]string{"zone": "a", "version": "2", "old": ""}
+	for _, h := range next.Hosts() {
+		if got := h.LabelMap(); h.Address == "b" && !maps.Equal(got, want) || h.Address != "b" && got != nil {
+			t.Errorf("%s has the labels %v", h.Address, got)
+		}
+	}
+}

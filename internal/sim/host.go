@@ -89,6 +89,7 @@ func (c *cluster) start(h *host) error {
 		h.group = limiter.NewGroup(snapshot, m.limiting,
 			limiter.WithRemote(mesh.Name, onMesh{c, h}),
 			c.remotes(h),
+			c.traits(),
 			limiter.WithSeed(chance(c.seed, "jitter", h.number*1009+int(h.process)).Uint64()),
 			limiter.WithMigration(shadow.Migrator()))
 		h.limiters = make([]*limiter.Limiter, len(c.keys))
@@ -105,6 +106,18 @@ func (c *cluster) start(h *host) error {
 	}
 	c.announce(h.number, true, 0)
 	return nil
+}
+
+// traits are what hosts must know of algorithms that headgate does not have, as a
+// Node says it.
+func (c *cluster) traits() limiter.Option {
+	var all []limiter.Option
+	for _, name := range c.registry.Stateful() {
+		if _, ok := dynamicconfig.TraitsOf(name); !ok {
+			all = append(all, limiter.WithAlgorithm(name, dynamicconfig.Traits{Early: true, Rates: true}))
+		}
+	}
+	return limiter.Options(all...)
 }
 
 // adopt takes over the properties of a snapshot.

@@ -211,7 +211,7 @@ func TestUnknownAlgorithm(t *testing.T) {
 	if _, err := Run(load(t, "steady-skew"), "telepathy", 1); err == nil || !strings.Contains(err.Error(), "telepathy") {
 		t.Errorf("err = %v", err)
 	}
-	var mine algorithm.Func = func(_ algorithm.Limit, demands []algorithm.Demand, grants []algorithm.Grant) {
+	var mine algorithm.Func = func(_ algorithm.Limit, demands []algorithm.Rates, grants []algorithm.Grant) {
 		for i := range grants {
 			grants[i].Weight = 1 / float64(len(demands))
 		}
@@ -354,4 +354,39 @@ func BenchmarkHourOf45Hosts(b *testing.B) {
 		events += r.Events
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(events), "ns/event")
+}
+
+// A weighing by demand on the pool has all that elastic has: bursts, debt and early
+// reports.
+func TestAWeighingByDemandDoesAsElasticDoes(t *testing.T) {
+	registry := algorithm.Builtin()
+	err := registry.Register("by-demand", algorithm.Pool(func(capacity float64, demands []algorithm.Demand, parts []float64) {
+		all := 0.0
+		for _, d := range demands {
+			all += d.Wants
+		}
+		for i, d := range demands {
+			parts[i] = capacity * d.Wants / all
+		}
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"burst-on-few", "cron", "flash-crowd"} {
+		var got [2]*Result
+		for i, by := range []string{"elastic", "by-demand"} {
+			r, err := Options{Algorithm: by, Registry: registry, Seed: 1}.Run(context.Background(), load(t, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got[i] = r
+		}
+		for k, elastic := range got[0].Keys {
+			weighed := got[1].Keys[k]
+			if weighed.UtilisationPct < elastic.UtilisationPct-0.2 || weighed.FalseRejectPct > elastic.FalseRejectPct+0.2 ||
+				weighed.OverPct > elastic.OverPct+0.2 || weighed.ReportsPerHostS > elastic.ReportsPerHostS*1.05 {
+				t.Errorf("%s, %s: elastic %+v, weighed %+v", name, elastic.Key, elastic.Metrics, weighed.Metrics)
+			}
+		}
+	}
 }

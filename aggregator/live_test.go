@@ -1,0 +1,465 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package aggregator
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/uber-go/tally/v4"
+
+	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/rpc"
+)
+
+// crowd is hosts that report about one key, one after another, and keep what they
+// are granted.
+type crowd struct {
+	a      *Aggregator
+	limit  float64
+	wants  []float64 // events/s, by host
+	names  []string  // of the algorithm, by host; "" is elastic
+	weight []float64
+	last   []time.Duration
+	until  []time.Duration // end of the lease
+	now    time.Duration
+}
+
+func newCrowd(a *Aggregator, limit float64, wants ...float64) *crowd {
+	n := len(wants)
+	return &crowd{
+		a: a, limit: limit, wants: wants, names: make([]string, n),
+		weight: make([]float64, n), last: make([]time.Duration, n), until: make([]time.Duration, n),
+	}
+}
+
+// round has each host report once in the time that every is.
+func (c *crowd) round(t *testing.T, every time.Duration) {
+	t.Helper()
+	for h, wants := range c.wants {
+		c.now += every / time.Duration(len(c.wants))
+		elapsed := max(c.now-c.last[h], time.Millisecond)
+		c.last[h] = c.now
+		if c.now >= c.until[h] {
+			c.weight[h] = 0
+		}
+		used := min(c.weight[h]*c.limit, wants) * elapsed.Seconds()
+		u := usage(c.named(h), int64(used), int64(wants*elapsed.Seconds()-used), elapsed, "k")
+		u.Weight[0] = c.weight[h]
+		if g := step(t, c.a, c.now, fmt.Sprint("host", h), u); g.Lease[0] > 0 {
+			c.weight[h], c.until[h] = g.Weight[0], c.now+g.Lease[0]
+		}
+	}
+}
+
+func (c *crowd) named(h int) string {
+	if c.names[h] == "" {
+		return algorithm.NameElastic
+	}
+	return c.names[h]
+}
+
+func (c *crowd) sum() (sum float64) {
+	for _, w := range c.weight {
+		sum += w
+	}
+	return sum
+}
+
+// Hosts report as often as the interval in force says, and none is taken for dead
+// when that changes.
+func TestAnIntervalThatChangesLiveLendsNothingTwice(t *testing.T) {
+	for _, name := range []string{algorithm.NameElastic, algorithm.NameAuto} {
+		rule := dynamicconfig.Rule{Key: "*", Limit: 100, Burst: 100, Algorithm: name}
+		for _, from := range []time.Duration{s, 3 * s, 20 * s} {
+			for _, to := range []time.Duration{s, 3 * s, 5 * s, 6 * s, 10 * s, 20 * s} {
+				interval := func(d time.Duration) *dynamicconfig.Snapshot {
+					return snapshot(t, dynamicconfig.Properties{UpdateInterval: d, GCAfter: 10 * d}, rule)
+				}
+				a, err := New(algorithm.Builtin(), interval(from))
+				if err != nil {
+					t.Fatal(err)
+				}
+				c := newCrowd(a, 100, 100, 100, 100, 100, 100)
+				for h := range c.names {
+					c.names[h] = name
+				}
+				for range 20 {
+					c.round(t, from)
+				}
+				if err := a.Configure(interval(to)); err != nil {
+					t.Fatal(err)
+				}
+				c.round(t, from) // before they have heard of it
+				for range 20 {
+					c.round(t, to)
+					if sum := c.sum(); sum > 1.03 || sum < 0.8 {
+						t.Fatalf("%s, %v to %v: weights sum to %.2f: %.2f", name, from, to, sum, c.weight)
+					}
+				}
+			}
+		}
+	}
+}
+
+// One report of a demand beyond reason is over when its host is forgotten.
+func TestADemandBeyondReasonIsForgotten(t *testing.T) {
+	for _, name := range []string{algorithm.NameElastic, algorithm.NameAuto, algorithm.NameRequestWeighted} {
+		for _, wants := range []float64{1 << 53, 1e18, 3e38, 1e300} {
+			a, err := New(algorithm.Builtin(), snapshot(t, dynamicconfig.Properties{}, dynamicconfig.Rule{Key: "*", Limit: 600, Algorithm: name}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := newCrowd(a, 600, 900, 250, 50)
+			c.names = []string{name, name, name}
+			for range 20 {
+				c.round(t, 3*s)
+			}
+			before := slices.Clone(c.weight)
+			u := usage(name, 0, rpc.MaxCount, s, "k")
+			if name != algorithm.NameRequestWeighted {
+				u.Rejected[0], u.Wants = 0, []float64{wants}
+			}
+			var heard rpc.Usage // over the wire
+			if err := (rpc.Columnar{}).DecodeUsage(encode(t, u), &heard); err != nil {
+				t.Fatal(err)
+			}
+			step(t, a, c.now, "hostile", &heard)
+			for range 20 {
+				c.round(t, 3*s)
+			}
+			for h, w := range c.weight {
+				if w < before[h]*0.97-0.01 || w > before[h]*1.03+0.01 {
+					t.Errorf("%s, after %g: weights %.3f, before %.3f", name, wants, c.weight, before)
+					break
+				}
+			}
+		}
+	}
+}
+
+// A rule with a parent goes, while its hosts report and the cluster above answers.
+func TestAParentThatVanishesLive(t *testing.T) {
+	for _, name := range []string{"elastic", "request-weighted", "auto", "fair-share"} {
+		a := below(t, dynamicconfig.Rule{Algorithm: name})
+		report := func(at time.Duration) *rpc.Grants { return step(t, a, at, "h", usage(name, 30, 0, s, "k")) }
+		rules := func(rule dynamicconfig.Rule) {
+			t.Helper()
+			if err := a.Configure(snapshot(t, dynamicconfig.Properties{}, rule)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		child, gone := terms(dynamicconfig.Rule{Algorithm: name, Limit: 1000, Parent: true}), dynamicconfig.Rule{Key: "other", Limit: 1}
+		alone := child
+		alone.Parent = false
+		report(0)
+		asked := a.Ask(0, "region")
+		rules(gone)
+		report(s)
+		a.Hear(s, asked, &rpc.Leases{Rows: []rpc.Lease{lease(100)}}, nil) // the answer comes late
+		if asked := a.Ask(2*s, "region"); asked != nil {
+			t.Errorf("%s: there is no rule, and it asks for %+v", name, asked.Claims)
+		}
+		a.GC(3 * s)
+		rules(child)
+		report(4 * s)
+		a.GC(4 * s)
+		report(4 * s)
+		answered(t, a, 5*s, lease(100))
+		rules(alone)
+		report(6 * s)
+		if asked := a.Ask(20*s, "region"); asked != nil {
+			t.Errorf("%s: the rule has no parent, and it asks for %+v", name, asked.Claims)
+		}
+		// As often as you like, without a trace.
+		for i := range 10 {
+			at := time.Duration(20+3*i) * s
+			rules(child)
+			report(at)
+			a.GC(at)
+			if asked := a.Ask(at+s, "region"); asked == nil || len(asked.Claims.Rows) != 1 {
+				t.Fatalf("%s: round %d asks %+v, want one claim", name, i, asked)
+			}
+			rules(alone)
+			report(at + 2*s)
+		}
+	}
+}
+
+// claiming is somebody's Claiming.
+type claiming func(ctx context.Context) (*rpc.Leases, []error)
+
+func (c claiming) Claim(ctx context.Context, _ *rpc.Claims) (*rpc.Leases, []error) { return c(ctx) }
+
+// RunBelow goes on whatever the way to the cluster above does: a call that panics
+// or never ends is no answer.
+func TestRunBelowOutlivesItsParent(t *testing.T) {
+	for name, bad := range map[string]claiming{
+		"panics": func(context.Context) (*rpc.Leases, []error) { panic("a bug in Claim") },
+		"hangs": func(ctx context.Context) (*rpc.Leases, []error) {
+			<-ctx.Done()
+			return nil, []error{ctx.Err()}
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			a := below(t, dynamicconfig.Rule{Algorithm: "elastic"})
+			if _, err := a.Update(t.Context(), "h", encode(t, usage("elastic", 1, 0, s, "k"))); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			calls, good := 0, false
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				a.RunBelow(ctx, "region", claiming(func(ctx context.Context) (*rpc.Leases, []error) {
+					if calls++; calls <= 2 {
+						return bad(ctx)
+					}
+					good = true
+					return &rpc.Leases{Rows: []rpc.Lease{lease(100)}}, nil
+				}))
+			})
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if cancel(); !good {
+				t.Errorf("%s: nothing was asked after call %d", name, calls)
+			}
+			wg.Wait()
+		})
+	}
+}
+
+// tuned is an algorithm with parameters that may be wrong.
+type tuned struct{ algorithm.Func }
+
+func (a tuned) With(parameters map[string]string) (algorithm.Algorithm, error) {
+	if parameters["p"] == "banana" {
+		return nil, algorithm.ErrParameter
+	}
+	return a, nil
+}
+
+// With parameters that cannot be used, a key has no grants, or goes on as it was.
+// When they are mended it is limited as they say.
+func TestBadParametersAreMended(t *testing.T) {
+	rule := func(name, key, value string) *dynamicconfig.Snapshot {
+		return snapshot(t, dynamicconfig.Properties{}, dynamicconfig.Rule{Key: "*", Limit: 100, Algorithm: name, Parameters: map[string]string{key: value}})
+	}
+	for name, p := range map[string][3]string{
+		"elastic": {"chunk", "banana", "0.1"},
+		"tuned":   {"p", "banana", "1"},
+	} {
+		registry := algorithm.Builtin()
+		if err := registry.Register("tuned", tuned{algorithm.RequestWeighted{}.Share}); err != nil {
+			t.Fatal(err)
+		}
+		a, err := New(registry, rule(name, p[0], p[1]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := newCrowd(a, 100, 100, 100, 100, 100, 100)
+		for h := range c.names {
+			c.names[h] = name
+		}
+		put := func(value string) {
+			t.Helper()
+			if err := a.Configure(rule(name, p[0], value)); err != nil {
+				t.Fatal(err)
+			}
+			for range 20 {
+				c.round(t, 3*s)
+			}
+		}
+		for range 5 {
+			c.round(t, 3*s)
+		}
+		if sum := c.sum(); sum != 0 {
+			t.Errorf("%s: of parameters that cannot be used, weights sum to %v", name, sum)
+		}
+		for range 2 {
+			if put(p[2]); c.sum() > 1.03 || c.sum() < 0.9 {
+				t.Errorf("%s: mended, weights sum to %v", name, c.sum())
+			}
+			if put(p[1]); c.sum() > 1.03 {
+				t.Errorf("%s: bad again, weights sum to %v", name, c.sum())
+			}
+		}
+	}
+}
+
+// A host that names another algorithm than the rule does keeps what it has until
+// its lease ends, and all together get the limit once.
+func TestOneKeyIsLimitedOnceUnderManyNames(t *testing.T) {
+	all := []string{"elastic", "request-weighted", "auto", "fair-share", "proportional-share", "drop-ratio"}
+	for _, name := range []string{"elastic", "request-weighted", "auto", "fair-share"} {
+		a, err := New(algorithm.Builtin(), snapshot(t, dynamicconfig.Properties{}, every(name)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := newCrowd(a, 100, 90, 90, 90, 90, 90, 90)
+		c.names = all
+		for range 30 {
+			c.round(t, 3*s)
+			if sum := c.sum(); sum > 1.03 {
+				t.Errorf("the rule names %s: weights %.2f sum to %.2f", name, c.weight, sum)
+			}
+		}
+		if h := slices.Index(all, name); c.weight[h] == 0 {
+			t.Errorf("who names %s as the rule does has nothing", name)
+		}
+	}
+}
+
+// A rule changes from one algorithm to another, and its hosts hear of it one after
+// another.
+func TestARolloutToAnotherAlgorithmLendsNothingTwice(t *testing.T) {
+	names := []string{"elastic", "request-weighted", "auto", "fair-share"}
+	for _, from := range names {
+		for _, to := range names {
+			a, err := New(algorithm.Builtin(), snapshot(t, dynamicconfig.Properties{}, every(from)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := newCrowd(a, 100, 90, 90, 90, 90, 90, 90)
+			for h := range c.names {
+				c.names[h] = from
+			}
+			for range 20 {
+				c.round(t, 3*s)
+			}
+			if err := a.Configure(snapshot(t, dynamicconfig.Properties{}, every(to))); err != nil {
+				t.Fatal(err)
+			}
+			for i := range 30 {
+				if i%3 == 2 && i/3 < len(c.names) {
+					c.names[i/3] = to
+				}
+				c.round(t, 3*s)
+				// What a host that was counted under the old name gets beside the others'
+				// parts is bounded by what it has.
+				if sum := c.sum(); sum > 1.2 {
+					t.Errorf("%s to %s, round %d: weights %.2f sum to %.2f", from, to, i, c.weight, sum)
+				}
+			}
+			if sum := c.sum(); sum > 1.03 || sum < 0.9 {
+				t.Errorf("%s to %s: at the end weights %.2f sum to %.2f", from, to, c.weight, sum)
+			}
+		}
+	}
+}
+
+// watched is a Stateful algorithm whose Keys note when they are called.
+type watched struct {
+	algorithm.Elastic
+	block, entered chan bool
+	seen           *[]time.Duration
+}
+
+type watchedKey struct {
+	algorithm.Key
+	watched
+}
+
+func (w watched) NewKey(c algorithm.Cluster) algorithm.Key {
+	return &watchedKey{w.Elastic.NewKey(c), w}
+}
+
+func (k *watchedKey) Expire(now time.Duration, _ func(uint32)) { *k.seen = append(*k.seen, now) }
+
+func (k *watchedKey) Hosts() int {
+	if k.block != nil {
+		select {
+		case k.entered <- true:
+			<-k.block
+		default:
+		}
+	}
+	return 0
+}
+
+// For a Key, time does not go backwards, however long a report waits for its lock.
+func TestTimeDoesNotGoBackForAKey(t *testing.T) {
+	var seen []time.Duration
+	w := watched{block: make(chan bool), entered: make(chan bool), seen: &seen}
+	a, _ := custom(t, dynamicconfig.Properties{}, w)
+	one, two := "m1", ""
+	for i := 2; two == ""; i++ { // a key that another lock guards
+		if k := fmt.Sprint("m", i); shardOf(a.hash(k)) != shardOf(a.hash(one)) {
+			two = k
+		}
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() { step(t, a, s, "slow", usage("mine", 7, 0, s, one, two)) })
+	<-w.entered // it has the lock of one
+	step(t, a, 2*s, "quick", usage("mine", 1, 0, s, two))
+	w.block <- true
+	wg.Wait()
+	if !slices.IsSorted(seen[1:]) || len(seen) < 3 {
+		t.Errorf("a Key was called at %v", seen)
+	}
+}
+
+// A key that is named twice in a report, and a host whose name another has, are
+// reports about time that is taken in already: it counts once where it can, and is
+// counted.
+func TestReportsAboutTheSameTimeAreCounted(t *testing.T) {
+	for _, name := range []string{"elastic", "auto", "request-weighted"} {
+		scope := tally.NewTestScope("", nil)
+		a, err := New(algorithm.Builtin(), snapshot(t, dynamicconfig.Properties{}, every(name)), WithScope(scope))
+		if err != nil {
+			t.Fatal(err)
+		}
+		overlapping := func() int64 { return scope.Snapshot().Counters()["aggregator.overlapping_reports+"].Value() }
+		wants := func(want int64, what string) {
+			t.Helper()
+			a.GC(12 * s)
+			if got := overlapping(); got != want {
+				t.Errorf("%s, %s: %d are counted, want %d", name, what, got, want)
+			}
+		}
+		for i := range 5 {
+			step(t, a, time.Duration(3*i)*s, "h", usage(name, 30, 0, 3*s, "k"))
+			step(t, a, time.Duration(3*i)*s, "other", usage(name, 30, 0, 3*s, "k"))
+		}
+		wants(0, "an honest host")
+		step(t, a, 15*s, "h", usage(name, 30, 0, 3*s, "k", "k"))
+		wants(1, "a key that is named twice")
+		step(t, a, 15*s+1500*time.Millisecond, "h", usage(name, 30, 0, 3*s, "k")) // the other h
+		step(t, a, 18*s, "h", usage(name, 30, 0, 3*s, "k"))
+		wants(3, "two hosts of one name")
+	}
+}
+
+// A Weigh sees the labels that membership has now, whatever hosts report.
+func TestAWeighFollowsTheLabelsOfMembers(t *testing.T) {
+	registry := algorithm.Builtin()
+	if err := registry.Register("zone-a", algorithm.Pool(func(capacity float64, demands []algorithm.Demand, parts []float64) {
+		for i, d := range demands {
+			if d.Labels["zone"] == "a" {
+				parts[i] = capacity
+			}
+		}
+	})); err != nil {
+		t.Fatal(err)
+	}
+	a, err := New(registry, snapshot(t, dynamicconfig.Properties{}, every("zone-a")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newCrowd(a, 100, 200, 200)
+	c.names = []string{"zone-a", "zone-a"}
+	for favoured := range c.names {
+		a.Label(map[string]algorithm.Labels{fmt.Sprint("host", favoured): {"zone": "a"}})
+		for range 10 {
+			c.round(t, 3*s)
+		}
+		if c.weight[favoured] < 0.9 || c.weight[1-favoured] != 0 {
+			t.Errorf("host %d is in zone a, and weights are %v", favoured, c.weight)
+		}
+	}
+}

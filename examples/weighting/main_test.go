@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/dynamicconfig/memory"
+	"github.com/headgate/headgate/internal/waittest"
+	"github.com/headgate/headgate/ringpop"
+	"github.com/headgate/headgate/ringpop/static"
+)
+
+func Example() {
+	show(os.Stdout)
+	// Output:
+	// half-to-the-biggest: a1 33/s a2 17/s b1 50/s
+	// zone-a-double: a1 40/s a2 20/s b1 40/s
+}
+
+// nodes are real ones, over real connections: two in zone a, one in zone b.
+func nodes(t *testing.T, algorithmName string) []*headgate.Node {
+	t.Helper()
+	snapshot, err := dynamicconfig.Parse("limits", fmt.Appendf(nil, `
+defaults: {update_interval: 100ms, algorithm: %s}
+limits: [{key: k, limit: 1000/s}]`, algorithmName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var hosts []ringpop.Host
+	var listeners []net.Listener
+	for _, zone := range []string{"a", "a", "b"} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		listeners = append(listeners, l)
+		hosts = append(hosts, ringpop.Host{Address: l.Addr().String(), Labels: "zone=" + zone})
+	}
+	members, err := static.New(hosts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []*headgate.Node
+	for i, l := range listeners {
+		node, err := headgate.New(headgate.Config{Address: hosts[i].Address}, memory.New(snapshot), members,
+			headgate.WithListen(l), headgate.WithLogger(slog.New(slog.DiscardHandler)),
+			headgate.WithAlgorithm("half-to-the-biggest", algorithm.Pool(halfToTheBiggest)),
+			headgate.WithAlgorithm("zone-a-double", algorithm.Pool(zoneADouble)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := node.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := node.Stop(context.Background()); err != nil {
+				t.Error(err)
+			}
+		})
+		all = append(all, node)
+	}
+	return all
+}
+
+func TestNodesDivideByTheServicesOwnWeighing(t *testing.T) {
+	for name, want := range map[string][3]float64{
+		"half-to-the-biggest": {0.25, 0.25, 0.5},
+		"zone-a-double":       {0.286, 0.286, 0.428},
+	} {
+		t.Run(name, func(t *testing.T) {
+			all := nodes(t, name)
+			demands := [3]float64{1000, 1000, 3000} // events/s; each is more than there is
+			began := time.Now()
+			var asked [3]float64
+			waittest.Until(t, "the parts that the weighing says", func() bool {
+				near := true
+				for i, node := range all {
+					for most := demands[i] * time.Since(began).Seconds(); asked[i] < most; asked[i]++ {
+						node.For("k").Allow()
+					}
+					status, ok := node.Group().Inspect("k")
+					near = near && ok && len(status.Shares) == 1 && !status.Shares[0].Fallback &&
+						status.Shares[0].Weight > want[i]-0.05 && status.Shares[0].Weight < want[i]+0.05
+				}
+				return near
+			})
+		})
+	}
+}
