@@ -14,7 +14,8 @@ import (
 
 // FromRate returns a Limiter whose tokens are l's, which others may go on
 // using: for a shadow beside it, and for code that takes a *Limiter. What is
-// given back goes back as far as (*rate.Reservation).Cancel gives it back.
+// given back goes back as far as (*rate.Reservation).Cancel gives it back. A
+// wait that would never end, because l's limit is zero, is refused.
 func FromRate(l *rate.Limiter) *Limiter { return FromStage(foreign{l}) }
 
 // FromStage returns a Limiter whose tokens come from s.
@@ -29,17 +30,20 @@ type foreign struct{ l *rate.Limiter }
 
 // Take implements stage.Stage.
 func (f foreign) Take(_ context.Context, r stage.Request) (v stage.Verdict, receipt stage.Receipt) {
-	t := r.Now.Time()
+	t, n := r.Now.Time(), int(min(r.N, math.MaxInt))
+	longest := min(r.Longest, stage.Forever-1)
 	switch {
 	case r.Kind == stage.Charge:
 		f.charge(t, float64(r.N))
 	case r.Kind == stage.Final && r.Longest <= 0:
-		if !f.l.AllowN(t, int(r.N)) {
+		if !f.l.AllowN(t, n) {
 			v = f.refuse(t, r)
 		}
+	case f.wait(t, r.N) > longest: // before a reservation takes tokens that others could use
+		v = f.refuse(t, r)
 	default:
-		reserved := f.l.ReserveN(t, int(r.N))
-		if v.Wait = reserved.DelayFrom(t); !reserved.OK() || v.Wait > r.Longest {
+		reserved := f.l.ReserveN(t, n)
+		if v.Wait = reserved.DelayFrom(t); !reserved.OK() || v.Wait > longest {
 			reserved.CancelAt(t)
 			v = f.refuse(t, r)
 		} else if r.Kind == stage.Take {
@@ -47,25 +51,42 @@ func (f foreign) Take(_ context.Context, r stage.Request) (v stage.Verdict, rece
 		}
 	}
 	if r.Kind == stage.Take {
-		v.Left = f.l.TokensAt(t)
+		v.Left = f.tokens(t)
 	}
 	return v, receipt
 }
 
 // refuse says why r is refused.
 func (f foreign) refuse(t time.Time, r stage.Request) stage.Verdict {
-	limit, burst := f.l.Limit(), f.l.Burst()
-	switch short := float64(r.N) - f.l.TokensAt(t); {
-	case r.N > int64(burst):
+	if r.N > int64(f.l.Burst()) {
 		return stage.Because(stage.TooCostly)
-	case limit <= 0:
-		return stage.Because(stage.Limited)
-	default:
-		wait := time.Duration(short / float64(limit) * float64(time.Second))
-		v := stage.Because(stage.Limited)
-		v.RetryAfter = max(wait-r.Longest, 0)
-		return v
 	}
+	v := stage.Because(stage.Limited)
+	if wait := f.wait(t, r.N); wait < stage.Forever {
+		v.RetryAfter = max(wait-r.Longest, 0)
+	}
+	return v
+}
+
+// wait is how long it takes until there are n tokens, rounded as l rounds it.
+func (f foreign) wait(t time.Time, n int64) time.Duration {
+	short := float64(n) - f.tokens(t)
+	if short <= 0 {
+		return 0
+	}
+	ns := short / max(float64(f.l.Limit()), 0) * float64(time.Second)
+	if !(ns < math.MaxInt64) {
+		return stage.Forever
+	}
+	return time.Duration(ns)
+}
+
+// tokens is how many there are at t.
+func (f foreign) tokens(t time.Time) float64 {
+	if f.l.Limit() >= rate.Inf {
+		return math.Inf(1)
+	}
+	return f.l.TokensAt(t)
 }
 
 // maxParts bounds the parts of one charge.
@@ -110,5 +131,5 @@ func (f foreign) Cap(now stage.Instant, tokens float64) {
 
 // Level implements stage.Stage.
 func (f foreign) Level(now stage.Instant) stage.Level {
-	return stage.Level{Limit: f.l.Limit(), Burst: float64(f.l.Burst()), Tokens: f.l.TokensAt(now.Time())}
+	return stage.Level{Limit: f.l.Limit(), Burst: float64(f.l.Burst()), Tokens: f.tokens(now.Time())}
 }

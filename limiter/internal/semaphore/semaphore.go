@@ -110,6 +110,10 @@ func (s *Semaphore) Acquire(ctx context.Context, n, priority int64) (stage.Hold,
 	}
 	select {
 	case <-w.done:
+		if err := ctx.Err(); err != nil { // both were ready, and select chose by chance
+			w.hold.Release()
+			return stage.Hold{}, err
+		}
 		return w.hold, w.err
 	case <-ctx.Done():
 		s.leave(w)

@@ -151,6 +151,26 @@ func TestAcquireEndsWithItsContext(t *testing.T) {
 	})
 }
 
+// Slots that become free after the context has ended are not taken, although
+// the waiter then finds both.
+func TestAcquireTakesNothingAfterItsContext(t *testing.T) {
+	for range 64 {
+		ctx, cancel := context.WithCancel(t.Context())
+		var held stage.Hold
+		s := New(1, func(stage.Instant, bool) { // before the caller waits
+			cancel()
+			held.Release()
+		})
+		held, _ = s.TryAcquire(0, 1)
+		if h, err := s.Acquire(ctx, 1, 0); !errors.Is(err, context.Canceled) || !h.Empty() {
+			t.Fatalf("got a hold: %v, %v; want none and %v", !h.Empty(), err, context.Canceled)
+		}
+		if _, err := s.TryAcquire(0, 1); err != nil {
+			t.Fatalf("the slot is lost: %v", err)
+		}
+	}
+}
+
 func TestAcquireMoreThanThereCanBe(t *testing.T) {
 	s := New(2, nil)
 	s.Resize(2, 4)

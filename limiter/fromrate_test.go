@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limiter_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/stage"
+	"github.com/headgate/headgate/shadow"
+)
+
+// A request that is refused takes nothing from the *rate.Limiter, not even for
+// a moment. A reservation that is cancelled would: at an older time, it even
+// adds tokens.
+func TestARefusedWaitLeavesTheRateLimiterAsItIs(t *testing.T) {
+	l := rate.NewLimiter(10, 2)
+	s := limiter.FromRate(l).Stage()
+	t0 := time.Now()
+	t1 := t0.Add(100 * time.Millisecond)
+	l.AllowN(t1, 2)
+	r := stage.Request{Now: stage.At(t0), N: 2, Longest: 100 * time.Millisecond}
+	if v, _ := s.Take(context.Background(), r); v.Reason != stage.Limited || v.RetryAfter != 100*time.Millisecond {
+		t.Errorf("got %+v", v)
+	}
+	if got := l.TokensAt(t1); got != 0 {
+		t.Errorf("%v tokens, want 0", got)
+	}
+}
+
+// A *rate.Limiter of limit zero never gets tokens. A wait for them does not
+// last for ever, and a reservation leaves no debt.
+func TestARateLimiterOfLimitZeroRefusesWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		of := rate.NewLimiter(0, 1)
+		l := limiter.FromRate(of)
+		if !l.Reserve().OK() {
+			t.Error("the first token is there")
+		}
+		if err := l.Wait(context.Background()); !errors.Is(err, limiter.ErrNever) {
+			t.Errorf("got %v, want %v", err, limiter.ErrNever)
+		}
+		if l.Reserve().OK() {
+			t.Error("got a token that will never be there")
+		}
+		if got := of.Tokens(); got != 0 {
+			t.Errorf("%v tokens, want 0", got)
+		}
+	})
+}
+
+// A *rate.Limiter without a limit has no tokens to count, and infinitely many.
+func TestALimiterThatTakesOverFromAnUnlimitedOneIsFull(t *testing.T) {
+	old := limiter.FromRate(rate.NewLimiter(rate.Inf, 0))
+	if got := old.Tokens(); !math.IsInf(got, 1) {
+		t.Errorf("%v tokens, want infinitely many", got)
+	}
+	both := shadow.New(old, limiter.NewBucket(1, 5), dynamicconfig.ModeOld)
+	both.SetMode(dynamicconfig.ModeNew)
+	if !both.AllowN(time.Now(), 5) {
+		t.Error("the new limiter began without tokens")
+	}
+}
