@@ -74,6 +74,7 @@ type settings struct {
 	built    sync.Map // algorithms with parameters
 	snapshot *dynamicconfig.Snapshot
 	average  algorithm.Average
+	shortest time.Duration // period of a report; a shorter one counts as that
 	stages   []algorithm.Stage
 	cluster  algorithm.Cluster
 	maxKeys  int64
@@ -136,6 +137,7 @@ func (a *Aggregator) Configure(snapshot *dynamicconfig.Snapshot) error {
 		return fmt.Errorf("aggregator: configure: %w", err)
 	}
 	s.stages = s.average.Stages()
+	s.shortest = min(time.Second, p.UpdateInterval)
 	s.cluster = algorithm.Cluster{Interval: p.UpdateInterval, Member: a.member}
 	a.configure.Lock()
 	defer a.configure.Unlock()

@@ -222,13 +222,11 @@ func (k *key) recalculate() time.Duration {
 	}
 }
 
-// demand is row i of usage as rates. Reports that follow each other closely
-// say little: less than a second counts as one.
-func demand(u *rpc.Usage, i int) algorithm.Rates {
-	seconds := float64(u.Elapsed[i]) * 1e-9
-	if seconds < 1 {
-		seconds = 1
-	}
+// demand is row i of usage as rates. Reports that follow each other closely say
+// little: less than shortest, which is a second or the interval if that is less,
+// counts as that.
+func demand(u *rpc.Usage, i int, shortest time.Duration) algorithm.Rates {
+	seconds := float64(max(u.Elapsed[i], shortest)) * 1e-9
 	return algorithm.Rates{Allowed: float64(u.Allowed[i]) / seconds, Rejected: float64(u.Rejected[i]) / seconds}
 }
 
@@ -248,6 +246,6 @@ func (k *key) report(r *algorithm.Report, u *rpc.Usage, i int, part float64) {
 	if u.Wants != nil {
 		r.Wants = u.Wants[i]
 	} else {
-		r.Wants = demand(u, i).Total()
+		r.Wants = demand(u, i, k.settings.shortest).Total()
 	}
 }

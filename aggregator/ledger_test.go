@@ -150,7 +150,7 @@ func TestLedgerIsAsExactAsLookingAtAllHosts(t *testing.T) {
 			if err := a.Step(now, host, u, &grants); err != nil {
 				r.Fatal(err)
 			}
-			weight, used, ok := ref.step(now, host, key, demand(u, 0))
+			weight, used, ok := ref.step(now, host, key, demand(u, 0, time.Second))
 			if got := grants.Lease[0] > 0; got != ok {
 				r.Fatalf("step %d: granted %v, want %v", i, got, ok)
 			}

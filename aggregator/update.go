@@ -394,7 +394,7 @@ func (u *update) joined() {
 // record takes in what row i says the host uses of k, whose row it has, or none.
 // It returns the row.
 func (u *update) record(k *key, row int32, i int) int32 {
-	d := demand(u.usage, i)
+	d := demand(u.usage, i, u.settings.shortest)
 	if !(d.Total() > 0) {
 		return row
 	}
