@@ -25,7 +25,8 @@ import (
 // up, so that n tokens cost exactly n times one token and a bucket never
 // gives more than depth + time. A quantum is 1/16 ns for fast buckets and
 // coarser for slow ones (see NewPace); distances are taken modulo 2⁶⁴ as in
-// sequence numbers, so an Instant of any size will do.
+// sequence numbers, so an Instant of any size will do, and one that is years
+// off the latest decision is recognised (see near).
 //
 // The lowest bit of the word says which of the two paces is in force. A new
 // pace is written beside the old one and the swap of the word puts it in
@@ -64,6 +65,9 @@ const (
 	always = math.MaxInt64
 )
 
+// unused is the latest decision of a bucket that had none.
+const unused = stage.Instant(math.MinInt64 / 2)
+
 // passAll lets every event pass an unlimited bucket.
 const passAll = math.MaxUint64
 
@@ -73,7 +77,7 @@ func (b *Bucket) Init(p Pace) {
 	b.paces[0].depth.Store(p.depth)
 	b.full.Store(fresh)
 	b.low.Store(never)
-	b.latest.Store(math.MinInt64 / 2)
+	b.latest.Store(int64(unused))
 	b.pass.Store(passAll)
 }
 
@@ -102,6 +106,7 @@ func (b *Bucket) Allow(now stage.Instant) (ok, low bool) {
 		at := p.at(now)
 		d := p.takenAt(w, at) + p.quanta()
 		if d > p.depth {
+			b.near(now)
 			if b.full.Load() != w {
 				continue
 			}
@@ -132,6 +137,30 @@ func (b *Bucket) note(now stage.Instant, p Pace) {
 	if int64(now)-b.latest.Load() > p.depth/slack>>finest {
 		b.latest.Store(int64(now))
 	}
+}
+
+// ages is longer than clocks disagree. Quanta wrap around after twice as long.
+const ages = time.Duration(2*maxTaken) >> finest
+
+// near returns now, unless the latest decision is ages later. Then one of the
+// two is no time at all. If the latest decision is ages ahead of the clock too,
+// near forgets that time and keeps the tokens; else near returns it. A bucket
+// whose latest decision was so long ago that quanta would wrap around is full.
+func (b *Bucket) near(now stage.Instant) stage.Instant {
+	w, p := b.read()
+	switch latest := stage.Instant(b.latest.Load()); {
+	case latest == unused:
+	case now.Sub(latest) > p.duration(2*maxTaken):
+		if w&^1 != fresh {
+			b.full.CompareAndSwap(w, fresh|w&1)
+		}
+	case latest.Sub(now) <= ages:
+	case latest.Sub(stage.Now()) <= ages:
+		return latest
+	case b.latest.CompareAndSwap(int64(latest), int64(now)):
+		b.full.CompareAndSwap(w, p.at(now)+p.taken(w, latest)|w&1)
+	}
+	return now
 }
 
 // rejectOne counts an event that is refused, unless there are tokens in caches.
@@ -195,6 +224,9 @@ func (b *Bucket) Take(r stage.Request, debt time.Duration) (v stage.Verdict, low
 	}
 	b.rejoin(r.Now, r.N)
 	read := r.Now // by the caller's clock
+	if r.Now = b.near(read); r.Now > read {
+		r.Longest = max(r.Longest-r.Now.Sub(read), 0)
+	}
 	for {
 		w, p := b.read()
 		if p.Unlimited() {
@@ -338,6 +370,7 @@ func (b *Bucket) Cap(now stage.Instant, n float64) {
 
 // update replaces the quanta that are missing by what f makes of them.
 func (b *Bucket) update(now stage.Instant, f func(p Pace, taken int64) int64) {
+	now = b.near(now)
 	for {
 		w, p := b.read()
 		if p.Unlimited() {
@@ -361,6 +394,7 @@ func (b *Bucket) SetPace(now stage.Instant, p Pace) {
 // there under the old pace, infinite when that was unlimited. Replace returns
 // that too.
 func (b *Bucket) Replace(now stage.Instant, p Pace, tokens func(float64) float64) (before float64) {
+	now = b.near(now)
 	for {
 		w, old := b.read()
 		next := w&1 ^ 1
@@ -409,6 +443,7 @@ func (b *Bucket) Tokens(now stage.Instant) float64 {
 
 // Uncached returns Tokens without those in caches.
 func (b *Bucket) Uncached(now stage.Instant) float64 {
+	now = b.near(now)
 	for {
 		w, p := b.read()
 		if t := p.tokens(p.taken(w, now)); b.full.Load() == w {
