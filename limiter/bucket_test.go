@@ -201,7 +201,8 @@ func TestACancelGivesAllBackThoughTokensAreRounded(t *testing.T) {
 // tokens that it asks for.
 func TestATimeThatIsNoneBreaksNoBucket(t *testing.T) {
 	for _, odd := range []time.Time{
-		{}, time.Unix(0, 0), time.Date(1987, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2006, 1, 2, 0, 0, 0, 0, time.UTC),
+		{},
+		time.Unix(0, 0), time.Date(1987, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2006, 1, 2, 0, 0, 0, 0, time.UTC),
 		time.Date(2090, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2300, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC),
 	} {
 		for _, limit := range []rate.Limit{0.001, 10, 1e6} {
