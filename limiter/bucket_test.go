@@ -195,3 +195,43 @@ func TestACancelGivesAllBackThoughTokensAreRounded(t *testing.T) {
 		t.Errorf("%v tokens, %v before", late.TokensAt(now), before)
 	}
 }
+
+// Callers pass times that are none: the zero time, the beginning of 1970, the
+// end of time. As with x/time/rate, one of them costs a Bucket no more than the
+// tokens that it asks for.
+func TestATimeThatIsNoneBreaksNoBucket(t *testing.T) {
+	for _, odd := range []time.Time{
+		{},
+		time.Unix(0, 0), time.Date(1987, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2006, 1, 2, 0, 0, 0, 0, time.UTC),
+		time.Date(2090, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2300, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC),
+	} {
+		for _, limit := range []rate.Limit{0.001, 10, 1e6} {
+			for name, use := range map[string]func(b *Bucket) (taken int){
+				"allow":   func(b *Bucket) int { return map[bool]int{true: 1}[b.AllowN(odd, 1)] },
+				"reserve": func(b *Bucket) int { b.ReserveN(odd, 1); return 1 },
+				"cancel":  func(b *Bucket) int { b.ReserveN(odd, 1).CancelAt(odd); return 0 },
+				"limit":   func(b *Bucket) int { b.SetLimitAt(odd, limit); return 0 },
+				"burst":   func(b *Bucket) int { b.SetBurstAt(odd, 5); return 0 },
+				"tokens":  func(b *Bucket) int { b.TokensAt(odd); return 0 },
+			} {
+				for before := range 2 { // first or not
+					b, now := NewBucket(limit, 5), time.Now()
+					if before > 0 {
+						b.AllowN(now, before)
+					}
+					least := float64(5 - before - use(b))
+					if got := b.TokensAt(now); got < least-0.01 || got > 5 {
+						t.Errorf("%v at %v after %d: %v tokens, want %v to 5", name, odd, before, got, least)
+					}
+					now = now.Add(time.Duration(6 / float64(limit) * 1e9))
+					if !b.AllowN(now, 5) || b.AllowN(now, 1) {
+						t.Errorf("%v at %v after %d: not full, or too full, later", name, odd, before)
+					}
+					if got := b.TokensAt(now); math.Abs(got) > 0.01 {
+						t.Errorf("%v at %v after %d: %v tokens, want 0", name, odd, before, got)
+					}
+				}
+			}
+		}
+	}
+}

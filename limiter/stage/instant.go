@@ -20,8 +20,10 @@ var start = time.Now().Add(-40 * 365 * 24 * time.Hour)
 // takes about half as long as time.Now.
 func Now() Instant { return Instant(time.Since(start)) }
 
-// At is the Instant of t. It uses t's monotonic reading when t has one.
-func At(t time.Time) Instant { return Instant(t.Sub(start)) }
+// At is the Instant of t. It uses t's monotonic reading when t has one. It
+// saturates a century before and after the process began, so that Instants are
+// less than 2⁶³ ns apart.
+func At(t time.Time) Instant { return min(max(Instant(t.Sub(start)), -1<<61), 1<<62-1) }
 
 // Time is the wall time of i, for people and for APIs that take a time.Time.
 func (i Instant) Time() time.Time { return start.Add(time.Duration(i)) }

@@ -3,7 +3,6 @@
 package bucket
 
 import (
-	"math"
 	"sync/atomic"
 	"time"
 
@@ -32,7 +31,7 @@ func (b *Bucket) Init(p Pace) {
 	b.paces[0].token.Store(p.token)
 	b.paces[0].depth.Store(p.depth)
 	b.full.Store(fresh)
-	b.latest.Store(math.MinInt64 / 2)
+	b.latest.Store(int64(unused))
 	b.SetLowNever()
 	b.SetPass(1)
 }
@@ -54,6 +53,7 @@ func (b *Bucket) Allow(now stage.Instant) (ok, low bool) {
 		at := p.at(now)
 		d := p.takenAt(w, at) + p.quanta()
 		if d > p.depth {
+			b.near(now)
 			then, final := b.holds(w, now)
 			if final {
 				return b.reject(now)

@@ -25,7 +25,9 @@ import (
 // pace while two changes went by finds the word changed and starts again.
 //
 // Time that goes backwards adds no tokens and takes none away: a caller whose
-// clock reading is older than another's decides as of the later one.
+// clock reading is older than another's decides as of the later one. Distances
+// are taken modulo 2⁶⁴ as in sequence numbers, so a time that is years off the
+// latest decision needs care: see near.
 type word struct {
 	full   atomic.Int64 // orders the paces: they are read after it, written before it
 	paces  [2]struct{ token, depth atomic.Int64 }
@@ -57,6 +59,37 @@ func (w *word) note(now stage.Instant, p Pace) {
 	}
 }
 
+// unused is the latest decision of a bucket that had none.
+const unused = stage.Instant(math.MinInt64 / 2)
+
+// ages is longer than clocks disagree. Quanta wrap around after twice as long.
+const ages = time.Duration(2*maxTaken) >> finest
+
+// near returns now, unless the latest decision is ages later. Then one of the
+// two is no time at all, such as the zero time. If the latest decision is ages
+// ahead of the clock too, near forgets that time and keeps the tokens; else
+// near returns it. A bucket whose latest decision was so long ago that quanta
+// would wrap around is full.
+func (w *word) near(now stage.Instant) stage.Instant {
+	latest := stage.Instant(w.latest.Load())
+	if apart := now.Sub(latest); apart <= ages && apart >= -ages || latest == unused {
+		return now
+	}
+	full, p := w.read()
+	switch {
+	case now.Sub(latest) > p.duration(2*maxTaken):
+		if full&^1 != fresh {
+			w.full.CompareAndSwap(full, fresh|full&1)
+		}
+	case now > latest:
+	case latest.Sub(stage.Now()) <= ages:
+		return latest
+	case w.latest.CompareAndSwap(int64(latest), int64(now)):
+		w.full.CompareAndSwap(full, p.at(now)+p.taken(full, latest)|full&1)
+	}
+	return now
+}
+
 // holds reports whether a refusal at now by full is final. If not, the caller
 // decides again as of then.
 func (w *word) holds(full int64, now stage.Instant) (then stage.Instant, final bool) {
@@ -75,6 +108,9 @@ const boundless = always - 1
 // bucket is unlimited.
 func (w *word) take(r stage.Request, debt time.Duration) (v stage.Verdict, left int64) {
 	read := r.Now // by the caller's clock
+	if r.Now = w.near(read); r.Now > read {
+		r.Longest = max(r.Longest-r.Now.Sub(read), 0)
+	}
 	for {
 		full, p := w.read()
 		if p.Unlimited() {
@@ -113,6 +149,7 @@ func (w *word) take(r stage.Request, debt time.Duration) (v stage.Verdict, left 
 
 // update replaces the quanta that are missing by what f makes of them.
 func (w *word) update(now stage.Instant, f func(p Pace, taken int64) int64) {
+	now = w.near(now)
 	for {
 		full, p := w.read()
 		if p.Unlimited() {
@@ -151,6 +188,7 @@ func (w *word) SetPace(now stage.Instant, p Pace) {
 // there under the old pace, infinite when that was unlimited. Replace returns
 // that too.
 func (w *word) Replace(now stage.Instant, p Pace, tokens func(float64) float64) (before float64) {
+	now = w.near(now)
 	for {
 		full, old := w.read()
 		next := full&1 ^ 1
@@ -177,6 +215,7 @@ func (w *word) Pace() Pace {
 
 // Uncached returns the tokens in the bucket without those in caches.
 func (w *word) Uncached(now stage.Instant) float64 {
+	now = w.near(now)
 	for {
 		full, p := w.read()
 		if t := p.tokens(p.taken(full, now)); w.full.Load() == full {
