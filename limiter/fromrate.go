@@ -89,6 +89,9 @@ func (f foreign) tokens(t time.Time) float64 {
 	return f.l.TokensAt(t)
 }
 
+// rounding is how much of a token may be an error of arithmetic.
+const rounding = 1e-6
+
 // maxParts bounds the parts of one charge.
 const maxParts = 1000
 
@@ -113,12 +116,13 @@ func (f foreign) Settle(now stage.Instant, receipt stage.Receipt, actual int64) 
 		f.charge(now.Time(), float64(actual-receipt.N))
 	default:
 		// A Reservation goes back whole, as far as nobody has reserved on top of
-		// it, and only before its time to act.
+		// it, and only before its time to act. If one before it was cancelled,
+		// more may go back than it took.
 		t := now.Time()
 		before := f.l.TokensAt(t)
 		reserved.CancelAt(t)
-		restored := math.Round(f.l.TokensAt(t) - before)
-		f.charge(t, restored-float64(receipt.N-max(actual, 0)))
+		restored := f.l.TokensAt(t) - before
+		f.charge(t, restored-float64(receipt.N-max(actual, 0))-rounding)
 	}
 }
 

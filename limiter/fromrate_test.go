@@ -69,3 +69,22 @@ func TestALimiterThatTakesOverFromAnUnlimitedOneIsFull(t *testing.T) {
 		t.Error("the new limiter began without tokens")
 	}
 }
+
+// A *rate.Limiter gives back more than a reservation took when one before it was
+// cancelled. FromRate does not.
+func TestNoMoreGoesBackToARateLimiterThanWasTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := limiter.FromRate(rate.NewLimiter(0.5, 20))
+		l.Charge(29)
+		first, second := l.ReserveN(time.Now(), 20), l.ReserveN(time.Now(), 2)
+		first.Cancel()
+		first.Cancel()
+		l.Charge(1)
+		time.Sleep(61*time.Second + 10*time.Microsecond)
+		before := l.Tokens()
+		second.Cancel()
+		if got := l.Tokens() - before; got > 2+1e-6 {
+			t.Errorf("%v tokens go back of 2, from %v", got, before)
+		}
+	})
+}
