@@ -65,18 +65,24 @@ const unused = stage.Instant(math.MinInt64 / 2)
 // ages is longer than clocks disagree. Quanta wrap around after twice as long.
 const ages = time.Duration(2*maxTaken) >> finest
 
-// near returns now, unless the latest decision is ages later. Then one of the
-// two is no time at all, such as the zero time. If the latest decision is ages
-// ahead of the clock too, near forgets that time and keeps the tokens; else
-// near returns it. A bucket whose latest decision was so long ago that quanta
-// would wrap around is full.
+// near returns now, unless the latest decision is ages later: see far.
 func (w *word) near(now stage.Instant) stage.Instant {
-	latest := stage.Instant(w.latest.Load())
-	if apart := now.Sub(latest); apart <= ages && apart >= -ages || latest == unused {
+	if uint64(int64(now)-w.latest.Load()+int64(ages)) <= 2*uint64(ages) {
 		return now
 	}
+	return w.far(now)
+}
+
+// far is near for a now that is ages off the latest decision. Then one of the
+// two is no time at all, such as the zero time. If the latest decision is ages
+// ahead of the clock too, far forgets that time and keeps the tokens; else far
+// returns it. A bucket whose latest decision was so long ago that quanta would
+// wrap around is full.
+func (w *word) far(now stage.Instant) stage.Instant {
+	latest := stage.Instant(w.latest.Load())
 	full, p := w.read()
 	switch {
+	case latest == unused:
 	case now.Sub(latest) > p.duration(2*maxTaken):
 		if full&^1 != fresh {
 			w.full.CompareAndSwap(full, fresh|full&1)
