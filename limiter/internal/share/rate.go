@@ -64,15 +64,15 @@ func (r *Rate) RanLowIf(now stage.Instant, low bool) {
 
 // Take implements stage.Stage.
 func (r *Rate) Take(_ context.Context, q stage.Request) (v stage.Verdict, receipt stage.Receipt) {
-	debt, low := r.Terms().Debt, false
+	debt := r.Terms().Debt
 	if q.N == 1 && q.Kind == stage.Final && q.Longest <= 0 && debt <= 0 { // caches may decide
-		ok := false
-		if ok, low = r.bucket.Allow(q.Now); !ok {
+		if !r.Allow(q.Now) {
 			v.Reason, v.RetryAfter = stage.Limited, r.bucket.RetryAfter(q.Now, 1)
 		}
-	} else {
-		v, low = r.bucket.Take(q, debt)
+		v.By = r.by()
+		return v, receipt
 	}
+	v, low := r.bucket.Take(q, debt)
 	if low {
 		r.observer.RanLow(q.Now, false)
 	}
