@@ -62,7 +62,8 @@ func (e *elsewhere) RemoteFailed(now stage.Instant, r *share.Rate, err error, fi
 		if first && e.nonsense.due(now) {
 			e.Log.Warn("a remote bucket's answer for a key makes no sense; the key falls back", "key", r.Key(), "algorithm", t.Algorithm, "error", err)
 		}
-	case !e.warned.Load() && e.failing.Load() > 0 && e.failures.due(now): // the first failure may have come too soon after a warning
+	case errors.Is(err, stage.ErrBusy): // this host is busy; the remote may be well
+	case !e.warned.Load() && e.failures.due(now): // also if another remote answers again, or the first failure came too soon after a warning
 		e.warned.Store(true)
 		e.Log.Warn("a remote bucket does not answer; its keys fall back", "key", r.Key(), "algorithm", t.Algorithm, "error", err)
 	}
@@ -74,7 +75,8 @@ func (e *elsewhere) RemoteFailed(now stage.Instant, r *share.Rate, err error, fi
 // RemoteAnswers implements remote.Host.
 func (e *elsewhere) RemoteAnswers(now stage.Instant, r *share.Rate) {
 	t := r.Terms()
-	if e.failing.Swap(0) > 0 && e.warned.Swap(false) {
+	e.failing.Store(0)
+	if e.warned.Load() && e.warned.Swap(false) {
 		e.Log.Info("a remote bucket answers again", "key", r.Key(), "algorithm", t.Algorithm)
 	}
 	e.changed(now, FallbackLeft, r.Key(), t.Rule.Key)
