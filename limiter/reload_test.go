@@ -162,3 +162,62 @@ func TestAReloadLeavesTheFallbackWhatItHas(t *testing.T) {
 		}
 	}
 }
+
+// What a key had is kept for as long as it matters, and not only while the key
+// is in use.
+func TestAReloadThatIsTakenBackLateGivesNoSecondBurst(t *testing.T) {
+	other := alone(1, 1)
+	other.Key = "other"
+	slots, bucket := inFlightRule(5), alone(0.01, 5)
+	for name, tt := range map[string]struct{ rule, between dynamicconfig.Rule }{
+		"slots, no rule": {slots, other}, "slots, a rate": {slots, alone(1, 1)},
+		"a rate, no rule": {bucket, other}, "a rate, slots": {bucket, slots},
+	} {
+		g := NewGroup(snapshot(t, tt.rule), 1)
+		k, got := g.For("k"), 0
+		use := func(now stage.Instant) {
+			if got += take(k, now, 10); tt.rule.InFlight {
+				for range 10 {
+					if _, ok := k.TryAcquire(1); ok {
+						got++
+					}
+				}
+			}
+		}
+		use(0)
+		g.Manual().Configure(second, snapshot(t, tt.between))
+		for now := 2 * second; now < 60*second; now += second {
+			g.Manual().Report(now)
+		}
+		g.Manual().Configure(60*second, snapshot(t, tt.rule))
+		if use(60 * second); got != 5 {
+			t.Errorf("%s: %d of 5", name, got)
+		}
+	}
+
+	g := NewGroup(snapshot(t, bucket), 1)
+	take(g.For("k"), 0, 10)
+	g.Manual().Configure(second, snapshot(t, other))
+	for now := 2 * second; now < 600*second; now += second {
+		g.Manual().Report(now)
+	}
+	if _, live := g.Inspect("k"); live {
+		t.Error("a key whose bucket would be full is not forgotten")
+	}
+}
+
+func TestAKeyWhoseRuleVanishedGetsNoSecondBurstByALowerMaxKeys(t *testing.T) {
+	most := func(n int) *dynamicconfig.Snapshot {
+		return snapshot(t, dynamicconfig.Rule{Key: "*", Limit: 0.01, Burst: 10, Algorithm: Even, MaxKeys: n, IdleAfter: time.Hour})
+	}
+	other := alone(1, 1)
+	other.Key = "other"
+	g := NewGroup(most(2), 1)
+	got := take(g.For("a"), 0, 20) + take(g.For("b"), 0, 20)
+	for _, s := range []*dynamicconfig.Snapshot{snapshot(t, other), most(1), most(2)} {
+		g.Manual().Configure(second, s)
+	}
+	if got += take(g.For("a"), 2*second, 20) + take(g.For("b"), 2*second, 20); got != 20 {
+		t.Errorf("%d of two bursts of 10", got)
+	}
+}

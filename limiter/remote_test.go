@@ -283,3 +283,51 @@ func TestACallerThatLeavesIsNoFailure(t *testing.T) {
 		}
 	})
 }
+
+// A remote bucket that fails again at once, and then for good, is warned of.
+func TestTheLogEndsWithWhatIsSo(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var log bytes.Buffer
+		var err error
+		r := remoteFunc(func(context.Context, stage.Operation) (stage.Outcome, error) {
+			return stage.Outcome{OK: true, Left: 9}, err
+		})
+		g := NewGroup(snapshot(t, dynamicconfig.Rule{Key: "k", Limit: 1000, Algorithm: "own"}), 1, WithRemote("own", r),
+			WithLogger(slog.New(slog.NewTextHandler(&log, nil))), WithBackground(func(f func()) { f() }))
+		for _, err = range []error{errors.New("down"), nil, errors.New("down")} {
+			g.For("k").Allow()
+		}
+		for range 100 {
+			time.Sleep(100 * time.Millisecond)
+			g.For("k").Allow()
+		}
+		if lines := strings.Split(strings.TrimSpace(log.String()), "\n"); len(lines) != 3 || !strings.Contains(lines[2], "does not answer") {
+			t.Errorf("10 s after the remote bucket failed for good, the log is:\n%s", log.String())
+		}
+	})
+}
+
+func TestARemoteThatAnswersAgainHidesNoOtherThatDoesNot(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var log bytes.Buffer
+		down := map[string]bool{"a": true, "b": true}
+		r := remoteFunc(func(_ context.Context, op stage.Operation) (stage.Outcome, error) {
+			if down[op.Key] {
+				return stage.Outcome{}, errors.New("down")
+			}
+			return stage.Outcome{OK: true, Left: 9}, nil
+		})
+		g := NewGroup(snapshot(t, dynamicconfig.Rule{Key: "a", Limit: 1000, Algorithm: "one"}, dynamicconfig.Rule{Key: "b", Limit: 1000, Algorithm: "other"}), 1,
+			WithRemote("one", r), WithRemote("other", r), WithLogger(slog.New(slog.NewTextHandler(&log, nil))), WithBackground(func(f func()) { f() }))
+		for i := range 10 {
+			g.For("a").Allow()
+			g.For("b").Allow()
+			down["a"], down["b"] = i < 3, i < 6
+			time.Sleep(time.Second)
+		}
+		if lines := strings.Split(strings.TrimSpace(log.String()), "\n"); len(lines) != 4 ||
+			!strings.Contains(lines[2], "does not answer") || !strings.Contains(lines[2], "other") || !strings.Contains(lines[3], "answers again") {
+			t.Errorf("one remote bucket answers again and the other does not, and the log is:\n%s", log.String())
+		}
+	})
+}

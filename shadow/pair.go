@@ -104,7 +104,7 @@ func (p *Pair) askLater(shadow role, r stage.Request, ok bool, made *record) sta
 		made.answered(beside)
 	})
 	if !asked {
-		p.counts[skipped].Add(r.N) // the shadow took nothing, so it is never settled
+		p.counts[skipped].Add(min(r.N, maxCost)) // the shadow took nothing, so it is never settled
 	}
 	if r.Kind == stage.Final {
 		return stage.Receipt{}

@@ -60,6 +60,10 @@ func (p *phase) Counts() Counts {
 	return Counts{Neither: n(0), OnlyOld: n(1), OnlyNew: n(2), Both: n(3), Skipped: n(skipped)}
 }
 
+// maxCost is the most tokens of one request that count. It keeps the sums from
+// overflowing.
+const maxCost = 1 << 40
+
 // compare counts n under the answers of the primary and the shadow.
 func (p *phase) compare(shadow role, primaryOK, shadowOK bool, n int64) {
 	i := 0
@@ -69,7 +73,7 @@ func (p *phase) compare(shadow role, primaryOK, shadowOK bool, n int64) {
 	if shadowOK {
 		i |= 1 << (shadow & 1)
 	}
-	p.counts[i&3].Add(n)
+	p.counts[i&3].Add(min(n, maxCost))
 }
 
 // existing returns mode, or ModeDisabled if there is no such mode.

@@ -55,7 +55,7 @@ func (r *recent) add(now stage.Instant, n int64) {
 			b.n.Add(-before)
 		}
 	}
-	b.n.Add(n)
+	b.n.Add(min(n, maxCost))
 }
 
 // sum returns how many tokens were allowed in the window that ends now. It may

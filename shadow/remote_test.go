@@ -4,6 +4,7 @@ package shadow
 
 import (
 	"context"
+	"math"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -258,5 +259,23 @@ func TestAJumpToARemoteStageGivesNoSecondBurst(t *testing.T) {
 	p.SetMode(0, old)
 	if got := count(); got != 0 {
 		t.Errorf("on the way back, %d more passed", got)
+	}
+}
+
+func TestHugeCostsDoNotOverflow(t *testing.T) {
+	b := newBucket(t, 1, 5)
+	p := NewPair(0, newBucket(t, 1, 5), elsewhere{b}, dynamicconfig.ModeOld, spawn)
+	for _, n := range []int64{math.MaxInt64, 5} {
+		p.Take(t.Context(), stage.Request{N: n, Kind: stage.Charge})
+	}
+	if p.SetMode(0, dynamicconfig.ModeNew); b.tokens >= 0 {
+		t.Errorf("the remote bucket has %v tokens left of 5, and this host used more", b.tokens)
+	}
+	p = NewPair(0, newBucket(t, 1, 5), newBucket(t, 1, 5), oldShadowNew, spawn)
+	for range 2 {
+		p.Take(t.Context(), stage.Request{N: math.MaxInt64})
+	}
+	if c := p.Counts(); c.Both+c.Neither <= 0 {
+		t.Errorf("%+v", c)
 	}
 }

@@ -66,6 +66,9 @@ func New(config Config, source dynamicconfig.Source, opts ...Option) (*Client, e
 		option(&o)
 	}
 	err := config.Validate()
+	if source == nil {
+		err = errors.Join(err, errors.New("client: the config source is nil: use file.New or memory.New"))
+	}
 	remote, remoteErr := rpcgrpc.NewClient(config.Addresses, rpcgrpc.ClientOptions{TLS: config.TLS})
 	if err := errors.Join(err, remoteErr); err != nil {
 		return nil, errors.Join(err, hangUp(remote))

@@ -216,3 +216,9 @@ func TestNobodyListensYet(t *testing.T) {
 		t.Error("a host without deciders has no fallback")
 	}
 }
+
+func TestAClientNeedsASource(t *testing.T) {
+	if _, err := client.New(client.Config{Addresses: []string{"127.0.0.1:7934"}}, nil); err == nil || !strings.Contains(err.Error(), "source is nil") {
+		t.Error(err)
+	}
+}

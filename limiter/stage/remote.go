@@ -73,7 +73,8 @@ const (
 // Outcome is a Remote's answer.
 type Outcome struct {
 	// OK means that a take has its tokens, and that the event may happen after
-	// Wait. If not, nothing was taken. A charge and a return are always OK.
+	// Wait, which is at most the Operation's Longest. If not, nothing was taken.
+	// A charge and a return are always OK.
 	OK   bool
 	Wait time.Duration
 

@@ -53,25 +53,30 @@ func (e *elsewhere) RemoteOwes(now stage.Instant, s *remote.Stage) { e.owing.Add
 // RemoteFailed implements remote.Host.
 func (e *elsewhere) RemoteFailed(now stage.Instant, r *share.Rate, err error, first bool) {
 	e.metrics.RemoteFailures.Inc(1)
-	if !first {
-		return
+	t, nonsense := r.Terms(), errors.Is(err, stage.ErrNonsense) // that says nothing about other keys
+	if first && !nonsense {
+		e.failing.Add(1)
 	}
-	t := r.Terms()
-	if errors.Is(err, stage.ErrNonsense) { // that says nothing about other keys
-		if e.nonsense.due(now) {
+	switch {
+	case nonsense:
+		if first && e.nonsense.due(now) {
 			e.Log.Warn("a remote bucket's answer for a key makes no sense; the key falls back", "key", r.Key(), "algorithm", t.Algorithm, "error", err)
 		}
-	} else if e.failing.Add(1) == 1 && e.failures.due(now) {
+	case errors.Is(err, stage.ErrBusy): // this host is busy; the remote may be well
+	case !e.warned.Load() && e.failures.due(now): // also if another remote answers again, or the first failure came too soon after a warning
 		e.warned.Store(true)
 		e.Log.Warn("a remote bucket does not answer; its keys fall back", "key", r.Key(), "algorithm", t.Algorithm, "error", err)
 	}
-	e.changed(now, FallbackEntered, r.Key(), t.Rule.Key)
+	if first {
+		e.changed(now, FallbackEntered, r.Key(), t.Rule.Key)
+	}
 }
 
 // RemoteAnswers implements remote.Host.
 func (e *elsewhere) RemoteAnswers(now stage.Instant, r *share.Rate) {
 	t := r.Terms()
-	if e.failing.Swap(0) > 0 && e.warned.Swap(false) {
+	e.failing.Store(0)
+	if e.warned.Load() && e.warned.Swap(false) {
 		e.Log.Info("a remote bucket answers again", "key", r.Key(), "algorithm", t.Algorithm)
 	}
 	e.changed(now, FallbackLeft, r.Key(), t.Rule.Key)

@@ -200,7 +200,7 @@ type idler struct {
 // again.
 func (r *registry) idleLocked(now stage.Instant, k *Key, st *State) bool {
 	s := st.pair[0]
-	if of := remoteOf(s.Part()); !s.AtRest(now) || of != nil && of.Owes() {
+	if of := remoteOf(s.Part()); !s.AtRest(now) || of != nil && of.Owes() || !st.remains.none(now) {
 		return false
 	}
 	p := r.table.Lock(k.name)

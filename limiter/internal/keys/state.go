@@ -49,10 +49,10 @@ type State struct {
 // remains are what a key had when its rule vanished, or changed to another kind
 // of limit. If the rule comes back, the key has no second burst.
 type remains struct {
-	tokens float64
-	limit  rate.Limit
-	at     stage.Instant
-	slots  *share.Slots // retired; nil if there were none
+	tokens, burst float64
+	limit         rate.Limit
+	at            stage.Instant
+	slots         *share.Slots // retired; nil if there were none
 }
 
 // remainder is what next, which follows st, is to remember; nil if nothing.
@@ -65,7 +65,7 @@ func (st *State) remainder(now stage.Instant, next *State) *remains {
 		if slots := slotsOf(single); slots != nil {
 			kept.slots = slots
 		} else if level := st.Stage.Level(now); level.Limit < rate.Inf {
-			kept.tokens, kept.limit, kept.at = level.Tokens, level.Limit, now
+			kept.tokens, kept.burst, kept.limit, kept.at = level.Tokens, level.Burst, level.Limit, now
 		}
 	}
 	switch {
@@ -83,6 +83,12 @@ func (st *State) remainder(now stage.Instant, next *State) *remains {
 // tokensAt is what is left for a new bucket.
 func (r *remains) tokensAt(now stage.Instant) float64 {
 	return r.tokens + float64(r.limit)*max(now.Sub(r.at), 0).Seconds()
+}
+
+// none reports whether nothing is lost by forgetting r: its bucket, which may
+// be nil, would be full by now, and no slots are held.
+func (r *remains) none(now stage.Instant) bool {
+	return r == nil || (r.slots == nil || !r.slots.Census().Busy()) && (r.limit <= 0 || r.tokensAt(now) >= r.burst)
 }
 
 // migration is two parts behind a mode; stages or slots is nil.
@@ -242,9 +248,12 @@ func (st *State) forgettable(now stage.Instant) bool {
 	return now.Sub(st.lastUsed()) >= st.rule.idleAfter() && st.full(now)
 }
 
-// full reports whether the buckets are full and no slots are held. The Set's mu
-// is held.
+// full reports whether the buckets are full and no slots are held, now and in
+// earlier States. The Set's mu is held.
 func (st *State) full(now stage.Instant) bool {
+	if !st.remains.none(now) {
+		return false
+	}
 	for _, p := range st.parts() {
 		if !p.Idle(now) {
 			return false

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter/internal/bucket"
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
 )
@@ -51,6 +52,10 @@ type (
 // maxAsk is the longest wait that a Remote is asked for.
 const maxAsk = 365 * 24 * time.Hour
 
+// maxExcess is how much longer than it was asked for a Remote's wait may be,
+// because of rounding.
+const maxExcess = time.Millisecond
+
 // Take implements stage.Stage.
 func (s *Stage) Take(ctx context.Context, q stage.Request) (v stage.Verdict, receipt stage.Receipt) {
 	t := s.Terms()
@@ -63,6 +68,10 @@ func (s *Stage) Take(ctx context.Context, q stage.Request) (v stage.Verdict, rec
 	}
 	op := stage.Operation{Key: s.Key(), Rule: t.Rule, N: float64(q.N), Longest: min(max(q.Longest, 0), maxAsk)}
 	outcome, err := s.do(ctx, op)
+	if err == nil && outcome.OK && outcome.Wait > op.Longest+maxExcess {
+		s.owe(q.Now, -q.N) // the caller cannot wait as long
+		err = stage.ErrNonsense
+	}
 	switch {
 	case err != nil && ctx.Err() != nil: // the caller has gone, and the remote did not fail
 		s.count(q.Now, q.N, false)
@@ -110,13 +119,14 @@ func (s *Stage) insteadOf(q stage.Request, err error) (v stage.Verdict, receipt 
 
 // charge takes tokens that are spent already, without waiting for the remote.
 func (s *Stage) charge(q stage.Request) stage.Verdict {
+	n := min(q.N, bucket.MaxCost)
+	left := s.Level(q.Now).Tokens - float64(n)
 	if s.failing.Load() {
-		s.Bucket().Add(q.Now, -float64(q.N))
+		s.Bucket().Add(q.Now, -float64(n))
 	}
-	s.count(q.Now, q.N, true)
-	s.owe(q.Now, q.N)
-	level := s.Level(q.Now)
-	return stage.Verdict{Left: level.Tokens - float64(q.N)}
+	s.count(q.Now, n, true)
+	s.owe(q.Now, n)
+	return stage.Verdict{Left: left}
 }
 
 // Settle implements stage.Stage. It does not wait for the remote.

@@ -5,6 +5,7 @@ package remote
 import (
 	"context"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -191,5 +192,45 @@ func TestAReceiptIsSettledWhereItCameFrom(t *testing.T) {
 	}
 	if usage := r.Count(0); usage.Allowed != 1 || usage.Rejected != 0 {
 		t.Errorf("counted %+v", usage)
+	}
+}
+
+// A caller that would not wait is not told to.
+func TestAWaitThatIsLongerThanAskedIsNonsense(t *testing.T) {
+	for _, tt := range []struct {
+		wait, longest time.Duration
+		nonsense      bool
+	}{
+		{time.Second, 0, true},
+		{time.Second + 2*time.Millisecond, time.Second, true},
+		{time.Second + time.Millisecond, time.Second, false},
+		{time.Second, time.Second, false},
+	} {
+		s, h := &store{answer: &stage.Outcome{OK: true, Wait: tt.wait}}, new(host)
+		r := newStage(t, s, h)
+		v, _ := r.Take(t.Context(), stage.Request{N: 3, Longest: tt.longest})
+		if v.Wait > tt.longest+time.Millisecond || tt.nonsense != (s.settled == -3) || tt.nonsense != (h.first == 1) {
+			t.Errorf("a wait of %v for %v at most: %+v, given back %v", tt.wait, tt.longest, v, -s.settled)
+		}
+	}
+}
+
+func TestAChargeOfARemoteThatFails(t *testing.T) {
+	s, h := &store{err: errAway}, new(host)
+	r := newStage(t, s, h)
+	r.Take(t.Context(), request(0))
+	v, _ := r.Take(t.Context(), stage.Request{N: 2, Kind: stage.Charge})
+	if left := r.Level(0).Tokens; v.Left != left || left < 3-1e-6 || left > 3 {
+		t.Errorf("%v are left, and then %v, want 5 - 2", v.Left, left)
+	}
+	terms := *r.Terms()
+	fast := *terms.Rule
+	fast.Limit = 1e10 // enough for the largest cost that counts in minutes
+	terms.Rule = &fast
+	r.SetTerms(&terms)
+	r.Steer(0, 2)
+	r.Take(t.Context(), stage.Request{N: math.MaxInt64, Kind: stage.Charge})
+	if left := r.Level(0).Tokens; left < -1.1e12 {
+		t.Errorf("a charge leaves %v tokens, want -2⁴⁰ or so", left)
 	}
 }
