@@ -58,11 +58,13 @@ func (b *builder) build(now stage.Instant, k *Key, old *State, set *settings, ru
 	if next.Slots != nil {
 		next.Reason = stage.InFlight
 	}
-	next.remains = old.remainder(now, next)
+	if left := old.remainder(now, next); left != nil {
+		next.few = &few{next.few.migrating(), left}
+	}
 	next.touched.Store(true)
 	next.setPlain(b.Listener != nil)
 	k.state.Store(next)
-	if m := old.migration; m != nil && m != next.migration {
+	if m := old.few.migrating(); m != nil && m != next.few.migrating() {
 		old.countDivergence()
 		if m.slots != nil {
 			m.slots.SetMode(withoutShadow(old.rule.rule.Migration.Mode)) // for those who wait
@@ -90,8 +92,8 @@ func (b *builder) fill(now stage.Instant, key string, old, next *State, hosts in
 	}
 	if len(kept) > 0 && old.Stage != nil {
 		tokens = old.Stage.Level(now).Tokens
-	} else if old.remains != nil {
-		tokens = old.remains.tokensAt(now)
+	} else if left := old.few.left(); left != nil {
+		tokens = left.tokensAt(now)
 	}
 	for i, t := range next.rule.shares {
 		var s *report.Subject
@@ -105,8 +107,8 @@ func (b *builder) fill(now stage.Instant, key string, old, next *State, hosts in
 		}
 		if s == nil {
 			s = b.reporter.NewSubject(now, b.newPart(now, key, t, hosts, tokens))
-			if slots := slotsOf(s); slots != nil && old.remains != nil && old.remains.slots != nil {
-				old.remains.slots.Transfer(slots)
+			if slots, left := slotsOf(s), old.few.left(); slots != nil && left != nil && left.slots != nil {
+				left.slots.Transfer(slots)
 			}
 			if wants, stated := statedBy(kept); stated {
 				s.Part().Common().State(wants)
@@ -187,24 +189,24 @@ func (b *builder) decide(now stage.Instant, old, next *State, tokens float64) {
 // migrate has the two parts of next decide in mode.
 func (b *builder) migrate(now stage.Instant, old, next *State, mode dynamicconfig.Mode, tokens float64) {
 	first, second := next.pair[0], next.pair[1]
-	m, of, inFlight := old.migration, [2]share.Part{first.Part(), second.Part()}, slotsOf(first) != nil
+	m, of, inFlight := old.few.migrating(), [2]share.Part{first.Part(), second.Part()}, slotsOf(first) != nil
 	switch {
 	case m != nil && m.of == of && inFlight:
 		m.slots.SetMode(mode)
-		next.Slots, next.migration = m.slots, m
+		next.Slots, next.few = m.slots, &few{migration: m}
 	case m != nil && m.of == of:
 		m.stages.SetMode(now, mode)
 		if mode != old.rule.rule.Migration.Mode { // the limits may have changed too
 			m.stages.Cap(now, tokens)
 		}
-		next.Stage, next.migration = m.stages, m
+		next.Stage, next.few = m.stages, &few{migration: m}
 	case inFlight && b.Migrator.Slots != nil:
 		m = &migration{of: of, slots: b.Migrator.Slots(slotsOf(first), slotsOf(second), mode)}
-		next.Slots, next.migration = m.slots, m
+		next.Slots, next.few = m.slots, &few{migration: m}
 	case !inFlight && b.Migrator.Stages != nil:
 		m = &migration{of: of, stages: b.Migrator.Stages(now, stageOf(first), stageOf(second), mode, b.host.Background)}
 		m.stages.Cap(now, tokens)
-		next.Stage, next.migration = m.stages, m
+		next.Stage, next.few = m.stages, &few{migration: m}
 	default:
 		b.answer(now, next, tokens)
 	}

@@ -40,10 +40,32 @@ type State struct {
 	forward *Key
 
 	// pair is what is reported: one part, or the old and the new of a migration.
-	pair      [2]*report.Subject
-	migration *migration
+	pair [2]*report.Subject
 
-	remains *remains // of earlier States; nil is nothing
+	few *few // nil is nothing
+}
+
+// few is what few keys have: a field of State of its own would cost each key 16
+// bytes.
+type few struct {
+	migration *migration
+	remains   *remains // of earlier States
+}
+
+// migrating is the migration under way; nil if there is none.
+func (f *few) migrating() *migration {
+	if f == nil {
+		return nil
+	}
+	return f.migration
+}
+
+// left is what remains of earlier States; nil is nothing.
+func (f *few) left() *remains {
+	if f == nil {
+		return nil
+	}
+	return f.remains
 }
 
 // remains are what a key had when its rule vanished, or changed to another kind
@@ -58,8 +80,8 @@ type remains struct {
 // remainder is what next, which follows st, is to remember; nil if nothing.
 func (st *State) remainder(now stage.Instant, next *State) *remains {
 	kept := remains{tokens: math.Inf(1)}
-	if st.remains != nil {
-		kept = *st.remains
+	if left := st.few.left(); left != nil {
+		kept = *left
 	}
 	if single := st.pair[0]; single != nil && st.pair[1] == nil && next.pair[0] != single {
 		if slots := slotsOf(single); slots != nil {
@@ -182,12 +204,12 @@ func (st *State) Mode() dynamicconfig.Mode {
 }
 
 // Divergence is how the two sides of a migration answered so far.
-func (st *State) Divergence() stage.Divergence { return st.migration.divergence() }
+func (st *State) Divergence() stage.Divergence { return st.few.migrating().divergence() }
 
 // countDivergence counts how the two sides answered since the last time. The
 // Set's mu is held.
 func (st *State) countDivergence() {
-	if m := st.migration; m != nil {
+	if m := st.few.migrating(); m != nil {
 		now := m.divergence()
 		st.rule.usage.Diverged(now.Since(m.counted))
 		m.counted = now
@@ -251,7 +273,7 @@ func (st *State) forgettable(now stage.Instant) bool {
 // full reports whether the buckets are full and no slots are held, now and in
 // earlier States. The Set's mu is held.
 func (st *State) full(now stage.Instant) bool {
-	if !st.remains.none(now) {
+	if !st.few.left().none(now) {
 		return false
 	}
 	for _, p := range st.parts() {
