@@ -64,15 +64,15 @@ func (r *Rate) RanLowIf(now stage.Instant, low bool) {
 
 // Take implements stage.Stage.
 func (r *Rate) Take(_ context.Context, q stage.Request) (v stage.Verdict, receipt stage.Receipt) {
-	debt := r.Terms().Debt
+	debt, low := r.Terms().Debt, false
 	if q.N == 1 && q.Kind == stage.Final && q.Longest <= 0 && debt <= 0 { // caches may decide
-		if !r.Allow(q.Now) {
+		ok := false
+		if ok, low = r.bucket.Allow(q.Now); !ok {
 			v.Reason, v.RetryAfter = stage.Limited, r.bucket.RetryAfter(q.Now, 1)
 		}
-		v.By = r.by()
-		return v, receipt
+	} else {
+		v, low = r.bucket.Take(q, debt)
 	}
-	v, low := r.bucket.Take(q, debt)
 	if low {
 		r.observer.RanLow(q.Now, false)
 	}
