@@ -53,7 +53,6 @@ func (b *Bucket) Allow(now stage.Instant) (ok, low bool) {
 		at := p.at(now)
 		d := p.takenAt(w, at) + p.quanta()
 		if d > p.depth {
-			b.near(now)
 			then, final := b.holds(w, now)
 			if final {
 				return b.reject(now)

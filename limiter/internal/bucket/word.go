@@ -99,6 +99,7 @@ func (w *word) far(now stage.Instant) stage.Instant {
 // holds reports whether a refusal at now by full is final. If not, the caller
 // decides again as of then.
 func (w *word) holds(full int64, now stage.Instant) (then stage.Instant, final bool) {
+	w.near(now)
 	if w.full.Load() != full {
 		return now, false
 	}
