@@ -68,10 +68,8 @@ type Node struct {
 	takes      *rpc.ForwardTakes
 	mesh       *mesh.Mesh
 
-	mu    sync.Mutex            // protects following fields
-	loops *sync.WaitGroup       // nil until the first Start
-	stop  context.CancelFunc    // nil unless started
-	leave func(context.Context) // nil unless the loops that report run
+	mu    sync.Mutex // protects loops
+	loops loops
 }
 
 // New returns a Node that is not yet started. It loads the limits from source

@@ -19,6 +19,13 @@ var ErrStarted = errors.New("headgate: the node was started before; make another
 
 var errStopped = errors.New("headgate: the node was stopped before it knew the first list of members")
 
+// loops are what runs between Start and Stop.
+type loops struct {
+	*sync.WaitGroup                       // nil until the first Start
+	stop            context.CancelFunc    // nil unless started
+	leave           func(context.Context) // nil unless the loops that report run
+}
+
 // Start begins to serve other hosts, and starts the loops. It returns when the
 // first list of members is there, because until then a host would take itself
 // for the only one, or when ctx ends. After an error, nothing runs.
@@ -26,18 +33,18 @@ func (n *Node) Start(ctx context.Context) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 
-	if n.loops != nil {
+	if n.loops.WaitGroup != nil {
 		return ErrStarted
 	}
 	if err := n.transport.Start(ctx, n.fanout.Local); err != nil {
 		return fmt.Errorf("headgate: serve other hosts: %w", err)
 	}
 	running, cancel := context.WithCancel(context.Background())
-	n.stop, n.loops = cancel, new(sync.WaitGroup)
+	n.loops.stop, n.loops.WaitGroup = cancel, new(sync.WaitGroup)
 	if err := n.joinLocked(ctx, running); err != nil {
 		return errors.Join(err, n.stopLocked(ctx))
 	}
-	if n.stop == nil {
+	if n.loops.stop == nil {
 		return errStopped
 	}
 	unsubscribe := n.limits.Subscribe(n.configure)
@@ -53,7 +60,7 @@ func (n *Node) Start(ctx context.Context) error {
 	var reports sync.WaitGroup
 	reports.Go(func() { n.group.Run(reporting, n.fanout) })
 	reports.Go(func() { n.mesh.Run(reporting, n.transport) })
-	n.leave = func(ctx context.Context) {
+	n.loops.leave = func(ctx context.Context) {
 		endReports()
 		reports.Wait()
 		n.group.Leave(ctx, n.fanout)
@@ -136,15 +143,15 @@ func (n *Node) Stop(ctx context.Context) error {
 }
 
 func (n *Node) stopLocked(ctx context.Context) error {
-	if n.stop == nil {
+	if n.loops.stop == nil {
 		return nil
 	}
-	if n.leave != nil {
-		n.leave(ctx)
+	if n.loops.leave != nil {
+		n.loops.leave(ctx)
 	}
 	n.handOver(ctx, n.ring.Ring().Without(n.address), true)
-	n.stop()
-	n.stop = nil
+	n.loops.stop()
+	n.loops.stop = nil
 	n.loops.Wait()
 	n.takes.Taker.Close()
 	return n.transport.Stop(ctx)
