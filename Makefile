@@ -15,7 +15,7 @@ help: ## list what make can do
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: ## watch five hosts share one limit; FOR=20s ends by itself, ARGS adds flags
-	@go run ./cmd/headgate demo $(if $(FOR),--for $(FOR)) $(ARGS)
+	@go run ./cmd/headgate-lab demo $(if $(FOR),--for $(FOR)) $(ARGS)
 
 test: ## run all tests and say what was skipped; PKGS=./limiter/... runs fewer, LONG=1 the long form that CI runs
 	@$(if $(LONG),HEADGATE_LONG=1) go run ./internal/gotest $(PKGS)

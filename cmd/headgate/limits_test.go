@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/internal/command"
 )
 
 // written is the path of a new file with this text.
@@ -240,7 +241,7 @@ func TestLimitsMistakes(t *testing.T) {
 		"limits import --from doorman - -o /nowhere/out": "cannot be imported",
 	} {
 		_, _, err := executeWith(t, "", strings.Fields(args)...)
-		if err == nil || !strings.Contains(oneLine(err), want) {
+		if err == nil || !strings.Contains(command.OneLine(err), want) {
 			t.Errorf("%s: err = %v, want %s", args, err, want)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Result is what was measured, as `headgate demo --json` prints it.
+// Result is what was measured, as `headgate-lab demo --json` prints it.
 type Result struct {
 	LimitPerS float64 `json:"limit_per_s"`
 	// Phases that were measured, in order; all of them unless the run was

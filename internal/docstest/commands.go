@@ -5,6 +5,7 @@ package docstest
 import (
 	"fmt"
 	"io/fs"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -28,7 +29,7 @@ var shown = []*regexp.Regexp{
 	regexp.MustCompile(`^cd [\w./-]+$`),
 	regexp.MustCompile(`^go mod (init [\w./-]+|tidy)$`),
 	regexp.MustCompile(`^go get github\.com/headgate/headgate(@[\w.]+)?$`),
-	regexp.MustCompile(`^go install github\.com/headgate/headgate/cmd/headgate@[\w.]+$`),
+	regexp.MustCompile(`^go install github\.com/headgate/headgate/cmd/headgate(-lab)?@[\w.]+$`),
 }
 
 // commands are those that a reader of the fence would type. In a console
@@ -66,12 +67,15 @@ func uncomment(line string) string {
 	return strings.TrimSpace(line)
 }
 
+// programs are the commands of the folder cmd.
+var programs = []string{"headgate", "headgate-lab"}
+
 // checker knows what the repository can run.
 type checker struct {
 	tree fs.FS
-	// help is what headgate prints for `args… --help`; an error when there
-	// is no such subcommand.
-	help func(args ...string) (string, error)
+	// help is what one of programs prints for `args… --help`; an error when
+	// there is no such subcommand.
+	help func(program string, args ...string) (string, error)
 }
 
 // command says why nobody would notice if the command stopped to work.
@@ -83,10 +87,10 @@ func (c checker) command(cmd string) error {
 	switch {
 	case words[0] == "make":
 		return c.make(words[1:])
-	case slices.Contains([]string{"headgate", "bin/headgate", "./headgate"}, words[0]):
-		return c.headgate(words[1:])
-	case strings.HasPrefix(cmd, "go run ./cmd/headgate"):
-		return c.headgate(words[3:])
+	case slices.Contains(programs, path.Base(words[0])):
+		return c.program(path.Base(words[0]), words[1:])
+	case strings.HasPrefix(cmd, "go run ./cmd/") && slices.Contains(programs, path.Base(words[2])):
+		return c.program(path.Base(words[2]), words[3:])
 	case strings.HasPrefix(cmd, "go run ./"):
 		if _, err := fs.Stat(c.tree, strings.TrimPrefix(words[2], "./")); err != nil {
 			return fmt.Errorf("no such package: %w", err)
@@ -130,8 +134,8 @@ func (c checker) make(args []string) error {
 	return nil
 }
 
-// headgate checks subcommands and flags against the program's own help.
-func (c checker) headgate(args []string) error {
+// program checks subcommands and flags against the program's own help.
+func (c checker) program(name string, args []string) error {
 	if i := slices.IndexFunc(args, ends); i >= 0 {
 		args = args[:i]
 	}
@@ -145,17 +149,17 @@ func (c checker) headgate(args []string) error {
 			subs = append(subs, arg)
 		}
 	}
-	help, err := c.help(subs...)
+	help, err := c.help(name, subs...)
 	if err != nil && len(subs) > 1 {
 		// The last word may be an argument of the command before it.
-		help, err = c.help(subs[:len(subs)-1]...)
+		help, err = c.help(name, subs[:len(subs)-1]...)
 	}
 	if err != nil {
 		return err
 	}
 	for _, flag := range flags {
 		if !regexp.MustCompile(`(?m)(^|[\s,])` + regexp.QuoteMeta(flag) + `([\s,=]|$)`).MatchString(help) {
-			return fmt.Errorf("the help of headgate %s knows no %s", strings.Join(subs, " "), flag)
+			return fmt.Errorf("the help of %s %s knows no %s", name, strings.Join(subs, " "), flag)
 		}
 	}
 	return nil

@@ -48,15 +48,14 @@ func TestLinksLeadSomewhere(t *testing.T) {
 
 func TestCommandsAreRunSomewhere(t *testing.T) {
 	root, all := repository(t)
-	bin := testrun.Headgate(t)
-	c := checker{tree: os.DirFS(root), help: func(args ...string) (string, error) {
-		out, err := exec.CommandContext(t.Context(), bin, append(args, "--help")...).CombinedOutput()
+	c := checker{tree: os.DirFS(root), help: func(program string, args ...string) (string, error) {
+		out, err := exec.CommandContext(t.Context(), testrun.Program(t, program), append(args, "--help")...).CombinedOutput()
 		if err != nil {
-			return "", fmt.Errorf("headgate %s --help: %w\n%s", strings.Join(args, " "), err, out)
+			return "", fmt.Errorf("%s %s --help: %w\n%s", program, strings.Join(args, " "), err, out)
 		}
 		// Cobra shows a parent's help for a subcommand that is not there.
-		if n := len(args); n > 0 && !strings.Contains(string(out), "headgate "+strings.Join(args, " ")) {
-			return "", fmt.Errorf("headgate has no subcommand %s", strings.Join(args, " "))
+		if n := len(args); n > 0 && !strings.Contains(string(out), program+" "+strings.Join(args, " ")) {
+			return "", fmt.Errorf("%s has no subcommand %s", program, strings.Join(args, " "))
 		}
 		return string(out), nil
 	}}

@@ -63,11 +63,11 @@ func TestCommand(t *testing.T) {
 			"Makefile":           {Data: []byte("run: ## watch\n\tgo run . $(if $(FOR),--for $(FOR))\nhidden:\n")},
 			"examples/a/main.go": {Data: []byte("package main\n")},
 		},
-		help: func(args ...string) (string, error) {
-			switch strings.Join(args, " ") {
-			case "demo":
-				return "Usage:\n  headgate demo\n\n      --for duration   how long\n  -j, --json           print\n", nil
-			case "":
+		help: func(program string, args ...string) (string, error) {
+			switch program + " " + strings.Join(args, " ") {
+			case "headgate-lab demo":
+				return "Usage:\n  headgate-lab demo\n\n      --for duration   how long\n  -j, --json           print\n", nil
+			case "headgate ", "headgate-lab ":
 				return "Usage:\n", nil
 			}
 			return "", errors.New("no such subcommand")
@@ -83,11 +83,12 @@ func TestCommand(t *testing.T) {
 		{"make run TO=20s", "reads no TO"},
 		{"make walk", "lists no walk"},
 		{"make hidden", "lists no hidden"},
-		{"headgate demo --for 20s --json | tail -n 1 --lines", ""},
-		{"go run ./cmd/headgate demo --for=20s -j", ""},
-		{"headgate demo --fo", "knows no --fo"},
-		{"headgate demo frontend", ""},
+		{"headgate-lab demo --for 20s --json | tail -n 1 --lines", ""},
+		{"go run ./cmd/headgate-lab demo --for=20s -j", ""},
+		{"headgate-lab demo --fo", "knows no --fo"},
+		{"headgate-lab demo frontend", ""},
 		{"headgate dance", "no such subcommand"},
+		{"headgate demo", "no such subcommand"},
 		{"go run ./examples/a", ""},
 		{"go run ./examples/b", "no such package"},
 		{"git clone https://github.com/headgate/headgate", ""},

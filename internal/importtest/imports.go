@@ -56,6 +56,8 @@ func (s *source) breach(f file, path string) (what, why string) {
 // checkReach finds core packages, those directly below the root, that link a
 // heavy library through the leaf packages of their own layer. What is amiss
 // in another layer is told there.
+//
+// The daemon links no library that draws, through any package.
 func (s *source) checkReach() []Problem {
 	imports := make(map[string]map[string]string) // dir → import path → file
 	for _, f := range s.files {
@@ -71,26 +73,38 @@ func (s *source) checkReach() []Problem {
 	}
 	var problems []Problem
 	for _, l := range layers {
-		seen := map[string]bool{l.dir: true}
-		var walk func(dir string, chain []string)
-		walk = func(dir string, chain []string) {
-			for _, path := range slices.Sorted(maps.Keys(imports[dir])) {
-				if next, ok := s.inside(path); ok {
-					if within(next, l.dir) && !seen[next] {
-						seen[next] = true
-						walk(next, append(slices.Clone(chain), next))
-					}
-				} else if h, ok := heavyOf(path); ok && len(chain) > 1 {
-					problems = append(problems, Problem{
-						Path: imports[l.dir][s.module+"/"+chain[1]],
-						What: "links " + h.prefix + " through " + strings.Join(append(chain[1:], path), " → "),
-						Why:  heavyWhy,
-					})
+		problems = append(problems, s.reach(imports, l.dir, heavyWhy,
+			func(dir string) bool { return within(dir, l.dir) },
+			func(heavy) bool { return true })...)
+	}
+	return append(problems, s.reach(imports, daemon, daemonWhy,
+		func(string) bool { return true },
+		func(h heavy) bool { return h.draws })...)
+}
+
+// reach follows imports from the package in start through the packages that
+// enter takes, and tells which libraries that no package may link it finds below
+// others.
+func (s *source) reach(imports map[string]map[string]string, start, why string, enter func(dir string) bool, no func(heavy) bool) (problems []Problem) {
+	seen := map[string]bool{start: true}
+	var walk func(dir string, chain []string)
+	walk = func(dir string, chain []string) {
+		for _, path := range slices.Sorted(maps.Keys(imports[dir])) {
+			if next, ok := s.inside(path); ok {
+				if enter(next) && !seen[next] {
+					seen[next] = true
+					walk(next, append(slices.Clone(chain), next))
 				}
+			} else if h, ok := heavyOf(path); ok && len(chain) > 1 && no(h) {
+				problems = append(problems, Problem{
+					Path: imports[start][s.module+"/"+chain[1]],
+					What: "links " + h.prefix + " through " + strings.Join(append(chain[1:], path), " → "),
+					Why:  why,
+				})
 			}
 		}
-		walk(l.dir, []string{l.dir})
 	}
+	walk(start, []string{start})
 	return problems
 }
 

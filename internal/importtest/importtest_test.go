@@ -51,6 +51,7 @@ func tree(files map[string]string) fstest.MapFS {
 	put("shadow/shadow.go", pkg("shadow", "example.com/m/limiter", "example.com/m/dynamicconfig"))
 	put("aggregator/step.go", pkg("aggregator", "example.com/m/rpc", "example.com/m/algorithm", "example.com/m/dynamicconfig"))
 	put("internal/sim/sim.go", pkg("sim", "example.com/m/limiter", "example.com/m/aggregator"))
+	put("internal/simplot/plot.go", pkg("simplot", "gonum.org/v1/plot"))
 	put("cmd/headgate/main.go", header+"// Command headgate limits.\npackage main\nimport _ \"github.com/spf13/cobra\"\nimport _ \"charm.land/bubbletea/v2\"\n")
 	put("examples/service/main.go", header+"// Command service is limited.\npackage main\nimport _ \"go.uber.org/yarpc\"\n")
 	put("limiter/testdata/fuzz/FuzzX/1", "/"+"home/me/x")
@@ -98,6 +99,7 @@ func TestBadTrees(t *testing.T) {
 		{"memberlist in ringpop", "ringpop/x.go", header + "package ringpop\nimport _ \"github.com/hashicorp/memberlist\"\n", "heavy"},
 		{"redis in limiter", "limiter/x.go", header + "package limiter\nimport _ \"github.com/redis/go-redis/v9\"\n", "heavy"},
 		{"a core links yarpc through generated code", "rpc/x.go", header + "package rpc\nimport _ \"example.com/m/rpc/headgatepb\"\n", "links go.uber.org/yarpc through rpc/headgatepb → go.uber.org/yarpc"},
+		{"the daemon links what draws", "cmd/headgate/x.go", header + "package main\nimport _ \"example.com/m/internal/simplot\"\n", "links gonum.org/ through internal/simplot → gonum.org/v1/plot: servers"},
 		{"testing in shipped code", "limiter/x.go", header + "package limiter\nimport _ \"testing\"\n", "services would link test code"},
 		{"no package comment", "internal/x/x.go", header + "package x\n", "no file of this package has a package comment"},
 		{"a comment of another form", "internal/x/x.go", header + "// This is x.\npackage x\n", "begin it with “Package x ”"},

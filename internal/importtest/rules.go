@@ -47,32 +47,40 @@ type heavy struct {
 	name string
 	// also lists folders that may import it whatever their name.
 	also []string
+	// draws is set for what draws pictures.
+	draws bool
 }
 
 var heavies = []heavy{
-	{"go.uber.org/yarpc", "yarpc", nil},
+	{"go.uber.org/yarpc", "yarpc", nil, false},
 	// The daemon is a gRPC server: its services are of packages in rpc.
-	{"google.golang.org/grpc", "grpc", []string{"rpc/rpcyarpc", "rpc/edge", "internal/daemon"}},
-	{"go.uber.org/fx", "fx", []string{""}},
-	{"github.com/spf13/cobra", "cobra", []string{"cmd"}},
-	{"charm.land/", "tui", []string{"cmd"}},
-	{"github.com/charmbracelet/", "tui", []string{"cmd"}},
-	{"github.com/hashicorp/memberlist", "gossip", nil},
-	{"go.etcd.io/", "etcd", nil},
-	{"database/sql", "sql", nil},
-	{"modernc.org/sqlite", "sql", nil},
-	{"github.com/jackc/pgx", "sql", nil},
-	{"github.com/pressly/goose", "sql", nil},
-	{"github.com/redis/go-redis", "redis", nil},
-	{"github.com/prometheus/", "prometheus", nil},
-	{"github.com/uber-go/tally/v4/prometheus", "prometheus", nil},
-	{"github.com/envoyproxy/go-control-plane", "rls", []string{"rpc/edge"}},
-	{"github.com/fsnotify/fsnotify", "file", nil},
-	{"gonum.org/", "plot", []string{"internal", "cmd"}},
-	{"github.com/chromedp/", "chromedp", nil},
+	{"google.golang.org/grpc", "grpc", []string{"rpc/rpcyarpc", "rpc/edge", "internal/daemon"}, false},
+	{"go.uber.org/fx", "fx", []string{""}, false},
+	{"github.com/spf13/cobra", "cobra", []string{"cmd", "internal/command"}, false},
+	{"charm.land/", "tui", []string{"cmd"}, false},
+	{"github.com/charmbracelet/", "tui", []string{"cmd"}, false},
+	{"github.com/hashicorp/memberlist", "gossip", nil, false},
+	{"go.etcd.io/", "etcd", nil, false},
+	{"database/sql", "sql", nil, false},
+	{"modernc.org/sqlite", "sql", nil, false},
+	{"github.com/jackc/pgx", "sql", nil, false},
+	{"github.com/pressly/goose", "sql", nil, false},
+	{"github.com/redis/go-redis", "redis", nil, false},
+	{"github.com/prometheus/", "prometheus", nil, false},
+	{"github.com/uber-go/tally/v4/prometheus", "prometheus", nil, false},
+	{"github.com/envoyproxy/go-control-plane", "rls", []string{"rpc/edge"}, false},
+	{"github.com/fsnotify/fsnotify", "file", nil, false},
+	{"gonum.org/", "plot", []string{"internal", "cmd"}, true},
+	{"github.com/chromedp/", "chromedp", nil, false},
 }
 
 const heavyWhy = "heavy libraries stay in leaf packages named for them, so that a service links only those that it uses"
+
+// daemon is the folder of the command that servers run.
+const (
+	daemon    = "cmd/headgate"
+	daemonWhy = "servers run it: what draws pictures is for headgate-lab"
+)
 
 // heavyOf returns the heavy library that an import path belongs to.
 func heavyOf(imported string) (heavy, bool) {

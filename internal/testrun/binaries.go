@@ -25,6 +25,12 @@ var building sync.Mutex
 // once too.
 func Headgate(t testing.TB) string {
 	t.Helper()
+	return Program(t, "headgate")
+}
+
+// Program is Headgate for any command of the folder cmd.
+func Program(t testing.TB, name string) string {
+	t.Helper()
 	building.Lock()
 	defer building.Unlock()
 
@@ -34,7 +40,7 @@ func Headgate(t testing.TB) string {
 	if !ok {
 		dir = t.TempDir()
 	}
-	built := filepath.Join(dir, "headgate")
+	built := filepath.Join(dir, name)
 	if _, err := os.Stat(built); err == nil {
 		return built
 	}
@@ -44,9 +50,9 @@ func Headgate(t testing.TB) string {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(own)
-	fresh := filepath.Join(own, "headgate")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", fresh, "github.com/headgate/headgate/cmd/headgate").CombinedOutput(); err != nil {
-		t.Fatal(fmt.Errorf("build headgate: %w\n%s", err, out))
+	fresh := filepath.Join(own, name)
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", fresh, "github.com/headgate/headgate/cmd/"+name).CombinedOutput(); err != nil {
+		t.Fatal(fmt.Errorf("build %s: %w\n%s", name, err, out))
 	}
 	if err := os.Rename(fresh, built); err != nil {
 		t.Fatal(err)

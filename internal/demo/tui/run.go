@@ -83,6 +83,6 @@ func (m model) View() tea.View {
 	}
 	view := tea.NewView(text)
 	view.AltScreen = true
-	view.WindowTitle = "headgate demo"
+	view.WindowTitle = "headgate-lab demo"
 	return view
 }

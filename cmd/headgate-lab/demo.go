@@ -16,7 +16,7 @@ import (
 	"github.com/headgate/headgate/internal/demo/tui"
 )
 
-// demoFlags are those of `headgate demo`.
+// demoFlags are those of `headgate-lab demo`.
 type demoFlags struct {
 	length         time.Duration
 	limit, offered int
@@ -43,11 +43,11 @@ answers.
   killed   the host that decides for the key dies
 
 It ends by itself. Ctrl-C ends it sooner, with the summary of what there was.`,
-		Example: `  headgate demo                        # one minute, live
-  headgate demo --for 20s              # the short version
-  headgate demo --for 20s --json       # one JSON object at the end
-  headgate demo --limit 200 --offered 300
-  headgate demo --print-config         # what the hosts run with`,
+		Example: `  headgate-lab demo                        # one minute, live
+  headgate-lab demo --for 20s              # the short version
+  headgate-lab demo --for 20s --json       # one JSON object at the end
+  headgate-lab demo --limit 200 --offered 300
+  headgate-lab demo --print-config         # what the hosts run with`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package command
 
 import (
 	"fmt"
@@ -10,22 +10,22 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func newVersion() *cobra.Command {
+func newVersion(program string) *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
 		Short:   "Say what was built, from which commit, with which Go",
-		Example: "  headgate version",
+		Example: "  " + program + " version",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			info, _ := debug.ReadBuildInfo()
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), version(info))
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), version(program, info))
 			return err
 		},
 	}
 }
 
-// version is one line about info, which may be nil.
-func version(info *debug.BuildInfo) string {
+// version is one line about a program and its info, which may be nil.
+func version(program string, info *debug.BuildInfo) string {
 	number, commit, changed := "(devel)", "", ""
 	if info != nil {
 		if info.Main.Version != "" {
@@ -40,5 +40,5 @@ func version(info *debug.BuildInfo) string {
 			}
 		}
 	}
-	return fmt.Sprintf("headgate %s%s%s, %s %s/%s", number, commit, changed, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return fmt.Sprintf("%s %s%s%s, %s %s/%s", program, number, commit, changed, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/headgate/headgate/internal/command"
 	"github.com/headgate/headgate/internal/sim"
 )
 
@@ -105,7 +106,7 @@ func TestSimulateMistakes(t *testing.T) {
 		"simulate cron --algoritm even":     "did you mean --algorithm?",
 	} {
 		_, _, err := execute(t, strings.Fields(args)...)
-		if err == nil || !strings.Contains(oneLine(err), want) {
+		if err == nil || !strings.Contains(command.OneLine(err), want) {
 			t.Errorf("%s: err = %v, want %s", args, err, want)
 		}
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/headgate/headgate/internal/sim/simplot"
 )
 
-// simulateFlags are those of `headgate simulate`.
+// simulateFlags are those of `headgate-lab simulate`.
 type simulateFlags struct {
 	list, json, markdown, keys bool
 	algorithms                 []string
@@ -43,21 +43,21 @@ bucket of the same limit would have admitted, which sees every event.
   settle s         worst time from a change until it is close again
   reports, bytes   calls to owners and bytes on the network
 
-Scenarios come with headgate (--list) or in files: docs/scenarios.md says how to write
+Scenarios come with it (--list) or in files: docs/scenarios.md says how to write
 them, and docs/accuracy.md what exactly is measured. The same scenario, algorithm and
 seed give the same figures, always.`,
-		Example: `  headgate simulate --list
-  headgate simulate cron --algorithm even,request-weighted,elastic
-  headgate simulate all --seeds 20                # the worst seed, and the median
-  headgate simulate flash-crowd --plot crowd.png
-  headgate simulate ./mine.yaml --json`,
+		Example: `  headgate-lab simulate --list
+  headgate-lab simulate cron --algorithm even,request-weighted,elastic
+  headgate-lab simulate all --seeds 20                # the worst seed, and the median
+  headgate-lab simulate flash-crowd --plot crowd.png
+  headgate-lab simulate ./mine.yaml --json`,
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return append(sim.Names(), "all"), cobra.ShellCompDirectiveDefault
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVar(&f.list, "list", false, "list the scenarios that come with headgate")
+	flags.BoolVar(&f.list, "list", false, "list the scenarios that come with it")
 	flags.StringSliceVar(&f.algorithms, "algorithm", nil, "algorithms for all limits, one run each (default: as the scenario says)")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of all chance; of several, the first")
 	flags.IntVar(&f.seeds, "seeds", 1, "number of seeds, one run each")
@@ -121,7 +121,7 @@ func (f simulateFlags) print(w io.Writer, results []*sim.Result) error {
 // scenarios loads what args name.
 func (f simulateFlags) scenarios(args []string) ([]*sim.Scenario, error) {
 	if len(args) == 0 {
-		return nil, fmt.Errorf("simulate: name a scenario, a file, or all; `headgate simulate --list` lists them")
+		return nil, fmt.Errorf("simulate: name a scenario, a file, or all; `headgate-lab simulate --list` lists them")
 	}
 	var all []*sim.Scenario
 	for _, arg := range args {

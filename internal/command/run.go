@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"regexp"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headgate/headgate/internal/spelling"
+)
+
+// Root makes root the root of a program's commands, and adds all and `version`
+// to it. Alone, it prints its help.
+func Root(root *cobra.Command, all ...*cobra.Command) *cobra.Command {
+	root.Args = cobra.NoArgs
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	root.SetFlagErrorFunc(hint)
+	root.AddCommand(all...)
+	root.AddCommand(newVersion(root.Name()))
+	return root
+}
+
+// Run runs root with the program's arguments until it ends or the process is
+// interrupted, and returns the exit code. A second interrupt ends the process at
+// once.
+func Run(root *cobra.Command) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	defer context.AfterFunc(ctx, stop)()
+	if err := root.ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, root.Name()+":", OneLine(err))
+		return 1
+	}
+	return 0
+}
+
+// OneLine joins the lines of an error of many parts.
+func OneLine(err error) string {
+	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' }), "; ")
+}
+
+// hint says what to do about a flag that is wrong.
+func hint(cmd *cobra.Command, err error) error {
+	help := fmt.Sprintf("`%s --help` lists the flags", cmd.CommandPath())
+	var unknown interface{ GetSpecifiedName() string }
+	if errors.As(err, &unknown) && strings.HasPrefix(err.Error(), "unknown") {
+		if like := spelling.Nearest(unknown.GetSpecifiedName(), flags(cmd)); like != "" {
+			return fmt.Errorf("%w; did you mean --%s? %s", err, like, help)
+		}
+	}
+	return fmt.Errorf("%w; %s", err, help)
+}
+
+// flags are the names of cmd's.
+func flags(cmd *cobra.Command) []string {
+	var names []string
+	for _, m := range regexp.MustCompile(`(?m)^ +(?:-\w, )?--([\w-]+)`).FindAllStringSubmatch(cmd.Flags().FlagUsages(), -1) {
+		names = append(names, m[1])
+	}
+	return names
+}
