@@ -73,19 +73,15 @@ func statusOf(now stage.Instant, of share.Part) ShareStatus {
 		Weight:    grant.Weight,
 		Used:      grant.Used,
 		Lease:     max(grant.Until.Sub(now), 0),
+		Level:     of.Level(now),
+		Asks:      of.Asking(),
 		Allowed:   usage.Allowed,
 		Rejected:  usage.Rejected,
 	}
 	if slots, ok := of.(*share.Slots); ok {
 		census := slots.Census()
-		st.Held, st.Waiting, st.Level = census.Held, census.Waiting, slots.Level(now)
+		st.Held, st.Waiting = census.Held, census.Waiting
 		return st
-	}
-	if s, ok := of.(stage.Stage); ok {
-		st.Level = s.Level(now)
-	}
-	if asking, ok := of.(interface{ Asking() bool }); ok {
-		st.Asks = asking.Asking()
 	}
 	admitted := of.Admitted()
 	st.Allowed += admitted

@@ -41,7 +41,7 @@ func NewAuto(r *share.Rate, remote stage.Remote, host Host, hosts int, changed f
 	return a
 }
 
-// Asking reports whether each event is asked for now. Safe for concurrent use.
+// Asking implements share.Part.
 func (a *Auto) Asking() bool { return a.asks.Load() }
 
 // shouldAsk reports whether a is to ask for each event, in a cluster of so many

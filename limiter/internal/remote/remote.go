@@ -198,5 +198,5 @@ func (s *Stage) Retire() {
 	s.Flush(stage.Now())
 }
 
-// Asking reports whether each event is asked for now. Safe for concurrent use.
+// Asking implements share.Part.
 func (s *Stage) Asking() bool { return true }

@@ -42,6 +42,13 @@ type Part interface {
 	// Tokens are those left; 0 for slots.
 	Tokens(now stage.Instant) float64
 
+	// Level is what the Part applies at now.
+	Level(now stage.Instant) stage.Level
+
+	// Asking reports whether a remote bucket is asked for each event now. Safe
+	// for concurrent use.
+	Asking() bool
+
 	// Has is the part of the limit that the host has, in [0, 1].
 	Has() float64
 
@@ -112,6 +119,9 @@ type Base struct {
 	granted bool        // the grant is in force
 	fallen  atomic.Bool // the key's owner should decide, and the fallback does
 }
+
+// Asking implements Part: a Part decides by itself, unless it says otherwise.
+func (*Base) Asking() bool { return false }
 
 // Measured is the demand of a Part that nobody stated.
 const Measured = -1.0
