@@ -278,7 +278,7 @@ func (h *hostile) answered(err error) {
 	default:
 		h.answers[3].Add(1)
 		text := err.Error()
-		if at := strings.LastIndexByte(text, '"'); at >= 0 {
+		if at := strings.LastIndexByte(text, ':'); at >= 0 {
 			text = text[at:]
 		}
 		h.other.Store(text[:min(len(text), 200)], nil)
