@@ -155,11 +155,11 @@ func (f *forger) host() string {
 	case 0, 1:
 		switch {
 		case f.legal:
-			return strings.Repeat("h", 1024-f.IntN(100))
+			return strconv.Itoa(f.IntN(10_000)) + strings.Repeat("h", 1024-10)
 		case k == 0:
 			return ""
 		}
-		return strings.Repeat("h", pick(f, 1023, 1024, 1025, 1<<16))
+		return strconv.Itoa(f.IntN(10_000)) + strings.Repeat("h", pick(f, 1000, 1024, 1<<16))
 	case 2, 3, 4, 5, 6, 7:
 		return pick(f, f.hosts...)
 	}
@@ -172,9 +172,9 @@ func (f *forger) key() string {
 	case 0, 1:
 		switch {
 		case f.legal:
-			return strings.Repeat("k", 1024-f.IntN(100))
+			return "a:" + strconv.Itoa(f.IntN(10_000)) + strings.Repeat("k", 1024-10)
 		case k == 1:
-			return strings.Repeat("k", pick(f, 1023, 1024, 1025, 5000))
+			return strconv.Itoa(f.IntN(10_000)) + strings.Repeat("k", pick(f, 1000, 1024, 5000))
 		}
 		return pick(f, "", "\x00", "\xff\xfe", ":", "*", strings.Repeat("k:", 100))
 	case 2, 3, 4:
