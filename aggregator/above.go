@@ -129,7 +129,9 @@ type Asked struct {
 func (a *Aggregator) Hear(now time.Duration, asked *Asked, leases *rpc.Leases, errs []error) {
 	if err := asked.check(leases, errs); err != nil {
 		a.metrics.refused.Inc(1)
-		a.log.Warn("the answer of the cluster above is refused", "error", err)
+		if others, ok := a.nonsense.next(Now(), refusalsEvery); ok {
+			a.log.Warn("the answer of the cluster above is refused", "error", err, "refused_since_last_line", others)
+		}
 		leases = nil
 	}
 	for i, c := range asked.children {

@@ -38,6 +38,7 @@ type Aggregator struct {
 	keys      atomic.Int64
 	blamed    pacer // by Step's time
 	refusals  pacer
+	nonsense  pacer       // of the cluster above
 	number    uint32      // at random: who told callers what is left
 	left      atomic.Bool // buckets were handed over, and do not decide any more
 	callers   callers

@@ -88,15 +88,28 @@ func (a *Aggregator) newExact(s *settings, now time.Duration, rule *dynamicconfi
 
 // take implements taking.
 func (e *exact) take(now time.Duration, k *key, t *rpc.Take, by uint32) rpc.Took {
-	if part := k.part(now); e.settings != k.settings || e.part != part {
-		e.settings, e.part, e.child = k.settings, part, k.rule.Parent
-		e.bucket.Rule(now, bucketRule(k.rule, k.limit(part)))
-	}
+	e.follow(now, k)
 	e.asked += max(t.Tokens, 0)
 	return e.serve(now, &e.bucket, t, by, deepest(k.rule, k.limit(e.part)))
 }
 
+// follow puts the bucket under the rule of k.
+func (e *exact) follow(now time.Duration, k *key) {
+	if part := k.part(now); e.settings != k.settings || e.part != part {
+		e.settings, e.part, e.child = k.settings, part, k.rule.Parent
+		e.bucket.Rule(now, bucketRule(k.rule, k.limit(part)))
+	}
+}
+
+// abandoned reports whether k has a bucket, and neither a rule nor anybody who
+// took from it lately.
+func (k *key) abandoned(now, lately time.Duration) bool {
+	e, ok := k.state.(*exact)
+	return ok && k.rule == nil && now-e.last > lately
+}
+
 // level implements taking.
-func (e *exact) level(now time.Duration, _ *key) (tokens float64, full bool) {
+func (e *exact) level(now time.Duration, k *key) (tokens float64, full bool) {
+	e.follow(now, k)
 	return e.bucket.Level(now), e.bucket.Full(now)
 }

@@ -63,7 +63,7 @@ func (a *Aggregator) sweep(now time.Duration, s *settings, sh *shard, e entry) (
 	k.expire(now, a.gone)
 	a.metrics.overlapping.Inc(k.ledger.overlaps)
 	k.ledger.overlaps = 0
-	if k.hosts() == 0 && !k.keeps(now) {
+	if k.hosts() == 0 && !k.keeps(now) || k.abandoned(now, s.average.GCAfter) {
 		b.remove(e.hash, k)
 		k.leave()
 		a.keys.Add(-1)

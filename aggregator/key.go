@@ -52,10 +52,16 @@ func (k *key) adopt(now time.Duration, s *settings, named string, gone func(host
 		k.above = nil
 	}
 	k.rebuild(now, old, named, gone)
-	if l, ok := k.state.(*lessor); ok && k.rule != nil {
-		l.adopt(s, priorities(old))
+	if k.rule == nil {
+		return false
 	}
-	return k.rule != nil
+	switch state := k.state.(type) {
+	case *lessor:
+		state.adopt(s, priorities(old))
+	case *exact:
+		state.follow(now, k)
+	}
+	return true
 }
 
 // rebuild begins the state of k anew if its parameters are not those of old any

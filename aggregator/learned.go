@@ -58,7 +58,11 @@ func (l *learned) serve(now time.Duration, b *algorithm.Bucket, t *rpc.Take, by 
 	case t.Spent == rpc.SpentApart:
 		t.Tokens = b.Charge(now, t.Tokens, -b.Burst())
 	default:
-		v := b.Take(now, t.Tokens, t.Longest)
+		longest := t.Longest
+		if longest < 0 {
+			longest = rpc.MaxWait
+		}
+		v := b.Take(now, t.Tokens, longest)
 		took.OK, took.Wait = v.OK, v.Wait
 		if !v.OK {
 			took.Retry = min(v.Retry, rpc.MaxWait)

@@ -5,6 +5,7 @@ package aggregator
 import (
 	"context"
 	"fmt"
+	"path"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -37,10 +38,10 @@ func (a *Aggregator) Update(ctx context.Context, host string, payload *anypb.Any
 		a.refuse("a host without a proper name", "report", err)
 		return nil, fmt.Errorf("aggregator: %w", err)
 	}
-	switch payload.GetTypeUrl() {
-	case rpc.ClaimsTypeURL:
+	switch url := payload.GetTypeUrl(); {
+	case isType(url, rpc.ClaimsTypeURL):
 		return a.claims(host, payload)
-	case rpc.TakesTypeURL:
+	case isType(url, rpc.TakesTypeURL):
 		return a.takes(host, payload)
 	}
 	s, ok := scratches.Get().(*scratch)
@@ -59,6 +60,10 @@ func (a *Aggregator) Update(ctx context.Context, host string, payload *anypb.Any
 	}
 	return (rpc.Columnar{}).EncodeGrants(&s.grants, s.usage.Len())
 }
+
+// isType reports whether url names the same message as want: only what follows
+// the last slash counts.
+func isType(url, want string) bool { return path.Base(url) == path.Base(want) }
 
 // claims is Update for rpc.ClaimsTypeURL.
 func (a *Aggregator) claims(host string, payload *anypb.Any) (*anypb.Any, error) {
@@ -108,19 +113,28 @@ func (a *Aggregator) claimAbove(ctx context.Context, parent Claiming, claims *rp
 	defer cancel()
 	defer func() {
 		if v := recover(); v != nil {
-			a.log.Error("the call of the cluster above panicked", "panic", v, "stack", string(debug.Stack()))
+			if others, ok := a.nonsense.next(Now(), refusalsEvery); ok {
+				a.log.Error("the call of the cluster above panicked", "panic", v, "stack", string(debug.Stack()), "refused_since_last_line", others)
+			}
 			leases, errs = nil, nil
 		}
 	}()
 	return parent.Claim(ctx, claims)
 }
 
+// lookEvery is how soon a sweep follows an interval that has become shorter.
+const lookEvery = time.Second
+
 // Run has all forget what is too old, every interval, until ctx ends.
 func (o *Owners) Run(ctx context.Context, interval func() time.Duration) {
-	for {
-		timer := time.NewTimer(interval())
+	for last := time.Now(); ; {
+		timer := time.NewTimer(min(interval()-time.Since(last), lookEvery))
 		select {
 		case now := <-timer.C:
+			if now.Sub(last) < interval() {
+				continue
+			}
+			last = now
 			o.each("forgot nothing", func(one Owner) error { one.Sweep(now); return nil })
 		case <-ctx.Done():
 			timer.Stop()

@@ -107,6 +107,7 @@ func (k *autoKey) follow(now time.Duration, rule BucketRule) {
 	}
 	if rule.Rate != k.limit && k.state != whole {
 		k.advance(now, Limit{Rate: k.limit, Burst: rule.Burst})
+		k.forgive(rule)
 	}
 	if k.state != whole {
 		k.rule = rule
@@ -119,6 +120,15 @@ func (k *autoKey) follow(now time.Duration, rule BucketRule) {
 	}
 	k.at, k.limit, k.pool = now, rule.Rate, k.bucket.Level(now)
 	k.ideal = min(max(k.pool, 0), rule.Burst)
+}
+
+// forgive has a debt of takes, when rule has a lower rate than the limit before,
+// take no longer to pay back than it did: as Bucket's Rule does.
+func (k *autoKey) forgive(rule BucketRule) {
+	if rule.Rate > 0 && rule.Rate < k.limit {
+		k.debt = min(k.debt, max(k.debt*(rule.Rate/k.limit), rule.Burst))
+		k.pool = max(k.pool, -max(rule.Burst, k.debt))
+	}
 }
 
 // choose switches between split and the rest, if it is time.

@@ -57,7 +57,18 @@ func NewBucket(now time.Duration, rule BucketRule) Bucket {
 }
 
 // Rule changes how b fills at now, and keeps the tokens as far as there is room.
-func (b *Bucket) Rule(now time.Duration, rule BucketRule) { b.account.Rule(now, rule.account()) }
+// Under a lower rate, a debt takes no longer to pay back than before, unless it is
+// one that callers can make under rule too.
+func (b *Bucket) Rule(now time.Duration, rule BucketRule) {
+	level, before := b.Level(now), b.account.Rate()
+	b.account.Rule(now, rule.account())
+	if rate := b.account.Rate(); rate > 0 && rate < before {
+		borrowed := rate * max(rule.MaxWait, rule.MaxDebt, 0).Seconds()
+		if least := min(level*(rate/before), -b.Burst()-max(rule.MaxCost, b.Burst())-borrowed); level < least {
+			b.Give(now, least-level)
+		}
+	}
+}
 
 func (r BucketRule) account() exactbucket.Rule {
 	return exactbucket.Rule{Rate: r.Rate, Burst: r.Burst, MaxWait: r.MaxWait, MaxDebt: r.MaxDebt, MaxCost: r.MaxCost}

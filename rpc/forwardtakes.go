@@ -165,9 +165,16 @@ func (f *ForwardTakes) undo(rows []Take) {
 	}
 }
 
-// opposites undo the rows that moved something.
+// opposites undo the rows that moved something. There is no room for others: an edge
+// remembers them by their number.
 func opposites(rows []Take, took []Took) []Take {
-	undo := make([]Take, 0, len(rows))
+	moved := 0
+	for i := range rows {
+		if rows[i].moved(&took[i]) != 0 {
+			moved++
+		}
+	}
+	undo := make([]Take, 0, moved)
 	for i := range rows {
 		if back := rows[i].opposite(&took[i]); back.Tokens != 0 {
 			// The keys of a message share one string, which is not to be kept.

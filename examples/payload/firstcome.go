@@ -20,6 +20,10 @@ import (
 // keep is how long a host has a key that it does not use.
 const keep = 2 * time.Second
 
+// maxKeys bounds the keys that a host keeps as their owner: their names come from
+// whoever sends messages. Nobody has one more.
+const maxKeys = 10_000
+
 // payload is "first come, first served": the first host that uses a key has all
 // of its limit, until it has not used the key for some time. A request says what
 // each key cost, and a response which host has it.
@@ -56,7 +60,7 @@ func (o *owner) Update(_ context.Context, host string, payload *anypb.Any) (*any
 	response := &structpb.Struct{Fields: make(map[string]*structpb.Value)}
 	for key, cost := range request.GetFields() {
 		h := o.holders[key]
-		if cost.GetNumberValue() > 0 && (h.host == "" || h.host == host) {
+		if cost.GetNumberValue() > 0 && (h.host == host || h.host == "" && len(o.holders) < maxKeys) {
 			h = holder{host, time.Now()}
 			o.holders[key] = h
 		}

@@ -97,3 +97,25 @@ func TestNodesDivideByTheServicesOwnWeighing(t *testing.T) {
 		})
 	}
 }
+
+func TestWeighingsDivideDemandsOfAnySize(t *testing.T) {
+	for name, weigh := range map[string]algorithm.Weigh{"half-to-the-biggest": halfToTheBiggest, "zone-a-double": zoneADouble} {
+		for _, wants := range [][]float64{{1}, {1, 1}, {1e12, 1e-9}, {1e-9, 1e15, 1e-30}, {5e-324, 1e300}} {
+			demands, parts := make([]algorithm.Demand, len(wants)), make([]float64, len(wants))
+			for i, w := range wants {
+				demands[i] = algorithm.Demand{Host: fmt.Sprint(i), Wants: w}
+			}
+			weigh(100, demands, parts)
+			sum := 0.0
+			for _, part := range parts {
+				if !(part >= 0 && part <= 100) {
+					t.Errorf("%s of %g: parts %g", name, wants, parts)
+				}
+				sum += part
+			}
+			if sum > 100*(1+1e-9) {
+				t.Errorf("%s of %g: parts %g sum to %v", name, wants, parts, sum)
+			}
+		}
+	}
+}

@@ -12,9 +12,12 @@ func halfToTheBiggest(capacity float64, demands []algorithm.Demand, parts []floa
 		if d.Wants > demands[biggest].Wants || d.Wants == demands[biggest].Wants && d.Host < demands[biggest].Host {
 			biggest = i
 		}
-		others += d.Wants
 	}
-	others -= demands[biggest].Wants
+	for i, d := range demands {
+		if i != biggest {
+			others += d.Wants // a difference would lose small ones beside the biggest
+		}
+	}
 	for i, d := range demands {
 		if i == biggest {
 			parts[i] = capacity / 2

@@ -18,6 +18,9 @@ import (
 
 // Update implements rpc.Decider: it receives a message from host.
 func (m *Mesh) Update(_ context.Context, host string, payload *anypb.Any) (*anypb.Any, error) {
+	if err := rpc.CheckHost(host); err != nil {
+		return nil, err
+	}
 	g := messages.Get().(*rpc.Gossip) //nolint:errcheck // nothing else is put there
 	defer messages.Put(g)
 	if err := rpc.DecodeGossip(payload, g); err != nil {

@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package headgate_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/uber-go/tally/v4"
+	"google.golang.org/grpc"
+
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/dynamicconfig/memory"
+	"github.com/headgate/headgate/internal/testrun"
+	"github.com/headgate/headgate/ringpop"
+	"github.com/headgate/headgate/ringpop/static"
+	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/rpcgrpc"
+	"github.com/headgate/headgate/rpc/rpcyarpc"
+)
+
+// Two processors send and answer some 10,000 messages/s, so that ten million take
+// about twenty minutes:
+//
+//	go test -run TestAnOwnerSurvivesHostileInput -timeout 1h -v . -hostile 10000000
+var hostileMessages = flag.Int64("hostile", 0, "messages that an owner is sent; 0: 30,000, or a million in the long form")
+
+const (
+	ownedKeys   = 500
+	hostsPerKey = 20
+)
+
+// hostileRules are what is in force before and after: an interval is 500 ms, and
+// whoever is silent for two of them does not count any more.
+var hostileRules = fmt.Sprintf(`
+defaults:
+  update_interval: 500ms
+  new_data_weight: 1
+  decay_after: 700ms
+  gc_after: 900ms
+  max_owned_keys: %d
+  max_hosts_per_key: %d
+  max_keys: 100
+  lease: 1s
+limits:
+  - {key: "honest:average", limit: 1000/s, burst: 100, algorithm: request-weighted, learning: 0s}
+  - {key: "honest:pool", limit: 1000/s, burst: 100, algorithm: elastic}
+  - {key: "honest:weighed", limit: 1000/s, burst: 100, algorithm: favour}
+  - {key: "honest:lease", limit: 1000/s, algorithm: fair-share, learning: 0s, recalculate: 0s}
+  - {key: "honest:exact", limit: 1000/s, burst: 100, algorithm: exact}
+  - {key: "a:*", limit: 1000/s, algorithm: elastic}
+  - {key: "b:*", limit: 1000/s, algorithm: request-weighted}
+  - {key: "c:*", limit: 1000/s, algorithm: auto}
+  - {key: "d:*", limit: 100/s, algorithm: exact}
+  - {key: "e:*", limit: 20 in-flight, algorithm: fair-share}
+  - {key: "f:*", limit: 100/s, algorithm: first-come}
+  - {key: "g:0", limit: 100/s, algorithm: gossip}
+  - {key: "g:1", limit: 100/s, algorithm: gossip}
+`, ownedKeys, hostsPerKey)
+
+// hostileChanges are made to hostileRules while messages come.
+func hostileChanges(t *testing.T) (all []*dynamicconfig.Snapshot) {
+	t.Helper()
+	for _, change := range []*strings.Replacer{
+		strings.NewReplacer("1000/s", "1000000000/s", "100/s", "0/s"),
+		strings.NewReplacer("update_interval: 500ms", "update_interval: 100ms"),
+		strings.NewReplacer("algorithm: elastic}", "algorithm: elastic, parent: true}", "20 in-flight", "1000 in-flight"),
+		strings.NewReplacer("algorithm: elastic}", "algorithm: elastic, parameters: {headroom: 2, learn: 10ms}}", "burst: 100", "burst: 1000000"),
+		strings.NewReplacer(`"a:*", limit: 1000/s, algorithm: elastic`, `"a:*", limit: 1/h, algorithm: auto`, `"b:*"`, `"a*"`),
+		strings.NewReplacer("algorithm: auto", "algorithm: exact, max_wait: 10s", "algorithm: exact}", "algorithm: auto}", `"d:*"`, `"d:1*"`),
+		strings.NewReplacer("algorithm: fair-share", "algorithm: proportional-share, parent: true, priorities: {5: static, 0: none}"),
+		strings.NewReplacer(`"b:*", limit: 1000/s, algorithm: request-weighted`, `"b:*", limit: 10/s, migrate: {from: elastic, to: request-weighted, mode: new-shadow-old}`),
+		strings.NewReplacer(`"honest:`, `"gone:`, `"a:*"`, `"*"`),
+		strings.NewReplacer("learning: 0s", "parent: true", "algorithm: request-weighted}", "algorithm: request-weighted-even-floor, parent: true}"),
+		strings.NewReplacer("lease: 1s", "lease: 600ms", "algorithm: favour", "algorithm: favour, parameters: {repay: 1s}", "algorithm: gossip", "algorithm: drop-ratio"),
+		strings.NewReplacer("algorithm: auto", "algorithm: no-such"), // which is refused
+		strings.NewReplacer(fmt.Sprint("max_owned_keys: ", ownedKeys), "max_owned_keys: 100", fmt.Sprint("max_hosts_per_key: ", hostsPerKey), "max_hosts_per_key: 3"),
+		strings.NewReplacer("1000/s, burst: 100", "0/s", "1000/s", "0/s"),
+	} {
+		text := change.Replace(hostileRules)
+		if text == hostileRules {
+			t.Fatal("a change changes nothing")
+		}
+		all = append(all, limits(t, text), limits(t, hostileRules))
+	}
+	return all
+}
+
+// favour weighs hosts by what they want, and some of them double.
+func favour(capacity float64, demands []algorithm.Demand, parts []float64) {
+	all := 0.0
+	for i, d := range demands {
+		if parts[i] = d.Wants; strings.HasSuffix(d.Host, "7") {
+			parts[i] *= 2
+		}
+		all += parts[i]
+	}
+	for i := range parts {
+		parts[i] *= capacity / all
+	}
+}
+
+// wildParent is a cluster above that answers nonsense, or panics.
+type wildParent struct{}
+
+func (wildParent) Claim(_ context.Context, claims *rpc.Claims) (*rpc.Leases, []error) {
+	absurd := []float64{0, 1, 500, 1e18, math.NaN(), math.Inf(1), -1, 1 << 53}
+	leases := new(rpc.Leases)
+	for range claims.Rows {
+		leases.Rows = append(leases.Rows, rpc.Lease{Amount: absurd[rand.IntN(len(absurd))], Safe: 1, Lasts: time.Second, Refresh: time.Duration(rand.IntN(1000)) * time.Millisecond})
+	}
+	switch rand.IntN(20) {
+	case 0:
+		panic("the cluster above")
+	case 1:
+		return nil, nil
+	case 2:
+		return &rpc.Leases{}, make([]error, 3)
+	case 3:
+		return leases, make([]error, 1)
+	}
+	return leases, nil
+}
+
+// hostile is one owner and what attacks it.
+type hostile struct {
+	*testing.T
+
+	node    *headgate.Node
+	source  *memory.Source
+	scope   tally.TestScope
+	log     *hostileLog
+	edge    string // address of the node's edge
+	answers [4]atomic.Int64
+	other   sync.Map // texts of other errors
+}
+
+// newHostile runs a node with an edge, until the test ends.
+func newHostile(t *testing.T) *hostile {
+	t.Helper()
+	l := listen(t)
+	members, err := static.New(ringpop.Host{Address: l.Addr().String()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &hostile{T: t, source: memory.New(limits(t, hostileRules)), scope: tally.NewTestScope("", nil), log: &hostileLog{count: make(map[string]int)}}
+	h.node, err = headgate.New(headgate.Config{Address: l.Addr().String()}, h.source, members,
+		headgate.WithListen(l), headgate.WithLogger(slog.New(h.log)), headgate.WithScope(h.scope), headgate.WithParent("below", wildParent{}),
+		headgate.WithAlgorithm("favour", algorithm.Pool(favour)), headgate.WithPayload("first-come", firstCome()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.node.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := h.node.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	h.serveEdge()
+	return h
+}
+
+// serveEdge serves any key over plain gRPC.
+func (h *hostile) serveEdge() {
+	l, server := listen(h.T), grpc.NewServer(rpcgrpc.ServerDefaults()...)
+	rpcgrpc.Register(server, h.node.Edge(nil), rpcgrpc.ServerOptions{})
+	h.edge = l.Addr().String()
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = server.Serve(l) })
+	h.Cleanup(func() {
+		server.Stop()
+		serving.Wait()
+	})
+}
+
+// attack sends so many messages over several connections, while the rules change
+// all the time.
+func (h *hostile) attack(messages int64) (peak uint64) {
+	began, changes := time.Now(), hostileChanges(h.T)
+	ctx, cancel := context.WithCancel(h.Context())
+	defer cancel()
+	var sent atomic.Int64
+	var attackers, others sync.WaitGroup
+	for i := range 10 {
+		attackers.Go(func() { h.attacker(uint64(i), &sent, messages) })
+	}
+	others.Go(func() {
+		every := time.NewTicker(20 * time.Millisecond)
+		defer every.Stop()
+		for i := 0; ctx.Err() == nil; i++ {
+			h.source.Set(changes[i%len(changes)])
+			<-every.C
+		}
+	})
+	others.Go(func() {
+		every, told := time.NewTicker(time.Second), began
+		defer every.Stop()
+		for ctx.Err() == nil {
+			peak = max(peak, liveHeap())
+			if <-every.C; time.Since(told) > time.Minute {
+				told = time.Now()
+				h.Logf("%v: %d messages, at most %d MiB of live heap", time.Since(began).Round(time.Second), sent.Load(), peak>>20)
+			}
+		}
+	})
+	attackers.Wait()
+	cancel()
+	others.Wait()
+	took := time.Since(began)
+	h.Logf("%d messages in %v, %.0f/s; accepted %d, invalid %d, of an unknown type %d, other errors %d",
+		messages, took.Round(time.Millisecond), float64(messages)/took.Seconds(), h.answers[0].Load(), h.answers[1].Load(), h.answers[2].Load(), h.answers[3].Load())
+	h.other.Range(func(text, _ any) bool { h.Log("other error:", text); return true })
+	return max(peak, liveHeap())
+}
+
+// attacker is one connection: to the owner, or some to its edge.
+func (h *hostile) attacker(number uint64, sent *atomic.Int64, messages int64) {
+	var to rpc.Decider
+	if number%5 == 0 {
+		client, err := rpcgrpc.NewClient([]string{h.edge}, rpcgrpc.ClientOptions{})
+		if err != nil {
+			h.Error(err)
+			return
+		}
+		defer client.Close()
+		to = client
+	} else {
+		client, peer := h.dial()
+		defer client.Close()
+		to = peer
+	}
+	f := &forger{Rand: rand.New(rand.NewPCG(number, 14)), honest: honestKeys, hosts: honestNames}
+	for sent.Add(1) <= messages {
+		host, payload := f.message()
+		ctx, cancel := context.WithTimeout(h.Context(), time.Minute)
+		_, err := to.Update(ctx, host, payload)
+		cancel()
+		h.answered(err)
+	}
+}
+
+// dial connects to the owner as other hosts do.
+func (h *hostile) dial() (*rpcyarpc.Client, rpc.Decider) {
+	client, err := rpcyarpc.NewClient(rpcyarpc.ClientOptions{})
+	if err != nil {
+		h.Error(err)
+	}
+	peer, err := client.Peer(h.node.Address())
+	if err != nil {
+		h.Error(err)
+	}
+	return client, peer
+}
+
+// answered counts an answer, of which none may be a panic.
+func (h *hostile) answered(err error) {
+	switch {
+	case err == nil:
+		h.answers[0].Add(1)
+	case strings.Contains(err.Error(), "panic"):
+		h.Errorf("a message made the owner panic: %.2000s", err)
+	case errors.Is(err, rpc.ErrPayload):
+		h.answers[1].Add(1)
+	case errors.Is(err, rpc.ErrUnknownType):
+		h.answers[2].Add(1)
+	default:
+		h.answers[3].Add(1)
+		text := err.Error()
+		if at := strings.LastIndexByte(text, ':'); at >= 0 {
+			text = text[at:]
+		}
+		h.other.Store(text[:min(len(text), 200)], nil)
+	}
+}
+
+// liveHeap is how much memory is in use, without garbage.
+func liveHeap() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// statedBound is how much memory all that strangers say may take: what the
+// documentation bounds, with names of meanName bytes.
+func statedBound() uint64 {
+	const (
+		keys     = ownedKeys * (meanName + 4096)              // max_owned_keys
+		pairs    = ownedKeys * hostsPerKey * (128 + meanName) // max_hosts_per_key: a row, and the host's name
+		bands    = ownedKeys * hostsPerKey * 16 * 128         // what each host wants, by priority
+		takes    = 64 << 20                                   // that owners remember, and
+		callers  = 1 << 14 * (128 + 128*16)                   // whose they are
+		gossip   = 4096*(128+meanName) + 2*4096*128           // senders, and what each said of two keys
+		told     = 16 * 2 * 8192 * (128 + meanName)           // what an edge was told of keys
+		answered = 2 * (32 << 10) * (256 + meanName)          // what an edge undoes when it is withdrawn
+		underway = 64 << 20                                   // messages of ten attackers, both sides, and pooled memory
+	)
+	return keys + pairs + bands + takes + callers + gossip + told + answered + underway
+}
+
+// hostileLog counts lines by their text, and all bytes.
+type hostileLog struct {
+	mu    sync.Mutex // protects following fields
+	count map[string]int
+	bytes int
+	wrong []string
+}
+
+func (l *hostileLog) Enabled(_ context.Context, level slog.Level) bool {
+	return level >= slog.LevelInfo
+}
+func (l *hostileLog) WithAttrs([]slog.Attr) slog.Handler { return l }
+func (l *hostileLog) WithGroup(string) slog.Handler      { return l }
+
+func (l *hostileLog) Handle(_ context.Context, r slog.Record) error {
+	line := r.Message
+	r.Attrs(func(a slog.Attr) bool { line += " " + a.String(); return true })
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.count[r.Message]++
+	if !strings.HasPrefix(r.Message, "config") { // the service's own doing
+		l.bytes += len(line)
+	}
+	if strings.Contains(line, "runtime error") || r.Level >= slog.LevelError && !strings.Contains(line, "the cluster above") && !strings.HasPrefix(line, "config") {
+		l.wrong = append(l.wrong, line)
+	}
+	return nil
+}
+
+func TestAnOwnerSurvivesHostileInput(t *testing.T) {
+	messages := *hostileMessages
+	switch {
+	case messages > 0:
+	case testrun.Long():
+		messages = 1_000_000
+	default:
+		messages = 30_000
+	}
+	h := newHostile(t)
+	before, goroutines := liveHeap(), runtime.NumGoroutine()
+	group := h.newHonest()
+	group.right("before")
+
+	stop := group.goOn()
+	began := time.Now()
+	peak := h.attack(messages)
+	took := time.Since(began)
+	h.source.Set(limits(t, hostileRules+`  - {key: "last:*", limit: 1/s}`))
+	eventually(t, "the last rules are in force", func() bool { _, ok := h.node.Limits().Current().Match("last:1"); return ok })
+	stop()
+	group.right("after")
+	group.close()
+
+	bound := before + statedBound()
+	t.Logf("live heap: %d MiB before, at most %d MiB, bound %d MiB", before>>20, peak>>20, bound>>20)
+	if peak > bound {
+		t.Errorf("%d MiB of live heap; the bound is %d MiB", peak>>20, bound>>20)
+	}
+	// A line of each cause in ten seconds, with a host's name of 1 KiB and an error.
+	h.log.mu.Lock()
+	defer h.log.mu.Unlock()
+	t.Logf("log: %d bytes beside those about config, %v", h.log.bytes, h.log.count)
+	if most := 100<<10 + 4<<10*int(took.Seconds()); h.log.bytes > most {
+		t.Errorf("%d bytes of log in %v; at most %d", h.log.bytes, took, most)
+	}
+	for _, line := range h.log.wrong[:min(len(h.log.wrong), 5)] {
+		t.Errorf("logged: %.3000s", line)
+	}
+	counts := counters(h.scope)
+	if n := counts["headgate.aggregator.insane_grants+"]; n != 0 {
+		t.Errorf("%d insane grants of algorithms that are not to blame", n)
+	}
+	eventually(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= goroutines+5 })
+}

@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package headgate_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/headgate/headgate/rpc/headgatepb"
+)
+
+// forger makes messages of all families: some are valid and say absurd things,
+// and some are broken. It is for one goroutine.
+type forger struct {
+	*rand.Rand
+
+	honest []string // keys of honest hosts
+	hosts  []string // their names
+	legal  bool     // the message under way is to be accepted, however absurd it is
+}
+
+// meanName is more than the mean length of the names in a forger's messages that
+// are short enough to be accepted.
+const meanName = 64
+
+// pick is any of all.
+func pick[T any](f *forger, all ...T) T { return all[f.IntN(len(all))] }
+
+// message is a message, and which host it claims to come from.
+func (f *forger) message() (host string, payload *anypb.Any) {
+	f.legal = f.IntN(2) == 0
+	var m proto.Message
+	switch f.IntN(10) {
+	case 0, 1, 2:
+		m = f.usage()
+	case 3, 4:
+		m = f.claims()
+	case 5, 6:
+		m = f.takes()
+	case 7:
+		m = f.gossip()
+	case 8:
+		m = f.custom()
+	default:
+		m = &headgatepb.Withdrawals{Caller: f.caller(), Batches: column(f, f.IntN(f.bands()+1), f.batch)}
+	}
+	payload, err := anypb.New(m)
+	if err != nil {
+		return "forger", new(anypb.Any)
+	}
+	switch {
+	case f.legal:
+		return f.host(), payload
+	case f.IntN(2) == 0:
+		payload.Value = f.broken(payload.Value)
+	}
+	switch f.IntN(100) {
+	case 0:
+		payload.TypeUrl = pick(f, "", "/", "type.googleapis.com/", "x", "type.googleapis.com/no.such.Message", strings.Repeat("y", 1<<16))
+	case 1:
+		payload.TypeUrl = pick(f, "x/headgate.v1.", "type.googleapis.com/headgate.v1.") +
+			pick(f, "Usage", "Claims", "Takes", "Gossip", "Withdrawals", "Grants", "Leases", "Taken", "Heard")
+	case 2:
+		return f.host(), nil
+	}
+	return f.host(), payload
+}
+
+// broken is a message cut short, with bits that are not as they were, or with a
+// part that stands twice.
+func (f *forger) broken(b []byte) []byte {
+	if len(b) == 0 {
+		return []byte{byte(f.Uint32())}
+	}
+	at := f.IntN(len(b))
+	switch f.IntN(4) {
+	case 0:
+		return b[:at]
+	case 1:
+		return append(b, b[at:]...)
+	case 2:
+		return append(b[:at:at], b[f.IntN(len(b)):]...)
+	}
+	for range 1 + f.IntN(8) {
+		b[f.IntN(len(b))] ^= 1 << f.IntN(8)
+	}
+	return b
+}
+
+// number is a float that no host should send, or may send in earnest.
+func (f *forger) number() float64 {
+	if f.legal {
+		return pick(f, 0, 1, 1e-300, 1<<53, 1000*f.Float64(), f.Float64())
+	}
+	return pick(f, 0, 1, 100, 1000, -1, 0.5, 1e-300, 1e18, -1e18, 3e38, -3e38, 1e300, 1<<53, 1<<53+2, -(1 << 53),
+		math.NaN(), math.Inf(1), math.Inf(-1), math.MaxFloat64, f.Float64()*1000, f.Float64(), f.ExpFloat64()*1e6)
+}
+
+func (f *forger) float32() float32 { return float32(f.number()) }
+
+// count is a whole number that may be too large.
+func (f *forger) count() uint64 {
+	if f.legal {
+		return pick(f, 1, 2, 1000, f.Uint64N(1000)+1, 86_400_000)
+	}
+	return pick(f, 0, 1, 2, 10, 1000, 1<<32, 1<<53, 1<<53+1, 1<<63, math.MaxUint64, f.Uint64N(1000), f.Uint64N(1e6), f.Uint64N(1<<53))
+}
+
+// half is the upper half of a float32, in two bytes.
+func (f *forger) half() []byte {
+	bits := math.Float32bits(pick(f, f.float32(), f.Float32(), 3e38, 1000*f.Float32()))
+	return []byte{byte(bits >> 16), byte(bits >> 24)}
+}
+
+// rows is how many rows a message has: few, more than an owner takes one by one,
+// or none.
+func (f *forger) rows() int {
+	switch f.IntN(200) {
+	case 0:
+		return 0
+	case 1:
+		return 65 + f.IntN(2000)
+	case 2, 3, 4, 5:
+		return 65 + f.IntN(100)
+	}
+	return 1 + f.IntN(6)
+}
+
+// column is a column of n values, or of too many or too few, or none.
+func column[T any](f *forger, n int, value func() T) []T {
+	switch k := f.IntN(30); {
+	case k == 0:
+		return nil
+	case k == 1 && !f.legal:
+		n++
+	case k == 2 && !f.legal:
+		n = max(n-1, 0)
+	}
+	all := make([]T, n)
+	for i := range all {
+		all[i] = value()
+	}
+	return all
+}
+
+// host is a name: of an honest host, of one of many, or one that nobody has.
+func (f *forger) host() string {
+	switch k := f.IntN(100); k {
+	case 0, 1:
+		switch {
+		case f.legal:
+			return strconv.Itoa(f.IntN(10_000)) + strings.Repeat("h", 1024-10)
+		case k == 0:
+			return ""
+		}
+		return strconv.Itoa(f.IntN(10_000)) + strings.Repeat("h", pick(f, 1000, 1024, 1<<16))
+	case 2, 3, 4, 5, 6, 7:
+		return pick(f, f.hosts...)
+	}
+	return "attacker-" + strconv.Itoa(f.IntN(pick(f, 4, 100, 1_000_000)))
+}
+
+// key is a key: of honest hosts, of one rule or another, or of none.
+func (f *forger) key() string {
+	switch k := f.IntN(100); k {
+	case 0, 1:
+		switch {
+		case f.legal:
+			return "a:" + strconv.Itoa(f.IntN(10_000)) + strings.Repeat("k", 1024-10)
+		case k == 1:
+			return strconv.Itoa(f.IntN(10_000)) + strings.Repeat("k", pick(f, 1000, 1024, 5000))
+		}
+		return pick(f, "", "\x00", "\xff\xfe", ":", "*", strings.Repeat("k:", 100))
+	case 2, 3, 4:
+		return "norule:" + strconv.Itoa(f.IntN(1000))
+	case 5, 6, 7, 8, 9, 10, 11, 12, 13, 14:
+		return pick(f, f.honest...)
+	}
+	return pick(f, "a", "b", "c", "d", "e", "f", "g") + ":" + strconv.Itoa(f.IntN(pick(f, 2, 50, 1_000_000)))
+}
+
+// keys are some keys, one after another, and their lengths.
+func (f *forger) keys(n int) (all []byte, lengths []uint32) {
+	same := f.IntN(4) == 0
+	key := f.key()
+	for i := range n {
+		switch {
+		case same && i > 0 && f.IntN(2) == 0: // a key that stands twice
+		default:
+			key = f.key()
+		}
+		all, lengths = append(all, key...), append(lengths, uint32(len(key)))
+	}
+	if !f.legal && f.IntN(50) == 0 && n > 0 {
+		lengths[f.IntN(n)] = uint32(f.count())
+	}
+	return all, lengths
+}
+
+var algorithmNames = []string{
+	"elastic", "request-weighted", "even-floor", "auto", "exact", "drop-ratio", "fair-share", "proportional-share", "static", "none", "even", "gossip",
+	"first-come", "favour", "", "no-such", strings.Repeat("a", 128), strings.Repeat("a", 129), "Elastic", "ELASTIC\x00",
+}
+
+func (f *forger) usage() proto.Message {
+	n := f.rows()
+	u := &headgatepb.Usage{Algorithm: pick(f, algorithmNames...), ElapsedMs: uint32(pick(f, 0, 1, 100, 1000, 86_400_000, 86_400_001, f.count()))}
+	if f.legal {
+		u.Algorithm = pick(f, "elastic", "request-weighted", "auto", "fair-share", "favour")
+		u.ElapsedMs = uint32(1 + f.IntN(1000))
+	}
+	u.Keys, u.KeyLengths = f.keys(n)
+	u.Allowed, u.Rejected = column(f, n, f.used), column(f, n, f.used)
+	for range n {
+		weight := f.half()
+		if f.legal || f.IntN(4) > 0 {
+			bits := math.Float32bits(f.Float32())
+			weight = []byte{byte(bits >> 16), byte(bits >> 24)}
+		}
+		u.Weights = append(u.Weights, weight...)
+	}
+	if f.IntN(3) > 0 {
+		for range n {
+			u.Wants = append(u.Wants, f.half()...)
+		}
+	}
+	if f.IntN(3) == 0 {
+		u.Weights = nil
+	}
+	if f.IntN(6) == 0 {
+		u.ElapsedMsEach = column(f, n, func() uint32 { return uint32(f.count()) })
+	}
+	if f.IntN(3) == 0 {
+		u.Costs = column(f, n, func() float32 { return pick(f, f.float32(), 1, 1000*f.Float32()) })
+	}
+	return u
+}
+
+// used is a count that is most often within its bounds.
+func (f *forger) used() uint64 {
+	if !f.legal && f.IntN(20) == 0 {
+		return f.count()
+	}
+	return pick(f, 0, 1, 1<<53, f.Uint64N(1000), f.Uint64N(1<<53))
+}
+
+// amount is a number that is most often within its bounds.
+func (f *forger) amount() float64 {
+	if !f.legal && f.IntN(20) == 0 {
+		return f.number()
+	}
+	return pick(f, 0, 1, 1<<53, 1<<52, 1e-9, 1000*f.Float64(), 1e15*f.Float64())
+}
+
+func (f *forger) claims() proto.Message {
+	rows := make([]*headgatepb.Claim, f.rows())
+	for i := range rows {
+		c := &headgatepb.Claim{
+			Key: []byte(f.key()), Host: []byte(f.host()), Has: f.amount(),
+			Keep: f.IntN(5) == 0, Release: f.IntN(8) == 0, Headroom: f.IntN(2) == 0,
+		}
+		for range min(pick(f, 0, 1, 1, 1, 2, 3, 20, 64, 65), f.bands()) {
+			c.Bands = append(c.Bands, &headgatepb.Band{
+				Priority: pick(f, 0, 1, 5, -1, math.MaxInt64, math.MinInt64, f.Int64N(100)), Clients: pick(f, 1, 1, 1, f.Uint64N(100), f.count()), Wants: f.amount(),
+			})
+		}
+		rows[i] = c
+	}
+	return &headgatepb.Claims{Rows: rows}
+}
+
+// bands is at most how many a claim has.
+func (f *forger) bands() int {
+	if f.legal {
+		return 64
+	}
+	return 65
+}
+
+// caller is one of some that send batches, or of very many.
+func (f *forger) caller() uint64 { return pick(f, 0, 1, 2, f.Uint64N(100), f.Uint64()) }
+
+func (f *forger) batch() uint64 { return pick(f, 0, 1, f.Uint64N(200), f.count()) }
+
+func (f *forger) takes() proto.Message {
+	n := f.rows()
+	t := &headgatepb.Takes{Caller: f.caller(), Batch: f.batch()}
+	if f.IntN(4) == 0 {
+		t.Settled = f.Uint64N(t.Batch/2 + 1)
+	}
+	if f.IntN(4) == 0 {
+		t.Withdrawn = column(f, f.IntN(f.bands()+1), f.batch)
+	}
+	t.Keys, t.KeyLengths = f.keys(n)
+	t.Tokens = column(f, n, func() float64 { return f.amount() * pick(f, 1., 1, -1) })
+	t.Waits = column(f, n, func() uint64 { return pick(f, 0, 1, 2, 2, 1_000_000, 86_400_000_002, f.count()) })
+	if f.IntN(3) == 0 {
+		t.Told = column(f, n, func() float32 { return pick(f, f.float32(), -1000*f.Float32(), 1000*f.Float32()) })
+		t.ToldMs = column(f, n, func() uint32 { return pick(f, 0, 100, 1000, 86_400_000, uint32(f.count()), f.Uint32N(5000)) })
+		t.ToldBy = column(f, n, f.Uint32)
+	}
+	t.Auto = column(f, n, func() bool { return f.IntN(2) == 0 })
+	return t
+}
+
+func (f *forger) gossip() proto.Message {
+	n := f.rows()
+	g := &headgatepb.Gossip{From: f.caller(), Version: f.batch()}
+	g.From = max(g.From, 1)
+	if !f.legal && f.IntN(20) == 0 {
+		g.From = 0
+	}
+	g.After = f.Uint64N(g.Version/2 + 1)
+	g.Keys, g.KeyLengths = f.keys(n)
+	g.Ages = column(f, n, func() uint64 { return min(pick(f, 0, f.Uint64N(g.Version/2+1), f.batch()), g.Version) })
+	g.Used, g.Left = column(f, n, f.used), column(f, n, f.float32)
+	return g
+}
+
+// custom is a message of the service's own payload.
+func (f *forger) custom() proto.Message {
+	s := &structpb.Struct{Fields: make(map[string]*structpb.Value)}
+	for range f.rows() {
+		s.Fields[strings.ToValidUTF8(f.key(), "?")] = pick(f, structpb.NewNumberValue(f.number()), structpb.NewNullValue(), structpb.NewStringValue(f.host()))
+	}
+	return s
+}
