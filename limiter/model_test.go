@@ -757,7 +757,7 @@ func (m *model) charged(k *keyRef, n int64, calls int) {
 		return
 	}
 	k.used(algorithm, n)
-	k.parts[algorithm].take(float64(n))
+	k.parts[algorithm].charge(float64(n), &m.rule)
 	k.taken += float64(n)
 }
 

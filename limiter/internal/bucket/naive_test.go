@@ -278,8 +278,10 @@ func TestABucketIsANaiveBucket(t *testing.T) {
 			},
 			"charge": func(t *rapid.T) {
 				c := cost.Draw(t, "n")
-				b.Take(stage.Request{Now: now, N: c, Kind: stage.Charge}, 0)
-				n.set(now, n.see(now)-float64(c))
+				extra := rapid.SampledFrom([]float64{0, 1, 100, math.Inf(1)}).Draw(t, "extra")
+				b.Charge(now, c, 0, extra)
+				before := n.see(now)
+				n.set(now, min(before, max(before-float64(c), -n.burst-extra)))
 				n.allowed += c
 			},
 			"refund": func(t *rapid.T) {

@@ -120,9 +120,9 @@ func (s *Stage) insteadOf(q stage.Request, err error) (v stage.Verdict, receipt 
 // charge takes tokens that are spent already, without waiting for the remote.
 func (s *Stage) charge(q stage.Request) stage.Verdict {
 	n := min(q.N, bucket.MaxCost)
-	left := s.Level(q.Now).Tokens - float64(n)
+	left := max(s.Level(q.Now).Tokens-float64(n), -s.Terms().Rule.MostDebt())
 	if s.failing.Load() {
-		s.Bucket().Add(q.Now, -float64(n))
+		s.Spend(q.Now, n)
 	}
 	s.count(q.Now, n, true)
 	s.owe(q.Now, n)
