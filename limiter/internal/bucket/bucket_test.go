@@ -233,3 +233,15 @@ func TestAPartOfAllEventsPasses(t *testing.T) {
 		}
 	}
 }
+
+func TestAnOlderClockReadingSeesTheTokensThatThereAre(t *testing.T) {
+	b := newBucket(10, 10)
+	b.Take(stage.Request{Now: second, N: 9}, 0)
+	if got := b.Tokens(0); math.Abs(got-1) > 1e-6 {
+		t.Errorf("%v tokens, want 1", got)
+	}
+	b.Take(stage.Request{Now: second, N: 1}, 0)
+	if got := b.RetryAfter(0, 2); got != 200*time.Millisecond {
+		t.Errorf("two tokens after %v, want 200 ms", got)
+	}
+}

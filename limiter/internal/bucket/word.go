@@ -228,9 +228,14 @@ func (w *word) Pace() Pace {
 	return p
 }
 
+// asOf returns now, or the latest decision if that is later.
+func (w *word) asOf(now stage.Instant) stage.Instant {
+	return max(w.near(now), stage.Instant(w.latest.Load()))
+}
+
 // Uncached returns the tokens in the bucket without those in caches.
 func (w *word) Uncached(now stage.Instant) float64 {
-	now = w.near(now)
+	now = w.asOf(now)
 	for {
 		full, p := w.read()
 		if t := p.tokens(p.taken(full, now)); w.full.Load() == full {
@@ -252,6 +257,6 @@ func (w *word) RetryAfter(now stage.Instant, n int64) time.Duration {
 	if p.Unlimited() {
 		return 0
 	}
-	_, retry, _ := p.weigh(p.taken(full, now), p.cost(n), 0, 0)
+	_, retry, _ := p.weigh(p.taken(full, w.asOf(now)), p.cost(n), 0, 0)
 	return retry
 }
