@@ -221,3 +221,18 @@ func TestAKeyWhoseRuleVanishedGetsNoSecondBurstByALowerMaxKeys(t *testing.T) {
 		t.Errorf("%d of two bursts of 10", got)
 	}
 }
+
+func TestAMigrationThatIsTakenBackGivesNoSecondBurst(t *testing.T) {
+	migrating := alone(0.01, 10)
+	migrating.Migration = &dynamicconfig.Migration{From: Even, To: "elastic", Mode: dynamicconfig.ModeOld}
+	other := alone(1, 1)
+	other.Key = "other"
+	g := NewGroup(snapshot(t, migrating), 1)
+	k := g.For("k")
+	got := take(k, 0, 20)
+	g.Manual().Configure(second, snapshot(t, other))
+	g.Manual().Configure(2*second, snapshot(t, migrating))
+	if got += take(k, 2*second, 20); got != 10 {
+		t.Errorf("%d of a burst of 10", got)
+	}
+}

@@ -110,9 +110,7 @@ func (b *builder) fill(now stage.Instant, key string, old, next *State, hosts in
 			if slots, left := slotsOf(s), old.few.left(); slots != nil && left != nil && left.slots != nil {
 				left.slots.Transfer(slots)
 			}
-			if wants, stated := statedBy(kept); stated {
-				s.Part().Common().State(wants)
-			}
+			s.Part().Common().State(old.stated(kept, unit(s)))
 		}
 		b.adopt(now, s, t, hosts)
 		next.pair[i] = s
@@ -120,12 +118,17 @@ func (b *builder) fill(now stage.Instant, key string, old, next *State, hosts in
 	b.decide(now, old, next, tokens)
 }
 
-// statedBy is the demand that was stated for kept.
-func statedBy(kept []*report.Subject) (wants float64, ok bool) {
-	if len(kept) == 0 {
-		return 0, false
+// stated is the demand that was stated in a unit, for kept or for what remains of
+// earlier parts; Measured if none was.
+func (st *State) stated(kept []*report.Subject, unit int) float64 {
+	if len(kept) > 0 {
+		if wants, ok := kept[0].Part().Common().Stated(); ok {
+			return wants
+		}
+	} else if left := st.few.left(); left != nil {
+		return left.wants[unit]
 	}
-	return kept[0].Part().Common().Stated()
+	return share.Measured
 }
 
 // newPart makes the part of key under t.
