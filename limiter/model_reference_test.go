@@ -99,8 +99,10 @@ func (p *partRef) charge(n float64, rule *dynamicconfig.Rule) {
 	b := *p.inForce()
 	p.take(n)
 	if !math.IsInf(b.limit, 1) {
+		before := b.tokens
 		b.charge(n, b.limit*max(rule.MaxDebt, rule.MaxWait, 0).Seconds()+rule.Costliest())
 		*p.inForce() = b
+		p.taken -= n - (before - b.tokens)
 	}
 }
 
