@@ -82,6 +82,9 @@ func (b *local) set(now stage.Instant, limit *rate.Limit, burst *int) {
 
 // Take implements stage.Stage.
 func (b *local) Take(_ context.Context, r stage.Request) (stage.Verdict, stage.Receipt) {
+	if r.Kind == stage.Charge {
+		return b.charge(r.Now, r.N), stage.Receipt{}
+	}
 	v, _ := b.Bucket.Take(r, 0)
 	if !v.OK() || r.Kind != stage.Take || math.IsInf(v.Left, 1) {
 		return v, stage.Receipt{}
@@ -94,8 +97,14 @@ func (b *local) Settle(now stage.Instant, r stage.Receipt, actual int64) {
 	if back := r.N - max(actual, 0); back > 0 {
 		b.Refund(now, back)
 	} else if back < 0 && r.N > 0 {
-		b.Bucket.Take(stage.Request{Now: now, N: -back, Kind: stage.Charge}, 0)
+		b.charge(now, -back)
 	}
+}
+
+// charge takes n tokens that are spent already, into a debt of at most two bursts.
+func (b *local) charge(now stage.Instant, n int64) stage.Verdict {
+	v, _ := b.Charge(now, n, 0, b.Pace().Burst())
+	return v
 }
 
 // Level implements stage.Stage.

@@ -34,7 +34,7 @@ func (f foreign) Take(_ context.Context, r stage.Request) (v stage.Verdict, rece
 	longest := min(r.Longest, stage.Forever-1)
 	switch {
 	case r.Kind == stage.Charge:
-		f.charge(t, float64(r.N))
+		f.spend(t, r.N)
 	case r.Kind == stage.Final && r.Longest <= 0:
 		if !f.l.AllowN(t, n) {
 			v = f.refuse(t, r)
@@ -92,6 +92,11 @@ func (f foreign) tokens(t time.Time) float64 {
 // rounding is how much of a token may be an error of arithmetic.
 const rounding = 1e-6
 
+// spend takes n tokens that are spent already, into a debt of at most two bursts.
+func (f foreign) spend(t time.Time, n int64) {
+	f.charge(t, min(float64(n), f.tokens(t)+2*float64(f.l.Burst())))
+}
+
 // maxParts bounds the parts of one charge.
 const maxParts = 1000
 
@@ -113,7 +118,7 @@ func (f foreign) Settle(now stage.Instant, receipt stage.Receipt, actual int64) 
 	switch {
 	case !ok || actual == receipt.N:
 	case actual > receipt.N:
-		f.charge(now.Time(), float64(actual-receipt.N))
+		f.spend(now.Time(), actual-receipt.N)
 	default:
 		// A Reservation goes back whole, as far as nobody has reserved on top of
 		// it, and only before its time to act. If one before it was cancelled,

@@ -88,3 +88,19 @@ func TestNoMoreGoesBackToARateLimiterThanWasTaken(t *testing.T) {
 		}
 	})
 }
+
+func TestAChargeOfMuchLeavesASmallDebt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for name, l := range map[string]interface {
+			Charge(n int)
+			Tokens() float64
+		}{"FromRate": limiter.FromRate(rate.NewLimiter(10, 5)), "NewBucket": limiter.NewBucket(10, 5)} {
+			for range 2 {
+				l.Charge(1 << 30)
+				if left := l.Tokens(); math.Abs(left+10) > 1e-3 {
+					t.Errorf("%s: %v tokens", name, left)
+				}
+			}
+		}
+	})
+}

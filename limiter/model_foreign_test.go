@@ -137,7 +137,7 @@ func (m *foreignModel) charge(rt *rapid.T) {
 	m.step()
 	n := pick(rt, "n", 1, 5, 30)
 	m.limiter.Charge(n)
-	m.ref.add(-float64(n))
+	m.ref.charge(float64(n), m.ref.burst)
 	m.sync()
 }
 

@@ -9,6 +9,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/stage"
 )
 
@@ -46,6 +47,11 @@ func (b *bucketRef) set(limit, burst float64) {
 
 // add gives n tokens, or takes them if n is negative.
 func (b *bucketRef) add(n float64) { b.tokens = min(b.tokens+n, b.burst) }
+
+// charge takes n tokens, into a debt of at most a burst and so much more.
+func (b *bucketRef) charge(n, more float64) {
+	b.tokens = min(b.tokens, max(b.tokens-n, -b.burst-more))
+}
 
 // partRef is what a host holds of a key under an algorithm: what the fallback
 // gives, and what the grant gives.
@@ -86,6 +92,18 @@ func (p *partRef) take(n float64) {
 	back := min(p.back, n)
 	p.back -= back
 	p.resting().tokens = max(p.resting().tokens-(n-back), 0)
+}
+
+// charge is take for what is spent already.
+func (p *partRef) charge(n float64, rule *dynamicconfig.Rule) {
+	b := *p.inForce()
+	p.take(n)
+	if !math.IsInf(b.limit, 1) {
+		before := b.tokens
+		b.charge(n, b.limit*max(rule.MaxDebt, rule.MaxWait, 0).Seconds()+rule.Costliest())
+		*p.inForce() = b
+		p.taken -= n - (before - b.tokens)
+	}
 }
 
 // give gives back what was taken.

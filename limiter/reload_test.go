@@ -221,3 +221,60 @@ func TestAKeyWhoseRuleVanishedGetsNoSecondBurstByALowerMaxKeys(t *testing.T) {
 		t.Errorf("%d of two bursts of 10", got)
 	}
 }
+
+func TestAMigrationThatIsTakenBackGivesNoSecondBurst(t *testing.T) {
+	migrating := alone(0.01, 10)
+	migrating.Migration = &dynamicconfig.Migration{From: Even, To: "elastic", Mode: dynamicconfig.ModeOld}
+	other := alone(1, 1)
+	other.Key = "other"
+	g := NewGroup(snapshot(t, migrating), 1)
+	k := g.For("k")
+	got := take(k, 0, 20)
+	g.Manual().Configure(second, snapshot(t, other))
+	g.Manual().Configure(2*second, snapshot(t, migrating))
+	if got += take(k, 2*second, 20); got != 10 {
+		t.Errorf("%d of a burst of 10", got)
+	}
+}
+
+// The bucket of a rule that moves elsewhere is charged with what this host used.
+func TestAMoveToABucketElsewhereGivesNoSecondBurst(t *testing.T) {
+	other := alone(1, 1)
+	other.Key = "other"
+	elastic := alone(0.01, 10)
+	elastic.Algorithm = "elastic"
+	to := func(algorithm string, migrates bool) dynamicconfig.Rule {
+		r := alone(0.01, 10)
+		if r.Algorithm = algorithm; migrates {
+			r.Migration = &dynamicconfig.Migration{From: Even, To: algorithm, Mode: dynamicconfig.ModeNew}
+		}
+		return r
+	}
+	for name, path := range map[string][]dynamicconfig.Rule{
+		"even to exact":            {alone(0.01, 10), to("exact", false)},
+		"elastic to exact":         {elastic, to("exact", false)},
+		"even to auto":             {alone(0.01, 10), to(Auto, false)},
+		"even vanishes, and exact": {alone(0.01, 10), other, to("exact", false)},
+		"exact vanishes":           {to("exact", false), other, to("exact", false)},
+		"exact to redis":           {to("exact", false), to("redis", false)},
+		"a migration that begins":  {alone(0.01, 10), to("exact", true)},
+		"exact, even and exact":    {to("exact", false), alone(0.01, 10), to("exact", false)},
+	} {
+		for _, first := range []int{20, 4, 0} {
+			var now stage.Instant
+			at := func() stage.Instant { return now }
+			g := NewGroup(snapshot(t, path[0]), 1, WithRemote("exact", newElsewhere(at)), WithRemote("redis", newElsewhere(at)),
+				WithRemote(Auto, newElsewhere(at)), WithBackground(func(f func()) { f() }))
+			k := g.For("k")
+			got := take(k, now, first)
+			for _, next := range path[1:] {
+				now += second
+				g.Manual().Configure(now, snapshot(t, next))
+			}
+			got += take(k, now, 20)
+			if least := min(10, 20-got); got > 10 || name != "exact, even and exact" && got < least {
+				t.Errorf("%s: %d of a burst of 10, when %d were asked for first", name, got, first)
+			}
+		}
+	}
+}

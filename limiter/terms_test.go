@@ -187,3 +187,33 @@ func TestNoFractionIsDiscarded(t *testing.T) {
 		}
 	}
 }
+
+// One wrong charge does not close a key for years, whatever the algorithm.
+func TestAChargeLeavesABoundedDebt(t *testing.T) {
+	for _, tt := range []struct {
+		debt, wait time.Duration
+		cost       float64
+		deepest    float64
+	}{
+		{0, 0, 0, -20},
+		{3 * time.Second, time.Second, 500, -540},
+		{0, 2 * time.Second, 5, -35},
+	} {
+		for _, algorithm := range []string{Even, "elastic", "exact"} {
+			var now stage.Instant
+			r := alone(10, 10)
+			r.Algorithm, r.MaxDebt, r.MaxWait, r.MaxCost = algorithm, tt.debt, tt.wait, tt.cost
+			e := newElsewhere(func() stage.Instant { return now })
+			e.err = errors.New("away") // the fallback's bucket is a bucket too
+			g := NewGroup(snapshot(t, r), 1, WithRemote("exact", e), WithBackground(func(f func()) { f() }))
+			k := g.For("k")
+			decideAt(k, now, 1, 0)
+			for range 3 {
+				charge(k.of(), now, math.MaxInt64)
+				if left := k.of().Level(now).Tokens; !near(left, tt.deepest) {
+					t.Errorf("%s, %+v: %v tokens", algorithm, tt, left)
+				}
+			}
+		}
+	}
+}

@@ -250,3 +250,44 @@ func TestTheLastReportOfAKeyWantsNothing(t *testing.T) {
 		}
 	}
 }
+
+// A demand belongs to the key, and not to the rule that the key has now.
+func TestAStatementOutlivesTheRule(t *testing.T) {
+	other := weighted(10)
+	other.Key = "other"
+	migrating := weighted(10)
+	migrating.Migration = &dynamicconfig.Migration{From: "request-weighted", To: "other", Mode: dynamicconfig.ModeOld}
+	start := stage.Now()
+	for name, tt := range map[string]struct {
+		rules []dynamicconfig.Rule
+		state float64 // under the last rule but one
+		want  float64
+	}{
+		"vanishes":              {[]dynamicconfig.Rule{weighted(10), other, weighted(10)}, -2, 5},
+		"vanishes while moving": {[]dynamicconfig.Rule{migrating, other, weighted(10)}, -2, 5},
+		"is slots for a while":  {[]dynamicconfig.Rule{weighted(10), inFlightRule(10), weighted(10)}, -2, 5},
+		"vanishes twice":        {[]dynamicconfig.Rule{inFlightRule(10), other, weighted(10), other, inFlightRule(10)}, -2, 5},
+		"stated without a rule": {[]dynamicconfig.Rule{weighted(10), other, weighted(10)}, 7, 7},
+		"ended without a rule":  {[]dynamicconfig.Rule{weighted(10), other, weighted(10)}, Measured, -1},
+		"ended as slots":        {[]dynamicconfig.Rule{weighted(10), inFlightRule(10), weighted(10)}, Measured, -1},
+	} {
+		g, now := NewGroup(snapshot(t, tt.rules[0]), 1), start
+		k := g.For("k")
+		k.SetDemand(5)
+		last := len(tt.rules) - 1
+		for i := range last {
+			for range 20 { // the key stays live
+				now += second
+				g.Manual().Report(now)
+			}
+			if i == last-1 && tt.state != -2 {
+				k.of().SetDemand(now, tt.state)
+			}
+			g.Manual().Configure(now, snapshot(t, tt.rules[i+1]))
+			k.of().Level(now)
+		}
+		if got := wanted(t, g, now+second); got != tt.want {
+			t.Errorf("%s: wants %v, want %v", name, got, tt.want)
+		}
+	}
+}

@@ -137,7 +137,8 @@ func (p *Pair) Level(now stage.Instant) stage.Level {
 // SetMode changes the mode. The change gives callers no second burst: a local
 // stage that begins to answer has no more tokens than the stage that answered
 // before. A remote stage that the Pair begins to ask is charged with all tokens
-// that this host allowed within the time that the remote bucket takes to fill.
+// that this host allowed within the time that the remote bucket takes to fill, or,
+// if it has just become remote, with those that the other stage lacks.
 // Each call that runs meanwhile may still take its tokens from the stage that
 // answered before.
 func (p *Pair) SetMode(now stage.Instant, mode dynamicconfig.Mode) {
@@ -149,9 +150,16 @@ func (p *Pair) SetMode(now stage.Instant, mode dynamicconfig.Mode) {
 	recent := p.recent.Load()
 	p.observe(now)
 	for _, i := range [2]role{after.primary, after.shadow} {
-		if i != none && i != before.primary && i != before.shadow && p.remote[i].Load() && recent != nil {
-			p.sides[i].Take(ended, stage.Request{Now: now, N: recent.sum(now), Kind: stage.Charge})
+		if i == none || i == before.primary || i == before.shadow || !p.remote[i].Load() {
+			continue
 		}
+		used := int64(0)
+		if recent != nil {
+			used = recent.sum(now)
+		} else if before.primary != none { // the stage has become remote since the last change
+			used = p.sides[before.primary].Level(now).Missing()
+		}
+		p.sides[i].Take(ended, stage.Request{Now: now, N: used, Kind: stage.Charge})
 	}
 	limit := func() {
 		if before.primary != none && after.primary != none && before.primary != after.primary {

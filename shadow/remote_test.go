@@ -262,6 +262,30 @@ func TestAJumpToARemoteStageGivesNoSecondBurst(t *testing.T) {
 	}
 }
 
+// becomes is a stage that becomes remote.
+type becomes struct {
+	*bucket
+	remote bool
+}
+
+func (b *becomes) Level(now stage.Instant) stage.Level {
+	level := b.bucket.Level(now)
+	level.Remote = b.remote
+	return level
+}
+
+func TestAJumpToAStageThatHasBecomeRemoteGivesNoSecondBurst(t *testing.T) {
+	o, n := newBucket(t, 1, 10), &becomes{bucket: newBucket(t, 1, 10)}
+	p := NewPair(0, o, n, old, spawn)
+	if !allow(p, 0, 7) {
+		t.Fatal("it is refused")
+	}
+	n.remote = true
+	if p.SetMode(0, onlyNew); n.charged != 7 {
+		t.Errorf("charged with %d, want 7", n.charged)
+	}
+}
+
 func TestHugeCostsDoNotOverflow(t *testing.T) {
 	b := newBucket(t, 1, 5)
 	p := NewPair(0, newBucket(t, 1, 5), elsewhere{b}, dynamicconfig.ModeOld, spawn)

@@ -374,7 +374,9 @@ func TestAFirstUseWhileARoundEndsIsCharged(t *testing.T) {
 }
 
 func TestARefundGivesBackWhatWasCharged(t *testing.T) {
-	p := newPair(t, ruled(0, 100))
+	rule := ruled(0, 100)
+	rule.MaxDebt, rule.MaxCost = time.Second, 1000
+	p := newPair(t, rule)
 	check := func(what string, a, b float64) {
 		t.Helper()
 		p.send(p.a, p.b, "arrive")

@@ -132,7 +132,7 @@ func (m *Mesh) DoAt(now stage.Instant, op stage.Operation) (stage.Outcome, error
 	at, used, o := time.Duration(now), op.N, stage.Outcome{OK: true}
 	switch op.Kind {
 	case stage.ChargeTokens:
-		used = e.bucket.Charge(at, op.N, math.Inf(-1))
+		used = e.bucket.Charge(at, op.N, -op.Rule.MostDebt())
 	case stage.ReturnTokens:
 		e.bucket.Give(at, op.N)
 		used = -op.N

@@ -11,7 +11,6 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/stage"
 )
 
@@ -56,17 +55,9 @@ func arguments(op stage.Operation, keep time.Duration) []any {
 	return []any{
 		what, number(n), number(rate), number(burst), number(debt),
 		number(min(max(op.Longest, 0), maxWait).Seconds()),
-		number(-within(floor(op.Rule, burst, debt), maxTokens)),
+		number(-within(op.Rule.MostDebt(), maxTokens)),
 		max(keep.Milliseconds(), 1),
 	}
-}
-
-// floor is how far a charge may bring the bucket into debt. What the fallback
-// let through in an outage is charged at once, though the bucket would have
-// filled up meanwhile. Without a floor, all events would be refused for as long
-// as the outage was.
-func floor(rule *dynamicconfig.Rule, burst, debt float64) float64 {
-	return max(burst, debt) + rule.Costliest()
 }
 
 // within is x in [0, most]; NaN is 0.

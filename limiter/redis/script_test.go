@@ -96,7 +96,7 @@ func TestTheScriptIsABucket(t *testing.T) {
 			switch rapid.IntRange(0, 9).Draw(rt, "what") {
 			case 0:
 				take.Kind = stage.ChargeTokens
-				bucket.Charge(now, take.N, -floor(rule, rule.Burst, float64(rule.Limit)*max(rule.MaxDebt, 0).Seconds()))
+				bucket.Charge(now, take.N, -rule.MostDebt())
 			case 1:
 				take.Kind = stage.ReturnTokens
 				bucket.Give(now, take.N)

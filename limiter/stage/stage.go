@@ -5,6 +5,7 @@ package stage
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -179,4 +180,13 @@ type Level struct {
 
 	// Remote says that Take waits for an answer from elsewhere.
 	Remote bool
+}
+
+// Missing is how many tokens a full bucket would have more, rounded up; 0
+// when nothing is limited.
+func (l Level) Missing() int64 {
+	if missing := math.Ceil(l.Burst - l.Tokens - 1e-6); missing > 0 && l.Limit < rate.Inf {
+		return int64(min(missing, 1<<53))
+	}
+	return 0
 }

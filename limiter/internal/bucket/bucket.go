@@ -94,20 +94,34 @@ func (b *Bucket) contend() {
 
 // Take decides r and counts it. debt above 0 lets it borrow: it is OK if the
 // debt that there is already is paid within r.Longest, and the debt that it
-// leaves behind within debt. low is as in Allow.
+// leaves behind within debt. r is not a Charge. low is as in Allow.
 func (b *Bucket) Take(r stage.Request, debt time.Duration) (v stage.Verdict, low bool) {
 	if c := b.caches.Load(); c != nil {
 		c.rejoin(r.Now, r.N)
 	}
-	left := int64(boundless)
-	if r.Kind == stage.Charge {
-		b.Add(r.Now, -float64(min(r.N, MaxCost)))
-		v.Left = b.Tokens(r.Now)
-	} else if v, left = b.take(r, debt); left == boundless && b.toss(b.Usage().Total()) {
+	v, left := b.take(r, debt)
+	if left == boundless && b.toss(b.Usage().Total()) {
 		v.Reason, left = stage.Limited, never
 	}
 	b.Record(r.N, v.OK())
 	return v, b.above(left)
+}
+
+// Charge takes n tokens that are spent already, and counts them. The debt that it
+// leaves is at most the burst, what fills in within borrowed, and cost tokens. A
+// debt that is deeper stays as it is. low is as in Allow.
+func (b *Bucket) Charge(now stage.Instant, n int64, borrowed time.Duration, cost float64) (v stage.Verdict, low bool) {
+	b.Spend(now, n, borrowed, cost)
+	b.Record(n, true)
+	return stage.Verdict{Left: b.Tokens(now)}, b.LowAlways()
+}
+
+// Spend is Charge without counting.
+func (b *Bucket) Spend(now stage.Instant, n int64, borrowed time.Duration, cost float64) {
+	if c := b.caches.Load(); c != nil {
+		c.rejoin(now, n)
+	}
+	b.charge(now, n, borrowed, cost)
 }
 
 // Refund puts n tokens back that a Take has taken, and takes back that they

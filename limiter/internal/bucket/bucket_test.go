@@ -84,7 +84,7 @@ func TestAnOlderClockReadingHasTheTokensOfTheLatest(t *testing.T) {
 		"allow":  func(b *Bucket, now stage.Instant) { b.Allow(now) },
 		"take":   func(b *Bucket, now stage.Instant) { b.Take(stage.Request{Now: now, N: 1}, 0) },
 		"refuse": func(b *Bucket, now stage.Instant) { b.Take(stage.Request{Now: now, N: 11}, 0) },
-		"charge": func(b *Bucket, now stage.Instant) { b.Take(stage.Request{Now: now, N: 1, Kind: stage.Charge}, 0) },
+		"charge": func(b *Bucket, now stage.Instant) { b.Charge(now, 1, 0, math.Inf(1)) },
 		"refund": func(b *Bucket, now stage.Instant) { b.Refund(now, 1) },
 		"cap":    func(b *Bucket, now stage.Instant) { b.Cap(now, 9) },
 		"pace":   func(b *Bucket, now stage.Instant) { b.SetPace(now, NewPace(10, 10)) },
@@ -100,7 +100,7 @@ func TestAnOlderClockReadingHasTheTokensOfTheLatest(t *testing.T) {
 
 func TestAnOlderClockReadingWaitsUntilThereAreTokens(t *testing.T) {
 	b := newBucket(10, 10)
-	b.Take(stage.Request{Now: second, N: 11, Kind: stage.Charge}, 0)
+	b.Charge(second, 11, 0, math.Inf(1))
 	r := stage.Request{N: 1, Longest: 1150 * time.Millisecond}
 	if v, _ := b.Take(r, 500*time.Millisecond); !v.OK() || v.Wait != 1100*time.Millisecond {
 		t.Errorf("%+v, want to wait until the debt is paid, 1.1 s after an older reading", v)
@@ -231,5 +231,17 @@ func TestAPartOfAllEventsPasses(t *testing.T) {
 		if want *= 1.1; math.Abs(got-want) > 4*math.Sqrt(want)+1 || b.Drops() != (part < 1) {
 			t.Errorf("%v of all: %v pass, want about %v", part, got, want)
 		}
+	}
+}
+
+func TestAnOlderClockReadingSeesTheTokensThatThereAre(t *testing.T) {
+	b := newBucket(10, 10)
+	b.Take(stage.Request{Now: second, N: 9}, 0)
+	if got := b.Tokens(0); math.Abs(got-1) > 1e-6 {
+		t.Errorf("%v tokens, want 1", got)
+	}
+	b.Take(stage.Request{Now: second, N: 1}, 0)
+	if got := b.RetryAfter(0, 2); got != 200*time.Millisecond {
+		t.Errorf("two tokens after %v, want 200 ms", got)
 	}
 }

@@ -296,7 +296,7 @@ func TestADecisionSaysThatTheBucketIsLow(t *testing.T) {
 		b.SetLowAlways()
 		_, one := b.Allow(0)
 		_, some := b.Take(stage.Request{N: 2}, 0)
-		if _, charge := b.Take(stage.Request{N: 2, Kind: stage.Charge}, 0); !one || !some || !charge || !b.LowAlways() {
+		if _, charge := b.Charge(0, 2, 0, 1); !one || !some || !charge || !b.LowAlways() {
 			t.Errorf("%s: not always low: %v, %v, %v", name, one, some, charge)
 		}
 		if was, did := b.UnsetLowAlways(); !was || !did {

@@ -175,6 +175,14 @@ func (w *word) Add(now stage.Instant, n float64) {
 	w.update(now, func(p Pace, d int64) int64 { return p.missing(p.tokens(d) + n) })
 }
 
+// charge takes n tokens: see Bucket.Charge.
+func (w *word) charge(now stage.Instant, n int64, borrowed time.Duration, cost float64) {
+	w.update(now, func(p Pace, d int64) int64 {
+		most := min(2*p.depth+p.span(borrowed)+p.cost(int64(min(cost, 1<<53))), maxTaken)
+		return max(d, min(d+p.cost(n), most))
+	})
+}
+
 // give puts n tokens back that were taken as whole ones.
 func (w *word) give(now stage.Instant, n int64) {
 	w.update(now, func(p Pace, d int64) int64 { return max(d-p.cost(n), 0) })
@@ -220,9 +228,14 @@ func (w *word) Pace() Pace {
 	return p
 }
 
+// asOf returns now, or the latest decision if that is later.
+func (w *word) asOf(now stage.Instant) stage.Instant {
+	return max(w.near(now), stage.Instant(w.latest.Load()))
+}
+
 // Uncached returns the tokens in the bucket without those in caches.
 func (w *word) Uncached(now stage.Instant) float64 {
-	now = w.near(now)
+	now = w.asOf(now)
 	for {
 		full, p := w.read()
 		if t := p.tokens(p.taken(full, now)); w.full.Load() == full {
@@ -244,6 +257,6 @@ func (w *word) RetryAfter(now stage.Instant, n int64) time.Duration {
 	if p.Unlimited() {
 		return 0
 	}
-	_, retry, _ := p.weigh(p.taken(full, now), p.cost(n), 0, 0)
+	_, retry, _ := p.weigh(p.taken(full, w.asOf(now)), p.cost(n), 0, 0)
 	return retry
 }

@@ -85,15 +85,19 @@ func (b *builder) build(now stage.Instant, k *Key, old *State, set *settings, ru
 // fill gives next the parts that its rule wants, and what decides by them. What
 // answers from now on has no more tokens than what did.
 func (b *builder) fill(now stage.Instant, key string, old, next *State, hosts int) {
-	rule, tokens := next.rule.rule, math.Inf(1)
+	rule, tokens, used := next.rule.rule, math.Inf(1), int64(0)
 	kept := old.parts()
 	if len(kept) > 0 && (slotsOf(kept[0]) != nil) != rule.InFlight {
 		kept = nil // tokens and slots have nothing in common
 	}
 	if len(kept) > 0 && old.Stage != nil {
-		tokens = old.Stage.Level(now).Tokens
+		level := old.Stage.Level(now)
+		tokens, used = level.Tokens, lately(level, kept, hosts)
 	} else if left := old.few.left(); left != nil {
 		tokens = left.tokensAt(now)
+		if !left.remote {
+			used = stage.Level{Burst: left.burst, Tokens: tokens}.Missing()
+		}
 	}
 	for i, t := range next.rule.shares {
 		var s *report.Subject
@@ -110,22 +114,41 @@ func (b *builder) fill(now stage.Instant, key string, old, next *State, hosts in
 			if slots, left := slotsOf(s), old.few.left(); slots != nil && left != nil && left.slots != nil {
 				left.slots.Transfer(slots)
 			}
-			if wants, stated := statedBy(kept); stated {
-				s.Part().Common().State(wants)
-			}
+			s.Part().Common().State(old.stated(kept, unit(s)))
 		}
-		b.adopt(now, s, t, hosts)
+		b.adopt(now, s, t, hosts, used)
 		next.pair[i] = s
 	}
 	b.decide(now, old, next, tokens)
 }
 
-// statedBy is the demand that was stated for kept.
-func statedBy(kept []*report.Subject) (wants float64, ok bool) {
-	if len(kept) == 0 {
-		return 0, false
+// lately is what this host has used of late, as far as kept, whose level it is,
+// would not have filled in again. Of a bucket elsewhere it is an even part of what
+// all hosts used.
+func lately(level stage.Level, kept []*report.Subject, hosts int) int64 {
+	if level.Remote {
+		return level.Missing() / int64(hosts)
 	}
-	return kept[0].Part().Common().Stated()
+	ever := int64(0)
+	for _, p := range kept {
+		if r := rateOf(p.Part()); r != nil {
+			ever += r.Bucket().Allowed()
+		}
+	}
+	return min(level.Missing(), ever)
+}
+
+// stated is the demand that was stated in a unit, for kept or for what remains of
+// earlier parts; Measured if none was.
+func (st *State) stated(kept []*report.Subject, unit int) float64 {
+	if len(kept) > 0 {
+		if wants, ok := kept[0].Part().Common().Stated(); ok {
+			return wants
+		}
+	} else if left := st.few.left(); left != nil {
+		return left.wants[unit]
+	}
+	return share.Measured
 }
 
 // newPart makes the part of key under t.
@@ -138,8 +161,9 @@ func (b *builder) newPart(now stage.Instant, key string, t *share.Terms, hosts i
 }
 
 // adopt puts s under t, and makes its part one that asks elsewhere if t wants
-// that.
-func (b *builder) adopt(now stage.Instant, s *report.Subject, t *share.Terms, hosts int) {
+// that. A bucket elsewhere that was not asked before is charged with what this
+// host used lately, so that it gives no second burst.
+func (b *builder) adopt(now stage.Instant, s *report.Subject, t *share.Terms, hosts int, used int64) {
 	s.Part().Common().SetTerms(t)
 	r := rateOf(s.Part())
 	if r == nil {
@@ -159,6 +183,9 @@ func (b *builder) adopt(now stage.Instant, s *report.Subject, t *share.Terms, ho
 			s.SetPart(now, remote.NewAuto(r, elsewhere, b.host, hosts, b.redirect))
 		} else {
 			s.SetPart(now, remote.New(r, elsewhere, b.host))
+		}
+		if of := stageOf(s); used > 0 && of.Level(now).Remote {
+			remoteOf(s.Part()).Owe(now, used)
 		}
 	}
 }

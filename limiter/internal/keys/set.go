@@ -121,8 +121,16 @@ func (s *Set) setDemand(now stage.Instant, k *Key, wants float64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
-	for _, p := range k.Current(now).parts() {
-		p.State(now, min(wants, maxDemand))
+	wants = min(wants, maxDemand)
+	st := k.Current(now)
+	for _, p := range st.parts() {
+		p.State(now, wants)
+	}
+	switch left, live := st.few.left(), s.table.Get(k.name); {
+	case st.pair[0] == nil && live != nil && live.state.Load() == st:
+		live.state.Store(st.state(wants))
+	case left != nil:
+		left.wants = nothing.wants
 	}
 }
 

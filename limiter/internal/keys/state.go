@@ -69,25 +69,44 @@ func (f *few) left() *remains {
 }
 
 // remains are what a key had when its rule vanished, or changed to another kind
-// of limit. If the rule comes back, the key has no second burst.
+// of limit. If the rule comes back, the key has no second burst, and the demand
+// that was stated. The Set's mu guards the remains of a live key.
 type remains struct {
 	tokens, burst float64
 	limit         rate.Limit
 	at            stage.Instant
+	remote        bool         // the tokens were elsewhere
 	slots         *share.Slots // retired; nil if there were none
+	wants         [2]float64   // events/s, and slots, that the service stated; or Measured
+}
+
+// nothing is the remains of a key that had no rule before.
+var nothing = remains{tokens: math.Inf(1), wants: [2]float64{share.Measured, share.Measured}}
+
+// unit is the index in remains.wants of what s limits.
+func unit(s *report.Subject) int {
+	if slotsOf(s) != nil {
+		return 1
+	}
+	return 0
 }
 
 // remainder is what next, which follows st, is to remember; nil if nothing.
 func (st *State) remainder(now stage.Instant, next *State) *remains {
-	kept := remains{tokens: math.Inf(1)}
+	kept := nothing
 	if left := st.few.left(); left != nil {
 		kept = *left
 	}
-	if single := st.pair[0]; single != nil && st.pair[1] == nil && next.pair[0] != single {
-		if slots := slotsOf(single); slots != nil {
+	if first := st.pair[0]; first != nil && next.pair[0] != first {
+		if wants, stated := first.Part().Common().Stated(); stated {
+			kept.wants[unit(first)] = wants
+		}
+		if slots := slotsOf(first); slots != nil && st.pair[1] == nil {
 			kept.slots = slots
-		} else if level := st.Stage.Level(now); level.Limit < rate.Inf {
-			kept.tokens, kept.burst, kept.limit, kept.at = level.Tokens, level.Burst, level.Limit, now
+		} else if slots == nil {
+			if level := st.Stage.Level(now); level.Limit < rate.Inf {
+				kept.tokens, kept.burst, kept.limit, kept.at, kept.remote = level.Tokens, level.Burst, level.Limit, now, level.Remote
+			}
 		}
 	}
 	switch {
@@ -96,10 +115,28 @@ func (st *State) remainder(now stage.Instant, next *State) *remains {
 	case next.pair[0] != nil:
 		kept.tokens = math.Inf(1)
 	}
-	if kept.slots == nil && math.IsInf(kept.tokens, 1) {
+	if next.pair[0] != nil {
+		kept.wants[unit(next.pair[0])] = share.Measured
+	}
+	if kept.slots == nil && math.IsInf(kept.tokens, 1) && !kept.stated() {
 		return nil
 	}
 	return &kept
+}
+
+// stated reports whether the service stated a demand.
+func (r *remains) stated() bool { return max(r.wants[0], r.wants[1]) >= 0 }
+
+// state states the demand of a key that has no parts, which is st's.
+func (st *State) state(wants float64) *State {
+	kept := nothing
+	if left := st.few.left(); left != nil {
+		kept = *left
+	}
+	kept.wants = [2]float64{wants, wants}
+	next := &State{Stage: st.Stage, Reason: st.Reason, rule: st.rule, used: st.used, few: &few{nil, &kept}}
+	next.touched.Store(true)
+	return next
 }
 
 // tokensAt is what is left for a new bucket.
@@ -107,10 +144,10 @@ func (r *remains) tokensAt(now stage.Instant) float64 {
 	return r.tokens + float64(r.limit)*max(now.Sub(r.at), 0).Seconds()
 }
 
-// none reports whether nothing is lost by forgetting r: its bucket, which may
-// be nil, would be full by now, and no slots are held.
+// none reports whether nothing is lost by forgetting r, which may be nil: its
+// bucket would be full by now, no slots are held, and no demand is stated.
 func (r *remains) none(now stage.Instant) bool {
-	return r == nil || (r.slots == nil || !r.slots.Census().Busy()) && (r.limit <= 0 || r.tokensAt(now) >= r.burst)
+	return r == nil || !r.stated() && (r.slots == nil || !r.slots.Census().Busy()) && (r.limit <= 0 || r.tokensAt(now) >= r.burst)
 }
 
 // migration is two parts behind a mode; stages or slots is nil.

@@ -69,7 +69,7 @@ func (s *Stage) Take(ctx context.Context, q stage.Request) (v stage.Verdict, rec
 	op := stage.Operation{Key: s.Key(), Rule: t.Rule, N: float64(q.N), Longest: min(max(q.Longest, 0), maxAsk)}
 	outcome, err := s.do(ctx, op)
 	if err == nil && outcome.OK && outcome.Wait > op.Longest+maxExcess {
-		s.owe(q.Now, -q.N) // the caller cannot wait as long
+		s.Owe(q.Now, -q.N) // the caller cannot wait as long
 		err = stage.ErrNonsense
 	}
 	switch {
@@ -120,12 +120,12 @@ func (s *Stage) insteadOf(q stage.Request, err error) (v stage.Verdict, receipt 
 // charge takes tokens that are spent already, without waiting for the remote.
 func (s *Stage) charge(q stage.Request) stage.Verdict {
 	n := min(q.N, bucket.MaxCost)
-	left := s.Level(q.Now).Tokens - float64(n)
+	left := max(s.Level(q.Now).Tokens-float64(n), -s.Terms().Rule.MostDebt())
 	if s.failing.Load() {
-		s.Bucket().Add(q.Now, -float64(n))
+		s.Spend(q.Now, n)
 	}
 	s.count(q.Now, n, true)
-	s.owe(q.Now, n)
+	s.Owe(q.Now, n)
 	return stage.Verdict{Left: left}
 }
 
@@ -144,12 +144,12 @@ func (s *Stage) Settle(now stage.Instant, receipt stage.Receipt, actual int64) {
 		s.Bucket().Add(now, float64(back))
 	}
 	s.uncount(back)
-	s.owe(now, -back)
+	s.Owe(now, -back)
 }
 
-// owe charges the remote with n tokens in the background, or gives them back if
-// n is negative.
-func (s *Stage) owe(now stage.Instant, n int64) {
+// Owe charges the remote with n tokens in the background, or gives them back if
+// n is negative. It counts nothing.
+func (s *Stage) Owe(now stage.Instant, n int64) {
 	s.owed.add(n)
 	s.Flush(now)
 	s.handOver(now)

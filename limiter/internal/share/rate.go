@@ -64,14 +64,16 @@ func (r *Rate) RanLowIf(now stage.Instant, low bool) {
 
 // Take implements stage.Stage.
 func (r *Rate) Take(_ context.Context, q stage.Request) (v stage.Verdict, receipt stage.Receipt) {
-	debt, low := r.Terms().Debt, false
-	if q.N == 1 && q.Kind == stage.Final && q.Longest <= 0 && debt <= 0 { // caches may decide
+	t, low := r.Terms(), false
+	if q.N == 1 && q.Kind == stage.Final && q.Longest <= 0 && t.Debt <= 0 { // caches may decide
 		ok := false
 		if ok, low = r.bucket.Allow(q.Now); !ok {
 			v.Reason, v.RetryAfter = stage.Limited, r.bucket.RetryAfter(q.Now, 1)
 		}
+	} else if q.Kind == stage.Charge {
+		v, low = r.bucket.Charge(q.Now, q.N, t.borrows(), t.Rule.Costliest())
 	} else {
-		v, low = r.bucket.Take(q, debt)
+		v, low = r.bucket.Take(q, t.Debt)
 	}
 	if low {
 		r.observer.RanLow(q.Now, false)
@@ -101,6 +103,12 @@ func (r *Rate) Settle(now stage.Instant, receipt stage.Receipt, actual int64) {
 	case actual < receipt.N:
 		r.bucket.Refund(now, receipt.N-actual)
 	}
+}
+
+// Spend takes n tokens that are spent already, without counting them.
+func (r *Rate) Spend(now stage.Instant, n int64) {
+	t := r.Terms()
+	r.bucket.Spend(now, n, t.borrows(), t.Rule.Costliest())
 }
 
 // Uncount takes back that n tokens were allowed that the bucket did not give.

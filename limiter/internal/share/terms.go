@@ -31,6 +31,9 @@ type Terms struct {
 	Counts *bucket.Usage
 }
 
+// borrows is how far into the future waits and debts may take tokens.
+func (t *Terms) borrows() time.Duration { return max(t.Rule.MaxDebt, t.Rule.MaxWait, 0) }
+
 // Level is the rate and the depth of a bucket.
 type Level struct {
 	Limit rate.Limit
