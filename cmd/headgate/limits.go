@@ -13,6 +13,7 @@ import (
 
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/internal/command"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/mesh"
 )
@@ -26,7 +27,7 @@ changes none. docs/config.md describes the files. A FILE of - is what comes in o
 		Example: `  headgate limits check limits.yaml
   headgate limits show limits.yaml frontend:orders
   headgate limits import --from doorman resources.yaml -o limits.yaml`,
-		Args: cobra.NoArgs,
+		Args: command.NoSuch,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newLimitsCheck(), newLimitsShow(), newLimitsImport())

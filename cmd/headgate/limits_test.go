@@ -229,7 +229,9 @@ func TestLimitsImportSaysWhatIsWrong(t *testing.T) {
 
 func TestLimitsMistakes(t *testing.T) {
 	for args, want := range map[string]string{
-		"limits chek":                                    "unknown command",
+		"limit check limits.yaml":                        `there is no command "headgate limit"; did you mean limits?`,
+		"limits chek":                                    `there is no command "headgate limits chek"; did you mean check?`,
+		"simulate cron":                                  "headgate-lab simulate",
 		"limits check":                                   "requires at least 1 arg",
 		"limits show":                                    "requires at least 1 arg",
 		"limits show nowhere.yaml":                       "nowhere.yaml cannot be used",
