@@ -19,6 +19,8 @@ import (
 
 	"github.com/uber-go/tally/v4"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/algorithm"
@@ -36,7 +38,7 @@ import (
 // about twenty minutes:
 //
 //	go test -run TestAnOwnerSurvivesHostileInput -timeout 1h -v . -hostile 10000000
-var hostileMessages = flag.Int64("hostile", 0, "messages that an owner is sent; 0: 30,000, or a million in the long form")
+var hostileMessages = flag.Int64("hostile", 0, "messages that an owner is sent; 0: 20,000, or a million in the long form")
 
 const (
 	ownedKeys   = 500
@@ -179,6 +181,9 @@ func newHostile(t *testing.T) *hostile {
 func (h *hostile) serveEdge() {
 	l, server := listen(h.T), grpc.NewServer(rpcgrpc.ServerDefaults()...)
 	rpcgrpc.Register(server, h.node.Edge(nil), rpcgrpc.ServerOptions{})
+	healthy := health.NewServer()
+	healthy.SetServingStatus(rpcgrpc.Service, grpc_health_v1.HealthCheckResponse_SERVING)
+	grpc_health_v1.RegisterHealthServer(server, healthy)
 	h.edge = l.Addr().String()
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = server.Serve(l) })
@@ -212,6 +217,7 @@ func (h *hostile) attack(messages int64) (peak uint64) {
 		defer every.Stop()
 		for ctx.Err() == nil {
 			peak = max(peak, liveHeap())
+			h.room()
 			if <-every.C; time.Since(told) > time.Minute {
 				told = time.Now()
 				h.Logf("%v: %d messages, at most %d MiB of live heap", time.Since(began).Round(time.Second), sent.Load(), peak>>20)
@@ -226,6 +232,15 @@ func (h *hostile) attack(messages int64) (peak uint64) {
 		messages, took.Round(time.Millisecond), float64(messages)/took.Seconds(), h.answers[0].Load(), h.answers[1].Load(), h.answers[2].Load(), h.answers[3].Load())
 	h.other.Range(func(text, _ any) bool { h.Log("other error:", text); return true })
 	return max(peak, liveHeap())
+}
+
+// room fails if the owner has more than it may.
+func (h *hostile) room() {
+	for name, most := range map[string]float64{"keys": ownedKeys, "hosts": ownedKeys * hostsPerKey} {
+		if g, ok := h.scope.Snapshot().Gauges()["headgate.aggregator."+name+"+"]; !ok || g.Value() > most {
+			h.Errorf("%s: %v, at most %v", name, g, most)
+		}
+	}
 }
 
 // attacker is one connection: to the owner, or some to its edge.
@@ -349,7 +364,7 @@ func TestAnOwnerSurvivesHostileInput(t *testing.T) {
 	case testrun.Long():
 		messages = 1_000_000
 	default:
-		messages = 30_000
+		messages = 20_000
 	}
 	h := newHostile(t)
 	before, goroutines := liveHeap(), runtime.NumGoroutine()
