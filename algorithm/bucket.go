@@ -60,9 +60,9 @@ func NewBucket(now time.Duration, rule BucketRule) Bucket {
 // Under a lower rate, a debt takes no longer to pay back than before, unless it is
 // one that callers can make under rule too.
 func (b *Bucket) Rule(now time.Duration, rule BucketRule) {
-	level, before := b.Level(now), b.account.Rate()
+	level, before := b.Level(now), b.Rate()
 	b.account.Rule(now, rule.account())
-	if rate := b.account.Rate(); rate > 0 && rate < before {
+	if rate := b.Rate(); rate > 0 && rate < before {
 		borrowed := rate * max(rule.MaxWait, rule.MaxDebt, 0).Seconds()
 		if least := min(level*(rate/before), -b.Burst()-max(rule.MaxCost, b.Burst())-borrowed); level < least {
 			b.Give(now, least-level)
