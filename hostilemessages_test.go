@@ -21,6 +21,7 @@ type forger struct {
 
 	honest []string // keys of honest hosts
 	hosts  []string // their names
+	few    bool     // the message under way names honest keys, and comes from one of few hosts
 	legal  bool     // the message under way is to be accepted, however absurd it is
 }
 
@@ -33,7 +34,7 @@ func pick[T any](f *forger, all ...T) T { return all[f.IntN(len(all))] }
 
 // message is a message, and which host it claims to come from.
 func (f *forger) message() (host string, payload *anypb.Any) {
-	f.legal = f.IntN(2) == 0
+	f.legal, f.few = f.IntN(2) == 0, false
 	var m proto.Message
 	switch f.IntN(10) {
 	case 0, 1, 2:
@@ -149,7 +150,13 @@ func column[T any](f *forger, n int, value func() T) []T {
 }
 
 // host is a name: of an honest host, of one of many, or one that nobody has.
+//
+// There are few on honest keys: strangers that take all places of a key
+// (max_hosts_per_key) keep honest hosts out that are new to it, until they are forgotten.
 func (f *forger) host() string {
+	if f.few {
+		return pick(f, append(f.hosts, "attacker-1", "attacker-2", "attacker-3", "attacker-4", "attacker-7")...)
+	}
 	switch k := f.IntN(100); k {
 	case 0, 1:
 		switch {
@@ -179,6 +186,7 @@ func (f *forger) key() string {
 	case 2, 3, 4:
 		return "norule:" + strconv.Itoa(f.IntN(1000))
 	case 5, 6, 7, 8, 9, 10, 11, 12, 13, 14:
+		f.few = true
 		return pick(f, f.honest...)
 	}
 	return pick(f, "a", "b", "c", "d", "e", "f", "g") + ":" + strconv.Itoa(f.IntN(pick(f, 2, 50, 1_000_000)))
