@@ -99,7 +99,7 @@ func (a *Auto) Take(ctx context.Context, q stage.Request) (stage.Verdict, stage.
 	return a.Rate.Take(ctx, q)
 }
 
-// Settle implements stage.Stage: with whoever gave the tokens.
+// Settle implements stage.Stage. The bucket that gave the tokens settles them.
 func (a *Auto) Settle(now stage.Instant, receipt stage.Receipt, actual int64) {
 	switch receipt.Rest.(type) {
 	case fromFallback:
