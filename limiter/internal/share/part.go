@@ -56,8 +56,8 @@ type Part interface {
 	// made with it are reported to the Observer.
 	Retire()
 
-	// Observe names who hears that the Part runs low. It is called once,
-	// before the Part is used.
+	// Observe sets the Observer of the Part. The caller calls it once, before the
+	// Part is used.
 	Observe(o Observer)
 }
 
@@ -72,8 +72,8 @@ type RatePart interface {
 	Lend(now stage.Instant, more float64, hosts int)
 }
 
-// Observer hears of decisions that found few tokens or slots. It does not
-// block.
+// Observer is called by decisions that found few tokens or slots. Its method does
+// not block.
 type Observer interface {
 	// RanLow is called by a decision that left, or found, too little. waits
 	// says that a caller waits for slots.
