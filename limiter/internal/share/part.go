@@ -113,7 +113,7 @@ type Base struct {
 	fallen  atomic.Bool // the key's owner should decide, and the fallback does
 }
 
-// Measured is the demand of a Part that nobody stated.
+// Measured is the demand of a Part for which the service stated none.
 const Measured = -1.0
 
 // Auto is the algorithm under which an owner may grant nothing, and decide each
