@@ -14,8 +14,8 @@ import (
 // so, with a grant of nothing. Else its bucket decides. Before an owner has
 // said anything it asks if its even part is too small.
 //
-// While it asks, its own bucket is the fallback's, and reports go on: the owner
-// has to know which host wants how much. Use NewAuto.
+// While an Auto asks, its own bucket is the fallback's, and reports go on, because
+// the owner needs each host's demand. Use NewAuto.
 type Auto struct {
 	Stage
 	asks    atomic.Bool // readers need no other field to match it
@@ -99,7 +99,7 @@ func (a *Auto) Take(ctx context.Context, q stage.Request) (stage.Verdict, stage.
 	return a.Rate.Take(ctx, q)
 }
 
-// Settle implements stage.Stage: with whoever gave the tokens.
+// Settle implements stage.Stage. The bucket that gave the tokens settles them.
 func (a *Auto) Settle(now stage.Instant, receipt stage.Receipt, actual int64) {
 	switch receipt.Rest.(type) {
 	case fromFallback:

@@ -27,7 +27,7 @@ type Host interface {
 	// RemoteAnswers says that the remote answers again for a key.
 	RemoteAnswers(now stage.Instant, r *share.Rate)
 
-	// RemotePanicked says that somebody's Remote has a defect.
+	// RemotePanicked says that the code of a Remote has panicked.
 	RemotePanicked(key string, err error)
 
 	// RemoteOwes says that s, which has left its key, owes something.
