@@ -9,6 +9,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/headgate/headgate/aggregator/internal/account"
+	"github.com/headgate/headgate/aggregator/internal/account/average"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/rpc"
 )
@@ -51,27 +53,29 @@ func TestAKeyOfTheSameHashIsNotMistaken(t *testing.T) {
 	text := usage(algorithm.NameRequestWeighted, 60, 0, time.Second, "k")
 	step(t, a, 0, "a", text)
 	k := known(a, algorithm.NameRequestWeighted, "k")
-	b, other := a.shards[shardOf(7)].book(text.Algorithm), &key{text: "other", settings: k.settings, rule: k.rule, ledger: newLedger()}
-	b.add(7, other)
-	b.add(7, k)
-	id := a.hosts.acquire("b")
-	other.ledger.record(0, none, id, algorithm.Rates{Allowed: 1}, s, k.settings) // the row that has host a in k
-	alg, err := a.registry.Lookup(algorithm.NameRequestWeighted)
+	b, other := a.shards[shardOf(7)].book(text.Algorithm), *k
+	other.text = "other"
+	c, err := k.settings.config(k.rule, text.Algorithm)
 	if err != nil {
 		t.Fatal(err)
 	}
+	other.account = average.New(0, 0, c)
+	b.add(7, &other)
+	b.add(7, k)
+	id := a.hosts.acquire("b")
+	other.account.Report(0, algorithm.Limit{}, id, &account.Report{Rates: account.Rates{Allowed: 1}, Elapsed: s}) // the row that has host a in k
 	var g rpc.Grants
 	resize(&g, 1, false)
-	u := update{a: a, settings: a.settings.Load(), sharing: newSharing(alg), usage: text, host: id, grants: &g}
+	u := update{a: a, settings: a.settings.Load(), usage: text, host: id, grants: &g}
 	u.likely[0].key = b.look(7)
 	u.fetch([]int32{0}, u.likely[:1])
-	if u.likely[0].key != other || u.likely[0].row == none {
+	if u.likely[0].key != &other || u.likely[0].row == none {
 		t.Fatal("the test is about a key that look mistakes")
 	}
 	if err := u.row(&u.likely[0], 0, 7); err != nil {
 		t.Fatal(err)
 	}
-	if k.hosts() != 2 || other.hosts() != 1 || !near(g.Weight[0], 0.5) {
-		t.Errorf("k has %d hosts, the other key %d; the grant is %v", k.hosts(), other.hosts(), g.Weight[0])
+	if k.account.Hosts() != 2 || other.account.Hosts() != 1 || !near(g.Weight[0], 0.5) {
+		t.Errorf("k has %d hosts, the other key %d; the grant is %v", k.account.Hosts(), other.account.Hosts(), g.Weight[0])
 	}
 }

@@ -58,12 +58,10 @@ func (a *Aggregator) sweep(now time.Duration, s *settings, sh *shard, e entry) (
 	if b.find(e.hash, k.text) != k {
 		return nil // another GC was here
 	}
-	k.adopt(now, s, e.algorithm, a.gone)
+	k.adopt(now, s, e.algorithm)
 	a.raise(now, sh, k)
-	k.expire(now, a.gone)
-	a.metrics.overlapping.Inc(k.ledger.overlaps)
-	k.ledger.overlaps = 0
-	if k.hosts() == 0 && !k.keeps(now) {
+	k.account.Expire(now, a.gone)
+	if k.account.Hosts() == 0 && !k.keeps(now) {
 		b.remove(e.hash, k)
 		k.leave()
 		a.keys.Add(-1)

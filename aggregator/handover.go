@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/headgate/headgate/aggregator/internal/account"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/rpc"
 )
@@ -33,12 +34,12 @@ func (a *Aggregator) hand(rows []rpc.Claim, now time.Duration, sh *shard, k *key
 	now = sh.lock(now)
 	defer sh.mu.Unlock()
 
-	l, ok := k.state.(*lessor)
+	leaser, ok := k.account.(account.Leaser)
 	if !ok || k.rule == nil {
 		return rows
 	}
-	k.expire(now, a.gone)
-	for host, claim := range l.account.Held {
+	k.account.Expire(now, a.gone)
+	for host, claim := range leaser.Held {
 		row := rpc.Claim{Key: k.text, Host: a.hosts.name(host), Has: min(claim.Has, rpc.MaxAmount), Keep: true, Headroom: claim.Headroom}
 		for _, b := range claim.Bands {
 			row.Bands = append(row.Bands, wireBand(b))
@@ -51,7 +52,7 @@ func (a *Aggregator) hand(rows []rpc.Claim, now time.Duration, sh *shard, k *key
 }
 
 // wireBand is b within the bounds of the wire.
-func wireBand(b algorithm.Band) rpc.Band {
+func wireBand(b account.Band) rpc.Band {
 	return rpc.Band{Priority: b.Priority, Clients: min(max(b.Clients, 1), rpc.MaxCount), Wants: min(b.Wants, rpc.MaxAmount)}
 }
 
@@ -85,7 +86,7 @@ func (a *Aggregator) handBucket(now time.Duration, sh *shard, k *key) (row rpc.T
 	now = sh.lock(now)
 	defer sh.mu.Unlock()
 
-	state, ok := k.state.(taking)
+	state, ok := k.account.(taking)
 	if !ok || k.rule == nil {
 		return row, false
 	}

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/aggregator/internal/account"
 	"github.com/headgate/headgate/rpc"
 )
 
@@ -15,21 +15,21 @@ type update struct {
 	a        *Aggregator
 	now      time.Duration
 	settings *settings
-	sharing  sharing
 	usage    *rpc.Usage
 	host     uint32
 	grants   *rpc.Grants
 
 	likely    [atOnce]likely // where the rows under way are
 	fetched   int            // so that what is read ahead counts as used
-	report    algorithm.Report
-	reporting *key // whose state a report of a host that it did not know is with
+	report    account.Report
+	reporting *key // whose account a report of a host that it did not know is with
 	before    int  // how many hosts it had
-
-	parametrised sharing // of the key whose rule has parameters
 
 	rowOrder order // of the rows, if there are many
 }
+
+// none is no row.
+const none int32 = -1
 
 // updates keeps their memory.
 var updates sync.Pool
@@ -46,7 +46,6 @@ func newUpdate() *update {
 // done lets go of all that u refers to.
 func (u *update) done() {
 	u.a, u.settings, u.usage, u.grants, u.reporting = nil, nil, nil, nil, nil
-	u.sharing, u.parametrised = sharing{}, sharing{}
 	clear(u.likely[:])
 	updates.Put(u)
 }
@@ -57,17 +56,6 @@ func (u *update) done() {
 type likely struct {
 	key *key
 	row int32
-}
-
-// sharing is an algorithm.
-type sharing struct {
-	algorithm algorithm.Algorithm
-	summed    algorithm.Summed // algorithm, if it is one
-}
-
-func newSharing(a algorithm.Algorithm) sharing {
-	summed, _ := a.(algorithm.Summed)
-	return sharing{a, summed}
 }
 
 const (
@@ -178,8 +166,8 @@ func (u *update) fetch(rows []int32, all []likely) {
 	guess := none // hosts often have the same row in each key
 	for n := range all {
 		if k := all[n].key; k != nil && k.settings == u.settings {
-			k.expire(u.now, u.a.gone)
-			row, some := k.fetchRow(u.host, guess)
+			k.account.Expire(u.now, u.a.gone)
+			row, some := k.account.Fetch(u.host, guess)
 			read += int(k.text[0]) + some
 			if all[n].row = row; row != none {
 				guess = row
@@ -187,8 +175,8 @@ func (u *update) fetch(rows []int32, all []likely) {
 		}
 	}
 	for _, l := range all {
-		if l.key != nil && l.key.state == nil {
-			read += l.key.ledger.fetch(l.row)
+		if l.row != none {
+			read += l.key.account.Beside(l.row)
 		}
 	}
 	u.fetched += read
@@ -233,7 +221,8 @@ func (u *update) fail(i int) {
 	defer func() { _ = recover() }() // it may do so again
 
 	u.a.metrics.insane.Inc(1)
-	u.put(i, algorithm.Grant{}, 0)
+	u.report = account.Report{}
+	u.put(i, account.Grant{}, 0)
 	u.joined()
 }
 
@@ -248,34 +237,33 @@ func (u *update) row(likely *likely, i int, hash uint64) error {
 		row = none
 	}
 	if k != nil && (k.settings != u.settings || k.rule == nil) {
-		if !k.adopt(u.now, u.settings, u.usage.Algorithm, u.a.gone) {
+		if !k.adopt(u.now, u.settings, u.usage.Algorithm) {
 			k = nil
 		}
 		row = none
 	}
 	if k == nil {
-		u.put(i, algorithm.Grant{}, 0)
+		u.put(i, account.Grant{}, 0)
 		return u.elsewhere(i, hash)
 	}
 	if row == none && !u.admit(k) {
-		u.put(i, algorithm.Grant{}, 0)
+		u.put(i, account.Grant{}, 0)
 		return nil
 	}
-	g, ok := u.decide(k, row, i)
+	g, ok := u.decide(k, i)
 	switch {
 	case !ok:
-		u.put(i, algorithm.Grant{}, 0)
-		return u.unruled(k)
+		u.put(i, account.Grant{}, 0)
 	case !sane(g):
 		return insane(g)
 	default:
-		u.put(i, g, k.lease(u.now))
+		u.put(i, g, u.report.Lease)
 	}
 	return nil
 }
 
 // put answers row i with g; a zero lease means that there is no grant.
-func (u *update) put(i int, g algorithm.Grant, lease time.Duration) {
+func (u *update) put(i int, g account.Grant, lease time.Duration) {
 	grants := u.grants
 	grants.Weight[i], grants.Burst[i], grants.Used[i], grants.Lease[i] = g.Weight, g.Burst, g.Used, lease
 	if grants.Tokens != nil {
@@ -286,46 +274,33 @@ func (u *update) put(i int, g algorithm.Grant, lease time.Duration) {
 // admit makes k, which may or may not know the host, ready for a report of it.
 // It returns false if there is no room for another.
 func (u *update) admit(k *key) bool {
-	k.expire(u.now, u.a.gone)
-	hosts := k.hosts()
-	if hosts >= k.settings.maxHosts && !k.knows(u.host) {
+	k.account.Expire(u.now, u.a.gone)
+	hosts := k.account.Hosts()
+	if hosts >= k.settings.maxHosts && !k.account.Knows(u.host) {
 		u.a.metrics.noRoom.Inc(1)
 		return false
 	}
-	if k.state != nil {
-		u.reporting, u.before = k, hosts
-	}
+	u.reporting, u.before = k, hosts
 	return true
 }
 
 // decide takes in row i, about k, and returns what the host may do; false if it
-// should go on as it is. Its row is number row, or none has been found.
-func (u *update) decide(k *key, row int32, i int) (g algorithm.Grant, ok bool) {
-	part := k.part(u.now)
-	if k.state != nil {
-		k.report(&u.report, u.usage, i, part)
-		g, ok = k.state.Report(u.now, k.limit(part), u.host, &u.report)
-		if u.reporting != nil {
-			u.joined()
-		}
-		if u.report.Overlaps {
-			u.overlap()
-		}
-	} else {
-		if row == none {
-			row = k.ledger.rows.Find(u.host)
-		}
-		row = u.record(k, row, i)
-		if has := u.usage.Weight[i]; u.now < k.learns && has > 0 {
-			return algorithm.Grant{Weight: has, Burst: has * k.rule.Burst, Used: k.ledger.sum.demand().Total()}, true
-		}
-		by := &u.sharing
-		if len(k.rule.Parameters) > 0 {
-			if by = u.ruled(k); by == nil {
-				return g, false
-			}
-		}
-		g, ok = k.grant(u.now, part, by, u.host, row)
+// should go on as it is.
+func (u *update) decide(k *key, i int) (g account.Grant, ok bool) {
+	part, r := k.part(u.now), &u.report
+	k.report(u.now, r, u.usage, i, part)
+	g, ok = k.account.Report(u.now, k.limit(part), u.host, r)
+	if u.reporting != nil {
+		u.joined()
+	}
+	if r.Overlaps {
+		r.Overlaps = false
+		u.a.metrics.overlapping.Inc(1)
+	}
+	if r.Keeps {
+		r.Keeps = false
+		has := u.usage.Weight[i]
+		return account.Grant{Weight: has, Burst: has * k.rule.Burst, Used: g.Used}, true
 	}
 	if k.above != nil { // hosts know the rule's limit only
 		k.stir(u.now)
@@ -334,12 +309,6 @@ func (u *update) decide(k *key, row int32, i int) (g algorithm.Grant, ok bool) {
 		ok = ok && !k.waits()
 	}
 	return g, ok
-}
-
-// overlap counts a row about time that an earlier one covered.
-func (u *update) overlap() {
-	u.report.Overlaps = false
-	u.a.metrics.overlapping.Inc(1)
 }
 
 // elsewhere takes in row i, whose key has this hash, if the key's rule has
@@ -356,72 +325,35 @@ func (u *update) elsewhere(i int, hash uint64) error {
 	b := u.a.shards[shardOf(hash)].book(name)
 	k := b.find(hash, text)
 	if k == nil {
-		alg, err := u.settings.algorithm(rule, name)
+		c, err := u.settings.config(rule, name)
 		if err != nil {
 			return nil // nothing is shared by that name; or hosts that name it are told
 		}
-		if k, err = u.a.newKey(b, u.settings, alg, hash, text, u.now); k == nil {
+		if k, err = u.a.newKey(b, u.settings, c, hash, text, u.now); k == nil {
 			return err
 		}
 		k.enter()
 	}
-	if !k.adopt(u.now, u.settings, name, u.a.gone) || !u.admit(k) {
-		return nil
-	}
-	if k.state == nil {
-		u.record(k, k.ledger.rows.Find(u.host), i)
+	if !k.adopt(u.now, u.settings, name) || !u.admit(k) {
 		return nil
 	}
 	u.report.Elsewhere = true
-	u.decide(k, none, i)
+	u.decide(k, i)
 	u.report.Elsewhere = false
 	return nil
 }
 
-// joined counts the host if the state that was reported to did not know it
-// before. It may panic, as algorithms do.
+// joined counts the host if the account that was reported to did not know it
+// before. It may panic, as weighers do.
 func (u *update) joined() {
 	k := u.reporting
 	if k == nil {
 		return
 	}
 	u.reporting = nil
-	if k.state.Hosts() > u.before && k.state.Knows(u.host) {
+	if k.account.Hosts() > u.before && k.account.Knows(u.host) {
 		u.a.hosts.add(u.host, 1)
 	}
-}
-
-// record takes in what row i says the host uses of k, whose row it has, or none.
-// It returns the row.
-func (u *update) record(k *key, row int32, i int) int32 {
-	d := demand(u.usage, i, u.settings.shortest)
-	if !(d.Total() > 0) {
-		return row
-	}
-	if row == none {
-		u.a.hosts.add(u.host, 1)
-	}
-	return k.ledger.record(u.now, row, u.host, d, u.usage.Elapsed[i], k.settings)
-}
-
-// ruled is the algorithm with the parameters of k's rule; nil if they cannot be
-// used.
-func (u *update) ruled(k *key) *sharing {
-	alg, err := u.settings.algorithm(k.rule, u.usage.Algorithm)
-	if err != nil {
-		return nil
-	}
-	u.parametrised = newSharing(alg)
-	return &u.parametrised
-}
-
-// unruled is why the parameters of k's rule cannot be used, if that is so.
-func (u *update) unruled(k *key) error {
-	if len(k.rule.Parameters) == 0 {
-		return nil
-	}
-	_, err := u.settings.algorithm(k.rule, u.usage.Algorithm)
-	return err
 }
 
 // find finds or makes the key called text; nil if there is no room. The error
@@ -440,13 +372,13 @@ func (u *update) make(b *book, hash uint64, text string) (k *key, err error) {
 	if instead != nil {
 		return nil, nil
 	}
-	alg := u.sharing.algorithm
-	if len(parameters(rule)) > 0 {
-		if alg, err = u.settings.algorithm(rule, u.usage.Algorithm); err != nil {
+	var c *account.Config
+	if rule != nil {
+		if c, err = u.settings.config(rule, u.usage.Algorithm); err != nil {
 			return nil, err
 		}
 	}
-	k, err = u.a.newKey(b, u.settings, alg, hash, text, u.now)
+	k, err = u.a.newKey(b, u.settings, c, hash, text, u.now)
 	if k != nil {
 		k.enter() // hosts that report hold max_keys themselves
 	}

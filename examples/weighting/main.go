@@ -4,8 +4,8 @@
 // divides a limit; its test has real nodes divide one. A service passes them to its
 // nodes, and its rules name them:
 //
-//	headgate.WithAlgorithm("half-to-the-biggest", algorithm.Pool(halfToTheBiggest))
-//	headgate.WithAlgorithm("zone-a-double", algorithm.Pool(zoneADouble))
+//	headgate.WithAlgorithm("half-to-the-biggest", halfToTheBiggest)
+//	headgate.WithAlgorithm("zone-a-double", zoneADouble)
 //
 //	go run ./examples/weighting
 package main

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/headgate/headgate"
-	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/dynamicconfig/memory"
 	"github.com/headgate/headgate/internal/waittest"
@@ -54,8 +53,8 @@ limits: [{key: k, limit: 1000/s}]`, algorithmName))
 	for i, l := range listeners {
 		node, err := headgate.New(headgate.Config{Address: hosts[i].Address}, memory.New(snapshot), members,
 			headgate.WithListen(l), headgate.WithLogger(slog.New(slog.DiscardHandler)),
-			headgate.WithAlgorithm("half-to-the-biggest", algorithm.Pool(halfToTheBiggest)),
-			headgate.WithAlgorithm("zone-a-double", algorithm.Pool(zoneADouble)))
+			headgate.WithAlgorithm("half-to-the-biggest", halfToTheBiggest),
+			headgate.WithAlgorithm("zone-a-double", zoneADouble))
 		if err != nil {
 			t.Fatal(err)
 		}
