@@ -34,13 +34,8 @@ const Parted = 8
 // fewHosts is how many hosts may be weighed for the sake of one more.
 const fewHosts = 64
 
-// NewKept returns a Kept of w, or nil if w has a form that needs none.
-func NewKept(w algorithm.Weigher, s *Settings) *Kept {
-	if w.Form != algorithm.FormPlain {
-		return nil
-	}
-	return &Kept{weigh: w.Weigh, settings: s}
-}
+// NewKept returns a Kept of w.
+func NewKept(w algorithm.Weigher, s *Settings) *Kept { return &Kept{weigh: w.Weigh, settings: s} }
 
 // Stale reports whether to weigh anew at now for the sake of host, when so many
 // hosts want something. Beyond a few hosts, one that is new takes a quarter more of

@@ -44,8 +44,12 @@ func (a *Account) Configure(_ time.Duration, c *account.Config) {
 
 func (a *Account) adopt(c *account.Config) {
 	a.settings = c.Settings
-	if c.Rule != nil {
-		a.floor, a.kept = c.Algorithm.Weigher.Floor, account.NewKept(c.Algorithm.Weigher, c.Settings)
+	if c.Rule == nil {
+		return
+	}
+	a.floor, a.kept = c.Algorithm.Weigher.Floor, nil
+	if c.Algorithm.Weigher.Form != algorithm.FormDemand {
+		a.kept = account.NewKept(c.Algorithm.Weigher, c.Settings)
 	}
 }
 

@@ -49,7 +49,10 @@ func (l *bands) divide(b *band) {
 	if !own {
 		way = l.way
 	}
-	b.form, b.kept = way.Form, account.NewKept(way, l.settings)
+	b.form, b.kept = way.Form, nil
+	if b.form == algorithm.FormPlain {
+		b.kept = account.NewKept(way, l.settings)
+	}
 }
 
 func (l *bands) tree(k uint8) tree { return tree{&l.wanted, l.all[k].root} }

@@ -115,8 +115,8 @@ func TestAutoBeginsAsTheFirstOnesSay(t *testing.T) {
 	k, _ = made(algorithm.NameAuto).(*auto)
 	k.Bucket(0, exactbucket.Rule{Rate: 100, Burst: 100}).Take(0, 100, 0)
 	k.Settle(0)
-	k.Report(time.Second, algorithm.Limit{100, 100}, 1, &account.Report{Elapsed: time.Second, Wants: 50})
-	g, ok := k.Report(interval, algorithm.Limit{100, 100}, 1, &account.Report{Elapsed: time.Second, Wants: 50})
+	k.Report(time.Second, algorithm.Limit{Rate: 100, Burst: 100}, 1, &account.Report{Elapsed: time.Second, Wants: 50})
+	g, ok := k.Report(interval, algorithm.Limit{Rate: 100, Burst: 100}, 1, &account.Report{Elapsed: time.Second, Wants: 50})
 	if !ok || !near(g.Weight*100, 55) {
 		t.Errorf("after an interval it gets %+v, %v", g, ok)
 	}
