@@ -77,11 +77,11 @@ func (c *children) expire() {
 	c.mu.Unlock()
 	gone := make(map[child]bool)
 	for _, one := range all {
-		one.shard.mu.Lock()
+		one.shard.Lock(math.MinInt64)
 		if !one.alive() {
 			gone[one] = true
 		}
-		one.shard.mu.Unlock()
+		one.shard.Unlock()
 	}
 	if len(gone) == 0 {
 		return
@@ -102,13 +102,13 @@ func (a *Aggregator) Ask(now time.Duration, host string) *Asked {
 	a.children.mu.Unlock()
 	asked := new(Asked)
 	for _, c := range all {
-		now := c.shard.lock(now)
+		now := c.shard.Lock(now)
 		if p := c.above; c.alive() && !p.asked && now >= p.askAt && len(asked.Claims.Rows) < rpc.MaxKeys {
 			p.asked, p.told = true, c.key.wants()
 			asked.Claims.Rows = append(asked.Claims.Rows, c.key.claim(now, host))
 			asked.children = append(asked.children, c)
 		}
-		c.shard.mu.Unlock()
+		c.shard.Unlock()
 	}
 	if len(asked.children) == 0 {
 		return nil
@@ -133,7 +133,7 @@ func (a *Aggregator) Hear(now time.Duration, asked *Asked, leases *rpc.Leases, e
 		leases = nil
 	}
 	for i, c := range asked.children {
-		now := c.shard.lock(now)
+		now := c.shard.Lock(now)
 		if c.alive() {
 			var lease rpc.Lease
 			if leases != nil && (errs == nil || errs[i] == nil) {
@@ -141,7 +141,7 @@ func (a *Aggregator) Hear(now time.Duration, asked *Asked, leases *rpc.Leases, e
 			}
 			c.key.hear(now, asked.Claims.Rows[i].Keep, lease)
 		}
-		c.shard.mu.Unlock()
+		c.shard.Unlock()
 	}
 }
 

@@ -4,9 +4,7 @@ package aggregator
 
 import (
 	"fmt"
-	"hash/maphash"
 	"log/slog"
-	"math"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -16,6 +14,7 @@ import (
 	"github.com/uber-go/tally/v4"
 
 	"github.com/headgate/headgate/aggregator/internal/account"
+	"github.com/headgate/headgate/aggregator/internal/table"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/rpc"
@@ -43,31 +42,13 @@ type Aggregator struct {
 	number    uint32      // at random: who told callers what is left
 	left      atomic.Bool // buckets were handed over, and do not decide any more
 	callers   callers
-	seed      maphash.Seed
-	shards    [shards]shard
+	table     *table.Table[*key]
 }
 
-const (
-	shardBits = 6
-	shards    = 1 << shardBits
-)
+// shard is a part of the table, and book a part of that.
+type shard = table.Shard[*key]
 
-// shard is a part of the keys, so that reports rarely wait for each other.
-type shard struct {
-	mu    sync.Mutex    // protects following fields, and all in the books
-	now   time.Duration // the latest time of all that had the lock
-	books []*book       // a book per algorithm; they stay for ever
-
-	_ [24]byte // a shard per cache line
-}
-
-// lock locks sh for what happens at now. It returns now, or the time of what had
-// the lock before if that is later: for a key, time does not go backwards.
-func (sh *shard) lock(now time.Duration) time.Duration {
-	sh.mu.Lock()
-	sh.now = max(sh.now, now)
-	return sh.now
-}
+type book = table.Book[*key]
 
 // settings is a Snapshot, worked out.
 type settings struct {
@@ -102,16 +83,13 @@ func New(registry *algorithm.Registry, snapshot *dynamicconfig.Snapshot, options
 		metrics:  newMetrics(tally.NoopScope),
 		registry: registry,
 		accounts: builtin,
-		seed:     maphash.MakeSeed(),
+		table:    table.New[*key](),
 		number:   rand.Uint32() | 1,
 	}
 	for _, o := range options {
 		o(a)
 	}
 	a.gone = a.forget
-	for i := range a.shards {
-		a.shards[i].now = math.MinInt64
-	}
 	if err := a.Configure(snapshot); err != nil {
 		return nil, err
 	}
@@ -174,9 +152,9 @@ func (a *Aggregator) Step(now time.Duration, host string, usage *rpc.Usage, gran
 	u := newUpdate()
 	defer u.done()
 
-	u.a, u.now, u.settings = a, now, s
+	u.a, u.settings = a, s
 	u.usage, u.host, u.grants = usage, id, grants
-	u.all()
+	a.table.Visit(now, usage.Algorithm, usage.Keys, id*7, &u.order, u)
 	a.metrics.updates.Inc(1)
 	a.metrics.updatedKeys.Inc(int64(usage.Len()))
 	return nil
@@ -200,8 +178,8 @@ func (a *Aggregator) newKey(b *book, s *settings, c *account.Config, hash uint64
 		return nil, nil
 	}
 	k.text = strings.Clone(text)
-	b.add(hash, k)
-	a.raise(now, &a.shards[shardOf(hash)], k)
+	b.Add(hash, k)
+	a.raise(now, a.table.Shard(hash), k)
 	return k, nil
 }
 
@@ -264,8 +242,6 @@ func (s *settings) config(rule *dynamicconfig.Rule, name string) (*account.Confi
 	s.built.Store(ruled{rule, name}, b)
 	return b.config, b.err
 }
-
-func (a *Aggregator) hash(key string) uint64 { return maphash.String(a.seed, key) }
 
 // check refuses what no sane host sends. Transports check too; anyone may
 // write a transport.

@@ -86,8 +86,8 @@ func used(t testing.TB, a *Aggregator, now time.Duration) float64 {
 
 // known is a's key called text.
 func known(a *Aggregator, algorithm, text string) *key {
-	hash := a.hash(text)
-	return a.shards[shardOf(hash)].book(algorithm).find(hash, text)
+	hash := a.table.Hash(text)
+	return a.table.Shard(hash).Book(algorithm).Find(hash, text)
 }
 
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Max(1, math.Abs(b)) }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/uber-go/tally/v4"
 
+	"github.com/headgate/headgate/aggregator/internal/table"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/rpc"
@@ -62,8 +63,8 @@ func TestNoMoreKeysThanAllowedWhenAllComeAtOnce(t *testing.T) {
 	}
 	wg.Wait()
 	n := 0
-	for i := range a.shards {
-		n += len(a.shards[i].entries())
+	for sh := range a.table.All {
+		n += len(sh.Entries())
 	}
 	if n != 100 || a.keys.Load() != 100 {
 		t.Errorf("%d keys, counted as %d; want 100", n, a.keys.Load())
@@ -110,7 +111,7 @@ func TestAHostTooManyGetsNoGrant(t *testing.T) {
 func TestLargeReportsCountTheirHosts(t *testing.T) {
 	for _, name := range []string{algorithm.NameRequestWeighted, algorithm.NameElastic} {
 		a := owner(t, name)
-		texts := make([]string, 3*few)
+		texts := make([]string, 3*table.Few)
 		for i := range texts {
 			texts[i] = fmt.Sprint("k", i)
 		}
@@ -179,9 +180,9 @@ func TestGCLeavesNothing(t *testing.T) {
 				t.Errorf("%s: number %d still stands for %q in %d rows", name, id, host, a.hosts.rows[id])
 			}
 		}
-		for i := range a.shards {
-			if n := len(a.shards[i].entries()); n != 0 {
-				t.Errorf("%s: %d keys are left in shard %d", name, n, i)
+		for sh := range a.table.All {
+			if n := len(sh.Entries()); n != 0 {
+				t.Errorf("%s: %d keys are left in a shard", name, n)
 			}
 		}
 	}
@@ -206,10 +207,10 @@ func TestWhatIsKeptIsCopied(t *testing.T) {
 	for i := 1; i <= 1000; i++ {
 		step(t, a, 0, message[:i], usage(algorithm.NameRequestWeighted, 1, 0, time.Second, message[:i]))
 	}
-	for i := range a.shards {
-		for _, e := range a.shards[i].entries() {
-			if sharesMemory(e.key.text, message) {
-				t.Fatalf("a key of %d bytes keeps the message", len(e.key.text))
+	for sh := range a.table.All {
+		for _, e := range sh.Entries() {
+			if sharesMemory(e.Key.text, message) {
+				t.Fatalf("a key of %d bytes keeps the message", len(e.Key.text))
 			}
 		}
 	}

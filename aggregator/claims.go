@@ -50,8 +50,8 @@ func (c *claimant) ask() rpc.Lease {
 	if err != nil || config.Algorithm.Account != algorithm.AccountClaims { // it may be none of the registry's, which is nobody's failure
 		return c.refuse("the key's algorithm %s hands out no leases: use none, static, proportional-share or fair-share", name)
 	}
-	hash := c.a.hash(c.claim.Key)
-	sh := &c.a.shards[shardOf(hash)]
+	hash := c.a.table.Hash(c.claim.Key)
+	sh := c.a.table.Shard(hash)
 	id := c.a.hosts.acquire(c.claim.Host)
 	defer c.a.hosts.add(id, -1)
 
@@ -65,12 +65,12 @@ func (c *claimant) ask() rpc.Lease {
 // under is the claim as host id, in sh. The error says that the algorithm is to
 // blame.
 func (c *claimant) under(sh *shard, name string, config *account.Config, hash uint64, id uint32) (lease rpc.Lease, err error) {
-	c.now = sh.lock(c.now)
-	defer sh.mu.Unlock()
+	c.now = sh.Lock(c.now)
+	defer sh.Unlock()
 	defer recovered(&err)
 
-	b := sh.book(name)
-	k := b.find(hash, c.claim.Key)
+	b := sh.Book(name)
+	k := b.Find(hash, c.claim.Key)
 	if k == nil {
 		if c.claim.Release {
 			return rpc.Lease{}, nil

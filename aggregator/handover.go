@@ -17,10 +17,9 @@ import (
 // have.
 func (a *Aggregator) Handover(now time.Duration) (parts []*rpc.Claims) {
 	var rows []rpc.Claim
-	for i := range a.shards {
-		sh := &a.shards[i]
-		for _, e := range sh.entries() {
-			rows = a.hand(rows, now, sh, e.key)
+	for sh := range a.table.All {
+		for _, e := range sh.Entries() {
+			rows = a.hand(rows, now, sh, e.Key)
 		}
 	}
 	for part := range slices.Chunk(rows, rpc.MaxKeys) {
@@ -31,8 +30,8 @@ func (a *Aggregator) Handover(now time.Duration) (parts []*rpc.Claims) {
 
 // hand adds what hosts hold of k.
 func (a *Aggregator) hand(rows []rpc.Claim, now time.Duration, sh *shard, k *key) []rpc.Claim {
-	now = sh.lock(now)
-	defer sh.mu.Unlock()
+	now = sh.Lock(now)
+	defer sh.Unlock()
 
 	leaser, ok := k.account.(account.Leaser)
 	if !ok || k.rule == nil {
@@ -68,13 +67,12 @@ func (a *Aggregator) HandoverBuckets(now time.Duration) []rpc.Take {
 // holds for, as HandoverBuckets does. They go on deciding, for callers that have
 // not heard yet who owns the key now.
 func (a *Aggregator) Buckets(now time.Duration, moved func(key string) bool) (rows []rpc.Take) {
-	for i := range a.shards {
-		sh := &a.shards[i]
-		for _, entry := range sh.entries() {
-			if n := entry.algorithm; n != algorithm.NameExact && n != algorithm.NameAuto || !moved(entry.key.text) {
+	for sh := range a.table.All {
+		for _, entry := range sh.Entries() {
+			if n := entry.Algorithm; n != algorithm.NameExact && n != algorithm.NameAuto || !moved(entry.Key.text) {
 				continue
 			}
-			if row, ok := a.handBucket(now, sh, entry.key); ok {
+			if row, ok := a.handBucket(now, sh, entry.Key); ok {
 				rows = append(rows, row)
 			}
 		}
@@ -83,8 +81,8 @@ func (a *Aggregator) Buckets(now time.Duration, moved func(key string) bool) (ro
 }
 
 func (a *Aggregator) handBucket(now time.Duration, sh *shard, k *key) (row rpc.Take, ok bool) {
-	now = sh.lock(now)
-	defer sh.mu.Unlock()
+	now = sh.Lock(now)
+	defer sh.Unlock()
 
 	state, ok := k.account.(taking)
 	if !ok || k.rule == nil {

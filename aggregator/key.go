@@ -22,6 +22,9 @@ type key struct {
 	_ [8]byte
 }
 
+// Text implements table.Key.
+func (k *key) Text() string { return k.text }
+
 // adopt brings k, which is in the book of the algorithm called named, under s at
 // now, unless it is under later ones. It returns false if no rule has that
 // algorithm decide about k.

@@ -70,10 +70,10 @@ func (a *Aggregator) TakeHere(t rpc.Take) (rpc.Took, uint32) {
 }
 
 func (a *Aggregator) take(now time.Duration, t *rpc.Take) rpc.Took {
-	hash := a.hash(t.Key)
-	sh := &a.shards[shardOf(hash)]
-	now = sh.lock(now)
-	defer sh.mu.Unlock()
+	hash := a.table.Hash(t.Key)
+	sh := a.table.Shard(hash)
+	now = sh.Lock(now)
+	defer sh.Unlock()
 
 	k := a.taking(sh, now, hash, t)
 	if k == nil || a.left.Load() {
@@ -92,9 +92,9 @@ func (a *Aggregator) taking(sh *shard, now time.Duration, hash uint64, t *rpc.Ta
 	if t.Auto {
 		name = algorithm.NameAuto
 	}
-	b := sh.book(name)
+	b := sh.Book(name)
 	s := a.settings.Load()
-	k := b.find(hash, t.Key)
+	k := b.Find(hash, t.Key)
 	if k == nil {
 		if k = a.newTaking(b, s, now, name, hash, t.Key); k == nil {
 			return nil
@@ -122,8 +122,8 @@ func (a *Aggregator) newTaking(b *book, s *settings, now time.Duration, name str
 	if isAuto {
 		k = a.newAuto(b, s, now, rule, hash, text)
 	} else if k = a.newExact(s, now, rule, text); k != nil {
-		b.add(hash, k)
-		a.raise(now, &a.shards[shardOf(hash)], k)
+		b.Add(hash, k)
+		a.raise(now, a.table.Shard(hash), k)
 	}
 	if k == nil {
 		s.places[placeOf(rule, isAuto)].Add(-1)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/aggregator/internal/account"
+	"github.com/headgate/headgate/aggregator/internal/table"
 	"github.com/headgate/headgate/rpc"
 )
 
@@ -19,13 +20,16 @@ type update struct {
 	host     uint32
 	grants   *rpc.Grants
 
-	likely    [atOnce]likely // where the rows under way are
-	fetched   int            // so that what is read ahead counts as used
+	likely    [table.AtOnce]likely // where the rows under way are
+	fetched   int                  // so that what is read ahead counts as used
 	report    account.Report
 	reporting *key // whose account a report of a host that it did not know is with
 	before    int  // how many hosts it had
 
-	rowOrder order // of the rows, if there are many
+	failed int32 // the last row that a weigher is to blame for
+	why    error
+
+	order table.Order[*key]
 }
 
 // none is no row.
@@ -45,7 +49,7 @@ func newUpdate() *update {
 
 // done lets go of all that u refers to.
 func (u *update) done() {
-	u.a, u.settings, u.usage, u.grants, u.reporting = nil, nil, nil, nil, nil
+	u.a, u.settings, u.usage, u.grants, u.reporting, u.why = nil, nil, nil, nil, nil, nil
 	clear(u.likely[:])
 	updates.Put(u)
 }
@@ -58,87 +62,30 @@ type likely struct {
 	row int32
 }
 
-const (
-	// few is up to how many keys are taken as they come. More are taken
-	// shard by shard: a lock that goes back and forth between processors
-	// costs more than the key behind it.
-	few = 64
-
-	// atOnce is how many keys are taken under one lock, at most: others of
-	// the shard wait for so many. It is also how many keys' memory is fetched
-	// at once.
-	atOnce = 32
-)
-
-// all decides all rows.
-func (u *update) all() {
-	if u.usage.Len() <= few {
-		var rows [1]int32
-		var hashes [1]uint64
-		for i, key := range u.usage.Keys {
-			rows[0], hashes[0] = int32(i), u.a.hash(key)
-			u.likely[0] = likely{row: none}
-			sh := &u.a.shards[shardOf(hashes[0])]
-			u.now = sh.lock(u.now)
-			failed, why := u.locked(rows[:], hashes[:])
-			sh.mu.Unlock()
-			u.blame(failed, why)
-		}
-		return
+// Rows implements table.Visitor: it decides rows.
+func (u *update) Rows(now time.Duration, rows []int32, hashes []uint64, keys []*key) {
+	u.now, u.why = now, nil
+	for n, k := range keys {
+		u.likely[n] = likely{k, none}
 	}
-	o := &u.rowOrder
-	o.sort(u.a, u.usage.Keys)
-	// Every host begins with another shard, so that two that come at once do
-	// not keep in each other's way.
-	first := u.host * 7 % shards
-	u.through(o, first, shards)
-	u.through(o, 0, first)
-}
-
-// through decides the rows of the shards from first up to end: of several at
-// once where they have few.
-func (u *update) through(o *order, first, end uint32) {
-	for first < end {
-		next := first + 1
-		for next < end && o.ends[next+1]-o.ends[first] <= atOnce {
-			next++
+	if len(rows) > 1 {
+		u.fetch(rows, u.likely[:len(rows)])
+	}
+	for n := 0; n < len(rows); n++ {
+		var err error
+		if n, err = u.rows(rows, hashes, n); err != nil {
+			u.failed, u.why = rows[n], err
+			u.fail(int(u.failed))
 		}
-		for from, last := o.ends[first], o.ends[next]; from < last; from += atOnce {
-			u.under(o, first, next, from, min(from+atOnce, last))
-		}
-		first = next
 	}
 }
 
-// under decides the rows of o from number from up to end, all of whose keys are
-// in the shards from first up to next. Who locks several does so in their order.
-func (u *update) under(o *order, first, next uint32, from, end int32) {
-	rows, hashes := o.rows[from:end], o.hashes[from:end]
-	for s := first; s < next; s++ {
-		if sh := &u.a.shards[s]; o.ends[s] < o.ends[s+1] {
-			sh.mu.Lock()
-			if sh.now > u.now {
-				u.now = sh.now
-			}
-		}
+// Unlocked implements table.Visitor: it logs why a weigher failed with a row, if one
+// did. A log may be slow.
+func (u *update) Unlocked() {
+	if u.why != nil {
+		u.a.blame(u.now, u.usage.Algorithm, u.usage.Keys[u.failed], u.why)
 	}
-	for s, n := first, 0; s < next; s++ {
-		if upTo := int(min(o.ends[s+1], end) - from); n < upTo {
-			b := u.a.shards[s].book(u.usage.Algorithm)
-			for ; n < upTo; n++ {
-				u.likely[n] = likely{b.look(hashes[n]), none}
-			}
-		}
-	}
-	u.fetch(rows, u.likely[:len(rows)])
-	failed, why := u.locked(rows, hashes)
-	for s := first; s < next; s++ {
-		if sh := &u.a.shards[s]; o.ends[s] < o.ends[s+1] {
-			sh.now = u.now // the latest of all of them
-			sh.mu.Unlock()
-		}
-	}
-	u.blame(failed, why)
 }
 
 // fetch reads a little of all that rows will need, whose keys all guesses at,
@@ -180,27 +127,6 @@ func (u *update) fetch(rows []int32, all []likely) {
 		}
 	}
 	u.fetched += read
-}
-
-// locked decides rows, whose shards are locked, and returns the last of those
-// that an algorithm is to blame for.
-func (u *update) locked(rows []int32, hashes []uint64) (failed int32, why error) {
-	for n := 0; n < len(rows); n++ {
-		var err error
-		if n, err = u.rows(rows, hashes, n); err != nil {
-			failed, why = rows[n], err
-			u.fail(int(failed))
-		}
-	}
-	return failed, why
-}
-
-// blame logs why an algorithm failed with a row, if it did. A log may be slow:
-// no shard is locked.
-func (u *update) blame(row int32, why error) {
-	if why != nil {
-		u.a.blame(u.now, u.usage.Algorithm, u.usage.Keys[row], why)
-	}
 }
 
 // rows decides rows from number n of them on, whose shard is locked, and
@@ -322,8 +248,8 @@ func (u *update) elsewhere(i int, hash uint64) error {
 		return nil
 	}
 	name := answering(rule)
-	b := u.a.shards[shardOf(hash)].book(name)
-	k := b.find(hash, text)
+	b := u.a.table.Shard(hash).Book(name)
+	k := b.Find(hash, text)
 	if k == nil {
 		c, err := u.settings.config(rule, name)
 		if err != nil {
@@ -359,8 +285,8 @@ func (u *update) joined() {
 // find finds or makes the key called text; nil if there is no room. The error
 // says that the algorithm is to blame.
 func (u *update) find(hash uint64, text string) (*key, error) {
-	b := u.a.shards[shardOf(hash)].book(u.usage.Algorithm)
-	if k := b.find(hash, text); k != nil {
+	b := u.a.table.Shard(hash).Book(u.usage.Algorithm)
+	if k := b.Find(hash, text); k != nil {
 		return k, nil
 	}
 	return u.make(b, hash, text)

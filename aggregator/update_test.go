@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/protobuf/types/known/anypb"
 
+	"github.com/headgate/headgate/aggregator/internal/table"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/rpc"
 )
@@ -166,7 +167,7 @@ func FuzzUpdate(f *testing.F) {
 // comes out must be what the same keys get one by one, in their places.
 func TestALargeReportIsManySmallOnes(t *testing.T) {
 	for _, name := range []string{algorithm.NameRequestWeighted, algorithm.NameElastic} {
-		for _, keys := range []int{few + 1, 300, 5000} {
+		for _, keys := range []int{table.Few + 1, 300, 5000} {
 			t.Run(fmt.Sprint(name, " ", keys), func(t *testing.T) { isManySmallOnes(t, name, keys) })
 		}
 	}
@@ -214,7 +215,7 @@ func TestFailuresStayInTheirRows(t *testing.T) {
 		parts[0] = capacity / (1 + demands[0].Wants)
 	}))
 	var g rpc.Grants // with what the last answer left in it
-	for _, keys := range []int{50 * few, 2 * few, few / 2} {
+	for _, keys := range []int{50 * table.Few, 2 * table.Few, table.Few / 2} {
 		texts := make([]string, keys)
 		for i := range texts {
 			texts[i] = fmt.Sprint("m", keys, "-", i)
@@ -250,7 +251,7 @@ func TestKeysNamedTwiceUnderNewSettings(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			texts := make([]string, 2*few)
+			texts := make([]string, 2*table.Few)
 			for i := range texts {
 				texts[i] = fmt.Sprint("k", i)
 			}
@@ -284,7 +285,7 @@ func TestKeysNamedTwiceUnderNewSettings(t *testing.T) {
 func TestLargeReportsRunSideBySide(t *testing.T) {
 	const hosts, rounds = 8, 50
 	a := owner(t, algorithm.NameRequestWeighted)
-	texts := make([]string, 2*few)
+	texts := make([]string, 2*table.Few)
 	for i := range texts {
 		texts[i] = fmt.Sprint("k", i)
 	}
