@@ -7,6 +7,9 @@
 //	headgate.WithAlgorithm("half-to-the-biggest", halfToTheBiggest)
 //	headgate.WithAlgorithm("zone-a-double", zoneADouble)
 //
+//	limits:
+//	  - {key: "orders:*", limit: 1000/s, algorithm: {account: pool, weigh: zone-a-double}}
+//
 //	go run ./examples/weighting
 package main
 

@@ -77,7 +77,7 @@ func TestNodesDivideByTheServicesOwnWeighing(t *testing.T) {
 		"zone-a-double":       {0.286, 0.286, 0.428},
 	} {
 		t.Run(name, func(t *testing.T) {
-			all := nodes(t, name)
+			all := nodes(t, "{account: pool, weigh: "+name+"}")
 			demands := [3]float64{1000, 1000, 3000} // events/s; each is more than there is
 			began := time.Now()
 			var asked [3]float64
