@@ -41,6 +41,10 @@ func (k *key) capacity(now time.Duration) float64 {
 	return float64(k.rule.SafeCapacity) * k.clients()
 }
 
+// waits tells whether it is not known yet what a key's hosts share. Each of them
+// goes on with what it had, or with its fallback. P is nil without a cluster above.
+func (p *above) waits() bool { return p != nil && !p.given }
+
 // children are the keys whose capacity comes from the cluster above.
 type children struct {
 	mu   sync.Mutex

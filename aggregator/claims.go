@@ -96,7 +96,7 @@ func (c *claimant) under(sh *shard, name string, config *account.Config, hash ui
 
 func (c *claimant) lease(k *key, l account.Leaser, name string, id uint32) (rpc.Lease, error) {
 	known, learns := l.Knows(id), min(max(k.rule.Learning, 0), rpc.MaxLease)
-	if c.claim.Keep && !l.Learns(c.now, k.waits()) {
+	if c.claim.Keep && !l.Learns(c.now, k.above.waits()) {
 		// Whoever learns below has nothing to learn of but what was leased
 		// before this.
 		learns = min(max(l.Until(id)-c.now, 0), rpc.MaxLease)
@@ -107,7 +107,7 @@ func (c *claimant) lease(k *key, l account.Leaser, name string, id uint32) (rpc.
 	}
 	var few [4]account.Band
 	capacity := k.limit(k.part(c.now)).Rate
-	granted := l.Claim(c.now, account.Terms{Lease: k.lease(c.now), Recalculate: k.recalculate(), Waits: k.waits()}, capacity, id,
+	granted := l.Claim(c.now, account.Terms{Lease: k.lease(c.now), Recalculate: k.recalculate(), Waits: k.above.waits()}, capacity, id,
 		account.Claim{Has: c.claim.Has, Bands: bands(few[:0], c.claim.Bands), Keep: c.claim.Keep, Headroom: c.claim.Headroom})
 	if !known {
 		c.a.hosts.add(id, 1)
@@ -132,7 +132,7 @@ func (c *claimant) answer(k *key, granted account.Lease, name string, capacity f
 		Learns:    learns,
 		Safe:      c.safe(k, capacity),
 		Algorithm: name,
-		Learning:  granted.Learning || k.waits(),
+		Learning:  granted.Learning || k.above.waits(),
 	}
 }
 

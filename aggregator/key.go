@@ -52,9 +52,6 @@ func parameters(rule *dynamicconfig.Rule) map[string]string {
 	return rule.Parameters
 }
 
-// fetch reads from each cache line of k that fetchRow does not.
-func (k *key) fetch() int { return len(k.text) + k.account.Hosts() }
-
 // limit is what k's hosts share at now: part of its rule's.
 func (k *key) limit(part float64) algorithm.Limit {
 	return algorithm.Limit{Rate: part * float64(k.rule.Limit), Burst: part * k.rule.Burst}
@@ -75,10 +72,6 @@ func (k *key) partAbove(now time.Duration) float64 {
 	}
 	return 0
 }
-
-// waits tells whether k does not know yet what its hosts share. Each of them
-// goes on with what it had, or with its fallback.
-func (k *key) waits() bool { return k.above != nil && !k.above.given }
 
 // clients is for how many k's hosts speak.
 func (k *key) clients() (n float64) {
@@ -147,7 +140,7 @@ func (k *key) report(now time.Duration, r *account.Report, u *rpc.Usage, i int, 
 	r.Allowed, r.Rejected = float64(u.Allowed[i]), float64(u.Rejected[i])
 	r.Rates = demand(u, i, k.settings.shortest)
 	r.Elapsed, r.Has, r.Cost = u.Elapsed[i], u.Weight[i], 1
-	r.Lease, r.Waits = k.lease(now), k.waits()
+	r.Lease, r.Waits = k.lease(now), k.above.waits()
 	if part > 0 && part < 1 {
 		if _, amounts := k.account.(account.Leaser); !amounts {
 			r.Has = min(r.Has/part, 1)

@@ -107,7 +107,7 @@ func (u *update) fetch(rows []int32, all []likely) {
 	}
 	for _, l := range all {
 		if l.key != nil {
-			read += l.key.fetch()
+			read += len(l.key.text) + l.key.account.Hosts()
 		}
 	}
 	guess := none // hosts often have the same row in each key
@@ -232,7 +232,7 @@ func (u *update) decide(k *key, i int) (g account.Grant, ok bool) {
 		k.stir(u.now)
 		g.Weight *= part
 		g.Used = max(g.Used, float64(k.rule.Limit)) // what is left of it is not for them
-		ok = ok && !k.waits()
+		ok = ok && !k.above.waits()
 	}
 	return g, ok
 }

@@ -25,7 +25,7 @@ func (l *Leases) decide(now time.Duration, c Capacity, i int32) (part, beyond fl
 		if left == 0 {
 			break
 		}
-		f, t := l.bands.all[k].form, l.tree(k)
+		f, t := l.all[k].form, l.tree(k)
 		if n := own[k]; n != nobody {
 			own := l.wanted.nodes[n].own()
 			if p := atMost(l.part(now, k, rest, i, own), own.Wants); bounded(f) {
@@ -49,7 +49,7 @@ func (l *Leases) decide(now time.Duration, c Capacity, i int32) (part, beyond fl
 
 // part is what the host of row i, which wants own in band k, gets of what the band has.
 func (l *Leases) part(now time.Duration, k uint8, rest float64, i int32, own Band) float64 {
-	b := &l.bands.all[k]
+	b := &l.all[k]
 	if b.kept == nil {
 		return part(b.form, rest, l.tree(k), own)
 	}

@@ -223,7 +223,7 @@ func (l *Leases) Held(yield func(host uint32, claim Claim) bool) {
 		n := 0
 		for at := r.first; at != nobody; at = l.wanted.nodes[at].next {
 			own := l.wanted.nodes[at].own()
-			own.Priority = l.bands.all[l.wanted.nodes[at].band].priority
+			own.Priority = l.all[l.wanted.nodes[at].band].priority
 			bands[n] = own
 			n++
 		}

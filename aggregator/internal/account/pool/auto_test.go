@@ -7,10 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/headgate/headgate/aggregator/internal/account"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/internal/exactbucket"
-	"pgregory.net/rapid"
 )
 
 // autoHost uses what it holds, or asks when it holds nothing.

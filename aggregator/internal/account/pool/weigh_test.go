@@ -8,10 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/headgate/headgate/aggregator/internal/account"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
-	"pgregory.net/rapid"
 )
 
 // made is the account of a new key under the algorithm called name.
