@@ -203,12 +203,12 @@ func TestAReloadIsOneLogLine(t *testing.T) {
 }
 
 func TestAnAlgorithmOfTheServicesOwn(t *testing.T) {
-	tenth := algorithm.Func(func(limit algorithm.Limit, demands []algorithm.Rates, grants []algorithm.Grant) {
-		for i := range grants {
-			grants[i] = algorithm.Grant{Weight: 0.1, Burst: limit.Burst / 10}
+	tenth := func(capacity float64, _ []algorithm.Demand, parts []float64) {
+		for i := range parts {
+			parts[i] = capacity / 10
 		}
-	})
-	nodes, _ := cluster(t, 2, memory.New(limits(t, strings.Replace(fast, "request-weighted", "tenth", 1))), headgate.WithAlgorithm("tenth", tenth))
+	}
+	nodes, _ := cluster(t, 2, memory.New(limits(t, strings.Replace(fast, "request-weighted", "{account: average, weigh: tenth}", 1))), headgate.WithAlgorithm("tenth", tenth))
 	eventually(t, "a tenth", func() bool { nodes[1].For("k").Allow(); return share(nodes[1], "k").Weight > 0.09 })
 }
 
@@ -256,14 +256,14 @@ func TestNewTellsWhatIsWrong(t *testing.T) {
 			t.Errorf("address %q: %v", address, err)
 		}
 	}
-	if _, err := headgate.New(headgate.Config{Address: "10.0.0.1:7933"}, source, members, headgate.WithAlgorithm("Bad Name", algorithm.None{})); err == nil || !strings.Contains(err.Error(), `"Bad Name"`) {
+	if _, err := headgate.New(headgate.Config{Address: "10.0.0.1:7933"}, source, members, headgate.WithAlgorithm("Bad Name", algorithm.None)); err == nil || !strings.Contains(err.Error(), `"Bad Name"`) {
 		t.Errorf("a name that no rule can have: %v", err)
 	}
-	taken := headgate.WithAlgorithm("request-weighted", algorithm.RequestWeighted{})
+	taken := headgate.WithAlgorithm("request-weighted", algorithm.RequestWeighted)
 	if _, err := headgate.New(headgate.Config{Address: "10.0.0.1:7933"}, source, members, taken); !errors.Is(err, algorithm.ErrTaken) {
 		t.Errorf("taken name: %v", err)
 	}
-	own := headgate.WithAlgorithm("own", algorithm.RequestWeighted{})
+	own := headgate.WithAlgorithm("own", algorithm.RequestWeighted)
 	remote := headgate.WithRemote("own", exact.New(nil))
 	for _, both := range [][]headgate.Option{{own, remote}, {remote, own}} { // in any order
 		if _, err := headgate.New(headgate.Config{Address: "10.0.0.1:7933"}, source, members, both...); !errors.Is(err, algorithm.ErrTaken) {

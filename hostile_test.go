@@ -98,7 +98,7 @@ func newHostile(t *testing.T) *hostile {
 	h := &hostile{T: t, source: memory.New(limits(t, hostileRules)), scope: tally.NewTestScope("", nil), log: &hostileLog{count: make(map[string]int)}}
 	h.node, err = headgate.New(headgate.Config{Address: l.Addr().String()}, h.source, members,
 		headgate.WithListen(l), headgate.WithLogger(slog.New(h.log)), headgate.WithScope(h.scope), headgate.WithParent("below", wildParent{}),
-		headgate.WithAlgorithm("favour", algorithm.Pool(favour)), headgate.WithPayload("first-come", firstCome()))
+		headgate.WithAlgorithm("favour", favour), headgate.WithPayload("first-come", firstCome()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"slices"
 
 	"github.com/uber-go/tally/v4"
 
@@ -146,13 +145,14 @@ func WithParent(name string, parent aggregator.Claiming) Option {
 	}
 }
 
-// WithAlgorithm lets rules name an algorithm of the service's own. All hosts
-// of a cluster must have it.
-func WithAlgorithm(name string, a algorithm.Algorithm) Option {
+// WithAlgorithm lets rules name a weighing of the service's own: by its name, which
+// stands for the pool account, or beside another account, as in
+// `algorithm: {account: average, weigh: mine}`. All hosts of a cluster must have it.
+func WithAlgorithm(name string, weigh algorithm.Weigh) Option {
 	return func(o *options) {
 		if o.known(name) {
 			o.taken(name)
-		} else if err := errors.Join(dynamicconfig.CheckAlgorithm(name), o.registry.Register(name, a)); err != nil {
+		} else if err := errors.Join(dynamicconfig.CheckAlgorithm(name), o.registry.Register(name, weigh)); err != nil {
 			o.errs = append(o.errs, fmt.Errorf("headgate: %w", err))
 		}
 	}
@@ -250,11 +250,7 @@ func (o *options) traits() limiter.Option {
 	var all []limiter.Option
 	for _, name := range o.registry.Names() {
 		if _, ok := dynamicconfig.TraitsOf(name); !ok {
-			all = append(all, limiter.WithAlgorithm(name, dynamicconfig.Traits{
-				Early: slices.Contains(o.registry.Stateful(), name),
-				Wants: slices.Contains(o.registry.Leasing(), name),
-				Rates: true, Slots: true,
-			}))
+			all = append(all, limiter.WithAlgorithm(name, dynamicconfig.Traits{Early: true, Rates: true, Slots: true}))
 		}
 	}
 	for name, p := range o.payloads {

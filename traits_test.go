@@ -3,7 +3,6 @@
 package headgate_test
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/headgate/headgate"
@@ -24,8 +23,13 @@ func TestTraitsAreThoseOfTheAlgorithms(t *testing.T) {
 			t.Errorf("%s: dynamicconfig does not know it", name)
 			continue
 		}
-		if traits.Early != slices.Contains(r.Stateful(), name) || traits.Wants != slices.Contains(r.Leasing(), name) {
-			t.Errorf("%s: %+v; stateful are %q, leasing are %q", name, traits, r.Stateful(), r.Leasing())
+		a, err := r.Lookup(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, ok := dynamicconfig.TraitsOf(algorithm.Pair(a.Account, name))
+		if want.Asks, want.Slots = a.Auto, want.Slots && !a.Auto; !ok || traits != want {
+			t.Errorf("%s: %+v, and those of its account are %+v", name, traits, want)
 		}
 		if traits.Local || !traits.Rates {
 			t.Errorf("%s: %+v of an algorithm that an owner runs", name, traits)

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/aggregator/internal/account"
 	"github.com/headgate/headgate/rpc"
 )
 
@@ -41,6 +41,10 @@ func (k *key) capacity(now time.Duration) float64 {
 	return float64(k.rule.SafeCapacity) * k.clients()
 }
 
+// waits tells whether it is not known yet what a key's hosts share. Each of them
+// goes on with what it had, or with its fallback. P is nil without a cluster above.
+func (p *above) waits() bool { return p != nil && !p.given }
+
 // children are the keys whose capacity comes from the cluster above.
 type children struct {
 	mu   sync.Mutex
@@ -63,7 +67,7 @@ func (a *Aggregator) raise(now time.Duration, sh *shard, k *key) {
 	if k.rule == nil || !k.rule.Parent || k.above != nil {
 		return
 	}
-	k.above = &above{askAt: now, keeps: now + k.settings.average.Interval}
+	k.above = &above{askAt: now, keeps: now + k.settings.accounts.Interval}
 	a.children.mu.Lock()
 	defer a.children.mu.Unlock()
 
@@ -77,11 +81,11 @@ func (c *children) expire() {
 	c.mu.Unlock()
 	gone := make(map[child]bool)
 	for _, one := range all {
-		one.shard.mu.Lock()
+		one.shard.Lock(math.MinInt64)
 		if !one.alive() {
 			gone[one] = true
 		}
-		one.shard.mu.Unlock()
+		one.shard.Unlock()
 	}
 	if len(gone) == 0 {
 		return
@@ -102,13 +106,13 @@ func (a *Aggregator) Ask(now time.Duration, host string) *Asked {
 	a.children.mu.Unlock()
 	asked := new(Asked)
 	for _, c := range all {
-		now := c.shard.lock(now)
+		now := c.shard.Lock(now)
 		if p := c.above; c.alive() && !p.asked && now >= p.askAt && len(asked.Claims.Rows) < rpc.MaxKeys {
 			p.asked, p.told = true, c.key.wants()
 			asked.Claims.Rows = append(asked.Claims.Rows, c.key.claim(now, host))
 			asked.children = append(asked.children, c)
 		}
-		c.shard.mu.Unlock()
+		c.shard.Unlock()
 	}
 	if len(asked.children) == 0 {
 		return nil
@@ -135,7 +139,7 @@ func (a *Aggregator) Hear(now time.Duration, asked *Asked, leases *rpc.Leases, e
 		leases = nil
 	}
 	for i, c := range asked.children {
-		now := c.shard.lock(now)
+		now := c.shard.Lock(now)
 		if c.alive() {
 			var lease rpc.Lease
 			if leases != nil && (errs == nil || errs[i] == nil) {
@@ -143,7 +147,7 @@ func (a *Aggregator) Hear(now time.Duration, asked *Asked, leases *rpc.Leases, e
 			}
 			c.key.hear(now, asked.Claims.Rows[i].Keep, lease)
 		}
-		c.shard.mu.Unlock()
+		c.shard.Unlock()
 	}
 }
 
@@ -173,9 +177,9 @@ func (k *key) hear(now time.Duration, kept bool, l rpc.Lease) {
 	p.heard, p.safe = true, l.Safe
 	p.fresh = max(l.Refresh, minRefresh)
 	p.askAt, p.early = now+p.fresh, now+p.fresh/4
-	if s, ok := k.state.(*lessor); ok && kept {
+	if leaser, ok := k.account.(account.Leaser); ok && kept {
 		// No lease of an earlier owner outlives the one that it had from above.
-		s.learns = min(s.learns, now+l.Learns)
+		leaser.Learned(now + l.Learns)
 	}
 	switch nothing := l.Amount == 0; {
 	case nothing && l.Learning:
@@ -204,15 +208,8 @@ const stirring = 0.02
 
 // wants is what all of k's hosts want.
 func (k *key) wants() (sum float64) {
-	switch s := k.state.(type) {
-	case *lessor:
-		for b := range s.account.Demand {
-			sum += b.Wants
-		}
-	case wanting:
-		sum = s.Wants()
-	case nil:
-		sum = k.ledger.sum.demand().Total()
+	for b := range k.account.Demand {
+		sum += b.Wants
 	}
 	return sum
 }
@@ -226,33 +223,21 @@ func (k *key) claim(now time.Duration, host string) rpc.Claim {
 	if now < k.above.until {
 		c.Has = k.above.amount
 	}
-	add := func(b algorithm.Band) {
+	leaser, leases := k.account.(account.Leaser)
+	if leases {
+		// What is still out although there is less by now is not free yet.
+		c.Has, c.Keep = max(c.Has, leaser.Leased()), leaser.Learns(now, false)
+	} else {
+		c.Keep = now < k.above.keeps
+	}
+	for b := range k.account.Demand {
+		if !leases {
+			b.Priority = k.rule.Priority
+		}
 		if len(c.Bands) < rpc.MaxBands && b.Wants > 0 {
 			c.Bands = append(c.Bands, wireBand(b))
 		}
 	}
-	switch s := k.state.(type) {
-	case *lessor:
-		// What is still out although there is less by now is not free yet.
-		c.Has, c.Keep = max(c.Has, s.account.Leased()), now < s.learns
-		for b := range s.account.Demand {
-			add(b)
-		}
-	case wanting:
-		c.Keep = now < k.above.keeps
-		add(algorithm.Band{Priority: k.rule.Priority, Clients: int64(s.Hosts()), Wants: s.Wants()})
-	case nil:
-		c.Keep = now < k.above.keeps
-		add(algorithm.Band{Priority: k.rule.Priority, Clients: int64(k.ledger.len()), Wants: k.ledger.sum.demand().Total()})
-	}
 	c.Has = min(c.Has, rpc.MaxAmount)
 	return c
-}
-
-// wanting is a Key that knows what all its hosts want.
-type wanting interface {
-	algorithm.Key
-
-	// Wants is their demand, in events/s.
-	Wants() float64
 }

@@ -4,9 +4,7 @@ package aggregator
 
 import (
 	"fmt"
-	"hash/maphash"
 	"log/slog"
-	"math"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -15,6 +13,8 @@ import (
 
 	"github.com/uber-go/tally/v4"
 
+	"github.com/headgate/headgate/aggregator/internal/account"
+	"github.com/headgate/headgate/aggregator/internal/table"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/rpc"
@@ -27,6 +27,7 @@ type Aggregator struct {
 	log      *slog.Logger
 	metrics  metrics
 	registry *algorithm.Registry
+	accounts accounts
 
 	configure sync.Mutex // serialises Configure
 	settings  atomic.Pointer[settings]
@@ -42,42 +43,22 @@ type Aggregator struct {
 	number    uint32      // at random: who told callers what is left
 	left      atomic.Bool // buckets were handed over, and do not decide any more
 	callers   callers
-	seed      maphash.Seed
-	shards    [shards]shard
+	table     *table.Table[*key]
 }
 
-const (
-	shardBits = 6
-	shards    = 1 << shardBits
-)
+// shard is a part of the table, and book a part of that.
+type shard = table.Shard[*key]
 
-// shard is a part of the keys, so that reports rarely wait for each other.
-type shard struct {
-	mu    sync.Mutex    // protects following fields, and all in the books
-	now   time.Duration // the latest time of all that had the lock
-	books []*book       // a book per algorithm; they stay for ever
-
-	_ [24]byte // a shard per cache line
-}
-
-// lock locks sh for what happens at now. It returns now, or the time of what had
-// the lock before if that is later: for a key, time does not go backwards.
-func (sh *shard) lock(now time.Duration) time.Duration {
-	sh.mu.Lock()
-	sh.now = max(sh.now, now)
-	return sh.now
-}
+type book = table.Book[*key]
 
 // settings is a Snapshot, worked out.
 type settings struct {
 	number   int // later ones have higher
 	registry *algorithm.Registry
-	built    sync.Map // algorithms with parameters
+	built    sync.Map // what accounts must know, by rule and algorithm
 	snapshot *dynamicconfig.Snapshot
-	average  algorithm.Average
 	shortest time.Duration // period of a report; a shorter one counts as that
-	stages   []algorithm.Stage
-	cluster  algorithm.Cluster
+	accounts account.Settings
 	maxKeys  int64
 	maxHosts int
 	places   places
@@ -102,16 +83,14 @@ func New(registry *algorithm.Registry, snapshot *dynamicconfig.Snapshot, options
 		log:      slog.New(slog.DiscardHandler),
 		metrics:  newMetrics(tally.NoopScope),
 		registry: registry,
-		seed:     maphash.MakeSeed(),
+		accounts: builtin,
+		table:    table.New[*key](),
 		number:   rand.Uint32() | 1,
 	}
 	for _, o := range options {
 		o(a)
 	}
 	a.gone = a.forget
-	for i := range a.shards {
-		a.shards[i].now = math.MinInt64
-	}
 	if err := a.Configure(snapshot); err != nil {
 		return nil, err
 	}
@@ -125,21 +104,20 @@ func (a *Aggregator) Configure(snapshot *dynamicconfig.Snapshot) error {
 	s := &settings{
 		registry: a.registry,
 		snapshot: snapshot,
-		average: algorithm.Average{
-			Weight:     p.NewDataWeight,
-			Interval:   p.UpdateInterval,
-			DecayAfter: p.DecayAfter,
-			GCAfter:    p.GCAfter,
-		},
 		maxKeys:  int64(p.MaxKeys),
 		maxHosts: p.MaxHostsPerKey,
 	}
-	if err := s.average.Validate(); err != nil {
+	average := account.Average{
+		Weight:     p.NewDataWeight,
+		Interval:   p.UpdateInterval,
+		DecayAfter: p.DecayAfter,
+		GCAfter:    p.GCAfter,
+	}
+	if err := average.Validate(); err != nil {
 		return fmt.Errorf("aggregator: configure: %w", err)
 	}
-	s.stages = s.average.Stages()
+	s.accounts = account.Settings{Average: average, Stages: average.Stages(), Interval: p.UpdateInterval, Member: a.member}
 	s.shortest = min(time.Second, p.UpdateInterval)
-	s.cluster = algorithm.Cluster{Interval: p.UpdateInterval, Member: a.member}
 	a.configure.Lock()
 	defer a.configure.Unlock()
 
@@ -162,17 +140,12 @@ func (a *Aggregator) Step(now time.Duration, host string, usage *rpc.Usage, gran
 	if err == nil {
 		err = check(host, usage)
 	}
-	var floor rpc.Floor
-	if err == nil {
-		floor, err = floorOf(alg)
-	}
 	if err != nil {
 		a.metrics.refused.Inc(1)
 		return fmt.Errorf("aggregator: update from %q: %w", host, err)
 	}
-	_, stateful := alg.(algorithm.Stateful)
-	resize(grants, usage.Len(), stateful)
-	grants.Floor = floor
+	resize(grants, usage.Len(), alg.Account == algorithm.AccountPool)
+	grants.Floor = floorOf(&alg)
 	s := a.settings.Load()
 	id := a.hosts.acquire(host)
 	defer a.hosts.add(id, -1)
@@ -180,37 +153,25 @@ func (a *Aggregator) Step(now time.Duration, host string, usage *rpc.Usage, gran
 	u := newUpdate()
 	defer u.done()
 
-	u.a, u.now, u.settings, u.sharing = a, now, s, newSharing(alg)
+	u.a, u.settings = a, s
 	u.usage, u.host, u.grants = usage, id, grants
-	u.all()
+	a.table.Visit(now, usage.Algorithm, usage.Keys, id*7, &u.order, u)
 	a.metrics.updates.Inc(1)
 	a.metrics.updatedKeys.Inc(int64(usage.Len()))
 	return nil
 }
 
 // newKey makes room for a key and puts it into b, whose shard is locked; nil if
-// there is no room, or no rule.
-func (a *Aggregator) newKey(b *book, s *settings, alg algorithm.Algorithm, hash uint64, text string, now time.Duration) (*key, error) {
-	rule, _ := s.match(text, b.algorithm)
-	if rule == nil {
+// there is no room, or no rule, when c is nil.
+func (a *Aggregator) newKey(b *book, s *settings, c *account.Config, hash uint64, text string, now time.Duration) (*key, error) {
+	if c == nil {
 		a.metrics.noRoom.Inc(1)
 		return nil, nil
 	}
-	k := &key{settings: s, rule: rule}
-	moved := time.Duration(a.moved.Load())
-	switch alg := alg.(type) {
-	case algorithm.Leasing:
-		l := newLessor(k, alg, moved+max(rule.Learning, 0))
-		l.adopt(s, nil)
-		k.state = l
-	case algorithm.Stateful:
-		if k.state = stateOf(alg, now, s.cluster); k.state == nil {
-			a.metrics.noRoom.Inc(1)
-			return nil, errNoKey
-		}
-	default:
-		k.ledger = newLedger()
-		k.learns = moved + min(max(rule.Learning, 0), s.average.Interval)
+	k := &key{settings: s, rule: c.Rule}
+	k.account = a.accounts[c.Algorithm.Account](now, time.Duration(a.moved.Load()), c)
+	if bucketed, ok := k.account.(account.Bucketed); ok {
+		k.account = &auto{bucketed, newLearned(now)}
 	}
 	if a.keys.Add(1) > s.maxKeys {
 		a.keys.Add(-1)
@@ -218,8 +179,8 @@ func (a *Aggregator) newKey(b *book, s *settings, alg algorithm.Algorithm, hash 
 		return nil, nil
 	}
 	k.text = strings.Clone(text)
-	b.add(hash, k)
-	a.raise(now, &a.shards[shardOf(hash)], k)
+	b.Add(hash, k)
+	a.raise(now, a.table.Shard(hash), k)
 	return k, nil
 }
 
@@ -228,8 +189,8 @@ func (a *Aggregator) newKey(b *book, s *settings, alg algorithm.Algorithm, hash 
 func (a *Aggregator) Label(labels map[string]algorithm.Labels) { a.labels.Store(&labels) }
 
 // member is who host is.
-func (a *Aggregator) member(host uint32) algorithm.Member {
-	m := algorithm.Member{Name: a.hosts.name(host)}
+func (a *Aggregator) member(host uint32) account.Member {
+	m := account.Member{Name: a.hosts.name(host)}
 	if labels := a.labels.Load(); labels != nil {
 		m.Labels = (*labels)[m.Name]
 	}
@@ -250,32 +211,38 @@ func (s *settings) match(text, named string) (rule, instead *dynamicconfig.Rule)
 	return nil, rule
 }
 
-// algorithm is the one called name, with the rule's parameters; an error if they
-// cannot be used.
-func (s *settings) algorithm(rule *dynamicconfig.Rule, name string) (algorithm.Algorithm, error) {
-	if len(parameters(rule)) == 0 {
-		return s.registry.Lookup(name)
-	}
+// config is what the account of a key of rule, which may be nil, must know under the
+// algorithm called name; an error if the rule's parameters cannot be used. There is one
+// for each rule and algorithm.
+func (s *settings) config(rule *dynamicconfig.Rule, name string) (*account.Config, error) {
 	type ruled struct {
 		rule *dynamicconfig.Rule
 		name string
 	}
 	type built struct {
-		algorithm algorithm.Algorithm
-		err       error
+		config *account.Config
+		err    error
 	}
 	if b, ok := s.built.Load(ruled{rule, name}); ok {
-		if b, ok := b.(built); ok {
-			return b.algorithm, b.err
+		b, _ := b.(built)
+		return b.config, b.err
+	}
+	c := &account.Config{Settings: &s.accounts, Rule: rule}
+	b := built{config: c}
+	c.Algorithm, b.err = s.registry.Build(name, parameters(rule))
+	if rule != nil {
+		for priority, name := range rule.Priorities {
+			if a, err := s.registry.Lookup(name); err == nil && a.Account == algorithm.AccountClaims {
+				if c.Bands == nil {
+					c.Bands = make(map[int64]algorithm.Weigher)
+				}
+				c.Bands[priority] = a.Weigher
+			}
 		}
 	}
-	b := built{}
-	b.algorithm, b.err = s.registry.Build(name, rule.Parameters)
 	s.built.Store(ruled{rule, name}, b)
-	return b.algorithm, b.err
+	return b.config, b.err
 }
-
-func (a *Aggregator) hash(key string) uint64 { return maphash.String(a.seed, key) }
 
 // check refuses what no sane host sends. Transports check too; anyone may
 // write a transport.
@@ -286,16 +253,12 @@ func check(host string, u *rpc.Usage) error {
 	return u.Check()
 }
 
-// floorOf is what alg lets hosts take above their weight.
-func floorOf(alg algorithm.Algorithm) (floor rpc.Floor, err error) {
-	defer recovered(&err)
-	if f, ok := alg.(algorithm.Floored); ok {
-		floor = rpc.Floor(f.Floor())
+// floorOf is what hosts may take above their weight under alg.
+func floorOf(alg *algorithm.Algorithm) rpc.Floor {
+	if alg.Account != algorithm.AccountAverage {
+		return rpc.FloorNone
 	}
-	if floor > rpc.FloorDrop {
-		return 0, fmt.Errorf("the algorithm's Floor is %d; return one of algorithm's Floor constants", floor)
-	}
-	return floor, nil
+	return rpc.Floor(alg.Weigher.Floor)
 }
 
 // resize makes n rows of g, with tokens or without.

@@ -86,8 +86,8 @@ func used(t testing.TB, a *Aggregator, now time.Duration) float64 {
 
 // known is a's key called text.
 func known(a *Aggregator, algorithm, text string) *key {
-	hash := a.hash(text)
-	return a.shards[shardOf(hash)].book(algorithm).find(hash, text)
+	hash := a.table.Hash(text)
+	return a.table.Shard(hash).Book(algorithm).Find(hash, text)
 }
 
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Max(1, math.Abs(b)) }
@@ -202,12 +202,7 @@ func TestLessThanASecondCountsAsOne(t *testing.T) {
 }
 
 func TestAKeyThatMigratesIsTwo(t *testing.T) {
-	other := algorithm.Func(func(_ algorithm.Limit, _ []algorithm.Rates, grants []algorithm.Grant) {
-		for i := range grants {
-			grants[i] = algorithm.Grant{Weight: 0.25, Used: 1}
-		}
-	})
-	a, _ := custom(t, cadence, other)
+	a, _ := custom(t, cadence, onAverage(func(capacity float64, _ []algorithm.Demand, parts []float64) { parts[0] = capacity / 4 }))
 	rule := every(algorithm.NameRequestWeighted)
 	rule.Migration = &dynamicconfig.Migration{From: rule.Algorithm, To: "mine", Mode: dynamicconfig.ModeOldShadowNew}
 	if err := a.Configure(snapshot(t, cadence, rule)); err != nil {
@@ -252,7 +247,7 @@ func TestConfigureIsFollowedByKnownKeys(t *testing.T) {
 	configure(cadence, dynamicconfig.Rule{Key: "k", Limit: 7, Algorithm: "request-weighted"})
 	used(t, a, 3*time.Second)
 	k := known(a, "request-weighted", "k")
-	if k.adopt(0, old, "request-weighted", a.gone); k.rule.Limit != 7 {
+	if k.adopt(0, old, "request-weighted"); k.rule.Limit != 7 {
 		t.Errorf("older rules came back: limit %v", k.rule.Limit)
 	}
 }

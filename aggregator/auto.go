@@ -5,30 +5,18 @@ package aggregator
 import (
 	"time"
 
-	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/aggregator/internal/account"
 	"github.com/headgate/headgate/rpc"
 )
 
 // auto is a key whose hosts report, and take tokens one by one where they hold
 // no grant.
 type auto struct {
-	algorithm.Bucketed
+	account.Bucketed
 	learned
 }
 
-var (
-	_ taking  = (*auto)(nil)
-	_ wanting = (*auto)(nil)
-)
-
-// stateOf is the state of a key that is new here at now.
-func stateOf(alg algorithm.Stateful, now time.Duration, c algorithm.Cluster) algorithm.Key {
-	state := alg.NewKey(c)
-	if b, ok := state.(algorithm.Bucketed); ok {
-		return &auto{b, newLearned(now)}
-	}
-	return state
-}
+var _ taking = (*auto)(nil)
 
 // take implements taking.
 func (u *auto) take(now time.Duration, k *key, t *rpc.Take, by uint32) rpc.Took {
@@ -50,18 +38,10 @@ func (u *auto) level(now time.Duration, k *key) (tokens float64, full bool) {
 // keeps tells whether k's account is worth keeping at now though no host is
 // known: what was taken from it is not to come back at once.
 func (k *key) keeps(now time.Duration) bool {
-	u, ok := k.state.(*auto)
+	u, ok := k.account.(*auto)
 	if !ok || k.rule == nil {
 		return false
 	}
 	_, full := u.level(now, k)
 	return !full
-}
-
-// Wants is what hosts want, in events/s, for the cluster above.
-func (u *auto) Wants() float64 {
-	if w, ok := u.Bucketed.(wanting); ok {
-		return w.Wants()
-	}
-	return 0
 }

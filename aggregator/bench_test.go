@@ -15,9 +15,9 @@ import (
 
 // filled is an Aggregator whose keys are each used by so many hosts, the
 // hosts' names, and the report that each of them sends every second.
-func filled(tb testing.TB, mine algorithm.Algorithm, name string, hosts, keys int) (*Aggregator, []string, *rpc.Usage) {
+func filled(tb testing.TB, name string, hosts, keys int) (*Aggregator, []string, *rpc.Usage) {
 	tb.Helper()
-	a, _ := custom(tb, cadence, mine)
+	a, _ := custom(tb, cadence, onAverage(new(counting).weigh))
 	if err := a.Configure(snapshot(tb, cadence, every(name))); err != nil {
 		tb.Fatal(err)
 	}
@@ -40,16 +40,11 @@ func filled(tb testing.TB, mine algorithm.Algorithm, name string, hosts, keys in
 // BenchmarkStep is one report of 100 keys, per key, when so many hosts use
 // each of them. All report once a second.
 func BenchmarkStep(b *testing.B) {
-	equal := algorithm.Func(func(_ algorithm.Limit, demands []algorithm.Rates, grants []algorithm.Grant) {
-		for i := range grants {
-			grants[i].Weight = 1 / float64(len(demands))
-		}
-	})
 	for _, name := range []string{algorithm.NameRequestWeighted, algorithm.NameElastic, "mine"} {
 		for _, hosts := range []int{1, 10, 100, 1000, 5000} {
 			b.Run(fmt.Sprintf("%s/hosts=%d", name, hosts), func(b *testing.B) {
 				const keys = 100
-				a, names, u := filled(b, equal, name, hosts, keys)
+				a, names, u := filled(b, name, hosts, keys)
 				var g rpc.Grants
 				now, i := time.Second, 0
 				b.ReportAllocs()
@@ -69,7 +64,7 @@ func BenchmarkStep(b *testing.B) {
 // BenchmarkStepParallel is the same from all processors at once.
 func BenchmarkStepParallel(b *testing.B) {
 	const hosts, keys = 100, 100
-	a, names, u := filled(b, new(counting), algorithm.NameRequestWeighted, hosts, keys)
+	a, names, u := filled(b, algorithm.NameRequestWeighted, hosts, keys)
 	var first atomic.Int64 // no two begin with the same host
 	b.ReportAllocs()
 	b.ResetTimer()
@@ -106,7 +101,7 @@ func TestMemory(t *testing.T) {
 		{algorithm.NameElastic, 1, 10_000, 650},
 	} {
 		before := heap()
-		a, _, u := filled(t, new(counting), tt.name, tt.hosts, tt.keys)
+		a, _, u := filled(t, tt.name, tt.hosts, tt.keys)
 		each := float64(heap()-before) / float64(tt.hosts*tt.keys)
 		runtime.KeepAlive(a)
 		runtime.KeepAlive(u)

@@ -10,22 +10,19 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/aggregator/internal/account"
 	"github.com/headgate/headgate/rpc"
 )
 
-// errNoKey is an algorithm's that has no state for a key.
-var errNoKey = errors.New("the algorithm's NewKey returned nil; return a Key")
-
 // insane is a grant that must not go to a host, as an error.
-type insane algorithm.Grant
+type insane account.Grant
 
 func (g insane) Error() string {
-	return fmt.Sprintf("the algorithm's grant is %+v; weights are in [0, 1] and all else is finite and not negative", algorithm.Grant(g))
+	return fmt.Sprintf("the algorithm's grant is %+v; weights are in [0, 1] and all else is finite and not negative", account.Grant(g))
 }
 
 // sane tells whether g may go to a host: anyone may write an algorithm.
-func sane(g algorithm.Grant) bool {
+func sane(g account.Grant) bool {
 	amount := func(v float64) bool { return v >= 0 && v <= math.MaxFloat64 }
 	return g.Weight >= 0 && g.Weight <= 1 && amount(g.Burst) && amount(g.Used) && amount(g.Tokens)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/uber-go/tally/v4"
 
+	"github.com/headgate/headgate/aggregator/internal/table"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/rpc"
@@ -62,8 +63,8 @@ func TestNoMoreKeysThanAllowedWhenAllComeAtOnce(t *testing.T) {
 	}
 	wg.Wait()
 	n := 0
-	for i := range a.shards {
-		n += len(a.shards[i].entries())
+	for sh := range a.table.All {
+		n += len(sh.Entries())
 	}
 	if n != 100 || a.keys.Load() != 100 {
 		t.Errorf("%d keys, counted as %d; want 100", n, a.keys.Load())
@@ -110,7 +111,7 @@ func TestAHostTooManyGetsNoGrant(t *testing.T) {
 func TestLargeReportsCountTheirHosts(t *testing.T) {
 	for _, name := range []string{algorithm.NameRequestWeighted, algorithm.NameElastic} {
 		a := owner(t, name)
-		texts := make([]string, 3*few)
+		texts := make([]string, 3*table.Few)
 		for i := range texts {
 			texts[i] = fmt.Sprint("k", i)
 		}
@@ -140,10 +141,8 @@ func TestLargeReportsCountTheirHosts(t *testing.T) {
 				t.Fatal(err)
 			}
 			report(3*time.Second, "a")
-			want("begun anew", "a", len(texts))
-			want("begun anew", "b", 0)
-			report(3*time.Second, "b")
-			want("begun anew", "b", len(texts))
+			want("with other parameters", "a", len(texts))
+			want("with other parameters", "b", len(texts)) // its pool goes on
 		}
 		for now := 4 * time.Second; now < 4*time.Second+20*cadence.UpdateInterval; now += time.Second {
 			report(now, "a")
@@ -157,7 +156,7 @@ func TestLargeReportsCountTheirHosts(t *testing.T) {
 // left of however many there were.
 func TestGCLeavesNothing(t *testing.T) {
 	for _, name := range []string{algorithm.NameRequestWeighted, algorithm.NameElastic, "mine"} {
-		a, _ := custom(t, cadence, new(counting))
+		a, _ := custom(t, cadence, onAverage(new(counting).weigh))
 		if err := a.Configure(snapshot(t, cadence, every(name))); err != nil {
 			t.Fatal(err)
 		}
@@ -181,9 +180,9 @@ func TestGCLeavesNothing(t *testing.T) {
 				t.Errorf("%s: number %d still stands for %q in %d rows", name, id, host, a.hosts.rows[id])
 			}
 		}
-		for i := range a.shards {
-			if n := len(a.shards[i].entries()); n != 0 {
-				t.Errorf("%s: %d keys are left in shard %d", name, n, i)
+		for sh := range a.table.All {
+			if n := len(sh.Entries()); n != 0 {
+				t.Errorf("%s: %d keys are left in a shard", name, n)
 			}
 		}
 	}
@@ -208,10 +207,10 @@ func TestWhatIsKeptIsCopied(t *testing.T) {
 	for i := 1; i <= 1000; i++ {
 		step(t, a, 0, message[:i], usage(algorithm.NameRequestWeighted, 1, 0, time.Second, message[:i]))
 	}
-	for i := range a.shards {
-		for _, e := range a.shards[i].entries() {
-			if sharesMemory(e.key.text, message) {
-				t.Fatalf("a key of %d bytes keeps the message", len(e.key.text))
+	for sh := range a.table.All {
+		for _, e := range sh.Entries() {
+			if sharesMemory(e.Key.text, message) {
+				t.Fatalf("a key of %d bytes keeps the message", len(e.Key.text))
 			}
 		}
 	}
@@ -225,7 +224,7 @@ func TestWhatIsKeptIsCopied(t *testing.T) {
 // Many hosts report, the rules change and GC runs, all at once; at the end
 // everything that was reported counts, in the account that the rule names.
 func TestConcurrentUse(t *testing.T) {
-	a, _ := custom(t, cadence, new(counting))
+	a, _ := custom(t, cadence, onAverage(new(counting).weigh))
 	slow := cadence
 	slow.NewDataWeight, slow.DecayAfter = 0.5, 3*time.Second
 	rules := []dynamicconfig.Rule{every(algorithm.NameRequestWeighted)}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/headgate/headgate/aggregator/internal/account"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/rpc"
@@ -41,21 +42,20 @@ func (c *claimant) ask() rpc.Lease {
 		return c.unmatched(ok)
 	}
 	name := answering(rule)
-	alg, err := c.settings.algorithm(rule, name)
+	config, err := c.settings.config(rule, name)
 	if errors.Is(err, algorithm.ErrParameter) {
 		c.a.blame(c.now, name, c.claim.Key, err)
 		return c.refuse("the key's rule has parameters that its algorithm %s does not take", name)
 	}
-	leasing, ok := alg.(algorithm.Leasing)
-	if !ok { // it may be none of the registry's, which is nobody's failure
+	if err != nil || config.Algorithm.Account != algorithm.AccountClaims { // it may be none of the registry's, which is nobody's failure
 		return c.refuse("the key's algorithm %s hands out no leases: use none, static, proportional-share or fair-share", name)
 	}
-	hash := c.a.hash(c.claim.Key)
-	sh := &c.a.shards[shardOf(hash)]
+	hash := c.a.table.Hash(c.claim.Key)
+	sh := c.a.table.Shard(hash)
 	id := c.a.hosts.acquire(c.claim.Host)
 	defer c.a.hosts.add(id, -1)
 
-	lease, err := c.under(sh, name, leasing, hash, id)
+	lease, err := c.under(sh, name, config, hash, id)
 	if err != nil {
 		c.a.blame(c.now, name, c.claim.Key, err)
 	}
@@ -64,72 +64,75 @@ func (c *claimant) ask() rpc.Lease {
 
 // under is the claim as host id, in sh. The error says that the algorithm is to
 // blame.
-func (c *claimant) under(sh *shard, name string, alg algorithm.Leasing, hash uint64, id uint32) (lease rpc.Lease, err error) {
-	c.now = sh.lock(c.now)
-	defer sh.mu.Unlock()
+func (c *claimant) under(sh *shard, name string, config *account.Config, hash uint64, id uint32) (lease rpc.Lease, err error) {
+	c.now = sh.Lock(c.now)
+	defer sh.Unlock()
 	defer recovered(&err)
 
-	b := sh.book(name)
-	k := b.find(hash, c.claim.Key)
+	b := sh.Book(name)
+	k := b.Find(hash, c.claim.Key)
 	if k == nil {
 		if c.claim.Release {
 			return rpc.Lease{}, nil
 		}
-		if k, err = c.a.newKey(b, c.settings, alg, hash, c.claim.Key, c.now); k == nil {
+		if k, err = c.a.newKey(b, c.settings, config, hash, c.claim.Key, c.now); k == nil {
 			return c.refuse("the decider has no room for another key: raise max_owned_keys"), err
 		}
 	}
-	k.adopt(c.now, c.settings, name, c.a.gone)
-	l, ok := k.state.(*lessor)
+	k.adopt(c.now, c.settings, name)
+	l, ok := k.account.(account.Leaser)
 	if !ok || k.rule == nil {
 		return c.refuse("the key's rule has just changed: ask again"), nil
 	}
-	k.expire(c.now, c.a.gone)
+	k.account.Expire(c.now, c.a.gone)
 	if c.claim.Release {
-		if l.account.Release(id) {
+		if l.Release(id) {
 			c.a.hosts.add(id, -1)
 		}
 		return rpc.Lease{}, nil
 	}
-	return c.lease(k, l, name, id), nil
+	return c.lease(k, l, name, id)
 }
 
-func (c *claimant) lease(k *key, l *lessor, name string, id uint32) rpc.Lease {
+func (c *claimant) lease(k *key, l account.Leaser, name string, id uint32) (rpc.Lease, error) {
 	known, learns := l.Knows(id), min(max(k.rule.Learning, 0), rpc.MaxLease)
-	if c.claim.Keep && c.now >= l.learnsUntil() {
+	if c.claim.Keep && !l.Learns(c.now, k.above.waits()) {
 		// Whoever learns below has nothing to learn of but what was leased
 		// before this.
-		learns = min(max(l.account.Until(id)-c.now, 0), rpc.MaxLease)
+		learns = min(max(l.Until(id)-c.now, 0), rpc.MaxLease)
 	}
 	if !known && l.Hosts() >= k.settings.maxHosts {
 		c.a.metrics.noRoom.Inc(1)
-		return c.refuse("the decider has no room for another host of this key: raise max_hosts_per_key")
+		return c.refuse("the decider has no room for another host of this key: raise max_hosts_per_key"), nil
 	}
-	var few [4]algorithm.Band
+	var few [4]account.Band
 	capacity := k.limit(k.part(c.now)).Rate
-	l.claim(c.now, k.recalculate(), capacity, id,
-		algorithm.Claim{Has: c.claim.Has, Bands: bands(few[:0], c.claim.Bands), Keep: c.claim.Keep, Headroom: c.claim.Headroom})
+	granted := l.Claim(c.now, account.Terms{Lease: k.lease(c.now), Recalculate: k.recalculate(), Waits: k.above.waits()}, capacity, id,
+		account.Claim{Has: c.claim.Has, Bands: bands(few[:0], c.claim.Bands), Keep: c.claim.Keep, Headroom: c.claim.Headroom})
 	if !known {
 		c.a.hosts.add(id, 1)
 	}
 	k.stir(c.now)
-	return c.answer(k, l, name, capacity, learns)
+	if granted.Invalid {
+		return c.refuse("the weigher of %s made no number of this host's part", name), insane(account.Grant{Weight: -1})
+	}
+	return c.answer(k, granted, name, capacity, learns), nil
 }
 
-// answer is what l has just granted.
-func (c *claimant) answer(k *key, l *lessor, name string, capacity float64, learns time.Duration) rpc.Lease {
-	lasts := min(l.granted.Until-c.now, rpc.MaxLease)
+// answer is what has just been granted.
+func (c *claimant) answer(k *key, granted account.Lease, name string, capacity float64, learns time.Duration) rpc.Lease {
+	lasts := min(granted.Until-c.now, rpc.MaxLease)
 	if lasts <= 0 {
 		return c.refuse("the cluster above gives this one nothing to lease out: ask again")
 	}
 	return rpc.Lease{
-		Amount:    l.granted.Amount,
+		Amount:    granted.Amount,
 		Lasts:     lasts,
-		Refresh:   min(k.soon(l.granted.Short && c.claim.Headroom), lasts),
+		Refresh:   min(k.soon(granted.Short && c.claim.Headroom), lasts),
 		Learns:    learns,
 		Safe:      c.safe(k, capacity),
 		Algorithm: name,
-		Learning:  l.granted.Learning || k.waits(),
+		Learning:  granted.Learning || k.above.waits(),
 	}
 }
 
@@ -151,6 +154,14 @@ func (c *claimant) safe(k *key, capacity float64) float64 {
 	default:
 		return capacity * min(clients/max(k.clients(), 1), 1)
 	}
+}
+
+// bands of c, for accounts.
+func bands(to []account.Band, from []rpc.Band) []account.Band {
+	for _, b := range from {
+		to = append(to, account.Band{Priority: b.Priority, Clients: b.Clients, Wants: b.Wants})
+	}
+	return to
 }
 
 // unmatched is the answer about a key that no rule limits.

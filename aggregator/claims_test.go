@@ -259,7 +259,7 @@ func TestWhatClaimsSayAboutKeysThatAreNotLeased(t *testing.T) {
 
 // Who claims keys that are decided elsewhere cannot fill the log with failures.
 func TestKeysThatNoRegistryDecidesFailNobody(t *testing.T) {
-	a, log := custom(t, cadence, new(counting))
+	a, log := custom(t, cadence, onAverage(new(counting).weigh))
 	for _, name := range []string{"exact", "even", "gossip"} {
 		if err := a.Configure(snapshot(t, cadence, terms(dynamicconfig.Rule{Limit: 10, Algorithm: name}))); err != nil {
 			t.Fatal(err)
@@ -274,7 +274,7 @@ func TestKeysThatNoRegistryDecidesFailNobody(t *testing.T) {
 }
 
 func TestAnAlgorithmThatCannotBeBuiltLeasesNothing(t *testing.T) {
-	a, log := custom(t, cadence, new(counting))
+	a, log := custom(t, cadence, onAverage(new(counting).weigh))
 	if err := a.Configure(snapshot(t, cadence, terms(dynamicconfig.Rule{Limit: 10, Algorithm: "fair-share", Parameters: map[string]string{"vavavoom": "11"}}))); err != nil {
 		t.Fatal(err)
 	}

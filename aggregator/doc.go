@@ -3,17 +3,19 @@
 // Package aggregator gathers what all hosts report about the keys that one
 // host owns, and answers each report with that host's part of the limits.
 //
-//	host a ─ usage ──▶ ┌────────────────────────────────────────┐
-//	       ◀─ grants ─ │ shard ─▶ key ─▶ ledger: usage by host, │
-//	host b ─ usage ──▶ │                 its moving average, and │ ◀─ Configure
-//	       ◀─ grants ─ │                 the sum of all hosts    │
-//	host c ─ usage ──▶ │                  └─▶ algorithm          │ ◀─ GC
-//	       ◀─ grants ─ └────────────────────────────────────────┘
+//	host a ─ usage ──▶ ┌──────────────────────────────────────────┐
+//	       ◀─ grants ─ │ table ─▶ key ─▶ account: average, pool or  │ ◀─ Configure
+//	host b ─ usage ──▶ │                 claims                    │
+//	       ◀─ grants ─ │                  └─▶ algorithm.Weigh      │ ◀─ GC
+//	host c ─ usage ──▶ └──────────────────────────────────────────┘
+//
+// The way of a report is Step, Table.Visit, update.Rows, row, decide, and then the
+// Report of the key's account, whatever that is.
 //
 // An Aggregator is an rpc.Decider, so whatever carries payloads can serve it:
 //
 //	registry := algorithm.Builtin()
-//	registry.Register("mine", algorithm.Pool(weigh)) // a custom weighting
+//	registry.Register("mine", weigh)                 // a custom weighting
 //	a, err := aggregator.New(registry, snapshot, aggregator.WithLogger(log))
 //	if err != nil { … }
 //	go a.Run(ctx)                                    // forgets silent hosts
@@ -31,17 +33,16 @@
 //
 // # What it costs
 //
-// A report costs the same per key however many hosts use that key. The sum
-// that an algorithm.Summed needs is kept as reports come and age, and the
-// grants of any other algorithm are made for all hosts at once, at most every
-// half interval. An algorithm.Stateful sees to it by itself.
+// A report costs the same per key however many hosts use that key. Built-in weighers
+// have a form for one host, and any other weighs all hosts at once, at most eight
+// times in an interval.
 //
 // # What it bounds
 //
 // Keys (max_owned_keys) and hosts per key (max_hosts_per_key); a key or host
 // beyond that gets no grant, and uses its fallback. A host is forgotten
 // gc_after its last report, a key with its last host, a host's name with its
-// last key, a bucket when it is full. An algorithm that panics or returns
+// last key, a bucket when it is full. A weigher that panics or returns
 // nonsense costs its own keys their grants, and a line in the log.
 //
 // # Rules that change
@@ -61,7 +62,7 @@
 //
 // A report counts for the time since the host's last one. If it is about more, an
 // answer was lost, the key is named twice in the message, or two hosts have one
-// name. An algorithm.Stateful then counts the part that is new; others take the
+// name. The pool then counts the part that is new; other accounts take the
 // report for one more sample of the host's demand. overlapping_reports counts them.
 //
 // # Out of scope

@@ -6,14 +6,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headgate/headgate/aggregator/internal/account"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/internal/exactbucket"
 	"github.com/headgate/headgate/rpc"
 )
 
 // exact is the one bucket of a key, which is asked for each event.
 type exact struct {
-	bucket algorithm.Bucket
+	bucket exactbucket.Bucket
 	learned
 	settings *settings // that bucket's rule is of
 	part     float64   // of the rule's limit that it has
@@ -25,20 +27,17 @@ type exact struct {
 	wanted float64       // how many are asked for lately, per second
 }
 
-var (
-	_ taking  = (*exact)(nil)
-	_ wanting = (*exact)(nil)
-)
+var _ taking = (*exact)(nil)
 
-// Report implements algorithm.Key. A host that reports usage of an exact key has
+// Report implements account.Account. A host that reports usage of an exact key has
 // not heard of its rule: what it used since the key came here is charged.
-func (e *exact) Report(now time.Duration, limit algorithm.Limit, _ uint32, r *algorithm.Report) (algorithm.Grant, bool) {
+func (e *exact) Report(now time.Duration, limit algorithm.Limit, _ uint32, r *account.Report) (account.Grant, bool) {
 	part := min(float64(now-e.came)/float64(max(r.Elapsed, 1)), 1)
 	e.bucket.Charge(now, part*r.Allowed, -limit.Burst)
-	return algorithm.Grant{}, false
+	return account.Grant{}, false
 }
 
-// Expire implements algorithm.Key.
+// Expire implements account.Account.
 func (e *exact) Expire(now time.Duration, _ func(host uint32)) {
 	e.idle = e.bucket.Full(now) && !(e.child && e.asked > 0) // else the lease would be lost
 	if d := (now - e.since).Seconds(); d > 0.1 {
@@ -47,13 +46,15 @@ func (e *exact) Expire(now time.Duration, _ func(host uint32)) {
 	}
 }
 
-// Follow implements algorithm.Key.
-func (e *exact) Follow(time.Duration, time.Duration) {}
+// Configure implements account.Account: each take brings the rule.
+func (e *exact) Configure(time.Duration, *account.Config) {}
 
-// Wants is what is asked for lately, in tokens/s, for the cluster above.
-func (e *exact) Wants() float64 { return e.wanted }
+// Demand implements account.Account: what is asked for lately, in tokens/s.
+func (e *exact) Demand(yield func(account.Band) bool) {
+	yield(account.Band{Clients: int64(e.Hosts()), Wants: e.wanted})
+}
 
-// Hosts implements algorithm.Key: a bucket that is full need not be kept.
+// Hosts implements account.Account: a bucket that is full need not be kept.
 func (e *exact) Hosts() int {
 	if e.idle {
 		return 0
@@ -61,11 +62,14 @@ func (e *exact) Hosts() int {
 	return 1
 }
 
-// Knows implements algorithm.Key.
+// Knows implements account.Account.
 func (e *exact) Knows(uint32) bool { return false }
 
-// Fetch implements algorithm.Key.
+// Fetch implements account.Account.
 func (e *exact) Fetch(uint32, int32) (number int32, read int) { return none, 0 }
+
+// Beside implements account.Account.
+func (e *exact) Beside(int32) (read int) { return 0 }
 
 // newExact makes a full bucket, if there is room.
 func (a *Aggregator) newExact(s *settings, now time.Duration, rule *dynamicconfig.Rule, text string) *key {
@@ -75,8 +79,8 @@ func (a *Aggregator) newExact(s *settings, now time.Duration, rule *dynamicconfi
 		return nil
 	}
 	k := &key{text: strings.Clone(text), settings: s, rule: rule}
-	k.state = &exact{
-		bucket:   algorithm.NewBucket(now, bucketRule(rule, k.limit(1))),
+	k.account = &exact{
+		bucket:   exactbucket.New(now, bucketRule(rule, k.limit(1))),
 		learned:  newLearned(now),
 		settings: s,
 		part:     1,
@@ -97,14 +101,14 @@ func (e *exact) take(now time.Duration, k *key, t *rpc.Take, by uint32) rpc.Took
 func (e *exact) follow(now time.Duration, k *key) {
 	if part := k.part(now); e.settings != k.settings || e.part != part {
 		e.settings, e.part, e.child = k.settings, part, k.rule.Parent
-		e.bucket.Rule(now, bucketRule(k.rule, k.limit(part)))
+		e.bucket.Follow(now, bucketRule(k.rule, k.limit(part)))
 	}
 }
 
 // abandoned reports whether k has a bucket, and neither a rule nor anybody who
 // took from it lately.
 func (k *key) abandoned(now, lately time.Duration) bool {
-	e, ok := k.state.(*exact)
+	e, ok := k.account.(*exact)
 	return ok && k.rule == nil && now-e.last > lately
 }
 

@@ -57,13 +57,11 @@ func ExampleAggregator_Step() {
 // A custom weighting is one function over the demands of a key's hosts.
 func ExampleNew_customAlgorithm() {
 	registry := algorithm.Builtin()
-	err := registry.Register("equal-parts", algorithm.Func(
-		func(limit algorithm.Limit, demands []algorithm.Rates, grants []algorithm.Grant) {
-			part := 1 / float64(len(demands))
-			for i := range grants {
-				grants[i] = algorithm.Grant{Weight: part, Burst: limit.Burst * part}
-			}
-		}))
+	err := registry.Register("equal-parts", func(capacity float64, demands []algorithm.Demand, parts []float64) {
+		for i := range parts {
+			parts[i] = capacity / float64(len(demands))
+		}
+	})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -6,12 +6,14 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate/aggregator/internal/account"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/rpc"
@@ -22,7 +24,7 @@ import (
 func custom(t testing.TB, p dynamicconfig.Properties, mine algorithm.Algorithm) (*Aggregator, *bytes.Buffer) {
 	t.Helper()
 	registry := algorithm.Builtin()
-	if err := registry.Register("mine", mine); err != nil {
+	if err := registry.Add("mine", mine); err != nil {
 		t.Fatal(err)
 	}
 	log := new(bytes.Buffer)
@@ -36,46 +38,51 @@ func custom(t testing.TB, p dynamicconfig.Properties, mine algorithm.Algorithm) 
 	return a, log
 }
 
-// counting is an algorithm of equal parts that counts what it is made to do.
+// onAverage is an algorithm that weighs averages.
+func onAverage(weigh algorithm.Weigh) algorithm.Algorithm {
+	return algorithm.Algorithm{Account: algorithm.AccountAverage, Weigher: algorithm.Weigher{Weigh: weigh}}
+}
+
+// counting weighs in equal parts, and counts what it is made to do.
 type counting struct{ calls, rows atomic.Int64 }
 
-func (c *counting) Share(_ algorithm.Limit, demands []algorithm.Rates, grants []algorithm.Grant) {
+func (c *counting) weigh(capacity float64, demands []algorithm.Demand, parts []float64) {
 	c.calls.Add(1)
 	c.rows.Add(int64(len(demands)))
-	for i := range grants {
-		grants[i].Weight = 1 / float64(len(demands))
+	for i := range parts {
+		parts[i] = capacity / float64(len(demands))
 	}
 }
 
 func TestAllAskersShareOneRound(t *testing.T) {
 	mine := new(counting)
-	a, _ := custom(t, cadence, mine)
+	a, _ := custom(t, cadence, onAverage(mine.weigh))
 	const hosts = 50
 	ask := func(now time.Duration, host int) float64 {
 		return step(t, a, now, fmt.Sprint(host), usage("mine", 1, 0, time.Second, "m")).Weight[0]
 	}
 	for h := range hosts {
-		if got := ask(0, h); got != 1/float64(h+1) {
+		if got := ask(0, h); !near(got, 1/float64(h+1)) {
 			t.Fatalf("host %d of a few got %v at once", h, got)
 		}
 	}
-	for i := range 6 { // half intervals
+	for i := range 12 { // parts of an interval
 		mine.calls.Store(0)
 		for at := range 3 {
 			for h := range hosts {
-				now := time.Duration(i+1)*time.Second/2 + time.Duration(at)*time.Second/6
-				if got := ask(now, h); got != 1.0/hosts {
+				now := time.Duration(i+1)*time.Second/account.Parted + time.Duration(at)*time.Second/account.Parted/3
+				if got := ask(now, h); !near(got, 1.0/hosts) {
 					t.Fatalf("at %v host %d got %v", now, h, got)
 				}
 			}
 		}
 		if mine.calls.Load() != 1 {
-			t.Errorf("half interval %d: %d calls for %d askers", i, mine.calls.Load(), 3*hosts)
+			t.Errorf("part %d: %d calls for %d askers", i, mine.calls.Load(), 3*hosts)
 		}
 	}
 	mine.calls.Store(0)
 	for range 10 {
-		if g := step(t, a, 3300*time.Millisecond, "asks only", usage("mine", 0, 0, time.Second, "m")); g.Lease[0] != 0 {
+		if g := step(t, a, 1550*time.Millisecond, "asks only", usage("mine", 0, 0, time.Second, "m")); g.Lease[0] != 0 {
 			t.Fatalf("a host that the algorithm never saw has a grant: %+v", g)
 		}
 	}
@@ -90,7 +97,7 @@ func TestARoundIsNotMistakenForAnotherOfItsSize(t *testing.T) {
 	mine := new(counting)
 	p := cadence
 	p.UpdateInterval, p.DecayAfter, p.GCAfter = 10*time.Second, time.Second, 2*time.Second
-	a, _ := custom(t, p, mine)
+	a, _ := custom(t, p, onAverage(mine.weigh))
 	u := usage("mine", 1, 0, time.Second, "m")
 	step(t, a, 0, "a", u)
 	if g := step(t, a, 2*time.Second, "b", u); g.Weight[0] != 1 || g.Lease[0] == 0 {
@@ -102,7 +109,7 @@ func TestARoundIsNotMistakenForAnotherOfItsSize(t *testing.T) {
 // grow with their number.
 func TestManyNewHostsCostLittleEach(t *testing.T) {
 	mine := new(counting)
-	a, _ := custom(t, cadence, mine)
+	a, _ := custom(t, cadence, onAverage(mine.weigh))
 	const hosts = 5000
 	for h := range hosts {
 		step(t, a, 0, fmt.Sprint(h), usage("mine", 1, 0, time.Second, "m"))
@@ -110,17 +117,31 @@ func TestManyNewHostsCostLittleEach(t *testing.T) {
 	if each := float64(mine.rows.Load()) / hosts; each > 8 {
 		t.Errorf("%d calls looked at %d rows, %.1f for each of %d hosts", mine.calls.Load(), mine.rows.Load(), each, hosts)
 	}
-	if g := step(t, a, time.Second/2, fmt.Sprint(hosts-1), usage("mine", 1, 0, time.Second, "m")); g.Weight[0] != 1.0/hosts {
+	if g := step(t, a, time.Second/2, fmt.Sprint(hosts-1), usage("mine", 1, 0, time.Second, "m")); !near(g.Weight[0], 1.0/hosts) {
 		t.Errorf("half an interval later the last host has %+v", g)
 	}
 }
 
-// failing misbehaves as its fields say. As an algorithm.Stateful it is its own
-// Key.
+// failing is an account that misbehaves as its fields say.
 type failing struct {
-	grant algorithm.Grant
+	account.Account
+
+	grant account.Grant
 	panic string // in which method
 	known map[uint32]bool
+}
+
+// failing is custom with an account that misbehaves.
+func (f *failing) custom(t *testing.T) (*Aggregator, *bytes.Buffer) {
+	t.Helper()
+	a, log := custom(t, cadence, algorithm.Algorithm{Account: "failing"})
+	a.accounts = maps.Clone(a.accounts)
+	a.accounts["failing"] = func(time.Duration, time.Duration, *account.Config) account.Account {
+		f.maybe("New")
+		f.known = make(map[uint32]bool)
+		return f
+	}
+	return a, log
 }
 
 func (f *failing) maybe(method string) {
@@ -129,80 +150,54 @@ func (f *failing) maybe(method string) {
 	}
 }
 
-func (f *failing) Share(_ algorithm.Limit, _ []algorithm.Rates, grants []algorithm.Grant) {
-	f.maybe("Share")
-	for i := range grants {
-		grants[i] = f.grant
-	}
+func (f *failing) Report(_ time.Duration, _ algorithm.Limit, host uint32, _ *account.Report) (account.Grant, bool) {
+	f.known[host] = true
+	f.maybe("Report")
+	return f.grant, true
 }
 
-// stateful makes a Stateful of a failing.
-type stateful struct {
-	*failing
-	noKey bool
-}
-
-func (s stateful) NewKey(algorithm.Cluster) algorithm.Key {
-	s.maybe("NewKey")
-	if s.noKey {
-		return nil
-	}
-	return s
-}
-
-func (s stateful) Report(_ time.Duration, _ algorithm.Limit, host uint32, _ *algorithm.Report) (algorithm.Grant, bool) {
-	s.known[host] = true
-	s.maybe("Report")
-	return s.grant, true
-}
-
-func (s stateful) Expire(_ time.Duration, gone func(uint32)) {
-	s.maybe("Expire")
-	if s.panic == "gone" {
+func (f *failing) Expire(_ time.Duration, gone func(uint32)) {
+	f.maybe("Expire")
+	if f.panic == "gone" {
 		gone(12345)
 	}
 }
 
-func (s stateful) Hosts() int {
-	s.maybe("Hosts")
-	if s.panic == "Knows" {
+func (f *failing) Hosts() int {
+	f.maybe("Hosts")
+	if f.panic == "Knows" {
 		return math.MaxInt32 // it is asked only when there is no room for another host
 	}
-	return len(s.known)
+	return len(f.known)
 }
 
-func (s stateful) Follow(time.Duration, time.Duration) { s.maybe("Follow") }
+func (f *failing) Knows(host uint32) bool { f.maybe("Knows"); return f.known[host] }
 
-func (s stateful) Fetch(uint32, int32) (int32, int) { return -1, 0 }
+func (f *failing) Configure(time.Duration, *account.Config) { f.maybe("Configure") }
 
-func (s stateful) Knows(host uint32) bool    { s.maybe("Knows"); return s.known[host] }
-func (f *failing) summed() summed            { return summed{f} }
-func (f *failing) stateful(no bool) stateful { f.known = make(map[uint32]bool); return stateful{f, no} }
-
-// summed makes a Summed of a failing.
-type summed struct{ *failing }
-
-func (s summed) Grant(algorithm.Limit, algorithm.Rates, algorithm.Rates) algorithm.Grant {
-	s.maybe("Grant")
-	return s.grant
-}
+func (f *failing) Fetch(uint32, int32) (int32, int) { return none, 0 }
 
 func TestAnAlgorithmThatFailsCostsItsOwnKeysOnly(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)
-	algorithms := map[string]algorithm.Algorithm{
-		"Share panics":     &failing{panic: "Share"},
-		"Grant panics":     (&failing{panic: "Grant"}).summed(),
-		"NewKey panics":    (&failing{panic: "NewKey"}).stateful(false),
-		"no Key":           (&failing{}).stateful(true),
-		"Report panics":    (&failing{panic: "Report"}).stateful(false),
-		"Expire panics":    (&failing{panic: "Expire"}).stateful(false),
-		"Hosts panics":     (&failing{panic: "Hosts"}).stateful(false),
-		"Knows panics":     (&failing{panic: "Knows"}).stateful(false),
-		"a host too many":  (&failing{panic: "gone", grant: algorithm.Grant{Weight: nan}}).stateful(false),
-		"NaN tokens":       (&failing{grant: algorithm.Grant{Tokens: nan}}).stateful(false),
-		"NaN in one grant": (&failing{grant: algorithm.Grant{Weight: nan}}).summed(),
+	weighing := func(weigh algorithm.Weigh) func() (*Aggregator, *bytes.Buffer) {
+		return func() (*Aggregator, *bytes.Buffer) { return custom(t, cadence, onAverage(weigh)) }
 	}
-	for name, g := range map[string]algorithm.Grant{
+	making := func(f *failing) func() (*Aggregator, *bytes.Buffer) {
+		return func() (*Aggregator, *bytes.Buffer) { return f.custom(t) }
+	}
+	all := map[string]func() (*Aggregator, *bytes.Buffer){
+		"Weigh panics":    weighing(func(float64, []algorithm.Demand, []float64) { panic("a bug in Weigh") }),
+		"NaN part":        weighing(func(_ float64, _ []algorithm.Demand, parts []float64) { parts[0] = nan }),
+		"negative part":   weighing(func(_ float64, _ []algorithm.Demand, parts []float64) { parts[0] = -1 }),
+		"New panics":      making(&failing{panic: "New"}),
+		"Report panics":   making(&failing{panic: "Report"}),
+		"Expire panics":   making(&failing{panic: "Expire"}),
+		"Hosts panics":    making(&failing{panic: "Hosts"}),
+		"Knows panics":    making(&failing{panic: "Knows"}),
+		"a host too many": making(&failing{panic: "gone", grant: account.Grant{Weight: nan}}),
+		"NaN tokens":      making(&failing{grant: account.Grant{Tokens: nan}}),
+	}
+	for name, g := range map[string]account.Grant{
 		"NaN weight":      {Weight: nan},
 		"weight above 1":  {Weight: 1.001},
 		"negative weight": {Weight: -0.001},
@@ -210,10 +205,10 @@ func TestAnAlgorithmThatFailsCostsItsOwnKeysOnly(t *testing.T) {
 		"negative burst":  {Burst: -1},
 		"NaN used":        {Used: nan},
 	} {
-		algorithms[name] = &failing{grant: g}
+		all[name] = making(&failing{grant: g})
 	}
-	for name, mine := range algorithms {
-		a, log := custom(t, cadence, mine)
+	for name, made := range all {
+		a, log := made()
 		for i := range 3 {
 			now := time.Duration(i) * time.Second
 			g := step(t, a, now, "a", usage("mine", 1, 0, time.Second, "m1", "m2"))
@@ -240,19 +235,6 @@ func TestAnAlgorithmThatFailsCostsItsOwnKeysOnly(t *testing.T) {
 	}
 }
 
-// floored has a Floor that may not exist.
-type floored struct {
-	algorithm.Algorithm
-	floor algorithm.Floor
-}
-
-func (f floored) Floor() algorithm.Floor {
-	if f.floor == 200 {
-		panic("no floor")
-	}
-	return f.floor
-}
-
 func TestFloorsGoWithTheGrants(t *testing.T) {
 	for floor, want := range map[algorithm.Floor]rpc.Floor{
 		algorithm.FloorNone:   rpc.FloorNone,
@@ -260,30 +242,30 @@ func TestFloorsGoWithTheGrants(t *testing.T) {
 		algorithm.FloorEven:   rpc.FloorEven,
 		algorithm.FloorDrop:   rpc.FloorDrop,
 	} {
-		a, _ := custom(t, cadence, floored{new(counting), floor})
+		mine := onAverage(algorithm.RequestWeighted)
+		mine.Weigher.Floor = floor
+		a, _ := custom(t, cadence, mine)
 		if g := step(t, a, 0, "a", usage("mine", 1, 0, time.Second, "m")); g.Floor != want {
 			t.Errorf("floor %v became %v", floor, g.Floor)
 		}
 	}
-	for _, floor := range []algorithm.Floor{4, 200} {
-		a, _ := custom(t, cadence, floored{new(counting), floor})
-		if err := a.Step(0, "a", usage("mine", 1, 0, time.Second, "m"), new(rpc.Grants)); err == nil {
-			t.Errorf("floor %d went to a host, which would refuse the whole answer", floor)
-		}
-	}
 }
 
-// Tokens are for Stateful algorithms only: hosts of others keep what they have.
-func TestTokensComeFromStatefulAlgorithmsOnly(t *testing.T) {
-	mine := (&failing{grant: algorithm.Grant{Weight: 0.5, Tokens: 7}}).stateful(false)
-	a, _ := custom(t, cadence, mine)
+// Tokens come from the pool only: hosts of other accounts keep what they have.
+func TestTokensComeFromThePoolOnly(t *testing.T) {
+	a, _ := custom(t, cadence, onAverage(algorithm.RequestWeighted))
 	g := new(rpc.Grants)
 	for range 2 { // with the same memory
-		if err := a.Step(0, "a", usage("mine", 1, 0, time.Second, "m"), g); err != nil || len(g.Tokens) != 1 || g.Tokens[0] != 7 {
-			t.Errorf("%v, tokens %v, want 7", err, g.Tokens)
+		if err := a.Configure(snapshot(t, cadence, every(algorithm.NameElastic))); err != nil {
+			t.Fatal(err)
 		}
-		if err := a.Step(0, "a", usage("request-weighted", 1, 0, time.Second, "k"), g); err != nil || g.Tokens != nil {
-			t.Errorf("%v, tokens %v, want none", err, g.Tokens)
+		if err := a.Step(0, "a", usage(algorithm.NameElastic, 1, 0, time.Second, "k"), g); err != nil || len(g.Tokens) != 1 {
+			t.Errorf("%v, tokens %v, want one", err, g.Tokens)
+		}
+		for _, name := range []string{algorithm.NameRequestWeighted, algorithm.NameFairShare, "mine"} {
+			if err := a.Step(0, "a", usage(name, 1, 0, time.Second, "k"), g); err != nil || g.Tokens != nil {
+				t.Errorf("%s: %v, tokens %v, want none", name, err, g.Tokens)
+			}
 		}
 	}
 }

@@ -3,20 +3,20 @@
 package aggregator
 
 import (
-	"slices"
 	"time"
+
+	"github.com/headgate/headgate/aggregator/internal/table"
 )
 
 // GC forgets hosts that have been silent for gc_after, keys that have no hosts
 // left, and buckets that are full.
 func (a *Aggregator) GC(now time.Duration) {
 	s := a.settings.Load()
-	for i := range a.shards {
-		sh := &a.shards[i]
-		for _, e := range sh.entries() {
+	for sh := range a.table.All {
+		for _, e := range sh.Entries() {
 			if err := a.sweep(now, s, sh, e); err != nil {
 				a.metrics.insane.Inc(1)
-				a.blame(now, e.algorithm, e.key.text, err)
+				a.blame(now, e.Algorithm, e.Key.text, err)
 			}
 		}
 	}
@@ -26,45 +26,21 @@ func (a *Aggregator) GC(now time.Duration) {
 	a.metrics.hosts.Update(float64(a.hosts.len()))
 }
 
-// entry is a key and the book that it is in. A book stays for ever.
-type entry struct {
-	slot
-	algorithm string
-}
-
-// entries of the books in sh.
-func (sh *shard) entries() (all []entry) {
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-
-	for _, b := range sh.books {
-		all = slices.Grow(all, b.live)
-		for _, s := range b.slots {
-			if s.key != nil {
-				all = append(all, entry{s, b.algorithm})
-			}
-		}
-	}
-	return all
-}
-
 // sweep is GC for one key. A key whose algorithm panics stays.
-func (a *Aggregator) sweep(now time.Duration, s *settings, sh *shard, e entry) (err error) {
-	now = sh.lock(now)
-	defer sh.mu.Unlock()
+func (a *Aggregator) sweep(now time.Duration, s *settings, sh *shard, e table.Entry[*key]) (err error) {
+	now = sh.Lock(now)
+	defer sh.Unlock()
 	defer recovered(&err)
 
-	b, k := sh.book(e.algorithm), e.key
-	if b.find(e.hash, k.text) != k {
+	b, k := sh.Book(e.Algorithm), e.Key
+	if b.Find(e.Hash, k.text) != k {
 		return nil // another GC was here
 	}
-	k.adopt(now, s, e.algorithm, a.gone)
+	k.adopt(now, s, e.Algorithm)
 	a.raise(now, sh, k)
-	k.expire(now, a.gone)
-	a.metrics.overlapping.Inc(k.ledger.overlaps)
-	k.ledger.overlaps = 0
-	if k.hosts() == 0 && !k.keeps(now) || k.abandoned(now, s.average.GCAfter) {
-		b.remove(e.hash, k)
+	k.account.Expire(now, a.gone)
+	if k.account.Hosts() == 0 && !k.keeps(now) || k.abandoned(now, s.accounts.Average.GCAfter) {
+		b.Remove(e.Hash, k)
 		k.leave()
 		a.keys.Add(-1)
 		k.above = nil

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/headgate/headgate/aggregator/internal/account"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/rpc"
 )
@@ -16,10 +17,9 @@ import (
 // have.
 func (a *Aggregator) Handover(now time.Duration) (parts []*rpc.Claims) {
 	var rows []rpc.Claim
-	for i := range a.shards {
-		sh := &a.shards[i]
-		for _, e := range sh.entries() {
-			rows = a.hand(rows, now, sh, e.key)
+	for sh := range a.table.All {
+		for _, e := range sh.Entries() {
+			rows = a.hand(rows, now, sh, e.Key)
 		}
 	}
 	for part := range slices.Chunk(rows, rpc.MaxKeys) {
@@ -30,15 +30,15 @@ func (a *Aggregator) Handover(now time.Duration) (parts []*rpc.Claims) {
 
 // hand adds what hosts hold of k.
 func (a *Aggregator) hand(rows []rpc.Claim, now time.Duration, sh *shard, k *key) []rpc.Claim {
-	now = sh.lock(now)
-	defer sh.mu.Unlock()
+	now = sh.Lock(now)
+	defer sh.Unlock()
 
-	l, ok := k.state.(*lessor)
+	leaser, ok := k.account.(account.Leaser)
 	if !ok || k.rule == nil {
 		return rows
 	}
-	k.expire(now, a.gone)
-	for host, claim := range l.account.Held {
+	k.account.Expire(now, a.gone)
+	for host, claim := range leaser.Held {
 		row := rpc.Claim{Key: k.text, Host: a.hosts.name(host), Has: min(claim.Has, rpc.MaxAmount), Keep: true, Headroom: claim.Headroom}
 		for _, b := range claim.Bands {
 			row.Bands = append(row.Bands, wireBand(b))
@@ -51,7 +51,7 @@ func (a *Aggregator) hand(rows []rpc.Claim, now time.Duration, sh *shard, k *key
 }
 
 // wireBand is b within the bounds of the wire.
-func wireBand(b algorithm.Band) rpc.Band {
+func wireBand(b account.Band) rpc.Band {
 	return rpc.Band{Priority: b.Priority, Clients: min(max(b.Clients, 1), rpc.MaxCount), Wants: min(b.Wants, rpc.MaxAmount)}
 }
 
@@ -67,13 +67,12 @@ func (a *Aggregator) HandoverBuckets(now time.Duration) []rpc.Take {
 // holds for, as HandoverBuckets does. They go on deciding, for callers that have
 // not heard yet who owns the key now.
 func (a *Aggregator) Buckets(now time.Duration, moved func(key string) bool) (rows []rpc.Take) {
-	for i := range a.shards {
-		sh := &a.shards[i]
-		for _, entry := range sh.entries() {
-			if n := entry.algorithm; n != algorithm.NameExact && n != algorithm.NameAuto || !moved(entry.key.text) {
+	for sh := range a.table.All {
+		for _, entry := range sh.Entries() {
+			if n := entry.Algorithm; n != algorithm.NameExact && n != algorithm.NameAuto || !moved(entry.Key.text) {
 				continue
 			}
-			if row, ok := a.handBucket(now, sh, entry.key); ok {
+			if row, ok := a.handBucket(now, sh, entry.Key); ok {
 				rows = append(rows, row)
 			}
 		}
@@ -82,10 +81,10 @@ func (a *Aggregator) Buckets(now time.Duration, moved func(key string) bool) (ro
 }
 
 func (a *Aggregator) handBucket(now time.Duration, sh *shard, k *key) (row rpc.Take, ok bool) {
-	now = sh.lock(now)
-	defer sh.mu.Unlock()
+	now = sh.Lock(now)
+	defer sh.Unlock()
 
-	state, ok := k.state.(taking)
+	state, ok := k.account.(taking)
 	if !ok || k.rule == nil {
 		return row, false
 	}

@@ -3,89 +3,52 @@
 package aggregator
 
 import (
-	"maps"
-	"math"
 	"time"
 
+	"github.com/headgate/headgate/aggregator/internal/account"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/rpc"
 )
 
-// key is what the aggregator knows of one key under one algorithm.
+// key is what the aggregator knows of one key under one algorithm: a cache line.
 type key struct {
 	text     string
 	settings *settings // under which rule was found
 	rule     *dynamicconfig.Rule
-	state    algorithm.Key // of a Stateful or Leasing algorithm, instead of ledger and round
-	above    *above        // where the capacity comes from; nil: from the rule
-	learns   time.Duration // until when hosts keep what an earlier owner gave them
+	account  account.Account
+	above    *above // where the capacity comes from; nil: from the rule
 
-	// Here a cache line ends, and two begin.
-
-	ledger ledger
-	round  *round // of an algorithm that looks at all hosts at once
-
-	// Whole cache lines: neighbours are other processors' keys.
+	_ [8]byte
 }
+
+// Text implements table.Key.
+func (k *key) Text() string { return k.text }
 
 // adopt brings k, which is in the book of the algorithm called named, under s at
 // now, unless it is under later ones. It returns false if no rule has that
-// algorithm decide about k. Gone is called for hosts that are forgotten.
-func (k *key) adopt(now time.Duration, s *settings, named string, gone func(host uint32)) bool {
+// algorithm decide about k.
+func (k *key) adopt(now time.Duration, s *settings, named string) bool {
 	if s.number <= k.settings.number {
 		return k.rule != nil
 	}
-	before := k.settings.average
-	switch {
-	case k.state == nil && before != s.average:
-		k.ledger.restage()
-	case k.state != nil && before.Interval != s.average.Interval:
-		k.state.Follow(now, s.average.Interval)
-	}
-	old := k.rule
 	k.leave()
 	k.rule, _ = s.match(k.text, named)
-	k.settings, k.round = s, nil
+	k.settings = s
 	k.enter()
 	if k.rule == nil || !k.rule.Parent {
 		k.above = nil
 	}
-	k.rebuild(now, old, named, gone)
+	if c, err := s.config(k.rule, named); err == nil { // else it goes on as it was, and new keys' reports are told
+		k.account.Configure(now, c)
+	}
 	if k.rule == nil {
 		return false
 	}
-	switch state := k.state.(type) {
-	case *lessor:
-		state.adopt(s, priorities(old))
-	case *exact:
-		state.follow(now, k)
+	if e, ok := k.account.(*exact); ok {
+		e.follow(now, k)
 	}
 	return true
-}
-
-// rebuild begins the state of k anew if its parameters are not those of old any
-// more. With parameters that cannot be used, it goes on as it was.
-func (k *key) rebuild(now time.Duration, old *dynamicconfig.Rule, named string, gone func(host uint32)) {
-	if maps.Equal(parameters(old), parameters(k.rule)) {
-		return
-	}
-	switch k.state.(type) {
-	case nil, *lessor, *exact:
-		return
-	}
-	alg, err := k.settings.algorithm(k.rule, named)
-	if err != nil {
-		return // the next report of a new key is told, and the log
-	}
-	st, ok := alg.(algorithm.Stateful)
-	if !ok {
-		return
-	}
-	if state := stateOf(st, now, k.settings.cluster); state != nil {
-		k.state.Expire(math.MaxInt64, gone)
-		k.state = state
-	}
 }
 
 func parameters(rule *dynamicconfig.Rule) map[string]string {
@@ -93,57 +56,6 @@ func parameters(rule *dynamicconfig.Rule) map[string]string {
 		return nil
 	}
 	return rule.Parameters
-}
-
-func priorities(rule *dynamicconfig.Rule) map[int64]string {
-	if rule == nil {
-		return nil
-	}
-	return rule.Priorities
-}
-
-// expire forgets what is too old at now.
-func (k *key) expire(now time.Duration, gone func(host uint32)) {
-	if k.state != nil {
-		k.state.Expire(now, gone)
-		return
-	}
-	if now >= k.ledger.due {
-		k.ledger.advance(now, k.settings.stages, gone)
-	}
-}
-
-func (k *key) hosts() int {
-	if k.state != nil {
-		return k.state.Hosts()
-	}
-	return k.ledger.len()
-}
-
-func (k *key) knows(host uint32) bool {
-	if k.state != nil {
-		return k.state.Knows(host)
-	}
-	return k.ledger.knows(host)
-}
-
-// fetch reads from each cache line of k.
-func (k *key) fetch() int {
-	n := len(k.text)
-	if k.state != nil {
-		return n + k.state.Hosts()
-	}
-	return n + k.ledger.len() + int(k.ledger.fresh.tail)
-}
-
-// fetchRow reads what a report of host needs to read beside k. It returns the
-// number of the host's row, which likely is guess, or none if k does not know
-// the host, or does not tell.
-func (k *key) fetchRow(host uint32, guess int32) (number int32, read int) {
-	if k.state != nil {
-		return k.state.Fetch(host, guess)
-	}
-	return k.ledger.rows.FindAt(guess, host), 0
 }
 
 // limit is what k's hosts share at now: part of its rule's.
@@ -167,17 +79,9 @@ func (k *key) partAbove(now time.Duration) float64 {
 	return 0
 }
 
-// waits tells whether k does not know yet what its hosts share. Each of them
-// goes on with what it had, or with its fallback.
-func (k *key) waits() bool { return k.above != nil && !k.above.given }
-
 // clients is for how many k's hosts speak.
 func (k *key) clients() (n float64) {
-	l, ok := k.state.(*lessor)
-	if !ok {
-		return float64(k.hosts())
-	}
-	for b := range l.account.Demand {
+	for b := range k.account.Demand {
 		n += float64(b.Clients)
 	}
 	return n
@@ -231,18 +135,20 @@ func (k *key) recalculate() time.Duration {
 // demand is row i of usage as rates. Reports that follow each other closely say
 // little: less than shortest, which is a second or the interval if that is less,
 // counts as that.
-func demand(u *rpc.Usage, i int, shortest time.Duration) algorithm.Rates {
+func demand(u *rpc.Usage, i int, shortest time.Duration) account.Rates {
 	seconds := float64(max(u.Elapsed[i], shortest)) * 1e-9
-	return algorithm.Rates{Allowed: float64(u.Allowed[i]) / seconds, Rejected: float64(u.Rejected[i]) / seconds}
+	return account.Rates{Allowed: float64(u.Allowed[i]) / seconds, Rejected: float64(u.Rejected[i]) / seconds}
 }
 
-// report makes r row i of usage for k's state, which has part of the limit to
-// share.
-func (k *key) report(r *algorithm.Report, u *rpc.Usage, i int, part float64) {
+// report makes r row i of usage for k's account at now, which has part of the limit
+// to share.
+func (k *key) report(now time.Duration, r *account.Report, u *rpc.Usage, i int, part float64) {
 	r.Allowed, r.Rejected = float64(u.Allowed[i]), float64(u.Rejected[i])
+	r.Rates = demand(u, i, k.settings.shortest)
 	r.Elapsed, r.Has, r.Cost = u.Elapsed[i], u.Weight[i], 1
+	r.Lease, r.Waits = k.lease(now), k.above.waits()
 	if part > 0 && part < 1 {
-		if _, amounts := k.state.(*lessor); !amounts {
+		if _, amounts := k.account.(account.Leaser); !amounts {
 			r.Has = min(r.Has/part, 1)
 		}
 	}
@@ -252,6 +158,6 @@ func (k *key) report(r *algorithm.Report, u *rpc.Usage, i int, part float64) {
 	if u.Wants != nil {
 		r.Wants = u.Wants[i]
 	} else {
-		r.Wants = demand(u, i, k.settings.shortest).Total()
+		r.Wants = r.Rates.Total()
 	}
 }

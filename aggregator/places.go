@@ -69,7 +69,7 @@ func (k *key) place() *atomic.Int64 {
 	if k.rule == nil {
 		return nil
 	}
-	switch k.state.(type) {
+	switch k.account.(type) {
 	case *exact:
 		return k.settings.places[placeOf(k.rule, false)]
 	case *auto:

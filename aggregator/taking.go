@@ -5,14 +5,16 @@ package aggregator
 import (
 	"time"
 
+	"github.com/headgate/headgate/aggregator/internal/account"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/internal/exactbucket"
 	"github.com/headgate/headgate/rpc"
 )
 
 // taking is the state of a key from which tokens are taken one by one.
 type taking interface {
-	algorithm.Key
+	account.Account
 
 	// take serves t, of key k, for the owner whose number is by. The Tokens of
 	// t become what was taken.
@@ -23,13 +25,8 @@ type taking interface {
 }
 
 // bucketRule is rule for a bucket, with a limit of its own.
-func bucketRule(rule *dynamicconfig.Rule, limit algorithm.Limit) algorithm.BucketRule {
-	return algorithm.BucketRule{
-		Limit:   limit,
-		MaxWait: rule.MaxWait,
-		MaxDebt: rule.MaxDebt,
-		MaxCost: rule.MaxCost,
-	}
+func bucketRule(rule *dynamicconfig.Rule, limit algorithm.Limit) exactbucket.Rule {
+	return exactbucket.Rule{Rate: limit.Rate, Burst: limit.Burst, MaxWait: rule.MaxWait, MaxDebt: rule.MaxDebt, MaxCost: rule.MaxCost}
 }
 
 // deepest is the level that what is spent already, or what a caller was told,
@@ -73,10 +70,10 @@ func (a *Aggregator) TakeHere(t rpc.Take) (rpc.Took, uint32) {
 }
 
 func (a *Aggregator) take(now time.Duration, t *rpc.Take) rpc.Took {
-	hash := a.hash(t.Key)
-	sh := &a.shards[shardOf(hash)]
-	now = sh.lock(now)
-	defer sh.mu.Unlock()
+	hash := a.table.Hash(t.Key)
+	sh := a.table.Shard(hash)
+	now = sh.Lock(now)
+	defer sh.Unlock()
 
 	k := a.taking(sh, now, hash, t)
 	if k == nil || a.left.Load() {
@@ -84,7 +81,7 @@ func (a *Aggregator) take(now time.Duration, t *rpc.Take) rpc.Took {
 		t.Tokens = 0
 		return rpc.Took{}
 	}
-	state, _ := k.state.(taking) // it is one
+	state, _ := k.account.(taking) // it is one
 	return state.take(now, k, t, a.number)
 }
 
@@ -95,15 +92,15 @@ func (a *Aggregator) taking(sh *shard, now time.Duration, hash uint64, t *rpc.Ta
 	if t.Auto {
 		name = algorithm.NameAuto
 	}
-	b := sh.book(name)
+	b := sh.Book(name)
 	s := a.settings.Load()
-	k := b.find(hash, t.Key)
+	k := b.Find(hash, t.Key)
 	if k == nil {
 		if k = a.newTaking(b, s, now, name, hash, t.Key); k == nil {
 			return nil
 		}
 	}
-	if _, ok := k.state.(taking); !ok || !k.adopt(now, s, name, a.gone) || !names(k.rule, name) {
+	if _, ok := k.account.(taking); !ok || !k.adopt(now, s, name) || !names(k.rule, name) {
 		return nil
 	}
 	return k
@@ -123,10 +120,10 @@ func (a *Aggregator) newTaking(b *book, s *settings, now time.Duration, name str
 	}
 	var k *key
 	if isAuto {
-		k = a.newAuto(b, s, now, hash, text)
+		k = a.newAuto(b, s, now, rule, hash, text)
 	} else if k = a.newExact(s, now, rule, text); k != nil {
-		b.add(hash, k)
-		a.raise(now, &a.shards[shardOf(hash)], k)
+		b.Add(hash, k)
+		a.raise(now, a.table.Shard(hash), k)
 	}
 	if k == nil {
 		s.places[placeOf(rule, isAuto)].Add(-1)
@@ -135,12 +132,12 @@ func (a *Aggregator) newTaking(b *book, s *settings, now time.Duration, name str
 }
 
 // newAuto makes a key under auto and puts it into b, if there is room.
-func (a *Aggregator) newAuto(b *book, s *settings, now time.Duration, hash uint64, text string) *key {
-	alg, err := a.registry.Lookup(algorithm.NameAuto)
+func (a *Aggregator) newAuto(b *book, s *settings, now time.Duration, rule *dynamicconfig.Rule, hash uint64, text string) *key {
+	c, err := s.config(rule, algorithm.NameAuto)
 	if err != nil {
 		return nil // this owner does not know it
 	}
-	k, err := a.newKey(b, s, alg, hash, text, now)
+	k, err := a.newKey(b, s, c, hash, text, now)
 	if err != nil {
 		return nil // newKey counts it
 	}

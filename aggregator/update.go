@@ -6,7 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/aggregator/internal/account"
+	"github.com/headgate/headgate/aggregator/internal/table"
 	"github.com/headgate/headgate/rpc"
 )
 
@@ -15,21 +16,24 @@ type update struct {
 	a        *Aggregator
 	now      time.Duration
 	settings *settings
-	sharing  sharing
 	usage    *rpc.Usage
 	host     uint32
 	grants   *rpc.Grants
 
-	likely    [atOnce]likely // where the rows under way are
-	fetched   int            // so that what is read ahead counts as used
-	report    algorithm.Report
-	reporting *key // whose state a report of a host that it did not know is with
+	likely    [table.AtOnce]likely // where the rows under way are
+	fetched   int                  // so that what is read ahead counts as used
+	report    account.Report
+	reporting *key // whose account a report of a host that it did not know is with
 	before    int  // how many hosts it had
 
-	parametrised sharing // of the key whose rule has parameters
+	failed int32 // the last row that a weigher is to blame for
+	why    error
 
-	rowOrder order // of the rows, if there are many
+	order table.Order[*key]
 }
+
+// none is no row.
+const none int32 = -1
 
 // updates keeps their memory.
 var updates sync.Pool
@@ -45,8 +49,7 @@ func newUpdate() *update {
 
 // done lets go of all that u refers to.
 func (u *update) done() {
-	u.a, u.settings, u.usage, u.grants, u.reporting = nil, nil, nil, nil, nil
-	u.sharing, u.parametrised = sharing{}, sharing{}
+	u.a, u.settings, u.usage, u.grants, u.reporting, u.why = nil, nil, nil, nil, nil, nil
 	clear(u.likely[:])
 	updates.Put(u)
 }
@@ -59,98 +62,30 @@ type likely struct {
 	row int32
 }
 
-// sharing is an algorithm.
-type sharing struct {
-	algorithm algorithm.Algorithm
-	summed    algorithm.Summed // algorithm, if it is one
-}
-
-func newSharing(a algorithm.Algorithm) sharing {
-	summed, _ := a.(algorithm.Summed)
-	return sharing{a, summed}
-}
-
-const (
-	// few is up to how many keys are taken as they come. More are taken
-	// shard by shard: a lock that goes back and forth between processors
-	// costs more than the key behind it.
-	few = 64
-
-	// atOnce is how many keys are taken under one lock, at most: others of
-	// the shard wait for so many. It is also how many keys' memory is fetched
-	// at once.
-	atOnce = 32
-)
-
-// all decides all rows.
-func (u *update) all() {
-	if u.usage.Len() <= few {
-		var rows [1]int32
-		var hashes [1]uint64
-		for i, key := range u.usage.Keys {
-			rows[0], hashes[0] = int32(i), u.a.hash(key)
-			u.likely[0] = likely{row: none}
-			sh := &u.a.shards[shardOf(hashes[0])]
-			u.now = sh.lock(u.now)
-			failed, why := u.locked(rows[:], hashes[:])
-			sh.mu.Unlock()
-			u.blame(failed, why)
-		}
-		return
+// Rows implements table.Visitor: it decides rows.
+func (u *update) Rows(now time.Duration, rows []int32, hashes []uint64, keys []*key) {
+	u.now, u.why = now, nil
+	for n, k := range keys {
+		u.likely[n] = likely{k, none}
 	}
-	o := &u.rowOrder
-	o.sort(u.a, u.usage.Keys)
-	// Every host begins with another shard, so that two that come at once do
-	// not keep in each other's way.
-	first := u.host * 7 % shards
-	u.through(o, first, shards)
-	u.through(o, 0, first)
-}
-
-// through decides the rows of the shards from first up to end: of several at
-// once where they have few.
-func (u *update) through(o *order, first, end uint32) {
-	for first < end {
-		next := first + 1
-		for next < end && o.ends[next+1]-o.ends[first] <= atOnce {
-			next++
+	if len(rows) > 1 {
+		u.fetch(rows, u.likely[:len(rows)])
+	}
+	for n := 0; n < len(rows); n++ {
+		var err error
+		if n, err = u.rows(rows, hashes, n); err != nil {
+			u.failed, u.why = rows[n], err
+			u.fail(int(u.failed))
 		}
-		for from, last := o.ends[first], o.ends[next]; from < last; from += atOnce {
-			u.under(o, first, next, from, min(from+atOnce, last))
-		}
-		first = next
 	}
 }
 
-// under decides the rows of o from number from up to end, all of whose keys are
-// in the shards from first up to next. Who locks several does so in their order.
-func (u *update) under(o *order, first, next uint32, from, end int32) {
-	rows, hashes := o.rows[from:end], o.hashes[from:end]
-	for s := first; s < next; s++ {
-		if sh := &u.a.shards[s]; o.ends[s] < o.ends[s+1] {
-			sh.mu.Lock()
-			if sh.now > u.now {
-				u.now = sh.now
-			}
-		}
+// Unlocked implements table.Visitor: it logs why a weigher failed with a row, if one
+// did. A log may be slow.
+func (u *update) Unlocked() {
+	if u.why != nil {
+		u.a.blame(u.now, u.usage.Algorithm, u.usage.Keys[u.failed], u.why)
 	}
-	for s, n := first, 0; s < next; s++ {
-		if upTo := int(min(o.ends[s+1], end) - from); n < upTo {
-			b := u.a.shards[s].book(u.usage.Algorithm)
-			for ; n < upTo; n++ {
-				u.likely[n] = likely{b.look(hashes[n]), none}
-			}
-		}
-	}
-	u.fetch(rows, u.likely[:len(rows)])
-	failed, why := u.locked(rows, hashes)
-	for s := first; s < next; s++ {
-		if sh := &u.a.shards[s]; o.ends[s] < o.ends[s+1] {
-			sh.now = u.now // the latest of all of them
-			sh.mu.Unlock()
-		}
-	}
-	u.blame(failed, why)
 }
 
 // fetch reads a little of all that rows will need, whose keys all guesses at,
@@ -172,14 +107,14 @@ func (u *update) fetch(rows []int32, all []likely) {
 	}
 	for _, l := range all {
 		if l.key != nil {
-			read += l.key.fetch()
+			read += len(l.key.text) + l.key.account.Hosts()
 		}
 	}
 	guess := none // hosts often have the same row in each key
 	for n := range all {
 		if k := all[n].key; k != nil && k.settings == u.settings {
-			k.expire(u.now, u.a.gone)
-			row, some := k.fetchRow(u.host, guess)
+			k.account.Expire(u.now, u.a.gone)
+			row, some := k.account.Fetch(u.host, guess)
 			read += int(k.text[0]) + some
 			if all[n].row = row; row != none {
 				guess = row
@@ -187,32 +122,11 @@ func (u *update) fetch(rows []int32, all []likely) {
 		}
 	}
 	for _, l := range all {
-		if l.key != nil && l.key.state == nil {
-			read += l.key.ledger.fetch(l.row)
+		if l.row != none {
+			read += l.key.account.Beside(l.row)
 		}
 	}
 	u.fetched += read
-}
-
-// locked decides rows, whose shards are locked, and returns the last of those
-// that an algorithm is to blame for.
-func (u *update) locked(rows []int32, hashes []uint64) (failed int32, why error) {
-	for n := 0; n < len(rows); n++ {
-		var err error
-		if n, err = u.rows(rows, hashes, n); err != nil {
-			failed, why = rows[n], err
-			u.fail(int(failed))
-		}
-	}
-	return failed, why
-}
-
-// blame logs why an algorithm failed with a row, if it did. A log may be slow:
-// no shard is locked.
-func (u *update) blame(row int32, why error) {
-	if why != nil {
-		u.a.blame(u.now, u.usage.Algorithm, u.usage.Keys[row], why)
-	}
 }
 
 // rows decides rows from number n of them on, whose shard is locked, and
@@ -233,7 +147,8 @@ func (u *update) fail(i int) {
 	defer func() { _ = recover() }() // it may do so again
 
 	u.a.metrics.insane.Inc(1)
-	u.put(i, algorithm.Grant{}, 0)
+	u.report = account.Report{}
+	u.put(i, account.Grant{}, 0)
 	u.joined()
 }
 
@@ -248,34 +163,33 @@ func (u *update) row(likely *likely, i int, hash uint64) error {
 		row = none
 	}
 	if k != nil && (k.settings != u.settings || k.rule == nil) {
-		if !k.adopt(u.now, u.settings, u.usage.Algorithm, u.a.gone) {
+		if !k.adopt(u.now, u.settings, u.usage.Algorithm) {
 			k = nil
 		}
 		row = none
 	}
 	if k == nil {
-		u.put(i, algorithm.Grant{}, 0)
+		u.put(i, account.Grant{}, 0)
 		return u.elsewhere(i, hash)
 	}
 	if row == none && !u.admit(k) {
-		u.put(i, algorithm.Grant{}, 0)
+		u.put(i, account.Grant{}, 0)
 		return nil
 	}
-	g, ok := u.decide(k, row, i)
+	g, ok := u.decide(k, i)
 	switch {
 	case !ok:
-		u.put(i, algorithm.Grant{}, 0)
-		return u.unruled(k)
+		u.put(i, account.Grant{}, 0)
 	case !sane(g):
 		return insane(g)
 	default:
-		u.put(i, g, k.lease(u.now))
+		u.put(i, g, u.report.Lease)
 	}
 	return nil
 }
 
 // put answers row i with g; a zero lease means that there is no grant.
-func (u *update) put(i int, g algorithm.Grant, lease time.Duration) {
+func (u *update) put(i int, g account.Grant, lease time.Duration) {
 	grants := u.grants
 	grants.Weight[i], grants.Burst[i], grants.Used[i], grants.Lease[i] = g.Weight, g.Burst, g.Used, lease
 	if grants.Tokens != nil {
@@ -286,60 +200,41 @@ func (u *update) put(i int, g algorithm.Grant, lease time.Duration) {
 // admit makes k, which may or may not know the host, ready for a report of it.
 // It returns false if there is no room for another.
 func (u *update) admit(k *key) bool {
-	k.expire(u.now, u.a.gone)
-	hosts := k.hosts()
-	if hosts >= k.settings.maxHosts && !k.knows(u.host) {
+	k.account.Expire(u.now, u.a.gone)
+	hosts := k.account.Hosts()
+	if hosts >= k.settings.maxHosts && !k.account.Knows(u.host) {
 		u.a.metrics.noRoom.Inc(1)
 		return false
 	}
-	if k.state != nil {
-		u.reporting, u.before = k, hosts
-	}
+	u.reporting, u.before = k, hosts
 	return true
 }
 
 // decide takes in row i, about k, and returns what the host may do; false if it
-// should go on as it is. Its row is number row, or none has been found.
-func (u *update) decide(k *key, row int32, i int) (g algorithm.Grant, ok bool) {
-	part := k.part(u.now)
-	if k.state != nil {
-		k.report(&u.report, u.usage, i, part)
-		g, ok = k.state.Report(u.now, k.limit(part), u.host, &u.report)
-		if u.reporting != nil {
-			u.joined()
-		}
-		if u.report.Overlaps {
-			u.overlap()
-		}
-	} else {
-		if row == none {
-			row = k.ledger.rows.Find(u.host)
-		}
-		row = u.record(k, row, i)
-		if has := u.usage.Weight[i]; u.now < k.learns && has > 0 {
-			return algorithm.Grant{Weight: has, Burst: has * k.rule.Burst, Used: k.ledger.sum.demand().Total()}, true
-		}
-		by := &u.sharing
-		if len(k.rule.Parameters) > 0 {
-			if by = u.ruled(k); by == nil {
-				return g, false
-			}
-		}
-		g, ok = k.grant(u.now, part, by, u.host, row)
+// should go on as it is.
+func (u *update) decide(k *key, i int) (g account.Grant, ok bool) {
+	part, r := k.part(u.now), &u.report
+	k.report(u.now, r, u.usage, i, part)
+	g, ok = k.account.Report(u.now, k.limit(part), u.host, r)
+	if u.reporting != nil {
+		u.joined()
+	}
+	if r.Overlaps {
+		r.Overlaps = false
+		u.a.metrics.overlapping.Inc(1)
+	}
+	if r.Keeps {
+		r.Keeps = false
+		has := u.usage.Weight[i]
+		return account.Grant{Weight: has, Burst: has * k.rule.Burst, Used: g.Used}, true
 	}
 	if k.above != nil { // hosts know the rule's limit only
 		k.stir(u.now)
 		g.Weight *= part
 		g.Used = max(g.Used, float64(k.rule.Limit)) // what is left of it is not for them
-		ok = ok && !k.waits()
+		ok = ok && !k.above.waits()
 	}
 	return g, ok
-}
-
-// overlap counts a row about time that an earlier one covered.
-func (u *update) overlap() {
-	u.report.Overlaps = false
-	u.a.metrics.overlapping.Inc(1)
 }
 
 // elsewhere takes in row i, whose key has this hash, if the key's rule has
@@ -353,82 +248,45 @@ func (u *update) elsewhere(i int, hash uint64) error {
 		return nil
 	}
 	name := answering(rule)
-	b := u.a.shards[shardOf(hash)].book(name)
-	k := b.find(hash, text)
+	b := u.a.table.Shard(hash).Book(name)
+	k := b.Find(hash, text)
 	if k == nil {
-		alg, err := u.settings.algorithm(rule, name)
+		c, err := u.settings.config(rule, name)
 		if err != nil {
 			return nil // nothing is shared by that name; or hosts that name it are told
 		}
-		if k, err = u.a.newKey(b, u.settings, alg, hash, text, u.now); k == nil {
+		if k, err = u.a.newKey(b, u.settings, c, hash, text, u.now); k == nil {
 			return err
 		}
 		k.enter()
 	}
-	if !k.adopt(u.now, u.settings, name, u.a.gone) || !u.admit(k) {
-		return nil
-	}
-	if k.state == nil {
-		u.record(k, k.ledger.rows.Find(u.host), i)
+	if !k.adopt(u.now, u.settings, name) || !u.admit(k) {
 		return nil
 	}
 	u.report.Elsewhere = true
-	u.decide(k, none, i)
+	u.decide(k, i)
 	u.report.Elsewhere = false
 	return nil
 }
 
-// joined counts the host if the state that was reported to did not know it
-// before. It may panic, as algorithms do.
+// joined counts the host if the account that was reported to did not know it
+// before. It may panic, as weighers do.
 func (u *update) joined() {
 	k := u.reporting
 	if k == nil {
 		return
 	}
 	u.reporting = nil
-	if k.state.Hosts() > u.before && k.state.Knows(u.host) {
+	if k.account.Hosts() > u.before && k.account.Knows(u.host) {
 		u.a.hosts.add(u.host, 1)
 	}
-}
-
-// record takes in what row i says the host uses of k, whose row it has, or none.
-// It returns the row.
-func (u *update) record(k *key, row int32, i int) int32 {
-	d := demand(u.usage, i, u.settings.shortest)
-	if !(d.Total() > 0) {
-		return row
-	}
-	if row == none {
-		u.a.hosts.add(u.host, 1)
-	}
-	return k.ledger.record(u.now, row, u.host, d, u.usage.Elapsed[i], k.settings)
-}
-
-// ruled is the algorithm with the parameters of k's rule; nil if they cannot be
-// used.
-func (u *update) ruled(k *key) *sharing {
-	alg, err := u.settings.algorithm(k.rule, u.usage.Algorithm)
-	if err != nil {
-		return nil
-	}
-	u.parametrised = newSharing(alg)
-	return &u.parametrised
-}
-
-// unruled is why the parameters of k's rule cannot be used, if that is so.
-func (u *update) unruled(k *key) error {
-	if len(k.rule.Parameters) == 0 {
-		return nil
-	}
-	_, err := u.settings.algorithm(k.rule, u.usage.Algorithm)
-	return err
 }
 
 // find finds or makes the key called text; nil if there is no room. The error
 // says that the algorithm is to blame.
 func (u *update) find(hash uint64, text string) (*key, error) {
-	b := u.a.shards[shardOf(hash)].book(u.usage.Algorithm)
-	if k := b.find(hash, text); k != nil {
+	b := u.a.table.Shard(hash).Book(u.usage.Algorithm)
+	if k := b.Find(hash, text); k != nil {
 		return k, nil
 	}
 	return u.make(b, hash, text)
@@ -440,13 +298,13 @@ func (u *update) make(b *book, hash uint64, text string) (k *key, err error) {
 	if instead != nil {
 		return nil, nil
 	}
-	alg := u.sharing.algorithm
-	if len(parameters(rule)) > 0 {
-		if alg, err = u.settings.algorithm(rule, u.usage.Algorithm); err != nil {
+	var c *account.Config
+	if rule != nil {
+		if c, err = u.settings.config(rule, u.usage.Algorithm); err != nil {
 			return nil, err
 		}
 	}
-	k, err = u.a.newKey(b, u.settings, alg, hash, text, u.now)
+	k, err = u.a.newKey(b, u.settings, c, hash, text, u.now)
 	if k != nil {
 		k.enter() // hosts that report hold max_keys themselves
 	}

@@ -1,37 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package algorithm decides how a limit is shared: arithmetic only, no clock,
-// lock, goroutine or I/O.
+// Package algorithm says how a limit is divided: pure functions, their names and
+// their parameters; no clock, lock, state or I/O.
 //
-//	demands of all hosts ──▶ Algorithm ──▶ a grant for each host
+//	demands of all hosts ──▶ Weigh ──▶ a part for each host
 //
-// The aggregator gathers the demands and calls the algorithm that a key's
-// rule names. To share in a way of your own, write one function, a Weigh, and
-// register it on the pool, which is the account of Elastic:
+// To divide in a way of your own, write one function and register it:
 //
 //	registry := algorithm.Builtin()
-//	err := registry.Register("even-parts", algorithm.Pool(
+//	err := registry.Register("even-parts",
 //		func(capacity float64, demands []algorithm.Demand, parts []float64) {
 //			for i := range parts {
 //				parts[i] = capacity / float64(len(demands))
 //			}
-//		}))
+//		})
 //
-// A Node has headgate.WithAlgorithm for that.
+// A Node has headgate.WithAlgorithm for that. The order of demands means nothing: a
+// Weigh that needs one sorts them, by Host.
 //
-// So it has bursts, debt and early reports like Elastic. The order of demands
-// means nothing: a Weigh that needs one sorts them, by Host.
+// A Weigh runs on each account of the owner. Rules name a pair of the two, such as
+// pool/even-parts, or a short name:
 //
-// An algorithm may also be a Leasing one. Its capacity is not a rate that is
-// divided anew all the time, but an amount that hosts claim and hold for a
-// while: of None, Static, ProportionalShare and FairShare, Leases is the
-// account. Connections, slots in flight and what a cluster below may hand on are
-// leased.
+//	account  keeps                                             short names
+//	average  moving averages of demand                         request-weighted, drop-ratio
+//	pool     one bucket for the key; hosts hold what it lends  elastic, auto, and your own
+//	claims   amounts that hosts hold until a time              none, static, fair-share, …
 //
-// Auto is Elastic where a limit is high enough for the hosts that use it, and
-// else has one Bucket decide each event: grants and takes come out of one
-// account.
+// Elastic says what the pool lends, and how much can be too much.
 //
-// An algorithm that needs messages and state of its own is not for this
-// package: see the type URLs in package rpc.
+// The package does not know how accounts work: that is the aggregator's. An algorithm
+// that needs messages and state of its own is not for this package either: see the
+// type URLs in package rpc.
 package algorithm

@@ -7,11 +7,12 @@ import (
 	"time"
 )
 
-// Elastic shares a limit as if all hosts drew on one bucket. The decider keeps
+// Elastic are the parameters of the pool account, which shares a limit as if all
+// hosts drew on one bucket. The owner keeps
 // that bucket, the pool, and hands it out in two ways:
 //
 //   - a rate that runs until the host's next report, in proportion to its
-//     demand, for what it uses all the time;
+//     demand or as another Weigh says, for what it uses all the time;
 //   - tokens, for what it may need at once.
 //
 // Both are taken out of the pool when they are granted, and what a host turns
@@ -129,31 +130,45 @@ const (
 	defaultLearn    = 500 * time.Millisecond
 )
 
-var _ Stateful = Elastic{}
+const (
+	// Silence is after how many intervals a host that does not report is taken to
+	// hold nothing any more.
+	Silence = 1.75
 
-// usual are the parameters of almost every key.
-var usual = Elastic{}.withDefaults()
+	// Keep is how many events' worth of its rate a host may save up.
+	Keep = 2
+)
 
 // Overshoot is how many tokens more than limit.Rate·t + limit.Burst so many
 // hosts, all of which hold grants and report every interval, can use in any
 // time t. The type's documentation derives it.
 func (e Elastic) Overshoot(limit Limit, hosts int, interval time.Duration) float64 {
-	e = e.withDefaults()
+	e = e.WithDefaults()
 	n := float64(hosts)
-	lasts := limit.Rate * silence * interval.Seconds()
-	saved := (1+e.Crowding)*limit.Rate*e.Horizon.Seconds() + min(keep*n, lasts)
-	return e.Lent*limit.Burst + saved + 2*n*e.starter(limit, hosts, 1) + e.Crowding*lasts
+	lasts := limit.Rate * Silence * interval.Seconds()
+	saved := (1+e.Crowding)*limit.Rate*e.Horizon.Seconds() + min(Keep*n, lasts)
+	return e.Lent*limit.Burst + saved + 2*n*e.StarterOf(limit, hosts, 1) + e.Crowding*lasts
 }
 
-// starter is what each of so many hosts holds to begin a burst with, when its
-// largest events cost cost.
-func (e Elastic) starter(limit Limit, hosts int, cost float64) float64 {
+// StarterOf is what each of so many hosts holds to begin a burst with, when its
+// largest events cost cost. E has no zero fields.
+func (e *Elastic) StarterOf(limit Limit, hosts int, cost float64) float64 {
 	even := limit.Burst / float64(hosts)
-	return upper(upper(e.Starter*even, lower(2*cost, even)), cost)
+	starter, least := e.Starter*even, 2*cost
+	if even < least {
+		least = even
+	}
+	if least > starter {
+		starter = least
+	}
+	if cost > starter {
+		starter = cost
+	}
+	return starter
 }
 
-// withDefaults fills in zero fields.
-func (e Elastic) withDefaults() Elastic {
+// WithDefaults fills in zero fields.
+func (e Elastic) WithDefaults() Elastic {
 	e.Headroom = cmp.Or(e.Headroom, defaultHeadroom)
 	e.Horizon = cmp.Or(e.Horizon, defaultHorizon)
 	e.Chunk = cmp.Or(e.Chunk, defaultChunk)
@@ -165,20 +180,4 @@ func (e Elastic) withDefaults() Elastic {
 	e.CatchUp = cmp.Or(e.CatchUp, defaultCatchUp)
 	e.Learn = cmp.Or(e.Learn, defaultLearn)
 	return e
-}
-
-// Share implements Algorithm, by demand alone: rates in proportion, bursts
-// likewise.
-func (Elastic) Share(limit Limit, demands []Rates, grants []Grant) {
-	RequestWeighted{}.Share(limit, demands, grants)
-}
-
-// NewKey implements Stateful.
-func (e Elastic) NewKey(c Cluster) Key {
-	params := &usual
-	if e != (Elastic{}) {
-		e = e.withDefaults()
-		params = &e
-	}
-	return &elasticKey{params: params, interval: c.Interval, limit: -1, part: byDemand}
 }

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// FairShare leases everyone what they want while there is enough. Else nobody
+// FairShare gives everyone what they want while there is enough. Else nobody
 // gets more per client than another that wants more than it gets: parts are
 // max-min fair. It is as if water rose to the same level in all:
 //
@@ -18,54 +18,63 @@ import (
 //
 // The level is exact. Source: Doorman's design document, which describes two
 // rounds of it.
-type FairShare struct{}
-
-var _ Leasing = FairShare{}
-
-// Split returns a part for each of claims, in [0, Wants]. They sum to the
-// capacity, or to all that is wanted if that is less. Priorities do not
-// matter, nor does the order of claims.
-func (FairShare) Split(capacity float64, claims []Band) []float64 {
-	parts, order := make([]float64, len(claims)), make([]int, len(claims))
-	clients := 0.0
-	for i, b := range claims {
-		parts[i], order[i] = b.clean().Wants, i
-		clients += float64(b.clean().Clients)
+func FairShare(capacity float64, demands []Demand, parts []float64) {
+	order := byThirst(demands)
+	clients, left := 0.0, capacity
+	for i := range demands {
+		parts[i] = demands[i].Wants
+		clients += demands[i].Clients
 	}
-	// Those of equal thirst are ordered too, so that rounding does not
-	// depend on how claims came.
-	slices.SortFunc(order, func(i, j int) int {
-		a, b := claims[i].clean(), claims[j].clean()
-		return cmp.Or(cmp.Compare(a.thirst(), b.thirst()), cmp.Compare(a.Clients, b.Clients))
-	})
-	left := within(capacity, maxAmount)
 	for k, i := range order {
-		level, b := left/clients, claims[i].clean()
-		if b.thirst() > level { // and so are all that follow
+		level, d := left/clients, &demands[i]
+		if d.thirst() > level { // and so are all that follow
 			for _, i := range order[k:] {
-				parts[i] = min(parts[i], level*float64(claims[i].clean().Clients))
+				parts[i] = min(parts[i], level*demands[i].Clients)
 			}
 			break
 		}
-		left = max(left-b.Wants, 0)
-		clients -= float64(b.Clients)
+		left = max(left-d.Wants, 0)
+		clients -= d.Clients
 	}
-	return parts
 }
 
-// Share implements Algorithm.
-func (f FairShare) Share(limit Limit, demands []Rates, grants []Grant) {
-	share(f, limit, demands, grants)
-}
-
-// NewLeases implements Leasing.
-func (f FairShare) NewLeases() *Leases { return newLeases(f) }
-
-func (FairShare) part(capacity float64, t tree, own Band) float64 {
-	if t.all().wants <= capacity {
-		return own.Wants
+// ProportionalShare gives everyone what they want while there is enough. Else
+// each gets what it wants up to the even share of its clients, and what those
+// who want less leave of theirs goes to those who want more, in proportion to
+// how much more they want. Source: Doorman.
+func ProportionalShare(capacity float64, demands []Demand, parts []float64) {
+	var wants, clients float64
+	order := byThirst(demands)
+	for _, i := range order {
+		wants += demands[i].Wants
+		clients += demands[i].Clients
 	}
-	return min(own.Wants, t.level(capacity)*float64(own.Clients))
+	var left, more float64 // of even shares, and beyond them
+	for _, i := range order {
+		even := capacity / clients * demands[i].Clients
+		left += max(even-demands[i].Wants, 0)
+		more += max(demands[i].Wants-even, 0)
+	}
+	for i := range demands {
+		d := &demands[i]
+		even := capacity / clients * d.Clients
+		if parts[i] = d.Wants; wants > capacity && d.Wants > even {
+			parts[i] = min(even+(d.Wants-even)/more*left, d.Wants)
+		}
+	}
 }
 
-func (FairShare) bounded() bool { return true }
+// byThirst are the indices of demands in the order of what they want per client.
+// Those of equal thirst are ordered too, so that rounding does not depend on how
+// demands came.
+func byThirst(demands []Demand) []int {
+	order := make([]int, len(demands))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(i, j int) int {
+		a, b := &demands[i], &demands[j]
+		return cmp.Or(cmp.Compare(a.thirst(), b.thirst()), cmp.Compare(a.Clients, b.Clients))
+	})
+	return order
+}

@@ -15,16 +15,6 @@ import (
 // ErrParameter is in all errors about named parameters.
 var ErrParameter = errors.New("bad parameter")
 
-// Configurable is an Algorithm with parameters that a rule can name.
-type Configurable interface {
-	Algorithm
-
-	// With returns the algorithm with these parameters instead of its own. It
-	// changes nothing, and refuses names that it does not know and values out
-	// of range.
-	With(parameters map[string]string) (Algorithm, error)
-}
-
 // Build returns the algorithm called name with the parameters that a rule
 // names: ErrUnknown if there is none, ErrParameter if it does not take them.
 func (r *Registry) Build(name string, parameters map[string]string) (Algorithm, error) {
@@ -32,34 +22,20 @@ func (r *Registry) Build(name string, parameters map[string]string) (Algorithm, 
 	if err != nil || len(parameters) == 0 {
 		return a, err
 	}
-	c, ok := a.(Configurable)
-	if !ok {
-		return nil, fmt.Errorf("algorithm %q: %w: it takes none, not %q", name, ErrParameter, slices.Sorted(maps.Keys(parameters)))
+	if a.Account != AccountPool || a.Auto {
+		return Algorithm{}, fmt.Errorf("algorithm %q: %w: it takes none, not %q", name, ErrParameter, slices.Sorted(maps.Keys(parameters)))
 	}
-	a, err = c.With(parameters)
-	if err == nil && a == nil {
-		err = errors.New("its With returned nothing")
-	}
-	if err != nil {
-		return nil, fmt.Errorf("algorithm %q: %w", name, err)
+	if a.Elastic, err = a.Elastic.With(parameters); err != nil {
+		return Algorithm{}, fmt.Errorf("algorithm %q: %w", name, err)
 	}
 	return a, nil
 }
 
-var _ Configurable = Elastic{}
-
-// With implements Configurable. Parameters are named as Elastic's fields are,
-// in small letters: headroom, horizon, chunk, part, lent, starter, repay,
-// crowding, catch_up, learn. Durations are as in 200ms.
-func (e Elastic) With(parameters map[string]string) (Algorithm, error) {
-	e, err := e.with(parameters)
-	if err != nil {
-		return nil, err
-	}
-	return e, nil
-}
-
-func (e Elastic) with(parameters map[string]string) (Elastic, error) {
+// With returns e with these parameters instead of its own. They are named as the
+// fields are, in small letters: headroom, horizon, chunk, part, lent, starter, repay,
+// crowding, catch_up, learn. Durations are as in 200ms. It refuses names that it does
+// not know and values out of range.
+func (e Elastic) With(parameters map[string]string) (Elastic, error) {
 	err := set(parameters, map[string]setter{
 		"headroom": number(&e.Headroom, 1, 1000),
 		"horizon":  duration(&e.Horizon),

@@ -10,12 +10,27 @@ import (
 	"strings"
 )
 
-// Names of the algorithms that a Builtin registry has.
+// Names of the accounts.
+const (
+	// AccountAverage keeps moving averages of what hosts use.
+	AccountAverage = "average"
+	// AccountPool keeps one bucket for the key, and lends what is in it to hosts.
+	AccountPool = "pool"
+	// AccountClaims keeps the amounts that hosts hold until a time.
+	AccountClaims = "claims"
+)
+
+// Accounts are the names of all accounts.
+var Accounts = []string{AccountAverage, AccountPool, AccountClaims}
+
+// Short names of the algorithms that a Builtin registry has.
 const (
 	NameRequestWeighted = "request-weighted"
 	NameEvenFloor       = "request-weighted-even-floor"
-	NameElastic         = "elastic"
 	NameDropRatio       = "drop-ratio"
+
+	NameElastic = "elastic"
+	NameAuto    = "auto"
 
 	// Those that lease.
 	NameNone              = "none"
@@ -24,67 +39,121 @@ const (
 	NameFairShare         = "fair-share"
 )
 
+// NameExact is the name under which one bucket decides each event. No Registry has
+// it: nothing is shared.
+const NameExact = "exact"
+
 // Errors of a Registry.
 var (
 	ErrUnknown = errors.New("unknown algorithm")
 	ErrTaken   = errors.New("algorithm name is taken")
 )
 
-// Registry finds algorithms by the names that rules use. Fill it before use:
-// Register must not run beside any other method.
-type Registry struct{ byName map[string]Algorithm }
+// Algorithm is how a key's limit is shared: a weigher divides it, and an account
+// keeps what hosts hold.
+type Algorithm struct {
+	// Account is one of Accounts.
+	Account string
+
+	// Weigher divides what the account has.
+	Weigher Weigher
+
+	// Auto, of the pool, says that tokens may be taken out of it one by one, and
+	// are where the limit is too low for hosts to hold a part of it.
+	Auto bool
+
+	// Elastic are the parameters of the pool.
+	Elastic Elastic
+}
+
+// Registry finds algorithms by the names that rules use: short names such as
+// elastic, and pairs of an account and a weigher such as pool/fair-share. Fill it
+// before use: Register and Add must not run beside any other method.
+type Registry struct {
+	weighers map[string]Weigher
+	short    map[string]Algorithm
+}
 
 // Builtin returns a new Registry of the algorithms that come with headgate.
 func Builtin() *Registry {
-	return &Registry{map[string]Algorithm{
-		NameRequestWeighted: RequestWeighted{},
-		NameEvenFloor:       EvenFloor{},
-		NameElastic:         Elastic{},
-		NameAuto:            Auto{},
-		NameDropRatio:       DropRatio{},
-
-		NameNone:              None{},
-		NameStatic:            Static{},
-		NameProportionalShare: ProportionalShare{},
-		NameFairShare:         FairShare{},
-	}}
+	weighers := map[string]Weigher{
+		NameRequestWeighted:   {Weigh: RequestWeighted, Form: FormDemand, Floor: FloorUnused},
+		NameEvenFloor:         {Weigh: RequestWeighted, Form: FormDemand, Floor: FloorEven, Only: AccountAverage},
+		NameDropRatio:         {Weigh: RequestWeighted, Form: FormDemand, Floor: FloorDrop, Only: AccountAverage},
+		NameProportionalShare: {Weigh: ProportionalShare, Form: FormProportional},
+		NameFairShare:         {Weigh: FairShare, Form: FormFair},
+		NameNone:              {Weigh: None, Form: FormNone, Only: AccountClaims},
+		NameStatic:            {Weigh: Static, Form: FormStatic, Only: AccountClaims},
+	}
+	short := map[string]Algorithm{
+		NameElastic: {Account: AccountPool, Weigher: weighers[NameRequestWeighted]},
+		NameAuto:    {Account: AccountPool, Weigher: weighers[NameRequestWeighted], Auto: true},
+	}
+	for _, name := range []string{NameRequestWeighted, NameEvenFloor, NameDropRatio} {
+		short[name] = Algorithm{Account: AccountAverage, Weigher: weighers[name]}
+	}
+	for _, name := range []string{NameNone, NameStatic, NameProportionalShare, NameFairShare} {
+		short[name] = Algorithm{Account: AccountClaims, Weigher: weighers[name]}
+	}
+	return &Registry{weighers, short}
 }
 
-// Register adds a under name. A name is registered once: ErrTaken otherwise.
-func (r *Registry) Register(name string, a Algorithm) error {
-	switch {
-	case name == "" || a == nil:
+// Register adds weigh under name, for each account. The name alone stands for the
+// pool. A name is registered once: ErrTaken otherwise.
+func (r *Registry) Register(name string, weigh Weigh) error {
+	if name == "" || weigh == nil {
 		return errors.New("algorithm: register: a name and an algorithm are needed")
-	case r.byName[name] != nil:
+	}
+	if _, taken := r.weighers[name]; taken {
 		return fmt.Errorf("algorithm: register %q: %w", name, ErrTaken)
 	}
-	r.byName[name] = a
+	w := Weigher{Weigh: weigh}
+	if err := r.Add(name, Algorithm{Account: AccountPool, Weigher: w}); err != nil {
+		return err
+	}
+	r.weighers[name] = w
 	return nil
 }
 
-// Lookup returns the algorithm called name, or ErrUnknown.
-func (r *Registry) Lookup(name string) (Algorithm, error) {
-	if a := r.byName[name]; a != nil {
-		return a, nil
+// Add adds a under a short name: ErrTaken if there is one like it.
+func (r *Registry) Add(name string, a Algorithm) error {
+	if _, taken := r.short[name]; taken {
+		return fmt.Errorf("algorithm: register %q: %w", name, ErrTaken)
 	}
-	return nil, fmt.Errorf("algorithm %q: %w; known are %s", name, ErrUnknown, strings.Join(r.Names(), ", "))
+	r.short[name] = a
+	return nil
 }
 
-// Names are all names, sorted.
-func (r *Registry) Names() []string { return slices.Sorted(maps.Keys(r.byName)) }
+// Pair is how rules, messages and metrics name a weigher on an account:
+// pool/fair-share.
+func Pair(account, weigher string) string { return account + "/" + weigher }
 
-// Stateful are the names of those that keep an account of what hosts hold,
-// sorted. They can answer at any time, so hosts report early under them.
-func (r *Registry) Stateful() []string { return named[Stateful](r) }
+// Lookup returns the algorithm called name, which is a short name or a pair, or
+// ErrUnknown with what there is.
+func (r *Registry) Lookup(name string) (Algorithm, error) {
+	if a, ok := r.short[name]; ok {
+		return a, nil
+	}
+	account, weigher, pair := strings.Cut(name, "/")
+	w, known := r.weighers[weigher]
+	switch {
+	case !pair:
+		return Algorithm{}, fmt.Errorf("algorithm %q: %w; known are %s", name, ErrUnknown, strings.Join(r.Names(), ", "))
+	case !slices.Contains(Accounts, account):
+		return Algorithm{}, fmt.Errorf("algorithm %q: %w: there is no account %q; known are %s", name, ErrUnknown, account, strings.Join(Accounts, ", "))
+	case !known, w.Only != "" && w.Only != account:
+		return Algorithm{}, fmt.Errorf("algorithm %q: %w: account %s has no weigher %q; known are %s", name, ErrUnknown, account, weigher, strings.Join(r.Weighers(account), ", "))
+	}
+	return Algorithm{Account: account, Weigher: w}, nil
+}
 
-// Leasing are the names of those that share by what hosts want, sorted. Hosts
-// say under them what they want.
-func (r *Registry) Leasing() []string { return named[Leasing](r) }
+// Names are all short names, sorted.
+func (r *Registry) Names() []string { return slices.Sorted(maps.Keys(r.short)) }
 
-// named are the names of those that are a T, sorted.
-func named[T Algorithm](r *Registry) (names []string) {
-	for name, a := range r.byName {
-		if _, ok := a.(T); ok {
+// Weighers are the names of those that run on account, sorted.
+func (r *Registry) Weighers(account string) (names []string) {
+	for name, w := range r.weighers {
+		if w.Only == "" || w.Only == account {
 			names = append(names, name)
 		}
 	}

@@ -2,44 +2,32 @@
 
 package algorithm
 
-// RequestWeighted gives each host the part of the limit that its requests,
-// allowed and rejected, are of all hosts' requests. A host with little weight
-// may also use what the cluster leaves unused, up to the even share.
-// Source: the load-aware limiter of Cadence.
-type RequestWeighted struct{}
-
-var (
-	_ Summed  = RequestWeighted{}
-	_ Floored = RequestWeighted{}
-)
-
-// Share implements Algorithm.
-func (w RequestWeighted) Share(limit Limit, demands []Rates, grants []Grant) {
-	var sum Rates
-	for _, d := range demands {
-		sum = sum.Plus(d)
+// RequestWeighted gives each host the part of the capacity that what it wants is of
+// what all want. Source: the load-aware limiter of Cadence.
+func RequestWeighted(capacity float64, demands []Demand, parts []float64) {
+	all := 0.0
+	for i := range demands {
+		all += demands[i].Wants
 	}
-	for i, d := range demands {
-		grants[i] = w.Grant(limit, sum, d)
+	for i := range demands {
+		parts[i] = capacity * (demands[i].Wants / all)
 	}
 }
 
-// Grant implements Summed.
-func (RequestWeighted) Grant(limit Limit, sum, own Rates) Grant {
-	weight := 0.0
-	if all := sum.Total(); all > 0 {
-		weight = lower(own.Total()/all, 1)
+// None gives everyone what they want, even beyond the capacity. It is for
+// capacities that are only to be watched. Source: Doorman.
+func None(_ float64, demands []Demand, parts []float64) {
+	for i := range demands {
+		parts[i] = demands[i].Wants
 	}
-	return Grant{Weight: weight, Burst: weight * limit.Burst, Used: sum.Allowed}
 }
 
-// Floor implements Floored.
-func (RequestWeighted) Floor() Floor { return FloorUnused }
-
-// Plus adds demands.
-func (d Rates) Plus(e Rates) Rates {
-	return Rates{d.Allowed + e.Allowed, d.Rejected + e.Rejected}
+// Static gives each host what it wants, up to the capacity, whatever others have:
+// the capacity is not divided, but the same for each. A host that speaks for many
+// clients counts as one, because it passes the capacity on to each of them in
+// turn. Source: Doorman.
+func Static(capacity float64, demands []Demand, parts []float64) {
+	for i := range demands {
+		parts[i] = min(capacity, demands[i].Wants)
+	}
 }
-
-// Times scales a demand.
-func (d Rates) Times(f float64) Rates { return Rates{d.Allowed * f, d.Rejected * f} }

@@ -28,7 +28,6 @@ var ruleFields = map[string]func(e *entry) any{
 	"key":           func(e *entry) any { return &e.rule.Key },
 	"limit":         func(e *entry) any { return capacity{&e.rule.Limit, &e.rule.InFlight} },
 	"burst":         func(e *entry) any { return &e.rule.Burst },
-	"algorithm":     func(e *entry) any { return &e.rule.Algorithm },
 	"fallback":      func(e *entry) any { return &e.rule.Fallback },
 	"safe_capacity": func(e *entry) any { return capacity{&e.rule.SafeCapacity, &e.safeInFlight} },
 	"lease":         func(e *entry) any { return &e.rule.Lease },
@@ -51,6 +50,7 @@ var ruleFields = map[string]func(e *entry) any{
 
 // nestedFields are the fields of a rule that are maps.
 var nestedFields = map[string]func(d *decoder, e *entry, n ast.Node){
+	"algorithm":  (*decoder).algorithm,
 	"migrate":    (*decoder).migration,
 	"parameters": (*decoder).parameters,
 	"priorities": (*decoder).priorities,
@@ -58,8 +58,9 @@ var nestedFields = map[string]func(d *decoder, e *entry, n ast.Node){
 
 var (
 	knownTop      = []string{"defaults", "limits", "properties", "unmatched"}
-	knownRule     = slices.Sorted(slices.Values(append(slices.Collect(maps.Keys(ruleFields)), "migrate", "parameters", "priorities")))
+	knownRule     = slices.Sorted(slices.Values(append(slices.Collect(maps.Keys(ruleFields)), "algorithm", "migrate", "parameters", "priorities")))
 	knownDefaults = append(slices.Sorted(maps.Keys(propertyFields)), knownRule...)
+	knownPair     = []string{"account", "weigh"}
 	knownMigrate  = []string{"from", "mode", "to"}
 )
 

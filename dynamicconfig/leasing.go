@@ -28,7 +28,7 @@ func algorithmsOf(r *Rule) []named {
 
 // sharesSlots reports whether the defaults r have algorithms for slots.
 func sharesSlots(r *Rule) bool {
-	return !slices.ContainsFunc(algorithmsOf(r), func(a named) bool { return !builtin[a.algorithm].Slots })
+	return !slices.ContainsFunc(algorithmsOf(r), func(a named) bool { t, _ := TraitsOf(a.algorithm); return !t.Slots })
 }
 
 func unitOf(inFlight bool) string {
@@ -96,7 +96,7 @@ func (b *builder) checkPriorities(e *entry, report func(name, format string, arg
 	}
 	for _, band := range slices.Sorted(maps.Keys(p)) {
 		name := p[band]
-		err := CheckAlgorithm(name)
+		err := checkNamed(name)
 		switch {
 		case err != nil:
 			b.report(e, bandField(band), "%v", err)
@@ -116,7 +116,7 @@ func (b *builder) fillLeasing(e *entry, r *Rule) {
 	leased := false
 	for _, a := range algorithmsOf(r) {
 		leased = leased || leases(a.algorithm)
-		if t, ok := builtin[a.algorithm]; ok && r.InFlight && !t.Slots && (e.good(a.field) || e.good("migrate")) {
+		if t, ok := TraitsOf(a.algorithm); ok && r.InFlight && !t.Slots && (e.good(a.field) || e.good("migrate")) {
 			b.report(e, a.field, "%s shares rates and not slots: use %s", a.algorithm, oneOf(builtinThat(func(t Traits) bool { return t.Slots })))
 		}
 	}

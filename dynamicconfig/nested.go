@@ -10,6 +10,34 @@ import (
 	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
 )
 
+// algorithm reads `algorithm:` into e.
+func (d *decoder) algorithm(e *entry, n ast.Node) {
+	if !d.named(n, e.who+": algorithm", &e.rule.Algorithm) {
+		e.spoil("algorithm")
+	}
+}
+
+// named reads the name of an algorithm, or a weigher beside an account, into name.
+func (d *decoder) named(n ast.Node, who string, name *string) bool {
+	if _, pair := d.Resolve(n).(*ast.MappingNode); !pair {
+		return d.scalar(n, who, name)
+	}
+	fields, ok := d.Mapping(n, who, knownPair)
+	var account, weigh string
+	parts := map[string]*string{"account": &account, "weigh": &weigh}
+	for _, f := range fields {
+		ok = d.scalar(f.Value, who+"."+f.Name, parts[f.Name]) && ok
+	}
+	for _, part := range knownPair {
+		if ok && strictyaml.Find(fields, part) == nil {
+			d.add(strictyaml.Place(n), "%s: has no %s: add it, as in algorithm: {account: pool, weigh: fair-share}", who, part)
+			ok = false
+		}
+	}
+	*name = account + "/" + weigh
+	return ok
+}
+
 // migration reads `migrate:` into e.
 func (d *decoder) migration(e *entry, n ast.Node) {
 	const example = "migrate: {from: request-weighted, to: even, mode: old-shadow-new}"
@@ -20,10 +48,18 @@ func (d *decoder) migration(e *entry, n ast.Node) {
 		return
 	}
 	m := &Migration{}
-	parts := map[string]any{"from": &m.From, "to": &m.To, "mode": &m.Mode}
 	for _, f := range fields {
 		e.state("migrate."+f.Name, strictyaml.Place(f.Value))
-		if !d.scalar(f.Value, who+"."+f.Name, parts[f.Name]) {
+		part, ok := who+"."+f.Name, false
+		switch f.Name {
+		case "from":
+			ok = d.named(f.Value, part, &m.From)
+		case "to":
+			ok = d.named(f.Value, part, &m.To)
+		default:
+			ok = d.scalar(f.Value, part, &m.Mode)
+		}
+		if !ok {
 			e.spoil("migrate")
 		}
 	}
@@ -79,7 +115,7 @@ func (d *decoder) priorities(e *entry, n ast.Node) {
 			continue
 		}
 		var algorithm string
-		if !d.scalar(f.Value, who+": "+f.Name, &algorithm) {
+		if !d.named(f.Value, who+": "+f.Name, &algorithm) {
 			e.spoil("priorities")
 			continue
 		}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
 	"github.com/headgate/headgate/internal/spelling"
@@ -111,6 +112,9 @@ func remedy(algorithm string, known func(name string) bool) string {
 	if algorithm == "redis" {
 		return "name the server, with headgate serve --redis or headgate.WithRemote; for headgate limits check, add --also redis"
 	}
+	if account, weigher, pair := strings.Cut(algorithm, "/"); pair {
+		return remedyOfPair(account, weigher, known)
+	}
 	text := "register your own with headgate.WithAlgorithm; for headgate limits check, name it with --also"
 	names := builtinThat(func(Traits) bool { return true })
 	names = slices.DeleteFunc(names, func(name string) bool { return !known(name) })
@@ -121,6 +125,17 @@ func remedy(algorithm string, known func(name string) bool) string {
 		return "did you mean " + near + "? Else " + text
 	}
 	return "use " + strictyaml.OneOf(names) + ", or " + text
+}
+
+// remedyOfPair is remedy for a weigher on an account.
+func remedyOfPair(account, weigher string, known func(name string) bool) string {
+	if _, ok := accounts[account]; !ok {
+		return "no account is called " + quote(account) + ": " + strictyaml.Suggest(account, slices.Sorted(maps.Keys(accounts)))
+	}
+	names := builtinThat(func(Traits) bool { return true })
+	names = slices.DeleteFunc(names, func(name string) bool { return !known(account + "/" + name) })
+	return account + " has no weigher " + quote(weigher) + ": " + strictyaml.Suggest(weigher, names) +
+		" Or register your own with headgate.WithAlgorithm; for headgate limits check, name it with --also"
 }
 
 // CheckParameters reports the parameters of each rule that its algorithm

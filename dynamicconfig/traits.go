@@ -2,7 +2,10 @@
 
 package dynamicconfig
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Traits are what hosts and rules must know of an algorithm that shares a
 // limit. The zero Traits are those of an algorithm that weighs what hosts
@@ -45,9 +48,21 @@ var builtin = map[string]Traits{
 	"fair-share":                  {Rates: true, Slots: true, Wants: true},
 }
 
-// TraitsOf returns the Traits of an algorithm that headgate has; false if it
-// does not have it.
+// accounts are the accounts that headgate has: a rule may name one beside a
+// weigher, as in pool/fair-share.
+var accounts = map[string]Traits{
+	"average": {Rates: true},
+	"pool":    {Rates: true, Early: true},
+	"claims":  {Rates: true, Slots: true, Wants: true},
+}
+
+// TraitsOf returns the Traits of an algorithm that headgate has, or of any weigher on
+// one of its accounts; false if it does not have it.
 func TraitsOf(algorithm string) (Traits, bool) {
+	if account, _, pair := strings.Cut(algorithm, "/"); pair {
+		t, ok := accounts[account]
+		return t, ok
+	}
 	t, ok := builtin[algorithm]
 	return t, ok
 }
@@ -55,14 +70,14 @@ func TraitsOf(algorithm string) (Traits, bool) {
 // leases reports whether an algorithm leases a capacity out, as far as its
 // name tells.
 func leases(algorithm string) bool {
-	t, ok := builtin[algorithm]
+	t, ok := TraitsOf(algorithm)
 	return !ok || t.Wants
 }
 
 // asks reports whether an algorithm asks the key's owner for each event, as far
 // as its name tells: one of the service's own may do so.
 func asks(algorithm string) bool {
-	t, ok := builtin[algorithm]
+	t, ok := TraitsOf(algorithm)
 	return !ok || t.Asks
 }
 

@@ -5,6 +5,7 @@ package dynamicconfig
 import (
 	"errors"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
@@ -132,7 +133,7 @@ func (b *builder) check(e *entry) {
 		b.checkBurst(e, report)
 	}
 	if e.good("algorithm") {
-		if err := CheckAlgorithm(r.Algorithm); err != nil {
+		if err := checkNamed(r.Algorithm); err != nil {
 			report("algorithm", "%v", err)
 		}
 		if e.has("migrate") {
@@ -193,7 +194,7 @@ func (b *builder) checkBurst(e *entry, report func(name, format string, args ...
 func (b *builder) checkMigration(e *entry, report func(name, format string, args ...any)) {
 	m := e.rule.Migration
 	for _, side := range []struct{ name, algorithm string }{{"from", m.From}, {"to", m.To}} {
-		if err := CheckAlgorithm(side.algorithm); err != nil && !e.fields["migrate."+side.name].bad {
+		if err := checkNamed(side.algorithm); err != nil && !e.fields["migrate."+side.name].bad {
 			b.report(e, "migrate."+side.name, "%v", err)
 			e.spoil("migrate")
 		}
@@ -223,6 +224,16 @@ func CheckAlgorithm(name string) error {
 		return errors.New(quote(name) + " is not the name of an algorithm: use a to z, 0 to 9 and -, a letter first, at most 64")
 	}
 	return nil
+}
+
+// checkNamed is CheckAlgorithm for what a rule names: an algorithm, or a weigher on
+// an account, as in pool/fair-share.
+func checkNamed(name string) error {
+	account, weigher, pair := strings.Cut(name, "/")
+	if !pair {
+		return CheckAlgorithm(name)
+	}
+	return errors.Join(CheckAlgorithm(account), CheckAlgorithm(weigher))
 }
 
 func finite(f float64) bool { return !math.IsNaN(f) && !math.IsInf(f, 0) }

@@ -107,13 +107,19 @@ func checkAlgorithms(s *dynamicconfig.Snapshot, also []string) error {
 	registry := algorithm.Builtin()
 	// Those that no decider of the registry has.
 	elsewhere := []string{limiter.Even, algorithm.NameExact, mesh.Name}
-	names := append(registry.Names(), elsewhere...)
-	err := s.Check(func(name string) bool { return slices.Contains(names, name) || slices.Contains(also, name) })
+	known := func(name string) bool {
+		_, err := registry.Lookup(name)
+		return err == nil || slices.Contains(elsewhere, name) || slices.Contains(also, name)
+	}
+	err := s.Check(func(name string) bool {
+		account, weigher, pair := strings.Cut(name, "/")
+		return known(name) || pair && slices.Contains(algorithm.Accounts, account) && slices.Contains(also, weigher)
+	})
 	return errors.Join(err, s.CheckParameters(func(name string, parameters map[string]string) error {
 		if slices.Contains(elsewhere, name) {
 			return fmt.Errorf("%s takes none: remove them", name)
 		}
-		if !slices.Contains(names, name) {
+		if !known(name) || slices.Contains(also, name) {
 			return nil // told above, or one that only a service can ask
 		}
 		_, err := registry.Build(name, parameters)

@@ -4,8 +4,11 @@
 // divides a limit; its test has real nodes divide one. A service passes them to its
 // nodes, and its rules name them:
 //
-//	headgate.WithAlgorithm("half-to-the-biggest", algorithm.Pool(halfToTheBiggest))
-//	headgate.WithAlgorithm("zone-a-double", algorithm.Pool(zoneADouble))
+//	headgate.WithAlgorithm("half-to-the-biggest", halfToTheBiggest)
+//	headgate.WithAlgorithm("zone-a-double", zoneADouble)
+//
+//	limits:
+//	  - {key: "orders:*", limit: 1000/s, algorithm: {account: pool, weigh: zone-a-double}}
 //
 //	go run ./examples/weighting
 package main

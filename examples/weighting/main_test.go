@@ -54,8 +54,8 @@ limits: [{key: k, limit: 1000/s}]`, algorithmName))
 	for i, l := range listeners {
 		node, err := headgate.New(headgate.Config{Address: hosts[i].Address}, memory.New(snapshot), members,
 			headgate.WithListen(l), headgate.WithLogger(slog.New(slog.DiscardHandler)),
-			headgate.WithAlgorithm("half-to-the-biggest", algorithm.Pool(halfToTheBiggest)),
-			headgate.WithAlgorithm("zone-a-double", algorithm.Pool(zoneADouble)))
+			headgate.WithAlgorithm("half-to-the-biggest", halfToTheBiggest),
+			headgate.WithAlgorithm("zone-a-double", zoneADouble))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,7 +78,7 @@ func TestNodesDivideByTheServicesOwnWeighing(t *testing.T) {
 		"zone-a-double":       {0.286, 0.286, 0.428},
 	} {
 		t.Run(name, func(t *testing.T) {
-			all := nodes(t, name)
+			all := nodes(t, "{account: pool, weigh: "+name+"}")
 			demands := [3]float64{1000, 1000, 3000} // events/s; each is more than there is
 			began := time.Now()
 			var asked [3]float64

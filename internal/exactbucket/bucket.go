@@ -193,6 +193,20 @@ func (b *Bucket) Rule(now time.Duration, rule Rule) {
 	b.restart(max(b.since, now), min(level, b.rule.Burst))
 }
 
+// Follow is Rule for a bucket that was charged with what is spent already. Under a
+// lower rate or burst, a debt that is deeper than callers can make under rule
+// becomes less in proportion, so that it does not take longer to pay back.
+func (b *Bucket) Follow(now time.Duration, rule Rule) {
+	level, before := b.settle(now), b.rule
+	b.Rule(now, rule)
+	if less := min(b.rule.Rate/before.Rate, b.rule.Burst/before.Burst); less > 0 && less < 1 {
+		borrowed := b.rule.Rate * max(rule.MaxWait, rule.MaxDebt, 0).Seconds()
+		if least := min(level*less, -b.rule.Burst-max(b.rule.MaxCost, b.rule.Burst)-borrowed); level < least {
+			b.restart(b.since, least)
+		}
+	}
+}
+
 // settle is the level at now. The account begins anew when the bucket is full,
 // and before its numbers become too large.
 func (b *Bucket) settle(now time.Duration) float64 {

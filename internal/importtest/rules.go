@@ -18,12 +18,12 @@ type layer struct {
 
 var layers = []layer{
 	{"ringpop", nil, "a ring knows hosts and keys, and serves any program"},
-	{"algorithm", []string{"internal/exactbucket", "internal/rowset", "internal/sum"}, "an algorithm is arithmetic, which the simulator and other engines run as it is"},
+	{"algorithm", nil, "an algorithm is arithmetic, which the simulator and other engines run as it is"},
 	{"dynamicconfig", []string{"internal/spelling"}, "a rule is data, which every package may read because it needs none"},
 	{"rpc", []string{"internal/breaker", "internal/conns"}, "the contract knows neither who asks nor who decides"},
 	{"limiter", []string{"rpc", "dynamicconfig", "internal/exactbucket", "internal/processor"}, "limiting hosts never link an algorithm or an aggregator"},
 	{"shadow", []string{"limiter", "dynamicconfig"}, "shadow runs two limiters, whatever rules them"},
-	{"aggregator", []string{"rpc", "algorithm", "dynamicconfig", "internal/rowset", "internal/sum"}, "deciding hosts never link a limiter: deciders only answer"},
+	{"aggregator", []string{"rpc", "algorithm", "dynamicconfig", "internal/exactbucket", "internal/rowset", "internal/sum"}, "deciding hosts never link a limiter: deciders only answer"},
 }
 
 // wholes may import every layer: they put the two halves together. The root

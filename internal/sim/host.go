@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/aggregator"
+	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/mesh"
@@ -112,8 +113,9 @@ func (c *cluster) start(h *host) error {
 // Node says it.
 func (c *cluster) traits() limiter.Option {
 	var all []limiter.Option
-	for _, name := range c.registry.Stateful() {
-		if _, ok := dynamicconfig.TraitsOf(name); !ok {
+	for _, name := range c.registry.Names() {
+		a, err := c.registry.Lookup(name)
+		if _, ok := dynamicconfig.TraitsOf(name); !ok && err == nil && a.Account == algorithm.AccountPool {
 			all = append(all, limiter.WithAlgorithm(name, dynamicconfig.Traits{Early: true, Rates: true}))
 		}
 	}

@@ -211,16 +211,16 @@ func TestUnknownAlgorithm(t *testing.T) {
 	if _, err := Run(load(t, "steady-skew"), "telepathy", 1); err == nil || !strings.Contains(err.Error(), "telepathy") {
 		t.Errorf("err = %v", err)
 	}
-	var mine algorithm.Func = func(_ algorithm.Limit, demands []algorithm.Rates, grants []algorithm.Grant) {
-		for i := range grants {
-			grants[i].Weight = 1 / float64(len(demands))
+	mine := func(capacity float64, demands []algorithm.Demand, parts []float64) {
+		for i := range parts {
+			parts[i] = capacity / float64(len(demands))
 		}
 	}
 	registry := algorithm.Builtin()
 	if err := registry.Register("mine", mine); err != nil {
 		t.Fatal(err)
 	}
-	r, err := Options{Algorithm: "mine", Registry: registry}.Run(context.Background(), load(t, "steady-skew"))
+	r, err := Options{Algorithm: "average/mine", Registry: registry}.Run(context.Background(), load(t, "steady-skew"))
 	if err != nil || r.Keys[0].UtilisationPct > 50 {
 		t.Errorf("%v %v", r, err)
 	}
@@ -360,7 +360,7 @@ func BenchmarkHourOf45Hosts(b *testing.B) {
 // reports.
 func TestAWeighingByDemandDoesAsElasticDoes(t *testing.T) {
 	registry := algorithm.Builtin()
-	err := registry.Register("by-demand", algorithm.Pool(func(capacity float64, demands []algorithm.Demand, parts []float64) {
+	err := registry.Register("by-demand", func(capacity float64, demands []algorithm.Demand, parts []float64) {
 		all := 0.0
 		for _, d := range demands {
 			all += d.Wants
@@ -368,7 +368,7 @@ func TestAWeighingByDemandDoesAsElasticDoes(t *testing.T) {
 		for i, d := range demands {
 			parts[i] = capacity * d.Wants / all
 		}
-	}))
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

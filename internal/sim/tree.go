@@ -72,7 +72,7 @@ func limitsOf(c *Cluster, limits *dynamicconfig.Snapshot, registry *algorithm.Re
 		r := &rules[i]
 		r.Parent = c.Parent >= 0
 		if a, err := registry.Lookup(r.Algorithm); err == nil && c.Leases {
-			if _, ok := a.(algorithm.Leasing); !ok {
+			if a.Account != algorithm.AccountClaims {
 				r.Algorithm = c.Algorithm
 			}
 		}

@@ -192,7 +192,7 @@ func TestAsksEarlyUnderAllAlgorithmsThatCanAnswer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, ok := a.(algorithm.Stateful); !ok {
+		if a.Account != algorithm.AccountPool {
 			continue
 		}
 		text := "defaults: {update_interval: 1h, lease: 2h, algorithm: " + name + "}\nlimits:\n  - {key: k, limit: 100/s}\n"

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/time/rate"
 	"pgregory.net/rapid"
 
-	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/internal/exactbucket"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/redis/redistest"
 	"github.com/headgate/headgate/limiter/stage"
@@ -54,15 +54,16 @@ func evaluate(t testing.TB, s script, c *goredis.Client, name string, args ...an
 }
 
 // ruleOf is the rule of a Bucket that decides as the script does.
-func ruleOf(r *dynamicconfig.Rule) algorithm.BucketRule {
-	return algorithm.BucketRule{
-		Limit:   algorithm.Limit{Rate: float64(r.Limit), Burst: r.Burst},
+func ruleOf(r *dynamicconfig.Rule) exactbucket.Rule {
+	return exactbucket.Rule{
+		Rate:    float64(r.Limit),
+		Burst:   r.Burst,
 		MaxDebt: r.MaxDebt,
 		MaxCost: r.Costliest(),
 	}
 }
 
-// The script does what algorithm.Bucket does, which is compared with exact
+// The script does what an exactbucket.Bucket does, which is compared with exact
 // fractions.
 func TestTheScriptIsABucket(t *testing.T) {
 	c := redistest.Start(t).Client()
@@ -82,7 +83,7 @@ func TestTheScriptIsABucket(t *testing.T) {
 		rule := draw("first")
 		traces++
 		key := fmt.Sprint("k", traces)
-		bucket := algorithm.NewBucket(0, ruleOf(rule))
+		bucket := exactbucket.New(0, ruleOf(rule))
 		now := time.Duration(0)
 		for i := range rapid.IntRange(1, 40).Draw(rt, "calls") {
 			now += time.Duration(rapid.Float64Range(0, 2).Draw(rt, "tokens")*1e6/float64(min(rule.Limit, 1e6))) * time.Microsecond
@@ -117,7 +118,7 @@ func TestTheScriptIsABucket(t *testing.T) {
 					rt.Fatalf("call %d: %v, want %v; %v of %v tokens, limit %v, longest %v", i, got, want, take.N, level, rule.Limit, take.Longest)
 				}
 				wait, retry := want.Wait, want.Retry
-				if retry == algorithm.Never || retry > 1<<53*time.Microsecond || retry < 0 {
+				if retry == exactbucket.Never || retry > 1<<53*time.Microsecond || retry < 0 {
 					retry = 0
 				}
 				close := func(a, b time.Duration) bool {

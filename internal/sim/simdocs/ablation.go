@@ -21,30 +21,43 @@ type variant struct {
 // nothing is next to it: zero would be the default.
 const nothing = 1e-9
 
+// byDemand divides averages of demand.
+var byDemand = algorithm.Algorithm{
+	Account: algorithm.AccountAverage,
+	Weigher: algorithm.Weigher{Weigh: algorithm.RequestWeighted, Form: algorithm.FormDemand},
+}
+
+// pool divides a pool by demand, with parameters.
+func pool(parameters algorithm.Elastic) algorithm.Algorithm {
+	a := byDemand
+	a.Account, a.Elastic = algorithm.AccountPool, parameters
+	return a
+}
+
 var variants = []variant{
-	{"**as it comes**", algorithm.Elastic{}, false},
-	{"by demand alone: no pool, no early reports", algorithm.Func(algorithm.Elastic{}.Share), false},
-	{"no early reports", algorithm.Elastic{}, true},
-	{"`Headroom` 1, not 1.1", algorithm.Elastic{Headroom: 1}, false},
-	{"`Headroom` 2", algorithm.Elastic{Headroom: 2}, false},
-	{"`Horizon` 20 ms, not 200 ms", algorithm.Elastic{Horizon: 20 * time.Millisecond}, false},
-	{"`Horizon` 1 s", algorithm.Elastic{Horizon: time.Second}, false},
-	{"`Part` 0.05, not 0.5", algorithm.Elastic{Part: 0.05}, false},
-	{"`Part` 1", algorithm.Elastic{Part: 1}, false},
-	{"`Lent` 0.05, not 0.25", algorithm.Elastic{Lent: 0.05}, false},
-	{"`Lent` 1", algorithm.Elastic{Lent: 1}, false},
-	{"`Starter` 0, not 0.25", algorithm.Elastic{Starter: nothing}, false},
-	{"`Starter` 1", algorithm.Elastic{Starter: 1}, false},
-	{"`Repay` 500 ms, not 3 s", algorithm.Elastic{Repay: 500 * time.Millisecond}, false},
-	{"`Repay` never", algorithm.Elastic{Repay: 1000 * time.Hour}, false},
-	{"`Chunk` 0, not 0.02", algorithm.Elastic{Chunk: nothing}, false},
-	{"`Chunk` 0.2", algorithm.Elastic{Chunk: 0.2}, false},
-	{"`CatchUp` 0, not 0.025", algorithm.Elastic{CatchUp: nothing}, false},
-	{"`CatchUp` 0.2", algorithm.Elastic{CatchUp: 0.2}, false},
-	{"`Learn` no time, not 500 ms", algorithm.Elastic{Learn: 1}, false},
-	{"`Learn` 2 s", algorithm.Elastic{Learn: 2 * time.Second}, false},
-	{"`Crowding` 0, not 0.01", algorithm.Elastic{Crowding: nothing}, false},
-	{"`Crowding` 0.5", algorithm.Elastic{Crowding: 0.5}, false},
+	{"**as it comes**", pool(algorithm.Elastic{}), false},
+	{"by demand alone: no pool, no early reports", byDemand, false},
+	{"no early reports", pool(algorithm.Elastic{}), true},
+	{"`Headroom` 1, not 1.1", pool(algorithm.Elastic{Headroom: 1}), false},
+	{"`Headroom` 2", pool(algorithm.Elastic{Headroom: 2}), false},
+	{"`Horizon` 20 ms, not 200 ms", pool(algorithm.Elastic{Horizon: 20 * time.Millisecond}), false},
+	{"`Horizon` 1 s", pool(algorithm.Elastic{Horizon: time.Second}), false},
+	{"`Part` 0.05, not 0.5", pool(algorithm.Elastic{Part: 0.05}), false},
+	{"`Part` 1", pool(algorithm.Elastic{Part: 1}), false},
+	{"`Lent` 0.05, not 0.25", pool(algorithm.Elastic{Lent: 0.05}), false},
+	{"`Lent` 1", pool(algorithm.Elastic{Lent: 1}), false},
+	{"`Starter` 0, not 0.25", pool(algorithm.Elastic{Starter: nothing}), false},
+	{"`Starter` 1", pool(algorithm.Elastic{Starter: 1}), false},
+	{"`Repay` 500 ms, not 3 s", pool(algorithm.Elastic{Repay: 500 * time.Millisecond}), false},
+	{"`Repay` never", pool(algorithm.Elastic{Repay: 1000 * time.Hour}), false},
+	{"`Chunk` 0, not 0.02", pool(algorithm.Elastic{Chunk: nothing}), false},
+	{"`Chunk` 0.2", pool(algorithm.Elastic{Chunk: 0.2}), false},
+	{"`CatchUp` 0, not 0.025", pool(algorithm.Elastic{CatchUp: nothing}), false},
+	{"`CatchUp` 0.2", pool(algorithm.Elastic{CatchUp: 0.2}), false},
+	{"`Learn` no time, not 500 ms", pool(algorithm.Elastic{Learn: 1}), false},
+	{"`Learn` 2 s", pool(algorithm.Elastic{Learn: 2 * time.Second}), false},
+	{"`Crowding` 0, not 0.01", pool(algorithm.Elastic{Crowding: nothing}), false},
+	{"`Crowding` 0.5", pool(algorithm.Elastic{Crowding: 0.5}), false},
 }
 
 // ablation is what each ingredient of elastic buys, as Markdown: of each
@@ -52,10 +65,10 @@ var variants = []variant{
 func ablation(ctx context.Context, seeds int, _ func(algorithm string) bool) (string, error) {
 	t := newFigures("elastic with", cells, "over %<br>at worst")
 	for _, v := range variants {
-		// Under a Stateful algorithm of any name, hosts report early.
+		// Under the pool by any name, hosts report early.
 		const name = "variant"
 		registry := algorithm.Builtin()
-		if err := registry.Register(name, v.algorithm); err != nil {
+		if err := registry.Add(name, v.algorithm); err != nil {
 			return "", err
 		}
 		err := t.add(ctx, v.name, seeds, sim.Options{Algorithm: name, Registry: registry, Patient: v.patient}, v.atWorst())
@@ -69,11 +82,10 @@ func ablation(ctx context.Context, seeds int, _ func(algorithm string) bool) (st
 // atWorst is what 20 hosts may use beyond a limit of 1000/s and its burst in any
 // 10 s, as it is proved; – if it is not.
 func (v variant) atWorst() string {
-	e, ok := v.algorithm.(algorithm.Elastic)
-	if !ok {
+	if v.algorithm.Account != algorithm.AccountPool {
 		return "–"
 	}
 	const limit, hosts, window = 1000, 20, 10
-	beyond := e.Overshoot(algorithm.Limit{Rate: limit, Burst: limit}, hosts, 3*time.Second)
+	beyond := v.algorithm.Elastic.Overshoot(algorithm.Limit{Rate: limit, Burst: limit}, hosts, 3*time.Second)
 	return fmt.Sprintf("%.1f", beyond/(limit*window)*100)
 }

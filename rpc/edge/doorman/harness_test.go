@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/types/known/anypb"
 
+	"github.com/headgate/headgate/aggregator"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/rpc"
@@ -30,16 +31,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// ledger is a decider of leases, as small as can be: it owns every key, and
-// has nothing of the aggregator but its rules and its arithmetic.
+// ledger is an owner of leases that owns every key, and whose clock is given.
 type ledger struct {
 	now func() time.Time
 
-	mu     sync.Mutex
-	limits *dynamicconfig.Snapshot
-	born   time.Time // owners are new to every key then
-	keys   map[string]*algorithm.Leases
-	hosts  map[string]uint32
+	mu         sync.Mutex
+	limits     *dynamicconfig.Snapshot
+	born       time.Time // owners are new to every key then
+	aggregator *aggregator.Aggregator
 }
 
 func newLedger(t testing.TB, limits string, now func() time.Time) *ledger {
@@ -58,12 +57,21 @@ func (l *ledger) configure(t testing.TB, limits string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.limits = s
+	if l.aggregator != nil {
+		if err := l.aggregator.Configure(s); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 func (l *ledger) restart() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.born, l.keys, l.hosts = l.now(), make(map[string]*algorithm.Leases), make(map[string]uint32)
+	a, err := aggregator.New(algorithm.Builtin(), l.limits)
+	if err != nil {
+		panic(err)
+	}
+	l.born, l.aggregator = l.now(), a
 }
 
 func (l *ledger) Update(_ context.Context, _ string, payload *anypb.Any) (*anypb.Any, error) {
@@ -73,52 +81,7 @@ func (l *ledger) Update(_ context.Context, _ string, payload *anypb.Any) (*anypb
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	leases := &rpc.Leases{}
-	for _, c := range claims.Rows {
-		leases.Rows = append(leases.Rows, l.claimLocked(c))
-	}
-	return rpc.EncodeLeases(leases, len(claims.Rows))
-}
-
-func (l *ledger) claimLocked(c rpc.Claim) rpc.Lease {
-	rule, known := l.limits.Match(c.Key)
-	if !known {
-		wants := 0.0
-		for _, b := range c.Bands {
-			wants += b.Wants
-		}
-		return rpc.Lease{Amount: wants, Lasts: time.Minute, Refresh: 8 * time.Second, Unknown: true}
-	}
-	now := l.now().Sub(l.born)
-	account := l.keys[c.Key]
-	if account == nil {
-		way, err := algorithm.Builtin().Lookup(rule.Algorithm)
-		if err != nil {
-			return rpc.Lease{Refused: err.Error()}
-		}
-		account = way.(algorithm.Leasing).NewLeases()
-		l.keys[c.Key] = account
-	}
-	host, ok := l.hosts[c.Host]
-	if !ok {
-		host = uint32(len(l.hosts))
-		l.hosts[c.Host] = host
-	}
-	account.Expire(now, func(uint32) {})
-	if c.Release {
-		account.Release(host)
-		return rpc.Lease{}
-	}
-	claim := algorithm.Claim{Has: c.Has, Keep: c.Keep}
-	for _, b := range c.Bands {
-		claim.Bands = append(claim.Bands, algorithm.Band(b))
-	}
-	lease := account.Claim(now, algorithm.Terms{Lease: rule.Lease, Recalculate: max(rule.Recalculate, 0), LearnUntil: max(rule.Learning, 0)},
-		algorithm.Capacity{Amount: float64(rule.Limit), Whole: rule.InFlight, Overcommit: rule.Overcommit}, host, claim)
-	return rpc.Lease{
-		Amount: lease.Amount, Lasts: lease.Until - now, Refresh: rule.Refresh, Learns: max(rule.Learning, 0), Learning: lease.Learning,
-		Safe: float64(rule.Limit) / float64(account.Hosts()), Algorithm: rule.Algorithm,
-	}
+	return rpc.EncodeLeases(l.aggregator.Claim(l.now().Sub(l.born), claims), len(claims.Rows))
 }
 
 // everywhere is a ring of one.

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package account is the contract between the owner of a key and what keeps the
+// key's tokens and time.
+//
+//	report of one host ──▶ Account ──▶ its grant
+//	                          │
+//	                          └─▶ algorithm.Weigh: how to divide
+//
+// Any weigher runs on any account. Built-in weighers have a form that costs the same
+// however many hosts there are; of others, Kept keeps what they say for a part of the
+// interval. The packages below have the accounts; the aggregator knows none of them.
+//
+// Accounts have no lock and no clock, and know nothing of messages and other keys.
+package account
+
+import (
+	"time"
+
+	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/internal/exactbucket"
+)
+
+// Account is the state of one key at its owner. It is for one caller at a time. Now
+// counts from any fixed point and does not go backwards.
+type Account interface {
+	// Report takes in what host did, and returns what it may do from now on;
+	// false if it should go on as it is. R is only for the call.
+	Report(now time.Duration, limit algorithm.Limit, host uint32, r *Report) (Grant, bool)
+
+	// Configure puts c in force: interval, parameters and all else may have
+	// changed. Without a rule, nobody reports until there is one again.
+	Configure(now time.Duration, c *Config)
+
+	// Expire forgets hosts that have been silent for too long at now, and
+	// calls gone for each.
+	Expire(now time.Duration, gone func(host uint32))
+
+	// Hosts is how many hosts are known, and Knows tells whether host is.
+	Hosts() int
+	Knows(host uint32) bool
+
+	// Demand yields what all hosts want: a sum for each priority, or one of
+	// priority 0 from an Account that knows no priorities.
+	Demand(yield func(Band) bool)
+
+	// Fetch reads what Report for host will, and changes no answer. So a key's
+	// memory is read ahead: the owner calls it for many keys before it calls
+	// Report for the first, and does not wait for each. It returns the number of
+	// host's row, 0 or more, if it Knows host, and else −1. Guess is the number
+	// of this host at another key: hosts often come to many keys in the same
+	// order. Read is anything, so that what is read counts as used.
+	Fetch(host uint32, guess int32) (number int32, read int)
+
+	// Beside reads the rows that Report changes beside row number, or none.
+	Beside(number int32) (read int)
+}
+
+// Leaser is an Account that hosts claim amounts of, which they hold for a while.
+type Leaser interface {
+	Account
+
+	// Claim takes in what host says, and returns what it holds from now on, of
+	// the amount that there is.
+	Claim(now time.Duration, t Terms, amount float64, host uint32, c Claim) Lease
+
+	// Release forgets host. It returns false if host was not known.
+	Release(host uint32) bool
+
+	// Until is when the lease of host ends; 0 if it holds none.
+	Until(host uint32) time.Duration
+
+	// Held yields, for each host, a claim to keep what it holds. The bands are
+	// good until the next yield. Nothing else may be done meanwhile.
+	Held(yield func(host uint32, c Claim) bool)
+
+	// Leased is how much all hosts hold.
+	Leased() float64
+
+	// Learns reports whether hosts get back what they have, because leases of an
+	// earlier owner may be out. Waits: the cluster above has not said what there is.
+	Learns(now time.Duration, waits bool) bool
+
+	// Learned ends that at a time.
+	Learned(at time.Duration)
+}
+
+// Bucketed is an Account from which tokens are taken one by one, too.
+type Bucketed interface {
+	Account
+
+	// Bucket is what there is at now under rule, to take from, to give to, or to
+	// lower. Nothing else may be called before Settle is.
+	Bucket(now time.Duration, rule exactbucket.Rule) *exactbucket.Bucket
+
+	// Settle takes in what was done to the Bucket, at the same now.
+	Settle(now time.Duration)
+}
+
+// Settings are what all keys have in common.
+type Settings struct {
+	Average Average
+	Stages  []Stage
+
+	// Interval is how often hosts report; > 0.
+	Interval time.Duration
+
+	// Member is who host is. Nil: hosts have no names and no labels.
+	Member func(host uint32) Member
+}
+
+// Member is a host, as membership has it.
+type Member struct {
+	Name   string
+	Labels algorithm.Labels
+}
+
+// Config is what an Account must know of its key. It does not change.
+type Config struct {
+	*Settings
+
+	Rule      *dynamicconfig.Rule // nil: no rule has the algorithm any more
+	Algorithm algorithm.Algorithm // with the parameters of Rule
+
+	// Bands are the weighers of priorities that have one of their own.
+	Bands map[int64]algorithm.Weigher
+}
+
+// Report is what one host says about a key.
+type Report struct {
+	// Allowed and Rejected count cost over Elapsed; Rates are the same in
+	// events/s.
+	Allowed, Rejected float64
+	Rates             Rates
+	Elapsed           time.Duration
+
+	// Wants is the host's demand in events/s.
+	Wants float64
+
+	// Cost is the largest cost that was asked for at once lately; ≥ 1.
+	Cost float64
+
+	// Has is the weight that the host now has; 0 if it has no valid grant.
+	Has float64
+
+	// Lease is for how long a grant is good.
+	Lease time.Duration
+
+	// Waits says that the cluster above has not said yet what there is.
+	Waits bool
+
+	// Elsewhere says that another algorithm granted what the host has: the
+	// rules have changed, and one of the two has not heard of it. The host's
+	// use and what it has count, and it gets nothing.
+	Elsewhere bool
+
+	// Overlaps is set by Report: an earlier report of this host covered a part
+	// of Elapsed. An answer was lost, a key is named twice in a report, or two
+	// hosts have one name. Each report counts with the part that is new, as
+	// far as that can be told.
+	Overlaps bool
+
+	// Keeps is set by Report: the host keeps what it has, whatever that is.
+	Keeps bool
+}
+
+// Overlap is by how much more time than has passed a report may be about, because
+// clocks and networks are not even.
+const Overlap = 50 * time.Millisecond
+
+// Rates are what one host does with a key, in events/s; finite, ≥ 0. For slots in
+// flight, the events are acquisitions.
+type Rates struct{ Allowed, Rejected float64 }
+
+// Total is what the host would use if it could.
+func (d Rates) Total() float64 { return d.Allowed + d.Rejected }
+
+// Plus adds rates.
+func (d Rates) Plus(e Rates) Rates {
+	return Rates{d.Allowed + e.Allowed, d.Rejected + e.Rejected}
+}
+
+// Times scales rates.
+func (d Rates) Times(f float64) Rates { return Rates{d.Allowed * f, d.Rejected * f} }
+
+// Grant is one host's part.
+type Grant struct {
+	// Weight is the part of the limit, in [0, 1].
+	Weight float64
+	// Burst is how many tokens the host's bucket may hold.
+	Burst float64
+	// Used is what the whole cluster uses, in events/s; 0 from accounts that do
+	// not know.
+	Used float64
+	// Tokens, of an account that lends them, are what the bucket is to hold as of
+	// the host's report; finite, ≥ 0. Others leave the host its tokens.
+	Tokens float64
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package average is the account that keeps moving averages of what hosts use, and
+// the sum of them. A host's weight is its part of that sum, or what another weigher
+// says. Nothing is lent: a host's bucket is its own. Source: the load-aware limiter
+// of Cadence.
+package average
+
+import (
+	"time"
+
+	"github.com/headgate/headgate/aggregator/internal/account"
+	"github.com/headgate/headgate/algorithm"
+)
+
+// Account is the averages of one key.
+type Account struct {
+	ledger   ledger
+	settings *account.Settings
+	kept     *account.Kept // of a weigher that looks at all hosts at once
+	learns   time.Duration // until when hosts keep what an earlier owner gave them
+	found    int32         // the row that was looked for last, or none
+	floor    algorithm.Floor
+}
+
+var _ account.Account = (*Account)(nil)
+
+// New returns the account of a key that nobody has reported yet, when keys last moved
+// between owners at moved.
+func New(_, moved time.Duration, c *account.Config) account.Account {
+	a := &Account{ledger: newLedger(), settings: c.Settings, found: none}
+	a.learns = moved + min(max(c.Rule.Learning, 0), c.Interval)
+	a.adopt(c)
+	return a
+}
+
+// Configure implements account.Account.
+func (a *Account) Configure(_ time.Duration, c *account.Config) {
+	if a.settings.Average != c.Average {
+		a.ledger.restage()
+	}
+	a.adopt(c)
+}
+
+func (a *Account) adopt(c *account.Config) {
+	a.settings = c.Settings
+	if c.Rule == nil {
+		return
+	}
+	a.floor, a.kept = c.Algorithm.Weigher.Floor, nil
+	if c.Algorithm.Weigher.Form != algorithm.FormDemand {
+		a.kept = account.NewKept(c.Algorithm.Weigher, c.Settings)
+	}
+}
+
+// Report implements account.Account.
+func (a *Account) Report(now time.Duration, limit algorithm.Limit, host uint32, r *account.Report) (account.Grant, bool) {
+	row := a.ledger.rows.FindAt(a.found, host)
+	if r.Rates.Total() > 0 {
+		row, r.Overlaps = a.ledger.record(now, row, host, r.Rates, r.Elapsed, a.settings)
+	}
+	switch {
+	case r.Elsewhere:
+		return account.Grant{}, false
+	case now < a.learns && r.Has > 0:
+		r.Keeps = true
+		return account.Grant{Used: a.ledger.sum.demand().Total()}, true
+	case a.kept != nil:
+		return a.weighed(now, limit, host, row)
+	}
+	return grant(limit, a.floor, a.ledger.sum.demand(), a.ledger.demand(row, a.settings.Stages)), true
+}
+
+// grant is for the host whose demand is own; sum includes own. Each host's weight
+// is the part that its demand is of all, or of a gate the part of it that passes.
+func grant(limit algorithm.Limit, floor algorithm.Floor, sum, own account.Rates) account.Grant {
+	all := sum.Total()
+	if floor == algorithm.FloorDrop {
+		pass := 1.0
+		if all > limit.Rate {
+			pass = limit.Rate / all
+		}
+		return account.Grant{Weight: pass, Burst: limit.Burst, Used: sum.Allowed}
+	}
+	weight := 0.0
+	if all > 0 {
+		if weight = own.Total() / all; weight > 1 {
+			weight = 1
+		}
+	}
+	return account.Grant{Weight: weight, Burst: weight * limit.Burst, Used: sum.Allowed}
+}
+
+// weighed is what host, whose row is known or none, gets by a look at all hosts.
+func (a *Account) weighed(now time.Duration, limit algorithm.Limit, host uint32, row int32) (account.Grant, bool) {
+	if row == none {
+		return account.Grant{}, false
+	}
+	if a.kept.Stale(now, host, a.ledger.len()) {
+		for i := range a.ledger.rows.All {
+			other := a.ledger.rows.Host(i)
+			wants := a.ledger.demand(i, a.settings.Stages).Total()
+			a.kept.Add(other, algorithm.Demand{Wants: wants, Has: a.kept.Part(other), Clients: 1})
+		}
+		a.kept.Divide(now, limit.Rate)
+	}
+	part := a.kept.Part(host)
+	return account.Grant{Weight: part, Burst: part * limit.Burst}, true
+}
+
+// Expire implements account.Account.
+func (a *Account) Expire(now time.Duration, gone func(host uint32)) {
+	if now >= a.ledger.due {
+		a.ledger.advance(now, a.settings.Stages, gone)
+	}
+}
+
+// Hosts implements account.Account.
+func (a *Account) Hosts() int { return a.ledger.len() }
+
+// Knows implements account.Account.
+func (a *Account) Knows(host uint32) bool { return a.ledger.rows.FindAt(a.found, host) != none }
+
+// Demand implements account.Account.
+func (a *Account) Demand(yield func(account.Band) bool) {
+	yield(account.Band{Clients: int64(a.ledger.len()), Wants: a.ledger.sum.demand().Total()})
+}
+
+// Fetch implements account.Account.
+func (a *Account) Fetch(host uint32, guess int32) (number int32, read int) {
+	a.found = a.ledger.rows.FindAt(guess, host)
+	return a.found, int(a.ledger.fresh.tail)
+}
+
+// Beside implements account.Account.
+func (a *Account) Beside(number int32) (read int) { return a.ledger.beside(number) }

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package average
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/headgate/headgate/aggregator/internal/account"
+	"github.com/headgate/headgate/internal/rowset"
+)
+
+// ledger is what the hosts of one key demand, and the sum of it.
+//
+// A host's demand fades in stages as its last report ages. Rows of one stage
+// stand in a queue, oldest report first, so whoever is due for the next stage
+// is always at a head. A report and a stage that passes each cost constant
+// time, and the sum is right at any time without looking at all rows.
+type ledger struct {
+	rows  rowset.Set[row]
+	due   time.Duration // before then no row reaches its next stage
+	sum   total         // of all rows, faded
+	fresh queue         // stage 0
+
+	aging *[]queue // later stages; nil until a host falls silent
+}
+
+// row is one host's average, as of its last report.
+type row struct {
+	demand     account.Rates
+	last       time.Duration
+	prev, next int32 // in the stage's queue
+	stage      uint8
+}
+
+type queue struct{ head, tail int32 }
+
+// none is no row.
+const none = rowset.None
+
+var emptyQueue = queue{none, none}
+
+func newLedger() ledger {
+	return ledger{fresh: emptyQueue}
+}
+
+func (l *ledger) len() int { return l.rows.Len() }
+
+// beside reads from the rows that move when row i, or none, becomes the last.
+func (l *ledger) beside(i int32) int {
+	if i == none || l.fresh.tail == none {
+		return 0
+	}
+	n := int(l.rows.At(l.fresh.tail).next)
+	if next := l.rows.At(i).next; next != none {
+		n += int(l.rows.At(next).prev)
+	}
+	return n
+}
+
+// record takes in that host, whose row is i or none, used rate for as long as
+// elapsed. It returns the row, and whether an earlier report covered a part of elapsed.
+func (l *ledger) record(now time.Duration, i int32, host uint32, rate account.Rates, elapsed time.Duration, s *account.Settings) (row int32, overlaps bool) {
+	if i == none {
+		i = l.rows.Add(host)
+		r := l.rows.At(i)
+		r.demand, r.last = rate, now
+		l.sum.add(rate)
+		l.link(i, r)
+	} else {
+		r := l.rows.At(i)
+		faded := r.demand.Times(s.Stages[r.stage].Factor)
+		rate = s.Average.Next(faded, rate)
+		if r.last+elapsed > now+account.Overlap {
+			overlaps = true
+		}
+		r.demand, r.last = rate, now
+		l.sum.replace(faded, rate)
+		l.renew(i, r)
+	}
+	l.due = min(l.due, now+s.Stages[1].From)
+	return i, overlaps
+}
+
+// renew makes row i, which is r, the last of the fresh ones.
+func (l *ledger) renew(i int32, r *row) {
+	q := &l.fresh
+	switch {
+	case r.stage != 0:
+		l.unlink(r)
+		r.stage = 0
+		l.link(i, r)
+	case q.tail != i: // so there is one behind it, and the queue is not empty without it
+		if r.prev == none {
+			q.head = r.next
+		} else {
+			l.rows.At(r.prev).next = r.next
+		}
+		l.rows.At(r.next).prev = r.prev
+		l.rows.At(q.tail).next = i
+		r.prev, r.next, q.tail = q.tail, none, i
+	}
+}
+
+// demand of row i, faded; zero of none.
+func (l *ledger) demand(i int32, stages []account.Stage) account.Rates {
+	if i == none {
+		return account.Rates{}
+	}
+	r := l.rows.At(i)
+	return r.demand.Times(stages[r.stage].Factor)
+}
+
+// advance moves every row to the stage that its age has reached at now, and
+// calls gone for hosts that are past the last.
+func (l *ledger) advance(now time.Duration, stages []account.Stage, gone func(host uint32)) {
+	l.due = math.MaxInt64
+	for stage := 0; stage < len(stages)-1; stage++ {
+		if stage > 0 && (l.aging == nil || stage > len(*l.aging)) {
+			break
+		}
+		from, q := stages[stage+1].From, l.queue(uint8(stage))
+		for q.head != none && now-l.rows.At(q.head).last >= from {
+			i := q.head
+			r := l.rows.At(i)
+			l.sum.replace(r.demand.Times(stages[stage].Factor), r.demand.Times(stages[stage+1].Factor))
+			l.unlink(r)
+			if stage+1 == len(stages)-1 {
+				gone(l.rows.Host(i))
+				l.rows.Remove(i)
+			} else {
+				r.stage++
+				l.link(i, r)
+			}
+			q = l.queue(uint8(stage)) // link may have moved the queues
+		}
+		if q.head != none {
+			l.due = min(l.due, l.rows.At(q.head).last+from)
+		}
+	}
+	if l.rows.Len() == 0 {
+		l.sum, l.aging = total{}, nil
+	}
+}
+
+func (l *ledger) queue(stage uint8) *queue {
+	if stage == 0 {
+		return &l.fresh
+	}
+	if l.aging == nil {
+		l.aging = new([]queue)
+	}
+	for len(*l.aging) < int(stage) {
+		*l.aging = append(*l.aging, emptyQueue)
+	}
+	return &(*l.aging)[stage-1]
+}
+
+// link puts row i, which is r, at the end of its stage's queue.
+func (l *ledger) link(i int32, r *row) {
+	q := l.queue(r.stage)
+	r.prev, r.next = q.tail, none
+	if q.tail == none {
+		q.head = i
+	} else {
+		l.rows.At(q.tail).next = i
+	}
+	q.tail = i
+}
+
+// unlink takes r out of its stage's queue.
+func (l *ledger) unlink(r *row) {
+	q := l.queue(r.stage)
+	if r.prev == none {
+		q.head = r.next
+	} else {
+		l.rows.At(r.prev).next = r.next
+	}
+	if r.next == none {
+		q.tail = r.prev
+	} else {
+		l.rows.At(r.next).prev = r.prev
+	}
+}
+
+// restage makes every row fresh, oldest report first: the next advance moves
+// each to the stage of its age.
+func (l *ledger) restage() {
+	l.due = math.MinInt64
+	order := make([]int32, 0, l.rows.Len())
+	for i := range l.rows.All {
+		order = append(order, i)
+	}
+	slices.SortStableFunc(order, func(i, j int32) int { return cmp.Compare(l.rows.At(i).last, l.rows.At(j).last) })
+	l.fresh, l.aging, l.sum = emptyQueue, nil, total{}
+	for _, i := range order {
+		r := l.rows.At(i)
+		r.stage = 0
+		l.link(i, r)
+		l.sum.add(r.demand)
+	}
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package claims is the account of amounts that hosts claim and hold until a time:
+// connections, slots in flight, and what a cluster below may hand on. Hosts that
+// report usage and hosts that claim amounts are in one account. It knows nothing of
+// messages, and of the cluster above only whether it has said what there is.
+package claims
+
+import (
+	"time"
+
+	"github.com/headgate/headgate/aggregator/internal/account"
+	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/dynamicconfig"
+)
+
+// Account is the Leases of one key, under its rule.
+type Account struct {
+	Leases
+
+	rule   *dynamicconfig.Rule
+	learns time.Duration // until when hosts get back what they have
+	band   [1]Band       // of a host that reports usage; made once
+}
+
+var _ account.Leaser = (*Account)(nil)
+
+// New returns the account of a key that nobody has claimed yet, when keys last moved
+// between owners at moved.
+func New(now, moved time.Duration, c *account.Config) account.Account {
+	a := &Account{learns: moved + max(c.Rule.Learning, 0)}
+	a.Configure(now, c)
+	return a
+}
+
+// Configure implements account.Account. Leases are as long as the rule says.
+func (a *Account) Configure(_ time.Duration, c *account.Config) {
+	if c.Rule == nil {
+		return // what is leased ends as it was to
+	}
+	a.rule = c.Rule
+	a.follow(c.Settings, c.Algorithm.Weigher, c.Bands)
+}
+
+// Report implements account.Account: a host's usage is a claim in the band of
+// its rule. How often hosts report is up to the config, so every report counts.
+func (a *Account) Report(now time.Duration, limit algorithm.Limit, host uint32, r *account.Report) (account.Grant, bool) {
+	a.band[0] = Band{Priority: a.rule.Priority, Clients: 1, Wants: r.Wants}
+	claim := Claim{Has: r.Has * float64(a.rule.Limit), Bands: a.band[:], Headroom: true}
+	if r.Elsewhere {
+		if claim.Keep = true; r.Has == 0 {
+			claim.Keep, claim.Bands = false, nil
+		}
+	}
+	lease := a.Claim(now, account.Terms{Lease: r.Lease, Waits: r.Waits}, limit.Rate, host, claim)
+	switch {
+	case r.Elsewhere, lease.Learning && r.Has == 0: // it goes on with its fallback
+		return account.Grant{}, false
+	case lease.Invalid:
+		return account.Grant{Weight: -1}, true // the owner says whose defect that is
+	case !(limit.Rate > 0):
+		return account.Grant{}, true
+	}
+	weight := min(lease.Amount/limit.Rate, 1)
+	burst := limit.Burst * weight
+	return account.Grant{Weight: weight, Burst: burst, Tokens: burst}, true
+}
+
+// Claim implements account.Leaser.
+func (a *Account) Claim(now time.Duration, t account.Terms, amount float64, host uint32, c Claim) Lease {
+	lease := a.Leases.Claim(now,
+		// When a lease from above ends, all those below do, and hosts report no later for it.
+		Terms{Lease: t.Lease, Remember: a.rule.Lease, Recalculate: t.Recalculate, LearnUntil: a.learnsUntil(t.Waits)},
+		Capacity{Amount: amount, Whole: a.rule.InFlight, Overcommit: a.rule.Overcommit},
+		host, c)
+	// Once so much is out as there is, no other lease can be out that this
+	// owner does not know of.
+	if now < a.learns && !t.Waits && a.Leased() >= amount*(1+a.rule.Overcommit)*nearlyAll && amount > 0 {
+		a.learns = now
+	}
+	return lease
+}
+
+// nearlyAll makes up for what rounding and weights do to sums.
+const nearlyAll = 1 - 1e-3
+
+// learnsUntil is until when hosts get back what they have. While the cluster above
+// has not said what there is, that goes on for up to a lease, which is how long
+// what an earlier owner got from it may have lasted.
+func (a *Account) learnsUntil(waits bool) time.Duration {
+	if waits {
+		return a.learns + a.rule.Lease
+	}
+	return a.learns
+}
+
+// Learns implements account.Leaser.
+func (a *Account) Learns(now time.Duration, waits bool) bool { return now < a.learnsUntil(waits) }
+
+// Learned implements account.Leaser: no lease of an earlier owner outlives at.
+func (a *Account) Learned(at time.Duration) { a.learns = min(a.learns, at) }
+
+// Fetch implements account.Account. It reads nothing ahead.
+func (a *Account) Fetch(uint32, int32) (number int32, read int) { return -1, 0 }
+
+// Beside implements account.Account.
+func (a *Account) Beside(int32) (read int) { return 0 }

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package claims
+
+import (
+	"time"
+
+	"github.com/headgate/headgate/aggregator/internal/account"
+	"github.com/headgate/headgate/algorithm"
+)
+
+// decide is what the host of row i gets: its target, as far as others leave room, and
+// what it gets beyond that whatever they leave. It is short if they leave too
+// little.
+func (l *Leases) decide(now time.Duration, c Capacity, i int32) (part, beyond float64, short bool) {
+	var own [maxBands]int32
+	r, left := l.rows.At(i), 0
+	for n := r.first; n != nobody; n = l.wanted.nodes[n].next {
+		own[l.wanted.nodes[n].band] = n
+		left++
+	}
+	var target float64
+	rest := c.Amount // what higher bands leave
+	for _, k := range l.order {
+		if left == 0 {
+			break
+		}
+		f, t := l.all[k].form, l.tree(k)
+		if n := own[k]; n != nobody {
+			own := l.wanted.nodes[n].own()
+			if p := atMost(l.part(now, k, rest, i, own), own.Wants); bounded(f) {
+				target += p
+			} else {
+				beyond += p
+			}
+			left--
+		}
+		rest = max(rest-t.all().wants, 0)
+	}
+	if c.Whole {
+		part = l.slots(r, target, l.room(c, r))
+		return part, c.up(beyond), r.short > 0
+	}
+	l.lack(r, 0)
+	target += l.unwanted(c, r)
+	room := l.room(c, r)
+	return min(target, room), beyond, target*nearly > room
+}
+
+// part is what the host of row i, which wants own in band k, gets of what the band has.
+func (l *Leases) part(now time.Duration, k uint8, rest float64, i int32, own Band) float64 {
+	b := &l.all[k]
+	if b.kept == nil {
+		return part(b.form, rest, l.tree(k), own)
+	}
+	host := l.rows.Host(i)
+	if b.kept.Stale(now, host, int(l.wanted.nodes[b.root].rows)) {
+		for i, r := range l.rows.All {
+			for n := r.first; n != nobody; n = l.wanted.nodes[n].next {
+				if node := &l.wanted.nodes[n]; node.band == k {
+					b.kept.Add(l.rows.Host(i), algorithm.Demand{Wants: node.wants, Has: ratio(r.part, rest), Clients: float64(node.clients)})
+				}
+			}
+		}
+		b.kept.Divide(now, rest)
+	}
+	p := b.kept.Part(host)
+	if !account.Valid(p) {
+		l.invalid = true
+		return 0
+	}
+	return p * rest
+}
+
+// unwanted is what r's host gets beyond what it wants: its part, by what it
+// wants, of what nobody does.
+func (l *Leases) unwanted(c Capacity, r *leaseRow) float64 {
+	if !r.loose {
+		return 0
+	}
+	own, all := 0.0, 0.0
+	for n := r.first; n != nobody; n = l.wanted.nodes[n].next {
+		own += l.wanted.nodes[n].wants
+	}
+	for _, k := range l.order {
+		all += l.tree(k).all().wants
+	}
+	if !(all > 0 && all < c.Amount) {
+		return 0
+	}
+	return own * min((c.Amount-all)/all, headroom)
+}

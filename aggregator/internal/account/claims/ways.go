@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package claims
+
+import "github.com/headgate/headgate/algorithm"
+
+// bounded reports whether parts under f are of what nobody else holds. If not,
+// claimants get their parts whatever others have.
+func bounded(f algorithm.Form) bool { return f != algorithm.FormNone && f != algorithm.FormStatic }
+
+// part is what own, which is in t, gets of capacity under f: in O(log hosts) what the
+// weigher of that form makes of all.
+func part(f algorithm.Form, capacity float64, t tree, own Band) float64 {
+	all := t.all()
+	switch f {
+	case algorithm.FormNone:
+		return own.Wants
+	case algorithm.FormStatic:
+		return min(capacity, own.Wants)
+	case algorithm.FormDemand:
+		return capacity * ratio(own.Wants, all.wants)
+	}
+	if all.wants <= capacity {
+		return own.Wants
+	}
+	if f == algorithm.FormFair {
+		return min(own.Wants, t.level(capacity)*float64(own.Clients))
+	}
+	level := capacity / all.clients
+	even := level * float64(own.Clients)
+	if own.Wants <= even {
+		return own.Wants
+	}
+	below, above := t.cut(level)
+	left := max(level*below.clients-below.wants, 0)
+	more := max(above.wants-level*above.clients, own.Wants-even)
+	return min(even+(own.Wants-even)/more*left, own.Wants)
+}
+
+// ratio is part of whole, in [0, 1].
+func ratio(part, whole float64) float64 {
+	if !(whole > 0) {
+		return 0
+	}
+	return min(part/whole, 1)
+}

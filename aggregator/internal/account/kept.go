@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package account
+
+import (
+	"time"
+
+	"github.com/headgate/headgate/algorithm"
+)
+
+// Kept divides as a Weigh says, and keeps what it said for a part of the interval:
+// all hosts that report in that time share it, so a report costs no more when there
+// are more hosts.
+//
+//	if k.Stale(now, host, users) {
+//		… k.Add(host, demand) for each …
+//		k.Divide(now, capacity)
+//	}
+//	part := k.Part(host)
+type Kept struct {
+	weigh    algorithm.Weigh
+	settings *Settings
+
+	ends    time.Duration      // until when parts are good
+	parts   map[uint32]float64 // of the capacity, by host
+	hosts   []uint32           // to weigh
+	demands []algorithm.Demand
+}
+
+// Parted is into how many pieces an interval is divided, in each of which all hosts
+// are weighed once.
+const Parted = 8
+
+// fewHosts is how many hosts may be weighed for the sake of one more.
+const fewHosts = 64
+
+// NewKept returns a Kept of w.
+func NewKept(w algorithm.Weigher, s *Settings) *Kept { return &Kept{weigh: w.Weigh, settings: s} }
+
+// Stale reports whether to weigh anew at now for the sake of host, when so many
+// hosts want something. Beyond a few hosts, one that is new takes a quarter more of
+// them: it costs little per host when all of them come to a new owner at once.
+func (k *Kept) Stale(now time.Duration, host uint32, users int) bool {
+	if now >= k.ends {
+		return true
+	}
+	if _, ok := k.parts[host]; ok {
+		return false
+	}
+	had := len(k.parts)
+	return had < fewHosts || users > had+had/4
+}
+
+// Add adds what host wants, if it wants something.
+func (k *Kept) Add(host uint32, d algorithm.Demand) {
+	if !(d.Wants > 0) {
+		return
+	}
+	if k.settings.Member != nil {
+		m := k.settings.Member(host)
+		d.Host, d.Labels = m.Name, m.Labels
+	}
+	k.hosts, k.demands = append(k.hosts, host), append(k.demands, d)
+}
+
+// Divide weighs all that were added since the last time.
+func (k *Kept) Divide(now time.Duration, capacity float64) {
+	hosts, demands := k.hosts, k.demands
+	k.hosts, k.demands = nil, nil // also if weigh panics
+	parts, all := make([]float64, len(hosts)), 0.0
+	if len(hosts) > 0 && capacity > 0 {
+		k.weigh(capacity, demands, parts)
+	}
+	for _, part := range parts {
+		all += part
+	}
+	k.ends = now + k.settings.Interval/Parted
+	k.parts = make(map[uint32]float64, len(hosts))
+	for i, host := range hosts {
+		k.parts[host] = parts[i] / max(all, capacity) // in proportion, if they are too much
+	}
+}
+
+// Part is host's part of the capacity; 0 if it was not there. A Weigh may have made
+// anything of it, which Valid tells.
+func (k *Kept) Part(host uint32) float64 { return k.parts[host] }
+
+// Valid reports whether part can be a part.
+func Valid(part float64) bool { return part >= 0 && part <= 1 }

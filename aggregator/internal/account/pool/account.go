@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package pool is the account that shares a limit as if all hosts drew on one bucket.
+// The owner keeps that bucket, the pool. Hosts hold rates and tokens that are lent out
+// of it: algorithm.Elastic says how much, and how much can be too much. It knows
+// nothing of what divides the rates, but for the form by demand.
+package pool
+
+import (
+	"time"
+
+	"github.com/headgate/headgate/aggregator/internal/account"
+	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/internal/rowset"
+)
+
+// Account is one key's pool and who draws on it.
+type Account struct {
+	params   *algorithm.Elastic
+	interval time.Duration
+	level
+
+	// Here a cache line ends, and the next begins.
+
+	sums
+
+	// learns is until when others may hold grants of an earlier owner that
+	// this one does not know of.
+	learns time.Duration
+	since  time.Duration // when it began
+	swept  time.Duration
+	silent time.Duration // before then no host has been silent for too long
+
+	// So again here.
+
+	rows rowset.Set[row]
+
+	part float64 // of the limit, for the host that reports; or byDemand
+
+	// Whole cache lines: neighbours are other processors' keys.
+}
+
+// usual are the parameters of almost every key.
+var usual = algorithm.Elastic{}.WithDefaults()
+
+// New returns the account of a key that nobody has reported yet. It is an
+// account.Bucketed if the algorithm takes tokens one by one.
+func New(_, _ time.Duration, c *account.Config) account.Account {
+	k := Account{interval: c.Interval, level: level{limit: -1}, part: byDemand}
+	k.tune(c.Algorithm.Elastic)
+	switch {
+	case c.Algorithm.Auto:
+		return &auto{Account: k}
+	case c.Algorithm.Weigher.Form == algorithm.FormDemand:
+		return &k
+	default:
+		return &weighed{k, account.NewKept(c.Algorithm.Weigher, c.Settings)}
+	}
+}
+
+// tune has the pool work by e.
+func (k *Account) tune(e algorithm.Elastic) {
+	k.params = &usual
+	if e != (algorithm.Elastic{}) {
+		e = e.WithDefaults()
+		k.params = &e
+	}
+}
+
+const (
+	silence = algorithm.Silence
+
+	// forgotten is after how many its row goes.
+	forgotten = 10
+
+	// recent is for how many seconds back a host is charged that held
+	// nothing of ours.
+	recent = 0.5
+
+	// mostWanted is how many times the limit, or one event/s if that is more, a
+	// host may want. More counts as that: it would get almost all either way,
+	// and what others want must not be lost beside it.
+	mostWanted = 1 << 20
+
+	// precise is up to how much denied may grow before it is counted from a
+	// later time, so that small amounts are not lost beside it.
+	precise = 1 << 40
+)
+
+// Hosts implements account.Account.
+func (k *Account) Hosts() int { return k.rows.Len() }
+
+// Demand implements account.Account.
+func (k *Account) Demand(yield func(account.Band) bool) {
+	yield(account.Band{Clients: int64(k.rows.Len()), Wants: k.wants})
+}
+
+// Knows implements account.Account.
+func (k *Account) Knows(host uint32) bool { return k.rows.FindAt(k.found, host) != rowset.None }
+
+// Fetch implements account.Account. It reads from each cache line of k, and both ends
+// of the host's row.
+func (k *Account) Fetch(host uint32, guess int32) (number int32, read int) {
+	if !k.begun() {
+		return rowset.None, 0
+	}
+	k.found = k.rows.FindAt(guess, host)
+	if k.found == rowset.None {
+		return rowset.None, 0
+	}
+	return k.found, int(k.rows.At(k.found).wants)
+}
+
+// Beside implements account.Account.
+func (k *Account) Beside(int32) (read int) { return 0 }
+
+// Configure implements account.Account.
+func (k *Account) Configure(now time.Duration, c *account.Config) {
+	if c.Interval < k.interval && k.begun() {
+		k.changed().slow = now + time.Duration(silence*float64(k.interval))
+		k.silent = max(k.silent, k.past.slow)
+	}
+	k.interval = c.Interval
+	if c.Rule != nil {
+		k.tune(c.Algorithm.Elastic)
+	}
+}
+
+// Report implements account.Account.
+func (k *Account) Report(now time.Duration, limit algorithm.Limit, host uint32, r *account.Report) (account.Grant, bool) {
+	if !k.begun() {
+		k.begin(now, limit)
+	}
+	k.advance(now, limit)
+	row, saved, begins := k.receive(now, limit, host, r)
+	// More debt than a burst is forgiven: paying it back would be an outage.
+	k.pool = upper(lower(k.pool, k.room(limit)), -limit.Burst)
+	if now < k.learns || r.Elsewhere {
+		k.listen(row, r)
+		return account.Grant{}, false
+	}
+	return k.grant(row, limit, begins, saved, cost(limit, r)), true
+}
+
+// receive takes in what host did and wants. Its row holds nothing then. Saved is
+// what it had left, and begins says that it had no demand until now.
+func (k *Account) receive(now time.Duration, limit algorithm.Limit, host uint32, r *account.Report) (row *row, saved float64, begins bool) {
+	i := k.rows.FindAt(k.found, host)
+	begins = r.Allowed+r.Rejected > 0 // maybe a burst
+	if i != rowset.None {
+		row = k.rows.At(i)
+		begins = begins && row.wants < quiet
+		saved = k.settle(now, limit, row, r)
+	} else {
+		row = k.rows.At(k.rows.Add(host))
+		if r.Has > 0 {
+			k.learn(now)
+		}
+		k.pool -= k.stray(now, r)
+	}
+	row.last = now
+	row.wants = float32(reasonable(r.Wants, limit))
+	row.denied = k.denied
+	k.wants += float64(row.wants)
+	if row.wants > 0 {
+		k.users++
+	}
+	return row, saved, begins
+}
+
+// reasonable is wants, or the most that one host may want of limit.
+func reasonable(wants float64, limit algorithm.Limit) float64 {
+	return lower(wants, mostWanted*upper(limit.Rate, 1))
+}
+
+// cost is the most that is asked for at once under limit, by r.
+func cost(limit algorithm.Limit, r *account.Report) float64 {
+	return lower(upper(r.Cost, 1), upper(limit.Burst, 1))
+}
+
+// minPeriod keeps a rate over a very short time from being nonsense, seconds.
+const minPeriod = float64(account.Overlap) / float64(time.Second)
+
+// begin makes the pool of a key that is new here. It is full if the key is new
+// everywhere. If hosts hold grants of an earlier owner, it is whatever that one
+// has left, which nobody knows: it begins empty.
+func (k *Account) begin(now time.Duration, limit algorithm.Limit) {
+	k.since, k.at, k.swept, k.silent = now, now, now, now
+	k.limit = limit.Rate
+	// Half only, because later reports may show that it is not new.
+	k.pool, k.ideal = limit.Burst/2, limit.Burst
+	k.learns = now + min(k.params.Learn, k.interval)
+}
+
+// learn is called when a host that we do not know has a grant already: an
+// earlier owner has lent what we took for free.
+func (k *Account) learn(now time.Duration) {
+	if now < k.since+k.interval {
+		k.pool = min(k.pool, 0)
+	}
+}
+
+// stray is what a host that holds nothing of ours has used since its last
+// report: of its even share, or of what it had before it fell silent. What it
+// used under an earlier owner is not ours to charge, and what a host that was
+// cut off used long ago would make all others pay.
+func (k *Account) stray(now time.Duration, r *account.Report) float64 {
+	if now < k.learns || r.Has > 0 && now < k.since+k.interval {
+		return 0
+	}
+	return r.Allowed * lower(recent/upper(seconds(r.Elapsed), minPeriod), 1)
+}
+
+// advance lets time fill the pool with what is not granted as rates.
+func (k *Account) advance(now time.Duration, limit algorithm.Limit) {
+	fill := limit.Rate - k.rates(k.limit)
+	if now < k.learns {
+		fill = lower(fill, 0) // the rest is with hosts that we do not know yet
+	}
+	passed := seconds(now - k.at)
+	if limit.Rate != k.limit {
+		k.changed().was(now, k.limit)
+		k.limit = limit.Rate
+	}
+	k.pool = lower(k.pool+fill*passed, k.room(limit))
+	k.flow((limit.Rate-k.wants)*passed, limit)
+	k.at = now
+}
+
+// settle takes back what row holds and charges what its host used instead. It
+// returns how much of it the host had left.
+func (k *Account) settle(now time.Duration, limit algorithm.Limit, row *row, r *account.Report) (left float64) {
+	since := seconds(now - row.last)
+	part := 1.0
+	// A report whose answer was lost comes again as a part of the next.
+	if elapsed := seconds(r.Elapsed); elapsed > since+minPeriod {
+		part = (since + minPeriod) / elapsed
+		r.Overlaps = true
+	}
+	passed := k.limit * since
+	if k.past != nil {
+		passed = k.past.passed(row.last, now, k.limit)
+	}
+	left = float64(row.lent) + row.weight*passed - part*r.Allowed
+	if since > silence*seconds(k.interval) && !k.past.slowAt(now) { // it was taken for dead
+		left = float64(row.lent) - k.stray(now, r)
+	}
+	k.correct(float64(row.wants)*since-part*(r.Allowed+r.Rejected), row.denied, limit)
+	k.pool += left
+	k.drop(row)
+	return left
+}
+
+// listen notes what a host has while this new owner learns. The host gets no
+// answer: it goes on with what it has, or with its fallback, and asks again.
+func (k *Account) listen(row *row, r *account.Report) {
+	row.weight = r.Has
+	k.parts.Add(row.weight)
+}
+
+// Expire implements account.Account.
+func (k *Account) Expire(now time.Duration, gone func(host uint32)) {
+	if now-k.swept < k.interval/4 {
+		return
+	}
+	k.swept = now
+	if now < k.silent {
+		return
+	}
+	after := time.Duration(silence * float64(k.interval))
+	first, lent, wants := now, 0.0, 0.0
+	for i, row := range k.rows.All {
+		silent := now - row.last
+		if silent >= after {
+			k.drop(row)
+			if silent >= forgotten*k.interval {
+				host := k.rows.Host(i)
+				k.rows.Remove(i)
+				gone(host)
+				continue
+			}
+		}
+		lent += float64(row.lent)
+		wants += float64(row.wants)
+		first = min(first, row.last)
+	}
+	k.lent, k.wants = lent, wants
+	k.silent = first + after
+	k.past = k.past.since(now-after, now)
+	if k.denied > precise {
+		k.rebase()
+	}
+}
+
+// rebase counts what was denied from the oldest of the last reports on: only
+// differences matter.
+func (k *Account) rebase() {
+	low := k.denied
+	for _, row := range k.rows.All {
+		low = min(low, row.denied)
+	}
+	k.denied -= low
+	for _, row := range k.rows.All {
+		row.denied -= low
+	}
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pool
+
+import (
+	"time"
+
+	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/internal/sum"
+)
+
+// level is what is in the pool, and what would be in one bucket.
+type level struct {
+	at     time.Duration // when pool was last brought up to date
+	limit  float64       // the rate of it, then, events/s; below 0 before the key begins
+	pool   float64       // tokens that nobody holds; negative is debt
+	ideal  float64       // what one bucket would have left, by the demand
+	denied float64       // what one bucket would have refused, by the demand, since some time
+	past   *past         // what hosts may still go by; nil if nothing has changed lately
+}
+
+// begun reports whether the key has a pool.
+func (l *level) begun() bool { return l.limit >= 0 }
+
+// flow adds to the ideal level. What would take it below zero, one bucket would
+// have refused.
+func (l *level) flow(amount float64, limit algorithm.Limit) {
+	level := l.ideal + amount
+	if level < 0 {
+		l.denied -= level
+		level = 0
+	}
+	l.ideal = lower(level, limit.Burst)
+}
+
+// correct makes good that a host turns out to have wanted less by amount, or
+// more if it is negative, since denied was what was refused in all. Less demand
+// means first of all that less would have been refused.
+func (l *level) correct(amount, denied float64, limit algorithm.Limit) {
+	if amount > 0 {
+		spared := lower(amount, upper(l.denied-denied, 0))
+		l.denied -= spared
+		amount -= spared
+	}
+	l.flow(amount, limit)
+}
+
+// changed is the key's past, which begins if there is none.
+func (l *level) changed() *past {
+	if l.past == nil {
+		l.past = new(past)
+	}
+	return l.past
+}
+
+// sums are of all rows. Those of floats are added up anew whenever all rows are
+// looked at, so that no rounding piles up in them.
+type sums struct {
+	lent  float64   // tokens granted and not reported since
+	wants float64   // demands, events/s
+	parts sum.Parts // of the limit, granted as rates
+	users int32     // hosts with a demand
+	found int32     // the row that was looked for last, or None
+}
+
+// rates is what hosts hold of limit as rates, in events/s.
+func (s *sums) rates(limit float64) float64 { return s.parts.Value() * limit }
+
+// room is how much the pool can hold beside what is lent.
+func (s *sums) room(limit algorithm.Limit) float64 { return upper(limit.Burst-s.lent, 0) }
+
+// drop removes row from all sums.
+func (s *sums) drop(row *row) {
+	s.lent -= float64(row.lent)
+	s.parts.Sub(row.weight)
+	s.wants = upper(s.wants-float64(row.wants), 0)
+	if row.wants > 0 {
+		s.users--
+	}
+	row.lent, row.weight, row.wants = 0, 0, 0
+}
+
+// row is what one host holds. There may be millions, so some amounts are
+// rounded to float32: what is added to a sum is what will be taken off.
+type row struct {
+	last   time.Duration
+	denied float64 // the key's, at the last report
+	weight float64 // the part of the limit that it has as a rate
+	lent   float32
+	wants  float32
+}
+
+// lower is min, and upper is max, of numbers whose zeros are alike; a is NaN for
+// ever. To mind more makes the builtin ones cost ten instructions, each of which
+// waits for the one before.
+func lower(a, b float64) float64 {
+	if b < a {
+		return b
+	}
+	return a
+}
+
+func upper(a, b float64) float64 {
+	if b > a {
+		return b
+	}
+	return a
+}
+
+// ratio is part of whole, in [0, 1].
+func ratio(part, whole float64) float64 {
+	if !(whole > 0) {
+		return 0
+	}
+	return lower(upper(part/whole, 0), 1)
+}
+
+// seconds is d in seconds, without the divisions of its method.
+func seconds(d time.Duration) float64 { return float64(d) * 1e-9 }

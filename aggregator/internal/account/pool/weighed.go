@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pool
+
+import (
+	"time"
+
+	"github.com/headgate/headgate/aggregator/internal/account"
+	"github.com/headgate/headgate/algorithm"
+)
+
+// weighed is an account whose rates are the parts that a Weigh makes of all demands.
+type weighed struct {
+	Account
+
+	kept *account.Kept
+}
+
+// Configure implements account.Account.
+func (k *weighed) Configure(now time.Duration, c *account.Config) {
+	k.Account.Configure(now, c)
+	if c.Rule != nil {
+		k.kept = account.NewKept(c.Algorithm.Weigher, c.Settings)
+	}
+}
+
+// Report implements account.Account.
+func (k *weighed) Report(now time.Duration, limit algorithm.Limit, host uint32, r *account.Report) (account.Grant, bool) {
+	part := 0.0
+	if r.Wants > 0 && limit.Rate > 0 {
+		if k.kept.Stale(now, host, int(k.users)+1) {
+			k.divide(now, limit, host, r)
+		}
+		part = k.kept.Part(host)
+	}
+	if k.part = part; !account.Valid(part) {
+		k.part = 0
+	}
+	g, ok := k.Account.Report(now, limit, host, r)
+	if k.part != part {
+		g.Weight = part // the owner says whose defect that is
+	}
+	return g, ok
+}
+
+// divide weighs all hosts, and the one that says r now.
+func (k *weighed) divide(now time.Duration, limit algorithm.Limit, says uint32, r *account.Report) {
+	for i, row := range k.rows.All {
+		if host := k.rows.Host(i); host != says {
+			k.kept.Add(host, algorithm.Demand{Wants: float64(row.wants), Has: row.weight, Clients: 1})
+		}
+	}
+	wants := float64(float32(reasonable(r.Wants, limit))) // rounded as in a row
+	k.kept.Add(says, algorithm.Demand{Wants: wants, Has: r.Has, Clients: 1})
+	k.kept.Divide(now, limit.Rate)
+}

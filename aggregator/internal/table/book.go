@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package table
+
+// Book is the keys of one algorithm in one shard, by the hash of their text:
+// open addressing with linear probing. A key that migrates is in two books.
+//
+// It is a table of its own because of how it is read: Look finds where keys
+// lie without touching them, so that a report can have the memory behind many
+// keys fetched at once, and not one after another.
+type Book[K Key] struct {
+	algorithm string
+	slots     []slot[K] // a power of two
+	live      int
+}
+
+type slot[K Key] struct {
+	hash uint64
+	key  K // none: empty
+}
+
+const smallestBook = 8
+
+// Look is the key that hash most likely belongs to, or none if there is none
+// for sure.
+func (b *Book[K]) Look(hash uint64) K {
+	var nobody K
+	mask := uint64(len(b.slots) - 1)
+	for at := hash & mask; ; at = (at + 1) & mask {
+		if s := &b.slots[at]; s.hash == hash || s.key == nobody {
+			return s.key
+		}
+	}
+}
+
+// Find is the key called text, or none.
+func (b *Book[K]) Find(hash uint64, text string) K {
+	var nobody K
+	mask := uint64(len(b.slots) - 1)
+	for at := hash & mask; ; at = (at + 1) & mask {
+		s := &b.slots[at]
+		if s.key == nobody || s.hash == hash && s.key.Text() == text {
+			return s.key
+		}
+	}
+}
+
+// Add puts k in, which is not there.
+func (b *Book[K]) Add(hash uint64, k K) {
+	if (b.live+1)*4 > len(b.slots)*3 {
+		b.resize(len(b.slots) * 2)
+	}
+	b.put(slot[K]{hash, k})
+	b.live++
+}
+
+func (b *Book[K]) put(s slot[K]) {
+	var nobody K
+	mask := uint64(len(b.slots) - 1)
+	at := s.hash & mask
+	for b.slots[at].key != nobody {
+		at = (at + 1) & mask
+	}
+	b.slots[at] = s
+}
+
+// Remove takes k out, and moves those that it was in the way of.
+func (b *Book[K]) Remove(hash uint64, k K) {
+	var nobody K
+	mask := uint64(len(b.slots) - 1)
+	at := hash & mask
+	for b.slots[at].key != k {
+		at = (at + 1) & mask
+	}
+	for next := (at + 1) & mask; b.slots[next].key != nobody; next = (next + 1) & mask {
+		home := b.slots[next].hash & mask
+		if (next-home)&mask >= (next-at)&mask {
+			b.slots[at] = b.slots[next]
+			at = next
+		}
+	}
+	b.slots[at] = slot[K]{}
+	if b.live--; b.live*8 < len(b.slots) && len(b.slots) > smallestBook {
+		b.resize(len(b.slots) / 2)
+	}
+}
+
+func (b *Book[K]) resize(n int) {
+	var nobody K
+	old := b.slots
+	b.slots = make([]slot[K], max(n, smallestBook))
+	for _, s := range old {
+		if s.key != nobody {
+			b.put(s)
+		}
+	}
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package aggregator
+
+import (
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/rpc"
+)
+
+// halves gives half to the host that wants most, and divides the rest by demand.
+func halves(capacity float64, demands []algorithm.Demand, parts []float64) {
+	biggest, all := 0, 0.0
+	for i, d := range demands {
+		if d.Wants > demands[biggest].Wants {
+			biggest = i
+		}
+		all += d.Wants
+	}
+	for i, d := range demands {
+		if parts[i] = capacity / 2; i != biggest {
+			parts[i] *= d.Wants / (all - demands[biggest].Wants)
+		}
+	}
+}
+
+// A Weigh is registered once, and divides alike on each account.
+func TestAWeighRunsOnEachAccount(t *testing.T) {
+	registry := algorithm.Builtin()
+	if err := registry.Register("halves", halves); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"halves", "average/halves", "pool/halves", "claims/halves"} {
+		rule := dynamicconfig.Rule{Key: "*", Limit: 100, Algorithm: name, Learning: dynamicconfig.None}
+		a, err := New(registry, snapshot(t, dynamicconfig.Properties{}, rule))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := newCrowd(a, 100, 300, 100, 300, 600)
+		c.names = []string{name, name, name, name}
+		for range 20 {
+			c.round(t, 3*time.Second)
+		}
+		for h, want := range []float64{3. / 14, 1. / 14, 3. / 14, 1. / 2} {
+			if got := c.weight[h]; got < want-0.02 || got > want+0.02 {
+				t.Errorf("%s: weights are %.3f, and that of host %d is not near %.3f", name, c.weight, h, want)
+			}
+		}
+	}
+}
+
+// A built-in weigher does on each account what it does in its plain form there.
+func TestFormsDoAsTheirWeighs(t *testing.T) {
+	registry := algorithm.Builtin()
+	for name, weigh := range map[string]algorithm.Weigh{
+		"fair-share": algorithm.FairShare, "proportional-share": algorithm.ProportionalShare, "request-weighted": algorithm.RequestWeighted,
+	} {
+		if err := registry.Register("plain-"+name, weigh); err != nil {
+			t.Fatal(err)
+		}
+		for _, account := range algorithm.Accounts {
+			var weights [2][]float64
+			for i, by := range []string{algorithm.Pair(account, name), algorithm.Pair(account, "plain-"+name)} {
+				rule := dynamicconfig.Rule{Key: "*", Limit: 100, Algorithm: by, Learning: dynamicconfig.None}
+				a, err := New(registry, snapshot(t, dynamicconfig.Properties{}, rule))
+				if err != nil {
+					t.Fatal(err)
+				}
+				c := newCrowd(a, 100, 10, 40, 90, 200)
+				c.names = []string{by, by, by, by}
+				for range 20 {
+					c.round(t, 3*time.Second)
+				}
+				weights[i] = c.weight
+			}
+			for h, got := range weights[0] {
+				if want := weights[1][h]; got < want-0.02 || got > want+0.02 {
+					t.Errorf("%s on %s: weights are %.3f, in the plain form %.3f", name, account, weights[0], weights[1])
+					break
+				}
+			}
+		}
+	}
+}
+
+// A Weigh divides slots that are claimed, in a band of its own too. One that makes no
+// number costs the claim its answer, and the log says so.
+func TestAWeighDividesClaims(t *testing.T) {
+	registry := algorithm.Builtin()
+	for name, weigh := range map[string]algorithm.Weigh{
+		"halves": halves,
+		"broken": func(_ float64, _ []algorithm.Demand, parts []float64) { parts[0] = -1 },
+	} {
+		if err := registry.Register(name, weigh); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, rule := range []dynamicconfig.Rule{
+		{Algorithm: "claims/halves"},
+		{Algorithm: "fair-share", Priorities: map[int64]string{0: "claims/halves"}},
+	} {
+		rule.Key, rule.Limit, rule.InFlight, rule.Learning = "*", 100, true, dynamicconfig.None
+		a, err := New(registry, snapshot(t, dynamicconfig.Properties{}, rule))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]float64{"a": 90, "b": 120, "c": 30}
+		got := make(map[string]float64)
+		for now := time.Duration(0); now < 10*time.Minute; now += 10 * time.Second {
+			for host, wants := range want {
+				c := &rpc.Claims{Rows: []rpc.Claim{{Key: "k", Host: host, Has: got[host], Bands: []rpc.Band{{Clients: 1, Wants: wants}}}}}
+				got[host] = a.Claim(now, c).Rows[0].Amount
+			}
+		}
+		if got["b"] != 50 || got["a"] < 37 || got["a"] > 38 || got["c"] < 12 || got["c"] > 13 {
+			t.Errorf("%+v: %v of 100 slots", rule.Algorithm, got)
+		}
+		rule.Algorithm, rule.Priorities = "claims/broken", nil
+		if err := a.Configure(snapshot(t, dynamicconfig.Properties{}, rule)); err != nil {
+			t.Fatal(err)
+		}
+		c := &rpc.Claims{Rows: []rpc.Claim{{Key: "k", Host: "a", Bands: []rpc.Band{{Clients: 1, Wants: 5}}}}}
+		if l := a.Claim(time.Hour, c).Rows[0]; l.Refused == "" {
+			t.Errorf("of no number: %+v", l)
+		}
+	}
+}
