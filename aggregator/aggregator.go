@@ -18,6 +18,7 @@ import (
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // Aggregator decides for the keys that its host owns. It is safe for
@@ -156,12 +157,12 @@ func (a *Aggregator) Configure(snapshot *dynamicconfig.Snapshot) error {
 // fails) gets no grant, and costs the others nothing. Usage that makes no
 // sense is refused whole, with an error. Time is counted from any fixed point
 // and does not go backwards.
-func (a *Aggregator) Step(now time.Duration, host string, usage *rpc.Usage, grants *rpc.Grants) error {
-	alg, err := a.registry.Lookup(usage.Algorithm)
+func (a *Aggregator) Step(now time.Duration, host string, report *usage.Report, grants *usage.Grants) error {
+	alg, err := a.registry.Lookup(report.Algorithm)
 	if err == nil {
-		err = check(host, usage)
+		err = check(host, report)
 	}
-	var floor rpc.Floor
+	var floor usage.Floor
 	if err == nil {
 		floor, err = floorOf(alg)
 	}
@@ -170,7 +171,7 @@ func (a *Aggregator) Step(now time.Duration, host string, usage *rpc.Usage, gran
 		return fmt.Errorf("aggregator: update from %q: %w", host, err)
 	}
 	_, stateful := alg.(algorithm.Stateful)
-	resize(grants, usage.Len(), stateful)
+	resize(grants, report.Len(), stateful)
 	grants.Floor = floor
 	s := a.settings.Load()
 	id := a.hosts.acquire(host)
@@ -180,10 +181,10 @@ func (a *Aggregator) Step(now time.Duration, host string, usage *rpc.Usage, gran
 	defer u.done()
 
 	u.a, u.now, u.settings, u.sharing = a, now, s, newSharing(alg)
-	u.usage, u.host, u.grants = usage, id, grants
+	u.usage, u.host, u.grants = report, id, grants
 	u.all()
 	a.metrics.updates.Inc(1)
-	a.metrics.updatedKeys.Inc(int64(usage.Len()))
+	a.metrics.updatedKeys.Inc(int64(report.Len()))
 	return nil
 }
 
@@ -278,7 +279,7 @@ func (a *Aggregator) hash(key string) uint64 { return maphash.String(a.seed, key
 
 // check refuses what no sane host sends. Transports check too; anyone may
 // write a transport.
-func check(host string, u *rpc.Usage) error {
+func check(host string, u *usage.Report) error {
 	if err := rpc.CheckHost(host); err != nil {
 		return err
 	}
@@ -286,19 +287,19 @@ func check(host string, u *rpc.Usage) error {
 }
 
 // floorOf is what alg lets hosts take above their weight.
-func floorOf(alg algorithm.Algorithm) (floor rpc.Floor, err error) {
+func floorOf(alg algorithm.Algorithm) (floor usage.Floor, err error) {
 	defer recovered(&err)
 	if f, ok := alg.(algorithm.Floored); ok {
-		floor = rpc.Floor(f.Floor())
+		floor = usage.Floor(f.Floor())
 	}
-	if floor > rpc.FloorDrop {
+	if floor > usage.FloorDrop {
 		return 0, fmt.Errorf("the algorithm's Floor is %d; return one of algorithm's Floor constants", floor)
 	}
 	return floor, nil
 }
 
 // resize makes n rows of g, with tokens or without.
-func resize(g *rpc.Grants, n int, tokens bool) {
+func resize(g *usage.Grants, n int, tokens bool) {
 	grow := func(column []float64) []float64 {
 		if cap(column) >= n {
 			return column[:n]

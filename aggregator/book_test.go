@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/headgate/headgate/algorithm"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // Hashes are drawn from few, so that keys lie in each other's way, and share
@@ -48,7 +48,7 @@ func TestABookIsAMap(t *testing.T) {
 // What look finds by its hash may be another key: the text decides.
 func TestAKeyOfTheSameHashIsNotMistaken(t *testing.T) {
 	a := weighted(t, cadence)
-	text := usage(algorithm.NameRequestWeighted, 60, 0, time.Second, "k")
+	text := reportOf(algorithm.NameRequestWeighted, 60, 0, time.Second, "k")
 	step(t, a, 0, "a", text)
 	k := known(a, algorithm.NameRequestWeighted, "k")
 	b, other := a.shards[shardOf(7)].book(text.Algorithm), &key{text: "other", settings: k.settings, rule: k.rule, ledger: newLedger()}
@@ -60,7 +60,7 @@ func TestAKeyOfTheSameHashIsNotMistaken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var g rpc.Grants
+	var g usage.Grants
 	resize(&g, 1, false)
 	u := update{a: a, settings: a.settings.Load(), sharing: newSharing(alg), usage: text, host: id, grants: &g}
 	u.likely[0].key = b.look(7)

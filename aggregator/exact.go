@@ -8,7 +8,7 @@ import (
 
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // exact is the one bucket of a key, which is asked for each event.
@@ -87,7 +87,7 @@ func (a *Aggregator) newExact(s *settings, now time.Duration, rule *dynamicconfi
 }
 
 // take implements taking.
-func (e *exact) take(now time.Duration, k *key, t *rpc.Take, by uint32) rpc.Took {
+func (e *exact) take(now time.Duration, k *key, t *usage.Take, by uint32) usage.Took {
 	if part := k.part(now); e.settings != k.settings || e.part != part {
 		e.settings, e.part, e.child = k.settings, part, k.rule.Parent
 		e.bucket.Rule(now, bucketRule(k.rule, k.limit(part)))

@@ -9,7 +9,7 @@ import (
 
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // key is what the aggregator knows of one key under one algorithm.
@@ -225,14 +225,14 @@ func (k *key) recalculate() time.Duration {
 // demand is row i of usage as rates. Reports that follow each other closely say
 // little: less than shortest, which is a second or the interval if that is less,
 // counts as that.
-func demand(u *rpc.Usage, i int, shortest time.Duration) algorithm.Rates {
+func demand(u *usage.Report, i int, shortest time.Duration) algorithm.Rates {
 	seconds := float64(max(u.Elapsed[i], shortest)) * 1e-9
 	return algorithm.Rates{Allowed: float64(u.Allowed[i]) / seconds, Rejected: float64(u.Rejected[i]) / seconds}
 }
 
 // report makes r row i of usage for k's state, which has part of the limit to
 // share.
-func (k *key) report(r *algorithm.Report, u *rpc.Usage, i int, part float64) {
+func (k *key) report(r *algorithm.Report, u *usage.Report, i int, part float64) {
 	r.Allowed, r.Rejected = float64(u.Allowed[i]), float64(u.Rejected[i])
 	r.Elapsed, r.Has, r.Cost = u.Elapsed[i], u.Weight[i], 1
 	if part > 0 && part < 1 {

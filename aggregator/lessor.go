@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/algorithm"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/claims"
 )
 
 // lessor is a key whose capacity is leased out. Hosts that report usage and
@@ -110,7 +110,7 @@ func (l *lessor) Knows(host uint32) bool { return l.account.Knows(host) }
 func (l *lessor) Fetch(uint32, int32) (number int32, read int) { return none, 0 }
 
 // bands of c, for algorithms.
-func bands(to []algorithm.Band, from []rpc.Band) []algorithm.Band {
+func bands(to []algorithm.Band, from []claims.Band) []algorithm.Band {
 	for _, b := range from {
 		to = append(to, algorithm.Band{Priority: b.Priority, Clients: b.Clients, Wants: b.Wants})
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/algorithm"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // update is one Step under way.
@@ -16,9 +16,9 @@ type update struct {
 	now      time.Duration
 	settings *settings
 	sharing  sharing
-	usage    *rpc.Usage
+	usage    *usage.Report
 	host     uint32
-	grants   *rpc.Grants
+	grants   *usage.Grants
 
 	likely    [atOnce]likely // where the rows under way are
 	fetched   int            // so that what is read ahead counts as used

@@ -23,7 +23,7 @@ import (
 
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/claims"
 	"github.com/headgate/headgate/rpc/edge/doorman"
 	"github.com/headgate/headgate/rpc/edge/doorman/doormanpb"
 )
@@ -67,34 +67,34 @@ func (l *ledger) restart() {
 }
 
 func (l *ledger) Update(_ context.Context, _ string, payload *anypb.Any) (*anypb.Any, error) {
-	claims, err := rpc.DecodeClaims(payload)
+	asked, err := claims.Decode(payload)
 	if err != nil {
 		return nil, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	leases := &rpc.Leases{}
-	for _, c := range claims.Rows {
+	leases := &claims.Leases{}
+	for _, c := range asked.Rows {
 		leases.Rows = append(leases.Rows, l.claimLocked(c))
 	}
-	return rpc.EncodeLeases(leases, len(claims.Rows))
+	return claims.EncodeLeases(leases, len(asked.Rows))
 }
 
-func (l *ledger) claimLocked(c rpc.Claim) rpc.Lease {
+func (l *ledger) claimLocked(c claims.Claim) claims.Lease {
 	rule, known := l.limits.Match(c.Key)
 	if !known {
 		wants := 0.0
 		for _, b := range c.Bands {
 			wants += b.Wants
 		}
-		return rpc.Lease{Amount: wants, Lasts: time.Minute, Refresh: 8 * time.Second, Unknown: true}
+		return claims.Lease{Amount: wants, Lasts: time.Minute, Refresh: 8 * time.Second, Unknown: true}
 	}
 	now := l.now().Sub(l.born)
 	account := l.keys[c.Key]
 	if account == nil {
 		way, err := algorithm.Builtin().Lookup(rule.Algorithm)
 		if err != nil {
-			return rpc.Lease{Refused: err.Error()}
+			return claims.Lease{Refused: err.Error()}
 		}
 		account = way.(algorithm.Leasing).NewLeases()
 		l.keys[c.Key] = account
@@ -107,7 +107,7 @@ func (l *ledger) claimLocked(c rpc.Claim) rpc.Lease {
 	account.Expire(now, func(uint32) {})
 	if c.Release {
 		account.Release(host)
-		return rpc.Lease{}
+		return claims.Lease{}
 	}
 	claim := algorithm.Claim{Has: c.Has, Keep: c.Keep}
 	for _, b := range c.Bands {
@@ -115,7 +115,7 @@ func (l *ledger) claimLocked(c rpc.Claim) rpc.Lease {
 	}
 	lease := account.Claim(now, algorithm.Terms{Lease: rule.Lease, Recalculate: max(rule.Recalculate, 0), LearnUntil: max(rule.Learning, 0)},
 		algorithm.Capacity{Amount: float64(rule.Limit), Whole: rule.InFlight, Overcommit: rule.Overcommit}, host, claim)
-	return rpc.Lease{
+	return claims.Lease{
 		Amount: lease.Amount, Lasts: lease.Until - now, Refresh: rule.Refresh, Learns: max(rule.Learning, 0), Learning: lease.Learning,
 		Safe: float64(rule.Limit) / float64(account.Hosts()), Algorithm: rule.Algorithm,
 	}
@@ -155,7 +155,7 @@ type world struct {
 func onLoopback(t *testing.T, limits string) *world {
 	c := newClock()
 	l := newLedger(t, limits, c.now)
-	claimant := &rpc.Claimant{Host: "me", Placement: everywhere{}, Self: "me", Local: l}
+	claimant := &claims.Claimant{Host: "me", Placement: everywhere{}, Self: "me", Local: l}
 	w := &world{
 		t: t, now: c.now, pass: c.pass, restart: l.restart,
 		configure: func(limits string) { l.configure(t, limits) },
