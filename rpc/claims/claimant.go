@@ -102,7 +102,7 @@ func (a *Claimant) each(ctx context.Context, c *Claims, timeout time.Duration, d
 	}
 	fan.Each(len(parts), a.MaxCalls, func(i int) (answer *Leases, err error) {
 		owner, c := parts[i].Owner, &asked[i]
-		err = fan.Call(ctx, "claim", len(c.Rows), owner, timeout, func(ctx context.Context) (err error) {
+		err = fan.Call(ctx, "claim", len(c.Rows), "", owner, timeout, func(ctx context.Context) (err error) {
 			answer, err = a.ask(ctx, owner, c)
 			return err
 		})

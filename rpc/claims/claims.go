@@ -128,16 +128,14 @@ func (c *Claims) Check() error {
 func (c *Claim) check(row int) error {
 	r := wire.Row{Number: row}
 	r.Key(len(c.Key))
-	if err := rpc.CheckHost(c.Host); err != nil {
-		r.Fail("%w", err)
-	}
-	r.Value("the amount that the host has", c.Has, 0, rpc.MaxAmount)
+	r.Host(c.Host)
+	r.Value("has", c.Has, 0, rpc.MaxAmount)
 	if len(c.Bands) > rpc.MaxBands {
 		r.Fail("%d bands; send at most %d", len(c.Bands), rpc.MaxBands)
 	}
 	for _, b := range c.Bands {
 		if b.Clients < 1 || b.Clients > rpc.MaxCount {
-			r.Fail("a band has %d clients; it has 1 to 2^53", b.Clients)
+			r.Fail("a band of %d clients; it has 1 to 2^53", b.Clients)
 		}
 		r.Value("the amount that a band wants", b.Wants, 0, rpc.MaxAmount)
 	}

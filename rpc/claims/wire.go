@@ -220,7 +220,7 @@ func DecodeLeases(payload *anypb.Any, n int) (*Leases, error) {
 			algorithm = string(f[leaseAlgorithm].Raw)
 		}
 		if len(l.Rows) > n {
-			return wire.Fits("leases, or more,", len(l.Rows), n)
+			return wire.Fits("leases or more", len(l.Rows), n)
 		}
 		l.Rows = append(l.Rows, Lease{
 			Amount: f[leaseAmount].Double(), Lasts: period(f[leaseLasts]), Refresh: period(f[leaseRefresh]), Learns: period(f[leaseLearns]),

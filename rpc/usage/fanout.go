@@ -82,7 +82,7 @@ func (f *Fanout) Update(ctx context.Context, r *Report, timeout time.Duration, d
 
 // ask makes the call for one part. Messages are made and read while it has turn.
 func (f *Fanout) ask(ctx context.Context, p *Part, timeout time.Duration, turn *sync.Mutex) (g *Grants, err error) {
-	err = fan.Call(ctx, "update "+p.Usage.Algorithm+":", p.Usage.Len(), p.Owner, timeout, func(ctx context.Context) error {
+	err = fan.Call(ctx, "update", p.Usage.Len(), " ("+p.Usage.Algorithm+")", p.Owner, timeout, func(ctx context.Context) error {
 		codec, foreign := f.Codecs[p.Usage.Algorithm]
 		switch {
 		case p.Err != nil:

@@ -95,8 +95,11 @@ func (r *Report) Check() error {
 	if err := wire.AtMost("keys", r.Len(), rpc.MaxKeys); err != nil {
 		return err
 	}
-	if len(r.Algorithm) > rpc.MaxAlgorithmLength || !utf8.ValidString(r.Algorithm) {
-		return rpc.Refuse("the algorithm's name has %d bytes, at most %d of valid UTF-8 are accepted: %.100q", len(r.Algorithm), rpc.MaxAlgorithmLength, r.Algorithm)
+	if len(r.Algorithm) > rpc.MaxAlgorithmLength {
+		return rpc.Refuse("the algorithm's name has %d bytes; use at most %d", len(r.Algorithm), rpc.MaxAlgorithmLength)
+	}
+	if !utf8.ValidString(r.Algorithm) {
+		return rpc.Refuse("the algorithm's name is not valid UTF-8: %.100q", r.Algorithm)
 	}
 	if err := r.checkColumns(); err != nil {
 		return err

@@ -144,11 +144,11 @@ func (t *Takes) Check() error {
 func (t *Take) Check(row int) error {
 	r := wire.Row{Number: row}
 	r.Key(len(t.Key))
-	r.Value("the number of tokens", t.Tokens, -rpc.MaxTokens, rpc.MaxTokens)
+	r.Value("tokens", t.Tokens, -rpc.MaxTokens, rpc.MaxTokens)
 	r.Period("the longest wait", max(t.Longest, 0), 0, rpc.MaxWait)
 	r.Value("the way in which tokens are spent", float64(t.Spent), 0, float64(SpentApart))
-	r.Value("what was left", t.Told, -wire.Finite, wire.Finite)
-	r.Period("the time since an answer", t.Ago, 0, rpc.MaxElapsed)
+	r.Value("told", t.Told, -wire.Finite, wire.Finite)
+	r.Period("told_ms", t.Ago, 0, rpc.MaxElapsed)
 	return r.Err
 }
 

@@ -93,10 +93,10 @@ func Each[A any](n, calls int, ask func(i int) (A, error), done func(i int, answ
 
 // Call runs one call to owner, which ends with ctx, or after timeout. A panic in
 // it is an error. Errors say what the call was for, and name the owner.
-func Call(ctx context.Context, what string, rows int, owner string, timeout time.Duration, call func(ctx context.Context) error) (err error) {
+func Call(ctx context.Context, what string, rows int, of, owner string, timeout time.Duration, call func(ctx context.Context) error) (err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("%s %d keys at %q: %w", what, rows, owner, err)
+			err = fmt.Errorf("%s %d keys%s at %q: %w", what, rows, of, owner, err)
 		}
 	}()
 	defer rpc.Recovered(&err)

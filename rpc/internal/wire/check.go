@@ -30,6 +30,13 @@ func (r *Row) Key(length int) {
 	}
 }
 
+// Host checks the length of a host's name.
+func (r *Row) Host(name string) {
+	if uint(len(name)-1) >= rpc.MaxKeyLength {
+		r.Fail("the host's name has %d bytes; it has 1 to %d", len(name), rpc.MaxKeyLength)
+	}
+}
+
 // Text checks the length of a text that may be empty.
 func (r *Row) Text(name, text string, most int) {
 	if len(text) > most {
@@ -40,7 +47,14 @@ func (r *Row) Text(name, text string, most int) {
 // Value checks that v is in [least, most], and so that it is a number.
 func (r *Row) Value(name string, v, least, most float64) {
 	if !(v >= least && v <= most) {
-		r.Fail("%s is %v; it is in [%v, %v]", name, v, least, most)
+		switch {
+		case most == Finite && least == 0:
+			r.Fail("%s is %v; it is finite and not negative", name, v)
+		case most == Finite:
+			r.Fail("%s is %v; it is finite", name, v)
+		default:
+			r.Fail("%s is %v; it is in [%v, %v]", name, v, least, most)
+		}
 	}
 }
 

@@ -303,7 +303,7 @@ func (t *Taker) orDefault(timeout time.Duration) time.Duration {
 
 // ask makes one call, of so many rows.
 func (t *Taker) ask(ctx context.Context, to queueID, payload *anypb.Any, rows int, taken *usage.Taken) error {
-	return fan.Call(ctx, "take from", rows, to.owner, to.timeout, func(ctx context.Context) error {
+	return fan.Call(ctx, "take from", rows, "", to.owner, to.timeout, func(ctx context.Context) error {
 		peer, err := t.Peers.Peer(to.owner)
 		if err != nil {
 			return err
