@@ -47,7 +47,7 @@ func weighted(t testing.TB, p dynamicconfig.Properties) *Aggregator {
 	return a
 }
 
-// usage has one row per key, all with the same counts.
+// reportOf has one row per key, all with the same counts.
 func reportOf(algorithm string, allowed, rejected int64, elapsed time.Duration, keys ...string) *usage.Report {
 	u := &usage.Report{Algorithm: algorithm, Keys: keys}
 	for range keys {

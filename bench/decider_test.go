@@ -152,7 +152,7 @@ func (c *clockwork) reporter(u *usage.Report) func() error {
 	}
 }
 
-// usage is a report of so many keys.
+// reportOf is a report of so many keys.
 func reportOf(name string, keys int) *usage.Report {
 	u := &usage.Report{
 		Algorithm: name,
