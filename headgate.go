@@ -139,7 +139,7 @@ func (n *Node) assemble(snapshot *dynamicconfig.Snapshot) (err error) {
 	n.group = limiter.NewGroup(snapshot, 0, append(group, n.limiter...)...)
 
 	local := new(rpc.Mux)
-	n.fanout = &usage.Fanout{Host: n.address, Placement: n.ring, Peers: n.transport, Self: n.address, Local: local, Codecs: make(map[string]usage.Codec)}
+	n.fanout = &usage.Fanout{Host: n.address, Placement: n.ring, Peers: n.transport, Self: n.address, Here: n.aggregator, Local: local, Codecs: make(map[string]usage.Codec)}
 	errs := []error{
 		local.Register(usage.ReportTypeURL, n.aggregator),
 		local.Register(claims.TypeURL, n.aggregator),
@@ -195,7 +195,7 @@ func (n *Node) Edge(failed func(part usage.Part, err error)) rpc.Decider {
 // Claimant returns what asks the owners of keys for leases, on behalf of any
 // host. It works between Start and Stop.
 func (n *Node) Claimant() *claims.Claimant {
-	return &claims.Claimant{Host: n.address, Placement: n.ring, Peers: n.transport, Self: n.address, Local: n.fanout.Local}
+	return &claims.Claimant{Host: n.address, Placement: n.ring, Peers: n.transport, Self: n.address, Here: n.aggregator, Local: n.fanout.Local}
 }
 
 // askTimeout is the ask_timeout of key's rule; 0 if it has none.
