@@ -77,7 +77,7 @@ func (Columnar) EncodeReport(r *Report) (*anypb.Any, error) {
 	if same && r.Len() > 0 {
 		e.Varint(reportElapsed, wire.Nearest(r.Elapsed[0]))
 	}
-	e.Keys(reportKeys, reportKeyLengths, r.Len(), func(i int) string { return r.Keys[i] })
+	e.Strings(reportKeys, reportKeyLengths, r.Keys)
 	e.Counts(reportAllowed, r.Allowed)
 	e.Counts(reportRejected, r.Rejected)
 	if !same {

@@ -176,6 +176,12 @@ func takesMessage(t *usage.Takes) *headgatepb.Takes {
 	if !told {
 		m.Told, m.ToldMs, m.ToldBy = nil, nil, nil
 	}
+	if !slices.ContainsFunc(m.Told, func(v float32) bool { return math.Float32bits(v) != 0 }) {
+		m.Told = nil
+	}
+	if !slices.ContainsFunc(m.ToldMs, func(v uint32) bool { return v != 0 }) {
+		m.ToldMs = nil
+	}
 	return m
 }
 
@@ -264,12 +270,12 @@ func TestAbsurdAnswersToTakesAreRefusedByBothSides(t *testing.T) {
 		wantRefused(t, usage.DecodeTaken(payload, n, &got), "answer every row, in order")
 	}
 	for name, m := range map[string]*headgatepb.Taken{
-		"number is 0":            {Answers: []uint64{1}},
-		"what is left is NaN":    {By: 1, Answers: []uint64{1}, Left: []float32{float32(math.NaN())}},
-		"bytes of left":          {By: 1, Answers: []uint64{1}, Left: []float32{1, 2}},
-		"the wait is 24h0m0.000001s":   {By: 1, Answers: []uint64{math.MaxUint64}},
-		"again is 24h0m0.000": {By: 1, Answers: []uint64{math.MaxUint64 - 1}},
-		"and not decided":        {By: 1, Answers: []uint64{0}, Left: []float32{1}},
+		"number is 0":                {Answers: []uint64{1}},
+		"what is left is NaN":        {By: 1, Answers: []uint64{1}, Left: []float32{float32(math.NaN())}},
+		"bytes of left":              {By: 1, Answers: []uint64{1}, Left: []float32{1, 2}},
+		"the wait is 24h0m0.000001s": {By: 1, Answers: []uint64{math.MaxUint64}},
+		"again is 24h0m0.000":        {By: 1, Answers: []uint64{math.MaxUint64 - 1}},
+		"and not decided":            {By: 1, Answers: []uint64{0}, Left: []float32{1}},
 	} {
 		wantRefused(t, usage.DecodeTaken(anyOf(t, m), 1, &got), name)
 		if len(got.Rows) != 0 || got.By != 0 {

@@ -3,6 +3,7 @@
 package wire
 
 import (
+	"encoding/binary"
 	"math"
 	"slices"
 	"time"
@@ -219,8 +220,7 @@ func (f *Field) EachWord(name string, n int, do func(i int, v uint32)) error {
 		return err
 	}
 	for i := range n {
-		b := f.Raw[4*i : 4*i+4 : 4*i+4]
-		do(i, uint32(b[0])|uint32(b[1])<<8|uint32(b[2])<<16|uint32(b[3])<<24)
+		do(i, binary.LittleEndian.Uint32(f.Raw[4*i:]))
 	}
 	return nil
 }
@@ -274,13 +274,32 @@ func Keys(keys, lengths *Field, n int, repeat bool, do func(key string)) error {
 // Those above MaxInt64 become negative, which Counts refuses as well.
 func (f *Field) Counts(name string, out []int64, n int) ([]int64, error) {
 	out = Zeros(out, n)
+	if len(f.Raw) == n { // each has one byte, as most have
+		short := byte(0)
+		for i, b := range f.Raw {
+			out[i] = int64(b)
+			short |= b
+		}
+		if short < 0x80 {
+			return out, nil
+		}
+	}
 	return out, f.EachVarint(name, n, func(i int, v uint64) { out[i] = int64(v) })
 }
 
 // Floats reads a column of n float32 into out[:n]. One that is left out is zeros.
 func (f *Field) Floats(name string, out []float64, n int) ([]float64, error) {
 	out = Zeros(out, n)
-	return out, f.EachWord(name, n, func(i int, v uint32) { out[i] = float64(math.Float32frombits(v)) })
+	if len(f.Raw) == 0 {
+		return out, nil
+	}
+	if err := f.fits(name, 4, n); err != nil {
+		return out, err
+	}
+	for i := range out {
+		out[i] = Float(binary.LittleEndian.Uint32(f.Raw[4*i:]))
+	}
+	return out, nil
 }
 
 // Halves reads a column of n upper halves of float32 into out[:n]. One that is
@@ -294,8 +313,7 @@ func (f *Field) Halves(name string, out []float64, n int) ([]float64, error) {
 		return out, err
 	}
 	for i := range out {
-		b := f.Raw[2*i : 2*i+2 : 2*i+2]
-		out[i] = float64(math.Float32frombits(uint32(b[0])<<16 | uint32(b[1])<<24))
+		out[i] = Float(uint32(binary.LittleEndian.Uint16(f.Raw[2*i:])) << 16)
 	}
 	return out, nil
 }

@@ -3,7 +3,7 @@
 package wire
 
 import (
-	"bytes"
+	"encoding/binary"
 	"math"
 	"slices"
 	"sync"
@@ -32,7 +32,8 @@ const maxKept = 4 << 20
 
 // Payload ends the message, and returns it as a payload of exactly its size.
 func (e *Encoder) Payload(typeURL string) *anypb.Any {
-	payload := &anypb.Any{TypeUrl: typeURL, Value: bytes.Clone(e.b)}
+	payload := &anypb.Any{TypeUrl: typeURL, Value: make([]byte, len(e.b))}
+	copy(payload.Value, e.b)
 	if cap(e.b) <= maxKept {
 		encoders.Put(e)
 	}
@@ -82,7 +83,7 @@ func (e *Encoder) Text(number protowire.Number, v string) {
 func (e *Encoder) Row(number protowire.Number, write func()) {
 	start := e.begin(number)
 	write()
-	e.end(start)
+	e.end(start, e.b)
 }
 
 // Keys writes n keys one after another, and their lengths. A key without bytes
@@ -91,92 +92,123 @@ func (e *Encoder) Keys(keys, lengths protowire.Number, n int, key func(i int) st
 	if n == 0 {
 		return
 	}
-	start := e.begin(keys)
+	start, b := e.begin(keys), e.b
 	for i := range n {
-		e.b = append(e.b, key(i)...)
+		b = append(b, key(i)...)
 	}
-	e.end(start)
-	start = e.begin(lengths)
-	for i := range n {
-		e.b = protowire.AppendVarint(e.b, uint64(len(key(i))))
+	e.end(start, b)
+	e.Column(lengths, n, func(i int) uint64 { return uint64(len(key(i))) })
+}
+
+// Strings is Keys for a column.
+func (e *Encoder) Strings(keys, lengths protowire.Number, column []string) {
+	if len(column) == 0 {
+		return
 	}
-	e.end(start)
+	start, b := e.begin(keys), e.b
+	for _, key := range column {
+		b = append(b, key...)
+	}
+	e.end(start, b)
+	start, b = e.begin(lengths), e.b
+	for _, key := range column {
+		b = appendVarint(b, uint64(len(key)))
+	}
+	e.end(start, b)
 }
 
 // Counts writes a column of counts.
 func (e *Encoder) Counts(number protowire.Number, column []int64) {
-	start, any := e.begin(number), int64(0)
+	any := int64(0)
 	for _, v := range column {
 		any |= v
-		e.b = protowire.AppendVarint(e.b, uint64(v))
 	}
-	e.endIf(start, any != 0)
+	if any == 0 {
+		return
+	}
+	start, b := e.begin(number), e.b
+	for _, v := range column {
+		b = appendVarint(b, uint64(v))
+	}
+	e.end(start, b)
 }
 
-// Varints writes a column of n numbers, if one of them is not byDefault.
-func (e *Encoder) Varints(number protowire.Number, n int, byDefault uint64, value func(i int) uint64) {
-	start, differ := e.begin(number), uint64(0)
-	for i := range n {
-		v := value(i)
-		differ |= v ^ byDefault
-		e.b = protowire.AppendVarint(e.b, v)
+// appendVarint has a short way for small numbers, which most are.
+func appendVarint(b []byte, v uint64) []byte {
+	if v < 0x80 {
+		return append(b, byte(v))
 	}
-	e.endIf(start, differ != 0)
+	return protowire.AppendVarint(b, v)
 }
 
 // Column writes a column of n numbers, whatever they are.
 func (e *Encoder) Column(number protowire.Number, n int, value func(i int) uint64) {
-	start := e.begin(number)
+	start, b := e.begin(number), e.b
 	for i := range n {
-		e.b = protowire.AppendVarint(e.b, value(i))
+		b = appendVarint(b, value(i))
 	}
-	e.endIf(start, true)
+	e.endIf(start, b, n > 0)
+}
+
+// Varints writes a column of n numbers, if one of them is not byDefault.
+func (e *Encoder) Varints(number protowire.Number, n int, byDefault uint64, value func(i int) uint64) {
+	start, b, differ := e.begin(number), e.b, uint64(0)
+	for i := range n {
+		v := value(i)
+		differ |= v ^ byDefault
+		b = appendVarint(b, v)
+	}
+	e.endIf(start, b, differ != 0)
 }
 
 // Words writes a column of n numbers of four bytes, if one of them is not 0.
 func (e *Encoder) Words(number protowire.Number, n int, value func(i int) uint32) {
-	start, any := e.begin(number), uint32(0)
+	start, b, any := e.begin(number), e.b, uint32(0)
 	for i := range n {
 		v := value(i)
 		any |= v
-		e.b = protowire.AppendFixed32(e.b, v)
+		b = protowire.AppendFixed32(b, v)
 	}
-	e.endIf(start, any != 0)
+	e.endIf(start, b, any != 0)
 }
 
 // Doubles writes a column of n float64, if one of them is not byDefault.
 func (e *Encoder) Doubles(number protowire.Number, n int, byDefault float64, value func(i int) float64) {
-	start, differ := e.begin(number), false
+	start, b, differ := e.begin(number), e.b, false
 	for i := range n {
 		v := value(i)
 		differ = differ || v != byDefault
-		e.b = protowire.AppendFixed64(e.b, math.Float64bits(v))
+		b = protowire.AppendFixed64(b, math.Float64bits(v))
 	}
-	e.endIf(start, differ)
+	e.endIf(start, b, differ)
 }
 
 // Floats writes a column as float32. Optional columns are left out if they are
 // empty, and only then.
 func (e *Encoder) Floats(number protowire.Number, column []float64, round func(float64) float32, optional bool) {
-	start, any := e.begin(number), uint32(0)
-	for _, v := range column {
-		bits := math.Float32bits(round(v))
+	before, any := len(e.b), uint32(0)
+	for i, room := 0, e.fixed(number, 4*len(column)); i < len(column); i++ {
+		bits := math.Float32bits(round(column[i]))
 		any |= bits
-		e.b = protowire.AppendFixed32(e.b, bits)
+		binary.LittleEndian.PutUint32(room[4*i:], bits)
 	}
-	e.endIf(start, any != 0 || optional)
+	if any == 0 && !(optional && len(column) > 0) {
+		e.b = e.b[:before]
+	}
 }
 
 // Halves writes a column as the upper halves of float32, low byte first; see
 // Floats.
 func (e *Encoder) Halves(number protowire.Number, column []float64, round func(float64) uint16, optional bool) {
-	start, any := e.begin(number), uint16(0)
-	for _, v := range column {
-		h := round(v)
-		any |= h
-		e.b = append(e.b, byte(h), byte(h>>8))
+	before, any := len(e.b), uint16(0)
+	for i, room := 0, e.fixed(number, 2*len(column)); i < len(column); i++ {
+		half := round(column[i])
+		any |= half
+		binary.LittleEndian.PutUint16(room[2*i:], half)
 	}
-	e.endIf(start, any != 0 || optional)
+	if any == 0 && !(optional && len(column) > 0) {
+		e.b = e.b[:before]
+	}
 }
 
 // begin starts a field whose length is not known yet. It leaves the one byte that
@@ -186,24 +218,32 @@ func (e *Encoder) begin(number protowire.Number) (start int) {
 	return len(e.b)
 }
 
-// end writes the length of the field that began at start.
-func (e *Encoder) end(start int) {
-	length := uint64(len(e.b) - start)
+// end writes the length of the field that began at start, and ends with b.
+func (e *Encoder) end(start int, b []byte) {
+	length := uint64(len(b) - start)
 	if n := protowire.SizeVarint(length); n > 1 {
-		e.b = slices.Grow(e.b, n-1)
-		e.b = e.b[:len(e.b)+n-1]
-		copy(e.b[start+n-1:], e.b[start:])
+		b = slices.Grow(b, n-1)[:len(b)+n-1]
+		copy(b[start+n-1:], b[start:])
 	}
-	protowire.AppendVarint(e.b[:start-1], length)
+	protowire.AppendVarint(b[:start-1], length)
+	e.b = b
 }
 
 // endIf ends a column, or leaves it out.
-func (e *Encoder) endIf(start int, keep bool) {
-	if keep && len(e.b) > start {
-		e.end(start)
+func (e *Encoder) endIf(start int, b []byte, keep bool) {
+	if keep {
+		e.end(start, b)
 		return
 	}
-	e.b = e.b[:start-2] // without its tag, which has one byte
+	e.b = b[:start-2] // without its tag, which has one byte
+}
+
+// fixed begins a field of length bytes, and returns the room for them.
+func (e *Encoder) fixed(number protowire.Number, length int) []byte {
+	e.header(number, length)
+	start := len(e.b)
+	e.b = slices.Grow(e.b, length)[:start+length]
+	return e.b[start:]
 }
 
 func (e *Encoder) header(number protowire.Number, length int) {
