@@ -41,7 +41,7 @@ func (e *PanicError) Unwrap() error {
 	return err
 }
 
-// Recovered, when deferred, turns a panic into *err, a *PanicError.
+// Recovered turns a panic into *err, a *PanicError. It has to be deferred itself.
 func Recovered(err *error) {
 	value := recover()
 	if value == nil {

@@ -7,10 +7,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/headgate/headgate/rpc"
 	"go.uber.org/goleak"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/headgate/headgate/rpc"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -28,6 +29,7 @@ func anyOf(t tb, m proto.Message) *anypb.Any {
 	}
 	return payload
 }
+
 func wantRefused(t *testing.T, err error, want string) {
 	t.Helper()
 	if !errors.Is(err, rpc.ErrPayload) {

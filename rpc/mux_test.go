@@ -8,13 +8,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/headgate/headgate/rpc/usage"
-
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // deciderFunc is a Decider by its one method.

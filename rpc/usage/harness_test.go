@@ -8,10 +8,11 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/headgate/headgate/rpc"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/headgate/headgate/rpc"
 )
 
 type deciderFunc func(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error)

@@ -22,15 +22,18 @@ const (
 	Skip Kind = iota
 	// Varint is one number.
 	Varint
-	// Fixed32 and Fixed64 are one number of four and of eight bytes.
+	// Fixed32 is one number of four bytes.
 	Fixed32
+	// Fixed64 is one number of eight bytes.
 	Fixed64
 	// Bytes is a string, or a message.
 	Bytes
-	// Varints, Words and Doubles are columns of numbers. A sender may cut a
-	// column into several runs, packed or not.
+	// Varints is a column of numbers. A sender may cut a column into several runs,
+	// packed or not.
 	Varints
+	// Words is a column of numbers of four bytes.
 	Words
+	// Doubles is a column of float64.
 	Doubles
 )
 

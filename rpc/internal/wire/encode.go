@@ -192,7 +192,7 @@ func (e *Encoder) Floats(number protowire.Number, column []float64, round func(f
 		any |= bits
 		binary.LittleEndian.PutUint32(room[4*i:], bits)
 	}
-	if any == 0 && !(optional && len(column) > 0) {
+	if any == 0 && (!optional || len(column) == 0) {
 		e.b = e.b[:before]
 	}
 }
@@ -206,7 +206,7 @@ func (e *Encoder) Halves(number protowire.Number, column []float64, round func(f
 		any |= half
 		binary.LittleEndian.PutUint16(room[2*i:], half)
 	}
-	if any == 0 && !(optional && len(column) > 0) {
+	if any == 0 && (!optional || len(column) == 0) {
 		e.b = e.b[:before]
 	}
 }

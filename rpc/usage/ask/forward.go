@@ -11,9 +11,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/protobuf/types/known/anypb"
+
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/usage"
-	"google.golang.org/protobuf/types/known/anypb"
 )
 
 // Forward answers Takes for any key, whoever owns it, by asking the

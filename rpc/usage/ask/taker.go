@@ -10,11 +10,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/protobuf/types/known/anypb"
+
 	"github.com/headgate/headgate/internal/breaker"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/internal/fan"
 	"github.com/headgate/headgate/rpc/usage"
-	"google.golang.org/protobuf/types/known/anypb"
 )
 
 // Errors of a Taker. Nothing was taken; what its owner may have taken without

@@ -10,10 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/headgate/headgate/internal/breaker"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/usage"
-
-	"github.com/headgate/headgate/internal/breaker"
 )
 
 // nowhere has every key at an owner of that name, whom nobody reaches.
