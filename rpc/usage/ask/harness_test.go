@@ -3,15 +3,9 @@
 package ask_test
 
 import (
-	"context"
-	"errors"
-	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
-	"google.golang.org/protobuf/types/known/anypb"
-
-	"github.com/headgate/headgate/rpc"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
