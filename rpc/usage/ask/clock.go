@@ -7,7 +7,7 @@ import "time"
 // began is what clock counts from.
 var began = time.Now()
 
-// clock is the time that takes are told by.
+// clock is the time for queues and answers.
 func clock() time.Duration { return time.Since(began) }
 
 // alarm returns a timer that rings once after d.

@@ -18,17 +18,17 @@ import (
 )
 
 // Forward answers Takes for any key, whoever owns it, by asking the
-// owners: what Forward is to Usage. Takes whose owner does not answer are not
-// decided; who asked falls back for those keys, and for no others.
+// owners. Takes whose owner does not answer are not decided; the caller falls back
+// for those keys, and for no others.
 //
 // The rows for other owners are asked for at once, and may be served in any
-// order. What the Taker was told of a key, it tells a new owner; of keys that
-// it knows nothing about, what the caller was told.
+// order. A new owner of a key learns from the last answer that the Taker got, or
+// else from the last one that the caller got.
 //
-// A batch whose caller does not wait for the answer any more is undone, and so
-// is one that is withdrawn, here or at another edge of the cluster, because its
-// answer was lost: see Others. So a caller numbers its batches for all edges of a
-// cluster together. Its fields do not change once it is in use, and
+// Forward undoes a batch whose caller has given up. It also undoes a batch whose
+// answer was lost, when the caller withdraws it here or at another edge of the
+// cluster: see Others. So a caller numbers its batches for all edges of a cluster
+// together. Its fields do not change once it is in use, and
 // it is not copied. Safe for concurrent use.
 type Forward struct {
 	// Taker asks the owners.
@@ -50,17 +50,17 @@ type Forward struct {
 
 var _ rpc.Decider = (*Forward)(nil)
 
-// errWithdrawn: the caller does not wait for this answer any more.
+// errWithdrawn means that the caller has given up on this answer.
 var errWithdrawn = errors.New("rpc: these takes were withdrawn meanwhile")
 
-// Update asks the owners of the keys in payload, which is Takes. Who calls does
-// not matter. The errors are ErrPayload, ctx's, or that nobody waits any more.
+// Update asks the owners of the keys in payload, which is Takes. The caller's name
+// does not matter. The errors are ErrPayload, ctx's, or that the caller has given up.
 func (f *Forward) Update(ctx context.Context, _ string, payload *anypb.Any) (*anypb.Any, error) {
 	var takes usage.Takes
 	if err := usage.DecodeTakes(payload, &takes); err != nil {
 		return nil, err
 	}
-	// An edge that died may be an owner too, and nobody waits for both in turn.
+	// An edge that died may be an owner too: wait for both at the same time.
 	var elsewhere sync.WaitGroup
 	if unknown := f.withdraw(takes.Caller, takes.Withdrawn); len(unknown) > 0 && f.Others != nil {
 		elsewhere.Go(func() { f.withdrawElsewhere(takes.Caller, unknown, f.longest(takes.Rows)) })
@@ -69,8 +69,8 @@ func (f *Forward) Update(ctx context.Context, _ string, payload *anypb.Any) (*an
 	f.take(ctx, takes.Rows, taken.Rows)
 	elsewhere.Wait()
 
-	// Those that nobody hears of are undone, by whoever finds them first: this
-	// call, or one that withdraws them.
+	// If the caller does not get the answer, this call undoes the batch, or the one
+	// that withdraws it, whichever is first.
 	id := takeID{takes.Caller, takes.Batch}
 	if rows := opposites(takes.Rows, taken.Rows); !f.answered.add(id, rows) {
 		f.undo(rows)
@@ -84,8 +84,8 @@ func (f *Forward) Update(ctx context.Context, _ string, payload *anypb.Any) (*an
 	return usage.EncodeTaken(&taken, len(takes.Rows))
 }
 
-// take fills in what became of each row. Rows for this very host do not wait,
-// and so need no goroutine.
+// take fills in the answer to each row. Rows for this very host do not wait, and
+// so need no goroutine.
 func (f *Forward) take(ctx context.Context, rows []usage.Take, took []usage.Took) {
 	t := f.Taker
 	ctx, cancel := beforeItsEnd(ctx)
@@ -100,7 +100,7 @@ func (f *Forward) take(ctx context.Context, rows []usage.Take, took []usage.Took
 		t.told.learn(now, &rows[i])
 		switch {
 		case t.Local != nil && t.Placement.Owner(rows[i].Key) == t.Self:
-			one(i, 0) // nobody is asked
+			one(i, 0) // no other host is asked
 		case len(rows) == 1:
 			one(i, f.timeout(rows[i].Key))
 		default:
@@ -110,8 +110,8 @@ func (f *Forward) take(ctx context.Context, rows []usage.Take, took []usage.Took
 	others.Wait()
 }
 
-// beforeItsEnd ends some time before ctx does, so that the caller hears of the
-// rows that were answered though others were not.
+// beforeItsEnd ends some time before ctx does, so that the caller gets the rows
+// that were answered though others were not.
 func beforeItsEnd(ctx context.Context) (context.Context, context.CancelFunc) {
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -136,9 +136,9 @@ func (f *Forward) longest(rows []usage.Take) (longest time.Duration) {
 	return longest
 }
 
-// by is the number of the owner that decided, or this host's own where there
-// is more than one: an owner then learns from what its caller was told, though
-// it was the one who told it, which does not give more.
+// by is the number of the owner that decided, or this host's own number if there
+// is more than one. Then an owner may learn from an answer of its own, which does
+// not give more.
 func (f *Forward) by(rows []usage.Take, took []usage.Took) uint32 {
 	var by uint32
 	for i := range rows {
@@ -181,7 +181,7 @@ func opposites(rows []usage.Take, took []usage.Took) []usage.Take {
 	return undo
 }
 
-// learn notes what take's caller was told of a key that nothing is known of.
+// learn notes the last answer that take's caller got, if there is no other one.
 func (k *toldKeys) learn(now time.Duration, take *usage.Take) {
 	if take.By == 0 {
 		return
@@ -194,7 +194,7 @@ func (k *toldKeys) learn(now time.Duration, take *usage.Take) {
 	}
 }
 
-// by is who told last; 0: nobody, or it is forgotten.
+// by is the number of the owner that answered last, or 0 if it is not known.
 func (k *toldKeys) by(of account) uint32 {
 	p := k.part(of)
 	defer p.mu.Unlock()
@@ -225,7 +225,7 @@ func isWithdrawn(rows []usage.Take) bool { return len(rows) == 1 && &rows[0] == 
 // add remembers the rows that undo a batch; false if it is withdrawn already.
 func (a *answeredTakes) add(id takeID, rows []usage.Take) bool {
 	if id.caller == 0 {
-		return true // nobody withdraws them
+		return true // it cannot be withdrawn
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -239,8 +239,8 @@ func (a *answeredTakes) add(id takeID, rows []usage.Take) bool {
 	return true
 }
 
-// withdraw returns the rows of a batch, once, and whether it was answered. One
-// that was not is not to be.
+// withdraw returns the rows of a batch, once, and whether it was answered. A batch
+// that was not yet answered counts as withdrawn from now on.
 func (a *answeredTakes) withdraw(id takeID) (rows []usage.Take, known bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"github.com/headgate/headgate/rpc/usage"
 )
 
-// queueID names a takeQueue: whom it asks, and how long a call may take.
+// queueID names a takeQueue: the owner that it asks, and how long a call may take.
 type queueID struct {
 	owner   string
 	timeout time.Duration
@@ -31,8 +31,8 @@ func (id queueID) caller(t *Taker) uint64 { return t.number() + 2*uint64(id.time
 //	others ─▶ queue ─▶ its head makes the next call for all of them:
 //	                   when a call is back, or after Window
 //
-// Whoever makes a call does so on its own goroutine, and then wakes the others
-// whose takes were in it, and the head of the queue.
+// A caller makes a call on its own goroutine, and then wakes the callers of the
+// other takes in it, and the head of the queue.
 type takeQueue struct {
 	queueID
 	breaker *breaker.Breaker
@@ -41,14 +41,14 @@ type takeQueue struct {
 	queue     []*waiting
 	next      uint64        // number of the next batch
 	underWay  []uint64      // batches
-	withdrawn []uint64      // batches without an answer, which the owner has not heard of
+	withdrawn []uint64      // batches without an answer, which the owner was not told to undo yet
 	undoing   bool          // a call of its own will withdraw them, if no other does before
 	failedAt  time.Duration // end of the last call without an answer
 	answered  time.Duration
-	forgotten bool // by the Taker, which makes another for who comes now
+	forgotten bool // the Taker has deleted the queue, and makes another for later takes
 }
 
-// errForgotten: the take goes to the owner's next queue.
+// errForgotten means that the take has to go to the owner's next queue.
 var errForgotten = errors.New("rpc: the queue is forgotten")
 
 // waiting is one take that waits.
@@ -137,8 +137,8 @@ func (q *takeQueue) enter(t *Taker, w *waiting) (batch *takeBatch, head bool, er
 	return nil, len(q.queue) == 1, nil
 }
 
-// wait waits for company, as the head of the queue. It returns the call to
-// make, or nil if w is or was woken for one.
+// wait waits as the head of the queue until others share its call. It returns the
+// call to make, or nil if another caller wakes w with a call or its answer.
 func (q *takeQueue) wait(t *Taker, w *waiting) *takeBatch {
 	window := t.Window
 	if window <= 0 {
@@ -148,7 +148,7 @@ func (q *takeQueue) wait(t *Taker, w *waiting) *takeBatch {
 	defer timer.Stop()
 	select {
 	case <-w.woken:
-		w.woken <- struct{}{} // for who looks next; it has room for one
+		w.woken <- struct{}{} // the caller of wait reads it; there is room for one
 		return nil
 	case <-timer.C:
 	}
@@ -174,7 +174,7 @@ func (q *takeQueue) cutLocked(t *Taker, now time.Duration) *takeBatch {
 	// those that came before is made, but its outcome is ignored.
 	b.call, _ = q.breaker.Begin(now)
 	q.queue = slices.Delete(q.queue, 0, n)
-	// The owner may have heard from an earlier queue, which is forgotten.
+	// The owner may know batches of an earlier queue, which is deleted.
 	q.next = max(q.next, t.used.Load())
 	b.takes.Caller, b.takes.Batch, b.takes.Settled = q.caller(t), q.next, q.next
 	for _, number := range q.underWay {
@@ -235,7 +235,7 @@ func (q *takeQueue) call(ctx context.Context, t *Taker, b *takeBatch, self *wait
 	t.batches.Put(b)
 }
 
-// done notes how b ended. It returns who gets no call, and the next call.
+// done notes how b ended. It returns the takes that get no call, and the next call.
 func (q *takeQueue) done(t *Taker, b *takeBatch, err error) (dropped []*waiting, next *takeBatch) {
 	now := clock()
 	q.mu.Lock()
@@ -255,12 +255,11 @@ func (q *takeQueue) done(t *Taker, b *takeBatch, err error) (dropped []*waiting,
 			}
 			q.withdrawn = append(q.withdrawn, b.takes.Batch)
 		}
-		if q.answered < b.began { // those who wait would wait for the same
+		if q.answered < b.began { // the others would wait in vain too
 			dropped, q.queue = q.queue, nil
 		}
 	}
-	// A call for those that have waited for a whole timeout would come back too
-	// late for them.
+	// An answer would be too late for takes that have waited for a whole timeout.
 	late := 0
 	for late < len(q.queue) && now-q.queue[late].since > q.timeout {
 		late++
@@ -277,9 +276,9 @@ func (q *takeQueue) done(t *Taker, b *takeBatch, err error) (dropped []*waiting,
 	return dropped, next
 }
 
-// forget ends q if nobody needs it, and returns the number after those of its
-// batches. Batches without an answer are withdrawn for as long as a message may
-// be under way.
+// forget ends q if it is not in use, and returns the number after those of its
+// batches. A queue is in use while it has batches to withdraw whose messages may
+// still arrive.
 func (q *takeQueue) forget() (next uint64, ok bool) {
 	now := clock()
 	q.mu.Lock()

@@ -18,12 +18,12 @@ import (
 	"github.com/headgate/headgate/rpc/usage"
 )
 
-// Errors of a Taker. Nothing was taken; what its owner may have taken without
-// an answer is given back there.
+// Errors of a Taker. Nothing was taken. If the owner took tokens and its answer was
+// lost, the Taker has the owner give them back.
 var (
 	// ErrBusy is that too many takes wait for the same owner.
 	ErrBusy = errors.New("rpc: too many takes wait for this owner")
-	// ErrSilent is that the owner did not answer several times, and is asked
+	// ErrSilent is that the owner did not answer several times. The Taker asks it
 	// again only now and then.
 	ErrSilent = errors.New("rpc: this owner has not answered lately")
 	// ErrUndecided is that the owner has no bucket for the key: no such rule,
@@ -34,11 +34,11 @@ var (
 // Defaults of a Taker.
 const (
 	// DefaultTimeout is some tens of round trips within a data centre, and
-	// outlasts a pause of the garbage collector or of the scheduler; whoever
-	// waits for an answer cannot spare much more. It is the default of a rule's
-	// ask_timeout too.
+	// outlasts a pause of the garbage collector or of the scheduler. A request
+	// that waits for an answer cannot spare much more. It is the default of a
+	// rule's ask_timeout too.
 	DefaultTimeout = 20 * time.Millisecond
-	// DefaultWindow is the longest that a take waits for company.
+	// DefaultWindow is the longest that a take waits for others to share its call.
 	DefaultWindow = 500 * time.Microsecond
 	// DefaultMaxQueue is how many takes may wait for one owner.
 	DefaultMaxQueue = 8192
@@ -47,10 +47,10 @@ const (
 const (
 	takesPerCall  = 1024 // so that a call is far from its timeout
 	callsPerOwner = 4    // at once
-	maxQueues     = 1024 // that are kept though they are empty
+	maxQueues     = 1024 // empty ones above that number are deleted
 
-	// underWayFor is for how long a message that nobody waits for may be under
-	// way.
+	// underWayFor is how long a message may still arrive after its caller has given
+	// up.
 	underWayFor = time.Minute
 )
 
@@ -67,17 +67,18 @@ type Here interface {
 }
 
 // Taker takes tokens from the buckets of the owners of keys, one event at a
-// time, for many callers at once. Those who come while a call to the same
-// owner is under way share the next one, which leaves when that one is back,
-// or after Window. What this host owns itself is decided in process. Takes with
+// time, for many callers at once. Takes that come while a call to the same
+// owner is under way share the next call, which starts when that call has ended,
+// or after Window. For keys that this host owns itself, Local decides. Takes with
 // different timeouts do not share calls: none of them waits for longer, or
 // fails sooner, because of another's timeout.
 //
-// The callers make the calls. A goroutine is started only for a caller who may
-// leave before a long timeout ends, and to withdraw. A call that is not answered
-// fails those in it, and the next call withdraws it; if there is none soon, the
-// Taker makes one that only withdraws, until Close. After several calls without
-// an answer, takes from that owner fail at once, but for one now and then.
+// The callers make the calls. The Taker starts a goroutine only for a caller that
+// may give up before a long timeout ends, and to withdraw. If a call is not
+// answered, the takes in it fail, and the next call withdraws them. If there is no
+// next call soon, the Taker makes one that only withdraws, until Close. After
+// several calls without an answer, takes from that owner fail at once, but for one
+// now and then.
 //
 // Its fields do not change once it is in use. Safe for concurrent use.
 type Taker struct {
@@ -90,8 +91,8 @@ type Taker struct {
 	// Peers finds the owners.
 	Peers rpc.Peers
 
-	// Self is the address under which the Placement knows this very host,
-	// and Local what keeps its buckets. A nil Local: ask by way of Peers.
+	// Self is the address under which the Placement knows this very host, and
+	// Local keeps its buckets. If Local is nil, Peers finds this host too.
 	Self  string
 	Local Here
 
@@ -100,8 +101,8 @@ type Taker struct {
 	// owner is slow, which wait for longer.
 	Timeout time.Duration
 
-	// Window is how long a take waits for company at most while another call
-	// is under way; default DefaultWindow. Higher means fewer calls.
+	// Window is how long a take waits at most for others to share its call, while
+	// another call is under way; default DefaultWindow. Higher means fewer calls.
 	Window time.Duration
 
 	// MaxQueue bounds the takes that wait for one owner; default
@@ -123,10 +124,10 @@ func (t *Taker) Take(ctx context.Context, take usage.Take) (usage.Took, error) {
 	return t.TakeWithin(ctx, take, 0)
 }
 
-// TakeWithin takes from the bucket of t's key, at its owner. Of t, who told
-// what is the Taker's to fill in. It returns within twice timeout, and when ctx
-// ends, unless twice timeout is a short time anyway. If there is an error, nothing
-// was taken, or it is given back. A timeout of 0 or less is the Taker's.
+// TakeWithin takes from the bucket of take's key, at its owner. The Taker fills in
+// Told, Ago and By. TakeWithin returns within twice timeout, and when ctx ends,
+// unless twice timeout is a short time anyway. If there is an error, nothing was
+// taken, or it is given back. A timeout of 0 or less is the Taker's.
 //
 // Tokens that are SpentBeyond, of a key whose takes failed since the last such
 // call, are SpentApart: a fallback let them through.
@@ -177,12 +178,12 @@ func (t *Taker) take(ctx context.Context, take usage.Take, timeout time.Duration
 	return took, nil
 }
 
-// shortTimeout is a timeout that even a caller who has gone waits for: for twice
-// as long at most.
+// shortTimeout is the longest timeout for which TakeWithin does not return when ctx
+// ends before the answer is there.
 const shortTimeout = 100 * time.Millisecond
 
-// leaveable asks the owner. If the timeout is long, it returns when ctx ends,
-// and what is taken later is given back.
+// leaveable asks the owner. If the timeout is long, it returns when ctx ends, and
+// gives back what the owner takes later.
 func (t *Taker) leaveable(ctx context.Context, take usage.Take, at queueID) (usage.Took, error) {
 	if at.timeout <= shortTimeout || ctx.Done() == nil {
 		return t.askAt(at, take)
@@ -192,7 +193,7 @@ func (t *Taker) leaveable(ctx context.Context, take usage.Take, at queueID) (usa
 		err  error
 	}
 	answers := make(chan answer, 1)
-	var left atomic.Bool // the caller has, or may not any more
+	var left atomic.Bool // set by whichever is first: the caller that gives up, or the answer
 	go func() {
 		took, err := t.askAt(at, take)
 		if answers <- (answer{took, err}); !left.CompareAndSwap(false, true) && err == nil && took.OK {
@@ -246,7 +247,7 @@ func (t *Taker) queue(id queueID) *takeQueue {
 	return made
 }
 
-// forget forgets q, if nobody needs it. The batches of a later queue of that
+// forget deletes q, if it is not in use. The batches of a later queue of that
 // name have higher numbers.
 func (t *Taker) forget(q *takeQueue) {
 	next, ok := q.forget()

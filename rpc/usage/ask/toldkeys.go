@@ -14,9 +14,9 @@ import (
 	"github.com/headgate/headgate/rpc/usage"
 )
 
-// toldKeys remembers what owners told last of keys, so that a new owner learns
-// from it. It remembers some hundred thousand; those asked for least lately go
-// first. The zero toldKeys is ready. Safe for concurrent use.
+// toldKeys remembers the last answers about keys, so that a new owner learns from
+// them. It keeps some hundred thousand keys, and drops those first that were not
+// asked for lately. The zero toldKeys is ready. Safe for concurrent use.
 type toldKeys struct {
 	once  sync.Once
 	seed  maphash.Seed
@@ -78,7 +78,7 @@ func (p *toldPart) put(of account, t told) {
 	p.young[of] = t
 }
 
-// fill says in take what was told.
+// fill puts the last answer into take.
 func (k *toldKeys) fill(now time.Duration, take *usage.Take) {
 	p := k.part(accountOf(take))
 	defer p.mu.Unlock()
@@ -90,7 +90,8 @@ func (k *toldKeys) fill(now time.Duration, take *usage.Take) {
 	}
 }
 
-// hear notes what was told. An owner that does not decide tells nothing.
+// hear notes an answer. An owner that does not decide the key says nothing about
+// it.
 func (k *toldKeys) hear(now time.Duration, of account, took usage.Took, by uint32) {
 	if !took.Decided {
 		return
@@ -101,8 +102,8 @@ func (k *toldKeys) hear(now time.Duration, of account, took usage.Took, by uint3
 	p.put(of, told{took.Left, now, by, p.find(of).failed})
 }
 
-// fails notes that a take failed, and settles that it is settled with;
-// failed tells whether one did since.
+// fails notes that a take failed. settles notes that its tokens were reported
+// later. failed reports whether a take has failed since they last were.
 func (k *toldKeys) fails(of account)   { k.setFailed(of, true) }
 func (k *toldKeys) settles(of account) { k.setFailed(of, false) }
 func (k *toldKeys) failed(of account) bool {

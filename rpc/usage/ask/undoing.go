@@ -9,13 +9,14 @@ import (
 	"time"
 )
 
-// undoAfter is how long a batch without an answer waits for a call that
-// withdraws it, before there is one for nothing else. The time doubles as long
-// as these fail too.
+// undoAfter is how long a batch without an answer waits for the next call, which
+// withdraws it. Then the Taker makes a call that only withdraws. The time doubles
+// as long as such calls fail too.
 const undoAfter = 200 * time.Millisecond
 
-// undo returns what withdraws what no other call has withdrawn, and comes again
-// after twice wait, for as long as a message may be under way.
+// undo returns a function that withdraws the batches that no other call has
+// withdrawn. It runs again after twice wait, for as long as messages of these
+// batches may still arrive.
 func (q *takeQueue) undo(t *Taker, wait time.Duration) func(ctx context.Context) {
 	return func(ctx context.Context) {
 		now := clock()
@@ -58,7 +59,7 @@ func (u *undoing) later(wait time.Duration, f func(ctx context.Context)) {
 	})
 }
 
-// begin counts a call; false if there are to be none.
+// begin counts a call. ok is false after close.
 func (u *undoing) begin() (context.Context, bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -18,14 +18,14 @@ import (
 // edge has another undo batches of takes that it does not know itself.
 const WithdrawalsTypeURL = "type.googleapis.com/headgate.v1.Withdrawals"
 
-// maxSpread is how many messages an edge withdraws elsewhere at once; of more,
-// the tokens stay taken. It keeps an edge that dies, and all whose callers
-// withdraw, from keeping the others busy.
+// maxSpread is how many messages an edge sends on to the other edges at once. The
+// tokens of more withdrawals stay taken. The bound keeps the edges from being busy
+// with withdrawals when one of them dies and all of its callers withdraw.
 const maxSpread = 8
 
-// Withdrawn answers Withdrawals at an edge: what they say is undone here. It is
-// for the door that the other hosts call at, not for callers: these withdraw
-// their own batches only because they know their own number.
+// Withdrawn answers Withdrawals at an edge, and undoes the batches that they name.
+// It is for calls of other hosts of the cluster, and not for callers of the edge:
+// those withdraw only their own batches, with their Takes.
 type Withdrawn struct{ Edge *Forward }
 
 var _ rpc.Decider = Withdrawn{}
@@ -47,8 +47,8 @@ func (w Withdrawn) Update(_ context.Context, _ string, payload *anypb.Any) (*any
 	return usage.EncodeTaken(&usage.Taken{By: w.Edge.own()}, 0)
 }
 
-// withdraw undoes those of a caller's batches that were answered here, and
-// returns the others. Such a one is undone when it is still to be answered.
+// withdraw undoes those of a caller's batches that were answered here, and returns
+// the others. If one of the others is answered later, it is undone then.
 func (f *Forward) withdraw(caller uint64, batches []uint64) (unknown []uint64) {
 	for _, number := range batches {
 		rows, known := f.answered.withdraw(takeID{caller, number})
@@ -65,7 +65,7 @@ func (f *Forward) withdraw(caller uint64, batches []uint64) (unknown []uint64) {
 // not nil.
 func (f *Forward) withdrawElsewhere(caller uint64, batches []uint64, timeout time.Duration) {
 	if caller == 0 {
-		return // nobody has them
+		return // such batches are not remembered
 	}
 	if f.spreading.Add(1) > maxSpread {
 		f.spreading.Add(-1)
@@ -90,6 +90,6 @@ func (f *Forward) withdrawAt(address string, payload *anypb.Any, timeout time.Du
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), f.Taker.orDefault(timeout))
 	defer cancel()
-	// Who does not answer does not undo them.
+	// The tokens stay taken if there is no answer.
 	_, _ = rpc.Ask(ctx, peer, f.Taker.Host, payload)
 }
