@@ -158,10 +158,16 @@ func (a *Aggregator) Configure(snapshot *dynamicconfig.Snapshot) error {
 // sense is refused whole, with an error. Time is counted from any fixed point
 // and does not go backwards.
 func (a *Aggregator) Step(now time.Duration, host string, report *usage.Report, grants *usage.Grants) error {
-	alg, err := a.registry.Lookup(report.Algorithm)
-	if err == nil {
-		err = check(host, report)
+	if err := check(host, report); err != nil {
+		a.metrics.refused.Inc(1)
+		return fmt.Errorf("aggregator: update from %q: %w", host, err)
 	}
+	return a.step(now, host, report, grants)
+}
+
+// step is Step for a report that is checked.
+func (a *Aggregator) step(now time.Duration, host string, report *usage.Report, grants *usage.Grants) error {
+	alg, err := a.registry.Lookup(report.Algorithm)
 	var floor usage.Floor
 	if err == nil {
 		floor, err = floorOf(alg)

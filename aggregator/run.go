@@ -55,7 +55,7 @@ func (a *Aggregator) Update(ctx context.Context, host string, payload *anypb.Any
 		a.refuse(host, "report", err)
 		return nil, fmt.Errorf("aggregator: update from %q: %w", host, err)
 	}
-	if err := a.Step(Now(), host, &s.usage, &s.grants); err != nil {
+	if err := a.step(Now(), host, &s.usage, &s.grants); err != nil {
 		a.refuse(host, "report", err)
 		return nil, err
 	}
