@@ -165,8 +165,10 @@ func TestAHostIsCheckedByItself(t *testing.T) {
 		"a long key":     func(_ *string, r *usage.Report) { r.Keys[0] = string(make([]byte, rpc.MaxKeyLength+1)) },
 		"no elapsed":     func(_ *string, r *usage.Report) { r.Elapsed[0] = 0 },
 	} {
-		host, r := "h", &usage.Report{Algorithm: good.Algorithm, Keys: slices.Clone(good.Keys), Allowed: slices.Clone(good.Allowed),
-			Rejected: slices.Clone(good.Rejected), Elapsed: slices.Clone(good.Elapsed), Weight: slices.Clone(good.Weight)}
+		host, r := "h", &usage.Report{
+			Algorithm: good.Algorithm, Keys: slices.Clone(good.Keys), Allowed: slices.Clone(good.Allowed),
+			Rejected: slices.Clone(good.Rejected), Elapsed: slices.Clone(good.Elapsed), Weight: slices.Clone(good.Weight),
+		}
 		spoil(&host, r)
 		f := &usage.Fanout{Host: host, Placement: me{}, Peers: me{}, Self: "me", Here: here}
 		f.Update(t.Context(), r, time.Second, func(_ usage.Part, g *usage.Grants, err error) {
