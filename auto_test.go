@@ -18,8 +18,9 @@ import (
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/exact"
 	"github.com/headgate/headgate/limiter/stage"
-	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/rpctest"
+	"github.com/headgate/headgate/rpc/usage"
+	"github.com/headgate/headgate/rpc/usage/ask"
 	"github.com/headgate/headgate/shadow"
 )
 
@@ -81,7 +82,7 @@ func autoClusterOf(t *testing.T, n int, limit float64, snapshot *dynamicconfig.S
 			c.network.SetFaults(other, name, rpctest.Faults{Delay: 200 * time.Microsecond})
 		}
 		peers := c.network.Host(name).Peers()
-		taker := &rpc.Taker{Host: name, Placement: &c.owner, Peers: peers, Self: name, Local: a}
+		taker := &ask.Taker{Host: name, Placement: &c.owner, Peers: peers, Self: name, Local: a}
 		group := limiter.NewGroup(snapshot, n,
 			limiter.WithRemote(algorithm.NameAuto, exact.NewAuto(taker)), limiter.WithRemote(algorithm.NameExact, exact.New(taker)),
 			limiter.WithMigration(shadow.Migrator()))
@@ -89,7 +90,7 @@ func autoClusterOf(t *testing.T, n int, limit float64, snapshot *dynamicconfig.S
 		c.names, c.hosts = append(c.names, name), append(c.hosts, &autoMember{a, group, stop})
 		c.loops.Go(func() { a.Run(running) })
 		c.loops.Go(func() {
-			group.Run(running, &rpc.Fanout{Host: name, Placement: &c.owner, Self: name, Local: a, Peers: peers})
+			group.Run(running, &usage.Fanout{Host: name, Placement: &c.owner, Self: name, Local: a, Peers: peers})
 		})
 	}
 	c.owner.Store(&c.names[0])

@@ -15,6 +15,8 @@ import (
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/exact"
 	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
+	"github.com/headgate/headgate/rpc/usage/ask"
 )
 
 func TestAnyNodeAnswersForAnyKeyAtItsEdge(t *testing.T) {
@@ -34,8 +36,8 @@ limits:
 	const keys = 30
 	// Each host speaks to another node, and used its own part of each key.
 	used := []int64{700, 200, 100}
-	report := func(host int) *rpc.Grants {
-		u := &rpc.Usage{Algorithm: "request-weighted"}
+	report := func(host int) *usage.Grants {
+		u := &usage.Report{Algorithm: "request-weighted"}
 		for i := range keys {
 			u.Keys = append(u.Keys, fmt.Sprint("k", i))
 			u.Allowed = append(u.Allowed, used[host])
@@ -43,16 +45,16 @@ limits:
 			u.Elapsed = append(u.Elapsed, time.Second)
 			u.Weight = append(u.Weight, 0)
 		}
-		payload, err := rpc.Columnar{}.EncodeUsage(u)
+		payload, err := usage.Columnar{}.EncodeReport(u)
 		if err != nil {
 			t.Fatal(err)
 		}
-		edge := nodes[host].Edge(func(part rpc.Part, err error) { t.Errorf("%s: %v", part.Owner, err) })
+		edge := nodes[host].Edge(func(part usage.Part, err error) { t.Errorf("%s: %v", part.Owner, err) })
 		answer, err := edge.Update(t.Context(), fmt.Sprint("host ", host), payload)
 		if err != nil {
 			t.Fatal(err)
 		}
-		g, err := rpc.Columnar{}.DecodeGrants(answer, u)
+		g, err := usage.Columnar{}.DecodeGrants(answer, u)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -102,7 +104,7 @@ limits:
 		every.all = append(every.all, n.Edge(nil))
 	}
 	group := func(i int) *limiter.Group {
-		taker := &rpc.Taker{Host: fmt.Sprint("client ", i), Placement: every, Peers: every}
+		taker := &ask.Taker{Host: fmt.Sprint("client ", i), Placement: every, Peers: every}
 		// Edges may wait for twice as long as the rule says.
 		owners := exact.New(taker).Waits(func(askTimeout time.Duration) time.Duration { return 3 * askTimeout })
 		return limiter.NewGroup(limits(t, text), 1, limiter.WithRemote(exact.Name, owners))
@@ -150,8 +152,8 @@ limits:
 func TestWhatIsLostAtOneEdgeIsGivenBackByAnother(t *testing.T) {
 	nodes, _ := cluster(t, 3, memory.New(limits(t, `limits: [{key: "k*", limit: 1/h, burst: 50, algorithm: exact, ask_timeout: 10s}]`)))
 	allKnow(t, nodes)
-	take := func(n *headgate.Node, takes *rpc.Takes) (left float64, ok bool) {
-		payload, err := rpc.EncodeTakes(takes)
+	take := func(n *headgate.Node, takes *usage.Takes) (left float64, ok bool) {
+		payload, err := usage.EncodeTakes(takes)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -159,8 +161,8 @@ func TestWhatIsLostAtOneEdgeIsGivenBackByAnother(t *testing.T) {
 		if err != nil {
 			return 0, false
 		}
-		var taken rpc.Taken
-		if err := rpc.DecodeTaken(answer, len(takes.Rows), &taken); err != nil {
+		var taken usage.Taken
+		if err := usage.DecodeTaken(answer, len(takes.Rows), &taken); err != nil {
 			t.Fatal(err)
 		}
 		return taken.Rows[0].Left, taken.Rows[0].Decided
@@ -169,15 +171,15 @@ func TestWhatIsLostAtOneEdgeIsGivenBackByAnother(t *testing.T) {
 		key := fmt.Sprint("k", i)
 		number := uint64(2*i + 1)
 		eventually(t, "the owner answers", func() bool {
-			_, ok := take(n, &rpc.Takes{Rows: []rpc.Take{{Key: key}}})
+			_, ok := take(n, &usage.Takes{Rows: []usage.Take{{Key: key}}})
 			return ok
 		})
-		if left, ok := take(n, &rpc.Takes{Caller: 1, Batch: number, Rows: []rpc.Take{{Key: key, Tokens: 20}}}); !ok || left > 31 {
+		if left, ok := take(n, &usage.Takes{Caller: 1, Batch: number, Rows: []usage.Take{{Key: key, Tokens: 20}}}); !ok || left > 31 {
 			t.Fatalf("%v left, %v", left, ok)
 		}
 		next := nodes[(i+1)%len(nodes)]
-		take(next, &rpc.Takes{Caller: 1, Batch: number + 1, Withdrawn: []uint64{number}, Rows: []rpc.Take{{Key: key}}})
-		if left, ok := take(next, &rpc.Takes{Rows: []rpc.Take{{Key: key}}}); !ok || left < 49 {
+		take(next, &usage.Takes{Caller: 1, Batch: number + 1, Withdrawn: []uint64{number}, Rows: []usage.Take{{Key: key}}})
+		if left, ok := take(next, &usage.Takes{Rows: []usage.Take{{Key: key}}}); !ok || left < 49 {
 			t.Errorf("%v left, %v", left, ok)
 		}
 	}

@@ -17,6 +17,8 @@ import (
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/rpcyarpc"
+	"github.com/headgate/headgate/rpc/usage"
+	"github.com/headgate/headgate/rpc/usage/ask"
 )
 
 // nothing is the decider of an empty call.
@@ -36,7 +38,7 @@ func BenchmarkExact(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			payload := &anypb.Any{TypeUrl: rpc.TakesTypeURL, Value: make([]byte, 60)}
+			payload := &anypb.Any{TypeUrl: usage.TakesTypeURL, Value: make([]byte, 60)}
 			timed(b, callers, func() bool {
 				ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 				defer cancel()
@@ -52,10 +54,10 @@ limits:
 			if err != nil {
 				b.Fatal(err)
 			}
-			taker := &rpc.Taker{Host: "host", Timeout: time.Second}
+			taker := &ask.Taker{Host: "host", Timeout: time.Second}
 			taker.Peers, taker.Placement = served(b, a)
 			timed(b, callers, func() bool {
-				took, err := taker.Take(context.Background(), rpc.Take{Key: "k", Tokens: 1})
+				took, err := taker.Take(context.Background(), usage.Take{Key: "k", Tokens: 1})
 				return err == nil && took.OK
 			})
 		})

@@ -17,8 +17,8 @@ import (
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/exact"
-	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/rpctest"
+	"github.com/headgate/headgate/rpc/usage/ask"
 )
 
 // placement gives all keys to one host, which may change.
@@ -53,13 +53,13 @@ limits:
 				network.SetFaults(name, other, rpctest.Faults{Delay: 100 * time.Microsecond})
 				network.SetFaults(other, name, rpctest.Faults{Delay: 100 * time.Microsecond})
 			}
-			taker := &rpc.Taker{Host: name, Placement: owner, Peers: network.Host(name).Peers(), Self: name, Local: a}
+			taker := &ask.Taker{Host: name, Placement: owner, Peers: network.Host(name).Peers(), Self: name, Local: a}
 			group := limiter.NewGroup(snapshot, 0, limiter.WithRemote(algorithm.NameExact, exact.New(taker)))
 			group.SetHosts(hosts)
 			names, groups = append(names, name), append(groups, group)
 		}
 		owner.Store(&names[0])
-		ask := func(d time.Duration) (admitted int64) {
+		asking := func(d time.Duration) (admitted int64) {
 			var all atomic.Int64
 			end := time.Now().Add(d)
 			var wg sync.WaitGroup
@@ -80,13 +80,13 @@ limits:
 			return all.Load()
 		}
 		began := time.Now()
-		got := ask(2 * time.Second)
+		got := asking(2 * time.Second)
 		for crash := range 3 {
 			network.Host(names[0]).Serve(nil)
 			names, groups = names[1:], groups[1:]
-			got += ask(time.Second)
+			got += asking(time.Second)
 			owner.Store(&names[0])
-			got += ask(3 * time.Second)
+			got += asking(3 * time.Second)
 			want := limit*time.Since(began).Seconds() + burst
 			t.Logf("after %d crashes: %d admitted, %+.0f beside limit·t + burst", crash+1, got, float64(got)-want)
 			if float64(got) > want+burst*float64(crash+1) {

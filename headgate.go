@@ -21,6 +21,10 @@ import (
 	"github.com/headgate/headgate/limiter/mesh"
 	"github.com/headgate/headgate/ringpop"
 	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/claims"
+	"github.com/headgate/headgate/rpc/meshusage"
+	"github.com/headgate/headgate/rpc/usage"
+	"github.com/headgate/headgate/rpc/usage/ask"
 	"github.com/headgate/headgate/shadow"
 )
 
@@ -67,8 +71,8 @@ type Node struct {
 	group      *limiter.Group
 	aggregator *aggregator.Aggregator
 	owners     aggregator.Owners // the aggregator, and those of payloads
-	fanout     *rpc.Fanout
-	takes      *rpc.ForwardTakes
+	fanout     *usage.Fanout
+	takes      *ask.Forward
 	mesh       *mesh.Mesh
 
 	mu    sync.Mutex // protects loops
@@ -119,8 +123,8 @@ func (n *Node) assemble(snapshot *dynamicconfig.Snapshot) (err error) {
 	if err != nil {
 		return err
 	}
-	taker := &rpc.Taker{Host: n.address, Placement: n.ring, Peers: n.transport, Self: n.address, Local: n.aggregator}
-	n.takes = &rpc.ForwardTakes{Taker: taker, Timeout: n.askTimeout, Others: n.others}
+	taker := &ask.Taker{Host: n.address, Placement: n.ring, Peers: n.transport, Self: n.address, Local: n.aggregator}
+	n.takes = &ask.Forward{Taker: taker, Timeout: n.askTimeout, Others: n.others}
 	n.mesh = mesh.New(n.address, func(key string) (*dynamicconfig.Rule, bool) { return n.limits.Current().Match(key) },
 		mesh.Config{Interval: min(snapshot.Properties().UpdateInterval, mesh.DefaultInterval)},
 		mesh.WithLogger(n.log), mesh.WithScope(n.scope))
@@ -136,13 +140,13 @@ func (n *Node) assemble(snapshot *dynamicconfig.Snapshot) (err error) {
 	n.group = limiter.NewGroup(snapshot, 0, append(group, n.limiter...)...)
 
 	local := new(rpc.Mux)
-	n.fanout = &rpc.Fanout{Host: n.address, Placement: n.ring, Peers: n.transport, Self: n.address, Local: local, Codecs: make(map[string]rpc.Codec)}
+	n.fanout = &usage.Fanout{Host: n.address, Placement: n.ring, Peers: n.transport, Self: n.address, Here: n.aggregator, Local: local, Codecs: make(map[string]usage.Codec)}
 	errs := []error{
-		local.Register(rpc.UsageTypeURL, n.aggregator),
-		local.Register(rpc.ClaimsTypeURL, n.aggregator),
-		local.Register(rpc.TakesTypeURL, n.aggregator),
-		local.Register(rpc.GossipTypeURL, n.mesh),
-		local.Register(rpc.WithdrawalsTypeURL, rpc.Withdrawn{Edge: n.takes}),
+		local.Register(usage.ReportTypeURL, n.aggregator),
+		local.Register(claims.TypeURL, n.aggregator),
+		local.Register(usage.TakesTypeURL, n.aggregator),
+		local.Register(meshusage.TypeURL, n.mesh),
+		local.Register(ask.WithdrawalsTypeURL, ask.Withdrawn{Edge: n.takes}),
 	}
 	n.owners = aggregator.Owners{All: []aggregator.Owner{n.aggregator}, Log: n.log}
 	for _, name := range slices.Sorted(maps.Keys(n.payloads)) {
@@ -176,23 +180,23 @@ func (n *Node) Limits() *dynamicconfig.Live { return n.limits }
 func (n *Node) Ring() *ringpop.Ring { return n.ring.Ring() }
 
 // Edge returns a Decider that answers for any key by asking the key's owner:
-// see rpc.Forward, rpc.ForwardClaims and rpc.ForwardTakes. It is for hosts that
+// see usage.Forward, claims.Forward and ask.Forward. It is for hosts that
 // do not know the ring, such as those that rpcgrpc serves. It answers between
 // Start and Stop. failed, when not nil, is called for each owner that does not
 // answer.
-func (n *Node) Edge(failed func(part rpc.Part, err error)) rpc.Decider {
+func (n *Node) Edge(failed func(part usage.Part, err error)) rpc.Decider {
 	var mux rpc.Mux
 	// The types differ, so Register returns no error.
-	_ = mux.Register(rpc.UsageTypeURL, &rpc.Forward{Fanout: n.fanout, Failed: failed})
-	_ = mux.Register(rpc.ClaimsTypeURL, rpc.ForwardClaims{Claimant: n.Claimant()})
-	_ = mux.Register(rpc.TakesTypeURL, n.takes)
+	_ = mux.Register(usage.ReportTypeURL, &usage.Forward{Fanout: n.fanout, Failed: failed})
+	_ = mux.Register(claims.TypeURL, claims.Forward{Claimant: n.Claimant()})
+	_ = mux.Register(usage.TakesTypeURL, n.takes)
 	return &mux
 }
 
 // Claimant returns what asks the owners of keys for leases, on behalf of any
 // host. It works between Start and Stop.
-func (n *Node) Claimant() *rpc.Claimant {
-	return &rpc.Claimant{Host: n.address, Placement: n.ring, Peers: n.transport, Self: n.address, Local: n.fanout.Local}
+func (n *Node) Claimant() *claims.Claimant {
+	return &claims.Claimant{Host: n.address, Placement: n.ring, Peers: n.transport, Self: n.address, Here: n.aggregator, Local: n.fanout.Local}
 }
 
 // askTimeout is the ask_timeout of key's rule; 0 if it has none.

@@ -28,6 +28,7 @@ import (
 	"github.com/headgate/headgate/ringpop"
 	"github.com/headgate/headgate/ringpop/static"
 	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/claims"
 	"github.com/headgate/headgate/rpc/rpcgrpc"
 	"github.com/headgate/headgate/rpc/rpcyarpc"
 )
@@ -55,11 +56,11 @@ func favour(capacity float64, demands []algorithm.Demand, parts []float64) {
 // wildParent is a cluster above that answers nonsense, or panics.
 type wildParent struct{}
 
-func (wildParent) Claim(_ context.Context, claims *rpc.Claims) (*rpc.Leases, []error) {
+func (wildParent) Claim(_ context.Context, asked *claims.Claims) (*claims.Leases, []error) {
 	absurd := []float64{0, 1, 500, 1e18, math.NaN(), math.Inf(1), -1, 1 << 53}
-	leases := new(rpc.Leases)
-	for range claims.Rows {
-		leases.Rows = append(leases.Rows, rpc.Lease{Amount: absurd[rand.IntN(len(absurd))], Safe: 1, Lasts: time.Second, Refresh: time.Duration(rand.IntN(1000)) * time.Millisecond})
+	leases := new(claims.Leases)
+	for range asked.Rows {
+		leases.Rows = append(leases.Rows, claims.Lease{Amount: absurd[rand.IntN(len(absurd))], Safe: 1, Lasts: time.Second, Refresh: time.Duration(rand.IntN(1000)) * time.Millisecond})
 	}
 	switch rand.IntN(20) {
 	case 0:
@@ -67,7 +68,7 @@ func (wildParent) Claim(_ context.Context, claims *rpc.Claims) (*rpc.Leases, []e
 	case 1:
 		return nil, nil
 	case 2:
-		return &rpc.Leases{}, make([]error, 3)
+		return &claims.Leases{}, make([]error, 3)
 	case 3:
 		return leases, make([]error, 1)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/headgatepb"
 	"github.com/headgate/headgate/rpc/rpcyarpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 var (
@@ -232,5 +233,5 @@ type noCodec struct{}
 
 var errNoCodec = fmt.Errorf("%w: no host limits under first-come", rpc.ErrPayload)
 
-func (noCodec) EncodeUsage(*rpc.Usage) (*anypb.Any, error)               { return nil, errNoCodec }
-func (noCodec) DecodeGrants(*anypb.Any, *rpc.Usage) (*rpc.Grants, error) { return nil, errNoCodec }
+func (noCodec) EncodeReport(*usage.Report) (*anypb.Any, error)                { return nil, errNoCodec }
+func (noCodec) DecodeGrants(*anypb.Any, *usage.Report) (*usage.Grants, error) { return nil, errNoCodec }

@@ -20,6 +20,7 @@ import (
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/rpcyarpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // Option is a collaborator of a Node, or an algorithm of the service's own.
@@ -43,7 +44,7 @@ type options struct {
 // Payload is an algorithm with messages and state of its own.
 type Payload struct {
 	// Codec makes the messages of this host, and reads the answers. Required.
-	Codec rpc.Codec
+	Codec usage.Codec
 
 	// TypeURL is that of the messages: see rpc.TypeURL. Required.
 	TypeURL string
@@ -135,7 +136,7 @@ func WithPoints(points int) Option { return func(o *options) { o.points = points
 // WithParent makes this cluster part of a larger one: keys whose rule says
 // `parent: true` share what parent leases to them. The parent knows this cluster
 // as name, which all its nodes must have in common and no other cluster may
-// have. An rpc.Claimant is a parent, and so is a client of its edge.
+// have. A claims.Claimant is a parent, and so is a client of its edge.
 func WithParent(name string, parent aggregator.Claiming) Option {
 	return func(o *options) {
 		if name == "" || parent == nil {

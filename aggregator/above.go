@@ -11,6 +11,7 @@ import (
 
 	"github.com/headgate/headgate/aggregator/internal/account"
 	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/claims"
 )
 
 // above is what the cluster above has leased to this one, for one key.
@@ -123,14 +124,14 @@ func (a *Aggregator) Ask(now time.Duration, host string) *Asked {
 // Asked is what to claim from the cluster above.
 type Asked struct {
 	// Claims go to the owners of the keys there.
-	Claims   rpc.Claims
+	Claims   claims.Claims
 	children []child
 }
 
 // Hear takes in the answer to what was asked. Rows with an error, or refused,
 // change nothing; they are asked again soon. So is all of an answer that does
 // not hold to the contract: anyone may write a Claiming.
-func (a *Aggregator) Hear(now time.Duration, asked *Asked, leases *rpc.Leases, errs []error) {
+func (a *Aggregator) Hear(now time.Duration, asked *Asked, leases *claims.Leases, errs []error) {
 	if err := asked.check(leases, errs); err != nil {
 		a.metrics.refused.Inc(1)
 		if others, ok := a.nonsense.next(Now(), refusalsEvery); ok {
@@ -141,7 +142,7 @@ func (a *Aggregator) Hear(now time.Duration, asked *Asked, leases *rpc.Leases, e
 	for i, c := range asked.children {
 		now := c.shard.Lock(now)
 		if c.alive() {
-			var lease rpc.Lease
+			var lease claims.Lease
 			if leases != nil && (errs == nil || errs[i] == nil) {
 				lease = leases.Rows[i]
 			}
@@ -151,7 +152,7 @@ func (a *Aggregator) Hear(now time.Duration, asked *Asked, leases *rpc.Leases, e
 	}
 }
 
-func (asked *Asked) check(leases *rpc.Leases, errs []error) error {
+func (asked *Asked) check(leases *claims.Leases, errs []error) error {
 	n := len(asked.children)
 	switch {
 	case errs != nil && len(errs) != n:
@@ -167,7 +168,7 @@ const again = time.Second
 
 // hear takes in the answer to a claim, which only asked to keep what there was
 // if it kept.
-func (k *key) hear(now time.Duration, kept bool, l rpc.Lease) {
+func (k *key) hear(now time.Duration, kept bool, l claims.Lease) {
 	p := k.above
 	p.asked = false
 	if l.Lasts == 0 { // no answer
@@ -218,8 +219,8 @@ func (k *key) wants() (sum float64) {
 const minRefresh = 100 * time.Millisecond
 
 // claim is what the cluster, called host there, asks of the one above for k.
-func (k *key) claim(now time.Duration, host string) rpc.Claim {
-	c := rpc.Claim{Key: k.text, Host: host, Headroom: true}
+func (k *key) claim(now time.Duration, host string) claims.Claim {
+	c := claims.Claim{Key: k.text, Host: host, Headroom: true}
 	if now < k.above.until {
 		c.Has = k.above.amount
 	}

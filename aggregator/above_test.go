@@ -9,7 +9,8 @@ import (
 
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/claims"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 const s = time.Second
@@ -21,18 +22,18 @@ func below(t testing.TB, r dynamicconfig.Rule) *Aggregator {
 }
 
 // answered has a ask at now, wants the one claim to be due, and answers it.
-func answered(t testing.TB, a *Aggregator, now time.Duration, l rpc.Lease) rpc.Claim {
+func answered(t testing.TB, a *Aggregator, now time.Duration, l claims.Lease) claims.Claim {
 	t.Helper()
 	asked := a.Ask(now, "region")
 	if asked == nil {
 		t.Fatalf("at %v nothing is asked", now)
 	}
-	a.Hear(now, asked, &rpc.Leases{Rows: []rpc.Lease{l}}, nil)
+	a.Hear(now, asked, &claims.Leases{Rows: []claims.Lease{l}}, nil)
 	return asked.Claims.Rows[0]
 }
 
-func lease(amount float64) rpc.Lease {
-	return rpc.Lease{Amount: amount, Lasts: 60 * s, Refresh: 8 * s, Learns: 30 * s}
+func lease(amount float64) claims.Lease {
+	return claims.Lease{Amount: amount, Lasts: 60 * s, Refresh: 8 * s, Learns: 30 * s}
 }
 
 // A new owner has heard of some hosts only, and would give the others' part
@@ -41,10 +42,10 @@ func TestAClusterThatLearnsOnlyKeepsWhatItHas(t *testing.T) {
 	for name, report := range map[string]func(*Aggregator){
 		"fair-share": func(a *Aggregator) { claimed(t, a, 0, wants("first", 20, 30)) },
 		"elastic": func(a *Aggregator) {
-			step(t, a, 0, "first", usage("elastic", 30, 0, s, "k"))
+			step(t, a, 0, "first", reportOf("elastic", 30, 0, s, "k"))
 		},
 		"request-weighted": func(a *Aggregator) {
-			step(t, a, 0, "first", usage("request-weighted", 30, 0, s, "k"))
+			step(t, a, 0, "first", reportOf("request-weighted", 30, 0, s, "k"))
 		},
 	} {
 		a := below(t, dynamicconfig.Rule{Algorithm: name, Learning: 30 * s})
@@ -67,7 +68,7 @@ func TestAClusterThatLearnsOnlyKeepsWhatItHas(t *testing.T) {
 func TestNothingToKeepIsNoDecision(t *testing.T) {
 	for _, learning := range []bool{true, false} {
 		a := below(t, dynamicconfig.Rule{Algorithm: "fair-share", Learning: 30 * s})
-		u := usage("fair-share", 10, 0, s, "k")
+		u := reportOf("fair-share", 10, 0, s, "k")
 		step(t, a, 0, "host", u)
 		nothing := lease(0)
 		nothing.Learning = learning
@@ -94,7 +95,7 @@ func TestLearningEndsWhenAllThatIsLeasedIsKnown(t *testing.T) {
 	a := leased(t, dynamicconfig.Rule{Limit: 100, Algorithm: "fair-share", Learning: 30 * s})
 	for _, tt := range []struct {
 		at       time.Duration
-		c        rpc.Claim
+		c        claims.Claim
 		gets     float64
 		learning bool
 	}{
@@ -114,12 +115,12 @@ func TestLearningEndsWhenAllThatIsLeasedIsKnown(t *testing.T) {
 // than that one would have lasted.
 func TestLearningEndsWithTheLeaseOfBefore(t *testing.T) {
 	parent := leased(t, dynamicconfig.Rule{Limit: 100, Algorithm: "fair-share", Recalculate: dynamicconfig.None})
-	claimed(t, parent, 0, rpc.Claim{Key: "k", Host: "region", Bands: []rpc.Band{{Clients: 3, Wants: 90}}})
+	claimed(t, parent, 0, claims.Claim{Key: "k", Host: "region", Bands: []claims.Band{{Clients: 3, Wants: 90}}})
 	// The owner dies, and the next one comes 50 s later.
 	child := below(t, dynamicconfig.Rule{Algorithm: "fair-share", Learning: 60 * s})
 	child.Moved(50 * s)
 	claimed(t, child, 50*s, wants("alive", 20, 80))
-	climb := func(now time.Duration) rpc.Claim {
+	climb := func(now time.Duration) claims.Claim {
 		asked := child.Ask(now, "region")
 		child.Hear(now, asked, parent.Claim(now, &asked.Claims), nil)
 		return asked.Claims.Rows[0]
@@ -153,7 +154,7 @@ func TestWhatIsSafeIsSoForEachClient(t *testing.T) {
 		tt.rule.Limit, tt.rule.Algorithm = 100, "fair-share"
 		a := leased(t, tt.rule)
 		claimed(t, a, 0, wants("a", 0, 1))
-		if got := claimed(t, a, 0, rpc.Claim{Key: "k", Host: "dc", Bands: []rpc.Band{{Clients: 9, Wants: 1}}}); !near(got.Safe, tt.safe) {
+		if got := claimed(t, a, 0, claims.Claim{Key: "k", Host: "dc", Bands: []claims.Band{{Clients: 9, Wants: 1}}}); !near(got.Safe, tt.safe) {
 			t.Errorf("%+v: safe is %v, want %v", tt.rule, got.Safe, tt.safe)
 		}
 	}
@@ -173,7 +174,7 @@ func TestWhenTheLeaseFromAboveEndsWhatIsSafeIsShared(t *testing.T) {
 			if at < 80*s {
 				a.Hear(at, asked, nil, []error{errors.New("away")})
 			} else { // it is back, and learns that nobody has anything
-				a.Hear(at, asked, &rpc.Leases{Rows: []rpc.Lease{nobody}}, nil)
+				a.Hear(at, asked, &claims.Leases{Rows: []claims.Lease{nobody}}, nil)
 			}
 		}
 		want := 60.0
@@ -189,11 +190,11 @@ func TestWhenTheLeaseFromAboveEndsWhatIsSafeIsShared(t *testing.T) {
 // A host below knows the rule's limit, and not how little of it came from above.
 func TestNobodyTakesWhatIsLeftOfTheRulesLimit(t *testing.T) {
 	a := below(t, dynamicconfig.Rule{Algorithm: "request-weighted"})
-	u := usage("request-weighted", 30, 0, s, "k")
+	u := reportOf("request-weighted", 30, 0, s, "k")
 	step(t, a, 0, "host", u)
 	answered(t, a, 4*s, lease(50))
 	g := step(t, a, 5*s, "host", u)
-	if g.Floor != rpc.FloorUnused || !near(g.Weight[0], 0.05) || g.Used[0] < 1000 {
+	if g.Floor != usage.FloorUnused || !near(g.Weight[0], 0.05) || g.Used[0] < 1000 {
 		t.Errorf("50 of 1000 came from above: %+v lets the host take up to the even share", g)
 	}
 }
@@ -204,7 +205,7 @@ func TestEveryAlgorithmSaysWhatItsHostsWant(t *testing.T) {
 	for _, name := range registry.Names() {
 		a := below(t, dynamicconfig.Rule{Algorithm: name})
 		for at := time.Duration(0); at < 10*s; at += s {
-			u := usage(name, 40, 0, s, "k")
+			u := reportOf(name, 40, 0, s, "k")
 			u.Wants = []float64{40}
 			step(t, a, at, "host", u)
 		}
@@ -266,7 +267,7 @@ func TestAClusterAsksEarlyWhenItsDemandChanges(t *testing.T) {
 func TestNobodyGetsAGrantBeforeThereIsSomethingToGrant(t *testing.T) {
 	a := below(t, dynamicconfig.Rule{Algorithm: "fair-share", Learning: 30 * s, Fallback: dynamicconfig.FallbackSafe, SafeCapacity: 5})
 	for _, at := range []time.Duration{0, 29 * s, 40 * s} {
-		u := usage("fair-share", 10, 0, s, "k")
+		u := reportOf("fair-share", 10, 0, s, "k")
 		u.Weight[0] = 0.04 // of 1000
 		if g := step(t, a, at, "host", u); g.Lease[0] != 0 {
 			t.Errorf("at %v: %+v", at, g)

@@ -18,6 +18,7 @@ import (
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // Aggregator decides for the keys that its host owns. It is safe for
@@ -135,16 +136,22 @@ func (a *Aggregator) Configure(snapshot *dynamicconfig.Snapshot) error {
 // fails) gets no grant, and costs the others nothing. Usage that makes no
 // sense is refused whole, with an error. Time is counted from any fixed point
 // and does not go backwards.
-func (a *Aggregator) Step(now time.Duration, host string, usage *rpc.Usage, grants *rpc.Grants) error {
-	alg, err := a.registry.Lookup(usage.Algorithm)
-	if err == nil {
-		err = check(host, usage)
+func (a *Aggregator) Step(now time.Duration, host string, report *usage.Report, grants *usage.Grants) error {
+	if err := check(host, report); err != nil {
+		a.metrics.refused.Inc(1)
+		return fmt.Errorf("aggregator: update from %q: %w", host, err)
 	}
+	return a.step(now, host, report, grants)
+}
+
+// step is Step for a report that is checked.
+func (a *Aggregator) step(now time.Duration, host string, report *usage.Report, grants *usage.Grants) error {
+	alg, err := a.registry.Lookup(report.Algorithm)
 	if err != nil {
 		a.metrics.refused.Inc(1)
 		return fmt.Errorf("aggregator: update from %q: %w", host, err)
 	}
-	resize(grants, usage.Len(), alg.Account == algorithm.AccountPool)
+	resize(grants, report.Len(), alg.Account == algorithm.AccountPool)
 	grants.Floor = floorOf(&alg)
 	s := a.settings.Load()
 	id := a.hosts.acquire(host)
@@ -154,10 +161,10 @@ func (a *Aggregator) Step(now time.Duration, host string, usage *rpc.Usage, gran
 	defer u.done()
 
 	u.a, u.settings = a, s
-	u.usage, u.host, u.grants = usage, id, grants
-	a.table.Visit(now, usage.Algorithm, usage.Keys, id*7, &u.order, u)
+	u.usage, u.host, u.grants = report, id, grants
+	a.table.Visit(now, report.Algorithm, report.Keys, id*7, &u.order, u)
 	a.metrics.updates.Inc(1)
-	a.metrics.updatedKeys.Inc(int64(usage.Len()))
+	a.metrics.updatedKeys.Inc(int64(report.Len()))
 	return nil
 }
 
@@ -246,7 +253,7 @@ func (s *settings) config(rule *dynamicconfig.Rule, name string) (*account.Confi
 
 // check refuses what no sane host sends. Transports check too; anyone may
 // write a transport.
-func check(host string, u *rpc.Usage) error {
+func check(host string, u *usage.Report) error {
 	if err := rpc.CheckHost(host); err != nil {
 		return err
 	}
@@ -254,15 +261,15 @@ func check(host string, u *rpc.Usage) error {
 }
 
 // floorOf is what hosts may take above their weight under alg.
-func floorOf(alg *algorithm.Algorithm) rpc.Floor {
+func floorOf(alg *algorithm.Algorithm) usage.Floor {
 	if alg.Account != algorithm.AccountAverage {
-		return rpc.FloorNone
+		return usage.FloorNone
 	}
-	return rpc.Floor(alg.Weigher.Floor)
+	return usage.Floor(alg.Weigher.Floor)
 }
 
 // resize makes n rows of g, with tokens or without.
-func resize(g *rpc.Grants, n int, tokens bool) {
+func resize(g *usage.Grants, n int, tokens bool) {
 	grow := func(column []float64) []float64 {
 		if cap(column) >= n {
 			return column[:n]

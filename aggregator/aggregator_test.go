@@ -12,6 +12,7 @@ import (
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // cadence are the settings under which Cadence's tests hold their numbers.
@@ -46,9 +47,9 @@ func weighted(t testing.TB, p dynamicconfig.Properties) *Aggregator {
 	return a
 }
 
-// usage has one row per key, all with the same counts.
-func usage(algorithm string, allowed, rejected int64, elapsed time.Duration, keys ...string) *rpc.Usage {
-	u := &rpc.Usage{Algorithm: algorithm, Keys: keys}
+// reportOf has one row per key, all with the same counts.
+func reportOf(algorithm string, allowed, rejected int64, elapsed time.Duration, keys ...string) *usage.Report {
+	u := &usage.Report{Algorithm: algorithm, Keys: keys}
 	for range keys {
 		u.Allowed = append(u.Allowed, allowed)
 		u.Rejected = append(u.Rejected, rejected)
@@ -59,9 +60,9 @@ func usage(algorithm string, allowed, rejected int64, elapsed time.Duration, key
 }
 
 // step is a.Step, which must succeed and hold to the contract.
-func step(t testing.TB, a *Aggregator, now time.Duration, host string, u *rpc.Usage) *rpc.Grants {
+func step(t testing.TB, a *Aggregator, now time.Duration, host string, u *usage.Report) *usage.Grants {
 	t.Helper()
-	g := new(rpc.Grants)
+	g := new(usage.Grants)
 	if err := a.Step(now, host, u, g); err != nil {
 		t.Fatal(err)
 	}
@@ -73,9 +74,9 @@ func step(t testing.TB, a *Aggregator, now time.Duration, host string, u *rpc.Us
 
 // reported is what host gets for having used allowed and rejected of key k over
 // a second.
-func reported(t testing.TB, a *Aggregator, now time.Duration, host string, allowed, rejected int64) *rpc.Grants {
+func reported(t testing.TB, a *Aggregator, now time.Duration, host string, allowed, rejected int64) *usage.Grants {
 	t.Helper()
-	return step(t, a, now, host, usage(algorithm.NameRequestWeighted, allowed, rejected, time.Second, "k"))
+	return step(t, a, now, host, reportOf(algorithm.NameRequestWeighted, allowed, rejected, time.Second, "k"))
 }
 
 // used asks for what all hosts use, without adding to it.
@@ -160,7 +161,7 @@ func TestFirstReportCountsFullyAndNextOnesByTheirWeight(t *testing.T) {
 		if !near(g.Used[0], tt.used) || !near(g.Weight[0], tt.weight) || !near(g.Burst[0], 100*tt.weight) {
 			t.Errorf("at %v, %s: used %v weight %v burst %v, want %v, %v", tt.at, tt.host, g.Used[0], g.Weight[0], g.Burst[0], tt.used, tt.weight)
 		}
-		if g.Lease[0] != 10*time.Second || g.Floor != rpc.FloorUnused {
+		if g.Lease[0] != 10*time.Second || g.Floor != usage.FloorUnused {
 			t.Errorf("at %v, %s: lease %v floor %v", tt.at, tt.host, g.Lease[0], g.Floor)
 		}
 	}
@@ -194,7 +195,7 @@ func TestLessThanASecondCountsAsOne(t *testing.T) {
 		24 * time.Hour:         10.0 / 86400,
 	} {
 		a := weighted(t, cadence)
-		g := step(t, a, 0, "a", usage(algorithm.NameRequestWeighted, 10, 0, elapsed, "k"))
+		g := step(t, a, 0, "a", reportOf(algorithm.NameRequestWeighted, 10, 0, elapsed, "k"))
 		if !near(g.Used[0], want) {
 			t.Errorf("10 in %v: %v/s, want %v", elapsed, g.Used[0], want)
 		}
@@ -209,8 +210,8 @@ func TestAKeyThatMigratesIsTwo(t *testing.T) {
 		t.Fatal(err)
 	}
 	reported(t, a, 0, "a", 5, 0)
-	g := step(t, a, 0, "a", usage("mine", 9, 0, time.Second, "k"))
-	if g.Weight[0] != 0.25 || g.Floor != rpc.FloorNone {
+	g := step(t, a, 0, "a", reportOf("mine", 9, 0, time.Second, "k"))
+	if g.Weight[0] != 0.25 || g.Floor != usage.FloorNone {
 		t.Errorf("the other algorithm's grants are %+v", g)
 	}
 	if got := used(t, a, 0); got != 5 {
@@ -253,24 +254,24 @@ func TestConfigureIsFollowedByKnownKeys(t *testing.T) {
 }
 
 func TestAbsurdUsageIsRefusedWhole(t *testing.T) {
-	for name, spoil := range map[string]func(u *rpc.Usage){
-		"negative count":  func(u *rpc.Usage) { u.Allowed[1] = -1 },
-		"count too large": func(u *rpc.Usage) { u.Rejected[1] = rpc.MaxCount + 1 },
-		"no time":         func(u *rpc.Usage) { u.Elapsed[1] = 0 },
-		"negative time":   func(u *rpc.Usage) { u.Elapsed[1] = -1 },
-		"too long":        func(u *rpc.Usage) { u.Elapsed[1] = rpc.MaxElapsed + 1 },
-		"NaN weight":      func(u *rpc.Usage) { u.Weight[1] = math.NaN() },
-		"weight above 1":  func(u *rpc.Usage) { u.Weight[1] = 1.1 },
-		"NaN demand":      func(u *rpc.Usage) { u.Wants = []float64{1, math.NaN()} },
-		"endless demand":  func(u *rpc.Usage) { u.Wants = []float64{1, math.Inf(1)} },
-		"short column":    func(u *rpc.Usage) { u.Allowed = u.Allowed[:1] },
-		"empty key":       func(u *rpc.Usage) { u.Keys[1] = "" },
-		"long key":        func(u *rpc.Usage) { u.Keys[1] = strings.Repeat("x", rpc.MaxKeyLength+1) },
+	for name, spoil := range map[string]func(u *usage.Report){
+		"negative count":  func(u *usage.Report) { u.Allowed[1] = -1 },
+		"count too large": func(u *usage.Report) { u.Rejected[1] = rpc.MaxCount + 1 },
+		"no time":         func(u *usage.Report) { u.Elapsed[1] = 0 },
+		"negative time":   func(u *usage.Report) { u.Elapsed[1] = -1 },
+		"too long":        func(u *usage.Report) { u.Elapsed[1] = rpc.MaxElapsed + 1 },
+		"NaN weight":      func(u *usage.Report) { u.Weight[1] = math.NaN() },
+		"weight above 1":  func(u *usage.Report) { u.Weight[1] = 1.1 },
+		"NaN demand":      func(u *usage.Report) { u.Wants = []float64{1, math.NaN()} },
+		"endless demand":  func(u *usage.Report) { u.Wants = []float64{1, math.Inf(1)} },
+		"short column":    func(u *usage.Report) { u.Allowed = u.Allowed[:1] },
+		"empty key":       func(u *usage.Report) { u.Keys[1] = "" },
+		"long key":        func(u *usage.Report) { u.Keys[1] = strings.Repeat("x", rpc.MaxKeyLength+1) },
 	} {
 		a := weighted(t, cadence)
-		u := usage(algorithm.NameRequestWeighted, 5, 5, time.Second, "k", "l")
+		u := reportOf(algorithm.NameRequestWeighted, 5, 5, time.Second, "k", "l")
 		spoil(u)
-		if err := a.Step(0, "a", u, new(rpc.Grants)); !errors.Is(err, rpc.ErrPayload) {
+		if err := a.Step(0, "a", u, new(usage.Grants)); !errors.Is(err, rpc.ErrPayload) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if n := a.keys.Load(); n != 0 || a.hosts.len() != 0 {
@@ -279,14 +280,14 @@ func TestAbsurdUsageIsRefusedWhole(t *testing.T) {
 	}
 	a := weighted(t, cadence)
 	for _, host := range []string{"", strings.Repeat("h", 1025)} {
-		if err := a.Step(0, host, usage(algorithm.NameRequestWeighted, 1, 0, time.Second, "k"), new(rpc.Grants)); err == nil {
+		if err := a.Step(0, host, reportOf(algorithm.NameRequestWeighted, 1, 0, time.Second, "k"), new(usage.Grants)); err == nil {
 			t.Errorf("a host name of %d bytes is taken in", len(host))
 		}
 	}
 }
 
 func TestAnUnknownAlgorithmIsToldWhichThereAre(t *testing.T) {
-	err := weighted(t, cadence).Step(0, "a", usage("elastik", 1, 0, time.Second, "k"), new(rpc.Grants))
+	err := weighted(t, cadence).Step(0, "a", reportOf("elastik", 1, 0, time.Second, "k"), new(usage.Grants))
 	if !errors.Is(err, algorithm.ErrUnknown) || !strings.Contains(err.Error(), "request-weighted") || !strings.Contains(err.Error(), `"a"`) {
 		t.Errorf("the error is %v", err)
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/aggregator/internal/account"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // auto is a key whose hosts report, and take tokens one by one where they hold
@@ -19,7 +19,7 @@ type auto struct {
 var _ taking = (*auto)(nil)
 
 // take implements taking.
-func (u *auto) take(now time.Duration, k *key, t *rpc.Take, by uint32) rpc.Took {
+func (u *auto) take(now time.Duration, k *key, t *usage.Take, by uint32) usage.Took {
 	limit := k.limit(k.part(now))
 	b := u.Bucket(now, bucketRule(k.rule, limit))
 	took := u.serve(now, b, t, by, deepest(k.rule, limit))

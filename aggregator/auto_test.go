@@ -13,7 +13,7 @@ import (
 
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 func autoRule(limit rate.Limit, burst float64) dynamicconfig.Rule {
@@ -33,9 +33,9 @@ func under(t testing.TB, rule dynamicconfig.Rule) *Aggregator {
 
 // wanted is what host gets that used nothing, wants so much, and has so much of
 // the limit.
-func wanted(t testing.TB, a *Aggregator, now time.Duration, name, host string, wants, has float64) *rpc.Grants {
+func wanted(t testing.TB, a *Aggregator, now time.Duration, name, host string, wants, has float64) *usage.Grants {
 	t.Helper()
-	u := usage(name, 0, 1, time.Second, "k")
+	u := reportOf(name, 0, 1, time.Second, "k")
 	u.Wants, u.Weight[0] = []float64{wants}, has
 	return step(t, a, now, host, u)
 }
@@ -52,9 +52,9 @@ func TestAutoAnswersAsExactWhereTheLimitIsLow(t *testing.T) {
 		now := time.Duration(0)
 		for i := range 5000 {
 			now += time.Duration(chance.ExpFloat64() * float64(200*time.Millisecond))
-			take := rpc.Take{
+			take := usage.Take{
 				Key: "k", Tokens: float64(chance.IntN(8) - 1), Longest: time.Duration(chance.Int64N(int64(4 * time.Second))),
-				Spent: rpc.Spent(max(chance.IntN(30)-27, 0)),
+				Spent: usage.Spent(max(chance.IntN(30)-27, 0)),
 			}
 			if chance.IntN(20) == 0 {
 				take.By, take.Told, take.Ago = 2, 20*chance.Float64()-5, time.Duration(chance.Int64N(int64(10*time.Second)))
@@ -102,10 +102,10 @@ func TestExactAndAutoSideBySide(t *testing.T) {
 		r := autoRule(1, 10)
 		r.Algorithm, r.Migration = "", m
 		a := under(t, r)
-		if got := took(t, a, 0, rpc.Take{Auto: true, Tokens: 4}); got.Left != 6 {
+		if got := took(t, a, 0, usage.Take{Auto: true, Tokens: 4}); got.Left != 6 {
 			t.Errorf("%+v: auto: %+v", m, got)
 		}
-		if got := took(t, a, 0, rpc.Take{Tokens: 1}); got.Decided != (m.From != "elastic") || got.Decided && got.Left != 9 {
+		if got := took(t, a, 0, usage.Take{Tokens: 1}); got.Decided != (m.From != "elastic") || got.Decided && got.Left != 9 {
 			t.Errorf("%+v: exact: %+v", m, got)
 		}
 	}
@@ -113,9 +113,9 @@ func TestExactAndAutoSideBySide(t *testing.T) {
 
 func TestWhatAutoHasLeftIsKeptAndHandedOver(t *testing.T) {
 	a, heir := under(t, autoRule(0.1, 10)), under(t, autoRule(0.1, 10))
-	took(t, a, 0, rpc.Take{Auto: true, Tokens: 8})
+	took(t, a, 0, usage.Take{Auto: true, Tokens: 8})
 	a.GC(20 * time.Second)
-	if got := took(t, a, 20*time.Second, rpc.Take{Auto: true}); got.Left != 4 {
+	if got := took(t, a, 20*time.Second, usage.Take{Auto: true}); got.Left != 4 {
 		t.Fatalf("after 20 s: %+v", got)
 	}
 	rows := a.HandoverBuckets(20 * time.Second)
@@ -123,7 +123,7 @@ func TestWhatAutoHasLeftIsKeptAndHandedOver(t *testing.T) {
 		t.Fatalf("handed over: %+v", rows)
 	}
 	took(t, heir, 0, rows[0])
-	if got := took(t, heir, 0, rpc.Take{Auto: true, Tokens: 1}); got.Left != 3 {
+	if got := took(t, heir, 0, usage.Take{Auto: true, Tokens: 1}); got.Left != 3 {
 		t.Errorf("the heir: %+v", got)
 	}
 	for now := time.Duration(0); now < 2*time.Minute; now += 10 * time.Second {
@@ -138,7 +138,7 @@ func TestWhatAutoHasLeftIsKeptAndHandedOver(t *testing.T) {
 func TestAutoTakesAreWithdrawn(t *testing.T) {
 	a := under(t, autoRule(1e-4, 100))
 	send := func(batch uint64, withdrawn ...uint64) float64 {
-		return math.Round(once(t, a, &rpc.Takes{Caller: 1, Batch: batch, Withdrawn: withdrawn, Rows: []rpc.Take{{Key: "k", Auto: true, Tokens: 10}}}))
+		return math.Round(once(t, a, &usage.Takes{Caller: 1, Batch: batch, Withdrawn: withdrawn, Rows: []usage.Take{{Key: "k", Auto: true, Tokens: 10}}}))
 	}
 	if got := send(1); got != 90 {
 		t.Fatalf("%v left", got)
@@ -152,13 +152,13 @@ func TestAutoTakesAreWithdrawn(t *testing.T) {
 // one's grants, counts that as out.
 func TestANewOwnerOfAutoLearnsWhatIsOut(t *testing.T) {
 	a := under(t, autoRule(100, 100))
-	took(t, a, 0, rpc.Take{Auto: true, Tokens: 10})
+	took(t, a, 0, usage.Take{Auto: true, Tokens: 10})
 	for i := range 4 {
 		if g := wanted(t, a, time.Duration(i)*time.Millisecond, "auto", fmt.Sprint("host", i), 25, 0.25); g.Lease[0] != 0 {
 			t.Errorf("while it learns, a host is granted %+v", g)
 		}
 	}
-	if got := took(t, a, 400*time.Millisecond, rpc.Take{Auto: true}); got.Left > 0 {
+	if got := took(t, a, 400*time.Millisecond, usage.Take{Auto: true}); got.Left > 0 {
 		t.Errorf("hosts hold all of the limit, and %v tokens are left", got.Left)
 	}
 	// Once it has learned, what they hold is theirs.
@@ -175,9 +175,9 @@ func TestANewOwnerOfAutoLearnsWhatIsOut(t *testing.T) {
 	}
 	// And what others take is not theirs.
 	now := 2 * time.Second
-	before := took(t, a, now, rpc.Take{Auto: true}).Left
-	took(t, a, now, rpc.Take{Auto: true, Tokens: 7, Spent: rpc.SpentBeyond})
-	if got := took(t, a, now, rpc.Take{Auto: true}).Left; !near(got, before-7) {
+	before := took(t, a, now, usage.Take{Auto: true}).Left
+	took(t, a, now, usage.Take{Auto: true, Tokens: 7, Spent: usage.SpentBeyond})
+	if got := took(t, a, now, usage.Take{Auto: true}).Left; !near(got, before-7) {
 		t.Errorf("%v left of %v when 7 were taken", got, before)
 	}
 }

@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/algorithm"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // filled is an Aggregator whose keys are each used by so many hosts, the
 // hosts' names, and the report that each of them sends every second.
-func filled(tb testing.TB, name string, hosts, keys int) (*Aggregator, []string, *rpc.Usage) {
+func filled(tb testing.TB, name string, hosts, keys int) (*Aggregator, []string, *usage.Report) {
 	tb.Helper()
 	a, _ := custom(tb, cadence, onAverage(new(counting).weigh))
 	if err := a.Configure(snapshot(tb, cadence, every(name))); err != nil {
@@ -25,9 +25,9 @@ func filled(tb testing.TB, name string, hosts, keys int) (*Aggregator, []string,
 	for i := range texts {
 		texts[i] = fmt.Sprintf("frontend:domain-%09d", i)
 	}
-	u := usage(name, 100, 10, time.Second, texts...)
+	u := reportOf(name, 100, 10, time.Second, texts...)
 	names := make([]string, hosts)
-	var g rpc.Grants
+	var g usage.Grants
 	for h := range names {
 		names[h] = fmt.Sprintf("10.0.%d.%d:7933", h/256, h%256)
 		if err := a.Step(0, names[h], u, &g); err != nil {
@@ -45,7 +45,7 @@ func BenchmarkStep(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/hosts=%d", name, hosts), func(b *testing.B) {
 				const keys = 100
 				a, names, u := filled(b, name, hosts, keys)
-				var g rpc.Grants
+				var g usage.Grants
 				now, i := time.Second, 0
 				b.ReportAllocs()
 				for b.Loop() {
@@ -69,7 +69,7 @@ func BenchmarkStepParallel(b *testing.B) {
 	b.ReportAllocs()
 	b.ResetTimer()
 	b.RunParallel(func(pb *testing.PB) {
-		var g rpc.Grants
+		var g usage.Grants
 		for i := int(first.Add(37)); pb.Next(); i++ {
 			if err := a.Step(time.Second, names[i%hosts], u, &g); err != nil {
 				b.Error(err)

@@ -9,13 +9,13 @@ import (
 	"github.com/headgate/headgate/aggregator/internal/account"
 	"github.com/headgate/headgate/aggregator/internal/account/average"
 	"github.com/headgate/headgate/algorithm"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // What look finds by its hash may be another key: the text decides.
 func TestAKeyOfTheSameHashIsNotMistaken(t *testing.T) {
 	a := weighted(t, cadence)
-	text := usage(algorithm.NameRequestWeighted, 60, 0, time.Second, "k")
+	text := reportOf(algorithm.NameRequestWeighted, 60, 0, time.Second, "k")
 	step(t, a, 0, "a", text)
 	k := known(a, algorithm.NameRequestWeighted, "k")
 	b, other := a.table.Shard(7).Book(text.Algorithm), *k
@@ -29,7 +29,7 @@ func TestAKeyOfTheSameHashIsNotMistaken(t *testing.T) {
 	b.Add(7, k)
 	id := a.hosts.acquire("b")
 	other.account.Report(0, algorithm.Limit{}, id, &account.Report{Rates: account.Rates{Allowed: 1}, Elapsed: s}) // the row that has host a in k
-	var g rpc.Grants
+	var g usage.Grants
 	resize(&g, 1, false)
 	u := update{a: a, settings: a.settings.Load(), usage: text, host: id, grants: &g}
 	u.likely[0].key = b.Look(7)

@@ -17,14 +17,14 @@ import (
 	"github.com/headgate/headgate/aggregator/internal/table"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 func TestAKeyTooManyGetsNoGrantAndCostsTheOthersNothing(t *testing.T) {
 	p := cadence
 	p.MaxKeys = 2
 	a := weighted(t, p)
-	u := usage(algorithm.NameRequestWeighted, 5, 0, time.Second, "1", "2", "3", "4", "1")
+	u := reportOf(algorithm.NameRequestWeighted, 5, 0, time.Second, "1", "2", "3", "4", "1")
 	for i := range 3 {
 		g := step(t, a, time.Duration(i), fmt.Sprint(i), u)
 		for row, want := range []bool{true, true, false, false, true} {
@@ -37,7 +37,7 @@ func TestAKeyTooManyGetsNoGrantAndCostsTheOthersNothing(t *testing.T) {
 		t.Errorf("%d keys, want 2", n)
 	}
 	// There is room again when a key has lost its hosts.
-	step(t, a, 9*time.Second, "0", usage(algorithm.NameRequestWeighted, 5, 0, time.Second, "1"))
+	step(t, a, 9*time.Second, "0", reportOf(algorithm.NameRequestWeighted, 5, 0, time.Second, "1"))
 	a.GC(11 * time.Second)
 	g := step(t, a, 11*time.Second, "0", u)
 	if g.Lease[0] == 0 || g.Lease[1] == 0 || g.Lease[2] != 0 {
@@ -52,9 +52,9 @@ func TestNoMoreKeysThanAllowedWhenAllComeAtOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for h := range 8 {
 		wg.Go(func() {
-			var g rpc.Grants
+			var g usage.Grants
 			for i := range 500 {
-				u := usage(algorithm.NameRequestWeighted, 1, 0, time.Second, fmt.Sprint(h, "-", i))
+				u := reportOf(algorithm.NameRequestWeighted, 1, 0, time.Second, fmt.Sprint(h, "-", i))
 				if err := a.Step(0, fmt.Sprint(h), u, &g); err != nil {
 					t.Error(err)
 				}
@@ -81,7 +81,7 @@ func TestAHostTooManyGetsNoGrant(t *testing.T) {
 			t.Fatal(err)
 		}
 		ask := func(now time.Duration, host, key string) bool {
-			return step(t, a, now, host, usage(name, 5, 0, time.Second, key)).Lease[0] > 0
+			return step(t, a, now, host, reportOf(name, 5, 0, time.Second, key)).Lease[0] > 0
 		}
 		ask(0, "a", "k") // elastic listens first
 		ask(0, "b", "k")
@@ -116,7 +116,7 @@ func TestLargeReportsCountTheirHosts(t *testing.T) {
 			texts[i] = fmt.Sprint("k", i)
 		}
 		report := func(now time.Duration, host string) {
-			step(t, a, now, host, usage(name, 5, 0, time.Second, texts...))
+			step(t, a, now, host, reportOf(name, 5, 0, time.Second, texts...))
 		}
 		want := func(when, host string, keys int) {
 			t.Helper()
@@ -163,7 +163,7 @@ func TestGCLeavesNothing(t *testing.T) {
 		now := time.Duration(0)
 		for wave := range 20 {
 			for h := range 10 {
-				step(t, a, now, fmt.Sprint("host ", wave, " ", h), usage(name, 5, 5, time.Second, "k", fmt.Sprint("key ", wave), fmt.Sprint(h)))
+				step(t, a, now, fmt.Sprint("host ", wave, " ", h), reportOf(name, 5, 5, time.Second, "k", fmt.Sprint("key ", wave), fmt.Sprint(h)))
 			}
 			now += 4 * time.Second
 			a.GC(now)
@@ -205,7 +205,7 @@ func TestWhatIsKeptIsCopied(t *testing.T) {
 	a := weighted(t, cadence)
 	message := strings.Repeat("k", 1000)
 	for i := 1; i <= 1000; i++ {
-		step(t, a, 0, message[:i], usage(algorithm.NameRequestWeighted, 1, 0, time.Second, message[:i]))
+		step(t, a, 0, message[:i], reportOf(algorithm.NameRequestWeighted, 1, 0, time.Second, message[:i]))
 	}
 	for sh := range a.table.All {
 		for _, e := range sh.Entries() {
@@ -257,11 +257,11 @@ func TestConcurrentUse(t *testing.T) {
 	const n, rounds = 8, 200
 	for h := range n {
 		hosts.Go(func() {
-			var g rpc.Grants
+			var g usage.Grants
 			host := fmt.Sprint(h)
 			for range rounds {
 				for _, name := range []string{algorithm.NameRequestWeighted, algorithm.NameElastic, "mine"} {
-					if err := a.Step(0, host, usage(name, 10, 0, time.Second, "k", "m", host), &g); err != nil {
+					if err := a.Step(0, host, reportOf(name, 10, 0, time.Second, "k", "m", host), &g); err != nil {
 						t.Error(err)
 						return
 					}

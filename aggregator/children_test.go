@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/dynamicconfig"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/claims"
 )
 
 // Rules may have a parent where this cluster has none, and keys come and go.
@@ -18,7 +18,7 @@ func TestKeysThatAreGoneLeaveNoChildrenIfNobodyAsksAbove(t *testing.T) {
 	now := time.Duration(0)
 	for round := range 5 {
 		for i := range 10 {
-			claimed(t, a, now, rpc.Claim{Key: fmt.Sprint(round, ":", i), Host: "h", Bands: []rpc.Band{{Clients: 1, Wants: 1}}})
+			claimed(t, a, now, claims.Claim{Key: fmt.Sprint(round, ":", i), Host: "h", Bands: []claims.Band{{Clients: 1, Wants: 1}}})
 		}
 		if n := len(a.children.keys); n != 10 {
 			t.Fatalf("round %d: %d children of 10 keys", round, n)
@@ -33,14 +33,14 @@ func TestKeysThatAreGoneLeaveNoChildrenIfNobodyAsksAbove(t *testing.T) {
 
 // Anyone may write what asks the cluster above.
 func TestNonsenseFromAboveIsNoAnswer(t *testing.T) {
-	for name, leases := range map[string]*rpc.Leases{
+	for name, leases := range map[string]*claims.Leases{
 		"none":      nil,
 		"too few":   {},
-		"too many":  {Rows: make([]rpc.Lease, 2)},
-		"NaN":       {Rows: []rpc.Lease{lease(math.NaN())}},
-		"below 0":   {Rows: []rpc.Lease{lease(-1)}},
-		"infinite":  {Rows: []rpc.Lease{lease(math.Inf(1))}},
-		"for years": {Rows: []rpc.Lease{{Amount: 1, Lasts: math.MaxInt64}}},
+		"too many":  {Rows: make([]claims.Lease, 2)},
+		"NaN":       {Rows: []claims.Lease{lease(math.NaN())}},
+		"below 0":   {Rows: []claims.Lease{lease(-1)}},
+		"infinite":  {Rows: []claims.Lease{lease(math.Inf(1))}},
+		"for years": {Rows: []claims.Lease{{Amount: 1, Lasts: math.MaxInt64}}},
 	} {
 		for _, errs := range [][]error{nil, {}, {nil, nil}} {
 			a := below(t, dynamicconfig.Rule{Algorithm: "fair-share"})

@@ -11,20 +11,21 @@ import (
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/claims"
 )
 
 // Claim answers claims, which passed Check, at now. A claim that cannot be
 // answered (no room, an algorithm that does not lease) is Refused with the
 // reason, and costs the others nothing. A key that no rule matches gets what it
 // wants, if the rules allow such keys. Time is as in Step.
-func (a *Aggregator) Claim(now time.Duration, claims *rpc.Claims) *rpc.Leases {
-	leases := &rpc.Leases{Rows: make([]rpc.Lease, len(claims.Rows))}
+func (a *Aggregator) Claim(now time.Duration, asked *claims.Claims) *claims.Leases {
+	leases := &claims.Leases{Rows: make([]claims.Lease, len(asked.Rows))}
 	s := a.settings.Load()
-	for i := range claims.Rows {
-		c := claimant{a: a, now: now, settings: s, claim: &claims.Rows[i]}
+	for i := range asked.Rows {
+		c := claimant{a: a, now: now, settings: s, claim: &asked.Rows[i]}
 		leases.Rows[i] = c.ask()
 	}
-	a.metrics.claims.Inc(int64(len(claims.Rows)))
+	a.metrics.claims.Inc(int64(len(asked.Rows)))
 	return leases
 }
 
@@ -33,10 +34,10 @@ type claimant struct {
 	a        *Aggregator
 	now      time.Duration
 	settings *settings
-	claim    *rpc.Claim
+	claim    *claims.Claim
 }
 
-func (c *claimant) ask() rpc.Lease {
+func (c *claimant) ask() claims.Lease {
 	rule, ok := c.settings.snapshot.Match(c.claim.Key)
 	if !ok || bypassed(rule) {
 		return c.unmatched(ok)
@@ -64,7 +65,7 @@ func (c *claimant) ask() rpc.Lease {
 
 // under is the claim as host id, in sh. The error says that the algorithm is to
 // blame.
-func (c *claimant) under(sh *shard, name string, config *account.Config, hash uint64, id uint32) (lease rpc.Lease, err error) {
+func (c *claimant) under(sh *shard, name string, config *account.Config, hash uint64, id uint32) (lease claims.Lease, err error) {
 	c.now = sh.Lock(c.now)
 	defer sh.Unlock()
 	defer recovered(&err)
@@ -73,7 +74,7 @@ func (c *claimant) under(sh *shard, name string, config *account.Config, hash ui
 	k := b.Find(hash, c.claim.Key)
 	if k == nil {
 		if c.claim.Release {
-			return rpc.Lease{}, nil
+			return claims.Lease{}, nil
 		}
 		if k, err = c.a.newKey(b, c.settings, config, hash, c.claim.Key, c.now); k == nil {
 			return c.refuse("the decider has no room for another key: raise max_owned_keys"), err
@@ -89,12 +90,12 @@ func (c *claimant) under(sh *shard, name string, config *account.Config, hash ui
 		if l.Release(id) {
 			c.a.hosts.add(id, -1)
 		}
-		return rpc.Lease{}, nil
+		return claims.Lease{}, nil
 	}
 	return c.lease(k, l, name, id)
 }
 
-func (c *claimant) lease(k *key, l account.Leaser, name string, id uint32) (rpc.Lease, error) {
+func (c *claimant) lease(k *key, l account.Leaser, name string, id uint32) (claims.Lease, error) {
 	known, learns := l.Knows(id), min(max(k.rule.Learning, 0), rpc.MaxLease)
 	if c.claim.Keep && !l.Learns(c.now, k.above.waits()) {
 		// Whoever learns below has nothing to learn of but what was leased
@@ -120,12 +121,12 @@ func (c *claimant) lease(k *key, l account.Leaser, name string, id uint32) (rpc.
 }
 
 // answer is what has just been granted.
-func (c *claimant) answer(k *key, granted account.Lease, name string, capacity float64, learns time.Duration) rpc.Lease {
+func (c *claimant) answer(k *key, granted account.Lease, name string, capacity float64, learns time.Duration) claims.Lease {
 	lasts := min(granted.Until-c.now, rpc.MaxLease)
 	if lasts <= 0 {
 		return c.refuse("the cluster above gives this one nothing to lease out: ask again")
 	}
-	return rpc.Lease{
+	return claims.Lease{
 		Amount:    granted.Amount,
 		Lasts:     lasts,
 		Refresh:   min(k.soon(granted.Short && c.claim.Headroom), lasts),
@@ -157,7 +158,7 @@ func (c *claimant) safe(k *key, capacity float64) float64 {
 }
 
 // bands of c, for accounts.
-func bands(to []account.Band, from []rpc.Band) []account.Band {
+func bands(to []account.Band, from []claims.Band) []account.Band {
 	for _, b := range from {
 		to = append(to, account.Band{Priority: b.Priority, Clients: b.Clients, Wants: b.Wants})
 	}
@@ -165,13 +166,13 @@ func bands(to []account.Band, from []rpc.Band) []account.Band {
 }
 
 // unmatched is the answer about a key that no rule limits.
-func (c *claimant) unmatched(bypassed bool) rpc.Lease {
+func (c *claimant) unmatched(bypassed bool) claims.Lease {
 	c.a.metrics.unmatched.Inc(1)
 	if !bypassed && c.settings.snapshot.Unmatched() == dynamicconfig.UnmatchedDeny {
 		return c.refuse("no rule matches the key")
 	}
 	if c.claim.Release {
-		return rpc.Lease{Unknown: !bypassed}
+		return claims.Lease{Unknown: !bypassed}
 	}
 	wants := 0.0
 	for _, b := range c.claim.Bands {
@@ -180,17 +181,17 @@ func (c *claimant) unmatched(bypassed bool) rpc.Lease {
 	if c.claim.Keep {
 		wants = c.claim.Has
 	}
-	return rpc.Lease{Amount: wants, Lasts: unmatchedLease, Refresh: unmatchedLease / 4, Safe: wants, Unknown: !bypassed}
+	return claims.Lease{Amount: wants, Lasts: unmatchedLease, Refresh: unmatchedLease / 4, Safe: wants, Unknown: !bypassed}
 }
 
 // unmatchedLease is for how long a key without a rule gets what it wants: until
 // about when it should be asked whether there is a rule by now.
 const unmatchedLease = time.Minute
 
-func (c *claimant) refuse(format string, args ...any) rpc.Lease {
+func (c *claimant) refuse(format string, args ...any) claims.Lease {
 	c.a.metrics.claimsRefused.Inc(1)
 	why := fmt.Sprintf(format, args...)
-	return rpc.Lease{Refused: why[:min(len(why), rpc.MaxReasonLength)]}
+	return claims.Lease{Refused: why[:min(len(why), rpc.MaxReasonLength)]}
 }
 
 // answering is the algorithm whose leases count: of a migration, the one that

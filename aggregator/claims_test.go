@@ -15,7 +15,7 @@ import (
 
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/claims"
 )
 
 // leased is an Aggregator with one rule, r, for all keys, as Doorman's examples
@@ -41,18 +41,18 @@ func terms(r dynamicconfig.Rule) dynamicconfig.Rule {
 }
 
 // wants is a claim for key k.
-func wants(host string, has, wants float64) rpc.Claim {
-	return rpc.Claim{Key: "k", Host: host, Has: has, Bands: []rpc.Band{{Clients: 1, Wants: wants}}}
+func wants(host string, has, wants float64) claims.Claim {
+	return claims.Claim{Key: "k", Host: host, Has: has, Bands: []claims.Band{{Clients: 1, Wants: wants}}}
 }
 
 // claimed is what one claim gets.
-func claimed(t testing.TB, a *Aggregator, now time.Duration, c rpc.Claim) rpc.Lease {
+func claimed(t testing.TB, a *Aggregator, now time.Duration, c claims.Claim) claims.Lease {
 	t.Helper()
-	claims := &rpc.Claims{Rows: []rpc.Claim{c}}
-	if err := claims.Check(); err != nil {
+	asked := &claims.Claims{Rows: []claims.Claim{c}}
+	if err := asked.Check(); err != nil {
 		t.Fatal(err)
 	}
-	leases := a.Claim(now, claims)
+	leases := a.Claim(now, asked)
 	if err := leases.Check(1); err != nil {
 		t.Fatalf("the answer to %+v: %v", c, err)
 	}
@@ -115,8 +115,8 @@ func TestClaimsAreAnsweredAsDoormanDoes(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			a := leased(t, tt.rule)
 			for i, c := range tt.claims {
-				got := claimed(t, a, time.Duration(i)*tt.interval, rpc.Claim{
-					Key: "k", Host: c.host, Has: c.has, Bands: []rpc.Band{{Priority: c.priority, Clients: c.clients, Wants: c.wants}},
+				got := claimed(t, a, time.Duration(i)*tt.interval, claims.Claim{
+					Key: "k", Host: c.host, Has: c.has, Bands: []claims.Band{{Priority: c.priority, Clients: c.clients, Wants: c.wants}},
 				})
 				if tt.name == "a way of its own within a band" && i >= 2 {
 					continue // proportional share's own tests have the numbers
@@ -134,7 +134,7 @@ func TestANewOwnerHandsBackWhatHostsHave(t *testing.T) {
 	a.Moved(100 * time.Second)
 	for _, tt := range []struct {
 		at       time.Duration
-		c        rpc.Claim
+		c        claims.Claim
 		gets     float64
 		learning bool
 	}{
@@ -150,7 +150,7 @@ func TestANewOwnerHandsBackWhatHostsHave(t *testing.T) {
 			t.Errorf("at %d s %s wants %v has %v: got %+v, want %v", tt.at, tt.c.Host, tt.c.Bands[0].Wants, tt.c.Has, got, tt.gets)
 		}
 	}
-	if got := claimed(t, a, 140*time.Second, rpc.Claim{Key: "another", Host: "a", Has: 70, Bands: []rpc.Band{{Clients: 1, Wants: 5}}}); got.Amount != 5 || got.Learning {
+	if got := claimed(t, a, 140*time.Second, claims.Claim{Key: "another", Host: "a", Has: 70, Bands: []claims.Band{{Clients: 1, Wants: 5}}}); got.Amount != 5 || got.Learning {
 		t.Errorf("a key that appears after the owner's learning: %+v", got)
 	}
 }
@@ -162,11 +162,11 @@ func TestAReleaseIsForOthersAtOnce(t *testing.T) {
 		t.Fatalf("handed out twice: %+v", got)
 	}
 	for range 2 { // again, and by nobody
-		if got := claimed(t, a, time.Second, rpc.Claim{Key: "k", Host: "a", Release: true}); got != (rpc.Lease{}) {
+		if got := claimed(t, a, time.Second, claims.Claim{Key: "k", Host: "a", Release: true}); got != (claims.Lease{}) {
 			t.Errorf("the answer to a release is %+v", got)
 		}
 	}
-	claimed(t, a, time.Second, rpc.Claim{Key: "never seen", Host: "a", Release: true})
+	claimed(t, a, time.Second, claims.Claim{Key: "never seen", Host: "a", Release: true})
 	if got := claimed(t, a, 6*time.Second, wants("b", 0, 100)); got.Amount != 100 {
 		t.Errorf("what was released is not there: %+v", got)
 	}
@@ -214,7 +214,7 @@ func TestOnlyWhatWasMeasuredHasHeadroom(t *testing.T) {
 	if l := claimed(t, a, 0, wants("client", 0, 100)); l.Amount != 100 {
 		t.Errorf("a client that wants 100 gets %+v", l)
 	}
-	if g := step(t, a, 0, "host", usage("proportional-share", 100, 0, time.Second, "k")); !near(g.Weight[0], 0.11) {
+	if g := step(t, a, 0, "host", reportOf("proportional-share", 100, 0, time.Second, "k")); !near(g.Weight[0], 0.11) {
 		t.Errorf("a host that wants 100 gets %+v", g)
 	}
 }
@@ -288,14 +288,14 @@ func TestAnAlgorithmThatCannotBeBuiltLeasesNothing(t *testing.T) {
 	if err := a.Configure(elastic); err != nil {
 		t.Fatal(err)
 	}
-	step(t, a, time.Second, "a", usage("elastic", 1, 0, time.Second, "other"))
+	step(t, a, time.Second, "a", reportOf("elastic", 1, 0, time.Second, "other"))
 }
 
 // Hosts that report usage and hosts that claim share one account.
 func TestUsageAndClaimsShareACapacity(t *testing.T) {
 	a := leased(t, dynamicconfig.Rule{Limit: 100, Algorithm: "fair-share"})
 	claimed(t, a, 0, wants("client", 0, 60))
-	u := usage("fair-share", 0, 0, time.Second, "k")
+	u := reportOf("fair-share", 0, 0, time.Second, "k")
 	u.Wants = []float64{80}
 	if g := step(t, a, time.Second, "host", u); !near(g.Weight[0], 0.4) || g.Lease[0] != time.Minute || g.Tokens != nil {
 		t.Errorf("a host beside a client of 60 gets %+v", g)
@@ -457,7 +457,7 @@ func TestAHandoverLeavesNothingToLearn(t *testing.T) {
 			t.Errorf("%s gets %+v from the heir", host, got)
 		}
 	}
-	claimed(t, heir, 126*s, rpc.Claim{Key: "k", Host: "c", Release: true})
+	claimed(t, heir, 126*s, claims.Claim{Key: "k", Host: "c", Release: true})
 	if got := claimed(t, heir, 131*s, wants("a", 100.0/3, 50)); !near(got.Amount, 50) {
 		t.Errorf("when c has left, a gets %+v", got)
 	}

@@ -21,7 +21,7 @@
 //	go a.Run(ctx)                                    // forgets silent hosts
 //
 //	var mux rpc.Mux
-//	err = mux.Register(rpc.UsageTypeURL, a)
+//	err = mux.Register(usage.ReportTypeURL, a)
 //	…
 //	err = a.Configure(next)                          // when the rules change
 //
@@ -29,7 +29,7 @@
 // give the same grants. The simulator runs it on virtual time.
 //
 // Keys under `exact` are not shared. The Aggregator keeps the one bucket of each,
-// and answers takes of tokens (rpc.TakesTypeURL) one by one: see Take.
+// and answers takes of tokens (usage.TakesTypeURL) one by one: see Take.
 //
 // # What it costs
 //

@@ -10,7 +10,7 @@ import (
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/internal/exactbucket"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // exact is the one bucket of a key, which is asked for each event.
@@ -91,7 +91,7 @@ func (a *Aggregator) newExact(s *settings, now time.Duration, rule *dynamicconfi
 }
 
 // take implements taking.
-func (e *exact) take(now time.Duration, k *key, t *rpc.Take, by uint32) rpc.Took {
+func (e *exact) take(now time.Duration, k *key, t *usage.Take, by uint32) usage.Took {
 	e.follow(now, k)
 	e.asked += max(t.Tokens, 0)
 	return e.serve(now, &e.bucket, t, by, deepest(k.rule, k.limit(e.part)))

@@ -12,6 +12,8 @@ import (
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/claims"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // bucketed is an Aggregator with one exact rule for all keys.
@@ -29,12 +31,12 @@ func exactRule(limit rate.Limit, burst float64) dynamicconfig.Rule {
 }
 
 // took is what one take of key k gets.
-func took(t testing.TB, a *Aggregator, now time.Duration, take rpc.Take) rpc.Took {
+func took(t testing.TB, a *Aggregator, now time.Duration, take usage.Take) usage.Took {
 	t.Helper()
 	if take.Key == "" {
 		take.Key = "k"
 	}
-	takes, taken := &rpc.Takes{Rows: []rpc.Take{take}}, new(rpc.Taken)
+	takes, taken := &usage.Takes{Rows: []usage.Take{take}}, new(usage.Taken)
 	if err := takes.Check(); err != nil {
 		t.Fatal(err)
 	}
@@ -47,24 +49,24 @@ func took(t testing.TB, a *Aggregator, now time.Duration, take rpc.Take) rpc.Too
 
 func left(t testing.TB, a *Aggregator, now time.Duration) float64 {
 	t.Helper()
-	return took(t, a, now, rpc.Take{}).Left
+	return took(t, a, now, usage.Take{}).Left
 }
 
 func TestABucketAtTheOwner(t *testing.T) {
 	a := bucketed(t, 10, 5)
 	for i, step := range []struct {
 		at   time.Duration
-		take rpc.Take
-		want rpc.Took
+		take usage.Take
+		want usage.Took
 	}{
-		{0, rpc.Take{Tokens: 4}, rpc.Took{Decided: true, OK: true, Left: 1}},
-		{0, rpc.Take{Tokens: 2}, rpc.Took{Decided: true, Retry: 100 * time.Millisecond, Left: 1}},
-		{0, rpc.Take{Tokens: 2, Longest: -1}, rpc.Took{Decided: true, OK: true, Wait: 100 * time.Millisecond, Left: -1}},
-		{0, rpc.Take{Tokens: 6, Longest: -1}, rpc.Took{Decided: true, Retry: rpc.MaxWait, Left: -1}},
-		{0, rpc.Take{Tokens: -2}, rpc.Took{Decided: true, OK: true, Left: 1}},
-		{0, rpc.Take{Tokens: 30, Spent: rpc.SpentApart}, rpc.Took{Decided: true, OK: true, Left: -5, Short: 24}},
-		{0, rpc.Take{Tokens: 30, Spent: rpc.SpentBeyond}, rpc.Took{Decided: true, OK: true, Left: -10, Short: 25}},
-		{4 * time.Second, rpc.Take{Tokens: 1}, rpc.Took{Decided: true, OK: true, Left: 4}},
+		{0, usage.Take{Tokens: 4}, usage.Took{Decided: true, OK: true, Left: 1}},
+		{0, usage.Take{Tokens: 2}, usage.Took{Decided: true, Retry: 100 * time.Millisecond, Left: 1}},
+		{0, usage.Take{Tokens: 2, Longest: -1}, usage.Took{Decided: true, OK: true, Wait: 100 * time.Millisecond, Left: -1}},
+		{0, usage.Take{Tokens: 6, Longest: -1}, usage.Took{Decided: true, Retry: rpc.MaxWait, Left: -1}},
+		{0, usage.Take{Tokens: -2}, usage.Took{Decided: true, OK: true, Left: 1}},
+		{0, usage.Take{Tokens: 30, Spent: usage.SpentApart}, usage.Took{Decided: true, OK: true, Left: -5, Short: 24}},
+		{0, usage.Take{Tokens: 30, Spent: usage.SpentBeyond}, usage.Took{Decided: true, OK: true, Left: -10, Short: 25}},
+		{4 * time.Second, usage.Take{Tokens: 1}, usage.Took{Decided: true, OK: true, Left: 4}},
 	} {
 		if got := took(t, a, step.at, step.take); got != step.want {
 			t.Errorf("step %d, %+v: got %+v, want %+v", i, step.take, got, step.want)
@@ -88,12 +90,12 @@ func TestKeysThatAreNotForABucketAreNotDecided(t *testing.T) {
 		key  string
 		want bool
 	}{{"shared", false}, {"nobody's", false}, {"migrates", true}, {"e1", true}, {"e2", false}} {
-		if got := took(t, a, 0, rpc.Take{Key: row.key, Tokens: 1}); got.Decided != row.want {
+		if got := took(t, a, 0, usage.Take{Key: row.key, Tokens: 1}); got.Decided != row.want {
 			t.Errorf("%s: %+v", row.key, got)
 		}
 	}
 	a.GC(2 * time.Second) // both are full again
-	if got := took(t, a, 2*time.Second, rpc.Take{Key: "e2", Tokens: 1}); !got.OK {
+	if got := took(t, a, 2*time.Second, usage.Take{Key: "e2", Tokens: 1}); !got.OK {
 		t.Errorf("no room although all buckets are full: %+v", got)
 	}
 	a.GC(2 * time.Second)
@@ -104,7 +106,7 @@ func TestKeysThatAreNotForABucketAreNotDecided(t *testing.T) {
 
 func TestAChangeOfLimitKeepsTheTokensOfABucket(t *testing.T) {
 	a := bucketed(t, 10, 100)
-	took(t, a, 0, rpc.Take{Tokens: 70})
+	took(t, a, 0, usage.Take{Tokens: 70})
 	if err := a.Configure(snapshot(t, cadence, exactRule(1000, 1000))); err != nil {
 		t.Fatal(err)
 	}
@@ -125,45 +127,45 @@ func TestANewOwnerLearnsFromWhatCallersWereTold(t *testing.T) {
 	const by = 2 // even, and so no Aggregator's
 	now := time.Minute
 	a := bucketed(t, 10, 100)
-	if got := took(t, a, now, rpc.Take{Tokens: 20, Told: 50, Ago: time.Second, By: by}); got.Left != 50+10-20 {
+	if got := took(t, a, now, usage.Take{Tokens: 20, Told: 50, Ago: time.Second, By: by}); got.Left != 50+10-20 {
 		t.Errorf("the first to tell: %v left", got.Left)
 	}
-	if got := took(t, a, now, rpc.Take{Told: 30, Ago: time.Second, By: by}); got.Left != 30+10-20 {
+	if got := took(t, a, now, usage.Take{Told: 30, Ago: time.Second, By: by}); got.Left != 30+10-20 {
 		t.Errorf("who knows of less: %v left", got.Left)
 	}
-	if got := took(t, a, now, rpc.Take{Told: 90, Ago: time.Second, By: by}); got.Left != 20 {
+	if got := took(t, a, now, usage.Take{Told: 90, Ago: time.Second, By: by}); got.Left != 20 {
 		t.Errorf("who knows of more: %v left", got.Left)
 	}
-	if got := took(t, a, now, rpc.Take{Told: -100, By: a.number}); got.Left != 20 {
+	if got := took(t, a, now, usage.Take{Told: -100, By: a.number}); got.Left != 20 {
 		t.Errorf("what this owner told itself: %v left", got.Left)
 	}
 	now += time.Second
 	// It was told while this owner had the key too: nobody knows what of
 	// those takes was before.
-	took(t, a, now, rpc.Take{Tokens: 5})
-	if got := took(t, a, now, rpc.Take{Told: 22, Ago: 500 * time.Millisecond, By: by}); got.Left != 25 {
+	took(t, a, now, usage.Take{Tokens: 5})
+	if got := took(t, a, now, usage.Take{Told: 22, Ago: 500 * time.Millisecond, By: by}); got.Left != 25 {
 		t.Errorf("told meanwhile: %v left", got.Left)
 	}
 	// The key was elsewhere again, and came back.
 	now += 5 * time.Second
-	if got := took(t, a, now, rpc.Take{Told: 3, By: by, Ago: time.Second}); got.Left != 13 {
+	if got := took(t, a, now, usage.Take{Told: 3, By: by, Ago: time.Second}); got.Left != 13 {
 		t.Errorf("told after the last take: %v left", got.Left)
 	}
-	took(t, a, now, rpc.Take{Tokens: 4})
-	if got := took(t, a, now, rpc.Take{Told: 1, By: by, Ago: time.Second}); got.Left != 7 {
+	took(t, a, now, usage.Take{Tokens: 4})
+	if got := took(t, a, now, usage.Take{Told: 1, By: by, Ago: time.Second}); got.Left != 7 {
 		t.Errorf("told less: %v left", got.Left)
 	}
 }
 
 func TestBucketsAreHandedOver(t *testing.T) {
 	a, heir := bucketed(t, 10, 100), bucketed(t, 10, 100)
-	took(t, a, 0, rpc.Take{Tokens: 130, Spent: rpc.SpentBeyond})
-	took(t, a, 0, rpc.Take{Key: "full", Tokens: 1})
+	took(t, a, 0, usage.Take{Tokens: 130, Spent: usage.SpentBeyond})
+	took(t, a, 0, usage.Take{Key: "full", Tokens: 1})
 	rows := a.HandoverBuckets(time.Second)
 	if len(rows) != 1 || rows[0].Key != "k" {
 		t.Fatalf("handed over: %+v", rows)
 	}
-	if got := took(t, a, time.Second, rpc.Take{Tokens: 1}); got.Decided {
+	if got := took(t, a, time.Second, usage.Take{Tokens: 1}); got.Decided {
 		t.Errorf("decided by who has left: %+v", got)
 	}
 	took(t, heir, time.Hour, rows[0])
@@ -173,9 +175,9 @@ func TestBucketsAreHandedOver(t *testing.T) {
 }
 
 // once sends one batch to a, and returns what is left of k, or NaN.
-func once(t testing.TB, a rpc.Decider, takes *rpc.Takes) float64 {
+func once(t testing.TB, a rpc.Decider, takes *usage.Takes) float64 {
 	t.Helper()
-	payload, err := rpc.EncodeTakes(takes)
+	payload, err := usage.EncodeTakes(takes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,8 +185,8 @@ func once(t testing.TB, a rpc.Decider, takes *rpc.Takes) float64 {
 	if err != nil {
 		return math.NaN()
 	}
-	var taken rpc.Taken
-	if err := rpc.DecodeTaken(answer, len(takes.Rows), &taken); err != nil {
+	var taken usage.Taken
+	if err := usage.DecodeTaken(answer, len(takes.Rows), &taken); err != nil {
 		t.Fatal(err)
 	}
 	if len(taken.Rows) == 0 {
@@ -195,12 +197,12 @@ func once(t testing.TB, a rpc.Decider, takes *rpc.Takes) float64 {
 
 func TestWhatIsDeliveredTwiceIsTakenOnce(t *testing.T) {
 	a := bucketed(t, 1e-4, 100)
-	takes := func(batch, settled uint64, withdrawn ...uint64) *rpc.Takes {
-		return &rpc.Takes{Caller: 1, Batch: batch, Settled: settled, Withdrawn: withdrawn, Rows: []rpc.Take{{Key: "k", Tokens: 1}, {Key: "k", Tokens: -0.5}, {Key: "j", Tokens: 3, Spent: rpc.SpentBeyond}}}
+	takes := func(batch, settled uint64, withdrawn ...uint64) *usage.Takes {
+		return &usage.Takes{Caller: 1, Batch: batch, Settled: settled, Withdrawn: withdrawn, Rows: []usage.Take{{Key: "k", Tokens: 1}, {Key: "k", Tokens: -0.5}, {Key: "j", Tokens: 3, Spent: usage.SpentBeyond}}}
 	}
 	refused := math.NaN()
 	for i, step := range []struct {
-		takes *rpc.Takes
+		takes *usage.Takes
 		want  float64
 	}{
 		{takes(1, 1), 99},
@@ -243,7 +245,7 @@ func TestWhatIsDeliveredTwiceIsTakenOnce(t *testing.T) {
 func TestWhatIsRememberedOfCallersIsBounded(t *testing.T) {
 	a := bucketed(t, 1e-4, 3e4)
 	send := func(caller, batch uint64) {
-		once(t, a, &rpc.Takes{Caller: caller, Batch: batch, Rows: []rpc.Take{{Key: "k", Tokens: 1}}})
+		once(t, a, &usage.Takes{Caller: caller, Batch: batch, Rows: []usage.Take{{Key: "k", Tokens: 1}}})
 	}
 	for batch := range uint64(3 * maxBatches) {
 		send(1, batch)
@@ -271,21 +273,21 @@ func BenchmarkTakeHere(b *testing.B) {
 	a := bucketed(b, 1e9, 1e9)
 	b.ReportAllocs()
 	for b.Loop() {
-		a.TakeHere(rpc.Take{Key: "k", Tokens: 1})
+		a.TakeHere(usage.Take{Key: "k", Tokens: 1})
 	}
 }
 
 func BenchmarkTakesOf64(b *testing.B) {
 	a := bucketed(b, 1e9, 1e9)
-	takes := &rpc.Takes{Caller: 1}
+	takes := &usage.Takes{Caller: 1}
 	for range 64 {
-		takes.Rows = append(takes.Rows, rpc.Take{Key: "login:2001:db8::1/64", Tokens: 1})
+		takes.Rows = append(takes.Rows, usage.Take{Key: "login:2001:db8::1/64", Tokens: 1})
 	}
 	b.ReportAllocs()
 	for b.Loop() {
 		takes.Batch++
 		takes.Settled = takes.Batch
-		payload, err := rpc.EncodeTakes(takes)
+		payload, err := usage.EncodeTakes(takes)
 		if err == nil {
 			_, err = a.Update(b.Context(), "host", payload)
 		}
@@ -304,18 +306,18 @@ func TestABucketWithAClusterAbove(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := took(t, a, 0, rpc.Take{Tokens: 1}); got.OK {
+	if got := took(t, a, 0, usage.Take{Tokens: 1}); got.OK {
 		t.Errorf("taken before the cluster above gave anything: %+v", got)
 	}
 	for range 30 {
-		took(t, a, 0, rpc.Take{Tokens: 1})
+		took(t, a, 0, usage.Take{Tokens: 1})
 	}
 	a.GC(time.Second)
 	asked := a.Ask(time.Second, "below")
 	if asked == nil || len(asked.Claims.Rows) != 1 || len(asked.Claims.Rows[0].Bands) != 1 || asked.Claims.Rows[0].Bands[0].Wants != 31./2 {
 		t.Fatalf("asked %+v", asked)
 	}
-	a.Hear(time.Second, asked, &rpc.Leases{Rows: []rpc.Lease{{Amount: 20, Lasts: 10 * time.Second, Refresh: time.Second}}}, nil)
+	a.Hear(time.Second, asked, &claims.Leases{Rows: []claims.Lease{{Amount: 20, Lasts: 10 * time.Second, Refresh: time.Second}}}, nil)
 	if got := left(t, a, time.Second); got != 0 {
 		t.Errorf("%v left at once", got)
 	}

@@ -14,8 +14,9 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/rpctest"
+	"github.com/headgate/headgate/rpc/usage"
+	"github.com/headgate/headgate/rpc/usage/ask"
 )
 
 // oneOwner gives all keys to one host, which may change.
@@ -28,7 +29,7 @@ func (o *oneOwner) Owner(string) string { return *o.Load() }
 type exactCluster struct {
 	network *rpctest.Network
 	names   []string
-	takers  []*rpc.Taker
+	takers  []*ask.Taker
 	owner   oneOwner
 }
 
@@ -42,7 +43,7 @@ func newExactCluster(t *testing.T, hosts int, limit rate.Limit, burst float64, f
 	for i, name := range c.names {
 		a := bucketed(t, limit, burst)
 		c.network.Host(name).Serve(a)
-		c.takers = append(c.takers, &rpc.Taker{Host: name, Placement: &c.owner, Peers: c.network.Host(name).Peers(), Self: name, Local: a})
+		c.takers = append(c.takers, &ask.Taker{Host: name, Placement: &c.owner, Peers: c.network.Host(name).Peers(), Self: name, Local: a})
 		for _, other := range c.names[:i] {
 			c.network.SetFaults(name, other, faults)
 			c.network.SetFaults(other, name, faults)
@@ -63,7 +64,7 @@ func (c *exactCluster) ask(t *testing.T, d time.Duration) (admitted float64) {
 			wg.Go(func() {
 				chance := rand.New(rand.NewPCG(uint64(host), uint64(caller)))
 				for time.Now().Before(end) {
-					took, err := taker.Take(t.Context(), rpc.Take{Key: "k", Tokens: 1})
+					took, err := taker.Take(t.Context(), usage.Take{Key: "k", Tokens: 1})
 					if err == nil && took.OK {
 						all.Add(1)
 					}
@@ -147,7 +148,7 @@ func TestABurstTooManyIsOwed(t *testing.T) {
 		c.takers = c.takers[:5]
 		drain := func() (n float64) {
 			for {
-				took, err := stranger.Take(t.Context(), rpc.Take{Key: "k", Tokens: 1})
+				took, err := stranger.Take(t.Context(), usage.Take{Key: "k", Tokens: 1})
 				if err != nil || !took.OK {
 					return n
 				}
@@ -180,7 +181,7 @@ func TestTokensOfALostAnswerComeBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newExactCluster(t, 2, 1e-4, 100, rpctest.Faults{Delay: 100 * time.Microsecond})
 		taker := c.takers[1]
-		take := func(n float64) (rpc.Took, error) { return taker.Take(t.Context(), rpc.Take{Key: "k", Tokens: n}) }
+		take := func(n float64) (usage.Took, error) { return taker.Take(t.Context(), usage.Take{Key: "k", Tokens: n}) }
 		if _, err := take(10); err != nil {
 			t.Fatal(err)
 		}
@@ -193,7 +194,7 @@ func TestTokensOfALostAnswerComeBack(t *testing.T) {
 			t.Errorf("%+v, %v", took, err)
 		}
 		// A request that is late finds that it was withdrawn.
-		c.network.SetFaults("host1", "host0", rpctest.Faults{Delay: rpc.DefaultTakeTimeout - time.Microsecond})
+		c.network.SetFaults("host1", "host0", rpctest.Faults{Delay: ask.DefaultTimeout - time.Microsecond})
 		c.network.SetFaults("host0", "host1", rpctest.Faults{Delay: time.Millisecond})
 		if _, err := take(50); err == nil {
 			t.Fatal("in time")

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/algorithm"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // What a bucket takes at its owner is bounded, and given back once it is full.
@@ -29,7 +29,7 @@ func TestABucketIsSmall(t *testing.T) {
 	}
 	before := heap()
 	for i := range keys {
-		took(t, a, 0, rpc.Take{Key: fmt.Sprintf("login:user-%012d", i), Tokens: 1})
+		took(t, a, 0, usage.Take{Key: fmt.Sprintf("login:user-%012d", i), Tokens: 1})
 	}
 	each := (heap() - before) / keys
 	t.Logf("%d bytes for each key of 24 bytes", each)

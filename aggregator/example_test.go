@@ -9,7 +9,7 @@ import (
 	"github.com/headgate/headgate/aggregator"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // Two hosts use a key limited to 1000/s, one three times as much as the
@@ -27,8 +27,8 @@ func ExampleAggregator_Step() {
 		fmt.Println(err)
 		return
 	}
-	used := func(n int64) *rpc.Usage {
-		return &rpc.Usage{
+	used := func(n int64) *usage.Report {
+		return &usage.Report{
 			Algorithm: "request-weighted",
 			Keys:      []string{"frontend:orders"},
 			Allowed:   []int64{n},
@@ -37,7 +37,7 @@ func ExampleAggregator_Step() {
 			Weight:    []float64{0},
 		}
 	}
-	var grants rpc.Grants
+	var grants usage.Grants
 	for _, report := range []struct {
 		host string
 		n    int64

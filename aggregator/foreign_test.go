@@ -16,7 +16,7 @@ import (
 	"github.com/headgate/headgate/aggregator/internal/account"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // custom is an Aggregator with the algorithm "mine", which has the keys that
@@ -59,7 +59,7 @@ func TestAllAskersShareOneRound(t *testing.T) {
 	a, _ := custom(t, cadence, onAverage(mine.weigh))
 	const hosts = 50
 	ask := func(now time.Duration, host int) float64 {
-		return step(t, a, now, fmt.Sprint(host), usage("mine", 1, 0, time.Second, "m")).Weight[0]
+		return step(t, a, now, fmt.Sprint(host), reportOf("mine", 1, 0, time.Second, "m")).Weight[0]
 	}
 	for h := range hosts {
 		if got := ask(0, h); !near(got, 1/float64(h+1)) {
@@ -82,7 +82,7 @@ func TestAllAskersShareOneRound(t *testing.T) {
 	}
 	mine.calls.Store(0)
 	for range 10 {
-		if g := step(t, a, 1550*time.Millisecond, "asks only", usage("mine", 0, 0, time.Second, "m")); g.Lease[0] != 0 {
+		if g := step(t, a, 1550*time.Millisecond, "asks only", reportOf("mine", 0, 0, time.Second, "m")); g.Lease[0] != 0 {
 			t.Fatalf("a host that the algorithm never saw has a grant: %+v", g)
 		}
 	}
@@ -98,7 +98,7 @@ func TestARoundIsNotMistakenForAnotherOfItsSize(t *testing.T) {
 	p := cadence
 	p.UpdateInterval, p.DecayAfter, p.GCAfter = 10*time.Second, time.Second, 2*time.Second
 	a, _ := custom(t, p, onAverage(mine.weigh))
-	u := usage("mine", 1, 0, time.Second, "m")
+	u := reportOf("mine", 1, 0, time.Second, "m")
 	step(t, a, 0, "a", u)
 	if g := step(t, a, 2*time.Second, "b", u); g.Weight[0] != 1 || g.Lease[0] == 0 {
 		t.Errorf("b, who is alone: %+v", g)
@@ -112,12 +112,12 @@ func TestManyNewHostsCostLittleEach(t *testing.T) {
 	a, _ := custom(t, cadence, onAverage(mine.weigh))
 	const hosts = 5000
 	for h := range hosts {
-		step(t, a, 0, fmt.Sprint(h), usage("mine", 1, 0, time.Second, "m"))
+		step(t, a, 0, fmt.Sprint(h), reportOf("mine", 1, 0, time.Second, "m"))
 	}
 	if each := float64(mine.rows.Load()) / hosts; each > 8 {
 		t.Errorf("%d calls looked at %d rows, %.1f for each of %d hosts", mine.calls.Load(), mine.rows.Load(), each, hosts)
 	}
-	if g := step(t, a, time.Second/2, fmt.Sprint(hosts-1), usage("mine", 1, 0, time.Second, "m")); !near(g.Weight[0], 1.0/hosts) {
+	if g := step(t, a, time.Second/2, fmt.Sprint(hosts-1), reportOf("mine", 1, 0, time.Second, "m")); !near(g.Weight[0], 1.0/hosts) {
 		t.Errorf("half an interval later the last host has %+v", g)
 	}
 }
@@ -211,13 +211,13 @@ func TestAnAlgorithmThatFailsCostsItsOwnKeysOnly(t *testing.T) {
 		a, log := made()
 		for i := range 3 {
 			now := time.Duration(i) * time.Second
-			g := step(t, a, now, "a", usage("mine", 1, 0, time.Second, "m1", "m2"))
+			g := step(t, a, now, "a", reportOf("mine", 1, 0, time.Second, "m1", "m2"))
 			for row, lease := range g.Lease {
 				if lease != 0 || g.Weight[row] != 0 || g.Burst[row] != 0 || g.Used[row] != 0 {
 					t.Errorf("%s: row %d has a grant: %+v", name, row, g)
 				}
 			}
-			if g := step(t, a, now, "a", usage("request-weighted", 1, 0, time.Second, "l", "k")); g.Lease[0] == 0 || g.Lease[1] == 0 {
+			if g := step(t, a, now, "a", reportOf("request-weighted", 1, 0, time.Second, "l", "k")); g.Lease[0] == 0 || g.Lease[1] == 0 {
 				t.Errorf("%s: the keys of another algorithm have no grant: %+v", name, g)
 			}
 			a.GC(now) // takes every lock
@@ -228,7 +228,7 @@ func TestAnAlgorithmThatFailsCostsItsOwnKeysOnly(t *testing.T) {
 		if !strings.Contains(log.String(), "algorithm=mine") || !strings.Contains(log.String(), "key=m") {
 			t.Errorf("%s: the log does not say whose fault it is: %s", name, log)
 		}
-		step(t, a, time.Hour, "a", usage("mine", 1, 0, time.Second, "m1"))
+		step(t, a, time.Hour, "a", reportOf("mine", 1, 0, time.Second, "m1"))
 		if lines := strings.Count(log.String(), "\n"); lines != 2 {
 			t.Errorf("%s: %d lines in the log an hour later, want two", name, lines)
 		}
@@ -236,16 +236,16 @@ func TestAnAlgorithmThatFailsCostsItsOwnKeysOnly(t *testing.T) {
 }
 
 func TestFloorsGoWithTheGrants(t *testing.T) {
-	for floor, want := range map[algorithm.Floor]rpc.Floor{
-		algorithm.FloorNone:   rpc.FloorNone,
-		algorithm.FloorUnused: rpc.FloorUnused,
-		algorithm.FloorEven:   rpc.FloorEven,
-		algorithm.FloorDrop:   rpc.FloorDrop,
+	for floor, want := range map[algorithm.Floor]usage.Floor{
+		algorithm.FloorNone:   usage.FloorNone,
+		algorithm.FloorUnused: usage.FloorUnused,
+		algorithm.FloorEven:   usage.FloorEven,
+		algorithm.FloorDrop:   usage.FloorDrop,
 	} {
 		mine := onAverage(algorithm.RequestWeighted)
 		mine.Weigher.Floor = floor
 		a, _ := custom(t, cadence, mine)
-		if g := step(t, a, 0, "a", usage("mine", 1, 0, time.Second, "m")); g.Floor != want {
+		if g := step(t, a, 0, "a", reportOf("mine", 1, 0, time.Second, "m")); g.Floor != want {
 			t.Errorf("floor %v became %v", floor, g.Floor)
 		}
 	}
@@ -254,16 +254,16 @@ func TestFloorsGoWithTheGrants(t *testing.T) {
 // Tokens come from the pool only: hosts of other accounts keep what they have.
 func TestTokensComeFromThePoolOnly(t *testing.T) {
 	a, _ := custom(t, cadence, onAverage(algorithm.RequestWeighted))
-	g := new(rpc.Grants)
+	g := new(usage.Grants)
 	for range 2 { // with the same memory
 		if err := a.Configure(snapshot(t, cadence, every(algorithm.NameElastic))); err != nil {
 			t.Fatal(err)
 		}
-		if err := a.Step(0, "a", usage(algorithm.NameElastic, 1, 0, time.Second, "k"), g); err != nil || len(g.Tokens) != 1 {
+		if err := a.Step(0, "a", reportOf(algorithm.NameElastic, 1, 0, time.Second, "k"), g); err != nil || len(g.Tokens) != 1 {
 			t.Errorf("%v, tokens %v, want one", err, g.Tokens)
 		}
 		for _, name := range []string{algorithm.NameRequestWeighted, algorithm.NameFairShare, "mine"} {
-			if err := a.Step(0, "a", usage(name, 1, 0, time.Second, "k"), g); err != nil || g.Tokens != nil {
+			if err := a.Step(0, "a", reportOf(name, 1, 0, time.Second, "k"), g); err != nil || g.Tokens != nil {
 				t.Errorf("%s: %v, tokens %v, want none", name, err, g.Tokens)
 			}
 		}

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/headgate/headgate/dynamicconfig"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/claims"
 )
 
 // TestAClaimCostsTheSameAmongManyHosts: where each claim looks at all hosts, 100
@@ -30,17 +30,17 @@ func TestAClaimCostsTheSameAmongManyHosts(t *testing.T) {
 func claimTime(t *testing.T, algorithm string, hosts int) time.Duration {
 	t.Helper()
 	a := leased(t, dynamicconfig.Rule{Limit: rate.Limit(hosts), Algorithm: algorithm, Recalculate: dynamicconfig.None, Learning: dynamicconfig.None})
-	claims := make([]*rpc.Claims, hosts)
-	for i := range claims {
-		claims[i] = &rpc.Claims{Rows: []rpc.Claim{{Key: "k", Host: fmt.Sprint("host", i), Bands: []rpc.Band{{Clients: 1, Wants: float64(i%7) / 2}}}}}
-		a.Claim(0, claims[i])
+	asked := make([]*claims.Claims, hosts)
+	for i := range asked {
+		asked[i] = &claims.Claims{Rows: []claims.Claim{{Key: "k", Host: fmt.Sprint("host", i), Bands: []claims.Band{{Clients: 1, Wants: float64(i%7) / 2}}}}}
+		a.Claim(0, asked[i])
 	}
 	const rounds, each = 20, 2000
 	best := time.Hour
 	for r := range rounds {
 		began := time.Now()
 		for i := range each {
-			c := claims[(r*each+i*31)%hosts]
+			c := asked[(r*each+i*31)%hosts]
 			c.Rows[0].Bands[0].Wants = float64((i+r)%7) / 2
 			a.Claim(s, c)
 		}

@@ -9,27 +9,29 @@ import (
 	"github.com/headgate/headgate/aggregator/internal/account"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/claims"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // Handover yields what hosts hold at now of the keys that a leases out, as
 // claims to keep it: for the owners that take over when this one leaves. Each
 // part fits in a message. Other keys need none: their hosts report what they
 // have.
-func (a *Aggregator) Handover(now time.Duration) (parts []*rpc.Claims) {
-	var rows []rpc.Claim
+func (a *Aggregator) Handover(now time.Duration) (parts []*claims.Claims) {
+	var rows []claims.Claim
 	for sh := range a.table.All {
 		for _, e := range sh.Entries() {
 			rows = a.hand(rows, now, sh, e.Key)
 		}
 	}
 	for part := range slices.Chunk(rows, rpc.MaxKeys) {
-		parts = append(parts, &rpc.Claims{Rows: part})
+		parts = append(parts, &claims.Claims{Rows: part})
 	}
 	return parts
 }
 
 // hand adds what hosts hold of k.
-func (a *Aggregator) hand(rows []rpc.Claim, now time.Duration, sh *shard, k *key) []rpc.Claim {
+func (a *Aggregator) hand(rows []claims.Claim, now time.Duration, sh *shard, k *key) []claims.Claim {
 	now = sh.Lock(now)
 	defer sh.Unlock()
 
@@ -39,7 +41,7 @@ func (a *Aggregator) hand(rows []rpc.Claim, now time.Duration, sh *shard, k *key
 	}
 	k.account.Expire(now, a.gone)
 	for host, claim := range leaser.Held {
-		row := rpc.Claim{Key: k.text, Host: a.hosts.name(host), Has: min(claim.Has, rpc.MaxAmount), Keep: true, Headroom: claim.Headroom}
+		row := claims.Claim{Key: k.text, Host: a.hosts.name(host), Has: min(claim.Has, rpc.MaxAmount), Keep: true, Headroom: claim.Headroom}
 		for _, b := range claim.Bands {
 			row.Bands = append(row.Bands, wireBand(b))
 		}
@@ -51,14 +53,14 @@ func (a *Aggregator) hand(rows []rpc.Claim, now time.Duration, sh *shard, k *key
 }
 
 // wireBand is b within the bounds of the wire.
-func wireBand(b account.Band) rpc.Band {
-	return rpc.Band{Priority: b.Priority, Clients: min(max(b.Clients, 1), rpc.MaxCount), Wants: min(b.Wants, rpc.MaxAmount)}
+func wireBand(b account.Band) claims.Band {
+	return claims.Band{Priority: b.Priority, Clients: min(max(b.Clients, 1), rpc.MaxCount), Wants: min(b.Wants, rpc.MaxAmount)}
 }
 
 // HandoverBuckets stops deciding, and returns what is left at now in the
 // buckets of a, as takes of nothing: for the owners that take over. A full
 // bucket needs none.
-func (a *Aggregator) HandoverBuckets(now time.Duration) []rpc.Take {
+func (a *Aggregator) HandoverBuckets(now time.Duration) []usage.Take {
 	a.left.Store(true)
 	return a.Buckets(now, func(string) bool { return true })
 }
@@ -66,7 +68,7 @@ func (a *Aggregator) HandoverBuckets(now time.Duration) []rpc.Take {
 // Buckets returns what is left at now in the buckets of the keys that moved
 // holds for, as HandoverBuckets does. They go on deciding, for callers that have
 // not heard yet who owns the key now.
-func (a *Aggregator) Buckets(now time.Duration, moved func(key string) bool) (rows []rpc.Take) {
+func (a *Aggregator) Buckets(now time.Duration, moved func(key string) bool) (rows []usage.Take) {
 	for sh := range a.table.All {
 		for _, entry := range sh.Entries() {
 			if n := entry.Algorithm; n != algorithm.NameExact && n != algorithm.NameAuto || !moved(entry.Key.text) {
@@ -80,7 +82,7 @@ func (a *Aggregator) Buckets(now time.Duration, moved func(key string) bool) (ro
 	return rows
 }
 
-func (a *Aggregator) handBucket(now time.Duration, sh *shard, k *key) (row rpc.Take, ok bool) {
+func (a *Aggregator) handBucket(now time.Duration, sh *shard, k *key) (row usage.Take, ok bool) {
 	now = sh.Lock(now)
 	defer sh.Unlock()
 
@@ -90,5 +92,5 @@ func (a *Aggregator) handBucket(now time.Duration, sh *shard, k *key) (row rpc.T
 	}
 	left, full := state.level(now, k)
 	_, isAuto := state.(*auto)
-	return rpc.Take{Key: k.text, Auto: isAuto, Told: left, By: a.number}, !full
+	return usage.Take{Key: k.text, Auto: isAuto, Told: left, By: a.number}, !full
 }

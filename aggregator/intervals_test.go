@@ -17,7 +17,8 @@ import (
 	"github.com/headgate/headgate/aggregator"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/claims"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // An interval that was an hour for a moment does not keep what is old for an hour.
@@ -43,11 +44,11 @@ func TestASweepFollowsAShorterInterval(t *testing.T) {
 // nonsense is a cluster above that is broken.
 type nonsense struct{ calls int }
 
-func (n *nonsense) Claim(context.Context, *rpc.Claims) (*rpc.Leases, []error) {
+func (n *nonsense) Claim(context.Context, *claims.Claims) (*claims.Leases, []error) {
 	if n.calls++; n.calls%2 == 0 {
 		panic("a defect")
 	}
-	return &rpc.Leases{}, nil
+	return &claims.Leases{}, nil
 }
 
 func TestABrokenClusterAboveDoesNotFillTheLog(t *testing.T) {
@@ -66,8 +67,8 @@ func TestABrokenClusterAboveDoesNotFillTheLog(t *testing.T) {
 		above := new(nonsense)
 		go a.RunBelow(ctx, "region", above)
 		for i := range 600 {
-			claims := &rpc.Claims{Rows: []rpc.Claim{{Key: fmt.Sprint("k", i%20), Host: "h", Bands: []rpc.Band{{Clients: 1, Wants: 1}}}}}
-			a.Claim(aggregator.Now(), claims)
+			asked := &claims.Claims{Rows: []claims.Claim{{Key: fmt.Sprint("k", i%20), Host: "h", Bands: []claims.Band{{Clients: 1, Wants: 1}}}}}
+			a.Claim(aggregator.Now(), asked)
 			time.Sleep(100 * time.Millisecond)
 		}
 		<-ctx.Done()
@@ -88,10 +89,10 @@ func TestATypeURLMayHaveAnotherHost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, url := range []string{rpc.UsageTypeURL, rpc.ClaimsTypeURL, rpc.TakesTypeURL} {
+	for _, url := range []string{usage.ReportTypeURL, claims.TypeURL, usage.TakesTypeURL} {
 		other := "example.com/x/" + url[strings.LastIndexByte(url, '/')+1:]
 		payload := &anypb.Any{TypeUrl: other}
-		if url == rpc.UsageTypeURL {
+		if url == usage.ReportTypeURL {
 			payload.Value = []byte("\x0a\x07elastic")
 		}
 		if _, err := a.Update(t.Context(), "h", payload); err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/headgate/headgate/aggregator/internal/account"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // key is what the aggregator knows of one key under one algorithm: a cache line.
@@ -135,14 +135,14 @@ func (k *key) recalculate() time.Duration {
 // demand is row i of usage as rates. Reports that follow each other closely say
 // little: less than shortest, which is a second or the interval if that is less,
 // counts as that.
-func demand(u *rpc.Usage, i int, shortest time.Duration) account.Rates {
+func demand(u *usage.Report, i int, shortest time.Duration) account.Rates {
 	seconds := float64(max(u.Elapsed[i], shortest)) * 1e-9
 	return account.Rates{Allowed: float64(u.Allowed[i]) / seconds, Rejected: float64(u.Rejected[i]) / seconds}
 }
 
 // report makes r row i of usage for k's account at now, which has part of the limit
 // to share.
-func (k *key) report(now time.Duration, r *account.Report, u *rpc.Usage, i int, part float64) {
+func (k *key) report(now time.Duration, r *account.Report, u *usage.Report, i int, part float64) {
 	r.Allowed, r.Rejected = float64(u.Allowed[i]), float64(u.Rejected[i])
 	r.Rates = demand(u, i, k.settings.shortest)
 	r.Elapsed, r.Has, r.Cost = u.Elapsed[i], u.Weight[i], 1

@@ -7,6 +7,7 @@ import (
 
 	"github.com/headgate/headgate/internal/exactbucket"
 	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // learned is what an owner keeps to learn from what callers were told elsewhere.
@@ -29,7 +30,7 @@ func newLearned(now time.Duration) learned {
 
 // learn lowers b to what t's caller knows of it from another owner, but not
 // below floor.
-func (l *learned) learn(now time.Duration, b *exactbucket.Bucket, t *rpc.Take, floor float64) {
+func (l *learned) learn(now time.Duration, b *exactbucket.Bucket, t *usage.Take, floor float64) {
 	told := now - t.Ago
 	most := t.Told + b.Rate()*t.Ago.Seconds()
 	if told < l.came {
@@ -43,19 +44,19 @@ func (l *learned) learn(now time.Duration, b *exactbucket.Bucket, t *rpc.Take, f
 
 // serve takes from b for t. Its Tokens become what was taken. What is spent
 // already and what was told leave at least floor.
-func (l *learned) serve(now time.Duration, b *exactbucket.Bucket, t *rpc.Take, by uint32, floor float64) rpc.Took {
+func (l *learned) serve(now time.Duration, b *exactbucket.Bucket, t *usage.Take, by uint32, floor float64) usage.Took {
 	if t.By != 0 && t.By != by {
 		l.learn(now, b, t, floor)
 	}
-	took, asked := rpc.Took{Decided: true, OK: true}, t.Tokens
+	took, asked := usage.Took{Decided: true, OK: true}, t.Tokens
 	switch {
 	case t.Tokens <= 0:
 		before := b.Level(now)
 		b.Give(now, -t.Tokens)
 		t.Tokens = max(t.Tokens, before-b.Level(now)) // a full bucket takes in less
-	case t.Spent == rpc.SpentBeyond:
+	case t.Spent == usage.SpentBeyond:
 		t.Tokens = b.Charge(now, t.Tokens, floor)
-	case t.Spent == rpc.SpentApart:
+	case t.Spent == usage.SpentApart:
 		t.Tokens = b.Charge(now, t.Tokens, -b.Burst())
 	default:
 		longest := t.Longest

@@ -14,6 +14,7 @@ import (
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // dumb is what an aggregator does, by looking at all hosts at every ask.
@@ -123,7 +124,7 @@ func TestLedgerIsAsExactAsLookingAtAllHosts(t *testing.T) {
 		a, ref := weighted(t, p), &dumb{p, make(map[string]map[string]*dumbHost)}
 		now := time.Duration(rapid.Int64Range(-1e18, 1e18).Draw(r, "start"))
 		hosts := rapid.IntRange(1, 12).Draw(r, "hosts")
-		var grants rpc.Grants
+		var grants usage.Grants
 		for i := range rapid.IntRange(1, 300).Draw(r, "steps") {
 			switch rapid.IntRange(0, 20).Draw(r, "gap") {
 			case 0: // a long silence
@@ -147,7 +148,7 @@ func TestLedgerIsAsExactAsLookingAtAllHosts(t *testing.T) {
 			host := fmt.Sprint(rapid.IntRange(1, hosts).Draw(r, "host"))
 			key := rapid.SampledFrom([]string{"j", "k"}).Draw(r, "key")
 			count := rapid.OneOf(rapid.Int64Range(0, 3), rapid.Int64Range(0, 1000), rapid.Just(int64(rpc.MaxCount)))
-			u := usage(algorithm.NameRequestWeighted, count.Draw(r, "allowed"), count.Draw(r, "rejected"), 2*time.Second, key)
+			u := reportOf(algorithm.NameRequestWeighted, count.Draw(r, "allowed"), count.Draw(r, "rejected"), 2*time.Second, key)
 			if err := a.Step(now, host, u, &grants); err != nil {
 				r.Fatal(err)
 			}
@@ -181,8 +182,8 @@ func TestAReportAllocatesNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var grants rpc.Grants
-		u := usage(name, 10, 1, time.Second, "a", "b", "c")
+		var grants usage.Grants
+		u := reportOf(name, 10, 1, time.Second, "a", "b", "c")
 		now := time.Duration(0)
 		for range 100 { // through all stages of age
 			for _, host := range []string{"x", "y"} {

@@ -18,6 +18,8 @@ import (
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/claims"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // crowd is hosts that report about one key, one after another, and keep what they
@@ -52,7 +54,7 @@ func (c *crowd) round(t *testing.T, every time.Duration) {
 			c.weight[h] = 0
 		}
 		used := min(c.weight[h]*c.limit, wants) * elapsed.Seconds()
-		u := usage(c.named(h), int64(used), int64(wants*elapsed.Seconds()-used), elapsed, "k")
+		u := reportOf(c.named(h), int64(used), int64(wants*elapsed.Seconds()-used), elapsed, "k")
 		u.Weight[0] = c.weight[h]
 		if g := step(t, c.a, c.now, fmt.Sprint("host", h), u); g.Lease[0] > 0 {
 			c.weight[h], c.until[h] = g.Weight[0], c.now+g.Lease[0]
@@ -124,12 +126,12 @@ func TestADemandBeyondReasonIsForgotten(t *testing.T) {
 				c.round(t, 3*s)
 			}
 			before := slices.Clone(c.weight)
-			u := usage(name, 0, rpc.MaxCount, s, "k")
+			u := reportOf(name, 0, rpc.MaxCount, s, "k")
 			if name != algorithm.NameRequestWeighted {
 				u.Rejected[0], u.Wants = 0, []float64{wants}
 			}
-			var heard rpc.Usage // over the wire
-			if err := (rpc.Columnar{}).DecodeUsage(encode(t, u), &heard); err != nil {
+			var heard usage.Report // over the wire
+			if err := (usage.Columnar{}).DecodeReport(encode(t, u), &heard); err != nil {
 				t.Fatal(err)
 			}
 			step(t, a, c.now, "hostile", &heard)
@@ -150,7 +152,7 @@ func TestADemandBeyondReasonIsForgotten(t *testing.T) {
 func TestAParentThatVanishesLive(t *testing.T) {
 	for _, name := range []string{"elastic", "request-weighted", "auto", "fair-share"} {
 		a := below(t, dynamicconfig.Rule{Algorithm: name})
-		report := func(at time.Duration) *rpc.Grants { return step(t, a, at, "h", usage(name, 30, 0, s, "k")) }
+		report := func(at time.Duration) *usage.Grants { return step(t, a, at, "h", reportOf(name, 30, 0, s, "k")) }
 		rules := func(rule dynamicconfig.Rule) {
 			t.Helper()
 			if err := a.Configure(snapshot(t, dynamicconfig.Properties{}, rule)); err != nil {
@@ -164,7 +166,7 @@ func TestAParentThatVanishesLive(t *testing.T) {
 		asked := a.Ask(0, "region")
 		rules(gone)
 		report(s)
-		a.Hear(s, asked, &rpc.Leases{Rows: []rpc.Lease{lease(100)}}, nil) // the answer comes late
+		a.Hear(s, asked, &claims.Leases{Rows: []claims.Lease{lease(100)}}, nil) // the answer comes late
 		if asked := a.Ask(2*s, "region"); asked != nil {
 			t.Errorf("%s: there is no rule, and it asks for %+v", name, asked.Claims)
 		}
@@ -195,35 +197,37 @@ func TestAParentThatVanishesLive(t *testing.T) {
 }
 
 // claiming is somebody's Claiming.
-type claiming func(ctx context.Context) (*rpc.Leases, []error)
+type claiming func(ctx context.Context) (*claims.Leases, []error)
 
-func (c claiming) Claim(ctx context.Context, _ *rpc.Claims) (*rpc.Leases, []error) { return c(ctx) }
+func (c claiming) Claim(ctx context.Context, _ *claims.Claims) (*claims.Leases, []error) {
+	return c(ctx)
+}
 
 // RunBelow goes on whatever the way to the cluster above does: a call that panics
 // or never ends is no answer.
 func TestRunBelowOutlivesItsParent(t *testing.T) {
 	for name, bad := range map[string]claiming{
-		"panics": func(context.Context) (*rpc.Leases, []error) { panic("a bug in Claim") },
-		"hangs": func(ctx context.Context) (*rpc.Leases, []error) {
+		"panics": func(context.Context) (*claims.Leases, []error) { panic("a bug in Claim") },
+		"hangs": func(ctx context.Context) (*claims.Leases, []error) {
 			<-ctx.Done()
 			return nil, []error{ctx.Err()}
 		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			a := below(t, dynamicconfig.Rule{Algorithm: "elastic"})
-			if _, err := a.Update(t.Context(), "h", encode(t, usage("elastic", 1, 0, s, "k"))); err != nil {
+			if _, err := a.Update(t.Context(), "h", encode(t, reportOf("elastic", 1, 0, s, "k"))); err != nil {
 				t.Fatal(err)
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			calls, good := 0, false
 			var wg sync.WaitGroup
 			wg.Go(func() {
-				a.RunBelow(ctx, "region", claiming(func(ctx context.Context) (*rpc.Leases, []error) {
+				a.RunBelow(ctx, "region", claiming(func(ctx context.Context) (*claims.Leases, []error) {
 					if calls++; calls <= 2 {
 						return bad(ctx)
 					}
 					good = true
-					return &rpc.Leases{Rows: []rpc.Lease{lease(100)}}, nil
+					return &claims.Leases{Rows: []claims.Lease{lease(100)}}, nil
 				}))
 			})
 			time.Sleep(time.Minute)
@@ -381,9 +385,9 @@ func TestTimeDoesNotGoBackForAKey(t *testing.T) {
 		}
 	}
 	var wg sync.WaitGroup
-	wg.Go(func() { step(t, a, s, "slow", usage("mine", 7, 0, s, one, two)) })
+	wg.Go(func() { step(t, a, s, "slow", reportOf("mine", 7, 0, s, one, two)) })
 	<-w.entered // it has the lock of one
-	step(t, a, 2*s, "quick", usage("mine", 1, 0, s, two))
+	step(t, a, 2*s, "quick", reportOf("mine", 1, 0, s, two))
 	w.block <- true
 	wg.Wait()
 	if !slices.IsSorted(w.seen[1:]) || len(w.seen) < 3 {
@@ -410,14 +414,14 @@ func TestReportsAboutTheSameTimeAreCounted(t *testing.T) {
 			}
 		}
 		for i := range 5 {
-			step(t, a, time.Duration(3*i)*s, "h", usage(name, 30, 0, 3*s, "k"))
-			step(t, a, time.Duration(3*i)*s, "other", usage(name, 30, 0, 3*s, "k"))
+			step(t, a, time.Duration(3*i)*s, "h", reportOf(name, 30, 0, 3*s, "k"))
+			step(t, a, time.Duration(3*i)*s, "other", reportOf(name, 30, 0, 3*s, "k"))
 		}
 		wants(0, "an honest host")
-		step(t, a, 15*s, "h", usage(name, 30, 0, 3*s, "k", "k"))
+		step(t, a, 15*s, "h", reportOf(name, 30, 0, 3*s, "k", "k"))
 		wants(1, "a key that is named twice")
-		step(t, a, 15*s+1500*time.Millisecond, "h", usage(name, 30, 0, 3*s, "k")) // the other h
-		step(t, a, 18*s, "h", usage(name, 30, 0, 3*s, "k"))
+		step(t, a, 15*s+1500*time.Millisecond, "h", reportOf(name, 30, 0, 3*s, "k")) // the other h
+		step(t, a, 18*s, "h", reportOf(name, 30, 0, 3*s, "k"))
 		wants(3, "two hosts of one name")
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // configured puts rules in force.
@@ -32,15 +33,15 @@ func TestADebtIsNoLongerThanBeforeUnderASmallerLimit(t *testing.T) {
 			}
 			if splits && auto {
 				for i := range 20 {
-					step(t, a, time.Duration(i)*s, "h", usage(large.Algorithm, 100, 0, s, "k"))
+					step(t, a, time.Duration(i)*s, "h", reportOf(large.Algorithm, 100, 0, s, "k"))
 				}
 			}
 			now := 20 * s
-			took(t, a, now, rpc.Take{Auto: auto, Tokens: rpc.MaxTokens, Spent: rpc.SpentBeyond})
+			took(t, a, now, usage.Take{Auto: auto, Tokens: rpc.MaxTokens, Spent: usage.SpentBeyond})
 			configured(t, a, small)
-			took(t, a, now, rpc.Take{Auto: auto}) // it hears of the rule
+			took(t, a, now, usage.Take{Auto: auto}) // it hears of the rule
 			now += 10 * s
-			if got := took(t, a, now, rpc.Take{Auto: auto, Tokens: 1}); !got.OK {
+			if got := took(t, a, now, usage.Take{Auto: auto, Tokens: 1}); !got.OK {
 				t.Errorf("%s, split %v: the key is closed for %v, with %v tokens", large.Algorithm, splits, got.Retry, got.Left)
 			}
 		}
@@ -59,13 +60,13 @@ func TestADebtIsNoDeeperThanASmallerBurstAllows(t *testing.T) {
 			}
 			if splits && auto {
 				for i := range 20 {
-					step(t, a, time.Duration(i)*s, "h", usage(large.Algorithm, 100, 0, s, "k"))
+					step(t, a, time.Duration(i)*s, "h", reportOf(large.Algorithm, 100, 0, s, "k"))
 				}
 			}
-			took(t, a, 20*s, rpc.Take{Auto: auto, Tokens: rpc.MaxTokens, Spent: rpc.SpentBeyond})
+			took(t, a, 20*s, usage.Take{Auto: auto, Tokens: rpc.MaxTokens, Spent: usage.SpentBeyond})
 			configured(t, a, small)
-			took(t, a, 20*s, rpc.Take{Auto: auto})
-			if got := took(t, a, 23*s, rpc.Take{Auto: auto, Tokens: 1}); !got.OK {
+			took(t, a, 20*s, usage.Take{Auto: auto})
+			if got := took(t, a, 23*s, usage.Take{Auto: auto, Tokens: 1}); !got.OK {
 				t.Errorf("%s, split %v: the key is closed for %v, with %v tokens", large.Algorithm, splits, got.Retry, got.Left)
 			}
 		}
@@ -76,7 +77,7 @@ func TestADebtIsNoDeeperThanASmallerBurstAllows(t *testing.T) {
 // it is full.
 func TestABucketFollowsItsRuleWithoutATake(t *testing.T) {
 	a := bucketed(t, 1e-6, 10)
-	took(t, a, 0, rpc.Take{Tokens: 10})
+	took(t, a, 0, usage.Take{Tokens: 10})
 	configured(t, a, exactRule(1, 10))
 	a.GC(s)
 	if rows := a.Buckets(6*s, func(string) bool { return true }); len(rows) != 1 || rows[0].Told < 4.9 || rows[0].Told > 5.1 {
@@ -91,7 +92,7 @@ func TestABucketFollowsItsRuleWithoutATake(t *testing.T) {
 // back gives no second burst, and not for the weeks in which it fills.
 func TestABucketWithoutARuleIsForgotten(t *testing.T) {
 	a := bucketed(t, 1e-6, 10)
-	took(t, a, 0, rpc.Take{Tokens: 10})
+	took(t, a, 0, usage.Take{Tokens: 10})
 	other := exactRule(1, 1)
 	other.Key = "other"
 	configured(t, a, other)
@@ -112,7 +113,7 @@ func TestABucketWithoutARuleIsForgotten(t *testing.T) {
 func TestNobodyWaitsForLongerThanTheContractSays(t *testing.T) {
 	a := bucketed(t, 1./3600, 10)
 	for range 5 {
-		if got, _ := a.TakeHere(rpc.Take{Key: "k", Tokens: 10, Longest: -1}); got.Wait > rpc.MaxWait || got.Retry > rpc.MaxWait {
+		if got, _ := a.TakeHere(usage.Take{Key: "k", Tokens: 10, Longest: -1}); got.Wait > rpc.MaxWait || got.Retry > rpc.MaxWait {
 			t.Errorf("waits for %v, or asks again after %v; at most %v", got.Wait, got.Retry, rpc.MaxWait)
 		}
 	}

@@ -13,6 +13,9 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/claims"
+	"github.com/headgate/headgate/rpc/usage"
+	"github.com/headgate/headgate/rpc/usage/ask"
 )
 
 // Owner is what a host runs for the keys that it owns: it answers one type of
@@ -133,9 +136,9 @@ func (a *Aggregator) Sweep(time.Time) { a.GC(Now()) }
 // report it themselves.
 func (a *Aggregator) HandOver(ctx context.Context, c Cluster) error {
 	var errs []error
-	var rows []rpc.Take
+	var rows []usage.Take
 	if c.Leaving {
-		claimant := rpc.Claimant{Host: c.Host, Placement: c.Placement, Peers: c.Peers, Timeout: handOverWithin}
+		claimant := claims.Claimant{Host: c.Host, Placement: c.Placement, Peers: c.Peers, Timeout: handOverWithin}
 		for _, part := range a.Handover(Now()) {
 			_, failed := claimant.Claim(ctx, part)
 			if failed = slices.DeleteFunc(failed, func(err error) bool { return err == nil }); len(failed) > 0 {
@@ -147,7 +150,7 @@ func (a *Aggregator) HandOver(ctx context.Context, c Cluster) error {
 		rows = a.Buckets(Now(), func(key string) bool { return !c.Owns(key) })
 	}
 	if len(rows) > 0 {
-		taker := rpc.Taker{Host: c.Host, Placement: c.Placement, Peers: c.Peers, Timeout: handOverWithin}
+		taker := ask.Taker{Host: c.Host, Placement: c.Placement, Peers: c.Peers, Timeout: handOverWithin}
 		errs = append(errs, taker.Send(ctx, rows))
 	}
 	return errors.Join(errs...)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/claims"
 )
 
 // halves gives half to the host that wants most, and divides the rest by demand.
@@ -111,7 +111,7 @@ func TestAWeighDividesClaims(t *testing.T) {
 		got := make(map[string]float64)
 		for now := time.Duration(0); now < 10*time.Minute; now += 10 * time.Second {
 			for host, wants := range want {
-				c := &rpc.Claims{Rows: []rpc.Claim{{Key: "k", Host: host, Has: got[host], Bands: []rpc.Band{{Clients: 1, Wants: wants}}}}}
+				c := &claims.Claims{Rows: []claims.Claim{{Key: "k", Host: host, Has: got[host], Bands: []claims.Band{{Clients: 1, Wants: wants}}}}}
 				got[host] = a.Claim(now, c).Rows[0].Amount
 			}
 		}
@@ -122,7 +122,7 @@ func TestAWeighDividesClaims(t *testing.T) {
 		if err := a.Configure(snapshot(t, dynamicconfig.Properties{}, rule)); err != nil {
 			t.Fatal(err)
 		}
-		c := &rpc.Claims{Rows: []rpc.Claim{{Key: "k", Host: "a", Bands: []rpc.Band{{Clients: 1, Wants: 5}}}}}
+		c := &claims.Claims{Rows: []claims.Claim{{Key: "k", Host: "a", Bands: []claims.Band{{Clients: 1, Wants: 5}}}}}
 		if l := a.Claim(time.Hour, c).Rows[0]; l.Refused == "" {
 			t.Errorf("of no number: %+v", l)
 		}

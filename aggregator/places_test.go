@@ -11,7 +11,7 @@ import (
 
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // inPlaces is how many keys of the rule called glob are counted.
@@ -33,8 +33,8 @@ func TestTakesMakeNoMoreKeysThanTheirRuleMayHave(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		take := func(now time.Duration, key string) rpc.Took {
-			return took(t, a, now, rpc.Take{Key: key, Auto: auto, Tokens: 1})
+		take := func(now time.Duration, key string) usage.Took {
+			return took(t, a, now, usage.Take{Key: key, Auto: auto, Tokens: 1})
 		}
 		var decided atomic.Int64
 		var all sync.WaitGroup
@@ -90,7 +90,7 @@ func TestPlacesFollowTheRules(t *testing.T) {
 			}
 		}
 		take := func(a *Aggregator, key string) bool {
-			return took(t, a, 0, rpc.Take{Key: key, Auto: auto, Tokens: 50}).Decided
+			return took(t, a, 0, usage.Take{Key: key, Auto: auto, Tokens: 50}).Decided
 		}
 		expect := func(a *Aggregator, want map[string]int64) {
 			t.Helper()
@@ -133,13 +133,13 @@ func TestKeysThatAreReportedCount(t *testing.T) {
 	rule := autoRule(1000, 1000)
 	rule.MaxKeys = 2
 	a := under(t, rule)
-	u := usage(algorithm.NameAuto, 1, 0, time.Second, "k1", "k2", "k3")
+	u := reportOf(algorithm.NameAuto, 1, 0, time.Second, "k1", "k2", "k3")
 	u.Wants = []float64{1, 1, 1}
 	step(t, a, 0, "h", u)
 	if got := inPlaces(a, "*", true); got != 3 || a.keys.Load() != 3 {
 		t.Errorf("%d keys are counted of %d, want 3", got, a.keys.Load())
 	}
-	if took(t, a, 0, rpc.Take{Key: "k4", Auto: true, Tokens: 1}).Decided {
+	if took(t, a, 0, usage.Take{Key: "k4", Auto: true, Tokens: 1}).Decided {
 		t.Error("a take makes a key that is too many")
 	}
 	a.GC(time.Hour)

@@ -13,6 +13,8 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/claims"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // start is what Steps count time from.
@@ -22,14 +24,14 @@ var _ rpc.Decider = (*Aggregator)(nil)
 
 // scratch holds the columns of one call.
 type scratch struct {
-	usage  rpc.Usage
-	grants rpc.Grants
+	usage  usage.Report
+	grants usage.Grants
 }
 
 var scratches sync.Pool
 
-// Update implements rpc.Decider for the built-in payloads, rpc.UsageTypeURL,
-// rpc.ClaimsTypeURL and rpc.TakesTypeURL.
+// Update implements rpc.Decider for the built-in payloads, usage.ReportTypeURL,
+// claims.TypeURL and usage.TakesTypeURL.
 func (a *Aggregator) Update(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -39,9 +41,9 @@ func (a *Aggregator) Update(ctx context.Context, host string, payload *anypb.Any
 		return nil, fmt.Errorf("aggregator: %w", err)
 	}
 	switch url := payload.GetTypeUrl(); {
-	case isType(url, rpc.ClaimsTypeURL):
+	case isType(url, claims.TypeURL):
 		return a.claims(host, payload)
-	case isType(url, rpc.TakesTypeURL):
+	case isType(url, usage.TakesTypeURL):
 		return a.takes(host, payload)
 	}
 	s, ok := scratches.Get().(*scratch)
@@ -50,38 +52,38 @@ func (a *Aggregator) Update(ctx context.Context, host string, payload *anypb.Any
 	}
 	defer scratches.Put(s)
 
-	if err := (rpc.Columnar{}).DecodeUsage(payload, &s.usage); err != nil {
+	if err := (usage.Columnar{}).DecodeReport(payload, &s.usage); err != nil {
 		a.refuse(host, "report", err)
 		return nil, fmt.Errorf("aggregator: update from %q: %w", host, err)
 	}
-	if err := a.Step(Now(), host, &s.usage, &s.grants); err != nil {
+	if err := a.step(Now(), host, &s.usage, &s.grants); err != nil {
 		a.refuse(host, "report", err)
 		return nil, err
 	}
-	return (rpc.Columnar{}).EncodeGrants(&s.grants, s.usage.Len())
+	return (usage.Columnar{}).EncodeGrants(&s.grants, s.usage.Len())
 }
 
 // isType reports whether url names the same message as want: only what follows
 // the last slash counts.
 func isType(url, want string) bool { return path.Base(url) == path.Base(want) }
 
-// claims is Update for rpc.ClaimsTypeURL.
+// claims is Update for claims.TypeURL.
 func (a *Aggregator) claims(host string, payload *anypb.Any) (*anypb.Any, error) {
-	claims, err := rpc.DecodeClaims(payload)
+	asked, err := claims.Decode(payload)
 	if err != nil {
 		a.refuse(host, "claims", err)
 		return nil, fmt.Errorf("aggregator: claims from %q: %w", host, err)
 	}
-	return rpc.EncodeLeases(a.Claim(Now(), claims), len(claims.Rows))
+	return claims.EncodeLeases(a.Claim(Now(), asked), len(asked.Rows))
 }
 
 // Now is the time that a's loops and calls count in, for Moved.
 func Now() time.Duration { return time.Since(start) }
 
-// Claiming asks the owners of keys for leases. An rpc.Claimant does. Claim returns
+// Claiming asks the owners of keys for leases. A claims.Claimant does. Claim returns
 // when ctx ends. A call that panics is one without an answer.
 type Claiming interface {
-	Claim(ctx context.Context, claims *rpc.Claims) (*rpc.Leases, []error)
+	Claim(ctx context.Context, asked *claims.Claims) (*claims.Leases, []error)
 }
 
 // RunBelow claims the capacity of keys whose rule has a parent from the cluster
@@ -108,7 +110,7 @@ func (a *Aggregator) RunBelow(ctx context.Context, host string, parent Claiming)
 const claimWithin = 10 * time.Second
 
 // claimAbove calls parent, which is anybody's code.
-func (a *Aggregator) claimAbove(ctx context.Context, parent Claiming, claims *rpc.Claims) (leases *rpc.Leases, errs []error) {
+func (a *Aggregator) claimAbove(ctx context.Context, parent Claiming, asked *claims.Claims) (leases *claims.Leases, errs []error) {
 	ctx, cancel := context.WithTimeout(ctx, claimWithin)
 	defer cancel()
 	defer func() {
@@ -119,7 +121,7 @@ func (a *Aggregator) claimAbove(ctx context.Context, parent Claiming, claims *rp
 			leases, errs = nil, nil
 		}
 	}()
-	return parent.Claim(ctx, claims)
+	return parent.Claim(ctx, asked)
 }
 
 // lookEvery is how soon a sweep follows an interval that has become shorter.

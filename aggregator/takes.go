@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // errSettled is the answer to a batch that its caller does not wait for any more.
@@ -57,9 +58,9 @@ type caller struct {
 type batch struct {
 	number    uint64
 	withdrawn bool
-	bytes     int64     // what it takes to remember it
-	takes     rpc.Takes // with what they took
-	taken     rpc.Taken
+	bytes     int64       // what it takes to remember it
+	takes     usage.Takes // with what they took
+	taken     usage.Taken
 }
 
 var batches = sync.Pool{New: func() any { return new(batch) }}
@@ -106,13 +107,13 @@ func (c *caller) expire(now time.Duration) bool {
 	return c.gone
 }
 
-// takes is Update for rpc.TakesTypeURL.
+// takes is Update for usage.TakesTypeURL.
 func (a *Aggregator) takes(host string, payload *anypb.Any) (*anypb.Any, error) {
 	b, ok := batches.Get().(*batch)
 	if !ok {
 		b = new(batch)
 	}
-	if err := rpc.DecodeTakes(payload, &b.takes); err != nil {
+	if err := usage.DecodeTakes(payload, &b.takes); err != nil {
 		batches.Put(b)
 		a.refuse(host, "takes", err)
 		return nil, fmt.Errorf("aggregator: takes from %q: %w", host, err)
@@ -124,7 +125,7 @@ func (a *Aggregator) takes(host string, payload *anypb.Any) (*anypb.Any, error) 
 	if c == nil {
 		defer batches.Put(b)
 		a.Take(Now(), &b.takes, &b.taken)
-		return rpc.EncodeTaken(&b.taken, len(b.takes.Rows))
+		return usage.EncodeTaken(&b.taken, len(b.takes.Rows))
 	}
 	answer, err := a.once(c, b)
 	if err != nil {
@@ -152,14 +153,14 @@ func (a *Aggregator) once(c *caller, b *batch) (*anypb.Any, error) {
 		if before.withdrawn {
 			return nil, errSettled
 		}
-		return rpc.EncodeTaken(&before.taken, len(before.taken.Rows))
+		return usage.EncodeTaken(&before.taken, len(before.taken.Rows))
 	}
 	if b.number < c.settled {
 		return nil, errSettled
 	}
 	a.Take(now, &b.takes, &b.taken)
 	c.keep(b.copy())
-	return rpc.EncodeTaken(&b.taken, len(b.takes.Rows))
+	return usage.EncodeTaken(&b.taken, len(b.takes.Rows))
 }
 
 // copy is b in memory of its own, of no more than it needs: b is used again.
@@ -173,14 +174,14 @@ func (b *batch) copy() *batch {
 	}
 	return &batch{
 		number: b.number, bytes: int64(bytes),
-		takes: rpc.Takes{Rows: rows}, taken: rpc.Taken{By: b.taken.By, Rows: slices.Clone(b.taken.Rows)},
+		takes: usage.Takes{Rows: rows}, taken: usage.Taken{By: b.taken.By, Rows: slices.Clone(b.taken.Rows)},
 	}
 }
 
 const (
 	// bytesPerRow is what a row takes beside its key, and batchBytes what a
 	// batch takes beside its rows.
-	bytesPerRow = int(unsafe.Sizeof(rpc.Take{}) + unsafe.Sizeof(rpc.Took{}))
+	bytesPerRow = int(unsafe.Sizeof(usage.Take{}) + unsafe.Sizeof(usage.Took{}))
 	batchBytes  = int(unsafe.Sizeof(batch{})) + 2*8
 )
 

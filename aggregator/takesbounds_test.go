@@ -19,18 +19,20 @@ import (
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/rpctest"
+	"github.com/headgate/headgate/rpc/usage"
+	"github.com/headgate/headgate/rpc/usage/ask"
 )
 
 // Callers that settle nothing and send as much as fits cost a bounded amount of
 // memory, whoever they say that they are.
 func TestWhatIsRememberedOfLargeBatchesIsBounded(t *testing.T) {
 	a := bucketed(t, 1e-4, 3e4)
-	rows := []rpc.Take{{Key: "k", Tokens: 1}}
+	rows := []usage.Take{{Key: "k", Tokens: 1}}
 	for i := range 1024 {
-		rows = append(rows, rpc.Take{Key: fmt.Sprint("other:", i, strings.Repeat("x", 1000)), Tokens: 1})
+		rows = append(rows, usage.Take{Key: fmt.Sprint("other:", i, strings.Repeat("x", 1000)), Tokens: 1})
 	}
 	send := func(caller, batch, settled uint64) {
-		once(t, a, &rpc.Takes{Caller: caller, Batch: batch, Settled: settled, Rows: rows})
+		once(t, a, &usage.Takes{Caller: caller, Batch: batch, Settled: settled, Rows: rows})
 	}
 	remembered := func() (bytes int64) {
 		for _, c := range a.callers.all {
@@ -67,10 +69,10 @@ func TestWhatIsRememberedOfLargeBatchesIsBounded(t *testing.T) {
 // heard of anything, comes out of debt soon.
 func TestWhatOneMessageMayOweIsBounded(t *testing.T) {
 	const limit, burst = 10, 20
-	for name, take := range map[string]rpc.Take{
-		"charged": {Tokens: rpc.MaxTokens, Spent: rpc.SpentBeyond},
+	for name, take := range map[string]usage.Take{
+		"charged": {Tokens: rpc.MaxTokens, Spent: usage.SpentBeyond},
 		"told":    {Told: -1e300, By: 77},
-		"apart":   {Tokens: rpc.MaxTokens, Spent: rpc.SpentApart},
+		"apart":   {Tokens: rpc.MaxTokens, Spent: usage.SpentApart},
 	} {
 		for _, rule := range []dynamicconfig.Rule{exactRule(limit, burst), autoRule(limit, burst)} {
 			for _, how := range []struct {
@@ -85,7 +87,7 @@ func TestWhatOneMessageMayOweIsBounded(t *testing.T) {
 				rule.MaxWait, rule.MaxDebt, rule.MaxCost = how.wait, how.debt, how.cost
 				a, want := under(t, rule), how.want
 				take.Auto = rule.Algorithm == algorithm.NameAuto
-				if take.Spent == rpc.SpentApart {
+				if take.Spent == usage.SpentApart {
 					want = -burst
 				}
 				for range 2 { // and no deeper the second time
@@ -94,7 +96,7 @@ func TestWhatOneMessageMayOweIsBounded(t *testing.T) {
 					}
 				}
 				now := time.Duration((1-want)/limit*float64(time.Second)) + time.Microsecond
-				if got := took(t, a, now, rpc.Take{Tokens: 1, Auto: take.Auto}); !got.OK {
+				if got := took(t, a, now, usage.Take{Tokens: 1, Auto: take.Auto}); !got.OK {
 					t.Errorf("%s, %s, %+v: after %v got %+v", name, rule.Algorithm, how, now, got)
 				}
 			}
@@ -107,9 +109,9 @@ func TestWhatOneMessageMayOweIsBounded(t *testing.T) {
 func TestNothingIsForgivenByTheBoundOfDebt(t *testing.T) {
 	a := bucketed(t, 10, 20)
 	for range 10 {
-		took(t, a, 0, rpc.Take{Tokens: 20, Longest: -1})
+		took(t, a, 0, usage.Take{Tokens: 20, Longest: -1})
 	}
-	for _, take := range []rpc.Take{{Tokens: 5, Spent: rpc.SpentBeyond}, {Told: -1e9, By: 77}} {
+	for _, take := range []usage.Take{{Tokens: 5, Spent: usage.SpentBeyond}, {Told: -1e9, By: 77}} {
 		if got := took(t, a, 0, take); got.Left != -180 {
 			t.Errorf("%+v: %v left, want -180", take, got.Left)
 		}
@@ -118,10 +120,10 @@ func TestNothingIsForgivenByTheBoundOfDebt(t *testing.T) {
 
 // What a charge or a refund did not move is not undone, wherever it is withdrawn.
 func TestOnlyWhatMovedIsUndone(t *testing.T) {
-	charge := []rpc.Take{{Key: "k", Tokens: 100, Spent: rpc.SpentBeyond}}
-	refund := []rpc.Take{{Key: "k", Tokens: -10}}
+	charge := []usage.Take{{Key: "k", Tokens: 100, Spent: usage.SpentBeyond}}
+	refund := []usage.Take{{Key: "k", Tokens: -10}}
 	for name, tt := range map[string]struct {
-		rows []rpc.Take
+		rows []usage.Take
 		want float64
 	}{"charge": {charge, -20}, "refund": {refund, 10}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -129,19 +131,19 @@ func TestOnlyWhatMovedIsUndone(t *testing.T) {
 			c.owner.Store(&c.names[0])
 			a := bucketed(t, 0.001, 10)
 			c.network.Host("owner").Serve(a)
-			edge := &rpc.ForwardTakes{Taker: &rpc.Taker{Host: "edge", Placement: &c.owner, Peers: c.network.Host("edge").Peers(), Self: "edge"}}
+			edge := &ask.Forward{Taker: &ask.Taker{Host: "edge", Placement: &c.owner, Peers: c.network.Host("edge").Peers(), Self: "edge"}}
 			if name == "charge" {
-				once(t, edge, &rpc.Takes{Caller: 1, Batch: 1, Rows: tt.rows})
+				once(t, edge, &usage.Takes{Caller: 1, Batch: 1, Rows: tt.rows})
 			}
-			once(t, edge, &rpc.Takes{Caller: 1, Batch: 2, Rows: tt.rows})
-			once(t, edge, &rpc.Takes{Caller: 1, Batch: 3, Withdrawn: []uint64{2}, Rows: []rpc.Take{{Key: "k"}}})
+			once(t, edge, &usage.Takes{Caller: 1, Batch: 2, Rows: tt.rows})
+			once(t, edge, &usage.Takes{Caller: 1, Batch: 3, Withdrawn: []uint64{2}, Rows: []usage.Take{{Key: "k"}}})
 			if got := left(t, a, Now()); math.Abs(got-tt.want) > 0.01 {
 				t.Errorf("%s at an edge: %v left, want %v", name, got, tt.want)
 			}
 			b := bucketed(t, 0.001, 10)
-			once(t, b, &rpc.Takes{Caller: 1, Batch: 2, Rows: tt.rows})
+			once(t, b, &usage.Takes{Caller: 1, Batch: 2, Rows: tt.rows})
 			before := 10.0
-			once(t, b, &rpc.Takes{Caller: 1, Batch: 3, Withdrawn: []uint64{2}, Rows: []rpc.Take{{Key: "k"}}})
+			once(t, b, &usage.Takes{Caller: 1, Batch: 3, Withdrawn: []uint64{2}, Rows: []usage.Take{{Key: "k"}}})
 			if got := left(t, b, Now()); math.Abs(got-before) > 0.01 {
 				t.Errorf("%s at the owner: %v left, want %v", name, got, before)
 			}
@@ -160,14 +162,14 @@ func TestWhatIsRememberedIsCounted(t *testing.T) {
 	}
 	// A large message leaves no large memory behind with a small one.
 	a := bucketed(t, 100, 100)
-	large := &rpc.Takes{Rows: make([]rpc.Take, rpc.MaxTakes)}
+	large := &usage.Takes{Rows: make([]usage.Take, rpc.MaxTakes)}
 	for i := range large.Rows {
-		large.Rows[i] = rpc.Take{Key: "k", Tokens: 1}
+		large.Rows[i] = usage.Take{Key: "k", Tokens: 1}
 	}
 	before := heap()
 	for i := range uint64(300) {
 		once(t, a, large)
-		once(t, a, &rpc.Takes{Caller: 1 + i/100, Batch: i%100 + 1, Rows: []rpc.Take{{Key: "k", Tokens: 1}}})
+		once(t, a, &usage.Takes{Caller: 1 + i/100, Batch: i%100 + 1, Rows: []usage.Take{{Key: "k", Tokens: 1}}})
 	}
 	if kept, counted := heap()-before, a.callers.remembered.Load(); kept > 2<<20 || counted < 300*int64(batchBytes) {
 		t.Errorf("of 300 batches of one row %d KiB are kept, and %d KiB counted", kept>>10, counted>>10)
@@ -178,7 +180,7 @@ func TestWhatIsRememberedIsCounted(t *testing.T) {
 	before = heap()
 	for caller := range uint64(500) {
 		for batch := range uint64(2) {
-			takes := &rpc.Takes{Caller: caller + 1, Batch: 1000 + batch}
+			takes := &usage.Takes{Caller: caller + 1, Batch: 1000 + batch}
 			for w := range uint64(rpc.MaxWithdrawn) {
 				takes.Withdrawn = append(takes.Withdrawn, batch*100+w+1)
 			}
@@ -199,7 +201,7 @@ func TestRefusalsAreLoggedNowAndThen(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		good, err := (rpc.Columnar{}).EncodeUsage(usage("elastic", 1, 0, s, "k"))
+		good, err := (usage.Columnar{}).EncodeReport(reportOf("elastic", 1, 0, s, "k"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -227,9 +229,9 @@ func TestRefusalsAreLoggedNowAndThen(t *testing.T) {
 // withdrawn.
 func TestOnlyWhatWasChargedIsGivenBack(t *testing.T) {
 	a := bucketed(t, 1e-4, 20)
-	once(t, a, &rpc.Takes{Caller: 1, Batch: 1, Rows: []rpc.Take{{Key: "k", Tokens: 15}}})
-	once(t, a, &rpc.Takes{Caller: 1, Batch: 2, Rows: []rpc.Take{{Key: "k", Tokens: 1e6, Spent: rpc.SpentBeyond}}})
-	once(t, a, &rpc.Takes{Caller: 1, Batch: 3, Withdrawn: []uint64{2}, Rows: []rpc.Take{{Key: "k"}}})
+	once(t, a, &usage.Takes{Caller: 1, Batch: 1, Rows: []usage.Take{{Key: "k", Tokens: 15}}})
+	once(t, a, &usage.Takes{Caller: 1, Batch: 2, Rows: []usage.Take{{Key: "k", Tokens: 1e6, Spent: usage.SpentBeyond}}})
+	once(t, a, &usage.Takes{Caller: 1, Batch: 3, Withdrawn: []uint64{2}, Rows: []usage.Take{{Key: "k"}}})
 	if got := left(t, a, Now()); math.Abs(got-5) > 0.01 {
 		t.Errorf("%v left of 20 after 15", got)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/internal/exactbucket"
 	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // taking is the state of a key from which tokens are taken one by one.
@@ -18,7 +19,7 @@ type taking interface {
 
 	// take serves t, of key k, for the owner whose number is by. The Tokens of
 	// t become what was taken.
-	take(now time.Duration, k *key, t *rpc.Take, by uint32) rpc.Took
+	take(now time.Duration, k *key, t *usage.Take, by uint32) usage.Took
 
 	// level is what is left, and whether nothing is missing.
 	level(now time.Duration, k *key) (tokens float64, full bool)
@@ -53,7 +54,7 @@ func mentions(rule *dynamicconfig.Rule, name string) bool {
 // taken. The Tokens of each row become what it took, so that it can be undone.
 // Keys that are not for a bucket here, for want of a rule or of room, are not
 // decided. Time is as in Step.
-func (a *Aggregator) Take(now time.Duration, takes *rpc.Takes, taken *rpc.Taken) {
+func (a *Aggregator) Take(now time.Duration, takes *usage.Takes, taken *usage.Taken) {
 	taken.By = a.number
 	taken.Rows = taken.Rows[:0]
 	for i := range takes.Rows {
@@ -64,12 +65,12 @@ func (a *Aggregator) Take(now time.Duration, takes *rpc.Takes, taken *rpc.Taken)
 
 // TakeHere is Take for one row, for who is in the same process. It returns the
 // owner's number too.
-func (a *Aggregator) TakeHere(t rpc.Take) (rpc.Took, uint32) {
+func (a *Aggregator) TakeHere(t usage.Take) (usage.Took, uint32) {
 	a.metrics.takes.Inc(1)
 	return a.take(Now(), &t), a.number
 }
 
-func (a *Aggregator) take(now time.Duration, t *rpc.Take) rpc.Took {
+func (a *Aggregator) take(now time.Duration, t *usage.Take) usage.Took {
 	hash := a.table.Hash(t.Key)
 	sh := a.table.Shard(hash)
 	now = sh.Lock(now)
@@ -79,7 +80,7 @@ func (a *Aggregator) take(now time.Duration, t *rpc.Take) rpc.Took {
 	if k == nil || a.left.Load() {
 		a.metrics.undecided.Inc(1)
 		t.Tokens = 0
-		return rpc.Took{}
+		return usage.Took{}
 	}
 	state, _ := k.account.(taking) // it is one
 	return state.take(now, k, t, a.number)
@@ -87,7 +88,7 @@ func (a *Aggregator) take(now time.Duration, t *rpc.Take) rpc.Took {
 
 // taking finds or makes the key that t is from in sh, which is locked; nil if
 // there is none.
-func (a *Aggregator) taking(sh *shard, now time.Duration, hash uint64, t *rpc.Take) *key {
+func (a *Aggregator) taking(sh *shard, now time.Duration, hash uint64, t *usage.Take) *key {
 	name := algorithm.NameExact
 	if t.Auto {
 		name = algorithm.NameAuto
@@ -145,14 +146,14 @@ func (a *Aggregator) newAuto(b *book, s *settings, now time.Duration, rule *dyna
 }
 
 // undo gives back what the rows of takes took.
-func (a *Aggregator) undo(now time.Duration, takes *rpc.Takes) {
+func (a *Aggregator) undo(now time.Duration, takes *usage.Takes) {
 	for _, row := range takes.Rows {
 		if row.Tokens == 0 {
 			continue
 		}
-		back := rpc.Take{Key: row.Key, Auto: row.Auto, Tokens: -row.Tokens}
+		back := usage.Take{Key: row.Key, Auto: row.Auto, Tokens: -row.Tokens}
 		if back.Tokens > 0 { // it had given them back
-			back.Spent = rpc.SpentBeyond
+			back.Spent = usage.SpentBeyond
 		}
 		a.take(now, &back)
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/headgate/headgate/aggregator/internal/account"
 	"github.com/headgate/headgate/aggregator/internal/table"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // update is one Step under way.
@@ -16,9 +16,9 @@ type update struct {
 	a        *Aggregator
 	now      time.Duration
 	settings *settings
-	usage    *rpc.Usage
+	usage    *usage.Report
 	host     uint32
-	grants   *rpc.Grants
+	grants   *usage.Grants
 
 	likely    [table.AtOnce]likely // where the rows under way are
 	fetched   int                  // so that what is read ahead counts as used

@@ -18,13 +18,14 @@ import (
 	"github.com/headgate/headgate/aggregator/internal/table"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func encode(t testing.TB, u *rpc.Usage) *anypb.Any {
+func encode(t testing.TB, u *usage.Report) *anypb.Any {
 	t.Helper()
-	payload, err := rpc.Columnar{}.EncodeUsage(u)
+	payload, err := usage.Columnar{}.EncodeReport(u)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,16 +35,16 @@ func encode(t testing.TB, u *rpc.Usage) *anypb.Any {
 func TestUpdateAnswersPayloads(t *testing.T) {
 	a := weighted(t, cadence)
 	var mux rpc.Mux
-	if err := mux.Register(rpc.UsageTypeURL, a); err != nil {
+	if err := mux.Register(usage.ReportTypeURL, a); err != nil {
 		t.Fatal(err)
 	}
 	for _, keys := range [][]string{{"k", "l", "m"}, {"k"}, {"k", "l"}} { // longer and shorter messages after each other
-		u := usage(algorithm.NameRequestWeighted, 5, 5, time.Second, keys...)
+		u := reportOf(algorithm.NameRequestWeighted, 5, 5, time.Second, keys...)
 		answer, err := mux.Update(t.Context(), "a", encode(t, u))
 		if err != nil {
 			t.Fatal(err)
 		}
-		g, err := rpc.Columnar{}.DecodeGrants(answer, u)
+		g, err := usage.Columnar{}.DecodeGrants(answer, u)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -57,14 +58,14 @@ func TestUpdateAnswersPayloads(t *testing.T) {
 
 func TestUpdateRefusesWrongPayloads(t *testing.T) {
 	a := weighted(t, cadence)
-	good := encode(t, usage(algorithm.NameRequestWeighted, 5, 5, time.Second, "k"))
+	good := encode(t, reportOf(algorithm.NameRequestWeighted, 5, 5, time.Second, "k"))
 	for name, payload := range map[string]*anypb.Any{
 		"none":              nil,
-		"another type":      {TypeUrl: rpc.GrantsTypeURL, Value: good.GetValue()},
+		"another type":      {TypeUrl: usage.GrantsTypeURL, Value: good.GetValue()},
 		"no type":           {Value: good.GetValue()},
-		"truncated":         {TypeUrl: rpc.UsageTypeURL, Value: good.GetValue()[:len(good.GetValue())-1]},
-		"garbage":           {TypeUrl: rpc.UsageTypeURL, Value: []byte("\xff\xff\xff\xff\xff")},
-		"unknown algorithm": encode(t, usage("elastik", 5, 5, time.Second, "k")),
+		"truncated":         {TypeUrl: usage.ReportTypeURL, Value: good.GetValue()[:len(good.GetValue())-1]},
+		"garbage":           {TypeUrl: usage.ReportTypeURL, Value: []byte("\xff\xff\xff\xff\xff")},
+		"unknown algorithm": encode(t, reportOf("elastik", 5, 5, time.Second, "k")),
 	} {
 		if answer, err := a.Update(t.Context(), "a", payload); err == nil || answer != nil {
 			t.Errorf("%s: answered %v, %v", name, answer, err)
@@ -91,7 +92,7 @@ func TestUpdatesRunSideBySide(t *testing.T) {
 	var wg sync.WaitGroup
 	for _, host := range []string{"a", "b", "c", "d"} {
 		wg.Go(func() {
-			u := usage(algorithm.NameRequestWeighted, 5, 5, time.Second, "k", host)
+			u := reportOf(algorithm.NameRequestWeighted, 5, 5, time.Second, "k", host)
 			payload := encode(t, u)
 			for range 200 {
 				answer, err := a.Update(t.Context(), host, payload)
@@ -99,7 +100,7 @@ func TestUpdatesRunSideBySide(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if g, err := (rpc.Columnar{}).DecodeGrants(answer, u); err != nil || g.Weight[1] != 1 {
+				if g, err := (usage.Columnar{}).DecodeGrants(answer, u); err != nil || g.Weight[1] != 1 {
 					t.Errorf("%v: %+v", err, g)
 					return
 				}
@@ -115,7 +116,7 @@ func TestRunForgetsAndEnds(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() { a.Run(ctx); close(ended) }()
-		if _, err := a.Update(ctx, "a", encode(t, usage(algorithm.NameRequestWeighted, 5, 5, time.Second, "k"))); err != nil {
+		if _, err := a.Update(ctx, "a", encode(t, reportOf(algorithm.NameRequestWeighted, 5, 5, time.Second, "k"))); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(9500 * time.Millisecond)
@@ -140,23 +141,23 @@ func TestRunForgetsAndEnds(t *testing.T) {
 // FuzzUpdate feeds any bytes to an owner: it answers or refuses, and goes on.
 func FuzzUpdate(f *testing.F) {
 	for _, name := range []string{algorithm.NameRequestWeighted, algorithm.NameElastic, "mine"} {
-		u := usage(name, 5, 3, time.Second, "k", "m", "frontend:orders")
+		u := reportOf(name, 5, 3, time.Second, "k", "m", "frontend:orders")
 		u.Wants = []float64{1, 1e300, 0}
 		f.Add(encode(f, u).GetValue())
 	}
 	a, _ := custom(f, cadence, onAverage(new(counting).weigh))
 	f.Fuzz(func(t *testing.T, message []byte) {
-		u := new(rpc.Usage)
-		answer, err := a.Update(t.Context(), "fuzzer", &anypb.Any{TypeUrl: rpc.UsageTypeURL, Value: message})
+		u := new(usage.Report)
+		answer, err := a.Update(t.Context(), "fuzzer", &anypb.Any{TypeUrl: usage.ReportTypeURL, Value: message})
 		if err == nil {
-			if err := (rpc.Columnar{}).DecodeUsage(&anypb.Any{TypeUrl: rpc.UsageTypeURL, Value: message}, u); err != nil {
+			if err := (usage.Columnar{}).DecodeReport(&anypb.Any{TypeUrl: usage.ReportTypeURL, Value: message}, u); err != nil {
 				t.Fatalf("took in what does not decode: %v", err)
 			}
-			if _, err := (rpc.Columnar{}).DecodeGrants(answer, u); err != nil {
+			if _, err := (usage.Columnar{}).DecodeGrants(answer, u); err != nil {
 				t.Fatalf("answered what a host refuses: %v", err)
 			}
 		}
-		good := usage(algorithm.NameRequestWeighted, 1, 0, time.Second, "good")
+		good := reportOf(algorithm.NameRequestWeighted, 1, 0, time.Second, "good")
 		if _, err := a.Update(t.Context(), "host", encode(t, good)); err != nil {
 			t.Fatalf("a good report afterwards: %v", err)
 		}
@@ -183,13 +184,13 @@ func isManySmallOnes(t *testing.T, name string, keys int) {
 	for round := range 3 {
 		now := time.Duration(round) * time.Second
 		for h, host := range []string{"a", "b"} {
-			u := usage(name, 0, 0, time.Second, texts...)
+			u := reportOf(name, 0, 0, time.Second, texts...)
 			for i := range texts {
 				u.Allowed[i], u.Rejected[i] = int64(i*(h+1)), int64(i%7)
 			}
 			got := step(t, large, now, host, u)
 			for i, text := range texts {
-				want := step(t, small, now, host, usage(name, u.Allowed[i], u.Rejected[i], time.Second, text))
+				want := step(t, small, now, host, reportOf(name, u.Allowed[i], u.Rejected[i], time.Second, text))
 				if got.Weight[i] != want.Weight[0] || got.Burst[i] != want.Burst[0] || got.Lease[i] != want.Lease[0] ||
 					got.Tokens != nil && got.Tokens[i] != want.Tokens[0] {
 					t.Fatalf("round %d, host %s, row %d: %v %v, alone %v %v", round, host, i, got.Weight[i], got.Burst[i], want.Weight[0], want.Burst[0])
@@ -198,7 +199,7 @@ func isManySmallOnes(t *testing.T, name string, keys int) {
 		}
 	}
 	for _, text := range texts { // small reports find the same keys
-		step(t, large, 3*time.Second, "a", usage(name, 1, 0, time.Second, text))
+		step(t, large, 3*time.Second, "a", reportOf(name, 1, 0, time.Second, text))
 	}
 	if got, want := large.keys.Load(), small.keys.Load(); got != want {
 		t.Errorf("%d keys are known, one by one %d", got, want)
@@ -214,13 +215,13 @@ func TestFailuresStayInTheirRows(t *testing.T) {
 		}
 		parts[0] = capacity / (1 + demands[0].Wants)
 	}))
-	var g rpc.Grants // with what the last answer left in it
+	var g usage.Grants // with what the last answer left in it
 	for _, keys := range []int{50 * table.Few, 2 * table.Few, table.Few / 2} {
 		texts := make([]string, keys)
 		for i := range texts {
 			texts[i] = fmt.Sprint("m", keys, "-", i)
 		}
-		u := usage("mine", 0, 0, time.Second, texts...)
+		u := reportOf("mine", 0, 0, time.Second, texts...)
 		for i := range texts {
 			u.Allowed[i] = int64(1 + (i+keys)%10)
 		}
@@ -256,13 +257,13 @@ func TestKeysNamedTwiceUnderNewSettings(t *testing.T) {
 				texts[i] = fmt.Sprint("k", i)
 			}
 			for n, host := range append([]string{"a"}, others...) {
-				step(t, a, time.Duration(n)*time.Millisecond, host, usage(name, 5, 0, time.Second, texts...))
+				step(t, a, time.Duration(n)*time.Millisecond, host, reportOf(name, 5, 0, time.Second, texts...))
 			}
-			step(t, a, 14*time.Second, "late", usage(name, 5, 0, time.Second, texts...))
+			step(t, a, 14*time.Second, "late", reportOf(name, 5, 0, time.Second, texts...))
 			if err := a.Configure(snapshot(t, cadence, every(name))); err != nil {
 				t.Fatal(err)
 			}
-			twice := usage(name, 5, 0, time.Second, append(slices.Clone(texts), texts...)...)
+			twice := reportOf(name, 5, 0, time.Second, append(slices.Clone(texts), texts...)...)
 			for i := range texts {
 				twice.Allowed[i] = uses
 			}
@@ -292,9 +293,9 @@ func TestLargeReportsRunSideBySide(t *testing.T) {
 	var wait sync.WaitGroup
 	for h := range hosts {
 		wait.Go(func() {
-			var g rpc.Grants
+			var g usage.Grants
 			for range rounds {
-				if err := a.Step(0, fmt.Sprint(h), usage(algorithm.NameRequestWeighted, 10, 0, time.Second, texts...), &g); err != nil {
+				if err := a.Step(0, fmt.Sprint(h), reportOf(algorithm.NameRequestWeighted, 10, 0, time.Second, texts...), &g); err != nil {
 					t.Error(err)
 					return
 				}
@@ -302,7 +303,7 @@ func TestLargeReportsRunSideBySide(t *testing.T) {
 		})
 	}
 	wait.Wait()
-	for i, used := range step(t, a, 0, "asks only", usage(algorithm.NameRequestWeighted, 0, 0, time.Second, texts...)).Used {
+	for i, used := range step(t, a, 0, "asks only", reportOf(algorithm.NameRequestWeighted, 0, 0, time.Second, texts...)).Used {
 		if !near(used, 10*hosts) {
 			t.Fatalf("%v events/s of %s are used, want %d", used, texts[i], 10*hosts)
 		}

@@ -7,8 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/rpctest"
+	"github.com/headgate/headgate/rpc/usage"
+	"github.com/headgate/headgate/rpc/usage/ask"
 )
 
 // A take whose answer is lost is given back, although its host asks for nothing
@@ -21,12 +22,12 @@ func TestATakeWithoutAnAnswerIsGivenBackWithoutAnotherTake(t *testing.T) {
 			a := bucketed(t, 0.001, 5)
 			c.network.Host("owner").Serve(a)
 			c.network.Host("next").Serve(bucketed(t, 0.001, 5))
-			taker := &rpc.Taker{Host: "asker", Placement: &c.owner, Peers: c.network.Host("asker").Peers(), Self: "asker"}
-			if _, err := taker.Take(t.Context(), rpc.Take{Key: "k", Tokens: 1}); err != nil {
+			taker := &ask.Taker{Host: "asker", Placement: &c.owner, Peers: c.network.Host("asker").Peers(), Self: "asker"}
+			if _, err := taker.Take(t.Context(), usage.Take{Key: "k", Tokens: 1}); err != nil {
 				t.Fatal(err)
 			}
 			c.network.Cut("owner", "asker")
-			if _, err := taker.Take(t.Context(), rpc.Take{Key: "k", Tokens: 3}); err == nil {
+			if _, err := taker.Take(t.Context(), usage.Take{Key: "k", Tokens: 3}); err == nil {
 				t.Fatal("its answer is not lost")
 			}
 			time.Sleep(time.Second) // and so are those to the first calls that withdraw it

@@ -19,7 +19,7 @@ import (
 	"github.com/headgate/headgate/aggregator"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // reporter makes a function for one goroutine, which is one report and its
@@ -39,13 +39,13 @@ func BenchmarkDecider(b *testing.B) {
 				from := addresses(hosts)
 				for _, name := range ours {
 					decide(b, name, keys, sync.OnceValue(func() reporter {
-						u := usage(name, keys)
+						u := reportOf(name, keys)
 						c := newDecider(b, u, from)
 						return func() func() error { return c.reporter(u) }
 					}))
 				}
 				decide(b, "cadence", keys, sync.OnceValue(func() reporter {
-					load, limits := cadenceLoad(usage(requestWeighted, keys))
+					load, limits := cadenceLoad(reportOf(requestWeighted, keys))
 					a := newCadenceDecider(b, load, from)
 					var reports atomic.Int64
 					return func() func() error {
@@ -110,7 +110,7 @@ func warm(b *testing.B, make reporter) func() error {
 }
 
 // newDecider is headgate's, and has had a report from each host.
-func newDecider(b *testing.B, u *rpc.Usage, addresses []string) *clockwork {
+func newDecider(b *testing.B, u *usage.Report, addresses []string) *clockwork {
 	b.Helper()
 	snapshot, err := dynamicconfig.Config{
 		Properties: dynamicconfig.Properties{UpdateInterval: interval},
@@ -143,8 +143,8 @@ type clockwork struct {
 
 // reporter returns a function for one goroutine that reports u for the host
 // whose turn it is.
-func (c *clockwork) reporter(u *rpc.Usage) func() error {
-	var g rpc.Grants
+func (c *clockwork) reporter(u *usage.Report) func() error {
+	var g usage.Grants
 	hosts := len(c.addresses)
 	return func() error {
 		i := c.reports.Add(1)
@@ -152,9 +152,9 @@ func (c *clockwork) reporter(u *rpc.Usage) func() error {
 	}
 }
 
-// usage is a report of so many keys.
-func usage(name string, keys int) *rpc.Usage {
-	u := &rpc.Usage{
+// reportOf is a report of so many keys.
+func reportOf(name string, keys int) *usage.Report {
+	u := &usage.Report{
 		Algorithm: name,
 		Keys:      names(keys),
 		Elapsed:   slices.Repeat([]time.Duration{interval}, keys),
@@ -201,7 +201,7 @@ func newCadenceDecider(b *testing.B, load map[theirs.Limit]theirs.Requests, addr
 }
 
 // cadenceLoad is u in Cadence's types.
-func cadenceLoad(u *rpc.Usage) (map[theirs.Limit]theirs.Requests, []theirs.Limit) {
+func cadenceLoad(u *usage.Report) (map[theirs.Limit]theirs.Requests, []theirs.Limit) {
 	load := make(map[theirs.Limit]theirs.Requests, u.Len())
 	limits := make([]theirs.Limit, u.Len())
 	for i, key := range u.Keys {
@@ -219,13 +219,13 @@ func BenchmarkDeciderMemory(b *testing.B) {
 		b.Run(fmt.Sprintf("keys=%d/hosts=%d", keys, len(from)), func(b *testing.B) {
 			for _, name := range ours {
 				b.Run("by="+name, func(b *testing.B) {
-					u := usage(name, keys)
+					u := reportOf(name, keys)
 					retained(b, keys*len(from), "heap-B/pair", func() any { return newDecider(b, u, from) })
 					runtime.KeepAlive(u)
 				})
 			}
 			b.Run("by=cadence", func(b *testing.B) {
-				load, _ := cadenceLoad(usage(requestWeighted, keys))
+				load, _ := cadenceLoad(reportOf(requestWeighted, keys))
 				retained(b, keys*len(from), "heap-B/pair", func() any { return newCadenceDecider(b, load, from) })
 				runtime.KeepAlive(load)
 			})
@@ -240,9 +240,9 @@ func BenchmarkStall(b *testing.B) {
 	keys, from := size(10_000, 20), addresses(10)
 	for _, while := range []string{"quiet", "report"} {
 		b.Run(fmt.Sprintf("keys=%d/while=%s/by=headgate", keys, while), func(b *testing.B) {
-			u := usage(requestWeighted, keys)
+			u := reportOf(requestWeighted, keys)
 			c := newDecider(b, u, from)
-			one := c.reporter(usage(requestWeighted, 1))
+			one := c.reporter(reportOf(requestWeighted, 1))
 			if while == "report" {
 				all := c.reporter(u)
 				meanwhile(b, func() {

@@ -19,7 +19,7 @@ import (
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/stage"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 	"github.com/headgate/headgate/shadow"
 )
 
@@ -130,23 +130,23 @@ func granted(b *testing.B, g *limiter.Group, burst float64, keys ...string) {
 }
 
 // answer is what a decider might say to a report of so many keys.
-type answer struct{ grants rpc.Grants }
+type answer struct{ grants usage.Grants }
 
 func newAnswer(n int, burst float64) *answer {
-	return &answer{rpc.Grants{
+	return &answer{usage.Grants{
 		Weight: slices.Repeat([]float64{1}, n),
 		Burst:  slices.Repeat([]float64{burst}, n),
 		Used:   slices.Repeat([]float64{100}, n),
 		Lease:  slices.Repeat([]time.Duration{24 * time.Hour}, n),
 		Tokens: slices.Repeat([]float64{burst}, n),
-		Floor:  rpc.FloorUnused,
+		Floor:  usage.FloorUnused,
 	}}
 }
 
 // apply answers the whole of batch, which has at most as many keys as a.
 func (a *answer) apply(b *testing.B, g *limiter.Group, now stage.Instant, batch *limiter.Batch) {
 	n := batch.Usage.Len()
-	grants := rpc.Grants{
+	grants := usage.Grants{
 		Weight: a.grants.Weight[:n],
 		Burst:  a.grants.Burst[:n],
 		Used:   a.grants.Used[:n],
@@ -154,7 +154,7 @@ func (a *answer) apply(b *testing.B, g *limiter.Group, now stage.Instant, batch 
 		Floor:  a.grants.Floor,
 	}
 	if batch.Usage.Algorithm == elastic {
-		grants.Tokens, grants.Floor = a.grants.Tokens[:n], rpc.FloorNone
+		grants.Tokens, grants.Floor = a.grants.Tokens[:n], usage.FloorNone
 	}
 	if err := g.Manual().Apply(now, batch, nil, &grants); err != nil {
 		b.Fatal(err)

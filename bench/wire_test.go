@@ -16,7 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/headgate/headgate/bench/plainpb"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // wire turns one report into bytes and back, and the answer to it. Each step
@@ -79,15 +79,15 @@ func BenchmarkWire(b *testing.B) {
 }
 
 // grantsFor is an answer to u; an elastic one has tokens, and not what is used.
-func grantsFor(u *rpc.Usage) *rpc.Grants {
-	g := &rpc.Grants{Floor: rpc.FloorUnused}
+func grantsFor(u *usage.Report) *usage.Grants {
+	g := &usage.Grants{Floor: usage.FloorUnused}
 	for i := range u.Keys {
 		g.Weight = append(g.Weight, float64(i%8)/8)
 		g.Burst = append(g.Burst, float64(i%200))
 		g.Used = append(g.Used, float64(i)*1.5)
 		g.Lease = append(g.Lease, 10*time.Second)
 		if u.Algorithm == elastic {
-			g.Floor, g.Used[i] = rpc.FloorNone, 0
+			g.Floor, g.Used[i] = usage.FloorNone, 0
 			g.Tokens = append(g.Tokens, float64(i%200)/2)
 		}
 	}
@@ -97,17 +97,17 @@ func grantsFor(u *rpc.Usage) *rpc.Grants {
 // columnar is headgate's.
 func columnar(name string, n int) wire {
 	var (
-		codec     rpc.Columnar
-		u         = usage(name, n)
+		codec     usage.Columnar
+		u         = reportOf(name, n)
 		g         = grantsFor(u)
-		got       rpc.Usage // kept between calls, as at a decider
+		got       usage.Report // kept between calls, as at a decider
 		out, back *anypb.Any
 		err       error
 	)
 	return wire{
 		by:           name,
-		encodeUsage:  func() error { out, err = codec.EncodeUsage(u); return err },
-		decodeUsage:  func() error { return codec.DecodeUsage(out, &got) },
+		encodeUsage:  func() error { out, err = codec.EncodeReport(u); return err },
+		decodeUsage:  func() error { return codec.DecodeReport(out, &got) },
 		encodeGrants: func() error { back, err = codec.EncodeGrants(g, n); return err },
 		decodeGrants: func() error { _, err = codec.DecodeGrants(back, u); return err },
 		out:          func() int { return len(out.GetValue()) },
@@ -118,7 +118,7 @@ func columnar(name string, n int) wire {
 // plain is a message per key, which names it both ways.
 func plain(name string, n int) wire {
 	var (
-		u         = usage(name, n)
+		u         = reportOf(name, n)
 		g         = grantsFor(u)
 		out, back []byte
 		err       error
@@ -170,7 +170,7 @@ func plain(name string, n int) wire {
 // work with.
 func thrift(n int) wire {
 	var (
-		u         = usage(requestWeighted, n)
+		u         = reportOf(requestWeighted, n)
 		load      = make(map[shared.GlobalKey]theirrpc.Calls, n)
 		answer    = make(map[theirs.Limit]theirs.HostUsage, n)
 		helper    testing.T // two of its steps are exported to tests only

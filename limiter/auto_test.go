@@ -11,7 +11,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/stage"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 func autoRule(limit rate.Limit) dynamicconfig.Rule {
@@ -26,10 +26,10 @@ func autoGroup(t testing.TB, rule dynamicconfig.Rule, now *stage.Instant) (*Grou
 }
 
 // nothing is the answer that the owner decides each event.
-func nothing(t testing.TB, g *Group, now stage.Instant, batches []*Batch) (said []rpc.Usage) {
+func nothing(t testing.TB, g *Group, now stage.Instant, batches []*Batch) (said []usage.Report) {
 	t.Helper()
 	for _, b := range batches {
-		grants := &rpc.Grants{Weight: []float64{0}, Burst: []float64{0}, Used: []float64{0}, Lease: []time.Duration{time.Minute}, Tokens: []float64{0}}
+		grants := &usage.Grants{Weight: []float64{0}, Burst: []float64{0}, Used: []float64{0}, Lease: []time.Duration{time.Minute}, Tokens: []float64{0}}
 		if err := g.Manual().Apply(now, b, nil, grants); err != nil {
 			t.Fatal(err)
 		}

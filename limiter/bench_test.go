@@ -13,7 +13,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/stage"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // BenchmarkDecision is the whole hot path, find the key and decide, next to
@@ -42,7 +42,7 @@ func BenchmarkDecision(b *testing.B) {
 		rule.IdleAfter = time.Hour
 		g := NewGroup(snapshot(b, rule), 1)
 		g.For("k").Allow()
-		answer(b, g, stage.Now()+second, 1, 0, rpc.FloorNone, time.Hour)
+		answer(b, g, stage.Now()+second, 1, 0, usage.FloorNone, time.Hour)
 		run(fmt.Sprintf("weighted-%v", limit), func() bool { return g.For("k").Allow() })
 	}
 }
@@ -92,10 +92,10 @@ func BenchmarkReportAndApply(b *testing.B) {
 					owner := random.IntN(owners)
 					rows[owner] = append(rows[owner], i)
 				}
-				grants := make([]*rpc.Grants, owners)
+				grants := make([]*usage.Grants, owners)
 				for i := range owners {
 					n := len(rows[i])
-					grants[i] = &rpc.Grants{
+					grants[i] = &usage.Grants{
 						Weight: slices.Repeat([]float64{0.5}, n), Burst: slices.Repeat([]float64{100}, n), Used: make([]float64, n),
 						Lease: slices.Repeat([]time.Duration{time.Minute}, n),
 					}

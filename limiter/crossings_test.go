@@ -16,7 +16,7 @@ import (
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/internal/bucket"
 	"github.com/headgate/headgate/limiter/stage"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // counted are the counters of scope, by name and tags.
@@ -268,7 +268,7 @@ func TestAHandleIsNotRefusedForEver(t *testing.T) {
 	allowAt(b, 0, 1)
 	leave := func(from stage.Instant) stage.Instant {
 		for now := from; now < from+10*second; now += second {
-			answer(t, g, now, 1, 0, rpc.FloorNone, time.Minute)
+			answer(t, g, now, 1, 0, usage.FloorNone, time.Minute)
 		}
 		return from + 10*second
 	}

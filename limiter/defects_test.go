@@ -17,7 +17,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/stage"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // These are the defects of issue 13 that concern a Group or its Limiters.
@@ -202,7 +202,7 @@ func TestAReservationFromAnUnlimitedBucketGivesNothingBack(t *testing.T) {
 		g := NewGroup(snapshot(t, r), 1)
 		k := g.For("k")
 		res := reserveAt(k, 0, 1000, 0)
-		answer(t, g, second, 0.5, 100, rpc.FloorNone, time.Minute)
+		answer(t, g, second, 0.5, 100, usage.FloorNone, time.Minute)
 		take(k, second, 1000) // the bucket is dry
 		before := k.of().Level(second).Tokens
 		undo(res)

@@ -17,7 +17,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/stage"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // ear is a listener that remembers.
@@ -56,7 +56,8 @@ func drain(g *Group) {
 // idle is an Updater that answers nothing.
 type idle struct{}
 
-func (idle) Update(context.Context, *rpc.Usage, time.Duration, func(rpc.Part, *rpc.Grants, error)) {}
+func (idle) Update(context.Context, *usage.Report, time.Duration, func(usage.Part, *usage.Grants, error)) {
+}
 
 func expect(t *testing.T, e *ear, what string, want ...string) {
 	t.Helper()

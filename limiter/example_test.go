@@ -12,7 +12,7 @@ import (
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/stage"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // A key's limit is divided evenly until its owner has granted something else.
@@ -41,7 +41,7 @@ func ExampleGroup() {
 	for _, batch := range group.Manual().Report(now) {
 		u := batch.Usage
 		fmt.Println(u.Algorithm, u.Keys, "allowed", u.Allowed, "rejected", u.Rejected)
-		err := group.Manual().Apply(now, batch, nil, &rpc.Grants{
+		err := group.Manual().Apply(now, batch, nil, &usage.Grants{
 			Weight: []float64{1},
 			Burst:  []float64{10},
 			Used:   []float64{5},

@@ -16,7 +16,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/stage"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 func TestEvenShareUntilTheFirstGrantThenTheWeight(t *testing.T) {
@@ -28,7 +28,7 @@ func TestEvenShareUntilTheFirstGrantThenTheWeight(t *testing.T) {
 	if s := only(t, g, 0, "k"); !s.Fallback || s.Level.Limit != 25 {
 		t.Fatalf("without a grant: %+v", s)
 	}
-	answer(t, g, second/5, 0.9, 100, rpc.FloorNone, time.Minute)
+	answer(t, g, second/5, 0.9, 100, usage.FloorNone, time.Minute)
 	s := only(t, g, second/5, "k")
 	if s.Fallback || !near(float64(s.Level.Limit), 90) || !near(s.Level.Burst, 90) {
 		t.Fatalf("with 0.9 of 100/s: %+v", s)
@@ -55,7 +55,7 @@ func TestFallsBackWhenTheLeaseEnds(t *testing.T) {
 		}
 		g := NewGroup(snapshot(t, rule), 4)
 		allowAt(g.For("k"), 0, 1)
-		answer(t, g, second, 0.5, 100, rpc.FloorNone, 10*time.Second)
+		answer(t, g, second, 0.5, 100, usage.FloorNone, 10*time.Second)
 		allowAt(g.For("k"), 10*second, 1) // else it would sleep
 		g.Manual().Report(11*second - 1)
 		if s := only(t, g, 11*second-1, "k"); s.Fallback || s.Level.Limit != 50 {
@@ -65,7 +65,7 @@ func TestFallsBackWhenTheLeaseEnds(t *testing.T) {
 		if s := only(t, g, 11*second, "k"); !s.Fallback || !near(float64(s.Level.Limit), float64(tt.want)) {
 			t.Errorf("%v: after the lease: %+v", tt.fallback, s)
 		}
-		answer(t, g, 12*second, 0.5, 100, rpc.FloorNone, 10*time.Second)
+		answer(t, g, 12*second, 0.5, 100, usage.FloorNone, 10*time.Second)
 		if s := only(t, g, 12*second, "k"); s.Fallback {
 			t.Errorf("%v: answered again: %+v", tt.fallback, s)
 		}
@@ -85,7 +85,7 @@ func TestSwitchingGivesNoSecondBurst(t *testing.T) {
 		now = stage.Instant(i) * second / 10
 		admitted += take(k, now, 100)
 		if i%2 == 0 {
-			answer(t, g, now, 0.6, 100, rpc.FloorNone, time.Millisecond) // ends at the next report
+			answer(t, g, now, 0.6, 100, usage.FloorNone, time.Millisecond) // ends at the next report
 		} else {
 			g.Manual().Report(now)
 		}
@@ -106,7 +106,7 @@ func TestFallbackOfALightHostIsFull(t *testing.T) {
 	g := NewGroup(snapshot(t, rule), 2)
 	k := g.For("k")
 	take(k, 0, 1)
-	answer(t, g, second, 0.01, 100, rpc.FloorNone, time.Second)
+	answer(t, g, second, 0.01, 100, usage.FloorNone, time.Second)
 	take(k, 10*second, 1)
 	g.Manual().Report(10 * second)
 	if s := only(t, g, 10*second, "k"); !s.Fallback || s.Level.Tokens != 49 {
@@ -116,17 +116,17 @@ func TestFallbackOfALightHostIsFull(t *testing.T) {
 
 func TestFloors(t *testing.T) {
 	for _, tt := range []struct {
-		floor        rpc.Floor
+		floor        usage.Floor
 		weight, used float64
 		want         float64
 	}{
-		{rpc.FloorNone, 0.1, 50, 10},
-		{rpc.FloorUnused, 0.1, 50, 25},   // room enough: even
-		{rpc.FloorUnused, 0.1, 90, 20},   // weight and what is unused
-		{rpc.FloorUnused, 0.1, 100, 10},  // nothing unused
-		{rpc.FloorUnused, 0.1, 1000, 10}, // never negative
-		{rpc.FloorUnused, 0.5, 0, 50},    // above even: as weighted
-		{rpc.FloorEven, 0.1, 1000, 25},
+		{usage.FloorNone, 0.1, 50, 10},
+		{usage.FloorUnused, 0.1, 50, 25},   // room enough: even
+		{usage.FloorUnused, 0.1, 90, 20},   // weight and what is unused
+		{usage.FloorUnused, 0.1, 100, 10},  // nothing unused
+		{usage.FloorUnused, 0.1, 1000, 10}, // never negative
+		{usage.FloorUnused, 0.5, 0, 50},    // above even: as weighted
+		{usage.FloorEven, 0.1, 1000, 25},
 	} {
 		g := NewGroup(snapshot(t, weighted(100)), 4)
 		allowAt(g.For("k"), 0, 1)
@@ -140,7 +140,7 @@ func TestFloors(t *testing.T) {
 func TestAGrantOfNothingIsNoGrant(t *testing.T) {
 	g := NewGroup(snapshot(t, weighted(100)), 4)
 	allowAt(g.For("k"), 0, 1)
-	answer(t, g, second, 0, 0, rpc.FloorNone, 0)
+	answer(t, g, second, 0, 0, usage.FloorNone, 0)
 	if s := only(t, g, second, "k"); !s.Fallback {
 		t.Errorf("a zero lease granted %+v", s)
 	}
@@ -161,7 +161,7 @@ func TestReportsUsageOnceAndUntilItIsAnswered(t *testing.T) {
 	}
 	charge(k.of(), 2*second, 4)
 	reserveAt(k, 2*second, 2, 0).settle(2*second, 0)
-	grants := &rpc.Grants{Weight: []float64{1}, Burst: []float64{10}, Used: []float64{5}, Lease: []time.Duration{time.Minute}}
+	grants := &usage.Grants{Weight: []float64{1}, Burst: []float64{10}, Used: []float64{5}, Lease: []time.Duration{time.Minute}}
 	if err := g.Manual().Apply(2*second, again, []int{0}, grants); err != nil {
 		t.Fatal(err)
 	}
@@ -173,19 +173,19 @@ func TestReportsUsageOnceAndUntilItIsAnswered(t *testing.T) {
 
 func TestAbsurdGrantsAreRefusedWhole(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)
-	good := func() *rpc.Grants {
-		return &rpc.Grants{Weight: []float64{.5}, Burst: []float64{5}, Used: []float64{5}, Lease: []time.Duration{time.Minute}}
+	good := func() *usage.Grants {
+		return &usage.Grants{Weight: []float64{.5}, Burst: []float64{5}, Used: []float64{5}, Lease: []time.Duration{time.Minute}}
 	}
-	for name, spoil := range map[string]func(*rpc.Grants){
-		"NaN weight":      func(g *rpc.Grants) { g.Weight[0] = nan },
-		"negative weight": func(g *rpc.Grants) { g.Weight[0] = -1 },
-		"weight above 1":  func(g *rpc.Grants) { g.Weight[0] = 1.1 },
-		"Inf burst":       func(g *rpc.Grants) { g.Burst[0] = inf },
-		"NaN used":        func(g *rpc.Grants) { g.Used[0] = nan },
-		"negative lease":  func(g *rpc.Grants) { g.Lease[0] = -1 },
-		"endless lease":   func(g *rpc.Grants) { g.Lease[0] = math.MaxInt64 },
-		"too few":         func(g *rpc.Grants) { g.Weight = nil },
-		"unknown floor":   func(g *rpc.Grants) { g.Floor = 99 },
+	for name, spoil := range map[string]func(*usage.Grants){
+		"NaN weight":      func(g *usage.Grants) { g.Weight[0] = nan },
+		"negative weight": func(g *usage.Grants) { g.Weight[0] = -1 },
+		"weight above 1":  func(g *usage.Grants) { g.Weight[0] = 1.1 },
+		"Inf burst":       func(g *usage.Grants) { g.Burst[0] = inf },
+		"NaN used":        func(g *usage.Grants) { g.Used[0] = nan },
+		"negative lease":  func(g *usage.Grants) { g.Lease[0] = -1 },
+		"endless lease":   func(g *usage.Grants) { g.Lease[0] = math.MaxInt64 },
+		"too few":         func(g *usage.Grants) { g.Weight = nil },
+		"unknown floor":   func(g *usage.Grants) { g.Floor = 99 },
 	} {
 		g := NewGroup(snapshot(t, weighted(10)), 2)
 		allowAt(g.For("k"), 0, 1)
@@ -436,7 +436,7 @@ func TestConcurrentUse(t *testing.T) {
 	background(func() {
 		for _, b := range g.Manual().Report(stage.Now()) {
 			n := b.Usage.Len()
-			g.Manual().Apply(stage.Now(), b, nil, &rpc.Grants{
+			g.Manual().Apply(stage.Now(), b, nil, &usage.Grants{
 				Weight: make([]float64, n), Burst: make([]float64, n), Used: make([]float64, n), Lease: make([]time.Duration, n),
 			})
 		}
@@ -474,7 +474,7 @@ func TestDropRatioLetsItsPartPass(t *testing.T) {
 	g := NewGroup(snapshot(t, rule), 4, WithSeed(1))
 	k := g.For("k")
 	allowAt(k, 0, 1)
-	answer(t, g, second, 0.3, 100, rpc.FloorDrop, time.Minute)
+	answer(t, g, second, 0.3, 100, usage.FloorDrop, time.Minute)
 	if got := take(k, second, 10_000); got < 2_800 || got > 3_200 {
 		t.Errorf("%d of 10000 passed, want about 0.3 of them", got)
 	}

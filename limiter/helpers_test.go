@@ -14,7 +14,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/stage"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -87,10 +87,10 @@ func take(l *Limiter, now stage.Instant, n int) (got int) {
 }
 
 // answer applies the same grant to all rows of a regular report.
-func answer(t testing.TB, g *Group, now stage.Instant, weight, used float64, floor rpc.Floor, lease time.Duration) {
+func answer(t testing.TB, g *Group, now stage.Instant, weight, used float64, floor usage.Floor, lease time.Duration) {
 	t.Helper()
 	for _, b := range g.Manual().Report(now) {
-		grants := &rpc.Grants{Floor: floor}
+		grants := &usage.Grants{Floor: floor}
 		for range b.Usage.Len() {
 			grants.Weight = append(grants.Weight, weight)
 			grants.Burst = append(grants.Burst, weight*100)
@@ -104,7 +104,7 @@ func answer(t testing.TB, g *Group, now stage.Instant, weight, used float64, flo
 }
 
 // granted answers batches of one row with so much, and returns what they said.
-func granted(t testing.TB, g *Group, now stage.Instant, batches []*Batch, weight, tokens float64) (said []rpc.Usage) {
+func granted(t testing.TB, g *Group, now stage.Instant, batches []*Batch, weight, tokens float64) (said []usage.Report) {
 	t.Helper()
 	for _, b := range batches {
 		grants := grantOf(weight, tokens+10, time.Minute)
@@ -118,8 +118,8 @@ func granted(t testing.TB, g *Group, now stage.Instant, batches []*Batch, weight
 }
 
 // grantOf is the grant for one row.
-func grantOf(weight, burst float64, lease time.Duration) *rpc.Grants {
-	return &rpc.Grants{Weight: []float64{weight}, Burst: []float64{burst}, Used: []float64{0}, Lease: []time.Duration{lease}}
+func grantOf(weight, burst float64, lease time.Duration) *usage.Grants {
+	return &usage.Grants{Weight: []float64{weight}, Burst: []float64{burst}, Used: []float64{0}, Lease: []time.Duration{lease}}
 }
 
 // only returns the one share of key.
@@ -135,8 +135,8 @@ func only(t testing.TB, g *Group, now stage.Instant, key string) ShareStatus {
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-6*math.Max(1, math.Abs(b)) }
 
 // updater is an Updater that is one function.
-type updater func(ctx context.Context, u *rpc.Usage, done func(rpc.Part, *rpc.Grants, error))
+type updater func(ctx context.Context, u *usage.Report, done func(usage.Part, *usage.Grants, error))
 
-func (f updater) Update(ctx context.Context, u *rpc.Usage, _ time.Duration, done func(rpc.Part, *rpc.Grants, error)) {
+func (f updater) Update(ctx context.Context, u *usage.Report, _ time.Duration, done func(usage.Part, *usage.Grants, error)) {
 	f(ctx, u, done)
 }

@@ -19,7 +19,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/stage"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // hold takes single slots at now, up to n.
@@ -39,7 +39,7 @@ func tryAcquireAt(l *Limiter, now stage.Instant, n int64) (stage.Hold, bool) {
 }
 
 // one is the only row that g reports at now.
-func one(t testing.TB, g *Group, now stage.Instant) (*Batch, rpc.Usage) {
+func one(t testing.TB, g *Group, now stage.Instant) (*Batch, usage.Report) {
 	t.Helper()
 	all := g.Manual().Report(now)
 	if len(all) != 1 || all[0].Usage.Len() != 1 {
@@ -170,7 +170,7 @@ func TestSlotsAreReported(t *testing.T) {
 	if u.Wants == nil || u.Wants[0] != 11 { // two calls that met ten held
 		t.Errorf("wants %v", u.Wants)
 	}
-	grants := &rpc.Grants{Weight: []float64{0.12}, Burst: []float64{0}, Used: []float64{90}, Lease: []time.Duration{10 * time.Second}}
+	grants := &usage.Grants{Weight: []float64{0.12}, Burst: []float64{0}, Used: []float64{90}, Lease: []time.Duration{10 * time.Second}}
 	if err := g.Manual().Apply(second, b, nil, grants); err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +203,7 @@ func TestACutWaitsForHolders(t *testing.T) {
 	g := NewGroup(snapshot(t, inFlightRule(10)), 1)
 	k := g.For("k")
 	holds := hold(t, k, 0, 8)
-	answer(t, g, second, 0.3, 10, rpc.FloorNone, 10*time.Second)
+	answer(t, g, second, 0.3, 10, usage.FloorNone, 10*time.Second)
 	for i, h := range holds {
 		if l := k.of().Level(second); l.Limit != 3 || l.Tokens != float64(3-(8-i)) {
 			t.Errorf("%d are held: %+v", 8-i, l)
@@ -229,13 +229,13 @@ func TestWhoWaitsForSlotsAsksEarly(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			g.Run(ctx, updater(func(_ context.Context, u *rpc.Usage, done func(rpc.Part, *rpc.Grants, error)) {
+			g.Run(ctx, updater(func(_ context.Context, u *usage.Report, done func(usage.Part, *usage.Grants, error)) {
 				asked.Add(1)
 				weight := 0.5
 				if inVain.Add(-1) >= 0 {
 					weight = 0.1
 				}
-				done(rpc.Part{Rows: []int{0}}, &rpc.Grants{
+				done(usage.Part{Rows: []int{0}}, &usage.Grants{
 					Weight: []float64{weight}, Burst: []float64{0}, Used: []float64{0}, Lease: []time.Duration{time.Minute},
 				}, nil)
 			}))
@@ -489,7 +489,7 @@ func TestHostsTogetherHoldAtMostTheLimit(t *testing.T) {
 					target := rapid.Float64Range(0, 1).Draw(t, "target")
 					grant := min(target, has[i]+max(free, 0))
 					has[i] = max(grant, has[i])
-					err := groups[i].Manual().Apply(now, b, nil, &rpc.Grants{
+					err := groups[i].Manual().Apply(now, b, nil, &usage.Grants{
 						Weight: []float64{min(grant, 1)}, Burst: []float64{0}, Used: []float64{0}, Lease: []time.Duration{time.Hour},
 					})
 					if err != nil {
@@ -560,11 +560,11 @@ func TestSlotsAreIntroducedToNewOwners(t *testing.T) {
 	soon := func(now stage.Instant) bool {
 		return len(g.Manual().Early(now+stage.Instant(400*time.Millisecond))) > 0
 	}
-	answer(t, g, second, 0.5, 0, rpc.FloorNone, 0) // an owner that is not ready
+	answer(t, g, second, 0.5, 0, usage.FloorNone, 0) // an owner that is not ready
 	if !soon(second) {
 		t.Error("an owner that was not ready is not asked again")
 	}
-	answer(t, g, 4*second, 0.5, 0, rpc.FloorNone, time.Minute)
+	answer(t, g, 4*second, 0.5, 0, usage.FloorNone, time.Minute)
 	if g.Manual().Introduce(4 * second); soon(4 * second) {
 		t.Error("there is nothing to tell")
 	}

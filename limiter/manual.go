@@ -6,7 +6,7 @@ import (
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/internal/report"
 	"github.com/headgate/headgate/limiter/stage"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // Batch is what a host reports at one time about its keys of one algorithm.
@@ -58,7 +58,7 @@ func (m Manual) Early(now stage.Instant) []*Batch { return m.g.keys.Early(now) }
 // or for row i if rows is nil. Grants that make no sense are refused whole,
 // with an error, and the keys go on as they were. A row that is never
 // answered is reported again with the next Report.
-func (m Manual) Apply(now stage.Instant, b *Batch, rows []int, grants *rpc.Grants) error {
+func (m Manual) Apply(now stage.Instant, b *Batch, rows []int, grants *usage.Grants) error {
 	return m.g.keys.Apply(now, b, rows, grants)
 }
 

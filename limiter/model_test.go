@@ -19,7 +19,7 @@ import (
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/stage"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 	"github.com/headgate/headgate/shadow"
 )
 
@@ -959,8 +959,8 @@ func (m *model) apply(i int, weight, burst float64, lease time.Duration, tokens 
 }
 
 // grantOf is the same grant for n rows.
-func grantOf(n int, weight, burst float64, lease time.Duration) *rpc.Grants {
-	return &rpc.Grants{
+func grantOf(n int, weight, burst float64, lease time.Duration) *usage.Grants {
+	return &usage.Grants{
 		Weight: slices.Repeat([]float64{weight}, n), Burst: slices.Repeat([]float64{burst}, n),
 		Used: make([]float64, n), Lease: slices.Repeat([]time.Duration{lease}, n),
 	}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/stage"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 func TestARemoteNeedNotBeComparable(t *testing.T) {
@@ -56,7 +56,7 @@ func TestAShorterIntervalIsInForceAtOnce(t *testing.T) {
 		var running sync.WaitGroup
 		ctx, cancel := context.WithCancel(t.Context())
 		running.Go(func() {
-			g.Run(ctx, updater(func(context.Context, *rpc.Usage, func(rpc.Part, *rpc.Grants, error)) { reports.Add(1) }))
+			g.Run(ctx, updater(func(context.Context, *usage.Report, func(usage.Part, *usage.Grants, error)) { reports.Add(1) }))
 		})
 		time.Sleep(time.Hour + time.Second) // the first report is past
 		reports.Store(0)
@@ -153,7 +153,7 @@ func TestAReloadLeavesTheFallbackWhatItHas(t *testing.T) {
 		g := NewGroup(snapshot(t, rule), 1)
 		k := g.For("k")
 		k.of().Level(0)
-		answer(t, g, second, 0.1, 1, rpc.FloorNone, time.Minute)
+		answer(t, g, second, 0.1, 1, usage.FloorNone, time.Minute)
 		allowAt(k, second, 10)
 		for range reloads {
 			g.Manual().Configure(2*second, snapshot(t, rule))

@@ -11,7 +11,7 @@ import (
 	"github.com/headgate/headgate/limiter/stage"
 )
 
-// Updater carries usage to the owners of keys and grants back. *rpc.Fanout is
+// Updater carries usage to the owners of keys and grants back. *usage.Fanout is
 // one.
 type Updater = report.Updater
 

@@ -18,13 +18,13 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/headgate/headgate/dynamicconfig"
-	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/rpctest"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // half grants every key of u half of its limit.
-func half(u *rpc.Usage) *rpc.Grants {
-	g := new(rpc.Grants)
+func half(u *usage.Report) *usage.Grants {
+	g := new(usage.Grants)
 	for range u.Keys {
 		g.Weight = append(g.Weight, 0.5)
 		g.Burst = append(g.Burst, 50)
@@ -38,11 +38,11 @@ func half(u *rpc.Usage) *rpc.Grants {
 type owner struct{}
 
 func (owner) Update(_ context.Context, _ string, payload *anypb.Any) (*anypb.Any, error) {
-	var u rpc.Usage
-	if err := (rpc.Columnar{}).DecodeUsage(payload, &u); err != nil {
+	var u usage.Report
+	if err := (usage.Columnar{}).DecodeReport(payload, &u); err != nil {
 		return nil, err
 	}
-	return rpc.Columnar{}.EncodeGrants(half(&u), u.Len())
+	return usage.Columnar{}.EncodeGrants(half(&u), u.Len())
 }
 
 // kept has one rule, for every key, which stay for an hour. A call is given up
@@ -85,10 +85,10 @@ func TestRunReportsOnceAnIntervalFromARandomPoint(t *testing.T) {
 		for i := range groups {
 			g := NewGroup(kept(t, time.Second), 1)
 			g.For("k").Allow()
-			stops = append(stops, running(t, g, updater(func(_ context.Context, u *rpc.Usage, done func(rpc.Part, *rpc.Grants, error)) {
+			stops = append(stops, running(t, g, updater(func(_ context.Context, u *usage.Report, done func(usage.Part, *usage.Grants, error)) {
 				rounds[i] = append(rounds[i], time.Since(start))
 				g.For("k").Allow() // so that it does not sleep
-				done(rpc.Part{Rows: []int{0}}, half(u), nil)
+				done(usage.Part{Rows: []int{0}}, half(u), nil)
 			})))
 		}
 		time.Sleep(10 * time.Second)
@@ -129,9 +129,9 @@ func TestRunFollowsTheIntervalOfTheConfig(t *testing.T) {
 		g := NewGroup(kept(t, time.Second), 1)
 		defer used(g, time.Second/2, "k")()
 		var rounds atomic.Int64
-		stop := running(t, g, updater(func(_ context.Context, u *rpc.Usage, done func(rpc.Part, *rpc.Grants, error)) {
+		stop := running(t, g, updater(func(_ context.Context, u *usage.Report, done func(usage.Part, *usage.Grants, error)) {
 			rounds.Add(1)
-			done(rpc.Part{Rows: []int{0}}, half(u), nil)
+			done(usage.Part{Rows: []int{0}}, half(u), nil)
 		}))
 		defer stop()
 		time.Sleep(2 * time.Second)
@@ -152,16 +152,16 @@ func TestRunAppliesAnswersAsTheyArrive(t *testing.T) {
 		g.For("fast").Allow()
 		g.For("slow").Allow()
 		began := make(chan time.Time, 10)
-		stop := running(t, g, updater(func(ctx context.Context, u *rpc.Usage, done func(rpc.Part, *rpc.Grants, error)) {
+		stop := running(t, g, updater(func(ctx context.Context, u *usage.Report, done func(usage.Part, *usage.Grants, error)) {
 			began <- time.Now()
 			fast, slow := 0, 1
 			if u.Keys[0] == "slow" {
 				fast, slow = 1, 0
 			}
-			one := &rpc.Usage{Keys: []string{""}}
-			done(rpc.Part{Owner: "a", Rows: []int{fast}}, half(one), nil)
+			one := &usage.Report{Keys: []string{""}}
+			done(usage.Part{Owner: "a", Rows: []int{fast}}, half(one), nil)
 			if sleep(ctx, 300*time.Millisecond) == nil {
-				done(rpc.Part{Owner: "b", Rows: []int{slow}}, half(one), nil)
+				done(usage.Part{Owner: "b", Rows: []int{slow}}, half(one), nil)
 			}
 		}))
 		defer stop()
@@ -210,7 +210,7 @@ func TestAnOwnerFailsAndIsBack(t *testing.T) {
 		network := rpctest.New(1)
 		network.Host("owner").Serve(owner{})
 		network.Host("other").Serve(owner{})
-		fanout := &rpc.Fanout{Host: "host", Peers: network.Host("host").Peers(), Placement: placement{}}
+		fanout := &usage.Fanout{Host: "host", Peers: network.Host("host").Peers(), Placement: placement{}}
 		var log bytes.Buffer
 		g := NewGroup(kept(t, time.Second), 4, WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 		defer used(g, time.Second/2, "owner:1", "owner:2", "other:1")()
@@ -265,12 +265,12 @@ func (placement) Owner(key string) string {
 
 func TestRunEndsAtOnce(t *testing.T) {
 	for name, u := range map[string]Updater{
-		"between rounds": updater(func(_ context.Context, u *rpc.Usage, done func(rpc.Part, *rpc.Grants, error)) {
-			done(rpc.Part{Rows: []int{0}}, half(u), nil)
+		"between rounds": updater(func(_ context.Context, u *usage.Report, done func(usage.Part, *usage.Grants, error)) {
+			done(usage.Part{Rows: []int{0}}, half(u), nil)
 		}),
-		"during a call": updater(func(ctx context.Context, _ *rpc.Usage, done func(rpc.Part, *rpc.Grants, error)) {
+		"during a call": updater(func(ctx context.Context, _ *usage.Report, done func(usage.Part, *usage.Grants, error)) {
 			<-ctx.Done()
-			done(rpc.Part{Rows: []int{0}}, nil, ctx.Err())
+			done(usage.Part{Rows: []int{0}}, nil, ctx.Err())
 		}),
 	} {
 		bubble(t, func(t *testing.T) {
@@ -287,7 +287,7 @@ func TestRunEndsAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		NewGroup(kept(t, time.Second), 1).Run(ctx, updater(func(context.Context, *rpc.Usage, func(rpc.Part, *rpc.Grants, error)) {
+		NewGroup(kept(t, time.Second), 1).Run(ctx, updater(func(context.Context, *usage.Report, func(usage.Part, *usage.Grants, error)) {
 			t.Error("reports after its end")
 		}))
 	})
@@ -327,12 +327,12 @@ func TestASuspendedHostDoesNotCatchUp(t *testing.T) {
 		g.For("k").Allow()
 		start := time.Now()
 		var woke atomic.Int64
-		stop := running(t, g, updater(func(_ context.Context, u *rpc.Usage, done func(rpc.Part, *rpc.Grants, error)) {
+		stop := running(t, g, updater(func(_ context.Context, u *usage.Report, done func(usage.Part, *usage.Grants, error)) {
 			if time.Since(start) > time.Minute {
 				woke.Add(1)
 			}
 			g.For("k").Allow() // so that it does not sleep
-			done(rpc.Part{Rows: []int{0}}, half(u), nil)
+			done(usage.Part{Rows: []int{0}}, half(u), nil)
 		}))
 		defer stop()
 		time.Sleep(63*time.Second + time.Second/2)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/stage"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // asleep is a group of 4 hosts with a key that sleeps, after it was granted
@@ -34,7 +34,7 @@ func asleepWithOther(t *testing.T, change func(*dynamicconfig.Rule)) (*Group, *L
 	g := NewGroup(snapshot(t, rule), 4)
 	k, other := g.For("k"), g.For("k")
 	take(k, 0, 10)
-	answer(t, g, second, 0.5, 50, rpc.FloorNone, time.Hour)
+	answer(t, g, second, 0.5, 50, usage.FloorNone, time.Hour)
 	g.Manual().Report(5 * second / 2)
 	if _, live := g.Manual().Inspect(5*second/2, "k"); !live {
 		t.Fatal("it sleeps, though it was used less than two intervals ago")
@@ -130,7 +130,7 @@ func TestAKeyDoesNotSleepWithAnEmptyBucket(t *testing.T) {
 	k := g.For("k")
 	take(k, 0, 1)
 	for now := second; now < 9*second; now += second {
-		answer(t, g, now, 1, 0, rpc.FloorNone, time.Hour)
+		answer(t, g, now, 1, 0, usage.FloorNone, time.Hour)
 		if got := take(k, now, 0); got != 0 || k.of().Level(now).Tokens >= 1 {
 			t.Fatalf("at %v it forgot that its token was taken", now)
 		}
@@ -154,7 +154,7 @@ func TestSleepLosesNoUsage(t *testing.T) {
 				reported.Add(n + b.Usage.Rejected[i])
 			}
 			n := b.Usage.Len()
-			if err := g.Manual().Apply(at, b, nil, &rpc.Grants{
+			if err := g.Manual().Apply(at, b, nil, &usage.Grants{
 				Weight: make([]float64, n), Burst: make([]float64, n), Used: make([]float64, n), Lease: make([]time.Duration, n),
 			}); err != nil {
 				t.Error(err)
@@ -223,9 +223,9 @@ func TestMemoryPerKey(t *testing.T) {
 	for i := range n {
 		allowAt(g.For(fmt.Sprintf("frontend:domain-%09d", i)), 0, 1)
 	}
-	answer(t, g, second, 0.5, 100, rpc.FloorUnused, time.Minute)
+	answer(t, g, second, 0.5, 100, usage.FloorUnused, time.Minute)
 	used := (heap() - before) / float64(n)
-	answer(t, g, 20*second, 0.5, 100, rpc.FloorUnused, time.Minute)
+	answer(t, g, 20*second, 0.5, 100, usage.FloorUnused, time.Minute)
 	for now := 21 * second; g.keys.Idle() < n && now < 40*second; now += second {
 		g.Manual().Report(now)
 	}

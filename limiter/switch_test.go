@@ -14,7 +14,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/stage"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 func TestCapReachesTheFallbackToo(t *testing.T) {
@@ -114,9 +114,9 @@ func TestAnOlderAnswerDoesNotReplaceANewerGrant(t *testing.T) {
 }
 
 // recorder is an Updater that hands on what is reported.
-type recorder func(u *rpc.Usage)
+type recorder func(u *usage.Report)
 
-func (r recorder) Update(_ context.Context, u *rpc.Usage, _ time.Duration, _ func(rpc.Part, *rpc.Grants, error)) {
+func (r recorder) Update(_ context.Context, u *usage.Report, _ time.Duration, _ func(usage.Part, *usage.Grants, error)) {
 	r(u)
 }
 
@@ -131,7 +131,7 @@ func TestAGapMakesOneRound(t *testing.T) {
 		defer cancel()
 		rounds := make(chan struct{}, 100)
 		var times []time.Time
-		g.Run(ctx, recorder(func(u *rpc.Usage) {
+		g.Run(ctx, recorder(func(u *usage.Report) {
 			rounds <- struct{}{}
 			times = append(times, time.Now())
 			at = append(at, fmt.Sprint(stage.Now(), u.Allowed))

@@ -12,7 +12,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/stage"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 var (
@@ -108,7 +108,7 @@ func TestAStatementIsReportedEarlyAndOnce(t *testing.T) {
 			}
 			return n
 		}
-		answer(t, g, at+1, 0.5, 10, rpc.FloorNone, time.Minute)
+		answer(t, g, at+1, 0.5, 10, usage.FloorNone, time.Minute)
 		k.SetDemand(50)
 		at += second
 		if n := early(); n != 1 {
@@ -133,7 +133,7 @@ func TestAHostUsesNoMoreThanItStated(t *testing.T) {
 		k.SetDemand(tt.states)
 		now += second
 		take(k, now, 1)
-		answer(t, g, now, tt.lent, 0, rpc.FloorNone, time.Minute)
+		answer(t, g, now, tt.lent, 0, usage.FloorNone, time.Minute)
 		if l := k.of().Level(now); math.Abs(float64(l.Limit)-tt.limit) > 1e-6 || math.Abs(l.Burst-tt.burst) > 1e-6 {
 			t.Errorf("a host that states %v and is lent %v has %v/s and a burst of %v; want %v and %v", tt.states, tt.lent, l.Limit, l.Burst, tt.limit, tt.burst)
 		}
@@ -236,7 +236,7 @@ func TestTheLastReportOfAKeyWantsNothing(t *testing.T) {
 					g.Manual().Fail(now, b, nil)
 					continue
 				}
-				err := g.Manual().Apply(now, b, nil, &rpc.Grants{Weight: []float64{0}, Burst: []float64{0}, Used: []float64{0}, Lease: []time.Duration{0}})
+				err := g.Manual().Apply(now, b, nil, &usage.Grants{Weight: []float64{0}, Burst: []float64{0}, Used: []float64{0}, Lease: []time.Duration{0}})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -4,7 +4,6 @@ package rpc
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime/debug"
 
@@ -15,19 +14,19 @@ import (
 // answer that is neither a payload nor an error as an ErrPayload. Transports
 // call Deciders through it, so that no panic crosses a package boundary.
 func Ask(ctx context.Context, d Decider, host string, payload *anypb.Any) (answer *anypb.Any, err error) {
-	defer recovered(&err)
+	defer Recovered(&err)
 	answer, err = d.Update(ctx, host, payload)
 	if err != nil {
 		return nil, err
 	}
 	if answer == nil {
-		return nil, refuse("the decider returned neither an answer nor an error")
+		return nil, Refuse("the decider returned neither an answer nor an error")
 	}
 	return answer, nil
 }
 
-// PanicError is a panic in somebody's Decider or Codec, as an error. Its text
-// has the panic's value only; the stack is for who logs it.
+// PanicError is a panic in a Decider or a Codec, as an error. Its text has the
+// panic's value only; the stack is for the log.
 type PanicError struct {
 	Value any
 	Stack []byte
@@ -42,14 +41,11 @@ func (e *PanicError) Unwrap() error {
 	return err
 }
 
-// recovered, deferred, turns a panic into *err.
-func recovered(err *error) {
+// Recovered turns a panic into *err, a *PanicError. It has to be deferred itself.
+func Recovered(err *error) {
 	value := recover()
 	if value == nil {
 		return
 	}
 	*err = &PanicError{Value: value, Stack: debug.Stack()}
 }
-
-// ErrNoOwner is the error of keys that the Placement gives to nobody.
-var ErrNoOwner = errors.New("rpc: no host owns these keys; is the ring empty?")

@@ -15,8 +15,8 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
-// ErrUnknownType is wrapped by a Mux's answer to a payload that nobody
-// registered for.
+// ErrUnknownType is wrapped by a Mux's answer to a message for which no Decider
+// is registered, as when the sender is of a later release.
 var ErrUnknownType = errors.New("rpc: unknown payload type")
 
 // TypeURL is the type URL under which m travels as a payload.
@@ -24,8 +24,8 @@ func TypeURL(m proto.Message) string {
 	return "type.googleapis.com/" + string(m.ProtoReflect().Descriptor().FullName())
 }
 
-// messageName is the part of a type URL that counts: what follows its last slash.
-func messageName(typeURL string) string {
+// MessageName is the part of a type URL that counts: what follows its last slash.
+func MessageName(typeURL string) string {
 	return typeURL[strings.LastIndexByte(typeURL, '/')+1:]
 }
 
@@ -42,7 +42,7 @@ var _ Decider = (*Mux)(nil)
 // follows its last slash counts. It is an error if there is no name, no
 // Decider, or one for that type already.
 func (m *Mux) Register(typeURL string, d Decider) error {
-	name := messageName(typeURL)
+	name := MessageName(typeURL)
 	if name == "" {
 		return fmt.Errorf("rpc: register a decider for %q: no message name; use rpc.TypeURL of the request", typeURL)
 	}
@@ -64,7 +64,7 @@ func (m *Mux) Register(typeURL string, d Decider) error {
 // Update hands payload on by its type. An unknown type is an ErrUnknownType
 // that names the known ones; a Decider that panics is a *PanicError.
 func (m *Mux) Update(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error) {
-	name := messageName(payload.GetTypeUrl())
+	name := MessageName(payload.GetTypeUrl())
 	m.mu.RLock()
 	d := m.deciders[name]
 	m.mu.RUnlock()

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // deciderFunc is a Decider by its one method.
@@ -30,14 +31,14 @@ func says(t *testing.T, word string) rpc.Decider {
 
 func TestMuxHandsOnByType(t *testing.T) {
 	var mux rpc.Mux
-	if err := mux.Register(rpc.UsageTypeURL, says(t, "usage")); err != nil {
+	if err := mux.Register(usage.ReportTypeURL, says(t, "usage")); err != nil {
 		t.Fatal(err)
 	}
 	if err := mux.Register(rpc.TypeURL(&structpb.Struct{}), says(t, "struct")); err != nil {
 		t.Fatal(err)
 	}
 	for _, row := range []struct{ typeURL, want string }{
-		{rpc.UsageTypeURL, "usage"},
+		{usage.ReportTypeURL, "usage"},
 		{"elsewhere.example/headgate.v1.Usage", "usage"},
 		{"headgate.v1.Usage", "usage"},
 		{"type.googleapis.com/google.protobuf.Struct", "struct"},
@@ -63,7 +64,7 @@ func TestMuxNamesWhatItKnows(t *testing.T) {
 	if !errors.Is(err, rpc.ErrUnknownType) || !strings.Contains(err.Error(), "knows none") {
 		t.Errorf("an empty mux says: %v", err)
 	}
-	for _, typeURL := range []string{rpc.UsageTypeURL, "example/b.B"} {
+	for _, typeURL := range []string{usage.ReportTypeURL, "example/b.B"} {
 		if err := mux.Register(typeURL, says(t, "")); err != nil {
 			t.Fatal(err)
 		}

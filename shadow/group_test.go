@@ -12,7 +12,7 @@ import (
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/stage"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // snapshot is the config of one rule for the key k.
@@ -107,8 +107,8 @@ func TestAGroupShowsHowTheAnswersDiffer(t *testing.T) {
 }
 
 // grant is the grant for one row.
-func grant(weight, burst float64, lease time.Duration) *rpc.Grants {
-	return &rpc.Grants{Weight: []float64{weight}, Burst: []float64{burst}, Used: []float64{100}, Lease: []time.Duration{lease}}
+func grant(weight, burst float64, lease time.Duration) *usage.Grants {
+	return &usage.Grants{Weight: []float64{weight}, Burst: []float64{burst}, Used: []float64{100}, Lease: []time.Duration{lease}}
 }
 
 // Modes, grants and lost answers come in any order. The host has at most half

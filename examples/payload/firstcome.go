@@ -15,6 +15,7 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/aggregator"
 	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // keep is how long a host has a key that it does not use.
@@ -88,8 +89,8 @@ func (o *owner) RingMoved(c aggregator.Cluster) {
 // codec speaks for one host.
 type codec struct{ host string }
 
-// EncodeUsage makes a request of what the host used.
-func (codec) EncodeUsage(u *rpc.Usage) (*anypb.Any, error) {
+// EncodeReport makes a request of what the host used.
+func (codec) EncodeReport(u *usage.Report) (*anypb.Any, error) {
 	request := &structpb.Struct{Fields: make(map[string]*structpb.Value)}
 	for i, key := range u.Keys {
 		request.Fields[key] = structpb.NewNumberValue(float64(u.Allowed[i] + u.Rejected[i]))
@@ -98,12 +99,12 @@ func (codec) EncodeUsage(u *rpc.Usage) (*anypb.Any, error) {
 }
 
 // DecodeGrants makes grants of the response: all of the limit, or nothing.
-func (c codec) DecodeGrants(payload *anypb.Any, u *rpc.Usage) (*rpc.Grants, error) {
+func (c codec) DecodeGrants(payload *anypb.Any, u *usage.Report) (*usage.Grants, error) {
 	var response structpb.Struct
 	if err := payload.UnmarshalTo(&response); err != nil {
 		return nil, fmt.Errorf("%w: %w", rpc.ErrPayload, err)
 	}
-	g := new(rpc.Grants)
+	g := new(usage.Grants)
 	for _, key := range u.Keys {
 		weight, burst := 0.0, 0.0
 		if response.GetFields()[key].GetStringValue() == c.host {

@@ -9,21 +9,21 @@ import (
 	"github.com/headgate/headgate/aggregator"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // decider has heard from every host about every key.
 type decider struct {
 	*aggregator.Aggregator
 	hosts []string
-	usage *rpc.Usage
+	usage *usage.Report
 }
 
 func newDecider(name string, hosts, n int) *decider {
 	d := &decider{usage: used(name, n)}
 	snapshot := rules(dynamicconfig.Rule{Key: "*", Limit: 1000, Algorithm: name})
 	d.Aggregator = must(aggregator.New(algorithm.Builtin(), snapshot))
-	var g rpc.Grants
+	var g usage.Grants
 	for h := range hosts {
 		d.hosts = append(d.hosts, fmt.Sprintf("10.0.%d.%d:7933", h/250, h%250+1))
 		check(d.Step(time.Duration(h), d.hosts[h], d.usage, &g))
@@ -32,8 +32,8 @@ func newDecider(name string, hosts, n int) *decider {
 }
 
 // used is what a host reports about n keys.
-func used(name string, n int) *rpc.Usage {
-	u := &rpc.Usage{
+func used(name string, n int) *usage.Report {
+	u := &usage.Report{
 		Algorithm: name, Keys: keys(n), Elapsed: column(n, interval),
 		Allowed: make([]int64, n), Rejected: make([]int64, n), Weight: make([]float64, n),
 	}
@@ -59,7 +59,7 @@ func deciding() []operation {
 		all = append(all,
 			operation{name: "step/" + name, per: "key", units: n, runs: hosts, bench: func() (prepare, run func()) {
 				d := newDecider(name, hosts, n)
-				var g rpc.Grants
+				var g usage.Grants
 				now, i := interval, 0
 				return nil, func() {
 					check(d.Step(now, d.hosts[i%hosts], d.usage, &g))

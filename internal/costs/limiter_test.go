@@ -14,7 +14,7 @@ import (
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/stage"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 	"github.com/headgate/headgate/shadow"
 )
 
@@ -36,13 +36,13 @@ func under(name string, limit rate.Limit) dynamicconfig.Rule {
 }
 
 // answers are grants for n keys under the algorithm called name.
-func answers(name string, n int) *rpc.Grants {
-	g := &rpc.Grants{
+func answers(name string, n int) *usage.Grants {
+	g := &usage.Grants{
 		Weight: column(n, 0.5), Burst: column(n, 1e9), Used: column(n, 100.0),
-		Lease: column(n, 20*time.Hour), Floor: rpc.FloorUnused,
+		Lease: column(n, 20*time.Hour), Floor: usage.FloorUnused,
 	}
 	if name == algorithm.NameElastic {
-		g.Floor, g.Tokens = rpc.FloorNone, column(n, 500.0)
+		g.Floor, g.Tokens = usage.FloorNone, column(n, 500.0)
 	}
 	return g
 }

@@ -8,13 +8,13 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/headgate/headgate/algorithm"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // granted is what a decider answers about n keys.
-func granted(name string, n int) *rpc.Grants {
-	g := &rpc.Grants{
-		Floor: rpc.FloorUnused, Lease: column(n, 10*time.Second),
+func granted(name string, n int) *usage.Grants {
+	g := &usage.Grants{
+		Floor: usage.FloorUnused, Lease: column(n, 10*time.Second),
 		Weight: make([]float64, n), Burst: make([]float64, n), Used: make([]float64, n),
 	}
 	for i := range n {
@@ -23,7 +23,7 @@ func granted(name string, n int) *rpc.Grants {
 		g.Used[i] = float64(i) * 1.5
 	}
 	if name == algorithm.NameElastic { // it has tokens, and no floor that needs what is used
-		g.Floor, g.Tokens, g.Used = rpc.FloorNone, make([]float64, n), make([]float64, n)
+		g.Floor, g.Tokens, g.Used = usage.FloorNone, make([]float64, n), make([]float64, n)
 		for i := range n {
 			g.Tokens[i] = float64(i%50) / 2
 		}
@@ -34,23 +34,23 @@ func granted(name string, n int) *rpc.Grants {
 // messages are the four steps of the built-in codec, and what it sends.
 func messages() []operation {
 	const n = 10_000
-	var codec rpc.Columnar
+	var codec usage.Columnar
 	var all []operation
 	for _, name := range both {
-		usage := func() *anypb.Any { return must(codec.EncodeUsage(used(name, n))) }
+		report := func() *anypb.Any { return must(codec.EncodeReport(used(name, n))) }
 		grants := func() *anypb.Any { return must(codec.EncodeGrants(granted(name, n), n)) }
 		all = append(all,
 			operation{
 				name: "encode-usage/" + name, per: "key", units: n, runs: 5,
-				wire: func() int { return len(usage().Value) },
+				wire: func() int { return len(report().Value) },
 				bench: func() (prepare, run func()) {
 					u := used(name, n)
-					return nil, func() { must(codec.EncodeUsage(u)) }
+					return nil, func() { must(codec.EncodeReport(u)) }
 				},
 			},
 			operation{name: "decode-usage/" + name, per: "key", units: n, runs: 5, bench: func() (prepare, run func()) {
-				payload, u := usage(), new(rpc.Usage)
-				return nil, func() { check(codec.DecodeUsage(payload, u)) }
+				payload, u := report(), new(usage.Report)
+				return nil, func() { check(codec.DecodeReport(payload, u)) }
 			}},
 			operation{
 				name: "encode-grants/" + name, per: "key", units: n, runs: 5,

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/rpcgrpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // BenchmarkEdge is one report through the edge of a lone daemon, over loopback,
@@ -27,12 +27,12 @@ func BenchmarkEdge(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer c.Close()
-			u := &rpc.Usage{Algorithm: "elastic"}
+			u := &usage.Report{Algorithm: "elastic"}
 			for i := range keys {
 				u.Keys, u.Allowed, u.Rejected = append(u.Keys, fmt.Sprint("k", i)), append(u.Allowed, 10), append(u.Rejected, 0)
 				u.Elapsed, u.Weight = append(u.Elapsed, time.Second), append(u.Weight, 0.5)
 			}
-			payload, err := rpc.Columnar{}.EncodeUsage(u)
+			payload, err := usage.Columnar{}.EncodeReport(u)
 			if err != nil {
 				b.Fatal(err)
 			}

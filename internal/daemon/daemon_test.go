@@ -27,6 +27,7 @@ import (
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/edge/doorman/doormanpb"
 	"github.com/headgate/headgate/rpc/rpcgrpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -105,13 +106,13 @@ func dial(t *testing.T, address string) *grpc.ClientConn {
 }
 
 // ask reports a use of k by host, and returns the grants.
-func ask(t *testing.T, d rpc.Decider, host string) (*rpc.Grants, error) {
+func ask(t *testing.T, d rpc.Decider, host string) (*usage.Grants, error) {
 	t.Helper()
-	u := &rpc.Usage{
+	u := &usage.Report{
 		Algorithm: "elastic", Keys: []string{"k"}, Allowed: []int64{10}, Rejected: []int64{0},
 		Elapsed: []time.Duration{time.Second}, Weight: []float64{0},
 	}
-	payload, err := rpc.Columnar{}.EncodeUsage(u)
+	payload, err := usage.Columnar{}.EncodeReport(u)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +120,7 @@ func ask(t *testing.T, d rpc.Decider, host string) (*rpc.Grants, error) {
 	if err != nil {
 		return nil, err
 	}
-	return rpc.Columnar{}.DecodeGrants(answer, u)
+	return usage.Columnar{}.DecodeGrants(answer, u)
 }
 
 func TestTheEdgeAnswersPlainGRPC(t *testing.T) {

@@ -18,7 +18,7 @@
 // serves is a list in services.go. A Unix socket serves it too, and HTTP: who
 // connects is sorted by the first bytes.
 //
-//	programs ──gRPC──▶ edge port ──▶ rpc.Forward ──YARPC──▶ owners of the keys
+//	programs ──gRPC──▶ edge port ──▶ usage.Forward ──YARPC──▶ owners of the keys
 //
 // Prometheus reads what all of it does, at a port of its own.
 //

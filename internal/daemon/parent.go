@@ -16,6 +16,7 @@ import (
 	"github.com/headgate/headgate/aggregator"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/claims"
 	"github.com/headgate/headgate/rpc/edge/doorman"
 	"github.com/headgate/headgate/rpc/rpcgrpc"
 )
@@ -107,7 +108,7 @@ func (c Config) above(edge string, log *slog.Logger) (*parent, error) {
 	// No linked host, client or server downstream has a name like that.
 	p.cluster = "cluster/" + c.Cluster
 	edges := anyEdge{p.where, client}
-	p.claims = &rpc.Claimant{Host: p.cluster, Placement: edges, Peers: edges, Timeout: parentTimeout}
+	p.claims = &claims.Claimant{Host: p.cluster, Placement: edges, Peers: edges, Timeout: parentTimeout}
 	p.close = client.Close
 	return p, nil
 }
@@ -123,10 +124,10 @@ func (e anyEdge) Owner(string) string { return e.name }
 func (e anyEdge) Peer(string) (rpc.Decider, error) { return e.decider, nil }
 
 // Claim implements aggregator.Claiming.
-func (p *parent) Claim(ctx context.Context, claims *rpc.Claims) (*rpc.Leases, []error) {
-	leases, errs := p.claims.Claim(ctx, claims)
+func (p *parent) Claim(ctx context.Context, asked *claims.Claims) (*claims.Leases, []error) {
+	leases, errs := p.claims.Claim(ctx, asked)
 	if ctx.Err() == nil {
-		p.tell(time.Now(), claims, leases, errs)
+		p.tell(time.Now(), asked, leases, errs)
 	}
 	return leases, errs
 }
@@ -135,10 +136,10 @@ func (p *parent) Claim(ctx context.Context, claims *rpc.Claims) (*rpc.Leases, []
 const grumbleEvery = time.Minute
 
 // tell logs what has changed with this answer.
-func (p *parent) tell(now time.Time, claims *rpc.Claims, leases *rpc.Leases, errs []error) {
+func (p *parent) tell(now time.Time, asked *claims.Claims, leases *claims.Leases, errs []error) {
 	var failed error
 	answered, odd := false, -1
-	for i := range claims.Rows {
+	for i := range asked.Rows {
 		switch l := &leases.Rows[i]; {
 		case errs != nil && errs[i] != nil:
 			failed = errs[i]
@@ -167,7 +168,7 @@ func (p *parent) tell(now time.Time, claims *rpc.Claims, leases *rpc.Leases, err
 	if !grumble {
 		return
 	}
-	switch key, l := claims.Rows[odd].Key, leases.Rows[odd]; {
+	switch key, l := asked.Rows[odd].Key, leases.Rows[odd]; {
 	case l.Unknown:
 		p.log.Warn("the cluster above has no rule for a key, and gives all that is asked of it: add one there, or take `parent: true` away here",
 			"parent", p.where, "key", key)

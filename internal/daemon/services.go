@@ -6,10 +6,10 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/headgate/headgate/limiter/buckets"
-	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/edge/doorman"
 	"github.com/headgate/headgate/rpc/edge/quotaservice"
 	"github.com/headgate/headgate/rpc/rpcgrpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // services put what the edge port serves on its server, beside health checks
@@ -24,7 +24,7 @@ var services = []func(s grpc.ServiceRegistrar, d *Daemon){
 // serveDecider is for package limiter/client.
 func serveDecider(s grpc.ServiceRegistrar, d *Daemon) {
 	unanswered := d.metrics.scope().SubScope("edge").Counter("owners_unanswered")
-	edge := d.node.Edge(func(part rpc.Part, err error) {
+	edge := d.node.Edge(func(part usage.Part, err error) {
 		unanswered.Inc(1)
 		d.log.Debug("an owner did not answer for a program at the edge", "owner", part.Owner, "keys", len(part.Rows), "error", err)
 	})

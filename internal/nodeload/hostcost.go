@@ -17,6 +17,7 @@ import (
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/ringpop"
 	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // HostCost is what a host takes for so many keys, all in use: each is used
@@ -62,9 +63,9 @@ func hostCost(ctx context.Context, n, reported int) (HostCost, error) {
 	}
 	names := keys(n)
 	h := &hostRun{now: stage.Now(), names: names, codec: &countingCodec{grants: make(map[int]*anypb.Any)}}
-	h.updater = &rpc.Fanout{
+	h.updater = &usage.Fanout{
 		Host: "host-0", Placement: ring, Self: "", Peers: everyone{},
-		Codecs: map[string]rpc.Codec{algorithm.NameElastic: h.codec},
+		Codecs: map[string]usage.Codec{algorithm.NameElastic: h.codec},
 	}
 	before := held()
 	h.group = limiter.NewGroup(snapshot, owners, limiter.WithSeed(1))
@@ -103,7 +104,7 @@ func hostCost(ctx context.Context, n, reported int) (HostCost, error) {
 type hostRun struct {
 	group   *limiter.Group
 	names   []string
-	updater *rpc.Fanout
+	updater *usage.Fanout
 	codec   *countingCodec
 	now     stage.Instant
 	err     error
@@ -151,7 +152,7 @@ func (h *hostRun) regular(ctx context.Context) {
 func (h *hostRun) send(ctx context.Context, batches []*limiter.Batch) {
 	h.report.time(func() {
 		for _, b := range batches {
-			h.updater.Update(ctx, &b.Usage, time.Minute, func(part rpc.Part, grants *rpc.Grants, err error) {
+			h.updater.Update(ctx, &b.Usage, time.Minute, func(part usage.Part, grants *usage.Grants, err error) {
 				if err == nil {
 					err = h.group.Manual().Apply(h.now, b, part.Rows, grants)
 				}
@@ -171,7 +172,7 @@ func ringOf(hosts int) (*ringpop.Ring, error) {
 // everyone is owners that answer at once, and leave it to the codec what.
 type everyone struct{}
 
-var nothing = &anypb.Any{TypeUrl: rpc.GrantsTypeURL}
+var nothing = &anypb.Any{TypeUrl: usage.GrantsTypeURL}
 
 // Peer implements rpc.Peers.
 func (everyone) Peer(string) (rpc.Decider, error) { return everyone{}, nil }
@@ -202,16 +203,16 @@ func (c *countingCodec) forget() {
 	clear(c.grants)
 }
 
-// EncodeUsage implements rpc.Codec.
-func (c *countingCodec) EncodeUsage(u *rpc.Usage) (*anypb.Any, error) {
-	payload, err := rpc.Columnar{}.EncodeUsage(u)
+// EncodeReport implements usage.Codec.
+func (c *countingCodec) EncodeReport(u *usage.Report) (*anypb.Any, error) {
+	payload, err := usage.Columnar{}.EncodeReport(u)
 	c.rows.Add(int64(u.Len()))
 	c.out.Add(int64(len(payload.GetValue())))
 	return payload, err
 }
 
-// DecodeGrants implements rpc.Codec.
-func (c *countingCodec) DecodeGrants(_ *anypb.Any, u *rpc.Usage) (*rpc.Grants, error) {
+// DecodeGrants implements usage.Codec.
+func (c *countingCodec) DecodeGrants(_ *anypb.Any, u *usage.Report) (*usage.Grants, error) {
 	n := u.Len()
 	c.mu.Lock()
 	payload, ok := c.grants[n]
@@ -225,5 +226,5 @@ func (c *countingCodec) DecodeGrants(_ *anypb.Any, u *rpc.Usage) (*rpc.Grants, e
 	}
 	c.mu.Unlock()
 	c.back.Add(int64(len(payload.Value)))
-	return rpc.Columnar{}.DecodeGrants(payload, u)
+	return usage.Columnar{}.DecodeGrants(payload, u)
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/headgate/headgate/aggregator"
 	"github.com/headgate/headgate/algorithm"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // OwnerCost is what an owner takes when so many hosts use each of its keys.
@@ -90,7 +90,7 @@ func reports(c Config, keys []string) ([]*anypb.Any, error) {
 	for len(keys) > 0 {
 		n := min(perCall, len(keys))
 		u := usageOf(c, keys[:n])
-		payload, err := rpc.Columnar{}.EncodeUsage(&u)
+		payload, err := usage.Columnar{}.EncodeReport(&u)
 		if err != nil {
 			return nil, err
 		}
@@ -100,18 +100,18 @@ func reports(c Config, keys []string) ([]*anypb.Any, error) {
 }
 
 var columns struct {
-	usage  rpc.Usage
-	grants rpc.Grants
+	usage  usage.Report
+	grants usage.Grants
 }
 
 // decide is what an Aggregator does with a payload, at any time.
 func decide(a *aggregator.Aggregator, now time.Duration, host string, payload *anypb.Any) error {
-	if err := (rpc.Columnar{}).DecodeUsage(payload, &columns.usage); err != nil {
+	if err := (usage.Columnar{}).DecodeReport(payload, &columns.usage); err != nil {
 		return err
 	}
 	if err := a.Step(now, host, &columns.usage, &columns.grants); err != nil {
 		return err
 	}
-	_, err := rpc.Columnar{}.EncodeGrants(&columns.grants, columns.usage.Len())
+	_, err := usage.Columnar{}.EncodeGrants(&columns.grants, columns.usage.Len())
 	return err
 }

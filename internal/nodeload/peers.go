@@ -17,6 +17,7 @@ import (
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/rpcyarpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // peers are the other hosts of the cluster: as owners they answer the node
@@ -118,7 +119,7 @@ type host struct {
 	peers   *peers
 	address string
 	owner   rpc.Decider
-	usage   rpc.Usage
+	usage   usage.Report
 }
 
 func newHost(p *peers, address string, decider rpc.Decider, keys []string) *host {
@@ -126,9 +127,9 @@ func newHost(p *peers, address string, decider rpc.Decider, keys []string) *host
 }
 
 // usageOf is what a host has to say that used each of keys once.
-func usageOf(c Config, keys []string) rpc.Usage {
+func usageOf(c Config, keys []string) usage.Report {
 	n := len(keys)
-	return rpc.Usage{
+	return usage.Report{
 		Algorithm: algorithmOf(c),
 		Keys:      keys,
 		Allowed:   fill(n, int64(1)),
@@ -172,7 +173,7 @@ const patience = 10 * time.Second
 
 // report is one update: what is timed is what a host waits for.
 func (h *host) report(ctx context.Context) (took time.Duration, err error) {
-	payload, err := rpc.Columnar{}.EncodeUsage(&h.usage)
+	payload, err := usage.Columnar{}.EncodeReport(&h.usage)
 	if err != nil {
 		return 0, err
 	}
@@ -184,7 +185,7 @@ func (h *host) report(ctx context.Context) (took time.Duration, err error) {
 	if err != nil {
 		return took, err
 	}
-	grants, err := rpc.Columnar{}.DecodeGrants(answer, &h.usage)
+	grants, err := usage.Columnar{}.DecodeGrants(answer, &h.usage)
 	if err != nil {
 		return took, err
 	}
@@ -196,13 +197,13 @@ func (h *host) report(ctx context.Context) (took time.Duration, err error) {
 // owner is a peer's half that decides: all get as much.
 type owner struct{ peers *peers }
 
-var usages = sync.Pool{New: func() any { return new(rpc.Usage) }}
+var usages = sync.Pool{New: func() any { return new(usage.Report) }}
 
 // Update implements rpc.Decider.
 func (o owner) Update(_ context.Context, _ string, payload *anypb.Any) (*anypb.Any, error) {
-	u, _ := usages.Get().(*rpc.Usage)
+	u, _ := usages.Get().(*usage.Report)
 	defer usages.Put(u)
-	if err := (rpc.Columnar{}).DecodeUsage(payload, u); err != nil {
+	if err := (usage.Columnar{}).DecodeReport(payload, u); err != nil {
 		return nil, err
 	}
 	n := u.Len()
@@ -214,11 +215,11 @@ func (o owner) Update(_ context.Context, _ string, payload *anypb.Any) (*anypb.A
 // evenGrants gives a host the even share of n keys that so many hosts use.
 func evenGrants(n, hosts int) (*anypb.Any, error) {
 	share := 1 / float64(hosts)
-	g := rpc.Grants{
+	g := usage.Grants{
 		Weight: fill(n, share), Burst: fill(n, burst*share), Used: make([]float64, n), Tokens: fill(n, burst*share),
 		Lease: fill(n, 10*interval),
 	}
-	return rpc.Columnar{}.EncodeGrants(&g, n)
+	return usage.Columnar{}.EncodeGrants(&g, n)
 }
 
 func fill[T any](n int, v T) []T {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/headgate/headgate/aggregator"
 	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/claims"
 )
 
 // climbEvery is how often an owner looks whether to ask the cluster above, as
@@ -21,7 +22,7 @@ var errNoAnswer = errors.New("no answer in time")
 // answered so far. There is one at a time, as in RunBelow.
 type climb struct {
 	asked   *aggregator.Asked
-	leases  rpc.Leases
+	leases  claims.Leases
 	errs    []error
 	missing int   // parts that are not answered
 	number  int32 // tells it from others of the run
@@ -45,7 +46,7 @@ func (c *cluster) below(h *host) error {
 		return nil
 	}
 	n := len(asked.Claims.Rows)
-	k := &climb{asked: asked, leases: rpc.Leases{Rows: make([]rpc.Lease, n)}, errs: make([]error, n), host: h.number, process: h.process}
+	k := &climb{asked: asked, leases: claims.Leases{Rows: make([]claims.Lease, n)}, errs: make([]error, n), host: h.number, process: h.process}
 	h.climb = k
 	byOwner := make(map[int]*claim)
 	var parts []*claim // in the order of rows
@@ -66,11 +67,11 @@ func (c *cluster) below(h *host) error {
 		part.rows = append(part.rows, row)
 	}
 	for _, part := range parts {
-		request := &rpc.Claims{}
+		request := &claims.Claims{}
 		for _, row := range part.rows {
 			request.Rows = append(request.Rows, asked.Claims.Rows[row])
 		}
-		payload, err := rpc.EncodeClaims(request)
+		payload, err := claims.Encode(request)
 		if err != nil {
 			return fmt.Errorf("%s encodes claims: %w", h.name, err)
 		}
@@ -84,7 +85,7 @@ func (c *cluster) below(h *host) error {
 	}
 	c.climbs++
 	k.number = c.climbs
-	c.queue.push(c.now+rpc.DefaultClaimTimeout, lapse, int32(h.number), k.number)
+	c.queue.push(c.now+claims.DefaultTimeout, lapse, int32(h.number), k.number)
 	return nil
 }
 
@@ -100,11 +101,11 @@ func (c *cluster) lease(h *host, m message) error {
 	if h.aggregator == nil {
 		return nil
 	}
-	claims, err := rpc.DecodeClaims(m.payload)
+	asked, err := claims.Decode(m.payload)
 	if err != nil {
 		return fmt.Errorf("%s decodes claims: %w", h.name, err)
 	}
-	payload, err := rpc.EncodeLeases(h.aggregator.Claim(c.now-h.born, claims), len(claims.Rows))
+	payload, err := claims.EncodeLeases(h.aggregator.Claim(c.now-h.born, asked), len(asked.Rows))
 	if err != nil {
 		return fmt.Errorf("%s encodes leases: %w", h.name, err)
 	}
@@ -119,7 +120,7 @@ func (c *cluster) leased(h *host, m message) error {
 	if h.climb != k || h.process != k.process || m.claim.rows == nil {
 		return nil // given up, or here before
 	}
-	leases, err := rpc.DecodeLeases(m.payload, len(m.claim.rows))
+	leases, err := claims.DecodeLeases(m.payload, len(m.claim.rows))
 	if err != nil {
 		return fmt.Errorf("%s decodes leases: %w", h.name, err)
 	}
@@ -157,7 +158,7 @@ func (c *cluster) handOver(h *host) error {
 	c.handBuckets(h)
 	heirs := h.ring.Without(h.name)
 	for _, part := range h.aggregator.Handover(c.now - h.born) {
-		byOwner := make(map[int]*rpc.Claims)
+		byOwner := make(map[int]*claims.Claims)
 		var owners []int // in the order of rows
 		for _, row := range part.Rows {
 			owner, ok := c.byName[heirs.Owner(row.Key)]
@@ -165,13 +166,13 @@ func (c *cluster) handOver(h *host) error {
 				continue
 			}
 			if byOwner[owner] == nil {
-				byOwner[owner] = &rpc.Claims{}
+				byOwner[owner] = &claims.Claims{}
 				owners = append(owners, owner)
 			}
 			byOwner[owner].Rows = append(byOwner[owner].Rows, row)
 		}
 		for _, owner := range owners {
-			payload, err := rpc.EncodeClaims(byOwner[owner])
+			payload, err := claims.Encode(byOwner[owner])
 			if err != nil {
 				return fmt.Errorf("%s hands over: %w", h.name, err)
 			}

@@ -11,7 +11,7 @@ import (
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // cluster is one run.
@@ -55,8 +55,8 @@ type cluster struct {
 
 	messages []message
 	free     []int32
-	usage    rpc.Usage
-	grants   rpc.Grants
+	usage    usage.Report
+	grants   usage.Grants
 
 	calls, bytes int64
 	climbs       int32

@@ -14,7 +14,7 @@ import (
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/mesh"
 	"github.com/headgate/headgate/limiter/stage"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/meshusage"
 )
 
 // told is what one host tells another of what it used, and waits to have heard.
@@ -73,7 +73,7 @@ func (c *cluster) murmur(h *host) error {
 	for _, m := range messages {
 		t := &told{from: h.number, to: c.byName[m.To], process: h.process, message: m}
 		for _, g := range m.Gossips {
-			payload, err := rpc.EncodeGossip(g)
+			payload, err := meshusage.Encode(g)
 			if err != nil {
 				return fmt.Errorf("%s encodes what it used: %w", h.name, err)
 			}
@@ -93,8 +93,8 @@ func (c *cluster) hears(h *host, t *told) error {
 		return nil
 	}
 	for _, payload := range t.payloads {
-		var g rpc.Gossip
-		err := rpc.DecodeGossip(payload, &g)
+		var g meshusage.Report
+		err := meshusage.Decode(payload, &g)
 		if err == nil {
 			err = h.mesh.ReceiveAt(h.local(c.now), c.hosts[t.from].name, &g)
 		}
@@ -103,7 +103,7 @@ func (c *cluster) hears(h *host, t *told) error {
 		}
 	}
 	by := uint64(h.number)<<32 | uint64(h.process) | 1<<63 // a number that the process keeps
-	answer := rpc.EncodeHeard(by)
+	answer := meshusage.EncodeHeard(by)
 	c.bytes += int64(len(answer.TypeUrl) + len(answer.Value))
 	c.send(t.to, t.from, agreed, message{told: t, by: by}, h.slow)
 	return nil

@@ -14,7 +14,7 @@ import (
 	"github.com/headgate/headgate/limiter/mesh"
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/ringpop"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 	"github.com/headgate/headgate/shadow"
 )
 
@@ -173,7 +173,7 @@ func (c *cluster) report(h *host) {
 		batches = h.group.Manual().Early(h.local(c.now))
 	}
 	for _, batch := range batches {
-		for _, part := range rpc.Split(&batch.Usage, h.ring, 0) {
+		for _, part := range usage.Split(&batch.Usage, h.ring, 0) {
 			c.call(h, batch, part)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/headgate/headgate/limiter"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // HeaderBytes is what headers, framing and names are taken to add to one call,
@@ -19,7 +19,7 @@ const HeaderBytes = 200
 // call is one Update to one owner, from the host's side.
 type call struct {
 	batch    *limiter.Batch
-	part     rpc.Part
+	part     usage.Part
 	host     int
 	process  int32 // of the host
 	owner    int
@@ -42,12 +42,12 @@ type cut struct {
 }
 
 // call asks the owner of a part.
-func (c *cluster) call(h *host, batch *limiter.Batch, part rpc.Part) {
+func (c *cluster) call(h *host, batch *limiter.Batch, part usage.Part) {
 	owner, ok := c.byName[part.Owner]
 	if part.Err != nil || !ok {
 		return // nobody owns these keys: they go on with what they have
 	}
-	payload, err := (rpc.Columnar{}).EncodeUsage(part.Usage)
+	payload, err := (usage.Columnar{}).EncodeReport(part.Usage)
 	if err != nil {
 		c.fail(fmt.Errorf("%s encodes its usage: %w", h.name, err))
 		return
@@ -130,13 +130,13 @@ func (c *cluster) serve(h *host, ref int32) error {
 
 // step is Aggregator.Update, on virtual time.
 func (c *cluster) step(h *host, k *call, payload *anypb.Any) (*anypb.Any, error) {
-	if err := (rpc.Columnar{}).DecodeUsage(payload, &c.usage); err != nil {
+	if err := (usage.Columnar{}).DecodeReport(payload, &c.usage); err != nil {
 		return nil, fmt.Errorf("%s decodes usage: %w", h.name, err)
 	}
 	if err := h.aggregator.Step(c.now-h.born, c.hosts[k.host].name, &c.usage, &c.grants); err != nil {
 		return nil, fmt.Errorf("%s decides: %w", h.name, err)
 	}
-	answered, err := (rpc.Columnar{}).EncodeGrants(&c.grants, c.usage.Len())
+	answered, err := (usage.Columnar{}).EncodeGrants(&c.grants, c.usage.Len())
 	if err != nil {
 		return nil, fmt.Errorf("%s encodes grants: %w", h.name, err)
 	}
@@ -154,7 +154,7 @@ func (c *cluster) apply(h *host, ref int32) error {
 
 // take hands the grants in an answer to the host's limiters.
 func (c *cluster) take(h *host, k *call, payload *anypb.Any) error {
-	grants, err := (rpc.Columnar{}).DecodeGrants(payload, k.part.Usage)
+	grants, err := (usage.Columnar{}).DecodeGrants(payload, k.part.Usage)
 	if err == nil {
 		err = h.group.Manual().Apply(h.local(c.now), k.batch, k.part.Rows, grants)
 		c.plan(h) // a grant may bring the next report forward

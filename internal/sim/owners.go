@@ -13,12 +13,14 @@ import (
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
+	"github.com/headgate/headgate/rpc/usage/ask"
 )
 
 // errCutOff is the answer of an owner that cannot be asked.
 var errCutOff = errors.New("the owner does not answer")
 
-// onOwners asks the owners of keys for events, as an rpc.Taker does, but in no
+// onOwners asks the owners of keys for events, as an ask.Taker does, but in no
 // time: a decision has none to wait in. An owner that is down, held, slow or cut
 // off does not answer, and nothing is lost on the way.
 type onOwners struct {
@@ -54,11 +56,11 @@ func asksOwners(s *dynamicconfig.Snapshot) bool {
 func (o onOwners) Do(_ context.Context, op stage.Operation) (stage.Outcome, error) {
 	of := account{op.Key, o.auto}
 	told := o.h.told[of]
-	take := rpc.Take{Key: op.Key, Auto: o.auto, Tokens: op.N, Longest: min(op.Longest, rpc.MaxWait)}
+	take := usage.Take{Key: op.Key, Auto: o.auto, Tokens: op.N, Longest: min(op.Longest, rpc.MaxWait)}
 	charge := op.Kind == stage.ChargeTokens
 	if charge {
-		if take.Spent = rpc.SpentBeyond; told.failed {
-			take.Spent = rpc.SpentApart
+		if take.Spent = usage.SpentBeyond; told.failed {
+			take.Spent = usage.SpentApart
 		}
 	}
 	if op.Kind == stage.ReturnTokens {
@@ -67,7 +69,7 @@ func (o onOwners) Do(_ context.Context, op stage.Operation) (stage.Outcome, erro
 	if ago := o.c.now - told.at; told.by != 0 && ago <= rpc.MaxElapsed {
 		take.Told, take.By, take.Ago = told.left, told.by, ago
 	}
-	taken, err := o.c.ask(o.h, o.h.ring.Owner(op.Key), []rpc.Take{take})
+	taken, err := o.c.ask(o.h, o.h.ring.Owner(op.Key), []usage.Take{take})
 	if err == nil && !taken.Rows[0].Decided {
 		err = errCutOff
 	}
@@ -86,7 +88,7 @@ func (o onOwners) Do(_ context.Context, op stage.Operation) (stage.Outcome, erro
 }
 
 // ask has the owner called name serve rows, which are one host's.
-func (c *cluster) ask(h *host, name string, rows []rpc.Take) (*rpc.Taken, error) {
+func (c *cluster) ask(h *host, name string, rows []usage.Take) (*usage.Taken, error) {
 	n, ok := c.byName[name]
 	if !ok {
 		return nil, errCutOff
@@ -96,23 +98,23 @@ func (c *cluster) ask(h *host, name string, rows []rpc.Take) (*rpc.Taken, error)
 		return nil, errCutOff
 	}
 	if owner == h {
-		return c.serveTakes(owner, &rpc.Takes{Rows: rows}), nil
+		return c.serveTakes(owner, &usage.Takes{Rows: rows}), nil
 	}
-	if owner.slow > rpc.DefaultTakeTimeout || c.isCut(h.number, n) || c.isCut(n, h.number) {
+	if owner.slow > ask.DefaultTimeout || c.isCut(h.number, n) || c.isCut(n, h.number) {
 		return nil, errCutOff
 	}
-	payload, err := rpc.EncodeTakes(&rpc.Takes{Caller: 1, Rows: rows})
+	payload, err := usage.EncodeTakes(&usage.Takes{Caller: 1, Rows: rows})
 	if err != nil {
 		c.fail(fmt.Errorf("%s asks: %w", h.name, err))
 		return nil, err
 	}
-	var takes rpc.Takes
-	if err := rpc.DecodeTakes(payload, &takes); err != nil {
+	var takes usage.Takes
+	if err := usage.DecodeTakes(payload, &takes); err != nil {
 		c.fail(fmt.Errorf("%s is asked: %w", owner.name, err))
 		return nil, err
 	}
 	taken := c.serveTakes(owner, &takes)
-	answer, err := rpc.EncodeTaken(taken, len(rows))
+	answer, err := usage.EncodeTaken(taken, len(rows))
 	if err != nil {
 		c.fail(fmt.Errorf("%s answers: %w", owner.name, err))
 		return nil, err
@@ -122,17 +124,17 @@ func (c *cluster) ask(h *host, name string, rows []rpc.Take) (*rpc.Taken, error)
 	return taken, nil
 }
 
-func (c *cluster) serveTakes(owner *host, takes *rpc.Takes) *rpc.Taken {
-	taken := new(rpc.Taken)
+func (c *cluster) serveTakes(owner *host, takes *usage.Takes) *usage.Taken {
+	taken := new(usage.Taken)
 	owner.aggregator.Take(c.now-owner.born, takes, taken)
 	return taken
 }
 
 // moveBuckets tells other owners what is left in buckets that were h's to know.
-func (c *cluster) moveBuckets(h *host, rows []rpc.Take, owner func(key string) string) {
+func (c *cluster) moveBuckets(h *host, rows []usage.Take, owner func(key string) string) {
 	for _, row := range rows {
 		// Who does not hear it learns from who asks.
-		_, _ = c.ask(h, owner(row.Key), []rpc.Take{row})
+		_, _ = c.ask(h, owner(row.Key), []usage.Take{row})
 	}
 }
 

@@ -17,6 +17,8 @@ import (
 	"github.com/headgate/headgate/limiter/exact"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/rpcgrpc"
+	"github.com/headgate/headgate/rpc/usage"
+	"github.com/headgate/headgate/rpc/usage/ask"
 )
 
 // Option is a collaborator of a Client.
@@ -49,7 +51,7 @@ type Client struct {
 	remote *rpcgrpc.Client
 
 	updates limiter.Updater
-	taker   *rpc.Taker
+	taker   *ask.Taker
 
 	stop   context.CancelFunc
 	loops  sync.WaitGroup
@@ -107,13 +109,13 @@ func hangUp(remote *rpcgrpc.Client) error {
 // updater asks the deciders as if they were one, the owner of all keys.
 func (c *Client) updater(addresses []string) limiter.Updater {
 	one := c.deciders(addresses)
-	return &rpc.Fanout{Host: c.host, Placement: one, Peers: one}
+	return &usage.Fanout{Host: c.host, Placement: one, Peers: one}
 }
 
 // newTaker returns what asks them for the events of exact keys.
-func (c *Client) newTaker(config Config) *rpc.Taker {
+func (c *Client) newTaker(config Config) *ask.Taker {
 	one := c.deciders(config.Addresses)
-	return &rpc.Taker{Host: c.host, Placement: one, Peers: one}
+	return &ask.Taker{Host: c.host, Placement: one, Peers: one}
 }
 
 func (c *Client) deciders(addresses []string) deciders {

@@ -16,6 +16,7 @@ import (
 	"github.com/headgate/headgate/limiter/exact"
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage/ask"
 )
 
 // slow is an owner that does not answer.
@@ -33,14 +34,14 @@ func (slow) Update(ctx context.Context, _ string, _ *anypb.Any) (*anypb.Any, err
 // A queue that is full says nothing about the owner's health.
 func TestAFullQueueIsBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		owners := exact.New(&rpc.Taker{Host: "me", Placement: slow{}, Peers: slow{}, MaxQueue: 1})
+		owners := exact.New(&ask.Taker{Host: "me", Placement: slow{}, Peers: slow{}, MaxQueue: 1})
 		op := stage.Operation{Key: "k", Rule: &dynamicconfig.Rule{AskTimeout: 50 * time.Millisecond}, N: 1}
 		var wg sync.WaitGroup
 		for range 7 {
 			wg.Go(func() { _, _ = owners.Do(context.Background(), op) })
 			time.Sleep(time.Millisecond)
 		}
-		if _, err := owners.Do(context.Background(), op); !errors.Is(err, stage.ErrBusy) || !errors.Is(err, rpc.ErrBusy) {
+		if _, err := owners.Do(context.Background(), op); !errors.Is(err, stage.ErrBusy) || !errors.Is(err, ask.ErrBusy) {
 			t.Errorf("the queue is full: %v", err)
 		}
 		wg.Wait()

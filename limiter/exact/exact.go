@@ -4,13 +4,13 @@
 // the keys of rules with `algorithm: exact`, whose limits are too low to split,
 // and those with `algorithm: auto` while their limits are.
 //
-//	taker := &rpc.Taker{Host: host, Placement: ring, Peers: client}
+//	taker := &ask.Taker{Host: host, Placement: ring, Peers: client}
 //	group := limiter.NewGroup(limits, 1,
 //		limiter.WithRemote(exact.Name, exact.New(taker)),
 //		limiter.WithRemote(limiter.Auto, exact.NewAuto(taker)))
 //
 // An event waits for the owner's answer as long as its rule's ask_timeout says.
-// The package translates between stage.Remote and an rpc.Taker, which batches,
+// The package translates between stage.Remote and an ask.Taker, which batches,
 // gives up and learns. Out of scope: the buckets, which package aggregator
 // keeps.
 package exact
@@ -23,6 +23,8 @@ import (
 
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
+	"github.com/headgate/headgate/rpc/usage/ask"
 )
 
 // Name is the algorithm of the rules whose keys are asked for.
@@ -31,7 +33,7 @@ const Name = "exact"
 // Owners are the buckets of keys, each at its owner. Use New or NewAuto. Safe
 // for concurrent use.
 type Owners struct {
-	taker *rpc.Taker
+	taker *ask.Taker
 	auto  bool
 	waits func(askTimeout time.Duration) time.Duration // nil: as long as that
 }
@@ -39,10 +41,10 @@ type Owners struct {
 var _ stage.Remote = (*Owners)(nil)
 
 // New returns the Owners that taker asks.
-func New(taker *rpc.Taker) *Owners { return &Owners{taker: taker} }
+func New(taker *ask.Taker) *Owners { return &Owners{taker: taker} }
 
 // NewAuto returns the Owners that taker asks for keys under limiter.Auto.
-func NewAuto(taker *rpc.Taker) *Owners { return &Owners{taker: taker, auto: true} }
+func NewAuto(taker *ask.Taker) *Owners { return &Owners{taker: taker, auto: true} }
 
 // Waits returns Owners with another timeout: an event waits for its owner's
 // answer for what waits returns for the rule's ask_timeout. A host that is far
@@ -51,13 +53,13 @@ func (o *Owners) Waits(waits func(askTimeout time.Duration) time.Duration) *Owne
 	return &Owners{o.taker, o.auto, waits}
 }
 
-// Do implements stage.Remote. The errors are those of rpc.Taker; a full queue
+// Do implements stage.Remote. The errors are those of ask.Taker; a full queue
 // is a stage.ErrBusy too.
 func (o *Owners) Do(ctx context.Context, op stage.Operation) (stage.Outcome, error) {
-	take := rpc.Take{Key: op.Key, Auto: o.auto, Tokens: op.N, Longest: min(op.Longest, rpc.MaxWait)}
+	take := usage.Take{Key: op.Key, Auto: o.auto, Tokens: op.N, Longest: min(op.Longest, rpc.MaxWait)}
 	switch op.Kind {
 	case stage.ChargeTokens:
-		take.Spent = rpc.SpentBeyond
+		take.Spent = usage.SpentBeyond
 	case stage.ReturnTokens:
 		take.Tokens = -op.N
 	}
@@ -66,7 +68,7 @@ func (o *Owners) Do(ctx context.Context, op stage.Operation) (stage.Outcome, err
 		timeout = o.waits(timeout)
 	}
 	took, err := o.taker.TakeWithin(ctx, take, timeout)
-	if errors.Is(err, rpc.ErrBusy) {
+	if errors.Is(err, ask.ErrBusy) {
 		err = fmt.Errorf("%w: %w", stage.ErrBusy, err)
 	}
 	if err != nil {

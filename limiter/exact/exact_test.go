@@ -14,8 +14,8 @@ import (
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/exact"
 	"github.com/headgate/headgate/limiter/stage"
-	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/rpctest"
+	"github.com/headgate/headgate/rpc/usage/ask"
 )
 
 type owner struct{}
@@ -33,8 +33,8 @@ func (hangs) Update(ctx context.Context, _ string, _ *anypb.Any) (*anypb.Any, er
 // Nobody answers. An event waits as long as its rule's ask_timeout, or what the
 // caller makes of it.
 func TestAnEventWaitsForItsRulesAskTimeout(t *testing.T) {
-	if rpc.DefaultTakeTimeout != dynamicconfig.DefaultAskTimeout {
-		t.Errorf("the defaults are %v and %v", rpc.DefaultTakeTimeout, dynamicconfig.DefaultAskTimeout)
+	if ask.DefaultTimeout != dynamicconfig.DefaultAskTimeout {
+		t.Errorf("the defaults are %v and %v", ask.DefaultTimeout, dynamicconfig.DefaultAskTimeout)
 	}
 	for _, row := range []struct {
 		askTimeout time.Duration
@@ -48,7 +48,7 @@ func TestAnEventWaitsForItsRulesAskTimeout(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			network := rpctest.New(1)
 			network.Host("owner").Serve(hangs{})
-			taker := &rpc.Taker{Host: "me", Placement: owner{}, Peers: network.Host("me").Peers()}
+			taker := &ask.Taker{Host: "me", Placement: owner{}, Peers: network.Host("me").Peers()}
 			for _, owners := range []*exact.Owners{exact.New(taker), exact.NewAuto(taker)} {
 				if row.waits != nil {
 					owners = owners.Waits(row.waits)

@@ -18,6 +18,7 @@ import (
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/meshusage"
 )
 
 // pair is two hosts whose messages the test carries, through their bytes.
@@ -37,16 +38,16 @@ func newPair(t *testing.T, rule *dynamicconfig.Rule) *pair {
 
 // send ends a round of from, and says how its messages go: "arrive", "lost", or
 // "unanswered".
-func (p *pair) send(from, to *Mesh, how string) (all []*rpc.Gossip) {
+func (p *pair) send(from, to *Mesh, how string) (all []*meshusage.Report) {
 	p.t.Helper()
 	for _, message := range from.RoundAt(p.now) {
 		for _, g := range message.Gossips {
-			payload, err := rpc.EncodeGossip(g)
+			payload, err := meshusage.Encode(g)
 			if err != nil {
 				p.t.Fatal(err)
 			}
-			got := new(rpc.Gossip)
-			if err := rpc.DecodeGossip(payload, got); err != nil {
+			got := new(meshusage.Report)
+			if err := meshusage.Decode(payload, got); err != nil {
 				p.t.Fatal(err)
 			}
 			if how != "lost" {
@@ -63,7 +64,7 @@ func (p *pair) send(from, to *Mesh, how string) (all []*rpc.Gossip) {
 	return all
 }
 
-func (p *pair) receive(to, from *Mesh, g *rpc.Gossip) {
+func (p *pair) receive(to, from *Mesh, g *meshusage.Report) {
 	p.t.Helper()
 	if err := to.ReceiveAt(p.now, from.self, g); err != nil {
 		p.t.Fatal(err)
@@ -116,7 +117,7 @@ func TestANewCountLosesAndDoublesNothing(t *testing.T) {
 				p.do(p.a, stage.TakeTokens, 1) // both know the key
 				p.send(p.a, p.b, "arrive")
 				p.do(p.a, stage.TakeTokens, renewAt-4*step)
-				var before []*rpc.Gossip
+				var before []*meshusage.Report
 				for i := range 12 {
 					p.do(p.a, stage.TakeTokens, step)
 					way := "arrive"
@@ -167,7 +168,7 @@ func TestAHostThatComesWhileACountBeginsAnew(t *testing.T) {
 func TestAnEndedCountThatComesAgainIsIgnored(t *testing.T) {
 	p := newPair(t, ruled(0, 1000))
 	row := func(born, used uint64) {
-		p.receive(p.a, p.b, &rpc.Gossip{From: p.b.id, Version: 9, After: 2, Rows: []rpc.Used{{Key: "k", Born: born, Tokens: used}}})
+		p.receive(p.a, p.b, &meshusage.Report{From: p.b.id, Version: 9, After: 2, Rows: []meshusage.Used{{Key: "k", Born: born, Tokens: used}}})
 	}
 	row(3, 100)
 	row(8, 50)
@@ -214,7 +215,7 @@ func TestSilentHostsDelayNoOther(t *testing.T) {
 				defer mu.Unlock()
 				if to == "good" {
 					received = append(received, time.Now())
-					return rpc.EncodeHeard(7), nil
+					return meshusage.EncodeHeard(7), nil
 				}
 				calls++
 				most = max(most, calls)
@@ -492,8 +493,8 @@ func TestRestartsAdmitABurstEach(t *testing.T) {
 func TestAHostThatRestartsForEverTakesNoMemory(t *testing.T) {
 	m := New("a", always(ruled(1, 100)), Config{})
 	for i := range uint64(1000) {
-		row := rpc.Used{Key: fmt.Sprint("k", i%2), Born: 1, Tokens: 1}
-		if err := m.ReceiveAt(0, "b", &rpc.Gossip{From: i + 1, Version: 1, Rows: []rpc.Used{row}}); err != nil {
+		row := meshusage.Used{Key: fmt.Sprint("k", i%2), Born: 1, Tokens: 1}
+		if err := m.ReceiveAt(0, "b", &meshusage.Report{From: i + 1, Version: 1, Rows: []meshusage.Used{row}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -5,7 +5,7 @@
 //
 //	m := mesh.New(address, rules, mesh.Config{})
 //	group := limiter.NewGroup(snapshot, hosts, limiter.WithRemote(mesh.Name, m))
-//	mux.Register(rpc.GossipTypeURL, m) // receives
+//	mux.Register(meshusage.TypeURL, m) // receives
 //	go m.Run(ctx, peers)               // sends
 //	m.SetPeers(addresses)              // whenever the hosts change
 //	m.Leave(ctx, peers)                // after Run, when the host stops

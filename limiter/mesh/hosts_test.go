@@ -10,12 +10,13 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/meshusage"
 )
 
 // A Mesh remembers some thousand senders, whose names come with their messages.
 func TestAHostWithoutAProperNameIsRefused(t *testing.T) {
 	m := New("a", always(&dynamicconfig.Rule{Key: "*", Limit: 1, Burst: 1, Algorithm: Name}), Config{})
-	payload, err := rpc.EncodeGossip(&rpc.Gossip{From: 1, Version: 1})
+	payload, err := meshusage.Encode(&meshusage.Report{From: 1, Version: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +37,7 @@ func TestAHostWithoutAProperNameIsRefused(t *testing.T) {
 func TestStrangersLeaveRoomForMembers(t *testing.T) {
 	m := New("a", always(&dynamicconfig.Rule{Key: "*", Limit: 1, Burst: 1, Algorithm: Name}), Config{})
 	m.SetPeers([]string{"a", "b"})
-	payload, err := rpc.EncodeGossip(&rpc.Gossip{From: 1, Version: 1})
+	payload, err := meshusage.Encode(&meshusage.Report{From: 1, Version: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/meshusage"
 	"github.com/headgate/headgate/rpc/rpctest"
 )
 
@@ -30,7 +31,7 @@ func TestANewHostReceivesManyKeys(t *testing.T) {
 		c := newCluster(t, ruled(0, 10), "a", "b")
 		defer c.stopAll()
 		c.network.SetFaults("a", "b", rpctest.Faults{Delay: 200 * time.Millisecond})
-		const keys = 5 * rpc.MaxGossip
+		const keys = 5 * rpc.MaxMeshRows
 		use(t, c.hosts["a"], keys, func(i int) string { return fmt.Sprint("k", i) })
 		after(20)
 		if got := c.hosts["b"].keys.Load(); got != keys {
@@ -43,7 +44,7 @@ func TestANewHostReceivesManyKeys(t *testing.T) {
 func TestMessagesOfLongKeysAreNotTooLarge(t *testing.T) {
 	m := New("a", always(ruled(0, 10)), Config{})
 	m.SetPeers([]string{"a", "b"})
-	const keys = rpc.MaxGossip
+	const keys = rpc.MaxMeshRows
 	use(t, &host{Mesh: m}, keys, func(i int) string {
 		key := fmt.Sprint("k", i)
 		return key + strings.Repeat("x", rpc.MaxKeyLength-len(key))
@@ -51,7 +52,7 @@ func TestMessagesOfLongKeysAreNotTooLarge(t *testing.T) {
 	rows := 0
 	for _, message := range m.RoundAt(stage.Now()) {
 		for _, g := range message.Gossips {
-			payload, err := rpc.EncodeGossip(g)
+			payload, err := meshusage.Encode(g)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -73,9 +74,9 @@ func TestProcessesThatAreReplacedAreForgotten(t *testing.T) {
 	m.SetPeers([]string{"a", "b"})
 	now := stage.Instant(0)
 	for i := range 20 {
-		g := &rpc.Gossip{From: uint64(100 + i), Version: 9, After: 1}
+		g := &meshusage.Report{From: uint64(100 + i), Version: 9, After: 1}
 		if i%2 == 0 { // every other one uses the key
-			g.Rows = []rpc.Used{{Key: "k", Born: 3, Tokens: 1, Left: 9}}
+			g.Rows = []meshusage.Used{{Key: "k", Born: 3, Tokens: 1, Left: 9}}
 		}
 		if err := m.ReceiveAt(now, "b", g); err != nil {
 			t.Fatal(err)

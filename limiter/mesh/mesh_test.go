@@ -18,7 +18,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/stage"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/meshusage"
 	"github.com/headgate/headgate/rpc/rpctest"
 )
 
@@ -196,7 +196,7 @@ func TestWhatIsReceivedTwiceCountsOnce(t *testing.T) {
 	rule := ruled(0.001, 1000)
 	m := New("a", always(rule), Config{})
 	receive := func(version, after, born, used uint64, left float64) {
-		if err := m.ReceiveAt(0, "b", &rpc.Gossip{From: 9, Version: version, After: after, Rows: []rpc.Used{{Key: "k", Born: born, Tokens: used, Left: left}}}); err != nil {
+		if err := m.ReceiveAt(0, "b", &meshusage.Report{From: 9, Version: version, After: after, Rows: []meshusage.Used{{Key: "k", Born: born, Tokens: used, Left: left}}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -366,15 +366,15 @@ func TestKeysAreBounded(t *testing.T) {
 			t.Errorf("key %d: %v", i, err)
 		}
 	}
-	rows := []rpc.Used{{Key: "x", Born: 1, Tokens: 5}, {Key: "0", Born: 1, Tokens: 5}}
-	if err := m.ReceiveAt(0, "b", &rpc.Gossip{From: 2, Version: 1, Rows: rows}); err != nil {
+	rows := []meshusage.Used{{Key: "x", Born: 1, Tokens: 5}, {Key: "0", Born: 1, Tokens: 5}}
+	if err := m.ReceiveAt(0, "b", &meshusage.Report{From: 2, Version: 1, Rows: rows}); err != nil {
 		t.Fatal(err)
 	}
 	if taken, _ := m.DoAt(0, stage.Operation{Key: "0", Rule: rule}); taken.Left != 4 || m.keys.Load() != 3 {
 		t.Errorf("%+v, %d keys", taken, m.keys.Load())
 	}
 	for i := range maxSenders + 10 {
-		err := m.ReceiveAt(0, fmt.Sprint("host", i), &rpc.Gossip{From: uint64(i) + 10, Version: 1})
+		err := m.ReceiveAt(0, fmt.Sprint("host", i), &meshusage.Report{From: uint64(i) + 10, Version: 1})
 		if (err != nil) != (i >= maxSenders-1) {
 			t.Fatalf("host %d: %v", i, err)
 		}
@@ -390,7 +390,7 @@ func TestOtherRulesReceiveNothing(t *testing.T) {
 		nil,
 	} {
 		m := New("a", func(string) (*dynamicconfig.Rule, bool) { return rule, rule != nil }, Config{})
-		if err := m.ReceiveAt(0, "b", &rpc.Gossip{From: 2, Version: 1, Rows: []rpc.Used{{Key: "k", Born: 1, Tokens: 5}}}); err != nil || m.keys.Load() != 0 {
+		if err := m.ReceiveAt(0, "b", &meshusage.Report{From: 2, Version: 1, Rows: []meshusage.Used{{Key: "k", Born: 1, Tokens: 5}}}); err != nil || m.keys.Load() != 0 {
 			t.Errorf("%+v: %v, %d keys", rule, err, m.keys.Load())
 		}
 	}
@@ -476,7 +476,7 @@ func BenchmarkRound(b *testing.B) {
 		for _, message := range m.RoundAt(0) {
 			bytes = 0
 			for _, g := range message.Gossips {
-				payload, err := rpc.EncodeGossip(g)
+				payload, err := meshusage.Encode(g)
 				if err != nil {
 					b.Fatal(err)
 				}

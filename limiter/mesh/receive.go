@@ -14,6 +14,7 @@ import (
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/meshusage"
 )
 
 // Update implements rpc.Decider: it receives a message from host.
@@ -21,22 +22,22 @@ func (m *Mesh) Update(_ context.Context, host string, payload *anypb.Any) (*anyp
 	if err := rpc.CheckHost(host); err != nil {
 		return nil, err
 	}
-	g := messages.Get().(*rpc.Gossip) //nolint:errcheck // nothing else is put there
+	g := messages.Get().(*meshusage.Report) //nolint:errcheck // nothing else is put there
 	defer messages.Put(g)
-	if err := rpc.DecodeGossip(payload, g); err != nil {
+	if err := meshusage.Decode(payload, g); err != nil {
 		return nil, err
 	}
 	if err := m.ReceiveAt(stage.Now(), host, g); err != nil {
 		return nil, err
 	}
-	return rpc.EncodeHeard(m.id), nil
+	return meshusage.EncodeHeard(m.id), nil
 }
 
-var messages = sync.Pool{New: func() any { return new(rpc.Gossip) }}
+var messages = sync.Pool{New: func() any { return new(meshusage.Report) }}
 
 // ReceiveAt charges the buckets with what host used, at now. It does not keep
 // g.
-func (m *Mesh) ReceiveAt(now stage.Instant, host string, g *rpc.Gossip) error {
+func (m *Mesh) ReceiveAt(now stage.Instant, host string, g *meshusage.Report) error {
 	if g.From == m.id { // this very process
 		return nil
 	}
@@ -63,7 +64,7 @@ func (m *Mesh) ReceiveAt(now stage.Instant, host string, g *rpc.Gossip) error {
 // paused, its bucket was full meanwhile, and could not fill in what others used.
 // It would be charged for that twice. So the sender's bucket counts then, less
 // what this host used and the sender may not have known.
-func (m *Mesh) receive(now stage.Instant, s *sender, acked uint64, g *rpc.Gossip, row *rpc.Used, paused bool) {
+func (m *Mesh) receive(now stage.Instant, s *sender, acked uint64, g *meshusage.Report, row *meshusage.Used, paused bool) {
 	rule, ok := m.rules(row.Key)
 	if !ok || !applies(rule) {
 		return // this host's config is older or newer

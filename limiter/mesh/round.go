@@ -9,12 +9,13 @@ import (
 
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/meshusage"
 )
 
 // Message is what to send one host: the Gossips one after another.
 type Message struct {
 	To      string
-	Gossips []*rpc.Gossip
+	Gossips []*meshusage.Report
 	peer    *peer
 	encode  func() ([]*anypb.Any, error) // once for all hosts that are sent the same
 }
@@ -35,18 +36,18 @@ func (m *Mesh) RoundAt(now stage.Instant) []Message {
 
 // message returns what a host lacks that received everything up to acked. If it
 // lacks nothing, a message without rows says that this process is there.
-func (m *Mesh) message(now stage.Instant, round, acked, after uint64, latest []rpc.Used) Message {
+func (m *Mesh) message(now stage.Instant, round, acked, after uint64, latest []meshusage.Used) Message {
 	gossips := m.cut(round, after, latest)
 	if acked+1 != round {
 		ended, rows := m.since(now, acked, round)
 		gossips = append(m.cut(round, after, ended), m.cut(round, after, rows)...)
 	}
 	if len(gossips) == 0 {
-		gossips = []*rpc.Gossip{{From: m.id, Version: round, After: after}}
+		gossips = []*meshusage.Report{{From: m.id, Version: round, After: after}}
 	}
 	return Message{Gossips: gossips, encode: sync.OnceValues(func() (all []*anypb.Any, err error) {
 		for _, g := range gossips {
-			payload, err := rpc.EncodeGossip(g)
+			payload, err := meshusage.Encode(g)
 			if err != nil {
 				return nil, err
 			}
@@ -65,14 +66,14 @@ const (
 )
 
 // cut makes messages of rows.
-func (m *Mesh) cut(round, after uint64, rows []rpc.Used) (all []*rpc.Gossip) {
+func (m *Mesh) cut(round, after uint64, rows []meshusage.Used) (all []*meshusage.Report) {
 	for len(rows) > 0 {
 		n, bytes := 0, 0
-		for n < min(len(rows), rpc.MaxGossip) && bytes <= maxBytes {
+		for n < min(len(rows), rpc.MaxMeshRows) && bytes <= maxBytes {
 			bytes += len(rows[n].Key) + rowBytes
 			n++
 		}
-		all = append(all, &rpc.Gossip{From: m.id, Version: round, After: after, Rows: rows[:n:n]})
+		all = append(all, &meshusage.Report{From: m.id, Version: round, After: after, Rows: rows[:n:n]})
 		rows = rows[n:]
 	}
 	return all

@@ -13,6 +13,7 @@ import (
 
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/meshusage"
 )
 
 // Run sends all peers what they lack, every interval, until ctx ends. A peer
@@ -96,5 +97,5 @@ func (m *Mesh) call(ctx context.Context, peer rpc.Decider, payload *anypb.Any) (
 	if err != nil {
 		return 0, err
 	}
-	return rpc.DecodeHeard(answer)
+	return meshusage.DecodeHeard(answer)
 }

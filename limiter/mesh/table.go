@@ -14,7 +14,7 @@ import (
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/internal/exactbucket"
 	"github.com/headgate/headgate/limiter/stage"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/meshusage"
 )
 
 // shard is some of the keys. Its lock is taken while an entry's is held, and
@@ -148,7 +148,7 @@ func (s *shard) mark(e *entry, round *atomic.Uint64) uint64 {
 }
 
 // changed returns the keys that this host used in the round that ended.
-func (t *table) changed(now stage.Instant, round uint64) (rows []rpc.Used) {
+func (t *table) changed(now stage.Instant, round uint64) (rows []meshusage.Used) {
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.mu.Lock()
@@ -190,7 +190,7 @@ func (e *entry) renew(round uint64) {
 
 // since returns the keys that this host used after a round that was acked, up
 // to round. First come the counts that ended meanwhile.
-func (t *table) since(now stage.Instant, acked, round uint64) (ended, rows []rpc.Used) {
+func (t *table) since(now stage.Instant, acked, round uint64) (ended, rows []meshusage.Used) {
 	for i := range t.shards {
 		for _, e := range t.shards[i].all() {
 			e.mu.Lock()
@@ -214,8 +214,8 @@ func (s *shard) all() []*entry {
 }
 
 // row says c, and that what is left does not include the later use.
-func (e *entry) row(now stage.Instant, c count, later float64) rpc.Used {
-	return rpc.Used{Key: e.key, Born: c.born, Tokens: uint64(c.used), Left: e.bucket.Level(time.Duration(now)) + later}
+func (e *entry) row(now stage.Instant, c count, later float64) meshusage.Used {
+	return meshusage.Used{Key: e.key, Born: c.born, Tokens: uint64(c.used), Left: e.bucket.Level(time.Duration(now)) + later}
 }
 
 // from returns what came from s last. If nothing did, it is empty, and takes the

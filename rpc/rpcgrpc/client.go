@@ -43,7 +43,7 @@ var redial = grpc.ConnectParams{
 // ClientOptions is the setup of a Client. The zero value is plain text.
 type ClientOptions struct {
 	// MaxMessageBytes bounds one message in either direction; default
-	// DefaultMaxMessageBytes. At least 4 MiB if rpc.Fanout's own bound on
+	// DefaultMaxMessageBytes. At least 4 MiB if usage.Fanout's own bound on
 	// the keys of a call is to be enough.
 	MaxMessageBytes int
 

@@ -3,11 +3,11 @@
 // Package rpcgrpc carries rpc over plain gRPC, for programs that do not link
 // YARPC: those that run no decider and ask the edge port of ones that do.
 //
-// Who is asked puts a Decider on a grpc.Server, most often an rpc.Forward,
+// Who is asked puts a Decider on a grpc.Server, most often a usage.Forward,
 // which answers for any key:
 //
 //	server := grpc.NewServer(rpcgrpc.ServerDefaults()...)
-//	rpcgrpc.Register(server, &rpc.Forward{Fanout: fanout}, rpcgrpc.ServerOptions{})
+//	rpcgrpc.Register(server, &usage.Forward{Fanout: fanout}, rpcgrpc.ServerOptions{})
 //
 // Who asks knows some of them, and does not mind which one answers:
 //

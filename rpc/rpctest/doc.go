@@ -6,7 +6,7 @@
 //
 //	network := rpctest.New(42) // the seed of all chance
 //	network.Host("b").Serve(decider)
-//	fan := &rpc.Fanout{Host: "a", Peers: network.Host("a").Peers(), ...}
+//	fan := &usage.Fanout{Host: "a", Peers: network.Host("a").Peers(), ...}
 //	network.SetFaults("a", "b", rpctest.Faults{Delay: 20 * time.Millisecond, Drop: 0.1})
 //	network.Cut("b", "a") // b still hears a, but its answers are lost
 //

@@ -52,7 +52,7 @@ type ClientOptions struct {
 	Service string
 
 	// MaxMessageBytes bounds one message in either direction; default
-	// DefaultMaxMessageBytes. At least 4 MiB if rpc.Fanout's own bound on
+	// DefaultMaxMessageBytes. At least 4 MiB if usage.Fanout's own bound on
 	// the keys of a call is to be enough.
 	MaxMessageBytes int
 

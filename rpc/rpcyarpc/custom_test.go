@@ -17,6 +17,7 @@ import (
 
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/rpcyarpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // first come, first served: an algorithm of somebody else's, with a request,
@@ -47,7 +48,7 @@ func (f *firstCome) Update(_ context.Context, host string, payload *anypb.Any) (
 
 type firstComeCodec struct{ host string }
 
-func (firstComeCodec) EncodeUsage(u *rpc.Usage) (*anypb.Any, error) {
+func (firstComeCodec) EncodeReport(u *usage.Report) (*anypb.Any, error) {
 	request := &structpb.Struct{Fields: make(map[string]*structpb.Value)}
 	for i, key := range u.Keys {
 		request.Fields[key] = structpb.NewNumberValue(float64(u.Allowed[i] + u.Rejected[i]))
@@ -55,12 +56,12 @@ func (firstComeCodec) EncodeUsage(u *rpc.Usage) (*anypb.Any, error) {
 	return anypb.New(request)
 }
 
-func (c firstComeCodec) DecodeGrants(payload *anypb.Any, u *rpc.Usage) (*rpc.Grants, error) {
+func (c firstComeCodec) DecodeGrants(payload *anypb.Any, u *usage.Report) (*usage.Grants, error) {
 	var response structpb.Struct
 	if err := payload.UnmarshalTo(&response); err != nil {
 		return nil, fmt.Errorf("%w: %w", rpc.ErrPayload, err)
 	}
-	g := &rpc.Grants{}
+	g := &usage.Grants{}
 	for _, key := range u.Keys {
 		weight := 0.0
 		if response.GetFields()[key].GetStringValue() == c.host {
@@ -76,15 +77,15 @@ func (c firstComeCodec) DecodeGrants(payload *anypb.Any, u *rpc.Usage) (*rpc.Gra
 type builtIn struct{}
 
 func (builtIn) Update(_ context.Context, _ string, payload *anypb.Any) (*anypb.Any, error) {
-	var u rpc.Usage
-	if err := (rpc.Columnar{}).DecodeUsage(payload, &u); err != nil {
+	var u usage.Report
+	if err := (usage.Columnar{}).DecodeReport(payload, &u); err != nil {
 		return nil, err
 	}
-	g := &rpc.Grants{Burst: make([]float64, u.Len()), Used: make([]float64, u.Len())}
+	g := &usage.Grants{Burst: make([]float64, u.Len()), Used: make([]float64, u.Len())}
 	for range u.Keys {
 		g.Weight, g.Lease = append(g.Weight, 0.25), append(g.Lease, time.Minute)
 	}
-	return rpc.Columnar{}.EncodeGrants(g, u.Len())
+	return usage.Columnar{}.EncodeGrants(g, u.Len())
 }
 
 // byPrefix gives a key to the owner that stands for its prefix.
@@ -95,8 +96,8 @@ func (p byPrefix) Owner(key string) string {
 	return p[prefix]
 }
 
-func usageOf(algorithm string, keys ...string) *rpc.Usage {
-	u := &rpc.Usage{Algorithm: algorithm, Keys: keys}
+func usageOf(algorithm string, keys ...string) *usage.Report {
+	u := &usage.Report{Algorithm: algorithm, Keys: keys}
 	for range keys {
 		u.Allowed, u.Rejected, u.Weight = append(u.Allowed, 5), append(u.Rejected, 1), append(u.Weight, 0)
 		u.Elapsed = append(u.Elapsed, time.Second)
@@ -104,9 +105,9 @@ func usageOf(algorithm string, keys ...string) *rpc.Usage {
 	return u
 }
 
-func weights(f *rpc.Fanout, u *rpc.Usage, timeout time.Duration) (map[string]float64, map[string]error) {
+func weights(f *usage.Fanout, u *usage.Report, timeout time.Duration) (map[string]float64, map[string]error) {
 	got, errs := make(map[string]float64), make(map[string]error)
-	f.Update(context.Background(), u, timeout, func(p rpc.Part, g *rpc.Grants, err error) {
+	f.Update(context.Background(), u, timeout, func(p usage.Part, g *usage.Grants, err error) {
 		for i, key := range p.Usage.Keys {
 			if err != nil {
 				errs[key] = err
@@ -123,7 +124,7 @@ func TestACustomPayloadAndTheBuiltInUseOneDoor(t *testing.T) {
 	for _, owner := range []string{"x", "y"} {
 		var mux rpc.Mux
 		err := errors.Join(
-			mux.Register(rpc.UsageTypeURL, builtIn{}),
+			mux.Register(usage.ReportTypeURL, builtIn{}),
 			mux.Register(rpc.TypeURL(&structpb.Struct{}), &firstCome{holder: make(map[string]string)}),
 		)
 		if err != nil {
@@ -132,18 +133,18 @@ func TestACustomPayloadAndTheBuiltInUseOneDoor(t *testing.T) {
 		s, _ := serve(t, "127.0.0.1:0", &mux, rpcyarpc.ServerOptions{})
 		placement[owner] = s.Addr().String()
 	}
-	fan := func(host string) *rpc.Fanout {
-		return &rpc.Fanout{
+	fan := func(host string) *usage.Fanout {
+		return &usage.Fanout{
 			Host:      host,
 			Placement: placement,
 			Peers:     newClient(t, rpcyarpc.ClientOptions{Caller: host}),
-			Codecs:    map[string]rpc.Codec{"first-come": firstComeCodec{host: host}},
+			Codecs:    map[string]usage.Codec{"first-come": firstComeCodec{host: host}},
 		}
 	}
 	a, b := fan("a"), fan("b")
 	for _, row := range []struct {
-		fan  *rpc.Fanout
-		u    *rpc.Usage
+		fan  *usage.Fanout
+		u    *usage.Report
 		want map[string]float64
 	}{
 		{a, usageOf("first-come", "x:1", "y:1"), map[string]float64{"x:1": 1, "y:1": 1}},
@@ -168,7 +169,7 @@ func TestPartialResultsOverTheNetwork(t *testing.T) {
 	if err := gone.Close(); err != nil {
 		t.Fatal(err)
 	}
-	fan := &rpc.Fanout{
+	fan := &usage.Fanout{
 		Host:      "me",
 		Placement: byPrefix{"good": good.Addr().String(), "hung": hung.Addr().String(), "gone": gone.Addr().String(), "bad": "no address"},
 		Peers:     newClient(t, rpcyarpc.ClientOptions{}),
@@ -204,11 +205,11 @@ func BenchmarkUpdate(b *testing.B) {
 	for i := range names {
 		names[i] = fmt.Sprintf("x:tenant-%015d", i)
 	}
-	fan := &rpc.Fanout{Host: "me", Placement: byPrefix{"x": s.Addr().String()}, Peers: c}
+	fan := &usage.Fanout{Host: "me", Placement: byPrefix{"x": s.Addr().String()}, Peers: c}
 	u := usageOf("elastic", names...)
 	b.ReportAllocs()
 	for b.Loop() {
-		fan.Update(b.Context(), u, patience, func(_ rpc.Part, _ *rpc.Grants, err error) {
+		fan.Update(b.Context(), u, patience, func(_ usage.Part, _ *usage.Grants, err error) {
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -21,7 +21,7 @@
 //
 //	client, err := rpcyarpc.NewClient(rpcyarpc.ClientOptions{Caller: "orders"})
 //	defer client.Close()
-//	fan := &rpc.Fanout{Host: self, Placement: ring, Peers: client}
+//	fan := &usage.Fanout{Host: self, Placement: ring, Peers: client}
 //	client.Keep(addresses) // whenever the ring has changed
 //
 //	client ── Chooser ──┬── one connection ──▶ owner 1 ── Procedures ──▶ Decider

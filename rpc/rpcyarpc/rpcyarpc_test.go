@@ -18,6 +18,7 @@ import (
 
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/rpcyarpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 func word(t *testing.T, s string) *anypb.Any {
@@ -108,7 +109,7 @@ func TestKeepLetsCallsEnd(t *testing.T) {
 func TestErrorsKeepWhatCallersBranchOn(t *testing.T) {
 	var mux rpc.Mux
 	for name, err := range map[string]error{
-		"x.Refused": rpc.Columnar{}.DecodeUsage(nil, &rpc.Usage{}),
+		"x.Refused": usage.Columnar{}.DecodeReport(nil, &usage.Report{}),
 		"x.Plain":   errors.New("disk full"),
 	} {
 		if err := mux.Register(name, deciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) { return nil, err })); err != nil {

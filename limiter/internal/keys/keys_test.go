@@ -12,7 +12,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/stage"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 const second = stage.Instant(time.Second)
@@ -74,7 +74,7 @@ func TestAKeyOfASharedRuleOutlivesTheCommonOne(t *testing.T) {
 	s := newSet(t, dynamicconfig.Rule{Key: "*", Limit: 100, Shared: true, Algorithm: "request-weighted", IdleAfter: 2 * time.Second})
 	k := s.For("a")
 	allow(k, 0)
-	grants := &rpc.Grants{Weight: []float64{1}, Burst: []float64{100}, Used: []float64{0}, Lease: []time.Duration{time.Minute}}
+	grants := &usage.Grants{Weight: []float64{1}, Burst: []float64{100}, Used: []float64{0}, Lease: []time.Duration{time.Minute}}
 	for _, b := range s.Report(second) {
 		if err := s.Apply(second, b, nil, grants); err != nil {
 			t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/internal/usage"
 	"github.com/headgate/headgate/limiter/stage"
-	"github.com/headgate/headgate/rpc"
+	rpcusage "github.com/headgate/headgate/rpc/usage"
 )
 
 // Set is the keys of one host under the rules in force. Use New. All methods
@@ -201,7 +201,7 @@ func (s *Set) Early(now stage.Instant) []*report.Batch {
 
 // Apply takes in the grants for some rows of b: grant i is for row rows[i], or
 // for row i if rows is nil. It refuses grants that make no sense, whole.
-func (s *Set) Apply(now stage.Instant, b *report.Batch, rows []int, grants *rpc.Grants) error {
+func (s *Set) Apply(now stage.Instant, b *report.Batch, rows []int, grants *rpcusage.Grants) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 

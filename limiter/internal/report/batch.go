@@ -4,15 +4,15 @@ package report
 
 import (
 	"github.com/headgate/headgate/limiter/stage"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // Batch is what a host reports at one time about its keys of one algorithm.
 type Batch struct {
 	// Usage goes to the owners; row i is about Usage.Keys[i].
-	Usage rpc.Usage
+	Usage usage.Report
 
-	room   rpc.Usage // columns as long as rows may be; Usage's are their beginning
+	room   usage.Report // columns as long as rows may be; Usage's are their beginning
 	rows   []row
 	filled int // rows before it have their wants
 	at     stage.Instant
@@ -64,7 +64,7 @@ func (b *Batch) finish() {
 	// An earlier Batch may have left pointers beyond the rows.
 	clear(b.rows[n:cap(b.rows)])
 	clear(room.Keys[n:])
-	b.Usage = rpc.Usage{
+	b.Usage = usage.Report{
 		Algorithm: b.Usage.Algorithm,
 		Keys:      room.Keys[:n], Allowed: room.Allowed[:n], Rejected: room.Rejected[:n],
 		Elapsed: room.Elapsed[:n], Weight: room.Weight[:n],

@@ -14,7 +14,7 @@ import (
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 const second = stage.Instant(time.Second)
@@ -95,7 +95,7 @@ func (h *host) urgent(now stage.Instant) []*Batch {
 }
 
 // granted answers batches: each key gets so much. It returns what they said.
-func (h *host) granted(now stage.Instant, batches []*Batch, weight, tokens float64) (said []rpc.Usage) {
+func (h *host) granted(now stage.Instant, batches []*Batch, weight, tokens float64) (said []usage.Report) {
 	h.t.Helper()
 	for _, b := range batches {
 		if err := b.Usage.Check(); err != nil {
@@ -110,8 +110,8 @@ func (h *host) granted(now stage.Instant, batches []*Batch, weight, tokens float
 }
 
 // grants are n equal ones.
-func grants(n int, weight, tokens float64) *rpc.Grants {
-	return &rpc.Grants{
+func grants(n int, weight, tokens float64) *usage.Grants {
+	return &usage.Grants{
 		Weight: slices.Repeat([]float64{weight}, n), Burst: slices.Repeat([]float64{tokens + 10}, n), Used: make([]float64, n),
 		Lease: slices.Repeat([]time.Duration{time.Minute}, n), Tokens: slices.Repeat([]float64{tokens}, n),
 	}

@@ -12,23 +12,23 @@ import (
 	"github.com/uber-go/tally/v4"
 
 	"github.com/headgate/headgate/limiter/stage"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
-// Updater carries usage to the owners of keys and grants back. *rpc.Fanout is
+// Updater carries usage to the owners of keys and grants back. *usage.Fanout is
 // one.
 type Updater interface {
 	// Update reports u to the owners of its keys. For each part of u it
 	// calls done, one call at a time, as soon as that part's answer is there
 	// or given up, and returns after the last. It does not keep u.
-	Update(ctx context.Context, u *rpc.Usage, timeout time.Duration, done func(part rpc.Part, grants *rpc.Grants, err error))
+	Update(ctx context.Context, u *usage.Report, timeout time.Duration, done func(part usage.Part, grants *usage.Grants, err error))
 }
 
 // Steps are what a Loop drives. They are safe for concurrent use.
 type Steps interface {
 	Report(now stage.Instant) []*Batch
 	Early(now stage.Instant) []*Batch
-	Apply(now stage.Instant, b *Batch, rows []int, grants *rpc.Grants) error
+	Apply(now stage.Instant, b *Batch, rows []int, grants *usage.Grants) error
 	Fail(now stage.Instant, b *Batch, rows []int)
 	Done(b *Batch)
 }
@@ -97,7 +97,7 @@ func (l *Loop) Send(ctx context.Context, batches []*Batch, calls *sync.WaitGroup
 	for _, b := range batches {
 		calls.Go(func() {
 			defer l.recover(b)
-			l.Updater.Update(ctx, &b.Usage, timeout, func(part rpc.Part, grants *rpc.Grants, err error) {
+			l.Updater.Update(ctx, &b.Usage, timeout, func(part usage.Part, grants *usage.Grants, err error) {
 				if err == nil {
 					err = l.Steps.Apply(stage.Now(), b, part.Rows, grants)
 				}
@@ -116,7 +116,7 @@ func (l *Loop) SendLast(ctx context.Context, batches []*Batch, calls *sync.WaitG
 	for _, b := range batches {
 		calls.Go(func() {
 			defer l.recover(b)
-			l.Updater.Update(ctx, &b.Usage, l.Reporter.timeout(), func(part rpc.Part, _ *rpc.Grants, err error) { l.note(part, err) })
+			l.Updater.Update(ctx, &b.Usage, l.Reporter.timeout(), func(part usage.Part, _ *usage.Grants, err error) { l.note(part, err) })
 		})
 	}
 }
@@ -133,7 +133,7 @@ func (l *Loop) recover(b *Batch) {
 
 // note counts and logs how an owner's part of a round went. An owner is logged
 // when it begins to fail and when it is back, not every time.
-func (l *Loop) note(part rpc.Part, err error) {
+func (l *Loop) note(part usage.Part, err error) {
 	if err == nil {
 		l.Answered.Inc(1)
 	} else {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // Reporter makes reports of Subjects and takes in the answers. Use New.
@@ -151,7 +151,7 @@ func (r *Reporter) Done(b *Batch) {
 	if !b.early && b.rows != nil {
 		r.reuse[b.Usage.Algorithm] = &Batch{room: b.room, rows: b.rows[:0]}
 	}
-	*b = Batch{Usage: rpc.Usage{Algorithm: b.Usage.Algorithm}}
+	*b = Batch{Usage: usage.Report{Algorithm: b.Usage.Algorithm}}
 }
 
 // rowsOf is how many rows an answer is about: those of rows, or all of b.
@@ -166,7 +166,7 @@ func (b *Batch) rowsOf(rows []int) int {
 // for row i if rows is nil. Grants that are against the contract are refused
 // whole, with an error, and the keys go on as they were. A row that is never
 // answered is reported again with the next Report.
-func (r *Reporter) Apply(now stage.Instant, b *Batch, rows []int, grants *rpc.Grants, hosts int) error {
+func (r *Reporter) Apply(now stage.Instant, b *Batch, rows []int, grants *usage.Grants, hosts int) error {
 	n := b.rowsOf(rows)
 	if err := grants.Check(n); err != nil {
 		return fmt.Errorf("limiter: apply: %w", err)

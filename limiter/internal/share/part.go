@@ -10,7 +10,7 @@ import (
 
 	"github.com/headgate/headgate/limiter/internal/bucket"
 	"github.com/headgate/headgate/limiter/stage"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // Part is a Rate or a Slots, as reports see it.
@@ -95,7 +95,7 @@ type Grant struct {
 	// Nothing: the key's owner decides each event itself, under auto.
 	Nothing bool
 
-	Floor               rpc.Floor
+	Floor               usage.Floor
 	Weight, Burst, Used float64
 
 	// Until is when the lease ends.
@@ -113,7 +113,7 @@ type Base struct {
 	// The newest Grant, in less room.
 	until               stage.Instant
 	weight, burst, used float64
-	floor               rpc.Floor
+	floor               usage.Floor
 	given, nothing      bool
 
 	granted bool        // the grant is in force
@@ -219,17 +219,17 @@ func (b *Base) granting(hosts int) Level {
 	t := b.Terms()
 	limit, even := float64(t.Rule.Limit), float64(t.Even(hosts).Limit)
 	quota, burst := limit*b.weight, min(b.burst, t.Rule.Burst) // the rule may have changed
-	if b.floor == rpc.FloorDrop {
+	if b.floor == usage.FloorDrop {
 		return Level{rate.Inf, t.Rule.Burst}
 	}
 	if quota < even {
 		switch b.floor {
-		case rpc.FloorUnused:
+		case usage.FloorUnused:
 			quota = min(quota+max(0, limit-b.used), even)
-		case rpc.FloorEven:
+		case usage.FloorEven:
 			quota = even
 		}
-		if b.floor != rpc.FloorNone && limit > 0 {
+		if b.floor != usage.FloorNone && limit > 0 {
 			burst = max(burst, t.Rule.Burst*quota/limit)
 		}
 	}

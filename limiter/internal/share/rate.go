@@ -8,7 +8,7 @@ import (
 
 	"github.com/headgate/headgate/limiter/internal/bucket"
 	"github.com/headgate/headgate/limiter/stage"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // Rate is this host's part of a limit in events/s, under one algorithm.
@@ -169,7 +169,7 @@ func (r *Rate) Steer(now stage.Instant, hosts int) {
 	}
 	r.inForce = decides
 	r.SetFallen(r.Terms().Reports && !r.granted)
-	if valid && r.floor == rpc.FloorDrop {
+	if valid && r.floor == usage.FloorDrop {
 		r.bucket.SetPass(r.weight)
 	} else {
 		r.bucket.SetPass(1)
@@ -191,7 +191,7 @@ func (r *Rate) Lend(now stage.Instant, more float64, hosts int) {
 		} else {
 			r.bucket.Add(now, more)
 		}
-		if r.floor != rpc.FloorDrop && !r.bucket.Drops() {
+		if r.floor != usage.FloorDrop && !r.bucket.Drops() {
 			r.settle(now) // which level is in force does not change
 		} else {
 			r.Steer(now, hosts)

@@ -5,7 +5,7 @@ package share
 import (
 	"github.com/headgate/headgate/limiter/internal/semaphore"
 	"github.com/headgate/headgate/limiter/stage"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // Slots is this host's part of a limit on what is in flight, under one
@@ -44,7 +44,7 @@ func (s *Slots) Steer(now stage.Instant, hosts int) {
 	s.SetFallen(t.Reports && !s.granted)
 	size, most := t.fallbackSlots(hosts), wholeSlots(float64(t.Rule.Limit))
 	switch {
-	case s.granted && s.floor == rpc.FloorDrop:
+	case s.granted && s.floor == usage.FloorDrop:
 		size = t.evenSlots(hosts) // chance says nothing about slots
 	case s.granted:
 		size = wholeSlots(float64(s.granting(hosts).Limit))

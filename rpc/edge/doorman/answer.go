@@ -5,7 +5,7 @@ package doorman
 import (
 	"time"
 
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/claims"
 	"github.com/headgate/headgate/rpc/edge/doorman/doormanpb"
 )
 
@@ -18,7 +18,7 @@ const (
 // answer is the lease on the wire, and the safe capacity if there is one. The
 // lease counts from now, when the claim was sent: it ends no later than the
 // owner believes, by the clock of this host.
-func answer(l *rpc.Lease, now time.Time) (*doormanpb.Lease, *float64) {
+func answer(l *claims.Lease, now time.Time) (*doormanpb.Lease, *float64) {
 	lasts, refresh := times(l)
 	gets := &doormanpb.Lease{
 		ExpiryTime:      new(now.Add(lasts).Unix()),
@@ -33,7 +33,7 @@ func answer(l *rpc.Lease, now time.Time) (*doormanpb.Lease, *float64) {
 
 // times are how long the lease lasts and after how long to refresh it, or
 // those of having nothing.
-func times(l *rpc.Lease) (lasts, refresh time.Duration) {
+func times(l *claims.Lease) (lasts, refresh time.Duration) {
 	if l.Lasts <= 0 {
 		return refusedFor, refusedRefresh
 	}
@@ -46,7 +46,7 @@ func seconds(d time.Duration) int64 { return max(int64(d/time.Second), 1) }
 // algorithmOf tells a server downstream how to share what it got. Its leases
 // end before its own does, even if it refreshes that one at the last moment;
 // and each level up to the clients refreshes twice as often.
-func algorithmOf(l *rpc.Lease) *doormanpb.Algorithm {
+func algorithmOf(l *claims.Lease) *doormanpb.Algorithm {
 	lasts, refresh := times(l)
 	a := &doormanpb.Algorithm{
 		Kind:            kindOf(l).Enum(),
@@ -60,7 +60,7 @@ func algorithmOf(l *rpc.Lease) *doormanpb.Algorithm {
 }
 
 // kindOf is the algorithm, or the nearest that Doorman knows.
-func kindOf(l *rpc.Lease) doormanpb.Algorithm_Kind {
+func kindOf(l *claims.Lease) doormanpb.Algorithm_Kind {
 	switch {
 	case l.Unknown || l.Algorithm == "none":
 		return doormanpb.Algorithm_NO_ALGORITHM

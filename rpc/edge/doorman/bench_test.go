@@ -19,7 +19,7 @@ import (
 	"github.com/headgate/headgate/aggregator"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/claims"
 	"github.com/headgate/headgate/rpc/edge/doorman"
 	"github.com/headgate/headgate/rpc/edge/doorman/doormanpb"
 )
@@ -60,7 +60,7 @@ func BenchmarkGetCapacity(b *testing.B) {
 }
 
 // benchClaimant asks the aggregator of a node that owns every key.
-func benchClaimant(b *testing.B) *rpc.Claimant {
+func benchClaimant(b *testing.B) *claims.Claimant {
 	s, err := dynamicconfig.Parse("limits.yaml", []byte(benchLimits))
 	if err != nil {
 		b.Fatal(err)
@@ -69,7 +69,7 @@ func benchClaimant(b *testing.B) *rpc.Claimant {
 	if err != nil {
 		b.Fatal(err)
 	}
-	return &rpc.Claimant{Host: "me", Placement: everywhere{}, Self: "me", Local: a}
+	return &claims.Claimant{Host: "me", Placement: everywhere{}, Self: "me", Local: a}
 }
 
 // BenchmarkHandler is the same without gRPC: what this package, the claim's

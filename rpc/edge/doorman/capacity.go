@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/claims"
 	"github.com/headgate/headgate/rpc/edge/doorman/doormanpb"
 )
 
@@ -15,9 +15,9 @@ import (
 func (s *Server) GetCapacity(ctx context.Context, r *doormanpb.GetCapacityRequest) (*doormanpb.GetCapacityResponse, error) {
 	s.metrics.capacity.Inc(1)
 	resources, now := r.GetResource(), s.now()
-	bands := make([]rpc.Band, len(resources))
-	leases, errs, err := lease(ctx, s, "client", r.GetClientId(), resources, now, func(i int) ([]rpc.Band, error) {
-		bands[i] = rpc.Band{Priority: resources[i].GetPriority(), Clients: 1, Wants: resources[i].GetWants()}
+	bands := make([]claims.Band, len(resources))
+	leases, errs, err := lease(ctx, s, "client", r.GetClientId(), resources, now, func(i int) ([]claims.Band, error) {
+		bands[i] = claims.Band{Priority: resources[i].GetPriority(), Clients: 1, Wants: resources[i].GetWants()}
 		return bands[i : i+1 : i+1], checkAmount("wants", bands[i].Wants)
 	})
 	if err != nil {
@@ -40,7 +40,7 @@ func (s *Server) GetCapacity(ctx context.Context, r *doormanpb.GetCapacityReques
 func (s *Server) GetServerCapacity(ctx context.Context, r *doormanpb.GetServerCapacityRequest) (*doormanpb.GetServerCapacityResponse, error) {
 	s.metrics.serverCapacity.Inc(1)
 	resources, now := r.GetResource(), s.now()
-	leases, errs, err := lease(ctx, s, "server", r.GetServerId(), resources, now, func(i int) ([]rpc.Band, error) {
+	leases, errs, err := lease(ctx, s, "server", r.GetServerId(), resources, now, func(i int) ([]claims.Band, error) {
 		return bandsOf(resources[i].GetWants())
 	})
 	if err != nil {
@@ -67,7 +67,7 @@ type resource interface {
 
 // lease claims resources for the one called id, who wants bands(i) of the i-th.
 // The error is the answer to the call; errs are those of rows, or nil.
-func lease[R resource](ctx context.Context, s *Server, kind, id string, resources []R, now time.Time, bands func(i int) ([]rpc.Band, error)) (_ *rpc.Leases, errs []error, _ error) {
+func lease[R resource](ctx context.Context, s *Server, kind, id string, resources []R, now time.Time, bands func(i int) ([]claims.Band, error)) (_ *claims.Leases, errs []error, _ error) {
 	host, err := s.host(ctx, kind, id)
 	if err != nil {
 		return nil, nil, s.refused(err)
@@ -75,18 +75,18 @@ func lease[R resource](ctx context.Context, s *Server, kind, id string, resource
 	if err := s.checkResources(len(resources), func(i int) string { return resources[i].GetResourceId() }); err != nil {
 		return nil, nil, s.refused(err)
 	}
-	claims := &rpc.Claims{Rows: make([]rpc.Claim, len(resources))}
+	asked := &claims.Claims{Rows: make([]claims.Claim, len(resources))}
 	for i, r := range resources {
-		claim := rpc.Claim{Key: r.GetResourceId(), Host: host}
+		claim := claims.Claim{Key: r.GetResourceId(), Host: host}
 		if claim.Has, err = capacityHeld(r.GetHas(), now); err == nil {
 			claim.Bands, err = bands(i)
 		}
 		if err != nil {
 			return nil, nil, s.refused(inResource(claim.Key, err))
 		}
-		claims.Rows[i] = claim
+		asked.Rows[i] = claim
 	}
-	return s.claim(ctx, claims)
+	return s.claim(ctx, asked)
 }
 
 // ReleaseCapacity gives back what a client has. Releasing what one does not
@@ -100,7 +100,7 @@ func (s *Server) ReleaseCapacity(ctx context.Context, r *doormanpb.ReleaseCapaci
 	if n := len(r.GetResourceId()); n > s.maxResources {
 		return nil, s.refused(s.tooMany(n))
 	}
-	claims := &rpc.Claims{}
+	asked := &claims.Claims{}
 	seen := make(map[string]bool, len(r.GetResourceId()))
 	for _, id := range r.GetResourceId() {
 		// Clients that close send an empty id along.
@@ -111,10 +111,10 @@ func (s *Server) ReleaseCapacity(ctx context.Context, r *doormanpb.ReleaseCapaci
 			return nil, s.refused(err)
 		}
 		seen[id] = true
-		claims.Rows = append(claims.Rows, rpc.Claim{Key: id, Host: host, Release: true})
+		asked.Rows = append(asked.Rows, claims.Claim{Key: id, Host: host, Release: true})
 	}
-	if len(claims.Rows) > 0 {
-		_, errs, err := s.claim(ctx, claims)
+	if len(asked.Rows) > 0 {
+		_, errs, err := s.claim(ctx, asked)
 		if err != nil {
 			return nil, err
 		}
@@ -128,14 +128,14 @@ func (s *Server) ReleaseCapacity(ctx context.Context, r *doormanpb.ReleaseCapaci
 }
 
 // claim asks the owners. The error is that of a call in which none answered.
-func (s *Server) claim(ctx context.Context, claims *rpc.Claims) (*rpc.Leases, []error, error) {
-	if len(claims.Rows) == 0 {
-		return &rpc.Leases{}, nil, nil
+func (s *Server) claim(ctx context.Context, asked *claims.Claims) (*claims.Leases, []error, error) {
+	if len(asked.Rows) == 0 {
+		return &claims.Leases{}, nil, nil
 	}
-	leases, errs := s.claims.Claim(ctx, claims)
+	leases, errs := s.claims.Claim(ctx, asked)
 	s.metrics.count(leases, errs)
-	s.grumble(claims, leases)
-	if failed(errs) == len(claims.Rows) {
+	s.grumble(asked, leases)
+	if failed(errs) == len(asked.Rows) {
 		return nil, nil, unavailable(ctx, first(errs))
 	}
 	return leases, errs, nil
@@ -146,8 +146,8 @@ const grumbleEvery = 60
 
 // grumble tells why a claim was refused, if one was: who claims gets 0, and no
 // reason.
-func (s *Server) grumble(claims *rpc.Claims, leases *rpc.Leases) {
-	i := slices.IndexFunc(leases.Rows, func(l rpc.Lease) bool { return l.Refused != "" })
+func (s *Server) grumble(asked *claims.Claims, leases *claims.Leases) {
+	i := slices.IndexFunc(leases.Rows, func(l claims.Lease) bool { return l.Refused != "" })
 	if i < 0 {
 		return
 	}
@@ -155,7 +155,7 @@ func (s *Server) grumble(claims *rpc.Claims, leases *rpc.Leases) {
 	if last != 0 && now >= last && now-last < grumbleEvery || !s.grumbled.CompareAndSwap(last, now) {
 		return
 	}
-	s.log.Warn("a resource gets no lease", "resource", claims.Rows[i].Key, "host", claims.Rows[i].Host, "reason", leases.Rows[i].Refused)
+	s.log.Warn("a resource gets no lease", "resource", asked.Rows[i].Key, "host", asked.Rows[i].Host, "reason", leases.Rows[i].Refused)
 }
 
 func failed(errs []error) (n int) {

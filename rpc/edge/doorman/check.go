@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/claims"
 	"github.com/headgate/headgate/rpc/edge/doorman/doormanpb"
 )
 
@@ -84,11 +85,11 @@ func capacityHeld(has *doormanpb.Lease, now time.Time) (float64, error) {
 	return has.GetCapacity(), nil
 }
 
-func bandsOf(wants []*doormanpb.PriorityBandAggregate) ([]rpc.Band, error) {
+func bandsOf(wants []*doormanpb.PriorityBandAggregate) ([]claims.Band, error) {
 	if len(wants) > rpc.MaxBands {
 		return nil, fmt.Errorf("wants has %d priorities; add up those that are close, send at most %d", len(wants), rpc.MaxBands)
 	}
-	bands := make([]rpc.Band, 0, len(wants))
+	bands := make([]claims.Band, 0, len(wants))
 	for _, w := range wants {
 		if w.GetNumClients() == 0 && w.GetWants() == 0 {
 			continue // a server whose clients have all left says so
@@ -99,7 +100,7 @@ func bandsOf(wants []*doormanpb.PriorityBandAggregate) ([]rpc.Band, error) {
 		if err := checkAmount("wants", w.GetWants()); err != nil {
 			return nil, err
 		}
-		bands = append(bands, rpc.Band{Priority: w.GetPriority(), Clients: w.GetNumClients(), Wants: w.GetWants()})
+		bands = append(bands, claims.Band{Priority: w.GetPriority(), Clients: w.GetNumClients(), Wants: w.GetWants()})
 	}
 	return bands, nil
 }

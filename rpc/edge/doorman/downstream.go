@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/claims"
 	"github.com/headgate/headgate/rpc/edge/doorman/doormanpb"
 )
 
@@ -17,7 +18,7 @@ import (
 const heldFor = 10 * time.Second
 
 // wanted is c as a server downstream says it.
-func wanted(c *rpc.Claim, now time.Time) *doormanpb.ServerCapacityResourceRequest {
+func wanted(c *claims.Claim, now time.Time) *doormanpb.ServerCapacityResourceRequest {
 	r := &doormanpb.ServerCapacityResourceRequest{ResourceId: new(c.Key)}
 	if c.Has > 0 && !c.Release {
 		r.Has = &doormanpb.Lease{
@@ -33,40 +34,40 @@ func wanted(c *rpc.Claim, now time.Time) *doormanpb.ServerCapacityResourceReques
 }
 
 // bandsWanted are at least one: Doorman divides by how many clients there are.
-func bandsWanted(c *rpc.Claim) []rpc.Band {
-	none := rpc.Band{Clients: 1}
+func bandsWanted(c *claims.Claim) []claims.Band {
+	none := claims.Band{Clients: 1}
 	switch {
 	case c.Release:
-		return []rpc.Band{none}
+		return []claims.Band{none}
 	case c.Keep && c.Has > 0:
 		keep := none
 		if len(c.Bands) > 0 {
 			keep.Priority, keep.Clients = c.Bands[0].Priority, c.Bands[0].Clients
 		}
 		keep.Wants = c.Has
-		return []rpc.Band{keep}
+		return []claims.Band{keep}
 	case len(c.Bands) == 0:
-		return []rpc.Band{none}
+		return []claims.Band{none}
 	}
 	return c.Bands
 }
 
 // given is what a server above answered, checked.
-func given(r *doormanpb.ServerCapacityResourceResponse, now time.Time) (rpc.Lease, error) {
+func given(r *doormanpb.ServerCapacityResourceResponse, now time.Time) (claims.Lease, error) {
 	gets := r.GetGets()
 	if gets == nil {
-		return rpc.Lease{}, errors.New("the server above answered without a lease")
+		return claims.Lease{}, errors.New("the server above answered without a lease")
 	}
 	for field, v := range map[string]float64{"gets.capacity": gets.GetCapacity(), "safe_capacity": r.GetSafeCapacity()} {
 		if !(v >= 0 && v <= math.MaxFloat64) {
-			return rpc.Lease{}, fmt.Errorf("the server above answered %s %v; it is finite and not negative", field, v)
+			return claims.Lease{}, fmt.Errorf("the server above answered %s %v; it is finite and not negative", field, v)
 		}
 	}
 	lasts := until(gets.GetExpiryTime(), now)
 	if lasts <= 0 {
-		return rpc.Lease{}, errors.New("the server above answered with a lease that has ended: compare the clocks")
+		return claims.Lease{}, errors.New("the server above answered with a lease that has ended: compare the clocks")
 	}
-	return rpc.Lease{
+	return claims.Lease{
 		Amount:    gets.GetCapacity(),
 		Lasts:     lasts,
 		Refresh:   min(wholeSeconds(gets.GetRefreshInterval()), lasts),

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/claims"
 	"github.com/headgate/headgate/rpc/edge/doorman/doormanpb"
 )
 
@@ -37,7 +37,7 @@ func FuzzWhatServersAboveGive(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if err := (&rpc.Leases{Rows: []rpc.Lease{lease}}).Check(1); err != nil {
+		if err := (&claims.Leases{Rows: []claims.Lease{lease}}).Check(1); err != nil {
 			t.Error(err)
 		}
 		if lease.Amount != capacity || lease.Lasts <= 0 {

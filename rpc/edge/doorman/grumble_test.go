@@ -10,18 +10,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/claims"
 	"github.com/headgate/headgate/rpc/edge/doorman/doormanpb"
 )
 
 // refuser refuses what is called no, and leases all else.
 type refuser struct{}
 
-func (refuser) Claim(_ context.Context, claims *rpc.Claims) (*rpc.Leases, []error) {
-	leases := &rpc.Leases{Rows: make([]rpc.Lease, len(claims.Rows))}
-	for i, c := range claims.Rows {
-		if leases.Rows[i] = (rpc.Lease{Amount: 1, Lasts: time.Minute}); c.Key == "no" {
-			leases.Rows[i] = rpc.Lease{Refused: "it hands out no leases"}
+func (refuser) Claim(_ context.Context, asked *claims.Claims) (*claims.Leases, []error) {
+	leases := &claims.Leases{Rows: make([]claims.Lease, len(asked.Rows))}
+	for i, c := range asked.Rows {
+		if leases.Rows[i] = (claims.Lease{Amount: 1, Lasts: time.Minute}); c.Key == "no" {
+			leases.Rows[i] = claims.Lease{Refused: "it hands out no leases"}
 		}
 	}
 	return leases, nil

@@ -24,7 +24,7 @@ import (
 	"github.com/headgate/headgate/aggregator"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/claims"
 	"github.com/headgate/headgate/rpc/edge/doorman"
 	"github.com/headgate/headgate/rpc/edge/doorman/doormanpb"
 )
@@ -75,13 +75,13 @@ func (l *ledger) restart() {
 }
 
 func (l *ledger) Update(_ context.Context, _ string, payload *anypb.Any) (*anypb.Any, error) {
-	claims, err := rpc.DecodeClaims(payload)
+	asked, err := claims.Decode(payload)
 	if err != nil {
 		return nil, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return rpc.EncodeLeases(l.aggregator.Claim(l.now().Sub(l.born), claims), len(claims.Rows))
+	return claims.EncodeLeases(l.aggregator.Claim(l.now().Sub(l.born), asked), len(asked.Rows))
 }
 
 // everywhere is a ring of one.
@@ -118,7 +118,7 @@ type world struct {
 func onLoopback(t *testing.T, limits string) *world {
 	c := newClock()
 	l := newLedger(t, limits, c.now)
-	claimant := &rpc.Claimant{Host: "me", Placement: everywhere{}, Self: "me", Local: l}
+	claimant := &claims.Claimant{Host: "me", Placement: everywhere{}, Self: "me", Local: l}
 	w := &world{
 		t: t, now: c.now, pass: c.pass, restart: l.restart,
 		configure: func(limits string) { l.configure(t, limits) },

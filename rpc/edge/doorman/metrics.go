@@ -5,7 +5,7 @@ package doorman
 import (
 	"github.com/uber-go/tally/v4"
 
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/claims"
 )
 
 // metrics are held counters. Requests count calls, the rest resources.
@@ -36,7 +36,7 @@ func newMetrics(scope tally.Scope) metrics {
 }
 
 // count counts what became of the resources of one request.
-func (m *metrics) count(leases *rpc.Leases, errs []error) {
+func (m *metrics) count(leases *claims.Leases, errs []error) {
 	var unknown, learning, refused int64
 	for i := range leases.Rows {
 		l := &leases.Rows[i]

@@ -20,7 +20,7 @@ import (
 	"github.com/headgate/headgate/dynamicconfig/memory"
 	"github.com/headgate/headgate/ringpop"
 	"github.com/headgate/headgate/ringpop/hosted"
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/claims"
 	"github.com/headgate/headgate/rpc/edge/doorman"
 	"github.com/headgate/headgate/rpc/edge/doorman/doormanpb"
 )
@@ -61,11 +61,11 @@ type through struct {
 	node doorman.Claimer
 }
 
-func (c *through) Claim(ctx context.Context, claims *rpc.Claims) (*rpc.Leases, []error) {
+func (c *through) Claim(ctx context.Context, asked *claims.Claims) (*claims.Leases, []error) {
 	c.mu.Lock()
 	node := c.node
 	c.mu.Unlock()
-	return node.Claim(ctx, claims)
+	return node.Claim(ctx, asked)
 }
 
 func (c *through) set(node doorman.Claimer) {

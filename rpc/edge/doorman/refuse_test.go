@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/claims"
 	"github.com/headgate/headgate/rpc/edge/doorman"
 	"github.com/headgate/headgate/rpc/edge/doorman/doormanpb"
 	"github.com/headgate/headgate/rpc/rpctest"
@@ -165,7 +166,7 @@ func TestAnOwnerThatIsAwayCostsItsOwnResourcesOnly(t *testing.T) {
 	network := rpctest.New(1)
 	network.Bytes(true)
 	network.Host("here").Serve(newLedger(t, limits, c.now))
-	claimant := &rpc.Claimant{Host: "me", Placement: byPrefix{}, Peers: network.Host("me").Peers()}
+	claimant := &claims.Claimant{Host: "me", Placement: byPrefix{}, Peers: network.Host("me").Peers()}
 	w := &world{t: t, now: c.now, pass: c.pass}
 	w.serve(claimant, doorman.ServerOptions{Now: c.now})
 
@@ -199,7 +200,7 @@ func TestWhoLeavesIsNotToldThatOwnersAreAway(t *testing.T) {
 	network := rpctest.New(1)
 	network.Host("mute").Serve(newLedger(t, limits, time.Now))
 	network.Cut("me", "mute")
-	s := doorman.NewServer(&rpc.Claimant{Host: "me", Placement: byPrefix{}, Peers: network.Host("me").Peers()}, doorman.ServerOptions{})
+	s := doorman.NewServer(&claims.Claimant{Host: "me", Placement: byPrefix{}, Peers: network.Host("me").Peers()}, doorman.ServerOptions{})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	r := oneResource()
@@ -212,15 +213,15 @@ func TestWhoLeavesIsNotToldThatOwnersAreAway(t *testing.T) {
 // said records what it is asked.
 type said struct {
 	mu     sync.Mutex
-	claims []rpc.Claim
-	answer rpc.Lease
+	claims []claims.Claim
+	answer claims.Lease
 }
 
-func (s *said) Claim(_ context.Context, c *rpc.Claims) (*rpc.Leases, []error) {
+func (s *said) Claim(_ context.Context, c *claims.Claims) (*claims.Leases, []error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.claims = append(s.claims, c.Rows...)
-	l := &rpc.Leases{}
+	l := &claims.Leases{}
 	for range c.Rows {
 		l.Rows = append(l.Rows, s.answer)
 	}
@@ -230,7 +231,7 @@ func (s *said) Claim(_ context.Context, c *rpc.Claims) (*rpc.Leases, []error) {
 func TestRefusedResourcesGetNothingForAWhile(t *testing.T) {
 	c := newClock()
 	w := &world{t: t, now: c.now, pass: c.pass}
-	w.serve(&said{answer: rpc.Lease{Refused: "no room for another key"}}, doorman.ServerOptions{Now: c.now})
+	w.serve(&said{answer: claims.Lease{Refused: "no room for another key"}}, doorman.ServerOptions{Now: c.now})
 	r := w.get("a", "one-too-many", 10, nil)
 	if r.GetGets().GetCapacity() != 0 || r.GetGets().GetExpiryTime() <= c.now().Unix() || r.GetGets().GetRefreshInterval() < 5 || r.SafeCapacity != nil {
 		t.Errorf("%v", r)
@@ -247,7 +248,7 @@ func TestRefusedResourcesGetNothingForAWhile(t *testing.T) {
 // Ids count within the identity that the transport knows: here, a header.
 func TestNobodyPassesForAnother(t *testing.T) {
 	var hosts said
-	hosts.answer = rpc.Lease{Lasts: time.Minute, Refresh: time.Second}
+	hosts.answer = claims.Lease{Lasts: time.Minute, Refresh: time.Second}
 	w := &world{t: t, now: time.Now}
 	identify := func(ctx context.Context) (string, bool) {
 		md, _ := metadata.FromIncomingContext(ctx)

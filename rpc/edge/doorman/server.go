@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/claims"
 	"github.com/headgate/headgate/rpc/edge/doorman/doormanpb"
 )
 
@@ -19,15 +20,15 @@ import (
 // says otherwise.
 const DefaultMaxResources = 4096
 
-// Claimer asks the owners of keys for leases. *rpc.Claimant is the one to use.
+// Claimer asks the owners of keys for leases. *claims.Claimant is the one to use.
 // Implementations are safe for concurrent use.
 type Claimer interface {
 	// Claim returns a lease for each row. The errors are nil if all owners
 	// answered; otherwise each row has its own or nil.
-	Claim(ctx context.Context, claims *rpc.Claims) (*rpc.Leases, []error)
+	Claim(ctx context.Context, asked *claims.Claims) (*claims.Leases, []error)
 }
 
-var _ Claimer = (*rpc.Claimant)(nil)
+var _ Claimer = (*claims.Claimant)(nil)
 
 // ServerOptions is the setup of a Server.
 type ServerOptions struct {

@@ -19,13 +19,13 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
-	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/claims"
 	"github.com/headgate/headgate/rpc/edge/doorman/doormanpb"
 )
 
 // UpstreamOptions is the setup of an Upstream. The zero value is plain text.
 type UpstreamOptions struct {
-	// Timeout bounds one Claim; default rpc.DefaultClaimTimeout. A server that
+	// Timeout bounds one Claim; default claims.DefaultTimeout. A server that
 	// hangs is left for the next one after a third of it.
 	Timeout time.Duration
 
@@ -95,7 +95,7 @@ func NewUpstream(addresses []string, o UpstreamOptions) (*Upstream, error) {
 	}
 	u := &Upstream{addresses: slices.Clone(addresses), timeout: o.Timeout, now: o.Now}
 	if u.timeout <= 0 {
-		u.timeout = rpc.DefaultClaimTimeout
+		u.timeout = claims.DefaultTimeout
 	}
 	if u.now == nil {
 		u.now = time.Now
@@ -126,16 +126,16 @@ func checkAddress(address string) error {
 // Claim asks the master for a lease for each row. The errors are nil if it
 // answered for all rows; otherwise each row has its own or nil. It returns when
 // ctx or the Timeout ends, at the latest.
-func (u *Upstream) Claim(ctx context.Context, claims *rpc.Claims) (*rpc.Leases, []error) {
-	leases := &rpc.Leases{Rows: make([]rpc.Lease, len(claims.Rows))}
-	errs := make([]error, len(claims.Rows))
-	if err := claims.Check(); err != nil {
+func (u *Upstream) Claim(ctx context.Context, asked *claims.Claims) (*claims.Leases, []error) {
+	leases := &claims.Leases{Rows: make([]claims.Lease, len(asked.Rows))}
+	errs := make([]error, len(asked.Rows))
+	if err := asked.Check(); err != nil {
 		return leases, repeat(errs, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, u.timeout)
 	defer cancel()
-	for _, rows := range split(claims) {
-		if err := u.part(ctx, claims, rows, leases, errs); err != nil {
+	for _, rows := range split(asked) {
+		if err := u.part(ctx, asked, rows, leases, errs); err != nil {
 			for _, row := range rows {
 				errs[row] = err
 			}
@@ -155,15 +155,15 @@ func repeat(errs []error, err error) []error {
 }
 
 // split groups rows by host, no key twice in a group, as one request is.
-func split(claims *rpc.Claims) (parts [][]int) {
+func split(asked *claims.Claims) (parts [][]int) {
 	type group struct {
 		host string
 		turn int
 	}
 	type row struct{ host, key string }
 	turns, open := make(map[row]int), make(map[group]int)
-	for i := range claims.Rows {
-		c := &claims.Rows[i]
+	for i := range asked.Rows {
+		c := &asked.Rows[i]
 		turn := turns[row{c.Host, c.Key}]
 		turns[row{c.Host, c.Key}]++
 		g := group{c.Host, turn}
@@ -178,12 +178,12 @@ func split(claims *rpc.Claims) (parts [][]int) {
 }
 
 // part claims rows, which have one host. The error is that of all of them.
-func (u *Upstream) part(ctx context.Context, claims *rpc.Claims, rows []int, leases *rpc.Leases, errs []error) error {
+func (u *Upstream) part(ctx context.Context, asked *claims.Claims, rows []int, leases *claims.Leases, errs []error) error {
 	now := u.now()
-	request := &doormanpb.GetServerCapacityRequest{ServerId: new(claims.Rows[rows[0]].Host)}
+	request := &doormanpb.GetServerCapacityRequest{ServerId: new(asked.Rows[rows[0]].Host)}
 	at := make(map[string]int, len(rows))
 	for _, row := range rows {
-		c := &claims.Rows[row]
+		c := &asked.Rows[row]
 		at[c.Key] = row
 		request.Resource = append(request.Resource, wanted(c, now))
 	}
@@ -197,7 +197,7 @@ func (u *Upstream) part(ctx context.Context, claims *rpc.Claims, rows []int, lea
 			continue // it was not asked for, or is there twice
 		}
 		delete(at, r.GetResourceId())
-		c := &claims.Rows[row]
+		c := &asked.Rows[row]
 		if c.Release {
 			continue
 		}

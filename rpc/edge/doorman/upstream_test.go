@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/claims"
 	"github.com/headgate/headgate/rpc/edge/doorman"
 	"github.com/headgate/headgate/rpc/edge/doorman/doormanpb"
 )
@@ -82,9 +83,9 @@ func upstream(t *testing.T, now func() time.Time, addresses ...string) *doorman.
 }
 
 // claim is what one row gets.
-func claim(t *testing.T, u *doorman.Upstream, c rpc.Claim) (rpc.Lease, error) {
+func claim(t *testing.T, u *doorman.Upstream, c claims.Claim) (claims.Lease, error) {
 	t.Helper()
-	leases, errs := u.Claim(t.Context(), &rpc.Claims{Rows: []rpc.Claim{c}})
+	leases, errs := u.Claim(t.Context(), &claims.Claims{Rows: []claims.Claim{c}})
 	if err := leases.Check(1); err != nil {
 		t.Fatal(err)
 	}
@@ -97,8 +98,8 @@ func claim(t *testing.T, u *doorman.Upstream, c rpc.Claim) (rpc.Lease, error) {
 func TestUpstreamIsAServerDownstream(t *testing.T) {
 	w := onLoopback(t, limits)
 	u := upstream(t, w.now, w.address)
-	bands := []rpc.Band{{Priority: 1, Clients: 2, Wants: 30}, {Priority: 0, Clients: 10, Wants: 2000}}
-	leases, errs := u.Claim(t.Context(), &rpc.Claims{Rows: []rpc.Claim{
+	bands := []claims.Band{{Priority: 1, Clients: 2, Wants: 30}, {Priority: 0, Clients: 10, Wants: 2000}}
+	leases, errs := u.Claim(t.Context(), &claims.Claims{Rows: []claims.Claim{
 		{Key: "fair-1000", Host: "eu", Bands: bands},
 		{Key: "nobody's", Host: "eu", Bands: bands},
 		{Key: "fair-1000", Host: "us", Has: 5},
@@ -129,7 +130,7 @@ func TestUpstreamIsAServerDownstream(t *testing.T) {
 		t.Errorf("us gets %v of what eu has", got)
 	}
 	// A release is wanting nothing.
-	if l, err := claim(t, u, rpc.Claim{Key: "fair-1000", Host: "eu", Release: true}); err != nil || l != (rpc.Lease{}) {
+	if l, err := claim(t, u, claims.Claim{Key: "fair-1000", Host: "eu", Release: true}); err != nil || l != (claims.Lease{}) {
 		t.Errorf("release: %+v, %v", l, err)
 	}
 }
@@ -139,11 +140,11 @@ func TestUpstreamKeepsWhatItHasWhileItLearns(t *testing.T) {
 	u := upstream(t, w.now, w.address)
 	w.restart()
 	// A new master hands back what there is; our clients' wants are not known.
-	l, err := claim(t, u, rpc.Claim{Key: "fair-learns", Host: "eu", Has: 70, Keep: true, Bands: []rpc.Band{{Clients: 3, Wants: 1}}})
+	l, err := claim(t, u, claims.Claim{Key: "fair-learns", Host: "eu", Has: 70, Keep: true, Bands: []claims.Band{{Clients: 3, Wants: 1}}})
 	if err != nil || l.Amount != 70 || l.Learning || l.Learns <= 0 {
 		t.Errorf("%+v, %v", l, err)
 	}
-	if l, err = claim(t, u, rpc.Claim{Key: "fair-learns", Host: "us", Keep: true}); err != nil || l.Amount != 0 || !l.Learning {
+	if l, err = claim(t, u, claims.Claim{Key: "fair-learns", Host: "us", Keep: true}); err != nil || l.Amount != 0 || !l.Learning {
 		t.Errorf("nothing to keep is a decision: %+v, %v", l, err)
 	}
 }
@@ -156,7 +157,7 @@ func TestUpstreamFindsTheMaster(t *testing.T) {
 	lead := serveOdd(t, elsewhere(w.address))
 	u := upstream(t, w.now, away.address, lost.address, lead.address)
 	for range 3 {
-		if l, err := claim(t, u, rpc.Claim{Key: "fair", Host: "eu", Bands: []rpc.Band{{Clients: 1, Wants: 10}}}); err != nil || l.Amount != 10 {
+		if l, err := claim(t, u, claims.Claim{Key: "fair", Host: "eu", Bands: []claims.Band{{Clients: 1, Wants: 10}}}); err != nil || l.Amount != 10 {
 			t.Fatalf("%+v, %v", l, err)
 		}
 	}
@@ -174,7 +175,7 @@ func TestUpstreamFollowsAnElection(t *testing.T) {
 	})
 	next := serveOdd(t, elsewhere(w.address))
 	u := upstream(t, w.now, old.address, next.address)
-	eu := rpc.Claim{Key: "fair", Host: "eu", Bands: []rpc.Band{{Clients: 1, Wants: 10}}}
+	eu := claims.Claim{Key: "fair", Host: "eu", Bands: []claims.Band{{Clients: 1, Wants: 10}}}
 	if l, err := claim(t, u, eu); err != nil || l.Amount != 7 || l.Safe != 0 || l.Learns != 0 {
 		t.Fatalf("of the old master: %+v, %v", l, err)
 	}
@@ -194,8 +195,8 @@ func TestUpstreamWithoutAMaster(t *testing.T) {
 	nowhere := serveOdd(t, elsewhere("nowhere"))
 	for name, s := range map[string]*oddServer{"nobody": nobody, "itself": itself, "a circle": circle, "nowhere": nowhere} {
 		u := upstream(t, nil, s.address)
-		l, err := claim(t, u, rpc.Claim{Key: "fair", Host: "eu"})
-		if l != (rpc.Lease{}) || err == nil {
+		l, err := claim(t, u, claims.Claim{Key: "fair", Host: "eu"})
+		if l != (claims.Lease{}) || err == nil {
 			t.Errorf("%s: %+v, %v", name, l, err)
 		}
 		if s != nowhere && !errors.Is(err, doorman.ErrNoMaster) {
@@ -233,7 +234,7 @@ func TestAbsurdAnswersFromAboveAreRefused(t *testing.T) {
 		s := serveOdd(t, func(*doormanpb.GetServerCapacityRequest) (*doormanpb.GetServerCapacityResponse, error) {
 			return &doormanpb.GetServerCapacityResponse{Response: tt.answer}, nil
 		})
-		l, err := claim(t, upstream(t, func() time.Time { return now }, s.address), rpc.Claim{Key: "k", Host: "eu"})
+		l, err := claim(t, upstream(t, func() time.Time { return now }, s.address), claims.Claim{Key: "k", Host: "eu"})
 		if l.Amount != tt.amount || (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %+v, %v", name, l, err)
 		}
@@ -248,13 +249,13 @@ func TestUpstreamsMistakes(t *testing.T) {
 	}
 	s := serveOdd(t, elsewhere(""))
 	u := upstream(t, nil, s.address)
-	if _, err := claim(t, u, rpc.Claim{Key: "k", Host: "eu", Has: math.NaN()}); !errors.Is(err, rpc.ErrPayload) || s.asked.Load() != 0 {
+	if _, err := claim(t, u, claims.Claim{Key: "k", Host: "eu", Has: math.NaN()}); !errors.Is(err, rpc.ErrPayload) || s.asked.Load() != 0 {
 		t.Errorf("NaN: %v", err)
 	}
 	if err := u.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := claim(t, u, rpc.Claim{Key: "k", Host: "eu"}); err == nil {
+	if _, err := claim(t, u, claims.Claim{Key: "k", Host: "eu"}); err == nil {
 		t.Error("it answers after Close")
 	}
 }
@@ -272,7 +273,7 @@ func TestAServerThatHangsIsLeftForTheNext(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer u.Close()
-	if l, err := claim(t, u, rpc.Claim{Key: "fair", Host: "eu", Bands: []rpc.Band{{Clients: 1, Wants: 10}}}); err != nil || l.Amount != 10 {
+	if l, err := claim(t, u, claims.Claim{Key: "fair", Host: "eu", Bands: []claims.Band{{Clients: 1, Wants: 10}}}); err != nil || l.Amount != 10 {
 		t.Errorf("%+v, %v", l, err)
 	}
 }

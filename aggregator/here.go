@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package aggregator
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/claims"
+	"github.com/headgate/headgate/rpc/usage"
+	"github.com/headgate/headgate/rpc/usage/ask"
+)
+
+// A host asks its own Aggregator by these, without messages.
+var (
+	_ usage.Here  = (*Aggregator)(nil)
+	_ ask.Here    = (*Aggregator)(nil)
+	_ claims.Here = (*Aggregator)(nil)
+)
+
+// ReportHere implements usage.Here: it is Update for a report of this process.
+func (a *Aggregator) ReportHere(ctx context.Context, host string, r *usage.Report, g *usage.Grants) error {
+	if err := a.admit(ctx, host, "report"); err != nil {
+		return err
+	}
+	err := a.Step(Now(), host, r, g)
+	if err != nil {
+		a.refuse(host, "report", err)
+	}
+	return err
+}
+
+// ClaimHere implements claims.Here: it is Update for claims of this process.
+func (a *Aggregator) ClaimHere(ctx context.Context, host string, c *claims.Claims) (*claims.Leases, error) {
+	if err := a.admit(ctx, host, "claims"); err != nil {
+		return nil, err
+	}
+	return a.Claim(Now(), c), nil
+}
+
+// admit refuses what no host may send.
+func (a *Aggregator) admit(ctx context.Context, host, what string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := rpc.CheckHost(host); err != nil {
+		a.refuse("a host without a proper name", what, err)
+		return fmt.Errorf("aggregator: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package claims_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/headgate/headgate/rpc"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type tb interface {
+	Helper()
+	Fatal(args ...any)
+}
+
+func anyOf(t tb, m proto.Message) *anypb.Any {
+	t.Helper()
+	payload, err := anypb.New(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return payload
+}
+
+type deciderFunc func(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error)
+
+func (f deciderFunc) Update(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error) {
+	return f(ctx, host, payload)
+}
+
+func wantRefused(t *testing.T, err error, want string) {
+	t.Helper()
+	if !errors.Is(err, rpc.ErrPayload) {
+		t.Errorf("%v is not an ErrPayload", err)
+		return
+	}
+	if !strings.Contains(err.Error(), want) {
+		t.Errorf("error %q does not say %q", err, want)
+	}
+}
+
+type byPrefix struct{}
+
+func (byPrefix) Owner(key string) string {
+	owner, _, _ := strings.Cut(key, ":")
+	return owner
+}
+
+type owners map[string]string
+
+func (o owners) Owner(key string) string { return o[key] }
+
+type deciders map[string]rpc.Decider
+
+func (d deciders) Peer(address string) (rpc.Decider, error) {
+	if d := d[address]; d != nil {
+		return d, nil
+	}
+	return nil, errUnreachable
+}
+
+var errUnreachable = errors.New("no route to host")

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rpc_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/headgate/headgate/rpc"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type tb interface {
+	Helper()
+	Fatal(args ...any)
+}
+
+func anyOf(t tb, m proto.Message) *anypb.Any {
+	t.Helper()
+	payload, err := anypb.New(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return payload
+}
+
+func wantRefused(t *testing.T, err error, want string) {
+	t.Helper()
+	if !errors.Is(err, rpc.ErrPayload) {
+		t.Errorf("%v is not an ErrPayload", err)
+		return
+	}
+	if !strings.Contains(err.Error(), want) {
+		t.Errorf("%q does not say %q", err, want)
+	}
+}

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package fan asks the owners of many keys at once, each within a deadline of
+// its own, and collects the answers. An owner that fails costs its own rows
+// only. The package knows rows, and no message.
+package fan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/headgate/headgate/rpc"
+)
+
+// maxBytes keeps a call with long keys below the 4 MiB that transports take.
+const maxBytes = 3 << 20
+
+// Part is the rows that go to one owner in one call, in increasing order.
+type Part struct {
+	Owner string
+	Rows  []int
+}
+
+// Split groups n rows by the owners of their keys, in the order in which owners
+// first appear. Each part has at most most rows, and about 3 MiB, where row i
+// takes size(i) bytes. Order is the rows of all parts, one part after another.
+func Split(n, most int, placement rpc.Placement, key func(i int) string, size func(i int) int) (parts []Part, order []int) {
+	open := make(map[string]int) // owner to its newest part
+	var rows, bytes []int        // of each part
+	partOf := make([]int, n)
+	for i := range n {
+		owner, more := placement.Owner(key(i)), size(i)
+		part, ok := open[owner]
+		if !ok || owner != "" && (rows[part] == most || bytes[part]+more > maxBytes) {
+			part = len(parts)
+			open[owner] = part
+			parts, rows, bytes = append(parts, Part{Owner: owner}), append(rows, 0), append(bytes, 0)
+		}
+		partOf[i] = part
+		rows[part]++
+		bytes[part] += more
+	}
+	order = make([]int, n)
+	from := 0
+	for i, count := range rows {
+		parts[i].Rows = order[from : from : from+count]
+		from += count
+	}
+	for i, part := range partOf {
+		parts[part].Rows = append(parts[part].Rows, i)
+	}
+	return parts, order
+}
+
+// Each calls ask for 0 to n-1, at most calls of them at the same time, and done
+// with each result as soon as it is there. Done runs on the caller's goroutine.
+// Each returns after the last result, and leaves no goroutine behind.
+func Each[A any](n, calls int, ask func(i int) (A, error), done func(i int, answer A, err error)) {
+	if n == 1 {
+		answer, err := ask(0)
+		done(0, answer, err)
+		return
+	}
+	if calls <= 0 {
+		calls = rpc.DefaultMaxCalls
+	}
+	type result struct {
+		i      int
+		answer A
+		err    error
+	}
+	// Both have room for all, so that no call waits for done.
+	todo, results := make(chan int, n), make(chan result, n)
+	for i := range n {
+		todo <- i
+	}
+	close(todo)
+	for range min(calls, n) {
+		go func() {
+			for i := range todo {
+				answer, err := ask(i)
+				results <- result{i, answer, err}
+			}
+		}()
+	}
+	for range n {
+		r := <-results
+		done(r.i, r.answer, r.err)
+	}
+}
+
+// Call runs one call to owner, which ends with ctx, or after timeout. A panic in
+// it is an error. Errors say what the call was for, and name the owner.
+func Call(ctx context.Context, what string, rows int, of, owner string, timeout time.Duration, call func(ctx context.Context) error) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%s %d keys%s at %q: %w", what, rows, of, owner, err)
+		}
+	}()
+	defer rpc.Recovered(&err)
+	if owner == "" {
+		return rpc.ErrNoOwner
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return call(ctx)
+}
+
+// Peer is the Decider at address: local, if that is self.
+func Peer(address, self string, local rpc.Decider, peers rpc.Peers) (rpc.Decider, error) {
+	if local != nil && address == self {
+		return local, nil
+	}
+	return peers.Peer(address)
+}
+
+// Answer is what an owner answered for some rows, or why it did not.
+type Answer[A any] struct {
+	Rows   []int
+	Answer A
+	Err    error
+}
+
+// Gather collects the answers that ask hands to done, those without an error
+// apart from the others. If no owner answered, err has a few of the reasons.
+func Gather[A any](ask func(done func(rows []int, answer A, err error))) (answers, lost []Answer[A], err error) {
+	ask(func(rows []int, answer A, err error) {
+		if err != nil {
+			lost = append(lost, Answer[A]{Rows: rows, Err: err})
+			return
+		}
+		answers = append(answers, Answer[A]{Rows: rows, Answer: answer})
+	})
+	const few = 8
+	if len(answers) == 0 {
+		for _, l := range lost[:min(len(lost), few)] {
+			err = errors.Join(err, l.Err)
+		}
+	}
+	return answers, lost, err
+}
+
+// Pick returns these rows of a column; nil of nil.
+func Pick[T any](column []T, rows []int) []T {
+	if column == nil {
+		return nil
+	}
+	picked := make([]T, len(rows))
+	for i, row := range rows {
+		picked[i] = column[row]
+	}
+	return picked
+}
+
+// UpTo is the rows from 0 to n-1.
+func UpTo(n int) []int {
+	rows := make([]int, n)
+	for i := range rows {
+		rows[i] = i
+	}
+	return rows
+}

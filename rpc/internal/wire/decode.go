@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"encoding/binary"
+	"math"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/headgate/headgate/rpc"
+)
+
+// Kind is how a field stands on the wire.
+type Kind uint8
+
+const (
+	// Skip is a field that is not known.
+	Skip Kind = iota
+	// Varint is one number.
+	Varint
+	// Fixed32 is one number of four bytes.
+	Fixed32
+	// Fixed64 is one number of eight bytes.
+	Fixed64
+	// Bytes is a string, or a message.
+	Bytes
+	// Varints is a column of numbers. A sender may cut a column into several runs,
+	// packed or not.
+	Varints
+	// Words is a column of numbers of four bytes.
+	Words
+	// Doubles is a column of float64.
+	Doubles
+)
+
+// Field is all that a message says under one number: of a single value, the last
+// one; of a column, all runs one after another.
+type Field struct {
+	Value uint64 // of a single number
+	Raw   []byte // of all others
+
+	owned bool // Raw is a copy, and not a part of the message
+}
+
+// Body is the message in payload, which has to be of the type that typeURL names.
+func Body(payload *anypb.Any, typeURL string) ([]byte, error) {
+	switch {
+	case payload == nil:
+		return nil, rpc.Refuse("there is none; expected %s", rpc.MessageName(typeURL))
+	case rpc.MessageName(payload.TypeUrl) != rpc.MessageName(typeURL):
+		return nil, rpc.Refuse("its type is %.100q; expected %s", payload.TypeUrl, rpc.MessageName(typeURL))
+	}
+	return payload.Value, nil
+}
+
+// Parse sorts what message says into fields, by number. The field with number i
+// is of kind kinds[i]; fields of another kind or number are skipped, so that a
+// message of a later release can be read.
+func Parse(message []byte, kinds []Kind, fields []Field) error {
+	for len(message) > 0 {
+		number, kind, value, raw, rest, err := next(message)
+		if err != nil {
+			return err
+		}
+		message = rest
+		if uint(number) >= uint(len(kinds)) {
+			continue
+		}
+		f := &fields[number]
+		switch want := kinds[number]; {
+		case want == Varint && kind == protowire.VarintType:
+			f.Value = value
+		case want == Fixed32 && kind == protowire.Fixed32Type:
+			v, _ := protowire.ConsumeFixed32(raw)
+			f.Value = uint64(v)
+		case want == Fixed64 && kind == protowire.Fixed64Type:
+			f.Value, _ = protowire.ConsumeFixed64(raw)
+		case want == Bytes && kind == protowire.BytesType:
+			f.Raw = raw
+		case want == Varints && (kind == protowire.BytesType || kind == protowire.VarintType),
+			want == Words && (kind == protowire.BytesType || kind == protowire.Fixed32Type),
+			want == Doubles && (kind == protowire.BytesType || kind == protowire.Fixed64Type):
+			f.add(raw)
+		}
+	}
+	return nil
+}
+
+// EachRow calls do for each message that stands under number within message.
+func EachRow(message []byte, number protowire.Number, do func(row []byte) error) error {
+	for len(message) > 0 {
+		found, kind, _, raw, rest, err := next(message)
+		if err != nil {
+			return err
+		}
+		message = rest
+		if found == number && kind == protowire.BytesType {
+			if err := do(raw); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// next takes the first field off message. raw is what a length-delimited field
+// holds, and the value's own bytes of any other.
+func next(message []byte) (number protowire.Number, kind protowire.Type, value uint64, raw, rest []byte, err error) {
+	number, kind, n := protowire.ConsumeTag(message)
+	if n < 0 {
+		return 0, 0, 0, nil, nil, rpc.Refuse("not a protobuf message: %w", protowire.ParseError(n))
+	}
+	if number > protowire.MaxValidNumber {
+		return 0, 0, 0, nil, nil, rpc.Refuse("not a protobuf message: field number %d", number)
+	}
+	message = message[n:]
+	switch kind {
+	case protowire.VarintType:
+		value, n = protowire.ConsumeVarint(message)
+		raw = message[:max(n, 0)]
+	case protowire.BytesType:
+		raw, n = protowire.ConsumeBytes(message)
+	default:
+		n = protowire.ConsumeFieldValue(number, kind, message)
+		raw = message[:max(n, 0)]
+	}
+	if n < 0 {
+		return 0, 0, 0, nil, nil, rpc.Refuse("not a protobuf message: field %d: %w", number, protowire.ParseError(n))
+	}
+	return number, kind, value, raw, message[n:], nil
+}
+
+// Text is a copy of a message, out of which strings are cut.
+type Text struct {
+	message []byte
+	copied  string
+}
+
+// TextOf copies message.
+func TextOf(message []byte) Text { return Text{message, string(message)} }
+
+// Cut is raw, which Parse found in the message, as a string.
+func (t Text) Cut(raw []byte) string {
+	if len(raw) == 0 {
+		return ""
+	}
+	start := cap(t.message) - cap(raw) // raw has the message's capacity from its start on
+	return t.copied[start : start+len(raw)]
+}
+
+func (f *Field) add(run []byte) {
+	switch {
+	case f.Raw == nil:
+		f.Raw = run
+	case f.owned:
+		f.Raw = append(f.Raw, run...)
+	default:
+		f.Raw, f.owned = slices.Concat(f.Raw, run), true
+	}
+}
+
+// Double is a single float64.
+func (f *Field) Double() float64 { return math.Float64frombits(f.Value) }
+
+// Len is the number of values in a column of varints. Those that are cut short at
+// its end are found when they are read.
+func (f *Field) Len() int {
+	n := 0
+	for _, b := range f.Raw {
+		if b < 0x80 {
+			n++
+		}
+	}
+	return n
+}
+
+// next takes the next varint off the column. The caller knows that there is one.
+func (f *Field) next() (v uint64, ok bool) {
+	if f.Raw[0] < 0x80 { // nearly all of them
+		v, f.Raw = uint64(f.Raw[0]), f.Raw[1:]
+		return v, true
+	}
+	v, n := protowire.ConsumeVarint(f.Raw)
+	if n < 0 {
+		return 0, false
+	}
+	f.Raw = f.Raw[n:]
+	return v, true
+}
+
+// EachVarint calls do for each of n values of a column, or never if the column is
+// left out.
+func (f *Field) EachVarint(name string, n int, do func(i int, v uint64)) error {
+	if len(f.Raw) == 0 {
+		return nil
+	}
+	if values := f.Len(); values != n {
+		return rpc.Refuse("%d values of %s for %d rows; send one for each, or leave the column out", values, name, n)
+	}
+	for i := range n {
+		v, ok := f.next()
+		if !ok {
+			return rpc.Refuse("row %d: %s is not a varint", i, name)
+		}
+		do(i, v)
+	}
+	if len(f.Raw) != 0 {
+		return rpc.Refuse("%s ends in a varint that is cut short", name)
+	}
+	return nil
+}
+
+// EachWord is EachVarint for numbers of four bytes.
+func (f *Field) EachWord(name string, n int, do func(i int, v uint32)) error {
+	if len(f.Raw) == 0 {
+		return nil
+	}
+	if err := f.fits(name, 4, n); err != nil {
+		return err
+	}
+	for i := range n {
+		do(i, binary.LittleEndian.Uint32(f.Raw[4*i:]))
+	}
+	return nil
+}
+
+// EachDouble is EachVarint for float64.
+func (f *Field) EachDouble(name string, n int, do func(i int, v float64)) error {
+	if len(f.Raw) == 0 {
+		return nil
+	}
+	if err := f.fits(name, 8, n); err != nil {
+		return err
+	}
+	for i := range n {
+		bits, _ := protowire.ConsumeFixed64(f.Raw[8*i:])
+		do(i, math.Float64frombits(bits))
+	}
+	return nil
+}
+
+func (f *Field) fits(name string, size, n int) error {
+	if len(f.Raw) != size*n {
+		return rpc.Refuse("%d bytes of %s for %d rows; send %d for each, or leave the column out", len(f.Raw), name, n, size)
+	}
+	return nil
+}
+
+// Keys cuts n keys out of one string, so that all of them cost one allocation, and
+// calls do for each. If keys may repeat, a length of 0 stands for the key before.
+func Keys(keys, lengths *Field, n int, repeat bool, do func(key string)) error {
+	all, key := string(keys.Raw), ""
+	for i := range n {
+		length, ok := lengths.next()
+		switch {
+		case !ok:
+			return rpc.Refuse("row %d: the key's length is not a varint", i)
+		case length > uint64(len(all)):
+			return rpc.Refuse("row %d: the key has %d bytes, but only %d are left; lengths and keys must agree", i, length, len(all))
+		}
+		if length > 0 || !repeat {
+			key, all = all[:length], all[length:]
+		}
+		do(key)
+	}
+	if len(all) != 0 || len(lengths.Raw) != 0 {
+		return rpc.Refuse("%d bytes of keys and %d of lengths are left after %d keys; lengths and keys must agree", len(all), len(lengths.Raw), n)
+	}
+	return nil
+}
+
+// Counts reads a column of n counts into out[:n]. One that is left out is zeros.
+// Those above MaxInt64 become negative, which Counts refuses as well.
+func (f *Field) Counts(name string, out []int64, n int) ([]int64, error) {
+	out = Zeros(out, n)
+	if len(f.Raw) == n { // each has one byte, as most have
+		short := byte(0)
+		for i, b := range f.Raw {
+			out[i] = int64(b)
+			short |= b
+		}
+		if short < 0x80 {
+			return out, nil
+		}
+	}
+	return out, f.EachVarint(name, n, func(i int, v uint64) { out[i] = int64(v) })
+}
+
+// Floats reads a column of n float32 into out[:n]. One that is left out is zeros.
+func (f *Field) Floats(name string, out []float64, n int) ([]float64, error) {
+	out = Zeros(out, n)
+	if len(f.Raw) == 0 {
+		return out, nil
+	}
+	if err := f.fits(name, 4, n); err != nil {
+		return out, err
+	}
+	for i := range out {
+		out[i] = Float(binary.LittleEndian.Uint32(f.Raw[4*i:]))
+	}
+	return out, nil
+}
+
+// Halves reads a column of n upper halves of float32 into out[:n]. One that is
+// left out is zeros.
+func (f *Field) Halves(name string, out []float64, n int) ([]float64, error) {
+	out = Zeros(out, n)
+	if len(f.Raw) == 0 {
+		return out, nil
+	}
+	if err := f.fits(name, 2, n); err != nil {
+		return out, err
+	}
+	for i := range out {
+		out[i] = Float(uint32(binary.LittleEndian.Uint16(f.Raw[2*i:])) << 16)
+	}
+	return out, nil
+}
+
+// Optional is Floats, but a column that is left out is nil.
+func (f *Field) Optional(name string, out []float64, n int) ([]float64, error) {
+	if len(f.Raw) == 0 {
+		return nil, nil
+	}
+	return f.Floats(name, out, n)
+}
+
+// Millis reads a column of n durations of at most most into out[:n]. If it is left
+// out, all are of so many milliseconds.
+func (f *Field) Millis(name string, all uint64, out []time.Duration, n int, most time.Duration) ([]time.Duration, error) {
+	out = Zeros(out, n)
+	if len(f.Raw) == 0 {
+		one := Period(all, time.Millisecond, most)
+		for i := range out {
+			out[i] = one
+		}
+	}
+	return out, f.EachVarint(name, n, func(i int, v uint64) { out[i] = Period(v, time.Millisecond, most) })
+}
+
+// Zeros is out[:n], made larger if need be, and cleared.
+func Zeros[T any](out []T, n int) []T {
+	out = slices.Grow(out[:0], n)[:n]
+	clear(out)
+	return out
+}

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ask
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
+)
+
+// Forward answers Takes for any key, whoever owns it, by asking the
+// owners. Takes whose owner does not answer are not decided; the caller falls back
+// for those keys, and for no others.
+//
+// The rows for other owners are asked for at once, and may be served in any
+// order. A new owner of a key learns from the last answer that the Taker got, or
+// else from the last one that the caller got.
+//
+// Forward undoes a batch whose caller has given up. It also undoes a batch whose
+// answer was lost, when the caller withdraws it here or at another edge of the
+// cluster: see Others. So a caller numbers its batches for all edges of a cluster
+// together. Its fields do not change once it is in use, and
+// it is not copied. Safe for concurrent use.
+type Forward struct {
+	// Taker asks the owners.
+	Taker *Taker
+
+	// Timeout, when not nil, is the ask_timeout of a key's rule; 0 or nil: the
+	// Taker's Timeout. Callers wait for twice that at most, so their own
+	// timeout should be longer.
+	Timeout func(key string) time.Duration
+
+	// Others, when not nil, are the addresses of the other hosts with an edge,
+	// as the Taker's Peers know them. They serve Withdrawn, and are asked to
+	// undo what was not answered here. nil: that stays taken.
+	Others func() []string
+
+	answered  answeredTakes
+	spreading atomic.Int64 // messages to Others
+}
+
+var _ rpc.Decider = (*Forward)(nil)
+
+// errWithdrawn means that the caller has given up on this answer.
+var errWithdrawn = errors.New("rpc: these takes were withdrawn meanwhile")
+
+// Update asks the owners of the keys in payload, which is Takes. The caller's name
+// does not matter. The errors are ErrPayload, ctx's, or that the caller has given up.
+func (f *Forward) Update(ctx context.Context, _ string, payload *anypb.Any) (*anypb.Any, error) {
+	var takes usage.Takes
+	if err := usage.DecodeTakes(payload, &takes); err != nil {
+		return nil, err
+	}
+	// An edge that died may be an owner too: wait for both at the same time.
+	var elsewhere sync.WaitGroup
+	if unknown := f.withdraw(takes.Caller, takes.Withdrawn); len(unknown) > 0 && f.Others != nil {
+		elsewhere.Go(func() { f.withdrawElsewhere(takes.Caller, unknown, f.longest(takes.Rows)) })
+	}
+	taken := usage.Taken{Rows: make([]usage.Took, len(takes.Rows))}
+	f.take(ctx, takes.Rows, taken.Rows)
+	elsewhere.Wait()
+
+	// If the caller does not get the answer, this call undoes the batch, or the one
+	// that withdraws it, whichever is first.
+	id := takeID{takes.Caller, takes.Batch}
+	if rows := opposites(takes.Rows, taken.Rows); !f.answered.add(id, rows) {
+		f.undo(rows)
+		return nil, fmt.Errorf("take %d times: %w", len(takes.Rows), errWithdrawn)
+	}
+	if err := ctx.Err(); err != nil {
+		f.undo(f.answered.remove(id))
+		return nil, fmt.Errorf("take %d times: %w", len(takes.Rows), err)
+	}
+	taken.By = f.by(takes.Rows, taken.Rows)
+	return usage.EncodeTaken(&taken, len(takes.Rows))
+}
+
+// take fills in the answer to each row. Rows for this very host do not wait, and
+// so need no goroutine.
+func (f *Forward) take(ctx context.Context, rows []usage.Take, took []usage.Took) {
+	t := f.Taker
+	ctx, cancel := beforeItsEnd(ctx)
+	defer cancel()
+	one := func(i int, timeout time.Duration) {
+		// An error is a row that is not decided.
+		took[i], _ = t.within(ctx, rows[i], timeout)
+	}
+	now := clock()
+	var others sync.WaitGroup
+	for i := range rows {
+		t.told.learn(now, &rows[i])
+		switch {
+		case t.Local != nil && t.Placement.Owner(rows[i].Key) == t.Self:
+			one(i, 0) // no other host is asked
+		case len(rows) == 1:
+			one(i, f.timeout(rows[i].Key))
+		default:
+			others.Go(func() { one(i, f.timeout(rows[i].Key)) })
+		}
+	}
+	others.Wait()
+}
+
+// beforeItsEnd ends some time before ctx does, so that the caller gets the rows
+// that were answered though others were not.
+func beforeItsEnd(ctx context.Context) (context.Context, context.CancelFunc) {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, until(deadline)*4/5)
+}
+
+// timeout is how long to wait for the answer about key.
+func (f *Forward) timeout(key string) time.Duration {
+	if f.Timeout == nil {
+		return f.Taker.orDefault(0)
+	}
+	return f.Taker.orDefault(f.Timeout(key))
+}
+
+// longest is the longest timeout of the keys in rows.
+func (f *Forward) longest(rows []usage.Take) (longest time.Duration) {
+	for i := range rows {
+		longest = max(longest, f.timeout(rows[i].Key))
+	}
+	return longest
+}
+
+// by is the number of the owner that decided, or this host's own number if there
+// is more than one. Then an owner may learn from an answer of its own, which does
+// not give more.
+func (f *Forward) by(rows []usage.Take, took []usage.Took) uint32 {
+	var by uint32
+	for i := range rows {
+		if !took[i].Decided {
+			continue
+		}
+		switch told := f.Taker.told.by(accountOf(&rows[i])); {
+		case told == 0, by != 0 && told != by:
+			return f.own()
+		default:
+			by = told
+		}
+	}
+	if by == 0 {
+		return f.own()
+	}
+	return by
+}
+
+// own is this host's number.
+func (f *Forward) own() uint32 { return uint32(f.Taker.number()) | 1 }
+
+// undo takes rows, each at the owner that it has by now.
+func (f *Forward) undo(rows []usage.Take) {
+	if len(rows) > 0 {
+		f.take(context.Background(), rows, make([]usage.Took, len(rows)))
+	}
+}
+
+// opposites undo the rows that moved something. There is no room for others: an edge
+// remembers them by their number.
+func opposites(rows []usage.Take, took []usage.Took) []usage.Take {
+	moved := 0
+	for i := range rows {
+		if rows[i].Opposite(&took[i]).Tokens != 0 {
+			moved++
+		}
+	}
+	undo := make([]usage.Take, 0, moved)
+	for i := range rows {
+		if back := rows[i].Opposite(&took[i]); back.Tokens != 0 {
+			// The keys of a message share one string, which is not to be kept.
+			back.Key = strings.Clone(back.Key)
+			undo = append(undo, back)
+		}
+	}
+	return undo
+}
+
+// learn notes the last answer that take's caller got, if there is no other one.
+func (k *toldKeys) learn(now time.Duration, take *usage.Take) {
+	if take.By == 0 {
+		return
+	}
+	p := k.part(accountOf(take))
+	defer p.mu.Unlock()
+
+	if t := p.find(accountOf(take)); t.by == 0 {
+		p.put(accountOf(take), told{take.Told, now - take.Ago, take.By, t.failed})
+	}
+}
+
+// by is the number of the owner that answered last, or 0 if it is not known.
+func (k *toldKeys) by(of account) uint32 {
+	p := k.part(of)
+	defer p.mu.Unlock()
+
+	return p.find(of).by
+}
+
+// takeID names a batch of takes.
+type takeID struct{ caller, number uint64 }
+
+// answeredTakes remembers what undoes the last batches that were answered, and those that
+// were withdrawn before, until so many rows have come since. The zero
+// answeredTakes is ready. Safe for concurrent use.
+type answeredTakes struct {
+	mu         sync.Mutex // protects following fields
+	young, old map[takeID][]usage.Take
+	rows       int // of young
+}
+
+// maxAnswered is how many rows become old together: some megabytes, or thirty if all
+// keys are as long as can be.
+const maxAnswered = 32 << 10
+
+// withdrawn stands for the rows of a batch that is withdrawn.
+var withdrawn = []usage.Take{{Key: "withdrawn"}}
+
+func isWithdrawn(rows []usage.Take) bool { return len(rows) == 1 && &rows[0] == &withdrawn[0] }
+
+// add remembers the rows that undo a batch; false if it is withdrawn already.
+func (a *answeredTakes) add(id takeID, rows []usage.Take) bool {
+	if id.caller == 0 {
+		return true // it cannot be withdrawn
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+
+	switch {
+	case isWithdrawn(a.findLocked(id)):
+		return false
+	case len(rows) > 0:
+		a.putLocked(id, rows)
+	}
+	return true
+}
+
+// withdraw returns the rows of a batch, once, and whether it was answered. A batch
+// that was not yet answered counts as withdrawn from now on.
+func (a *answeredTakes) withdraw(id takeID) (rows []usage.Take, known bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+
+	rows = a.findLocked(id)
+	if isWithdrawn(rows) {
+		return nil, true // and elsewhere, if it could be
+	}
+	a.putLocked(id, withdrawn)
+	return rows, rows != nil
+}
+
+// remove returns the rows of a batch, once.
+func (a *answeredTakes) remove(id takeID) []usage.Take {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+
+	rows := a.findLocked(id)
+	if isWithdrawn(rows) {
+		return nil
+	}
+	delete(a.young, id)
+	delete(a.old, id)
+	return rows
+}
+
+func (a *answeredTakes) findLocked(id takeID) []usage.Take {
+	if rows, ok := a.young[id]; ok {
+		return rows
+	}
+	return a.old[id]
+}
+
+func (a *answeredTakes) putLocked(id takeID, rows []usage.Take) {
+	if a.rows += len(rows); a.rows > maxAnswered || a.young == nil {
+		a.old, a.young, a.rows = a.young, make(map[takeID][]usage.Take), len(rows)
+	}
+	delete(a.old, id)
+	a.young[id] = rows
+}

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ask_test
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type owners map[string]string
+
+func (o owners) Owner(key string) string { return o[key] }

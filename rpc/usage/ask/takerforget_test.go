@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ask
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/headgate/headgate/internal/breaker"
+	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
+)
+
+// nowhere has every key at an owner of that name, whom nobody reaches.
+type nowhere struct{}
+
+func (nowhere) Owner(key string) string { return key }
+
+func (nowhere) Peer(string) (rpc.Decider, error) { return nil, errors.New("nobody is there") }
+
+func queues(t *Taker) (n int) {
+	t.queues.Range(func(any, any) bool { n++; return true })
+	return n
+}
+
+// Addresses come and go while a process lives, and owners may end in the middle
+// of a call.
+func TestOwnersThatAreGoneAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		taker := &Taker{Host: "me", Placement: nowhere{}, Peers: nowhere{}}
+		for round := range 3 {
+			for i := range 2 * maxQueues {
+				if _, err := taker.Take(t.Context(), usage.Take{Key: fmt.Sprint(round, "-", i), Tokens: 1}); err == nil {
+					t.Fatal("nobody took anything")
+				}
+			}
+			if n := queues(taker); n < 2*maxQueues {
+				t.Fatalf("%d queues: batches are not withdrawn for as long as they may be under way", n)
+			}
+			time.Sleep(underWayFor + time.Second)
+			if _, err := taker.Take(t.Context(), usage.Take{Key: fmt.Sprint(round, " next"), Tokens: 1}); err == nil {
+				t.Fatal("nobody took anything")
+			}
+			if n := queues(taker); n != 1 || taker.count.Load() != 1 {
+				t.Fatalf("%d queues, %d counted, of one owner", n, taker.count.Load())
+			}
+			time.Sleep(underWayFor + time.Second)
+		}
+	})
+}
+
+// Who comes just when a queue is forgotten uses the next one.
+func TestATakeIsNotLostWithItsQueue(t *testing.T) {
+	taker := &Taker{Host: "me", Placement: nowhere{}, Peers: nowhere{}}
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range 2000 {
+				_, err := taker.Take(t.Context(), usage.Take{Key: "k", Tokens: 1})
+				if err == nil || errors.Is(err, errForgotten) {
+					t.Error(err)
+					return
+				}
+			}
+		})
+		wg.Go(func() {
+			for range 2000 {
+				q := taker.queue(queueID{"k", DefaultTimeout})
+				q.mu.Lock()
+				q.withdrawn, q.breaker = nil, breaker.New(silence)
+				q.mu.Unlock()
+				taker.forget(q)
+			}
+		})
+	}
+	wg.Wait()
+	if n := int64(queues(taker)); taker.count.Load() != n {
+		t.Errorf("%d queues counted, %d are there", taker.count.Load(), n)
+	}
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ask
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/headgatepb"
+	"github.com/headgate/headgate/rpc/usage"
+)
+
+// WithdrawalsTypeURL is the type URL of headgate.v1.Withdrawals, by which one
+// edge has another undo batches of takes that it does not know itself.
+const WithdrawalsTypeURL = "type.googleapis.com/headgate.v1.Withdrawals"
+
+// maxSpread is how many messages an edge sends on to the other edges at once. The
+// tokens of more withdrawals stay taken. The bound keeps the edges from being busy
+// with withdrawals when one of them dies and all of its callers withdraw.
+const maxSpread = 8
+
+// Withdrawn answers Withdrawals at an edge, and undoes the batches that they name.
+// It is for calls of other hosts of the cluster, and not for callers of the edge:
+// those withdraw only their own batches, with their Takes.
+type Withdrawn struct{ Edge *Forward }
+
+var _ rpc.Decider = Withdrawn{}
+
+// Update undoes the batches of payload, which is Withdrawals. The errors are
+// ErrPayload.
+func (w Withdrawn) Update(_ context.Context, _ string, payload *anypb.Any) (*anypb.Any, error) {
+	var message headgatepb.Withdrawals
+	if payload.GetTypeUrl() != WithdrawalsTypeURL {
+		return nil, rpc.Refuse("%.200q are no withdrawals; send headgate.v1.Withdrawals", payload.GetTypeUrl())
+	}
+	if err := payload.UnmarshalTo(&message); err != nil {
+		return nil, rpc.Refuse("withdrawals: %v", err)
+	}
+	if message.GetCaller() == 0 || len(message.GetBatches()) > rpc.MaxWithdrawn {
+		return nil, rpc.Refuse("%d batches of caller %d are withdrawn; name the caller, and at most %d", len(message.GetBatches()), message.GetCaller(), rpc.MaxWithdrawn)
+	}
+	w.Edge.withdraw(message.GetCaller(), message.GetBatches())
+	return usage.EncodeTaken(&usage.Taken{By: w.Edge.own()}, 0)
+}
+
+// withdraw undoes those of a caller's batches that were answered here, and returns
+// the others. If one of the others is answered later, it is undone then.
+func (f *Forward) withdraw(caller uint64, batches []uint64) (unknown []uint64) {
+	for _, number := range batches {
+		rows, known := f.answered.withdraw(takeID{caller, number})
+		f.undo(rows)
+		if !known {
+			unknown = append(unknown, number)
+		}
+	}
+	return unknown
+}
+
+// withdrawElsewhere has the other edges undo batches, and waits for their
+// answers until timeout. Those that do not answer keep the tokens taken. Others is
+// not nil.
+func (f *Forward) withdrawElsewhere(caller uint64, batches []uint64, timeout time.Duration) {
+	if caller == 0 {
+		return // such batches are not remembered
+	}
+	if f.spreading.Add(1) > maxSpread {
+		f.spreading.Add(-1)
+		return
+	}
+	defer f.spreading.Add(-1)
+	payload, err := anypb.New(&headgatepb.Withdrawals{Caller: caller, Batches: batches})
+	if err != nil {
+		return // there are no such numbers
+	}
+	var all sync.WaitGroup
+	for _, address := range f.Others() {
+		all.Go(func() { f.withdrawAt(address, payload, timeout) })
+	}
+	all.Wait()
+}
+
+func (f *Forward) withdrawAt(address string, payload *anypb.Any, timeout time.Duration) {
+	peer, err := f.Taker.Peers.Peer(address)
+	if err != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), f.Taker.orDefault(timeout))
+	defer cancel()
+	// The tokens stay taken if there is no answer.
+	_, _ = rpc.Ask(ctx, peer, f.Taker.Host, payload)
+}

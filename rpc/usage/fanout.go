@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package usage
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/internal/fan"
+)
+
+// Here answers the reports of its own process, as the Decider of this host
+// answers those of others: after the same checks, and without making messages of
+// them. It is safe for concurrent use.
+type Here interface {
+	// ReportHere takes in what host used, and fills in g, which is empty. It
+	// keeps neither r nor g.
+	ReportHere(ctx context.Context, host string, r *Report, g *Grants) error
+}
+
+// Fanout asks the owners of many keys at once. Its fields do not change once
+// it is in use. Safe for concurrent use.
+type Fanout struct {
+	// Host names the asking host.
+	Host string
+
+	// Placement says who owns which key.
+	Placement rpc.Placement
+
+	// Peers finds the owners.
+	Peers rpc.Peers
+
+	// Self is the address under which the Placement knows this very host. For
+	// keys that it owns, Here is asked without a message. Messages of Codecs, and
+	// all if Here is nil, go to Local, without the network. If Local is nil too,
+	// they go by way of Peers.
+	Self  string
+	Here  Here
+	Local rpc.Decider
+
+	// Codecs by the name of the algorithm; Columnar for all others.
+	Codecs map[string]Codec
+
+	// MaxKeysPerCall bounds the keys in one call; default rpc.DefaultKeysPerCall.
+	// Higher means fewer and larger messages.
+	MaxKeysPerCall int
+
+	// MaxCalls bounds the calls at once; default rpc.DefaultMaxCalls. If there
+	// are more, a call that times out holds up another.
+	MaxCalls int
+}
+
+// Update asks the owners of r's keys, one call per Part and all at once, and
+// calls done once for each part as soon as it has its answer: the grants of
+// its rows, or an error. Exactly one of both is nil. A Forward may not have
+// reached all owners. Its answer comes as two parts: the rows that it has grants
+// for, and the others. Done runs on the caller's goroutine, one call at a time. Update
+// returns after the last, and leaves no goroutine behind.
+//
+// Each call has timeout (> 0) from its start, and ends with ctx. An owner
+// that is slow, unreachable, panics or answers nonsense costs its own keys
+// only. Errors name the owner and wrap the cause.
+//
+// Update does not keep r, and done may keep what it is given.
+func (f *Fanout) Update(ctx context.Context, r *Report, timeout time.Duration, done func(Part, *Grants, error)) {
+	parts := Split(r, f.Placement, f.MaxKeysPerCall)
+	// Calls wait for the network at once, but their messages are made one
+	// after another: what else the process has to do gets its turn between.
+	var turn sync.Mutex
+	fan.Each(len(parts), f.MaxCalls, func(i int) (*Grants, error) {
+		return f.ask(ctx, &parts[i], timeout, &turn)
+	}, func(i int, g *Grants, err error) {
+		deliver(parts[i], g, err, done)
+		runtime.Gosched() // many answers may be there at once
+	})
+}
+
+// ask makes the call for one part. Messages are made and read while it has turn.
+func (f *Fanout) ask(ctx context.Context, p *Part, timeout time.Duration, turn *sync.Mutex) (g *Grants, err error) {
+	err = fan.Call(ctx, "update", p.Usage.Len(), " ("+p.Usage.Algorithm+")", p.Owner, timeout, func(ctx context.Context) error {
+		codec, foreign := f.Codecs[p.Usage.Algorithm]
+		switch {
+		case p.Err != nil:
+			return p.Err
+		case !foreign && f.Here != nil && p.Owner == f.Self:
+			answer := new(Grants)
+			if err := f.Here.ReportHere(ctx, f.Host, p.Usage, answer); err != nil {
+				return err
+			}
+			g = answer
+			return g.Check(p.Usage.Len()) // algorithms are anybody's
+		case !foreign:
+			codec = Columnar{}
+		}
+		payload, err := encode(codec, p.Usage, turn)
+		if err != nil {
+			return err
+		}
+		owner, err := fan.Peer(p.Owner, f.Self, f.Local, f.Peers)
+		if err != nil {
+			return err
+		}
+		answer, err := rpc.Ask(ctx, owner, f.Host, payload)
+		if err != nil {
+			return err
+		}
+		g, err = decode(codec, answer, p.Usage, turn)
+		switch {
+		case err != nil || !foreign:
+			return err
+		case g == nil:
+			return rpc.Refuse("the codec returned neither grants nor an error")
+		}
+		return g.Check(p.Usage.Len()) // codecs are anybody's
+	})
+	if err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+func encode(codec Codec, r *Report, turn *sync.Mutex) (*anypb.Any, error) {
+	take(turn)
+	defer turn.Unlock() // codecs are anybody's, and may panic
+
+	return codec.EncodeReport(r)
+}
+
+func decode(codec Codec, answer *anypb.Any, r *Report, turn *sync.Mutex) (*Grants, error) {
+	take(turn)
+	defer turn.Unlock()
+
+	return codec.DecodeGrants(answer, r)
+}
+
+// take locks turn. The scheduler runs the next goroutine in line for turn ahead of
+// all that wait for a processor, and would keep those waiting until the last has
+// had its turn.
+func take(turn *sync.Mutex) {
+	turn.Lock()
+	runtime.Gosched()
+}
