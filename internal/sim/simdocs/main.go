@@ -20,6 +20,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/headgate/headgate/internal/markers"
 	"github.com/headgate/headgate/internal/sim"
 	"github.com/headgate/headgate/internal/sim/simplot"
 	"github.com/headgate/headgate/internal/sim/simredis"
@@ -53,6 +54,9 @@ var pictures = []struct {
 	{"owner-crash", []string{"request-weighted", "elastic"}},
 	{"partition", []string{"request-weighted", "elastic"}},
 }
+
+// command is in the markers of the tables.
+const command = "make sim"
 
 func main() {
 	seeds := flag.Int("seeds", 20, "seeds of each scenario and algorithm")
@@ -90,13 +94,13 @@ func write(ctx context.Context, dir string, seeds int, only string) error {
 			return err
 		}
 		if only != "" {
-			old, err := inside(text, t.name)
+			old, err := markers.Find(text, command, t.name)
 			if err != nil {
 				return err
 			}
 			next = merge(old, next, t.name == "table")
 		}
-		if text, err = between(text, t.name, next); err != nil {
+		if text, err = markers.Replace(text, command, t.name, next); err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}
 	}
@@ -165,28 +169,6 @@ func table(ctx context.Context, seeds int, chosen func(algorithm string) bool) (
 	var b strings.Builder
 	err = sim.WriteMarkdown(&b, sim.Groups(rows), false)
 	return b.String(), err
-}
-
-// between is text with another table between the markers of name.
-func between(text, name, table string) (string, error) {
-	begins := "<!-- make sim: " + name + " begins -->\n"
-	ends := "<!-- make sim: " + name + " ends -->\n"
-	before, rest, ok := strings.Cut(text, begins)
-	_, after, ok2 := strings.Cut(rest, ends)
-	if !ok || !ok2 {
-		return "", fmt.Errorf("there is no place for the %s: add the lines %q and %q", name, strings.TrimSpace(begins), strings.TrimSpace(ends))
-	}
-	return before + begins + table + ends + after, nil
-}
-
-// inside is the table between the markers of name.
-func inside(text, name string) (string, error) {
-	if _, err := between(text, name, ""); err != nil {
-		return "", err
-	}
-	_, rest, _ := strings.Cut(text, "<!-- make sim: "+name+" begins -->\n")
-	table, _, _ := strings.Cut(rest, "<!-- make sim: "+name+" ends -->\n")
-	return table, nil
 }
 
 func draw(ctx context.Context, dir, scenario string, algorithms []string) error {
