@@ -14,8 +14,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/headgate/headgate/internal/sim"
+	"github.com/headgate/headgate/internal/sim/measure"
+	"github.com/headgate/headgate/internal/sim/scenario"
 	"github.com/headgate/headgate/internal/sim/simplot"
+	"github.com/headgate/headgate/internal/sim/world"
 )
 
 // simulateFlags are those of `headgate-lab simulate`.
@@ -53,7 +55,7 @@ seed give the same figures, always.`,
   headgate-lab simulate ./mine.yaml --json`,
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return append(sim.Names(), "all"), cobra.ShellCompDirectiveDefault
+			return append(scenario.Names(), "all"), cobra.ShellCompDirectiveDefault
 		},
 	}
 	flags := cmd.Flags()
@@ -86,7 +88,7 @@ func (f simulateFlags) run(cmd *cobra.Command, args []string) error {
 		return fmt.Errorf("--plot: %w", err)
 	}
 	jobs := f.jobs(scenarios)
-	results, err := sim.Sweep(cmd.Context(), jobs, newProgress(cmd.ErrOrStderr(), len(jobs)))
+	results, err := world.Sweep(cmd.Context(), jobs, newProgress(cmd.ErrOrStderr(), len(jobs)))
 	if err != nil {
 		return err
 	}
@@ -99,41 +101,41 @@ func (f simulateFlags) run(cmd *cobra.Command, args []string) error {
 }
 
 // print writes the figures, in one of three forms.
-func (f simulateFlags) print(w io.Writer, results []*sim.Result) error {
-	var rows []sim.Row
+func (f simulateFlags) print(w io.Writer, results []*measure.Result) error {
+	var rows []measure.Row
 	for _, r := range results {
 		rows = append(rows, r.Rows()...)
 	}
 	switch {
 	case f.json:
-		text, err := sim.JSON(rows)
+		text, err := measure.JSON(rows)
 		if err != nil {
 			return err
 		}
 		_, err = fmt.Fprintln(w, string(text))
 		return err
 	case f.markdown:
-		return sim.WriteMarkdown(w, sim.Groups(rows), f.keys)
+		return measure.WriteMarkdown(w, measure.Groups(rows), f.keys)
 	}
-	return sim.WriteTable(w, sim.Groups(rows), f.keys)
+	return measure.WriteTable(w, measure.Groups(rows), f.keys)
 }
 
 // scenarios loads what args name.
-func (f simulateFlags) scenarios(args []string) ([]*sim.Scenario, error) {
+func (f simulateFlags) scenarios(args []string) ([]*scenario.Scenario, error) {
 	if len(args) == 0 {
 		return nil, fmt.Errorf("simulate: name a scenario, a file, or all; `headgate-lab simulate --list` lists them")
 	}
-	var all []*sim.Scenario
+	var all []*scenario.Scenario
 	for _, arg := range args {
 		names := []string{arg}
 		if arg == "all" {
-			names = sim.Names()
+			names = scenario.Names()
 		}
 		for _, name := range names {
-			if _, err := os.Stat(name); err == nil && !strings.ContainsRune(name, '/') && !slices.Contains(sim.Names(), name) {
+			if _, err := os.Stat(name); err == nil && !strings.ContainsRune(name, '/') && !slices.Contains(scenario.Names(), name) {
 				name = "./" + name // a file, whatever its name ends in
 			}
-			sc, err := sim.Load(name)
+			sc, err := scenario.Load(name)
 			if err != nil {
 				return nil, fmt.Errorf("simulate: %w", err)
 			}
@@ -144,16 +146,16 @@ func (f simulateFlags) scenarios(args []string) ([]*sim.Scenario, error) {
 }
 
 // jobs are all runs: by scenario, algorithm and seed.
-func (f simulateFlags) jobs(scenarios []*sim.Scenario) []sim.Job {
+func (f simulateFlags) jobs(scenarios []*scenario.Scenario) []world.Job {
 	algorithms := f.algorithms
 	if len(algorithms) == 0 {
 		algorithms = []string{""}
 	}
-	var jobs []sim.Job
+	var jobs []world.Job
 	for _, sc := range scenarios {
 		for _, a := range algorithms {
 			for s := range f.seeds {
-				jobs = append(jobs, sim.Job{Scenario: sc, Options: sim.Options{
+				jobs = append(jobs, world.Job{Scenario: sc, Options: world.Options{
 					Algorithm: strings.TrimSpace(a),
 					Seed:      f.seed + uint64(s),
 					Weights:   f.plot != "" && s == 0,
@@ -165,10 +167,10 @@ func (f simulateFlags) jobs(scenarios []*sim.Scenario) []sim.Job {
 }
 
 // draw makes a picture per scenario, with a panel for each algorithm.
-func (f simulateFlags) draw(scenarios []*sim.Scenario, results []*sim.Result) error {
+func (f simulateFlags) draw(scenarios []*scenario.Scenario, results []*measure.Result) error {
 	each := len(results) / len(scenarios)
 	for i, sc := range scenarios {
-		var first []*sim.Result
+		var first []*measure.Result
 		for j := 0; j < each; j += f.seeds {
 			first = append(first, results[i*each+j])
 		}
@@ -186,8 +188,8 @@ func (f simulateFlags) draw(scenarios []*sim.Scenario, results []*sim.Result) er
 
 func listScenarios(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, name := range sim.Names() {
-		sc, err := sim.Load(name)
+	for _, name := range scenario.Names() {
+		sc, err := scenario.Load(name)
 		if err != nil {
 			return err
 		}

@@ -10,12 +10,12 @@ import (
 	"testing"
 
 	"github.com/headgate/headgate/internal/command"
-	"github.com/headgate/headgate/internal/sim"
+	"github.com/headgate/headgate/internal/sim/scenario"
 )
 
 func TestSimulateListsScenarios(t *testing.T) {
 	out, _, err := execute(t, "simulate", "--list")
-	if err != nil || strings.Count(out, "\n") != len(sim.Names()) || !strings.Contains(out, "steady-skew") {
+	if err != nil || strings.Count(out, "\n") != len(scenario.Names()) || !strings.Contains(out, "steady-skew") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

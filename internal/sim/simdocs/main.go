@@ -21,9 +21,11 @@ import (
 	"strings"
 
 	"github.com/headgate/headgate/internal/markers"
-	"github.com/headgate/headgate/internal/sim"
+	"github.com/headgate/headgate/internal/sim/measure"
+	"github.com/headgate/headgate/internal/sim/scenario"
 	"github.com/headgate/headgate/internal/sim/simplot"
 	"github.com/headgate/headgate/internal/sim/simredis"
+	"github.com/headgate/headgate/internal/sim/world"
 	"github.com/headgate/headgate/limiter/mesh"
 )
 
@@ -123,7 +125,7 @@ func write(ctx context.Context, dir string, seeds int, only string) error {
 
 // table is all scenarios with all algorithms, as Markdown.
 func table(ctx context.Context, seeds int, chosen func(algorithm string) bool) (string, error) {
-	var jobs []sim.Job
+	var jobs []world.Job
 	var server *simredis.Server
 	if chosen(simredis.Name) {
 		var err error
@@ -132,8 +134,8 @@ func table(ctx context.Context, seeds int, chosen func(algorithm string) bool) (
 		}
 		defer server.Stop()
 	}
-	for _, name := range sim.Names() {
-		sc, err := sim.Load(name)
+	for _, name := range scenario.Names() {
+		sc, err := scenario.Load(name)
 		if err != nil {
 			return "", err
 		}
@@ -146,15 +148,15 @@ func table(ctx context.Context, seeds int, chosen func(algorithm string) bool) (
 				continue
 			}
 			for seed := range seeds {
-				o := sim.Options{Algorithm: a, Seed: uint64(seed + 1)}
+				o := world.Options{Algorithm: a, Seed: uint64(seed + 1)}
 				if a == simredis.Name {
 					o.Elsewhere = server.Elsewhere()
 				}
-				jobs = append(jobs, sim.Job{Scenario: sc, Options: o})
+				jobs = append(jobs, world.Job{Scenario: sc, Options: o})
 			}
 		}
 	}
-	results, err := sim.Sweep(ctx, jobs, func(finished int) {
+	results, err := world.Sweep(ctx, jobs, func(finished int) {
 		if finished%100 == 0 {
 			fmt.Fprintf(os.Stderr, "%d of %d runs\n", finished, len(jobs))
 		}
@@ -162,27 +164,27 @@ func table(ctx context.Context, seeds int, chosen func(algorithm string) bool) (
 	if err != nil {
 		return "", err
 	}
-	var rows []sim.Row
+	var rows []measure.Row
 	for _, r := range results {
 		rows = append(rows, r.Rows()...)
 	}
 	var b strings.Builder
-	err = sim.WriteMarkdown(&b, sim.Groups(rows), false)
+	err = measure.WriteMarkdown(&b, measure.Groups(rows), false)
 	return b.String(), err
 }
 
-func draw(ctx context.Context, dir, scenario string, algorithms []string) error {
-	sc, err := sim.Load(scenario)
+func draw(ctx context.Context, dir, name string, algorithms []string) error {
+	sc, err := scenario.Load(name)
 	if err != nil {
 		return err
 	}
-	var results []*sim.Result
+	var results []*measure.Result
 	for _, a := range algorithms {
-		r, err := sim.Options{Algorithm: a, Seed: 1, Weights: true}.Run(ctx, sc)
+		r, err := world.Options{Algorithm: a, Seed: 1, Weights: true}.Run(ctx, sc)
 		if err != nil {
 			return err
 		}
 		results = append(results, r)
 	}
-	return simplot.Save(filepath.Join(dir, "img", "sim-"+scenario+".png"), sc, results)
+	return simplot.Save(filepath.Join(dir, "img", "sim-"+name+".png"), sc, results)
 }

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package measure
+
+import (
+	"math"
+	"time"
+
+	"github.com/headgate/headgate/internal/sim/traffic"
+)
+
+// meter measures one key while a run goes on. What it computes is defined in
+// docs/accuracy.md.
+type meter struct {
+	warmup traffic.Time
+	end    traffic.Time
+	bins   []bin // of binWidth each, from the start
+	most   int64 // the largest cost seen
+	over   overshoot
+}
+
+// bin is what happened in a tenth of a second, as cost.
+type bin struct{ offered, admitted, oracle int64 }
+
+const (
+	binWidth  = 100 * time.Millisecond
+	perSecond = int(time.Second / binWidth)
+)
+
+// event takes in one event.
+func (m *meter) event(now traffic.Time, cost int64, admitted, oracle bool) {
+	i := int(now / binWidth)
+	for len(m.bins) <= i {
+		m.bins = append(m.bins, bin{})
+	}
+	b := &m.bins[i]
+	b.offered += cost
+	m.most = max(m.most, cost)
+	if admitted {
+		b.admitted += cost
+		m.over.admit(now, cost)
+	}
+	if oracle {
+		b.oracle += cost
+	}
+}
+
+// sum of the bins from one to before another; those that never were count as
+// empty.
+func (m *meter) sum(from, to int) (s bin) {
+	for _, b := range m.bins[min(from, len(m.bins)):min(to, len(m.bins))] {
+		s.offered += b.offered
+		s.admitted += b.admitted
+		s.oracle += b.oracle
+	}
+	return s
+}
+
+// seconds yields the sums of whole seconds since the start; the last may be
+// shorter.
+func (m *meter) seconds(yield func(second int, sum bin) bool) {
+	n := int((m.end + time.Second - 1) / time.Second)
+	for s := range n {
+		if !yield(s, m.sum(s*perSecond, (s+1)*perSecond)) {
+			return
+		}
+	}
+}
+
+// amounts are sums over the time after the warmup.
+type amounts struct {
+	offered, admitted, oracle int64
+	short                     int64 // what seconds lack to the oracle
+}
+
+func (m *meter) amounts() (a amounts) {
+	first := int((m.warmup + time.Second - 1) / time.Second)
+	for s, sum := range m.seconds {
+		if s < first {
+			continue
+		}
+		a.offered += sum.offered
+		a.admitted += sum.admitted
+		a.oracle += sum.oracle
+		a.short += max(sum.oracle-sum.admitted, 0)
+	}
+	return a
+}
+
+func (a amounts) plus(b amounts) amounts {
+	return amounts{a.offered + b.offered, a.admitted + b.admitted, a.oracle + b.oracle, a.short + b.short}
+}
+
+// utilisation in percent.
+func (a amounts) utilisation() float64 {
+	if a.oracle == 0 {
+		return 100 * float64(1+a.admitted)
+	}
+	return 100 * float64(a.admitted) / float64(a.oracle)
+}
+
+// falseRejects in percent.
+func (a amounts) falseRejects() float64 {
+	if a.offered == 0 {
+		return 0
+	}
+	return 100 * float64(a.short) / float64(a.offered)
+}
+
+// Settling: how near, and for how long.
+const (
+	settled    = 0.05
+	settledFor = 5 * perSecond // bins
+)
+
+// settle is how long after mark, at which something changed, admitted and
+// oracle are close again, in seconds. Until is the next mark or the end.
+func (m *meter) settle(mark, until traffic.Time) float64 {
+	first, last := int(mark/binWidth), int(until/binWidth)
+	for from := first; from < last; from++ {
+		to := min(from+settledFor, last)
+		calm := true
+		for b := from; b+perSecond <= to; b++ {
+			if !m.near(b) {
+				calm, from = false, max(from, b) // nothing before b can be calm
+				break
+			}
+		}
+		if calm && to-from >= perSecond {
+			return float64(from-first) / float64(perSecond)
+		}
+	}
+	return (until - mark).Seconds()
+}
+
+// near tells whether the second that begins with bin from is close to the
+// oracle's. One event more or less is always close.
+func (m *meter) near(from int) bool {
+	s := m.sum(from, from+perSecond)
+	difference := float64(s.admitted - s.oracle)
+	allowed := max(settled*float64(s.oracle), float64(m.most))
+	return -allowed <= difference && difference <= allowed
+}
+
+// worstSettle is the worst over all marks; NaN without any.
+func (m *meter) worstSettle(marks []Mark) float64 {
+	worst := math.NaN()
+	for i, mark := range marks {
+		until := m.end
+		for _, next := range marks[i+1:] {
+			if next.At > mark.At {
+				until = min(until, next.At)
+				break
+			}
+		}
+		if mark.At < until {
+			if s := m.settle(mark.At, until); !(worst >= s) {
+				worst = s
+			}
+		}
+	}
+	return worst
+}

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scenario
+
+// What may go wrong in mishaps, in the order of Action.Odds.
+var mishapNames = [3]string{"spike", "lose", "elect"}
+
+const (
+	MishapSpike = iota
+	MishapLose
+	mishapElect
+)
