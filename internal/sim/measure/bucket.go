@@ -2,7 +2,11 @@
 
 package measure
 
-import "github.com/headgate/headgate/internal/sim/traffic"
+import (
+	"time"
+
+	"github.com/headgate/headgate/internal/sim/traffic"
+)
 
 // Mark is a moment at which something changes.
 type Mark struct {
@@ -17,6 +21,7 @@ type Bucket struct {
 	algorithm string // for people
 	oracle    oracle
 	meter     meter
+	users     users
 }
 
 // NewBucket returns what compares a run that ends at end, of which amounts leave
@@ -27,9 +32,22 @@ func NewBucket(name, algorithm string, limit, burst float64, warmup, end traffic
 	return b
 }
 
+// Decision is what a host decided about one event.
+type Decision struct {
+	Host     int
+	Cost     int64
+	Admitted bool
+	Waited   time.Duration // for the network; 0: the host decided in memory
+	Try      int           // of the client, from 1 on
+	Last     bool          // the client does not try again if this was rejected
+}
+
 // Event takes in one event and what was decided about it.
-func (b *Bucket) Event(now traffic.Time, cost int64, admitted bool) {
-	b.meter.event(now, cost, admitted, b.oracle.allow(now, cost))
+func (b *Bucket) Event(now traffic.Time, d Decision) {
+	b.meter.event(now, d.Cost, d.Admitted, b.oracle.allow(now, d.Cost))
+	if now >= b.meter.measured() {
+		b.users.event(d)
+	}
 }
 
 // SetMarks says when something changes, in order of time.

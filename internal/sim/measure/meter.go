@@ -67,6 +67,36 @@ func (m *meter) seconds(yield func(second int, sum bin) bool) {
 	}
 }
 
+// measured is when the first second begins that amounts count.
+func (m *meter) measured() traffic.Time { return (m.warmup + time.Second - 1).Truncate(time.Second) }
+
+// saturated is the part of all windows of 10 whole seconds, after the warmup, in
+// which more was offered than the limit lets through.
+func (m *meter) saturated() float64 {
+	const wide = int(overWindow / time.Second)
+	first, last := int(m.measured()/time.Second), int(m.end/time.Second)
+	over, all := 0, 0
+	offered := make([]int64, 0, max(last-first, 0))
+	sum := int64(0)
+	for s := first; s < last; s++ {
+		one := m.sum(s*perSecond, (s+1)*perSecond).offered
+		offered = append(offered, one)
+		sum += one
+		if len(offered) < wide {
+			continue
+		}
+		if len(offered) > wide {
+			sum -= offered[len(offered)-wide-1]
+		}
+		to := traffic.Time(s+1) * time.Second
+		whole, _ := m.over.capacity(to-overWindow, to)
+		if all++; float64(sum) > whole {
+			over++
+		}
+	}
+	return float64(over) / float64(max(all, 1))
+}
+
 // amounts are sums over the time after the warmup.
 type amounts struct {
 	offered, admitted, oracle int64
@@ -74,7 +104,7 @@ type amounts struct {
 }
 
 func (m *meter) amounts() (a amounts) {
-	first := int((m.warmup + time.Second - 1) / time.Second)
+	first := int(m.measured() / time.Second)
 	for s, sum := range m.seconds {
 		if s < first {
 			continue

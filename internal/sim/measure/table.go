@@ -45,7 +45,40 @@ type column struct {
 	bad func(float64) float64
 }
 
-var columns = []column{
+// View says what a table shows besides what every table shows.
+type View struct {
+	Keys  bool // each key has a line of its own too
+	Asks  bool // calls that ask, and the decisions that waited for them
+	Users bool // what those who send events feel
+}
+
+// columns of the view.
+func (v View) columns() []column {
+	all := slices.Clone(always)
+	if v.Asks || v.Users {
+		all = append(all, asking...)
+	}
+	if v.Users {
+		all = append(all, feeling...)
+	}
+	return all
+}
+
+var asking = []column{
+	{"asks /host/s", 2, func(r Row) float64 { return r.AsksPerHostS }, nil},
+	{"waited %", 1, func(r Row) float64 { return r.WaitedPct }, nil},
+}
+
+var feeling = []column{
+	{"p50 ms", 1, func(r Row) float64 { return r.WaitP50Ms }, nil},
+	{"p99 ms", 1, func(r Row) float64 { return r.WaitP99Ms }, nil},
+	{"events /host/s", 1, func(r Row) float64 { return r.EventsPerHostS }, nil},
+	{"rejected %", 2, func(r Row) float64 { return r.RejectedPct }, nil},
+	{"fairness", 3, func(r Row) float64 { return r.Fairness }, func(v float64) float64 { return -v }},
+	{"saturated %", 0, func(r Row) float64 { return r.SaturatedPct }, nil},
+}
+
+var always = []column{
 	{"utilisation %", 1, func(r Row) float64 { return r.UtilisationPct }, func(v float64) float64 { return math.Abs(v - 100) }},
 	{"false rejects %", 2, func(r Row) float64 { return r.FalseRejectPct }, nil},
 	{"over %", 1, func(r Row) float64 { return r.OverPct }, nil},
@@ -83,7 +116,7 @@ func (g Group) worstAndMedian(c column) (worst, median float64) {
 }
 
 // cells are the group's row in a table.
-func (g Group) cells() []string {
+func (g Group) cells(columns []column) []string {
 	cells := []string{g.Scenario, g.Algorithm}
 	for _, c := range columns {
 		worst, median := g.worstAndMedian(c)
@@ -108,7 +141,7 @@ func number(v float64, digits int) string {
 	return s
 }
 
-func header() []string {
+func header(columns []column) []string {
 	titles := []string{"scenario", "algorithm"}
 	for _, c := range columns {
 		titles = append(titles, c.title)
@@ -140,27 +173,28 @@ func rowsOf(groups []Group, keys bool) []Group {
 }
 
 // WriteTable writes groups as aligned text: of each metric the worst of all
-// seeds, and the median in parentheses if it differs. With keys, each key has
-// a line of its own too.
-func WriteTable(w io.Writer, groups []Group, keys bool) error {
+// seeds, and the median in parentheses if it differs.
+func WriteTable(w io.Writer, groups []Group, v View) error {
+	columns := v.columns()
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, strings.Join(header(), "\t"))
-	for _, g := range rowsOf(groups, keys) {
-		fmt.Fprintln(t, strings.Join(g.cells(), "\t"))
+	fmt.Fprintln(t, strings.Join(header(columns), "\t"))
+	for _, g := range rowsOf(groups, v.Keys) {
+		fmt.Fprintln(t, strings.Join(g.cells(columns), "\t"))
 	}
 	return t.Flush()
 }
 
 // WriteMarkdown is WriteTable, as a table in Markdown. The scenario is named
 // in its first line only.
-func WriteMarkdown(w io.Writer, groups []Group, keys bool) error {
+func WriteMarkdown(w io.Writer, groups []Group, v View) error {
+	columns := v.columns()
 	var b strings.Builder
 	line := func(cells []string) { b.WriteString("| " + strings.Join(cells, " | ") + " |\n") }
-	line(header())
+	line(header(columns))
 	b.WriteString("|---|---" + strings.Repeat("|--:", len(columns)) + "|\n")
 	last := ""
-	for _, g := range rowsOf(groups, keys) {
-		cells := g.cells()
+	for _, g := range rowsOf(groups, v.Keys) {
+		cells := g.cells(columns)
 		if cells[0] == last {
 			cells[0] = ""
 		} else {

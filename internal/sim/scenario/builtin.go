@@ -16,18 +16,37 @@ import (
 //go:embed scenarios
 var builtin embed.FS
 
-// Names are the scenarios that come with headgate, sorted.
-func Names() []string {
-	entries, err := builtin.ReadDir("scenarios")
-	if err != nil {
-		return nil // it is embedded
-	}
+// Groups of scenarios.
+const (
+	// Accuracy is those that docs/accuracy.md has tables of.
+	Accuracy = "accuracy"
+	// Asking is those in which hosts have few events, or costs differ much, so that
+	// asking the owner pays.
+	Asking = "asking"
+)
+
+// folders of the groups.
+var folders = map[string]string{Accuracy: "scenarios", Asking: "scenarios/asking"}
+
+// Names are the scenarios of groups that come with headgate, sorted; without
+// groups, of all.
+func Names(groups ...string) []string {
 	var names []string
-	for _, e := range entries {
-		if name, ok := strings.CutSuffix(e.Name(), ".yaml"); ok {
-			names = append(names, name)
+	for group, folder := range folders {
+		if len(groups) > 0 && !slices.Contains(groups, group) {
+			continue
+		}
+		entries, err := builtin.ReadDir(folder)
+		if err != nil {
+			continue // it is embedded
+		}
+		for _, e := range entries {
+			if name, ok := strings.CutSuffix(e.Name(), ".yaml"); ok {
+				names = append(names, name)
+			}
 		}
 	}
+	slices.Sort(names)
 	return names
 }
 
@@ -46,12 +65,16 @@ func Load(name string) (*Scenario, error) {
 	if !slices.Contains(Names(), name) {
 		return nil, fmt.Errorf("there is no scenario %q: use the path of a file, or one of %s", name, strings.Join(Names(), ", "))
 	}
-	file := path.Join("scenarios", name+".yaml")
+	folder := folders[Accuracy]
+	if strings.HasPrefix(name, Asking+"-") {
+		folder = folders[Asking]
+	}
+	file := path.Join(folder, name+".yaml")
 	data, err := builtin.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}
 	return Parse(file, data, func(trace string) (io.ReadCloser, error) {
-		return builtin.Open(path.Join("scenarios", trace))
+		return builtin.Open(path.Join(folder, trace))
 	})
 }

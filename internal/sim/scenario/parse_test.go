@@ -72,7 +72,7 @@ events:
 		t.Error("defaults are not those of the file")
 	}
 	s := sc.Sources
-	if len(s) != 4 || s[0].Rate != traffic.Constant(1) || !s[0].Even || !s[0].Stay || s[0].Costs != [2]int64{2, 3} || !s[1].Spread || !s[1].Total ||
+	if len(s) != 4 || s[0].Rate != traffic.Constant(1) || !s[0].Even || !s[0].Stay || s[0].Cost != (traffic.Cost{From: 2, To: 3}) || s[1].Spread != SpreadRandom || !s[1].Total ||
 		s[3].Bursts.Hosts != 2 || !s[3].Bursts.Next {
 		t.Errorf("sources %+v", s)
 	}
@@ -106,7 +106,7 @@ func TestMistakesAreNamedWithTheirPlace(t *testing.T) {
 		{"rate", strings.Replace(small, "rate: 1/s", "rate: 1", 1), "source number 1: rate: "},
 		{"rate too high", strings.Replace(small, "rate: 1/s", "rate: 1e99/s", 1), "out of range"},
 		{"negative rate", strings.Replace(small, "rate: 1/s", "rate: -1/s", 1), "out of range"},
-		{"rate function", strings.Replace(small, "rate: 1/s", "rate: {wave: 1/s}", 1), `there is no field "wave": known are ramp, sine, steps, walk`},
+		{"rate function", strings.Replace(small, "rate: 1/s", "rate: {wave: 1/s}", 1), `there is no field "wave": known are onoff, ramp, sine, steps, walk`},
 		{"steps out of order", strings.Replace(small, "rate: 1/s", "rate: {steps: {5s: 1/s, 5s: 2/s}}", 1), "not later than the step before"},
 		{"half a ramp", strings.Replace(small, "rate: 1/s", "rate: {ramp: {from: 1/s}}", 1), "needs all of its fields"},
 		{"cost", strings.Replace(small, "rate: 1/s", "rate: 1/s, cost: 3..2", 1), "write the smaller one first"},
@@ -117,12 +117,22 @@ func TestMistakesAreNamedWithTheirPlace(t *testing.T) {
 		{"bursts", strings.Replace(small, "rate: 1/s", "bursts: {rate: 1/s}", 1), "bursts: has no every"},
 		{"event without time", small + "events:\n  - {do: heal}\n", "bad.yaml:10:5: event number 1: has no at"},
 		{"event after the end", small + "events: [{at: 10s, do: heal}]\n", "after the end"},
-		{"event", small + "events: [{at: 1s, do: explode}]\n", `there is no "explode": known are clock_step, crash,`},
+		{"event", small + "events: [{at: 1s, do: explode}]\n", `there is no "explode": known are autoscale, clock_step, crash,`},
 		{"empty event", small + "events: [{at: 1s}]\n", "neither do nor mark"},
 		{"field of another event", small + "events: [{at: 1s, do: heal, hosts: 1}]\n", "heal has no hosts: remove it"},
 		{"field that is needed", small + "events: [{at: 1s, do: pause, hosts: 1}]\n", "pause has no for: add it"},
 		{"limit of no rule", small + "events: [{at: 1s, do: limit, key: x, limit: 1/s}]\n", `no rule has the key "x"`},
 		{"slow backwards", small + "events: [{at: 1s, do: slow, hosts: 1, by: -1s}]\n", "slow takes a delay"},
+		{"sticky without clients", strings.Replace(small, "rate: 1/s", "total: 1/s, spread: sticky", 1), "add clients"},
+		{"clients", strings.Replace(small, "rate: 1/s", "rate: 1/s, clients: {zipf: 1}", 1), "clients: have no count"},
+		{"clump", strings.Replace(small, "rate: 1/s", "rate: 1/s, clients: {count: 1, clump: 0.5}", 1), "write a number from 1 to"},
+		{"retry", strings.Replace(small, "rate: 1/s", "rate: 1/s, retry: {tries: 3}", 1), "retry: has no after"},
+		{"one try", strings.Replace(small, "rate: 1/s", "rate: 1/s, retry: {after: 1s, tries: 1}", 1), "a whole number, 2 to"},
+		{"onoff", strings.Replace(small, "rate: 1/s", "rate: {onoff: {rate: 1/s, on: 1s}}", 1), "onoff: has no off"},
+		{"shape", strings.Replace(small, "rate: 1/s", "rate: {onoff: {rate: 1/s, on: 1s, off: 1s, shape: 2}}", 1), "write a number from 1.05 to 1.95"},
+		{"pareto", strings.Replace(small, "rate: 1/s", "rate: 1/s, cost: {pareto: {mean: 20}}", 1), "has no mean or no most"},
+		{"pareto mean", strings.Replace(small, "rate: 1/s", "rate: 1/s, cost: {pareto: {mean: 20, most: 20}}", 1), "the mean is not below most"},
+		{"autoscale", small + "events: [{at: 1s, do: autoscale, hosts: 1-2, every: 1s, target: 0/s}]\n", "needs a target above 0/s"},
 		{"anchor", strings.Replace(small, "hosts: 3", "hosts: &x 3", 1), "hosts: is no single value"},
 		{"trace elsewhere", small + "trace: ../x.csv\n", "name a file in the scenario's own folder"},
 		{"no trace there", small + "trace: x.csv\n", "bad.yaml:9:1: trace: "},

@@ -25,6 +25,8 @@ var actionFields = map[string][]string{
 	"slow":       {"hosts", "for", "by"},
 	"clock_step": {"hosts", "by"},
 	"limit":      {"key", "limit", "burst"},
+	"drain":      {"hosts", "for", "every"},
+	"autoscale":  {"hosts", "every", "target"},
 	"spike":      {"hosts", "to", "add"},
 	"mishaps":    {"every", "add", "odds", "away"},
 }
@@ -34,6 +36,7 @@ var needs = map[string][]string{
 	"crash": {"hosts"}, "restart": {"hosts", "for"}, "leave": {"hosts"}, "join": {"hosts"},
 	"pause": {"hosts", "for"}, "partition": {"hosts"}, "slow": {"hosts", "by"},
 	"clock_step": {"hosts", "by"}, "limit": {"key", "limit"},
+	"drain": {"hosts"}, "autoscale": {"hosts", "every", "target"},
 	"spike": {"hosts"}, "mishaps": {"every", "add", "odds", "away"},
 }
 
@@ -60,12 +63,13 @@ func (d *decoder) actions(n ast.Node, sc *Scenario) {
 			"traffic": d.choice(who+": traffic", []string{"waits", "elsewhere"}, func(w string) {
 				a.Elsewhere = w == "elsewhere"
 			}),
-			"to":    d.perSecond(who+": to", &a.To),
-			"add":   d.perSecond(who+": add", &a.Add),
-			"away":  d.span(who+": away", &a.Away, 0, traffic.MaxDuration),
-			"odds":  d.odds(who+": odds", &a.Odds),
-			"key":   d.str(who+": key", &a.Key),
-			"limit": d.perSecond(who+": limit", &a.Limit),
+			"to":     d.perSecond(who+": to", &a.To),
+			"add":    d.perSecond(who+": add", &a.Add),
+			"target": d.perSecond(who+": target", &a.Target),
+			"away":   d.span(who+": away", &a.Away, 0, traffic.MaxDuration),
+			"odds":   d.odds(who+": odds", &a.Odds),
+			"key":    d.str(who+": key", &a.Key),
+			"limit":  d.perSecond(who+": limit", &a.Limit),
 			"burst": d.reader(who+": burst", func(text string) (err error) {
 				a.Burst, err = strconv.ParseFloat(text, 64)
 				if err != nil || !(a.Burst >= 1 && a.Burst <= traffic.MaxCost) {
@@ -115,12 +119,15 @@ func (d *decoder) action(n ast.Node, who string, a *Action, seen map[string]ast.
 	if a.Do == "spike" && (seen["to"] == nil) == (seen["add"] == nil) {
 		d.fail(n, "%s: spike needs one of to (the rate) and add (how much more)", who)
 	}
+	if a.Do == "autoscale" && (a.Target == 0 || a.Every < time.Second) {
+		d.fail(n, "%s: autoscale needs a target above 0/s, and every of 1s or more", who)
+	}
 	if most := traffic.MaxBursts; a.Do == "mishaps" && a.Every > 0 && float64(sc.Duration)/float64(a.Every) > most {
 		d.fail(n, "%s: are too many: raise every", who)
 	}
 	if a.Do == "spike" || a.Do == "mishaps" {
 		for _, s := range sc.Sources {
-			if _, ok := s.Rate.(traffic.Walk); !ok || s.Spread || s.Total {
+			if _, ok := s.Rate.(traffic.Walk); !ok || s.Spread != SpreadEven || s.Total {
 				d.fail(n, "%s: %s is for rates that walk: write walk in traffic", who, a.Do)
 				break
 			}

@@ -17,7 +17,7 @@ import (
 func (d *decoder) traffic(n ast.Node, sc *Scenario) {
 	d.list(n, "traffic", func(i int, n ast.Node) {
 		who := fmt.Sprintf("source number %d", i+1)
-		s := Source{Costs: [2]int64{1, 1}}
+		s := Source{Cost: traffic.One}
 		s.Hosts, _ = selection("all", sc)
 		rate := func(total bool) func(ast.Node) {
 			return func(n ast.Node) { s.Rate, s.Total = d.rate(n, who), total }
@@ -28,12 +28,14 @@ func (d *decoder) traffic(n ast.Node, sc *Scenario) {
 			"rate":   rate(false),
 			"total":  rate(true),
 			"bursts": func(n ast.Node) { s.Bursts = d.bursts(n, who, sc) },
-			"spread": d.choice(who+": spread", []string{"even", "random"}, func(w string) { s.Spread = w == "random" }),
+			"spread": d.choice(who+": spread", spreads, func(w string) { s.Spread = Spread(slices.Index(spreads, w)) }),
 			"arrivals": d.choice(who+": arrivals", []string{"even", "poisson"}, func(w string) {
 				s.Even = w == "even"
 			}),
-			"cost": d.costs(who+": cost", &s.Costs),
-			"stay": d.boolean(who+": stay", &s.Stay),
+			"cost":    d.cost(who+": cost", &s.Cost),
+			"stay":    d.boolean(who+": stay", &s.Stay),
+			"clients": func(n ast.Node) { s.Clients = d.clients(n, who+": clients") },
+			"retry":   func(n ast.Node) { s.Retry = d.retry(n, who+": retry") },
 		})
 		if seen == nil {
 			return
@@ -47,19 +49,25 @@ func (d *decoder) traffic(n ast.Node, sc *Scenario) {
 		switch {
 		case given != 1:
 			d.fail(n, "%s: needs one of rate (of each host), total (of all together) and bursts", who)
-		case s.Spread && !s.Total:
+		case s.Spread != SpreadEven && !s.Total:
 			d.fail(seen["spread"], "%s: spread is about a total: write total instead of rate or bursts", who)
 		case len(s.Hosts.Fixed) > 0 && s.Hosts.Fixed[len(s.Hosts.Fixed)-1] >= len(sc.Hosts):
 			d.fail(seen["hosts"], "%s: owners that only decide have no traffic: name other hosts", who)
 		}
+		if s.Spread == SpreadSticky && s.Clients == nil {
+			d.fail(seen["spread"], "%s: spread is sticky and there are no clients: add clients", who)
+		}
 		if s.Key == "" {
 			d.fail(n, "%s: has no key: add the key that its events use", who)
-		} else if _, ok := sc.Limits.Match(s.Key); !ok {
+		} else if _, ok := sc.Limits.Match(s.KeyOf(0)); !ok {
 			d.fail(seen["key"], "%s: no rule matches the key %q: add one to limits", who, s.Key)
 		}
 		sc.Sources = append(sc.Sources, s)
 	})
 }
+
+// spreads are the words for Spread, in its order.
+var spreads = []string{"even", "random", "sticky"}
 
 // choice is one of some words.
 func (d *decoder) choice(who string, words []string, take func(word string)) func(ast.Node) {
@@ -68,27 +76,6 @@ func (d *decoder) choice(who string, words []string, take func(word string)) fun
 			return fmt.Errorf("is %.40q: write %s", text, strings.Join(words, " or "))
 		}
 		take(text)
-		return nil
-	})
-}
-
-// costs is a cost, or two with .. between them.
-func (d *decoder) costs(who string, to *[2]int64) func(ast.Node) {
-	return d.reader(who, func(text string) error {
-		low, high, ok := strings.Cut(text, "..")
-		if !ok {
-			high = low
-		}
-		for i, part := range []string{low, high} {
-			v, err := strconv.ParseInt(strings.TrimSpace(part), 10, 64)
-			if err != nil || v < 1 || v > traffic.MaxCost {
-				return fmt.Errorf("is %.40q: write a whole number from 1 to %g, or two as in 1..10", text, float64(traffic.MaxCost))
-			}
-			to[i] = v
-		}
-		if to[1] < to[0] {
-			return fmt.Errorf("is %.40q: write the smaller one first", text)
-		}
 		return nil
 	})
 }
@@ -128,6 +115,7 @@ func (d *decoder) rate(n ast.Node, who string) (r traffic.Rate) {
 			}
 			r = s
 		},
+		"onoff": func(n ast.Node) { r = d.onOff(n, who+": onoff") },
 		"walk": func(n ast.Node) {
 			w := traffic.Walk{}
 			d.all(n, who+": walk", fields{
@@ -139,7 +127,7 @@ func (d *decoder) rate(n ast.Node, who string) (r traffic.Rate) {
 		},
 	})
 	if seen != nil && len(seen) != 1 {
-		d.fail(n, "%s: rate: write one of steps, ramp, sine and walk", who)
+		d.fail(n, "%s: rate: write one of steps, ramp, sine, onoff and walk", who)
 	}
 	return r
 }

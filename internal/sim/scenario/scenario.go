@@ -3,6 +3,8 @@
 package scenario
 
 import (
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/headgate/headgate/dynamicconfig"
@@ -67,23 +69,52 @@ type Source struct {
 	Key   string
 	Hosts Selection
 
-	// Rate is each host's, or all hosts' together when Total is set. With
-	// Spread each event goes to any of the hosts, else each host has an
-	// equal part. Nil when the source has Bursts.
+	// Rate is each host's, or all hosts' together when Total is set. Spread says
+	// which host an event of a total goes to. Nil when the source has Bursts.
 	Rate   traffic.Rate
 	Total  bool
-	Spread bool
+	Spread Spread
 	Bursts *traffic.Bursts
 
 	// Even arrivals come at equal distances; others as a Poisson process.
 	Even bool
 
-	// Costs are the smallest and the largest cost of an event.
-	Costs [2]int64
+	Cost traffic.Cost // of an event
+
+	// Clients are those that the events come from; nil: nobody asks. With a Key
+	// that ends in *, each has a key of its own.
+	Clients *traffic.People
+	// Retry is what a client does when it is rejected; nil: nothing.
+	Retry *traffic.Retry
 
 	// Stay: what is for a host that is not there is lost, and does not go to
 	// one of the other hosts.
 	Stay bool
+}
+
+// Spread is how a load balancer chooses hosts.
+type Spread int
+
+const (
+	SpreadEven   Spread = iota // each host has an equal part
+	SpreadRandom               // each event goes to any host
+	SpreadSticky               // all events of a client go to one host, by the client's hash
+)
+
+// KeyOf is the key of a client's events.
+func (s *Source) KeyOf(client int) string {
+	if stem, ok := strings.CutSuffix(s.Key, "*"); ok && s.Clients != nil {
+		return stem + strconv.Itoa(client)
+	}
+	return s.Key
+}
+
+// KeyCount is how many keys the source has.
+func (s *Source) KeyCount() int {
+	if s.Clients != nil && strings.HasSuffix(s.Key, "*") {
+		return s.Clients.Count()
+	}
+	return 1
 }
 
 // Action is something that happens to the cluster.
@@ -102,6 +133,7 @@ type Action struct {
 	Elsewhere bool // pause: traffic goes to other hosts instead of waiting
 
 	To, Add float64      // spike: the rate, or how much is added to it, events/s
+	Target  float64      // autoscale: events/s of each host
 	Odds    [3]int       // mishaps: how likely each is, in parts
 	Away    traffic.Span // mishaps: how long an owner is lost
 

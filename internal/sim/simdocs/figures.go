@@ -28,21 +28,21 @@ var (
 	falseReject = func(m measure.Metrics) float64 { return m.FalseRejectPct }
 	over        = func(m measure.Metrics) float64 { return m.OverPct }
 	settle      = func(m measure.Metrics) float64 { return m.SettleS }
-	reports     = func(m measure.Metrics) float64 { return m.ReportsPerHostS }
+	calls       = func(m measure.Metrics) float64 { return m.ReportsPerHostS + m.AsksPerHostS }
 )
 
 var cells = []cell{
 	{"steady-skew", "utilisation %", 1, utilisation, fromWhole},
-	{"steady-skew", "reports /host/s", 2, reports, nil},
+	{"steady-skew", "calls /host/s", 2, calls, nil},
 	{"moving-hotspot", "settle s", 1, settle, nil},
 	{"moving-hotspot", "false rejects %", 2, falseReject, nil},
 	{"burst-on-few", "false rejects %", 2, falseReject, nil},
 	{"burst-to-the-brim", "false rejects %", 2, falseReject, nil},
 	{"flash-crowd", "over %", 1, over, nil},
-	{"flash-crowd", "reports /host/s", 2, reports, nil},
+	{"flash-crowd", "calls /host/s", 2, calls, nil},
 	{"rolling-restart", "utilisation %", 1, utilisation, fromWhole},
 	{"rolling-restart", "over %", 1, over, nil},
-	{"rolling-restart", "reports /host/s", 2, reports, nil},
+	{"rolling-restart", "calls /host/s", 2, calls, nil},
 }
 
 // figures is a table in Markdown: a line for each algorithm, a column for each

@@ -134,7 +134,7 @@ func table(ctx context.Context, seeds int, chosen func(algorithm string) bool) (
 		}
 		defer server.Stop()
 	}
-	for _, name := range scenario.Names() {
+	for _, name := range scenario.Names(scenario.Accuracy) {
 		sc, err := scenario.Load(name)
 		if err != nil {
 			return "", err
@@ -169,7 +169,7 @@ func table(ctx context.Context, seeds int, chosen func(algorithm string) bool) (
 		rows = append(rows, r.Rows()...)
 	}
 	var b strings.Builder
-	err = measure.WriteMarkdown(&b, measure.Groups(rows), false)
+	err = measure.WriteMarkdown(&b, measure.Groups(rows), measure.View{Asks: true})
 	return b.String(), err
 }
 

@@ -15,7 +15,7 @@ var short = []cell{
 	{"burst-on-few", "false rejects %", 1, falseReject, nil},
 	{"flash-crowd", "over %", 0, over, nil},
 	{"owner-crash", "over %", 0, over, nil},
-	{"steady-skew", "reports /host/s", 2, reports, nil},
+	{"steady-skew", "calls /host/s", 2, calls, nil},
 }
 
 // summary is the short table at the top, as Markdown.

@@ -18,11 +18,33 @@ import (
 type Trace struct {
 	Hosts []string // in the order in which they first appear
 	Keys  []string // likewise
-	Rows  []traceRow
+	Rows  []TraceRow
+
+	// Open reads rows from elsewhere, from the first on; nil: they are Rows. It is
+	// safe for concurrent use.
+	Open func() RowReader
 }
 
-// traceRow is one event.
-type traceRow struct {
+// RowReader returns the next row of a trace; false if there is none.
+type RowReader func() (TraceRow, bool, error)
+
+// Read returns what reads the rows, from the first on.
+func (t *Trace) Read() RowReader {
+	if t.Open != nil {
+		return t.Open()
+	}
+	next := 0
+	return func() (TraceRow, bool, error) {
+		if next == len(t.Rows) {
+			return TraceRow{}, false, nil
+		}
+		next++
+		return t.Rows[next-1], true, nil
+	}
+}
+
+// TraceRow is one event.
+type TraceRow struct {
 	At        Time
 	Host, Key int32
 	Cost      int64
@@ -81,7 +103,7 @@ func ParseTrace(name string, r io.Reader) (*Trace, error) {
 	case len(t.Rows) == 0:
 		return nil, fmt.Errorf("%s: has no events: write the header %s and one event per line, as in 1.5,host-0,frontend:orders,1", name, traceHeader)
 	}
-	byTime := func(a, b traceRow) int { return int(min(max(a.At-b.At, -1), 1)) }
+	byTime := func(a, b TraceRow) int { return int(min(max(a.At-b.At, -1), 1)) }
 	if !slices.IsSortedFunc(t.Rows, byTime) {
 		slices.SortStableFunc(t.Rows, byTime)
 	}
@@ -89,7 +111,7 @@ func ParseTrace(name string, r io.Reader) (*Trace, error) {
 }
 
 // traceLine reads one event.
-func traceLine(line string) (row traceRow, host, key string, err error) {
+func traceLine(line string) (row TraceRow, host, key string, err error) {
 	fields := strings.Split(line, ",")
 	if len(fields) != 4 {
 		return row, "", "", fmt.Errorf("%d fields in %.60q: write %s", len(fields), line, traceHeader)

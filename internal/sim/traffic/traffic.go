@@ -2,32 +2,63 @@
 
 package traffic
 
-import (
-	"math/rand/v2"
-)
+import "math/rand/v2"
 
-// Stream is the events that one source sends to one host, or to any of its
-// hosts. It finds each event when the one before has happened.
+// Stream is the events of one source, at one host or at all of its hosts. It
+// finds each event when the one before has happened.
 type Stream struct {
-	Source int
-	Host   int // -1: each event goes to any of the source's hosts
-	Key    int
-	Costs  [2]int64 // smallest and largest
-	Even   bool
-	Parts  float64 // into how many streams the source's rate is divided
+	// Rates is how many events/s there are, divided by Parts.
+	Rates  Segments
+	Parts  float64
+	Even   bool // events come at equal distances, else as a Poisson process
 	End    Time
+	Cost   Cost
 	Chance *rand.Rand
 
-	Rates Segments
+	// People are the clients that events come from; nil: there are none. Then
+	// what the rates say is divided into clumps, each of one client.
+	People *People
+
+	// Client sent the event that Next found last.
+	Client int
+
 	rate  float64 // events/s until until
 	until Time
-	at    Time    // of the last event
+	at    Time    // of the last arrival
 	frac  float64 // of a nanosecond, that at lacks
 	begun bool
+
+	clumps clumps
+	clump  Time // when the next one begins
+	more   bool // whether it does
 }
 
 // Next returns the time of the next event; false if there is none.
 func (s *Stream) Next() (Time, bool) {
+	if s.People == nil {
+		return s.arrival()
+	}
+	if s.clumps == nil {
+		s.clumps = make(clumps, 0, 16)
+		s.clump, s.more = s.arrival()
+	}
+	for len(s.clumps) == 0 || s.more && s.clump < s.clumps[0].at {
+		if !s.more {
+			return 0, false
+		}
+		s.clumps.push(clump{at: s.clump, client: s.People.draw(s.Chance), left: s.People.size(s.Chance)})
+		s.clump, s.more = s.arrival()
+	}
+	first := s.clumps.pop()
+	s.Client = first.client
+	if first.left > 1 {
+		s.clumps.push(clump{first.at + s.People.pause(s.Chance), first.client, first.left - 1})
+	}
+	return first.at, first.at < s.End
+}
+
+// arrival returns when the next event comes, or the next clump of them.
+func (s *Stream) arrival() (Time, bool) {
 	need := 1.0
 	switch {
 	case !s.Even:
@@ -57,12 +88,7 @@ func (s *Stream) Next() (Time, bool) {
 func (s *Stream) segment() {
 	s.rate, s.until = s.Rates(s.at)
 	s.rate /= s.Parts
-}
-
-// Cost of the event that just happened.
-func (s *Stream) Cost() int64 {
-	if s.Costs[0] == s.Costs[1] {
-		return s.Costs[0]
+	if s.People != nil {
+		s.rate /= s.People.Clump
 	}
-	return s.Costs[0] + s.Chance.Int64N(s.Costs[1]-s.Costs[0]+1)
 }

@@ -13,7 +13,7 @@ import (
 // begin at the given times.
 func count(r Rate, even bool, width time.Duration, from ...time.Duration) []int {
 	c := Chance(3, "test", 0)
-	s := Stream{Chance: c, Rates: r.Segments(c), Even: even, Parts: 1, End: 10 * time.Minute, Costs: [2]int64{1, 1}}
+	s := Stream{Chance: c, Rates: r.Segments(c), Even: even, Parts: 1, End: 10 * time.Minute, Cost: One}
 	n := make([]int, len(from))
 	last := Time(-1)
 	for at, ok := s.Next(); ok; at, ok = s.Next() {

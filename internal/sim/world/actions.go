@@ -3,6 +3,7 @@
 package world
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -36,6 +37,14 @@ func (c *cluster) act(t todo) error {
 		return nil
 	case "limit":
 		return c.changeLimit(a)
+	case "autoscale":
+		if t.undo { // not the first time
+			if err := c.autoscale(a); err != nil {
+				return err
+			}
+		}
+		c.later(c.now+a.Every, todo{action: a, undo: true})
+		return nil
 	}
 	if t.hosts == nil {
 		t.hosts = slices.Clone(a.Hosts.Among(c.picks, len(c.sc.Hosts), c.owner))
@@ -82,6 +91,12 @@ func (c *cluster) do(a *scenario.Action, h *host, undo bool) error {
 		c.announce(h.number, false, 0)
 	case "join":
 		return c.start(h)
+	case "drain":
+		if undo {
+			h.away--
+		} else {
+			h.away++
+		}
 	case "pause":
 		return c.pause(a, h, undo)
 	case "slow":
@@ -108,6 +123,42 @@ func (c *cluster) pause(a *scenario.Action, h *host, undo bool) error {
 	}
 	if h.pauses == 0 && h.up {
 		return c.resume(h)
+	}
+	return nil
+}
+
+// autoscale starts as many of the action's hosts as the load since the last look
+// needs, or stops one that it does not need.
+func (c *cluster) autoscale(a *scenario.Action) error {
+	offered, up := int64(0), 0
+	for _, h := range c.hosts {
+		if offered += h.offered; h.up && h.limits {
+			up++
+		}
+		h.offered = 0
+	}
+	some := a.Hosts.Among(c.picks, len(c.sc.Hosts), c.owner)
+	want := int(math.Ceil(float64(offered) / a.Every.Seconds() / a.Target))
+	for _, n := range some {
+		if h := c.hosts[n]; up < want && !h.up {
+			up++
+			if err := c.start(h); err != nil {
+				return err
+			}
+		}
+	}
+	if up <= want {
+		return nil
+	}
+	for _, n := range slices.Backward(some) {
+		if h := c.hosts[n]; h.up {
+			if err := c.handOver(h); err != nil {
+				return err
+			}
+			c.stop(h)
+			c.announce(h.number, false, 0)
+			return nil
+		}
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sort"
+	"time"
 
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
@@ -45,12 +46,17 @@ type cluster struct {
 	buckets   []*measure.Bucket
 	marks     []measure.Mark
 
-	streams   []traffic.Stream
-	sources   [][]int // by source: hosts
-	traceKeys []int   // by key of the trace
-	traceHost []int   // by host of the trace
-	traceAt   int     // next row
-	traceLost *rand.Rand
+	streams     []stream
+	sources     [][]int      // by source: hosts
+	sourceKeys  []int        // by source: its first key
+	retries     []*rand.Rand // by source: of clients that try again
+	waiting     []try        // rejected, by ref of retry events
+	waitingFree []int32
+	traceKeys   []int // by key of the trace
+	traceHost   []int // by host of the trace
+	traceRows   traffic.RowReader
+	traceRow    traffic.TraceRow // the next one
+	traceLost   *rand.Rand
 
 	bumps map[int][]traffic.Bump // by host
 	todo  []todo                 // by ref of action events
@@ -62,9 +68,12 @@ type cluster struct {
 	grants   rpc.Grants
 
 	measure.Tally
-	climbs int32
-	events int64
-	stuck  int64 // events since time went on
+	waited     time.Duration // of the decision at hand, for the network
+	background bool          // what is asked now keeps no decision waiting
+	asks       []*rand.Rand  // by host: how long answers take
+	climbs     int32
+	events     int64
+	stuck      int64 // events since time went on
 
 	weights *weights // nil unless wanted
 }
@@ -136,6 +145,7 @@ func newCluster(sc *scenario.Scenario, limits *dynamicconfig.Snapshot, registry 
 		c.byName[h.name] = i
 		c.links = append(c.links, traffic.Chance(seed, "network", i))
 		c.news = append(c.news, traffic.Chance(seed, "news", i))
+		c.asks = append(c.asks, traffic.Chance(seed, "asks", i))
 	}
 	if err := c.findKeys(); err != nil {
 		return nil, err
@@ -182,9 +192,19 @@ func (c *cluster) findKeys() error {
 		c.keys = append(c.keys, &key{name, b})
 		return len(c.keys) - 1, nil
 	}
-	for _, s := range c.sc.Sources {
-		if _, err := add(s.Key); err != nil {
-			return err
+	for i := range c.sc.Sources {
+		s := &c.sc.Sources[i]
+		c.sourceKeys = append(c.sourceKeys, -1)
+		for client := range s.KeyCount() {
+			n, err := add(s.KeyOf(client))
+			if err != nil {
+				return err
+			}
+			if client == 0 {
+				c.sourceKeys[i] = n
+			} else if n != c.sourceKeys[i]+client {
+				return fmt.Errorf("another source has the key %q: give each source with clients keys of its own", s.KeyOf(client))
+			}
 		}
 	}
 	if t := c.sc.Trace; t != nil {
@@ -246,7 +266,7 @@ func (c *cluster) run(ctx context.Context) error {
 	c.now = end
 	for _, h := range c.hosts {
 		if h.up && h.limits {
-			c.HostTime += c.now - h.born
+			c.wasUp(h)
 		}
 	}
 	return c.err
@@ -259,6 +279,9 @@ func (c *cluster) handle(e event) error {
 		return c.act(c.todo[e.ref])
 	case version:
 		return c.change(int(e.who), e.ref == 1)
+	case retries:
+		c.retry(e.ref)
+		return nil
 	case sample:
 		c.weights.take(c)
 		return nil

@@ -78,7 +78,7 @@ func (c *cluster) murmur(h *host) error {
 				return fmt.Errorf("%s encodes what it used: %w", h.name, err)
 			}
 			t.payloads = append(t.payloads, payload)
-			c.Calls++
+			c.Reports++
 			c.Bytes += int64(HeaderBytes + len(h.name) + len(payload.TypeUrl) + len(payload.Value))
 		}
 		c.send(t.from, t.to, hears, message{told: t}, 0)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/headgate/headgate/aggregator"
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/internal/sim/measure"
 	"github.com/headgate/headgate/internal/sim/traffic"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/mesh"
@@ -30,7 +31,8 @@ type host struct {
 
 	up      bool
 	pauses  int          // that hold it now
-	away    int          // of these, those during which its traffic goes elsewhere
+	away    int          // that send its traffic elsewhere
+	offered int64        // events since the number of hosts was last looked at
 	process int32        // number of the process, which tells it from earlier ones
 	born    traffic.Time // of the process: its clock begins here
 	wall    time.Duration
@@ -58,8 +60,7 @@ type host struct {
 // held is an event of a paused host, or an arrival at it.
 type held struct {
 	event event
-	key   int
-	cost  int64
+	try   try
 }
 
 // local is what the process's monotonic clock says. Setting the wall clock
@@ -132,11 +133,17 @@ func (c *cluster) stop(h *host) {
 		return
 	}
 	if h.limits {
-		c.HostTime += c.now - h.born
+		c.wasUp(h)
 	}
 	h.up, h.group, h.aggregator, h.climb, h.limiters, h.ring, h.held, h.mesh = false, nil, nil, nil, nil, nil, nil, nil
 	h.planned = traffic.Forever
 	h.schedule++
+}
+
+// wasUp counts the time that a process of a limiting host was there.
+func (c *cluster) wasUp(h *host) {
+	c.HostTime += c.now - h.born
+	c.Measured += max(c.now-max(h.born, c.sc.Warmup), 0)
 }
 
 // due is when the host's loop has to ask its group for a report.
@@ -180,29 +187,36 @@ func (c *cluster) report(h *host) {
 }
 
 // decide lets the host's limiter and the oracle decide on one event.
-func (c *cluster) decide(h *host, key int, cost int64) {
-	k := c.keys[key]
-	l := h.limiters[key]
+func (c *cluster) decide(h *host, t try) {
+	k := c.keys[t.key]
+	l := h.limiters[t.key]
 	if l == nil {
 		l = h.group.For(k.name)
-		h.limiters[key] = l
+		h.limiters[t.key] = l
 	}
-	admitted := allows(l, h.local(c.now), cost)
-	k.bucket.Event(c.now, cost, admitted)
+	c.waited = 0
+	d := measure.Decision{Host: h.number, Cost: t.cost, Try: t.number, Last: true}
+	d.Admitted = allows(l, h.local(c.now), t.cost)
+	d.Waited = c.waited
+	if !d.Admitted {
+		d.Last = c.rejected(t)
+	}
+	h.offered++
+	k.bucket.Event(c.now, d)
 	if c.due(h) < h.planned {
 		c.plan(h)
 	}
 }
 
 // arrive is an event at a host: the host decides, or lets it wait.
-func (c *cluster) arrive(h *host, key int, cost int64) {
+func (c *cluster) arrive(h *host, t try) {
 	if h.pauses > 0 {
 		if len(h.held) < maxHeld {
-			h.held = append(h.held, held{event{kind: arrival}, key, cost})
+			h.held = append(h.held, held{event{kind: arrival}, t})
 		}
 		return
 	}
-	c.decide(h, key, cost)
+	c.decide(h, t)
 }
 
 // maxHeld bounds what waits at one paused host.
@@ -214,7 +228,7 @@ func (c *cluster) resume(h *host) error {
 	h.held = nil
 	for _, w := range waiting {
 		if w.event.kind == arrival {
-			c.decide(h, w.key, w.cost)
+			c.decide(h, w.try)
 			continue
 		}
 		if err := c.atHost(h, w.event); err != nil {

@@ -53,7 +53,7 @@ func (c *cluster) call(h *host, batch *limiter.Batch, part rpc.Part) {
 		c.fail(fmt.Errorf("%s encodes its usage: %w", h.name, err))
 		return
 	}
-	c.Calls++
+	c.Reports++
 	k := &call{batch: batch, part: part, host: h.number, process: h.process, owner: owner, deadline: c.now + h.timeout}
 	if owner == h.number { // in process
 		answer, err := c.step(h, k, payload)

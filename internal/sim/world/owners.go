@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
@@ -68,7 +69,9 @@ func (o onOwners) Do(_ context.Context, op stage.Operation) (stage.Outcome, erro
 	if ago := o.c.now - told.at; told.by != 0 && ago <= rpc.MaxElapsed {
 		take.Told, take.By, take.Ago = told.left, told.by, ago
 	}
-	taken, err := o.c.ask(o.h, o.h.ring.Owner(op.Key), []rpc.Take{take})
+	owner := o.h.ring.Owner(op.Key)
+	taken, err := o.c.ask(o.h, owner, []rpc.Take{take})
+	o.c.wait(o.h, owner, err)
 	if err == nil && !taken.Rows[0].Decided {
 		err = errCutOff
 	}
@@ -118,9 +121,24 @@ func (c *cluster) ask(h *host, name string, rows []rpc.Take) (*rpc.Taken, error)
 		c.fail(fmt.Errorf("%s answers: %w", owner.name, err))
 		return nil, err
 	}
-	c.Calls++
+	c.Asks++
 	c.Bytes += int64(HeaderBytes + len(h.name) + len(payload.TypeUrl) + len(payload.Value) + len(answer.TypeUrl) + len(answer.Value))
 	return taken, nil
+}
+
+// wait counts how long a decision would have waited for an answer: both ways and
+// the owner's slowness, or until it is given up. The decision itself takes no
+// time.
+func (c *cluster) wait(h *host, name string, err error) {
+	n := &c.sc.Network
+	switch owner, ok := c.byName[name]; {
+	case c.background || !ok || owner == h.number:
+	case err != nil:
+		c.waited += rpc.DefaultTakeTimeout
+	default:
+		r := c.asks[h.number]
+		c.waited += 2*n.Latency + c.hosts[owner].slow + time.Duration((r.Float64()+r.Float64())*float64(n.Jitter))
+	}
 }
 
 func (c *cluster) serveTakes(owner *host, takes *rpc.Takes) *rpc.Taken {
@@ -159,7 +177,12 @@ func (c *cluster) remotes(h *host) limiter.Option {
 	all := []limiter.Option{
 		limiter.WithRemote(algorithm.NameExact, onOwners{c, h, false}),
 		limiter.WithRemote(algorithm.NameAuto, onOwners{c, h, true}),
-		limiter.WithBackground(func(f func()) { f() }),
+		limiter.WithBackground(func(f func()) {
+			was := c.background
+			c.background = true
+			f()
+			c.background = was
+		}),
 	}
 	return limiter.Options(append(all, c.elsewhere...)...)
 }

@@ -71,7 +71,7 @@ func TestHugeTrace(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, name := range scenario.Names() {
+	for _, name := range scenario.Names(scenario.Accuracy) {
 		data, err := os.ReadFile("../scenario/scenarios/" + name + ".yaml")
 		if err != nil {
 			f.Fatal(err)

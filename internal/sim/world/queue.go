@@ -18,6 +18,7 @@ const (
 	version               // ref: version of the membership: from now on it spreads
 	configure             // who: host, ref: version of the config
 	action                // ref: step of the scenario
+	retries               // ref: try of a client that was rejected
 	sample                // weights are looked at
 	ascend                // who: owner, ref: its process; asks the cluster above, if need be
 	claimed               // who: owner above, ref: message

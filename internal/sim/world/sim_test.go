@@ -271,7 +271,7 @@ func TestFigures(t *testing.T) {
 		{"trees.golden", true, inTrees},
 	} {
 		var jobs []Job
-		for _, name := range scenario.Names() {
+		for _, name := range scenario.Names(scenario.Accuracy) {
 			sc := load(t, name)
 			if (sc.Clusters != nil) != file.trees {
 				continue
@@ -289,7 +289,7 @@ func TestFigures(t *testing.T) {
 			rows = append(rows, r.Rows()...)
 		}
 		var b strings.Builder
-		if err := measure.WriteTable(&b, measure.Groups(rows), false); err != nil {
+		if err := measure.WriteTable(&b, measure.Groups(rows), measure.View{}); err != nil {
 			t.Fatal(err)
 		}
 		golden(t, file.name, b.String())
