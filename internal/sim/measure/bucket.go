@@ -32,6 +32,10 @@ func NewBucket(name, algorithm string, limit, burst float64, warmup, end traffic
 	return b
 }
 
+// Lean makes b keep sums alone, whatever the length of the run. The result has
+// no seconds, and neither settling nor saturation.
+func (b *Bucket) Lean() { b.meter.lean = true }
+
 // Decision is what a host decided about one event.
 type Decision struct {
 	Host     int

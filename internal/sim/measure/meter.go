@@ -12,11 +12,15 @@ import (
 // meter measures one key while a run goes on. What it computes is defined in
 // docs/accuracy.md.
 type meter struct {
-	warmup traffic.Time
-	end    traffic.Time
-	bins   []bin // of binWidth each, from the start
-	most   int64 // the largest cost seen
-	over   overshoot
+	warmup  traffic.Time
+	end     traffic.Time
+	bins    []bin // of binWidth each, from the start; nil: lean
+	lean    bool  // only amounts are wanted: no seconds, settling or saturation
+	second  int   // of a lean meter, that current is of
+	current bin
+	sums    amounts // of a lean meter, of the seconds before
+	most    int64   // the largest cost seen
+	over    overshoot
 }
 
 // bin is what happened in a tenth of a second, as cost.
@@ -29,11 +33,7 @@ const (
 
 // event takes in one event.
 func (m *meter) event(now traffic.Time, cost int64, admitted, oracle bool) {
-	i := int(now / binWidth)
-	for len(m.bins) <= i {
-		m.bins = append(m.bins, bin{})
-	}
-	b := &m.bins[i]
+	b := m.bin(now)
 	b.offered += cost
 	m.most = max(m.most, cost)
 	if admitted {
@@ -43,6 +43,35 @@ func (m *meter) event(now traffic.Time, cost int64, admitted, oracle bool) {
 	if oracle {
 		b.oracle += cost
 	}
+}
+
+// bin is what the event at now counts in.
+func (m *meter) bin(now traffic.Time) *bin {
+	if m.lean {
+		if second := int(now / time.Second); second != m.second {
+			m.close()
+			m.second = second
+		}
+		return &m.current
+	}
+	i := int(now / binWidth)
+	for len(m.bins) <= i {
+		m.bins = append(m.bins, bin{})
+	}
+	return &m.bins[i]
+}
+
+// close ends a second of a lean meter.
+func (m *meter) close() {
+	if traffic.Time(m.second)*time.Second >= m.measured() {
+		m.sums = m.sums.plus(m.current.amounts())
+	}
+	m.current = bin{}
+}
+
+// amounts of a whole second.
+func (b bin) amounts() amounts {
+	return amounts{b.offered, b.admitted, b.oracle, max(b.oracle-b.admitted, 0)}
 }
 
 // sum of the bins from one to before another; those that never were count as
@@ -59,6 +88,9 @@ func (m *meter) sum(from, to int) (s bin) {
 // seconds yields the sums of whole seconds since the start; the last may be
 // shorter.
 func (m *meter) seconds(yield func(second int, sum bin) bool) {
+	if m.lean {
+		return
+	}
 	n := int((m.end + time.Second - 1) / time.Second)
 	for s := range n {
 		if !yield(s, m.sum(s*perSecond, (s+1)*perSecond)) {
@@ -73,6 +105,9 @@ func (m *meter) measured() traffic.Time { return (m.warmup + time.Second - 1).Tr
 // saturated is the part of all windows of 10 whole seconds, after the warmup, in
 // which more was offered than the limit lets through.
 func (m *meter) saturated() float64 {
+	if m.lean {
+		return 0
+	}
 	const wide = int(overWindow / time.Second)
 	first, last := int(m.measured()/time.Second), int(m.end/time.Second)
 	over, all := 0, 0
@@ -104,15 +139,16 @@ type amounts struct {
 }
 
 func (m *meter) amounts() (a amounts) {
+	if m.lean {
+		m.close()
+		return m.sums
+	}
 	first := int(m.measured() / time.Second)
 	for s, sum := range m.seconds {
 		if s < first {
 			continue
 		}
-		a.offered += sum.offered
-		a.admitted += sum.admitted
-		a.oracle += sum.oracle
-		a.short += max(sum.oracle-sum.admitted, 0)
+		a = a.plus(sum.amounts())
 	}
 	return a
 }

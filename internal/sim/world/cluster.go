@@ -24,6 +24,7 @@ type cluster struct {
 	seed     uint64
 	registry *algorithm.Registry
 	patient  bool // hosts do not report early
+	lean     bool // keys keep sums alone
 	// elsewhere are the buckets of Options.Elsewhere.
 	elsewhere []limiter.Option
 
@@ -114,6 +115,7 @@ func newCluster(sc *scenario.Scenario, limits *dynamicconfig.Snapshot, registry 
 		sc:        sc,
 		seed:      seed,
 		patient:   o.Patient,
+		lean:      o.Lean,
 		registry:  registry,
 		byName:    make(map[string]int),
 		keyOf:     make(map[string]int),
@@ -185,6 +187,9 @@ func (c *cluster) findKeys() error {
 		b := byName[of]
 		if b == nil {
 			b = measure.NewBucket(of, algorithmOf(rule), float64(rule.Limit), rule.Burst, c.sc.Warmup, c.sc.Duration)
+			if c.lean {
+				b.Lean()
+			}
 			byName[of] = b
 			c.buckets = append(c.buckets, b)
 		}
@@ -216,7 +221,7 @@ func (c *cluster) findKeys() error {
 			c.traceKeys = append(c.traceKeys, n)
 		}
 	}
-	if n := len(c.buckets) * int(c.sc.Duration.Seconds()); n > maxKeySeconds {
+	if n := len(c.buckets) * int(c.sc.Duration.Seconds()); n > maxKeySeconds && !c.lean {
 		return fmt.Errorf("%d keys for %s need too much memory: use fewer keys or a shorter duration, at most %d keys × seconds",
 			len(c.buckets), c.sc.Duration, maxKeySeconds)
 	}

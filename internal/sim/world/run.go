@@ -25,6 +25,9 @@ type Options struct {
 	Registry *algorithm.Registry
 	// Patient hosts report once per interval and not before.
 	Patient bool
+	// Lean runs keep sums alone, so that memory does not grow with time: results
+	// have no seconds, and neither settling nor saturation.
+	Lean bool
 	// Elsewhere are buckets that the simulator does not have, by the algorithm
 	// that asks them; each makes those of one run, on its clock.
 	Elsewhere map[string]func(clock func() traffic.Time) stage.Remote
