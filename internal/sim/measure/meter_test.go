@@ -7,8 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headgate/headgate/internal/sim/traffic"
 	"pgregory.net/rapid"
+
+	"github.com/headgate/headgate/internal/sim/traffic"
 )
 
 const ms = time.Millisecond

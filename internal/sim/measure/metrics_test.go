@@ -13,7 +13,8 @@ func TestDocumentsDefineAllMetrics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"utilisation_pct", "false_reject_pct", "over_pct", "over_later_pct", "settle_s", "reports_per_host_s", "bytes_per_host_s", "asks_per_host_s",
+	for _, name := range []string{
+		"utilisation_pct", "false_reject_pct", "over_pct", "over_later_pct", "settle_s", "reports_per_host_s", "bytes_per_host_s", "asks_per_host_s",
 		"events_per_host_s", "rejected_pct", "waited_pct", "wait_p50_ms", "wait_p99_ms", "fairness", "saturated_pct",
 	} {
 		if !strings.Contains(string(accuracy), "`"+name+"`") {

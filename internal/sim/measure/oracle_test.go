@@ -7,11 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/time/rate"
+	"pgregory.net/rapid"
+
 	"github.com/headgate/headgate/internal/sim/traffic"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/stage"
-	"golang.org/x/time/rate"
-	"pgregory.net/rapid"
 )
 
 // exactBucket is the dumb version: a bucket in fractions, without rounding.

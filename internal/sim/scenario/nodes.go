@@ -14,6 +14,7 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
+
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/internal/sim/traffic"
 )

@@ -5,6 +5,7 @@ package scenario
 // What may go wrong in mishaps, in the order of Action.Odds.
 var mishapNames = [3]string{"spike", "lose", "elect"}
 
+// The places of mishaps in Action.Odds.
 const (
 	MishapSpike = iota
 	MishapLose

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
+
 	"github.com/headgate/headgate/internal/sim/traffic"
 )
 

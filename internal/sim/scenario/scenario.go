@@ -95,6 +95,7 @@ type Source struct {
 // Spread is how a load balancer chooses hosts.
 type Spread int
 
+// The ways to choose a host.
 const (
 	SpreadEven   Spread = iota // each host has an equal part
 	SpreadRandom               // each event goes to any host

@@ -19,6 +19,7 @@ type Bumped struct {
 	Bumps []Bump // in order of time
 }
 
+// Segments implements Rate.
 func (b Bumped) Segments(r *rand.Rand) Segments {
 	rate, step, bumps := b.Start, b.Every, b.Bumps
 	return func(from Time) (float64, Time) {

@@ -20,6 +20,7 @@ type Rate interface {
 type Segments func(from Time) (rate float64, until Time)
 
 const (
+	// Forever is later than all events.
 	Forever = Time(math.MaxInt64)
 	fine    = 100 * time.Millisecond
 )
@@ -27,6 +28,7 @@ const (
 // Constant is a rate that does not change, in events/s.
 type Constant float64
 
+// Segments implements Rate.
 func (c Constant) Segments(*rand.Rand) Segments {
 	return func(Time) (float64, Time) { return float64(c), Forever }
 }
@@ -40,6 +42,7 @@ type Step struct {
 // Steps is a rate that jumps; zero before the first. Times increase.
 type Steps []Step
 
+// Segments implements Rate.
 func (s Steps) Segments(*rand.Rand) Segments {
 	next := 0 // the first step after from; from never goes back
 	return func(from Time) (float64, Time) {
@@ -64,6 +67,7 @@ type Ramp struct {
 	For      time.Duration
 }
 
+// Segments implements Rate.
 func (p Ramp) Segments(*rand.Rand) Segments {
 	return func(from Time) (float64, Time) {
 		switch {
@@ -85,6 +89,7 @@ type Sine struct {
 	Period, Phase   time.Duration
 }
 
+// Segments implements Rate.
 func (s Sine) Segments(*rand.Rand) Segments {
 	return func(from Time) (float64, Time) {
 		angle := 2 * math.Pi * float64(from+fine/2+s.Phase) / float64(s.Period)
@@ -99,6 +104,7 @@ type Walk struct {
 	Every time.Duration
 }
 
+// Segments implements Rate.
 func (w Walk) Segments(r *rand.Rand) Segments {
 	rate, until := w.Start, w.Every
 	return func(from Time) (float64, Time) {

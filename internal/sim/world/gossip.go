@@ -9,12 +9,13 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/types/known/anypb"
+
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/internal/sim/traffic"
 	"github.com/headgate/headgate/limiter/mesh"
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc"
-	"google.golang.org/protobuf/types/known/anypb"
 )
 
 // told is what one host tells another of what it used, and waits to have heard.

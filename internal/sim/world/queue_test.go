@@ -7,8 +7,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/headgate/headgate/internal/sim/traffic"
 	"pgregory.net/rapid"
+
+	"github.com/headgate/headgate/internal/sim/traffic"
 )
 
 func TestQueueKeepsTheOrderOfTimeAndPush(t *testing.T) {
