@@ -48,6 +48,7 @@ type column struct {
 // View says what a table shows besides what every table shows.
 type View struct {
 	Keys  bool // each key has a line of its own too
+	Calls bool // reports and asks are one column
 	Asks  bool // calls that ask, and the decisions that waited for them
 	Users bool // what those who send events feel
 }
@@ -55,6 +56,10 @@ type View struct {
 // columns of the view.
 func (v View) columns() []column {
 	all := slices.Clone(always)
+	if i := slices.IndexFunc(all, func(c column) bool { return c.title == reports }); v.Calls {
+		all[i].title = "calls /host/s"
+		all[i].value = func(r Row) float64 { return r.ReportsPerHostS + r.AsksPerHostS }
+	}
 	if v.Asks || v.Users {
 		all = append(all, asking...)
 	}
@@ -78,6 +83,8 @@ var feeling = []column{
 	{"saturated %", 0, func(r Row) float64 { return r.SaturatedPct }, nil},
 }
 
+const reports = "reports /host/s"
+
 var always = []column{
 	{"utilisation %", 1, func(r Row) float64 { return r.UtilisationPct }, func(v float64) float64 { return math.Abs(v - 100) }},
 	{"false rejects %", 2, func(r Row) float64 { return r.FalseRejectPct }, nil},
@@ -89,7 +96,7 @@ var always = []column{
 		}
 		return *r.SettleS
 	}, nil},
-	{"reports /host/s", 2, func(r Row) float64 { return r.ReportsPerHostS }, nil},
+	{reports, 2, func(r Row) float64 { return r.ReportsPerHostS }, nil},
 	{"bytes /host/s", 0, func(r Row) float64 { return r.BytesPerHostS }, nil},
 }
 

@@ -169,7 +169,7 @@ func table(ctx context.Context, seeds int, chosen func(algorithm string) bool) (
 		rows = append(rows, r.Rows()...)
 	}
 	var b strings.Builder
-	err = measure.WriteMarkdown(&b, measure.Groups(rows), measure.View{Asks: true})
+	err = measure.WriteMarkdown(&b, measure.Groups(rows), measure.View{Calls: true})
 	return b.String(), err
 }
 
