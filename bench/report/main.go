@@ -24,8 +24,9 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
-	"strings"
 	"time"
+
+	"github.com/headgate/headgate/internal/markers"
 )
 
 func main() {
@@ -180,14 +181,9 @@ func rewrite(file string, texts map[string]string) error {
 	}
 	text := string(before)
 	for name, next := range texts {
-		begins := "<!-- make bench: " + name + " begins -->\n"
-		ends := "<!-- make bench: " + name + " ends -->\n"
-		head, rest, ok := strings.Cut(text, begins)
-		_, tail, ok2 := strings.Cut(rest, ends)
-		if !ok || !ok2 {
-			return fmt.Errorf("%s: there is no place for the %s: add the lines %q and %q", file, name, strings.TrimSpace(begins), strings.TrimSpace(ends))
+		if text, err = markers.Replace(text, "make bench", name, next); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
 		}
-		text = head + begins + next + ends + tail
 	}
 	return os.WriteFile(file, []byte(text), 0o644)
 }

@@ -4,6 +4,7 @@
 //
 //	headgate-lab demo      five hosts on this machine share one limit; watch them
 //	headgate-lab simulate  a cluster on virtual time, beside one perfect bucket
+//	headgate-lab replay    an access log, beside one perfect bucket
 //	headgate-lab version   what was built
 //
 // `headgate-lab help` lists all, with examples. It exits with 0 when all went

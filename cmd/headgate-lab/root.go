@@ -16,6 +16,7 @@ func newRoot() *cobra.Command {
 		Long: `headgate-lab runs clusters of headgate's limiters and deciders: real hosts that you can
 watch, and simulated ones that it compares with one perfect bucket.`,
 		Example: `  headgate-lab demo             # watch five hosts share one limit
-  headgate-lab simulate cron    # what a cluster does with load that comes at once`,
-	}, newDemo(), newSimulate())
+  headgate-lab simulate cron    # what a cluster does with load that comes at once
+  headgate-lab replay access.log --limit 26/s   # what a limit would have done to your users`,
+	}, newDemo(), newSimulate(), newReplay())
 }

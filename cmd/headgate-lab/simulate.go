@@ -14,23 +14,25 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/headgate/headgate/internal/sim"
+	"github.com/headgate/headgate/internal/sim/measure"
+	"github.com/headgate/headgate/internal/sim/scenario"
 	"github.com/headgate/headgate/internal/sim/simplot"
+	"github.com/headgate/headgate/internal/sim/world"
 )
 
 // simulateFlags are those of `headgate-lab simulate`.
 type simulateFlags struct {
-	list, json, markdown, keys bool
-	algorithms                 []string
-	seed                       uint64
-	seeds                      int
-	plot                       string
+	list, json, markdown, keys, users bool
+	algorithms                        []string
+	seed                              uint64
+	seeds                             int
+	plot                              string
 }
 
 func newSimulate() *cobra.Command {
 	f := simulateFlags{}
 	cmd := &cobra.Command{
-		Use:   "simulate [NAME | FILE | all] ...",
+		Use:   "simulate [NAME | FILE | GROUP] ...",
 		Short: "Run a whole cluster on virtual time and compare it with one perfect bucket",
 		Long: `simulate runs clusters of the shipped limiters, deciders and algorithms on virtual time,
 over a network that loses, delays and cuts, and compares what they admit with what one
@@ -42,6 +44,7 @@ bucket of the same limit would have admitted, which sees every event.
   over later %     the same, without what follows a change within 10 s
   settle s         worst time from a change until it is close again
   reports, bytes   calls to owners and bytes on the network
+  asks, waited %   calls that ask an owner, and decisions that waited for an answer
 
 Scenarios come with it (--list) or in files: docs/scenarios.md says how to write
 them, and docs/accuracy.md what exactly is measured. The same scenario, algorithm and
@@ -50,10 +53,11 @@ seed give the same figures, always.`,
   headgate-lab simulate cron --algorithm even,request-weighted,elastic
   headgate-lab simulate all --seeds 20                # the worst seed, and the median
   headgate-lab simulate flash-crowd --plot crowd.png
+  headgate-lab simulate asking --users                # a group: accuracy, asking, or all
   headgate-lab simulate ./mine.yaml --json`,
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return append(sim.Names(), "all"), cobra.ShellCompDirectiveDefault
+			return append(scenario.Names(), scenario.Accuracy, scenario.Asking, "all"), cobra.ShellCompDirectiveDefault
 		},
 	}
 	flags := cmd.Flags()
@@ -62,6 +66,7 @@ seed give the same figures, always.`,
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of all chance; of several, the first")
 	flags.IntVar(&f.seeds, "seeds", 1, "number of seeds, one run each")
 	flags.BoolVar(&f.keys, "keys", false, "show each key by itself too")
+	flags.BoolVar(&f.users, "users", false, "show what those who send events feel too: waits, fairness, rejections, saturation")
 	flags.BoolVar(&f.json, "json", false, "print a JSON array with an object per key and run")
 	flags.BoolVar(&f.markdown, "markdown", false, "print the table as Markdown")
 	flags.StringVar(&f.plot, "plot", "", "draw the first seed into this `file`, .svg or .png; of several scenarios, one file each")
@@ -86,7 +91,7 @@ func (f simulateFlags) run(cmd *cobra.Command, args []string) error {
 		return fmt.Errorf("--plot: %w", err)
 	}
 	jobs := f.jobs(scenarios)
-	results, err := sim.Sweep(cmd.Context(), jobs, newProgress(cmd.ErrOrStderr(), len(jobs)))
+	results, err := world.Sweep(cmd.Context(), jobs, newProgress(cmd.ErrOrStderr(), len(jobs)))
 	if err != nil {
 		return err
 	}
@@ -99,41 +104,46 @@ func (f simulateFlags) run(cmd *cobra.Command, args []string) error {
 }
 
 // print writes the figures, in one of three forms.
-func (f simulateFlags) print(w io.Writer, results []*sim.Result) error {
-	var rows []sim.Row
+func (f simulateFlags) print(w io.Writer, results []*measure.Result) error {
+	var rows []measure.Row
 	for _, r := range results {
 		rows = append(rows, r.Rows()...)
 	}
+	view := measure.View{Keys: f.keys, Users: f.users}
+	view.Asks = slices.ContainsFunc(rows, func(r measure.Row) bool { return r.AsksPerHostS > 0 })
 	switch {
 	case f.json:
-		text, err := sim.JSON(rows)
+		text, err := measure.JSON(rows)
 		if err != nil {
 			return err
 		}
 		_, err = fmt.Fprintln(w, string(text))
 		return err
 	case f.markdown:
-		return sim.WriteMarkdown(w, sim.Groups(rows), f.keys)
+		return measure.WriteMarkdown(w, measure.Groups(rows), view)
 	}
-	return sim.WriteTable(w, sim.Groups(rows), f.keys)
+	return measure.WriteTable(w, measure.Groups(rows), view)
 }
 
 // scenarios loads what args name.
-func (f simulateFlags) scenarios(args []string) ([]*sim.Scenario, error) {
+func (f simulateFlags) scenarios(args []string) ([]*scenario.Scenario, error) {
 	if len(args) == 0 {
-		return nil, fmt.Errorf("simulate: name a scenario, a file, or all; `headgate-lab simulate --list` lists them")
+		return nil, fmt.Errorf("simulate: name a scenario, a file, a group, or all; `headgate-lab simulate --list` lists them")
 	}
-	var all []*sim.Scenario
+	var all []*scenario.Scenario
 	for _, arg := range args {
 		names := []string{arg}
-		if arg == "all" {
-			names = sim.Names()
+		switch arg {
+		case "all":
+			names = scenario.Names()
+		case scenario.Accuracy, scenario.Asking:
+			names = scenario.Names(arg)
 		}
 		for _, name := range names {
-			if _, err := os.Stat(name); err == nil && !strings.ContainsRune(name, '/') && !slices.Contains(sim.Names(), name) {
+			if _, err := os.Stat(name); err == nil && !strings.ContainsRune(name, '/') && !slices.Contains(scenario.Names(), name) {
 				name = "./" + name // a file, whatever its name ends in
 			}
-			sc, err := sim.Load(name)
+			sc, err := scenario.Load(name)
 			if err != nil {
 				return nil, fmt.Errorf("simulate: %w", err)
 			}
@@ -144,16 +154,16 @@ func (f simulateFlags) scenarios(args []string) ([]*sim.Scenario, error) {
 }
 
 // jobs are all runs: by scenario, algorithm and seed.
-func (f simulateFlags) jobs(scenarios []*sim.Scenario) []sim.Job {
+func (f simulateFlags) jobs(scenarios []*scenario.Scenario) []world.Job {
 	algorithms := f.algorithms
 	if len(algorithms) == 0 {
 		algorithms = []string{""}
 	}
-	var jobs []sim.Job
+	var jobs []world.Job
 	for _, sc := range scenarios {
 		for _, a := range algorithms {
 			for s := range f.seeds {
-				jobs = append(jobs, sim.Job{Scenario: sc, Options: sim.Options{
+				jobs = append(jobs, world.Job{Scenario: sc, Options: world.Options{
 					Algorithm: strings.TrimSpace(a),
 					Seed:      f.seed + uint64(s),
 					Weights:   f.plot != "" && s == 0,
@@ -165,10 +175,10 @@ func (f simulateFlags) jobs(scenarios []*sim.Scenario) []sim.Job {
 }
 
 // draw makes a picture per scenario, with a panel for each algorithm.
-func (f simulateFlags) draw(scenarios []*sim.Scenario, results []*sim.Result) error {
+func (f simulateFlags) draw(scenarios []*scenario.Scenario, results []*measure.Result) error {
 	each := len(results) / len(scenarios)
 	for i, sc := range scenarios {
-		var first []*sim.Result
+		var first []*measure.Result
 		for j := 0; j < each; j += f.seeds {
 			first = append(first, results[i*each+j])
 		}
@@ -186,8 +196,8 @@ func (f simulateFlags) draw(scenarios []*sim.Scenario, results []*sim.Result) er
 
 func listScenarios(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, name := range sim.Names() {
-		sc, err := sim.Load(name)
+	for _, name := range scenario.Names() {
+		sc, err := scenario.Load(name)
 		if err != nil {
 			return err
 		}

@@ -10,12 +10,12 @@ import (
 	"testing"
 
 	"github.com/headgate/headgate/internal/command"
-	"github.com/headgate/headgate/internal/sim"
+	"github.com/headgate/headgate/internal/sim/scenario"
 )
 
 func TestSimulateListsScenarios(t *testing.T) {
 	out, _, err := execute(t, "simulate", "--list")
-	if err != nil || strings.Count(out, "\n") != len(sim.Names()) || !strings.Contains(out, "steady-skew") {
+	if err != nil || strings.Count(out, "\n") != len(scenario.Names()) || !strings.Contains(out, "steady-skew") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
@@ -34,7 +34,7 @@ func TestSimulateJSONIsAnArrayOfMetrics(t *testing.T) {
 	if len(rows) != (1+3)*4 {
 		t.Fatalf("%d rows", len(rows))
 	}
-	for _, name := range []string{"scenario", "algorithm", "seed", "key", "utilisation_pct", "false_reject_pct", "over_pct", "settle_s", "reports_per_host_s", "bytes_per_host_s"} {
+	for _, name := range []string{"scenario", "algorithm", "seed", "key", "utilisation_pct", "false_reject_pct", "over_pct", "settle_s", "reports_per_host_s", "asks_per_host_s", "bytes_per_host_s", "waited_pct", "fairness", "saturated_pct", "events_per_host_s"} {
 		if _, ok := rows[0][name]; !ok {
 			t.Errorf("no %s in %v", name, rows[0])
 		}
@@ -96,7 +96,7 @@ func TestSimulatePlots(t *testing.T) {
 
 func TestSimulateMistakes(t *testing.T) {
 	for args, want := range map[string]string{
-		"simulate":                          "name a scenario, a file, or all",
+		"simulate":                          "name a scenario, a file, a group, or all",
 		"simulate nowhere":                  "there is no scenario \"nowhere\": use the path of a file, or one of",
 		"simulate ./nowhere.yaml":           "no such file",
 		"simulate cron --seeds 0":           "--seeds 0: take 1 to",

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
+	"github.com/headgate/headgate/internal/markers"
 	"github.com/headgate/headgate/internal/nodeload"
 )
 
@@ -34,7 +34,7 @@ func write(ctx context.Context, o options) error {
 	}
 	text := string(before)
 	for _, t := range append(growthTables(g), node) {
-		if text, err = between(text, t); err != nil {
+		if text, err = markers.Replace(text, "make scale", t.name, t.text); err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}
 	}
@@ -69,16 +69,4 @@ func growthTables(g nodeload.Growth) []table {
 		{"call", g.CallTable()},
 		{"paper", g.PaperTable()},
 	}
-}
-
-// between is text with t between the markers of its name.
-func between(text string, t table) (string, error) {
-	begins := "<!-- make scale: " + t.name + " begins -->\n"
-	ends := "<!-- make scale: " + t.name + " ends -->\n"
-	before, rest, ok := strings.Cut(text, begins)
-	_, after, ok2 := strings.Cut(rest, ends)
-	if !ok || !ok2 {
-		return "", fmt.Errorf("there is no place for the %s: add the lines %q and %q", t.name, strings.TrimSpace(begins), strings.TrimSpace(ends))
-	}
-	return before + begins + t.text + ends + after, nil
 }

@@ -114,9 +114,3 @@ func TestDocumentsAreWritten(t *testing.T) {
 		t.Error("more than the tables has changed")
 	}
 }
-
-func TestTableWithoutAPlace(t *testing.T) {
-	if _, err := between("text", table{"node", "x"}); err == nil || !strings.Contains(err.Error(), "add the lines") {
-		t.Errorf("err = %v", err)
-	}
-}

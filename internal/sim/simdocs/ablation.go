@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/algorithm"
-	"github.com/headgate/headgate/internal/sim"
+	"github.com/headgate/headgate/internal/sim/world"
 )
 
 // A variant is elastic with something switched off or turned up.
@@ -71,7 +71,7 @@ func ablation(ctx context.Context, seeds int, _ func(algorithm string) bool) (st
 		if err := registry.Add(name, v.algorithm); err != nil {
 			return "", err
 		}
-		err := t.add(ctx, v.name, seeds, sim.Options{Algorithm: name, Registry: registry, Patient: v.patient}, v.atWorst())
+		err := t.add(ctx, v.name, seeds, world.Options{Algorithm: name, Registry: registry, Patient: v.patient}, v.atWorst())
 		if err != nil {
 			return "", err
 		}

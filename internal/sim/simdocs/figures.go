@@ -8,39 +8,41 @@ import (
 	"math"
 	"strings"
 
-	"github.com/headgate/headgate/internal/sim"
+	"github.com/headgate/headgate/internal/sim/measure"
+	"github.com/headgate/headgate/internal/sim/scenario"
+	"github.com/headgate/headgate/internal/sim/world"
 )
 
 // A cell is a figure of one scenario.
 type cell struct {
 	scenario, title string
 	digits          int
-	of              func(sim.Metrics) float64
+	of              func(measure.Metrics) float64
 	bad             func(float64) float64 // how far from good; nil: more is worse
 }
 
 func fromWhole(v float64) float64 { return math.Abs(v - 100) }
 
 var (
-	utilisation = func(m sim.Metrics) float64 { return m.UtilisationPct }
-	falseReject = func(m sim.Metrics) float64 { return m.FalseRejectPct }
-	over        = func(m sim.Metrics) float64 { return m.OverPct }
-	settle      = func(m sim.Metrics) float64 { return m.SettleS }
-	reports     = func(m sim.Metrics) float64 { return m.ReportsPerHostS }
+	utilisation = func(m measure.Metrics) float64 { return m.UtilisationPct }
+	falseReject = func(m measure.Metrics) float64 { return m.FalseRejectPct }
+	over        = func(m measure.Metrics) float64 { return m.OverPct }
+	settle      = func(m measure.Metrics) float64 { return m.SettleS }
+	calls       = func(m measure.Metrics) float64 { return m.ReportsPerHostS + m.AsksPerHostS }
 )
 
 var cells = []cell{
 	{"steady-skew", "utilisation %", 1, utilisation, fromWhole},
-	{"steady-skew", "reports /host/s", 2, reports, nil},
+	{"steady-skew", "calls /host/s", 2, calls, nil},
 	{"moving-hotspot", "settle s", 1, settle, nil},
 	{"moving-hotspot", "false rejects %", 2, falseReject, nil},
 	{"burst-on-few", "false rejects %", 2, falseReject, nil},
 	{"burst-to-the-brim", "false rejects %", 2, falseReject, nil},
 	{"flash-crowd", "over %", 1, over, nil},
-	{"flash-crowd", "reports /host/s", 2, reports, nil},
+	{"flash-crowd", "calls /host/s", 2, calls, nil},
 	{"rolling-restart", "utilisation %", 1, utilisation, fromWhole},
 	{"rolling-restart", "over %", 1, over, nil},
-	{"rolling-restart", "reports /host/s", 2, reports, nil},
+	{"rolling-restart", "calls /host/s", 2, calls, nil},
 }
 
 // figures is a table in Markdown: a line for each algorithm, a column for each
@@ -66,7 +68,7 @@ func (f *figures) line(texts []string) { f.WriteString("| " + strings.Join(texts
 
 // add runs all scenarios under o with that many seeds, and adds a line of the
 // worst figures.
-func (f *figures) add(ctx context.Context, name string, seeds int, o sim.Options, more ...string) error {
+func (f *figures) add(ctx context.Context, name string, seeds int, o world.Options, more ...string) error {
 	results, err := f.run(ctx, seeds, o)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
@@ -80,24 +82,24 @@ func (f *figures) add(ctx context.Context, name string, seeds int, o sim.Options
 }
 
 // run runs every scenario that the cells name.
-func (f *figures) run(ctx context.Context, seeds int, o sim.Options) (map[string][]*sim.Result, error) {
-	var jobs []sim.Job
-	byScenario := make(map[string][]*sim.Result)
+func (f *figures) run(ctx context.Context, seeds int, o world.Options) (map[string][]*measure.Result, error) {
+	var jobs []world.Job
+	byScenario := make(map[string][]*measure.Result)
 	for _, c := range f.cells {
 		if _, ok := byScenario[c.scenario]; ok {
 			continue
 		}
 		byScenario[c.scenario] = nil
-		sc, err := sim.Load(c.scenario)
+		sc, err := scenario.Load(c.scenario)
 		if err != nil {
 			return nil, err
 		}
 		for seed := range seeds {
 			o.Seed = uint64(seed + 1)
-			jobs = append(jobs, sim.Job{Scenario: sc, Options: o})
+			jobs = append(jobs, world.Job{Scenario: sc, Options: o})
 		}
 	}
-	results, err := sim.Sweep(ctx, jobs, nil)
+	results, err := world.Sweep(ctx, jobs, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +110,7 @@ func (f *figures) run(ctx context.Context, seeds int, o sim.Options) (map[string
 }
 
 // worst is c's worst figure.
-func (c cell) worst(results []*sim.Result) float64 {
+func (c cell) worst(results []*measure.Result) float64 {
 	bad := c.bad
 	if bad == nil {
 		bad = func(v float64) float64 { return v }

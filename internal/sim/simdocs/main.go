@@ -20,9 +20,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/headgate/headgate/internal/sim"
+	"github.com/headgate/headgate/internal/markers"
+	"github.com/headgate/headgate/internal/sim/measure"
+	"github.com/headgate/headgate/internal/sim/scenario"
 	"github.com/headgate/headgate/internal/sim/simplot"
 	"github.com/headgate/headgate/internal/sim/simredis"
+	"github.com/headgate/headgate/internal/sim/world"
 	"github.com/headgate/headgate/limiter/mesh"
 )
 
@@ -53,6 +56,9 @@ var pictures = []struct {
 	{"owner-crash", []string{"request-weighted", "elastic"}},
 	{"partition", []string{"request-weighted", "elastic"}},
 }
+
+// command is in the markers of the tables.
+const command = "make sim"
 
 func main() {
 	seeds := flag.Int("seeds", 20, "seeds of each scenario and algorithm")
@@ -90,13 +96,13 @@ func write(ctx context.Context, dir string, seeds int, only string) error {
 			return err
 		}
 		if only != "" {
-			old, err := inside(text, t.name)
+			old, err := markers.Find(text, command, t.name)
 			if err != nil {
 				return err
 			}
 			next = merge(old, next, t.name == "table")
 		}
-		if text, err = between(text, t.name, next); err != nil {
+		if text, err = markers.Replace(text, command, t.name, next); err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}
 	}
@@ -119,7 +125,7 @@ func write(ctx context.Context, dir string, seeds int, only string) error {
 
 // table is all scenarios with all algorithms, as Markdown.
 func table(ctx context.Context, seeds int, chosen func(algorithm string) bool) (string, error) {
-	var jobs []sim.Job
+	var jobs []world.Job
 	var server *simredis.Server
 	if chosen(simredis.Name) {
 		var err error
@@ -128,8 +134,8 @@ func table(ctx context.Context, seeds int, chosen func(algorithm string) bool) (
 		}
 		defer server.Stop()
 	}
-	for _, name := range sim.Names() {
-		sc, err := sim.Load(name)
+	for _, name := range scenario.Names(scenario.Accuracy) {
+		sc, err := scenario.Load(name)
 		if err != nil {
 			return "", err
 		}
@@ -142,15 +148,15 @@ func table(ctx context.Context, seeds int, chosen func(algorithm string) bool) (
 				continue
 			}
 			for seed := range seeds {
-				o := sim.Options{Algorithm: a, Seed: uint64(seed + 1)}
+				o := world.Options{Algorithm: a, Seed: uint64(seed + 1)}
 				if a == simredis.Name {
 					o.Elsewhere = server.Elsewhere()
 				}
-				jobs = append(jobs, sim.Job{Scenario: sc, Options: o})
+				jobs = append(jobs, world.Job{Scenario: sc, Options: o})
 			}
 		}
 	}
-	results, err := sim.Sweep(ctx, jobs, func(finished int) {
+	results, err := world.Sweep(ctx, jobs, func(finished int) {
 		if finished%100 == 0 {
 			fmt.Fprintf(os.Stderr, "%d of %d runs\n", finished, len(jobs))
 		}
@@ -158,49 +164,27 @@ func table(ctx context.Context, seeds int, chosen func(algorithm string) bool) (
 	if err != nil {
 		return "", err
 	}
-	var rows []sim.Row
+	var rows []measure.Row
 	for _, r := range results {
 		rows = append(rows, r.Rows()...)
 	}
 	var b strings.Builder
-	err = sim.WriteMarkdown(&b, sim.Groups(rows), false)
+	err = measure.WriteMarkdown(&b, measure.Groups(rows), measure.View{Calls: true})
 	return b.String(), err
 }
 
-// between is text with another table between the markers of name.
-func between(text, name, table string) (string, error) {
-	begins := "<!-- make sim: " + name + " begins -->\n"
-	ends := "<!-- make sim: " + name + " ends -->\n"
-	before, rest, ok := strings.Cut(text, begins)
-	_, after, ok2 := strings.Cut(rest, ends)
-	if !ok || !ok2 {
-		return "", fmt.Errorf("there is no place for the %s: add the lines %q and %q", name, strings.TrimSpace(begins), strings.TrimSpace(ends))
-	}
-	return before + begins + table + ends + after, nil
-}
-
-// inside is the table between the markers of name.
-func inside(text, name string) (string, error) {
-	if _, err := between(text, name, ""); err != nil {
-		return "", err
-	}
-	_, rest, _ := strings.Cut(text, "<!-- make sim: "+name+" begins -->\n")
-	table, _, _ := strings.Cut(rest, "<!-- make sim: "+name+" ends -->\n")
-	return table, nil
-}
-
-func draw(ctx context.Context, dir, scenario string, algorithms []string) error {
-	sc, err := sim.Load(scenario)
+func draw(ctx context.Context, dir, name string, algorithms []string) error {
+	sc, err := scenario.Load(name)
 	if err != nil {
 		return err
 	}
-	var results []*sim.Result
+	var results []*measure.Result
 	for _, a := range algorithms {
-		r, err := sim.Options{Algorithm: a, Seed: 1, Weights: true}.Run(ctx, sc)
+		r, err := world.Options{Algorithm: a, Seed: 1, Weights: true}.Run(ctx, sc)
 		if err != nil {
 			return err
 		}
 		results = append(results, r)
 	}
-	return simplot.Save(filepath.Join(dir, "img", "sim-"+scenario+".png"), sc, results)
+	return simplot.Save(filepath.Join(dir, "img", "sim-"+name+".png"), sc, results)
 }

@@ -9,18 +9,6 @@ import (
 	"github.com/headgate/headgate/internal/testrun"
 )
 
-func TestOnlyTheTableChanges(t *testing.T) {
-	const begins, ends = "<!-- make sim: one begins -->\n", "<!-- make sim: one ends -->\n"
-	const other = "<!-- make sim: two begins -->\ntwo\n<!-- make sim: two ends -->\n"
-	got, err := between("a\n"+other+begins+"old\n"+ends+"b\n", "one", "new\n")
-	if want := "a\n" + other + begins + "new\n" + ends + "b\n"; err != nil || got != want {
-		t.Errorf("%q, %v", got, err)
-	}
-	if _, err := between("a\n"+begins, "one", "new\n"); err == nil || !strings.Contains(err.Error(), "add the lines") {
-		t.Errorf("err = %v", err)
-	}
-}
-
 func TestEveryFigureOfTheAblationIsThere(t *testing.T) {
 	if !testrun.Long() {
 		t.Skip("runs six scenarios for every variant: set HEADGATE_LONG=1")

@@ -5,7 +5,7 @@ package main
 import (
 	"context"
 
-	"github.com/headgate/headgate/internal/sim"
+	"github.com/headgate/headgate/internal/sim/world"
 )
 
 // short are the figures that people choose an algorithm by.
@@ -15,7 +15,7 @@ var short = []cell{
 	{"burst-on-few", "false rejects %", 1, falseReject, nil},
 	{"flash-crowd", "over %", 0, over, nil},
 	{"owner-crash", "over %", 0, over, nil},
-	{"steady-skew", "reports /host/s", 2, reports, nil},
+	{"steady-skew", "calls /host/s", 2, calls, nil},
 }
 
 // summary is the short table at the top, as Markdown.
@@ -25,7 +25,7 @@ func summary(ctx context.Context, seeds int, chosen func(algorithm string) bool)
 		if !chosen(a) {
 			continue
 		}
-		if err := t.add(ctx, "`"+a+"`", seeds, sim.Options{Algorithm: a}); err != nil {
+		if err := t.add(ctx, "`"+a+"`", seeds, world.Options{Algorithm: a}); err != nil {
 			return "", err
 		}
 	}

@@ -9,8 +9,8 @@
 //
 // Each result has a panel per key, and all panels have the same scales:
 //
-//	r, err := sim.Options{Seed: 1, Weights: true}.Run(ctx, sc)
-//	err = simplot.Save("crowd.svg", sc, []*sim.Result{r})
+//	r, err := world.Options{Seed: 1, Weights: true}.Run(ctx, sc)
+//	err = simplot.Save("crowd.svg", sc, []*measure.Result{r})
 //
 // The same results make the same bytes. Out of scope: anything that moves.
 package simplot

@@ -13,7 +13,7 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
-	"github.com/headgate/headgate/internal/sim"
+	"github.com/headgate/headgate/internal/sim/measure"
 )
 
 // frame is where the data of a panel goes.
@@ -121,7 +121,7 @@ func (g page) flow(dc draw.Canvas, p panel) {
 	text(dc, dc.Min.X, dc.Max.Y-0.1*vg.Inch, 10, true, ink, left, p.title)
 	f := open(dc, g.axes(g.most), 0.42*vg.Inch, !p.weighted())
 	n := len(p.key.Seconds)
-	column := func(value func(sim.Second) float64) []float64 {
+	column := func(value func(measure.Second) float64) []float64 {
 		values := make([]float64, n)
 		for i, s := range p.key.Seconds {
 			values[i] = value(s)
@@ -129,16 +129,16 @@ func (g page) flow(dc draw.Canvas, p panel) {
 		return values
 	}
 	zero := make([]float64, n)
-	oracle := column(func(s sim.Second) float64 { return float64(s.Oracle) })
-	sent := column(func(s sim.Second) float64 { return float64(s.Offered) })
+	oracle := column(func(s measure.Second) float64 { return float64(s.Oracle) })
+	sent := column(func(s measure.Second) float64 { return float64(s.Offered) })
 	f.area(offered, zero, sent)
 	if beyond := slices.Max(sent); beyond > g.most {
 		text(f.Canvas, f.Max.X-4, f.Max.Y-8, 8, false, faint, right, "offered goes up to "+label(beyond))
 	}
 	f.area(perfect, zero, oracle)
 	f.marks(p.result.Marks, true)
-	f.steps(limitLine, column(func(s sim.Second) float64 { return s.Limit }))
-	f.steps(passedLine, column(func(s sim.Second) float64 { return float64(s.Admitted) }))
+	f.steps(limitLine, column(func(s measure.Second) float64 { return s.Limit }))
+	f.steps(passedLine, column(func(s measure.Second) float64 { return float64(s.Admitted) }))
 	f.legend("events per second", []entry{
 		{text: "offered", colour: offered, box: true},
 		{text: "one perfect bucket", colour: perfect, box: true},
@@ -148,7 +148,7 @@ func (g page) flow(dc draw.Canvas, p panel) {
 }
 
 // marks draws a line at each mark. Its text stands above, once for each.
-func (f frame) marks(marks []sim.Mark, named bool) {
+func (f frame) marks(marks []measure.Mark, named bool) {
 	seen := make(map[string]bool)
 	free := f.Min.X // where the next text may begin
 	for _, m := range marks {

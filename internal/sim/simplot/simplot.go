@@ -16,7 +16,8 @@ import (
 	"gonum.org/v1/plot/vg/vgimg"
 	"gonum.org/v1/plot/vg/vgsvg"
 
-	"github.com/headgate/headgate/internal/sim"
+	"github.com/headgate/headgate/internal/sim/measure"
+	"github.com/headgate/headgate/internal/sim/scenario"
 )
 
 // Sizes on paper.
@@ -42,7 +43,7 @@ func CheckFile(file string) error {
 }
 
 // Save draws results of one scenario, with Weights, into a file.
-func Save(file string, sc *sim.Scenario, results []*sim.Result) error {
+func Save(file string, sc *scenario.Scenario, results []*measure.Result) error {
 	if err := CheckFile(file); err != nil {
 		return err
 	}
@@ -58,7 +59,7 @@ func Save(file string, sc *sim.Scenario, results []*sim.Result) error {
 }
 
 // Write draws results of one scenario, as "svg" or "png".
-func Write(w io.Writer, format string, sc *sim.Scenario, results []*sim.Result) error {
+func Write(w io.Writer, format string, sc *scenario.Scenario, results []*measure.Result) error {
 	panels := panelsOf(results)
 	if len(panels) == 0 {
 		return fmt.Errorf("there is nothing to draw")
@@ -89,12 +90,12 @@ func Write(w io.Writer, format string, sc *sim.Scenario, results []*sim.Result) 
 
 // panel is one key of one result.
 type panel struct {
-	result *sim.Result
-	key    *sim.Key
+	result *measure.Result
+	key    *measure.Key
 	title  string
 }
 
-func panelsOf(results []*sim.Result) []panel {
+func panelsOf(results []*measure.Result) []panel {
 	var panels []panel
 	for _, r := range results {
 		for i := range r.Keys {
@@ -141,7 +142,7 @@ func most(panels []panel) float64 {
 
 // page is what all panels share.
 type page struct {
-	sc   *sim.Scenario
+	sc   *scenario.Scenario
 	most float64 // events/s at the top of the scale
 	end  float64 // seconds
 }

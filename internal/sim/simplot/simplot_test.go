@@ -10,19 +10,21 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/headgate/headgate/internal/sim"
+	"github.com/headgate/headgate/internal/sim/measure"
+	"github.com/headgate/headgate/internal/sim/scenario"
+	"github.com/headgate/headgate/internal/sim/world"
 )
 
 // results of a scenario under two algorithms.
-func results(t *testing.T, name string, weights bool) (*sim.Scenario, []*sim.Result) {
+func results(t *testing.T, name string, weights bool) (*scenario.Scenario, []*measure.Result) {
 	t.Helper()
-	sc, err := sim.Load(name)
+	sc, err := scenario.Load(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var all []*sim.Result
+	var all []*measure.Result
 	for _, a := range []string{"even", "request-weighted"} {
-		r, err := sim.Options{Algorithm: a, Seed: 1, Weights: weights}.Run(t.Context(), sc)
+		r, err := world.Options{Algorithm: a, Seed: 1, Weights: weights}.Run(t.Context(), sc)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,7 +5,7 @@
 //
 //	server, err := simredis.Start(ctx)
 //	defer server.Stop()
-//	sim.Options{Algorithm: simredis.Name, Elsewhere: server.Elsewhere()}
+//	world.Options{Algorithm: simredis.Name, Elsewhere: server.Elsewhere()}
 //
 // Events wait for it in no time. It needs scripts/redis.sh, in the folder of the
 // project. Out of scope: a Redis that fails, which the tests of limiter/redis have.
@@ -25,7 +25,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"github.com/headgate/headgate/internal/sim"
+	"github.com/headgate/headgate/internal/sim/traffic"
 	"github.com/headgate/headgate/limiter/redis"
 	"github.com/headgate/headgate/limiter/stage"
 )
@@ -77,9 +77,9 @@ func (s *Server) Stop() {
 	_ = os.RemoveAll(s.dir)
 }
 
-// Elsewhere are buckets of its own for a run, for sim.Options.
-func (s *Server) Elsewhere() map[string]func(func() sim.Time) stage.Remote {
-	return map[string]func(func() sim.Time) stage.Remote{Name: func(clock func() sim.Time) stage.Remote {
+// Elsewhere are buckets of its own for a run, for world.Options.
+func (s *Server) Elsewhere() map[string]func(func() traffic.Time) stage.Remote {
+	return map[string]func(func() traffic.Time) stage.Remote{Name: func(clock func() traffic.Time) stage.Remote {
 		buckets, err := redis.New(s.client, redis.Config{
 			Prefix: fmt.Sprintf("run-%d:", s.runs.Add(1)), Timeout: time.Minute,
 		}, redis.WithLogger(slog.Default()), redis.WithClock(clock))

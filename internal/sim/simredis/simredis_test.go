@@ -7,7 +7,8 @@ import (
 	"os/exec"
 	"testing"
 
-	"github.com/headgate/headgate/internal/sim"
+	"github.com/headgate/headgate/internal/sim/scenario"
+	"github.com/headgate/headgate/internal/sim/world"
 )
 
 // One bucket is the oracle, whoever asks it.
@@ -21,12 +22,12 @@ func TestARealRedisIsTheOracle(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer server.Stop()
-	sc, err := sim.Load("low-limit")
+	sc, err := scenario.Load("low-limit")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for seed := range uint64(2) {
-		r, err := sim.Options{Algorithm: Name, Seed: seed, Elsewhere: server.Elsewhere()}.Run(t.Context(), sc)
+		r, err := world.Options{Algorithm: Name, Seed: seed, Elsewhere: server.Elsewhere()}.Run(t.Context(), sc)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/headgate/headgate/dynamicconfig"
+)
+
+// WriteTable writes the report for people.
+func (r *Report) WriteTable(w io.Writer) error {
+	length := time.Duration(r.LogSeconds * float64(time.Second)).Round(time.Second)
+	fmt.Fprintf(w, "%d requests of %d keys in %s", r.Events, r.Keys, length)
+	if r.BadLines > 0 {
+		fmt.Fprintf(w, "; %d lines could not be read", r.BadLines)
+	}
+	fmt.Fprint(w, "\n\n")
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "algorithm\trejected %\tfalse rejects %\tover %\tkeys rejected\treports /host/s\tasks /host/s\twaited %\tp99 ms")
+	for _, l := range r.Lines {
+		if l.Algorithm == OneBucket {
+			fmt.Fprintf(t, "%s\t%.2f\t–\t–\t%d\t–\t–\t–\t–\n", l.Algorithm, l.RejectedPct, l.KeysRejected)
+			continue
+		}
+		fmt.Fprintf(t, "%s\t%.2f\t%.2f\t%.1f\t%d\t%.2f\t%.2f\t%.1f\t%.1f\n", l.Algorithm, l.RejectedPct, l.FalseRejectPct, l.OverPct,
+			l.KeysRejected, l.ReportsPerHostS, l.AsksPerHostS, l.WaitedPct, l.WaitP99Ms)
+	}
+	for i, c := range r.Limits {
+		if i == 0 {
+			fmt.Fprint(t, "\none bucket rejects\twith a limit of\n")
+		}
+		fmt.Fprintf(t, "%g%%\t%.3g/s\n", c.RejectedPct, c.Limit)
+	}
+	return t.Flush()
+}
+
+// keyOf is a key that limits can have: not too long, and without signs that
+// cannot be printed.
+func keyOf(text string) string {
+	key := prefix + strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r == 0xfffd {
+			return '?'
+		}
+		return r
+	}, text)
+	if len(key) <= dynamicconfig.MaxKeyLength && key == prefix+text {
+		return key
+	}
+	sum := sha256.Sum256([]byte(text))
+	return strings.ToValidUTF8(key[:min(len(key), dynamicconfig.MaxKeyLength-17)], "") + "#" + hex.EncodeToString(sum[:8])
+}

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/headgate/headgate/internal/sim/measure"
+	"github.com/headgate/headgate/internal/sim/scenario"
+	"github.com/headgate/headgate/internal/sim/traffic"
+)
+
+// todo is an action to carry out, or to end.
+type todo struct {
+	action *scenario.Action
+	hosts  []int // nil: the action says
+	undo   bool
+	cut    int // which partition to end
+}
+
+// later puts an action into the queue.
+func (c *cluster) later(at traffic.Time, t todo) {
+	c.todo = append(c.todo, t)
+	c.queue.push(at, action, 0, int32(len(c.todo)-1))
+}
+
+// act carries out an action, or a part of one.
+func (c *cluster) act(t todo) error {
+	a := t.action
+	switch a.Do {
+	case "", "spike", "mishaps":
+		return nil // only a mark, or worked out before the start
+	case "heal":
+		c.cuts = nil
+		return nil
+	case "limit":
+		return c.changeLimit(a)
+	case "autoscale":
+		if t.undo { // not the first time
+			if err := c.autoscale(a); err != nil {
+				return err
+			}
+		}
+		c.later(c.now+a.Every, todo{action: a, undo: true})
+		return nil
+	}
+	if t.hosts == nil {
+		t.hosts = slices.Clone(a.Hosts.Among(c.picks, len(c.sc.Hosts), c.owner))
+		if a.Every > 0 { // one after the other
+			for i, h := range t.hosts {
+				c.later(c.now+time.Duration(i)*a.Every, todo{action: a, hosts: []int{h}})
+			}
+			return nil
+		}
+	}
+	if a.Do == "partition" {
+		c.partition(a, t)
+		return nil
+	}
+	for _, n := range t.hosts {
+		if err := c.do(a, c.hosts[n], t.undo); err != nil {
+			return err
+		}
+	}
+	if a.For > 0 && !t.undo {
+		t.undo = true
+		c.later(c.now+a.For, t)
+	}
+	return nil
+}
+
+// do carries out an action at one host, or ends it.
+func (c *cluster) do(a *scenario.Action, h *host, undo bool) error {
+	switch a.Do {
+	case "crash":
+		if undo {
+			return c.start(h)
+		}
+		c.stop(h)
+		c.announce(h.number, false, c.sc.Membership.Detect)
+	case "restart", "leave":
+		if undo {
+			return c.start(h)
+		}
+		if err := c.handOver(h); err != nil {
+			return err
+		}
+		c.stop(h)
+		c.announce(h.number, false, 0)
+	case "join":
+		return c.start(h)
+	case "drain":
+		if undo {
+			h.away--
+		} else {
+			h.away++
+		}
+	case "pause":
+		return c.pause(a, h, undo)
+	case "slow":
+		if undo {
+			h.slow -= a.By
+		} else {
+			h.slow += a.By
+		}
+	case "clock_step":
+		h.wall += a.By // nothing reads it: that is the point
+	}
+	return nil
+}
+
+// pause holds a host, or lets go of it.
+func (c *cluster) pause(a *scenario.Action, h *host, undo bool) error {
+	step := 1
+	if undo {
+		step = -1
+	}
+	h.pauses += step
+	if a.Elsewhere {
+		h.away += step
+	}
+	if h.pauses == 0 && h.up {
+		return c.resume(h)
+	}
+	return nil
+}
+
+// autoscale starts as many of the action's hosts as the load since the last look
+// needs, or stops one that it does not need.
+func (c *cluster) autoscale(a *scenario.Action) error {
+	offered, up := int64(0), 0
+	for _, h := range c.hosts {
+		if offered += h.offered; h.up && h.limits {
+			up++
+		}
+		h.offered = 0
+	}
+	some := a.Hosts.Among(c.picks, len(c.sc.Hosts), c.owner)
+	want := int(math.Ceil(float64(offered) / a.Every.Seconds() / a.Target))
+	for _, n := range some {
+		if h := c.hosts[n]; up < want && !h.up {
+			up++
+			if err := c.start(h); err != nil {
+				return err
+			}
+		}
+	}
+	if up <= want {
+		return nil
+	}
+	for _, n := range slices.Backward(some) {
+		if h := c.hosts[n]; h.up {
+			if err := c.handOver(h); err != nil {
+				return err
+			}
+			c.stop(h)
+			c.announce(h.number, false, 0)
+			return nil
+		}
+	}
+	return nil
+}
+
+// partition cuts hosts off from others, or ends that.
+func (c *cluster) partition(a *scenario.Action, t todo) {
+	if t.undo {
+		c.cuts = slices.DeleteFunc(c.cuts, func(cut cut) bool { return cut.id == t.cut })
+		return
+	}
+	inside := make([]bool, len(c.hosts))
+	for _, h := range t.hosts {
+		inside[h] = true
+	}
+	outside := make([]bool, len(c.hosts))
+	if a.From.Empty() {
+		for h := range outside {
+			outside[h] = !inside[h]
+		}
+	}
+	for _, h := range a.From.Among(c.picks, len(c.sc.Hosts), c.owner) {
+		outside[h] = !inside[h]
+	}
+	c.cutIDs++
+	t.cut = c.cutIDs
+	if a.Direction != "in" {
+		c.cuts = append(c.cuts, cut{t.cut, inside, outside})
+	}
+	if a.Direction != "out" {
+		c.cuts = append(c.cuts, cut{t.cut, outside, inside})
+	}
+	if a.For > 0 {
+		t.undo = true
+		c.later(c.now+a.For, t)
+	}
+}
+
+// changeLimit publishes new limits. The oracle follows at once, hosts when
+// the news reach them.
+func (c *cluster) changeLimit(a *scenario.Action) error {
+	old := c.configs[len(c.configs)-1]
+	next, err := scenario.WithLimit(old, a.Key, a.Limit, a.Burst)
+	if err != nil {
+		return err
+	}
+	if err := c.adopt(next); err != nil {
+		return err
+	}
+	seen := make(map[*measure.Bucket]bool)
+	for _, k := range c.keys {
+		rule, _ := next.Match(k.name)
+		b := k.bucket
+		limit, burst := b.Limit()
+		if seen[b] || float64(rule.Limit) == limit && rule.Burst == burst {
+			continue
+		}
+		seen[b] = true
+		b.SetLimit(c.now, float64(rule.Limit), rule.Burst)
+	}
+	for _, h := range c.hosts {
+		delay := c.sc.Membership.Delay.Draw(c.news[h.number])
+		if h.up {
+			c.queue.push(c.now+delay, configure, int32(h.number), int32(len(c.configs)-1))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/headgate/headgate/aggregator"
+	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/claims"
+)
+
+// climbEvery is how often an owner looks whether to ask the cluster above, as
+// Aggregator.RunBelow does.
+const climbEvery = 100 * time.Millisecond
+
+var errNoAnswer = errors.New("no answer in time")
+
+// climb is what an owner asks of the cluster above, with what has been
+// answered so far. There is one at a time, as in RunBelow.
+type climb struct {
+	asked   *aggregator.Asked
+	leases  claims.Leases
+	errs    []error
+	missing int   // parts that are not answered
+	number  int32 // tells it from others of the run
+	host    int
+	process int32
+}
+
+// claim is the part of a climb that goes to one owner above.
+type claim struct {
+	of   *climb
+	rows []int
+}
+
+// below is one round of the loop of an owner that has a cluster above.
+func (c *cluster) below(h *host) error {
+	if h.climb != nil {
+		return nil
+	}
+	asked := h.aggregator.Ask(c.now-h.born, c.branches[h.branch].Name)
+	if asked == nil {
+		return nil
+	}
+	n := len(asked.Claims.Rows)
+	k := &climb{asked: asked, leases: claims.Leases{Rows: make([]claims.Lease, n)}, errs: make([]error, n), host: h.number, process: h.process}
+	h.climb = k
+	byOwner := make(map[int]*claim)
+	var parts []*claim // in the order of rows
+	ring := c.branches[c.branches[h.branch].Parent].members.ring
+	for row := range asked.Claims.Rows {
+		owner, ok := c.byName[ring.Owner(asked.Claims.Rows[row].Key)]
+		if !ok {
+			k.errs[row] = rpc.ErrNoOwner
+			continue
+		}
+		part := byOwner[owner]
+		if part == nil {
+			part = &claim{of: k}
+			byOwner[owner] = part
+			parts = append(parts, part)
+			k.missing++
+		}
+		part.rows = append(part.rows, row)
+	}
+	for _, part := range parts {
+		request := &claims.Claims{}
+		for _, row := range part.rows {
+			request.Rows = append(request.Rows, asked.Claims.Rows[row])
+		}
+		payload, err := claims.Encode(request)
+		if err != nil {
+			return fmt.Errorf("%s encodes claims: %w", h.name, err)
+		}
+		c.Bytes += int64(HeaderBytes + len(payload.Value))
+		owner := c.byName[ring.Owner(request.Rows[0].Key)]
+		c.send(h.number, owner, claimed, message{claim: part, payload: payload}, 0)
+	}
+	if k.missing == 0 {
+		c.hear(h)
+		return nil
+	}
+	c.climbs++
+	k.number = c.climbs
+	c.queue.push(c.now+claims.DefaultTimeout, lapse, int32(h.number), k.number)
+	return nil
+}
+
+// hear gives an owner what came of its climb.
+func (c *cluster) hear(h *host) {
+	k := h.climb
+	h.climb = nil
+	h.aggregator.Hear(c.now-h.born, k.asked, &k.leases, k.errs)
+}
+
+// lease answers a claim that has reached an owner above.
+func (c *cluster) lease(h *host, m message) error {
+	if h.aggregator == nil {
+		return nil
+	}
+	asked, err := claims.Decode(m.payload)
+	if err != nil {
+		return fmt.Errorf("%s decodes claims: %w", h.name, err)
+	}
+	payload, err := claims.EncodeLeases(h.aggregator.Claim(c.now-h.born, asked), len(asked.Rows))
+	if err != nil {
+		return fmt.Errorf("%s encodes leases: %w", h.name, err)
+	}
+	c.Bytes += int64(len(payload.Value))
+	c.send(h.number, m.claim.of.host, leased, message{claim: m.claim, payload: payload}, h.slow)
+	return nil
+}
+
+// leased is an answer that has reached the owner that asked.
+func (c *cluster) leased(h *host, m message) error {
+	k := m.claim.of
+	if h.climb != k || h.process != k.process || m.claim.rows == nil {
+		return nil // given up, or here before
+	}
+	leases, err := claims.DecodeLeases(m.payload, len(m.claim.rows))
+	if err != nil {
+		return fmt.Errorf("%s decodes leases: %w", h.name, err)
+	}
+	for i, row := range m.claim.rows {
+		k.leases.Rows[row] = leases.Rows[i]
+	}
+	m.claim.rows = nil
+	if k.missing--; k.missing == 0 {
+		c.hear(h)
+	}
+	return nil
+}
+
+// lapse gives up on what is missing of a climb.
+func (c *cluster) lapse(h *host, number int32) {
+	k := h.climb
+	if k == nil || k.number != number {
+		return
+	}
+	for row := range k.errs {
+		if k.leases.Rows[row].Lasts == 0 && k.errs[row] == nil {
+			k.errs[row] = errNoAnswer
+		}
+	}
+	c.hear(h)
+}
+
+// handOver is what an owner that leaves in order tells those who will own its
+// keys, as a Node does when it stops. It waits for nobody here: what is lost on
+// the way, they learn from the hosts.
+func (c *cluster) handOver(h *host) error {
+	if h.aggregator == nil || !h.up {
+		return nil
+	}
+	c.handBuckets(h)
+	heirs := h.ring.Without(h.name)
+	for _, part := range h.aggregator.Handover(c.now - h.born) {
+		byOwner := make(map[int]*claims.Claims)
+		var owners []int // in the order of rows
+		for _, row := range part.Rows {
+			owner, ok := c.byName[heirs.Owner(row.Key)]
+			if !ok {
+				continue
+			}
+			if byOwner[owner] == nil {
+				byOwner[owner] = &claims.Claims{}
+				owners = append(owners, owner)
+			}
+			byOwner[owner].Rows = append(byOwner[owner].Rows, row)
+		}
+		for _, owner := range owners {
+			payload, err := claims.Encode(byOwner[owner])
+			if err != nil {
+				return fmt.Errorf("%s hands over: %w", h.name, err)
+			}
+			c.Bytes += int64(HeaderBytes + len(payload.Value))
+			nobody := &claim{of: &climb{host: h.number, process: h.process}}
+			c.send(h.number, owner, claimed, message{claim: nobody, payload: payload}, 0)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/headgate/headgate/internal/sim/measure"
+	"github.com/headgate/headgate/internal/sim/scenario"
+)
+
+// ran is the first row of a run.
+func ran(t *testing.T, name, algorithm string, seed uint64) measure.Row {
+	t.Helper()
+	sc, err := scenario.Load(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Run(sc, algorithm, seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.Rows()[0]
+}
+
+// An owner that is asked for each event is the one bucket that the oracle is.
+func TestExactIsTheOracle(t *testing.T) {
+	for _, scenario := range []string{"low-limit", "burst-on-few", "burst-to-the-brim"} {
+		if row := ran(t, scenario, "exact", 1); row.FalseRejectPct != 0 || row.OverPct != 0 || math.Abs(row.UtilisationPct-100) > 1e-9 || row.AsksPerHostS == 0 {
+			t.Errorf("%s: %+v", scenario, row)
+		}
+	}
+}
+
+// Where the limit is low, auto is as exact is; where it is high, as elastic is.
+func TestAutoIsTheBetterOfTwo(t *testing.T) {
+	if row := ran(t, "low-limit", "auto", 1); row.FalseRejectPct > 0.1 || row.OverPct > 0.1 || row.ReportsPerHostS+row.AsksPerHostS > 1 {
+		t.Errorf("low-limit: %+v", row)
+	}
+	for _, scenario := range []string{"burst-on-few", "owner-crash"} {
+		auto, elastic := ran(t, scenario, "auto", 1), ran(t, scenario, "elastic", 1)
+		if math.Abs(auto.UtilisationPct-elastic.UtilisationPct) > 0.2 || math.Abs(auto.FalseRejectPct-elastic.FalseRejectPct) > 0.2 ||
+			auto.ReportsPerHostS+auto.AsksPerHostS > 1.1*elastic.ReportsPerHostS || auto.OverPct > elastic.OverPct+0.1 {
+			t.Errorf("%s: %+v, and elastic %+v", scenario, auto, elastic)
+		}
+	}
+}
+
+const leavesOrDies = `
+name: moves
+duration: 60s
+hosts: 3
+owners: 2
+limits:
+  - {key: "k", limit: 0.01/s, burst: 50, fallback: closed}
+traffic:
+  - {key: "k", hosts: 0, rate: {steps: {0s: 20/s, 15s: STOP}}}
+  - {key: "k", hosts: 1-2, total: {steps: {30s: 20/s}}}
+events:
+`
+
+// Nobody gets a second burst when the bucket moves: who knew it tells the next
+// owner, or else who asked it. Who is cut off gets nothing.
+func TestBucketsMoveInTheSimulator(t *testing.T) {
+	for _, algorithm := range []string{"exact", "auto"} {
+		for event, want := range map[string]int64{
+			"{at: 20s, do: leave, hosts: owner of k}":             50, // and others ask first
+			"{at: 20s, do: crash, hosts: owner of k, for: 20s}":   50, // those who asked before do
+			"{at: 1s, do: partition, hosts: 0, from: owners}":     50, // the others have the rest
+			"{at: 0s, do: partition, hosts: all, from: owners}":   0,
+			"{at: 0s, do: pause, hosts: owners, for: 60s}":        0,
+			"{at: 0s, do: slow, hosts: owners, for: 60s, by: 1s}": 0,
+		} {
+			stop := "0/s"
+			if strings.Contains(event, "crash") {
+				stop = "20/s"
+			}
+			sc, err := scenario.Parse("moves.yaml", []byte(strings.Replace(leavesOrDies, "STOP", stop, 1)+"  - "+event+"\n"), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := Run(sc, algorithm, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := r.Rows()[0].Admitted; got != want {
+				t.Errorf("%s, %s: %d admitted, want %d", algorithm, event, got, want)
+			}
+		}
+	}
+}
+
+func TestAskingIsTheSameAgain(t *testing.T) {
+	for _, algorithm := range []string{"exact", "auto"} {
+		var first []byte
+		for range 2 {
+			text, err := json.Marshal(ran(t, "owner-crash", algorithm, 3))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if first == nil {
+				first = text
+			} else if !bytes.Equal(first, text) {
+				t.Errorf("%s, then %s", first, text)
+			}
+		}
+	}
+}
