@@ -233,5 +233,6 @@ type noCodec struct{}
 
 var errNoCodec = fmt.Errorf("%w: no host limits under first-come", rpc.ErrPayload)
 
-func (noCodec) EncodeReport(*usage.Report) (*anypb.Any, error)                { return nil, errNoCodec }
+func (noCodec) EncodeReport(*usage.Report) (*anypb.Any, error) { return nil, errNoCodec }
+
 func (noCodec) DecodeGrants(*anypb.Any, *usage.Report) (*usage.Grants, error) { return nil, errNoCodec }

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/time/rate"
 	"pgregory.net/rapid"
 
-	"github.com/headgate/headgate/internal/exactbucket"
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/internal/exactbucket"
 	"github.com/headgate/headgate/limiter/redis/redistest"
 	"github.com/headgate/headgate/limiter/stage"
 )

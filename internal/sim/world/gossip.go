@@ -15,7 +15,6 @@ import (
 	"github.com/headgate/headgate/internal/sim/traffic"
 	"github.com/headgate/headgate/limiter/mesh"
 	"github.com/headgate/headgate/limiter/stage"
-
 	"github.com/headgate/headgate/rpc/meshusage"
 )
 
