@@ -911,7 +911,7 @@ func (m *model) apply(i int, weight, burst float64, lease time.Duration, tokens 
 	}
 	for j, row := range s.rows {
 		k := m.key(keys[j])
-		if n := row.answer(); m.now.Sub(s.at) >= time.Second { // too late: it may have been reported again by a successor
+		if n := max(row.answer(), 0); m.now.Sub(s.at) >= time.Second { // too late: it may have been reported again by a successor
 			k.usage.used += n
 			k.usage.refunded += n
 		}
