@@ -98,7 +98,7 @@ func (c *claimant) under(sh *shard, name string, config *account.Config, hash ui
 func (c *claimant) lease(k *key, l account.Leaser, name string, id uint32) (claims.Lease, error) {
 	known, learns := l.Knows(id), min(max(k.rule.Learning, 0), rpc.MaxLease)
 	if c.claim.Keep && !l.Learns(c.now, k.above.waits()) {
-		// Whoever learns below has nothing to learn of but what was leased
+		// A cluster below that learns knows only what was leased
 		// before this.
 		learns = min(max(l.Until(id)-c.now, 0), rpc.MaxLease)
 	}

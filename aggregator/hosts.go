@@ -43,7 +43,7 @@ func (h *hosts) acquire(name string) uint32 {
 }
 
 // add changes how many rows have id. The number is free again at none. Ids
-// come back by way of algorithms, which anyone may write: one that nobody has
+// come back through algorithms of a service's own: a number that is not in use
 // changes nothing.
 func (h *hosts) add(id uint32, rows int64) {
 	h.mu.Lock()

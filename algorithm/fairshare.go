@@ -27,7 +27,7 @@ func FairShare(capacity float64, demands []Demand, parts []float64) {
 	}
 	for k, i := range order {
 		level, d := left/clients, &demands[i]
-		if d.thirst() > level { // and so are all that follow
+		if d.perClient() > level { // and so are all that follow
 			for _, i := range order[k:] {
 				parts[i] = min(parts[i], level*demands[i].Clients)
 			}
@@ -65,7 +65,7 @@ func ProportionalShare(capacity float64, demands []Demand, parts []float64) {
 }
 
 // byThirst are the indices of demands in the order of what they want per client.
-// Those of equal thirst are ordered too, so that rounding does not depend on how
+// Demands that want the same per client are ordered too, so that rounding does not depend on how
 // demands came.
 func byThirst(demands []Demand) []int {
 	order := make([]int, len(demands))
@@ -74,7 +74,7 @@ func byThirst(demands []Demand) []int {
 	}
 	slices.SortFunc(order, func(i, j int) int {
 		a, b := &demands[i], &demands[j]
-		return cmp.Or(cmp.Compare(a.thirst(), b.thirst()), cmp.Compare(a.Clients, b.Clients))
+		return cmp.Or(cmp.Compare(a.perClient(), b.perClient()), cmp.Compare(a.Clients, b.Clients))
 	})
 	return order
 }

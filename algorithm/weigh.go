@@ -33,9 +33,8 @@ type Demand struct {
 	Clients float64
 }
 
-// thirst is what d wants per client: the order in which a rising level of water
-// reaches what each wants.
-func (d *Demand) thirst() float64 { return d.Wants / d.Clients }
+// perClient is what d wants for each of its clients.
+func (d *Demand) perClient() float64 { return d.Wants / d.Clients }
 
 // Labels are what membership says about a host. They are not to be changed.
 type Labels map[string]string

@@ -11,7 +11,7 @@ import (
 // equal stretches as there are points, or up to twice that, and knows where
 // each stretch begins. Hashes lie evenly, so a stretch has one point or so:
 // a lookup is a jump and a step or two, where a binary search of 100,000
-// points takes 17 steps, each with a branch that nobody can predict.
+// points takes 17 steps, each with a branch that the processor cannot predict.
 type jumpTable struct {
 	// first[s] is the number of points before stretch s; one more at the
 	// end is the number of all points.

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// DefaultPoints is how many points a host has when nobody says otherwise.
+// DefaultPoints is how many points a host has by default.
 const DefaultPoints = 100
 
 // MaxPoints is the most points that one host may have.

@@ -30,7 +30,7 @@ type Account interface {
 	Report(now time.Duration, limit algorithm.Limit, host uint32, r *Report) (Grant, bool)
 
 	// Configure puts c in force: interval, parameters and all else may have
-	// changed. Without a rule, nobody reports until there is one again.
+	// changed. Without a rule, hosts do not report until there is one again.
 	Configure(now time.Duration, c *Config)
 
 	// Expire forgets hosts that have been silent for too long at now, and

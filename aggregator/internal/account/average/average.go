@@ -25,7 +25,7 @@ type Account struct {
 
 var _ account.Account = (*Account)(nil)
 
-// New returns the account of a key that nobody has reported yet, when keys last moved
+// New returns the account of a key without reports, when keys last moved
 // between owners at moved.
 func New(_, moved time.Duration, c *account.Config) account.Account {
 	a := &Account{ledger: newLedger(), settings: c.Settings, found: none}

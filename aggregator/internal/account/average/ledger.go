@@ -15,8 +15,8 @@ import (
 // ledger is what the hosts of one key demand, and the sum of it.
 //
 // A host's demand fades in stages as its last report ages. Rows of one stage
-// stand in a queue, oldest report first, so whoever is due for the next stage
-// is always at a head. A report and a stage that passes each cost constant
+// stand in a queue, oldest report first, so the host that is due for the next
+// stage is always at a head. A report and a stage that passes each cost constant
 // time, and the sum is right at any time without looking at all rows.
 type ledger struct {
 	rows  rowset.Set[row]

@@ -25,7 +25,7 @@ type Account struct {
 
 var _ account.Leaser = (*Account)(nil)
 
-// New returns the account of a key that nobody has claimed yet, when keys last moved
+// New returns the account of a key without claims, when keys last moved
 // between owners at moved.
 func New(now, moved time.Duration, c *account.Config) account.Account {
 	a := &Account{learns: moved + max(c.Rule.Learning, 0)}

@@ -86,7 +86,7 @@ func (l *bands) note(r *leaseRow, claim Claim, has float64) {
 		*w = clean(*w)
 		in |= 1 << k
 	}
-	for n := r.first; n != nobody; n = l.wanted.nodes[n].next {
+	for n := r.first; n != none; n = l.wanted.nodes[n].next {
 		k := l.wanted.nodes[n].band
 		l.revise(n, wants[k])
 		in &^= 1 << k
@@ -104,7 +104,7 @@ func (l *bands) note(r *leaseRow, claim Claim, has float64) {
 
 // leave takes r's host out of the bands whose priorities are not among claims.
 func (l *bands) leave(r *leaseRow, claims []Band) {
-	for at := &r.first; *at != nobody; {
+	for at := &r.first; *at != none; {
 		n := *at
 		k := l.wanted.nodes[n].band
 		if slices.ContainsFunc(claims, func(b Band) bool { return b.Priority == l.all[k].priority }) {
@@ -112,7 +112,7 @@ func (l *bands) leave(r *leaseRow, claims []Band) {
 			continue
 		}
 		*at = l.wanted.nodes[n].next
-		if l.all[k].root = l.tree(k).remove(n); l.all[k].root == nobody {
+		if l.all[k].root = l.tree(k).remove(n); l.all[k].root == none {
 			l.all[k] = band{}
 			l.order = slices.DeleteFunc(l.order, func(other uint8) bool { return other == k })
 		}

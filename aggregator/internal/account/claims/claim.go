@@ -38,7 +38,7 @@ type Terms struct {
 	// Remember is for how long what a host wants counts after it has claimed,
 	// also when its lease has ended; what is less than Lease is as Lease. It
 	// matters where leases are shorter than they could be: a host that asks
-	// again is then not one that nobody knows.
+	// again is then still known.
 	Remember time.Duration
 	// Recalculate is after how long asking again may change the answer; ≥ 0.
 	Recalculate time.Duration

@@ -15,7 +15,7 @@ import (
 func (l *Leases) decide(now time.Duration, c Capacity, i int32) (part, beyond float64, short bool) {
 	var own [maxBands]int32
 	r, left := l.rows.At(i), 0
-	for n := r.first; n != nobody; n = l.wanted.nodes[n].next {
+	for n := r.first; n != none; n = l.wanted.nodes[n].next {
 		own[l.wanted.nodes[n].band] = n
 		left++
 	}
@@ -26,7 +26,7 @@ func (l *Leases) decide(now time.Duration, c Capacity, i int32) (part, beyond fl
 			break
 		}
 		f, t := l.all[k].form, l.tree(k)
-		if n := own[k]; n != nobody {
+		if n := own[k]; n != none {
 			own := l.wanted.nodes[n].own()
 			if p := atMost(l.part(now, k, rest, i, own), own.Wants); bounded(f) {
 				target += p
@@ -56,7 +56,7 @@ func (l *Leases) part(now time.Duration, k uint8, rest float64, i int32, own Ban
 	host := l.rows.Host(i)
 	if b.kept.Stale(now, host, int(l.wanted.nodes[b.root].rows)) {
 		for i, r := range l.rows.All {
-			for n := r.first; n != nobody; n = l.wanted.nodes[n].next {
+			for n := r.first; n != none; n = l.wanted.nodes[n].next {
 				if node := &l.wanted.nodes[n]; node.band == k {
 					b.kept.Add(l.rows.Host(i), algorithm.Demand{Wants: node.wants, Has: ratio(r.part, rest), Clients: float64(node.clients)})
 				}
@@ -72,14 +72,14 @@ func (l *Leases) part(now time.Duration, k uint8, rest float64, i int32, own Ban
 	return p * rest
 }
 
-// unwanted is what r's host gets beyond what it wants: its part, by what it
-// wants, of what nobody does.
+// unwanted is what r's host gets beyond what it wants: its part, by what it wants,
+// of the capacity that no host wants.
 func (l *Leases) unwanted(c Capacity, r *leaseRow) float64 {
 	if !r.loose {
 		return 0
 	}
 	own, all := 0.0, 0.0
-	for n := r.first; n != nobody; n = l.wanted.nodes[n].next {
+	for n := r.first; n != none; n = l.wanted.nodes[n].next {
 		own += l.wanted.nodes[n].wants
 	}
 	for _, k := range l.order {

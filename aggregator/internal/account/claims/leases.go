@@ -81,7 +81,7 @@ func (l *Leases) Claim(now time.Duration, t Terms, c Capacity, host uint32, clai
 	}
 	learning, short := now < t.LearnUntil, false
 	l.invalid = false
-	if !holds || !claim.Keep || learning && len(claim.Bands) > 0 { // then nobody knows better
+	if !holds || !claim.Keep || learning && len(claim.Bands) > 0 { // only the host knows what it wants
 		l.note(r, claim, has)
 		r.loose = claim.Headroom
 	}
@@ -135,8 +135,8 @@ func (l *Leases) hold(r *leaseRow, held float64) {
 }
 
 // room is what is not leased to others than r's host. What they hold by ways
-// that are not bound does not count: whoever has a bound could have it taken away
-// by those of lower priority.
+// that are not bound does not count: else hosts of lower priority could take the
+// parts of bound ones away.
 func (l *Leases) room(c Capacity, r *leaseRow) float64 {
 	others := l.leased
 	others.Sub(sum.Up(r.held))
@@ -221,7 +221,7 @@ func (l *Leases) Held(yield func(host uint32, claim Claim) bool) {
 	var bands [maxBands]Band
 	for i, r := range l.rows.All {
 		n := 0
-		for at := r.first; at != nobody; at = l.wanted.nodes[at].next {
+		for at := r.first; at != none; at = l.wanted.nodes[at].next {
 			own := l.wanted.nodes[at].own()
 			own.Priority = l.all[l.wanted.nodes[at].band].priority
 			bands[n] = own

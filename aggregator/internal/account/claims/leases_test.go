@@ -152,7 +152,7 @@ func TestClaimsInTime(t *testing.T) {
 			{79 * second, brief, 100, 2, Claim{Bands: wants(100)}, 50},
 			{80 * second, brief, 100, 2, Claim{Bands: wants(100)}, 100},
 		}},
-		{"who measured what it wants gets a part of what nobody wants", fair, []step{
+		{"who measured what it wants gets a part of what none wants", fair, []step{
 			{0, usual, 100, 1, Claim{Bands: wants(60), Headroom: true}, 66},
 			{0, usual, 100, 2, Claim{Bands: wants(35)}, 34},
 			{5 * second, usual, 100, 1, Claim{Bands: wants(60), Headroom: true}, 60 + 5*60./95},
@@ -254,7 +254,7 @@ func TestPrioritiesBeyondCountingShareBands(t *testing.T) {
 	}
 	l.Claim(0, minute, Capacity{Amount: 500}, 1, Claim{Bands: []Band{{Priority: -7, Clients: 1, Wants: 1}}})
 	if got := slices.Collect(l.Demand); !slices.Equal(got, []Band{{Priority: -7, Clients: 1, Wants: 1}}) {
-		t.Errorf("bands that nobody is in stay: %v", got)
+		t.Errorf("bands that none is in stay: %v", got)
 	}
 }
 

@@ -250,7 +250,7 @@ func (d *dumbLeases) check(l *Leases) error {
 		order := t.list(t.root, nil)
 		nodes += len(order)
 		if !slices.IsSortedFunc(order, func(i, j int32) int {
-			if t.before(t.thirst(i), i, j) {
+			if t.before(t.perClient(i), i, j) {
 				return -1
 			}
 			return 1
@@ -268,7 +268,7 @@ func (d *dumbLeases) check(l *Leases) error {
 			}
 		}
 	}
-	for i := l.wanted.free; i != nobody; i = l.wanted.nodes[i].next {
+	for i := l.wanted.free; i != none; i = l.wanted.nodes[i].next {
 		nodes++
 	}
 	if nodes != max(len(l.wanted.nodes)-1, 0) {
@@ -285,7 +285,7 @@ func (d *dumbLeases) check(l *Leases) error {
 
 // list appends the nodes below i to nodes.
 func (t tree) list(i int32, nodes []int32) []int32 {
-	if i == nobody {
+	if i == none {
 		return nodes
 	}
 	nodes = t.list(t.nodes[i].left, nodes)

@@ -165,7 +165,7 @@ func TestWhoLacksSlotsAndIsGoneIsForgotten(t *testing.T) {
 	}
 	for h := range 2 {
 		if got := s.claim(h, 10); got != has[h] {
-			t.Errorf("host %d gives slots up for nobody: it has %v, and had %v", h, got, has[h])
+			t.Errorf("host %d gives slots up for none: it has %v, and had %v", h, got, has[h])
 		}
 	}
 }

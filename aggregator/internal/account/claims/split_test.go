@@ -48,8 +48,8 @@ func TestSplits(t *testing.T) {
 		{"tutorial, proportional", proportional, 100, wantBands([2]float64{10, 1}, [2]float64{10, 1}, [2]float64{10, 1}, [2]float64{10, 1}, [2]float64{500, 1}, [2]float64{1000, 1}), []float64{10, 10, 10, 10, 25.454545455, 34.545454545}},
 		{"enough", proportional, 100, wantBands([2]float64{90, 1}, [2]float64{10, 1}), []float64{90, 10}},
 
-		{"nobody", fair, 100, nil, nil},
-		{"nobody", proportional, 100, nil, nil},
+		{"none", fair, 100, nil, nil},
+		{"none", proportional, 100, nil, nil},
 		{"no capacity", fair, 0, wantBands([2]float64{1, 1}, [2]float64{0, 1}), []float64{0, 0}},
 		{"no capacity", proportional, 0, wantBands([2]float64{1, 1}, [2]float64{0, 1}), []float64{0, 0}},
 		{"no number", fair, math.NaN(), wantBands([2]float64{1, 1}), []float64{0}},

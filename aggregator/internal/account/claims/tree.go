@@ -29,8 +29,8 @@ type node struct {
 	band        uint8 // index of the band
 }
 
-// nobody is no node.
-const nobody int32 = 0
+// none is the index of no node.
+const none int32 = 0
 
 // tree is one tree of a forest.
 type tree struct {
@@ -47,7 +47,7 @@ func (n *node) own() Band { return Band{Clients: int64(n.clients), Wants: n.want
 
 // add makes a node that is in no tree yet.
 func (f *forest) add() int32 {
-	if i := f.free; i != nobody {
+	if i := f.free; i != none {
 		f.free = f.nodes[i].next
 		return i
 	}
@@ -69,16 +69,16 @@ func (f *forest) drop(i int32) {
 	f.free = i
 }
 
-// thirst of node i is its place in the order.
-func (t tree) thirst(i int32) float64 {
+// perClient is what node i wants per client, by which the tree is ordered.
+func (t tree) perClient(i int32) float64 {
 	n := &t.nodes[i]
 	return n.wants / float64(n.clients)
 }
 
-// before says whether node i, whose thirst is given, stands before node j.
-func (t tree) before(thirst float64, i, j int32) bool {
-	other := t.thirst(j)
-	return thirst < other || thirst == other && i < j
+// before says whether node i, which wants so much per client, stands before node j.
+func (t tree) before(perClient float64, i, j int32) bool {
+	other := t.perClient(j)
+	return perClient < other || perClient == other && i < j
 }
 
 // all sums up the tree.
@@ -87,12 +87,13 @@ func (t tree) all() sums {
 	return sums{n.sumWants, n.sumClients}
 }
 
-// cut sums up those with a thirst of at most level, and those with more. Each
-// is a sum of its own: the difference of two would lose small ones to large.
+// cut sums up the nodes that want at most level per client, and those that want
+// more. Each is a sum of its own, because a difference of two sums would lose
+// small amounts beside large ones.
 func (t tree) cut(level float64) (below, above sums) {
-	for i := t.root; i != nobody; {
+	for i := t.root; i != none; {
 		n := &t.nodes[i]
-		if t.thirst(i) <= level {
+		if t.perClient(i) <= level {
 			below.add(n, &t.nodes[n.left])
 			i = n.right
 		} else {
@@ -113,11 +114,11 @@ func (s *sums) add(n, side *node) {
 // min(wants, level·clients) is capacity. All want more than that.
 func (t tree) level(capacity float64) float64 {
 	below, clients := 0.0, 0.0 // clients above
-	for i := t.root; i != nobody; {
+	for i := t.root; i != none; {
 		n := &t.nodes[i]
 		left, right := &t.nodes[n.left], &t.nodes[n.right]
 		to := below + left.sumWants + n.wants
-		if to+t.thirst(i)*(clients+right.sumClients) <= capacity {
+		if to+t.perClient(i)*(clients+right.sumClients) <= capacity {
 			below, i = to, n.right
 		} else {
 			clients += float64(n.clients) + right.sumClients
@@ -128,36 +129,36 @@ func (t tree) level(capacity float64) float64 {
 }
 
 // insert puts node n into the tree and returns its new root.
-func (t tree) insert(n int32) int32 { return t.put(t.root, n, t.thirst(n)) }
+func (t tree) insert(n int32) int32 { return t.put(t.root, n, t.perClient(n)) }
 
-func (t tree) put(at, n int32, thirst float64) int32 {
-	if at == nobody {
-		t.nodes[n].left, t.nodes[n].right = nobody, nobody
+func (t tree) put(at, n int32, perClient float64) int32 {
+	if at == none {
+		t.nodes[n].left, t.nodes[n].right = none, none
 		t.sum(n)
 		return n
 	}
-	if t.before(thirst, n, at) {
-		t.nodes[at].left = t.put(t.nodes[at].left, n, thirst)
+	if t.before(perClient, n, at) {
+		t.nodes[at].left = t.put(t.nodes[at].left, n, perClient)
 	} else {
-		t.nodes[at].right = t.put(t.nodes[at].right, n, thirst)
+		t.nodes[at].right = t.put(t.nodes[at].right, n, perClient)
 	}
 	return t.balance(at)
 }
 
 // remove takes node n, which is in the tree as it was put, out of it and
 // returns its new root.
-func (t tree) remove(n int32) int32 { return t.take(t.root, n, t.thirst(n)) }
+func (t tree) remove(n int32) int32 { return t.take(t.root, n, t.perClient(n)) }
 
-func (t tree) take(at, n int32, thirst float64) int32 {
+func (t tree) take(at, n int32, perClient float64) int32 {
 	switch {
-	case at == nobody:
-		return nobody
+	case at == none:
+		return none
 	case at == n:
 		return t.join(t.nodes[n].left, t.nodes[n].right)
-	case t.before(thirst, n, at):
-		t.nodes[at].left = t.take(t.nodes[at].left, n, thirst)
+	case t.before(perClient, n, at):
+		t.nodes[at].left = t.take(t.nodes[at].left, n, perClient)
 	default:
-		t.nodes[at].right = t.take(t.nodes[at].right, n, thirst)
+		t.nodes[at].right = t.take(t.nodes[at].right, n, perClient)
 	}
 	return t.balance(at)
 }
@@ -166,16 +167,16 @@ func (t tree) take(at, n int32, thirst float64) int32 {
 // balance.
 func (t tree) join(left, right int32) int32 {
 	switch {
-	case left == nobody:
+	case left == none:
 		return right
-	case right == nobody:
+	case right == none:
 		return left
 	}
 	root := right
-	for t.nodes[root].left != nobody {
+	for t.nodes[root].left != none {
 		root = t.nodes[root].left
 	}
-	right = t.take(right, root, t.thirst(root))
+	right = t.take(right, root, t.perClient(root))
 	t.nodes[root].left, t.nodes[root].right = left, right
 	return t.balance(root)
 }

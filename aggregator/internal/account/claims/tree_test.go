@@ -63,7 +63,7 @@ func TestATreeStaysShallow(t *testing.T) {
 }
 
 func depth(t tree, i int32) int {
-	if i == nobody {
+	if i == none {
 		return 0
 	}
 	return 1 + max(depth(t, t.nodes[i].left), depth(t, t.nodes[i].right))

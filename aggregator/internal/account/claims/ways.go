@@ -4,7 +4,7 @@ package claims
 
 import "github.com/headgate/headgate/algorithm"
 
-// bounded reports whether parts under f are of what nobody else holds. If not,
+// bounded reports whether parts under f are of what no other host holds. If not,
 // claimants get their parts whatever others have.
 func bounded(f algorithm.Form) bool { return f != algorithm.FormNone && f != algorithm.FormStatic }
 

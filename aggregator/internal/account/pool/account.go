@@ -37,13 +37,14 @@ type Account struct {
 
 	part float64 // of the limit, for the host that reports; or byDemand
 
-	// Whole cache lines: neighbours are other processors' keys.
+	// The size is a multiple of a cache line, so that two processors that work on
+	// neighbouring keys do not write to the same line.
 }
 
 // usual are the parameters of almost every key.
 var usual = algorithm.Elastic{}.WithDefaults()
 
-// New returns the account of a key that nobody has reported yet. It is an
+// New returns the account of a key without reports. It is an
 // account.Bucketed if the algorithm takes tokens one by one.
 func New(_, _ time.Duration, c *account.Config) account.Account {
 	k := Account{interval: c.Interval, level: level{limit: -1}, part: byDemand}
@@ -156,7 +157,7 @@ func (k *Account) receive(now time.Duration, limit algorithm.Limit, host uint32,
 		if r.Has > 0 {
 			k.learn(now)
 		}
-		k.pool -= k.stray(now, r)
+		k.pool -= k.ungranted(now, r)
 	}
 	row.last = now
 	row.wants = float32(reasonable(r.Wants, limit))
@@ -182,8 +183,8 @@ func cost(limit algorithm.Limit, r *account.Report) float64 {
 const minPeriod = float64(account.Overlap) / float64(time.Second)
 
 // begin makes the pool of a key that is new here. It is full if the key is new
-// everywhere. If hosts hold grants of an earlier owner, it is whatever that one
-// has left, which nobody knows: it begins empty.
+// everywhere. If hosts hold grants of an earlier owner, the pool begins empty,
+// because this owner does not know what the earlier one had left.
 func (k *Account) begin(now time.Duration, limit algorithm.Limit) {
 	k.since, k.at, k.swept, k.silent = now, now, now, now
 	k.limit = limit.Rate
@@ -192,19 +193,19 @@ func (k *Account) begin(now time.Duration, limit algorithm.Limit) {
 	k.learns = now + min(k.params.Learn, k.interval)
 }
 
-// learn is called when a host that we do not know has a grant already: an
-// earlier owner has lent what we took for free.
+// learn is called when a host that is new here has a grant already: an earlier
+// owner has lent tokens that this owner took for free.
 func (k *Account) learn(now time.Duration) {
 	if now < k.since+k.interval {
 		k.pool = min(k.pool, 0)
 	}
 }
 
-// stray is what a host that holds nothing of ours has used since its last
-// report: of its even share, or of what it had before it fell silent. What it
-// used under an earlier owner is not ours to charge, and what a host that was
-// cut off used long ago would make all others pay.
-func (k *Account) stray(now time.Duration, r *account.Report) float64 {
+// ungranted is what a host without a grant of this owner has used since its last
+// report: its even share, or what it had before it fell silent. The host's use
+// under an earlier owner is not charged here. Nor is the use of long ago of a host
+// that was cut off, because all other hosts would pay for it.
+func (k *Account) ungranted(now time.Duration, r *account.Report) float64 {
 	if now < k.learns || r.Has > 0 && now < k.since+k.interval {
 		return 0
 	}
@@ -243,7 +244,7 @@ func (k *Account) settle(now time.Duration, limit algorithm.Limit, row *row, r *
 	}
 	left = float64(row.lent) + row.weight*passed - part*r.Allowed
 	if since > silence*seconds(k.interval) && !k.past.slowAt(now) { // it was taken for dead
-		left = float64(row.lent) - k.stray(now, r)
+		left = float64(row.lent) - k.ungranted(now, r)
 	}
 	k.correct(float64(row.wants)*since-part*(r.Allowed+r.Rejected), row.denied, limit)
 	k.pool += left

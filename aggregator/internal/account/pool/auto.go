@@ -14,10 +14,10 @@ import (
 // that use it, and else has the decider asked for each event, as one bucket.
 //
 //	split ──── too few events for each host ────▶ closing
-//	  ▲                                              │ nobody holds anything
+//	  ▲                                              │ no host holds anything
 //	  └─────── enough events for each host ──────── whole
 //
-// There is one account at any moment, so that a switch gives nobody a second
+// There is one account at any moment, so that a switch gives no host a second
 // burst. In the split state it is the pool, and hosts without a grant may
 // ask, and are paid out of it. In the closing state nothing is granted any more;
 // what hosts hold is out until they say that it is gone, and the pool fills with
@@ -66,7 +66,7 @@ type autoState uint8
 
 const (
 	split   autoState = iota // hosts, by their grants
-	closing                  // nobody gets a grant, and some hold one
+	closing                  // no host gets a grant, and some hold one
 	whole                    // the bucket
 )
 
@@ -197,7 +197,7 @@ func (k *auto) choose(now time.Duration, limit algorithm.Limit) {
 	}
 }
 
-// finish makes the account whole when nobody holds anything any more.
+// finish makes the account whole when no host holds anything any more.
 func (k *auto) finish(now time.Duration) {
 	if k.state == closing && now >= k.learns && !k.out() {
 		k.state, k.bucket = whole, k.open(now, k.rule)
@@ -223,7 +223,7 @@ func (k *auto) open(now time.Duration, rule exactbucket.Rule) exactbucket.Bucket
 // Bucket implements account.Bucketed.
 func (k *auto) Bucket(now time.Duration, rule exactbucket.Rule) *exactbucket.Bucket {
 	if !k.begun() {
-		// Whoever asks takes the limit for too low. All others have an interval
+		// A host that asks takes the limit for too low. All others have an interval
 		// to say that they use it too.
 		k.begin(now, limitOf(rule))
 		k.state, k.until, k.then = whole, now+k.interval, rule.Rate

@@ -13,7 +13,7 @@ import (
 type level struct {
 	at     time.Duration // when pool was last brought up to date
 	limit  float64       // the rate of it, then, events/s; below 0 before the key begins
-	pool   float64       // tokens that nobody holds; negative is debt
+	pool   float64       // tokens that no host holds; negative is debt
 	ideal  float64       // what one bucket would have left, by the demand
 	denied float64       // what one bucket would have refused, by the demand, since some time
 	past   *past         // what hosts may still go by; nil if nothing has changed lately
