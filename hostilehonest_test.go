@@ -95,7 +95,8 @@ func (g *honest) right(when string) {
 	off := make([]float64, len(g.hosts)) // by how much a weight was wrong when this began
 	every := time.NewTicker(honestEvery)
 	defer every.Stop()
-	for began, last := time.Time{}, time.Now(); ; <-every.C {
+	var began time.Time
+	for last := time.Now(); ; <-every.C {
 		now := time.Now()
 		late := now.Sub(last)
 		last = now
