@@ -12,6 +12,7 @@ import (
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/stage"
+	"github.com/headgate/headgate/rpc/usage"
 	"github.com/headgate/headgate/shadow"
 )
 
@@ -86,4 +87,73 @@ func TestNoChangeOfARuleGivesASecondBurst(t *testing.T) {
 			rt.Fatalf("%d of a burst of %d", admitted, burst)
 		}
 	})
+}
+
+// A part that answers nothing does not lower the charge of a bucket elsewhere.
+func TestAMoveAfterAMigrationGivesNoSecondBurst(t *testing.T) {
+	const burst = 20
+	rule := func(algorithm string) dynamicconfig.Rule {
+		return dynamicconfig.Rule{Key: "k", Limit: 1e-6, Burst: burst, Algorithm: algorithm}
+	}
+	migrating := func(from, to string, mode dynamicconfig.Mode) dynamicconfig.Rule {
+		r := rule(from)
+		r.Migration = &dynamicconfig.Migration{From: from, To: to, Mode: mode}
+		return r
+	}
+	const modeOld, modeNew = dynamicconfig.ModeOld, dynamicconfig.ModeNew
+	for _, tt := range []struct {
+		name     string
+		measured bool // by shadow.Migrator
+		path     []dynamicconfig.Rule
+	}{
+		{"elastic and an idle part, then exact", true, []dynamicconfig.Rule{migrating("elastic", "request-weighted", modeOld), rule("exact")}},
+		{"even and an idle part, then exact", true, []dynamicconfig.Rule{migrating("even", "elastic", modeOld), rule("exact")}},
+		{"a new mode, then exact", true, []dynamicconfig.Rule{
+			migrating("elastic", "request-weighted", modeOld), migrating("elastic", "request-weighted", modeNew), rule("exact"),
+		}},
+		{"exact is not measured, and then alone", false, []dynamicconfig.Rule{migrating("even", "exact", modeOld), rule("exact")}},
+		{"exact is not measured, and then answers", false, []dynamicconfig.Rule{migrating("even", "exact", modeOld), migrating("even", "exact", modeNew)}},
+		{"a migration from exact is taken back", false, []dynamicconfig.Rule{migrating("exact", "even", modeNew), rule("exact")}},
+	} {
+		now := stage.Now()
+		options := []limiter.Option{limiter.WithRemote("exact", &drained{left: burst}), limiter.WithBackground(func(f func()) { f() })}
+		if tt.measured {
+			options = append(options, limiter.WithMigration(shadow.Migrator()))
+		}
+		config := func(r dynamicconfig.Rule) *dynamicconfig.Snapshot {
+			s, err := dynamicconfig.Config{Name: "test", Rules: []dynamicconfig.Rule{r}}.Snapshot()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+		g := limiter.NewGroup(config(tt.path[0]), 1, options...)
+		take := func() (admitted int) {
+			for range burst + 1 {
+				if v, _ := g.For("k").Stage().Take(t.Context(), stage.Request{Now: now, N: 1, Kind: stage.Final}); v.OK() {
+					admitted++
+				}
+			}
+			return admitted
+		}
+		admitted := take()
+		now = now.Add(time.Second)
+		for _, b := range g.Manual().Report(now) {
+			grants := &usage.Grants{}
+			for range b.Usage.Len() {
+				grants.Weight, grants.Burst = append(grants.Weight, 1), append(grants.Burst, burst)
+				grants.Used, grants.Lease = append(grants.Used, 0), append(grants.Lease, time.Minute)
+			}
+			if err := g.Manual().Apply(now, b, nil, grants); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, r := range tt.path[1:] {
+			now = now.Add(time.Second)
+			g.Manual().Configure(now, config(r))
+		}
+		if admitted += take(); admitted != burst {
+			t.Errorf("%s: %d of a burst of %d", tt.name, admitted, burst)
+		}
+	}
 }

@@ -122,6 +122,9 @@ func (b *builder) fill(now stage.Instant, key string, old, next *State, hosts in
 		} else {
 			b.adopt(now, s, t, hosts, used)
 		}
+		if r := remoteOf(s.Part()); r != nil && used > 0 && old.unasked(s) && answers(rule, i) {
+			r.Owe(now, used)
+		}
 		next.pair[i] = s
 	}
 	b.decide(now, old, next, tokens)
@@ -130,16 +133,21 @@ func (b *builder) fill(now stage.Instant, key string, old, next *State, hosts in
 // lately is what this host has used of late, as far as kept, whose level it is,
 // would not have filled in again. Of a bucket elsewhere it is an even part of what
 // all hosts used. A grant may lend fewer tokens than its bucket holds, so there the
-// host has used no more than it ever allowed.
+// host has used no more than all of kept ever allowed.
 func lately(level stage.Level, kept []*report.Subject, hosts int) int64 {
 	used := level.Missing()
 	if level.Remote {
 		return (used + int64(hosts) - 1) / int64(hosts)
 	}
+	allowed, granted := int64(0), false
 	for _, p := range kept {
-		if r := rateOf(p.Part()); r != nil && r.Granted() {
-			used = min(used, r.Bucket().Allowed())
+		if r := rateOf(p.Part()); r != nil {
+			allowed += r.Bucket().Allowed() + p.Part().Admitted()
+			granted = granted || r.Granted()
 		}
+	}
+	if granted {
+		used = min(used, allowed)
 	}
 	return used
 }
