@@ -137,8 +137,9 @@ func (p *Pair) Level(now stage.Instant) stage.Level {
 // SetMode changes the mode. The change gives callers no second burst: a local
 // stage that begins to answer has no more tokens than the stage that answered
 // before. A remote stage that the Pair begins to ask is charged with all tokens
-// that this host allowed within the time that the remote bucket takes to fill, or,
-// if it has just become remote, with those that the other stage lacks.
+// that this host allowed within the time that the remote bucket takes to fill. If
+// the stage became remote later than the Pair was made, the tokens that the other
+// stage lacked then stand for those that were allowed before.
 // Each call that runs meanwhile may still take its tokens from the stage that
 // answered before.
 func (p *Pair) SetMode(now stage.Instant, mode dynamicconfig.Mode) {
@@ -147,19 +148,12 @@ func (p *Pair) SetMode(now stage.Instant, mode dynamicconfig.Mode) {
 
 	mode = existing(mode)
 	before, after := roles[p.Mode()], roles[mode]
-	recent := p.recent.Load()
 	p.observe(now)
+	recent := p.recent.Load()
 	for _, i := range [2]role{after.primary, after.shadow} {
-		if i == none || i == before.primary || i == before.shadow || !p.remote[i].Load() {
-			continue
+		if i != none && i != before.primary && i != before.shadow && p.remote[i].Load() && recent != nil {
+			p.sides[i].Take(ended, stage.Request{Now: now, N: recent.sum(now), Kind: stage.Charge})
 		}
-		used := int64(0)
-		if recent != nil {
-			used = recent.sum(now)
-		} else if before.primary != none { // the stage has become remote since the last change
-			used = p.sides[before.primary].Level(now).Missing()
-		}
-		p.sides[i].Take(ended, stage.Request{Now: now, N: used, Kind: stage.Charge})
 	}
 	limit := func() {
 		if before.primary != none && after.primary != none && before.primary != after.primary {
@@ -173,7 +167,8 @@ func (p *Pair) SetMode(now stage.Instant, mode dynamicconfig.Mode) {
 
 // observe reads which stages are remote. If one is, the Pair records the tokens
 // that it allows, for as long as the remote bucket takes to fill. If that time
-// has changed, a new record begins with the tokens of the last one.
+// has changed, a new record begins with the tokens of the last one. The first
+// record begins with the tokens that the primary lacks.
 func (p *Pair) observe(now stage.Instant) {
 	var span int64
 	for i, s := range p.sides {
@@ -186,6 +181,8 @@ func (p *Pair) observe(now stage.Instant) {
 		next := newRecent(span)
 		if last != nil {
 			next.add(now, last.sum(now))
+		} else if in := roles[p.Mode()]; in.primary != none {
+			next.add(now, p.sides[in.primary].Level(now).Missing())
 		}
 		p.recent.CompareAndSwap(last, next)
 	}

@@ -275,14 +275,22 @@ func (b *becomes) Level(now stage.Instant) stage.Level {
 }
 
 func TestAJumpToAStageThatHasBecomeRemoteGivesNoSecondBurst(t *testing.T) {
-	o, n := newBucket(t, 1, 10), &becomes{bucket: newBucket(t, 1, 10)}
-	p := NewPair(0, o, n, old, spawn)
-	if !allow(p, 0, 7) {
-		t.Fatal("it is refused")
-	}
-	n.remote = true
-	if p.SetMode(0, onlyNew); n.charged != 7 {
-		t.Errorf("charged with %d, want 7", n.charged)
+	for name, modes := range map[string][]dynamicconfig.Mode{
+		"at once":                           {onlyNew},
+		"after a config that kept the mode": {old, onlyNew},
+	} {
+		o, n := newBucket(t, 1, 10), &becomes{bucket: newBucket(t, 1, 10)}
+		p := NewPair(0, o, n, old, spawn)
+		if !allow(p, 0, 7) {
+			t.Fatal("it is refused")
+		}
+		n.remote = true
+		for _, mode := range modes {
+			p.SetMode(0, mode)
+		}
+		if n.charged != 7 {
+			t.Errorf("%s: charged with %d, want 7", name, n.charged)
+		}
 	}
 }
 

@@ -98,6 +98,29 @@ func TestAnOlderClockReadingHasTheTokensOfTheLatest(t *testing.T) {
 	}
 }
 
+// A bucket of 10 tokens is empty when a caller or a change comes whose clock
+// reading is 100 s older.
+func TestAnOlderClockReadingChangesTheBucketAsOfTheLatest(t *testing.T) {
+	const latest = stage.Instant(100 * time.Second)
+	for name, tt := range map[string]struct {
+		change func(b *Bucket)
+		want   float64
+	}{
+		"a charge":       {func(b *Bucket) { b.Charge(0, 3, 0, 10) }, -3},
+		"a cap":          {func(b *Bucket) { b.Cap(0, -5) }, -5},
+		"a higher limit": {func(b *Bucket) { b.SetPace(0, NewPace(1000, 10)) }, 0},
+		"a lower limit":  {func(b *Bucket) { b.SetPace(0, NewPace(0.125, 10)) }, 0},
+		"another burst":  {func(b *Bucket) { b.SetPace(0, NewPace(1, 20)) }, 0},
+	} {
+		var b Bucket
+		b.Init(NewPace(1, 10))
+		b.Take(stage.Request{Now: latest, N: 10}, 0)
+		if tt.change(&b); math.Abs(b.Tokens(latest)-tt.want) > 1e-6 {
+			t.Errorf("%s: %v tokens, want %v", name, b.Tokens(latest), tt.want)
+		}
+	}
+}
+
 func TestAnOlderClockReadingWaitsUntilThereAreTokens(t *testing.T) {
 	b := newBucket(10, 10)
 	b.Charge(second, 11, 0, math.Inf(1))

@@ -290,36 +290,40 @@ func TestABucketIsANaiveBucket(t *testing.T) {
 			"charge": func(t *rapid.T) {
 				c := cost.Draw(t, "n")
 				extra := rapid.SampledFrom([]float64{0, 1, 100, math.Inf(1)}).Draw(t, "extra")
+				at := b.asOf(now)
 				b.Charge(now, c, 0, extra)
-				before := n.see(now)
-				n.set(now, min(before, max(before-float64(c), -n.burst-extra)))
+				before := n.see(at)
+				n.set(at, min(before, max(before-float64(c), -n.burst-extra)))
 				n.allowed += c
 			},
 			"refund": func(t *rapid.T) {
 				c := cost.Draw(t, "n")
+				at := b.asOf(now)
 				b.Refund(now, c)
-				n.set(now, min(n.see(now)+float64(c), n.burst))
+				n.set(at, min(n.see(at)+float64(c), n.burst))
 				n.allowed -= c
 			},
 			"add": func(t *rapid.T) {
 				tokens := rapid.Float64Range(-500, 500).Draw(t, "tokens")
 				b.Drop(now)
+				at := b.asOf(now)
 				b.Add(now, tokens)
-				n.set(now, min(n.see(now)+tokens, n.burst))
+				n.set(at, min(n.see(at)+tokens, n.burst))
 			},
 			"cap": func(t *rapid.T) {
 				tokens := rapid.Float64Range(-10, 5000).Draw(t, "tokens")
+				at := b.asOf(now)
 				b.Cap(now, tokens)
-				n.set(now, min(n.see(now), tokens))
+				n.set(at, min(n.see(at), tokens))
 			},
 			"pace": func(t *rapid.T) {
-				now = max(now, n.latest.Add(-time.Millisecond)) // else the tokens are too many for a Pace
 				b.Drop(now)
+				at := b.asOf(now)
 				b.SetPace(now, drawPace(t, contended))
-				tokens := n.see(now)
+				tokens := n.see(at)
 				n.pace(&b)
-				n.set(now, min(tokens, n.burst))
-				n.noted(now)
+				n.set(at, min(tokens, n.burst))
+				n.noted(at)
 			},
 			"count only": func(t *rapid.T) {
 				c, allowed := cost.Draw(t, "n"), rapid.Bool().Draw(t, "allowed")

@@ -154,9 +154,10 @@ func (w *word) take(r stage.Request, debt time.Duration) (v stage.Verdict, left 
 	}
 }
 
-// update replaces the quanta that are missing by what f makes of them.
+// update replaces the quanta that are missing by what f makes of them, as of now or
+// the latest decision.
 func (w *word) update(now stage.Instant, f func(p Pace, taken int64) int64) {
-	now = w.near(now)
+	now = w.asOf(now)
 	for {
 		full, p := w.read()
 		if p.Unlimited() {
@@ -203,7 +204,7 @@ func (w *word) SetPace(now stage.Instant, p Pace) {
 // there under the old pace, infinite when that was unlimited. Replace returns
 // that too.
 func (w *word) Replace(now stage.Instant, p Pace, tokens func(float64) float64) (before float64) {
-	now = w.near(now)
+	now = w.asOf(now)
 	for {
 		full, old := w.read()
 		next := full&1 ^ 1

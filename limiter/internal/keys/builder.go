@@ -94,11 +94,11 @@ func (b *builder) fill(now stage.Instant, key string, old, next *State, hosts in
 	}
 	if len(kept) > 0 && old.Stage != nil {
 		level := old.Stage.Level(now)
-		tokens, used = level.Tokens, lately(level, kept, hosts)
+		tokens, used = level.Tokens, old.lately(now, level, kept, hosts)
 	} else if left := old.few.left(); left != nil {
 		tokens = left.tokensAt(now)
 		asked = left.remote // it knows what was used
-		used = lately(stage.Level{Burst: left.burst, Tokens: tokens, Remote: asked != ""}, nil, hosts)
+		used = old.lately(now, stage.Level{Burst: left.burst, Tokens: tokens, Remote: asked != ""}, nil, hosts)
 	}
 	for i, t := range next.rule.shares {
 		var s *report.Subject
@@ -122,24 +122,36 @@ func (b *builder) fill(now stage.Instant, key string, old, next *State, hosts in
 		} else {
 			b.adopt(now, s, t, hosts, used)
 		}
+		if r := remoteOf(s.Part()); r != nil && used > 0 && old.unasked(s) && answers(rule, i) {
+			r.Owe(now, used)
+		}
 		next.pair[i] = s
 	}
 	b.decide(now, old, next, tokens)
 }
 
-// lately is what this host has used of late, as far as kept, whose level it is,
-// would not have filled in again. Of a bucket elsewhere it is an even part of what
-// all hosts used. A grant may lend fewer tokens than its bucket holds, so there the
-// host has used no more than it ever allowed.
-func lately(level stage.Level, kept []*report.Subject, hosts int) int64 {
+// lately is what this host has used of late, as far as kept, parts of st whose level
+// it is, would not have filled in again. Of a bucket elsewhere it is an even part of
+// what all hosts used. A grant may lend fewer tokens than its bucket holds, so there
+// the host has used no more than all of kept ever allowed, or the fallback lacks.
+func (st *State) lately(now stage.Instant, level stage.Level, kept []*report.Subject, hosts int) int64 {
 	used := level.Missing()
 	if level.Remote {
 		return (used + int64(hosts) - 1) / int64(hosts)
 	}
-	for _, p := range kept {
-		if r := rateOf(p.Part()); r != nil && r.Granted() {
-			used = min(used, r.Bucket().Allowed())
+	most, granted := int64(0), false
+	for i, p := range kept {
+		r := rateOf(p.Part())
+		if r == nil {
+			continue
 		}
+		most += r.Bucket().Allowed() + p.Part().Admitted()
+		if answers(st.rule.rule, i) && r.Granted() {
+			most, granted = max(most, r.Lacking(now)), true
+		}
+	}
+	if granted {
+		used = min(used, most)
 	}
 	return used
 }

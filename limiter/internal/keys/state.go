@@ -4,6 +4,7 @@ package keys
 
 import (
 	"math"
+	"slices"
 	"sync/atomic"
 
 	"golang.org/x/time/rate"
@@ -241,6 +242,13 @@ func (st *State) Mode() dynamicconfig.Mode {
 		return dynamicconfig.ModeNew
 	}
 	return st.rule.rule.Migration.Mode
+}
+
+// unasked reports whether s is a part of st that does not answer, and that no
+// migration asks.
+func (st *State) unasked(s *report.Subject) bool {
+	i := slices.Index(st.parts(), s)
+	return i >= 0 && st.few.migrating() == nil && !answers(st.rule.rule, i)
 }
 
 // Divergence is how the two sides of a migration answered so far.

@@ -143,6 +143,13 @@ func (r *Rate) InForce() Level { return r.inForce }
 // settle charges the resting level with what the bucket has allowed.
 func (r *Rate) settle(now stage.Instant) { r.resting.charge(now, r.bucket.Allowed()) }
 
+// Lacking is how many tokens the level that rests lacks, after the same usage as
+// the bucket; 0 if it was never in force.
+func (r *Rate) Lacking(now stage.Instant) int64 {
+	r.settle(now)
+	return stage.Level{Limit: r.resting.Limit, Burst: r.resting.Burst, Tokens: r.resting.tokens}.Missing()
+}
+
 // Steer implements Part. Tokens stay with the level that they belong to; a
 // first grant starts with what the fallback has left.
 func (r *Rate) Steer(now stage.Instant, hosts int) {

@@ -29,10 +29,13 @@ type ceil struct {
 }
 
 // init makes r the level before the first grant.
-func (r *resting) init(now stage.Instant) { r.set(now, Level{Burst: inf}, inf) }
+func (r *resting) init(now stage.Instant) {
+	r.at = now
+	r.set(now, Level{Burst: inf}, inf)
+}
 
 func (r *resting) set(now stage.Instant, l Level, tokens float64) {
-	r.Level, r.tokens, r.at = l, min(tokens, l.Burst), now
+	r.Level, r.tokens, r.at = l, min(tokens, l.Burst), max(r.at, now)
 }
 
 // cap has the next charge lower the tokens to at most tokens as of now.
@@ -65,7 +68,7 @@ func (r *resting) charge(now stage.Instant, allowed int64) {
 		filled := r.tokens + float64(r.Limit)*float64(max(now.Sub(r.at), 0))*1e-9
 		r.tokens = max(min(filled, most)-float64(max(used, 0)), 0)
 	}
-	r.at = now
+	r.at = max(r.at, now)
 }
 
 // full reports whether forgetting the level loses nothing.
