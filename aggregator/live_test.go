@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -355,17 +356,17 @@ type watched struct {
 	account.Account
 
 	block, entered chan bool // entered is closed when the first caller waits
-	once           sync.Once
+	waited         atomic.Bool
 	seen           []time.Duration
 }
 
 func (k *watched) Expire(now time.Duration, _ func(uint32)) { k.seen = append(k.seen, now) }
 
 func (k *watched) Hosts() int {
-	k.once.Do(func() {
+	if k.waited.CompareAndSwap(false, true) {
 		close(k.entered)
 		<-k.block
-	})
+	}
 	return 0
 }
 
