@@ -92,7 +92,8 @@ func (f foreign) tokens(t time.Time) float64 {
 // rounding is how much of a token may be an error of arithmetic.
 const rounding = 1e-6
 
-// spend takes n tokens that are spent already, into a debt of at most two bursts.
+// spend takes n tokens that are spent already, into a debt of at most two bursts
+// and a part of a token.
 func (f foreign) spend(t time.Time, n int64) {
 	f.charge(t, min(float64(n), f.tokens(t)+2*float64(f.l.Burst())))
 }
