@@ -226,7 +226,7 @@ func (k *key) claim(now time.Duration, host string) claims.Claim {
 	}
 	leaser, leases := k.account.(account.Leaser)
 	if leases {
-		// What is still out although there is less by now is not free yet.
+		// Leases that hosts still hold are not free yet, although the capacity has shrunk.
 		c.Has, c.Keep = max(c.Has, leaser.Leased()), leaser.Learns(now, false)
 	} else {
 		c.Keep = now < k.above.keeps

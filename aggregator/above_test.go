@@ -199,7 +199,7 @@ func TestNobodyTakesWhatIsLeftOfTheRulesLimit(t *testing.T) {
 	}
 }
 
-// What elastic's hosts want is known above.
+// The cluster above knows what hosts under elastic want.
 func TestEveryAlgorithmSaysWhatItsHostsWant(t *testing.T) {
 	registry := algorithm.Builtin()
 	for _, name := range registry.Names() {
@@ -237,7 +237,7 @@ func TestWhoAsksWhenItWasToldToGetsANewAnswer(t *testing.T) {
 	}
 }
 
-// What is asked above follows what hosts want sooner than when it is time to ask
+// A claim above follows what hosts want sooner than when it is time to ask
 // again, but not all the time.
 func TestAClusterAsksEarlyWhenItsDemandChanges(t *testing.T) {
 	for _, tt := range []struct {

@@ -80,7 +80,7 @@ func BenchmarkStepParallel(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/keys, "ns/key")
 }
 
-// What a key of a host takes, and a key by itself. Cadence takes 83 to 131
+// The memory of one key and host, and of a key by itself. Cadence takes 83 to 131
 // bytes for the one, and 4.2 kB for the other.
 func TestMemory(t *testing.T) {
 	heap := func() uint64 {

@@ -12,7 +12,7 @@ import (
 	"github.com/headgate/headgate/rpc/usage"
 )
 
-// What look finds by its hash may be another key: the text decides.
+// Look finds by hash, which another key may have: the text decides.
 func TestAKeyOfTheSameHashIsNotMistaken(t *testing.T) {
 	a := weighted(t, cadence)
 	text := reportOf(algorithm.NameRequestWeighted, 60, 0, time.Second, "k")

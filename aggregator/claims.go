@@ -48,7 +48,7 @@ func (c *claimant) ask() claims.Lease {
 		c.a.blame(c.now, name, c.claim.Key, err)
 		return c.refuse("the key's rule has parameters that its algorithm %s does not take", name)
 	}
-	if err != nil || config.Algorithm.Account != algorithm.AccountClaims { // it may be none of the registry's, which is nobody's failure
+	if err != nil || config.Algorithm.Account != algorithm.AccountClaims { // the registry may not have it, which is no failure
 		return c.refuse("the key's algorithm %s hands out no leases: use none, static, proportional-share or fair-share", name)
 	}
 	hash := c.a.table.Hash(c.claim.Key)

@@ -257,7 +257,7 @@ func TestWhatClaimsSayAboutKeysThatAreNotLeased(t *testing.T) {
 	}
 }
 
-// Who claims keys that are decided elsewhere cannot fill the log with failures.
+// A host that claims keys that are decided elsewhere cannot fill the log with failures.
 func TestKeysThatNoRegistryDecidesFailNobody(t *testing.T) {
 	a, log := custom(t, cadence, onAverage(new(counting).weigh))
 	for _, name := range []string{"exact", "even", "gossip"} {
@@ -390,7 +390,7 @@ func TestACapacityComesFromTheClusterAbove(t *testing.T) {
 	if got := claimed(t, tr.child, 10*s, wants("a", 80, 80)); !near(got.Amount, 50) {
 		t.Errorf("after a cut: %+v", got)
 	}
-	// What is still out below is not given to others above.
+	// The cluster above does not give others what hosts below still hold.
 	if got := claimed(t, tr.parent, 11*s, wants("other region", 20, 1000)); got.Amount > 50+1e-9 {
 		t.Errorf("above: %+v", got)
 	}

@@ -67,7 +67,7 @@
 //
 // # Out of scope
 //
-// Who owns a key (ringpop), how reports travel (rpc), how a limit is shared
+// Which host owns a key (ringpop), how reports travel (rpc), how a limit is shared
 // (algorithm), and enforcing it (limiter). An aggregator never calls a
 // limiter, and stores nothing that it would not relearn in one lease.
 package aggregator

@@ -88,7 +88,7 @@ func TestOneBucketIsExactOverManyHosts(t *testing.T) {
 		{"near", 5000, 500, 0.001, rpctest.Faults{Delay: 100 * time.Microsecond, Jitter: 100 * time.Microsecond}},
 		{"slow", 7, 3, 0.001 + 1/73., rpctest.Faults{Delay: 100 * time.Microsecond}}, // the last token of 73 is not whole
 		{"far", 2000, 200, 0.001, rpctest.Faults{Delay: 5 * time.Millisecond, Jitter: time.Millisecond}},
-		// Whoever does not hear of its tokens has not used them: they come back.
+		// A host that gets no answer has not used the tokens: they come back.
 		{"lossy", 2000, 2000, 0.001, rpctest.Faults{Delay: 100 * time.Microsecond, Drop: 0.01, Jitter: time.Millisecond}},
 	} {
 		t.Run(row.name, func(t *testing.T) {

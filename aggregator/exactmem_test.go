@@ -12,7 +12,7 @@ import (
 	"github.com/headgate/headgate/rpc/usage"
 )
 
-// What a bucket takes at its owner is bounded, and given back once it is full.
+// A bucket takes a bounded amount of memory at its owner, and none once it is full.
 func TestABucketIsSmall(t *testing.T) {
 	const keys, most = 100_000, 600
 	p := cadence

@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// What a key has beside its account is in one cache line.
+// A key without its account is one cache line.
 func TestAKeyIsACacheLine(t *testing.T) {
 	const line = 64
 	if unsafe.Sizeof(uintptr(0)) < 8 {

@@ -20,7 +20,7 @@ func configured(t *testing.T, a *Aggregator, rules ...dynamicconfig.Rule) {
 	}
 }
 
-// What was spent under a large limit does not close a key for months when the
+// A debt from under a large limit does not close a key for months when the
 // limit becomes smaller.
 func TestADebtIsNoLongerThanBeforeUnderASmallerLimit(t *testing.T) {
 	for _, large := range []dynamicconfig.Rule{exactRule(1e9, 1e9), autoRule(1e9, 1e9)} {

@@ -23,7 +23,7 @@ func inPlaces(a *Aggregator, glob string, auto bool) int64 {
 	return n.Load()
 }
 
-// Whoever asks: no program can make more keys than its rule has, and those of
+// No program can make more keys than its rule has, and those of
 // other rules have their room.
 func TestTakesMakeNoMoreKeysThanTheirRuleMayHave(t *testing.T) {
 	for _, rule := range []dynamicconfig.Rule{exactRule(1, 1), autoRule(1, 1)} {
@@ -54,7 +54,7 @@ func TestTakesMakeNoMoreKeysThanTheirRuleMayHave(t *testing.T) {
 		if !take(0, "other:1").Decided {
 			t.Errorf("%s: there is no room for the keys of another rule", rule.Algorithm)
 		}
-		// What is full again gives its place back, and what is not keeps it.
+		// A bucket that is full again gives its place back; others keep theirs.
 		now := 2 * time.Second
 		a.GC(now)
 		if got := inPlaces(a, "login:*", auto); got != 0 {

@@ -52,7 +52,7 @@ func TestWhatIsRememberedOfLargeBatchesIsBounded(t *testing.T) {
 	if got := remembered(); got > maxRemembered || got < maxRemembered/2 {
 		t.Errorf("%d bytes of keys are remembered of %d", got, maxRemembered)
 	}
-	// What is settled, withdrawn or gone makes room again.
+	// A batch that is settled, withdrawn or gone makes room again.
 	for caller := range uint64(4) {
 		send(caller+1, 100, 100)
 	}
@@ -118,7 +118,7 @@ func TestNothingIsForgivenByTheBoundOfDebt(t *testing.T) {
 	}
 }
 
-// What a charge or a refund did not move is not undone, wherever it is withdrawn.
+// Undoing a charge or a refund moves only the tokens that it had moved.
 func TestOnlyWhatMovedIsUndone(t *testing.T) {
 	charge := []usage.Take{{Key: "k", Tokens: 100, Spent: usage.SpentBeyond}}
 	refund := []usage.Take{{Key: "k", Tokens: -10}}
@@ -151,7 +151,7 @@ func TestOnlyWhatMovedIsUndone(t *testing.T) {
 	}
 }
 
-// What is kept is counted by what it takes, not by what it says.
+// The owner counts the memory of what it keeps, not its number of rows.
 func TestWhatIsRememberedIsCounted(t *testing.T) {
 	heap := func() int64 {
 		runtime.GC()
@@ -225,7 +225,7 @@ func TestRefusalsAreLoggedNowAndThen(t *testing.T) {
 	})
 }
 
-// What was charged only in part is given back only as far when the batch is
+// A charge that was made in part is given back in that part when the batch is
 // withdrawn.
 func TestOnlyWhatWasChargedIsGivenBack(t *testing.T) {
 	a := bucketed(t, 1e-4, 20)

@@ -16,7 +16,7 @@ import (
 	"github.com/headgate/headgate/rpc/usage"
 )
 
-// What hosts of the release before send is answered, in a form that they can read:
+// The owner answers hosts of the release before in a form that they can read:
 // see rpc/versions_test.go.
 func TestTheReleaseBeforeIsAnswered(t *testing.T) {
 	text, err := os.ReadFile("../rpc/testdata/release/messages.json")

@@ -58,7 +58,7 @@ import (
 // or cut off for a whole lease) may use its even share once on top of it, until
 // its first report.
 //
-// It works with hosts that report early when they run dry or when their demand
+// Elastic needs hosts that report early when they run dry or when their demand
 // changes, as package limiter's do.
 //
 // The zero value of a field means its default.

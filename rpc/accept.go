@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// What one message may hold. The sender checks a message when it encodes it,
+// The bounds of one message. The sender checks a message when it encodes it,
 // and the receiver when it decodes it. Either refuses a message that is beyond
 // these bounds as a whole. Accepted lists what each bound is for.
 const (

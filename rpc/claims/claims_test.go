@@ -71,7 +71,7 @@ func sameClaims(t tb, got, want *claims.Claims) {
 	}
 }
 
-// What lasts at all does not become what never ends or never was.
+// A short lease does not become one that never ends, or none at all.
 func TestDurationsOfLeasesRoundDown(t *testing.T) {
 	sent := &claims.Leases{Rows: []claims.Lease{{Amount: 1, Lasts: 1, Refresh: 1}, {Amount: 1, Lasts: 1999 * time.Microsecond, Refresh: 1500 * time.Microsecond}}}
 	payload, err := claims.EncodeLeases(sent, 2)

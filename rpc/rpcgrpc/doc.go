@@ -3,13 +3,13 @@
 // Package rpcgrpc carries rpc over plain gRPC, for programs that do not link
 // YARPC: those that run no decider and ask the edge port of ones that do.
 //
-// Who is asked puts a Decider on a grpc.Server, most often a usage.Forward,
+// A server puts a Decider on a grpc.Server, most often a usage.Forward,
 // which answers for any key:
 //
 //	server := grpc.NewServer(rpcgrpc.ServerDefaults()...)
 //	rpcgrpc.Register(server, &usage.Forward{Fanout: fanout}, rpcgrpc.ServerOptions{})
 //
-// Who asks knows some of them, and does not mind which one answers:
+// A client knows some of them, and any may answer:
 //
 //	client, err := rpcgrpc.NewClient([]string{"10.0.0.7:7934", "10.0.0.8:7934"}, rpcgrpc.ClientOptions{})
 //	defer client.Close()

@@ -70,7 +70,7 @@ func TestKeepClosesWhatLeftTheRing(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the connection to the owner that left is closed", func() bool { return lLeaves.open.Load() == 0 })
-	// It may come back.
+	// The host may come back.
 	for _, address := range both {
 		if _, err := call(t, c, address, word(t, "x"), patience); err != nil {
 			t.Error(err)

@@ -106,7 +106,7 @@ func (Columnar) DecodeReport(payload *anypb.Any, r *Report) error {
 	if err != nil {
 		*r = Report{Keys: r.Keys[:0], Allowed: r.Allowed[:0], Rejected: r.Rejected[:0], Elapsed: r.Elapsed[:0], Weight: r.Weight[:0]}
 	}
-	// What an earlier, longer message left behind would keep its keys alive.
+	// Rows of an earlier, longer message would keep its keys alive.
 	clear(r.Keys[len(r.Keys):cap(r.Keys)])
 	return err
 }

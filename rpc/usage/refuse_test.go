@@ -160,7 +160,7 @@ func TestOnlyTheRightTypeIsRead(t *testing.T) {
 		_, err := usage.Columnar{}.DecodeGrants(payload, sampleUsage(1))
 		wantRefused(t, err, "expected headgate.v1.Grants")
 	}
-	// What stands before the slash is the sender's affair.
+	// The sender chooses the text before the slash.
 	if _, err := (usage.Columnar{}).DecodeGrants(&anypb.Any{TypeUrl: "x/headgate.v1.Grants"}, sampleUsage(1)); err != nil {
 		t.Error(err)
 	}

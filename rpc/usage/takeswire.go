@@ -35,7 +35,7 @@ const (
 	takesAuto
 )
 
-// What a wait is on the wire that is no wait, and what is added to one that is.
+// How no wait is written, and what is added to a wait that is one.
 const (
 	waitSpentBeyond = iota
 	waitSpentApart

@@ -31,7 +31,7 @@ type Claim struct {
 	// they were, unless this account learns too.
 	Keep bool
 	// Headroom says that more than Bands may be of use, because they were
-	// measured and are known late: while nobody else wants it, the host gets
+	// measured and are known late: while no other host wants it, the host gets
 	// up to a tenth on top of them. Slots have none.
 	Headroom bool
 }

@@ -24,10 +24,10 @@ const smallestBook = 8
 // Look is the key that hash most likely belongs to, or none if there is none
 // for sure.
 func (b *Book[K]) Look(hash uint64) K {
-	var nobody K
+	var zero K
 	mask := uint64(len(b.slots) - 1)
 	for at := hash & mask; ; at = (at + 1) & mask {
-		if s := &b.slots[at]; s.hash == hash || s.key == nobody {
+		if s := &b.slots[at]; s.hash == hash || s.key == zero {
 			return s.key
 		}
 	}
@@ -35,11 +35,11 @@ func (b *Book[K]) Look(hash uint64) K {
 
 // Find is the key called text, or none.
 func (b *Book[K]) Find(hash uint64, text string) K {
-	var nobody K
+	var zero K
 	mask := uint64(len(b.slots) - 1)
 	for at := hash & mask; ; at = (at + 1) & mask {
 		s := &b.slots[at]
-		if s.key == nobody || s.hash == hash && s.key.Text() == text {
+		if s.key == zero || s.hash == hash && s.key.Text() == text {
 			return s.key
 		}
 	}
@@ -55,10 +55,10 @@ func (b *Book[K]) Add(hash uint64, k K) {
 }
 
 func (b *Book[K]) put(s slot[K]) {
-	var nobody K
+	var zero K
 	mask := uint64(len(b.slots) - 1)
 	at := s.hash & mask
-	for b.slots[at].key != nobody {
+	for b.slots[at].key != zero {
 		at = (at + 1) & mask
 	}
 	b.slots[at] = s
@@ -66,13 +66,13 @@ func (b *Book[K]) put(s slot[K]) {
 
 // Remove takes k out, and moves those that it was in the way of.
 func (b *Book[K]) Remove(hash uint64, k K) {
-	var nobody K
+	var zero K
 	mask := uint64(len(b.slots) - 1)
 	at := hash & mask
 	for b.slots[at].key != k {
 		at = (at + 1) & mask
 	}
-	for next := (at + 1) & mask; b.slots[next].key != nobody; next = (next + 1) & mask {
+	for next := (at + 1) & mask; b.slots[next].key != zero; next = (next + 1) & mask {
 		home := b.slots[next].hash & mask
 		if (next-home)&mask >= (next-at)&mask {
 			b.slots[at] = b.slots[next]
@@ -86,11 +86,11 @@ func (b *Book[K]) Remove(hash uint64, k K) {
 }
 
 func (b *Book[K]) resize(n int) {
-	var nobody K
+	var zero K
 	old := b.slots
 	b.slots = make([]slot[K], max(n, smallestBook))
 	for _, s := range old {
-		if s.key != nobody {
+		if s.key != zero {
 			b.put(s)
 		}
 	}

@@ -109,14 +109,14 @@ type Entry[K Key] struct {
 
 // Entries are all keys of sh at this time, which may be gone when it is locked again.
 func (sh *Shard[K]) Entries() (all []Entry[K]) {
-	var nobody K
+	var zero K
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 
 	for _, b := range sh.books {
 		all = slices.Grow(all, b.live)
 		for _, s := range b.slots {
-			if s.key != nobody {
+			if s.key != zero {
 				all = append(all, Entry[K]{s.hash, s.key, b.algorithm})
 			}
 		}

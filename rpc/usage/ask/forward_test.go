@@ -140,7 +140,7 @@ func TestAnEdgeUndoesWhatNobodyHearsOf(t *testing.T) {
 	})
 }
 
-// What was given back is taken again though it is spent by now, and what was
+// Tokens that were given back are taken again though they are spent by now, and what was
 // spent apart comes back as far as it was taken.
 func TestAnEdgeUndoesWhatMayBeUndone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

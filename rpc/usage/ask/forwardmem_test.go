@@ -10,7 +10,7 @@ import (
 	"github.com/headgate/headgate/rpc/usage"
 )
 
-// What an edge remembers is counted in rows, so it keeps no room for more of them.
+// An edge counts what it remembers in rows, so it keeps no room for more rows.
 func TestAnEdgeKeepsNoRoomForTakesThatMovedNothing(t *testing.T) {
 	rows, took := make([]usage.Take, rpc.MaxTakes), make([]usage.Took, rpc.MaxTakes)
 	for i := range rows {

@@ -217,7 +217,7 @@ func TestAnOwnerThatHangs(t *testing.T) {
 		o.hang = false
 		o.mu.Unlock()
 		time.Sleep(100 * time.Millisecond)
-		// What a fallback let through meanwhile is spent apart, once.
+		// Events that a fallback let through meanwhile are spent apart, once.
 		for _, want := range []usage.Spent{usage.SpentApart, usage.SpentBeyond} {
 			if _, err := taker.Take(t.Context(), usage.Take{Key: "k", Tokens: 7, Spent: usage.SpentBeyond}); err != nil {
 				t.Fatal(err)
@@ -328,7 +328,7 @@ func TestNoMoreWaitThanFit(t *testing.T) {
 	})
 }
 
-// Whoever is told OK has its token, and nobody else: over a network that loses,
+// A caller has a token exactly if its answer is OK: over a network that loses,
 // delays and reorders, with an owner that knows nothing of batches. What was
 // lost on the way back has been taken for nobody.
 func TestNobodyIsToldOfTheTokensOfAnother(t *testing.T) {

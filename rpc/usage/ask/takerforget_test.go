@@ -53,7 +53,7 @@ func TestOwnersThatAreGoneAreForgotten(t *testing.T) {
 	})
 }
 
-// Who comes just when a queue is forgotten uses the next one.
+// A caller that comes just when a queue is forgotten uses the next one.
 func TestATakeIsNotLostWithItsQueue(t *testing.T) {
 	taker := &Taker{Host: "me", Placement: nowhere{}, Peers: nowhere{}}
 	var wg sync.WaitGroup

@@ -24,7 +24,7 @@ const WithdrawalsTypeURL = "type.googleapis.com/headgate.v1.Withdrawals"
 const maxSpread = 8
 
 // Withdrawn answers Withdrawals at an edge, and undoes the batches that they name.
-// It is for calls of other hosts of the cluster, and not for callers of the edge:
+// Withdrawn is for calls of other hosts of the cluster, and not for callers of the edge:
 // those withdraw only their own batches, with their Takes.
 type Withdrawn struct{ Edge *Forward }
 

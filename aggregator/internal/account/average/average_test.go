@@ -68,7 +68,7 @@ func TestGrantsFollowDemand(t *testing.T) {
 	}
 }
 
-// What is computed for one host is what a Weigh makes of all.
+// The grant that a form computes for one host is the one that its Weigh makes.
 func TestTheFormIsTheWeigh(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		amount := rapid.OneOf(rapid.Just(0.0), rapid.Float64Range(1e-3, 1e6), rapid.Float64Range(1e-3, 1))
@@ -94,7 +94,7 @@ func TestTheFormIsTheWeigh(t *testing.T) {
 	})
 }
 
-// What a report costs must not depend on how many hosts use the key. Every row
+// The cost of a report must not depend on how many hosts use the key. Every row
 // that this report has no business with is poisoned: to look at one is to answer
 // nonsense.
 func TestAReportLooksAtNoOtherHost(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What one account hands over, another one goes on with: both answer the
+// An account goes on with what another one handed over: both answer the
 // same from then on.
 func TestAnAccountGoesOnElsewhere(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

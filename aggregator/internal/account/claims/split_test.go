@@ -164,7 +164,7 @@ func TestMaxMinTakesFromNobodyWhoHasLess(t *testing.T) {
 			if parts[i] >= b.Wants*(1-1e-9) {
 				continue
 			}
-			for j, other := range claims { // b is not served: nobody has more per client
+			for j, other := range claims { // b is not served: no host has more per client
 				if has := parts[j] / float64(clean(other).Clients); has > most(parts[i]/float64(b.Clients)) {
 					t.Fatalf("%+v gets %v, but %+v gets %v", b, parts[i], other, parts[j])
 				}

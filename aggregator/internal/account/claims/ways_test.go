@@ -60,7 +60,7 @@ func within(l *Leases, priority int64, w *way) {
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Max(1, math.Abs(b)) }
 
 // Split is what the plain form of w makes of claims, whose priorities do not matter.
-// Who wants nothing counts in the even share of others, as in an account.
+// A host that wants nothing counts in the even share of the others, as in an account.
 func (w way) Split(capacity float64, claims []Band) []float64 {
 	demands, parts, all := make([]algorithm.Demand, len(claims)), make([]float64, len(claims)), 0.0
 	for i, b := range claims {

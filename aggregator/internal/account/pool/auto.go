@@ -61,7 +61,7 @@ const (
 	slightest = 1. / (1 << 30)
 )
 
-// autoState is who decides.
+// autoState says whether hosts or the owner decide.
 type autoState uint8
 
 const (

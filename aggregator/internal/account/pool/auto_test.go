@@ -178,7 +178,7 @@ func TestAutoIsCalm(t *testing.T) {
 	}
 }
 
-// What hosts hold when the limit becomes too low for them is out until they say
+// Tokens that hosts hold when the limit becomes too low for them are out until they say
 // that it is gone, and an answer that is lost says nothing.
 func TestAutoClosesWhenNobodyHoldsAnythingAnyMore(t *testing.T) {
 	limit := algorithm.Limit{Rate: 100, Burst: 100}
@@ -411,7 +411,7 @@ func TestASwitchGivesNoSecondBurst(t *testing.T) {
 	}
 }
 
-// Whoever is split all the time gets what it gets under Elastic.
+// A key that is split all the time gets what it gets under Elastic.
 func TestAutoIsElasticWhereTheLimitIsHigh(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := algorithm.Limit{Rate: 1000, Burst: 2000}

@@ -184,7 +184,7 @@ func TestElasticForgetsSilentHosts(t *testing.T) {
 	}
 }
 
-// What a host holds is free as soon as it has been silent for long enough,
+// The tokens of a host are free as soon as it has been silent for long enough,
 // whoever else reports meanwhile.
 func TestElasticFreesWhatSilentHostsHold(t *testing.T) {
 	limit := algorithm.Limit{Rate: 100, Burst: 100}

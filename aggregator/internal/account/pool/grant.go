@@ -23,7 +23,7 @@ func (k *Account) grant(row *row, limit algorithm.Limit, begins bool, saved, cos
 	if k.pool < 0 {
 		rate = upper(rate+k.pool/seconds(p.Repay), 0)
 	}
-	// What one bucket would not have left any more was missed while rates
+	// Tokens that one bucket would not have left any more were missed while rates
 	// followed the demand. It is made up for slowly, and over no less time
 	// than a rate may run.
 	if missed := k.pool - k.ideal; missed > 0 && k.wants > limit.Rate {

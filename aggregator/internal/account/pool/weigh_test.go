@@ -54,7 +54,7 @@ func TestWeighingByDemandIsElastic(t *testing.T) {
 	})
 }
 
-// Whatever a Weigh makes of the limit, hosts get it once.
+// Hosts get the limit once, also if a Weigh gives them more than there is.
 func TestAWeighThatHandsOutTooMuchIsScaled(t *testing.T) {
 	k := weighing(func(capacity float64, demands []algorithm.Demand, parts []float64) {
 		for i := range demands {
