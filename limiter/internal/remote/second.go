@@ -96,13 +96,10 @@ func (a *Auto) Second(now stage.Instant) bool {
 
 // worthAsking reports whether the owner may grant q, which was refused for reason.
 func (a *Auto) worthAsking(q stage.Request, reason stage.Reason) bool {
-	switch {
-	case reason != stage.Limited && reason != stage.TooCostly:
-		return false
-	case !a.Granted() && a.Grant().Given: // the lease has ended: the owner does not answer
+	if reason != stage.Limited && reason != stage.TooCostly || int64(q.Now) < a.seconds.notBefore.Load() {
 		return false
 	}
-	return int64(q.Now) >= a.seconds.notBefore.Load() && float64(q.N) <= a.Terms().Rule.Costliest()
+	return !a.Fallen() && float64(q.N) <= a.Terms().Rule.Costliest()
 }
 
 // canceled takes back that q was counted.
