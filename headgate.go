@@ -38,7 +38,10 @@ type Config struct {
 // Validate returns all that is wrong with c.
 func (c Config) Validate() error {
 	var errs []error
-	for _, a := range []struct{ name, address string }{{"address", c.Address}, {"listen", c.listen()}} {
+	for _, a := range []struct{ name, address string }{{"address", c.Address}, {"listen", c.Listen}} {
+		if a.name == "listen" && a.address == "" {
+			continue // it is Address
+		}
 		if _, port, err := net.SplitHostPort(a.address); err != nil || port == "" {
 			errs = append(errs, fmt.Errorf("headgate: %s %q is not host:port: write it as in 10.0.0.7:7933", a.name, a.address))
 		}

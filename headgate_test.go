@@ -245,6 +245,9 @@ func TestNewTellsWhatIsWrong(t *testing.T) {
 			t.Errorf("address %q: %v, want %s", address, err, want)
 		}
 	}
+	if err := (headgate.Config{Address: "10.0.0.1"}).Validate(); err == nil || strings.Contains(err.Error(), "listen") {
+		t.Errorf("only an address, without a port: %v", err)
+	}
 	if _, err := headgate.New(headgate.Config{Address: "10.0.0.1:7933"}, nil, nil); err == nil || !strings.Contains(err.Error(), "source is nil") || !strings.Contains(err.Error(), "members are nil") {
 		t.Errorf("neither limits nor members: %v", err)
 	}
@@ -281,7 +284,7 @@ func TestStartWaitsForMembersAndCleansUp(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if err := node.Start(ctx); !errors.Is(err, context.DeadlineExceeded) {
+	if err := node.Start(ctx); !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "stop serving") {
 		t.Errorf("started without any member: %v", err)
 	}
 }

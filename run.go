@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/headgate/headgate/aggregator"
 	"github.com/headgate/headgate/algorithm"
@@ -42,7 +43,9 @@ func (n *Node) Start(ctx context.Context) error {
 	running, cancel := context.WithCancel(context.Background())
 	n.loops.stop, n.loops.WaitGroup = cancel, new(sync.WaitGroup)
 	if err := n.joinLocked(ctx, running); err != nil {
-		return errors.Join(err, n.stopLocked(ctx))
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second) // ctx may have ended
+		defer cancel()
+		return errors.Join(err, n.stopLocked(ending))
 	}
 	if n.loops.stop == nil {
 		return errStopped
@@ -99,7 +102,7 @@ func (n *Node) joinLocked(ctx, running context.Context) error {
 	case <-running.Done():
 		return errStopped
 	case <-ctx.Done():
-		return fmt.Errorf("headgate: wait for the first list of members: %w", ctx.Err())
+		return fmt.Errorf("headgate: no first list of members from Members.Watch in time: %w", ctx.Err())
 	}
 }
 

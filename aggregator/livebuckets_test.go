@@ -47,6 +47,31 @@ func TestADebtIsNoLongerThanBeforeUnderASmallerLimit(t *testing.T) {
 	}
 }
 
+// Nor does what was spent under a large burst.
+func TestADebtIsNoDeeperThanASmallerBurstAllows(t *testing.T) {
+	for _, large := range []dynamicconfig.Rule{exactRule(1000, 1e6), autoRule(1000, 1e6)} {
+		small, auto := large, large.Algorithm == algorithm.NameAuto
+		small.Burst = 100
+		for _, splits := range []bool{false, true} {
+			a, err := New(algorithm.Builtin(), snapshot(t, cadence, large))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if splits && auto {
+				for i := range 20 {
+					step(t, a, time.Duration(i)*s, "h", usage(large.Algorithm, 100, 0, s, "k"))
+				}
+			}
+			took(t, a, 20*s, rpc.Take{Auto: auto, Tokens: rpc.MaxTokens, Spent: rpc.SpentBeyond})
+			configured(t, a, small)
+			took(t, a, 20*s, rpc.Take{Auto: auto})
+			if got := took(t, a, 23*s, rpc.Take{Auto: auto, Tokens: 1}); !got.OK {
+				t.Errorf("%s, split %v: the key is closed for %v, with %v tokens", large.Algorithm, splits, got.Retry, got.Left)
+			}
+		}
+	}
+}
+
 // A bucket that nobody takes from fills as the rule in force says, and goes when
 // it is full.
 func TestABucketFollowsItsRuleWithoutATake(t *testing.T) {

@@ -107,9 +107,11 @@ func (k *autoKey) follow(now time.Duration, rule BucketRule) {
 	}
 	if rule.Rate != k.limit && k.state != whole {
 		k.advance(now, Limit{Rate: k.limit, Burst: rule.Burst})
-		k.forgive(rule)
 	}
 	if k.state != whole {
+		if rule.Limit != k.rule.Limit {
+			k.forgive(rule)
+		}
 		k.rule = rule
 		k.advance(now, rule.Limit)
 		return
@@ -122,11 +124,11 @@ func (k *autoKey) follow(now time.Duration, rule BucketRule) {
 	k.ideal = min(max(k.pool, 0), rule.Burst)
 }
 
-// forgive has a debt of takes, when rule has a lower rate than the limit before,
-// take no longer to pay back than it did: as Bucket's Rule does.
+// forgive makes a debt of takes less in proportion when rule has a lower rate or
+// burst than the rule before: as Bucket's Rule does.
 func (k *autoKey) forgive(rule BucketRule) {
-	if rule.Rate > 0 && rule.Rate < k.limit {
-		k.debt = min(k.debt, max(k.debt*(rule.Rate/k.limit), rule.Burst))
+	if less := min(rule.Rate/k.limit, rule.Burst/k.rule.Burst); less > 0 && less < 1 {
+		k.debt = min(k.debt, max(k.debt*less, rule.Burst))
 		k.pool = max(k.pool, -max(rule.Burst, k.debt))
 	}
 }

@@ -57,14 +57,14 @@ func NewBucket(now time.Duration, rule BucketRule) Bucket {
 }
 
 // Rule changes how b fills at now, and keeps the tokens as far as there is room.
-// Under a lower rate, a debt takes no longer to pay back than before, unless it is
-// one that callers can make under rule too.
+// Under a lower rate or burst, a debt that is deeper than callers can make under
+// rule becomes less in proportion.
 func (b *Bucket) Rule(now time.Duration, rule BucketRule) {
-	level, before := b.Level(now), b.account.Rate()
+	level, rate, burst := b.Level(now), b.Rate(), b.Burst()
 	b.account.Rule(now, rule.account())
-	if rate := b.account.Rate(); rate > 0 && rate < before {
-		borrowed := rate * max(rule.MaxWait, rule.MaxDebt, 0).Seconds()
-		if least := min(level*(rate/before), -b.Burst()-max(rule.MaxCost, b.Burst())-borrowed); level < least {
+	if less := min(b.Rate()/rate, b.Burst()/burst); less > 0 && less < 1 {
+		borrowed := b.Rate() * max(rule.MaxWait, rule.MaxDebt, 0).Seconds()
+		if least := min(level*less, -b.Burst()-max(rule.MaxCost, b.Burst())-borrowed); level < least {
 			b.Give(now, least-level)
 		}
 	}

@@ -180,8 +180,27 @@ func (c Change) String() string {
 	return what + ": " + list(c.Fields, maxFieldsShown, ", ")
 }
 
-// String is f in words: `limit 100/s → 50/s`.
-func (f FieldChange) String() string { return f.Name + " " + shown(f.From) + " → " + shown(f.To) }
+// String is f in words: `limit 100/s → 50/s`. Of two maps it shows the parts that
+// differ: `migrate {mode: old} → {mode: new}`.
+func (f FieldChange) String() string {
+	from, to := f.From, f.To
+	before, was := from.(map[string]string)
+	after, is := to.(map[string]string)
+	if was && is {
+		from, to = without(before, after), without(after, before)
+	}
+	return f.Name + " " + shown(from) + " → " + shown(to)
+}
+
+// without is the part of m that is not in other.
+func without(m, other map[string]string) map[string]string {
+	part := maps.Clone(m)
+	maps.DeleteFunc(part, func(name, value string) bool {
+		same, has := other[name]
+		return has && same == value
+	})
+	return part
+}
 
 // shown is a field's value in a few words.
 func shown(v any) string {

@@ -75,6 +75,14 @@ func TestDiffOfTheRuleOfUnmatchedKeys(t *testing.T) {
 	}
 }
 
+func TestDiffOfAMigrationShowsThePartsThatDiffer(t *testing.T) {
+	const with = "limits: [{key: a, limit: 1/s, migrate: {from: request-weighted-even-floor, to: elastic, mode: %s}}]"
+	changes := diffOf(t, fmt.Sprintf(with, "old-shadow-new"), fmt.Sprintf(with, "new-shadow-old"))
+	if len(changes) != 1 || changes[0].String() != `rule "a": migrate {mode: old-shadow-new} → {mode: new-shadow-old}` {
+		t.Errorf("%v", changes)
+	}
+}
+
 // A reload is one line in the log, whatever changed.
 func TestAReloadIsOneBoundedLine(t *testing.T) {
 	text := func(limit, description string) string {

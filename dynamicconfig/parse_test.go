@@ -318,4 +318,12 @@ func TestCheckSaysHowToConnectRedis(t *testing.T) {
 	}
 }
 
+func TestCheckSuggestsTheAlgorithmThatWasMeant(t *testing.T) {
+	s := mustParse(t, "limits: [{key: k, limit: 1/s, algorithm: elasitc}]")
+	err := s.Check(func(name string) bool { return name != "elasitc" })
+	if err == nil || !strings.Contains(err.Error(), `there is no algorithm "elasitc" here: did you mean elastic? Else register your own`) {
+		t.Errorf("%v", err)
+	}
+}
+
 func itoa(i int) string { return strconv.Itoa(i) }

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
+	"github.com/headgate/headgate/internal/spelling"
 )
 
 // Snapshot is one whole, valid configuration. Parse and Config make them;
@@ -115,6 +116,9 @@ func remedy(algorithm string, known func(name string) bool) string {
 	names = slices.DeleteFunc(names, func(name string) bool { return !known(name) })
 	if len(names) == 0 {
 		return text
+	}
+	if near := spelling.Nearest(algorithm, names); near != "" {
+		return "did you mean " + near + "? Else " + text
 	}
 	return "use " + strictyaml.OneOf(names) + ", or " + text
 }

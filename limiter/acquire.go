@@ -25,10 +25,10 @@ func Priority(priority int64) AcquireOption {
 
 func releaseNothing() {}
 
-// TryAcquire takes n slots of what is in flight, if they are free and nobody
-// waits for them, until release is called. Only its first call does anything;
-// it is never nil. For a rule that limits a rate it is AllowN, and release does
-// nothing.
+// TryAcquire takes n slots until the caller calls release, if the slots are free
+// and no other caller waits for them. Only the first call of release does anything.
+// release is never nil. For a rule that limits a rate, TryAcquire is AllowN, and
+// release does nothing.
 func (l *Limiter) TryAcquire(n int) (release func(), ok bool) {
 	if slots := l.of().PlainSlots(); slots != nil && n > 0 {
 		if h, ok := slots.AcquireFast(int64(n)); ok { // without a look at the clock
@@ -53,8 +53,8 @@ func (l *Limiter) TryAcquire(n int) (release func(), ok bool) {
 	}
 }
 
-// Acquire waits until n slots are free and nobody is before it: waiters are
-// served by Priority, and those of equal priority in order. A call that needs
+// Acquire waits until n slots are free and all waiters before it are served.
+// Waiters of higher Priority come first, then those that came first. A call that needs
 // more slots than this host has now lets others pass. It returns ErrNever at
 // once if n exceeds the whole limit, ErrTooManyWaiters, and ctx's error when ctx
 // ends; then it holds nothing. For a rule that limits a rate it is WaitN.

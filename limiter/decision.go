@@ -80,9 +80,9 @@ func newDecision(k *keys.Key, now stage.Instant, v stage.Verdict) Decision {
 	return d
 }
 
-// Estimate is what an event is thought to cost, taken before it is known what
-// it does cost: tokens of a language model, bytes, milliseconds of processor
-// time. Settle says so afterwards.
+// Estimate is the expected cost of an event, taken before the actual cost is
+// known: tokens of a language model, bytes, milliseconds of processor time. Settle
+// corrects it afterwards.
 //
 //	e := group.For("llm:gpt").Take(ctx, 800, -1)
 //	if !e.OK() {
@@ -92,8 +92,8 @@ func newDecision(k *keys.Key, now stage.Instant, v stage.Verdict) Decision {
 //	…
 //	e.Settle(answer.TokensUsed)
 //
-// What is never settled nor cancelled stays taken as estimated. An Estimate is
-// safe for concurrent use.
+// Tokens of an Estimate that is neither settled nor cancelled stay taken. An
+// Estimate is safe for concurrent use.
 type Estimate struct {
 	decision Decision
 
@@ -102,9 +102,9 @@ type Estimate struct {
 	over  bool // it was settled or cancelled
 }
 
-// Take decides as Decide does, and takes n tokens if it is OK: what the event
-// is thought to cost. An event that turns out to cost less gives the
-// difference back, and one that costs more goes into debt.
+// Take decides as Decide does, and takes n tokens, the expected cost, if the event
+// may happen. If the event costs less, Settle gives the difference back. If the
+// event costs more, Settle charges the difference, and the bucket may go into debt.
 func (l *Limiter) Take(ctx context.Context, n int, longest time.Duration) *Estimate {
 	return newEstimate(reserve(ctx, l.of(), stage.Now(), int64(n), longest))
 }
@@ -144,9 +144,9 @@ type Cost struct {
 	N       int
 }
 
-// AllowAll reports whether everything may happen now, and takes the tokens if
-// so. If one limiter refuses, what the others gave goes back and is not counted
-// as usage, wherever their buckets are. Name the narrowest limit first.
+// AllowAll reports whether all limiters allow their cost now, and takes the tokens
+// if so. If one limiter refuses, the tokens of the others go back and do not count
+// as usage, wherever the buckets are. Name the narrowest limit first.
 func AllowAll(ctx context.Context, costs ...Cost) bool {
 	_, refused := TakeAll(ctx, 0, costs...)
 	return refused == nil

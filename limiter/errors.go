@@ -8,14 +8,14 @@ import (
 	"github.com/headgate/headgate/limiter/stage"
 )
 
-// Errors that callers tell apart with errors.Is. They are what a wait returns,
-// and what Refused tells of a key that is never allowed.
+// Errors that callers distinguish with errors.Is. A wait returns them, and Refused
+// returns those of keys that are never allowed.
 var (
 	// ErrNever: waiting does not help; the cost is above the burst of this
 	// host, or the limit is zero.
 	ErrNever = stage.ErrNever
 
-	// ErrTooManyWaiters: as many wait for slots of the key on this host as may.
+	// ErrTooManyWaiters: too many callers wait for slots of the key on this host.
 	ErrTooManyWaiters = stage.ErrTooManyWaiters
 
 	// ErrUnmatched: no rule matches the key, and config denies such keys.

@@ -12,10 +12,10 @@ import (
 	"github.com/headgate/headgate/limiter/stage"
 )
 
-// FromRate returns a Limiter whose tokens are l's, which others may go on
-// using: for a shadow beside it, and for code that takes a *Limiter. What is
-// given back goes back as far as (*rate.Reservation).Cancel gives it back. A
-// wait that would never end, because l's limit is zero, is refused.
+// FromRate returns a Limiter that takes its tokens from l. Other code may go on
+// using l. It serves to put a shadow beside l, and for code that takes a *Limiter.
+// Tokens go back to l as far as (*rate.Reservation).Cancel gives them back. A wait
+// that would never end, because l's limit is zero, is refused.
 func FromRate(l *rate.Limiter) *Limiter { return FromStage(foreign{l}) }
 
 // FromStage returns a Limiter whose tokens come from s.

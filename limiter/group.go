@@ -68,7 +68,7 @@ func (g *Group) For(key string) *Limiter { return (*Limiter)(g.keys.For(key)) }
 // whose limit changed keeps its tokens.
 func (g *Group) Configure(snapshot *dynamicconfig.Snapshot) { g.keys.Configure(stage.Now(), snapshot) }
 
-// SetHosts tells how many hosts there are, which the even part depends on.
+// SetHosts sets how many hosts the cluster has, which the even part depends on.
 func (g *Group) SetHosts(hosts int) { g.keys.SetHosts(stage.Now(), hosts) }
 
 // Introduce has every key that reports early do so soon: the ring has changed,

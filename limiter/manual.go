@@ -66,7 +66,7 @@ func (m Manual) Apply(now stage.Instant, b *Batch, rows []int, grants *rpc.Grant
 // reported again with the next Report; keys that run low may ask again.
 func (m Manual) Fail(now stage.Instant, b *Batch, rows []int) { m.g.keys.Fail(now, b, rows) }
 
-// Done says that b has been answered as far as it ever will be, and that nobody
-// uses its Usage any more: the next Report may take its memory. A batch that is
-// not done is left to the garbage collector.
+// Done says that no more answers to b will come, and that the caller does not use
+// b.Usage any more: the next Report may use its memory. The garbage collector frees
+// a batch for which Done is not called.
 func (m Manual) Done(b *Batch) { m.g.keys.Done(b) }

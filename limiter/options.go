@@ -54,12 +54,12 @@ func WithAlgorithm(name string, traits dynamicconfig.Traits) Option {
 	return func(o *options) { o.Traits[name] = traits }
 }
 
-// WithRemote has r asked for the keys under an algorithm. Nothing about them is
-// reported to owners, but under Auto. What r does not answer, this host's part
-// under the rule's fallback decides; r is charged for what that let through
-// when it answers again.
+// WithRemote has limiters ask r for the keys under an algorithm. The host does not
+// report these keys to owners, except under Auto. If r does not answer, this host's
+// part under the rule's fallback decides. When r answers again, the host charges r
+// for what the fallback let through.
 //
-// So the methods of those keys' limiters take as long as r does.
+// The methods of these limiters take as long as r does.
 func WithRemote(algorithm string, r stage.Remote) Option {
 	return func(o *options) { o.Remotes[algorithm] = r }
 }
@@ -69,12 +69,11 @@ func WithRemote(algorithm string, r stage.Remote) Option {
 // goroutine at a time, while Run runs; all get the same slice, which nobody may
 // change.
 //
-// Decisions never wait for a listener. What one cannot take in as fast as it
-// happens is dropped, and counted: 8192 events wait for all listeners, and 16
-// batches for each. Slots in flight are not told of.
+// Decisions never wait for a listener. Events that a listener is too slow for are
+// dropped, and counted: 8192 events wait for all listeners, and 16 batches for each.
+// There are no events for slots in flight.
 //
-// With a listener a decision costs about as much again as it does without;
-// without one, it costs nothing.
+// With a listener, a decision takes about twice as long.
 func WithListener(f func(events []Event)) Option {
 	return func(o *options) { o.listeners = append(o.listeners, f) }
 }

@@ -35,6 +35,6 @@ func (r *Reservation) delay(now stage.Instant) time.Duration {
 // Cancel is CancelAt(now).
 func (r *Reservation) Cancel() { r.taken.cancel(stage.Now()) }
 
-// CancelAt says that the holder will not act. Tokens are returned as far as
-// nobody has reserved on top of them; when the time to act has passed none are.
+// CancelAt says that the holder will not act. Tokens go back unless a later caller
+// has reserved on top of them. When the time to act has passed, none go back.
 func (r *Reservation) CancelAt(t time.Time) { r.taken.cancel(stage.At(t)) }

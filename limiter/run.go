@@ -29,12 +29,12 @@ func (g *Group) Run(ctx context.Context, updater Updater) {
 	g.keys.Loop(updater).Run(ctx)
 }
 
-// Leave gives back what the host holds, so that others have it at once and not
-// when its leases end: a last report says that it wants nothing. Limiters go by
-// their fallbacks from then on, slots that are held stay held until they are
-// released, and nothing is reported any more. It returns when all owners have
-// answered, after update_timeout at the latest, or when ctx ends. Call it when
-// Run has returned, and nothing is to be limited any more.
+// Leave gives back what the host holds, so that other hosts have it at once and not
+// when the leases end: a last report says that this host wants nothing. From then
+// on, limiters use their fallbacks, slots stay held until they are released, and
+// the host reports nothing. It returns when all owners have
+// answered, after update_timeout at the latest, or when ctx ends. Call it after
+// Run has returned, when the service has stopped.
 func (g *Group) Leave(ctx context.Context, updater Updater) {
 	var calls sync.WaitGroup
 	g.keys.Loop(updater).SendLast(ctx, g.keys.Last(stage.Now()), &calls)

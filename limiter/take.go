@@ -27,19 +27,19 @@ func decide(ctx context.Context, k *keys.Key, now stage.Instant, n int64, longes
 		k.Count(now, st, n, v, false)
 		return v, receipt, nil
 	}
-	// The terms of the rule.
+	// The rule's terms.
 	if longest < 0 {
 		longest = stage.Forever
 	}
 	longest, reason := st.Terms().Apply(n, longest)
 	if reason == stage.Granted {
-		// What the tokens come from.
+		// The stage.
 		from = st.Stage
 		v, receipt = from.Take(ctx, stage.Request{Now: now, N: n, Longest: longest, Kind: kind})
 	} else {
 		v.Reason = reason
 	}
-	// What is over a limit that is not enforced in full.
+	// A rule that is not enforced in full lets some refused events pass.
 	if v.Reason > stage.Soft && st.Terms().LetsPass(v.Reason) {
 		v.Reason, v.Wait, v.RetryAfter = stage.Soft, 0, 0
 	}
@@ -86,8 +86,8 @@ type taken struct {
 	limit   rate.Limit // of from then, if it left a debt
 }
 
-// settle says what the event did cost. What it cost more than was taken is
-// charged to what decides for the key now.
+// settle corrects what was taken to what the event did cost. If the event cost
+// more, the difference is charged to the stage that decides for the key now.
 func (t *taken) settle(now stage.Instant, actual int64) {
 	actual = max(actual, 0)
 	if !t.OK() {
@@ -102,9 +102,9 @@ func (t *taken) settle(now stage.Instant, actual int64) {
 	}
 }
 
-// cancel says that the caller will not act, as *rate.Reservation's Cancel
-// does: tokens come back as far as nobody has reserved on top of them, in whole
-// tokens, and none when the time to act has passed.
+// cancel says that the caller will not act, as *rate.Reservation's Cancel does.
+// Whole tokens go back unless a later caller has reserved on top of them. When the
+// time to act has passed, none go back.
 func (t *taken) cancel(now stage.Instant) {
 	n := t.receipt.N
 	if n == 0 && t.receipt.Rest == nil || t.acts < now {

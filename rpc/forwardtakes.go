@@ -218,7 +218,8 @@ type answeredTakes struct {
 	rows       int // of young
 }
 
-// maxAnswered is how many rows become old together: a few megabytes.
+// maxAnswered is how many rows become old together: some megabytes, or thirty if all
+// keys are as long as can be.
 const maxAnswered = 32 << 10
 
 // withdrawn stands for the rows of a batch that is withdrawn.

@@ -8,11 +8,13 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/internal/command"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/mesh"
 )
@@ -26,7 +28,7 @@ changes none. docs/config.md describes the files. A FILE of - is what comes in o
 		Example: `  headgate limits check limits.yaml
   headgate limits show limits.yaml frontend:orders
   headgate limits import --from doorman resources.yaml -o limits.yaml`,
-		Args: cobra.NoArgs,
+		Args: command.NoSuch,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newLimitsCheck(), newLimitsShow(), newLimitsImport())
@@ -42,7 +44,8 @@ func newLimitsCheck() *cobra.Command {
 numbers out of range, bad globs, algorithms that headgate does not have, and parameters
 that they do not take. Algorithms of your own are named with --also.
 
-It exits with 1 if any file has a mistake.`,
+It exits with 1 if any file has a mistake. A glob that is never used, because a wider one
+stands before it, is said, and is no mistake.`,
 		Example: `  headgate limits check limits.yaml
   headgate limits check --also by-region,by-tier a.yaml b.yaml
   generate-limits | headgate limits check -`,
@@ -65,12 +68,37 @@ func checkLimits(cmd *cobra.Command, files, also []string) error {
 			broken++
 			continue
 		}
+		for _, note := range neverUsed(s.Rules()) {
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", s.Name(), note)
+		}
 		fmt.Fprintf(cmd.OutOrStdout(), "%s: good, rules: %d, version: %s\n", s.Name(), len(s.Rules()), s.Version())
 	}
 	if broken > 0 {
 		return fmt.Errorf("limits check: %d of %d files cannot be used", broken, len(files))
 	}
 	return nil
+}
+
+// neverUsed says which globs stand after one that ends in its only wildcard, a *,
+// and matches all of their keys. That is no mistake, because a file may be made so.
+func neverUsed(rules []dynamicconfig.Rule) (notes []string) {
+	wide := make(map[string]bool) // what stands before the * of such globs so far
+	for _, r := range rules {
+		if !r.IsGlob() {
+			continue // exact keys win, wherever they stand
+		}
+		first := strings.IndexAny(r.Key, `*?[\`)
+		for n := range first + 1 {
+			if wide[r.Key[:n]] {
+				notes = append(notes, fmt.Sprintf("rule %q is never used: %q stands before it and matches all of its keys: put it before that", r.Key, r.Key[:n]+"*"))
+				break
+			}
+		}
+		if r.Key[first:] == "*" {
+			wide[r.Key[:first]] = true
+		}
+	}
+	return notes
 }
 
 // checkAlgorithms checks what parsing cannot: the names of algorithms, and

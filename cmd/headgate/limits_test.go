@@ -227,9 +227,30 @@ func TestLimitsImportSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
+func TestLimitsCheckSaysWhichGlobsAreNeverUsed(t *testing.T) {
+	const text = `limits:
+  - {key: "mail:news-*", limit: 1/s}
+  - {key: "mail:*", limit: 1/s}
+  - {key: "mail:user-?", limit: 1/s}
+  - {key: "mail:exact", limit: 1/s}
+  - {key: "mai[l]:*", limit: 1/s}
+  - {key: '\mail:*', limit: 1/s}
+`
+	out, notes, err := executeWith(t, text, "limits", "check", "-")
+	if err != nil || !strings.Contains(out, "good") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	want := "stdin: rule \"mail:user-?\" is never used: \"mail:*\" stands before it and matches all of its keys: put it before that\n"
+	if notes != want {
+		t.Errorf("%s\nwant %s", notes, want)
+	}
+}
+
 func TestLimitsMistakes(t *testing.T) {
 	for args, want := range map[string]string{
-		"limits chek":                                    "unknown command",
+		"limit check limits.yaml":                        `there is no command "headgate limit"; did you mean limits?`,
+		"limits chek":                                    `there is no command "headgate limits chek"; did you mean check?`,
+		"simulate cron":                                  "headgate-lab simulate",
 		"limits check":                                   "requires at least 1 arg",
 		"limits show":                                    "requires at least 1 arg",
 		"limits show nowhere.yaml":                       "nowhere.yaml cannot be used",

@@ -3,6 +3,8 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"github.com/headgate/headgate/internal/command"
@@ -10,7 +12,7 @@ import (
 
 // newRoot is the whole tree of commands.
 func newRoot() *cobra.Command {
-	return command.Root(&cobra.Command{
+	root := command.Root(&cobra.Command{
 		Use:   "headgate",
 		Short: "Rate limits of a whole cluster, shared by where the load is",
 		Long: `headgate limits request rates across a whole cluster, by where the load really is,
@@ -19,4 +21,11 @@ To watch it, and to measure it, there is headgate-lab.`,
 		Example: `  headgate serve --limits limits.yaml    # decide for other programs
   headgate limits check limits.yaml      # before you deploy them`,
 	}, newLimits(), newServe())
+	root.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 && (args[0] == "demo" || args[0] == "simulate") {
+			return fmt.Errorf("%s is another program's: `headgate-lab %[1]s`", args[0])
+		}
+		return command.NoSuch(cmd, args)
+	}
+	return root
 }

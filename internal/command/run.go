@@ -20,13 +20,30 @@ import (
 // Root makes root the root of a program's commands, and adds all and `version`
 // to it. Alone, it prints its help.
 func Root(root *cobra.Command, all ...*cobra.Command) *cobra.Command {
-	root.Args = cobra.NoArgs
+	root.Args = NoSuch
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	root.SetFlagErrorFunc(hint)
 	root.AddCommand(all...)
 	root.AddCommand(newVersion(root.Name()))
 	return root
+}
+
+// NoSuch refuses all arguments of a command that only has commands below it, and
+// says which of these may have been meant.
+func NoSuch(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var names []string
+	for _, c := range cmd.Commands() {
+		names = append(names, c.Name())
+	}
+	like := spelling.Nearest(args[0], names)
+	if like != "" {
+		like = "did you mean " + like + "? "
+	}
+	return fmt.Errorf("there is no command %.100q; %s`%s --help` lists the commands", cmd.CommandPath()+" "+args[0], like, cmd.CommandPath())
 }
 
 // Run runs root with the program's arguments until it ends or the process is

@@ -106,7 +106,7 @@ func (c Config) Validate() error {
 			continue
 		}
 		if _, port, err := net.SplitHostPort(a.address); err != nil || port == "" {
-			errs = append(errs, fmt.Errorf("%s %q is not host:port", a.what, a.address))
+			errs = append(errs, fmt.Errorf("%s %q is not host:port: write it as in 127.0.0.1:7935", a.what, a.address))
 		}
 	}
 	for _, a := range []string{c.Address, c.EdgeAddress} {
@@ -135,7 +135,7 @@ func (c Config) Validate() error {
 func dialable(address string) error {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil || host == "" || port == "" || port == "0" {
-		return fmt.Errorf("address %q is not host:port as others dial it", address)
+		return fmt.Errorf("address %q is not host:port as others dial it: write it as in 10.0.0.7:7933", address)
 	}
 	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
 		return fmt.Errorf("address %q is no host that others can dial: name this one", address)
@@ -161,7 +161,7 @@ func (c Config) member(address string) error {
 	if len(c.Members) == 0 || slices.Contains(c.Members, address) {
 		return nil
 	}
-	return fmt.Errorf("this decider's address %q is not among the members %s: list it, or set the address under which it is listed",
+	return fmt.Errorf("this decider's address %q is not among the members %s: list it, or give the listed one as --address",
 		address, strings.Join(c.Members, ", "))
 }
 

@@ -487,3 +487,20 @@ func TestRestartsAdmitABurstEach(t *testing.T) {
 		})
 	}
 }
+
+// A host that claims to restart with each message leaves no count behind.
+func TestAHostThatRestartsForEverTakesNoMemory(t *testing.T) {
+	m := New("a", always(ruled(1, 100)), Config{})
+	for i := range uint64(1000) {
+		row := rpc.Used{Key: fmt.Sprint("k", i%2), Born: 1, Tokens: 1}
+		if err := m.ReceiveAt(0, "b", &rpc.Gossip{From: i + 1, Version: 1, Rows: []rpc.Used{row}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := m.shard("k0")
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if n := len(s.entries["k0"].others); n > 2 {
+		t.Errorf("%d counts of one host", n)
+	}
+}

@@ -4,6 +4,7 @@ package mesh
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -28,5 +29,26 @@ func TestAHostWithoutAProperNameIsRefused(t *testing.T) {
 	}
 	if _, err := m.Update(t.Context(), strings.Repeat("h", rpc.MaxKeyLength), payload); err != nil {
 		t.Error(err)
+	}
+}
+
+// Strangers cannot take the room of hosts that are members.
+func TestStrangersLeaveRoomForMembers(t *testing.T) {
+	m := New("a", always(&dynamicconfig.Rule{Key: "*", Limit: 1, Burst: 1, Algorithm: Name}), Config{})
+	m.SetPeers([]string{"a", "b"})
+	payload, err := rpc.EncodeGossip(&rpc.Gossip{From: 1, Version: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range maxSenders {
+		if _, err := m.Update(t.Context(), fmt.Sprint("stranger", i), payload); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := m.Update(t.Context(), "b", payload); err != nil {
+		t.Errorf("a member is refused: %v", err)
+	}
+	if _, err := m.Update(t.Context(), "one more", payload); !errors.Is(err, errTooManySenders) {
+		t.Errorf("one stranger more: %v", err)
 	}
 }

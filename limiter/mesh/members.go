@@ -136,7 +136,7 @@ type sender struct {
 }
 
 const (
-	// maxSenders bounds the senders that are remembered.
+	// maxSenders bounds the senders that are remembered beside the members.
 	maxSenders = 4096
 	// forgetAfter is after how long without a message a sender that is not a
 	// peer is forgotten.
@@ -158,7 +158,7 @@ func (m *members) sender(now stage.Instant, host string, id uint64) (s *sender, 
 	case s != nil && s.previous == id:
 		return nil, 0, nil
 	case s == nil || s.id != id:
-		if s == nil && len(m.senders) >= maxSenders {
+		if s == nil && p == nil && len(m.senders) >= maxSenders {
 			return nil, 0, errTooManySenders
 		}
 		next := &sender{id: id}

@@ -218,17 +218,18 @@ func (e *entry) row(now stage.Instant, c count, later float64) rpc.Used {
 	return rpc.Used{Key: e.key, Born: c.born, Tokens: uint64(c.used), Left: e.bucket.Level(time.Duration(now)) + later}
 }
 
-// from returns what came from s last. If nothing did, it is empty, and takes
-// the place of the process before s.
+// from returns what came from s last. If nothing did, it is empty, and takes the
+// place of a process that is gone, such as the one before s.
 func (e *entry) from(s *sender) *received {
-	i := slices.IndexFunc(e.others, func(r received) bool { return r.of == s || r.of.id == s.previous })
-	switch {
-	case i < 0:
+	i := slices.IndexFunc(e.others, func(r received) bool { return r.of == s })
+	if i >= 0 {
+		return &e.others[i]
+	}
+	if i = slices.IndexFunc(e.others, func(r received) bool { return r.of.gone.Load() }); i < 0 {
 		i = len(e.others)
 		e.others = append(e.others, received{})
-	case e.others[i].of != s:
-		e.others[i] = received{}
 	}
+	e.others[i] = received{}
 	return &e.others[i]
 }
 

@@ -10,7 +10,7 @@ var (
 	// or the limit, or the limit is zero.
 	ErrNever = errors.New("it can never be allowed")
 
-	// ErrTooManyWaiters means that as many callers as may wait for slots of
-	// the key on this host already.
+	// ErrTooManyWaiters means that the most callers that may wait for slots of
+	// the key on this host wait already.
 	ErrTooManyWaiters = errors.New("too many wait for slots in flight")
 )

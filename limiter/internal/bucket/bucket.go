@@ -154,8 +154,8 @@ func (b *Bucket) SetLow(tokens float64) {
 	b.setLow(int64(min(tokens*float64(b.Pace().quanta()), maxTaken)))
 }
 
-// Count returns what was allowed and rejected. What is cached goes back into
-// the bucket first.
+// Count returns what was allowed and rejected. Tokens in caches go back into the
+// bucket first.
 func (b *Bucket) Count(now stage.Instant) Usage {
 	b.caches.Load().flush(now)
 	u := b.Usage()

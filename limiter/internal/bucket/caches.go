@@ -24,7 +24,7 @@ import (
 // overflows as it would have without caches.
 //
 // Tokens count as allowed when they are drawn, and each cache counts its own
-// refusals. So the caches are flushed before anybody counts. They are dropped
+// refusals. So the caches are flushed before each count. They are dropped
 // when the bucket's owner reports or changes the pace, and made again when
 // processors compete again. A caller that still uses dropped caches puts back
 // what it drew, and counts its refusal in the bucket.
@@ -120,8 +120,8 @@ func (c *caches) allow(now stage.Instant, own *cache) (ok, low, known bool) {
 	return true, c.of.above(left), true
 }
 
-// What draw returns of a bucket that is about to overflow, and of one that has
-// not one token.
+// brimming and dry are what draw returns for a bucket that is about to overflow,
+// and for one without a whole token.
 const brimming, dry = -1, -2
 
 // draw takes several tokens for one cache out of the bucket, or none if there

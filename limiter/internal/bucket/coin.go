@@ -35,8 +35,7 @@ func (c *coin) SetSalt(salt uint64) { c.salt = salt }
 func (c *coin) Drops() bool { return c.pass.Load() != passAll }
 
 // toss reports whether to refuse an event after so many tokens were counted.
-// The chance is a hash of their number, so that the same events meet the same
-// fate.
+// A hash of their number decides, so that a repeated run refuses the same events.
 func (c *coin) toss(total int64) bool {
 	pass := c.pass.Load()
 	return pass != passAll && Mix(uint64(total)+c.salt) >= pass

@@ -30,9 +30,9 @@ func (m *lowMark) setLow(quanta int64) {
 // SetLowNever has no decision say that the bucket is low. It is so at first.
 func (m *lowMark) SetLowNever() { m.quanta.Store(never) }
 
-// SetLowAlways has each decision say that the bucket is low: its owner wants
-// to hear of late callers. Callers that do not see the mark yet have counted
-// before Count is called next.
+// SetLowAlways has each decision say that the bucket is low, so that a Part that
+// is retired learns of late callers. A caller that does not see the mark yet has
+// counted its event before the next Count.
 func (m *lowMark) SetLowAlways() { m.quanta.Store(always) }
 
 // LowAlways reports whether SetLowAlways is in force.

@@ -68,6 +68,8 @@ func (b *builder) build(now stage.Instant, k *Key, old *State, set *settings, ru
 		old.countDivergence()
 		if m.slots != nil {
 			m.slots.SetMode(withoutShadow(old.rule.rule.Migration.Mode)) // for those who wait
+		} else {
+			m.end(now, old, next)
 		}
 	}
 	kept := slices.ContainsFunc(old.parts(), func(p *report.Subject) bool { return slices.Contains(next.parts(), p) })
@@ -85,7 +87,7 @@ func (b *builder) build(now stage.Instant, k *Key, old *State, set *settings, ru
 // fill gives next the parts that its rule wants, and what decides by them. What
 // answers from now on has no more tokens than what did.
 func (b *builder) fill(now stage.Instant, key string, old, next *State, hosts int) {
-	rule, tokens, used := next.rule.rule, math.Inf(1), int64(0)
+	rule, tokens, used, asked := next.rule.rule, math.Inf(1), int64(0), ""
 	kept := old.parts()
 	if len(kept) > 0 && (slotsOf(kept[0]) != nil) != rule.InFlight {
 		kept = nil // tokens and slots have nothing in common
@@ -95,9 +97,8 @@ func (b *builder) fill(now stage.Instant, key string, old, next *State, hosts in
 		tokens, used = level.Tokens, lately(level, kept, hosts)
 	} else if left := old.few.left(); left != nil {
 		tokens = left.tokensAt(now)
-		if !left.remote {
-			used = stage.Level{Burst: left.burst, Tokens: tokens}.Missing()
-		}
+		asked = left.remote // it knows what was used
+		used = lately(stage.Level{Burst: left.burst, Tokens: tokens, Remote: asked != ""}, nil, hosts)
 	}
 	for i, t := range next.rule.shares {
 		var s *report.Subject
@@ -116,7 +117,11 @@ func (b *builder) fill(now stage.Instant, key string, old, next *State, hosts in
 			}
 			s.Part().Common().State(old.stated(kept, unit(s)))
 		}
-		b.adopt(now, s, t, hosts, used)
+		if t.Algorithm == asked {
+			b.adopt(now, s, t, hosts, 0)
+		} else {
+			b.adopt(now, s, t, hosts, used)
+		}
 		next.pair[i] = s
 	}
 	b.decide(now, old, next, tokens)
@@ -124,18 +129,19 @@ func (b *builder) fill(now stage.Instant, key string, old, next *State, hosts in
 
 // lately is what this host has used of late, as far as kept, whose level it is,
 // would not have filled in again. Of a bucket elsewhere it is an even part of what
-// all hosts used.
+// all hosts used. A grant may lend fewer tokens than its bucket holds, so there the
+// host has used no more than it ever allowed.
 func lately(level stage.Level, kept []*report.Subject, hosts int) int64 {
+	used := level.Missing()
 	if level.Remote {
-		return level.Missing() / int64(hosts)
+		return (used + int64(hosts) - 1) / int64(hosts)
 	}
-	ever := int64(0)
 	for _, p := range kept {
-		if r := rateOf(p.Part()); r != nil {
-			ever += r.Bucket().Allowed()
+		if r := rateOf(p.Part()); r != nil && r.Granted() {
+			used = min(used, r.Bucket().Allowed())
 		}
 	}
-	return min(level.Missing(), ever)
+	return used
 }
 
 // stated is the demand that was stated in a unit, for kept or for what remains of
@@ -253,6 +259,17 @@ func (b *builder) answer(now stage.Instant, next *State, tokens float64) {
 		}
 		next.Stage = stageOf(p)
 		next.Stage.Cap(now, tokens)
+	}
+}
+
+// end ends m, which old has and next has not. If next keeps a part that m did not
+// ask, m asks it from now on: so a bucket elsewhere is charged with what it missed.
+func (m *migration) end(now stage.Instant, old, next *State) {
+	switch mode := old.Mode(); {
+	case mode == dynamicconfig.ModeOld && slices.Contains(next.parts(), old.pair[1]):
+		m.stages.SetMode(now, dynamicconfig.ModeOldShadowNew)
+	case mode == dynamicconfig.ModeNew && slices.Contains(next.parts(), old.pair[0]):
+		m.stages.SetMode(now, dynamicconfig.ModeNewShadowOld)
 	}
 }
 

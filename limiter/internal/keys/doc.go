@@ -8,8 +8,8 @@
 //
 //	Key ── Current(now) ──▶ State: a stage, or slots, or the reason why neither
 //
-// A Key comes to life when it is first used. It becomes idle when nobody used
-// it for two intervals, and is forgotten after its rule's idle_after. A State
+// A Key comes to life when it is first used. A key that is not used for two
+// intervals becomes idle. After its rule's idle_after, the Set forgets the key. A State
 // does not change once it is published; a change of rules publishes another.
 //
 //	set := keys.New(keys.Config{…}, snapshot, hosts)

@@ -98,9 +98,8 @@ func (e *elsewhere) RemotePanicked(key string, err error) {
 	e.Log.Error("a remote bucket panicked", "key", key, "panic", err)
 }
 
-// flush sends what all are owed, as much at a time as there is room for in the
-// background, and waits until nothing goes on there. It gives up when nothing
-// of that is answered.
+// flush sends what the remotes of all are owed, as many at a time as may run in the
+// background, and waits until all have ended. If no remote answers, flush gives up.
 func (e *elsewhere) flush(all []*remote.Stage) {
 	for len(all) > 0 {
 		e.running.Join()

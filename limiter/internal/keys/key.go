@@ -103,8 +103,8 @@ func (k *Key) Level(now stage.Instant) stage.Level { return k.Current(now).Level
 func (k *Key) Listened() bool { return k.set != nil && k.set.Listener != nil }
 
 // Count counts a decision about n tokens, and tells the listener. st decided.
-// counted says that st's stage was asked, and has counted n. What it granted, or
-// refused because of the limit, is not counted again.
+// counted says that st's stage was asked, and has counted n. Count does not count
+// events again that the stage granted, or refused because of the limit.
 func (k *Key) Count(now stage.Instant, st *State, n int64, v stage.Verdict, counted bool) {
 	if k.set == nil {
 		return
@@ -117,8 +117,8 @@ func (k *Key) Count(now stage.Instant, st *State, n int64, v stage.Verdict, coun
 	}
 }
 
-// SetDemand states how much the host wants of the key, in events/s or slots.
-// What is not at least 0 ends the statement.
+// SetDemand states how much the host wants of the key, in events/s or slots. A
+// negative number, or NaN, ends the statement.
 func (k *Key) SetDemand(now stage.Instant, wants float64) {
 	if k.set != nil {
 		k.set.setDemand(now, k, wants)

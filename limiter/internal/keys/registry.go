@@ -194,10 +194,9 @@ type idler struct {
 	until stage.Instant
 }
 
-// idleLocked makes k idle, which nobody used for some time, if nothing is lost
-// by that, and reports whether it did. What is left is its place in the table.
-// Like a key that was forgotten, k begins with its fallback when it is used
-// again.
+// idleLocked makes k idle, which was not used for some time, if nothing is lost by
+// that, and reports whether it did. An idle key only keeps its place in the table.
+// When k is used again, it begins with its fallback, as a new key does.
 func (r *registry) idleLocked(now stage.Instant, k *Key, st *State) bool {
 	s := st.pair[0]
 	if of := remoteOf(s.Part()); !s.AtRest(now) || of != nil && of.Owes() || !st.few.left().none(now) {

@@ -153,14 +153,18 @@ func (a *ruleState) by(source stage.Source) string {
 	case source == stage.ByOwner:
 		return "exact"
 	}
-	for i, name := range algorithms(a.rule) {
-		if !answers(a.rule, i) {
-			continue
-		}
-		if name == share.Auto {
-			return "elastic"
-		}
+	if name := a.answering(); name != share.Auto {
 		return name
+	}
+	return "elastic"
+}
+
+// answering is the algorithm that answers; empty if none does.
+func (a *ruleState) answering() string {
+	for i, name := range algorithms(a.rule) {
+		if answers(a.rule, i) {
+			return name
+		}
 	}
 	return ""
 }

@@ -75,7 +75,7 @@ type remains struct {
 	tokens, burst float64
 	limit         rate.Limit
 	at            stage.Instant
-	remote        bool         // the tokens were elsewhere
+	remote        string       // the algorithm, if the tokens were elsewhere
 	slots         *share.Slots // retired; nil if there were none
 	wants         [2]float64   // events/s, and slots, that the service stated; or Measured
 }
@@ -105,7 +105,10 @@ func (st *State) remainder(now stage.Instant, next *State) *remains {
 			kept.slots = slots
 		} else if slots == nil {
 			if level := st.Stage.Level(now); level.Limit < rate.Inf {
-				kept.tokens, kept.burst, kept.limit, kept.at, kept.remote = level.Tokens, level.Burst, level.Limit, now, level.Remote
+				kept.tokens, kept.burst, kept.limit, kept.at, kept.remote = level.Tokens, level.Burst, level.Limit, now, ""
+				if level.Remote {
+					kept.remote = st.rule.answering()
+				}
 			}
 		}
 	}

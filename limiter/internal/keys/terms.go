@@ -61,9 +61,9 @@ func (t *Terms) Apply(n int64, longest time.Duration) (wait time.Duration, reaso
 	return min(longest, t.longest), stage.Granted
 }
 
-// LetsPass reports whether an event that was refused for reason may happen all
-// the same. Its chance is a hash of how many such events there were, so that
-// the same events meet the same fate.
+// LetsPass reports whether an event that was refused for reason may happen
+// nevertheless. A hash of the number of such events decides, so that a repeated run
+// lets the same events pass.
 func (t *Terms) LetsPass(reason stage.Reason) bool {
 	if t == nil || t.refuses == refusesAll || reason == stage.InvalidCost || reason == stage.Canceled {
 		return false

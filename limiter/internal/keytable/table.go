@@ -43,8 +43,8 @@ func (t *Table[V]) Lock(key string) Part[V] {
 	return Part[V]{s, h, key}
 }
 
-// Barrier waits until every Part that is locked now is unlocked. What its
-// holder did is visible to the caller.
+// Barrier waits until every Part that is locked now is unlocked. Their
+// holders' writes are visible to the caller.
 func (t *Table[V]) Barrier() {
 	for i := range t.shards {
 		t.shards[i].mu.Lock()

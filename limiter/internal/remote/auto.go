@@ -15,8 +15,8 @@ import (
 // is asked for what the bucket refuses: see second. Before an owner has said
 // anything it asks for each event if its even part is too small.
 //
-// While it asks, its own bucket is the fallback's, and reports go on: the owner
-// has to know which host wants how much. Use NewAuto.
+// While an Auto asks, its own bucket is the fallback's, and reports go on, because
+// the owner needs each host's demand. Use NewAuto.
 type Auto struct {
 	Stage
 	asks    atomic.Bool // readers need no other field to match it
@@ -105,7 +105,7 @@ func (a *Auto) Take(ctx context.Context, q stage.Request) (stage.Verdict, stage.
 	return a.second(ctx, q, v)
 }
 
-// Settle implements stage.Stage: with whoever gave the tokens.
+// Settle implements stage.Stage. The bucket that gave the tokens settles them.
 func (a *Auto) Settle(now stage.Instant, receipt stage.Receipt, actual int64) {
 	switch receipt.Rest.(type) {
 	case fromFallback:

@@ -12,9 +12,9 @@ import (
 
 // counted is a Rate that counts what a remote decides.
 //
-// owned says that the key's owner gets reports as well. The owner charges what
-// a report says was allowed, and it has charged already what it decided itself.
-// So that is counted as rejected, and in admitted.
+// owned says that the key's owner gets reports as well. The owner charges the usage
+// that a report shows as allowed, and has charged already the events that it decided
+// itself. So the host counts those events as rejected, and in admitted.
 type counted struct {
 	*share.Rate
 	owned    bool

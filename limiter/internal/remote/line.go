@@ -31,7 +31,7 @@ type Host interface {
 	// a grant does not cover.
 	MayAsk(now stage.Instant) bool
 
-	// RemotePanicked says that somebody's Remote has a defect.
+	// RemotePanicked says that the code of a Remote has panicked.
 	RemotePanicked(key string, err error)
 
 	// RemoteOwes says that s, which has left its key, owes something.

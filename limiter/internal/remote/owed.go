@@ -84,8 +84,8 @@ type debts struct {
 	owed owed
 }
 
-// Owes reports whether the remote has not heard of everything yet. Safe for
-// concurrent use.
+// Owes reports whether there is something to send to the remote. Safe for concurrent
+// use.
 func (d *debts) Owes() bool { return !d.owed.none() }
 
 // FlushLater is Flush, unless that failed lately.

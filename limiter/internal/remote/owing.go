@@ -13,17 +13,17 @@ import (
 )
 
 const (
-	// owesFor is how long a stage that has left its key goes on sending what
-	// its remote bucket has not heard. After that, a bucket with a usual limit
-	// is full again anyway.
+	// owesFor is how long a stage that has left its key goes on sending what its
+	// remote bucket is owed. After that time, the bucket of a usual limit would be
+	// full again.
 	owesFor = 10 * time.Minute
 
 	// maxOwing bounds the stages that do so.
 	maxOwing = 1 << 16
 )
 
-// Owing is stages that no key decides by any more, whose remote buckets have
-// not been told of everything yet. The zero Owing has none. It is safe for
+// Owing is the stages that no key uses any more, and that still owe their remote
+// buckets something. The zero Owing has none. It is safe for
 // concurrent use and calls nothing while its lock is held.
 type Owing struct {
 	mu    sync.Mutex // protects until

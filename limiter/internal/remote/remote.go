@@ -76,8 +76,7 @@ func (s *Stage) Take(ctx context.Context, q stage.Request) (v stage.Verdict, rec
 	}
 	s.answers(q.Now)
 	s.Flush(q.Now)
-	s.left.Store(math.Float64bits(outcome.Left))
-	s.leftAt.Store(int64(q.Now))
+	s.setEstimate(q.Now, outcome.Left)
 	s.count(q.Now, q.N, outcome.OK)
 	if v.Left = outcome.Left; s.owned {
 		v.By = stage.ByOwner
@@ -167,8 +166,31 @@ func (s *Stage) Owe(now stage.Instant, n int64) {
 	s.handOver(now)
 }
 
-// Level implements stage.Stage. Nobody is asked: the tokens are those that were
-// left as of the last answer, and what has come in since.
+// Cap implements stage.Stage. It lowers the fallback's tokens, and the estimate
+// that Level returns: a stage that follows before the remote was asked gets no more
+// than the stage before s had.
+func (s *Stage) Cap(now stage.Instant, tokens float64) {
+	s.Rate.Cap(now, tokens)
+	if tokens < s.estimate(now) {
+		s.setEstimate(now, tokens)
+	}
+}
+
+// estimate is how many tokens the remote has, as far as this host knows.
+func (s *Stage) estimate(now stage.Instant) float64 {
+	rule := s.Terms().Rule
+	tokens := math.Float64frombits(s.left.Load())
+	tokens += float64(rule.Limit) * max(now.Sub(stage.Instant(s.leftAt.Load())), 0).Seconds()
+	return min(tokens, rule.Burst)
+}
+
+func (s *Stage) setEstimate(now stage.Instant, tokens float64) {
+	s.left.Store(math.Float64bits(tokens))
+	s.leftAt.Store(int64(now))
+}
+
+// Level implements stage.Stage. It does not ask the remote: the tokens are those
+// that were left as of the last answer, and what has come in since.
 func (s *Stage) Level(now stage.Instant) stage.Level {
 	if s.failing.Load() {
 		level := s.Rate.Level(now)
@@ -176,15 +198,17 @@ func (s *Stage) Level(now stage.Instant) stage.Level {
 		return level
 	}
 	rule := s.Terms().Rule
-	tokens := math.Float64frombits(s.left.Load())
-	tokens += float64(rule.Limit) * max(now.Sub(stage.Instant(s.leftAt.Load())), 0).Seconds()
-	return stage.Level{Limit: rule.Limit, Burst: rule.Burst, Tokens: min(tokens, rule.Burst), Remote: true}
+	return stage.Level{Limit: rule.Limit, Burst: rule.Burst, Tokens: s.estimate(now), Remote: true}
 }
 
-// Idle implements share.Part. What is owed to a remote that does not answer
-// does not keep the key: the caller that forgets the key calls Leave.
+// Idle implements share.Part. A key whose remote bucket is not full is not idle: an
+// algorithm that follows would begin with a full bucket. A debt to a remote that
+// does not answer does not keep the key: the caller that forgets the key calls
+// Leave.
 func (s *Stage) Idle(now stage.Instant) bool {
-	return (s.owed.none() || s.failing.Load()) && s.Rate.Idle(now)
+	rule := s.Terms().Rule
+	full := rule.Limit == 0 || s.estimate(now) >= rule.Burst
+	return (s.owed.none() && full || s.failing.Load()) && s.Rate.Idle(now)
 }
 
 // Leave says that no key decides by s any more: from now on, its Host sends what

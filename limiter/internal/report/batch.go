@@ -61,7 +61,7 @@ func sized[E any](column []E, n int) []E {
 // finish gives Usage its columns.
 func (b *Batch) finish() {
 	n, room := len(b.rows), &b.room
-	// What another Batch left behind is kept no longer.
+	// An earlier Batch may have left pointers beyond the rows.
 	clear(b.rows[n:cap(b.rows)])
 	clear(room.Keys[n:])
 	b.Usage = rpc.Usage{

@@ -4,10 +4,10 @@ package report
 
 import "math"
 
-// demand estimates how many events/s a host wants of a key. It must be quick,
-// because a burst needs its tokens now, and calm, because a report that chance
-// alone brings about is one too many. So it asks of each observation whether
-// chance explains it. Times are in seconds. The zero demand is none.
+// demand estimates how many events/s a host wants of a key. The estimate must follow
+// a burst quickly, because the burst needs its tokens now. It must ignore random
+// variation, because each change is reported. So it changes only if chance does not
+// explain an observation. Times are in seconds. The zero demand is none.
 type demand struct {
 	reported float64 // as last reported, events/s
 	fast     float64 // moving average over ticks, events/s

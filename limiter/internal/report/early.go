@@ -24,7 +24,7 @@ const (
 	slowDemand = 5
 	slowTicks  = 5
 
-	// coalesce is how long an urgent key waits for company.
+	// coalesce is how long an urgent key waits for others that join its report.
 	coalesce = 2 * time.Millisecond
 
 	// introduction is how long it takes until a new owner hears from a host.
@@ -84,7 +84,7 @@ func (e *early) salt() uint64 {
 	return e.rand.Uint64()
 }
 
-// jitter is between half and one and a half times d.
+// jitter returns between half and one and a half times d.
 func (e *early) jitter(d time.Duration) time.Duration {
 	return d/2 + time.Duration(e.rand.Int64N(int64(d)+1))
 }
@@ -147,8 +147,8 @@ func (e *early) rouse() {
 	}
 }
 
-// ranLow has s reported soon. Decisions wait for nobody: while another caller
-// has the lock, the next decision asks.
+// ranLow has s reported soon. A decision does not wait for the lock: if another
+// caller has it, the next decision tries again.
 func (e *early) ranLow(now stage.Instant, s *Subject) {
 	if !e.mu.TryLock() {
 		return
@@ -337,10 +337,10 @@ func (e *early) observeLocked(now stage.Instant, a *effect) {
 	s.rate.Bucket().SetLow(max(min(tokens-cost/2, 2*cost), tokens/5, cost))
 }
 
-// ahead is how many Subjects are fetched at once. Those that do not lie in
-// memory in the order in which they are looked at have to be waited for one
-// after another, because what is done with one is too long for the processor
-// to see the next. The processor sees many if nothing is done but to read them.
+// ahead is how many Subjects are prefetched at once. Subjects lie in memory in any
+// order, so each costs a cache miss. Work on one Subject is too long for the
+// processor to begin to load the next meanwhile. A loop that only reads lets the
+// processor load many at once.
 const ahead = 32
 
 // prefetch reads from as much of subjects as a look at their demand needs. The

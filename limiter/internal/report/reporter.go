@@ -145,8 +145,8 @@ func (r *Reporter) batch(algorithm string, n int, costs bool) *Batch {
 	return b
 }
 
-// Done says that b has been answered as far as it ever will be, and that
-// nobody uses its Usage any more: the next round may take its memory.
+// Done says that no more answers to b will come, and that its Usage is not used any
+// more: the next round may use its memory.
 func (r *Reporter) Done(b *Batch) {
 	if !b.early && b.rows != nil {
 		r.reuse[b.Usage.Algorithm] = &Batch{room: b.room, rows: b.rows[:0]}
@@ -242,7 +242,7 @@ func (r *Reporter) Apply(now stage.Instant, b *Batch, rows []int, grants *rpc.Gr
 
 // dropped has the owner of s hear soon that this host holds nothing any more.
 func (r *Reporter) dropped(now stage.Instant, s *Subject) {
-	if s.part.Common().Fallen() { // nobody can be asked
+	if s.part.Common().Fallen() { // there is no remote to ask
 		r.fell(now, s)
 	}
 	r.early.urge(now, s, coalesce)

@@ -77,7 +77,7 @@ func (s *Subject) finish(now stage.Instant, round *Round, successor Successor) (
 		}
 	}
 	if s.rate != nil {
-		// Those who decide from here on see the mark, and those who do not see
+		// Callers that decide from here on see the mark. Callers that do not see
 		// it have counted before.
 		s.part.Retire()
 	}

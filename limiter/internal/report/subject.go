@@ -140,8 +140,8 @@ func (s *Subject) AtRest(now stage.Instant) bool {
 	return true
 }
 
-// Retire ends s: no key has it any more. What it has not reported yet, and
-// what late callers still use, is in the reports that follow.
+// Retire ends s: no key has it any more. The next reports have the usage that s has
+// not reported yet, and that of late callers.
 func (s *Subject) Retire(now stage.Instant) {
 	s.part.Retire()
 	s.tally(s.count(now).Usage) // the rule may be gone before the next report

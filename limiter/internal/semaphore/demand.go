@@ -115,6 +115,6 @@ func (c Census) Free() int64 { return c.Size - c.Held }
 // Busy reports whether slots are held or waited for.
 func (c Census) Busy() bool { return c.Held > 0 || c.Waiting > 0 }
 
-// Idle reports whether the semaphore is not busy, and whether the last Wants
-// was 0 too, so that whoever was sent it need not be sent anything.
+// Idle reports whether the semaphore is not busy, and the last Wants was 0, so that
+// the owner knows already that the host wants nothing.
 func (c Census) Idle() bool { return !c.Busy() && c.Wanted == 0 }

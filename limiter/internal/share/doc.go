@@ -17,8 +17,8 @@
 //	r.SetGrant(share.Grant{Given: true, Weight: 0.9, Until: now.Add(lease)})
 //	r.Steer(now, hosts) // puts the grant in force
 //
-// What decides is safe for concurrent use. All that changes a Part's grant,
-// terms or hosts is for one caller at a time: the Group's lock guards it.
+// Methods that decide are safe for concurrent use. Methods that change a Part's
+// grant, terms or hosts are for one caller at a time: the Group's lock guards them.
 //
 // The package knows neither when reports are sent nor who answers them.
 package share

@@ -63,8 +63,8 @@ type Part interface {
 	// made with it are reported to the Observer.
 	Retire()
 
-	// Observe names who hears that the Part runs low. It is called once,
-	// before the Part is used.
+	// Observe sets the Observer of the Part. The caller calls it once, before the
+	// Part is used.
 	Observe(o Observer)
 }
 
@@ -79,8 +79,8 @@ type RatePart interface {
 	Lend(now stage.Instant, more float64, hosts int)
 }
 
-// Observer hears of decisions that found few tokens or slots. It does not
-// block.
+// Observer is called by decisions that found few tokens or slots. Its method does
+// not block.
 type Observer interface {
 	// RanLow is called by a decision that left, or found, too little. waits
 	// says that a caller waits for slots.
@@ -120,10 +120,7 @@ type Base struct {
 	fallen  atomic.Bool // the key's owner should decide, and the fallback does
 }
 
-// Asking implements Part: a Part decides by itself, unless it says otherwise.
-func (*Base) Asking() bool { return false }
-
-// Measured is the demand of a Part that nobody stated.
+// Measured is the demand of a Part for which the service stated none.
 const Measured = -1.0
 
 // Auto is the algorithm under which an owner may grant nothing, and decide each
@@ -141,6 +138,9 @@ func (b *Base) Common() *Base { return b }
 
 // Observe implements Part.
 func (b *Base) Observe(o Observer) { b.observer = o }
+
+// Asking implements Part: a Part decides by itself, unless it says otherwise.
+func (b *Base) Asking() bool { return false }
 
 // Admitted implements Part.
 func (b *Base) Admitted() int64 { return 0 }

@@ -16,7 +16,7 @@ import (
 // There are two levels: what the grant gives, and what the fallback gives.
 // Decisions touch only the one in force, the bucket. The other rests, and is
 // charged with the same usage at each report and at each switch, so that a
-// switch gives nobody a second burst.
+// switch gives no second burst.
 //
 // Use NewRate. Allow, Take, Settle, Cap and Level are safe for concurrent use.
 type Rate struct {
@@ -158,7 +158,7 @@ func (r *Rate) Steer(now stage.Instant, hosts int) {
 		kept := r.resting.tokens
 		before := r.bucket.Replace(now, bucket.NewPace(decides.Limit, decides.Burst), func(old float64) float64 {
 			if math.IsInf(kept, 1) || old < 0 {
-				return min(old, kept) // debt goes along: somebody waits for it
+				return min(old, kept) // debt goes along: callers wait for it to be paid
 			}
 			return kept
 		})

@@ -52,7 +52,7 @@ func (r *resting) cap(now stage.Instant, tokens float64) {
 // allowed so many tokens, allowed since the last charge.
 func (r *resting) charge(now stage.Instant, allowed int64) {
 	used := allowed - r.charged.Load()
-	if used != 0 { // an addition waits for everything before it, and so does a swap
+	if used != 0 { // an atomic write waits for all earlier ones
 		r.charged.Add(used)
 	}
 	most := r.Burst

@@ -64,10 +64,10 @@ func (t *Terms) fallback(hosts int) Level {
 	}
 }
 
-// evenSlots is one host's part of the limit, rounded down, but at least one of
-// a limit that is not zero: else a small limit on many hosts would mean that
-// nothing happens anywhere. So hosts without a grant hold at most the limit
-// together, or one each if that is more.
+// evenSlots is one host's part of the limit, rounded down. It is at least one slot
+// if the limit is not zero: otherwise no host could do anything under a small limit.
+// So hosts without a grant together hold at most the limit, or one slot each if that
+// is more.
 func (t *Terms) evenSlots(hosts int) int64 {
 	most := wholeSlots(float64(t.Rule.Limit))
 	return max(most/int64(max(hosts, 1)), min(most, 1))

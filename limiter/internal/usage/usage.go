@@ -86,7 +86,7 @@ func New(scope tally.Scope) *Metrics {
 
 // Flush adds what was counted for the rule with this key since the last time.
 func (m *Metrics) Flush(key string, r *Rule) {
-	// What was given back may exceed what was taken since the last time. A
+	// More may have been given back than was taken since the last time. A
 	// counter must not decrease, so the difference waits for the next time.
 	c := &r.Counts
 	if c.Allowed > 0 {
