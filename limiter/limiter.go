@@ -37,7 +37,8 @@ func (l *Limiter) Key() string { return l.of().Name() }
 // Allow is AllowN(now, 1).
 func (l *Limiter) Allow() bool {
 	if r := l.of().Plain(); r != nil {
-		return r.Allow(stage.Now())
+		now := stage.Now()
+		return r.Allow(now) || l.of().Second(now)
 	}
 	return allow(l.of(), stage.Now(), 1)
 }

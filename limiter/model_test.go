@@ -542,6 +542,14 @@ func (m *model) expect(k *keyRef, p *partRef, n int64, longest time.Duration, as
 	switch {
 	case (m.rule.MaxCost > 0 || m.rule.MaxDebt > 0 || algorithm == "redis") && float64(n) > m.rule.Costliest():
 		return decision{reason: stage.TooCostly}, ""
+	case asked && algorithm == "auto" && p.granted: // the bucket has refused it
+		o := m.sides[0].remote.bucket(k.name).last
+		if m.sides[0].remote.fault == works && o.OK {
+			return decision{wait: o.Wait.Seconds(), retry: -1}, "exact"
+		}
+		d = p.inForce().decide(float64(n), wait, max(m.rule.MaxDebt, 0).Seconds())
+		d.unsure = d.reason == stage.Granted // by so little that rounding decides
+		return d, by
 	case asked && m.sides[0].remote.fault == works:
 		o := m.sides[0].remote.bucket(k.name).last
 		if d = (decision{wait: o.Wait.Seconds(), retry: -1}); !o.OK {
@@ -770,9 +778,18 @@ func (m *model) oldClock(rt *rapid.T) {
 	m.begin()
 	key, k := m.drawKey(rt)
 	n, lag := max(drawCost(rt), 1), pick(rt, "lag", time.Millisecond, time.Second, time.Hour)
+	takes := m.sides[0].remote.bucket(k.name).takes
 	var ok [2]bool
 	for i, s := range m.sides {
 		ok[i] = s.group.For(key).AllowN(time.Now().Add(-lag), int(n))
+	}
+	if m.sides[0].remote.bucket(k.name).takes > takes { // the bucket has refused it
+		if ok[0] != ok[1] {
+			rt.Fatalf("%s: %d tokens %v ago, of the owner: %v", key, n, lag, ok)
+		}
+		m.shadowed(k, n)
+		m.check(false)
+		return
 	}
 	p := k.parts[answering(&m.rule)]
 	_, live := m.sides[0].manual.Inspect(m.now, k.name)

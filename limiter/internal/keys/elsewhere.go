@@ -29,7 +29,18 @@ type elsewhere struct {
 	failures seldom       // warnings of them
 	warned   atomic.Bool  // since a remote bucket answered last
 	nonsense seldom       // warnings of answers that make no sense
+	asks     remote.Budget
 }
+
+// asksPerHost is how many times per second a host asks owners beyond its grants,
+// and asksAtOnce how many times at once. Asks for one owner share messages.
+const (
+	asksPerHost = 5000
+	asksAtOnce  = 1000
+)
+
+// MayAsk implements remote.Host.
+func (e *elsewhere) MayAsk(now stage.Instant) bool { return e.asks.Spend(now, asksPerHost, asksAtOnce) }
 
 // Interval implements remote.Host.
 func (e *elsewhere) Interval() time.Duration { return e.interval() }

@@ -5,6 +5,7 @@ package keys
 import (
 	"sync/atomic"
 
+	"github.com/headgate/headgate/limiter/internal/remote"
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
 )
@@ -32,6 +33,17 @@ func (k *Key) Plain() *share.Rate {
 		return st.plain
 	}
 	return nil
+}
+
+// Second decides about one token at now that the bucket of Plain has just refused:
+// the key's owner may have some.
+func (k *Key) Second(now stage.Instant) bool {
+	st := k.state.Load()
+	if st == nil {
+		return false
+	}
+	a, ok := st.Stage.(*remote.Auto)
+	return ok && a.Second(now)
 }
 
 // PlainSlots are the slots that decide if no migration is under way, else nil.

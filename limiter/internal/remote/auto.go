@@ -10,9 +10,10 @@ import (
 	"github.com/headgate/headgate/limiter/stage"
 )
 
-// Auto is a Rate that asks a Remote for each event while its key's owner says
-// so, with a grant of nothing. Else its bucket decides. Before an owner has
-// said anything it asks if its even part is too small.
+// Auto is a Rate that asks a Remote, its key's owner, for each event while the
+// owner says so, with a grant of nothing. Else its bucket decides, and the owner
+// is asked for what the bucket refuses: see second. Before an owner has said
+// anything it asks for each event if its even part is too small.
 //
 // While an Auto asks, its own bucket is the fallback's, and reports go on, because
 // the owner needs each host's demand. Use NewAuto.
@@ -20,6 +21,7 @@ type Auto struct {
 	Stage
 	asks    atomic.Bool // readers need no other field to match it
 	changed func(*Auto)
+	seconds seconds
 }
 
 var (
@@ -96,7 +98,11 @@ func (a *Auto) Take(ctx context.Context, q stage.Request) (stage.Verdict, stage.
 	if a.asks.Load() {
 		return a.Stage.Take(ctx, q)
 	}
-	return a.Rate.Take(ctx, q)
+	v, receipt := a.Rate.Take(ctx, q)
+	if v.OK() {
+		return v, receipt
+	}
+	return a.second(ctx, q, v)
 }
 
 // Settle implements stage.Stage. The bucket that gave the tokens settles them.

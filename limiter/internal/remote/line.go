@@ -27,6 +27,10 @@ type Host interface {
 	// RemoteAnswers says that the remote answers again for a key.
 	RemoteAnswers(now stage.Instant, r *share.Rate)
 
+	// MayAsk reports whether the host may ask a Remote once more at now, for what
+	// a grant does not cover.
+	MayAsk(now stage.Instant) bool
+
 	// RemotePanicked says that the code of a Remote has panicked.
 	RemotePanicked(key string, err error)
 

@@ -66,12 +66,7 @@ func (s *Stage) Take(ctx context.Context, q stage.Request) (v stage.Verdict, rec
 		s.count(q.Now, q.N, false)
 		return stage.Because(stage.TooCostly), receipt
 	}
-	op := stage.Operation{Key: s.Key(), Rule: t.Rule, N: float64(q.N), Longest: min(max(q.Longest, 0), maxAsk)}
-	outcome, err := s.do(ctx, op)
-	if err == nil && outcome.OK && outcome.Wait > op.Longest+maxExcess {
-		s.Owe(q.Now, -q.N) // the caller cannot wait as long
-		err = stage.ErrNonsense
-	}
+	outcome, err := s.ask(ctx, q)
 	switch {
 	case err != nil && ctx.Err() != nil: // the caller has gone, and the remote did not fail
 		s.count(q.Now, q.N, false)
@@ -90,10 +85,27 @@ func (s *Stage) Take(ctx context.Context, q stage.Request) (v stage.Verdict, rec
 		v.Reason, v.RetryAfter = stage.Limited, outcome.RetryAfter
 		return v, receipt
 	}
-	if v.Wait = outcome.Wait; q.Kind == stage.Take && q.N > 0 {
-		receipt = stage.Receipt{N: q.N, Rest: fromRemote{}}
+	v.Wait = outcome.Wait
+	return v, paid(q)
+}
+
+// paid is the Receipt of q, which the remote has paid.
+func paid(q stage.Request) stage.Receipt {
+	if q.Kind != stage.Take || q.N == 0 {
+		return stage.Receipt{}
 	}
-	return v, receipt
+	return stage.Receipt{N: q.N, Rest: fromRemote{}}
+}
+
+// ask asks the remote for q.
+func (s *Stage) ask(ctx context.Context, q stage.Request) (stage.Outcome, error) {
+	op := stage.Operation{Key: s.Key(), Rule: s.Terms().Rule, N: float64(q.N), Longest: min(max(q.Longest, 0), maxAsk)}
+	outcome, err := s.do(ctx, op)
+	if err == nil && outcome.OK && outcome.Wait > op.Longest+maxExcess {
+		s.Owe(q.Now, -q.N) // the caller cannot wait as long
+		err = stage.ErrNonsense
+	}
+	return outcome, err
 }
 
 // insteadOf decides by the fallback, because of err.

@@ -38,6 +38,8 @@ func (h *host) RemoteAnswers(stage.Instant, *share.Rate) { h.answers++ }
 
 func (h *host) RemoteOwes(stage.Instant, *Stage) {}
 
+func (h *host) MayAsk(stage.Instant) bool { return !h.full }
+
 func (h *host) RemotePanicked(string, error) { h.panicks++ }
 
 func (h *host) Interval() time.Duration { return time.Second }

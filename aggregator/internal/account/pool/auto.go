@@ -46,11 +46,11 @@ const (
 	// tooFew is below how many events per interval a host's part of the limit
 	// is not worth a grant: a host cannot hold a half of an event, and what it
 	// keeps for the next is not there for others.
-	tooFew = 2
+	tooFew = 5
 
 	// enough is above how many it is worth one again. Between the two, things
 	// stay as they are.
-	enough = 4
+	enough = 10
 
 	// calm is how many intervals pass between two switches, unless the limit
 	// doubles or halves: each takes up to two, and hosts that come and go must

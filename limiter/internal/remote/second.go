@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package remote
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/headgate/headgate/limiter/internal/bucket"
+	"github.com/headgate/headgate/limiter/stage"
+)
+
+// seconds is what an Auto knows of the events that its bucket refused and that
+// its owner was asked for. The zero value has asked for none. Safe for concurrent
+// use.
+type seconds struct {
+	budget    Budget
+	notBefore atomic.Int64 // until this Instant, asking is known not to help
+	asked     atomic.Int64 // events
+	granted   atomic.Int64 // of these
+	withheld  atomic.Int64 // events that the budget did not allow to ask for
+}
+
+const (
+	// asksPerKey is how many times per second a host asks for one key beyond its
+	// grant, in the long run, and asksAtOnce how many times at once. Keys with
+	// fewer events need no more. For keys with more, grants do most of the work.
+	asksPerKey = 8
+	asksAtOnce = 16
+
+	// longestNo is the longest time for which an owner's refusal stands: other
+	// hosts give back tokens meanwhile, which the owner could not foresee.
+	longestNo = time.Second
+
+	// unanswered is how long a host does not ask again after the owner did not
+	// answer, and busy, after the host itself had no room to ask.
+	unanswered = time.Second
+	busy       = 10 * time.Millisecond
+)
+
+// second asks the owner for q, which the bucket has refused with v. Tokens that
+// no host holds are in the owner's pool: the owner pays q out of it, or says for
+// how long it cannot. The bucket has counted q as rejected, as all that the owner
+// pays counts: see counted.
+//
+// A caller whose ctx has ended cannot wait for an answer. If there is something to
+// ask, it gets Canceled, and q is not counted.
+func (a *Auto) second(ctx context.Context, q stage.Request, v stage.Verdict) (stage.Verdict, stage.Receipt) {
+	if !a.worthAsking(q, v.Reason) {
+		return v, stage.Receipt{}
+	}
+	if ctx.Err() != nil {
+		return a.canceled(q)
+	}
+	if !a.seconds.budget.Spend(q.Now, asksPerKey, asksAtOnce) || !a.host.MayAsk(q.Now) {
+		a.seconds.withheld.Add(1)
+		return v, stage.Receipt{}
+	}
+	a.seconds.asked.Add(1)
+	outcome, err := a.ask(ctx, q)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return a.canceled(q)
+	case errors.Is(err, stage.ErrBusy):
+		a.seconds.pause(q.Now, busy)
+		return v, stage.Receipt{}
+	case err != nil:
+		a.seconds.pause(q.Now, unanswered)
+		a.host.RemoteFailed(q.Now, a.Rate, err, false)
+		return v, stage.Receipt{}
+	case !outcome.OK:
+		no := outcome.RetryAfter
+		if no == 0 || no > longestNo {
+			no = longestNo
+		}
+		a.seconds.pause(q.Now, jittered(q.Now, no))
+		return v, stage.Receipt{}
+	}
+	a.seconds.granted.Add(1)
+	a.admitted.Add(min(q.N, bucket.MaxCost))
+	return stage.Verdict{Answer: stage.Answer{By: stage.ByOwner}, Wait: outcome.Wait, Left: outcome.Left}, paid(q)
+}
+
+// Second is Take for one token that the bucket has just refused, for the caller
+// that asks the bucket itself.
+func (a *Auto) Second(now stage.Instant) bool {
+	if a.asks.Load() {
+		return false // the refusal is from before the owner said so
+	}
+	q := stage.Request{Now: now, N: 1, Kind: stage.Final}
+	v, _ := a.second(context.Background(), q, stage.Because(stage.Limited))
+	return v.OK()
+}
+
+// worthAsking reports whether the owner may grant q, which was refused for reason.
+func (a *Auto) worthAsking(q stage.Request, reason stage.Reason) bool {
+	if reason != stage.Limited && reason != stage.TooCostly || int64(q.Now) < a.seconds.notBefore.Load() {
+		return false
+	}
+	return !a.Fallen() && float64(q.N) <= a.Terms().Rule.Costliest()
+}
+
+// canceled takes back that q was counted.
+func (a *Auto) canceled(q stage.Request) (stage.Verdict, stage.Receipt) {
+	a.Bucket().Record(-q.N, false)
+	return stage.Because(stage.Canceled), stage.Receipt{}
+}
+
+// pause has the host not ask again for d.
+func (s *seconds) pause(now stage.Instant, d time.Duration) { s.notBefore.Store(int64(now.Add(d))) }
+
+// jittered is d and up to a quarter more, so that hosts that were refused together
+// do not ask together.
+func jittered(now stage.Instant, d time.Duration) time.Duration {
+	return d + time.Duration(bucket.Mix(uint64(now))%uint64(d/4+1))
+}
+
+// Seconds counts the events that a host's own tokens did not cover.
+type Seconds struct {
+	// Asked is how many events the owner was asked for, and Granted how many of
+	// them it granted. Withheld is how many events the host refused because it had
+	// asked too often.
+	Asked, Granted, Withheld int64
+}
+
+// Seconds is what was counted so far.
+func (a *Auto) Seconds() Seconds {
+	return Seconds{a.seconds.asked.Load(), a.seconds.granted.Load(), a.seconds.withheld.Load()}
+}
