@@ -9,8 +9,7 @@ import (
 	"github.com/headgate/headgate/rpc/usage"
 )
 
-// auto is a key whose hosts report, and take tokens one by one where they hold
-// no grant.
+// auto is a key whose hosts report, and ask for what their grants do not cover.
 type auto struct {
 	account.Bucketed
 	learned
@@ -19,11 +18,22 @@ type auto struct {
 var _ taking = (*auto)(nil)
 
 // take implements taking.
-func (u *auto) take(now time.Duration, k *key, t *usage.Take, by uint32) usage.Took {
+func (u *auto) take(now time.Duration, k *key, t *usage.Take, by, host uint32) usage.Took {
 	limit := k.limit(k.part(now))
 	b := u.Bucket(now, bucketRule(k.rule, limit))
+	if t.By != 0 && t.By != by || t.More > 0 && !u.Holds(host) { // it has a grant of another owner
+		u.Moved(now)
+		b = u.Bucket(now, bucketRule(k.rule, limit))
+	}
 	took := u.serve(now, b, t, by, deepest(k.rule, limit))
 	u.Settle(now)
+	if t.More > 0 && took.OK && took.Wait == 0 {
+		took.Lent = u.Lend(now, host, t.More, t.Wants, t.Tokens)
+		took.Left -= took.Lent
+	}
+	if !took.OK && t.More > 0 {
+		took.Retry = max(took.Retry, u.Patience(host, t.Tokens))
+	}
 	return took
 }
 

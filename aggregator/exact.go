@@ -91,7 +91,7 @@ func (a *Aggregator) newExact(s *settings, now time.Duration, rule *dynamicconfi
 }
 
 // take implements taking.
-func (e *exact) take(now time.Duration, k *key, t *usage.Take, by uint32) usage.Took {
+func (e *exact) take(now time.Duration, k *key, t *usage.Take, by, _ uint32) usage.Took {
 	e.follow(now, k)
 	e.asked += max(t.Tokens, 0)
 	return e.serve(now, &e.bucket, t, by, deepest(k.rule, k.limit(e.part)))

@@ -40,7 +40,7 @@ func took(t testing.TB, a *Aggregator, now time.Duration, take usage.Take) usage
 	if err := takes.Check(); err != nil {
 		t.Fatal(err)
 	}
-	a.Take(now, takes, taken)
+	a.Take(now, "h", takes, taken)
 	if err := taken.Check(1); err != nil {
 		t.Fatalf("the answer to %+v: %v", take, err)
 	}
@@ -273,7 +273,7 @@ func BenchmarkTakeHere(b *testing.B) {
 	a := bucketed(b, 1e9, 1e9)
 	b.ReportAllocs()
 	for b.Loop() {
-		a.TakeHere(usage.Take{Key: "k", Tokens: 1})
+		a.TakeHere("h", usage.Take{Key: "k", Tokens: 1})
 	}
 }
 

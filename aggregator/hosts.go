@@ -3,6 +3,7 @@
 package aggregator
 
 import (
+	"math"
 	"strings"
 	"sync"
 )
@@ -16,6 +17,9 @@ type hosts struct {
 	rows  []int64  // by id: rows that have it, and updates under way
 	free  []uint32
 }
+
+// nobody is no host's number.
+const nobody = math.MaxUint32
 
 // acquire returns the number of name and keeps it from being given anew until
 // add(id, -1).

@@ -113,7 +113,7 @@ func TestABucketWithoutARuleIsForgotten(t *testing.T) {
 func TestNobodyWaitsForLongerThanTheContractSays(t *testing.T) {
 	a := bucketed(t, 1./3600, 10)
 	for range 5 {
-		if got, _ := a.TakeHere(usage.Take{Key: "k", Tokens: 10, Longest: -1}); got.Wait > rpc.MaxWait || got.Retry > rpc.MaxWait {
+		if got, _ := a.TakeHere("h", usage.Take{Key: "k", Tokens: 10, Longest: -1}); got.Wait > rpc.MaxWait || got.Retry > rpc.MaxWait {
 			t.Errorf("waits for %v, or asks again after %v; at most %v", got.Wait, got.Retry, rpc.MaxWait)
 		}
 	}

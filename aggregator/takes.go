@@ -124,10 +124,10 @@ func (a *Aggregator) takes(host string, payload *anypb.Any) (*anypb.Any, error) 
 	}
 	if c == nil {
 		defer batches.Put(b)
-		a.Take(Now(), &b.takes, &b.taken)
+		a.Take(Now(), host, &b.takes, &b.taken)
 		return usage.EncodeTaken(&b.taken, len(b.takes.Rows))
 	}
-	answer, err := a.once(c, b)
+	answer, err := a.once(host, c, b)
 	if err != nil {
 		return nil, fmt.Errorf("aggregator: takes from %q: %w", host, err)
 	}
@@ -136,7 +136,7 @@ func (a *Aggregator) takes(host string, payload *anypb.Any) (*anypb.Any, error) 
 
 // once serves b, of which c keeps what it takes to recognize it, unless c has
 // sent it before.
-func (a *Aggregator) once(c *caller, b *batch) (*anypb.Any, error) {
+func (a *Aggregator) once(host string, c *caller, b *batch) (*anypb.Any, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 
@@ -158,7 +158,7 @@ func (a *Aggregator) once(c *caller, b *batch) (*anypb.Any, error) {
 	if b.number < c.settled {
 		return nil, errSettled
 	}
-	a.Take(now, &b.takes, &b.taken)
+	a.Take(now, host, &b.takes, &b.taken)
 	c.keep(b.copy())
 	return usage.EncodeTaken(&b.taken, len(b.takes.Rows))
 }

@@ -17,9 +17,9 @@ import (
 type taking interface {
 	account.Account
 
-	// take serves t, of key k, for the owner whose number is by. The Tokens of
-	// t become what was taken.
-	take(now time.Duration, k *key, t *usage.Take, by uint32) usage.Took
+	// take serves t, of key k, for the owner whose number is by, and asked by host.
+	// The Tokens of t become what was taken.
+	take(now time.Duration, k *key, t *usage.Take, by, host uint32) usage.Took
 
 	// level is what is left, and whether nothing is missing.
 	level(now time.Duration, k *key) (tokens float64, full bool)
@@ -50,27 +50,32 @@ func mentions(rule *dynamicconfig.Rule, name string) bool {
 	return rule.Algorithm == name
 }
 
-// Take serves takes, which passed Check, at now, and puts the answers into
+// Take serves takes of host, which passed Check, at now, and puts the answers into
 // taken. The Tokens of each row become what it took, so that it can be undone.
 // Keys that are not for a bucket here, for want of a rule or of room, are not
 // decided. Time is as in Step.
-func (a *Aggregator) Take(now time.Duration, takes *usage.Takes, taken *usage.Taken) {
+func (a *Aggregator) Take(now time.Duration, host string, takes *usage.Takes, taken *usage.Taken) {
 	taken.By = a.number
 	taken.Rows = taken.Rows[:0]
+	id := a.hosts.acquire(host)
+	defer a.hosts.add(id, -1)
 	for i := range takes.Rows {
-		taken.Rows = append(taken.Rows, a.take(now, &takes.Rows[i]))
+		taken.Rows = append(taken.Rows, a.take(now, id, &takes.Rows[i]))
 	}
 	a.metrics.takes.Inc(int64(len(takes.Rows)))
 }
 
-// TakeHere is Take for one row, for who is in the same process. It returns the
-// owner's number too.
-func (a *Aggregator) TakeHere(t usage.Take) (usage.Took, uint32) {
+// TakeHere implements ask.Here: it is Take for one row of this process, which is
+// host. It returns the owner's number too.
+func (a *Aggregator) TakeHere(host string, t usage.Take) (usage.Took, uint32) {
 	a.metrics.takes.Inc(1)
-	return a.take(Now(), &t), a.number
+	id := a.hosts.acquire(host)
+	defer a.hosts.add(id, -1)
+	return a.take(Now(), id, &t), a.number
 }
 
-func (a *Aggregator) take(now time.Duration, t *usage.Take) usage.Took {
+// take serves t, of host.
+func (a *Aggregator) take(now time.Duration, host uint32, t *usage.Take) usage.Took {
 	hash := a.table.Hash(t.Key)
 	sh := a.table.Shard(hash)
 	now = sh.Lock(now)
@@ -83,7 +88,7 @@ func (a *Aggregator) take(now time.Duration, t *usage.Take) usage.Took {
 		return usage.Took{}
 	}
 	state, _ := k.account.(taking) // it is one
-	return state.take(now, k, t, a.number)
+	return state.take(now, k, t, a.number, host)
 }
 
 // taking finds or makes the key that t is from in sh, which is locked; nil if
@@ -145,7 +150,8 @@ func (a *Aggregator) newAuto(b *book, s *settings, now time.Duration, rule *dyna
 	return k
 }
 
-// undo gives back what the rows of takes took.
+// undo gives back what the rows of takes took. What was lent beside it comes back
+// with the host's next report.
 func (a *Aggregator) undo(now time.Duration, takes *usage.Takes) {
 	for _, row := range takes.Rows {
 		if row.Tokens == 0 {
@@ -155,6 +161,6 @@ func (a *Aggregator) undo(now time.Duration, takes *usage.Takes) {
 		if back.Tokens > 0 { // it had given them back
 			back.Spent = usage.SpentBeyond
 		}
-		a.take(now, &back)
+		a.take(now, nobody, &back)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter/internal/keys"
 	"github.com/headgate/headgate/limiter/stage"
-	"github.com/headgate/headgate/rpc/usage"
 )
 
 func autoRule(limit rate.Limit) dynamicconfig.Rule {
@@ -25,64 +25,34 @@ func autoGroup(t testing.TB, rule dynamicconfig.Rule, now *stage.Instant) (*Grou
 	return NewGroup(snapshot(t, rule), 10, WithRemote(Auto, e), WithSeed(1), WithBackground(func(f func()) { f() })), e
 }
 
-// nothing is the answer that the owner decides each event.
-func nothing(t testing.TB, g *Group, now stage.Instant, batches []*Batch) (said []usage.Report) {
-	t.Helper()
-	for _, b := range batches {
-		grants := &usage.Grants{Weight: []float64{0}, Burst: []float64{0}, Used: []float64{0}, Lease: []time.Duration{time.Minute}, Tokens: []float64{0}}
-		if err := g.Manual().Apply(now, b, nil, grants); err != nil {
-			t.Fatal(err)
-		}
-		said = append(said, b.Usage)
-	}
-	return said
-}
-
 func by(t testing.TB, g *Group, now stage.Instant) string {
 	t.Helper()
 	return decideAt(g.For("k"), now, 1, 0).By
 }
 
-func TestAutoBeginsByWhatAnEvenShareIsWorth(t *testing.T) {
-	for limit, want := range map[rate.Limit]string{19: "exact", 20: "even"} { // of ten hosts, each second
-		var now stage.Instant
-		g, e := autoGroup(t, autoRule(limit), &now)
-		if got := by(t, g, now); got != want || e.asked > 0 != (want == "exact") {
-			t.Errorf("of %v/s: decided by %s, %d asked", limit, got, e.asked)
-		}
-		if due := g.Manual().NextEarly(); limit == 19 && due > second/100 {
-			t.Errorf("who asks first introduces itself at %v", time.Duration(due))
-		}
-		g.Manual().SetHosts(now, 1)
-		if got := by(t, g, now); got != "even" {
-			t.Errorf("one host, of %v/s: decided by %s", limit, got)
-		}
-	}
-}
+// sure is the weight of a host that gets no rate.
+const sure = 1. / (1 << 42)
 
-// A grant of nothing has every event asked for, and what was held is gone; a
-// grant has the host decide, without asking.
-func TestAutoFollowsItsOwner(t *testing.T) {
+// Without a grant, a host asks for each event, and reports what it was given as
+// wanted.
+func TestAutoAsksUntilItHasAGrant(t *testing.T) {
 	var now stage.Instant
 	g, e := autoGroup(t, autoRule(1), &now)
 	k := g.For("k")
-	if got := take(k, now, 5); got != 5 || e.asked != 5 {
-		t.Fatalf("%d taken, %d asked", got, e.asked)
+	if got := take(k, now, 5); got != 5 || e.asked != 5 || e.last.More != 0 {
+		t.Fatalf("%d taken, %d asked, the last for %+v", got, e.asked, e.last)
 	}
 	now = second
-	said := nothing(t, g, now, g.Manual().Report(now))
-	if len(said) != 1 || said[0].Allowed[0] != 0 || said[0].Rejected[0] != 5 || said[0].Weight[0] != 0 || said[0].Wants[0] <= 0 {
-		t.Errorf("said %+v", said)
-	}
+	batches := g.Manual().Report(now)
 	take(k, now, 2)
 	if s := only(t, g, now, "k"); !s.Asks || s.Fallback || s.Allowed != 7 || s.Rejected != 0 || e.asked != 7 {
 		t.Errorf("asking, it shows %+v", s)
 	}
-
-	now = 2 * second
-	granted(t, g, now, g.Manual().Report(now), 0.5, 8)
+	if said := granted(t, g, now, batches, 0.5, 8); said[0].Allowed[0] != 0 || said[0].Rejected[0] != 5 || said[0].Weight[0] != 0 || said[0].Wants[0] <= 0 {
+		t.Errorf("said %+v", said)
+	}
 	if k.of().Plain() == nil {
-		t.Error("with a grant, the share does not decide alone")
+		t.Error("with a grant, the bucket does not decide alone")
 	}
 	if got := take(k, now, 8); got != 8 || e.asked != 7 {
 		t.Errorf("of 8 tokens %d were taken, %d asked", got, e.asked)
@@ -90,33 +60,168 @@ func TestAutoFollowsItsOwner(t *testing.T) {
 	if s := only(t, g, now, "k"); s.Asks || s.Fallback || s.Allowed != 15 || s.Rejected != 0 {
 		t.Errorf("granted, it shows %+v", s)
 	}
-	if d := decideAt(k, now, 1, 0); d.By != "elastic" || d.Burst != 18 {
-		t.Errorf("decided %+v", d)
-	}
+}
 
-	now = 10 * second // five tokens have come in
-	batches := g.Manual().Report(now)
-	g.Manual().Early(now) // and nothing else is urgent
-	said = nothing(t, g, now, batches)
-	if said[0].Allowed[0] != 8 || said[0].Weight[0] != 0.5 {
-		t.Errorf("of a grant it said %+v", said)
+// With a grant, a host asks for what it has no tokens for, and by every way in.
+func TestAutoAsksForWhatItLacks(t *testing.T) {
+	var now stage.Instant
+	g, e := autoGroup(t, autoRule(1), &now)
+	k := g.For("k")
+	take(k, now, 1)
+	granted(t, g, 1, g.Manual().Report(1), sure, 3)
+	if d := decideAt(k, now, 3, 0); !d.OK || d.By != Auto || e.asked != 1 {
+		t.Errorf("of its own tokens: %+v, %d asked", d, e.asked)
 	}
-	if by(t, g, now) != "exact" || k.of().Plain() != nil {
-		t.Error("after a grant of nothing nobody is asked")
+	if d := decideAt(k, now, 4, 0); !d.OK || d.By != keys.Owner || e.asked != 2 {
+		t.Errorf("beyond them: %+v, %d asked", d, e.asked)
 	}
-	// The owner waits to hear that nothing is held any more.
-	early := g.Manual().Early(now + second/50)
-	if len(early) != 1 || early[0].Usage.Weight[0] != 0 {
-		t.Fatalf("soon it says %+v", early)
+	r := reserveAt(k, now, 5, 0)
+	if !r.OK() || e.asked != 3 {
+		t.Errorf("reserved %+v, %d asked", r, e.asked)
 	}
-	nothing(t, g, now+second/50, early)
-	now += second
-	if more := g.Manual().Early(now); len(more) > 1 {
-		t.Errorf("and again %+v", more[1].Usage)
+	r.settle(now, 0)
+	if got := e.buckets["k"].Tokens(now); !near(got, 20-1-4) {
+		t.Errorf("%v tokens are left, after 5 came back", got)
 	}
+	now = second
+	said := granted(t, g, now, g.Manual().Report(now), sure, 0)
+	if said[0].Allowed[0] != 3 || said[0].Rejected[0] != 4 || said[0].Cost[0] < 4 {
+		t.Errorf("of 3 that it had, 4 that it asked for and 5 that came back it said %+v", said[0])
+	}
+}
+
+// An event that costs more than the host's part, and no more than the burst, is
+// asked for.
+func TestAutoAsksForCostsAboveItsPart(t *testing.T) {
+	var now stage.Instant
+	g, e := autoGroup(t, autoRule(1), &now)
+	k := g.For("k")
+	take(k, now, 1)
+	granted(t, g, 1, g.Manual().Report(1), sure, 0)
+	if d := decideAt(k, now, 19, 0); !d.OK {
+		t.Errorf("19 of a burst of 20: %+v", d)
+	}
+	if asked, d := e.asked, decideAt(k, now, 21, 0); d.Reason != TooCostly || e.asked != asked {
+		t.Errorf("21 of a burst of 20: %+v, %d asked", d, e.asked-asked)
+	}
+}
+
+// An owner's refusal stands for as long as it says, a second at most.
+func TestAutoRemembersARefusal(t *testing.T) {
+	var now stage.Instant
+	g, e := autoGroup(t, autoRule(1), &now)
+	k := g.For("k")
+	take(k, now, 1)
+	granted(t, g, 1, g.Manual().Report(1), sure, 0)
+	e.answer = &stage.Outcome{RetryAfter: 200 * time.Millisecond}
+	for _, at := range []struct {
+		now   stage.Instant
+		asked int
+	}{{1, 2}, {2, 2}, {second / 5, 2}, {second / 4, 3}} {
+		if got := take(k, at.now, 1); got != 0 || e.asked != at.asked {
+			t.Errorf("at %v: %d taken, %d asked", at.now, got, e.asked)
+		}
+	}
+	e.answer = &stage.Outcome{RetryAfter: time.Hour}
+	take(k, second, 1)
+	asked := e.asked
+	if take(k, 2*second+second/4, 1); e.asked != asked+1 {
+		t.Errorf("%d asked after more than a second", e.asked-asked)
+	}
+}
+
+// However many events are refused, the owner is asked for a few of them only.
+func TestAutoAsksWithinItsBudget(t *testing.T) {
+	var now stage.Instant
+	g, e := autoGroup(t, autoRule(1), &now)
+	k := g.For("k")
+	take(k, now, 1)
+	granted(t, g, 1, g.Manual().Report(1), sure, 0)
+	e.answer = &stage.Outcome{RetryAfter: 1}
+	before := e.asked
+	const seconds = 10
+	for now = 1; now < seconds*second; now += second / 1000 {
+		take(k, now, 1)
+	}
+	if got := e.asked - before; got > 14+7*seconds+1 || got < 7*seconds {
+		t.Errorf("%d times in %d s", got, seconds)
+	}
+}
+
+// An owner that does not answer is left alone for a second, and the host's own part
+// decides.
+func TestAutoDoesNotWaitForAnOwnerThatIsAway(t *testing.T) {
+	var now stage.Instant
+	g, e := autoGroup(t, autoRule(1), &now)
+	k := g.For("k")
+	take(k, now, 1)
+	granted(t, g, 1, g.Manual().Report(1), 0.5, 2)
 	e.set(errors.New("away"))
-	if d := decideAt(k, now, 1, 0); d.By != "even" || d.Burst != 2 || d.Left > 2 {
-		t.Errorf("decided %+v", d)
+	if got := take(k, 1, 5); got != 2 || e.asked != 2 {
+		t.Errorf("%d taken, %d asked", got, e.asked)
+	}
+	e.set(nil)
+	if got := take(k, second/2, 1); got != 0 || e.asked != 2 {
+		t.Errorf("half a second later %d taken, %d asked", got, e.asked)
+	}
+	if got := take(k, second+1, 1); got != 1 || e.asked != 3 {
+		t.Errorf("a second later %d taken, %d asked", got, e.asked)
+	}
+}
+
+// What an owner lends with an answer is the host's until it reports.
+func TestAutoBorrows(t *testing.T) {
+	var now stage.Instant
+	g, e := autoGroup(t, autoRule(1), &now)
+	k := g.For("k")
+	take(k, now, 1)
+	granted(t, g, 1, g.Manual().Report(1), sure, 0)
+	e.lends = 6
+	if take(k, 1, 1); e.last.More != 20 || e.last.Wants <= 0 {
+		t.Errorf("it asked for %+v", e.last)
+	}
+	asked := e.asked
+	if got := take(k, 1, 6); got != 6 || e.asked != asked {
+		t.Errorf("of 6 that were lent %d were taken, %d asked", got, e.asked-asked)
+	}
+	if e.lends = 100; take(k, 1, 1) != 1 || only(t, g, 1, "k").Level.Tokens != 20 {
+		t.Errorf("of 100 that were lent, it has %+v", only(t, g, 1, "k").Level)
+	}
+	now = second
+	said := granted(t, g, now, g.Manual().Report(now), sure, 4)
+	if said[0].Allowed[0] != 6 || said[0].Rejected[0] != 2 {
+		t.Errorf("said %+v", said[0])
+	}
+	if got := only(t, g, now, "k").Level.Tokens; !near(got, 4) {
+		t.Errorf("granted 4, it has %v", got)
+	}
+}
+
+// While a report is under way nobody knows whether its answer takes back what is lent
+// meanwhile. So nothing is.
+func TestAutoBorrowsNothingWhileAReportIsUnderWay(t *testing.T) {
+	var now stage.Instant
+	g, e := autoGroup(t, autoRule(1), &now)
+	k := g.For("k")
+	take(k, now, 1)
+	granted(t, g, 1, g.Manual().Report(1), sure, 0)
+	take(k, 1, 1)
+	now, e.lends = second, 6
+	batches := g.Manual().Report(now)
+	if take(k, now, 1); e.last.More != 0 {
+		t.Errorf("it asked for %+v", e.last)
+	}
+	granted(t, g, now, batches, sure, 0)
+	var under []*Batch
+	e.delayed = func() { under = g.Manual().Report(now + second) } // while the owner decides
+	asked := e.asked
+	if take(k, now+second, 1); e.asked != asked+1 || len(under) != 1 {
+		t.Fatalf("%d asked, %d reports", e.asked-asked, len(under))
+	}
+	e.delayed = nil
+	granted(t, g, now+second, under, sure, 0)
+	if got := only(t, g, now+second, "k").Level.Tokens; got > 0.1 {
+		t.Errorf("it has %v tokens that its report gave back", got)
 	}
 }
 
@@ -126,7 +231,6 @@ func TestWhatAutoFallsBackForIsChargedOnce(t *testing.T) {
 	g, e := autoGroup(t, autoRule(1), &now)
 	k := g.For("k")
 	take(k, now, 1)
-	nothing(t, g, 1, g.Manual().Report(1))
 	e.set(errors.New("away"))
 	now = second
 	if got := take(k, now, 5); got != 2 { // of an even share of 20
@@ -136,9 +240,9 @@ func TestWhatAutoFallsBackForIsChargedOnce(t *testing.T) {
 		t.Errorf("in fallback, it shows %+v", s)
 	}
 	reserveAt(k, now, 1, time.Hour).settle(now, 0) // it did not happen
-	said := nothing(t, g, now, g.Manual().Report(now))
-	if said[0].Allowed[0] != 0 || said[0].Rejected[0] != 5 {
-		t.Errorf("said %+v", said)
+	said := g.Manual().Report(now)
+	if said[0].Usage.Allowed[0] != 0 || said[0].Usage.Rejected[0] != 6 {
+		t.Errorf("said %+v", said[0].Usage)
 	}
 	e.set(nil)
 	reserveAt(k, now, 1, 0).settle(now, 0)
@@ -151,40 +255,38 @@ func TestWhatAutoFallsBackForIsChargedOnce(t *testing.T) {
 	}
 }
 
-// A host whose lease ends falls back as under elastic; one that was told to ask
-// goes on asking.
+// A host whose lease ends asks for each event again, and says so soon.
 func TestAutoWhenTheLeaseEnds(t *testing.T) {
 	var now stage.Instant
 	g, e := autoGroup(t, autoRule(1), &now)
 	take(g.For("k"), now, 1)
-	nothing(t, g, 1, g.Manual().Report(1))
-	now = 2 * 60 * second
-	batches := g.Manual().Report(now)
-	if got := by(t, g, now); got != "exact" {
-		t.Errorf("after the end of a lease of nothing, decided by %s", got)
-	}
-	granted(t, g, now, batches, 1, 5)
+	granted(t, g, 1, g.Manual().Report(1), 1, 5)
 	asked := e.asked
-	now += 2 * 60 * second
+	now = 2 * 60 * second
 	g.Manual().Report(now)
-	if got := by(t, g, now); got != "even" || e.asked != asked {
+	if got := by(t, g, now); got != keys.Owner || e.asked != asked+1 {
 		t.Errorf("after the end of a lease, decided by %s", got)
+	}
+	e.set(errors.New("away"))
+	if d := decideAt(g.For("k"), now, 1, 0); d.By != "even" || d.Burst != 2 {
+		t.Errorf("without its owner, decided %+v", d)
 	}
 	if s := only(t, g, now, "k"); !s.Fallback {
 		t.Errorf("it shows %+v", s)
 	}
 }
 
+// Without a Remote there is nobody to ask: the even share decides.
 func TestAutoWithoutARemote(t *testing.T) {
-	g := NewGroup(snapshot(t, autoRule(1)), 10)
-	take(g.For("k"), 0, 1)
-	granted(t, g, 1, g.Manual().Report(1), 0.5, 5)
-	if got := by(t, g, 1); got != "elastic" {
-		t.Errorf("with a grant, decided by %s", got)
+	g := NewGroup(snapshot(t, autoRule(10)), 10)
+	if got := by(t, g, 0); got != Auto {
+		t.Errorf("decided by %s", got)
 	}
-	said := nothing(t, g, second, g.Manual().Report(second))
-	if got := by(t, g, second); got != "even" || said[0].Allowed[0] != 1 {
-		t.Errorf("while the owner wants to be asked, decided by %s; said %+v", got, said)
+	if b := g.Manual().Report(second); len(b) != 0 {
+		t.Errorf("it reports %+v", b[0].Usage)
+	}
+	if got := take(g.For("k"), second, 20); got != 2 {
+		t.Errorf("%d of a tenth of a burst of 20", got)
 	}
 }
 
@@ -197,12 +299,12 @@ func TestAutoMigratesAndIsGated(t *testing.T) {
 			r := autoRule(1)
 			r.Algorithm, r.Migration = "", &m
 			g, _ := autoGroup(t, r, &now)
-			want := map[bool]string{true: "exact", false: "even"}[(mode == dynamicconfig.ModeOld) == (m.From == Auto)]
+			want := map[bool]string{true: keys.Owner, false: "even"}[(mode == dynamicconfig.ModeOld) == (m.From == Auto)]
 			if got := by(t, g, now); got != want {
 				t.Errorf("%+v: decided by %s", m, got)
 			}
 			granted(t, g, 1, g.Manual().Report(1), 0.5, 5)
-			if got := by(t, g, now); want == "exact" && got != "elastic" {
+			if got := by(t, g, now); want == keys.Owner && got != Auto {
 				t.Errorf("%+v: with a grant, decided by %s", m, got)
 			}
 		}
@@ -211,16 +313,12 @@ func TestAutoMigratesAndIsGated(t *testing.T) {
 	r := autoRule(1)
 	r.Enforce = 0.5
 	g, _ := autoGroup(t, r, &now)
-	for i, want := range []string{"exact", "elastic", "exact"} {
+	for i, want := range []string{keys.Owner, Auto, keys.Owner} {
 		if got := by(t, g, now); got != want {
 			t.Errorf("gated, decided by %s, want %s", got, want)
 		}
 		now += second
-		if i == 0 {
-			granted(t, g, now, g.Manual().Report(now), 0.5, 5)
-		} else {
-			nothing(t, g, now, g.Manual().Report(now))
-		}
+		granted(t, g, now, g.Manual().Report(now), sure, []float64{5, 0, 0}[i])
 	}
 }
 
@@ -228,34 +326,21 @@ func TestAutoMigratesAndIsGated(t *testing.T) {
 func TestAutoSleepsAndWakes(t *testing.T) {
 	var now stage.Instant
 	g, e := autoGroup(t, autoRule(1), &now)
-	take(g.For("k"), now, 1)
-	for range 30 {
-		now += second
-		nothing(t, g, now, g.Manual().Report(now))
+	rest := func() {
+		t.Helper()
+		for range 30 {
+			now += second
+			for _, b := range g.Manual().Report(now) {
+				granted(t, g, now, []*Batch{b}, sure, 0)
+			}
+		}
 	}
-	if !g.For("k").of().Idle() {
+	take(g.For("k"), now, 1)
+	if rest(); !g.For("k").of().Idle() {
 		t.Fatal("it does not sleep")
 	}
-	if by(t, g, now) != "exact" || e.asked != 2 {
+	if by(t, g, now); e.asked != 2 {
 		t.Errorf("%d asked", e.asked)
-	}
-	// What is owed is told before it sleeps.
-	e.set(errors.New("away"))
-	take(g.For("k"), now, 1)
-	for range 30 {
-		now += second
-		nothing(t, g, now, g.Manual().Report(now))
-	}
-	if g.For("k").of().Idle() {
-		t.Error("it sleeps, and owes a token")
-	}
-	e.set(nil)
-	for range 30 {
-		now += second
-		nothing(t, g, now, g.Manual().Report(now))
-	}
-	if !g.For("k").of().Idle() || e.asked != 2+2+3 {
-		t.Errorf("it does not sleep, or did not tell: %d asked", e.asked)
 	}
 	r := autoRule(10)
 	r.Algorithm = "even"

@@ -37,7 +37,7 @@ func TestMetricsCountWhatAnOwnerAllowed(t *testing.T) {
 	g := NewGroup(snapshot(t, autoRule(1)), 10, WithRemote(Auto, e), WithSeed(1), WithScope(scope), WithBackground(func(f func()) { f() }))
 	take(g.For("k"), 0, 25)
 	now = second
-	nothing(t, g, now, g.Manual().Report(now))
+	granted(t, g, now, g.Manual().Report(now), sure, 0)
 	got := counted(scope)
 	if got["limiter.allowed/k/"] != 20 || got["limiter.rejected/k/limited"] != 5 {
 		t.Errorf("counted %v", got)

@@ -350,9 +350,7 @@ func (m *model) ofVerdict(v stage.Verdict) result {
 	case v.By == stage.ByFallback:
 		by = m.rule.Fallback.String()
 	case v.By == stage.ByOwner:
-		by = "exact"
-	case by == "auto":
-		by = "elastic"
+		by = "owner"
 	}
 	return result{ok: v.OK(), explained: true, reason: v.Reason, by: by, wait: v.Wait, retry: v.RetryAfter}
 }
@@ -535,9 +533,7 @@ func (m *model) expect(k *keyRef, p *partRef, n int64, longest time.Duration, as
 	if m.rule.MaxWait != 0 {
 		wait = min(wait, max(m.rule.MaxWait, 0).Seconds())
 	}
-	if by = algorithm; by == "auto" {
-		by = "elastic"
-	}
+	by = algorithm
 	fallen := !p.granted && reports(algorithm)
 	switch {
 	case (m.rule.MaxCost > 0 || m.rule.MaxDebt > 0 || algorithm == "redis") && float64(n) > m.rule.Costliest():
@@ -545,7 +541,7 @@ func (m *model) expect(k *keyRef, p *partRef, n int64, longest time.Duration, as
 	case asked && algorithm == "auto" && p.granted: // the bucket has refused it
 		o := m.sides[0].remote.bucket(k.name).last
 		if m.sides[0].remote.fault == works && o.OK {
-			return decision{wait: o.Wait.Seconds(), retry: -1}, "exact"
+			return decision{wait: o.Wait.Seconds(), retry: -1}, "owner"
 		}
 		d = p.inForce().decide(float64(n), wait, max(m.rule.MaxDebt, 0).Seconds())
 		d.unsure = d.reason == stage.Granted // by so little that rounding decides
@@ -556,7 +552,7 @@ func (m *model) expect(k *keyRef, p *partRef, n int64, longest time.Duration, as
 			d.reason = stage.Limited
 		}
 		if algorithm == "auto" {
-			by = "exact"
+			by = "owner"
 		}
 		return d, by
 	case asked:

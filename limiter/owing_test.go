@@ -38,7 +38,7 @@ func TestMetricsOfAutoKeys(t *testing.T) {
 		t.Fatal(got, e.asked)
 	}
 	now = second
-	nothing(t, g, now, g.Manual().Report(now))
+	granted(t, g, now, g.Manual().Report(now), sure, 0)
 	t.Logf("5 admitted by the owner: %v", counters(scope))
 	for name, n := range counters(scope) {
 		if strings.Contains(name, "rejected") && n > 0 {

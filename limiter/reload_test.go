@@ -33,7 +33,7 @@ func TestARemoteNeedNotBeComparable(t *testing.T) {
 		if asked = 0; !g.For("k").Allow() {
 			t.Errorf("%s refuses", algorithm)
 		}
-		if asks := asked == 1; asks != (algorithm == "own") {
+		if asks := asked == 1; asks != (algorithm != Even) {
 			t.Errorf("%s asks: %v", algorithm, asks)
 		}
 	}

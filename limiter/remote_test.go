@@ -30,6 +30,9 @@ type elsewhere struct {
 	answer  *stage.Outcome // if not nil
 	delay   time.Duration  // of an answer
 	asked   int
+	lends   float64 // beside each take
+	last    stage.Operation
+	delayed func() // is called while a take is under way
 }
 
 func newElsewhere(now func() stage.Instant) *elsewhere {
@@ -45,7 +48,11 @@ func (e *elsewhere) Do(ctx context.Context, t stage.Operation) (stage.Outcome, e
 	e.mu.Lock()
 	defer e.mu.Unlock()
 
+	if e.delayed != nil {
+		e.delayed()
+	}
 	e.asked++
+	e.last = t
 	switch {
 	case e.err != nil:
 		return stage.Outcome{}, e.err
@@ -67,7 +74,7 @@ func (e *elsewhere) Do(ctx context.Context, t stage.Operation) (stage.Outcome, e
 		return stage.Outcome{OK: true, Left: b.Tokens(now)}, nil
 	}
 	v, _ := b.Take(stage.Request{Now: now, N: int64(t.N), Longest: t.Longest}, max(t.Rule.MaxDebt, 0))
-	return stage.Outcome{OK: v.OK(), Wait: v.Wait, RetryAfter: v.RetryAfter, Left: b.Tokens(now)}, nil
+	return stage.Outcome{OK: v.OK(), Wait: v.Wait, RetryAfter: v.RetryAfter, Left: b.Tokens(now), Lent: e.lends}, nil
 }
 
 func (e *elsewhere) set(err error) {

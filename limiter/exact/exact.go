@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package exact has a host's limiters ask the owners of keys for each event:
-// the keys of rules with `algorithm: exact`, whose limits are too low to split,
-// and those with `algorithm: auto` while their limits are.
+// the keys of rules with `algorithm: exact`, and those with `algorithm: auto` for
+// what the host itself does not have.
 //
 //	taker := &ask.Taker{Host: host, Placement: ring, Peers: client}
 //	group := limiter.NewGroup(limits, 1,
@@ -56,7 +56,7 @@ func (o *Owners) Waits(waits func(askTimeout time.Duration) time.Duration) *Owne
 // Do implements stage.Remote. The errors are those of ask.Taker; a full queue
 // is a stage.ErrBusy too.
 func (o *Owners) Do(ctx context.Context, op stage.Operation) (stage.Outcome, error) {
-	take := usage.Take{Key: op.Key, Auto: o.auto, Tokens: op.N, Longest: min(op.Longest, rpc.MaxWait)}
+	take := usage.Take{Key: op.Key, Auto: o.auto, Tokens: op.N, Longest: min(op.Longest, rpc.MaxWait), More: min(op.More, rpc.MaxTokens), Wants: min(op.Wants, rpc.MaxTokens)}
 	switch op.Kind {
 	case stage.ChargeTokens:
 		take.Spent = usage.SpentBeyond
@@ -74,7 +74,7 @@ func (o *Owners) Do(ctx context.Context, op stage.Operation) (stage.Outcome, err
 	if err != nil {
 		return stage.Outcome{}, err
 	}
-	outcome := stage.Outcome{OK: took.OK, Wait: took.Wait, RetryAfter: took.Retry, Left: took.Left}
+	outcome := stage.Outcome{OK: took.OK, Wait: took.Wait, RetryAfter: took.Retry, Left: took.Left, Lent: took.Lent}
 	if outcome.RetryAfter == rpc.MaxWait {
 		outcome.RetryAfter = 0 // no wait would do
 	}

@@ -53,6 +53,14 @@ type Operation struct {
 	// N is in tokens; finite, at least 0.
 	N float64
 
+	// More is how many tokens the host can hold beside N, of a key whose usage it
+	// reports: the Remote may lend it as many. 0: none.
+	More float64
+
+	// Wants is how much the host wants of the key by now, in cost/s; 0 if that is not
+	// known.
+	Wants float64
+
 	// Longest is how long the event may wait, at least 0. The rule's max_wait
 	// has gone into it.
 	Longest time.Duration
@@ -83,10 +91,14 @@ type Outcome struct {
 
 	// Left is how many tokens are left in the bucket; negative in debt, finite.
 	Left float64
+
+	// Lent is how many tokens the host may use beside those that it took: finite,
+	// at least 0. More than the Operation's More counts as that.
+	Lent float64
 }
 
 // Valid reports whether o can be an answer: every number is one, and no time
 // is negative.
 func (o Outcome) Valid() bool {
-	return o.Wait >= 0 && o.RetryAfter >= 0 && !math.IsNaN(o.Left) && !math.IsInf(o.Left, 0)
+	return o.Wait >= 0 && o.RetryAfter >= 0 && !math.IsNaN(o.Left) && !math.IsInf(o.Left, 0) && o.Lent >= 0
 }

@@ -50,6 +50,15 @@ type Take struct {
 	// Spent says that the tokens are spent already, whatever the owner says.
 	Spent Spent
 
+	// More is how many tokens the host can hold beside these, under auto, in
+	// [0, rpc.MaxTokens]: the owner may lend it as many. 0: none, as from a host
+	// that does not report the key's usage.
+	More float64
+
+	// Wants is how much the host wants of the key by now, in cost/s, in [0,
+	// rpc.MaxTokens]. 0: as much as it reported last.
+	Wants float64
+
 	// Told is what was left when an owner last answered this caller. By is that
 	// owner's number, and Ago how long ago it was. By 0: no owner has answered. A
 	// new owner learns from it.
@@ -95,6 +104,10 @@ type Took struct {
 
 	// Left is what is left in the bucket; below 0 in debt, finite.
 	Left float64
+
+	// Lent is what the host may use beside the tokens that it took, at most the
+	// Take's More. The host reports what it uses, as it does what it was granted.
+	Lent float64
 
 	// Short is how many of the Take's tokens were not moved although it is OK:
 	// what is spent already is taken only down to a bound, and a full bucket
@@ -147,6 +160,8 @@ func (t *Take) Check(row int) error {
 	r.Value("tokens", t.Tokens, -rpc.MaxTokens, rpc.MaxTokens)
 	r.Period("the longest wait", max(t.Longest, 0), 0, rpc.MaxWait)
 	r.Value("the way in which tokens are spent", float64(t.Spent), 0, float64(SpentApart))
+	r.Value("the tokens to lend", t.More, 0, rpc.MaxTokens)
+	r.Value("wants", t.Wants, 0, rpc.MaxTokens)
 	r.Value("told", t.Told, -wire.Finite, wire.Finite)
 	r.Period("told_ms", t.Ago, 0, rpc.MaxElapsed)
 	return r.Err
@@ -172,10 +187,10 @@ func (t *Taken) Check(n int) error {
 func (t *Took) check(row int) error {
 	r := wire.Row{Number: row}
 	var wait, retry time.Duration // at most
-	var short float64
+	var short, lent float64
 	switch {
 	case t.OK:
-		wait, short = rpc.MaxWait, rpc.MaxTokens
+		wait, short, lent = rpc.MaxWait, rpc.MaxTokens, rpc.MaxTokens
 	case t.Decided:
 		retry = rpc.MaxWait
 	}
@@ -185,6 +200,7 @@ func (t *Took) check(row int) error {
 	r.Period("the wait", t.Wait, 0, wait)
 	r.Period("the time until asking again", t.Retry, min(retry, 1), retry)
 	r.Value("the number of tokens that were not moved", t.Short, -short, short)
+	r.Value("the number of tokens that are lent", t.Lent, 0, lent)
 	r.Value("what is left", t.Left, -wire.Finite, wire.Finite)
 	return r.Err
 }

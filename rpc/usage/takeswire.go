@@ -33,6 +33,8 @@ const (
 	takesToldMillis
 	takesToldBy
 	takesAuto
+	takesMore
+	takesWants
 )
 
 // How no wait is written, and what is added to a wait that is one.
@@ -46,6 +48,7 @@ var takesFields = [...]wire.Kind{
 	takesCaller: wire.Fixed64, takesBatch: wire.Varint, takesSettled: wire.Varint, takesWithdrawn: wire.Varints,
 	takesKeys: wire.Bytes, takesKeyLengths: wire.Varints, takesTokens: wire.Doubles, takesWaits: wire.Varints,
 	takesTold: wire.Words, takesToldMillis: wire.Varints, takesToldBy: wire.Words, takesAuto: wire.Varints,
+	takesMore: wire.Doubles, takesWants: wire.Doubles,
 }
 
 // EncodeTakes returns t as a payload. It does not keep t. The error, an
@@ -80,6 +83,8 @@ func (t *Takes) Payload() *anypb.Any {
 		e.Words(takesToldBy, n, func(i int) uint32 { return t.Rows[i].By })
 	}
 	e.Varints(takesAuto, n, 0, func(i int) uint64 { return wire.Bit(t.Rows[i].Auto) })
+	e.Doubles(takesMore, n, 0, func(i int) float64 { return t.Rows[i].More })
+	e.Doubles(takesWants, n, 0, func(i int) float64 { return t.Rows[i].Wants })
 	return e.Payload(TakesTypeURL)
 }
 
@@ -159,7 +164,13 @@ func (t *Takes) read(message []byte) error {
 	if err := f[takesToldBy].EachWord("told_by", n, func(i int, v uint32) { t.Rows[i].By = v }); err != nil {
 		return err
 	}
-	return f[takesAuto].EachVarint("auto", n, func(i int, v uint64) { t.Rows[i].Auto = v != 0 })
+	if err := f[takesAuto].EachVarint("auto", n, func(i int, v uint64) { t.Rows[i].Auto = v != 0 }); err != nil {
+		return err
+	}
+	if err := f[takesMore].EachDouble("more", n, func(i int, v float64) { t.Rows[i].More = v }); err != nil {
+		return err
+	}
+	return f[takesWants].EachDouble("wants", n, func(i int, v float64) { t.Rows[i].Wants = v })
 }
 
 // Field numbers of headgate.v1.Taken.
@@ -168,9 +179,10 @@ const (
 	takenAnswers
 	takenLeft
 	takenShort
+	takenLent
 )
 
-var takenFields = [...]wire.Kind{takenBy: wire.Fixed32, takenAnswers: wire.Varints, takenLeft: wire.Words, takenShort: wire.Doubles}
+var takenFields = [...]wire.Kind{takenBy: wire.Fixed32, takenAnswers: wire.Varints, takenLeft: wire.Words, takenShort: wire.Doubles, takenLent: wire.Doubles}
 
 // EncodeTaken returns t, which answers n takes, as a payload. It does not keep
 // t. The error, an ErrPayload, is that of t.Check(n). The wire has durations to
@@ -184,6 +196,7 @@ func EncodeTaken(t *Taken, n int) (*anypb.Any, error) {
 	e.Column(takenAnswers, n, func(i int) uint64 { return t.Rows[i].answer() })
 	e.Words(takenLeft, n, func(i int) uint32 { return wire.Bits32(t.Rows[i].Left) })
 	e.Doubles(takenShort, n, 0, func(i int) float64 { return t.Rows[i].Short })
+	e.Doubles(takenLent, n, 0, func(i int) float64 { return t.Rows[i].Lent })
 	return e.Payload(TakenTypeURL), nil
 }
 
@@ -240,5 +253,8 @@ func (t *Taken) read(message []byte, n int) error {
 	if err := f[takenLeft].EachWord("left", n, func(i int, v uint32) { t.Rows[i].Left = wire.Float(v) }); err != nil {
 		return err
 	}
-	return f[takenShort].EachDouble("short", n, func(i int, v float64) { t.Rows[i].Short = v })
+	if err := f[takenShort].EachDouble("short", n, func(i int, v float64) { t.Rows[i].Short = v }); err != nil {
+		return err
+	}
+	return f[takenLent].EachDouble("lent", n, func(i int, v float64) { t.Rows[i].Lent = v })
 }

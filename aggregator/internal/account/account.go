@@ -96,6 +96,23 @@ type Bucketed interface {
 
 	// Settle takes in what was done to the Bucket, at the same now.
 	Settle(now time.Duration)
+
+	// Moved says that the key had another owner lately, which may have lent what this
+	// one does not know of.
+	Moved(now time.Duration)
+
+	// Holds reports whether host holds a grant that this account gave.
+	Holds(host uint32) bool
+
+	// Lend lends host, which has just taken tokens for an event of this cost, some
+	// more for the next events: at most most. Wants is the host's demand by now in
+	// cost/s, or 0 if it is as it was reported. Lend returns how many tokens; 0 if
+	// host holds no grant.
+	Lend(now time.Duration, host uint32, most, wants, cost float64) (tokens float64)
+
+	// Patience is how long host, which was just refused an event of this cost,
+	// should not ask again, at least.
+	Patience(host uint32, cost float64) time.Duration
 }
 
 // Settings are what all keys have in common.

@@ -58,7 +58,7 @@ func asksOwners(s *dynamicconfig.Snapshot) bool {
 func (o onOwners) Do(_ context.Context, op stage.Operation) (stage.Outcome, error) {
 	of := account{op.Key, o.auto}
 	told := o.h.told[of]
-	take := usage.Take{Key: op.Key, Auto: o.auto, Tokens: op.N, Longest: min(op.Longest, rpc.MaxWait)}
+	take := usage.Take{Key: op.Key, Auto: o.auto, Tokens: op.N, Longest: min(op.Longest, rpc.MaxWait), More: op.More, Wants: op.Wants}
 	charge := op.Kind == stage.ChargeTokens
 	if charge {
 		if take.Spent = usage.SpentBeyond; told.failed {
@@ -84,7 +84,7 @@ func (o onOwners) Do(_ context.Context, op stage.Operation) (stage.Outcome, erro
 	}
 	took := taken.Rows[0]
 	o.h.told[of] = hearsay{took.Left, o.c.now, taken.By, told.failed && !charge}
-	answer := stage.Outcome{OK: took.OK, Wait: took.Wait, RetryAfter: took.Retry, Left: took.Left}
+	answer := stage.Outcome{OK: took.OK, Wait: took.Wait, RetryAfter: took.Retry, Left: took.Left, Lent: took.Lent}
 	if took.Retry == rpc.MaxWait {
 		answer.RetryAfter = 0
 	}
@@ -102,7 +102,7 @@ func (c *cluster) ask(h *host, name string, rows []usage.Take) (*usage.Taken, er
 		return nil, errCutOff
 	}
 	if owner == h {
-		return c.serveTakes(owner, &usage.Takes{Rows: rows}), nil
+		return c.serveTakes(owner, h.name, &usage.Takes{Rows: rows}), nil
 	}
 	if owner.slow > ask.DefaultTimeout || c.isCut(h.number, n) || c.isCut(n, h.number) {
 		return nil, errCutOff
@@ -117,7 +117,7 @@ func (c *cluster) ask(h *host, name string, rows []usage.Take) (*usage.Taken, er
 		c.fail(fmt.Errorf("%s is asked: %w", owner.name, err))
 		return nil, err
 	}
-	taken := c.serveTakes(owner, &takes)
+	taken := c.serveTakes(owner, h.name, &takes)
 	answer, err := usage.EncodeTaken(taken, len(rows))
 	if err != nil {
 		c.fail(fmt.Errorf("%s answers: %w", owner.name, err))
@@ -143,9 +143,9 @@ func (c *cluster) wait(h *host, name string, err error) {
 	}
 }
 
-func (c *cluster) serveTakes(owner *host, takes *usage.Takes) *usage.Taken {
+func (c *cluster) serveTakes(owner *host, name string, takes *usage.Takes) *usage.Taken {
 	taken := new(usage.Taken)
-	owner.aggregator.Take(c.now-owner.born, takes, taken)
+	owner.aggregator.Take(c.now-owner.born, name, takes, taken)
 	return taken
 }
 

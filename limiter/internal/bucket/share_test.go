@@ -41,3 +41,7 @@ func TestCachesAreEmptiedWhenTheLevelChanges(t *testing.T) {
 type ignore struct{}
 
 func (ignore) RanLow(stage.Instant, bool) {}
+
+func (ignore) Demand(stage.Instant) float64 { return 0 }
+
+func (ignore) Settled() (uint32, bool) { return 0, true }

@@ -198,7 +198,7 @@ func (b *builder) adopt(now stage.Instant, s *report.Subject, t *share.Terms, ho
 	s.Begin(now)
 	if elsewhere != nil && s.Part() == share.Part(r) {
 		if t.Algorithm == share.Auto {
-			s.SetPart(now, remote.NewAuto(r, elsewhere, b.host, hosts, b.redirect))
+			s.SetPart(now, remote.NewAuto(r, elsewhere, b.host, b.redirect))
 		} else {
 			s.SetPart(now, remote.New(r, elsewhere, b.host))
 		}

@@ -86,6 +86,6 @@ func (c *Config) shareTerms(a *ruleState, name string, answers bool) *share.Term
 	if answers {
 		t.Counts = &a.usage.Counts
 	}
-	t.Reports = !t.Traits.Local && (c.Remotes[name] == nil || name == share.Auto)
+	t.Reports = !t.Traits.Local && (c.Remotes[name] == nil) != (name == share.Auto) // without a Remote, auto has nobody to ask
 	return t
 }

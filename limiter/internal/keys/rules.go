@@ -141,9 +141,12 @@ func (a *ruleState) stale(st *State) bool {
 // through.
 func (a *ruleState) isCommon(key string) bool { return a.shared && a.rule.Key == key }
 
+// Owner stands for the key's owner, where it decided an event that the host's own
+// tokens did not cover.
+const Owner = "owner"
+
 // by names what decided: the rule's fallback, or the algorithm that answers;
-// empty if no rule does. An owner that decides under auto is as exact as under
-// exact, and a host that does goes by its part as under elastic.
+// empty if no rule does.
 func (a *ruleState) by(source stage.Source) string {
 	switch {
 	case a == nil || a.rule == nil:
@@ -151,12 +154,9 @@ func (a *ruleState) by(source stage.Source) string {
 	case source == stage.ByFallback:
 		return a.rule.Fallback.String()
 	case source == stage.ByOwner:
-		return "exact"
+		return Owner
 	}
-	if name := a.answering(); name != share.Auto {
-		return name
-	}
-	return "elastic"
+	return a.answering()
 }
 
 // answering is the algorithm that answers; empty if none does.

@@ -4,24 +4,24 @@ package remote
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
 )
 
-// Auto is a Rate that asks a Remote, its key's owner, for each event while the
-// owner says so, with a grant of nothing. Else its bucket decides, and the owner
-// is asked for what the bucket refuses: see second. Before an owner has said
-// anything it asks for each event if its even part is too small.
-//
-// While an Auto asks, its own bucket is the fallback's, and reports go on, because
-// the owner needs each host's demand. Use NewAuto.
+// Auto is a Rate that asks a Remote, its key's owner, for what it does not have
+// itself. With a grant, its bucket decides, and the owner is asked for what the
+// bucket refuses: see second. Without one, the owner is asked for each event, and
+// the bucket is the fallback's. Reports go on meanwhile, because the owner needs each
+// host's demand. Use NewAuto.
 type Auto struct {
 	Stage
-	asks    atomic.Bool // readers need no other field to match it
+	asks    atomic.Bool // there is no grant; readers need no other field to match it
 	changed func(*Auto)
 	seconds seconds
+	mu      sync.Mutex // held while what is in force changes
 }
 
 var (
@@ -29,65 +29,54 @@ var (
 	_ share.RatePart = (*Auto)(nil)
 )
 
-// worthwhile is how many events an even part must allow in an interval for a
-// host to begin with it. With fewer the owner is asked.
-const worthwhile = 2
-
 // NewAuto returns the Auto of r that asks remote. changed is called by what
-// changes r, when a begins or ceases to ask.
-func NewAuto(r *share.Rate, remote stage.Remote, host Host, hosts int, changed func(*Auto)) *Auto {
+// changes r, when a begins or ceases to ask for each event.
+func NewAuto(r *share.Rate, remote stage.Remote, host Host, changed func(*Auto)) *Auto {
 	a := &Auto{changed: changed}
 	a.init(r, remote, host)
 	a.owned = true
-	a.turn(hosts)
+	a.turn()
 	return a
 }
 
 // Asking implements share.Part.
 func (a *Auto) Asking() bool { return a.asks.Load() }
 
-// shouldAsk reports whether a is to ask for each event, in a cluster of so many
-// hosts.
-func (a *Auto) shouldAsk(hosts int) bool {
-	switch g := a.Grant(); {
-	case a.Granted():
-		return false
-	case g.Given:
-		return g.Nothing
-	}
-	return float64(a.Terms().Even(hosts).Limit)*a.host.Interval().Seconds() < worthwhile
+// turn has a ask for each event or not, and reports whether that is new.
+func (a *Auto) turn() bool {
+	a.unheard.Store(!a.Granted())
+	a.SetFallen(false)
+	return a.asks.Swap(!a.Granted()) != !a.Granted()
 }
 
-// turn has a ask or not, and reports whether that is new.
-func (a *Auto) turn(hosts int) bool {
-	asks := a.shouldAsk(hosts)
-	a.unheard.Store(!a.Grant().Given)
-	a.SetFallen(!a.Granted() && !asks)
-	return a.asks.Swap(asks) != asks
-}
-
-func (a *Auto) follow(hosts int) {
-	if a.turn(hosts) {
+func (a *Auto) follow() {
+	if a.turn() {
 		a.changed(a)
 	}
 }
 
 // Steer implements share.Part.
 func (a *Auto) Steer(now stage.Instant, hosts int) {
+	a.mu.Lock()
 	a.Rate.Steer(now, hosts)
-	a.follow(hosts)
+	a.mu.Unlock()
+	a.follow()
 }
 
 // Lend implements share.RatePart.
 func (a *Auto) Lend(now stage.Instant, more float64, hosts int) {
+	a.mu.Lock()
 	a.Rate.Lend(now, more, hosts)
-	a.follow(hosts)
+	a.mu.Unlock()
+	a.follow()
 }
 
 // Forget implements share.Part.
 func (a *Auto) Forget(now stage.Instant, hosts int) {
+	a.mu.Lock()
 	a.Rate.Forget(now, hosts)
-	a.follow(hosts)
+	a.mu.Unlock()
+	a.follow()
 }
 
 // Fallen implements share.Part.
@@ -118,6 +107,15 @@ func (a *Auto) Settle(now stage.Instant, receipt stage.Receipt, actual int64) {
 	default:
 		a.Rate.Settle(now, receipt, actual)
 	}
+}
+
+// Idle implements share.Part. Without its grant, which may never fill the bucket, the
+// host asks.
+func (a *Auto) Idle(now stage.Instant) bool {
+	if a.asks.Load() {
+		return a.Stage.Idle(now)
+	}
+	return a.owed.none() && a.full(now) && a.Rests(now)
 }
 
 // Level implements stage.Stage.

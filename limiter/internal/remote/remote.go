@@ -66,7 +66,7 @@ func (s *Stage) Take(ctx context.Context, q stage.Request) (v stage.Verdict, rec
 		s.count(q.Now, q.N, false)
 		return stage.Because(stage.TooCostly), receipt
 	}
-	outcome, err := s.ask(ctx, q)
+	outcome, err := s.ask(ctx, q, 0)
 	switch {
 	case err != nil && ctx.Err() != nil: // the caller has gone, and the remote did not fail
 		s.count(q.Now, q.N, false)
@@ -97,9 +97,12 @@ func paid(q stage.Request) stage.Receipt {
 	return stage.Receipt{N: q.N, Rest: fromRemote{}}
 }
 
-// ask asks the remote for q.
-func (s *Stage) ask(ctx context.Context, q stage.Request) (stage.Outcome, error) {
+// ask asks the remote for q, and for as much as more beside it.
+func (s *Stage) ask(ctx context.Context, q stage.Request, more float64) (stage.Outcome, error) {
 	op := stage.Operation{Key: s.Key(), Rule: s.Terms().Rule, N: float64(q.N), Longest: min(max(q.Longest, 0), maxAsk)}
+	if more > 0 {
+		op.More, op.Wants = more, s.Demand(q.Now)
+	}
 	outcome, err := s.do(ctx, op)
 	if err == nil && outcome.OK && outcome.Wait > op.Longest+maxExcess {
 		s.Owe(q.Now, -q.N) // the caller cannot wait as long
@@ -206,9 +209,13 @@ func (s *Stage) Level(now stage.Instant) stage.Level {
 // does not answer does not keep the key: the caller that forgets the key calls
 // Leave.
 func (s *Stage) Idle(now stage.Instant) bool {
+	return (s.owed.none() && s.full(now) || s.failing.Load()) && s.Rate.Idle(now)
+}
+
+// full reports whether the remote bucket is full, as far as this host knows.
+func (s *Stage) full(now stage.Instant) bool {
 	rule := s.Terms().Rule
-	full := rule.Limit == 0 || s.estimate(now) >= rule.Burst
-	return (s.owed.none() && full || s.failing.Load()) && s.Rate.Idle(now)
+	return rule.Limit == 0 || s.estimate(now) >= rule.Burst
 }
 
 // Leave says that no key decides by s any more: from now on, its Host sends what

@@ -5,6 +5,7 @@ package remote
 import (
 	"context"
 	"errors"
+
 	"sync/atomic"
 	"time"
 
@@ -20,6 +21,7 @@ type seconds struct {
 	notBefore atomic.Int64 // until this Instant, asking is known not to help
 	asked     atomic.Int64 // events
 	granted   atomic.Int64 // of these
+	lent      atomic.Int64 // tokens beside them
 	withheld  atomic.Int64 // events that the budget did not allow to ask for
 }
 
@@ -27,8 +29,8 @@ const (
 	// asksPerKey is how many times per second a host asks for one key beyond its
 	// grant, in the long run, and asksAtOnce how many times at once. Keys with
 	// fewer events need no more. For keys with more, grants do most of the work.
-	asksPerKey = 8
-	asksAtOnce = 16
+	asksPerKey = 7
+	asksAtOnce = 14
 
 	// longestNo is the longest time for which an owner's refusal stands: other
 	// hosts give back tokens meanwhile, which the owner could not foresee.
@@ -59,7 +61,11 @@ func (a *Auto) second(ctx context.Context, q stage.Request, v stage.Verdict) (st
 		return v, stage.Receipt{}
 	}
 	a.seconds.asked.Add(1)
-	outcome, err := a.ask(ctx, q)
+	more, asOf := a.room(q.Now)
+	outcome, err := a.ask(ctx, q, more)
+	if err == nil {
+		a.setEstimate(q.Now, outcome.Left)
+	}
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return a.canceled(q)
@@ -79,8 +85,39 @@ func (a *Auto) second(ctx context.Context, q stage.Request, v stage.Verdict) (st
 		return v, stage.Receipt{}
 	}
 	a.seconds.granted.Add(1)
+	a.borrow(q.Now, min(outcome.Lent, more), asOf)
 	a.admitted.Add(min(q.N, bucket.MaxCost))
 	return stage.Verdict{Answer: stage.Answer{By: stage.ByOwner}, Wait: outcome.Wait, Left: outcome.Left}, paid(q)
+}
+
+// room is how many tokens more the host may hold, as of a report; 0 while a report
+// is under way: nobody knows whether the owner takes back with it what it lends now.
+func (a *Auto) room(now stage.Instant) (tokens float64, asOf uint32) {
+	asOf, settled := a.Common().Settled()
+	if !settled {
+		return 0, asOf
+	}
+	return max(a.Terms().Rule.Burst-max(a.Bucket().Tokens(now), 0), 0), asOf
+}
+
+// borrow puts tokens that the owner has lent into the bucket, unless a report was made
+// since: then they flow back with that report, or with the next.
+func (a *Auto) borrow(now stage.Instant, tokens float64, asOf uint32) {
+	if tokens <= 0 {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+
+	if number, _ := a.Common().Settled(); number != asOf || a.asks.Load() {
+		return
+	}
+	a.Rate.Borrow(now, tokens)
+	if number, _ := a.Common().Settled(); number != asOf { // made meanwhile, with the tokens or without
+		a.Bucket().Add(now, -tokens)
+		return
+	}
+	a.seconds.lent.Add(int64(tokens))
 }
 
 // Second is Take for one token that the bucket has just refused, for the caller

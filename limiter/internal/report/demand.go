@@ -61,6 +61,14 @@ func (d *demand) estimate(n, dt, total, period float64) float64 {
 	return mean
 }
 
+// latest is the demand after n events in the dt since the last tick.
+func (d *demand) latest(n, dt float64) float64 {
+	if d.jump(n, d.fast*dt) {
+		return n / max(dt, moment)
+	}
+	return (d.fast*window + n) / (window + dt)
+}
+
 // silent reports whether there was no event for so long that chance allows it
 // one time in 400.
 func (d *demand) silent() bool { return d.reported*d.quiet > 6*d.unit() }

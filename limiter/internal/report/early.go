@@ -39,6 +39,13 @@ const (
 	// shortestGap is the least time between two early reports of a key.
 	shortestGap = 10 * time.Millisecond
 
+	// busyDemand is from how many events/s on a host that may ask reports early.
+	busyDemand = 10
+
+	// fall is the part of its demand that a host that may ask has left, when it
+	// reports early to give back what it holds.
+	fall = 0.25
+
 	// quietDemand is so little, in events/s, that a key without usage does
 	// not report it again.
 	quietDemand = 0.05
@@ -114,7 +121,7 @@ func (e *early) urge(now stage.Instant, s *Subject, wait time.Duration) {
 }
 
 func (e *early) urgeLocked(now stage.Instant, s *Subject, wait time.Duration) {
-	if s.pulse.urgent {
+	if s.pulse.urgent || !e.worthwhileLocked(now, s) {
 		return
 	}
 	s.pulse.urgent = true
@@ -124,6 +131,18 @@ func (e *early) urgeLocked(now stage.Instant, s *Subject, wait time.Duration) {
 	}
 	e.urgent = append(e.urgent, s)
 	e.scheduleLocked()
+}
+
+// worthwhileLocked reports whether an early report of s is worth its message. A host
+// that asks for what it lacks reports early only if it has many events: so that its
+// next tokens are there before it would ask for them.
+func (e *early) worthwhileLocked(now stage.Instant, s *Subject) bool {
+	if s.rate == nil || !s.terms().Traits.Asks {
+		return true
+	}
+	d := &s.pulse.demand
+	n, _ := s.pulse.since(s.count(now))
+	return max(d.reported, d.fast, n) >= busyDemand*d.unit()
 }
 
 // scheduleLocked sets due, and tells the Loop.
@@ -237,8 +256,10 @@ func (e *early) lookLocked(now stage.Instant, subjects []*Subject, slow bool) []
 		n, elapsed := p.since(now)
 		p.look(now)
 		_, stated := s.part.Common().Stated()
-		if elapsed > 0 && p.demand.tick(n, elapsed) && !stated {
-			p.unsettle(now.at)
+		if elapsed > 0 && p.demand.tick(n, elapsed) && !stated && (!s.terms().Traits.Asks || p.falls(now.at)) {
+			if !s.terms().Traits.Asks {
+				p.unsettle(now.at)
+			}
 			e.urgeLocked(now.at, s, 0)
 		}
 		switch {
@@ -253,6 +274,16 @@ func (e *early) lookLocked(now stage.Instant, subjects []*Subject, slow bool) []
 	}
 	clear(subjects[len(stay):])
 	return stay
+}
+
+// falls reports whether demand has fallen by so much, for the first time in a while,
+// that others may have what the host holds.
+func (p *pulse) falls(now stage.Instant) bool {
+	if p.demand.fast > p.demand.reported*fall || now < p.changed.Add(unrest) {
+		return false
+	}
+	p.changed = now
+	return true
 }
 
 // since is the cost that was asked for since the last look, and how many
@@ -326,7 +357,7 @@ func (e *early) observeLocked(now stage.Instant, a *effect) {
 	case !a.asked:
 	case a.gained >= max(reported/50, 0.9) || float64(s.rate.InForce().Limit-a.before.Limit) > max(reported/5, 1):
 		p.gap = max(p.gap/4, shortestGap)
-	case now.Sub(p.changed) < unrest:
+	case now.Sub(p.changed) < unrest && !s.terms().Traits.Asks:
 		p.gap = min(3*p.gap, tick/2)
 	default:
 		p.gap = min(3*p.gap, e.interval()*3/2)

@@ -198,29 +198,22 @@ func (r *Reporter) Apply(now stage.Instant, b *Batch, rows []int, grants *usage.
 		}
 		c := s.part.Common()
 		terms := c.Terms()
-		if lease[i] == 0 || terms.Algorithm != b.Usage.Algorithm || int32(row.number-s.heard) <= 0 {
+		if lease[i] == 0 || terms.Algorithm != b.Usage.Algorithm || int32(row.number-s.reports.heard()) <= 0 {
 			continue // an answer that was overtaken says nothing any more
 		}
-		s.heard = row.number
+		s.reports.hear(row.number)
 		back := c.Grant().Given && c.Fallen()
 		g := share.Grant{
 			Given: true, Floor: grants.Floor, Weight: weight[i], Burst: min(burst[i], terms.Rule.Burst),
 			Used: used[i], Until: now.Add(lease[i]),
 		}
-		if g.Burst == 0 && g.Weight == 0 && terms.Algorithm == share.Auto {
-			g.Nothing, g.Until = true, now // it rules no bucket
-		}
 		c.SetGrant(g)
 		switch {
 		case s.rate == nil:
 			r.refit(now, s, hosts, b.early)
-		case grants.Tokens == nil || g.Nothing:
-			held := c.Granted() && g.Nothing
+		case grants.Tokens == nil:
 			s.part.Steer(now, hosts)
-			if held {
-				r.dropped(now, s)
-			}
-		case row.number == s.sent:
+		case row.number == s.reports.sent():
 			more, before := grants.Tokens[i]-row.tokens, s.rate.InForce()
 			if math.IsInf(more, 0) { // nothing was limited until now
 				more = 0
@@ -238,14 +231,6 @@ func (r *Reporter) Apply(now stage.Instant, b *Batch, rows []int, grants *usage.
 	}
 	r.early.observe(now, effects)
 	return nil
-}
-
-// dropped has the owner of s hear soon that this host holds nothing any more.
-func (r *Reporter) dropped(now stage.Instant, s *Subject) {
-	if s.part.Common().Fallen() { // there is no remote to ask
-		r.fell(now, s)
-	}
-	r.early.urge(now, s, coalesce)
 }
 
 // refit puts a grant of slots in force, and asks again if they do not do for
@@ -285,7 +270,7 @@ func (r *Reporter) Fail(now stage.Instant, b *Batch, rows []int) {
 		if rows != nil {
 			at = rows[i]
 		}
-		if s := b.rows[at].subject; b.rows[at].number == s.sent {
+		if s := b.rows[at].subject; b.rows[at].number == s.reports.sent() {
 			s.pending = now
 			if s.early() {
 				r.early.observe(now, []effect{{s, true, s.rate.InForce(), 0}})

@@ -93,9 +93,9 @@ func (r *Round) add(s *Subject) {
 	u.Allowed[i], u.Rejected[i] = min(allowed, rpc.MaxCount), min(rejected, rpc.MaxCount)
 	u.Elapsed[i] = min(elapsed, rpc.MaxElapsed)
 	s.pending = r.answered
-	s.sent++
+	number := s.reports.send()
 	b.rows = b.rows[:i+1]
-	b.rows[i] = row{s, upTo, s.part.Tokens(now), s.sent}
+	b.rows[i] = row{s, upTo, s.part.Tokens(now), number}
 	_, stated := s.part.Common().Stated()
 	switch {
 	case s.early():
@@ -137,7 +137,7 @@ func (b *Batch) watchedWantsLocked(i int) float64 {
 	n, sinceLook := s.pulse.since(row.upTo)
 	d.cost = u.Cost[i]
 	wants := d.estimate(n, sinceLook, float64(u.Allowed[i]+u.Rejected[i]), u.Elapsed[i].Seconds())
-	if d.changed(wants) {
+	if d.changed(wants) && !s.terms().Traits.Asks {
 		s.pulse.unsettle(row.upTo.at)
 	}
 	d.reported = wants

@@ -22,13 +22,27 @@ type Subject struct {
 	acked   reading      // counters as of the last report that was answered
 	seen    bucket.Usage // the part of the counters that the rule's Counts have
 	used    stage.Instant
-	sent    uint32        // reports so far, modulo 2³²
-	heard   uint32        // the newest of them that was answered
+	reports numbers       // of the newest report, and of the newest that was answered
 	pending stage.Instant // until when the newest may be answered
 	mean    float64       // demand of late in events/s, if the algorithm shares by what hosts want
 
 	pulse pulse
 }
+
+// numbers are those of the newest report, and of the newest that was answered, modulo
+// 2³². The Set's mu guards changes.
+type numbers struct{ both atomic.Uint64 }
+
+// send numbers one more report.
+func (n *numbers) send() uint32 { return uint32(n.both.Add(1<<32) >> 32) }
+
+// hear notes that the report of this number was answered.
+func (n *numbers) hear(number uint32) {
+	n.both.Store(n.both.Load()&^math.MaxUint32 | uint64(number))
+}
+
+func (n *numbers) sent() uint32  { return uint32(n.both.Load() >> 32) }
+func (n *numbers) heard() uint32 { return uint32(n.both.Load()) }
 
 // pulse is how the demand of a Subject that reports early moves. early.mu
 // protects it, but for askAt.
@@ -40,7 +54,7 @@ type pulse struct {
 	total          int64 // cost at the last look
 	looked         stage.Instant
 	demand         demand
-	changed        stage.Instant // when demand last changed
+	changed        stage.Instant // when demand last changed; of a host that may ask, fell
 	gap            time.Duration // to the next early report
 }
 
@@ -211,4 +225,22 @@ func (s *Subject) RanLow(now stage.Instant, waits bool) {
 	if int64(now) >= s.pulse.askAt.Load() {
 		s.reporter.early.ranLow(now, s)
 	}
+}
+
+// Demand implements share.Observer.
+func (s *Subject) Demand(now stage.Instant) float64 {
+	e := &s.reporter.early
+	if s.rate == nil || !e.mu.TryLock() {
+		return 0
+	}
+	defer e.mu.Unlock()
+
+	e.activateLocked(now, s)
+	return s.pulse.demand.latest(s.pulse.since(reading{s.rate.Bucket().Usage(), now}))
+}
+
+// Settled implements share.Observer.
+func (s *Subject) Settled() (number uint32, ok bool) {
+	both := s.reports.both.Load()
+	return uint32(both >> 32), uint32(both>>32) == uint32(both)
 }

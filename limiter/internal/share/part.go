@@ -79,21 +79,26 @@ type RatePart interface {
 	Lend(now stage.Instant, more float64, hosts int)
 }
 
-// Observer is called by decisions that found few tokens or slots. Its method does
-// not block.
+// Observer is called by decisions that found few tokens or slots. Its methods do not
+// block, and are safe for concurrent use.
 type Observer interface {
 	// RanLow is called by a decision that left, or found, too little. waits
 	// says that a caller waits for slots.
 	RanLow(now stage.Instant, waits bool)
+
+	// Demand is how much the host wants of the key by now, in cost/s; 0 if that is
+	// not known at once.
+	Demand(now stage.Instant) float64
+
+	// Settled returns the number of the newest report, and whether it was answered:
+	// then the owner knows as of which report it lends.
+	Settled() (number uint32, ok bool)
 }
 
 // Grant is what a key's owner gave this host.
 type Grant struct {
 	// Given is false if there never was a grant.
 	Given bool
-
-	// Nothing: the key's owner decides each event itself, under auto.
-	Nothing bool
 
 	Floor               usage.Floor
 	Weight, Burst, Used float64
@@ -114,7 +119,7 @@ type Base struct {
 	until               stage.Instant
 	weight, burst, used float64
 	floor               usage.Floor
-	given, nothing      bool
+	given               bool
 
 	granted bool        // the grant is in force
 	fallen  atomic.Bool // the key's owner should decide, and the fallback does
@@ -123,8 +128,8 @@ type Base struct {
 // Measured is the demand of a Part for which the service stated none.
 const Measured = -1.0
 
-// Auto is the algorithm under which an owner may grant nothing, and decide each
-// event itself.
+// Auto is the algorithm under which a host reports its usage to the key's owner, and
+// asks it for what its grant does not cover.
 const Auto = "auto"
 
 func (b *Base) init(key string, t *Terms) {
@@ -138,6 +143,12 @@ func (b *Base) Common() *Base { return b }
 
 // Observe implements Part.
 func (b *Base) Observe(o Observer) { b.observer = o }
+
+// Demand is the Observer's.
+func (b *Base) Demand(now stage.Instant) float64 { return b.observer.Demand(now) }
+
+// Settled is the Observer's.
+func (b *Base) Settled() (number uint32, ok bool) { return b.observer.Settled() }
 
 // Asking implements Part: a Part decides by itself, unless it says otherwise.
 func (b *Base) Asking() bool { return false }
@@ -159,12 +170,12 @@ func (b *Base) SetTerms(t *Terms) { b.terms.Store(t) }
 
 // Grant is the newest grant.
 func (b *Base) Grant() Grant {
-	return Grant{b.given, b.nothing, b.floor, b.weight, b.burst, b.used, b.until}
+	return Grant{b.given, b.floor, b.weight, b.burst, b.used, b.until}
 }
 
 // SetGrant notes a grant; Steer puts it in force.
 func (b *Base) SetGrant(g Grant) {
-	b.given, b.nothing, b.floor, b.until = g.Given, g.Nothing, g.Floor, g.Until
+	b.given, b.floor, b.until = g.Given, g.Floor, g.Until
 	b.weight, b.burst, b.used = g.Weight, g.Burst, g.Used
 }
 

@@ -211,6 +211,19 @@ func (r *Rate) Lend(now stage.Instant, more float64, hosts int) {
 	r.Steer(now, hosts)
 }
 
+// Borrow puts tokens into the bucket that the owner has lent, and makes the bucket
+// deeper if it cannot hold them, until the next grant. The caller sees to it that
+// nothing else changes what is in force meanwhile.
+func (r *Rate) Borrow(now stage.Instant, tokens float64) {
+	if held := max(r.bucket.Tokens(now), 0) + tokens; held > r.inForce.Burst {
+		r.bucket.Drop(now)
+		r.inForce.Burst = min(held, r.Terms().Rule.Burst)
+		r.bucket.Replace(now, bucket.NewPace(r.inForce.Limit, r.inForce.Burst), func(old float64) float64 { return old + tokens })
+		return
+	}
+	r.bucket.Add(now, tokens)
+}
+
 // Forget implements Part.
 func (r *Rate) Forget(now stage.Instant, hosts int) {
 	r.until = now
@@ -229,11 +242,11 @@ func (r *Rate) Inherit(u bucket.Usage) { r.bucket.Inherit(u) }
 func (r *Rate) Tokens(now stage.Instant) float64 { return r.bucket.Tokens(now) }
 
 // Idle implements Part.
-func (r *Rate) Idle(now stage.Instant) bool {
+func (r *Rate) Idle(now stage.Instant) bool { return r.bucket.Full(now) && r.Rests(now) }
+
+// Rests reports whether nothing is lost by forgetting r but what is in its bucket.
+func (r *Rate) Rests(now stage.Instant) bool {
 	if _, stated := r.Stated(); stated {
-		return false
-	}
-	if !r.bucket.Full(now) {
 		return false
 	}
 	r.settle(now)

@@ -97,6 +97,7 @@ func (f *Forward) take(ctx context.Context, rows []usage.Take, took []usage.Took
 	now := clock()
 	var others sync.WaitGroup
 	for i := range rows {
+		rows[i].More, rows[i].Wants = 0, 0 // what is lent is the reporting host's
 		t.told.learn(now, &rows[i])
 		switch {
 		case t.Local != nil && t.Placement.Owner(rows[i].Key) == t.Self:

@@ -61,9 +61,9 @@ var silence = breaker.Config{Failures: 3, Distinct: true, Pause: 100 * time.Mill
 // Here keeps the buckets of the keys that this very host owns. It is safe for
 // concurrent use.
 type Here interface {
-	// TakeHere takes one row, and returns this host's number as an owner too. The
-	// caller has checked t.
-	TakeHere(t usage.Take) (took usage.Took, by uint32)
+	// TakeHere takes one row, of host, and returns this host's number as an owner
+	// too. The caller has checked t.
+	TakeHere(host string, t usage.Take) (took usage.Took, by uint32)
 }
 
 // Taker takes tokens from the buckets of the owners of keys, one event at a
@@ -173,7 +173,7 @@ func (t *Taker) take(ctx context.Context, take usage.Take, timeout time.Duration
 	}
 	defer rpc.Recovered(&err)
 	t.told.fill(clock(), &take)
-	took, by := t.Local.TakeHere(take)
+	took, by := t.Local.TakeHere(t.Host, take)
 	t.told.hear(clock(), accountOf(&take), took, by)
 	return took, nil
 }

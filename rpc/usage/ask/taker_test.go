@@ -72,7 +72,7 @@ func (o *till) Update(ctx context.Context, _ string, payload *anypb.Any) (*anypb
 	return usage.EncodeTaken(&taken, len(taken.Rows))
 }
 
-func (o *till) TakeHere(t usage.Take) (usage.Took, uint32) {
+func (o *till) TakeHere(_ string, t usage.Take) (usage.Took, uint32) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.sent = append(o.sent, usage.Takes{Rows: []usage.Take{t}})

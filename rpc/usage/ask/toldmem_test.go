@@ -17,7 +17,7 @@ type one struct{}
 
 func (one) Owner(string) string { return "me" }
 
-func (one) TakeHere(t usage.Take) (usage.Took, uint32) {
+func (one) TakeHere(_ string, t usage.Take) (usage.Took, uint32) {
 	if t.Key[0] != 'k' {
 		return usage.Took{}, 1
 	}

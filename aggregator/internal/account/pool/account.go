@@ -7,6 +7,7 @@
 package pool
 
 import (
+	"math"
 	"time"
 
 	"github.com/headgate/headgate/aggregator/internal/account"
@@ -46,12 +47,15 @@ var usual = algorithm.Elastic{}.WithDefaults()
 
 // New returns the account of a key without reports. It is an
 // account.Bucketed if the algorithm takes tokens one by one.
-func New(_, _ time.Duration, c *account.Config) account.Account {
+func New(now, moved time.Duration, c *account.Config) account.Account {
 	k := Account{interval: c.Interval, level: level{limit: -1}, part: byDemand}
+	if c.Rule != nil && c.Rule.Lease > 0 && now-moved >= c.Rule.Lease {
+		k.learns = fresh
+	}
 	k.tune(c.Algorithm.Elastic)
 	switch {
 	case c.Algorithm.Auto:
-		return &auto{Account: k}
+		return &asked{Account: k}
 	case c.Algorithm.Weigher.Form == algorithm.FormDemand:
 		return &k
 	default:
@@ -182,14 +186,22 @@ func cost(limit algorithm.Limit, r *account.Report) float64 {
 // minPeriod keeps a rate over a very short time from being nonsense, seconds.
 const minPeriod = float64(account.Overlap) / float64(time.Second)
 
+// fresh is the learns of a key that is new everywhere: keys have not moved between
+// owners for so long that no host holds anything of an earlier one.
+const fresh = math.MinInt64
+
 // begin makes the pool of a key that is new here. It is full if the key is new
 // everywhere. If hosts hold grants of an earlier owner, the pool begins empty,
 // because this owner does not know what the earlier one had left.
 func (k *Account) begin(now time.Duration, limit algorithm.Limit) {
 	k.since, k.at, k.swept, k.silent = now, now, now, now
 	k.limit = limit.Rate
+	k.pool, k.ideal = limit.Burst, limit.Burst
+	if k.learns == fresh {
+		return
+	}
 	// Half only, because later reports may show that it is not new.
-	k.pool, k.ideal = limit.Burst/2, limit.Burst
+	k.pool = limit.Burst / 2
 	k.learns = now + min(k.params.Learn, k.interval)
 }
 
@@ -234,7 +246,7 @@ func (k *Account) settle(now time.Duration, limit algorithm.Limit, row *row, r *
 	since := seconds(now - row.last)
 	part := 1.0
 	// A report whose answer was lost comes again as a part of the next.
-	if elapsed := seconds(r.Elapsed); elapsed > since+minPeriod {
+	if elapsed := seconds(r.Elapsed); elapsed > since+minPeriod && !row.back {
 		part = (since + minPeriod) / elapsed
 		r.Overlaps = true
 	}
@@ -281,7 +293,7 @@ func (k *Account) Expire(now time.Duration, gone func(host uint32)) {
 				continue
 			}
 		}
-		lent += float64(row.lent)
+		lent += float64(row.unspent)
 		wants += float64(row.wants)
 		first = min(first, row.last)
 	}

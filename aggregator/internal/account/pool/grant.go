@@ -59,6 +59,7 @@ func (k *Account) grant(row *row, limit algorithm.Limit, begins bool, saved, cos
 		lent = upper(lent, lower(saved, keep*cost))
 	}
 	row.lent = float32(lent)
+	row.unspent = row.lent
 	lent = float64(row.lent)
 	k.lent += lent
 	k.pool -= lent

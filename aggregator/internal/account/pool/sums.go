@@ -56,7 +56,7 @@ func (l *level) changed() *past {
 // sums are of all rows. Those of floats are added up anew whenever all rows are
 // looked at, so that no rounding piles up in them.
 type sums struct {
-	lent  float64   // tokens granted and not reported since
+	lent  float64   // tokens granted, and not spent as far as the owner knows
 	wants float64   // demands, events/s
 	parts sum.Parts // of the limit, granted as rates
 	users int32     // hosts with a demand
@@ -66,28 +66,36 @@ type sums struct {
 // rates is what hosts hold of limit as rates, in events/s.
 func (s *sums) rates(limit float64) float64 { return s.parts.Value() * limit }
 
-// room is how much the pool can hold beside what is lent.
-func (s *sums) room(limit algorithm.Limit) float64 { return upper(limit.Burst-s.lent, 0) }
+// mostLent is the part of the burst that is lent at a time, at most.
+const mostLent = 0.75
+
+// room is how much the pool can hold beside what is lent: more may be lent than
+// mostLent when the burst has just become smaller.
+func (s *sums) room(limit algorithm.Limit) float64 {
+	return upper(limit.Burst-s.lent, (1-mostLent)*limit.Burst)
+}
 
 // drop removes row from all sums.
 func (s *sums) drop(row *row) {
-	s.lent -= float64(row.lent)
+	s.lent -= float64(row.unspent)
 	s.parts.Sub(row.weight)
 	s.wants = upper(s.wants-float64(row.wants), 0)
 	if row.wants > 0 {
 		s.users--
 	}
-	row.lent, row.weight, row.wants = 0, 0, 0
+	row.lent, row.unspent, row.weight, row.wants, row.back = 0, 0, 0, 0, false
 }
 
 // row is what one host holds. There may be millions, so some amounts are
 // rounded to float32: what is added to a sum is what will be taken off.
 type row struct {
-	last   time.Duration
-	denied float64 // the key's, at the last report
-	weight float64 // the part of the limit that it has as a rate
-	lent   float32
-	wants  float32
+	last    time.Duration
+	denied  float64 // the key's, at the last report
+	weight  float64 // the part of the limit that it has as a rate
+	lent    float32 // tokens granted since the last report
+	unspent float32 // of these, as far as the owner knows
+	wants   float32
+	back    bool // it asked after it was taken for dead, and has not reported since
 }
 
 // lower is min, and upper is max, of numbers whose zeros are alike; a is NaN for

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pool
+
+import (
+	"math"
+	"time"
+
+	"github.com/headgate/headgate/aggregator/internal/account"
+	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/internal/exactbucket"
+)
+
+// asked is a pool that hosts may ask for the event at hand.
+//
+//	a host has tokens ──▶ it decides
+//	it has too few ─────▶ it asks: the pool pays, and lends something beside it,
+//	                      or says for how long it cannot
+//
+// There is nothing to switch between keys with many and with few events. A host gets
+// a rate only for what it is sure to use until its next report; all else stays in
+// the pool, for whichever host asks first. So a key of which each host uses a few
+// events is decided by its owner alone, as one bucket decides.
+//
+// # How much can be too much
+//
+// What is lent is out of the pool at once. Nothing is lent twice: there are no
+// starters, and rates are no more than the limit. So hosts that all report every
+// interval T exceed one bucket, in any window, by at most what they may hold when it
+// begins beside a full pool:
+//
+//   - Loans: at most mostLent·B. The pool fills up beside them when a host asks, because
+//     it has spent its loan, and when the answer to a report is lost.
+//   - Saved rates: at most L·Horizon, or keep events for each host that has less. A
+//     host with a rate has fewest events in T, so there are at most L·T/fewest of them;
+//     and no more than 1.75·T of the limit.
+//
+// A host without a grant asks for each event, and adds nothing while its owner answers.
+type asked struct {
+	Account
+	bucket exactbucket.Bucket // the pool, while somebody takes from it
+	rule   exactbucket.Rule   // as of the last report or take
+	moved  bool               // the key had another owner lately
+}
+
+const (
+	// lasts is for how long a loan is to last the host, in seconds. A longer time
+	// means fewer asks, and more tokens at hosts that do not need them.
+	lasts = 1
+
+	// portion is the part of the pool that is lent, if all hosts ask. A larger one
+	// means fewer asks. What a host does not use is missing elsewhere until the host
+	// reports.
+	portion = 0.4
+
+	// sure is how many standard deviations less than its fair part a host gets as a
+	// rate: a host that happens to have fewer events than usual would keep tokens
+	// that others were refused.
+	sure = 3
+
+	// fewest is how many events a host's rate must allow until its next report. A
+	// host with fewer asks.
+	fewest = 5
+
+	// busy is from how many events/s on a host asks for many events at once when
+	// the pool is empty: for its part of what comes in, pace times a second.
+	busy = 10
+	pace = 5
+
+	// slightest is the weight of a grant without a rate. It is too small for the sum
+	// of weights to count it.
+	slightest = 1. / (1 << 42)
+)
+
+var _ account.Bucketed = (*asked)(nil)
+
+// Report implements account.Account.
+func (k *asked) Report(now time.Duration, limit algorithm.Limit, host uint32, r *account.Report) (account.Grant, bool) {
+	if !k.begun() {
+		k.begin(now, limit)
+	}
+	now = max(now, k.at)
+	rule := k.rule
+	rule.Rate, rule.Burst = limit.Rate, limit.Burst
+	k.follow(now, rule)
+	if r.Has > 0 && !k.Knows(host) {
+		k.Moved(now)
+	}
+	row, _, _ := k.receive(now, limit, host, r)
+	k.pool = upper(lower(k.pool, k.room(limit)), k.floor())
+	if now < k.learns || r.Elsewhere {
+		k.listen(row, r)
+		return account.Grant{}, false
+	}
+	return k.grant(row, limit, cost(limit, r)), true
+}
+
+// begin makes the pool of a key that is new here. It is full, and fills, unless hosts
+// turn out to hold grants of an earlier owner.
+func (k *asked) begin(now time.Duration, limit algorithm.Limit) {
+	k.Account.begin(now, limit)
+	k.pool = limit.Burst
+}
+
+// Moved implements account.Bucketed. The earlier owner may have lent as much as there
+// is: half of the pool is left for what it lent and what it had.
+func (k *asked) Moved(now time.Duration) {
+	if !k.begun() || k.moved || now >= k.learns {
+		return
+	}
+	k.moved = true
+	k.pool -= k.rule.Burst/2 + k.limit*seconds(now-k.since)
+}
+
+// grant decides what row's host may do. All sums are without its grant.
+func (k *asked) grant(row *row, limit algorithm.Limit, cost float64) account.Grant {
+	p := k.params
+	wants := float64(row.wants)
+	rate := k.fair(wants, limit)
+	rate -= sure * math.Sqrt(rate*cost/seconds(k.interval))
+	if !(rate*seconds(k.interval) >= fewest*cost) {
+		rate = 0
+	}
+	row.weight = upper(ratio(rate, limit.Rate), slightest)
+	k.parts.Add(row.weight)
+
+	row.lent = float32(k.loan(wants, rate, cost, limit))
+	row.unspent = row.lent
+	lent := float64(row.lent)
+	k.lent += lent
+	k.pool -= lent
+	return account.Grant{
+		Weight: row.weight,
+		Burst:  lower(lent+upper(rate*seconds(p.Horizon), keep*cost), upper(limit.Burst, 1)),
+		Tokens: lower(lent, limit.Burst),
+	}
+}
+
+// fair is the rate of a host that wants so much: in proportion, when there is not
+// enough for all.
+func (k *asked) fair(wants float64, limit algorithm.Limit) float64 {
+	if !(wants > 0) {
+		return 0
+	}
+	rate := limit.Rate
+	if k.pool < 0 { // all hosts pay a debt back
+		rate = upper(rate+k.pool/seconds(k.params.Repay), 0)
+	}
+	room := upper(limit.Rate-k.rates(limit.Rate), 0)
+	return lower(room, wants*lower(rate/k.wants, k.params.Headroom))
+}
+
+// inflow is the part of a host that wants so much of what comes into the pool,
+// events/s.
+func (k *asked) inflow(wants float64, limit algorithm.Limit) float64 {
+	if !(wants > 0) {
+		return 0
+	}
+	return wants / upper(k.wants, wants) * upper(limit.Rate-k.rates(limit.Rate), 0)
+}
+
+// portion is the part of the pool that is lent to a host that wants so much.
+func (k *asked) portion(wants float64) float64 {
+	if !(wants > 0) {
+		return 0
+	}
+	return portion * upper(k.pool, 0) * wants / upper(k.wants, wants)
+}
+
+// want notes that row's host wants so much.
+func (k *asked) want(row *row, wants float64) {
+	k.wants = upper(k.wants-float64(row.wants), 0)
+	if row.wants > 0 {
+		k.users--
+	}
+	row.wants = float32(reasonable(wants, limitOf(k.rule)))
+	if k.wants += float64(row.wants); row.wants > 0 {
+		k.users++
+	}
+}
+
+// loan is what a host that wants so much, and has this rate, is lent of the pool now;
+// 0 if that is not worth an event.
+func (k *asked) loan(wants, rate, cost float64, limit algorithm.Limit) float64 {
+	loan := lower(upper(wants-rate, 0)*lasts+math.Sqrt(wants*lasts*cost), k.portion(wants))
+	if wants > busy*cost {
+		loan = upper(loan, lower(k.inflow(wants, limit)/pace, k.pool/2))
+	}
+	loan = lower(loan, mostLent*limit.Burst-k.lent)
+	if loan < cost {
+		return 0
+	}
+	return loan
+}
+
+// floor is the deepest debt of the pool: as deep as events that are allowed within
+// max_wait or max_debt bring a bucket, and then a burst and one event of the largest
+// cost. Without it, one message could close a key for ever.
+func (k *asked) floor() float64 {
+	borrowed := k.rule.Rate * max(k.rule.MaxDebt, k.rule.MaxWait, 0).Seconds()
+	return -(k.rule.Burst + borrowed + max(k.rule.MaxCost, k.rule.Burst))
+}
+
+// follow brings the account up to now, under rule.
+func (k *asked) follow(now time.Duration, rule exactbucket.Rule) {
+	before, since := k.rule, k.at
+	k.rule = rule
+	if rule.Rate != k.limit { // until now the earlier limit was in force
+		k.advance(now, algorithm.Limit{Rate: k.limit, Burst: rule.Burst})
+	}
+	k.advance(now, limitOf(rule))
+	if now < k.learns && !k.moved {
+		k.pool = lower(k.pool+rule.Rate*seconds(now-since), k.room(limitOf(rule)))
+	}
+	if less := lower(rule.Rate/before.Rate, rule.Burst/before.Burst); k.pool < k.floor() && less > 0 && less < 1 {
+		// A debt does not take longer to pay back because the limit is lower now.
+		k.pool = upper(k.pool, lower(k.pool*less, k.floor()))
+	}
+}
+
+// limitOf is what a bucket under rule holds.
+func limitOf(rule exactbucket.Rule) algorithm.Limit {
+	return algorithm.Limit{Rate: rule.Rate, Burst: rule.Burst}
+}
+
+// Bucket implements account.Bucketed.
+func (k *asked) Bucket(now time.Duration, rule exactbucket.Rule) *exactbucket.Bucket {
+	if !k.begun() {
+		k.begin(now, limitOf(rule))
+	}
+	now = max(now, k.at)
+	k.follow(now, rule)
+	rule.Rate = upper(rule.Rate-k.rates(rule.Rate), 0)
+	k.bucket = exactbucket.New(now, rule)
+	k.bucket.Lower(now, k.pool)
+	return &k.bucket
+}
+
+// Settle implements account.Bucketed.
+func (k *asked) Settle(now time.Duration) {
+	level := k.bucket.Level(max(now, k.at))
+	k.ideal = lower(upper(k.ideal+level-k.pool, 0), k.rule.Burst)
+	k.pool = level
+}
+
+// Holds implements account.Bucketed.
+func (k *asked) Holds(host uint32) bool {
+	return k.Knows(host)
+}
+
+// Lend implements account.Bucketed. A host that asks has spent what it was lent
+// before. Its next report settles that; until then it takes no room in the pool.
+func (k *asked) Lend(now time.Duration, host uint32, most, wants, cost float64) float64 {
+	i := k.rows.Find(host)
+	if i < 0 || now < k.learns {
+		return 0
+	}
+	row := k.rows.At(i)
+	if row.weight == 0 { // it was taken for dead: all that it held is lost
+		row.last, row.back = now, true
+		row.weight = slightest
+		k.parts.Add(row.weight)
+	}
+	k.lent -= float64(row.unspent)
+	row.unspent = 0
+	if wants > 0 {
+		k.want(row, wants)
+	}
+	loan := float32(lower(k.loan(float64(row.wants), row.weight*k.limit, upper(cost, 1), limitOf(k.rule)), most))
+	if !(loan >= 1) {
+		return 0
+	}
+	row.lent += loan
+	row.unspent = loan
+	k.lent += float64(loan)
+	k.pool -= float64(loan)
+	return float64(loan)
+}
+
+// Patience implements account.Bucketed.
+func (k *asked) Patience(host uint32, cost float64) time.Duration {
+	i := k.rows.Find(host)
+	if i < 0 || !(float64(k.rows.At(i).wants) > busy*upper(cost, 1)) {
+		return 0
+	}
+	return time.Duration(float64(time.Second) / pace)
+}
+
+// Expire implements account.Account. The limit is that of the last report or take.
+func (k *asked) Expire(now time.Duration, gone func(host uint32)) {
+	if !k.begun() {
+		return
+	}
+	now = max(now, k.at)
+	k.follow(now, k.rule)
+	k.Account.Expire(now, gone)
+}

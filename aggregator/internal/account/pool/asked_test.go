@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pool
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/headgate/headgate/aggregator/internal/account"
+	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/internal/exactbucket"
+)
+
+// askingHost uses what it holds, and asks for what it does not hold.
+type askingHost struct {
+	elasticHost
+	id   uint32
+	lost bool // the next answer to a report does not arrive
+	asks int
+}
+
+func bucketOf(limit algorithm.Limit) exactbucket.Rule {
+	return exactbucket.Rule{Rate: limit.Rate, Burst: limit.Burst}
+}
+
+// take takes n tokens at once, in full or not at all.
+func (h *askingHost) take(k *asked, now time.Duration, limit algorithm.Limit, n, wants float64) bool {
+	h.advance(now)
+	if h.granted && h.tokens >= n {
+		h.use(now, n)
+		return true
+	}
+	h.asks++
+	ok := k.Bucket(now, bucketOf(limit)).Take(now, n, 0).OK
+	k.Settle(now)
+	if ok && h.granted {
+		h.tokens += k.Lend(now, h.id, math.Max(limit.Burst-h.tokens, 0), wants, n)
+		h.burst = math.Max(h.burst, h.tokens)
+	}
+	return ok
+}
+
+// drain takes all that there is, one event after the other.
+func (h *askingHost) drain(k *asked, now time.Duration, limit algorithm.Limit, most int, wants float64) (got float64) {
+	for range most {
+		if !h.take(k, now, limit, 1, wants) {
+			break
+		}
+		got++
+	}
+	return got
+}
+
+func (h *askingHost) report(k *asked, now time.Duration, limit algorithm.Limit, wants float64) account.Grant {
+	before := h.elasticHost
+	g := h.elasticHost.report(k, now, limit, h.id, wants)
+	if h.lost {
+		h.elasticHost = before
+		h.advance(now)
+	}
+	return g
+}
+
+// uses are what was used when, in order.
+type uses []struct {
+	at time.Duration
+	n  float64
+}
+
+func (u *uses) add(at time.Duration, n float64) {
+	*u = append(*u, struct {
+		at time.Duration
+		n  float64
+	}{at, n})
+}
+
+// beyond is how many more than rate·t were used in any window, and a constant, which
+// is the result if it is negative.
+func (u uses) beyond(rate float64) (most float64) {
+	sum := 0.0 // of a window that ends now, at its worst
+	for i, one := range u {
+		if i > 0 {
+			sum = math.Max(sum-rate*(one.at-u[i-1].at).Seconds(), 0)
+		}
+		sum += one.n
+		most = math.Max(most, sum)
+	}
+	return most
+}
+
+// newAsked is a key whose owner has learned what there is.
+func newAsked(limit algorithm.Limit) *asked {
+	k, _ := made(algorithm.NameAuto).(*asked)
+	k.Report(-time.Minute, limit, 1<<20, &account.Report{Elapsed: time.Second})
+	k.Expire(-time.Second, func(uint32) {})
+	return k
+}
+
+// Hosts that use a few events each hold nothing: the owner decides each, as one bucket
+// does.
+func TestFewEventsPerHostAreDecidedByTheOwner(t *testing.T) {
+	limit := algorithm.Limit{Rate: 5, Burst: 5}
+	k, one := newAsked(limit), exactbucket.New(0, bucketOf(limit))
+	hosts := make([]askingHost, 20)
+	for i := range hosts {
+		hosts[i].id = uint32(i)
+		if g := hosts[i].report(k, 0, limit, 0.1); g.Tokens != 0 || g.Weight == 0 || g.Weight > 1e-9 {
+			t.Errorf("host %d is granted %+v", i, g)
+		}
+	}
+	now := time.Duration(0)
+	for i := range 2000 {
+		now += 97 * time.Millisecond
+		h := &hosts[i*7%len(hosts)]
+		if i%30 == 0 {
+			h.report(k, now, limit, 0.1)
+		}
+		if got, want := h.take(k, now, limit, 1, 0), one.Take(now, 1, 0).OK; got != want {
+			t.Fatalf("event %d at %v: %v, and one bucket says %v", i, now, got, want)
+		}
+	}
+}
+
+// A host with many events gets a rate for what it is sure to use, and the pool keeps
+// the rest for asks.
+func TestRatesAreForWhatIsSureToBeUsed(t *testing.T) {
+	limit := algorithm.Limit{Rate: 1000, Burst: 1000}
+	k := newAsked(limit)
+	hosts := make([]askingHost, 4)
+	for round := range 4 {
+		for i := range hosts {
+			h := &hosts[i]
+			h.id = uint32(i)
+			h.allowed = 0
+			g := h.report(k, time.Duration(round)*interval, limit, 500)
+			if rate, most := g.Weight*limit.Rate, 250-3*math.Sqrt(250/3.); round == 3 && math.Abs(rate-most) > 0.05*most {
+				t.Errorf("a quarter of 1000/s is granted as %v/s", rate)
+			}
+		}
+	}
+	if rates := k.rates(limit.Rate); rates > 0.95*limit.Rate {
+		t.Errorf("%v/s of %v/s are granted", rates, limit.Rate)
+	}
+}
+
+// What is lent with an ask is out of the pool, and flows back with the next report if
+// it is not used.
+func TestALoanFlowsBack(t *testing.T) {
+	limit := algorithm.Limit{Rate: 1, Burst: 100}
+	k, h := newAsked(limit), askingHost{id: 1}
+	h.report(k, 0, limit, 0)
+	before := k.pool
+	if !h.take(k, 0, limit, 1, 10) || h.tokens < 5 {
+		t.Fatalf("it has %v tokens", h.tokens)
+	}
+	if got := k.pool + h.tokens; !near(got, before-1) {
+		t.Errorf("%v in the pool and at the host, of %v, after one event", got, before)
+	}
+	lent := h.tokens
+	h.use(0, 2)
+	h.report(k, 0, limit, 0)
+	if got := k.pool + h.tokens; !near(got, before-3) {
+		t.Errorf("%v in the pool and at the host, of %v, after three events; %v were lent", got, before, lent)
+	}
+}
+
+// An ask says that what was lent before is spent, so that the pool may fill up.
+func TestASpentLoanTakesNoRoomInThePool(t *testing.T) {
+	limit := algorithm.Limit{Rate: 100, Burst: 100}
+	k, h := newAsked(limit), askingHost{id: 1}
+	h.report(k, 0, limit, 50)
+	now := time.Duration(0)
+	used := h.drain(k, now, limit, 60, 50)
+	now += interval - 1 // the pool is full by now, but for what the host holds
+	h.advance(now)
+	used += h.drain(k, now, limit, 1000, 50)
+	if most := limit.Burst + limit.Rate*now.Seconds(); used > most || h.asks < 3 {
+		t.Errorf("%v used of %v with %d asks", used, most, h.asks)
+	}
+	if used < 60+limit.Burst-1 {
+		t.Errorf("%v used: a full bucket gives 100 after 60", used)
+	}
+}
+
+// A host that was taken for dead, and asks, is lent something again, which its next
+// report settles in full.
+func TestAHostThatComesBackIsLentAgain(t *testing.T) {
+	limit := algorithm.Limit{Rate: 10, Burst: 100}
+	k, h := newAsked(limit), askingHost{id: 1}
+	h.report(k, 0, limit, 20)
+	now := 3 * interval
+	k.Expire(now, func(uint32) {})
+	h.advance(now)
+	h.tokens = 0 // it used them since
+	h.take(k, now, limit, 1, 20)
+	if h.tokens < 5 {
+		t.Fatalf("it was lent %v", h.tokens)
+	}
+	before, lent := k.pool, h.tokens
+	h.use(now, lent)
+	h.allowed = lent // and reported the rest long ago
+	h.report(k, now+time.Second, limit, 0)
+	if got := k.pool + h.tokens; got > before+limit.Rate*1+1e-6 {
+		t.Errorf("%v tokens in the pool and at the host, of %v before: a loan of %v that was used came back", got, before, lent)
+	}
+}
+
+// A busy host that is refused waits, and one with few events does not.
+func TestBusyHostsArePatient(t *testing.T) {
+	limit := algorithm.Limit{Rate: 100, Burst: 100}
+	k := newAsked(limit)
+	few, many := askingHost{id: 1}, askingHost{id: 2}
+	few.report(k, 0, limit, 2)
+	many.report(k, 0, limit, 200)
+	if got := k.Patience(1, 1); got != 0 {
+		t.Errorf("a host with 2 events/s is to wait for %v", got)
+	}
+	if got := k.Patience(2, 1); got != time.Second/pace {
+		t.Errorf("a host with 200 events/s is to wait for %v", got)
+	}
+	if got := k.Patience(2, 100); got != 0 {
+		t.Errorf("a host with 2 events/s of 100 tokens is to wait for %v", got)
+	}
+}
+
+// A new key has its whole burst at once. A key that had another owner has half, less
+// what came in since.
+func TestANewKeyHasItsBurst(t *testing.T) {
+	limit := algorithm.Limit{Rate: 10, Burst: 100}
+	left := func(k *asked, now time.Duration) float64 {
+		defer k.Settle(now)
+		return k.Bucket(now, bucketOf(limit)).Level(now)
+	}
+	k, _ := made(algorithm.NameAuto).(*asked)
+	if got := left(k, 0); got != 100 {
+		t.Errorf("%v of a burst of 100", got)
+	}
+	k.Moved(0)
+	if got := left(k, 0); got != 50 {
+		t.Errorf("%v of a burst of 100 that another owner may have lent", got)
+	}
+	k, _ = made(algorithm.NameAuto).(*asked)
+	left(k, 0)
+	k.Report(100*time.Millisecond, limit, 1, &account.Report{Elapsed: time.Second, Has: 0.5})
+	if got := left(k, 100*time.Millisecond); got > 50 {
+		t.Errorf("%v of a burst of 100, and a host has a half of the limit", got)
+	}
+	k.Moved(time.Hour)
+	if got := left(k, time.Hour); got != 100 {
+		t.Errorf("%v of a burst of 100 after an hour", got)
+	}
+}
+
+// Hosts come and go, use all that they can get at times of their choice, report when
+// they like, and lose answers. In no window do they use more than one bucket gives
+// and what they may have saved.
+func TestAskingHostsKeepTheLimit(t *testing.T) {
+	lent := 0
+	rapid.Check(t, func(t *rapid.T) {
+		limit := algorithm.Limit{
+			Rate:  rapid.SampledFrom([]float64{1, 10, 100, 1000}).Draw(t, "rate"),
+			Burst: rapid.SampledFrom([]float64{1, 10, 100, 1000}).Draw(t, "burst"),
+		}
+		n := rapid.IntRange(1, 8).Draw(t, "hosts")
+		k := newAsked(limit)
+		hosts := make([]askingHost, n)
+		for i := range hosts {
+			hosts[i].id = uint32(i)
+		}
+		wants := rapid.SampledFrom([]float64{0, 0.5, 5, 50, 5000})
+		var all uses
+		now := time.Duration(0)
+		for range rapid.IntRange(1, 150).Draw(t, "steps") {
+			now += time.Duration(rapid.Int64Range(0, int64(interval)/3).Draw(t, "pause"))
+			h := &hosts[rapid.IntRange(0, n-1).Draw(t, "host")]
+			if rapid.IntRange(0, 2).Draw(t, "do") > 0 {
+				all.add(now, h.drain(k, now, limit, rapid.SampledFrom([]int{1, 10, 5000}).Draw(t, "most"), wants.Draw(t, "by now")))
+			} else {
+				h.lost = rapid.IntRange(0, 3).Draw(t, "lost") == 0
+				h.report(k, now, limit, wants.Draw(t, "wants"))
+			}
+			for i := range hosts {
+				if h := &hosts[i]; now-h.reported >= interval {
+					h.lost = false
+					h.report(k, now, limit, wants.Draw(t, "wants"))
+				}
+			}
+			if k.lent > 0 {
+				lent++
+			}
+		}
+		if got, most := all.beyond(limit.Rate), limit.Burst+overshoot(limit, interval); got > most+1e-6 {
+			t.Fatalf("%v more than the limit, of at most %v", got, most)
+		}
+	})
+	if lent == 0 {
+		t.Error("nothing was lent in any run")
+	}
+}
+
+// overshoot is what asked's documentation derives.
+func overshoot(limit algorithm.Limit, interval time.Duration) float64 {
+	t := interval.Seconds()
+	saved := usual.Horizon.Seconds()*limit.Rate + keep*limit.Rate*t/fewest
+	return mostLent*limit.Burst + math.Min(saved, silence*t*limit.Rate) + keep
+}
+
+func TestAskedIsSane(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		amount := rapid.OneOf(rapid.Just(0.0), rapid.Float64Range(0, 1e15), rapid.Float64Range(0, 1), rapid.Float64Range(0, 100))
+		k, _ := made(algorithm.NameAuto).(*asked)
+		now := time.Duration(0)
+		for range 100 {
+			limit := algorithm.Limit{Rate: amount.Draw(t, "rate"), Burst: amount.Draw(t, "burst")}
+			now += time.Duration(rapid.Int64Range(-int64(time.Second), int64(5*time.Second)).Draw(t, "pause"))
+			host := uint32(rapid.IntRange(0, 5).Draw(t, "host"))
+			k.Expire(now, func(uint32) {})
+			if rapid.Bool().Draw(t, "takes") {
+				rule := bucketOf(limit)
+				rule.MaxDebt = time.Duration(rapid.Int64Range(0, 1e12).Draw(t, "debt"))
+				k.Bucket(now, rule).Take(now, amount.Draw(t, "n"), -1)
+				k.Settle(now)
+				most := amount.Draw(t, "most")
+				if lent := k.Lend(now, host, most, amount.Draw(t, "by now"), amount.Draw(t, "cost")); !(lent >= 0 && lent <= most*(1+1e-6)) {
+					t.Fatalf("%v is lent, of at most %v", lent, most)
+				}
+			} else {
+				g, ok := k.Report(now, limit, host, &account.Report{
+					Allowed: amount.Draw(t, "allowed"), Rejected: amount.Draw(t, "rejected"),
+					Elapsed: time.Duration(rapid.Int64Range(1, int64(time.Hour)).Draw(t, "elapsed")),
+					Wants:   amount.Draw(t, "wants"), Has: rapid.Float64Range(0, 1).Draw(t, "has"),
+				})
+				if ok && !(g.Weight > 0 && g.Weight <= 1 && g.Burst >= 0 && g.Burst <= math.MaxFloat64 && g.Tokens >= 0 && g.Tokens <= math.Max(limit.Burst, 1)) {
+					t.Fatalf("limit %+v: %+v", limit, g)
+				}
+			}
+			if level := k.pool; math.IsNaN(level) || level > limit.Burst+1e-3 {
+				t.Fatalf("%v tokens of a burst of %v", level, limit.Burst)
+			}
+			users := 0
+			for i := range k.rows.All {
+				if k.rows.At(i).wants > 0 {
+					users++
+				}
+			}
+			if users != int(k.users) {
+				t.Fatalf("%d hosts are counted, and %d have a demand", k.users, users)
+			}
+		}
+	})
+}
