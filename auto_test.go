@@ -164,13 +164,9 @@ func (c *autoCluster) found() {
 
 // ask has four callers at each host ask about rate times a second each, for d.
 // It returns how many hosts ask for each event in the end.
-func (c *autoCluster) ask(rate float64, d time.Duration) (asking int) {
+func (c *autoCluster) ask(rate float64, d time.Duration) {
 	end := time.Now().Add(d)
 	var callers sync.WaitGroup
-	callers.Go(func() {
-		time.Sleep(d)
-		asking = c.asks()
-	})
 	for i, h := range c.hosts {
 		for caller := range 4 {
 			callers.Go(func() {
@@ -189,17 +185,6 @@ func (c *autoCluster) ask(rate float64, d time.Duration) (asking int) {
 		}
 	}
 	callers.Wait()
-	return asking
-}
-
-// asks tells how many hosts ask for each event.
-func (c *autoCluster) asks() (n int) {
-	for _, h := range c.hosts {
-		if st, ok := h.group.Inspect("k"); ok && st.Shares[0].Asks {
-			n++
-		}
-	}
-	return n
 }
 
 // balance is how many more were admitted than the limits allow and a burst.
@@ -210,44 +195,38 @@ func (c *autoCluster) balance() float64 {
 	return c.admitted - c.allowed - c.limit*time.Since(c.at).Seconds() - autoBurst
 }
 
-// Six hosts want far more than the limit, which is too low to split, then high
-// enough, and then too low again. While it is low it is exact, and no switch
+// Six hosts want far more than the limit, of which each has less than an event per
+// second, then many, and then few again. While they have few it is exact, and no change
 // gives anybody a second burst.
-func TestAutoSwitchesOverACluster(t *testing.T) {
+func TestAutoFollowsTheLimitOverACluster(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const hosts, low, high = 6, 3, 300
 		c := newAutoCluster(t, hosts, low)
 		defer c.close()
-		asking := c.ask(20, 30*time.Second)
+		c.ask(20, 30*time.Second)
 		t.Logf("at %d/s: %+.2f beside limit·t + burst", low, c.balance())
-		if got := c.balance(); got > 1e-6 || got < -3 || asking != hosts {
-			t.Errorf("while the limit is low: %+.3f beside limit·t + burst, %d hosts ask", got, asking)
+		if got := c.balance(); got > 1e-6 || got < -3 {
+			t.Errorf("while the limit is low: %+.3f beside limit·t + burst", got)
 		}
 		for round := range 2 {
 			c.change(t, high)
-			if asking := c.ask(100, 4*time.Second); asking != 0 {
-				t.Errorf("round %d: soon after the limit was raised %d hosts ask", round, asking)
-			}
-			c.ask(100, 20*time.Second)
+			c.ask(100, 24*time.Second)
 			t.Logf("at %d/s: %+.2f beside limit·t + burst, at worst %.2f", high, c.balance(), -c.worst)
 			before := c.balance()
 			c.change(t, low)
-			if asking := c.ask(20, 4*time.Second); asking != hosts {
-				t.Errorf("round %d: soon after the limit was cut %d hosts ask", round, asking)
-			}
-			c.ask(20, 30*time.Second)
+			c.ask(20, 34*time.Second)
 			t.Logf("at %d/s: %+.2f beside limit·t + burst, at worst %.2f", low, c.balance(), -c.worst)
 			if before < -0.5*high || c.balance() < -0.5*high {
 				t.Errorf("round %d: %v and %v beside limit·t + burst", round, before, c.balance())
 			}
 		}
-		if c.worst < -autoBurst/3 { // two events of each host are lent twice
+		if c.worst < -autoBurst/3 {
 			t.Errorf("at worst %v more than limit·t + burst", -c.worst)
 		}
 	})
 }
 
-// The owner dies while it decides itself, while hosts hold grants, and between.
+// The owner dies while it decides itself, while hosts hold rates, and between.
 // Each time that costs a burst at most.
 func TestACrashOfAutosOwnerCostsAtMostABurst(t *testing.T) {
 	for _, row := range []struct {
@@ -255,10 +234,10 @@ func TestACrashOfAutosOwnerCostsAtMostABurst(t *testing.T) {
 		before, after float64 // limits; the change comes just before the crash
 		rate          float64
 	}{
-		{"whole", 3, 3, 20},
-		{"split", 300, 300, 100},
-		{"closing", 300, 3, 100},
-		{"whole to split", 3, 300, 100},
+		{"few events per host", 3, 3, 20},
+		{"many", 300, 300, 100},
+		{"suddenly few", 300, 3, 100},
+		{"suddenly many", 3, 300, 100},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -273,16 +252,13 @@ func TestACrashOfAutosOwnerCostsAtMostABurst(t *testing.T) {
 				c.crash()
 				c.ask(row.rate, time.Second)
 				c.found()
-				asking := c.ask(row.rate, 30*time.Second)
+				c.ask(row.rate, 30*time.Second)
 				t.Logf("%+.2f beside limit·t + burst before, and %+.2f after; at worst %.2f", before, c.balance(), -c.worst)
 				if c.worst < -autoBurst {
 					t.Errorf("at worst %.2f more than limit·t + burst", -c.worst)
 				}
 				if lost := before - c.balance(); lost > 2*row.after+autoBurst {
 					t.Errorf("%.2f are lost", lost)
-				}
-				if want := map[bool]int{true: 7}[row.after < 10]; asking != want {
-					t.Errorf("%d hosts ask, want %d", asking, want)
 				}
 			})
 		})

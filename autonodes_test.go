@@ -24,7 +24,7 @@ limits:
 	drain := func(alive []*headgate.Node, key string) (taken int) {
 		for i := range 60 {
 			d := alive[i%len(alive)].Group().For(key).Decide(t.Context(), 1, 0)
-			if d.OK && d.By == "exact" {
+			if d.OK {
 				taken++
 			}
 		}
@@ -50,7 +50,7 @@ limits:
 	for _, n := range nodes {
 		eventually(t, "hosts decide a high limit", func() bool {
 			d := n.Group().For("high").Decide(t.Context(), 1, 0)
-			return d.OK && d.By == "elastic"
+			return d.OK && d.By == "auto"
 		})
 	}
 	if err := nodes[0].Stop(t.Context()); err != nil {

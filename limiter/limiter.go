@@ -37,8 +37,10 @@ func (l *Limiter) Key() string { return l.of().Name() }
 // Allow is AllowN(now, 1).
 func (l *Limiter) Allow() bool {
 	if r := l.of().Plain(); r != nil {
-		now := stage.Now()
-		return r.Allow(now) || l.of().Second(now)
+		return r.Allow(stage.Now())
+	}
+	if a := l.of().PlainAuto(); a != nil {
+		return a.Allow(stage.Now())
 	}
 	return allow(l.of(), stage.Now(), 1)
 }

@@ -88,7 +88,11 @@ func TestBucketsMoveInTheSimulator(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := r.Rows()[0].Admitted; got != want {
+			lent := int64(0)
+			if algorithm == "auto" && want > 0 {
+				lent = 2 // a host that is cut off may hold a loan
+			}
+			if got := r.Rows()[0].Admitted; got > want || got < want-lent {
 				t.Errorf("%s, %s: %d admitted, want %d", algorithm, event, got, want)
 			}
 		}

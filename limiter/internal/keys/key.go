@@ -35,15 +35,12 @@ func (k *Key) Plain() *share.Rate {
 	return nil
 }
 
-// Second decides about one token at now that the bucket of Plain has just refused:
-// the key's owner may have some.
-func (k *Key) Second(now stage.Instant) bool {
-	st := k.state.Load()
-	if st == nil {
-		return false
+// PlainAuto is like Plain where the key's owner is asked for what the bucket refuses.
+func (k *Key) PlainAuto() *remote.Auto {
+	if st := k.state.Load(); st != nil {
+		return st.auto
 	}
-	a, ok := st.Stage.(*remote.Auto)
-	return ok && a.Second(now)
+	return nil
 }
 
 // PlainSlots are the slots that decide if no migration is under way, else nil.

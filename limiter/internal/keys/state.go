@@ -19,8 +19,9 @@ import (
 // State is what a Key decides by. It does not change once it is published, but
 // for what is atomic: a change of rules makes another one.
 type State struct {
-	// plain: see Key.Plain.
+	// plain and auto: see Key.Plain and Key.PlainAuto.
 	plain *share.Rate
+	auto  *remote.Auto
 
 	// Stage is what tokens come from, and Slots what is acquired. Without a
 	// Stage, no token is to be had, because of Reason.
@@ -285,7 +286,7 @@ func (st *State) setPlain(listened bool) {
 		st.plain = s
 	case *remote.Auto:
 		if !s.Asking() {
-			st.plain = s.Rate
+			st.auto = s
 		}
 	}
 }

@@ -120,11 +120,10 @@ func (a *Auto) borrow(now stage.Instant, tokens float64, asOf uint32) {
 	a.seconds.lent.Add(int64(tokens))
 }
 
-// Second is Take for one token that the bucket has just refused, for the caller
-// that asks the bucket itself.
-func (a *Auto) Second(now stage.Instant) bool {
-	if a.asks.Load() {
-		return false // the refusal is from before the owner said so
+// Allow is Take for one token now, without the reasons. The host has a grant.
+func (a *Auto) Allow(now stage.Instant) bool {
+	if a.Rate.Allow(now) {
+		return true
 	}
 	q := stage.Request{Now: now, N: 1, Kind: stage.Final}
 	v, _ := a.second(context.Background(), q, stage.Because(stage.Limited))
