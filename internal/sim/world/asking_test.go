@@ -161,7 +161,8 @@ limits: [{key: k, limit: 100/s}]
 traffic: [{key: k, rate: 5/s}]
 events: [{at: 0s, do: partition, hosts: 0}]
 `), "exact", 1).Keys[0]
-	if k.WaitedPct != 100 || k.WaitP50 < 10*time.Millisecond {
+	// After some failures, only one decision now and then asks.
+	if k.WaitedPct < 20 || k.WaitedPct > 80 || k.WaitP50 < 19*time.Millisecond || k.WaitP50 > 21*time.Millisecond {
 		t.Errorf("nobody answers: %+v", k.Metrics)
 	}
 }

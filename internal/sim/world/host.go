@@ -39,14 +39,14 @@ type host struct {
 	wall    time.Duration
 
 	group      *limiter.Group
-	mesh       *mesh.Mesh          // nil: no rule says gossip
-	told       map[account]hearsay // by the owners of keys that are asked for
+	mesh       *mesh.Mesh // nil: no rule says gossip
 	aggregator *aggregator.Aggregator
 	climb      *climb             // what it asks of the cluster above; nil: nothing
 	limiters   []*limiter.Limiter // by key; nil until used
 	ring       *ringpop.Ring
-	version    int32 // of the membership that it knows
-	config     int32 // version of the limits that it knows
+	version    int32  // of the membership that it knows
+	config     int32  // version of the limits that it knows
+	asked      []bool // by key: whether it may ask the owner; nil: of no key
 	interval   time.Duration
 	timeout    time.Duration
 
@@ -86,7 +86,7 @@ func (c *cluster) start(h *host) error {
 			return fmt.Errorf("start %s: %w", h.name, err)
 		}
 	}
-	h.adopt(snapshot)
+	c.follow(h, snapshot)
 	if h.limits {
 		c.startMesh(h)
 		h.group = limiter.NewGroup(snapshot, m.limiting,
@@ -124,8 +124,9 @@ func (c *cluster) traits() limiter.Option {
 	return limiter.Options(all...)
 }
 
-// adopt takes over the properties of a snapshot.
-func (h *host) adopt(s *dynamicconfig.Snapshot) {
+// follow has h go by a snapshot.
+func (c *cluster) follow(h *host, s *dynamicconfig.Snapshot) {
+	h.asked = c.askedFor(s)
 	h.interval, h.timeout = s.Properties().UpdateInterval, s.Properties().UpdateTimeout
 }
 
@@ -140,6 +141,7 @@ func (c *cluster) stop(h *host) {
 	h.up, h.group, h.aggregator, h.climb, h.limiters, h.ring, h.held, h.mesh = false, nil, nil, nil, nil, nil, nil, nil
 	h.planned = traffic.Forever
 	h.schedule++
+	c.abandon(h.current())
 }
 
 // wasUp counts the time that a process of a limiting host was there.
@@ -188,22 +190,32 @@ func (c *cluster) report(h *host) {
 	c.plan(h)
 }
 
-// decide lets the host's limiter and the oracle decide on one event.
+// decide lets the host's limiter and the oracle decide on one event. A decision that
+// may ask an owner has a worker of its own.
 func (c *cluster) decide(h *host, t try) {
-	k := c.keys[t.key]
+	h.offered++
+	if h.asked != nil && h.asked[t.key] {
+		c.spawn(h, func() { c.decideAt(h, t) })
+		return
+	}
+	c.decideAt(h, t)
+}
+
+func (c *cluster) decideAt(h *host, t try) {
+	k, of, began := c.keys[t.key], h.current(), c.now
 	l := h.limiters[t.key]
 	if l == nil {
 		l = h.group.For(k.name)
 		h.limiters[t.key] = l
 	}
-	c.waited = 0
 	d := measure.Decision{Host: h.number, Cost: t.cost, Try: t.number, Last: true}
 	d.Admitted = allows(l, h.local(c.now), t.cost)
-	d.Waited = c.waited
+	if d.Waited = c.now - began; c.gone(of) {
+		return // nobody hears of it
+	}
 	if !d.Admitted {
 		d.Last = c.rejected(t)
 	}
-	h.offered++
 	k.bucket.Event(c.now, d)
 	if c.due(h) < h.planned {
 		c.plan(h)
@@ -278,6 +290,17 @@ func (c *cluster) atHost(h *host, e event) error {
 		c.agreed(h, m.told, m.by)
 	case hushed:
 		c.agreed(h, c.fetch(e.ref).told, 0)
+	case asked:
+		c.asked(h, c.fetch(e.ref))
+	case replied:
+		c.replied(c.fetch(e.ref))
+	case wakes:
+		m := c.fetch(e.ref)
+		c.woken(m.worker, m.turn)
+	case runs:
+		if m := c.fetch(e.ref); !c.gone(m.of) {
+			c.spawn(h, m.job)
+		}
 	case view:
 		c.see(h, e.ref)
 	case configure:
@@ -293,7 +316,7 @@ func (c *cluster) configure(h *host, version int32) error {
 	}
 	h.config = version
 	snapshot := c.configsOf[version][h.branch]
-	h.adopt(snapshot)
+	c.follow(h, snapshot)
 	if h.aggregator != nil {
 		if err := h.aggregator.Configure(snapshot); err != nil {
 			return err
