@@ -3,14 +3,12 @@
 package world
 
 import (
-	"context"
 	"fmt"
 	"time"
 
 	"github.com/headgate/headgate/aggregator"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
-	"github.com/headgate/headgate/internal/sim/measure"
 	"github.com/headgate/headgate/internal/sim/traffic"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/mesh"
@@ -190,68 +188,6 @@ func (c *cluster) report(h *host) {
 	c.plan(h)
 }
 
-// decide lets the host's limiter and the oracle decide on one event. A decision that
-// may ask an owner has a worker of its own.
-func (c *cluster) decide(h *host, t try) {
-	h.offered++
-	if h.asked != nil && h.asked[t.key] {
-		c.spawn(h, func() { c.decideAt(h, t) })
-		return
-	}
-	c.decideAt(h, t)
-}
-
-func (c *cluster) decideAt(h *host, t try) {
-	k, of, began := c.keys[t.key], h.current(), c.now
-	l := h.limiters[t.key]
-	if l == nil {
-		l = h.group.For(k.name)
-		h.limiters[t.key] = l
-	}
-	d := measure.Decision{Host: h.number, Cost: t.cost, Try: t.number, Last: true}
-	d.Admitted = allows(l, h.local(c.now), t.cost)
-	if d.Waited = c.now - began; c.gone(of) {
-		return // nobody hears of it
-	}
-	if !d.Admitted {
-		d.Last = c.rejected(t)
-	}
-	k.bucket.Event(c.now, d)
-	if c.due(h) < h.planned {
-		c.plan(h)
-	}
-}
-
-// arrive is an event at a host: the host decides, or lets it wait.
-func (c *cluster) arrive(h *host, t try) {
-	if h.pauses > 0 {
-		if len(h.held) < maxHeld {
-			h.held = append(h.held, held{event{kind: arrival}, t})
-		}
-		return
-	}
-	c.decide(h, t)
-}
-
-// maxHeld bounds what waits at one paused host.
-const maxHeld = 1_000_000
-
-// resume lets what waited happen, in order.
-func (c *cluster) resume(h *host) error {
-	waiting := h.held
-	h.held = nil
-	for _, w := range waiting {
-		if w.event.kind == arrival {
-			c.decide(h, w.try)
-			continue
-		}
-		if err := c.atHost(h, w.event); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // atHost is an event that a running process takes part in.
 func (c *cluster) atHost(h *host, e event) error {
 	switch e.kind {
@@ -327,10 +263,4 @@ func (c *cluster) configure(h *host, version int32) error {
 		c.plan(h)
 	}
 	return nil
-}
-
-// allows takes n tokens of l at now, if they are there.
-func allows(l *limiter.Limiter, now stage.Instant, n int64) bool {
-	v, _ := l.Stage().Take(context.Background(), stage.Request{Now: now, N: n, Kind: stage.Final})
-	return v.OK()
 }
