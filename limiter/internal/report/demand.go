@@ -17,7 +17,7 @@ type demand struct {
 
 	// Where events come in clumps, chance deals in clumps.
 	clump   float32 // how much comes at once, as false alarms have shown
-	suspect float32 // the same, if the last report turns out to be one; 0: it cannot
+	suspect float32 // the same, if the last report was a false alarm; 0: it was none
 }
 
 const (
@@ -65,7 +65,7 @@ func (d *demand) estimate(n, dt, total, period float64) float64 {
 	jumps := d.jump(n, mean)
 	wants := d.measure(jumps, n, dt, total, period)
 	d.learn(before, wants, period)
-	if off := n - mean; jumps && off > 0 {
+	if off := n - mean; jumps && off > 0 && dt <= moment { // so much at once may be a clump
 		d.suspect = float32(min(off*off/(4*mean), n))
 	}
 	return wants
