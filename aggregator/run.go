@@ -44,7 +44,7 @@ func (a *Aggregator) Update(ctx context.Context, host string, payload *anypb.Any
 	case isType(url, claims.TypeURL):
 		return a.claims(host, payload)
 	case isType(url, usage.TakesTypeURL):
-		return a.takes(host, payload)
+		return a.StepTakes(Now(), host, payload)
 	}
 	s, ok := scratches.Get().(*scratch)
 	if !ok {

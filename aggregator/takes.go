@@ -107,8 +107,8 @@ func (c *caller) expire(now time.Duration) bool {
 	return c.gone
 }
 
-// takes is Update for usage.TakesTypeURL.
-func (a *Aggregator) takes(host string, payload *anypb.Any) (*anypb.Any, error) {
+// StepTakes is Update for usage.TakesTypeURL at now. Time is as in Step.
+func (a *Aggregator) StepTakes(now time.Duration, host string, payload *anypb.Any) (*anypb.Any, error) {
 	b, ok := batches.Get().(*batch)
 	if !ok {
 		b = new(batch)
@@ -120,14 +120,14 @@ func (a *Aggregator) takes(host string, payload *anypb.Any) (*anypb.Any, error) 
 	}
 	var c *caller
 	if b.takes.Caller != 0 {
-		c = a.callers.find(Now(), b.takes.Caller)
+		c = a.callers.find(now, b.takes.Caller)
 	}
 	if c == nil {
 		defer batches.Put(b)
-		a.Take(Now(), host, &b.takes, &b.taken)
+		a.Take(now, host, &b.takes, &b.taken)
 		return usage.EncodeTaken(&b.taken, len(b.takes.Rows))
 	}
-	answer, err := a.once(host, c, b)
+	answer, err := a.once(now, host, c, b)
 	if err != nil {
 		return nil, fmt.Errorf("aggregator: takes from %q: %w", host, err)
 	}
@@ -136,12 +136,11 @@ func (a *Aggregator) takes(host string, payload *anypb.Any) (*anypb.Any, error) 
 
 // once serves b, of which c keeps what it takes to recognize it, unless c has
 // sent it before.
-func (a *Aggregator) once(host string, c *caller, b *batch) (*anypb.Any, error) {
+func (a *Aggregator) once(now time.Duration, host string, c *caller, b *batch) (*anypb.Any, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 
-	now := Now()
-	c.seen = now
+	c.seen = max(c.seen, now)
 	b.number, b.withdrawn = b.takes.Batch, false
 	c.settle(b.takes.Settled)
 	for _, number := range b.takes.Withdrawn {

@@ -83,8 +83,7 @@ func WithSeed(seed uint64) Option { return func(o *options) { o.Seed = &seed } }
 
 // WithBackground sets what runs f for a remote bucket, which takes time: to
 // tell it what it is owed, or to measure it. The default is a goroutine for
-// each, and a bound on how many. The simulator, where nothing takes time, runs
-// it at once.
+// each, and a bound on how many.
 func WithBackground(run func(f func())) Option { return func(o *options) { o.Background = run } }
 
 // Background returns what runs a function in a goroutine of its own, at most

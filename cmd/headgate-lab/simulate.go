@@ -45,6 +45,7 @@ bucket of the same limit would have admitted, which sees every event.
   settle s         worst time from a change until it is close again
   reports, bytes   calls to owners and bytes on the network
   asks, waited %   calls that ask an owner, and decisions that waited for an answer
+  p50, p99 ms      how long those waited
 
 Scenarios come with it (--list) or in files: docs/scenarios.md says how to write
 them, and docs/accuracy.md what exactly is measured. The same scenario, algorithm and

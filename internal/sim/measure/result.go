@@ -65,6 +65,8 @@ type Metrics struct {
 	WaitP50        time.Duration // of those that waited; 0 if none did
 	WaitP99        time.Duration // likewise
 	Fairness       float64       // Jain's index of admitted ÷ offered by host, 0..1
+	LeastPct       float64       // smallest admitted ÷ offered of a host that was offered enough
+	MostPct        float64       // largest
 	SaturatedPct   float64       // windows of 10 s in which more than the limit was offered
 }
 
@@ -99,6 +101,7 @@ func ResultOf(r *Result, buckets []*Bucket, t Tally, weights [][][]float64) *Res
 		k.Metrics = Metrics{OverPct: b.meter.over.worst, OverLaterPct: b.meter.over.worstLater, SettleS: b.meter.worstSettle(r.Marks)}
 		k.amounts(a)
 		k.users(&b.users, t)
+		k.LeastPct, k.MostPct = b.users.extremes()
 		k.Fairness, k.SaturatedPct = b.users.fairness(), 100*b.meter.saturated()
 		for s, sum := range b.meter.seconds {
 			limit := b.meter.over.limitAt(traffic.Time(s+1) * time.Second)
@@ -112,6 +115,9 @@ func ResultOf(r *Result, buckets []*Bucket, t Tally, weights [][][]float64) *Res
 		all.OverLaterPct = max(all.OverLaterPct, k.OverLaterPct)
 		if !(all.SettleS >= k.SettleS) {
 			all.SettleS = k.SettleS
+		}
+		if i == 0 || k.MostPct-k.LeastPct > all.MostPct-all.LeastPct {
+			all.LeastPct, all.MostPct = k.LeastPct, k.MostPct
 		}
 		all.Fairness += k.Fairness * float64(a.offered)
 		all.SaturatedPct += k.SaturatedPct * float64(a.offered)
@@ -172,6 +178,8 @@ type Row struct {
 	WaitP50Ms       float64  `json:"wait_p50_ms"`
 	WaitP99Ms       float64  `json:"wait_p99_ms"`
 	Fairness        float64  `json:"fairness"`
+	LeastPct        float64  `json:"least_pct"`
+	MostPct         float64  `json:"most_pct"`
 	SaturatedPct    float64  `json:"saturated_pct"`
 	Offered         int64    `json:"offered"`
 	Admitted        int64    `json:"admitted"`
@@ -202,6 +210,8 @@ func (r *Result) Rows() []Row {
 			WaitP50Ms:       round(k.WaitP50.Seconds()*1e3, 3),
 			WaitP99Ms:       round(k.WaitP99.Seconds()*1e3, 3),
 			Fairness:        round(k.Fairness, 4),
+			LeastPct:        round(k.LeastPct, 4),
+			MostPct:         round(k.MostPct, 4),
 			SaturatedPct:    round(k.SaturatedPct, 1),
 			Offered:         k.Offered, Admitted: k.Admitted, OracleAdmitted: k.Oracle,
 		}

@@ -49,7 +49,7 @@ type column struct {
 type View struct {
 	Keys  bool // each key has a line of its own too
 	Calls bool // reports and asks are one column
-	Asks  bool // calls that ask, and the decisions that waited for them
+	Asks  bool // calls that ask, the decisions that waited for them, and how long
 	Users bool // what those who send events feel
 }
 
@@ -72,14 +72,16 @@ func (v View) columns() []column {
 var asking = []column{
 	{"asks /host/s", 2, func(r Row) float64 { return r.AsksPerHostS }, nil},
 	{"waited %", 1, func(r Row) float64 { return r.WaitedPct }, nil},
+	{"p50 ms", 1, func(r Row) float64 { return r.WaitP50Ms }, nil},
+	{"p99 ms", 1, func(r Row) float64 { return r.WaitP99Ms }, nil},
 }
 
 var feeling = []column{
-	{"p50 ms", 1, func(r Row) float64 { return r.WaitP50Ms }, nil},
-	{"p99 ms", 1, func(r Row) float64 { return r.WaitP99Ms }, nil},
 	{"events /host/s", 1, func(r Row) float64 { return r.EventsPerHostS }, nil},
 	{"rejected %", 2, func(r Row) float64 { return r.RejectedPct }, nil},
 	{"fairness", 3, func(r Row) float64 { return r.Fairness }, func(v float64) float64 { return -v }},
+	{"least %", 1, func(r Row) float64 { return r.LeastPct }, func(v float64) float64 { return -v }},
+	{"most %", 1, func(r Row) float64 { return r.MostPct }, nil},
 	{"saturated %", 0, func(r Row) float64 { return r.SaturatedPct }, nil},
 }
 

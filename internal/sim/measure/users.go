@@ -74,6 +74,32 @@ func (u *users) fairness() float64 {
 	return admitted * admitted / (offered * squares)
 }
 
+// enough is the part of an even share of the offered events that a host must be
+// offered for extremes to count it.
+const enough = 0.1
+
+// extremes are the smallest and the largest part that a host admitted of what it was
+// offered, in percent, of the hosts that were offered enough.
+func (u *users) extremes() (least, most float64) {
+	offered, n := int64(0), 0
+	for _, h := range u.hosts {
+		if offered += h.offered; h.offered > 0 {
+			n++
+		}
+	}
+	if n == 0 {
+		return 100, 100
+	}
+	least = math.Inf(1)
+	for _, h := range u.hosts {
+		if h.offered > 0 && float64(h.offered) >= enough*float64(offered)/float64(n) {
+			part := 100 * float64(h.admitted) / float64(h.offered)
+			least, most = min(least, part), max(most, part)
+		}
+	}
+	return least, most
+}
+
 // waited is the part of the decisions that waited, in percent.
 func (u *users) waited() float64 {
 	if u.waits == nil {

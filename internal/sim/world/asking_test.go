@@ -151,6 +151,9 @@ traffic: [{key: k, hosts: 0, rate: 150/s, arrivals: even}, {key: k, hosts: 1, ra
 	if k.Fairness < 0.73 || k.Fairness > 0.77 || k.SaturatedPct != 100 {
 		t.Errorf("fairness is %.3f, want 0.75; saturated %.0f%%", k.Fairness, k.SaturatedPct)
 	}
+	if k.LeastPct < 33 || k.LeastPct > 34 || k.MostPct < 99 {
+		t.Errorf("one host admits a third, the other one all: %.1f and %.1f%%", k.LeastPct, k.MostPct)
+	}
 	// An owner that does not answer keeps decisions waiting until they give up.
 	k = run(t, parse(t, `
 name: gone
@@ -161,7 +164,8 @@ limits: [{key: k, limit: 100/s}]
 traffic: [{key: k, rate: 5/s}]
 events: [{at: 0s, do: partition, hosts: 0}]
 `), "exact", 1).Keys[0]
-	if k.WaitedPct != 100 || k.WaitP50 < 10*time.Millisecond {
+	// After some failures, only one decision now and then asks.
+	if k.WaitedPct < 20 || k.WaitedPct > 80 || k.WaitP50 < 19*time.Millisecond || k.WaitP50 > 21*time.Millisecond {
 		t.Errorf("nobody answers: %+v", k.Metrics)
 	}
 }

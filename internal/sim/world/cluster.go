@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sort"
-	"time"
 
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
@@ -69,12 +68,14 @@ type cluster struct {
 	grants   usage.Grants
 
 	measure.Tally
-	waited     time.Duration // of the decision at hand, for the network
-	background bool          // what is asked now keeps no decision waiting
-	asks       []*rand.Rand  // by host: how long answers take
-	climbs     int32
-	events     int64
-	stuck      int64 // events since time went on
+	asking  map[*dynamicconfig.Snapshot][]bool // by key: whether hosts may ask its owner
+	workers []*worker
+	idle    []*worker
+	running *worker // nil: none
+	over    bool    // the run
+	climbs  int32
+	events  int64
+	stuck   int64 // events since time went on
 
 	weights *weights // nil unless wanted
 }
@@ -119,6 +120,7 @@ func newCluster(sc *scenario.Scenario, limits *dynamicconfig.Snapshot, registry 
 		registry:  registry,
 		byName:    make(map[string]int),
 		keyOf:     make(map[string]int),
+		asking:    make(map[*dynamicconfig.Snapshot][]bool),
 		picks:     traffic.Chance(seed, "picks", 0),
 		traceLost: traffic.Chance(seed, "trace", 0),
 	}
@@ -147,7 +149,6 @@ func newCluster(sc *scenario.Scenario, limits *dynamicconfig.Snapshot, registry 
 		c.byName[h.name] = i
 		c.links = append(c.links, traffic.Chance(seed, "network", i))
 		c.news = append(c.news, traffic.Chance(seed, "news", i))
-		c.asks = append(c.asks, traffic.Chance(seed, "asks", i))
 	}
 	if err := c.findKeys(); err != nil {
 		return nil, err
@@ -238,6 +239,7 @@ func algorithmOf(rule *dynamicconfig.Rule) string {
 
 // run lets everything happen.
 func (c *cluster) run(ctx context.Context) error {
+	defer c.endWorkers()
 	end := c.sc.Duration
 	for len(c.queue.heap) > 0 && c.err == nil {
 		e := c.queue.heap[0]
@@ -297,7 +299,7 @@ func (c *cluster) handle(e event) error {
 		h.held = append(h.held, held{event: e})
 	case h.up:
 		return c.atHost(h, e)
-	case e.kind == request || e.kind == answer || e.kind == claimed || e.kind == leased || e.kind == hears || e.kind == agreed || e.kind == hushed:
+	case e.kind.hasMessage():
 		c.fetch(e.ref)
 	case e.kind == view:
 		c.branches[h.branch].members.seen(e.ref)

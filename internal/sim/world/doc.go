@@ -19,11 +19,11 @@
 //	}
 //
 // The same scenario, algorithm and seed give the same result, byte for byte.
-// A run uses one goroutine and touches nothing outside of itself, so several
-// may run at the same time.
+// A decision that asks an owner waits for the simulated network, on a coroutine;
+// others have none. One thing runs at a time, and a run touches nothing outside of
+// itself, so several may run at the same time.
 //
 // The package does not know how scenarios are written (package scenario), how
 // traffic is drawn (package traffic), or what figures mean (package measure).
-// Out of scope: time that an owner takes to decide. An owner that is asked for
-// an event answers at once, or not at all.
+// Out of scope: time that an owner takes to decide, other than what makes it slow.
 package world

@@ -3,14 +3,12 @@
 package world
 
 import (
-	"context"
 	"fmt"
 	"time"
 
 	"github.com/headgate/headgate/aggregator"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
-	"github.com/headgate/headgate/internal/sim/measure"
 	"github.com/headgate/headgate/internal/sim/traffic"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/mesh"
@@ -39,14 +37,14 @@ type host struct {
 	wall    time.Duration
 
 	group      *limiter.Group
-	mesh       *mesh.Mesh          // nil: no rule says gossip
-	told       map[account]hearsay // by the owners of keys that are asked for
+	mesh       *mesh.Mesh // nil: no rule says gossip
 	aggregator *aggregator.Aggregator
 	climb      *climb             // what it asks of the cluster above; nil: nothing
 	limiters   []*limiter.Limiter // by key; nil until used
 	ring       *ringpop.Ring
-	version    int32 // of the membership that it knows
-	config     int32 // version of the limits that it knows
+	version    int32  // of the membership that it knows
+	config     int32  // version of the limits that it knows
+	asked      []bool // by key: whether it may ask the owner; nil: of no key
 	interval   time.Duration
 	timeout    time.Duration
 
@@ -86,7 +84,7 @@ func (c *cluster) start(h *host) error {
 			return fmt.Errorf("start %s: %w", h.name, err)
 		}
 	}
-	h.adopt(snapshot)
+	c.follow(h, snapshot)
 	if h.limits {
 		c.startMesh(h)
 		h.group = limiter.NewGroup(snapshot, m.limiting,
@@ -124,8 +122,9 @@ func (c *cluster) traits() limiter.Option {
 	return limiter.Options(all...)
 }
 
-// adopt takes over the properties of a snapshot.
-func (h *host) adopt(s *dynamicconfig.Snapshot) {
+// follow has h go by a snapshot.
+func (c *cluster) follow(h *host, s *dynamicconfig.Snapshot) {
+	h.asked = c.askedFor(s)
 	h.interval, h.timeout = s.Properties().UpdateInterval, s.Properties().UpdateTimeout
 }
 
@@ -140,6 +139,7 @@ func (c *cluster) stop(h *host) {
 	h.up, h.group, h.aggregator, h.climb, h.limiters, h.ring, h.held, h.mesh = false, nil, nil, nil, nil, nil, nil, nil
 	h.planned = traffic.Forever
 	h.schedule++
+	c.abandon(h.current())
 }
 
 // wasUp counts the time that a process of a limiting host was there.
@@ -188,58 +188,6 @@ func (c *cluster) report(h *host) {
 	c.plan(h)
 }
 
-// decide lets the host's limiter and the oracle decide on one event.
-func (c *cluster) decide(h *host, t try) {
-	k := c.keys[t.key]
-	l := h.limiters[t.key]
-	if l == nil {
-		l = h.group.For(k.name)
-		h.limiters[t.key] = l
-	}
-	c.waited = 0
-	d := measure.Decision{Host: h.number, Cost: t.cost, Try: t.number, Last: true}
-	d.Admitted = allows(l, h.local(c.now), t.cost)
-	d.Waited = c.waited
-	if !d.Admitted {
-		d.Last = c.rejected(t)
-	}
-	h.offered++
-	k.bucket.Event(c.now, d)
-	if c.due(h) < h.planned {
-		c.plan(h)
-	}
-}
-
-// arrive is an event at a host: the host decides, or lets it wait.
-func (c *cluster) arrive(h *host, t try) {
-	if h.pauses > 0 {
-		if len(h.held) < maxHeld {
-			h.held = append(h.held, held{event{kind: arrival}, t})
-		}
-		return
-	}
-	c.decide(h, t)
-}
-
-// maxHeld bounds what waits at one paused host.
-const maxHeld = 1_000_000
-
-// resume lets what waited happen, in order.
-func (c *cluster) resume(h *host) error {
-	waiting := h.held
-	h.held = nil
-	for _, w := range waiting {
-		if w.event.kind == arrival {
-			c.decide(h, w.try)
-			continue
-		}
-		if err := c.atHost(h, w.event); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // atHost is an event that a running process takes part in.
 func (c *cluster) atHost(h *host, e event) error {
 	switch e.kind {
@@ -278,6 +226,17 @@ func (c *cluster) atHost(h *host, e event) error {
 		c.agreed(h, m.told, m.by)
 	case hushed:
 		c.agreed(h, c.fetch(e.ref).told, 0)
+	case asked:
+		c.asked(h, c.fetch(e.ref))
+	case replied:
+		c.replied(c.fetch(e.ref))
+	case wakes:
+		m := c.fetch(e.ref)
+		c.woken(m.worker, m.turn)
+	case runs:
+		if m := c.fetch(e.ref); !c.gone(m.of) {
+			c.spawn(h, m.job)
+		}
 	case view:
 		c.see(h, e.ref)
 	case configure:
@@ -293,7 +252,7 @@ func (c *cluster) configure(h *host, version int32) error {
 	}
 	h.config = version
 	snapshot := c.configsOf[version][h.branch]
-	h.adopt(snapshot)
+	c.follow(h, snapshot)
 	if h.aggregator != nil {
 		if err := h.aggregator.Configure(snapshot); err != nil {
 			return err
@@ -304,10 +263,4 @@ func (c *cluster) configure(h *host, version int32) error {
 		c.plan(h)
 	}
 	return nil
-}
-
-// allows takes n tokens of l at now, if they are there.
-func allows(l *limiter.Limiter, now stage.Instant, n int64) bool {
-	v, _ := l.Stage().Take(context.Background(), stage.Request{Now: now, N: n, Kind: stage.Final})
-	return v.OK()
 }

@@ -33,7 +33,13 @@ type message struct {
 	claim   *claim // instead of a call
 	told    *told  // the same; by says who heard it
 	by      uint64
+	asking  *asking // the same
 	payload *anypb.Any
+
+	worker *worker // to wake, if it still waits in this turn
+	turn   int32
+	job    func() // to run
+	of     process
 }
 
 // cut is a partition: nothing passes from one set of hosts to another.

@@ -28,7 +28,20 @@ const (
 	hears                 // who: host, ref: message
 	agreed                // who: host that told, ref: message
 	hushed                // who: the same, ref: message that is given up
+	asked                 // who: owner, ref: message
+	replied               // who: host that asked, ref: message
+	wakes                 // who: host, ref: message that has the worker
+	runs                  // who: host, ref: message that has the job
 )
+
+// hasMessage tells whether the ref of an event at a host is a message.
+func (k kind) hasMessage() bool {
+	switch k {
+	case request, answer, claimed, leased, hears, agreed, hushed, asked, replied, wakes, runs:
+		return true
+	}
+	return false
+}
 
 // event is something that happens at a time. Events at the same time happen
 // in the order in which they were pushed.

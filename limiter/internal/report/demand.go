@@ -11,9 +11,13 @@ import "math"
 type demand struct {
 	reported float64 // as last reported, events/s
 	fast     float64 // moving average over ticks, events/s
-	quiet    float64 // since the last tick with an event
-	over     float64 // how long reported was measured, at most memory
+	quiet    float32 // since the last tick with an event
+	over     float32 // how long reported was measured, at most memory
 	cost     float64 // of the largest events lately; chance deals in events
+
+	// Where events come in clumps, chance deals in clumps.
+	clump   float32 // how much comes at once, as false alarms have shown
+	suspect float32 // the same, if the last report was a false alarm; 0: it was none
 }
 
 const (
@@ -25,12 +29,22 @@ const (
 
 	// moment is the least time that a rate is made of.
 	moment = 0.05
+
+	// alarmed is how soon a report of more demand turns out to be a false alarm.
+	alarmed = 1.0
+
+	// smallest and largest are how much comes at once in a clump, in units: less
+	// is chance, and more a short burst, which is wanted at once.
+	smallest, largest = 4, 64
+
+	// clumpMemory is how long what was learned about clumps counts, about.
+	clumpMemory = 30.0
 )
 
 // tick takes in n events in dt, and reports whether demand has changed since it
 // was reported: by a fifth at least, and by more than chance explains.
 func (d *demand) tick(n, dt float64) (changed bool) {
-	if d.quiet += dt; n > 0 {
+	if d.quiet += float32(dt); n > 0 {
 		d.quiet = 0
 	}
 	switch latest := n / dt; {
@@ -47,17 +61,41 @@ func (d *demand) tick(n, dt float64) (changed bool) {
 // estimate is the demand after n events in the dt since the last tick, and
 // total in the period since the last report.
 func (d *demand) estimate(n, dt, total, period float64) float64 {
-	if d.jump(n, d.fast*dt) {
-		d.over = max(dt, moment)
-		return n / d.over
+	mean, before := d.fast*dt, d.reported
+	jumps := d.jump(n, mean)
+	wants := d.measure(jumps, n, dt, total, period)
+	d.learn(before, wants, period)
+	if off := n - mean; jumps && off > 0 && dt <= moment { // so much at once may be a clump
+		d.suspect = float32(min(off*off/(4*mean), n))
+	}
+	return wants
+}
+
+// learn looks whether the last report was a false alarm: if the demand has halved
+// since, its events came in a clump.
+func (d *demand) learn(before, wants, period float64) {
+	d.clump -= d.clump * float32(min(period/clumpMemory, 1))
+	if unit := float32(d.unit()); period <= alarmed && wants < before/2 && d.suspect >= smallest*unit && d.suspect <= largest*unit {
+		d.clump = max(d.clump, d.suspect)
+	}
+	d.suspect = 0
+}
+
+// measure is the estimate. A jump is what the events since the last tick say.
+func (d *demand) measure(jumps bool, n, dt, total, period float64) float64 {
+	if jumps {
+		seen := max(dt, moment)
+		d.over = float32(seen)
+		return n / seen
 	}
 	if latest := (d.fast*window + n) / (window + dt); d.silent() || d.changed(latest) {
 		d.over = window
 		return latest
 	}
 	period = max(period, 2*moment)
-	mean := (d.reported*d.over + total) / (d.over + period)
-	d.over = min(d.over+period, memory)
+	over := float64(d.over)
+	mean := (d.reported*over + total) / (over + period)
+	d.over = float32(min(over+period, memory))
 	return mean
 }
 
@@ -71,7 +109,16 @@ func (d *demand) latest(n, dt float64) float64 {
 
 // silent reports whether there was no event for so long that chance allows it
 // one time in 400.
-func (d *demand) silent() bool { return d.reported*d.quiet > 6*d.unit() }
+func (d *demand) silent() bool { return d.reported*float64(d.quiet) > 6*d.atOnce() }
+
+// atOnce is how much comes at once, at least a unit.
+func (d *demand) atOnce() float64 {
+	unit, clump := d.unit(), float64(d.clump)
+	if clump < smallest*unit {
+		return unit
+	}
+	return clump
+}
 
 // unit is the cost of an event, at least 1.
 func (d *demand) unit() float64 {
@@ -84,7 +131,7 @@ func (d *demand) unit() float64 {
 // changed reports whether rate is another than was reported.
 func (d *demand) changed(rate float64) bool {
 	difference, larger := math.Abs(rate-d.reported), max(rate, d.reported)
-	events := window / d.unit()
+	events := window / d.atOnce()
 	sigmas := 4.0
 	if d.over < window { // it was estimated in haste, and is likely to be wrong
 		sigmas = 2
@@ -94,8 +141,8 @@ func (d *demand) changed(rate float64) bool {
 
 // jump reports whether chance does not explain a cost of n where mean is expected.
 func (d *demand) jump(n, mean float64) bool {
-	if d.cost > 1 {
-		n, mean = n/d.cost, mean/d.cost
+	if once := d.atOnce(); once > 1 {
+		n, mean = n/once, mean/once
 	}
 	return n > mean+4*math.Sqrt(mean)+3 || n < mean-3*math.Sqrt(mean)
 }

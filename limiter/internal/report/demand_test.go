@@ -63,3 +63,26 @@ func TestWantsAreAMovingAverage(t *testing.T) {
 		}
 	}
 }
+
+// Ten events at once every 200 ms are 50 events/s. A host that reports in the
+// middle of a clump takes the first one for a burst, and hardly another one.
+func TestClumpsAreNoBursts(t *testing.T) {
+	var d demand
+	bursts := 0
+	for range 200 {
+		d.reported = d.estimate(10, 0.01, 10, 0.2) // just after a clump, and soon after a look
+		if d.reported > 100 {
+			bursts++
+		}
+		if d.tick(0, 0.19) { // just before the next one
+			d.reported = d.estimate(0, 0, 0, 0.19)
+		}
+	}
+	if bursts > 4 { // what was learned is forgotten slowly
+		t.Errorf("the host takes %d of 200 clumps for bursts", bursts)
+	}
+	// A burst is one all the same.
+	if got := d.estimate(400, 0.2, 400, 0.2); got < 1000 {
+		t.Errorf("of a burst of 2,000/s the host wants %.1f/s", got)
+	}
+}

@@ -362,7 +362,12 @@ func (e *early) observeLocked(now stage.Instant, a *effect) {
 	default:
 		p.gap = min(3*p.gap, e.interval()*3/2)
 	}
-	p.askAt.Store(int64(now.Add(p.gap)))
+	wait := p.gap
+	if lost := float64(a.before.Limit - s.rate.InForce().Limit); lost > max(float64(a.before.Limit)/8, 1) && !s.terms().Traits.Asks {
+		// Others may want more for a moment only.
+		wait = min(wait, tick)
+	}
+	p.askAt.Store(int64(now.Add(wait)))
 	// Report again with a fifth left, or two tokens of few, or not a whole one.
 	tokens, cost := s.rate.Bucket().Uncached(now), p.demand.unit()
 	s.rate.Bucket().SetLow(max(min(tokens-cost/2, 2*cost), tokens/5, cost))

@@ -98,6 +98,28 @@ func TestReportsInVainBecomeRare(t *testing.T) {
 	}
 }
 
+// Others may have wanted more for a moment only, when an owner cut a host's rate.
+func TestAHostWhoseRateWasCutAsksAgainSoon(t *testing.T) {
+	for weight, soon := range map[float64]bool{0.9: false, 0.85: false, 0.6: true} {
+		h := newHost(t, 100, reportsEarly, 10)
+		s := h.use(0, "k", 0)
+		run := func(from, to stage.Instant, weight float64) (early int) {
+			for now := from; now < to; now += second / 1000 {
+				take(s, now, 1)
+				early += len(h.granted(now, h.urgent(now), weight, 0))
+				if now%second == 0 {
+					h.granted(now, h.report(now), weight, 0)
+				}
+			}
+			return early
+		}
+		run(0, 20*second, 0.9)
+		if early := run(20*second, 20*second+second/2, weight); early > 0 != soon {
+			t.Errorf("weight 0.9, then %v: %d early reports", weight, early)
+		}
+	}
+}
+
 func TestAChangeOfDemandIsReported(t *testing.T) {
 	h := newHost(t, 1000, reportsEarly, 10)
 	s := h.use(0, "k", 0)

@@ -59,8 +59,8 @@ type waiting struct {
 	err   error
 	batch *takeBatch // to make the call of, when woken for that
 
-	// woken says that the answer is there, or batch.
-	woken chan struct{}
+	// waker says that the answer is there, or batch.
+	waker Waker
 }
 
 // takeBatch is one call.
@@ -79,7 +79,7 @@ func newTakeQueue(id queueID) *takeQueue {
 func (t *Taker) newWaiting(take usage.Take) *waiting {
 	w, ok := t.waiting.Get().(*waiting)
 	if !ok {
-		w = &waiting{woken: make(chan struct{}, 1)}
+		w = &waiting{waker: t.waker()}
 	}
 	w.take, w.took, w.err, w.batch = take, usage.Took{}, nil, nil
 	return w
@@ -98,12 +98,17 @@ func (q *takeQueue) take(t *Taker, take usage.Take) (usage.Took, error) {
 		q.call(context.Background(), t, batch, w)
 		return w.took, w.err
 	case head:
-		if batch = q.wait(t, w); batch != nil {
+		if w.waker.WaitFor(t.window()) {
+			break
+		}
+		if batch = q.cut(t, w); batch != nil {
 			q.call(context.Background(), t, batch, w)
 			return w.took, w.err
 		}
+		fallthrough
+	default:
+		w.waker.Wait()
 	}
-	<-w.woken
 	if w.batch != nil {
 		q.call(context.Background(), t, w.batch, w)
 	}
@@ -117,7 +122,7 @@ func (q *takeQueue) enter(t *Taker, w *waiting) (batch *takeBatch, head bool, er
 	if most <= 0 {
 		most = DefaultMaxQueue
 	}
-	now := clock()
+	now := t.now()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 
@@ -137,28 +142,16 @@ func (q *takeQueue) enter(t *Taker, w *waiting) (batch *takeBatch, head bool, er
 	return nil, len(q.queue) == 1, nil
 }
 
-// wait waits as the head of the queue until others share its call. It returns the
-// call to make, or nil if another caller wakes w with a call or its answer.
-func (q *takeQueue) wait(t *Taker, w *waiting) *takeBatch {
-	window := t.Window
-	if window <= 0 {
-		window = DefaultWindow
-	}
-	timer := alarm(window)
-	defer timer.Stop()
-	select {
-	case <-w.woken:
-		w.woken <- struct{}{} // the caller of wait reads it; there is room for one
-		return nil
-	case <-timer.C:
-	}
+// cut returns the call that w is to make as the head of the queue, which has waited
+// for others to share it; nil if another caller wakes w with a call or its answer.
+func (q *takeQueue) cut(t *Taker, w *waiting) *takeBatch {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 
 	if len(q.queue) == 0 || q.queue[0] != w || len(q.underWay) >= callsPerOwner {
 		return nil
 	}
-	return q.cutLocked(t, clock())
+	return q.cutLocked(t, t.now())
 }
 
 // cutLocked makes a call of the front of the queue. An empty queue makes one that
@@ -208,9 +201,9 @@ func (q *takeQueue) call(ctx context.Context, t *Taker, b *takeBatch, self *wait
 	if next != nil {
 		head := next.waiters[0]
 		head.batch = next
-		head.woken <- struct{}{}
+		head.waker.Wake()
 	}
-	now := clock()
+	now := t.now()
 	for i := range b.takes.Rows {
 		if of := accountOf(&b.takes.Rows[i]); err == nil && (i == len(b.takes.Rows)-1 || of != accountOf(&b.takes.Rows[i+1])) {
 			t.told.hear(now, of, b.taken.Rows[i], b.taken.By)
@@ -221,14 +214,14 @@ func (q *takeQueue) call(ctx context.Context, t *Taker, b *takeBatch, self *wait
 			w.took = b.taken.Rows[i]
 		}
 		if w != self {
-			w.woken <- struct{}{}
+			w.waker.Wake()
 		}
 	}
 	for _, w := range dropped {
 		if w.err = err; err == nil {
 			w.err = ErrBusy
 		}
-		w.woken <- struct{}{}
+		w.waker.Wake()
 	}
 	clear(b.waiters)
 	clear(b.takes.Rows)
@@ -237,7 +230,7 @@ func (q *takeQueue) call(ctx context.Context, t *Taker, b *takeBatch, self *wait
 
 // done notes how b ended. It returns the takes that get no call, and the next call.
 func (q *takeQueue) done(t *Taker, b *takeBatch, err error) (dropped []*waiting, next *takeBatch) {
-	now := clock()
+	now := t.now()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 
@@ -271,7 +264,7 @@ func (q *takeQueue) done(t *Taker, b *takeBatch, err error) (dropped []*waiting,
 	}
 	if len(q.withdrawn) > 0 && !q.undoing {
 		q.undoing = true
-		t.undoing.later(undoAfter, q.undo(t, undoAfter))
+		t.undoLater(q, undoAfter)
 	}
 	return dropped, next
 }
@@ -279,8 +272,8 @@ func (q *takeQueue) done(t *Taker, b *takeBatch, err error) (dropped []*waiting,
 // forget ends q if it is not in use, and returns the number after those of its
 // batches. A queue is in use while it has batches to withdraw whose messages may
 // still arrive.
-func (q *takeQueue) forget() (next uint64, ok bool) {
-	now := clock()
+func (q *takeQueue) forget(t *Taker) (next uint64, ok bool) {
+	now := t.now()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 

@@ -117,6 +117,8 @@ type Taker struct {
 	told    toldKeys
 	waiting sync.Pool
 	batches sync.Pool
+
+	simulation Simulation // nil: of a service
 }
 
 // Take is TakeWithin Timeout.
@@ -172,9 +174,9 @@ func (t *Taker) take(ctx context.Context, take usage.Take, timeout time.Duration
 		return t.leaveable(ctx, take, queueID{owner, t.orDefault(timeout)})
 	}
 	defer rpc.Recovered(&err)
-	t.told.fill(clock(), &take)
+	t.told.fill(t.now(), &take)
 	took, by := t.Local.TakeHere(t.Host, take)
-	t.told.hear(clock(), accountOf(&take), took, by)
+	t.told.hear(t.now(), accountOf(&take), took, by)
 	return took, nil
 }
 
@@ -185,7 +187,7 @@ const shortTimeout = 100 * time.Millisecond
 // leaveable asks the owner. If the timeout is long, it returns when ctx ends, and
 // gives back what the owner takes later.
 func (t *Taker) leaveable(ctx context.Context, take usage.Take, at queueID) (usage.Took, error) {
-	if at.timeout <= shortTimeout || ctx.Done() == nil {
+	if at.timeout <= shortTimeout || ctx.Done() == nil || t.simulation != nil {
 		return t.askAt(at, take)
 	}
 	type answer struct {
@@ -250,7 +252,7 @@ func (t *Taker) queue(id queueID) *takeQueue {
 // forget deletes q, if it is not in use. The batches of a later queue of that
 // name have higher numbers.
 func (t *Taker) forget(q *takeQueue) {
-	next, ok := q.forget()
+	next, ok := q.forget(t)
 	if !ok {
 		return
 	}
@@ -292,6 +294,14 @@ func (t *Taker) Send(ctx context.Context, rows []usage.Take) error {
 	return errors.Join(errs...)
 }
 
+// window is how long a take waits for others to share its call.
+func (t *Taker) window() time.Duration {
+	if t.Window > 0 {
+		return t.Window
+	}
+	return DefaultWindow
+}
+
 // orDefault is timeout, or the Taker's own.
 func (t *Taker) orDefault(timeout time.Duration) time.Duration {
 	switch {
@@ -305,6 +315,13 @@ func (t *Taker) orDefault(timeout time.Duration) time.Duration {
 
 // ask makes one call, of so many rows.
 func (t *Taker) ask(ctx context.Context, to queueID, payload *anypb.Any, rows int, taken *usage.Taken) error {
+	if t.simulation != nil {
+		answer, err := t.simulation.Ask(to.owner, to.timeout, payload)
+		if err != nil {
+			return err
+		}
+		return usage.DecodeTaken(answer, rows, taken)
+	}
 	return fan.Call(ctx, "take from", rows, "", to.owner, to.timeout, func(ctx context.Context) error {
 		peer, err := t.Peers.Peer(to.owner)
 		if err != nil {

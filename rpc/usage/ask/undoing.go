@@ -19,7 +19,7 @@ const undoAfter = 200 * time.Millisecond
 // batches may still arrive.
 func (q *takeQueue) undo(t *Taker, wait time.Duration) func(ctx context.Context) {
 	return func(ctx context.Context) {
-		now := clock()
+		now := t.now()
 		q.mu.Lock()
 		if len(q.withdrawn) == 0 || q.forgotten || now-q.failedAt > underWayFor {
 			q.undoing = false
@@ -34,8 +34,18 @@ func (q *takeQueue) undo(t *Taker, wait time.Duration) func(ctx context.Context)
 		if b != nil {
 			q.call(ctx, t, b, nil)
 		}
-		t.undoing.later(2*wait, q.undo(t, 2*wait))
+		t.undoLater(q, 2*wait)
 	}
+}
+
+// undoLater calls undo after about wait.
+func (t *Taker) undoLater(q *takeQueue, wait time.Duration) {
+	undo := q.undo(t, wait)
+	if t.simulation != nil {
+		t.simulation.Later(wait, func() { undo(context.Background()) })
+		return
+	}
+	t.undoing.later(wait, undo)
 }
 
 // undoing is the calls of a Taker that only withdraw. The zero undoing is
