@@ -30,9 +30,6 @@ const (
 	// introduction is how long it takes until a new owner hears from a host.
 	introduction = 200 * time.Millisecond
 
-	// spacing is the least time between two early reports of a host.
-	spacing = 5 * time.Millisecond
-
 	// unrest is how long after a change of demand early reports stay frequent.
 	unrest = time.Second
 
@@ -53,7 +50,7 @@ const Never = stage.Instant(math.MaxInt64)
 
 // early is the Subjects that report before the interval is over.
 //
-//	a decision leaves few tokens ──▶ ranLow ──▶ urgent ──┐ coalesced some ms
+//	a decision leaves few tokens ──▶ ranLow ─────────────┐ some ms, and lanes
 //	every tick, for keys in use: has demand changed? ────┴──▶ due ──▶ a Batch
 //
 // When an early report brings little, the gap to the next triples, to beyond
@@ -64,16 +61,14 @@ type early struct {
 	wake     chan struct{}
 	interval func() time.Duration
 
-	mu       sync.Mutex // protects following fields, and every Subject's pulse but askAt
-	rand     *rand.Rand
-	active   []*Subject            // in use: looked at in each tick
-	slow     [slowTicks][]*Subject // in use, but little: looked at in turn
-	turn     int                   // whose turn it is
-	watched  int                   // how many are in active and slow
-	urgent   []*Subject
-	urgentAt stage.Instant
-	tickAt   stage.Instant
-	last     stage.Instant // the last early report
+	mu      sync.Mutex // protects following fields, and every Subject's pulse but askAt
+	rand    *rand.Rand
+	active  []*Subject            // in use: looked at in each tick
+	slow    [slowTicks][]*Subject // in use, but little: looked at in turn
+	turn    int                   // whose turn it is
+	watched int                   // how many are in active and slow
+	tickAt  stage.Instant
+	lanes   lanes
 }
 
 // Salt is a random number.
@@ -106,34 +101,24 @@ func (e *early) retire(s *Subject) {
 }
 
 // urge has s reported after wait.
-func (e *early) urge(now stage.Instant, s *Subject, wait time.Duration) {
+func (e *early) urge(now stage.Instant, s *Subject, wait time.Duration, why cause) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 
-	e.urgeLocked(now, s, wait)
+	e.urgeLocked(now, s, wait, why)
 }
 
-func (e *early) urgeLocked(now stage.Instant, s *Subject, wait time.Duration) {
-	if s.pulse.urgent {
-		return
+func (e *early) urgeLocked(now stage.Instant, s *Subject, wait time.Duration, why cause) {
+	if !s.pulse.retired && e.lanes.add(s, now.Add(e.jitter(wait)), why) {
+		e.scheduleLocked()
 	}
-	s.pulse.urgent = true
-	at := max(now.Add(e.jitter(wait)), e.last.Add(spacing))
-	if len(e.urgent) == 0 || at < e.urgentAt {
-		e.urgentAt = at
-	}
-	e.urgent = append(e.urgent, s)
-	e.scheduleLocked()
 }
 
 // scheduleLocked sets due, and tells the Loop.
 func (e *early) scheduleLocked() {
-	due := Never
+	due := e.lanes.due
 	if e.watched > 0 {
-		due = e.tickAt
-	}
-	if len(e.urgent) > 0 {
-		due = min(due, e.urgentAt)
+		due = min(due, e.tickAt)
 	}
 	e.due.Store(int64(due))
 	e.rouse()
@@ -157,27 +142,25 @@ func (e *early) ranLow(now stage.Instant, s *Subject) {
 
 	s.pulse.askAt.Store(int64(now.Add(coalesce * 2)))
 	e.activateLocked(now, s)
-	e.urgeLocked(now, s, coalesce)
+	e.urgeLocked(now, s, coalesce, ranLow)
 }
 
 // short has s, which is slots, reported soon, unless that brought nothing
 // lately: then once it is time again, if a caller waits, and with the regular
 // report after several reports in vain.
 func (e *early) short(now stage.Instant, s *Subject, waits bool) {
-	due := stage.Instant(s.pulse.askAt.Load())
-	if now < due && !waits {
-		return
-	}
-	if !waits && !e.mu.TryLock() {
-		return
-	}
-	if waits {
+	due, why := stage.Instant(s.pulse.askAt.Load()), ranLow
+	switch {
+	case waits:
+		why = changed
 		e.mu.Lock()
+	case now < due || !e.mu.TryLock():
+		return
 	}
 	defer e.mu.Unlock()
 
 	if s.pulse.gap < e.interval() {
-		e.urgeLocked(now, s, max(due.Sub(now), coalesce))
+		e.urgeLocked(now, s, max(due.Sub(now), coalesce), why)
 	}
 }
 
@@ -239,7 +222,7 @@ func (e *early) lookLocked(now stage.Instant, subjects []*Subject, slow bool) []
 		_, stated := s.part.Common().Stated()
 		if elapsed > 0 && p.demand.tick(n, elapsed) && !stated {
 			p.unsettle(now.at)
-			e.urgeLocked(now.at, s, 0)
+			e.urgeLocked(now.at, s, 0, changed)
 		}
 		switch {
 		case p.demand.quiet > enoughQuiet && p.demand.reported < 1:
@@ -268,27 +251,17 @@ func (p *pulse) look(now reading) { p.total, p.looked = now.Total(), now.at }
 // help now, or soon, when others have given back what they hold.
 func (p *pulse) unsettle(now stage.Instant) { p.gap, p.changed = shortestGap, now }
 
-// ready takes what is to be reported at now.
-func (e *early) ready(now stage.Instant) []*Subject {
+// ready takes what is to be reported at now: all that waits, if a regular report
+// takes it along.
+func (e *early) ready(now stage.Instant, all bool) []*Subject {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 
 	if e.watched > 0 && now >= e.tickAt {
 		e.tickLocked(now)
 	}
-	var urgent []*Subject
-	if len(e.urgent) > 0 && now >= e.urgentAt {
-		for _, s := range e.urgent {
-			s.pulse.urgent = false
-			if !s.pulse.retired {
-				urgent = append(urgent, s)
-			}
-		}
-		clear(e.urgent)
-		e.urgent, e.last = e.urgent[:0], now
-	}
-	e.scheduleLocked()
-	return urgent
+	defer e.scheduleLocked()
+	return e.lanes.take(now, all, e.interval())
 }
 
 // effect is what an owner's answer brought a Subject.

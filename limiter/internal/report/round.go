@@ -78,6 +78,9 @@ func (r *Round) add(s *Subject) {
 		s.used = now
 	}
 	allowed, rejected, elapsed := upTo.since(s.acked)
+	if allowed+rejected > 0 {
+		s.refused, s.followed = 0, false
+	}
 	if !terms.Reports || elapsed <= 0 {
 		return
 	}

@@ -19,13 +19,15 @@ type Subject struct {
 	part     share.Part
 	rate     *share.Rate // what part is, or is around; nil if it is slots
 
-	acked   reading      // counters as of the last report that was answered
-	seen    bucket.Usage // the part of the counters that the rule's Counts have
-	used    stage.Instant
-	sent    uint32        // reports so far, modulo 2³²
-	heard   uint32        // the newest of them that was answered
-	pending stage.Instant // until when the newest may be answered
-	mean    float64       // demand of late in events/s, if the algorithm shares by what hosts want
+	acked    reading      // counters as of the last report that was answered
+	seen     bucket.Usage // the part of the counters that the rule's Counts have
+	used     stage.Instant
+	sent     uint32        // reports so far, modulo 2³²
+	heard    uint32        // the newest of them that was answered
+	pending  stage.Instant // until when the newest may be answered
+	refused  uint8         // answers without a grant since the last event
+	followed bool          // a report without an event has followed the last with one
+	mean     float64       // demand of late in events/s, if the algorithm shares by what hosts want
 
 	pulse pulse
 }
@@ -35,13 +37,14 @@ type Subject struct {
 type pulse struct {
 	askAt atomic.Int64 // no early report for lack of tokens before this Instant
 
-	active, urgent bool
-	retired        bool  // no key has it any more
-	total          int64 // cost at the last look
-	looked         stage.Instant
-	demand         demand
-	changed        stage.Instant // when demand last changed
-	gap            time.Duration // to the next early report
+	active  bool
+	retired bool  // no key has it any more
+	waits   cause // in a lane
+	total   int64 // cost at the last look
+	looked  stage.Instant
+	demand  demand
+	changed stage.Instant // when demand last changed
+	gap     time.Duration // to the next early report
 }
 
 // reading is a Part's counters at an instant.
@@ -130,9 +133,8 @@ func (s *Subject) Idle(now stage.Instant) bool {
 
 // AtRest reports whether s has nothing to report and nothing to lose.
 func (s *Subject) AtRest(now stage.Instant) bool {
-	allowed, rejected, _ := s.count(now).since(s.acked)
 	switch {
-	case s.rate == nil || !s.Idle(now) || now < s.pending || s.terms().Reports && allowed+rejected > 0:
+	case s.rate == nil || !s.Idle(now) || now < s.pending || s.terms().Reports && s.fresh(now):
 		return false
 	case s.early(): // a few events a minute are still a demand
 		return s.reporter.early.reported(s) <= quietDemand
@@ -153,7 +155,7 @@ func (s *Subject) Retire(now stage.Instant) {
 // can help soon.
 func (s *Subject) State(now stage.Instant, wants float64) {
 	if s.part.Common().State(wants) && s.prompt() {
-		s.reporter.early.urge(now, s, coalesce)
+		s.reporter.early.urge(now, s, coalesce, changed)
 	}
 }
 
@@ -161,13 +163,33 @@ func (s *Subject) State(now stage.Instant, wants float64) {
 // report: not if it has just reported, is about to be answered, or has nothing
 // to say.
 func (s *Subject) regular(now stage.Instant, recent time.Duration) bool {
-	given := s.part.Common().Grant().Given
-	if now < s.pending || now.Sub(s.acked.at) < recent && given {
+	if now < s.pending || now.Sub(s.acked.at) < recent && s.part.Common().Grant().Given {
 		return false
 	}
-	upTo := s.count(now)
-	return upTo.Allowed > s.acked.Allowed || upTo.Rejected > s.acked.Rejected ||
-		s.pulse.demand.reported > quietDemand || !given
+	return s.fresh(now) || s.unsettled(now)
+}
+
+// fresh reports whether there was an event since the last report that was answered.
+func (s *Subject) fresh(now stage.Instant) bool {
+	allowed, rejected, _ := s.count(now).since(s.acked)
+	return allowed+rejected > 0
+}
+
+// unsettled reports whether the owner must hear of s although there was no event.
+// While there is a demand, the tokens that the host saves up are news until its bucket
+// is full. Once after each report of an event, it is news that no event followed, and
+// that there is no token for the next.
+func (s *Subject) unsettled(now stage.Instant) bool {
+	bucket, d := s.rate.Bucket(), &s.pulse.demand
+	wanted := d.reported > quietDemand
+	if wanted && !bucket.Full(now) {
+		return true
+	}
+	if s.followed || !wanted && bucket.Uncached(now) >= d.unit() {
+		return false
+	}
+	s.followed = true
+	return true
 }
 
 // wants is the demand of a Subject that does not report early: a moving average
