@@ -92,6 +92,15 @@ func (e *early) reported(s *Subject) float64 {
 	return s.pulse.demand.reported
 }
 
+// fade halves the demand that s reported: it is silent, and its owner will soon take
+// it for gone.
+func (e *early) fade(s *Subject) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+
+	s.pulse.demand.reported /= 2
+}
+
 // retire stops watching s.
 func (e *early) retire(s *Subject) {
 	e.mu.Lock()

@@ -71,7 +71,9 @@ func (r *Reporter) Begin(now stage.Instant, successor Successor) *Round {
 	round := r.round(now, false)
 	round.sizes = r.sizes
 	for _, s := range r.early.ready(now, true) {
-		round.add(s)
+		if s.early() { // slots are visited in any case
+			round.add(s)
+		}
 	}
 	r.retired.report(now, round, successor)
 	return round
@@ -205,8 +207,8 @@ func (r *Reporter) Apply(now stage.Instant, b *Batch, rows []int, grants *usage.
 			s.acked = row.upTo
 		}
 		s.pending = now
-		if lease[i] == 0 && s.prompt() && s.refused < mostRefused { // the owner is not ready to answer
-			s.refused++
+		if lease[i] == 0 && s.prompt() && s.pulse.refused < mostRefused { // the owner is not ready to answer
+			s.pulse.refused++
 			r.early.urge(now, s, introduction, changed)
 		}
 		c := s.part.Common()

@@ -19,27 +19,30 @@ type Subject struct {
 	part     share.Part
 	rate     *share.Rate // what part is, or is around; nil if it is slots
 
-	acked    reading      // counters as of the last report that was answered
-	seen     bucket.Usage // the part of the counters that the rule's Counts have
-	used     stage.Instant
-	sent     uint32        // reports so far, modulo 2³²
-	heard    uint32        // the newest of them that was answered
-	pending  stage.Instant // until when the newest may be answered
-	refused  uint8         // answers without a grant since the last event
-	followed bool          // a report without an event has followed the last with one
-	mean     float64       // demand of late in events/s, if the algorithm shares by what hosts want
+	acked   reading      // counters as of the last report that was answered
+	seen    bucket.Usage // the part of the counters that the rule's Counts have
+	used    stage.Instant
+	sent    uint32        // reports so far, modulo 2³²
+	heard   uint32        // the newest of them that was answered
+	pending stage.Instant // until when the newest may be answered
+	mean    float64       // demand of late in events/s, if the algorithm shares by what hosts want
 
 	pulse pulse
 }
 
 // pulse is how the demand of a Subject that reports early moves. early.mu
-// protects it, but for askAt.
+// protects what nothing else is said of.
 type pulse struct {
 	askAt atomic.Int64 // no early report for lack of tokens before this Instant
 
 	active  bool
 	retired bool  // no key has it any more
 	waits   cause // in a lane
+
+	// The Group's lock protects these two.
+	refused  uint8 // answers without a grant since the last event
+	followed bool  // a report without an event has followed the last with one
+
 	total   int64 // cost at the last look
 	looked  stage.Instant
 	demand  demand
@@ -175,20 +178,22 @@ func (s *Subject) fresh(now stage.Instant) bool {
 	return allowed+rejected > 0
 }
 
-// unsettled reports whether the owner must hear of s although there was no event.
-// While there is a demand, the tokens that the host saves up are news until its bucket
-// is full. Once after each report of an event, it is news that no event followed, and
-// that there is no token for the next.
+// unsettled reports whether the owner must hear of s although there was no event. A
+// stated demand is kept up. While there is a measured one, the tokens that the host
+// saves up are news until its bucket is full. Once after each report of an event, it is
+// news that no event followed, and that there is no token for the next.
 func (s *Subject) unsettled(now stage.Instant) bool {
-	bucket, d := s.rate.Bucket(), &s.pulse.demand
-	wanted := d.reported > quietDemand
-	if wanted && !bucket.Full(now) {
+	p, bucket := &s.pulse, s.rate.Bucket()
+	_, stated := s.part.Common().Stated()
+	wanted := p.demand.reported > quietDemand
+	switch {
+	case stated || wanted && !bucket.Full(now):
 		return true
-	}
-	if s.followed || !wanted && bucket.Uncached(now) >= d.unit() {
+	case p.followed || !wanted && bucket.Uncached(now) >= p.demand.unit():
+		s.reporter.early.fade(s)
 		return false
 	}
-	s.followed = true
+	p.followed = true
 	return true
 }
 
