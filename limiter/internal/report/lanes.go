@@ -20,7 +20,7 @@ import (
 // their owner hears of it. inARow is for single keys, which report several times
 // while a burst begins.
 const (
-	inARow      = 10
+	inARow      = 20
 	perInterval = 15
 	longestGap  = 500 * time.Millisecond // where the interval is long
 )
