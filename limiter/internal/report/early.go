@@ -110,15 +110,15 @@ func (e *early) retire(s *Subject) {
 }
 
 // urge has s reported after wait.
-func (e *early) urge(now stage.Instant, s *Subject, wait time.Duration, why cause) {
+func (e *early) urge(now stage.Instant, s *Subject, wait time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 
-	e.urgeLocked(now, s, wait, why)
+	e.urgeLocked(now, s, wait)
 }
 
-func (e *early) urgeLocked(now stage.Instant, s *Subject, wait time.Duration, why cause) {
-	if !s.pulse.retired && e.lanes.add(s, now.Add(e.jitter(wait)), why) {
+func (e *early) urgeLocked(now stage.Instant, s *Subject, wait time.Duration) {
+	if !s.pulse.retired && e.lanes.add(s, now.Add(e.jitter(wait))) {
 		e.scheduleLocked()
 	}
 }
@@ -151,17 +151,16 @@ func (e *early) ranLow(now stage.Instant, s *Subject) {
 
 	s.pulse.askAt.Store(int64(now.Add(coalesce * 2)))
 	e.activateLocked(now, s)
-	e.urgeLocked(now, s, coalesce, ranLow)
+	e.urgeLocked(now, s, coalesce)
 }
 
 // short has s, which is slots, reported soon, unless that brought nothing
 // lately: then once it is time again, if a caller waits, and with the regular
 // report after several reports in vain.
 func (e *early) short(now stage.Instant, s *Subject, waits bool) {
-	due, why := stage.Instant(s.pulse.askAt.Load()), ranLow
+	due := stage.Instant(s.pulse.askAt.Load())
 	switch {
 	case waits:
-		why = changed
 		e.mu.Lock()
 	case now < due || !e.mu.TryLock():
 		return
@@ -169,7 +168,7 @@ func (e *early) short(now stage.Instant, s *Subject, waits bool) {
 	defer e.mu.Unlock()
 
 	if s.pulse.gap < e.interval() {
-		e.urgeLocked(now, s, max(due.Sub(now), coalesce), why)
+		e.urgeLocked(now, s, max(due.Sub(now), coalesce))
 	}
 }
 
@@ -231,7 +230,7 @@ func (e *early) lookLocked(now stage.Instant, subjects []*Subject, slow bool) []
 		_, stated := s.part.Common().Stated()
 		if elapsed > 0 && p.demand.tick(n, elapsed) && !stated {
 			p.unsettle(now.at)
-			e.urgeLocked(now.at, s, 0, changed)
+			e.urgeLocked(now.at, s, 0)
 		}
 		switch {
 		case p.demand.quiet > enoughQuiet && p.demand.reported < 1:

@@ -25,15 +25,6 @@ const (
 	longestGap  = 500 * time.Millisecond // where the interval is long
 )
 
-// cause is why a Subject waits for an early report.
-type cause uint8
-
-const (
-	none    cause = iota // it does not wait
-	ranLow               // its tokens; it reports only if there was an event
-	changed              // what the owner must hear, even if there was no event
-)
-
 // lanes are the Subjects that wait for an early report, by the owners of their keys.
 // early.mu protects them.
 type lanes struct {
@@ -52,7 +43,7 @@ type lane struct {
 
 // add has s reported at at, or later if its owner has had many messages. It reports
 // whether due has changed.
-func (l *lanes) add(s *Subject, at stage.Instant, why cause) (sooner bool) {
+func (l *lanes) add(s *Subject, at stage.Instant) (sooner bool) {
 	owner := ""
 	if l.placement != nil {
 		owner = l.placement.Owner(s.part.Common().Key())
@@ -62,21 +53,21 @@ func (l *lanes) add(s *Subject, at stage.Instant, why cause) (sooner bool) {
 		to = new(lane)
 		l.byOwner[owner] = to
 	}
-	if s.pulse.waits == none {
+	if !s.pulse.waits {
 		if len(to.waiting) == 0 {
 			l.busy, to.due = append(l.busy, to), Never
 		}
+		s.pulse.waits = true
 		to.waiting = append(to.waiting, s)
 	}
-	s.pulse.waits = max(s.pulse.waits, why)
 	to.due = min(to.due, max(at, to.next))
 	sooner = to.due < l.due
 	l.due = min(l.due, to.due)
 	return sooner
 }
 
-// take empties the lanes whose message is due at now, or all, and returns the
-// Subjects in them that have something to say.
+// take empties the lanes whose message is due at now, or all, and returns their
+// Subjects, but for those that are about to be answered: the answer says what is next.
 func (l *lanes) take(now stage.Instant, all bool, interval time.Duration) (out []*Subject) {
 	gap := min(interval/perInterval, longestGap)
 	rested := now.Add(-(inARow - 1) * gap)
@@ -89,7 +80,14 @@ func (l *lanes) take(now stage.Instant, all bool, interval time.Duration) (out [
 			continue
 		}
 		before := len(out)
-		if out = lane.take(now, out); len(out) > before && !all {
+		for _, s := range lane.waiting {
+			s.pulse.waits = false
+			if !s.pulse.retired && s.prompt() && now >= s.pending {
+				out = append(out, s)
+			}
+		}
+		clear(lane.waiting)
+		if lane.waiting = lane.waiting[:0]; len(out) > before && !all {
 			lane.next = max(lane.next, rested).Add(gap)
 		}
 	}
@@ -97,19 +95,5 @@ func (l *lanes) take(now stage.Instant, all bool, interval time.Duration) (out [
 	if l.busy = busy; all {
 		maps.DeleteFunc(l.byOwner, func(_ string, lane *lane) bool { return lane.next <= rested }) // such are as good as new
 	}
-	return out
-}
-
-// take adds to out the Subjects that have something to say. The lane is empty then.
-func (l *lane) take(now stage.Instant, out []*Subject) []*Subject {
-	for _, s := range l.waiting {
-		p := &s.pulse
-		if !p.retired && s.prompt() && now >= s.pending && (p.waits == changed || s.fresh(now)) {
-			out = append(out, s)
-		}
-		p.waits = none
-	}
-	clear(l.waiting)
-	l.waiting = l.waiting[:0]
 	return out
 }

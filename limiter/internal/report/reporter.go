@@ -127,7 +127,7 @@ func (r *Reporter) Introduce(now stage.Instant, s *Subject) {
 	defer r.early.mu.Unlock()
 
 	if s.early() && s.pulse.demand.reported > quietDemand || isSlots && slots.Census().Busy() {
-		r.early.urgeLocked(now, s, introduction, changed)
+		r.early.urgeLocked(now, s, introduction)
 	}
 }
 
@@ -209,7 +209,7 @@ func (r *Reporter) Apply(now stage.Instant, b *Batch, rows []int, grants *usage.
 		s.pending = now
 		if lease[i] == 0 && s.prompt() && s.pulse.refused < mostRefused { // the owner is not ready to answer
 			s.pulse.refused++
-			r.early.urge(now, s, introduction, changed)
+			r.early.urge(now, s, introduction)
 		}
 		c := s.part.Common()
 		terms := c.Terms()
@@ -260,7 +260,7 @@ func (r *Reporter) dropped(now stage.Instant, s *Subject) {
 	if s.part.Common().Fallen() { // there is no remote to ask
 		r.fell(now, s)
 	}
-	r.early.urge(now, s, coalesce, changed)
+	r.early.urge(now, s, coalesce)
 }
 
 // refit puts a grant of slots in force, and asks again if they do not do for
@@ -285,7 +285,7 @@ func (r *Reporter) refit(now stage.Instant, s *Subject, hosts int, asked bool) {
 	}
 	p.askAt.Store(int64(now.Add(p.gap)))
 	if after.Waiting > 0 && p.gap < r.early.interval() {
-		r.early.urgeLocked(now, s, p.gap, changed)
+		r.early.urgeLocked(now, s, p.gap)
 	}
 }
 

@@ -36,8 +36,8 @@ type pulse struct {
 	askAt atomic.Int64 // no early report for lack of tokens before this Instant
 
 	active  bool
-	retired bool  // no key has it any more
-	waits   cause // in a lane
+	retired bool // no key has it any more
+	waits   bool // in a lane
 
 	// The Group's lock protects these two.
 	refused  uint8 // answers without a grant since the last event
@@ -158,7 +158,7 @@ func (s *Subject) Retire(now stage.Instant) {
 // can help soon.
 func (s *Subject) State(now stage.Instant, wants float64) {
 	if s.part.Common().State(wants) && s.prompt() {
-		s.reporter.early.urge(now, s, coalesce, changed)
+		s.reporter.early.urge(now, s, coalesce)
 	}
 }
 
