@@ -105,7 +105,7 @@ func TestEveryUseIsReportedOnceAndNoneOften(t *testing.T) {
 			r.events[key] += int64(n)
 			now = r.run(now, rapid.SampledFrom([]time.Duration{0, time.Second / 100, time.Second / 3, 3 * time.Second}).Draw(rt, "pause"))
 			for key, n := range r.events {
-				if most := 3 * int(n); healthy && r.reports[key] > most {
+				if most := (2 + mostFollowing) * int(n); healthy && r.reports[key] > most {
 					rt.Fatalf("%d reports of %q, which had %d events", r.reports[key], key, n)
 				}
 				if r.reported[key] > n {

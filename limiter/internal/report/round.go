@@ -79,7 +79,7 @@ func (r *Round) add(s *Subject) {
 	}
 	allowed, rejected, elapsed := upTo.since(s.acked)
 	if allowed+rejected > 0 {
-		s.pulse.refused, s.pulse.followed = 0, false
+		s.pulse.refused, s.pulse.followed = 0, 0
 	}
 	if !terms.Reports || elapsed <= 0 {
 		return

@@ -41,7 +41,7 @@ type pulse struct {
 
 	// The Group's lock protects these two.
 	refused  uint8 // answers without a grant since the last event
-	followed bool  // a report without an event has followed the last with one
+	followed uint8 // reports without an event since the last with one
 
 	total   int64 // cost at the last look
 	looked  stage.Instant
@@ -178,10 +178,14 @@ func (s *Subject) fresh(now stage.Instant) bool {
 	return allowed+rejected > 0
 }
 
+// mostFollowing is how many reports without an event follow one with an event, once
+// the bucket is full. An owner takes a host for gone that is silent for 1.75 intervals.
+const mostFollowing = 2
+
 // unsettled reports whether the owner must hear of s although there was no event. A
 // stated demand is kept up. While there is a measured one, the tokens that the host
-// saves up are news until its bucket is full. Once after each report of an event, it is
-// news that no event followed, and that there is no token for the next.
+// saves up are news until its bucket is full; then, for a while, that no event
+// followed. So is that there is no token for the next event.
 func (s *Subject) unsettled(now stage.Instant) bool {
 	p, bucket := &s.pulse, s.rate.Bucket()
 	_, stated := s.part.Common().Stated()
@@ -189,11 +193,11 @@ func (s *Subject) unsettled(now stage.Instant) bool {
 	switch {
 	case stated || wanted && !bucket.Full(now):
 		return true
-	case p.followed || !wanted && bucket.Uncached(now) >= p.demand.unit():
+	case p.followed == mostFollowing || !wanted && bucket.Uncached(now) >= p.demand.unit():
 		s.reporter.early.fade(s)
 		return false
 	}
-	p.followed = true
+	p.followed++
 	return true
 }
 
