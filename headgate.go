@@ -130,6 +130,7 @@ func (n *Node) assemble(snapshot *dynamicconfig.Snapshot) (err error) {
 		mesh.WithLogger(n.log), mesh.WithScope(n.scope))
 	group := []limiter.Option{
 		limiter.WithLogger(n.log), limiter.WithScope(n.scope), limiter.WithMigration(shadow.Migrator()), n.traits(),
+		limiter.WithPlacement(n.ring),
 		limiter.WithRemote(algorithm.NameExact, exact.New(taker)),
 		limiter.WithRemote(algorithm.NameAuto, exact.NewAuto(taker)),
 		limiter.WithRemote(mesh.Name, n.mesh),

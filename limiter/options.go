@@ -11,6 +11,7 @@ import (
 	"github.com/headgate/headgate/limiter/internal/keys"
 	"github.com/headgate/headgate/limiter/internal/remote"
 	"github.com/headgate/headgate/limiter/stage"
+	"github.com/headgate/headgate/rpc"
 )
 
 // Option is a collaborator of a Group.
@@ -53,6 +54,11 @@ func WithMigration(m stage.Migrator) Option { return func(o *options) { o.Migrat
 func WithAlgorithm(name string, traits dynamicconfig.Traits) Option {
 	return func(o *options) { o.Traits[name] = traits }
 }
+
+// WithPlacement says who owns which key, as it does for the Updater. Early reports to
+// one owner share messages, and the owner gets few of them, however many keys it owns.
+// Without it, all keys count as one owner's, as they do for a client of an edge.
+func WithPlacement(p rpc.Placement) Option { return func(o *options) { o.Placement = p } }
 
 // WithRemote has limiters ask r for the keys under an algorithm. The host does not
 // report these keys to owners, except under Auto. If r does not answer, this host's

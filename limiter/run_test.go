@@ -5,6 +5,7 @@ package limiter
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -343,6 +344,55 @@ func TestASuspendedHostDoesNotCatchUp(t *testing.T) {
 		}
 		if tokens := g.For("k").Tokens(); tokens > 100 {
 			t.Errorf("%v tokens, more than one burst", tokens)
+		}
+	})
+}
+
+// letters places keys by their last letter.
+type letters struct{}
+
+func (letters) Owner(key string) string { return key[len(key)-1:] }
+
+// A host with many keys that run dry sends each owner few messages, and the keys of
+// one owner share them.
+func TestEarlyReportsToOneOwnerShareMessages(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const keys, owners, seconds, most = 400, 4, 10, (15+1)*10 + 20 + 1
+		g := NewGroup(kept(t, time.Second), 10, reportsEarly, WithPlacement(letters{}))
+		var mu sync.Mutex // protects calls and rows
+		calls, rows := make(map[string]int), 0
+		stop := running(t, g, updater(func(_ context.Context, u *usage.Report, done func(usage.Part, *usage.Grants, error)) {
+			for _, part := range usage.Split(u, letters{}, 0) {
+				mu.Lock()
+				calls[part.Owner]++
+				rows += part.Usage.Len()
+				mu.Unlock()
+				answer := half(part.Usage)
+				answer.Tokens = make([]float64, part.Usage.Len())
+				for i := range answer.Tokens {
+					answer.Tokens[i] = 20
+				}
+				done(part, answer, nil)
+			}
+		}))
+		for i := range 100 * seconds {
+			for k := range keys / 20 {
+				key := g.For(fmt.Sprintf("%d-%c", i%20*keys/20+k, 'a'+k%owners))
+				for key.Allow() {
+				}
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		stop()
+		total := 0
+		for owner, n := range calls {
+			if n > most {
+				t.Errorf("%d calls to %s in %d intervals", n, owner, seconds)
+			}
+			total += n
+		}
+		if len(calls) != owners || rows < 5*total {
+			t.Errorf("%d rows in %d calls to %d owners", rows, total, len(calls))
 		}
 	})
 }

@@ -91,6 +91,7 @@ func (c *cluster) start(h *host) error {
 			limiter.WithRemote(mesh.Name, onMesh{c, h}),
 			c.remotes(h),
 			c.traits(),
+			limiter.WithPlacement(placement{h}),
 			limiter.WithSeed(traffic.Chance(c.seed, "jitter", h.number*1009+int(h.process)).Uint64()),
 			limiter.WithMigration(shadow.Migrator()))
 		h.limiters = make([]*limiter.Limiter, len(c.keys))
@@ -108,6 +109,12 @@ func (c *cluster) start(h *host) error {
 	c.announce(h.number, true, 0)
 	return nil
 }
+
+// placement is the ring that a host knows.
+type placement struct{ *host }
+
+// Owner implements rpc.Placement.
+func (p placement) Owner(key string) string { return p.ring.Owner(key) }
 
 // traits are what hosts must know of algorithms that headgate does not have, as a
 // Node says it.

@@ -12,6 +12,7 @@ import (
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
+	"github.com/headgate/headgate/rpc"
 )
 
 // Config is what a Set works with.
@@ -22,6 +23,9 @@ type Config struct {
 	Traits   map[string]dynamicconfig.Traits // of algorithms that headgate does not have
 	Remotes  map[string]stage.Remote         // by algorithm
 	Listener Listener                        // nil if nobody listens
+
+	// Placement says who owns which key; nil is one owner of all.
+	Placement rpc.Placement
 
 	// Background runs f, instead of a goroutine; nil is one for each.
 	Background func(f func())

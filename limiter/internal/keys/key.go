@@ -37,8 +37,9 @@ func (k *Key) Plain() *share.Rate {
 
 // PlainAuto is like Plain where the key's owner is asked for what the bucket refuses.
 func (k *Key) PlainAuto() *remote.Auto {
-	if st := k.state.Load(); st != nil {
-		return st.auto
+	if st := k.state.Load(); st != nil && st.auto {
+		a, _ := st.Stage.(*remote.Auto)
+		return a
 	}
 	return nil
 }

@@ -49,7 +49,7 @@ func New(c Config, snapshot *dynamicconfig.Snapshot, hosts int) *Set {
 		random = rand.New(rand.NewPCG(*c.Seed, *c.Seed))
 	}
 	s.reporter = report.New(report.Config{
-		Interval: s.Interval, Timeout: s.timeout, Rand: random, Fell: s.fell,
+		Interval: s.Interval, Timeout: s.timeout, Placement: c.Placement, Rand: random, Fell: s.fell,
 	})
 	s.settings.Store(&settings{rules: newRules(s, snapshot), hosts: max(hosts, 1)})
 	return s

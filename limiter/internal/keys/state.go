@@ -19,9 +19,8 @@ import (
 // State is what a Key decides by. It does not change once it is published, but
 // for what is atomic: a change of rules makes another one.
 type State struct {
-	// plain and auto: see Key.Plain and Key.PlainAuto.
+	// plain: see Key.Plain.
 	plain *share.Rate
-	auto  *remote.Auto
 
 	// Stage is what tokens come from, and Slots what is acquired. Without a
 	// Stage, no token is to be had, because of Reason.
@@ -31,6 +30,9 @@ type State struct {
 
 	// idle: nobody used the key lately, and it only keeps its place.
 	idle bool
+
+	// auto: the Stage is a *remote.Auto with a grant, which alone decides.
+	auto bool
 
 	touched atomic.Bool // since the last report, if there are no parts
 	used    stage.Instant
@@ -286,7 +288,7 @@ func (st *State) setPlain(listened bool) {
 		st.plain = s
 	case *remote.Auto:
 		if !s.Asking() {
-			st.auto = s
+			st.auto = true
 		}
 	}
 }

@@ -10,7 +10,8 @@
 // A Subject is one Part with what is known of its reports. Most are in a
 // regular Round once per interval. Under an algorithm that answers at any time
 // a Subject also reports early: when its tokens run low, and when its demand
-// has changed.
+// has changed. Such a Subject is not in a Round if its owner has nothing new to
+// hear. Early reports to one owner share messages: see lanes.
 //
 //	round := reporter.Begin(now, false)
 //	for _, s := range subjects {

@@ -30,9 +30,6 @@ const (
 	// introduction is how long it takes until a new owner hears from a host.
 	introduction = 200 * time.Millisecond
 
-	// spacing is the least time between two early reports of a host.
-	spacing = 5 * time.Millisecond
-
 	// unrest is how long after a change of demand early reports stay frequent.
 	unrest = time.Second
 
@@ -60,7 +57,7 @@ const Never = stage.Instant(math.MaxInt64)
 
 // early is the Subjects that report before the interval is over.
 //
-//	a decision leaves few tokens ──▶ ranLow ──▶ urgent ──┐ coalesced some ms
+//	a decision leaves few tokens ──▶ ranLow ─────────────┐ some ms, and lanes
 //	every tick, for keys in use: has demand changed? ────┴──▶ due ──▶ a Batch
 //
 // When an early report brings little, the gap to the next triples, to beyond
@@ -71,16 +68,14 @@ type early struct {
 	wake     chan struct{}
 	interval func() time.Duration
 
-	mu       sync.Mutex // protects following fields, and every Subject's pulse but askAt
-	rand     *rand.Rand
-	active   []*Subject            // in use: looked at in each tick
-	slow     [slowTicks][]*Subject // in use, but little: looked at in turn
-	turn     int                   // whose turn it is
-	watched  int                   // how many are in active and slow
-	urgent   []*Subject
-	urgentAt stage.Instant
-	tickAt   stage.Instant
-	last     stage.Instant // the last early report
+	mu      sync.Mutex // protects following fields, and every Subject's pulse but askAt
+	rand    *rand.Rand
+	active  []*Subject            // in use: looked at in each tick
+	slow    [slowTicks][]*Subject // in use, but little: looked at in turn
+	turn    int                   // whose turn it is
+	watched int                   // how many are in active and slow
+	tickAt  stage.Instant
+	lanes   lanes
 }
 
 // Salt is a random number.
@@ -104,6 +99,15 @@ func (e *early) reported(s *Subject) float64 {
 	return s.pulse.demand.reported
 }
 
+// fade halves the demand that s reported: it is silent, and its owner will soon take
+// it for gone.
+func (e *early) fade(s *Subject) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+
+	s.pulse.demand.reported /= 2
+}
+
 // retire stops watching s.
 func (e *early) retire(s *Subject) {
 	e.mu.Lock()
@@ -121,16 +125,9 @@ func (e *early) urge(now stage.Instant, s *Subject, wait time.Duration) {
 }
 
 func (e *early) urgeLocked(now stage.Instant, s *Subject, wait time.Duration) {
-	if s.pulse.urgent || !e.worthwhileLocked(now, s) {
-		return
+	if !s.pulse.retired && e.worthwhileLocked(now, s) && e.lanes.add(s, now.Add(e.jitter(wait))) {
+		e.scheduleLocked()
 	}
-	s.pulse.urgent = true
-	at := max(now.Add(e.jitter(wait)), e.last.Add(spacing))
-	if len(e.urgent) == 0 || at < e.urgentAt {
-		e.urgentAt = at
-	}
-	e.urgent = append(e.urgent, s)
-	e.scheduleLocked()
 }
 
 // worthwhileLocked reports whether an early report of s is worth its message. A host
@@ -147,12 +144,9 @@ func (e *early) worthwhileLocked(now stage.Instant, s *Subject) bool {
 
 // scheduleLocked sets due, and tells the Loop.
 func (e *early) scheduleLocked() {
-	due := Never
+	due := e.lanes.due
 	if e.watched > 0 {
-		due = e.tickAt
-	}
-	if len(e.urgent) > 0 {
-		due = min(due, e.urgentAt)
+		due = min(due, e.tickAt)
 	}
 	e.due.Store(int64(due))
 	e.rouse()
@@ -184,14 +178,11 @@ func (e *early) ranLow(now stage.Instant, s *Subject) {
 // report after several reports in vain.
 func (e *early) short(now stage.Instant, s *Subject, waits bool) {
 	due := stage.Instant(s.pulse.askAt.Load())
-	if now < due && !waits {
-		return
-	}
-	if !waits && !e.mu.TryLock() {
-		return
-	}
-	if waits {
+	switch {
+	case waits:
 		e.mu.Lock()
+	case now < due || !e.mu.TryLock():
+		return
 	}
 	defer e.mu.Unlock()
 
@@ -299,27 +290,17 @@ func (p *pulse) look(now reading) { p.total, p.looked = now.Total(), now.at }
 // help now, or soon, when others have given back what they hold.
 func (p *pulse) unsettle(now stage.Instant) { p.gap, p.changed = shortestGap, now }
 
-// ready takes what is to be reported at now.
-func (e *early) ready(now stage.Instant) []*Subject {
+// ready takes what is to be reported at now: all that waits, if a regular report
+// takes it along.
+func (e *early) ready(now stage.Instant, all bool) []*Subject {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 
 	if e.watched > 0 && now >= e.tickAt {
 		e.tickLocked(now)
 	}
-	var urgent []*Subject
-	if len(e.urgent) > 0 && now >= e.urgentAt {
-		for _, s := range e.urgent {
-			s.pulse.urgent = false
-			if !s.pulse.retired {
-				urgent = append(urgent, s)
-			}
-		}
-		clear(e.urgent)
-		e.urgent, e.last = e.urgent[:0], now
-	}
-	e.scheduleLocked()
-	return urgent
+	defer e.scheduleLocked()
+	return e.lanes.take(now, all, e.interval())
 }
 
 // effect is what an owner's answer brought a Subject.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
+	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/usage"
 )
 
@@ -33,6 +34,10 @@ type Config struct {
 	// Fell is called when a grant has put an end to a fallback.
 	Fell func(now stage.Instant, s *Subject)
 
+	// Placement says who owns which key: early reports to one owner share messages.
+	// If it is nil, all keys count as one owner's.
+	Placement rpc.Placement
+
 	// Rand spreads reports in time.
 	Rand *rand.Rand
 }
@@ -41,6 +46,7 @@ type Config struct {
 func New(c Config) *Reporter {
 	r := &Reporter{timeout: c.Timeout, fell: c.Fell, reuse: make(map[string]*Batch)}
 	r.early.interval, r.early.rand, r.early.wake = c.Interval, c.Rand, make(chan struct{}, 1)
+	r.early.lanes = lanes{placement: c.Placement, byOwner: make(map[string]*lane), due: Never}
 	r.early.due.Store(int64(Never))
 	return r
 }
@@ -59,10 +65,16 @@ func (r *Reporter) Wake() <-chan struct{} { return r.early.wake }
 // concurrent use.
 func (r *Reporter) Reconfigured() { r.early.rouse() }
 
-// Begin begins a round at now. Retired Subjects are the first in a regular one.
+// Begin begins a regular round at now. Subjects that wait for an early report are the
+// first in it, then those that are retired.
 func (r *Reporter) Begin(now stage.Instant, successor Successor) *Round {
 	round := r.round(now, false)
 	round.sizes = r.sizes
+	for _, s := range r.early.ready(now, true) {
+		if s.early() { // slots are visited in any case
+			round.add(s)
+		}
+	}
 	r.retired.report(now, round, successor)
 	return round
 }
@@ -86,10 +98,8 @@ func (r *Reporter) finished(batches []*Batch) {
 // Early reports what cannot wait at now.
 func (r *Reporter) Early(now stage.Instant) []*Batch {
 	round := r.round(now, true)
-	for _, s := range r.early.ready(now) {
-		if s.prompt() && now >= s.pending {
-			round.add(s)
-		}
+	for _, s := range r.early.ready(now, false) {
+		round.add(s)
 	}
 	return round.Batches()
 }
@@ -145,6 +155,10 @@ func (r *Reporter) batch(algorithm string, n int, costs bool) *Batch {
 	return b
 }
 
+// mostRefused is how often a report is repeated that was answered without a grant,
+// unless there is an event. A new owner answers after half a second.
+const mostRefused = 4
+
 // Done says that no more answers to b will come, and that its Usage is not used any
 // more: the next round may use its memory.
 func (r *Reporter) Done(b *Batch) {
@@ -193,8 +207,9 @@ func (r *Reporter) Apply(now stage.Instant, b *Batch, rows []int, grants *usage.
 			s.acked = row.upTo
 		}
 		s.pending = now
-		if lease[i] == 0 && s.prompt() {
-			r.early.urge(now, s, introduction) // the owner is not ready to answer
+		if lease[i] == 0 && s.prompt() && s.pulse.refused < mostRefused { // the owner is not ready to answer
+			s.pulse.refused++
+			r.early.urge(now, s, introduction)
 		}
 		c := s.part.Common()
 		terms := c.Terms()
@@ -254,7 +269,7 @@ func (r *Reporter) refit(now stage.Instant, s *Subject, hosts int, asked bool) {
 		p.gap = max(p.gap/4, shortestGap)
 	}
 	p.askAt.Store(int64(now.Add(p.gap)))
-	if after.Waiting > 0 && p.gap < r.early.interval() && !p.retired {
+	if after.Waiting > 0 && p.gap < r.early.interval() {
 		r.early.urgeLocked(now, s, p.gap)
 	}
 }

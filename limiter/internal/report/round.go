@@ -78,6 +78,9 @@ func (r *Round) add(s *Subject) {
 		s.used = now
 	}
 	allowed, rejected, elapsed := upTo.since(s.acked)
+	if allowed+rejected > 0 {
+		s.pulse.refused, s.pulse.followed = 0, 0
+	}
 	if !terms.Reports || elapsed <= 0 {
 		return
 	}

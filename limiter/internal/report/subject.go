@@ -45,17 +45,23 @@ func (n *numbers) sent() uint32  { return uint32(n.both.Load() >> 32) }
 func (n *numbers) heard() uint32 { return uint32(n.both.Load()) }
 
 // pulse is how the demand of a Subject that reports early moves. early.mu
-// protects it, but for askAt.
+// protects what nothing else is said of.
 type pulse struct {
 	askAt atomic.Int64 // no early report for lack of tokens before this Instant
 
-	active, urgent bool
-	retired        bool  // no key has it any more
-	total          int64 // cost at the last look
-	looked         stage.Instant
-	demand         demand
-	changed        stage.Instant // when demand last changed; of a host that may ask, fell
-	gap            time.Duration // to the next early report
+	active  bool
+	retired bool // no key has it any more
+	waits   bool // in a lane
+
+	// The Group's lock protects these two.
+	refused  uint8 // answers without a grant since the last event
+	followed uint8 // reports without an event since the last with one
+
+	total   int64 // cost at the last look
+	looked  stage.Instant
+	demand  demand
+	changed stage.Instant // when demand last changed; of a host that may ask, fell
+	gap     time.Duration // to the next early report
 }
 
 // reading is a Part's counters at an instant.
@@ -144,9 +150,8 @@ func (s *Subject) Idle(now stage.Instant) bool {
 
 // AtRest reports whether s has nothing to report and nothing to lose.
 func (s *Subject) AtRest(now stage.Instant) bool {
-	allowed, rejected, _ := s.count(now).since(s.acked)
 	switch {
-	case s.rate == nil || !s.Idle(now) || now < s.pending || s.terms().Reports && allowed+rejected > 0:
+	case s.rate == nil || !s.Idle(now) || now < s.pending || s.terms().Reports && s.fresh(now):
 		return false
 	case s.early(): // a few events a minute are still a demand
 		return s.reporter.early.reported(s) <= quietDemand
@@ -175,13 +180,39 @@ func (s *Subject) State(now stage.Instant, wants float64) {
 // report: not if it has just reported, is about to be answered, or has nothing
 // to say.
 func (s *Subject) regular(now stage.Instant, recent time.Duration) bool {
-	given := s.part.Common().Grant().Given
-	if now < s.pending || now.Sub(s.acked.at) < recent && given {
+	if now < s.pending || now.Sub(s.acked.at) < recent && s.part.Common().Grant().Given {
 		return false
 	}
-	upTo := s.count(now)
-	return upTo.Allowed > s.acked.Allowed || upTo.Rejected > s.acked.Rejected ||
-		s.pulse.demand.reported > quietDemand || !given
+	return s.fresh(now) || s.unsettled(now)
+}
+
+// fresh reports whether there was an event since the last report that was answered.
+func (s *Subject) fresh(now stage.Instant) bool {
+	allowed, rejected, _ := s.count(now).since(s.acked)
+	return allowed+rejected > 0
+}
+
+// mostFollowing is how many reports without an event follow one with an event, once
+// the bucket is full. An owner takes a host for gone that is silent for 1.75 intervals.
+const mostFollowing = 2
+
+// unsettled reports whether the owner must hear of s although there was no event. A
+// stated demand is kept up. While there is a measured one, the tokens that the host
+// saves up are news until its bucket is full; then, for a while, that no event
+// followed. So is that there is no token for the next event.
+func (s *Subject) unsettled(now stage.Instant) bool {
+	p, bucket := &s.pulse, s.rate.Bucket()
+	_, stated := s.part.Common().Stated()
+	wanted := p.demand.reported > quietDemand
+	switch {
+	case stated || wanted && !bucket.Full(now):
+		return true
+	case p.followed == mostFollowing || !wanted && bucket.Uncached(now) >= p.demand.unit():
+		s.reporter.early.fade(s)
+		return false
+	}
+	p.followed++
+	return true
 }
 
 // wants is the demand of a Subject that does not report early: a moving average
