@@ -68,7 +68,9 @@ func (k *Kept) Divide(now time.Duration, capacity float64) {
 	hosts, demands := k.hosts, k.demands
 	k.hosts, k.demands = nil, nil // also if weigh panics
 	parts, all := make([]float64, len(hosts)), 0.0
-	if len(hosts) > 0 && capacity > 0 {
+	if !(capacity > 0) {
+		capacity = 1 // of nothing, all parts are 0
+	} else if len(hosts) > 0 {
 		k.weigh(capacity, demands, parts)
 	}
 	for _, part := range parts {
