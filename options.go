@@ -230,7 +230,13 @@ func (o *options) known(name string) bool {
 // check returns what is wrong with the algorithms that limits name, and with
 // their parameters.
 func (o *options) check(limits *dynamicconfig.Snapshot) error {
-	return errors.Join(limits.Check(o.known), limits.CheckParameters(o.checkParameters))
+	errs := []error{limits.Check(o.known), limits.CheckParameters(o.checkParameters)}
+	for _, rule := range limits.Rules() {
+		if m := rule.Migration; m != nil && o.registry.Canonical(m.From) == o.registry.Canonical(m.To) {
+			errs = append(errs, fmt.Errorf("rule %q: migrate: %s and %s are two names of one algorithm: name two algorithms", rule.Key, m.From, m.To))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // checkParameters returns what is wrong with the parameters of an algorithm.

@@ -162,7 +162,8 @@ func (a *Aggregator) step(now time.Duration, host string, report *usage.Report, 
 
 	u.a, u.settings = a, s
 	u.usage, u.host, u.grants = report, id, grants
-	a.table.Visit(now, report.Algorithm, report.Keys, id*7, &u.order, u)
+	u.algorithm = a.registry.Canonical(report.Algorithm)
+	a.table.Visit(now, u.algorithm, report.Keys, id*7, &u.order, u)
 	a.metrics.updates.Inc(1)
 	a.metrics.updatedKeys.Inc(int64(report.Len()))
 	return nil
@@ -175,7 +176,7 @@ func (a *Aggregator) newKey(b *book, s *settings, c *account.Config, hash uint64
 		a.metrics.noRoom.Inc(1)
 		return nil, nil
 	}
-	k := &key{settings: s, rule: c.Rule}
+	k := &key{settings: s, rule: c.Rule, trims: now}
 	k.account = a.accounts[c.Algorithm.Account](now, time.Duration(a.moved.Load()), c)
 	if bucketed, ok := k.account.(account.Bucketed); ok {
 		k.account = &auto{bucketed, newLearned(now)}
@@ -209,10 +210,17 @@ func (a *Aggregator) member(host uint32) account.Member {
 func (a *Aggregator) Moved(now time.Duration) { a.moved.Store(int64(now)) }
 
 // match is the rule for the key called text if it has the algorithm called named
-// decide or measured. If not, it is nil, and instead is the rule that there is.
+// decide or measured. If not, it is nil, and instead is the rule that there is. Named
+// is a canonical name.
 func (s *settings) match(text, named string) (rule, instead *dynamicconfig.Rule) {
-	rule, _ = s.snapshot.Match(text)
-	if rule == nil || mentions(rule, named) {
+	if rule, _ = s.snapshot.Match(text); rule == nil {
+		return nil, nil
+	}
+	from, to := rule.Algorithm, rule.Algorithm
+	if m := rule.Migration; m != nil {
+		from, to = m.From, m.To
+	}
+	if s.registry.Canonical(from) == named || s.registry.Canonical(to) == named {
 		return rule, nil
 	}
 	return nil, rule

@@ -42,7 +42,7 @@ func (c *claimant) ask() claims.Lease {
 	if !ok || bypassed(rule) {
 		return c.unmatched(ok)
 	}
-	name := answering(rule)
+	name := c.settings.registry.Canonical(answering(rule))
 	config, err := c.settings.config(rule, name)
 	if errors.Is(err, algorithm.ErrParameter) {
 		c.a.blame(c.now, name, c.claim.Key, err)
@@ -102,17 +102,21 @@ func (c *claimant) lease(k *key, l account.Leaser, name string, id uint32) (clai
 		// before this.
 		learns = min(max(l.Until(id)-c.now, 0), rpc.MaxLease)
 	}
-	if !known && l.Hosts() >= k.settings.maxHosts {
+	if !k.room(c.now, id, c.a.gone) {
 		c.a.metrics.noRoom.Inc(1)
 		return c.refuse("the decider has no room for another host of this key: raise max_hosts_per_key"), nil
+	}
+	if !known {
+		defer func() { // after a panic of the weigher too
+			if l.Knows(id) {
+				c.a.hosts.add(id, 1)
+			}
+		}()
 	}
 	var few [4]account.Band
 	capacity := k.limit(k.part(c.now)).Rate
 	granted := l.Claim(c.now, account.Terms{Lease: k.lease(c.now), Recalculate: k.recalculate(), Waits: k.above.waits()}, capacity, id,
 		account.Claim{Has: c.claim.Has, Bands: bands(few[:0], c.claim.Bands), Keep: c.claim.Keep, Headroom: c.claim.Headroom})
-	if !known {
-		c.a.hosts.add(id, 1)
-	}
 	k.stir(c.now)
 	if granted.Invalid {
 		return c.refuse("the weigher of %s made no number of this host's part", name), insane(account.Grant{Weight: -1})

@@ -19,7 +19,7 @@ type key struct {
 	account  account.Account
 	above    *above // where the capacity comes from; nil: from the rule
 
-	_ [8]byte
+	trims time.Duration // no Trim before
 }
 
 // Text implements table.Key.
@@ -49,6 +49,20 @@ func (k *key) adopt(now time.Duration, s *settings, named string) bool {
 		e.follow(now, k)
 	}
 	return true
+}
+
+// room reports whether k's account knows host, or may at now: if it has max_hosts_per_key,
+// k forgets the silent ones.
+func (k *key) room(now time.Duration, host uint32, gone func(host uint32)) bool {
+	most := k.settings.maxHosts
+	if k.account.Hosts() < most || k.account.Knows(host) {
+		return true
+	}
+	if now >= k.trims { // Trim looks at all hosts
+		k.trims = now + k.settings.accounts.Interval/4
+		k.account.Trim(now, gone)
+	}
+	return k.account.Hosts() < most
 }
 
 func parameters(rule *dynamicconfig.Rule) map[string]string {

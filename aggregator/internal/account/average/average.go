@@ -115,6 +115,11 @@ func (a *Account) Expire(now time.Duration, gone func(host uint32)) {
 	}
 }
 
+// Trim implements account.Account: it forgets the hosts whose demand fades.
+func (a *Account) Trim(_ time.Duration, gone func(host uint32)) {
+	a.ledger.trim(a.settings.Stages, gone)
+}
+
 // Hosts implements account.Account.
 func (a *Account) Hosts() int { return a.ledger.len() }
 

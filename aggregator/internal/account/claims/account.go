@@ -100,6 +100,9 @@ func (a *Account) Learns(now time.Duration, waits bool) bool { return now < a.le
 // Learned implements account.Leaser: no lease of an earlier owner outlives at.
 func (a *Account) Learned(at time.Duration) { a.learns = min(a.learns, at) }
 
+// Trim implements account.Account: a host that holds nothing is forgotten soon anyway.
+func (a *Account) Trim(time.Duration, func(host uint32)) {}
+
 // Fetch implements account.Account. It reads nothing ahead.
 func (a *Account) Fetch(uint32, int32) (number int32, read int) { return -1, 0 }
 
