@@ -3,10 +3,8 @@
 package aggregator
 
 import (
-	"errors"
 	"fmt"
 	"math"
-	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -25,13 +23,6 @@ func (g insane) Error() string {
 func sane(g account.Grant) bool {
 	amount := func(v float64) bool { return v >= 0 && v <= math.MaxFloat64 }
 	return g.Weight >= 0 && g.Weight <= 1 && amount(g.Burst) && amount(g.Used) && amount(g.Tokens)
-}
-
-// recovered, deferred, turns a panic of an algorithm into *err.
-func recovered(err *error) {
-	if v := recover(); v != nil {
-		*err = &rpc.PanicError{Value: v, Stack: debug.Stack()}
-	}
 }
 
 // A line about refusals, and one about algorithms that fail, is logged so
@@ -72,9 +63,5 @@ func (a *Aggregator) blame(now time.Duration, algorithm, key string, err error) 
 	if _, ok := a.blamed.next(now, blameEvery); !ok {
 		return
 	}
-	var stack string
-	if p, ok := errors.AsType[*rpc.PanicError](err); ok {
-		stack = string(p.Stack)
-	}
-	a.log.Error("an algorithm failed; its keys get no grant and fall back", "algorithm", algorithm, "key", key, "error", err, "stack", stack)
+	a.log.Error("an algorithm failed; its keys get no grant and fall back", "algorithm", algorithm, "key", key, "error", err, "stack", rpc.StackOf(err))
 }

@@ -68,7 +68,7 @@ func (c *claimant) ask() claims.Lease {
 func (c *claimant) under(sh *shard, name string, config *account.Config, hash uint64, id uint32) (lease claims.Lease, err error) {
 	c.now = sh.Lock(c.now)
 	defer sh.Unlock()
-	defer recovered(&err)
+	defer rpc.Recovered(&err)
 
 	b := sh.Book(name)
 	k := b.Find(hash, c.claim.Key)

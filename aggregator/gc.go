@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/aggregator/internal/table"
+	"github.com/headgate/headgate/rpc"
 )
 
 // GC forgets hosts that have been silent for gc_after, keys that have no hosts
@@ -30,7 +31,7 @@ func (a *Aggregator) GC(now time.Duration) {
 func (a *Aggregator) sweep(now time.Duration, s *settings, sh *shard, e table.Entry[*key]) (err error) {
 	now = sh.Lock(now)
 	defer sh.Unlock()
-	defer recovered(&err)
+	defer rpc.Recovered(&err)
 
 	b, k := sh.Book(e.Algorithm), e.Key
 	if b.Find(e.Hash, k.text) != k {

@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"slices"
+	"sync"
 	"time"
+
+	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/rpc"
@@ -84,6 +86,26 @@ func (NoLifecycle) Sweep(time.Time) {}
 type Owners struct {
 	All []Owner
 	Log *slog.Logger
+
+	panics sync.Map // to *pacer, by what panicked
+}
+
+// Serve returns one as a Decider whose panics are logged.
+func (o *Owners) Serve(one Owner) rpc.Decider { return served{o, one} }
+
+// served is one of some Owners, as a Decider.
+type served struct {
+	owners *Owners
+	one    Owner
+}
+
+// Update implements rpc.Decider.
+func (s served) Update(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error) {
+	answer, err := rpc.Ask(ctx, s.one, host, payload)
+	if stack := rpc.StackOf(err); stack != "" {
+		s.owners.failed(s.one, "panicked; its caller gets an error", err)
+	}
+	return answer, err
 }
 
 // Configure tells all of limits.
@@ -105,18 +127,28 @@ func (o *Owners) HandOver(ctx context.Context, c Cluster) {
 func (o *Owners) each(failed string, f func(Owner) error) {
 	for _, one := range o.All {
 		if err := safely(one, f); err != nil {
-			o.Log.Error("an owner of keys "+failed, "owner", fmt.Sprintf("%T", one), "error", err)
+			o.failed(one, failed, err)
 		}
+	}
+}
+
+// failed logs that something went wrong with one: of panics, one line in a minute for
+// each method.
+func (o *Owners) failed(one Owner, failed string, err error) {
+	owner, stack := fmt.Sprintf("%T", one), rpc.StackOf(err)
+	if stack == "" {
+		o.Log.Error("an owner of keys "+failed, "owner", owner, "error", err)
+		return
+	}
+	every, _ := o.panics.LoadOrStore(owner+" "+failed, new(pacer))
+	if others, ok := every.(*pacer).next(Now(), blameEvery); ok { //nolint:errcheck // nothing else is stored
+		o.Log.Error("an owner of keys "+failed, "owner", owner, "error", err, "stack", stack, "panics_since_last_line", others)
 	}
 }
 
 // safely calls f, and returns a panic as an error.
 func safely(one Owner, f func(Owner) error) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = &rpc.PanicError{Value: v, Stack: debug.Stack()}
-		}
-	}()
+	defer rpc.Recovered(&err)
 	return f(one)
 }
 

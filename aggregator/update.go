@@ -8,6 +8,7 @@ import (
 
 	"github.com/headgate/headgate/aggregator/internal/account"
 	"github.com/headgate/headgate/aggregator/internal/table"
+	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/usage"
 )
 
@@ -133,7 +134,7 @@ func (u *update) fetch(rows []int32, all []likely) {
 // rows decides rows from number n of them on, whose shard is locked, and
 // returns the number of the first that an algorithm is to blame for.
 func (u *update) rows(rows []int32, hashes []uint64, n int) (at int, err error) {
-	defer recovered(&err)
+	defer rpc.Recovered(&err)
 
 	for at = n; at < len(rows); at++ {
 		if err = u.row(&u.likely[at], int(rows[at]), hashes[at]); err != nil {
