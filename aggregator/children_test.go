@@ -20,12 +20,12 @@ func TestKeysThatAreGoneLeaveNoChildrenIfNobodyAsksAbove(t *testing.T) {
 		for i := range 10 {
 			claimed(t, a, now, claims.Claim{Key: fmt.Sprint(round, ":", i), Host: "h", Bands: []claims.Band{{Clients: 1, Wants: 1}}})
 		}
-		if n := len(a.children.keys); n != 10 {
+		if n := a.Parent().Len(); n != 10 {
 			t.Fatalf("round %d: %d children of 10 keys", round, n)
 		}
 		now += time.Hour
 		a.GC(now)
-		if n, keys := len(a.children.keys), a.keys.Load(); n != 0 || keys != 0 {
+		if n, keys := a.Parent().Len(), a.keys.Load(); n != 0 || keys != 0 {
 			t.Fatalf("round %d: %d children and %d keys after all are gone", round, n, keys)
 		}
 	}
@@ -45,12 +45,12 @@ func TestNonsenseFromAboveIsNoAnswer(t *testing.T) {
 		for _, errs := range [][]error{nil, {}, {nil, nil}} {
 			a := below(t, dynamicconfig.Rule{Algorithm: "fair-share"})
 			claimed(t, a, 0, wants("first", 20, 30))
-			asked := a.Ask(0, "region")
+			asked := a.Parent().Ask(0, "region")
 			if asked == nil {
 				t.Fatal("nothing is asked")
 			}
-			a.Hear(0, asked, leases, errs)
-			if soon := a.Ask(again, "region"); soon == nil || len(soon.Claims.Rows) != 1 || soon.Claims.Rows[0].Has != 20 {
+			a.Parent().Hear(0, asked, leases, errs)
+			if soon := a.Parent().Ask(time.Second, "region"); soon == nil || len(soon.Claims.Rows) != 1 || soon.Claims.Rows[0].Has != 20 {
 				t.Errorf("%s, %d errors: asks for %+v again", name, len(errs), soon)
 			}
 		}

@@ -21,7 +21,7 @@ func (a *Aggregator) GC(now time.Duration) {
 			}
 		}
 	}
-	a.children.expire()
+	a.parent.Expire()
 	a.callers.expire(now)
 	a.metrics.keys.Update(float64(a.keys.Load()))
 	a.metrics.hosts.Update(float64(a.hosts.len()))
@@ -39,15 +39,12 @@ func (a *Aggregator) sweep(now time.Duration, s *settings, sh *shard, e table.En
 	}
 	k.adopt(now, s, e.Algorithm)
 	a.raise(now, sh, k)
-	k.account.Expire(now, a.gone)
+	k.account.Expire(now, a.hosts.gone)
 	if k.account.Hosts() == 0 && !k.keeps(now) || k.abandoned(now, s.accounts.Average.GCAfter) {
 		b.Remove(e.Hash, k)
 		k.leave()
 		a.keys.Add(-1)
-		k.above = nil
+		k.above = k.above.Follow(nil)
 	}
 	return nil
 }
-
-// forget is called when a row of host is gone.
-func (a *Aggregator) forget(host uint32) { a.hosts.add(host, -1) }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/aggregator/internal/account"
+	"github.com/headgate/headgate/aggregator/parent"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/claims"
@@ -39,22 +40,17 @@ func (a *Aggregator) hand(rows []claims.Claim, now time.Duration, sh *shard, k *
 	if !ok || k.rule == nil {
 		return rows
 	}
-	k.account.Expire(now, a.gone)
+	k.account.Expire(now, a.hosts.gone)
 	for host, claim := range leaser.Held {
 		row := claims.Claim{Key: k.text, Host: a.hosts.name(host), Has: min(claim.Has, rpc.MaxAmount), Keep: true, Headroom: claim.Headroom}
 		for _, b := range claim.Bands {
-			row.Bands = append(row.Bands, wireBand(b))
+			row.Bands = append(row.Bands, parent.WireBand(b))
 		}
 		if row.Host != "" {
 			rows = append(rows, row)
 		}
 	}
 	return rows
-}
-
-// wireBand is b within the bounds of the wire.
-func wireBand(b account.Band) claims.Band {
-	return claims.Band{Priority: b.Priority, Clients: min(max(b.Clients, 1), rpc.MaxCount), Wants: min(b.Wants, rpc.MaxAmount)}
 }
 
 // HandoverBuckets stops deciding, and returns what is left at now in the

@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/anypb"
 
+	"github.com/headgate/headgate/aggregator/internal/pace"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/claims"
@@ -87,7 +88,7 @@ type Owners struct {
 	All []Owner
 	Log *slog.Logger
 
-	panics sync.Map // to *pacer, by what panicked
+	panics sync.Map // to *pace.Pacer, by what panicked
 }
 
 // Serve returns one as a Decider whose panics are logged.
@@ -140,8 +141,8 @@ func (o *Owners) failed(one Owner, failed string, err error) {
 		o.Log.Error("an owner of keys "+failed, "owner", owner, "error", err)
 		return
 	}
-	every, _ := o.panics.LoadOrStore(owner+" "+failed, new(pacer))
-	if others, ok := every.(*pacer).next(Now(), blameEvery); ok { //nolint:errcheck // nothing else is stored
+	every, _ := o.panics.LoadOrStore(owner+" "+failed, new(pace.Pacer))
+	if others, ok := every.(*pace.Pacer).Next(Now(), blameEvery); ok { //nolint:errcheck // nothing else is stored
 		o.Log.Error("an owner of keys "+failed, "owner", owner, "error", err, "stack", stack, "panics_since_last_line", others)
 	}
 }

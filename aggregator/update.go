@@ -115,7 +115,7 @@ func (u *update) fetch(rows []int32, all []likely) {
 	guess := none // hosts often have the same row in each key
 	for n := range all {
 		if k := all[n].key; k != nil && k.settings == u.settings {
-			k.account.Expire(u.now, u.a.gone)
+			k.account.Expire(u.now, u.a.hosts.gone)
 			row, some := k.account.Fetch(u.host, guess)
 			read += int(k.text[0]) + some
 			if all[n].row = row; row != none {
@@ -202,8 +202,8 @@ func (u *update) put(i int, g account.Grant, lease time.Duration) {
 // admit makes k, which may or may not know the host, ready for a report of it.
 // It returns false if there is no room for another.
 func (u *update) admit(k *key) bool {
-	k.account.Expire(u.now, u.a.gone)
-	if !k.room(u.now, u.host, u.a.gone) {
+	k.account.Expire(u.now, u.a.hosts.gone)
+	if !k.room(u.now, u.host, u.a.hosts.gone) {
 		u.a.metrics.noRoom.Inc(1)
 		return false
 	}
@@ -230,10 +230,10 @@ func (u *update) decide(k *key, i int) (g account.Grant, ok bool) {
 		return account.Grant{Weight: has, Burst: has * k.rule.Burst, Used: g.Used}, true
 	}
 	if k.above != nil { // hosts know the rule's limit only
-		k.stir(u.now)
+		k.above.Stir(u.now)
 		g.Weight *= part
 		g.Used = max(g.Used, float64(k.rule.Limit)) // what is left of it is not for them
-		ok = ok && !k.above.waits()
+		ok = ok && !k.above.Waits()
 	}
 	return g, ok
 }

@@ -7,21 +7,21 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/headgate/headgate/aggregator"
+	"github.com/headgate/headgate/aggregator/parent"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/claims"
 )
 
 // climbEvery is how often an owner looks whether to ask the cluster above, as
-// Aggregator.RunBelow does.
+// parent.Client.Run does.
 const climbEvery = 100 * time.Millisecond
 
 var errNoAnswer = errors.New("no answer in time")
 
 // climb is what an owner asks of the cluster above, with what has been
-// answered so far. There is one at a time, as in RunBelow.
+// answered so far. There is one at a time, as in Run.
 type climb struct {
-	asked   *aggregator.Asked
+	asked   *parent.Asked
 	leases  claims.Leases
 	errs    []error
 	missing int   // parts that are not answered
@@ -41,7 +41,7 @@ func (c *cluster) below(h *host) error {
 	if h.climb != nil {
 		return nil
 	}
-	asked := h.aggregator.Ask(c.now-h.born, c.branches[h.branch].Name)
+	asked := h.aggregator.Parent().Ask(c.now-h.born, c.branches[h.branch].Name)
 	if asked == nil {
 		return nil
 	}
@@ -93,7 +93,7 @@ func (c *cluster) below(h *host) error {
 func (c *cluster) hear(h *host) {
 	k := h.climb
 	h.climb = nil
-	h.aggregator.Hear(c.now-h.born, k.asked, &k.leases, k.errs)
+	h.aggregator.Parent().Hear(c.now-h.born, k.asked, &k.leases, k.errs)
 }
 
 // lease answers a claim that has reached an owner above.
