@@ -22,7 +22,7 @@ func (a *Aggregator) Handover(now time.Duration) (parts []*claims.Claims) {
 	var rows []claims.Claim
 	for sh := range a.table.All {
 		for _, e := range sh.Entries() {
-			rows = a.hand(rows, now, sh, e.Key)
+			rows = e.Key.hand(rows, now, sh, &a.hosts)
 		}
 	}
 	for part := range slices.Chunk(rows, rpc.MaxKeys) {
@@ -32,7 +32,7 @@ func (a *Aggregator) Handover(now time.Duration) (parts []*claims.Claims) {
 }
 
 // hand adds what hosts hold of k.
-func (a *Aggregator) hand(rows []claims.Claim, now time.Duration, sh *shard, k *key) []claims.Claim {
+func (k *key) hand(rows []claims.Claim, now time.Duration, sh *shard, h *hosts) []claims.Claim {
 	now = sh.Lock(now)
 	defer sh.Unlock()
 
@@ -40,9 +40,9 @@ func (a *Aggregator) hand(rows []claims.Claim, now time.Duration, sh *shard, k *
 	if !ok || k.rule == nil {
 		return rows
 	}
-	k.account.Expire(now, a.hosts.gone)
+	k.account.Expire(now, h.gone)
 	for host, claim := range leaser.Held {
-		row := claims.Claim{Key: k.text, Host: a.hosts.name(host), Has: min(claim.Has, rpc.MaxAmount), Keep: true, Headroom: claim.Headroom}
+		row := claims.Claim{Key: k.text, Host: h.name(host), Has: min(claim.Has, rpc.MaxAmount), Keep: true, Headroom: claim.Headroom}
 		for _, b := range claim.Bands {
 			row.Bands = append(row.Bands, parent.WireBand(b))
 		}
