@@ -217,3 +217,31 @@ func TestTwoNamesOfAPairAreOneAccount(t *testing.T) {
 		}
 	}
 }
+
+// All hosts are weighed together now and then. One that comes between must not be shut
+// out until its next report.
+func TestAHostThatIsNewerThanTheLastLookKeepsItsFallback(t *testing.T) {
+	for _, name := range []string{"average/mine", "pool/mine", "claims/mine"} {
+		a, err := New(registryWith(t, "mine", algorithm.RequestWeighted), snapshot(t, dynamicconfig.Properties{UpdateInterval: 3 * s}, dynamicconfig.Rule{Key: "*", Limit: 10000, Algorithm: name, Learning: dynamicconfig.None}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		now := 10 * s
+		for range 3 {
+			for h := range 100 {
+				step(t, a, now, fmt.Sprint("old", h), reportOf(name, 100, 0, 3*s, "k"))
+				now += 30 * time.Millisecond
+			}
+		}
+		u := reportOf(name, 100, 0, 3*s, "k")
+		if g := step(t, a, now, "new", u); g.Lease[0] > 0 && g.Burst[0] < 100 {
+			t.Errorf("%s: the new host gets %+v", name, g)
+		}
+		if l := a.Claim(now, &claims.Claims{Rows: []claims.Claim{{Key: "k", Host: "newer", Headroom: true, Bands: []claims.Band{{Clients: 1, Wants: 33}}}}}).Rows[0]; name == "claims/mine" && l.Refresh > 3*s {
+			t.Errorf("%s: the new claimant gets %+v", name, l)
+		}
+		if g := step(t, a, now+3*s, "new", u); g.Lease[0] == 0 || !(g.Weight[0] > 0.003) {
+			t.Errorf("%s: an interval later the host gets %+v", name, g)
+		}
+	}
+}

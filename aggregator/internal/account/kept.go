@@ -16,7 +16,7 @@ import (
 //		… k.Add(host, demand) for each …
 //		k.Divide(now, capacity)
 //	}
-//	part := k.Part(host)
+//	part, ok := k.Part(host)
 type Kept struct {
 	weigh    algorithm.Weigh
 	settings *Settings
@@ -83,9 +83,12 @@ func (k *Kept) Divide(now time.Duration, capacity float64) {
 	}
 }
 
-// Part is host's part of the capacity; 0 if it was not there. A Weigh may have made
-// anything of it, which Valid tells.
-func (k *Kept) Part(host uint32) float64 { return k.parts[host] }
+// Part is host's part of the capacity; false if the host was not there yet. A Weigh may
+// have made anything of it, which Valid tells.
+func (k *Kept) Part(host uint32) (part float64, ok bool) {
+	part, ok = k.parts[host]
+	return part, ok
+}
 
 // Valid reports whether part can be a part.
 func Valid(part float64) bool { return part >= 0 && part <= 1 }

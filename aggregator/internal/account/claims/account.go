@@ -54,7 +54,7 @@ func (a *Account) Report(now time.Duration, limit algorithm.Limit, host uint32, 
 	}
 	lease := a.Claim(now, account.Terms{Lease: r.Lease, Waits: r.Waits}, limit.Rate, host, claim)
 	switch {
-	case r.Elsewhere, lease.Learning && r.Has == 0: // it goes on with its fallback
+	case r.Elsewhere, a.late, lease.Learning && r.Has == 0: // it goes on with its fallback
 		return account.Grant{}, false
 	case lease.Invalid:
 		return account.Grant{Weight: -1}, true // the owner says whose defect that is
