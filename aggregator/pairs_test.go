@@ -203,8 +203,14 @@ func TestAPanicAtAFirstClaimMixesNoHosts(t *testing.T) {
 
 // Names of one pair are one account.
 func TestTwoNamesOfAPairAreOneAccount(t *testing.T) {
-	for _, names := range [][2]string{{"mine", "pool/mine"}, {"pool/mine", "mine"}, {"elastic", "pool/request-weighted"}, {"pool/request-weighted", "elastic"},
-		{"request-weighted", "average/request-weighted"}, {"claims/fair-share", "fair-share"}} {
+	for _, names := range [][2]string{
+		{"mine", "pool/mine"},
+		{"pool/mine", "mine"},
+		{"elastic", "pool/request-weighted"},
+		{"pool/request-weighted", "elastic"},
+		{"request-weighted", "average/request-weighted"},
+		{"claims/fair-share", "fair-share"},
+	} {
 		a, err := New(registryWith(t, "mine", algorithm.RequestWeighted), snapshot(t, dynamicconfig.Properties{}, dynamicconfig.Rule{Key: "*", Limit: 100, Algorithm: names[0], Learning: dynamicconfig.None}))
 		if err != nil {
 			t.Fatal(err)
