@@ -251,3 +251,28 @@ func TestAHostThatIsNewerThanTheLastLookKeepsItsFallback(t *testing.T) {
 		}
 	}
 }
+
+// A weigher that panics costs no more than one that does not: its stack is expensive, and
+// others wait for the lock.
+func TestAWeigherThatPanicsRunsNoMoreOftenThanOthers(t *testing.T) {
+	for _, name := range []string{"average/mine", "pool/mine", "claims/mine"} {
+		calls := 0
+		registry := registryWith(t, "mine", func(float64, []algorithm.Demand, []float64) {
+			calls++
+			panic("a defect")
+		})
+		a, err := New(registry, snapshot(t, dynamicconfig.Properties{UpdateInterval: s}, dynamicconfig.Rule{Key: "*", Limit: 100, Algorithm: name, Learning: dynamicconfig.None}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 100 {
+			g := step(t, a, 10*s+time.Duration(i)*10*time.Millisecond, fmt.Sprint("host", i%5), reportOf(name, 10, 0, s/20, "k"))
+			if g.Lease[0] != 0 {
+				t.Errorf("%s: %+v", name, g)
+			}
+		}
+		if calls < 7 || calls > 9 {
+			t.Errorf("%s: %d calls in one interval, want 8", name, calls)
+		}
+	}
+}

@@ -50,11 +50,16 @@ func StackOf(err error) string {
 	return ""
 }
 
-// Recovered turns a panic into *err, a *PanicError. It has to be deferred itself.
+// Recovered turns a panic into *err, a *PanicError. A panic with a *PanicError is that one,
+// with its stack. Callers defer Recovered itself.
 func Recovered(err *error) {
 	value := recover()
 	if value == nil {
 		return
 	}
-	*err = &PanicError{Value: value, Stack: debug.Stack()}
+	p, again := value.(*PanicError)
+	if !again {
+		p = &PanicError{Value: value, Stack: debug.Stack()}
+	}
+	*err = p
 }
