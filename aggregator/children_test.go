@@ -56,3 +56,38 @@ func TestNonsenseFromAboveIsNoAnswer(t *testing.T) {
 		}
 	}
 }
+
+// other is a Placement of all keys at another host.
+type other struct{}
+
+func (other) Owner(string) string { return "other" }
+
+// An owner whose key has moved must not claim for it any more: the new owner does, in the
+// name of the same cluster.
+func TestAnOwnerBeforeClaimsNothingAbove(t *testing.T) {
+	parent := leased(t, dynamicconfig.Rule{Limit: 100, Algorithm: "fair-share", Recalculate: dynamicconfig.None, Learning: dynamicconfig.None})
+	climb := func(a *Aggregator, now time.Duration) {
+		if asked := a.Parent().Ask(now, "region"); asked != nil {
+			a.Parent().Hear(now, asked, parent.Claim(now, &asked.Claims), nil)
+		}
+	}
+	before, after := below(t, dynamicconfig.Rule{Algorithm: "elastic"}), below(t, dynamicconfig.Rule{Algorithm: "elastic"})
+	now := 10 * s
+	use := func(a *Aggregator) {
+		now += s
+		step(t, a, now, "host", reportOf("elastic", 40, 0, s, "k"))
+		climb(a, now)
+	}
+	for range 20 {
+		use(before)
+	}
+	before.RingMoved(Cluster{Placement: other{}, Self: "me"})
+	for range 20 { // the owner before still has the key
+		use(after)
+		before.GC(now)
+		climb(before, now)
+		if got := claimed(t, parent, now, wants("another region", 0, 100)); got.Amount > 65 {
+			t.Fatalf("another region gets %v of 100 beside one that uses 40", got.Amount)
+		}
+	}
+}

@@ -159,7 +159,10 @@ var _ Owner = (*Aggregator)(nil)
 const handOverWithin = 2 * time.Second
 
 // RingMoved implements Lifecycle.
-func (a *Aggregator) RingMoved(Cluster) { a.Moved(Now()) }
+func (a *Aggregator) RingMoved(c Cluster) {
+	a.Moved(Now())
+	a.parent.Moved(c.Owns)
+}
 
 // Sweep implements Lifecycle.
 func (a *Aggregator) Sweep(time.Time) { a.GC(Now()) }
@@ -170,6 +173,7 @@ func (a *Aggregator) Sweep(time.Time) { a.GC(Now()) }
 func (a *Aggregator) HandOver(ctx context.Context, c Cluster) error {
 	var errs []error
 	var rows []usage.Take
+	a.parent.Moved(c.Owns)
 	if c.Leaving {
 		claimant := claims.Claimant{Host: c.Host, Placement: c.Placement, Peers: c.Peers, Timeout: handOverWithin}
 		for _, part := range a.Handover(Now()) {

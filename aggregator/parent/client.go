@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/headgate/headgate/aggregator/internal/pace"
@@ -31,6 +32,7 @@ type Client struct {
 	clock   func() time.Duration
 	refused func() // counts
 	lines   pace.Pacer
+	owns    atomic.Pointer[func(key string) bool] // nil: all keys
 
 	mu   sync.Mutex
 	keys []*Lease // protected by mu
@@ -52,6 +54,10 @@ func (c *Client) Raise(now time.Duration, key Key, rule *dynamicconfig.Rule, int
 	c.keys = append(c.keys, l)
 	return l
 }
+
+// Moved says which keys this host owns from now on. The Client claims for no others: the
+// cluster above has one claimant of a key in this cluster, whichever host owns it here.
+func (c *Client) Moved(owns func(key string) bool) { c.owns.Store(&owns) }
 
 // Expire forgets leases that have ended.
 func (c *Client) Expire() {
@@ -90,10 +96,10 @@ type Asked struct {
 // cluster, which is called host there; nil if nothing is due. Answers go to
 // Hear.
 func (c *Client) Ask(now time.Duration, host string) *Asked {
-	asked := new(Asked)
+	asked, owns := new(Asked), c.owns.Load()
 	for _, l := range c.all() {
 		now := l.Lock.Lock(now)
-		if l.due(now) && len(asked.leases) < rpc.MaxKeys {
+		if l.due(now) && (owns == nil || (*owns)(l.Text)) && len(asked.leases) < rpc.MaxKeys {
 			asked.Claims.Rows, asked.leases = append(asked.Claims.Rows, l.claim(now, host)), append(asked.leases, l)
 		}
 		l.Lock.Unlock()
