@@ -29,7 +29,7 @@ func answered(t testing.TB, a *Aggregator, now time.Duration, l claims.Lease) cl
 		t.Fatalf("at %v nothing is asked", now)
 	}
 	a.Parent().Hear(now, asked, &claims.Leases{Rows: []claims.Lease{l}}, nil)
-	return asked.Claims.Rows[0]
+	return asked.Rows[0]
 }
 
 func lease(amount float64) claims.Lease {
@@ -122,8 +122,8 @@ func TestLearningEndsWithTheLeaseOfBefore(t *testing.T) {
 	claimed(t, child, 50*s, wants("alive", 20, 80))
 	climb := func(now time.Duration) claims.Claim {
 		asked := child.Parent().Ask(now, "region")
-		child.Parent().Hear(now, asked, parent.Claim(now, &asked.Claims), nil)
-		return asked.Claims.Rows[0]
+		child.Parent().Hear(now, asked, parent.Claim(now, asked), nil)
+		return asked.Rows[0]
 	}
 	if c := climb(50 * s); !c.Keep {
 		t.Fatalf("it claims %+v", c)
@@ -214,7 +214,7 @@ func TestEveryAlgorithmSaysWhatItsHostsWant(t *testing.T) {
 			t.Errorf("%s asks for nothing", name)
 			continue
 		}
-		if b := asked.Claims.Rows[0].Bands; len(b) != 1 || !(b[0].Wants >= 39 && b[0].Wants <= 60) || b[0].Clients != 1 {
+		if b := asked.Rows[0].Bands; len(b) != 1 || !(b[0].Wants >= 39 && b[0].Wants <= 60) || b[0].Clients != 1 {
 			t.Errorf("%s: bands are %+v", name, b)
 		}
 	}
@@ -256,8 +256,8 @@ func TestAClusterAsksEarlyWhenItsDemandChanges(t *testing.T) {
 		if (asked != nil) != tt.early {
 			t.Errorf("%v wanted instead of 10: asked early %v", tt.wants, asked != nil)
 		}
-		if asked != nil && asked.Claims.Rows[0].Bands[0].Wants != tt.wants {
-			t.Errorf("it asks %+v", asked.Claims.Rows[0])
+		if asked != nil && asked.Rows[0].Bands[0].Wants != tt.wants {
+			t.Errorf("it asks %+v", asked.Rows[0])
 		}
 	}
 }

@@ -184,7 +184,7 @@ func (a *Aggregator) newKey(b *book, s *settings, c *account.Config, hash uint64
 	}
 	k.text = strings.Clone(text)
 	b.Add(hash, k)
-	a.raise(now, a.table.Shard(hash), k)
+	a.raise(now, a.table.Shard(hash), b, k)
 	return k, nil
 }
 
@@ -198,9 +198,9 @@ func (a *Aggregator) Parent() *parent.Client { return a.parent }
 
 // raise gives k, which is in sh, a cluster above if its rule has one by now. When
 // it has none any more, adopt takes it away.
-func (a *Aggregator) raise(now time.Duration, sh *shard, k *key) {
+func (a *Aggregator) raise(now time.Duration, sh *shard, b *book, k *key) {
 	if k.rule != nil && k.rule.Parent && k.above == nil {
-		k.above = a.parent.Raise(now, parent.Key{Text: k.text, Account: k.account, Lock: sh}, k.rule, k.settings.accounts.Interval)
+		k.above = a.parent.Raise(now, parent.Key{Text: k.text, Account: k.account, Lock: sh}, k.rule, k.settings.shadows(k.rule, b.Algorithm()), k.settings.accounts.Interval)
 	}
 }
 
@@ -223,6 +223,12 @@ func (s *settings) match(text, named string) (rule, instead *dynamicconfig.Rule)
 		return rule, nil
 	}
 	return nil, rule
+}
+
+// shadows reports whether rule has another algorithm answer than the one called named,
+// which is a canonical name.
+func (s *settings) shadows(rule *dynamicconfig.Rule, named string) bool {
+	return rule != nil && s.registry.Canonical(answering(rule)) != named
 }
 
 // config is what the account of a key of rule, which may be nil, must know under the

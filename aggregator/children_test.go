@@ -50,7 +50,7 @@ func TestNonsenseFromAboveIsNoAnswer(t *testing.T) {
 				t.Fatal("nothing is asked")
 			}
 			a.Parent().Hear(0, asked, leases, errs)
-			if soon := a.Parent().Ask(time.Second, "region"); soon == nil || len(soon.Claims.Rows) != 1 || soon.Claims.Rows[0].Has != 20 {
+			if soon := a.Parent().Ask(time.Second, "region"); soon == nil || len(soon.Rows) != 1 || soon.Rows[0].Has != 20 {
 				t.Errorf("%s, %d errors: asks for %+v again", name, len(errs), soon)
 			}
 		}
@@ -68,7 +68,7 @@ func TestAnOwnerBeforeClaimsNothingAbove(t *testing.T) {
 	parent := leased(t, dynamicconfig.Rule{Limit: 100, Algorithm: "fair-share", Recalculate: dynamicconfig.None, Learning: dynamicconfig.None})
 	climb := func(a *Aggregator, now time.Duration) {
 		if asked := a.Parent().Ask(now, "region"); asked != nil {
-			a.Parent().Hear(now, asked, parent.Claim(now, &asked.Claims), nil)
+			a.Parent().Hear(now, asked, parent.Claim(now, asked), nil)
 		}
 	}
 	before, after := below(t, dynamicconfig.Rule{Algorithm: "elastic"}), below(t, dynamicconfig.Rule{Algorithm: "elastic"})
@@ -88,6 +88,42 @@ func TestAnOwnerBeforeClaimsNothingAbove(t *testing.T) {
 		climb(before, now)
 		if got := claimed(t, parent, now, wants("another region", 0, 100)); got.Amount > 65 {
 			t.Fatalf("another region gets %v of 100 beside one that uses 40", got.Amount)
+		}
+	}
+}
+
+// A rule that migrates has two accounts of a key. The cluster above has one claimant, whose
+// demand is that of the account that answers.
+func TestOnlyTheAccountThatAnswersClaimsAbove(t *testing.T) {
+	parent := leased(t, dynamicconfig.Rule{Limit: 100, Algorithm: "fair-share", Recalculate: dynamicconfig.None})
+	rule := func(mode dynamicconfig.Mode) dynamicconfig.Rule {
+		return terms(dynamicconfig.Rule{Limit: 1000, Parent: true, Migration: &dynamicconfig.Migration{From: "request-weighted", To: "elastic", Mode: mode}})
+	}
+	a := below(t, rule(dynamicconfig.ModeOldShadowNew))
+	now := 10 * s
+	for round := range 60 {
+		now += s
+		names := []string{"elastic", "request-weighted"}
+		switch {
+		case round == 20:
+			if err := a.Configure(snapshot(t, cadence, rule(dynamicconfig.ModeNew))); err != nil {
+				t.Fatal(err)
+			}
+			fallthrough
+		case round > 20:
+			names = names[:1]
+		}
+		for _, name := range names {
+			if g := step(t, a, now, "host", reportOf(name, 40, 0, s, "k")); round > 2 && !(g.Weight[0] >= 0.038 && g.Weight[0] < 0.06) {
+				t.Errorf("round %d, %s: %+v", round, name, g)
+			}
+		}
+		a.GC(now)
+		if asked := a.Parent().Ask(now, "region"); asked != nil {
+			a.Parent().Hear(now, asked, parent.Claim(now, asked), nil)
+		}
+		if got := claimed(t, parent, now, wants("another region", 0, 100)); round > 2 && got.Amount > 65 {
+			t.Fatalf("round %d: another region gets %v of 100 beside one that uses 40", round, got.Amount)
 		}
 	}
 }

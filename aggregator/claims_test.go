@@ -365,9 +365,9 @@ func (tr *tree) climb(now time.Duration, answers bool) {
 	switch {
 	case asked == nil:
 	case answers:
-		tr.child.Parent().Hear(now, asked, tr.parent.Claim(now, &asked.Claims), nil)
+		tr.child.Parent().Hear(now, asked, tr.parent.Claim(now, asked), nil)
 	default:
-		errs := make([]error, len(asked.Claims.Rows))
+		errs := make([]error, len(asked.Rows))
 		for i := range errs {
 			errs[i] = errors.New("away")
 		}

@@ -314,7 +314,7 @@ func TestABucketWithAClusterAbove(t *testing.T) {
 	}
 	a.GC(time.Second)
 	asked := a.Parent().Ask(time.Second, "below")
-	if asked == nil || len(asked.Claims.Rows) != 1 || len(asked.Claims.Rows[0].Bands) != 1 || asked.Claims.Rows[0].Bands[0].Wants != 31./2 {
+	if asked == nil || len(asked.Rows) != 1 || len(asked.Rows[0].Bands) != 1 || asked.Rows[0].Bands[0].Wants != 31./2 {
 		t.Fatalf("asked %+v", asked)
 	}
 	a.Parent().Hear(time.Second, asked, &claims.Leases{Rows: []claims.Lease{{Amount: 20, Lasts: 10 * time.Second, Refresh: time.Second}}}, nil)

@@ -38,13 +38,13 @@ func (a *Aggregator) sweep(now time.Duration, s *settings, sh *shard, e table.En
 		return nil // another GC was here
 	}
 	k.adopt(now, s, e.Algorithm)
-	a.raise(now, sh, k)
+	a.raise(now, sh, b, k)
 	k.account.Expire(now, a.hosts.gone)
 	if k.account.Hosts() == 0 && !k.keeps(now) || k.abandoned(now, s.accounts.Average.GCAfter) {
 		b.Remove(e.Hash, k)
 		k.leave()
 		a.keys.Add(-1)
-		k.above = k.above.Follow(nil)
+		k.above = k.above.Follow(nil, false)
 	}
 	return nil
 }

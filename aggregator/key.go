@@ -37,7 +37,7 @@ func (k *key) adopt(now time.Duration, s *settings, named string) bool {
 	k.rule, _ = s.match(k.text, named)
 	k.settings = s
 	k.enter()
-	k.above = k.above.Follow(k.rule)
+	k.above = k.above.Follow(k.rule, s.shadows(k.rule, named))
 	if c, err := s.config(k.rule, named); err == nil { // else it goes on as it was, and new keys' reports are told
 		k.account.Configure(now, c)
 	}

@@ -169,7 +169,7 @@ func TestAParentThatVanishesLive(t *testing.T) {
 		report(s)
 		a.Parent().Hear(s, asked, &claims.Leases{Rows: []claims.Lease{lease(100)}}, nil) // the answer comes late
 		if asked := a.Parent().Ask(2*s, "region"); asked != nil {
-			t.Errorf("%s: there is no rule, and it asks for %+v", name, asked.Claims)
+			t.Errorf("%s: there is no rule, and it asks for %+v", name, asked)
 		}
 		a.GC(3 * s)
 		rules(child)
@@ -180,7 +180,7 @@ func TestAParentThatVanishesLive(t *testing.T) {
 		rules(alone)
 		report(6 * s)
 		if asked := a.Parent().Ask(20*s, "region"); asked != nil {
-			t.Errorf("%s: the rule has no parent, and it asks for %+v", name, asked.Claims)
+			t.Errorf("%s: the rule has no parent, and it asks for %+v", name, asked)
 		}
 		// As often as you like, without a trace.
 		for i := range 10 {
@@ -188,7 +188,7 @@ func TestAParentThatVanishesLive(t *testing.T) {
 			rules(child)
 			report(at)
 			a.GC(at)
-			if asked := a.Parent().Ask(at+s, "region"); asked == nil || len(asked.Claims.Rows) != 1 {
+			if asked := a.Parent().Ask(at+s, "region"); asked == nil || len(asked.Rows) != 1 {
 				t.Fatalf("%s: round %d asks %+v, want one claim", name, i, asked)
 			}
 			rules(alone)

@@ -44,10 +44,10 @@ func NewClient(log *slog.Logger, now func() time.Duration, refused func()) *Clie
 	return &Client{log: log, clock: now, refused: refused}
 }
 
-// Raise gives key, which is locked, a cluster above under rule. What its hosts want is
-// not known before interval has passed, unless its account tells.
-func (c *Client) Raise(now time.Duration, key Key, rule *dynamicconfig.Rule, interval time.Duration) *Lease {
-	l := &Lease{Key: key, rule: rule, askAt: now, keeps: now + interval}
+// Raise gives key, which is locked, a cluster above under rule; see Follow for shadow. What
+// its hosts want is not known before interval has passed, unless its account tells.
+func (c *Client) Raise(now time.Duration, key Key, rule *dynamicconfig.Rule, shadow bool, interval time.Duration) *Lease {
+	l := &Lease{Key: key, rule: rule, shadow: shadow, askAt: now, keeps: now + interval}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 
@@ -85,26 +85,19 @@ func (c *Client) all() []*Lease {
 	return slices.Clone(c.keys)
 }
 
-// Asked is what to claim from the cluster above.
-type Asked struct {
-	// Claims go to the owners of the keys there.
-	Claims claims.Claims
-	leases []*Lease
-}
-
 // Ask returns what to claim from the cluster above at now, on behalf of this
 // cluster, which is called host there; nil if nothing is due. Answers go to
 // Hear.
-func (c *Client) Ask(now time.Duration, host string) *Asked {
-	asked, owns := new(Asked), c.owns.Load()
+func (c *Client) Ask(now time.Duration, host string) *claims.Claims {
+	asked, owns := new(claims.Claims), c.owns.Load()
 	for _, l := range c.all() {
 		now := l.Lock.Lock(now)
-		if l.due(now) && (owns == nil || (*owns)(l.Text)) && len(asked.leases) < rpc.MaxKeys {
-			asked.Claims.Rows, asked.leases = append(asked.Claims.Rows, l.claim(now, host)), append(asked.leases, l)
+		if l.due(now) && (owns == nil || (*owns)(l.Text)) && len(asked.Rows) < rpc.MaxKeys {
+			asked.Rows = append(asked.Rows, l.claim(now, host))
 		}
 		l.Lock.Unlock()
 	}
-	if len(asked.leases) == 0 {
+	if len(asked.Rows) == 0 {
 		return nil
 	}
 	return asked
@@ -113,26 +106,34 @@ func (c *Client) Ask(now time.Duration, host string) *Asked {
 // Hear takes in the answer to what was asked. Rows with an error, or refused,
 // change nothing; they are asked again soon. So is all of an answer that does
 // not hold to the contract: anyone may write a Claiming.
-func (c *Client) Hear(now time.Duration, asked *Asked, leases *claims.Leases, errs []error) {
-	if err := asked.check(leases, errs); err != nil {
+func (c *Client) Hear(now time.Duration, asked *claims.Claims, leases *claims.Leases, errs []error) {
+	if err := check(len(asked.Rows), leases, errs); err != nil {
 		c.refuse("the answer of the cluster above is refused", err)
 		leases = nil
 	}
-	for i, l := range asked.leases {
+	rows := make(map[string]int, len(asked.Rows))
+	for i := range asked.Rows {
+		rows[asked.Rows[i].Key] = i
+	}
+	for _, l := range c.all() {
+		i, ok := rows[l.Text]
+		if !ok {
+			continue
+		}
 		now := l.Lock.Lock(now)
-		if l.rule != nil {
+		if l.rule != nil && (l.asked || l.shadow) {
 			var answer claims.Lease
 			if leases != nil && (errs == nil || errs[i] == nil) {
 				answer = leases.Rows[i]
 			}
-			l.hear(now, asked.Claims.Rows[i].Keep, answer)
+			l.hear(now, asked.Rows[i].Keep, answer)
 		}
 		l.Lock.Unlock()
 	}
 }
 
-func (asked *Asked) check(leases *claims.Leases, errs []error) error {
-	n := len(asked.leases)
+// check reports what is wrong with an answer to n claims.
+func check(n int, leases *claims.Leases, errs []error) error {
 	switch {
 	case errs != nil && len(errs) != n:
 		return fmt.Errorf("%d errors for %d claims; give each its own or nil, or none at all", len(errs), n)

@@ -18,6 +18,7 @@ type Lease struct {
 	Key
 
 	rule   *dynamicconfig.Rule // nil: the key is gone, or has no cluster above any more
+	shadow bool                // another account of the key answers, and claims for both
 	given  bool                // there was a lease once
 	heard  bool                // and before it maybe what is safe
 	amount float64
@@ -46,12 +47,12 @@ type Locker interface {
 }
 
 // Follow puts rule in force, and returns l; nil, and l ends, if rule is nil or has no
-// parent.
-func (l *Lease) Follow(rule *dynamicconfig.Rule) *Lease {
+// parent. Shadow says that another account of the key answers.
+func (l *Lease) Follow(rule *dynamicconfig.Rule, shadow bool) *Lease {
 	if l == nil {
 		return nil
 	}
-	if l.rule = rule; rule == nil || !rule.Parent {
+	if l.rule, l.shadow = rule, shadow; rule == nil || !rule.Parent {
 		l.rule = nil
 		return nil
 	}
@@ -134,8 +135,11 @@ func (l *Lease) Stir(now time.Duration) {
 // stirring is by which part wants have to change for a claim out of turn.
 const stirring = 0.02
 
-// due reports whether to claim at now.
-func (l *Lease) due(now time.Duration) bool { return l.rule != nil && !l.asked && now >= l.askAt }
+// due reports whether to claim at now. Of two accounts of a key, the one that answers
+// claims: the cluster above has one claimant of a key in this cluster.
+func (l *Lease) due(now time.Duration) bool {
+	return l.rule != nil && !l.shadow && !l.asked && now >= l.askAt
+}
 
 // claim is what this cluster, called host above, asks there for the key. A key that
 // still learns only asks to keep what its hosts have: it does not know yet what they

@@ -37,7 +37,7 @@ func (c *Client) Run(ctx context.Context, host string, above Claiming) {
 			return
 		}
 		if asked := c.Ask(c.clock(), host); asked != nil {
-			leases, errs := c.claim(ctx, above, &asked.Claims)
+			leases, errs := c.claim(ctx, above, asked)
 			c.Hear(c.clock(), asked, leases, errs)
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/headgate/headgate/aggregator/parent"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/claims"
 )
@@ -21,7 +20,7 @@ var errNoAnswer = errors.New("no answer in time")
 // climb is what an owner asks of the cluster above, with what has been
 // answered so far. There is one at a time, as in Run.
 type climb struct {
-	asked   *parent.Asked
+	asked   *claims.Claims
 	leases  claims.Leases
 	errs    []error
 	missing int   // parts that are not answered
@@ -45,14 +44,14 @@ func (c *cluster) below(h *host) error {
 	if asked == nil {
 		return nil
 	}
-	n := len(asked.Claims.Rows)
+	n := len(asked.Rows)
 	k := &climb{asked: asked, leases: claims.Leases{Rows: make([]claims.Lease, n)}, errs: make([]error, n), host: h.number, process: h.process}
 	h.climb = k
 	byOwner := make(map[int]*claim)
 	var parts []*claim // in the order of rows
 	ring := c.branches[c.branches[h.branch].Parent].members.ring
-	for row := range asked.Claims.Rows {
-		owner, ok := c.byName[ring.Owner(asked.Claims.Rows[row].Key)]
+	for row := range asked.Rows {
+		owner, ok := c.byName[ring.Owner(asked.Rows[row].Key)]
 		if !ok {
 			k.errs[row] = rpc.ErrNoOwner
 			continue
@@ -69,7 +68,7 @@ func (c *cluster) below(h *host) error {
 	for _, part := range parts {
 		request := &claims.Claims{}
 		for _, row := range part.rows {
-			request.Rows = append(request.Rows, asked.Claims.Rows[row])
+			request.Rows = append(request.Rows, asked.Rows[row])
 		}
 		payload, err := claims.Encode(request)
 		if err != nil {
