@@ -127,3 +127,24 @@ func TestOnlyTheAccountThatAnswersClaimsAbove(t *testing.T) {
 		}
 	}
 }
+
+// What a shadow has granted is no lease: the next owner must not take it for one.
+func TestAShadowHandsNothingOver(t *testing.T) {
+	a := leased(t, dynamicconfig.Rule{Limit: 100, Migration: &dynamicconfig.Migration{From: "fair-share", To: "none", Mode: dynamicconfig.ModeOldShadowNew}})
+	for at := s; at < 5*s; at += s {
+		for _, name := range []string{"fair-share", "none"} {
+			for _, host := range []string{"a", "b"} {
+				step(t, a, at, host, reportOf(name, 100, 100, s, "k"))
+			}
+		}
+	}
+	held := 0.0
+	for _, part := range a.Handover(5 * s) {
+		for _, row := range part.Rows {
+			held += row.Has
+		}
+	}
+	if held > 100 {
+		t.Errorf("hosts hold %v of 100", held)
+	}
+}

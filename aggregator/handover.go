@@ -22,7 +22,7 @@ func (a *Aggregator) Handover(now time.Duration) (parts []*claims.Claims) {
 	var rows []claims.Claim
 	for sh := range a.table.All {
 		for _, e := range sh.Entries() {
-			rows = e.Key.hand(rows, now, sh, &a.hosts)
+			rows = e.Key.hand(rows, now, sh, e.Algorithm, &a.hosts)
 		}
 	}
 	for part := range slices.Chunk(rows, rpc.MaxKeys) {
@@ -32,12 +32,12 @@ func (a *Aggregator) Handover(now time.Duration) (parts []*claims.Claims) {
 }
 
 // hand adds what hosts hold of k.
-func (k *key) hand(rows []claims.Claim, now time.Duration, sh *shard, h *hosts) []claims.Claim {
+func (k *key) hand(rows []claims.Claim, now time.Duration, sh *shard, named string, h *hosts) []claims.Claim {
 	now = sh.Lock(now)
 	defer sh.Unlock()
 
 	leaser, ok := k.account.(account.Leaser)
-	if !ok || k.rule == nil {
+	if !ok || k.rule == nil || k.settings.shadows(k.rule, named) {
 		return rows
 	}
 	k.account.Expire(now, h.gone)
