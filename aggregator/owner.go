@@ -161,7 +161,9 @@ const handOverWithin = 2 * time.Second
 // RingMoved implements Lifecycle.
 func (a *Aggregator) RingMoved(c Cluster) {
 	a.Moved(Now())
-	a.parent.Moved(c.Owns)
+	if c.Placement != nil {
+		a.parent.Moved(c.Owns)
+	}
 }
 
 // Sweep implements Lifecycle.
