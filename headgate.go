@@ -157,7 +157,7 @@ func (n *Node) assemble(snapshot *dynamicconfig.Snapshot) (err error) {
 			errs = append(errs, fmt.Errorf("headgate: payload %s: %w", name, err))
 		}
 		n.owners.All = append(n.owners.All, p.Owner)
-		errs = append(errs, local.Register(p.TypeURL, p.Owner))
+		errs = append(errs, local.Register(p.TypeURL, n.owners.Serve(p.Owner)))
 	}
 	return errors.Join(errs...)
 }

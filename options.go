@@ -13,6 +13,7 @@ import (
 	"github.com/uber-go/tally/v4"
 
 	"github.com/headgate/headgate/aggregator"
+	"github.com/headgate/headgate/aggregator/parent"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
@@ -36,8 +37,8 @@ type options struct {
 	payloads  map[string]Payload // by algorithm
 	remotes   map[string]stage.Remote
 	limiter   []limiter.Option
-	name      string              // this cluster's name at parent
-	parent    aggregator.Claiming // nil without a cluster above
+	name      string          // this cluster's name at parent
+	parent    parent.Claiming // nil without a cluster above
 	errs      []error
 }
 
@@ -137,7 +138,7 @@ func WithPoints(points int) Option { return func(o *options) { o.points = points
 // `parent: true` share what parent leases to them. The parent knows this cluster
 // as name, which all its nodes must have in common and no other cluster may
 // have. A claims.Claimant is a parent, and so is a client of its edge.
-func WithParent(name string, parent aggregator.Claiming) Option {
+func WithParent(name string, parent parent.Claiming) Option {
 	return func(o *options) {
 		if name == "" || parent == nil {
 			o.fail("headgate: a parent needs a name for this cluster, and a client that asks it")
@@ -230,7 +231,13 @@ func (o *options) known(name string) bool {
 // check returns what is wrong with the algorithms that limits name, and with
 // their parameters.
 func (o *options) check(limits *dynamicconfig.Snapshot) error {
-	return errors.Join(limits.Check(o.known), limits.CheckParameters(o.checkParameters))
+	errs := []error{limits.Check(o.known), limits.CheckParameters(o.checkParameters)}
+	for _, rule := range limits.Rules() {
+		if m := rule.Migration; m != nil && o.registry.Canonical(m.From) == o.registry.Canonical(m.To) {
+			errs = append(errs, fmt.Errorf("rule %q: migrate: %s and %s are two names of one algorithm: name two algorithms", rule.Key, m.From, m.To))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // checkParameters returns what is wrong with the parameters of an algorithm.

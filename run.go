@@ -57,7 +57,7 @@ func (n *Node) Start(ctx context.Context) error {
 	})
 	n.loops.Go(func() { n.owners.Run(running, n.group.Interval) })
 	if n.parent != nil {
-		n.loops.Go(func() { n.aggregator.RunBelow(running, n.name, n.parent) })
+		n.loops.Go(func() { n.aggregator.Parent().Run(running, n.name, n.parent) })
 	}
 	reporting, endReports := context.WithCancel(running)
 	var reports sync.WaitGroup

@@ -24,12 +24,12 @@ func below(t testing.TB, r dynamicconfig.Rule) *Aggregator {
 // answered has a ask at now, wants the one claim to be due, and answers it.
 func answered(t testing.TB, a *Aggregator, now time.Duration, l claims.Lease) claims.Claim {
 	t.Helper()
-	asked := a.Ask(now, "region")
+	asked := a.Parent().Ask(now, "region")
 	if asked == nil {
 		t.Fatalf("at %v nothing is asked", now)
 	}
-	a.Hear(now, asked, &claims.Leases{Rows: []claims.Lease{l}}, nil)
-	return asked.Claims.Rows[0]
+	a.Parent().Hear(now, asked, &claims.Leases{Rows: []claims.Lease{l}}, nil)
+	return asked.Rows[0]
 }
 
 func lease(amount float64) claims.Lease {
@@ -121,9 +121,9 @@ func TestLearningEndsWithTheLeaseOfBefore(t *testing.T) {
 	child.Moved(50 * s)
 	claimed(t, child, 50*s, wants("alive", 20, 80))
 	climb := func(now time.Duration) claims.Claim {
-		asked := child.Ask(now, "region")
-		child.Hear(now, asked, parent.Claim(now, &asked.Claims), nil)
-		return asked.Claims.Rows[0]
+		asked := child.Parent().Ask(now, "region")
+		child.Parent().Hear(now, asked, parent.Claim(now, asked), nil)
+		return asked.Rows[0]
 	}
 	if c := climb(50 * s); !c.Keep {
 		t.Fatalf("it claims %+v", c)
@@ -170,11 +170,11 @@ func TestWhenTheLeaseFromAboveEndsWhatIsSafeIsShared(t *testing.T) {
 	nobody := l
 	nobody.Amount, nobody.Learning = 0, true
 	for at := 8 * s; at < 100*s; at += 8 * s {
-		if asked := a.Ask(at, "region"); asked != nil {
+		if asked := a.Parent().Ask(at, "region"); asked != nil {
 			if at < 80*s {
-				a.Hear(at, asked, nil, []error{errors.New("away")})
+				a.Parent().Hear(at, asked, nil, []error{errors.New("away")})
 			} else { // it is back, and learns that nobody has anything
-				a.Hear(at, asked, &claims.Leases{Rows: []claims.Lease{nobody}}, nil)
+				a.Parent().Hear(at, asked, &claims.Leases{Rows: []claims.Lease{nobody}}, nil)
 			}
 		}
 		want := 60.0
@@ -209,12 +209,12 @@ func TestEveryAlgorithmSaysWhatItsHostsWant(t *testing.T) {
 			u.Wants = []float64{40}
 			step(t, a, at, "host", u)
 		}
-		asked := a.Ask(10*s, "region")
+		asked := a.Parent().Ask(10*s, "region")
 		if asked == nil {
 			t.Errorf("%s asks for nothing", name)
 			continue
 		}
-		if b := asked.Claims.Rows[0].Bands; len(b) != 1 || !(b[0].Wants >= 39 && b[0].Wants <= 60) || b[0].Clients != 1 {
+		if b := asked.Rows[0].Bands; len(b) != 1 || !(b[0].Wants >= 39 && b[0].Wants <= 60) || b[0].Clients != 1 {
 			t.Errorf("%s: bands are %+v", name, b)
 		}
 	}
@@ -248,16 +248,16 @@ func TestAClusterAsksEarlyWhenItsDemandChanges(t *testing.T) {
 		claimed(t, a, 0, wants("a", 0, 10))
 		answered(t, a, 0, lease(10)) // refresh in 8 s
 		claimed(t, a, s, wants("a", 10, tt.wants))
-		if asked := a.Ask(s, "region"); asked != nil {
+		if asked := a.Parent().Ask(s, "region"); asked != nil {
 			t.Errorf("%v wanted: asked at once, so a host can make it ask all the time", tt.wants)
 		}
 		claimed(t, a, 2*s, wants("a", 10, tt.wants))
-		asked := a.Ask(2*s, "region")
+		asked := a.Parent().Ask(2*s, "region")
 		if (asked != nil) != tt.early {
 			t.Errorf("%v wanted instead of 10: asked early %v", tt.wants, asked != nil)
 		}
-		if asked != nil && asked.Claims.Rows[0].Bands[0].Wants != tt.wants {
-			t.Errorf("it asks %+v", asked.Claims.Rows[0])
+		if asked != nil && asked.Rows[0].Bands[0].Wants != tt.wants {
+			t.Errorf("it asks %+v", asked.Rows[0])
 		}
 	}
 }

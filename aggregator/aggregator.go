@@ -15,6 +15,7 @@ import (
 
 	"github.com/headgate/headgate/aggregator/internal/account"
 	"github.com/headgate/headgate/aggregator/internal/table"
+	"github.com/headgate/headgate/aggregator/parent"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/rpc"
@@ -25,22 +26,17 @@ import (
 // concurrent use. No report waits for longer than one key takes, or a look
 // over a part of the keys' names.
 type Aggregator struct {
-	log      *slog.Logger
-	metrics  metrics
+	journal
+
 	registry *algorithm.Registry
 	accounts accounts
 
 	configure sync.Mutex // serialises Configure
 	settings  atomic.Pointer[settings]
 	moved     atomic.Int64 // when keys last moved between owners, by Step's time
-	children  children
+	parent    *parent.Client
 	hosts     hosts
-	labels    atomic.Pointer[map[string]algorithm.Labels] // by host; nil before the first Label
-	gone      func(host uint32)                           // forget; made once, as it costs an allocation
 	keys      atomic.Int64
-	blamed    pacer // by Step's time
-	refusals  pacer
-	nonsense  pacer       // of the cluster above
 	number    uint32      // at random: who told callers what is left
 	left      atomic.Bool // buckets were handed over, and do not decide any more
 	callers   callers
@@ -81,8 +77,7 @@ func WithScope(scope tally.Scope) Option {
 // with the properties.
 func New(registry *algorithm.Registry, snapshot *dynamicconfig.Snapshot, options ...Option) (*Aggregator, error) {
 	a := &Aggregator{
-		log:      slog.New(slog.DiscardHandler),
-		metrics:  newMetrics(tally.NoopScope),
+		journal:  journal{log: slog.New(slog.DiscardHandler), metrics: newMetrics(tally.NoopScope)},
 		registry: registry,
 		accounts: builtin,
 		table:    table.New[*key](),
@@ -91,7 +86,8 @@ func New(registry *algorithm.Registry, snapshot *dynamicconfig.Snapshot, options
 	for _, o := range options {
 		o(a)
 	}
-	a.gone = a.forget
+	a.hosts.gone = a.hosts.forget
+	a.parent = parent.NewClient(a.log, Now, func() { a.metrics.refused.Inc(1) })
 	if err := a.Configure(snapshot); err != nil {
 		return nil, err
 	}
@@ -117,7 +113,7 @@ func (a *Aggregator) Configure(snapshot *dynamicconfig.Snapshot) error {
 	if err := average.Validate(); err != nil {
 		return fmt.Errorf("aggregator: configure: %w", err)
 	}
-	s.accounts = account.Settings{Average: average, Stages: average.Stages(), Interval: p.UpdateInterval, Member: a.member}
+	s.accounts = account.Settings{Average: average, Stages: average.Stages(), Interval: p.UpdateInterval, Member: a.hosts.member}
 	s.shortest = min(time.Second, p.UpdateInterval)
 	a.configure.Lock()
 	defer a.configure.Unlock()
@@ -162,7 +158,8 @@ func (a *Aggregator) step(now time.Duration, host string, report *usage.Report, 
 
 	u.a, u.settings = a, s
 	u.usage, u.host, u.grants = report, id, grants
-	a.table.Visit(now, report.Algorithm, report.Keys, id*7, &u.order, u)
+	u.algorithm = a.registry.Canonical(report.Algorithm)
+	a.table.Visit(now, u.algorithm, report.Keys, id*7, &u.order, u)
 	a.metrics.updates.Inc(1)
 	a.metrics.updatedKeys.Inc(int64(report.Len()))
 	return nil
@@ -175,7 +172,7 @@ func (a *Aggregator) newKey(b *book, s *settings, c *account.Config, hash uint64
 		a.metrics.noRoom.Inc(1)
 		return nil, nil
 	}
-	k := &key{settings: s, rule: c.Rule}
+	k := &key{settings: s, rule: c.Rule, trims: now}
 	k.account = a.accounts[c.Algorithm.Account](now, time.Duration(a.moved.Load()), c)
 	if bucketed, ok := k.account.(account.Bucketed); ok {
 		k.account = &auto{bucketed, newLearned(now)}
@@ -187,21 +184,24 @@ func (a *Aggregator) newKey(b *book, s *settings, c *account.Config, hash uint64
 	}
 	k.text = strings.Clone(text)
 	b.Add(hash, k)
-	a.raise(now, a.table.Shard(hash), k)
+	a.raise(now, a.table.Shard(hash), b, k)
 	return k, nil
 }
 
 // Label puts the labels of hosts in force: what membership says about each, by its
 // name. Weighings see them; no report can change them.
-func (a *Aggregator) Label(labels map[string]algorithm.Labels) { a.labels.Store(&labels) }
+func (a *Aggregator) Label(labels map[string]algorithm.Labels) { a.hosts.labels.Store(&labels) }
 
-// member is who host is.
-func (a *Aggregator) member(host uint32) account.Member {
-	m := account.Member{Name: a.hosts.name(host)}
-	if labels := a.labels.Load(); labels != nil {
-		m.Labels = (*labels)[m.Name]
+// Parent returns the client of the cluster above, which has to be run if rules have a
+// parent.
+func (a *Aggregator) Parent() *parent.Client { return a.parent }
+
+// raise gives k, which is in sh, a cluster above if its rule has one by now. When
+// it has none any more, adopt takes it away.
+func (a *Aggregator) raise(now time.Duration, sh *shard, b *book, k *key) {
+	if k.rule != nil && k.rule.Parent && k.above == nil {
+		k.above = a.parent.Raise(now, parent.Key{Text: k.text, Account: k.account, Lock: sh}, k.rule, k.settings.shadows(k.rule, b.Algorithm()), k.settings.accounts.Interval)
 	}
-	return m
 }
 
 // Moved tells that keys may have moved between owners at now: keys that are new
@@ -209,13 +209,26 @@ func (a *Aggregator) member(host uint32) account.Member {
 func (a *Aggregator) Moved(now time.Duration) { a.moved.Store(int64(now)) }
 
 // match is the rule for the key called text if it has the algorithm called named
-// decide or measured. If not, it is nil, and instead is the rule that there is.
+// decide or measured. If not, it is nil, and instead is the rule that there is. Named
+// is a canonical name.
 func (s *settings) match(text, named string) (rule, instead *dynamicconfig.Rule) {
-	rule, _ = s.snapshot.Match(text)
-	if rule == nil || mentions(rule, named) {
+	if rule, _ = s.snapshot.Match(text); rule == nil {
+		return nil, nil
+	}
+	from, to := rule.Algorithm, rule.Algorithm
+	if m := rule.Migration; m != nil {
+		from, to = m.From, m.To
+	}
+	if s.registry.Canonical(from) == named || s.registry.Canonical(to) == named {
 		return rule, nil
 	}
 	return nil, rule
+}
+
+// shadows reports whether rule has another algorithm answer than the one called named,
+// which is a canonical name.
+func (s *settings) shadows(rule *dynamicconfig.Rule, named string) bool {
+	return rule != nil && s.registry.Canonical(answering(rule)) != named
 }
 
 // config is what the account of a key of rule, which may be nil, must know under the

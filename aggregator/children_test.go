@@ -20,12 +20,12 @@ func TestKeysThatAreGoneLeaveNoChildrenIfNobodyAsksAbove(t *testing.T) {
 		for i := range 10 {
 			claimed(t, a, now, claims.Claim{Key: fmt.Sprint(round, ":", i), Host: "h", Bands: []claims.Band{{Clients: 1, Wants: 1}}})
 		}
-		if n := len(a.children.keys); n != 10 {
+		if n := a.Parent().Len(); n != 10 {
 			t.Fatalf("round %d: %d children of 10 keys", round, n)
 		}
 		now += time.Hour
 		a.GC(now)
-		if n, keys := len(a.children.keys), a.keys.Load(); n != 0 || keys != 0 {
+		if n, keys := a.Parent().Len(), a.keys.Load(); n != 0 || keys != 0 {
 			t.Fatalf("round %d: %d children and %d keys after all are gone", round, n, keys)
 		}
 	}
@@ -45,14 +45,106 @@ func TestNonsenseFromAboveIsNoAnswer(t *testing.T) {
 		for _, errs := range [][]error{nil, {}, {nil, nil}} {
 			a := below(t, dynamicconfig.Rule{Algorithm: "fair-share"})
 			claimed(t, a, 0, wants("first", 20, 30))
-			asked := a.Ask(0, "region")
+			asked := a.Parent().Ask(0, "region")
 			if asked == nil {
 				t.Fatal("nothing is asked")
 			}
-			a.Hear(0, asked, leases, errs)
-			if soon := a.Ask(again, "region"); soon == nil || len(soon.Claims.Rows) != 1 || soon.Claims.Rows[0].Has != 20 {
+			a.Parent().Hear(0, asked, leases, errs)
+			if soon := a.Parent().Ask(time.Second, "region"); soon == nil || len(soon.Rows) != 1 || soon.Rows[0].Has != 20 {
 				t.Errorf("%s, %d errors: asks for %+v again", name, len(errs), soon)
 			}
 		}
+	}
+}
+
+// other is a Placement of all keys at another host.
+type other struct{}
+
+func (other) Owner(string) string { return "other" }
+
+// An owner whose key has moved must not claim for it any more: the new owner does, in the
+// name of the same cluster.
+func TestAnOwnerBeforeClaimsNothingAbove(t *testing.T) {
+	parent := leased(t, dynamicconfig.Rule{Limit: 100, Algorithm: "fair-share", Recalculate: dynamicconfig.None, Learning: dynamicconfig.None})
+	climb := func(a *Aggregator, now time.Duration) {
+		if asked := a.Parent().Ask(now, "region"); asked != nil {
+			a.Parent().Hear(now, asked, parent.Claim(now, asked), nil)
+		}
+	}
+	before, after := below(t, dynamicconfig.Rule{Algorithm: "elastic"}), below(t, dynamicconfig.Rule{Algorithm: "elastic"})
+	now := 10 * s
+	use := func(a *Aggregator) {
+		now += s
+		step(t, a, now, "host", reportOf("elastic", 40, 0, s, "k"))
+		climb(a, now)
+	}
+	for range 20 {
+		use(before)
+	}
+	before.RingMoved(Cluster{Placement: other{}, Self: "me"})
+	for range 20 { // the owner before still has the key
+		use(after)
+		before.GC(now)
+		climb(before, now)
+		if got := claimed(t, parent, now, wants("another region", 0, 100)); got.Amount > 65 {
+			t.Fatalf("another region gets %v of 100 beside one that uses 40", got.Amount)
+		}
+	}
+}
+
+// A rule that migrates has two accounts of a key. The cluster above has one claimant, whose
+// demand is that of the account that answers.
+func TestOnlyTheAccountThatAnswersClaimsAbove(t *testing.T) {
+	parent := leased(t, dynamicconfig.Rule{Limit: 100, Algorithm: "fair-share", Recalculate: dynamicconfig.None})
+	rule := func(mode dynamicconfig.Mode) dynamicconfig.Rule {
+		return terms(dynamicconfig.Rule{Limit: 1000, Parent: true, Migration: &dynamicconfig.Migration{From: "request-weighted", To: "elastic", Mode: mode}})
+	}
+	a := below(t, rule(dynamicconfig.ModeOldShadowNew))
+	now := 10 * s
+	for round := range 60 {
+		now += s
+		names := []string{"elastic", "request-weighted"}
+		switch {
+		case round == 20:
+			if err := a.Configure(snapshot(t, cadence, rule(dynamicconfig.ModeNew))); err != nil {
+				t.Fatal(err)
+			}
+			fallthrough
+		case round > 20:
+			names = names[:1]
+		}
+		for _, name := range names {
+			if g := step(t, a, now, "host", reportOf(name, 40, 0, s, "k")); round > 2 && !(g.Weight[0] >= 0.038 && g.Weight[0] < 0.06) {
+				t.Errorf("round %d, %s: %+v", round, name, g)
+			}
+		}
+		a.GC(now)
+		if asked := a.Parent().Ask(now, "region"); asked != nil {
+			a.Parent().Hear(now, asked, parent.Claim(now, asked), nil)
+		}
+		if got := claimed(t, parent, now, wants("another region", 0, 100)); round > 2 && got.Amount > 65 {
+			t.Fatalf("round %d: another region gets %v of 100 beside one that uses 40", round, got.Amount)
+		}
+	}
+}
+
+// What a shadow has granted is no lease: the next owner must not take it for one.
+func TestAShadowHandsNothingOver(t *testing.T) {
+	a := leased(t, dynamicconfig.Rule{Limit: 100, Migration: &dynamicconfig.Migration{From: "fair-share", To: "none", Mode: dynamicconfig.ModeOldShadowNew}})
+	for at := s; at < 5*s; at += s {
+		for _, name := range []string{"fair-share", "none"} {
+			for _, host := range []string{"a", "b"} {
+				step(t, a, at, host, reportOf(name, 100, 100, s, "k"))
+			}
+		}
+	}
+	held := 0.0
+	for _, part := range a.Handover(5 * s) {
+		for _, row := range part.Rows {
+			held += row.Has
+		}
+	}
+	if held > 100 {
+		t.Errorf("hosts hold %v of 100", held)
 	}
 }

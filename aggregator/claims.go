@@ -42,7 +42,7 @@ func (c *claimant) ask() claims.Lease {
 	if !ok || bypassed(rule) {
 		return c.unmatched(ok)
 	}
-	name := answering(rule)
+	name := c.settings.registry.Canonical(answering(rule))
 	config, err := c.settings.config(rule, name)
 	if errors.Is(err, algorithm.ErrParameter) {
 		c.a.blame(c.now, name, c.claim.Key, err)
@@ -68,7 +68,7 @@ func (c *claimant) ask() claims.Lease {
 func (c *claimant) under(sh *shard, name string, config *account.Config, hash uint64, id uint32) (lease claims.Lease, err error) {
 	c.now = sh.Lock(c.now)
 	defer sh.Unlock()
-	defer recovered(&err)
+	defer rpc.Recovered(&err)
 
 	b := sh.Book(name)
 	k := b.Find(hash, c.claim.Key)
@@ -85,7 +85,7 @@ func (c *claimant) under(sh *shard, name string, config *account.Config, hash ui
 	if !ok || k.rule == nil {
 		return c.refuse("the key's rule has just changed: ask again"), nil
 	}
-	k.account.Expire(c.now, c.a.gone)
+	k.account.Expire(c.now, c.a.hosts.gone)
 	if c.claim.Release {
 		if l.Release(id) {
 			c.a.hosts.add(id, -1)
@@ -97,23 +97,27 @@ func (c *claimant) under(sh *shard, name string, config *account.Config, hash ui
 
 func (c *claimant) lease(k *key, l account.Leaser, name string, id uint32) (claims.Lease, error) {
 	known, learns := l.Knows(id), min(max(k.rule.Learning, 0), rpc.MaxLease)
-	if c.claim.Keep && !l.Learns(c.now, k.above.waits()) {
+	if c.claim.Keep && !l.Learns(c.now, k.above.Waits()) {
 		// A cluster below that learns knows only what was leased
 		// before this.
 		learns = min(max(l.Until(id)-c.now, 0), rpc.MaxLease)
 	}
-	if !known && l.Hosts() >= k.settings.maxHosts {
+	if !k.room(c.now, id, c.a.hosts.gone) {
 		c.a.metrics.noRoom.Inc(1)
 		return c.refuse("the decider has no room for another host of this key: raise max_hosts_per_key"), nil
 	}
+	if !known {
+		defer func() { // after a panic of the weigher too
+			if l.Knows(id) {
+				c.a.hosts.add(id, 1)
+			}
+		}()
+	}
 	var few [4]account.Band
 	capacity := k.limit(k.part(c.now)).Rate
-	granted := l.Claim(c.now, account.Terms{Lease: k.lease(c.now), Recalculate: k.recalculate(), Waits: k.above.waits()}, capacity, id,
+	granted := l.Claim(c.now, account.Terms{Lease: k.above.Lasts(c.now, k.rule.Lease), Recalculate: k.recalculate(), Waits: k.above.Waits()}, capacity, id,
 		account.Claim{Has: c.claim.Has, Bands: bands(few[:0], c.claim.Bands), Keep: c.claim.Keep, Headroom: c.claim.Headroom})
-	if !known {
-		c.a.hosts.add(id, 1)
-	}
-	k.stir(c.now)
+	k.above.Stir(c.now)
 	if granted.Invalid {
 		return c.refuse("the weigher of %s made no number of this host's part", name), insane(account.Grant{Weight: -1})
 	}
@@ -133,7 +137,7 @@ func (c *claimant) answer(k *key, granted account.Lease, name string, capacity f
 		Learns:    learns,
 		Safe:      c.safe(k, capacity),
 		Algorithm: name,
-		Learning:  granted.Learning || k.above.waits(),
+		Learning:  granted.Learning || k.above.Waits(),
 	}
 }
 
@@ -153,7 +157,8 @@ func (c *claimant) safe(k *key, capacity float64) float64 {
 	case k.rule.Fallback == dynamicconfig.FallbackOpen:
 		return capacity
 	default:
-		return capacity * min(clients/max(k.clients(), 1), 1)
+		_, all := account.Wanted(k.account)
+		return capacity * min(clients/max(all, 1), 1)
 	}
 }
 

@@ -361,24 +361,24 @@ func newTree(t testing.TB, name string, limit rate.Limit) *tree {
 
 // climb has the child ask the parent, which answers or not.
 func (tr *tree) climb(now time.Duration, answers bool) {
-	asked := tr.child.Ask(now, "region")
+	asked := tr.child.Parent().Ask(now, "region")
 	switch {
 	case asked == nil:
 	case answers:
-		tr.child.Hear(now, asked, tr.parent.Claim(now, &asked.Claims), nil)
+		tr.child.Parent().Hear(now, asked, tr.parent.Claim(now, asked), nil)
 	default:
-		errs := make([]error, len(asked.Claims.Rows))
+		errs := make([]error, len(asked.Rows))
 		for i := range errs {
 			errs[i] = errors.New("away")
 		}
-		tr.child.Hear(now, asked, nil, errs)
+		tr.child.Parent().Hear(now, asked, nil, errs)
 	}
 }
 
 func TestACapacityComesFromTheClusterAbove(t *testing.T) {
 	const s = time.Second
 	tr := newTree(t, "proportional-share", 100)
-	if got := claimed(t, tr.child, 0, wants("a", 0, 80)); got.Amount != 0 || got.Refresh != again {
+	if got := claimed(t, tr.child, 0, wants("a", 0, 80)); got.Amount != 0 || got.Refresh != s {
 		t.Errorf("before the first answer: %+v", got)
 	}
 	tr.climb(0, true)

@@ -46,6 +46,9 @@ func (e *exact) Expire(now time.Duration, _ func(host uint32)) {
 	}
 }
 
+// Trim implements account.Account.
+func (e *exact) Trim(time.Duration, func(host uint32)) {}
+
 // Configure implements account.Account: each take brings the rule.
 func (e *exact) Configure(time.Duration, *account.Config) {}
 

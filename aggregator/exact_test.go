@@ -313,11 +313,11 @@ func TestABucketWithAClusterAbove(t *testing.T) {
 		took(t, a, 0, usage.Take{Tokens: 1})
 	}
 	a.GC(time.Second)
-	asked := a.Ask(time.Second, "below")
-	if asked == nil || len(asked.Claims.Rows) != 1 || len(asked.Claims.Rows[0].Bands) != 1 || asked.Claims.Rows[0].Bands[0].Wants != 31./2 {
+	asked := a.Parent().Ask(time.Second, "below")
+	if asked == nil || len(asked.Rows) != 1 || len(asked.Rows[0].Bands) != 1 || asked.Rows[0].Bands[0].Wants != 31./2 {
 		t.Fatalf("asked %+v", asked)
 	}
-	a.Hear(time.Second, asked, &claims.Leases{Rows: []claims.Lease{{Amount: 20, Lasts: 10 * time.Second, Refresh: time.Second}}}, nil)
+	a.Parent().Hear(time.Second, asked, &claims.Leases{Rows: []claims.Lease{{Amount: 20, Lasts: 10 * time.Second, Refresh: time.Second}}}, nil)
 	if got := left(t, a, time.Second); got != 0 {
 		t.Errorf("%v left at once", got)
 	}

@@ -49,6 +49,11 @@ func newExactCluster(t *testing.T, hosts int, limit rate.Limit, burst float64, f
 			c.network.SetFaults(other, name, faults)
 		}
 	}
+	t.Cleanup(func() {
+		for _, taker := range c.takers {
+			taker.Close() // it may still withdraw what was lost
+		}
+	})
 	return c
 }
 

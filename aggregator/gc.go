@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/aggregator/internal/table"
+	"github.com/headgate/headgate/rpc"
 )
 
 // GC forgets hosts that have been silent for gc_after, keys that have no hosts
@@ -20,7 +21,7 @@ func (a *Aggregator) GC(now time.Duration) {
 			}
 		}
 	}
-	a.children.expire()
+	a.parent.Expire()
 	a.callers.expire(now)
 	a.metrics.keys.Update(float64(a.keys.Load()))
 	a.metrics.hosts.Update(float64(a.hosts.len()))
@@ -30,23 +31,20 @@ func (a *Aggregator) GC(now time.Duration) {
 func (a *Aggregator) sweep(now time.Duration, s *settings, sh *shard, e table.Entry[*key]) (err error) {
 	now = sh.Lock(now)
 	defer sh.Unlock()
-	defer recovered(&err)
+	defer rpc.Recovered(&err)
 
 	b, k := sh.Book(e.Algorithm), e.Key
 	if b.Find(e.Hash, k.text) != k {
 		return nil // another GC was here
 	}
 	k.adopt(now, s, e.Algorithm)
-	a.raise(now, sh, k)
-	k.account.Expire(now, a.gone)
+	a.raise(now, sh, b, k)
+	k.account.Expire(now, a.hosts.gone)
 	if k.account.Hosts() == 0 && !k.keeps(now) || k.abandoned(now, s.accounts.Average.GCAfter) {
 		b.Remove(e.Hash, k)
 		k.leave()
 		a.keys.Add(-1)
-		k.above = nil
+		k.above = k.above.Follow(nil, false)
 	}
 	return nil
 }
-
-// forget is called when a row of host is gone.
-func (a *Aggregator) forget(host uint32) { a.hosts.add(host, -1) }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/aggregator/internal/account"
+	"github.com/headgate/headgate/aggregator/parent"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/claims"
@@ -21,7 +22,7 @@ func (a *Aggregator) Handover(now time.Duration) (parts []*claims.Claims) {
 	var rows []claims.Claim
 	for sh := range a.table.All {
 		for _, e := range sh.Entries() {
-			rows = a.hand(rows, now, sh, e.Key)
+			rows = e.Key.hand(rows, now, sh, e.Algorithm, &a.hosts)
 		}
 	}
 	for part := range slices.Chunk(rows, rpc.MaxKeys) {
@@ -31,30 +32,25 @@ func (a *Aggregator) Handover(now time.Duration) (parts []*claims.Claims) {
 }
 
 // hand adds what hosts hold of k.
-func (a *Aggregator) hand(rows []claims.Claim, now time.Duration, sh *shard, k *key) []claims.Claim {
+func (k *key) hand(rows []claims.Claim, now time.Duration, sh *shard, named string, h *hosts) []claims.Claim {
 	now = sh.Lock(now)
 	defer sh.Unlock()
 
 	leaser, ok := k.account.(account.Leaser)
-	if !ok || k.rule == nil {
+	if !ok || k.rule == nil || k.settings.shadows(k.rule, named) {
 		return rows
 	}
-	k.account.Expire(now, a.gone)
+	k.account.Expire(now, h.gone)
 	for host, claim := range leaser.Held {
-		row := claims.Claim{Key: k.text, Host: a.hosts.name(host), Has: min(claim.Has, rpc.MaxAmount), Keep: true, Headroom: claim.Headroom}
+		row := claims.Claim{Key: k.text, Host: h.name(host), Has: min(claim.Has, rpc.MaxAmount), Keep: true, Headroom: claim.Headroom}
 		for _, b := range claim.Bands {
-			row.Bands = append(row.Bands, wireBand(b))
+			row.Bands = append(row.Bands, parent.WireBand(b))
 		}
 		if row.Host != "" {
 			rows = append(rows, row)
 		}
 	}
 	return rows
-}
-
-// wireBand is b within the bounds of the wire.
-func wireBand(b account.Band) claims.Band {
-	return claims.Band{Priority: b.Priority, Clients: min(max(b.Clients, 1), rpc.MaxCount), Wants: min(b.Wants, rpc.MaxAmount)}
 }
 
 // HandoverBuckets stops deciding, and returns what is left at now in the

@@ -6,16 +6,23 @@ import (
 	"math"
 	"strings"
 	"sync"
+	"sync/atomic"
+
+	"github.com/headgate/headgate/aggregator/internal/account"
+	"github.com/headgate/headgate/algorithm"
 )
 
 // hosts gives every host name a small number, so that a row holds four bytes
 // of it and not a string. A number is given anew when no row has it.
 type hosts struct {
-	mu    sync.RWMutex // protects following fields
+	mu    sync.RWMutex // protects following fields, up to the blank line
 	ids   map[string]uint32
 	names []string // by id; empty when free
 	rows  []int64  // by id: rows that have it, and updates under way
 	free  []uint32
+
+	labels atomic.Pointer[map[string]algorithm.Labels] // by host; nil before the first Label
+	gone   func(host uint32)                           // forget; made once, as it costs an allocation
 }
 
 // nobody is no host's number.
@@ -62,6 +69,18 @@ func (h *hosts) add(id uint32, rows int64) {
 		h.names[id] = ""
 		h.free = append(h.free, id)
 	}
+}
+
+// forget is called when a row of host is gone.
+func (h *hosts) forget(host uint32) { h.add(host, -1) }
+
+// member is who host is.
+func (h *hosts) member(host uint32) account.Member {
+	m := account.Member{Name: h.name(host)}
+	if labels := h.labels.Load(); labels != nil {
+		m.Labels = (*labels)[m.Name]
+	}
+	return m
 }
 
 // name is whose number id is; empty if it is nobody's.

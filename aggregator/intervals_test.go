@@ -65,7 +65,7 @@ func TestABrokenClusterAboveDoesNotFillTheLog(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		above := new(nonsense)
-		go a.RunBelow(ctx, "region", above)
+		go a.Parent().Run(ctx, "region", above)
 		for i := range 600 {
 			asked := &claims.Claims{Rows: []claims.Claim{{Key: fmt.Sprint("k", i%20), Host: "h", Bands: []claims.Band{{Clients: 1, Wants: 1}}}}}
 			a.Claim(aggregator.Now(), asked)

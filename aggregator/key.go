@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/aggregator/internal/account"
+	"github.com/headgate/headgate/aggregator/parent"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/rpc/usage"
@@ -17,9 +18,9 @@ type key struct {
 	settings *settings // under which rule was found
 	rule     *dynamicconfig.Rule
 	account  account.Account
-	above    *above // where the capacity comes from; nil: from the rule
+	above    *parent.Lease // where the capacity comes from; nil: from the rule
 
-	_ [8]byte
+	trims time.Duration // no Trim before
 }
 
 // Text implements table.Key.
@@ -36,9 +37,7 @@ func (k *key) adopt(now time.Duration, s *settings, named string) bool {
 	k.rule, _ = s.match(k.text, named)
 	k.settings = s
 	k.enter()
-	if k.rule == nil || !k.rule.Parent {
-		k.above = nil
-	}
+	k.above = k.above.Follow(k.rule, s.shadows(k.rule, named))
 	if c, err := s.config(k.rule, named); err == nil { // else it goes on as it was, and new keys' reports are told
 		k.account.Configure(now, c)
 	}
@@ -49,6 +48,20 @@ func (k *key) adopt(now time.Duration, s *settings, named string) bool {
 		e.follow(now, k)
 	}
 	return true
+}
+
+// room reports whether k's account knows host, or may at now: if it has max_hosts_per_key,
+// k forgets the silent ones.
+func (k *key) room(now time.Duration, host uint32, gone func(host uint32)) bool {
+	most := k.settings.maxHosts
+	if k.account.Hosts() < most || k.account.Knows(host) {
+		return true
+	}
+	if now >= k.trims { // Trim looks at all hosts
+		k.trims = now + k.settings.accounts.Interval/4
+		k.account.Trim(now, gone)
+	}
+	return k.account.Hosts() < most
 }
 
 func parameters(rule *dynamicconfig.Rule) map[string]string {
@@ -68,68 +81,25 @@ func (k *key) part(now time.Duration) float64 {
 	if k.above == nil {
 		return 1
 	}
-	return k.partAbove(now)
-}
-
-// partAbove is part of a key that has a cluster above.
-func (k *key) partAbove(now time.Duration) float64 {
-	if limit := float64(k.rule.Limit); limit > 0 {
-		return min(k.capacity(now)/limit, 1)
-	}
-	return 0
-}
-
-// clients is for how many k's hosts speak.
-func (k *key) clients() (n float64) {
-	for b := range k.account.Demand {
-		n += float64(b.Clients)
-	}
-	return n
-}
-
-// lease is for how long to lease at now: no longer than the cluster above does.
-func (k *key) lease(now time.Duration) time.Duration {
-	if k.above == nil || now >= k.above.until {
-		return k.rule.Lease // what is safe is so for ever
-	}
-	return min(k.rule.Lease, k.above.until-now)
-}
-
-// refresh is after how long to ask again: in half the time from level to level.
-func (k *key) refresh() time.Duration {
-	switch {
-	case k.above == nil:
-		return k.rule.Refresh
-	case !k.above.given:
-		return min(k.rule.Refresh, again)
-	}
-	return max(min(k.rule.Refresh, k.above.fresh/2), minRefresh)
+	return k.above.Part(now)
 }
 
 // soon is after how long to ask again. Who is short of what others still hold asks
 // a few times while these come to give it back.
 func (k *key) soon(short bool) time.Duration {
-	refresh := k.refresh()
+	refresh := k.above.Refresh(k.rule.Refresh)
 	if !short {
 		return refresh
 	}
-	return min(refresh, max(refresh/shortRefreshes, k.recalculate(), minRefresh))
+	return min(refresh, max(refresh/shortRefreshes, k.recalculate(), parent.MinRefresh))
 }
 
 // shortRefreshes is how many times in a refresh a host asks that is short.
 const shortRefreshes = 4
 
-// recalculate is after how long asking again may change the answer: in a tree
-// at the latest when it is time to ask again.
+// recalculate is after how long asking again may change the answer.
 func (k *key) recalculate() time.Duration {
-	switch recalculate := max(k.rule.Recalculate, 0); {
-	case k.above == nil:
-		return recalculate
-	case !k.above.given:
-		return 0
-	default:
-		return min(recalculate, k.refresh())
-	}
+	return k.above.Recalculate(max(k.rule.Recalculate, 0), k.rule.Refresh)
 }
 
 // demand is row i of usage as rates. Reports that follow each other closely say
@@ -146,7 +116,7 @@ func (k *key) report(now time.Duration, r *account.Report, u *usage.Report, i in
 	r.Allowed, r.Rejected = float64(u.Allowed[i]), float64(u.Rejected[i])
 	r.Rates = demand(u, i, k.settings.shortest)
 	r.Elapsed, r.Has, r.Cost = u.Elapsed[i], u.Weight[i], 1
-	r.Lease, r.Waits = k.lease(now), k.above.waits()
+	r.Lease, r.Waits = k.above.Lasts(now, k.rule.Lease), k.above.Waits()
 	if part > 0 && part < 1 {
 		if _, amounts := k.account.(account.Leaser); !amounts {
 			r.Has = min(r.Has/part, 1)

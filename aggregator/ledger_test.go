@@ -21,6 +21,7 @@ import (
 type dumb struct {
 	properties dynamicconfig.Properties
 	keys       map[string]map[string]*dumbHost // by key, then host
+	trims      map[string]time.Duration        // by key: silent hosts make no room before
 }
 
 type dumbHost struct {
@@ -57,7 +58,7 @@ func (d *dumb) step(now time.Duration, host, key string, rate account.Rates) (we
 	hosts := d.keys[key]
 	if hosts == nil {
 		hosts = make(map[string]*dumbHost)
-		d.keys[key] = hosts
+		d.keys[key], d.trims[key] = hosts, now
 	}
 	for name, h := range hosts {
 		if now-h.last >= d.properties.GCAfter {
@@ -65,6 +66,14 @@ func (d *dumb) step(now time.Duration, host, key string, rate account.Rates) (we
 		}
 	}
 	h := hosts[host]
+	if h == nil && len(hosts) >= d.properties.MaxHostsPerKey && now >= d.trims[key] {
+		d.trims[key] = now + d.properties.UpdateInterval/4
+		for name, h := range hosts {
+			if now-h.last >= d.properties.DecayAfter {
+				delete(hosts, name)
+			}
+		}
+	}
 	if h == nil && len(hosts) >= d.properties.MaxHostsPerKey {
 		return 0, 0, false
 	}
@@ -121,7 +130,7 @@ func drawProperties(t *rapid.T) dynamicconfig.Properties {
 func TestLedgerIsAsExactAsLookingAtAllHosts(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		p := drawProperties(r)
-		a, ref := weighted(t, p), &dumb{p, make(map[string]map[string]*dumbHost)}
+		a, ref := weighted(t, p), &dumb{p, make(map[string]map[string]*dumbHost), make(map[string]time.Duration)}
 		now := time.Duration(rapid.Int64Range(-1e18, 1e18).Draw(r, "start"))
 		hosts := rapid.IntRange(1, 12).Draw(r, "hosts")
 		var grants usage.Grants

@@ -164,12 +164,12 @@ func TestAParentThatVanishesLive(t *testing.T) {
 		alone := child
 		alone.Parent = false
 		report(0)
-		asked := a.Ask(0, "region")
+		asked := a.Parent().Ask(0, "region")
 		rules(gone)
 		report(s)
-		a.Hear(s, asked, &claims.Leases{Rows: []claims.Lease{lease(100)}}, nil) // the answer comes late
-		if asked := a.Ask(2*s, "region"); asked != nil {
-			t.Errorf("%s: there is no rule, and it asks for %+v", name, asked.Claims)
+		a.Parent().Hear(s, asked, &claims.Leases{Rows: []claims.Lease{lease(100)}}, nil) // the answer comes late
+		if asked := a.Parent().Ask(2*s, "region"); asked != nil {
+			t.Errorf("%s: there is no rule, and it asks for %+v", name, asked)
 		}
 		a.GC(3 * s)
 		rules(child)
@@ -179,8 +179,8 @@ func TestAParentThatVanishesLive(t *testing.T) {
 		answered(t, a, 5*s, lease(100))
 		rules(alone)
 		report(6 * s)
-		if asked := a.Ask(20*s, "region"); asked != nil {
-			t.Errorf("%s: the rule has no parent, and it asks for %+v", name, asked.Claims)
+		if asked := a.Parent().Ask(20*s, "region"); asked != nil {
+			t.Errorf("%s: the rule has no parent, and it asks for %+v", name, asked)
 		}
 		// As often as you like, without a trace.
 		for i := range 10 {
@@ -188,7 +188,7 @@ func TestAParentThatVanishesLive(t *testing.T) {
 			rules(child)
 			report(at)
 			a.GC(at)
-			if asked := a.Ask(at+s, "region"); asked == nil || len(asked.Claims.Rows) != 1 {
+			if asked := a.Parent().Ask(at+s, "region"); asked == nil || len(asked.Rows) != 1 {
 				t.Fatalf("%s: round %d asks %+v, want one claim", name, i, asked)
 			}
 			rules(alone)
@@ -204,9 +204,9 @@ func (c claiming) Claim(ctx context.Context, _ *claims.Claims) (*claims.Leases, 
 	return c(ctx)
 }
 
-// RunBelow goes on whatever the way to the cluster above does: a call that panics
+// The client's Run goes on whatever the way to the cluster above does: a call that panics
 // or never ends is no answer.
-func TestRunBelowOutlivesItsParent(t *testing.T) {
+func TestRunOutlivesItsParent(t *testing.T) {
 	for name, bad := range map[string]claiming{
 		"panics": func(context.Context) (*claims.Leases, []error) { panic("a bug in Claim") },
 		"hangs": func(ctx context.Context) (*claims.Leases, []error) {
@@ -223,7 +223,7 @@ func TestRunBelowOutlivesItsParent(t *testing.T) {
 			calls, good := 0, false
 			var wg sync.WaitGroup
 			wg.Go(func() {
-				a.RunBelow(ctx, "region", claiming(func(ctx context.Context) (*claims.Leases, []error) {
+				a.Parent().Run(ctx, "region", claiming(func(ctx context.Context) (*claims.Leases, []error) {
 					if calls++; calls <= 2 {
 						return bad(ctx)
 					}

@@ -7,10 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"slices"
+	"sync"
 	"time"
 
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/headgate/headgate/aggregator/internal/pace"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/claims"
@@ -84,6 +87,26 @@ func (NoLifecycle) Sweep(time.Time) {}
 type Owners struct {
 	All []Owner
 	Log *slog.Logger
+
+	panics sync.Map // to *pace.Pacer, by what panicked
+}
+
+// Serve returns one as a Decider whose panics are logged.
+func (o *Owners) Serve(one Owner) rpc.Decider { return served{o, one} }
+
+// served is one of some Owners, as a Decider.
+type served struct {
+	owners *Owners
+	one    Owner
+}
+
+// Update implements rpc.Decider.
+func (s served) Update(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error) {
+	answer, err := rpc.Ask(ctx, s.one, host, payload)
+	if stack := rpc.StackOf(err); stack != "" {
+		s.owners.failed(s.one, "panicked; its caller gets an error", err)
+	}
+	return answer, err
 }
 
 // Configure tells all of limits.
@@ -105,18 +128,28 @@ func (o *Owners) HandOver(ctx context.Context, c Cluster) {
 func (o *Owners) each(failed string, f func(Owner) error) {
 	for _, one := range o.All {
 		if err := safely(one, f); err != nil {
-			o.Log.Error("an owner of keys "+failed, "owner", fmt.Sprintf("%T", one), "error", err)
+			o.failed(one, failed, err)
 		}
+	}
+}
+
+// failed logs that something went wrong with one: of panics, one line in a minute for
+// each method.
+func (o *Owners) failed(one Owner, failed string, err error) {
+	owner, stack := fmt.Sprintf("%T", one), rpc.StackOf(err)
+	if stack == "" {
+		o.Log.Error("an owner of keys "+failed, "owner", owner, "error", err)
+		return
+	}
+	every, _ := o.panics.LoadOrStore(owner+" "+failed, new(pace.Pacer))
+	if others, ok := every.(*pace.Pacer).Next(Now(), blameEvery); ok { //nolint:errcheck // nothing else is stored
+		o.Log.Error("an owner of keys "+failed, "owner", owner, "error", err, "stack", stack, "panics_since_last_line", others)
 	}
 }
 
 // safely calls f, and returns a panic as an error.
 func safely(one Owner, f func(Owner) error) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = &rpc.PanicError{Value: v, Stack: debug.Stack()}
-		}
-	}()
+	defer rpc.Recovered(&err)
 	return f(one)
 }
 
@@ -126,7 +159,12 @@ var _ Owner = (*Aggregator)(nil)
 const handOverWithin = 2 * time.Second
 
 // RingMoved implements Lifecycle.
-func (a *Aggregator) RingMoved(Cluster) { a.Moved(Now()) }
+func (a *Aggregator) RingMoved(c Cluster) {
+	a.Moved(Now())
+	if c.Placement != nil {
+		a.parent.Moved(c.Owns)
+	}
+}
 
 // Sweep implements Lifecycle.
 func (a *Aggregator) Sweep(time.Time) { a.GC(Now()) }
@@ -137,6 +175,7 @@ func (a *Aggregator) Sweep(time.Time) { a.GC(Now()) }
 func (a *Aggregator) HandOver(ctx context.Context, c Cluster) error {
 	var errs []error
 	var rows []usage.Take
+	a.parent.Moved(c.Owns)
 	if c.Leaving {
 		claimant := claims.Claimant{Host: c.Host, Placement: c.Placement, Peers: c.Peers, Timeout: handOverWithin}
 		for _, part := range a.Handover(Now()) {

@@ -27,7 +27,9 @@ type recorder struct {
 	fail func() error
 }
 
-func (r *recorder) Update(context.Context, string, *anypb.Any) (*anypb.Any, error) { return nil, nil }
+func (r *recorder) Update(context.Context, string, *anypb.Any) (*anypb.Any, error) {
+	panic("no message is for it")
+}
 
 func (r *recorder) note(what string, args ...any) error {
 	r.told = append(r.told, fmt.Sprintf(what, args...))
@@ -75,4 +77,20 @@ func TestOwnersShareTheirLives(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A payload that panics at each message must not fill the log, but its author needs to
+// know where.
+func TestThePanicsOfAnOwnerAreLoggedOnceWithTheirStack(t *testing.T) {
+	log := new(bytes.Buffer)
+	owners := aggregator.Owners{All: []aggregator.Owner{new(recorder)}, Log: slog.New(slog.NewTextHandler(log, nil))}
+	decider := owners.Serve(owners.All[0])
+	for range 100 {
+		if _, err := decider.Update(t.Context(), "host", nil); err == nil || !strings.Contains(err.Error(), "no message is for it") {
+			t.Fatalf("%v", err)
+		}
+	}
+	if lines := strings.Count(log.String(), "\n"); lines != 1 || !strings.Contains(log.String(), "(*recorder).Update") {
+		t.Errorf("%d lines: %s", lines, log)
+	}
 }

@@ -3,6 +3,7 @@
 package aggregator
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -125,6 +126,153 @@ func TestAWeighDividesClaims(t *testing.T) {
 		c := &claims.Claims{Rows: []claims.Claim{{Key: "k", Host: "a", Bands: []claims.Band{{Clients: 1, Wants: 5}}}}}
 		if l := a.Claim(time.Hour, c).Rows[0]; l.Refused == "" {
 			t.Errorf("of no number: %+v", l)
+		}
+	}
+}
+
+// registryWith has weigh too, under name.
+func registryWith(t testing.TB, name string, weigh algorithm.Weigh) *algorithm.Registry {
+	t.Helper()
+	r := algorithm.Builtin()
+	if err := r.Register(name, weigh); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// A band of higher priority that takes all leaves nothing.
+func TestNothingLeftIsNoFailure(t *testing.T) {
+	a, err := New(registryWith(t, "mine", algorithm.RequestWeighted), snapshot(t, dynamicconfig.Properties{}, dynamicconfig.Rule{Key: "*", Limit: 100, Algorithm: "claims/mine", Learning: dynamicconfig.None}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	claim := func(host string, priority int64, wants float64) claims.Lease {
+		return a.Claim(time.Second, &claims.Claims{Rows: []claims.Claim{{Key: "k", Host: host, Bands: []claims.Band{{Priority: priority, Clients: 1, Wants: wants}}}}}).Rows[0]
+	}
+	claim("high", 2, 200)
+	if l := claim("low", 1, 10); l.Refused != "" {
+		t.Error(l)
+	}
+}
+
+func TestALimitOfZeroIsNoFailure(t *testing.T) {
+	for _, name := range []string{"average/mine", "pool/mine", "claims/mine"} {
+		a, err := New(registryWith(t, "mine", algorithm.RequestWeighted), snapshot(t, dynamicconfig.Properties{}, dynamicconfig.Rule{Key: "*", Limit: 0, Algorithm: name, Learning: dynamicconfig.None}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 3 {
+			g := step(t, a, time.Duration(i+1)*3*time.Second, "host", reportOf(name, 0, 10, time.Second, "k"))
+			if i == 2 && (g.Lease[0] == 0 || g.Weight[0] != 0) {
+				t.Error(name, g)
+			}
+		}
+	}
+}
+
+// A weigher that panics at a host's first claim: the name of the host stays with its row.
+func TestAPanicAtAFirstClaimMixesNoHosts(t *testing.T) {
+	fails := true
+	a, err := New(registryWith(t, "mine", func(c float64, d []algorithm.Demand, p []float64) {
+		if fails {
+			panic("boom")
+		}
+		algorithm.RequestWeighted(c, d, p)
+	}), snapshot(t, dynamicconfig.Properties{}, dynamicconfig.Rule{Key: "*", Limit: 100, Algorithm: "claims/mine", Learning: dynamicconfig.None}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	claim := func(now time.Duration, host string) claims.Lease {
+		return a.Claim(now, &claims.Claims{Rows: []claims.Claim{{Key: "k", Host: host, Bands: []claims.Band{{Clients: 1, Wants: 60}}}}}).Rows[0]
+	}
+	claim(1*time.Second, "first")
+	fails = false
+	for i := range 3 {
+		claim(2*time.Second, fmt.Sprint("other", i))
+	}
+	k := known(a, "claims/mine", "k")
+	if k.account.Hosts() != 4 {
+		t.Errorf("%d hosts, want 4", k.account.Hosts())
+	}
+	for id := range uint32(4) {
+		if !k.account.Knows(id) || a.hosts.name(id) == "" {
+			t.Errorf("host %d has no row, or no name", id)
+		}
+	}
+}
+
+// Names of one pair are one account.
+func TestTwoNamesOfAPairAreOneAccount(t *testing.T) {
+	for _, names := range [][2]string{
+		{"mine", "pool/mine"},
+		{"pool/mine", "mine"},
+		{"elastic", "pool/request-weighted"},
+		{"pool/request-weighted", "elastic"},
+		{"request-weighted", "average/request-weighted"},
+		{"claims/fair-share", "fair-share"},
+	} {
+		a, err := New(registryWith(t, "mine", algorithm.RequestWeighted), snapshot(t, dynamicconfig.Properties{}, dynamicconfig.Rule{Key: "*", Limit: 100, Algorithm: names[0], Learning: dynamicconfig.None}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 3 {
+			g := step(t, a, time.Duration(i+1)*3*time.Second, "host", reportOf(names[1], 10, 10, time.Second, "k"))
+			if i == 2 && g.Lease[0] == 0 {
+				t.Error(names, "no grant")
+			}
+		}
+	}
+}
+
+// All hosts are weighed together now and then. One that comes between must not be shut
+// out until its next report.
+func TestAHostThatIsNewerThanTheLastLookKeepsItsFallback(t *testing.T) {
+	for _, name := range []string{"average/mine", "pool/mine", "claims/mine"} {
+		a, err := New(registryWith(t, "mine", algorithm.RequestWeighted), snapshot(t, dynamicconfig.Properties{UpdateInterval: 3 * s}, dynamicconfig.Rule{Key: "*", Limit: 10000, Algorithm: name, Learning: dynamicconfig.None}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		now := 10 * s
+		for range 3 {
+			for h := range 100 {
+				step(t, a, now, fmt.Sprint("old", h), reportOf(name, 100, 0, 3*s, "k"))
+				now += 30 * time.Millisecond
+			}
+		}
+		u := reportOf(name, 100, 0, 3*s, "k")
+		if g := step(t, a, now, "new", u); g.Lease[0] > 0 && g.Burst[0] < 100 {
+			t.Errorf("%s: the new host gets %+v", name, g)
+		}
+		if l := a.Claim(now, &claims.Claims{Rows: []claims.Claim{{Key: "k", Host: "newer", Headroom: true, Bands: []claims.Band{{Clients: 1, Wants: 33}}}}}).Rows[0]; name == "claims/mine" && l.Refresh > 3*s {
+			t.Errorf("%s: the new claimant gets %+v", name, l)
+		}
+		if g := step(t, a, now+3*s, "new", u); g.Lease[0] == 0 || !(g.Weight[0] > 0.003) {
+			t.Errorf("%s: an interval later the host gets %+v", name, g)
+		}
+	}
+}
+
+// A weigher that panics costs no more than one that does not: its stack is expensive, and
+// others wait for the lock.
+func TestAWeigherThatPanicsRunsNoMoreOftenThanOthers(t *testing.T) {
+	for _, name := range []string{"average/mine", "pool/mine", "claims/mine"} {
+		calls := 0
+		registry := registryWith(t, "mine", func(float64, []algorithm.Demand, []float64) {
+			calls++
+			panic("a defect")
+		})
+		a, err := New(registry, snapshot(t, dynamicconfig.Properties{UpdateInterval: s}, dynamicconfig.Rule{Key: "*", Limit: 100, Algorithm: name, Learning: dynamicconfig.None}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 100 {
+			g := step(t, a, 10*s+time.Duration(i)*10*time.Millisecond, fmt.Sprint("host", i%5), reportOf(name, 10, 0, s/20, "k"))
+			if g.Lease[0] != 0 {
+				t.Errorf("%s: %+v", name, g)
+			}
+		}
+		if calls < 7 || calls > 9 {
+			t.Errorf("%s: %d calls in one interval, want 8", name, calls)
 		}
 	}
 }

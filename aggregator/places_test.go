@@ -148,3 +148,26 @@ func TestKeysThatAreReportedCount(t *testing.T) {
 		t.Errorf("%d keys are counted of %d, after all have left", got, a.keys.Load())
 	}
 }
+
+// Strangers that took all places of a key (max_hosts_per_key) and went silent keep
+// an honest host out for ten intervals, though they count as dead after two.
+func TestStrangersDoNotKeepAnHonestHostOutForTenIntervals(t *testing.T) {
+	a, err := New(algorithm.Builtin(), snapshot(t, dynamicconfig.Properties{UpdateInterval: s, MaxHostsPerKey: 5},
+		dynamicconfig.Rule{Key: "*", Limit: 1000, Burst: 100, Algorithm: algorithm.NameElastic}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 5 {
+		step(t, a, 0, fmt.Sprint("stranger", i), reportOf(algorithm.NameElastic, 1000, 0, s, "k"))
+	}
+	for now := s; now < 12*s; now += s {
+		a.GC(now)
+		if g := step(t, a, now, "honest", reportOf(algorithm.NameElastic, 1000, 0, s, "k")); g.Lease[0] > 0 {
+			if now > 3*s {
+				t.Errorf("the honest host gets its first grant after %v", time.Duration(now))
+			}
+			return
+		}
+	}
+	t.Error("the honest host gets no grant in 12 intervals")
+}

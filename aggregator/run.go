@@ -5,8 +5,6 @@ package aggregator
 import (
 	"context"
 	"fmt"
-	"path"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -33,17 +31,13 @@ var scratches sync.Pool
 // Update implements rpc.Decider for the built-in payloads, usage.ReportTypeURL,
 // claims.TypeURL and usage.TakesTypeURL.
 func (a *Aggregator) Update(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error) {
-	if err := ctx.Err(); err != nil {
+	if err := a.admit(ctx, host, "message"); err != nil {
 		return nil, err
 	}
-	if err := rpc.CheckHost(host); err != nil {
-		a.refuse("a host without a proper name", "report", err)
-		return nil, fmt.Errorf("aggregator: %w", err)
-	}
-	switch url := payload.GetTypeUrl(); {
-	case isType(url, claims.TypeURL):
+	switch rpc.MessageName(payload.GetTypeUrl()) {
+	case rpc.MessageName(claims.TypeURL):
 		return a.claims(host, payload)
-	case isType(url, usage.TakesTypeURL):
+	case rpc.MessageName(usage.TakesTypeURL):
 		return a.StepTakes(Now(), host, payload)
 	}
 	s, ok := scratches.Get().(*scratch)
@@ -63,10 +57,6 @@ func (a *Aggregator) Update(ctx context.Context, host string, payload *anypb.Any
 	return (usage.Columnar{}).EncodeGrants(&s.grants, s.usage.Len())
 }
 
-// isType reports whether url names the same message as want: only what follows
-// the last slash counts.
-func isType(url, want string) bool { return path.Base(url) == path.Base(want) }
-
 // claims is Update for claims.TypeURL.
 func (a *Aggregator) claims(host string, payload *anypb.Any) (*anypb.Any, error) {
 	asked, err := claims.Decode(payload)
@@ -79,50 +69,6 @@ func (a *Aggregator) claims(host string, payload *anypb.Any) (*anypb.Any, error)
 
 // Now is the time that a's loops and calls count in, for Moved.
 func Now() time.Duration { return time.Since(start) }
-
-// Claiming asks the owners of keys for leases. A claims.Claimant does. Claim returns
-// when ctx ends. A call that panics is one without an answer.
-type Claiming interface {
-	Claim(ctx context.Context, asked *claims.Claims) (*claims.Leases, []error)
-}
-
-// RunBelow claims the capacity of keys whose rule has a parent from the cluster
-// above, where this cluster is called host, until ctx ends.
-func (a *Aggregator) RunBelow(ctx context.Context, host string, parent Claiming) {
-	ticker := time.NewTicker(minRefresh)
-	defer ticker.Stop()
-
-	for {
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return
-		}
-		if asked := a.Ask(Now(), host); asked != nil {
-			leases, errs := a.claimAbove(ctx, parent, &asked.Claims)
-			a.Hear(Now(), asked, leases, errs)
-		}
-	}
-}
-
-// claimWithin bounds a call of the cluster above. Without an answer in this time
-// the keys are asked for again.
-const claimWithin = 10 * time.Second
-
-// claimAbove calls parent, which is anybody's code.
-func (a *Aggregator) claimAbove(ctx context.Context, parent Claiming, asked *claims.Claims) (leases *claims.Leases, errs []error) {
-	ctx, cancel := context.WithTimeout(ctx, claimWithin)
-	defer cancel()
-	defer func() {
-		if v := recover(); v != nil {
-			if others, ok := a.nonsense.next(Now(), refusalsEvery); ok {
-				a.log.Error("the call of the cluster above panicked", "panic", v, "stack", string(debug.Stack()), "refused_since_last_line", others)
-			}
-			leases, errs = nil, nil
-		}
-	}()
-	return parent.Claim(ctx, asked)
-}
 
 // lookEvery is how soon a sweep follows an interval that has become shorter.
 const lookEvery = time.Second

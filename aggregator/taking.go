@@ -129,7 +129,7 @@ func (a *Aggregator) newTaking(b *book, s *settings, now time.Duration, name str
 		k = a.newAuto(b, s, now, rule, hash, text)
 	} else if k = a.newExact(s, now, rule, text); k != nil {
 		b.Add(hash, k)
-		a.raise(now, a.table.Shard(hash), k)
+		a.raise(now, a.table.Shard(hash), b, k)
 	}
 	if k == nil {
 		s.places[placeOf(rule, isAuto)].Add(-1)

@@ -8,17 +8,19 @@ import (
 
 	"github.com/headgate/headgate/aggregator/internal/account"
 	"github.com/headgate/headgate/aggregator/internal/table"
+	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/usage"
 )
 
 // update is one Step under way.
 type update struct {
-	a        *Aggregator
-	now      time.Duration
-	settings *settings
-	usage    *usage.Report
-	host     uint32
-	grants   *usage.Grants
+	a         *Aggregator
+	now       time.Duration
+	settings  *settings
+	usage     *usage.Report
+	algorithm string // by its canonical name
+	host      uint32
+	grants    *usage.Grants
 
 	likely    [table.AtOnce]likely // where the rows under way are
 	fetched   int                  // so that what is read ahead counts as used
@@ -84,7 +86,7 @@ func (u *update) Rows(now time.Duration, rows []int32, hashes []uint64, keys []*
 // did. A log may be slow.
 func (u *update) Unlocked() {
 	if u.why != nil {
-		u.a.blame(u.now, u.usage.Algorithm, u.usage.Keys[u.failed], u.why)
+		u.a.blame(u.now, u.algorithm, u.usage.Keys[u.failed], u.why)
 	}
 }
 
@@ -113,7 +115,7 @@ func (u *update) fetch(rows []int32, all []likely) {
 	guess := none // hosts often have the same row in each key
 	for n := range all {
 		if k := all[n].key; k != nil && k.settings == u.settings {
-			k.account.Expire(u.now, u.a.gone)
+			k.account.Expire(u.now, u.a.hosts.gone)
 			row, some := k.account.Fetch(u.host, guess)
 			read += int(k.text[0]) + some
 			if all[n].row = row; row != none {
@@ -132,7 +134,7 @@ func (u *update) fetch(rows []int32, all []likely) {
 // rows decides rows from number n of them on, whose shard is locked, and
 // returns the number of the first that an algorithm is to blame for.
 func (u *update) rows(rows []int32, hashes []uint64, n int) (at int, err error) {
-	defer recovered(&err)
+	defer rpc.Recovered(&err)
 
 	for at = n; at < len(rows); at++ {
 		if err = u.row(&u.likely[at], int(rows[at]), hashes[at]); err != nil {
@@ -163,7 +165,7 @@ func (u *update) row(likely *likely, i int, hash uint64) error {
 		row = none
 	}
 	if k != nil && (k.settings != u.settings || k.rule == nil) {
-		if !k.adopt(u.now, u.settings, u.usage.Algorithm) {
+		if !k.adopt(u.now, u.settings, u.algorithm) {
 			k = nil
 		}
 		row = none
@@ -200,13 +202,12 @@ func (u *update) put(i int, g account.Grant, lease time.Duration) {
 // admit makes k, which may or may not know the host, ready for a report of it.
 // It returns false if there is no room for another.
 func (u *update) admit(k *key) bool {
-	k.account.Expire(u.now, u.a.gone)
-	hosts := k.account.Hosts()
-	if hosts >= k.settings.maxHosts && !k.account.Knows(u.host) {
+	k.account.Expire(u.now, u.a.hosts.gone)
+	if !k.room(u.now, u.host, u.a.hosts.gone) {
 		u.a.metrics.noRoom.Inc(1)
 		return false
 	}
-	u.reporting, u.before = k, hosts
+	u.reporting, u.before = k, k.account.Hosts()
 	return true
 }
 
@@ -229,10 +230,10 @@ func (u *update) decide(k *key, i int) (g account.Grant, ok bool) {
 		return account.Grant{Weight: has, Burst: has * k.rule.Burst, Used: g.Used}, true
 	}
 	if k.above != nil { // hosts know the rule's limit only
-		k.stir(u.now)
+		k.above.Stir(u.now)
 		g.Weight *= part
 		g.Used = max(g.Used, float64(k.rule.Limit)) // what is left of it is not for them
-		ok = ok && !k.above.waits()
+		ok = ok && !k.above.Waits()
 	}
 	return g, ok
 }
@@ -243,11 +244,11 @@ func (u *update) decide(k *key, i int) (g account.Grant, ok bool) {
 // has until its lease ends, and the rule's account counts it.
 func (u *update) elsewhere(i int, hash uint64) error {
 	text := u.usage.Keys[i]
-	_, rule := u.settings.match(text, u.usage.Algorithm)
+	_, rule := u.settings.match(text, u.algorithm)
 	if rule == nil || bypassed(rule) {
 		return nil
 	}
-	name := answering(rule)
+	name := u.settings.registry.Canonical(answering(rule))
 	b := u.a.table.Shard(hash).Book(name)
 	k := b.Find(hash, text)
 	if k == nil {
@@ -285,7 +286,7 @@ func (u *update) joined() {
 // find finds or makes the key called text; nil if there is no room. The error
 // says that the algorithm is to blame.
 func (u *update) find(hash uint64, text string) (*key, error) {
-	b := u.a.table.Shard(hash).Book(u.usage.Algorithm)
+	b := u.a.table.Shard(hash).Book(u.algorithm)
 	if k := b.Find(hash, text); k != nil {
 		return k, nil
 	}
@@ -294,13 +295,13 @@ func (u *update) find(hash uint64, text string) (*key, error) {
 
 // make makes the key called text.
 func (u *update) make(b *book, hash uint64, text string) (k *key, err error) {
-	rule, instead := u.settings.match(text, u.usage.Algorithm)
+	rule, instead := u.settings.match(text, u.algorithm)
 	if instead != nil {
 		return nil, nil
 	}
 	var c *account.Config
 	if rule != nil {
-		if c, err = u.settings.config(rule, u.usage.Algorithm); err != nil {
+		if c, err = u.settings.config(rule, u.algorithm); err != nil {
 			return nil, err
 		}
 	}

@@ -72,6 +72,7 @@ type Algorithm struct {
 type Registry struct {
 	weighers map[string]Weigher
 	short    map[string]Algorithm
+	names    map[string]string // of pairs that have a short name
 }
 
 // Builtin returns a new Registry of the algorithms that come with headgate.
@@ -85,17 +86,22 @@ func Builtin() *Registry {
 		NameNone:              {Weigh: None, Form: FormNone, Only: AccountClaims},
 		NameStatic:            {Weigh: Static, Form: FormStatic, Only: AccountClaims},
 	}
-	short := map[string]Algorithm{
-		NameElastic: {Account: AccountPool, Weigher: weighers[NameRequestWeighted]},
-		NameAuto:    {Account: AccountPool, Weigher: weighers[NameRequestWeighted], Auto: true},
-	}
+	r := &Registry{weighers, make(map[string]Algorithm), make(map[string]string)}
+	r.short[NameAuto] = Algorithm{Account: AccountPool, Weigher: weighers[NameRequestWeighted], Auto: true}
+	r.shorten(NameElastic, AccountPool, NameRequestWeighted)
 	for _, name := range []string{NameRequestWeighted, NameEvenFloor, NameDropRatio} {
-		short[name] = Algorithm{Account: AccountAverage, Weigher: weighers[name]}
+		r.shorten(name, AccountAverage, name)
 	}
 	for _, name := range []string{NameNone, NameStatic, NameProportionalShare, NameFairShare} {
-		short[name] = Algorithm{Account: AccountClaims, Weigher: weighers[name]}
+		r.shorten(name, AccountClaims, name)
 	}
-	return &Registry{weighers, short}
+	return r
+}
+
+// shorten makes name stand for a pair.
+func (r *Registry) shorten(name, account, weigher string) {
+	r.short[name] = Algorithm{Account: account, Weigher: r.weighers[weigher]}
+	r.names[Pair(account, weigher)] = name
 }
 
 // Register adds weigh under name, for each account. The name alone stands for the
@@ -112,6 +118,7 @@ func (r *Registry) Register(name string, weigh Weigh) error {
 		return err
 	}
 	r.weighers[name] = w
+	r.names[Pair(AccountPool, name)] = name
 	return nil
 }
 
@@ -127,6 +134,15 @@ func (r *Registry) Add(name string, a Algorithm) error {
 // Pair is how rules, messages and metrics name a weigher on an account:
 // pool/fair-share.
 func Pair(account, weigher string) string { return account + "/" + weigher }
+
+// Canonical is the name for the algorithm called name that is the same however a rule
+// writes it: the short name of a pair that has one, and else name.
+func (r *Registry) Canonical(name string) string {
+	if short, ok := r.names[name]; ok {
+		return short
+	}
+	return name
+}
 
 // Lookup returns the algorithm called name, which is a short name or a pair, or
 // ErrUnknown with what there is.

@@ -10,7 +10,7 @@ import (
 
 // The bounds of one message. The sender checks a message when it encodes it,
 // and the receiver when it decodes it. Either refuses a message that is beyond
-// these bounds as a whole. Accepted lists what each bound is for.
+// these bounds as a whole. docs/wire.md lists the fields that each bound is for.
 const (
 	// MaxKeyLength is the longest key, and the longest name of a host, in bytes.
 	MaxKeyLength = 1024
@@ -46,88 +46,6 @@ const (
 	// for longer does not get them.
 	MaxWait = 24 * time.Hour
 )
-
-// Accept is one line of the table of what is accepted.
-type Accept struct {
-	// Message and Field are the names in headgate.proto.
-	Message, Field string
-
-	// Unit is what Least and Most count.
-	Unit string
-
-	// Least and Most are the smallest and the largest value that is accepted.
-	Least, Most float64
-}
-
-const (
-	inBytes  = "bytes"
-	inRows   = "rows"
-	inMillis = "ms"
-	inMicros = "µs"
-	float32s = 3.4028234663852886e38 // the largest
-	float64s = 1.7976931348623157e308
-)
-
-// Accepted is the table of what is accepted, of every message family. The tests
-// send each of its bounds, and more, to the decoders.
-var Accepted = []Accept{
-	{"UpdateRequest", "host", inBytes, 1, MaxKeyLength},
-
-	{"Usage", "key_lengths", inRows, 0, MaxKeys},
-	{"Usage", "key_lengths each", inBytes, 1, MaxKeyLength},
-	{"Usage", "algorithm", inBytes, 0, MaxAlgorithmLength},
-	{"Usage", "allowed", "tokens", 0, MaxCount},
-	{"Usage", "rejected", "tokens", 0, MaxCount},
-	{"Usage", "elapsed_ms", inMillis, 1, float64(MaxElapsed / time.Millisecond)},
-	{"Usage", "elapsed_ms_each", inMillis, 1, float64(MaxElapsed / time.Millisecond)},
-	{"Usage", "weights", "part of the limit", 0, 1},
-	{"Usage", "wants", "events/s", 0, float32s},
-	{"Usage", "costs", "tokens", 0, float32s},
-
-	{"Grants", "weights", "part of the limit", 0, 1},
-	{"Grants", "bursts", "tokens", 0, float32s},
-	{"Grants", "used", "events/s", 0, float32s},
-	{"Grants", "tokens", "tokens", 0, float32s},
-	{"Grants", "lease_ms", inMillis, 0, float64(MaxLease / time.Millisecond)},
-	{"Grants", "lease_ms_each", inMillis, 0, float64(MaxLease / time.Millisecond)},
-	{"Grants", "floor", "kind", 0, 3},
-
-	{"Takes", "key_lengths", inRows, 0, MaxTakes},
-	{"Takes", "key_lengths each", inBytes, 1, MaxKeyLength},
-	{"Takes", "withdrawn", inRows, 0, MaxWithdrawn},
-	{"Takes", "tokens", "tokens", -MaxTokens, MaxTokens},
-	{"Takes", "waits", inMicros + " + 2", 0, float64(MaxWait/time.Microsecond) + 2},
-	{"Takes", "told", "tokens", -float32s, float32s},
-	{"Takes", "told_ms", inMillis, 0, float64(MaxElapsed / time.Millisecond)},
-
-	{"Taken", "by", "number", 1, 1<<32 - 1},
-	{"Taken", "answers", inMicros + " × 2, + 1 if taken", 0, float64(MaxWait/time.Microsecond)*2 + 1},
-	{"Taken", "left", "tokens", -float32s, float32s},
-	{"Taken", "short", "tokens", -MaxTokens, MaxTokens},
-
-	{"Withdrawals", "batches", inRows, 0, MaxWithdrawn},
-
-	{"Claims", "rows", inRows, 0, MaxKeys},
-	{"Claim", "key", inBytes, 1, MaxKeyLength},
-	{"Claim", "host", inBytes, 1, MaxKeyLength},
-	{"Claim", "has", "events/s or slots", 0, MaxAmount},
-	{"Claim", "bands", inRows, 0, MaxBands},
-	{"Band", "clients", "clients", 1, MaxCount},
-	{"Band", "wants", "events/s or slots", 0, MaxAmount},
-
-	{"Lease", "amount", "events/s or slots", 0, float64s},
-	{"Lease", "safe", "events/s or slots", 0, float64s},
-	{"Lease", "lasts_ms", inMillis, 0, float64(MaxLease / time.Millisecond)},
-	{"Lease", "refresh_ms", inMillis, 0, float64(MaxLease / time.Millisecond)},
-	{"Lease", "learns_ms", inMillis, 0, float64(MaxLease / time.Millisecond)},
-	{"Lease", "algorithm", inBytes, 0, MaxAlgorithmLength},
-	{"Lease", "refused", inBytes, 0, MaxReasonLength},
-
-	{"Gossip", "key_lengths", inRows, 0, MaxMeshRows},
-	{"Gossip", "key_lengths each", inBytes, 1, MaxKeyLength},
-	{"Gossip", "used", "tokens", 0, MaxTokens},
-	{"Gossip", "left", "tokens", -float32s, float32s},
-}
 
 // ErrPayload is wrapped by every error which says that a message does not
 // hold to the contract. The message was refused whole, and sending it again

@@ -92,9 +92,9 @@ func decodeClaims(p *anypb.Any) error {
 
 // Each bound of the table is accepted, and the next value beyond is refused.
 func TestTheTableIsWhatIsAccepted(t *testing.T) {
-	for _, row := range rpc.Accepted {
-		t.Run(row.Message+"/"+row.Field, func(t *testing.T) {
-			for _, v := range []float64{row.Least, row.Most} {
+	for _, row := range accepted {
+		t.Run(row.message+"/"+row.field, func(t *testing.T) {
+			for _, v := range []float64{row.least, row.most} {
 				if err, ok := accepts(t, row, v); !ok || err != nil {
 					t.Errorf("%v is refused: %v", v, err)
 				}
@@ -111,22 +111,22 @@ func TestTheTableIsWhatIsAccepted(t *testing.T) {
 }
 
 // before and after are the values next to the bounds, as far as the field has them.
-func before(row rpc.Accept) float64 {
+func before(row bounds) float64 {
 	if isFloat(row) {
-		return math.Nextafter(row.Least, math.Inf(-1))
+		return math.Nextafter(row.least, math.Inf(-1))
 	}
-	return row.Least - 1
+	return row.least - 1
 }
 
-func after(row rpc.Accept) float64 {
-	if isFloat(row) || row.Most >= 1<<53 { // where a float64 has no next integer
-		return math.Nextafter(row.Most, math.Inf(1))
+func after(row bounds) float64 {
+	if isFloat(row) || row.most >= 1<<53 { // where a float64 has no next integer
+		return math.Nextafter(row.most, math.Inf(1))
 	}
-	return row.Most + 1
+	return row.most + 1
 }
 
-func isFloat(row rpc.Accept) bool {
-	switch row.Unit {
+func isFloat(row bounds) bool {
+	switch row.unit {
 	case "bytes", "rows":
 		return false
 	}
@@ -138,33 +138,33 @@ func isFloat(row rpc.Accept) bool {
 	}
 }
 
-func fieldOf(row rpc.Accept) protoreflect.FieldDescriptor {
-	name, _, _ := strings.Cut(row.Field, " ")
-	m := headgatepb.File_rpc_headgatepb_headgate_proto.Messages().ByName(protoreflect.Name(row.Message))
+func fieldOf(row bounds) protoreflect.FieldDescriptor {
+	name, _, _ := strings.Cut(row.field, " ")
+	m := headgatepb.File_rpc_headgatepb_headgate_proto.Messages().ByName(protoreflect.Name(row.message))
 	return m.Fields().ByName(protoreflect.Name(name))
 }
 
 // accepts decodes a message with v in the row's field; ok is false if the field
 // cannot say v.
-func accepts(t *testing.T, row rpc.Accept, v float64) (err error, ok bool) {
+func accepts(t *testing.T, row bounds, v float64) (err error, ok bool) {
 	t.Helper()
-	if row.Message == "UpdateRequest" {
+	if row.message == "UpdateRequest" {
 		return rpc.CheckHost(strings.Repeat("h", int(v))), true
 	}
-	part, whole, decode := plain[row.Message]()
+	part, whole, decode := plain[row.message]()
 	m, f := part.ProtoReflect(), fieldOf(row)
 	switch {
-	case row.Unit == "rows" || row.Unit == "bytes":
+	case row.unit == "rows" || row.unit == "bytes":
 		if v < 0 {
 			return nil, false
 		}
 		fill(m, f, row, int(v))
 	case f.Kind() == protoreflect.BytesKind: // a column of halves of floats
 		bits := math.Float32bits(float32(v))
-		if float32(v) > float32(row.Most) || v > row.Most {
-			bits = math.Float32bits(float32(row.Most))&0xffff0000 + 0x10000
+		if float32(v) > float32(row.most) || v > row.most {
+			bits = math.Float32bits(float32(row.most))&0xffff0000 + 0x10000
 		}
-		if v < row.Least {
+		if v < row.least {
 			bits = math.Float32bits(-1)
 		}
 		m.Set(f, protoreflect.ValueOfBytes([]byte{byte(bits >> 16), byte(bits >> 24)}))
@@ -185,8 +185,8 @@ func accepts(t *testing.T, row rpc.Accept, v float64) (err error, ok bool) {
 }
 
 // fill gives f so many rows or bytes.
-func fill(m protoreflect.Message, f protoreflect.FieldDescriptor, row rpc.Accept, n int) {
-	each := strings.HasSuffix(row.Field, " each")
+func fill(m protoreflect.Message, f protoreflect.FieldDescriptor, row bounds, n int) {
+	each := strings.HasSuffix(row.field, " each")
 	switch {
 	case each || f.Name() == "key_lengths":
 		lengths := []uint32{uint32(n)}
@@ -219,15 +219,15 @@ func fill(m protoreflect.Message, f protoreflect.FieldDescriptor, row rpc.Accept
 	}
 }
 
-func number(f protoreflect.FieldDescriptor, v float64, row rpc.Accept) (value protoreflect.Value, ok bool) {
+func number(f protoreflect.FieldDescriptor, v float64, row bounds) (value protoreflect.Value, ok bool) {
 	switch f.Kind() {
 	case protoreflect.FloatKind:
 		narrow := float32(v)
-		if v > row.Most {
-			narrow = math.Nextafter32(float32(row.Most), float32(math.Inf(1)))
+		if v > row.most {
+			narrow = math.Nextafter32(float32(row.most), float32(math.Inf(1)))
 		}
-		if v < row.Least {
-			narrow = math.Nextafter32(float32(row.Least), float32(math.Inf(-1)))
+		if v < row.least {
+			narrow = math.Nextafter32(float32(row.least), float32(math.Inf(-1)))
 		}
 		return protoreflect.ValueOfFloat32(narrow), true
 	case protoreflect.DoubleKind:
@@ -236,8 +236,8 @@ func number(f protoreflect.FieldDescriptor, v float64, row rpc.Accept) (value pr
 		return protoreflect.ValueOfUint32(uint32(max(v, 0))), v >= 0 && v <= math.MaxUint32
 	default:
 		bound := uint64(max(v, 0))
-		if v > row.Most { // 2^53 + 1 is no float64
-			bound = uint64(row.Most) + 1
+		if v > row.most { // 2^53 + 1 is no float64
+			bound = uint64(row.most) + 1
 		}
 		return protoreflect.ValueOfUint64(bound), v >= 0
 	}
@@ -255,28 +255,28 @@ var unbounded = map[string]bool{
 
 func TestEveryFieldIsInTheTable(t *testing.T) {
 	listed := map[string]bool{}
-	for _, row := range rpc.Accepted {
-		listed[row.Message+"."+string(nameOf(row))] = true
+	for _, row := range accepted {
+		listed[row.message+"."+string(nameOf(row))] = true
 	}
 	messages := headgatepb.File_rpc_headgatepb_headgate_proto.Messages()
 	for i := range messages.Len() {
 		fields := messages.Get(i).Fields()
 		for j := range fields.Len() {
 			if name := string(messages.Get(i).Name()) + "." + string(fields.Get(j).Name()); !listed[name] && !unbounded[name] {
-				t.Errorf("%s has no line in rpc.Accepted", name)
+				t.Errorf("%s has no line in accepted", name)
 			}
 		}
 	}
 }
 
-func nameOf(row rpc.Accept) protoreflect.Name { return fieldOf(row).Name() }
+func nameOf(row bounds) protoreflect.Name { return fieldOf(row).Name() }
 
 func TestTheDocsHaveTheTable(t *testing.T) {
 	const path, begin, end = "../docs/wire.md", "<!-- accepted: generated by go test ./rpc -run Docs -update -->\n", "<!-- end -->\n"
 	var table strings.Builder
 	table.WriteString("| message | field | unit | at least | at most |\n|---|---|---|---|---|\n")
-	for _, row := range rpc.Accepted {
-		fmt.Fprintf(&table, "| %s | `%s` | %s | %s | %s |\n", row.Message, row.Field, row.Unit, written(row.Least), written(row.Most))
+	for _, row := range accepted {
+		fmt.Fprintf(&table, "| %s | `%s` | %s | %s | %s |\n", row.message, row.field, row.unit, written(row.least), written(row.most))
 	}
 	page, err := os.ReadFile(path)
 	if err != nil {
@@ -293,7 +293,7 @@ func TestTheDocsHaveTheTable(t *testing.T) {
 			t.Fatal(err)
 		}
 	} else if string(page) != want {
-		t.Errorf("%s is not what rpc.Accepted says; run go test ./rpc -run Docs -update", path)
+		t.Errorf("%s is not what the table says; run go test ./rpc -run Docs -update", path)
 	}
 }
 

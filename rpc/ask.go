@@ -4,6 +4,7 @@ package rpc
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 
@@ -41,11 +42,24 @@ func (e *PanicError) Unwrap() error {
 	return err
 }
 
-// Recovered turns a panic into *err, a *PanicError. It has to be deferred itself.
+// StackOf is where the panic in err was, for the log; empty if err is of no panic.
+func StackOf(err error) string {
+	if p, ok := errors.AsType[*PanicError](err); ok {
+		return string(p.Stack)
+	}
+	return ""
+}
+
+// Recovered turns a panic into *err, a *PanicError. A panic with a *PanicError is that one,
+// with its stack. Callers defer Recovered itself.
 func Recovered(err *error) {
 	value := recover()
 	if value == nil {
 		return
 	}
-	*err = &PanicError{Value: value, Stack: debug.Stack()}
+	p, again := value.(*PanicError)
+	if !again {
+		p = &PanicError{Value: value, Stack: debug.Stack()}
+	}
+	*err = p
 }

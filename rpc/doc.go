@@ -13,8 +13,8 @@
 // cannot wait), claims and meshusage. A service with a Node hands a family of its
 // own to headgate.WithPayload.
 //
-// Both sides check every message against one table, Accepted, and refuse it whole
-// when anything in it is beyond its bounds: see ErrPayload. docs/wire.md says how
+// Both sides check every message, and refuse it whole when anything in it is beyond
+// its bounds: see ErrPayload. docs/wire.md has the table of all bounds, and says how
 // releases work together.
 //
 // The transports are elsewhere: rpcyarpc is the real one, rpcgrpc is for programs

@@ -91,7 +91,7 @@ func start(ctx context.Context, n int) (nodes []*headgate.Node, err error) {
 	for i, l := range listeners {
 		node, err := headgate.New(headgate.Config{Address: hosts[i].Address}, memory.New(snapshot), members,
 			headgate.WithListen(l), headgate.WithLogger(slog.New(slog.DiscardHandler)),
-			headgate.WithPayload("first-come", payload(hosts[i].Address)))
+			headgate.WithPayload("first-come", payload()))
 		if err == nil {
 			err = node.Start(ctx)
 		}

@@ -5,13 +5,9 @@ package main
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
-
-	"google.golang.org/protobuf/types/known/anypb"
-	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/waittest"
@@ -59,28 +55,4 @@ func TestTheFirstNodeHasTheKeyUntilItLeavesIt(t *testing.T) {
 	waittest.Until(t, "the second has nothing of it", func() bool { return has(nodes[1], 0)() && has(nodes[0], 1)() })
 	// The first does not use the key any more.
 	waittest.Until(t, "the second has the key", has(nodes[1], 1))
-}
-
-func TestNobodyHasMoreKeysThanThereIsRoomFor(t *testing.T) {
-	o := &owner{holders: make(map[string]holder)}
-	for i := range 3 {
-		request := &structpb.Struct{Fields: make(map[string]*structpb.Value)}
-		for k := range maxKeys / 2 {
-			request.Fields[fmt.Sprint(i, "-", k)] = structpb.NewNumberValue(1)
-		}
-		payload, err := anypb.New(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := o.Update(t.Context(), "host", payload); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if len(o.holders) != maxKeys {
-		t.Errorf("%d keys, want %d", len(o.holders), maxKeys)
-	}
-	o.Sweep(time.Now().Add(2 * keep))
-	if len(o.holders) != 0 {
-		t.Errorf("%d keys that nobody uses", len(o.holders))
-	}
 }

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/headgate/headgate/aggregator"
+	clusterabove "github.com/headgate/headgate/aggregator/parent"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/claims"
@@ -68,7 +68,7 @@ func (c Config) validateParent() error {
 // parent is the cluster above. It tells the log when that falls silent and
 // when it answers again.
 type parent struct {
-	claims  aggregator.Claiming
+	claims  clusterabove.Claiming
 	close   func() error
 	cluster string // what this one is called above
 	where   string
@@ -123,7 +123,7 @@ func (e anyEdge) Owner(string) string { return e.name }
 
 func (e anyEdge) Peer(string) (rpc.Decider, error) { return e.decider, nil }
 
-// Claim implements aggregator.Claiming.
+// Claim implements clusterabove.Claiming.
 func (p *parent) Claim(ctx context.Context, asked *claims.Claims) (*claims.Leases, []error) {
 	leases, errs := p.claims.Claim(ctx, asked)
 	if ctx.Err() == nil {

@@ -101,9 +101,9 @@ func (c *Claims) payload() *anypb.Any {
 					e.Double(bandWants, band.Wants)
 				})
 			}
-			e.Bool(claimKeep, row.Keep)
-			e.Bool(claimRelease, row.Release)
-			e.Bool(claimHeadroom, row.Headroom)
+			e.Varint(claimKeep, wire.Bit(row.Keep))
+			e.Varint(claimRelease, wire.Bit(row.Release))
+			e.Varint(claimHeadroom, wire.Bit(row.Headroom))
 		})
 	}
 	return e.Payload(TypeURL)
@@ -194,8 +194,8 @@ func EncodeLeases(l *Leases, n int) (*anypb.Any, error) {
 			e.Varint(leaseLearns, wire.Down(row.Learns))
 			e.Double(leaseSafe, row.Safe)
 			e.Text(leaseAlgorithm, row.Algorithm)
-			e.Bool(leaseLearning, row.Learning)
-			e.Bool(leaseUnknown, row.Unknown)
+			e.Varint(leaseLearning, wire.Bit(row.Learning))
+			e.Varint(leaseUnknown, wire.Bit(row.Unknown))
 			e.Text(leaseRefused, row.Refused)
 		})
 	}

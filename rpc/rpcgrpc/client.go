@@ -29,12 +29,12 @@ import (
 // each.
 const MaxAddresses = 64
 
-// roundRobin sends one call here and the next there, among those that are
-// connected and say that they are serving.
+// roundRobin sends each call to the next of the deciders that are connected and say
+// that they are serving.
 const roundRobin = `{"loadBalancingConfig": [{"round_robin": {}}], "healthCheckConfig": {"serviceName": "` + Service + `"}}`
 
 // redial is how soon a connection that broke is tried again. grpc's own two
-// minutes would leave a decider that is back unnoticed for so long.
+// minutes would be how long a Client does not notice that a decider is back.
 var redial = grpc.ConnectParams{
 	Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
 	MinConnectTimeout: 3 * time.Second,
@@ -43,8 +43,8 @@ var redial = grpc.ConnectParams{
 // ClientOptions is the setup of a Client. The zero value is plain text.
 type ClientOptions struct {
 	// MaxMessageBytes bounds one message in either direction; default
-	// DefaultMaxMessageBytes. At least 4 MiB if usage.Fanout's own bound on
-	// the keys of a call is to be enough.
+	// DefaultMaxMessageBytes. With less than 4 MiB, the largest calls of a
+	// usage.Fanout do not fit.
 	MaxMessageBytes int
 
 	// TLS, when not nil, encrypts. Give it certificates for mutual TLS.
@@ -55,8 +55,8 @@ type ClientOptions struct {
 }
 
 // Client asks any of several deciders, each of which answers for all keys.
-// Calls go to one after another of those that are up; one that is down or says
-// that it is not serving is left out until it is back. Use NewClient. Safe for
+// The calls go to the deciders in turn. The Client leaves out a decider that is down, or
+// says that it is not serving, until the decider is back. Use NewClient. Safe for
 // concurrent use.
 type Client struct {
 	conn    *grpc.ClientConn
@@ -66,8 +66,8 @@ type Client struct {
 var _ rpc.Decider = (*Client)(nil)
 
 // NewClient returns a Client of the deciders at addresses, each a host:port.
-// A single one may be a DNS name of many hosts: all of them are asked. It
-// dials in the background, when first asked. Close ends it.
+// A single address may be a DNS name of many hosts: the Client asks all of them. The
+// Client dials in the background, when it is first asked. Close ends it.
 func NewClient(addresses []string, o ClientOptions) (*Client, error) {
 	if err := checkAddresses(addresses); err != nil {
 		return nil, err
@@ -78,7 +78,7 @@ func NewClient(addresses []string, o ClientOptions) (*Client, error) {
 	}
 	dial := []grpc.DialOption{
 		grpc.WithDefaultServiceConfig(roundRobin),
-		grpc.WithDisableServiceConfig(), // nobody else says how, by DNS
+		grpc.WithDisableServiceConfig(), // a TXT record in DNS must not configure the Client
 		grpc.WithConnectParams(redial),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: quietAfter, Timeout: answerWithin}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(limit), grpc.MaxCallSendMsgSize(limit)),
@@ -124,7 +124,7 @@ func checkAddresses(addresses []string) error {
 	return errors.Join(errs...)
 }
 
-// listing resolves to these addresses, for ever.
+// listing is a resolver whose result is these addresses, and does not change.
 func listing(addresses []string) *manual.Resolver {
 	var endpoints []resolver.Endpoint
 	for _, address := range addresses {

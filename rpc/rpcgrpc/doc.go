@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package rpcgrpc carries rpc over plain gRPC, for programs that do not link
-// YARPC: those that run no decider and ask the edge port of ones that do.
+// YARPC. Such programs run no decider, and call the edge port of hosts that do.
 //
 // A server puts a Decider on a grpc.Server, most often a usage.Forward,
 // which answers for any key:
@@ -9,7 +9,7 @@
 //	server := grpc.NewServer(rpcgrpc.ServerDefaults()...)
 //	rpcgrpc.Register(server, &usage.Forward{Fanout: fanout}, rpcgrpc.ServerOptions{})
 //
-// A client knows some of them, and any may answer:
+// A client knows some of these servers, and each of them can answer:
 //
 //	client, err := rpcgrpc.NewClient([]string{"10.0.0.7:7934", "10.0.0.8:7934"}, rpcgrpc.ClientOptions{})
 //	defer client.Close()
@@ -20,5 +20,5 @@
 // rpc.ErrUnknownType, context.DeadlineExceeded and context.Canceled pass
 // through.
 //
-// Out of scope: who owns a key; retries, because the next report is soon.
+// Out of scope: the owners of keys; retries, because the next report is soon.
 package rpcgrpc

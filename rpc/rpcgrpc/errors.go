@@ -13,8 +13,8 @@ import (
 	"github.com/headgate/headgate/rpc"
 )
 
-// passing are the errors that a caller on the other side may branch on, and
-// the codes as which they travel.
+// passing are the errors that callers on the other side may branch on, and the codes that
+// stand for them on the wire.
 var passing = []struct {
 	code codes.Code
 	err  error
@@ -25,8 +25,8 @@ var passing = []struct {
 	{codes.Canceled, context.Canceled},
 }
 
-// toWire gives err the code as which it travels. Its text travels too. What
-// is none of the known errors is most often an owner that cannot be reached.
+// toWire returns err with the code that stands for it on the wire, and its text. An error
+// that is none of the known ones is most often an owner that cannot be reached.
 func toWire(err error) error {
 	if s, ok := status.FromError(err); ok {
 		return s.Err()
@@ -42,7 +42,7 @@ func toWire(err error) error {
 	return status.Error(codes.Unavailable, err.Error())
 }
 
-// fromWire undoes toWire, as far as errors.Is can see.
+// fromWire is the opposite of toWire: errors.Is finds the same errors in the result.
 func fromWire(err error) error {
 	code := status.Code(err)
 	for _, p := range passing {

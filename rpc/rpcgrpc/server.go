@@ -31,22 +31,21 @@ const (
 	MaxTimeout = 10 * time.Second
 )
 
-// A connection that hears nothing for quietAfter is pinged, and closed if that
-// is not answered within answerWithin. It is how a peer that vanished without
-// a word is noticed. Servers allow clients to ping so often, and half as
-// often again.
+// Either side pings a connection on which nothing has arrived for quietAfter, and closes
+// the connection if no answer comes within answerWithin. So each side notices a peer that
+// has crashed. Servers allow clients to ping half as often again.
 const (
 	quietAfter   = 10 * time.Second
 	answerWithin = 5 * time.Second
 	pingsAllowed = 5 * time.Second
 )
 
-// ServerOptions is the setup of Register. The zero value believes what
-// messages say of their host.
+// ServerOptions is the setup of Register. With the zero value, the host is the one that
+// the message names.
 type ServerOptions struct {
-	// Identify, when not nil, says which host calls: the message claims to
-	// be from claimed, and grpc's peer.FromContext(ctx) has the certificate.
-	// An error refuses the call.
+	// Identify, when not nil, returns the name of the host that calls. The message
+	// names claimed, and grpc's peer.FromContext(ctx) has the certificate. An error
+	// refuses the call.
 	Identify func(ctx context.Context, claimed string) (host string, err error)
 }
 
@@ -57,8 +56,8 @@ func Register(s grpc.ServiceRegistrar, decider rpc.Decider, o ServerOptions) {
 }
 
 // ServerDefaults are what a grpc.Server needs that Clients of this package
-// call: messages of DefaultMaxMessageBytes, and pings. Without the latter, grpc
-// hangs up on Clients because they ping more often than every five minutes.
+// call: messages of DefaultMaxMessageBytes, and pings. Without the option for pings, grpc
+// closes the connections of Clients, because they ping more often than every five minutes.
 func ServerDefaults() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(DefaultMaxMessageBytes),

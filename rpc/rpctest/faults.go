@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// Faults is what goes wrong on a link, for messages in one direction. The
-// zero Faults delivers everything at once.
+// Faults are the faults of a link, for messages in one direction. With the zero Faults,
+// all messages arrive at once.
 type Faults struct {
 	// Delay is how long each message takes; Jitter is the most by which one
-	// takes longer, at random. Messages overtake each other within it.
+	// takes longer, at random, so that messages can overtake each other.
 	Delay, Jitter time.Duration
 
 	// Drop is the part of messages that are lost; in [0, 1].
@@ -25,8 +25,8 @@ type Faults struct {
 	HoldBack time.Duration
 }
 
-// link is the way from one host to another. Its chance is its own, so that
-// what happens on it does not depend on the other links' traffic.
+// link carries messages from one host to another. Each link has random numbers of its
+// own, so that its faults do not depend on the other links' traffic.
 type link struct {
 	mu     sync.Mutex
 	faults Faults
@@ -41,13 +41,13 @@ func newLink(seed uint64, from, to string) *link {
 	return &link{chance: rand.New(rand.NewPCG(seed, name.Sum64()))}
 }
 
-// send decides the fate of the next message: how long it takes, or that it is lost.
+// send decides how long the next message takes, or that it is lost.
 func (l *link) send() (delay time.Duration, lost bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.sent++
-	// The same draws for every message, whatever its fate, so that a fault
-	// more or less does not shift all the others.
+	// Each message uses as many random numbers, so that one more fault does not
+	// change all that follow.
 	drop, hold, jitter := l.chance.Float64(), l.chance.Float64(), l.chance.Float64()
 	if l.cut || drop < l.faults.Drop {
 		return 0, true

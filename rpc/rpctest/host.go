@@ -15,7 +15,7 @@ import (
 	"github.com/headgate/headgate/rpc/headgatepb"
 )
 
-// ErrRefused is wrapped by the error of a call to a host that does not serve.
+// ErrRefused is in the error of a call to a host that does not serve.
 var ErrRefused = errors.New("rpctest: connection refused")
 
 // Host is one host of a Network. Safe for concurrent use.
@@ -27,8 +27,8 @@ type Host struct {
 	decider rpc.Decider
 }
 
-// Serve makes the host answer calls by d; nil makes it refuse them. Calls
-// that it has already taken are answered by the Decider before.
+// Serve has d answer the calls of the host; with nil, the host refuses calls. The Decider
+// before answers the calls that are under way.
 func (h *Host) Serve(d rpc.Decider) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -54,9 +54,8 @@ func (p peers) Peer(address string) (rpc.Decider, error) {
 // remote is one host as another reaches it.
 type remote struct{ from, to *Host }
 
-// Update sends a request and waits for the answer, as long as ctx lives: a
-// lost message is a ctx error. Errors and panics of the Decider come back as
-// messages do.
+// Update sends a request, and waits for the answer until ctx ends: a lost message is the
+// error of ctx. Errors and panics of the Decider travel back as messages do.
 func (r remote) Update(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error) {
 	n := r.from.network
 	if err := r.travel(ctx, r.from, r.to); err != nil {
@@ -81,7 +80,7 @@ func (r remote) Update(ctx context.Context, host string, payload *anypb.Any) (*a
 		clear(request.GetValue())
 	}
 	if late := r.travel(ctx, r.to, r.from); late != nil {
-		return nil, late // whatever the answer was
+		return nil, late // and the answer is dropped
 	}
 	if err != nil {
 		return nil, err
@@ -97,7 +96,7 @@ func (r remote) decide(ctx context.Context, host string, payload *anypb.Any) (*a
 	return rpc.Ask(ctx, d, host, payload)
 }
 
-// travel waits while a message is on its way.
+// travel waits for as long as a message is under way.
 func (r remote) travel(ctx context.Context, from, to *Host) error {
 	delay, lost := r.from.network.link(from.name, to.name).send()
 	if lost {

@@ -21,7 +21,7 @@ type Network struct {
 }
 
 // New returns a network without hosts or faults. Networks with the same seed
-// decide the same fate for the n-th message from one host to another.
+// have the same faults for the n-th message from one host to another.
 func New(seed uint64) *Network {
 	return &Network{seed: seed, hosts: make(map[string]*Host), links: make(map[[2]string]*link)}
 }
@@ -47,8 +47,8 @@ func (n *Network) SetFaults(from, to string, f Faults) {
 	l.faults = f
 }
 
-// Cut loses all messages from one host to another, but not those the other
-// way: after Cut(owner, host) the owner hears the host, and not the reverse.
+// Cut loses all messages from one host to another, but not those in the other direction:
+// after Cut(owner, host) the owner receives what the host sends, and not the reverse.
 func (n *Network) Cut(from, to string) { n.setCut(from, to, true) }
 
 // Heal undoes Cut. Other faults stay.
@@ -76,13 +76,13 @@ func (n *Network) HealAll() {
 	}
 }
 
-// Bytes makes every message go through its encoding, as on a real network:
-// the two sides share no memory, and what a Decider keeps of a request after
-// its return is overwritten. Off at first.
+// Bytes has the network encode and decode each message, as a real network does: the two
+// sides share no memory, and the network overwrites what a Decider keeps of a request after
+// its return. The default is off.
 func (n *Network) Bytes(on bool) { n.bytes.Store(on) }
 
-// Sent is how many messages went off from one host to another, lost ones
-// included. A call is one message there, and one back when it was answered.
+// Sent is how many messages one host has sent to another, lost ones included. A call is
+// one message to the other host, and one back when that answers.
 func (n *Network) Sent(from, to string) int {
 	l := n.link(from, to)
 	l.mu.Lock()

@@ -15,18 +15,18 @@ import (
 	"go.uber.org/yarpc/yarpcerrors"
 )
 
-// redialAfter is the least age at which a connection that is not up is given
-// up for a new one. gRPC alone would wait up to two minutes before it tries
-// again, and an owner that is back would go unnoticed for so long.
+// redialAfter is the least age at which the Chooser replaces a connection that is not up.
+// gRPC alone would wait up to two minutes before the next attempt, and would not notice
+// for so long that an owner is back.
 const redialAfter = time.Second
 
 // ErrClosed is the error of a Chooser that is not running.
 var ErrClosed = errors.New("rpcyarpc: closed")
 
 // Chooser is a peer.Chooser that sends each request to the address in its
-// shard key, over one connection per address. It dials when first asked for
-// an address and keeps the connection until Keep or Stop; one that is down
-// when a call over it fails is dialled anew, at most once a second.
+// shard key, over one connection per address. The Chooser dials an address when a request
+// names it first, and keeps the connection until Keep or Stop. If a call fails because its
+// connection is down, the Chooser dials again, at most once a second.
 //
 // Use NewChooser. Safe for concurrent use.
 type Chooser struct {
@@ -47,7 +47,7 @@ const (
 )
 
 // conn is a retained peer, and the transport's subscriber to it, so that an
-// old and a new one to the same address are told apart. Its calls are counted,
+// old and a new one to the same address differ. The Chooser counts the calls of a conn,
 // because giving the peer back to the transport ends the calls that use it.
 type conn struct {
 	peer    peer.Peer
@@ -56,8 +56,8 @@ type conn struct {
 	leaving bool // to be given back when calls is 0
 }
 
-// NotifyStatusChanged is for the transport. We look at a peer's status only
-// when a call has failed.
+// NotifyStatusChanged is for the transport. The Chooser looks at a peer's status only when
+// a call has failed.
 func (*conn) NotifyStatusChanged(peer.Identifier) {}
 
 var _ peer.Chooser = (*Chooser)(nil)
@@ -91,7 +91,7 @@ func (c *Chooser) Stop() error {
 	return c.release(closing)
 }
 
-// IsRunning says whether it is between Start and Stop.
+// IsRunning reports whether the Chooser is between Start and Stop.
 func (c *Chooser) IsRunning() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -122,8 +122,8 @@ func (c *Chooser) Keep(addresses []string) error {
 	return c.release(closing)
 }
 
-// Choose returns the connection to the request's shard key. It does not wait
-// until that is up: the call does, for as long as it may.
+// Choose returns the connection to the request's shard key. Choose does not wait until
+// that is up: the call does, until its deadline.
 func (c *Chooser) Choose(_ context.Context, request *transport.Request) (peer.Peer, func(error), error) {
 	address := request.ShardKey
 	if address == "" {
@@ -157,15 +157,15 @@ func (c *Chooser) take(address string) (*conn, error) {
 	return p, nil
 }
 
-// finish ends a call, and gives its connection up if that is what failed.
+// finish ends a call, and gives up its connection if the connection has failed.
 func (c *Chooser) finish(address string, p *conn, err error) {
 	c.mu.Lock()
 	p.calls--
 	release := p.leaving && p.calls == 0
 	down := err != nil && p.peer.Status().ConnectionStatus != peer.Available
 	if down && c.peers[address] == p && c.now().Sub(p.since) >= redialAfter {
-		// Now, and not after its other calls: they are waiting for the same
-		// connection in vain, and new ones would be given it until they end.
+		// The other calls on this connection wait in vain, and until they end, new
+		// calls would get the same connection.
 		delete(c.peers, address)
 		release = true
 	}

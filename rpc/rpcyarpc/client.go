@@ -34,9 +34,9 @@ const (
 	DefaultMaxConnections = 10_000
 )
 
-// A connection that carries calls and hears nothing back for quietAfter is
-// pinged, and closed if that is not answered within answerWithin. It is how a
-// peer that vanished without a word is noticed.
+// The client pings a connection with calls under way on which nothing has arrived for
+// quietAfter, and closes the connection if no answer comes within answerWithin. So the
+// client notices a peer that has crashed.
 const (
 	quietAfter   = 10 * time.Second
 	answerWithin = 5 * time.Second
@@ -52,8 +52,8 @@ type ClientOptions struct {
 	Service string
 
 	// MaxMessageBytes bounds one message in either direction; default
-	// DefaultMaxMessageBytes. At least 4 MiB if usage.Fanout's own bound on
-	// the keys of a call is to be enough.
+	// DefaultMaxMessageBytes. With less than 4 MiB, the largest calls of a
+	// usage.Fanout do not fit.
 	MaxMessageBytes int
 
 	// TLS, when not nil, encrypts. Give it certificates for mutual TLS.
@@ -105,8 +105,8 @@ func NewClient(o ClientOptions) (*Client, error) {
 // under way on them have ended: call it when hosts have left the ring.
 func (c *Client) Keep(addresses []string) error { return c.chooser.Keep(addresses) }
 
-// Close closes all connections and waits for that; calls under way end with
-// an error, and later ones at once.
+// Close closes all connections, and returns when they are closed. Calls under way end with
+// an error, and later calls get an error at once.
 func (c *Client) Close() error {
 	return errors.Join(c.outbound.Stop(), c.transport.Stop())
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/headgate/headgate/rpc"
 )
 
-// codes are the errors that a caller on the other side may branch on, and the
-// codes as which they travel.
+// codes are the errors that callers on the other side may branch on, and the codes that
+// stand for them on the wire.
 var codes = []struct {
 	code yarpcerrors.Code
 	err  error
@@ -24,7 +24,7 @@ var codes = []struct {
 	{yarpcerrors.CodeCancelled, context.Canceled},
 }
 
-// toWire gives err the code as which it travels. Its text travels too.
+// toWire returns err with the code that stands for it on the wire, and its text.
 func toWire(err error) error {
 	if yarpcerrors.IsStatus(err) {
 		return err
@@ -37,7 +37,7 @@ func toWire(err error) error {
 	return yarpcerrors.Newf(yarpcerrors.CodeInternal, "%s", err.Error())
 }
 
-// fromWire undoes toWire, as far as errors.Is can see.
+// fromWire is the opposite of toWire: errors.Is finds the same errors in the result.
 func fromWire(err error) error {
 	if errors.Is(err, ErrClosed) || !yarpcerrors.IsStatus(err) {
 		return err

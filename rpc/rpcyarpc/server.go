@@ -22,12 +22,12 @@ import (
 	"github.com/headgate/headgate/rpc/headgatepb/headgateyarpc"
 )
 
-// drain is how long Stop lets calls end and clients leave by themselves
-// before it closes what connections there still are.
+// drain is how long Stop waits for calls to end, and for clients to leave, before it closes
+// the connections that are left.
 const drain = 300 * time.Millisecond
 
-// ServerOptions is the setup of a Server. The zero value is plain text and
-// believes what messages say of their host.
+// ServerOptions is the setup of a Server. With the zero value, connections are plain text,
+// and the host is the one that the message names.
 type ServerOptions struct {
 	// Service is the YARPC service name to answer to; default DefaultService.
 	Service string
@@ -36,21 +36,21 @@ type ServerOptions struct {
 	// DefaultMaxMessageBytes.
 	MaxMessageBytes int
 
-	// MaxConnections bounds the connections at a time; one more is closed as it
-	// comes. Default DefaultMaxConnections. More hosts than that want more.
+	// MaxConnections bounds the connections at a time; the Server closes one more at
+	// once. The default is DefaultMaxConnections. Larger clusters need more.
 	MaxConnections int
 
 	// TLS, when not nil, encrypts. For mutual TLS it has ClientCAs and
 	// requires certificates.
 	TLS *tls.Config
 
-	// Identify, when not nil, says which host calls: the message claims to
-	// be from claimed, and grpc's peer.FromContext(ctx) has the certificate.
-	// An error refuses the call.
+	// Identify, when not nil, returns the name of the host that calls. The message
+	// names claimed, and grpc's peer.FromContext(ctx) has the certificate. An error
+	// refuses the call.
 	Identify Identify
 }
 
-// Identify says which host calls, given what its message claims.
+// Identify returns the name of the host that calls; its message names claimed.
 type Identify func(ctx context.Context, claimed string) (host string, err error)
 
 // Server answers Update calls on a listener. Use NewServer.
@@ -95,10 +95,10 @@ func (s *Server) Start() error {
 	return nil
 }
 
-// Stop closes the listener, gives calls under way a third of a second, then
-// closes all connections, also those that never said a word. It returns when
-// all that has ended, or with an error when ctx does: a Decider that does not
-// return holds it up. May be called again, and without Start.
+// Stop closes the listener, gives calls under way a third of a second, and then closes all
+// connections, idle ones too. Stop returns when all of that has ended, or with an error
+// when ctx ends, because a Decider may not return. Stop may be called again, and without
+// Start.
 func (s *Server) Stop(ctx context.Context) error {
 	s.stop.Do(func() { go s.shut() })
 	select {

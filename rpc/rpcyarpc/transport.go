@@ -18,7 +18,7 @@ import (
 // Standalone is a headgate.Transport with a listener and connections that
 // nothing else uses. Set its fields before Start. Safe for concurrent use.
 type Standalone struct {
-	// Address is where to listen, host:port. It is not used with a Listener.
+	// Address is where to listen, host:port. With a Listener, Address is not used.
 	Address string
 
 	// Listener, when not nil, accepts the calls of other hosts. Standalone
@@ -33,8 +33,8 @@ type Standalone struct {
 	client *Client // nil unless running
 }
 
-// Start begins to answer other hosts by decider, and to call them. After an
-// error, nothing runs.
+// Start has decider answer other hosts, and begins to call them. After an error, nothing
+// runs.
 func (s *Standalone) Start(ctx context.Context, decider rpc.Decider) (err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,8 +77,8 @@ func (s *Standalone) running() *Client {
 	return s.client
 }
 
-// Stop ends what Start began; see Server.Stop and Client.Close. It does nothing
-// if nothing runs.
+// Stop ends what Start began; see Server.Stop and Client.Close. Without Start, Stop does
+// nothing.
 func (s *Standalone) Stop(ctx context.Context) error {
 	s.mu.Lock()
 	client := s.client
@@ -135,8 +135,8 @@ func OnDispatcher(dispatcher *yarpc.Dispatcher, outbound string, chooser *Choose
 	return d, nil
 }
 
-// Start has other hosts answered by decider. Until then, and after Stop, their
-// calls get an error.
+// Start has decider answer other hosts. Before Start, and after Stop, their calls get an
+// error.
 func (d *Dispatched) Start(_ context.Context, decider rpc.Decider) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

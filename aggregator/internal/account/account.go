@@ -37,6 +37,10 @@ type Account interface {
 	// calls gone for each.
 	Expire(now time.Duration, gone func(host uint32))
 
+	// Trim forgets the silent hosts that Expire only forgets later, and calls gone
+	// for each. The owner of the key calls it when the key has no room for another host.
+	Trim(now time.Duration, gone func(host uint32))
+
 	// Hosts is how many hosts are known, and Knows tells whether host is.
 	Hosts() int
 	Knows(host uint32) bool

@@ -18,6 +18,16 @@ type Band struct {
 	Wants float64
 }
 
+// Wanted is what all hosts of a want, in the unit of its capacity, and for how many
+// clients they speak.
+func Wanted(a Account) (wants, clients float64) {
+	for b := range a.Demand {
+		wants += b.Wants
+		clients += float64(b.Clients)
+	}
+	return wants, clients
+}
+
 // Claim is what one host says about one capacity.
 type Claim struct {
 	// Has is how much of it the host now holds, by an earlier grant that is

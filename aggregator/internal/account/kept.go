@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/rpc"
 )
 
 // Kept divides as a Weigh says, and keeps what it said for a part of the interval:
@@ -16,13 +17,14 @@ import (
 //		… k.Add(host, demand) for each …
 //		k.Divide(now, capacity)
 //	}
-//	part := k.Part(host)
+//	part, ok := k.Part(host)
 type Kept struct {
 	weigh    algorithm.Weigh
 	settings *Settings
 
 	ends    time.Duration      // until when parts are good
 	parts   map[uint32]float64 // of the capacity, by host
+	failed  error              // weigh panicked, and does so again until ends
 	hosts   []uint32           // to weigh
 	demands []algorithm.Demand
 }
@@ -40,9 +42,14 @@ func NewKept(w algorithm.Weigher, s *Settings) *Kept { return &Kept{weigh: w.Wei
 // Stale reports whether to weigh anew at now for the sake of host, when so many
 // hosts want something. Beyond a few hosts, one that is new takes a quarter more of
 // them: it costs little per host when all of them come to a new owner at once.
+// Until parts end, Stale panics if Divide has: a panic anew would cost more than all else
+// that a report does.
 func (k *Kept) Stale(now time.Duration, host uint32, users int) bool {
-	if now >= k.ends {
+	switch {
+	case now >= k.ends:
 		return true
+	case k.failed != nil:
+		panic(k.failed)
 	}
 	if _, ok := k.parts[host]; ok {
 		return false
@@ -66,24 +73,35 @@ func (k *Kept) Add(host uint32, d algorithm.Demand) {
 // Divide weighs all that were added since the last time.
 func (k *Kept) Divide(now time.Duration, capacity float64) {
 	hosts, demands := k.hosts, k.demands
-	k.hosts, k.demands = nil, nil // also if weigh panics
+	k.hosts, k.demands, k.failed = nil, nil, nil
 	parts, all := make([]float64, len(hosts)), 0.0
-	if len(hosts) > 0 && capacity > 0 {
-		k.weigh(capacity, demands, parts)
+	if !(capacity > 0) {
+		capacity = 1 // of nothing, all parts are 0
+	} else if len(hosts) > 0 {
+		func() {
+			defer rpc.Recovered(&k.failed)
+			k.weigh(capacity, demands, parts)
+		}()
+	}
+	k.ends = now + k.settings.Interval/Parted
+	if k.failed != nil {
+		panic(k.failed)
 	}
 	for _, part := range parts {
 		all += part
 	}
-	k.ends = now + k.settings.Interval/Parted
 	k.parts = make(map[uint32]float64, len(hosts))
 	for i, host := range hosts {
 		k.parts[host] = parts[i] / max(all, capacity) // in proportion, if they are too much
 	}
 }
 
-// Part is host's part of the capacity; 0 if it was not there. A Weigh may have made
-// anything of it, which Valid tells.
-func (k *Kept) Part(host uint32) float64 { return k.parts[host] }
+// Part is host's part of the capacity; false if the host was not there yet. A Weigh may
+// have made anything of it, which Valid tells.
+func (k *Kept) Part(host uint32) (part float64, ok bool) {
+	part, ok = k.parts[host]
+	return part, ok
+}
 
 // Valid reports whether part can be a part.
 func Valid(part float64) bool { return part >= 0 && part <= 1 }

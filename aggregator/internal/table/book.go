@@ -21,6 +21,9 @@ type slot[K Key] struct {
 
 const smallestBook = 8
 
+// Algorithm is that of the keys in b.
+func (b *Book[K]) Algorithm() string { return b.algorithm }
+
 // Look is the key that hash most likely belongs to, or none if there is none
 // for sure.
 func (b *Book[K]) Look(hash uint64) K {

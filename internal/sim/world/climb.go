@@ -7,21 +7,20 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/headgate/headgate/aggregator"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/claims"
 )
 
 // climbEvery is how often an owner looks whether to ask the cluster above, as
-// Aggregator.RunBelow does.
+// parent.Client.Run does.
 const climbEvery = 100 * time.Millisecond
 
 var errNoAnswer = errors.New("no answer in time")
 
 // climb is what an owner asks of the cluster above, with what has been
-// answered so far. There is one at a time, as in RunBelow.
+// answered so far. There is one at a time, as in Run.
 type climb struct {
-	asked   *aggregator.Asked
+	asked   *claims.Claims
 	leases  claims.Leases
 	errs    []error
 	missing int   // parts that are not answered
@@ -41,18 +40,18 @@ func (c *cluster) below(h *host) error {
 	if h.climb != nil {
 		return nil
 	}
-	asked := h.aggregator.Ask(c.now-h.born, c.branches[h.branch].Name)
+	asked := h.aggregator.Parent().Ask(c.now-h.born, c.branches[h.branch].Name)
 	if asked == nil {
 		return nil
 	}
-	n := len(asked.Claims.Rows)
+	n := len(asked.Rows)
 	k := &climb{asked: asked, leases: claims.Leases{Rows: make([]claims.Lease, n)}, errs: make([]error, n), host: h.number, process: h.process}
 	h.climb = k
 	byOwner := make(map[int]*claim)
 	var parts []*claim // in the order of rows
 	ring := c.branches[c.branches[h.branch].Parent].members.ring
-	for row := range asked.Claims.Rows {
-		owner, ok := c.byName[ring.Owner(asked.Claims.Rows[row].Key)]
+	for row := range asked.Rows {
+		owner, ok := c.byName[ring.Owner(asked.Rows[row].Key)]
 		if !ok {
 			k.errs[row] = rpc.ErrNoOwner
 			continue
@@ -69,7 +68,7 @@ func (c *cluster) below(h *host) error {
 	for _, part := range parts {
 		request := &claims.Claims{}
 		for _, row := range part.rows {
-			request.Rows = append(request.Rows, asked.Claims.Rows[row])
+			request.Rows = append(request.Rows, asked.Rows[row])
 		}
 		payload, err := claims.Encode(request)
 		if err != nil {
@@ -93,7 +92,7 @@ func (c *cluster) below(h *host) error {
 func (c *cluster) hear(h *host) {
 	k := h.climb
 	h.climb = nil
-	h.aggregator.Hear(c.now-h.born, k.asked, &k.leases, k.errs)
+	h.aggregator.Parent().Hear(c.now-h.born, k.asked, &k.leases, k.errs)
 }
 
 // lease answers a claim that has reached an owner above.

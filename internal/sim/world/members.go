@@ -103,6 +103,7 @@ func (c *cluster) see(h *host, version int32) {
 	h.version, h.ring = version, v.ring
 	if h.aggregator != nil {
 		h.aggregator.Moved(c.now - h.born)
+		h.aggregator.Parent().Moved(func(key string) bool { return v.ring.Owner(key) == h.name })
 		c.movesBuckets(h)
 	}
 	if h.group != nil {

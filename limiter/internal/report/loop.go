@@ -6,12 +6,14 @@ import (
 	"context"
 	"log/slog"
 	"math/rand/v2"
+	"runtime/debug"
 	"sync"
 	"time"
 
 	"github.com/uber-go/tally/v4"
 
 	"github.com/headgate/headgate/limiter/stage"
+	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/usage"
 )
 
@@ -127,7 +129,7 @@ func (l *Loop) recover(b *Batch) {
 	if p := recover(); p != nil {
 		l.Steps.Fail(stage.Now(), b, nil)
 		l.Unanswered.Inc(1)
-		l.Log.Error("an update panicked; its keys are reported again", "algorithm", b.Usage.Algorithm, "panic", p)
+		l.Log.Error("an update panicked; its keys are reported again", "algorithm", b.Usage.Algorithm, "panic", p, "stack", string(debug.Stack()))
 	}
 }
 
@@ -153,8 +155,11 @@ func (l *Loop) note(part usage.Part, err error) {
 
 	switch {
 	case err != nil && !before:
-		l.Log.Warn("an owner does not answer; its keys keep their grants to the end of the lease, then fall back",
-			"owner", part.Owner, "keys", len(part.Rows), "error", err)
+		attrs := []any{"owner", part.Owner, "keys", len(part.Rows), "error", err}
+		if stack := rpc.StackOf(err); stack != "" { // of a codec, or of an owner in this process
+			attrs = append(attrs, "stack", stack)
+		}
+		l.Log.Warn("an owner does not answer; its keys keep their grants to the end of the lease, then fall back", attrs...)
 	case err == nil && before:
 		l.Log.Info("an owner answers again", "owner", part.Owner)
 	}

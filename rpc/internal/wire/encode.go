@@ -47,9 +47,6 @@ func (e *Encoder) Varint(number protowire.Number, v uint64) {
 	}
 }
 
-// Bool writes one bool.
-func (e *Encoder) Bool(number protowire.Number, v bool) { e.Varint(number, protowire.EncodeBool(v)) }
-
 // Fixed32 writes one number of four bytes.
 func (e *Encoder) Fixed32(number protowire.Number, v uint32) {
 	if v != 0 {
@@ -74,8 +71,7 @@ func (e *Encoder) Double(number protowire.Number, v float64) {
 // Text writes a string.
 func (e *Encoder) Text(number protowire.Number, v string) {
 	if v != "" {
-		e.header(number, len(v))
-		e.b = append(e.b, v...)
+		e.b = append(header(e.b, number, len(v)), v...)
 	}
 }
 
@@ -240,12 +236,13 @@ func (e *Encoder) endIf(start int, b []byte, keep bool) {
 
 // fixed begins a field of length bytes, and returns the room for them.
 func (e *Encoder) fixed(number protowire.Number, length int) []byte {
-	e.header(number, length)
+	e.b = header(e.b, number, length)
 	start := len(e.b)
 	e.b = slices.Grow(e.b, length)[:start+length]
 	return e.b[start:]
 }
 
-func (e *Encoder) header(number protowire.Number, length int) {
-	e.b = protowire.AppendVarint(protowire.AppendTag(e.b, number, protowire.BytesType), uint64(length))
+// header appends what stands before a field of length bytes.
+func header(b []byte, number protowire.Number, length int) []byte {
+	return protowire.AppendVarint(protowire.AppendTag(b, number, protowire.BytesType), uint64(length))
 }

@@ -72,12 +72,16 @@ func (f *Forward) Update(ctx context.Context, _ string, payload *anypb.Any) (*an
 	// If the caller does not get the answer, this call undoes the batch, or the one
 	// that withdraws it, whichever is first.
 	id := takeID{takes.Caller, takes.Batch}
-	if rows := opposites(takes.Rows, taken.Rows); !f.answered.add(id, rows) {
+	rows := opposites(takes.Rows, taken.Rows)
+	if !f.answered.add(id, rows) {
 		f.undo(rows)
 		return nil, fmt.Errorf("take %d times: %w", len(takes.Rows), errWithdrawn)
 	}
 	if err := ctx.Err(); err != nil {
-		f.undo(f.answered.remove(id))
+		if id.caller != 0 {
+			rows = f.answered.remove(id) // none if another call has undone them
+		}
+		f.undo(rows)
 		return nil, fmt.Errorf("take %d times: %w", len(takes.Rows), err)
 	}
 	taken.By = f.by(takes.Rows, taken.Rows)

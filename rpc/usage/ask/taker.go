@@ -116,7 +116,6 @@ type Taker struct {
 	used    atomic.Uint64 // numbers of batches below it, by queues that are forgotten
 	told    toldKeys
 	waiting sync.Pool
-	batches sync.Pool
 
 	simulation Simulation // nil: of a service
 }

@@ -91,7 +91,8 @@ func grant(limit algorithm.Limit, floor algorithm.Floor, sum, own account.Rates)
 	return account.Grant{Weight: weight, Burst: weight * limit.Burst, Used: sum.Allowed}
 }
 
-// weighed is what host, whose row is known or none, gets by a look at all hosts.
+// weighed is what host, whose row is known or none, gets by a look at all hosts. A host
+// that is newer than the last look goes on with its fallback.
 func (a *Account) weighed(now time.Duration, limit algorithm.Limit, host uint32, row int32) (account.Grant, bool) {
 	if row == none {
 		return account.Grant{}, false
@@ -100,12 +101,13 @@ func (a *Account) weighed(now time.Duration, limit algorithm.Limit, host uint32,
 		for i := range a.ledger.rows.All {
 			other := a.ledger.rows.Host(i)
 			wants := a.ledger.demand(i, a.settings.Stages).Total()
-			a.kept.Add(other, algorithm.Demand{Wants: wants, Has: a.kept.Part(other), Clients: 1})
+			has, _ := a.kept.Part(other)
+			a.kept.Add(other, algorithm.Demand{Wants: wants, Has: has, Clients: 1})
 		}
 		a.kept.Divide(now, limit.Rate)
 	}
-	part := a.kept.Part(host)
-	return account.Grant{Weight: part, Burst: part * limit.Burst}, true
+	part, ok := a.kept.Part(host)
+	return account.Grant{Weight: part, Burst: part * limit.Burst}, ok
 }
 
 // Expire implements account.Account.
@@ -113,6 +115,11 @@ func (a *Account) Expire(now time.Duration, gone func(host uint32)) {
 	if now >= a.ledger.due {
 		a.ledger.advance(now, a.settings.Stages, gone)
 	}
+}
+
+// Trim implements account.Account: it forgets the hosts whose demand fades.
+func (a *Account) Trim(_ time.Duration, gone func(host uint32)) {
+	a.ledger.trim(a.settings.Stages, gone)
 }
 
 // Hosts implements account.Account.

@@ -128,8 +128,7 @@ func (l *ledger) advance(now time.Duration, stages []account.Stage, gone func(ho
 			l.sum.replace(r.demand.Times(stages[stage].Factor), r.demand.Times(stages[stage+1].Factor))
 			l.unlink(r)
 			if stage+1 == len(stages)-1 {
-				gone(l.rows.Host(i))
-				l.rows.Remove(i)
+				l.remove(i, gone)
 			} else {
 				r.stage++
 				l.link(i, r)
@@ -140,7 +139,23 @@ func (l *ledger) advance(now time.Duration, stages []account.Stage, gone func(ho
 			l.due = min(l.due, l.rows.At(q.head).last+from)
 		}
 	}
-	if l.rows.Len() == 0 {
+}
+
+// trim forgets the hosts that have left the first stage.
+func (l *ledger) trim(stages []account.Stage, gone func(host uint32)) {
+	for i, r := range l.rows.All {
+		if r.stage > 0 {
+			l.sum.replace(r.demand.Times(stages[r.stage].Factor), account.Rates{})
+			l.unlink(r)
+			l.remove(i, gone)
+		}
+	}
+}
+
+// remove forgets row i, which is in no queue, and of which the sum has nothing.
+func (l *ledger) remove(i int32, gone func(host uint32)) {
+	gone(l.rows.Host(i))
+	if l.rows.Remove(i); l.rows.Len() == 0 {
 		l.sum, l.aging = total{}, nil
 	}
 }

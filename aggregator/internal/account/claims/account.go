@@ -54,7 +54,7 @@ func (a *Account) Report(now time.Duration, limit algorithm.Limit, host uint32, 
 	}
 	lease := a.Claim(now, account.Terms{Lease: r.Lease, Waits: r.Waits}, limit.Rate, host, claim)
 	switch {
-	case r.Elsewhere, lease.Learning && r.Has == 0: // it goes on with its fallback
+	case r.Elsewhere, a.late, lease.Learning && r.Has == 0: // it goes on with its fallback
 		return account.Grant{}, false
 	case lease.Invalid:
 		return account.Grant{Weight: -1}, true // the owner says whose defect that is
@@ -99,6 +99,9 @@ func (a *Account) Learns(now time.Duration, waits bool) bool { return now < a.le
 
 // Learned implements account.Leaser: no lease of an earlier owner outlives at.
 func (a *Account) Learned(at time.Duration) { a.learns = min(a.learns, at) }
+
+// Trim implements account.Account: a host that holds nothing is forgotten soon anyway.
+func (a *Account) Trim(time.Duration, func(host uint32)) {}
 
 // Fetch implements account.Account. It reads nothing ahead.
 func (a *Account) Fetch(uint32, int32) (number int32, read int) { return -1, 0 }

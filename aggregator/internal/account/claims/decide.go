@@ -39,12 +39,12 @@ func (l *Leases) decide(now time.Duration, c Capacity, i int32) (part, beyond fl
 	}
 	if c.Whole {
 		part = l.slots(r, target, l.room(c, r))
-		return part, c.up(beyond), r.short > 0
+		return part, c.up(beyond), r.short > 0 || l.late
 	}
 	l.lack(r, 0)
 	target += l.unwanted(c, r)
 	room := l.room(c, r)
-	return min(target, room), beyond, target*nearly > room
+	return min(target, room), beyond, target*nearly > room || l.late
 }
 
 // part is what the host of row i, which wants own in band k, gets of what the band has.
@@ -64,12 +64,16 @@ func (l *Leases) part(now time.Duration, k uint8, rest float64, i int32, own Ban
 		}
 		b.kept.Divide(now, rest)
 	}
-	p := b.kept.Part(host)
-	if !account.Valid(p) {
+	switch p, ok := b.kept.Part(host); {
+	case !ok && own.Wants > 0:
+		l.late = true
+		return 0
+	case !account.Valid(p):
 		l.invalid = true
 		return 0
+	default:
+		return p * rest
 	}
-	return p * rest
 }
 
 // unwanted is what r's host gets beyond what it wants: its part, by what it wants,

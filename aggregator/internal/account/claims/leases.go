@@ -39,6 +39,7 @@ type Leases struct {
 	beyond  sum.Sum // what they hold whatever there is
 	short   int64   // sum of the slots that they are short of
 	invalid bool    // a weigher made no part for the host that claims
+	late    bool    // that host is newer than the last time when all were weighed
 }
 
 // leaseRow is what one host holds.
@@ -80,7 +81,7 @@ func (l *Leases) Claim(now time.Duration, t Terms, c Capacity, host uint32, clai
 		l.clear(r)
 	}
 	learning, short := now < t.LearnUntil, false
-	l.invalid = false
+	l.invalid, l.late = false, false
 	if !holds || !claim.Keep || learning && len(claim.Bands) > 0 { // only the host knows what it wants
 		l.note(r, claim, has)
 		r.loose = claim.Headroom

@@ -305,6 +305,18 @@ func (k *Account) Expire(now time.Duration, gone func(host uint32)) {
 	}
 }
 
+// Trim implements account.Account. Expire has taken back what silent hosts held.
+func (k *Account) Trim(now time.Duration, gone func(host uint32)) {
+	after := time.Duration(silence * float64(k.interval))
+	for i, row := range k.rows.All {
+		if now-row.last >= after && row.weight == 0 && row.lent == 0 && row.wants == 0 {
+			host := k.rows.Host(i)
+			k.rows.Remove(i)
+			gone(host)
+		}
+	}
+}
+
 // rebase counts what was denied from the oldest of the last reports on: only
 // differences matter.
 func (k *Account) rebase() {

@@ -31,7 +31,7 @@ func (k *weighed) Report(now time.Duration, limit algorithm.Limit, host uint32, 
 		if k.kept.Stale(now, host, int(k.users)+1) {
 			k.divide(now, limit, host, r)
 		}
-		part = k.kept.Part(host)
+		part, _ = k.kept.Part(host) // tokens last a new host until it reports again
 	}
 	if k.part = part; !account.Valid(part) {
 		k.part = 0

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package aggregator
+
+import (
+	"fmt"
+	"log/slog"
+	"math"
+	"time"
+
+	"github.com/headgate/headgate/aggregator/internal/account"
+	"github.com/headgate/headgate/aggregator/internal/pace"
+	"github.com/headgate/headgate/rpc"
+)
+
+// insane is a grant that must not go to a host, as an error.
+type insane account.Grant
+
+func (g insane) Error() string {
+	return fmt.Sprintf("the algorithm's grant is %+v; weights are in [0, 1] and all else is finite and not negative", account.Grant(g))
+}
+
+// sane tells whether g may go to a host: anyone may write an algorithm.
+func sane(g account.Grant) bool {
+	amount := func(v float64) bool { return v >= 0 && v <= math.MaxFloat64 }
+	return g.Weight >= 0 && g.Weight <= 1 && amount(g.Burst) && amount(g.Used) && amount(g.Tokens)
+}
+
+// A line about refusals, and one about algorithms that fail, is logged so
+// often at most: a peer or an algorithm that always errs must not fill the log.
+const (
+	refusalsEvery = 10 * time.Second
+	blameEvery    = time.Minute
+)
+
+// journal is what an Aggregator writes down.
+type journal struct {
+	log      *slog.Logger
+	metrics  metrics
+	blamed   pace.Pacer // by Step's time
+	refusals pace.Pacer
+}
+
+// refuse counts and logs a message of a host that is refused.
+func (j *journal) refuse(host, what string, err error) {
+	j.metrics.refused.Inc(1)
+	if others, ok := j.refusals.Next(Now(), refusalsEvery); ok {
+		j.log.Warn("a host's message is refused", "host", host, "message", what, "error", err, "refused_since_last_line", others)
+	}
+}
+
+// blame logs what an algorithm did wrong with key at now.
+func (j *journal) blame(now time.Duration, algorithm, key string, err error) {
+	if _, ok := j.blamed.Next(now, blameEvery); !ok {
+		return
+	}
+	j.log.Error("an algorithm failed; its keys get no grant and fall back", "algorithm", algorithm, "key", key, "error", err, "stack", rpc.StackOf(err))
+}

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package keyed makes a payload of a service's own out of three functions: what a host
+// asks about a key, what the key's owner answers, and what the answer lets the host do.
+// The messages are JSON.
+//
+//	p := keyed.Payload[request, response, state]{Type: "example.com/mine", Ask: ask, Decide: decide, Grant: grant}
+//	headgate.WithPayload("mine", headgate.Payload{TypeURL: p.Type, Codec: p.Codec(), Owner: p.Owner()})
+//
+// The owner keeps a state for each key, which begins as its zero value: when a key is new,
+// when it moves to another owner, and after Keep. A payload whose owners hand states over,
+// or whose answers depend on several keys, implements usage.Codec and aggregator.Owner
+// itself.
+package keyed
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"maps"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/headgate/headgate/aggregator"
+	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
+)
+
+// Payload is the functions of one algorithm. Its fields do not change once it is in
+// use. Request, Response and State are anything; the first two must survive
+// encoding/json.
+type Payload[Request, Response, State any] struct {
+	// Type names the messages, such as example.com/first-come.
+	Type string
+
+	// Ask is what a host asks about a key that it used.
+	Ask func(used Use) Request
+
+	// Decide answers host, and changes the key's state. One call runs at a time.
+	Decide func(now time.Time, host string, state *State, r Request) Response
+
+	// Grant is what the host may do.
+	Grant func(Response) Grant
+
+	// Keep is how long the owner keeps the state of a key that no host asks about;
+	// default DefaultKeep. Zero is the default.
+	Keep time.Duration
+
+	// MaxKeys bounds the keys of one owner, because any program may choose their names;
+	// default DefaultMaxKeys. More have no grant.
+	MaxKeys int
+}
+
+// Defaults of a Payload.
+const (
+	DefaultKeep    = time.Minute
+	DefaultMaxKeys = 100_000
+)
+
+// Use is what a host did with a key since its last report.
+type Use struct {
+	Key               string
+	Allowed, Rejected int64 // cost
+	Elapsed           time.Duration
+	Weight            float64 // the part of the limit that it has; 0 without a grant
+}
+
+// Grant is what a host may do with a key.
+type Grant struct {
+	Weight float64 // the part of the limit, in [0, 1]
+	Burst  float64 // tokens that its bucket may hold
+	Lease  time.Duration
+}
+
+// message is both messages. Keys are bytes, because not all of them are UTF-8.
+type message[Row any] struct {
+	Keys [][]byte `json:"keys,omitempty"`
+	Rows []Row    `json:"rows"`
+}
+
+func encode[Row any](typeURL string, m message[Row]) (*anypb.Any, error) {
+	text, err := json.Marshal(m)
+	if err != nil {
+		return nil, rpc.Refuse("%s: %w", typeURL, err)
+	}
+	return &anypb.Any{TypeUrl: typeURL, Value: text}, nil
+}
+
+func decode[Row any](typeURL string, payload *anypb.Any) (m message[Row], err error) {
+	if rpc.MessageName(payload.GetTypeUrl()) != rpc.MessageName(typeURL) {
+		return m, rpc.Refuse("its type is %.100q; expected %s", payload.GetTypeUrl(), typeURL)
+	}
+	if err := json.Unmarshal(payload.GetValue(), &m); err != nil {
+		return m, rpc.Refuse("%s: %w", typeURL, err)
+	}
+	return m, nil
+}
+
+// Codec returns the host's half of p.
+func (p Payload[Request, Response, State]) Codec() usage.Codec {
+	return codec[Request, Response, State]{p}
+}
+
+type codec[Request, Response, State any] struct {
+	Payload[Request, Response, State]
+}
+
+// EncodeReport implements usage.Codec.
+func (c codec[Request, Response, State]) EncodeReport(r *usage.Report) (*anypb.Any, error) {
+	var m message[Request]
+	for i, key := range r.Keys {
+		m.Keys = append(m.Keys, []byte(key))
+		m.Rows = append(m.Rows, c.Ask(Use{key, r.Allowed[i], r.Rejected[i], r.Elapsed[i], r.Weight[i]}))
+	}
+	return encode(c.Type, m)
+}
+
+// DecodeGrants implements usage.Codec.
+func (c codec[Request, Response, State]) DecodeGrants(payload *anypb.Any, r *usage.Report) (*usage.Grants, error) {
+	m, err := decode[*Response](c.Type, payload)
+	if err != nil {
+		return nil, err
+	}
+	g := new(usage.Grants)
+	for _, row := range m.Rows {
+		var one Grant
+		if row != nil {
+			one = c.Grant(*row)
+		}
+		g.Weight, g.Burst = append(g.Weight, one.Weight), append(g.Burst, one.Burst)
+		g.Used, g.Lease = append(g.Used, 0), append(g.Lease, one.Lease)
+	}
+	return g, g.Check(r.Len())
+}
+
+// Owner returns the half of p that runs on the owners of keys.
+func (p Payload[Request, Response, State]) Owner() aggregator.Owner {
+	return &owner[Request, Response, State]{Payload: p, keys: make(map[string]*entry[State])}
+}
+
+type owner[Request, Response, State any] struct {
+	aggregator.NoLifecycle
+	Payload[Request, Response, State]
+
+	mu   sync.Mutex // protects keys
+	keys map[string]*entry[State]
+}
+
+type entry[State any] struct {
+	state State
+	asked time.Time // last
+}
+
+// Update implements rpc.Decider.
+func (o *owner[Request, Response, State]) Update(_ context.Context, host string, payload *anypb.Any) (*anypb.Any, error) {
+	asked, err := decode[Request](o.Type, payload)
+	if err != nil {
+		return nil, err
+	}
+	if n := len(asked.Keys); n != len(asked.Rows) || n > rpc.MaxKeys {
+		return nil, rpc.Refuse("%d keys and %d rows; send a row for each key, and at most %d", n, len(asked.Rows), rpc.MaxKeys)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+
+	now, answer := clock(), message[*Response]{Rows: make([]*Response, len(asked.Rows))}
+	for i, key := range asked.Keys {
+		if len(key) == 0 || len(key) > rpc.MaxKeyLength {
+			return nil, rpc.Refuse("row %d: the key has %d bytes; it has 1 to %d", i, len(key), rpc.MaxKeyLength)
+		}
+		if e := o.entry(string(key)); e != nil {
+			e.asked = now
+			row := o.Decide(now, host, &e.state, asked.Rows[i])
+			answer.Rows[i] = &row
+		}
+	}
+	return encode(o.Type, answer)
+}
+
+// entry finds or makes the entry of key; nil if there is no room.
+func (o *owner[Request, Response, State]) entry(key string) *entry[State] {
+	e := o.keys[key]
+	if e == nil && len(o.keys) < cmp.Or(max(o.MaxKeys, 0), DefaultMaxKeys) {
+		e = new(entry[State])
+		o.keys[strings.Clone(key)] = e
+	}
+	return e
+}
+
+// Sweep implements aggregator.Lifecycle.
+func (o *owner[Request, Response, State]) Sweep(now time.Time) {
+	keep := cmp.Or(max(o.Keep, 0), DefaultKeep)
+	o.forget(func(_ string, e *entry[State]) bool { return now.Sub(e.asked) > keep })
+}
+
+// RingMoved implements aggregator.Lifecycle.
+func (o *owner[Request, Response, State]) RingMoved(c aggregator.Cluster) {
+	o.forget(func(key string, _ *entry[State]) bool { return !c.Owns(key) })
+}
+
+func (o *owner[Request, Response, State]) forget(gone func(string, *entry[State]) bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+
+	maps.DeleteFunc(o.keys, gone)
+}

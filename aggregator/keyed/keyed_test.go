@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package keyed_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/headgate/headgate/aggregator"
+	"github.com/headgate/headgate/aggregator/keyed"
+	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
+)
+
+// counted gives each host the part of a key that its reports so far say.
+var counted = keyed.Payload[float64, float64, float64]{
+	Type: "example.com/counted",
+	Ask:  func(u keyed.Use) float64 { return float64(u.Allowed) },
+	Decide: func(_ time.Time, _ string, sum *float64, cost float64) float64 {
+		*sum += cost
+		return *sum
+	},
+	Grant:   func(sum float64) keyed.Grant { return keyed.Grant{Weight: sum / 100, Burst: sum, Lease: time.Second} },
+	MaxKeys: 3,
+}
+
+// report is usage of keys, ten of each.
+func report(keys ...string) *usage.Report {
+	r := &usage.Report{Keys: keys}
+	for range keys {
+		r.Allowed, r.Rejected = append(r.Allowed, 10), append(r.Rejected, 0)
+		r.Elapsed, r.Weight = append(r.Elapsed, time.Second), append(r.Weight, 0)
+	}
+	return r
+}
+
+// weights is what owner grants a host that used keys; −1 for no grant.
+func weights(t *testing.T, owner aggregator.Owner, keys ...string) string {
+	t.Helper()
+	r := report(keys...)
+	payload, err := counted.Codec().EncodeReport(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := owner.Update(t.Context(), "host", payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := counted.Codec().DecodeGrants(answer, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, lease := range g.Lease {
+		if lease == 0 {
+			g.Weight[i] = -1
+		}
+	}
+	return fmt.Sprint(g.Weight)
+}
+
+// owned is a placement of all keys but "b" at this host.
+type owned struct{}
+
+func (owned) Owner(key string) string {
+	if key == "b" {
+		return "other"
+	}
+	return "me"
+}
+
+func TestEachKeyHasAStateUntilItIsForgotten(t *testing.T) {
+	owner := counted.Owner()
+	if got := weights(t, owner, "a", "b", "a", "\xff"); got != "[0.1 0.1 0.2 0.1]" {
+		t.Error(got)
+	}
+	if got := weights(t, owner, "\xfe", "\xff"); got != "[-1 0.2]" { // there is no room for one more
+		t.Error(got)
+	}
+	owner.RingMoved(aggregator.Cluster{Placement: owned{}, Self: "me"})
+	if got := weights(t, owner, "a", "b"); got != "[0.3 0.1]" {
+		t.Error("after b was elsewhere:", got)
+	}
+	owner.Sweep(time.Now().Add(keyed.DefaultKeep / 2))
+	if got := weights(t, owner, "a"); got != "[0.4]" {
+		t.Error(got)
+	}
+	owner.Sweep(time.Now().Add(2 * keyed.DefaultKeep))
+	if got := weights(t, owner, "a", "c"); got != "[0.1 0.1]" {
+		t.Error("after a long time:", got)
+	}
+}
+
+func TestMessagesAreRefusedWhole(t *testing.T) {
+	owner := counted.Owner()
+	for _, text := range []string{"", "{", `{"rows":[1]}`, `{"keys":["YQ=="]}`, `{"keys":[""],"rows":[1]}`, `{"keys":["YQ=="],"rows":["x"]}`} {
+		if _, err := owner.Update(t.Context(), "host", &anypb.Any{TypeUrl: counted.Type, Value: []byte(text)}); !errors.Is(err, rpc.ErrPayload) {
+			t.Errorf("%s: %v", text, err)
+		}
+		if _, err := counted.Codec().DecodeGrants(&anypb.Any{TypeUrl: counted.Type, Value: []byte(text)}, report("a", "b")); !errors.Is(err, rpc.ErrPayload) {
+			t.Errorf("as an answer, %s: %v", text, err)
+		}
+	}
+	if _, err := owner.Update(t.Context(), "host", &anypb.Any{TypeUrl: "example.com/other", Value: []byte(`{}`)}); !errors.Is(err, rpc.ErrPayload) {
+		t.Errorf("another type: %v", err)
+	}
+	endless := counted
+	endless.Ask = func(keyed.Use) float64 { return math.Inf(1) }
+	if _, err := endless.Codec().EncodeReport(report("a")); !errors.Is(err, rpc.ErrPayload) {
+		t.Errorf("no number in JSON: %v", err)
+	}
+}

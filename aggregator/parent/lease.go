@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package parent
+
+import (
+	"math"
+	"time"
+
+	"github.com/headgate/headgate/aggregator/internal/account"
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/claims"
+)
+
+// Lease is what the cluster above has leased to this one, for one key. The lock of the
+// key guards it. A nil Lease is that of a key without a cluster above.
+type Lease struct {
+	Key
+
+	rule   *dynamicconfig.Rule // nil: the key is gone, or has no cluster above any more
+	shadow bool                // another account of the key answers, and claims for both
+	given  bool                // there was a lease once
+	heard  bool                // and before it maybe what is safe
+	amount float64
+	safe   float64
+	until  time.Duration
+	fresh  time.Duration // as long as amount should be used without asking again
+	askAt  time.Duration
+	told   float64       // what the key's hosts wanted when it was last asked
+	early  time.Duration // not asked again before
+	asked  bool          // the answer is under way
+	keeps  time.Duration // until when it is not known what hosts want, of a key that is not leased
+}
+
+// Key is a key whose capacity comes from the cluster above. Its fields do not change.
+type Key struct {
+	Text    string
+	Account account.Account
+	Lock    Locker // guards the key
+}
+
+// Locker locks a key for what happens at now. Lock returns now, or the time of what had
+// the lock before if that is later.
+type Locker interface {
+	Lock(now time.Duration) time.Duration
+	Unlock()
+}
+
+// Follow puts rule in force, and returns l; nil, and l ends, if rule is nil or has no
+// parent. Shadow says that another account of the key answers.
+func (l *Lease) Follow(rule *dynamicconfig.Rule, shadow bool) *Lease {
+	if l == nil {
+		return nil
+	}
+	if l.rule, l.shadow = rule, shadow; rule == nil || !rule.Parent {
+		l.rule = nil
+		return nil
+	}
+	return l
+}
+
+// Waits reports whether it is not known yet what the key's hosts share. Each of them
+// goes on with what it had, or with its fallback.
+func (l *Lease) Waits() bool { return l != nil && !l.given }
+
+// Part is the part of its rule's limit that the key's hosts share at now, in [0, 1].
+func (l *Lease) Part(now time.Duration) float64 {
+	if l == nil {
+		return 1
+	}
+	if limit := float64(l.rule.Limit); limit > 0 {
+		return min(l.capacity(now)/limit, 1)
+	}
+	return 0
+}
+
+// capacity is the lease from above, or when it has ended what is safe. Before the
+// cluster above has said what that is, it is what all who claim would take for safe by
+// themselves.
+func (l *Lease) capacity(now time.Duration) float64 {
+	switch {
+	case now < l.until:
+		return l.amount
+	case l.heard:
+		return l.safe
+	}
+	_, clients := account.Wanted(l.Account)
+	return float64(l.rule.SafeCapacity) * clients
+}
+
+// Lasts is for how long to lease at now what may be leased for longest: no longer than
+// the cluster above does.
+func (l *Lease) Lasts(now, longest time.Duration) time.Duration {
+	if l == nil || now >= l.until {
+		return longest // what is safe is so for ever
+	}
+	return min(longest, l.until-now)
+}
+
+// Refresh is after how long hosts ask again that the rule lets ask after refresh: in
+// half the time from level to level.
+func (l *Lease) Refresh(refresh time.Duration) time.Duration {
+	switch {
+	case l == nil:
+		return refresh
+	case !l.given:
+		return min(refresh, again)
+	}
+	return max(min(refresh, l.fresh/2), MinRefresh)
+}
+
+// Recalculate is after how long asking again may change the answer, which is after
+// recalculate by the rule: at the latest when it is time to ask again.
+func (l *Lease) Recalculate(recalculate, refresh time.Duration) time.Duration {
+	switch {
+	case l == nil:
+		return recalculate
+	case !l.given:
+		return 0
+	}
+	return min(recalculate, l.Refresh(refresh))
+}
+
+// Stir brings the next claim forward if what the key's hosts want is no longer what was
+// claimed: others may have it, or have some to spare.
+func (l *Lease) Stir(now time.Duration) {
+	if l == nil || l.asked || l.askAt <= l.early {
+		return
+	}
+	if wants, _ := account.Wanted(l.Account); math.Abs(wants-l.told) > stirring*max(wants, l.told) {
+		l.askAt = max(now, l.early)
+	}
+}
+
+// stirring is by which part wants have to change for a claim out of turn.
+const stirring = 0.02
+
+// due reports whether to claim at now. Of two accounts of a key, the one that answers
+// claims: the cluster above has one claimant of a key in this cluster.
+func (l *Lease) due(now time.Duration) bool {
+	return l.rule != nil && !l.shadow && !l.asked && now >= l.askAt
+}
+
+// claim is what this cluster, called host above, asks there for the key. A key that
+// still learns only asks to keep what its hosts have: it does not know yet what they
+// want.
+func (l *Lease) claim(now time.Duration, host string) claims.Claim {
+	l.asked = true
+	l.told, _ = account.Wanted(l.Account)
+	c := claims.Claim{Key: l.Text, Host: host, Headroom: true}
+	if now < l.until {
+		c.Has = l.amount
+	}
+	leaser, leases := l.Account.(account.Leaser)
+	if leases {
+		// Leases that hosts still hold are not free yet, although the capacity has shrunk.
+		c.Has, c.Keep = max(c.Has, leaser.Leased()), leaser.Learns(now, false)
+	} else {
+		c.Keep = now < l.keeps
+	}
+	for b := range l.Account.Demand {
+		if !leases {
+			b.Priority = l.rule.Priority
+		}
+		if len(c.Bands) < rpc.MaxBands && b.Wants > 0 {
+			c.Bands = append(c.Bands, WireBand(b))
+		}
+	}
+	c.Has = min(c.Has, rpc.MaxAmount)
+	return c
+}
+
+// hear takes in the answer to a claim, which only asked to keep what there was
+// if it kept.
+func (l *Lease) hear(now time.Duration, kept bool, answer claims.Lease) {
+	l.asked = false
+	if answer.Lasts == 0 { // no answer
+		l.askAt = now + again
+		return
+	}
+	l.heard, l.safe = true, answer.Safe
+	l.fresh = max(answer.Refresh, MinRefresh)
+	l.askAt, l.early = now+l.fresh, now+l.fresh/4
+	if leaser, ok := l.Account.(account.Leaser); ok && kept {
+		// No lease of an earlier owner outlives the one that it had from above.
+		leaser.Learned(now + answer.Learns)
+	}
+	switch nothing := answer.Amount == 0; {
+	case nothing && answer.Learning:
+		// Nothing was decided. What there is, is safe.
+	case nothing && kept:
+		l.keeps, l.askAt = now, now
+	default:
+		l.given, l.amount, l.until = true, answer.Amount, now+answer.Lasts
+	}
+}
+
+// WireBand is b within the bounds of the wire.
+func WireBand(b account.Band) claims.Band {
+	return claims.Band{Priority: b.Priority, Clients: min(max(b.Clients, 1), rpc.MaxCount), Wants: min(b.Wants, rpc.MaxAmount)}
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package parent is being a client of the cluster above: a key whose rule has a parent
+// shares what that cluster leases to this one, and not its rule's limit.
+//
+//	hosts ──▶ key, its account ──▶ Lease ──▶ Client ──Claiming──▶ owners above
+//
+// The aggregator has a Lease for each such key, and one Client, which Run drives.
+// Under Run there are Ask and Hear, which have no clock and no I/O. The package knows
+// of a key what its account says that hosts want, and nothing of reports.
+package parent
+
+import (
+	"context"
+	"time"
+
+	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/claims"
+)
+
+// Claiming asks the owners of keys for leases. A claims.Claimant does. Claim returns
+// when ctx ends. A call that panics is one without an answer.
+type Claiming interface {
+	Claim(ctx context.Context, asked *claims.Claims) (*claims.Leases, []error)
+}
+
+// Run claims the capacity of keys from the cluster above, where this cluster is called
+// host, until ctx ends.
+func (c *Client) Run(ctx context.Context, host string, above Claiming) {
+	ticker := time.NewTicker(MinRefresh)
+	defer ticker.Stop()
+
+	for {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+		if asked := c.Ask(c.clock(), host); asked != nil {
+			leases, errs := c.claim(ctx, above, asked)
+			c.Hear(c.clock(), asked, leases, errs)
+		}
+	}
+}
+
+// claimWithin bounds a call of the cluster above. Without an answer in this time
+// the keys are asked for again.
+const claimWithin = 10 * time.Second
+
+// claim calls above, which is anybody's code.
+func (c *Client) claim(ctx context.Context, above Claiming, asked *claims.Claims) (leases *claims.Leases, errs []error) {
+	ctx, cancel := context.WithTimeout(ctx, claimWithin)
+	defer cancel()
+	var panicked error
+	func() {
+		defer rpc.Recovered(&panicked)
+		leases, errs = above.Claim(ctx, asked)
+	}()
+	if panicked != nil {
+		c.refuse("the call of the cluster above panicked", panicked)
+	}
+	return leases, errs
+}
