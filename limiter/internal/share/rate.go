@@ -6,6 +6,8 @@ import (
 	"context"
 	"math"
 
+	"golang.org/x/time/rate"
+
 	"github.com/headgate/headgate/limiter/internal/bucket"
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc/usage"
@@ -222,6 +224,18 @@ func (r *Rate) Borrow(now stage.Instant, tokens float64) {
 		return
 	}
 	r.bucket.Add(now, tokens)
+}
+
+// Alone has the bucket fill as fast as the grant lets it while the owner does not
+// answer asks, until the next grant. The caller sees to it that nothing else changes
+// what is in force meanwhile.
+func (r *Rate) Alone(now stage.Instant) {
+	if !r.granted || rate.Limit(r.used) <= r.inForce.Limit {
+		return
+	}
+	r.bucket.Drop(now)
+	r.inForce.Limit = rate.Limit(min(r.used, float64(r.Terms().Rule.Limit)))
+	r.bucket.SetPace(now, bucket.NewPace(r.inForce.Limit, r.inForce.Burst))
 }
 
 // Forget implements Part.
