@@ -23,12 +23,11 @@ type builder struct {
 	redirect func(*remote.Auto) // to call when one begins or ends to ask
 }
 
-// forwarding is the state of a key of a shared rule, which decides through the
-// common Key.
-func forwarding(now stage.Instant, common *Key, rule *ruleState) *State {
-	st := &State{forward: common, rule: rule, used: now}
-	st.touched.Store(true)
-	return st
+// forwarding is st, the state of a key of a shared rule, with another common Key.
+func (st *State) forwarding(now stage.Instant, common *Key) *State {
+	next := &State{forward: common, rule: st.rule, used: now, few: st.few}
+	next.touched.Store(true)
+	return next
 }
 
 // forwarded is what decides instead of st; st itself if it does not forward.

@@ -98,8 +98,10 @@ func (r *registry) attach(now stage.Instant, k *Key) *State {
 	for {
 		set := r.settings.Load()
 		rule := set.rules.match(k.name)
-		if rule.keys.Load() >= rule.most() && r.table.Get(k.name) == nil && !rule.shared {
-			k.state.Store(rule.full)
+		// Another caller may be admitting k: then its state is neither of the two.
+		before := k.state.Load()
+		if (before == nil || before.Reason == stage.TooManyKeys) && rule.keys.Load() >= rule.most() && r.table.Get(k.name) == nil &&
+			!rule.shared && k.state.CompareAndSwap(before, rule.full) {
 			return rule.full
 		}
 		if st, born, ok := r.admit(now, k, set, rule, r.common(now, k, rule)); ok {
@@ -140,8 +142,8 @@ func (r *registry) admit(now stage.Instant, k *Key, set *settings, rule *ruleSta
 			}
 			if st.forward != nil {
 				if st.forward != common && st.rule == rule { // the common Key was forgotten; there is another
-					live.state.CompareAndSwap(st, forwarding(now, common, rule))
-					st = live.state.Load()
+					st = st.forwarding(now, common)
+					live.state.Store(st)
 				}
 				st = st.forwarded()
 			}
