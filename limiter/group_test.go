@@ -492,3 +492,32 @@ func TestDropRatioLetsItsPartPass(t *testing.T) {
 		t.Errorf("after the lease: %+v", s)
 	}
 }
+
+// An owner lends so many tokens, also to a host that its fallback did not limit.
+func TestAGrantAfterAnOpenFallbackHasItsTokens(t *testing.T) {
+	for _, algorithm := range []string{"elastic", Auto} {
+		r := dynamicconfig.Rule{Key: "k", Limit: 10, Burst: 100, Algorithm: algorithm, Fallback: dynamicconfig.FallbackOpen}
+		g, now := NewGroup(snapshot(t, r), 4), stage.Now()
+		k := g.For("k")
+		for range 2 {
+			if n := take(k, now, 500); n != 500 {
+				t.Fatalf("%s: %d allowed by a fallback that is open", algorithm, n)
+			}
+			now += second
+			batches := g.Manual().Report(now)
+			take(k, now, 1) // after the report
+			for _, b := range batches {
+				grants := grantOf(0.1, 100, time.Second)
+				grants.Tokens = []float64{4}
+				if err := g.Manual().Apply(now, b, nil, grants); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if n := take(k, now, 500); n != 3 {
+				t.Errorf("%s: %d tokens, and 4 were lent, of which 1 was used", algorithm, n)
+			}
+			now += 60 * second
+			g.Manual().Report(now) // the lease has ended
+		}
+	}
+}

@@ -934,10 +934,10 @@ func (m *model) apply(i int, weight, burst float64, lease time.Duration, tokens 
 			// What was granted, less what was used since the report.
 			before := had.tokens
 			rate := max(had.limit, s.tokens[j].limit)
-			p.grant.tokens = tokens[j] + rate*m.now.Sub(s.at).Seconds() - (p.taken - s.taken[j])
-			if math.IsNaN(p.grant.tokens) || math.IsInf(had.limit, 1) {
-				p.grant.tokens = inf
+			if math.IsInf(rate, 1) { // what was not limited does not fill
+				rate = 0
 			}
+			p.grant.tokens = tokens[j] + rate*m.now.Sub(s.at).Seconds() - (p.taken - s.taken[j])
 			if k.changes != s.changes[j] { // what it had may have changed, too
 				p.grant.tokens = max(p.grant.tokens, before+tokens[j]-s.tokens[j].tokens)
 				if algorithm == "auto" { // what it had while the owner decided is not known
@@ -1012,6 +1012,10 @@ func (m *model) change(rule dynamicconfig.Rule) {
 			for _, of := range status.Shares {
 				missing = max(missing, of.Level.Missing())
 			}
+		}
+		for _, p := range k.parts { // also with what the bucket that rests lacks
+			b := p.resting()
+			missing = max(missing, stage.Level{Burst: b.burst, Tokens: b.tokens}.Missing())
 		}
 		k.moved += float64(missing)
 	}

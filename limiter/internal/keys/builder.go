@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 
+	"golang.org/x/time/rate"
+
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/internal/remote"
 	"github.com/headgate/headgate/limiter/internal/report"
@@ -92,12 +94,11 @@ func (b *builder) fill(now stage.Instant, key string, old, next *State, hosts in
 		kept = nil // tokens and slots have nothing in common
 	}
 	if len(kept) > 0 && old.Stage != nil {
-		level := old.Stage.Level(now)
-		tokens, used = level.Tokens, old.lately(now, level, kept, hosts)
+		tokens, used = old.level(now).Tokens, old.lately(now, old.Stage.Level(now), hosts)
 	} else if left := old.few.left(); left != nil {
 		tokens = left.tokensAt(now)
 		asked = left.remote // it knows what was used
-		used = old.lately(now, stage.Level{Burst: left.burst, Tokens: tokens, Remote: asked != ""}, nil, hosts)
+		used = old.lately(now, stage.Level{Burst: left.burst, Tokens: tokens, Remote: asked != ""}, hosts)
 	}
 	for i, t := range next.rule.shares {
 		var s *report.Subject
@@ -129,30 +130,53 @@ func (b *builder) fill(now stage.Instant, key string, old, next *State, hosts in
 	b.decide(now, old, next, tokens)
 }
 
-// lately is what this host has used of late, as far as kept, parts of st whose level
+// answering is the Rate that answers; nil if there is none.
+func (st *State) answering() *share.Rate {
+	for i, p := range st.parts() {
+		if answers(st.rule.rule, i) {
+			return rateOf(p.Part())
+		}
+	}
+	return nil
+}
+
+// level is what st, which has a Stage, says about the tokens that are left. What is
+// unlimited says nothing, so there it is the level that rests.
+func (st *State) level(now stage.Instant) stage.Level {
+	level := st.Stage.Level(now)
+	if r := st.answering(); r != nil && level.Limit >= rate.Inf {
+		if rests := r.Rests(now); !math.IsInf(rests.Tokens, 1) {
+			return rests
+		}
+	}
+	return level
+}
+
+// lately is what this host has used of late, as far as the parts of st, whose level
 // it is, would not have filled in again. Of a bucket elsewhere it is an even part of
-// what all hosts used. A grant may lend fewer tokens than its bucket holds, so there
-// the host has used no more than all of kept ever allowed, or the fallback lacks.
-func (st *State) lately(now stage.Instant, level stage.Level, kept []*report.Subject, hosts int) int64 {
-	used := level.Missing()
+// what all hosts used. A grant may lend fewer tokens than its bucket holds. So a host
+// that lacks some of them has used no more than all parts ever allowed, or the
+// fallback lacks.
+func (st *State) lately(now stage.Instant, level stage.Level, hosts int) int64 {
+	used, r := level.Missing(), st.answering()
 	if level.Remote {
 		return (used + int64(hosts) - 1) / int64(hosts)
 	}
-	most, granted := int64(0), false
-	for i, p := range kept {
-		r := rateOf(p.Part())
-		if r == nil {
-			continue
-		}
-		most += r.Bucket().Allowed() + p.Part().Admitted()
-		if answers(st.rule.rule, i) && r.Granted() {
-			most, granted = max(most, r.Lacking(now)), true
-		}
+	if r == nil {
+		return used
 	}
-	if granted {
-		used = min(used, most)
+	allowed := int64(0)
+	for _, p := range st.parts() {
+		allowed += rateOf(p.Part()).Bucket().Allowed() + p.Part().Admitted()
 	}
-	return used
+	switch rests := r.Rests(now).Missing(); {
+	case !r.Granted():
+		return max(used, min(rests, allowed))
+	case level.Limit < rate.Inf:
+		return min(used, max(rests, allowed))
+	default:
+		return rests
+	}
 }
 
 // stated is the demand that was stated in a unit, for kept or for what remains of

@@ -105,7 +105,7 @@ func (st *State) remainder(now stage.Instant, next *State) *remains {
 		if slots := slotsOf(first); slots != nil && st.pair[1] == nil {
 			kept.slots = slots
 		} else if slots == nil {
-			if level := st.Stage.Level(now); level.Limit < rate.Inf {
+			if level := st.level(now); level.Limit < rate.Inf {
 				kept.tokens, kept.burst, kept.limit, kept.at, kept.remote = level.Tokens, level.Burst, level.Limit, now, ""
 				if level.Remote {
 					kept.remote = st.rule.answering()

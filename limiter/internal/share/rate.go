@@ -143,11 +143,11 @@ func (r *Rate) InForce() Level { return r.inForce }
 // settle charges the resting level with what the bucket has allowed.
 func (r *Rate) settle(now stage.Instant) { r.resting.charge(now, r.bucket.Allowed()) }
 
-// Lacking is how many tokens the level that rests lacks, after the same usage as
-// the bucket; 0 if it was never in force.
-func (r *Rate) Lacking(now stage.Instant) int64 {
+// Rests is the level that is not in force, after the same usage as the bucket. Its
+// tokens are infinite if it never was in force.
+func (r *Rate) Rests(now stage.Instant) stage.Level {
 	r.settle(now)
-	return stage.Level{Limit: r.resting.Limit, Burst: r.resting.Burst, Tokens: r.resting.tokens}.Missing()
+	return stage.Level{Limit: r.resting.Limit, Burst: r.resting.Burst, Tokens: r.resting.tokens}
 }
 
 // Steer implements Part. Tokens stay with the level that they belong to; a
@@ -206,6 +206,9 @@ func (r *Rate) Lend(now stage.Instant, more float64, hosts int) {
 		return
 	}
 	before := r.bucket.Tokens(now)
+	if before == inf { // nothing was limited until now
+		before = 0
+	}
 	r.settle(now)
 	r.resting.set(now, r.granting(hosts), max(before+more, 0))
 	r.Steer(now, hosts)
