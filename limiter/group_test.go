@@ -521,3 +521,22 @@ func TestAGrantAfterAnOpenFallbackHasItsTokens(t *testing.T) {
 		}
 	}
 }
+
+// What a light host used during an outage is paid long before a grant is back.
+func TestAGrantAfterALongFallbackIsFull(t *testing.T) {
+	g, now := NewGroup(snapshot(t, weighted(100)), 1), stage.Now()
+	k := g.For("k")
+	allowAt(k, now, 1)
+	now += second
+	answer(t, g, now, 1, 0, usage.FloorNone, time.Second)
+	for range 100 {
+		now += second
+		g.Manual().Report(now) // nobody answers
+		allowAt(k, now, 2)
+	}
+	now += second
+	answer(t, g, now, 1, 0, usage.FloorNone, time.Minute)
+	if got := take(k, now, 200); got < 98 { // the last two count as of the last report
+		t.Errorf("%d tokens of a grant of 100", got)
+	}
+}

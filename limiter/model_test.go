@@ -819,6 +819,11 @@ func (m *model) idle(rt *rapid.T) {
 func (m *model) report(*rapid.T) {
 	m.begin()
 	m.send(func(s *side) []*limiter.Batch { return s.manual.Report(m.now) })
+	for _, k := range m.keys {
+		for _, p := range k.parts {
+			p.charged = p.taken
+		}
+	}
 }
 
 func (m *model) early(*rapid.T) {
@@ -1015,7 +1020,7 @@ func (m *model) change(rule dynamicconfig.Rule) {
 		}
 		for _, p := range k.parts { // also with what the bucket that rests lacks
 			b := p.resting()
-			missing = max(missing, stage.Level{Burst: b.burst, Tokens: b.tokens}.Missing())
+			missing = max(missing, stage.Level{Burst: b.burst, Tokens: b.tokens - (p.taken - p.charged)}.Missing())
 		}
 		k.moved += float64(missing)
 	}
@@ -1046,7 +1051,7 @@ func (m *model) change(rule dynamicconfig.Rule) {
 		old := k.parts
 		if p := old[answering(&before)]; p != nil {
 			if b := p.inForce(); k.live || b.tokens < b.burst-eps {
-				tokens = b.tokens
+				tokens = follow(b.tokens, &before, &rule)
 			}
 		}
 		m.renew(k)
@@ -1056,6 +1061,7 @@ func (m *model) change(rule dynamicconfig.Rule) {
 				p.limitTo(tokens)
 				continue
 			}
+			had.fallback.tokens, had.grant.tokens = follow(had.fallback.tokens, &before, &rule), follow(had.grant.tokens, &before, &rule)
 			if k.parts[name] = had; !k.live && tokens == inf {
 				had.fallback = p.fallback // it was full, and was forgotten
 			}

@@ -94,9 +94,9 @@ func (b *builder) fill(now stage.Instant, key string, old, next *State, hosts in
 		kept = nil // tokens and slots have nothing in common
 	}
 	if len(kept) > 0 && old.Stage != nil {
-		tokens, used = old.level(now).Tokens, old.lately(now, old.Stage.Level(now), hosts)
+		tokens, used = share.FollowDebt(old.rule.rule.Limit, rule, old.level(now).Tokens), old.lately(now, old.Stage.Level(now), hosts)
 	} else if left := old.few.left(); left != nil {
-		tokens = left.tokensAt(now)
+		tokens = share.FollowDebt(left.limit, rule, left.tokensAt(now))
 		asked = left.remote // it knows what was used
 		used = old.lately(now, stage.Level{Burst: left.burst, Tokens: tokens, Remote: asked != ""}, hosts)
 	}
@@ -107,7 +107,7 @@ func (b *builder) fill(now stage.Instant, key string, old, next *State, hosts in
 		}
 		if s == nil && len(next.rule.shares) == 1 && len(kept) == 1 {
 			s = kept[0]
-			s.Part().Common().SetTerms(t) // first, because the old fallback may let all pass
+			setTerms(now, s.Part(), t) // first, because the old fallback may let all pass
 			s.Part().Forget(now, hosts)
 		}
 		if s == nil {
@@ -205,7 +205,7 @@ func (b *builder) newPart(now stage.Instant, key string, t *share.Terms, hosts i
 // that. A bucket elsewhere that was not asked before is charged with what this
 // host used lately, so that it gives no second burst.
 func (b *builder) adopt(now stage.Instant, s *report.Subject, t *share.Terms, hosts int, used int64) {
-	s.Part().Common().SetTerms(t)
+	setTerms(now, s.Part(), t)
 	r := rateOf(s.Part())
 	if r == nil {
 		s.Part().Steer(now, hosts)
@@ -228,6 +228,15 @@ func (b *builder) adopt(now stage.Instant, s *report.Subject, t *share.Terms, ho
 		if of := stageOf(s); used > 0 && of.Level(now).Remote {
 			remoteOf(s.Part()).Owe(now, used)
 		}
+	}
+}
+
+// setTerms puts p under t, but for what Steer does.
+func setTerms(now stage.Instant, p share.Part, t *share.Terms) {
+	if r := rateOf(p); r != nil {
+		r.SetTerms(now, t)
+	} else {
+		p.Common().SetTerms(t)
 	}
 }
 

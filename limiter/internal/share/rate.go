@@ -140,21 +140,36 @@ func (r *Rate) Bucket() *bucket.Bucket { return &r.bucket }
 // InForce is the level that the bucket has.
 func (r *Rate) InForce() Level { return r.inForce }
 
-// settle charges the resting level with what the bucket has allowed.
-func (r *Rate) settle(now stage.Instant) { r.resting.charge(now, r.bucket.Allowed()) }
+// ChargeResting charges the level that is not in force with what the bucket has
+// allowed. Each report does, because the level is full before the charge if much time
+// has passed since the last one.
+func (r *Rate) ChargeResting(now stage.Instant) { r.resting.charge(now, r.bucket.Allowed()) }
 
 // Rests is the level that is not in force, after the same usage as the bucket. Its
 // tokens are infinite if it never was in force.
 func (r *Rate) Rests(now stage.Instant) stage.Level {
-	r.settle(now)
+	r.ChargeResting(now)
 	return stage.Level{Limit: r.resting.Limit, Burst: r.resting.Burst, Tokens: r.resting.tokens}
 }
 
+// SetTerms changes the terms; Steer puts them in force. Debts follow: see
+// FollowDebt.
+func (r *Rate) SetTerms(now stage.Instant, t *Terms) {
+	before := r.Terms().Rule.Limit
+	r.Base.SetTerms(t)
+	r.ChargeResting(now)
+	r.resting.tokens = FollowDebt(before, t.Rule, r.resting.tokens)
+	if tokens := r.bucket.Tokens(now); tokens < 0 {
+		r.bucket.Add(now, FollowDebt(before, t.Rule, tokens)-tokens)
+	}
+}
+
 // Steer implements Part. Tokens stay with the level that they belong to; a
-// first grant starts with what the fallback has left.
+// first grant starts with what the fallback has left. A debt goes along, because
+// callers wait for it to be paid, but takes no longer to pay at a lower rate.
 func (r *Rate) Steer(now stage.Instant, hosts int) {
 	r.bucket.Drop(now)
-	r.settle(now)
+	r.ChargeResting(now)
 	decides, rests := r.Terms().fallback(hosts), r.granting(hosts)
 	valid := r.Valid(now)
 	if valid {
@@ -162,15 +177,20 @@ func (r *Rate) Steer(now stage.Instant, hosts int) {
 	}
 	switch {
 	case valid != r.granted:
-		kept := r.resting.tokens
-		before := r.bucket.Replace(now, bucket.NewPace(decides.Limit, decides.Burst), func(old float64) float64 {
-			if math.IsInf(kept, 1) || old < 0 {
-				return min(old, kept) // debt goes along: callers wait for it to be paid
+		kept, less := r.resting.tokens, 1.0
+		if decides.Limit < r.inForce.Limit {
+			less = float64(decides.Limit / r.inForce.Limit)
+		}
+		r.resting.tokens = r.bucket.Replace(now, bucket.NewPace(decides.Limit, decides.Burst), func(old float64) float64 {
+			switch {
+			case math.IsInf(kept, 1):
+				return old
+			case old < 0:
+				return min(old*less, kept)
 			}
 			return kept
 		})
 		r.granted = valid
-		r.resting.tokens = max(before, 0)
 	case decides != r.inForce:
 		r.bucket.SetPace(now, bucket.NewPace(decides.Limit, decides.Burst))
 	}
@@ -199,7 +219,7 @@ func (r *Rate) Lend(now stage.Instant, more float64, hosts int) {
 			r.bucket.Add(now, more)
 		}
 		if r.floor != usage.FloorDrop && !r.bucket.Drops() {
-			r.settle(now) // which level is in force does not change
+			r.ChargeResting(now) // which level is in force does not change
 		} else {
 			r.Steer(now, hosts)
 		}
@@ -209,7 +229,7 @@ func (r *Rate) Lend(now stage.Instant, more float64, hosts int) {
 	if before == inf { // nothing was limited until now
 		before = 0
 	}
-	r.settle(now)
+	r.ChargeResting(now)
 	r.resting.set(now, r.granting(hosts), max(before+more, 0))
 	r.Steer(now, hosts)
 }
@@ -239,7 +259,7 @@ func (r *Rate) Idle(now stage.Instant) bool {
 	if !r.bucket.Full(now) {
 		return false
 	}
-	r.settle(now)
+	r.ChargeResting(now)
 	return r.resting.full()
 }
 
