@@ -1182,6 +1182,8 @@ func (m *model) checkShare(k *keyRef, s limiter.ShareStatus, ordinary bool) {
 		if granted {
 			level := m.granted(p)
 			p.grant.set(level.limit, level.burst)
+		} else {
+			p.fallback.set(level.limit, level.burst)
 		}
 		p.change()
 		p.known = true
