@@ -412,6 +412,10 @@ func TestAllIsAllOrNothing(t *testing.T) {
 		if s := only(t, g, stage.Now(), "few"); s.Allowed != 3 || s.Rejected != 2 {
 			t.Errorf("%+v", s)
 		}
+		_, refused := TakeAll(t.Context(), 0, Cost{g.For("many"), 10}, Cost{g.For("few"), 1})
+		if refused == nil || refused.Reason != Limited || refused.Cost != (Cost{g.For("few"), 1}) {
+			t.Errorf("refused by %+v", refused)
+		}
 	})
 }
 
