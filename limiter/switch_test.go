@@ -66,25 +66,6 @@ func TestDebtGoesAlongAtASwitch(t *testing.T) {
 	}
 }
 
-func TestAHeldLimiterDecidesThroughOneOtherAtMost(t *testing.T) {
-	r := weighted(10)
-	r.Key = "*"
-	g := NewGroup(snapshot(t, r), 1)
-	held := g.For("k")
-	now := stage.Instant(0)
-	for range 100 {
-		allowAt(g.For("k"), now, 1) // somebody else is first
-		allowAt(held, now, 1)
-		g.Manual().Report(now + second)
-		now += 20 * second
-		g.Manual().Report(now)
-		now += second
-	}
-	if n := held.of().Forwards(); n > 2 {
-		t.Errorf("a held limiter decides through %d others", n)
-	}
-}
-
 func TestHugeCostsDoNotOverflowTheCounts(t *testing.T) {
 	r := weighted(10)
 	r.Fallback = dynamicconfig.FallbackOpen

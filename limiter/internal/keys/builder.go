@@ -27,7 +27,7 @@ type builder struct {
 
 // forwarding is st, the state of a key of a shared rule, with another common Key.
 func (st *State) forwarding(now stage.Instant, common *Key) *State {
-	next := &State{forward: common, rule: st.rule, used: now, few: st.few}
+	next := &State{forward: common, rule: st.rule, used: now, remains: st.remains}
 	next.touched.Store(true)
 	return next
 }
@@ -59,13 +59,11 @@ func (b *builder) build(now stage.Instant, k *Key, old *State, set *settings, ru
 	if next.Slots != nil {
 		next.Reason = stage.InFlight
 	}
-	if left := old.remainder(now, next); left != nil {
-		next.few = &few{next.few.migrating(), left}
-	}
+	next.remains = old.remainder(now, next)
 	next.touched.Store(true)
 	next.setPlain(b.Listener != nil)
 	k.state.Store(next)
-	if m := old.few.migrating(); m != nil && m != next.few.migrating() {
+	if m := old.migration; m != nil && m != next.migration {
 		old.countDivergence()
 		if m.slots != nil {
 			m.slots.SetMode(withoutShadow(old.rule.rule.Migration.Mode)) // for those who wait
@@ -78,7 +76,7 @@ func (b *builder) build(now stage.Instant, k *Key, old *State, set *settings, ru
 		if !slices.Contains(next.parts(), p) {
 			p.Retire(now)
 			leave(now, p.Part())
-			if s := slotsOf(p); s != nil && (kept || !answers(old.rule.rule, i)) {
+			if s := slotsOf(p); s != nil && (kept || i != answering(old.rule.rule)) {
 				s.KeepApart()
 			}
 		}
@@ -95,7 +93,7 @@ func (b *builder) fill(now stage.Instant, key string, old, next *State, hosts in
 	}
 	if len(kept) > 0 && old.Stage != nil {
 		tokens, used = share.FollowDebt(old.rule.rule.Limit, rule, old.level(now).Tokens), old.lately(now, old.Stage.Level(now), hosts)
-	} else if left := old.few.left(); left != nil {
+	} else if left := old.remains; left != nil {
 		tokens = share.FollowDebt(left.limit, rule, left.tokensAt(now))
 		asked = left.remote // it knows what was used
 		used = old.lately(now, stage.Level{Burst: left.burst, Tokens: tokens, Remote: asked != ""}, hosts)
@@ -112,7 +110,7 @@ func (b *builder) fill(now stage.Instant, key string, old, next *State, hosts in
 		}
 		if s == nil {
 			s = b.reporter.NewSubject(now, b.newPart(now, key, t, hosts, tokens))
-			if slots, left := slotsOf(s), old.few.left(); slots != nil && left != nil && left.slots != nil {
+			if slots, left := slotsOf(s), old.remains; slots != nil && left != nil && left.slots != nil {
 				left.slots.Transfer(slots)
 			}
 			s.Part().Common().State(old.stated(kept, unit(s)))
@@ -122,7 +120,7 @@ func (b *builder) fill(now stage.Instant, key string, old, next *State, hosts in
 		} else {
 			b.adopt(now, s, t, hosts, used)
 		}
-		if r := remoteOf(s.Part()); r != nil && used > 0 && old.unasked(s) && answers(rule, i) {
+		if r := remoteOf(s.Part()); r != nil && used > 0 && old.unasked(s) && i == answering(rule) {
 			r.Owe(now, used)
 		}
 		next.pair[i] = s
@@ -132,12 +130,10 @@ func (b *builder) fill(now stage.Instant, key string, old, next *State, hosts in
 
 // answering is the Rate that answers; nil if there is none.
 func (st *State) answering() *share.Rate {
-	for i, p := range st.parts() {
-		if answers(st.rule.rule, i) {
-			return rateOf(p.Part())
-		}
+	if st.pair[0] == nil || answering(st.rule.rule) < 0 {
+		return nil
 	}
-	return nil
+	return rateOf(st.pair[answering(st.rule.rule)].Part())
 }
 
 // level is what st, which has a Stage, says about the tokens that are left. What is
@@ -186,7 +182,7 @@ func (st *State) stated(kept []*report.Subject, unit int) float64 {
 		if wants, ok := kept[0].Part().Common().Stated(); ok {
 			return wants
 		}
-	} else if left := st.few.left(); left != nil {
+	} else if left := st.remains; left != nil {
 		return left.wants[unit]
 	}
 	return share.Measured
@@ -248,62 +244,52 @@ func rateOf(p share.Part) *share.Rate {
 	return nil
 }
 
-// decide sets what next decides by: its only part, or two under a migration.
+// decide sets what next decides by: two parts under a migration, or the one that
+// answers where nothing measures the other.
 func (b *builder) decide(now stage.Instant, old, next *State, tokens float64) {
 	rule := next.rule.rule
-	if m := rule.Migration; m != nil {
-		b.migrate(now, old, next, m.Mode, tokens)
+	if rule.Migration != nil && b.migrate(now, old, next, rule.Migration.Mode, tokens) {
 		return
 	}
-	if slots := slotsOf(next.pair[0]); slots != nil {
+	i := answering(rule)
+	if i < 0 {
+		next.Stage = unlimited{}
+		return
+	}
+	if slots := slotsOf(next.pair[i]); slots != nil {
 		next.Slots = slots
 		return
 	}
-	next.Stage = stageOf(next.pair[0])
+	next.Stage = stageOf(next.pair[i])
 	next.Stage.Cap(now, tokens)
 }
 
-// migrate has the two parts of next decide in mode.
-func (b *builder) migrate(now stage.Instant, old, next *State, mode dynamicconfig.Mode, tokens float64) {
+// migrate has the two parts of next decide in mode, and reports whether it could.
+func (b *builder) migrate(now stage.Instant, old, next *State, mode dynamicconfig.Mode, tokens float64) bool {
 	first, second := next.pair[0], next.pair[1]
-	m, of, inFlight := old.few.migrating(), [2]share.Part{first.Part(), second.Part()}, slotsOf(first) != nil
+	m, of, inFlight := old.migration, [2]share.Part{first.Part(), second.Part()}, slotsOf(first) != nil
 	switch {
 	case m != nil && m.of == of && inFlight:
 		m.slots.SetMode(mode)
-		next.Slots, next.few = m.slots, &few{migration: m}
 	case m != nil && m.of == of:
 		m.stages.SetMode(now, mode)
 		if mode != old.rule.rule.Migration.Mode { // the limits may have changed too
 			m.stages.Cap(now, tokens)
 		}
-		next.Stage, next.few = m.stages, &few{migration: m}
 	case inFlight && b.Migrator.Slots != nil:
 		m = &migration{of: of, slots: b.Migrator.Slots(slotsOf(first), slotsOf(second), mode)}
-		next.Slots, next.few = m.slots, &few{migration: m}
 	case !inFlight && b.Migrator.Stages != nil:
 		m = &migration{of: of, stages: b.Migrator.Stages(now, stageOf(first), stageOf(second), mode, b.host.Background)}
 		m.stages.Cap(now, tokens)
-		next.Stage, next.few = m.stages, &few{migration: m}
 	default:
-		b.answer(now, next, tokens)
+		return false
 	}
-}
-
-// answer has next decide by the part that its mode answers with, where nothing
-// measures the other.
-func (b *builder) answer(now stage.Instant, next *State, tokens float64) {
-	next.Stage = unlimited{}
-	for i, p := range next.pair {
-		if !answers(next.rule.rule, i) {
-			continue
-		}
-		if slots := slotsOf(p); slots != nil {
-			next.Stage, next.Slots = nil, slots
-			return
-		}
-		next.Stage = stageOf(p)
-		next.Stage.Cap(now, tokens)
+	if next.migration = m; inFlight {
+		next.Slots = m.slots
+	} else {
+		next.Stage = m.stages
 	}
+	return true
 }
 
 // end ends m, which old has and next has not. If next keeps a part that m did not

@@ -126,3 +126,23 @@ func TestARefusalDoesNotReplaceAnAdmission(t *testing.T) {
 		s.fresh = nil
 	}
 }
+
+func TestAHeldKeyDecidesThroughTwoOthersAtMost(t *testing.T) {
+	s := newSet(t, dynamicconfig.Rule{Key: "*", Limit: 10, Algorithm: "request-weighted"})
+	held, now := s.For("k"), stage.Instant(0)
+	for range 100 {
+		allow(s.For("k"), now) // somebody else is first
+		allow(held, now)
+		s.Report(now + second)
+		now += 20 * second
+		s.Report(now)
+		now += second
+	}
+	n := 0
+	for st := held.state.Load(); st != nil && st.forward != nil; st = st.forward.state.Load() {
+		n++
+	}
+	if n > 2 {
+		t.Errorf("it decides through %d others", n)
+	}
+}

@@ -201,7 +201,7 @@ type idler struct {
 // When k is used again, it begins with its fallback, as a new key does.
 func (r *registry) idleLocked(now stage.Instant, k *Key, st *State) bool {
 	s := st.pair[0]
-	if of := remoteOf(s.Part()); !s.AtRest(now) || of != nil && of.Owes() || !st.few.left().none(now) {
+	if of := remoteOf(s.Part()); !s.AtRest(now) || of != nil && of.Owes() || !st.remains.none(now) {
 		return false
 	}
 	p := r.table.Lock(k.name)
@@ -279,7 +279,7 @@ func (r *registry) republish(a *remote.Auto) {
 	if !st.live() || len(st.parts()) != 1 || stageOf(st.pair[0]) != stage.Stage(a) {
 		return // what decides then finds a
 	}
-	next := &State{Stage: st.Stage, rule: st.rule, pair: st.pair, used: st.used, few: st.few}
+	next := &State{Stage: st.Stage, rule: st.rule, pair: st.pair, used: st.used, migration: st.migration, remains: st.remains}
 	next.setPlain(r.Listener != nil)
 	k.state.Store(next)
 }

@@ -89,7 +89,7 @@ func (a *ruleState) init() {
 	}
 	a.terms = newTerms(a.rule, a.of.set.reporter.Salt)
 	for i, name := range algorithms(a.rule) {
-		a.shares = append(a.shares, a.of.set.shareTerms(a, name, answers(a.rule, i)))
+		a.shares = append(a.shares, a.of.set.shareTerms(a, name, i == answering(a.rule)))
 	}
 }
 
@@ -153,20 +153,14 @@ func (a *ruleState) by(source stage.Source) string {
 	case source == stage.ByOwner:
 		return "exact"
 	}
-	if name := a.answering(); name != share.Auto {
-		return name
+	switch i := answering(a.rule); {
+	case i < 0:
+		return ""
+	case a.shares[i].Algorithm == share.Auto:
+		return "elastic"
+	default:
+		return a.shares[i].Algorithm
 	}
-	return "elastic"
-}
-
-// answering is the algorithm that answers; empty if none does.
-func (a *ruleState) answering() string {
-	for i, name := range algorithms(a.rule) {
-		if answers(a.rule, i) {
-			return name
-		}
-	}
-	return ""
 }
 
 // key is the rule's; empty if there is none.
@@ -194,17 +188,17 @@ func algorithms(rule *dynamicconfig.Rule) []string {
 	return []string{rule.Algorithm}
 }
 
-// answers reports whether the limiter under algorithm i of a rule answers.
-func answers(rule *dynamicconfig.Rule, i int) bool {
+// answering is which of a rule's algorithms answers; below 0 if none does.
+func answering(rule *dynamicconfig.Rule) int {
 	if rule.Migration == nil {
-		return true
+		return 0
 	}
 	switch rule.Migration.Mode {
 	case dynamicconfig.ModeOld, dynamicconfig.ModeOldShadowNew:
-		return i == 0
+		return 0
 	case dynamicconfig.ModeNew, dynamicconfig.ModeNewShadowOld:
-		return i == 1
+		return 1
 	default:
-		return false
+		return -1
 	}
 }

@@ -26,7 +26,7 @@ type Terms struct {
 const refusesAll = math.MaxUint64
 
 func newTerms(rule *dynamicconfig.Rule, salt func() uint64) *Terms {
-	if rule.InFlight || !answers(rule, 0) && !answers(rule, 1) { // the mode disabled lets all pass
+	if rule.InFlight || answering(rule) < 0 { // the mode disabled lets all pass
 		return nil
 	}
 	t := &Terms{
