@@ -51,7 +51,7 @@ func (b *builder) build(now stage.Instant, k *Key, old *State, set *settings, ru
 	switch {
 	case common != nil:
 		next.forward = common
-	case rule.rule == nil:
+	case rule.unmatched():
 		next.Stage, next.Reason = rule.full.Stage, rule.full.Reason
 	default:
 		b.fill(now, k.name, old, next, set.hosts)

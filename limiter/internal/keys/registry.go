@@ -105,7 +105,7 @@ func (r *registry) attach(now stage.Instant, k *Key) *State {
 			return rule.full
 		}
 		if st, born, ok := r.admit(now, k, set, rule, r.common(now, k, rule)); ok {
-			if born && rule.rule == nil {
+			if born && rule.unmatched() {
 				r.metrics.Unmatched.Inc(1)
 				if r.unmatched.due(now) {
 					r.Log.Warn("no rule matches a key", "key", k.name, "unmatched", set.rules.snapshot.Unmatched().String())
@@ -207,7 +207,7 @@ func (r *registry) idleLocked(now stage.Instant, k *Key, st *State) bool {
 	p := r.table.Lock(k.name)
 	defer p.Unlock()
 
-	r.idle = append(r.idle, idler{k, st.lastUsed().Add(st.rule.idleAfter())})
+	r.idle = append(r.idle, idler{k, st.lastUsed().Add(st.rule.rule.IdleAfter)})
 	k.state.Store(st.rule.idle)
 	s.Retire(now) // a caller may be using it still
 	leave(now, s.Part())

@@ -13,6 +13,7 @@ import (
 	"github.com/headgate/headgate/limiter/internal/remote"
 	"github.com/headgate/headgate/limiter/internal/report"
 	"github.com/headgate/headgate/limiter/internal/share"
+	"github.com/headgate/headgate/limiter/internal/terms"
 	"github.com/headgate/headgate/limiter/stage"
 )
 
@@ -165,7 +166,7 @@ func (st *State) parts() []*report.Subject {
 }
 
 // Terms are the rule's; nil is none.
-func (st *State) Terms() *Terms {
+func (st *State) Terms() *terms.Terms {
 	if st.rule == nil {
 		return nil
 	}
@@ -216,7 +217,7 @@ func (st *State) By(source stage.Source) string {
 
 // Mode is the migration's; ModeNew if there is none.
 func (st *State) Mode() dynamicconfig.Mode {
-	if st.rule == nil || st.rule.rule == nil || st.rule.rule.Migration == nil {
+	if st.rule == nil || st.rule.rule.Migration == nil {
 		return dynamicconfig.ModeNew
 	}
 	return st.rule.rule.Migration.Mode
@@ -293,7 +294,7 @@ func (st *State) forgettable(now stage.Instant) bool {
 	if st.pair[0] == nil && st.touched.Swap(false) {
 		st.used = now
 	}
-	return now.Sub(st.lastUsed()) >= st.rule.idleAfter() && st.full(now)
+	return now.Sub(st.lastUsed()) >= st.rule.rule.IdleAfter && st.full(now)
 }
 
 // full reports whether the buckets are full and no slots are held, now and in
