@@ -134,6 +134,8 @@ func (p *partRef) change() {
 	if now := p.inForce(); before < 0 && !math.IsInf(now.limit, 1) {
 		if now.limit < was {
 			before *= now.limit / was
+		} else {
+			p.resting().tokens = 0
 		}
 		now.tokens = min(before, now.tokens)
 	}

@@ -226,5 +226,16 @@ func TestAFallbackDoesNotProlongADebt(t *testing.T) {
 		if left := k.of().Level(now).Tokens; math.Abs(left-before-100) > 1 {
 			t.Errorf("%v: %v tokens 100 ms after there were %v", fallback, left, before)
 		}
+		// What a grant has paid for the fallback is paid.
+		now += 11 * second
+		g.Manual().Report(now)
+		charge(k.of(), now, 50)
+		now += second
+		answer(t, g, now, 1, 0, 0, 10*time.Second)
+		now += 21 * second
+		g.Manual().Report(now)
+		if left := k.of().Level(now).Tokens; left < 0 {
+			t.Errorf("%v: %v tokens, after a grant has paid", fallback, left)
+		}
 	}
 }

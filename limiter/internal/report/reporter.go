@@ -225,7 +225,7 @@ func (r *Reporter) Apply(now stage.Instant, b *Batch, rows []int, grants *usage.
 		case row.number == s.sent:
 			more, before := grants.Tokens[i]-row.tokens, s.rate.InForce()
 			if math.IsInf(more, 0) { // nothing was limited when s reported
-				more = grants.Tokens[i] - float64(s.rate.Bucket().Allowed()-row.upTo.Allowed)
+				more = grants.Tokens[i] - float64(max(s.rate.Bucket().Allowed()-row.upTo.Allowed, 0))
 				if left := s.part.Tokens(now); !math.IsInf(left, 0) {
 					more -= left
 				}

@@ -6,6 +6,8 @@ import (
 	"context"
 	"math"
 
+	"golang.org/x/time/rate"
+
 	"github.com/headgate/headgate/limiter/internal/bucket"
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc/usage"
@@ -181,7 +183,7 @@ func (r *Rate) Steer(now stage.Instant, hosts int) {
 		if decides.Limit < r.inForce.Limit {
 			less = float64(decides.Limit / r.inForce.Limit)
 		}
-		r.resting.tokens = r.bucket.Replace(now, bucket.NewPace(decides.Limit, decides.Burst), func(old float64) float64 {
+		before := r.bucket.Replace(now, bucket.NewPace(decides.Limit, decides.Burst), func(old float64) float64 {
 			switch {
 			case math.IsInf(kept, 1):
 				return old
@@ -190,7 +192,10 @@ func (r *Rate) Steer(now stage.Instant, hosts int) {
 			}
 			return kept
 		})
-		r.granted = valid
+		if less == 1 && decides.Limit < rate.Inf { // all of the debt has gone along
+			before = max(before, 0)
+		}
+		r.granted, r.resting.tokens = valid, before
 	case decides != r.inForce:
 		r.bucket.SetPace(now, bucket.NewPace(decides.Limit, decides.Burst))
 	}
