@@ -192,9 +192,7 @@ func (r *Reporter) Apply(now stage.Instant, b *Batch, rows []int, grants *usage.
 		if row.upTo.at > s.acked.at {
 			s.acked = row.upTo
 		}
-		if row.number == s.sent { // else a newer report may still be answered
-			s.pending = now
-		}
+		s.pending = now
 		if lease[i] == 0 && s.prompt() {
 			r.early.urge(now, s, introduction) // the owner is not ready to answer
 		}

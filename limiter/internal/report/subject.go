@@ -146,7 +146,7 @@ func (s *Subject) Retire(now stage.Instant) {
 	s.part.Retire()
 	s.tally(s.count(now).Usage) // the rule may be gone before the next report
 	s.reporter.early.retire(s)
-	s.reporter.retired.add(s)
+	s.reporter.retired.add(now, s)
 }
 
 // State states the demand of s, or share.Measured, and reports it soon if that
