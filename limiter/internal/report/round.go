@@ -30,7 +30,7 @@ func (r *Round) Visit(s *Subject, hosts int) (fell bool) {
 	if c := s.part.Common(); c.Granted() != c.Valid(r.at) {
 		s.part.Steer(r.at, hosts)
 		fell = true
-	} else if s.rate != nil {
+	} else if s.rate != nil && !c.Granted() {
 		s.rate.ChargeResting(r.at)
 	}
 	if !s.early() || s.regular(r.at, r.recent) {
