@@ -346,10 +346,10 @@ func ofDecision(d limiter.Decision) result {
 
 func (m *model) ofVerdict(v stage.Verdict) result {
 	by := answering(&m.rule)
-	switch {
-	case v.By == stage.ByFallback:
+	switch v.By {
+	case stage.ByFallback:
 		by = m.rule.Fallback.String()
-	case v.By == stage.ByOwner:
+	case stage.ByOwner:
 		by = "owner"
 	}
 	return result{ok: v.OK(), explained: true, reason: v.Reason, by: by, wait: v.Wait, retry: v.RetryAfter}

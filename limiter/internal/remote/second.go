@@ -5,7 +5,6 @@ package remote
 import (
 	"context"
 	"errors"
-
 	"sync/atomic"
 	"time"
 
@@ -75,7 +74,7 @@ func (a *Auto) second(ctx context.Context, q stage.Request, v stage.Verdict) (st
 	case err != nil:
 		a.seconds.pause(q.Now, unanswered)
 		a.mu.Lock()
-		a.Rate.Alone(q.Now)
+		a.Alone(q.Now)
 		a.mu.Unlock()
 		a.host.RemoteFailed(q.Now, a.Rate, err, false)
 		return v, stage.Receipt{}
@@ -115,7 +114,7 @@ func (a *Auto) borrow(now stage.Instant, tokens float64, asOf uint32) {
 	if number, _ := a.Common().Settled(); number != asOf || a.asks.Load() {
 		return
 	}
-	a.Rate.Borrow(now, tokens)
+	a.Borrow(now, tokens)
 	if number, _ := a.Common().Settled(); number != asOf { // made meanwhile, with the tokens or without
 		a.Bucket().Add(now, -tokens)
 		return

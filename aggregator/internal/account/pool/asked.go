@@ -117,7 +117,7 @@ func (k *asked) grant(row *row, limit algorithm.Limit, cost float64) account.Gra
 	p := k.params
 	wants := float64(row.wants)
 	fair := k.fair(wants, limit)
-	rate := fair - sure *math.Sqrt(fair*cost/seconds(k.interval))
+	rate := fair - sure*math.Sqrt(fair*cost/seconds(k.interval))
 	if !(rate*seconds(k.interval) >= fewest*cost) {
 		rate = 0
 	}
