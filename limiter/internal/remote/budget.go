@@ -22,7 +22,11 @@ func (b *Budget) Spend(now stage.Instant, perSecond, atOnce int64) bool {
 	each := int64(time.Second) / perSecond
 	for {
 		full := b.full.Load()
-		next := max(full, int64(now)) + each
+		since := max(full, int64(now))
+		if since-int64(now) > 2*atOnce*each { // an event was said to be far in the future
+			since = int64(now)
+		}
+		next := since + each
 		if next-int64(now) > atOnce*each {
 			return false
 		}
