@@ -249,8 +249,9 @@ func (k *asked) Holds(host uint32) bool {
 }
 
 // Lend implements account.Bucketed. A host that asks has spent what it was lent
-// before. Its next report settles that; until then it takes no room in the pool.
-func (k *asked) Lend(now time.Duration, host uint32, most, wants, cost float64) float64 {
+// before, but for what it holds. Its next report settles that; until then what is
+// spent takes no room in the pool.
+func (k *asked) Lend(now time.Duration, host uint32, most, holds, wants, cost float64) float64 {
 	i := k.rows.Find(host)
 	if i < 0 || now < k.learns {
 		return 0
@@ -262,7 +263,8 @@ func (k *asked) Lend(now time.Duration, host uint32, most, wants, cost float64) 
 		k.parts.Add(row.weight)
 	}
 	k.lent -= float64(row.unspent)
-	row.unspent = 0
+	row.unspent = float32(lower(float64(row.unspent), upper(holds, 0)))
+	k.lent += float64(row.unspent)
 	if wants > 0 {
 		k.want(row, wants)
 	}
@@ -271,8 +273,9 @@ func (k *asked) Lend(now time.Duration, host uint32, most, wants, cost float64) 
 		return 0
 	}
 	row.lent += loan
-	row.unspent = loan
-	k.lent += float64(loan)
+	k.lent -= float64(row.unspent)
+	row.unspent += loan
+	k.lent += float64(row.unspent)
 	k.pool -= float64(loan)
 	return float64(loan)
 }
