@@ -111,3 +111,27 @@ func TestOneAskAtATimeBorrows(t *testing.T) {
 		t.Errorf("then %v were asked for", l.more)
 	}
 }
+
+// Hosts borrow while answers to reports come.
+func TestBorrowingWhileGrantsCome(t *testing.T) {
+	e := new(lender)
+	g := NewGroup(snapshot(t, autoRule(1)), 10, WithRemote(Auto, e), WithSeed(1))
+	k := g.For("k")
+	take(k, 0, 1)
+	granted(t, g, 1, g.Manual().Report(1), sure, 0)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := range stage.Instant(2000) {
+			take(k, i*second/10, 2)
+		}
+	}()
+	for now := second; ; now += second {
+		granted(t, g, now, g.Manual().Report(now), sure, 2)
+		select {
+		case <-done:
+			return
+		default:
+		}
+	}
+}

@@ -134,7 +134,7 @@ func (a *Auto) borrow(now stage.Instant, tokens float64, asOf uint32) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 
-	if number, _ := a.Common().Settled(); number != asOf || a.asks.Load() {
+	if number, _ := a.Common().Settled(); number != asOf || a.asks.Load() || !a.Granted() {
 		return
 	}
 	a.Rate.Borrow(now, tokens)

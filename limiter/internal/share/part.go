@@ -122,6 +122,7 @@ type Base struct {
 	given               bool
 
 	granted bool        // the grant is in force
+	deeper  bool        // a Rate's bucket is deeper than that: see Rate.Borrow
 	fallen  atomic.Bool // the key's owner should decide, and the fallback does
 }
 

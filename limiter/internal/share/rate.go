@@ -162,6 +162,7 @@ func (r *Rate) Steer(now stage.Instant, hosts int) {
 	}
 	switch {
 	case valid != r.granted:
+		r.deeper = false
 		kept := r.resting.tokens
 		before := r.bucket.Replace(now, bucket.NewPace(decides.Limit, decides.Burst), func(old float64) float64 {
 			if math.IsInf(kept, 1) || old < 0 {
@@ -172,6 +173,7 @@ func (r *Rate) Steer(now stage.Instant, hosts int) {
 		r.granted = valid
 		r.resting.tokens = max(before, 0)
 	case decides != r.inForce:
+		r.deeper = false
 		r.bucket.SetPace(now, bucket.NewPace(decides.Limit, decides.Burst))
 	}
 	r.inForce = decides
@@ -192,8 +194,8 @@ func (r *Rate) Lend(now stage.Instant, more float64, hosts int) {
 	if r.granted {
 		// With the pace in one step: the new depth may be less than what
 		// there is now and not less than what there is to be.
-		if level := r.granting(hosts); level != r.inForce {
-			r.inForce = level
+		if level := r.granting(hosts); level != r.inForce || r.deeper {
+			r.inForce, r.deeper = level, false
 			r.bucket.Replace(now, bucket.NewPace(level.Limit, level.Burst), func(old float64) float64 { return old + more })
 		} else {
 			r.bucket.Add(now, more)
@@ -213,12 +215,12 @@ func (r *Rate) Lend(now stage.Instant, more float64, hosts int) {
 
 // Borrow puts tokens into the bucket that the owner has lent, and makes the bucket
 // deeper if it cannot hold them, until the next grant. The caller sees to it that
-// nothing else changes what is in force meanwhile.
+// nothing else changes what is in force meanwhile. InForce may be read, and stays.
 func (r *Rate) Borrow(now stage.Instant, tokens float64) {
-	if held := max(r.bucket.Tokens(now), 0) + tokens; held > r.inForce.Burst {
+	if held := max(r.bucket.Tokens(now), 0) + tokens; held > r.bucket.Pace().Burst() {
 		r.bucket.Drop(now)
-		r.inForce.Burst = min(held, r.Terms().Rule.Burst)
-		r.bucket.Replace(now, bucket.NewPace(r.inForce.Limit, r.inForce.Burst), func(old float64) float64 { return old + tokens })
+		r.deeper = true
+		r.bucket.Replace(now, bucket.NewPace(r.inForce.Limit, min(held, r.Terms().Rule.Burst)), func(old float64) float64 { return old + tokens })
 		return
 	}
 	r.bucket.Add(now, tokens)
