@@ -177,3 +177,20 @@ func TestPatienceIsForManyEvents(t *testing.T) {
 		t.Errorf("about one event a second is refused: %+v; %+v without a loan", got, want)
 	}
 }
+
+// Events may borrow as much while hosts hold rates as under exact. Else the largest
+// would never pass.
+func TestRatesDoNotTakeWhatEventsBorrow(t *testing.T) {
+	rule := autoRule(100, 10)
+	rule.MaxDebt, rule.MaxCost = time.Second, 100
+	a, now := under(t, rule), time.Minute
+	for range 6 {
+		now += time.Second
+		for i := range 4 {
+			wanted(t, a, now, "auto", fmt.Sprint("host", i), 20, 0.2)
+		}
+	}
+	if got := took(t, a, now, usage.Take{Auto: true, Tokens: 90}); !got.OK || got.Left < -100 {
+		t.Errorf("90 tokens, with a debt of at most 100: %+v", got)
+	}
+}

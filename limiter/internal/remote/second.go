@@ -5,7 +5,6 @@ package remote
 import (
 	"context"
 	"errors"
-
 	"sync/atomic"
 	"time"
 
@@ -38,7 +37,7 @@ type refusal struct {
 // stands reports whether r stands for q. An Instant that a caller chose far in the
 // future does not make it stand for longer than usual.
 func (r *refusal) stands(q stage.Request) bool {
-	return r != nil && q.Now < r.until && r.until.Sub(q.Now) <= 2*longestNo && q.N >= r.n && q.Longest <= r.longest
+	return r != nil && q.Now < r.until && r.until.Sub(q.Now) <= longestPause && q.N >= r.n && q.Longest <= r.longest
 }
 
 const (
@@ -52,10 +51,13 @@ const (
 	// hosts give back tokens meanwhile, which the owner could not foresee.
 	longestNo = time.Second
 
-	// unanswered is how long a host does not ask again after the owner did not
-	// answer, and busy, after the host itself had no room to ask.
+	// unanswered is how long a host does not ask again once the owner did not
+	// answer in time, and busy, after the host itself had no room to ask.
 	unanswered = time.Second
 	busy       = 10 * time.Millisecond
+
+	// longestPause is longer than any pause.
+	longestPause = time.Minute
 )
 
 // second asks the owner for q, which the bucket has refused with v. Tokens that
@@ -97,7 +99,7 @@ func (a *Auto) second(ctx context.Context, q stage.Request, v stage.Verdict) (st
 		a.seconds.pause(q.Now, busy)
 		return v, stage.Receipt{}
 	case err != nil:
-		a.seconds.pause(q.Now, unanswered)
+		a.seconds.pause(q.Now, unanswered+a.Terms().Rule.AskTimeout)
 		a.host.RemoteFailed(q.Now, a.Rate, err, false)
 		return v, stage.Receipt{}
 	case !outcome.OK:

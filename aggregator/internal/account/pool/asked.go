@@ -230,7 +230,13 @@ func (k *asked) Bucket(now time.Duration, rule exactbucket.Rule) *exactbucket.Bu
 	}
 	now = max(now, k.at)
 	k.follow(now, rule)
-	rule.Rate = upper(rule.Rate-k.rates(rule.Rate), 0)
+	fill := upper(rule.Rate-k.rates(rule.Rate), 0)
+	if rule.MaxDebt > 0 && fill > 0 {
+		// As deep as if no host had a rate: else the largest events would never pass.
+		// To pay the debt back, hosts get lower rates.
+		rule.MaxDebt = time.Duration(lower(float64(rule.MaxDebt)*(rule.Rate/fill), math.MaxInt64/2))
+	}
+	rule.Rate = fill
 	k.bucket = exactbucket.New(now, rule)
 	k.bucket.Lower(now, k.pool)
 	return &k.bucket
