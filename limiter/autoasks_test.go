@@ -135,3 +135,24 @@ func TestBorrowingWhileGrantsCome(t *testing.T) {
 		}
 	}
 }
+
+// A caller that cannot wait is refused, and not told to come back, once the host may
+// not ask any more: a shadow would come back for each event.
+func TestACanceledAskIsWithinTheBudget(t *testing.T) {
+	g := NewGroup(snapshot(t, autoRule(1)), 10, WithRemote(Auto, new(lender)), WithSeed(1))
+	k := g.For("k")
+	take(k, 0, 1)
+	granted(t, g, 1, g.Manual().Report(1), sure, 0)
+	g.Manual().Report(1) // without an answer, nothing is lent
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	q := stage.Request{Now: 2, N: 1, Kind: stage.Final}
+	if v, _ := k.Stage().Take(ctx, q); v.Reason != stage.Canceled {
+		t.Errorf("before any ask: %+v", v)
+	}
+	for take(k, 2, 1) > 0 {
+	}
+	if v, _ := k.Stage().Take(ctx, q); v.Reason != stage.Limited {
+		t.Errorf("after all asks: %+v", v)
+	}
+}

@@ -76,7 +76,7 @@ func (a *Auto) second(ctx context.Context, q stage.Request, v stage.Verdict) (st
 		v.RetryAfter = last.retryAfter(q.Now, v.RetryAfter)
 		return v, stage.Receipt{}
 	}
-	if ctx.Err() != nil {
+	if ctx.Err() != nil && a.seconds.budget.Left(q.Now, asksPerKey, asksAtOnce) {
 		return a.canceled(q)
 	}
 	if !a.seconds.budget.Spend(q.Now, asksPerKey, asksAtOnce) || !a.host.MayAsk(q.Now) {
