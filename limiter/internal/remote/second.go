@@ -153,6 +153,9 @@ func (a *Auto) Allow(now stage.Instant) bool {
 		return true
 	}
 	q := stage.Request{Now: now, N: 1, Kind: stage.Final}
+	if a.seconds.last.Load().stands(q) {
+		return false // as second does, which also says when to retry
+	}
 	v, _ := a.second(context.Background(), q, stage.Because(stage.Limited))
 	return v.OK()
 }
