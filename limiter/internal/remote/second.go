@@ -139,7 +139,7 @@ func (a *Auto) borrow(now stage.Instant, tokens float64, asOf uint32) {
 	if number, _ := a.Common().Settled(); number != asOf || a.asks.Load() || !a.Granted() {
 		return
 	}
-	a.Rate.Borrow(now, tokens)
+	a.Borrow(now, tokens)
 	if number, _ := a.Common().Settled(); number != asOf { // made meanwhile, with the tokens or without
 		a.Bucket().Add(now, -tokens)
 		return

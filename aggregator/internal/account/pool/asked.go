@@ -29,8 +29,9 @@ import (
 // interval T exceed one bucket, in any window, by at most what they may hold when it
 // begins beside a full pool:
 //
-//   - Loans: at most mostLent·B. The pool fills up beside them when a host asks, because
-//     it has spent its loan, and when the answer to a report is lost.
+//   - Loans: at most mostLent·B. The pool fills up beside what a host has spent of its
+//     loans, as it says when it asks, and when the answer to a report is lost. A host
+//     has one ask for a loan under way at a time.
 //   - Saved rates: at most L·Horizon, or keep events for each host that has less. A
 //     host with a rate has fewest events in T, so there are at most L·T/fewest of them;
 //     and no more than 1.75·T of the limit.
