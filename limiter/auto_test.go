@@ -148,24 +148,26 @@ func TestAutoAsksWithinItsBudget(t *testing.T) {
 	}
 }
 
-// An owner that does not answer is left alone for a second, and the host's own part
-// decides.
+// An owner that does not answer in time is left alone for a second, and the host's own
+// part decides.
 func TestAutoDoesNotWaitForAnOwnerThatIsAway(t *testing.T) {
 	var now stage.Instant
-	g, e := autoGroup(t, autoRule(1), &now)
+	rule := autoRule(1)
+	rule.AskTimeout = 2 * time.Second
+	g, e := autoGroup(t, rule, &now)
 	k := g.For("k")
 	take(k, now, 1)
-	granted(t, g, 1, g.Manual().Report(1), 0.5, 2)
+	granted(t, g, 1, g.Manual().Report(1), sure, 2)
 	e.set(errors.New("away"))
 	if got := take(k, 1, 5); got != 2 || e.asked != 2 {
 		t.Errorf("%d taken, %d asked", got, e.asked)
 	}
 	e.set(nil)
-	if got := take(k, second/2, 1); got != 0 || e.asked != 2 {
-		t.Errorf("half a second later %d taken, %d asked", got, e.asked)
+	if got := take(k, 5*second/2, 1); got != 0 || e.asked != 2 {
+		t.Errorf("half a second after the timeout %d taken, %d asked", got, e.asked)
 	}
-	if got := take(k, second+1, 1); got != 1 || e.asked != 3 {
-		t.Errorf("a second later %d taken, %d asked", got, e.asked)
+	if got := take(k, 3*second+1, 1); got != 1 || e.asked != 3 {
+		t.Errorf("a second after it %d taken, %d asked", got, e.asked)
 	}
 }
 
