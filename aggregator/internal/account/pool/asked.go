@@ -106,11 +106,11 @@ func (k *asked) begin(now time.Duration, limit algorithm.Limit) {
 // Moved implements account.Bucketed. The earlier owner may have lent as much as there
 // is: half of the pool is left for what it lent and what it had.
 func (k *asked) Moved(now time.Duration) {
-	if !k.begun() || k.moved || now >= k.learns {
+	if !k.begun() || k.moved || k.learns == fresh || seconds(now-k.since) > silence*seconds(k.interval) {
 		return
 	}
 	k.moved = true
-	k.pool -= k.rule.Burst/2 + k.limit*seconds(now-k.since)
+	k.pool -= k.rule.Burst/2 + k.limit*seconds(min(now, k.learns)-k.since)
 }
 
 // grant decides what row's host may do. All sums are without its grant.
