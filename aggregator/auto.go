@@ -21,7 +21,7 @@ var _ taking = (*auto)(nil)
 func (u *auto) take(now time.Duration, k *key, t *usage.Take, by, host uint32) usage.Took {
 	limit := k.limit(k.part(now))
 	b := u.Bucket(now, bucketRule(k.rule, limit))
-	if t.By != 0 && t.By != by || t.More > 0 && !u.Holds(host) { // it has a grant of another owner
+	if t.More > 0 && !u.Holds(host) { // it has a grant of another owner
 		u.Moved(now)
 		b = u.Bucket(now, bucketRule(k.rule, limit))
 	}
