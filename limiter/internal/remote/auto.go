@@ -87,11 +87,18 @@ func (a *Auto) Take(ctx context.Context, q stage.Request) (stage.Verdict, stage.
 	if a.asks.Load() {
 		return a.Stage.Take(ctx, q)
 	}
-	v, receipt := a.Rate.Take(ctx, q)
+	soon := q
+	if q.Longest > 0 && q.Kind != stage.Charge {
+		soon.Longest = min(q.Longest, a.Terms().Rule.AskTimeout/roundTrips)
+	}
+	v, receipt := a.Rate.Take(ctx, soon)
 	if v.OK() {
 		return v, receipt
 	}
-	return a.second(ctx, q, v)
+	if soon.Longest == q.Longest {
+		return a.second(ctx, q, v)
+	}
+	return a.secondBeforeAWait(ctx, q, soon, v)
 }
 
 // Settle implements stage.Stage. The bucket that gave the tokens settles them.

@@ -40,7 +40,19 @@ const (
 	// answer, and busy, after the host itself had no room to ask.
 	unanswered = time.Second
 	busy       = 10 * time.Millisecond
+
+	// roundTrips is how many round trips to an owner fit in ask_timeout. An event
+	// that can wait, and would wait here for longer than one, is asked for first.
+	roundTrips = 4
 )
+
+// timed is the key of the value that Timed has.
+type timed struct{}
+
+// Timed is the context of a decision as of a time that the caller states. If that
+// time is not about now, an Auto with a grant asks nobody: the owner decides as of its
+// own clock.
+var Timed = context.WithValue(context.Background(), timed{}, true)
 
 // second asks the owner for q, which the bucket has refused with v. Tokens that
 // no host holds are in the owner's pool: the owner pays q out of it, or says for
@@ -50,7 +62,7 @@ const (
 // A caller whose ctx has ended cannot wait for an answer. If there is something to
 // ask, it gets Canceled, and q is not counted.
 func (a *Auto) second(ctx context.Context, q stage.Request, v stage.Verdict) (stage.Verdict, stage.Receipt) {
-	if !a.worthAsking(q, v.Reason) {
+	if !a.worthAsking(q, v.Reason) || ctx.Value(timed{}) != nil && stage.Now().Sub(q.Now).Abs() > a.Terms().Rule.AskTimeout {
 		return v, stage.Receipt{}
 	}
 	if ctx.Err() != nil {
@@ -88,6 +100,26 @@ func (a *Auto) second(ctx context.Context, q stage.Request, v stage.Verdict) (st
 	a.borrow(q.Now, min(outcome.Lent, more), asOf)
 	a.admitted.Add(min(q.N, bucket.MaxCost))
 	return stage.Verdict{Answer: stage.Answer{By: stage.ByOwner}, Wait: outcome.Wait, Left: outcome.Left}, paid(q)
+}
+
+// secondBeforeAWait is second for q that may wait, which the bucket has refused with v
+// for now, which is soon. The owner may pay q sooner than the bucket. If it does not,
+// the bucket decides. Other callers may have taken tokens from it meanwhile, so q
+// holds none while the owner is asked.
+func (a *Auto) secondBeforeAWait(ctx context.Context, q, soon stage.Request, v stage.Verdict) (stage.Verdict, stage.Receipt) {
+	if v.RetryAfter > 0 {
+		soon.Longest = min(q.Longest, soon.Longest+v.RetryAfter) // as long as the bucket would take
+	} else {
+		soon.Longest = q.Longest
+	}
+	if v, receipt := a.second(ctx, soon, v); v.OK() || v.Reason == stage.Canceled {
+		return v, receipt
+	}
+	a.Bucket().Record(-q.N, false)
+	if a.asks.Load() { // the grant has ended meanwhile
+		return a.Stage.Take(ctx, q)
+	}
+	return a.Rate.Take(ctx, q)
 }
 
 // room is how many tokens more the host may hold, as of a report; 0 while a report
