@@ -34,12 +34,14 @@ import (
 // Its laws are:
 //   - An event is allowed if and only if the textbook's bucket allows it, with
 //     the same wait. All methods agree.
-//   - No step adds tokens but time, a refund, and an owner's grant. A refund
-//     is at most what was taken, and for a cancelled reservation at least what
-//     nobody has reserved on top of.
+//   - No step adds tokens but time, a refund, an owner's grant, and its loan beside
+//     an event, as much as it lent and once. A refund is at most what was taken, and
+//     for a cancelled reservation at least what nobody has reserved on top of.
+//     A loan adds nothing while a report is under way, or if one was made meanwhile.
 //   - What decides has the level that the rule, the hosts and the newest grant
 //     say.
-//   - What rows report of a key adds up to what it used, each event once.
+//   - What rows report of a key adds up to what it used, each event once. An event
+//     that the owner paid is not among that, and one that a loan paid is.
 //   - What a remote is charged, once per ID, adds up to what was let through
 //     without it.
 func TestModel(t *testing.T) {
@@ -83,6 +85,8 @@ type model struct {
 	now     stage.Instant
 	reports int
 	refunds bool
+
+	reporting bool // a report is made while the remote is asked
 }
 
 // side is a Group and its remote.
@@ -148,11 +152,12 @@ func newModel(rt *rapid.T) *model {
 	m.family = pick(rt, "family", []string{"even"}, []string{"even", "request-weighted", "elastic", "fair-share"},
 		[]string{"redis", "auto"}, []string{"redis", "auto", "even", "request-weighted"})
 	m.rule = m.drawRule(rt)
+	lends := pick(rt, "lends", 1.0, 0.3, 0)
 	for _, name := range []string{"k:*", "k:a", "k:b", "k:c"} {
 		m.key(name)
 	}
 	for i := range m.sides {
-		s := &side{remote: &remoteRef{buckets: make(map[string]*remoteBucket)}}
+		s := &side{remote: &remoteRef{lends: lends, buckets: make(map[string]*remoteBucket)}}
 		migrator := shadow.Migrator()
 		pair := migrator.Stages
 		migrator.Stages = func(now stage.Instant, old, new stage.Stage, mode dynamicconfig.Mode, background func(func()) bool) stage.Migration {
@@ -247,7 +252,7 @@ func (m *model) actions() map[string]func(*rapid.T) {
 		"settle": m.settle, "settle again": m.settle, "charge": m.charge, "old clock": m.oldClock,
 		"time": m.time, "idle": m.idle, "report": m.report, "answer": m.answer, "answer again": m.answer, "early": m.early,
 		"configure": m.configure, "mode": m.mode, "hosts": m.setHosts, "hosts while admitting": m.hostsWhileAdmitting,
-		"remote": m.remote,
+		"remote": m.remote, "lending": m.lending, "ask while reporting": m.askWhileReporting,
 	}
 }
 
@@ -469,6 +474,12 @@ func (m *model) judge(k *keyRef, n int64, longest time.Duration, ask func(i int,
 	p := k.parts[algorithm]
 	asked := remote.bucket(k.name).takes > takes
 	d, by := m.expect(k, p, n, longest, asked)
+	if asked && algorithm == "auto" && p.granted {
+		asked = remote.fault == works && remote.bucket(k.name).last.OK // else the bucket has decided
+		if asked && k.heard["auto"] == k.newest["auto"] && !m.reporting {
+			p.borrow(remote.bucket(k.name).lent, m.rule.Burst)
+		}
+	}
 	if r.by != by && r.by != "" && by != "" {
 		m.rt.Fatalf("%s: decided by %q, want %q: %+v", k.name, r.by, by, r)
 	}
@@ -544,7 +555,8 @@ func (m *model) expect(k *keyRef, p *partRef, n int64, longest time.Duration, as
 			return decision{wait: o.Wait.Seconds(), retry: -1}, "owner"
 		}
 		d = p.inForce().decide(float64(n), wait, max(m.rule.MaxDebt, 0).Seconds())
-		d.unsure = d.reason == stage.Granted // by so little that rounding decides
+		// The bucket has refused it, or would have it wait for longer than asking takes.
+		d.unsure = d.reason == stage.Granted && d.wait < (dynamicconfig.DefaultAskTimeout/4).Seconds()+1e-6
 		return d, by
 	case asked && m.sides[0].remote.fault == works:
 		o := m.sides[0].remote.bucket(k.name).last
@@ -1133,6 +1145,45 @@ func (m *model) remote(rt *rapid.T) {
 	for _, s := range m.sides {
 		s.remote.fault = f
 	}
+}
+
+// lending has the remote lend another part of what hosts can hold, or more.
+func (m *model) lending(rt *rapid.T) {
+	if !slices.Contains(m.family, "auto") {
+		rt.Skip("there is no remote that lends")
+	}
+	lends := pick(rt, "lends", 1.0, 0.3, 2, 0)
+	for _, s := range m.sides {
+		s.remote.lends = lends
+	}
+}
+
+// askWhileReporting has a report made while the remote decides. A key whose host has a
+// grant stays live meanwhile, because its bucket has counted the event.
+func (m *model) askWhileReporting(rt *rapid.T) {
+	m.begin()
+	key, k := m.drawKey(rt)
+	if p := k.parts["auto"]; p == nil || !p.granted || !k.live {
+		m.check(true)
+		return
+	}
+	n := drawCost(rt)
+	methods := m.drawMethods(rt, n, 0)
+	made := make(map[*side][]*limiter.Batch)
+	for _, s := range m.sides {
+		s.remote.during = func() { made[s] = s.manual.Report(m.now) }
+	}
+	takes := m.sides[0].remote.bucket(k.name).takes
+	m.reporting = true
+	m.judge(k, n, 0, func(i int, s *side) result { return methods[i](s, s.group.For(key), n, 0) })
+	m.reporting = false
+	for _, s := range m.sides {
+		s.remote.during = nil
+	}
+	if m.sides[0].remote.bucket(k.name).takes > takes {
+		m.send(func(s *side) []*limiter.Batch { return made[s] })
+	}
+	m.check(false)
 }
 
 // check compares all keys with the reference. After an ordinary step the
