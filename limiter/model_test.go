@@ -85,8 +85,6 @@ type model struct {
 	now     stage.Instant
 	reports int
 	refunds bool
-
-	reporting bool // a report is made while the remote is asked
 }
 
 // side is a Group and its remote.
@@ -94,7 +92,8 @@ type side struct {
 	group     *limiter.Group
 	manual    limiter.Manual
 	remote    *remoteRef
-	admitting func() // runs once while a key is being admitted
+	admitting func()           // runs once while a key is being admitted
+	made      []*limiter.Batch // while the remote was asked
 	cancel    []context.CancelFunc
 }
 
@@ -476,7 +475,7 @@ func (m *model) judge(k *keyRef, n int64, longest time.Duration, ask func(i int,
 	d, by := m.expect(k, p, n, longest, asked)
 	if asked && algorithm == "auto" && p.granted {
 		asked = remote.fault == works && remote.bucket(k.name).last.OK // else the bucket has decided
-		if asked && k.heard["auto"] == k.newest["auto"] && !m.reporting {
+		if asked && k.heard["auto"] == k.newest["auto"] && !m.reported(k) {
 			p.borrow(remote.bucket(k.name).lent, m.rule.Burst)
 		}
 	}
@@ -1169,21 +1168,21 @@ func (m *model) askWhileReporting(rt *rapid.T) {
 	}
 	n := drawCost(rt)
 	methods := m.drawMethods(rt, n, 0)
-	made := make(map[*side][]*limiter.Batch)
 	for _, s := range m.sides {
-		s.remote.during = func() { made[s] = s.manual.Report(m.now) }
+		s.remote.during = func() { s.made = s.manual.Report(m.now) }
 	}
-	takes := m.sides[0].remote.bucket(k.name).takes
-	m.reporting = true
-	m.judge(k, n, 0, func(i int, s *side) result { return methods[i](s, s.group.For(key), n, 0) })
-	m.reporting = false
+	// The same method on both sides: some look the key up again, after the report.
+	m.judge(k, n, 0, func(_ int, s *side) result { return methods[1](s, s.group.For(key), n, 0) })
+	m.send(func(s *side) []*limiter.Batch { return s.made })
 	for _, s := range m.sides {
-		s.remote.during = nil
-	}
-	if m.sides[0].remote.bucket(k.name).takes > takes {
-		m.send(func(s *side) []*limiter.Batch { return made[s] })
+		s.remote.during, s.made = nil, nil
 	}
 	m.check(false)
+}
+
+// reported reports whether a report about k was made while the remote decided.
+func (m *model) reported(k *keyRef) bool {
+	return slices.ContainsFunc(m.sides[0].made, func(b *limiter.Batch) bool { return slices.Contains(b.Usage.Keys, k.name) })
 }
 
 // check compares all keys with the reference. After an ordinary step the
