@@ -184,16 +184,3 @@ func (s *seconds) pause(now stage.Instant, d time.Duration) { s.notBefore.Store(
 func jittered(now stage.Instant, d time.Duration) time.Duration {
 	return d + time.Duration(bucket.Mix(uint64(now))%uint64(d/4+1))
 }
-
-// Seconds counts the events that a host's own tokens did not cover.
-type Seconds struct {
-	// Asked is how many events the owner was asked for, and Granted how many of
-	// them it granted. Withheld is how many events the host refused because it had
-	// asked too often.
-	Asked, Granted, Withheld int64
-}
-
-// Seconds is what was counted so far.
-func (a *Auto) Seconds() Seconds {
-	return Seconds{a.seconds.asked.Load(), a.seconds.granted.Load(), a.seconds.withheld.Load()}
-}

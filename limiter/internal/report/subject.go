@@ -98,7 +98,10 @@ func (s *Subject) SetPart(now stage.Instant, p share.RatePart) {
 
 // tally adds what is new in upTo to the Counts of the rule.
 func (s *Subject) tally(upTo bucket.Usage) {
-	elsewhere := s.part.TakeAdmitted()
+	elsewhere, asked := s.part.TakeElsewhere()
+	if a := s.terms().Asked; a != nil {
+		*a = a.Plus(asked)
+	}
 	if c := s.terms().Counts; c != nil {
 		c.Allowed += upTo.Allowed - s.seen.Allowed + elsewhere
 		c.Rejected += upTo.Rejected - s.seen.Rejected - elsewhere
