@@ -5,7 +5,6 @@ package remote
 import (
 	"context"
 	"errors"
-
 	"sync/atomic"
 	"time"
 
@@ -144,7 +143,7 @@ func (a *Auto) borrow(now stage.Instant, tokens float64, asOf uint32) {
 	if number, _ := a.Common().Settled(); number != asOf || a.asks.Load() {
 		return
 	}
-	a.Rate.Borrow(now, tokens)
+	a.Borrow(now, tokens)
 	if number, _ := a.Common().Settled(); number != asOf { // made meanwhile, with the tokens or without
 		a.Bucket().Add(now, -tokens)
 		return
