@@ -852,6 +852,12 @@ func (m *model) early(*rapid.T) {
 
 // send notes what report says.
 func (m *model) send(report func(*side) []*limiter.Batch) {
+	unlimited := make(map[*partRef]bool) // as a report sees it, which puts late grants in force afterwards
+	for _, k := range m.keys {
+		for _, p := range k.parts {
+			unlimited[p] = math.IsInf(p.inForce().limit, 1)
+		}
+	}
 	all := [2][]*limiter.Batch{report(m.sides[0]), report(m.sides[1])}
 	m.check(false)
 	if len(all[0]) != len(all[1]) {
@@ -879,6 +885,9 @@ func (m *model) send(report func(*side) []*limiter.Batch) {
 			taken := 0.0
 			if p := k.parts[u.Algorithm]; p != nil {
 				had, taken = *p.inForce(), p.taken
+				if unlimited[p] {
+					had.limit = inf
+				}
 			}
 			s.tokens, s.taken = append(s.tokens, had), append(s.taken, taken)
 			s.changes = append(s.changes, k.changes)
@@ -959,7 +968,7 @@ func (m *model) apply(i int, weight, burst float64, lease time.Duration, tokens 
 			before := had.tokens
 			rate := max(had.limit, s.tokens[j].limit)
 			p.grant.tokens = tokens[j] + rate*m.now.Sub(s.at).Seconds() - (p.taken - s.taken[j])
-			if math.IsNaN(p.grant.tokens) || math.IsInf(had.limit, 1) {
+			if math.IsNaN(p.grant.tokens) || math.IsInf(rate, 1) {
 				p.grant.tokens = inf
 			}
 			if k.changes != s.changes[j] { // what it had may have changed, too
