@@ -226,6 +226,37 @@ func TestAutoFollowsTheLimitOverACluster(t *testing.T) {
 	})
 }
 
+// After a quiet time, a host alone waits for no event for longer than asking the owner
+// takes, although its part has almost no rate by then.
+func TestAWaitAfterAQuietTimeIsNotScheduledAtAnOldRate(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const limit = 100
+		c := newAutoCluster(t, 2, limit) // of which one is only the owner
+		defer c.close()
+		key := c.hosts[1].group.For("k")
+		ctx, cancel := context.WithCancel(t.Context())
+		defer time.AfterFunc(time.Minute, cancel).Stop() // a deadline would have it refused, and not scheduled
+		for range 30 {
+			key.Allow()
+			time.Sleep(time.Second)
+		}
+		longest, began := time.Duration(0), time.Now()
+		const events = 3 * limit
+		for range events {
+			before := time.Now()
+			if err := key.Wait(ctx); err != nil {
+				t.Error(err)
+				break
+			}
+			longest = max(longest, time.Since(before))
+		}
+		t.Logf("%d events in %v, the longest wait is %v", events, time.Since(began), longest)
+		if longest > 100*time.Millisecond {
+			t.Errorf("it waited for %v", longest)
+		}
+	})
+}
+
 // The owner dies while it decides itself, while hosts hold rates, and between.
 // Each time that costs a burst at most.
 func TestACrashOfAutosOwnerCostsAtMostABurst(t *testing.T) {

@@ -3,6 +3,7 @@
 package limiter
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -395,4 +396,102 @@ func TestAutoWithAGrantAllocatesNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() { allowAt(k, second, 1) }); n != 0 {
 		t.Errorf("%v allocations for each decision", n)
 	}
+}
+
+// An event that can wait is not scheduled by the host's part, which may have almost no
+// rate, where the owner pays at once. The host's tokens stay.
+func TestAutoAsksBeforeALongWait(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		now := stage.Now()
+		g, e := autoGroup(t, autoRule(1), &now)
+		e.now = stage.Now
+		k := g.For("k")
+		take(k, now, 1)
+		granted(t, g, now+1, g.Manual().Report(now+1), 0.1, 0) // an event in ten seconds
+		began := time.Now()
+		if err := k.Wait(t.Context()); err != nil || time.Since(began) > 0 || e.asked != 2 {
+			t.Errorf("waited %v: %v, %d asked", time.Since(began), err, e.asked)
+		}
+		if e.last.Longest < 9*time.Second || e.last.Longest > 11*time.Second {
+			t.Errorf("it asked to wait %v at most", e.last.Longest)
+		}
+		if r := k.Reserve(); r.Delay() != 0 || e.asked != 3 {
+			t.Errorf("reserved for %v, %d asked", r.Delay(), e.asked)
+		}
+		if s := only(t, g, stage.Now(), "k"); s.Level.Tokens < -1e-3 || s.Allowed != 3 || s.Rejected != 0 {
+			t.Errorf("%+v", s)
+		}
+
+		// An owner that refuses leaves it to the bucket.
+		e.answer = &stage.Outcome{RetryAfter: 200 * time.Millisecond}
+		asked := e.asked
+		r := k.Reserve()
+		if got := r.Delay().Round(time.Second); got != 10*time.Second || e.asked != asked+1 {
+			t.Errorf("reserved for %v, %d asked", got, e.asked-asked)
+		}
+		if s := only(t, g, stage.Now(), "k"); s.Allowed != 4 || s.Rejected != 0 {
+			t.Errorf("%+v", s)
+		}
+		r.Cancel()
+
+		// A short wait is not worth a round trip.
+		e.answer = nil
+		time.Sleep(time.Second)
+		granted(t, g, stage.Now(), g.Manual().Report(stage.Now()), 1, 0)
+		asked = e.asked
+		time.Sleep(time.Second - 4*time.Millisecond)
+		if r := k.Reserve(); r.Delay() <= 0 || r.Delay() > 5*time.Millisecond || e.asked != asked {
+			t.Errorf("reserved for %v, %d asked", r.Delay(), e.asked-asked)
+		}
+	})
+}
+
+// A caller that goes while the owner is asked leaves nothing behind.
+func TestAutoWhoseCallerGoesBeforeALongWait(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		now := stage.Now()
+		g, e := autoGroup(t, autoRule(1), &now)
+		e.now = stage.Now
+		k := g.For("k")
+		take(k, now, 1)
+		granted(t, g, now+1, g.Manual().Report(now+1), 0.1, 0)
+		e.delay = 10 * time.Millisecond
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Millisecond, cancel)
+		if err := k.Wait(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("waited: %v", err)
+		}
+		if s := only(t, g, stage.Now(), "k"); s.Level.Tokens < -1e-3 || s.Allowed != 1 || s.Rejected != 0 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// With a time of the caller's own, a host with a grant asks only if that is about now:
+// the owner decides as of its own clock.
+func TestAutoAsksOnlyAsOfNow(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		now := stage.Now()
+		g, e := autoGroup(t, autoRule(1), &now)
+		e.now = stage.Now
+		k := g.For("k")
+		if !k.AllowN(time.Now().Add(-time.Hour), 1) || e.asked != 1 {
+			t.Errorf("without a grant, %d asked", e.asked)
+		}
+		granted(t, g, now+1, g.Manual().Report(now+1), sure, 0)
+		for _, row := range []struct {
+			off  time.Duration
+			asks bool
+		}{{0, true}, {-20 * time.Millisecond, true}, {20 * time.Millisecond, true}, {-21 * time.Millisecond, false}, {21 * time.Millisecond, false}, {-time.Hour, false}, {time.Hour, false}} {
+			for name, ask := range map[string]func(at time.Time){
+				"AllowN":   func(at time.Time) { k.AllowN(at, 1) },
+				"ReserveN": func(at time.Time) { k.ReserveN(at, 1).CancelAt(at) },
+			} {
+				asked := e.asked
+				if ask(time.Now().Add(row.off)); (e.asked > asked) != row.asks {
+					t.Errorf("%s %v off: %d asked", name, row.off, e.asked-asked)
+				}
+			}
+		}
+	})
 }

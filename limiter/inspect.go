@@ -7,6 +7,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/internal/keys"
+	"github.com/headgate/headgate/limiter/internal/remote"
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
 )
@@ -40,8 +41,24 @@ type ShareStatus struct {
 	// Weight and Used are the newest grant's; Lease is what is left of it.
 	Weight, Used float64
 	Lease        time.Duration
+	// Asked is what this host asked the key's owner for beyond its grant. It is zero
+	// for algorithms other than Auto.
+	Asked AskStatus
 	// Allowed and Rejected count cost since the key came to life.
 	Allowed, Rejected int64
+}
+
+// AskStatus is what a host with a grant asked the key's owner for, since the key came
+// to life. Events that a host without a grant asked for are not among it.
+type AskStatus struct {
+	// Asks is how many events the owner was asked for, and Granted how many of them it
+	// granted. Withheld is how many events it was not asked for, because the host had
+	// asked too often.
+	Asks, Granted, Withheld int64
+	// Lent is how many tokens the owner lent beside the events that it granted.
+	Lent int64
+	// Pause is for how long asking is known not to help; 0 if it may help now.
+	Pause time.Duration
 }
 
 // Inspect returns what the host knows of key. It returns false if nobody used
@@ -82,6 +99,10 @@ func statusOf(now stage.Instant, of share.Part) ShareStatus {
 		census := slots.Census()
 		st.Held, st.Waiting = census.Held, census.Waiting
 		return st
+	}
+	if a, ok := of.(*remote.Auto); ok {
+		asked := a.Asked()
+		st.Asked = AskStatus{asked.Asks, asked.Granted, asked.Withheld, asked.Lent, max(a.NotBefore().Sub(now), 0)}
 	}
 	admitted := of.Admitted()
 	st.Allowed += admitted

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/headgate/headgate/limiter/internal/keys"
+	"github.com/headgate/headgate/limiter/internal/remote"
 	"github.com/headgate/headgate/limiter/stage"
 )
 
@@ -25,7 +26,7 @@ import (
 // Most callers should use Allow, or Wait when the caller can be slowed down.
 // Costs are whole tokens; a negative cost is refused. All methods are safe for
 // concurrent use. None waits but Wait, WaitN and Acquire, unless the rule's
-// algorithm asks elsewhere for each event: then those that take tokens wait for
+// algorithm asks elsewhere for the event: then those that take tokens wait for
 // that answer.
 type Limiter keys.Key
 
@@ -36,6 +37,11 @@ func (l *Limiter) of() *keys.Key { return (*keys.Key)(l) }
 func (l *Limiter) Key() string { return l.of().Name() }
 
 // Allow is AllowN(now, 1).
+//
+// Under Auto, it asks the key's owner for what this host's part does not cover, and
+// waits for the answer: for the rule's ask_timeout, or twice as long if it shares a
+// call with others. The asks of a host are bounded: see docs/config.md. Beyond the
+// bounds, Allow does not wait, and this host's part decides.
 func (l *Limiter) Allow() bool {
 	if r := l.of().Plain(); r != nil {
 		return r.Allow(stage.Now())
@@ -46,9 +52,13 @@ func (l *Limiter) Allow() bool {
 	return allow(l.of(), stage.Now(), 1)
 }
 
-// AllowN reports whether n events may happen at t, and takes n tokens if so.
+// AllowN reports whether n events may happen at t, and takes n tokens if so. Under
+// Auto, it asks the key's owner as Allow does, if t is within the rule's ask_timeout of
+// the clock. Without a grant, and under algorithms that ask for each event, it asks
+// whatever t is, because only the bucket elsewhere can decide.
 func (l *Limiter) AllowN(t time.Time, n int) bool {
-	return allow(l.of(), stage.At(t), int64(n))
+	v, _, _ := decide(remote.Timed, l.of(), stage.At(t), int64(n), 0, stage.Final)
+	return v.OK()
 }
 
 // Reserve is ReserveN(now, 1).
@@ -57,9 +67,10 @@ func (l *Limiter) Reserve() *Reservation {
 }
 
 // ReserveN takes n tokens at t, from the future if they are not there yet. The
-// caller waits for the Reservation's Delay before it acts.
+// caller waits for the Reservation's Delay before it acts. It asks the key's owner
+// where AllowN does, unless the Delay is short anyway.
 func (l *Limiter) ReserveN(t time.Time, n int) *Reservation {
-	return &Reservation{reserve(context.Background(), l.of(), stage.At(t), int64(n), stage.Forever)}
+	return &Reservation{reserve(remote.Timed, l.of(), stage.At(t), int64(n), stage.Forever)}
 }
 
 // Wait is WaitN(ctx, 1).

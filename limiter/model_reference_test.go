@@ -107,6 +107,16 @@ func (p *partRef) charge(n float64, rule *dynamicconfig.Rule) {
 	}
 }
 
+// borrow gives n tokens that the owner has lent to the bucket in force, which becomes
+// deeper if it cannot hold them, up to most.
+func (p *partRef) borrow(n, most float64) {
+	b := p.inForce()
+	if held := max(b.tokens, 0) + n; held > b.burst {
+		b.burst = min(held, most)
+	}
+	b.add(n)
+}
+
 // give gives back what was taken.
 func (p *partRef) give(n float64) {
 	p.taken -= n
@@ -270,7 +280,9 @@ func (u *usageRef) reported() (n int64) {
 // told to.
 type remoteRef struct {
 	fault   fault
+	lends   float64 // of what a host can hold beside each take
 	buckets map[string]*remoteBucket
+	during  func() // runs once while a take is under way
 	wrong   string // what was asked against the contract
 }
 
@@ -280,6 +292,7 @@ type remoteBucket struct {
 	takes int // tokens that were asked for, so often
 	calls int
 	last  stage.Outcome // of the last take
+	lent  float64       // with it
 	net   float64       // what was charged and not returned
 	seen  map[uint64]stage.Operation
 }
@@ -303,6 +316,13 @@ func (r *remoteRef) Do(_ context.Context, op stage.Operation) (o stage.Outcome, 
 	b.calls++
 	if op.Kind == stage.TakeTokens {
 		b.takes++
+		b.lent = 0
+		if f := r.during; f != nil {
+			r.during = nil
+			f()
+		}
+	} else if op.More != 0 {
+		r.wrong = "it borrows beside what is no take"
 	}
 	switch r.fault {
 	case down:
@@ -320,6 +340,10 @@ func (r *remoteRef) Do(_ context.Context, op stage.Operation) (o stage.Outcome, 
 		b.set(float64(op.Rule.Limit), op.Rule.Burst)
 	}
 	if o = b.do(op); op.Kind == stage.TakeTokens {
+		if o.OK {
+			o.Lent = r.lends * op.More
+			b.lent = min(o.Lent, op.More)
+		}
 		b.last = o
 		if op.ID != 0 {
 			r.wrong = "a take has an ID"

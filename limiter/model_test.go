@@ -34,12 +34,14 @@ import (
 // Its laws are:
 //   - An event is allowed if and only if the textbook's bucket allows it, with
 //     the same wait. All methods agree.
-//   - No step adds tokens but time, a refund, and an owner's grant. A refund
-//     is at most what was taken, and for a cancelled reservation at least what
-//     nobody has reserved on top of.
+//   - No step adds tokens but time, a refund, an owner's grant, and its loan beside
+//     an event, as much as it lent and once. A refund is at most what was taken, and
+//     for a cancelled reservation at least what nobody has reserved on top of.
+//     A loan adds nothing while a report is under way, or if one was made meanwhile.
 //   - What decides has the level that the rule, the hosts and the newest grant
 //     say.
-//   - What rows report of a key adds up to what it used, each event once.
+//   - What rows report of a key adds up to what it used, each event once. An event
+//     that the owner paid is not among that, and one that a loan paid is.
 //   - What a remote is charged, once per ID, adds up to what was let through
 //     without it.
 func TestModel(t *testing.T) {
@@ -90,7 +92,8 @@ type side struct {
 	group     *limiter.Group
 	manual    limiter.Manual
 	remote    *remoteRef
-	admitting func() // runs once while a key is being admitted
+	admitting func()           // runs once while a key is being admitted
+	made      []*limiter.Batch // while the remote was asked
 	cancel    []context.CancelFunc
 }
 
@@ -148,11 +151,12 @@ func newModel(rt *rapid.T) *model {
 	m.family = pick(rt, "family", []string{"even"}, []string{"even", "request-weighted", "elastic", "fair-share"},
 		[]string{"redis", "auto"}, []string{"redis", "auto", "even", "request-weighted"})
 	m.rule = m.drawRule(rt)
+	lends := pick(rt, "lends", 1.0, 0.3, 0)
 	for _, name := range []string{"k:*", "k:a", "k:b", "k:c"} {
 		m.key(name)
 	}
 	for i := range m.sides {
-		s := &side{remote: &remoteRef{buckets: make(map[string]*remoteBucket)}}
+		s := &side{remote: &remoteRef{lends: lends, buckets: make(map[string]*remoteBucket)}}
 		migrator := shadow.Migrator()
 		pair := migrator.Stages
 		migrator.Stages = func(now stage.Instant, old, new stage.Stage, mode dynamicconfig.Mode, background func(func()) bool) stage.Migration {
@@ -247,7 +251,7 @@ func (m *model) actions() map[string]func(*rapid.T) {
 		"settle": m.settle, "settle again": m.settle, "charge": m.charge, "old clock": m.oldClock,
 		"time": m.time, "idle": m.idle, "report": m.report, "answer": m.answer, "answer again": m.answer, "early": m.early,
 		"configure": m.configure, "mode": m.mode, "hosts": m.setHosts, "hosts while admitting": m.hostsWhileAdmitting,
-		"remote": m.remote,
+		"remote": m.remote, "lending": m.lending, "ask while reporting": m.askWhileReporting,
 	}
 }
 
@@ -469,6 +473,12 @@ func (m *model) judge(k *keyRef, n int64, longest time.Duration, ask func(i int,
 	p := k.parts[algorithm]
 	asked := remote.bucket(k.name).takes > takes
 	d, by := m.expect(k, p, n, longest, asked)
+	if asked && algorithm == "auto" && p.granted {
+		asked = remote.fault == works && remote.bucket(k.name).last.OK // else the bucket has decided
+		if asked && k.heard["auto"] == k.newest["auto"] && !m.reported(k) {
+			p.borrow(remote.bucket(k.name).lent, m.rule.Burst)
+		}
+	}
 	if r.by != by && r.by != "" && by != "" {
 		m.rt.Fatalf("%s: decided by %q, want %q: %+v", k.name, r.by, by, r)
 	}
@@ -544,7 +554,8 @@ func (m *model) expect(k *keyRef, p *partRef, n int64, longest time.Duration, as
 			return decision{wait: o.Wait.Seconds(), retry: -1}, "owner"
 		}
 		d = p.inForce().decide(float64(n), wait, max(m.rule.MaxDebt, 0).Seconds())
-		d.unsure = d.reason == stage.Granted // by so little that rounding decides
+		// The bucket has refused it, or would have it wait for longer than asking takes.
+		d.unsure = d.reason == stage.Granted && d.wait < (dynamicconfig.DefaultAskTimeout/4).Seconds()+1e-6
 		return m.owners(d, n), by
 	case asked && m.sides[0].remote.fault == works:
 		o := m.sides[0].remote.bucket(k.name).last
@@ -858,6 +869,12 @@ func (m *model) early(*rapid.T) {
 
 // send notes what report says.
 func (m *model) send(report func(*side) []*limiter.Batch) {
+	unlimited := make(map[*partRef]bool) // as a report sees it, which puts late grants in force afterwards
+	for _, k := range m.keys {
+		for _, p := range k.parts {
+			unlimited[p] = math.IsInf(p.inForce().limit, 1)
+		}
+	}
 	all := [2][]*limiter.Batch{report(m.sides[0]), report(m.sides[1])}
 	m.check(false)
 	if len(all[0]) != len(all[1]) {
@@ -885,6 +902,9 @@ func (m *model) send(report func(*side) []*limiter.Batch) {
 			taken := 0.0
 			if p := k.parts[u.Algorithm]; p != nil {
 				had, taken = *p.inForce(), p.taken
+				if unlimited[p] {
+					had.limit = inf
+				}
 			}
 			s.tokens, s.taken = append(s.tokens, had), append(s.taken, taken)
 			s.changes = append(s.changes, k.changes)
@@ -1155,6 +1175,45 @@ func (m *model) remote(rt *rapid.T) {
 	for _, s := range m.sides {
 		s.remote.fault = f
 	}
+}
+
+// lending has the remote lend another part of what hosts can hold, or more.
+func (m *model) lending(rt *rapid.T) {
+	if !slices.Contains(m.family, "auto") {
+		rt.Skip("there is no remote that lends")
+	}
+	lends := pick(rt, "lends", 1.0, 0.3, 2, 0)
+	for _, s := range m.sides {
+		s.remote.lends = lends
+	}
+}
+
+// askWhileReporting has a report made while the remote decides. A key whose host has a
+// grant stays live meanwhile, because its bucket has counted the event.
+func (m *model) askWhileReporting(rt *rapid.T) {
+	m.begin()
+	key, k := m.drawKey(rt)
+	if p := k.parts["auto"]; p == nil || !p.granted || !k.live {
+		m.check(true)
+		return
+	}
+	n := max(drawCost(rt), 1)
+	methods := m.drawMethods(rt, n, 0)
+	for _, s := range m.sides {
+		s.remote.during = func() { s.made = s.manual.Report(m.now) }
+	}
+	// The same method on both sides: some look the key up again, after the report.
+	m.judge(k, n, 0, func(_ int, s *side) result { return methods[1](s, s.group.For(key), n, 0) })
+	m.send(func(s *side) []*limiter.Batch { return s.made })
+	for _, s := range m.sides {
+		s.remote.during, s.made = nil, nil
+	}
+	m.check(false)
+}
+
+// reported reports whether a report about k was made while the remote decided.
+func (m *model) reported(k *keyRef) bool {
+	return slices.ContainsFunc(m.sides[0].made, func(b *limiter.Batch) bool { return slices.Contains(b.Usage.Keys, k.name) })
 }
 
 // check compares all keys with the reference. After an ordinary step the

@@ -88,7 +88,7 @@ func (c *Config) shareTerms(a *ruleState, name string, answers bool) *share.Term
 		Rule: a.rule, Algorithm: name, Traits: c.traitsOf(name), Debt: max(a.rule.MaxDebt, 0),
 	}
 	if answers {
-		t.Counts = &a.usage.Counts
+		t.Counts, t.Asked = &a.usage.Counts, &a.usage.Asked
 	}
 	t.Reports = !t.Traits.Local && (c.Remotes[name] == nil) != (name == share.Auto) // without a Remote, auto has nobody to ask
 	return t

@@ -21,7 +21,8 @@ type Auto struct {
 	asks    atomic.Bool // there is no grant; readers need no other field to match it
 	changed func(*Auto)
 	seconds seconds
-	mu      sync.Mutex // held while what is in force changes
+	told    share.Asked // by TakeElsewhere
+	mu      sync.Mutex  // held while what is in force changes
 }
 
 var (
@@ -41,6 +42,29 @@ func NewAuto(r *share.Rate, remote stage.Remote, host Host, changed func(*Auto))
 
 // Asking implements share.Part.
 func (a *Auto) Asking() bool { return a.asks.Load() }
+
+// Asked is what was asked so far. Safe for concurrent use.
+func (a *Auto) Asked() share.Asked {
+	s := &a.seconds
+	return share.Asked{Asks: s.asked.Load(), Granted: s.granted.Load(), Withheld: s.withheld.Load(), Lent: s.lent.Load()}
+}
+
+// NotBefore is the Instant until which asking for an event such as the last one that
+// was refused is known not to help. Safe for concurrent use.
+func (a *Auto) NotBefore() stage.Instant {
+	if last := a.seconds.last.Load(); last != nil {
+		return last.until
+	}
+	return 0
+}
+
+// TakeElsewhere implements share.Part.
+func (a *Auto) TakeElsewhere() (admitted int64, asked share.Asked) {
+	admitted, _ = a.Stage.TakeElsewhere()
+	now := a.Asked()
+	asked, a.told = now.Since(a.told), now
+	return admitted, asked
+}
 
 // turn has a ask for each event or not, and reports whether that is new.
 func (a *Auto) turn() bool {
@@ -87,11 +111,18 @@ func (a *Auto) Take(ctx context.Context, q stage.Request) (stage.Verdict, stage.
 	if a.asks.Load() {
 		return a.Stage.Take(ctx, q)
 	}
-	v, receipt := a.Rate.Take(ctx, q)
+	soon := q
+	if q.Longest > 0 && q.Kind != stage.Charge {
+		soon.Longest = min(q.Longest, a.Terms().Rule.AskTimeout/roundTrips)
+	}
+	v, receipt := a.Rate.Take(ctx, soon)
 	if v.OK() {
 		return v, receipt
 	}
-	return a.second(ctx, q, v)
+	if soon.Longest == q.Longest {
+		return a.second(ctx, q, v)
+	}
+	return a.secondBeforeAWait(ctx, q, soon, v)
 }
 
 // Settle implements stage.Stage. The bucket that gave the tokens settles them.

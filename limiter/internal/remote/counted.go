@@ -20,7 +20,7 @@ type counted struct {
 	owned    bool
 	unheard  atomic.Bool // no owner has answered a report yet
 	admitted atomic.Int64
-	taken    int64 // of admitted, by TakeAdmitted
+	taken    int64 // of admitted, by TakeElsewhere
 }
 
 // count counts n as allowed or rejected. For a key whose owner gets reports, n
@@ -58,9 +58,9 @@ func (c *counted) uncount(n int64) {
 // Admitted implements share.Part.
 func (c *counted) Admitted() int64 { return c.admitted.Load() }
 
-// TakeAdmitted implements share.Part.
-func (c *counted) TakeAdmitted() (n int64) {
+// TakeElsewhere implements share.Part.
+func (c *counted) TakeElsewhere() (n int64, _ share.Asked) {
 	admitted := c.admitted.Load()
 	n, c.taken = admitted-c.taken, admitted
-	return n
+	return n, share.Asked{}
 }

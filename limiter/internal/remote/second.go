@@ -58,7 +58,19 @@ const (
 
 	// longestPause is longer than any pause.
 	longestPause = time.Minute
+
+	// roundTrips is how many round trips to an owner fit in ask_timeout. An event
+	// that can wait, and would wait here for longer than one, is asked for first.
+	roundTrips = 4
 )
+
+// timed is the key of the value that Timed has.
+type timed struct{}
+
+// Timed is the context of a decision as of a time that the caller states. If that
+// time is not about now, an Auto with a grant asks nobody: the owner decides as of its
+// own clock.
+var Timed = context.WithValue(context.Background(), timed{}, true)
 
 // second asks the owner for q, which the bucket has refused with v. Tokens that
 // no host holds are in the owner's pool: the owner pays q out of it, or says for
@@ -68,7 +80,7 @@ const (
 // A caller whose ctx has ended cannot wait for an answer. If there is something to
 // ask, it gets Canceled, and q is not counted.
 func (a *Auto) second(ctx context.Context, q stage.Request, v stage.Verdict) (stage.Verdict, stage.Receipt) {
-	if !a.mayPay(q, v.Reason) {
+	if !a.mayPay(q, v.Reason) || ctx.Value(timed{}) != nil && stage.Now().Sub(q.Now).Abs() > a.Terms().Rule.AskTimeout {
 		return v, stage.Receipt{}
 	}
 	v.Reason = stage.Limited // the cost is not too high for the owner
@@ -115,6 +127,30 @@ func (a *Auto) second(ctx context.Context, q stage.Request, v stage.Verdict) (st
 	a.borrow(q.Now, min(outcome.Lent, more), asOf)
 	a.admitted.Add(min(q.N, bucket.MaxCost))
 	return stage.Verdict{Answer: stage.Answer{By: stage.ByOwner}, Wait: outcome.Wait, Left: outcome.Left}, paid(q)
+}
+
+// secondBeforeAWait is second for q that may wait, which the bucket has refused with v
+// for now, which is soon. The owner may pay q sooner than the bucket. If it does not,
+// the bucket decides. Other callers may have taken tokens from it meanwhile, so q
+// holds none while the owner is asked.
+func (a *Auto) secondBeforeAWait(ctx context.Context, q, soon stage.Request, v stage.Verdict) (stage.Verdict, stage.Receipt) {
+	if v.RetryAfter > 0 {
+		soon.Longest = min(q.Longest, soon.Longest+v.RetryAfter) // as long as the bucket would take
+	} else {
+		soon.Longest = q.Longest
+	}
+	said, receipt := a.second(ctx, soon, v)
+	if said.OK() || said.Reason == stage.Canceled {
+		return said, receipt
+	}
+	a.Bucket().Record(-q.N, false)
+	if a.asks.Load() { // the grant has ended meanwhile
+		return a.Stage.Take(ctx, q)
+	}
+	if v, receipt = a.Rate.Take(ctx, q); !v.OK() {
+		v.Reason, v.RetryAfter = said.Reason, said.RetryAfter
+	}
+	return v, receipt
 }
 
 // room is how many tokens more the host may hold, as of a report; 0 while a report
@@ -207,17 +243,4 @@ func (r *refusal) retryAfter(now stage.Instant, otherwise time.Duration) time.Du
 // do not ask together.
 func jittered(now stage.Instant, d time.Duration) time.Duration {
 	return d + time.Duration(bucket.Mix(uint64(now))%uint64(d/4+1))
-}
-
-// Seconds counts the events that a host's own tokens did not cover.
-type Seconds struct {
-	// Asked is how many events the owner was asked for, and Granted how many of
-	// them it granted. Withheld is how many events the host refused because it had
-	// asked too often.
-	Asked, Granted, Withheld int64
-}
-
-// Seconds is what was counted so far.
-func (a *Auto) Seconds() Seconds {
-	return Seconds{a.seconds.asked.Load(), a.seconds.granted.Load(), a.seconds.withheld.Load()}
 }

@@ -134,7 +134,7 @@ func (e *early) urgeLocked(now stage.Instant, s *Subject, wait time.Duration) {
 // that asks for what it lacks reports early only if it has many events: so that its
 // next tokens are there before it would ask for them.
 func (e *early) worthwhileLocked(now stage.Instant, s *Subject) bool {
-	if s.rate == nil || !s.terms().Traits.Asks {
+	if s.rate == nil || !s.rate.Terms().Traits.Asks { // decisions come here: they do not look at the part
 		return true
 	}
 	d := &s.pulse.demand

@@ -46,7 +46,7 @@ type lane struct {
 func (l *lanes) add(s *Subject, at stage.Instant) (sooner bool) {
 	owner := ""
 	if l.placement != nil {
-		owner = l.placement.Owner(s.part.Common().Key())
+		owner = l.placement.Owner(s.key())
 	}
 	to := l.byOwner[owner]
 	if to == nil {

@@ -98,7 +98,10 @@ func (s *Subject) SetPart(now stage.Instant, p share.RatePart) {
 
 // tally adds what is new in upTo to the Counts of the rule.
 func (s *Subject) tally(upTo bucket.Usage) {
-	elsewhere := s.part.TakeAdmitted()
+	elsewhere, asked := s.part.TakeElsewhere()
+	if a := s.terms().Asked; a != nil {
+		*a = a.Plus(asked)
+	}
 	if c := s.terms().Counts; c != nil {
 		c.Allowed += upTo.Allowed - s.seen.Allowed + elsewhere
 		c.Rejected += upTo.Rejected - s.seen.Rejected - elsewhere
@@ -122,6 +125,14 @@ func (s *Subject) early() bool { return s.rate != nil && s.terms().Traits.Early 
 func (s *Subject) stale(now stage.Instant) bool {
 	c := s.part.Common()
 	return c.Granted() != c.Valid(now)
+}
+
+// key is the Subject's. Decisions call it: they look at the Rate, which never changes.
+func (s *Subject) key() string {
+	if s.rate != nil {
+		return s.rate.Key()
+	}
+	return s.part.Common().Key()
 }
 
 // prompt reports whether s reports early for any reason.

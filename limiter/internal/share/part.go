@@ -33,8 +33,9 @@ type Part interface {
 	// elsewhere allowed it. Safe for concurrent use.
 	Admitted() int64
 
-	// TakeAdmitted is what Admitted has grown by since the last call.
-	TakeAdmitted() int64
+	// TakeElsewhere is what Admitted has grown by since the last call, and what was
+	// asked since.
+	TakeElsewhere() (admitted int64, asked Asked)
 
 	// Inherit takes over what another Part of the key counted and did not report.
 	Inherit(u bucket.Usage)
@@ -157,8 +158,8 @@ func (b *Base) Asking() bool { return false }
 // Admitted implements Part.
 func (b *Base) Admitted() int64 { return 0 }
 
-// TakeAdmitted implements Part.
-func (b *Base) TakeAdmitted() int64 { return 0 }
+// TakeElsewhere implements Part.
+func (b *Base) TakeElsewhere() (admitted int64, asked Asked) { return 0, Asked{} }
 
 // Key is the key that the Part is of.
 func (b *Base) Key() string { return b.key }

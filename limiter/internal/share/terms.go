@@ -29,6 +29,9 @@ type Terms struct {
 	// Counts is where what the Parts count is added up; nil for Parts that do
 	// not answer. The Group's lock guards it.
 	Counts *bucket.Usage
+
+	// Asked is where what the Parts asked their owners is added up, like Counts.
+	Asked *Asked
 }
 
 // borrows is how far into the future waits and debts may take tokens.

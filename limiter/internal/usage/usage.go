@@ -17,6 +17,7 @@ import (
 	"github.com/uber-go/tally/v4"
 
 	"github.com/headgate/headgate/limiter/internal/bucket"
+	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
 )
 
@@ -26,6 +27,9 @@ import (
 type Rule struct {
 	// Counts is what the buckets have counted.
 	Counts bucket.Usage
+
+	// Asked is what was asked of the keys' owners beyond grants.
+	Asked share.Asked
 
 	refused    [stage.Reasons]atomic.Int64 // that buckets did not count, or counted as rejected
 	counted    atomic.Int64                // of refused, what buckets counted as rejected
@@ -62,10 +66,15 @@ type Metrics struct {
 
 // counters are the metrics of one rule.
 type counters struct {
+	scope         tally.Scope
 	allowed, soft tally.Counter
 	rejected      [stage.Reasons]tally.Counter
 	divergence    [5]tally.Counter
+	asked         *asked // nil: no owner was asked yet
 }
+
+// asked are the counters of a share.Asked.
+type asked struct{ asks, granted, withheld, lent tally.Counter }
 
 // New returns the Metrics of a host under scope.
 func New(scope tally.Scope) *Metrics {
@@ -109,12 +118,34 @@ func (m *Metrics) Flush(key string, r *Rule) {
 			m.of(key).rejected[reason].Inc(n)
 		}
 	}
+	if a := r.Asked; a != (share.Asked{}) {
+		r.Asked = share.Asked{}
+		c := m.askedOf(key)
+		c.asks.Inc(a.Asks)
+		c.granted.Inc(a.Granted)
+		c.withheld.Inc(a.Withheld)
+		c.lent.Inc(a.Lent)
+	}
 	if d := r.divergence; d != (stage.Divergence{}) {
 		r.divergence = stage.Divergence{}
 		for i, n := range [5]int64{d.Both, d.OnlyOld, d.OnlyNew, d.Neither, d.Skipped} {
 			m.of(key).divergence[i].Inc(n)
 		}
 	}
+}
+
+// askedOf are the counters of what the rule with this key asked.
+func (m *Metrics) askedOf(key string) *asked {
+	c := m.of(key)
+	if c.asked == nil {
+		c.asked = &asked{
+			asks:     c.scope.Counter("asks"),
+			granted:  c.scope.Counter("asks_granted"),
+			withheld: c.scope.Counter("asks_withheld"),
+			lent:     c.scope.Counter("tokens_lent"),
+		}
+	}
+	return c.asked
 }
 
 // maxRules bounds the rules that have metrics of their own.
@@ -132,7 +163,7 @@ func (m *Metrics) of(key string) *counters {
 		}
 	}
 	scope := m.scope.Tagged(map[string]string{"rule": cmp.Or(key, "(none)")})
-	c := &counters{allowed: scope.Counter("allowed"), soft: scope.Counter("soft")}
+	c := &counters{scope: scope, allowed: scope.Counter("allowed"), soft: scope.Counter("soft")}
 	for i := range c.rejected {
 		if stage.Reason(i) == stage.Granted || stage.Reason(i) == stage.Soft {
 			continue // these are no rejections
