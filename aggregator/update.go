@@ -232,7 +232,9 @@ func (u *update) decide(k *key, i int) (g account.Grant, ok bool) {
 	if k.above != nil { // hosts know the rule's limit only
 		k.above.Stir(u.now)
 		g.Weight *= part
-		g.Used = max(g.Used, float64(k.rule.Limit)) // what is left of it is not for them
+		if _, asked := k.account.(account.Bucketed); !asked {
+			g.Used = max(g.Used, float64(k.rule.Limit)) // what is left of it is not for them
+		}
 		ok = ok && !k.above.Waits()
 	}
 	return g, ok

@@ -36,7 +36,7 @@ properties: {secret: old, kept: 1}
 		{"a limit", replaced("100/s", "50/s"), []string{`rule "a": limit 100/s → 50/s, burst 100 → 50`}},
 		{"a field that was not stated", replaced("100/s", "100/s, max_wait: 5s"), []string{`rule "a": max_wait unset → 5s`}},
 		{"an algorithm for a migration", replaced("100/s", "100/s, migrate: {from: elastic, to: exact, mode: old}"), []string{
-			`rule "a": algorithm elastic → unset, migrate unset → {from: elastic, mode: old, to: exact}, ask_timeout unset → 20ms`,
+			`rule "a": algorithm auto → unset, migrate unset → {from: elastic, mode: old, to: exact}`,
 		}},
 		{"another rule", replaced("key: a,", "key: d,"), []string{`rule "d" added`, `rule "a" removed`}},
 		{"the order", replaced("b*", "c*", "c*", "b*"), []string{"order of the rules changed"}},
@@ -46,7 +46,7 @@ properties: {secret: old, kept: 1}
 			`rule "a": max_keys 100000 → 5`, `rule "b*": max_keys 100000 → 5`, `rule "c*": max_keys 100000 → 5`,
 		}},
 		{"slots", replaced("100/s", "7 in-flight, algorithm: even"), []string{
-			`rule "a": limit 100/s → 7 in-flight, burst 100 → unset, algorithm elastic → even`,
+			`rule "a": limit 100/s → 7 in-flight, burst 100 → unset, algorithm auto → even, ask_timeout 20ms → unset`,
 		}},
 	} {
 		var got []string

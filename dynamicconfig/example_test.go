@@ -29,8 +29,8 @@ limits:
 		fmt.Println(key, rule.Limit, rule.Burst, rule.Algorithm)
 	}
 	// Output:
-	// frontend:orders 1000 1000 elastic
-	// frontend:carts 100 100 elastic
+	// frontend:orders 1000 1000 auto
+	// frontend:carts 100 100 auto
 	// batch:mail allow
 }
 

@@ -137,7 +137,7 @@ func TestParseFillsInDefaults(t *testing.T) {
 	}
 	for i, burst := range []float64{10, 1} {
 		r := s.Rules()[i]
-		if r.Algorithm != "elastic" || r.Burst != burst || r.Fallback != FallbackEven || r.Lease != 5*time.Second || r.IdleAfter != 2500*time.Millisecond || r.MaxKeys != 100_000 {
+		if r.Algorithm != "auto" || r.Burst != burst || r.Fallback != FallbackEven || r.Lease != 5*time.Second || r.IdleAfter != 2500*time.Millisecond || r.MaxKeys != 100_000 {
 			t.Errorf("rule = %+v", r)
 		}
 	}

@@ -79,7 +79,7 @@ func TestConfigLetsNoInsaneTermsThrough(t *testing.T) {
 		part := got.Enforced()
 		ok := sane(got.MaxWait) && sane(got.MaxDebt) && part >= 0 && part <= 1 &&
 			(got.MaxCost == 0 || got.MaxCost >= 1 && got.MaxCost <= MaxCost && (got.MaxDebt > 0 || got.MaxCost <= got.Burst))
-		if got.Algorithm == "exact" {
+		if got.Algorithm == "exact" || got.Algorithm == "auto" {
 			ok = ok && got.AskTimeout >= MinAskTimeout && got.AskTimeout <= MaxAskTimeout
 		} else {
 			ok = ok && got.AskTimeout == 0

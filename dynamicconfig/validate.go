@@ -44,7 +44,7 @@ const (
 	maxDescription = 4096
 	maxAlgorithm   = 64
 
-	defaultAlgorithm      = "elastic"
+	defaultAlgorithm      = "auto"
 	defaultUpdateInterval = 3 * time.Second
 	defaultMaxKeys        = 100_000
 )

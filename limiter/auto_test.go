@@ -169,6 +169,31 @@ func TestAutoDoesNotWaitForAnOwnerThatIsAway(t *testing.T) {
 	}
 }
 
+// While the owner does not answer asks, the host may use its whole fair part.
+func TestAutoUsesItsFairPartAlone(t *testing.T) {
+	var now stage.Instant
+	g, e := autoGroup(t, autoRule(100), &now)
+	k := g.For("k")
+	take(k, now, 1)
+	grant := func(now stage.Instant) {
+		grants := grantOf(0.5, 10, time.Minute)
+		grants.Tokens, grants.Used = []float64{0}, []float64{60}
+		if err := g.Manual().Apply(now, g.Manual().Report(now)[0], nil, grants); err != nil {
+			t.Fatal(err)
+		}
+	}
+	grant(1)
+	for i, want := range []float64{60, 50} {
+		e.set([]error{errors.New("away"), nil}[i])
+		take(k, stage.Instant(2*i)*second+1, 1)
+		if got := only(t, g, now, "k").Level.Limit; !near(float64(got), want) {
+			t.Errorf("after error %v the host has %v/s", e.err, got)
+		}
+		take(k, stage.Instant(2*i)*second+2, 1)
+		grant(stage.Instant(2*i+1) * second)
+	}
+}
+
 // What an owner lends with an answer is the host's until it reports.
 func TestAutoBorrows(t *testing.T) {
 	var now stage.Instant

@@ -15,7 +15,9 @@ import (
 )
 
 // Bucket is a Limiter of one host, with the methods and the behaviour of
-// *rate.Limiter, but without a lock: taking a token is one atomic step.
+// *rate.Limiter, but without a lock: taking a token is one atomic step. Beside
+// the methods below, it has all methods of a Limiter: AllowN, Reserve, Wait,
+// Tokens and so on.
 //
 // It differs where x/time/rate's behaviour is a trap: a negative cost is
 // refused, a reservation that could never act (the limit is zero) is not OK,

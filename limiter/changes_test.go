@@ -172,3 +172,57 @@ func TestAMoveAfterAMigrationGivesNoSecondBurst(t *testing.T) {
 		}
 	}
 }
+
+// What a grant gave counts after its lease too, whatever the fallback gives.
+func TestAMoveFromAFallbackGivesNoSecondBurst(t *testing.T) {
+	const burst = 20
+	for _, fallback := range []dynamicconfig.Fallback{
+		dynamicconfig.FallbackEven, dynamicconfig.FallbackOpen, dynamicconfig.FallbackClosed, dynamicconfig.FallbackSafe,
+	} {
+		for _, to := range []string{"exact", "even"} {
+			now := stage.Now()
+			rule := dynamicconfig.Rule{Key: "k", Limit: 1e-6, Burst: burst, Algorithm: "elastic", Fallback: fallback}
+			if fallback == dynamicconfig.FallbackSafe {
+				rule.SafeCapacity = 1e-6
+			}
+			config := func(algorithm string) *dynamicconfig.Snapshot {
+				rule.Algorithm = algorithm
+				s, err := dynamicconfig.Config{
+					Name: "test", Properties: dynamicconfig.Properties{UpdateInterval: time.Second}, Rules: []dynamicconfig.Rule{rule},
+				}.Snapshot()
+				if err != nil {
+					t.Fatal(err)
+				}
+				return s
+			}
+			g := limiter.NewGroup(config("elastic"), 1, limiter.WithRemote("exact", &drained{left: burst}), limiter.WithBackground(func(f func()) { f() }))
+			take := func() (admitted int) {
+				for range burst + 1 {
+					if v, _ := g.For("k").Stage().Take(t.Context(), stage.Request{Now: now, N: 1, Kind: stage.Final}); v.OK() {
+						admitted++
+					}
+				}
+				return admitted
+			}
+			g.For("k").Stage().Take(t.Context(), stage.Request{Now: now, N: 1, Kind: stage.Final}) // so that there is something to report
+			now = now.Add(time.Second)
+			for _, b := range g.Manual().Report(now) {
+				grants := grantOf(1, 1, burst, time.Second)
+				grants.Tokens = []float64{burst}
+				if err := g.Manual().Apply(now, b, nil, grants); err != nil {
+					t.Fatal(err)
+				}
+			}
+			admitted := take()
+			now = now.Add(time.Minute)
+			g.Manual().Report(now)
+			if st, _ := g.Manual().Inspect(now, "k"); admitted != burst || !st.Shares[0].Fallback {
+				t.Fatalf("%v: %d admitted, and %+v", fallback, admitted, st)
+			}
+			g.Manual().Configure(now, config(to))
+			if n := take(); n > 0 {
+				t.Errorf("%v, then %s: %d more than a burst of %d", fallback, to, n, burst)
+			}
+		}
+	}
+}

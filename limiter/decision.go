@@ -32,7 +32,7 @@ const (
 )
 
 // Decision is whether an event may happen, and why. The zero Decision is not
-// one.
+// valid.
 type Decision struct {
 	// OK: it may happen, after Wait. The tokens were taken, unless Reason is
 	// Soft. If not OK, nothing was taken.
@@ -152,9 +152,15 @@ func AllowAll(ctx context.Context, costs ...Cost) bool {
 	return refused == nil
 }
 
+// Refusal is a Decision that refused one of several costs, and which.
+type Refusal struct {
+	Decision
+	Cost Cost
+}
+
 // TakeAll is AllowAll whose tokens can be settled. It returns an Estimate for
-// each cost, or the Decision that refused. The caller would wait for longest.
-func TakeAll(ctx context.Context, longest time.Duration, costs ...Cost) ([]*Estimate, *Decision) {
+// each cost, or the first Refusal. The caller would wait for longest.
+func TakeAll(ctx context.Context, longest time.Duration, costs ...Cost) ([]*Estimate, *Refusal) {
 	all := make([]*Estimate, 0, len(costs))
 	for _, c := range costs {
 		e := c.Limiter.Take(ctx, c.N, longest)
@@ -162,7 +168,7 @@ func TakeAll(ctx context.Context, longest time.Duration, costs ...Cost) ([]*Esti
 			for _, e := range all {
 				e.Cancel()
 			}
-			return nil, &e.decision
+			return nil, &Refusal{e.decision, c}
 		}
 		all = append(all, e)
 	}

@@ -308,12 +308,12 @@ func TestAKeyBeyondMaxKeysCostsNoLockAndNoAllocation(t *testing.T) {
 
 // Defect 14.
 func TestTheErrorSaysThatTheHostHasAPartOfTheBurst(t *testing.T) {
-	k := NewGroup(snapshot(t, alone(100, 100)), 4).For("k")
-	err := k.WaitN(t.Context(), 30)
-	if !errors.Is(err, ErrNever) || !strings.Contains(err.Error(), "this host's part of the burst, 25") {
+	k := NewGroup(snapshot(t, alone(100, 100)), 3).For("k")
+	err := k.WaitN(t.Context(), 40)
+	if !errors.Is(err, ErrNever) || !strings.Contains(err.Error(), "this host's part of the burst, 33:") {
 		t.Errorf("%v", err)
 	}
-	if r := k.ReserveN(time.Now(), 30); r.OK() || r.Delay() != time.Duration(math.MaxInt64) {
+	if r := k.ReserveN(time.Now(), 40); r.OK() || r.Delay() != time.Duration(math.MaxInt64) {
 		t.Errorf("a reservation of more than the host's part: %v, %v", r.OK(), r.Delay())
 	}
 }

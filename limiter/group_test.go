@@ -412,6 +412,10 @@ func TestAllIsAllOrNothing(t *testing.T) {
 		if s := only(t, g, stage.Now(), "few"); s.Allowed != 3 || s.Rejected != 2 {
 			t.Errorf("%+v", s)
 		}
+		_, refused := TakeAll(t.Context(), 0, Cost{g.For("many"), 10}, Cost{g.For("few"), 1})
+		if refused == nil || refused.Reason != Limited || refused.Cost != (Cost{g.For("few"), 1}) {
+			t.Errorf("refused by %+v", refused)
+		}
 	})
 }
 
@@ -490,5 +494,59 @@ func TestDropRatioLetsItsPartPass(t *testing.T) {
 	g.Manual().Report(2 * stage.Instant(time.Minute))
 	if s := only(t, g, 2*stage.Instant(time.Minute), "k"); !s.Fallback || s.Level.Limit != 25 {
 		t.Errorf("after the lease: %+v", s)
+	}
+}
+
+// An owner lends so many tokens, also to a host that its fallback did not limit.
+func TestAGrantAfterAnOpenFallbackHasItsTokens(t *testing.T) {
+	for _, algorithm := range []string{"elastic", Auto} {
+		r := dynamicconfig.Rule{Key: "k", Limit: 10, Burst: 100, Algorithm: algorithm, Fallback: dynamicconfig.FallbackOpen}
+		e := newElsewhere(stage.Now)
+		e.set(errors.New("away"))
+		g, now := NewGroup(snapshot(t, r), 4, WithRemote(Auto, e)), stage.Now()
+		k := g.For("k")
+		for range 2 {
+			if n := take(k, now, 500); n != 500 {
+				t.Fatalf("%s: %d allowed by a fallback that is open", algorithm, n)
+			}
+			now += second
+			batches := g.Manual().Report(now)
+			take(k, now, 1) // after the report
+			for _, b := range batches {
+				grants := grantOf(0.1, 100, time.Second)
+				grants.Tokens = []float64{4}
+				if err := g.Manual().Apply(now, b, nil, grants); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want := 3
+			if algorithm == Auto { // what the fallback let through is charged at the owner
+				want = 4
+			}
+			if n := take(k, now, 500); n != want {
+				t.Errorf("%s: %d tokens, and 4 were lent, of which 1 was used", algorithm, n)
+			}
+			now += 60 * second
+			g.Manual().Report(now) // the lease has ended
+		}
+	}
+}
+
+// What a light host used during an outage is paid long before a grant is back.
+func TestAGrantAfterALongFallbackIsFull(t *testing.T) {
+	g, now := NewGroup(snapshot(t, weighted(100)), 1), stage.Now()
+	k := g.For("k")
+	allowAt(k, now, 1)
+	now += second
+	answer(t, g, now, 1, 0, usage.FloorNone, time.Second)
+	for range 100 {
+		now += second
+		g.Manual().Report(now) // nobody answers
+		allowAt(k, now, 2)
+	}
+	now += second
+	answer(t, g, now, 1, 0, usage.FloorNone, time.Minute)
+	if got := take(k, now, 200); got < 98 { // the last two count as of the last report
+		t.Errorf("%d tokens of a grant of 100", got)
 	}
 }

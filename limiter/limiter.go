@@ -16,7 +16,8 @@ import (
 
 // Limiter limits the events of one key. It has the methods of *rate.Limiter
 // that take or show tokens, with the same meaning; the limit itself comes from
-// the rules of its Group. Get one from Group.For, NewBucket or FromRate.
+// the rules of its Group. Get one from a Node's or a Group's For, or from FromRate,
+// FromStage or NewBucket.
 //
 // A Limiter stays valid for ever. It follows config changes, and when its key
 // was forgotten because nobody used it, the next use brings it back.
@@ -65,9 +66,11 @@ func (l *Limiter) ReserveN(t time.Time, n int) *Reservation {
 func (l *Limiter) Wait(ctx context.Context) error { return l.WaitN(ctx, 1) }
 
 // WaitN waits until n events may happen. It returns an error at once if n
-// exceeds this host's Burst (ErrNever), or if the wait would outlast ctx's
-// deadline or the rule's max_wait, and ctx's error when ctx ends; then no
-// tokens are taken.
+// exceeds this host's Burst (ErrNever), if the wait would be longer than the rule's
+// max_wait (ErrTooLong), or if the wait would outlast ctx's deadline: then, as with
+// *rate.Limiter, the caller gets the error before the deadline, and here it is a
+// context.DeadlineExceeded. When ctx ends, WaitN returns ctx's error. After an
+// error no tokens are taken.
 //
 // Burst is this host's part of the burst. An n above it fails although the
 // burst of the whole limit may be enough.

@@ -60,6 +60,7 @@ type partRef struct {
 	granted         bool // the grant is in force
 	known           bool // there has been a grant
 	taken           float64
+	charged         float64 // of taken, until the last report: the bucket that rests counts the rest as of the next
 	back            float64 // given back; the bucket that rests is not charged with as much
 
 	weight, grantBurst float64 // of the newest grant
@@ -85,13 +86,13 @@ func (p *partRef) fill(seconds float64) {
 	p.grant.fill(seconds)
 }
 
-// take takes n tokens. The bucket that rests does not go into debt.
+// take takes n tokens. The bucket that rests goes into no debt by that.
 func (p *partRef) take(n float64) {
 	p.taken += n
 	p.inForce().add(-n)
 	back := min(p.back, n)
 	p.back -= back
-	p.resting().tokens = max(p.resting().tokens-(n-back), 0)
+	p.resting().tokens = max(p.resting().tokens-(n-back), min(p.resting().tokens, 0))
 }
 
 // charge is take for what is spent already.
@@ -120,19 +121,33 @@ func (p *partRef) limitTo(tokens float64) {
 	p.resting().tokens = min(p.resting().tokens, max(tokens, 0))
 }
 
-// change has the other bucket decide. Debt goes along. A first grant begins
-// with what the fallback has.
+// change has the other bucket decide. Debt goes along, and takes no longer to pay.
+// A first grant begins with what the fallback has.
 func (p *partRef) change() {
 	before := p.inForce().tokens
 	p.back = 0
 	if !p.granted && !p.known {
 		p.grant.tokens = min(before, p.grant.burst)
 	}
-	p.inForce().tokens = max(before, 0)
+	was := p.inForce().limit
 	p.granted = !p.granted
-	if before < 0 && !math.IsInf(p.inForce().limit, 1) {
-		p.inForce().tokens = min(before, p.inForce().tokens)
+	if now := p.inForce(); before < 0 && !math.IsInf(now.limit, 1) {
+		if now.limit < was {
+			before *= now.limit / was
+		} else {
+			p.resting().tokens = 0
+		}
+		now.tokens = min(before, now.tokens)
 	}
+}
+
+// follow is what there is of tokens after a change of rules. At a lower limit, a deep
+// debt takes no longer to pay.
+func follow(tokens float64, before, after *dynamicconfig.Rule) float64 {
+	if tokens < -after.MostDebt() && 0 < after.Limit && after.Limit < before.Limit {
+		return min(tokens*float64(after.Limit/before.Limit), -after.MostDebt())
+	}
+	return tokens
 }
 
 // decision is what a bucket answers.

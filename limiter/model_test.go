@@ -832,6 +832,11 @@ func (m *model) idle(rt *rapid.T) {
 func (m *model) report(*rapid.T) {
 	m.begin()
 	m.send(func(s *side) []*limiter.Batch { return s.manual.Report(m.now) })
+	for _, k := range m.keys {
+		for _, p := range k.parts {
+			p.charged = p.taken
+		}
+	}
 }
 
 func (m *model) early(*rapid.T) {
@@ -947,10 +952,10 @@ func (m *model) apply(i int, weight, burst float64, lease time.Duration, tokens 
 			// What was granted, less what was used since the report.
 			before := had.tokens
 			rate := max(had.limit, s.tokens[j].limit)
-			p.grant.tokens = tokens[j] + rate*m.now.Sub(s.at).Seconds() - (p.taken - s.taken[j])
-			if math.IsNaN(p.grant.tokens) || math.IsInf(had.limit, 1) {
-				p.grant.tokens = inf
+			if math.IsInf(rate, 1) { // what was not limited does not fill
+				rate = 0
 			}
+			p.grant.tokens = tokens[j] + rate*m.now.Sub(s.at).Seconds() - (p.taken - s.taken[j])
 			if k.changes != s.changes[j] { // what it had may have changed, too
 				p.grant.tokens = max(p.grant.tokens, before+tokens[j]-s.tokens[j].tokens)
 				if algorithm == "auto" { // what it had while the owner decided is not known
@@ -1026,6 +1031,10 @@ func (m *model) change(rule dynamicconfig.Rule) {
 				missing = max(missing, of.Level.Missing())
 			}
 		}
+		for _, p := range k.parts { // also with what the bucket that rests lacks
+			b := p.resting()
+			missing = max(missing, stage.Level{Burst: b.burst, Tokens: b.tokens - (p.taken - p.charged)}.Missing())
+		}
 		k.moved += float64(missing)
 	}
 	snapshot := m.snapshot()
@@ -1055,7 +1064,7 @@ func (m *model) change(rule dynamicconfig.Rule) {
 		old := k.parts
 		if p := old[answering(&before)]; p != nil {
 			if b := p.inForce(); k.live || b.tokens < b.burst-eps {
-				tokens = b.tokens
+				tokens = follow(b.tokens, &before, &rule)
 			}
 		}
 		m.renew(k)
@@ -1065,6 +1074,7 @@ func (m *model) change(rule dynamicconfig.Rule) {
 				p.limitTo(tokens)
 				continue
 			}
+			had.fallback.tokens, had.grant.tokens = follow(had.fallback.tokens, &before, &rule), follow(had.grant.tokens, &before, &rule)
 			if k.parts[name] = had; !k.live && tokens == inf {
 				had.fallback = p.fallback // it was full, and was forgotten
 			}
@@ -1185,6 +1195,8 @@ func (m *model) checkShare(k *keyRef, s limiter.ShareStatus, ordinary bool) {
 		if granted {
 			level := m.granted(p)
 			p.grant.set(level.limit, level.burst)
+		} else {
+			p.fallback.set(level.limit, level.burst)
 		}
 		p.change()
 		p.known = true

@@ -200,9 +200,6 @@ func TestFallbackEventOfAnIdleKey(t *testing.T) {
 	now += 11 * second
 	g.Manual().SetHosts(now, 2)
 	g.Manual().Report(now)
-	if g.keys.Failing() != 0 {
-		t.Error("the remote answered, and still counts as failing")
-	}
 	if st, _ := g.Inspect("k"); len(st.Shares) == 1 && st.Shares[0].Fallback {
 		s := st.Shares[0]
 		t.Errorf("the remote answered a charge %v ago, and the key shows %+v", time.Minute, s)

@@ -280,3 +280,28 @@ func TestAMoveToABucketElsewhereGivesNoSecondBurst(t *testing.T) {
 		}
 	}
 }
+
+// While a rule is shared, its common key may be forgotten: what a key had before
+// is not.
+func TestASharedRuleThatIsTakenBackGivesNoSecondBurst(t *testing.T) {
+	rule := alone(0.001, 10)
+	rule.Key, rule.IdleAfter = "k:*", 5*time.Second
+	shared := rule
+	shared.Shared = true
+	g, now := NewGroup(snapshot(t, rule), 1), stage.Now()
+	k := g.For("k:1")
+	admitted := take(k, now, 20)
+	g.Manual().Configure(now, snapshot(t, shared))
+	for range 40 {
+		now += second
+		g.Manual().Report(now)
+	}
+	if g.keys.Live("k:*") != nil {
+		t.Fatal("the common key was not forgotten")
+	}
+	k.of().Level(now) // it has a new one
+	g.Manual().Configure(now, snapshot(t, rule))
+	if admitted += take(k, now, 20); admitted != 10 {
+		t.Errorf("%d of a burst of 10", admitted)
+	}
+}

@@ -66,25 +66,6 @@ func TestDebtGoesAlongAtASwitch(t *testing.T) {
 	}
 }
 
-func TestAHeldLimiterDecidesThroughOneOtherAtMost(t *testing.T) {
-	r := weighted(10)
-	r.Key = "*"
-	g := NewGroup(snapshot(t, r), 1)
-	held := g.For("k")
-	now := stage.Instant(0)
-	for range 100 {
-		allowAt(g.For("k"), now, 1) // somebody else is first
-		allowAt(held, now, 1)
-		g.Manual().Report(now + second)
-		now += 20 * second
-		g.Manual().Report(now)
-		now += second
-	}
-	if n := held.of().Forwards(); n > 2 {
-		t.Errorf("a held limiter decides through %d others", n)
-	}
-}
-
 func TestHugeCostsDoNotOverflowTheCounts(t *testing.T) {
 	r := weighted(10)
 	r.Fallback = dynamicconfig.FallbackOpen
@@ -165,6 +146,31 @@ func TestUsageInFlightWhenAKeyLeavesIsCountedOnce(t *testing.T) {
 	}
 }
 
+// The answer to an older report does not say that the last one gets none.
+func TestUsageInFlightBehindAnOlderAnswerIsCountedOnce(t *testing.T) {
+	g := NewGroup(snapshot(t, weighted(100)), 1)
+	k := g.For("k")
+	take(k, 0, 10)
+	older := g.Manual().Report(second)[0]
+	take(k, second, 5)
+	g.Manual().Report(2 * second)
+	last := g.Manual().Report(9 * second)[0] // the key leaves
+	take(k, 9*second, 1)                     // it is back
+	if err := g.Manual().Apply(9*second, older, nil, grantOf(1, 10, time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		for _, b := range g.Manual().Report(9*second + 1) {
+			if b.Usage.Allowed[0] != 1 {
+				t.Errorf("%d reported, but for what the last report had", b.Usage.Allowed[0])
+			}
+		}
+		if err := g.Manual().Apply(9*second+1, last, nil, grantOf(1, 10, time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestFailOfAllRows(t *testing.T) {
 	g := NewGroup(snapshot(t, weighted(100)), 1, WithAlgorithm("request-weighted", dynamicconfig.Traits{Early: true}))
 	k := g.For("k")
@@ -180,5 +186,56 @@ func TestInstantsBeforeZero(t *testing.T) {
 	g := NewGroup(snapshot(t, weighted(100)), 1)
 	if got := take(g.For("k"), -second, 100); got != 100 {
 		t.Errorf("allowed %d of a burst of 100", got)
+	}
+}
+
+// A fallback that is slower than the grant was, or closed, does not make a debt
+// last longer: neither its own, nor that of the next grant.
+func TestAFallbackDoesNotProlongADebt(t *testing.T) {
+	for fallback, want := range map[dynamicconfig.Fallback]float64{dynamicconfig.FallbackClosed: 0, dynamicconfig.FallbackSafe: 1} {
+		r := weighted(1000)
+		if r.Fallback = fallback; fallback == dynamicconfig.FallbackSafe {
+			r.SafeCapacity = 0.1
+		}
+		g, now := NewGroup(snapshot(t, r), 1), stage.Now()
+		k := g.For("k")
+		k.of().Level(now)
+		now += second
+		answer(t, g, now, 1, 0, 0, 10*time.Second)
+		now += 11 * second
+		charge(k.of(), now, 3000)
+		g.Manual().Report(now)
+		if d := decideAt(k, now, 1, 0); d.OK || !only(t, g, now, "k").Fallback {
+			t.Fatalf("%v: %+v", fallback, d)
+		}
+		now += 20 * second
+		if left := k.of().Level(now).Tokens; math.Abs(left-want) > 1e-6 {
+			t.Errorf("%v: %v tokens", fallback, left)
+		}
+		answer(t, g, now, 1, 0, 0, 10*time.Second)
+		if left := k.of().Level(now).Tokens; left != 100 {
+			t.Errorf("%v: %v tokens of a grant whose debt was paid long ago", fallback, left)
+		}
+		// A grant that is back at once finds the debt that it left.
+		now += 11 * second
+		charge(k.of(), now, 1000)
+		before := k.of().Level(now).Tokens
+		g.Manual().Report(now)
+		now += second / 10
+		answer(t, g, now, 1, 0, 0, 10*time.Second)
+		if left := k.of().Level(now).Tokens; math.Abs(left-before-100) > 1 {
+			t.Errorf("%v: %v tokens 100 ms after there were %v", fallback, left, before)
+		}
+		// What a grant has paid for the fallback is paid.
+		now += 11 * second
+		g.Manual().Report(now)
+		charge(k.of(), now, 50)
+		now += second
+		answer(t, g, now, 1, 0, 0, 10*time.Second)
+		now += 21 * second
+		g.Manual().Report(now)
+		if left := k.of().Level(now).Tokens; left < 0 {
+			t.Errorf("%v: %v tokens, after a grant has paid", fallback, left)
+		}
 	}
 }

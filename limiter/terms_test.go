@@ -13,6 +13,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter/mesh"
 	"github.com/headgate/headgate/limiter/stage"
 )
 
@@ -213,6 +214,42 @@ func TestAChargeLeavesABoundedDebt(t *testing.T) {
 				if left := k.of().Level(now).Tokens; !near(left, tt.deepest) {
 					t.Errorf("%s, %+v: %v tokens", algorithm, tt, left)
 				}
+			}
+		}
+	}
+}
+
+// meshAt is a Mesh at an instant of the test's.
+type meshAt struct {
+	*mesh.Mesh
+	now *stage.Instant
+}
+
+func (m meshAt) Do(_ context.Context, op stage.Operation) (stage.Outcome, error) {
+	return m.DoAt(*m.now, op)
+}
+
+// A debt does not take longer to pay because the limit is lower now.
+func TestALowerLimitDoesNotCloseAKeyForYears(t *testing.T) {
+	for _, algorithm := range []string{Even, "request-weighted", "elastic", mesh.Name} {
+		for _, vanishes := range []bool{false, true} {
+			now := 1000 * second
+			r := dynamicconfig.Rule{Key: "k", Limit: 1000, Algorithm: algorithm}
+			m := meshAt{mesh.New("host", nil, mesh.Config{}), &now}
+			g := NewGroup(snapshot(t, r), 1, WithRemote(mesh.Name, m), WithBackground(func(f func()) { f() }))
+			k := g.For("k")
+			k.of().Level(now)
+			answer(t, g, now+1, 1, 0, 0, time.Hour)
+			charge(k.of(), now, 1e6)
+			if vanishes {
+				other := r
+				other.Key = "other"
+				g.Manual().Configure(now, snapshot(t, other))
+			}
+			r.Limit = 1.0 / 60
+			g.Manual().Configure(now, snapshot(t, r))
+			if d := decideAt(k, now, 1, 0); d.OK || d.RetryAfter > 3*time.Minute {
+				t.Errorf("%s, vanishes %v: %+v", algorithm, vanishes, d)
 			}
 		}
 	}

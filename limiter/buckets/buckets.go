@@ -178,28 +178,13 @@ func decision(d limiter.Decision) edge.Decision {
 	}
 }
 
-var reasons = map[limiter.Reason]edge.Reason{
-	limiter.Granted:     edge.Granted,
-	limiter.Soft:        edge.Soft,
-	limiter.Limited:     edge.Limited,
-	limiter.TooCostly:   edge.TooCostly,
-	limiter.Unmatched:   edge.Unmatched,
-	limiter.TooManyKeys: edge.TooManyKeys,
-	limiter.InvalidKey:  edge.InvalidKey,
-	limiter.InvalidCost: edge.InvalidCost,
-	limiter.Failed:      edge.Failed,
-	limiter.InFlight:    edge.InFlight,
-	limiter.Canceled:    edge.Limited, // nobody waits for the answer
-}
-
-// reason is the same one there. It is on the way of each decision that is
-// not granted alone.
+// reason is the one of the same number there, where no caller is told that it left.
 func reason(r limiter.Reason) edge.Reason {
-	if r == limiter.Granted {
-		return edge.Granted
-	}
-	if to, ok := reasons[r]; ok {
-		return to
+	switch {
+	case r == limiter.Canceled:
+		return edge.Limited
+	case int(r) < edge.Reasons:
+		return edge.Reason(r)
 	}
 	return edge.Failed
 }

@@ -92,7 +92,7 @@ func (t *table) entry(now stage.Instant, key string, rule *dynamicconfig.Rule) (
 		}
 		if e.rule != rule {
 			e.rule = rule
-			e.bucket.Rule(time.Duration(now), bucketRule(rule))
+			e.bucket.Follow(time.Duration(now), bucketRule(rule))
 		}
 		return e, s, nil
 	}

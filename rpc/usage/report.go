@@ -52,7 +52,8 @@ type Grants struct {
 	// Burst is how many tokens the host's bucket may hold; finite, ≥ 0.
 	Burst []float64
 
-	// Used is what the whole cluster uses of the key, in events/s; finite, ≥ 0.
+	// Used is what the whole cluster uses of the key, in events/s; finite, ≥ 0. Under
+	// auto, it is the rate that the host may use while the owner does not answer asks.
 	Used []float64
 
 	// Lease is how long the grant may be used without a newer one. 0 means

@@ -212,7 +212,8 @@ type Grant struct {
 	// Burst is how many tokens the host's bucket may hold.
 	Burst float64
 	// Used is what the whole cluster uses, in events/s; 0 from accounts that do
-	// not know.
+	// not know. From a Bucketed account, it is the rate that the host may use while
+	// it cannot ask.
 	Used float64
 	// Tokens, of an account that lends them, are what the bucket is to hold as of
 	// the host's report; finite, ≥ 0. Others leave the host its tokens.

@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 
+	"golang.org/x/time/rate"
+
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/internal/remote"
 	"github.com/headgate/headgate/limiter/internal/report"
@@ -23,12 +25,11 @@ type builder struct {
 	redirect func(*remote.Auto) // to call when one begins or ends to ask
 }
 
-// forwarding is the state of a key of a shared rule, which decides through the
-// common Key.
-func forwarding(now stage.Instant, common *Key, rule *ruleState) *State {
-	st := &State{forward: common, rule: rule, used: now}
-	st.touched.Store(true)
-	return st
+// forwarding is st, the state of a key of a shared rule, with another common Key.
+func (st *State) forwarding(now stage.Instant, common *Key) *State {
+	next := &State{forward: common, rule: st.rule, used: now, remains: st.remains}
+	next.touched.Store(true)
+	return next
 }
 
 // forwarded is what decides instead of st; st itself if it does not forward.
@@ -50,7 +51,7 @@ func (b *builder) build(now stage.Instant, k *Key, old *State, set *settings, ru
 	switch {
 	case common != nil:
 		next.forward = common
-	case rule.rule == nil:
+	case rule.unmatched():
 		next.Stage, next.Reason = rule.full.Stage, rule.full.Reason
 	default:
 		b.fill(now, k.name, old, next, set.hosts)
@@ -58,13 +59,11 @@ func (b *builder) build(now stage.Instant, k *Key, old *State, set *settings, ru
 	if next.Slots != nil {
 		next.Reason = stage.InFlight
 	}
-	if left := old.remainder(now, next); left != nil {
-		next.few = &few{next.few.migrating(), left}
-	}
+	next.remains = old.remainder(now, next)
 	next.touched.Store(true)
 	next.setPlain(b.Listener != nil)
 	k.state.Store(next)
-	if m := old.few.migrating(); m != nil && m != next.few.migrating() {
+	if m := old.migration; m != nil && m != next.migration {
 		old.countDivergence()
 		if m.slots != nil {
 			m.slots.SetMode(withoutShadow(old.rule.rule.Migration.Mode)) // for those who wait
@@ -77,7 +76,7 @@ func (b *builder) build(now stage.Instant, k *Key, old *State, set *settings, ru
 		if !slices.Contains(next.parts(), p) {
 			p.Retire(now)
 			leave(now, p.Part())
-			if s := slotsOf(p); s != nil && (kept || !answers(old.rule.rule, i)) {
+			if s := slotsOf(p); s != nil && (kept || i != answering(old.rule.rule)) {
 				s.KeepApart()
 			}
 		}
@@ -93,12 +92,11 @@ func (b *builder) fill(now stage.Instant, key string, old, next *State, hosts in
 		kept = nil // tokens and slots have nothing in common
 	}
 	if len(kept) > 0 && old.Stage != nil {
-		level := old.Stage.Level(now)
-		tokens, used = level.Tokens, old.lately(now, level, kept, hosts)
-	} else if left := old.few.left(); left != nil {
-		tokens = left.tokensAt(now)
+		tokens, used = share.FollowDebt(old.rule.rule.Limit, rule, old.level(now).Tokens), old.lately(now, old.Stage.Level(now), hosts)
+	} else if left := old.remains; left != nil {
+		tokens = share.FollowDebt(left.limit, rule, left.tokensAt(now))
 		asked = left.remote // it knows what was used
-		used = old.lately(now, stage.Level{Burst: left.burst, Tokens: tokens, Remote: asked != ""}, nil, hosts)
+		used = old.lately(now, stage.Level{Burst: left.burst, Tokens: tokens, Remote: asked != ""}, hosts)
 	}
 	for i, t := range next.rule.shares {
 		var s *report.Subject
@@ -107,12 +105,12 @@ func (b *builder) fill(now stage.Instant, key string, old, next *State, hosts in
 		}
 		if s == nil && len(next.rule.shares) == 1 && len(kept) == 1 {
 			s = kept[0]
-			s.Part().Common().SetTerms(t) // first, because the old fallback may let all pass
+			setTerms(now, s.Part(), t) // first, because the old fallback may let all pass
 			s.Part().Forget(now, hosts)
 		}
 		if s == nil {
 			s = b.reporter.NewSubject(now, b.newPart(now, key, t, hosts, tokens))
-			if slots, left := slotsOf(s), old.few.left(); slots != nil && left != nil && left.slots != nil {
+			if slots, left := slotsOf(s), old.remains; slots != nil && left != nil && left.slots != nil {
 				left.slots.Transfer(slots)
 			}
 			s.Part().Common().State(old.stated(kept, unit(s)))
@@ -122,7 +120,7 @@ func (b *builder) fill(now stage.Instant, key string, old, next *State, hosts in
 		} else {
 			b.adopt(now, s, t, hosts, used)
 		}
-		if r := remoteOf(s.Part()); r != nil && used > 0 && old.unasked(s) && answers(rule, i) {
+		if r := remoteOf(s.Part()); r != nil && used > 0 && old.unasked(s) && i == answering(rule) {
 			r.Owe(now, used)
 		}
 		next.pair[i] = s
@@ -130,30 +128,51 @@ func (b *builder) fill(now stage.Instant, key string, old, next *State, hosts in
 	b.decide(now, old, next, tokens)
 }
 
-// lately is what this host has used of late, as far as kept, parts of st whose level
+// answering is the Rate that answers; nil if there is none.
+func (st *State) answering() *share.Rate {
+	if st.pair[0] == nil || answering(st.rule.rule) < 0 {
+		return nil
+	}
+	return rateOf(st.pair[answering(st.rule.rule)].Part())
+}
+
+// level is what st, which has a Stage, says about the tokens that are left. What is
+// unlimited says nothing, so there it is the level that rests.
+func (st *State) level(now stage.Instant) stage.Level {
+	level := st.Stage.Level(now)
+	if r := st.answering(); r != nil && level.Limit >= rate.Inf {
+		if rests := r.Rests(now); !math.IsInf(rests.Tokens, 1) {
+			return rests
+		}
+	}
+	return level
+}
+
+// lately is what this host has used of late, as far as the parts of st, whose level
 // it is, would not have filled in again. Of a bucket elsewhere it is an even part of
-// what all hosts used. A grant may lend fewer tokens than its bucket holds, so there
-// the host has used no more than all of kept ever allowed, or the fallback lacks.
-func (st *State) lately(now stage.Instant, level stage.Level, kept []*report.Subject, hosts int) int64 {
-	used := level.Missing()
+// what all hosts used. A grant may lend fewer tokens than its bucket holds. So a host
+// that lacks some of them has used no more than all parts ever allowed, or the
+// fallback lacks.
+func (st *State) lately(now stage.Instant, level stage.Level, hosts int) int64 {
+	used, r := level.Missing(), st.answering()
 	if level.Remote {
 		return (used + int64(hosts) - 1) / int64(hosts)
 	}
-	most, granted := int64(0), false
-	for i, p := range kept {
-		r := rateOf(p.Part())
-		if r == nil {
-			continue
-		}
-		most += r.Bucket().Allowed() + p.Part().Admitted()
-		if answers(st.rule.rule, i) && r.Granted() {
-			most, granted = max(most, r.Lacking(now)), true
-		}
+	if r == nil {
+		return used
 	}
-	if granted {
-		used = min(used, most)
+	allowed := int64(0)
+	for _, p := range st.parts() {
+		allowed += rateOf(p.Part()).Bucket().Allowed() + p.Part().Admitted()
 	}
-	return used
+	switch rests := r.Rests(now).Missing(); {
+	case !r.Granted():
+		return max(used, min(rests, allowed))
+	case level.Limit < rate.Inf:
+		return min(used, max(rests, allowed))
+	default:
+		return rests
+	}
 }
 
 // stated is the demand that was stated in a unit, for kept or for what remains of
@@ -163,7 +182,7 @@ func (st *State) stated(kept []*report.Subject, unit int) float64 {
 		if wants, ok := kept[0].Part().Common().Stated(); ok {
 			return wants
 		}
-	} else if left := st.few.left(); left != nil {
+	} else if left := st.remains; left != nil {
 		return left.wants[unit]
 	}
 	return share.Measured
@@ -182,7 +201,7 @@ func (b *builder) newPart(now stage.Instant, key string, t *share.Terms, hosts i
 // that. A bucket elsewhere that was not asked before is charged with what this
 // host used lately, so that it gives no second burst.
 func (b *builder) adopt(now stage.Instant, s *report.Subject, t *share.Terms, hosts int, used int64) {
-	s.Part().Common().SetTerms(t)
+	setTerms(now, s.Part(), t)
 	r := rateOf(s.Part())
 	if r == nil {
 		s.Part().Steer(now, hosts)
@@ -208,6 +227,15 @@ func (b *builder) adopt(now stage.Instant, s *report.Subject, t *share.Terms, ho
 	}
 }
 
+// setTerms puts p under t, but for what Steer does.
+func setTerms(now stage.Instant, p share.Part, t *share.Terms) {
+	if r := rateOf(p); r != nil {
+		r.SetTerms(now, t)
+	} else {
+		p.Common().SetTerms(t)
+	}
+}
+
 // rateOf is the Rate that p is, or is around; nil for slots.
 func rateOf(p share.Part) *share.Rate {
 	if r, ok := p.(share.RatePart); ok {
@@ -216,62 +244,52 @@ func rateOf(p share.Part) *share.Rate {
 	return nil
 }
 
-// decide sets what next decides by: its only part, or two under a migration.
+// decide sets what next decides by: two parts under a migration, or the one that
+// answers where nothing measures the other.
 func (b *builder) decide(now stage.Instant, old, next *State, tokens float64) {
 	rule := next.rule.rule
-	if m := rule.Migration; m != nil {
-		b.migrate(now, old, next, m.Mode, tokens)
+	if rule.Migration != nil && b.migrate(now, old, next, rule.Migration.Mode, tokens) {
 		return
 	}
-	if slots := slotsOf(next.pair[0]); slots != nil {
+	i := answering(rule)
+	if i < 0 {
+		next.Stage = unlimited{}
+		return
+	}
+	if slots := slotsOf(next.pair[i]); slots != nil {
 		next.Slots = slots
 		return
 	}
-	next.Stage = stageOf(next.pair[0])
+	next.Stage = stageOf(next.pair[i])
 	next.Stage.Cap(now, tokens)
 }
 
-// migrate has the two parts of next decide in mode.
-func (b *builder) migrate(now stage.Instant, old, next *State, mode dynamicconfig.Mode, tokens float64) {
+// migrate has the two parts of next decide in mode, and reports whether it could.
+func (b *builder) migrate(now stage.Instant, old, next *State, mode dynamicconfig.Mode, tokens float64) bool {
 	first, second := next.pair[0], next.pair[1]
-	m, of, inFlight := old.few.migrating(), [2]share.Part{first.Part(), second.Part()}, slotsOf(first) != nil
+	m, of, inFlight := old.migration, [2]share.Part{first.Part(), second.Part()}, slotsOf(first) != nil
 	switch {
 	case m != nil && m.of == of && inFlight:
 		m.slots.SetMode(mode)
-		next.Slots, next.few = m.slots, &few{migration: m}
 	case m != nil && m.of == of:
 		m.stages.SetMode(now, mode)
 		if mode != old.rule.rule.Migration.Mode { // the limits may have changed too
 			m.stages.Cap(now, tokens)
 		}
-		next.Stage, next.few = m.stages, &few{migration: m}
 	case inFlight && b.Migrator.Slots != nil:
 		m = &migration{of: of, slots: b.Migrator.Slots(slotsOf(first), slotsOf(second), mode)}
-		next.Slots, next.few = m.slots, &few{migration: m}
 	case !inFlight && b.Migrator.Stages != nil:
 		m = &migration{of: of, stages: b.Migrator.Stages(now, stageOf(first), stageOf(second), mode, b.host.Background)}
 		m.stages.Cap(now, tokens)
-		next.Stage, next.few = m.stages, &few{migration: m}
 	default:
-		b.answer(now, next, tokens)
+		return false
 	}
-}
-
-// answer has next decide by the part that its mode answers with, where nothing
-// measures the other.
-func (b *builder) answer(now stage.Instant, next *State, tokens float64) {
-	next.Stage = unlimited{}
-	for i, p := range next.pair {
-		if !answers(next.rule.rule, i) {
-			continue
-		}
-		if slots := slotsOf(p); slots != nil {
-			next.Stage, next.Slots = nil, slots
-			return
-		}
-		next.Stage = stageOf(p)
-		next.Stage.Cap(now, tokens)
+	if next.migration = m; inFlight {
+		next.Slots = m.slots
+	} else {
+		next.Stage = m.stages
 	}
+	return true
 }
 
 // end ends m, which old has and next has not. If next keeps a part that m did not

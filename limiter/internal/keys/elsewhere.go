@@ -25,10 +25,9 @@ type elsewhere struct {
 	interval func() time.Duration
 	running  remote.Background
 	owing    remote.Owing
-	failing  atomic.Int64 // keys that fell back since their remote buckets answered last
-	failures seldom       // warnings of them
-	warned   atomic.Bool  // since a remote bucket answered last
-	nonsense seldom       // warnings of answers that make no sense
+	failures seldom      // warnings of them
+	warned   atomic.Bool // since a remote bucket answered last
+	nonsense seldom      // warnings of answers that make no sense
 	asks     remote.Budget
 }
 
@@ -65,9 +64,6 @@ func (e *elsewhere) RemoteOwes(now stage.Instant, s *remote.Stage) { e.owing.Add
 func (e *elsewhere) RemoteFailed(now stage.Instant, r *share.Rate, err error, first bool) {
 	e.metrics.RemoteFailures.Inc(1)
 	t, nonsense := r.Terms(), errors.Is(err, stage.ErrNonsense) // that says nothing about other keys
-	if first && !nonsense {
-		e.failing.Add(1)
-	}
 	switch {
 	case nonsense:
 		if first && e.nonsense.due(now) {
@@ -86,7 +82,6 @@ func (e *elsewhere) RemoteFailed(now stage.Instant, r *share.Rate, err error, fi
 // RemoteAnswers implements remote.Host.
 func (e *elsewhere) RemoteAnswers(now stage.Instant, r *share.Rate) {
 	t := r.Terms()
-	e.failing.Store(0)
 	if e.warned.Load() && e.warned.Swap(false) {
 		e.Log.Info("a remote bucket answers again", "key", r.Key(), "algorithm", t.Algorithm)
 	}

@@ -57,14 +57,6 @@ func (k *Key) PlainSlots() *share.Slots {
 // Idle reports whether k only keeps its place.
 func (k *Key) Idle() bool { st := k.state.Load(); return st != nil && st.idle }
 
-// Forwards returns through how many other Keys k decides.
-func (k *Key) Forwards() (n int) {
-	for st := k.state.Load(); st != nil && st.forward != nil; st = st.forward.state.Load() {
-		n++
-	}
-	return n
-}
-
 // Current is what decides at now. It makes the key live if it is not.
 func (k *Key) Current(now stage.Instant) *State {
 	st := k.state.Load()

@@ -5,6 +5,7 @@ package keys
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"testing"
 	"time"
 
@@ -96,5 +97,52 @@ func TestAKeyOfASharedRuleOutlivesTheCommonOne(t *testing.T) {
 		}
 	case <-time.After(5 * time.Second):
 		t.Fatal("it never decides")
+	}
+}
+
+// Two callers use a Key at the moment at which there is room for it. The one that
+// saw none does not replace what decides for the other.
+func TestARefusalDoesNotReplaceAnAdmission(t *testing.T) {
+	s := newSet(t, dynamicconfig.Rule{Key: "*", Limit: 10, Algorithm: "even", MaxKeys: 1})
+	rule := s.settings.Load().rules.match("k")
+	for i := range 100_000 {
+		k := &Key{set: s, name: "k"}
+		rule.keys.Store(1)
+		var callers sync.WaitGroup
+		for range 2 {
+			callers.Go(func() { k.Current(0) })
+		}
+		for range i % 64 {
+			rule.key() // so that there is room at any moment
+		}
+		rule.keys.Store(0)
+		callers.Wait()
+		p := s.table.Lock("k")
+		if p.Get() == k && k.state.Load() == rule.full {
+			t.Fatalf("run %d: the key is live, and its callers are refused", i)
+		}
+		p.Delete()
+		p.Unlock()
+		s.fresh = nil
+	}
+}
+
+func TestAHeldKeyDecidesThroughTwoOthersAtMost(t *testing.T) {
+	s := newSet(t, dynamicconfig.Rule{Key: "*", Limit: 10, Algorithm: "request-weighted"})
+	held, now := s.For("k"), stage.Instant(0)
+	for range 100 {
+		allow(s.For("k"), now) // somebody else is first
+		allow(held, now)
+		s.Report(now + second)
+		now += 20 * second
+		s.Report(now)
+		now += second
+	}
+	n := 0
+	for st := held.state.Load(); st != nil && st.forward != nil; st = st.forward.state.Load() {
+		n++
+	}
+	if n > 2 {
+		t.Errorf("it decides through %d others", n)
 	}
 }

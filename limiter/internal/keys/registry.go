@@ -98,12 +98,14 @@ func (r *registry) attach(now stage.Instant, k *Key) *State {
 	for {
 		set := r.settings.Load()
 		rule := set.rules.match(k.name)
-		if rule.keys.Load() >= rule.most() && r.table.Get(k.name) == nil && !rule.shared {
-			k.state.Store(rule.full)
+		// Another caller may be admitting k: then its state is neither of the two.
+		before := k.state.Load()
+		if (before == nil || before.Reason == stage.TooManyKeys) && rule.keys.Load() >= rule.most() && r.table.Get(k.name) == nil &&
+			!rule.shared && k.state.CompareAndSwap(before, rule.full) {
 			return rule.full
 		}
 		if st, born, ok := r.admit(now, k, set, rule, r.common(now, k, rule)); ok {
-			if born && rule.rule == nil {
+			if born && rule.unmatched() {
 				r.metrics.Unmatched.Inc(1)
 				if r.unmatched.due(now) {
 					r.Log.Warn("no rule matches a key", "key", k.name, "unmatched", set.rules.snapshot.Unmatched().String())
@@ -140,8 +142,8 @@ func (r *registry) admit(now stage.Instant, k *Key, set *settings, rule *ruleSta
 			}
 			if st.forward != nil {
 				if st.forward != common && st.rule == rule { // the common Key was forgotten; there is another
-					live.state.CompareAndSwap(st, forwarding(now, common, rule))
-					st = live.state.Load()
+					st = st.forwarding(now, common)
+					live.state.Store(st)
 				}
 				st = st.forwarded()
 			}
@@ -199,13 +201,13 @@ type idler struct {
 // When k is used again, it begins with its fallback, as a new key does.
 func (r *registry) idleLocked(now stage.Instant, k *Key, st *State) bool {
 	s := st.pair[0]
-	if of := remoteOf(s.Part()); !s.AtRest(now) || of != nil && of.Owes() || !st.few.left().none(now) {
+	if of := remoteOf(s.Part()); !s.AtRest(now) || of != nil && of.Owes() || !st.remains.none(now) {
 		return false
 	}
 	p := r.table.Lock(k.name)
 	defer p.Unlock()
 
-	r.idle = append(r.idle, idler{k, st.lastUsed().Add(st.rule.idleAfter())})
+	r.idle = append(r.idle, idler{k, st.lastUsed().Add(st.rule.rule.IdleAfter)})
 	k.state.Store(st.rule.idle)
 	s.Retire(now) // a caller may be using it still
 	leave(now, s.Part())
@@ -277,7 +279,7 @@ func (r *registry) republish(a *remote.Auto) {
 	if !st.live() || len(st.parts()) != 1 || stageOf(st.pair[0]) != stage.Stage(a) {
 		return // what decides then finds a
 	}
-	next := &State{Stage: st.Stage, rule: st.rule, pair: st.pair, used: st.used, few: st.few}
+	next := &State{Stage: st.Stage, rule: st.rule, pair: st.pair, used: st.used, migration: st.migration, remains: st.remains}
 	next.setPlain(r.Listener != nil)
 	k.state.Store(next)
 }

@@ -5,10 +5,10 @@ package keys
 import (
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/internal/share"
+	"github.com/headgate/headgate/limiter/internal/terms"
 	"github.com/headgate/headgate/limiter/internal/usage"
 	"github.com/headgate/headgate/limiter/stage"
 )
@@ -22,10 +22,10 @@ type settings struct {
 
 // rules is a Snapshot with what the Set knows about each of its rules.
 type rules struct {
-	set       *Set
-	snapshot  *dynamicconfig.Snapshot
-	unmatched *ruleState
-	states    sync.Map // *dynamicconfig.Rule to *ruleState
+	set      *Set
+	snapshot *dynamicconfig.Snapshot
+	none     dynamicconfig.Rule // of keys that no rule matches
+	states   sync.Map           // *dynamicconfig.Rule to *ruleState
 
 	// before are the rules that these replaced: what their keys used last is
 	// counted later. Guarded by the Set's mu.
@@ -36,17 +36,15 @@ type rules struct {
 const maxUnmatched = 10_000
 
 func newRules(of *Set, snapshot *dynamicconfig.Snapshot) *rules {
-	r := &rules{set: of, snapshot: snapshot}
-	r.unmatched = &ruleState{of: r}
-	r.unmatched.init()
-	return r
+	none := dynamicconfig.Rule{MaxKeys: maxUnmatched, IdleAfter: 5 * snapshot.Properties().UpdateInterval} // as a rule has by default
+	return &rules{set: of, snapshot: snapshot, none: none}
 }
 
 // match returns the state of key's rule.
 func (r *rules) match(key string) *ruleState {
 	rule, ok := r.snapshot.Match(key)
 	if !ok {
-		return r.unmatched
+		rule = &r.none
 	}
 	if found, ok := r.states.Load(rule); ok {
 		if found, ok := found.(*ruleState); ok {
@@ -63,9 +61,9 @@ func (r *rules) match(key string) *ruleState {
 // ruleState is what a Set knows of one rule under one Snapshot.
 type ruleState struct {
 	of     *rules
-	rule   *dynamicconfig.Rule // nil for keys that no rule matches
-	terms  *Terms              // nil if there are none
-	shares []*share.Terms      // by algorithm, the old one first
+	rule   *dynamicconfig.Rule
+	terms  *terms.Terms   // nil if there are none
+	shares []*share.Terms // by algorithm, the old one first
 	usage  usage.Rule
 
 	// shared: all keys of the rule decide through the one that is its pattern.
@@ -78,7 +76,7 @@ type ruleState struct {
 
 func (a *ruleState) init() {
 	a.idle = &State{idle: true, rule: a}
-	if a.rule == nil {
+	if a.unmatched() {
 		a.full = a.unmatchedState()
 		return
 	}
@@ -87,9 +85,11 @@ func (a *ruleState) init() {
 		found, _ := a.of.snapshot.Match(a.rule.Key)
 		a.shared = found == a.rule
 	}
-	a.terms = newTerms(a.rule, a.of.set.reporter.Salt)
+	if !a.rule.InFlight && answering(a.rule) >= 0 { // the mode disabled lets all pass
+		a.terms = terms.Of(a.rule, a.of.set.reporter.Salt)
+	}
 	for i, name := range algorithms(a.rule) {
-		a.shares = append(a.shares, a.of.set.shareTerms(a, name, answers(a.rule, i)))
+		a.shares = append(a.shares, a.of.set.shareTerms(a, name, i == answering(a.rule)))
 	}
 }
 
@@ -106,7 +106,6 @@ func (r *rules) flush(m *usage.Metrics) {
 	if r.before != nil {
 		r.before.flush(m)
 	}
-	m.Flush("", &r.unmatched.usage)
 	r.states.Range(func(_, v any) bool {
 		if a, ok := v.(*ruleState); ok {
 			m.Flush(a.key(), &a.usage)
@@ -114,6 +113,9 @@ func (r *rules) flush(m *usage.Metrics) {
 		return true
 	})
 }
+
+// unmatched reports whether a is for keys that no rule matches.
+func (a *ruleState) unmatched() bool { return a.rule == &a.of.none }
 
 // unmatchedState decides for keys that no rule matches.
 func (a *ruleState) unmatchedState() *State {
@@ -124,12 +126,7 @@ func (a *ruleState) unmatchedState() *State {
 }
 
 // most is how many keys may be live.
-func (a *ruleState) most() int64 {
-	if a.rule == nil {
-		return maxUnmatched
-	}
-	return int64(a.rule.MaxKeys)
-}
+func (a *ruleState) most() int64 { return int64(a.rule.MaxKeys) }
 
 // stale reports whether a key that decides by st, which has no parts, may
 // decide by something else now: the rules have changed, or there is room.
@@ -149,41 +146,25 @@ const Owner = "owner"
 // empty if no rule does.
 func (a *ruleState) by(source stage.Source) string {
 	switch {
-	case a == nil || a.rule == nil:
+	case a == nil || a.unmatched():
 		return ""
 	case source == stage.ByFallback:
 		return a.rule.Fallback.String()
 	case source == stage.ByOwner:
 		return Owner
 	}
-	return a.answering()
-}
-
-// answering is the algorithm that answers; empty if none does.
-func (a *ruleState) answering() string {
-	for i, name := range algorithms(a.rule) {
-		if answers(a.rule, i) {
-			return name
-		}
+	if i := answering(a.rule); i >= 0 {
+		return a.shares[i].Algorithm
 	}
 	return ""
 }
 
 // key is the rule's; empty if there is none.
 func (a *ruleState) key() string {
-	if a == nil || a.rule == nil {
+	if a == nil {
 		return ""
 	}
 	return a.rule.Key
-}
-
-// idleAfter is the rule's; keys without a rule are kept for as long as they
-// would be by default.
-func (a *ruleState) idleAfter() time.Duration {
-	if a.rule == nil {
-		return 5 * a.of.snapshot.Properties().UpdateInterval
-	}
-	return a.rule.IdleAfter
 }
 
 // algorithms that a rule wants, the old one first.
@@ -194,17 +175,17 @@ func algorithms(rule *dynamicconfig.Rule) []string {
 	return []string{rule.Algorithm}
 }
 
-// answers reports whether the limiter under algorithm i of a rule answers.
-func answers(rule *dynamicconfig.Rule, i int) bool {
+// answering is which of a rule's algorithms answers; below 0 if none does.
+func answering(rule *dynamicconfig.Rule) int {
 	if rule.Migration == nil {
-		return true
+		return 0
 	}
 	switch rule.Migration.Mode {
 	case dynamicconfig.ModeOld, dynamicconfig.ModeOldShadowNew:
-		return i == 0
+		return 0
 	case dynamicconfig.ModeNew, dynamicconfig.ModeNewShadowOld:
-		return i == 1
+		return 1
 	default:
-		return false
+		return -1
 	}
 }

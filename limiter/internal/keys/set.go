@@ -126,7 +126,7 @@ func (s *Set) setDemand(now stage.Instant, k *Key, wants float64) {
 	for _, p := range st.parts() {
 		p.State(now, wants)
 	}
-	switch left, live := st.few.left(), s.table.Get(k.name); {
+	switch left, live := st.remains, s.table.Get(k.name); {
 	case st.pair[0] == nil && live != nil && live.state.Load() == st:
 		live.state.Store(st.state(wants))
 	case left != nil:
@@ -300,16 +300,5 @@ func (s *Set) eachLocked(f func(p *report.Subject)) {
 	}
 }
 
-// Idle is how many keys are idle.
-func (s *Set) Idle() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-
-	return len(s.idle)
-}
-
 // Join waits until no call goes on in the background.
 func (s *Set) Join() { s.host.running.Join() }
-
-// Failing is how many keys fell back since their remote buckets answered last.
-func (s *Set) Failing() int64 { return s.host.failing.Load() }

@@ -13,6 +13,7 @@ import (
 	"github.com/headgate/headgate/limiter/internal/remote"
 	"github.com/headgate/headgate/limiter/internal/report"
 	"github.com/headgate/headgate/limiter/internal/share"
+	"github.com/headgate/headgate/limiter/internal/terms"
 	"github.com/headgate/headgate/limiter/stage"
 )
 
@@ -46,30 +47,8 @@ type State struct {
 	// pair is what is reported: one part, or the old and the new of a migration.
 	pair [2]*report.Subject
 
-	few *few // nil is nothing
-}
-
-// few is what few keys have: a field of State of its own would cost each key 16
-// bytes.
-type few struct {
-	migration *migration
-	remains   *remains // of earlier States
-}
-
-// migrating is the migration under way; nil if there is none.
-func (f *few) migrating() *migration {
-	if f == nil {
-		return nil
-	}
-	return f.migration
-}
-
-// left is what remains of earlier States; nil is nothing.
-func (f *few) left() *remains {
-	if f == nil {
-		return nil
-	}
-	return f.remains
+	migration *migration // nil if none is under way
+	remains   *remains   // of earlier States; nil is nothing
 }
 
 // remains are what a key had when its rule vanished, or changed to another kind
@@ -98,8 +77,8 @@ func unit(s *report.Subject) int {
 // remainder is what next, which follows st, is to remember; nil if nothing.
 func (st *State) remainder(now stage.Instant, next *State) *remains {
 	kept := nothing
-	if left := st.few.left(); left != nil {
-		kept = *left
+	if st.remains != nil {
+		kept = *st.remains
 	}
 	if first := st.pair[0]; first != nil && next.pair[0] != first {
 		if wants, stated := first.Part().Common().Stated(); stated {
@@ -108,10 +87,10 @@ func (st *State) remainder(now stage.Instant, next *State) *remains {
 		if slots := slotsOf(first); slots != nil && st.pair[1] == nil {
 			kept.slots = slots
 		} else if slots == nil {
-			if level := st.Stage.Level(now); level.Limit < rate.Inf {
+			if level := st.level(now); level.Limit < rate.Inf {
 				kept.tokens, kept.burst, kept.limit, kept.at, kept.remote = level.Tokens, level.Burst, level.Limit, now, ""
 				if level.Remote {
-					kept.remote = st.rule.answering()
+					kept.remote = st.rule.shares[answering(st.rule.rule)].Algorithm
 				}
 			}
 		}
@@ -137,11 +116,11 @@ func (r *remains) stated() bool { return max(r.wants[0], r.wants[1]) >= 0 }
 // state states the demand of a key that has no parts, which is st's.
 func (st *State) state(wants float64) *State {
 	kept := nothing
-	if left := st.few.left(); left != nil {
-		kept = *left
+	if st.remains != nil {
+		kept = *st.remains
 	}
 	kept.wants = [2]float64{wants, wants}
-	next := &State{Stage: st.Stage, Reason: st.Reason, rule: st.rule, used: st.used, few: &few{nil, &kept}}
+	next := &State{Stage: st.Stage, Reason: st.Reason, rule: st.rule, used: st.used, remains: &kept}
 	next.touched.Store(true)
 	return next
 }
@@ -190,7 +169,7 @@ func (st *State) parts() []*report.Subject {
 }
 
 // Terms are the rule's; nil is none.
-func (st *State) Terms() *Terms {
+func (st *State) Terms() *terms.Terms {
 	if st.rule == nil {
 		return nil
 	}
@@ -241,7 +220,7 @@ func (st *State) By(source stage.Source) string {
 
 // Mode is the migration's; ModeNew if there is none.
 func (st *State) Mode() dynamicconfig.Mode {
-	if st.rule == nil || st.rule.rule == nil || st.rule.rule.Migration == nil {
+	if st.rule == nil || st.rule.rule.Migration == nil {
 		return dynamicconfig.ModeNew
 	}
 	return st.rule.rule.Migration.Mode
@@ -251,16 +230,16 @@ func (st *State) Mode() dynamicconfig.Mode {
 // migration asks.
 func (st *State) unasked(s *report.Subject) bool {
 	i := slices.Index(st.parts(), s)
-	return i >= 0 && st.few.migrating() == nil && !answers(st.rule.rule, i)
+	return i >= 0 && st.migration == nil && i != answering(st.rule.rule)
 }
 
 // Divergence is how the two sides of a migration answered so far.
-func (st *State) Divergence() stage.Divergence { return st.few.migrating().divergence() }
+func (st *State) Divergence() stage.Divergence { return st.migration.divergence() }
 
 // countDivergence counts how the two sides answered since the last time. The
 // Set's mu is held.
 func (st *State) countDivergence() {
-	if m := st.few.migrating(); m != nil {
+	if m := st.migration; m != nil {
 		now := m.divergence()
 		st.rule.usage.Diverged(now.Since(m.counted))
 		m.counted = now
@@ -318,13 +297,13 @@ func (st *State) forgettable(now stage.Instant) bool {
 	if st.pair[0] == nil && st.touched.Swap(false) {
 		st.used = now
 	}
-	return now.Sub(st.lastUsed()) >= st.rule.idleAfter() && st.full(now)
+	return now.Sub(st.lastUsed()) >= st.rule.rule.IdleAfter && st.full(now)
 }
 
 // full reports whether the buckets are full and no slots are held, now and in
 // earlier States. The Set's mu is held.
 func (st *State) full(now stage.Instant) bool {
-	if !st.few.left().none(now) {
+	if !st.remains.none(now) {
 		return false
 	}
 	for _, p := range st.parts() {

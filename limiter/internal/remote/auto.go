@@ -115,7 +115,7 @@ func (a *Auto) Idle(now stage.Instant) bool {
 	if a.asks.Load() {
 		return a.Stage.Idle(now)
 	}
-	return a.owed.none() && a.full(now) && a.Rests(now)
+	return a.owed.none() && a.full(now) && a.Unused(now)
 }
 
 // Level implements stage.Stage.

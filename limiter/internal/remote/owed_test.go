@@ -57,7 +57,7 @@ func TestAResentOperationHasTheRuleInForce(t *testing.T) {
 	r.Take(t.Context(), stage.Request{N: 1, Kind: stage.Charge})
 	rule := *r.Terms().Rule
 	rule.Limit = 1
-	r.SetTerms(&share.Terms{Rule: &rule, Algorithm: "exact"})
+	r.SetTerms(0, &share.Terms{Rule: &rule, Algorithm: "exact"})
 	var got *stage.Operation
 	if got = r.owed.next("k", r.Terms().Rule); got == nil || got.Rule != &rule {
 		t.Errorf("the operation that is sent again is under the old rule: %+v", got)
@@ -72,7 +72,7 @@ func TestAnOpenFallbackIsChargedAndGivenBack(t *testing.T) {
 		r := newStage(t, s, h)
 		rule := *r.Terms().Rule
 		rule.Fallback = dynamicconfig.FallbackOpen
-		r.SetTerms(&share.Terms{Rule: &rule, Algorithm: "exact"})
+		r.SetTerms(0, &share.Terms{Rule: &rule, Algorithm: "exact"})
 		r.Steer(0, 2)
 		r.owned = auto
 		r.Take(t.Context(), request(100)) // more than one event may cost

@@ -229,7 +229,7 @@ func TestAChargeOfARemoteThatFails(t *testing.T) {
 	fast := *terms.Rule
 	fast.Limit = 1e10 // enough for the largest cost that counts in minutes
 	terms.Rule = &fast
-	r.SetTerms(&terms)
+	r.SetTerms(0, &terms)
 	r.Steer(0, 2)
 	r.Take(t.Context(), stage.Request{N: math.MaxInt64, Kind: stage.Charge})
 	if left := r.Level(0).Tokens; left < -1.1e12 {

@@ -74,6 +74,9 @@ func (a *Auto) second(ctx context.Context, q stage.Request, v stage.Verdict) (st
 		return v, stage.Receipt{}
 	case err != nil:
 		a.seconds.pause(q.Now, unanswered)
+		a.mu.Lock()
+		a.Rate.Alone(q.Now)
+		a.mu.Unlock()
 		a.host.RemoteFailed(q.Now, a.Rate, err, false)
 		return v, stage.Receipt{}
 	case !outcome.OK:

@@ -71,7 +71,7 @@ func (r *Reporter) Begin(now stage.Instant, successor Successor) *Round {
 	round := r.round(now, false)
 	round.sizes = r.sizes
 	for _, s := range r.early.ready(now, true) {
-		if s.early() { // slots are visited in any case
+		if s.early() && !s.stale(now) { // slots are visited in any case
 			round.add(s)
 		}
 	}
@@ -99,7 +99,9 @@ func (r *Reporter) finished(batches []*Batch) {
 func (r *Reporter) Early(now stage.Instant) []*Batch {
 	round := r.round(now, true)
 	for _, s := range r.early.ready(now, false) {
-		round.add(s)
+		if !s.stale(now) {
+			round.add(s)
+		}
 	}
 	return round.Batches()
 }
@@ -230,8 +232,11 @@ func (r *Reporter) Apply(now stage.Instant, b *Batch, rows []int, grants *usage.
 			s.part.Steer(now, hosts)
 		case row.number == s.reports.sent():
 			more, before := grants.Tokens[i]-row.tokens, s.rate.InForce()
-			if math.IsInf(more, 0) { // nothing was limited until now
-				more = 0
+			if math.IsInf(more, 0) { // nothing was limited when s reported
+				more = grants.Tokens[i] - float64(max(s.rate.Bucket().Allowed()-row.upTo.Allowed, 0))
+				if left := s.part.Tokens(now); !math.IsInf(left, 0) {
+					more -= left
+				}
 			}
 			if lender, ok := s.part.(share.RatePart); ok {
 				lender.Lend(now, more, hosts)

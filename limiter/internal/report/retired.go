@@ -18,14 +18,27 @@ import (
 // A caller that found the Part before it was retired may use it later. It
 // brings the Subject back.
 type retired struct {
-	subjects []*Subject
+	subjects []retiree
 
 	mu   sync.Mutex // protects late
 	late []*Subject // used after they were retired
 }
 
+// retiree is a Subject with the Instant by which all of its reports are answered, or
+// given up. An answer to an older report does not say that the newest gets none.
+type retiree struct {
+	*Subject
+	answered stage.Instant
+}
+
 // add adds s.
-func (r *retired) add(s *Subject) { r.subjects = append(r.subjects, s) }
+func (r *retired) add(now stage.Instant, s *Subject) {
+	of := retiree{s, s.pending}
+	if s.reports.heard() != s.reports.sent() {
+		of.answered = now.Add(s.reporter.timeout())
+	}
+	r.subjects = append(r.subjects, of)
+}
 
 // maxRetired bounds the Subjects that wait for an answer while owners are
 // silent and keys come and go. The oldest are given up first.
@@ -47,7 +60,9 @@ type Successor func(key, algorithm string) *Subject
 // successors.
 func (r *retired) report(now stage.Instant, round *Round, successor Successor) {
 	r.mu.Lock()
-	r.subjects = append(r.subjects, r.late...)
+	for _, s := range r.late {
+		r.subjects = append(r.subjects, retiree{s, s.pending})
+	}
 	r.late = nil
 	r.mu.Unlock()
 
@@ -65,7 +80,7 @@ func (r *retired) report(now stage.Instant, round *Round, successor Successor) {
 }
 
 // finish reports what s has used, and whether s must be looked at again.
-func (s *Subject) finish(now stage.Instant, round *Round, successor Successor) (again bool) {
+func (s *retiree) finish(now stage.Instant, round *Round, successor Successor) (again bool) {
 	b := s.part.Common()
 	slots, _ := s.part.(*share.Slots)
 	held := slots != nil && slots.Census().Busy()
@@ -81,13 +96,13 @@ func (s *Subject) finish(now stage.Instant, round *Round, successor Successor) (
 		// it have counted before.
 		s.part.Retire()
 	}
-	if now < s.pending { // the last report may still be answered
+	if now < max(s.pending, s.answered) { // the last report may still be answered
 		return true
 	}
 	upTo := s.count(now)
 	allowed, rejected, _ := upTo.since(s.acked)
 	if held {
-		round.add(s)
+		s.add(round)
 		return true
 	}
 	if allowed+rejected == 0 {
@@ -101,6 +116,11 @@ func (s *Subject) finish(now stage.Instant, round *Round, successor Successor) (
 		s.acked = upTo
 		return false
 	}
-	round.add(s)
+	s.add(round)
 	return s.terms().Reports // until it is answered
+}
+
+func (s *retiree) add(round *Round) {
+	round.add(s.Subject)
+	s.answered = round.answered
 }

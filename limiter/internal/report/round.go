@@ -27,9 +27,11 @@ type Round struct {
 // but for a Subject that reports early and has nothing to say. fell reports that
 // s has entered or left its fallback.
 func (r *Round) Visit(s *Subject, hosts int) (fell bool) {
-	if c := s.part.Common(); c.Granted() != c.Valid(r.at) {
+	if s.stale(r.at) {
 		s.part.Steer(r.at, hosts)
 		fell = true
+	} else if s.rate != nil && !s.part.Common().Granted() {
+		s.rate.ChargeResting(r.at)
 	}
 	if !s.early() || s.regular(r.at, r.recent) {
 		r.add(s)

@@ -117,6 +117,13 @@ func (s *Subject) terms() *share.Terms { return s.part.Common().Terms() }
 // early reports whether s reports as soon as its demand changes.
 func (s *Subject) early() bool { return s.rate != nil && s.terms().Traits.Early }
 
+// stale reports whether the lease of the grant in force has ended: until the next
+// round's Visit, the tokens are not those that decide.
+func (s *Subject) stale(now stage.Instant) bool {
+	c := s.part.Common()
+	return c.Granted() != c.Valid(now)
+}
+
 // prompt reports whether s reports early for any reason.
 func (s *Subject) prompt() bool { return s.rate == nil || s.terms().Traits.Early }
 
@@ -165,7 +172,7 @@ func (s *Subject) Retire(now stage.Instant) {
 	s.part.Retire()
 	s.tally(s.count(now).Usage) // the rule may be gone before the next report
 	s.reporter.early.retire(s)
-	s.reporter.retired.add(s)
+	s.reporter.retired.add(now, s)
 }
 
 // State states the demand of s, or share.Measured, and reports it soon if that

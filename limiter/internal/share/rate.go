@@ -6,6 +6,8 @@ import (
 	"context"
 	"math"
 
+	"golang.org/x/time/rate"
+
 	"github.com/headgate/headgate/limiter/internal/bucket"
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc/usage"
@@ -140,21 +142,36 @@ func (r *Rate) Bucket() *bucket.Bucket { return &r.bucket }
 // InForce is the level that the bucket has.
 func (r *Rate) InForce() Level { return r.inForce }
 
-// settle charges the resting level with what the bucket has allowed.
-func (r *Rate) settle(now stage.Instant) { r.resting.charge(now, r.bucket.Allowed()) }
+// ChargeResting charges the level that is not in force with what the bucket has
+// allowed. Each grant does, and each report without one: the level overflows before a
+// charge that comes late.
+func (r *Rate) ChargeResting(now stage.Instant) { r.resting.charge(now, r.bucket.Allowed()) }
 
-// Lacking is how many tokens the level that rests lacks, after the same usage as
-// the bucket; 0 if it was never in force.
-func (r *Rate) Lacking(now stage.Instant) int64 {
-	r.settle(now)
-	return stage.Level{Limit: r.resting.Limit, Burst: r.resting.Burst, Tokens: r.resting.tokens}.Missing()
+// Rests is the level that is not in force, after the same usage as the bucket. Its
+// tokens are infinite if it never was in force.
+func (r *Rate) Rests(now stage.Instant) stage.Level {
+	r.ChargeResting(now)
+	return stage.Level{Limit: r.resting.Limit, Burst: r.resting.Burst, Tokens: r.resting.tokens}
+}
+
+// SetTerms changes the terms; Steer puts them in force. Debts follow: see
+// FollowDebt.
+func (r *Rate) SetTerms(now stage.Instant, t *Terms) {
+	before := r.Terms().Rule.Limit
+	r.Base.SetTerms(t)
+	r.ChargeResting(now)
+	r.resting.tokens = FollowDebt(before, t.Rule, r.resting.tokens)
+	if tokens := r.bucket.Tokens(now); tokens < 0 {
+		r.bucket.Add(now, FollowDebt(before, t.Rule, tokens)-tokens)
+	}
 }
 
 // Steer implements Part. Tokens stay with the level that they belong to; a
-// first grant starts with what the fallback has left.
+// first grant starts with what the fallback has left. A debt goes along, because
+// callers wait for it to be paid, but takes no longer to pay at a lower rate.
 func (r *Rate) Steer(now stage.Instant, hosts int) {
 	r.bucket.Drop(now)
-	r.settle(now)
+	r.ChargeResting(now)
 	decides, rests := r.Terms().fallback(hosts), r.granting(hosts)
 	valid := r.Valid(now)
 	if valid {
@@ -162,15 +179,23 @@ func (r *Rate) Steer(now stage.Instant, hosts int) {
 	}
 	switch {
 	case valid != r.granted:
-		kept := r.resting.tokens
+		kept, less := r.resting.tokens, 1.0
+		if decides.Limit < r.inForce.Limit {
+			less = float64(decides.Limit / r.inForce.Limit)
+		}
 		before := r.bucket.Replace(now, bucket.NewPace(decides.Limit, decides.Burst), func(old float64) float64 {
-			if math.IsInf(kept, 1) || old < 0 {
-				return min(old, kept) // debt goes along: callers wait for it to be paid
+			switch {
+			case math.IsInf(kept, 1):
+				return old
+			case old < 0:
+				return min(old*less, kept)
 			}
 			return kept
 		})
-		r.granted = valid
-		r.resting.tokens = max(before, 0)
+		if less == 1 && decides.Limit < rate.Inf { // all of the debt has gone along
+			before = max(before, 0)
+		}
+		r.granted, r.resting.tokens = valid, before
 	case decides != r.inForce:
 		r.bucket.SetPace(now, bucket.NewPace(decides.Limit, decides.Burst))
 	}
@@ -199,14 +224,17 @@ func (r *Rate) Lend(now stage.Instant, more float64, hosts int) {
 			r.bucket.Add(now, more)
 		}
 		if r.floor != usage.FloorDrop && !r.bucket.Drops() {
-			r.settle(now) // which level is in force does not change
+			r.ChargeResting(now) // which level is in force does not change
 		} else {
 			r.Steer(now, hosts)
 		}
 		return
 	}
 	before := r.bucket.Tokens(now)
-	r.settle(now)
+	if before == inf { // nothing was limited until now
+		before = 0
+	}
+	r.ChargeResting(now)
 	r.resting.set(now, r.granting(hosts), max(before+more, 0))
 	r.Steer(now, hosts)
 }
@@ -222,6 +250,18 @@ func (r *Rate) Borrow(now stage.Instant, tokens float64) {
 		return
 	}
 	r.bucket.Add(now, tokens)
+}
+
+// Alone has the bucket fill as fast as the grant lets it while the owner does not
+// answer asks, until the next grant. The caller sees to it that nothing else changes
+// what is in force meanwhile.
+func (r *Rate) Alone(now stage.Instant) {
+	if !r.granted || rate.Limit(r.used) <= r.inForce.Limit {
+		return
+	}
+	r.bucket.Drop(now)
+	r.inForce.Limit = rate.Limit(min(r.used, float64(r.Terms().Rule.Limit)))
+	r.bucket.SetPace(now, bucket.NewPace(r.inForce.Limit, r.inForce.Burst))
 }
 
 // Forget implements Part.
@@ -242,14 +282,14 @@ func (r *Rate) Inherit(u bucket.Usage) { r.bucket.Inherit(u) }
 func (r *Rate) Tokens(now stage.Instant) float64 { return r.bucket.Tokens(now) }
 
 // Idle implements Part.
-func (r *Rate) Idle(now stage.Instant) bool { return r.bucket.Full(now) && r.Rests(now) }
+func (r *Rate) Idle(now stage.Instant) bool { return r.bucket.Full(now) && r.Unused(now) }
 
-// Rests reports whether nothing is lost by forgetting r but what is in its bucket.
-func (r *Rate) Rests(now stage.Instant) bool {
+// Unused reports whether nothing is lost by forgetting r but what is in its bucket.
+func (r *Rate) Unused(now stage.Instant) bool {
 	if _, stated := r.Stated(); stated {
 		return false
 	}
-	r.settle(now)
+	r.ChargeResting(now)
 	return r.resting.full()
 }
 

@@ -10,7 +10,8 @@ import (
 
 // resting is the level of a Rate that is not in force. No caller takes tokens
 // from it. It fills as time passes, and is charged with what the bucket allows,
-// so that a switch of levels gives no second burst.
+// so that a switch of levels gives no second burst. The charge makes no debt; a
+// debt that the level had in force is paid as time passes.
 //
 // charged and ceil are safe for concurrent use. The rest is for one caller at a
 // time.
@@ -66,7 +67,7 @@ func (r *resting) charge(now stage.Instant, allowed int64) {
 	}
 	if r.tokens != inf { // else it takes over from the bucket, which has been charged
 		filled := r.tokens + float64(r.Limit)*float64(max(now.Sub(r.at), 0))*1e-9
-		r.tokens = max(min(filled, most)-float64(max(used, 0)), 0)
+		r.tokens = max(min(filled, most)-float64(max(used, 0)), min(filled, 0))
 	}
 	r.at = max(r.at, now)
 }

@@ -64,6 +64,17 @@ func (t *Terms) fallback(hosts int) Level {
 	}
 }
 
+// FollowDebt is the tokens of a bucket whose limit was before, under a rule. Under a lower limit, a
+// debt that is deeper than a charge can make becomes less in proportion, so that
+// it does not take longer to pay.
+func FollowDebt(before rate.Limit, rule *dynamicconfig.Rule, tokens float64) float64 {
+	less := float64(rule.Limit / before)
+	if tokens < 0 && less > 0 && less < 1 {
+		return max(tokens, min(tokens*less, -rule.MostDebt()))
+	}
+	return tokens
+}
+
 // evenSlots is one host's part of the limit, rounded down. It is at least one slot
 // if the limit is not zero: otherwise no host could do anything under a small limit.
 // So hosts without a grant together hold at most the limit, or one slot each if that

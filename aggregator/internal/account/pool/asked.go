@@ -116,8 +116,8 @@ func (k *asked) Moved(now time.Duration) {
 func (k *asked) grant(row *row, limit algorithm.Limit, cost float64) account.Grant {
 	p := k.params
 	wants := float64(row.wants)
-	rate := k.fair(wants, limit)
-	rate -= sure * math.Sqrt(rate*cost/seconds(k.interval))
+	fair := k.fair(wants, limit)
+	rate := fair - sure *math.Sqrt(fair*cost/seconds(k.interval))
 	if !(rate*seconds(k.interval) >= fewest*cost) {
 		rate = 0
 	}
@@ -133,6 +133,7 @@ func (k *asked) grant(row *row, limit algorithm.Limit, cost float64) account.Gra
 		Weight: row.weight,
 		Burst:  lower(lent+upper(rate*seconds(p.Horizon), keep*cost), upper(limit.Burst, 1)),
 		Tokens: lower(lent, limit.Burst),
+		Used:   fair,
 	}
 }
 

@@ -1,6 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package keys
+// Package terms is what a rule says of one event beside the limit: what it may cost,
+// how long it may wait, and whether it passes although it is over a limit that is
+// not enforced in full.
+//
+//	t := terms.Of(rule, salt)
+//	longest, reason := t.Apply(n, longest) // then the stage is asked, unless reason refuses
+//	passes := t.LetsPass(reason)
+//
+// The package knows no keys, and asks no bucket.
+package terms
 
 import (
 	"math"
@@ -12,7 +21,7 @@ import (
 	"github.com/headgate/headgate/limiter/stage"
 )
 
-// Terms are what a rule says of one event beside the limit. nil is nothing.
+// Terms are those of a rule. nil is none. All methods are safe for concurrent use.
 type Terms struct {
 	longest   time.Duration // that an event waits
 	costliest float64
@@ -25,13 +34,9 @@ type Terms struct {
 // refusesAll is a limit that is enforced in full.
 const refusesAll = math.MaxUint64
 
-func newTerms(rule *dynamicconfig.Rule, salt func() uint64) *Terms {
-	if rule.InFlight || !answers(rule, 0) && !answers(rule, 1) { // the mode disabled lets all pass
-		return nil
-	}
-	t := &Terms{
-		longest: stage.Forever, costliest: math.Inf(1), refuses: refusesAll,
-	}
+// Of returns the Terms of a rule that limits a rate. salt returns a random number.
+func Of(rule *dynamicconfig.Rule, salt func() uint64) *Terms {
+	t := &Terms{longest: stage.Forever, costliest: math.Inf(1), refuses: refusesAll}
 	if rule.MaxWait != 0 {
 		t.longest = max(rule.MaxWait, 0)
 	}
