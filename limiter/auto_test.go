@@ -130,6 +130,53 @@ func TestAutoRemembersARefusal(t *testing.T) {
 	}
 }
 
+// The owner has too few tokens now, and will have enough: nothing is refused for ever.
+func TestAutoRefusesForNowOnly(t *testing.T) {
+	var now stage.Instant
+	g, e := autoGroup(t, autoRule(1), &now)
+	k := g.For("k")
+	take(k, now, 1)
+	granted(t, g, 1, g.Manual().Report(1), sure, 0)
+	e.answer = &stage.Outcome{RetryAfter: 15 * time.Second}
+	for _, n := range []int{1, 19} {
+		now += 2 * second
+		if d := decideAt(k, now, n, 0); d.Reason != Limited || d.RetryAfter != 15*time.Second {
+			t.Errorf("%d, of which the owner has none: %+v", n, d)
+		}
+		asked := e.asked
+		if d := decideAt(k, now+1, n, 0); d.Reason != Limited || d.RetryAfter <= 0 || d.RetryAfter > 2*time.Second || e.asked != asked {
+			t.Errorf("%d, without asking again: %+v", n, d)
+		}
+	}
+	e.answer, e.err = nil, errors.New("away")
+	now += 2 * second
+	if d := decideAt(k, now, 19, 0); d.Reason != Limited || d.RetryAfter != time.Second {
+		t.Errorf("of an owner that does not answer: %+v", d)
+	}
+}
+
+// A caller that waits is asked for although others were refused, however many wait.
+func TestAutoWaitsAsLongAsTheOwnerSays(t *testing.T) {
+	var now stage.Instant
+	g, e := autoGroup(t, autoRule(1), &now)
+	k := g.For("k")
+	take(k, now, 20)
+	granted(t, g, 1, g.Manual().Report(1), sure, 0)
+	if d := decideAt(k, now, 1, 0); d.OK {
+		t.Fatalf("of an empty bucket: %+v", d)
+	}
+	for i := range 40 {
+		d, want := decideAt(k, now, 1, time.Minute), time.Duration(i+1)*time.Second
+		if !d.OK || d.Wait < want-time.Millisecond || d.Wait > want+time.Millisecond || d.By != keys.Owner {
+			t.Errorf("after %d others: %+v, want to wait %v", i, d, want)
+		}
+	}
+	asked := e.asked
+	if d := decideAt(k, now, 1, time.Millisecond); d.OK || e.asked != asked {
+		t.Errorf("waiting for a millisecond: %+v, %d asked", d, e.asked-asked)
+	}
+}
+
 // However many events are refused, the owner is asked for a few of them only.
 func TestAutoAsksWithinItsBudget(t *testing.T) {
 	var now stage.Instant

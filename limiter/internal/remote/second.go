@@ -40,6 +40,10 @@ const (
 	// answer, and busy, after the host itself had no room to ask.
 	unanswered = time.Second
 	busy       = 10 * time.Millisecond
+
+	// hardly is how long a bucket takes that has next to no rate. Then the owner says
+	// when there are tokens.
+	hardly = time.Hour
 )
 
 // second asks the owner for q, which the bucket has refused with v. Tokens that
@@ -56,9 +60,13 @@ func (a *Auto) second(ctx context.Context, q stage.Request, v stage.Verdict) (st
 	if ctx.Err() != nil {
 		return a.canceled(q)
 	}
-	if !a.seconds.budget.Spend(q.Now, asksPerKey, asksAtOnce) || !a.host.MayAsk(q.Now) {
+	if no := stage.Instant(a.seconds.notBefore.Load()); q.Now.Add(max(q.Longest, 0)) < no {
+		return later(v, no.Sub(q.Now)), stage.Receipt{}
+	}
+	// The wait that a caller is promised limits how often callers that wait ask.
+	if q.Longest <= 0 && !a.seconds.budget.Spend(q.Now, asksPerKey, asksAtOnce) || !a.host.MayAsk(q.Now) {
 		a.seconds.withheld.Add(1)
-		return v, stage.Receipt{}
+		return later(v, time.Second/asksPerKey), stage.Receipt{}
 	}
 	a.seconds.asked.Add(1)
 	more, asOf := a.room(q.Now)
@@ -71,21 +79,21 @@ func (a *Auto) second(ctx context.Context, q stage.Request, v stage.Verdict) (st
 		return a.canceled(q)
 	case errors.Is(err, stage.ErrBusy):
 		a.seconds.pause(q.Now, busy)
-		return v, stage.Receipt{}
+		return later(v, busy), stage.Receipt{}
 	case err != nil:
 		a.seconds.pause(q.Now, unanswered)
 		a.mu.Lock()
 		a.Rate.Alone(q.Now)
 		a.mu.Unlock()
 		a.host.RemoteFailed(q.Now, a.Rate, err, false)
-		return v, stage.Receipt{}
+		return later(v, unanswered), stage.Receipt{}
 	case !outcome.OK:
 		no := outcome.RetryAfter
 		if no == 0 || no > longestNo {
 			no = longestNo
 		}
 		a.seconds.pause(q.Now, jittered(q.Now, no))
-		return v, stage.Receipt{}
+		return later(v, max(outcome.RetryAfter, no)), stage.Receipt{}
 	}
 	a.seconds.granted.Add(1)
 	a.borrow(q.Now, min(outcome.Lent, more), asOf)
@@ -135,10 +143,20 @@ func (a *Auto) Allow(now stage.Instant) bool {
 
 // worthAsking reports whether the owner may grant q, which was refused for reason.
 func (a *Auto) worthAsking(q stage.Request, reason stage.Reason) bool {
-	if reason != stage.Limited && reason != stage.TooCostly || int64(q.Now) < a.seconds.notBefore.Load() {
+	if reason != stage.Limited && reason != stage.TooCostly {
 		return false
 	}
-	return !a.Fallen() && float64(q.N) <= a.Terms().Rule.Costliest()
+	rule := a.Terms().Rule
+	return !a.Fallen() && rule.Limit > 0 && float64(q.N) <= rule.Costliest()
+}
+
+// later is v, the bucket's refusal of an event that the owner may grant after d. If the
+// bucket can never hold as much, or hardly fills, the caller hears when to try again.
+func later(v stage.Verdict, d time.Duration) stage.Verdict {
+	if v.Reason == stage.TooCostly || v.RetryAfter <= 0 || v.RetryAfter > hardly {
+		v.Reason, v.RetryAfter = stage.Limited, d
+	}
+	return v
 }
 
 // canceled takes back that q was counted.
