@@ -7,6 +7,7 @@ import (
 	"image/color"
 	"io"
 	"math"
+	"slices"
 
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
@@ -57,8 +58,8 @@ func WriteTradeoffs(w io.Writer, format, title, note string, all []Tradeoff) err
 		text(dc, dc.Min.X+margin, top-0.14*vg.Inch, 15, true, ink, left, title)
 		text(dc, dc.Min.X+margin, top-0.38*vg.Inch, 9.5, false, faint, left, note)
 		x := dc.Max.X - margin
-		for i := len(all[0].Points) - 1; i >= 0; i-- {
-			name := all[0].Points[i].Algorithm
+		for i, p := range slices.Backward(all[0].Points) {
+			name := p.Algorithm
 			x -= vg.Length(len(name))*4.6 + 22
 			circle(dc, vg.Point{X: x, Y: top - 0.14*vg.Inch}, hostColours[i])
 			text(dc, x+8, top-0.14*vg.Inch, 9, false, ink, left, name)
