@@ -25,14 +25,15 @@ func (u *auto) take(now time.Duration, k *key, t *usage.Take, by, host uint32) u
 		u.Moved(now)
 		b = u.Bucket(now, bucketRule(k.rule, limit))
 	}
+	cost := t.Tokens // serve changes it
 	took := u.serve(now, b, t, by, deepest(k.rule, limit))
 	u.Settle(now)
 	if t.More > 0 && took.OK && took.Wait == 0 {
-		took.Lent = u.Lend(now, host, t.More, t.Wants, t.Tokens)
+		took.Lent = u.Lend(now, host, t.More, k.rule.Burst-t.More, t.Wants, cost)
 		took.Left -= took.Lent
 	}
 	if !took.OK && t.More > 0 {
-		took.Retry = max(took.Retry, u.Patience(host, t.Tokens))
+		took.Retry = max(took.Retry, u.Patience(host, cost))
 	}
 	return took
 }

@@ -164,3 +164,33 @@ func TestANewOwnerOfAutoLearnsWhatIsOut(t *testing.T) {
 		t.Errorf("%v left of %v when 7 were taken", got, before)
 	}
 }
+
+// A host with few large events is not told to be as patient as one with many events.
+func TestPatienceIsForManyEvents(t *testing.T) {
+	a := under(t, autoRule(10, 100))
+	const now, cost = time.Minute, 10
+	wanted(t, a, now-time.Second, "auto", "h", 12, 0)
+	left := took(t, a, now, usage.Take{Auto: true}).Left
+	took(t, a, now, usage.Take{Auto: true, Tokens: left - cost + 0.1})
+	want := took(t, a, now, usage.Take{Auto: true, Tokens: cost})
+	if got := took(t, a, now, usage.Take{Auto: true, Tokens: cost, More: 50}); got.OK || got.Retry != want.Retry {
+		t.Errorf("about one event a second is refused: %+v; %+v without a loan", got, want)
+	}
+}
+
+// Events may borrow as much while hosts hold rates as under exact. Else the largest
+// would never pass.
+func TestRatesDoNotTakeWhatEventsBorrow(t *testing.T) {
+	rule := autoRule(100, 10)
+	rule.MaxDebt, rule.MaxCost = time.Second, 100
+	a, now := under(t, rule), time.Minute
+	for range 6 {
+		now += time.Second
+		for i := range 4 {
+			wanted(t, a, now, "auto", fmt.Sprint("host", i), 20, 0.2)
+		}
+	}
+	if got := took(t, a, now, usage.Take{Auto: true, Tokens: 90}); !got.OK || got.Left < -100 {
+		t.Errorf("90 tokens, with a debt of at most 100: %+v", got)
+	}
+}

@@ -346,10 +346,10 @@ func ofDecision(d limiter.Decision) result {
 
 func (m *model) ofVerdict(v stage.Verdict) result {
 	by := answering(&m.rule)
-	switch {
-	case v.By == stage.ByFallback:
+	switch v.By {
+	case stage.ByFallback:
 		by = m.rule.Fallback.String()
-	case v.By == stage.ByOwner:
+	case stage.ByOwner:
 		by = "owner"
 	}
 	return result{ok: v.OK(), explained: true, reason: v.Reason, by: by, wait: v.Wait, retry: v.RetryAfter}
@@ -545,7 +545,7 @@ func (m *model) expect(k *keyRef, p *partRef, n int64, longest time.Duration, as
 		}
 		d = p.inForce().decide(float64(n), wait, max(m.rule.MaxDebt, 0).Seconds())
 		d.unsure = d.reason == stage.Granted // by so little that rounding decides
-		return d, by
+		return m.owners(d, n), by
 	case asked && m.sides[0].remote.fault == works:
 		o := m.sides[0].remote.bucket(k.name).last
 		if d = (decision{wait: o.Wait.Seconds(), retry: -1}); !o.OK {
@@ -569,7 +569,19 @@ func (m *model) expect(k *keyRef, p *partRef, n int64, longest time.Duration, as
 	if algorithm == "auto" && !asked && !p.granted && float64(n) > m.rule.Costliest() {
 		d.unsure, by = true, "" // the remote may have to decide, and is not asked
 	}
+	if algorithm == "auto" && p.granted {
+		d = m.owners(d, n)
+	}
 	return d, by
+}
+
+// owners is d, of a host's bucket, where the key's owner could have granted n: it is
+// not too costly, and the owner says when to retry.
+func (m *model) owners(d decision, n int64) decision {
+	if d.reason != stage.Granted && float64(n) <= m.rule.Costliest() {
+		d.reason, d.retry = stage.Limited, -1
+	}
+	return d
 }
 
 // compare compares r with what the reference decided.

@@ -35,7 +35,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 var quiet = slog.New(slog.DiscardHandler)
 
 const rules = `
-defaults: {update_interval: 100ms}
+defaults: {update_interval: 100ms, algorithm: elastic}
 limits:
   - {key: "k*", limit: 1000/s}
 `

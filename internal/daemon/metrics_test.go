@@ -52,7 +52,7 @@ func TestMetricsMove(t *testing.T) {
 	c.Limits = write(t, "limits.yaml", `
 defaults: {update_interval: 100ms, max_wait: 0s, idle_after: 1h}
 limits:
-  - {key: "k:*", limit: 1/h, burst: 2}
+  - {key: "k:*", limit: 1/h, burst: 2, algorithm: elastic}
   - {key: "e:*", limit: 1000/s, algorithm: exact}
   - {key: "r:*", limit: 1000/s, algorithm: redis, fallback: open}
 unmatched: deny

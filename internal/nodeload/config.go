@@ -91,7 +91,7 @@ func (c Config) snapshot() (*dynamicconfig.Snapshot, error) {
 		Name:       "nodeload",
 		Properties: dynamicconfig.Properties{UpdateInterval: c.Interval, MaxKeys: max(c.Keys, 1)},
 		Rules: []dynamicconfig.Rule{{
-			Key: "load:*", Limit: limit, Burst: burst, Algorithm: c.Algorithm, MaxKeys: c.Keys,
+			Key: "load:*", Limit: limit, Burst: burst, Algorithm: algorithmOf(c), MaxKeys: c.Keys,
 			// A key that is used rarely is still in use.
 			IdleAfter: max(time.Hour, 10*c.Interval),
 		}},

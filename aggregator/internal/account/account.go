@@ -109,10 +109,10 @@ type Bucketed interface {
 	Holds(host uint32) bool
 
 	// Lend lends host, which has just taken tokens for an event of this cost, some
-	// more for the next events: at most most. Wants is the host's demand by now in
-	// cost/s, or 0 if it is as it was reported. Lend returns how many tokens; 0 if
-	// host holds no grant.
-	Lend(now time.Duration, host uint32, most, wants, cost float64) (tokens float64)
+	// more for the next events: at most most. Holds is how many tokens the host has
+	// left. Wants is the host's demand by now in cost/s, or 0 if it is as it was
+	// reported. Lend returns how many tokens; 0 if host holds no grant.
+	Lend(now time.Duration, host uint32, most, holds, wants, cost float64) (tokens float64)
 
 	// Patience is how long host, which was just refused an event of this cost,
 	// should not ask again, at least.

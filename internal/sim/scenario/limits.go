@@ -31,9 +31,19 @@ func WithLimit(old *dynamicconfig.Snapshot, key string, limit, burst float64) (*
 func WithAlgorithm(old *dynamicconfig.Snapshot, algorithm string) (*dynamicconfig.Snapshot, error) {
 	rules := old.Rules()
 	for i := range rules {
-		rules[i].Algorithm, rules[i].Migration = algorithm, nil
+		rules[i].Migration = nil
+		SetAlgorithm(&rules[i], algorithm)
 	}
 	return Rebuilt(old, rules)
+}
+
+// SetAlgorithm has r name algorithm, without an ask_timeout if nothing is asked under
+// it.
+func SetAlgorithm(r *dynamicconfig.Rule, algorithm string) {
+	r.Algorithm = algorithm
+	if t, _ := dynamicconfig.TraitsOf(algorithm); !t.Asks {
+		r.AskTimeout = 0
+	}
 }
 
 // Rebuilt is old with other rules. Keys without a rule have no traffic.

@@ -101,7 +101,7 @@ func TestKeysThatCannotAskHaveNoWorker(t *testing.T) {
 name: mixed
 duration: 10s
 hosts: 2
-limits: [{key: k, limit: 10/s, algorithm: exact}, {key: l, limit: 10/s}]
+limits: [{key: k, limit: 10/s, algorithm: exact}, {key: l, limit: 10/s, algorithm: elastic}]
 traffic: [{key: l, rate: 10/s}]
 `)
 	c, err := newCluster(sc, sc.Limits, algorithm.Builtin(), Options{})

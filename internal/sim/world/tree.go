@@ -29,7 +29,7 @@ func limitsOf(c *scenario.Cluster, limits *dynamicconfig.Snapshot, registry *alg
 		r.Parent = c.Parent >= 0
 		if a, err := registry.Lookup(r.Algorithm); err == nil && c.Leases {
 			if a.Account != algorithm.AccountClaims {
-				r.Algorithm = c.Algorithm
+				scenario.SetAlgorithm(r, c.Algorithm)
 			}
 		}
 	}

@@ -19,15 +19,27 @@ type Budget struct {
 // Spend takes one of perSecond, of which atOnce may be spent at the same time, and
 // reports whether there was one.
 func (b *Budget) Spend(now stage.Instant, perSecond, atOnce int64) bool {
-	each := int64(time.Second) / perSecond
 	for {
 		full := b.full.Load()
-		next := max(full, int64(now)) + each
-		if next-int64(now) > atOnce*each {
-			return false
-		}
-		if b.full.CompareAndSwap(full, next) {
-			return true
+		next, ok := after(full, int64(now), perSecond, atOnce)
+		if !ok || b.full.CompareAndSwap(full, next) {
+			return ok
 		}
 	}
+}
+
+// Left reports whether Spend would find one.
+func (b *Budget) Left(now stage.Instant, perSecond, atOnce int64) bool {
+	_, ok := after(b.full.Load(), int64(now), perSecond, atOnce)
+	return ok
+}
+
+// after is full once one more is spent at now, and whether there is one.
+func after(full, now, perSecond, atOnce int64) (next int64, ok bool) {
+	each := int64(time.Second) / perSecond
+	if full-now > 2*atOnce*each { // an event was said to be far in the future
+		full = now
+	}
+	next = max(full, now) + each
+	return next, next-now <= atOnce*each
 }

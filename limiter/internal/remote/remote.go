@@ -164,6 +164,7 @@ func (s *Stage) Settle(now stage.Instant, receipt stage.Receipt, actual int64) {
 // Owe charges the remote with n tokens in the background, or gives them back if
 // n is negative. It counts nothing.
 func (s *Stage) Owe(now stage.Instant, n int64) {
+	s.setEstimate(now, s.estimate(now)-float64(n))
 	s.owed.add(n)
 	s.Flush(now)
 	s.handOver(now)

@@ -5,7 +5,6 @@ package remote
 import (
 	"context"
 	"errors"
-
 	"sync/atomic"
 	"time"
 
@@ -17,12 +16,28 @@ import (
 // its owner was asked for. The zero value has asked for none. Safe for concurrent
 // use.
 type seconds struct {
-	budget    Budget
-	notBefore atomic.Int64 // until this Instant, asking is known not to help
-	asked     atomic.Int64 // events
-	granted   atomic.Int64 // of these
-	lent      atomic.Int64 // tokens beside them
-	withheld  atomic.Int64 // events that the budget did not allow to ask for
+	budget   Budget
+	borrows  atomic.Bool             // an ask for more than its event is under way
+	last     atomic.Pointer[refusal] // nil before the first
+	asked    atomic.Int64            // events
+	granted  atomic.Int64            // of these
+	lent     atomic.Int64            // tokens beside them
+	withheld atomic.Int64            // events that the budget did not allow to ask for
+}
+
+// refusal says until when asking is known not to help events of this cost or more
+// whose callers wait no longer.
+type refusal struct {
+	until   stage.Instant
+	retry   stage.Instant // when the owner may have the tokens; 0 if it did not say
+	n       int64
+	longest time.Duration
+}
+
+// stands reports whether r stands for q. An Instant that a caller chose far in the
+// future does not make it stand for longer than usual.
+func (r *refusal) stands(q stage.Request) bool {
+	return r != nil && q.Now < r.until && r.until.Sub(q.Now) <= longestPause && q.N >= r.n && q.Longest <= r.longest
 }
 
 const (
@@ -36,14 +51,13 @@ const (
 	// hosts give back tokens meanwhile, which the owner could not foresee.
 	longestNo = time.Second
 
-	// unanswered is how long a host does not ask again after the owner did not
-	// answer, and busy, after the host itself had no room to ask.
+	// unanswered is how long a host does not ask again once the owner did not
+	// answer in time, and busy, after the host itself had no room to ask.
 	unanswered = time.Second
 	busy       = 10 * time.Millisecond
 
-	// hardly is how long a bucket takes that has next to no rate. Then the owner says
-	// when there are tokens.
-	hardly = time.Hour
+	// longestPause is longer than any pause.
+	longestPause = time.Minute
 )
 
 // second asks the owner for q, which the bucket has refused with v. Tokens that
@@ -54,22 +68,27 @@ const (
 // A caller whose ctx has ended cannot wait for an answer. If there is something to
 // ask, it gets Canceled, and q is not counted.
 func (a *Auto) second(ctx context.Context, q stage.Request, v stage.Verdict) (stage.Verdict, stage.Receipt) {
-	if !a.worthAsking(q, v.Reason) {
+	if !a.mayPay(q, v.Reason) {
 		return v, stage.Receipt{}
 	}
-	if ctx.Err() != nil {
+	v.Reason = stage.Limited // the cost is not too high for the owner
+	if last := a.seconds.last.Load(); last.stands(q) {
+		v.RetryAfter = last.retryAfter(q.Now, v.RetryAfter)
+		return v, stage.Receipt{}
+	}
+	if ctx.Err() != nil && a.seconds.budget.Left(q.Now, asksPerKey, asksAtOnce) {
 		return a.canceled(q)
 	}
-	if no := stage.Instant(a.seconds.notBefore.Load()); q.Now.Add(max(q.Longest, 0)) < no {
-		return later(v, no.Sub(q.Now)), stage.Receipt{}
-	}
-	// The wait that a caller is promised limits how often callers that wait ask.
+	// The waits that callers are promised limit how often callers that wait ask.
 	if q.Longest <= 0 && !a.seconds.budget.Spend(q.Now, asksPerKey, asksAtOnce) || !a.host.MayAsk(q.Now) {
 		a.seconds.withheld.Add(1)
-		return later(v, time.Second/asksPerKey), stage.Receipt{}
+		return v, stage.Receipt{}
 	}
 	a.seconds.asked.Add(1)
 	more, asOf := a.room(q.Now)
+	if more > 0 {
+		defer a.seconds.borrows.Store(false)
+	}
 	outcome, err := a.ask(ctx, q, more)
 	if err == nil {
 		a.setEstimate(q.Now, outcome.Left)
@@ -79,21 +98,19 @@ func (a *Auto) second(ctx context.Context, q stage.Request, v stage.Verdict) (st
 		return a.canceled(q)
 	case errors.Is(err, stage.ErrBusy):
 		a.seconds.pause(q.Now, busy)
-		return later(v, busy), stage.Receipt{}
+		return v, stage.Receipt{}
 	case err != nil:
-		a.seconds.pause(q.Now, unanswered)
+		a.seconds.pause(q.Now, unanswered+a.Terms().Rule.AskTimeout)
 		a.mu.Lock()
-		a.Rate.Alone(q.Now)
+		a.Alone(q.Now)
 		a.mu.Unlock()
 		a.host.RemoteFailed(q.Now, a.Rate, err, false)
-		return later(v, unanswered), stage.Receipt{}
+		return v, stage.Receipt{}
 	case !outcome.OK:
-		no := outcome.RetryAfter
-		if no == 0 || no > longestNo {
-			no = longestNo
-		}
-		a.seconds.pause(q.Now, jittered(q.Now, no))
-		return later(v, max(outcome.RetryAfter, no)), stage.Receipt{}
+		last := refused(q, outcome.RetryAfter)
+		a.seconds.last.Store(last)
+		v.RetryAfter = last.retryAfter(q.Now, v.RetryAfter)
+		return v, stage.Receipt{}
 	}
 	a.seconds.granted.Add(1)
 	a.borrow(q.Now, min(outcome.Lent, more), asOf)
@@ -103,12 +120,15 @@ func (a *Auto) second(ctx context.Context, q stage.Request, v stage.Verdict) (st
 
 // room is how many tokens more the host may hold, as of a report; 0 while a report
 // is under way: nobody knows whether the owner takes back with it what it lends now.
+// It is 0 too while another event asks for more: together they would be lent more
+// than there is room for. If it is not 0, borrows is set.
 func (a *Auto) room(now stage.Instant) (tokens float64, asOf uint32) {
 	asOf, settled := a.Common().Settled()
-	if !settled {
+	tokens = a.Terms().Rule.Burst - max(a.Bucket().Tokens(now), 0)
+	if !settled || !(tokens > 0) || !a.seconds.borrows.CompareAndSwap(false, true) {
 		return 0, asOf
 	}
-	return max(a.Terms().Rule.Burst-max(a.Bucket().Tokens(now), 0), 0), asOf
+	return tokens, asOf
 }
 
 // borrow puts tokens that the owner has lent into the bucket, unless a report was made
@@ -120,10 +140,10 @@ func (a *Auto) borrow(now stage.Instant, tokens float64, asOf uint32) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 
-	if number, _ := a.Common().Settled(); number != asOf || a.asks.Load() {
+	if number, _ := a.Common().Settled(); number != asOf || a.asks.Load() || !a.Granted() {
 		return
 	}
-	a.Rate.Borrow(now, tokens)
+	a.Borrow(now, tokens)
 	if number, _ := a.Common().Settled(); number != asOf { // made meanwhile, with the tokens or without
 		a.Bucket().Add(now, -tokens)
 		return
@@ -137,26 +157,17 @@ func (a *Auto) Allow(now stage.Instant) bool {
 		return true
 	}
 	q := stage.Request{Now: now, N: 1, Kind: stage.Final}
+	if a.seconds.last.Load().stands(q) {
+		return false // as second does, which also says when to retry
+	}
 	v, _ := a.second(context.Background(), q, stage.Because(stage.Limited))
 	return v.OK()
 }
 
-// worthAsking reports whether the owner may grant q, which was refused for reason.
-func (a *Auto) worthAsking(q stage.Request, reason stage.Reason) bool {
-	if reason != stage.Limited && reason != stage.TooCostly {
-		return false
-	}
-	rule := a.Terms().Rule
-	return !a.Fallen() && rule.Limit > 0 && float64(q.N) <= rule.Costliest()
-}
-
-// later is v, the bucket's refusal of an event that the owner may grant after d. If the
-// bucket can never hold as much, or hardly fills, the caller hears when to try again.
-func later(v stage.Verdict, d time.Duration) stage.Verdict {
-	if v.Reason == stage.TooCostly || v.RetryAfter <= 0 || v.RetryAfter > hardly {
-		v.Reason, v.RetryAfter = stage.Limited, d
-	}
-	return v
+// mayPay reports whether the owner may pay q, which was refused for reason, now or
+// later.
+func (a *Auto) mayPay(q stage.Request, reason stage.Reason) bool {
+	return (reason == stage.Limited || reason == stage.TooCostly) && !a.Fallen() && float64(q.N) <= a.Terms().Rule.Costliest()
 }
 
 // canceled takes back that q was counted.
@@ -165,8 +176,33 @@ func (a *Auto) canceled(q stage.Request) (stage.Verdict, stage.Receipt) {
 	return stage.Because(stage.Canceled), stage.Receipt{}
 }
 
-// pause has the host not ask again for d.
-func (s *seconds) pause(now stage.Instant, d time.Duration) { s.notBefore.Store(int64(now.Add(d))) }
+// pause has the host not ask again for d, whatever the event.
+func (s *seconds) pause(now stage.Instant, d time.Duration) {
+	s.last.Store(&refusal{until: now.Add(d), longest: stage.Forever})
+}
+
+// refused is the owner's refusal of q, which may be granted after retry; 0 if the owner
+// did not say.
+func refused(q stage.Request, retry time.Duration) *refusal {
+	r := &refusal{n: q.N, longest: q.Longest}
+	if retry > 0 {
+		r.retry = q.Now.Add(retry)
+	}
+	if retry == 0 || retry > longestNo {
+		retry = longestNo
+	}
+	r.until = q.Now.Add(jittered(q.Now, retry))
+	return r
+}
+
+// retryAfter is how long a caller should wait that is refused at now, where the bucket
+// says otherwise: whichever of the two has the tokens first.
+func (r *refusal) retryAfter(now stage.Instant, otherwise time.Duration) time.Duration {
+	if wait := r.retry.Sub(now); r.retry != 0 && wait > 0 && (otherwise == 0 || wait < otherwise) {
+		return wait
+	}
+	return otherwise
+}
 
 // jittered is d and up to a quarter more, so that hosts that were refused together
 // do not ask together.

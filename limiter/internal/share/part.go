@@ -122,6 +122,7 @@ type Base struct {
 	given               bool
 
 	granted bool        // the grant is in force
+	beyond  bool        // a Rate's bucket is deeper or faster than that: see Rate.Borrow and Rate.Alone
 	fallen  atomic.Bool // the key's owner should decide, and the fallback does
 }
 

@@ -179,6 +179,7 @@ func (r *Rate) Steer(now stage.Instant, hosts int) {
 	}
 	switch {
 	case valid != r.granted:
+		r.beyond = false
 		kept, less := r.resting.tokens, 1.0
 		if decides.Limit < r.inForce.Limit {
 			less = float64(decides.Limit / r.inForce.Limit)
@@ -197,6 +198,7 @@ func (r *Rate) Steer(now stage.Instant, hosts int) {
 		}
 		r.granted, r.resting.tokens = valid, before
 	case decides != r.inForce:
+		r.beyond = false
 		r.bucket.SetPace(now, bucket.NewPace(decides.Limit, decides.Burst))
 	}
 	r.inForce = decides
@@ -217,8 +219,8 @@ func (r *Rate) Lend(now stage.Instant, more float64, hosts int) {
 	if r.granted {
 		// With the pace in one step: the new depth may be less than what
 		// there is now and not less than what there is to be.
-		if level := r.granting(hosts); level != r.inForce {
-			r.inForce = level
+		if level := r.granting(hosts); level != r.inForce || r.beyond {
+			r.inForce, r.beyond = level, false
 			r.bucket.Replace(now, bucket.NewPace(level.Limit, level.Burst), func(old float64) float64 { return old + more })
 		} else {
 			r.bucket.Add(now, more)
@@ -241,12 +243,12 @@ func (r *Rate) Lend(now stage.Instant, more float64, hosts int) {
 
 // Borrow puts tokens into the bucket that the owner has lent, and makes the bucket
 // deeper if it cannot hold them, until the next grant. The caller sees to it that
-// nothing else changes what is in force meanwhile.
+// nothing else changes what is in force meanwhile. InForce may be read, and stays.
 func (r *Rate) Borrow(now stage.Instant, tokens float64) {
-	if held := max(r.bucket.Tokens(now), 0) + tokens; held > r.inForce.Burst {
+	if held := max(r.bucket.Tokens(now), 0) + tokens; held > r.bucket.Pace().Burst() {
 		r.bucket.Drop(now)
-		r.inForce.Burst = min(held, r.Terms().Rule.Burst)
-		r.bucket.Replace(now, bucket.NewPace(r.inForce.Limit, r.inForce.Burst), func(old float64) float64 { return old + tokens })
+		r.beyond = true
+		r.bucket.Replace(now, bucket.NewPace(r.bucket.Pace().Limit(), min(held, r.Terms().Rule.Burst)), func(old float64) float64 { return old + tokens })
 		return
 	}
 	r.bucket.Add(now, tokens)
@@ -256,12 +258,13 @@ func (r *Rate) Borrow(now stage.Instant, tokens float64) {
 // answer asks, until the next grant. The caller sees to it that nothing else changes
 // what is in force meanwhile.
 func (r *Rate) Alone(now stage.Instant) {
-	if !r.granted || rate.Limit(r.used) <= r.inForce.Limit {
+	p, fair := r.bucket.Pace(), rate.Limit(min(r.used, float64(r.Terms().Rule.Limit)))
+	if !r.granted || fair <= p.Limit() {
 		return
 	}
 	r.bucket.Drop(now)
-	r.inForce.Limit = rate.Limit(min(r.used, float64(r.Terms().Rule.Limit)))
-	r.bucket.SetPace(now, bucket.NewPace(r.inForce.Limit, r.inForce.Burst))
+	r.beyond = true
+	r.bucket.SetPace(now, bucket.NewPace(fair, p.Burst()))
 }
 
 // Forget implements Part.

@@ -29,8 +29,9 @@ import (
 // interval T exceed one bucket, in any window, by at most what they may hold when it
 // begins beside a full pool:
 //
-//   - Loans: at most mostLent·B. The pool fills up beside them when a host asks, because
-//     it has spent its loan, and when the answer to a report is lost.
+//   - Loans: at most mostLent·B. The pool fills up beside what a host has spent of its
+//     loans, as it says when it asks, and when the answer to a report is lost. A host
+//     has one ask for a loan under way at a time.
 //   - Saved rates: at most L·Horizon, or keep events for each host that has less. A
 //     host with a rate has fewest events in T, so there are at most L·T/fewest of them;
 //     and no more than 1.75·T of the limit.
@@ -117,7 +118,7 @@ func (k *asked) grant(row *row, limit algorithm.Limit, cost float64) account.Gra
 	p := k.params
 	wants := float64(row.wants)
 	fair := k.fair(wants, limit)
-	rate := fair - sure *math.Sqrt(fair*cost/seconds(k.interval))
+	rate := fair - sure*math.Sqrt(fair*cost/seconds(k.interval))
 	if !(rate*seconds(k.interval) >= fewest*cost) {
 		rate = 0
 	}
@@ -231,7 +232,13 @@ func (k *asked) Bucket(now time.Duration, rule exactbucket.Rule) *exactbucket.Bu
 	}
 	now = max(now, k.at)
 	k.follow(now, rule)
-	rule.Rate = upper(rule.Rate-k.rates(rule.Rate), 0)
+	fill := upper(rule.Rate-k.rates(rule.Rate), 0)
+	if rule.MaxDebt > 0 && fill > 0 {
+		// As deep as if no host had a rate: else the largest events would never pass.
+		// To pay the debt back, hosts get lower rates.
+		rule.MaxDebt = time.Duration(lower(float64(rule.MaxDebt)*(rule.Rate/fill), math.MaxInt64/2))
+	}
+	rule.Rate = fill
 	k.bucket = exactbucket.New(now, rule)
 	k.bucket.Lower(now, k.pool)
 	return &k.bucket
@@ -250,8 +257,9 @@ func (k *asked) Holds(host uint32) bool {
 }
 
 // Lend implements account.Bucketed. A host that asks has spent what it was lent
-// before. Its next report settles that; until then it takes no room in the pool.
-func (k *asked) Lend(now time.Duration, host uint32, most, wants, cost float64) float64 {
+// before, but for what it holds. Its next report settles that; until then what is
+// spent takes no room in the pool.
+func (k *asked) Lend(now time.Duration, host uint32, most, holds, wants, cost float64) float64 {
 	i := k.rows.Find(host)
 	if i < 0 || now < k.learns {
 		return 0
@@ -263,7 +271,8 @@ func (k *asked) Lend(now time.Duration, host uint32, most, wants, cost float64) 
 		k.parts.Add(row.weight)
 	}
 	k.lent -= float64(row.unspent)
-	row.unspent = 0
+	row.unspent = float32(lower(float64(row.unspent), upper(holds, 0)))
+	k.lent += float64(row.unspent)
 	if wants > 0 {
 		k.want(row, wants)
 	}
@@ -272,8 +281,9 @@ func (k *asked) Lend(now time.Duration, host uint32, most, wants, cost float64) 
 		return 0
 	}
 	row.lent += loan
-	row.unspent = loan
-	k.lent += float64(loan)
+	k.lent -= float64(row.unspent)
+	row.unspent += loan
+	k.lent += float64(row.unspent)
 	k.pool -= float64(loan)
 	return float64(loan)
 }

@@ -37,7 +37,7 @@ func (h *askingHost) take(k *asked, now time.Duration, limit algorithm.Limit, n,
 	ok := k.Bucket(now, bucketOf(limit)).Take(now, n, 0).OK
 	k.Settle(now)
 	if ok && h.granted {
-		h.tokens += k.Lend(now, h.id, math.Max(limit.Burst-h.tokens, 0), wants, n)
+		h.tokens += k.Lend(now, h.id, math.Max(limit.Burst-h.tokens, 0), h.tokens, wants, n)
 		h.burst = math.Max(h.burst, h.tokens)
 	}
 	return ok
@@ -324,7 +324,7 @@ func TestAskedIsSane(t *testing.T) {
 				k.Bucket(now, rule).Take(now, amount.Draw(t, "n"), -1)
 				k.Settle(now)
 				most := amount.Draw(t, "most")
-				if lent := k.Lend(now, host, most, amount.Draw(t, "by now"), amount.Draw(t, "cost")); !(lent >= 0 && lent <= most*(1+1e-6)) {
+				if lent := k.Lend(now, host, most, amount.Draw(t, "holds"), amount.Draw(t, "by now"), amount.Draw(t, "cost")); !(lent >= 0 && lent <= most*(1+1e-6)) {
 					t.Fatalf("%v is lent, of at most %v", lent, most)
 				}
 			} else {

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limiter
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate/limiter/stage"
+)
+
+// grantedAuto is a host whose grant gives it no tokens, so that it asks for each event.
+// Its key's owner has 9 tokens left of 20.
+func grantedAuto(t *testing.T, now *stage.Instant) (*elsewhere, *Limiter) {
+	t.Helper()
+	g, e := autoGroup(t, autoRule(1), now)
+	k := g.For("k")
+	take(k, *now, 1)
+	granted(t, g, 1, g.Manual().Report(1), sure, 0)
+	if d := decideAt(k, *now, 10, 0); !d.OK {
+		t.Fatalf("10 of 19 tokens: %+v", d)
+	}
+	return e, k
+}
+
+// An owner's refusal says nothing about events that cost less, or whose callers wait
+// longer.
+func TestARefusalStandsForWhatIsNoEasier(t *testing.T) {
+	var now stage.Instant
+	e, k := grantedAuto(t, &now)
+	if d := decideAt(k, now, 15, 0); d.OK || d.Reason != Limited {
+		t.Fatalf("15 of 9 tokens: %+v", d)
+	}
+	asked := e.asked
+	if d := decideAt(k, now+1, 15, 0); d.OK || d.Reason != Limited || e.asked != asked {
+		t.Errorf("again: %+v, %d asked", d, e.asked-asked)
+	}
+	if d := decideAt(k, now+1, 9, 0); !d.OK {
+		t.Errorf("9 of 9 tokens: %+v", d)
+	}
+	if d := decideAt(k, now+1, 1, 0); d.OK {
+		t.Errorf("one of none: %+v", d)
+	}
+	if d := decideAt(k, now+2, 1, 5*time.Second); !d.OK || d.Wait == 0 {
+		t.Errorf("one within 5 s: %+v", d)
+	}
+}
+
+// A refused caller hears when the owner has the tokens: the host's own bucket never has
+// them.
+func TestARefusedCallerHearsWhatTheOwnerSays(t *testing.T) {
+	var now stage.Instant
+	e, k := grantedAuto(t, &now)
+	for _, says := range []time.Duration{200 * time.Millisecond, time.Minute} {
+		e.answer = &stage.Outcome{RetryAfter: says}
+		if d := decideAt(k, now, 1, 0); d.RetryAfter != says {
+			t.Errorf("retry after %v; the owner says %v", d.RetryAfter, says)
+		}
+		now += second / 10
+		if d := decideAt(k, now, 1, 0); d.RetryAfter != says-time.Second/10 {
+			t.Errorf("retry after %v, 100 ms after the owner said %v", d.RetryAfter, says)
+		}
+		now += 2 * second
+	}
+}
+
+// An event that is said to be years ahead does not keep the host from asking now.
+func TestAnEventInTheFutureDoesNotEndAsking(t *testing.T) {
+	var now stage.Instant
+	e, k := grantedAuto(t, &now)
+	e.answer = &stage.Outcome{RetryAfter: 200 * time.Millisecond}
+	take(k, stage.At(time.Now().Add(time.Hour*24*365)), 1)
+	asked := e.asked
+	if take(k, second, 1); e.asked == asked {
+		t.Error("not asked")
+	}
+}
+
+// lender is a Remote that lends all that it may. While it is asked, again is called.
+type lender struct {
+	more  []float64
+	again func()
+}
+
+func (l *lender) Do(_ context.Context, op stage.Operation) (stage.Outcome, error) {
+	l.more = append(l.more, op.More)
+	if again := l.again; again != nil {
+		l.again = nil
+		again()
+	}
+	return stage.Outcome{OK: true, Lent: op.More}, nil
+}
+
+// Of events that are asked for at the same time, one may borrow.
+func TestOneAskAtATimeBorrows(t *testing.T) {
+	l := new(lender)
+	g := NewGroup(snapshot(t, autoRule(1)), 10, WithRemote(Auto, l), WithSeed(1))
+	k := g.For("k")
+	take(k, 0, 1)
+	granted(t, g, 1, g.Manual().Report(1), sure, 0)
+	l.more, l.again = nil, func() { take(k, 2, 1) }
+	if take(k, 2, 1); !slices.Equal(l.more, []float64{20, 0}) {
+		t.Errorf("they ask for %v beside their events", l.more)
+	}
+	if take(k, 3, 20); len(l.more) != 2 {
+		t.Errorf("%v were asked for with 20 tokens", l.more[2:])
+	}
+	if take(k, 3, 1); len(l.more) != 3 || l.more[2] != 20 {
+		t.Errorf("then %v were asked for", l.more)
+	}
+}
+
+// Hosts borrow while answers to reports come.
+func TestBorrowingWhileGrantsCome(t *testing.T) {
+	e := new(lender)
+	g := NewGroup(snapshot(t, autoRule(1)), 10, WithRemote(Auto, e), WithSeed(1))
+	k := g.For("k")
+	take(k, 0, 1)
+	granted(t, g, 1, g.Manual().Report(1), sure, 0)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := range stage.Instant(2000) {
+			take(k, i*second/10, 2)
+		}
+	}()
+	for now := second; ; now += second {
+		granted(t, g, now, g.Manual().Report(now), sure, 2)
+		select {
+		case <-done:
+			return
+		default:
+		}
+	}
+}
+
+// A caller that cannot wait is refused, and not told to come back, once the host may
+// not ask any more: a shadow would come back for each event.
+func TestACanceledAskIsWithinTheBudget(t *testing.T) {
+	g := NewGroup(snapshot(t, autoRule(1)), 10, WithRemote(Auto, new(lender)), WithSeed(1))
+	k := g.For("k")
+	take(k, 0, 1)
+	granted(t, g, 1, g.Manual().Report(1), sure, 0)
+	g.Manual().Report(1) // without an answer, nothing is lent
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	q := stage.Request{Now: 2, N: 1, Kind: stage.Final}
+	if v, _ := k.Stage().Take(ctx, q); v.Reason != stage.Canceled {
+		t.Errorf("before any ask: %+v", v)
+	}
+	for take(k, 2, 1) > 0 {
+	}
+	if v, _ := k.Stage().Take(ctx, q); v.Reason != stage.Limited {
+		t.Errorf("after all asks: %+v", v)
+	}
+}
