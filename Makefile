@@ -46,8 +46,8 @@ costs: ## write anew what allocations, bytes and instructions operations cost, w
 	@go test -count=1 ./internal/costs -update
 	@git --no-pager diff -U0 -- internal/costs/testdata
 
-sim: ## simulate all scenarios with 20 seeds, into the tables and pictures of docs/accuracy.md
-	@go run ./internal/sim/simdocs $(if $(SEEDS),-seeds $(SEEDS))$(if $(ONLY), -only $(ONLY))
+sim: ## simulate all scenarios with 20 seeds, into the tables and pictures of docs/accuracy.md; ONLY=auto these rows, PART=asking this table
+	@go run ./internal/sim/simdocs $(if $(SEEDS),-seeds $(SEEDS))$(if $(ONLY), -only $(ONLY))$(if $(PART), -part $(PART))
 
 scale: ## what a whole node costs, and how it grows, into the tables of docs/scale.md
 	@go run ./internal/nodeload/scale -docs docs

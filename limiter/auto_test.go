@@ -131,6 +131,24 @@ func TestAutoRemembersARefusal(t *testing.T) {
 	}
 }
 
+// A caller that waits is asked for although others were refused, however many wait.
+func TestAutoWaitsAsLongAsTheOwnerSays(t *testing.T) {
+	var now stage.Instant
+	g, _ := autoGroup(t, autoRule(1), &now)
+	k := g.For("k")
+	take(k, now, 20)
+	granted(t, g, 1, g.Manual().Report(1), sure, 0)
+	if d := decideAt(k, now, 1, 0); d.OK {
+		t.Fatalf("of an empty bucket: %+v", d)
+	}
+	for i := range 40 {
+		d, want := decideAt(k, now, 1, time.Minute), time.Duration(i+1)*time.Second
+		if !d.OK || d.Wait < want-time.Millisecond || d.Wait > want+time.Millisecond || d.By != keys.Owner {
+			t.Errorf("after %d others: %+v, want to wait %v", i, d, want)
+		}
+	}
+}
+
 // However many events are refused, the owner is asked for a few of them only.
 func TestAutoAsksWithinItsBudget(t *testing.T) {
 	var now stage.Instant

@@ -89,7 +89,8 @@
 // Under an algorithm with a stage.Remote, such as exact or redis, the key has
 // one bucket, on another host, and each event asks there. If there is no
 // answer, this host's part under the rule's fallback decides, and the bucket is
-// charged afterwards for what that let through.
+// charged afterwards for what that let through. Under auto, a host with a grant
+// asks only for events that the grant does not cover.
 //
 // # Time
 //

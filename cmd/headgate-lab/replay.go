@@ -50,7 +50,7 @@ docs/replay.md has the formats and the fields of each.`,
 	flags.Float64Var(&f.Speed, "speed", 1, "how many times as fast as the log")
 	flags.StringVar(&f.Limit, "limit", "", "limit of each key, such as 26/s")
 	flags.Float64Var(&f.Burst, "burst", 0, "burst of each key, in requests (default one second of the limit)")
-	flags.StringSliceVar(&f.Algorithms, "algorithm", []string{"even", "request-weighted", "elastic", "exact"}, "algorithms, one line each")
+	flags.StringSliceVar(&f.Algorithms, "algorithm", []string{"even", "request-weighted", "elastic", "auto", "exact"}, "algorithms, one line each")
 	flags.Uint64Var(&f.Seed, "seed", 1, "seed of all chance")
 	flags.BoolVar(&f.SkipBad, "skip-bad", false, "leave out lines that cannot be read, and count them")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object")

@@ -47,10 +47,11 @@ type column struct {
 
 // View says what a table shows besides what every table shows.
 type View struct {
-	Keys  bool // each key has a line of its own too
-	Calls bool // reports and asks are one column
-	Asks  bool // calls that ask, the decisions that waited for them, and how long
-	Users bool // what those who send events feel
+	Keys  bool     // each key has a line of its own too
+	Calls bool     // reports and asks are one column
+	Asks  bool     // calls that ask, the decisions that waited for them, and how long
+	Users bool     // what those who send events feel
+	Only  []string // titles of the columns to show; nil: all
 }
 
 // columns of the view.
@@ -65,6 +66,9 @@ func (v View) columns() []column {
 	}
 	if v.Users {
 		all = append(all, feeling...)
+	}
+	if v.Only != nil {
+		all = slices.DeleteFunc(all, func(c column) bool { return !slices.Contains(v.Only, c.title) })
 	}
 	return all
 }
@@ -100,6 +104,12 @@ var always = []column{
 	}, nil},
 	{reports, 2, func(r Row) float64 { return r.ReportsPerHostS }, nil},
 	{"bytes /host/s", 0, func(r Row) float64 { return r.BytesPerHostS }, nil},
+}
+
+// Median is the median of a figure of the group's rows.
+func (g Group) Median(value func(Row) float64) float64 {
+	_, median := g.worstAndMedian(column{value: value})
+	return median
 }
 
 // worstAndMedian returns the worst and the median of the group's values in a
@@ -157,6 +167,9 @@ func header(columns []column) []string {
 	}
 	return titles
 }
+
+// Wholes are the groups that stand for whole runs: the only key, or all together.
+func Wholes(groups []Group) []Group { return rowsOf(groups, false) }
 
 // rowsOf are the groups that a table shows: one per run, unless each key is
 // wanted.

@@ -3,10 +3,11 @@
 // Command simdocs writes the tables and the pictures of docs/accuracy.md anew.
 // It is what `make sim` runs:
 //
-//	go run ./internal/sim/simdocs [-seeds 20] [-dir docs] [-only exact,auto]
+//	go run ./internal/sim/simdocs [-seeds 20] [-dir docs] [-only exact,auto] [-part asking]
 //
 // Each table stands between two markers, and nothing else in the file changes.
-// With -only, no more than the rows of these algorithms do.
+// With -only, no more than the rows of these algorithms do. With -part, no more
+// than this table or, as pictures, the pictures; asking has a picture of its own.
 // Out of scope: the words around it.
 package main
 
@@ -49,12 +50,12 @@ var pictures = []struct {
 	scenario   string
 	algorithms []string
 }{
-	{"steady-skew", []string{"even", "elastic"}},
-	{"moving-hotspot", []string{"request-weighted", "elastic"}},
-	{"burst-on-few", []string{"request-weighted", "elastic"}},
-	{"flash-crowd", []string{"request-weighted", "elastic"}},
-	{"owner-crash", []string{"request-weighted", "elastic"}},
-	{"partition", []string{"request-weighted", "elastic"}},
+	{"steady-skew", []string{"even", "auto"}},
+	{"moving-hotspot", []string{"request-weighted", "auto"}},
+	{"burst-on-few", []string{"request-weighted", "auto"}},
+	{"flash-crowd", []string{"request-weighted", "auto"}},
+	{"owner-crash", []string{"request-weighted", "auto"}},
+	{"partition", []string{"request-weighted", "auto"}},
 }
 
 // command is in the markers of the tables.
@@ -64,16 +65,24 @@ func main() {
 	seeds := flag.Int("seeds", 20, "seeds of each scenario and algorithm")
 	dir := flag.String("dir", "docs", "folder of accuracy.md")
 	only := flag.String("only", "", "algorithms whose rows alone are written anew; default all rows, tables and pictures")
+	part := flag.String("part", "", "what alone to write: "+strings.Join(parts, ", ")+"; default all")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := write(ctx, *dir, *seeds, *only); err != nil {
+	if err := write(ctx, *dir, *seeds, *only, *part); err != nil {
 		fmt.Fprintln(os.Stderr, "simdocs:", err)
 		os.Exit(1)
 	}
 }
 
-func write(ctx context.Context, dir string, seeds int, only string) error {
+// parts are what may be written alone.
+var parts = []string{"summary", "asking", "table", "ablation", "pictures"}
+
+func write(ctx context.Context, dir string, seeds int, only, part string) error {
+	if part != "" && !slices.Contains(parts, part) {
+		return fmt.Errorf("there is no part %q: use one of %s", part, strings.Join(parts, ", "))
+	}
+	wanted := func(name string) bool { return part == "" || part == name }
 	file := filepath.Join(dir, "accuracy.md")
 	before, err := os.ReadFile(file)
 	if err != nil {
@@ -83,11 +92,22 @@ func write(ctx context.Context, dir string, seeds int, only string) error {
 	chosen := func(algorithm string) bool {
 		return only == "" || slices.Contains(strings.Split(only, ","), algorithm)
 	}
+	var asked []measure.Group
 	for _, t := range []struct {
 		name  string
 		write func(context.Context, int, func(algorithm string) bool) (string, error)
-	}{{"summary", summary}, {"table", table}, {"ablation", ablation}} {
-		if only != "" && t.name == "ablation" {
+	}{
+		{"summary", summary},
+		{"asking", func(ctx context.Context, seeds int, chosen func(algorithm string) bool) (_ string, err error) {
+			if asked, err = asking(ctx, seeds, chosen); err != nil {
+				return "", err
+			}
+			return markdown(asked, askingView)
+		}},
+		{"table", table},
+		{"ablation", ablation},
+	} {
+		if !wanted(t.name) || only != "" && t.name == "ablation" {
 			continue
 		}
 		fmt.Fprintf(os.Stderr, "%s: %s\n", file, t.name)
@@ -100,7 +120,7 @@ func write(ctx context.Context, dir string, seeds int, only string) error {
 			if err != nil {
 				return err
 			}
-			next = merge(old, next, t.name == "table")
+			next = merge(old, next, t.name != "summary")
 		}
 		if text, err = markers.Replace(text, command, t.name, next); err != nil {
 			return fmt.Errorf("%s: %w", file, err)
@@ -114,6 +134,14 @@ func write(ctx context.Context, dir string, seeds int, only string) error {
 	}
 	if err := os.MkdirAll(filepath.Join(dir, "img"), 0o755); err != nil {
 		return err
+	}
+	if wanted("asking") {
+		if err := drawAsking(dir, seeds, asked); err != nil {
+			return err
+		}
+	}
+	if !wanted("pictures") {
+		return nil
 	}
 	for _, p := range pictures {
 		if err := draw(ctx, dir, p.scenario, p.algorithms); err != nil {
@@ -164,12 +192,22 @@ func table(ctx context.Context, seeds int, chosen func(algorithm string) bool) (
 	if err != nil {
 		return "", err
 	}
-	var rows []measure.Row
+	return markdown(measure.Groups(rows(results)), measure.View{Calls: true})
+}
+
+// rows are those of results.
+func rows(results []*measure.Result) []measure.Row {
+	var all []measure.Row
 	for _, r := range results {
-		rows = append(rows, r.Rows()...)
+		all = append(all, r.Rows()...)
 	}
+	return all
+}
+
+// markdown is a view of groups.
+func markdown(groups []measure.Group, v measure.View) (string, error) {
 	var b strings.Builder
-	err = measure.WriteMarkdown(&b, measure.Groups(rows), measure.View{Calls: true})
+	err := measure.WriteMarkdown(&b, groups, v)
 	return b.String(), err
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/headgate/headgate/internal/sim/scenario"
 	"github.com/headgate/headgate/internal/testrun"
 )
 
@@ -39,5 +40,45 @@ func TestRowsAreMerged(t *testing.T) {
 	const short = "| worst | y |\n|---|--:|\n"
 	if got, want := merge(short+"| `even` | 1 |\n| `gossip` | 2 |\n", short+"| `elastic` | 3 |\n", false), short+"| `even` | 1 |\n| `elastic` | 3 |\n| `gossip` | 2 |\n"; got != want {
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)
+	}
+}
+
+func TestEveryFigureOfTheAskingTableIsThere(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs twelve scenarios")
+	}
+	chosen := func(algorithm string) bool { return algorithm == "elastic" || algorithm == "auto" }
+	groups, err := asking(t.Context(), 1, chosen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := markdown(groups, askingView)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := scenario.Names(scenario.Asking)
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	if len(lines) != 2+2*len(names) {
+		t.Errorf("%d lines for %d scenarios", len(lines), len(names))
+	}
+	for _, line := range lines {
+		if n := strings.Count(line, "|"); n != len(askingView.Only)+3 {
+			t.Errorf("%d bars in %s", n, line)
+		}
+	}
+	all := tradeoffs(groups)
+	if len(all) != len(names) {
+		t.Fatalf("%d panels for %d scenarios", len(all), len(names))
+	}
+	for _, one := range all {
+		if len(one.Points) != 2 || one.Points[0].Algorithm != "elastic" || one.Points[1].Algorithm != "auto" || !(one.Points[0].Calls > 0) {
+			t.Errorf("%+v", one)
+		}
+	}
+}
+
+func TestOnlyPartsThatThereAre(t *testing.T) {
+	if err := write(t.Context(), t.TempDir(), 1, "", "tables"); err == nil || !strings.Contains(err.Error(), "ablation") {
+		t.Errorf("err = %v", err)
 	}
 }

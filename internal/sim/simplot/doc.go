@@ -12,5 +12,8 @@
 //	r, err := world.Options{Seed: 1, Weights: true}.Run(ctx, sc)
 //	err = simplot.Save("crowd.svg", sc, []*measure.Result{r})
 //
+// SaveTradeoffs draws what algorithms rejected above what they paid, a panel for
+// each scenario.
+//
 // The same results make the same bytes. Out of scope: anything that moves.
 package simplot

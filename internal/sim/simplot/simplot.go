@@ -44,6 +44,11 @@ func CheckFile(file string) error {
 
 // Save draws results of one scenario, with Weights, into a file.
 func Save(file string, sc *scenario.Scenario, results []*measure.Result) error {
+	return save(file, func(w io.Writer, format string) error { return Write(w, format, sc, results) })
+}
+
+// save has write write a file in the format that its name ends in.
+func save(file string, write func(w io.Writer, format string) error) error {
 	if err := CheckFile(file); err != nil {
 		return err
 	}
@@ -51,7 +56,7 @@ func Save(file string, sc *scenario.Scenario, results []*measure.Result) error {
 	if err != nil {
 		return err
 	}
-	if err := Write(f, strings.ToLower(filepath.Ext(file))[1:], sc, results); err != nil {
+	if err := write(f, strings.ToLower(filepath.Ext(file))[1:]); err != nil {
 		f.Close()
 		return err
 	}
@@ -68,6 +73,13 @@ func Write(w io.Writer, format string, sc *scenario.Scenario, results []*measure
 	for _, p := range panels {
 		height += p.height()
 	}
+	return write(w, format, width, height, func(dc draw.Canvas) {
+		page{sc: sc, most: most(panels), end: sc.Duration.Seconds()}.draw(dc, panels)
+	})
+}
+
+// write has paint draw on a white page, and writes it as "svg" or "png".
+func write(w io.Writer, format string, width, height vg.Length, paint func(draw.Canvas)) error {
 	var canvas interface {
 		vg.CanvasSizer
 		io.WriterTo
@@ -83,7 +95,7 @@ func Write(w io.Writer, format string, sc *scenario.Scenario, results []*measure
 	dc := draw.New(canvas)
 	dc.SetColor(white)
 	dc.Fill(dc.Path())
-	page{sc: sc, most: most(panels), end: sc.Duration.Seconds()}.draw(dc, panels)
+	paint(dc)
 	_, err := canvas.WriteTo(w)
 	return err
 }

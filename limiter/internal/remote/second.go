@@ -91,7 +91,8 @@ func (a *Auto) second(ctx context.Context, q stage.Request, v stage.Verdict) (st
 	if ctx.Err() != nil && a.seconds.budget.Left(q.Now, asksPerKey, asksAtOnce) {
 		return a.canceled(q)
 	}
-	if !a.seconds.budget.Spend(q.Now, asksPerKey, asksAtOnce) || !a.host.MayAsk(q.Now) {
+	// The waits that callers are promised limit how often callers that wait ask.
+	if q.Longest <= 0 && !a.seconds.budget.Spend(q.Now, asksPerKey, asksAtOnce) || !a.host.MayAsk(q.Now) {
 		a.seconds.withheld.Add(1)
 		return v, stage.Receipt{}
 	}
