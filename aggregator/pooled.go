@@ -34,7 +34,7 @@ func (s *settings) successor(rule *dynamicconfig.Rule, named string) string {
 // adopt is key.adopt of k, which is in sh, unless s has hosts reach k's pool in another
 // way: then k goes to the book of that, if the key is not there.
 func (a *Aggregator) adopt(now time.Duration, sh *shard, k *key, s *settings, named string, hash uint64) bool {
-	if s.number > k.settings.number {
+	if s.number > k.settings.number && !k.settings.shadows(k.rule, named) { // of two accounts, the one that answered goes on
 		rule, instead := s.match(k.text, named)
 		if to := s.successor(instead, named); rule == nil && to != "" && sh.Book(to).Find(hash, k.text) == nil {
 			if c, err := s.config(instead, to); err == nil {

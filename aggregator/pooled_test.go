@@ -253,3 +253,97 @@ func TestManyChangesOfReachKeepThePool(t *testing.T) {
 		t.Errorf("one key has %d accounts", n)
 	}
 }
+
+// A host that has not heard of the rule asks under the name that it knows, and gives
+// back under it too: the pool decides.
+func TestTakesUnderAnotherNameAreOfThePool(t *testing.T) {
+	for _, name := range pooled {
+		a := under(t, ruleOf(name, 1e-6, 100))
+		a.Moved(-time.Hour)
+		for i, auto := range []bool{false, true} {
+			at := time.Duration(i) * time.Second
+			if got := took(t, a, at, usage.Take{Tokens: 30, Auto: auto, More: 10}); !got.OK || got.Lent != 0 {
+				t.Errorf("%s, auto %v: %+v", name, auto, got)
+			}
+		}
+		if got := took(t, a, 2*time.Second, usage.Take{Tokens: 50}); got.OK {
+			t.Errorf("%s: 110 are taken of 100", name)
+		}
+		a.undo(2*time.Second, &usage.Takes{Rows: []usage.Take{{Key: "k", Auto: true, Tokens: 30}}})
+		a.GC(2 * time.Second)
+		if got := took(t, a, 3*time.Second, usage.Take{}); got.Left < 69.9 || got.Left > 70.1 {
+			t.Errorf("%s: %v left, want 70", name, got.Left)
+		}
+		if n := a.keys.Load(); n != 1 {
+			t.Errorf("%s: %d accounts", name, n)
+		}
+	}
+}
+
+// Nor can such takes make more keys than the rule has.
+func TestTakesUnderAnotherNameMakeNoMoreKeys(t *testing.T) {
+	rule := ruleOf(algorithm.NameElastic, 1, 100)
+	rule.MaxKeys = 10
+	a := under(t, rule)
+	for i := range 20 {
+		if got := took(t, a, 0, usage.Take{Key: fmt.Sprint("k", i), Tokens: 1}); got.Decided != (i < 10) {
+			t.Errorf("key %d: %+v", i, got)
+		}
+	}
+	rule.Algorithm = algorithm.NameExact
+	configured(t, a, rule)
+	a.GC(0)
+	if got := took(t, a, 0, usage.Take{Key: "another", Tokens: 1}); got.Decided {
+		t.Errorf("the keys have moved, and there is room for %+v", got)
+	}
+	if got := inPlaces(a, "*", false); got != 10 {
+		t.Errorf("%d keys are counted, want 10", got)
+	}
+}
+
+// While a rule migrates from one name to another, there is an account under each; what
+// answers before and after goes on.
+func TestAMigrationHasAnAccountOfItsOwn(t *testing.T) {
+	for _, from := range []string{algorithm.NameExact, algorithm.NameAuto} {
+		isAuto := from == algorithm.NameAuto
+		to := algorithm.NameAuto
+		if isAuto {
+			to = algorithm.NameExact
+		}
+		a := under(t, ruleOf(from, 1e-6, 100))
+		took(t, a, 0, usage.Take{Tokens: 60, Auto: isAuto})
+		migrates := ruleOf("", 1e-6, 100)
+		migrates.Migration = &dynamicconfig.Migration{From: from, To: to, Mode: dynamicconfig.ModeOldShadowNew}
+		configured(t, a, migrates)
+		old, next := took(t, a, time.Second, usage.Take{Auto: isAuto}).Left, took(t, a, time.Second, usage.Take{Auto: !isAuto}).Left
+		if !(old < 41 && next > 99) || a.keys.Load() != 2 {
+			t.Errorf("%s: %v and %v are left of %d accounts", from, old, next, a.keys.Load())
+		}
+		configured(t, a, ruleOf(algorithm.NameElastic, 1e-6, 100))
+		a.GC(2 * time.Second)
+		if got := took(t, a, 2*time.Second, usage.Take{}).Left; got > 41 {
+			t.Errorf("%s: %v are left, where the account that answered had 40", from, got)
+		}
+	}
+}
+
+// What the cluster above leases stays with the key.
+func TestAChangeOfReachKeepsTheLeaseFromAbove(t *testing.T) {
+	for _, from := range pooled {
+		for _, to := range pooled {
+			a := below(t, dynamicconfig.Rule{Algorithm: from})
+			u := reportOf(from, 40, 0, s, "k")
+			u.Wants = []float64{40}
+			step(t, a, 0, "host", u)
+			took(t, a, 0, usage.Take{Tokens: 1})
+			answered(t, a, s, lease(50))
+			k := known(a, from, "k")
+			before := k.part(s)
+			configured(t, a, dynamicconfig.Rule{Key: "*", Limit: k.rule.Limit, Burst: k.rule.Burst, Lease: k.rule.Lease, Parent: true, Algorithm: to})
+			a.GC(s)
+			if now := known(a, to, "k"); now != k || k.part(s) != before || before == 0 || k.above.Account != k.account {
+				t.Errorf("%s to %s: the key has %v of the limit, and had %v", from, to, k.part(s), before)
+			}
+		}
+	}
+}
