@@ -28,7 +28,13 @@ func TestTraitsAreThoseOfTheAlgorithms(t *testing.T) {
 			t.Fatal(err)
 		}
 		want, ok := dynamicconfig.TraitsOf(algorithm.Pair(a.Account, name))
-		if want.Asks, want.Slots = a.Auto, want.Slots && !a.Auto; !ok || traits != want {
+		switch a.Reach {
+		case algorithm.ReachWhenOut:
+			want.Asks, want.Slots = true, false
+		case algorithm.ReachAlways: // hosts report nothing
+			want = dynamicconfig.Traits{Rates: true, Asks: true}
+		}
+		if !ok || traits != want {
 			t.Errorf("%s: %+v, and those of its account are %+v", name, traits, want)
 		}
 		if traits.Local || !traits.Rates {
@@ -36,10 +42,9 @@ func TestTraitsAreThoseOfTheAlgorithms(t *testing.T) {
 		}
 	}
 	elsewhere := map[string]dynamicconfig.Traits{
-		limiter.Even:        {Rates: true, Slots: true, Local: true},
-		algorithm.NameExact: {Rates: true, Asks: true},
-		mesh.Name:           {Rates: true},
-		"redis":             {Rates: true},
+		limiter.Even: {Rates: true, Slots: true, Local: true},
+		mesh.Name:    {Rates: true},
+		"redis":      {Rates: true},
 	}
 	for name, want := range elsewhere {
 		if got, ok := dynamicconfig.TraitsOf(name); !ok || got != want {

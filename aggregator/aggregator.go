@@ -122,7 +122,7 @@ func (a *Aggregator) Configure(snapshot *dynamicconfig.Snapshot) error {
 	if old := a.settings.Load(); old != nil {
 		s.number, before = old.number+1, old.places
 	}
-	s.places = newPlaces(snapshot, before)
+	s.places = newPlaces(a.registry, snapshot, before)
 	a.settings.Store(s)
 	return nil
 }
@@ -174,8 +174,8 @@ func (a *Aggregator) newKey(b *book, s *settings, c *account.Config, hash uint64
 	}
 	k := &key{settings: s, rule: c.Rule, trims: now}
 	k.account = a.accounts[c.Algorithm.Account](now, time.Duration(a.moved.Load()), c)
-	if bucketed, ok := k.account.(account.Bucketed); ok {
-		k.account = &auto{bucketed, newLearned(now)}
+	if b, ok := k.account.(account.Bucketed); ok {
+		k.account = newAsked(now, b, c.Algorithm.Reach == algorithm.ReachAlways)
 	}
 	if a.keys.Add(1) > s.maxKeys {
 		a.keys.Add(-1)
@@ -215,11 +215,7 @@ func (s *settings) match(text, named string) (rule, instead *dynamicconfig.Rule)
 	if rule, _ = s.snapshot.Match(text); rule == nil {
 		return nil, nil
 	}
-	from, to := rule.Algorithm, rule.Algorithm
-	if m := rule.Migration; m != nil {
-		from, to = m.From, m.To
-	}
-	if s.registry.Canonical(from) == named || s.registry.Canonical(to) == named {
+	if mentions(s.registry, rule, named) {
 		return rule, nil
 	}
 	return nil, rule

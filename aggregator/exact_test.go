@@ -78,7 +78,7 @@ func TestKeysThatAreNotForABucketAreNotDecided(t *testing.T) {
 	p := cadence
 	p.MaxKeys = 2
 	shared, migrates := exactRule(1, 1), exactRule(1, 1)
-	shared.Key, shared.Algorithm = "shared", algorithm.NameElastic
+	shared.Key, shared.Algorithm = "shared", algorithm.NameRequestWeighted
 	migrates.Key, migrates.Migration = "migrates", &dynamicconfig.Migration{From: algorithm.NameElastic, To: algorithm.NameExact, Mode: dynamicconfig.ModeOldShadowNew}
 	exact := exactRule(1, 1)
 	exact.Key = "e*"

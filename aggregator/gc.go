@@ -37,10 +37,12 @@ func (a *Aggregator) sweep(now time.Duration, s *settings, sh *shard, e table.En
 	if b.Find(e.Hash, k.text) != k {
 		return nil // another GC was here
 	}
-	k.adopt(now, s, e.Algorithm)
+	if !a.adopt(now, sh, k, s, e.Algorithm, e.Hash) && b.Find(e.Hash, k.text) != k {
+		return nil // it is in another book, of which the next GC takes care
+	}
 	a.raise(now, sh, b, k)
 	k.account.Expire(now, a.hosts.gone)
-	if k.account.Hosts() == 0 && !k.keeps(now) || k.abandoned(now, s.accounts.Average.GCAfter) {
+	if k.account.Hosts() == 0 && !k.keeps(now, s.accounts.Average.GCAfter) {
 		b.Remove(e.Hash, k)
 		k.leave()
 		a.keys.Add(-1)

@@ -82,11 +82,10 @@ func (a *Aggregator) handBucket(now time.Duration, sh *shard, k *key) (row usage
 	now = sh.Lock(now)
 	defer sh.Unlock()
 
-	state, ok := k.account.(taking)
+	u, ok := k.account.(*asked)
 	if !ok || k.rule == nil {
 		return row, false
 	}
-	left, full := state.level(now, k)
-	_, isAuto := state.(*auto)
-	return usage.Take{Key: k.text, Auto: isAuto, Told: left, By: a.number}, !full
+	left, full := u.level(now, k)
+	return usage.Take{Key: k.text, Auto: !u.always, Told: left, By: a.number}, !full
 }

@@ -30,10 +30,15 @@ func (k *key) Text() string { return k.text }
 // now, unless it is under later ones. It returns false if no rule has that
 // algorithm decide about k.
 func (k *key) adopt(now time.Duration, s *settings, named string) bool {
-	if s.number <= k.settings.number {
-		return k.rule != nil
+	if s.number > k.settings.number {
+		k.leave()
+		k.follow(now, s, named)
 	}
-	k.leave()
+	return k.rule != nil
+}
+
+// follow puts k, which counts nowhere, under s.
+func (k *key) follow(now time.Duration, s *settings, named string) {
 	k.rule, _ = s.match(k.text, named)
 	k.settings = s
 	k.enter()
@@ -41,13 +46,6 @@ func (k *key) adopt(now time.Duration, s *settings, named string) bool {
 	if c, err := s.config(k.rule, named); err == nil { // else it goes on as it was, and new keys' reports are told
 		k.account.Configure(now, c)
 	}
-	if k.rule == nil {
-		return false
-	}
-	if e, ok := k.account.(*exact); ok {
-		e.follow(now, k)
-	}
-	return true
 }
 
 // room reports whether k's account knows host, or may at now: if it has max_hosts_per_key,

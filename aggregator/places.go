@@ -5,6 +5,7 @@ package aggregator
 import (
 	"sync/atomic"
 
+	"github.com/headgate/headgate/aggregator/internal/account"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 )
@@ -15,27 +16,20 @@ import (
 // for concurrent use.
 type places map[place]*atomic.Int64
 
-// place is for keys of the rule for this glob, in one of its two books.
-type place struct {
-	rule string
-	auto bool
-}
+// place is for keys of the rule for this glob, under one of the names of a pool.
+type place struct{ rule, name string }
 
-func placeOf(rule *dynamicconfig.Rule, auto bool) place { return place{rule.Key, auto} }
+func placeOf(rule *dynamicconfig.Rule, name string) place { return place{rule.Key, name} }
 
 // newPlaces are those of snapshot, after those that were in force before.
-func newPlaces(snapshot *dynamicconfig.Snapshot, before places) places {
+func newPlaces(registry *algorithm.Registry, snapshot *dynamicconfig.Snapshot, before places) places {
 	p := make(places)
 	open := func(rule *dynamicconfig.Rule) {
-		for _, auto := range []bool{false, true} {
-			name := algorithm.NameExact
-			if auto {
-				name = algorithm.NameAuto
-			}
-			if !names(rule, name) {
+		for _, name := range pooled {
+			if rule.InFlight || !mentions(registry, rule, name) {
 				continue
 			}
-			at := placeOf(rule, auto)
+			at := placeOf(rule, name)
 			if p[at] = before[at]; p[at] == nil {
 				p[at] = new(atomic.Int64)
 			}
@@ -52,8 +46,8 @@ func newPlaces(snapshot *dynamicconfig.Snapshot, before places) places {
 }
 
 // enter takes a place for a new key of rule; false if its max_keys are there.
-func (p places) enter(rule *dynamicconfig.Rule, auto bool) bool {
-	n := p[placeOf(rule, auto)]
+func (p places) enter(rule *dynamicconfig.Rule, name string) bool {
+	n := p[placeOf(rule, name)]
 	if n == nil {
 		return true
 	}
@@ -69,13 +63,18 @@ func (k *key) place() *atomic.Int64 {
 	if k.rule == nil {
 		return nil
 	}
-	switch k.account.(type) {
-	case *exact:
-		return k.settings.places[placeOf(k.rule, false)]
-	case *auto:
-		return k.settings.places[placeOf(k.rule, true)]
+	name := algorithm.NameElastic
+	switch u := k.account.(type) {
+	case *asked:
+		name = algorithm.NameAuto
+		if u.always {
+			name = algorithm.NameExact
+		}
+	case account.Pooled:
+	default:
+		return nil
 	}
-	return nil
+	return k.settings.places[placeOf(k.rule, name)]
 }
 
 // enter counts k, whatever max_keys says: it is there.

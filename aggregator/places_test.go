@@ -16,7 +16,11 @@ import (
 
 // inPlaces is how many keys of the rule called glob are counted.
 func inPlaces(a *Aggregator, glob string, auto bool) int64 {
-	n := a.settings.Load().places[place{glob, auto}]
+	name := algorithm.NameExact
+	if auto {
+		name = algorithm.NameAuto
+	}
+	n := a.settings.Load().places[place{glob, name}]
 	if n == nil {
 		return -1
 	}

@@ -13,18 +13,6 @@ import (
 	"github.com/headgate/headgate/rpc/usage"
 )
 
-// taking is the state of a key from which tokens are taken one by one.
-type taking interface {
-	account.Account
-
-	// take serves t, of key k, for the owner whose number is by, and asked by host.
-	// The Tokens of t become what was taken.
-	take(now time.Duration, k *key, t *usage.Take, by, host uint32) usage.Took
-
-	// level is what is left, and whether nothing is missing.
-	level(now time.Duration, k *key) (tokens float64, full bool)
-}
-
 // bucketRule is rule for a bucket, with a limit of its own.
 func bucketRule(rule *dynamicconfig.Rule, limit algorithm.Limit) exactbucket.Rule {
 	return exactbucket.Rule{Rate: limit.Rate, Burst: limit.Burst, MaxWait: rule.MaxWait, MaxDebt: rule.MaxDebt, MaxCost: rule.MaxCost}
@@ -39,15 +27,13 @@ func deepest(rule *dynamicconfig.Rule, limit algorithm.Limit) float64 {
 	return -min(limit.Burst+borrowed+rule.Costliest(), rpc.MaxTokens)
 }
 
-// names tells whether rule has the algorithm called name decide, or measured.
-func names(rule *dynamicconfig.Rule, name string) bool { return !rule.InFlight && mentions(rule, name) }
-
-// mentions is names for rules of slots in flight too.
-func mentions(rule *dynamicconfig.Rule, name string) bool {
+// mentions reports whether rule has the algorithm called name, which is a canonical
+// name, decide or measured.
+func mentions(registry *algorithm.Registry, rule *dynamicconfig.Rule, name string) bool {
 	if m := rule.Migration; m != nil {
-		return m.From == name || m.To == name
+		return registry.Canonical(m.From) == name || registry.Canonical(m.To) == name
 	}
-	return rule.Algorithm == name
+	return registry.Canonical(rule.Algorithm) == name
 }
 
 // Take serves takes of host, which passed Check, at now, and puts the answers into
@@ -87,67 +73,80 @@ func (a *Aggregator) take(now time.Duration, host uint32, t *usage.Take) usage.T
 		t.Tokens = 0
 		return usage.Took{}
 	}
-	state, _ := k.account.(taking) // it is one
-	return state.take(now, k, t, a.number, host)
+	return k.take(now, t, a.number, host)
+}
+
+// take serves t, of k, for the owner whose number is by, and asked by host.
+func (k *key) take(now time.Duration, t *usage.Take, by, host uint32) (took usage.Took) {
+	switch u := k.account.(type) {
+	case *asked:
+		return u.take(now, k, t, by, host)
+	case account.Pooled: // the host has not heard that it need not ask
+		limit, l := k.limit(k.part(now)), newLearned(now)
+		u.Draw(now, bucketRule(k.rule, limit), func(b *exactbucket.Bucket) {
+			took = l.serve(now, b, t, by, deepest(k.rule, limit))
+		})
+		return took
+	}
+	t.Tokens = 0
+	return took
 }
 
 // taking finds or makes the key that t is from in sh, which is locked; nil if
 // there is none.
 func (a *Aggregator) taking(sh *shard, now time.Duration, hash uint64, t *usage.Take) *key {
-	name := algorithm.NameExact
+	s := a.settings.Load()
+	rule, name, ok := s.taken(t)
+	if !ok {
+		return nil
+	}
+	b := sh.Book(name)
+	k := b.Find(hash, t.Key)
+	if k == nil {
+		if a.arrive(now, sh, s, name, hash, t.Key) {
+			k = b.Find(hash, t.Key)
+		}
+		if k == nil {
+			return a.newTaking(b, s, now, rule, name, hash, t.Key)
+		}
+	}
+	if !a.adopt(now, sh, k, s, name, hash) {
+		return nil
+	}
+	return k
+}
+
+// taken is the rule that says of t from what to take, and the name of that: another
+// than t's if t's host has not heard of the rule.
+func (s *settings) taken(t *usage.Take) (rule *dynamicconfig.Rule, name string, ok bool) {
+	name = algorithm.NameExact
 	if t.Auto {
 		name = algorithm.NameAuto
 	}
-	b := sh.Book(name)
-	s := a.settings.Load()
-	k := b.Find(hash, t.Key)
-	if k == nil {
-		if k = a.newTaking(b, s, now, name, hash, t.Key); k == nil {
-			return nil
-		}
+	rule, instead := s.match(t.Key, name)
+	if rule == nil {
+		rule, name = instead, s.successor(instead, name)
 	}
-	if _, ok := k.account.(taking); !ok || !k.adopt(now, s, name) || !names(k.rule, name) {
-		return nil
-	}
-	return k
+	return rule, name, rule != nil && name != "" && !rule.InFlight
 }
 
-// newTaking makes a key and puts it into b, if there is a rule for it, and
-// room.
-func (a *Aggregator) newTaking(b *book, s *settings, now time.Duration, name string, hash uint64, text string) *key {
-	rule, ok := s.snapshot.Match(text)
-	if !ok || rule == nil || !names(rule, name) {
-		return nil
-	}
-	isAuto := name == algorithm.NameAuto
-	if !s.places.enter(rule, isAuto) {
+// newTaking makes a key and puts it into b, if there is room.
+func (a *Aggregator) newTaking(b *book, s *settings, now time.Duration, rule *dynamicconfig.Rule, name string, hash uint64, text string) *key {
+	if !s.places.enter(rule, name) {
 		a.metrics.noRoom.Inc(1)
 		return nil
 	}
-	var k *key
-	if isAuto {
-		k = a.newAuto(b, s, now, rule, hash, text)
-	} else if k = a.newExact(s, now, rule, text); k != nil {
-		b.Add(hash, k)
-		a.raise(now, a.table.Shard(hash), b, k)
+	c, err := s.config(rule, name)
+	if err == nil { // else this owner does not know it
+		k, err := a.newKey(b, s, c, hash, text, now)
+		if err == nil && k != nil {
+			return k
+		}
 	}
-	if k == nil {
-		s.places[placeOf(rule, isAuto)].Add(-1)
+	if n := s.places[placeOf(rule, name)]; n != nil {
+		n.Add(-1)
 	}
-	return k
-}
-
-// newAuto makes a key under auto and puts it into b, if there is room.
-func (a *Aggregator) newAuto(b *book, s *settings, now time.Duration, rule *dynamicconfig.Rule, hash uint64, text string) *key {
-	c, err := s.config(rule, algorithm.NameAuto)
-	if err != nil {
-		return nil // this owner does not know it
-	}
-	k, err := a.newKey(b, s, c, hash, text, now)
-	if err != nil {
-		return nil // newKey counts it
-	}
-	return k
+	return nil
 }
 
 // undo gives back what the rows of takes took. What was lent beside it comes back

@@ -165,7 +165,7 @@ func (u *update) row(likely *likely, i int, hash uint64) error {
 		row = none
 	}
 	if k != nil && (k.settings != u.settings || k.rule == nil) {
-		if !k.adopt(u.now, u.settings, u.algorithm) {
+		if !u.a.adopt(u.now, u.a.table.Shard(hash), k, u.settings, u.algorithm, hash) {
 			k = nil
 		}
 		row = none
@@ -251,8 +251,12 @@ func (u *update) elsewhere(i int, hash uint64) error {
 		return nil
 	}
 	name := u.settings.registry.Canonical(answering(rule))
-	b := u.a.table.Shard(hash).Book(name)
+	sh := u.a.table.Shard(hash)
+	b := sh.Book(name)
 	k := b.Find(hash, text)
+	if k == nil && u.a.arrive(u.now, sh, u.settings, name, hash, text) {
+		k = b.Find(hash, text)
+	}
 	if k == nil {
 		c, err := u.settings.config(rule, name)
 		if err != nil {
@@ -289,6 +293,12 @@ func (u *update) joined() {
 // says that the algorithm is to blame.
 func (u *update) find(hash uint64, text string) (*key, error) {
 	b := u.a.table.Shard(hash).Book(u.algorithm)
+	if k := b.Find(hash, text); k != nil {
+		return k, nil
+	}
+	if !u.a.arrive(u.now, u.a.table.Shard(hash), u.settings, u.algorithm, hash, text) {
+		return nil, nil
+	}
 	if k := b.Find(hash, text); k != nil {
 		return k, nil
 	}

@@ -22,7 +22,7 @@ func (r *Registry) Build(name string, parameters map[string]string) (Algorithm, 
 	if err != nil || len(parameters) == 0 {
 		return a, err
 	}
-	if a.Account != AccountPool || a.Auto {
+	if a.Account != AccountPool || a.Reach != ReachNever {
 		return Algorithm{}, fmt.Errorf("algorithm %q: %w: it takes none, not %q", name, ErrParameter, slices.Sorted(maps.Keys(parameters)))
 	}
 	if a.Elastic, err = a.Elastic.With(parameters); err != nil {

@@ -29,8 +29,10 @@ const (
 	NameEvenFloor       = "request-weighted-even-floor"
 	NameDropRatio       = "drop-ratio"
 
+	// One pool, and three ways to reach it.
 	NameElastic = "elastic"
 	NameAuto    = "auto"
+	NameExact   = "exact"
 
 	// Those that lease.
 	NameNone              = "none"
@@ -39,14 +41,23 @@ const (
 	NameFairShare         = "fair-share"
 )
 
-// NameExact is the name under which one bucket decides each event. No Registry has
-// it: nothing is shared.
-const NameExact = "exact"
-
 // Errors of a Registry.
 var (
 	ErrUnknown = errors.New("unknown algorithm")
 	ErrTaken   = errors.New("algorithm name is taken")
+)
+
+// Reach is when hosts ask the owner of a key for tokens of its pool.
+type Reach uint8
+
+// The ways to reach a pool.
+const (
+	// ReachNever: hosts go by what they hold.
+	ReachNever Reach = iota
+	// ReachWhenOut: hosts ask for what they do not hold.
+	ReachWhenOut
+	// ReachAlways: hosts ask for each event, and hold nothing.
+	ReachAlways
 )
 
 // Algorithm is how a key's limit is shared: a weigher divides it, and an account
@@ -58,9 +69,8 @@ type Algorithm struct {
 	// Weigher divides what the account has.
 	Weigher Weigher
 
-	// Auto, of the pool, says that tokens may be taken out of it one by one, and
-	// are where the limit is too low for hosts to hold a part of it.
-	Auto bool
+	// Reach, of the pool, is when hosts ask for tokens.
+	Reach Reach
 
 	// Elastic are the parameters of the pool.
 	Elastic Elastic
@@ -87,7 +97,8 @@ func Builtin() *Registry {
 		NameStatic:            {Weigh: Static, Form: FormStatic, Only: AccountClaims},
 	}
 	r := &Registry{weighers, make(map[string]Algorithm), make(map[string]string)}
-	r.short[NameAuto] = Algorithm{Account: AccountPool, Weigher: weighers[NameRequestWeighted], Auto: true}
+	r.short[NameAuto] = Algorithm{Account: AccountPool, Weigher: weighers[NameRequestWeighted], Reach: ReachWhenOut}
+	r.short[NameExact] = Algorithm{Account: AccountPool, Weigher: weighers[NameRequestWeighted], Reach: ReachAlways}
 	r.shorten(NameElastic, AccountPool, NameRequestWeighted)
 	for _, name := range []string{NameRequestWeighted, NameEvenFloor, NameDropRatio} {
 		r.shorten(name, AccountAverage, name)

@@ -32,7 +32,7 @@ type Lease struct {
 	keeps  time.Duration // until when it is not known what hosts want, of a key that is not leased
 }
 
-// Key is a key whose capacity comes from the cluster above. Its fields do not change.
+// Key is a key whose capacity comes from the cluster above. Its Text and Lock do not change.
 type Key struct {
 	Text    string
 	Account account.Account
@@ -57,6 +57,13 @@ func (l *Lease) Follow(rule *dynamicconfig.Rule, shadow bool) *Lease {
 		return nil
 	}
 	return l
+}
+
+// Becomes says that another account goes on with what the key's account had.
+func (l *Lease) Becomes(a account.Account) {
+	if l != nil {
+		l.Account = a
+	}
 }
 
 // Waits reports whether it is not known yet what the key's hosts share. Each of them

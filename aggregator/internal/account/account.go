@@ -90,9 +90,26 @@ type Leaser interface {
 	Learned(at time.Duration)
 }
 
-// Bucketed is an Account from which tokens are taken one by one, too.
-type Bucketed interface {
+// Pooled is an Account that keeps one pool of tokens for its key.
+type Pooled interface {
 	Account
+
+	// Reach has hosts reach the pool from now on as c's algorithm says, and returns
+	// the account that goes on with all that there was. The earlier one must not be
+	// used any more.
+	Reach(now time.Duration, c *Config) Pooled
+
+	// Draw calls f with what there is at now under rule, to take from, to give to,
+	// or to lower.
+	Draw(now time.Duration, rule exactbucket.Rule, f func(*exactbucket.Bucket))
+
+	// Idle reports whether nobody has reported or taken lately: after now − lately.
+	Idle(now, lately time.Duration) bool
+}
+
+// Bucketed is a Pooled from which tokens are taken one by one.
+type Bucketed interface {
+	Pooled
 
 	// Bucket is what there is at now under rule, to take from, to give to, or to
 	// lower. Nothing else may be called before Settle is.
@@ -105,13 +122,18 @@ type Bucketed interface {
 	// one does not know of.
 	Moved(now time.Duration)
 
+	// Returns says that host asks for each event by now. What the host holds is not
+	// used any more. Its last report says how much of it was.
+	Returns(now time.Duration, host uint32)
+
 	// Holds reports whether host holds a grant that this account gave.
 	Holds(host uint32) bool
 
 	// Lend lends host, which has just taken tokens for an event of this cost, some
 	// more for the next events: at most most. Holds is how many tokens the host has
 	// left. Wants is the host's demand by now in cost/s, or 0 if it is as it was
-	// reported. Lend returns how many tokens; 0 if host holds no grant.
+	// reported. Lend returns how many tokens; 0 if host holds no grant,
+	// or where hosts ask for each event.
 	Lend(now time.Duration, host uint32, most, holds, wants, cost float64) (tokens float64)
 
 	// Patience is how long host, which was just refused an event of this cost,

@@ -45,8 +45,8 @@ type Account struct {
 // usual are the parameters of almost every key.
 var usual = algorithm.Elastic{}.WithDefaults()
 
-// New returns the account of a key without reports. It is an
-// account.Bucketed if the algorithm takes tokens one by one.
+// New returns the account of a key without reports. It is an account.Pooled, and an
+// account.Bucketed if hosts ask for tokens.
 func New(now, moved time.Duration, c *account.Config) account.Account {
 	k := Account{interval: c.Interval, level: level{limit: -1}, part: byDemand}
 	if c.Rule != nil && c.Rule.Lease > 0 && now-moved >= c.Rule.Lease {
@@ -54,8 +54,10 @@ func New(now, moved time.Duration, c *account.Config) account.Account {
 	}
 	k.tune(c.Algorithm.Elastic)
 	switch {
-	case c.Algorithm.Auto:
-		return &asked{Account: k}
+	case c.Algorithm.Reach != algorithm.ReachNever:
+		a := &asked{Account: k}
+		a.reach(c)
+		return a
 	case c.Algorithm.Weigher.Form == algorithm.FormDemand:
 		return &k
 	default:
@@ -122,7 +124,7 @@ func (k *Account) Beside(int32) (read int) { return 0 }
 // Configure implements account.Account.
 func (k *Account) Configure(now time.Duration, c *account.Config) {
 	if c.Interval < k.interval && k.begun() {
-		k.changed().slow = now + time.Duration(silence*float64(k.interval))
+		k.changed().slow = now + k.dead()
 		k.silent = max(k.silent, k.past.slow)
 	}
 	k.interval = c.Interval
@@ -137,10 +139,15 @@ func (k *Account) Report(now time.Duration, limit algorithm.Limit, host uint32, 
 		k.begin(now, limit)
 	}
 	k.advance(now, limit)
+	if r.Elsewhere {
+		k.hear(now, limit, host, r, false, -limit.Burst)
+		return account.Grant{}, false
+	}
 	row, saved, begins := k.receive(now, limit, host, r)
+	row.heard = true
 	// More debt than a burst is forgiven: paying it back would be an outage.
 	k.pool = upper(lower(k.pool, k.room(limit)), -limit.Burst)
-	if now < k.learns || r.Elsewhere {
+	if now < k.learns {
 		k.listen(row, r)
 		return account.Grant{}, false
 	}
@@ -273,6 +280,14 @@ func (k *Account) listen(row *row, r *account.Report) {
 
 // Expire implements account.Account.
 func (k *Account) Expire(now time.Duration, gone func(host uint32)) {
+	k.expire(now, k.dead(), gone)
+}
+
+// dead is after how long a silent host is taken for dead.
+func (k *Account) dead() time.Duration { return time.Duration(silence * float64(k.interval)) }
+
+// expire takes back what hosts hold that have been silent for as long as after.
+func (k *Account) expire(now, after time.Duration, gone func(host uint32)) {
 	if now-k.swept < k.interval/4 {
 		return
 	}
@@ -280,13 +295,12 @@ func (k *Account) Expire(now time.Duration, gone func(host uint32)) {
 	if now < k.silent {
 		return
 	}
-	after := time.Duration(silence * float64(k.interval))
 	first, lent, wants := now, 0.0, 0.0
 	for i, row := range k.rows.All {
 		silent := now - row.last
 		if silent >= after {
 			k.drop(row)
-			if silent >= forgotten*k.interval {
+			if silent >= max(forgotten*k.interval, after) {
 				host := k.rows.Host(i)
 				k.rows.Remove(i)
 				gone(host)
@@ -307,7 +321,7 @@ func (k *Account) Expire(now time.Duration, gone func(host uint32)) {
 
 // Trim implements account.Account. Expire has taken back what silent hosts held.
 func (k *Account) Trim(now time.Duration, gone func(host uint32)) {
-	after := time.Duration(silence * float64(k.interval))
+	after := k.dead()
 	for i, row := range k.rows.All {
 		if now-row.last >= after && row.weight == 0 && row.lent == 0 && row.wants == 0 {
 			host := k.rows.Host(i)

@@ -37,11 +37,17 @@ import (
 //     and no more than 1.75·T of the limit.
 //
 // A host without a grant asks for each event, and adds nothing while its owner answers.
+//
+// Where hosts ask for each event, nothing is lent. What hosts still hold from before is
+// out until they return it, or until its lease has ended.
 type asked struct {
 	Account
-	bucket exactbucket.Bucket // the pool, while somebody takes from it
-	rule   exactbucket.Rule   // as of the last report or take
-	moved  bool               // the key had another owner lately
+	bucket  exactbucket.Bucket // the pool, while somebody takes from it
+	settled float64            // the pool when it was last the bucket
+	rule    exactbucket.Rule   // as of the last report or take
+	lease   time.Duration      // of a grant
+	always  bool               // hosts ask for each event
+	moved   bool               // the key had another owner lately
 }
 
 const (
@@ -87,9 +93,14 @@ func (k *asked) Report(now time.Duration, limit algorithm.Limit, host uint32, r 
 	if r.Has > 0 && !k.Knows(host) {
 		k.Moved(now)
 	}
+	if r.Elsewhere || k.always {
+		k.hear(now, limit, host, r, k.always, k.floor())
+		return account.Grant{}, false
+	}
 	row, _, _ := k.receive(now, limit, host, r)
+	row.heard = true
 	k.pool = upper(lower(k.pool, k.room(limit)), k.floor())
-	if now < k.learns || r.Elsewhere {
+	if now < k.learns {
 		k.listen(row, r)
 		return account.Grant{}, false
 	}
@@ -203,8 +214,10 @@ func (k *asked) floor() float64 {
 	return -(k.rule.Burst + borrowed + max(k.rule.MaxCost, k.rule.Burst))
 }
 
-// follow brings the account up to now, under rule.
-func (k *asked) follow(now time.Duration, rule exactbucket.Rule) {
+// follow brings the account up to now, under rule. It reports whether the bucket is
+// the pool: then no fraction of a token is lost, however often the owner is asked.
+func (k *asked) follow(now time.Duration, rule exactbucket.Rule) (whole bool) {
+	whole = rule == k.rule && k.whole(now)
 	before, since := k.rule, k.at
 	k.rule = rule
 	if rule.Rate != k.limit { // until now the earlier limit was in force
@@ -218,6 +231,18 @@ func (k *asked) follow(now time.Duration, rule exactbucket.Rule) {
 		// A debt does not take longer to pay back because the limit is lower now.
 		k.pool = upper(k.pool, lower(k.pool*less, k.floor()))
 	}
+	if whole {
+		k.pool = k.bucket.Level(now)
+		k.settled = k.pool
+	}
+	return whole
+}
+
+// whole reports whether the bucket has been the pool since it was last asked, and
+// fills as the pool does: nothing is out.
+func (k *asked) whole(now time.Duration) bool {
+	return k.pool == k.settled && k.lent == 0 && k.rates(1) == 0 && (now >= k.learns || !k.moved) &&
+		k.bucket.Rate() == k.rule.Rate && k.bucket.Burst() == k.rule.Burst
 }
 
 // limitOf is what a bucket under rule holds.
@@ -231,7 +256,9 @@ func (k *asked) Bucket(now time.Duration, rule exactbucket.Rule) *exactbucket.Bu
 		k.begin(now, limitOf(rule))
 	}
 	now = max(now, k.at)
-	k.follow(now, rule)
+	if k.follow(now, rule) {
+		return &k.bucket
+	}
 	fill := upper(rule.Rate-k.rates(rule.Rate), 0)
 	if rule.MaxDebt > 0 && fill > 0 {
 		// As deep as if no host had a rate: else the largest events would never pass.
@@ -246,9 +273,8 @@ func (k *asked) Bucket(now time.Duration, rule exactbucket.Rule) *exactbucket.Bu
 
 // Settle implements account.Bucketed.
 func (k *asked) Settle(now time.Duration) {
-	level := k.bucket.Level(max(now, k.at))
-	k.ideal = lower(upper(k.ideal+level-k.pool, 0), k.rule.Burst)
-	k.pool = level
+	k.drew(k.bucket.Level(max(now, k.at)), k.rule.Burst)
+	k.settled = k.pool
 }
 
 // Holds implements account.Bucketed.
@@ -261,7 +287,7 @@ func (k *asked) Holds(host uint32) bool {
 // spent takes no room in the pool.
 func (k *asked) Lend(now time.Duration, host uint32, most, holds, wants, cost float64) float64 {
 	i := k.rows.Find(host)
-	if i < 0 || now < k.learns {
+	if i < 0 || now < k.learns || k.always {
 		return 0
 	}
 	row := k.rows.At(i)
@@ -303,6 +329,12 @@ func (k *asked) Expire(now time.Duration, gone func(host uint32)) {
 		return
 	}
 	now = max(now, k.at)
-	k.follow(now, k.rule)
-	k.Account.Expire(now, gone)
+	after := k.dead()
+	if k.ruled() {
+		k.follow(now, k.rule)
+	}
+	if k.always {
+		after = max(after, k.lease)
+	}
+	k.expire(now, after, gone)
 }

@@ -96,6 +96,7 @@ type row struct {
 	unspent float32 // of these, as far as the owner knows
 	wants   float32
 	back    bool // it asked after it was taken for dead, and has not reported since
+	heard   bool // it has reported, or asked, under the algorithm that the key has now
 }
 
 // lower is min, and upper is max, of numbers whose zeros are alike; a is NaN for

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pool
+
+import (
+	"time"
+
+	"github.com/headgate/headgate/aggregator/internal/account"
+	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/internal/exactbucket"
+	"github.com/headgate/headgate/internal/rowset"
+)
+
+var _ account.Pooled = (*Account)(nil)
+
+// Reach implements account.Pooled.
+func (k *Account) Reach(now time.Duration, c *account.Config) account.Pooled {
+	k.unheard(now)
+	if c.Algorithm.Reach == algorithm.ReachNever {
+		return k
+	}
+	a := &asked{Account: *k, moved: k.begun()}
+	a.reach(c)
+	return a
+}
+
+// Reach implements account.Pooled. One bucket would have what the pool and the hosts
+// have.
+func (k *asked) Reach(now time.Duration, c *account.Config) account.Pooled {
+	if k.ruled() {
+		k.follow(max(now, k.at), k.rule)
+	}
+	k.unheard(now)
+	if c.Algorithm.Reach != algorithm.ReachNever {
+		k.reach(c)
+		return k
+	}
+	k.ideal = lower(upper(k.pool+k.lent, 0), upper(k.rule.Burst, k.ideal))
+	a := k.Account // without the rest
+	return &a
+}
+
+// reach takes in how hosts reach the pool under c.
+func (k *asked) reach(c *account.Config) {
+	k.always = c.Algorithm.Reach == algorithm.ReachAlways
+	if c.Rule != nil {
+		k.lease = c.Rule.Lease
+	}
+}
+
+// unheard notes that hosts may not have heard yet of the algorithm that the key has
+// from now on.
+func (k *Account) unheard(now time.Duration) {
+	for _, row := range k.rows.All {
+		row.heard = false
+	}
+	k.silent = min(k.silent, now)
+}
+
+// ruled reports whether there was a report or a take since hosts ask.
+func (k *asked) ruled() bool { return k.begun() && k.rule != exactbucket.Rule{} }
+
+// Configure implements account.Account.
+func (k *asked) Configure(now time.Duration, c *account.Config) {
+	k.Account.Configure(now, c)
+	if c.Rule != nil {
+		k.reach(c)
+	}
+}
+
+// hear takes in a report of a host that is granted nothing: it names another algorithm
+// than the key's rule, or the rule has hosts ask for each event. What the host has left
+// of its loan stays out as long as it has a grant. Floor is the deepest debt.
+//
+// A host that has heard of the rule says with its last report under the earlier one
+// what it used before.
+func (k *Account) hear(now time.Duration, limit algorithm.Limit, host uint32, r *account.Report, always bool, floor float64) {
+	had, heard := 0.0, false
+	if i := k.rows.FindAt(k.found, host); i != rowset.None {
+		row := k.rows.At(i)
+		had, heard = float64(row.lent), row.heard
+	}
+	if heard && !always { // what it held is settled, and it has a grant of the rule's own
+		k.pool = upper(k.pool-r.Allowed, lower(k.pool, floor))
+		return
+	}
+	row, saved, _ := k.receive(now, limit, host, r)
+	k.pool = upper(lower(k.pool, k.room(limit)), floor)
+	if heard {
+		k.unwant(row)
+	}
+	if heard || !(r.Has > 0) {
+		return
+	}
+	k.listen(row, r)
+	if now >= k.learns {
+		row.lent = float32(upper(lower(saved, had), 0))
+		row.unspent = row.lent
+		k.lent += float64(row.lent)
+		k.pool -= float64(row.lent)
+	}
+}
+
+// Returns implements account.Bucketed. Until the host's last report, all that it may
+// have used is out.
+func (k *asked) Returns(now time.Duration, host uint32) {
+	i := k.rows.Find(host)
+	if i < 0 || k.rows.At(i).heard {
+		return
+	}
+	row := k.rows.At(i)
+	row.heard = true
+	passed := k.limit * seconds(now-row.last)
+	if k.past != nil {
+		passed = k.past.passed(row.last, now, k.limit)
+	}
+	row.lent += float32(row.weight * passed)
+	k.parts.Sub(row.weight)
+	row.weight = 0
+	k.unwant(row)
+}
+
+// unwant takes the demand of row's host out of the sums: the owner knows what the host
+// asks for.
+func (k *Account) unwant(row *row) {
+	if row.wants > 0 {
+		k.wants = upper(k.wants-float64(row.wants), 0)
+		k.users--
+		row.wants = 0
+	}
+}
+
+// Draw implements account.Pooled.
+func (k *Account) Draw(now time.Duration, rule exactbucket.Rule, f func(*exactbucket.Bucket)) {
+	if !k.begun() {
+		k.begin(now, limitOf(rule))
+	}
+	now = max(now, k.at)
+	k.advance(now, limitOf(rule))
+	rule.Rate = upper(rule.Rate-k.rates(rule.Rate), 0)
+	b := exactbucket.New(now, rule)
+	b.Lower(now, k.pool)
+	f(&b)
+	k.drew(b.Level(now), rule.Burst)
+}
+
+// Draw implements account.Pooled.
+func (k *asked) Draw(now time.Duration, rule exactbucket.Rule, f func(*exactbucket.Bucket)) {
+	f(k.Bucket(now, rule))
+	k.Settle(now)
+}
+
+// drew takes in that tokens are left in the pool, which holds burst.
+func (k *Account) drew(tokens, burst float64) {
+	k.ideal = lower(upper(k.ideal+tokens-k.pool, 0), burst)
+	k.pool = tokens
+}
+
+// Idle implements account.Pooled.
+func (k *Account) Idle(now, lately time.Duration) bool { return !k.begun() || now-k.at > lately }

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pool
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/headgate/headgate/aggregator/internal/account"
+	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/internal/exactbucket"
+)
+
+const s = time.Second
+
+// reaching is how hosts reach a pool under the algorithm called name.
+func reaching(name string) *account.Config {
+	a, err := algorithm.Builtin().Lookup(name)
+	if err != nil {
+		panic(err)
+	}
+	c := under(a)
+	c.Rule.Lease = 10 * time.Second
+	return c
+}
+
+// plain is the Account that k has within.
+func plain(k account.Account) *Account {
+	switch k := k.(type) {
+	case *asked:
+		return &k.Account
+	case *Account:
+		return k
+	}
+	panic("another account")
+}
+
+// A pool that is asked all the time loses no fraction of a token, as one bucket does
+// not.
+func TestAPoolThatIsAskedIsABucketToTheLastDigit(t *testing.T) {
+	for _, name := range []string{algorithm.NameExact, algorithm.NameAuto} {
+		rule := exactbucket.Rule{Rate: 1. / 3600, Burst: 1e6} // in 4 µs it fills by 10⁻⁹
+		k, _ := made(name).(*asked)
+		one := exactbucket.New(0, rule)
+		take := func(now time.Duration, n float64) {
+			got := k.Bucket(now, rule).Take(now, n, 0)
+			k.Settle(now)
+			if want := one.Take(now, n, 0); got != want {
+				t.Fatalf("%s, at %v: %+v, and one bucket says %+v", name, now, got, want)
+			}
+		}
+		take(time.Minute, 1e6-0.5)
+		now := time.Minute
+		for i := range 250_000 {
+			now += 4 * time.Microsecond
+			take(now, 1)
+			if i%100 == 0 {
+				k.Expire(now+time.Microsecond, func(uint32) {})
+			}
+		}
+		k.Expire(now, func(uint32) {})
+		if got, want := k.Bucket(now, rule).Level(now), one.Level(now); got != want {
+			t.Errorf("%s: %v are left, and one bucket has %v", name, got, want)
+		}
+	}
+}
+
+// Hosts that hold a grant when the rule says exact have it until they ask or say so, or
+// until its lease ends. Nothing more is lent.
+func TestWhereHostsAskForEachEventNothingIsLent(t *testing.T) {
+	limit := algorithm.Limit{Rate: 1000, Burst: 1000}
+	auto := newAsked(limit)
+	var lent, weight [3]float64
+	for host := range uint32(3) {
+		g, _ := auto.Report(0, limit, host, &account.Report{Elapsed: s, Wants: 300, Cost: 1})
+		if weight[host], lent[host] = g.Weight, g.Tokens; g.Weight < 0.1 || g.Tokens < 10 {
+			t.Fatalf("host %d is granted %+v", host, g)
+		}
+	}
+	k, _ := auto.Reach(0, reaching(algorithm.NameExact)).(*asked)
+	k.Bucket(0, bucketOf(limit)).Take(0, 700, 0) // so that there is room for what comes back
+	k.Settle(0)
+	if got := k.Lend(0, 0, 100, 0, 300, 1); got != 0 {
+		t.Errorf("%v tokens are lent", got)
+	}
+	report := func(now time.Duration, host uint32, used, has float64) {
+		if g, ok := k.Report(now, limit, host, &account.Report{Allowed: used, Elapsed: time.Second, Wants: 300, Cost: 1, Has: has}); ok {
+			t.Errorf("host %d is granted %+v", host, g)
+		}
+	}
+	report(s, 0, 1000*weight[0], weight[0]) // it has not heard
+	report(s, 1, 1000*weight[1], 0)         // it has, and holds nothing
+	k.follow(s, bucketOf(limit))
+	k.Returns(s, 2)
+	if got := k.rates(1); math.Abs(got-weight[0]) > 1e-9 {
+		t.Errorf("%v of the limit is out, want that of host 0 of %v", got, weight)
+	}
+	if got := k.lent; math.Abs(got-lent[0]-lent[2]) > 1e-3 {
+		t.Errorf("%v tokens are out, want those of hosts 0 and 2 of %v", got, lent)
+	}
+	before := k.pool
+	report(s, 2, 100, weight[2]) // says what it used before it heard
+	if got, want := k.pool-before, lent[2]+1000*weight[2]-100; math.Abs(got-want) > 1e-3 {
+		t.Errorf("host 2 gave back %v, want %v", got, want)
+	}
+	k.Expire(9*s, func(uint32) {})
+	if got := k.rates(1); math.Abs(got-weight[0]) > 1e-9 {
+		t.Errorf("within its lease, host 0 has %v of the limit, want %v", got, weight[0])
+	}
+	k.Expire(12*s, func(uint32) {})
+	if got := k.rates(1) + k.lent; math.Abs(got) > 1e-9 {
+		t.Errorf("after all leases, %v is out", got)
+	}
+}
+
+// A host that has heard of the rule says with its last report under the earlier one what
+// it used before, in full, and keeps what the rule's account gave it.
+func TestALastReportUnderAnotherNameCosts(t *testing.T) {
+	limit := algorithm.Limit{Rate: 1000, Burst: 1000}
+	for _, to := range []string{algorithm.NameElastic, algorithm.NameAuto} {
+		from := algorithm.NameAuto
+		if to == from {
+			from = algorithm.NameElastic
+		}
+		old := made(from)
+		for now := -20 * s; now <= 0; now += s {
+			old.Report(now, limit, 1, &account.Report{Elapsed: s, Wants: 300, Cost: 1})
+			old.Expire(now, func(uint32) {})
+		}
+		pooled, _ := old.(account.Pooled)
+		k := pooled.Reach(0, reaching(to))
+		has := plain(k).rates(1)
+		g, ok := k.Report(s, limit, 1, &account.Report{Elapsed: s, Wants: 300, Cost: 1})
+		before := *plain(k)
+		if _, ok := k.Report(s, limit, 1, &account.Report{Elapsed: s, Allowed: 250, Wants: 300, Cost: 1, Has: has, Elsewhere: true}); ok {
+			t.Errorf("to %s: a grant for who names %s", to, from)
+		}
+		if got := before.pool - plain(k).pool; got != 250 {
+			t.Errorf("to %s: 250 that were used cost %v", to, got)
+		}
+		if got := plain(k).rates(1); !ok || math.Abs(got-g.Weight) > 1e-9 || plain(k).lent != before.lent {
+			t.Errorf("to %s: the host has %v of the limit and %v tokens, and was granted %+v", to, got, plain(k).lent, g)
+		}
+	}
+}
+
+// Hosts report under any name, ask and return; and the rule changes all the time. The
+// sums are those of the rows, and there are no more tokens than a burst.
+func TestAPoolIsSaneHoweverHostsReachIt(t *testing.T) {
+	names := []string{algorithm.NameExact, algorithm.NameAuto, algorithm.NameElastic}
+	rapid.Check(t, func(t *rapid.T) {
+		amount := rapid.OneOf(rapid.Just(0.0), rapid.Float64Range(0, 1), rapid.Float64Range(0, 1000))
+		limit := algorithm.Limit{Rate: 100, Burst: 1000}
+		k, _ := made(rapid.SampledFrom(names).Draw(t, "first")).(account.Pooled)
+		now := time.Duration(0)
+		for range 100 {
+			now += time.Duration(rapid.Int64Range(0, int64(3*s)).Draw(t, "pause"))
+			host := uint32(rapid.IntRange(0, 5).Draw(t, "host"))
+			k.Expire(now, func(uint32) {})
+			switch rapid.IntRange(0, 9).Draw(t, "what") {
+			case 0:
+				c := reaching(rapid.SampledFrom(names).Draw(t, "next"))
+				k = k.Reach(now, c)
+				k.Configure(now, c)
+			case 1:
+				limit.Rate, limit.Burst = amount.Draw(t, "rate"), amount.Draw(t, "burst")
+			case 2, 3, 4:
+				k.Draw(now, bucketOf(limit), func(b *exactbucket.Bucket) { b.Take(now, amount.Draw(t, "n"), 0) })
+				if a, ok := k.(*asked); ok && a.always {
+					a.Returns(now, host)
+				} else if ok {
+					a.Lend(now, host, amount.Draw(t, "most"), 0, amount.Draw(t, "by now"), 1)
+				}
+			default:
+				k.Report(now, limit, host, &account.Report{
+					Allowed: amount.Draw(t, "allowed"), Rejected: amount.Draw(t, "rejected"), Elapsed: s, Cost: 1,
+					Wants: amount.Draw(t, "wants"), Has: rapid.Float64Range(0, 1).Draw(t, "has"), Elsewhere: rapid.Bool().Draw(t, "elsewhere"),
+				})
+			}
+			a := plain(k)
+			if !a.begun() {
+				continue
+			}
+			lent, parts, wants, users := 0.0, 0.0, 0.0, int32(0)
+			for i := range a.rows.All {
+				row := a.rows.At(i)
+				lent, parts, wants = lent+float64(row.unspent), parts+row.weight, wants+float64(row.wants)
+				if row.wants > 0 {
+					users++
+				}
+			}
+			if math.Abs(lent-a.lent) > 1e-3 || math.Abs(parts-a.parts.Value()) > 1e-6 || math.Abs(wants-a.wants) > 1e-3 || users != a.users {
+				t.Fatalf("sums are %v, %v, %v and %d; of the rows they are %v, %v, %v and %d", a.lent, a.parts.Value(), a.wants, a.users, lent, parts, wants, users)
+			}
+			if !(a.pool <= max(limit.Burst, 1000)+1e-3) {
+				t.Fatalf("%v tokens of a burst of %v", a.pool, limit.Burst)
+			}
+		}
+	})
+}
