@@ -217,9 +217,7 @@ func (o *options) connect(address string) error {
 }
 
 // builtIn reports whether name is an algorithm that no Registry has.
-func builtIn(name string) bool {
-	return name == limiter.Even || name == algorithm.NameExact || name == mesh.Name
-}
+func builtIn(name string) bool { return name == limiter.Even || name == mesh.Name }
 
 // known reports whether rules may name algorithm.
 func (o *options) known(name string) bool {

@@ -28,8 +28,9 @@
 // Under Update there is Step, which has no clock and no I/O: the same Steps
 // give the same grants. The simulator runs it on virtual time.
 //
-// Keys under `exact` are not shared. The Aggregator keeps the one bucket of each,
-// and answers takes of tokens (usage.TakesTypeURL) one by one: see Take.
+// Keys under `exact`, `auto` and `elastic` are one account, the pool. Hosts ask it for
+// each event, for what they lack, or never: takes of tokens (usage.TakesTypeURL) are
+// served one by one, see Take.
 //
 // # What it costs
 //

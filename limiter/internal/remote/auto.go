@@ -13,14 +13,14 @@ import (
 
 // Auto is a Rate that asks a Remote, its key's owner, for what it does not have
 // itself. With a grant, its bucket decides, and the owner is asked for what the
-// bucket refuses: see second. Without one, the owner is asked for each event, and
+// bucket refuses: see askOwner. Without one, the owner is asked for each event, and
 // the bucket is the fallback's. Reports go on meanwhile, because the owner needs each
 // host's demand. Use NewAuto.
 type Auto struct {
 	Stage
 	asks    atomic.Bool // there is no grant; readers need no other field to match it
 	changed func(*Auto)
-	seconds seconds
+	asking  asking
 	told    share.Asked // by TakeElsewhere
 	mu      sync.Mutex  // held while what is in force changes
 }
@@ -45,14 +45,14 @@ func (a *Auto) Asking() bool { return a.asks.Load() }
 
 // Asked is what was asked so far. Safe for concurrent use.
 func (a *Auto) Asked() share.Asked {
-	s := &a.seconds
+	s := &a.asking
 	return share.Asked{Asks: s.asked.Load(), Granted: s.granted.Load(), Withheld: s.withheld.Load(), Lent: s.lent.Load()}
 }
 
 // NotBefore is the Instant until which asking for an event such as the last one that
 // was refused is known not to help. Safe for concurrent use.
 func (a *Auto) NotBefore() stage.Instant {
-	if last := a.seconds.last.Load(); last != nil {
+	if last := a.asking.last.Load(); last != nil {
 		return last.until
 	}
 	return 0
@@ -120,9 +120,9 @@ func (a *Auto) Take(ctx context.Context, q stage.Request) (stage.Verdict, stage.
 		return v, receipt
 	}
 	if soon.Longest == q.Longest {
-		return a.second(ctx, q, v)
+		return a.askOwner(ctx, q, v)
 	}
-	return a.secondBeforeAWait(ctx, q, soon, v)
+	return a.askBeforeWait(ctx, q, soon, v)
 }
 
 // Settle implements stage.Stage. The bucket that gave the tokens settles them.

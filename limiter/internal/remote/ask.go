@@ -12,10 +12,10 @@ import (
 	"github.com/headgate/headgate/limiter/stage"
 )
 
-// seconds is what an Auto knows of the events that its bucket refused and that
+// asking is what an Auto knows of the events that its bucket refused and that
 // its owner was asked for. The zero value has asked for none. Safe for concurrent
 // use.
-type seconds struct {
+type asking struct {
 	budget   Budget
 	borrows  atomic.Bool             // an ask for more than its event is under way
 	last     atomic.Pointer[refusal] // nil before the first
@@ -72,34 +72,34 @@ type timed struct{}
 // own clock.
 var Timed = context.WithValue(context.Background(), timed{}, true)
 
-// second asks the owner for q, which the bucket has refused with v. Tokens that
+// askOwner asks the owner for q, which the bucket has refused with v. Tokens that
 // no host holds are in the owner's pool: the owner pays q out of it, or says for
 // how long it cannot. The bucket has counted q as rejected, as all that the owner
 // pays counts: see counted.
 //
 // A caller whose ctx has ended cannot wait for an answer. If there is something to
 // ask, it gets Canceled, and q is not counted.
-func (a *Auto) second(ctx context.Context, q stage.Request, v stage.Verdict) (stage.Verdict, stage.Receipt) {
+func (a *Auto) askOwner(ctx context.Context, q stage.Request, v stage.Verdict) (stage.Verdict, stage.Receipt) {
 	if !a.mayPay(q, v.Reason) || ctx.Value(timed{}) != nil && stage.Now().Sub(q.Now).Abs() > a.Terms().Rule.AskTimeout {
 		return v, stage.Receipt{}
 	}
 	v.Reason = stage.Limited // the cost is not too high for the owner
-	if last := a.seconds.last.Load(); last.stands(q) {
+	if last := a.asking.last.Load(); last.stands(q) {
 		v.RetryAfter = last.retryAfter(q.Now, v.RetryAfter)
 		return v, stage.Receipt{}
 	}
-	if ctx.Err() != nil && a.seconds.budget.Left(q.Now, asksPerKey, asksAtOnce) {
+	if ctx.Err() != nil && a.asking.budget.Left(q.Now, asksPerKey, asksAtOnce) {
 		return a.canceled(q)
 	}
 	// The waits that callers are promised limit how often callers that wait ask.
-	if q.Longest <= 0 && !a.seconds.budget.Spend(q.Now, asksPerKey, asksAtOnce) || !a.host.MayAsk(q.Now) {
-		a.seconds.withheld.Add(1)
+	if q.Longest <= 0 && !a.asking.budget.Spend(q.Now, asksPerKey, asksAtOnce) || !a.host.MayAsk(q.Now) {
+		a.asking.withheld.Add(1)
 		return v, stage.Receipt{}
 	}
-	a.seconds.asked.Add(1)
+	a.asking.asked.Add(1)
 	more, asOf := a.room(q.Now)
 	if more > 0 {
-		defer a.seconds.borrows.Store(false)
+		defer a.asking.borrows.Store(false)
 	}
 	outcome, err := a.ask(ctx, q, more)
 	if err == nil {
@@ -109,10 +109,10 @@ func (a *Auto) second(ctx context.Context, q stage.Request, v stage.Verdict) (st
 	case err != nil && ctx.Err() != nil:
 		return a.canceled(q)
 	case errors.Is(err, stage.ErrBusy):
-		a.seconds.pause(q.Now, busy)
+		a.asking.pause(q.Now, busy)
 		return v, stage.Receipt{}
 	case err != nil:
-		a.seconds.pause(q.Now, unanswered+a.Terms().Rule.AskTimeout)
+		a.asking.pause(q.Now, unanswered+a.Terms().Rule.AskTimeout)
 		a.mu.Lock()
 		a.Alone(q.Now)
 		a.mu.Unlock()
@@ -120,27 +120,27 @@ func (a *Auto) second(ctx context.Context, q stage.Request, v stage.Verdict) (st
 		return v, stage.Receipt{}
 	case !outcome.OK:
 		last := refused(q, outcome.RetryAfter)
-		a.seconds.last.Store(last)
+		a.asking.last.Store(last)
 		v.RetryAfter = last.retryAfter(q.Now, v.RetryAfter)
 		return v, stage.Receipt{}
 	}
-	a.seconds.granted.Add(1)
+	a.asking.granted.Add(1)
 	a.borrow(q.Now, min(outcome.Lent, more), asOf)
 	a.admitted.Add(min(q.N, bucket.MaxCost))
 	return stage.Verdict{Answer: stage.Answer{By: stage.ByOwner}, Wait: outcome.Wait, Left: outcome.Left}, paid(q)
 }
 
-// secondBeforeAWait is second for q that may wait, which the bucket has refused with v
+// askBeforeWait is askOwner for q that may wait, which the bucket has refused with v
 // for now, which is soon. The owner may pay q sooner than the bucket. If it does not,
 // the bucket decides. Other callers may have taken tokens from it meanwhile, so q
 // holds none while the owner is asked.
-func (a *Auto) secondBeforeAWait(ctx context.Context, q, soon stage.Request, v stage.Verdict) (stage.Verdict, stage.Receipt) {
+func (a *Auto) askBeforeWait(ctx context.Context, q, soon stage.Request, v stage.Verdict) (stage.Verdict, stage.Receipt) {
 	if v.RetryAfter > 0 {
 		soon.Longest = min(q.Longest, soon.Longest+v.RetryAfter) // as long as the bucket would take
 	} else {
 		soon.Longest = q.Longest
 	}
-	said, receipt := a.second(ctx, soon, v)
+	said, receipt := a.askOwner(ctx, soon, v)
 	if said.OK() || said.Reason == stage.Canceled {
 		return said, receipt
 	}
@@ -161,7 +161,7 @@ func (a *Auto) secondBeforeAWait(ctx context.Context, q, soon stage.Request, v s
 func (a *Auto) room(now stage.Instant) (tokens float64, asOf uint32) {
 	asOf, settled := a.Common().Settled()
 	tokens = a.Terms().Rule.Burst - max(a.Bucket().Tokens(now), 0)
-	if !settled || !(tokens > 0) || !a.seconds.borrows.CompareAndSwap(false, true) {
+	if !settled || !(tokens > 0) || !a.asking.borrows.CompareAndSwap(false, true) {
 		return 0, asOf
 	}
 	return tokens, asOf
@@ -184,7 +184,7 @@ func (a *Auto) borrow(now stage.Instant, tokens float64, asOf uint32) {
 		a.Bucket().Add(now, -tokens)
 		return
 	}
-	a.seconds.lent.Add(int64(tokens))
+	a.asking.lent.Add(int64(tokens))
 }
 
 // Allow is Take for one token now, without the reasons. The host has a grant.
@@ -193,10 +193,10 @@ func (a *Auto) Allow(now stage.Instant) bool {
 		return true
 	}
 	q := stage.Request{Now: now, N: 1, Kind: stage.Final}
-	if a.seconds.last.Load().stands(q) {
-		return false // as second does, which also says when to retry
+	if a.asking.last.Load().stands(q) {
+		return false // as askOwner does, which also says when to retry
 	}
-	v, _ := a.second(context.Background(), q, stage.Because(stage.Limited))
+	v, _ := a.askOwner(context.Background(), q, stage.Because(stage.Limited))
 	return v.OK()
 }
 
@@ -213,7 +213,7 @@ func (a *Auto) canceled(q stage.Request) (stage.Verdict, stage.Receipt) {
 }
 
 // pause has the host not ask again for d, whatever the event.
-func (s *seconds) pause(now stage.Instant, d time.Duration) {
+func (s *asking) pause(now stage.Instant, d time.Duration) {
 	s.last.Store(&refusal{until: now.Add(d), longest: stage.Forever})
 }
 
