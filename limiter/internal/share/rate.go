@@ -197,7 +197,7 @@ func (r *Rate) Steer(now stage.Instant, hosts int) {
 			before = max(before, 0)
 		}
 		r.granted, r.resting.tokens = valid, before
-	case decides != r.inForce:
+	case decides != r.inForce || r.beyond:
 		r.beyond = false
 		r.bucket.SetPace(now, bucket.NewPace(decides.Limit, decides.Burst))
 	}
