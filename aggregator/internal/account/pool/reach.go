@@ -75,10 +75,10 @@ func (k *asked) Configure(now time.Duration, c *account.Config) {
 // A host that has heard of the rule says with its last report under the earlier one
 // what it used before.
 func (k *Account) hear(now time.Duration, limit algorithm.Limit, host uint32, r *account.Report, always bool, floor float64) {
-	had, heard := 0.0, false
+	had, weight, heard := 0.0, 0.0, false
 	if i := k.rows.FindAt(k.found, host); i != rowset.None {
 		row := k.rows.At(i)
-		had, heard = float64(row.lent), row.heard
+		had, weight, heard = float64(row.lent), row.weight, row.heard
 	}
 	if heard && !always { // what it held is settled, and it has a grant of the rule's own
 		k.pool = upper(k.pool-r.Allowed, lower(k.pool, floor))
@@ -91,6 +91,9 @@ func (k *Account) hear(now time.Duration, limit algorithm.Limit, host uint32, r 
 	}
 	if heard || !(r.Has > 0) {
 		return
+	}
+	if always { // a host holds what it was granted here, whatever it says, until its lease ends
+		r.Has = lower(r.Has, weight)
 	}
 	k.listen(row, r)
 	if now >= k.learns {
