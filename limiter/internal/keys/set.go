@@ -148,7 +148,7 @@ func (s *Set) Report(now stage.Instant) []*report.Batch {
 	s.forgetIdleLocked(now, false)
 	s.host.owing.Flush(now)
 	hosts, unused := s.Hosts(), restful*s.Interval()
-	round := s.reporter.Begin(now, s.successor)
+	round := s.reporter.Begin(now, hosts, s.successor)
 	live, fallbacks := 0, 0
 	for at, k := range s.live {
 		st := k.state.Load()
@@ -196,7 +196,7 @@ func (s *Set) Early(now stage.Instant) []*report.Batch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
-	return s.reporter.Early(now)
+	return s.reporter.Early(now, s.Hosts())
 }
 
 // Apply takes in the grants for some rows of b: grant i is for row rows[i], or

@@ -15,11 +15,11 @@ import (
 
 func TestANewKeyReportsSoonWhenItRunsLow(t *testing.T) {
 	h := newHost(t, 100, reportsEarly, 10)
-	if h.Due() != Never || len(h.Early(0)) > 0 {
+	if h.Due() != Never || len(h.Early(0, 1)) > 0 {
 		t.Fatal("something is due before anything happened")
 	}
 	h.use(0, "k", 3) // of the ten of an even part
-	if due := h.Due(); due < second/20 || len(h.Early(due)) > 0 {
+	if due := h.Due(); due < second/20 || len(h.Early(due, 1)) > 0 {
 		t.Fatalf("a key with plenty left is reported at %v", time.Duration(due))
 	}
 	h = newHost(t, 100, reportsEarly, 10)
@@ -27,7 +27,7 @@ func TestANewKeyReportsSoonWhenItRunsLow(t *testing.T) {
 	if due := h.Due(); due > second/20 {
 		t.Fatalf("a new key is reported at %v", time.Duration(due))
 	}
-	said := h.granted(h.Due(), h.Early(h.Due()), 0.5, 20)
+	said := h.granted(h.Due(), h.Early(h.Due(), 1), 0.5, 20)
 	if len(said) != 1 || said[0].Allowed[0] != 6 || said[0].Wants[0] <= 0 {
 		t.Fatalf("said %+v", said)
 	}

@@ -79,7 +79,7 @@ func (h *host) successor(key, _ string) *Subject {
 
 // report makes a regular report.
 func (h *host) report(now stage.Instant) []*Batch {
-	round := h.Begin(now, h.successor)
+	round := h.Begin(now, 1, h.successor)
 	for _, s := range h.live {
 		round.Visit(s, h.hosts)
 	}
@@ -91,7 +91,7 @@ func (h *host) urgent(now stage.Instant) []*Batch {
 	if now < h.Due() {
 		return nil
 	}
-	return h.Early(now)
+	return h.Early(now, 1)
 }
 
 // granted answers batches: each key gets so much. It returns what they said.

@@ -67,11 +67,12 @@ func (r *Reporter) Reconfigured() { r.early.rouse() }
 
 // Begin begins a regular round at now. Subjects that wait for an early report are the
 // first in it, then those that are retired.
-func (r *Reporter) Begin(now stage.Instant, successor Successor) *Round {
+func (r *Reporter) Begin(now stage.Instant, hosts int, successor Successor) *Round {
 	round := r.round(now, false)
 	round.sizes = r.sizes
 	for _, s := range r.early.ready(now, true) {
-		if s.early() && !s.stale(now) { // slots are visited in any case
+		if s.early() { // slots are visited in any case
+			r.refresh(now, s, hosts)
 			round.add(s)
 		}
 	}
@@ -95,13 +96,21 @@ func (r *Reporter) finished(batches []*Batch) {
 	}
 }
 
+// refresh puts the fallback in force if the lease of s has ended: the tokens that a
+// report is about are those that decide.
+func (r *Reporter) refresh(now stage.Instant, s *Subject, hosts int) {
+	if s.stale(now) {
+		s.part.Steer(now, hosts)
+		r.fell(now, s)
+	}
+}
+
 // Early reports what cannot wait at now.
-func (r *Reporter) Early(now stage.Instant) []*Batch {
+func (r *Reporter) Early(now stage.Instant, hosts int) []*Batch {
 	round := r.round(now, true)
 	for _, s := range r.early.ready(now, false) {
-		if !s.stale(now) {
-			round.add(s)
-		}
+		r.refresh(now, s, hosts)
+		round.add(s)
 	}
 	return round.Batches()
 }
