@@ -694,9 +694,10 @@ func (m *model) reserve(rt *rapid.T) {
 		}
 		return v
 	})
+	// A wait of a nanosecond may be over before it is cancelled.
 	// Under auto, what an owner gave is kept if the bucket of this host decides
 	// by then, and has less.
-	if o != nil && m.refunds && (o.acts > m.now || !waits) && (!o.owed || answering(&m.rule) != "auto") {
+	if o != nil && m.refunds && (o.acts > m.now+1 || !waits) && (!o.owed || answering(&m.rule) != "auto") {
 		o.settle, o.reserved = cancel, true
 		m.open = append(m.open, o)
 	}
