@@ -22,7 +22,7 @@ func Example() {
 	}
 	defer os.RemoveAll(dir)
 	limits := filepath.Join(dir, "limits.yaml")
-	if err := os.WriteFile(limits, []byte("limits:\n  - {key: \"frontend:*\", limit: 2/m, burst: 2}\n"), 0o600); err != nil {
+	if err := os.WriteFile(limits, []byte("limits:\n  - {key: \"frontend:*\", limit: 2/m, burst: 2, ask_timeout: 10s}\n"), 0o600); err != nil {
 		fmt.Println(err)
 		return
 	}
