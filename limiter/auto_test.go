@@ -243,6 +243,27 @@ func TestAutoBorrows(t *testing.T) {
 	}
 }
 
+// A grant says how deep the bucket is, also one that changes no tokens.
+func TestAGrantEndsTheDepthOfALoan(t *testing.T) {
+	var now stage.Instant
+	g, e := autoGroup(t, autoRule(1), &now)
+	k := g.For("k")
+	take(k, now, 1)
+	granted(t, g, 1, g.Manual().Report(1), sure, 0)
+	if e.lends = 19; take(k, 1, 1) != 1 || only(t, g, 1, "k").Level.Burst < 19 {
+		t.Fatalf("it has borrowed %+v", only(t, g, 1, "k").Level)
+	}
+	now = second
+	for _, b := range g.Manual().Report(now) {
+		if err := g.Manual().Apply(now, b, nil, grantOf(sure, 10, time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := only(t, g, now, "k").Level; !near(got.Burst, 10) || got.Tokens > 10.001 {
+		t.Errorf("granted a burst of 10, it has %+v", got)
+	}
+}
+
 // While a report is under way nobody knows whether its answer takes back what is lent
 // meanwhile. So nothing is.
 func TestAutoBorrowsNothingWhileAReportIsUnderWay(t *testing.T) {

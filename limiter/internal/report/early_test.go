@@ -319,3 +319,22 @@ func TestTheLastReportWantsNothing(t *testing.T) {
 		}
 	}
 }
+
+// An early report after the end of a lease is about the fallback's tokens, which decide
+// by then: the answer says what the bucket is to hold as of that report.
+func TestAnEarlyReportAfterALeaseIsAboutTheFallback(t *testing.T) {
+	h := newHost(t, 100, reportsEarly, 1)
+	s := h.use(0, "k", 1)
+	h.granted(second/10, h.report(second/10), 0.5, 20)
+	now := stage.Instant(2 * time.Minute) // the lease has ended, and no round has noticed
+	h.early.mu.Lock()
+	h.early.urgeLocked(now, s, 0)
+	h.early.mu.Unlock()
+	now += second / 10
+	batches := h.Early(now, 1)
+	h.report(now) // a round notices
+	h.granted(now, batches, 0.5, 5)
+	if got := tokens(s, now); !near(got, 5) {
+		t.Errorf("%v tokens, and 5 are granted", got)
+	}
+}

@@ -201,3 +201,19 @@ func TestAPoolIsSaneHoweverHostsReachIt(t *testing.T) {
 		}
 	})
 }
+
+// A host that was granted nothing here holds nothing, whatever it says: no stranger can
+// close an exact key.
+func TestNoStrangerClosesAnExactKey(t *testing.T) {
+	limit := algorithm.Limit{Rate: 10, Burst: 10}
+	k, _ := made(algorithm.NameExact).(*asked)
+	k.Bucket(0, bucketOf(limit)).Take(0, 10, 0)
+	k.Settle(0)
+	for host := range uint32(3) {
+		k.Report(time.Minute, limit, host, &account.Report{Elapsed: s, Wants: 300, Cost: 1, Has: 1})
+	}
+	now := time.Minute + time.Second
+	if got := k.Bucket(now, bucketOf(limit)).Level(now); got < 10-1e-6 {
+		t.Errorf("%v tokens are left of 10, after three strangers said that they hold the limit", got)
+	}
+}
