@@ -167,14 +167,14 @@ func TestWhenTheLeaseFromAboveEndsWhatIsSafeIsShared(t *testing.T) {
 	l.Safe = 30
 	answered(t, a, 0, l)
 	claimed(t, a, s, wants("a", 0, 60))
-	nobody := l
-	nobody.Amount, nobody.Learning = 0, true
+	refused := l
+	refused.Amount, refused.Learning = 0, true
 	for at := 8 * s; at < 100*s; at += 8 * s {
 		if asked := a.Parent().Ask(at, "region"); asked != nil {
 			if at < 80*s {
 				a.Parent().Hear(at, asked, nil, []error{errors.New("away")})
 			} else { // it is back, and learns that nobody has anything
-				a.Parent().Hear(at, asked, &claims.Leases{Rows: []claims.Lease{nobody}}, nil)
+				a.Parent().Hear(at, asked, &claims.Leases{Rows: []claims.Lease{refused}}, nil)
 			}
 		}
 		want := 60.0

@@ -128,7 +128,7 @@ func TestOnlyTheAccountThatAnswersClaimsAbove(t *testing.T) {
 	}
 }
 
-// What a shadow has granted is no lease: the next owner must not take it for one.
+// The grants of a shadow are no leases: the next owner must not take them for some.
 func TestAShadowHandsNothingOver(t *testing.T) {
 	a := leased(t, dynamicconfig.Rule{Limit: 100, Migration: &dynamicconfig.Migration{From: "fair-share", To: "none", Mode: dynamicconfig.ModeOldShadowNew}})
 	for at := s; at < 5*s; at += s {

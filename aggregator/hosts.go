@@ -25,8 +25,8 @@ type hosts struct {
 	gone   func(host uint32)                           // forget; made once, as it costs an allocation
 }
 
-// nobody is no host's number.
-const nobody = math.MaxUint32
+// noHost is the number of no host.
+const noHost = math.MaxUint32
 
 // acquire returns the number of name and keeps it from being given anew until
 // add(id, -1).

@@ -204,7 +204,7 @@ func TestAChangeOfReachKeepsThePool(t *testing.T) {
 					before, began := p.admitted, p.now
 					p.changes(ruleOf(to, limit, burst))
 					if debt > 0 {
-						p.a.GC(p.now) // nobody has reported or asked since
+						p.a.GC(p.now) // no host has reported or asked since
 					}
 					p.runs(began + 5*time.Second)
 					soon := p.admitted - before
@@ -327,7 +327,7 @@ func TestAMigrationHasAnAccountOfItsOwn(t *testing.T) {
 	}
 }
 
-// What the cluster above leases stays with the key.
+// The lease of the cluster above stays with the key.
 func TestAChangeOfReachKeepsTheLeaseFromAbove(t *testing.T) {
 	for _, from := range pooled {
 		for _, to := range pooled {

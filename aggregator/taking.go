@@ -160,6 +160,6 @@ func (a *Aggregator) undo(now time.Duration, takes *usage.Takes) {
 		if back.Tokens > 0 { // it had given them back
 			back.Spent = usage.SpentBeyond
 		}
-		a.take(now, nobody, &back)
+		a.take(now, noHost, &back)
 	}
 }

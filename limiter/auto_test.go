@@ -215,7 +215,7 @@ func TestAutoUsesItsFairPartAlone(t *testing.T) {
 	}
 }
 
-// What an owner lends with an answer is the host's until it reports.
+// A loan is the host's until it reports.
 func TestAutoBorrows(t *testing.T) {
 	var now stage.Instant
 	g, e := autoGroup(t, autoRule(1), &now)
@@ -264,8 +264,8 @@ func TestAGrantEndsTheDepthOfALoan(t *testing.T) {
 	}
 }
 
-// While a report is under way nobody knows whether its answer takes back what is lent
-// meanwhile. So nothing is.
+// While a report is under way, the host does not know whether the owner takes back with
+// it what it lends meanwhile. So the host borrows nothing.
 func TestAutoBorrowsNothingWhileAReportIsUnderWay(t *testing.T) {
 	var now stage.Instant
 	g, e := autoGroup(t, autoRule(1), &now)
@@ -343,7 +343,7 @@ func TestAutoWhenTheLeaseEnds(t *testing.T) {
 	}
 }
 
-// Without a Remote there is nobody to ask: the even share decides.
+// Without a Remote, a host cannot ask, and its even share decides.
 func TestAutoWithoutARemote(t *testing.T) {
 	g := NewGroup(snapshot(t, autoRule(10)), 10)
 	if got := by(t, g, 0); got != Auto {

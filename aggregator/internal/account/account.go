@@ -103,7 +103,7 @@ type Pooled interface {
 	// or to lower.
 	Draw(now time.Duration, rule exactbucket.Rule, f func(*exactbucket.Bucket))
 
-	// Idle reports whether nobody has reported or taken lately: after now − lately.
+	// Idle reports whether no host has reported or taken lately: after now − lately.
 	Idle(now, lately time.Duration) bool
 }
 

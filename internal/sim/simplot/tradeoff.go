@@ -73,7 +73,7 @@ func WriteTradeoffs(w io.Writer, format, title, note string, all []Tradeoff) err
 			t.draw(panel)
 		}
 		text(dc, dc.Min.X+margin+0.3*vg.Inch, dc.Min.Y+0.12*vg.Inch, 8.5, false, faint, left,
-			"across: calls per host and second    up: false rejects, % of what is offered")
+			"across: calls per host and second; up: false rejects, % of what is offered")
 	})
 }
 

@@ -90,6 +90,6 @@ func (c *Config) shareTerms(a *ruleState, name string, answers bool) *share.Term
 	if answers {
 		t.Counts, t.Asked = &a.usage.Counts, &a.usage.Asked
 	}
-	t.Reports = !t.Traits.Local && (c.Remotes[name] == nil) != (name == share.Auto) // without a Remote, auto has nobody to ask
+	t.Reports = !t.Traits.Local && (c.Remotes[name] == nil) != (name == share.Auto) // auto needs a Remote to ask
 	return t
 }

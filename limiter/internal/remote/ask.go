@@ -68,7 +68,7 @@ const (
 type timed struct{}
 
 // Timed is the context of a decision as of a time that the caller states. If that
-// time is not about now, an Auto with a grant asks nobody: the owner decides as of its
+// time is not about now, an Auto with a grant does not ask: the owner decides as of its
 // own clock.
 var Timed = context.WithValue(context.Background(), timed{}, true)
 
@@ -155,7 +155,7 @@ func (a *Auto) askBeforeWait(ctx context.Context, q, soon stage.Request, v stage
 }
 
 // room is how many tokens more the host may hold, as of a report; 0 while a report
-// is under way: nobody knows whether the owner takes back with it what it lends now.
+// is under way: the host does not know whether the owner takes back with it what it lends now.
 // It is 0 too while another event asks for more: together they would be lent more
 // than there is room for. If it is not 0, borrows is set.
 func (a *Auto) room(now stage.Instant) (tokens float64, asOf uint32) {

@@ -24,7 +24,7 @@ import (
 //
 // # How much can be too much
 //
-// What is lent is out of the pool at once. Nothing is lent twice: there are no
+// Loans leave the pool at once. No token is lent twice: there are no
 // starters, and rates are no more than the limit. So hosts that all report every
 // interval T exceed one bucket, in any window, by at most what they may hold when it
 // begins beside a full pool:

@@ -146,7 +146,7 @@ func TestRatesAreForWhatIsSureToBeUsed(t *testing.T) {
 	}
 }
 
-// What is lent with an ask is out of the pool, and flows back with the next report if
+// A loan leaves the pool with the ask, and flows back with the next report if
 // it is not used.
 func TestALoanFlowsBack(t *testing.T) {
 	limit := algorithm.Limit{Rate: 1, Burst: 100}
