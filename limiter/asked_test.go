@@ -15,7 +15,9 @@ import (
 func TestAsksAreVisible(t *testing.T) {
 	var now stage.Instant
 	scope, e := tally.NewTestScope("", nil), newElsewhere(func() stage.Instant { return now })
-	g := NewGroup(snapshot(t, autoRule(1)), 10, WithRemote(Auto, e), WithSeed(1), WithScope(scope), WithBackground(func(f func()) { f() }))
+	rule := autoRule(1)
+	rule.Burst = 100
+	g := NewGroup(snapshot(t, rule), 10, WithRemote(Auto, e), WithSeed(1), WithScope(scope), WithBackground(func(f func()) { f() }))
 	k := g.For("k")
 	take(k, now, 1) // without a grant: these are in allowed only
 	granted(t, g, 1, g.Manual().Report(1), sure, 0)
@@ -25,7 +27,7 @@ func TestAsksAreVisible(t *testing.T) {
 	e.lends = 2
 	take(k, 1, 1)
 	e.lends = 0
-	take(k, 1, 2+12) // two of the loan, and as many asks as there may be at once less one
+	take(k, 1, 2+54) // two of the loan, and as many asks as there may be at once less one
 	now = second/7 + 2
 	take(k, now, 1)
 	e.answer = &stage.Outcome{RetryAfter: 200 * time.Millisecond}
@@ -36,12 +38,12 @@ func TestAsksAreVisible(t *testing.T) {
 	if s.Pause <= 0 || s.Pause > 200*time.Millisecond {
 		t.Errorf("it asks again after %v", s.Pause)
 	}
-	if s.Pause = 0; s != (AskStatus{Asks: 15, Granted: 14, Lent: 2}) {
+	if s.Pause = 0; s != (AskStatus{Asks: 57, Granted: 56, Lent: 2}) {
 		t.Errorf("%+v", s)
 	}
 	take(k, second/2, 10) // more than fill in
 	s = only(t, g, second/2, "k").Asked
-	if s.Withheld == 0 || s.Asks+s.Withheld != 15+10 || s.Pause != 0 {
+	if s.Withheld == 0 || s.Asks+s.Withheld != 57+10 || s.Pause != 0 {
 		t.Errorf("%+v", s)
 	}
 	now = second

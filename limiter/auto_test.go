@@ -162,7 +162,7 @@ func TestAutoAsksWithinItsBudget(t *testing.T) {
 	for now = 1; now < seconds*second; now += second / 1000 {
 		take(k, now, 1)
 	}
-	if got := e.asked - before; got > 14+7*seconds+1 || got < 7*seconds {
+	if got := e.asked - before; got > 56+7*seconds+1 || got < 7*seconds {
 		t.Errorf("%d times in %d s", got, seconds)
 	}
 }

@@ -42,10 +42,11 @@ func (r *refusal) stands(q stage.Request) bool {
 
 const (
 	// asksPerKey is how many times per second a host asks for one key beyond its
-	// grant, in the long run, and asksAtOnce how many times at once. Keys with
-	// fewer events need no more. For keys with more, grants do most of the work.
+	// grant, in the long run, and asksAtOnce how many times at once: a burst of some
+	// seconds may use up what was not asked for before. Keys with fewer events need no
+	// more. For keys with more, grants do most of the work.
 	asksPerKey = 7
-	asksAtOnce = 14
+	asksAtOnce = 8 * asksPerKey
 
 	// longestNo is the longest time for which an owner's refusal stands: other
 	// hosts give back tokens meanwhile, which the owner could not foresee.

@@ -41,7 +41,7 @@ const (
 
 	// fall is the part of its demand that a host that may ask has left, when it
 	// reports early to give back what it holds.
-	fall = 0.25
+	fall = 0.7
 
 	// quietDemand is so little, in events/s, that a key without usage does
 	// not report it again.

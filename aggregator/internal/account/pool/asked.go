@@ -58,7 +58,7 @@ const (
 	// portion is the part of the pool that is lent, if all hosts ask. A larger one
 	// means fewer asks. What a host does not use is missing elsewhere until the host
 	// reports.
-	portion = 0.4
+	portion = 0.3
 
 	// sure is how many standard deviations less than its fair part a host gets as a
 	// rate: a host that happens to have fewer events than usual would keep tokens
@@ -69,8 +69,14 @@ const (
 	// host with fewer asks.
 	fewest = 5
 
-	// busy is from how many events/s on a host asks for many events at once when
-	// the pool is empty: for its part of what comes in, pace times a second.
+	// few is how many events/s a host must want, to be lent tokens when it asks. A
+	// host with fewer asks for each event: it would keep the tokens for too long.
+	few = 3
+
+	// busy is from how many events/s on a host is lent tokens with its grant, and asks
+	// for many events at once when the pool is empty: for its part of what comes in,
+	// pace times a second. A host with fewer events asks once its next events are
+	// there.
 	busy = 10
 	pace = 5
 
@@ -136,7 +142,9 @@ func (k *asked) grant(row *row, limit algorithm.Limit, cost float64) account.Gra
 	row.weight = upper(ratio(rate, limit.Rate), slightest)
 	k.parts.Add(row.weight)
 
-	row.lent = float32(k.loan(wants, rate, cost, limit))
+	if wants > busy*cost {
+		row.lent = float32(k.loan(wants, rate, cost, limit))
+	}
 	row.unspent = row.lent
 	lent := float64(row.lent)
 	k.lent += lent
@@ -193,14 +201,14 @@ func (k *asked) want(row *row, wants float64) {
 }
 
 // loan is what a host that wants so much, and has this rate, is lent of the pool now;
-// 0 if that is not worth an event.
+// 0 if that is not worth an event, or if the host has few.
 func (k *asked) loan(wants, rate, cost float64, limit algorithm.Limit) float64 {
 	loan := lower(upper(wants-rate, 0)*lasts+math.Sqrt(wants*lasts*cost), k.portion(wants))
 	if wants > busy*cost {
 		loan = upper(loan, lower(k.inflow(wants, limit)/pace, k.pool/2))
 	}
 	loan = lower(loan, mostLent*limit.Burst-k.lent)
-	if loan < cost {
+	if loan < cost || wants < few*cost {
 		return 0
 	}
 	return loan
