@@ -124,6 +124,30 @@ func TestFewEventsPerHostAreDecidedByTheOwner(t *testing.T) {
 	}
 }
 
+// A host that asks for few events keeps no tokens that other hosts may need: it is lent
+// some with an ask once it has several events per second, and with a grant once it has
+// many.
+func TestAHostIsLentWhatItUsesSoon(t *testing.T) {
+	limit := algorithm.Limit{Rate: 1000, Burst: 1000}
+	for _, host := range []struct {
+		wants, cost      float64
+		asking, reported bool
+	}{
+		{1, 1, false, false}, {few - 0.1, 1, false, false},
+		{few, 1, true, false}, {busy, 1, true, false}, {busy + 1, 1, true, true},
+		{few, 2, false, false}, {busy + 1, 2, true, false}, {2*busy + 1, 2, true, true},
+	} {
+		k := newAsked(limit)
+		g, _ := k.Report(0, limit, 1, &account.Report{Elapsed: interval, Wants: host.wants, Cost: host.cost})
+		k.Bucket(0, bucketOf(limit)).Take(0, host.cost, 0)
+		k.Settle(0)
+		lent := k.Lend(0, 1, limit.Burst, 0, host.wants, host.cost)
+		if g.Tokens > 0 != host.reported || lent > 0 != host.asking {
+			t.Errorf("%v events/s of cost %v: %v lent with the grant, %v with an ask", host.wants/host.cost, host.cost, g.Tokens, lent)
+		}
+	}
+}
+
 // A host with many events gets a rate for what it is sure to use, and the pool keeps
 // the rest for asks.
 func TestRatesAreForWhatIsSureToBeUsed(t *testing.T) {
