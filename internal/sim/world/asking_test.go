@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/internal/sim/scenario"
+	"github.com/headgate/headgate/internal/testrun"
 )
 
 // Each of them runs, is the same again, and is another one with another seed.
@@ -37,6 +38,41 @@ func TestAskingScenariosRun(t *testing.T) {
 		if other := everything(t, run(t, &short, "elastic", 2)); other == first {
 			t.Errorf("%s: seeds 1 and 2 are the same", name)
 		}
+	}
+}
+
+// The bounds leave room for other seeds. docs/accuracy.md has the figures.
+func TestAutoRejectsHardlyMoreThanOneBucket(t *testing.T) {
+	if testing.Short() {
+		t.Skip("24 runs")
+	}
+	bounds := map[string]struct{ falsely, calls float64 }{ // % of what is offered; per host and second
+		"asking-autoscale":              {1.2, 4}, // each new host changes the ring, and the owner
+		"asking-self-similar-high":      {1.5, 8},
+		"asking-self-similar-low":       {1.8, 2}, // hosts that had a burst hold some of it
+		"asking-self-similar-saturated": {2.2, 8}, // the budget of asks is spent
+		"asking-tenants":                {0.7, 55},
+	}
+	seeds := uint64(2)
+	if testrun.Long() {
+		seeds = 10
+	}
+	for _, name := range scenario.Names(scenario.Asking) {
+		bound, ok := bounds[name]
+		if !ok {
+			bound.falsely, bound.calls = 0.8, 8
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			sc := load(t, name)
+			for seed := range seeds {
+				whole := run(t, sc, "auto", seed+1).Whole()
+				calls := whole.ReportsPerHostS + whole.AsksPerHostS
+				if whole.FalseRejectPct > bound.falsely || whole.OverPct > 1 || calls > bound.calls {
+					t.Errorf("seed %d: %.2f%% are rejected wrongly and %.2f%% are too much, for %.2f calls", seed+1, whole.FalseRejectPct, whole.OverPct, calls)
+				}
+			}
+		})
 	}
 }
 
