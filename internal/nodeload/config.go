@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/ringpop"
 )
@@ -28,7 +29,7 @@ type Config struct {
 	Warmup int
 	// Intervals is how many are measured; default 10.
 	Intervals int
-	// Algorithm of all keys; default that of rules.
+	// Algorithm of all keys; default that of rules, auto.
 	Algorithm string
 	// Profiles, when not empty, is the folder into which the node writes
 	// cpu.pprof, heap.pprof, allocs.pprof and mutex.pprof of what is measured.
@@ -47,6 +48,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Rate == 0 {
 		c.Rate = float64(c.Keys) / c.Interval.Seconds()
+	}
+	if c.Algorithm == "" {
+		c.Algorithm = algorithm.NameAuto
 	}
 	if c.Warmup == 0 {
 		c.Warmup = 3
@@ -91,7 +95,7 @@ func (c Config) snapshot() (*dynamicconfig.Snapshot, error) {
 		Name:       "nodeload",
 		Properties: dynamicconfig.Properties{UpdateInterval: c.Interval, MaxKeys: max(c.Keys, 1)},
 		Rules: []dynamicconfig.Rule{{
-			Key: "load:*", Limit: limit, Burst: burst, Algorithm: algorithmOf(c), MaxKeys: c.Keys,
+			Key: "load:*", Limit: limit, Burst: burst, Algorithm: c.Algorithm, MaxKeys: c.Keys,
 			// A key that is used rarely is still in use.
 			IdleAfter: max(time.Hour, 10*c.Interval),
 		}},
