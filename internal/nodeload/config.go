@@ -25,7 +25,9 @@ type Config struct {
 	Rate float64
 	// Interval is the update_interval; at least 100ms, default 3s.
 	Interval time.Duration
-	// Warmup is how many intervals pass unmeasured; default 3.
+	// Warmup is how many intervals pass unmeasured; default 14. In the first half
+	// the keys come into use: all hosts begin at the same time, and a new host asks
+	// for each event until it has a grant.
 	Warmup int
 	// Intervals is how many are measured; default 10.
 	Intervals int
@@ -53,12 +55,17 @@ func (c Config) withDefaults() Config {
 		c.Algorithm = algorithm.NameAuto
 	}
 	if c.Warmup == 0 {
-		c.Warmup = 3
+		c.Warmup = 14
 	}
 	if c.Intervals == 0 {
 		c.Intervals = 10
 	}
 	return c
+}
+
+// load is perSecond decisions, by so many callers.
+func (c Config) load(perSecond float64, callers int) load {
+	return load{ramp: c.Interval * time.Duration(c.Warmup) / 2, perSecond: perSecond, callers: callers}
 }
 
 // Validate returns all that is wrong with c.

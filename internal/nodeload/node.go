@@ -88,7 +88,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	t := newTraffic(node.Group(), keys(s.Config.Keys), 1)
 	var using sync.WaitGroup
 	err = s.answer(lines, answer, t, func() {
-		using.Go(func() { t.run(ctx, s.Config.Rate, callersOfNode) })
+		using.Go(func() { t.run(ctx, s.Config.load(s.Config.Rate, callersOfNode)) })
 	})
 	cancel()
 	using.Wait()

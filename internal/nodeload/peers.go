@@ -93,7 +93,7 @@ func (p *peers) use(ctx context.Context, keys []string) {
 	perSecond := float64(len(keys)) / p.config.Interval.Seconds()
 	for i, node := range p.nodes {
 		t := newTraffic(node.Group(), keys, uint64(i))
-		p.loops.Go(func() { t.run(ctx, perSecond, callersOfPeer) })
+		p.loops.Go(func() { t.run(ctx, p.config.load(perSecond, callersOfPeer)) })
 	}
 	p.loops.Go(func() { p.watchTimers(ctx) })
 }

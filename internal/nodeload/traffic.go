@@ -40,24 +40,30 @@ func newTraffic(group *limiter.Group, keys []string, seed uint64) *traffic {
 	return t
 }
 
-// run uses each key once, as fast as it can, and then makes perSecond decisions until
-// ctx ends, over all keys in turn. A decision that is late is made later.
-func (t *traffic) run(ctx context.Context, perSecond float64, callers int) {
+// load is how often a node decides.
+type load struct {
+	ramp      time.Duration // in which each key is used for the first time
+	perSecond float64       // then, over all keys in turn
+	callers   int           // at the same time
+}
+
+// due is how many decisions of n keys are due after so much time.
+func (l load) due(n int, passed time.Duration) float64 {
+	return float64(n)*min(passed.Seconds()/l.ramp.Seconds(), 1) + l.perSecond*max(passed-l.ramp, 0).Seconds()
+}
+
+// run makes the decisions of l until ctx ends. A decision that is late is made later.
+func (t *traffic) run(ctx context.Context, l load) {
 	var running sync.WaitGroup
-	for c := range callers {
-		running.Go(func() {
-			for i := c; i < len(t.keys) && ctx.Err() == nil; i += callers {
-				t.limiters.For(t.keys[i]).Allow()
-			}
-			t.call(ctx, c, perSecond, callers)
-		})
+	for c := range l.callers {
+		running.Go(func() { t.call(ctx, c, l) })
 	}
 	running.Wait()
 }
 
-// call is one of so many callers.
-func (t *traffic) call(ctx context.Context, caller int, perSecond float64, callers int) {
-	timer := time.NewTimer(pace * time.Duration(caller) / time.Duration(callers))
+// call is one of the callers.
+func (t *traffic) call(ctx context.Context, caller int, l load) {
+	timer := time.NewTimer(pace * time.Duration(caller) / time.Duration(l.callers))
 	defer timer.Stop()
 	began, made := time.Now(), caller
 	for {
@@ -67,7 +73,7 @@ func (t *traffic) call(ctx context.Context, caller int, perSecond float64, calle
 		case <-timer.C:
 		}
 		timer.Reset(pace)
-		for due := time.Since(began).Seconds() * perSecond; float64(made) < due && ctx.Err() == nil; made += callers {
+		for due := l.due(len(t.keys), time.Since(began)); float64(made) < due && ctx.Err() == nil; made += l.callers {
 			t.decide(t.keys[made%len(t.keys)])
 		}
 	}

@@ -56,7 +56,7 @@ func parse(args []string) (o options, err error) {
 	f.IntVar(&o.node.Keys, "keys", 100_000, "keys in use on every host")
 	f.Float64Var(&o.node.Rate, "rate", 0, "decisions/s of the node; 0: each key once an interval")
 	f.DurationVar(&o.node.Interval, "interval", 0, "update_interval; 0: 3s")
-	f.IntVar(&o.node.Warmup, "warmup", 3, "intervals that pass unmeasured")
+	f.IntVar(&o.node.Warmup, "warmup", 0, "intervals that pass unmeasured; 0: 14")
 	f.IntVar(&o.node.Intervals, "intervals", 10, "intervals that are measured")
 	f.StringVar(&o.node.Algorithm, "algorithm", "", "of all keys; default that of rules")
 	f.StringVar(&o.node.Profiles, "profiles", "", "folder for the node's profiles; default none")

@@ -74,6 +74,11 @@ const (
 	busy = 10
 	pace = 5
 
+	// slight: a host of a key that is far from its limit is lent enough until its next
+	// report, if that is no more than this part of the burst. Such a host would ask
+	// for most of its events, while the pool is full.
+	slight = 100
+
 	// slightest is the weight of a grant without a rate. It is too small for the sum
 	// of weights to count it.
 	slightest = 1. / (1 << 42)
@@ -195,7 +200,11 @@ func (k *asked) want(row *row, wants float64) {
 // loan is what a host that wants so much, and has this rate, is lent of the pool now;
 // 0 if that is not worth an event.
 func (k *asked) loan(wants, rate, cost float64, limit algorithm.Limit) float64 {
-	loan := lower(upper(wants-rate, 0)*lasts+math.Sqrt(wants*lasts*cost), k.portion(wants))
+	loan := upper(wants-rate, 0)*lasts + math.Sqrt(wants*lasts*cost)
+	if more := k.rest(wants, rate, cost); more <= limit.Burst/slight && k.wants <= limit.Rate/2 && k.pool >= limit.Burst/2 {
+		loan = upper(loan, more)
+	}
+	loan = lower(loan, k.portion(wants))
 	if wants > busy*cost {
 		loan = upper(loan, lower(k.inflow(wants, limit)/pace, k.pool/2))
 	}
@@ -204,6 +213,13 @@ func (k *asked) loan(wants, rate, cost float64, limit algorithm.Limit) float64 {
 		return 0
 	}
 	return loan
+}
+
+// rest is what a host that wants so much hardly ever exceeds until its next report, beside
+// this rate: its demand and two standard deviations, and an event at least.
+func (k *asked) rest(wants, rate, cost float64) float64 {
+	lasting := upper(seconds(k.interval), lasts)
+	return upper(upper(wants-rate, 0)*lasting+2*math.Sqrt(wants*lasting*cost), cost)
 }
 
 // floor is the deepest debt of the pool: as deep as events that are allowed within
