@@ -4,6 +4,7 @@
 //
 //	go run ./internal/nodeload/scale [-json] [-keys 100000] [-hosts 50]
 //	go run ./internal/nodeload/scale -growth
+//	go run ./internal/nodeload/scale -asks
 //
 // `make scale` is the same with -docs: it writes the tables of docs/scale.md
 // anew. Each stands between two markers, and nothing else in the file changes.
@@ -45,7 +46,9 @@ func main() {
 type options struct {
 	node   nodeload.Config
 	sizes  nodeload.Sizes
+	asking nodeload.AskConfig
 	json   bool
+	asks   bool
 	growth bool
 	docs   string
 }
@@ -62,6 +65,7 @@ func parse(args []string) (o options, err error) {
 	f.StringVar(&o.node.Profiles, "profiles", "", "folder for the node's profiles; default none")
 	f.BoolVar(&o.json, "json", false, "write JSON")
 	f.BoolVar(&o.growth, "growth", false, "measure how the parts grow, instead of a node")
+	f.BoolVar(&o.asks, "asks", false, "measure how long decisions wait for the owner of their key, instead of a node")
 	f.StringVar(&o.docs, "docs", "", "folder of scale.md, to write its tables anew")
 	return o, f.Parse(args)
 }
@@ -70,6 +74,16 @@ func run(ctx context.Context, o options, out io.Writer) error {
 	switch {
 	case o.docs != "":
 		return write(ctx, o)
+	case o.asks:
+		c, err := nodeload.Asks(ctx, o.asking)
+		if err != nil {
+			return err
+		}
+		if o.json {
+			return encode(out, c)
+		}
+		_, err = fmt.Fprintf(out, "%s\n%s", c.AskTable(), c.GoneTable())
+		return err
 	case o.growth:
 		g, err := nodeload.Grow(ctx, o.sizes)
 		if err != nil {
