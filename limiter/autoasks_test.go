@@ -17,10 +17,7 @@ import (
 // Its key's owner has 9 tokens left of 20.
 func grantedAuto(t *testing.T, now *stage.Instant) (*elsewhere, *Limiter) {
 	t.Helper()
-	g, e := autoGroup(t, autoRule(1), now)
-	k := g.For("k")
-	take(k, *now, 1)
-	granted(t, g, 1, g.Manual().Report(1), sure, 0)
+	_, e, k := grantedGroup(t, autoRule(1), now, 1, sure, 0)
 	if d := decideAt(k, *now, 10, 0); !d.OK {
 		t.Fatalf("10 of 19 tokens: %+v", d)
 	}
