@@ -296,6 +296,60 @@ func TestACrashOfAutosOwnerCostsAtMostABurst(t *testing.T) {
 	}
 }
 
+// An owner that hangs holds up a few decisions for the ask_timeout each. All others about
+// its keys are made at once, whether the host has a grant of the key or not.
+func TestAutoWaitsForAFewDecisionsOfAnOwnerThatHangs(t *testing.T) {
+	const keys, misses = 40, 3
+	for _, granted := range []bool{false, true} {
+		t.Run(fmt.Sprint("granted=", granted), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				snapshot, err := dynamicconfig.Parse("limits.yaml", []byte("limits:\n  - {key: 'k*', limit: 1/s, burst: 2, algorithm: auto}\n"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				c := autoClusterOf(t, 2, 1, snapshot)
+				defer c.close()
+				decide := func(i int) (d limiter.Decision, took time.Duration) {
+					began := time.Now()
+					d = c.hosts[1].group.For(fmt.Sprint("k", i)).Decide(t.Context(), 1, 0)
+					return d, time.Since(began)
+				}
+				if granted {
+					for i := range keys {
+						for range 3 { // more than there is
+							decide(i)
+						}
+					}
+					time.Sleep(6 * time.Second)
+				}
+				c.network.Partition(c.names[:1], c.names[1:])
+				for i := range keys {
+					for n := range 3 {
+						d, took := decide(i)
+						asked := took > 0
+						if took > dynamicconfig.DefaultAskTimeout {
+							t.Errorf("decision %d of key %d took %v", n, i, took)
+						}
+						if i >= misses && asked {
+							t.Errorf("decision %d of key %d, %+v, waited for %v", n, i, d, took)
+						}
+					}
+				}
+				time.Sleep(time.Second)
+				waited := 0
+				for i := range keys {
+					if _, took := decide(i); took > 0 {
+						waited++
+					}
+				}
+				if waited > 1 {
+					t.Errorf("a second later %d decisions of %d waited", waited, keys)
+				}
+			})
+		})
+	}
+}
+
 // A key goes from one algorithm to auto and back, through all modes. Nobody
 // gets a second burst, and the key is not held back for long.
 func TestAutoMigratesThroughAllModes(t *testing.T) {

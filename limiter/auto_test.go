@@ -26,6 +26,17 @@ func autoGroup(t testing.TB, rule dynamicconfig.Rule, now *stage.Instant) (*Grou
 	return NewGroup(snapshot(t, rule), 10, WithRemote(Auto, e), WithSeed(1), WithBackground(func(f func()) { f() })), e
 }
 
+// grantedGroup is autoGroup after so many events of k, which the owner was asked for, and
+// its first grant.
+func grantedGroup(t testing.TB, rule dynamicconfig.Rule, now *stage.Instant, events int, weight, tokens float64) (*Group, *elsewhere, *Limiter) {
+	t.Helper()
+	g, e := autoGroup(t, rule, now)
+	k := g.For("k")
+	take(k, *now, events)
+	granted(t, g, *now+1, g.Manual().Report(*now+1), weight, tokens)
+	return g, e, k
+}
+
 func by(t testing.TB, g *Group, now stage.Instant) string {
 	t.Helper()
 	return decideAt(g.For("k"), now, 1, 0).By
@@ -66,10 +77,7 @@ func TestAutoAsksUntilItHasAGrant(t *testing.T) {
 // With a grant, a host asks for what it has no tokens for, and by every way in.
 func TestAutoAsksForWhatItLacks(t *testing.T) {
 	var now stage.Instant
-	g, e := autoGroup(t, autoRule(1), &now)
-	k := g.For("k")
-	take(k, now, 1)
-	granted(t, g, 1, g.Manual().Report(1), sure, 3)
+	g, e, k := grantedGroup(t, autoRule(1), &now, 1, sure, 3)
 	if d := decideAt(k, now, 3, 0); !d.OK || d.By != Auto || e.asked != 1 {
 		t.Errorf("of its own tokens: %+v, %d asked", d, e.asked)
 	}
@@ -95,10 +103,7 @@ func TestAutoAsksForWhatItLacks(t *testing.T) {
 // asked for.
 func TestAutoAsksForCostsAboveItsPart(t *testing.T) {
 	var now stage.Instant
-	g, e := autoGroup(t, autoRule(1), &now)
-	k := g.For("k")
-	take(k, now, 1)
-	granted(t, g, 1, g.Manual().Report(1), sure, 0)
+	_, e, k := grantedGroup(t, autoRule(1), &now, 1, sure, 0)
 	if d := decideAt(k, now, 19, 0); !d.OK {
 		t.Errorf("19 of a burst of 20: %+v", d)
 	}
@@ -110,10 +115,7 @@ func TestAutoAsksForCostsAboveItsPart(t *testing.T) {
 // An owner's refusal stands for as long as it says, a second at most.
 func TestAutoRemembersARefusal(t *testing.T) {
 	var now stage.Instant
-	g, e := autoGroup(t, autoRule(1), &now)
-	k := g.For("k")
-	take(k, now, 1)
-	granted(t, g, 1, g.Manual().Report(1), sure, 0)
+	_, e, k := grantedGroup(t, autoRule(1), &now, 1, sure, 0)
 	e.answer = &stage.Outcome{RetryAfter: 200 * time.Millisecond}
 	for _, at := range []struct {
 		now   stage.Instant
@@ -134,10 +136,7 @@ func TestAutoRemembersARefusal(t *testing.T) {
 // A caller that waits is asked for although others were refused, however many wait.
 func TestAutoWaitsAsLongAsTheOwnerSays(t *testing.T) {
 	var now stage.Instant
-	g, _ := autoGroup(t, autoRule(1), &now)
-	k := g.For("k")
-	take(k, now, 20)
-	granted(t, g, 1, g.Manual().Report(1), sure, 0)
+	_, _, k := grantedGroup(t, autoRule(1), &now, 20, sure, 0)
 	if d := decideAt(k, now, 1, 0); d.OK {
 		t.Fatalf("of an empty bucket: %+v", d)
 	}
@@ -152,10 +151,7 @@ func TestAutoWaitsAsLongAsTheOwnerSays(t *testing.T) {
 // However many events are refused, the owner is asked for a few of them only.
 func TestAutoAsksWithinItsBudget(t *testing.T) {
 	var now stage.Instant
-	g, e := autoGroup(t, autoRule(1), &now)
-	k := g.For("k")
-	take(k, now, 1)
-	granted(t, g, 1, g.Manual().Report(1), sure, 0)
+	_, e, k := grantedGroup(t, autoRule(1), &now, 1, sure, 0)
 	e.answer = &stage.Outcome{RetryAfter: 1}
 	before := e.asked
 	const seconds = 10
@@ -173,10 +169,7 @@ func TestAutoDoesNotWaitForAnOwnerThatIsAway(t *testing.T) {
 	var now stage.Instant
 	rule := autoRule(1)
 	rule.AskTimeout = 2 * time.Second
-	g, e := autoGroup(t, rule, &now)
-	k := g.For("k")
-	take(k, now, 1)
-	granted(t, g, 1, g.Manual().Report(1), sure, 2)
+	_, e, k := grantedGroup(t, rule, &now, 1, sure, 2)
 	e.set(errors.New("away"))
 	if got := take(k, 1, 5); got != 2 || e.asked != 2 {
 		t.Errorf("%d taken, %d asked", got, e.asked)
@@ -218,10 +211,7 @@ func TestAutoUsesItsFairPartAlone(t *testing.T) {
 // A loan is the host's until it reports.
 func TestAutoBorrows(t *testing.T) {
 	var now stage.Instant
-	g, e := autoGroup(t, autoRule(1), &now)
-	k := g.For("k")
-	take(k, now, 1)
-	granted(t, g, 1, g.Manual().Report(1), sure, 0)
+	g, e, k := grantedGroup(t, autoRule(1), &now, 1, sure, 0)
 	e.lends = 6
 	if take(k, 1, 1); e.last.More != 20 || e.last.Wants <= 0 {
 		t.Errorf("it asked for %+v", e.last)
@@ -246,10 +236,7 @@ func TestAutoBorrows(t *testing.T) {
 // A grant says how deep the bucket is, also one that changes no tokens.
 func TestAGrantEndsTheDepthOfALoan(t *testing.T) {
 	var now stage.Instant
-	g, e := autoGroup(t, autoRule(1), &now)
-	k := g.For("k")
-	take(k, now, 1)
-	granted(t, g, 1, g.Manual().Report(1), sure, 0)
+	g, e, k := grantedGroup(t, autoRule(1), &now, 1, sure, 0)
 	if e.lends = 19; take(k, 1, 1) != 1 || only(t, g, 1, "k").Level.Burst < 19 {
 		t.Fatalf("it has borrowed %+v", only(t, g, 1, "k").Level)
 	}
@@ -268,10 +255,7 @@ func TestAGrantEndsTheDepthOfALoan(t *testing.T) {
 // it what it lends meanwhile. So the host borrows nothing.
 func TestAutoBorrowsNothingWhileAReportIsUnderWay(t *testing.T) {
 	var now stage.Instant
-	g, e := autoGroup(t, autoRule(1), &now)
-	k := g.For("k")
-	take(k, now, 1)
-	granted(t, g, 1, g.Manual().Report(1), sure, 0)
+	g, e, k := grantedGroup(t, autoRule(1), &now, 1, sure, 0)
 	take(k, 1, 1)
 	now, e.lends = second, 6
 	batches := g.Manual().Report(now)
@@ -428,10 +412,7 @@ func TestAutoSleepsAndWakes(t *testing.T) {
 
 func TestAutoWithAGrantAllocatesNothing(t *testing.T) {
 	var now stage.Instant
-	g, _ := autoGroup(t, autoRule(1), &now)
-	k := g.For("k")
-	take(k, now, 1)
-	granted(t, g, 1, g.Manual().Report(1), 1, 20)
+	_, _, k := grantedGroup(t, autoRule(1), &now, 1, 1, 20)
 	if n := testing.AllocsPerRun(100, func() { allowAt(k, second, 1) }); n != 0 {
 		t.Errorf("%v allocations for each decision", n)
 	}
@@ -442,11 +423,8 @@ func TestAutoWithAGrantAllocatesNothing(t *testing.T) {
 func TestAutoAsksBeforeALongWait(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		now := stage.Now()
-		g, e := autoGroup(t, autoRule(1), &now)
+		g, e, k := grantedGroup(t, autoRule(1), &now, 1, 0.1, 0) // an event in ten seconds
 		e.now = stage.Now
-		k := g.For("k")
-		take(k, now, 1)
-		granted(t, g, now+1, g.Manual().Report(now+1), 0.1, 0) // an event in ten seconds
 		began := time.Now()
 		if err := k.Wait(t.Context()); err != nil || time.Since(began) > 0 || e.asked != 2 {
 			t.Errorf("waited %v: %v, %d asked", time.Since(began), err, e.asked)
@@ -489,11 +467,8 @@ func TestAutoAsksBeforeALongWait(t *testing.T) {
 func TestAutoWhoseCallerGoesBeforeALongWait(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		now := stage.Now()
-		g, e := autoGroup(t, autoRule(1), &now)
+		g, e, k := grantedGroup(t, autoRule(1), &now, 1, 0.1, 0)
 		e.now = stage.Now
-		k := g.For("k")
-		take(k, now, 1)
-		granted(t, g, now+1, g.Manual().Report(now+1), 0.1, 0)
 		e.delay = 10 * time.Millisecond
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Millisecond, cancel)

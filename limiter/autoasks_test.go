@@ -4,10 +4,12 @@ package limiter
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/stage"
 )
 
@@ -15,10 +17,7 @@ import (
 // Its key's owner has 9 tokens left of 20.
 func grantedAuto(t *testing.T, now *stage.Instant) (*elsewhere, *Limiter) {
 	t.Helper()
-	g, e := autoGroup(t, autoRule(1), now)
-	k := g.For("k")
-	take(k, *now, 1)
-	granted(t, g, 1, g.Manual().Report(1), sure, 0)
+	_, e, k := grantedGroup(t, autoRule(1), now, 1, sure, 0)
 	if d := decideAt(k, *now, 10, 0); !d.OK {
 		t.Fatalf("10 of 19 tokens: %+v", d)
 	}
@@ -63,6 +62,40 @@ func TestARefusedCallerHearsWhatTheOwnerSays(t *testing.T) {
 			t.Errorf("retry after %v, 100 ms after the owner said %v", d.RetryAfter, says)
 		}
 		now += 2 * second
+	}
+}
+
+// A caller that is refused hears when the host may ask again, if the owner was not asked or did
+// not say.
+func TestARefusedCallerHearsWhenTheHostAsksAgain(t *testing.T) {
+	for _, row := range []struct {
+		name string
+		with func(e *elsewhere, k *Limiter, now *stage.Instant)
+		want time.Duration
+	}{
+		{"asked too often", func(e *elsewhere, k *Limiter, now *stage.Instant) {
+			e.answer = &stage.Outcome{RetryAfter: 1}
+			for asked := -1; asked != e.asked; *now += 2 { // a refusal stands for 1 ns
+				asked = e.asked
+				decideAt(k, *now, 1, 0)
+			}
+		}, time.Second / 7},
+		{"no answer", func(e *elsewhere, k *Limiter, now *stage.Instant) { e.set(errors.New("away")) },
+			time.Second + dynamicconfig.DefaultAskTimeout},
+		{"no room to ask", func(e *elsewhere, k *Limiter, now *stage.Instant) { e.set(stage.ErrBusy) }, 10 * time.Millisecond},
+		{"the owner does not say", func(e *elsewhere, k *Limiter, now *stage.Instant) { e.answer = &stage.Outcome{} }, 5 * time.Second / 4},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			var now stage.Instant
+			e, k := grantedAuto(t, &now)
+			row.with(e, k, &now)
+			for range 2 { // the second is not asked for
+				if d := decideAt(k, now, 1, 0); d.OK || d.RetryAfter <= 0 || d.RetryAfter > row.want {
+					t.Errorf("%+v; want to retry after at most %v", d, row.want)
+				}
+				now++
+			}
+		})
 	}
 }
 

@@ -41,7 +41,8 @@ type Decision struct {
 	Wait   time.Duration
 
 	// RetryAfter is after how long the same event would be OK if nobody else
-	// came; 0 if it is OK, if no wait would do, or if that is not known.
+	// came; 0 if it is OK, if no wait would do, or if that is not known. Under
+	// auto it may be when the host asks the key's owner again.
 	RetryAfter time.Duration
 
 	// Limit (events/s), Burst and Left (tokens) are those of the bucket that

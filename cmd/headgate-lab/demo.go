@@ -35,7 +35,8 @@ func newDemo() *cobra.Command {
 its own HTTP service on loopback. HTTP requests come in at twice the limit, 90% of them
 at one host. Three algorithms decide about every request at the same time: "even" divides
 the limit by the number of hosts; "request-weighted" shares it by where the load was;
-"elastic" lends what is unused to whoever needs it, and is the one that answers.
+"auto", the default, shares it by load too, asks the owner of the key before it rejects,
+and is the one that answers.
 
   steady   one host is hot (the measured time begins when all hosts have grants)
   moved    another host is hot

@@ -26,7 +26,7 @@ type Lane struct {
 // all of them; the ring places keys alike in every run.
 func Lanes() []Lane {
 	return []Lane{
-		{Key: "demo:orders", Old: "even", New: "elastic"},
+		{Key: "demo:orders", Old: "even", New: "auto"},
 		{Key: "demo:weighted", Old: "even", New: "request-weighted"},
 	}
 }

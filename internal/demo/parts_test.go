@@ -118,7 +118,7 @@ func TestTheConfigIsWhatAUserWouldWrite(t *testing.T) {
 	if len(snapshot.Rules()) != 3 || snapshot.Properties().UpdateInterval != time.Second {
 		t.Errorf("%d rules, interval %v", len(snapshot.Rules()), snapshot.Properties().UpdateInterval)
 	}
-	want := []series{{0, "even"}, {1, "request-weighted"}, {2, "static"}, {0, "elastic"}}
+	want := []series{{0, "even"}, {1, "request-weighted"}, {2, "static"}, {0, "auto"}}
 	if got := config.measured(); !slices.Equal(got, want) {
 		t.Errorf("measured are %v, want %v", got, want)
 	}
@@ -141,9 +141,9 @@ func TestNoticesAreOneLineAndNameHosts(t *testing.T) {
 var fixed = Result{
 	LimitPerS: 500,
 	Phases: []Phase{
-		{"steady", []Measurement{{"even", 1000, 200.1, 500}, {"request-weighted", 1000, 499.8, 500}, {"elastic", 1000, 499.4, 500}}, 4 * time.Second},
-		{"moved", []Measurement{{"even", 1000.2, 220, 500}, {"request-weighted", 1000.2, 361.5, 500}, {"elastic", 1000.2, 498.8, 500}}, 5 * time.Second},
-		{"killed", []Measurement{{"even", 999.6, 194, 500}, {"request-weighted", 999.6, 515, 500}, {"elastic", 999.6, 494.1, 500}}, 5 * time.Second},
+		{"steady", []Measurement{{"even", 1000, 200.1, 500}, {"request-weighted", 1000, 499.8, 500}, {"auto", 1000, 499.4, 500}}, 4 * time.Second},
+		{"moved", []Measurement{{"even", 1000.2, 220, 500}, {"request-weighted", 1000.2, 361.5, 500}, {"auto", 1000.2, 498.8, 500}}, 5 * time.Second},
+		{"killed", []Measurement{{"even", 999.6, 194, 500}, {"request-weighted", 999.6, 515, 500}, {"auto", 999.6, 494.1, 500}}, 5 * time.Second},
 	},
 	hosts: 5, took: 20 * time.Second, failed: 7, busy: 12, late: 30,
 }
@@ -189,7 +189,7 @@ func TestPlainWritesALinePerSecond(t *testing.T) {
 	f := Frame{Headline: "90% of the traffic hits host-5", Algorithms: []AlgorithmRow{
 		{Name: "even", Admitted: 200, Ideal: 500},
 		{Name: "request-weighted", Admitted: 480, Ideal: 500},
-		{Name: "elastic", Admitted: 499, Ideal: 500},
+		{Name: "auto", Admitted: 499, Ideal: 500},
 	}}
 	for i := range 9 {
 		f.Elapsed = time.Duration(i) * 250 * time.Millisecond

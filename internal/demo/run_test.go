@@ -37,7 +37,7 @@ func TestWeightedLimitsUseWhatEvenOnesWaste(t *testing.T) {
 		for _, m := range p.Results {
 			algorithms = append(algorithms, m.Algorithm)
 		}
-		if want := []string{"even", "request-weighted", "elastic"}; !slices.Equal(algorithms, want) {
+		if want := []string{"even", "request-weighted", "auto"}; !slices.Equal(algorithms, want) {
 			t.Fatalf("%s measured %v, not %v", p.Name, algorithms, want)
 		}
 		for _, m := range p.Results {

@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/anypb"
 
+	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/rpcyarpc"
 )
@@ -35,7 +36,7 @@ const calls = 20
 
 // callCost calls a server over so many connections.
 func callCost(ctx context.Context, connections int) (c CallCost, err error) {
-	p := &peers{config: Config{}.withDefaults(), stop: func() {}}
+	p := &peers{config: Config{Algorithm: algorithm.NameElastic}.withDefaults(), stop: func() {}}
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return c, err

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/ringpop"
 )
@@ -24,11 +25,13 @@ type Config struct {
 	Rate float64
 	// Interval is the update_interval; at least 100ms, default 3s.
 	Interval time.Duration
-	// Warmup is how many intervals pass unmeasured; default 3.
+	// Warmup is how many intervals pass unmeasured; default 14. In the first half
+	// the keys come into use: all hosts begin at the same time, and a new host asks
+	// for each event until it has a grant.
 	Warmup int
 	// Intervals is how many are measured; default 10.
 	Intervals int
-	// Algorithm of all keys; default that of rules.
+	// Algorithm of all keys; default that of rules, auto.
 	Algorithm string
 	// Profiles, when not empty, is the folder into which the node writes
 	// cpu.pprof, heap.pprof, allocs.pprof and mutex.pprof of what is measured.
@@ -48,13 +51,21 @@ func (c Config) withDefaults() Config {
 	if c.Rate == 0 {
 		c.Rate = float64(c.Keys) / c.Interval.Seconds()
 	}
+	if c.Algorithm == "" {
+		c.Algorithm = algorithm.NameAuto
+	}
 	if c.Warmup == 0 {
-		c.Warmup = 3
+		c.Warmup = 14
 	}
 	if c.Intervals == 0 {
 		c.Intervals = 10
 	}
 	return c
+}
+
+// load is perSecond decisions, by so many callers.
+func (c Config) load(perSecond float64, callers int) load {
+	return load{ramp: c.Interval * time.Duration(c.Warmup) / 2, perSecond: perSecond, callers: callers}
 }
 
 // Validate returns all that is wrong with c.
@@ -91,7 +102,7 @@ func (c Config) snapshot() (*dynamicconfig.Snapshot, error) {
 		Name:       "nodeload",
 		Properties: dynamicconfig.Properties{UpdateInterval: c.Interval, MaxKeys: max(c.Keys, 1)},
 		Rules: []dynamicconfig.Rule{{
-			Key: "load:*", Limit: limit, Burst: burst, Algorithm: algorithmOf(c), MaxKeys: c.Keys,
+			Key: "load:*", Limit: limit, Burst: burst, Algorithm: c.Algorithm, MaxKeys: c.Keys,
 			// A key that is used rarely is still in use.
 			IdleAfter: max(time.Hour, 10*c.Interval),
 		}},

@@ -52,7 +52,7 @@ const (
 // hostCost runs a limiter.Group of n keys on virtual time, until that many
 // were reported.
 func hostCost(ctx context.Context, n, reported int) (HostCost, error) {
-	c := Config{Keys: n, Interval: interval}.withDefaults()
+	c := Config{Keys: n, Interval: interval, Algorithm: algorithm.NameElastic}.withDefaults()
 	snapshot, err := c.snapshot()
 	if err != nil {
 		return HostCost{}, err

@@ -10,11 +10,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"os"
 	"runtime"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/headgate/headgate"
@@ -34,9 +33,10 @@ type hello struct {
 	Address string
 }
 
-// The questions that it is asked then, a line each. The answer to both is a
+// The questions that it is asked then, a line each. The answer to each is a
 // reading.
 const (
+	use   = "use"   // the keys, from now on
 	begin = "begin" // measuring
 	end   = "end"
 )
@@ -48,6 +48,8 @@ type reading struct {
 	RSS, MaxRSS int64
 	Heap        uint64 // in use or not yet collected
 	Decisions   int64
+	Refused     int64   // of these
+	Waits       []int64 // of decisions: counts of a histogram
 	GCs         uint32
 	Pauses      time.Duration   // stop-the-world, all of them
 	Recent      []time.Duration // the last 256 at most, newest first
@@ -83,15 +85,13 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err := answer.Encode(hello{address}); err != nil {
 		return errors.Join(err, stop())
 	}
-	t := traffic{keys: keys(s.Config.Keys), group: node.Group()}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		t.run(ctx, s.Config.Rate)
-	}()
-	err = s.answer(lines, answer, &t, node.Group())
+	t := newTraffic(node.Group(), keys(s.Config.Keys), 1)
+	var using sync.WaitGroup
+	err = s.answer(lines, answer, t, func() {
+		using.Go(func() { t.run(ctx, s.Config.load(s.Config.Rate, callersOfNode)) })
+	})
 	cancel()
-	<-ended
+	using.Wait()
 	return errors.Join(err, stop())
 }
 
@@ -114,7 +114,7 @@ func (s setup) start(ctx context.Context, listener net.Listener) (*headgate.Node
 }
 
 // answer answers questions until there are no more.
-func (s setup) answer(questions *bufio.Scanner, answer *json.Encoder, t *traffic, group *limiter.Group) error {
+func (s setup) answer(questions *bufio.Scanner, answer *json.Encoder, t *traffic, begun func()) error {
 	began := time.Now()
 	p := profiles{dir: s.Config.Profiles}
 	defer func() { _ = p.stop() }() // the error that counts is that of write
@@ -124,13 +124,15 @@ func (s setup) answer(questions *bufio.Scanner, answer *json.Encoder, t *traffic
 		if err != nil {
 			return err
 		}
-		r.Decisions = t.decided.Load()
+		r.Decisions, r.Refused, r.Waits = t.decided.Load(), t.refused.Load(), t.waits.read()
 		switch asked {
+		case use:
+			begun()
 		case begin:
 			err = p.start()
 		case end:
 			err = p.write()
-			r.count(group, keys(s.Config.Keys))
+			r.count(t.limiters, t.keys)
 		default:
 			err = fmt.Errorf("%q is no question", asked)
 		}
@@ -163,39 +165,6 @@ func (r *reading) count(group *limiter.Group, keys []string) {
 		}
 		if len(s.Shares) == 1 && !s.Shares[0].Fallback {
 			r.Granted++
-		}
-	}
-}
-
-// traffic is what the node under test decides by itself.
-type traffic struct {
-	keys    []string
-	group   *limiter.Group
-	decided atomic.Int64
-}
-
-// pace is how often decisions are made that are due.
-const pace = 10 * time.Millisecond
-
-// run makes perSecond decisions until ctx ends, over all keys in turn and in
-// no order. A decision that is late is made later.
-func (t *traffic) run(ctx context.Context, perSecond float64) {
-	random := rand.New(rand.NewPCG(1, 1))
-	random.Shuffle(len(t.keys), func(i, j int) { t.keys[i], t.keys[j] = t.keys[j], t.keys[i] })
-	for _, key := range t.keys { // all come to life
-		t.group.For(key).Allow()
-	}
-	ticker := time.NewTicker(pace)
-	defer ticker.Stop()
-	began, made := time.Now(), 0
-	for ctx.Err() == nil {
-		for due := int(time.Since(began).Seconds() * perSecond); made < due; made++ {
-			t.group.For(t.keys[made%len(t.keys)]).Allow()
-			t.decided.Add(1)
-		}
-		select {
-		case <-ctx.Done():
-		case <-ticker.C:
 		}
 	}
 }

@@ -34,7 +34,7 @@ const perCall = 2_000
 // ownerCost runs an Aggregator of so many pairs on virtual time.
 func ownerCost(ctx context.Context, hosts, pairs int) (OwnerCost, error) {
 	n := min(max(pairs/hosts, 1), 100_000)
-	c := Config{Keys: n, Interval: interval}.withDefaults()
+	c := Config{Keys: n, Interval: interval, Algorithm: algorithm.NameElastic}.withDefaults()
 	snapshot, err := c.snapshot()
 	if err != nil {
 		return OwnerCost{}, err

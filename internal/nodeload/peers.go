@@ -6,7 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
+	"log/slog"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -14,35 +14,39 @@ import (
 
 	"google.golang.org/protobuf/types/known/anypb"
 
-	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/dynamicconfig/memory"
+	"github.com/headgate/headgate/ringpop/static"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/rpcyarpc"
 	"github.com/headgate/headgate/rpc/usage"
 )
 
-// peers are the other hosts of the cluster: as owners they answer the node
-// under test, and as hosts they report what they use of its keys.
+// peers are the other hosts of the cluster. Each is a whole headgate.Node: as an owner
+// it answers the node under test, and as a host it uses the keys that the node
+// under test owns, and no others.
 type peers struct {
-	config    Config
-	addresses []string
-	servers   []*rpcyarpc.Server
-	clients   []*rpcyarpc.Client
-	loops     sync.WaitGroup
-	stop      context.CancelFunc
+	config     Config
+	listeners  []net.Listener
+	addresses  []string
+	nodes      []*headgate.Node    // that run
+	transports []*countedTransport // of nodes
+	loops      sync.WaitGroup
+	stop       context.CancelFunc
 
 	// Since the peers started. Sent and received are as the peers see it.
 	sent, received         atomic.Int64 // bytes
-	rowsSent, rowsReceived atomic.Int64
-	calls                  atomic.Int64 // that the node under test made
-	failed                 atomic.Int64 // that the peers made in vain
+	rowsSent, rowsReceived atomic.Int64 // keys in reports
+	calls                  atomic.Int64 // with reports, that the node under test made
+	asksSent, asksReceived atomic.Int64
+	failed                 atomic.Int64 // reports that the peers made in vain
 
 	mu   sync.Mutex // protects following fields
 	took []time.Duration
 	late []time.Duration
-	err  error
 }
 
-// listen makes peers that answer. Close ends them.
+// listen takes an address for each peer. Close ends what listen and start begin.
 func listen(ctx context.Context, config Config) (*peers, error) {
 	p := &peers{config: config, stop: func() {}}
 	for range config.Hosts - 1 {
@@ -50,87 +54,192 @@ func listen(ctx context.Context, config Config) (*peers, error) {
 		if err != nil {
 			return nil, errors.Join(err, p.close(ctx))
 		}
-		s := rpcyarpc.NewServer(countedListener{l, p}, owner{p}, rpcyarpc.ServerOptions{})
-		p.servers, p.addresses = append(p.servers, s), append(p.addresses, l.Addr().String())
-		if err := s.Start(); err != nil {
-			return nil, errors.Join(err, p.close(ctx))
-		}
+		p.listeners, p.addresses = append(p.listeners, l), append(p.addresses, l.Addr().String())
 	}
 	return p, nil
 }
 
-// report makes every peer report what it uses of keys to the owner at address,
-// once an interval, at a time of its own.
-func (p *peers) report(ctx context.Context, address string, keys []string) error {
-	ctx, p.stop = context.WithCancel(ctx)
-	random := rand.New(rand.NewPCG(2, 2))
-	for i := range p.addresses {
-		client, err := rpcyarpc.NewClient(rpcyarpc.ClientOptions{Dial: p.dial})
+// start starts the peers of the node at address.
+func (p *peers) start(ctx context.Context, address string) error {
+	snapshot, err := p.config.snapshot()
+	if err != nil {
+		return err
+	}
+	hosts, err := static.New(members(append([]string{address}, p.addresses...))...)
+	if err != nil {
+		return err
+	}
+	for i, l := range p.listeners {
+		transport := &countedTransport{
+			Standalone: rpcyarpc.Standalone{Listener: countedListener{l, p}, Client: rpcyarpc.ClientOptions{Dial: p.dial}},
+			peers:      p,
+		}
+		node, err := headgate.New(headgate.Config{Address: p.addresses[i]}, memory.New(snapshot), hosts,
+			headgate.WithTransport(transport), headgate.WithLogger(slog.New(slog.DiscardHandler)))
 		if err != nil {
 			return err
 		}
-		p.clients = append(p.clients, client)
-		decider, err := client.Peer(address)
-		if err != nil {
+		if err := node.Start(ctx); err != nil {
 			return err
 		}
-		h := newHost(p, p.addresses[i], decider, keys)
-		wait := time.Duration(random.Int64N(int64(p.config.Interval)))
-		p.loops.Go(func() { h.run(ctx, wait) })
+		p.nodes, p.transports = append(p.nodes, node), append(p.transports, transport)
 	}
 	return nil
 }
 
-// close ends all peers.
+// use has every peer use each of keys once an interval.
+func (p *peers) use(ctx context.Context, keys []string) {
+	ctx, p.stop = context.WithCancel(ctx)
+	perSecond := float64(len(keys)) / p.config.Interval.Seconds()
+	for i, node := range p.nodes {
+		t := newTraffic(node.Group(), keys, uint64(i))
+		p.loops.Go(func() { t.run(ctx, p.config.load(perSecond, callersOfPeer)) })
+	}
+	p.loops.Go(func() { p.watchTimers(ctx) })
+}
+
+// watchTimers notes how late timers go off here: as late as any program of this
+// machine runs when it has something to do.
+func (p *peers) watchTimers(ctx context.Context) {
+	timer := time.NewTimer(pace)
+	defer timer.Stop()
+	for next := time.Now().Add(pace); ; next = time.Now().Add(pace) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		late := time.Since(next)
+		timer.Reset(pace)
+		p.mu.Lock()
+		p.late = append(p.late, late)
+		p.mu.Unlock()
+	}
+}
+
+// close ends all peers at once. None tells the others that it leaves, because there is
+// no cluster left.
 func (p *peers) close(ctx context.Context) error {
 	p.stop()
 	p.loops.Wait()
 	var errs []error
-	for _, c := range p.clients {
-		errs = append(errs, c.Close())
+	for _, l := range p.listeners[len(p.nodes):] {
+		errs = append(errs, l.Close())
 	}
+	stopped := make([]error, len(p.nodes))
 	var stopping sync.WaitGroup
-	stopped := make([]error, len(p.servers))
-	for i, s := range p.servers {
-		stopping.Go(func() { stopped[i] = s.Stop(ctx) })
+	for i, n := range p.nodes {
+		stopping.Go(func() {
+			stopped[i] = errors.Join(p.transports[i].Standalone.Stop(ctx), n.Stop(ctx))
+		})
 	}
 	stopping.Wait()
 	return errors.Join(errors.Join(errs...), errors.Join(stopped...))
 }
 
-// note takes in how a call went, and how late it began: as late as a host of
-// this machine runs when it has something to do.
-func (p *peers) note(took, late time.Duration, err error) {
+// note takes in how a call with a report went.
+func (p *peers) note(took time.Duration, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 
-	if err == nil {
-		p.took, p.late = append(p.took, took), append(p.late, late)
+	if err != nil {
+		p.failed.Add(1)
 		return
 	}
-	p.failed.Add(1)
-	if p.err == nil {
-		p.err = err
+	p.took = append(p.took, took)
+}
+
+// countedTransport is a peer's. It counts the calls in both directions.
+type countedTransport struct {
+	rpcyarpc.Standalone
+
+	peers *peers
+}
+
+// Start implements headgate.Transport.
+func (t *countedTransport) Start(ctx context.Context, decider rpc.Decider) error {
+	return t.Standalone.Start(ctx, answering{decider, t.peers})
+}
+
+// Peer implements rpc.Peers.
+func (t *countedTransport) Peer(address string) (rpc.Decider, error) {
+	decider, err := t.Standalone.Peer(address)
+	if err != nil {
+		return nil, err
 	}
+	return calling{decider, t.peers}, nil
 }
 
-// host is a peer's half that reports.
-type host struct {
-	peers   *peers
-	address string
-	owner   rpc.Decider
-	usage   usage.Report
+// answering is a peer that is called.
+type answering struct {
+	rpc.Decider
+
+	peers *peers
 }
 
-func newHost(p *peers, address string, decider rpc.Decider, keys []string) *host {
-	return &host{peers: p, address: address, owner: decider, usage: usageOf(p.config, keys)}
+// Update implements rpc.Decider.
+func (a answering) Update(ctx context.Context, caller string, payload *anypb.Any) (*anypb.Any, error) {
+	switch payload.TypeUrl {
+	case usage.ReportTypeURL:
+		a.peers.calls.Add(1)
+		a.peers.rowsReceived.Add(keysIn(payload))
+	case usage.TakesTypeURL:
+		a.peers.asksReceived.Add(rowsIn(payload))
+	}
+	return a.Decider.Update(ctx, caller, payload)
+}
+
+// calling is a peer that calls.
+type calling struct {
+	rpc.Decider
+
+	peers *peers
+}
+
+// Update implements rpc.Decider. What is timed is what a host waits for.
+func (c calling) Update(ctx context.Context, caller string, payload *anypb.Any) (*anypb.Any, error) {
+	if payload.TypeUrl == usage.TakesTypeURL {
+		c.peers.asksSent.Add(rowsIn(payload))
+		return c.Decider.Update(ctx, caller, payload)
+	}
+	rows := keysIn(payload)
+	began := time.Now()
+	answer, err := c.Decider.Update(ctx, caller, payload)
+	if took := time.Since(began); !errors.Is(ctx.Err(), context.Canceled) {
+		c.peers.note(took, err)
+		if err == nil {
+			c.peers.rowsSent.Add(rows)
+		}
+	}
+	return answer, err
+}
+
+var reportPool = sync.Pool{New: func() any { return new(usage.Report) }}
+
+// keysIn is how many keys a report has.
+func keysIn(payload *anypb.Any) int64 {
+	r, _ := reportPool.Get().(*usage.Report)
+	defer reportPool.Put(r)
+	if err := (usage.Columnar{}).DecodeReport(payload, r); err != nil {
+		return 0
+	}
+	return int64(r.Len())
+}
+
+// rowsIn is how many events a message asks for.
+func rowsIn(payload *anypb.Any) int64 {
+	var t usage.Takes
+	if err := usage.DecodeTakes(payload, &t); err != nil {
+		return 0
+	}
+	return int64(len(t.Rows))
 }
 
 // usageOf is what a host has to say that used each of keys once.
 func usageOf(c Config, keys []string) usage.Report {
 	n := len(keys)
 	return usage.Report{
-		Algorithm: algorithmOf(c),
+		Algorithm: c.Algorithm,
 		Keys:      keys,
 		Allowed:   fill(n, int64(1)),
 		Rejected:  make([]int64, n),
@@ -138,78 +247,6 @@ func usageOf(c Config, keys []string) usage.Report {
 		Weight:    make([]float64, n),
 		Wants:     fill(n, 1/c.Interval.Seconds()),
 	}
-}
-
-// algorithmOf is what reports say.
-func algorithmOf(c Config) string {
-	if c.Algorithm == "" {
-		return algorithm.NameElastic
-	}
-	return c.Algorithm
-}
-
-func (h *host) run(ctx context.Context, wait time.Duration) {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	next := time.Now().Add(wait)
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C:
-		}
-		late := time.Since(next)
-		if took, err := h.report(ctx); ctx.Err() == nil {
-			h.peers.note(took, late, err)
-		}
-		next = next.Add(h.peers.config.Interval)
-		timer.Reset(time.Until(next))
-	}
-}
-
-// patience is how long a peer waits for an answer: longer than a host does,
-// for slow answers to be measured and not cut off.
-const patience = 10 * time.Second
-
-// report is one update: what is timed is what a host waits for.
-func (h *host) report(ctx context.Context) (took time.Duration, err error) {
-	payload, err := usage.Columnar{}.EncodeReport(&h.usage)
-	if err != nil {
-		return 0, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	began := time.Now()
-	answer, err := h.owner.Update(ctx, h.address, payload)
-	took = time.Since(began)
-	if err != nil {
-		return took, err
-	}
-	grants, err := usage.Columnar{}.DecodeGrants(answer, &h.usage)
-	if err != nil {
-		return took, err
-	}
-	h.usage.Weight = grants.Weight
-	h.peers.rowsSent.Add(int64(h.usage.Len()))
-	return took, nil
-}
-
-// owner is a peer's half that decides: all get as much.
-type owner struct{ peers *peers }
-
-var usages = sync.Pool{New: func() any { return new(usage.Report) }}
-
-// Update implements rpc.Decider.
-func (o owner) Update(_ context.Context, _ string, payload *anypb.Any) (*anypb.Any, error) {
-	u, _ := usages.Get().(*usage.Report)
-	defer usages.Put(u)
-	if err := (usage.Columnar{}).DecodeReport(payload, u); err != nil {
-		return nil, err
-	}
-	n := u.Len()
-	o.peers.calls.Add(1)
-	o.peers.rowsReceived.Add(int64(n))
-	return evenGrants(n, o.peers.config.Hosts)
 }
 
 // evenGrants gives a host the even share of n keys that so many hosts use.

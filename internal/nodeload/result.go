@@ -20,9 +20,19 @@ type Result struct {
 	Live    int `json:"live_keys"`
 	Granted int `json:"granted_keys"`
 
+	Algorithm     string  `json:"algorithm"`
 	DecisionsPerS float64 `json:"decisions_per_s"`
-	// CallsPerS, RowsInPerS and RowsOutPerS are calls that the node made,
-	// keys that it heard of and keys that it reported, to other hosts.
+	Refused       int64   `json:"refused_decisions"`
+	// DecisionP50Us and DecisionP99Us are how long decisions took, those that
+	// asked an owner among them, in µs and to an eighth.
+	DecisionP50Us float64 `json:"decision_p50_us"`
+	DecisionP99Us float64 `json:"decision_p99_us"`
+	// AsksOutPerS are events that the node asked other owners for, and AsksInPerS
+	// events that others asked it for.
+	AsksOutPerS float64 `json:"asks_out_per_s"`
+	AsksInPerS  float64 `json:"asks_in_per_s"`
+	// CallsPerS, RowsInPerS and RowsOutPerS are calls with reports that the node
+	// made, keys that it heard of and keys that it reported, to other hosts.
 	CallsPerS   float64 `json:"calls_per_s"`
 	RowsInPerS  float64 `json:"rows_in_per_s"`
 	RowsOutPerS float64 `json:"rows_out_per_s"`
@@ -61,7 +71,13 @@ func newResult(c Config, owned int, from, to reading, before, after counts) Resu
 	r := Result{
 		Hosts: c.Hosts, Keys: c.Keys, Owned: owned, IntervalS: c.Interval.Seconds(), MeasuredS: seconds,
 		Live: to.Live, Granted: to.Granted,
+		Algorithm:     c.Algorithm,
 		DecisionsPerS: per(to.Decisions - from.Decisions),
+		Refused:       to.Refused - from.Refused,
+		DecisionP50Us: us(quantileOf(from.Waits, to.Waits, 0.5)),
+		DecisionP99Us: us(quantileOf(from.Waits, to.Waits, 0.99)),
+		AsksOutPerS:   per(after.asksReceived - before.asksReceived),
+		AsksInPerS:    per(after.asksSent - before.asksSent),
 		CallsPerS:     per(after.calls - before.calls),
 		RowsInPerS:    per(after.rowsSent - before.rowsSent),
 		RowsOutPerS:   per(after.rowsReceived - before.rowsReceived),
@@ -85,6 +101,8 @@ func newResult(c Config, owned int, from, to reading, before, after counts) Resu
 	return r
 }
 
+func us(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 // quantile of sorted: the least value that the part q of them does not
@@ -106,17 +124,20 @@ func (r Result) Rows() [][2]string {
 	return [][2]string{
 		{"hosts, keys in use, owned", fmt.Sprintf("%d, %s, %s", r.Hosts, thousands(r.Keys), thousands(r.Owned))},
 		{"interval, measured for", fmt.Sprintf("%g s, %.0f s", r.IntervalS, r.MeasuredS)},
-		{"decisions/s", thousands(int(r.DecisionsPerS))},
+		{"algorithm", "`" + r.Algorithm + "`"},
+		{"decisions/s, refused", fmt.Sprintf("%s, %d", thousands(int(r.DecisionsPerS)), r.Refused)},
+		{"a decision: median, **p99**", fmt.Sprintf("%.1f µs, **%.1f µs**", r.DecisionP50Us, r.DecisionP99Us)},
+		{"asks of other owners, by other hosts /s", fmt.Sprintf("%s, %s", thousands(int(r.AsksOutPerS)), thousands(int(r.AsksInPerS)))},
 		{"keys reported to other owners /s", thousands(int(r.RowsOutPerS))},
 		{"keys reported by other hosts /s", thousands(int(r.RowsInPerS))},
-		{"calls to other owners /s", fmt.Sprintf("%.1f", r.CallsPerS)},
+		{"calls with reports /s", fmt.Sprintf("%.1f", r.CallsPerS)},
 		{"network in, out", fmt.Sprintf("%.0f kB/s, %.0f kB/s", r.BytesInPerS/1e3, r.BytesOutPerS/1e3)},
 		{"**CPU**, user and system", fmt.Sprintf("**%.1f%%** of one core", r.CPUPercent)},
 		{"**RSS**, and at most", fmt.Sprintf("**%.0f MB**, %.0f MB", float64(r.RSS)/1e6, float64(r.MaxRSS)/1e6)},
-		{"an update: median, **p99**, longest", fmt.Sprintf("%.1f ms, **%.1f ms**, %.1f ms of %d", r.UpdateP50Ms, r.UpdateP99Ms, r.UpdateMaxMs, r.Updates)},
+		{"a report: median, **p99**, longest", fmt.Sprintf("%.1f ms, **%.1f ms**, %.1f ms of %d", r.UpdateP50Ms, r.UpdateP99Ms, r.UpdateMaxMs, r.Updates)},
 		{"p99 of a timer of the peers", fmt.Sprintf("%.1f ms late", r.LateP99Ms)},
 		{"GCs, longest pause, all pauses", fmt.Sprintf("%d, %.2f ms, %.1f ms", r.GCs, r.PauseMaxMs, r.PauseSumMs)},
-		{"keys with a grant, failed updates", fmt.Sprintf("%s, %d", thousands(r.Granted), r.Failed)},
+		{"keys with a grant, failed reports", fmt.Sprintf("%s, %d", thousands(r.Granted), r.Failed)},
 	}
 }
 

@@ -45,9 +45,13 @@ func Run(ctx context.Context, config Config, command func(ctx context.Context) *
 			owned = append(owned, key)
 		}
 	}
-	if err := p.report(ctx, n.address, owned); err != nil {
+	if err := p.start(ctx, n.address); err != nil {
 		return result, err
 	}
+	if _, err := n.ask(use); err != nil {
+		return result, err
+	}
+	p.use(ctx, owned)
 	if err := pass(ctx, config.Interval*time.Duration(config.Warmup)); err != nil {
 		return result, err
 	}
@@ -64,10 +68,7 @@ func Run(ctx context.Context, config Config, command func(ctx context.Context) *
 	if err != nil {
 		return result, err
 	}
-	if after.err != nil {
-		err = fmt.Errorf("a peer's report: %w", after.err)
-	}
-	return newResult(config, len(owned), from, to, before, after), err
+	return newResult(config, len(owned), from, to, before, after), nil
 }
 
 // pass waits.
@@ -84,10 +85,10 @@ func pass(ctx context.Context, d time.Duration) error {
 
 // counts are what peers have counted until now.
 type counts struct {
-	sent, received, rowsSent, rowsReceived, calls, failed int64
+	sent, received, rowsSent, rowsReceived, calls, asksSent, asksReceived, failed int64
 
-	took, late []time.Duration // of calls that were answered
-	err        error           // the first of the others
+	took []time.Duration // of reports that were answered
+	late []time.Duration
 }
 
 func (p *peers) count() counts {
@@ -95,8 +96,9 @@ func (p *peers) count() counts {
 	defer p.mu.Unlock()
 
 	return counts{
-		p.sent.Load(), p.received.Load(), p.rowsSent.Load(), p.rowsReceived.Load(), p.calls.Load(), p.failed.Load(),
-		slices.Clone(p.took), slices.Clone(p.late), p.err,
+		p.sent.Load(), p.received.Load(), p.rowsSent.Load(), p.rowsReceived.Load(), p.calls.Load(),
+		p.asksSent.Load(), p.asksReceived.Load(), p.failed.Load(),
+		slices.Clone(p.took), slices.Clone(p.late),
 	}
 }
 

@@ -16,5 +16,5 @@ func thousands(n int) string {
 	return s
 }
 
-// plain is Markdown without its stars.
-func plain(s string) string { return strings.ReplaceAll(s, "**", "") }
+// plain is Markdown without its stars and backquotes.
+func plain(s string) string { return strings.NewReplacer("**", "", "`", "").Replace(s) }

@@ -30,7 +30,7 @@ func frame() demo.Frame {
 		Algorithms: []demo.AlgorithmRow{
 			{Name: "even", Admitted: 184, Ideal: 500},
 			{Name: "request-weighted", Admitted: 487, Ideal: 500},
-			{Name: "elastic", Answers: true, Admitted: 498, Ideal: 500},
+			{Name: "auto", Answers: true, Admitted: 498, Ideal: 500},
 		},
 	}
 	for i := range 48 {

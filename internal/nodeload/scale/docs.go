@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/internal/markers"
 	"github.com/headgate/headgate/internal/nodeload"
 )
@@ -27,13 +28,18 @@ func write(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
+	fmt.Fprintf(os.Stderr, "%s: asks\n", file)
+	asks, err := nodeload.Asks(ctx, o.asking)
+	if err != nil {
+		return err
+	}
 	fmt.Fprintf(os.Stderr, "%s: growth\n", file)
 	g, err := nodeload.Grow(ctx, o.sizes)
 	if err != nil {
 		return err
 	}
 	text := string(before)
-	for _, t := range append(growthTables(g), node) {
+	for _, t := range append(growthTables(g), node, table{"asks", asks.AskTable()}, table{"gone", asks.GoneTable()}) {
 		if text, err = markers.Replace(text, "make scale", t.name, t.text); err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}
@@ -44,18 +50,22 @@ func write(ctx context.Context, o options) error {
 // someRate is the decisions/s of a node that uses few of its keys in an interval.
 const someRate = 5_000
 
-// nodeTable is a whole node, with each key used in each interval, and not.
+// nodeTable is a whole node, with each key used in each interval, and not, under
+// auto and under elastic.
 func nodeTable(ctx context.Context, o options) (table, error) {
-	titles := []string{"each key in each interval", "5,000 decisions/s"}
-	results := make([]nodeload.Result, len(titles))
-	for i := range results {
-		c := o.node
-		if i == 1 {
-			c.Rate = someRate
-		}
-		var err error
-		if results[i], err = nodeload.Run(ctx, c, self); err != nil {
-			return table{}, err
+	var titles []string
+	var results []nodeload.Result
+	for _, some := range []bool{false, true} {
+		for _, name := range []string{algorithm.NameAuto, algorithm.NameElastic} {
+			c, title := o.node, "each key in each interval"
+			if c.Algorithm = name; some {
+				c.Rate, title = someRate, "5,000 decisions/s"
+			}
+			result, err := nodeload.Run(ctx, c, self)
+			if err != nil {
+				return table{}, err
+			}
+			titles, results = append(titles, title), append(results, result)
 		}
 	}
 	return table{"node", nodeload.NodeTable(titles, results)}, nil

@@ -4,6 +4,7 @@
 //
 //	go run ./internal/nodeload/scale [-json] [-keys 100000] [-hosts 50]
 //	go run ./internal/nodeload/scale -growth
+//	go run ./internal/nodeload/scale -asks
 //
 // `make scale` is the same with -docs: it writes the tables of docs/scale.md
 // anew. Each stands between two markers, and nothing else in the file changes.
@@ -45,7 +46,9 @@ func main() {
 type options struct {
 	node   nodeload.Config
 	sizes  nodeload.Sizes
+	asking nodeload.AskConfig
 	json   bool
+	asks   bool
 	growth bool
 	docs   string
 }
@@ -56,12 +59,13 @@ func parse(args []string) (o options, err error) {
 	f.IntVar(&o.node.Keys, "keys", 100_000, "keys in use on every host")
 	f.Float64Var(&o.node.Rate, "rate", 0, "decisions/s of the node; 0: each key once an interval")
 	f.DurationVar(&o.node.Interval, "interval", 0, "update_interval; 0: 3s")
-	f.IntVar(&o.node.Warmup, "warmup", 3, "intervals that pass unmeasured")
+	f.IntVar(&o.node.Warmup, "warmup", 0, "intervals that pass unmeasured; 0: 14")
 	f.IntVar(&o.node.Intervals, "intervals", 10, "intervals that are measured")
 	f.StringVar(&o.node.Algorithm, "algorithm", "", "of all keys; default that of rules")
 	f.StringVar(&o.node.Profiles, "profiles", "", "folder for the node's profiles; default none")
 	f.BoolVar(&o.json, "json", false, "write JSON")
 	f.BoolVar(&o.growth, "growth", false, "measure how the parts grow, instead of a node")
+	f.BoolVar(&o.asks, "asks", false, "measure how long decisions wait for the owner of their key, instead of a node")
 	f.StringVar(&o.docs, "docs", "", "folder of scale.md, to write its tables anew")
 	return o, f.Parse(args)
 }
@@ -70,6 +74,16 @@ func run(ctx context.Context, o options, out io.Writer) error {
 	switch {
 	case o.docs != "":
 		return write(ctx, o)
+	case o.asks:
+		c, err := nodeload.Asks(ctx, o.asking)
+		if err != nil {
+			return err
+		}
+		if o.json {
+			return encode(out, c)
+		}
+		_, err = fmt.Fprintf(out, "%s\n%s", c.AskTable(), c.GoneTable())
+		return err
 	case o.growth:
 		g, err := nodeload.Grow(ctx, o.sizes)
 		if err != nil {

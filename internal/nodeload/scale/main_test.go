@@ -34,6 +34,7 @@ func TestMain(m *testing.M) {
 func small(o options) options {
 	o.node.Keys, o.node.Hosts, o.node.Interval = 200, 4, 100*time.Millisecond
 	o.node.Warmup, o.node.Intervals = 2, 2
+	o.asking = nodeload.AskConfig{Answered: 500 * time.Millisecond, Gone: 100 * time.Millisecond}
 	o.sizes = nodeload.Sizes{Keys: []int{200}, Reported: 400, Hosts: []int{1, 4}, Pairs: 400, Rings: []int{10}, Connections: 8}
 	return o
 }
@@ -95,7 +96,7 @@ func TestDocumentsAreWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	tables := regexp.MustCompile(`(?s)<!-- make scale: \w+ begins -->\n(.*?)<!-- make scale`).FindAllSubmatch(after, -1)
-	if len(tables) != 6 {
+	if len(tables) != 8 {
 		t.Errorf("%d tables", len(tables))
 	}
 	for _, found := range tables {

@@ -29,7 +29,7 @@ type asking struct {
 // whose callers wait no longer.
 type refusal struct {
 	until   stage.Instant
-	retry   stage.Instant // when the owner may have the tokens; 0 if it did not say
+	retry   stage.Instant // when the owner may have the tokens, or else until
 	n       int64
 	longest time.Duration
 }
@@ -89,12 +89,13 @@ func (a *Auto) askOwner(ctx context.Context, q stage.Request, v stage.Verdict) (
 		v.RetryAfter = last.retryAfter(q.Now, v.RetryAfter)
 		return v, stage.Receipt{}
 	}
-	if ctx.Err() != nil && a.asking.budget.Left(q.Now, asksPerKey, asksAtOnce) {
+	if ctx.Err() != nil && a.asking.budget.Wait(q.Now, asksPerKey, asksAtOnce) == 0 {
 		return a.canceled(q)
 	}
 	// The waits that callers are promised limit how often callers that wait ask.
 	if q.Longest <= 0 && !a.asking.budget.Spend(q.Now, asksPerKey, asksAtOnce) || !a.host.MayAsk(q.Now) {
 		a.asking.withheld.Add(1)
+		v.RetryAfter = sooner(v.RetryAfter, max(a.asking.budget.Wait(q.Now, asksPerKey, asksAtOnce), busy))
 		return v, stage.Receipt{}
 	}
 	a.asking.asked.Add(1)
@@ -110,10 +111,11 @@ func (a *Auto) askOwner(ctx context.Context, q stage.Request, v stage.Verdict) (
 	case err != nil && ctx.Err() != nil:
 		return a.canceled(q)
 	case errors.Is(err, stage.ErrBusy):
-		a.asking.pause(q.Now, busy)
+		v.RetryAfter = a.asking.pause(q.Now, busy).retryAfter(q.Now, v.RetryAfter)
 		return v, stage.Receipt{}
 	case err != nil:
-		a.asking.pause(q.Now, unanswered+a.Terms().Rule.AskTimeout)
+		last := a.asking.pause(q.Now, unanswered+a.Terms().Rule.AskTimeout)
+		v.RetryAfter = last.retryAfter(q.Now, v.RetryAfter)
 		a.mu.Lock()
 		a.Alone(q.Now)
 		a.mu.Unlock()
@@ -214,31 +216,38 @@ func (a *Auto) canceled(q stage.Request) (stage.Verdict, stage.Receipt) {
 }
 
 // pause has the host not ask again for d, whatever the event.
-func (s *asking) pause(now stage.Instant, d time.Duration) {
-	s.last.Store(&refusal{until: now.Add(d), longest: stage.Forever})
+func (s *asking) pause(now stage.Instant, d time.Duration) *refusal {
+	last := &refusal{until: now.Add(d), retry: now.Add(d), longest: stage.Forever}
+	s.last.Store(last)
+	return last
 }
 
 // refused is the owner's refusal of q, which may be granted after retry; 0 if the owner
 // did not say.
 func refused(q stage.Request, retry time.Duration) *refusal {
-	r := &refusal{n: q.N, longest: q.Longest}
-	if retry > 0 {
+	stands := retry
+	if retry == 0 || retry > longestNo {
+		stands = longestNo
+	}
+	r := &refusal{n: q.N, longest: q.Longest, until: q.Now.Add(jittered(q.Now, stands))}
+	if r.retry = r.until; retry > 0 {
 		r.retry = q.Now.Add(retry)
 	}
-	if retry == 0 || retry > longestNo {
-		retry = longestNo
-	}
-	r.until = q.Now.Add(jittered(q.Now, retry))
 	return r
 }
 
 // retryAfter is how long a caller should wait that is refused at now, where the bucket
-// says otherwise: whichever of the two has the tokens first.
+// says otherwise: until the first of the two may have the tokens.
 func (r *refusal) retryAfter(now stage.Instant, otherwise time.Duration) time.Duration {
-	if wait := r.retry.Sub(now); r.retry != 0 && wait > 0 && (otherwise == 0 || wait < otherwise) {
-		return wait
+	return sooner(otherwise, r.retry.Sub(now))
+}
+
+// sooner is the shorter of two waits. One that is not positive is not known.
+func sooner(a, b time.Duration) time.Duration {
+	if b > 0 && (a <= 0 || b < a) {
+		return b
 	}
-	return otherwise
+	return a
 }
 
 // jittered is d and up to a quarter more, so that hosts that were refused together

@@ -28,10 +28,10 @@ func (b *Budget) Spend(now stage.Instant, perSecond, atOnce int64) bool {
 	}
 }
 
-// Left reports whether Spend would find one.
-func (b *Budget) Left(now stage.Instant, perSecond, atOnce int64) bool {
-	_, ok := after(b.full.Load(), int64(now), perSecond, atOnce)
-	return ok
+// Wait is how long it is until Spend finds one; 0 if it would now.
+func (b *Budget) Wait(now stage.Instant, perSecond, atOnce int64) time.Duration {
+	next, _ := after(b.full.Load(), int64(now), perSecond, atOnce)
+	return time.Duration(max(next-int64(now)-atOnce*(int64(time.Second)/perSecond), 0))
 }
 
 // after is full once one more is spent at now, and whether there is one.

@@ -80,6 +80,11 @@ const (
 	busy = 10
 	pace = 5
 
+	// slight: a host of a key that is far from its limit is lent enough until its next
+	// report, if that is no more than this part of the burst. Such a host would ask
+	// for most of its events, while the pool is full.
+	slight = 100
+
 	// slightest is the weight of a grant without a rate. It is too small for the sum
 	// of weights to count it.
 	slightest = 1. / (1 << 42)
@@ -142,9 +147,7 @@ func (k *asked) grant(row *row, limit algorithm.Limit, cost float64) account.Gra
 	row.weight = upper(ratio(rate, limit.Rate), slightest)
 	k.parts.Add(row.weight)
 
-	if wants > busy*cost {
-		row.lent = float32(k.loan(wants, rate, cost, limit))
-	}
+	row.lent = float32(k.loan(wants, rate, cost, busy, limit))
 	row.unspent = row.lent
 	lent := float64(row.lent)
 	k.lent += lent
@@ -201,17 +204,29 @@ func (k *asked) want(row *row, wants float64) {
 }
 
 // loan is what a host that wants so much, and has this rate, is lent of the pool now;
-// 0 if that is not worth an event, or if the host has few.
-func (k *asked) loan(wants, rate, cost float64, limit algorithm.Limit) float64 {
-	loan := lower(upper(wants-rate, 0)*lasts+math.Sqrt(wants*lasts*cost), k.portion(wants))
-	if wants > busy*cost {
+// 0 if that is not worth an event, or if the host wants fewer than least events/s of a
+// key that is not far from its limit.
+func (k *asked) loan(wants, rate, cost, least float64, limit algorithm.Limit) float64 {
+	loan := upper(wants-rate, 0)*lasts + math.Sqrt(wants*lasts*cost)
+	if rest := k.rest(wants, rate, cost); rest <= limit.Burst/slight && k.wants <= limit.Rate/2 && k.pool >= limit.Burst/2 {
+		loan, least = upper(loan, rest), 0
+	}
+	loan = lower(loan, k.portion(wants))
+	if wants >= busy*cost {
 		loan = upper(loan, lower(k.inflow(wants, limit)/pace, k.pool/2))
 	}
 	loan = lower(loan, mostLent*limit.Burst-k.lent)
-	if loan < cost || wants < few*cost {
+	if loan < cost || wants < least*cost {
 		return 0
 	}
 	return loan
+}
+
+// rest is what a host that wants so much hardly ever exceeds until its next report, beside
+// this rate: its demand and two standard deviations, and an event at least.
+func (k *asked) rest(wants, rate, cost float64) float64 {
+	lasting := upper(seconds(k.interval), lasts)
+	return upper(upper(wants-rate, 0)*lasting+2*math.Sqrt(wants*lasting*cost), cost)
 }
 
 // floor is the deepest debt of the pool: as deep as events that are allowed within
@@ -310,7 +325,7 @@ func (k *asked) Lend(now time.Duration, host uint32, most, holds, wants, cost fl
 	if wants > 0 {
 		k.want(row, wants)
 	}
-	loan := float32(lower(k.loan(float64(row.wants), row.weight*k.limit, upper(cost, 1), limitOf(k.rule)), most))
+	loan := float32(lower(k.loan(float64(row.wants), row.weight*k.limit, upper(cost, 1), few, limitOf(k.rule)), most))
 	if !(loan >= 1) {
 		return 0
 	}
@@ -325,7 +340,7 @@ func (k *asked) Lend(now time.Duration, host uint32, most, holds, wants, cost fl
 // Patience implements account.Bucketed.
 func (k *asked) Patience(host uint32, cost float64) time.Duration {
 	i := k.rows.Find(host)
-	if i < 0 || !(float64(k.rows.At(i).wants) > busy*upper(cost, 1)) {
+	if i < 0 || !(float64(k.rows.At(i).wants) >= busy*upper(cost, 1)) {
 		return 0
 	}
 	return time.Duration(float64(time.Second) / pace)

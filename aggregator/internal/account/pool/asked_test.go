@@ -4,6 +4,7 @@ package pool
 
 import (
 	"math"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -52,6 +53,43 @@ func (h *askingHost) drain(k *asked, now time.Duration, limit algorithm.Limit, m
 		got++
 	}
 	return got
+}
+
+// A key far below its limit is used by many hosts, by each now and then. They hold what
+// they need until their next reports, and ask for few events.
+func TestHostsOfAKeyFarFromItsLimitAskSeldom(t *testing.T) {
+	limit := algorithm.Limit{Rate: 1000, Burst: 1000}
+	for name, every := range map[string]time.Duration{"an event in 3 s": 3 * time.Second, "in 20 s": 20 * time.Second} {
+		k := newAsked(limit)
+		hosts := make([]askingHost, 50)
+		wants := 1 / every.Seconds()
+		for i := range hosts {
+			hosts[i].id = uint32(i)
+			hosts[i].report(k, 0, limit, wants)
+		}
+		chance := rand.New(rand.NewPCG(1, 1))
+		now, events := time.Duration(0), 0
+		for now < 2*time.Minute {
+			now += time.Duration(chance.ExpFloat64() / (wants * float64(len(hosts))) * 1e9)
+			h := &hosts[chance.IntN(len(hosts))]
+			for i := range hosts {
+				if now-hosts[i].reported >= 3*time.Second {
+					hosts[i].report(k, now, limit, wants)
+				}
+			}
+			if events++; !h.take(k, now, limit, 1, wants) {
+				t.Fatalf("%s: event %d is refused", name, events)
+			}
+		}
+		asks := 0
+		for i := range hosts {
+			asks += hosts[i].asks
+		}
+		t.Logf("%s: %d asks for %d events", name, asks, events)
+		if asks > events/10 {
+			t.Errorf("%s: %d asks for %d events", name, asks, events)
+		}
+	}
 }
 
 func (h *askingHost) report(k *asked, now time.Duration, limit algorithm.Limit, wants float64) account.Grant {
@@ -134,10 +172,11 @@ func TestAHostIsLentWhatItUsesSoon(t *testing.T) {
 		asking, reported bool
 	}{
 		{1, 1, false, false}, {few - 0.1, 1, false, false},
-		{few, 1, true, false}, {busy, 1, true, false}, {busy + 1, 1, true, true},
-		{few, 2, false, false}, {busy + 1, 2, true, false}, {2*busy + 1, 2, true, true},
+		{few, 1, true, false}, {busy - 0.1, 1, true, false}, {busy, 1, true, true},
+		{few, 2, false, false}, {busy + 1, 2, true, false}, {2 * busy, 2, true, true},
 	} {
 		k := newAsked(limit)
+		k.Report(0, limit, 2, &account.Report{Elapsed: interval, Wants: 0.6 * limit.Rate, Cost: host.cost}) // so the key is short
 		g, _ := k.Report(0, limit, 1, &account.Report{Elapsed: interval, Wants: host.wants, Cost: host.cost})
 		k.Bucket(0, bucketOf(limit)).Take(0, host.cost, 0)
 		k.Settle(0)
