@@ -111,24 +111,25 @@ func newHostile(t *testing.T) *hostile {
 			t.Error(err)
 		}
 	})
-	h.serveEdge()
+	h.edge = serveEdge(t, h.node)
 	return h
 }
 
-// serveEdge serves any key over plain gRPC.
-func (h *hostile) serveEdge() {
-	l, server := listen(h.T), grpc.NewServer(rpcgrpc.ServerDefaults()...)
-	rpcgrpc.Register(server, h.node.Edge(nil), rpcgrpc.ServerOptions{})
+// serveEdge serves any key at n's edge over plain gRPC, until the test ends.
+func serveEdge(t *testing.T, n *headgate.Node) (address string) {
+	t.Helper()
+	l, server := listen(t), grpc.NewServer(rpcgrpc.ServerDefaults()...)
+	rpcgrpc.Register(server, n.Edge(nil), rpcgrpc.ServerOptions{})
 	healthy := health.NewServer()
 	healthy.SetServingStatus(rpcgrpc.Service, grpc_health_v1.HealthCheckResponse_SERVING)
 	grpc_health_v1.RegisterHealthServer(server, healthy)
-	h.edge = l.Addr().String()
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = server.Serve(l) })
-	h.Cleanup(func() {
+	t.Cleanup(func() {
 		server.Stop()
 		serving.Wait()
 	})
+	return l.Addr().String()
 }
 
 // attack sends so many messages over several connections, while the rules change
