@@ -260,7 +260,7 @@ func (s *settings) config(rule *dynamicconfig.Rule, name string) (*account.Confi
 	return b.config, b.err
 }
 
-// check refuses what no sane host sends. Transports check too; anyone may
+// check refuses what no correct host sends. Transports check too; anyone may
 // write a transport.
 func check(host string, u *usage.Report) error {
 	if err := rpc.CheckHost(host); err != nil {

@@ -119,7 +119,7 @@ func (c *claimant) lease(k *key, l account.Leaser, name string, id uint32) (clai
 		account.Claim{Has: c.claim.Has, Bands: bands(few[:0], c.claim.Bands), Keep: c.claim.Keep, Headroom: c.claim.Headroom})
 	k.above.Stir(c.now)
 	if granted.Invalid {
-		return c.refuse("the weigher of %s made no number of this host's part", name), insane(account.Grant{Weight: -1})
+		return c.refuse("the weigher of %s made no number of this host's part", name), invalidGrant(account.Grant{Weight: -1})
 	}
 	return c.answer(k, granted, name, capacity, learns), nil
 }

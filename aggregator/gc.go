@@ -16,7 +16,7 @@ func (a *Aggregator) GC(now time.Duration) {
 	for sh := range a.table.All {
 		for _, e := range sh.Entries() {
 			if err := a.sweep(now, s, sh, e); err != nil {
-				a.metrics.insane.Inc(1)
+				a.metrics.invalid.Inc(1)
 				a.blame(now, e.Algorithm, e.Key.text, err)
 			}
 		}

@@ -148,7 +148,7 @@ func (u *update) rows(rows []int32, hashes []uint64, n int) (at int, err error) 
 func (u *update) fail(i int) {
 	defer func() { _ = recover() }() // it may do so again
 
-	u.a.metrics.insane.Inc(1)
+	u.a.metrics.invalid.Inc(1)
 	u.report = account.Report{}
 	u.put(i, account.Grant{}, 0)
 	u.joined()
@@ -182,8 +182,8 @@ func (u *update) row(likely *likely, i int, hash uint64) error {
 	switch {
 	case !ok:
 		u.put(i, account.Grant{}, 0)
-	case !sane(g):
-		return insane(g)
+	case !valid(g):
+		return invalidGrant(g)
 	default:
 		u.put(i, g, u.report.Lease)
 	}
