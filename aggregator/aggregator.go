@@ -14,6 +14,8 @@ import (
 	"github.com/uber-go/tally/v4"
 
 	"github.com/headgate/headgate/aggregator/internal/account"
+	"github.com/headgate/headgate/aggregator/internal/batches"
+	"github.com/headgate/headgate/aggregator/internal/hosts"
 	"github.com/headgate/headgate/aggregator/internal/table"
 	"github.com/headgate/headgate/aggregator/parent"
 	"github.com/headgate/headgate/algorithm"
@@ -35,11 +37,11 @@ type Aggregator struct {
 	settings  atomic.Pointer[settings]
 	moved     atomic.Int64 // when keys last moved between owners, by Step's time
 	parent    *parent.Client
-	hosts     hosts
+	hosts     *hosts.Numbers
 	keys      atomic.Int64
 	number    uint32      // at random: who told callers what is left
 	left      atomic.Bool // buckets were handed over, and do not decide any more
-	callers   callers
+	batches   batches.Memory
 	table     *table.Table[*key]
 }
 
@@ -80,13 +82,14 @@ func New(registry *algorithm.Registry, snapshot *dynamicconfig.Snapshot, options
 		journal:  journal{log: slog.New(slog.DiscardHandler), metrics: newMetrics(tally.NoopScope)},
 		registry: registry,
 		accounts: builtin,
+		hosts:    hosts.New(),
 		table:    table.New[*key](),
 		number:   rand.Uint32() | 1,
 	}
 	for _, o := range options {
 		o(a)
 	}
-	a.hosts.gone = a.hosts.forget
+	a.batches.Take, a.batches.Undo = a.Take, a.undo
 	a.parent = parent.NewClient(a.log, Now, func() { a.metrics.refused.Inc(1) })
 	if err := a.Configure(snapshot); err != nil {
 		return nil, err
@@ -113,7 +116,7 @@ func (a *Aggregator) Configure(snapshot *dynamicconfig.Snapshot) error {
 	if err := average.Validate(); err != nil {
 		return fmt.Errorf("aggregator: configure: %w", err)
 	}
-	s.accounts = account.Settings{Average: average, Stages: average.Stages(), Interval: p.UpdateInterval, Member: a.hosts.member}
+	s.accounts = account.Settings{Average: average, Stages: average.Stages(), Interval: p.UpdateInterval, Member: a.hosts.Member}
 	s.shortest = min(time.Second, p.UpdateInterval)
 	a.configure.Lock()
 	defer a.configure.Unlock()
@@ -150,8 +153,8 @@ func (a *Aggregator) step(now time.Duration, host string, report *usage.Report, 
 	resize(grants, report.Len(), alg.Account == algorithm.AccountPool)
 	grants.Floor = floorOf(&alg)
 	s := a.settings.Load()
-	id := a.hosts.acquire(host)
-	defer a.hosts.add(id, -1)
+	id := a.hosts.Acquire(host)
+	defer a.hosts.Add(id, -1)
 
 	u := newUpdate()
 	defer u.done()
@@ -190,7 +193,7 @@ func (a *Aggregator) newKey(b *book, s *settings, c *account.Config, hash uint64
 
 // Label puts the labels of hosts in force: what membership says about each, by its
 // name. Weighings see them; no report can change them.
-func (a *Aggregator) Label(labels map[string]algorithm.Labels) { a.hosts.labels.Store(&labels) }
+func (a *Aggregator) Label(labels map[string]algorithm.Labels) { a.hosts.Label(labels) }
 
 // Parent returns the client of the cluster above, which has to be run if rules have a
 // parent.

@@ -173,7 +173,7 @@ func TestARefreshedHostStaysWhenTheOtherIsCollected(t *testing.T) {
 	reported(t, a, 0, "b", 1, 1)
 	reported(t, a, 8*time.Second, "b", 1, 1)
 	a.GC(10 * time.Second)
-	if n := a.hosts.len(); n != 1 {
+	if n := a.hosts.Len(); n != 1 {
 		t.Errorf("%d hosts are known, want b alone", n)
 	}
 	faded := math.Pow(0.9, 8)*0.9 + 0.1
@@ -274,7 +274,7 @@ func TestAbsurdUsageIsRefusedWhole(t *testing.T) {
 		if err := a.Step(0, "a", u, new(usage.Grants)); !errors.Is(err, rpc.ErrPayload) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if n := a.keys.Load(); n != 0 || a.hosts.len() != 0 {
+		if n := a.keys.Load(); n != 0 || a.hosts.Len() != 0 {
 			t.Errorf("%s: %d keys were taken in", name, n)
 		}
 	}

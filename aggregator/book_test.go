@@ -27,7 +27,7 @@ func TestAKeyOfTheSameHashIsNotMistaken(t *testing.T) {
 	other.account = average.New(0, 0, c)
 	b.Add(7, &other)
 	b.Add(7, k)
-	id := a.hosts.acquire("b")
+	id := a.hosts.Acquire("b")
 	other.account.Report(0, algorithm.Limit{}, id, &account.Report{Rates: account.Rates{Allowed: 1}, Elapsed: s}) // the row that has host a in k
 	var g usage.Grants
 	resize(&g, 1, false)

@@ -121,8 +121,10 @@ func TestLargeReportsCountTheirHosts(t *testing.T) {
 		want := func(when, host string, keys int) {
 			t.Helper()
 			var counted int64
-			if id, ok := a.hosts.ids[host]; ok {
-				counted = a.hosts.rows[id]
+			for name, rows := range a.hosts.All {
+				if name == host {
+					counted = rows
+				}
 			}
 			if counted != int64(keys) {
 				t.Errorf("%s, %s: %d keys know %s, want %d", name, when, counted, host, keys)
@@ -168,16 +170,20 @@ func TestGCLeavesNothing(t *testing.T) {
 			now += 4 * time.Second
 			a.GC(now)
 		}
-		if n := len(a.hosts.names); n > 40 {
+		n := 0
+		for range a.hosts.All {
+			n++
+		}
+		if n > 40 {
 			t.Errorf("%s: %d numbers for hosts, of which 30 are alive at most", name, n)
 		}
 		a.GC(now + 10*time.Second)
-		if n := a.keys.Load(); n != 0 || a.hosts.len() != 0 {
-			t.Errorf("%s: %d keys and %d hosts are left", name, n, a.hosts.len())
+		if n := a.keys.Load(); n != 0 || a.hosts.Len() != 0 {
+			t.Errorf("%s: %d keys and %d hosts are left", name, n, a.hosts.Len())
 		}
-		for id, host := range a.hosts.names {
-			if host != "" || a.hosts.rows[id] != 0 {
-				t.Errorf("%s: number %d still stands for %q in %d rows", name, id, host, a.hosts.rows[id])
+		for host, rows := range a.hosts.All {
+			if host != "" || rows != 0 {
+				t.Errorf("%s: a number still stands for %q in %d rows", name, host, rows)
 			}
 		}
 		for sh := range a.table.All {
@@ -185,18 +191,6 @@ func TestGCLeavesNothing(t *testing.T) {
 				t.Errorf("%s: %d keys are left in a shard", name, n)
 			}
 		}
-	}
-}
-
-// Algorithms call back with numbers of hosts, and may get them wrong.
-func TestANumberThatNobodyHasChangesNothing(t *testing.T) {
-	var h hosts
-	a, b := h.acquire("a"), h.acquire("b")
-	h.add(a, -1) // a is gone
-	h.add(a, -1)
-	h.add(17, -1)
-	if c := h.acquire("c"); c != a || h.rows[c] != 1 || h.rows[b] != 1 || h.len() != 2 {
-		t.Errorf("c has number %d in %d rows; %d hosts", c, h.rows[c], h.len())
 	}
 }
 
@@ -214,7 +208,7 @@ func TestWhatIsKeptIsCopied(t *testing.T) {
 			}
 		}
 	}
-	for _, host := range a.hosts.names {
+	for host := range a.hosts.All {
 		if sharesMemory(host, message) {
 			t.Fatalf("a host's name of %d bytes keeps the message", len(host))
 		}
@@ -275,9 +269,9 @@ func TestConcurrentUse(t *testing.T) {
 	if got := used(t, a, 0); math.Abs(got-10*n) > 1e-9 {
 		t.Errorf("used %v, want %d", got, 10*n)
 	}
-	for id, rows := range a.hosts.rows {
-		if want := int64(3); a.hosts.names[id] != "" && a.hosts.names[id] != "asks only" && rows != want {
-			t.Errorf("host %q is in %d rows, want %d", a.hosts.names[id], rows, want)
+	for name, rows := range a.hosts.All {
+		if want := int64(3); name != "" && name != "asks only" && rows != want {
+			t.Errorf("host %q is in %d rows, want %d", name, rows, want)
 		}
 	}
 }

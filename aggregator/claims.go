@@ -53,8 +53,8 @@ func (c *claimant) ask() claims.Lease {
 	}
 	hash := c.a.table.Hash(c.claim.Key)
 	sh := c.a.table.Shard(hash)
-	id := c.a.hosts.acquire(c.claim.Host)
-	defer c.a.hosts.add(id, -1)
+	id := c.a.hosts.Acquire(c.claim.Host)
+	defer c.a.hosts.Add(id, -1)
 
 	lease, err := c.under(sh, name, config, hash, id)
 	if err != nil {
@@ -85,10 +85,10 @@ func (c *claimant) under(sh *shard, name string, config *account.Config, hash ui
 	if !ok || k.rule == nil {
 		return c.refuse("the key's rule has just changed: ask again"), nil
 	}
-	k.account.Expire(c.now, c.a.hosts.gone)
+	k.account.Expire(c.now, c.a.hosts.Gone)
 	if c.claim.Release {
 		if l.Release(id) {
-			c.a.hosts.add(id, -1)
+			c.a.hosts.Add(id, -1)
 		}
 		return claims.Lease{}, nil
 	}
@@ -102,14 +102,14 @@ func (c *claimant) lease(k *key, l account.Leaser, name string, id uint32) (clai
 		// before this.
 		learns = min(max(l.Until(id)-c.now, 0), rpc.MaxLease)
 	}
-	if !k.room(c.now, id, c.a.hosts.gone) {
+	if !k.room(c.now, id, c.a.hosts.Gone) {
 		c.a.metrics.noRoom.Inc(1)
 		return c.refuse("the decider has no room for another host of this key: raise max_hosts_per_key"), nil
 	}
 	if !known {
 		defer func() { // after a panic of the weigher too
 			if l.Knows(id) {
-				c.a.hosts.add(id, 1)
+				c.a.hosts.Add(id, 1)
 			}
 		}()
 	}

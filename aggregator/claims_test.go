@@ -230,8 +230,8 @@ func TestALeaseEndsByItself(t *testing.T) {
 		t.Errorf("after its end: %+v", got)
 	}
 	a.GC(1000 * time.Second)
-	if a.keys.Load() != 0 || a.hosts.len() != 0 {
-		t.Errorf("%d keys and %d hosts are left", a.keys.Load(), a.hosts.len())
+	if a.keys.Load() != 0 || a.hosts.Len() != 0 {
+		t.Errorf("%d keys and %d hosts are left", a.keys.Load(), a.hosts.Len())
 	}
 }
 
@@ -344,8 +344,8 @@ func TestTooManyHostsOfAKeyAreRefusedWithAReason(t *testing.T) {
 	if got := claimed(t, a, 0, c); !strings.Contains(got.Refused, "max_owned_keys") {
 		t.Errorf("a key too many: %+v", got)
 	}
-	if a.hosts.len() != 2 {
-		t.Errorf("%d hosts are counted", a.hosts.len())
+	if a.hosts.Len() != 2 {
+		t.Errorf("%d hosts are counted", a.hosts.Len())
 	}
 }
 

@@ -242,33 +242,6 @@ func TestWhatIsDeliveredTwiceIsTakenOnce(t *testing.T) {
 	}
 }
 
-func TestWhatIsRememberedOfCallersIsBounded(t *testing.T) {
-	a := bucketed(t, 1e-4, 3e4)
-	send := func(caller, batch uint64) {
-		once(t, a, &usage.Takes{Caller: caller, Batch: batch, Rows: []usage.Take{{Key: "k", Tokens: 1}}})
-	}
-	for batch := range uint64(3 * maxBatches) {
-		send(1, batch)
-	}
-	if got := len(a.callers.all[1].batches); got != maxBatches {
-		t.Errorf("%d batches of one caller", got)
-	}
-	for caller := range uint64(maxCallers + 100) {
-		send(caller+1, 1)
-	}
-	if got := len(a.callers.all); got != maxCallers {
-		t.Errorf("%d callers", got)
-	}
-	a.GC(Now() + callerGone/2)
-	if len(a.callers.all) != maxCallers {
-		t.Error("callers are forgotten too early")
-	}
-	a.GC(Now() + 2*callerGone)
-	if len(a.callers.all) != 0 {
-		t.Error("callers that are gone are remembered")
-	}
-}
-
 func BenchmarkTakeHere(b *testing.B) {
 	a := bucketed(b, 1e9, 1e9)
 	b.ReportAllocs()

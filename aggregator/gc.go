@@ -22,9 +22,9 @@ func (a *Aggregator) GC(now time.Duration) {
 		}
 	}
 	a.parent.Expire()
-	a.callers.expire(now)
+	a.batches.Expire(now)
 	a.metrics.keys.Update(float64(a.keys.Load()))
-	a.metrics.hosts.Update(float64(a.hosts.len()))
+	a.metrics.hosts.Update(float64(a.hosts.Len()))
 }
 
 // sweep is GC for one key. A key whose algorithm panics stays.
@@ -41,7 +41,7 @@ func (a *Aggregator) sweep(now time.Duration, s *settings, sh *shard, e table.En
 		return nil // it is in another book, of which the next GC takes care
 	}
 	a.raise(now, sh, b, k)
-	k.account.Expire(now, a.hosts.gone)
+	k.account.Expire(now, a.hosts.Gone)
 	if k.account.Hosts() == 0 && !k.keeps(now, s.accounts.Average.GCAfter) {
 		b.Remove(e.Hash, k)
 		k.leave()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/aggregator/internal/account"
+	"github.com/headgate/headgate/aggregator/internal/hosts"
 	"github.com/headgate/headgate/aggregator/parent"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/rpc"
@@ -22,7 +23,7 @@ func (a *Aggregator) Handover(now time.Duration) (parts []*claims.Claims) {
 	var rows []claims.Claim
 	for sh := range a.table.All {
 		for _, e := range sh.Entries() {
-			rows = e.Key.hand(rows, now, sh, e.Algorithm, &a.hosts)
+			rows = e.Key.hand(rows, now, sh, e.Algorithm, a.hosts)
 		}
 	}
 	for part := range slices.Chunk(rows, rpc.MaxKeys) {
@@ -32,7 +33,7 @@ func (a *Aggregator) Handover(now time.Duration) (parts []*claims.Claims) {
 }
 
 // hand adds what hosts hold of k.
-func (k *key) hand(rows []claims.Claim, now time.Duration, sh *shard, named string, h *hosts) []claims.Claim {
+func (k *key) hand(rows []claims.Claim, now time.Duration, sh *shard, named string, h *hosts.Numbers) []claims.Claim {
 	now = sh.Lock(now)
 	defer sh.Unlock()
 
@@ -40,9 +41,9 @@ func (k *key) hand(rows []claims.Claim, now time.Duration, sh *shard, named stri
 	if !ok || k.rule == nil || k.settings.shadows(k.rule, named) {
 		return rows
 	}
-	k.account.Expire(now, h.gone)
+	k.account.Expire(now, h.Gone)
 	for host, claim := range leaser.Held {
-		row := claims.Claim{Key: k.text, Host: h.name(host), Has: min(claim.Has, rpc.MaxAmount), Keep: true, Headroom: claim.Headroom}
+		row := claims.Claim{Key: k.text, Host: h.Name(host), Has: min(claim.Has, rpc.MaxAmount), Keep: true, Headroom: claim.Headroom}
 		for _, b := range claim.Bands {
 			row.Bands = append(row.Bands, parent.WireBand(b))
 		}

@@ -195,7 +195,7 @@ func TestAPanicAtAFirstClaimMixesNoHosts(t *testing.T) {
 		t.Errorf("%d hosts, want 4", k.account.Hosts())
 	}
 	for id := range uint32(4) {
-		if !k.account.Knows(id) || a.hosts.name(id) == "" {
+		if !k.account.Knows(id) || a.hosts.Name(id) == "" {
 			t.Errorf("host %d has no row, or no name", id)
 		}
 	}

@@ -3,9 +3,14 @@
 package aggregator
 
 import (
+	"errors"
+	"fmt"
 	"time"
 
+	"google.golang.org/protobuf/types/known/anypb"
+
 	"github.com/headgate/headgate/aggregator/internal/account"
+	"github.com/headgate/headgate/aggregator/internal/hosts"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/internal/exactbucket"
@@ -36,6 +41,21 @@ func mentions(registry *algorithm.Registry, rule *dynamicconfig.Rule, name strin
 	return registry.Canonical(rule.Algorithm) == name
 }
 
+// StepTakes is Update for usage.TakesTypeURL at now. Time is as in Step.
+func (a *Aggregator) StepTakes(now time.Duration, host string, payload *anypb.Any) (*anypb.Any, error) {
+	answer, repeated, err := a.batches.Serve(now, host, payload)
+	if repeated {
+		a.metrics.repeated.Inc(1)
+	}
+	if err != nil {
+		if errors.Is(err, rpc.ErrPayload) {
+			a.refuse(host, "takes", err)
+		}
+		return nil, fmt.Errorf("aggregator: takes from %q: %w", host, err)
+	}
+	return answer, nil
+}
+
 // Take serves takes of host, which passed Check, at now, and puts the answers into
 // taken. The Tokens of each row become what it took, so that it can be undone.
 // Keys that are not for a bucket here, for want of a rule or of room, are not
@@ -43,8 +63,8 @@ func mentions(registry *algorithm.Registry, rule *dynamicconfig.Rule, name strin
 func (a *Aggregator) Take(now time.Duration, host string, takes *usage.Takes, taken *usage.Taken) {
 	taken.By = a.number
 	taken.Rows = taken.Rows[:0]
-	id := a.hosts.acquire(host)
-	defer a.hosts.add(id, -1)
+	id := a.hosts.Acquire(host)
+	defer a.hosts.Add(id, -1)
 	for i := range takes.Rows {
 		taken.Rows = append(taken.Rows, a.take(now, id, &takes.Rows[i]))
 	}
@@ -55,8 +75,8 @@ func (a *Aggregator) Take(now time.Duration, host string, takes *usage.Takes, ta
 // host. It returns the owner's number too.
 func (a *Aggregator) TakeHere(host string, t usage.Take) (usage.Took, uint32) {
 	a.metrics.takes.Inc(1)
-	id := a.hosts.acquire(host)
-	defer a.hosts.add(id, -1)
+	id := a.hosts.Acquire(host)
+	defer a.hosts.Add(id, -1)
 	return a.take(Now(), id, &t), a.number
 }
 
@@ -149,10 +169,10 @@ func (a *Aggregator) newTaking(b *book, s *settings, now time.Duration, rule *dy
 	return nil
 }
 
-// undo gives back what the rows of takes took. What was lent beside it comes back
-// with the host's next report.
-func (a *Aggregator) undo(now time.Duration, takes *usage.Takes) {
-	for _, row := range takes.Rows {
+// undo gives back what rows took. What was lent beside it comes back with the host's
+// next report.
+func (a *Aggregator) undo(now time.Duration, rows []usage.Take) {
+	for _, row := range rows {
 		if row.Tokens == 0 {
 			continue
 		}
@@ -160,6 +180,6 @@ func (a *Aggregator) undo(now time.Duration, takes *usage.Takes) {
 		if back.Tokens > 0 { // it had given them back
 			back.Spent = usage.SpentBeyond
 		}
-		a.take(now, noHost, &back)
+		a.take(now, hosts.None, &back)
 	}
 }

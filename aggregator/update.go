@@ -115,7 +115,7 @@ func (u *update) fetch(rows []int32, all []likely) {
 	guess := none // hosts often have the same row in each key
 	for n := range all {
 		if k := all[n].key; k != nil && k.settings == u.settings {
-			k.account.Expire(u.now, u.a.hosts.gone)
+			k.account.Expire(u.now, u.a.hosts.Gone)
 			row, some := k.account.Fetch(u.host, guess)
 			read += int(k.text[0]) + some
 			if all[n].row = row; row != none {
@@ -202,8 +202,8 @@ func (u *update) put(i int, g account.Grant, lease time.Duration) {
 // admit makes k, which may or may not know the host, ready for a report of it.
 // It returns false if there is no room for another.
 func (u *update) admit(k *key) bool {
-	k.account.Expire(u.now, u.a.hosts.gone)
-	if !k.room(u.now, u.host, u.a.hosts.gone) {
+	k.account.Expire(u.now, u.a.hosts.Gone)
+	if !k.room(u.now, u.host, u.a.hosts.Gone) {
 		u.a.metrics.noRoom.Inc(1)
 		return false
 	}
@@ -285,7 +285,7 @@ func (u *update) joined() {
 	}
 	u.reporting = nil
 	if k.account.Hosts() > u.before && k.account.Knows(u.host) {
-		u.a.hosts.add(u.host, 1)
+		u.a.hosts.Add(u.host, 1)
 	}
 }
 
