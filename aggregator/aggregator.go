@@ -16,6 +16,8 @@ import (
 	"github.com/headgate/headgate/aggregator/internal/account"
 	"github.com/headgate/headgate/aggregator/internal/batches"
 	"github.com/headgate/headgate/aggregator/internal/hosts"
+	"github.com/headgate/headgate/aggregator/internal/owned"
+	"github.com/headgate/headgate/aggregator/internal/rules"
 	"github.com/headgate/headgate/aggregator/internal/table"
 	"github.com/headgate/headgate/aggregator/parent"
 	"github.com/headgate/headgate/algorithm"
@@ -34,7 +36,7 @@ type Aggregator struct {
 	accounts accounts
 
 	configure sync.Mutex // serialises Configure
-	settings  atomic.Pointer[settings]
+	settings  atomic.Pointer[rules.Settings]
 	moved     atomic.Int64 // when keys last moved between owners, by Step's time
 	parent    *parent.Client
 	hosts     *hosts.Numbers
@@ -42,26 +44,13 @@ type Aggregator struct {
 	number    uint32      // at random: who told callers what is left
 	left      atomic.Bool // buckets were handed over, and do not decide any more
 	batches   batches.Memory
-	table     *table.Table[*key]
+	table     *table.Table[*owned.Key]
 }
 
 // shard is a part of the table, and book a part of that.
-type shard = table.Shard[*key]
+type shard = table.Shard[*owned.Key]
 
-type book = table.Book[*key]
-
-// settings is a Snapshot, worked out.
-type settings struct {
-	number   int // later ones have higher
-	registry *algorithm.Registry
-	built    sync.Map // what accounts must know, by rule and algorithm
-	snapshot *dynamicconfig.Snapshot
-	shortest time.Duration // period of a report; a shorter one counts as that
-	accounts account.Settings
-	maxKeys  int64
-	maxHosts int
-	places   places
-}
+type book = table.Book[*owned.Key]
 
 // Option is a collaborator of an Aggregator.
 type Option func(*Aggregator)
@@ -83,7 +72,7 @@ func New(registry *algorithm.Registry, snapshot *dynamicconfig.Snapshot, options
 		registry: registry,
 		accounts: builtin,
 		hosts:    hosts.New(),
-		table:    table.New[*key](),
+		table:    table.New[*owned.Key](),
 		number:   rand.Uint32() | 1,
 	}
 	for _, o := range options {
@@ -100,32 +89,13 @@ func New(registry *algorithm.Registry, snapshot *dynamicconfig.Snapshot, options
 // Configure puts the rules and properties of snapshot in force. What is known
 // of keys and hosts stays. On an error nothing changes.
 func (a *Aggregator) Configure(snapshot *dynamicconfig.Snapshot) error {
-	p := snapshot.Properties()
-	s := &settings{
-		registry: a.registry,
-		snapshot: snapshot,
-		maxKeys:  int64(p.MaxKeys),
-		maxHosts: p.MaxHostsPerKey,
-	}
-	average := account.Average{
-		Weight:     p.NewDataWeight,
-		Interval:   p.UpdateInterval,
-		DecayAfter: p.DecayAfter,
-		GCAfter:    p.GCAfter,
-	}
-	if err := average.Validate(); err != nil {
-		return fmt.Errorf("aggregator: configure: %w", err)
-	}
-	s.accounts = account.Settings{Average: average, Stages: average.Stages(), Interval: p.UpdateInterval, Member: a.hosts.Member}
-	s.shortest = min(time.Second, p.UpdateInterval)
 	a.configure.Lock()
 	defer a.configure.Unlock()
 
-	var before places
-	if old := a.settings.Load(); old != nil {
-		s.number, before = old.number+1, old.places
+	s, err := rules.New(a.registry, snapshot, a.hosts.Member, a.settings.Load())
+	if err != nil {
+		return fmt.Errorf("aggregator: configure: %w", err)
 	}
-	s.places = newPlaces(a.registry, snapshot, before)
 	a.settings.Store(s)
 	return nil
 }
@@ -170,22 +140,18 @@ func (a *Aggregator) step(now time.Duration, host string, report *usage.Report, 
 
 // newKey makes room for a key and puts it into b, whose shard is locked; nil if
 // there is no room, or no rule, when c is nil.
-func (a *Aggregator) newKey(b *book, s *settings, c *account.Config, hash uint64, text string, now time.Duration) (*key, error) {
+func (a *Aggregator) newKey(b *book, s *rules.Settings, c *account.Config, hash uint64, text string, now time.Duration) (*owned.Key, error) {
 	if c == nil {
 		a.metrics.noRoom.Inc(1)
 		return nil, nil
 	}
-	k := &key{settings: s, rule: c.Rule, trims: now}
-	k.account = a.accounts[c.Algorithm.Account](now, time.Duration(a.moved.Load()), c)
-	if b, ok := k.account.(account.Bucketed); ok {
-		k.account = newAsked(now, b, c.Algorithm.Reach == algorithm.ReachAlways)
-	}
-	if a.keys.Add(1) > s.maxKeys {
+	kept := a.accounts[c.Algorithm.Account](now, time.Duration(a.moved.Load()), c)
+	if a.keys.Add(1) > s.MaxKeys {
 		a.keys.Add(-1)
 		a.metrics.noRoom.Inc(1)
 		return nil, nil
 	}
-	k.text = strings.Clone(text)
+	k := owned.New(now, strings.Clone(text), s, c, kept)
 	b.Add(hash, k)
 	a.raise(now, a.table.Shard(hash), b, k)
 	return k, nil
@@ -201,67 +167,15 @@ func (a *Aggregator) Parent() *parent.Client { return a.parent }
 
 // raise gives k, which is in sh, a cluster above if its rule has one by now. When
 // it has none any more, adopt takes it away.
-func (a *Aggregator) raise(now time.Duration, sh *shard, b *book, k *key) {
-	if k.rule != nil && k.rule.Parent && k.above == nil {
-		k.above = a.parent.Raise(now, parent.Key{Text: k.text, Account: k.account, Lock: sh}, k.rule, k.settings.shadows(k.rule, b.Algorithm()), k.settings.accounts.Interval)
+func (a *Aggregator) raise(now time.Duration, sh *shard, b *book, k *owned.Key) {
+	if k.Rule != nil && k.Rule.Parent && k.Above == nil {
+		k.Above = a.parent.Raise(now, parent.Key{Text: k.Text(), Account: k.Account, Lock: sh}, k.Rule, k.Settings.Shadows(k.Rule, b.Algorithm()), k.Settings.Accounts.Interval)
 	}
 }
 
 // Moved tells that keys may have moved between owners at now: keys that are new
 // here from now on may have leases out that this owner does not know of.
 func (a *Aggregator) Moved(now time.Duration) { a.moved.Store(int64(now)) }
-
-// match is the rule for the key called text if it has the algorithm called named
-// decide or measured. If not, it is nil, and instead is the rule that there is. Named
-// is a canonical name.
-func (s *settings) match(text, named string) (rule, instead *dynamicconfig.Rule) {
-	if rule, _ = s.snapshot.Match(text); rule == nil {
-		return nil, nil
-	}
-	if mentions(s.registry, rule, named) {
-		return rule, nil
-	}
-	return nil, rule
-}
-
-// shadows reports whether rule has another algorithm answer than the one called named,
-// which is a canonical name.
-func (s *settings) shadows(rule *dynamicconfig.Rule, named string) bool {
-	return rule != nil && s.registry.Canonical(answering(rule)) != named
-}
-
-// config is what the account of a key of rule, which may be nil, must know under the
-// algorithm called name; an error if the rule's parameters cannot be used. There is one
-// for each rule and algorithm.
-func (s *settings) config(rule *dynamicconfig.Rule, name string) (*account.Config, error) {
-	type ruled struct {
-		rule *dynamicconfig.Rule
-		name string
-	}
-	type built struct {
-		config *account.Config
-		err    error
-	}
-	if b, ok := s.built.Load(ruled{rule, name}); ok {
-		b, _ := b.(built)
-		return b.config, b.err
-	}
-	c := &account.Config{Settings: &s.accounts, Rule: rule}
-	b := built{config: c}
-	c.Algorithm, b.err = s.registry.Build(name, parameters(rule))
-	if rule != nil {
-		for priority, name := range rule.Priorities {
-			if a, err := s.registry.Lookup(name); err == nil && a.Account == algorithm.AccountClaims {
-				if c.Bands == nil {
-					c.Bands = make(map[int64]algorithm.Weigher)
-				}
-				c.Bands[priority] = a.Weigher
-			}
-		}
-	}
-	s.built.Store(ruled{rule, name}, b)
-	return b.config, b.err
-}
 
 // check refuses what no correct host sends. Transports check too; anyone may
 // write a transport.

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate/aggregator/internal/owned"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/rpc"
@@ -86,7 +87,7 @@ func used(t testing.TB, a *Aggregator, now time.Duration) float64 {
 }
 
 // known is a's key called text.
-func known(a *Aggregator, algorithm, text string) *key {
+func known(a *Aggregator, algorithm, text string) *owned.Key {
 	hash := a.table.Hash(text)
 	return a.table.Shard(hash).Book(algorithm).Find(hash, text)
 }
@@ -248,8 +249,8 @@ func TestConfigureIsFollowedByKnownKeys(t *testing.T) {
 	configure(cadence, dynamicconfig.Rule{Key: "k", Limit: 7, Algorithm: "request-weighted"})
 	used(t, a, 3*time.Second)
 	k := known(a, "request-weighted", "k")
-	if k.adopt(0, old, "request-weighted"); k.rule.Limit != 7 {
-		t.Errorf("older rules came back: limit %v", k.rule.Limit)
+	if k.Adopt(0, old, "request-weighted"); k.Rule.Limit != 7 {
+		t.Errorf("older rules came back: limit %v", k.Rule.Limit)
 	}
 }
 

@@ -203,8 +203,8 @@ func TestWhatIsKeptIsCopied(t *testing.T) {
 	}
 	for sh := range a.table.All {
 		for _, e := range sh.Entries() {
-			if sharesMemory(e.Key.text, message) {
-				t.Fatalf("a key of %d bytes keeps the message", len(e.Key.text))
+			if sharesMemory(e.Key.Text(), message) {
+				t.Fatalf("a key of %d bytes keeps the message", len(e.Key.Text()))
 			}
 		}
 	}

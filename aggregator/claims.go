@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/aggregator/internal/account"
+	"github.com/headgate/headgate/aggregator/internal/owned"
+	"github.com/headgate/headgate/aggregator/internal/rules"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/rpc"
@@ -33,17 +35,17 @@ func (a *Aggregator) Claim(now time.Duration, asked *claims.Claims) *claims.Leas
 type claimant struct {
 	a        *Aggregator
 	now      time.Duration
-	settings *settings
+	settings *rules.Settings
 	claim    *claims.Claim
 }
 
 func (c *claimant) ask() claims.Lease {
-	rule, ok := c.settings.snapshot.Match(c.claim.Key)
-	if !ok || bypassed(rule) {
+	rule, ok := c.settings.Snapshot.Match(c.claim.Key)
+	if !ok || rules.Bypassed(rule) {
 		return c.unmatched(ok)
 	}
-	name := c.settings.registry.Canonical(answering(rule))
-	config, err := c.settings.config(rule, name)
+	name := c.settings.Answering(rule)
+	config, err := c.settings.Config(rule, name)
 	if errors.Is(err, algorithm.ErrParameter) {
 		c.a.blame(c.now, name, c.claim.Key, err)
 		return c.refuse("the key's rule has parameters that its algorithm %s does not take", name)
@@ -80,12 +82,12 @@ func (c *claimant) under(sh *shard, name string, config *account.Config, hash ui
 			return c.refuse("the decider has no room for another key: raise max_owned_keys"), err
 		}
 	}
-	k.adopt(c.now, c.settings, name)
-	l, ok := k.account.(account.Leaser)
-	if !ok || k.rule == nil {
+	k.Adopt(c.now, c.settings, name)
+	l, ok := k.Account.(account.Leaser)
+	if !ok || k.Rule == nil {
 		return c.refuse("the key's rule has just changed: ask again"), nil
 	}
-	k.account.Expire(c.now, c.a.hosts.Gone)
+	k.Account.Expire(c.now, c.a.hosts.Gone)
 	if c.claim.Release {
 		if l.Release(id) {
 			c.a.hosts.Add(id, -1)
@@ -95,14 +97,14 @@ func (c *claimant) under(sh *shard, name string, config *account.Config, hash ui
 	return c.lease(k, l, name, id)
 }
 
-func (c *claimant) lease(k *key, l account.Leaser, name string, id uint32) (claims.Lease, error) {
-	known, learns := l.Knows(id), min(max(k.rule.Learning, 0), rpc.MaxLease)
-	if c.claim.Keep && !l.Learns(c.now, k.above.Waits()) {
+func (c *claimant) lease(k *owned.Key, l account.Leaser, name string, id uint32) (claims.Lease, error) {
+	known, learns := l.Knows(id), min(max(k.Rule.Learning, 0), rpc.MaxLease)
+	if c.claim.Keep && !l.Learns(c.now, k.Above.Waits()) {
 		// A cluster below that learns knows only what was leased
 		// before this.
 		learns = min(max(l.Until(id)-c.now, 0), rpc.MaxLease)
 	}
-	if !k.room(c.now, id, c.a.hosts.Gone) {
+	if !k.Room(c.now, id, c.a.hosts.Gone) {
 		c.a.metrics.noRoom.Inc(1)
 		return c.refuse("the decider has no room for another host of this key: raise max_hosts_per_key"), nil
 	}
@@ -114,10 +116,10 @@ func (c *claimant) lease(k *key, l account.Leaser, name string, id uint32) (clai
 		}()
 	}
 	var few [4]account.Band
-	capacity := k.limit(k.part(c.now)).Rate
-	granted := l.Claim(c.now, account.Terms{Lease: k.above.Lasts(c.now, k.rule.Lease), Recalculate: k.recalculate(), Waits: k.above.Waits()}, capacity, id,
+	capacity := k.Limit(k.Part(c.now)).Rate
+	granted := l.Claim(c.now, account.Terms{Lease: k.Above.Lasts(c.now, k.Rule.Lease), Recalculate: k.Recalculate(), Waits: k.Above.Waits()}, capacity, id,
 		account.Claim{Has: c.claim.Has, Bands: bands(few[:0], c.claim.Bands), Keep: c.claim.Keep, Headroom: c.claim.Headroom})
-	k.above.Stir(c.now)
+	k.Above.Stir(c.now)
 	if granted.Invalid {
 		return c.refuse("the weigher of %s made no number of this host's part", name), invalidGrant(account.Grant{Weight: -1})
 	}
@@ -125,7 +127,7 @@ func (c *claimant) lease(k *key, l account.Leaser, name string, id uint32) (clai
 }
 
 // answer is what has just been granted.
-func (c *claimant) answer(k *key, granted account.Lease, name string, capacity float64, learns time.Duration) claims.Lease {
+func (c *claimant) answer(k *owned.Key, granted account.Lease, name string, capacity float64, learns time.Duration) claims.Lease {
 	lasts := min(granted.Until-c.now, rpc.MaxLease)
 	if lasts <= 0 {
 		return c.refuse("the cluster above gives this one nothing to lease out: ask again")
@@ -133,31 +135,31 @@ func (c *claimant) answer(k *key, granted account.Lease, name string, capacity f
 	return claims.Lease{
 		Amount:    granted.Amount,
 		Lasts:     lasts,
-		Refresh:   min(k.soon(granted.Short && c.claim.Headroom), lasts),
+		Refresh:   min(k.Soon(granted.Short && c.claim.Headroom), lasts),
 		Learns:    learns,
 		Safe:      c.safe(k, capacity),
 		Algorithm: name,
-		Learning:  granted.Learning || k.above.Waits(),
+		Learning:  granted.Learning || k.Above.Waits(),
 	}
 }
 
 // safe is what the claimant may use when its lease has ended and nobody answers:
 // for each client that it speaks for, what a host's fallback would be.
-func (c *claimant) safe(k *key, capacity float64) float64 {
+func (c *claimant) safe(k *owned.Key, capacity float64) float64 {
 	clients := 0.0
 	for _, b := range c.claim.Bands {
 		clients += float64(b.Clients)
 	}
 	clients = max(clients, 1)
 	switch {
-	case k.rule.SafeCapacity > 0:
-		return min(float64(k.rule.SafeCapacity)*clients, rpc.MaxAmount)
-	case k.rule.Fallback == dynamicconfig.FallbackClosed:
+	case k.Rule.SafeCapacity > 0:
+		return min(float64(k.Rule.SafeCapacity)*clients, rpc.MaxAmount)
+	case k.Rule.Fallback == dynamicconfig.FallbackClosed:
 		return 0
-	case k.rule.Fallback == dynamicconfig.FallbackOpen:
+	case k.Rule.Fallback == dynamicconfig.FallbackOpen:
 		return capacity
 	default:
-		_, all := account.Wanted(k.account)
+		_, all := account.Wanted(k.Account)
 		return capacity * min(clients/max(all, 1), 1)
 	}
 }
@@ -173,7 +175,7 @@ func bands(to []account.Band, from []claims.Band) []account.Band {
 // unmatched is the answer about a key that no rule limits.
 func (c *claimant) unmatched(bypassed bool) claims.Lease {
 	c.a.metrics.unmatched.Inc(1)
-	if !bypassed && c.settings.snapshot.Unmatched() == dynamicconfig.UnmatchedDeny {
+	if !bypassed && c.settings.Snapshot.Unmatched() == dynamicconfig.UnmatchedDeny {
 		return c.refuse("no rule matches the key")
 	}
 	if c.claim.Release {
@@ -197,22 +199,4 @@ func (c *claimant) refuse(format string, args ...any) claims.Lease {
 	c.a.metrics.claimsRefused.Inc(1)
 	why := fmt.Sprintf(format, args...)
 	return claims.Lease{Refused: why[:min(len(why), rpc.MaxReasonLength)]}
-}
-
-// answering is the algorithm whose leases count: of a migration, the one that
-// answers.
-func answering(rule *dynamicconfig.Rule) string {
-	m := rule.Migration
-	switch {
-	case m == nil:
-		return rule.Algorithm
-	case m.Mode == dynamicconfig.ModeNew || m.Mode == dynamicconfig.ModeNewShadowOld:
-		return m.To
-	default:
-		return m.From
-	}
-}
-
-func bypassed(rule *dynamicconfig.Rule) bool {
-	return rule != nil && rule.Migration != nil && rule.Migration.Mode == dynamicconfig.ModeDisabled
 }

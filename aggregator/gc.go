@@ -5,6 +5,8 @@ package aggregator
 import (
 	"time"
 
+	"github.com/headgate/headgate/aggregator/internal/owned"
+	"github.com/headgate/headgate/aggregator/internal/rules"
 	"github.com/headgate/headgate/aggregator/internal/table"
 	"github.com/headgate/headgate/rpc"
 )
@@ -17,7 +19,7 @@ func (a *Aggregator) GC(now time.Duration) {
 		for _, e := range sh.Entries() {
 			if err := a.sweep(now, s, sh, e); err != nil {
 				a.metrics.invalid.Inc(1)
-				a.blame(now, e.Algorithm, e.Key.text, err)
+				a.blame(now, e.Algorithm, e.Key.Text(), err)
 			}
 		}
 	}
@@ -28,25 +30,25 @@ func (a *Aggregator) GC(now time.Duration) {
 }
 
 // sweep is GC for one key. A key whose algorithm panics stays.
-func (a *Aggregator) sweep(now time.Duration, s *settings, sh *shard, e table.Entry[*key]) (err error) {
+func (a *Aggregator) sweep(now time.Duration, s *rules.Settings, sh *shard, e table.Entry[*owned.Key]) (err error) {
 	now = sh.Lock(now)
 	defer sh.Unlock()
 	defer rpc.Recovered(&err)
 
 	b, k := sh.Book(e.Algorithm), e.Key
-	if b.Find(e.Hash, k.text) != k {
+	if b.Find(e.Hash, k.Text()) != k {
 		return nil // another GC was here
 	}
-	if !a.adopt(now, sh, k, s, e.Algorithm, e.Hash) && b.Find(e.Hash, k.text) != k {
+	if !a.adopt(now, sh, k, s, e.Algorithm, e.Hash) && b.Find(e.Hash, k.Text()) != k {
 		return nil // it is in another book, of which the next GC takes care
 	}
 	a.raise(now, sh, b, k)
-	k.account.Expire(now, a.hosts.Gone)
-	if k.account.Hosts() == 0 && !k.keeps(now, s.accounts.Average.GCAfter) {
+	k.Account.Expire(now, a.hosts.Gone)
+	if k.Account.Hosts() == 0 && !k.Keeps(now, s.Accounts.Average.GCAfter) {
 		b.Remove(e.Hash, k)
-		k.leave()
+		k.Count(-1)
 		a.keys.Add(-1)
-		k.above = k.above.Follow(nil, false)
+		k.Above = k.Above.Follow(nil, false)
 	}
 	return nil
 }

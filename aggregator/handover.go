@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/aggregator/internal/account"
-	"github.com/headgate/headgate/aggregator/internal/hosts"
+	"github.com/headgate/headgate/aggregator/internal/owned"
 	"github.com/headgate/headgate/aggregator/parent"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/rpc"
@@ -23,7 +23,7 @@ func (a *Aggregator) Handover(now time.Duration) (parts []*claims.Claims) {
 	var rows []claims.Claim
 	for sh := range a.table.All {
 		for _, e := range sh.Entries() {
-			rows = e.Key.hand(rows, now, sh, e.Algorithm, a.hosts)
+			rows = a.hand(rows, now, sh, e.Key, e.Algorithm)
 		}
 	}
 	for part := range slices.Chunk(rows, rpc.MaxKeys) {
@@ -33,17 +33,17 @@ func (a *Aggregator) Handover(now time.Duration) (parts []*claims.Claims) {
 }
 
 // hand adds what hosts hold of k.
-func (k *key) hand(rows []claims.Claim, now time.Duration, sh *shard, named string, h *hosts.Numbers) []claims.Claim {
+func (a *Aggregator) hand(rows []claims.Claim, now time.Duration, sh *shard, k *owned.Key, named string) []claims.Claim {
 	now = sh.Lock(now)
 	defer sh.Unlock()
 
-	leaser, ok := k.account.(account.Leaser)
-	if !ok || k.rule == nil || k.settings.shadows(k.rule, named) {
+	leaser, ok := k.Account.(account.Leaser)
+	if !ok || k.Rule == nil || k.Settings.Shadows(k.Rule, named) {
 		return rows
 	}
-	k.account.Expire(now, h.Gone)
+	k.Account.Expire(now, a.hosts.Gone)
 	for host, claim := range leaser.Held {
-		row := claims.Claim{Key: k.text, Host: h.Name(host), Has: min(claim.Has, rpc.MaxAmount), Keep: true, Headroom: claim.Headroom}
+		row := claims.Claim{Key: k.Text(), Host: a.hosts.Name(host), Has: min(claim.Has, rpc.MaxAmount), Keep: true, Headroom: claim.Headroom}
 		for _, b := range claim.Bands {
 			row.Bands = append(row.Bands, parent.WireBand(b))
 		}
@@ -68,7 +68,7 @@ func (a *Aggregator) HandoverBuckets(now time.Duration) []usage.Take {
 func (a *Aggregator) Buckets(now time.Duration, moved func(key string) bool) (rows []usage.Take) {
 	for sh := range a.table.All {
 		for _, entry := range sh.Entries() {
-			if n := entry.Algorithm; n != algorithm.NameExact && n != algorithm.NameAuto || !moved(entry.Key.text) {
+			if n := entry.Algorithm; n != algorithm.NameExact && n != algorithm.NameAuto || !moved(entry.Key.Text()) {
 				continue
 			}
 			if row, ok := a.handBucket(now, sh, entry.Key); ok {
@@ -79,14 +79,11 @@ func (a *Aggregator) Buckets(now time.Duration, moved func(key string) bool) (ro
 	return rows
 }
 
-func (a *Aggregator) handBucket(now time.Duration, sh *shard, k *key) (row usage.Take, ok bool) {
+func (a *Aggregator) handBucket(now time.Duration, sh *shard, k *owned.Key) (row usage.Take, ok bool) {
 	now = sh.Lock(now)
 	defer sh.Unlock()
 
-	u, ok := k.account.(*asked)
-	if !ok || k.rule == nil {
-		return row, false
-	}
-	left, full := u.level(now, k)
-	return usage.Take{Key: k.text, Auto: !u.always, Told: left, By: a.number}, !full
+	row, ok = k.Left(now)
+	row.By = a.number
+	return row, ok
 }

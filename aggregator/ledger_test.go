@@ -161,7 +161,7 @@ func TestLedgerIsAsExactAsLookingAtAllHosts(t *testing.T) {
 			if err := a.Step(now, host, u, &grants); err != nil {
 				r.Fatal(err)
 			}
-			weight, used, ok := ref.step(now, host, key, demand(u, 0, time.Second))
+			weight, used, ok := ref.step(now, host, key, account.Rates{Allowed: float64(u.Allowed[0]) / 2, Rejected: float64(u.Rejected[0]) / 2})
 			if got := grants.Lease[0] > 0; got != ok {
 				r.Fatalf("step %d: granted %v, want %v", i, got, ok)
 			}

@@ -20,11 +20,11 @@ func inPlaces(a *Aggregator, glob string, auto bool) int64 {
 	if auto {
 		name = algorithm.NameAuto
 	}
-	n := a.settings.Load().places[place{glob, name}]
+	n := a.settings.Load().Quota(glob, name)
 	if n == nil {
 		return -1
 	}
-	return n.Load()
+	return n.Keys()
 }
 
 // No program can make more keys than its rule has, and those of

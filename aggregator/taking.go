@@ -9,37 +9,14 @@ import (
 
 	"google.golang.org/protobuf/types/known/anypb"
 
-	"github.com/headgate/headgate/aggregator/internal/account"
 	"github.com/headgate/headgate/aggregator/internal/hosts"
+	"github.com/headgate/headgate/aggregator/internal/owned"
+	"github.com/headgate/headgate/aggregator/internal/rules"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
-	"github.com/headgate/headgate/internal/exactbucket"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/usage"
 )
-
-// bucketRule is rule for a bucket, with a limit of its own.
-func bucketRule(rule *dynamicconfig.Rule, limit algorithm.Limit) exactbucket.Rule {
-	return exactbucket.Rule{Rate: limit.Rate, Burst: limit.Burst, MaxWait: rule.MaxWait, MaxDebt: rule.MaxDebt, MaxCost: rule.MaxCost}
-}
-
-// deepest is the level that what is spent already, or what a caller was told,
-// may bring a bucket of rule with this limit to: as deep as events that are
-// allowed within max_wait or max_debt bring it, and then a burst and one event of
-// the largest cost. Without it, one message could close a key for ever.
-func deepest(rule *dynamicconfig.Rule, limit algorithm.Limit) float64 {
-	borrowed := limit.Rate * max(rule.MaxDebt, rule.MaxWait, 0).Seconds()
-	return -min(limit.Burst+borrowed+rule.Costliest(), rpc.MaxTokens)
-}
-
-// mentions reports whether rule has the algorithm called name, which is a canonical
-// name, decide or measured.
-func mentions(registry *algorithm.Registry, rule *dynamicconfig.Rule, name string) bool {
-	if m := rule.Migration; m != nil {
-		return registry.Canonical(m.From) == name || registry.Canonical(m.To) == name
-	}
-	return registry.Canonical(rule.Algorithm) == name
-}
 
 // StepTakes is Update for usage.TakesTypeURL at now. Time is as in Step.
 func (a *Aggregator) StepTakes(now time.Duration, host string, payload *anypb.Any) (*anypb.Any, error) {
@@ -93,30 +70,18 @@ func (a *Aggregator) take(now time.Duration, host uint32, t *usage.Take) usage.T
 		t.Tokens = 0
 		return usage.Took{}
 	}
-	return k.take(now, t, a.number, host)
-}
-
-// take serves t, of k, for the owner whose number is by, and asked by host.
-func (k *key) take(now time.Duration, t *usage.Take, by, host uint32) (took usage.Took) {
-	switch u := k.account.(type) {
-	case *asked:
-		return u.take(now, k, t, by, host)
-	case account.Pooled: // the host has not heard that it need not ask
-		limit, l := k.limit(k.part(now)), newLearned(now)
-		u.Draw(now, bucketRule(k.rule, limit), func(b *exactbucket.Bucket) {
-			took = l.serve(now, b, t, by, deepest(k.rule, limit))
-		})
-		return took
-	}
-	t.Tokens = 0
-	return took
+	return k.Take(now, t, a.number, host)
 }
 
 // taking finds or makes the key that t is from in sh, which is locked; nil if
 // there is none.
-func (a *Aggregator) taking(sh *shard, now time.Duration, hash uint64, t *usage.Take) *key {
+func (a *Aggregator) taking(sh *shard, now time.Duration, hash uint64, t *usage.Take) *owned.Key {
 	s := a.settings.Load()
-	rule, name, ok := s.taken(t)
+	name := algorithm.NameExact
+	if t.Auto {
+		name = algorithm.NameAuto
+	}
+	rule, name, ok := s.Taken(t.Key, name)
 	if !ok {
 		return nil
 	}
@@ -136,36 +101,21 @@ func (a *Aggregator) taking(sh *shard, now time.Duration, hash uint64, t *usage.
 	return k
 }
 
-// taken is the rule that says of t from what to take, and the name of that: another
-// than t's if t's host has not heard of the rule.
-func (s *settings) taken(t *usage.Take) (rule *dynamicconfig.Rule, name string, ok bool) {
-	name = algorithm.NameExact
-	if t.Auto {
-		name = algorithm.NameAuto
-	}
-	rule, instead := s.match(t.Key, name)
-	if rule == nil {
-		rule, name = instead, s.successor(instead, name)
-	}
-	return rule, name, rule != nil && name != "" && !rule.InFlight
-}
-
 // newTaking makes a key and puts it into b, if there is room.
-func (a *Aggregator) newTaking(b *book, s *settings, now time.Duration, rule *dynamicconfig.Rule, name string, hash uint64, text string) *key {
-	if !s.places.enter(rule, name) {
+func (a *Aggregator) newTaking(b *book, s *rules.Settings, now time.Duration, rule *dynamicconfig.Rule, name string, hash uint64, text string) *owned.Key {
+	quota := s.Quota(rule.Key, name)
+	if !quota.Enter(rule.MaxKeys) {
 		a.metrics.noRoom.Inc(1)
 		return nil
 	}
-	c, err := s.config(rule, name)
+	c, err := s.Config(rule, name)
 	if err == nil { // else this owner does not know it
 		k, err := a.newKey(b, s, c, hash, text, now)
 		if err == nil && k != nil {
 			return k
 		}
 	}
-	if n := s.places[placeOf(rule, name)]; n != nil {
-		n.Add(-1)
-	}
+	quota.Add(-1)
 	return nil
 }
 

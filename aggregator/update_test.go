@@ -270,7 +270,7 @@ func TestKeysNamedTwiceUnderNewSettings(t *testing.T) {
 			step(t, a, 15*time.Second, "a", twice)
 			id := a.hosts.Acquire("a")
 			for _, text := range texts {
-				if k := known(a, name, text).account; !k.Knows(id) || k.Hosts() != 2 {
+				if k := known(a, name, text).Account; !k.Knows(id) || k.Hosts() != 2 {
 					t.Fatalf("others %v, first %d: of hosts a and late %d are known; a is one: %v", others, uses, k.Hosts(), k.Knows(id))
 				}
 			}
