@@ -6,19 +6,15 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/uber-go/tally/v4"
 
-	"github.com/headgate/headgate/aggregator/internal/account"
 	"github.com/headgate/headgate/aggregator/internal/batches"
-	"github.com/headgate/headgate/aggregator/internal/hosts"
 	"github.com/headgate/headgate/aggregator/internal/owned"
 	"github.com/headgate/headgate/aggregator/internal/rules"
-	"github.com/headgate/headgate/aggregator/internal/table"
 	"github.com/headgate/headgate/aggregator/parent"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
@@ -32,25 +28,14 @@ import (
 type Aggregator struct {
 	journal
 
-	registry *algorithm.Registry
-	accounts accounts
-
+	registry  *algorithm.Registry
 	configure sync.Mutex // serialises Configure
 	settings  atomic.Pointer[rules.Settings]
-	moved     atomic.Int64 // when keys last moved between owners, by Step's time
-	parent    *parent.Client
-	hosts     *hosts.Numbers
-	keys      atomic.Int64
+	keys      *owned.Keys
 	number    uint32      // at random: who told callers what is left
 	left      atomic.Bool // buckets were handed over, and do not decide any more
 	batches   batches.Memory
-	table     *table.Table[*owned.Key]
 }
-
-// shard is a part of the table, and book a part of that.
-type shard = table.Shard[*owned.Key]
-
-type book = table.Book[*owned.Key]
 
 // Option is a collaborator of an Aggregator.
 type Option func(*Aggregator)
@@ -70,16 +55,14 @@ func New(registry *algorithm.Registry, snapshot *dynamicconfig.Snapshot, options
 	a := &Aggregator{
 		journal:  journal{log: slog.New(slog.DiscardHandler), metrics: newMetrics(tally.NoopScope)},
 		registry: registry,
-		accounts: builtin,
-		hosts:    hosts.New(),
-		table:    table.New[*owned.Key](),
 		number:   rand.Uint32() | 1,
 	}
 	for _, o := range options {
 		o(a)
 	}
 	a.batches.Take, a.batches.Undo = a.Take, a.undo
-	a.parent = parent.NewClient(a.log, Now, func() { a.metrics.refused.Inc(1) })
+	above := parent.NewClient(a.log, Now, func() { a.metrics.refused.Inc(1) })
+	a.keys = owned.NewKeys(above, func() { a.metrics.noRoom.Inc(1) })
 	if err := a.Configure(snapshot); err != nil {
 		return nil, err
 	}
@@ -92,7 +75,7 @@ func (a *Aggregator) Configure(snapshot *dynamicconfig.Snapshot) error {
 	a.configure.Lock()
 	defer a.configure.Unlock()
 
-	s, err := rules.New(a.registry, snapshot, a.hosts.Member, a.settings.Load())
+	s, err := rules.New(a.registry, snapshot, a.keys.Hosts.Member, a.settings.Load())
 	if err != nil {
 		return fmt.Errorf("aggregator: configure: %w", err)
 	}
@@ -123,8 +106,8 @@ func (a *Aggregator) step(now time.Duration, host string, report *usage.Report, 
 	resize(grants, report.Len(), alg.Account == algorithm.AccountPool)
 	grants.Floor = floorOf(&alg)
 	s := a.settings.Load()
-	id := a.hosts.Acquire(host)
-	defer a.hosts.Add(id, -1)
+	id := a.keys.Hosts.Acquire(host)
+	defer a.keys.Hosts.Add(id, -1)
 
 	u := newUpdate()
 	defer u.done()
@@ -132,50 +115,23 @@ func (a *Aggregator) step(now time.Duration, host string, report *usage.Report, 
 	u.a, u.settings = a, s
 	u.usage, u.host, u.grants = report, id, grants
 	u.algorithm = a.registry.Canonical(report.Algorithm)
-	a.table.Visit(now, u.algorithm, report.Keys, id*7, &u.order, u)
+	a.keys.Table.Visit(now, u.algorithm, report.Keys, id*7, &u.order, u)
 	a.metrics.updates.Inc(1)
 	a.metrics.updatedKeys.Inc(int64(report.Len()))
 	return nil
 }
 
-// newKey makes room for a key and puts it into b, whose shard is locked; nil if
-// there is no room, or no rule, when c is nil.
-func (a *Aggregator) newKey(b *book, s *rules.Settings, c *account.Config, hash uint64, text string, now time.Duration) (*owned.Key, error) {
-	if c == nil {
-		a.metrics.noRoom.Inc(1)
-		return nil, nil
-	}
-	kept := a.accounts[c.Algorithm.Account](now, time.Duration(a.moved.Load()), c)
-	if a.keys.Add(1) > s.MaxKeys {
-		a.keys.Add(-1)
-		a.metrics.noRoom.Inc(1)
-		return nil, nil
-	}
-	k := owned.New(now, strings.Clone(text), s, c, kept)
-	b.Add(hash, k)
-	a.raise(now, a.table.Shard(hash), b, k)
-	return k, nil
-}
-
 // Label puts the labels of hosts in force: what membership says about each, by its
 // name. Weighings see them; no report can change them.
-func (a *Aggregator) Label(labels map[string]algorithm.Labels) { a.hosts.Label(labels) }
+func (a *Aggregator) Label(labels map[string]algorithm.Labels) { a.keys.Hosts.Label(labels) }
 
 // Parent returns the client of the cluster above, which has to be run if rules have a
 // parent.
-func (a *Aggregator) Parent() *parent.Client { return a.parent }
-
-// raise gives k, which is in sh, a cluster above if its rule has one by now. When
-// it has none any more, adopt takes it away.
-func (a *Aggregator) raise(now time.Duration, sh *shard, b *book, k *owned.Key) {
-	if k.Rule != nil && k.Rule.Parent && k.Above == nil {
-		k.Above = a.parent.Raise(now, parent.Key{Text: k.Text(), Account: k.Account, Lock: sh}, k.Rule, k.Settings.Shadows(k.Rule, b.Algorithm()), k.Settings.Accounts.Interval)
-	}
-}
+func (a *Aggregator) Parent() *parent.Client { return a.keys.Parent }
 
 // Moved tells that keys may have moved between owners at now: keys that are new
 // here from now on may have leases out that this owner does not know of.
-func (a *Aggregator) Moved(now time.Duration) { a.moved.Store(int64(now)) }
+func (a *Aggregator) Moved(now time.Duration) { a.keys.Moved(now) }
 
 // check refuses what no correct host sends. Transports check too; anyone may
 // write a transport.

@@ -88,8 +88,8 @@ func used(t testing.TB, a *Aggregator, now time.Duration) float64 {
 
 // known is a's key called text.
 func known(a *Aggregator, algorithm, text string) *owned.Key {
-	hash := a.table.Hash(text)
-	return a.table.Shard(hash).Book(algorithm).Find(hash, text)
+	hash := a.keys.Table.Hash(text)
+	return a.keys.Table.Shard(hash).Book(algorithm).Find(hash, text)
 }
 
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Max(1, math.Abs(b)) }
@@ -174,7 +174,7 @@ func TestARefreshedHostStaysWhenTheOtherIsCollected(t *testing.T) {
 	reported(t, a, 0, "b", 1, 1)
 	reported(t, a, 8*time.Second, "b", 1, 1)
 	a.GC(10 * time.Second)
-	if n := a.hosts.Len(); n != 1 {
+	if n := a.keys.Hosts.Len(); n != 1 {
 		t.Errorf("%d hosts are known, want b alone", n)
 	}
 	faded := math.Pow(0.9, 8)*0.9 + 0.1
@@ -275,7 +275,7 @@ func TestAbsurdUsageIsRefusedWhole(t *testing.T) {
 		if err := a.Step(0, "a", u, new(usage.Grants)); !errors.Is(err, rpc.ErrPayload) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if n := a.keys.Load(); n != 0 || a.hosts.Len() != 0 {
+		if n := a.keys.Len(); n != 0 || a.keys.Hosts.Len() != 0 {
 			t.Errorf("%s: %d keys were taken in", name, n)
 		}
 	}

@@ -19,7 +19,7 @@ func TestAKeyOfTheSameHashIsNotMistaken(t *testing.T) {
 	text := reportOf(algorithm.NameRequestWeighted, 60, 0, time.Second, "k")
 	step(t, a, 0, "a", text)
 	k := known(a, algorithm.NameRequestWeighted, "k")
-	b := a.table.Shard(7).Book(text.Algorithm)
+	b := a.keys.Table.Shard(7).Book(text.Algorithm)
 	c, err := k.Settings.Config(k.Rule, text.Algorithm)
 	if err != nil {
 		t.Fatal(err)
@@ -27,7 +27,7 @@ func TestAKeyOfTheSameHashIsNotMistaken(t *testing.T) {
 	other := owned.New(0, "other", k.Settings, c, average.New(0, 0, c))
 	b.Add(7, other)
 	b.Add(7, k)
-	id := a.hosts.Acquire("b")
+	id := a.keys.Hosts.Acquire("b")
 	other.Account.Report(0, algorithm.Limit{}, id, &account.Report{Rates: account.Rates{Allowed: 1}, Elapsed: s}) // the row that has host a in k
 	var g usage.Grants
 	resize(&g, 1, false)

@@ -33,7 +33,7 @@ func TestAKeyTooManyGetsNoGrantAndCostsTheOthersNothing(t *testing.T) {
 			}
 		}
 	}
-	if n := a.keys.Load(); n != 2 {
+	if n := a.keys.Len(); n != 2 {
 		t.Errorf("%d keys, want 2", n)
 	}
 	// There is room again when a key has lost its hosts.
@@ -63,11 +63,11 @@ func TestNoMoreKeysThanAllowedWhenAllComeAtOnce(t *testing.T) {
 	}
 	wg.Wait()
 	n := 0
-	for sh := range a.table.All {
+	for sh := range a.keys.Table.All {
 		n += len(sh.Entries())
 	}
-	if n != 100 || a.keys.Load() != 100 {
-		t.Errorf("%d keys, counted as %d; want 100", n, a.keys.Load())
+	if n != 100 || a.keys.Len() != 100 {
+		t.Errorf("%d keys, counted as %d; want 100", n, a.keys.Len())
 	}
 }
 
@@ -121,7 +121,7 @@ func TestLargeReportsCountTheirHosts(t *testing.T) {
 		want := func(when, host string, keys int) {
 			t.Helper()
 			var counted int64
-			for name, rows := range a.hosts.All {
+			for name, rows := range a.keys.Hosts.All {
 				if name == host {
 					counted = rows
 				}
@@ -171,22 +171,22 @@ func TestGCLeavesNothing(t *testing.T) {
 			a.GC(now)
 		}
 		n := 0
-		for range a.hosts.All {
+		for range a.keys.Hosts.All {
 			n++
 		}
 		if n > 40 {
 			t.Errorf("%s: %d numbers for hosts, of which 30 are alive at most", name, n)
 		}
 		a.GC(now + 10*time.Second)
-		if n := a.keys.Load(); n != 0 || a.hosts.Len() != 0 {
-			t.Errorf("%s: %d keys and %d hosts are left", name, n, a.hosts.Len())
+		if n := a.keys.Len(); n != 0 || a.keys.Hosts.Len() != 0 {
+			t.Errorf("%s: %d keys and %d hosts are left", name, n, a.keys.Hosts.Len())
 		}
-		for host, rows := range a.hosts.All {
+		for host, rows := range a.keys.Hosts.All {
 			if host != "" || rows != 0 {
 				t.Errorf("%s: a number still stands for %q in %d rows", name, host, rows)
 			}
 		}
-		for sh := range a.table.All {
+		for sh := range a.keys.Table.All {
 			if n := len(sh.Entries()); n != 0 {
 				t.Errorf("%s: %d keys are left in a shard", name, n)
 			}
@@ -201,14 +201,14 @@ func TestWhatIsKeptIsCopied(t *testing.T) {
 	for i := 1; i <= 1000; i++ {
 		step(t, a, 0, message[:i], reportOf(algorithm.NameRequestWeighted, 1, 0, time.Second, message[:i]))
 	}
-	for sh := range a.table.All {
+	for sh := range a.keys.Table.All {
 		for _, e := range sh.Entries() {
 			if sharesMemory(e.Key.Text(), message) {
 				t.Fatalf("a key of %d bytes keeps the message", len(e.Key.Text()))
 			}
 		}
 	}
-	for host := range a.hosts.All {
+	for host := range a.keys.Hosts.All {
 		if sharesMemory(host, message) {
 			t.Fatalf("a host's name of %d bytes keeps the message", len(host))
 		}
@@ -269,7 +269,7 @@ func TestConcurrentUse(t *testing.T) {
 	if got := used(t, a, 0); math.Abs(got-10*n) > 1e-9 {
 		t.Errorf("used %v, want %d", got, 10*n)
 	}
-	for name, rows := range a.hosts.All {
+	for name, rows := range a.keys.Hosts.All {
 		if want := int64(3); name != "" && name != "asks only" && rows != want {
 			t.Errorf("host %q is in %d rows, want %d", name, rows, want)
 		}

@@ -99,8 +99,8 @@ func TestKeysThatAreNotForABucketAreNotDecided(t *testing.T) {
 		t.Errorf("no room although all buckets are full: %+v", got)
 	}
 	a.GC(2 * time.Second)
-	if a.keys.Load() != 1 {
-		t.Errorf("%d keys after one was used", a.keys.Load())
+	if a.keys.Len() != 1 {
+		t.Errorf("%d keys after one was used", a.keys.Len())
 	}
 }
 

@@ -21,7 +21,7 @@ import (
 // have.
 func (a *Aggregator) Handover(now time.Duration) (parts []*claims.Claims) {
 	var rows []claims.Claim
-	for sh := range a.table.All {
+	for sh := range a.keys.Table.All {
 		for _, e := range sh.Entries() {
 			rows = a.hand(rows, now, sh, e.Key, e.Algorithm)
 		}
@@ -33,7 +33,7 @@ func (a *Aggregator) Handover(now time.Duration) (parts []*claims.Claims) {
 }
 
 // hand adds what hosts hold of k.
-func (a *Aggregator) hand(rows []claims.Claim, now time.Duration, sh *shard, k *owned.Key, named string) []claims.Claim {
+func (a *Aggregator) hand(rows []claims.Claim, now time.Duration, sh *owned.Shard, k *owned.Key, named string) []claims.Claim {
 	now = sh.Lock(now)
 	defer sh.Unlock()
 
@@ -41,9 +41,9 @@ func (a *Aggregator) hand(rows []claims.Claim, now time.Duration, sh *shard, k *
 	if !ok || k.Rule == nil || k.Settings.Shadows(k.Rule, named) {
 		return rows
 	}
-	k.Account.Expire(now, a.hosts.Gone)
+	k.Account.Expire(now, a.keys.Hosts.Gone)
 	for host, claim := range leaser.Held {
-		row := claims.Claim{Key: k.Text(), Host: a.hosts.Name(host), Has: min(claim.Has, rpc.MaxAmount), Keep: true, Headroom: claim.Headroom}
+		row := claims.Claim{Key: k.Text(), Host: a.keys.Hosts.Name(host), Has: min(claim.Has, rpc.MaxAmount), Keep: true, Headroom: claim.Headroom}
 		for _, b := range claim.Bands {
 			row.Bands = append(row.Bands, parent.WireBand(b))
 		}
@@ -66,7 +66,7 @@ func (a *Aggregator) HandoverBuckets(now time.Duration) []usage.Take {
 // holds for, as HandoverBuckets does. They go on deciding, for callers that have
 // not heard yet who owns the key now.
 func (a *Aggregator) Buckets(now time.Duration, moved func(key string) bool) (rows []usage.Take) {
-	for sh := range a.table.All {
+	for sh := range a.keys.Table.All {
 		for _, entry := range sh.Entries() {
 			if n := entry.Algorithm; n != algorithm.NameExact && n != algorithm.NameAuto || !moved(entry.Key.Text()) {
 				continue
@@ -79,7 +79,7 @@ func (a *Aggregator) Buckets(now time.Duration, moved func(key string) bool) (ro
 	return rows
 }
 
-func (a *Aggregator) handBucket(now time.Duration, sh *shard, k *owned.Key) (row usage.Take, ok bool) {
+func (a *Aggregator) handBucket(now time.Duration, sh *owned.Shard, k *owned.Key) (row usage.Take, ok bool) {
 	now = sh.Lock(now)
 	defer sh.Unlock()
 

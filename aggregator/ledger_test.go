@@ -147,8 +147,8 @@ func TestLedgerIsAsExactAsLookingAtAllHosts(t *testing.T) {
 			case 2:
 				a.GC(now)
 				ref.gc(now)
-				if int(a.keys.Load()) != len(ref.keys) || a.hosts.Len() != ref.hosts() {
-					r.Fatalf("step %d: %d keys and %d hosts, want %d and %d", i, a.keys.Load(), a.hosts.Len(), len(ref.keys), ref.hosts())
+				if int(a.keys.Len()) != len(ref.keys) || a.keys.Hosts.Len() != ref.hosts() {
+					r.Fatalf("step %d: %d keys and %d hosts, want %d and %d", i, a.keys.Len(), a.keys.Hosts.Len(), len(ref.keys), ref.hosts())
 				}
 			case 3, 4, 5: // at the same instant
 			default:

@@ -162,7 +162,7 @@ const handOverWithin = 2 * time.Second
 func (a *Aggregator) RingMoved(c Cluster) {
 	a.Moved(Now())
 	if c.Placement != nil {
-		a.parent.Moved(c.Owns)
+		a.keys.Parent.Moved(c.Owns)
 	}
 }
 
@@ -175,7 +175,7 @@ func (a *Aggregator) Sweep(time.Time) { a.GC(Now()) }
 func (a *Aggregator) HandOver(ctx context.Context, c Cluster) error {
 	var errs []error
 	var rows []usage.Take
-	a.parent.Moved(c.Owns)
+	a.keys.Parent.Moved(c.Owns)
 	if c.Leaving {
 		claimant := claims.Claimant{Host: c.Host, Placement: c.Placement, Peers: c.Peers, Timeout: handOverWithin}
 		for _, part := range a.Handover(Now()) {

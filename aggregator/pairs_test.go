@@ -195,7 +195,7 @@ func TestAPanicAtAFirstClaimMixesNoHosts(t *testing.T) {
 		t.Errorf("%d hosts, want 4", k.Account.Hosts())
 	}
 	for id := range uint32(4) {
-		if !k.Account.Knows(id) || a.hosts.Name(id) == "" {
+		if !k.Account.Knows(id) || a.keys.Hosts.Name(id) == "" {
 			t.Errorf("host %d has no row, or no name", id)
 		}
 	}

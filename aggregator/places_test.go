@@ -52,8 +52,8 @@ func TestTakesMakeNoMoreKeysThanTheirRuleMayHave(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if got := inPlaces(a, "login:*", auto); decided.Load() != 100 || got != 100 || a.keys.Load() != 100 {
-			t.Errorf("%s: %d of 400 keys are decided, %d counted, %d kept, want 100", rule.Algorithm, decided.Load(), got, a.keys.Load())
+		if got := inPlaces(a, "login:*", auto); decided.Load() != 100 || got != 100 || a.keys.Len() != 100 {
+			t.Errorf("%s: %d of 400 keys are decided, %d counted, %d kept, want 100", rule.Algorithm, decided.Load(), got, a.keys.Len())
 		}
 		if !take(0, "other:1").Decided {
 			t.Errorf("%s: there is no room for the keys of another rule", rule.Algorithm)
@@ -140,16 +140,16 @@ func TestKeysThatAreReportedCount(t *testing.T) {
 	u := reportOf(algorithm.NameAuto, 1, 0, time.Second, "k1", "k2", "k3")
 	u.Wants = []float64{1, 1, 1}
 	step(t, a, 0, "h", u)
-	if got := inPlaces(a, "*", true); got != 3 || a.keys.Load() != 3 {
-		t.Errorf("%d keys are counted of %d, want 3", got, a.keys.Load())
+	if got := inPlaces(a, "*", true); got != 3 || a.keys.Len() != 3 {
+		t.Errorf("%d keys are counted of %d, want 3", got, a.keys.Len())
 	}
 	if took(t, a, 0, usage.Take{Key: "k4", Auto: true, Tokens: 1}).Decided {
 		t.Error("a take makes a key that is too many")
 	}
 	a.GC(time.Hour)
 	a.GC(2 * time.Hour)
-	if got := inPlaces(a, "*", true); got != 0 || a.keys.Load() != 0 {
-		t.Errorf("%d keys are counted of %d, after all have left", got, a.keys.Load())
+	if got := inPlaces(a, "*", true); got != 0 || a.keys.Len() != 0 {
+		t.Errorf("%d keys are counted of %d, after all have left", got, a.keys.Len())
 	}
 }
 

@@ -250,7 +250,7 @@ func TestManyChangesOfReachKeepThePool(t *testing.T) {
 	if p.admitted > most+burst/4 || p.admitted < 0.9*most {
 		t.Errorf("%.0f are admitted of %.0f", p.admitted, most)
 	}
-	if n := p.a.keys.Load(); n != 1 {
+	if n := p.a.keys.Len(); n != 1 {
 		t.Errorf("one key has %d accounts", n)
 	}
 }
@@ -275,7 +275,7 @@ func TestTakesUnderAnotherNameAreOfThePool(t *testing.T) {
 		if got := took(t, a, 3*time.Second, usage.Take{}); got.Left < 69.9 || got.Left > 70.1 {
 			t.Errorf("%s: %v left, want 70", name, got.Left)
 		}
-		if n := a.keys.Load(); n != 1 {
+		if n := a.keys.Len(); n != 1 {
 			t.Errorf("%s: %d accounts", name, n)
 		}
 	}
@@ -317,8 +317,8 @@ func TestAMigrationHasAnAccountOfItsOwn(t *testing.T) {
 		migrates.Migration = &dynamicconfig.Migration{From: from, To: to, Mode: dynamicconfig.ModeOldShadowNew}
 		configured(t, a, migrates)
 		old, next := took(t, a, time.Second, usage.Take{Auto: isAuto}).Left, took(t, a, time.Second, usage.Take{Auto: !isAuto}).Left
-		if !(old < 41 && next > 99) || a.keys.Load() != 2 {
-			t.Errorf("%s: %v and %v are left of %d accounts", from, old, next, a.keys.Load())
+		if !(old < 41 && next > 99) || a.keys.Len() != 2 {
+			t.Errorf("%s: %v and %v are left of %d accounts", from, old, next, a.keys.Len())
 		}
 		configured(t, a, ruleOf(algorithm.NameElastic, 1e-6, 100))
 		a.GC(2 * time.Second)

@@ -10,10 +10,6 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/headgate/headgate/aggregator/internal/hosts"
-	"github.com/headgate/headgate/aggregator/internal/owned"
-	"github.com/headgate/headgate/aggregator/internal/rules"
-	"github.com/headgate/headgate/algorithm"
-	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/usage"
 )
@@ -40,8 +36,8 @@ func (a *Aggregator) StepTakes(now time.Duration, host string, payload *anypb.An
 func (a *Aggregator) Take(now time.Duration, host string, takes *usage.Takes, taken *usage.Taken) {
 	taken.By = a.number
 	taken.Rows = taken.Rows[:0]
-	id := a.hosts.Acquire(host)
-	defer a.hosts.Add(id, -1)
+	id := a.keys.Hosts.Acquire(host)
+	defer a.keys.Hosts.Add(id, -1)
 	for i := range takes.Rows {
 		taken.Rows = append(taken.Rows, a.take(now, id, &takes.Rows[i]))
 	}
@@ -52,71 +48,25 @@ func (a *Aggregator) Take(now time.Duration, host string, takes *usage.Takes, ta
 // host. It returns the owner's number too.
 func (a *Aggregator) TakeHere(host string, t usage.Take) (usage.Took, uint32) {
 	a.metrics.takes.Inc(1)
-	id := a.hosts.Acquire(host)
-	defer a.hosts.Add(id, -1)
+	id := a.keys.Hosts.Acquire(host)
+	defer a.keys.Hosts.Add(id, -1)
 	return a.take(Now(), id, &t), a.number
 }
 
 // take serves t, of host.
 func (a *Aggregator) take(now time.Duration, host uint32, t *usage.Take) usage.Took {
-	hash := a.table.Hash(t.Key)
-	sh := a.table.Shard(hash)
+	hash := a.keys.Table.Hash(t.Key)
+	sh := a.keys.Table.Shard(hash)
 	now = sh.Lock(now)
 	defer sh.Unlock()
 
-	k := a.taking(sh, now, hash, t)
+	k := a.keys.Taking(now, sh, a.settings.Load(), hash, t)
 	if k == nil || a.left.Load() {
 		a.metrics.undecided.Inc(1)
 		t.Tokens = 0
 		return usage.Took{}
 	}
 	return k.Take(now, t, a.number, host)
-}
-
-// taking finds or makes the key that t is from in sh, which is locked; nil if
-// there is none.
-func (a *Aggregator) taking(sh *shard, now time.Duration, hash uint64, t *usage.Take) *owned.Key {
-	s := a.settings.Load()
-	name := algorithm.NameExact
-	if t.Auto {
-		name = algorithm.NameAuto
-	}
-	rule, name, ok := s.Taken(t.Key, name)
-	if !ok {
-		return nil
-	}
-	b := sh.Book(name)
-	k := b.Find(hash, t.Key)
-	if k == nil {
-		if a.arrive(now, sh, s, name, hash, t.Key) {
-			k = b.Find(hash, t.Key)
-		}
-		if k == nil {
-			return a.newTaking(b, s, now, rule, name, hash, t.Key)
-		}
-	}
-	if !a.adopt(now, sh, k, s, name, hash) {
-		return nil
-	}
-	return k
-}
-
-// newTaking makes a key and puts it into b, if there is room.
-func (a *Aggregator) newTaking(b *book, s *rules.Settings, now time.Duration, rule *dynamicconfig.Rule, name string, hash uint64, text string) *owned.Key {
-	quota := s.Quota(rule.Key, name)
-	if !quota.Enter(rule.MaxKeys) {
-		a.metrics.noRoom.Inc(1)
-		return nil
-	}
-	c, err := s.Config(rule, name)
-	if err == nil { // else this owner does not know it
-		k, err := a.newKey(b, s, c, hash, text, now)
-		if err == nil && k != nil {
-			return k
-		}
-	}
-	quota.Add(-1)
-	return nil
 }
 
 // undo gives back what rows took. What was lent beside it comes back with the host's

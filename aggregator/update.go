@@ -117,7 +117,7 @@ func (u *update) fetch(rows []int32, all []likely) {
 	guess := none // hosts often have the same row in each key
 	for n := range all {
 		if k := all[n].key; k != nil && k.Settings == u.settings {
-			k.Account.Expire(u.now, u.a.hosts.Gone)
+			k.Account.Expire(u.now, u.a.keys.Hosts.Gone)
 			row, some := k.Account.Fetch(u.host, guess)
 			read += int(k.Text()[0]) + some
 			if all[n].row = row; row != none {
@@ -167,7 +167,7 @@ func (u *update) row(likely *likely, i int, hash uint64) error {
 		row = none
 	}
 	if k != nil && (k.Settings != u.settings || k.Rule == nil) {
-		if !u.a.adopt(u.now, u.a.table.Shard(hash), k, u.settings, u.algorithm, hash) {
+		if !u.a.keys.Adopt(u.now, u.a.keys.Table.Shard(hash), k, u.settings, u.algorithm, hash) {
 			k = nil
 		}
 		row = none
@@ -204,8 +204,8 @@ func (u *update) put(i int, g account.Grant, lease time.Duration) {
 // admit makes k, which may or may not know the host, ready for a report of it.
 // It returns false if there is no room for another.
 func (u *update) admit(k *owned.Key) bool {
-	k.Account.Expire(u.now, u.a.hosts.Gone)
-	if !k.Room(u.now, u.host, u.a.hosts.Gone) {
+	k.Account.Expire(u.now, u.a.keys.Hosts.Gone)
+	if !k.Room(u.now, u.host, u.a.keys.Hosts.Gone) {
 		u.a.metrics.noRoom.Inc(1)
 		return false
 	}
@@ -253,19 +253,18 @@ func (u *update) elsewhere(i int, hash uint64) error {
 		return nil
 	}
 	name := u.settings.Answering(rule)
-	sh := u.a.table.Shard(hash)
-	b := sh.Book(name)
-	k := b.Find(hash, text)
-	if k == nil && u.a.arrive(u.now, sh, u.settings, name, hash, text) {
-		k = b.Find(hash, text)
-	}
-	if k == nil {
+	sh := u.a.keys.Table.Shard(hash)
+	k, later := u.a.keys.Find(u.now, sh, u.settings, name, hash, text)
+	switch {
+	case later:
+		return nil
+	case k == nil:
 		c, err := u.settings.Config(rule, name)
 		if err != nil {
 			return nil // nothing is shared by that name; or hosts that name it are told
 		}
-		if k, err = u.a.newKey(b, u.settings, c, hash, text, u.now); k == nil {
-			return err
+		if k = u.a.keys.Make(u.now, sh, u.settings, c, name, hash, text); k == nil {
+			return nil
 		}
 		k.Count(1)
 	}
@@ -287,41 +286,32 @@ func (u *update) joined() {
 	}
 	u.reporting = nil
 	if k.Account.Hosts() > u.before && k.Account.Knows(u.host) {
-		u.a.hosts.Add(u.host, 1)
+		u.a.keys.Hosts.Add(u.host, 1)
 	}
 }
 
 // find finds or makes the key called text; nil if there is no room. The error
 // says that the algorithm is to blame.
 func (u *update) find(hash uint64, text string) (*owned.Key, error) {
-	b := u.a.table.Shard(hash).Book(u.algorithm)
-	if k := b.Find(hash, text); k != nil {
+	sh := u.a.keys.Table.Shard(hash)
+	if k, later := u.a.keys.Find(u.now, sh, u.settings, u.algorithm, hash, text); k != nil || later {
 		return k, nil
 	}
-	if !u.a.arrive(u.now, u.a.table.Shard(hash), u.settings, u.algorithm, hash, text) {
-		return nil, nil
-	}
-	if k := b.Find(hash, text); k != nil {
-		return k, nil
-	}
-	return u.make(b, hash, text)
-}
-
-// make makes the key called text.
-func (u *update) make(b *book, hash uint64, text string) (k *owned.Key, err error) {
 	rule, instead := u.settings.Match(text, u.algorithm)
 	if instead != nil {
 		return nil, nil
 	}
-	var c *account.Config
-	if rule != nil {
-		if c, err = u.settings.Config(rule, u.algorithm); err != nil {
-			return nil, err
-		}
+	if rule == nil {
+		u.a.metrics.noRoom.Inc(1)
+		return nil, nil
 	}
-	k, err = u.a.newKey(b, u.settings, c, hash, text, u.now)
+	c, err := u.settings.Config(rule, u.algorithm)
+	if err != nil {
+		return nil, err
+	}
+	k := u.a.keys.Make(u.now, sh, u.settings, c, u.algorithm, hash, text)
 	if k != nil {
 		k.Count(1) // hosts that report hold max_keys themselves
 	}
-	return k, err
+	return k, nil
 }
