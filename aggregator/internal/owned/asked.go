@@ -85,12 +85,12 @@ func (u *asked) level(now time.Duration, k *Key) (tokens float64, full bool) {
 	return b.Level(now), b.Full(now)
 }
 
-// Left is what is left for k at now as a take of nothing, from which another owner
+// left is what is left for k at now as a take of nothing, from which another owner
 // learns; false if k keeps no bucket, or if the bucket is full.
-func (k *Key) Left(now time.Duration) (left usage.Take, ok bool) {
+func (k *Key) left(now time.Duration) (row usage.Take, ok bool) {
 	u, ok := k.Account.(*asked)
 	if !ok || k.Rule == nil {
-		return left, false
+		return row, false
 	}
 	tokens, full := u.level(now, k)
 	return usage.Take{Key: k.text, Auto: !u.always, Told: tokens}, !full
