@@ -89,7 +89,7 @@ func used(t testing.TB, a *Aggregator, now time.Duration) float64 {
 // known is a's key called text.
 func known(a *Aggregator, algorithm, text string) *owned.Key {
 	hash := a.keys.Table.Hash(text)
-	return a.keys.Table.Shard(hash).Book(algorithm).Find(hash, text)
+	return a.keys.Table.Shard(hash).Map(algorithm).Find(hash, text)
 }
 
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Max(1, math.Abs(b)) }

@@ -297,7 +297,7 @@ func TestTakesUnderAnotherNameMakeNoMoreKeys(t *testing.T) {
 	if got := took(t, a, 0, usage.Take{Key: "another", Tokens: 1}); got.Decided {
 		t.Errorf("the keys have moved, and there is room for %+v", got)
 	}
-	if got := inPlaces(a, "*", false); got != 10 {
+	if got := inQuota(a, "*", false); got != 10 {
 		t.Errorf("%d keys are counted, want 10", got)
 	}
 }

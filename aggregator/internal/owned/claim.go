@@ -45,7 +45,7 @@ func (ks *Keys) Claim(now time.Duration, s *rules.Settings, config *account.Conf
 	defer sh.Unlock()
 	defer rpc.Recovered(&err)
 
-	k := sh.Book(name).Find(hash, claim.Key)
+	k := sh.Map(name).Find(hash, claim.Key)
 	if k == nil {
 		if claim.Release {
 			return claims.Lease{}, nil

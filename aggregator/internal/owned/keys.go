@@ -29,11 +29,11 @@ type Keys struct {
 	count atomic.Int64
 }
 
-// Shard is a part of the table, and Book a part of that.
+// Shard is a part of the table, and Map a part of that.
 type Shard = table.Shard[*Key]
 
-// Book has the keys of a shard under one algorithm.
-type Book = table.Book[*Key]
+// Map has the keys of a shard under one algorithm.
+type Map = table.Map[*Key]
 
 // NewKeys returns no keys, with the accounts that there are.
 func NewKeys(above *parent.Client, noRoom func()) *Keys {
@@ -49,7 +49,7 @@ func (ks *Keys) Moved(now time.Duration) { ks.moved.Store(int64(now)) }
 // Find returns the key called text, which may be under another name of the pool until
 // now; nil if it is not there. Later is set if a later rule has been there before.
 func (ks *Keys) Find(now time.Duration, sh *Shard, s *rules.Settings, named string, hash uint64, text string) (k *Key, later bool) {
-	b := sh.Book(named)
+	b := sh.Map(named)
 	if k = b.Find(hash, text); k != nil {
 		return k, false
 	}
@@ -68,18 +68,18 @@ func (ks *Keys) Make(now time.Duration, sh *Shard, s *rules.Settings, c *account
 		ks.NoRoom()
 		return nil
 	}
-	k, b := New(now, strings.Clone(text), s, c, kept), sh.Book(named)
+	k, b := New(now, strings.Clone(text), s, c, kept), sh.Map(named)
 	b.Add(hash, k)
 	ks.raise(now, sh, b, k)
 	return k
 }
 
 // Adopt is Key.Adopt of k, which is in sh, unless s has hosts reach k's pool in another
-// way: then k goes to the book of that, if the key is not there.
+// way: then k goes to the map of that, if the key is not there.
 func (ks *Keys) Adopt(now time.Duration, sh *Shard, k *Key, s *rules.Settings, named string, hash uint64) bool {
 	if s.Number > k.Settings.Number && !k.Settings.Shadows(k.Rule, named) { // of two accounts, the one that answered goes on
 		rule, instead := s.Match(k.text, named)
-		if to := s.Successor(instead, named); rule == nil && to != "" && sh.Book(to).Find(hash, k.text) == nil {
+		if to := s.Successor(instead, named); rule == nil && to != "" && sh.Map(to).Find(hash, k.text) == nil {
 			if c, err := s.Config(instead, to); err == nil {
 				ks.carry(now, sh, k, s, c, named, to, hash)
 				return false
@@ -89,19 +89,19 @@ func (ks *Keys) Adopt(now time.Duration, sh *Shard, k *Key, s *rules.Settings, n
 	return k.Adopt(now, s, named)
 }
 
-// carry takes k, with all that its account has, from one book to another.
+// carry takes k, with all that its account has, from one map to another.
 func (ks *Keys) carry(now time.Duration, sh *Shard, k *Key, s *rules.Settings, c *account.Config, from, to string, hash uint64) {
-	sh.Book(from).Remove(hash, k)
+	sh.Map(from).Remove(hash, k)
 	k.Count(-1)
 	k.Reach(now, c)
-	b := sh.Book(to)
+	b := sh.Map(to)
 	b.Add(hash, k)
 	k.Follow(now, s, to)
 	ks.raise(now, sh, b, k)
 }
 
 // arrive has the key called text, if its pool is under another name than s has it, go
-// to the book called named. It returns false if a later rule has been there before.
+// to the map called named. It returns false if a later rule has been there before.
 func (ks *Keys) arrive(now time.Duration, sh *Shard, s *rules.Settings, named string, hash uint64, text string) bool {
 	if !rules.IsPooled(named) {
 		return true
@@ -110,7 +110,7 @@ func (ks *Keys) arrive(now time.Duration, sh *Shard, s *rules.Settings, named st
 		if other == named {
 			continue
 		}
-		k := sh.Book(other).Find(hash, text)
+		k := sh.Map(other).Find(hash, text)
 		if k == nil {
 			continue
 		}
@@ -124,7 +124,7 @@ func (ks *Keys) arrive(now time.Duration, sh *Shard, s *rules.Settings, named st
 
 // raise gives k, which is in sh, a cluster above if its rule has one by now. When
 // it has none any more, Adopt takes it away.
-func (ks *Keys) raise(now time.Duration, sh *Shard, b *Book, k *Key) {
+func (ks *Keys) raise(now time.Duration, sh *Shard, b *Map, k *Key) {
 	if k.Rule != nil && k.Rule.Parent && k.Above == nil {
 		k.Above = ks.Parent.Raise(now, parent.Key{Text: k.text, Account: k.Account, Lock: sh}, k.Rule, k.Settings.Shadows(k.Rule, b.Algorithm()), k.Settings.Accounts.Interval)
 	}
@@ -137,12 +137,12 @@ func (ks *Keys) Sweep(now time.Duration, s *rules.Settings, sh *Shard, e table.E
 	defer sh.Unlock()
 	defer rpc.Recovered(&err)
 
-	b, k := sh.Book(e.Algorithm), e.Key
+	b, k := sh.Map(e.Algorithm), e.Key
 	if b.Find(e.Hash, k.text) != k {
 		return nil // another GC was here
 	}
 	if !ks.Adopt(now, sh, k, s, e.Algorithm, e.Hash) && b.Find(e.Hash, k.text) != k {
-		return nil // it is in another book, of which the next GC takes care
+		return nil // it is in another map, of which the next GC takes care
 	}
 	ks.raise(now, sh, b, k)
 	k.Account.Expire(now, ks.Hosts.Gone)

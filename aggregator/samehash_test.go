@@ -19,7 +19,7 @@ func TestAKeyOfTheSameHashIsNotMistaken(t *testing.T) {
 	text := reportOf(algorithm.NameRequestWeighted, 60, 0, time.Second, "k")
 	step(t, a, 0, "a", text)
 	k := known(a, algorithm.NameRequestWeighted, "k")
-	b := a.keys.Table.Shard(7).Book(text.Algorithm)
+	b := a.keys.Table.Shard(7).Map(text.Algorithm)
 	c, err := k.Settings.Config(k.Rule, text.Algorithm)
 	if err != nil {
 		t.Fatal(err)
