@@ -15,6 +15,7 @@ import (
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/exact"
 	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/rpcgrpc"
 	"github.com/headgate/headgate/rpc/usage"
 	"github.com/headgate/headgate/rpc/usage/ask"
 )
@@ -181,6 +182,46 @@ func TestWhatIsLostAtOneEdgeIsGivenBackByAnother(t *testing.T) {
 		take(next, &usage.Takes{Caller: 1, Batch: number + 1, Withdrawn: []uint64{number}, Rows: []usage.Take{{Key: key}}})
 		if left, ok := take(next, &usage.Takes{Rows: []usage.Take{{Key: key}}}); !ok || left < 49 {
 			t.Errorf("%v left, %v", left, ok)
+		}
+	}
+}
+
+// A network, or a proxy before an edge, delivers the same message twice.
+func TestABatchThatReachesAnEdgeTwiceTakesOnce(t *testing.T) {
+	nodes, _ := cluster(t, 2, memory.New(limits(t, `limits: [{key: "k*", limit: 1/h, burst: 50, algorithm: exact, ask_timeout: 10s}]`)))
+	allKnow(t, nodes)
+	client, err := rpcgrpc.NewClient([]string{serveEdge(t, nodes[0])}, rpcgrpc.ClientOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	take := func(takes *usage.Takes) usage.Took {
+		payload, err := usage.EncodeTakes(takes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := client.Update(t.Context(), "client", payload)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var taken usage.Taken
+		if err := usage.DecodeTaken(answer, len(takes.Rows), &taken); err != nil {
+			t.Fatal(err)
+		}
+		return taken.Rows[0]
+	}
+	seen := make(map[string]bool) // owners
+	for i := uint64(1); len(seen) < 2; i++ {
+		key := fmt.Sprint("k", i)
+		seen[nodes[0].Ring().Owner(key)] = true
+		eventually(t, "the owner answers", func() bool { return take(&usage.Takes{Rows: []usage.Take{{Key: key}}}).Decided })
+		batch := &usage.Takes{Caller: 1, Batch: i, Rows: []usage.Take{{Key: key, Tokens: 20}}}
+		first := take(batch)
+		if again := take(batch); again != first || !first.OK {
+			t.Errorf("%s: first %+v, then %+v", key, first, again)
+		}
+		if left := take(&usage.Takes{Rows: []usage.Take{{Key: key}}}).Left; left < 29 || left > 31 {
+			t.Errorf("%s: %v left of 50 after one batch of 20", key, left)
 		}
 	}
 }

@@ -6,15 +6,15 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/uber-go/tally/v4"
 
-	"github.com/headgate/headgate/aggregator/internal/account"
-	"github.com/headgate/headgate/aggregator/internal/table"
+	"github.com/headgate/headgate/aggregator/internal/batches"
+	"github.com/headgate/headgate/aggregator/internal/owned"
+	"github.com/headgate/headgate/aggregator/internal/rules"
 	"github.com/headgate/headgate/aggregator/parent"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
@@ -28,37 +28,13 @@ import (
 type Aggregator struct {
 	journal
 
-	registry *algorithm.Registry
-	accounts accounts
-
+	registry  *algorithm.Registry
 	configure sync.Mutex // serialises Configure
-	settings  atomic.Pointer[settings]
-	moved     atomic.Int64 // when keys last moved between owners, by Step's time
-	parent    *parent.Client
-	hosts     hosts
-	keys      atomic.Int64
+	settings  atomic.Pointer[rules.Settings]
+	keys      *owned.Keys
 	number    uint32      // at random: who told callers what is left
 	left      atomic.Bool // buckets were handed over, and do not decide any more
-	callers   callers
-	table     *table.Table[*key]
-}
-
-// shard is a part of the table, and book a part of that.
-type shard = table.Shard[*key]
-
-type book = table.Book[*key]
-
-// settings is a Snapshot, worked out.
-type settings struct {
-	number   int // later ones have higher
-	registry *algorithm.Registry
-	built    sync.Map // what accounts must know, by rule and algorithm
-	snapshot *dynamicconfig.Snapshot
-	shortest time.Duration // period of a report; a shorter one counts as that
-	accounts account.Settings
-	maxKeys  int64
-	maxHosts int
-	places   places
+	batches   batches.Memory
 }
 
 // Option is a collaborator of an Aggregator.
@@ -79,15 +55,14 @@ func New(registry *algorithm.Registry, snapshot *dynamicconfig.Snapshot, options
 	a := &Aggregator{
 		journal:  journal{log: slog.New(slog.DiscardHandler), metrics: newMetrics(tally.NoopScope)},
 		registry: registry,
-		accounts: builtin,
-		table:    table.New[*key](),
 		number:   rand.Uint32() | 1,
 	}
 	for _, o := range options {
 		o(a)
 	}
-	a.hosts.gone = a.hosts.forget
-	a.parent = parent.NewClient(a.log, Now, func() { a.metrics.refused.Inc(1) })
+	a.batches.Take, a.batches.Undo = a.Take, a.undo
+	above := parent.NewClient(a.log, Now, func() { a.metrics.refused.Inc(1) })
+	a.keys = owned.NewKeys(above, func() { a.metrics.noRoom.Inc(1) })
 	if err := a.Configure(snapshot); err != nil {
 		return nil, err
 	}
@@ -97,32 +72,13 @@ func New(registry *algorithm.Registry, snapshot *dynamicconfig.Snapshot, options
 // Configure puts the rules and properties of snapshot in force. What is known
 // of keys and hosts stays. On an error nothing changes.
 func (a *Aggregator) Configure(snapshot *dynamicconfig.Snapshot) error {
-	p := snapshot.Properties()
-	s := &settings{
-		registry: a.registry,
-		snapshot: snapshot,
-		maxKeys:  int64(p.MaxKeys),
-		maxHosts: p.MaxHostsPerKey,
-	}
-	average := account.Average{
-		Weight:     p.NewDataWeight,
-		Interval:   p.UpdateInterval,
-		DecayAfter: p.DecayAfter,
-		GCAfter:    p.GCAfter,
-	}
-	if err := average.Validate(); err != nil {
-		return fmt.Errorf("aggregator: configure: %w", err)
-	}
-	s.accounts = account.Settings{Average: average, Stages: average.Stages(), Interval: p.UpdateInterval, Member: a.hosts.member}
-	s.shortest = min(time.Second, p.UpdateInterval)
 	a.configure.Lock()
 	defer a.configure.Unlock()
 
-	var before places
-	if old := a.settings.Load(); old != nil {
-		s.number, before = old.number+1, old.places
+	s, err := rules.New(a.registry, snapshot, a.keys.Hosts.Member, a.settings.Load())
+	if err != nil {
+		return fmt.Errorf("aggregator: configure: %w", err)
 	}
-	s.places = newPlaces(a.registry, snapshot, before)
 	a.settings.Store(s)
 	return nil
 }
@@ -150,8 +106,8 @@ func (a *Aggregator) step(now time.Duration, host string, report *usage.Report, 
 	resize(grants, report.Len(), alg.Account == algorithm.AccountPool)
 	grants.Floor = floorOf(&alg)
 	s := a.settings.Load()
-	id := a.hosts.acquire(host)
-	defer a.hosts.add(id, -1)
+	id := a.keys.Hosts.Acquire(host)
+	defer a.keys.Hosts.Add(id, -1)
 
 	u := newUpdate()
 	defer u.done()
@@ -159,108 +115,25 @@ func (a *Aggregator) step(now time.Duration, host string, report *usage.Report, 
 	u.a, u.settings = a, s
 	u.usage, u.host, u.grants = report, id, grants
 	u.algorithm = a.registry.Canonical(report.Algorithm)
-	a.table.Visit(now, u.algorithm, report.Keys, id*7, &u.order, u)
+	a.keys.Table.Visit(now, u.algorithm, report.Keys, id*7, &u.order, u)
 	a.metrics.updates.Inc(1)
 	a.metrics.updatedKeys.Inc(int64(report.Len()))
 	return nil
 }
 
-// newKey makes room for a key and puts it into b, whose shard is locked; nil if
-// there is no room, or no rule, when c is nil.
-func (a *Aggregator) newKey(b *book, s *settings, c *account.Config, hash uint64, text string, now time.Duration) (*key, error) {
-	if c == nil {
-		a.metrics.noRoom.Inc(1)
-		return nil, nil
-	}
-	k := &key{settings: s, rule: c.Rule, trims: now}
-	k.account = a.accounts[c.Algorithm.Account](now, time.Duration(a.moved.Load()), c)
-	if b, ok := k.account.(account.Bucketed); ok {
-		k.account = newAsked(now, b, c.Algorithm.Reach == algorithm.ReachAlways)
-	}
-	if a.keys.Add(1) > s.maxKeys {
-		a.keys.Add(-1)
-		a.metrics.noRoom.Inc(1)
-		return nil, nil
-	}
-	k.text = strings.Clone(text)
-	b.Add(hash, k)
-	a.raise(now, a.table.Shard(hash), b, k)
-	return k, nil
-}
-
 // Label puts the labels of hosts in force: what membership says about each, by its
 // name. Weighings see them; no report can change them.
-func (a *Aggregator) Label(labels map[string]algorithm.Labels) { a.hosts.labels.Store(&labels) }
+func (a *Aggregator) Label(labels map[string]algorithm.Labels) { a.keys.Hosts.Label(labels) }
 
 // Parent returns the client of the cluster above, which has to be run if rules have a
 // parent.
-func (a *Aggregator) Parent() *parent.Client { return a.parent }
-
-// raise gives k, which is in sh, a cluster above if its rule has one by now. When
-// it has none any more, adopt takes it away.
-func (a *Aggregator) raise(now time.Duration, sh *shard, b *book, k *key) {
-	if k.rule != nil && k.rule.Parent && k.above == nil {
-		k.above = a.parent.Raise(now, parent.Key{Text: k.text, Account: k.account, Lock: sh}, k.rule, k.settings.shadows(k.rule, b.Algorithm()), k.settings.accounts.Interval)
-	}
-}
+func (a *Aggregator) Parent() *parent.Client { return a.keys.Parent }
 
 // Moved tells that keys may have moved between owners at now: keys that are new
 // here from now on may have leases out that this owner does not know of.
-func (a *Aggregator) Moved(now time.Duration) { a.moved.Store(int64(now)) }
+func (a *Aggregator) Moved(now time.Duration) { a.keys.Moved(now) }
 
-// match is the rule for the key called text if it has the algorithm called named
-// decide or measured. If not, it is nil, and instead is the rule that there is. Named
-// is a canonical name.
-func (s *settings) match(text, named string) (rule, instead *dynamicconfig.Rule) {
-	if rule, _ = s.snapshot.Match(text); rule == nil {
-		return nil, nil
-	}
-	if mentions(s.registry, rule, named) {
-		return rule, nil
-	}
-	return nil, rule
-}
-
-// shadows reports whether rule has another algorithm answer than the one called named,
-// which is a canonical name.
-func (s *settings) shadows(rule *dynamicconfig.Rule, named string) bool {
-	return rule != nil && s.registry.Canonical(answering(rule)) != named
-}
-
-// config is what the account of a key of rule, which may be nil, must know under the
-// algorithm called name; an error if the rule's parameters cannot be used. There is one
-// for each rule and algorithm.
-func (s *settings) config(rule *dynamicconfig.Rule, name string) (*account.Config, error) {
-	type ruled struct {
-		rule *dynamicconfig.Rule
-		name string
-	}
-	type built struct {
-		config *account.Config
-		err    error
-	}
-	if b, ok := s.built.Load(ruled{rule, name}); ok {
-		b, _ := b.(built)
-		return b.config, b.err
-	}
-	c := &account.Config{Settings: &s.accounts, Rule: rule}
-	b := built{config: c}
-	c.Algorithm, b.err = s.registry.Build(name, parameters(rule))
-	if rule != nil {
-		for priority, name := range rule.Priorities {
-			if a, err := s.registry.Lookup(name); err == nil && a.Account == algorithm.AccountClaims {
-				if c.Bands == nil {
-					c.Bands = make(map[int64]algorithm.Weigher)
-				}
-				c.Bands[priority] = a.Weigher
-			}
-		}
-	}
-	s.built.Store(ruled{rule, name}, b)
-	return b.config, b.err
-}
-
-// check refuses what no sane host sends. Transports check too; anyone may
+// check refuses what no correct host sends. Transports check too; anyone may
 // write a transport.
 func check(host string, u *usage.Report) error {
 	if err := rpc.CheckHost(host); err != nil {

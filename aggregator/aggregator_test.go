@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate/aggregator/internal/owned"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/rpc"
@@ -86,9 +87,9 @@ func used(t testing.TB, a *Aggregator, now time.Duration) float64 {
 }
 
 // known is a's key called text.
-func known(a *Aggregator, algorithm, text string) *key {
-	hash := a.table.Hash(text)
-	return a.table.Shard(hash).Book(algorithm).Find(hash, text)
+func known(a *Aggregator, algorithm, text string) *owned.Key {
+	hash := a.keys.Table.Hash(text)
+	return a.keys.Table.Shard(hash).Map(algorithm).Find(hash, text)
 }
 
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Max(1, math.Abs(b)) }
@@ -173,7 +174,7 @@ func TestARefreshedHostStaysWhenTheOtherIsCollected(t *testing.T) {
 	reported(t, a, 0, "b", 1, 1)
 	reported(t, a, 8*time.Second, "b", 1, 1)
 	a.GC(10 * time.Second)
-	if n := a.hosts.len(); n != 1 {
+	if n := a.keys.Hosts.Len(); n != 1 {
 		t.Errorf("%d hosts are known, want b alone", n)
 	}
 	faded := math.Pow(0.9, 8)*0.9 + 0.1
@@ -248,8 +249,8 @@ func TestConfigureIsFollowedByKnownKeys(t *testing.T) {
 	configure(cadence, dynamicconfig.Rule{Key: "k", Limit: 7, Algorithm: "request-weighted"})
 	used(t, a, 3*time.Second)
 	k := known(a, "request-weighted", "k")
-	if k.adopt(0, old, "request-weighted"); k.rule.Limit != 7 {
-		t.Errorf("older rules came back: limit %v", k.rule.Limit)
+	if k.Adopt(0, old, "request-weighted"); k.Rule.Limit != 7 {
+		t.Errorf("older rules came back: limit %v", k.Rule.Limit)
 	}
 }
 
@@ -274,7 +275,7 @@ func TestAbsurdUsageIsRefusedWhole(t *testing.T) {
 		if err := a.Step(0, "a", u, new(usage.Grants)); !errors.Is(err, rpc.ErrPayload) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if n := a.keys.Load(); n != 0 || a.hosts.len() != 0 {
+		if n := a.keys.Len(); n != 0 || a.keys.Hosts.Len() != 0 {
 			t.Errorf("%s: %d keys were taken in", name, n)
 		}
 	}

@@ -112,7 +112,7 @@ func TestWhatAutoHasLeftIsKeptAndHandedOver(t *testing.T) {
 	for now := time.Duration(0); now < 2*time.Minute; now += 10 * time.Second {
 		heir.GC(now)
 	}
-	if n := heir.keys.Load(); n != 0 {
+	if n := heir.keys.Len(); n != 0 {
 		t.Errorf("%d keys after the bucket was full", n)
 	}
 }

@@ -33,7 +33,7 @@ func TestAKeyTooManyGetsNoGrantAndCostsTheOthersNothing(t *testing.T) {
 			}
 		}
 	}
-	if n := a.keys.Load(); n != 2 {
+	if n := a.keys.Len(); n != 2 {
 		t.Errorf("%d keys, want 2", n)
 	}
 	// There is room again when a key has lost its hosts.
@@ -63,11 +63,11 @@ func TestNoMoreKeysThanAllowedWhenAllComeAtOnce(t *testing.T) {
 	}
 	wg.Wait()
 	n := 0
-	for sh := range a.table.All {
+	for sh := range a.keys.Table.All {
 		n += len(sh.Entries())
 	}
-	if n != 100 || a.keys.Load() != 100 {
-		t.Errorf("%d keys, counted as %d; want 100", n, a.keys.Load())
+	if n != 100 || a.keys.Len() != 100 {
+		t.Errorf("%d keys, counted as %d; want 100", n, a.keys.Len())
 	}
 }
 
@@ -121,8 +121,10 @@ func TestLargeReportsCountTheirHosts(t *testing.T) {
 		want := func(when, host string, keys int) {
 			t.Helper()
 			var counted int64
-			if id, ok := a.hosts.ids[host]; ok {
-				counted = a.hosts.rows[id]
+			for name, rows := range a.keys.Hosts.All {
+				if name == host {
+					counted = rows
+				}
 			}
 			if counted != int64(keys) {
 				t.Errorf("%s, %s: %d keys know %s, want %d", name, when, counted, host, keys)
@@ -168,35 +170,27 @@ func TestGCLeavesNothing(t *testing.T) {
 			now += 4 * time.Second
 			a.GC(now)
 		}
-		if n := len(a.hosts.names); n > 40 {
+		n := 0
+		for range a.keys.Hosts.All {
+			n++
+		}
+		if n > 40 {
 			t.Errorf("%s: %d numbers for hosts, of which 30 are alive at most", name, n)
 		}
 		a.GC(now + 10*time.Second)
-		if n := a.keys.Load(); n != 0 || a.hosts.len() != 0 {
-			t.Errorf("%s: %d keys and %d hosts are left", name, n, a.hosts.len())
+		if n := a.keys.Len(); n != 0 || a.keys.Hosts.Len() != 0 {
+			t.Errorf("%s: %d keys and %d hosts are left", name, n, a.keys.Hosts.Len())
 		}
-		for id, host := range a.hosts.names {
-			if host != "" || a.hosts.rows[id] != 0 {
-				t.Errorf("%s: number %d still stands for %q in %d rows", name, id, host, a.hosts.rows[id])
+		for host, rows := range a.keys.Hosts.All {
+			if host != "" || rows != 0 {
+				t.Errorf("%s: a number still stands for %q in %d rows", name, host, rows)
 			}
 		}
-		for sh := range a.table.All {
+		for sh := range a.keys.Table.All {
 			if n := len(sh.Entries()); n != 0 {
 				t.Errorf("%s: %d keys are left in a shard", name, n)
 			}
 		}
-	}
-}
-
-// Algorithms call back with numbers of hosts, and may get them wrong.
-func TestANumberThatNobodyHasChangesNothing(t *testing.T) {
-	var h hosts
-	a, b := h.acquire("a"), h.acquire("b")
-	h.add(a, -1) // a is gone
-	h.add(a, -1)
-	h.add(17, -1)
-	if c := h.acquire("c"); c != a || h.rows[c] != 1 || h.rows[b] != 1 || h.len() != 2 {
-		t.Errorf("c has number %d in %d rows; %d hosts", c, h.rows[c], h.len())
 	}
 }
 
@@ -207,14 +201,14 @@ func TestWhatIsKeptIsCopied(t *testing.T) {
 	for i := 1; i <= 1000; i++ {
 		step(t, a, 0, message[:i], reportOf(algorithm.NameRequestWeighted, 1, 0, time.Second, message[:i]))
 	}
-	for sh := range a.table.All {
+	for sh := range a.keys.Table.All {
 		for _, e := range sh.Entries() {
-			if sharesMemory(e.Key.text, message) {
-				t.Fatalf("a key of %d bytes keeps the message", len(e.Key.text))
+			if sharesMemory(e.Key.Text(), message) {
+				t.Fatalf("a key of %d bytes keeps the message", len(e.Key.Text()))
 			}
 		}
 	}
-	for _, host := range a.hosts.names {
+	for host := range a.keys.Hosts.All {
 		if sharesMemory(host, message) {
 			t.Fatalf("a host's name of %d bytes keeps the message", len(host))
 		}
@@ -275,9 +269,9 @@ func TestConcurrentUse(t *testing.T) {
 	if got := used(t, a, 0); math.Abs(got-10*n) > 1e-9 {
 		t.Errorf("used %v, want %d", got, 10*n)
 	}
-	for id, rows := range a.hosts.rows {
-		if want := int64(3); a.hosts.names[id] != "" && a.hosts.names[id] != "asks only" && rows != want {
-			t.Errorf("host %q is in %d rows, want %d", a.hosts.names[id], rows, want)
+	for name, rows := range a.keys.Hosts.All {
+		if want := int64(3); name != "" && name != "asks only" && rows != want {
+			t.Errorf("host %q is in %d rows, want %d", name, rows, want)
 		}
 	}
 }

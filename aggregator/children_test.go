@@ -25,7 +25,7 @@ func TestKeysThatAreGoneLeaveNoChildrenIfNobodyAsksAbove(t *testing.T) {
 		}
 		now += time.Hour
 		a.GC(now)
-		if n, keys := a.Parent().Len(), a.keys.Load(); n != 0 || keys != 0 {
+		if n, keys := a.Parent().Len(), a.keys.Len(); n != 0 || keys != 0 {
 			t.Fatalf("round %d: %d children and %d keys after all are gone", round, n, keys)
 		}
 	}

@@ -4,13 +4,12 @@ package aggregator
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
-	"github.com/headgate/headgate/aggregator/internal/account"
+	"github.com/headgate/headgate/aggregator/internal/owned"
+	"github.com/headgate/headgate/aggregator/internal/rules"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
-	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/claims"
 )
 
@@ -22,197 +21,57 @@ func (a *Aggregator) Claim(now time.Duration, asked *claims.Claims) *claims.Leas
 	leases := &claims.Leases{Rows: make([]claims.Lease, len(asked.Rows))}
 	s := a.settings.Load()
 	for i := range asked.Rows {
-		c := claimant{a: a, now: now, settings: s, claim: &asked.Rows[i]}
-		leases.Rows[i] = c.ask()
+		leases.Rows[i] = a.claim(now, s, &asked.Rows[i])
+		if leases.Rows[i].Refused != "" {
+			a.metrics.claimsRefused.Inc(1)
+		}
 	}
 	a.metrics.claims.Inc(int64(len(asked.Rows)))
 	return leases
 }
 
-// claimant is one claim under way.
-type claimant struct {
-	a        *Aggregator
-	now      time.Duration
-	settings *settings
-	claim    *claims.Claim
-}
-
-func (c *claimant) ask() claims.Lease {
-	rule, ok := c.settings.snapshot.Match(c.claim.Key)
-	if !ok || bypassed(rule) {
-		return c.unmatched(ok)
+// claim answers one claim.
+func (a *Aggregator) claim(now time.Duration, s *rules.Settings, c *claims.Claim) claims.Lease {
+	rule, ok := s.Snapshot.Match(c.Key)
+	if !ok || rules.Bypassed(rule) {
+		a.metrics.unmatched.Inc(1)
+		return unmatched(c, ok || s.Snapshot.Unmatched() != dynamicconfig.UnmatchedDeny, !ok)
 	}
-	name := c.settings.registry.Canonical(answering(rule))
-	config, err := c.settings.config(rule, name)
+	name := s.Answering(rule)
+	config, err := s.Config(rule, name)
 	if errors.Is(err, algorithm.ErrParameter) {
-		c.a.blame(c.now, name, c.claim.Key, err)
-		return c.refuse("the key's rule has parameters that its algorithm %s does not take", name)
+		a.blame(now, name, c.Key, err)
+		return owned.Refused("the key's rule has parameters that its algorithm %s does not take", name)
 	}
 	if err != nil || config.Algorithm.Account != algorithm.AccountClaims { // the registry may not have it, which is no failure
-		return c.refuse("the key's algorithm %s hands out no leases: use none, static, proportional-share or fair-share", name)
+		return owned.Refused("the key's algorithm %s hands out no leases: use none, static, proportional-share or fair-share", name)
 	}
-	hash := c.a.table.Hash(c.claim.Key)
-	sh := c.a.table.Shard(hash)
-	id := c.a.hosts.acquire(c.claim.Host)
-	defer c.a.hosts.add(id, -1)
-
-	lease, err := c.under(sh, name, config, hash, id)
+	lease, err := a.keys.Claim(now, s, config, name, c)
 	if err != nil {
-		c.a.blame(c.now, name, c.claim.Key, err)
+		a.blame(now, name, c.Key, err)
 	}
 	return lease
 }
 
-// under is the claim as host id, in sh. The error says that the algorithm is to
-// blame.
-func (c *claimant) under(sh *shard, name string, config *account.Config, hash uint64, id uint32) (lease claims.Lease, err error) {
-	c.now = sh.Lock(c.now)
-	defer sh.Unlock()
-	defer rpc.Recovered(&err)
-
-	b := sh.Book(name)
-	k := b.Find(hash, c.claim.Key)
-	if k == nil {
-		if c.claim.Release {
-			return claims.Lease{}, nil
-		}
-		if k, err = c.a.newKey(b, c.settings, config, hash, c.claim.Key, c.now); k == nil {
-			return c.refuse("the decider has no room for another key: raise max_owned_keys"), err
-		}
+// unmatched is the answer to c, about a key that no rule limits, if such keys are
+// allowed. Unknown says that no rule matches the key.
+func unmatched(c *claims.Claim, allowed, unknown bool) claims.Lease {
+	if !allowed {
+		return owned.Refused("no rule matches the key")
 	}
-	k.adopt(c.now, c.settings, name)
-	l, ok := k.account.(account.Leaser)
-	if !ok || k.rule == nil {
-		return c.refuse("the key's rule has just changed: ask again"), nil
-	}
-	k.account.Expire(c.now, c.a.hosts.gone)
-	if c.claim.Release {
-		if l.Release(id) {
-			c.a.hosts.add(id, -1)
-		}
-		return claims.Lease{}, nil
-	}
-	return c.lease(k, l, name, id)
-}
-
-func (c *claimant) lease(k *key, l account.Leaser, name string, id uint32) (claims.Lease, error) {
-	known, learns := l.Knows(id), min(max(k.rule.Learning, 0), rpc.MaxLease)
-	if c.claim.Keep && !l.Learns(c.now, k.above.Waits()) {
-		// A cluster below that learns knows only what was leased
-		// before this.
-		learns = min(max(l.Until(id)-c.now, 0), rpc.MaxLease)
-	}
-	if !k.room(c.now, id, c.a.hosts.gone) {
-		c.a.metrics.noRoom.Inc(1)
-		return c.refuse("the decider has no room for another host of this key: raise max_hosts_per_key"), nil
-	}
-	if !known {
-		defer func() { // after a panic of the weigher too
-			if l.Knows(id) {
-				c.a.hosts.add(id, 1)
-			}
-		}()
-	}
-	var few [4]account.Band
-	capacity := k.limit(k.part(c.now)).Rate
-	granted := l.Claim(c.now, account.Terms{Lease: k.above.Lasts(c.now, k.rule.Lease), Recalculate: k.recalculate(), Waits: k.above.Waits()}, capacity, id,
-		account.Claim{Has: c.claim.Has, Bands: bands(few[:0], c.claim.Bands), Keep: c.claim.Keep, Headroom: c.claim.Headroom})
-	k.above.Stir(c.now)
-	if granted.Invalid {
-		return c.refuse("the weigher of %s made no number of this host's part", name), insane(account.Grant{Weight: -1})
-	}
-	return c.answer(k, granted, name, capacity, learns), nil
-}
-
-// answer is what has just been granted.
-func (c *claimant) answer(k *key, granted account.Lease, name string, capacity float64, learns time.Duration) claims.Lease {
-	lasts := min(granted.Until-c.now, rpc.MaxLease)
-	if lasts <= 0 {
-		return c.refuse("the cluster above gives this one nothing to lease out: ask again")
-	}
-	return claims.Lease{
-		Amount:    granted.Amount,
-		Lasts:     lasts,
-		Refresh:   min(k.soon(granted.Short && c.claim.Headroom), lasts),
-		Learns:    learns,
-		Safe:      c.safe(k, capacity),
-		Algorithm: name,
-		Learning:  granted.Learning || k.above.Waits(),
-	}
-}
-
-// safe is what the claimant may use when its lease has ended and nobody answers:
-// for each client that it speaks for, what a host's fallback would be.
-func (c *claimant) safe(k *key, capacity float64) float64 {
-	clients := 0.0
-	for _, b := range c.claim.Bands {
-		clients += float64(b.Clients)
-	}
-	clients = max(clients, 1)
-	switch {
-	case k.rule.SafeCapacity > 0:
-		return min(float64(k.rule.SafeCapacity)*clients, rpc.MaxAmount)
-	case k.rule.Fallback == dynamicconfig.FallbackClosed:
-		return 0
-	case k.rule.Fallback == dynamicconfig.FallbackOpen:
-		return capacity
-	default:
-		_, all := account.Wanted(k.account)
-		return capacity * min(clients/max(all, 1), 1)
-	}
-}
-
-// bands of c, for accounts.
-func bands(to []account.Band, from []claims.Band) []account.Band {
-	for _, b := range from {
-		to = append(to, account.Band{Priority: b.Priority, Clients: b.Clients, Wants: b.Wants})
-	}
-	return to
-}
-
-// unmatched is the answer about a key that no rule limits.
-func (c *claimant) unmatched(bypassed bool) claims.Lease {
-	c.a.metrics.unmatched.Inc(1)
-	if !bypassed && c.settings.snapshot.Unmatched() == dynamicconfig.UnmatchedDeny {
-		return c.refuse("no rule matches the key")
-	}
-	if c.claim.Release {
-		return claims.Lease{Unknown: !bypassed}
+	if c.Release {
+		return claims.Lease{Unknown: unknown}
 	}
 	wants := 0.0
-	for _, b := range c.claim.Bands {
+	for _, b := range c.Bands {
 		wants += b.Wants
 	}
-	if c.claim.Keep {
-		wants = c.claim.Has
+	if c.Keep {
+		wants = c.Has
 	}
-	return claims.Lease{Amount: wants, Lasts: unmatchedLease, Refresh: unmatchedLease / 4, Safe: wants, Unknown: !bypassed}
+	return claims.Lease{Amount: wants, Lasts: unmatchedLease, Refresh: unmatchedLease / 4, Safe: wants, Unknown: unknown}
 }
 
 // unmatchedLease is for how long a key without a rule gets what it wants: until
 // about when it should be asked whether there is a rule by now.
 const unmatchedLease = time.Minute
-
-func (c *claimant) refuse(format string, args ...any) claims.Lease {
-	c.a.metrics.claimsRefused.Inc(1)
-	why := fmt.Sprintf(format, args...)
-	return claims.Lease{Refused: why[:min(len(why), rpc.MaxReasonLength)]}
-}
-
-// answering is the algorithm whose leases count: of a migration, the one that
-// answers.
-func answering(rule *dynamicconfig.Rule) string {
-	m := rule.Migration
-	switch {
-	case m == nil:
-		return rule.Algorithm
-	case m.Mode == dynamicconfig.ModeNew || m.Mode == dynamicconfig.ModeNewShadowOld:
-		return m.To
-	default:
-		return m.From
-	}
-}
-
-func bypassed(rule *dynamicconfig.Rule) bool {
-	return rule != nil && rule.Migration != nil && rule.Migration.Mode == dynamicconfig.ModeDisabled
-}

@@ -170,7 +170,7 @@ func TestAReleaseIsForOthersAtOnce(t *testing.T) {
 	if got := claimed(t, a, 6*time.Second, wants("b", 0, 100)); got.Amount != 100 {
 		t.Errorf("what was released is not there: %+v", got)
 	}
-	if n := a.keys.Load(); n != 1 {
+	if n := a.keys.Len(); n != 1 {
 		t.Errorf("%d keys: a release made one", n)
 	}
 }
@@ -230,8 +230,8 @@ func TestALeaseEndsByItself(t *testing.T) {
 		t.Errorf("after its end: %+v", got)
 	}
 	a.GC(1000 * time.Second)
-	if a.keys.Load() != 0 || a.hosts.len() != 0 {
-		t.Errorf("%d keys and %d hosts are left", a.keys.Load(), a.hosts.len())
+	if a.keys.Len() != 0 || a.keys.Hosts.Len() != 0 {
+		t.Errorf("%d keys and %d hosts are left", a.keys.Len(), a.keys.Hosts.Len())
 	}
 }
 
@@ -344,8 +344,8 @@ func TestTooManyHostsOfAKeyAreRefusedWithAReason(t *testing.T) {
 	if got := claimed(t, a, 0, c); !strings.Contains(got.Refused, "max_owned_keys") {
 		t.Errorf("a key too many: %+v", got)
 	}
-	if a.hosts.len() != 2 {
-		t.Errorf("%d hosts are counted", a.hosts.len())
+	if a.keys.Hosts.Len() != 2 {
+		t.Errorf("%d hosts are counted", a.keys.Hosts.Len())
 	}
 }
 

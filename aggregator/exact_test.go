@@ -99,8 +99,8 @@ func TestKeysThatAreNotForABucketAreNotDecided(t *testing.T) {
 		t.Errorf("no room although all buckets are full: %+v", got)
 	}
 	a.GC(2 * time.Second)
-	if a.keys.Load() != 1 {
-		t.Errorf("%d keys after one was used", a.keys.Load())
+	if a.keys.Len() != 1 {
+		t.Errorf("%d keys after one was used", a.keys.Len())
 	}
 }
 
@@ -239,33 +239,6 @@ func TestWhatIsDeliveredTwiceIsTakenOnce(t *testing.T) {
 	once(t, a, nobody)
 	if got := once(t, a, nobody); math.Abs(got-93.5) > 1e-6 {
 		t.Errorf("without a caller nothing is remembered: %v left", got)
-	}
-}
-
-func TestWhatIsRememberedOfCallersIsBounded(t *testing.T) {
-	a := bucketed(t, 1e-4, 3e4)
-	send := func(caller, batch uint64) {
-		once(t, a, &usage.Takes{Caller: caller, Batch: batch, Rows: []usage.Take{{Key: "k", Tokens: 1}}})
-	}
-	for batch := range uint64(3 * maxBatches) {
-		send(1, batch)
-	}
-	if got := len(a.callers.all[1].batches); got != maxBatches {
-		t.Errorf("%d batches of one caller", got)
-	}
-	for caller := range uint64(maxCallers + 100) {
-		send(caller+1, 1)
-	}
-	if got := len(a.callers.all); got != maxCallers {
-		t.Errorf("%d callers", got)
-	}
-	a.GC(Now() + callerGone/2)
-	if len(a.callers.all) != maxCallers {
-		t.Error("callers are forgotten too early")
-	}
-	a.GC(Now() + 2*callerGone)
-	if len(a.callers.all) != 0 {
-		t.Error("callers that are gone are remembered")
 	}
 }
 

@@ -135,8 +135,8 @@ type failing struct {
 func (f *failing) custom(t *testing.T) (*Aggregator, *bytes.Buffer) {
 	t.Helper()
 	a, log := custom(t, cadence, algorithm.Algorithm{Account: "failing"})
-	a.accounts = maps.Clone(a.accounts)
-	a.accounts["failing"] = func(time.Duration, time.Duration, *account.Config) account.Account {
+	a.keys.Accounts = maps.Clone(a.keys.Accounts)
+	a.keys.Accounts["failing"] = func(time.Duration, time.Duration, *account.Config) account.Account {
 		f.maybe("New")
 		f.known = make(map[uint32]bool)
 		return f

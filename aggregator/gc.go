@@ -2,51 +2,22 @@
 
 package aggregator
 
-import (
-	"time"
-
-	"github.com/headgate/headgate/aggregator/internal/table"
-	"github.com/headgate/headgate/rpc"
-)
+import "time"
 
 // GC forgets hosts that have been silent for gc_after, keys that have no hosts
 // left, and buckets that are full.
 func (a *Aggregator) GC(now time.Duration) {
 	s := a.settings.Load()
-	for sh := range a.table.All {
+	for sh := range a.keys.Table.All {
 		for _, e := range sh.Entries() {
-			if err := a.sweep(now, s, sh, e); err != nil {
-				a.metrics.insane.Inc(1)
-				a.blame(now, e.Algorithm, e.Key.text, err)
+			if err := a.keys.Sweep(now, s, sh, e); err != nil {
+				a.metrics.invalid.Inc(1)
+				a.blame(now, e.Algorithm, e.Key.Text(), err)
 			}
 		}
 	}
-	a.parent.Expire()
-	a.callers.expire(now)
-	a.metrics.keys.Update(float64(a.keys.Load()))
-	a.metrics.hosts.Update(float64(a.hosts.len()))
-}
-
-// sweep is GC for one key. A key whose algorithm panics stays.
-func (a *Aggregator) sweep(now time.Duration, s *settings, sh *shard, e table.Entry[*key]) (err error) {
-	now = sh.Lock(now)
-	defer sh.Unlock()
-	defer rpc.Recovered(&err)
-
-	b, k := sh.Book(e.Algorithm), e.Key
-	if b.Find(e.Hash, k.text) != k {
-		return nil // another GC was here
-	}
-	if !a.adopt(now, sh, k, s, e.Algorithm, e.Hash) && b.Find(e.Hash, k.text) != k {
-		return nil // it is in another book, of which the next GC takes care
-	}
-	a.raise(now, sh, b, k)
-	k.account.Expire(now, a.hosts.gone)
-	if k.account.Hosts() == 0 && !k.keeps(now, s.accounts.Average.GCAfter) {
-		b.Remove(e.Hash, k)
-		k.leave()
-		a.keys.Add(-1)
-		k.above = k.above.Follow(nil, false)
-	}
-	return nil
+	a.keys.Parent.Expire()
+	a.batches.Expire(now)
+	a.metrics.keys.Update(float64(a.keys.Len()))
+	a.metrics.hosts.Update(float64(a.keys.Hosts.Len()))
 }

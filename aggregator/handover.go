@@ -3,54 +3,56 @@
 package aggregator
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 
-	"github.com/headgate/headgate/aggregator/internal/account"
-	"github.com/headgate/headgate/aggregator/parent"
-	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/claims"
 	"github.com/headgate/headgate/rpc/usage"
+	"github.com/headgate/headgate/rpc/usage/ask"
 )
+
+// handOverWithin bounds each call to the next owner of keys.
+const handOverWithin = 2 * time.Second
+
+// HandOver implements Lifecycle: what is left in buckets is told whenever keys
+// move, and what hosts hold only when this host leaves, because else they
+// report it themselves.
+func (a *Aggregator) HandOver(ctx context.Context, c Cluster) error {
+	var errs []error
+	var rows []usage.Take
+	a.keys.Parent.Moved(c.Owns)
+	if c.Leaving {
+		claimant := claims.Claimant{Host: c.Host, Placement: c.Placement, Peers: c.Peers, Timeout: handOverWithin}
+		for _, part := range a.Handover(Now()) {
+			_, failed := claimant.Claim(ctx, part)
+			if failed = slices.DeleteFunc(failed, func(err error) bool { return err == nil }); len(failed) > 0 {
+				errs = append(errs, fmt.Errorf("%d leases: %w", len(failed), failed[0]))
+			}
+		}
+		rows = a.HandoverBuckets(Now())
+	} else {
+		rows = a.Buckets(Now(), func(key string) bool { return !c.Owns(key) })
+	}
+	if len(rows) > 0 {
+		taker := ask.Taker{Host: c.Host, Placement: c.Placement, Peers: c.Peers, Timeout: handOverWithin}
+		errs = append(errs, taker.Send(ctx, rows))
+	}
+	return errors.Join(errs...)
+}
 
 // Handover yields what hosts hold at now of the keys that a leases out, as
 // claims to keep it: for the owners that take over when this one leaves. Each
 // part fits in a message. Other keys need none: their hosts report what they
 // have.
 func (a *Aggregator) Handover(now time.Duration) (parts []*claims.Claims) {
-	var rows []claims.Claim
-	for sh := range a.table.All {
-		for _, e := range sh.Entries() {
-			rows = e.Key.hand(rows, now, sh, e.Algorithm, &a.hosts)
-		}
-	}
-	for part := range slices.Chunk(rows, rpc.MaxKeys) {
+	for part := range slices.Chunk(a.keys.Leases(now), rpc.MaxKeys) {
 		parts = append(parts, &claims.Claims{Rows: part})
 	}
 	return parts
-}
-
-// hand adds what hosts hold of k.
-func (k *key) hand(rows []claims.Claim, now time.Duration, sh *shard, named string, h *hosts) []claims.Claim {
-	now = sh.Lock(now)
-	defer sh.Unlock()
-
-	leaser, ok := k.account.(account.Leaser)
-	if !ok || k.rule == nil || k.settings.shadows(k.rule, named) {
-		return rows
-	}
-	k.account.Expire(now, h.gone)
-	for host, claim := range leaser.Held {
-		row := claims.Claim{Key: k.text, Host: h.name(host), Has: min(claim.Has, rpc.MaxAmount), Keep: true, Headroom: claim.Headroom}
-		for _, b := range claim.Bands {
-			row.Bands = append(row.Bands, parent.WireBand(b))
-		}
-		if row.Host != "" {
-			rows = append(rows, row)
-		}
-	}
-	return rows
 }
 
 // HandoverBuckets stops deciding, and returns what is left at now in the
@@ -64,28 +66,6 @@ func (a *Aggregator) HandoverBuckets(now time.Duration) []usage.Take {
 // Buckets returns what is left at now in the buckets of the keys that moved
 // holds for, as HandoverBuckets does. They go on deciding, for callers that have
 // not heard yet who owns the key now.
-func (a *Aggregator) Buckets(now time.Duration, moved func(key string) bool) (rows []usage.Take) {
-	for sh := range a.table.All {
-		for _, entry := range sh.Entries() {
-			if n := entry.Algorithm; n != algorithm.NameExact && n != algorithm.NameAuto || !moved(entry.Key.text) {
-				continue
-			}
-			if row, ok := a.handBucket(now, sh, entry.Key); ok {
-				rows = append(rows, row)
-			}
-		}
-	}
-	return rows
-}
-
-func (a *Aggregator) handBucket(now time.Duration, sh *shard, k *key) (row usage.Take, ok bool) {
-	now = sh.Lock(now)
-	defer sh.Unlock()
-
-	u, ok := k.account.(*asked)
-	if !ok || k.rule == nil {
-		return row, false
-	}
-	left, full := u.level(now, k)
-	return usage.Take{Key: k.text, Auto: !u.always, Told: left, By: a.number}, !full
+func (a *Aggregator) Buckets(now time.Duration, moved func(key string) bool) []usage.Take {
+	return a.keys.Buckets(now, a.number, moved)
 }

@@ -177,7 +177,7 @@ func TestAHostIsCheckedByItself(t *testing.T) {
 			}
 		})
 	}
-	if here.keys.Load() != 0 || there.keys.Load() != 0 {
+	if here.keys.Len() != 0 || there.keys.Len() != 0 {
 		t.Error("a refused report made a key")
 	}
 	ended, cancel := context.WithCancel(t.Context())

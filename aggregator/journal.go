@@ -13,15 +13,15 @@ import (
 	"github.com/headgate/headgate/rpc"
 )
 
-// insane is a grant that must not go to a host, as an error.
-type insane account.Grant
+// invalidGrant is a grant that must not go to a host, as an error.
+type invalidGrant account.Grant
 
-func (g insane) Error() string {
+func (g invalidGrant) Error() string {
 	return fmt.Sprintf("the algorithm's grant is %+v; weights are in [0, 1] and all else is finite and not negative", account.Grant(g))
 }
 
-// sane tells whether g may go to a host: anyone may write an algorithm.
-func sane(g account.Grant) bool {
+// valid reports whether g may go to a host: anyone may write an algorithm.
+func valid(g account.Grant) bool {
 	amount := func(v float64) bool { return v >= 0 && v <= math.MaxFloat64 }
 	return g.Weight >= 0 && g.Weight <= 1 && amount(g.Burst) && amount(g.Used) && amount(g.Tokens)
 }

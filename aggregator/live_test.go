@@ -16,6 +16,7 @@ import (
 
 	"github.com/headgate/headgate/aggregator/internal/account"
 	"github.com/headgate/headgate/aggregator/internal/account/pool"
+	"github.com/headgate/headgate/aggregator/internal/owned"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/rpc"
@@ -374,13 +375,13 @@ func (k *watched) Hosts() int {
 func TestTimeDoesNotGoBackForAKey(t *testing.T) {
 	w := watched{block: make(chan bool), entered: make(chan bool)}
 	a, _ := custom(t, dynamicconfig.Properties{}, algorithm.Algorithm{Account: "watched"})
-	a.accounts = accounts{"watched": func(now, moved time.Duration, c *account.Config) account.Account {
+	a.keys.Accounts = owned.Accounts{"watched": func(now, moved time.Duration, c *account.Config) account.Account {
 		w.Account = pool.New(now, moved, c)
 		return &w
 	}}
 	one, two := "m1", ""
 	for i := 2; two == ""; i++ { // a key that another lock guards
-		if k := fmt.Sprint("m", i); a.table.Shard(a.table.Hash(k)) != a.table.Shard(a.table.Hash(one)) {
+		if k := fmt.Sprint("m", i); a.keys.Table.Shard(a.keys.Table.Hash(k)) != a.keys.Table.Shard(a.keys.Table.Hash(one)) {
 			two = k
 		}
 	}

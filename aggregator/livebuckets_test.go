@@ -83,8 +83,8 @@ func TestABucketFollowsItsRuleWithoutATake(t *testing.T) {
 	if rows := a.Buckets(6*s, func(string) bool { return true }); len(rows) != 1 || rows[0].Told < 4.9 || rows[0].Told > 5.1 {
 		t.Errorf("handed over: %+v, want 5 tokens", rows)
 	}
-	if a.GC(12 * s); a.keys.Load() != 0 {
-		t.Errorf("a full bucket is kept: %d keys", a.keys.Load())
+	if a.GC(12 * s); a.keys.Len() != 0 {
+		t.Errorf("a full bucket is kept: %d keys", a.keys.Len())
 	}
 }
 
@@ -103,7 +103,7 @@ func TestABucketWithoutARuleIsForgotten(t *testing.T) {
 	}
 	configured(t, a, other)
 	a.GC(cadence.GCAfter + 2*s)
-	if n := a.keys.Load(); n != 0 {
+	if n := a.keys.Len(); n != 0 {
 		t.Errorf("%d keys without a rule", n)
 	}
 }

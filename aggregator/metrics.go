@@ -6,11 +6,11 @@ import "github.com/uber-go/tally/v4"
 
 // metrics are held counters: looking one up costs more than a key's update.
 type metrics struct {
-	keys, hosts                                   tally.Gauge
-	updates, updatedKeys, refused, noRoom, insane tally.Counter
-	overlapping                                   tally.Counter
-	claims, claimsRefused, unmatched              tally.Counter
-	takes, undecided, repeated                    tally.Counter
+	keys, hosts                                    tally.Gauge
+	updates, updatedKeys, refused, noRoom, invalid tally.Counter
+	overlapping                                    tally.Counter
+	claims, claimsRefused, unmatched               tally.Counter
+	takes, undecided, repeated                     tally.Counter
 }
 
 func newMetrics(scope tally.Scope) metrics {
@@ -23,7 +23,7 @@ func newMetrics(scope tally.Scope) metrics {
 		refused:       scope.Counter("updates_refused"),
 		noRoom:        scope.Counter("keys_without_grant"),
 		overlapping:   scope.Counter("overlapping_reports"),
-		insane:        scope.Counter("insane_grants"),
+		invalid:       scope.Counter("invalid_grants"),
 		claims:        scope.Counter("claims"),
 		claimsRefused: scope.Counter("claims_refused"),
 		unmatched:     scope.Counter("claims_unmatched"),

@@ -4,10 +4,8 @@ package aggregator
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -16,9 +14,6 @@ import (
 	"github.com/headgate/headgate/aggregator/internal/pace"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/rpc"
-	"github.com/headgate/headgate/rpc/claims"
-	"github.com/headgate/headgate/rpc/usage"
-	"github.com/headgate/headgate/rpc/usage/ask"
 )
 
 // Owner is what a host runs for the keys that it owns: it answers one type of
@@ -155,42 +150,13 @@ func safely(one Owner, f func(Owner) error) (err error) {
 
 var _ Owner = (*Aggregator)(nil)
 
-// handOverWithin bounds each call to the next owner of keys.
-const handOverWithin = 2 * time.Second
-
 // RingMoved implements Lifecycle.
 func (a *Aggregator) RingMoved(c Cluster) {
 	a.Moved(Now())
 	if c.Placement != nil {
-		a.parent.Moved(c.Owns)
+		a.keys.Parent.Moved(c.Owns)
 	}
 }
 
 // Sweep implements Lifecycle.
 func (a *Aggregator) Sweep(time.Time) { a.GC(Now()) }
-
-// HandOver implements Lifecycle: what is left in buckets is told whenever keys
-// move, and what hosts hold only when this host leaves, because else they
-// report it themselves.
-func (a *Aggregator) HandOver(ctx context.Context, c Cluster) error {
-	var errs []error
-	var rows []usage.Take
-	a.parent.Moved(c.Owns)
-	if c.Leaving {
-		claimant := claims.Claimant{Host: c.Host, Placement: c.Placement, Peers: c.Peers, Timeout: handOverWithin}
-		for _, part := range a.Handover(Now()) {
-			_, failed := claimant.Claim(ctx, part)
-			if failed = slices.DeleteFunc(failed, func(err error) bool { return err == nil }); len(failed) > 0 {
-				errs = append(errs, fmt.Errorf("%d leases: %w", len(failed), failed[0]))
-			}
-		}
-		rows = a.HandoverBuckets(Now())
-	} else {
-		rows = a.Buckets(Now(), func(key string) bool { return !c.Owns(key) })
-	}
-	if len(rows) > 0 {
-		taker := ask.Taker{Host: c.Host, Placement: c.Placement, Peers: c.Peers, Timeout: handOverWithin}
-		errs = append(errs, taker.Send(ctx, rows))
-	}
-	return errors.Join(errs...)
-}

@@ -191,11 +191,11 @@ func TestAPanicAtAFirstClaimMixesNoHosts(t *testing.T) {
 		claim(2*time.Second, fmt.Sprint("other", i))
 	}
 	k := known(a, "claims/mine", "k")
-	if k.account.Hosts() != 4 {
-		t.Errorf("%d hosts, want 4", k.account.Hosts())
+	if k.Account.Hosts() != 4 {
+		t.Errorf("%d hosts, want 4", k.Account.Hosts())
 	}
 	for id := range uint32(4) {
-		if !k.account.Knows(id) || a.hosts.name(id) == "" {
+		if !k.Account.Knows(id) || a.keys.Hosts.Name(id) == "" {
 			t.Errorf("host %d has no row, or no name", id)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/headgate/headgate/aggregator/internal/rules"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/rpc/usage"
@@ -189,8 +190,8 @@ func (p *pooledHosts) runs(until time.Duration) {
 // debt and what hosts hold.
 func TestAChangeOfReachKeepsThePool(t *testing.T) {
 	const limit, burst = 200, 2000
-	for _, from := range pooled {
-		for _, to := range pooled {
+	for _, from := range rules.Pooled {
+		for _, to := range rules.Pooled {
 			if from == to {
 				continue
 			}
@@ -241,7 +242,7 @@ func TestManyChangesOfReachKeepThePool(t *testing.T) {
 	p := newPooledHosts(t, 10, ruleOf(algorithm.NameExact, limit, burst))
 	p.runs(15 * time.Second)
 	for i := range 30 {
-		p.changes(ruleOf(pooled[i%len(pooled)], limit, burst))
+		p.changes(ruleOf(rules.Pooled[i%len(rules.Pooled)], limit, burst))
 		p.runs(p.now + time.Duration(1+i%4)*time.Second)
 	}
 	most := limit*p.now.Seconds() + burst
@@ -249,7 +250,7 @@ func TestManyChangesOfReachKeepThePool(t *testing.T) {
 	if p.admitted > most+burst/4 || p.admitted < 0.9*most {
 		t.Errorf("%.0f are admitted of %.0f", p.admitted, most)
 	}
-	if n := p.a.keys.Load(); n != 1 {
+	if n := p.a.keys.Len(); n != 1 {
 		t.Errorf("one key has %d accounts", n)
 	}
 }
@@ -257,7 +258,7 @@ func TestManyChangesOfReachKeepThePool(t *testing.T) {
 // A host that has not heard of the rule asks under the name that it knows, and gives
 // back under it too: the pool decides.
 func TestTakesUnderAnotherNameAreOfThePool(t *testing.T) {
-	for _, name := range pooled {
+	for _, name := range rules.Pooled {
 		a := under(t, ruleOf(name, 1e-6, 100))
 		a.Moved(-time.Hour)
 		for i, auto := range []bool{false, true} {
@@ -269,12 +270,12 @@ func TestTakesUnderAnotherNameAreOfThePool(t *testing.T) {
 		if got := took(t, a, 2*time.Second, usage.Take{Tokens: 50}); got.OK {
 			t.Errorf("%s: 110 are taken of 100", name)
 		}
-		a.undo(2*time.Second, &usage.Takes{Rows: []usage.Take{{Key: "k", Auto: true, Tokens: 30}}})
+		a.undo(2*time.Second, []usage.Take{{Key: "k", Auto: true, Tokens: 30}})
 		a.GC(2 * time.Second)
 		if got := took(t, a, 3*time.Second, usage.Take{}); got.Left < 69.9 || got.Left > 70.1 {
 			t.Errorf("%s: %v left, want 70", name, got.Left)
 		}
-		if n := a.keys.Load(); n != 1 {
+		if n := a.keys.Len(); n != 1 {
 			t.Errorf("%s: %d accounts", name, n)
 		}
 	}
@@ -296,7 +297,7 @@ func TestTakesUnderAnotherNameMakeNoMoreKeys(t *testing.T) {
 	if got := took(t, a, 0, usage.Take{Key: "another", Tokens: 1}); got.Decided {
 		t.Errorf("the keys have moved, and there is room for %+v", got)
 	}
-	if got := inPlaces(a, "*", false); got != 10 {
+	if got := inQuota(a, "*", false); got != 10 {
 		t.Errorf("%d keys are counted, want 10", got)
 	}
 }
@@ -316,8 +317,8 @@ func TestAMigrationHasAnAccountOfItsOwn(t *testing.T) {
 		migrates.Migration = &dynamicconfig.Migration{From: from, To: to, Mode: dynamicconfig.ModeOldShadowNew}
 		configured(t, a, migrates)
 		old, next := took(t, a, time.Second, usage.Take{Auto: isAuto}).Left, took(t, a, time.Second, usage.Take{Auto: !isAuto}).Left
-		if !(old < 41 && next > 99) || a.keys.Load() != 2 {
-			t.Errorf("%s: %v and %v are left of %d accounts", from, old, next, a.keys.Load())
+		if !(old < 41 && next > 99) || a.keys.Len() != 2 {
+			t.Errorf("%s: %v and %v are left of %d accounts", from, old, next, a.keys.Len())
 		}
 		configured(t, a, ruleOf(algorithm.NameElastic, 1e-6, 100))
 		a.GC(2 * time.Second)
@@ -329,8 +330,8 @@ func TestAMigrationHasAnAccountOfItsOwn(t *testing.T) {
 
 // The lease of the cluster above stays with the key.
 func TestAChangeOfReachKeepsTheLeaseFromAbove(t *testing.T) {
-	for _, from := range pooled {
-		for _, to := range pooled {
+	for _, from := range rules.Pooled {
+		for _, to := range rules.Pooled {
 			a := below(t, dynamicconfig.Rule{Algorithm: from})
 			u := reportOf(from, 40, 0, s, "k")
 			u.Wants = []float64{40}
@@ -338,11 +339,11 @@ func TestAChangeOfReachKeepsTheLeaseFromAbove(t *testing.T) {
 			took(t, a, 0, usage.Take{Tokens: 1})
 			answered(t, a, s, lease(50))
 			k := known(a, from, "k")
-			before := k.part(s)
-			configured(t, a, dynamicconfig.Rule{Key: "*", Limit: k.rule.Limit, Burst: k.rule.Burst, Lease: k.rule.Lease, Parent: true, Algorithm: to})
+			before := k.Part(s)
+			configured(t, a, dynamicconfig.Rule{Key: "*", Limit: k.Rule.Limit, Burst: k.Rule.Burst, Lease: k.Rule.Lease, Parent: true, Algorithm: to})
 			a.GC(s)
-			if now := known(a, to, "k"); now != k || k.part(s) != before || before == 0 || k.above.Account != k.account {
-				t.Errorf("%s to %s: the key has %v of the limit, and had %v", from, to, k.part(s), before)
+			if now := known(a, to, "k"); now != k || k.Part(s) != before || before == 0 || k.Above.Account != k.Account {
+				t.Errorf("%s to %s: the key has %v of the limit, and had %v", from, to, k.Part(s), before)
 			}
 		}
 	}

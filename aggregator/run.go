@@ -95,5 +95,5 @@ func (o *Owners) Run(ctx context.Context, interval func() time.Duration) {
 // is its host's only Owner.
 func (a *Aggregator) Run(ctx context.Context) {
 	alone := Owners{All: []Owner{a}, Log: a.log}
-	alone.Run(ctx, func() time.Duration { return a.settings.Load().accounts.Interval })
+	alone.Run(ctx, func() time.Duration { return a.settings.Load().Accounts.Interval })
 }

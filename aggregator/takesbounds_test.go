@@ -4,10 +4,8 @@ package aggregator
 
 import (
 	"bytes"
-	"fmt"
 	"log/slog"
 	"math"
-	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -22,48 +20,6 @@ import (
 	"github.com/headgate/headgate/rpc/usage"
 	"github.com/headgate/headgate/rpc/usage/ask"
 )
-
-// Callers that settle nothing and send as much as fits cost a bounded amount of
-// memory, whoever they say that they are.
-func TestWhatIsRememberedOfLargeBatchesIsBounded(t *testing.T) {
-	a := bucketed(t, 1e-4, 3e4)
-	rows := []usage.Take{{Key: "k", Tokens: 1}}
-	for i := range 1024 {
-		rows = append(rows, usage.Take{Key: fmt.Sprint("other:", i, strings.Repeat("x", 1000)), Tokens: 1})
-	}
-	send := func(caller, batch, settled uint64) {
-		once(t, a, &usage.Takes{Caller: caller, Batch: batch, Settled: settled, Rows: rows})
-	}
-	remembered := func() (bytes int64) {
-		for _, c := range a.callers.all {
-			for _, b := range c.batches {
-				for i := range b.takes.Rows {
-					bytes += int64(len(b.takes.Rows[i].Key))
-				}
-			}
-		}
-		return bytes
-	}
-	for caller := range uint64(4) {
-		for batch := range uint64(40) {
-			send(caller+1, batch, 0)
-		}
-	}
-	if got := remembered(); got > maxRemembered || got < maxRemembered/2 {
-		t.Errorf("%d bytes of keys are remembered of %d", got, maxRemembered)
-	}
-	// A batch that is settled, withdrawn or gone makes room again.
-	for caller := range uint64(4) {
-		send(caller+1, 100, 100)
-	}
-	if got, counted := remembered(), a.callers.remembered.Load(); got > 5<<20 || counted < got || counted > 2*got {
-		t.Errorf("%d bytes of keys, %d counted, after all was settled", got, counted)
-	}
-	a.GC(Now() + 2*callerGone)
-	if got := a.callers.remembered.Load(); got != 0 || len(a.callers.all) != 0 {
-		t.Errorf("%d bytes counted of no caller", got)
-	}
-}
 
 // One message must not close a key for ever: who was charged with anything, or
 // heard of anything, comes out of debt soon.
@@ -149,48 +105,6 @@ func TestOnlyWhatMovedIsUndone(t *testing.T) {
 			}
 		})
 	}
-}
-
-// The owner counts the memory of what it keeps, not its number of rows.
-func TestWhatIsRememberedIsCounted(t *testing.T) {
-	heap := func() int64 {
-		runtime.GC()
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return int64(m.HeapAlloc)
-	}
-	// A large message leaves no large memory behind with a small one.
-	a := bucketed(t, 100, 100)
-	large := &usage.Takes{Rows: make([]usage.Take, rpc.MaxTakes)}
-	for i := range large.Rows {
-		large.Rows[i] = usage.Take{Key: "k", Tokens: 1}
-	}
-	before := heap()
-	for i := range uint64(300) {
-		once(t, a, large)
-		once(t, a, &usage.Takes{Caller: 1 + i/100, Batch: i%100 + 1, Rows: []usage.Take{{Key: "k", Tokens: 1}}})
-	}
-	if kept, counted := heap()-before, a.callers.remembered.Load(); kept > 2<<20 || counted < 300*int64(batchBytes) {
-		t.Errorf("of 300 batches of one row %d KiB are kept, and %d KiB counted", kept>>10, counted>>10)
-	}
-	runtime.KeepAlive(a)
-	// Batches that are withdrawn before they come count too.
-	b := bucketed(t, 100, 100)
-	before = heap()
-	for caller := range uint64(500) {
-		for batch := range uint64(2) {
-			takes := &usage.Takes{Caller: caller + 1, Batch: 1000 + batch}
-			for w := range uint64(rpc.MaxWithdrawn) {
-				takes.Withdrawn = append(takes.Withdrawn, batch*100+w+1)
-			}
-			once(t, b, takes)
-		}
-	}
-	if kept, counted := heap()-before, b.callers.remembered.Load(); kept > 2*counted {
-		t.Errorf("of withdrawn batches %d KiB are kept, and %d KiB counted", kept>>10, counted>>10)
-	}
-	runtime.KeepAlive(b)
 }
 
 // A peer that errs for ever does not fill the log, nor does its name.

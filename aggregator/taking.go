@@ -3,37 +3,30 @@
 package aggregator
 
 import (
+	"errors"
+	"fmt"
 	"time"
 
-	"github.com/headgate/headgate/aggregator/internal/account"
-	"github.com/headgate/headgate/algorithm"
-	"github.com/headgate/headgate/dynamicconfig"
-	"github.com/headgate/headgate/internal/exactbucket"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/headgate/headgate/aggregator/internal/hosts"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/usage"
 )
 
-// bucketRule is rule for a bucket, with a limit of its own.
-func bucketRule(rule *dynamicconfig.Rule, limit algorithm.Limit) exactbucket.Rule {
-	return exactbucket.Rule{Rate: limit.Rate, Burst: limit.Burst, MaxWait: rule.MaxWait, MaxDebt: rule.MaxDebt, MaxCost: rule.MaxCost}
-}
-
-// deepest is the level that what is spent already, or what a caller was told,
-// may bring a bucket of rule with this limit to: as deep as events that are
-// allowed within max_wait or max_debt bring it, and then a burst and one event of
-// the largest cost. Without it, one message could close a key for ever.
-func deepest(rule *dynamicconfig.Rule, limit algorithm.Limit) float64 {
-	borrowed := limit.Rate * max(rule.MaxDebt, rule.MaxWait, 0).Seconds()
-	return -min(limit.Burst+borrowed+rule.Costliest(), rpc.MaxTokens)
-}
-
-// mentions reports whether rule has the algorithm called name, which is a canonical
-// name, decide or measured.
-func mentions(registry *algorithm.Registry, rule *dynamicconfig.Rule, name string) bool {
-	if m := rule.Migration; m != nil {
-		return registry.Canonical(m.From) == name || registry.Canonical(m.To) == name
+// StepTakes is Update for usage.TakesTypeURL at now. Time is as in Step.
+func (a *Aggregator) StepTakes(now time.Duration, host string, payload *anypb.Any) (*anypb.Any, error) {
+	answer, repeated, err := a.batches.Serve(now, host, payload)
+	if repeated {
+		a.metrics.repeated.Inc(1)
 	}
-	return registry.Canonical(rule.Algorithm) == name
+	if err != nil {
+		if errors.Is(err, rpc.ErrPayload) {
+			a.refuse(host, "takes", err)
+		}
+		return nil, fmt.Errorf("aggregator: takes from %q: %w", host, err)
+	}
+	return answer, nil
 }
 
 // Take serves takes of host, which passed Check, at now, and puts the answers into
@@ -43,8 +36,8 @@ func mentions(registry *algorithm.Registry, rule *dynamicconfig.Rule, name strin
 func (a *Aggregator) Take(now time.Duration, host string, takes *usage.Takes, taken *usage.Taken) {
 	taken.By = a.number
 	taken.Rows = taken.Rows[:0]
-	id := a.hosts.acquire(host)
-	defer a.hosts.add(id, -1)
+	id := a.keys.Hosts.Acquire(host)
+	defer a.keys.Hosts.Add(id, -1)
 	for i := range takes.Rows {
 		taken.Rows = append(taken.Rows, a.take(now, id, &takes.Rows[i]))
 	}
@@ -55,104 +48,31 @@ func (a *Aggregator) Take(now time.Duration, host string, takes *usage.Takes, ta
 // host. It returns the owner's number too.
 func (a *Aggregator) TakeHere(host string, t usage.Take) (usage.Took, uint32) {
 	a.metrics.takes.Inc(1)
-	id := a.hosts.acquire(host)
-	defer a.hosts.add(id, -1)
+	id := a.keys.Hosts.Acquire(host)
+	defer a.keys.Hosts.Add(id, -1)
 	return a.take(Now(), id, &t), a.number
 }
 
 // take serves t, of host.
 func (a *Aggregator) take(now time.Duration, host uint32, t *usage.Take) usage.Took {
-	hash := a.table.Hash(t.Key)
-	sh := a.table.Shard(hash)
+	hash := a.keys.Table.Hash(t.Key)
+	sh := a.keys.Table.Shard(hash)
 	now = sh.Lock(now)
 	defer sh.Unlock()
 
-	k := a.taking(sh, now, hash, t)
+	k := a.keys.Taking(now, sh, a.settings.Load(), hash, t)
 	if k == nil || a.left.Load() {
 		a.metrics.undecided.Inc(1)
 		t.Tokens = 0
 		return usage.Took{}
 	}
-	return k.take(now, t, a.number, host)
+	return k.Take(now, t, a.number, host)
 }
 
-// take serves t, of k, for the owner whose number is by, and asked by host.
-func (k *key) take(now time.Duration, t *usage.Take, by, host uint32) (took usage.Took) {
-	switch u := k.account.(type) {
-	case *asked:
-		return u.take(now, k, t, by, host)
-	case account.Pooled: // the host has not heard that it need not ask
-		limit, l := k.limit(k.part(now)), newLearned(now)
-		u.Draw(now, bucketRule(k.rule, limit), func(b *exactbucket.Bucket) {
-			took = l.serve(now, b, t, by, deepest(k.rule, limit))
-		})
-		return took
-	}
-	t.Tokens = 0
-	return took
-}
-
-// taking finds or makes the key that t is from in sh, which is locked; nil if
-// there is none.
-func (a *Aggregator) taking(sh *shard, now time.Duration, hash uint64, t *usage.Take) *key {
-	s := a.settings.Load()
-	rule, name, ok := s.taken(t)
-	if !ok {
-		return nil
-	}
-	b := sh.Book(name)
-	k := b.Find(hash, t.Key)
-	if k == nil {
-		if a.arrive(now, sh, s, name, hash, t.Key) {
-			k = b.Find(hash, t.Key)
-		}
-		if k == nil {
-			return a.newTaking(b, s, now, rule, name, hash, t.Key)
-		}
-	}
-	if !a.adopt(now, sh, k, s, name, hash) {
-		return nil
-	}
-	return k
-}
-
-// taken is the rule that says of t from what to take, and the name of that: another
-// than t's if t's host has not heard of the rule.
-func (s *settings) taken(t *usage.Take) (rule *dynamicconfig.Rule, name string, ok bool) {
-	name = algorithm.NameExact
-	if t.Auto {
-		name = algorithm.NameAuto
-	}
-	rule, instead := s.match(t.Key, name)
-	if rule == nil {
-		rule, name = instead, s.successor(instead, name)
-	}
-	return rule, name, rule != nil && name != "" && !rule.InFlight
-}
-
-// newTaking makes a key and puts it into b, if there is room.
-func (a *Aggregator) newTaking(b *book, s *settings, now time.Duration, rule *dynamicconfig.Rule, name string, hash uint64, text string) *key {
-	if !s.places.enter(rule, name) {
-		a.metrics.noRoom.Inc(1)
-		return nil
-	}
-	c, err := s.config(rule, name)
-	if err == nil { // else this owner does not know it
-		k, err := a.newKey(b, s, c, hash, text, now)
-		if err == nil && k != nil {
-			return k
-		}
-	}
-	if n := s.places[placeOf(rule, name)]; n != nil {
-		n.Add(-1)
-	}
-	return nil
-}
-
-// undo gives back what the rows of takes took. What was lent beside it comes back
-// with the host's next report.
-func (a *Aggregator) undo(now time.Duration, takes *usage.Takes) {
-	for _, row := range takes.Rows {
+// undo gives back what rows took. What was lent beside it comes back with the host's
+// next report.
+func (a *Aggregator) undo(now time.Duration, rows []usage.Take) {
+	for _, row := range rows {
 		if row.Tokens == 0 {
 			continue
 		}
@@ -160,6 +80,6 @@ func (a *Aggregator) undo(now time.Duration, takes *usage.Takes) {
 		if back.Tokens > 0 { // it had given them back
 			back.Spent = usage.SpentBeyond
 		}
-		a.take(now, noHost, &back)
+		a.take(now, hosts.None, &back)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/aggregator/internal/account"
+	"github.com/headgate/headgate/aggregator/internal/owned"
+	"github.com/headgate/headgate/aggregator/internal/rules"
 	"github.com/headgate/headgate/aggregator/internal/table"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/usage"
@@ -16,7 +18,7 @@ import (
 type update struct {
 	a         *Aggregator
 	now       time.Duration
-	settings  *settings
+	settings  *rules.Settings
 	usage     *usage.Report
 	algorithm string // by its canonical name
 	host      uint32
@@ -25,13 +27,13 @@ type update struct {
 	likely    [table.AtOnce]likely // where the rows under way are
 	fetched   int                  // so that what is read ahead counts as used
 	report    account.Report
-	reporting *key // whose account a report of a host that it did not know is with
-	before    int  // how many hosts it had
+	reporting *owned.Key // whose account a report of a host that it did not know is with
+	before    int        // how many hosts it had
 
 	failed int32 // the last row that a weigher is to blame for
 	why    error
 
-	order table.Order[*key]
+	order table.Order[*owned.Key]
 }
 
 // none is no row.
@@ -60,12 +62,12 @@ func (u *update) done() {
 // none. If it is that key and there is a number, the key knows the host, is under
 // the settings in force, and has forgotten who is too old.
 type likely struct {
-	key *key
+	key *owned.Key
 	row int32
 }
 
 // Rows implements table.Visitor: it decides rows.
-func (u *update) Rows(now time.Duration, rows []int32, hashes []uint64, keys []*key) {
+func (u *update) Rows(now time.Duration, rows []int32, hashes []uint64, keys []*owned.Key) {
 	u.now, u.why = now, nil
 	for n, k := range keys {
 		u.likely[n] = likely{k, none}
@@ -109,15 +111,15 @@ func (u *update) fetch(rows []int32, all []likely) {
 	}
 	for _, l := range all {
 		if l.key != nil {
-			read += len(l.key.text) + l.key.account.Hosts()
+			read += len(l.key.Text()) + l.key.Account.Hosts()
 		}
 	}
 	guess := none // hosts often have the same row in each key
 	for n := range all {
-		if k := all[n].key; k != nil && k.settings == u.settings {
-			k.account.Expire(u.now, u.a.hosts.gone)
-			row, some := k.account.Fetch(u.host, guess)
-			read += int(k.text[0]) + some
+		if k := all[n].key; k != nil && k.Settings == u.settings {
+			k.Account.Expire(u.now, u.a.keys.Hosts.Gone)
+			row, some := k.Account.Fetch(u.host, guess)
+			read += int(k.Text()[0]) + some
 			if all[n].row = row; row != none {
 				guess = row
 			}
@@ -125,7 +127,7 @@ func (u *update) fetch(rows []int32, all []likely) {
 	}
 	for _, l := range all {
 		if l.row != none {
-			read += l.key.account.Beside(l.row)
+			read += l.key.Account.Beside(l.row)
 		}
 	}
 	u.fetched += read
@@ -148,7 +150,7 @@ func (u *update) rows(rows []int32, hashes []uint64, n int) (at int, err error) 
 func (u *update) fail(i int) {
 	defer func() { _ = recover() }() // it may do so again
 
-	u.a.metrics.insane.Inc(1)
+	u.a.metrics.invalid.Inc(1)
 	u.report = account.Report{}
 	u.put(i, account.Grant{}, 0)
 	u.joined()
@@ -157,15 +159,15 @@ func (u *update) fail(i int) {
 // row decides row i, whose key has this hash, and which likely guesses at.
 func (u *update) row(likely *likely, i int, hash uint64) error {
 	k, row := likely.key, likely.row
-	if k == nil || k.text != u.usage.Keys[i] {
+	if k == nil || k.Text() != u.usage.Keys[i] {
 		var err error
 		if k, err = u.find(hash, u.usage.Keys[i]); err != nil {
 			return err
 		}
 		row = none
 	}
-	if k != nil && (k.settings != u.settings || k.rule == nil) {
-		if !u.a.adopt(u.now, u.a.table.Shard(hash), k, u.settings, u.algorithm, hash) {
+	if k != nil && (k.Settings != u.settings || k.Rule == nil) {
+		if !u.a.keys.Adopt(u.now, u.a.keys.Table.Shard(hash), k, u.settings, u.algorithm, hash) {
 			k = nil
 		}
 		row = none
@@ -182,8 +184,8 @@ func (u *update) row(likely *likely, i int, hash uint64) error {
 	switch {
 	case !ok:
 		u.put(i, account.Grant{}, 0)
-	case !sane(g):
-		return insane(g)
+	case !valid(g):
+		return invalidGrant(g)
 	default:
 		u.put(i, g, u.report.Lease)
 	}
@@ -201,22 +203,22 @@ func (u *update) put(i int, g account.Grant, lease time.Duration) {
 
 // admit makes k, which may or may not know the host, ready for a report of it.
 // It returns false if there is no room for another.
-func (u *update) admit(k *key) bool {
-	k.account.Expire(u.now, u.a.hosts.gone)
-	if !k.room(u.now, u.host, u.a.hosts.gone) {
+func (u *update) admit(k *owned.Key) bool {
+	k.Account.Expire(u.now, u.a.keys.Hosts.Gone)
+	if !k.Room(u.now, u.host, u.a.keys.Hosts.Gone) {
 		u.a.metrics.noRoom.Inc(1)
 		return false
 	}
-	u.reporting, u.before = k, k.account.Hosts()
+	u.reporting, u.before = k, k.Account.Hosts()
 	return true
 }
 
 // decide takes in row i, about k, and returns what the host may do; false if it
 // should go on as it is.
-func (u *update) decide(k *key, i int) (g account.Grant, ok bool) {
-	part, r := k.part(u.now), &u.report
-	k.report(u.now, r, u.usage, i, part)
-	g, ok = k.account.Report(u.now, k.limit(part), u.host, r)
+func (u *update) decide(k *owned.Key, i int) (g account.Grant, ok bool) {
+	part, r := k.Part(u.now), &u.report
+	k.Report(u.now, r, u.usage, i, part)
+	g, ok = k.Account.Report(u.now, k.Limit(part), u.host, r)
 	if u.reporting != nil {
 		u.joined()
 	}
@@ -227,15 +229,15 @@ func (u *update) decide(k *key, i int) (g account.Grant, ok bool) {
 	if r.Keeps {
 		r.Keeps = false
 		has := u.usage.Weight[i]
-		return account.Grant{Weight: has, Burst: has * k.rule.Burst, Used: g.Used}, true
+		return account.Grant{Weight: has, Burst: has * k.Rule.Burst, Used: g.Used}, true
 	}
-	if k.above != nil { // hosts know the rule's limit only
-		k.above.Stir(u.now)
+	if k.Above != nil { // hosts know the rule's limit only
+		k.Above.Stir(u.now)
 		g.Weight *= part
-		if _, asked := k.account.(account.Bucketed); !asked {
-			g.Used = max(g.Used, float64(k.rule.Limit)) // what is left of it is not for them
+		if _, asked := k.Account.(account.Bucketed); !asked {
+			g.Used = max(g.Used, float64(k.Rule.Limit)) // what is left of it is not for them
 		}
-		ok = ok && !k.above.Waits()
+		ok = ok && !k.Above.Waits()
 	}
 	return g, ok
 }
@@ -246,28 +248,27 @@ func (u *update) decide(k *key, i int) (g account.Grant, ok bool) {
 // has until its lease ends, and the rule's account counts it.
 func (u *update) elsewhere(i int, hash uint64) error {
 	text := u.usage.Keys[i]
-	_, rule := u.settings.match(text, u.algorithm)
-	if rule == nil || bypassed(rule) {
+	_, rule := u.settings.Match(text, u.algorithm)
+	if rule == nil || rules.Bypassed(rule) {
 		return nil
 	}
-	name := u.settings.registry.Canonical(answering(rule))
-	sh := u.a.table.Shard(hash)
-	b := sh.Book(name)
-	k := b.Find(hash, text)
-	if k == nil && u.a.arrive(u.now, sh, u.settings, name, hash, text) {
-		k = b.Find(hash, text)
-	}
-	if k == nil {
-		c, err := u.settings.config(rule, name)
+	name := u.settings.Answering(rule)
+	sh := u.a.keys.Table.Shard(hash)
+	k, later := u.a.keys.Find(u.now, sh, u.settings, name, hash, text)
+	switch {
+	case later:
+		return nil
+	case k == nil:
+		c, err := u.settings.Config(rule, name)
 		if err != nil {
 			return nil // nothing is shared by that name; or hosts that name it are told
 		}
-		if k, err = u.a.newKey(b, u.settings, c, hash, text, u.now); k == nil {
-			return err
+		if k = u.a.keys.Make(u.now, sh, u.settings, c, name, hash, text); k == nil {
+			return nil
 		}
-		k.enter()
+		k.Count(1)
 	}
-	if !k.adopt(u.now, u.settings, name) || !u.admit(k) {
+	if !k.Adopt(u.now, u.settings, name) || !u.admit(k) {
 		return nil
 	}
 	u.report.Elsewhere = true
@@ -284,42 +285,33 @@ func (u *update) joined() {
 		return
 	}
 	u.reporting = nil
-	if k.account.Hosts() > u.before && k.account.Knows(u.host) {
-		u.a.hosts.add(u.host, 1)
+	if k.Account.Hosts() > u.before && k.Account.Knows(u.host) {
+		u.a.keys.Hosts.Add(u.host, 1)
 	}
 }
 
 // find finds or makes the key called text; nil if there is no room. The error
 // says that the algorithm is to blame.
-func (u *update) find(hash uint64, text string) (*key, error) {
-	b := u.a.table.Shard(hash).Book(u.algorithm)
-	if k := b.Find(hash, text); k != nil {
+func (u *update) find(hash uint64, text string) (*owned.Key, error) {
+	sh := u.a.keys.Table.Shard(hash)
+	if k, later := u.a.keys.Find(u.now, sh, u.settings, u.algorithm, hash, text); k != nil || later {
 		return k, nil
 	}
-	if !u.a.arrive(u.now, u.a.table.Shard(hash), u.settings, u.algorithm, hash, text) {
-		return nil, nil
-	}
-	if k := b.Find(hash, text); k != nil {
-		return k, nil
-	}
-	return u.make(b, hash, text)
-}
-
-// make makes the key called text.
-func (u *update) make(b *book, hash uint64, text string) (k *key, err error) {
-	rule, instead := u.settings.match(text, u.algorithm)
+	rule, instead := u.settings.Match(text, u.algorithm)
 	if instead != nil {
 		return nil, nil
 	}
-	var c *account.Config
-	if rule != nil {
-		if c, err = u.settings.config(rule, u.algorithm); err != nil {
-			return nil, err
-		}
+	if rule == nil {
+		u.a.metrics.noRoom.Inc(1)
+		return nil, nil
 	}
-	k, err = u.a.newKey(b, u.settings, c, hash, text, u.now)
+	c, err := u.settings.Config(rule, u.algorithm)
+	if err != nil {
+		return nil, err
+	}
+	k := u.a.keys.Make(u.now, sh, u.settings, c, u.algorithm, hash, text)
 	if k != nil {
-		k.enter() // hosts that report hold max_keys themselves
+		k.Count(1) // hosts that report hold max_keys themselves
 	}
-	return k, err
+	return k, nil
 }

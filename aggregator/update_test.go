@@ -70,7 +70,7 @@ func TestUpdateRefusesWrongPayloads(t *testing.T) {
 		if answer, err := a.Update(t.Context(), "a", payload); err == nil || answer != nil {
 			t.Errorf("%s: answered %v, %v", name, answer, err)
 		}
-		if a.keys.Load() != 0 || a.hosts.len() != 0 {
+		if a.keys.Len() != 0 || a.keys.Hosts.Len() != 0 {
 			t.Errorf("%s: was taken in", name)
 		}
 	}
@@ -121,12 +121,12 @@ func TestRunForgetsAndEnds(t *testing.T) {
 		}
 		time.Sleep(9500 * time.Millisecond)
 		synctest.Wait()
-		if a.keys.Load() != 1 || a.hosts.len() != 1 {
+		if a.keys.Len() != 1 || a.keys.Hosts.Len() != 1 {
 			t.Error("forgotten before gc_after")
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if a.keys.Load() != 0 || a.hosts.len() != 0 {
+		if a.keys.Len() != 0 || a.keys.Hosts.Len() != 0 {
 			t.Error("not forgotten after gc_after")
 		}
 		at := time.Now()
@@ -201,7 +201,7 @@ func isManySmallOnes(t *testing.T, name string, keys int) {
 	for _, text := range texts { // small reports find the same keys
 		step(t, large, 3*time.Second, "a", reportOf(name, 1, 0, time.Second, text))
 	}
-	if got, want := large.keys.Load(), small.keys.Load(); got != want {
+	if got, want := large.keys.Len(), small.keys.Len(); got != want {
 		t.Errorf("%d keys are known, one by one %d", got, want)
 	}
 }
@@ -268,14 +268,16 @@ func TestKeysNamedTwiceUnderNewSettings(t *testing.T) {
 				twice.Allowed[i] = uses
 			}
 			step(t, a, 15*time.Second, "a", twice)
-			id := a.hosts.ids["a"]
+			id := a.keys.Hosts.Acquire("a")
 			for _, text := range texts {
-				if k := known(a, name, text).account; !k.Knows(id) || k.Hosts() != 2 {
+				if k := known(a, name, text).Account; !k.Knows(id) || k.Hosts() != 2 {
 					t.Fatalf("others %v, first %d: of hosts a and late %d are known; a is one: %v", others, uses, k.Hosts(), k.Knows(id))
 				}
 			}
-			if rows := a.hosts.rows[id]; rows != int64(len(texts)) {
-				t.Errorf("others %v, first %d: a is counted %d times for %d keys", others, uses, rows, len(texts))
+			for name, rows := range a.keys.Hosts.All {
+				if name == "a" && rows != int64(len(texts))+1 { // and once here
+					t.Errorf("others %v, first %d: a is counted %d times for %d keys", others, uses, rows-1, len(texts))
+				}
 			}
 		}
 	}

@@ -198,8 +198,8 @@ func TestPropertiesComplete(t *testing.T) {
 	}
 }
 
-// Whatever numbers come in, a snapshot has only sane ones.
-func TestConfigLetsNoInsaneNumberThrough(t *testing.T) {
+// Whatever numbers come in, a snapshot has only valid ones.
+func TestConfigLetsNoInvalidNumberThrough(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := rapid.OneOf(rapid.Float64(), rapid.Float64Range(0, 1e13), rapid.SampledFrom([]float64{0, math.NaN(), math.Inf(1), math.Inf(-1), 5e-324, 1, 1e12}))
 		r := Rule{Key: "k", Limit: rate.Limit(f.Draw(t, "limit")), Burst: f.Draw(t, "burst"), SafeCapacity: rate.Limit(f.Draw(t, "safe")), Fallback: Fallback(rapid.IntRange(0, 5).Draw(t, "fallback")), Lease: time.Duration(rapid.Int64().Draw(t, "lease"))}

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Parse never panics, is never slow, and what it takes is sane; what it
+// Parse never panics, is never slow, and what it takes is valid; what it
 // refuses, it refuses at a place that the file has.
 func FuzzParse(f *testing.F) {
 	files, _ := filepath.Glob("testdata/broken/*.yaml")

@@ -214,8 +214,8 @@ func TestBoundsOnWhatIsNested(t *testing.T) {
 	}
 }
 
-// Whatever numbers come in, a snapshot has only sane ones.
-func TestConfigLetsNoInsaneLeaseThrough(t *testing.T) {
+// Whatever numbers come in, a snapshot has only valid ones.
+func TestConfigLetsNoInvalidLeaseThrough(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := rapid.OneOf(rapid.Float64(), rapid.Float64Range(0, 2), rapid.SampledFrom([]float64{0, math.NaN(), math.Inf(1), math.Inf(-1), 1, 7, 1e9, 1e9 + 1, 1e12}))
 		d := rapid.OneOf(rapid.SampledFrom([]int64{0, 0, -1, -2, 1}), rapid.Int64Range(0, int64(time.Minute)), rapid.Int64())

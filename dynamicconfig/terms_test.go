@@ -59,8 +59,8 @@ func TestFieldsAboutOneEvent(t *testing.T) {
 	}
 }
 
-// Whatever numbers come in, a snapshot has only sane ones.
-func TestConfigLetsNoInsaneTermsThrough(t *testing.T) {
+// Whatever numbers come in, a snapshot has only valid ones.
+func TestConfigLetsNoInvalidTermsThrough(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := rapid.OneOf(rapid.Float64(), rapid.Float64Range(0, 2), rapid.SampledFrom([]float64{0, math.NaN(), math.Inf(1), math.Inf(-1), 1, Soft, 0.25, 1e9, 1e12, 1e13}))
 		d := rapid.OneOf(rapid.SampledFrom([]int64{0, -1, -2, 1, math.MaxInt64, math.MinInt64}), rapid.Int64Range(0, int64(time.Minute)))
@@ -75,9 +75,9 @@ func TestConfigLetsNoInsaneTermsThrough(t *testing.T) {
 			return
 		}
 		got := s.Rules()[0]
-		sane := func(d time.Duration) bool { return d >= None && d <= 24*time.Hour }
+		valid := func(d time.Duration) bool { return d >= None && d <= 24*time.Hour }
 		part := got.Enforced()
-		ok := sane(got.MaxWait) && sane(got.MaxDebt) && part >= 0 && part <= 1 &&
+		ok := valid(got.MaxWait) && valid(got.MaxDebt) && part >= 0 && part <= 1 &&
 			(got.MaxCost == 0 || got.MaxCost >= 1 && got.MaxCost <= MaxCost && (got.MaxDebt > 0 || got.MaxCost <= got.Burst))
 		if got.Algorithm == "exact" || got.Algorithm == "auto" {
 			ok = ok && got.AskTimeout >= MinAskTimeout && got.AskTimeout <= MaxAskTimeout

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"os"
 	"testing"
@@ -115,6 +116,33 @@ func TestWeighingsDivideDemandsOfAnySize(t *testing.T) {
 			}
 			if sum > 100*(1+1e-9) {
 				t.Errorf("%s of %g: parts %g sum to %v", name, wants, parts, sum)
+			}
+		}
+	}
+}
+
+// The order of demands says nothing, and a limit of 0 leaves nothing to divide.
+func TestWeighingsDoNotDependOnTheOrderOfDemands(t *testing.T) {
+	for name, weigh := range map[string]algorithm.Weigh{"half-to-the-biggest": halfToTheBiggest, "zone-a-double": zoneADouble} {
+		for _, capacity := range []float64{100, 0} {
+			divide := func(order ...string) map[string]float64 {
+				wants := map[string]float64{"a": 30, "b": 30, "c": 10, "d": 20}
+				demands, parts := make([]algorithm.Demand, len(order)), make([]float64, len(order))
+				for i, host := range order {
+					demands[i] = algorithm.Demand{Host: host, Wants: wants[host]}
+				}
+				weigh(capacity, demands, parts)
+				of := make(map[string]float64)
+				for i, host := range order {
+					of[host] = parts[i]
+				}
+				return of
+			}
+			first := divide("a", "b", "c", "d")
+			for host, part := range divide("d", "b", "c", "a") {
+				if !(math.Abs(part-first[host]) < 1e-9) || capacity == 0 && part != 0 {
+					t.Errorf("%s of %v: %s gets %v, and %v in another order", name, capacity, host, first[host], part)
+				}
 			}
 		}
 	}

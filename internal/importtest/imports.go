@@ -37,6 +37,11 @@ func (s *source) breach(f file, path string) (what, why string) {
 		if layered && top(dir) != l.dir && !slices.Contains(l.may, top(dir)) && !slices.Contains(l.may, dir) {
 			return "imports " + path, l.why + " (" + l.dir + " may import " + listed(l.may) + ")"
 		}
+		for _, r := range rooms {
+			if within(f.dir, r.dir) && !within(dir, r.dir) && !slices.Contains(r.may, dir) {
+				return "imports " + path, r.why + " (" + r.dir + " may import " + listed(r.may) + ")"
+			}
+		}
 		return "", ""
 	}
 	if path == "testing" || strings.HasPrefix(path, "testing/") {

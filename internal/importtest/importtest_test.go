@@ -85,6 +85,7 @@ func TestBadTrees(t *testing.T) {
 		{"rpc imports a sibling", "rpc/x.go", header + "package rpc\nimport _ \"example.com/m/dynamicconfig\"\n", "the contract knows neither"},
 		{"a leaf of rpc imports a sibling", "rpc/rpctest/x.go", header + "package rpctest\nimport _ \"example.com/m/limiter\"\n", "the contract knows neither"},
 		{"limiter imports algorithm", "limiter/x.go", header + "package limiter\nimport _ \"example.com/m/algorithm\"\n", "limiting hosts never link an algorithm"},
+		{"a room imports another", "aggregator/internal/batches/x.go", pkg("batches", "example.com/m/algorithm"), "batches know no keys and no rules (aggregator/internal/batches may import only rpc, rpc/usage)"},
 		{"limiter imports ringpop", "limiter/x.go", header + "package limiter\nimport _ \"example.com/m/ringpop\"\n", "(limiter may import only rpc, dynamicconfig, internal/exactbucket, internal/processor)"},
 		{"shadow imports rpc", "shadow/x.go", header + "package shadow\nimport _ \"example.com/m/rpc\"\n", "shadow runs two limiters"},
 		{"aggregator imports limiter", "aggregator/x.go", header + "package aggregator\nimport _ \"example.com/m/limiter\"\n", "deciding hosts never link a limiter"},

@@ -26,6 +26,17 @@ var layers = []layer{
 	{"aggregator", []string{"rpc", "algorithm", "dynamicconfig", "internal/exactbucket", "internal/rowset", "internal/sum"}, "deciding hosts never link a limiter: deciders only answer"},
 }
 
+// rooms are folders with a rule of their own: a room, and the folders below it, may
+// import these folders of the module, and those of the room.
+var rooms = []layer{
+	{"aggregator/internal/table", nil, "the table knows keys by their text only"},
+	{"aggregator/internal/pace", nil, "pace knows only time"},
+	{"aggregator/internal/hosts", []string{"aggregator/internal/account", "algorithm"}, "the numbers of hosts know no keys and no messages"},
+	{"aggregator/internal/batches", []string{"rpc", "rpc/usage"}, "batches know no keys and no rules"},
+	{"aggregator/internal/rules", []string{"aggregator/internal/account", "algorithm", "dynamicconfig"}, "what rules mean for keys needs no keys and no messages"},
+	{"aggregator/internal/account", []string{"algorithm", "dynamicconfig", "rpc", "internal/exactbucket", "internal/rowset", "internal/sum"}, "an account is the state of one key, and knows no messages"},
+}
+
 // wholes may import every layer: they put the two halves together. The root
 // package is the empty string, and headgatetest runs it in users' tests.
 var wholes = []string{"", "cmd", "internal", "examples", "bench", "headgatetest"}

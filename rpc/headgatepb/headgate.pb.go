@@ -768,8 +768,8 @@ func (x *Lease) GetRefused() string {
 // take i. A column may be left out where it says what all rows have.
 type Takes struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Who sends: a number at random, which a process keeps. With batch it tells
-	// a call that is delivered twice; 0: nobody looks.
+	// The sender's number, at random, which a process keeps. By caller and batch, the
+	// receiver recognizes a call that is delivered twice. Zero disables the check.
 	Caller uint64 `protobuf:"fixed64,1,opt,name=caller,proto3" json:"caller,omitempty"`
 	// Numbers the caller's calls to this owner.
 	Batch uint64 `protobuf:"varint,2,opt,name=batch,proto3" json:"batch,omitempty"`

@@ -89,7 +89,7 @@ func (t *Table[K]) under(now time.Duration, algorithm string, o *Order[K], first
 	}
 	for s, n := first, 0; s < next; s++ {
 		if upTo := int(min(o.ends[s+1], end) - from); n < upTo {
-			b := t.shards[s].Book(algorithm)
+			b := t.shards[s].Map(algorithm)
 			for ; n < upTo; n++ {
 				o.likely[n] = b.Look(hashes[n])
 			}

@@ -2,7 +2,7 @@
 
 // Package table keeps the keys that a host owns, and goes over those of one report.
 //
-//	text ─ hash ─▶ shard, under a lock ─▶ book, of one algorithm ─▶ key
+//	text ─ hash ─▶ shard, under a lock ─▶ map, of one algorithm ─▶ key
 //
 // A report of many keys is taken shard by shard, and Visit tells its Visitor where keys
 // most likely are before it takes the first, so that the memory behind many can be
@@ -64,14 +64,14 @@ func (t *Table[K]) All(yield func(*Shard[K]) bool) {
 	}
 }
 
-// shardOf is where a key with hash is. Books use the lower bits.
+// shardOf is where a key with hash is. Maps use the lower bits.
 func shardOf(hash uint64) uint64 { return hash >> (64 - shardBits) }
 
 // Shard is a part of the keys, so that reports rarely wait for each other.
 type Shard[K Key] struct {
-	mu    sync.Mutex    // protects following fields, all in the books, and their keys
-	now   time.Duration // the latest time of all that had the lock
-	books []*Book[K]    // a book per algorithm; they stay for ever
+	mu   sync.Mutex    // protects following fields, all in the maps, and their keys
+	now  time.Duration // the latest time of all that had the lock
+	maps []*Map[K]     // a map per algorithm; they stay for ever
 
 	_ [24]byte // a shard per cache line
 }
@@ -87,16 +87,16 @@ func (sh *Shard[K]) Lock(now time.Duration) time.Duration {
 // Unlock ends Lock.
 func (sh *Shard[K]) Unlock() { sh.mu.Unlock() }
 
-// Book is the book of an algorithm in sh, which is locked. It begins if there is none.
-func (sh *Shard[K]) Book(algorithm string) *Book[K] {
-	for _, b := range sh.books {
+// Map is the map of an algorithm in sh, which is locked. It begins if there is none.
+func (sh *Shard[K]) Map(algorithm string) *Map[K] {
+	for _, b := range sh.maps {
 		if b.algorithm == algorithm {
 			return b
 		}
 	}
-	b := &Book[K]{algorithm: strings.Clone(algorithm)}
+	b := &Map[K]{algorithm: strings.Clone(algorithm)}
 	b.resize(smallestBook)
-	sh.books = append(sh.books, b)
+	sh.maps = append(sh.maps, b)
 	return b
 }
 
@@ -113,7 +113,7 @@ func (sh *Shard[K]) Entries() (all []Entry[K]) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 
-	for _, b := range sh.books {
+	for _, b := range sh.maps {
 		all = slices.Grow(all, b.live)
 		for _, s := range b.slots {
 			if s.key != zero {

@@ -18,9 +18,9 @@ func (n *named) Text() string { return n.text }
 
 // Hashes are drawn from few, so that keys lie in each other's way, and share
 // a hash whole.
-func TestABookIsAMap(t *testing.T) {
+func TestAMapIsAMapOfGo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		b, want := new(Book[*named]), make(map[string]*named)
+		b, want := new(Map[*named]), make(map[string]*named)
 		b.resize(smallestBook)
 		hashes := rapid.SliceOfN(rapid.Uint64Range(0, 20), 64, 64).Draw(t, "hashes")
 		for _, n := range rapid.SliceOfN(rapid.IntRange(0, 63), 0, 300).Draw(t, "toggled") {
@@ -73,7 +73,7 @@ func (v *visited) Rows(now time.Duration, rows []int32, hashes []uint64, likely 
 		if hashes[n] != v.table.Hash(text) {
 			v.t.Errorf("row %d has another hash", row)
 		}
-		k := v.table.Shard(hashes[n]).Book("mine").Find(hashes[n], text)
+		k := v.table.Shard(hashes[n]).Map("mine").Find(hashes[n], text)
 		if k != nil && likely[n] == nil && len(v.texts) > Few {
 			v.t.Errorf("%s is overlooked", text)
 		}
@@ -91,7 +91,7 @@ func TestAVisitIsALoopOverAMap(t *testing.T) {
 		for _, n := range rapid.SliceOfDistinct(rapid.IntRange(0, 500), rapid.ID[int]).Draw(rt, "keys") {
 			k := &named{fmt.Sprint(n)}
 			hash := table.Hash(k.text)
-			table.Shard(hash).Book("mine").Add(hash, k)
+			table.Shard(hash).Map("mine").Add(hash, k)
 			want[k.text] = k
 		}
 		v := &visited{t: t, table: table, found: make(map[string]*named)}

@@ -4,7 +4,6 @@ package ask
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -25,7 +24,8 @@ import (
 // order. A new owner of a key learns from the last answer that the Taker got, or
 // else from the last one that the caller got.
 //
-// Forward undoes a batch whose caller has given up. It also undoes a batch whose
+// A batch that is delivered twice takes once, at the same edge, and both get the same
+// answer. Forward undoes a batch whose caller has given up. It also undoes a batch whose
 // answer was lost, when the caller withdraws it here or at another edge of the
 // cluster: see Others. So a caller numbers its batches for all edges of a cluster
 // together. Its fields do not change once it is in use, and
@@ -50,9 +50,6 @@ type Forward struct {
 
 var _ rpc.Decider = (*Forward)(nil)
 
-// errWithdrawn means that the caller has given up on this answer.
-var errWithdrawn = errors.New("rpc: these takes were withdrawn meanwhile")
-
 // Update asks the owners of the keys in payload, which is Takes. The caller's name
 // does not matter. The errors are ErrPayload, ctx's, or that the caller has given up.
 func (f *Forward) Update(ctx context.Context, _ string, payload *anypb.Any) (*anypb.Any, error) {
@@ -65,27 +62,38 @@ func (f *Forward) Update(ctx context.Context, _ string, payload *anypb.Any) (*an
 	if unknown := f.withdraw(takes.Caller, takes.Withdrawn); len(unknown) > 0 && f.Others != nil {
 		elsewhere.Go(func() { f.withdrawElsewhere(takes.Caller, unknown, f.longest(takes.Rows)) })
 	}
+	id := takeID{takes.Caller, takes.Batch}
+	for {
+		b, again := f.answered.begin(id)
+		if !again {
+			return f.serve(ctx, id, b, &takes, &elsewhere)
+		}
+		elsewhere.Wait()
+		// If the call that served the batch has undone it, this call serves it.
+		if answer, err := f.answered.wait(ctx, b); answer != nil || err != nil {
+			return answer, err
+		}
+	}
+}
+
+// serve serves takes, the batch b called id, and waits for others that this call does.
+func (f *Forward) serve(ctx context.Context, id takeID, b *answered, takes *usage.Takes, others *sync.WaitGroup) (*anypb.Any, error) {
 	taken := usage.Taken{Rows: make([]usage.Took, len(takes.Rows))}
 	f.take(ctx, takes.Rows, taken.Rows)
-	elsewhere.Wait()
-
+	others.Wait()
+	rows := opposites(takes.Rows, taken.Rows)
+	taken.By = f.by(takes.Rows, taken.Rows)
+	answer, err := usage.EncodeTaken(&taken, len(takes.Rows))
+	if err == nil {
+		err = ctx.Err()
+	}
 	// If the caller does not get the answer, this call undoes the batch, or the one
 	// that withdraws it, whichever is first.
-	id := takeID{takes.Caller, takes.Batch}
-	rows := opposites(takes.Rows, taken.Rows)
-	if !f.answered.add(id, rows) {
+	if end := f.answered.end(id, b, rows, answer, err); end != nil {
 		f.undo(rows)
-		return nil, fmt.Errorf("take %d times: %w", len(takes.Rows), errWithdrawn)
+		return nil, fmt.Errorf("take %d times: %w", len(takes.Rows), end)
 	}
-	if err := ctx.Err(); err != nil {
-		if id.caller != 0 {
-			rows = f.answered.remove(id) // none if another call has undone them
-		}
-		f.undo(rows)
-		return nil, fmt.Errorf("take %d times: %w", len(takes.Rows), err)
-	}
-	taken.By = f.by(takes.Rows, taken.Rows)
-	return usage.EncodeTaken(&taken, len(takes.Rows))
+	return answer, nil
 }
 
 // take fills in the answer to each row. Rows for this very host do not wait, and
@@ -173,8 +181,7 @@ func (f *Forward) undo(rows []usage.Take) {
 	}
 }
 
-// opposites undo the rows that moved something. There is no room for others: an edge
-// remembers them by their number.
+// opposites undo the rows that moved something. There is no room for others.
 func opposites(rows []usage.Take, took []usage.Took) []usage.Take {
 	moved := 0
 	for i := range rows {
@@ -212,85 +219,4 @@ func (k *toldKeys) by(of account) uint32 {
 	defer p.mu.Unlock()
 
 	return p.find(of).by
-}
-
-// takeID names a batch of takes.
-type takeID struct{ caller, number uint64 }
-
-// answeredTakes remembers what undoes the last batches that were answered, and those that
-// were withdrawn before, until so many rows have come since. The zero
-// answeredTakes is ready. Safe for concurrent use.
-type answeredTakes struct {
-	mu         sync.Mutex // protects following fields
-	young, old map[takeID][]usage.Take
-	rows       int // of young
-}
-
-// maxAnswered is how many rows become old together: some megabytes, or thirty if all
-// keys are as long as can be.
-const maxAnswered = 32 << 10
-
-// withdrawn stands for the rows of a batch that is withdrawn.
-var withdrawn = []usage.Take{{Key: "withdrawn"}}
-
-func isWithdrawn(rows []usage.Take) bool { return len(rows) == 1 && &rows[0] == &withdrawn[0] }
-
-// add remembers the rows that undo a batch; false if it is withdrawn already.
-func (a *answeredTakes) add(id takeID, rows []usage.Take) bool {
-	if id.caller == 0 {
-		return true // it cannot be withdrawn
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-
-	switch {
-	case isWithdrawn(a.findLocked(id)):
-		return false
-	case len(rows) > 0:
-		a.putLocked(id, rows)
-	}
-	return true
-}
-
-// withdraw returns the rows of a batch, once, and whether it was answered. A batch
-// that was not yet answered counts as withdrawn from now on.
-func (a *answeredTakes) withdraw(id takeID) (rows []usage.Take, known bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-
-	rows = a.findLocked(id)
-	if isWithdrawn(rows) {
-		return nil, true // and elsewhere, if it could be
-	}
-	a.putLocked(id, withdrawn)
-	return rows, rows != nil
-}
-
-// remove returns the rows of a batch, once.
-func (a *answeredTakes) remove(id takeID) []usage.Take {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-
-	rows := a.findLocked(id)
-	if isWithdrawn(rows) {
-		return nil
-	}
-	delete(a.young, id)
-	delete(a.old, id)
-	return rows
-}
-
-func (a *answeredTakes) findLocked(id takeID) []usage.Take {
-	if rows, ok := a.young[id]; ok {
-		return rows
-	}
-	return a.old[id]
-}
-
-func (a *answeredTakes) putLocked(id takeID, rows []usage.Take) {
-	if a.rows += len(rows); a.rows > maxAnswered || a.young == nil {
-		a.old, a.young, a.rows = a.young, make(map[takeID][]usage.Take), len(rows)
-	}
-	delete(a.old, id)
-	a.young[id] = rows
 }

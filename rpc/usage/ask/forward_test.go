@@ -5,6 +5,8 @@ package ask_test
 import (
 	"context"
 	"errors"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -184,4 +186,91 @@ func TestAnEdgeRefusesWhatAreNoTakes(t *testing.T) {
 	if len(o.calls()) != 0 {
 		t.Error("and asks")
 	}
+}
+
+// twice is delivered to an edge two times. Its second row is refused.
+var twice = usage.Takes{Caller: 1, Batch: 1, Rows: []usage.Take{{Key: "k", Tokens: 3}, {Key: "p", Tokens: 20}, {Key: "mine", Tokens: 2}}}
+
+func TestAnEdgeAnswersABatchThatComesTwiceAsItDidBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		edge, o, p, me, _ := edgeOf(10)
+		first := takeAt(t, edge, &twice)
+		p.left["p"] = 30 // what was refused before would not be now
+		for range 3 {
+			if again := takeAt(t, edge, &twice); again.By != first.By || !slices.Equal(again.Rows, first.Rows) {
+				t.Errorf("%+v; before %+v", again, first)
+			}
+		}
+		if o.left["k"] != 7 || p.left["p"] != 30 || me.left["mine"] != 8 {
+			t.Errorf("left: %v, %v, %v", o.left, p.left, me.left)
+		}
+		takeAt(t, edge, withdrawing(1, 1))
+		if o.left["k"] != 10 || me.left["mine"] != 10 {
+			t.Errorf("left: %v, %v", o.left, me.left)
+		}
+		payload, err := usage.EncodeTakes(&twice)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := edge.Update(t.Context(), "client", payload); err == nil || o.left["k"] != 10 {
+			t.Errorf("a withdrawn batch comes again: %v, %v left", err, o.left)
+		}
+	})
+}
+
+func TestABatchThatComesAgainWhileAnEdgeIsAtItWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		edge, o, p, _, network := edgeOf(10)
+		network.SetFaults("me", "p", rpctest.Faults{Delay: 5 * time.Millisecond})
+		payload, err := usage.EncodeTakes(&twice)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var both sync.WaitGroup
+		for range 2 {
+			both.Go(func() {
+				if _, err := edge.Update(t.Context(), "client", payload); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		time.Sleep(time.Millisecond)
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := edge.Update(ended, "client", payload); !errors.Is(err, context.Canceled) {
+			t.Errorf("%v", err)
+		}
+		both.Wait()
+		if o.left["k"] != 7 || len(p.calls()) != 1 {
+			t.Errorf("%v left, %d calls", o.left, len(p.calls()))
+		}
+	})
+}
+
+// The connection of the first delivery breaks, and the network delivers again.
+func TestABatchThatComesAgainTakesWhatItsFirstDeliveryGaveBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		edge, o, _, _, network := edgeOf(10)
+		network.SetFaults("me", "p", rpctest.Faults{Delay: 5 * time.Millisecond})
+		payload, err := usage.EncodeTakes(&twice)
+		if err != nil {
+			t.Fatal(err)
+		}
+		broken, cancel := context.WithTimeout(t.Context(), 2*time.Millisecond)
+		defer cancel()
+		var first sync.WaitGroup
+		first.Go(func() {
+			if _, err := edge.Update(broken, "client", payload); !errors.Is(err, context.DeadlineExceeded) {
+				t.Error(err)
+			}
+		})
+		time.Sleep(time.Millisecond)
+		if taken := takeAt(t, edge, &twice); !taken.Rows[0].OK {
+			t.Errorf("%+v", taken)
+		}
+		first.Wait()
+		if o.left["k"] != 7 {
+			t.Errorf("%v left", o.left)
+		}
+	})
 }

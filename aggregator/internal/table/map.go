@@ -2,13 +2,13 @@
 
 package table
 
-// Book is the keys of one algorithm in one shard, by the hash of their text:
-// open addressing with linear probing. A key that migrates is in two books.
+// Map is the keys of one algorithm in one shard, by the hash of their text:
+// open addressing with linear probing. A key that migrates is in two maps.
 //
 // It is a table of its own because of how it is read: Look finds where keys
 // lie without touching them, so that a report can have the memory behind many
 // keys fetched at once, and not one after another.
-type Book[K Key] struct {
+type Map[K Key] struct {
 	algorithm string
 	slots     []slot[K] // a power of two
 	live      int
@@ -22,11 +22,11 @@ type slot[K Key] struct {
 const smallestBook = 8
 
 // Algorithm is that of the keys in b.
-func (b *Book[K]) Algorithm() string { return b.algorithm }
+func (b *Map[K]) Algorithm() string { return b.algorithm }
 
 // Look is the key that hash most likely belongs to, or none if there is none
 // for sure.
-func (b *Book[K]) Look(hash uint64) K {
+func (b *Map[K]) Look(hash uint64) K {
 	var zero K
 	mask := uint64(len(b.slots) - 1)
 	for at := hash & mask; ; at = (at + 1) & mask {
@@ -37,7 +37,7 @@ func (b *Book[K]) Look(hash uint64) K {
 }
 
 // Find is the key called text, or none.
-func (b *Book[K]) Find(hash uint64, text string) K {
+func (b *Map[K]) Find(hash uint64, text string) K {
 	var zero K
 	mask := uint64(len(b.slots) - 1)
 	for at := hash & mask; ; at = (at + 1) & mask {
@@ -49,7 +49,7 @@ func (b *Book[K]) Find(hash uint64, text string) K {
 }
 
 // Add puts k in, which is not there.
-func (b *Book[K]) Add(hash uint64, k K) {
+func (b *Map[K]) Add(hash uint64, k K) {
 	if (b.live+1)*4 > len(b.slots)*3 {
 		b.resize(len(b.slots) * 2)
 	}
@@ -57,7 +57,7 @@ func (b *Book[K]) Add(hash uint64, k K) {
 	b.live++
 }
 
-func (b *Book[K]) put(s slot[K]) {
+func (b *Map[K]) put(s slot[K]) {
 	var zero K
 	mask := uint64(len(b.slots) - 1)
 	at := s.hash & mask
@@ -68,7 +68,7 @@ func (b *Book[K]) put(s slot[K]) {
 }
 
 // Remove takes k out, and moves those that it was in the way of.
-func (b *Book[K]) Remove(hash uint64, k K) {
+func (b *Map[K]) Remove(hash uint64, k K) {
 	var zero K
 	mask := uint64(len(b.slots) - 1)
 	at := hash & mask
@@ -88,7 +88,7 @@ func (b *Book[K]) Remove(hash uint64, k K) {
 	}
 }
 
-func (b *Book[K]) resize(n int) {
+func (b *Map[K]) resize(n int) {
 	var zero K
 	old := b.slots
 	b.slots = make([]slot[K], max(n, smallestBook))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package aggregator
+package owned
 
 import (
 	"testing"
@@ -13,13 +13,13 @@ func TestAKeyIsACacheLine(t *testing.T) {
 	if unsafe.Sizeof(uintptr(0)) < 8 {
 		t.Skip("laid out for 64-bit platforms")
 	}
-	var k key
+	var k Key
 	if unsafe.Sizeof(k) != line {
 		t.Errorf("%d bytes", unsafe.Sizeof(k))
 	}
-	keys := make([]*key, 1000)
+	keys := make([]*Key, 1000)
 	for i := range keys {
-		keys[i] = new(key)
+		keys[i] = new(Key)
 		if at := uintptr(unsafe.Pointer(keys[i])) % line; at != 0 {
 			t.Fatalf("a key of %d bytes begins at byte %d of a cache line", unsafe.Sizeof(k), at)
 		}

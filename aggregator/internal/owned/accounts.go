@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package aggregator
+package owned
 
 import (
 	"time"
@@ -12,12 +12,13 @@ import (
 	"github.com/headgate/headgate/algorithm"
 )
 
-// accounts make the account of a key that is new here at now, by its name. Moved is
+// Accounts make the account of a key that is new here at now, by its name. Moved is
 // when keys last moved between owners: others may hold what the account does not know of.
-type accounts map[string]func(now, moved time.Duration, c *account.Config) account.Account
+type Accounts map[string]func(now, moved time.Duration, c *account.Config) account.Account
 
-// builtin are all accounts. Nothing else in this package knows a concrete one.
-var builtin = accounts{
+// builtin are all accounts. Nothing else in this package or in aggregator knows a
+// concrete one.
+var builtin = Accounts{
 	algorithm.AccountAverage: average.New,
 	algorithm.AccountPool:    pool.New,
 	algorithm.AccountClaims:  claims.New,

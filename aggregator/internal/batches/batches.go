@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package aggregator
+// Package batches remembers batches of takes whose callers may not have heard the
+// answer. A batch that is delivered twice takes once, and a batch that is withdrawn
+// gives back what it took. The package knows nothing of keys and rules.
+package batches
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -34,10 +36,17 @@ const (
 	callerGone = time.Minute
 )
 
-// callers remembers the batches of takes whose callers may not have heard the
-// answer, so that one which comes twice takes once.
-type callers struct {
-	remembered atomic.Int64 // bytes of their batches
+// Memory serves batches, and remembers them. Its exported fields do not change once it
+// is in use. It is safe for concurrent use.
+type Memory struct {
+	// Take serves takes of host, and puts the answers into taken. The Tokens of each
+	// row become what it took.
+	Take func(now time.Duration, host string, takes *usage.Takes, taken *usage.Taken)
+
+	// Undo gives back what rows took.
+	Undo func(now time.Duration, rows []usage.Take)
+
+	remembered atomic.Int64 // bytes of all batches
 
 	mu  sync.Mutex // protects following field
 	all map[uint64]*caller
@@ -48,7 +57,7 @@ type caller struct {
 	remembered *atomic.Int64 // of all callers
 
 	mu      sync.Mutex    // protects following fields
-	gone    bool          // it is forgotten
+	gone    bool          // it is forgotten, and not to be used
 	seen    time.Duration // last
 	settled uint64        // batches before it do not come any more
 	batches []*batch
@@ -63,32 +72,51 @@ type batch struct {
 	taken     usage.Taken
 }
 
-var batches = sync.Pool{New: func() any { return new(batch) }}
+var scratch = sync.Pool{New: func() any { return new(batch) }}
+
+// enter finds or makes the caller called id, and locks it; nil if there are too many.
+func (m *Memory) enter(now time.Duration, id uint64) *caller {
+	for {
+		if c := m.find(now, id); c == nil || c.lock() {
+			return c
+		}
+	}
+}
+
+// lock locks c unless c was forgotten meanwhile.
+func (c *caller) lock() bool {
+	c.mu.Lock()
+	gone := c.gone
+	if gone {
+		c.mu.Unlock()
+	}
+	return !gone
+}
 
 // find finds or makes the caller called id; nil if there are too many.
-func (c *callers) find(now time.Duration, id uint64) *caller {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (m *Memory) find(now time.Duration, id uint64) *caller {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 
-	found := c.all[id]
-	if found == nil && len(c.all) < maxCallers {
-		if c.all == nil {
-			c.all = make(map[uint64]*caller)
+	found := m.all[id]
+	if found == nil && len(m.all) < maxCallers {
+		if m.all == nil {
+			m.all = make(map[uint64]*caller)
 		}
-		found = &caller{remembered: &c.remembered, seen: now}
-		c.all[id] = found
+		found = &caller{remembered: &m.remembered, seen: now}
+		m.all[id] = found
 	}
 	return found
 }
 
-// expire forgets callers that are gone.
-func (c *callers) expire(now time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+// Expire forgets callers that have been silent for long.
+func (m *Memory) Expire(now time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 
-	for id, one := range c.all {
-		if one.expire(now) {
-			delete(c.all, id)
+	for id, c := range m.all {
+		if c.expire(now) {
+			delete(m.all, id)
 		}
 	}
 }
@@ -107,59 +135,54 @@ func (c *caller) expire(now time.Duration) bool {
 	return c.gone
 }
 
-// StepTakes is Update for usage.TakesTypeURL at now. Time is as in Step.
-func (a *Aggregator) StepTakes(now time.Duration, host string, payload *anypb.Any) (*anypb.Any, error) {
-	b, ok := batches.Get().(*batch)
+// Serve answers payload, which is takes of host, at now. If its batch has come before,
+// the answer is the first one's, and repeated is set. The errors are ErrPayload, or
+// that the caller has given the batch up.
+func (m *Memory) Serve(now time.Duration, host string, payload *anypb.Any) (answer *anypb.Any, repeated bool, err error) {
+	b, ok := scratch.Get().(*batch)
 	if !ok {
 		b = new(batch)
 	}
+	defer scratch.Put(b)
 	if err := usage.DecodeTakes(payload, &b.takes); err != nil {
-		batches.Put(b)
-		a.refuse(host, "takes", err)
-		return nil, fmt.Errorf("aggregator: takes from %q: %w", host, err)
+		return nil, false, err
 	}
 	var c *caller
 	if b.takes.Caller != 0 {
-		c = a.callers.find(now, b.takes.Caller)
+		c = m.enter(now, b.takes.Caller)
 	}
 	if c == nil {
-		defer batches.Put(b)
-		a.Take(now, host, &b.takes, &b.taken)
-		return usage.EncodeTaken(&b.taken, len(b.takes.Rows))
+		m.Take(now, host, &b.takes, &b.taken)
+		answer, err = usage.EncodeTaken(&b.taken, len(b.takes.Rows))
+		return answer, false, err
 	}
-	answer, err := a.once(now, host, c, b)
-	if err != nil {
-		return nil, fmt.Errorf("aggregator: takes from %q: %w", host, err)
-	}
-	return answer, nil
+	defer c.mu.Unlock()
+	return m.once(now, host, c, b)
 }
 
 // once serves b, of which c keeps what it takes to recognize it, unless c has
 // sent it before.
-func (a *Aggregator) once(now time.Duration, host string, c *caller, b *batch) (*anypb.Any, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-
+func (m *Memory) once(now time.Duration, host string, c *caller, b *batch) (answer *anypb.Any, repeated bool, err error) {
 	c.seen = max(c.seen, now)
 	b.number, b.withdrawn = b.takes.Batch, false
 	c.settle(b.takes.Settled)
 	for _, number := range b.takes.Withdrawn {
-		a.withdraw(now, c, number)
+		m.withdraw(now, c, number)
 	}
-	defer batches.Put(b)
-	if before := c.batch(b.number); before != nil {
-		a.metrics.repeated.Inc(1)
-		if before.withdrawn {
-			return nil, errSettled
-		}
-		return usage.EncodeTaken(&before.taken, len(before.taken.Rows))
+	before := c.batch(b.number)
+	switch {
+	case before != nil && before.withdrawn:
+		return nil, true, errSettled
+	case before != nil:
+		answer, err = usage.EncodeTaken(&before.taken, len(before.taken.Rows))
+		return answer, true, err
+	case b.number < c.settled:
+		return nil, false, errSettled
 	}
-	if b.number < c.settled {
-		return nil, errSettled
-	}
-	a.Take(now, host, &b.takes, &b.taken)
+	m.Take(now, host, &b.takes, &b.taken)
 	c.keep(b.copy())
-	return usage.EncodeTaken(&b.taken, len(b.takes.Rows))
+	answer, err = usage.EncodeTaken(&b.taken, len(b.takes.Rows))
+	return answer, false, err
 }
 
 // copy is b in memory of its own, of no more than it needs: b is used again.
@@ -185,7 +208,7 @@ const (
 )
 
 // withdraw undoes what a batch took, whether it has come or will come.
-func (a *Aggregator) withdraw(now time.Duration, c *caller, number uint64) {
+func (m *Memory) withdraw(now time.Duration, c *caller, number uint64) {
 	if number < c.settled {
 		return
 	}
@@ -197,7 +220,7 @@ func (a *Aggregator) withdraw(now time.Duration, c *caller, number uint64) {
 	case b.withdrawn:
 		return
 	}
-	a.undo(now, &b.takes)
+	m.Undo(now, b.takes.Rows)
 	c.remembered.Add(int64(batchBytes) - b.bytes)
 	*b = batch{number: number, withdrawn: true, bytes: int64(batchBytes)}
 }
@@ -214,9 +237,6 @@ func (c *caller) batch(number uint64) *batch {
 // keep remembers b, in place of the first if there are too many; not if there is
 // no room.
 func (c *caller) keep(b *batch) {
-	if c.gone {
-		return
-	}
 	if c.remembered.Add(b.bytes) > maxRemembered {
 		c.remembered.Add(-b.bytes)
 		return

@@ -8,6 +8,7 @@ import (
 
 	"github.com/headgate/headgate/aggregator/internal/account"
 	"github.com/headgate/headgate/aggregator/internal/account/average"
+	"github.com/headgate/headgate/aggregator/internal/owned"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/rpc/usage"
 )
@@ -18,29 +19,28 @@ func TestAKeyOfTheSameHashIsNotMistaken(t *testing.T) {
 	text := reportOf(algorithm.NameRequestWeighted, 60, 0, time.Second, "k")
 	step(t, a, 0, "a", text)
 	k := known(a, algorithm.NameRequestWeighted, "k")
-	b, other := a.table.Shard(7).Book(text.Algorithm), *k
-	other.text = "other"
-	c, err := k.settings.config(k.rule, text.Algorithm)
+	b := a.keys.Table.Shard(7).Map(text.Algorithm)
+	c, err := k.Settings.Config(k.Rule, text.Algorithm)
 	if err != nil {
 		t.Fatal(err)
 	}
-	other.account = average.New(0, 0, c)
-	b.Add(7, &other)
+	other := owned.New(0, "other", k.Settings, c, average.New(0, 0, c))
+	b.Add(7, other)
 	b.Add(7, k)
-	id := a.hosts.acquire("b")
-	other.account.Report(0, algorithm.Limit{}, id, &account.Report{Rates: account.Rates{Allowed: 1}, Elapsed: s}) // the row that has host a in k
+	id := a.keys.Hosts.Acquire("b")
+	other.Account.Report(0, algorithm.Limit{}, id, &account.Report{Rates: account.Rates{Allowed: 1}, Elapsed: s}) // the row that has host a in k
 	var g usage.Grants
 	resize(&g, 1, false)
 	u := update{a: a, settings: a.settings.Load(), usage: text, algorithm: text.Algorithm, host: id, grants: &g}
 	u.likely[0].key = b.Look(7)
 	u.fetch([]int32{0}, u.likely[:1])
-	if u.likely[0].key != &other || u.likely[0].row == none {
+	if u.likely[0].key != other || u.likely[0].row == none {
 		t.Fatal("the test is about a key that look mistakes")
 	}
 	if err := u.row(&u.likely[0], 0, 7); err != nil {
 		t.Fatal(err)
 	}
-	if k.account.Hosts() != 2 || other.account.Hosts() != 1 || !near(g.Weight[0], 0.5) {
-		t.Errorf("k has %d hosts, the other key %d; the grant is %v", k.account.Hosts(), other.account.Hosts(), g.Weight[0])
+	if k.Account.Hosts() != 2 || other.Account.Hosts() != 1 || !near(g.Weight[0], 0.5) {
+		t.Errorf("k has %d hosts, the other key %d; the grant is %v", k.Account.Hosts(), other.Account.Hosts(), g.Weight[0])
 	}
 }

@@ -14,17 +14,17 @@ import (
 	"github.com/headgate/headgate/rpc/usage"
 )
 
-// inPlaces is how many keys of the rule called glob are counted.
-func inPlaces(a *Aggregator, glob string, auto bool) int64 {
+// inQuota is how many keys of the rule called glob are counted.
+func inQuota(a *Aggregator, glob string, auto bool) int64 {
 	name := algorithm.NameExact
 	if auto {
 		name = algorithm.NameAuto
 	}
-	n := a.settings.Load().places[place{glob, name}]
+	n := a.settings.Load().Quota(glob, name)
 	if n == nil {
 		return -1
 	}
-	return n.Load()
+	return n.Keys()
 }
 
 // No program can make more keys than its rule has, and those of
@@ -52,17 +52,17 @@ func TestTakesMakeNoMoreKeysThanTheirRuleMayHave(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if got := inPlaces(a, "login:*", auto); decided.Load() != 100 || got != 100 || a.keys.Load() != 100 {
-			t.Errorf("%s: %d of 400 keys are decided, %d counted, %d kept, want 100", rule.Algorithm, decided.Load(), got, a.keys.Load())
+		if got := inQuota(a, "login:*", auto); decided.Load() != 100 || got != 100 || a.keys.Len() != 100 {
+			t.Errorf("%s: %d of 400 keys are decided, %d counted, %d kept, want 100", rule.Algorithm, decided.Load(), got, a.keys.Len())
 		}
 		if !take(0, "other:1").Decided {
 			t.Errorf("%s: there is no room for the keys of another rule", rule.Algorithm)
 		}
-		// A bucket that is full again gives its place back; others keep theirs.
+		// A bucket that is full again is not counted any more; others are.
 		now := 2 * time.Second
 		a.GC(now)
-		if got := inPlaces(a, "login:*", auto); got != 0 {
-			t.Errorf("%s: %d places are kept for nobody", rule.Algorithm, got)
+		if got := inQuota(a, "login:*", auto); got != 0 {
+			t.Errorf("%s: %d keys are counted that are gone", rule.Algorithm, got)
 		}
 		for i := range 150 {
 			if got := take(now, fmt.Sprint("login:again-", i)); got.Decided != (i < 100) {
@@ -71,14 +71,14 @@ func TestTakesMakeNoMoreKeysThanTheirRuleMayHave(t *testing.T) {
 		}
 		a.GC(now)
 		if got := take(now, "login:again-1"); !got.Decided || take(now, "login:new").Decided {
-			t.Errorf("%s: a key that is there is not decided any more, or gave its place away", rule.Algorithm)
+			t.Errorf("%s: a key that is there is not decided any more, or is not counted any more", rule.Algorithm)
 		}
 	}
 }
 
 // Places are kept over changes of the rules, and follow the keys to the rule
 // that is theirs now.
-func TestPlacesFollowTheRules(t *testing.T) {
+func TestQuotasFollowTheRules(t *testing.T) {
 	for _, rule := range []dynamicconfig.Rule{exactRule(1, 100), autoRule(1, 100)} {
 		auto := rule.Algorithm == algorithm.NameAuto
 		configure := func(a *Aggregator, most int, globs ...string) {
@@ -99,7 +99,7 @@ func TestPlacesFollowTheRules(t *testing.T) {
 		expect := func(a *Aggregator, want map[string]int64) {
 			t.Helper()
 			for glob, n := range want {
-				if got := inPlaces(a, glob, auto); got != n {
+				if got := inQuota(a, glob, auto); got != n {
 					t.Errorf("%s: %d keys of %q, want %d", rule.Algorithm, got, glob, n)
 				}
 			}
@@ -116,7 +116,7 @@ func TestPlacesFollowTheRules(t *testing.T) {
 		}
 		configure(a, 3, "k:0", "k:*")
 		if !take(a, "k:0") || !take(a, "k:4") || take(a, "k:5") {
-			t.Errorf("%s: the key that has another rule now has not given its place back", rule.Algorithm)
+			t.Errorf("%s: the key that has another rule now is still counted under the earlier one", rule.Algorithm)
 		}
 		expect(a, map[string]int64{"k:0": 1, "k:*": 3})
 		configure(a, 1, "k:*") // what is there stays
@@ -140,16 +140,16 @@ func TestKeysThatAreReportedCount(t *testing.T) {
 	u := reportOf(algorithm.NameAuto, 1, 0, time.Second, "k1", "k2", "k3")
 	u.Wants = []float64{1, 1, 1}
 	step(t, a, 0, "h", u)
-	if got := inPlaces(a, "*", true); got != 3 || a.keys.Load() != 3 {
-		t.Errorf("%d keys are counted of %d, want 3", got, a.keys.Load())
+	if got := inQuota(a, "*", true); got != 3 || a.keys.Len() != 3 {
+		t.Errorf("%d keys are counted of %d, want 3", got, a.keys.Len())
 	}
 	if took(t, a, 0, usage.Take{Key: "k4", Auto: true, Tokens: 1}).Decided {
 		t.Error("a take makes a key that is too many")
 	}
 	a.GC(time.Hour)
 	a.GC(2 * time.Hour)
-	if got := inPlaces(a, "*", true); got != 0 || a.keys.Load() != 0 {
-		t.Errorf("%d keys are counted of %d, after all have left", got, a.keys.Load())
+	if got := inQuota(a, "*", true); got != 0 || a.keys.Len() != 0 {
+		t.Errorf("%d keys are counted of %d, after all have left", got, a.keys.Len())
 	}
 }
 

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package owned
+
+import (
+	"time"
+
+	"github.com/headgate/headgate/aggregator/internal/account"
+	"github.com/headgate/headgate/aggregator/parent"
+	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/claims"
+	"github.com/headgate/headgate/rpc/usage"
+)
+
+// Leases are what hosts hold at now of the keys that are leased out, as claims to keep
+// it. Of a rule that migrates, only the algorithm that answers counts.
+func (ks *Keys) Leases(now time.Duration) (rows []claims.Claim) {
+	for sh := range ks.Table.All {
+		for _, e := range sh.Entries() {
+			rows = ks.leases(rows, now, sh, e.Key, e.Algorithm)
+		}
+	}
+	return rows
+}
+
+// leases adds what hosts hold of k.
+func (ks *Keys) leases(rows []claims.Claim, now time.Duration, sh *Shard, k *Key, named string) []claims.Claim {
+	now = sh.Lock(now)
+	defer sh.Unlock()
+
+	leaser, ok := k.Account.(account.Leaser)
+	if !ok || k.Rule == nil || k.Settings.Shadows(k.Rule, named) {
+		return rows
+	}
+	k.Account.Expire(now, ks.Hosts.Gone)
+	for host, claim := range leaser.Held {
+		row := claims.Claim{Key: k.text, Host: ks.Hosts.Name(host), Has: min(claim.Has, rpc.MaxAmount), Keep: true, Headroom: claim.Headroom}
+		for _, b := range claim.Bands {
+			row.Bands = append(row.Bands, parent.WireBand(b))
+		}
+		if row.Host != "" {
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}
+
+// Buckets are what is left at now in the buckets of the keys that moved holds for, as
+// takes of nothing that the owner whose number is by answered. A full bucket has none.
+func (ks *Keys) Buckets(now time.Duration, by uint32, moved func(key string) bool) (rows []usage.Take) {
+	for sh := range ks.Table.All {
+		for _, e := range sh.Entries() {
+			if n := e.Algorithm; n != algorithm.NameExact && n != algorithm.NameAuto || !moved(e.Key.text) {
+				continue
+			}
+			at := sh.Lock(now)
+			row, ok := e.Key.left(at)
+			sh.Unlock()
+			if row.By = by; ok {
+				rows = append(rows, row)
+			}
+		}
+	}
+	return rows
+}

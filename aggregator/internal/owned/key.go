@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package owned has the state of one key at its owner: the rule, the account, and what
+// the cluster above leases for the key. It knows no other keys, no names of hosts, and
+// no messages but their rows.
+package owned
+
+import (
+	"time"
+
+	"github.com/headgate/headgate/aggregator/internal/account"
+	"github.com/headgate/headgate/aggregator/internal/rules"
+	"github.com/headgate/headgate/aggregator/parent"
+	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/rpc/usage"
+)
+
+// Key is one key under one algorithm: a cache line. It is for one caller at a time.
+type Key struct {
+	text     string
+	Settings *rules.Settings     // under which Rule was found
+	Rule     *dynamicconfig.Rule // nil: no rule has the algorithm decide about the key
+	Account  account.Account
+	Above    *parent.Lease // where the capacity comes from; nil: from Rule
+
+	trims time.Duration // no Trim before
+}
+
+// New returns the key called text, which is new here at now, under the rule of c.
+func New(now time.Duration, text string, s *rules.Settings, c *account.Config, a account.Account) *Key {
+	k := &Key{text: text, Settings: s, Rule: c.Rule, Account: a, trims: now}
+	if b, ok := a.(account.Bucketed); ok {
+		k.Account = newAsked(now, b, c.Algorithm.Reach == algorithm.ReachAlways)
+	}
+	return k
+}
+
+// Text is the full key.
+func (k *Key) Text() string { return k.text }
+
+// Adopt brings k, which is under the algorithm called named, under s at now, unless it
+// is under later ones. It returns false if no rule has that
+// algorithm decide about k.
+func (k *Key) Adopt(now time.Duration, s *rules.Settings, named string) bool {
+	if s.Number > k.Settings.Number {
+		k.Count(-1)
+		k.Follow(now, s, named)
+	}
+	return k.Rule != nil
+}
+
+// Follow puts k, which no quota counts, under s.
+func (k *Key) Follow(now time.Duration, s *rules.Settings, named string) {
+	k.Rule, _ = s.Match(k.text, named)
+	k.Settings = s
+	k.Count(1)
+	k.Above = k.Above.Follow(k.Rule, s.Shadows(k.Rule, named))
+	if c, err := s.Config(k.Rule, named); err == nil { // else it goes on as it was, and new keys' reports are told
+		k.Account.Configure(now, c)
+	}
+}
+
+// Room reports whether k's account knows host, or may at now: if it has max_hosts_per_key,
+// k forgets the silent ones.
+func (k *Key) Room(now time.Duration, host uint32, gone func(host uint32)) bool {
+	most := k.Settings.MaxHosts
+	if k.Account.Hosts() < most || k.Account.Knows(host) {
+		return true
+	}
+	if now >= k.trims { // Trim looks at all hosts
+		k.trims = now + k.Settings.Accounts.Interval/4
+		k.Account.Trim(now, gone)
+	}
+	return k.Account.Hosts() < most
+}
+
+// Limit is what k's hosts share at now: part of its rule's.
+func (k *Key) Limit(part float64) algorithm.Limit {
+	return algorithm.Limit{Rate: part * float64(k.Rule.Limit), Burst: part * k.Rule.Burst}
+}
+
+// Part of its rule's limit that k's hosts share at now, in [0, 1].
+func (k *Key) Part(now time.Duration) float64 {
+	if k.Above == nil {
+		return 1
+	}
+	return k.Above.Part(now)
+}
+
+// Soon is after how long to ask again. Who is short of what others still hold asks
+// a few times while these come to give it back.
+func (k *Key) Soon(short bool) time.Duration {
+	refresh := k.Above.Refresh(k.Rule.Refresh)
+	if !short {
+		return refresh
+	}
+	return min(refresh, max(refresh/shortRefreshes, k.Recalculate(), parent.MinRefresh))
+}
+
+// shortRefreshes is how many times in a refresh a host asks that is short.
+const shortRefreshes = 4
+
+// Recalculate is after how long asking again may change the answer.
+func (k *Key) Recalculate() time.Duration {
+	return k.Above.Recalculate(max(k.Rule.Recalculate, 0), k.Rule.Refresh)
+}
+
+// demand is row i of usage as rates. Reports that follow each other closely say
+// little: less than shortest, which is a second or the interval if that is less,
+// counts as that.
+func demand(u *usage.Report, i int, shortest time.Duration) account.Rates {
+	seconds := float64(max(u.Elapsed[i], shortest)) * 1e-9
+	return account.Rates{Allowed: float64(u.Allowed[i]) / seconds, Rejected: float64(u.Rejected[i]) / seconds}
+}
+
+// Report makes r row i of usage for k's account at now, which has part of the limit
+// to share.
+func (k *Key) Report(now time.Duration, r *account.Report, u *usage.Report, i int, part float64) {
+	r.Allowed, r.Rejected = float64(u.Allowed[i]), float64(u.Rejected[i])
+	r.Rates = demand(u, i, k.Settings.Shortest)
+	r.Elapsed, r.Has, r.Cost = u.Elapsed[i], u.Weight[i], 1
+	r.Lease, r.Waits = k.Above.Lasts(now, k.Rule.Lease), k.Above.Waits()
+	if part > 0 && part < 1 {
+		if _, amounts := k.Account.(account.Leaser); !amounts {
+			r.Has = min(r.Has/part, 1)
+		}
+	}
+	if u.Cost != nil {
+		r.Cost = max(u.Cost[i], 1)
+	}
+	if u.Wants != nil {
+		r.Wants = u.Wants[i]
+	} else {
+		r.Wants = r.Rates.Total()
+	}
+}
+
+// quota is where k counts; nil if nowhere.
+func (k *Key) quota() *rules.Quota {
+	if k.Rule == nil {
+		return nil
+	}
+	name := algorithm.NameElastic
+	switch u := k.Account.(type) {
+	case *asked:
+		name = algorithm.NameAuto
+		if u.always {
+			name = algorithm.NameExact
+		}
+	case account.Pooled:
+	default:
+		return nil
+	}
+	return k.Settings.Quota(k.Rule.Key, name)
+}
+
+// Count counts k n times more with its rule's keys, whatever max_keys says: it is there,
+// or is not any more.
+func (k *Key) Count(n int64) { k.quota().Add(n) }

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package owned
+
+import (
+	"time"
+
+	"github.com/headgate/headgate/aggregator/internal/rules"
+	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/rpc/usage"
+)
+
+// Taking finds or makes the key that t is from in sh; nil if there is none.
+func (ks *Keys) Taking(now time.Duration, sh *Shard, s *rules.Settings, hash uint64, t *usage.Take) *Key {
+	name := algorithm.NameExact
+	if t.Auto {
+		name = algorithm.NameAuto
+	}
+	rule, name, ok := s.Taken(t.Key, name)
+	if !ok {
+		return nil
+	}
+	k, _ := ks.Find(now, sh, s, name, hash, t.Key)
+	if k == nil {
+		return ks.makeTaking(now, sh, s, rule, name, hash, t.Key)
+	}
+	if !ks.Adopt(now, sh, k, s, name, hash) {
+		return nil
+	}
+	return k
+}
+
+// makeTaking makes a key of rule, if the rule has room for another from which tokens
+// are taken one by one.
+func (ks *Keys) makeTaking(now time.Duration, sh *Shard, s *rules.Settings, rule *dynamicconfig.Rule, name string, hash uint64, text string) *Key {
+	quota := s.Quota(rule.Key, name)
+	if !quota.Enter(rule.MaxKeys) {
+		ks.NoRoom()
+		return nil
+	}
+	if c, err := s.Config(rule, name); err == nil { // else this owner does not know it
+		if k := ks.Make(now, sh, s, c, name, hash, text); k != nil {
+			return k
+		}
+	}
+	quota.Add(-1)
+	return nil
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rules
+
+import (
+	"sync/atomic"
+
+	"github.com/headgate/headgate/dynamicconfig"
+)
+
+// Quota counts the keys of one rule from which tokens are taken one by one: their names
+// come from any program, and the rule's max_keys bounds them. A rule that is in force
+// under later Settings too has the same Quota. A nil Quota counts nothing. It is safe
+// for concurrent use.
+type Quota struct{ keys atomic.Int64 }
+
+// quotas are for keys of a rule, by its glob, under one of the names of a pool.
+type quotas map[ruleName]*Quota
+
+type ruleName struct{ rule, name string }
+
+// newQuotas are those of all rules of s, after those that were in force before.
+func (s *Settings) newQuotas(before quotas) quotas {
+	all := make(quotas)
+	open := func(rule *dynamicconfig.Rule) {
+		for _, name := range Pooled {
+			if rule.InFlight || !s.mentions(rule, name) {
+				continue
+			}
+			at := ruleName{rule.Key, name}
+			if all[at] = before[at]; all[at] == nil {
+				all[at] = new(Quota)
+			}
+		}
+	}
+	rules := s.Snapshot.Rules()
+	for i := range rules {
+		open(&rules[i])
+	}
+	if rule := s.Snapshot.UnmatchedRule(); rule != nil {
+		open(rule)
+	}
+	return all
+}
+
+// Quota counts the keys of the rule with this glob under name; nil if none does.
+func (s *Settings) Quota(glob, name string) *Quota { return s.quotas[ruleName{glob, name}] }
+
+// Enter counts a new key if most allows it.
+func (q *Quota) Enter(most int) bool {
+	if q != nil && q.keys.Add(1) > int64(most) {
+		q.keys.Add(-1)
+		return false
+	}
+	return true
+}
+
+// Add counts n keys, whatever the bound is: they are there, or are not any more.
+func (q *Quota) Add(n int64) {
+	if q != nil {
+		q.keys.Add(n)
+	}
+}
+
+// Keys is how many keys are counted.
+func (q *Quota) Keys() int64 { return q.keys.Load() }

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package rules says what the rules of a config mean for the keys of an owner: which
+// rule decides about a key under an algorithm, what the key's account must know of the
+// rule, and how many keys it may have. The package knows no keys.
+package rules
+
+import (
+	"sync"
+	"time"
+
+	"github.com/headgate/headgate/aggregator/internal/account"
+	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/dynamicconfig"
+)
+
+// Settings are a Snapshot, worked out. They do not change, and are safe for concurrent
+// use.
+type Settings struct {
+	Number   int // later Settings have higher numbers
+	Accounts account.Settings
+	Shortest time.Duration // a report about less time counts as one about that
+	MaxKeys  int64
+	MaxHosts int // of each key
+
+	// Snapshot is what they are made of.
+	Snapshot *dynamicconfig.Snapshot
+
+	registry *algorithm.Registry
+	built    sync.Map // what accounts must know, by rule and algorithm
+	quotas   quotas
+}
+
+// New works snapshot out for algorithms in registry. Member is who a host is. The
+// Settings before may be nil. New returns all that is wrong with the properties.
+func New(registry *algorithm.Registry, snapshot *dynamicconfig.Snapshot, member func(host uint32) account.Member, before *Settings) (*Settings, error) {
+	p := snapshot.Properties()
+	average := account.Average{
+		Weight:     p.NewDataWeight,
+		Interval:   p.UpdateInterval,
+		DecayAfter: p.DecayAfter,
+		GCAfter:    p.GCAfter,
+	}
+	if err := average.Validate(); err != nil {
+		return nil, err
+	}
+	s := &Settings{
+		Accounts: account.Settings{Average: average, Stages: average.Stages(), Interval: p.UpdateInterval, Member: member},
+		Shortest: min(time.Second, p.UpdateInterval),
+		MaxKeys:  int64(p.MaxKeys),
+		MaxHosts: p.MaxHostsPerKey,
+		Snapshot: snapshot,
+		registry: registry,
+	}
+	var counted quotas
+	if before != nil {
+		s.Number, counted = before.Number+1, before.quotas
+	}
+	s.quotas = s.newQuotas(counted)
+	return s, nil
+}
+
+// Match is the rule for the key called text if it has the algorithm called named
+// decide or measured. If not, it is nil, and instead is the rule that there is. Named
+// is a canonical name.
+func (s *Settings) Match(text, named string) (rule, instead *dynamicconfig.Rule) {
+	if rule, _ = s.Snapshot.Match(text); rule == nil {
+		return nil, nil
+	}
+	if s.mentions(rule, named) {
+		return rule, nil
+	}
+	return nil, rule
+}
+
+// mentions reports whether rule has the algorithm called name, which is a canonical
+// name, decide or measured.
+func (s *Settings) mentions(rule *dynamicconfig.Rule, name string) bool {
+	if m := rule.Migration; m != nil {
+		return s.registry.Canonical(m.From) == name || s.registry.Canonical(m.To) == name
+	}
+	return s.registry.Canonical(rule.Algorithm) == name
+}
+
+// Answering is the canonical name of the algorithm that answers for rule: of a
+// migration, one of the two.
+func (s *Settings) Answering(rule *dynamicconfig.Rule) string {
+	m := rule.Migration
+	switch {
+	case m == nil:
+		return s.registry.Canonical(rule.Algorithm)
+	case m.Mode == dynamicconfig.ModeNew || m.Mode == dynamicconfig.ModeNewShadowOld:
+		return s.registry.Canonical(m.To)
+	default:
+		return s.registry.Canonical(m.From)
+	}
+}
+
+// Bypassed reports whether rule, which may be nil, limits nothing.
+func Bypassed(rule *dynamicconfig.Rule) bool {
+	return rule != nil && rule.Migration != nil && rule.Migration.Mode == dynamicconfig.ModeDisabled
+}
+
+// Shadows reports whether rule has another algorithm answer than the one called named,
+// which is a canonical name.
+func (s *Settings) Shadows(rule *dynamicconfig.Rule, named string) bool {
+	return rule != nil && s.Answering(rule) != named
+}
+
+// Pooled are the names of one account, by how hosts reach it. A rule that names one
+// of them instead of another changes how hosts reach the pool. A rule that migrates
+// from one to another has an account under each.
+var Pooled = [...]string{algorithm.NameExact, algorithm.NameAuto, algorithm.NameElastic}
+
+// IsPooled reports whether name is one of Pooled.
+func IsPooled(name string) bool {
+	return name == algorithm.NameExact || name == algorithm.NameAuto || name == algorithm.NameElastic
+}
+
+// Successor is the name under which rule wants the pool of a key that is under the
+// one called named: another of Pooled, or none.
+func (s *Settings) Successor(rule *dynamicconfig.Rule, named string) string {
+	if rule == nil || rule.InFlight || Bypassed(rule) || !IsPooled(named) || s.mentions(rule, named) {
+		return ""
+	}
+	if to := s.Answering(rule); IsPooled(to) {
+		return to
+	}
+	return ""
+}
+
+// Taken is the rule that says from what to take one by one for the key called text, and
+// the name of that: another than named if the host that asks has not heard of the rule.
+func (s *Settings) Taken(text, named string) (rule *dynamicconfig.Rule, name string, ok bool) {
+	rule, instead := s.Match(text, named)
+	if rule == nil {
+		rule, named = instead, s.Successor(instead, named)
+	}
+	return rule, named, rule != nil && named != "" && !rule.InFlight
+}
+
+// Config is what the account of a key of rule, which may be nil, must know under the
+// algorithm called name; an error if the rule's parameters cannot be used. There is one
+// for each rule and algorithm.
+func (s *Settings) Config(rule *dynamicconfig.Rule, name string) (*account.Config, error) {
+	type ruled struct {
+		rule *dynamicconfig.Rule
+		name string
+	}
+	type built struct {
+		config *account.Config
+		err    error
+	}
+	if b, ok := s.built.Load(ruled{rule, name}); ok {
+		b, _ := b.(built)
+		return b.config, b.err
+	}
+	c := &account.Config{Settings: &s.Accounts, Rule: rule}
+	b := built{config: c}
+	var parameters map[string]string
+	if rule != nil {
+		parameters = rule.Parameters
+		for priority, name := range rule.Priorities {
+			if a, err := s.registry.Lookup(name); err == nil && a.Account == algorithm.AccountClaims {
+				if c.Bands == nil {
+					c.Bands = make(map[int64]algorithm.Weigher)
+				}
+				c.Bands[priority] = a.Weigher
+			}
+		}
+	}
+	c.Algorithm, b.err = s.registry.Build(name, parameters)
+	s.built.Store(ruled{rule, name}, b)
+	return b.config, b.err
+}
