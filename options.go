@@ -96,13 +96,20 @@ func WithListen(l net.Listener) Option { return func(o *options) { o.own.Listene
 // cluster must use TLS, or none.
 //
 // TLS is mutual by default: if config.ClientAuth is zero, callers must have a
-// certificate that ClientCAs, or RootCAs if that is nil, have signed. A
-// certificate is for the host in the address that others dial.
+// certificate that ClientCAs, or RootCAs if that is nil, have signed.
+//
+// A host that dials another checks that the other's certificate is for the host in
+// the address that it dials, or for config.ServerName if that is set. A host that is
+// called does not compare the caller's certificate with the name that the caller
+// reports under. So each holder of a certificate can report in any host's name.
 func WithTLS(config *tls.Config) Option {
 	return func(o *options) {
 		if config == nil || len(config.Certificates) == 0 && config.GetCertificate == nil && config.GetConfigForClient == nil {
 			o.fail("headgate: TLS needs a certificate of this host")
 			return
+		}
+		if config.InsecureSkipVerify && config.VerifyConnection == nil && config.VerifyPeerCertificate == nil {
+			o.fail("headgate: TLS with InsecureSkipVerify trusts any host that answers: remove it, or set VerifyConnection")
 		}
 		server := config.Clone()
 		if server.ClientAuth == tls.NoClientCert {

@@ -192,6 +192,33 @@ func TestAClusterWithTLSRefusesHostsWithout(t *testing.T) {
 	}
 }
 
+// WithTLS says what a certificate is compared with: the address that is dialled, and
+// not the name of the host that reports.
+func TestACertificateIsForTheAddressThatIsDialled(t *testing.T) {
+	ca := certtest.New(t)
+	elsewhere := tlsOf(t, ca)
+	elsewhere.Certificates = []tls.Certificate{ca.Issue(t, "elsewhere")}
+	listeners := []net.Listener{listen(t), listen(t)}
+	members, scope := membersAt(t, listeners...), tally.NewTestScope("", nil)
+	start := func(i int, config *tls.Config, opts ...headgate.Option) *headgate.Node {
+		return startNode(t, listeners[i].Addr().String(), fourKeys, members, append(opts, headgate.WithListen(listeners[i]), headgate.WithTLS(config))...)
+	}
+	a, b := start(0, tlsOf(t, ca), headgate.WithScope(scope)), start(1, elsewhere)
+	keys := keysByOwner(a)
+	unanswered := func() int64 { return counters(scope)["headgate.limiter.updates_unanswered+"] }
+	eventually(t, "three reports to a host with a certificate for elsewhere failed", func() bool {
+		a.For(keys[b.Address()]).Allow()
+		return unanswered() >= 3
+	})
+	if !share(a, keys[b.Address()]).Fallback {
+		t.Error("a host with a certificate for elsewhere gave a grant")
+	}
+	eventually(t, "that host has a grant itself", func() bool {
+		b.For(keys[a.Address()]).Allow()
+		return !share(b, keys[a.Address()]).Fallback
+	})
+}
+
 // counters are by name and tags.
 func counters(scope tally.TestScope) map[string]int64 {
 	all := make(map[string]int64)
@@ -208,6 +235,7 @@ func TestOptionsThatContradictAreRefused(t *testing.T) {
 	for want, opts := range map[string][]headgate.Option{
 		"needs a certificate":  {headgate.WithTLS(&tls.Config{MinVersion: tls.VersionTLS13})},
 		"needs the authority":  {headgate.WithTLS(&tls.Config{MinVersion: tls.VersionTLS13, Certificates: tlsOf(t, ca).Certificates})},
+		"trusts any host":      {headgate.WithTLS(&tls.Config{MinVersion: tls.VersionTLS13, RootCAs: ca.Pool(), Certificates: tlsOf(t, ca).Certificates, InsecureSkipVerify: true})},
 		"remove WithListen":    {headgate.WithListen(l), headgate.WithTransport(new(rpcyarpc.Standalone))},
 		"WithTLS":              {headgate.WithTLS(tlsOf(t, ca)), headgate.WithTransport(new(rpcyarpc.Standalone))},
 		"needs a name for":     {headgate.WithParent("", nil)},

@@ -51,14 +51,17 @@ func grantAll(t rapid.TB, g *limiter.Group, now stage.Instant, burst float64) {
 	}
 }
 
-// No change of a rule, from and to any algorithm, mode and kind of key, gives a
-// second burst. A bucket here fills too slowly to matter.
+// No change of a rule, from and to any algorithm, mode, fallback and kind of key,
+// gives a second burst. A bucket here fills too slowly to matter.
 func TestNoChangeOfARuleGivesASecondBurst(t *testing.T) {
 	const burst = 20
 	algorithms := []string{"even", "elastic", "request-weighted", "exact", "redis", "auto"}
 	modes := []dynamicconfig.Mode{dynamicconfig.ModeOld, dynamicconfig.ModeOldShadowNew, dynamicconfig.ModeNewShadowOld, dynamicconfig.ModeNew}
 	drawRule := func(rt *rapid.T) (r dynamicconfig.Rule) {
 		r = dynamicconfig.Rule{Key: "k", Limit: 1e-6, Burst: burst, IdleAfter: time.Hour}
+		if r.Fallback = pick(rt, "fallback", dynamicconfig.FallbackEven, dynamicconfig.FallbackClosed, dynamicconfig.FallbackSafe); r.Fallback == dynamicconfig.FallbackSafe {
+			r.SafeCapacity = 1e-6
+		}
 		switch r.Algorithm = pick(rt, "algorithm", algorithms...); rapid.IntRange(0, 5).Draw(rt, "what") {
 		case 0, 1, 2:
 			if to := pick(rt, "to", algorithms...); to != r.Algorithm {
@@ -99,7 +102,7 @@ func TestNoChangeOfARuleGivesASecondBurst(t *testing.T) {
 					admitted++
 				}
 			}
-			if now = now.Add(pick(rt, "time", time.Millisecond, 10*time.Second)); rapid.Bool().Draw(rt, "reports") {
+			if now = now.Add(pick(rt, "time", time.Millisecond, 10*time.Second, 2*time.Minute)); rapid.Bool().Draw(rt, "reports") {
 				grantAll(rt, g, now, burst)
 			}
 			g.Manual().Configure(now, config(drawRule(rt)))
@@ -222,6 +225,46 @@ func TestAMoveFromAFallbackGivesNoSecondBurst(t *testing.T) {
 			g.Manual().Configure(now, config(to))
 			if n := take(); n > 0 {
 				t.Errorf("%v, then %s: %d more than a burst of %d", fallback, to, n, burst)
+			}
+		}
+	}
+}
+
+// A fallback without tokens does not hide what was used before it.
+func TestTwoChangesOfAlgorithmGiveNoSecondBurst(t *testing.T) {
+	const burst = 20
+	for _, fallback := range []dynamicconfig.Fallback{dynamicconfig.FallbackClosed, dynamicconfig.FallbackSafe} {
+		for _, path := range [][3]string{
+			{"even", "elastic", "even"}, {"even", "elastic", "exact"}, {"even", "request-weighted", "auto"},
+			{"exact", "elastic", "exact"}, {"exact", "elastic", "even"}, {"exact", "elastic", "auto"},
+		} {
+			now, admitted := stage.Now(), 0
+			config := func(algorithm string) *dynamicconfig.Snapshot {
+				rule := dynamicconfig.Rule{Key: "k", Limit: 1e-6, Burst: burst, Algorithm: algorithm, Fallback: fallback}
+				if fallback == dynamicconfig.FallbackSafe {
+					rule.SafeCapacity = 1e-6
+				}
+				s, err := dynamicconfig.Config{Name: "test", Rules: []dynamicconfig.Rule{rule}}.Snapshot()
+				if err != nil {
+					t.Fatal(err)
+				}
+				return s
+			}
+			g := limiter.NewGroup(config(path[0]), 1, limiter.WithRemote("exact", &drained{left: burst}),
+				limiter.WithRemote("auto", &drained{left: burst}), limiter.WithBackground(func(f func()) { f() }))
+			for i, algorithm := range path {
+				if i > 0 {
+					now = now.Add(time.Second)
+					g.Manual().Configure(now, config(algorithm))
+				}
+				for range []int{13, 5, 2 * burst}[i] {
+					if v, _ := g.For("k").Stage().Take(t.Context(), stage.Request{Now: now, N: 1, Kind: stage.Final}); v.OK() {
+						admitted++
+					}
+				}
+			}
+			if admitted > burst {
+				t.Errorf("%v, fallback %v: %d of a burst of %d", path, fallback, admitted, burst)
 			}
 		}
 	}

@@ -48,6 +48,12 @@ if state then
 		-- The rule changed at an unknown time since the last write: the slower
 		-- of both counts since then.
 		local level = held - taken + ruled * ((at - since) / 1e6) + math.min(ruled, rate) * ((now - at) / 1e6)
+		-- Under a lower limit or burst, a debt that is deeper than a charge can make
+		-- becomes less in proportion, so that it does not take longer to pay.
+		local less = math.min(rate / ruled, burst / held)
+		if less > 0 and less < 1 then
+			level = math.max(level, math.min(level * less, floor))
+		end
 		since, taken, changed = now, burst - math.min(level, held, burst), true
 	end
 end

@@ -19,7 +19,8 @@
 // A bucket is one small value, which a script reads and writes by Redis' own
 // clock. Its name comes from the key alone: when the rule changes, the bucket
 // keeps its tokens. The slower of both rules counts for the time between its
-// last event before the change and the first one after it.
+// last event before the change and the first one after it. A debt that is deeper
+// than the new rule's charges make takes no longer to pay than before.
 //
 // Redis keeps a bucket until it would be full, and for Config.Keep (10 minutes)
 // after its last event at least. So when a limit is lowered, a key that was

@@ -190,6 +190,42 @@ func TestAChangeOfRuleKeepsTheTokens(t *testing.T) {
 	}
 }
 
+// A debt that was made under a higher limit, a deeper max_debt or a larger burst does
+// not close the key for longer under a lower one. The script follows the rule as an
+// exactbucket.Bucket does.
+func TestADebtFollowsALowerLimit(t *testing.T) {
+	c := redistest.Start(t).Client()
+	rule := func(limit, burst float64, debt time.Duration) *dynamicconfig.Rule {
+		return &dynamicconfig.Rule{Limit: rate.Limit(limit), Burst: burst, MaxDebt: debt}
+	}
+	for i, tt := range []struct {
+		before, after *dynamicconfig.Rule
+		charge, left  float64
+	}{
+		{rule(1000, 100, time.Minute), rule(10, 100, time.Minute), 1e6, -800},     // not deeper than a charge makes it now
+		{rule(1000, 100, time.Minute), rule(500, 100, time.Second), 1e6, -30_100}, // in proportion
+		{rule(1000, 100, time.Minute), rule(10, 100, 0), 1e6, -602},               // likewise, and max_debt is off
+		{rule(1000, 100, time.Minute), rule(10, 100, time.Minute), 300, -200},     // a charge could leave that still
+		{rule(10, 100_000, 0), rule(10, 100, 0), 1e6, -200},                       // a smaller burst
+		{rule(10, 100, time.Minute), rule(1000, 100, 0), 1e6, -800},               // a higher limit pays it sooner
+		{rule(10, 100, time.Minute), rule(10, 100, 0), 1e6, -800},                 // max_debt alone is about later debts
+		{rule(1000, 100, time.Minute), rule(0, 100, time.Minute), 1e6, -60_200},   // never to be paid in any case
+		{rule(0, 100, time.Minute), rule(0, 50, time.Minute), 1000, -200},         // likewise
+		{rule(1000, 100, 0), rule(10, 100, 0), 50, 50},                            // no debt
+	} {
+		key := fmt.Sprint("k", i)
+		run(t, c, 0, stage.Operation{Kind: stage.ChargeTokens, Key: key, Rule: tt.before, N: tt.charge})
+		bucket := exactbucket.New(0, ruleOf(tt.before))
+		bucket.Charge(0, tt.charge, -tt.before.MostDebt())
+		bucket.Follow(0, ruleOf(tt.after))
+		for range 2 { // the second time it is the rule in force
+			if got := run(t, c, 0, stage.Operation{Key: key, Rule: tt.after}); math.Abs(got.Left-tt.left) > 1e-6 || math.Abs(got.Left-bucket.Level(0)) > 1e-6 {
+				t.Errorf("case %d: %v tokens left, want %v; an exactbucket.Bucket has %v", i, got.Left, tt.left, bucket.Level(0))
+			}
+		}
+	}
+}
+
 // Else a bucket of a limit that was 0 would stay as it is for ever, because
 // refusals write nothing.
 func TestARefusalPutsANewRuleInForce(t *testing.T) {

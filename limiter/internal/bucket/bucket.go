@@ -53,7 +53,7 @@ func (b *Bucket) Allow(now stage.Instant) (ok, low bool) {
 		at := p.at(now)
 		d := p.takenAt(w, at) + p.quanta()
 		if d > p.depth {
-			then, final := b.holds(w, now)
+			then, final := b.holds(w, p, now)
 			if final {
 				return b.reject(now)
 			}

@@ -146,7 +146,7 @@ func (c *caches) draw(now stage.Instant) (n int64, until stage.Instant, left int
 			n = min(left/one/spread/int64(len(c.each)), batch)
 		}
 		if n < fewest {
-			if c.of.full.Load() == w {
+			if c.of.stands(w, p) {
 				return min(n, 0), 0, left
 			}
 			continue

@@ -236,9 +236,36 @@ func TestACapMovesNoCounts(t *testing.T) {
 	all.Wait()
 }
 
+// A decision reads a word, and then half of the pace that comes two changes later.
+// The second change leaves the very word that the decision has read.
+func TestARefusalByATornPaceIsNotFinal(t *testing.T) {
+	fast, other, slow := NewPace(1e9, 1e7), NewPace(1e5, 1e7), NewPace(1, 1e7)
+	full := func(b *Bucket, p Pace) { b.Replace(second, p, func(float64) float64 { return 1e7 }) }
+	b := newBucket(1, 1)
+	full(b, fast)
+	word, _ := b.read()
+	full(b, other)
+	full(b, slow)
+	if w, p := b.read(); w != word || p != slow {
+		t.Fatalf("the word is %d after two changes, and was %d", w, word)
+	}
+	for name, torn := range map[string]Pace{
+		"the new token and the old depth": {slow.token, fast.depth},
+		"the old token and the new depth": {fast.token, slow.depth},
+		"the old pace":                    fast,
+	} {
+		if _, final := b.holds(word, torn, second); final {
+			t.Errorf("a refusal by %s is final", name)
+		}
+	}
+	if _, final := b.holds(word, slow, second); !final {
+		t.Error("a refusal by the pace in force is not final")
+	}
+}
+
 // A decision that reads half of a pace and half of the next starts again.
 func TestAChangeOfPaceRefusesNothing(t *testing.T) {
-	b := newBucket(1e9, 1e9)
+	b := newBucket(1e9, 1e12)
 	var stop atomic.Bool
 	var refused atomic.Int64
 	var all sync.WaitGroup
@@ -251,11 +278,13 @@ func TestAChangeOfPaceRefusesNothing(t *testing.T) {
 			}
 		})
 	}
-	paces := []Pace{NewPace(1e9, 1e7), NewPace(1, 1e7), NewPace(1e5, 1e7)} // not two: each would keep its place
+	// The others would take 1e7 tokens while this goroutine waits for a processor.
+	const most = 1e12
+	paces := []Pace{NewPace(1e9, most), NewPace(1, most), NewPace(1e5, most)} // not two: each would keep its place
 	for i := range 300_000 {
 		now := second + stage.Instant(i)
 		b.Drop(now)
-		b.Replace(now, paces[i%len(paces)], func(float64) float64 { return 1e7 })
+		b.Replace(now, paces[i%len(paces)], func(float64) float64 { return most })
 	}
 	stop.Store(true)
 	all.Wait()

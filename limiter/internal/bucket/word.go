@@ -22,7 +22,10 @@ import (
 // The lowest bit of the word says which of the two paces is in force. A new
 // pace is written beside the old one and the swap of the word puts it in
 // force, so decisions never wait for a change of rate. A decision that read a
-// pace while two changes went by finds the word changed and starts again.
+// pace while two changes went by finds the word changed and starts again. The
+// second change may set the tokens so that the word is the same again, which
+// takes an accident of 1/16 ns. An event that is allowed then counts by the pace
+// that was read. A refusal looks at the pace again too: see stands.
 //
 // Time that goes backwards adds no tokens and takes none away: a caller whose
 // clock reading is older than another's decides as of the later one. Distances
@@ -36,11 +39,21 @@ type word struct {
 
 // read returns the word and the pace in force with it. The pace may be torn
 // when the word has changed since. A caller that acts on it must swap the word
-// or see that the word still stands.
+// or see that both still stand.
 func (w *word) read() (full int64, p Pace) {
 	full = w.full.Load()
 	of := &w.paces[full&1]
 	return full, Pace{of.token.Load(), of.depth.Load()}
+}
+
+// stands reports whether full and p, which read returned, are in force together.
+// The order matters. Replace writes the token, then the depth, then the word, and
+// writes over this pace only after another word is in force. So if the word is
+// full now, and the token is p's after that, then the depth in between is the one
+// that is in force with them.
+func (w *word) stands(full int64, p Pace) bool {
+	of := &w.paces[full&1]
+	return w.full.Load() == full && of.depth.Load() == p.depth && of.token.Load() == p.token
 }
 
 // swap replaces full by a word with d quanta missing at so many quanta of time,
@@ -96,11 +109,11 @@ func (w *word) far(now stage.Instant) stage.Instant {
 	return now
 }
 
-// holds reports whether a refusal at now by full is final. If not, the caller
-// decides again as of then.
-func (w *word) holds(full int64, now stage.Instant) (then stage.Instant, final bool) {
+// holds reports whether a refusal at now by full and p, which read returned, is
+// final. If not, the caller decides again as of then.
+func (w *word) holds(full int64, p Pace, now stage.Instant) (then stage.Instant, final bool) {
 	w.near(now)
-	if w.full.Load() != full {
+	if !w.stands(full, p) {
 		return now, false
 	}
 	then = max(now, stage.Instant(w.latest.Load()))
@@ -130,7 +143,7 @@ func (w *word) take(r stage.Request, debt time.Duration) (v stage.Verdict, left 
 			var retry time.Duration
 			var ok bool
 			if wait, retry, ok = p.weigh(d, cost, r.Longest, debt); !ok {
-				then, final := w.holds(full, r.Now)
+				then, final := w.holds(full, p, r.Now)
 				if !final {
 					r.Longest = max(r.Longest-then.Sub(r.Now), 0)
 					r.Now = then
@@ -239,7 +252,7 @@ func (w *word) Uncached(now stage.Instant) float64 {
 	now = w.asOf(now)
 	for {
 		full, p := w.read()
-		if t := p.tokens(p.taken(full, now)); w.full.Load() == full {
+		if t := p.tokens(p.taken(full, now)); w.stands(full, p) {
 			return t
 		}
 	}

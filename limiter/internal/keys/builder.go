@@ -48,6 +48,7 @@ func (b *builder) build(now stage.Instant, k *Key, old *State, set *settings, ru
 		old = &State{used: now}
 	}
 	next := &State{rule: rule, used: old.lastUsed()}
+	left := old.left(now, set.hosts, common == nil && !rule.unmatched()) // before fill changes the level
 	switch {
 	case common != nil:
 		next.forward = common
@@ -59,7 +60,7 @@ func (b *builder) build(now stage.Instant, k *Key, old *State, set *settings, ru
 	if next.Slots != nil {
 		next.Reason = stage.InFlight
 	}
-	next.remains = old.remainder(now, next)
+	next.remains = old.remainder(now, left, next)
 	next.touched.Store(true)
 	next.setPlain(b.Listener != nil)
 	k.state.Store(next)
@@ -86,17 +87,16 @@ func (b *builder) build(now stage.Instant, k *Key, old *State, set *settings, ru
 // fill gives next the parts that its rule wants, and what decides by them. What
 // answers from now on has no more tokens than what did.
 func (b *builder) fill(now stage.Instant, key string, old, next *State, hosts int) {
-	rule, tokens, used, asked := next.rule.rule, math.Inf(1), int64(0), ""
+	rule, tokens := next.rule.rule, math.Inf(1)
+	known, used, asked := old.due(now, hosts)
 	kept := old.parts()
 	if len(kept) > 0 && (slotsOf(kept[0]) != nil) != rule.InFlight {
 		kept = nil // tokens and slots have nothing in common
 	}
 	if len(kept) > 0 && old.Stage != nil {
-		tokens, used = share.FollowDebt(old.rule.rule.Limit, rule, old.level(now).Tokens), old.lately(now, old.Stage.Level(now), hosts)
+		tokens = share.FollowDebt(old.rule.rule.Limit, rule, old.level(now).Tokens)
 	} else if left := old.remains; left != nil {
 		tokens = share.FollowDebt(left.limit, rule, left.tokensAt(now))
-		asked = left.remote // it knows what was used
-		used = old.lately(now, stage.Level{Burst: left.burst, Tokens: tokens, Remote: asked != ""}, hosts)
 	}
 	for i, t := range next.rule.shares {
 		var s *report.Subject
@@ -116,7 +116,7 @@ func (b *builder) fill(now stage.Instant, key string, old, next *State, hosts in
 			s.Part().Common().State(old.stated(kept, unit(s)))
 		}
 		if t.Algorithm == asked {
-			b.adopt(now, s, t, hosts, 0)
+			b.adopt(now, s, t, hosts, known)
 		} else {
 			b.adopt(now, s, t, hosts, used)
 		}
@@ -137,15 +137,40 @@ func (st *State) answering() *share.Rate {
 }
 
 // level is what st, which has a Stage, says about the tokens that are left. What is
-// unlimited says nothing, so there it is the level that rests.
+// unlimited says nothing, so there it is the level that rests, or an earlier one.
 func (st *State) level(now stage.Instant) stage.Level {
 	level := st.Stage.Level(now)
-	if r := st.answering(); r != nil && level.Limit >= rate.Inf {
+	if level.Limit < rate.Inf {
+		return level
+	}
+	if r := st.answering(); r != nil {
 		if rests := r.Rests(now); !math.IsInf(rests.Tokens, 1) {
 			return rests
 		}
 	}
+	if earlier := st.earlier(now); earlier.Limit < rate.Inf {
+		return earlier
+	}
 	return level
+}
+
+// due is what a bucket elsewhere is charged with that takes over from st: known if
+// its algorithm is asked, because it knows the rest, and else used.
+func (st *State) due(now stage.Instant, hosts int) (known, used int64, asked string) {
+	if st.pair[0] != nil && st.Stage != nil {
+		known = st.lately(now, st.Stage.Level(now), hosts)
+	}
+	earlier, left := st.earlier(now), st.remains
+	switch {
+	case left == nil:
+		return known, known, ""
+	case left.remote == "":
+		return known, max(known, earlier.Missing()), ""
+	}
+	since := min(left.since+max(st.allowed()-left.counted, 0), earlier.Missing())
+	earlier.Tokens += float64(since) // what all hosts used
+	known = max(known, since)
+	return known, max(known, evenly(earlier, hosts)+since), left.remote
 }
 
 // lately is what this host has used of late, as far as the parts of st, whose level
@@ -154,11 +179,8 @@ func (st *State) level(now stage.Instant) stage.Level {
 // that lacks some of them has used no more than all parts ever allowed, or the
 // fallback lacks.
 func (st *State) lately(now stage.Instant, level stage.Level, hosts int) int64 {
-	used, r := level.Missing(), st.answering()
-	if level.Remote {
-		return (used + int64(hosts) - 1) / int64(hosts)
-	}
-	if r == nil {
+	used, r := evenly(level, hosts), st.answering()
+	if level.Remote || r == nil {
 		return used
 	}
 	allowed := int64(0)
@@ -173,6 +195,14 @@ func (st *State) lately(now stage.Instant, level stage.Level, hosts int) int64 {
 	default:
 		return rests
 	}
+}
+
+// evenly is what is missing at level; of a bucket elsewhere, one host's even part.
+func evenly(level stage.Level, hosts int) int64 {
+	if level.Remote {
+		return (level.Missing() + int64(hosts) - 1) / int64(hosts)
+	}
+	return level.Missing()
 }
 
 // stated is the demand that was stated in a unit, for kept or for what remains of

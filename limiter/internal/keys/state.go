@@ -52,13 +52,16 @@ type State struct {
 }
 
 // remains are what a key had when its rule vanished, or changed to another kind
-// of limit. If the rule comes back, the key has no second burst, and the demand
+// of limit, or to a level that cannot show what is missing, such as a closed
+// fallback's. If the rule comes back, the key has no second burst, and the demand
 // that was stated. The Set's mu guards the remains of a live key.
 type remains struct {
 	tokens, burst float64
 	limit         rate.Limit
 	at            stage.Instant
+	counted       int64        // what the Rate that answers had allowed by then
 	remote        string       // the algorithm, if the tokens were elsewhere
+	since         int64        // what was used here since they were elsewhere
 	slots         *share.Slots // retired; nil if there were none
 	wants         [2]float64   // events/s, and slots, that the service stated; or Measured
 }
@@ -74,32 +77,60 @@ func unit(s *report.Subject) int {
 	return 0
 }
 
-// remainder is what next, which follows st, is to remember; nil if nothing.
-func (st *State) remainder(now stage.Instant, next *State) *remains {
-	kept := nothing
+// left is what st leaves for a State with parts or without: its remains, or its own
+// level if more is missing there. A State with parts needs to know what was used,
+// because a grant lends fewer tokens than its bucket holds.
+func (st *State) left(now stage.Instant, hosts int, parts bool) remains {
+	left := nothing
 	if st.remains != nil {
-		kept = *st.remains
+		left = *st.remains
 	}
-	if first := st.pair[0]; first != nil && next.pair[0] != first {
+	if !math.IsInf(left.tokens, 1) {
+		left.tokens, left.at = st.earlier(now).Tokens, now
+		left.since += max(st.allowed()-left.counted, 0)
+		left.counted = st.allowed()
+	}
+	if first := st.pair[0]; first == nil || slotsOf(first) != nil {
+		return left
+	}
+	level := st.level(now)
+	if parts && !level.Remote {
+		level.Tokens = max(level.Tokens, level.Burst-float64(st.lately(now, st.Stage.Level(now), hosts)))
+	}
+	more := math.IsInf(left.tokens, 1) || level.Missing() >= left.missing()
+	if level.Limit < rate.Inf && (more || level.Remote) {
+		left.tokens, left.burst, left.limit, left.at = level.Tokens, level.Burst, level.Limit, now
+		left.remote, left.since = "", 0
+		if level.Remote {
+			left.remote = st.rule.shares[answering(st.rule.rule)].Algorithm
+		}
+	}
+	return left
+}
+
+// remainder is what next, which follows st, is to remember of what st left; nil if
+// nothing.
+func (st *State) remainder(now stage.Instant, kept remains, next *State) *remains {
+	first := st.pair[0]
+	if first != nil && next.pair[0] != first {
 		if wants, stated := first.Part().Common().Stated(); stated {
 			kept.wants[unit(first)] = wants
 		}
 		if slots := slotsOf(first); slots != nil && st.pair[1] == nil {
 			kept.slots = slots
-		} else if slots == nil {
-			if level := st.level(now); level.Limit < rate.Inf {
-				kept.tokens, kept.burst, kept.limit, kept.at, kept.remote = level.Tokens, level.Burst, level.Limit, now, ""
-				if level.Remote {
-					kept.remote = st.rule.shares[answering(st.rule.rule)].Algorithm
-				}
-			}
 		}
 	}
 	switch {
 	case next.Slots != nil:
 		kept.slots = nil
 	case next.pair[0] != nil:
-		kept.tokens = math.Inf(1)
+		// A bucket elsewhere knows what was used, or has been charged with it. A bucket
+		// here shows it, until the grant changes.
+		granted := next.answering() != nil && next.answering().Granted()
+		if level := next.Stage.Level(now); kept.missing() == 0 || level.Remote || !granted && level.Missing() >= kept.missing() {
+			kept.tokens = math.Inf(1)
+		}
+		kept.counted = next.allowed()
 	}
 	if next.pair[0] != nil {
 		kept.wants[unit(next.pair[0])] = share.Measured
@@ -123,6 +154,34 @@ func (st *State) state(wants float64) *State {
 	next := &State{Stage: st.Stage, Reason: st.Reason, rule: st.rule, used: st.used, remains: &kept}
 	next.touched.Store(true)
 	return next
+}
+
+// missing is how many tokens r lacks; 0 if r has none.
+func (r *remains) missing() int64 {
+	return stage.Level{Limit: r.limit, Burst: r.burst, Tokens: r.tokens}.Missing()
+}
+
+// earlier is the level that st's remains have after what st allowed since; its
+// tokens are infinite if there is none. What st allowed makes no debt.
+func (st *State) earlier(now stage.Instant) stage.Level {
+	left := st.remains
+	if left == nil || math.IsInf(left.tokens, 1) {
+		return stage.Level{Limit: rate.Inf, Tokens: math.Inf(1)}
+	}
+	filled := min(left.tokensAt(now), left.burst)
+	used := float64(max(st.allowed()-left.counted, 0))
+	return stage.Level{
+		Limit: left.limit, Burst: left.burst, Tokens: max(filled-used, min(filled, 0)), Remote: left.remote != "",
+	}
+}
+
+// allowed is what the Rate that answers has ever allowed, here and elsewhere.
+func (st *State) allowed() int64 {
+	r := st.answering()
+	if r == nil {
+		return 0
+	}
+	return r.Bucket().Allowed() + st.pair[answering(st.rule.rule)].Part().Admitted()
 }
 
 // tokensAt is what is left for a new bucket.

@@ -27,7 +27,7 @@ func TestEveryKeysDemandIsEstimatedOnce(t *testing.T) {
 		now += 3 * second
 		for _, s := range h.live {
 			take(s, now-second, 100+5*round)
-			s.pulse.demand.fast = float64(100+5*round) / 3 // as if ticks had seen it come evenly
+			s.pulse.demand.Tick(float64(100+5*round)/3, 1) // as if it had come evenly
 		}
 		said := h.granted(now, h.report(now), 0.5, 1e5)
 		if len(said) != 1 || said[0].Len() != keys {

@@ -96,7 +96,7 @@ func (e *early) reported(s *Subject) float64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 
-	return s.pulse.demand.reported
+	return s.pulse.demand.Reported()
 }
 
 // fade halves the demand that s reported: it is silent, and its owner will soon take
@@ -105,7 +105,7 @@ func (e *early) fade(s *Subject) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 
-	s.pulse.demand.reported /= 2
+	s.pulse.demand.Fade()
 }
 
 // retire stops watching s.
@@ -139,7 +139,7 @@ func (e *early) worthwhileLocked(now stage.Instant, s *Subject) bool {
 	}
 	d := &s.pulse.demand
 	n, _ := s.pulse.since(s.count(now))
-	return max(d.reported, d.fast, n) >= busyDemand*d.unit()
+	return max(d.Reported(), d.Recent(), n) >= busyDemand*d.Unit()
 }
 
 // scheduleLocked sets due, and tells the Loop.
@@ -199,7 +199,7 @@ func (e *early) activateLocked(now stage.Instant, s *Subject) {
 	}
 	p.active = true
 	p.look(s.count(now))
-	p.demand.quiet, p.demand.fast = 0, p.demand.reported
+	p.demand.Resume()
 	if e.watched == 0 {
 		e.tickAt = now.Add(e.jitter(tick))
 	}
@@ -209,7 +209,7 @@ func (e *early) activateLocked(now stage.Instant, s *Subject) {
 }
 
 // slow reports whether s is looked at in one of slowTicks only.
-func (p *pulse) slow() bool { return max(p.demand.reported, p.demand.fast) < slowDemand }
+func (p *pulse) slow() bool { return max(p.demand.Reported(), p.demand.Recent()) < slowDemand }
 
 // placeLocked has s looked at as often as it is worth it; a slow one after the
 // longest time that there is.
@@ -247,14 +247,14 @@ func (e *early) lookLocked(now stage.Instant, subjects []*Subject, slow bool) []
 		n, elapsed := p.since(now)
 		p.look(now)
 		_, stated := s.part.Common().Stated()
-		if elapsed > 0 && p.demand.tick(n, elapsed) && !stated && (!s.terms().Traits.Asks || p.falls(now.at)) {
+		if elapsed > 0 && p.demand.Tick(n, elapsed) && !stated && (!s.terms().Traits.Asks || p.falls(now.at)) {
 			if !s.terms().Traits.Asks {
 				p.unsettle(now.at)
 			}
 			e.urgeLocked(now.at, s, 0)
 		}
 		switch {
-		case p.demand.quiet > enoughQuiet && p.demand.reported < 1:
+		case p.demand.Quiet() > enoughQuiet && p.demand.Reported() < 1:
 			p.active = false
 			e.watched--
 		case p.slow() == slow:
@@ -270,7 +270,7 @@ func (e *early) lookLocked(now stage.Instant, subjects []*Subject, slow bool) []
 // falls reports whether demand has fallen by so much, for the first time in a while,
 // that others may have what the host holds.
 func (p *pulse) falls(now stage.Instant) bool {
-	if p.demand.fast > p.demand.reported*fall || now < p.changed.Add(unrest) {
+	if p.demand.Recent() > p.demand.Reported()*fall || now < p.changed.Add(unrest) {
 		return false
 	}
 	p.changed = now
@@ -333,7 +333,7 @@ func (e *early) observeLocked(now stage.Instant, a *effect) {
 		return
 	}
 	e.activateLocked(now, s)
-	reported := p.demand.reported
+	reported := p.demand.Reported()
 	switch {
 	case !a.asked:
 	case a.gained >= max(reported/50, 0.9) || float64(s.rate.InForce().Limit-a.before.Limit) > max(reported/5, 1):
@@ -350,7 +350,7 @@ func (e *early) observeLocked(now stage.Instant, a *effect) {
 	}
 	p.askAt.Store(int64(now.Add(wait)))
 	// Report again with a fifth left, or two tokens of few, or not a whole one.
-	tokens, cost := s.rate.Bucket().Uncached(now), p.demand.unit()
+	tokens, cost := s.rate.Bucket().Uncached(now), p.demand.Unit()
 	s.rate.Bucket().SetLow(max(min(tokens-cost/2, 2*cost), tokens/5, cost))
 }
 

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter/internal/demand"
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
 )
@@ -291,7 +292,7 @@ func TestARefusalIsReported(t *testing.T) {
 	h := newHost(t, 100, reportsEarly, 10)
 	s := h.use(0, "k", 1)
 	h.granted(second, h.report(second), 0.5, 10)
-	s.pulse.demand.reported = 0
+	s.pulse.demand = demand.Estimate{}
 	if s.regular(2*second, time.Second) {
 		t.Fatal("it reports that there was nothing")
 	}

@@ -137,7 +137,7 @@ func (r *Reporter) Introduce(now stage.Instant, s *Subject) {
 	r.early.mu.Lock()
 	defer r.early.mu.Unlock()
 
-	if s.early() && s.pulse.demand.reported > quietDemand || isSlots && slots.Census().Busy() {
+	if s.early() && s.pulse.demand.Reported() > quietDemand || isSlots && slots.Census().Busy() {
 		r.early.urgeLocked(now, s, introduction)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headgate/headgate/limiter/internal/demand"
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc"
 )
@@ -104,7 +105,7 @@ func (r *Round) add(s *Subject) {
 	_, stated := s.part.Common().Stated()
 	switch {
 	case s.early():
-		u.Cost[i] = max(s.pulse.demand.cost*costMemory, 1, float64(s.rate.Bucket().TakeLargest()))
+		u.Cost[i] = max(s.pulse.demand.Cost()*costMemory, 1, float64(s.rate.Bucket().TakeLargest()))
 		b.costly = b.costly || u.Cost[i] > 1
 		if i+1-b.filled >= together {
 			r.fillWants(b)
@@ -140,14 +141,12 @@ func (b *Batch) watchedWantsLocked(i int) float64 {
 	row, u := &b.rows[i], &b.room
 	s, d := row.subject, &row.subject.pulse.demand
 	n, sinceLook := s.pulse.since(row.upTo)
-	d.cost = u.Cost[i]
-	wants := d.estimate(n, sinceLook, float64(u.Allowed[i]+u.Rejected[i]), u.Elapsed[i].Seconds())
-	if d.changed(wants) && !s.terms().Traits.Asks {
+	wants, changed := d.Report(n, sinceLook, float64(u.Allowed[i]+u.Rejected[i]), u.Elapsed[i].Seconds(), u.Cost[i])
+	if changed && !s.terms().Traits.Asks {
 		s.pulse.unsettle(row.upTo.at)
 	}
-	d.reported = wants
 	if stated, ok := s.part.Common().Stated(); ok {
 		return stated
 	}
-	return wants + catchUp(row.tokens)
+	return wants + demand.CatchUp(row.tokens)
 }

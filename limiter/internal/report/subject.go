@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/limiter/internal/bucket"
+	"github.com/headgate/headgate/limiter/internal/demand"
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
 )
@@ -24,7 +25,7 @@ type Subject struct {
 	used    stage.Instant
 	reports numbers       // of the newest report, and of the newest that was answered
 	pending stage.Instant // until when the newest may be answered
-	mean    float64       // demand of late in events/s, if the algorithm shares by what hosts want
+	mean    demand.Mean   // of late, if the algorithm shares by what hosts want
 
 	pulse pulse
 }
@@ -59,7 +60,7 @@ type pulse struct {
 
 	total   int64 // cost at the last look
 	looked  stage.Instant
-	demand  demand
+	demand  demand.Estimate
 	changed stage.Instant // when demand last changed; of a host that may ask, fell
 	gap     time.Duration // to the next early report
 }
@@ -221,11 +222,11 @@ const mostFollowing = 2
 func (s *Subject) unsettled(now stage.Instant) bool {
 	p, bucket := &s.pulse, s.rate.Bucket()
 	_, stated := s.part.Common().Stated()
-	wanted := p.demand.reported > quietDemand
+	wanted := p.demand.Reported() > quietDemand
 	switch {
 	case stated || wanted && !bucket.Full(now):
 		return true
-	case p.followed == mostFollowing || !wanted && bucket.Uncached(now) >= p.demand.unit():
+	case p.followed == mostFollowing || !wanted && bucket.Uncached(now) >= p.demand.Unit():
 		s.reporter.early.fade(s)
 		return false
 	}
@@ -239,25 +240,15 @@ func (s *Subject) wants(now stage.Instant, total int64, period time.Duration) fl
 	if s.used != now { // nothing is new: it is reported again because nobody answered
 		total = 0
 	}
-	seconds := max(period.Seconds(), moment)
-	latest := float64(total) / seconds
-	kept := math.Exp(-seconds / min(memory, enough/max(s.mean, latest)))
-	s.mean = latest + (s.mean-latest)*kept
-	if total == 0 && s.mean < 1 {
-		s.mean = 0
-	}
+	s.mean.Add(float64(total), period.Seconds())
 	if wants, ok := s.part.Common().Stated(); ok {
 		return wants
 	}
 	if slots, ok := s.part.(*share.Slots); ok {
 		return slots.Wants(now)
 	}
-	return s.mean + catchUp(s.part.Tokens(now))
+	return float64(s.mean) + demand.CatchUp(s.part.Tokens(now))
 }
-
-// enough is so much cost that a mean over it is hardly chance any more, and
-// needs no longer memory.
-const enough = 200.0
 
 // RanLow implements share.Observer. It is cheap unless a report is due.
 func (s *Subject) RanLow(now stage.Instant, waits bool) {
@@ -285,7 +276,7 @@ func (s *Subject) Demand(now stage.Instant) float64 {
 	defer e.mu.Unlock()
 
 	e.activateLocked(now, s)
-	return s.pulse.demand.latest(s.pulse.since(reading{s.rate.Bucket().Usage(), now}))
+	return s.pulse.demand.Latest(s.pulse.since(reading{s.rate.Bucket().Usage(), now}))
 }
 
 // Settled implements share.Observer.

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package report
+package demand
 
 import "math"
 
-// demand estimates how many events/s a host wants of a key. The estimate must follow
-// a burst quickly, because the burst needs its tokens now. It must ignore random
-// variation, because each change is reported. So it changes only if chance does not
-// explain an observation. Times are in seconds. The zero demand is none.
-type demand struct {
+// Estimate is how many events/s a host wants of a key. It must follow a burst
+// quickly, because the burst needs its tokens now. It must ignore random variation,
+// because each change is reported. So it changes only if chance does not explain an
+// observation. Times are in seconds. The zero Estimate is of no demand.
+type Estimate struct {
 	reported float64 // as last reported, events/s
 	fast     float64 // moving average over ticks, events/s
 	quiet    float32 // since the last tick with an event
@@ -41,9 +41,28 @@ const (
 	clumpMemory = 30.0
 )
 
-// tick takes in n events in dt, and reports whether demand has changed since it
+// Reported is the demand that was reported last, in events/s.
+func (d *Estimate) Reported() float64 { return d.reported }
+
+// Recent is the demand that the latest ticks saw, in events/s.
+func (d *Estimate) Recent() float64 { return d.fast }
+
+// Quiet is how long there was no event, as far as ticks go.
+func (d *Estimate) Quiet() float64 { return float64(d.quiet) }
+
+// Cost is of the largest event lately.
+func (d *Estimate) Cost() float64 { return d.cost }
+
+// Fade halves the demand that was reported.
+func (d *Estimate) Fade() { d.reported /= 2 }
+
+// Resume begins ticks again after a pause, in which the demand is taken for what was
+// reported.
+func (d *Estimate) Resume() { d.quiet, d.fast = 0, d.reported }
+
+// Tick takes in n events in dt, and reports whether demand has changed since it
 // was reported: by a fifth at least, and by more than chance explains.
-func (d *demand) tick(n, dt float64) (changed bool) {
+func (d *Estimate) Tick(n, dt float64) (changed bool) {
 	if d.quiet += float32(dt); n > 0 {
 		d.quiet = 0
 	}
@@ -58,9 +77,18 @@ func (d *demand) tick(n, dt float64) (changed bool) {
 	return d.silent() || d.changed(d.fast)
 }
 
-// estimate is the demand after n events in the dt since the last tick, and
-// total in the period since the last report.
-func (d *demand) estimate(n, dt, total, period float64) float64 {
+// Report returns the demand to report after n events in the dt since the last tick,
+// and total in the period since the last report, and whether it has changed. The
+// largest event cost so much.
+func (d *Estimate) Report(n, dt, total, period, cost float64) (wants float64, changed bool) {
+	d.cost = cost
+	wants = d.estimate(n, dt, total, period)
+	changed = d.changed(wants)
+	d.reported = wants
+	return wants, changed
+}
+
+func (d *Estimate) estimate(n, dt, total, period float64) float64 {
 	mean, before := d.fast*dt, d.reported
 	jumps := d.jump(n, mean)
 	wants := d.measure(jumps, n, dt, total, period)
@@ -73,16 +101,16 @@ func (d *demand) estimate(n, dt, total, period float64) float64 {
 
 // learn looks whether the last report was a false alarm: if the demand has halved
 // since, its events came in a clump.
-func (d *demand) learn(before, wants, period float64) {
+func (d *Estimate) learn(before, wants, period float64) {
 	d.clump -= d.clump * float32(min(period/clumpMemory, 1))
-	if unit := float32(d.unit()); period <= alarmed && wants < before/2 && d.suspect >= smallest*unit && d.suspect <= largest*unit {
+	if unit := float32(d.Unit()); period <= alarmed && wants < before/2 && d.suspect >= smallest*unit && d.suspect <= largest*unit {
 		d.clump = max(d.clump, d.suspect)
 	}
 	d.suspect = 0
 }
 
 // measure is the estimate. A jump is what the events since the last tick say.
-func (d *demand) measure(jumps bool, n, dt, total, period float64) float64 {
+func (d *Estimate) measure(jumps bool, n, dt, total, period float64) float64 {
 	if jumps {
 		seen := max(dt, moment)
 		d.over = float32(seen)
@@ -99,8 +127,8 @@ func (d *demand) measure(jumps bool, n, dt, total, period float64) float64 {
 	return mean
 }
 
-// latest is the demand after n events in the dt since the last tick.
-func (d *demand) latest(n, dt float64) float64 {
+// Latest is the demand after n events in the dt since the last tick.
+func (d *Estimate) Latest(n, dt float64) float64 {
 	if d.jump(n, d.fast*dt) {
 		return n / max(dt, moment)
 	}
@@ -109,19 +137,19 @@ func (d *demand) latest(n, dt float64) float64 {
 
 // silent reports whether there was no event for so long that chance allows it
 // one time in 400.
-func (d *demand) silent() bool { return d.reported*float64(d.quiet) > 6*d.atOnce() }
+func (d *Estimate) silent() bool { return d.reported*float64(d.quiet) > 6*d.atOnce() }
 
 // atOnce is how much comes at once, at least a unit.
-func (d *demand) atOnce() float64 {
-	unit, clump := d.unit(), float64(d.clump)
+func (d *Estimate) atOnce() float64 {
+	unit, clump := d.Unit(), float64(d.clump)
 	if clump < smallest*unit {
 		return unit
 	}
 	return clump
 }
 
-// unit is the cost of an event, at least 1.
-func (d *demand) unit() float64 {
+// Unit is the cost of an event, at least 1.
+func (d *Estimate) Unit() float64 {
 	if d.cost > 1 {
 		return d.cost
 	}
@@ -129,7 +157,7 @@ func (d *demand) unit() float64 {
 }
 
 // changed reports whether rate is another than was reported.
-func (d *demand) changed(rate float64) bool {
+func (d *Estimate) changed(rate float64) bool {
 	difference, larger := math.Abs(rate-d.reported), max(rate, d.reported)
 	events := window / d.atOnce()
 	sigmas := 4.0
@@ -140,16 +168,16 @@ func (d *demand) changed(rate float64) bool {
 }
 
 // jump reports whether chance does not explain a cost of n where mean is expected.
-func (d *demand) jump(n, mean float64) bool {
+func (d *Estimate) jump(n, mean float64) bool {
 	if once := d.atOnce(); once > 1 {
 		n, mean = n/once, mean/once
 	}
 	return n > mean+4*math.Sqrt(mean)+3 || n < mean-3*math.Sqrt(mean)
 }
 
-// catchUp is how many events/s would serve within window the callers that wait
-// for so many tokens. They were counted when they came.
-func catchUp(tokens float64) float64 {
+// CatchUp is how many events/s would serve soon the callers that wait for so many
+// tokens, which is less than 0 then. They were counted when they came.
+func CatchUp(tokens float64) float64 {
 	if tokens >= 0 {
 		return 0
 	}

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"math"
+	"testing"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter/stage"
+)
+
+// Of little demand that is not known yet, e^(-1/3) is left after a second. Of
+// much demand, a mean over less time is as certain.
+func TestWantsAreAMovingAverage(t *testing.T) {
+	for rate, means := range map[int][]float64{
+		20:   {5.7, 9.7, 12.6},
+		100:  {39, 63, 78},
+		5000: {5000, 5000, 5000},
+	} {
+		h := newHost(t, 1e4, dynamicconfig.Traits{Wants: true}, 1)
+		s := h.use(0, "k", 0)
+		for i, want := range means {
+			take(s, stage.Instant(i)*second, rate)
+			now := stage.Instant(i+1) * second
+			said := h.report(now)
+			got := said[0].Usage.Wants[0]
+			g := grants(1, 1, 1e4)
+			if g.Tokens = nil; h.Apply(now, said[0], nil, g, 1) != nil || math.Abs(got-want) > 0.01*float64(rate) {
+				t.Errorf("after %d s of %d/s: %v, want %v", i+1, rate, got, want)
+			}
+		}
+	}
+}
