@@ -59,7 +59,7 @@ func (u *asked) take(now time.Duration, k *key, t *usage.Take, by, host uint32) 
 		b = u.Bucket(now, rule)
 	}
 	cost := t.Tokens // serve changes it
-	took := u.serve(now, b, t, by, deepest(k.rule, limit))
+	took := u.serve(now, b, t, by, account.Deepest(k.rule, limit))
 	u.Settle(now)
 	if u.always && !t.Auto {
 		u.Returns(now, host)

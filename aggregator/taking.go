@@ -9,22 +9,12 @@ import (
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/internal/exactbucket"
-	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/usage"
 )
 
 // bucketRule is rule for a bucket, with a limit of its own.
 func bucketRule(rule *dynamicconfig.Rule, limit algorithm.Limit) exactbucket.Rule {
 	return exactbucket.Rule{Rate: limit.Rate, Burst: limit.Burst, MaxWait: rule.MaxWait, MaxDebt: rule.MaxDebt, MaxCost: rule.MaxCost}
-}
-
-// deepest is the level that what is spent already, or what a caller was told,
-// may bring a bucket of rule with this limit to: as deep as events that are
-// allowed within max_wait or max_debt bring it, and then a burst and one event of
-// the largest cost. Without it, one message could close a key for ever.
-func deepest(rule *dynamicconfig.Rule, limit algorithm.Limit) float64 {
-	borrowed := limit.Rate * max(rule.MaxDebt, rule.MaxWait, 0).Seconds()
-	return -min(limit.Burst+borrowed+rule.Costliest(), rpc.MaxTokens)
 }
 
 // mentions reports whether rule has the algorithm called name, which is a canonical
@@ -84,7 +74,7 @@ func (k *key) take(now time.Duration, t *usage.Take, by, host uint32) (took usag
 	case account.Pooled: // the host has not heard that it need not ask
 		limit, l := k.limit(k.part(now)), newLearned(now)
 		u.Draw(now, bucketRule(k.rule, limit), func(b *exactbucket.Bucket) {
-			took = l.serve(now, b, t, by, deepest(k.rule, limit))
+			took = l.serve(now, b, t, by, account.Deepest(k.rule, limit))
 		})
 		return took
 	}
