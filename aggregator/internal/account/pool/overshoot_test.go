@@ -176,6 +176,53 @@ func TestHundredsOfHostsThatJoinAtOnce(t *testing.T) {
 	}
 }
 
+// Hosts that are silent for so long that the owner takes back what they hold keep their
+// starters. When they use them, they pay for them.
+func TestSilentHostsPayForTheirStarters(t *testing.T) {
+	c := newCrowd(algorithm.Limit{Rate: 1, Burst: 100})
+	c.join(100, 0)
+	for range 50 {
+		c.pass(2 * c.interval)
+		for i := range c.hosts {
+			c.use(i, 1e9)
+			c.report(i, 0, 0)
+		}
+	}
+	if c.most > c.bound() {
+		t.Errorf("%v used beyond the limit, of at most %v", c.most, c.bound())
+	}
+}
+
+// Hosts that tell a new owner that each of them has the whole limit get it back once.
+func TestHostsThatLieToANewOwner(t *testing.T) {
+	c := newCrowd(algorithm.Limit{Rate: 100, Burst: 100})
+	c.k = made(algorithm.NameElastic)
+	c.join(20, 0)
+	for i := range c.hosts {
+		c.report(i, 0, 1)
+	}
+	c.pass(c.interval)
+	c.join(10, 1e6)
+	for i := range c.hosts {
+		c.drain(20)
+		c.report(i, 0, 1)
+	}
+	c.drain(20)
+	if c.most > c.bound() {
+		t.Errorf("%v used at once, of at most %v", c.most, c.bound())
+	}
+}
+
+// drain has the hosts after the first so many use all that there is.
+func (c *crowd) drain(first int) {
+	for range 20 {
+		for i := first; i < len(c.hosts); i++ {
+			c.use(i, 1e9)
+			c.report(i, 1e6, 0)
+		}
+	}
+}
+
 // Hosts that state a demand which they do not have hold the limit as rates, and use nothing.
 // Then others empty the pool, each time that one of them gives its rate back. That is as
 // much as the bound has for rates.
@@ -191,19 +238,11 @@ func TestRatesThatWereNotUsedComeBack(t *testing.T) {
 	c.pass(c.interval)
 	first := len(c.hosts)
 	c.join(10, 1e6)
-	drain := func() {
-		for range 20 {
-			for i := first; i < len(c.hosts); i++ {
-				c.use(i, 1e9)
-				c.report(i, 1e6, 0)
-			}
-		}
-	}
-	drain()
+	c.drain(first)
 	for i := range first {
 		c.use(i, 1e9)
 		c.report(i, 0, 0)
-		drain()
+		c.drain(first)
 	}
 	if c.most > c.bound() {
 		t.Errorf("%v used at once, of at most %v", c.most, c.bound())
