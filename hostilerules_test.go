@@ -50,7 +50,7 @@ func hostileChanges(t *testing.T) (all []*dynamicconfig.Snapshot) {
 		strings.NewReplacer("1000/s", "1000000000/s", "100/s", "0/s"),
 		strings.NewReplacer("update_interval: 500ms", "update_interval: 100ms"),
 		strings.NewReplacer("algorithm: elastic}", "algorithm: elastic, parent: true}", "20 in-flight", "1000 in-flight"),
-		strings.NewReplacer("algorithm: elastic}", "algorithm: elastic, parameters: {headroom: 2, learn: 10ms}}", "burst: 100", "burst: 1000000"),
+		strings.NewReplacer("algorithm: elastic}", "algorithm: elastic, parameters: {overcommit: 1, horizon: 1s}}", "burst: 100", "burst: 1000000"),
 		strings.NewReplacer(`"a:*", limit: 1000/s, algorithm: elastic`, `"a:*", limit: 1/h, algorithm: auto`, `"b:*"`, `"a*"`),
 		strings.NewReplacer("algorithm: auto", "algorithm: exact, max_wait: 10s", "algorithm: exact}", "algorithm: auto}", `"d:*"`, `"d:1*"`),
 		strings.NewReplacer("algorithm: fair-share", "algorithm: proportional-share, parent: true, priorities: {5: static, 0: none}"),

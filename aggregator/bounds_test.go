@@ -138,7 +138,7 @@ func TestLargeReportsCountTheirHosts(t *testing.T) {
 		}
 		if name == algorithm.NameElastic {
 			rule := every(name)
-			rule.Parameters = map[string]string{"headroom": "2"}
+			rule.Parameters = map[string]string{"overcommit": "1"}
 			if err := a.Configure(snapshot(t, cadence, rule)); err != nil {
 				t.Fatal(err)
 			}

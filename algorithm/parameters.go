@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -32,21 +31,21 @@ func (r *Registry) Build(name string, parameters map[string]string) (Algorithm, 
 }
 
 // With returns e with these parameters instead of its own. They are named as the
-// fields are, in small letters: headroom, horizon, chunk, part, lent, starter, repay,
-// crowding, catch_up, learn. Durations are as in 200ms. It refuses names that it does
-// not know and values out of range.
+// fields are, in small letters: overcommit, horizon, repay. Durations are as in 200ms. It
+// refuses names that it does not know and values out of range.
 func (e Elastic) With(parameters map[string]string) (Elastic, error) {
 	err := set(parameters, map[string]setter{
-		"headroom": number(&e.Headroom, 1, 1000),
-		"horizon":  duration(&e.Horizon),
-		"chunk":    number(&e.Chunk, 0, 1),
-		"part":     number(&e.Part, least, 1),
-		"lent":     number(&e.Lent, least, 1),
-		"starter":  number(&e.Starter, 0, 1),
-		"repay":    duration(&e.Repay),
-		"crowding": number(&e.Crowding, 0, 1000),
-		"catch_up": number(&e.CatchUp, 0, 1000),
-		"learn":    duration(&e.Learn),
+		"overcommit": number(&e.Overcommit, 0, 1),
+		"horizon":    duration(&e.Horizon),
+		"repay":      duration(&e.Repay),
+		"starter":    gone("use overcommit: how much of the burst may be lent twice"),
+		"lent":       gone("use overcommit: how much of the burst may be lent twice"),
+		"headroom":   gone("it is always 1.1; leave it out"),
+		"part":       gone("one host may be lent the whole pool; leave it out"),
+		"chunk":      gone("a burst begins with its part of overcommit; leave it out"),
+		"crowding":   gone("rates never exceed the limit; leave it out"),
+		"catch_up":   gone("what was missed is lent at once; leave it out"),
+		"learn":      gone("it is always 500ms; leave it out"),
 	})
 	return e, err
 }
@@ -60,7 +59,7 @@ func set(parameters map[string]string, setters map[string]setter) error {
 	for _, name := range slices.Sorted(maps.Keys(parameters)) {
 		s := setters[name]
 		if s == nil {
-			errs = append(errs, fmt.Errorf("%w %s: use %s", ErrParameter, shown(name), strings.Join(slices.Sorted(maps.Keys(setters)), ", ")))
+			errs = append(errs, fmt.Errorf("%w %s: use overcommit, horizon or repay", ErrParameter, shown(name)))
 			continue
 		}
 		if err := s(parameters[name]); err != nil {
@@ -70,14 +69,9 @@ func set(parameters map[string]string, setters map[string]setter) error {
 	return errors.Join(errs...)
 }
 
-const (
-	// least is the smallest number that a parameter can be but zero.
-	least = 1e-6
-
-	// next stands for zero, because a zero field is the default. It is
-	// next to it.
-	next = 1e-9
-)
+// next stands for zero, because a zero field is the default. It is
+// next to it.
+const next = 1e-9
 
 // number is a parameter that is a number from low to high.
 func number(to *float64, low, high float64) setter {
@@ -89,6 +83,11 @@ func number(to *float64, low, high float64) setter {
 		*to = max(x, next)
 		return nil
 	}
+}
+
+// gone is a parameter of earlier versions.
+func gone(instead string) setter {
+	return func(string) error { return errors.New("it is no parameter any more: " + instead) }
 }
 
 const longest = 24 * time.Hour

@@ -12,21 +12,15 @@ import (
 )
 
 func TestParametersReachElastic(t *testing.T) {
-	a, err := Builtin().Build(NameElastic, map[string]string{
-		"headroom": "1.5", "horizon": "300ms", "chunk": "0.1", "part": "0.25", "lent": "0.5",
-		"starter": "0", "repay": "5s", "crowding": "0.02", "catch_up": "0.05", "learn": "1s",
-	})
+	a, err := Builtin().Build(NameElastic, map[string]string{"overcommit": "0", "horizon": "300ms", "repay": "5s"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Elastic{
-		Headroom: 1.5, Horizon: 300 * time.Millisecond, Chunk: 0.1, Part: 0.25, Lent: 0.5,
-		Starter: next, Repay: 5 * time.Second, Crowding: 0.02, CatchUp: 0.05, Learn: time.Second,
-	}
+	want := Elastic{Overcommit: next, Horizon: 300 * time.Millisecond, Repay: 5 * time.Second}
 	if a.Elastic != want {
 		t.Errorf("got %+v, want %+v", a.Elastic, want)
 	}
-	if n := reflect.TypeFor[Elastic]().NumField(); n != 10 {
+	if n := reflect.TypeFor[Elastic]().NumField(); n != 3 {
 		t.Errorf("Elastic has %d fields; name the new one in With, and here", n)
 	}
 	if a, err := Builtin().Build(NameElastic, nil); a.Elastic != (Elastic{}) || err != nil {
@@ -40,18 +34,17 @@ func TestBadParametersAreRefusedWithWhatThereIs(t *testing.T) {
 		parameters map[string]string
 		says       []string
 	}{
-		{NameElastic, map[string]string{"headrom": "2"}, []string{`"headrom"`, "use catch_up, chunk, crowding, headroom, horizon, "}},
-		{NameElastic, map[string]string{"headroom": "0.5"}, []string{"headroom", `"0.5"`, "from 1 to 1000"}},
-		{NameElastic, map[string]string{"headroom": "NaN"}, []string{`"NaN"`}},
-		{NameElastic, map[string]string{"headroom": "+Inf"}, []string{`"+Inf"`}},
-		{NameElastic, map[string]string{"part": "0"}, []string{"part", "from 1e-06 to 1"}},
+		{NameElastic, map[string]string{"overcomit": "2"}, []string{`"overcomit"`, "use overcommit, horizon or repay"}},
+		{NameElastic, map[string]string{"overcommit": "1.5"}, []string{"overcommit", `"1.5"`, "from 0 to 1"}},
+		{NameElastic, map[string]string{"overcommit": "NaN"}, []string{`"NaN"`}},
+		{NameElastic, map[string]string{"overcommit": "+Inf"}, []string{`"+Inf"`}},
 		{NameElastic, map[string]string{"horizon": "200"}, []string{"horizon", "such as 200ms"}},
 		{NameElastic, map[string]string{"repay": "-3s"}, []string{"repay", "from 1ms"}},
-		{NameElastic, map[string]string{"repay": "0s", "lent": "2"}, []string{"repay", "lent"}},
+		{NameElastic, map[string]string{"repay": "0s", "overcommit": "2"}, []string{"repay", "overcommit"}},
 		{NameElastic, map[string]string{strings.Repeat("x", 1000): "1"}, []string{"xxx…"}},
-		{NameAuto, map[string]string{"headroom": "2"}, []string{`it takes none, not ["headroom"]`}},
-		{"average/fair-share", map[string]string{"headroom": "2"}, []string{`it takes none, not ["headroom"]`}},
-		{NameFairShare, map[string]string{"headroom": "2"}, []string{`it takes none, not ["headroom"]`}},
+		{NameAuto, map[string]string{"horizon": "1s"}, []string{`it takes none, not ["horizon"]`}},
+		{"average/fair-share", map[string]string{"horizon": "1s"}, []string{`it takes none, not ["horizon"]`}},
+		{NameFairShare, map[string]string{"horizon": "1s"}, []string{`it takes none, not ["horizon"]`}},
 	} {
 		a, err := Builtin().Build(tt.algorithm, tt.parameters)
 		if a.Account != "" || !errors.Is(err, ErrParameter) {
@@ -72,8 +65,21 @@ func TestBadParametersAreRefusedWithWhatThereIs(t *testing.T) {
 	}
 }
 
+// A limits file that names a parameter of an earlier version is told what to write instead.
+func TestParametersThatAreGoneSayWhatToUse(t *testing.T) {
+	for name, says := range map[string]string{
+		"starter": "use overcommit", "lent": "use overcommit", "headroom": "always 1.1", "learn": "always 500ms",
+		"part": "leave it out", "chunk": "leave it out", "crowding": "leave it out", "catch_up": "leave it out",
+	} {
+		_, err := Builtin().Build(NameElastic, map[string]string{name: "0.5"})
+		if !errors.Is(err, ErrParameter) || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, want %q", name, err, says)
+		}
+	}
+}
+
 func FuzzParameters(f *testing.F) {
-	for _, name := range []string{"headroom", "chunk", "part", "repay", "nothing"} {
+	for _, name := range []string{"overcommit", "chunk", "horizon", "repay", "nothing"} {
 		for _, value := range []string{"1", "0", "-1", "NaN", "1e309", "0x1p-2", "200ms", "9999999h", ""} {
 			f.Add(name, value)
 		}

@@ -208,6 +208,18 @@ type Report struct {
 	Keeps bool
 }
 
+// Deepest is the level that what is spent already, or what a caller was told, may bring
+// a bucket of rule with this limit to, whoever keeps it: as deep as events that are allowed
+// within max_wait or max_debt bring it, and then a burst and one event of the largest cost.
+// Without it, one message could close a key for ever. Rule may be nil.
+func Deepest(rule *dynamicconfig.Rule, limit algorithm.Limit) float64 {
+	if rule == nil {
+		return -limit.Burst
+	}
+	borrowed := limit.Rate * max(rule.MaxDebt, rule.MaxWait, 0).Seconds()
+	return -min(limit.Burst+borrowed+rule.Costliest(), exactbucket.MaxTokens)
+}
+
 // Overlap is by how much more time than has passed a report may be about, because
 // clocks and networks are not even.
 const Overlap = 50 * time.Millisecond

@@ -61,7 +61,7 @@ func (u *asked) take(now time.Duration, k *Key, t *usage.Take, by, host uint32) 
 		b = u.Bucket(now, rule)
 	}
 	cost := t.Tokens // serve changes it
-	took := u.serve(now, b, t, by, deepest(k.Rule, limit))
+	took := u.serve(now, b, t, by, account.Deepest(k.Rule, limit))
 	u.Settle(now)
 	if u.always && !t.Auto {
 		u.Returns(now, host)
@@ -105,7 +105,7 @@ func (k *Key) Take(now time.Duration, t *usage.Take, by, host uint32) (took usag
 	case account.Pooled: // the host has not heard that it need not ask
 		limit, l := k.Limit(k.Part(now)), newLearned(now)
 		u.Draw(now, bucketRule(k.Rule, limit), func(b *exactbucket.Bucket) {
-			took = l.serve(now, b, t, by, deepest(k.Rule, limit))
+			took = l.serve(now, b, t, by, account.Deepest(k.Rule, limit))
 		})
 		return took
 	}

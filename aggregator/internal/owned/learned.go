@@ -87,12 +87,3 @@ func (l *learned) serve(now time.Duration, b *exactbucket.Bucket, t *usage.Take,
 func bucketRule(rule *dynamicconfig.Rule, limit algorithm.Limit) exactbucket.Rule {
 	return exactbucket.Rule{Rate: limit.Rate, Burst: limit.Burst, MaxWait: rule.MaxWait, MaxDebt: rule.MaxDebt, MaxCost: rule.MaxCost}
 }
-
-// deepest is the level that what is spent already, or what a caller was told,
-// may bring a bucket of rule with this limit to: as deep as events that are
-// allowed within max_wait or max_debt bring it, and then a burst and one event of
-// the largest cost. Without it, one message could close a key for ever.
-func deepest(rule *dynamicconfig.Rule, limit algorithm.Limit) float64 {
-	borrowed := limit.Rate * max(rule.MaxDebt, rule.MaxWait, 0).Seconds()
-	return -min(limit.Burst+borrowed+rule.Costliest(), rpc.MaxTokens)
-}

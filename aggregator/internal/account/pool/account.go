@@ -12,23 +12,26 @@ import (
 
 	"github.com/headgate/headgate/aggregator/internal/account"
 	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/internal/rowset"
 )
 
 // Account is one key's pool and who draws on it.
 type Account struct {
 	params   *algorithm.Elastic
+	terms    *dynamicconfig.Rule // the latest rule; nil if there was none yet
 	interval time.Duration
 	level
+
+	// learns is until when others may hold grants of an earlier owner that
+	// this one does not know of.
+	learns time.Duration
 
 	// Here a cache line ends, and the next begins.
 
 	sums
 
-	// learns is until when others may hold grants of an earlier owner that
-	// this one does not know of.
-	learns time.Duration
-	since  time.Duration // when it began
+	since  time.Duration // when the key began
 	swept  time.Duration
 	silent time.Duration // before then no host has been silent for too long
 
@@ -48,11 +51,11 @@ var usual = algorithm.Elastic{}.WithDefaults()
 // New returns the account of a key without reports. It is an account.Pooled, and an
 // account.Bucketed if hosts ask for tokens.
 func New(now, moved time.Duration, c *account.Config) account.Account {
-	k := Account{interval: c.Interval, level: level{limit: -1}, part: byDemand}
+	k := Account{interval: c.Interval, level: level{limit: -1}, part: byDemand, params: &usual}
 	if c.Rule != nil && c.Rule.Lease > 0 && now-moved >= c.Rule.Lease {
 		k.learns = fresh
 	}
-	k.tune(c.Algorithm.Elastic)
+	k.tune(c)
 	switch {
 	case c.Algorithm.Reach != algorithm.ReachNever:
 		a := &asked{Account: k}
@@ -65,11 +68,14 @@ func New(now, moved time.Duration, c *account.Config) account.Account {
 	}
 }
 
-// tune has the pool work by e.
-func (k *Account) tune(e algorithm.Elastic) {
-	k.params = &usual
-	if e != (algorithm.Elastic{}) {
-		e = e.WithDefaults()
+// tune has the pool work by c, if that has a rule.
+func (k *Account) tune(c *account.Config) {
+	if c.Rule == nil {
+		return
+	}
+	k.terms, k.params = c.Rule, &usual
+	if c.Algorithm.Elastic != (algorithm.Elastic{}) {
+		e := c.Algorithm.Elastic.WithDefaults()
 		k.params = &e
 	}
 }
@@ -89,9 +95,9 @@ const (
 	// and what others want must not be lost beside it.
 	mostWanted = 1 << 20
 
-	// precise is up to how much denied may grow before it is counted from a
-	// later time, so that small amounts are not lost beside it.
-	precise = 1 << 40
+	// learning is how long a new owner of a key listens before it answers: hosts that
+	// see the ring change report within a part of it.
+	learning = 500 * time.Millisecond
 )
 
 // Hosts implements account.Account.
@@ -128,9 +134,7 @@ func (k *Account) Configure(now time.Duration, c *account.Config) {
 		k.silent = max(k.silent, k.past.slow)
 	}
 	k.interval = c.Interval
-	if c.Rule != nil {
-		k.tune(c.Algorithm.Elastic)
-	}
+	k.tune(c)
 }
 
 // Report implements account.Account.
@@ -140,28 +144,30 @@ func (k *Account) Report(now time.Duration, limit algorithm.Limit, host uint32, 
 	}
 	k.advance(now, limit)
 	if r.Elsewhere {
-		k.hear(now, limit, host, r, false, -limit.Burst)
+		k.hear(now, limit, host, r, false)
 		return account.Grant{}, false
 	}
-	row, saved, begins := k.receive(now, limit, host, r)
+	row, saved := k.receive(now, limit, host, r)
 	row.heard = true
-	// More debt than a burst is forgiven: paying it back would be an outage.
-	k.pool = upper(lower(k.pool, k.room(limit)), -limit.Burst)
+	k.bound(limit)
 	if now < k.learns {
 		k.listen(row, r)
 		return account.Grant{}, false
 	}
-	return k.grant(row, limit, begins, saved, cost(limit, r)), true
+	return k.grant(row, limit, saved, cost(limit, r)), true
+}
+
+// bound keeps the pool between the deepest debt and what there is room for.
+func (k *Account) bound(limit algorithm.Limit) {
+	k.pool = upper(lower(k.pool, k.room(limit)), account.Deepest(k.terms, limit))
 }
 
 // receive takes in what host did and wants. Its row holds nothing then. Saved is
-// what it had left, and begins says that it had no demand until now.
-func (k *Account) receive(now time.Duration, limit algorithm.Limit, host uint32, r *account.Report) (row *row, saved float64, begins bool) {
+// what it had left.
+func (k *Account) receive(now time.Duration, limit algorithm.Limit, host uint32, r *account.Report) (row *row, saved float64) {
 	i := k.rows.FindAt(k.found, host)
-	begins = r.Allowed+r.Rejected > 0 // maybe a burst
 	if i != rowset.None {
 		row = k.rows.At(i)
-		begins = begins && row.wants < quiet
 		saved = k.settle(now, limit, row, r)
 	} else {
 		row = k.rows.At(k.rows.Add(host))
@@ -172,12 +178,11 @@ func (k *Account) receive(now time.Duration, limit algorithm.Limit, host uint32,
 	}
 	row.last = now
 	row.wants = float32(reasonable(r.Wants, limit))
-	row.denied = k.denied
 	k.wants += float64(row.wants)
 	if row.wants > 0 {
 		k.users++
 	}
-	return row, saved, begins
+	return row, saved
 }
 
 // reasonable is wants, or the most that one host may want of limit.
@@ -203,13 +208,13 @@ const fresh = math.MinInt64
 func (k *Account) begin(now time.Duration, limit algorithm.Limit) {
 	k.since, k.at, k.swept, k.silent = now, now, now, now
 	k.limit = limit.Rate
-	k.pool, k.ideal = limit.Burst, limit.Burst
+	k.pool = limit.Burst
 	if k.learns == fresh {
 		return
 	}
 	// Half only, because later reports may show that it is not new.
 	k.pool = limit.Burst / 2
-	k.learns = now + min(k.params.Learn, k.interval)
+	k.learns = now + min(learning, k.interval)
 }
 
 // learn is called when a host that is new here has a grant already: an earlier
@@ -243,7 +248,6 @@ func (k *Account) advance(now time.Duration, limit algorithm.Limit) {
 		k.limit = limit.Rate
 	}
 	k.pool = lower(k.pool+fill*passed, k.room(limit))
-	k.flow((limit.Rate-k.wants)*passed, limit)
 	k.at = now
 }
 
@@ -263,9 +267,8 @@ func (k *Account) settle(now time.Duration, limit algorithm.Limit, row *row, r *
 	}
 	left = float64(row.lent) + row.weight*passed - part*r.Allowed
 	if since > silence*seconds(k.interval) && !k.past.slowAt(now) { // it was taken for dead
-		left = float64(row.lent) - k.ungranted(now, r)
+		left = float64(row.lent) - upper(k.ungranted(now, r), lower(r.Allowed, float64(row.starter())))
 	}
-	k.correct(float64(row.wants)*since-part*(r.Allowed+r.Rejected), row.denied, limit)
 	k.pool += left
 	k.drop(row)
 	return left
@@ -274,7 +277,7 @@ func (k *Account) settle(now time.Duration, limit algorithm.Limit, row *row, r *
 // listen notes what a host has while this new owner learns. The host gets no
 // answer: it goes on with what it has, or with its fallback, and asks again.
 func (k *Account) listen(row *row, r *account.Report) {
-	row.weight = r.Has
+	row.weight = lower(r.Has, upper(1-k.parts.Value(), 0)) // hosts have no more than the limit
 	k.parts.Add(row.weight)
 }
 
@@ -295,28 +298,27 @@ func (k *Account) expire(now, after time.Duration, gone func(host uint32)) {
 	if now < k.silent {
 		return
 	}
-	first, lent, wants := now, 0.0, 0.0
+	first, lent, starters, wants := now, 0.0, 0.0, 0.0
 	for i, row := range k.rows.All {
 		silent := now - row.last
 		if silent >= after {
-			k.drop(row)
+			k.fade(row)
 			if silent >= max(forgotten*k.interval, after) {
+				k.drop(row)
 				host := k.rows.Host(i)
 				k.rows.Remove(i)
 				gone(host)
 				continue
 			}
 		}
-		lent += float64(row.unspent)
+		lent += float64(row.unspent - row.starter())
+		starters += float64(row.starter())
 		wants += float64(row.wants)
 		first = min(first, row.last)
 	}
-	k.lent, k.wants = lent, wants
+	k.lent, k.starters, k.wants = lent, starters, wants
 	k.silent = first + after
 	k.past = k.past.since(now-after, now)
-	if k.denied > precise {
-		k.rebase()
-	}
 }
 
 // Trim implements account.Account. Expire has taken back what silent hosts held.
@@ -325,21 +327,9 @@ func (k *Account) Trim(now time.Duration, gone func(host uint32)) {
 	for i, row := range k.rows.All {
 		if now-row.last >= after && row.weight == 0 && row.lent == 0 && row.wants == 0 {
 			host := k.rows.Host(i)
+			k.drop(row)
 			k.rows.Remove(i)
 			gone(host)
 		}
-	}
-}
-
-// rebase counts what was denied from the oldest of the last reports on: only
-// differences matter.
-func (k *Account) rebase() {
-	low := k.denied
-	for _, row := range k.rows.All {
-		low = min(low, row.denied)
-	}
-	k.denied -= low
-	for _, row := range k.rows.All {
-		row.denied -= low
 	}
 }

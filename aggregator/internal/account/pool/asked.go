@@ -105,12 +105,12 @@ func (k *asked) Report(now time.Duration, limit algorithm.Limit, host uint32, r 
 		k.Moved(now)
 	}
 	if r.Elsewhere || k.always {
-		k.hear(now, limit, host, r, k.always, k.floor())
+		k.hear(now, limit, host, r, k.always)
 		return account.Grant{}, false
 	}
-	row, _, _ := k.receive(now, limit, host, r)
+	row, _ := k.receive(now, limit, host, r)
 	row.heard = true
-	k.pool = upper(lower(k.pool, k.room(limit)), k.floor())
+	k.bound(limit)
 	if now < k.learns {
 		k.listen(row, r)
 		return account.Grant{}, false
@@ -158,20 +158,6 @@ func (k *asked) grant(row *row, limit algorithm.Limit, cost float64) account.Gra
 		Tokens: lower(lent, limit.Burst),
 		Used:   fair,
 	}
-}
-
-// fair is the rate of a host that wants so much: in proportion, when there is not
-// enough for all.
-func (k *asked) fair(wants float64, limit algorithm.Limit) float64 {
-	if !(wants > 0) {
-		return 0
-	}
-	rate := limit.Rate
-	if k.pool < 0 { // all hosts pay a debt back
-		rate = upper(rate+k.pool/seconds(k.params.Repay), 0)
-	}
-	room := upper(limit.Rate-k.rates(limit.Rate), 0)
-	return lower(room, wants*lower(rate/k.wants, k.params.Headroom))
 }
 
 // inflow is the part of a host that wants so much of what comes into the pool,
@@ -229,14 +215,6 @@ func (k *asked) rest(wants, rate, cost float64) float64 {
 	return upper(upper(wants-rate, 0)*lasting+2*math.Sqrt(wants*lasting*cost), cost)
 }
 
-// floor is the deepest debt of the pool: as deep as events that are allowed within
-// max_wait or max_debt bring a bucket, and then a burst and one event of the largest
-// cost. Without it, one message could close a key for ever.
-func (k *asked) floor() float64 {
-	borrowed := k.rule.Rate * max(k.rule.MaxDebt, k.rule.MaxWait, 0).Seconds()
-	return -(k.rule.Burst + borrowed + max(k.rule.MaxCost, k.rule.Burst))
-}
-
 // follow brings the account up to now, under rule. It reports whether the bucket is
 // the pool: then no fraction of a token is lost, however often the owner is asked.
 func (k *asked) follow(now time.Duration, rule exactbucket.Rule) (whole bool) {
@@ -250,9 +228,10 @@ func (k *asked) follow(now time.Duration, rule exactbucket.Rule) (whole bool) {
 	if now < k.learns && !k.moved {
 		k.pool = lower(k.pool+rule.Rate*seconds(now-since), k.room(limitOf(rule)))
 	}
-	if less := lower(rule.Rate/before.Rate, rule.Burst/before.Burst); k.pool < k.floor() && less > 0 && less < 1 {
+	deepest := account.Deepest(k.terms, limitOf(rule))
+	if less := lower(rule.Rate/before.Rate, rule.Burst/before.Burst); k.pool < deepest && less > 0 && less < 1 {
 		// A debt does not take longer to pay back because the limit is lower now.
-		k.pool = upper(k.pool, lower(k.pool*less, k.floor()))
+		k.pool = upper(k.pool, lower(k.pool*less, deepest))
 	}
 	if whole {
 		k.pool = k.bucket.Level(now)
@@ -296,7 +275,7 @@ func (k *asked) Bucket(now time.Duration, rule exactbucket.Rule) *exactbucket.Bu
 
 // Settle implements account.Bucketed.
 func (k *asked) Settle(now time.Duration) {
-	k.drew(k.bucket.Level(max(now, k.at)), k.rule.Burst)
+	k.pool = k.bucket.Level(max(now, k.at))
 	k.settled = k.pool
 }
 

@@ -20,6 +20,7 @@ func (k *Account) Reach(now time.Duration, c *account.Config) account.Pooled {
 		return k
 	}
 	a := &asked{Account: *k, moved: k.begun()}
+	a.charge()
 	a.reach(c)
 	return a
 }
@@ -35,9 +36,19 @@ func (k *asked) Reach(now time.Duration, c *account.Config) account.Pooled {
 		k.reach(c)
 		return k
 	}
-	k.ideal = lower(upper(k.pool+k.lent, 0), upper(k.rule.Burst, k.ideal))
 	a := k.Account // without the rest
 	return &a
+}
+
+// charge takes starters out of the pool, because hosts that ask are lent nothing twice.
+func (k *asked) charge() {
+	for _, row := range k.rows.All {
+		starter := row.starter()
+		row.lent += starter
+		k.lent += float64(starter)
+		k.pool -= float64(starter)
+	}
+	k.starters = 0
 }
 
 // reach takes in how hosts reach the pool under c.
@@ -70,22 +81,22 @@ func (k *asked) Configure(now time.Duration, c *account.Config) {
 
 // hear takes in a report of a host that is granted nothing: it names another algorithm
 // than the key's rule, or the rule has hosts ask for each event. What the host has left
-// of its loan stays out as long as it has a grant. Floor is the deepest debt.
+// of its loan stays out as long as it has a grant.
 //
 // A host that has heard of the rule says with its last report under the earlier one
 // what it used before.
-func (k *Account) hear(now time.Duration, limit algorithm.Limit, host uint32, r *account.Report, always bool, floor float64) {
+func (k *Account) hear(now time.Duration, limit algorithm.Limit, host uint32, r *account.Report, always bool) {
 	had, weight, heard := 0.0, 0.0, false
 	if i := k.rows.FindAt(k.found, host); i != rowset.None {
 		row := k.rows.At(i)
 		had, weight, heard = float64(row.lent), row.weight, row.heard
 	}
 	if heard && !always { // what it held is settled, and it has a grant of the rule's own
-		k.pool = upper(k.pool-r.Allowed, lower(k.pool, floor))
+		k.pool = upper(k.pool-r.Allowed, lower(k.pool, account.Deepest(k.terms, limit)))
 		return
 	}
-	row, saved, _ := k.receive(now, limit, host, r)
-	k.pool = upper(lower(k.pool, k.room(limit)), floor)
+	row, saved := k.receive(now, limit, host, r)
+	k.bound(limit)
 	if heard {
 		k.unwant(row)
 	}
@@ -144,19 +155,13 @@ func (k *Account) Draw(now time.Duration, rule exactbucket.Rule, f func(*exactbu
 	b := exactbucket.New(now, rule)
 	b.Lower(now, k.pool)
 	f(&b)
-	k.drew(b.Level(now), rule.Burst)
+	k.pool = b.Level(now)
 }
 
 // Draw implements account.Pooled.
 func (k *asked) Draw(now time.Duration, rule exactbucket.Rule, f func(*exactbucket.Bucket)) {
 	f(k.Bucket(now, rule))
 	k.Settle(now)
-}
-
-// drew takes in that tokens are left in the pool, which holds burst.
-func (k *Account) drew(tokens, burst float64) {
-	k.ideal = lower(upper(k.ideal+tokens-k.pool, 0), burst)
-	k.pool = tokens
 }
 
 // Idle implements account.Pooled.

@@ -184,16 +184,17 @@ func TestAPoolIsSaneHoweverHostsReachIt(t *testing.T) {
 			if !a.begun() {
 				continue
 			}
-			lent, parts, wants, users := 0.0, 0.0, 0.0, int32(0)
+			lent, starters, parts, wants, users := 0.0, 0.0, 0.0, 0.0, int32(0)
 			for i := range a.rows.All {
 				row := a.rows.At(i)
-				lent, parts, wants = lent+float64(row.unspent), parts+row.weight, wants+float64(row.wants)
+				lent, starters = lent+float64(row.unspent-row.starter()), starters+float64(row.starter())
+				parts, wants = parts+row.weight, wants+float64(row.wants)
 				if row.wants > 0 {
 					users++
 				}
 			}
-			if math.Abs(lent-a.lent) > 1e-3 || math.Abs(parts-a.parts.Value()) > 1e-6 || math.Abs(wants-a.wants) > 1e-3 || users != a.users {
-				t.Fatalf("sums are %v, %v, %v and %d; of the rows they are %v, %v, %v and %d", a.lent, a.parts.Value(), a.wants, a.users, lent, parts, wants, users)
+			if math.Abs(lent-a.lent) > 1e-3 || math.Abs(starters-a.starters) > 1e-3 || math.Abs(parts-a.parts.Value()) > 1e-6 || math.Abs(wants-a.wants) > 1e-3 || users != a.users {
+				t.Fatalf("sums are %v, %v, %v, %v and %d; of the rows they are %v, %v, %v, %v and %d", a.lent, a.starters, a.parts.Value(), a.wants, a.users, lent, starters, parts, wants, users)
 			}
 			if !(a.pool <= max(limit.Burst, 1000)+1e-3) {
 				t.Fatalf("%v tokens of a burst of %v", a.pool, limit.Burst)

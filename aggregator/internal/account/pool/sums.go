@@ -9,41 +9,16 @@ import (
 	"github.com/headgate/headgate/internal/sum"
 )
 
-// level is what is in the pool, and what would be in one bucket.
+// level is what is in the pool.
 type level struct {
-	at     time.Duration // when pool was last brought up to date
-	limit  float64       // the rate of it, then, events/s; below 0 before the key begins
-	pool   float64       // tokens that no host holds; negative is debt
-	ideal  float64       // what one bucket would have left, by the demand
-	denied float64       // what one bucket would have refused, by the demand, since some time
-	past   *past         // what hosts may still go by; nil if nothing has changed lately
+	at    time.Duration // when pool was last brought up to date
+	limit float64       // the rate of it, then, events/s; below 0 before the key begins
+	pool  float64       // tokens that no host holds; negative is debt
+	past  *past         // what hosts may still go by; nil if nothing has changed lately
 }
 
 // begun reports whether the key has a pool.
 func (l *level) begun() bool { return l.limit >= 0 }
-
-// flow adds to the ideal level. What would take it below zero, one bucket would
-// have refused.
-func (l *level) flow(amount float64, limit algorithm.Limit) {
-	level := l.ideal + amount
-	if level < 0 {
-		l.denied -= level
-		level = 0
-	}
-	l.ideal = lower(level, limit.Burst)
-}
-
-// correct makes good that a host turns out to have wanted less by amount, or
-// more if it is negative, since denied was what was refused in all. Less demand
-// means first of all that less would have been refused.
-func (l *level) correct(amount, denied float64, limit algorithm.Limit) {
-	if amount > 0 {
-		spared := lower(amount, upper(l.denied-denied, 0))
-		l.denied -= spared
-		amount -= spared
-	}
-	l.flow(amount, limit)
-}
 
 // changed is the key's past, which begins if there is none.
 func (l *level) changed() *past {
@@ -56,11 +31,12 @@ func (l *level) changed() *past {
 // sums are of all rows. Those of floats are added up anew whenever all rows are
 // looked at, so that no rounding piles up in them.
 type sums struct {
-	lent  float64   // tokens granted, and not spent as far as the owner knows
-	wants float64   // demands, events/s
-	parts sum.Parts // of the limit, granted as rates
-	users int32     // hosts with a demand
-	found int32     // the row that was looked for last, or None
+	lent     float64   // tokens granted out of the pool, and not spent as far as the owner knows
+	starters float64   // tokens granted beside the pool
+	wants    float64   // demands, events/s
+	parts    sum.Parts // of the limit, granted as rates
+	users    int32     // hosts with a demand
+	found    int32     // the row that was looked for last, or None
 }
 
 // rates is what hosts hold of limit as rates, in events/s.
@@ -77,27 +53,37 @@ func (s *sums) room(limit algorithm.Limit) float64 {
 
 // drop removes row from all sums.
 func (s *sums) drop(row *row) {
-	s.lent -= float64(row.unspent)
+	s.fade(row)
+	s.starters -= float64(row.unspent)
+	row.unspent = 0
+}
+
+// fade removes row from all sums, but for its starter: a silent host keeps that.
+func (s *sums) fade(row *row) {
+	starter := row.starter()
+	s.lent -= float64(row.unspent - starter)
 	s.parts.Sub(row.weight)
 	s.wants = upper(s.wants-float64(row.wants), 0)
 	if row.wants > 0 {
 		s.users--
 	}
-	row.lent, row.unspent, row.weight, row.wants, row.back = 0, 0, 0, 0, false
+	row.lent, row.unspent, row.weight, row.wants, row.back = 0, starter, 0, 0, false
 }
 
 // row is what one host holds. There may be millions, so some amounts are
 // rounded to float32: what is added to a sum is what will be taken off.
 type row struct {
 	last    time.Duration
-	denied  float64 // the key's, at the last report
 	weight  float64 // the part of the limit that it has as a rate
-	lent    float32 // tokens granted since the last report
-	unspent float32 // of these, as far as the owner knows
+	lent    float32 // tokens granted out of the pool since the last report
+	unspent float32 // tokens that it has, as far as the owner knows; what exceeds lent is its starter
 	wants   float32
 	back    bool // it asked after it was taken for dead, and has not reported since
 	heard   bool // it has reported, or asked, under the algorithm that the key has now
 }
+
+// starter is how many tokens row's host was granted beside the pool.
+func (r *row) starter() float32 { return max(r.unspent-r.lent, 0) }
 
 // lower is min, and upper is max, of numbers whose zeros are alike; a is NaN for
 // ever. To mind more makes the builtin ones cost ten instructions, each of which

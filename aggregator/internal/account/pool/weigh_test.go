@@ -128,16 +128,16 @@ func TestParametersChangeLive(t *testing.T) {
 		}
 	}
 	rounds(0)
-	if math.Abs(g.Weight-0.44) > 1e-9 {
-		t.Fatalf("a weight of %v, and a headroom of a tenth", g.Weight)
+	if want := 50 + math.Sqrt(40*0.2); math.Abs(g.Tokens-want) > 1e-5 {
+		t.Fatalf("%v tokens, and half of the burst is lent twice", g.Tokens)
 	}
-	a, err := algorithm.Builtin().Build(algorithm.NameElastic, map[string]string{"headroom": "2"})
+	a, err := algorithm.Builtin().Build(algorithm.NameElastic, map[string]string{"overcommit": "0.25", "horizon": "1s"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	k.Configure(10*interval, under(a))
-	if rounds(10 * interval); math.Abs(g.Weight-0.8) > 1e-9 || k.Hosts() != 1 {
-		t.Errorf("a weight of %v of %d hosts, and a headroom of 2", g.Weight, k.Hosts())
+	if rounds(10 * interval); math.Abs(g.Tokens-25-math.Sqrt(40)) > 1e-5 || k.Hosts() != 1 {
+		t.Errorf("%v tokens of %d hosts, and a quarter of the burst is lent twice", g.Tokens, k.Hosts())
 	}
 }
 

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pool
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate/aggregator/internal/account"
+	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/dynamicconfig"
+)
+
+// A host is charged 3,000 tokens of a limit of 100/s, which the rule lets it borrow. However
+// hosts reach the pool, and however that changes meanwhile, all have what one bucket has: 100
+// tokens in the next 30 s.
+func TestADebtIsPaidBackHoweverHostsReachThePool(t *testing.T) {
+	limit := algorithm.Limit{Rate: 100, Burst: 100}
+	rule := bucketOf(limit)
+	rule.MaxDebt = 30 * time.Second
+	reach := func(name string) *account.Config {
+		c := reaching(name)
+		c.Rule = &dynamicconfig.Rule{Lease: c.Rule.Lease, Limit: 100, Burst: 100, MaxDebt: rule.MaxDebt}
+		return c
+	}
+	names := []string{algorithm.NameElastic, algorithm.NameAuto, algorithm.NameExact}
+	for _, first := range names {
+		for _, then := range names {
+			k, _ := New(0, time.Hour, reach(first)).(account.Pooled)
+			used := 0.0
+			host := askingHost{id: 1}
+			// once has the host report what it was charged, and use all that it gets.
+			once := func(now time.Duration, charged float64) {
+				host.advance(now)
+				weight := host.rate / limit.Rate
+				g, ok := k.Report(now, limit, 1, &account.Report{Allowed: host.allowed + charged, Elapsed: time.Second, Wants: 1000, Cost: 1, Has: weight})
+				host.allowed, host.reported = 0, now
+				if ok {
+					host.tokens, host.rate, host.burst, host.granted = g.Tokens, g.Weight*limit.Rate, g.Burst, true
+				} else {
+					host.tokens, host.rate = 0, 0
+				}
+				used += host.use(now, math.Inf(1))
+				if b, ok := k.(account.Bucketed); ok {
+					bucket := rule
+					bucket.MaxDebt = 0
+					for range 1000 {
+						if !b.Bucket(now, bucket).Take(now, 1, 0).OK {
+							break
+						}
+						used++
+					}
+					b.Settle(now)
+				}
+			}
+			once(0, 0)
+			used = 0
+			once(time.Second, 3000)
+			for now := 2 * time.Second; now < 30*time.Second; now += time.Second {
+				if now == 5*time.Second {
+					c := reach(then)
+					k = k.Reach(now, c)
+					k.Configure(now, c)
+				}
+				once(now, 0)
+				k.Expire(now, func(uint32) {})
+			}
+			if used > 100+1 {
+				t.Errorf("%s, and %s after 5 s: %v tokens are used in 30 s after a charge of 3,000", first, then, used)
+			}
+		}
+	}
+}
+
+// A charge is forgiven beyond what events and debts may bring a bucket to, so that it does not
+// close a key for ever.
+func TestADebtHasAnEnd(t *testing.T) {
+	limit := algorithm.Limit{Rate: 100, Burst: 100}
+	for _, name := range []string{algorithm.NameElastic, algorithm.NameAuto, algorithm.NameExact} {
+		for _, tt := range []struct {
+			rule    dynamicconfig.Rule
+			deepest float64
+		}{
+			{dynamicconfig.Rule{Limit: 100, Burst: 100}, -200},
+			{dynamicconfig.Rule{Limit: 100, Burst: 100, MaxWait: 2 * time.Second}, -400},
+			{dynamicconfig.Rule{Limit: 100, Burst: 100, MaxWait: 2 * time.Second, MaxDebt: 5 * time.Second, MaxCost: 50}, -650},
+		} {
+			c := reaching(name)
+			c.Rule = &tt.rule
+			k, _ := New(0, time.Hour, c).(account.Pooled)
+			k.Report(0, limit, 1, &account.Report{Elapsed: time.Second, Cost: 1})
+			k.Report(time.Second, limit, 1, &account.Report{Allowed: 1e9, Elapsed: time.Second, Cost: 1})
+			if got := plain(k).pool; math.Abs(got-tt.deepest) > 1 {
+				t.Errorf("%s: %v tokens after a charge of 1e9, want %v", name, got, tt.deepest)
+			}
+		}
+	}
+}
