@@ -113,6 +113,7 @@ type Report struct {
 	Keys       int      `json:"keys"`
 	LogSeconds float64  `json:"log_seconds"`
 	BadLines   int64    `json:"bad_lines"`
+	Vague      int64    `json:"events_without_key_field"`
 	Lines      []Line   `json:"algorithms"`
 	Limits     []Choice `json:"limits"`
 }
@@ -141,7 +142,7 @@ func (c Config) Run(ctx context.Context, l *Log, done func(finished int)) (*Repo
 	if err != nil {
 		return nil, err
 	}
-	r := &Report{Events: l.Events, Keys: len(l.Keys), LogSeconds: l.Length.Seconds(), BadLines: l.Bad}
+	r := &Report{Events: l.Events, Keys: len(l.Keys), LogSeconds: l.Length.Seconds(), BadLines: l.Bad, Vague: l.Vague}
 	r.Lines = append(r.Lines, oneBucket(results[0]))
 	for i, result := range results {
 		r.Lines = append(r.Lines, lineOf(c.Algorithms[i], result))
