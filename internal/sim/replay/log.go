@@ -31,12 +31,12 @@ const (
 // Log is an access log, turned into events for hosts. Its rows are in a file
 // that Close removes; Keys alone are in memory.
 type Log struct {
-	Keys   []string
-	Events int64
-	Bad    int64         // lines that were left out
-	Vague  int64         // events without a field of the key
-	Length time.Duration // from the first event to the last, as the log has it
-	Hosts  int
+	Keys         []string
+	Events       int64
+	Bad          int64         // lines that were left out
+	WithoutField int64         // events without a field of the key
+	Length       time.Duration // from the first event to the last, as the log has it
+	Hosts        int
 
 	file  *os.File
 	speed float64
@@ -84,7 +84,7 @@ func (c Config) Read(name string, r io.Reader) (*Log, error) {
 		var record accesslog.Record
 		if record, err = format.Line(line); err == nil {
 			if err = w.add(record.At, key.Of(record), client.Of(record)); err == nil && !key.Fits(record) {
-				l.Vague++
+				l.WithoutField++
 			}
 		}
 		if err != nil && c.SkipBad && !errors.Is(err, errTooMuch) {

@@ -108,8 +108,8 @@ func TestRequestsWithoutAFieldOfTheKeyAreCounted(t *testing.T) {
 	c := base
 	c.Key = "{user}"
 	l := read(t, c, line("a", 0)+line("b", 1))
-	if l.Vague != 2 || len(l.Keys) != 1 {
-		t.Errorf("%d of 2 requests have no user, and %d keys", l.Vague, len(l.Keys))
+	if l.WithoutField != 2 || len(l.Keys) != 1 {
+		t.Errorf("%d of 2 requests have no user, and %d keys", l.WithoutField, len(l.Keys))
 	}
 }
 

@@ -21,8 +21,8 @@ func (r *Report) WriteTable(w io.Writer) error {
 	if r.BadLines > 0 {
 		fmt.Fprintf(w, "; %d lines could not be read", r.BadLines)
 	}
-	if r.Vague > 0 {
-		fmt.Fprintf(w, "; %d have no value for a field of --key and share a limit", r.Vague)
+	if r.WithoutField > 0 {
+		fmt.Fprintf(w, "; %d have no value for a field of --key and share a limit", r.WithoutField)
 	}
 	fmt.Fprint(w, "\n\n")
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
