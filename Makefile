@@ -49,8 +49,8 @@ costs: ## write anew what allocations, bytes and instructions operations cost, w
 sim: ## simulate all scenarios with 20 seeds, into the tables and pictures of docs/accuracy.md; ONLY=auto these rows, PART=asking this table
 	@go run ./internal/sim/simdocs $(if $(SEEDS),-seeds $(SEEDS))$(if $(ONLY), -only $(ONLY))$(if $(PART), -part $(PART))
 
-scale: ## what a whole node costs, and how it grows, into the tables of docs/scale.md
-	@go run ./internal/nodeload/scale -docs docs
+scale: ## what a whole node costs, and how it grows, into the tables of docs/scale.md; PART=node, asks or growth these tables
+	@go run ./internal/nodeload/scale -docs docs$(if $(PART), -part $(PART))
 
 fuzz: ## every fuzz test for FUZZTIME=10s each, or 20000x; FUZZ=Bucket runs some
 	@sh scripts/fuzz.sh '$(FUZZ)' '$(FUZZTIME)'

@@ -100,6 +100,18 @@ func (f Format) Template(text string) (Template, error) {
 	return t, nil
 }
 
+// Fits reports whether a request has all fields of the template.
+func (t Template) Fits(r Record) bool {
+	for _, p := range t.parts {
+		if p.field {
+			if _, ok := r.Field(p.text); !ok {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // Of is the template with the fields of a request. A field that the request does
 // not have becomes "-".
 func (t Template) Of(r Record) string {

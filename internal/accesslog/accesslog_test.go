@@ -38,6 +38,8 @@ func TestFieldsOfEachFormat(t *testing.T) {
 			"{ip}": "10.1.2.3", "{method} {path} {status}": "GET /a 200", "{uri}": "/a?b", "{tenant.id}": "7", "{header:user-agent}": "x", "{header:x-api-key}": "k1", "{nothing}": "-",
 		}},
 		{"json", `{"ts":1776284220.25,"request":{"remote_ip":"::1"}}`, time.Unix(1776284220, 250e6).UTC(), map[string]string{"{ip}": "::1"}},
+		{"json", `{"start_time":"2026-04-15T20:17:00.250Z","x_forwarded_for":"-","downstream_remote_address":"10.1.2.3:5555"}`, time.Date(2026, 4, 15, 20, 17, 0, 250e6, time.UTC), map[string]string{"{ip}": "10.1.2.3"}},
+		{"json", `{"start_time":"2026-04-15T20:17:00.250Z","x_forwarded_for":null,"downstream_remote_address":"[2001:db8::1]:5555"}`, time.Date(2026, 4, 15, 20, 17, 0, 250e6, time.UTC), map[string]string{"{ip}": "2001:db8::1"}},
 		{"json", `{"msec":1776284220250}`, time.Unix(1776284220, 250e6).UTC(), map[string]string{"{ip}": "-"}},
 	} {
 		f, err := Lookup(tt.format)
@@ -70,6 +72,7 @@ func TestMistakesSayWhatToWrite(t *testing.T) {
 		{"combined", `::1 - - [10/Oct/2026:13:55:36 +0000] "GET /`, "a quote has no end"},
 		{"combined", `::1 - - [10/Oct/2026:13:55:36 +0000] "GET /" 200 1 x`, "no text in quotes"},
 		{"envoy", combinedLine, "no time in brackets"},
+		{"envoy", jsonText, "format is json"},
 		{"envoy", strings.Replace(envoyLine, "2026-", "26-", 1), "the time is"},
 		{"json", "[1]", "no JSON object"},
 		{"json", "null", "no JSON object"},

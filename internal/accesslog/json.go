@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"net/netip"
 	"strconv"
 	"strings"
 	"time"
@@ -49,10 +50,20 @@ func jsonLine(line string) (Record, error) {
 		case "path":
 			v, _, _ = strings.Cut(v, "?")
 		case "ip":
-			v, _, _ = strings.Cut(v, ",")
+			v = address(v)
 		}
 		return v, ok
 	}}, nil
+}
+
+// address is the first address of a list, without its port.
+func address(list string) string {
+	one, _, _ := strings.Cut(list, ",")
+	one = strings.TrimSpace(one)
+	if both, err := netip.ParseAddrPort(one); err == nil {
+		return both.Addr().String()
+	}
+	return one
 }
 
 // jsonTime reads RFC 3339, the time of combined logs, or seconds or milliseconds
@@ -80,7 +91,7 @@ func first(object map[string]any, name string) (string, bool) {
 		names = []string{name}
 	}
 	for _, n := range names {
-		if v, ok := find(object, n); ok {
+		if v, ok := find(object, n); ok && v != "" && v != "-" {
 			return v, true
 		}
 	}

@@ -43,6 +43,9 @@ func combined(line string) (Record, error) {
 //
 //	[2026-04-15T20:17:00.310Z] "POST /a HTTP/2" 204 - 154 0 226 100 "10.0.35.28" "agent" "request id" "authority" "upstream"
 func envoy(line string) (Record, error) {
+	if strings.HasPrefix(line, "{") {
+		return Record{}, errors.New("the line is a JSON object: this log's format is json")
+	}
 	s := splitter{rest: line}
 	when, request, status, _, _, bytes, _, _ := s.bracket(), s.quoted(), s.word(), s.word(), s.word(), s.word(), s.word(), s.word()
 	forwarded, agent, id, authority, upstream := s.quoted(), s.quoted(), s.quoted(), s.quoted(), s.quoted()
@@ -53,9 +56,8 @@ func envoy(line string) (Record, error) {
 	if err != nil {
 		return Record{}, fmt.Errorf("the time is %.40q: write it as in [2026-04-15T20:17:00.310Z]", when)
 	}
-	ip, _, _ := strings.Cut(forwarded, ",")
 	values := map[string]string{
-		"ip": strings.TrimSpace(ip), "status": status, "bytes": bytes, "header:x-forwarded-for": forwarded,
+		"ip": address(forwarded), "status": status, "bytes": bytes, "header:x-forwarded-for": forwarded,
 		"header:user-agent": agent, "header:x-request-id": id, "header:authority": authority, "upstream": upstream,
 	}
 	requestLine(request, values)

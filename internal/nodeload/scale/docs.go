@@ -16,33 +16,38 @@ import (
 // table is one of docs/scale.md.
 type table struct{ name, text string }
 
-// write measures everything and writes the tables into o.docs.
+// parts are what -part may name, in the order in which they are measured.
+var parts = []struct {
+	name    string
+	measure func(ctx context.Context, o options) ([]table, error)
+}{{"node", nodeTables}, {"asks", askTables}, {"growth", growthTablesOf}}
+
+// write measures o.part, or all, and writes the tables into o.docs.
 func write(ctx context.Context, o options) error {
 	file := filepath.Join(o.docs, "scale.md")
 	before, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(os.Stderr, "%s: node\n", file)
-	node, err := nodeTable(ctx, o)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(os.Stderr, "%s: asks\n", file)
-	asks, err := nodeload.Asks(ctx, o.asking)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(os.Stderr, "%s: growth\n", file)
-	g, err := nodeload.Grow(ctx, o.sizes)
-	if err != nil {
-		return err
-	}
-	text := string(before)
-	for _, t := range append(growthTables(g), node, table{"asks", asks.AskTable()}, table{"gone", asks.GoneTable()}) {
-		if text, err = markers.Replace(text, "make scale", t.name, t.text); err != nil {
-			return fmt.Errorf("%s: %w", file, err)
+	text, found := string(before), false
+	for _, part := range parts {
+		if o.part != "" && o.part != part.name {
+			continue
 		}
+		found = true
+		fmt.Fprintf(os.Stderr, "%s: %s\n", file, part.name)
+		tables, err := part.measure(ctx, o)
+		if err != nil {
+			return err
+		}
+		for _, t := range tables {
+			if text, err = markers.Replace(text, "make scale", t.name, t.text); err != nil {
+				return fmt.Errorf("%s: %w", file, err)
+			}
+		}
+	}
+	if !found {
+		return fmt.Errorf("there is no part %q: use node, asks or growth", o.part)
 	}
 	return os.WriteFile(file, []byte(text), 0o644)
 }
@@ -50,9 +55,9 @@ func write(ctx context.Context, o options) error {
 // someRate is the decisions/s of a node that uses few of its keys in an interval.
 const someRate = 5_000
 
-// nodeTable is a whole node, with each key used in each interval, and not, under
+// nodeTables is a whole node, with each key used in each interval, and not, under
 // auto and under elastic.
-func nodeTable(ctx context.Context, o options) (table, error) {
+func nodeTables(ctx context.Context, o options) ([]table, error) {
 	var titles []string
 	var results []nodeload.Result
 	for _, some := range []bool{false, true} {
@@ -63,12 +68,24 @@ func nodeTable(ctx context.Context, o options) (table, error) {
 			}
 			result, err := nodeload.Run(ctx, c, self)
 			if err != nil {
-				return table{}, err
+				return nil, err
 			}
 			titles, results = append(titles, title), append(results, result)
 		}
 	}
-	return table{"node", nodeload.NodeTable(titles, results)}, nil
+	return []table{{"node", nodeload.NodeTable(titles, results)}}, nil
+}
+
+// askTables is how long decisions wait for an owner, and without one.
+func askTables(ctx context.Context, o options) ([]table, error) {
+	c, err := nodeload.Asks(ctx, o.asking)
+	return []table{{"asks", c.AskTable()}, {"gone", c.GoneTable()}}, err
+}
+
+// growthTablesOf is what the parts cost.
+func growthTablesOf(ctx context.Context, o options) ([]table, error) {
+	g, err := nodeload.Grow(ctx, o.sizes)
+	return growthTables(g), err
 }
 
 func growthTables(g nodeload.Growth) []table {

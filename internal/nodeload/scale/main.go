@@ -51,6 +51,7 @@ type options struct {
 	asks   bool
 	growth bool
 	docs   string
+	part   string
 }
 
 func parse(args []string) (o options, err error) {
@@ -67,6 +68,7 @@ func parse(args []string) (o options, err error) {
 	f.BoolVar(&o.growth, "growth", false, "measure how the parts grow, instead of a node")
 	f.BoolVar(&o.asks, "asks", false, "measure how long decisions wait for the owner of their key, instead of a node")
 	f.StringVar(&o.docs, "docs", "", "folder of scale.md, to write its tables anew")
+	f.StringVar(&o.part, "part", "", "with -docs, only these tables: node, asks or growth")
 	return o, f.Parse(args)
 }
 

@@ -4,6 +4,7 @@ package replay
 
 import (
 	"bufio"
+	"compress/gzip"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -30,11 +31,12 @@ const (
 // Log is an access log, turned into events for hosts. Its rows are in a file
 // that Close removes; Keys alone are in memory.
 type Log struct {
-	Keys   []string
-	Events int64
-	Bad    int64         // lines that were left out
-	Length time.Duration // from the first event to the last, as the log has it
-	Hosts  int
+	Keys         []string
+	Events       int64
+	Bad          int64         // lines that were left out
+	WithoutField int64         // events without a field of the key
+	Length       time.Duration // from the first event to the last, as the log has it
+	Hosts        int
 
 	file  *os.File
 	speed float64
@@ -57,6 +59,9 @@ func (c Config) Read(name string, r io.Reader) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
+	if r, err = plain(r); err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
 	file, err := os.CreateTemp("", "headgate-replay")
 	if err != nil {
 		return nil, err
@@ -69,6 +74,7 @@ func (c Config) Read(name string, r io.Reader) (*Log, error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 0, 64<<10), maxLine)
 	n := 0
+	var firstBad error
 	for lines.Scan() && err == nil {
 		n++
 		line := strings.TrimRight(lines.Text(), "\r")
@@ -77,16 +83,22 @@ func (c Config) Read(name string, r io.Reader) (*Log, error) {
 		}
 		var record accesslog.Record
 		if record, err = format.Line(line); err == nil {
-			err = w.add(record.At, key.Of(record), client.Of(record))
+			if err = w.add(record.At, key.Of(record), client.Of(record)); err == nil && !key.Fits(record) {
+				l.WithoutField++
+			}
 		}
 		if err != nil && c.SkipBad && !errors.Is(err, errTooMuch) {
-			l.Bad++
+			if l.Bad++; firstBad == nil {
+				firstBad = fmt.Errorf("%s:%d: %w", name, n, err)
+			}
 			err = nil
 		}
 	}
 	switch {
-	case err != nil:
+	case errors.Is(err, errTooMuch):
 		err = fmt.Errorf("%s:%d: %w", name, n, err)
+	case err != nil:
+		err = fmt.Errorf("%s:%d: %w; to leave out such lines, use --skip-bad", name, n, err)
 	case errors.Is(lines.Err(), bufio.ErrTooLong):
 		err = fmt.Errorf("%s:%d: a line of more than %d bytes: is this a log?", name, n+1, maxLine)
 	case lines.Err() != nil:
@@ -94,7 +106,9 @@ func (c Config) Read(name string, r io.Reader) (*Log, error) {
 	default:
 		err = w.close()
 		if err == nil && l.Events == 0 {
-			err = fmt.Errorf("%s: has no events", name)
+			if err = fmt.Errorf("%s: has no events", name); firstBad != nil {
+				err = fmt.Errorf("no line of %s could be read: %w", name, firstBad)
+			}
 		}
 	}
 	if err != nil {
@@ -103,6 +117,15 @@ func (c Config) Read(name string, r io.Reader) (*Log, error) {
 	}
 	l.Length = w.last.Sub(w.start)
 	return l, nil
+}
+
+// plain is r, unpacked if it is packed with gzip, as rotated logs are.
+func plain(r io.Reader) (io.Reader, error) {
+	in := bufio.NewReader(r)
+	if magic, _ := in.Peek(2); string(magic) != "\x1f\x8b" { // an error is the next read's too
+		return in, nil
+	}
+	return gzip.NewReader(in)
 }
 
 // Close removes the rows.

@@ -109,12 +109,13 @@ const OneBucket = "one bucket"
 
 // Report is what limits would have done.
 type Report struct {
-	Events     int64    `json:"events"`
-	Keys       int      `json:"keys"`
-	LogSeconds float64  `json:"log_seconds"`
-	BadLines   int64    `json:"bad_lines"`
-	Lines      []Line   `json:"algorithms"`
-	Limits     []Choice `json:"limits"`
+	Events       int64    `json:"events"`
+	Keys         int      `json:"keys"`
+	LogSeconds   float64  `json:"log_seconds"`
+	BadLines     int64    `json:"bad_lines"`
+	WithoutField int64    `json:"events_without_key_field"`
+	Lines        []Line   `json:"algorithms"`
+	Limits       []Choice `json:"limits"`
 }
 
 // Choice is a limit under which one perfect bucket per key rejects a part.
@@ -141,7 +142,7 @@ func (c Config) Run(ctx context.Context, l *Log, done func(finished int)) (*Repo
 	if err != nil {
 		return nil, err
 	}
-	r := &Report{Events: l.Events, Keys: len(l.Keys), LogSeconds: l.Length.Seconds(), BadLines: l.Bad}
+	r := &Report{Events: l.Events, Keys: len(l.Keys), LogSeconds: l.Length.Seconds(), BadLines: l.Bad, WithoutField: l.WithoutField}
 	r.Lines = append(r.Lines, oneBucket(results[0]))
 	for i, result := range results {
 		r.Lines = append(r.Lines, lineOf(c.Algorithms[i], result))

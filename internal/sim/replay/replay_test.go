@@ -3,7 +3,10 @@
 package replay
 
 import (
+	"bytes"
+	"compress/gzip"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"strings"
@@ -84,6 +87,32 @@ func TestRandomUsesAllHosts(t *testing.T) {
 	}
 }
 
+func TestALogMayBePacked(t *testing.T) {
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	if _, err := io.WriteString(w, line("a", 0)+line("b", 1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if l := read(t, base, packed.String()); l.Events != 2 {
+		t.Errorf("%d events of 2", l.Events)
+	}
+	if _, err := base.Read("a.log.gz", strings.NewReader(packed.String()[:packed.Len()/2])); err == nil {
+		t.Error("half of a packed log is read without an error")
+	}
+}
+
+func TestRequestsWithoutAFieldOfTheKeyAreCounted(t *testing.T) {
+	c := base
+	c.Key = "{user}"
+	l := read(t, c, line("a", 0)+line("b", 1))
+	if l.WithoutField != 2 || len(l.Keys) != 1 {
+		t.Errorf("%d of 2 requests have no user, and %d keys", l.WithoutField, len(l.Keys))
+	}
+}
+
 func TestMistakesNameTheLine(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                    "a.log: has no events",
@@ -100,6 +129,12 @@ func TestMistakesNameTheLine(t *testing.T) {
 	lenient.SkipBad = true
 	if l := read(t, lenient, line("a", 0)+"what\n"+line("a", 1)); l.Bad != 1 || l.Events != 2 {
 		t.Errorf("%+v", l)
+	}
+	if _, err := lenient.Read("a.log", strings.NewReader("what\n")); err == nil || !strings.Contains(err.Error(), "no line of a.log could be read: a.log:1: ") {
+		t.Errorf("of bad lines only: %v", err)
+	}
+	if _, err := base.Read("a.log", strings.NewReader("what\n")); err == nil || !strings.Contains(err.Error(), "use --skip-bad") {
+		t.Errorf("of a bad line: %v", err)
 	}
 	var many strings.Builder
 	for i := range maxKeys + 1 {

@@ -21,6 +21,9 @@ func (r *Report) WriteTable(w io.Writer) error {
 	if r.BadLines > 0 {
 		fmt.Fprintf(w, "; %d lines could not be read", r.BadLines)
 	}
+	if r.WithoutField > 0 {
+		fmt.Fprintf(w, "; %d have no value for a field of --key and share a limit", r.WithoutField)
+	}
 	fmt.Fprint(w, "\n\n")
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "algorithm\trejected %\tfalse rejects %\tover %\tkeys rejected\treports /host/s\tasks /host/s\twaited %\tp99 ms")

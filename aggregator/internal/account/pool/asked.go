@@ -80,10 +80,10 @@ const (
 	busy = 10
 	pace = 5
 
-	// slight: a host of a key that is far from its limit is lent enough until its next
-	// report, if that is no more than this part of the burst. Such a host would ask
-	// for most of its events, while the pool is full.
-	slight = 100
+	// small is the part of the burst, as 1 ÷ small, that a host of a key far from its
+	// limit may be lent to last until its next report. Without such a loan, a host with
+	// an event now and then asks for most of its events, while the pool is full.
+	small = 100
 
 	// slightest is the weight of a grant without a rate. It is too small for the sum
 	// of weights to count it.
@@ -194,8 +194,8 @@ func (k *asked) want(row *row, wants float64) {
 // key that is not far from its limit.
 func (k *asked) loan(wants, rate, cost, least float64, limit algorithm.Limit) float64 {
 	loan := upper(wants-rate, 0)*lasts + math.Sqrt(wants*lasts*cost)
-	if rest := k.rest(wants, rate, cost); rest <= limit.Burst/slight && k.wants <= limit.Rate/2 && k.pool >= limit.Burst/2 {
-		loan, least = upper(loan, rest), 0
+	if need := k.need(wants, rate, cost); need <= limit.Burst/small && k.wants <= limit.Rate/2 && k.pool >= limit.Burst/2 {
+		loan, least = upper(loan, need), 0
 	}
 	loan = lower(loan, k.portion(wants))
 	if wants >= busy*cost {
@@ -208,9 +208,9 @@ func (k *asked) loan(wants, rate, cost, least float64, limit algorithm.Limit) fl
 	return loan
 }
 
-// rest is what a host that wants so much hardly ever exceeds until its next report, beside
-// this rate: its demand and two standard deviations, and an event at least.
-func (k *asked) rest(wants, rate, cost float64) float64 {
+// need is how many tokens a host that wants so much seldom exceeds until its next report,
+// beside this rate: its demand and two standard deviations, and an event at least.
+func (k *asked) need(wants, rate, cost float64) float64 {
 	lasting := upper(seconds(k.interval), lasts)
 	return upper(upper(wants-rate, 0)*lasting+2*math.Sqrt(wants*lasting*cost), cost)
 }
