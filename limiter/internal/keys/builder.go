@@ -21,7 +21,7 @@ type builder struct {
 	*Config
 	metrics  *usage.Metrics
 	reporter *report.Reporter
-	host     *elsewhere
+	hub      *remote.Hub
 	redirect func(*remote.Auto) // to call when one begins or ends to ask
 }
 
@@ -247,9 +247,9 @@ func (b *builder) adopt(now stage.Instant, s *report.Subject, t *share.Terms, ho
 	s.Begin(now)
 	if elsewhere != nil && s.Part() == share.Part(r) {
 		if t.Algorithm == share.Auto {
-			s.SetPart(now, remote.NewAuto(r, elsewhere, b.host, b.redirect))
+			s.SetPart(now, remote.NewAuto(r, elsewhere, b.hub, b.redirect))
 		} else {
-			s.SetPart(now, remote.New(r, elsewhere, b.host))
+			s.SetPart(now, remote.New(r, elsewhere, b.hub))
 		}
 		if of := stageOf(s); used > 0 && of.Level(now).Remote {
 			remoteOf(s.Part()).Owe(now, used)
@@ -309,7 +309,7 @@ func (b *builder) migrate(now stage.Instant, old, next *State, mode dynamicconfi
 	case inFlight && b.Migrator.Slots != nil:
 		m = &migration{of: of, slots: b.Migrator.Slots(slotsOf(first), slotsOf(second), mode)}
 	case !inFlight && b.Migrator.Stages != nil:
-		m = &migration{of: of, stages: b.Migrator.Stages(now, stageOf(first), stageOf(second), mode, b.host.Background)}
+		m = &migration{of: of, stages: b.Migrator.Stages(now, stageOf(first), stageOf(second), mode, b.hub.Background)}
 		m.stages.Cap(now, tokens)
 	default:
 		return false

@@ -379,3 +379,21 @@ func (st *State) touch() {
 		st.touched.Store(true)
 	}
 }
+
+// remoteOf is the stage of p whose bucket is elsewhere; nil if there is none.
+func remoteOf(p share.Part) *remote.Stage {
+	switch s := p.(type) {
+	case *remote.Stage:
+		return s
+	case *remote.Auto:
+		return &s.Stage
+	}
+	return nil
+}
+
+// leave says that p leaves its key.
+func leave(now stage.Instant, p share.Part) {
+	if s := remoteOf(p); s != nil {
+		s.Leave(now)
+	}
+}
