@@ -167,7 +167,7 @@ func (st *State) due(now stage.Instant, hosts int) (known, used int64, asked str
 	case left.remote == "":
 		return known, max(known, earlier.Missing()), ""
 	}
-	since := min(left.since+max(st.allowed()-left.counted, 0), earlier.Missing())
+	since := min(left.since+st.since(now), earlier.Missing())
 	earlier.Tokens += float64(since) // what all hosts used
 	known = max(known, since)
 	return known, max(known, evenly(earlier, hosts)+since), left.remote

@@ -87,7 +87,7 @@ func (st *State) left(now stage.Instant, hosts int, parts bool) remains {
 	}
 	if !math.IsInf(left.tokens, 1) {
 		left.tokens, left.at = st.earlier(now).Tokens, now
-		left.since += max(st.allowed()-left.counted, 0)
+		left.since += st.since(now)
 		left.counted = st.allowed()
 	}
 	if first := st.pair[0]; first == nil || slotsOf(first) != nil {
@@ -169,10 +169,19 @@ func (st *State) earlier(now stage.Instant) stage.Level {
 		return stage.Level{Limit: rate.Inf, Tokens: math.Inf(1)}
 	}
 	filled := min(left.tokensAt(now), left.burst)
-	used := float64(max(st.allowed()-left.counted, 0))
+	used := float64(st.since(now))
 	return stage.Level{
 		Limit: left.limit, Burst: left.burst, Tokens: max(filled-used, min(filled, 0)), Remote: left.remote != "",
 	}
+}
+
+// since is what st allowed since its remains were as they are. What nothing limited
+// does not count.
+func (st *State) since(now stage.Instant) int64 {
+	if st.remains == nil || st.Stage != nil && st.Stage.Level(now).Limit >= rate.Inf {
+		return 0
+	}
+	return max(st.allowed()-st.remains.counted, 0)
 }
 
 // allowed is what the Rate that answers has ever allowed, here and elsewhere.
