@@ -175,13 +175,18 @@ func (st *State) earlier(now stage.Instant) stage.Level {
 	}
 }
 
-// since is what st allowed since its remains were as they are. What nothing limited
-// does not count.
+// since is what st allowed since its remains were as they are, as far as its own limit
+// would not have filled it in again. What nothing limited does not count.
 func (st *State) since(now stage.Instant) int64 {
-	if st.remains == nil || st.Stage != nil && st.Stage.Level(now).Limit >= rate.Inf {
+	if st.remains == nil || st.Stage == nil {
 		return 0
 	}
-	return max(st.allowed()-st.remains.counted, 0)
+	limit := st.Stage.Level(now).Limit
+	if limit >= rate.Inf {
+		return 0
+	}
+	used := float64(max(st.allowed()-st.remains.counted, 0))
+	return int64(max(math.Ceil(used-float64(limit)*max(now.Sub(st.remains.at), 0).Seconds()-1e-6), 0))
 }
 
 // allowed is what the Rate that answers has ever allowed, here and elsewhere.
