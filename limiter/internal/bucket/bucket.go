@@ -53,7 +53,10 @@ func (b *Bucket) Allow(now stage.Instant) (ok, low bool) {
 		at := p.at(now)
 		d := p.takenAt(w, at) + p.quanta()
 		if d > p.depth {
-			then, final := b.holds(w, p, now)
+			if !b.stands(w, p) {
+				continue
+			}
+			then, final := b.holds(w, now)
 			if final {
 				return b.reject(now)
 			}

@@ -254,11 +254,11 @@ func TestARefusalByATornPaceIsNotFinal(t *testing.T) {
 		"the old token and the new depth": {fast.token, slow.depth},
 		"the old pace":                    fast,
 	} {
-		if _, final := b.holds(word, torn, second); final {
+		if b.stands(word, torn) {
 			t.Errorf("a refusal by %s is final", name)
 		}
 	}
-	if _, final := b.holds(word, slow, second); !final {
+	if !b.stands(word, slow) {
 		t.Error("a refusal by the pace in force is not final")
 	}
 }

@@ -109,11 +109,11 @@ func (w *word) far(now stage.Instant) stage.Instant {
 	return now
 }
 
-// holds reports whether a refusal at now by full and p, which read returned, is
-// final. If not, the caller decides again as of then.
-func (w *word) holds(full int64, p Pace, now stage.Instant) (then stage.Instant, final bool) {
+// holds reports whether a refusal at now by full is final, if full stands. If not,
+// the caller decides again as of then.
+func (w *word) holds(full int64, now stage.Instant) (then stage.Instant, final bool) {
 	w.near(now)
-	if !w.stands(full, p) {
+	if w.full.Load() != full {
 		return now, false
 	}
 	then = max(now, stage.Instant(w.latest.Load()))
@@ -143,7 +143,10 @@ func (w *word) take(r stage.Request, debt time.Duration) (v stage.Verdict, left 
 			var retry time.Duration
 			var ok bool
 			if wait, retry, ok = p.weigh(d, cost, r.Longest, debt); !ok {
-				then, final := w.holds(full, p, r.Now)
+				if !w.stands(full, p) {
+					continue
+				}
+				then, final := w.holds(full, r.Now)
 				if !final {
 					r.Longest = max(r.Longest-then.Sub(r.Now), 0)
 					r.Now = then

@@ -21,7 +21,7 @@ type builder struct {
 	*Config
 	metrics  *usage.Metrics
 	reporter *report.Reporter
-	host     *elsewhere
+	hub      *remote.Hub
 	redirect func(*remote.Auto) // to call when one begins or ends to ask
 }
 
@@ -167,7 +167,7 @@ func (st *State) due(now stage.Instant, hosts int) (known, used int64, asked str
 	case left.remote == "":
 		return known, max(known, earlier.Missing()), ""
 	}
-	since := min(left.since+max(st.allowed()-left.counted, 0), earlier.Missing())
+	since := min(left.since+st.since(now), earlier.Missing())
 	earlier.Tokens += float64(since) // what all hosts used
 	known = max(known, since)
 	return known, max(known, evenly(earlier, hosts)+since), left.remote
@@ -247,9 +247,9 @@ func (b *builder) adopt(now stage.Instant, s *report.Subject, t *share.Terms, ho
 	s.Begin(now)
 	if elsewhere != nil && s.Part() == share.Part(r) {
 		if t.Algorithm == share.Auto {
-			s.SetPart(now, remote.NewAuto(r, elsewhere, b.host, b.redirect))
+			s.SetPart(now, remote.NewAuto(r, elsewhere, b.hub, b.redirect))
 		} else {
-			s.SetPart(now, remote.New(r, elsewhere, b.host))
+			s.SetPart(now, remote.New(r, elsewhere, b.hub))
 		}
 		if of := stageOf(s); used > 0 && of.Level(now).Remote {
 			remoteOf(s.Part()).Owe(now, used)
@@ -309,7 +309,7 @@ func (b *builder) migrate(now stage.Instant, old, next *State, mode dynamicconfi
 	case inFlight && b.Migrator.Slots != nil:
 		m = &migration{of: of, slots: b.Migrator.Slots(slotsOf(first), slotsOf(second), mode)}
 	case !inFlight && b.Migrator.Stages != nil:
-		m = &migration{of: of, stages: b.Migrator.Stages(now, stageOf(first), stageOf(second), mode, b.host.Background)}
+		m = &migration{of: of, stages: b.Migrator.Stages(now, stageOf(first), stageOf(second), mode, b.hub.Background)}
 		m.stages.Cap(now, tokens)
 	default:
 		return false

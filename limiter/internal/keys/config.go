@@ -4,8 +4,6 @@ package keys
 
 import (
 	"log/slog"
-	"sync/atomic"
-	"time"
 
 	"github.com/uber-go/tally/v4"
 
@@ -34,17 +32,6 @@ type Config struct {
 	Seed *uint64
 }
 
-// seldom lets one of many log lines through per logEvery, so that what strangers
-// or a shaky network bring about does not flood the log. Metrics count all.
-type seldom struct{ next atomic.Int64 }
-
-const logEvery = time.Second
-
-func (s *seldom) due(now stage.Instant) bool {
-	next := s.next.Load()
-	return int64(now) >= next && s.next.CompareAndSwap(next, int64(now.Add(logEvery)))
-}
-
 // Listener is told of what happens to keys. Its methods are safe for concurrent
 // use and do not block.
 type Listener interface {
@@ -71,6 +58,15 @@ func (c *Config) changed(now stage.Instant, change Change, key, rule string) {
 	if c.Listener != nil {
 		c.Listener.Changed(now, change, key, rule)
 	}
+}
+
+// fell tells the listener that the key of a part has entered or left its fallback.
+func (c *Config) fell(now stage.Instant, part *share.Base, entered bool) {
+	change := FallbackLeft
+	if entered {
+		change = FallbackEntered
+	}
+	c.changed(now, change, part.Key(), part.Terms().Rule.Key)
 }
 
 // traitsOf are the Traits of an algorithm that rules may name.

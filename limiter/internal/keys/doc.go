@@ -3,7 +3,7 @@
 // Package keys holds what a host decides by, key by key, and changes it.
 //
 //	rules, hosts ──▶ Set ──▶ registry: which keys are live, idle or refused
-//	                  │  └──▶ shaper: the State that a key's rule wants
+//	                  │  └──▶ builder: the State that a key's rule wants
 //	                  └ report, apply: see package report
 //
 //	Key ── Current(now) ──▶ State: a stage, or slots, or the reason why neither

@@ -28,7 +28,7 @@ type registry struct {
 	table    *keytable.Table[Key]
 	invalid  *State // what keys that are not valid decide by
 
-	unmatched seldom // warnings of keys without a rule
+	unmatched remote.Budget // warnings of keys without a rule
 
 	freshMu sync.Mutex
 	fresh   []*Key // admitted since the last merge; protected by freshMu
@@ -107,7 +107,7 @@ func (r *registry) attach(now stage.Instant, k *Key) *State {
 		if st, born, ok := r.admit(now, k, set, rule, r.common(now, k, rule)); ok {
 			if born && rule.unmatched() {
 				r.metrics.Unmatched.Inc(1)
-				if r.unmatched.due(now) {
+				if r.unmatched.Spend(now, 1, 1) {
 					r.Log.Warn("no rule matches a key", "key", k.name, "unmatched", set.rules.snapshot.Unmatched().String())
 				}
 			}

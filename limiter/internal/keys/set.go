@@ -28,19 +28,16 @@ type Set struct {
 	mu sync.Mutex
 }
 
-// maxBackground bounds the calls in the background of a Set.
-const maxBackground = 256
-
 // New returns a Set under the rules of snapshot for one of hosts hosts; less
 // than 1 counts as 1.
 func New(c Config, snapshot *dynamicconfig.Snapshot, hosts int) *Set {
 	s := new(Set)
 	s.Config = &c
 	s.metrics = usage.New(c.Scope)
-	s.host = &elsewhere{
-		Config: s.Config, metrics: s.metrics, interval: s.Interval,
-		running: remote.NewBackground(maxBackground, c.Log),
-	}
+	s.hub = remote.NewHub(remote.HubConfig{
+		Log: c.Log, Interval: s.Interval, Background: c.Background,
+		Failures: s.metrics.RemoteFailures, Skipped: s.metrics.Skipped, Fell: s.Config.fell,
+	})
 	s.redirect = s.republish
 	s.table = keytable.New[Key]()
 	s.invalid = &State{Reason: stage.InvalidKey}
@@ -146,7 +143,7 @@ func (s *Set) Report(now stage.Instant) []*report.Batch {
 
 	s.mergeLocked()
 	s.forgetIdleLocked(now, false)
-	s.host.owing.Flush(now)
+	s.hub.FlushLater(now)
 	hosts, unused := s.Hosts(), restful*s.Interval()
 	round := s.reporter.Begin(now, hosts, s.successor)
 	live, fallbacks := 0, 0
@@ -260,7 +257,7 @@ func (s *Set) Flush() {
 		}
 	})
 	s.mu.Unlock()
-	s.host.flush(append(owing, s.host.owing.All()...))
+	s.hub.Flush(owing)
 }
 
 // Inspect calls f with what a key decides by, and returns false if the key is
@@ -284,11 +281,7 @@ func (s *Set) Inspect(name string, f func(st *State)) bool {
 
 // fell tells that p has entered or left its fallback.
 func (s *Set) fell(now stage.Instant, p *report.Subject) {
-	c, change := p.Part().Common(), FallbackLeft
-	if c.Fallen() {
-		change = FallbackEntered
-	}
-	s.changed(now, change, c.Key(), c.Terms().Rule.Key)
+	s.Config.fell(now, p.Part().Common(), p.Part().Common().Fallen())
 }
 
 // eachLocked calls f for all parts of live keys.
@@ -301,4 +294,4 @@ func (s *Set) eachLocked(f func(p *report.Subject)) {
 }
 
 // Join waits until no call goes on in the background.
-func (s *Set) Join() { s.host.running.Join() }
+func (s *Set) Join() { s.hub.Join() }

@@ -87,7 +87,7 @@ func (st *State) left(now stage.Instant, hosts int, parts bool) remains {
 	}
 	if !math.IsInf(left.tokens, 1) {
 		left.tokens, left.at = st.earlier(now).Tokens, now
-		left.since += max(st.allowed()-left.counted, 0)
+		left.since += st.since(now)
 		left.counted = st.allowed()
 	}
 	if first := st.pair[0]; first == nil || slotsOf(first) != nil {
@@ -169,10 +169,24 @@ func (st *State) earlier(now stage.Instant) stage.Level {
 		return stage.Level{Limit: rate.Inf, Tokens: math.Inf(1)}
 	}
 	filled := min(left.tokensAt(now), left.burst)
-	used := float64(max(st.allowed()-left.counted, 0))
+	used := float64(st.since(now))
 	return stage.Level{
 		Limit: left.limit, Burst: left.burst, Tokens: max(filled-used, min(filled, 0)), Remote: left.remote != "",
 	}
+}
+
+// since is what st allowed since its remains were as they are, as far as its own limit
+// would not have filled it in again. What nothing limited does not count.
+func (st *State) since(now stage.Instant) int64 {
+	if st.remains == nil || st.Stage == nil {
+		return 0
+	}
+	limit := st.Stage.Level(now).Limit
+	if limit >= rate.Inf {
+		return 0
+	}
+	used := float64(max(st.allowed()-st.remains.counted, 0))
+	return int64(max(math.Ceil(used-float64(limit)*max(now.Sub(st.remains.at), 0).Seconds()-1e-6), 0))
 }
 
 // allowed is what the Rate that answers has ever allowed, here and elsewhere.
@@ -377,5 +391,23 @@ func (st *State) full(now stage.Instant) bool {
 func (st *State) touch() {
 	if !st.touched.Load() {
 		st.touched.Store(true)
+	}
+}
+
+// remoteOf is the stage of p whose bucket is elsewhere; nil if there is none.
+func remoteOf(p share.Part) *remote.Stage {
+	switch s := p.(type) {
+	case *remote.Stage:
+		return s
+	case *remote.Auto:
+		return &s.Stage
+	}
+	return nil
+}
+
+// leave says that p leaves its key.
+func leave(now stage.Instant, p share.Part) {
+	if s := remoteOf(p); s != nil {
+		s.Leave(now)
 	}
 }

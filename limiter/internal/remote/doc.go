@@ -12,8 +12,10 @@
 // A Stage asks for each event. An Auto asks only while the key's owner says
 // so, and else decides by its grant.
 //
-//	s := remote.New(rate, buckets, host)
+//	hub := remote.NewHub(remote.HubConfig{…}) // one for all Stages of a host
+//	s := remote.New(rate, buckets, hub)
 //	v, receipt := s.Take(ctx, stage.Request{Now: now, N: 1})
 //
-// The package knows no transport, and starts no goroutine: Host.Background does.
+// The package knows no transport, and not which keys there are. Only a Hub starts
+// goroutines.
 package remote

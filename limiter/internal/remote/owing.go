@@ -22,16 +22,16 @@ const (
 	maxOwing = 1 << 16
 )
 
-// Owing is the stages that no key uses any more, and that still owe their remote
-// buckets something. The zero Owing has none. It is safe for
+// owing is the stages that no key uses any more, and that still owe their remote
+// buckets something. The zero owing has none. It is safe for
 // concurrent use and calls nothing while its lock is held.
-type Owing struct {
+type owing struct {
 	mu    sync.Mutex // protects until
 	until map[*Stage]stage.Instant
 }
 
-// Add adds s, unless there are too many.
-func (o *Owing) Add(now stage.Instant, s *Stage) {
+// add adds s, unless there are too many.
+func (o *owing) add(now stage.Instant, s *Stage) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 
@@ -44,18 +44,18 @@ func (o *Owing) Add(now stage.Instant, s *Stage) {
 	o.until[s] = now.Add(owesFor)
 }
 
-// All are the stages, by key.
-func (o *Owing) All() []*Stage {
+// all are the stages, by key.
+func (o *owing) all() []*Stage {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 
 	return slices.SortedFunc(maps.Keys(o.until), func(a, b *Stage) int { return strings.Compare(a.Key(), b.Key()) })
 }
 
-// Flush sends what is owed, unless that failed lately, and forgets the stages
+// flush sends what is owed, unless that failed lately, and forgets the stages
 // that owe nothing.
-func (o *Owing) Flush(now stage.Instant) {
-	for _, s := range o.All() {
+func (o *owing) flush(now stage.Instant) {
+	for _, s := range o.all() {
 		s.FlushLater(now)
 	}
 	o.mu.Lock()

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package remote
+
+import (
+	"errors"
+	"log/slog"
+	"math"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/uber-go/tally/v4"
+
+	"github.com/headgate/headgate/limiter/internal/share"
+	"github.com/headgate/headgate/limiter/stage"
+)
+
+var _ Host = (*Hub)(nil)
+
+// Hub is the Host of all Stages of one host: it bounds what they do together, and
+// logs what they have in common. Use NewHub. All methods are safe for concurrent use.
+type Hub struct {
+	config   HubConfig
+	running  Background
+	owing    owing
+	failures Budget      // warnings of them
+	warned   atomic.Bool // since a remote bucket answered last
+	nonsense Budget      // warnings of answers that make no sense
+	asks     Budget
+}
+
+// HubConfig is what a Hub works with.
+type HubConfig struct {
+	Log      *slog.Logger
+	Interval func() time.Duration // the update interval
+
+	// Background runs f, instead of a goroutine; nil is one for each.
+	Background func(f func())
+
+	Failures tally.Counter // calls that brought no answer
+	Skipped  tally.Counter // calls that were not made because too many were under way
+
+	// Fell is told of a key that falls back, or that does not any more.
+	Fell func(now stage.Instant, part *share.Base, entered bool)
+}
+
+// maxBackground bounds the calls in the background of a Hub.
+const maxBackground = 256
+
+// NewHub returns a Hub with nothing under way.
+func NewHub(c HubConfig) *Hub {
+	return &Hub{config: c, running: NewBackground(maxBackground, c.Log)}
+}
+
+// asksPerHost is how many times per second a host asks owners beyond its grants,
+// and hostAsksAtOnce how many times at once. Asks for one owner share messages.
+const (
+	asksPerHost    = 5000
+	hostAsksAtOnce = 1000
+)
+
+// MayAsk implements Host.
+func (h *Hub) MayAsk(now stage.Instant) bool { return h.asks.Spend(now, asksPerHost, hostAsksAtOnce) }
+
+// Interval implements Host.
+func (h *Hub) Interval() time.Duration { return h.config.Interval() }
+
+// Background implements Host.
+func (h *Hub) Background(f func()) bool {
+	if h.config.Background != nil {
+		h.config.Background(f)
+		return true
+	}
+	if h.running.Run(f) {
+		return true
+	}
+	h.config.Skipped.Inc(1)
+	return false
+}
+
+// RemoteOwes implements Host.
+func (h *Hub) RemoteOwes(now stage.Instant, s *Stage) { h.owing.add(now, s) }
+
+// RemoteFailed implements Host. It logs at most one warning of a kind per second.
+func (h *Hub) RemoteFailed(now stage.Instant, r *share.Rate, err error, first bool) {
+	h.config.Failures.Inc(1)
+	t, nonsense := r.Terms(), errors.Is(err, stage.ErrNonsense) // that says nothing about other keys
+	switch {
+	case nonsense:
+		if first && h.nonsense.Spend(now, 1, 1) {
+			h.config.Log.Warn("a remote bucket's answer for a key makes no sense; the key falls back", "key", r.Key(), "algorithm", t.Algorithm, "error", err)
+		}
+	case errors.Is(err, stage.ErrBusy): // this host is busy; the remote may be well
+	case !h.warned.Load() && h.failures.Spend(now, 1, 1): // also if another remote answers again, or the first failure came too soon after a warning
+		h.warned.Store(true)
+		h.config.Log.Warn("a remote bucket does not answer; its keys fall back", "key", r.Key(), "algorithm", t.Algorithm, "error", err)
+	}
+	if first {
+		h.config.Fell(now, r.Common(), true)
+	}
+}
+
+// RemoteAnswers implements Host.
+func (h *Hub) RemoteAnswers(now stage.Instant, r *share.Rate) {
+	t := r.Terms()
+	if h.warned.Load() && h.warned.Swap(false) {
+		h.config.Log.Info("a remote bucket answers again", "key", r.Key(), "algorithm", t.Algorithm)
+	}
+	h.config.Fell(now, r.Common(), false)
+}
+
+// RemotePanicked implements Host.
+func (h *Hub) RemotePanicked(key string, err error) {
+	h.config.Log.Error("a remote bucket panicked", "key", key, "panic", err)
+}
+
+// FlushLater sends what the Stages that have left their keys owe.
+func (h *Hub) FlushLater(now stage.Instant) { h.owing.flush(now) }
+
+// Join waits until no call goes on in the background.
+func (h *Hub) Join() { h.running.Join() }
+
+// Flush sends what the remotes of stages, and of those that have left their keys, are
+// owed: as many at a time as may run in the background. It waits until all have ended.
+// If no remote answers, Flush gives up.
+func (h *Hub) Flush(stages []*Stage) {
+	all := append(stages, h.owing.all()...)
+	for len(all) > 0 {
+		h.running.Join()
+		some := all[:min(len(all), h.running.Most())]
+		all = all[len(some):]
+		for _, s := range some {
+			s.FlushLater(stage.Instant(math.MaxInt64))
+		}
+		h.running.Join()
+		if !slices.ContainsFunc(some, func(s *Stage) bool { return !s.Owes() }) {
+			break
+		}
+	}
+	h.running.Join()
+}
