@@ -284,7 +284,7 @@ func TestAnAlgorithmThatCannotBeBuiltLeasesNothing(t *testing.T) {
 	if text := log.String(); !strings.Contains(text, "vavavoom") {
 		t.Errorf("the log does not say why: %s", text)
 	}
-	elastic := snapshot(t, cadence, terms(dynamicconfig.Rule{Limit: 10, Algorithm: "elastic", Parameters: map[string]string{"headroom": "2"}}))
+	elastic := snapshot(t, cadence, terms(dynamicconfig.Rule{Limit: 10, Algorithm: "elastic", Parameters: map[string]string{"overcommit": "1"}}))
 	if err := a.Configure(elastic); err != nil {
 		t.Fatal(err)
 	}

@@ -249,8 +249,8 @@ func TestBadParametersAreMended(t *testing.T) {
 		return snapshot(t, dynamicconfig.Properties{}, dynamicconfig.Rule{Key: "*", Limit: 100, Algorithm: name, Parameters: map[string]string{key: value}})
 	}
 	for name, p := range map[string][3]string{
-		"elastic": {"chunk", "banana", "0.1"},
-		"tuned":   {"chunk", "banana", "0.1"},
+		"elastic": {"overcommit", "banana", "0.1"},
+		"tuned":   {"overcommit", "banana", "0.1"},
 	} {
 		registry := algorithm.Builtin()
 		if err := registry.Register("tuned", algorithm.RequestWeighted); err != nil {

@@ -8,7 +8,6 @@ import (
 	"math"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/internal/sim/measure"
@@ -97,7 +96,8 @@ const (
 // top: all that hosts may hold beyond one bucket.
 var cutOff = func() float64 {
 	const limit, hosts = 1000.0, 10
-	beyond := algorithm.Elastic{}.Overshoot(algorithm.Limit{Rate: limit, Burst: limit}, hosts, 3*time.Second)
+	e := algorithm.Elastic{}.WithDefaults()
+	beyond := e.Overcommit*limit + hosts + limit*e.Horizon.Seconds() // hosts that say what they want give no more back
 	rates := wantedByThree + math.Max(heldBySeven, evenOfSeven)
 	return (rates-1)*100 + beyond/(limit*10)*100
 }()

@@ -150,7 +150,7 @@ func (k *Account) Report(now time.Duration, limit algorithm.Limit, host uint32, 
 	row, saved := k.receive(now, limit, host, r)
 	row.heard = true
 	k.bound(limit)
-	if now < k.learns {
+	if now < k.learns || k.part == unweighed {
 		k.listen(row, r)
 		return account.Grant{}, false
 	}

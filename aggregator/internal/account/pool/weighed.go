@@ -31,7 +31,11 @@ func (k *weighed) Report(now time.Duration, limit algorithm.Limit, host uint32, 
 		if k.kept.Stale(now, host, int(k.users)+1) {
 			k.divide(now, limit, host, r)
 		}
-		part, _ = k.kept.Part(host) // tokens last a new host until it reports again
+		var weighed bool
+		if part, weighed = k.kept.Part(host); !weighed && !k.Knows(host) {
+			k.part = unweighed
+			return k.Account.Report(now, limit, host, r)
+		}
 	}
 	if k.part = part; !account.Valid(part) {
 		k.part = 0
