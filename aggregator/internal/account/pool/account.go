@@ -159,7 +159,10 @@ func (k *Account) Report(now time.Duration, limit algorithm.Limit, host uint32, 
 
 // bound keeps the pool between the deepest debt and what there is room for.
 func (k *Account) bound(limit algorithm.Limit) {
-	k.pool = upper(lower(k.pool, k.room(limit)), account.Deepest(k.terms, limit))
+	k.pool = lower(k.pool, k.room(limit))
+	if k.pool < -limit.Burst { // the deepest debt is more than that
+		k.pool = upper(k.pool, account.Deepest(k.terms, limit))
+	}
 }
 
 // receive takes in what host did and wants. Its row holds nothing then. Saved is

@@ -53,21 +53,23 @@ func (s *sums) room(limit algorithm.Limit) float64 {
 
 // drop removes row from all sums.
 func (s *sums) drop(row *row) {
-	s.fade(row)
-	s.starters -= float64(row.unspent)
-	row.unspent = 0
-}
-
-// fade removes row from all sums, but for its starter: a silent host keeps that.
-func (s *sums) fade(row *row) {
 	starter := row.starter()
 	s.lent -= float64(row.unspent - starter)
+	s.starters -= float64(starter)
 	s.parts.Sub(row.weight)
 	s.wants = upper(s.wants-float64(row.wants), 0)
 	if row.wants > 0 {
 		s.users--
 	}
-	row.lent, row.unspent, row.weight, row.wants, row.back = 0, starter, 0, 0, false
+	row.lent, row.unspent, row.weight, row.wants, row.back = 0, 0, 0, 0, false
+}
+
+// fade removes row from all sums, but for its starter: a silent host keeps that.
+func (s *sums) fade(row *row) {
+	starter := row.starter()
+	s.drop(row)
+	row.unspent = starter
+	s.starters += float64(starter)
 }
 
 // row is what one host holds. There may be millions, so some amounts are
@@ -83,7 +85,12 @@ type row struct {
 }
 
 // starter is how many tokens row's host was granted beside the pool.
-func (r *row) starter() float32 { return max(r.unspent-r.lent, 0) }
+func (r *row) starter() float32 {
+	if r.unspent > r.lent {
+		return r.unspent - r.lent
+	}
+	return 0
+}
 
 // lower is min, and upper is max, of numbers whose zeros are alike; a is NaN for
 // ever. To mind more makes the builtin ones cost ten instructions, each of which

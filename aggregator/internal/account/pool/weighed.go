@@ -27,7 +27,7 @@ func (k *weighed) Configure(now time.Duration, c *account.Config) {
 // Report implements account.Account.
 func (k *weighed) Report(now time.Duration, limit algorithm.Limit, host uint32, r *account.Report) (account.Grant, bool) {
 	part := 0.0
-	if r.Wants > 0 && limit.Rate > 0 {
+	if float32(reasonable(r.Wants, limit)) > 0 && limit.Rate > 0 { // rounded as in a row
 		if k.kept.Stale(now, host, int(k.users)+1) {
 			k.divide(now, limit, host, r)
 		}
