@@ -80,6 +80,11 @@ func (k *Account) tune(c *account.Config) {
 	}
 }
 
+// shortBelow is the part of the burst that a key saves at most while it is short, below
+// a parent: the pools of other clusters are full too, and one bucket for all of them
+// would be empty.
+const shortBelow = 0.25
+
 const (
 	silence = algorithm.Silence
 
@@ -160,6 +165,9 @@ func (k *Account) Report(now time.Duration, limit algorithm.Limit, host uint32, 
 // bound keeps the pool between the deepest debt and what there is room for.
 func (k *Account) bound(limit algorithm.Limit) {
 	k.pool = lower(k.pool, k.room(limit))
+	if k.wants > limit.Rate && k.terms != nil && k.terms.Parent {
+		k.pool = lower(k.pool, shortBelow*limit.Burst)
+	}
 	if k.pool < -limit.Burst { // the deepest debt is more than that
 		k.pool = upper(k.pool, account.Deepest(k.terms, limit))
 	}

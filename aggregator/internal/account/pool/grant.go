@@ -31,9 +31,10 @@ func (k *Account) grant(row *row, limit algorithm.Limit, saved, cost float64) ac
 	row.weight = ratio(rate, limit.Rate)
 	k.parts.Add(row.weight)
 
-	// Tokens are for what the rate does not cover, and for chance.
+	// Tokens are for what the rate does not cover, for chance, and for the next two
+	// events of a host that has none yet.
 	free := upper(k.pool, 0)
-	need := upper(wants-rate, 0)*horizon + math.Sqrt(wants*horizon*cost)
+	need := upper(wants-rate, 0)*horizon + math.Sqrt(wants*horizon*cost) + keep*cost
 	lent := upper(lower(lower(free, need), mostLent*limit.Burst-k.lent), 0)
 	if free < keep*cost && wants > 0 {
 		// A host with few events saves its rate up until it is worth one.

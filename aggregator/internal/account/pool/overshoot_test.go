@@ -170,7 +170,7 @@ func TestHundredsOfHostsThatJoinAtOnce(t *testing.T) {
 		if c.most > most {
 			t.Errorf("%d hosts use %v at once, of at most %v", hosts, c.most, most)
 		}
-		if c.most < most-float64(hosts)-1 {
+		if c.most < most-float64(hosts)-keep {
 			t.Errorf("%d hosts use %v at once, of at most %v: this test does not try hard enough", hosts, c.most, most)
 		}
 	}
@@ -247,7 +247,7 @@ func TestRatesThatWereNotUsedComeBack(t *testing.T) {
 	if c.most > c.bound() {
 		t.Errorf("%v used at once, of at most %v", c.most, c.bound())
 	}
-	if least := c.limit.Burst + 0.9*c.limit.Rate*c.interval.Seconds(); c.most < least {
+	if least := c.limit.Burst + 0.8*c.limit.Rate*c.interval.Seconds(); c.most < least {
 		t.Errorf("%v used at once: this test does not try hard enough", c.most)
 	}
 }
