@@ -83,7 +83,7 @@ func (k *Account) tune(c *account.Config) {
 // shortBelow is the part of the burst that a key saves at most while it is short, below
 // a parent: the pools of other clusters are full too, and one bucket for all of them
 // would be empty.
-const shortBelow = 0.25
+const shortBelow = 0.15
 
 const (
 	silence = algorithm.Silence
