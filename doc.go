@@ -12,9 +12,10 @@
 //	         which limit          which owner
 //
 // Every host decides in its own memory, reports what it used to the owner of
-// each key every few seconds, and gets back its weight of the limit. While it
-// has none, it goes by the rule's fallback, by default the limit divided by the
-// hosts.
+// each key every few seconds, and gets back its part of the limit. While it has
+// none and the owner does not answer, the rule's fallback decides: by default,
+// the limit divided by the hosts. Under auto, the default algorithm, a host that
+// lacks tokens asks the owner before it rejects, and its caller waits for that.
 //
 //	node, err := headgate.New(headgate.Config{Address: "127.0.0.1:7933"},
 //		file.New("limits.yaml"), members)

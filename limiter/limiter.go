@@ -25,7 +25,7 @@ import (
 //
 // Most callers should use Allow, or Wait when the caller can be slowed down.
 // Costs are whole tokens; a negative cost is refused. All methods are safe for
-// concurrent use. None waits but Wait, WaitN and Acquire, unless the rule's
+// concurrent use. Only Wait, WaitN and Acquire wait, unless the rule's
 // algorithm asks elsewhere for the event: then those that take tokens wait for
 // that answer.
 type Limiter keys.Key
