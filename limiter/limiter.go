@@ -83,8 +83,8 @@ func (l *Limiter) Wait(ctx context.Context) error { return l.WaitN(ctx, 1) }
 // context.DeadlineExceeded. When ctx ends, WaitN returns ctx's error. After an
 // error no tokens are taken.
 //
-// Burst is this host's part of the burst. An n above it fails although the
-// burst of the whole limit may be enough.
+// Burst is this host's part of the burst. An n above it fails although the burst of
+// the whole limit may be enough, except under Auto and exact: they ask the key's owner.
 func (l *Limiter) WaitN(ctx context.Context, n int) error {
 	if err := ctx.Err(); err != nil {
 		return err
