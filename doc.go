@@ -12,9 +12,10 @@
 //	         which limit          which owner
 //
 // Every host decides in its own memory, reports what it used to the owner of
-// each key every few seconds, and gets back its weight of the limit. While it
-// has none, it goes by the rule's fallback, by default the limit divided by the
-// hosts.
+// each key every few seconds, and gets back its part of the limit. While it has
+// none, the rule's fallback decides: by default, the limit divided by the hosts.
+// Under auto, the default algorithm, a host that has no part yet, or lacks tokens,
+// asks the owner first, and its caller waits for the answer.
 //
 //	node, err := headgate.New(headgate.Config{Address: "127.0.0.1:7933"},
 //		file.New("limits.yaml"), members)

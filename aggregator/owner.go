@@ -99,46 +99,46 @@ type served struct {
 func (s served) Update(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error) {
 	answer, err := rpc.Ask(ctx, s.one, host, payload)
 	if stack := rpc.StackOf(err); stack != "" {
-		s.owners.failed(s.one, "panicked; its caller gets an error", err)
+		s.owners.failed(slog.LevelError, s.one, "panicked; its caller gets an error", err)
 	}
 	return answer, err
 }
 
 // Configure tells all of limits.
 func (o *Owners) Configure(limits *dynamicconfig.Snapshot) {
-	o.each("keeps its old limits", func(one Owner) error { return one.Configure(limits) })
+	o.each(slog.LevelError, "keeps its old limits", func(one Owner) error { return one.Configure(limits) })
 }
 
 // RingMoved tells all that keys may have moved.
 func (o *Owners) RingMoved(c Cluster) {
-	o.each("was not told of the ring", func(one Owner) error { one.RingMoved(c); return nil })
+	o.each(slog.LevelError, "was not told of the ring", func(one Owner) error { one.RingMoved(c); return nil })
 }
 
 // HandOver has all hand over what they do not own any more.
 func (o *Owners) HandOver(ctx context.Context, c Cluster) {
-	o.each("did not hand over all keys; their new owners will learn from the hosts", func(one Owner) error { return one.HandOver(ctx, c) })
+	o.each(slog.LevelWarn, "did not hand over all keys; their new owners will learn from the hosts", func(one Owner) error { return one.HandOver(ctx, c) })
 }
 
-// each calls f for all. What goes wrong with one is logged.
-func (o *Owners) each(failed string, f func(Owner) error) {
+// each calls f for all, and logs the errors at level. A panic is logged as an error.
+func (o *Owners) each(level slog.Level, failed string, f func(Owner) error) {
 	for _, one := range o.All {
 		if err := safely(one, f); err != nil {
-			o.failed(one, failed, err)
+			o.failed(level, one, failed, err)
 		}
 	}
 }
 
 // failed logs that something went wrong with one: of panics, one line in a minute for
 // each method.
-func (o *Owners) failed(one Owner, failed string, err error) {
-	owner, stack := fmt.Sprintf("%T", one), rpc.StackOf(err)
+func (o *Owners) failed(level slog.Level, one Owner, failed string, err error) {
+	kind, stack := fmt.Sprintf("%T", one), rpc.StackOf(err)
 	if stack == "" {
-		o.Log.Error("an owner of keys "+failed, "owner", owner, "error", err)
+		o.Log.Log(context.Background(), level, "an owner of keys "+failed, "type", kind, "error", err)
 		return
 	}
-	every, _ := o.panics.LoadOrStore(owner+" "+failed, new(pace.Pacer))
+	every, _ := o.panics.LoadOrStore(kind+" "+failed, new(pace.Pacer))
 	if others, ok := every.(*pace.Pacer).Next(Now(), blameEvery); ok { //nolint:errcheck // nothing else is stored
-		o.Log.Error("an owner of keys "+failed, "owner", owner, "error", err, "stack", stack, "panics_since_last_line", others)
+		o.Log.Error("an owner of keys "+failed, "type", kind, "error", err, "stack", stack, "panics_since_last_line", others)
 	}
 }
 

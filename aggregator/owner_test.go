@@ -71,7 +71,7 @@ func TestOwnersShareTheirLives(t *testing.T) {
 				t.Errorf("told of %q, want %q", r.told, want)
 			}
 		}
-		for _, want := range []string{"a reason", "a defect", "keeps its old limits", "did not hand over"} {
+		for _, want := range []string{"a reason", "a defect", "level=ERROR msg=\"an owner of keys keeps its old limits", "level=WARN msg=\"an owner of keys did not hand over"} {
 			if !strings.Contains(log.String(), want) {
 				t.Errorf("the log lacks %q: %s", want, log)
 			}

@@ -5,6 +5,7 @@ package aggregator
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -83,7 +84,7 @@ func (o *Owners) Run(ctx context.Context, interval func() time.Duration) {
 				continue
 			}
 			last = now
-			o.each("forgot nothing", func(one Owner) error { one.Sweep(now); return nil })
+			o.each(slog.LevelError, "forgot nothing", func(one Owner) error { one.Sweep(now); return nil })
 		case <-ctx.Done():
 			timer.Stop()
 			return

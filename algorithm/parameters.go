@@ -22,7 +22,7 @@ func (r *Registry) Build(name string, parameters map[string]string) (Algorithm, 
 		return a, err
 	}
 	if a.Account != AccountPool || a.Reach != ReachNever {
-		return Algorithm{}, fmt.Errorf("algorithm %q: %w: it takes none, not %q", name, ErrParameter, slices.Sorted(maps.Keys(parameters)))
+		return Algorithm{}, fmt.Errorf("algorithm %q: %w: it takes none: remove them", name, ErrParameter)
 	}
 	if a.Elastic, err = a.Elastic.With(parameters); err != nil {
 		return Algorithm{}, fmt.Errorf("algorithm %q: %w", name, err)
@@ -97,7 +97,7 @@ func duration(to *time.Duration) setter {
 	return func(value string) error {
 		d, err := time.ParseDuration(value)
 		if err != nil || d < time.Millisecond || d > longest {
-			return fmt.Errorf("not a duration from 1ms to %v, such as 200ms or 3s", longest)
+			return errors.New("not a duration from 1ms to 24h, such as 200ms or 3s")
 		}
 		*to = d
 		return nil

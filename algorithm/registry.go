@@ -44,7 +44,7 @@ const (
 // Errors of a Registry.
 var (
 	ErrUnknown = errors.New("unknown algorithm")
-	ErrTaken   = errors.New("algorithm name is taken")
+	ErrTaken   = errors.New("another algorithm has this name: choose another name")
 )
 
 // Reach is when hosts ask the owner of a key for tokens of its pool.
@@ -119,7 +119,7 @@ func (r *Registry) shorten(name, account, weigher string) {
 // pool. A name is registered once: ErrTaken otherwise.
 func (r *Registry) Register(name string, weigh Weigh) error {
 	if name == "" || weigh == nil {
-		return errors.New("algorithm: register: a name and an algorithm are needed")
+		return fmt.Errorf("algorithm: register %q: a name and a function are needed", name)
 	}
 	if _, taken := r.weighers[name]; taken {
 		return fmt.Errorf("algorithm: register %q: %w", name, ErrTaken)

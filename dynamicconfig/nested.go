@@ -40,7 +40,7 @@ func (d *decoder) named(n ast.Node, who string, name *string) bool {
 
 // migration reads `migrate:` into e.
 func (d *decoder) migration(e *entry, n ast.Node) {
-	const example = "migrate: {from: request-weighted, to: even, mode: old-shadow-new}"
+	const example = "migrate: {from: even, to: auto, mode: old-shadow-new}"
 	who := e.who + ": migrate"
 	fields, ok := d.Mapping(n, who, knownMigrate)
 	if !ok {

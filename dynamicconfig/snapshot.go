@@ -134,7 +134,11 @@ func remedyOfPair(account, weigher string, known func(name string) bool) string 
 	}
 	names := builtinThat(func(Traits) bool { return true })
 	names = slices.DeleteFunc(names, func(name string) bool { return !known(account + "/" + name) })
-	return account + " has no weigher " + quote(weigher) + ": " + strictyaml.Suggest(weigher, names) +
+	suggestion := strictyaml.Suggest(weigher, names)
+	if !strings.HasSuffix(suggestion, "?") {
+		suggestion += "."
+	}
+	return account + " has no weigher " + quote(weigher) + ": " + suggestion +
 		" Or register your own with headgate.WithAlgorithm; for headgate limits check, name it with --also"
 }
 

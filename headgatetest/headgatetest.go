@@ -9,7 +9,7 @@
 //	}
 //
 //	func TestTheSixthLoginIsRefused(t *testing.T) {
-//		node := headgatetest.NewNode(t, `limits: [{key: "login:*", limit: 5/m}]`)
+//		node := headgatetest.NewNode(t, `limits: [{key: "login:*", limit: 5/m, burst: 5}]`)
 //		…
 //	}
 //

@@ -5,6 +5,7 @@ package limiter
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -508,4 +509,15 @@ func TestAutoAsksOnlyAsOfNow(t *testing.T) {
 			}
 		}
 	})
+}
+
+// An error of a cost that is never allowed names the figure that it exceeds: the rule's,
+// where the owner would be asked for what this host's part does not cover.
+func TestTheErrorOfACostThatIsTooHighNamesWhatItExceeds(t *testing.T) {
+	var now stage.Instant
+	_, _, k := grantedGroup(t, autoRule(1), &now, 1, sure, 0)
+	err := k.WaitN(t.Context(), 21)
+	if !errors.Is(err, ErrNever) || !strings.Contains(err.Error(), "max_cost, which is the burst by default, 20:") {
+		t.Errorf("21 of a burst of 20: %v", err)
+	}
 }

@@ -75,8 +75,8 @@ func newDecision(k *keys.Key, now stage.Instant, v stage.Verdict) Decision {
 		OK: v.OK(), Reason: v.Reason, Wait: v.Wait, RetryAfter: v.RetryAfter,
 		Limit: level.Limit, Burst: level.Burst, Left: level.Tokens, By: st.By(v.By),
 	}
-	if level.Remote && v.By != stage.ByFallback {
-		d.Left = v.Left
+	if level.Remote && v.By != stage.ByFallback && (v.OK() || v.Reason == stage.Limited) {
+		d.Left = v.Left // the remote answered
 	}
 	return d
 }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package limiter enforces limits on one host. It decides in memory, by this
-// host's part of what the whole cluster may use. Only rules with an algorithm
-// such as exact or redis call another host for each request.
+// host's part of what the whole cluster may use. Under auto, the default
+// algorithm, it asks the key's owner for what this host's part does not cover,
+// and the caller waits for the answer. Under exact and redis, each request is
+// asked for elsewhere. Under elastic, none is.
 //
 //	             Allow, Reserve, Wait, Decide          once per interval
 //	caller ──▶ Limiter ──▶ stage ──── counts ──▶ report ──▶ ┌──────────┐

@@ -25,7 +25,7 @@ import (
 //
 // Most callers should use Allow, or Wait when the caller can be slowed down.
 // Costs are whole tokens; a negative cost is refused. All methods are safe for
-// concurrent use. None waits but Wait, WaitN and Acquire, unless the rule's
+// concurrent use. Only Wait, WaitN and Acquire wait, unless the rule's
 // algorithm asks elsewhere for the event: then those that take tokens wait for
 // that answer.
 type Limiter keys.Key
@@ -83,8 +83,8 @@ func (l *Limiter) Wait(ctx context.Context) error { return l.WaitN(ctx, 1) }
 // context.DeadlineExceeded. When ctx ends, WaitN returns ctx's error. After an
 // error no tokens are taken.
 //
-// Burst is this host's part of the burst. An n above it fails although the
-// burst of the whole limit may be enough.
+// Burst is this host's part of the burst. An n above it fails although the burst of
+// the whole limit may be enough, except under Auto and exact: they ask the key's owner.
 func (l *Limiter) WaitN(ctx context.Context, n int) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -108,7 +108,8 @@ func TestARemoteDecides(t *testing.T) {
 			t.Errorf("decided %+v", d)
 		}
 		asked := e.asked
-		if d := b.For("k").Decide(t.Context(), 11, 0); d.Reason != TooCostly {
+		d = b.For("k").Decide(t.Context(), 11, 0)
+		if want := (Decision{Reason: TooCostly, Limit: 10, Burst: 10, Left: -5, By: "exact"}); !sameDecision(d, want) {
 			t.Errorf("decided %+v", d)
 		}
 		if d := b.For("k").Decide(t.Context(), -1, 0); d.Reason != InvalidCost || e.asked != asked {

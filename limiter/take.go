@@ -134,7 +134,11 @@ func (t *taken) err(ctx context.Context, longest time.Duration) error {
 	case t.Reason == stage.Canceled:
 		return ctx.Err()
 	case t.Reason == stage.TooCostly:
-		err = fmt.Errorf("the cost exceeds the rule's max_cost or this host's part of the burst, %.0f: %w", math.Floor(st.Level(t.at).Burst), ErrNever)
+		what, most := "this host's part of the burst", math.Floor(st.Level(t.at).Burst)
+		if highest := st.Costliest(); float64(t.asked) > highest {
+			what, most = "the rule's max_cost, which is the burst by default", highest
+		}
+		err = fmt.Errorf("the cost exceeds %s, %.0f: %w", what, most, ErrNever)
 	case t.Reason != stage.Limited:
 	case longest < most:
 		return fmt.Errorf("limiter: wait for %s would exceed the context's deadline: %w", t, context.DeadlineExceeded)

@@ -39,7 +39,7 @@ over a network that loses, delays and cuts, and compares what they admit with wh
 bucket of the same limit would have admitted, which sees every event.
 
   utilisation %    admitted ÷ admitted by the perfect bucket
-  false rejects %  what each second lacks to it ÷ offered
+  false rejects %  what that bucket admitted more, second by second ÷ offered
   over %           largest excess over limit · 10 s + burst in any 10 s ÷ limit · 10 s
   over later %     the same, without what follows a change within 10 s
   settle s         worst time from a change until it is close again
@@ -67,7 +67,7 @@ seed give the same figures, always.`,
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of all chance; of several, the first")
 	flags.IntVar(&f.seeds, "seeds", 1, "number of seeds, one run each")
 	flags.BoolVar(&f.keys, "keys", false, "show each key by itself too")
-	flags.BoolVar(&f.users, "users", false, "show what those who send events feel too: waits, fairness, rejections, saturation")
+	flags.BoolVar(&f.users, "users", false, "also show what callers experience: waits, fairness, rejections, saturation")
 	flags.BoolVar(&f.json, "json", false, "print a JSON array with an object per key and run")
 	flags.BoolVar(&f.markdown, "markdown", false, "print the table as Markdown")
 	flags.StringVar(&f.plot, "plot", "", "draw the first seed into this `file`, .svg or .png; of several scenarios, one file each")

@@ -42,17 +42,17 @@ func newLimitsCheck() *cobra.Command {
 		Short: "Say what is wrong with files of limits, and where",
 		Long: `check reads each file and says of each mistake where it is and what to do: unknown fields,
 numbers out of range, bad globs, algorithms that headgate does not have, and parameters
-that they do not take. Algorithms of your own are named with --also.
+that they do not take. Name algorithms of your own with --also, and redis too if you use it.
 
-It exits with 1 if any file has a mistake. A glob that is never used, because a wider one
-stands before it, is said, and is no mistake.`,
+It exits with 1 if any file has a mistake. It also names each glob that is never used, because
+a wider one stands before it. That is no mistake.`,
 		Example: `  headgate limits check limits.yaml
   headgate limits check --also by-region,by-tier a.yaml b.yaml
   generate-limits | headgate limits check -`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, files []string) error { return checkLimits(cmd, files, also) },
 	}
-	cmd.Flags().StringSliceVar(&also, "also", nil, "algorithms that your services register")
+	cmd.Flags().StringSliceVar(&also, "also", nil, "algorithms that your services register, separated by commas; redis if you use it")
 	return cmd
 }
 

@@ -8,7 +8,8 @@
 //
 // `headgate help` lists all, with examples. It exits with 0 when all went
 // well, also when it was interrupted while it ran, and with 1 after an error,
-// which it tells in one line on stderr.
+// which it tells on stderr: in one line, and below it the line of a file that has the
+// mistake.
 //
 // Out of scope: the limiters of services in Go. Those link package headgate, or
 // limiter/client beside a `headgate serve`. The demo and the simulator are

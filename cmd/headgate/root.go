@@ -16,8 +16,9 @@ func newRoot() *cobra.Command {
 		Use:   "headgate",
 		Short: "Rate limits of a whole cluster, shared by where the load is",
 		Long: `headgate limits request rates across a whole cluster, by where the load really is,
-without asking anybody per request. Services in Go link it; this program serves all others.
-To watch it, and to measure it, there is headgate-lab.`,
+mostly without a network call per request. Services in Go link it. This program checks
+files of limits, and serves limits to programs in other languages. headgate-lab has the
+demo, the simulator and the replay of access logs.`,
 		Example: `  headgate serve --limits limits.yaml    # decide for other programs
   headgate limits check limits.yaml      # before you deploy them`,
 	}, newLimits(), newServe())

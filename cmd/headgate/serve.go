@@ -38,7 +38,8 @@ Prometheus, which needs no permission: choose who can reach it. With --tls-cert 
 --tls-key the edge and HTTP speak TLS; the Unix socket and --metrics do not.
 
 With --parent, this cluster is part of a larger one: keys whose rule says "parent: true"
-share what the cluster above leases to it. That may be away at any time, also at first.
+share what the cluster above leases to it. The cluster above may be
+unreachable at any time, also at the start.
 
 With --redis, rules may say "algorithm: redis": their buckets are there. Its password is
 the first line of --redis-password-file, or HEADGATE_REDIS_PASSWORD in the environment.
@@ -47,7 +48,7 @@ The limits are read again whenever the file changes; a broken file never replace
 one. All deciders must have the same limits and the same list of members.
 
 It prints a line for each endpoint when it is ready, and logs to stderr. An interrupt or
-SIGTERM ends it: health checks hear NOT_SERVING, calls under way end, for at most --drain.`,
+SIGTERM ends it: health checks get NOT_SERVING, and calls under way may take --drain to end.`,
 		Example: `  headgate serve --limits limits.yaml        # alone, on this machine
   headgate serve --limits limits.yaml --http 127.0.0.1:7935
   headgate serve --limits limits.yaml --unix /run/headgate/headgate.sock --unix-mode 0660

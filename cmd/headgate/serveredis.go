@@ -21,7 +21,7 @@ func redisFlags(cmd *cobra.Command, r *daemon.Redis) {
 	flags.BoolVar(&r.Cluster, "redis-cluster", false, "the one address is that of a Redis Cluster's node")
 	flags.DurationVar(&r.Timeout, "redis-timeout", 0, "how long a decision waits for Redis before the rule's fallback decides (default "+redis.DefaultTimeout.String()+")")
 	flags.StringVar(&r.Prefix, "redis-prefix", "", "what the names of buckets begin with (default "+redis.DefaultPrefix+")")
-	flags.StringVar(&r.User, "redis-user", "", "user to log in to Redis as (default: the `default` user)")
+	flags.StringVar(&r.User, "redis-user", "", "`name` to log in to Redis with (default: Redis' user called default)")
 	flags.StringVar(&r.PasswordFile, "redis-password-file", "", "`file` whose first line is the password; else "+redisPassword+" is, from the environment")
 	flags.BoolVar(&r.TLS, "redis-tls", false, "talk TLS with Redis")
 }

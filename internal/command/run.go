@@ -54,10 +54,21 @@ func Run(root *cobra.Command) int {
 	defer stop()
 	defer context.AfterFunc(ctx, stop)()
 	if err := root.ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, root.Name()+":", OneLine(err))
+		fmt.Fprintln(os.Stderr, root.Name()+":", shown(err))
 		return 1
 	}
 	return 0
+}
+
+// pointer is a line with a caret, below the line of a file that has a mistake.
+var pointer = regexp.MustCompile(`(?m)^ *\| *\^$`)
+
+// shown is err as Run prints it: in one line, unless it shows lines of a file.
+func shown(err error) string {
+	if text := err.Error(); pointer.MatchString(text) {
+		return text
+	}
+	return OneLine(err)
 }
 
 // OneLine joins the lines of an error of many parts.

@@ -12,6 +12,9 @@ import (
 const (
 	// maxInteger is the largest number of a structured field (RFC 9651).
 	maxInteger = 999_999_999_999_999
+	// maxWindow is longer than the bucket of any rule takes to fill. A bucket that is
+	// slower is this host's part of a limit, and has no rate now.
+	maxWindow = 11 * 365 * 24 * time.Hour
 	// maxRetry is the longest that a caller is told to stay away.
 	maxRetry = 24 * time.Hour
 	// spread is the most that a random part adds to a time to come again.
@@ -21,9 +24,13 @@ const (
 // RateLimit returns the fields RateLimit-Policy and RateLimit for a bucket, as
 // in draft-ietf-httpapi-ratelimit-headers-10, of a policy "default": its quota
 // is the burst, and its window how long the burst takes to fill. Both are
-// empty where there is no bucket, or no limit.
+// empty where there is no bucket, or no limit. They are empty too where this host's
+// part of the limit has no rate now: under auto, the key's owner has the tokens.
 func RateLimit(limit, burst, left float64) (policy, state string) {
 	if math.IsInf(limit, 1) || math.IsInf(burst, 1) || !(limit >= 0) || !(burst >= 0) || limit == 0 && burst == 0 && left == 0 {
+		return "", ""
+	}
+	if limit > 0 && burst/limit > maxWindow.Seconds() {
 		return "", ""
 	}
 	q := strconv.AppendInt([]byte(`"default";q=`), whole(math.Floor(burst)), 10)

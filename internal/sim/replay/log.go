@@ -45,6 +45,14 @@ type Log struct {
 // rowSize is the size of a row in the file: time, key and host.
 const rowSize = 16
 
+// remedy is what to do about a line that cannot be read.
+func (c Config) remedy(line string) string {
+	if c.Format != "json" && strings.HasPrefix(line, "{") {
+		return "the line looks like JSON: use --format json"
+	}
+	return "to leave out such lines, use --skip-bad"
+}
+
 // Read reads a log. Name is for messages.
 func (c Config) Read(name string, r io.Reader) (*Log, error) {
 	format, err := accesslog.Lookup(c.Format)
@@ -73,11 +81,11 @@ func (c Config) Read(name string, r io.Reader) (*Log, error) {
 	}
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 0, 64<<10), maxLine)
-	n := 0
+	n, line := 0, ""
 	var firstBad error
 	for lines.Scan() && err == nil {
 		n++
-		line := strings.TrimRight(lines.Text(), "\r")
+		line = strings.TrimRight(lines.Text(), "\r")
 		if strings.TrimSpace(line) == "" {
 			continue
 		}
@@ -98,7 +106,7 @@ func (c Config) Read(name string, r io.Reader) (*Log, error) {
 	case errors.Is(err, errTooMuch):
 		err = fmt.Errorf("%s:%d: %w", name, n, err)
 	case err != nil:
-		err = fmt.Errorf("%s:%d: %w; to leave out such lines, use --skip-bad", name, n, err)
+		err = fmt.Errorf("%s:%d: %w; %s", name, n, err, c.remedy(line))
 	case errors.Is(lines.Err(), bufio.ErrTooLong):
 		err = fmt.Errorf("%s:%d: a line of more than %d bytes: is this a log?", name, n+1, maxLine)
 	case lines.Err() != nil:

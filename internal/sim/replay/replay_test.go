@@ -133,6 +133,9 @@ func TestMistakesNameTheLine(t *testing.T) {
 	if _, err := lenient.Read("a.log", strings.NewReader("what\n")); err == nil || !strings.Contains(err.Error(), "no line of a.log could be read: a.log:1: ") {
 		t.Errorf("of bad lines only: %v", err)
 	}
+	if _, err := base.Read("a.log", strings.NewReader(`{"time": 1}`+"\n")); err == nil || !strings.Contains(err.Error(), "use --format json") {
+		t.Errorf("an object in a combined log: %v", err)
+	}
 	if _, err := base.Read("a.log", strings.NewReader("what\n")); err == nil || !strings.Contains(err.Error(), "use --skip-bad") {
 		t.Errorf("of a bad line: %v", err)
 	}

@@ -249,6 +249,14 @@ func (st *State) Terms() *terms.Terms {
 	return st.rule.terms
 }
 
+// Costliest is the most tokens that the rule lets one event cost; infinite without a rule.
+func (st *State) Costliest() float64 {
+	if st.rule == nil || st.rule.rule == nil {
+		return math.Inf(1)
+	}
+	return st.rule.rule.Costliest()
+}
+
 // stageOf is a part as a stage; nil for slots.
 func stageOf(s *report.Subject) stage.Stage {
 	of, _ := s.Part().(stage.Stage)

@@ -321,7 +321,7 @@ func (t *Taker) ask(ctx context.Context, to queueID, payload *anypb.Any, rows in
 		}
 		return usage.DecodeTaken(answer, rows, taken)
 	}
-	return fan.Call(ctx, "take from", rows, "", to.owner, to.timeout, func(ctx context.Context) error {
+	return fan.Call(ctx, "take tokens of", rows, "", to.owner, to.timeout, func(ctx context.Context) error {
 		peer, err := t.Peers.Peer(to.owner)
 		if err != nil {
 			return err

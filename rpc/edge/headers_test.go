@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package edge
+
+import "testing"
+
+// Under auto, a host that hardly uses a key holds some tokens of it and almost no
+// rate. A caller must not learn from that that the key is used up for 27,000 years.
+func TestAPartWithoutARateHasNoFields(t *testing.T) {
+	for _, tc := range []struct {
+		limit, burst, left float64
+		policy, state      string
+	}{
+		{10, 20, 19, `"default";q=20;w=2`, `"default";r=19;t=1`},
+		{0, 0, 0, "", ""},
+		{0, 5, 5, `"default";q=5`, `"default";r=5`},
+		{1.0 / 3600, 10, 0, `"default";q=10;w=36000`, `"default";r=0;t=36000`},
+		{2.2737367544323206e-12, 2, 0, "", ""},
+	} {
+		if policy, state := RateLimit(tc.limit, tc.burst, tc.left); policy != tc.policy || state != tc.state {
+			t.Errorf("limit %v, burst %v, left %v: %q and %q", tc.limit, tc.burst, tc.left, policy, state)
+		}
+	}
+}
