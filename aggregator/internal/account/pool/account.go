@@ -148,9 +148,9 @@ func (k *Account) Report(now time.Duration, limit algorithm.Limit, host uint32, 
 		return account.Grant{}, false
 	}
 	row, saved := k.receive(now, limit, host, r)
-	row.heard = true
+	row.heard = k.part != unweighed
 	k.bound(limit)
-	if now < k.learns || k.part == unweighed {
+	if now < k.learns || !row.heard {
 		k.listen(row, r)
 		return account.Grant{}, false
 	}
