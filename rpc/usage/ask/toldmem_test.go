@@ -75,7 +75,7 @@ func TestLongNamesOfKeysTakeBoundedMemory(t *testing.T) {
 			}
 		}
 	}
-	if most := 64 << 20; bytes > most {
+	if most := 2 * len(k.parts) * maxNames; bytes > most {
 		t.Errorf("%d bytes of names are remembered, want at most %d", bytes, most)
 	}
 }
