@@ -43,14 +43,15 @@ import (
 //	    hosts join at once.
 //
 // Overshoot adds these up, for events that cost 1; of others, the cost counts for each host.
-// After a change of the limit or the interval, the larger ones count. The bound covers hosts
-// that lie about what they want, when they used it, and what they hold, and those that say
-// that they used more than they did. A host that says that it used less can use what it
-// held again with each report. What these may add:
+// After a change of the limit, the interval or Overcommit, the larger ones count. The bound
+// covers hosts that lie about what they want and what they hold, and those that say that
+// they used more than they did. A host that says that it used less, or that it used it over
+// more time than since its last report, can use what it held again with each report. What
+// these may add:
 //
 //   - a host without a grant: its even share, until its first report;
 //   - a host that uses its starter and never reports again: that starter, since the owner
-//     counts it for ten intervals only;
+//     counts it for ten intervals at most, and for 1.75 if the key has no room for more hosts;
 //   - a host that goes on without reports: its rate, until its lease ends;
 //   - an answer that is lost: what the earlier grant still allows until the next report.
 //

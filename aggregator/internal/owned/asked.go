@@ -28,11 +28,17 @@ func newAsked(now time.Duration, b account.Bucketed, always bool) *asked {
 	return &asked{Bucketed: b, learned: newLearned(now), always: always, since: now}
 }
 
+// slightest is the demand, in tokens/s, below which nothing is wanted any more. Demand that has
+// ended is halved with each look at it, and would never become 0.
+const slightest = 1e-3
+
 // Expire implements account.Account.
 func (u *asked) Expire(now time.Duration, gone func(host uint32)) {
 	u.Bucketed.Expire(now, gone)
 	if d := (now - u.since).Seconds(); d > 0.1 {
-		u.wanted += (u.asked/d - u.wanted) / 2
+		if u.wanted += (u.asked/d - u.wanted) / 2; u.wanted < slightest {
+			u.wanted = 0
+		}
 		u.asked, u.since = 0, now
 	}
 }
@@ -52,7 +58,7 @@ func (u *asked) Demand(yield func(account.Band) bool) {
 // take serves t, of key k, for the owner whose number is by, and asked by host. The
 // Tokens of t become what was taken.
 func (u *asked) take(now time.Duration, k *Key, t *usage.Take, by, host uint32) usage.Took {
-	u.asked += max(t.Tokens, 0)
+	u.asked += min(max(t.Tokens, 0), k.Rule.MostDebt()) // more can never be taken
 	limit := k.Limit(k.Part(now))
 	rule := bucketRule(k.Rule, limit)
 	b := u.Bucket(now, rule)
@@ -123,7 +129,7 @@ func (k *Key) Keeps(now, lately time.Duration) bool {
 			return now-u.last <= lately
 		}
 		_, full := u.level(now, k)
-		return !full || u.always && k.Rule.Parent && u.wanted > 0
+		return !full || u.always && k.Rule.Parent && u.asked+u.wanted > 0
 	case account.Pooled:
 		return k.Rule != nil && !u.Idle(now, lately)
 	}

@@ -15,8 +15,8 @@ import (
 )
 
 // toldKeys remembers the last answers about keys, so that a new owner learns from
-// them. It keeps some hundred thousand keys, and drops those first that were not
-// asked for lately. The zero toldKeys is ready. Safe for concurrent use.
+// them. It keeps some hundred thousand keys, or fewer if their names are long, and drops
+// those first that were not asked for lately. The zero toldKeys is ready. Safe for concurrent use.
 type toldKeys struct {
 	once  sync.Once
 	seed  maphash.Seed
@@ -27,6 +27,7 @@ type toldKeys struct {
 type toldPart struct {
 	mu         sync.Mutex // protects following fields
 	young, old map[account]told
+	names      int // bytes of the names in young
 }
 
 // account is one of a key's buckets.
@@ -49,7 +50,12 @@ type told struct {
 	failed bool // a take since tokens were last settled with
 }
 
-const maxYoung = 8192
+const (
+	// maxYoung is how many keys become old together, or fewer if their names have
+	// maxNames bytes: callers choose names.
+	maxYoung = 8192
+	maxNames = maxYoung * 128
+)
 
 func (k *toldKeys) part(of account) *toldPart {
 	k.once.Do(func() { k.seed = maphash.MakeSeed() })
@@ -67,9 +73,10 @@ func (p *toldPart) find(of account) told {
 
 func (p *toldPart) put(of account, t told) {
 	if _, ok := p.young[of]; !ok {
-		if len(p.young) >= maxYoung {
-			p.old, p.young = p.young, nil
+		if len(p.young) >= maxYoung || p.names+len(of.key) > maxNames {
+			p.old, p.young, p.names = p.young, nil, 0
 		}
+		p.names += len(of.key)
 		if p.young == nil {
 			p.young = make(map[account]told)
 		}

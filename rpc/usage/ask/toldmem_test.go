@@ -59,3 +59,23 @@ func TestAMessageIsNotKeptForOneOfItsKeys(t *testing.T) {
 		t.Errorf("%d bytes are kept of %d messages of %d; want at most %d", grew, messages, size, most)
 	}
 }
+
+// Callers of an edge choose names of keys, also of keys that no rule has. What is remembered of
+// the longest ones takes little more memory than that of usual ones.
+func TestLongNamesOfKeysTakeBoundedMemory(t *testing.T) {
+	var k toldKeys
+	for i := range 2 * len(k.parts) * maxYoung {
+		k.fails(account{key: fmt.Sprintf("%0*d", rpc.MaxKeyLength, i)})
+	}
+	bytes := 0
+	for i := range k.parts {
+		for _, all := range []map[account]told{k.parts[i].young, k.parts[i].old} {
+			for of := range all {
+				bytes += len(of.key)
+			}
+		}
+	}
+	if most := 2 * len(k.parts) * maxNames; bytes > most {
+		t.Errorf("%d bytes of names are remembered, want at most %d", bytes, most)
+	}
+}

@@ -135,8 +135,8 @@ func (k *Account) Beside(int32) (read int) { return 0 }
 // Configure implements account.Account.
 func (k *Account) Configure(now time.Duration, c *account.Config) {
 	if c.Interval < k.interval && k.begun() {
-		k.changed().slow = now + k.dead()
-		k.silent = max(k.silent, k.past.slow)
+		past := k.changed()
+		past.slow = max(past.slow, now+k.dead())
 	}
 	k.interval = c.Interval
 	k.tune(c)
@@ -153,9 +153,9 @@ func (k *Account) Report(now time.Duration, limit algorithm.Limit, host uint32, 
 		return account.Grant{}, false
 	}
 	row, saved := k.receive(now, limit, host, r)
-	row.heard = true
+	row.heard = k.part != unweighed
 	k.bound(limit)
-	if now < k.learns || k.part == unweighed {
+	if now < k.learns || !row.heard {
 		k.listen(row, r)
 		return account.Grant{}, false
 	}
@@ -278,7 +278,8 @@ func (k *Account) settle(now time.Duration, limit algorithm.Limit, row *row, r *
 	}
 	left = float64(row.lent) + row.weight*passed - part*r.Allowed
 	if since > silence*seconds(k.interval) && !k.past.slowAt(now) { // it was taken for dead
-		left = float64(row.lent) - upper(k.ungranted(now, r), lower(r.Allowed, float64(row.starter())))
+		// Expire may not have taken back what was lent yet.
+		left = upper(float64(row.lent)-r.Allowed, -upper(k.ungranted(now, r), lower(r.Allowed, float64(row.starter()))))
 	}
 	k.pool += left
 	k.drop(row)
@@ -306,7 +307,7 @@ func (k *Account) expire(now, after time.Duration, gone func(host uint32)) {
 		return
 	}
 	k.swept = now
-	if now < k.silent {
+	if now < k.silent || k.past.slowAt(now) {
 		return
 	}
 	first, lent, starters, wants := now, 0.0, 0.0, 0.0

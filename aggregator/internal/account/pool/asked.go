@@ -30,13 +30,14 @@ import (
 // begins beside a full pool:
 //
 //   - Loans: at most mostLent·B. The pool fills up beside what a host has spent of its
-//     loans, as it says when it asks, and when the answer to a report is lost. A host
-//     has one ask for a loan under way at a time.
+//     loans, as it says when it asks. A host has one ask for a loan under way at a time.
 //   - Saved rates: at most L·Horizon, or keep events for each host that has less. A
 //     host with a rate has fewest events in T, so there are at most L·T/fewest of them;
 //     and no more than 1.75·T of the limit.
 //
 // A host without a grant asks for each event, and adds nothing while its owner answers.
+// An answer to a report that is lost adds what its host has left of the earlier loan. So
+// does an ask that comes after a later report, with the loan that this report brought.
 //
 // Where hosts ask for each event, nothing is lent. What hosts still hold from before is
 // out until they return it, or until its lease has ended.

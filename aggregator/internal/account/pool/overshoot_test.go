@@ -28,6 +28,8 @@ type crowd struct {
 
 	largest algorithm.Limit
 	longest time.Duration
+	params  algorithm.Elastic
+	twice   float64 // the largest Overcommit so far
 }
 
 // crowdHost is one of them.
@@ -89,6 +91,8 @@ func (c *crowd) change(limit algorithm.Limit, interval time.Duration) {
 	}
 	config := reaching(algorithm.NameElastic)
 	config.Settings.Interval = interval
+	config.Algorithm.Elastic = c.params
+	c.twice = math.Max(c.twice, c.params.WithDefaults().Overcommit)
 	c.k.Configure(c.now, config)
 	c.limit, c.interval = limit, interval
 	c.largest = algorithm.Limit{Rate: math.Max(c.largest.Rate, limit.Rate), Burst: math.Max(c.largest.Burst, limit.Burst)}
@@ -97,11 +101,11 @@ func (c *crowd) change(limit algorithm.Limit, interval time.Duration) {
 
 // bound is how much more than the limit may be used.
 func (c *crowd) bound() float64 {
-	return c.largest.Burst + algorithm.Elastic{}.Overshoot(c.largest, len(c.hosts), c.longest)
+	return c.largest.Burst + algorithm.Elastic{Overcommit: math.Max(c.twice, usual.Overcommit)}.Overshoot(c.largest, len(c.hosts), c.longest)
 }
 
-// Hosts join by the hundred, fall silent and come back, lie, and save up, while limit and
-// interval change. In no window do they use more than the limit, the burst and Overshoot.
+// Hosts join by the hundred, fall silent and come back, lie, and save up, while limit,
+// interval and parameters change. In no window do they use more than the limit, the burst and Overshoot.
 func TestElasticOvershootIsBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rates := rapid.SampledFrom([]float64{5, 100, 1000})
@@ -143,6 +147,11 @@ func TestElasticOvershootIsBounded(t *testing.T) {
 				c.report(i, 0, h.weight)
 				h.silent = true
 			case "changes":
+				c.params = algorithm.Elastic{
+					Overcommit: rapid.SampledFrom([]float64{0, 1e-9, 0.1, 1}).Draw(t, "overcommit"),
+					Horizon:    rapid.SampledFrom([]time.Duration{0, time.Millisecond, 24 * time.Hour}).Draw(t, "horizon"),
+					Repay:      rapid.SampledFrom([]time.Duration{0, time.Millisecond, 24 * time.Hour}).Draw(t, "repay"),
+				}
 				c.change(algorithm.Limit{Rate: rates.Draw(t, "rate"), Burst: bursts.Draw(t, "burst")}, intervals.Draw(t, "interval"))
 			}
 			if c.most > c.bound()*(1+1e-6) {

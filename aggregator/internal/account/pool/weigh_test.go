@@ -91,6 +91,43 @@ func TestWeighingCostsLittlePerHost(t *testing.T) {
 	}
 }
 
+// A host that joins many others is not weighed before the next time that all are. Until then
+// it keeps its fallback, however often it asks, and then it has its part.
+func TestAHostThatIsNotWeighedYetKeepsItsFallback(t *testing.T) {
+	limit := algorithm.Limit{Rate: 1000, Burst: 1000}
+	k, now := weighing(algorithm.RequestWeighted), interval
+	report := func(host uint32, wants float64) (account.Grant, bool) {
+		k.Expire(now, func(uint32) {})
+		return k.Report(now, limit, host, &account.Report{Elapsed: interval, Wants: wants, Cost: 1})
+	}
+	for ; now < 3*interval; now += interval / 2 {
+		for host := range uint32(100) {
+			report(host, 5)
+		}
+	}
+	report(0, 5) // weighs all
+	for range 2 {
+		now += interval / account.Parted / 4
+		if g, ok := report(100, 100); ok {
+			t.Errorf("before it is weighed, it is granted %+v", g)
+		}
+	}
+	now += interval / account.Parted
+	if g, ok := report(100, 100); !ok || g.Weight < 0.05 {
+		t.Errorf("once it is weighed, it is granted %+v", g)
+	}
+}
+
+// What a host wants may be next to nothing. It gets an answer all the same.
+func TestAHostThatWantsNextToNothingGetsAGrant(t *testing.T) {
+	k := weighing(algorithm.RequestWeighted)
+	for now := time.Duration(0); now < 3*interval; now += interval {
+		if _, ok := k.Report(now, algorithm.Limit{Rate: 1, Burst: 1}, uint32(now/interval), &account.Report{Elapsed: interval, Wants: 1e-46}); !ok && now > learning {
+			t.Errorf("at %v there is no grant", now)
+		}
+	}
+}
+
 // A Weigh sees who the hosts are.
 func TestAWeighSeesNamesAndLabels(t *testing.T) {
 	var seen []algorithm.Demand

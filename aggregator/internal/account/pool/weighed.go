@@ -7,6 +7,7 @@ import (
 
 	"github.com/headgate/headgate/aggregator/internal/account"
 	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/internal/rowset"
 )
 
 // weighed is an account whose rates are the parts that a Weigh makes of all demands.
@@ -27,12 +28,12 @@ func (k *weighed) Configure(now time.Duration, c *account.Config) {
 // Report implements account.Account.
 func (k *weighed) Report(now time.Duration, limit algorithm.Limit, host uint32, r *account.Report) (account.Grant, bool) {
 	part := 0.0
-	if float32(reasonable(r.Wants, limit)) > 0 && limit.Rate > 0 { // rounded as in a row
+	if rounded(r.Wants, limit) > 0 && limit.Rate > 0 {
 		if k.kept.Stale(now, host, int(k.users)+1) {
 			k.divide(now, limit, host, r)
 		}
 		var weighed bool
-		if part, weighed = k.kept.Part(host); !weighed && !k.Knows(host) {
+		if part, weighed = k.kept.Part(host); !weighed && !k.granted(host) {
 			k.part = unweighed
 			return k.Account.Report(now, limit, host, r)
 		}
@@ -54,7 +55,17 @@ func (k *weighed) divide(now time.Duration, limit algorithm.Limit, says uint32, 
 			k.kept.Add(host, algorithm.Demand{Wants: float64(row.wants), Has: row.weight, Clients: 1})
 		}
 	}
-	wants := float64(float32(reasonable(r.Wants, limit))) // rounded as in a row
-	k.kept.Add(says, algorithm.Demand{Wants: wants, Has: r.Has, Clients: 1})
+	k.kept.Add(says, algorithm.Demand{Wants: rounded(r.Wants, limit), Has: r.Has, Clients: 1})
 	k.kept.Divide(now, limit.Rate)
+}
+
+// granted reports whether host has had a grant of this account.
+func (k *weighed) granted(host uint32) bool {
+	i := k.rows.FindAt(k.found, host)
+	return i != rowset.None && k.rows.At(i).heard
+}
+
+// rounded is what a row has of wants.
+func rounded(wants float64, limit algorithm.Limit) float64 {
+	return float64(float32(reasonable(wants, limit)))
 }

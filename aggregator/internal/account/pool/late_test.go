@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pool
+
+import (
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate/aggregator/internal/account"
+	"github.com/headgate/headgate/algorithm"
+)
+
+// A host that uses all that it is lent reports a little later than the owner takes it for dead,
+// and the owner has not looked at its row since. What it was lent does not come back.
+func TestALoanThatIsReportedLateIsSpent(t *testing.T) {
+	limit := algorithm.Limit{Rate: 1, Burst: 100}
+	for _, name := range []string{algorithm.NameElastic, algorithm.NameAuto} {
+		k := made(name)
+		k.Report(-time.Minute, limit, 9, &account.Report{Elapsed: time.Second, Cost: 1})
+		var h elasticHost
+		used, now := 0.0, time.Duration(0)
+		for range 30 {
+			h.report(k, now, limit, 1, 1000)
+			used += h.use(now, 1000)
+			k.Expire(now+interval*17/10, func(uint32) {}) // not yet
+			now += interval * 18 / 10
+			k.Expire(now, func(uint32) {})
+		}
+		most := limit.Burst + limit.Rate*now.Seconds() + algorithm.Elastic{}.Overshoot(limit, 2, interval)
+		if used > most {
+			t.Errorf("%s: %v are used in %v of at most %v", name, used, now, most)
+		}
+	}
+}
+
+// The interval becomes shorter twice. A host reports after the first one, and used no more
+// than its rate. So it owes nothing.
+func TestAnIntervalThatBecomesShorterTwice(t *testing.T) {
+	limit := algorithm.Limit{Rate: 100, Burst: 100}
+	for _, name := range []string{algorithm.NameElastic, algorithm.NameAuto} {
+		c := reaching(name)
+		c.Settings.Interval = 20 * s
+		k := New(0, time.Hour, c)
+		k.Report(-time.Minute, limit, 9, &account.Report{Elapsed: s, Cost: 1})
+		var h elasticHost
+		h.report(k, 0, limit, 1, 500)
+		h.report(k, s, limit, 1, 500)
+		before := plain(k).pool + float64(plain(k).rows.At(plain(k).rows.Find(1)).lent)
+		for i, shorter := range []time.Duration{2 * s, s} {
+			c := reaching(name)
+			c.Settings.Interval = shorter
+			k.Configure(time.Duration(2+i)*s, c)
+		}
+		k.Report(21*s, limit, 1, &account.Report{Allowed: h.rate * 20, Elapsed: 20 * s, Cost: 1})
+		if got := plain(k).pool; got < before-1e-3 {
+			t.Errorf("%s: of %v tokens there are %v, and the host used its rate of %v/s", name, before, got, h.rate)
+		}
+	}
+}
+
+// The interval becomes shorter, and soon the algorithm changes.
+func TestAnIntervalThatBecomesShorterBeforeTheAlgorithmChanges(t *testing.T) {
+	limit := algorithm.Limit{Rate: 100, Burst: 100}
+	for _, names := range [][2]string{{algorithm.NameElastic, algorithm.NameAuto}, {algorithm.NameAuto, algorithm.NameElastic}} {
+		c := reaching(names[0])
+		c.Settings.Interval = 20 * time.Second
+		k, _ := New(0, time.Hour, c).(account.Pooled)
+		k.Report(-time.Minute, limit, 9, &account.Report{Elapsed: time.Second, Cost: 1})
+		var h elasticHost
+		h.report(k, 0, limit, 1, 500)
+		h.report(k, s, limit, 1, 500)
+		had := plain(k).rates(1)
+		c = reaching(names[0])
+		c.Settings.Interval = s
+		k.Configure(2*s, c)
+		c = reaching(names[1])
+		c.Settings.Interval = s
+		k = k.Reach(3*s, c)
+		k.Configure(3*s, c)
+		k.Expire(5*s, func(uint32) {})
+		if got := plain(k).rates(1); got < had {
+			t.Errorf("%v: %v of the limit is out, and the host goes on with %v until its next report", names, got, had)
+		}
+	}
+}
