@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/time/rate"
 	"pgregory.net/rapid"
 
 	"github.com/headgate/headgate/dynamicconfig"
@@ -266,6 +267,66 @@ func TestTwoChangesOfAlgorithmGiveNoSecondBurst(t *testing.T) {
 			if admitted > burst {
 				t.Errorf("%v, fallback %v: %d of a burst of %d", path, fallback, admitted, burst)
 			}
+		}
+	}
+}
+
+// What was used before a level that cannot show it fills in as fast as the limit that is
+// in force meanwhile.
+func TestWhatAKeyUsedFillsInUnderTheNextLimit(t *testing.T) {
+	const burst = 20
+	closed := dynamicconfig.Rule{Key: "k", Limit: 0.1, Burst: burst, Algorithm: "elastic", Fallback: dynamicconfig.FallbackClosed}
+	for _, between := range [][]dynamicconfig.Rule{{closed}, {{Key: "other", Limit: 0.1}, closed}} {
+		now, admitted := stage.Now(), 0
+		config := func(r dynamicconfig.Rule) *dynamicconfig.Snapshot {
+			s, err := dynamicconfig.Config{Name: "test", Rules: []dynamicconfig.Rule{r}, Unmatched: dynamicconfig.UnmatchedDeny}.Snapshot()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+		take := func(g *limiter.Group) {
+			for range burst {
+				if v, _ := g.For("k").Stage().Take(t.Context(), stage.Request{Now: now, N: 1, Kind: stage.Final}); v.OK() {
+					admitted++
+				}
+			}
+		}
+		g := limiter.NewGroup(config(dynamicconfig.Rule{Key: "k", Limit: 10, Burst: burst, Algorithm: "even"}), 1,
+			limiter.WithRemote("exact", &drained{left: burst}), limiter.WithBackground(func(f func()) { f() }))
+		take(g)
+		for _, r := range between {
+			g.Manual().Configure(now, config(r))
+		}
+		now = now.Add(10 * time.Second)
+		g.Manual().Configure(now, config(dynamicconfig.Rule{Key: "k", Limit: 0.1, Burst: burst, Algorithm: "exact"}))
+		if take(g); admitted > burst+1 { // 0.1/s for 10 s
+			t.Errorf("%d rules between: %d of a burst of %d", len(between), admitted, burst)
+		}
+	}
+}
+
+// A debt follows a lower limit, whether or not the rule was gone meanwhile.
+func TestADebtFollowsALowerLimitThatComesLater(t *testing.T) {
+	for _, gone := range []bool{false, true} {
+		now := stage.Now()
+		config := func(key string, limit rate.Limit) *dynamicconfig.Snapshot {
+			s, err := dynamicconfig.Config{Name: "test", Rules: []dynamicconfig.Rule{{Key: key, Limit: limit, Burst: float64(limit), Algorithm: "even"}}}.Snapshot()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+		g := limiter.NewGroup(config("k", 100), 4)
+		g.For("k").Stage().Take(t.Context(), stage.Request{Now: now, N: 1000, Kind: stage.Charge})
+		before := g.For("k").Stage().Level(now).Tokens
+		if gone {
+			g.Manual().Configure(now, config("other", 100))
+		}
+		g.Manual().Configure(now, config("k", 50))
+		want := max(before, min(before/2, -100))
+		if got := g.For("k").Stage().Level(now).Tokens; before > -120 || got < want-eps || got > want+eps {
+			t.Errorf("gone %v: a debt of %v becomes %v, want %v", gone, before, got, want)
 		}
 	}
 }
