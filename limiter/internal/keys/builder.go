@@ -96,7 +96,7 @@ func (b *builder) fill(now stage.Instant, key string, old, next *State, hosts in
 	if len(kept) > 0 && old.Stage != nil {
 		tokens = share.FollowDebt(old.rule.rule.Limit, rule, old.level(now).Tokens)
 	} else if left := old.remains; left != nil {
-		tokens = share.FollowDebt(left.limit, rule, left.tokensAt(now))
+		tokens = share.FollowDebt(left.ruled, rule, left.tokensAt(now))
 	}
 	for i, t := range next.rule.shares {
 		var s *report.Subject

@@ -58,6 +58,7 @@ type State struct {
 type remains struct {
 	tokens, burst float64
 	limit         rate.Limit
+	ruled         rate.Limit // the rule's limit, of which limit is a part
 	at            stage.Instant
 	counted       int64        // what the Rate that answers had allowed by then
 	remote        string       // the algorithm, if the tokens were elsewhere
@@ -100,6 +101,7 @@ func (st *State) left(now stage.Instant, hosts int, parts bool) remains {
 	more := math.IsInf(left.tokens, 1) || level.Missing() >= left.missing()
 	if level.Limit < rate.Inf && (more || level.Remote) {
 		left.tokens, left.burst, left.limit, left.at = level.Tokens, level.Burst, level.Limit, now
+		left.ruled = st.rule.rule.Limit
 		left.remote, left.since = "", 0
 		if level.Remote {
 			left.remote = st.rule.shares[answering(st.rule.rule)].Algorithm
@@ -124,6 +126,7 @@ func (st *State) remainder(now stage.Instant, kept remains, next *State) *remain
 	case next.Slots != nil:
 		kept.slots = nil
 	case next.pair[0] != nil:
+		kept.follow(next.rule.rule.Limit)
 		// A bucket elsewhere knows what was used, or has been charged with it. A bucket
 		// here shows it, until the grant changes.
 		granted := next.answering() != nil && next.answering().Granted()
@@ -159,6 +162,13 @@ func (st *State) state(wants float64) *State {
 // missing is how many tokens r lacks; 0 if r has none.
 func (r *remains) missing() int64 {
 	return stage.Level{Limit: r.limit, Burst: r.burst, Tokens: r.tokens}.Missing()
+}
+
+// follow has r fill as fast as a rule with another limit says.
+func (r *remains) follow(limit rate.Limit) {
+	if r.ruled > 0 && limit > 0 {
+		r.limit, r.ruled = r.limit*limit/r.ruled, limit
+	}
 }
 
 // earlier is the level that st's remains have after what st allowed since; its
