@@ -330,3 +330,51 @@ func TestADebtFollowsALowerLimitThatComesLater(t *testing.T) {
 		}
 	}
 }
+
+// A bucket elsewhere that is charged with what was used before it passes that on, although
+// its host has a grant by then and a fallback that cannot show it.
+func TestAMoveFromAGrantPassesOnWhatWasUsedBeforeIt(t *testing.T) {
+	const burst = 20
+	for _, path := range [][]string{{"exact"}, {"elastic", "exact"}, {"elastic", "even"}} {
+		now, admitted := stage.Now(), 0
+		config := func(key, algorithm string) *dynamicconfig.Snapshot {
+			s, err := dynamicconfig.Config{Name: "test", Rules: []dynamicconfig.Rule{
+				{Key: key, Limit: 1e-6, Burst: burst, Algorithm: algorithm, Fallback: dynamicconfig.FallbackClosed},
+			}}.Snapshot()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+		g := limiter.NewGroup(config("k", "even"), 1, limiter.WithRemote("exact", &drained{left: burst}),
+			limiter.WithRemote("auto", &drained{left: burst}), limiter.WithBackground(func(f func()) { f() }))
+		take := func() {
+			for range burst {
+				if v, _ := g.For("k").Stage().Take(t.Context(), stage.Request{Now: now, N: 1, Kind: stage.Final}); v.OK() {
+					admitted++
+				}
+			}
+		}
+		take()
+		g.Manual().Configure(now, config("other", "even"))
+		g.Manual().Configure(now, config("k", "auto"))
+		now = now.Add(time.Second)
+		for _, b := range g.Manual().Report(now) {
+			grants := grantOf(1, 0, burst, time.Minute)
+			grants.Tokens = []float64{0}
+			if err := g.Manual().Apply(now, b, nil, grants); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if st, _ := g.Manual().Inspect(now, "k"); len(st.Shares) != 1 || st.Shares[0].Asks {
+			t.Fatalf("the host has no grant: %+v", st)
+		}
+		for _, algorithm := range path {
+			now = now.Add(time.Second)
+			g.Manual().Configure(now, config("k", algorithm))
+		}
+		if take(); admitted > burst {
+			t.Errorf("auto, then %v: %d of a burst of %d", path, admitted, burst)
+		}
+	}
+}
