@@ -378,3 +378,86 @@ func TestAMoveFromAGrantPassesOnWhatWasUsedBeforeIt(t *testing.T) {
 		}
 	}
 }
+
+// A bucket elsewhere that is asked again is charged with what was used meanwhile, and not
+// with what it knows already.
+func TestAMoveThereAndBackChargesNothingTwice(t *testing.T) {
+	const burst = 20
+	for _, other := range []string{"even", "elastic"} {
+		for _, hosts := range []int{1, 2} {
+			now, bucket := stage.Now(), &drained{left: burst}
+			config := func(algorithm string) *dynamicconfig.Snapshot {
+				s, err := dynamicconfig.Config{Name: "test", Rules: []dynamicconfig.Rule{{Key: "k", Limit: 1e-6, Burst: burst, Algorithm: algorithm}}}.Snapshot()
+				if err != nil {
+					t.Fatal(err)
+				}
+				return s
+			}
+			g := limiter.NewGroup(config("exact"), hosts, limiter.WithRemote("exact", bucket), limiter.WithBackground(func(f func()) { f() }))
+			take := func(n int64) {
+				if v, _ := g.For("k").Stage().Take(t.Context(), stage.Request{Now: now, N: n, Kind: stage.Final}); !v.OK() {
+					t.Fatalf("%s, %d hosts: %+v", other, hosts, v)
+				}
+			}
+			take(14)
+			for range 3 {
+				now = now.Add(time.Second)
+				g.Manual().Configure(now, config(other))
+				take(1)
+				now = now.Add(time.Second)
+				g.Manual().Configure(now, config("exact"))
+			}
+			if bucket.left != burst-14-3 {
+				t.Errorf("%s, %d hosts: %v tokens are left, after 17 were used", other, hosts, bucket.left)
+			}
+		}
+	}
+}
+
+// What a grant refills has filled in elsewhere, too, and does so once.
+func TestAMoveFromAGrantThatRefillsGivesNoSecondBurst(t *testing.T) {
+	const burst = 20
+	now, admitted := stage.Now(), 0
+	config := func(algorithm string) *dynamicconfig.Snapshot {
+		s, err := dynamicconfig.Config{Name: "test", Rules: []dynamicconfig.Rule{
+			{Key: "k", Limit: 1, Burst: burst, Algorithm: algorithm, Fallback: dynamicconfig.FallbackClosed},
+		}}.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	owner := &drained{left: burst}
+	g := limiter.NewGroup(config("exact"), 1, limiter.WithRemote("exact", owner), limiter.WithBackground(func(f func()) { f() }))
+	take := func(n int) {
+		for range n {
+			if v, _ := g.For("k").Stage().Take(t.Context(), stage.Request{Now: now, N: 1, Kind: stage.Final}); v.OK() {
+				admitted++
+			}
+		}
+	}
+	take(15)
+	g.Manual().Configure(now, config("elastic"))
+	take(1) // so that there is something to report
+	now = now.Add(time.Millisecond)
+	for _, b := range g.Manual().Report(now) {
+		grants := grantOf(1, 1, 5, time.Minute)
+		grants.Tokens = []float64{5}
+		if err := g.Manual().Apply(now, b, nil, grants); err != nil {
+			t.Fatal(err)
+		}
+	}
+	take(burst)
+	for range 10 {
+		now = now.Add(time.Second)
+		owner.left++ // it fills as fast as the rule says
+		take(burst)
+	}
+	if admitted != burst+10 {
+		t.Fatalf("%d admitted until then", admitted)
+	}
+	g.Manual().Configure(now, config("exact"))
+	if take(burst); admitted > burst+10 {
+		t.Errorf("%d of a burst of %d and 1/s for 10 s", admitted, burst)
+	}
+}
