@@ -169,8 +169,8 @@ func (st *State) due(now stage.Instant, hosts int) (known, used int64, asked str
 	}
 	since := min(left.since+st.since(now), earlier.Missing())
 	earlier.Tokens += float64(since) // what all hosts used
-	known = max(known, since)
-	return known, max(known, evenly(earlier, hosts)+since), left.remote
+	before := evenly(earlier, hosts)
+	return max(known-before, since), max(known, before+since), left.remote
 }
 
 // lately is what this host has used of late, as far as the parts of st, whose level
