@@ -461,3 +461,37 @@ func TestAMoveFromAGrantThatRefillsGivesNoSecondBurst(t *testing.T) {
 		t.Errorf("%d of a burst of %d and 1/s for 10 s", admitted, burst)
 	}
 }
+
+// A grant may hold few tokens, and all of them be there: that does not hide what was used.
+func TestAMoveFromAFullGrantGivesNoSecondBurst(t *testing.T) {
+	const burst = 20
+	now, admitted := stage.Now(), 0
+	config := func(algorithm string) *dynamicconfig.Snapshot {
+		s, err := dynamicconfig.Config{Name: "test", Rules: []dynamicconfig.Rule{{Key: "k", Limit: 1e-6, Burst: burst, Algorithm: algorithm}}}.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	g := limiter.NewGroup(config("elastic"), 1, limiter.WithRemote("redis", &drained{left: burst}), limiter.WithBackground(func(f func()) { f() }))
+	take := func(n int) {
+		for range n {
+			if v, _ := g.For("k").Stage().Take(t.Context(), stage.Request{Now: now, N: 1, Kind: stage.Final}); v.OK() {
+				admitted++
+			}
+		}
+	}
+	take(15)
+	now = now.Add(time.Second)
+	for _, b := range g.Manual().Report(now) { // the owner lends 4 of 5, as deep as it lends
+		grants := grantOf(1, 0, 4, time.Minute)
+		grants.Tokens = []float64{4}
+		if err := g.Manual().Apply(now, b, nil, grants); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g.Manual().Configure(now, config("redis"))
+	if take(burst); admitted > burst {
+		t.Errorf("%d of a burst of %d", admitted, burst)
+	}
+}
