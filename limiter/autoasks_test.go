@@ -99,6 +99,20 @@ func TestARefusedCallerHearsWhenTheHostAsksAgain(t *testing.T) {
 	}
 }
 
+// A caller that would wait hears when the bucket of this host has the tokens within that
+// time, if that comes before the owner has them.
+func TestARefusedCallerThatWouldWaitHearsWhatTheBucketSays(t *testing.T) {
+	var now stage.Instant
+	_, e, k := grantedGroup(t, autoRule(1), &now, 1, 0.5, 0)
+	e.answer = &stage.Outcome{RetryAfter: time.Minute}
+	if d := decideAt(k, 1, 1, 0); !near(d.RetryAfter.Seconds(), 2) {
+		t.Fatalf("%+v; the bucket has a token in 2 s", d)
+	}
+	if d := decideAt(k, 1, 1, time.Second); d.OK || !near(d.RetryAfter.Seconds(), 1) {
+		t.Errorf("%+v; after 1 s the bucket has a token within 1 s", d)
+	}
+}
+
 // An event that is said to be years ahead does not keep the host from asking now.
 func TestAnEventInTheFutureDoesNotEndAsking(t *testing.T) {
 	var now stage.Instant

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/time/rate"
 	"pgregory.net/rapid"
 
 	"github.com/headgate/headgate/dynamicconfig"
@@ -267,5 +268,230 @@ func TestTwoChangesOfAlgorithmGiveNoSecondBurst(t *testing.T) {
 				t.Errorf("%v, fallback %v: %d of a burst of %d", path, fallback, admitted, burst)
 			}
 		}
+	}
+}
+
+// What was used before a level that cannot show it fills in as fast as the limit that is
+// in force meanwhile.
+func TestWhatAKeyUsedFillsInUnderTheNextLimit(t *testing.T) {
+	const burst = 20
+	closed := dynamicconfig.Rule{Key: "k", Limit: 0.1, Burst: burst, Algorithm: "elastic", Fallback: dynamicconfig.FallbackClosed}
+	for _, between := range [][]dynamicconfig.Rule{{closed}, {{Key: "other", Limit: 0.1}, closed}} {
+		now, admitted := stage.Now(), 0
+		config := func(r dynamicconfig.Rule) *dynamicconfig.Snapshot {
+			s, err := dynamicconfig.Config{Name: "test", Rules: []dynamicconfig.Rule{r}, Unmatched: dynamicconfig.UnmatchedDeny}.Snapshot()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+		take := func(g *limiter.Group) {
+			for range burst {
+				if v, _ := g.For("k").Stage().Take(t.Context(), stage.Request{Now: now, N: 1, Kind: stage.Final}); v.OK() {
+					admitted++
+				}
+			}
+		}
+		g := limiter.NewGroup(config(dynamicconfig.Rule{Key: "k", Limit: 10, Burst: burst, Algorithm: "even"}), 1,
+			limiter.WithRemote("exact", &drained{left: burst}), limiter.WithBackground(func(f func()) { f() }))
+		take(g)
+		for _, r := range between {
+			g.Manual().Configure(now, config(r))
+		}
+		now = now.Add(10 * time.Second)
+		g.Manual().Configure(now, config(dynamicconfig.Rule{Key: "k", Limit: 0.1, Burst: burst, Algorithm: "exact"}))
+		if take(g); admitted > burst+1 { // 0.1/s for 10 s
+			t.Errorf("%d rules between: %d of a burst of %d", len(between), admitted, burst)
+		}
+	}
+}
+
+// A debt follows a lower limit, whether or not the rule was gone meanwhile.
+func TestADebtFollowsALowerLimitThatComesLater(t *testing.T) {
+	for _, gone := range []bool{false, true} {
+		now := stage.Now()
+		config := func(key string, limit rate.Limit) *dynamicconfig.Snapshot {
+			s, err := dynamicconfig.Config{Name: "test", Rules: []dynamicconfig.Rule{{Key: key, Limit: limit, Burst: float64(limit), Algorithm: "even"}}}.Snapshot()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+		g := limiter.NewGroup(config("k", 100), 4)
+		g.For("k").Stage().Take(t.Context(), stage.Request{Now: now, N: 1000, Kind: stage.Charge})
+		before := g.For("k").Stage().Level(now).Tokens
+		if gone {
+			g.Manual().Configure(now, config("other", 100))
+		}
+		g.Manual().Configure(now, config("k", 50))
+		want := max(before, min(before/2, -100))
+		if got := g.For("k").Stage().Level(now).Tokens; before > -120 || got < want-eps || got > want+eps {
+			t.Errorf("gone %v: a debt of %v becomes %v, want %v", gone, before, got, want)
+		}
+	}
+}
+
+// A bucket elsewhere that is charged with what was used before it passes that on, although
+// its host has a grant by then and a fallback that cannot show it.
+func TestAMoveFromAGrantPassesOnWhatWasUsedBeforeIt(t *testing.T) {
+	const burst = 20
+	for _, path := range [][]string{{"exact"}, {"elastic", "exact"}, {"elastic", "even"}} {
+		now, admitted := stage.Now(), 0
+		config := func(key, algorithm string) *dynamicconfig.Snapshot {
+			s, err := dynamicconfig.Config{Name: "test", Rules: []dynamicconfig.Rule{
+				{Key: key, Limit: 1e-6, Burst: burst, Algorithm: algorithm, Fallback: dynamicconfig.FallbackClosed},
+			}}.Snapshot()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+		g := limiter.NewGroup(config("k", "even"), 1, limiter.WithRemote("exact", &drained{left: burst}),
+			limiter.WithRemote("auto", &drained{left: burst}), limiter.WithBackground(func(f func()) { f() }))
+		take := func() {
+			for range burst {
+				if v, _ := g.For("k").Stage().Take(t.Context(), stage.Request{Now: now, N: 1, Kind: stage.Final}); v.OK() {
+					admitted++
+				}
+			}
+		}
+		take()
+		g.Manual().Configure(now, config("other", "even"))
+		g.Manual().Configure(now, config("k", "auto"))
+		now = now.Add(time.Second)
+		for _, b := range g.Manual().Report(now) {
+			grants := grantOf(1, 0, burst, time.Minute)
+			grants.Tokens = []float64{0}
+			if err := g.Manual().Apply(now, b, nil, grants); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if st, _ := g.Manual().Inspect(now, "k"); len(st.Shares) != 1 || st.Shares[0].Asks {
+			t.Fatalf("the host has no grant: %+v", st)
+		}
+		for _, algorithm := range path {
+			now = now.Add(time.Second)
+			g.Manual().Configure(now, config("k", algorithm))
+		}
+		if take(); admitted > burst {
+			t.Errorf("auto, then %v: %d of a burst of %d", path, admitted, burst)
+		}
+	}
+}
+
+// A bucket elsewhere that is asked again is charged with what was used meanwhile, and not
+// with what it knows already.
+func TestAMoveThereAndBackChargesNothingTwice(t *testing.T) {
+	const burst = 20
+	for _, other := range []string{"even", "elastic"} {
+		for _, hosts := range []int{1, 2} {
+			now, bucket := stage.Now(), &drained{left: burst}
+			config := func(algorithm string) *dynamicconfig.Snapshot {
+				s, err := dynamicconfig.Config{Name: "test", Rules: []dynamicconfig.Rule{{Key: "k", Limit: 1e-6, Burst: burst, Algorithm: algorithm}}}.Snapshot()
+				if err != nil {
+					t.Fatal(err)
+				}
+				return s
+			}
+			g := limiter.NewGroup(config("exact"), hosts, limiter.WithRemote("exact", bucket), limiter.WithBackground(func(f func()) { f() }))
+			take := func(n int64) {
+				if v, _ := g.For("k").Stage().Take(t.Context(), stage.Request{Now: now, N: n, Kind: stage.Final}); !v.OK() {
+					t.Fatalf("%s, %d hosts: %+v", other, hosts, v)
+				}
+			}
+			take(14)
+			for range 3 {
+				now = now.Add(time.Second)
+				g.Manual().Configure(now, config(other))
+				take(1)
+				now = now.Add(time.Second)
+				g.Manual().Configure(now, config("exact"))
+			}
+			if bucket.left != burst-14-3 {
+				t.Errorf("%s, %d hosts: %v tokens are left, after 17 were used", other, hosts, bucket.left)
+			}
+		}
+	}
+}
+
+// What a grant refills has filled in elsewhere, too, and does so once.
+func TestAMoveFromAGrantThatRefillsGivesNoSecondBurst(t *testing.T) {
+	const burst = 20
+	now, admitted := stage.Now(), 0
+	config := func(algorithm string) *dynamicconfig.Snapshot {
+		s, err := dynamicconfig.Config{Name: "test", Rules: []dynamicconfig.Rule{
+			{Key: "k", Limit: 1, Burst: burst, Algorithm: algorithm, Fallback: dynamicconfig.FallbackClosed},
+		}}.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	owner := &drained{left: burst}
+	g := limiter.NewGroup(config("exact"), 1, limiter.WithRemote("exact", owner), limiter.WithBackground(func(f func()) { f() }))
+	take := func(n int) {
+		for range n {
+			if v, _ := g.For("k").Stage().Take(t.Context(), stage.Request{Now: now, N: 1, Kind: stage.Final}); v.OK() {
+				admitted++
+			}
+		}
+	}
+	take(15)
+	g.Manual().Configure(now, config("elastic"))
+	take(1) // so that there is something to report
+	now = now.Add(time.Millisecond)
+	for _, b := range g.Manual().Report(now) {
+		grants := grantOf(1, 1, 5, time.Minute)
+		grants.Tokens = []float64{5}
+		if err := g.Manual().Apply(now, b, nil, grants); err != nil {
+			t.Fatal(err)
+		}
+	}
+	take(burst)
+	for range 10 {
+		now = now.Add(time.Second)
+		owner.left++ // it fills as fast as the rule says
+		take(burst)
+	}
+	if admitted != burst+10 {
+		t.Fatalf("%d admitted until then", admitted)
+	}
+	g.Manual().Configure(now, config("exact"))
+	if take(burst); admitted > burst+10 {
+		t.Errorf("%d of a burst of %d and 1/s for 10 s", admitted, burst)
+	}
+}
+
+// A grant may hold few tokens, and all of them be there: that does not hide what was used.
+func TestAMoveFromAFullGrantGivesNoSecondBurst(t *testing.T) {
+	const burst = 20
+	now, admitted := stage.Now(), 0
+	config := func(algorithm string) *dynamicconfig.Snapshot {
+		s, err := dynamicconfig.Config{Name: "test", Rules: []dynamicconfig.Rule{{Key: "k", Limit: 1e-6, Burst: burst, Algorithm: algorithm}}}.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	g := limiter.NewGroup(config("elastic"), 1, limiter.WithRemote("redis", &drained{left: burst}), limiter.WithBackground(func(f func()) { f() }))
+	take := func(n int) {
+		for range n {
+			if v, _ := g.For("k").Stage().Take(t.Context(), stage.Request{Now: now, N: 1, Kind: stage.Final}); v.OK() {
+				admitted++
+			}
+		}
+	}
+	take(15)
+	now = now.Add(time.Second)
+	for _, b := range g.Manual().Report(now) { // the owner lends 4 of 5, as deep as it lends
+		grants := grantOf(1, 0, 4, time.Minute)
+		grants.Tokens = []float64{4}
+		if err := g.Manual().Apply(now, b, nil, grants); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g.Manual().Configure(now, config("redis"))
+	if take(burst); admitted > burst {
+		t.Errorf("%d of a burst of %d", admitted, burst)
 	}
 }

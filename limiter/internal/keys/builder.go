@@ -96,7 +96,7 @@ func (b *builder) fill(now stage.Instant, key string, old, next *State, hosts in
 	if len(kept) > 0 && old.Stage != nil {
 		tokens = share.FollowDebt(old.rule.rule.Limit, rule, old.level(now).Tokens)
 	} else if left := old.remains; left != nil {
-		tokens = share.FollowDebt(left.limit, rule, left.tokensAt(now))
+		tokens = share.FollowDebt(left.ruled, rule, left.tokensAt(now))
 	}
 	for i, t := range next.rule.shares {
 		var s *report.Subject
@@ -121,7 +121,7 @@ func (b *builder) fill(now stage.Instant, key string, old, next *State, hosts in
 			b.adopt(now, s, t, hosts, used)
 		}
 		if r := remoteOf(s.Part()); r != nil && used > 0 && old.unasked(s) && i == answering(rule) {
-			r.Owe(now, used)
+			r.TakeOver(now, used)
 		}
 		next.pair[i] = s
 	}
@@ -169,15 +169,15 @@ func (st *State) due(now stage.Instant, hosts int) (known, used int64, asked str
 	}
 	since := min(left.since+st.since(now), earlier.Missing())
 	earlier.Tokens += float64(since) // what all hosts used
-	known = max(known, since)
-	return known, max(known, evenly(earlier, hosts)+since), left.remote
+	before := evenly(earlier, hosts)
+	return max(known-before, since), max(known, before+since), left.remote
 }
 
 // lately is what this host has used of late, as far as the parts of st, whose level
 // it is, would not have filled in again. Of a bucket elsewhere it is an even part of
 // what all hosts used. A grant may lend fewer tokens than its bucket holds. So a host
-// that lacks some of them has used no more than all parts ever allowed, or the
-// fallback lacks.
+// that lacks some of them has used no more than all parts ever allowed or took over,
+// or the fallback lacks.
 func (st *State) lately(now stage.Instant, level stage.Level, hosts int) int64 {
 	used, r := evenly(level, hosts), st.answering()
 	if level.Remote || r == nil {
@@ -186,6 +186,9 @@ func (st *State) lately(now stage.Instant, level stage.Level, hosts int) int64 {
 	allowed := int64(0)
 	for _, p := range st.parts() {
 		allowed += rateOf(p.Part()).Bucket().Allowed() + p.Part().Admitted()
+		if r := remoteOf(p.Part()); r != nil {
+			allowed += r.TookOver()
+		}
 	}
 	switch rests := r.Rests(now).Missing(); {
 	case !r.Granted():
@@ -252,7 +255,7 @@ func (b *builder) adopt(now stage.Instant, s *report.Subject, t *share.Terms, ho
 			s.SetPart(now, remote.New(r, elsewhere, b.hub))
 		}
 		if of := stageOf(s); used > 0 && of.Level(now).Remote {
-			remoteOf(s.Part()).Owe(now, used)
+			remoteOf(s.Part()).TakeOver(now, used)
 		}
 	}
 }

@@ -58,6 +58,7 @@ type State struct {
 type remains struct {
 	tokens, burst float64
 	limit         rate.Limit
+	ruled         rate.Limit // the rule's limit, of which limit is a part
 	at            stage.Instant
 	counted       int64        // what the Rate that answers had allowed by then
 	remote        string       // the algorithm, if the tokens were elsewhere
@@ -97,9 +98,10 @@ func (st *State) left(now stage.Instant, hosts int, parts bool) remains {
 	if parts && !level.Remote {
 		level.Tokens = max(level.Tokens, level.Burst-float64(st.lately(now, st.Stage.Level(now), hosts)))
 	}
-	more := math.IsInf(left.tokens, 1) || level.Missing() >= left.missing()
+	more := math.IsInf(left.tokens, 1) || level.Missing() > left.missing() || level.Missing() == left.missing() && left.remote == ""
 	if level.Limit < rate.Inf && (more || level.Remote) {
 		left.tokens, left.burst, left.limit, left.at = level.Tokens, level.Burst, level.Limit, now
+		left.ruled = st.rule.rule.Limit
 		left.remote, left.since = "", 0
 		if level.Remote {
 			left.remote = st.rule.shares[answering(st.rule.rule)].Algorithm
@@ -124,10 +126,11 @@ func (st *State) remainder(now stage.Instant, kept remains, next *State) *remain
 	case next.Slots != nil:
 		kept.slots = nil
 	case next.pair[0] != nil:
+		kept.follow(next.rule.rule.Limit)
 		// A bucket elsewhere knows what was used, or has been charged with it. A bucket
-		// here shows it, until the grant changes.
-		granted := next.answering() != nil && next.answering().Granted()
-		if level := next.Stage.Level(now); kept.missing() == 0 || level.Remote || !granted && level.Missing() >= kept.missing() {
+		// here shows it, until the grant changes, but not that a bucket elsewhere knows it.
+		shows := kept.remote == "" && (next.answering() == nil || !next.answering().Granted())
+		if level := next.Stage.Level(now); kept.missing() == 0 || level.Remote || shows && level.Missing() >= kept.missing() {
 			kept.tokens = math.Inf(1)
 		}
 		kept.counted = next.allowed()
@@ -161,6 +164,13 @@ func (r *remains) missing() int64 {
 	return stage.Level{Limit: r.limit, Burst: r.burst, Tokens: r.tokens}.Missing()
 }
 
+// follow has r fill as fast as a rule with another limit says.
+func (r *remains) follow(limit rate.Limit) {
+	if r.ruled > 0 && limit > 0 {
+		r.limit, r.ruled = r.limit*limit/r.ruled, limit
+	}
+}
+
 // earlier is the level that st's remains have after what st allowed since; its
 // tokens are infinite if there is none. What st allowed makes no debt.
 func (st *State) earlier(now stage.Instant) stage.Level {
@@ -176,7 +186,8 @@ func (st *State) earlier(now stage.Instant) stage.Level {
 }
 
 // since is what st allowed since its remains were as they are, as far as its own limit
-// would not have filled it in again. What nothing limited does not count.
+// has not filled it in again while the remains were full. What nothing limited does not
+// count.
 func (st *State) since(now stage.Instant) int64 {
 	if st.remains == nil || st.Stage == nil {
 		return 0
@@ -186,7 +197,9 @@ func (st *State) since(now stage.Instant) int64 {
 		return 0
 	}
 	used := float64(max(st.allowed()-st.remains.counted, 0))
-	return int64(max(math.Ceil(used-float64(limit)*max(now.Sub(st.remains.at), 0).Seconds()-1e-6), 0))
+	filled := float64(limit) * max(now.Sub(st.remains.at), 0).Seconds()
+	full := max(st.remains.tokensAt(now)-st.remains.burst, 0)
+	return int64(max(math.Ceil(used-min(filled, full)-1e-6), 0))
 }
 
 // allowed is what the Rate that answers has ever allowed, here and elsewhere.

@@ -152,7 +152,7 @@ func (a *Auto) askBeforeWait(ctx context.Context, q, soon stage.Request, v stage
 		return a.Stage.Take(ctx, q)
 	}
 	if v, receipt = a.Rate.Take(ctx, q); !v.OK() {
-		v.Reason, v.RetryAfter = said.Reason, said.RetryAfter
+		v.Reason, v.RetryAfter = said.Reason, sooner(v.RetryAfter, said.RetryAfter)
 	}
 	return v, receipt
 }

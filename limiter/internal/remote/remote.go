@@ -21,7 +21,8 @@ type Stage struct {
 	debts
 	left   atomic.Uint64 // float64 bits, as of leftAt; a small mismatch of the two only blurs Level
 	leftAt atomic.Int64
-	gone   atomic.Bool // see Leave
+	gone   atomic.Bool  // see Leave
+	before atomic.Int64 // see TakeOver
 }
 
 var (
@@ -169,6 +170,15 @@ func (s *Stage) Owe(now stage.Instant, n int64) {
 	s.Flush(now)
 	s.handOver(now)
 }
+
+// TakeOver charges the remote with n tokens that this host used before s was asked.
+func (s *Stage) TakeOver(now stage.Instant, n int64) {
+	s.before.Add(min(n, bucket.MaxCost))
+	s.Owe(now, n)
+}
+
+// TookOver is what TakeOver has charged the remote with, ever.
+func (s *Stage) TookOver() int64 { return s.before.Load() }
 
 // Cap implements stage.Stage. It lowers the fallback's tokens, and the estimate
 // that Level returns: a stage that follows before the remote was asked gets no more

@@ -339,3 +339,27 @@ func TestAnEarlyReportAfterALeaseIsAboutTheFallback(t *testing.T) {
 		t.Errorf("%v tokens, and 5 are granted", got)
 	}
 }
+
+// An event of a cost that the limit can never grant does not keep a host from asking
+// ahead of its other events. The cost may come from a stranger's request.
+func TestAHugeCostDoesNotEndEarlyReports(t *testing.T) {
+	for _, cost := range []int64{1, 1 << 60} {
+		h := newHost(t, 1000, dynamicconfig.Traits{Early: true, Asks: true}, 10)
+		s := h.use(0, "k", 1)
+		h.granted(second, h.report(second), 0.5, 500)
+		s.rate.Take(t.Context(), stage.Request{Now: second, N: cost, Kind: stage.Final})
+		early := 0
+		for now := second; now < 60*second; now += second / 100 {
+			if now >= 10*second {
+				take(s, now, 3)
+			}
+			early += len(h.granted(now, h.urgent(now), 0.1, 50))
+			if now%second == 0 {
+				h.granted(now, h.report(now), 0.1, 50)
+			}
+		}
+		if early < 10 {
+			t.Errorf("after an event of cost %d, %d early reports of 300 events/s in 50 s; an event counts as %v", cost, early, s.pulse.demand.Unit())
+		}
+	}
+}

@@ -105,7 +105,8 @@ func (r *Round) add(s *Subject) {
 	_, stated := s.part.Common().Stated()
 	switch {
 	case s.early():
-		u.Cost[i] = max(s.pulse.demand.Cost()*costMemory, 1, float64(s.rate.Bucket().TakeLargest()))
+		largest := min(float64(s.rate.Bucket().TakeLargest()), terms.Rule.Costliest()) // what costs more never happens
+		u.Cost[i] = max(s.pulse.demand.Cost()*costMemory, 1, largest)
 		b.costly = b.costly || u.Cost[i] > 1
 		if i+1-b.filled >= together {
 			r.fillWants(b)
