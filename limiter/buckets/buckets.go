@@ -38,7 +38,8 @@ func (b Buckets) Decide(ctx context.Context, key string, n int64, longest time.D
 	if !fits(n) {
 		return b.tooCostly(ctx, key)
 	}
-	return decision(b.group.For(key).Decide(ctx, whole(n), bound(longest)))
+	of := b.group.For(key)
+	return decision(of.Decide(ctx, whole(n), bound(of, longest)))
 }
 
 // Hold implements edge.Holder.
@@ -46,7 +47,8 @@ func (b Buckets) Hold(ctx context.Context, key string, n int64, longest time.Dur
 	if !fits(n) {
 		return b.tooCostly(ctx, key), func() {}
 	}
-	held := b.group.For(key).Take(ctx, whole(n), bound(longest))
+	of := b.group.For(key)
+	held := of.Take(ctx, whole(n), bound(of, longest))
 	return decision(held.Decision()), held.Cancel
 }
 
@@ -55,7 +57,8 @@ func (b Buckets) Reserve(ctx context.Context, key string, n int64, longest time.
 	if !fits(n) {
 		return b.tooCostly(ctx, key), func(int64) {}
 	}
-	held := b.group.For(key).Take(ctx, whole(n), bound(longest))
+	of := b.group.For(key)
+	held := of.Take(ctx, whole(n), bound(of, longest))
 	return decision(held.Decision()), func(cost int64) { held.Settle(whole(max(cost, 0))) }
 }
 
@@ -99,6 +102,20 @@ func (b Buckets) Look(key string) (edge.Bucket, bool) {
 		burst = limit
 	}
 	return edge.Bucket{Rule: rule.Key, Algorithm: answering(rule), Limit: limit, Burst: burst, Left: burst}, true
+}
+
+// MaxWait implements edge.Looker.
+func (b Buckets) MaxWait(key string) time.Duration { return maxWait(b.group.For(key)) }
+
+func maxWait(of *limiter.Limiter) time.Duration {
+	rule := of.Rule()
+	switch {
+	case rule == nil:
+		return edge.DefaultMaxWait
+	case rule.MaxWait != 0:
+		return max(rule.MaxWait, 0) // which may be dynamicconfig.None
+	}
+	return max(rule.MaxDebt, edge.DefaultMaxWait) // events wait for the debts that the rule lets others make
 }
 
 // live is the bucket of a key that is in use.
@@ -150,10 +167,10 @@ func (b Buckets) tooCostly(ctx context.Context, key string) edge.Decision {
 	return d
 }
 
-// bound is longest as a limiter takes it, to which less than 0 is no bound.
-func bound(longest time.Duration) time.Duration {
+// bound is longest as a limiter takes it.
+func bound(of *limiter.Limiter, longest time.Duration) time.Duration {
 	if longest == edge.AsLongAsTheRule {
-		return -1
+		return maxWait(of)
 	}
 	return max(longest, 0)
 }

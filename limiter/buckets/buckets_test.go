@@ -67,6 +67,38 @@ func TestDecisionsAreTheLimiters(t *testing.T) {
 	})
 }
 
+// A caller that would wait for ever waits as long as the rule says, and for a second
+// if the rule does not say.
+func TestWaitsOfOtherProgramsAreFinite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := of(t, `
+defaults: {algorithm: even}
+limits:
+  - {key: unsaid, limit: 10/s, burst: 1}
+  - {key: wait, limit: 10/s, burst: 1, max_wait: 3s}
+  - {key: none, limit: 10/s, burst: 1, max_wait: 0s}
+  - {key: debt, limit: 10/s, burst: 1, max_debt: 2s}
+`)
+		for key, want := range map[string]time.Duration{"unsaid": time.Second, "wait": 3 * time.Second, "none": 0, "debt": 2 * time.Second, "unmatched": time.Second} {
+			if got := b.MaxWait(key); got != want {
+				t.Errorf("%s: %v, want %v", key, got, want)
+			}
+			if key == "unmatched" {
+				continue
+			}
+			last := time.Duration(0)
+			for range 100 {
+				if d := b.Decide(t.Context(), key, 1, edge.AsLongAsTheRule); d.OK {
+					last = d.Wait
+				}
+			}
+			if last > want || last < want-200*time.Millisecond {
+				t.Errorf("%s: the last waits for %v, want %v", key, last, want)
+			}
+		}
+	})
+}
+
 // A cost above the largest int32 is taken whole, or not at all where an int has
 // 32 bits.
 func TestLargeCostsAreNotCutShort(t *testing.T) {

@@ -9,8 +9,12 @@ import (
 )
 
 // AsLongAsTheRule is for callers that would wait as long as the rule of the
-// key lets them.
+// key lets them: see Looker's MaxWait.
 const AsLongAsTheRule time.Duration = math.MaxInt64
+
+// DefaultMaxWait is the longest wait of another program's event if the rule of
+// its key has neither max_wait nor max_debt. It is quotaservice's.
+const DefaultMaxWait = time.Second
 
 // Buckets decides about events. Implementations are safe for concurrent use.
 type Buckets interface {

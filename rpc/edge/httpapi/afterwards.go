@@ -74,7 +74,7 @@ func (a *API) reserve(w http.ResponseWriter, r *http.Request) {
 	d := edge.Decision{Reason: edge.InvalidCost}
 	settle := func(int64) {}
 	if n := q.cost(); n >= 1 {
-		d, settle = a.buckets.Reserve(r.Context(), *q.Key, n, q.longest())
+		d, settle = a.buckets.Reserve(r.Context(), *q.Key, n, a.longest(q))
 	}
 	a.metrics.decided(&d)
 	setRateLimit(w.Header(), d.Limit, d.Burst, d.Left)

@@ -106,7 +106,7 @@ func (a *API) deny(w http.ResponseWriter, q *ask, d *edge.Decision, i *int) {
 func (a *API) decide(ctx context.Context, q *ask) edge.Decision {
 	d := edge.Decision{Reason: edge.InvalidCost}
 	if n := q.cost(); n >= 1 {
-		d = a.buckets.Decide(ctx, *q.Key, n, q.longest())
+		d = a.buckets.Decide(ctx, *q.Key, n, a.longest(q))
 	}
 	a.metrics.decided(&d)
 	return d
@@ -116,7 +116,7 @@ func (a *API) decide(ctx context.Context, q *ask) edge.Decision {
 func (a *API) hold(ctx context.Context, q *ask) (d edge.Decision, cancel func()) {
 	d = edge.Decision{Reason: edge.InvalidCost}
 	if n := q.cost(); n >= 1 {
-		d, cancel = a.buckets.Hold(ctx, *q.Key, n, q.longest())
+		d, cancel = a.buckets.Hold(ctx, *q.Key, n, a.longest(q))
 	}
 	a.metrics.decided(&d)
 	return d, cancel
@@ -129,6 +129,17 @@ func (q *ask) cost() int64 {
 	return *q.Cost
 }
 
+// longest is how long q's event may wait: as long as its program would, and as the
+// rule of its key lets other programs wait.
+func (a *API) longest(q *ask) time.Duration {
+	longest := q.longest()
+	if longest > edge.DefaultMaxWait { // below, the key's bucket knows its rule
+		longest = min(longest, a.buckets.MaxWait(*q.Key))
+	}
+	return longest
+}
+
+// longest is how long the program would wait.
 func (q *ask) longest() time.Duration {
 	if q.MaxWaitMS == nil {
 		return 0

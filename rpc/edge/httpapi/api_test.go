@@ -30,6 +30,8 @@ defaults: {algorithm: even}
 limits:
   - {key: "k*", limit: 10/s, burst: 20, max_keys: 3}
   - {key: patient, limit: 10/s, burst: 1, max_wait: 1s}
+  - {key: queue, limit: 10/s, burst: 1, max_wait: 5s}
+  - {key: hurry, limit: 10/s, burst: 1, max_wait: 100ms}
   - {key: debt, limit: 10/s, burst: 10, max_debt: 10s, max_cost: 50}
   - {key: "many:*", limit: 1/s, max_keys: 1}
   - {key: never, limit: 0/s}
@@ -146,6 +148,41 @@ func TestAllow(t *testing.T) {
 			r := call(t, a, "POST", "/v1/allow", tc.body)
 			if got := text(t, r); r.StatusCode != tc.status || !strings.Contains(got, tc.want) || fields(r.Header) != tc.fields {
 				t.Errorf("%.80s: %d %s\n%s\nwant %d %s\n%s", tc.body, r.StatusCode, fields(r.Header), got, tc.status, tc.fields, tc.want)
+			}
+		}
+	})
+}
+
+// However long programs say that they would wait, a key has a queue of a second,
+// or of what its rule says.
+func TestWaitsAreFinite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t, Options{})
+		for _, tc := range []struct {
+			path, key string
+			last      string // the longest wait, in ms
+			granted   int
+		}{
+			{"/v1/allow", "k", "1000", 30},       // no max_wait: a burst of 20, and a second at 10/s
+			{"/v1/reserve", "kr", "1000", 30},    // as well
+			{"/v1/allow", "patient", "1000", 11}, // max_wait 1s
+			{"/v1/allow", "queue", "5000", 51},   // max_wait 5s
+			{"/v1/allow", "hurry", "100", 2},     // max_wait 100ms
+		} {
+			granted, last := 0, ""
+			for range 100 {
+				r := call(t, a, "POST", tc.path, `{"key": "`+tc.key+`", "max_wait_ms": 9223372036854775807}`)
+				body := text(t, r)
+				if r.StatusCode == http.StatusOK {
+					granted++
+					_, last, _ = strings.Cut(body, `"wait_ms":`)
+					last, _, _ = strings.Cut(last, ",")
+				} else if r.StatusCode != http.StatusTooManyRequests {
+					t.Errorf("%s: %d %s", tc.key, r.StatusCode, body)
+				}
+			}
+			if granted != tc.granted || last != tc.last {
+				t.Errorf("%s of %s: %d were granted, the last with a wait of %s ms; want %d, %s ms", tc.path, tc.key, granted, last, tc.granted, tc.last)
 			}
 		}
 	})

@@ -134,9 +134,17 @@ func TestCallsWaitForTheirTurn(t *testing.T) {
 				t.Errorf("%d: %v after %v", i, err, time.Since(began))
 			}
 		}
+		// One whose deadline comes before its turn does not wait.
+		began = time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 		defer cancel()
-		if _, err := client.Check(ctx, &healthpb.HealthCheckRequest{}); status.Code(err) != codes.DeadlineExceeded {
+		if _, err := client.Check(ctx, &healthpb.HealthCheckRequest{}); status.Code(err) != codes.ResourceExhausted || time.Since(began) != 0 {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		// One that leaves while it waits gives back what it took.
+		ctx, cancel = context.WithCancel(t.Context())
+		time.AfterFunc(500*time.Millisecond, cancel)
+		if _, err := client.Check(ctx, &healthpb.HealthCheckRequest{}); status.Code(err) != codes.Canceled {
 			t.Errorf("%v", err)
 		}
 		synctest.Wait()

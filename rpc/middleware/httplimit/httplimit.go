@@ -96,8 +96,10 @@ func (l *Limit) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		d, err := l.decide(r)
 		switch {
-		case err != nil: // who asked has gone
-			panic(http.ErrAbortHandler)
+		case err != nil:
+			// Not always because the client has gone: a deadline of the server's, or
+			// its shutdown, ends the context too.
+			answer(w, http.StatusServiceUnavailable, "The request ended before its turn came.", asking.Canceled)
 		case d.OK:
 			setRateLimit(w.Header(), &d)
 			next.ServeHTTP(w, r)
@@ -129,6 +131,12 @@ func (l *Limit) reject(w http.ResponseWriter, d *edge.Decision) {
 	if later := l.asker.Later(d); later > 0 {
 		h.Set("Retry-After", edge.Seconds(later))
 	}
+	answer(w, status, title, d.Reason.String())
+}
+
+// answer answers with a problem.
+func answer(w http.ResponseWriter, status int, title, reason string) {
+	h := w.Header()
 	h.Set("Content-Type", "application/problem+json")
 	h.Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
@@ -137,7 +145,7 @@ func (l *Limit) reject(w http.ResponseWriter, d *edge.Decision) {
 		Title  string `json:"title"`
 		Status int    `json:"status"`
 		Reason string `json:"reason"`
-	}{"about:blank", title, status, d.Reason.String()})
+	}{"about:blank", title, status, reason})
 	_, _ = w.Write(append(body, '\n'))
 }
 

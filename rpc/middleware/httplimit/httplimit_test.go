@@ -4,7 +4,6 @@ package httplimit_test
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -110,20 +109,52 @@ func TestQueueing(t *testing.T) {
 		if w := ask(h, tenant("a")); w.Code != 429 || w.Header().Get("Retry-After") != "1" {
 			t.Errorf("%d %s", w.Code, w.Header())
 		}
-		// Who hangs up is not served, and gives back what it waited for.
+		time.Sleep(2 * time.Second) // until those that wait are served
+	})
+}
+
+// A request that ends while it waits is not always a client that has gone: it may
+// be the server's own deadline or shutdown, and then the client reads an answer.
+func TestARequestThatEndsInTheQueueIsAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, scope := buckettest.Of(t, limits), tally.NewTestScope("", nil)
+		h := wrap(t, b, httplimit.Options{Key: "api:{header:X-Tenant}", Throttle: httplimit.Queue, MaxWait: 1500 * time.Millisecond, Scope: scope})
+		ask(h, tenant("a"))
+		ask(h, tenant("a"))
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Millisecond, cancel)
-		time.Sleep(time.Second)
-		defer func() {
-			if err, _ := recover().(error); !errors.Is(err, http.ErrAbortHandler) {
-				t.Errorf("recovered %v", err)
+		w := ask(h, func(r *http.Request) { tenant("a")(r); *r = *r.WithContext(ctx) })
+		if w.Code != 503 || !strings.Contains(w.Body.String(), `"reason":"canceled"`) {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+		if d := b.Decide(t.Context(), "api:a", 0, 0); d.Left < 0 {
+			t.Errorf("what it waited for was not given back: %v are left", d.Left)
+		}
+		for reason, want := range map[string]int64{"granted": 2, "canceled": 1} {
+			if got := scope.Snapshot().Counters()["httplimit.requests+reason="+reason].Value(); got != want {
+				t.Errorf("%s: %d, want %d", reason, got, want)
 			}
-			if d := b.Decide(t.Context(), "api:a", 0, 0); d.Left <= -1 {
-				t.Errorf("%v are left", d.Left)
-			}
-		}()
-		ask(h, func(r *http.Request) { tenant("a")(r); *r = *r.WithContext(ctx) })
-		t.Error("it was served")
+		}
+	})
+}
+
+// A request whose turn comes after its deadline is refused at once, and holds no
+// turn that another could have.
+func TestARequestWithTooLittleTimeDoesNotQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := wrap(t, buckettest.Of(t, limits), httplimit.Options{Key: "api:{header:X-Tenant}", Throttle: httplimit.Queue, MaxWait: 1500 * time.Millisecond})
+		ask(h, tenant("a"))
+		ask(h, tenant("a"))
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		w := ask(h, func(r *http.Request) { tenant("a")(r); *r = *r.WithContext(ctx) })
+		if w.Code != 429 || w.Header().Get("Retry-After") != "1" || time.Since(began) != 0 {
+			t.Errorf("%d %s after %v", w.Code, w.Header(), time.Since(began))
+		}
+		if w := ask(h, tenant("a")); w.Code != 200 || time.Since(began) != time.Second {
+			t.Errorf("a patient one: %d after %v", w.Code, time.Since(began))
+		}
 	})
 }
 
