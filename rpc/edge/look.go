@@ -12,8 +12,9 @@ type Bucket struct {
 	// Algorithm is how the limit is shared.
 	Algorithm string
 
-	// Limit, Burst and Left are those of a Decision. For a bucket that is
+	// Policy, Limit, Burst and Left are those of a Decision. For a bucket that is
 	// not live they are the rule's, and it is full.
+	Policy             Policy
 	Limit, Burst, Left float64
 
 	// Live: the key is in use on this host.

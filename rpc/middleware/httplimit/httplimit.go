@@ -167,7 +167,7 @@ func explain(r edge.Reason) (status int, title string) {
 }
 
 func setRateLimit(h http.Header, d *edge.Decision) {
-	if policy, state := edge.RateLimit(d.Limit, d.Burst, d.Left); policy != "" {
+	if policy, state := edge.RateLimit(d.Policy, d.Limit, d.Burst, d.Left); policy != "" {
 		h["Ratelimit-Policy"], h["Ratelimit"] = []string{policy}, []string{state}
 	}
 }
