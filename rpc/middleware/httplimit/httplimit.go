@@ -50,9 +50,22 @@ type Options struct {
 	// Cost says what a request costs, in tokens; default 1. 0 is free.
 	Cost func(*http.Request) int64
 
+	// Route says which route of the service a request takes, for {route}.
+	// Default: the pattern of the http.ServeMux that called the handler, without
+	// its method. A Limit around a ServeMux runs before the mux has set it, and
+	// needs
+	//
+	//	func(r *http.Request) string { _, pattern := mux.Handler(r); return pattern }
+	Route func(*http.Request) string
+
 	// TrustedProxies are the networks of proxies whose X-Forwarded-For is
 	// believed, for {ip}. Default none: the address is the connection's.
 	TrustedProxies []netip.Prefix
+
+	// TrustUnixSocket believes X-Forwarded-For also from what connects at a Unix
+	// socket, as a proxy on the same machine does. Only trusted programs may have
+	// permission to connect there. Default false.
+	TrustUnixSocket bool
 
 	// Random returns numbers in [0, 1) that spread Retry-After; default
 	// rand.Float64.

@@ -5,6 +5,7 @@ package httplimit_test
 import (
 	"context"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -198,6 +199,12 @@ func TestAddresses(t *testing.T) {
 		{"10.0.0.1:5", []string{"1.1.1.1, 203.0.113.9 ,10.0.0.2"}, proxies, "203.0.113.9"},
 		{"10.0.0.1:5", []string{"1.1.1.1", "203.0.113.9", "10.0.0.2"}, proxies, "203.0.113.9"},
 		{"10.0.0.1:5", []string{"203.0.113.9, nonsense, 10.0.0.2"}, proxies, "10.0.0.2"},
+		{"10.0.0.1:5", []string{"203.0.113.9:51234"}, proxies, "203.0.113.9"},
+		{"10.0.0.1:5", []string{"[2001:db9::7]:443"}, proxies, "2001%3Adb9%3A%3A7"},
+		{"10.0.0.1:5", []string{"[2001:db9::7]"}, proxies, "2001%3Adb9%3A%3A7"},
+		{"10.0.0.1:5", []string{"203.0.113.9:1, 10.0.0.2:2"}, proxies, "203.0.113.9"},
+		{"10.0.0.1:5", []string{"203.0.113.9, ", ""}, proxies, "203.0.113.9"},
+		{"10.0.0.1:5", []string{"unknown"}, proxies, "10.0.0.1"},
 		{"10.0.0.1:5", nil, proxies, "10.0.0.1"},
 		{"[2001:db8::1]:5", []string{"203.0.113.9"}, proxies, "203.0.113.9"},
 		{"[::ffff:10.0.0.1]:5", []string{"203.0.113.9"}, proxies, "203.0.113.9"},
@@ -213,6 +220,63 @@ func TestAddresses(t *testing.T) {
 		})
 		if want := strings.ReplaceAll(tc.want, "%40", "@"); seen.Key != want {
 			t.Errorf("%s, forwarded %q: %s, want %s", tc.remote, tc.forwarded, seen.Key, want)
+		}
+	}
+}
+
+// What comes by a Unix socket has no address. It is believed only if the service
+// says that nothing but a proxy connects there.
+func TestAddressesAtAUnixSocket(t *testing.T) {
+	for _, tc := range []struct {
+		network   string
+		forwarded []string
+		trust     bool
+		want      string
+	}{
+		{"unix", []string{"1.1.1.1, 203.0.113.9"}, true, "203.0.113.9"},
+		{"unix", []string{"203.0.113.9, 10.0.0.2"}, true, "203.0.113.9"},
+		{"unix", []string{"203.0.113.9"}, false, "@"},
+		{"unix", nil, true, "@"},
+		{"tcp", []string{"203.0.113.9"}, true, "@"},
+	} {
+		seen := &askingtest.Noting{Decision: edge.Decision{OK: true}}
+		h := wrap(t, seen, httplimit.Options{Key: "{ip}", TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, TrustUnixSocket: tc.trust})
+		ask(h, func(r *http.Request) {
+			r.RemoteAddr = "@"
+			*r = *r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, &net.UnixAddr{Net: tc.network}))
+			for _, f := range tc.forwarded {
+				r.Header.Add("X-Forwarded-For", f)
+			}
+		})
+		if seen.Key != tc.want {
+			t.Errorf("%+v: %s", tc, seen.Key)
+		}
+	}
+}
+
+// However a client writes a path, {route} is that of the pattern it matches.
+func TestRoutesAreOneKeyHoweverTheyAreWritten(t *testing.T) {
+	seen := &askingtest.Noting{Decision: edge.Decision{OK: true}}
+	inside := wrap(t, seen, httplimit.Options{Key: "{route}"})
+	mux := http.NewServeMux()
+	mux.Handle("GET /login", inside)
+	mux.Handle("/users/{id}", inside)
+	around := wrap(t, seen, httplimit.Options{Key: "{method}:{route}", Route: func(r *http.Request) string { _, pattern := mux.Handler(r); return pattern }})
+	for _, tc := range []struct {
+		h          http.Handler
+		path, want string
+	}{
+		{mux, "/login", "/login"},
+		{mux, "/users/1", "/users/%7Bid%7D"},
+		{mux, "/users/2", "/users/%7Bid%7D"},
+		{around, "/login", "GET:GET%20/login"},
+		{around, "//login", "GET:GET%20/login"},
+		{around, "/./login", "GET:GET%20/login"},
+		{around, "/none", "GET:"},
+	} {
+		ask(tc.h, func(r *http.Request) { r.URL.Path = tc.path })
+		if seen.Key != tc.want {
+			t.Errorf("%s: %s, want %s", tc.path, seen.Key, tc.want)
 		}
 	}
 }
