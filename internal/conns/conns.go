@@ -6,6 +6,7 @@ package conns
 
 import (
 	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 
@@ -13,8 +14,9 @@ import (
 )
 
 // Listener knows its connections: it closes at once what is one too many, so
-// that its program tries another host, and all of them in the end. Use Track.
-// Safe for concurrent use.
+// that its program tries another host, and all of them in the end. No peer keeps
+// the others out: when there is no room, the peer with the most connections loses
+// one to a peer that has at least two fewer. Use Track. Safe for concurrent use.
 type Listener struct {
 	net.Listener
 
@@ -26,6 +28,7 @@ type Listener struct {
 
 	mu    sync.Mutex // protects following fields
 	conns map[*conn]struct{}
+	peers peers // of conns
 	shut  bool
 }
 
@@ -34,6 +37,7 @@ type Listener struct {
 func Track(l net.Listener, most int) *Listener {
 	t := &Listener{Listener: l, most: most, conns: make(map[*conn]struct{})}
 	t.Measure(tally.NoopScope)
+	t.peers = newPeers()
 	return t
 }
 
@@ -50,29 +54,52 @@ func (l *Listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		c := &conn{Conn: accepted, listener: l}
-		if l.admit(c) {
+		c := &conn{Conn: accepted, listener: l, peer: peerOf(accepted.RemoteAddr())}
+		loser, ok := l.admit(c)
+		if loser != nil {
+			l.refused.Add(1)
+			l.turnedAway.Inc(1)
+			_ = loser.Close()
+		}
+		if ok {
 			return c, nil
 		}
-		l.refused.Add(1)
-		l.turnedAway.Inc(1)
-		_ = accepted.Close()
 	}
 }
 
-func (l *Listener) admit(c *conn) bool {
+// admit makes c one of l's connections, if there is room. loser is the connection
+// to close, if there is none: c, or the one that makes room for it.
+func (l *Listener) admit(c *conn) (loser net.Conn, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 
-	if l.shut || l.most > 0 && len(l.conns) >= l.most {
-		return false
+	if l.shut {
+		return c.Conn, false
+	}
+	if l.most > 0 && len(l.conns) >= l.most {
+		other := l.peers.surplus(c.peer)
+		if other == nil {
+			return c.Conn, false
+		}
+		l.removeLocked(other)
+		loser = other.Conn
 	}
 	l.conns[c] = struct{}{}
+	l.peers.add(c)
 	l.open.Update(float64(len(l.conns)))
-	return true
+	return loser, true
 }
 
-// Refused is how many connections there was no room for.
+func (l *Listener) removeLocked(c *conn) {
+	if _, ok := l.conns[c]; !ok {
+		return
+	}
+	delete(l.conns, c)
+	l.peers.remove(c)
+	l.open.Update(float64(len(l.conns)))
+}
+
+// Refused is how many connections were closed because there was no room.
 func (l *Listener) Refused() int64 { return l.refused.Load() }
 
 // CloseAll closes all connections that are open, and those that still come.
@@ -81,7 +108,7 @@ func (l *Listener) CloseAll() {
 	l.mu.Lock()
 	l.shut = true
 	open := l.conns
-	l.conns = make(map[*conn]struct{})
+	l.conns, l.peers = make(map[*conn]struct{}), newPeers()
 	l.mu.Unlock()
 	for c := range open {
 		_ = c.Conn.Close()
@@ -92,13 +119,13 @@ type conn struct {
 	net.Conn
 
 	listener *Listener
+	peer     netip.Prefix
 }
 
 // Close closes the connection, and makes room for another.
 func (c *conn) Close() error {
 	c.listener.mu.Lock()
-	delete(c.listener.conns, c)
-	c.listener.open.Update(float64(len(c.listener.conns)))
+	c.listener.removeLocked(c)
 	c.listener.mu.Unlock()
 	return c.Conn.Close()
 }

@@ -79,7 +79,8 @@ type Config struct {
 	// nowhere, and no rule may name it.
 	Redis Redis
 	// MaxConnections bounds those to each of Edge, HTTP and Unix: one more is
-	// closed as it comes. Default DefaultMaxConnections; each costs about 50 kB.
+	// closed as it comes, or takes the place of one from the address with the most.
+	// Default DefaultMaxConnections; each costs about 50 kB.
 	MaxConnections int
 
 	// Drain is how long Stop lets calls at the edge end by themselves;

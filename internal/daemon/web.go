@@ -80,11 +80,6 @@ func (w *web) abandon() {
 	}
 }
 
-// logMishaps has a server log what goes wrong with one connection.
-func logMishaps(server *http.Server, log *slog.Logger, name string) {
-	server.ErrorLog = slog.NewLogLogger(log.With("server", name).Handler(), slog.LevelWarn)
-}
-
 func ignore(err, expected error) error {
 	if errors.Is(err, expected) {
 		return nil

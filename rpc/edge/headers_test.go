@@ -17,8 +17,12 @@ func TestAPartWithoutARateHasNoFields(t *testing.T) {
 		{1.0 / 3600, 10, 0, `"default";q=10;w=36000`, `"default";r=0;t=36000`},
 		{2.2737367544323206e-12, 2, 0, "", ""},
 	} {
-		if policy, state := RateLimit(tc.limit, tc.burst, tc.left); policy != tc.policy || state != tc.state {
+		if policy, state := RateLimit(Policy{}, tc.limit, tc.burst, tc.left); policy != tc.policy || state != tc.state {
 			t.Errorf("limit %v, burst %v, left %v: %q and %q", tc.limit, tc.burst, tc.left, policy, state)
 		}
+	}
+	rule := Policy{Known: true, Limit: 10, Burst: 20}
+	if policy, state := RateLimit(rule, 2.2737367544323206e-12, 2, 0); policy != `"default";q=20;w=2` || state != "" {
+		t.Errorf("with a rule of 10/s: %q and %q", policy, state)
 	}
 }
