@@ -29,7 +29,7 @@ func (s *Server) GetCapacity(ctx context.Context, r *doormanpb.GetCapacityReques
 		if l == nil {
 			continue
 		}
-		gets, safe := answer(l, now)
+		gets, safe := answer(l, 1, now)
 		response.Response = append(response.Response, &doormanpb.ResourceResponse{
 			ResourceId: resources[i].ResourceId, Gets: gets, SafeCapacity: safe,
 		})
@@ -52,12 +52,21 @@ func (s *Server) GetServerCapacity(ctx context.Context, r *doormanpb.GetServerCa
 		if l == nil {
 			continue
 		}
-		gets, safe := answer(l, now)
+		gets, safe := answer(l, clientsOf(resources[i].GetWants()), now)
 		response.Response = append(response.Response, &doormanpb.ServerCapacityResourceResponse{
 			ResourceId: resources[i].ResourceId, Gets: gets, SafeCapacity: safe, Algorithm: algorithmOf(l),
 		})
 	}
 	return response, nil
+}
+
+// clientsOf is for how many clients a server downstream asks. It gives each of them
+// the safe capacity that it is told.
+func clientsOf(wants []*doormanpb.PriorityBandAggregate) (clients float64) {
+	for _, w := range wants {
+		clients += float64(max(w.GetNumClients(), 0))
+	}
+	return clients
 }
 
 // resource is what a client or a server asks for.

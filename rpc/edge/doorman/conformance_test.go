@@ -12,6 +12,7 @@ import (
 )
 
 const limits = `
+defaults: {update_interval: 200ms}
 limits:
   - {key: "fair", limit: 120/s, algorithm: fair-share, lease: 60s, refresh: 8s, learning: 0s}
   - {key: "fair-learns", limit: 120/s, algorithm: fair-share, lease: 60s, refresh: 8s}
@@ -22,6 +23,8 @@ limits:
   - {key: "static", limit: 100/s, algorithm: static, lease: 60s, refresh: 8s, learning: 0s}
   - {key: "none", limit: 100/s, algorithm: none, lease: 60s, refresh: 8s, learning: 0s}
   - {key: "short", limit: 100/s, algorithm: fair-share, lease: 4s, refresh: 500ms, learning: 0s, recalculate: 0s}
+  - {key: "safe", limit: 100/s, algorithm: fair-share, lease: 60s, refresh: 8s, learning: 0s, fallback: safe, safe_capacity: 5/s}
+  - {key: "subsecond", limit: 100/s, algorithm: fair-share, lease: 600ms, refresh: 300ms, learning: 0s, recalculate: 0s}
   - {key: "deep*", limit: 100/s, algorithm: fair-share, lease: 60s, refresh: 8s, learning: 0s}
 `
 
@@ -46,6 +49,8 @@ var conformance = map[string]func(t *testing.T, w *world){
 	"servers downstream, by band":                     serverBands,
 	"servers downstream know how to share":            serverAlgorithm,
 	"a restart keeps the tree's grants":               serverRestart,
+	"servers downstream, what is safe":                serverSafe,
+	"a short lease ends later than it begins":         shortLease,
 	"a server is not the client of its name":          namesakes,
 	"globs match slashes":                             slashes,
 	"shrunk capacity is never below zero":             shrunk,
@@ -340,6 +345,28 @@ func serverRestart(t *testing.T, w *world) {
 	}
 	if got := w.getServer("y", "fair-learns", nil, [3]float64{0, 5, 100}).GetGets().GetCapacity(); got > 40 {
 		t.Errorf("y gets %v of the 40 that nobody has", got)
+	}
+}
+
+// A server of 2016 gives each of its clients the safe capacity that it is told.
+func serverSafe(t *testing.T, w *world) {
+	if got := w.getServer("x", "safe", nil, [3]float64{1, 8, 60}, [3]float64{0, 2, 10}).GetSafeCapacity(); got != 5 {
+		t.Errorf("safe for each of 10 clients: %v, the rule says 5", got)
+	}
+	w.getServer("x", "fair", nil, [3]float64{0, 10, 60})
+	w.get("a", "fair", 10, nil)
+	w.get("b", "fair", 10, nil)
+	if got := w.getServer("x", "fair", nil, [3]float64{0, 10, 60}).GetSafeCapacity(); !near(got, 10) {
+		t.Errorf("safe for each of 12 clients of 120: %v", got)
+	}
+}
+
+func shortLease(t *testing.T, w *world) {
+	for range 5 {
+		if got := w.get("a", "subsecond", 10, nil); got.GetGets().GetExpiryTime() <= w.now().Unix() || got.GetGets().GetExpiryTime() > w.now().Unix()+1 {
+			t.Errorf("at %v: %v", w.now(), got)
+		}
+		w.pass(300 * time.Millisecond)
 	}
 }
 
