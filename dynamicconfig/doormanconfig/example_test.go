@@ -29,6 +29,10 @@ resources:
 	// #
 	// # In Doorman, * and ? do not match a /. Here they do, so names that no resource matches there
 	// # because of a / have a limit here.
+	// defaults:
+	//   # Doorman shares alike whatever the priority: its servers ask with 1 for clients that say 0.
+	//   # Remove this line to serve higher priorities first.
+	//   one_band: true
 	// limits:
 	//   - key: "*"
 	//     limit: 500/s

@@ -23,6 +23,7 @@ limits:
   - {key: "static", limit: 100/s, algorithm: static, lease: 60s, refresh: 8s, learning: 0s}
   - {key: "none", limit: 100/s, algorithm: none, lease: 60s, refresh: 8s, learning: 0s}
   - {key: "short", limit: 100/s, algorithm: fair-share, lease: 4s, refresh: 500ms, learning: 0s, recalculate: 0s}
+  - {key: "one-band", limit: 120/s, algorithm: fair-share, lease: 60s, refresh: 8s, learning: 0s, one_band: true}
   - {key: "safe", limit: 100/s, algorithm: fair-share, lease: 60s, refresh: 8s, learning: 0s, fallback: safe, safe_capacity: 5/s}
   - {key: "subsecond", limit: 100/s, algorithm: fair-share, lease: 600ms, refresh: 300ms, learning: 0s, recalculate: 0s}
   - {key: "deep*", limit: 100/s, algorithm: fair-share, lease: 60s, refresh: 8s, learning: 0s}
@@ -45,6 +46,7 @@ var conformance = map[string]func(t *testing.T, w *world){
 	"unknown resources get what they ask":             unknown,
 	"asking within five seconds changes nothing":      fiveSeconds,
 	"higher priorities first":                         priorities,
+	"one band, whatever the priorities":               oneBand,
 	"servers downstream, by subclients":               subclients,
 	"servers downstream, by band":                     serverBands,
 	"servers downstream know how to share":            serverAlgorithm,
@@ -265,6 +267,19 @@ func priorities(t *testing.T, w *world) {
 	}
 	if h, m, l := has["high"].GetCapacity(), has["middle"].GetCapacity(), has["low"].GetCapacity(); !near(h, 70) || !near(m, 40) || !near(l, 10) {
 		t.Errorf("high %v, middle %v, low %v; want 70, 40, 10", h, m, l)
+	}
+}
+
+// Servers of 2016 ask with priority 1 for clients that say 0.
+func oneBand(t *testing.T, w *world) {
+	var direct, server *doormanpb.Lease
+	for range 6 {
+		server = w.getServer("x", "one-band", server, [3]float64{1, 2, 1000}).GetGets()
+		direct = w.getAt("a", "one-band", 0, 1000, direct).GetGets()
+		w.pass(8 * time.Second)
+	}
+	if !near(server.GetCapacity(), 80) || !near(direct.GetCapacity(), 40) {
+		t.Errorf("a server with two clients has %v, and a client has %v; want 80 and 40", server.GetCapacity(), direct.GetCapacity())
 	}
 }
 
