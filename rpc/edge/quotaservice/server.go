@@ -11,6 +11,7 @@ import (
 	"github.com/uber-go/tally/v4"
 	"google.golang.org/grpc"
 
+	"github.com/headgate/headgate/internal/bucketkey"
 	"github.com/headgate/headgate/rpc/edge"
 	"github.com/headgate/headgate/rpc/edge/quotaservice/quotaservicepb"
 )
@@ -28,6 +29,7 @@ type Server struct {
 	quotaservicepb.UnimplementedQuotaServiceServer
 
 	buckets  edge.Buckets
+	waits    edge.Waits              // buckets, if that knows
 	requests [statuses]tally.Counter // by status
 }
 
@@ -35,9 +37,14 @@ var _ quotaservicepb.QuotaServiceServer = (*Server)(nil)
 
 const statuses = int(quotaservicepb.AllowResponse_REJECTED_SERVER_ERROR) + 1
 
-// NewServer returns a Server that asks buckets.
+// defaultWait is quotaservice's default of wait_timeout_millis.
+const defaultWait = time.Second
+
+// NewServer returns a Server that asks buckets. If buckets is an edge.Waits, callers
+// wait at most a second for a bucket whose rule says nothing about waiting.
 func NewServer(buckets edge.Buckets, o ServerOptions) *Server {
 	s := &Server{buckets: buckets}
+	s.waits, _ = buckets.(edge.Waits)
 	if o.Scope == nil {
 		o.Scope = tally.NoopScope
 	}
@@ -64,15 +71,27 @@ func (s *Server) Allow(ctx context.Context, r *quotaservicepb.AllowRequest) (*qu
 
 func (s *Server) allow(ctx context.Context, r *quotaservicepb.AllowRequest) *quotaservicepb.AllowResponse {
 	namespace, bucket := r.GetNamespace(), r.GetBucketName()
-	if namespace == "" || bucket == "" || strings.IndexByte(namespace, ':') >= 0 {
+	if namespace == "" || bucket == "" {
 		return &quotaservicepb.AllowResponse{Status: quotaservicepb.AllowResponse_REJECTED_INVALID_REQUEST}
 	}
-	tokens := max(r.GetTokensRequested(), 1)
-	d := s.buckets.Decide(ctx, namespace+":"+bucket, tokens, longest(r))
+	key := bucketkey.Of(namespace, bucket)
+	d := s.buckets.Decide(ctx, key, max(r.GetTokensRequested(), 1), min(longest(r), s.longest(key)))
 	if !d.OK {
 		return &quotaservicepb.AllowResponse{Status: rejection(d.Reason)}
 	}
-	return &quotaservicepb.AllowResponse{TokensGranted: tokens, WaitMillis: d.Wait.Milliseconds()}
+	return &quotaservicepb.AllowResponse{TokensGranted: r.GetTokensRequested(), WaitMillis: d.Wait.Milliseconds()}
+}
+
+// longest is how long key's bucket lets callers wait: as long as its rule says, or
+// else as long as a bucket of quotaservice's by default.
+func (s *Server) longest(key string) time.Duration {
+	if s.waits == nil {
+		return edge.AsLongAsTheRule
+	}
+	if _, stated := s.waits.MaxWait(key); stated {
+		return edge.AsLongAsTheRule
+	}
+	return defaultWait
 }
 
 // longest is how long the caller would wait, if the bucket lets it.
