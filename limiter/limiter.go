@@ -151,13 +151,6 @@ func (l *Limiter) Refused() error {
 	}
 }
 
-// MaxWait is the rule's max_wait, 0 if nothing waits. Stated is false if the rule has
-// none, or if no rule limits the key.
-func (l *Limiter) MaxWait() (longest time.Duration, stated bool) {
-	longest = l.of().Current(stage.Now()).Terms().Longest()
-	return longest, longest != stage.Forever
-}
-
 // Stage is the Limiter as a stage: for a shadow.Pair, and for programs that
 // run on virtual time. It decides as the Limiter does.
 func (l *Limiter) Stage() stage.Stage { return (*stepped)(l) }

@@ -25,7 +25,6 @@ var (
 	_ edge.Holder  = Buckets{}
 	_ edge.Settler = Buckets{}
 	_ edge.Looker  = Buckets{}
-	_ edge.Waits   = Buckets{}
 )
 
 // Of returns the limiters of group. limits tells what is in force, for keys
@@ -77,11 +76,6 @@ func (b Buckets) Charge(key string, n int64) edge.Decision {
 		level.Tokens = v.Left
 	}
 	return edge.Decision{OK: true, Limit: events(level.Limit), Burst: level.Burst, Left: level.Tokens}
-}
-
-// MaxWait implements edge.Waits.
-func (b Buckets) MaxWait(key string) (longest time.Duration, stated bool) {
-	return b.group.For(key).MaxWait()
 }
 
 // Look implements edge.Looker.

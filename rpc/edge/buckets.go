@@ -31,16 +31,6 @@ type Holder interface {
 	Hold(ctx context.Context, key string, n int64, longest time.Duration) (d Decision, cancel func())
 }
 
-// Waits is a Buckets that knows how long rules let callers wait.
-type Waits interface {
-	Buckets
-
-	// MaxWait is how long the rule of key lets callers wait. Stated is false if
-	// the rule does not say, which is as long as callers like. MaxWait takes
-	// nothing.
-	MaxWait(key string) (longest time.Duration, stated bool)
-}
-
 // Decision is what became of an event.
 type Decision struct {
 	// OK: the event may happen, after Wait.
