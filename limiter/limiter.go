@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/internal/keys"
 	"github.com/headgate/headgate/limiter/internal/remote"
 	"github.com/headgate/headgate/limiter/stage"
@@ -117,6 +118,10 @@ func (l *Limiter) Charge(n int) { charge(l.of(), stage.Now(), int64(n)) }
 // the statement. It does not change what is allowed now. The key stays live as
 // long as its demand is stated. The keys of a shared rule have one demand.
 func (l *Limiter) SetDemand(wants float64) { l.of().SetDemand(stage.Now(), wants) }
+
+// Rule is the rule that limits the key, or nil if no rule does. It must not be
+// changed.
+func (l *Limiter) Rule() *dynamicconfig.Rule { return l.of().Current(stage.Now()).Config() }
 
 // Limit is the limit that this host applies now, in events/s or slots.
 func (l *Limiter) Limit() rate.Limit { return l.of().Level(stage.Now()).Limit }

@@ -38,7 +38,8 @@ func (b Buckets) Decide(ctx context.Context, key string, n int64, longest time.D
 	if !fits(n) {
 		return b.tooCostly(ctx, key)
 	}
-	return decision(b.group.For(key).Decide(ctx, whole(n), bound(longest)))
+	of := b.group.For(key)
+	return decision(of, of.Decide(ctx, whole(n), bound(of, longest)))
 }
 
 // Hold implements edge.Holder.
@@ -46,8 +47,9 @@ func (b Buckets) Hold(ctx context.Context, key string, n int64, longest time.Dur
 	if !fits(n) {
 		return b.tooCostly(ctx, key), func() {}
 	}
-	held := b.group.For(key).Take(ctx, whole(n), bound(longest))
-	return decision(held.Decision()), held.Cancel
+	of := b.group.For(key)
+	held := of.Take(ctx, whole(n), bound(of, longest))
+	return decision(of, held.Decision()), held.Cancel
 }
 
 // Reserve implements edge.Settler.
@@ -55,8 +57,9 @@ func (b Buckets) Reserve(ctx context.Context, key string, n int64, longest time.
 	if !fits(n) {
 		return b.tooCostly(ctx, key), func(int64) {}
 	}
-	held := b.group.For(key).Take(ctx, whole(n), bound(longest))
-	return decision(held.Decision()), func(cost int64) { held.Settle(whole(max(cost, 0))) }
+	of := b.group.For(key)
+	held := of.Take(ctx, whole(n), bound(of, longest))
+	return decision(of, held.Decision()), func(cost int64) { held.Settle(whole(max(cost, 0))) }
 }
 
 // Charge implements edge.Settler.
@@ -67,7 +70,7 @@ func (b Buckets) Charge(key string, n int64) edge.Decision {
 	of := b.group.For(key)
 	if err := of.Refused(); err != nil {
 		// A free event is refused for the reason that all are.
-		return decision(of.Decide(context.Background(), 0, 0))
+		return decision(of, of.Decide(context.Background(), 0, 0))
 	}
 	now, bucket := stage.Now(), of.Stage()
 	v, _ := bucket.Take(context.Background(), stage.Request{Now: now, N: n, Kind: stage.Charge})
@@ -75,34 +78,44 @@ func (b Buckets) Charge(key string, n int64) edge.Decision {
 	if level.Remote {
 		level.Tokens = v.Left
 	}
-	return edge.Decision{OK: true, Limit: events(level.Limit), Burst: level.Burst, Left: level.Tokens}
+	return edge.Decision{OK: true, Policy: policy(of.Rule()), Limit: events(level.Limit), Burst: level.Burst, Left: level.Tokens}
 }
 
 // Look implements edge.Looker.
 func (b Buckets) Look(key string) (edge.Bucket, bool) {
-	status, ok := b.group.Inspect(key)
-	if ok && len(status.Shares) > 0 {
-		return live(status), true
+	var rule *dynamicconfig.Rule
+	if b.limits != nil {
+		rule, _ = b.limits().Match(key)
 	}
-	if b.limits == nil {
-		return edge.Bucket{}, false
+	if status, ok := b.group.Inspect(key); ok && len(status.Shares) > 0 {
+		return live(rule, status), true
 	}
-	rule, ok := b.limits().Match(key)
-	if !ok {
+	if rule == nil {
 		return edge.Bucket{}, false
 	}
 	if status, ok := b.group.Inspect(rule.Key); ok && rule.Shared && len(status.Shares) > 0 {
-		return live(status), true
+		return live(rule, status), true
 	}
-	limit, burst := float64(rule.Limit), rule.Burst
-	if rule.InFlight {
-		burst = limit
-	}
-	return edge.Bucket{Rule: rule.Key, Algorithm: answering(rule), Limit: limit, Burst: burst, Left: burst}, true
+	full := policy(rule)
+	return edge.Bucket{Rule: rule.Key, Algorithm: answering(rule), Policy: full, Limit: full.Limit, Burst: full.Burst, Left: full.Burst}, true
 }
 
-// live is the bucket of a key that is in use.
-func live(s limiter.Status) edge.Bucket {
+// MaxWait implements edge.Looker.
+func (b Buckets) MaxWait(key string) time.Duration { return maxWait(b.group.For(key)) }
+
+func maxWait(of *limiter.Limiter) time.Duration {
+	rule := of.Rule()
+	switch {
+	case rule == nil:
+		return edge.DefaultMaxWait
+	case rule.MaxWait != 0:
+		return max(rule.MaxWait, 0) // which may be dynamicconfig.None
+	}
+	return max(rule.MaxDebt, edge.DefaultMaxWait) // events wait for the debts that the rule lets others make
+}
+
+// live is the bucket of a key that is in use, and that rule matches, if not nil.
+func live(rule *dynamicconfig.Rule, s limiter.Status) edge.Bucket {
 	i := 0
 	if s.Mode == dynamicconfig.ModeNew || s.Mode == dynamicconfig.ModeNewShadowOld {
 		i = len(s.Shares) - 1
@@ -111,6 +124,7 @@ func live(s limiter.Status) edge.Bucket {
 	return edge.Bucket{
 		Rule:      s.Rule,
 		Algorithm: of.Algorithm,
+		Policy:    policy(rule),
 		Limit:     events(of.Level.Limit),
 		Burst:     of.Level.Burst,
 		Left:      of.Level.Tokens,
@@ -143,17 +157,18 @@ func fits(n int64) bool { return n < 0 || int64(whole(n)) == n }
 
 // tooCostly refuses an event whose cost does not fit.
 func (b Buckets) tooCostly(ctx context.Context, key string) edge.Decision {
-	d := decision(b.group.For(key).Decide(ctx, 0, 0)) // a free event
+	of := b.group.For(key)
+	d := decision(of, of.Decide(ctx, 0, 0)) // a free event
 	if d.OK || d.Reason == edge.Limited {
 		d.OK, d.Wait, d.RetryAfter, d.Reason = false, 0, 0, edge.TooCostly
 	}
 	return d
 }
 
-// bound is longest as a limiter takes it, to which less than 0 is no bound.
-func bound(longest time.Duration) time.Duration {
+// bound is longest as a limiter takes it.
+func bound(of *limiter.Limiter, longest time.Duration) time.Duration {
 	if longest == edge.AsLongAsTheRule {
-		return -1
+		return maxWait(of)
 	}
 	return max(longest, 0)
 }
@@ -166,8 +181,25 @@ func events(l rate.Limit) float64 {
 	return float64(l)
 }
 
-func decision(d limiter.Decision) edge.Decision {
+// policy is what rule says; nil says nothing.
+func policy(rule *dynamicconfig.Rule) edge.Policy {
+	if rule == nil {
+		return edge.Policy{}
+	}
+	p := edge.Policy{Known: true, Limit: float64(rule.Limit), Burst: rule.Burst}
+	if rule.InFlight {
+		p.Burst = p.Limit
+	}
+	return p
+}
+
+func decision(of *limiter.Limiter, d limiter.Decision) edge.Decision {
+	var p edge.Policy
+	if d.Reason != limiter.TooManyKeys { // then the key has no bucket
+		p = policy(of.Rule())
+	}
 	return edge.Decision{
+		Policy:     p,
 		OK:         d.OK,
 		Reason:     reason(d.Reason),
 		Wait:       d.Wait,

@@ -35,6 +35,11 @@ func of(t *testing.T, text string) Buckets {
 	return Of(limiter.NewGroup(s, 1), func() *dynamicconfig.Snapshot { return s })
 }
 
+// known is the policy of a rule.
+func known(limit, burst float64) edge.Policy {
+	return edge.Policy{Known: true, Limit: limit, Burst: burst}
+}
+
 func TestDecisionsAreTheLimiters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := of(t, rules)
@@ -44,24 +49,56 @@ func TestDecisionsAreTheLimiters(t *testing.T) {
 			longest time.Duration
 			want    edge.Decision
 		}{
-			{"a", 15, 0, edge.Decision{OK: true, Limit: 10, Burst: 20, Left: 5}},
-			{"a", 10, 0, edge.Decision{Reason: edge.Limited, RetryAfter: 500 * time.Millisecond, Limit: 10, Burst: 20, Left: 5}},
-			{"a", 10, -time.Hour, edge.Decision{Reason: edge.Limited, RetryAfter: 500 * time.Millisecond, Limit: 10, Burst: 20, Left: 5}},
-			{"a", 10, edge.AsLongAsTheRule, edge.Decision{OK: true, Wait: 500 * time.Millisecond, Limit: 10, Burst: 20, Left: -5}},
-			{"a", 10, edge.AsLongAsTheRule, edge.Decision{Reason: edge.Limited, RetryAfter: 500 * time.Millisecond, Limit: 10, Burst: 20, Left: -5}},
-			{"a", 21, 0, edge.Decision{Reason: edge.TooCostly, Limit: 10, Burst: 20, Left: -5}},
-			{"a", math.MaxInt64, 0, edge.Decision{Reason: edge.TooCostly, Limit: 10, Burst: 20, Left: -5}},
-			{"a", math.MinInt64, 0, edge.Decision{Reason: edge.InvalidCost, Limit: 10, Burst: 20, Left: -5}},
+			{"a", 15, 0, edge.Decision{OK: true, Policy: known(10, 20), Limit: 10, Burst: 20, Left: 5}},
+			{"a", 10, 0, edge.Decision{Reason: edge.Limited, RetryAfter: 500 * time.Millisecond, Policy: known(10, 20), Limit: 10, Burst: 20, Left: 5}},
+			{"a", 10, -time.Hour, edge.Decision{Reason: edge.Limited, RetryAfter: 500 * time.Millisecond, Policy: known(10, 20), Limit: 10, Burst: 20, Left: 5}},
+			{"a", 10, edge.AsLongAsTheRule, edge.Decision{OK: true, Wait: 500 * time.Millisecond, Policy: known(10, 20), Limit: 10, Burst: 20, Left: -5}},
+			{"a", 10, edge.AsLongAsTheRule, edge.Decision{Reason: edge.Limited, RetryAfter: 500 * time.Millisecond, Policy: known(10, 20), Limit: 10, Burst: 20, Left: -5}},
+			{"a", 21, 0, edge.Decision{Reason: edge.TooCostly, Policy: known(10, 20), Limit: 10, Burst: 20, Left: -5}},
+			{"a", math.MaxInt64, 0, edge.Decision{Reason: edge.TooCostly, Policy: known(10, 20), Limit: 10, Burst: 20, Left: -5}},
+			{"a", math.MinInt64, 0, edge.Decision{Reason: edge.InvalidCost, Policy: known(10, 20), Limit: 10, Burst: 20, Left: -5}},
 			{"a2", 1, 0, edge.Decision{Reason: edge.TooManyKeys}},
 			{"nobody", 1, 0, edge.Decision{Reason: edge.Unmatched}},
 			{"", 1, 0, edge.Decision{Reason: edge.InvalidKey}},
-			{"slots", 1, 0, edge.Decision{Reason: edge.InFlight, Limit: 3, Burst: 3, Left: 3}},
-			{"soft", 1, 0, edge.Decision{OK: true, Limit: 1, Burst: 1}},
-			{"soft", 1, 0, edge.Decision{OK: true, Reason: edge.Soft, Limit: 1, Burst: 1}},
-			{"free", 1e6, 0, edge.Decision{OK: true, Limit: math.Inf(1), Burst: math.Inf(1), Left: math.Inf(1)}},
+			{"slots", 1, 0, edge.Decision{Reason: edge.InFlight, Policy: known(3, 3), Limit: 3, Burst: 3, Left: 3}},
+			{"soft", 1, 0, edge.Decision{OK: true, Policy: known(1, 1), Limit: 1, Burst: 1}},
+			{"soft", 1, 0, edge.Decision{OK: true, Reason: edge.Soft, Policy: known(1, 1), Limit: 1, Burst: 1}},
+			{"free", 1e6, 0, edge.Decision{OK: true, Policy: known(1, 1), Limit: math.Inf(1), Burst: math.Inf(1), Left: math.Inf(1)}},
 		} {
 			if got := b.Decide(t.Context(), tc.key, tc.n, tc.longest); got != tc.want {
 				t.Errorf("%d of %q within %v: got %+v, want %+v", tc.n, tc.key, tc.longest, got, tc.want)
+			}
+		}
+	})
+}
+
+// A caller that would wait for ever waits as long as the rule says, and for a second
+// if the rule does not say.
+func TestWaitsOfOtherProgramsAreFinite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := of(t, `
+defaults: {algorithm: even}
+limits:
+  - {key: unsaid, limit: 10/s, burst: 1}
+  - {key: wait, limit: 10/s, burst: 1, max_wait: 3s}
+  - {key: none, limit: 10/s, burst: 1, max_wait: 0s}
+  - {key: debt, limit: 10/s, burst: 1, max_debt: 2s}
+`)
+		for key, want := range map[string]time.Duration{"unsaid": time.Second, "wait": 3 * time.Second, "none": 0, "debt": 2 * time.Second, "unmatched": time.Second} {
+			if got := b.MaxWait(key); got != want {
+				t.Errorf("%s: %v, want %v", key, got, want)
+			}
+			if key == "unmatched" {
+				continue
+			}
+			last := time.Duration(0)
+			for range 100 {
+				if d := b.Decide(t.Context(), key, 1, edge.AsLongAsTheRule); d.OK {
+					last = d.Wait
+				}
+			}
+			if last > want || last < want-200*time.Millisecond {
+				t.Errorf("%s: the last waits for %v, want %v", key, last, want)
 			}
 		}
 	})
@@ -82,9 +119,9 @@ func TestLargeCostsAreNotCutShort(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			b := of(t, "limits: [{key: large, limit: 1000/s, burst: 10000000000, algorithm: even}]")
-			want := edge.Decision{OK: true, Limit: 1000, Burst: burst, Left: burst - cost}
+			want := edge.Decision{OK: true, Policy: known(1000, burst), Limit: 1000, Burst: burst, Left: burst - cost}
 			if math.MaxInt == math.MaxInt32 {
-				want = edge.Decision{Reason: edge.TooCostly, Limit: 1000, Burst: burst, Left: burst}
+				want = edge.Decision{Reason: edge.TooCostly, Policy: known(1000, burst), Limit: 1000, Burst: burst, Left: burst}
 			}
 			if got := ask(b); got != want {
 				t.Errorf("got %+v, want %+v", got, want)
@@ -117,11 +154,11 @@ func TestWhatIsHeldCanBeGivenBackOnce(t *testing.T) {
 		left := func() float64 { d := b.Decide(t.Context(), "a", 0, 0); return d.Left }
 		for range 3 {
 			d, cancel := b.Hold(context.Background(), "a", 15, 0)
-			if want := (edge.Decision{OK: true, Limit: 10, Burst: 20, Left: 5}); d != want || left() != 5 {
+			if want := (edge.Decision{OK: true, Policy: known(10, 20), Limit: 10, Burst: 20, Left: 5}); d != want || left() != 5 {
 				t.Fatalf("got %+v", d)
 			}
 			refused, nothing := b.Hold(context.Background(), "a", 6, 0)
-			if want := (edge.Decision{Reason: edge.Limited, RetryAfter: 100 * time.Millisecond, Limit: 10, Burst: 20, Left: 5}); refused != want {
+			if want := (edge.Decision{Reason: edge.Limited, RetryAfter: 100 * time.Millisecond, Policy: known(10, 20), Limit: 10, Burst: 20, Left: 5}); refused != want {
 				t.Fatalf("got %+v", refused)
 			}
 			nothing()
@@ -159,19 +196,19 @@ func TestLookingChangesNothing(t *testing.T) {
 				t.Errorf("%s: %+v, %v, want %+v", key, got, ok, want)
 			}
 		}
-		full := edge.Bucket{Rule: "a*", Algorithm: "even", Limit: 10, Burst: 20, Left: 20}
+		full := edge.Bucket{Rule: "a*", Algorithm: "even", Policy: known(10, 20), Limit: 10, Burst: 20, Left: 20}
 		look("a", full)
 		look("a2", full) // and so a is not one too many
 		b.Decide(t.Context(), "a", 5, 0)
-		look("a", edge.Bucket{Rule: "a*", Algorithm: "even", Limit: 10, Burst: 20, Left: 15, Live: true})
+		look("a", edge.Bucket{Rule: "a*", Algorithm: "even", Policy: known(10, 20), Limit: 10, Burst: 20, Left: 15, Live: true})
 		b.Decide(t.Context(), "s:1", 5, 0)
-		shared := edge.Bucket{Rule: "s:*", Algorithm: "even", Limit: 10, Burst: 20, Left: 15, Live: true}
+		shared := edge.Bucket{Rule: "s:*", Algorithm: "even", Policy: known(10, 20), Limit: 10, Burst: 20, Left: 15, Live: true}
 		look("s:1", shared)
 		look("s:2", shared)
-		look("slots", edge.Bucket{Rule: "slots", Algorithm: "even", Limit: 3, Burst: 3, Left: 3})
-		look("moved", edge.Bucket{Rule: "moved", Algorithm: "even", Limit: 1, Burst: 1, Left: 1})
+		look("slots", edge.Bucket{Rule: "slots", Algorithm: "even", Policy: known(3, 3), Limit: 3, Burst: 3, Left: 3})
+		look("moved", edge.Bucket{Rule: "moved", Algorithm: "even", Policy: known(1, 1), Limit: 1, Burst: 1, Left: 1})
 		b.Decide(t.Context(), "moved", 1, 0)
-		look("moved", edge.Bucket{Rule: "moved", Algorithm: "even", Limit: 1, Burst: 1, Left: 0, Live: true})
+		look("moved", edge.Bucket{Rule: "moved", Algorithm: "even", Policy: known(1, 1), Limit: 1, Burst: 1, Left: 0, Live: true})
 		b.Decide(t.Context(), "nobody", 1, 0)
 		look("nobody", edge.Bucket{})
 		look("", edge.Bucket{})
@@ -183,7 +220,7 @@ func TestCostsThatAreKnownAfterwards(t *testing.T) {
 		b := of(t, rules)
 		left := func() float64 { d := b.Decide(t.Context(), "a", 0, 0); return d.Left }
 		d, settle := b.Reserve(t.Context(), "a", 15, 0)
-		if want := (edge.Decision{OK: true, Limit: 10, Burst: 20, Left: 5}); d != want {
+		if want := (edge.Decision{OK: true, Policy: known(10, 20), Limit: 10, Burst: 20, Left: 5}); d != want {
 			t.Errorf("got %+v", d)
 		}
 		settle(2)
@@ -191,7 +228,7 @@ func TestCostsThatAreKnownAfterwards(t *testing.T) {
 		if left() != 18 {
 			t.Errorf("%v are left", left())
 		}
-		if d, want := b.Charge("a", 20), (edge.Decision{OK: true, Limit: 10, Burst: 20, Left: -2}); d != want {
+		if d, want := b.Charge("a", 20), (edge.Decision{OK: true, Policy: known(10, 20), Limit: 10, Burst: 20, Left: -2}); d != want {
 			t.Errorf("got %+v", d)
 		}
 		for key, want := range map[string]edge.Reason{"": edge.InvalidKey, "nobody": edge.Unmatched, "slots": edge.InFlight} {

@@ -7,15 +7,25 @@ import (
 	"time"
 )
 
-// Await decides as b does and waits for what the Decision says. When ctx ends
-// before that, its error is returned, and the tokens are given back if b is a
-// Holder.
+// Await decides as b does and waits for what the Decision says. A request that
+// would wait beyond ctx's deadline is refused at once, as Limited, so that it does
+// not hold the turn of another. When ctx ends earlier, the Decision is not OK, the
+// error is ctx's, and the tokens are given back if b is a Holder.
 func Await(ctx context.Context, b Buckets, key string, n int64, longest time.Duration) (Decision, error) {
 	if longest <= 0 { // nothing to wait for, and so nothing to give back
 		return b.Decide(ctx, key, n, 0), nil
 	}
+	if deadline, ok := ctx.Deadline(); ok {
+		longest = min(longest, max(time.Until(deadline), 0))
+	}
+	if err := ctx.Err(); err != nil {
+		return Decision{Reason: Limited}, err
+	}
 	d, cancel := hold(ctx, b, key, n, longest)
-	if !d.OK || d.Wait <= 0 {
+	switch {
+	case !d.OK && ctx.Err() != nil: // perhaps because it ended
+		return Decision{Reason: Limited}, ctx.Err()
+	case !d.OK || d.Wait <= 0:
 		return d, nil
 	}
 	timer := time.NewTimer(d.Wait)
@@ -25,7 +35,7 @@ func Await(ctx context.Context, b Buckets, key string, n int64, longest time.Dur
 		return d, nil
 	case <-ctx.Done():
 		cancel()
-		return d, ctx.Err()
+		return Decision{Reason: Limited}, ctx.Err()
 	}
 }
 

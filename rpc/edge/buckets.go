@@ -9,8 +9,12 @@ import (
 )
 
 // AsLongAsTheRule is for callers that would wait as long as the rule of the
-// key lets them.
+// key lets them: see Looker's MaxWait.
 const AsLongAsTheRule time.Duration = math.MaxInt64
+
+// DefaultMaxWait is the longest wait of another program's event if the rule of
+// its key has neither max_wait nor max_debt. It is quotaservice's.
+const DefaultMaxWait = time.Second
 
 // Buckets decides about events. Implementations are safe for concurrent use.
 type Buckets interface {
@@ -44,13 +48,26 @@ type Decision struct {
 	// them; 0 when OK, or when nobody knows.
 	RetryAfter time.Duration
 
-	// Limit is what the bucket gets, in events/s, and Burst what it holds at
-	// most; both are 0 when there is no bucket, and +Inf when nothing is
-	// limited.
+	// Policy is what the rule of the key says.
+	Policy Policy
+
+	// Limit is what this host's bucket gets, in events/s, and Burst what it
+	// holds at most; both are 0 when there is no bucket, and +Inf when nothing
+	// is limited.
 	Limit, Burst float64
 
 	// Left is what the bucket holds now; negative in debt.
 	Left float64
+}
+
+// Policy is the limit of a key over all hosts. A host's bucket is a part of it.
+type Policy struct {
+	// Known: there is a bucket, and a rule that says what it gets.
+	Known bool
+
+	// Limit is in events/s, and Burst in events; of slots in flight both are
+	// their number.
+	Limit, Burst float64
 }
 
 // Reason is why a Decision is what it is.

@@ -20,16 +20,23 @@ const (
 
 // RateLimit returns the fields RateLimit-Policy and RateLimit for a bucket, as
 // in draft-ietf-httpapi-ratelimit-headers-10, of a policy "default": its quota
-// is the burst, and its window how long the burst takes to fill. Both are
-// empty where there is no bucket, or no limit.
-func RateLimit(limit, burst, left float64) (policy, state string) {
-	if math.IsInf(limit, 1) || math.IsInf(burst, 1) || !(limit >= 0) || !(burst >= 0) || limit == 0 && burst == 0 && left == 0 {
+// is the burst, and its window how long the burst takes to fill. Both are those
+// that p says for all hosts, if it is known: a host's part changes all the time,
+// and is no limit that a client could keep to. What is left is left on this host.
+// Both fields are empty where there is no bucket, or no limit.
+func RateLimit(p Policy, limit, burst, left float64) (policy, state string) {
+	if math.IsInf(limit, 1) || math.IsInf(burst, 1) || !(limit >= 0) || !(burst >= 0) || !p.Known && limit == 0 && burst == 0 && left == 0 {
 		return "", ""
 	}
-	q := strconv.AppendInt([]byte(`"default";q=`), whole(math.Floor(burst)), 10)
+	if !p.Known {
+		p.Limit, p.Burst = limit, burst
+	}
+	q := strconv.AppendInt([]byte(`"default";q=`), whole(math.Floor(p.Burst)), 10)
 	r := strconv.AppendInt([]byte(`"default";r=`), whole(math.Floor(left)), 10)
+	if p.Limit > 0 {
+		q = strconv.AppendInt(append(q, ";w="...), max(whole(math.Ceil(p.Burst/p.Limit)), 1), 10)
+	}
 	if limit > 0 {
-		q = strconv.AppendInt(append(q, ";w="...), max(whole(math.Ceil(burst/limit)), 1), 10)
 		r = strconv.AppendInt(append(r, ";t="...), whole(math.Ceil((burst-left)/limit)), 10)
 	}
 	return string(q), string(r)

@@ -2,6 +2,8 @@
 
 package edge
 
+import "time"
+
 // Bucket is what is known of one key's bucket, without taking from it.
 type Bucket struct {
 	// Rule is the pattern that matches the key; empty if none does.
@@ -10,8 +12,9 @@ type Bucket struct {
 	// Algorithm is how the limit is shared.
 	Algorithm string
 
-	// Limit, Burst and Left are those of a Decision. For a bucket that is
+	// Policy, Limit, Burst and Left are those of a Decision. For a bucket that is
 	// not live they are the rule's, and it is full.
+	Policy             Policy
 	Limit, Burst, Left float64
 
 	// Live: the key is in use on this host.
@@ -27,4 +30,9 @@ type Looker interface {
 	// nothing of it is allowed, because no rule matches it. It changes
 	// nothing.
 	Look(key string) (Bucket, bool)
+
+	// MaxWait is the longest that an event of another program may wait for
+	// tokens of key: the max_wait of its rule, or, if it has none, its max_debt
+	// and at least DefaultMaxWait.
+	MaxWait(key string) time.Duration
 }

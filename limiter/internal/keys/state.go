@@ -282,6 +282,14 @@ func (st *State) Rule() (key string, most int64) {
 	return st.rule.key(), st.rule.most()
 }
 
+// Config is the rule that matched; nil if none did. Nobody changes it.
+func (st *State) Config() *dynamicconfig.Rule {
+	if st.rule == nil || st.rule.unmatched() {
+		return nil
+	}
+	return st.rule.rule
+}
+
 // By names what decided: the rule's fallback, or the algorithm that answers;
 // empty if no rule does.
 func (st *State) By(source stage.Source) string {

@@ -59,9 +59,9 @@ func (a *API) charge(w http.ResponseWriter, r *http.Request) {
 		a.deny(w, q, &d, nil)
 		return
 	}
-	setRateLimit(w.Header(), d.Limit, d.Burst, d.Left)
+	setRateLimit(w.Header(), d.Policy, d.Limit, d.Burst, d.Left)
 	answer := charged{Cost: q.cost()}
-	answer.Limit, answer.Burst, answer.Remaining = bucketOf(d.Limit, d.Burst, d.Left)
+	answer.Limit, answer.Burst, answer.Remaining = bucketOf(d.Policy, d.Limit, d.Burst, d.Left)
 	a.sendJSON(w, answer)
 }
 
@@ -74,10 +74,10 @@ func (a *API) reserve(w http.ResponseWriter, r *http.Request) {
 	d := edge.Decision{Reason: edge.InvalidCost}
 	settle := func(int64) {}
 	if n := q.cost(); n >= 1 {
-		d, settle = a.buckets.Reserve(r.Context(), *q.Key, n, q.longest())
+		d, settle = a.buckets.Reserve(r.Context(), *q.Key, n, a.longest(q))
 	}
 	a.metrics.decided(&d)
-	setRateLimit(w.Header(), d.Limit, d.Burst, d.Left)
+	setRateLimit(w.Header(), d.Policy, d.Limit, d.Burst, d.Left)
 	if !d.OK {
 		a.deny(w, q, &d, nil)
 		return

@@ -5,6 +5,7 @@ package httpapi
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"math"
 	"net/http"
 	"time"
@@ -55,7 +56,7 @@ func (a *API) allow(w http.ResponseWriter, r *http.Request) {
 
 func (a *API) allowOne(w http.ResponseWriter, r *http.Request, q *ask) {
 	d := a.decide(r.Context(), q)
-	setRateLimit(w.Header(), d.Limit, d.Burst, d.Left)
+	setRateLimit(w.Header(), d.Policy, d.Limit, d.Burst, d.Left)
 	if !d.OK {
 		a.deny(w, q, &d, nil)
 		return
@@ -99,14 +100,31 @@ func (a *API) deny(w http.ResponseWriter, q *ask, d *edge.Decision, i *int) {
 	k := kindOf(d.Reason)
 	later := a.retryAfter(d.RetryAfter)
 	setRetryAfter(w.Header(), later)
-	a.sendProblem(w, k.status, refusal{problem: k.problem(k.advice), result: a.result(q, d, later), Index: i})
+	a.sendProblem(w, k.status, refusal{problem: k.problem(a.advice(k, q, d)), result: a.result(q, d, later), Index: i})
+}
+
+// advice is what the program can do about a problem of kind k with q.
+func (a *API) advice(k *kind, q *ask, d *edge.Decision) string {
+	if k != limited {
+		return k.advice
+	}
+	most := a.buckets.MaxWait(*q.Key)
+	switch {
+	case d.Policy.Known && d.Policy.Limit == 0:
+		return "The limit of the key is 0: nothing is allowed until the rule changes."
+	case d.RetryAfter <= 0:
+		return "Try again later. It is not known when there are tokens again."
+	case min(q.longest(), most)+d.RetryAfter > most:
+		return fmt.Sprintf("Try again after Retry-After. Events of the key wait at most %d ms, and this one would wait longer.", edge.Millis(most))
+	}
+	return "Try again after Retry-After, or ask with a larger max_wait_ms."
 }
 
 // decide takes what q asks for.
 func (a *API) decide(ctx context.Context, q *ask) edge.Decision {
 	d := edge.Decision{Reason: edge.InvalidCost}
 	if n := q.cost(); n >= 1 {
-		d = a.buckets.Decide(ctx, *q.Key, n, q.longest())
+		d = a.buckets.Decide(ctx, *q.Key, n, a.longest(q))
 	}
 	a.metrics.decided(&d)
 	return d
@@ -116,7 +134,7 @@ func (a *API) decide(ctx context.Context, q *ask) edge.Decision {
 func (a *API) hold(ctx context.Context, q *ask) (d edge.Decision, cancel func()) {
 	d = edge.Decision{Reason: edge.InvalidCost}
 	if n := q.cost(); n >= 1 {
-		d, cancel = a.buckets.Hold(ctx, *q.Key, n, q.longest())
+		d, cancel = a.buckets.Hold(ctx, *q.Key, n, a.longest(q))
 	}
 	a.metrics.decided(&d)
 	return d, cancel
@@ -129,6 +147,17 @@ func (q *ask) cost() int64 {
 	return *q.Cost
 }
 
+// longest is how long q's event may wait: as long as its program would, and as the
+// rule of its key lets other programs wait.
+func (a *API) longest(q *ask) time.Duration {
+	longest := q.longest()
+	if longest > edge.DefaultMaxWait { // below, the key's bucket knows its rule
+		longest = min(longest, a.buckets.MaxWait(*q.Key))
+	}
+	return longest
+}
+
+// longest is how long the program would wait.
 func (q *ask) longest() time.Duration {
 	if q.MaxWaitMS == nil {
 		return 0
@@ -144,7 +173,7 @@ func (a *API) result(q *ask, d *edge.Decision, later time.Duration) result {
 	} else if later > 0 {
 		r.RetryAfterMS = new(edge.Millis(later))
 	}
-	r.Limit, r.Burst, r.Remaining = bucketOf(d.Limit, d.Burst, d.Left)
+	r.Limit, r.Burst, r.Remaining = bucketOf(d.Policy, d.Limit, d.Burst, d.Left)
 	return r
 }
 
@@ -153,8 +182,8 @@ const leastBurst = 1e-6
 
 // bucketOf are the numbers of a bucket as JSON has them: nil, for nothing,
 // where there is no bucket or no limit.
-func bucketOf(limit, burst, left float64) (l, b, r *float64) {
-	if limit == 0 && burst == 0 && left == 0 {
+func bucketOf(p edge.Policy, limit, burst, left float64) (l, b, r *float64) {
+	if !p.Known && limit == 0 && burst == 0 && left == 0 {
 		return nil, nil, nil
 	}
 	of := func(x float64) *float64 {
@@ -165,6 +194,9 @@ func bucketOf(limit, burst, left float64) (l, b, r *float64) {
 	}
 	if burst < leastBurst {
 		burst = 0
+	}
+	if math.Abs(left) < leastBurst {
+		left = 0
 	}
 	return of(limit), of(burst), of(math.Floor(left))
 }

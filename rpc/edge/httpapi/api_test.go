@@ -30,6 +30,8 @@ defaults: {algorithm: even}
 limits:
   - {key: "k*", limit: 10/s, burst: 20, max_keys: 3}
   - {key: patient, limit: 10/s, burst: 1, max_wait: 1s}
+  - {key: queue, limit: 10/s, burst: 1, max_wait: 5s}
+  - {key: hurry, limit: 10/s, burst: 1, max_wait: 100ms}
   - {key: debt, limit: 10/s, burst: 10, max_debt: 10s, max_cost: 50}
   - {key: "many:*", limit: 1/s, max_keys: 1}
   - {key: never, limit: 0/s}
@@ -137,7 +139,7 @@ func TestAllow(t *testing.T) {
 			{`{"key": "never"}`, 429, `"reason":"limited","cost":1,"limit":0,"burst":0,"remaining":0}`, `"default";q=0 | "default";r=0`},
 			{`{"key": "slow"}`, 200, `"allowed":true`, `"default";q=1;w=3600 | "default";r=0;t=3600`},
 			{`{"key": "slow"}`, 429, `"retry_after_ms":4050000,`, `"default";q=1;w=3600 | "default";r=0;t=3600 | 4050`},
-			{`{"key": "large"}`, 200, `"remaining":999999999999}`, `"default";q=1000000000000;w=125 | "default";r=999999999999;t=1`},
+			{`{"key": "large"}`, 200, `"remaining":999999999999}`, `"default";q=1000000000000;w=1 | "default";r=999999999999;t=1`},
 			{`{"key": "slots"}`, 422, `"reason":"in-flight"`, `"default";q=5;w=1 | "default";r=5;t=0`},
 			{`{"key": "soft"}`, 200, `"reason":"granted"`, `"default";q=1;w=1 | "default";r=0;t=1`},
 			{`{"key": "soft"}`, 200, `{"allowed":true,"reason":"soft","cost":1,"wait_ms":0,"limit":1,"burst":1,"remaining":0}`, `"default";q=1;w=1 | "default";r=0;t=1`},
@@ -146,6 +148,119 @@ func TestAllow(t *testing.T) {
 			r := call(t, a, "POST", "/v1/allow", tc.body)
 			if got := text(t, r); r.StatusCode != tc.status || !strings.Contains(got, tc.want) || fields(r.Header) != tc.fields {
 				t.Errorf("%.80s: %d %s\n%s\nwant %d %s\n%s", tc.body, r.StatusCode, fields(r.Header), got, tc.status, tc.fields, tc.want)
+			}
+		}
+	})
+}
+
+// However long programs say that they would wait, a key has a queue of a second,
+// or of what its rule says.
+func TestWaitsAreFinite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t, Options{})
+		for _, tc := range []struct {
+			path, key string
+			last      string // the longest wait, in ms
+			granted   int
+		}{
+			{"/v1/allow", "k", "1000", 30},       // no max_wait: a burst of 20, and a second at 10/s
+			{"/v1/reserve", "kr", "1000", 30},    // as well
+			{"/v1/allow", "patient", "1000", 11}, // max_wait 1s
+			{"/v1/allow", "queue", "5000", 51},   // max_wait 5s
+			{"/v1/allow", "hurry", "100", 2},     // max_wait 100ms
+		} {
+			granted, last := 0, ""
+			for range 100 {
+				r := call(t, a, "POST", tc.path, `{"key": "`+tc.key+`", "max_wait_ms": 9223372036854775807}`)
+				body := text(t, r)
+				if r.StatusCode == http.StatusOK {
+					granted++
+					_, last, _ = strings.Cut(body, `"wait_ms":`)
+					last, _, _ = strings.Cut(last, ",")
+				} else if r.StatusCode != http.StatusTooManyRequests {
+					t.Errorf("%s: %d %s", tc.key, r.StatusCode, body)
+				}
+			}
+			if granted != tc.granted || last != tc.last {
+				t.Errorf("%s of %s: %d were granted, the last with a wait of %s ms; want %d, %s ms", tc.path, tc.key, granted, last, tc.granted, tc.last)
+			}
+		}
+	})
+}
+
+// A client hears of the limit of the rule, not of the part that one of four hosts
+// has of it; what is left is this host's.
+func TestThePolicyIsTheRules(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := dynamicconfig.Parse("limits.yaml", []byte("limits: [{key: k, limit: 50/s, burst: 100, algorithm: even}]"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := New(buckets.Of(limiter.NewGroup(s, 4), func() *dynamicconfig.Snapshot { return s }), Options{})
+		for _, r := range []*http.Response{
+			call(t, a, "POST", "/v1/allow", `{"key": "k"}`),
+			call(t, a, "POST", "/v1/allow", `{"key": "k", "cost": 26}`),
+			call(t, a, "POST", "/v1/reserve", `{"key": "k", "cost": 26}`),
+			call(t, a, "GET", "/v1/keys/k", ""),
+		} {
+			if got, want := fields(r.Header), `"default";q=100;w=2 | "default";r=24;t=1`; !strings.HasPrefix(got, want) {
+				t.Errorf("%d %s, want %s", r.StatusCode, got, want)
+			}
+		}
+	})
+}
+
+// An answer about a key whose limit is 0 says so, and not to come back.
+func TestALimitOfZeroIsALimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t, Options{})
+		look := func(want string) {
+			t.Helper()
+			if got := text(t, call(t, a, "GET", "/v1/keys/never", "")); !strings.Contains(got, want) {
+				t.Errorf("%s, want %s", got, want)
+			}
+		}
+		look(`"limit":0,"burst":0,"remaining":0,"live":false`)
+		for _, path := range []string{"/v1/allow", "/v1/reserve"} {
+			r := call(t, a, "POST", path, `{"key": "never", "max_wait_ms": 500}`)
+			got := text(t, r)
+			for _, want := range []string{`"detail":"The limit of the key is 0: nothing is allowed until the rule changes."`, `"limit":0,"burst":0,"remaining":0`} {
+				if r.StatusCode != 429 || !strings.Contains(got, want) {
+					t.Errorf("%s: %d %s, want %s", path, r.StatusCode, got, want)
+				}
+			}
+			if r.Header.Get("Retry-After") != "" || strings.Contains(got, "Retry-After") {
+				t.Errorf("%s: %s %s", path, r.Header, got)
+			}
+		}
+		look(`"limit":0,"burst":0,"remaining":0,"live":true`)
+		if got := text(t, call(t, a, "POST", "/v1/charge", `{"key": "never"}`)); got != `{"cost":1,"limit":0,"burst":0,"remaining":0}` {
+			t.Errorf("%s", got)
+		}
+	})
+}
+
+// A refusal advises to wait for longer only if that would help.
+func TestRefusalsAdviseWhatHelps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t, Options{})
+		const larger, longest = "or ask with a larger max_wait_ms", "Events of the key wait at most "
+		for _, tc := range []struct{ body, want string }{
+			{`{"key": "hurry"}`, ""},
+			{`{"key": "hurry"}`, larger},
+			{`{"key": "hurry", "max_wait_ms": 50}`, larger},
+			{`{"key": "hurry", "max_wait_ms": 100}`, ""},
+			{`{"key": "hurry"}`, longest + "100 ms"},
+			{`{"key": "hurry", "max_wait_ms": 9223372036854775807}`, longest + "100 ms"},
+			{`{"key": "k", "cost": 20}`, ""},
+			{`{"key": "k", "cost": 10}`, larger},
+			{`{"key": "k", "cost": 11}`, longest + "1000 ms"},
+			{`{"key": "many:1"}`, ""},
+			{`{"key": "many:2"}`, "Raise the rule's max_keys"},
+		} {
+			r := call(t, a, "POST", "/v1/allow", tc.body)
+			if got := text(t, r); tc.want == "" && r.StatusCode != 200 || !strings.Contains(got, tc.want) {
+				t.Errorf("%s: %s, want %s", tc.body, got, tc.want)
 			}
 		}
 	})
@@ -340,7 +455,7 @@ func TestFieldsOfAnyNumbers(t *testing.T) {
 		for _, burst := range some {
 			for _, left := range some {
 				h := make(http.Header)
-				setRateLimit(h, limit, burst, left)
+				setRateLimit(h, edge.Policy{Known: left == 1, Limit: limit, Burst: burst}, limit, burst, left)
 				for _, name := range []string{"RateLimit", "RateLimit-Policy"} {
 					v := h.Get(name)
 					if v == "" {

@@ -114,7 +114,7 @@ func decode(body []byte, to any) error {
 	if after := bytes.TrimLeft(body[d.InputOffset():], " \t\r\n"); len(after) > 0 {
 		return errors.New("there is something after the JSON")
 	}
-	return nil
+	return plain(body)
 }
 
 // explain is what the JSON library says, for people who know no Go.

@@ -27,8 +27,8 @@ func (a *API) key(w http.ResponseWriter, r *http.Request) {
 		a.refuse(w, noBucket, "%s", noBucket.advice)
 		return
 	}
-	setRateLimit(w.Header(), b.Limit, b.Burst, b.Left)
+	setRateLimit(w.Header(), b.Policy, b.Limit, b.Burst, b.Left)
 	body := bucket{Key: key, Rule: b.Rule, Algorithm: b.Algorithm, Live: b.Live, Fallback: b.Fallback}
-	body.Limit, body.Burst, body.Remaining = bucketOf(b.Limit, b.Burst, b.Left)
+	body.Limit, body.Burst, body.Remaining = bucketOf(b.Policy, b.Limit, b.Burst, b.Left)
 	a.sendJSON(w, body)
 }

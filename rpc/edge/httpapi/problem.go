@@ -26,7 +26,7 @@ var (
 	tooLarge    = &kind{"too-large", http.StatusRequestEntityTooLarge, "The request is too large.", "Send fewer keys in one request."}
 	noJSON      = &kind{"not-json", http.StatusUnsupportedMediaType, "The request is not JSON.", "Send Content-Type: application/json, and no Content-Encoding."}
 	noBucket    = &kind{"unmatched", http.StatusNotFound, "No rule matches the key.", "Add a rule for the key to the limits."}
-	limited     = &kind{"limited", http.StatusTooManyRequests, "The key is over its limit.", "Try again after Retry-After, or ask with a larger max_wait_ms."}
+	limited     = &kind{"limited", http.StatusTooManyRequests, "The key is over its limit.", "Try again after Retry-After. The detail says if there is none, and whether a larger max_wait_ms helps."}
 	tooCostly   = &kind{"too-costly", http.StatusUnprocessableEntity, "The cost is more than one event may cost.", "Split the event into several, or raise the rule's burst or max_cost."}
 	tooManyKeys = &kind{"too-many-keys", http.StatusTooManyRequests, "The rule of the key has max_keys keys already.", "Raise the rule's max_keys, or wait until other keys were idle for its idle_after."}
 	invalidKey  = &kind{"invalid-key", http.StatusBadRequest, "Invalid key.", "A key has 1 to 1024 bytes."}

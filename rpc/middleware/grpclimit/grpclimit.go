@@ -103,15 +103,18 @@ func (l *Limit) serve(ctx context.Context, method string, request any, trailer f
 	if err != nil {
 		return status.FromContextError(err).Err()
 	}
-	// Negative tells not to come again.
-	pushback := int64(-1)
-	if later := l.asker.Later(&d); later > 0 {
-		pushback = edge.Millis(later)
-	}
-	if d.Reason == edge.Limited || d.Reason == edge.TooCostly {
-		trailer(metadata.Pairs("grpc-retry-pushback-ms", strconv.FormatInt(pushback, 10)))
+	const never = -1 // the client must not try again
+	if later := l.asker.Later(&d); d.Reason == edge.TooCostly {
+		pushBack(trailer, never)
+	} else if d.Reason == edge.Limited && later > 0 { // otherwise the client's own backoff says when
+		pushBack(trailer, edge.Millis(later))
 	}
 	return refused(d.Reason)
+}
+
+// pushBack tells gRPC's own retries when to come again.
+func pushBack(trailer func(metadata.MD), millis int64) {
+	trailer(metadata.Pairs("grpc-retry-pushback-ms", strconv.FormatInt(millis, 10)))
 }
 
 // call is nil if a call may go out.
@@ -160,7 +163,7 @@ type source struct {
 // Attribute implements keys.Source.
 func (s source) Attribute(name, arg string) string {
 	switch name {
-	case "method", "path":
+	case "method", "path", "route":
 		return s.method
 	case "header":
 		if v := s.md.Get(arg); len(v) > 0 {

@@ -124,6 +124,23 @@ func TestServersRefuse(t *testing.T) {
 	})
 }
 
+// A client is told never to try again only if that can never help. If it is not known
+// when to come again, its own backoff decides.
+func TestRetriesArePushedBackOnlyByWhatIsKnown(t *testing.T) {
+	for want, d := range map[string]edge.Decision{
+		"":     {Reason: edge.Limited},
+		"1500": {Reason: edge.Limited, RetryAfter: 1500 * time.Millisecond},
+		"-1":   {Reason: edge.TooCostly},
+	} {
+		client := serve(t, serverOptions(limit(t, &askingtest.Noting{Decision: d}, grpclimit.Options{Key: "k"})))
+		var trailer metadata.MD
+		_, err := client.Check(t.Context(), &healthpb.HealthCheckRequest{}, grpc.Trailer(&trailer))
+		if got := strings.Join(trailer.Get("grpc-retry-pushback-ms"), ","); status.Code(err) != codes.ResourceExhausted || got != want {
+			t.Errorf("%+v: %v, come again after %q, want %q", d, err, got, want)
+		}
+	}
+}
+
 func TestCallsWaitForTheirTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := buckettest.Of(t, limits)
@@ -134,9 +151,17 @@ func TestCallsWaitForTheirTurn(t *testing.T) {
 				t.Errorf("%d: %v after %v", i, err, time.Since(began))
 			}
 		}
+		// One whose deadline comes before its turn does not wait.
+		began = time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 		defer cancel()
-		if _, err := client.Check(ctx, &healthpb.HealthCheckRequest{}); status.Code(err) != codes.DeadlineExceeded {
+		if _, err := client.Check(ctx, &healthpb.HealthCheckRequest{}); status.Code(err) != codes.ResourceExhausted || time.Since(began) != 0 {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		// One that leaves while it waits gives back what it took.
+		ctx, cancel = context.WithCancel(t.Context())
+		time.AfterFunc(500*time.Millisecond, cancel)
+		if _, err := client.Check(ctx, &healthpb.HealthCheckRequest{}); status.Code(err) != codes.Canceled {
 			t.Errorf("%v", err)
 		}
 		synctest.Wait()

@@ -50,9 +50,22 @@ type Options struct {
 	// Cost says what a request costs, in tokens; default 1. 0 is free.
 	Cost func(*http.Request) int64
 
+	// Route says which route of the service a request takes, for {route}.
+	// Default: the pattern of the http.ServeMux that called the handler, without
+	// its method. A Limit around a ServeMux runs before the mux has set it, and
+	// needs
+	//
+	//	func(r *http.Request) string { _, pattern := mux.Handler(r); return pattern }
+	Route func(*http.Request) string
+
 	// TrustedProxies are the networks of proxies whose X-Forwarded-For is
 	// believed, for {ip}. Default none: the address is the connection's.
 	TrustedProxies []netip.Prefix
+
+	// TrustUnixSocket believes X-Forwarded-For also from what connects at a Unix
+	// socket, as a proxy on the same machine does. Only trusted programs may have
+	// permission to connect there. Default false.
+	TrustUnixSocket bool
 
 	// Random returns numbers in [0, 1) that spread Retry-After; default
 	// rand.Float64.
@@ -96,8 +109,10 @@ func (l *Limit) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		d, err := l.decide(r)
 		switch {
-		case err != nil: // who asked has gone
-			panic(http.ErrAbortHandler)
+		case err != nil:
+			// Not always because the client has gone: a deadline of the server's, or
+			// its shutdown, ends the context too.
+			answer(w, http.StatusServiceUnavailable, "The request ended before its turn came.", asking.Canceled)
 		case d.OK:
 			setRateLimit(w.Header(), &d)
 			next.ServeHTTP(w, r)
@@ -129,6 +144,12 @@ func (l *Limit) reject(w http.ResponseWriter, d *edge.Decision) {
 	if later := l.asker.Later(d); later > 0 {
 		h.Set("Retry-After", edge.Seconds(later))
 	}
+	answer(w, status, title, d.Reason.String())
+}
+
+// answer answers with a problem.
+func answer(w http.ResponseWriter, status int, title, reason string) {
+	h := w.Header()
 	h.Set("Content-Type", "application/problem+json")
 	h.Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
@@ -137,7 +158,7 @@ func (l *Limit) reject(w http.ResponseWriter, d *edge.Decision) {
 		Title  string `json:"title"`
 		Status int    `json:"status"`
 		Reason string `json:"reason"`
-	}{"about:blank", title, status, d.Reason.String()})
+	}{"about:blank", title, status, reason})
 	_, _ = w.Write(append(body, '\n'))
 }
 
@@ -159,7 +180,7 @@ func explain(r edge.Reason) (status int, title string) {
 }
 
 func setRateLimit(h http.Header, d *edge.Decision) {
-	if policy, state := edge.RateLimit(d.Limit, d.Burst, d.Left); policy != "" {
+	if policy, state := edge.RateLimit(d.Policy, d.Limit, d.Burst, d.Left); policy != "" {
 		h["Ratelimit-Policy"], h["Ratelimit"] = []string{policy}, []string{state}
 	}
 }

@@ -4,8 +4,8 @@ package httplimit_test
 
 import (
 	"context"
-	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -110,20 +110,52 @@ func TestQueueing(t *testing.T) {
 		if w := ask(h, tenant("a")); w.Code != 429 || w.Header().Get("Retry-After") != "1" {
 			t.Errorf("%d %s", w.Code, w.Header())
 		}
-		// Who hangs up is not served, and gives back what it waited for.
+		time.Sleep(2 * time.Second) // until those that wait are served
+	})
+}
+
+// A request that ends while it waits is not always a client that has gone: it may
+// be the server's own deadline or shutdown, and then the client reads an answer.
+func TestARequestThatEndsInTheQueueIsAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, scope := buckettest.Of(t, limits), tally.NewTestScope("", nil)
+		h := wrap(t, b, httplimit.Options{Key: "api:{header:X-Tenant}", Throttle: httplimit.Queue, MaxWait: 1500 * time.Millisecond, Scope: scope})
+		ask(h, tenant("a"))
+		ask(h, tenant("a"))
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Millisecond, cancel)
-		time.Sleep(time.Second)
-		defer func() {
-			if err, _ := recover().(error); !errors.Is(err, http.ErrAbortHandler) {
-				t.Errorf("recovered %v", err)
+		w := ask(h, func(r *http.Request) { tenant("a")(r); *r = *r.WithContext(ctx) })
+		if w.Code != 503 || !strings.Contains(w.Body.String(), `"reason":"canceled"`) {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+		if d := b.Decide(t.Context(), "api:a", 0, 0); d.Left < 0 {
+			t.Errorf("what it waited for was not given back: %v are left", d.Left)
+		}
+		for reason, want := range map[string]int64{"granted": 2, "canceled": 1} {
+			if got := scope.Snapshot().Counters()["httplimit.requests+reason="+reason].Value(); got != want {
+				t.Errorf("%s: %d, want %d", reason, got, want)
 			}
-			if d := b.Decide(t.Context(), "api:a", 0, 0); d.Left <= -1 {
-				t.Errorf("%v are left", d.Left)
-			}
-		}()
-		ask(h, func(r *http.Request) { tenant("a")(r); *r = *r.WithContext(ctx) })
-		t.Error("it was served")
+		}
+	})
+}
+
+// A request whose turn comes after its deadline is refused at once, and holds no
+// turn that another could have.
+func TestARequestWithTooLittleTimeDoesNotQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := wrap(t, buckettest.Of(t, limits), httplimit.Options{Key: "api:{header:X-Tenant}", Throttle: httplimit.Queue, MaxWait: 1500 * time.Millisecond})
+		ask(h, tenant("a"))
+		ask(h, tenant("a"))
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		w := ask(h, func(r *http.Request) { tenant("a")(r); *r = *r.WithContext(ctx) })
+		if w.Code != 429 || w.Header().Get("Retry-After") != "1" || time.Since(began) != 0 {
+			t.Errorf("%d %s after %v", w.Code, w.Header(), time.Since(began))
+		}
+		if w := ask(h, tenant("a")); w.Code != 200 || time.Since(began) != time.Second {
+			t.Errorf("a patient one: %d after %v", w.Code, time.Since(began))
+		}
 	})
 }
 
@@ -167,6 +199,12 @@ func TestAddresses(t *testing.T) {
 		{"10.0.0.1:5", []string{"1.1.1.1, 203.0.113.9 ,10.0.0.2"}, proxies, "203.0.113.9"},
 		{"10.0.0.1:5", []string{"1.1.1.1", "203.0.113.9", "10.0.0.2"}, proxies, "203.0.113.9"},
 		{"10.0.0.1:5", []string{"203.0.113.9, nonsense, 10.0.0.2"}, proxies, "10.0.0.2"},
+		{"10.0.0.1:5", []string{"203.0.113.9:51234"}, proxies, "203.0.113.9"},
+		{"10.0.0.1:5", []string{"[2001:db9::7]:443"}, proxies, "2001%3Adb9%3A%3A7"},
+		{"10.0.0.1:5", []string{"[2001:db9::7]"}, proxies, "2001%3Adb9%3A%3A7"},
+		{"10.0.0.1:5", []string{"203.0.113.9:1, 10.0.0.2:2"}, proxies, "203.0.113.9"},
+		{"10.0.0.1:5", []string{"203.0.113.9, ", ""}, proxies, "203.0.113.9"},
+		{"10.0.0.1:5", []string{"unknown"}, proxies, "10.0.0.1"},
 		{"10.0.0.1:5", nil, proxies, "10.0.0.1"},
 		{"[2001:db8::1]:5", []string{"203.0.113.9"}, proxies, "203.0.113.9"},
 		{"[::ffff:10.0.0.1]:5", []string{"203.0.113.9"}, proxies, "203.0.113.9"},
@@ -182,6 +220,63 @@ func TestAddresses(t *testing.T) {
 		})
 		if want := strings.ReplaceAll(tc.want, "%40", "@"); seen.Key != want {
 			t.Errorf("%s, forwarded %q: %s, want %s", tc.remote, tc.forwarded, seen.Key, want)
+		}
+	}
+}
+
+// What comes by a Unix socket has no address. It is believed only if the service
+// says that nothing but a proxy connects there.
+func TestAddressesAtAUnixSocket(t *testing.T) {
+	for _, tc := range []struct {
+		network   string
+		forwarded []string
+		trust     bool
+		want      string
+	}{
+		{"unix", []string{"1.1.1.1, 203.0.113.9"}, true, "203.0.113.9"},
+		{"unix", []string{"203.0.113.9, 10.0.0.2"}, true, "203.0.113.9"},
+		{"unix", []string{"203.0.113.9"}, false, "@"},
+		{"unix", nil, true, "@"},
+		{"tcp", []string{"203.0.113.9"}, true, "@"},
+	} {
+		seen := &askingtest.Noting{Decision: edge.Decision{OK: true}}
+		h := wrap(t, seen, httplimit.Options{Key: "{ip}", TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, TrustUnixSocket: tc.trust})
+		ask(h, func(r *http.Request) {
+			r.RemoteAddr = "@"
+			*r = *r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, &net.UnixAddr{Net: tc.network}))
+			for _, f := range tc.forwarded {
+				r.Header.Add("X-Forwarded-For", f)
+			}
+		})
+		if seen.Key != tc.want {
+			t.Errorf("%+v: %s", tc, seen.Key)
+		}
+	}
+}
+
+// However a client writes a path, {route} is that of the pattern it matches.
+func TestRoutesAreOneKeyHoweverTheyAreWritten(t *testing.T) {
+	seen := &askingtest.Noting{Decision: edge.Decision{OK: true}}
+	inside := wrap(t, seen, httplimit.Options{Key: "{route}"})
+	mux := http.NewServeMux()
+	mux.Handle("GET /login", inside)
+	mux.Handle("/users/{id}", inside)
+	around := wrap(t, seen, httplimit.Options{Key: "{method}:{route}", Route: func(r *http.Request) string { _, pattern := mux.Handler(r); return pattern }})
+	for _, tc := range []struct {
+		h          http.Handler
+		path, want string
+	}{
+		{mux, "/login", "/login"},
+		{mux, "/users/1", "/users/%7Bid%7D"},
+		{mux, "/users/2", "/users/%7Bid%7D"},
+		{around, "/login", "GET:GET%20/login"},
+		{around, "//login", "GET:GET%20/login"},
+		{around, "/./login", "GET:GET%20/login"},
+		{around, "/none", "GET:"},
+	} {
+		ask(tc.h, func(r *http.Request) { r.URL.Path = tc.path })
+		if seen.Key != tc.want {
+			t.Errorf("%s: %s, want %s", tc.path, seen.Key, tc.want)
 		}
 	}
 }

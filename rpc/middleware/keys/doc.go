@@ -10,7 +10,8 @@
 // request; these are the usual ones:
 //
 //	{method}         GET, or /package.Service/Method of gRPC
-//	{path}           of the URL; for gRPC as {method}
+//	{path}           of the URL, as the client wrote it; for gRPC as {method}
+//	{route}          the pattern that the path matches; for gRPC as {method}
 //	{header:NAME}    the first value of a header, or of gRPC's metadata
 //	{ip}             the caller's address
 //	{ip/24}          the network that the address is in; /24,64: 64 for IPv6
@@ -20,6 +21,10 @@
 // colon, are escaped in them, so that two requests have the same key only if
 // all their attributes are the same; one that is too long is cut, and ends in a
 // hash of all of it. A missing attribute is empty.
+//
+// Clients can write one path in many ways, such as /login, //login and /./login, and
+// make as many keys as they like of paths that do not exist. {route} has one key for
+// all paths of a route.
 //
 // {{ and }} stand for braces.
 //

@@ -22,13 +22,14 @@ func (r request) Attribute(name, arg string) string {
 
 func TestKeys(t *testing.T) {
 	r := request{
-		"method": "GET", "path": "/a b:c", "header:X-Tenant": "acme", "header:Odd": "*?[]\\{}%\xff\n~", "user": "é",
+		"method": "GET", "path": "/a b:c", "route": "/users/{id}", "header:X-Tenant": "acme", "header:Odd": "*?[]\\{}%\xff\n~", "user": "é",
 		"ip": "192.0.2.77", "header:Long": strings.Repeat("x", 97), "header:Fits": strings.Repeat("y", 96), "header:Wide": strings.Repeat(":", 33),
 	}
 	for template, want := range map[string]string{
 		"plain":                              "plain",
 		"api:{method}:{path}":                "api:GET:/a%20b%3Ac",
 		"{header:X-Tenant}":                  "acme",
+		"r:{route}":                          "r:/users/%7Bid%7D",
 		"{header:None}":                      "",
 		"a:{header:None}:b":                  "a::b",
 		"{{{header:X-Tenant}}}":              "{acme}",

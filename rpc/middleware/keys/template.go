@@ -128,12 +128,12 @@ func attribute(text string) (part, error) {
 		return part{}, fmt.Errorf("{%s} names no header: write {header:X-Name}", text)
 	case hasArg:
 		return part{}, fmt.Errorf("{%s} takes nothing after a colon", text)
-	case name == "method" || name == "path" || name == "user":
+	case name == "method" || name == "path" || name == "route" || name == "user":
 		return part{name: name}, nil
 	}
 	ip, network, isNetwork := strings.Cut(name, "/")
 	if ip != "ip" {
-		return part{}, fmt.Errorf("there is no attribute {%s}: use {method}, {path}, {header:NAME}, {ip}, {ip/24} or {user}", text)
+		return part{}, fmt.Errorf("there is no attribute {%s}: use {method}, {path}, {route}, {header:NAME}, {ip}, {ip/24} or {user}", text)
 	}
 	p := part{name: ip, bits: [2]int{32, 128}}
 	if !isNetwork {

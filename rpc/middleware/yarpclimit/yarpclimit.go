@@ -178,7 +178,7 @@ func (s source) Attribute(name, arg string) string {
 	switch name {
 	case "method":
 		return s.call.Procedure
-	case "path":
+	case "path", "route":
 		return s.call.Service + "::" + s.call.Procedure
 	case "header":
 		value, _ := s.call.Headers.Get(arg)

@@ -39,6 +39,10 @@ type Setup struct {
 	Scope tally.Scope
 }
 
+// Canceled is the reason, in metrics and answers, of a request whose context ended
+// before its turn came.
+const Canceled = "canceled"
+
 // Asker asks Buckets about requests. Use New. It is safe for concurrent use.
 type Asker struct {
 	buckets edge.Buckets
@@ -46,6 +50,8 @@ type Asker struct {
 	maxWait time.Duration
 	random  func() float64
 	counted [edge.Reasons]tally.Counter
+
+	canceled tally.Counter // whose context ended before their turn came
 }
 
 // New returns an Asker of buckets. The error says what is wrong with s.
@@ -65,9 +71,13 @@ func New(buckets edge.Buckets, s Setup) (*Asker, error) {
 	}
 	a := &Asker{buckets: buckets, key: key, maxWait: s.MaxWait, random: s.Random}
 	scope := s.Scope.SubScope(s.Name)
-	for i := range a.counted {
-		a.counted[i] = scope.Tagged(map[string]string{"reason": edge.Reason(i).String()}).Counter(s.Counter)
+	counter := func(reason string) tally.Counter {
+		return scope.Tagged(map[string]string{"reason": reason}).Counter(s.Counter)
 	}
+	for i := range a.counted {
+		a.counted[i] = counter(edge.Reason(i).String())
+	}
+	a.canceled = counter(Canceled)
 	return a, nil
 }
 
@@ -75,10 +85,13 @@ func New(buckets edge.Buckets, s Setup) (*Asker, error) {
 func (a *Asker) Uses(attribute string) bool { return a.key.Uses(attribute) }
 
 // Decide takes cost tokens for the request that of has the attributes of, and
-// waits for them if it may. The error is that of ctx.
+// waits for them if it may. The error is that of ctx, if it ended before.
 func (a *Asker) Decide(ctx context.Context, of keys.Source, cost int64) (edge.Decision, error) {
 	d, err := edge.Await(ctx, a.buckets, a.key.Key(of), cost, a.maxWait)
-	if int(d.Reason) < len(a.counted) {
+	switch {
+	case err != nil:
+		a.canceled.Inc(1)
+	case int(d.Reason) < len(a.counted):
 		a.counted[d.Reason].Inc(1)
 	}
 	return d, err

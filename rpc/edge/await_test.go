@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package edge_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/headgate/headgate/internal/buckettest"
+	"github.com/headgate/headgate/rpc/edge"
+)
+
+const tenPerSecond = "limits: [{key: k, limit: 10/s, burst: 1, algorithm: even}]"
+
+// Requests whose deadline comes before their turn hold nobody's turn.
+func TestARequestThatCannotWaitUntilItsTurnIsRefusedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := buckettest.Of(t, tenPerSecond)
+		b.Decide(t.Context(), "k", 1, 0)
+		began := time.Now()
+		for range 9 {
+			ctx, cancel := context.WithTimeout(t.Context(), 60*time.Millisecond)
+			d, err := edge.Await(ctx, b, "k", 1, time.Second)
+			if d.OK || d.Reason != edge.Limited || d.RetryAfter != 40*time.Millisecond || err != nil {
+				t.Errorf("got %+v, %v", d, err)
+			}
+			cancel()
+		}
+		if waited := time.Since(began); waited != 0 {
+			t.Errorf("they were refused after %v", waited)
+		}
+		if d, err := edge.Await(t.Context(), b, "k", 1, time.Second); !d.OK || err != nil || time.Since(began) != 100*time.Millisecond {
+			t.Errorf("a patient request: %+v, %v, after %v", d, err, time.Since(began))
+		}
+	})
+}
+
+func TestARequestThatEndsBeforeItsTurnIsNotOK(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := buckettest.Of(t, tenPerSecond)
+		b.Decide(t.Context(), "k", 1, 0)
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(50*time.Millisecond, cancel)
+		for _, when := range []string{"while it waits", "before it begins"} {
+			d, err := edge.Await(ctx, b, "k", 1, time.Second)
+			if d.OK || !errors.Is(err, context.Canceled) {
+				t.Errorf("%s: %+v, %v", when, d, err)
+			}
+			if d := b.Decide(t.Context(), "k", 0, 0); d.Left < 0.5 {
+				t.Errorf("%s it ended, and %v are left", when, d.Left)
+			}
+		}
+	})
+}
