@@ -22,8 +22,8 @@
 //
 // As quotaservice does, it takes tokens_requested of 0 or less for 1, lets an
 // override only lower the bucket's longest wait, takes a negative override for
-// 0, and rounds wait_millis down. A bucket whose rule has no max_wait lets callers
-// wait for a second. tokens_granted repeats tokens_requested as it is.
+// 0, and rounds wait_millis down. A bucket whose rule has neither max_wait nor
+// max_debt lets callers wait for a second. tokens_granted repeats tokens_requested as it is.
 //
 // Out of scope: the rules (package dynamicconfig/quotaserviceconfig makes them
 // of quotaservice's config), the gRPC server and its health (the caller).

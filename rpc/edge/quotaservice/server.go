@@ -29,7 +29,7 @@ type Server struct {
 	quotaservicepb.UnimplementedQuotaServiceServer
 
 	buckets  edge.Buckets
-	waits    edge.Waits              // buckets, if that knows
+	looker   edge.Looker             // buckets, if it is one
 	requests [statuses]tally.Counter // by status
 }
 
@@ -37,14 +37,11 @@ var _ quotaservicepb.QuotaServiceServer = (*Server)(nil)
 
 const statuses = int(quotaservicepb.AllowResponse_REJECTED_SERVER_ERROR) + 1
 
-// defaultWait is quotaservice's default of wait_timeout_millis.
-const defaultWait = time.Second
-
-// NewServer returns a Server that asks buckets. If buckets is an edge.Waits, callers
-// wait at most a second for a bucket whose rule says nothing about waiting.
+// NewServer returns a Server that asks buckets. If buckets is an edge.Looker, its
+// MaxWait bounds what callers ask to wait.
 func NewServer(buckets edge.Buckets, o ServerOptions) *Server {
 	s := &Server{buckets: buckets}
-	s.waits, _ = buckets.(edge.Waits)
+	s.looker, _ = buckets.(edge.Looker)
 	if o.Scope == nil {
 		o.Scope = tally.NoopScope
 	}
@@ -75,32 +72,25 @@ func (s *Server) allow(ctx context.Context, r *quotaservicepb.AllowRequest) *quo
 		return &quotaservicepb.AllowResponse{Status: quotaservicepb.AllowResponse_REJECTED_INVALID_REQUEST}
 	}
 	key := bucketkey.Of(namespace, bucket)
-	d := s.buckets.Decide(ctx, key, max(r.GetTokensRequested(), 1), min(longest(r), s.longest(key)))
+	d := s.buckets.Decide(ctx, key, max(r.GetTokensRequested(), 1), s.longest(r, key))
 	if !d.OK {
 		return &quotaservicepb.AllowResponse{Status: rejection(d.Reason)}
 	}
 	return &quotaservicepb.AllowResponse{TokensGranted: r.GetTokensRequested(), WaitMillis: d.Wait.Milliseconds()}
 }
 
-// longest is how long key's bucket lets callers wait: as long as its rule says, or
-// else as long as a bucket of quotaservice's by default.
-func (s *Server) longest(key string) time.Duration {
-	if s.waits == nil {
-		return edge.AsLongAsTheRule
-	}
-	if _, stated := s.waits.MaxWait(key); stated {
-		return edge.AsLongAsTheRule
-	}
-	return defaultWait
-}
-
-// longest is how long the caller would wait, if the bucket lets it.
-func longest(r *quotaservicepb.AllowRequest) time.Duration {
+// longest is how long the caller would wait, if the bucket lets it. An override only
+// lowers what the bucket lets callers wait.
+func (s *Server) longest(r *quotaservicepb.AllowRequest, key string) time.Duration {
 	if !r.GetMaxWaitTimeOverride() {
 		return edge.AsLongAsTheRule
 	}
 	const most = math.MaxInt64 / int64(time.Millisecond)
-	return time.Duration(min(max(r.GetMaxWaitMillisOverride(), 0), most)) * time.Millisecond
+	longest := time.Duration(min(max(r.GetMaxWaitMillisOverride(), 0), most)) * time.Millisecond
+	if s.looker != nil && longest > 0 {
+		longest = min(longest, s.looker.MaxWait(key))
+	}
+	return longest
 }
 
 // rejection is the status of a decision that is not OK.
