@@ -95,6 +95,7 @@ func (w *writer) defaults(resources []resource) {
 	w.line(2, "# Doorman shares alike whatever the priority: its servers ask with 1 for clients that say 0.")
 	w.line(2, "# Remove this line to serve higher priorities first.")
 	w.line(2, "one_band: true")
+	w.line(2, "recalculate: 0s # each request is decided anew, so that new clients do not wait")
 	shortest := maxDuration
 	for _, r := range resources {
 		shortest = min(shortest, w.algorithmOf(r).lease)

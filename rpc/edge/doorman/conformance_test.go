@@ -32,30 +32,31 @@ limits:
 // conformance is what a client written from the wire contract alone may
 // expect. It runs against a small ledger and against real nodes.
 var conformance = map[string]func(t *testing.T, w *world){
-	"discovery names who was asked":                   discovery,
-	"leases have ends in whole seconds":               wholeSeconds,
-	"fair share":                                      fairShare,
-	"proportional share, one by one":                  oneByOne,
-	"proportional share":                              proportionalShare,
-	"static and none":                                 staticAndNone,
-	"many resources in one request":                   manyResources,
-	"a new owner hands back what clients have":        learning,
-	"what one says to have by an old lease is nobody": expiredHas,
-	"released capacity is free":                       release,
-	"capacity of the silent is free after the lease":  expiry,
-	"unknown resources get what they ask":             unknown,
-	"asking within five seconds changes nothing":      fiveSeconds,
-	"higher priorities first":                         priorities,
-	"one band, whatever the priorities":               oneBand,
-	"servers downstream, by subclients":               subclients,
-	"servers downstream, by band":                     serverBands,
-	"servers downstream know how to share":            serverAlgorithm,
-	"a restart keeps the tree's grants":               serverRestart,
-	"servers downstream, what is safe":                serverSafe,
-	"a short lease ends later than it begins":         shortLease,
-	"a server is not the client of its name":          namesakes,
-	"globs match slashes":                             slashes,
-	"shrunk capacity is never below zero":             shrunk,
+	"discovery names who was asked":                     discovery,
+	"leases have ends in whole seconds":                 wholeSeconds,
+	"fair share":                                        fairShare,
+	"proportional share, one by one":                    oneByOne,
+	"proportional share":                                proportionalShare,
+	"static and none":                                   staticAndNone,
+	"many resources in one request":                     manyResources,
+	"a new owner hands back what clients have":          learning,
+	"a change of kind does not end or prolong learning": kindWhileLearning,
+	"what one says to have by an old lease is nobody":   expiredHas,
+	"released capacity is free":                         release,
+	"capacity of the silent is free after the lease":    expiry,
+	"unknown resources get what they ask":               unknown,
+	"asking within five seconds changes nothing":        fiveSeconds,
+	"higher priorities first":                           priorities,
+	"one band, whatever the priorities":                 oneBand,
+	"servers downstream, by subclients":                 subclients,
+	"servers downstream, by band":                       serverBands,
+	"servers downstream know how to share":              serverAlgorithm,
+	"a restart keeps the tree's grants":                 serverRestart,
+	"servers downstream, what is safe":                  serverSafe,
+	"a short lease ends later than it begins":           shortLease,
+	"a server is not the client of its name":            namesakes,
+	"globs match slashes":                               slashes,
+	"shrunk capacity is never below zero":               shrunk,
 }
 
 func TestConformanceOnLoopback(t *testing.T) {
@@ -183,6 +184,28 @@ func learning(t *testing.T, w *world) {
 		w.pass(61 * time.Second)
 		if got := w.get("a", resource, 30, nil).GetGets().GetCapacity(); got != 30 {
 			t.Errorf("%s: after learning gets %v, want 30", resource, got)
+		}
+	}
+}
+
+// In Doorman, learning ends at a time that follows from when the master was elected.
+func kindWhileLearning(t *testing.T, w *world) {
+	for _, from := range []string{"fair-share", "proportional-share", "static", "none"} {
+		for _, to := range []string{"fair-share", "proportional-share", "static", "none"} {
+			w.configure(strings.Replace(limits, `"fair-learns", limit: 120/s, algorithm: fair-share`, `"fair-learns", limit: 120/s, algorithm: `+from, 1))
+			w.restart()
+			later := w.now().Add(10 * time.Minute)
+			w.get("a", "fair-learns", 30, lease(20, later))
+			w.pass(25 * time.Second)
+			w.configure(strings.Replace(limits, `"fair-learns", limit: 120/s, algorithm: fair-share`, `"fair-learns", limit: 120/s, algorithm: `+to, 1))
+			w.pass(25 * time.Second)
+			if got := w.get("a", "fair-learns", 30, lease(20, later)).GetGets().GetCapacity(); got != 20 {
+				t.Errorf("%s to %s: after 50 of 60 s it has 20 and gets %v", from, to, got)
+			}
+			w.pass(15 * time.Second)
+			if got := w.get("a", "fair-learns", 30, lease(20, later)).GetGets().GetCapacity(); got != 30 {
+				t.Errorf("%s to %s: after 65 of 60 s it wants 30 and gets %v", from, to, got)
+			}
 		}
 	}
 }
