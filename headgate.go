@@ -126,7 +126,7 @@ func (n *Node) assemble(snapshot *dynamicconfig.Snapshot) (err error) {
 	taker := &ask.Taker{Host: n.address, Placement: n.ring, Peers: n.transport, Self: n.address, Local: n.aggregator}
 	n.takes = &ask.Forward{Taker: taker, Timeout: n.askTimeout, Others: n.others}
 	n.mesh = mesh.New(n.address, func(key string) (*dynamicconfig.Rule, bool) { return n.limits.Current().Match(key) },
-		mesh.Config{Interval: min(snapshot.Properties().UpdateInterval, mesh.DefaultInterval)},
+		mesh.Config{Interval: meshInterval(snapshot)},
 		mesh.WithLogger(n.log), mesh.WithScope(n.scope))
 	group := []limiter.Option{
 		limiter.WithLogger(n.log), limiter.WithScope(n.scope), limiter.WithMigration(shadow.Migrator()), n.traits(),

@@ -12,6 +12,7 @@ import (
 	"github.com/headgate/headgate/aggregator"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter/mesh"
 	"github.com/headgate/headgate/ringpop"
 )
 
@@ -132,6 +133,12 @@ func (n *Node) follow(ring *ringpop.Ring) {
 func (n *Node) configure(_, snapshot *dynamicconfig.Snapshot) {
 	n.owners.Configure(snapshot)
 	n.group.Configure(snapshot)
+	n.mesh.SetInterval(meshInterval(snapshot))
+}
+
+// meshInterval is how often hosts tell each other what they used under gossip.
+func meshInterval(snapshot *dynamicconfig.Snapshot) time.Duration {
+	return min(snapshot.Properties().UpdateInterval, mesh.DefaultInterval)
 }
 
 // Stop gives back what this host has leased, hands over the keys that it owns,

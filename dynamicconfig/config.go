@@ -153,6 +153,7 @@ func statedEntry(who string, r Rule) *entry {
 		"overcommit":    r.Overcommit != 0,
 		"priority":      r.Priority != 0,
 		"priorities":    r.Priorities != nil,
+		"one_band":      r.OneBand,
 		"parent":        r.Parent,
 		"max_wait":      r.MaxWait != 0,
 		"max_debt":      r.MaxDebt != 0,

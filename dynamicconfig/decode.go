@@ -40,6 +40,7 @@ var ruleFields = map[string]func(e *entry) any{
 	"recalculate":   func(e *entry) any { return orNone{&e.rule.Recalculate} },
 	"overcommit":    func(e *entry) any { return percent{&e.rule.Overcommit} },
 	"priority":      func(e *entry) any { return &e.rule.Priority },
+	"one_band":      func(e *entry) any { return &e.rule.OneBand },
 	"parent":        func(e *entry) any { return &e.rule.Parent },
 	"max_wait":      func(e *entry) any { return orNone{&e.rule.MaxWait} },
 	"max_debt":      func(e *entry) any { return orNone{&e.rule.MaxDebt} },

@@ -37,6 +37,7 @@ func (r *Rule) Fields() iter.Seq2[string, any] {
 			(!leased || yield("overcommit", percentOf(r.Overcommit))) &&
 			yield("priority", r.Priority) &&
 			(len(r.Priorities) == 0 || yield("priorities", byBand(r.Priorities))) &&
+			(!r.OneBand || yield("one_band", true)) &&
 			yield("parent", r.Parent) &&
 			yield("idle_after", duration(r.IdleAfter)) &&
 			yield("max_keys", int64(r.MaxKeys)) &&

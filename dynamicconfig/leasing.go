@@ -130,6 +130,9 @@ func (b *builder) fillLeasing(e *entry, r *Rule) {
 	if !e.has("overcommit") && base.good("overcommit") && leased {
 		r.Overcommit = base.rule.Overcommit
 	}
+	if !e.has("one_band") && base.good("one_band") && leased {
+		r.OneBand = base.rule.OneBand
+	}
 	from := e
 	if !e.has("priorities") && base.good("priorities") && leased {
 		from, r.Priorities = base, base.rule.Priorities
@@ -139,7 +142,7 @@ func (b *builder) fillLeasing(e *entry, r *Rule) {
 			b.snapshot.uses = append(b.snapshot.uses, use{algorithm: r.Priorities[band], who: e.who, at: from.fields[bandField(band)].at})
 		}
 	}
-	for _, name := range []string{"overcommit", "priorities"} {
+	for _, name := range []string{"overcommit", "priorities", "one_band"} {
 		if e.good(name) && !leased {
 			b.report(e, name, "is for an algorithm that leases the limit out, and this rule's does not: use none, static, proportional-share or fair-share, or remove it")
 		}

@@ -74,6 +74,9 @@ func TestFieldsAboutLeasesHaveDefaults(t *testing.T) {
 		{"overcommit: 10%, priorities: {1: static}, ", "", func(r Rule) bool { return r.Overcommit == 0 && r.Priorities == nil }},
 		{"overcommit: 10%, priorities: {1: static}, ", leased, func(r Rule) bool { return r.Overcommit == 0.1 && r.Priorities[1] == "static" }},
 		{"overcommit: 10%, ", leased + "overcommit: 0%", func(r Rule) bool { return r.Overcommit == 0 }},
+		{"one_band: true, ", "", func(r Rule) bool { return !r.OneBand }},
+		{"one_band: true, ", leased, func(r Rule) bool { return r.OneBand }},
+		{"one_band: true, ", leased + "one_band: false", func(r Rule) bool { return !r.OneBand }},
 		{"priority: 5, parent: true, ", "", func(r Rule) bool { return r.Priority == 5 && r.Parent }},
 		{"priority: 5, parent: true, ", "priority: 0, parent: false", func(r Rule) bool { return r.Priority == 0 && !r.Parent }},
 		// Parameters belong to the algorithm beside which they stand.
@@ -118,7 +121,7 @@ func TestSlotsHaveAnAlgorithmForSlots(t *testing.T) {
 func TestRulesAboutLeasesRoundTripThroughCode(t *testing.T) {
 	s := mustParse(t, `
 limits:
-  - {key: a, limit: 10 in-flight, fallback: safe, safe_capacity: 2 in-flight, learning: 0s, recalculate: 0s, overcommit: 10%, parent: true}
+  - {key: a, limit: 10 in-flight, fallback: safe, safe_capacity: 2 in-flight, learning: 0s, recalculate: 0s, overcommit: 10%, one_band: true, parent: true}
   - {key: b, limit: 10/s, algorithm: fair-share, priority: 3, priorities: {1: static, 2: none}, parameters: {x: y}, lease: 4s}
   - {key: c, limit: 0 in-flight}
 `)
@@ -149,6 +152,7 @@ func TestVersionFollowsFieldsAboutLeases(t *testing.T) {
 		"overcommit":  func(r *Rule) { r.Overcommit = 0.5 },
 		"priority":    func(r *Rule) { r.Priority = 1 },
 		"priorities":  func(r *Rule) { r.Priorities = map[int64]string{1: "none"} },
+		"one band":    func(r *Rule) { r.OneBand = true },
 		"parameters":  func(r *Rule) { r.Parameters = map[string]string{"a": ""} },
 		"parent":      func(r *Rule) { r.Parent = true },
 	} {

@@ -102,6 +102,9 @@ type Rule struct {
 	// without any, at most MaxBands. Other bands use Algorithm.
 	Priorities map[int64]string
 
+	// OneBand: all hosts are one band, whatever their priority is.
+	OneBand bool
+
 	// Parent: the capacity is what the cluster above leases to this one, at
 	// most Limit.
 	Parent bool

@@ -42,6 +42,7 @@ limits:
     overcommit: 7%
     priority: -3
     priorities: {-1: none, 10: fair-share}
+    one_band: true
     parent: true
     fallback: safe
     safe_capacity: 3 in-flight

@@ -23,7 +23,7 @@
 //	  - identifier_glob: "*"         # last, and with an algorithm
 //
 // Each resource becomes a rule that gives the same keys the same capacity in
-// the same way. What cannot be carried over is a comment in the result; what
+// the same way: whatever the priority, and decided anew at each request. What cannot be carried over is a comment in the result; what
 // Doorman itself would refuse, and any field that it does not have, is an
 // error.
 //

@@ -29,6 +29,11 @@ resources:
 	// #
 	// # In Doorman, * and ? do not match a /. Here they do, so names that no resource matches there
 	// # because of a / have a limit here.
+	// defaults:
+	//   # Doorman shares alike whatever the priority: its servers ask with 1 for clients that say 0.
+	//   # Remove this line to serve higher priorities first.
+	//   one_band: true
+	//   recalculate: 0s # each request is decided anew, so that new clients do not wait
 	// limits:
 	//   - key: "*"
 	//     limit: 500/s

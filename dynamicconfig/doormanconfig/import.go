@@ -88,8 +88,14 @@ func (w *writer) line(indent int, format string, args ...any) {
 	w.WriteByte('\n')
 }
 
-// defaults makes the cluster report often enough for the shortest lease.
+// defaults are those of Doorman, and make the cluster report often enough for the
+// shortest lease.
 func (w *writer) defaults(resources []resource) {
+	w.line(0, "defaults:")
+	w.line(2, "# Doorman shares alike whatever the priority: its servers ask with 1 for clients that say 0.")
+	w.line(2, "# Remove this line to serve higher priorities first.")
+	w.line(2, "one_band: true")
+	w.line(2, "recalculate: 0s # each request is decided anew, so that new clients do not wait")
 	shortest := maxDuration
 	for _, r := range resources {
 		shortest = min(shortest, w.algorithmOf(r).lease)
@@ -97,7 +103,6 @@ func (w *writer) defaults(resources []resource) {
 	if shortest > 3*time.Second {
 		return
 	}
-	w.line(0, "defaults:")
 	w.line(2, "# The shortest lease is %s, and must be longer than this.", duration(shortest))
 	w.line(2, "update_interval: 500ms")
 }

@@ -21,14 +21,19 @@
 //	        wait_timeout_millis: 1000
 //	        max_idle_millis: -1            # -1: never
 //	        max_debt_millis: 10000
-//	        max_tokens_per_request: 50     # default: fill_rate
+//	        max_tokens_per_request: 50     # default: fill_rate; in JSON, no bound
 //	version: 7
 //	user: someone
 //	date: 1467331200
 //
 // Each field of a bucket that is missing, or 0, has the value above. A bucket
-// becomes a rule for the key `namespace:name`; keys without a rule are denied.
-// A name finds the same bucket as in quotaservice:
+// becomes a rule for the key `namespace:name`; keys without a rule are denied. A colon
+// in a namespace is `%3A` in keys, and names that are too long for a key end in their
+// hash, as rpc/edge/quotaservice makes keys of them.
+//
+// A name finds the same bucket as in quotaservice. The global default bucket is for
+// namespaces that are not in the config: an unknown name in a known namespace has no
+// bucket.
 //
 //	named bucket                  a rule for this key alone
 //	dynamic_bucket_template       namespace:*, with max_keys

@@ -3,6 +3,8 @@
 package quotaserviceconfig
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
+	"github.com/headgate/headgate/internal/bucketkey"
 )
 
 // Bounds of limits files that quotaservice's have not.
@@ -42,7 +45,7 @@ func Import(name string, data []byte) ([]byte, error) {
 	})
 	var c config
 	if root := f.Parse(); root != nil {
-		c = reader{f}.config(root)
+		c = reader{f, isJSON(data)}.config(root)
 	}
 	err := f.Err(func(at strictyaml.Mark, message, source string) error {
 		return &dynamicconfig.Error{Name: name, Line: at.Line, Column: at.Column, Message: message, Source: source}
@@ -58,6 +61,11 @@ func Import(name string, data []byte) ([]byte, error) {
 		return nil, &dynamicconfig.Error{Name: name, Message: fmt.Sprintf("became limits that are refused, which is a defect of headgate: %v", err)}
 	}
 	return out, nil
+}
+
+// isJSON reports whether data is a config that quotaservice reads as JSON.
+func isJSON(data []byte) bool {
+	return bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) && json.Valid(data)
 }
 
 // write makes the limits file.
@@ -86,7 +94,7 @@ func write(c config) []byte {
 		w.namespace(ns, c.global != nil)
 	}
 	if c.global != nil {
-		w.line(2, "# The global default bucket: one for all that have no other.")
+		w.line(2, "# The global default bucket: one for all namespaces that are not above.")
 		w.shared("*", *c.global)
 	}
 	if !w.rules && c.global == nil && len(c.namespaces) > 0 {
@@ -111,15 +119,13 @@ func (w *writer) line(indent int, format string, args ...any) {
 func (w *writer) namespace(ns namespace, global bool) {
 	switch {
 	case ns.template != nil || ns.fallback != nil || len(ns.buckets) > 0:
-	case global:
-		w.line(2, "# The namespace %s has no buckets: all its names use the global default bucket.", strictyaml.Quote(ns.name))
-	default:
+	case !global:
 		w.line(2, "# The namespace %s has no buckets: all its names are denied.", strictyaml.Quote(ns.name))
 	}
 	for _, b := range ns.buckets {
-		w.rule(literal(ns.name+":"+b.name), b)
+		w.rule(literal(bucketkey.Of(ns.name, b.name)), b)
 	}
-	every := literal(ns.name+":") + "*"
+	every := literal(bucketkey.Namespace(ns.name)) + "*"
 	switch {
 	case ns.template != nil:
 		w.line(2, "# Dynamic buckets: one for each name.")
@@ -140,6 +146,14 @@ func (w *writer) namespace(ns namespace, global bool) {
 		w.line(2, "# The default bucket: one for all other names.")
 		w.shared(every, *ns.fallback)
 	}
+	if global && ns.template == nil && ns.fallback == nil {
+		w.line(2, "# All other names have no bucket: the global default bucket is for unknown namespaces only. Slots,")
+		w.line(2, "# of which there are none, give no tokens.")
+		w.line(2, "- key: %s", strictyaml.Scalar(every))
+		w.line(4, "limit: 0 in-flight")
+		w.line(4, "algorithm: even")
+		w.line(4, "shared: true")
+	}
 }
 
 func (w *writer) shared(key string, b bucket) {
@@ -153,6 +167,9 @@ func (w *writer) rule(key string, b bucket) {
 	w.line(4, "limit: %d/s", b.fillRate)
 	w.line(4, "burst: %d", b.size)
 	w.line(4, "max_cost: %d", b.maxTokens)
+	if b.unbounded {
+		w.line(4, "# This is the most here. There, a JSON config without max_tokens_per_request has no bound.")
+	}
 	w.time("max_wait", b.wait, usualWait, maxMillis)
 	w.time("max_debt", b.debt, usualDebt, maxMillis)
 	if b.idle >= 0 {

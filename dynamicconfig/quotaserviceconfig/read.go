@@ -37,6 +37,7 @@ type bucket struct {
 	wait, debt     int64
 	idle           int64 // below 0: never
 	maxTokens      int64
+	unbounded      bool // maxTokens is the most that is possible here, as there is no bound
 }
 
 var (
@@ -49,7 +50,11 @@ var (
 const most = int64(dynamicconfig.MaxLimit)
 
 // reader walks the tree of a quotaservice config.
-type reader struct{ *strictyaml.File }
+type reader struct {
+	*strictyaml.File
+
+	json bool // it has no default of max_tokens_per_request
+}
 
 func (r reader) config(root ast.Node) (c config) {
 	fields, ok := r.Mapping(root, "the file", knownTop)
@@ -98,8 +103,6 @@ func (r reader) namespace(of strictyaml.Field) (ns namespace, ok bool) {
 	case of.Name == "":
 		r.Add(strictyaml.Place(of.Value), "namespaces: has one without a name: give it one")
 		return ns, false
-	case strings.Contains(of.Name, ":"):
-		r.Add(strictyaml.Place(of.Value), "%s: has a colon, so that its buckets could pass for those of another: use letters, digits and _", who)
 	}
 	fields, ok := r.Mapping(of.Value, who, knownNamespace)
 	for _, f := range fields {
@@ -109,10 +112,8 @@ func (r reader) namespace(of strictyaml.Field) (ns namespace, ok bool) {
 			ns.buckets = r.buckets(f.Value, &ns, who)
 		case "default_bucket":
 			ns.fallback = r.bucket(f, who)
-			r.fits(f, ns.name+":*", who)
 		case "dynamic_bucket_template":
 			ns.template = r.bucket(f, who)
-			r.fits(f, ns.name+":*", who)
 		case "max_dynamic_buckets":
 			ns.maxDynamic = r.whole(f.Value, who, 0, math.MaxInt32)
 		}
@@ -136,19 +137,11 @@ func (r reader) buckets(n ast.Node, of *namespace, who string) (all []bucket) {
 		if f.Name == "" {
 			r.Add(strictyaml.Place(f.Value), "%s: has a bucket without a name, which no request can ask for: give it one", who)
 		}
-		r.fits(f, of.name+":"+f.Name, who)
 		if b := r.bucket(f, who); b != nil {
 			all = append(all, *b)
 		}
 	}
 	return all
-}
-
-// fits reports a key that is too long for a rule.
-func (r reader) fits(f strictyaml.Field, key, who string) {
-	if n := len(literal(key)); n > dynamicconfig.MaxKeyLength {
-		r.Add(strictyaml.Place(f.Value), "%s: its key has %d bytes here: use at most %d", who, n, dynamicconfig.MaxKeyLength)
-	}
 }
 
 // bucket reads one; nil without a value, or without a map.
@@ -179,7 +172,11 @@ func (r reader) bucket(of strictyaml.Field, who string) *bucket {
 		} // name and namespace are those of the maps, whatever they say
 	}
 	r.or(&b.maxTokens, max(b.maxTokens, 0))
-	if b.maxTokens == 0 {
+	switch {
+	case b.maxTokens > 0:
+	case r.json:
+		b.maxTokens, b.unbounded = most, true
+	default:
 		b.maxTokens = b.fillRate
 	}
 	// The limits file has the same bound.

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -257,6 +258,48 @@ func TestSilentHostsDelayNoOther(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A change of the interval holds from the next round on, and is no pause.
+func TestRoundsFollowTheInterval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rule := ruled(1, 1e6)
+		a := New("a", always(rule), Config{})
+		a.SetPeers([]string{"a", "b"})
+		ctx, cancel := context.WithCancel(t.Context())
+		pass := func(d time.Duration) {
+			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+				if _, err := a.Do(ctx, stage.Operation{Key: "k", Rule: rule, N: 1, Kind: stage.ChargeTokens}); err != nil {
+					t.Fatal(err)
+				}
+				if a.paused(stage.Now()) {
+					t.Fatal("the host takes itself for one that stood still")
+				}
+			}
+		}
+		var sent atomic.Int64
+		var loop sync.WaitGroup
+		loop.Go(func() {
+			a.Run(ctx, peersFunc(func(context.Context, string, string, *anypb.Any) (*anypb.Any, error) {
+				sent.Add(1)
+				return meshusage.EncodeHeard(7), nil
+			}))
+		})
+		for _, interval := range []time.Duration{DefaultInterval, 50 * time.Millisecond, 250 * time.Millisecond, 10 * time.Millisecond, 0} {
+			a.SetInterval(interval)
+			if interval == 0 {
+				interval = DefaultInterval
+			}
+			pass(600 * time.Millisecond) // until the round under way has ended
+			before := sent.Load()
+			pass(100 * interval)
+			if got := sent.Load() - before; got < 99 || got > 101 {
+				t.Errorf("interval %v: %d messages in 100 intervals", interval, got)
+			}
+		}
+		cancel()
+		loop.Wait()
+	})
 }
 
 // All silent hosts are tried again in turn.

@@ -32,7 +32,7 @@ type Config struct {
 	MaxKeys int
 
 	// Interval is the length of a round; default DefaultInterval. A shorter
-	// one is more exact and sends more messages.
+	// one is more exact and sends more messages. SetInterval changes it.
 	Interval time.Duration
 }
 
@@ -89,16 +89,13 @@ func New(self string, rules Rules, config Config, options ...Option) *Mesh {
 	if config.MaxKeys <= 0 {
 		config.MaxKeys = DefaultMaxKeys
 	}
-	if config.Interval <= 0 {
-		config.Interval = DefaultInterval
-	}
 	m := &Mesh{
 		id: rand.Uint64() | 1, rules: rules, config: config,
 		log: slog.New(slog.DiscardHandler), metrics: newMetrics(tally.NoopScope),
 		table:   table{seed: maphash.MakeSeed(), most: int64(config.MaxKeys)},
 		members: members{self: self, senders: make(map[string]*sender)},
-		pauses:  pauses{most: paidBack * config.Interval},
 	}
+	m.SetInterval(config.Interval)
 	for i := range m.shards {
 		m.shards[i].entries = make(map[string]*entry)
 	}
@@ -111,6 +108,15 @@ func New(self string, rules Rules, config Config, options ...Option) *Mesh {
 		o(m)
 	}
 	return m
+}
+
+// SetInterval changes the length of rounds from the next one on; 0 or less is
+// DefaultInterval.
+func (m *Mesh) SetInterval(d time.Duration) {
+	if d <= 0 {
+		d = DefaultInterval
+	}
+	m.interval.Store(int64(d))
 }
 
 // Do implements stage.Remote. It never waits. The only error is ErrTooManyKeys;

@@ -78,7 +78,7 @@ func (m *Mesh) receive(now stage.Instant, s *sender, acked uint64, g *meshusage.
 
 	e.touched = now
 	r, at, used, lost := e.from(s), time.Duration(now), float64(row.Tokens), 0.0
-	each := e.bucket.Burst() + e.bucket.Rate()*m.pauses.most.Seconds()
+	each := e.bucket.Burst() + e.bucket.Rate()*m.pauses.most().Seconds()
 	floor := -each * float64(m.hosts.Load())
 	switch {
 	case r.of != nil && row.Born < r.born:
@@ -115,23 +115,34 @@ func applies(rule *dynamicconfig.Rule) bool {
 
 // pauses notices when this process stands still. It is safe for concurrent use.
 type pauses struct {
-	most    time.Duration // that is not a pause
-	ended   atomic.Int64  // the Instant at which the last round ended
-	resumed atomic.Int64  // the Instant at which a round last ended late
+	interval atomic.Int64 // the length of a round, a Duration
+	current  atomic.Int64 // the length of the round under way, a Duration
+	ended    atomic.Int64 // the Instant at which the last round ended
+	resumed  atomic.Int64 // the Instant at which a round last ended late
 }
 
 // paidBack is how many intervals without messages are paid back in full.
 const paidBack = 4
 
+// length is that of a round.
+func (p *pauses) length() time.Duration { return time.Duration(p.interval.Load()) }
+
+// most is the longest time between two rounds that is not a pause. A round that is
+// under way ends when it was to end.
+func (p *pauses) most() time.Duration {
+	return paidBack * max(p.length(), time.Duration(p.current.Load()))
+}
+
 func (p *pauses) roundEnds(now stage.Instant) {
 	ended := stage.Instant(p.ended.Swap(int64(now)))
-	if ended != math.MinInt64 && now.Sub(ended) > p.most {
+	if ended != math.MinInt64 && now.Sub(ended) > p.most() {
 		p.resumed.Store(int64(now))
 	}
+	p.current.Store(p.interval.Load())
 }
 
 // paused reports whether this process stood still a short while ago.
 func (p *pauses) paused(now stage.Instant) bool {
 	ended, resumed := stage.Instant(p.ended.Load()), stage.Instant(p.resumed.Load())
-	return ended != math.MinInt64 && now.Sub(ended) > p.most || resumed != math.MinInt64 && now.Sub(resumed) <= p.most
+	return ended != math.MinInt64 && now.Sub(ended) > p.most() || resumed != math.MinInt64 && now.Sub(resumed) <= p.most()
 }

@@ -23,7 +23,7 @@ func (m *Mesh) Run(ctx context.Context, peers rpc.Peers) {
 	var calls sync.WaitGroup
 	defer calls.Wait()
 	// Hosts that start together do not send at the same time.
-	timer := time.NewTimer(time.Duration(rand.Int64N(int64(m.config.Interval))))
+	timer := time.NewTimer(time.Duration(rand.Int64N(int64(m.length()))))
 	defer timer.Stop()
 	for {
 		select {
@@ -31,7 +31,7 @@ func (m *Mesh) Run(ctx context.Context, peers rpc.Peers) {
 			return
 		case <-timer.C:
 		}
-		timer.Reset(m.config.Interval)
+		timer.Reset(m.length())
 		m.send(ctx, peers, &calls)
 	}
 }
@@ -91,7 +91,7 @@ const minTimeout = 100 * time.Millisecond
 
 // call returns the process that received payload.
 func (m *Mesh) call(ctx context.Context, peer rpc.Decider, payload *anypb.Any) (uint64, error) {
-	ctx, cancel := context.WithTimeout(ctx, max(m.config.Interval, minTimeout))
+	ctx, cancel := context.WithTimeout(ctx, max(m.length(), minTimeout))
 	defer cancel()
 	answer, err := rpc.Ask(ctx, peer, m.self, payload)
 	if err != nil {

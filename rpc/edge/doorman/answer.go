@@ -15,20 +15,22 @@ const (
 	refusedRefresh = 10 * time.Second
 )
 
-// answer is the lease on the wire, and the safe capacity if there is one. The
-// lease counts from now, when the claim was sent: it ends no later than the
-// owner believes, by the clock of this host.
-func answer(l *claims.Lease, now time.Time) (*doormanpb.Lease, *float64) {
+// answer is the lease on the wire, and the safe capacity of one client if there is
+// one; the lease is for so many clients. The lease counts from now, when the claim
+// was sent: it ends no later than the owner believes, by the clock of this host. Only
+// a lease that ends within the current second is told to end with the second, because
+// it would otherwise end before it begins.
+func answer(l *claims.Lease, clients float64, now time.Time) (*doormanpb.Lease, *float64) {
 	lasts, refresh := times(l)
 	gets := &doormanpb.Lease{
-		ExpiryTime:      new(now.Add(lasts).Unix()),
+		ExpiryTime:      new(max(now.Add(lasts).Unix(), now.Unix()+1)),
 		RefreshInterval: new(seconds(refresh)),
 		Capacity:        new(l.Amount),
 	}
 	if l.Unknown || l.Refused != "" {
 		return gets, nil
 	}
-	return gets, new(l.Safe)
+	return gets, new(l.Safe / max(clients, 1))
 }
 
 // times are how long the lease lasts and after how long to refresh it, or

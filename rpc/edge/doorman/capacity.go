@@ -16,19 +16,20 @@ func (s *Server) GetCapacity(ctx context.Context, r *doormanpb.GetCapacityReques
 	s.metrics.capacity.Inc(1)
 	resources, now := r.GetResource(), s.now()
 	bands := make([]claims.Band, len(resources))
-	leases, errs, err := lease(ctx, s, "client", r.GetClientId(), resources, now, func(i int) ([]claims.Band, error) {
-		bands[i] = claims.Band{Priority: resources[i].GetPriority(), Clients: 1, Wants: resources[i].GetWants()}
-		return bands[i : i+1 : i+1], checkAmount("wants", bands[i].Wants)
+	leases, err := lease(ctx, s, "client", r.GetClientId(), resources, now, func(i int, a *amends) ([]claims.Band, error) {
+		wants, err := a.amount("wants", resources[i].GetWants())
+		bands[i] = claims.Band{Priority: resources[i].GetPriority(), Clients: 1, Wants: wants}
+		return bands[i : i+1 : i+1], err
 	})
 	if err != nil {
 		return nil, err
 	}
-	response := &doormanpb.GetCapacityResponse{Response: make([]*doormanpb.ResourceResponse, 0, len(leases.Rows))}
-	for i := range leases.Rows {
-		if errs != nil && errs[i] != nil {
+	response := &doormanpb.GetCapacityResponse{Response: make([]*doormanpb.ResourceResponse, 0, len(leases))}
+	for i, l := range leases {
+		if l == nil {
 			continue
 		}
-		gets, safe := answer(&leases.Rows[i], now)
+		gets, safe := answer(l, 1, now)
 		response.Response = append(response.Response, &doormanpb.ResourceResponse{
 			ResourceId: resources[i].ResourceId, Gets: gets, SafeCapacity: safe,
 		})
@@ -40,23 +41,32 @@ func (s *Server) GetCapacity(ctx context.Context, r *doormanpb.GetCapacityReques
 func (s *Server) GetServerCapacity(ctx context.Context, r *doormanpb.GetServerCapacityRequest) (*doormanpb.GetServerCapacityResponse, error) {
 	s.metrics.serverCapacity.Inc(1)
 	resources, now := r.GetResource(), s.now()
-	leases, errs, err := lease(ctx, s, "server", r.GetServerId(), resources, now, func(i int) ([]claims.Band, error) {
-		return bandsOf(resources[i].GetWants())
+	leases, err := lease(ctx, s, "server", r.GetServerId(), resources, now, func(i int, a *amends) ([]claims.Band, error) {
+		return bandsOf(resources[i].GetWants(), a)
 	})
 	if err != nil {
 		return nil, err
 	}
-	response := &doormanpb.GetServerCapacityResponse{Response: make([]*doormanpb.ServerCapacityResourceResponse, 0, len(leases.Rows))}
-	for i := range leases.Rows {
-		if errs != nil && errs[i] != nil {
+	response := &doormanpb.GetServerCapacityResponse{Response: make([]*doormanpb.ServerCapacityResourceResponse, 0, len(leases))}
+	for i, l := range leases {
+		if l == nil {
 			continue
 		}
-		gets, safe := answer(&leases.Rows[i], now)
+		gets, safe := answer(l, clientsOf(resources[i].GetWants()), now)
 		response.Response = append(response.Response, &doormanpb.ServerCapacityResourceResponse{
-			ResourceId: resources[i].ResourceId, Gets: gets, SafeCapacity: safe, Algorithm: algorithmOf(&leases.Rows[i]),
+			ResourceId: resources[i].ResourceId, Gets: gets, SafeCapacity: safe, Algorithm: algorithmOf(l),
 		})
 	}
 	return response, nil
+}
+
+// clientsOf is for how many clients a server downstream asks. It gives each of them
+// the safe capacity that it is told.
+func clientsOf(wants []*doormanpb.PriorityBandAggregate) (clients float64) {
+	for _, w := range wants {
+		clients += float64(max(w.GetNumClients(), 0))
+	}
+	return clients
 }
 
 // resource is what a client or a server asks for.
@@ -65,28 +75,47 @@ type resource interface {
 	GetHas() *doormanpb.Lease
 }
 
-// lease claims resources for the one called id, who wants bands(i) of the i-th.
-// The error is the answer to the call; errs are those of rows, or nil.
-func lease[R resource](ctx context.Context, s *Server, kind, id string, resources []R, now time.Time, bands func(i int) ([]claims.Band, error)) (_ *claims.Leases, errs []error, _ error) {
+// lease claims resources for the caller that is called id, which wants bands(i) of
+// the i-th. Each resource has its lease. It has none, and is left out of the answer,
+// if it cannot be claimed or if its owner did not answer.
+func lease[R resource](ctx context.Context, s *Server, kind, id string, resources []R, now time.Time, bands func(i int, a *amends) ([]claims.Band, error)) ([]*claims.Lease, error) {
 	host, err := s.host(ctx, kind, id)
 	if err != nil {
-		return nil, nil, s.refused(err)
+		return nil, s.refused(err)
 	}
-	if err := s.checkResources(len(resources), func(i int) string { return resources[i].GetResourceId() }); err != nil {
-		return nil, nil, s.refused(err)
+	var a amends
+	asked := &claims.Claims{Rows: make([]claims.Claim, 0, len(resources))}
+	rows := make([]int, 0, len(resources)) // of asked: which resource it is
+	var seen map[string]bool
+	if len(resources) > 1 {
+		seen = make(map[string]bool, len(resources))
 	}
-	asked := &claims.Claims{Rows: make([]claims.Claim, len(resources))}
 	for i, r := range resources {
-		claim := claims.Claim{Key: r.GetResourceId(), Host: host}
-		if claim.Has, err = capacityHeld(r.GetHas(), now); err == nil {
-			claim.Bands, err = bands(i)
+		a.resource = r.GetResourceId()
+		claim := claims.Claim{Key: a.resource, Host: host}
+		if err := checkResource(claim.Key, seen); err != nil {
+			a.leaveOut(err)
+			continue
 		}
-		if err != nil {
-			return nil, nil, s.refused(inResource(claim.Key, err))
+		claim.Has = a.held(r.GetHas(), now)
+		if claim.Bands, err = bands(i, &a); err != nil {
+			a.leaveOut(err)
+			continue
 		}
-		asked.Rows[i] = claim
+		asked.Rows, rows = append(asked.Rows, claim), append(rows, i)
 	}
-	return s.claim(ctx, asked)
+	s.amended(host, &a)
+	answered, errs, err := s.claim(ctx, asked)
+	if err != nil {
+		return nil, err
+	}
+	leases := make([]*claims.Lease, len(resources))
+	for row, i := range rows {
+		if errs == nil || errs[row] == nil {
+			leases[i] = &answered.Rows[row]
+		}
+	}
+	return leases, nil
 }
 
 // ReleaseCapacity gives back what a client has. Releasing what one does not
@@ -97,9 +126,7 @@ func (s *Server) ReleaseCapacity(ctx context.Context, r *doormanpb.ReleaseCapaci
 	if err != nil {
 		return nil, s.refused(err)
 	}
-	if n := len(r.GetResourceId()); n > s.maxResources {
-		return nil, s.refused(s.tooMany(n))
-	}
+	var a amends
 	asked := &claims.Claims{}
 	seen := make(map[string]bool, len(r.GetResourceId()))
 	for _, id := range r.GetResourceId() {
@@ -107,55 +134,55 @@ func (s *Server) ReleaseCapacity(ctx context.Context, r *doormanpb.ReleaseCapaci
 		if id == "" || seen[id] {
 			continue
 		}
-		if err := checkID("resource_id", id); err != nil {
-			return nil, s.refused(err)
+		a.resource = id
+		if err := checkResource(id, seen); err != nil {
+			a.leaveOut(err) // it was never leased
+			continue
 		}
-		seen[id] = true
 		asked.Rows = append(asked.Rows, claims.Claim{Key: id, Host: host, Release: true})
 	}
-	if len(asked.Rows) > 0 {
-		_, errs, err := s.claim(ctx, asked)
-		if err != nil {
-			return nil, err
-		}
-		// A release that did not arrive is worth a second try, unlike a lease,
-		// which is asked for again anyway.
-		if err := first(errs); err != nil {
-			return nil, unavailable(ctx, err)
-		}
+	s.amended(host, &a)
+	_, errs, err := s.claim(ctx, asked)
+	if err != nil {
+		return nil, err
+	}
+	// A release that did not arrive is worth a second try, unlike a lease,
+	// which is asked for again anyway.
+	if err := first(errs); err != nil {
+		return nil, unavailable(ctx, err)
 	}
 	return &doormanpb.ReleaseCapacityResponse{}, nil
 }
 
-// claim asks the owners. The error is that of a call in which none answered.
+// claim asks the owners, for at most maxResources at once. The error is that of a
+// call in which none answered.
 func (s *Server) claim(ctx context.Context, asked *claims.Claims) (*claims.Leases, []error, error) {
-	if len(asked.Rows) == 0 {
-		return &claims.Leases{}, nil, nil
+	leases := &claims.Leases{Rows: make([]claims.Lease, 0, len(asked.Rows))}
+	errs := make([]error, 0, len(asked.Rows))
+	for rows := range slices.Chunk(asked.Rows, s.maxResources) {
+		part, failed := s.claims.Claim(ctx, &claims.Claims{Rows: rows})
+		if failed == nil {
+			failed = make([]error, len(rows))
+		}
+		leases.Rows, errs = append(leases.Rows, part.Rows...), append(errs, failed...)
 	}
-	leases, errs := s.claims.Claim(ctx, asked)
 	s.metrics.count(leases, errs)
 	s.grumble(asked, leases)
-	if failed(errs) == len(asked.Rows) {
+	if n := failed(errs); n > 0 && n == len(asked.Rows) {
 		return nil, nil, unavailable(ctx, first(errs))
 	}
 	return leases, errs, nil
 }
 
-// grumbleEvery is how often a refusal is told of, in seconds.
-const grumbleEvery = 60
-
-// grumble tells why a claim was refused, if one was: who claims gets 0, and no
-// reason.
+// grumble logs why a claim was refused, if one was: the caller gets 0, and no reason.
 func (s *Server) grumble(asked *claims.Claims, leases *claims.Leases) {
 	i := slices.IndexFunc(leases.Rows, func(l claims.Lease) bool { return l.Refused != "" })
 	if i < 0 {
 		return
 	}
-	now, last := s.now().Unix(), s.grumbled.Load()
-	if last != 0 && now >= last && now-last < grumbleEvery || !s.grumbled.CompareAndSwap(last, now) {
-		return
+	if s.grumbled.passes(s.now()) {
+		s.log.Warn("a resource gets no lease", "resource", asked.Rows[i].Key, "host", asked.Rows[i].Host, "reason", leases.Rows[i].Refused)
 	}
-	s.log.Warn("a resource gets no lease", "resource", asked.Rows[i].Key, "host", asked.Rows[i].Host, "reason", leases.Rows[i].Refused)
 }
 
 func failed(errs []error) (n int) {

@@ -4,9 +4,13 @@ package doorman
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
 	"fmt"
 	"strconv"
-	"time"
+	"strings"
+	"unicode/utf8"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -19,9 +23,12 @@ import (
 // host is the name in the account of the client or server that calls itself
 // id. No two callers have the same: an identity is quoted, so that none ends
 // in what another's id begins with, and a host:port has no slash.
+//
+// A name that is too long for an account, or is not UTF-8, ends in its hash. Such
+// a name has exactly rpc.MaxKeyLength bytes, and every other name has fewer.
 func (s *Server) host(ctx context.Context, kind, id string) (string, error) {
-	if err := checkID(kind+"_id", id); err != nil {
-		return "", err
+	if id == "" {
+		return "", fmt.Errorf("%s_id is empty; send a name that no other %s has", kind, kind)
 	}
 	host := kind
 	if s.identify != nil {
@@ -30,86 +37,48 @@ func (s *Server) host(ctx context.Context, kind, id string) (string, error) {
 		}
 	}
 	host += "/" + id
-	if len(host) > rpc.MaxKeyLength {
-		return "", fmt.Errorf("%s_id and the caller's identity have %d bytes; use an id so short that they have at most %d", kind, len(host), rpc.MaxKeyLength)
+	if len(host) < rpc.MaxKeyLength && utf8.ValidString(host) {
+		return host, nil
 	}
-	return host, nil
+	sum := sha256.Sum256([]byte(host))
+	end := "#" + hex.EncodeToString(sum[:])
+	host = strings.ToValidUTF8(host[:min(len(host), rpc.MaxKeyLength-len(end))], "")
+	return host + strings.Repeat("#", rpc.MaxKeyLength-len(host)-len(end)) + end, nil
 }
 
-func checkID(field, id string) error {
-	if id == "" {
-		return fmt.Errorf("%s is empty; send a name that nobody else has", field)
+// checkResource checks the name of a resource that comes after those seen, and
+// adds it to them. A request with one resource needs no seen.
+func checkResource(id string, seen map[string]bool) error {
+	switch {
+	case id == "":
+		return errors.New("the resource_id is empty")
+	case len(id) > rpc.MaxKeyLength:
+		return fmt.Errorf("the resource_id has %d bytes; use at most %d", len(id), rpc.MaxKeyLength)
+	case !utf8.ValidString(id):
+		return errors.New("the resource_id is not valid UTF-8")
+	case seen[id]:
+		return errors.New("the resource is in this request twice; add up what you want of it")
 	}
-	if len(id) > rpc.MaxKeyLength {
-		return fmt.Errorf("%s has %d bytes; use at most %d", field, len(id), rpc.MaxKeyLength)
+	if seen != nil {
+		seen[id] = true
 	}
 	return nil
 }
 
-// checkResources checks how many resources a request names, and their names.
-func (s *Server) checkResources(n int, id func(int) string) error {
-	if n > s.maxResources {
-		return s.tooMany(n)
-	}
-	if n == 1 {
-		return checkID("resource_id", id(0))
-	}
-	seen := make(map[string]bool, n)
-	for i := range n {
-		if err := checkID("resource_id", id(i)); err != nil {
-			return err
-		}
-		if seen[id(i)] {
-			return inResource(id(i), fmt.Errorf("it is in this request twice; add up what you want of it"))
-		}
-		seen[id(i)] = true
-	}
-	return nil
-}
-
-func (s *Server) tooMany(n int) error {
-	return fmt.Errorf("%d resources in one request; send at most %d", n, s.maxResources)
-}
-
-// capacityHeld is what a client holds by a lease that has not ended, or 0.
-func capacityHeld(has *doormanpb.Lease, now time.Time) (float64, error) {
-	if has == nil {
-		return 0, nil
-	}
-	if err := checkAmount("has.capacity", has.GetCapacity()); err != nil {
-		return 0, err
-	}
-	if has.GetExpiryTime() <= now.Unix() {
-		return 0, nil
-	}
-	return has.GetCapacity(), nil
-}
-
-func bandsOf(wants []*doormanpb.PriorityBandAggregate) ([]claims.Band, error) {
-	if len(wants) > rpc.MaxBands {
-		return nil, fmt.Errorf("wants has %d priorities; add up those that are close, send at most %d", len(wants), rpc.MaxBands)
-	}
+// bandsOf are what a server downstream wants, by priority.
+func bandsOf(wants []*doormanpb.PriorityBandAggregate, a *amends) ([]claims.Band, error) {
 	bands := make([]claims.Band, 0, len(wants))
 	for _, w := range wants {
 		if w.GetNumClients() == 0 && w.GetWants() == 0 {
 			continue // a server whose clients have all left says so
 		}
-		if w.GetNumClients() < 1 || w.GetNumClients() > rpc.MaxCount {
-			return nil, fmt.Errorf("num_clients of priority %d is %d; it is in [1, 2^53]; leave a priority without clients out", w.GetPriority(), w.GetNumClients())
-		}
-		if err := checkAmount("wants", w.GetWants()); err != nil {
+		amount, err := a.amount("wants", w.GetWants())
+		if err != nil {
 			return nil, err
 		}
-		bands = append(bands, claims.Band{Priority: w.GetPriority(), Clients: w.GetNumClients(), Wants: w.GetWants()})
+		bands = append(bands, claims.Band{Priority: w.GetPriority(), Clients: a.clients(w.GetNumClients()), Wants: amount})
 	}
-	return bands, nil
-}
-
-func checkAmount(field string, v float64) error {
-	if !(v >= 0 && v <= rpc.MaxAmount) {
-		return fmt.Errorf("%s is %v; send a number in [0, 2^53]", field, v)
-	}
-	return nil
+	return a.bands(bands), nil
 }
 
 func inResource(id string, err error) error { return fmt.Errorf("resource %.100q: %w", id, err) }

@@ -12,6 +12,7 @@ import (
 )
 
 const limits = `
+defaults: {update_interval: 200ms}
 limits:
   - {key: "fair", limit: 120/s, algorithm: fair-share, lease: 60s, refresh: 8s, learning: 0s}
   - {key: "fair-learns", limit: 120/s, algorithm: fair-share, lease: 60s, refresh: 8s}
@@ -22,33 +23,40 @@ limits:
   - {key: "static", limit: 100/s, algorithm: static, lease: 60s, refresh: 8s, learning: 0s}
   - {key: "none", limit: 100/s, algorithm: none, lease: 60s, refresh: 8s, learning: 0s}
   - {key: "short", limit: 100/s, algorithm: fair-share, lease: 4s, refresh: 500ms, learning: 0s, recalculate: 0s}
+  - {key: "one-band", limit: 120/s, algorithm: fair-share, lease: 60s, refresh: 8s, learning: 0s, one_band: true}
+  - {key: "safe", limit: 100/s, algorithm: fair-share, lease: 60s, refresh: 8s, learning: 0s, fallback: safe, safe_capacity: 5/s}
+  - {key: "subsecond", limit: 100/s, algorithm: fair-share, lease: 600ms, refresh: 300ms, learning: 0s, recalculate: 0s}
   - {key: "deep*", limit: 100/s, algorithm: fair-share, lease: 60s, refresh: 8s, learning: 0s}
 `
 
 // conformance is what a client written from the wire contract alone may
 // expect. It runs against a small ledger and against real nodes.
 var conformance = map[string]func(t *testing.T, w *world){
-	"discovery names who was asked":                   discovery,
-	"leases have ends in whole seconds":               wholeSeconds,
-	"fair share":                                      fairShare,
-	"proportional share, one by one":                  oneByOne,
-	"proportional share":                              proportionalShare,
-	"static and none":                                 staticAndNone,
-	"many resources in one request":                   manyResources,
-	"a new owner hands back what clients have":        learning,
-	"what one says to have by an old lease is nobody": expiredHas,
-	"released capacity is free":                       release,
-	"capacity of the silent is free after the lease":  expiry,
-	"unknown resources get what they ask":             unknown,
-	"asking within five seconds changes nothing":      fiveSeconds,
-	"higher priorities first":                         priorities,
-	"servers downstream, by subclients":               subclients,
-	"servers downstream, by band":                     serverBands,
-	"servers downstream know how to share":            serverAlgorithm,
-	"a restart keeps the tree's grants":               serverRestart,
-	"a server is not the client of its name":          namesakes,
-	"globs match slashes":                             slashes,
-	"shrunk capacity is never below zero":             shrunk,
+	"discovery names who was asked":                     discovery,
+	"leases have ends in whole seconds":                 wholeSeconds,
+	"fair share":                                        fairShare,
+	"proportional share, one by one":                    oneByOne,
+	"proportional share":                                proportionalShare,
+	"static and none":                                   staticAndNone,
+	"many resources in one request":                     manyResources,
+	"a new owner hands back what clients have":          learning,
+	"a change of kind does not end or prolong learning": kindWhileLearning,
+	"what one says to have by an old lease is nobody":   expiredHas,
+	"released capacity is free":                         release,
+	"capacity of the silent is free after the lease":    expiry,
+	"unknown resources get what they ask":               unknown,
+	"asking within five seconds changes nothing":        fiveSeconds,
+	"higher priorities first":                           priorities,
+	"one band, whatever the priorities":                 oneBand,
+	"servers downstream, by subclients":                 subclients,
+	"servers downstream, by band":                       serverBands,
+	"servers downstream know how to share":              serverAlgorithm,
+	"a restart keeps the tree's grants":                 serverRestart,
+	"servers downstream, what is safe":                  serverSafe,
+	"a short lease ends later than it begins":           shortLease,
+	"a server is not the client of its name":            namesakes,
+	"globs match slashes":                               slashes,
+	"shrunk capacity is never below zero":               shrunk,
 }
 
 func TestConformanceOnLoopback(t *testing.T) {
@@ -180,6 +188,28 @@ func learning(t *testing.T, w *world) {
 	}
 }
 
+// In Doorman, learning ends at a time that follows from when the master was elected.
+func kindWhileLearning(t *testing.T, w *world) {
+	for _, from := range []string{"fair-share", "proportional-share", "static", "none"} {
+		for _, to := range []string{"fair-share", "proportional-share", "static", "none"} {
+			w.configure(strings.Replace(limits, `"fair-learns", limit: 120/s, algorithm: fair-share`, `"fair-learns", limit: 120/s, algorithm: `+from, 1))
+			w.restart()
+			later := w.now().Add(10 * time.Minute)
+			w.get("a", "fair-learns", 30, lease(20, later))
+			w.pass(25 * time.Second)
+			w.configure(strings.Replace(limits, `"fair-learns", limit: 120/s, algorithm: fair-share`, `"fair-learns", limit: 120/s, algorithm: `+to, 1))
+			w.pass(25 * time.Second)
+			if got := w.get("a", "fair-learns", 30, lease(20, later)).GetGets().GetCapacity(); got != 20 {
+				t.Errorf("%s to %s: after 50 of 60 s it has 20 and gets %v", from, to, got)
+			}
+			w.pass(15 * time.Second)
+			if got := w.get("a", "fair-learns", 30, lease(20, later)).GetGets().GetCapacity(); got != 30 {
+				t.Errorf("%s to %s: after 65 of 60 s it wants 30 and gets %v", from, to, got)
+			}
+		}
+	}
+}
+
 func expiredHas(t *testing.T, w *world) {
 	w.restart()
 	for _, ends := range []time.Time{w.now(), w.now().Add(-time.Hour), time.Unix(0, 0), time.Unix(math.MinInt64, 0)} {
@@ -263,6 +293,19 @@ func priorities(t *testing.T, w *world) {
 	}
 }
 
+// Servers of 2016 ask with priority 1 for clients that say 0.
+func oneBand(t *testing.T, w *world) {
+	var direct, server *doormanpb.Lease
+	for range 6 {
+		server = w.getServer("x", "one-band", server, [3]float64{1, 2, 1000}).GetGets()
+		direct = w.getAt("a", "one-band", 0, 1000, direct).GetGets()
+		w.pass(8 * time.Second)
+	}
+	if !near(server.GetCapacity(), 80) || !near(direct.GetCapacity(), 40) {
+		t.Errorf("a server with two clients has %v, and a client has %v; want 80 and 40", server.GetCapacity(), direct.GetCapacity())
+	}
+}
+
 // subclients is max-min by what each server speaks for, exactly.
 func subclients(t *testing.T, w *world) {
 	for _, row := range []struct {
@@ -340,6 +383,28 @@ func serverRestart(t *testing.T, w *world) {
 	}
 	if got := w.getServer("y", "fair-learns", nil, [3]float64{0, 5, 100}).GetGets().GetCapacity(); got > 40 {
 		t.Errorf("y gets %v of the 40 that nobody has", got)
+	}
+}
+
+// A server of 2016 gives each of its clients the safe capacity that it is told.
+func serverSafe(t *testing.T, w *world) {
+	if got := w.getServer("x", "safe", nil, [3]float64{1, 8, 60}, [3]float64{0, 2, 10}).GetSafeCapacity(); got != 5 {
+		t.Errorf("safe for each of 10 clients: %v, the rule says 5", got)
+	}
+	w.getServer("x", "fair", nil, [3]float64{0, 10, 60})
+	w.get("a", "fair", 10, nil)
+	w.get("b", "fair", 10, nil)
+	if got := w.getServer("x", "fair", nil, [3]float64{0, 10, 60}).GetSafeCapacity(); !near(got, 10) {
+		t.Errorf("safe for each of 12 clients of 120: %v", got)
+	}
+}
+
+func shortLease(t *testing.T, w *world) {
+	for range 5 {
+		if got := w.get("a", "subsecond", 10, nil); got.GetGets().GetExpiryTime() <= w.now().Unix() || got.GetGets().GetExpiryTime() > w.now().Unix()+1 {
+			t.Errorf("at %v: %v", w.now(), got)
+		}
+		w.pass(300 * time.Millisecond)
 	}
 }
 

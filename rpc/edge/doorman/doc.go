@@ -22,9 +22,15 @@
 // named `client/ID`, and a server downstream `server/ID`, so that one cannot
 // pass for the other, nor for a host of the cluster.
 //
-// What cannot be, NaN or a resource twice in one request, is refused whole, as
-// InvalidArgument; nothing of it reaches a sum. Times on the wire are whole
-// seconds: leases are rounded down, and refreshing is never below one second.
+// A client of 2016 sends a request that was refused again as it is, for ever. So
+// only a request without a client_id or server_id is refused, as InvalidArgument.
+// Numbers out of range are replaced by the nearest in range. A resource that wants
+// NaN or less than 0, has a name that no key can have, or is in the request twice
+// is left out of the answer, and nothing of it reaches a sum. Both are counted and
+// logged.
+//
+// Times on the wire are whole seconds: leases are rounded down, but end in the
+// future, and refreshing is never below one second.
 // A resource that the owner refuses gets 0. Resources whose owner does not
 // answer are left out of the answer, so that their leases go on until they
 // end; if that is all of them, the call is Unavailable.

@@ -52,16 +52,14 @@ func bandsWanted(c *claims.Claim) []claims.Band {
 	return c.Bands
 }
 
-// given is what a server above answered, checked.
-func given(r *doormanpb.ServerCapacityResourceResponse, now time.Time) (claims.Lease, error) {
+// given is what a server above answered to a claim for so many clients, checked.
+func given(r *doormanpb.ServerCapacityResourceResponse, clients float64, now time.Time) (claims.Lease, error) {
 	gets := r.GetGets()
 	if gets == nil {
 		return claims.Lease{}, errors.New("the server above answered without a lease")
 	}
-	for field, v := range map[string]float64{"gets.capacity": gets.GetCapacity(), "safe_capacity": r.GetSafeCapacity()} {
-		if !(v >= 0 && v <= math.MaxFloat64) {
-			return claims.Lease{}, fmt.Errorf("the server above answered %s %v; it is finite and not negative", field, v)
-		}
+	if v := gets.GetCapacity(); !(v >= 0 && v <= math.MaxFloat64) {
+		return claims.Lease{}, fmt.Errorf("the server above answered gets.capacity %v; it is finite and not negative", v)
 	}
 	lasts := until(gets.GetExpiryTime(), now)
 	if lasts <= 0 {
@@ -72,9 +70,25 @@ func given(r *doormanpb.ServerCapacityResourceResponse, now time.Time) (claims.L
 		Lasts:     lasts,
 		Refresh:   min(wholeSeconds(gets.GetRefreshInterval()), lasts),
 		Learns:    learns(r.GetAlgorithm()),
-		Safe:      r.GetSafeCapacity(),
+		Safe:      safe(r.GetSafeCapacity(), clients),
 		Algorithm: nameOf(r.GetAlgorithm().GetKind()),
 	}, nil
+}
+
+// unlimited is the safe capacity of a client that may do what it wants.
+const unlimited = -1
+
+// safe is what so many clients may use together when their leases have ended. Doorman
+// says what each of them may. A safe capacity that makes no sense is none: it is no
+// reason to refuse the lease beside it.
+func safe(each, clients float64) float64 {
+	switch {
+	case each == unlimited:
+		return rpc.MaxAmount
+	case each > 0:
+		return min(each*max(clients, 1), rpc.MaxAmount)
+	}
+	return 0
 }
 
 // learns is how long a new master learns: as long as leases last, unless it says.

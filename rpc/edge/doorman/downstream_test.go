@@ -33,7 +33,7 @@ func FuzzWhatServersAboveGive(f *testing.F) {
 			r.Algorithm.LearningModeDuration = &learning
 		}
 		at := time.Unix(now, 250_000_000)
-		lease, err := given(r, at)
+		lease, err := given(r, 3, at)
 		if err != nil {
 			return
 		}

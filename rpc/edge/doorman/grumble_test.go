@@ -58,3 +58,25 @@ func TestWhyAResourceGetsNoLeaseIsLoggedNowAndThen(t *testing.T) {
 		}
 	}
 }
+
+func TestCorrectionsAreLoggedNowAndThen(t *testing.T) {
+	var log bytes.Buffer
+	now := time.Unix(1e9, 0)
+	s := NewServer(refuser{}, ServerOptions{Address: "here:1", Log: slog.New(slog.NewTextHandler(&log, nil)), Now: func() time.Time { return now }})
+	for _, step := range []struct {
+		after time.Duration
+		lines int
+	}{{0, 1}, {59 * time.Second, 0}, {time.Second, 1}} {
+		now = now.Add(step.after)
+		if _, err := s.GetCapacity(t.Context(), &doormanpb.GetCapacityRequest{ClientId: new("c"), Resource: []*doormanpb.ResourceRequest{
+			{ResourceId: new("huge"), Wants: new(1e300)}, {ResourceId: new("negative"), Wants: new(-1.0)},
+		}}); err != nil {
+			t.Fatal(err)
+		}
+		got := log.String()
+		log.Reset()
+		if strings.Count(got, "\n") != step.lines || step.lines > 0 && !strings.Contains(got, `host=client/c resource=huge reason="wants is 1e+300; 2^53 is the most" clamped=1 left_out=1`) {
+			t.Errorf("at %v: logged %q, want %d lines", now, got, step.lines)
+		}
+	}
+}

@@ -13,7 +13,8 @@ type metrics struct {
 	discovery, capacity, serverCapacity, release tally.Counter // requests
 	invalid                                      tally.Counter // requests
 	resources, unknown, learning, refused        tally.Counter
-	unanswered                                   tally.Counter
+	unanswered, leftOut                          tally.Counter
+	clamped                                      tally.Counter // numbers
 }
 
 func newMetrics(scope tally.Scope) metrics {
@@ -32,6 +33,8 @@ func newMetrics(scope tally.Scope) metrics {
 		learning:       scope.Counter("resources_learning"),
 		refused:        scope.Counter("resources_refused"),
 		unanswered:     scope.Counter("resources_unanswered"),
+		leftOut:        scope.Counter("resources_left_out"),
+		clamped:        scope.Counter("numbers_clamped"),
 	}
 }
 

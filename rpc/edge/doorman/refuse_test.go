@@ -6,10 +6,12 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -24,96 +26,225 @@ import (
 
 func contains(err error, word string) bool { return strings.Contains(err.Error(), word) }
 
-func oneResource() *doormanpb.GetCapacityRequest {
+func twoResources() *doormanpb.GetCapacityRequest {
 	return &doormanpb.GetCapacityRequest{ClientId: new("a"), Resource: []*doormanpb.ResourceRequest{
 		{ResourceId: new("fair"), Priority: new(int64(0)), Wants: new(10.0)},
 		{ResourceId: new("static"), Priority: new(int64(0)), Wants: new(20.0)},
 	}}
 }
 
-func TestAbsurdRequestsAreRefusedWhole(t *testing.T) {
-	w := onLoopback(t, limits)
+// A client of 2016 sends a refused request again for ever, and all its resources wait.
+func TestABadResourceIsLeftOutAndTheOthersAreServed(t *testing.T) {
 	long := strings.Repeat("x", rpc.MaxKeyLength+1)
 	for _, row := range []struct {
 		name string
-		bend func(r *doormanpb.GetCapacityRequest)
-		want string
+		bend func(r *doormanpb.ResourceRequest)
 	}{
-		{"no client", func(r *doormanpb.GetCapacityRequest) { r.ClientId = new("") }, "client_id is empty; send"},
-		{"long client", func(r *doormanpb.GetCapacityRequest) { r.ClientId = &long }, "use at most 1024"},
-		{"nearly long client", func(r *doormanpb.GetCapacityRequest) { r.ClientId = new(long[1:]) }, "at most 1024"},
-		{"no resource", func(r *doormanpb.GetCapacityRequest) { r.Resource[1].ResourceId = new("") }, "resource_id is empty; send"},
-		{"long resource", func(r *doormanpb.GetCapacityRequest) { r.Resource[1].ResourceId = &long }, "use at most 1024"},
-		{"twice", func(r *doormanpb.GetCapacityRequest) { r.Resource[1].ResourceId = new("fair") }, "twice; add up"},
-		{"NaN", func(r *doormanpb.GetCapacityRequest) { r.Resource[1].Wants = new(math.NaN()) }, `resource "static": wants is NaN; send`},
-		{"infinite", func(r *doormanpb.GetCapacityRequest) { r.Resource[1].Wants = new(math.Inf(1)) }, "wants is +Inf"},
-		{"negative", func(r *doormanpb.GetCapacityRequest) { r.Resource[1].Wants = new(-1.0) }, "wants is -1"},
-		{"beyond reason", func(r *doormanpb.GetCapacityRequest) { r.Resource[1].Wants = new(1e300) }, "wants is 1e+300"},
-		{"has NaN", func(r *doormanpb.GetCapacityRequest) { r.Resource[1].Has = lease(math.NaN(), w.now().Add(time.Minute)) }, "has.capacity is NaN"},
-		{"has negative", func(r *doormanpb.GetCapacityRequest) { r.Resource[1].Has = lease(-5, w.now().Add(time.Minute)) }, "has.capacity is -5"},
-		{"has beyond reason", func(r *doormanpb.GetCapacityRequest) { r.Resource[1].Has = lease(1e17, w.now().Add(time.Minute)) }, "has.capacity is 1e+17"},
-		{"ten thousand", func(r *doormanpb.GetCapacityRequest) {
-			for i := range 9998 {
-				r.Resource = append(r.Resource, &doormanpb.ResourceRequest{ResourceId: new(fmt.Sprint(i)), Priority: new(int64(0)), Wants: new(1.0)})
-			}
-		}, "10000 resources in one request; send at most 4096"},
+		{"no resource", func(r *doormanpb.ResourceRequest) { r.ResourceId = new("") }},
+		{"long resource", func(r *doormanpb.ResourceRequest) { r.ResourceId = &long }},
+		{"no text", func(r *doormanpb.ResourceRequest) { r.ResourceId = new("\xff") }},
+		{"twice", func(r *doormanpb.ResourceRequest) { r.ResourceId = new("fair") }},
+		{"NaN", func(r *doormanpb.ResourceRequest) { r.Wants = new(math.NaN()) }},
+		{"negative", func(r *doormanpb.ResourceRequest) { r.Wants = new(-1.0) }},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			r := oneResource()
-			row.bend(r)
-			_, err := w.client.GetCapacity(t.Context(), r)
-			wantCode(t, err, codes.InvalidArgument, row.want)
+			w := onLoopback(t, limits)
+			r := twoResources()
+			row.bend(r.Resource[1])
+			got, err := w.client.GetCapacity(t.Context(), r)
+			if err != nil || len(got.GetResponse()) != 1 || got.GetResponse()[0].GetResourceId() != "fair" || got.GetResponse()[0].GetGets().GetCapacity() != 10 {
+				t.Fatalf("%v, %v", got, err)
+			}
+			// Nothing of the bad one reached the sums.
+			if got := w.get("b", "static", 100, nil); got.GetGets().GetCapacity() != 100 || got.GetSafeCapacity() != 100 {
+				t.Errorf("gets %v", got)
+			}
+			if n := w.counters()["doorman.resources_left_out"]; n != 1 {
+				t.Errorf("%d resources left out were counted", n)
+			}
 		})
 	}
-	// Nothing of all this was taken in, not even of rows that were in order.
-	if got := w.get("b", "fair", 120, nil); got.GetGets().GetCapacity() != 120 || got.GetSafeCapacity() != 120 {
-		t.Errorf("gets %v", got)
+}
+
+// A number out of range counts as the nearest in range.
+func TestNumbersOutOfRangeAreClamped(t *testing.T) {
+	later := func(w *world) time.Time { return w.now().Add(time.Minute) }
+	for _, row := range []struct {
+		name     string
+		resource string
+		bend     func(r *doormanpb.ResourceRequest, w *world)
+		gets     float64
+	}{
+		{"infinite", "static", func(r *doormanpb.ResourceRequest, _ *world) { r.Wants = new(math.Inf(1)) }, 100},
+		{"beyond reason", "static", func(r *doormanpb.ResourceRequest, _ *world) { r.Wants = new(1e300) }, 100},
+		{"beyond reason, without a rule", "no-rule", func(r *doormanpb.ResourceRequest, _ *world) { r.Wants = new(1e300) }, rpc.MaxAmount},
+		{"has NaN", "fair-learns", func(r *doormanpb.ResourceRequest, w *world) { r.Has = lease(math.NaN(), later(w)) }, 0},
+		{"has negative", "fair-learns", func(r *doormanpb.ResourceRequest, w *world) { r.Has = lease(-5, later(w)) }, 0},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			w := onLoopback(t, limits)
+			r := twoResources()
+			r.Resource[1].ResourceId = &row.resource
+			row.bend(r.Resource[1], w)
+			got, err := w.client.GetCapacity(t.Context(), r)
+			if err != nil || len(got.GetResponse()) != 2 || got.GetResponse()[1].GetGets().GetCapacity() != row.gets {
+				t.Fatalf("%v, %v; want %v", got, err, row.gets)
+			}
+			if n := w.counters()["doorman.numbers_clamped"]; n != 1 {
+				t.Errorf("%d clamped numbers were counted", n)
+			}
+		})
 	}
-	if n := w.counters()["doorman.requests_invalid"]; n != 14 {
+	w := onLoopback(t, limits)
+	if got := w.get("a", "fair-learns", 1, lease(1e17, later(w))).GetGets().GetCapacity(); got < 0 || got > rpc.MaxAmount {
+		t.Errorf("has 1e17, and gets %v", got)
+	}
+}
+
+func TestManyResourcesAreServedInParts(t *testing.T) {
+	c := newClock()
+	w := &world{t: t, now: c.now, pass: c.pass}
+	most := new(largest)
+	w.serve(most, doorman.ServerOptions{Now: c.now, MaxResources: 1000})
+	r := &doormanpb.GetCapacityRequest{ClientId: new("a")}
+	names := make([]string, 4321)
+	for i := range names {
+		names[i] = fmt.Sprint(i)
+		r.Resource = append(r.Resource, &doormanpb.ResourceRequest{ResourceId: &names[i], Priority: new(int64(0)), Wants: new(float64(i))})
+	}
+	got, err := w.client.GetCapacity(t.Context(), r)
+	if err != nil || len(got.GetResponse()) != len(names) {
+		t.Fatalf("%d answers, %v", len(got.GetResponse()), err)
+	}
+	for i, one := range got.GetResponse() {
+		if one.GetResourceId() != names[i] || one.GetGets().GetCapacity() != float64(i) {
+			t.Fatalf("answer %d is %v", i, one)
+		}
+	}
+	if most.rows != 1000 {
+		t.Errorf("%d were claimed at once, want 1000", most.rows)
+	}
+	w.release("a", names...)
+	if most.released != len(names) {
+		t.Errorf("%d were released", most.released)
+	}
+}
+
+// largest grants what is wanted, and counts.
+type largest struct{ rows, released int }
+
+func (l *largest) Claim(_ context.Context, asked *claims.Claims) (*claims.Leases, []error) {
+	l.rows = max(l.rows, len(asked.Rows))
+	leases := &claims.Leases{}
+	for _, c := range asked.Rows {
+		if c.Release {
+			l.released++
+			leases.Rows = append(leases.Rows, claims.Lease{})
+			continue
+		}
+		leases.Rows = append(leases.Rows, claims.Lease{Amount: c.Bands[0].Wants, Lasts: time.Minute, Refresh: time.Second})
+	}
+	return leases, nil
+}
+
+// Clients whose ids are long, or no text, are told apart, and none passes for another.
+func TestIDsOfAnyLengthAndBytesAreServed(t *testing.T) {
+	var hosts said
+	hosts.answer = claims.Lease{Lasts: time.Minute, Refresh: time.Second}
+	w := &world{t: t, now: time.Now}
+	w.serve(&hosts, doorman.ServerOptions{})
+	seen := make(map[string]bool)
+	long := strings.Repeat("x", rpc.MaxKeyLength)
+	ids := []string{long, long + "y", long + "z", long[7:], long[:1000] + "\xff", "\xff", "\xfe", long[:2000-rpc.MaxKeyLength]}
+	for _, id := range ids {
+		hosts.claims = nil
+		w.get(id, "fair", 1, nil)
+		w.release(id, "fair")
+		host := hosts.claims[0].Host
+		if host != hosts.claims[1].Host || len(host) > rpc.MaxKeyLength || !utf8.ValidString(host) || !strings.HasPrefix(host, "client/") {
+			t.Errorf("the client %.20q is %q, and releases as %q", id, host, hosts.claims[1].Host)
+		}
+		seen[host] = true
+	}
+	if len(seen) != len(ids) {
+		t.Errorf("%d clients are %d hosts", len(ids), len(seen))
+	}
+	for host := range seen {
+		hosts.claims = nil
+		w.get(strings.TrimPrefix(host, "client/"), "fair", 1, nil)
+		if len(host) == rpc.MaxKeyLength && hosts.claims[0].Host == host {
+			t.Errorf("a client that calls itself as the hash of another passes for it: %q", host)
+		}
+	}
+}
+
+func TestCallersWithoutANameAreRefused(t *testing.T) {
+	w := onLoopback(t, limits)
+	r := twoResources()
+	r.ClientId = new("")
+	_, err := w.client.GetCapacity(t.Context(), r)
+	wantCode(t, err, codes.InvalidArgument, "client_id is empty; send")
+	_, err = w.client.ReleaseCapacity(t.Context(), &doormanpb.ReleaseCapacityRequest{ClientId: new("")})
+	wantCode(t, err, codes.InvalidArgument, "client_id is empty")
+	_, err = w.client.GetServerCapacity(t.Context(), &doormanpb.GetServerCapacityRequest{
+		ServerId: new(""), Resource: []*doormanpb.ServerCapacityResourceRequest{{ResourceId: new("fair")}},
+	})
+	wantCode(t, err, codes.InvalidArgument, "server_id is empty")
+	if n := w.counters()["doorman.requests_invalid"]; n != 3 {
 		t.Errorf("%d invalid requests were counted", n)
 	}
 }
 
-func TestAbsurdServersAreRefused(t *testing.T) {
-	w := onLoopback(t, limits)
+func TestServersDownstreamAreServedWhateverTheySay(t *testing.T) {
 	band := func(priority, clients int64, wants float64) *doormanpb.PriorityBandAggregate {
 		return &doormanpb.PriorityBandAggregate{Priority: &priority, NumClients: &clients, Wants: &wants}
 	}
-	many := make([]*doormanpb.PriorityBandAggregate, rpc.MaxBands+1)
+	many := make([]*doormanpb.PriorityBandAggregate, rpc.MaxBands+3)
+	merged := make([]claims.Band, rpc.MaxBands)
 	for i := range many {
 		many[i] = band(int64(i), 1, 1)
 	}
+	for i := range merged {
+		merged[i] = claims.Band{Priority: int64(len(many) - 1 - i), Clients: 1, Wants: 1}
+	}
+	merged[rpc.MaxBands-1].Clients, merged[rpc.MaxBands-1].Wants = 4, 4
 	for _, row := range []struct {
 		name  string
-		id    string
 		bands []*doormanpb.PriorityBandAggregate
-		want  string
+		want  []claims.Band // nil: it is left out
 	}{
-		{"no server", "", nil, "server_id is empty"},
-		{"nobody", "s", []*doormanpb.PriorityBandAggregate{band(3, 0, 10)}, "num_clients of priority 3 is 0"},
-		{"less than nobody", "s", []*doormanpb.PriorityBandAggregate{band(0, 1, 1), band(3, -7, 10)}, "num_clients of priority 3 is -7"},
-		{"too many", "s", []*doormanpb.PriorityBandAggregate{band(3, math.MaxInt64, 10)}, "num_clients of priority 3 is 9223372036854775807"},
-		{"NaN", "s", []*doormanpb.PriorityBandAggregate{band(0, 1, math.NaN())}, "wants is NaN"},
-		{"negative", "s", []*doormanpb.PriorityBandAggregate{band(0, 1, -1)}, "wants is -1"},
-		{"too many priorities", "s", many, "wants has 65 priorities"},
+		{"no clients", []*doormanpb.PriorityBandAggregate{band(3, 0, 10)}, []claims.Band{{Priority: 3, Clients: 1, Wants: 10}}},
+		{"negative clients", []*doormanpb.PriorityBandAggregate{band(0, 1, 1), band(3, -7, 10)}, []claims.Band{{Priority: 0, Clients: 1, Wants: 1}, {Priority: 3, Clients: 1, Wants: 10}}},
+		{"too many clients", []*doormanpb.PriorityBandAggregate{band(3, math.MaxInt64, 10)}, []claims.Band{{Priority: 3, Clients: rpc.MaxCount, Wants: 10}}},
+		{"infinite", []*doormanpb.PriorityBandAggregate{band(3, 1, math.Inf(1))}, []claims.Band{{Priority: 3, Clients: 1, Wants: rpc.MaxAmount}}},
+		{"too many priorities", many, merged},
+		{"NaN", []*doormanpb.PriorityBandAggregate{band(0, 1, math.NaN())}, nil},
+		{"negative", []*doormanpb.PriorityBandAggregate{band(0, 1, -1)}, nil},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			_, err := w.client.GetServerCapacity(t.Context(), &doormanpb.GetServerCapacityRequest{
-				ServerId: &row.id, Resource: []*doormanpb.ServerCapacityResourceRequest{{ResourceId: new("fair"), Wants: row.bands}},
+			hosts := said{answer: claims.Lease{Lasts: time.Minute, Refresh: time.Second}}
+			w := &world{t: t, now: time.Now}
+			w.serve(&hosts, doorman.ServerOptions{})
+			got, err := w.client.GetServerCapacity(t.Context(), &doormanpb.GetServerCapacityRequest{
+				ServerId: new("s"), Resource: []*doormanpb.ServerCapacityResourceRequest{
+					{ResourceId: new("good"), Wants: []*doormanpb.PriorityBandAggregate{band(0, 1, 1)}}, {ResourceId: new("bent"), Wants: row.bands},
+				},
 			})
-			wantCode(t, err, codes.InvalidArgument, row.want)
+			if err != nil {
+				t.Fatal(err)
+			}
+			served := 2
+			if row.want == nil {
+				served = 1
+			}
+			if len(got.GetResponse()) != served || len(hosts.claims) != served {
+				t.Fatalf("%v of %v", got, hosts.claims)
+			}
+			if row.want != nil && !slices.Equal(hosts.claims[1].Bands, row.want) {
+				t.Errorf("claimed %v, want %v", hosts.claims[1].Bands, row.want)
+			}
 		})
 	}
-	_, err := w.client.GetServerCapacity(t.Context(), &doormanpb.GetServerCapacityRequest{ServerId: new("s"), Resource: []*doormanpb.ServerCapacityResourceRequest{
-		{ResourceId: new("fair")}, {ResourceId: new("fair")},
-	}})
-	wantCode(t, err, codes.InvalidArgument, "twice")
-	_, err = w.client.ReleaseCapacity(t.Context(), &doormanpb.ReleaseCapacityRequest{ClientId: new("")})
-	wantCode(t, err, codes.InvalidArgument, "client_id is empty")
-	_, err = w.client.ReleaseCapacity(t.Context(), &doormanpb.ReleaseCapacityRequest{ClientId: new("a"), ResourceId: []string{strings.Repeat("x", 2000)}})
-	wantCode(t, err, codes.InvalidArgument, "use at most 1024")
-	_, err = w.client.ReleaseCapacity(t.Context(), &doormanpb.ReleaseCapacityRequest{ClientId: new("a"), ResourceId: make([]string, 5000)})
-	wantCode(t, err, codes.InvalidArgument, "send at most 4096")
 }
 
 // A server below is not refused because its clients have left.
@@ -203,7 +334,7 @@ func TestWhoLeavesIsNotToldThatOwnersAreAway(t *testing.T) {
 	s := doorman.NewServer(&claims.Claimant{Host: "me", Placement: byPrefix{}, Peers: network.Host("me").Peers()}, doorman.ServerOptions{})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	r := oneResource()
+	r := twoResources()
 	r.Resource = r.Resource[:1]
 	r.Resource[0].ResourceId = new("mute:1")
 	_, err := s.GetCapacity(ctx, r)

@@ -5,7 +5,6 @@ package doorman
 import (
 	"context"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"github.com/uber-go/tally/v4"
@@ -16,8 +15,7 @@ import (
 	"github.com/headgate/headgate/rpc/edge/doorman/doormanpb"
 )
 
-// DefaultMaxResources is how many resources one request may name when nobody
-// says otherwise.
+// DefaultMaxResources is the default of ServerOptions.MaxResources.
 const DefaultMaxResources = 4096
 
 // Claimer asks the owners of keys for leases. *claims.Claimant is the one to use.
@@ -36,9 +34,10 @@ type ServerOptions struct {
 	// Required: clients dial it.
 	Address string
 
-	// MaxResources bounds the resources that one request names, in
-	// [1, rpc.MaxKeys]; default DefaultMaxResources. Higher lets one request
-	// keep its owners busy for longer.
+	// MaxResources bounds the resources that are claimed at once, in
+	// [1, rpc.MaxKeys]; default DefaultMaxResources. A request that names more is
+	// served in parts, one after another. Higher lets one request keep its owners
+	// busy for longer.
 	MaxResources int
 
 	// Identify, when not nil, says who calls, by what the transport knows of
@@ -50,8 +49,9 @@ type ServerOptions struct {
 	// Scope is where metrics go; default nowhere.
 	Scope tally.Scope
 
-	// Log hears why resources get no lease, which Doorman's answers cannot say;
-	// at most one reason a minute. Default nowhere.
+	// Log receives why resources get no lease and what was corrected in requests,
+	// which Doorman's answers cannot say: at most one line a minute of each.
+	// Default nowhere.
 	Log *slog.Logger
 
 	// Now is the clock that leases on the wire are told by; default time.Now.
@@ -69,7 +69,8 @@ type Server struct {
 	now          func() time.Time
 	metrics      metrics
 	log          *slog.Logger
-	grumbled     atomic.Int64 // when a refusal was last told, in seconds of now
+	grumbled     onceAMinute // of refusals
+	corrected    onceAMinute // of corrections
 	discovery    *doormanpb.DiscoveryResponse
 }
 

@@ -201,7 +201,7 @@ func (u *Upstream) part(ctx context.Context, asked *claims.Claims, rows []int, l
 		if c.Release {
 			continue
 		}
-		lease, err := given(r, now)
+		lease, err := given(r, clientsOf(wanted(c, now).GetWants()), now)
 		if err != nil {
 			errs[row] = inResource(c.Key, err)
 			continue

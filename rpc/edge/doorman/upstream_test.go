@@ -223,7 +223,6 @@ func TestAbsurdAnswersFromAboveAreRefused(t *testing.T) {
 		"NaN":               {[]*doormanpb.ServerCapacityResourceResponse{resource("k", lease(math.NaN(), soon), 1)}, "gets.capacity NaN", 0},
 		"infinite":          {[]*doormanpb.ServerCapacityResourceResponse{resource("k", lease(math.Inf(1), soon), 1)}, "gets.capacity +Inf", 0},
 		"negative":          {[]*doormanpb.ServerCapacityResourceResponse{resource("k", lease(-1, soon), 1)}, "gets.capacity -1", 0},
-		"unsafe":            {[]*doormanpb.ServerCapacityResourceResponse{resource("k", lease(1, soon), -1)}, "safe_capacity -1", 0},
 		"ended":             {[]*doormanpb.ServerCapacityResourceResponse{resource("k", lease(1, now.Add(-time.Hour)), 1)}, "compare the clocks", 0},
 		"for ever":          {[]*doormanpb.ServerCapacityResourceResponse{resource("k", lease(4, time.Unix(math.MaxInt64, 0)), 1)}, "", 4},
 		"of the first day":  {[]*doormanpb.ServerCapacityResourceResponse{resource("k", lease(4, time.Unix(math.MinInt64, 0)), 1)}, "compare the clocks", 0},
@@ -237,6 +236,24 @@ func TestAbsurdAnswersFromAboveAreRefused(t *testing.T) {
 		l, err := claim(t, upstream(t, func() time.Time { return now }, s.address), claims.Claim{Key: "k", Host: "eu"})
 		if l.Amount != tt.amount || (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %+v, %v", name, l, err)
+		}
+	}
+}
+
+// A safe capacity from above is one client's, and -1 is unlimited. None costs the lease.
+func TestSafeCapacityFromAboveIsOfEachClient(t *testing.T) {
+	now := time.Now()
+	for each, want := range map[float64]float64{0: 0, 5: 60, -1: rpc.MaxAmount, -2: 0, math.NaN(): 0, math.Inf(1): rpc.MaxAmount, 1e300: rpc.MaxAmount} {
+		s := serveOdd(t, func(*doormanpb.GetServerCapacityRequest) (*doormanpb.GetServerCapacityResponse, error) {
+			return &doormanpb.GetServerCapacityResponse{Response: []*doormanpb.ServerCapacityResourceResponse{
+				{ResourceId: new("k"), Gets: lease(3, now.Add(time.Minute)), SafeCapacity: &each},
+			}}, nil
+		})
+		l, err := claim(t, upstream(t, func() time.Time { return now }, s.address), claims.Claim{
+			Key: "k", Host: "eu", Bands: []claims.Band{{Priority: 1, Clients: 2, Wants: 30}, {Clients: 10, Wants: 20}},
+		})
+		if err != nil || l.Amount != 3 || l.Safe != want {
+			t.Errorf("safe_capacity %v: %+v, %v; want %v", each, l, err, want)
 		}
 	}
 }

@@ -286,26 +286,122 @@ func TestIdleBucketsLeaveAndComeBackFull(t *testing.T) {
 	})
 }
 
-// Names are one key together, and no two pairs of them are the same key.
-func TestNamesCannotPassForOthers(t *testing.T) {
+// Names of any length and bytes are served.
+func TestNamesOfAnyLengthAreServed(t *testing.T) {
 	client := serveGroup(t, "global_default_bucket: {}")
 	for _, tc := range []struct {
 		namespace, bucket string
 		want              pb.AllowResponse_Status
 	}{
 		{"a", "b:c", ok},
-		{"a:b", "c", invalid},
-		{":", "c", invalid},
+		{"a:b", "c", ok},
+		{":", "c", ok},
 		{"a", ":", ok},
 		{"a", "*", ok},
 		{"a b\x00é", "\n", ok},
 		{"a", strings.Repeat("x", 1022), ok},
-		{"a", strings.Repeat("x", 1023), invalid},
-		{strings.Repeat("x", 1<<16), "b", invalid},
+		{"a", strings.Repeat("x", 1023), ok},
+		{strings.Repeat("x", 1<<16), strings.Repeat("y", 1<<16), ok},
 	} {
 		r, err := client.Allow(t.Context(), &pb.AllowRequest{Namespace: tc.namespace, BucketName: tc.bucket})
 		if err != nil || r.Status != tc.want {
 			t.Errorf("%.20q %.20q: %v, %v", tc.namespace, tc.bucket, r, err)
+		}
+	}
+}
+
+// A bucket whose name has a colon or is long is found by its own rule.
+func TestRulesOfOddNamesAreFound(t *testing.T) {
+	long := strings.Repeat("x", 2000)
+	client := serveGroup(t, fmt.Sprintf("{global_default_bucket: {max_tokens_per_request: 1}, namespaces: {'a:b': {buckets: {c: {max_tokens_per_request: 2}}, default_bucket: {max_tokens_per_request: 3}}, %s: {buckets: {%sy: {max_tokens_per_request: 4}}}, a: {buckets: {'b:c': {max_tokens_per_request: 5}}}}}", long, long))
+	for _, tc := range []struct {
+		namespace, bucket string
+		most              int64 // 0: no bucket
+	}{
+		{"a:b", "c", 2},
+		{"a:b", "d", 3},
+		{"a:b", "c:d", 3},
+		{long, long + "y", 4},
+		{long, long + "z", 0},
+		{long + "y", long, 1},
+		{"a", "b:c", 5},
+		{"a", "b", 0},
+		{"a%3Ab", "c", 1},
+	} {
+		for tokens, want := range map[int64]pb.AllowResponse_Status{tc.most: ok, tc.most + 1: pb.AllowResponse_REJECTED_TOO_MANY_TOKENS_REQUESTED} {
+			if tc.most == 0 {
+				want = pb.AllowResponse_REJECTED_NO_BUCKET
+			}
+			r, err := client.Allow(t.Context(), &pb.AllowRequest{Namespace: tc.namespace, BucketName: tc.bucket, TokensRequested: tokens})
+			if err != nil || r.Status != want {
+				t.Errorf("%d of %.20q %.20q: %v, %v; want %v", tokens, tc.namespace, tc.bucket, r, err, want)
+			}
+		}
+	}
+}
+
+// A rule that says nothing about waiting lets callers wait for a second, as a bucket
+// of quotaservice's does by default.
+func TestCallersWaitForASecondUnlessTheRuleSays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, tc := range []struct {
+			rule     string
+			override int64 // -1: none
+			longest  int64 // milliseconds that a caller is told to wait at most
+		}{
+			{"", -1, 1000},
+			{"", 300, 300},
+			{"", 60_000, 1000},
+			{", max_wait: 3s", -1, 3000},
+			{", max_wait: 3s", 2000, 2000},
+			{", max_wait: 200ms", -1, 200},
+			{", max_wait: 0s", -1, 0},
+			{", max_debt: 5s", -1, 5000},
+			{", max_debt: 5s", 2000, 2000},
+		} {
+			for _, algorithm := range []string{"even", "elastic", "request-weighted", "gossip"} {
+				s, err := dynamicconfig.Parse("limits.yaml", []byte("limits: [{key: '*', limit: 100/s, algorithm: "+algorithm+tc.rule+"}]"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				server := quotaservice.NewServer(buckets.Of(limiter.NewGroup(s, 1), nil), quotaservice.ServerOptions{})
+				last, refused := int64(0), 0
+				for range 1000 {
+					r, err := server.Allow(t.Context(), &pb.AllowRequest{Namespace: "a", BucketName: "b", MaxWaitMillisOverride: tc.override, MaxWaitTimeOverride: tc.override >= 0})
+					if err != nil {
+						t.Fatal(err)
+					}
+					if last = max(last, r.WaitMillis); r.Status == timeout {
+						refused++
+					}
+				}
+				if last > tc.longest || last < tc.longest-10 || refused < 300 {
+					t.Errorf("%s%s, override %d: waits of up to %d ms, and %d of 1000 refused; want %d ms", algorithm, tc.rule, tc.override, last, refused, tc.longest)
+				}
+			}
+		}
+	})
+}
+
+// tokens_granted repeats tokens_requested, also where that stands for 1.
+func TestTokensGrantedRepeatsTheRequest(t *testing.T) {
+	client := serveGroup(t, "global_default_bucket: {}")
+	for _, tokens := range []int64{0, -7, 1, 5} {
+		if r, err := client.Allow(t.Context(), &pb.AllowRequest{Namespace: "a", BucketName: "b", TokensRequested: tokens}); err != nil || r.Status != ok || r.TokensGranted != tokens {
+			t.Errorf("%d requested: %v, %v", tokens, r, err)
+		}
+	}
+}
+
+// A JSON config without max_tokens_per_request has no bound.
+func TestALargestRequestIsUnboundedInJSON(t *testing.T) {
+	client := serveGroup(t, `{"namespaces": {"a": {"buckets": {"b": {"size": 100, "fill_rate": 50}}}}}`)
+	for _, tc := range []struct {
+		tokens int64
+		want   pb.AllowResponse_Status
+	}{{601, timeout}, {1_000_000, timeout}, {600, ok}} {
+		if r := take(t, client, tc.tokens); r.Status != tc.want {
+			t.Errorf("%d tokens: %v, want %v", tc.tokens, r, tc.want)
 		}
 	}
 }
@@ -333,7 +429,7 @@ func FuzzAllow(f *testing.F) {
 	s := quotaservice.NewServer(buckets.Of(limiter.NewGroup(snapshot(f, "namespaces: {a: {max_dynamic_buckets: 3, dynamic_bucket_template: {}}}"), 1), nil), quotaservice.ServerOptions{})
 	f.Fuzz(func(t *testing.T, namespace, bucket string, tokens, override int64, overridden bool) {
 		r, err := s.Allow(t.Context(), &pb.AllowRequest{Namespace: namespace, BucketName: bucket, TokensRequested: tokens, MaxWaitMillisOverride: override, MaxWaitTimeOverride: overridden})
-		if err != nil || r.WaitMillis < 0 || r.WaitMillis > 1000 || r.Status == ok && r.TokensGranted != max(tokens, 1) || r.Status != ok && (r.TokensGranted != 0 || r.WaitMillis != 0) {
+		if err != nil || r.WaitMillis < 0 || r.WaitMillis > 1000 || r.Status == ok && r.TokensGranted != tokens || r.Status != ok && (r.TokensGranted != 0 || r.WaitMillis != 0) {
 			t.Fatal(r, err)
 		}
 	})

@@ -69,7 +69,7 @@ func TestClientsHearWhatIsDecided(t *testing.T) {
 			{"a:b:c", 1, edge.AsLongAsTheRule, edge.Decision{Reason: edge.Limited}},
 			{"a:x", 1, 0, edge.Decision{Reason: edge.TooManyKeys}},
 			{"x:y", 1, 0, edge.Decision{Reason: edge.Unmatched}},
-			{"a:" + strings.Repeat("x", 2000), 1, 0, edge.Decision{Reason: edge.InvalidKey}},
+			{"a:" + strings.Repeat("x", 2000), 1, 0, edge.Decision{Reason: edge.TooManyKeys}},
 			{"x", 1, 0, edge.Decision{Reason: edge.InvalidKey}},
 			{":x", 1, 0, edge.Decision{Reason: edge.InvalidKey}},
 			{"x:", 1, 0, edge.Decision{Reason: edge.InvalidKey}},

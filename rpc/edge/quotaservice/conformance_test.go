@@ -45,8 +45,13 @@ var conformance = []struct{ name, config, trace string }{
 		a new 1: REJECTED_TIMEOUT`},
 	{"one global default bucket", "{global_default_bucket: {size: 1, fill_rate: 1, wait_timeout_millis: 1}, namespaces: {a: {buckets: {b: {size: 1, fill_rate: 1}}}}}", `
 		x y 1: OK 0
-		a other 1: OK 0
+		y other 1: OK 0
 		x z 1: REJECTED_TIMEOUT
+		a b 1: OK 0`},
+	{"an unknown name in a known namespace", "{global_default_bucket: {size: 1, fill_rate: 1}, namespaces: {a: {buckets: {b: {size: 1, fill_rate: 1}}}, none: {}}}", `
+		a other 1: REJECTED_NO_BUCKET
+		none b 1: REJECTED_NO_BUCKET
+		x y 1: OK 0
 		a b 1: OK 0`},
 	{"no bucket", one("size: 10"), `
 		a c 1: REJECTED_NO_BUCKET
@@ -159,7 +164,7 @@ func play(t *testing.T, client pb.QuotaServiceClient, trace string) (wrong strin
 		}
 		late = time.Since(due)
 		short := most - r.WaitMillis
-		tokens := max(request(t, question).TokensRequested, 1)
+		tokens := request(t, question).TokensRequested
 		if r.Status != ok {
 			tokens = 0
 		}

@@ -7,7 +7,9 @@
 //	quotaservice.NewServer(buckets.Of(node.Group(), nil), quotaservice.ServerOptions{}).Register(server)
 //	err := server.Serve(listener)
 //
-// A bucket is the key `namespace:bucket_name`, ruled as any other key. What
+// A bucket is the key `namespace:bucket_name`, ruled as any other key. A colon in the
+// namespace is `%3A` there, and names that are too long for a key end in their hash:
+// package dynamicconfig/quotaserviceconfig makes rules for the same keys. What
 // becomes of a request is the status of the answer, and never an error:
 //
 //	granted, soft               OK, with wait_millis
@@ -20,11 +22,8 @@
 //
 // As quotaservice does, it takes tokens_requested of 0 or less for 1, lets an
 // override only lower the bucket's longest wait, takes a negative override for
-// 0, and rounds wait_millis down.
-//
-// A namespace with a colon is an invalid request: its buckets could pass for
-// those of another namespace. quotaservice's documentation allows only letters,
-// digits and underscores in names; all else that UTF-8 has is taken here.
+// 0, and rounds wait_millis down. A bucket whose rule has neither max_wait nor
+// max_debt lets callers wait for a second. tokens_granted repeats tokens_requested as it is.
 //
 // Out of scope: the rules (package dynamicconfig/quotaserviceconfig makes them
 // of quotaservice's config), the gRPC server and its health (the caller).

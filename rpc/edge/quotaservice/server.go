@@ -11,6 +11,7 @@ import (
 	"github.com/uber-go/tally/v4"
 	"google.golang.org/grpc"
 
+	"github.com/headgate/headgate/internal/bucketkey"
 	"github.com/headgate/headgate/rpc/edge"
 	"github.com/headgate/headgate/rpc/edge/quotaservice/quotaservicepb"
 )
@@ -28,6 +29,7 @@ type Server struct {
 	quotaservicepb.UnimplementedQuotaServiceServer
 
 	buckets  edge.Buckets
+	looker   edge.Looker             // buckets, if it is one
 	requests [statuses]tally.Counter // by status
 }
 
@@ -35,9 +37,11 @@ var _ quotaservicepb.QuotaServiceServer = (*Server)(nil)
 
 const statuses = int(quotaservicepb.AllowResponse_REJECTED_SERVER_ERROR) + 1
 
-// NewServer returns a Server that asks buckets.
+// NewServer returns a Server that asks buckets. If buckets is an edge.Looker, its
+// MaxWait bounds what callers ask to wait.
 func NewServer(buckets edge.Buckets, o ServerOptions) *Server {
 	s := &Server{buckets: buckets}
+	s.looker, _ = buckets.(edge.Looker)
 	if o.Scope == nil {
 		o.Scope = tally.NoopScope
 	}
@@ -64,24 +68,29 @@ func (s *Server) Allow(ctx context.Context, r *quotaservicepb.AllowRequest) (*qu
 
 func (s *Server) allow(ctx context.Context, r *quotaservicepb.AllowRequest) *quotaservicepb.AllowResponse {
 	namespace, bucket := r.GetNamespace(), r.GetBucketName()
-	if namespace == "" || bucket == "" || strings.IndexByte(namespace, ':') >= 0 {
+	if namespace == "" || bucket == "" {
 		return &quotaservicepb.AllowResponse{Status: quotaservicepb.AllowResponse_REJECTED_INVALID_REQUEST}
 	}
-	tokens := max(r.GetTokensRequested(), 1)
-	d := s.buckets.Decide(ctx, namespace+":"+bucket, tokens, longest(r))
+	key := bucketkey.Of(namespace, bucket)
+	d := s.buckets.Decide(ctx, key, max(r.GetTokensRequested(), 1), s.longest(r, key))
 	if !d.OK {
 		return &quotaservicepb.AllowResponse{Status: rejection(d.Reason)}
 	}
-	return &quotaservicepb.AllowResponse{TokensGranted: tokens, WaitMillis: d.Wait.Milliseconds()}
+	return &quotaservicepb.AllowResponse{TokensGranted: r.GetTokensRequested(), WaitMillis: d.Wait.Milliseconds()}
 }
 
-// longest is how long the caller would wait, if the bucket lets it.
-func longest(r *quotaservicepb.AllowRequest) time.Duration {
+// longest is how long the caller would wait, if the bucket lets it. An override only
+// lowers what the bucket lets callers wait.
+func (s *Server) longest(r *quotaservicepb.AllowRequest, key string) time.Duration {
 	if !r.GetMaxWaitTimeOverride() {
 		return edge.AsLongAsTheRule
 	}
 	const most = math.MaxInt64 / int64(time.Millisecond)
-	return time.Duration(min(max(r.GetMaxWaitMillisOverride(), 0), most)) * time.Millisecond
+	longest := time.Duration(min(max(r.GetMaxWaitMillisOverride(), 0), most)) * time.Millisecond
+	if s.looker != nil && longest > 0 {
+		longest = min(longest, s.looker.MaxWait(key))
+	}
+	return longest
 }
 
 // rejection is the status of a decision that is not OK.

@@ -7,6 +7,7 @@
 package claims
 
 import (
+	"slices"
 	"time"
 
 	"github.com/headgate/headgate/aggregator/internal/account"
@@ -68,6 +69,12 @@ func (a *Account) Report(now time.Duration, limit algorithm.Limit, host uint32, 
 
 // Claim implements account.Leaser.
 func (a *Account) Claim(now time.Duration, t account.Terms, amount float64, host uint32, c Claim) Lease {
+	if a.rule.OneBand {
+		c.Bands = slices.Clone(c.Bands)
+		for i := range c.Bands {
+			c.Bands[i].Priority = 0
+		}
+	}
 	lease := a.Leases.Claim(now,
 		// When a lease from above ends, all those below do, and hosts report no later for it.
 		Terms{Lease: t.Lease, Remember: a.rule.Lease, Recalculate: t.Recalculate, LearnUntil: a.learnsUntil(t.Waits)},
