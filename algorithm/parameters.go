@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -22,7 +23,11 @@ func (r *Registry) Build(name string, parameters map[string]string) (Algorithm, 
 		return a, err
 	}
 	if a.Account != AccountPool || a.Reach != ReachNever {
-		return Algorithm{}, fmt.Errorf("algorithm %q: %w: it takes none: remove them", name, ErrParameter)
+		var names []string
+		for _, parameter := range slices.Sorted(maps.Keys(parameters)) {
+			names = append(names, shown(parameter))
+		}
+		return Algorithm{}, fmt.Errorf("algorithm %q: %w: it takes none: remove %s", name, ErrParameter, strings.Join(names, ", "))
 	}
 	if a.Elastic, err = a.Elastic.With(parameters); err != nil {
 		return Algorithm{}, fmt.Errorf("algorithm %q: %w", name, err)

@@ -42,9 +42,9 @@ func TestBadParametersAreRefusedWithWhatThereIs(t *testing.T) {
 		{NameElastic, map[string]string{"repay": "-3s"}, []string{"repay", "from 1ms"}},
 		{NameElastic, map[string]string{"repay": "0s", "overcommit": "2"}, []string{"repay", "overcommit"}},
 		{NameElastic, map[string]string{strings.Repeat("x", 1000): "1"}, []string{"xxx…"}},
-		{NameAuto, map[string]string{"horizon": "1s"}, []string{"it takes none: remove them"}},
-		{"average/fair-share", map[string]string{"horizon": "1s"}, []string{"it takes none: remove them"}},
-		{NameFairShare, map[string]string{"horizon": "1s"}, []string{"it takes none: remove them"}},
+		{NameAuto, map[string]string{"horizon": "1s"}, []string{`it takes none: remove "horizon"`}},
+		{"average/fair-share", map[string]string{"horizon": "1s"}, []string{`it takes none: remove "horizon"`}},
+		{NameFairShare, map[string]string{"horizon": "1s"}, []string{`it takes none: remove "horizon"`}},
 	} {
 		a, err := Builtin().Build(tt.algorithm, tt.parameters)
 		if a.Account != "" || !errors.Is(err, ErrParameter) {
