@@ -52,3 +52,35 @@ func TestAKeyThatIsAskedForKeepsItsClaim(t *testing.T) {
 		t.Errorf("it claims %+v", c)
 	}
 }
+
+// A key is in debt when the last host leaves it. The cluster above gives a key that nobody wants
+// nothing, so the debt is not paid back. The key is forgotten all the same.
+func TestAKeyInDebtThatNobodyWantsIsForgotten(t *testing.T) {
+	for _, name := range []string{algorithm.NameExact, algorithm.NameAuto} {
+		above := leased(t, dynamicconfig.Rule{Limit: 1000, Algorithm: algorithm.NameFairShare, Learning: dynamicconfig.None})
+		a := below(t, dynamicconfig.Rule{Algorithm: name, Burst: 100, MaxWait: time.Minute})
+		now := time.Duration(0)
+		pass := func(d time.Duration) {
+			for end := now + d; now < end; now += s {
+				if asked := a.Parent().Ask(now, "region"); asked != nil {
+					a.Parent().Hear(now, asked, above.Claim(now, asked), nil)
+				}
+				above.GC(now)
+				a.GC(now)
+			}
+		}
+		auto := name == algorithm.NameAuto
+		for range 30 {
+			took(t, a, now, usage.Take{Auto: auto, Tokens: 10})
+			pass(s)
+		}
+		for range 2 { // for the second, there is the whole limit
+			took(t, a, now, usage.Take{Auto: auto, Tokens: 1e6, Spent: usage.SpentBeyond})
+			pass(9 * s)
+		}
+		pass(time.Hour)
+		if a.keys.Len() > 0 {
+			t.Errorf("%s: after an hour there are %d keys, with %v tokens", name, a.keys.Len(), took(t, a, now, usage.Take{Auto: auto}).Left)
+		}
+	}
+}
