@@ -29,7 +29,7 @@ func TestAnAskThatCanNeverPassIsNoDemand(t *testing.T) {
 	}
 }
 
-// A key whose capacity comes from above is forgotten some time after the last ask.
+// The owner forgets a key with a parent some time after the last ask.
 func TestAnExactKeyWithAParentIsForgotten(t *testing.T) {
 	a := below(t, dynamicconfig.Rule{Algorithm: algorithm.NameExact, Burst: 100})
 	took(t, a, 0, usage.Take{Tokens: 10})
@@ -53,8 +53,8 @@ func TestAKeyThatIsAskedForKeepsItsClaim(t *testing.T) {
 	}
 }
 
-// A key is in debt when the last host leaves it. The cluster above gives a key that nobody wants
-// nothing, so the debt is not paid back. The key is forgotten all the same.
+// A key is in debt when the last host leaves it. The cluster above gives a key without demand
+// nothing, so the debt is not paid back. The owner forgets the key all the same.
 func TestAKeyInDebtThatNobodyWantsIsForgotten(t *testing.T) {
 	for _, name := range []string{algorithm.NameExact, algorithm.NameAuto} {
 		above := leased(t, dynamicconfig.Rule{Limit: 1000, Algorithm: algorithm.NameFairShare, Learning: dynamicconfig.None})
