@@ -29,7 +29,7 @@ func TestAnAskThatCanNeverPassIsNoDemand(t *testing.T) {
 	}
 }
 
-// A key whose capacity comes from above is forgotten some time after the last ask.
+// The owner forgets a key with a parent some time after the last ask.
 func TestAnExactKeyWithAParentIsForgotten(t *testing.T) {
 	a := below(t, dynamicconfig.Rule{Algorithm: algorithm.NameExact, Burst: 100})
 	took(t, a, 0, usage.Take{Tokens: 10})
@@ -50,5 +50,37 @@ func TestAKeyThatIsAskedForKeepsItsClaim(t *testing.T) {
 	a.GC(s / 20)
 	if c := answered(t, a, s, lease(100)); c.Key != "k" {
 		t.Errorf("it claims %+v", c)
+	}
+}
+
+// A key is in debt when the last host leaves it. The cluster above gives a key without demand
+// nothing, so the debt is not paid back. The owner forgets the key all the same.
+func TestAKeyInDebtThatNobodyWantsIsForgotten(t *testing.T) {
+	for _, name := range []string{algorithm.NameExact, algorithm.NameAuto} {
+		above := leased(t, dynamicconfig.Rule{Limit: 1000, Algorithm: algorithm.NameFairShare, Learning: dynamicconfig.None})
+		a := below(t, dynamicconfig.Rule{Algorithm: name, Burst: 100, MaxWait: time.Minute})
+		now := time.Duration(0)
+		pass := func(d time.Duration) {
+			for end := now + d; now < end; now += s {
+				if asked := a.Parent().Ask(now, "region"); asked != nil {
+					a.Parent().Hear(now, asked, above.Claim(now, asked), nil)
+				}
+				above.GC(now)
+				a.GC(now)
+			}
+		}
+		auto := name == algorithm.NameAuto
+		for range 30 {
+			took(t, a, now, usage.Take{Auto: auto, Tokens: 10})
+			pass(s)
+		}
+		for range 2 { // for the second, there is the whole limit
+			took(t, a, now, usage.Take{Auto: auto, Tokens: 1e6, Spent: usage.SpentBeyond})
+			pass(9 * s)
+		}
+		pass(time.Hour)
+		if a.keys.Len() > 0 {
+			t.Errorf("%s: after an hour there are %d keys, with %v tokens", name, a.keys.Len(), took(t, a, now, usage.Take{Auto: auto}).Left)
+		}
 	}
 }

@@ -128,7 +128,10 @@ func (k *Key) Keeps(now, lately time.Duration) bool {
 		if k.Rule == nil {
 			return now-u.last <= lately
 		}
-		_, full := u.level(now, k)
+		tokens, full := u.level(now, k)
+		if k.Part(now) == 0 { // the cluster above gives it nothing to fill with: there is no demand
+			full = full || tokens+float64(k.Rule.Limit)*(now-u.last).Seconds() >= k.Rule.Burst
+		}
 		return !full || u.always && k.Rule.Parent && u.asked+u.wanted > 0
 	case account.Pooled:
 		return k.Rule != nil && !u.Idle(now, lately)
