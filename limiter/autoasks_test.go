@@ -80,8 +80,10 @@ func TestARefusedCallerHearsWhenTheHostAsksAgain(t *testing.T) {
 				decideAt(k, *now, 1, 0)
 			}
 		}, time.Second / 7},
-		{"no answer", func(e *elsewhere, k *Limiter, now *stage.Instant) { e.set(errors.New("away")) },
-			time.Second + dynamicconfig.DefaultAskTimeout},
+		{
+			"no answer", func(e *elsewhere, k *Limiter, now *stage.Instant) { e.set(errors.New("away")) },
+			time.Second + dynamicconfig.DefaultAskTimeout,
+		},
 		{"no room to ask", func(e *elsewhere, k *Limiter, now *stage.Instant) { e.set(stage.ErrBusy) }, 10 * time.Millisecond},
 		{"the owner does not say", func(e *elsewhere, k *Limiter, now *stage.Instant) { e.answer = &stage.Outcome{} }, 5 * time.Second / 4},
 	} {

@@ -236,8 +236,12 @@ func TestTwoChangesOfAlgorithmGiveNoSecondBurst(t *testing.T) {
 	const burst = 20
 	for _, fallback := range []dynamicconfig.Fallback{dynamicconfig.FallbackClosed, dynamicconfig.FallbackSafe} {
 		for _, path := range [][3]string{
-			{"even", "elastic", "even"}, {"even", "elastic", "exact"}, {"even", "request-weighted", "auto"},
-			{"exact", "elastic", "exact"}, {"exact", "elastic", "even"}, {"exact", "elastic", "auto"},
+			{"even", "elastic", "even"},
+			{"even", "elastic", "exact"},
+			{"even", "request-weighted", "auto"},
+			{"exact", "elastic", "exact"},
+			{"exact", "elastic", "even"},
+			{"exact", "elastic", "auto"},
 		} {
 			now, admitted := stage.Now(), 0
 			config := func(algorithm string) *dynamicconfig.Snapshot {

@@ -27,7 +27,7 @@ const (
 // hash of the whole name. A key fits also as a pattern, with each special byte
 // escaped.
 func Of(namespace, name string) string {
-	if 2*(len(namespace)+len(name)) < maxNamespace && strings.IndexAny(namespace, ":%") < 0 {
+	if 2*(len(namespace)+len(name)) < maxNamespace && !strings.ContainsAny(namespace, ":%") {
 		return namespace + ":" + name // nearly all are so
 	}
 	before := Namespace(namespace)

@@ -130,7 +130,7 @@ func (p *peers) close(ctx context.Context) error {
 	var stopping sync.WaitGroup
 	for i, n := range p.nodes {
 		stopping.Go(func() {
-			stopped[i] = errors.Join(p.transports[i].Standalone.Stop(ctx), n.Stop(ctx))
+			stopped[i] = errors.Join(p.transports[i].Stop(ctx), n.Stop(ctx))
 		})
 	}
 	stopping.Wait()

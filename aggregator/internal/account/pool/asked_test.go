@@ -171,9 +171,14 @@ func TestAHostIsLentWhatItUsesSoon(t *testing.T) {
 		wants, cost      float64
 		asking, reported bool
 	}{
-		{1, 1, false, false}, {few - 0.1, 1, false, false},
-		{few, 1, true, false}, {busy - 0.1, 1, true, false}, {busy, 1, true, true},
-		{few, 2, false, false}, {busy + 1, 2, true, false}, {2 * busy, 2, true, true},
+		{1, 1, false, false},
+		{few - 0.1, 1, false, false},
+		{few, 1, true, false},
+		{busy - 0.1, 1, true, false},
+		{busy, 1, true, true},
+		{few, 2, false, false},
+		{busy + 1, 2, true, false},
+		{2 * busy, 2, true, true},
 	} {
 		k := newAsked(limit)
 		k.Report(0, limit, 2, &account.Report{Elapsed: interval, Wants: 0.6 * limit.Rate, Cost: host.cost}) // so the key is short

@@ -39,7 +39,7 @@ func TestAnIntervalThatBecomesShorterTwice(t *testing.T) {
 	limit := algorithm.Limit{Rate: 100, Burst: 100}
 	for _, name := range []string{algorithm.NameElastic, algorithm.NameAuto} {
 		c := reaching(name)
-		c.Settings.Interval = 20 * s
+		c.Interval = 20 * s
 		k := New(0, time.Hour, c)
 		k.Report(-time.Minute, limit, 9, &account.Report{Elapsed: s, Cost: 1})
 		var h elasticHost
@@ -48,7 +48,7 @@ func TestAnIntervalThatBecomesShorterTwice(t *testing.T) {
 		before := plain(k).pool + float64(plain(k).rows.At(plain(k).rows.Find(1)).lent)
 		for i, shorter := range []time.Duration{2 * s, s} {
 			c := reaching(name)
-			c.Settings.Interval = shorter
+			c.Interval = shorter
 			k.Configure(time.Duration(2+i)*s, c)
 		}
 		k.Report(21*s, limit, 1, &account.Report{Allowed: h.rate * 20, Elapsed: 20 * s, Cost: 1})
@@ -63,7 +63,7 @@ func TestAnIntervalThatBecomesShorterBeforeTheAlgorithmChanges(t *testing.T) {
 	limit := algorithm.Limit{Rate: 100, Burst: 100}
 	for _, names := range [][2]string{{algorithm.NameElastic, algorithm.NameAuto}, {algorithm.NameAuto, algorithm.NameElastic}} {
 		c := reaching(names[0])
-		c.Settings.Interval = 20 * time.Second
+		c.Interval = 20 * time.Second
 		k, _ := New(0, time.Hour, c).(account.Pooled)
 		k.Report(-time.Minute, limit, 9, &account.Report{Elapsed: time.Second, Cost: 1})
 		var h elasticHost
@@ -71,10 +71,10 @@ func TestAnIntervalThatBecomesShorterBeforeTheAlgorithmChanges(t *testing.T) {
 		h.report(k, s, limit, 1, 500)
 		had := plain(k).rates(1)
 		c = reaching(names[0])
-		c.Settings.Interval = s
+		c.Interval = s
 		k.Configure(2*s, c)
 		c = reaching(names[1])
-		c.Settings.Interval = s
+		c.Interval = s
 		k = k.Reach(3*s, c)
 		k.Configure(3*s, c)
 		k.Expire(5*s, func(uint32) {})

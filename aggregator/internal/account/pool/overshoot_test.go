@@ -90,7 +90,7 @@ func (c *crowd) change(limit algorithm.Limit, interval time.Duration) {
 		h.rate = h.weight * limit.Rate
 	}
 	config := reaching(algorithm.NameElastic)
-	config.Settings.Interval = interval
+	config.Interval = interval
 	config.Algorithm.Elastic = c.params
 	c.twice = math.Max(c.twice, c.params.WithDefaults().Overcommit)
 	c.k.Configure(c.now, config)
