@@ -4,7 +4,7 @@ package daemon
 
 import (
 	"bytes"
-	"log"
+	"log" //nolint:depguard // the type of http.Server.ErrorLog
 	"log/slog"
 	"net/http"
 	"regexp"
