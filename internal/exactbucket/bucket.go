@@ -195,11 +195,16 @@ func (b *Bucket) Rule(now time.Duration, rule Rule) {
 
 // Follow is Rule for a bucket that was charged with what is spent already. Under a
 // lower rate or burst, a debt that is deeper than callers can make under rule
-// becomes less in proportion, so that it does not take longer to pay back.
+// becomes less in proportion, so that it does not take longer to pay back. After a rate of
+// 0, it becomes as deep as callers can make it.
 func (b *Bucket) Follow(now time.Duration, rule Rule) {
 	level, before := b.settle(now), b.rule
 	b.Rule(now, rule)
-	if less := min(b.rule.Rate/before.Rate, b.rule.Burst/before.Burst); less > 0 && less < 1 {
+	less := min(b.rule.Rate/before.Rate, b.rule.Burst/before.Burst)
+	if before.Rate == 0 { // it may have been any before that
+		less = 0
+	}
+	if b.rule.Rate > 0 && less < 1 {
 		borrowed := b.rule.Rate * max(rule.MaxWait, rule.MaxDebt, 0).Seconds()
 		if least := min(level*less, -b.rule.Burst-max(b.rule.MaxCost, b.rule.Burst)-borrowed); level < least {
 			b.restart(b.since, least)

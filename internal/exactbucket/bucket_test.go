@@ -316,3 +316,15 @@ func TestBucketCountsTheSmallestTakes(t *testing.T) {
 		t.Errorf("%v tokens left; want %v", got, want)
 	}
 }
+
+// A limit becomes 0 for a moment, and then is a millionth of what it was. A debt does not take
+// a million times longer to pay back.
+func TestADebtFollowsALimitThatWasZero(t *testing.T) {
+	b := New(0, Rule{Rate: 1e6, Burst: 1e6})
+	b.Charge(0, 1e9, -1e6)
+	b.Follow(1, Rule{})
+	b.Follow(2, Rule{Rate: 1, Burst: 1})
+	if got := b.Level(2); got < -2 {
+		t.Errorf("%v tokens at 1/s", got)
+	}
+}

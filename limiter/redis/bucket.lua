@@ -49,9 +49,13 @@ if state then
 		-- of both counts since then.
 		local level = held - taken + ruled * ((at - since) / 1e6) + math.min(ruled, rate) * ((now - at) / 1e6)
 		-- Under a lower limit or burst, a debt that is deeper than a charge can make
-		-- becomes less in proportion, so that it does not take longer to pay.
+		-- becomes less in proportion, so that it does not take longer to pay. After a
+		-- rate of 0, which may have been any before that, it is what a charge can make.
 		local less = math.min(rate / ruled, burst / held)
-		if less > 0 and less < 1 then
+		if ruled == 0 then
+			less = 0
+		end
+		if rate > 0 and less < 1 then
 			level = math.max(level, math.min(level * less, floor))
 		end
 		since, taken, changed = now, burst - math.min(level, held, burst), true

@@ -226,6 +226,24 @@ func TestADebtFollowsALowerLimit(t *testing.T) {
 	}
 }
 
+// A limit becomes 0 for a moment, and then is a thousandth of what it was. The script follows
+// it as an exactbucket.Bucket does.
+func TestADebtFollowsALimitThatWasZero(t *testing.T) {
+	c := redistest.Start(t).Client()
+	before := &dynamicconfig.Rule{Limit: 1000, Burst: 100, MaxDebt: time.Minute}
+	run(t, c, 0, stage.Operation{Kind: stage.ChargeTokens, Key: "k", Rule: before, N: 1e6})
+	bucket := exactbucket.New(0, ruleOf(before))
+	bucket.Charge(0, 1e6, -before.MostDebt())
+	for _, limit := range []rate.Limit{0, 1} {
+		rule := &dynamicconfig.Rule{Limit: limit, Burst: 100, MaxDebt: time.Minute}
+		bucket.Follow(0, ruleOf(rule))
+		got := run(t, c, 0, stage.Operation{Key: "k", Rule: rule}).Left
+		if math.Abs(got-bucket.Level(0)) > 1e-6 || limit > 0 && got < -rule.MostDebt() {
+			t.Errorf("at %v/s there are %v tokens left, and an exactbucket.Bucket has %v", limit, got, bucket.Level(0))
+		}
+	}
+}
+
 // Else a bucket of a limit that was 0 would stay as it is for ever, because
 // refusals write nothing.
 func TestARefusalPutsANewRuleInForce(t *testing.T) {

@@ -129,8 +129,10 @@ func (k *Key) Keeps(now, lately time.Duration) bool {
 			return now-u.last <= lately
 		}
 		tokens, full := u.level(now, k)
-		if k.Part(now) == 0 { // the cluster above gives it nothing to fill with: there is no demand
-			full = full || tokens+float64(k.Rule.Limit)*(now-u.last).Seconds() >= k.Rule.Burst
+		if wants, _ := account.Wanted(u); wants == 0 && k.Above != nil {
+			// The cluster above gives next to nothing to a key without demand: what counts
+			// is the rule's limit, under which no debt is deeper than this.
+			full = full || max(tokens, -k.Rule.MostDebt())+float64(k.Rule.Limit)*(now-u.last).Seconds() >= k.Rule.Burst
 		}
 		return !full || u.always && k.Rule.Parent && u.asked+u.wanted > 0
 	case account.Pooled:

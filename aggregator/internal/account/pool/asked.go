@@ -230,7 +230,11 @@ func (k *asked) follow(now time.Duration, rule exactbucket.Rule) (whole bool) {
 		k.pool = lower(k.pool+rule.Rate*seconds(now-since), k.room(limitOf(rule)))
 	}
 	deepest := account.Deepest(k.terms, limitOf(rule))
-	if less := lower(rule.Rate/before.Rate, rule.Burst/before.Burst); k.pool < deepest && less > 0 && less < 1 {
+	less := lower(rule.Rate/before.Rate, rule.Burst/before.Burst)
+	if before.Rate == 0 { // it may have been any before that
+		less = 0
+	}
+	if k.pool < deepest && rule.Rate > 0 && less < 1 {
 		// A debt does not take longer to pay back because the limit is lower now.
 		k.pool = upper(k.pool, lower(k.pool*less, deepest))
 	}

@@ -97,3 +97,24 @@ func TestADebtHasAnEnd(t *testing.T) {
 		}
 	}
 }
+
+// A limit becomes 0 for a moment, and then is a millionth of what it was. A debt does not take
+// a million times longer to pay back.
+func TestADebtFollowsALimitThatWasZero(t *testing.T) {
+	for _, name := range []string{algorithm.NameAuto, algorithm.NameExact} {
+		k, _ := New(0, time.Hour, reaching(name)).(account.Bucketed)
+		var left float64
+		for i, rate := range []float64{1e6, 0, 1} {
+			limit, now := algorithm.Limit{Rate: rate, Burst: rate}, time.Duration(i)
+			b := k.Bucket(now, bucketOf(limit))
+			if i == 0 {
+				b.Charge(now, 1e9, account.Deepest(nil, limit))
+			}
+			left = b.Level(now)
+			k.Settle(now)
+		}
+		if left < -2 {
+			t.Errorf("%s: %v tokens at 1/s", name, left)
+		}
+	}
+}
