@@ -239,21 +239,3 @@ func TestAFallbackDoesNotProlongADebt(t *testing.T) {
 		}
 	}
 }
-
-// A host that uses little has a full fallback when its lease ends, although no report was
-// answered since it began.
-func TestALightHostHasAFullFallbackAfterItsLease(t *testing.T) {
-	g := NewGroup(snapshot(t, weighted(100)), 2)
-	k := g.For("k")
-	take(k, 0, 1)
-	answer(t, g, second, 0.5, 10, usage.FloorNone, 30*time.Second)
-	now := second
-	for ; now < 31*second; now += second {
-		take(k, now, 5)
-		g.Manual().Report(now)
-	}
-	g.Manual().Report(now)
-	if s := only(t, g, now, "k"); !s.Fallback || s.Level.Burst != 50 || s.Level.Tokens < 45 {
-		t.Errorf("after 5/s of a limit of 100/s it has %+v", s.Level)
-	}
-}
