@@ -503,3 +503,41 @@ func TestAMoveFromAFullGrantGivesNoSecondBurst(t *testing.T) {
 		}
 	}
 }
+
+// What a bucket elsewhere knows of its first time counts when the key leaves it again.
+func TestAMoveAwayFromABucketThatIsAskedAgainGivesNoSecondBurst(t *testing.T) {
+	const burst = 20
+	now, admitted := stage.Now(), 0
+	config := func(algorithm string) *dynamicconfig.Snapshot {
+		rule := dynamicconfig.Rule{Key: "k", Limit: 1e-6, Burst: burst, Algorithm: algorithm, Fallback: dynamicconfig.FallbackClosed}
+		s, err := dynamicconfig.Config{Name: "test", Rules: []dynamicconfig.Rule{rule}}.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	g := limiter.NewGroup(config("auto"), 1, limiter.WithRemote("auto", &drained{left: burst}),
+		limiter.WithRemote("redis", &drained{left: burst}), limiter.WithBackground(func(f func()) { f() }))
+	take := func(n int) {
+		for range n {
+			if v, _ := g.For("k").Stage().Take(t.Context(), stage.Request{Now: now, N: 1, Kind: stage.Final}); v.OK() {
+				admitted++
+			}
+		}
+	}
+	take(15)
+	g.Manual().Configure(now, config("even"))
+	g.Manual().Configure(now, config("auto"))
+	now = now.Add(time.Second)
+	for _, b := range g.Manual().Report(now) {
+		grants := grantOf(1, 0, burst, time.Minute)
+		grants.Tokens = []float64{5}
+		if err := g.Manual().Apply(now, b, nil, grants); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g.Manual().Configure(now, config("redis"))
+	if take(burst); admitted > burst {
+		t.Errorf("%d of a burst of %d", admitted, burst)
+	}
+}

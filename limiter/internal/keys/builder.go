@@ -116,12 +116,12 @@ func (b *builder) fill(now stage.Instant, key string, old, next *State, hosts in
 			s.Part().Common().State(old.stated(kept, unit(s)))
 		}
 		if t.Algorithm == asked {
-			b.adopt(now, s, t, hosts, known)
+			b.adopt(now, s, t, hosts, known, used)
 		} else {
-			b.adopt(now, s, t, hosts, used)
+			b.adopt(now, s, t, hosts, used, used)
 		}
 		if r := remoteOf(s.Part()); r != nil && used > 0 && old.unasked(s) && i == answering(rule) {
-			r.TakeOver(now, used)
+			r.TakeOver(now, used, used)
 		}
 		next.pair[i] = s
 	}
@@ -232,8 +232,8 @@ func (b *builder) newPart(now stage.Instant, key string, t *share.Terms, hosts i
 
 // adopt puts s under t, and makes its part one that asks elsewhere if t wants
 // that. A bucket elsewhere that was not asked before is charged with what this
-// host used lately, so that it gives no second burst.
-func (b *builder) adopt(now stage.Instant, s *report.Subject, t *share.Terms, hosts int, used int64) {
+// host used lately and it does not know, so that it gives no second burst.
+func (b *builder) adopt(now stage.Instant, s *report.Subject, t *share.Terms, hosts int, charge, used int64) {
 	setTerms(now, s.Part(), t)
 	r := rateOf(s.Part())
 	if r == nil {
@@ -255,7 +255,7 @@ func (b *builder) adopt(now stage.Instant, s *report.Subject, t *share.Terms, ho
 			s.SetPart(now, remote.New(r, elsewhere, b.hub))
 		}
 		if of := stageOf(s); used > 0 && of.Level(now).Remote {
-			remoteOf(s.Part()).TakeOver(now, used)
+			remoteOf(s.Part()).TakeOver(now, charge, used)
 		}
 	}
 }
