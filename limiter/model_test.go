@@ -858,7 +858,9 @@ func (m *model) report(*rapid.T) {
 	m.send(func(s *side) []*limiter.Batch { return s.manual.Report(m.now) })
 	for _, k := range m.keys {
 		for _, p := range k.parts {
-			p.charged = p.taken
+			if !p.granted { // else the next grant does
+				p.charged = p.taken
+			}
 		}
 	}
 }

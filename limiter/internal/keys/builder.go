@@ -116,12 +116,12 @@ func (b *builder) fill(now stage.Instant, key string, old, next *State, hosts in
 			s.Part().Common().State(old.stated(kept, unit(s)))
 		}
 		if t.Algorithm == asked {
-			b.adopt(now, s, t, hosts, known)
+			b.adopt(now, s, t, hosts, known, used)
 		} else {
-			b.adopt(now, s, t, hosts, used)
+			b.adopt(now, s, t, hosts, used, used)
 		}
 		if r := remoteOf(s.Part()); r != nil && used > 0 && old.unasked(s) && i == answering(rule) {
-			r.TakeOver(now, used)
+			r.TakeOver(now, used, used)
 		}
 		next.pair[i] = s
 	}
@@ -175,9 +175,9 @@ func (st *State) due(now stage.Instant, hosts int) (known, used int64, asked str
 
 // lately is what this host has used of late, as far as the parts of st, whose level
 // it is, would not have filled in again. Of a bucket elsewhere it is an even part of
-// what all hosts used. A grant may lend fewer tokens than its bucket holds. So a host
-// that lacks some of them has used no more than all parts ever allowed or took over,
-// or the fallback lacks.
+// what all hosts used. A grant may lend fewer tokens than its bucket holds, and its
+// bucket may hold few. So a host with a grant has used as much as the fallback lacks, or
+// what the bucket lacks as far as all parts ever allowed it or took it over.
 func (st *State) lately(now stage.Instant, level stage.Level, hosts int) int64 {
 	used, r := evenly(level, hosts), st.answering()
 	if level.Remote || r == nil {
@@ -194,7 +194,7 @@ func (st *State) lately(now stage.Instant, level stage.Level, hosts int) int64 {
 	case !r.Granted():
 		return max(used, min(rests, allowed))
 	case level.Limit < rate.Inf:
-		return min(used, max(rests, allowed))
+		return max(rests, min(used, allowed))
 	default:
 		return rests
 	}
@@ -232,8 +232,8 @@ func (b *builder) newPart(now stage.Instant, key string, t *share.Terms, hosts i
 
 // adopt puts s under t, and makes its part one that asks elsewhere if t wants
 // that. A bucket elsewhere that was not asked before is charged with what this
-// host used lately, so that it gives no second burst.
-func (b *builder) adopt(now stage.Instant, s *report.Subject, t *share.Terms, hosts int, used int64) {
+// host used lately and it does not know, so that it gives no second burst.
+func (b *builder) adopt(now stage.Instant, s *report.Subject, t *share.Terms, hosts int, charge, used int64) {
 	setTerms(now, s.Part(), t)
 	r := rateOf(s.Part())
 	if r == nil {
@@ -255,7 +255,7 @@ func (b *builder) adopt(now stage.Instant, s *report.Subject, t *share.Terms, ho
 			s.SetPart(now, remote.New(r, elsewhere, b.hub))
 		}
 		if of := stageOf(s); used > 0 && of.Level(now).Remote {
-			remoteOf(s.Part()).TakeOver(now, used)
+			remoteOf(s.Part()).TakeOver(now, charge, used)
 		}
 	}
 }

@@ -171,13 +171,14 @@ func (s *Stage) Owe(now stage.Instant, n int64) {
 	s.handOver(now)
 }
 
-// TakeOver charges the remote with n tokens that this host used before s was asked.
-func (s *Stage) TakeOver(now stage.Instant, n int64) {
-	s.before.Add(min(n, bucket.MaxCost))
+// TakeOver charges the remote with n of the tokens that this host used before s was
+// asked; the remote knows the rest.
+func (s *Stage) TakeOver(now stage.Instant, n, used int64) {
+	s.before.Add(min(used, bucket.MaxCost))
 	s.Owe(now, n)
 }
 
-// TookOver is what TakeOver has charged the remote with, ever.
+// TookOver is what was used before TakeOver, ever.
 func (s *Stage) TookOver() int64 { return s.before.Load() }
 
 // Cap implements stage.Stage. It lowers the fallback's tokens, and the estimate
