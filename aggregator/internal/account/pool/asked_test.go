@@ -19,7 +19,6 @@ import (
 type askingHost struct {
 	elasticHost
 	id   uint32
-	lost bool // the next answer to a report does not arrive
 	asks int
 }
 
@@ -93,13 +92,7 @@ func TestHostsOfAKeyFarFromItsLimitAskSeldom(t *testing.T) {
 }
 
 func (h *askingHost) report(k *asked, now time.Duration, limit algorithm.Limit, wants float64) account.Grant {
-	before := h.elasticHost
-	g := h.elasticHost.report(k, now, limit, h.id, wants)
-	if h.lost {
-		h.elasticHost = before
-		h.advance(now)
-	}
-	return g
+	return h.elasticHost.report(k, now, limit, h.id, wants)
 }
 
 // uses are what was used when, in order.
@@ -322,8 +315,8 @@ func TestANewKeyHasItsBurst(t *testing.T) {
 	}
 }
 
-// Hosts come and go, use all that they can get at times of their choice, report when
-// they like, and lose answers. In no window do they use more than one bucket gives
+// Hosts come and go, use all that they can get at times of their choice, and report when
+// they like. In no window do they use more than one bucket gives
 // and what they may have saved.
 func TestAskingHostsKeepTheLimit(t *testing.T) {
 	lent := 0
@@ -347,12 +340,10 @@ func TestAskingHostsKeepTheLimit(t *testing.T) {
 			if rapid.IntRange(0, 2).Draw(t, "do") > 0 {
 				all.add(now, h.drain(k, now, limit, rapid.SampledFrom([]int{1, 10, 5000}).Draw(t, "most"), wants.Draw(t, "by now")))
 			} else {
-				h.lost = rapid.IntRange(0, 3).Draw(t, "lost") == 0
 				h.report(k, now, limit, wants.Draw(t, "wants"))
 			}
 			for i := range hosts {
 				if h := &hosts[i]; now-h.reported >= interval {
-					h.lost = false
 					h.report(k, now, limit, wants.Draw(t, "wants"))
 				}
 			}
