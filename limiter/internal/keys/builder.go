@@ -194,7 +194,7 @@ func (st *State) lately(now stage.Instant, level stage.Level, hosts int) int64 {
 	case !r.Granted():
 		return max(used, min(rests, allowed))
 	case level.Limit < rate.Inf:
-		return max(rests, min(used, allowed))
+		return max(min(used, max(rests, allowed)), min(rests, allowed)) // what rests may have been capped
 	default:
 		return rests
 	}
