@@ -858,9 +858,7 @@ func (m *model) report(*rapid.T) {
 	m.send(func(s *side) []*limiter.Batch { return s.manual.Report(m.now) })
 	for _, k := range m.keys {
 		for _, p := range k.parts {
-			if !p.granted { // else the next grant does
-				p.charged = p.taken
-			}
+			p.charged = p.taken
 		}
 	}
 }

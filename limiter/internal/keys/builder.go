@@ -175,9 +175,9 @@ func (st *State) due(now stage.Instant, hosts int) (known, used int64, asked str
 
 // lately is what this host has used of late, as far as the parts of st, whose level
 // it is, would not have filled in again. Of a bucket elsewhere it is an even part of
-// what all hosts used. A grant may lend fewer tokens than its bucket holds, and its
-// bucket may hold few. So a host with a grant has used as much as the fallback lacks, or
-// what the bucket lacks as far as all parts ever allowed it or took it over.
+// what all hosts used. A grant may lend fewer tokens than its bucket holds. So a host
+// that lacks some of them has used no more than all parts ever allowed or took over,
+// or the fallback lacks.
 func (st *State) lately(now stage.Instant, level stage.Level, hosts int) int64 {
 	used, r := evenly(level, hosts), st.answering()
 	if level.Remote || r == nil {
@@ -194,7 +194,7 @@ func (st *State) lately(now stage.Instant, level stage.Level, hosts int) int64 {
 	case !r.Granted():
 		return max(used, min(rests, allowed))
 	case level.Limit < rate.Inf:
-		return max(rests, min(used, allowed))
+		return min(used, max(rests, allowed))
 	default:
 		return rests
 	}

@@ -98,11 +98,6 @@ func (st *State) left(now stage.Instant, hosts int, parts bool) remains {
 	if parts && !level.Remote {
 		level.Tokens = max(level.Tokens, level.Burst-float64(st.lately(now, st.Stage.Level(now), hosts)))
 	}
-	if r := st.answering(); r != nil && r.Granted() && !level.Remote { // a grant's bucket may hold few tokens
-		if rests := r.Rests(now); rests.Missing() > level.Missing() {
-			level = rests
-		}
-	}
 	more := math.IsInf(left.tokens, 1) || level.Missing() > left.missing() || level.Missing() == left.missing() && left.remote == ""
 	if level.Limit < rate.Inf && (more || level.Remote) {
 		left.tokens, left.burst, left.limit, left.at = level.Tokens, level.Burst, level.Limit, now
