@@ -83,7 +83,7 @@ func (k *Account) tune(c *account.Config) {
 // shortBelow is the part of the burst that a key saves at most while it is short, below
 // a parent: the pools of other clusters are full too, and one bucket for all of them
 // would be empty.
-const shortBelow = 0.15
+const shortBelow = 0.1
 
 const (
 	silence = algorithm.Silence
@@ -155,6 +155,9 @@ func (k *Account) Report(now time.Duration, limit algorithm.Limit, host uint32, 
 	row, saved := k.receive(now, limit, host, r)
 	row.heard = k.part != unweighed
 	k.bound(limit)
+	if k.terms != nil && k.terms.Parent {
+		k.boundBelow(limit)
+	}
 	if now < k.learns || !row.heard {
 		k.listen(row, r)
 		return account.Grant{}, false
@@ -165,12 +168,19 @@ func (k *Account) Report(now time.Duration, limit algorithm.Limit, host uint32, 
 // bound keeps the pool between the deepest debt and what there is room for.
 func (k *Account) bound(limit algorithm.Limit) {
 	k.pool = lower(k.pool, k.room(limit))
-	if k.wants > limit.Rate && k.terms != nil && k.terms.Parent {
-		k.pool = lower(k.pool, shortBelow*limit.Burst)
-	}
 	if k.pool < -limit.Burst { // the deepest debt is more than that
 		k.pool = upper(k.pool, account.Deepest(k.terms, limit))
 	}
+}
+
+// boundBelow is bound below a parent, whose limit is a part that changes. A part that
+// becomes smaller makes debts that one bucket would not have: deeper ones than a burst are
+// forgiven.
+func (k *Account) boundBelow(limit algorithm.Limit) {
+	if k.wants > limit.Rate {
+		k.pool = lower(k.pool, shortBelow*limit.Burst)
+	}
+	k.pool = upper(k.pool, -limit.Burst)
 }
 
 // receive takes in what host did and wants. Its row holds nothing then. Saved is
