@@ -240,7 +240,7 @@ func TestOptionsThatContradictAreRefused(t *testing.T) {
 		"WithTLS":              {headgate.WithTLS(tlsOf(t, ca)), headgate.WithTransport(new(rpcyarpc.Standalone))},
 		"needs a name for":     {headgate.WithParent("", nil)},
 		"needs the name that":  {headgate.WithRemote("", nil)},
-		"a name and an algori": {headgate.WithAlgorithm("", nil)},
+		"a name and a function": {headgate.WithAlgorithm("", nil)},
 	} {
 		_, err := headgate.New(headgate.Config{Address: "127.0.0.1:1"}, memory.New(limits(t, fourKeys)), membersAt(t, l), opts...)
 		if err == nil || !strings.Contains(err.Error(), want) {
