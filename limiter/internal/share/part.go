@@ -117,10 +117,11 @@ type Base struct {
 	stated   atomic.Uint64 // float64 bits of the demand, or of Measured
 
 	// The newest Grant, in less room.
-	until               stage.Instant
-	weight, burst, used float64
-	floor               usage.Floor
-	given               bool
+	until         stage.Instant
+	weight, burst float64
+	used          atomic.Uint64 // float64 bits; Rate.Alone reads it beside reports
+	floor         usage.Floor
+	given         bool
 
 	granted bool        // the grant is in force
 	beyond  bool        // a Rate's bucket is deeper or faster than that: see Rate.Borrow and Rate.Alone
@@ -172,14 +173,18 @@ func (b *Base) SetTerms(t *Terms) { b.terms.Store(t) }
 
 // Grant is the newest grant.
 func (b *Base) Grant() Grant {
-	return Grant{b.given, b.floor, b.weight, b.burst, b.used, b.until}
+	return Grant{b.given, b.floor, b.weight, b.burst, b.usedLately(), b.until}
 }
 
 // SetGrant notes a grant; Steer puts it in force.
 func (b *Base) SetGrant(g Grant) {
 	b.given, b.floor, b.until = g.Given, g.Floor, g.Until
-	b.weight, b.burst, b.used = g.Weight, g.Burst, g.Used
+	b.weight, b.burst = g.Weight, g.Burst
+	b.used.Store(math.Float64bits(g.Used))
 }
+
+// usedLately is Used of the newest grant. Safe for concurrent use.
+func (b *Base) usedLately() float64 { return math.Float64frombits(b.used.Load()) }
 
 // Valid reports whether the grant should decide at now.
 func (b *Base) Valid(now stage.Instant) bool {
@@ -238,7 +243,7 @@ func (b *Base) granting(hosts int) Level {
 	if quota < even {
 		switch b.floor {
 		case usage.FloorUnused:
-			quota = min(quota+max(0, limit-b.used), even)
+			quota = min(quota+max(0, limit-b.usedLately()), even)
 		case usage.FloorEven:
 			quota = even
 		}
