@@ -10,7 +10,7 @@
 //	host c ─ usage ──▶ └──────────────────────────────────────────┘
 //
 // The way of a report is Step, Table.Visit, update.Rows, row, decide, and then the
-// Report of the key's account, whatever that is. This package has the messages and the
+// Report of the key's account. This package has the messages and the
 // steps; internal/owned has the keys, internal/rules says what rules mean for them, and
 // internal/batches recognizes takes that are delivered twice.
 //

@@ -235,7 +235,7 @@ func (u *update) decide(k *owned.Key, i int) (g account.Grant, ok bool) {
 		k.Above.Stir(u.now)
 		g.Weight *= part
 		if _, asked := k.Account.(account.Bucketed); !asked {
-			g.Used = max(g.Used, float64(k.Rule.Limit)) // what is left of it is not for them
+			g.Used = max(g.Used, float64(k.Rule.Limit)) // so hosts do not use the rest of it
 		}
 		ok = ok && !k.Above.Waits()
 	}

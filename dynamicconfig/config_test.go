@@ -198,7 +198,7 @@ func TestPropertiesComplete(t *testing.T) {
 	}
 }
 
-// Whatever numbers come in, a snapshot has only valid ones.
+// A snapshot has valid numbers only, from any input.
 func TestConfigLetsNoInvalidNumberThrough(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := rapid.OneOf(rapid.Float64(), rapid.Float64Range(0, 1e13), rapid.SampledFrom([]float64{0, math.NaN(), math.Inf(1), math.Inf(-1), 5e-324, 1, 1e12}))

@@ -218,7 +218,7 @@ func TestBoundsOnWhatIsNested(t *testing.T) {
 	}
 }
 
-// Whatever numbers come in, a snapshot has only valid ones.
+// A snapshot has valid numbers only, from any input.
 func TestConfigLetsNoInvalidLeaseThrough(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := rapid.OneOf(rapid.Float64(), rapid.Float64Range(0, 2), rapid.SampledFrom([]float64{0, math.NaN(), math.Inf(1), math.Inf(-1), 1, 7, 1e9, 1e9 + 1, 1e12}))

@@ -275,8 +275,8 @@ func TestTwoChangesOfAlgorithmGiveNoSecondBurst(t *testing.T) {
 	}
 }
 
-// What was used before a level that cannot show it fills in as fast as the limit that is
-// in force meanwhile.
+// A level without tokens cannot show how much was used before. That fills in at the limit
+// that is in force meanwhile.
 func TestWhatAKeyUsedFillsInUnderTheNextLimit(t *testing.T) {
 	const burst = 20
 	closed := dynamicconfig.Rule{Key: "k", Limit: 0.1, Burst: burst, Algorithm: "elastic", Fallback: dynamicconfig.FallbackClosed}
@@ -418,7 +418,7 @@ func TestAMoveThereAndBackChargesNothingTwice(t *testing.T) {
 	}
 }
 
-// What a grant refills has filled in elsewhere, too, and does so once.
+// Tokens that fill in under a grant fill in at the bucket elsewhere too, but only once.
 func TestAMoveFromAGrantThatRefillsGivesNoSecondBurst(t *testing.T) {
 	const burst = 20
 	now, admitted := stage.Now(), 0
@@ -466,7 +466,8 @@ func TestAMoveFromAGrantThatRefillsGivesNoSecondBurst(t *testing.T) {
 	}
 }
 
-// What a bucket elsewhere knows of its first time counts when the key leaves it again.
+// A bucket elsewhere that is asked a second time knows the tokens of the first time. They
+// count as used when the key leaves it again.
 func TestAMoveAwayFromABucketThatIsAskedAgainGivesNoSecondBurst(t *testing.T) {
 	const burst = 20
 	now, admitted := stage.Now(), 0

@@ -21,7 +21,7 @@ func newPeers() peers {
 	return peers{of: make(map[netip.Prefix]map[*conn]struct{}), with: make(map[int]int)}
 }
 
-// peerOf is who connects from a: an address of IPv4, or a network of IPv6 of the
+// peerOf returns the peer with address a: an IPv4 address, or the IPv6 network of the
 // size that one customer gets. All that connect at a Unix socket are one peer.
 func peerOf(a net.Addr) netip.Prefix {
 	tcp, ok := a.(*net.TCPAddr)

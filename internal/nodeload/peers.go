@@ -39,7 +39,7 @@ type peers struct {
 	rowsSent, rowsReceived atomic.Int64 // keys in reports
 	calls                  atomic.Int64 // with reports, that the node under test made
 	asksSent, asksReceived atomic.Int64
-	failed                 atomic.Int64 // reports that the peers made in vain
+	failed                 atomic.Int64 // reports of the peers that failed
 
 	mu   sync.Mutex // protects following fields
 	took []time.Duration
@@ -196,7 +196,7 @@ type calling struct {
 	peers *peers
 }
 
-// Update implements rpc.Decider. What is timed is what a host waits for.
+// Update implements rpc.Decider. It measures how long the host waits for the answer.
 func (c calling) Update(ctx context.Context, caller string, payload *anypb.Any) (*anypb.Any, error) {
 	if payload.TypeUrl == usage.TakesTypeURL {
 		c.peers.asksSent.Add(rowsIn(payload))

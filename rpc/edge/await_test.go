@@ -15,7 +15,7 @@ import (
 
 const tenPerSecond = "limits: [{key: k, limit: 10/s, burst: 1, algorithm: even}]"
 
-// Requests whose deadline comes before their turn hold nobody's turn.
+// A request whose deadline comes before its turn is refused, and delays no other request.
 func TestARequestThatCannotWaitUntilItsTurnIsRefusedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := buckettest.Of(t, tenPerSecond)

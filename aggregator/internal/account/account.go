@@ -149,7 +149,7 @@ type Settings struct {
 	// Interval is how often hosts report; > 0.
 	Interval time.Duration
 
-	// Member is who host is. Nil: hosts have no names and no labels.
+	// Member returns the name and the labels of host. Nil: hosts have no names and no labels.
 	Member func(host uint32) Member
 }
 
@@ -208,10 +208,10 @@ type Report struct {
 	Keeps bool
 }
 
-// Deepest is the level that what is spent already, or what a caller was told, may bring
-// a bucket of rule with this limit to, whoever keeps it: as deep as events that are allowed
-// within max_wait or max_debt bring it, and then a burst and one event of the largest cost.
-// Without it, one message could close a key for ever. Rule may be nil.
+// Deepest is the lowest level of a bucket of rule with this limit, in every account.
+// Events that are allowed within max_wait or max_debt borrow some of it. A charge may
+// take a burst and one event of the largest cost beyond that. Without this bound, one
+// message could close a key for ever. Rule may be nil.
 func Deepest(rule *dynamicconfig.Rule, limit algorithm.Limit) float64 {
 	if rule == nil {
 		return -limit.Burst

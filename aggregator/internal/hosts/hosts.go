@@ -86,7 +86,7 @@ func (n *Numbers) Add(id uint32, rows int64) {
 	}
 }
 
-// Member is who host is.
+// Member returns the name and the labels of host.
 func (n *Numbers) Member(host uint32) account.Member {
 	m := account.Member{Name: n.Name(host)}
 	if labels := n.labels.Load(); labels != nil {

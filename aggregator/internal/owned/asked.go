@@ -82,8 +82,8 @@ func (u *asked) take(now time.Duration, k *Key, t *usage.Take, by, host uint32) 
 	return took
 }
 
-// level is what is left for k at now, and whether nothing is missing. What hosts hold
-// is not in it.
+// level returns the tokens in k's bucket at now, and whether it is full. Tokens that hosts
+// hold are not in it.
 func (u *asked) level(now time.Duration, k *Key) (tokens float64, full bool) {
 	b := u.Bucket(now, bucketRule(k.Rule, k.Limit(k.Part(now))))
 	defer u.Settle(now)
@@ -91,8 +91,8 @@ func (u *asked) level(now time.Duration, k *Key) (tokens float64, full bool) {
 	return b.Level(now), b.Full(now)
 }
 
-// left is what is left for k at now as a take of nothing, from which another owner
-// learns; false if k keeps no bucket, or if the bucket is full.
+// left returns the level of k's bucket at now as a take of no tokens, from which another
+// owner learns it; false if k keeps no bucket, or if the bucket is full.
 func (k *Key) left(now time.Duration) (row usage.Take, ok bool) {
 	u, ok := k.Account.(*asked)
 	if !ok || k.Rule == nil {

@@ -117,8 +117,8 @@ func (c *claimant) answer(k *Key, granted account.Lease, capacity float64, learn
 	}
 }
 
-// safe is what the claimant may use when its lease has ended and nobody answers:
-// for each client that it speaks for, what a host's fallback would be.
+// safe is the capacity that the claimant may use when its lease has ended and no owner
+// answers: for each client that it speaks for, the fallback of one host.
 func (c *claimant) safe(k *Key, capacity float64) float64 {
 	clients := 0.0
 	for _, b := range c.claim.Bands {

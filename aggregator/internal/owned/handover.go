@@ -13,8 +13,8 @@ import (
 	"github.com/headgate/headgate/rpc/usage"
 )
 
-// Leases are what hosts hold at now of the keys that are leased out, as claims to keep
-// it. Of a rule that migrates, only the algorithm that answers counts.
+// Leases returns the amounts that hosts hold at now of keys that are leased out, as
+// claims to keep them. Of a rule that migrates, only the algorithm that answers counts.
 func (ks *Keys) Leases(now time.Duration) (rows []claims.Claim) {
 	for sh := range ks.Table.All {
 		for _, e := range sh.Entries() {
@@ -46,8 +46,8 @@ func (ks *Keys) leases(rows []claims.Claim, now time.Duration, sh *Shard, k *Key
 	return rows
 }
 
-// Buckets are what is left at now in the buckets of the keys that moved holds for, as
-// takes of nothing that the owner whose number is by answered. A full bucket has none.
+// Buckets returns the levels at now of the buckets of keys for which moved is true, as
+// takes of no tokens that the owner with number by answered. A full bucket has no row.
 func (ks *Keys) Buckets(now time.Duration, by uint32, moved func(key string) bool) (rows []usage.Take) {
 	for sh := range ks.Table.All {
 		for _, e := range sh.Entries() {

@@ -75,7 +75,7 @@ func (k *Key) Room(now time.Duration, host uint32, gone func(host uint32)) bool 
 	return k.Account.Hosts() < most
 }
 
-// Limit is what k's hosts share at now: part of its rule's.
+// Limit is the part of the rule's limit and burst that k's hosts share.
 func (k *Key) Limit(part float64) algorithm.Limit {
 	return algorithm.Limit{Rate: part * float64(k.Rule.Limit), Burst: part * k.Rule.Burst}
 }
@@ -88,8 +88,8 @@ func (k *Key) Part(now time.Duration) float64 {
 	return k.Above.Part(now)
 }
 
-// Soon is after how long to ask again. Who is short of what others still hold asks
-// a few times while these come to give it back.
+// Soon is after how long a claimant should ask again. A claimant that is short of
+// amounts which others still hold asks a few times while the others give them back.
 func (k *Key) Soon(short bool) time.Duration {
 	refresh := k.Above.Refresh(k.Rule.Refresh)
 	if !short {
@@ -155,6 +155,6 @@ func (k *Key) quota() *rules.Quota {
 	return k.Settings.Quota(k.Rule.Key, name)
 }
 
-// Count counts k n times more with its rule's keys, whatever max_keys says: it is there,
-// or is not any more.
+// Count adds n to the number of keys of k's rule, also beyond max_keys: the key was made
+// already, or is gone.
 func (k *Key) Count(n int64) { k.quota().Add(n) }

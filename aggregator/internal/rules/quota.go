@@ -55,7 +55,8 @@ func (q *Quota) Enter(most int) bool {
 	return true
 }
 
-// Add counts n keys, whatever the bound is: they are there, or are not any more.
+// Add adds n to the number of keys, also beyond the bound: the keys exist already, or are
+// gone.
 func (q *Quota) Add(n int64) {
 	if q != nil {
 		q.keys.Add(n)

@@ -23,7 +23,7 @@ type Settings struct {
 	MaxKeys  int64
 	MaxHosts int // of each key
 
-	// Snapshot is what they are made of.
+	// Snapshot is the config that the Settings are made from.
 	Snapshot *dynamicconfig.Snapshot
 
 	registry *algorithm.Registry
@@ -31,8 +31,9 @@ type Settings struct {
 	quotas   quotas
 }
 
-// New works snapshot out for algorithms in registry. Member is who a host is. The
-// Settings before may be nil. New returns all that is wrong with the properties.
+// New returns the Settings of snapshot, for the algorithms in registry. Member returns
+// the name and the labels of a host. Before, the Settings in force until now, may be nil.
+// The error joins all errors of the properties.
 func New(registry *algorithm.Registry, snapshot *dynamicconfig.Snapshot, member func(host uint32) account.Member, before *Settings) (*Settings, error) {
 	p := snapshot.Properties()
 	average := account.Average{

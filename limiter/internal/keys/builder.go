@@ -154,8 +154,9 @@ func (st *State) level(now stage.Instant) stage.Level {
 	return level
 }
 
-// due is what a bucket elsewhere is charged with that takes over from st: known if
-// its algorithm is asked, because it knows the rest, and else used.
+// due returns how many tokens to charge a bucket elsewhere with that takes over from st:
+// known if its algorithm is asked, because that bucket knows the rest already, and else
+// used.
 func (st *State) due(now stage.Instant, hosts int) (known, used int64, asked string) {
 	if st.pair[0] != nil && st.Stage != nil {
 		known = st.lately(now, st.Stage.Level(now), hosts)

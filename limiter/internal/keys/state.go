@@ -78,9 +78,9 @@ func unit(s *report.Subject) int {
 	return 0
 }
 
-// left is what st leaves for a State with parts or without: its remains, or its own
-// level if more is missing there. A State with parts needs to know what was used,
-// because a grant lends fewer tokens than its bucket holds.
+// left returns the remains that the State after st begins with: st's own remains, or its
+// level if more is missing there. With parts, the next State needs to know how much was
+// used, because a grant lends fewer tokens than its bucket holds.
 func (st *State) left(now stage.Instant, hosts int, parts bool) remains {
 	left := nothing
 	if st.remains != nil {
@@ -110,8 +110,8 @@ func (st *State) left(now stage.Instant, hosts int, parts bool) remains {
 	return left
 }
 
-// remainder is what next, which follows st, is to remember of what st left; nil if
-// nothing.
+// remainder returns the part of kept, which st left, that next must remember; nil if
+// there is none.
 func (st *State) remainder(now stage.Instant, kept remains, next *State) *remains {
 	first := st.pair[0]
 	if first != nil && next.pair[0] != first {
@@ -303,7 +303,7 @@ func (st *State) Rule() (key string, most int64) {
 	return st.rule.key(), st.rule.most()
 }
 
-// Config is the rule that matched; nil if none did. Nobody changes it.
+// Config is the rule that matched; nil if none did. Callers do not change it.
 func (st *State) Config() *dynamicconfig.Rule {
 	if st.rule == nil || st.rule.unmatched() {
 		return nil

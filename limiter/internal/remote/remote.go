@@ -178,7 +178,7 @@ func (s *Stage) TakeOver(now stage.Instant, n, used int64) {
 	s.Owe(now, n)
 }
 
-// TookOver is what was used before TakeOver, ever.
+// TookOver is how many tokens this host had used before each TakeOver, in sum.
 func (s *Stage) TookOver() int64 { return s.before.Load() }
 
 // Cap implements stage.Stage. It lowers the fallback's tokens, and the estimate

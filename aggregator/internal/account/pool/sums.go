@@ -9,7 +9,7 @@ import (
 	"github.com/headgate/headgate/internal/sum"
 )
 
-// level is what is in the pool.
+// level is how many tokens the pool has, and as of when.
 type level struct {
 	at    time.Duration // when pool was last brought up to date
 	limit float64       // the rate of it, then, events/s; below 0 before the key begins

@@ -118,7 +118,7 @@ func TestAHostThatIsNotWeighedYetKeepsItsFallback(t *testing.T) {
 	}
 }
 
-// What a host wants may be next to nothing. It gets an answer all the same.
+// A host that wants next to nothing gets a grant too.
 func TestAHostThatWantsNextToNothingGetsAGrant(t *testing.T) {
 	k := weighing(algorithm.RequestWeighted)
 	for now := time.Duration(0); now < 3*interval; now += interval {
