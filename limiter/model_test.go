@@ -104,7 +104,8 @@ type keyRef struct {
 	usage   usageRef
 	owed    float64 // what its remote bucket is to be charged
 	moved   float64 // how much more that may be, because the key came from another bucket
-	taken   float64 // ever
+	taken   float64 // from buckets on this host, ever
+	spent   float64 // allowed or charged, ever, whatever bucket it came from
 	changes int     // how often another bucket or level may have come into force
 	live    bool
 	acted   bool            // in this step
@@ -505,7 +506,7 @@ func (m *model) judge(k *keyRef, n int64, longest time.Duration, ask func(i int,
 	default:
 		p.take(float64(n))
 	}
-	if !o.away {
+	if k.spent += float64(n); !o.away {
 		k.taken += float64(n)
 	}
 	o.taken, o.changes = k.taken, k.changes
@@ -778,6 +779,7 @@ func (m *model) charged(k *keyRef, n int64, calls int) {
 		return
 	}
 	k.acted = true
+	k.spent += float64(n)
 	if m.shadowed(k, n); m.sides[0].remote.bucket(k.name).calls > calls {
 		k.owed += float64(n)
 		if algorithm != "auto" {
@@ -825,6 +827,7 @@ func (m *model) oldClock(rt *rapid.T) {
 		k.used(answering(&m.rule), n)
 		p.take(float64(n))
 		k.taken += float64(n)
+		k.spent += float64(n)
 		before -= float64(n)
 		p.fallback.fill(lag.Seconds()) // a full bucket was so then, and has filled since
 		p.grant.fill(lag.Seconds())
@@ -1068,7 +1071,8 @@ func (m *model) change(rule dynamicconfig.Rule) {
 			b := p.resting()
 			missing = max(missing, stage.Level{Burst: b.burst, Tokens: b.tokens - (p.taken - p.charged)}.Missing())
 		}
-		k.moved += float64(missing)
+		// Or with what was used before, which the key remembers while its level does not show it.
+		k.moved += max(float64(missing), min(k.spent, float64(missing)+max(before.Burst, rule.Burst)))
 	}
 	snapshot := m.snapshot()
 	for _, s := range m.sides {
