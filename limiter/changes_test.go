@@ -504,3 +504,32 @@ func TestAMoveAwayFromABucketThatIsAskedAgainGivesNoSecondBurst(t *testing.T) {
 		t.Errorf("%d of a burst of %d", admitted, burst)
 	}
 }
+
+// A host that uses little finds a full fallback when its owner stops answering: usage
+// while answers are missing fills in again as it does while they come.
+func TestAFallbackThatBeginsWithoutAnswersHasWhatWasNotUsed(t *testing.T) {
+	for _, algorithm := range []string{"elastic", "request-weighted"} {
+		s, err := dynamicconfig.Config{Name: "test", Rules: []dynamicconfig.Rule{{Key: "k", Limit: 10, Burst: 20, Algorithm: algorithm}}}.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		now, g := stage.Now(), limiter.NewGroup(s, 4)
+		for i := range 12 {
+			if v, _ := g.For("k").Stage().Take(t.Context(), stage.Request{Now: now, N: 1, Kind: stage.Final}); !v.OK() {
+				t.Fatalf("%s, event %d: %+v", algorithm, i, v)
+			}
+			now = now.Add(3 * time.Second)
+			for _, b := range g.Manual().Report(now) {
+				if grants := grantOf(1, 0.05, 1, 20*time.Second); i < 4 {
+					if err := g.Manual().Apply(now, b, nil, grants); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			status, _ := g.Manual().Inspect(now, "k")
+			if of := status.Shares[0]; of.Fallback != (i >= 10) || of.Fallback && of.Level.Tokens < 4 {
+				t.Errorf("%s, after event %d: fallback %v, %+v", algorithm, i, of.Fallback, of.Level)
+			}
+		}
+	}
+}

@@ -143,8 +143,8 @@ func (r *Rate) Bucket() *bucket.Bucket { return &r.bucket }
 func (r *Rate) InForce() Level { return r.inForce }
 
 // ChargeResting charges the level that is not in force with what the bucket has
-// allowed. Each grant does, and each report without one: the level overflows before a
-// charge that comes late.
+// allowed. Each grant does, and so does each report while there is none or an answer is
+// missing: the level overflows before a charge that comes late.
 func (r *Rate) ChargeResting(now stage.Instant) { r.resting.charge(now, r.bucket.Allowed()) }
 
 // Rests is the level that is not in force, after the same usage as the bucket. Its
