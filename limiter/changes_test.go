@@ -533,3 +533,45 @@ func TestAFallbackThatBeginsWithoutAnswersHasWhatWasNotUsed(t *testing.T) {
 		}
 	}
 }
+
+// A grant may hold few tokens, and all of them be there: that does not hide what was used.
+func TestAMoveFromAFullGrantGivesNoSecondBurst(t *testing.T) {
+	const burst = 20
+	rule := dynamicconfig.Rule{Key: "k", Limit: 1e-6, Burst: burst, Algorithm: "elastic"}
+	closed, redis, other := rule, rule, rule
+	closed.Fallback, redis.Algorithm, other.Key = dynamicconfig.FallbackClosed, "redis", "other"
+	closed.Algorithm = "request-weighted"
+	for _, path := range [][]dynamicconfig.Rule{{redis}, {other, redis}, {closed, redis}} {
+		now, admitted := stage.Now(), 0
+		config := func(r dynamicconfig.Rule) *dynamicconfig.Snapshot {
+			s, err := dynamicconfig.Config{Name: "test", Rules: []dynamicconfig.Rule{r}, Unmatched: dynamicconfig.UnmatchedDeny}.Snapshot()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+		g := limiter.NewGroup(config(rule), 1, limiter.WithRemote("redis", &drained{left: burst}), limiter.WithBackground(func(f func()) { f() }))
+		take := func(n int) {
+			for range n {
+				if v, _ := g.For("k").Stage().Take(t.Context(), stage.Request{Now: now, N: 1, Kind: stage.Final}); v.OK() {
+					admitted++
+				}
+			}
+		}
+		take(15)
+		now = now.Add(time.Second)
+		for _, b := range g.Manual().Report(now) { // the owner lends 4 of 5, as deep as it lends
+			grants := grantOf(1, 0, 4, time.Minute)
+			grants.Tokens = []float64{4}
+			if err := g.Manual().Apply(now, b, nil, grants); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, r := range path {
+			g.Manual().Configure(now, config(r))
+		}
+		if take(burst); admitted > burst {
+			t.Errorf("%d changes: %d of a burst of %d", len(path), admitted, burst)
+		}
+	}
+}

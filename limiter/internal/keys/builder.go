@@ -176,9 +176,10 @@ func (st *State) due(now stage.Instant, hosts int) (known, used int64, asked str
 
 // lately is what this host has used of late, as far as the parts of st, whose level
 // it is, would not have filled in again. Of a bucket elsewhere it is an even part of
-// what all hosts used. A grant may lend fewer tokens than its bucket holds. So a host
-// that lacks some of them has used no more than all parts ever allowed or took over,
-// or the fallback lacks.
+// what all hosts used. A grant's bucket does not tell what was used: the grant may lend
+// fewer tokens than the bucket holds, or the bucket may be small and full. So a host with
+// a grant has used at least what its fallback lacks by use, and no more than all parts
+// ever allowed or took over.
 func (st *State) lately(now stage.Instant, level stage.Level, hosts int) int64 {
 	used, r := evenly(level, hosts), st.answering()
 	if level.Remote || r == nil {
@@ -195,7 +196,7 @@ func (st *State) lately(now stage.Instant, level stage.Level, hosts int) int64 {
 	case !r.Granted():
 		return max(used, min(rests, allowed))
 	case level.Limit < rate.Inf:
-		return min(used, max(rests, allowed))
+		return max(min(used, max(rests, allowed)), min(r.Spent(now), allowed))
 	default:
 		return rests
 	}

@@ -95,8 +95,14 @@ func (st *State) left(now stage.Instant, hosts int, parts bool) remains {
 		return left
 	}
 	level := st.level(now)
-	if parts && !level.Remote {
-		level.Tokens = max(level.Tokens, level.Burst-float64(st.lately(now, st.Stage.Level(now), hosts)))
+	if !level.Remote {
+		lately := st.lately(now, st.Stage.Level(now), hosts)
+		if r := st.answering(); r != nil && lately > level.Missing() { // more than a grant's bucket can show
+			level = r.Rests(now)
+			level.Tokens = level.Burst - float64(lately)
+		} else if parts {
+			level.Tokens = max(level.Tokens, level.Burst-float64(lately))
+		}
 	}
 	more := math.IsInf(left.tokens, 1) || level.Missing() > left.missing() || level.Missing() == left.missing() && left.remote == ""
 	if level.Limit < rate.Inf && (more || level.Remote) {

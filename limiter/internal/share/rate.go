@@ -154,6 +154,14 @@ func (r *Rate) Rests(now stage.Instant) stage.Level {
 	return stage.Level{Limit: r.resting.Limit, Burst: r.resting.Burst, Tokens: r.resting.tokens}
 }
 
+// Spent is how many tokens of the level that is not in force the bucket's events took
+// and time has not filled in again. Tokens that a cap took are not in it.
+func (r *Rate) Spent(now stage.Instant) int64 {
+	rests := r.Rests(now)
+	rests.Tokens += r.resting.capped
+	return rests.Missing()
+}
+
 // SetTerms changes the terms; Steer puts them in force. Debts follow: see
 // FollowDebt.
 func (r *Rate) SetTerms(now stage.Instant, t *Terms) {
@@ -196,7 +204,7 @@ func (r *Rate) Steer(now stage.Instant, hosts int) {
 		if less == 1 && decides.Limit < rate.Inf { // all of the debt has gone along
 			before = max(before, 0)
 		}
-		r.granted, r.resting.tokens = valid, before
+		r.granted, r.resting.tokens, r.resting.capped = valid, before, 0
 	case decides != r.inForce || r.beyond:
 		r.beyond = false
 		r.bucket.SetPace(now, bucket.NewPace(decides.Limit, decides.Burst))

@@ -18,6 +18,7 @@ import (
 type resting struct {
 	Level
 	tokens  float64
+	capped  float64 // tokens that are missing because of a cap, not because they were used
 	at      stage.Instant
 	charged atomic.Int64         // of what the bucket ever allowed
 	ceil    atomic.Pointer[ceil] // until the next charge lowers tokens to it; nil: none
@@ -37,6 +38,7 @@ func (r *resting) init(now stage.Instant) {
 
 func (r *resting) set(now stage.Instant, l Level, tokens float64) {
 	r.Level, r.tokens, r.at = l, min(tokens, l.Burst), max(r.at, now)
+	r.capped = max(min(r.capped, r.Burst-r.tokens), 0)
 }
 
 // cap has the next charge lower the tokens to at most tokens as of now.
@@ -67,7 +69,9 @@ func (r *resting) charge(now stage.Instant, allowed int64) {
 	}
 	if r.tokens != inf { // else it takes over from the bucket, which has been charged
 		filled := r.tokens + float64(r.Limit)*float64(max(now.Sub(r.at), 0))*1e-9
+		capped := r.capped + max(min(filled, r.Burst)-most, 0)
 		r.tokens = max(min(filled, most)-float64(max(used, 0)), min(filled, 0))
+		r.capped = max(min(capped, r.Burst-r.tokens), 0)
 	}
 	r.at = max(r.at, now)
 }
