@@ -9,19 +9,19 @@ import (
 
 // coin decides by chance which events an unlimited bucket refuses.
 type coin struct {
-	pass atomic.Uint64 // of 2⁶⁴ events, how many pass
-	salt uint64
+	pass atomic.Uint32 // of 2³² events, how many pass
+	salt uint32
 }
 
 // passAll lets every event pass.
-const passAll = math.MaxUint64
+const passAll = math.MaxUint32
 
 // SetPass has an unlimited bucket let only a part of all events pass, in
 // [0, 1], by chance. 1 or more lets all pass.
 func (c *coin) SetPass(part float64) {
-	pass := uint64(passAll)
+	pass := uint32(passAll)
 	if part < 1 {
-		pass = uint64(min(max(part, 0)*(1<<64), 1<<64-1<<11))
+		pass = uint32(min(max(part, 0)*(1<<32), passAll-1))
 	}
 	if c.pass.Load() != pass {
 		c.pass.Store(pass)
@@ -29,7 +29,7 @@ func (c *coin) SetPass(part float64) {
 }
 
 // SetSalt sets where the coin begins. Call it before the bucket is used.
-func (c *coin) SetSalt(salt uint64) { c.salt = salt }
+func (c *coin) SetSalt(salt uint64) { c.salt = uint32(salt) }
 
 // Drops reports whether an unlimited bucket refuses a part of all events.
 func (c *coin) Drops() bool { return c.pass.Load() != passAll }
@@ -38,7 +38,7 @@ func (c *coin) Drops() bool { return c.pass.Load() != passAll }
 // A hash of their number decides, so that a repeated run refuses the same events.
 func (c *coin) toss(total int64) bool {
 	pass := c.pass.Load()
-	return pass != passAll && Mix(uint64(total)+c.salt) >= pass
+	return pass != passAll && uint32(Mix(uint64(total)+uint64(c.salt))) >= pass
 }
 
 // Mix is a hash of x.

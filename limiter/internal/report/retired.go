@@ -34,7 +34,7 @@ type retiree struct {
 // add adds s.
 func (r *retired) add(now stage.Instant, s *Subject) {
 	of := retiree{s, s.pending}
-	if s.reports.heard() != s.reports.sent() {
+	if !s.reports.answered() {
 		of.answered = now.Add(s.reporter.timeout())
 	}
 	r.subjects = append(r.subjects, of)

@@ -31,7 +31,7 @@ func (r *Round) Visit(s *Subject, hosts int) (fell bool) {
 	if s.stale(r.at) {
 		s.part.Steer(r.at, hosts)
 		fell = true
-	} else if s.rate != nil && (!s.part.Common().Granted() || s.reports.heard() != s.reports.sent()) {
+	} else if s.rate != nil && (!s.part.Common().Granted() || !s.reports.answered()) {
 		s.rate.ChargeResting(r.at) // else the answer does
 	}
 	if !s.early() || s.regular(r.at, r.recent) {

@@ -42,6 +42,12 @@ func (n *numbers) hear(number uint32) {
 	n.both.Store(n.both.Load()&^math.MaxUint32 | uint64(number))
 }
 
+// answered reports whether the newest report was answered.
+func (n *numbers) answered() bool {
+	both := n.both.Load()
+	return uint32(both>>32) == uint32(both)
+}
+
 func (n *numbers) sent() uint32  { return uint32(n.both.Load() >> 32) }
 func (n *numbers) heard() uint32 { return uint32(n.both.Load()) }
 

@@ -38,7 +38,7 @@ func (r *resting) init(now stage.Instant) {
 
 func (r *resting) set(now stage.Instant, l Level, tokens float64) {
 	r.Level, r.tokens, r.at = l, min(tokens, l.Burst), max(r.at, now)
-	r.capped = max(min(r.capped, r.Burst-r.tokens), 0)
+	r.boundCapped()
 }
 
 // cap has the next charge lower the tokens to at most tokens as of now.
@@ -61,19 +61,28 @@ func (r *resting) charge(now stage.Instant, allowed int64) {
 	if used != 0 { // an atomic write waits for all earlier ones
 		r.charged.Add(used)
 	}
-	most := r.Burst
+	var c *ceil
 	if r.ceil.Load() != nil {
-		if c := r.ceil.Swap(nil); c.tokens < most {
-			most = min(most, c.tokens+float64(r.Limit)*max(now.Sub(c.at), 0).Seconds())
-		}
+		c = r.ceil.Swap(nil)
 	}
 	if r.tokens != inf { // else it takes over from the bucket, which has been charged
 		filled := r.tokens + float64(r.Limit)*float64(max(now.Sub(r.at), 0))*1e-9
-		capped := r.capped + max(min(filled, r.Burst)-most, 0)
-		r.tokens = max(min(filled, most)-float64(max(used, 0)), min(filled, 0))
-		r.capped = max(min(capped, r.Burst-r.tokens), 0)
+		held := min(filled, r.Burst)
+		if c != nil {
+			most := min(c.tokens+float64(r.Limit)*max(now.Sub(c.at), 0).Seconds(), held)
+			held, r.capped = most, r.capped+held-most
+		}
+		r.tokens = max(held-float64(max(used, 0)), min(filled, 0))
+		r.boundCapped()
 	}
 	r.at = max(r.at, now)
+}
+
+// boundCapped has no more tokens missing because of caps than are missing at all.
+func (r *resting) boundCapped() {
+	if r.capped > 0 {
+		r.capped = max(min(r.capped, r.Burst-r.tokens), 0)
+	}
 }
 
 // full reports whether forgetting the level loses nothing.
