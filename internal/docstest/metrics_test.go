@@ -31,7 +31,8 @@ type metric struct {
 
 var metricRow = regexp.MustCompile("(?m)^\\| `headgate_([a-z0-9_]+)` \\| (\\w+) \\|([^|]*)\\| [a-z]+ \\| [^|]+ \\|[^|]*\\|$")
 
-// documented returns the metrics of docs/metrics.md, without headgate_.
+// documented returns the metrics of docs/metrics.md as tally names them: without
+// headgate_, and _total of counters.
 func documented(t *testing.T, root string) map[string]metric {
 	t.Helper()
 	text, err := fs.ReadFile(os.DirFS(root), "docs/metrics.md")
@@ -47,7 +48,14 @@ func documented(t *testing.T, root string) map[string]metric {
 			}
 		}
 		slices.Sort(row.labels)
-		rows[m[1]] = row
+		name := m[1]
+		if row.kind == "counter" {
+			if !strings.HasSuffix(name, "_total") {
+				t.Errorf("docs/metrics.md: headgate_%s is a counter, and ends in _total", name)
+			}
+			name = strings.TrimSuffix(name, "_total")
+		}
+		rows[name] = row
 	}
 	if n := strings.Count(string(text), "\n| `headgate_"); n != len(rows) {
 		t.Errorf("docs/metrics.md has %d rows of metrics, of which %d can be read and are named once", n, len(rows))

@@ -13,7 +13,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/uber-go/tally/v4"
-	reporter "github.com/uber-go/tally/v4/prometheus"
 )
 
 const (
@@ -47,8 +46,8 @@ func New(refused func(error)) (*Export, error) {
 		return nil, fmt.Errorf("prometheus: %w", err)
 	}
 	scope, closer := tally.NewRootScope(tally.ScopeOptions{
-		Separator:              reporter.DefaultSeparator,
-		CachedReporter:         reporter.NewReporter(reporter.Options{Registerer: registry, OnRegisterError: refused}),
+		Separator:              "_",
+		CachedReporter:         newReporter(registry, refused),
 		OmitCardinalityMetrics: true,
 	}, every)
 	handler := promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: maxReads, Timeout: longest})

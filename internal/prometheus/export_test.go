@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"github.com/uber-go/tally/v4"
 	"go.uber.org/goleak"
 )
@@ -38,11 +39,16 @@ func TestWhatIsCountedIsRead(t *testing.T) {
 			latency.RecordDuration(20 * time.Millisecond)
 			time.Sleep(every + time.Millisecond)
 			text := read()
+			if problems, err := promlint.New(strings.NewReader(text)).Lint(); err != nil || len(problems) > 0 {
+				t.Errorf("promlint: %v, %v", problems, err)
+			}
 			for _, want := range []string{
-				"\nheadgate_limiter_keys 3\n", "\nheadgate_limiter_idle 0\n", "\nprocess_open_fds ", "\ngo_goroutines ",
-				"\nheadgate_limiter_refused{reason=\"too-many \\\"keys\\\"\"} " + string(rune('2'+2*round)) + "\n",
+				"\nheadgate_limiter_keys 3\n", "\nheadgate_limiter_idle_total 0\n", "\nprocess_open_fds ", "\ngo_goroutines ",
+				"\nheadgate_limiter_refused_total{reason=\"too-many \\\"keys\\\"\"} " + string(rune('2'+2*round)) + "\n",
 				"\nheadgate_limiter_latency_seconds_bucket{le=\"0.001\"} 0\n",
 				"\nheadgate_limiter_latency_seconds_bucket{le=\"1\"} " + string(rune('1'+round)) + "\n",
+				"\nheadgate_limiter_latency_seconds_count " + string(rune('1'+round)) + "\n",
+				"\n# TYPE headgate_limiter_refused_total counter\n",
 			} {
 				if !strings.Contains("\n"+text, want) {
 					t.Errorf("round %d: there is no %q in\n%s", round, want, text)
