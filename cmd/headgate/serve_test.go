@@ -106,7 +106,7 @@ var listening = regexp.MustCompile(`msg=listening cluster=(\S+) edge=(\S+)`)
 // serving launches a daemon and waits until it listens.
 func serving(t *testing.T, args ...string) *process {
 	t.Helper()
-	p := launch(t, append([]string{"serve", "--listen", "127.0.0.1:0", "--edge", "127.0.0.1:0"}, args...)...)
+	p := launch(t, append([]string{"serve", "--listen", "127.0.0.1:0", "--edge", "127.0.0.1:0", "--lame-duck", "0s"}, args...)...)
 	eventually(t, "it listens", func() bool {
 		found := listening.FindStringSubmatch(p.logged())
 		if found != nil {
@@ -335,7 +335,7 @@ func TestServeReadsChangedLimits(t *testing.T) {
 	reader, writer := io.Pipe()
 	root.SetOut(writer)
 	root.SetErr(p)
-	root.SetArgs([]string{"serve", "--limits", limits, "--listen", "127.0.0.1:0", "--edge", "127.0.0.1:0"})
+	root.SetArgs([]string{"serve", "--limits", limits, "--listen", "127.0.0.1:0", "--edge", "127.0.0.1:0", "--lame-duck", "0s"})
 	ended := make(chan error, 1)
 	go func() {
 		ended <- root.ExecuteContext(ctx)
