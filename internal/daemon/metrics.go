@@ -54,7 +54,7 @@ func (m *metrics) tell(limits *dynamicconfig.Live) error {
 	}
 	built := buildinfo.Read()
 	return errors.Join(
-		m.export.Info("build_info", map[string]string{"version": built.Version, "revision": built.Revision, "goversion": built.Go}),
+		m.export.InfoGauge("build_info", map[string]string{"version": built.Version, "revision": built.Revision, "goversion": built.Go}),
 		m.export.Counter("config_applied", limits.Applied),
 		m.export.Counter("config_refused", limits.Rejected),
 		m.export.Gauge("config_applied_timestamp_seconds", func() float64 { return seconds(limits.Since()) }),

@@ -70,8 +70,8 @@ func (e *Export) Counter(name string, read func() int64) error {
 		func() float64 { return float64(read()) }))
 }
 
-// Info is like Gauge, for a value that is always 1: its labels tell.
-func (e *Export) Info(name string, labels map[string]string) error {
+// InfoGauge is like Gauge, for a value that is always 1: its labels tell.
+func (e *Export) InfoGauge(name string, labels map[string]string) error {
 	return e.register(prom.NewGaugeFunc(prom.GaugeOpts{Name: prefix + name, Help: help(prefix + name), ConstLabels: labels},
 		func() float64 { return 1 }))
 }
