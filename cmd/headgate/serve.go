@@ -16,6 +16,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/internal/daemon"
+	"github.com/headgate/headgate/internal/filewatch"
 	"github.com/headgate/headgate/limiter/redis"
 )
 
@@ -113,6 +114,9 @@ func serve(ctx context.Context, c daemon.Config, log *slog.Logger, stdout, stder
 		}
 		if _, ok := errors.AsType[*dynamicconfig.Error](err); ok {
 			fmt.Fprintln(stderr, err)
+			if data, err := filewatch.Read(c.Limits, dynamicconfig.MaxSize); err == nil {
+				hintImport(stderr, c.Limits, data)
+			}
 			return errBroken
 		}
 		return err
