@@ -45,7 +45,7 @@ func TestServeRefusesHalfOfWhatItNeeds(t *testing.T) {
 		"redis: there are settings, ": {"--redis-user", "me"},
 		"settings, and no address":    {"--redis-tls"},
 		"has a brace":                 {"--redis", "h:1", "--redis-prefix", "{"},
-		"open nowhere":                {"--redis", "h:1", "--redis-password-file", "nowhere"},
+		"stat nowhere":                {"--redis", "h:1", "--redis-password-file", "nowhere"},
 	} {
 		limits := filepath.Join(t.TempDir(), "limits.yaml")
 		write(t, limits, "limits: [{key: k, limit: 10/s}]")

@@ -293,7 +293,7 @@ func TestMistakesAreToldAndLeaveNothingBehind(t *testing.T) {
 		{"a member that is none", func(c *Config) { c.Members = []string{"10.0.0.1"} }, `"10.0.0.1" is not host:port`},
 		{"a member twice", func(c *Config) { c.Address = "h:1"; c.Members = []string{"h:1", "h:1"} }, "more than once"},
 		{"two lists", func(c *Config) { c.Members = []string{"h:1"}; c.MembersFile = "x" }, "choose one"},
-		{"no such list", func(c *Config) { c.MembersFile = "nowhere/members.txt" }, "members: open nowhere/members.txt"},
+		{"no such list", func(c *Config) { c.MembersFile = "nowhere/members.txt" }, "members: stat nowhere/members.txt"},
 		{"a broken list", func(c *Config) { c.MembersFile = write(t, "m.txt", "# all\n10.0.0.1:7933\nhere\n") }, `m.txt:3: "here" is not host:port`},
 		{"everywhere", func(c *Config) { c.Listen = ":0" }, "say the one that others dial"},
 		{"nowhere", func(c *Config) { c.Address = "0.0.0.0:7" }, `"0.0.0.0:7" is no host that others can dial`},
