@@ -13,6 +13,7 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/dynamicconfig/file"
+	"github.com/headgate/headgate/ringpop/gossip"
 )
 
 // Daemon is a decider with an edge port. Use Start.
@@ -23,9 +24,10 @@ type Daemon struct {
 	parent  *parent // nil without a cluster above
 	edge    *edge
 	web     *web
-	unix    *splitter // nil without a Unix socket
-	metrics *metrics  // nil without a place to read them
-	ending  *ending   // of the edge or the web
+	unix    *splitter       // nil without a Unix socket
+	metrics *metrics        // nil without a place to read them
+	gossip  *gossip.Members // nil unless members are found by seeds
+	ending  *ending         // of the edge or the web
 
 	closeRedis func() error // nil without one
 
@@ -55,11 +57,17 @@ func Start(ctx context.Context, config Config, log *slog.Logger) (_ *Daemon, err
 	if err := d.open(ctx); err != nil {
 		return nil, err
 	}
-	if err := d.prepare(cluster); err != nil {
+	if err := d.prepare(ctx, cluster); err != nil {
 		return nil, err
 	}
 	// Who writes the list of members may wait for what port was free.
 	log.Info("listening", "cluster", d.address, "edge", d.edgeAddress)
+	if d.gossip != nil {
+		if err := d.gossip.Start(ctx); err != nil {
+			return nil, fmt.Errorf("daemon: %w", err)
+		}
+		log.Info("joined", "gossip", d.gossip.Address(), "members", len(d.gossip.Standings()))
+	}
 	if err := d.node.Start(ctx); err != nil {
 		return nil, err
 	}
@@ -67,6 +75,7 @@ func Start(ctx context.Context, config Config, log *slog.Logger) (_ *Daemon, err
 		register(d.edge.server, d)
 	}
 	d.served = d.edge.services()
+	d.metrics.handle("GET /cluster", d.serveCluster)
 	d.web.serve(d)
 	d.edge.serve()
 	d.metrics.serve(log)
@@ -74,7 +83,7 @@ func Start(ctx context.Context, config Config, log *slog.Logger) (_ *Daemon, err
 }
 
 // prepare makes the node, which listens on cluster.
-func (d *Daemon) prepare(cluster net.Listener) error {
+func (d *Daemon) prepare(ctx context.Context, cluster net.Listener) error {
 	d.address = d.config.Address
 	if d.address == "" {
 		d.address = cluster.Addr().String()
@@ -86,11 +95,11 @@ func (d *Daemon) prepare(cluster net.Listener) error {
 	if err := d.config.member(d.address); err != nil {
 		return fmt.Errorf("daemon: %w", err)
 	}
-	members, err := d.config.members(d.address, d.log)
+	members, options, err := d.members(ctx)
 	if err != nil {
 		return fmt.Errorf("daemon: %w", err)
 	}
-	options := []headgate.Option{headgate.WithListen(cluster), headgate.WithLogger(d.log), headgate.WithScope(d.metrics.root())}
+	options = append(options, headgate.WithListen(cluster), headgate.WithLogger(d.log), headgate.WithScope(d.metrics.root()))
 	if d.parent, err = d.config.above(d.edgeAddress, d.log); err != nil {
 		return fmt.Errorf("daemon: %w", err)
 	}
@@ -120,9 +129,12 @@ func (d *Daemon) checkLimits(_, limits *dynamicconfig.Snapshot) {
 	d.config.Redis.check(limits, d.log)
 }
 
-// leave hangs up on the cluster above, and on Redis.
+// leave hangs up on the other members, the cluster above, and Redis.
 func (d *Daemon) leave() error {
 	var errs []error
+	if d.gossip != nil {
+		errs = append(errs, d.gossip.Stop())
+	}
 	if d.parent != nil {
 		errs = append(errs, d.parent.close())
 	}
@@ -164,7 +176,7 @@ func (d *Daemon) Node() *headgate.Node { return d.node }
 // called Stop; Stop says why.
 func (d *Daemon) Ended() <-chan struct{} { return d.ending.ended }
 
-// Stop says NOT_SERVING to health checks, lets calls at the edge end for as
+// Stop says NOT_SERVING to health checks, tells other members, lets calls at the edge end for as
 // long as Config.Drain, and then ends the node. It returns when nothing runs
 // any more. That some calls had to be ended is logged, and no error. Call it
 // once.
@@ -179,6 +191,7 @@ func (d *Daemon) Stop(ctx context.Context) error {
 	}
 	d.edge.health.Shutdown()
 	d.web.ready.Store(false)
+	d.leaveCluster()
 	drain := d.config.drain()
 	var fromWeb error
 	var web sync.WaitGroup

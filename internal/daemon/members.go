@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/ringpop"
-	"github.com/headgate/headgate/ringpop/static"
 )
 
 const (
@@ -23,23 +22,6 @@ const (
 
 	maxMembersFile = 1 << 20
 )
-
-// members is the list of c, or what follows it.
-func (c Config) members(address string, log *slog.Logger) (ringpop.Members, error) {
-	if c.MembersFile != "" {
-		_, _, err := readMembers(c.MembersFile)
-		return &membersFile{path: c.MembersFile, log: log}, err
-	}
-	list := c.Members
-	if len(list) == 0 {
-		list = []string{address}
-	}
-	var hosts []ringpop.Host
-	for _, a := range list {
-		hosts = append(hosts, ringpop.Host{Address: a})
-	}
-	return static.New(hosts...)
-}
 
 // membersFile follows a file of addresses. It is read again and again: twice
 // a second costs nothing, and misses no kind of change. A file that is broken,

@@ -29,6 +29,7 @@ type metrics struct {
 	export   *prometheus.Export
 	listener *conns.Listener
 	server   *http.Server
+	mux      *http.ServeMux
 	loop     sync.WaitGroup
 	meter    *meter
 }
@@ -51,7 +52,7 @@ func newMetrics(ctx context.Context, address string, log *slog.Logger) (*metrics
 	server := httpapi.NewServer(mux)
 	logMishaps(server, log, "metrics")
 	return &metrics{
-		export: export, listener: conns.Track(l, maxScrapers), server: server,
+		export: export, listener: conns.Track(l, maxScrapers), server: server, mux: mux,
 		meter: &meter{scope: export.Scope().SubScope(prefix)},
 	}, nil
 }
@@ -67,6 +68,13 @@ func (m *metrics) root() tally.Scope {
 
 // scope is root with the prefix.
 func (m *metrics) scope() tally.Scope { return m.root().SubScope(prefix) }
+
+// handle serves more than metrics. Call it before serve.
+func (m *metrics) handle(pattern string, handler http.HandlerFunc) {
+	if m != nil {
+		m.mux.HandleFunc(pattern, handler)
+	}
+}
 
 // serve begins to answer. What ends it ends nothing else.
 func (m *metrics) serve(log *slog.Logger) {

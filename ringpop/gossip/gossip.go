@@ -257,8 +257,11 @@ func (m *Members) Leave() error {
 }
 
 // Stop ends everything without telling anybody; see Leave. It returns
-// when nothing of it runs any more.
+// when nothing of it runs any more. Without Start, Stop does nothing.
 func (m *Members) Stop() error {
+	if m.list == nil {
+		return nil
+	}
 	m.stop()
 	err := m.list.Shutdown()
 	m.done.Wait()
