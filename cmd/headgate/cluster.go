@@ -22,28 +22,28 @@ import (
 const maxCluster = 64 << 20
 
 func newCluster() *cobra.Command {
-	var metrics string
+	var admin string
 	var asJSON bool
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "cluster",
 		Short: "Show the members of a cluster as one decider sees them",
-		Long: `cluster asks a running decider, at its --metrics, which members it knows: their
+		Long: `cluster asks a running decider, at its --admin address, which members it knows: their
 state, since when and why, and what part of all keys each owns. up: the member answers. down: it
 does not answer, and others own its keys. left: it said that it ends. held: it came and
 went too often, and waits. observer: it owns no keys on purpose.`,
-		Example: `  headgate cluster --metrics 10.0.0.7:9090
-  headgate cluster --metrics 10.0.0.7:9090 --json`,
+		Example: `  headgate cluster --admin 10.0.0.7:9090
+  headgate cluster --admin 10.0.0.7:9090 --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if _, _, err := net.SplitHostPort(metrics); err != nil {
-				return errors.New("cluster: --metrics: say where a decider serves its metrics, as in 10.0.0.7:9090")
+			if _, _, err := net.SplitHostPort(admin); err != nil {
+				return errors.New("cluster: --admin: say where a decider serves its operators, as in 10.0.0.7:9090")
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
-			cluster, err := askCluster(ctx, metrics)
+			cluster, err := askCluster(ctx, admin)
 			if err != nil {
-				return fmt.Errorf("cluster: ask the decider at %s: %w", metrics, err)
+				return fmt.Errorf("cluster: ask the decider at %s: %w", admin, err)
 			}
 			if asJSON {
 				e := json.NewEncoder(cmd.OutOrStdout())
@@ -53,7 +53,7 @@ went too often, and waits. observer: it owns no keys on purpose.`,
 			return printCluster(cmd.OutOrStdout(), cluster, time.Now())
 		},
 	}
-	cmd.Flags().StringVar(&metrics, "metrics", "", "where a decider serves its metrics, `host:port` (required)")
+	cmd.Flags().StringVar(&admin, "admin", "", "where a decider serves its operators, `host:port` (required)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "how long to wait for the answer")
 	return cmd
@@ -70,7 +70,7 @@ func askCluster(ctx context.Context, address string) (c daemon.Cluster, err erro
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return c, fmt.Errorf("it answers %s: is this its --metrics?", response.Status)
+		return c, fmt.Errorf("it answers %s: is this its --admin address?", response.Status)
 	}
 	err = json.NewDecoder(io.LimitReader(response.Body, maxCluster)).Decode(&c)
 	return c, err

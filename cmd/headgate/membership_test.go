@@ -35,9 +35,9 @@ limits:
 
 // memberCluster is daemons that know each other in one way.
 type memberCluster struct {
-	nodes   []*treeNode
-	metrics []string
-	limits  string
+	nodes  []*treeNode
+	admins []string
+	limits string
 }
 
 // newMemberCluster starts size daemons. Without gossip they have a fixed list.
@@ -47,14 +47,14 @@ func newMemberCluster(t *testing.T, size int, gossip bool) *memberCluster {
 	write(t, c.limits, memberRules)
 	free := addresses(t, 4*size)
 	for i := range size {
-		args := []string{"--limits", c.limits, "--metrics", free[3*size+i]}
+		args := []string{"--limits", c.limits, "--admin", free[3*size+i]}
 		if gossip {
 			args = append(args, "--gossip-address", free[2*size+i], "--seeds", free[2*size]+","+free[2*size+1])
 		} else {
 			args = append(args, "--members", strings.Join(free[:size], ","))
 		}
 		c.nodes = append(c.nodes, &treeNode{t: t, cluster: free[i], edge: free[size+i], args: args})
-		c.metrics = append(c.metrics, free[3*size+i])
+		c.admins = append(c.admins, free[3*size+i])
 	}
 	for _, n := range c.nodes {
 		n.start()
@@ -71,7 +71,7 @@ func (c *memberCluster) sees(i int) map[string]daemon.Member {
 	var out strings.Builder
 	root.SetOut(&out)
 	root.SetErr(&out)
-	root.SetArgs([]string{"cluster", "--metrics", c.metrics[i], "--json"})
+	root.SetArgs([]string{"cluster", "--admin", c.admins[i], "--json"})
 	var cluster daemon.Cluster
 	if root.Execute() != nil || json.Unmarshal([]byte(out.String()), &cluster) != nil {
 		return nil

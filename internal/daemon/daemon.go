@@ -25,9 +25,10 @@ type Daemon struct {
 	edge    *edge
 	web     *web
 	unix    *splitter       // nil without a Unix socket
-	metrics *metrics        // nil without a place to read them
+	metrics *metrics        // nil without an admin address
 	gossip  *gossip.Members // nil unless members are found by seeds
-	ending  *ending         // of the edge or the web
+	phase   phase
+	ending  *ending // of the edge or the web
 
 	closeRedis func() error // nil without one
 
@@ -62,6 +63,8 @@ func Start(ctx context.Context, config Config, log *slog.Logger) (_ *Daemon, err
 	}
 	// Who writes the list of members may wait for what port was free.
 	log.Info("listening", "cluster", d.address, "edge", d.edgeAddress)
+	d.metrics.handle("GET /cluster", d.serveCluster)
+	d.metrics.serve()
 	if d.gossip != nil {
 		if err := d.gossip.Start(ctx); err != nil {
 			return nil, fmt.Errorf("daemon: %w", err)
@@ -75,10 +78,9 @@ func Start(ctx context.Context, config Config, log *slog.Logger) (_ *Daemon, err
 		register(d.edge.server, d)
 	}
 	d.served = d.edge.services()
-	d.metrics.handle("GET /cluster", d.serveCluster)
 	d.web.serve(d)
 	d.edge.serve()
-	d.metrics.serve(log)
+	d.phase.Store(serving)
 	return d, nil
 }
 
@@ -117,6 +119,9 @@ func (d *Daemon) prepare(ctx context.Context, cluster net.Listener) error {
 	d.node, err = headgate.New(headgate.Config{Address: d.address}, file.New(d.config.Limits, file.WithLogger(d.log)), members, options...)
 	if err != nil {
 		return err
+	}
+	if err := d.metrics.tell(d.node.Limits()); err != nil {
+		return fmt.Errorf("daemon: %w", err)
 	}
 	d.checkLimits(nil, d.node.Limits().Current())
 	d.node.Limits().Subscribe(d.checkLimits)
@@ -158,12 +163,12 @@ func (d *Daemon) HTTP() string {
 	return d.web.listeners[0].Addr().String()
 }
 
-// Metrics is where Prometheus finds GET /metrics; empty if nowhere.
-func (d *Daemon) Metrics() string {
+// Admin is where operators find metrics, health and profiles; empty if nowhere.
+func (d *Daemon) Admin() string {
 	if d.metrics == nil {
 		return ""
 	}
-	return d.metrics.listener.Addr().String()
+	return d.metrics.server.Address()
 }
 
 // Services are the names of the gRPC services at the edge, sorted.
@@ -176,8 +181,9 @@ func (d *Daemon) Node() *headgate.Node { return d.node }
 // called Stop; Stop says why.
 func (d *Daemon) Ended() <-chan struct{} { return d.ending.ended }
 
-// Stop says NOT_SERVING to health checks, tells other members, lets calls at the edge end for as
-// long as Config.Drain, and then ends the node. It returns when nothing runs
+// Stop says NOT_SERVING to health checks, tells other members, and answers requests for Config.LameDuck
+// more. Then it closes the ports, lets calls at the edge end for as long as
+// Config.Drain, and ends the node. It returns when nothing runs
 // any more. That some calls had to be ended is logged, and no error. Call it
 // once.
 func (d *Daemon) Stop(ctx context.Context) error {
@@ -189,9 +195,7 @@ func (d *Daemon) Stop(ctx context.Context) error {
 		}
 	default:
 	}
-	d.edge.health.Shutdown()
-	d.web.ready.Store(false)
-	d.leaveCluster()
+	d.retire(ctx)
 	drain := d.config.drain()
 	var fromWeb error
 	var web sync.WaitGroup

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/internal/filewatch"
 	"github.com/headgate/headgate/ringpop"
 	"github.com/headgate/headgate/ringpop/dns"
 	"github.com/headgate/headgate/ringpop/gossip"
@@ -163,7 +164,7 @@ func (d *Daemon) members(ctx context.Context) (ringpop.Members, []headgate.Optio
 		for _, h := range hosts {
 			others = append(others, h.Address)
 		}
-		return &membersFile{path: c.MembersFile, log: d.log}, asked, checkAdvertised(ctx, d.address, others)
+		return &membersFile{path: c.MembersFile, self: d.address, options: filewatch.Options{Poll: lookEvery, Log: d.log}, log: d.log}, asked, checkAdvertised(ctx, d.address, others)
 	case len(c.Members) == 0:
 		members, err := static.New(ringpop.Host{Address: d.address})
 		return members, nil, err
