@@ -20,6 +20,7 @@ import (
 	"github.com/headgate/headgate/limiter/exact"
 	"github.com/headgate/headgate/limiter/mesh"
 	"github.com/headgate/headgate/ringpop"
+	"github.com/headgate/headgate/ringpop/health"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/claims"
 	"github.com/headgate/headgate/rpc/meshusage"
@@ -66,6 +67,7 @@ type Node struct {
 	address    string
 	source     dynamicconfig.Source
 	members    ringpop.Members
+	checked    *health.Members // the members, with WithHealth
 	limits     *dynamicconfig.Live
 	ring       *ringpop.Live
 	group      *limiter.Group
@@ -110,6 +112,9 @@ func New(config Config, source dynamicconfig.Source, members ringpop.Members, op
 		members: members,
 		limits:  dynamicconfig.NewLive(snapshot, dynamicconfig.WithCheck(o.check)),
 		ring:    ringpop.NewLive(o.points, ringpop.WithLogger(o.log)),
+	}
+	if n.options.health != nil {
+		n.checkHealth(*n.options.health)
 	}
 	if err := n.assemble(snapshot); err != nil {
 		return nil, err
@@ -179,6 +184,29 @@ func (n *Node) Limits() *dynamicconfig.Live { return n.limits }
 
 // Ring returns the hosts as this node sees them now.
 func (n *Node) Ring() *ringpop.Ring { return n.ring.Ring() }
+
+// checkHealth leaves members out that do not answer at the port for other hosts.
+func (n *Node) checkHealth(c health.Config) {
+	c.Self, c.Logger = n.address, n.log
+	c.Ping = func(ctx context.Context, address string) error {
+		peer, err := n.transport.Peer(address)
+		if err != nil {
+			return err
+		}
+		return ask.Ping(ctx, peer, n.address)
+	}
+	n.checked = health.New(n.members, c)
+	n.members = n.checked
+}
+
+// Standings returns what this host knows of each member, sorted by address. Without
+// WithHealth, the members themselves know, and there are none here.
+func (n *Node) Standings() []ringpop.Standing {
+	if n.checked == nil {
+		return nil
+	}
+	return n.checked.Standings()
+}
 
 // Edge returns a Decider that answers for any key by asking the key's owner:
 // see usage.Forward, claims.Forward and ask.Forward. It is for hosts that

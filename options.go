@@ -19,6 +19,7 @@ import (
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/mesh"
 	"github.com/headgate/headgate/limiter/stage"
+	"github.com/headgate/headgate/ringpop/health"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/rpcyarpc"
 	"github.com/headgate/headgate/rpc/usage"
@@ -39,6 +40,7 @@ type options struct {
 	limiter   []limiter.Option
 	name      string          // this cluster's name at parent
 	parent    parent.Claiming // nil without a cluster above
+	health    *health.Config  // nil: members are not asked
 	errs      []error
 }
 
@@ -140,6 +142,12 @@ func WithLimiter(opts ...limiter.Option) Option {
 // ringpop.DefaultPoints. More points spread keys more evenly and cost memory.
 // All hosts of a cluster must have the same number.
 func WithPoints(points int) Option { return func(o *options) { o.points = points } }
+
+// WithHealth leaves members that do not answer out of the ring; see package ringpop/health.
+// Config's Ping, Self and Logger are the Node's: leave them zero. By default, a member
+// is on the ring for as long as it is listed: use that with members that know who
+// lives, such as those of ringpop/gossip.
+func WithHealth(config health.Config) Option { return func(o *options) { o.health = &config } }
 
 // WithParent makes this cluster part of a larger one: keys whose rule says
 // `parent: true` share what parent leases to them. The parent knows this cluster

@@ -50,7 +50,8 @@
 //	owner := live.Owner(key)
 //
 // Where members come from is a package each: static, a fixed list; hosted,
-// the service's own list.
+// the service's own list; dns, a name; gossip, hosts that find each other. Package
+// health leaves out those of a list that do not answer.
 //
 // # Out of scope
 //

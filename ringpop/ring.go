@@ -96,6 +96,24 @@ func (r *Ring) Points() int {
 	return r.perHost
 }
 
+// Shares returns the part of all keys that each host owns, by address; in (0, 1] with
+// a sum of 1, and empty without hosts.
+func (r *Ring) Shares() map[string]float64 {
+	shares := make(map[string]float64, len(r.hosts))
+	for i, p := range r.circle {
+		before := r.circle[len(r.circle)-1].hash() // around the end
+		if i > 0 {
+			before = r.circle[i-1].hash()
+		}
+		stretch := float64(p.hash() - before)
+		if len(r.circle) == 1 {
+			stretch = 1 << 32
+		}
+		shares[r.hosts[p.host()].Address] += stretch / (1 << 32)
+	}
+	return shares
+}
+
 // position is where in hosts the address is, or would be.
 func (r *Ring) position(address string) (int, bool) {
 	return slices.BinarySearchFunc(r.hosts, Host{Address: address}, byAddress)

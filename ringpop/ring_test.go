@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -296,5 +297,38 @@ func TestLabelsDoNotMoveKeys(t *testing.T) {
 		if got := h.LabelMap(); h.Address == "b" && !maps.Equal(got, want) || h.Address != "b" && got != nil {
 			t.Errorf("%s has the labels %v", h.Address, got)
 		}
+	}
+}
+
+func TestSharesAreThePartsOfAllKeys(t *testing.T) {
+	for _, n := range []int{0, 1, 3, 10} {
+		var hosts []ringpop.Host
+		for i := range n {
+			hosts = append(hosts, ringpop.Host{Address: fmt.Sprintf("10.0.0.%d:7933", i)})
+		}
+		ring, err := ringpop.New(hosts, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const keys = 100_000
+		owned := make(map[string]float64)
+		for i := range keys {
+			owned[ring.Owner(fmt.Sprint("key", i))] += 1. / keys
+		}
+		sum := 0.
+		shares := ring.Shares()
+		for host, share := range shares {
+			sum += share
+			if math.Abs(share-owned[host]) > 0.01 {
+				t.Errorf("%d hosts: %s owns %.3f of the keys, its share is %.3f", n, host, owned[host], share)
+			}
+		}
+		if len(shares) != n || n > 0 && math.Abs(sum-1) > 1e-9 {
+			t.Errorf("%d hosts: %d shares, %v together", n, len(shares), sum)
+		}
+	}
+	one, err := ringpop.New([]ringpop.Host{{Address: "a:1"}}, 1)
+	if err != nil || one.Shares()["a:1"] != 1 {
+		t.Errorf("one point: %v, %v", one.Shares(), err)
 	}
 }

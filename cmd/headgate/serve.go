@@ -48,6 +48,10 @@ the first line of --redis-password-file, or HEADGATE_REDIS_PASSWORD in the envir
 The limits are read again whenever the file changes; a broken file never replaces a good
 one. All deciders must have the same limits and the same list of members.
 
+With --seeds, deciders find each other by gossip: one that dies is off the ring of the
+others in 2 seconds, one that ends in order at once. With --members and --members-file,
+they ask each other, and leave out those that do not answer.
+
 It prints a line for each endpoint when it is ready, and logs to stderr. An interrupt or
 SIGTERM ends it: health checks and /readyz say no, requests are answered for --lame-duck
 more, and then calls under way may take --drain to end. A second signal ends it at once.`,
@@ -58,6 +62,8 @@ more, and then calls under way may take --drain to end. A second signal ends it 
       --members 10.0.0.7:7933,10.0.0.8:7933,10.0.0.9:7933
   headgate serve --limits limits.yaml --listen :7933 --edge :7934 \
       --address 10.0.0.7:7933 --members-file members.txt
+  headgate serve --limits limits.yaml --listen 10.0.0.7:7933 --edge 10.0.0.7:7934 \
+      --seeds 10.0.0.7:7946,10.0.0.8:7946
   headgate serve --limits region.yaml --parent 10.1.0.1:7934,10.1.0.2:7934 --cluster eu-west
   headgate serve --limits limits.yaml --edge :7934 --tls-cert edge.pem --tls-key edge.key --tls-client-ca programs.pem
   headgate serve --limits limits.yaml --redis 10.0.0.5:6379`,
@@ -88,11 +94,17 @@ more, and then calls under way may take --drain to end. A second signal ends it 
 	flags.Var((*mode)(&c.UnixMode), "unix-mode", "`permissions` of the Unix socket; write permission is required to connect (default 0660)")
 	flags.StringVar(&c.Address, "address", "", "this decider's address as the members have it (default where it listens)")
 	flags.StringVar(&c.EdgeAddress, "edge-address", "", "the edge's address as programs dial it (default where it serves)")
-	flags.StringSliceVar(&c.Members, "members", nil, "addresses of all deciders, separated by commas (default this one alone)")
+	flags.StringSliceVar(&c.Members, "members", nil, "addresses of all deciders, separated by commas, or a name as in dns:///headgate:7933 (default this one alone)")
 	flags.StringVar(&c.MembersFile, "members-file", "", "file with the addresses of all deciders, one a line, followed as it changes")
+	flags.StringSliceVar(&c.Gossip.Seeds, "seeds", nil, "where some of the others gossip, separated by commas, or a name as in dns:///headgate:7946, or file:PATH (default no gossip)")
+	flags.StringVar(&c.Gossip.Listen, "gossip-address", "", "where to gossip with other deciders, TCP and UDP (default port 7946 where --listen is)")
+	flags.StringVar(&c.Gossip.Advertise, "gossip-advertise", "", "where others gossip with this decider (default --gossip-address)")
+	flags.StringVar(&c.Gossip.KeyFile, "gossip-keys", "", "`file` with keys in base64, one a line, the primary first, followed as it changes (default no encryption)")
+	flags.StringVar(&c.Role, "role", daemon.RoleDecider, "decider, or edge for a daemon that owns no keys; edge needs --seeds")
+	flags.StringVar(&c.Zone, "zone", "", "where this decider is, for weighings by the label zone; needs --seeds")
 	flags.StringSliceVar(&c.Parent, "parent", nil, "edges of the cluster above, separated by commas (default none)")
 	flags.StringVar(&c.ParentProtocol, "parent-protocol", daemon.ProtocolHeadgate, "how to ask the cluster above: headgate, or doorman for original servers")
-	flags.StringVar(&c.Cluster, "cluster", "", "this cluster's name above, the same on all its deciders (required with --parent)")
+	flags.StringVar(&c.Cluster, "cluster", "", "this cluster's name, the same on all its deciders (required with --parent; default headgate with --seeds)")
 	flags.StringVar(&c.ParentCA, "parent-ca", "", "`file` with the authorities of the parents' certificates (default plain text)")
 	flags.StringVar(&c.TLS.Cert, "tls-cert", "", "`file` with the certificate of the edge and of HTTP, followed as it changes (default plain text)")
 	flags.StringVar(&c.TLS.Key, "tls-key", "", "`file` with the key of --tls-cert")

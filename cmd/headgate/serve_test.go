@@ -268,15 +268,11 @@ func TestLimitsHoldWhileADaemonIsKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = victim.cmd.Wait()
-	// It is still listed: hosts of its keys fall back to even shares, whose
-	// sum is the limit, and its clients ask the others; those keys go on. One
-	// burst more than usual may go out as grants change.
+	// It is still listed, and is left out because it does not answer. One burst
+	// more than usual may go out as grants change.
 	phase("one killed and still listed", 1.15*limit+burst/3)
-	if dead, alive := share(clients[0], keys[0]), share(clients[0], keys[1]); !dead.Fallback || alive.Fallback {
-		t.Errorf("the killed one's key falls back: %v; a survivor's: %v", dead.Fallback, alive.Fallback)
-	}
-	write(t, members, strings.Replace(list, victim.cluster+"\n", "", 1))
 	eventually(t, "the others took its keys over", granted)
+	write(t, members, strings.Replace(list, victim.cluster+"\n", "", 1))
 	phase("two daemons", 1.15*limit+burst/3)
 }
 

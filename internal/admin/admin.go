@@ -27,6 +27,7 @@ const longestProfile = 2 * time.Minute
 // Server answers the operators of a daemon. Use New.
 type Server struct {
 	server   *http.Server
+	mux      *http.ServeMux
 	listener *conns.Listener
 	log      *slog.Logger
 	loop     sync.WaitGroup
@@ -46,6 +47,7 @@ func New(l net.Listener, metrics http.Handler, health func() Health, log *slog.L
 		mux.HandleFunc("GET /debug/pprof/"+path, here(profile))
 	}
 	return &Server{
+		mux: mux,
 		server: &http.Server{
 			Handler:           mux,
 			ReadHeaderTimeout: 5 * time.Second,
@@ -59,6 +61,9 @@ func New(l net.Listener, metrics http.Handler, health func() Health, log *slog.L
 		log:      log,
 	}
 }
+
+// Handle has s answer more. Call it before Serve.
+func (s *Server) Handle(pattern string, handler http.Handler) { s.mux.Handle(pattern, handler) }
 
 // Address is where s listens.
 func (s *Server) Address() string { return s.listener.Addr().String() }

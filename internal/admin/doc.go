@@ -5,6 +5,7 @@
 //	GET /metrics             for Prometheus
 //	GET /healthz, /livez     200 while the process runs
 //	GET /readyz              200 while it takes requests, else 503, with a Health as JSON
+//	GET /cluster             the members, where a daemon adds them with Handle
 //	GET /debug/pprof/        profiles of Go, to callers on this machine only
 //
 // The server is in plain text and asks for no password: the operator chooses who can

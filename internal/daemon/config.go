@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/headgate/headgate/ringpop/dns"
 )
 
 // Config is what a Daemon must know. What has no default is required.
@@ -50,13 +52,25 @@ type Config struct {
 	// members has it; default where Listen has led to.
 	Address string
 
-	// Members are the addresses of all deciders, this one's among them, for
-	// ever; default this one alone.
+	// Members are the addresses of all deciders, this one's among them, or one name of
+	// package dns; default this one alone. Those that do not answer are left out.
 	Members []string
 
 	// MembersFile is a file with the addresses of all deciders, one a line,
-	// followed while it changes. Not together with Members.
+	// followed while it changes. Not together with Members. Those that do not answer are
+	// left out.
 	MembersFile string
+
+	// Gossip finds the members. Not together with Members and MembersFile.
+	Gossip Gossip
+
+	// Role is RoleDecider, or RoleEdge for a daemon that owns no keys, with Gossip;
+	// default RoleDecider.
+	Role string
+
+	// Zone is where this daemon is, for weighings that look at the label "zone", with
+	// Gossip.
+	Zone string
 
 	// Parent are the edges of the cluster above, any of which answers for all
 	// keys; default none. Keys whose rule says `parent: true` share what it
@@ -71,8 +85,9 @@ type Config struct {
 	// by Start; default none, and the parent is asked in plain text. It is shown
 	// TLS.Cert, if there is one.
 	ParentCA string
-	// Cluster is what this cluster is called above: the same on all its
-	// deciders, unlike all others below that parent. Required with Parent.
+	// Cluster is what this cluster is called: the same on all its deciders, unlike all
+	// others below that parent. Required with Parent. With Gossip, deciders with
+	// different names never join; default "headgate".
 	Cluster string
 
 	// TLS is how Edge and HTTP are encrypted; default not at all.
@@ -125,13 +140,7 @@ func (c Config) Validate() error {
 			errs = append(errs, dialable(a))
 		}
 	}
-	for _, a := range c.Members {
-		errs = append(errs, dialable(a))
-	}
-	if len(c.Members) > 0 && c.MembersFile != "" {
-		errs = append(errs, errors.New("members are listed and in a file: choose one"))
-	}
-	errs = append(errs, c.validateParent(), c.TLS.validate(), c.Redis.validate())
+	errs = append(errs, c.validateMembers(), c.validateParent(), c.TLS.validate(), c.Redis.validate())
 	errs = append(errs, checkUnix(c.Unix, c.UnixMode))
 	if c.MaxConnections < 0 {
 		errs = append(errs, fmt.Errorf("%d connections: allow 1 or more", c.MaxConnections))
@@ -172,7 +181,7 @@ func (c Config) edgeAddress(at net.Addr, address string) string {
 
 // member checks that address is listed, where the list is fixed.
 func (c Config) member(address string) error {
-	if len(c.Members) == 0 || slices.Contains(c.Members, address) {
+	if len(c.Members) == 0 || dns.Is(c.Members[0]) || slices.Contains(c.Members, address) {
 		return nil
 	}
 	return fmt.Errorf("this decider's address %q is not among the members %s: list it, or give the listed one as --address",

@@ -15,6 +15,7 @@ import (
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/dynamicconfig/file"
 	"github.com/headgate/headgate/ringpop"
+	"github.com/headgate/headgate/ringpop/gossip"
 )
 
 // Daemon is a decider with an edge port. Use Start.
@@ -25,8 +26,9 @@ type Daemon struct {
 	parent  *parent // nil without a cluster above
 	edge    *edge
 	web     *web
-	unix    *splitter // nil without a Unix socket
-	metrics *metrics  // nil without an admin address
+	unix    *splitter       // nil without a Unix socket
+	metrics *metrics        // nil without an admin address
+	gossip  *gossip.Members // nil unless members are found by seeds
 	phase   phase
 	ending  *ending // of the edge or the web
 
@@ -58,12 +60,19 @@ func Start(ctx context.Context, config Config, log *slog.Logger) (_ *Daemon, err
 	if err := d.open(ctx); err != nil {
 		return nil, err
 	}
-	if err := d.prepare(cluster); err != nil {
+	if err := d.prepare(ctx, cluster); err != nil {
 		return nil, err
 	}
 	// Who writes the list of members may wait for what port was free.
 	log.Info("listening", "cluster", d.address, "edge", d.edgeAddress)
+	d.metrics.handle("GET /cluster", d.serveCluster)
 	d.metrics.serve()
+	if d.gossip != nil {
+		if err := d.gossip.Start(ctx); err != nil {
+			return nil, fmt.Errorf("daemon: %w", err)
+		}
+		log.Info("joined", "gossip", d.gossip.Address(), "members", len(d.gossip.Standings()))
+	}
 	if err := d.node.Start(ctx); err != nil {
 		return nil, err
 	}
@@ -78,7 +87,7 @@ func Start(ctx context.Context, config Config, log *slog.Logger) (_ *Daemon, err
 }
 
 // prepare makes the node, which listens on cluster.
-func (d *Daemon) prepare(cluster net.Listener) error {
+func (d *Daemon) prepare(ctx context.Context, cluster net.Listener) error {
 	d.address = d.config.Address
 	if d.address == "" {
 		d.address = cluster.Addr().String()
@@ -90,11 +99,11 @@ func (d *Daemon) prepare(cluster net.Listener) error {
 	if err := d.config.member(d.address); err != nil {
 		return fmt.Errorf("daemon: %w", err)
 	}
-	members, err := d.config.members(d.address, d.log)
+	members, options, err := d.members(ctx)
 	if err != nil {
 		return fmt.Errorf("daemon: %w", err)
 	}
-	options := []headgate.Option{headgate.WithListen(cluster), headgate.WithLogger(d.log), headgate.WithScope(d.metrics.root())}
+	options = append(options, headgate.WithListen(cluster), headgate.WithLogger(d.log), headgate.WithScope(d.metrics.root()))
 	if d.parent, err = d.config.above(d.edgeAddress, d.log); err != nil {
 		return fmt.Errorf("daemon: %w", err)
 	}
@@ -148,9 +157,12 @@ func (d *Daemon) checkLimits(_, limits *dynamicconfig.Snapshot) {
 	d.config.Redis.check(limits, d.log)
 }
 
-// leave hangs up on the cluster above, and on Redis.
+// leave hangs up on the other members, the cluster above, and Redis.
 func (d *Daemon) leave() error {
 	var errs []error
+	if d.gossip != nil {
+		errs = append(errs, d.gossip.Stop())
+	}
 	if d.parent != nil {
 		errs = append(errs, d.parent.close())
 	}
@@ -192,7 +204,7 @@ func (d *Daemon) Node() *headgate.Node { return d.node }
 // called Stop; Stop says why.
 func (d *Daemon) Ended() <-chan struct{} { return d.ending.ended }
 
-// Stop says NOT_SERVING to health checks and answers requests for Config.LameDuck
+// Stop says NOT_SERVING to health checks, tells other members, and answers requests for Config.LameDuck
 // more. Then it closes the ports, lets calls at the edge end for as long as
 // Config.Drain, and ends the node. It returns when nothing runs
 // any more. That some calls had to be ended is logged, and no error. Call it

@@ -64,7 +64,7 @@ func (d *Daemon) health() admin.Health {
 // listed says what is wrong with the list of members.
 func (d *Daemon) listed() error {
 	switch ring := d.node.Ring(); {
-	case ring.Has(d.address):
+	case ring.Has(d.address), ring.Len() > 0 && d.config.Role == RoleEdge:
 		return nil
 	case ring.Len() == 0:
 		return errors.New("there is no list of members yet")
@@ -78,6 +78,7 @@ func (d *Daemon) listed() error {
 func (d *Daemon) retire(ctx context.Context) {
 	d.phase.Store(stopping)
 	d.edge.health.Shutdown()
+	d.leaveCluster()
 	if d.config.LameDuck == 0 {
 		return
 	}

@@ -14,28 +14,10 @@ import (
 
 	"github.com/headgate/headgate/internal/filewatch"
 	"github.com/headgate/headgate/ringpop"
-	"github.com/headgate/headgate/ringpop/static"
 )
 
 // maxMembersFile bounds the file of members, in bytes.
 const maxMembersFile = 1 << 20
-
-// members is the list of c, or what follows it.
-func (c Config) members(address string, log *slog.Logger) (ringpop.Members, error) {
-	if c.MembersFile != "" {
-		_, _, err := readMembers(c.MembersFile)
-		return &membersFile{path: c.MembersFile, self: address, options: filewatch.Options{Poll: lookEvery, Log: log}, log: log}, err
-	}
-	list := c.Members
-	if len(list) == 0 {
-		list = []string{address}
-	}
-	var hosts []ringpop.Host
-	for _, a := range list {
-		hosts = append(hosts, ringpop.Host{Address: a})
-	}
-	return static.New(hosts...)
-}
 
 // membersFile follows a file of addresses. A file that is broken, empty, gone or being
 // written changes nothing; one that is empty at first is waited for. So is one that

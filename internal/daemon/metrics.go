@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"github.com/uber-go/tally/v4"
@@ -87,6 +88,13 @@ func (m *metrics) root() tally.Scope {
 
 // scope is root with the prefix.
 func (m *metrics) scope() tally.Scope { return m.root().SubScope(prefix) }
+
+// handle serves more than metrics. Call it before serve.
+func (m *metrics) handle(pattern string, handler http.HandlerFunc) {
+	if m != nil {
+		m.server.Handle(pattern, handler)
+	}
+}
 
 // serve begins to answer.
 func (m *metrics) serve() {

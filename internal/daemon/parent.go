@@ -39,7 +39,7 @@ var clusterName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,200}$`)
 // validateParent returns all that is wrong with what c says of the cluster above.
 func (c Config) validateParent() error {
 	if len(c.Parent) == 0 {
-		if c.Cluster != "" || c.ParentProtocol != "" || c.ParentCA != "" {
+		if c.Cluster != "" && len(c.Gossip.Seeds) == 0 || c.ParentProtocol != "" || c.ParentCA != "" {
 			return errors.New("a cluster's name, or a parent's protocol or authority, but no parent: say where the cluster above is")
 		}
 		return nil

@@ -4,6 +4,7 @@ package ask
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -92,4 +93,17 @@ func (f *Forward) withdrawAt(address string, payload *anypb.Any, timeout time.Du
 	defer cancel()
 	// The tokens stay taken if there is no answer.
 	_, _ = rpc.Ask(ctx, peer, f.Taker.Host, payload)
+}
+
+// Ping asks d, as host, to undo nothing. An answer shows that the Withdrawn at d serves;
+// a refusal shows that, too.
+func Ping(ctx context.Context, d rpc.Decider, host string) error {
+	payload, err := anypb.New(&headgatepb.Withdrawals{Caller: 1})
+	if err != nil {
+		return err
+	}
+	if _, err = rpc.Ask(ctx, d, host, payload); errors.Is(err, rpc.ErrPayload) {
+		return nil
+	}
+	return err
 }

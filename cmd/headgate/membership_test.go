@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate/dynamicconfig/file"
+	"github.com/headgate/headgate/internal/daemon"
+	"github.com/headgate/headgate/limiter/client"
+	"github.com/headgate/headgate/ringpop"
+	"github.com/headgate/headgate/rpc/rpcgrpc"
+	"github.com/headgate/headgate/rpc/usage"
+)
+
+const (
+	memberLimit, memberBurst = 400, 100
+
+	memberRules = `
+defaults: {update_interval: 200ms, lease: 2s}
+limits:
+  - {key: "k*", limit: 400/s, burst: 100}
+  - {key: "x*", limit: 400/s, burst: 100, algorithm: exact}
+`
+)
+
+// memberCluster is daemons that know each other in one way.
+type memberCluster struct {
+	nodes  []*treeNode
+	admins []string
+	limits string
+}
+
+// newMemberCluster starts size daemons. Without gossip they have a fixed list.
+func newMemberCluster(t *testing.T, size int, gossip bool) *memberCluster {
+	t.Helper()
+	c := &memberCluster{limits: filepath.Join(t.TempDir(), "limits.yaml")}
+	write(t, c.limits, memberRules)
+	free := addresses(t, 4*size)
+	for i := range size {
+		args := []string{"--limits", c.limits, "--admin", free[3*size+i]}
+		if gossip {
+			args = append(args, "--gossip-address", free[2*size+i], "--seeds", free[2*size]+","+free[2*size+1])
+		} else {
+			args = append(args, "--members", strings.Join(free[:size], ","))
+		}
+		c.nodes = append(c.nodes, &treeNode{t: t, cluster: free[i], edge: free[size+i], args: args})
+		c.admins = append(c.admins, free[3*size+i])
+	}
+	for _, n := range c.nodes {
+		n.start()
+	}
+	for i := range c.nodes {
+		eventually(t, "all know each other", func() bool { return c.up(i) == size })
+	}
+	return c
+}
+
+// sees is what daemon i knows, by headgate cluster.
+func (c *memberCluster) sees(i int) map[string]daemon.Member {
+	root := newRoot()
+	var out strings.Builder
+	root.SetOut(&out)
+	root.SetErr(&out)
+	root.SetArgs([]string{"cluster", "--admin", c.admins[i], "--json"})
+	var cluster daemon.Cluster
+	if root.Execute() != nil || json.Unmarshal([]byte(out.String()), &cluster) != nil {
+		return nil
+	}
+	members := make(map[string]daemon.Member)
+	for _, m := range cluster.Members {
+		members[m.Address] = m
+	}
+	return members
+}
+
+// up is how many members own keys, as daemon i sees them.
+func (c *memberCluster) up(i int) (n int) {
+	for _, m := range c.sees(i) {
+		if m.State == ringpop.Up && m.Share > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// owned returns a key of the daemon at address, of those that begin with prefix.
+func (c *memberCluster) owned(t *testing.T, prefix, address string) string {
+	t.Helper()
+	var hosts []ringpop.Host
+	for _, n := range c.nodes {
+		hosts = append(hosts, ringpop.Host{Address: n.cluster})
+	}
+	ring, err := ringpop.New(hosts, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; ; i++ {
+		if key := fmt.Sprint(prefix, i); ring.Owner(key) == address {
+			return key
+		}
+	}
+}
+
+// decided reports whether the owner of an exact key answers by way of the daemon that d dials.
+func decided(ctx context.Context, d *rpcgrpc.Client, key string) bool {
+	ctx, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+	defer cancel()
+	payload, err := usage.EncodeTakes(&usage.Takes{Rows: []usage.Take{{Key: key}}})
+	if err != nil {
+		return false
+	}
+	answer, err := d.Update(ctx, "probe", payload)
+	var taken usage.Taken
+	return err == nil && usage.DecodeTaken(answer, 1, &taken) == nil && taken.Rows[0].Decided
+}
+
+func TestKeysOfALostOwnerAreDecidedByAnother(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes and waits until they are missed")
+	}
+	for _, gossip := range []bool{true, false} {
+		t.Run(fmt.Sprintf("gossip=%v", gossip), func(t *testing.T) {
+			t.Parallel()
+			c := newMemberCluster(t, 3, gossip)
+			for victim, fault := range []string{"kill", "hang", "end"} {
+				c.lose(t, victim, fault, gossip)
+			}
+		})
+	}
+}
+
+// lose has a daemon fail and return, under traffic.
+func (c *memberCluster) lose(t *testing.T, victim int, fault string, gossip bool) {
+	t.Helper()
+	v := c.nodes[victim]
+	key := c.owned(t, "k", v.cluster)
+	probed := c.owned(t, "x", v.cluster)
+	var edges []string
+	var others []int
+	for i, n := range c.nodes {
+		edges = append(edges, n.edge)
+		if i != victim {
+			others = append(others, i)
+		}
+	}
+	var clients []*client.Client
+	for range 3 {
+		limited, err := client.New(client.Config{Addresses: edges, Hosts: 3}, file.New(c.limits), client.WithLogger(slog.New(slog.DiscardHandler)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer limited.Close()
+		clients = append(clients, limited)
+	}
+	eventually(t, "all have grants", func() bool {
+		for _, limited := range clients {
+			if limited.For(key).Allow(); share(limited, key).Fallback {
+				return false
+			}
+		}
+		return true
+	})
+	var through []*rpcgrpc.Client
+	lines := make(map[int]int)
+	for _, i := range others {
+		d, err := rpcgrpc.NewClient([]string{c.nodes[i].edge}, rpcgrpc.ClientOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		eventually(t, "the owner answers", func() bool { return decided(t.Context(), d, probed) })
+		through = append(through, d)
+		lines[i] = strings.Count(c.nodes[i].process.logged(), "own its keys now")
+	}
+
+	var stop atomic.Bool
+	allowed, began := make(chan float64), time.Now()
+	go func() {
+		n := 0.
+		for !stop.Load() {
+			from := time.Now()
+			n += drive(clients, []string{key}, 4*memberLimit, 500*time.Millisecond)[key] * time.Since(from).Seconds()
+		}
+		allowed <- n
+	}()
+	failed := time.Now()
+	switch fault {
+	case "kill":
+		v.kill()
+	case "end":
+		v.stop()
+	case "hang":
+		if err := v.process.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, d := range through {
+		eventually(t, "another decides", func() bool { return decided(t.Context(), d, probed) })
+	}
+	t.Logf("%s: another decides after %v", fault, time.Since(failed).Round(10*time.Millisecond))
+	for _, i := range others {
+		eventually(t, "it is missed", func() bool { return c.up(i) == 2 })
+		want := ringpop.Down
+		if fault == "end" && gossip {
+			want = ringpop.Left
+		}
+		if m := c.sees(i)[v.cluster]; m.State != want || m.Why == "" || m.Share != 0 {
+			t.Errorf("%s: %+v, want %s", fault, m, want)
+		}
+		if n := strings.Count(c.nodes[i].process.logged(), "own its keys now") - lines[i]; n != 1 {
+			t.Errorf("%s: %d lines in a survivor's log, want one", fault, n)
+		}
+	}
+	returned := time.Now()
+	if fault == "hang" {
+		if err := v.process.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+	} else {
+		v.start()
+	}
+	for i := range c.nodes {
+		eventually(t, "it is back", func() bool { return c.up(i) == 3 })
+	}
+	for _, d := range through {
+		eventually(t, "the owner decides again", func() bool { return decided(t.Context(), d, probed) })
+	}
+	t.Logf("%s: back %v after its return", fault, time.Since(returned).Round(10*time.Millisecond))
+	drive(clients, nil, 1, 2*time.Second) // while the traffic goes on: a lease
+	stop.Store(true)
+	n, took := <-allowed, time.Since(began).Seconds()
+	// The bucket was full at first, and may be so once more for each change of owner.
+	most := 1.05*memberLimit*took + 3*memberBurst
+	t.Logf("%s: %.0f allowed in %.1f s, %.2f of the limit; the bound is %.0f", fault, n, took, n/took/memberLimit, most)
+	if n > most {
+		t.Errorf("%s: %.0f allowed, want at most %.0f", fault, n, most)
+	}
+}

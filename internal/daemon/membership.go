@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/internal/filewatch"
+	"github.com/headgate/headgate/ringpop"
+	"github.com/headgate/headgate/ringpop/dns"
+	"github.com/headgate/headgate/ringpop/gossip"
+	"github.com/headgate/headgate/ringpop/health"
+	"github.com/headgate/headgate/ringpop/static"
+)
+
+// Gossip is how deciders find each other without a list.
+type Gossip struct {
+	// Seeds are where some of the others gossip: addresses, or one name of package
+	// dns, or one file, as in file:/etc/headgate/seeds. Default none, and no gossip.
+	Seeds []string
+
+	// Listen is where to gossip, host:port, TCP and UDP; default port
+	// DefaultGossipPort on Config.Listen's host.
+	Listen string
+
+	// Advertise is where others gossip with this decider; default Listen, or its port on
+	// Config.Address's host.
+	Advertise string
+
+	// KeyFile is a file of keys, followed while it changes; see gossip.Config. Default
+	// no encryption.
+	KeyFile string
+}
+
+// DefaultGossipPort is that of Gossip.Listen.
+const DefaultGossipPort = "7946"
+
+// defaultCluster is the cluster's name in gossip, unless Config.Cluster is set.
+const defaultCluster = "headgate"
+
+// The roles of a daemon.
+const (
+	RoleDecider = "decider"
+	RoleEdge    = "edge"
+)
+
+const seedFile = "file:"
+
+// validate returns all that is wrong with how c finds members.
+func (c Config) validateMembers() error {
+	var errs []error
+	for _, a := range c.Members {
+		switch {
+		case !dns.Is(a):
+			errs = append(errs, dialable(a))
+		case len(c.Members) > 1:
+			errs = append(errs, fmt.Errorf("%q is among other members: give one name alone, or addresses", a))
+		default:
+			_, err := dns.New(a, dns.Config{})
+			errs = append(errs, err)
+		}
+	}
+	ways := 0
+	for _, used := range []bool{len(c.Members) > 0, c.MembersFile != "", len(c.Gossip.Seeds) > 0} {
+		if used {
+			ways++
+		}
+	}
+	if ways > 1 {
+		errs = append(errs, errors.New("members are listed, in a file, or found by seeds: choose one"))
+	}
+	gossips := len(c.Gossip.Seeds) > 0
+	if !gossips && (c.Gossip.Listen != "" || c.Gossip.Advertise != "" || c.Gossip.KeyFile != "" || c.Zone != "" || c.Role == RoleEdge) {
+		errs = append(errs, errors.New("a gossip address, its keys, a zone and a role are for gossip: name seeds"))
+	}
+	if c.Role != "" && c.Role != RoleDecider && c.Role != RoleEdge {
+		errs = append(errs, fmt.Errorf("role %q: say %s or %s", c.Role, RoleDecider, RoleEdge))
+	}
+	if strings.ContainsAny(c.Zone, ",=") {
+		errs = append(errs, fmt.Errorf("zone %q has a comma or an equals sign: leave them out", c.Zone))
+	}
+	if gossips {
+		if _, err := c.seeds(slog.New(slog.DiscardHandler)); err != nil {
+			errs = append(errs, err)
+		}
+		if c.Cluster != "" && !clusterName.MatchString(c.Cluster) {
+			errs = append(errs, fmt.Errorf("cluster %q: name this cluster with letters, digits, dot, dash and _", c.Cluster))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// seeds is what finds c's seeds.
+func (c Config) seeds(log *slog.Logger) (gossip.Seeds, error) {
+	first := c.Gossip.Seeds[0]
+	if path, ok := strings.CutPrefix(first, seedFile); ok && len(c.Gossip.Seeds) == 1 {
+		return gossip.File(path), nil
+	}
+	if dns.Is(first) && len(c.Gossip.Seeds) == 1 {
+		name, err := dns.New(first, dns.Config{Logger: log})
+		if err != nil {
+			return nil, err
+		}
+		return name.Lookup, nil
+	}
+	for _, s := range c.Gossip.Seeds {
+		if err := dialable(s); err != nil {
+			return nil, fmt.Errorf("seed: %w", err)
+		}
+	}
+	return gossip.List(c.Gossip.Seeds...), nil
+}
+
+// join finds members by c's seeds, which it has.
+func (c Config) join(address string, log *slog.Logger) (*gossip.Members, error) {
+	seeds, err := c.seeds(log)
+	if err != nil {
+		return nil, err
+	}
+	at := c.Gossip.Listen
+	if at == "" {
+		host, _, _ := net.SplitHostPort(c.Listen)
+		at = net.JoinHostPort(host, DefaultGossipPort)
+	}
+	host := ringpop.Host{Address: address}
+	if c.Zone != "" {
+		host.Labels = "zone=" + c.Zone
+	}
+	return gossip.New(gossip.Config{
+		Cluster: cmp.Or(c.Cluster, defaultCluster), Host: host, Observer: c.Role == RoleEdge,
+		Listen: at, Advertise: c.Gossip.Advertise, Seeds: seeds, KeyFile: c.Gossip.KeyFile, Logger: log,
+	})
+}
+
+// members finds the other deciders, and says how the node asks whether they live.
+func (d *Daemon) members(ctx context.Context) (ringpop.Members, []headgate.Option, error) {
+	c := d.config
+	if len(c.Gossip.Seeds) > 0 {
+		if err := checkAdvertised(ctx, d.address, c.Gossip.Seeds); err != nil {
+			return nil, nil, err
+		}
+		joined, err := c.join(d.address, d.log)
+		d.gossip = joined
+		return joined, nil, err
+	}
+	asked := []headgate.Option{headgate.WithHealth(health.Config{})}
+	switch {
+	case c.MembersFile != "":
+		hosts, _, err := readMembers(c.MembersFile)
+		if err != nil {
+			return nil, nil, err
+		}
+		var others []string
+		for _, h := range hosts {
+			others = append(others, h.Address)
+		}
+		return &membersFile{path: c.MembersFile, self: d.address, options: filewatch.Options{Poll: lookEvery, Log: d.log}, log: d.log}, asked, checkAdvertised(ctx, d.address, others)
+	case len(c.Members) == 0:
+		members, err := static.New(ringpop.Host{Address: d.address})
+		return members, nil, err
+	case dns.Is(c.Members[0]):
+		members, err := dns.New(c.Members[0], dns.Config{Logger: d.log})
+		return members, asked, err
+	}
+	var hosts []ringpop.Host
+	for _, a := range c.Members {
+		hosts = append(hosts, ringpop.Host{Address: a})
+	}
+	members, err := static.New(hosts...)
+	return members, asked, errors.Join(err, checkAdvertised(ctx, d.address, c.Members))
+}
+
+// checkAdvertised says what keeps others from dialling address. Others that
+// cannot be looked up now are not looked at.
+func checkAdvertised(ctx context.Context, address string, others []string) error {
+	own, err := loopback(ctx, address)
+	if err != nil {
+		return fmt.Errorf("this decider's address %q does not resolve: give one that others can dial as --address: %w", address, err)
+	}
+	if !own {
+		return nil
+	}
+	for _, other := range others {
+		if there, err := loopback(ctx, other); err == nil && !there {
+			return fmt.Errorf("this decider's address %q is of this machine only, and %q is elsewhere: give an address that others can dial as --address, and listen there", address, other)
+		}
+	}
+	return nil
+}
+
+// loopback reports whether address can only be dialled on its own machine.
+func loopback(ctx context.Context, address string) (bool, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false, err
+	}
+	found, err := net.DefaultResolver.LookupIPAddr(ctx, host)
+	if err != nil {
+		return false, err
+	}
+	for _, a := range found {
+		if !a.IP.IsLoopback() {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// leaveCluster tells others that this decider leaves, where members gossip.
+func (d *Daemon) leaveCluster() {
+	if d.gossip == nil {
+		return
+	}
+	if err := d.gossip.Leave(); err != nil {
+		d.log.Warn("others notice by themselves that this decider ends", "error", err)
+	}
+}
+
+// Cluster is what one decider knows of all members.
+type Cluster struct {
+	Host    string   `json:"host"` // the decider's address
+	Members []Member `json:"members"`
+}
+
+// Member is one member of a Cluster.
+type Member struct {
+	Address string        `json:"address"`
+	State   ringpop.State `json:"state"`
+	Since   time.Time     `json:"since,omitzero"`
+	Why     string        `json:"why,omitempty"`
+	Labels  string        `json:"labels,omitempty"`
+	Share   float64       `json:"share"` // of all keys
+}
+
+// Cluster returns what d knows of all members, sorted by address.
+func (d *Daemon) Cluster() Cluster {
+	var standings []ringpop.Standing
+	if d.gossip != nil {
+		standings = d.gossip.Standings()
+	} else if standings = d.node.Standings(); standings == nil {
+		for _, h := range d.node.Ring().Hosts() {
+			standings = append(standings, ringpop.Standing{Host: h, State: ringpop.Up})
+		}
+	}
+	c := Cluster{Host: d.address, Members: []Member{}}
+	shares := d.node.Ring().Shares()
+	for _, s := range standings {
+		c.Members = append(c.Members, Member{
+			Address: s.Host.Address, State: s.State, Since: s.Since, Why: s.Why, Labels: s.Host.Labels, Share: shares[s.Host.Address],
+		})
+	}
+	return c
+}
+
+// serveCluster answers GET /cluster.
+func (d *Daemon) serveCluster(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	if err := json.NewEncoder(w).Encode(d.Cluster()); err != nil {
+		d.log.Debug("a reader of the cluster went away", "error", err)
+	}
+}

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gossip
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate/internal/waittest"
+	"github.com/headgate/headgate/ringpop"
+)
+
+// eventually waits for a condition, not for a time.
+var eventually = waittest.Until
+
+// node is one host of a test's cluster, and the ring that it sees.
+type node struct {
+	*Members
+
+	ring atomic.Pointer[[]ringpop.Host]
+	mu   sync.Mutex // protects log
+	log  bytes.Buffer
+}
+
+func (n *node) Write(text []byte) (int, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+
+	return n.log.Write(text)
+}
+
+func (n *node) logged() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+
+	return n.log.String()
+}
+
+// sees reports whether the ring is of these addresses.
+func (n *node) sees(want string) bool {
+	hosts := n.ring.Load()
+	if hosts == nil {
+		return false
+	}
+	var got []string
+	for _, h := range *hosts {
+		got = append(got, strings.TrimSuffix(h.Address, ":1"))
+	}
+	return strings.Join(got, " ") == want
+}
+
+// start runs the host with that name until the test ends. Seeds are nodes.
+func start(t *testing.T, name string, change func(*Config), seeds ...*node) *node {
+	t.Helper()
+	n := new(node)
+	c := Config{
+		Cluster: "test", Host: ringpop.Host{Address: name + ":1"}, Listen: "127.0.0.1:0",
+		Rejoin: 100 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(n, nil)),
+	}
+	var at []string
+	for _, s := range seeds {
+		at = append(at, s.Address())
+	}
+	if len(at) > 0 {
+		c.Seeds = List(at...)
+	}
+	if change != nil {
+		change(&c)
+	}
+	var err error
+	if n.Members, err = New(c); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	watching, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- n.Watch(watching, func(hosts []ringpop.Host) { n.ring.Store(&hosts) })
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if err := n.Stop(); err != nil {
+			t.Error(err)
+		}
+		if t.Failed() {
+			t.Logf("%s logged:\n%s", name, n.logged())
+		}
+	})
+	return n
+}
+
+func TestHostsFindEachOtherLeaveAndDie(t *testing.T) {
+	t.Parallel()
+	a := start(t, "a", func(c *Config) { c.Host.Labels = "zone=z1"; c.Host.Identity = "first" })
+	b := start(t, "b", nil, a)
+	c := start(t, "c", nil, a)
+	edge := start(t, "edge", func(c *Config) { c.Observer = true }, b)
+	all := []*node{a, b, c, edge}
+	see := func(what, want string, nodes ...*node) {
+		t.Helper()
+		began := time.Now()
+		for _, n := range nodes {
+			eventually(t, what, func() bool { return n.sees(want) })
+		}
+		t.Logf("%s: %v", what, time.Since(began).Round(time.Millisecond))
+	}
+	see("all join", "a b c", all...)
+	if h := (*c.ring.Load())[0]; h.Identity != "first" || h.LabelMap()["zone"] != "z1" {
+		t.Errorf("what a says of itself arrives as %+v", h)
+	}
+
+	began := time.Now()
+	if err := c.Leave(); err != nil {
+		t.Error(err)
+	}
+	see("one leaves", "a b", all...) // on its own ring too
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	for _, s := range a.Standings() {
+		if s.Host.Address == "c:1" && s.State != ringpop.Left {
+			t.Errorf("a says of c: %+v", s)
+		}
+		if s.Host.Address == "edge:1" && s.State != ringpop.Observer {
+			t.Errorf("a says of the observer: %+v", s)
+		}
+	}
+	if strings.Contains(a.logged(), "does not answer") {
+		t.Errorf("who leaves is taken for dead:\n%s", a.logged())
+	}
+
+	if err := b.Stop(); err != nil { // without a word
+		t.Error(err)
+	}
+	see("one dies", "a", a, edge)
+	if n := strings.Count(a.logged(), "level=WARN"); n != 1 {
+		t.Errorf("%d warnings, want one:\n%s", n, a.logged())
+	}
+}
+
+func TestTheWayBackIsFound(t *testing.T) {
+	t.Parallel()
+	a := start(t, "a", nil)
+	var cut atomic.Bool
+	cut.Store(true)
+	b := start(t, "b", func(c *Config) {
+		c.JoinWithin = time.Millisecond
+		c.Seeds = func(context.Context) ([]string, error) {
+			if cut.Load() {
+				return nil, fmt.Errorf("no way")
+			}
+			return []string{a.Address()}, nil
+		}
+	})
+	c := start(t, "c", nil, b)
+	for _, n := range []*node{b, c} {
+		eventually(t, "the others are together", func() bool { return n.sees("b c") })
+	}
+	if !strings.Contains(b.logged(), "begins alone") {
+		t.Errorf("that no seed answers is not logged:\n%s", b.logged())
+	}
+	cut.Store(false)
+	for _, n := range []*node{a, b, c} {
+		eventually(t, "all are together", func() bool { return n.sees("a b c") })
+	}
+}
+
+// keyFile is a file of keys, made of their first letters.
+func keyFile(t *testing.T, letters string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "keys")
+	writeKeys(t, path, letters)
+	return path
+}
+
+func writeKeys(t *testing.T, path, letters string) {
+	t.Helper()
+	text := "# the primary key is first\n"
+	for _, l := range letters {
+		text += strings.Repeat(string(l), 43) + "=\n"
+	}
+	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestOtherClustersAndKeysStayApart(t *testing.T) {
+	t.Parallel()
+	keyed := func(letters string) func(*Config) {
+		return func(c *Config) { c.KeyFile = keyFile(t, letters); c.JoinWithin = 500 * time.Millisecond }
+	}
+	a := start(t, "a", keyed("A"))
+	for name, change := range map[string]func(*Config){
+		"another cluster": func(c *Config) { keyed("A")(c); c.Cluster = "other" },
+		"another key":     keyed("B"),
+		"no key":          func(c *Config) { c.JoinWithin = 500 * time.Millisecond },
+	} {
+		b := start(t, "b", change, a)
+		eventually(t, "it is alone", func() bool { return b.sees("b") })
+		if !strings.Contains(b.logged(), "begins alone") || len(a.Standings()) != 1 || len(b.Standings()) != 1 {
+			t.Errorf("%s: %v and %v, logged:\n%s", name, a.Standings(), b.Standings(), b.logged())
+		}
+	}
+	b := start(t, "b", keyed("CA"), a) // it may know more keys, but a must know its first
+	if strings.Contains(b.logged(), "begins alone") == false {
+		t.Error("a host joins whose first key the others do not know")
+	}
+}
+
+func TestKeysChangeWhileHostsRun(t *testing.T) {
+	t.Parallel()
+	files := []string{keyFile(t, "A"), keyFile(t, "A")}
+	a := start(t, "a", func(c *Config) { c.KeyFile = files[0] })
+	b := start(t, "b", func(c *Config) { c.KeyFile = files[1] }, a)
+	for _, letters := range []string{"AB", "BA", "BCA", "B"} {
+		for i, n := range []*node{a, b} {
+			writeKeys(t, files[i], letters)
+			before := strings.Count(n.logged(), "keys changed")
+			eventually(t, letters, func() bool { return strings.Count(n.logged(), "keys changed") > before })
+		}
+	}
+	writeKeys(t, files[0], "")
+	eventually(t, "a broken file is reported", func() bool { return strings.Contains(a.logged(), "last good ones stay") })
+	c := start(t, "c", func(c *Config) { c.KeyFile = keyFile(t, "B") }, a)
+	for _, n := range []*node{a, b, c} {
+		eventually(t, "all have the new key", func() bool { return n.sees("a b c") })
+	}
+	if n := strings.Count(a.logged(), "keys changed"); n != 4 {
+		t.Errorf("keys changed %d times, want 4", n)
+	}
+}
+
+func TestConfigSaysWhatToDo(t *testing.T) {
+	good := Config{Cluster: "c", Host: ringpop.Host{Address: "10.0.0.7:7933"}, Listen: ":7946"}
+	if err := good.Validate(); err != nil {
+		t.Error(err)
+	}
+	for want, change := range map[string]func(*Config){
+		"give all hosts one name": func(c *Config) { c.Cluster = "" },
+		"no host that others":     func(c *Config) { c.Host.Address = "0.0.0.0:7933" },
+		"this host's address":     func(c *Config) { c.Host.Address = "" },
+		"as in 10.0.0.7:7946":     func(c *Config) { c.Listen = "7946" },
+		"advertise":               func(c *Config) { c.Advertise = ":7946" },
+		"at most 255":             func(c *Config) { c.Host.Labels = strings.Repeat("x", 256) },
+		"negative":                func(c *Config) { c.Rejoin = -1 },
+	} {
+		c := good
+		change(&c)
+		if _, err := New(c); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	good.KeyFile = keyFile(t, "")
+	if _, err := New(good); err == nil || !strings.Contains(err.Error(), "openssl rand") {
+		t.Errorf("a file without keys: %v", err)
+	}
+	good.KeyFile, good.Host.Address, good.Listen = "", "nowhere.invalid:1", ":0"
+	m, err := New(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "does not resolve") {
+		t.Errorf("an address that does not resolve: %v", err)
+	}
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package health leaves hosts that do not answer out of a ring whose list
+// somebody else keeps: a fixed list, a file, or DNS.
+//
+//	members := health.New(listed, health.Config{Self: address, Ping: ping})
+//	err := live.Run(ctx, members, nil)
+//
+// Package headgate does that with WithHealth.
+//
+// A host that has not answered for Config.After is left out of the ring here, and is
+// back with its first answer. Each host asks for itself. So after a host has died
+// or is back, two rings may differ for as long as Config.After, which is the bound
+// for a host that some of the others reach and some do not, too: then rings differ for as long
+// as that lasts. A host that is lost more than twice in two minutes waits before it is
+// back: 5 seconds, then 10, 20, and at most 30.
+//
+// A host that loses two or more others within 10 seconds, and reaches none, takes
+// itself for the one that is cut off: it logs an error, and its ring still has those
+// that it lost. The last host of two takes over.
+//
+// Every host asks every other, four times a second by default. For more than 50 hosts,
+// package gossip is cheaper.
+//
+// Out of scope: finding hosts, and what a ping is.
+package health
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/headgate/headgate/ringpop"
+	"github.com/headgate/headgate/ringpop/internal/roster"
+)
+
+// Defaults of Config.
+const (
+	DefaultInterval = 250 * time.Millisecond
+	DefaultAfter    = 1500 * time.Millisecond
+)
+
+// Config is how hosts are asked.
+type Config struct {
+	// Self is this host's address, which is not asked. "": all are.
+	Self string
+
+	// Ping returns nil if the host at address answers before ctx ends. It is called
+	// for several hosts at a time. Required.
+	Ping func(ctx context.Context, address string) error
+
+	// Interval is the time between two pings of one host; default DefaultInterval.
+	Interval time.Duration
+
+	// After is how long a host does not answer before it is left out; default DefaultAfter.
+	After time.Duration
+
+	// Logger is where to log; default slog.Default().
+	Logger *slog.Logger
+}
+
+// Members is a list without the hosts that do not answer. It is safe for
+// concurrent use. Use New.
+type Members struct {
+	listed ringpop.Members
+	config Config
+
+	mu    sync.Mutex    // protects board
+	board *roster.Board // of the last Watch; nil before
+}
+
+var _ ringpop.Members = (*Members)(nil)
+
+// New returns the members in listed that answer.
+func New(listed ringpop.Members, c Config) *Members {
+	c.Interval, c.After = cmp.Or(c.Interval, DefaultInterval), cmp.Or(c.After, DefaultAfter)
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	return &Members{listed: listed, config: c}
+}
+
+// Standings returns what this host knows of each listed host, sorted by
+// address. There are none before Watch.
+func (m *Members) Standings() []ringpop.Standing {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+
+	if m.board == nil {
+		return nil
+	}
+	return m.board.Standings()
+}
+
+// Watch implements ringpop.Members. It pings while it runs; a host that is new on the list
+// counts as one that has just answered.
+func (m *Members) Watch(ctx context.Context, update func(hosts []ringpop.Host)) error {
+	board := roster.NewBoard(m.config.Self, m.config.Logger)
+	m.mu.Lock()
+	m.board = board
+	m.mu.Unlock()
+
+	ctx, stop := context.WithCancel(ctx)
+	failed := make(chan error, 1)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer stop()
+	running.Go(func() {
+		defer stop()
+		failed <- m.follow(ctx, board)
+	})
+	if err := board.Watch(ctx, update); err != nil {
+		return err
+	}
+	return <-failed
+}
+
+// follow pings the hosts on the list, until ctx ends.
+func (m *Members) follow(ctx context.Context, board *roster.Board) error {
+	pinged := make(map[ringpop.Host]context.CancelFunc)
+	var running sync.WaitGroup
+	err := m.listed.Watch(ctx, func(hosts []ringpop.Host) {
+		listed := make(map[ringpop.Host]bool)
+		var addresses []string
+		for _, h := range hosts {
+			listed[h] = true
+			addresses = append(addresses, h.Address)
+		}
+		for h, stop := range pinged {
+			if !listed[h] {
+				stop()
+				delete(pinged, h)
+			}
+		}
+		board.Keep(addresses)
+		for _, h := range hosts {
+			if pinged[h] != nil {
+				continue
+			}
+			board.Up(h, false)
+			pinging, stop := context.WithCancel(ctx)
+			pinged[h] = stop
+			if h.Address != m.config.Self {
+				running.Go(func() { m.ping(pinging, h, board) })
+			}
+		}
+		board.Ready()
+	})
+	for _, stop := range pinged {
+		stop()
+	}
+	running.Wait()
+	return err
+}

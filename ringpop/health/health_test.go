@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package health
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/headgate/headgate/ringpop"
+	"github.com/headgate/headgate/ringpop/hosted"
+)
+
+// network is hosts that answer, refuse, or are silent.
+type network struct {
+	mu     sync.Mutex        // protects state
+	states map[string]string // "" answers
+}
+
+func (n *network) set(state string, addresses ...string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+
+	for _, a := range addresses {
+		n.states[a] = state
+	}
+}
+
+func (n *network) ping(ctx context.Context, address string) error {
+	n.mu.Lock()
+	state := n.states[address]
+	n.mu.Unlock()
+	switch state {
+	case "refuses":
+		return errors.New("connection refused")
+	case "hangs":
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return nil
+}
+
+func hosts(addresses ...string) (all []ringpop.Host) {
+	for _, a := range addresses {
+		all = append(all, ringpop.Host{Address: a})
+	}
+	return all
+}
+
+// watched is what a test sees.
+type watched struct {
+	network network
+	listed  *hosted.Members
+	members *Members
+	log     bytes.Buffer
+
+	mu   sync.Mutex // protects ring
+	ring string
+}
+
+func (w *watched) see(t *testing.T, what, want string) {
+	t.Helper()
+	synctest.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+
+	if w.ring != want {
+		t.Errorf("%s: ring %q, want %q", what, w.ring, want)
+	}
+}
+
+// run calls test with the view that the host a has of a list.
+func run(t *testing.T, list []ringpop.Host, test func(t *testing.T, w *watched)) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &watched{network: network{states: make(map[string]string)}}
+		var err error
+		if w.listed, err = hosted.New(list...); err != nil {
+			t.Fatal(err)
+		}
+		w.members = New(w.listed, Config{Self: "a", Ping: w.network.ping, Logger: slog.New(slog.NewTextHandler(&w.log, nil))})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			ended <- w.members.Watch(ctx, func(hosts []ringpop.Host) {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+
+				var all []string
+				for _, h := range hosts {
+					all = append(all, h.Address)
+				}
+				w.ring = strings.Join(all, " ")
+			})
+		}()
+		test(t, w)
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAHostThatDoesNotAnswerIsLeftOut(t *testing.T) {
+	for _, state := range []string{"refuses", "hangs"} {
+		run(t, hosts("a", "b", "c"), func(t *testing.T, w *watched) {
+			w.see(t, "at first", "a b c")
+			time.Sleep(10 * time.Second)
+			w.network.set(state, "b")
+			time.Sleep(DefaultAfter - DefaultInterval - time.Millisecond) // its last answer may be an interval old
+			w.see(t, "soon "+state, "a b c")
+			time.Sleep(2*DefaultInterval + time.Millisecond)
+			w.see(t, state, "a c")
+			if s := w.members.Standings()[1]; s.State != ringpop.Down || !strings.Contains(s.Why, "no answer for 1.5s") {
+				t.Errorf("%+v", s)
+			}
+			time.Sleep(time.Minute)
+			w.see(t, "long "+state, "a c")
+			if n := strings.Count(w.log.String(), "level=WARN"); n != 1 {
+				t.Errorf("%d warnings, want one:\n%s", n, &w.log)
+			}
+			w.network.set("", "b")
+			time.Sleep(DefaultAfter/2 + 2*DefaultInterval)
+			w.see(t, "it answers again", "a b c")
+		})
+	}
+}
+
+func TestAHostThatReachesNobodyKeepsItsRing(t *testing.T) {
+	run(t, hosts("a", "b", "c"), func(t *testing.T, w *watched) {
+		time.Sleep(time.Second)
+		w.network.set("hangs", "b", "c")
+		time.Sleep(time.Minute)
+		w.see(t, "all are silent", "a b c")
+		if n := strings.Count(w.log.String(), "level=ERROR"); n != 1 {
+			t.Errorf("%d errors, want one:\n%s", n, &w.log)
+		}
+		w.network.set("", "c")
+		time.Sleep(2 * time.Second)
+		w.see(t, "one answers", "a c")
+		w.network.set("hangs", "c")
+		time.Sleep(time.Minute)
+		w.see(t, "the last one dies much later", "a")
+	})
+}
+
+func TestTheListMayChange(t *testing.T) {
+	run(t, hosts("a", "b"), func(t *testing.T, w *watched) {
+		w.network.set("refuses", "b")
+		time.Sleep(2 * time.Second)
+		w.see(t, "one is down", "a")
+		if err := w.listed.Set(hosts("a", "c")); err != nil {
+			t.Error(err)
+		}
+		w.see(t, "another is listed", "a c")
+		time.Sleep(time.Minute)
+		w.see(t, "it answers", "a c")
+		if s := w.members.Standings(); len(s) != 2 {
+			t.Errorf("no longer listed, still shown: %v", s)
+		}
+	})
+}
+
+type broken struct{}
+
+func (broken) Watch(context.Context, func([]ringpop.Host)) error { return errors.New("no list") }
+
+func TestAListThatCannotBeWatchedIsAnError(t *testing.T) {
+	m := New(broken{}, Config{Ping: new(network).ping})
+	if err := m.Watch(t.Context(), func([]ringpop.Host) {}); err == nil || err.Error() != "no list" {
+		t.Errorf("%v", err)
+	}
+	if s := m.Standings(); len(s) != 0 {
+		t.Errorf("%v", s)
+	}
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package roster
+
+import (
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/headgate/headgate/ringpop"
+)
+
+// at is so many seconds after the beginning.
+func at(seconds float64) time.Time {
+	return time.Unix(1_000_000, 0).Add(time.Duration(seconds * float64(time.Second)))
+}
+
+func host(address string) ringpop.Host { return ringpop.Host{Address: address} }
+
+// ring is the addresses of v's hosts.
+func (v View) ring() string {
+	var all []string
+	for _, h := range v.Hosts {
+		all = append(all, h.Address)
+	}
+	return strings.Join(all, " ")
+}
+
+func TestAHostThatIsLostOftenWaits(t *testing.T) {
+	for _, tc := range []struct {
+		losses []float64
+		now    float64
+		until  float64 // 0: at once
+	}{
+		{nil, 10, 0},
+		{[]float64{1, 2}, 2, 0},
+		{[]float64{1, 2, 3}, 3, 8},
+		{[]float64{1, 2, 3, 20}, 21, 30},
+		{[]float64{1, 2, 3, 20, 40}, 41, 60},
+		{[]float64{1, 2, 3, 20, 40, 70, 71, 72}, 73, 102}, // never longer than Most
+		{[]float64{1, 2, 3}, 121.5, 0},                    // the first counts no more
+		{[]float64{1, 2, 300}, 300, 0},
+	} {
+		var losses []time.Time
+		for _, s := range tc.losses {
+			losses = append(losses, at(s))
+		}
+		want := at(tc.until)
+		if tc.until == 0 {
+			want = time.Time{}
+		}
+		if got := DefaultDamping.Until(losses, at(tc.now)); !got.Equal(want) {
+			t.Errorf("lost at %v, now %v: until %v, want %v", tc.losses, tc.now, got.Sub(at(0)), tc.until)
+		}
+	}
+}
+
+func TestTheWaitIsBoundedAndEnds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := New("self", DefaultDamping)
+		now := at(0)
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			now = now.Add(time.Duration(rapid.IntRange(1, 30_000).Draw(t, "ms")) * time.Millisecond)
+			r.Up(host("a"), false, now)
+			now = now.Add(time.Millisecond)
+			r.Down("a", "", now)
+		}
+		r.Up(host("a"), false, now)
+		lost := now
+		for range 5 { // each View says when the next is due
+			v := r.View(now)
+			if len(v.Hosts) == 1 {
+				break
+			}
+			if v.Next.IsZero() {
+				t.Fatal("it waits for ever")
+			}
+			now = v.Next
+		}
+		if v := r.View(now); len(v.Hosts) != 1 || now.Sub(lost) > DefaultDamping.Most {
+			t.Fatalf("%v after the last loss: %v", now.Sub(lost), v)
+		}
+		if n := len(r.members["a"].losses); n > maxLosses {
+			t.Fatalf("%d losses are remembered", n)
+		}
+	})
+}
+
+func TestARoster(t *testing.T) {
+	r := New("a", DefaultDamping)
+	for _, address := range []string{"a", "b", "c", "d"} {
+		r.Up(host(address), false, at(0))
+	}
+	r.Up(host("edge"), true, at(0))
+	check := func(when string, now float64, ring string, isolated int) {
+		t.Helper()
+		if v := r.View(at(now)); v.ring() != ring || v.Isolated != isolated {
+			t.Errorf("%s: ring %q, isolated %d; want %q, %d", when, v.ring(), v.Isolated, ring, isolated)
+		}
+	}
+	check("all are there", 1, "a b c d", 0)
+	if !r.Down("b", "silence", at(10)) || r.Down("b", "silence", at(11)) || r.Down("nobody", "", at(11)) {
+		t.Error("what is news is not told apart")
+	}
+	check("one is down", 11, "a c d", 0)
+	if s := r.Standings(at(11))[1]; s.State != ringpop.Down || !s.Since.Equal(at(10)) || s.Why != "silence" {
+		t.Errorf("b is %+v", s)
+	}
+	r.Up(host("b"), false, at(12))
+	r.Left("c", at(12))
+	check("it is back, another left", 13, "a b d", 0)
+
+	r.Down("b", "", at(100))
+	r.Down("d", "", at(104))
+	check("an observer is still there", 105, "a", 0)
+	r.Down("edge", "", at(105))
+	check("nobody is left, all lost at once", 106, "a b d", 3)
+	check("for as long as it takes", 100_000, "a b d", 3)
+	if s := r.Standings(at(106))[1]; !strings.Contains(s.Why, "cut off") {
+		t.Errorf("b: %+v", s)
+	}
+	r.Up(host("d"), false, at(106))
+	check("one is back", 107, "a d", 0)
+	r.Down("d", "", at(200))
+	check("the last of two is gone", 201, "a", 0)
+	check("long ago", 200+2*forget.Seconds(), "a", 0)
+	if s := r.Standings(at(10_000)); len(s) != 1 {
+		t.Errorf("who is long gone is shown: %v", s)
+	}
+}
+
+func TestAHostThatLeavesGivesItsKeysToOthersIfThereAreAny(t *testing.T) {
+	r := New("a", DefaultDamping)
+	r.Up(host("a"), false, at(0))
+	r.Up(host("b"), false, at(0))
+	r.Left("a", at(1))
+	if v := r.View(at(1)); v.ring() != "b" {
+		t.Errorf("two hosts: %q", v.ring())
+	}
+	r.Left("b", at(2))
+	if v := r.View(at(2)); v.ring() != "a" {
+		t.Errorf("alone: %q", v.ring())
+	}
+}
+
+func TestABoardTellsOfWhatChangesByItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := NewBoard("a", slog.New(slog.DiscardHandler))
+		ctx := t.Context()
+		var rings []string
+		ended := make(chan error, 1)
+		go func() {
+			ended <- b.Watch(ctx, func(hosts []ringpop.Host) { rings = append(rings, View{Hosts: hosts}.ring()) })
+		}()
+		b.Up(host("a"), false)
+		synctest.Wait()
+		if len(rings) != 0 {
+			t.Errorf("before it is ready: %v", rings)
+		}
+		b.Ready()
+		synctest.Wait()
+		for range 3 {
+			b.Up(host("b"), false)
+			synctest.Wait()
+			b.Down("b", "")
+			synctest.Wait()
+		}
+		b.Up(host("b"), false)
+		synctest.Wait()
+		if got := len(rings); got != 7 || rings[6] != "a" {
+			t.Errorf("a host that comes and goes: %v", rings)
+		}
+		time.Sleep(DefaultDamping.First)
+		synctest.Wait()
+		if last := rings[len(rings)-1]; last != "a b" {
+			t.Errorf("after its wait: %v", rings)
+		}
+		b.Keep([]string{"a"})
+		synctest.Wait()
+		if last := rings[len(rings)-1]; last != "a" || !slices.Equal(b.roster.Members(), []string{"a"}) {
+			t.Errorf("no longer listed: %v", rings)
+		}
+	})
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package roster
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/headgate/headgate/ringpop"
+)
+
+// Board is a Roster for concurrent use, which tells those who watch it of
+// changes, and logs them. Use NewBoard.
+type Board struct {
+	log *slog.Logger
+
+	mu     sync.Mutex // protects the following
+	roster *Roster
+	ready  bool
+	next   chan struct{} // closed when the roster changes; nil while nobody waits
+	alone  bool          // this host reached nobody at the last View
+}
+
+// NewBoard returns the Board of the host at the address self. Watch waits until Ready.
+func NewBoard(self string, log *slog.Logger) *Board {
+	return &Board{log: log, roster: New(self, DefaultDamping)}
+}
+
+// Ready lets Watch hand out lists.
+func (b *Board) Ready() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+
+	b.ready = true
+	b.changedLocked()
+}
+
+// Up is Roster.Up, now.
+func (b *Board) Up(h ringpop.Host, observer bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+
+	if b.roster.Up(h, observer, time.Now()) {
+		b.log.Info("member is there", "member", h.Address, "observer", observer)
+		b.changedLocked()
+	}
+}
+
+// Down is Roster.Down, now.
+func (b *Board) Down(address, why string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+
+	if b.roster.Down(address, why, time.Now()) {
+		b.log.Warn("member does not answer, other hosts own its keys now", "member", address, "reason", why)
+		b.changedLocked()
+	}
+}
+
+// Left is Roster.Left, now.
+func (b *Board) Left(address string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+
+	if b.roster.Left(address, time.Now()) {
+		b.log.Info("member leaves, other hosts own its keys now", "member", address)
+		b.changedLocked()
+	}
+}
+
+// Keep forgets all members but these.
+func (b *Board) Keep(addresses []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+
+	for _, address := range b.roster.Members() {
+		if !slices.Contains(addresses, address) && b.roster.Remove(address) {
+			b.changedLocked()
+		}
+	}
+}
+
+// Standings is Roster.Standings, now.
+func (b *Board) Standings() []ringpop.Standing {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+
+	return b.roster.Standings(time.Now())
+}
+
+// Watch implements ringpop.Members, from Ready on.
+func (b *Board) Watch(ctx context.Context, update func(hosts []ringpop.Host)) error {
+	var last []ringpop.Host
+	first := true
+	for ctx.Err() == nil {
+		view, ready, changed := b.view()
+		if ready && (first || !slices.Equal(view.Hosts, last)) {
+			first, last = false, view.Hosts
+			update(slices.Clone(view.Hosts))
+		}
+		var due <-chan time.Time
+		var timer *time.Timer
+		if !view.Next.IsZero() {
+			timer = time.NewTimer(time.Until(view.Next))
+			due = timer.C
+		}
+		select {
+		case <-changed:
+		case <-due:
+		case <-ctx.Done():
+		}
+		if timer != nil {
+			timer.Stop()
+		}
+	}
+	return nil
+}
+
+// view returns the ring now, and what closes when the roster changes.
+func (b *Board) view() (View, bool, <-chan struct{}) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+
+	v := b.roster.View(time.Now())
+	if alone := v.Isolated > 0; alone != b.alone {
+		b.alone = alone
+		if alone {
+			b.log.Error("this host reaches none of the others, and may be cut off: its ring stays as it was; check this host's network",
+				"lost", v.Isolated)
+		} else {
+			b.log.Info("this host reaches others again, or is told that they are gone")
+		}
+	}
+	if b.next == nil {
+		b.next = make(chan struct{})
+	}
+	return v, b.ready, b.next
+}
+
+func (b *Board) changedLocked() {
+	if b.next != nil {
+		close(b.next)
+		b.next = nil
+	}
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ringpop
+
+import "time"
+
+// State is whether a host is on the ring, and why.
+type State string
+
+const (
+	// Up: the host answers, and owns keys.
+	Up State = "up"
+	// Down: the host does not answer.
+	Down State = "down"
+	// Left: the host said that it leaves.
+	Left State = "left"
+	// Held: the host answers, but it came and went too often, and must wait.
+	Held State = "held"
+	// Observer: the host answers, and owns no keys on purpose.
+	Observer State = "observer"
+)
+
+// Standing is what this host knows of one member.
+type Standing struct {
+	Host  Host      `json:"host"`
+	State State     `json:"state"`
+	Since time.Time `json:"since"`
+	// Why is the reason, for people.
+	Why string `json:"why,omitempty"`
+}
