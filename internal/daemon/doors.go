@@ -11,8 +11,10 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/headgate/headgate/internal/conns"
+	"github.com/headgate/headgate/internal/grpcconns"
 )
 
 // open listens for programs. What comes waits until it is served.
@@ -54,13 +56,13 @@ func (d *Daemon) edgeOptions() (options []grpc.ServerOption, err error) {
 		options = append(options, grpc.ChainUnaryInterceptor(d.metrics.meter.call))
 	}
 	if d.config.TLS.Cert == "" {
-		return options, nil
+		return append(options, grpc.Creds(grpcconns.Limited(insecure.NewCredentials()))), nil
 	}
 	c, err := newCertificates(d.config.TLS, d.log.With("at", "edge"), "h2")
 	if err != nil {
 		return nil, fmt.Errorf("daemon: %w", err)
 	}
-	return append(options, grpc.Creds(doorCredentials{credentials.NewTLS(c.config())})), nil
+	return append(options, grpc.Creds(grpcconns.Limited(doorCredentials{credentials.NewTLS(c.config())}))), nil
 }
 
 // openWeb has HTTP served at l, encrypted if it is to be.
