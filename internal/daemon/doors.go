@@ -55,6 +55,8 @@ func (d *Daemon) edgeOptions() (options []grpc.ServerOption, err error) {
 	if d.metrics != nil {
 		options = append(options, grpc.ChainUnaryInterceptor(d.metrics.meter.call))
 	}
+	panics := newPanics("edge", d.log, d.metrics.scope())
+	options = append(options, grpc.ChainUnaryInterceptor(panics.call), grpc.ChainStreamInterceptor(panics.stream))
 	if d.config.TLS.Cert == "" {
 		return append(options, grpc.Creds(grpcconns.Limited(insecure.NewCredentials()))), nil
 	}

@@ -47,7 +47,7 @@ func newMetrics(ctx context.Context, address string, log *slog.Logger) (*metrics
 		return nil, errors.Join(err, l.Close())
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", export)
+	mux.Handle("GET /metrics", newPanics("metrics", log, export.Scope().SubScope(prefix)).wrap(export))
 	server := httpapi.NewServer(mux)
 	logMishaps(server, log, "metrics")
 	return &metrics{
