@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"os"
 	"strconv"
 	"strings"
 
@@ -68,6 +69,9 @@ SIGTERM ends it: health checks get NOT_SERVING, and calls under way may take --d
 				c.ParentProtocol = "" // nobody is asked
 			}
 			redisFromEnvironment(&c.Redis)
+			if salt := os.Getenv("HEADGATE_KEY_SALT"); salt != "" {
+				dynamicconfig.SaltKeys([]byte(salt))
+			}
 			return serve(cmd.Context(), c, verbose, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}

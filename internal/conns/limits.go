@@ -21,6 +21,9 @@ type Limits struct {
 	// TotalBytes bounds the same over all connections of a listener; > 0. Beyond
 	// it, the connections with the most lose it.
 	TotalBytes int64
+	// Resets bounds the requests that the client of one connection ends itself
+	// within 10 s; > 0.
+	Resets int
 	// Receive is how long one request may take to arrive; > 0.
 	Receive time.Duration
 	// Idle is how long a connection may send nothing at all; > 0.
@@ -32,6 +35,7 @@ var DefaultLimits = Limits{
 	Unfinished: 1000,
 	Bytes:      16 << 20,
 	TotalBytes: 64 << 20,
+	Resets:     5000,
 	Receive:    10 * time.Second,
 	Idle:       10 * time.Minute,
 }
@@ -91,9 +95,9 @@ func (c *inspected) Write(p []byte) (int, error) {
 // check notes what came, and closes what breaks the limits.
 func (c *conn) check(p []byte) {
 	l := c.listener
-	bytes, unfinished := c.requests.arrived(p, time.Now())
+	bytes, unfinished, resets := c.requests.arrived(p, time.Now())
 	switch {
-	case bytes > l.limits.Bytes || unfinished > l.limits.Unfinished:
+	case bytes > l.limits.Bytes || unfinished > l.limits.Unfinished || resets > l.limits.Resets:
 		l.limited.Inc(1)
 		_ = c.Close()
 	case l.held.Load() > l.limits.TotalBytes:

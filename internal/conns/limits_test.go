@@ -57,7 +57,7 @@ func frame(c net.Conn, kind, flags, stream byte, n int) {
 	_, _ = c.Write(append([]byte{byte(n >> 16), byte(n >> 8), byte(n), kind, flags, 0, 0, 0, stream}, make([]byte, n)...))
 }
 
-var tight = Limits{Unfinished: 3, Bytes: 100, TotalBytes: 150, Receive: 10 * time.Second, Idle: time.Minute}
+var tight = Limits{Unfinished: 3, Bytes: 100, TotalBytes: 150, Resets: 60, Receive: 10 * time.Second, Idle: time.Minute}
 
 func TestLimitsOfUnfinishedRequests(t *testing.T) {
 	for _, tc := range []struct {
@@ -83,6 +83,12 @@ func TestLimitsOfUnfinishedRequests(t *testing.T) {
 				frame(c, frameReset, 0, 1, 4)
 			}
 		}, false},
+		{"too many that the client ends", func(c net.Conn) {
+			for range 61 {
+				frame(c, frameHeaders, 0, 1, 5)
+				frame(c, frameReset, 0, 1, 4)
+			}
+		}, true},
 		{"too many", func(c net.Conn) {
 			for i := range byte(4) {
 				frame(c, frameHeaders, 0, 2*i+1, 5)

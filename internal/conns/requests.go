@@ -18,6 +18,8 @@ type requests struct {
 	in, out    frames
 	unfinished map[uint32]request
 	bytes      int64
+	resets     int // by the client, since resetting
+	resetting  time.Time
 	forgotten  bool
 	heard      time.Time // the last bytes; zero: not inspected
 }
@@ -39,6 +41,9 @@ const (
 	// prefaceLength is that of what a client sends before its first frame.
 	prefaceLength = 24
 	frameHeader   = 9
+
+	// resetsWithin is the time for which Limits.Resets are counted.
+	resetsWithin = 10 * time.Second
 )
 
 // frames finds the frames in a stream of bytes that comes in pieces.
@@ -68,9 +73,9 @@ func (f *frames) next(p []byte) (rest []byte, kind, flags byte, stream uint32, l
 }
 
 // arrived notes what the client sent. It returns the bytes of all unfinished
-// requests of the connection, and how many there are. The bytes of a frame count
-// as its header arrives.
-func (r *requests) arrived(p []byte, now time.Time) (bytes int64, count int) {
+// requests of the connection, how many there are, and how many the client ended
+// itself in resetsWithin. The bytes of a frame count as its header arrives.
+func (r *requests) arrived(p []byte, now time.Time) (bytes int64, count, resets int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 
@@ -86,6 +91,11 @@ func (r *requests) arrived(p []byte, now time.Time) (bytes int64, count int) {
 			if _, ok := r.unfinished[stream]; !ok && flags&flagEndStream == 0 {
 				r.unfinished[stream] = request{began: now}
 			}
+		case frameReset:
+			if now.Sub(r.resetting) >= resetsWithin {
+				r.resets, r.resetting = 0, now
+			}
+			r.resets++
 		case frameData:
 			if u, ok := r.unfinished[stream]; ok {
 				u.bytes += int64(length)
@@ -97,7 +107,7 @@ func (r *requests) arrived(p []byte, now time.Time) (bytes int64, count int) {
 			r.finishLocked(stream)
 		}
 	}
-	return r.bytes, len(r.unfinished)
+	return r.bytes, len(r.unfinished), r.resets
 }
 
 // sent notes what the server sent: it may end a request before it is whole.

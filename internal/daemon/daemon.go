@@ -109,6 +109,9 @@ func (d *Daemon) prepare(cluster net.Listener) error {
 	if err != nil {
 		return err
 	}
+	if d.parent != nil {
+		d.parent.shown = func(key string) string { return d.node.Limits().Current().Shown(key) }
+	}
 	d.checkLimits(nil, d.node.Limits().Current())
 	d.node.Limits().Subscribe(d.checkLimits)
 	return nil
