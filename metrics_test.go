@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/uber-go/tally/v4"
 
@@ -29,6 +30,7 @@ defaults: {update_interval: 100ms, algorithm: even}
 limits:
   - {key: moving, limit: 1/h, burst: 10, migrate: {from: even, to: redis, mode: new-shadow-old}}
   - {key: plain, limit: 1/h, burst: 5}
+  - {key: slow, limit: 1/s, burst: 1, max_wait: 1h}
   - {key: soft, limit: 1/h, burst: 1, enforce: 0%}
   - {key: "many:*", limit: 1/h, burst: 5, max_keys: 1}
 unmatched: deny
@@ -64,6 +66,12 @@ unmatched: deny
 	ask("plain", 9, false)
 	ask("soft", 1, true)
 	ask("soft", 1, true)
+	for range 3 { // all but the first wait
+		if d := n.For("slow").Decide(t.Context(), 1, time.Hour); !d.OK {
+			t.Errorf("%+v", d)
+		}
+	}
+	n.For("slow").Charge(4)
 	ask("many:a", 1, true)
 	ask("many:b", 1, false)
 	ask("none", 1, false)
@@ -80,6 +88,11 @@ unmatched: deny
 		"allowed+rule=plain":                             4,
 		"rejected+reason=limited,rule=plain":             2,
 		"rejected+reason=too-costly,rule=plain":          9,
+		"allowed+rule=slow":                              7,
+		"waited+rule=slow":                               2,
+		"charged+rule=slow":                              4,
+		"waited+rule=plain":                              0,
+		"charged+rule=plain":                             0,
 		"allowed+rule=soft":                              1,
 		"soft+rule=soft":                                 1,
 		"allowed+rule=many:*":                            1,
@@ -107,7 +120,7 @@ unmatched: deny
 	eventually(t, "the listener has all events", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
-		return events[limiter.EventServed] == 6 && events[limiter.EventTimedOut] == 3 &&
+		return events[limiter.EventServed] == 7 && events[limiter.EventWaited] == 2 && events[limiter.EventTimedOut] == 3 &&
 			events[limiter.EventTooLarge] == 1 && events[limiter.EventNoBucket] == 2
 	})
 	if st, ok := n.Group().Inspect("moving"); !ok || st.Divergence != (stage.Divergence{Both: 3, OnlyOld: 7, OnlyNew: 2, Neither: 1}) {

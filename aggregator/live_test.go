@@ -187,8 +187,7 @@ func TestAParentThatVanishesLive(t *testing.T) {
 		for i := range 10 {
 			at := time.Duration(20+3*i) * s
 			rules(child)
-			report(at)
-			a.GC(at)
+			report(at) // from now on it asks
 			if asked := a.Parent().Ask(at+s, "region"); asked == nil || len(asked.Rows) != 1 {
 				t.Fatalf("%s: round %d asks %+v, want one claim", name, i, asked)
 			}

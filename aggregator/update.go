@@ -268,7 +268,7 @@ func (u *update) elsewhere(i int, hash uint64) error {
 		}
 		k.Count(1)
 	}
-	if !k.Adopt(u.now, u.settings, name) || !u.admit(k) {
+	if !u.a.keys.Keep(u.now, sh, k, u.settings, name) || !u.admit(k) {
 		return nil
 	}
 	u.report.Elsewhere = true

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Live is the configuration that a process runs with: the last good
@@ -23,6 +24,8 @@ type Live struct {
 
 	mu          sync.Mutex // guards what follows
 	lastErr     error
+	since       time.Time // when what is current became so
+	rejectedAt  time.Time // zero: never
 	properties  []property
 	subscribers []*subscriber // copied on write
 	pending     []change
@@ -65,7 +68,7 @@ func WithCheck(check func(*Snapshot) error) LiveOption {
 // NewLive begins with initial, which is not checked by WithCheck. A nil
 // initial stands for a configuration without rules, which allows all.
 func NewLive(initial *Snapshot, options ...LiveOption) *Live {
-	l := &Live{check: func(*Snapshot) error { return nil }}
+	l := &Live{check: func(*Snapshot) error { return nil }, since: now()}
 	for _, o := range options {
 		o(l)
 	}
@@ -91,6 +94,21 @@ func (l *Live) Applied() int64 { return l.applied.Load() }
 // Rejected counts the configurations that were refused: broken ones that a
 // source reported, and those that Set returned an error for.
 func (l *Live) Rejected() int64 { return l.rejected.Load() }
+
+// Since is when Current became current, by the wall clock.
+func (l *Live) Since() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.since
+}
+
+// RejectedAt is when a configuration was last refused, by the wall clock; zero if
+// none was.
+func (l *Live) RejectedAt() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.rejectedAt
+}
 
 // LastError is why the newest configuration is not the current one; nil
 // when it is.
@@ -119,7 +137,7 @@ func (l *Live) reject(err error) {
 	l.rejected.Add(1)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.lastErr = err
+	l.lastErr, l.rejectedAt = err, now()
 }
 
 func (l *Live) set(s *Snapshot) error {
@@ -153,6 +171,7 @@ func (l *Live) set(s *Snapshot) error {
 		commit()
 	}
 	l.current.Store(s)
+	l.since = now()
 	l.applied.Add(1)
 	l.pending = append(l.pending, change{old, s, l.subscribers})
 	return nil

@@ -164,8 +164,11 @@ func (r *Rule) Costliest() float64 {
 // MostDebt is the deepest debt, in tokens, that a charge may leave: a burst, what
 // waits and debts borrow from the future, and one event of the largest cost.
 // Without a bound, one wrong charge could close a key for years.
-func (r *Rule) MostDebt() float64 {
-	return r.Burst + float64(r.Limit)*max(r.MaxDebt, r.MaxWait, 0).Seconds() + r.Costliest()
+func (r *Rule) MostDebt() float64 { return r.MostDebtOf(float64(r.Limit), r.Burst) }
+
+// MostDebtOf is MostDebt for a part of the rule's limit: rate events/s and burst events.
+func (r *Rule) MostDebtOf(rate, burst float64) float64 {
+	return burst + rate*max(r.MaxDebt, r.MaxWait, 0).Seconds() + r.Costliest()
 }
 
 // clone is r with maps and a Migration of its own. Empty maps become nil.

@@ -3,12 +3,15 @@
 package limiter
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/uber-go/tally/v4"
 
+	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/stage"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // Inspect and the metrics of the rule say what a host asked for beyond its grant.
@@ -58,5 +61,65 @@ func TestAsksAreVisible(t *testing.T) {
 	}
 	if got := scope.Snapshot().Counters()["limiter.asks+rule="]; got != nil {
 		t.Errorf("a rule that asks nobody has a counter")
+	}
+}
+
+// Each rule has a gauge of its keys that use their fallback, until the rule goes.
+func TestKeysInFallbackAreCountedByRule(t *testing.T) {
+	scope := tally.NewTestScope("", nil)
+	rule := func(key string) dynamicconfig.Rule { r := weighted(100); r.Key = key; return r }
+	g := NewGroup(snapshot(t, rule("a*"), rule("b")), 2, WithScope(scope))
+	fallen := func(when string, want map[string]float64) {
+		t.Helper()
+		for key, n := range want {
+			if got := scope.Snapshot().Gauges()["limiter.fallbacks+rule="+key]; got == nil || got.Value() != n {
+				t.Errorf("%s: %s: %v, want %v", when, key, got, n)
+			}
+		}
+	}
+	report := func(now stage.Instant) []*Batch {
+		for _, key := range []string{"a1", "a2", "b"} {
+			take(g.For(key), now-1, 1)
+		}
+		return g.Manual().Report(now)
+	}
+	batches := report(second)
+	fallen("without a grant", map[string]float64{"a*": 2, "b": 1})
+	rows := []int{slices.Index(batches[0].Usage.Keys, "a1"), slices.Index(batches[0].Usage.Keys, "b")}
+	grants := &usage.Grants{Weight: []float64{0.5, 0.5}, Burst: []float64{50, 50}, Used: []float64{1, 1}, Lease: []time.Duration{3 * time.Second / 2, time.Minute}}
+	if err := g.Manual().Apply(second, batches[0], rows, grants); err != nil {
+		t.Fatal(err)
+	}
+	report(2 * second)
+	fallen("with grants", map[string]float64{"a*": 1, "b": 0})
+	report(3 * second)
+	fallen("after the lease", map[string]float64{"a*": 2, "b": 0})
+	g.Manual().Configure(3*second, snapshot(t, rule("b")))
+	report(4 * second)
+	fallen("without the rule", map[string]float64{"a*": 0, "b": 0})
+}
+
+// How long callers are told to wait is in a histogram, also if they only reserve.
+func TestWaitsAreMeasured(t *testing.T) {
+	scope := tally.NewTestScope("", nil)
+	rule := alone(1, 2)
+	rule.MaxWait = time.Minute
+	k := NewGroup(snapshot(t, rule), 1, WithScope(scope)).For("k")
+	for range 4 { // two at once, after a second, and after two
+		if v := reserveAt(k, 0, 1, stage.Forever); !v.OK() {
+			t.Errorf("%+v", v)
+		}
+	}
+	if v := reserveAt(k, 0, 1, time.Second); v.OK() {
+		t.Errorf("%+v", v)
+	}
+	var n int64
+	for bound, count := range scope.Snapshot().Histograms()["limiter.wait_seconds+"].Durations() {
+		if n += count; count > 0 && (bound < time.Second || bound > 3*time.Second) {
+			t.Errorf("%d waits of %v", count, bound)
+		}
+	}
+	if n != 2 {
+		t.Errorf("%d waits", n)
 	}
 }

@@ -44,7 +44,7 @@ func decide(ctx context.Context, k *keys.Key, now stage.Instant, n int64, longes
 		v.Reason, v.Wait, v.RetryAfter = stage.Soft, 0, 0
 	}
 	// The metrics, and the listeners.
-	if v.Reason != stage.Granted || k.Listened() {
+	if v.Reason != stage.Granted || v.Wait > 0 || k.Listened() {
 		k.Count(now, st, n, v, from != nil)
 	}
 	return v, receipt, from
@@ -70,6 +70,7 @@ func reserve(ctx context.Context, k *keys.Key, now stage.Instant, n int64, longe
 func charge(k *keys.Key, now stage.Instant, n int64) (v stage.Verdict) {
 	if st := k.Current(now); st.Stage != nil && n > 0 {
 		v, _ = st.Stage.Take(context.Background(), stage.Request{Now: now, N: n, Kind: stage.Charge})
+		k.Charged(st, n)
 	}
 	return v
 }

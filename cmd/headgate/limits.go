@@ -15,6 +15,7 @@ import (
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/internal/command"
+	"github.com/headgate/headgate/internal/filewatch"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/mesh"
 )
@@ -65,6 +66,9 @@ func checkLimits(cmd *cobra.Command, files, also []string) error {
 		}
 		if err != nil {
 			fmt.Fprintln(cmd.ErrOrStderr(), err)
+			if data, err := filewatch.Read(file, dynamicconfig.MaxSize); err == nil {
+				hintImport(cmd.ErrOrStderr(), file, data)
+			}
 			broken++
 			continue
 		}

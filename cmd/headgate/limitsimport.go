@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -22,6 +23,17 @@ import (
 var importers = map[string]func(name string, data []byte) ([]byte, error){
 	"doorman":      doormanconfig.Import,
 	"quotaservice": quotaserviceconfig.Import,
+}
+
+// hintImport says on w what to do with a file that is the config of another rate
+// limiter; nothing if it is not.
+func hintImport(w io.Writer, file string, data []byte) {
+	for _, from := range slices.Sorted(maps.Keys(importers)) {
+		if _, err := importers[from](file, data); err == nil {
+			fmt.Fprintf(w, "%s is a config of %s: make limits of it with `headgate limits import --from %s %s -o limits.yaml`\n", file, from, from, file)
+			return
+		}
+	}
 }
 
 func newLimitsImport() *cobra.Command {

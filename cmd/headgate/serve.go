@@ -17,6 +17,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/internal/daemon"
+	"github.com/headgate/headgate/internal/filewatch"
 	"github.com/headgate/headgate/limiter/redis"
 )
 
@@ -26,7 +27,7 @@ var errBroken = errors.New("serve: the limits are broken; see above")
 
 func newServe() *cobra.Command {
 	var c daemon.Config
-	var verbose bool
+	var l logging
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve limits to programs in any language",
@@ -34,9 +35,9 @@ func newServe() *cobra.Command {
 other at --listen. Programs in any language talk gRPC to any of them at --edge: the Go
 client is package limiter/client; health checks and reflection are there too. They talk
 HTTP and JSON at --http, if that is set: GET /v1/openapi.json describes it. --unix serves
-both to the programs of this machine, by the permissions of a file. --metrics is for
-Prometheus, which needs no permission: choose who can reach it. With --tls-cert and
---tls-key the edge and HTTP speak TLS; the Unix socket and --metrics do not.
+both to the programs of this machine, by the permissions of a file. --admin has metrics,
+health and profiles for operators, who need no permission: choose who can reach it. With
+--tls-cert and --tls-key the edge and HTTP speak TLS; the Unix socket and --admin do not.
 
 With --parent, this cluster is part of a larger one: keys whose rule says "parent: true"
 share what the cluster above leases to it. The cluster above may be
@@ -49,7 +50,8 @@ The limits are read again whenever the file changes; a broken file never replace
 one. All deciders must have the same limits and the same list of members.
 
 It prints a line for each endpoint when it is ready, and logs to stderr. An interrupt or
-SIGTERM ends it: health checks get NOT_SERVING, and calls under way may take --drain to end.`,
+SIGTERM ends it: health checks and /readyz say no, requests are answered for --lame-duck
+more, and then calls under way may take --drain to end. A second signal ends it at once.`,
 		Example: `  headgate serve --limits limits.yaml        # alone, on this machine
   headgate serve --limits limits.yaml --http 127.0.0.1:7935
   headgate serve --limits limits.yaml --unix /run/headgate/headgate.sock --unix-mode 0660
@@ -65,6 +67,10 @@ SIGTERM ends it: health checks get NOT_SERVING, and calls under way may take --d
 			if c.Limits == "" {
 				return errors.New("serve: --limits: name the file of limits")
 			}
+			log, err := l.to(cmd.ErrOrStderr())
+			if err != nil {
+				return fmt.Errorf("serve: %w", err)
+			}
 			if len(c.Parent) == 0 && !cmd.Flags().Changed("parent-protocol") {
 				c.ParentProtocol = "" // nobody is asked
 			}
@@ -72,7 +78,7 @@ SIGTERM ends it: health checks get NOT_SERVING, and calls under way may take --d
 			if salt := os.Getenv("HEADGATE_KEY_SALT"); salt != "" {
 				dynamicconfig.SaltKeys([]byte(salt))
 			}
-			return serve(cmd.Context(), c, verbose, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return serve(cmd.Context(), c, log, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	flags := cmd.Flags()
@@ -80,7 +86,7 @@ SIGTERM ends it: health checks get NOT_SERVING, and calls under way may take --d
 	flags.StringVar(&c.Listen, "listen", "127.0.0.1:7933", "where to listen for other deciders; port 0 takes a free one")
 	flags.StringVar(&c.Edge, "edge", "127.0.0.1:7934", "where to serve gRPC to programs; port 0 takes a free one")
 	flags.StringVar(&c.HTTP, "http", "", "where to serve HTTP and JSON to programs, `host:port` (default nowhere)")
-	flags.StringVar(&c.Metrics, "metrics", "", "where Prometheus reads GET /metrics, `host:port` (default nowhere)")
+	flags.StringVar(&c.Admin, "admin", "", "where operators read metrics, health and profiles, `host:port` (default nowhere)")
 	flags.StringVar(&c.Unix, "unix", "", "`file` of a Unix socket where to serve gRPC and HTTP to programs of this machine (default none)")
 	flags.Var((*mode)(&c.UnixMode), "unix-mode", "`permissions` of the Unix socket; write permission is required to connect (default 0660)")
 	flags.StringVar(&c.Address, "address", "", "this decider's address as the members have it (default where it listens)")
@@ -96,18 +102,14 @@ SIGTERM ends it: health checks get NOT_SERVING, and calls under way may take --d
 	flags.StringVar(&c.TLS.ClientCA, "tls-client-ca", "", "`file` with authorities, one of which must have signed programs' certificates (default they need none)")
 	redisFlags(cmd, &c.Redis)
 	flags.IntVar(&c.MaxConnections, "max-connections", daemon.DefaultMaxConnections, "connections to each of the edge, HTTP and the Unix socket; one more is closed as it comes")
-	flags.DurationVar(&c.Drain, "drain", daemon.DefaultDrain, "how long calls at the edge may take to end")
-	flags.BoolVar(&verbose, "verbose", false, "log what is of interest only when something is wrong")
+	flags.DurationVar(&c.LameDuck, "lame-duck", daemon.DefaultLameDuck, "how long requests are answered after health checks say no, so that load balancers hear of it")
+	flags.DurationVar(&c.Drain, "drain", daemon.DefaultDrain, "how long calls at the edge may take to end after that")
+	l.flags(cmd)
 	return cmd
 }
 
 // serve runs a daemon until ctx ends.
-func serve(ctx context.Context, c daemon.Config, verbose bool, stdout, stderr io.Writer) error {
-	level := slog.LevelInfo
-	if verbose {
-		level = slog.LevelDebug
-	}
-	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
+func serve(ctx context.Context, c daemon.Config, log *slog.Logger, stdout, stderr io.Writer) error {
 	redis.LogTo(log)
 	d, err := daemon.Start(ctx, c, log)
 	if err != nil {
@@ -116,6 +118,9 @@ func serve(ctx context.Context, c daemon.Config, verbose bool, stdout, stderr io
 		}
 		if _, ok := errors.AsType[*dynamicconfig.Error](err); ok {
 			fmt.Fprintln(stderr, err)
+			if data, err := filewatch.Read(c.Limits, dynamicconfig.MaxSize); err == nil {
+				hintImport(stderr, c.Limits, data)
+			}
 			return errBroken
 		}
 		return err
@@ -140,8 +145,8 @@ func endpoints(d *daemon.Daemon, c daemon.Config) string {
 	if c.Unix != "" {
 		text += fmt.Sprintf("unix     %s  gRPC and HTTP\n", c.Unix)
 	}
-	if at := d.Metrics(); at != "" {
-		text += fmt.Sprintf("metrics  %s  for Prometheus: GET /metrics\n", at)
+	if at := d.Admin(); at != "" {
+		text += fmt.Sprintf("admin    %s  GET /metrics, /readyz, /debug/pprof/\n", at)
 	}
 	return text
 }

@@ -106,7 +106,7 @@ var listening = regexp.MustCompile(`msg=listening cluster=(\S+) edge=(\S+)`)
 // serving launches a daemon and waits until it listens.
 func serving(t *testing.T, args ...string) *process {
 	t.Helper()
-	p := launch(t, append([]string{"serve", "--listen", "127.0.0.1:0", "--edge", "127.0.0.1:0"}, args...)...)
+	p := launch(t, append([]string{"serve", "--listen", "127.0.0.1:0", "--edge", "127.0.0.1:0", "--lame-duck", "0s"}, args...)...)
 	eventually(t, "it listens", func() bool {
 		found := listening.FindStringSubmatch(p.logged())
 		if found != nil {
@@ -320,6 +320,17 @@ func TestServeShowsWhereTheLimitsAreBroken(t *testing.T) {
 	if err == nil || strings.Contains(err.Error(), "\n") || !strings.Contains(said, "limits.yaml:2:") || !strings.Contains(said, "^") {
 		t.Errorf("error %v, and on stderr %q", err, said)
 	}
+	for from, text := range map[string]string{
+		"doorman":      "resources: [{identifier_glob: '*', capacity: 100, algorithm: {kind: FAIR_SHARE, lease_length: 60, refresh_interval: 5}}]",
+		"quotaservice": "namespaces: {test: {buckets: {b: {size: 10, fill_rate: 5}}}}",
+	} {
+		write(t, limits, text)
+		for _, args := range [][]string{{"serve", "--limits", limits, "--listen", "127.0.0.1:0", "--edge", "127.0.0.1:0"}, {"limits", "check", limits}} {
+			if _, said, err := execute(t, args...); err == nil || !strings.Contains(said, "headgate limits import --from "+from+" "+limits) {
+				t.Errorf("%s of a config of %s: %v, and on stderr %q", args[0], from, err, said)
+			}
+		}
+	}
 	if _, _, err := execute(t, "serve"); err == nil || !strings.Contains(err.Error(), "--limits") {
 		t.Errorf("without limits: %v", err)
 	}
@@ -335,7 +346,7 @@ func TestServeReadsChangedLimits(t *testing.T) {
 	reader, writer := io.Pipe()
 	root.SetOut(writer)
 	root.SetErr(p)
-	root.SetArgs([]string{"serve", "--limits", limits, "--listen", "127.0.0.1:0", "--edge", "127.0.0.1:0"})
+	root.SetArgs([]string{"serve", "--limits", limits, "--listen", "127.0.0.1:0", "--edge", "127.0.0.1:0", "--lame-duck", "0s"})
 	ended := make(chan error, 1)
 	go func() {
 		ended <- root.ExecuteContext(ctx)

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"io"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -13,24 +12,19 @@ import (
 func TestServeShowsItsMetrics(t *testing.T) {
 	limits := filepath.Join(t.TempDir(), "limits.yaml")
 	write(t, limits, "limits: [{key: k, limit: 10/s}]")
-	p := serving(t, "--limits", limits, "--metrics", "127.0.0.1:0")
+	p := serving(t, "--limits", limits, "--admin", "127.0.0.1:0")
 	p.ready(t)
-	line, err := p.stdout.ReadString('\n')
-	words := strings.Fields(line)
-	if err != nil || len(words) < 2 || words[0] != "metrics" {
-		t.Fatalf("printed %q, %v", line, err)
+	at := "http://" + p.endpoint(t, "admin")
+	_, text := fetch(t, http.MethodGet, at+"/metrics", "")
+	for _, want := range []string{"\nheadgate_limiter_keys ", "\nheadgate_build_info{goversion=\"go1."} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in %s", want, text)
+		}
 	}
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+words[1]+"/metrics", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	if text, err := io.ReadAll(answer.Body); err != nil || !strings.Contains(string(text), "\nheadgate_limiter_keys ") {
-		t.Errorf("%v, %s", err, text)
+	for path, want := range map[string]string{"/debug/pprof/": "goroutine", "/debug/pprof/heap?debug=1": "heap profile", "/debug/pprof/cmdline": "serve", "/livez": "ok"} {
+		if status, text := fetch(t, http.MethodGet, at+path, ""); status != 200 || !strings.Contains(text, want) {
+			t.Errorf("%s: %d %.200s", path, status, text)
+		}
 	}
 }
 
@@ -41,14 +35,17 @@ func TestServeRefusesHalfOfWhatItNeeds(t *testing.T) {
 		"tls: a certificate and its":  {"--tls-key", "key.pem"},
 		"no certificate to show them": {"--tls-client-ca", "ca.pem"},
 		"authority, but no parent":    {"--parent-ca", "ca.pem"},
-		`metrics "here" is not`:       {"--metrics", "here"},
+		`admin "here" is not`:         {"--admin", "here"},
+		"use text or json":            {"--log-format", "xml"},
+		"use debug, info, warn":       {"--log-level", "loud"},
+		"a lame duck for -1s":         {"--lame-duck", "-1s"},
 		`"there" is not host:port`:    {"--redis", "there"},
 		"no address: say where":       {"--redis-cluster"},
 		"there are settings":          {"--redis-timeout", "1s"},
 		"redis: there are settings, ": {"--redis-user", "me"},
 		"settings, and no address":    {"--redis-tls"},
 		"has a brace":                 {"--redis", "h:1", "--redis-prefix", "{"},
-		"open nowhere":                {"--redis", "h:1", "--redis-password-file", "nowhere"},
+		"stat nowhere":                {"--redis", "h:1", "--redis-password-file", "nowhere"},
 	} {
 		limits := filepath.Join(t.TempDir(), "limits.yaml")
 		write(t, limits, "limits: [{key: k, limit: 10/s}]")

@@ -55,7 +55,7 @@ func addresses(t *testing.T, n int) (free []string) {
 // start runs n until it listens.
 func (n *treeNode) start() {
 	n.t.Helper()
-	p := launch(n.t, append([]string{"serve", "--listen", n.cluster, "--edge", n.edge, "--drain", "200ms"}, n.args...)...)
+	p := launch(n.t, append([]string{"serve", "--listen", n.cluster, "--edge", n.edge, "--lame-duck", "0s", "--drain", "200ms"}, n.args...)...)
 	p.cluster, p.edge = n.cluster, n.edge
 	eventually(n.t, "it listens", func() bool { return listening.MatchString(p.logged()) })
 	n.process = p

@@ -7,28 +7,22 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/internal/filewatch"
 )
 
 var _ dynamicconfig.Source = (*Source)(nil)
 
 // Source is one file. Safe for concurrent use. Make it with New.
 type Source struct {
-	path   string
-	poll   time.Duration
-	settle time.Duration
-	logger *slog.Logger
-
-	// deaf leaves out notifications, to test the poll.
-	deaf bool
+	path    string
+	options filewatch.Options
 
 	mu     sync.Mutex // guards what follows
 	loaded state      // what the last Load found
@@ -49,7 +43,7 @@ type Option func(*Source)
 func WithPoll(d time.Duration) Option {
 	return func(s *Source) {
 		if d > 0 {
-			s.poll = d
+			s.options.Poll = d
 		}
 	}
 }
@@ -59,7 +53,7 @@ func WithPoll(d time.Duration) Option {
 func WithSettle(d time.Duration) Option {
 	return func(s *Source) {
 		if d > 0 {
-			s.settle = d
+			s.options.Settle = d
 		}
 	}
 }
@@ -69,7 +63,7 @@ func WithSettle(d time.Duration) Option {
 func WithLogger(l *slog.Logger) Option {
 	return func(s *Source) {
 		if l != nil {
-			s.logger = l
+			s.options.Log = l
 		}
 	}
 }
@@ -77,12 +71,7 @@ func WithLogger(l *slog.Logger) Option {
 // New makes a Source of the file at path. It reads nothing yet. A relative
 // path is taken from the working directory of now.
 func New(path string, options ...Option) *Source {
-	s := &Source{
-		path:   filepath.Clean(path),
-		poll:   30 * time.Second,
-		settle: 50 * time.Millisecond,
-		logger: slog.New(slog.DiscardHandler),
-	}
+	s := &Source{path: filepath.Clean(path)}
 	if abs, err := filepath.Abs(path); err == nil {
 		s.path = abs
 	}
@@ -107,7 +96,7 @@ func (s *Source) Load(ctx context.Context) (*dynamicconfig.Snapshot, error) {
 
 // read reads and parses the file.
 func (s *Source) read() (*dynamicconfig.Snapshot, state, error) {
-	data, err := readBounded(s.path)
+	data, err := filewatch.Read(s.path, dynamicconfig.MaxSize)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			err = fmt.Errorf("config file is missing: create it, or correct the path: %w", err)
@@ -118,21 +107,4 @@ func (s *Source) read() (*dynamicconfig.Snapshot, state, error) {
 	}
 	snapshot, err := dynamicconfig.Parse(filepath.Base(s.path), data)
 	return snapshot, state{hash: sha256.Sum256(data), seen: true}, err
-}
-
-// readBounded reads a regular file, and no more of it than Parse takes.
-func readBounded(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() { // opening a pipe would block
-		return nil, fmt.Errorf("%s is a %v, not a regular file: name a file", path, info.Mode().Type())
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, dynamicconfig.MaxSize+1))
 }

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -19,6 +20,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/internal/filewatch"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -178,10 +180,9 @@ func TestTruncatedForAMoment(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.yaml")
 	write(t, path, "")
 	var told []error
-	w := &watch{source: New(path), settle: time.NewTimer(time.Hour), update: func(_ *dynamicconfig.Snapshot, err error) { told = append(told, err) }}
-	w.look()
-	if len(told) != 0 || w.until.IsZero() {
-		t.Fatalf("told at once: %v; reads again: %v", told, !w.until.IsZero())
+	w := &looking{source: New(path), update: func(_ *dynamicconfig.Snapshot, err error) { told = append(told, err) }}
+	if again := w.look(); len(told) != 0 || !again {
+		t.Fatalf("told at once: %v; reads again: %v", told, again)
 	}
 	write(t, path, "limits: [broken]")
 	w.look()
@@ -312,8 +313,63 @@ func TestDirectoryIsASymlinkThatMoves(t *testing.T) {
 	w.expect(9)
 }
 
+// limits.yaml -> a/limits.yaml -> ../b/limits.yaml, and a is a link too: each hop is
+// retargeted in turn.
+func TestEachHopOfAChainOfLinksIsFollowed(t *testing.T) {
+	root := t.TempDir()
+	in := func(names ...string) string { return filepath.Join(append([]string{root}, names...)...) }
+	link := func(target, name string) {
+		t.Helper()
+		must(t, os.Symlink(target, name+".tmp"), os.Rename(name+".tmp", name))
+	}
+	for _, dir := range []string{"etc", "first", "second", "end"} {
+		must(t, os.Mkdir(in(dir), 0o755))
+	}
+	for i := range 9 {
+		write(t, in("end", fmt.Sprint(i, ".yaml")), text(i))
+	}
+	link("../end/1.yaml", in("first", "limits.yaml"))
+	link("../end/2.yaml", in("second", "limits.yaml"))
+	link("first", in("current"))
+	link("../current/limits.yaml", in("etc", "limits.yaml"))
+	w := watchingAt(t, in("etc", "limits.yaml"))
+	link("../end/3.yaml", in("first", "limits.yaml")) // the last hop
+	w.expect(3)
+	link("second", in("current")) // a directory in the middle
+	w.expect(2)
+	link(in("end", "4.yaml"), in("etc", "limits.yaml")) // the first hop
+	w.expect(4)
+	write(t, in("end", "4.yaml"), text(5)) // what it leads to
+	w.expect(5)
+}
+
+// A writer that rests half-way for as long as it likes is not read before it is done.
+func TestAFileIsNotReadWhileItIsWritten(t *testing.T) {
+	w := watching(t)
+	f, err := os.OpenFile(w.path, os.O_WRONLY|os.O_TRUNC, 0)
+	must(t, err)
+	_, err = f.WriteString(text(2)) // valid already
+	must(t, err, f.Sync())
+	reader, err := os.Open(w.path)
+	must(t, err)
+	defer reader.Close()
+	if _, err := filewatch.Read(w.path, 1<<20); !errors.Is(err, filewatch.ErrWriting) {
+		if runtime.GOOS == "linux" {
+			t.Errorf("half of it is read: %v", err)
+		}
+		t.Skip("this system does not tell who writes")
+	}
+	write(t, filepath.Join(filepath.Dir(w.path), "other.yaml"), "") // wakes the watch
+	_, err = f.WriteString("unmatched: deny\n")
+	must(t, err, f.Close())
+	w.expect(2)
+	if len(w.news) > 0 {
+		t.Errorf("also told %+v", <-w.news)
+	}
+}
+
 func TestThePollIsEnough(t *testing.T) {
-	w := watching(t, WithPoll(5*time.Millisecond), func(s *Source) { s.deaf = true })
+	w := watching(t, WithPoll(5*time.Millisecond), func(s *Source) { s.options.Deaf = true })
 	for i := 2; i < 5; i++ {
 		write(t, w.path+".tmp", text(i))
 		must(t, os.Rename(w.path+".tmp", w.path))

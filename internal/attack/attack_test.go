@@ -43,9 +43,9 @@ limits:
 
 // target is a daemon.
 type target struct {
-	cmd                          *exec.Cmd
-	cluster, edge, http, metrics string
-	unix                         string
+	cmd                        *exec.Cmd
+	cluster, edge, http, admin string
+	unix                       string
 
 	mu  sync.Mutex // protects following field
 	log bytes.Buffer
@@ -77,7 +77,7 @@ func start(t *testing.T) *target {
 	const any = "127.0.0.1:0"
 	d := &target{unix: filepath.Join(dir, "s")}
 	d.cmd = exec.Command(testrun.Headgate(t), "serve", "--limits", filepath.Join(dir, "limits.yaml"),
-		"--listen", any, "--edge", any, "--http", any, "--metrics", any, "--unix", d.unix)
+		"--listen", any, "--edge", any, "--http", any, "--admin", any, "--unix", d.unix)
 	d.cmd.Stderr = d
 	var out bytes.Buffer
 	printed := &target{}
@@ -89,7 +89,7 @@ func start(t *testing.T) *target {
 		_ = d.cmd.Process.Kill()
 		_ = d.cmd.Wait()
 	})
-	waittest.Until(t, "it serves", func() bool { return strings.Contains(printed.logged(), "metrics  ") })
+	waittest.Until(t, "it serves", func() bool { return strings.Contains(printed.logged(), "admin    ") })
 	out.WriteString(printed.logged())
 	for _, m := range endpoint.FindAllStringSubmatch(out.String(), -1) {
 		switch m[1] {
@@ -99,8 +99,8 @@ func start(t *testing.T) *target {
 			d.edge = m[2]
 		case "http":
 			d.http = m[2]
-		case "metrics":
-			d.metrics = m[2]
+		case "admin":
+			d.admin = m[2]
 		}
 	}
 	return d
@@ -276,7 +276,7 @@ func TestADaemonUnderAttack(t *testing.T) {
 			running.Delete(name)
 		})
 	}
-	for _, at := range [][2]string{{"tcp", d.edge}, {"tcp", d.cluster}, {"tcp", d.http}, {"tcp", d.metrics}, {"unix", d.unix}} {
+	for _, at := range [][2]string{{"tcp", d.edge}, {"tcp", d.cluster}, {"tcp", d.http}, {"tcp", d.admin}, {"unix", d.unix}} {
 		add("noise at "+at[1], func() { each(ctx, 20, at[0], at[1], func(c net.Conn) { noise(c, 1) }) })
 		add("pings at "+at[1], func() { each(ctx, 20, at[0], at[1], func(c net.Conn) { pings(c, 2000) }) })
 		add("slow headers at "+at[1], func() {

@@ -5,9 +5,10 @@ package command
 import (
 	"fmt"
 	"runtime"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/headgate/headgate/internal/buildinfo"
 )
 
 func newVersion(program string) *cobra.Command {
@@ -17,28 +18,20 @@ func newVersion(program string) *cobra.Command {
 		Example: "  " + program + " version",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			info, _ := debug.ReadBuildInfo()
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), version(program, info))
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), version(program, buildinfo.Read()))
 			return err
 		},
 	}
 }
 
-// version is one line about a program and its info, which may be nil.
-func version(program string, info *debug.BuildInfo) string {
-	number, commit, changed := "(devel)", "", ""
-	if info != nil {
-		if info.Main.Version != "" {
-			number = info.Main.Version
-		}
-		for _, s := range info.Settings {
-			switch {
-			case s.Key == "vcs.revision":
-				commit = ", commit " + s.Value[:min(12, len(s.Value))]
-			case s.Key == "vcs.modified" && s.Value == "true":
-				changed = ", with local changes"
-			}
-		}
+// version is one line about a program and its info.
+func version(program string, info buildinfo.Info) string {
+	commit, changed := "", ""
+	if info.Revision != "" {
+		commit = ", commit " + info.Revision[:min(12, len(info.Revision))]
 	}
-	return fmt.Sprintf("%s %s%s%s, %s %s/%s", program, number, commit, changed, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	if info.Modified {
+		changed = ", with local changes"
+	}
+	return fmt.Sprintf("%s %s%s%s, %s %s/%s", program, info.Version, commit, changed, info.Go, runtime.GOOS, runtime.GOARCH)
 }

@@ -72,9 +72,9 @@ type Config struct {
 
 	// TLS is how Edge and HTTP are encrypted; default not at all.
 	TLS TLS
-	// Metrics is where Prometheus reads GET /metrics, host:port; port 0 takes
-	// any free one. Default nowhere, and then nothing is measured.
-	Metrics string
+	// Admin is where operators read metrics, health and profiles, host:port; port 0
+	// takes any free one. Default nowhere, and then nothing is measured.
+	Admin string
 	// Redis is where keys under `algorithm: redis` are decided; default
 	// nowhere, and no rule may name it.
 	Redis Redis
@@ -82,6 +82,10 @@ type Config struct {
 	// closed as it comes, or takes the place of one from the address with the most.
 	// Default DefaultMaxConnections; each costs about 50 kB.
 	MaxConnections int
+
+	// LameDuck is how long Stop goes on to answer requests after health checks say
+	// no; default not at all. Set it to the time in which load balancers hear of it.
+	LameDuck time.Duration
 
 	// Drain is how long Stop lets calls at the edge end by themselves;
 	// default DefaultDrain. Longer loses fewer calls that are slow, and
@@ -93,6 +97,7 @@ type Config struct {
 const (
 	DefaultMaxConnections = 10_000
 	DefaultDrain          = 5 * time.Second
+	DefaultLameDuck       = 5 * time.Second // of `headgate serve`
 	DefaultUnixMode       = 0o660
 )
 
@@ -102,8 +107,8 @@ func (c Config) Validate() error {
 	if c.Limits == "" {
 		errs = append(errs, errors.New("no file of limits: name one"))
 	}
-	for _, a := range []struct{ what, address string }{{"listen", c.Listen}, {"edge", c.Edge}, {"http", c.HTTP}, {"metrics", c.Metrics}} {
-		if a.address == "" && (a.what == "http" || a.what == "metrics") {
+	for _, a := range []struct{ what, address string }{{"listen", c.Listen}, {"edge", c.Edge}, {"http", c.HTTP}, {"admin", c.Admin}} {
+		if a.address == "" && (a.what == "http" || a.what == "admin") {
 			continue
 		}
 		if _, port, err := net.SplitHostPort(a.address); err != nil || port == "" {
@@ -128,6 +133,9 @@ func (c Config) Validate() error {
 	}
 	if c.Drain < 0 {
 		errs = append(errs, fmt.Errorf("drain for %v: use 0 or more", c.Drain))
+	}
+	if c.LameDuck < 0 {
+		errs = append(errs, fmt.Errorf("a lame duck for %v: use 0 or more", c.LameDuck))
 	}
 	return errors.Join(errs...)
 }

@@ -24,8 +24,9 @@ type Daemon struct {
 	edge    *edge
 	web     *web
 	unix    *splitter // nil without a Unix socket
-	metrics *metrics  // nil without a place to read them
-	ending  *ending   // of the edge or the web
+	metrics *metrics  // nil without an admin address
+	phase   phase
+	ending  *ending // of the edge or the web
 
 	closeRedis func() error // nil without one
 
@@ -60,6 +61,7 @@ func Start(ctx context.Context, config Config, log *slog.Logger) (_ *Daemon, err
 	}
 	// Who writes the list of members may wait for what port was free.
 	log.Info("listening", "cluster", d.address, "edge", d.edgeAddress)
+	d.metrics.serve()
 	if err := d.node.Start(ctx); err != nil {
 		return nil, err
 	}
@@ -69,7 +71,7 @@ func Start(ctx context.Context, config Config, log *slog.Logger) (_ *Daemon, err
 	d.served = d.edge.services()
 	d.web.serve(d)
 	d.edge.serve()
-	d.metrics.serve(log)
+	d.phase.Store(serving)
 	return d, nil
 }
 
@@ -108,6 +110,9 @@ func (d *Daemon) prepare(cluster net.Listener) error {
 	d.node, err = headgate.New(headgate.Config{Address: d.address}, file.New(d.config.Limits, file.WithLogger(d.log)), members, options...)
 	if err != nil {
 		return err
+	}
+	if err := d.metrics.tell(d.node.Limits()); err != nil {
+		return fmt.Errorf("daemon: %w", err)
 	}
 	if d.parent != nil {
 		d.parent.shown = func(key string) string { return d.node.Limits().Current().Shown(key) }
@@ -149,12 +154,12 @@ func (d *Daemon) HTTP() string {
 	return d.web.listeners[0].Addr().String()
 }
 
-// Metrics is where Prometheus finds GET /metrics; empty if nowhere.
-func (d *Daemon) Metrics() string {
+// Admin is where operators find metrics, health and profiles; empty if nowhere.
+func (d *Daemon) Admin() string {
 	if d.metrics == nil {
 		return ""
 	}
-	return d.metrics.listener.Addr().String()
+	return d.metrics.server.Address()
 }
 
 // Services are the names of the gRPC services at the edge, sorted.
@@ -167,8 +172,9 @@ func (d *Daemon) Node() *headgate.Node { return d.node }
 // called Stop; Stop says why.
 func (d *Daemon) Ended() <-chan struct{} { return d.ending.ended }
 
-// Stop says NOT_SERVING to health checks, lets calls at the edge end for as
-// long as Config.Drain, and then ends the node. It returns when nothing runs
+// Stop says NOT_SERVING to health checks and answers requests for Config.LameDuck
+// more. Then it closes the ports, lets calls at the edge end for as long as
+// Config.Drain, and ends the node. It returns when nothing runs
 // any more. That some calls had to be ended is logged, and no error. Call it
 // once.
 func (d *Daemon) Stop(ctx context.Context) error {
@@ -180,8 +186,7 @@ func (d *Daemon) Stop(ctx context.Context) error {
 		}
 	default:
 	}
-	d.edge.health.Shutdown()
-	d.web.ready.Store(false)
+	d.retire(ctx)
 	drain := d.config.drain()
 	var fromWeb error
 	var web sync.WaitGroup

@@ -19,7 +19,7 @@ import (
 
 // open listens for programs. What comes waits until it is served.
 func (d *Daemon) open(ctx context.Context) (err error) {
-	if d.metrics, err = newMetrics(ctx, d.config.Metrics, d.log); err != nil {
+	if d.metrics, err = newMetrics(ctx, d.config.Admin, d.health, d.log); err != nil {
 		return err
 	}
 	l, err := listen(ctx, "programs at the edge", d.config.Edge)

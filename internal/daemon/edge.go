@@ -12,9 +12,11 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/reflection"
+	"google.golang.org/grpc/status"
 
 	"github.com/headgate/headgate/internal/conns"
 	"github.com/headgate/headgate/rpc/rpcgrpc"
@@ -44,12 +46,18 @@ type edge struct {
 	more     []net.Listener // what else it serves, set before serve
 	ending   *ending
 	loops    sync.WaitGroup
+
+	draining context.Context // ends when the edge begins to
+	drain    context.CancelFunc
 }
 
 // newEdge makes an edge on l that is not serving yet. More services are
 // registered on its server before serve.
 func newEdge(l *conns.Listener, ending *ending, options ...grpc.ServerOption) *edge {
+	e := &edge{health: health.NewServer(), listener: l, ending: ending}
+	e.draining, e.drain = context.WithCancel(context.Background())
 	options = append(append(rpcgrpc.ServerDefaults(),
+		grpc.ChainStreamInterceptor(e.untilDraining),
 		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.MaxHeaderListSize(maxHeaders),
 		grpc.ConnectionTimeout(greeting),
@@ -57,7 +65,7 @@ func newEdge(l *conns.Listener, ending *ending, options ...grpc.ServerOption) *e
 		grpc.SharedWriteBuffer(true),
 		grpc.KeepaliveParams(rpcgrpc.ServerPings(maxIdle, maxAge, maxAgeGrace)),
 	), options...)
-	e := &edge{server: grpc.NewServer(options...), health: health.NewServer(), listener: l, ending: ending}
+	e.server = grpc.NewServer(options...)
 	grpc_health_v1.RegisterHealthServer(e.server, e.health)
 	// Until serve, who asks hears that it is not yet time.
 	e.health.SetServingStatus("", grpc_health_v1.HealthCheckResponse_NOT_SERVING)
@@ -90,6 +98,7 @@ func (e *edge) serve() {
 // between it calls hangUp, which ends the connections of listeners that are not
 // its own.
 func (e *edge) stop(ctx context.Context, drain time.Duration, log *slog.Logger, hangUp func()) error {
+	e.drain()
 	graceful := make(chan struct{})
 	go func() {
 		defer close(graceful)
@@ -114,8 +123,32 @@ func (e *edge) stop(ctx context.Context, drain time.Duration, log *slog.Logger, 
 	return err
 }
 
+// untilDraining is a grpc.StreamServerInterceptor. It ends streams that have no end
+// of their own, such as those that watch the health, when e begins to end: they
+// would delay it.
+func (e *edge) untilDraining(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+	ctx, cancel := context.WithCancel(stream.Context())
+	defer cancel()
+	defer context.AfterFunc(e.draining, cancel)()
+	err := handle(srv, endingStream{stream, ctx})
+	if err != nil && e.draining.Err() != nil {
+		return status.Error(codes.Unavailable, "the daemon stops: ask another one")
+	}
+	return err
+}
+
+// endingStream is a stream with another context.
+type endingStream struct {
+	grpc.ServerStream
+
+	ctx context.Context
+}
+
+func (s endingStream) Context() context.Context { return s.ctx }
+
 // abandon gives up an edge that was never served.
 func (e *edge) abandon() {
+	e.drain()
 	e.server.Stop()
 	_ = e.listener.Close()
 }

@@ -5,30 +5,26 @@ package daemon
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
-	"os"
+	"slices"
 	"strings"
-	"time"
 
+	"github.com/headgate/headgate/internal/filewatch"
 	"github.com/headgate/headgate/ringpop"
 	"github.com/headgate/headgate/ringpop/static"
 )
 
-const (
-	// lookEvery is how often the file of members is read.
-	lookEvery = 500 * time.Millisecond
-
-	maxMembersFile = 1 << 20
-)
+// maxMembersFile bounds the file of members, in bytes.
+const maxMembersFile = 1 << 20
 
 // members is the list of c, or what follows it.
 func (c Config) members(address string, log *slog.Logger) (ringpop.Members, error) {
 	if c.MembersFile != "" {
 		_, _, err := readMembers(c.MembersFile)
-		return &membersFile{path: c.MembersFile, log: log}, err
+		return &membersFile{path: c.MembersFile, self: address, options: filewatch.Options{Poll: lookEvery, Log: log}, log: log}, err
 	}
 	list := c.Members
 	if len(list) == 0 {
@@ -41,54 +37,84 @@ func (c Config) members(address string, log *slog.Logger) (ringpop.Members, erro
 	return static.New(hosts...)
 }
 
-// membersFile follows a file of addresses. It is read again and again: twice
-// a second costs nothing, and misses no kind of change. A file that is broken,
-// empty or gone changes nothing; one that is empty at first is waited for.
+// membersFile follows a file of addresses. A file that is broken, empty, gone or being
+// written changes nothing; one that is empty at first is waited for. So is one that
+// does not list self: once it has, a list without self says that this decider leaves.
 type membersFile struct {
-	path string
-	log  *slog.Logger
+	path    string
+	self    string
+	options filewatch.Options
+	log     *slog.Logger
 }
 
 var _ ringpop.Members = (*membersFile)(nil)
 
 // Watch calls update with the hosts in the file, and again when they change.
 func (m *membersFile) Watch(ctx context.Context, update func(hosts []ringpop.Host)) error {
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
-	var last []byte
-	logged := ""
-	for {
-		hosts, text, err := readMembers(m.path)
-		if err == nil && len(hosts) == 0 {
-			err = fmt.Errorf("members: %s lists nobody", m.path)
-		}
-		switch {
-		case err == nil:
-			logged = ""
-			if !bytes.Equal(text, last) {
-				last = text
-				update(hosts)
-			}
-		case err.Error() != logged:
-			logged = err.Error()
-			m.log.Error("members cannot be read, the last good list stays", "error", err)
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return nil
-		}
-	}
+	l := &listing{membersFile: m, update: update}
+	filewatch.Files(ctx, []string{m.path}, m.options, l.look)
+	return nil
 }
+
+// listing is one call of Watch; one goroutine uses it.
+type listing struct {
+	*membersFile
+
+	update func(hosts []ringpop.Host)
+	last   []byte
+	within bool   // self has been listed
+	broken string // the last error
+	logged bool   // it was logged
+}
+
+// look reads the file. What is broken is read a second time before that is logged: it may
+// be half-way to something better.
+func (l *listing) look() (again bool) {
+	hosts, text, err := readMembers(l.path)
+	if errors.Is(err, filewatch.ErrWriting) {
+		return true
+	}
+	if err == nil {
+		err = l.check(hosts)
+	}
+	if err != nil {
+		if err.Error() != l.broken {
+			l.broken, l.logged = err.Error(), false
+			return true
+		}
+		if !l.logged {
+			l.logged = true
+			l.log.Error("members cannot be used, the last good list stays", "error", err)
+		}
+		return false
+	}
+	l.broken = ""
+	if !bytes.Equal(text, l.last) {
+		l.last = text
+		l.update(hosts)
+	}
+	return false
+}
+
+// check returns why hosts cannot be a list of members.
+func (l *listing) check(hosts []ringpop.Host) error {
+	listed := slices.ContainsFunc(hosts, func(h ringpop.Host) bool { return h.Address == l.self })
+	switch {
+	case len(hosts) == 0:
+		return fmt.Errorf("members: %s lists nobody", l.path)
+	case !listed && !l.within:
+		return fmt.Errorf("members: %s does not list this decider, %s: add it, or give the listed address as --address", l.path, l.self)
+	}
+	l.within = true
+	return nil
+}
+
+// bom is what some editors begin a file of UTF-8 with. It is no part of an address.
+const bom = "\ufeff"
 
 // readMembers reads the hosts in a file, and its text. Errors name the line.
 func readMembers(path string) (hosts []ringpop.Host, text []byte, err error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, nil, fmt.Errorf("members: %w", err)
-	}
-	defer f.Close()
-	text, err = io.ReadAll(io.LimitReader(f, maxMembersFile+1))
+	text, err = filewatch.Read(path, maxMembersFile)
 	if err != nil {
 		return nil, nil, fmt.Errorf("members: %w", err)
 	}
@@ -96,7 +122,7 @@ func readMembers(path string) (hosts []ringpop.Host, text []byte, err error) {
 		return nil, nil, fmt.Errorf("members: %s has more than %d bytes", path, maxMembersFile)
 	}
 	n := 0
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(strings.TrimPrefix(string(text), bom)) {
 		n++
 		line, _, _ = strings.Cut(line, "#")
 		line = strings.TrimSpace(line)

@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/headgate/headgate/internal/filewatch"
 	"github.com/headgate/headgate/ringpop"
 )
 
@@ -44,7 +45,7 @@ func TestTheFileOfMembersIsFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := write(t, "members.txt", "")
 		log := new(notes)
-		m := &membersFile{path: path, log: slog.New(slog.NewTextHandler(log, nil))}
+		m := &membersFile{path: path, self: "a:1", options: filewatch.Options{Deaf: true, Poll: lookEvery}, log: slog.New(slog.NewTextHandler(log, nil))}
 		seen := new(notes)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
@@ -57,18 +58,21 @@ func TestTheFileOfMembersIsFollowed(t *testing.T) {
 				fmt.Fprintln(seen, strings.Join(addresses, ","))
 			})
 		}()
+		time.Sleep(lookEvery)
 		synctest.Wait()
 		if told, logged := seen.take(), log.take(); told != "" || strings.Count(logged, "lists nobody") != 1 {
 			t.Errorf("an empty file: told %s, logged %s", told, logged)
 		}
 		for _, step := range []struct{ text, want, said string }{
-			{"a:1\nb:1 # the second\n\n", "a:1,b:1", ""},
+			{"b:1\n", "", "does not list this decider, a:1"},
+			{"\ufeffa:1\nb:1 # the second\n\n", "a:1,b:1", ""},
 			{"a:1\nb:1 # another comment\n", "a:1,b:1", ""},
 			{"a:1\nb\n", "", "members.txt:2"},
 			{"a:1\na:1\n", "", "more than once"},
 			{"", "", "lists nobody"},
 			{strings.Repeat("#", maxMembersFile+1), "", "more than"},
 			{"a:1\nc:1\n", "a:1,c:1", ""},
+			{"c:1\n", "c:1", ""}, // it leaves
 		} {
 			if err := os.WriteFile(path, []byte(step.text), 0o600); err != nil {
 				t.Fatal(err)

@@ -6,54 +6,74 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net"
-	"net/http"
-	"sync"
+	"time"
 
 	"github.com/uber-go/tally/v4"
 
-	"github.com/headgate/headgate/internal/conns"
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/internal/admin"
+	"github.com/headgate/headgate/internal/buildinfo"
 	"github.com/headgate/headgate/internal/prometheus"
-	"github.com/headgate/headgate/rpc/edge/httpapi"
 )
-
-// maxScrapers bounds the connections of those who read the metrics.
-const maxScrapers = 16
 
 // prefix begins the names of all metrics.
 const prefix = "headgate"
 
-// metrics is the HTTP server from which Prometheus reads GET /metrics. Without
-// a place to serve, it is nil and there are none.
+// metrics is what a daemon measures, and the server where operators read it. Without
+// a place to serve, it is nil and nothing is measured.
 type metrics struct {
-	export   *prometheus.Export
-	listener *conns.Listener
-	server   *http.Server
-	loop     sync.WaitGroup
-	meter    *meter
+	export *prometheus.Export
+	server *admin.Server
+	meter  *meter
 }
 
-// newMetrics listens for Prometheus at address; nil if that is empty.
-func newMetrics(ctx context.Context, address string, log *slog.Logger) (*metrics, error) {
+// newMetrics listens for operators at address; nil if that is empty. health is what
+// they hear of d.
+func newMetrics(ctx context.Context, address string, health func() admin.Health, log *slog.Logger) (*metrics, error) {
 	if address == "" {
 		return nil, nil
 	}
-	l, err := listen(ctx, "Prometheus", address)
+	export, err := prometheus.New(func(err error) { log.Error("a metric cannot be read", "error", err) })
 	if err != nil {
 		return nil, err
 	}
-	export, err := prometheus.New(func(err error) { log.Error("a metric cannot be read", "error", err) })
+	l, err := listen(ctx, "operators", address)
 	if err != nil {
-		return nil, errors.Join(err, l.Close())
+		return nil, errors.Join(err, export.Close())
 	}
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", newPanics("metrics", log, export.Scope().SubScope(prefix)).wrap(export))
-	server := httpapi.NewServer(mux)
-	logMishaps(server, log, "metrics")
 	return &metrics{
-		export: export, listener: conns.Track(l, maxScrapers), server: server,
+		export: export, server: admin.New(l, export, health, log),
 		meter: &meter{scope: export.Scope().SubScope(prefix)},
 	}, nil
+}
+
+// tell exports what was built, and how limits has changed so far.
+func (m *metrics) tell(limits *dynamicconfig.Live) error {
+	if m == nil {
+		return nil
+	}
+	built := buildinfo.Read()
+	return errors.Join(
+		m.export.InfoGauge("build_info", map[string]string{"version": built.Version, "revision": built.Revision, "goversion": built.Go}),
+		m.export.Counter("config_applied", limits.Applied),
+		m.export.Counter("config_refused", limits.Rejected),
+		m.export.Gauge("config_applied_timestamp_seconds", func() float64 { return seconds(limits.Since()) }),
+		m.export.Gauge("config_refused_timestamp_seconds", func() float64 { return seconds(limits.RejectedAt()) }),
+		m.export.Gauge("config_newest_in_force", func() float64 {
+			if limits.LastError() != nil {
+				return 0
+			}
+			return 1
+		}),
+	)
+}
+
+// seconds is t as Prometheus has times; 0 if t is zero.
+func seconds(t time.Time) float64 {
+	if t.IsZero() {
+		return 0
+	}
+	return float64(t.UnixNano()) / 1e9
 }
 
 // root is the scope whose metrics Prometheus reads; none if m is nil. A Node adds
@@ -68,16 +88,11 @@ func (m *metrics) root() tally.Scope {
 // scope is root with the prefix.
 func (m *metrics) scope() tally.Scope { return m.root().SubScope(prefix) }
 
-// serve begins to answer. What ends it ends nothing else.
-func (m *metrics) serve(log *slog.Logger) {
-	if m == nil {
-		return
+// serve begins to answer.
+func (m *metrics) serve() {
+	if m != nil {
+		m.server.Serve()
 	}
-	m.loop.Go(func() {
-		if err := m.server.Serve(m.listener); !errors.Is(err, http.ErrServerClosed) {
-			log.Error("metrics cannot be read any more", "error", err)
-		}
-	})
 }
 
 // stop ends m, served or not.
@@ -85,7 +100,5 @@ func (m *metrics) stop() error {
 	if m == nil {
 		return nil
 	}
-	err := m.server.Close()
-	m.loop.Wait()
-	return errors.Join(err, ignore(m.listener.Close(), net.ErrClosed), m.export.Close())
+	return errors.Join(m.server.Close(), m.export.Close())
 }

@@ -57,7 +57,7 @@ limits:
   - {key: "r:*", limit: 1000/s, algorithm: redis, fallback: open}
 unmatched: deny
 `)
-	c.HTTP, c.Metrics, c.Unix = "127.0.0.1:0", "127.0.0.1:0", socket(t)
+	c.HTTP, c.Admin, c.Unix = "127.0.0.1:0", "127.0.0.1:0", socket(t)
 	c.Redis = Redis{Addresses: []string{"127.0.0.1:1"}} // where nobody is
 	d, err := Start(t.Context(), c, log.logger())
 	if err != nil {
@@ -95,30 +95,30 @@ unmatched: deny
 		t.Error("nothing is a payload")
 	}
 	want := map[string]float64{
-		`headgate_httpapi_requests{status="200"}`:                                                 3,
-		`headgate_httpapi_requests{status="400"}`:                                                 1,
-		`headgate_httpapi_requests{status="404"}`:                                                 1,
-		`headgate_httpapi_decisions{reason="granted"}`:                                            3,
-		`headgate_httpapi_decisions{reason="unmatched"}`:                                          1,
-		`headgate_http_latency_seconds_count`:                                                     5,
-		`headgate_http_latency_seconds_bucket{le="+Inf"}`:                                         5,
-		`headgate_quotaservice_requests{status="ok"}`:                                             1,
-		`headgate_quotaservice_requests{status="rejected_timeout"}`:                               2,
-		`headgate_grpc_calls{code="OK",method="Allow",service="quotaservice.QuotaService"}`:       3,
-		`headgate_grpc_latency_seconds_count{method="Allow",service="quotaservice.QuotaService"}`: 3,
-		`headgate_grpc_calls{code="Unimplemented",method="Update",service="headgate.v1.Decider"}`: 1,
-		`headgate_limiter_rejected{reason="unmatched",rule="(none)"}`:                             1,
-		`headgate_limiter_remote_failures`:                                                        1,
-		`headgate_limiter_keys`:                                                                   3,
-		`headgate_redis_failed`:                                                                   1,
-		`headgate_aggregator_takes`:                                                               1,
-		`headgate_connections{door="edge"}`:                                                       2,
-		`headgate_connections_refused{door="http"}`:                                               0,
-		`headgate_edge_owners_unanswered`:                                                         0,
-		`headgate_doorman_requests{method="discovery"}`:                                           0,
+		`headgate_httpapi_requests_total{status="200"}`:                                                 3,
+		`headgate_httpapi_requests_total{status="400"}`:                                                 1,
+		`headgate_httpapi_requests_total{status="404"}`:                                                 1,
+		`headgate_httpapi_decisions_total{reason="granted"}`:                                            3,
+		`headgate_httpapi_decisions_total{reason="unmatched"}`:                                          1,
+		`headgate_http_latency_seconds_count`:                                                           5,
+		`headgate_http_latency_seconds_bucket{le="+Inf"}`:                                               5,
+		`headgate_quotaservice_requests_total{status="ok"}`:                                             1,
+		`headgate_quotaservice_requests_total{status="rejected_timeout"}`:                               2,
+		`headgate_grpc_calls_total{code="OK",method="Allow",service="quotaservice.QuotaService"}`:       3,
+		`headgate_grpc_latency_seconds_count{method="Allow",service="quotaservice.QuotaService"}`:       3,
+		`headgate_grpc_calls_total{code="Unimplemented",method="Update",service="headgate.v1.Decider"}`: 1,
+		`headgate_limiter_rejected_total{reason="unmatched",rule="(none)"}`:                             1,
+		`headgate_limiter_remote_failures_total`:                                                        1,
+		`headgate_limiter_keys`:                                                                         3,
+		`headgate_redis_failed_total`:                                                                   1,
+		`headgate_aggregator_takes_total`:                                                               1,
+		`headgate_connections{door="edge"}`:                                                             2,
+		`headgate_connections_refused_total{door="http"}`:                                               0,
+		`headgate_edge_owners_unanswered_total`:                                                         0,
+		`headgate_doorman_requests_total{method="discovery"}`:                                           0,
 	}
 	var got map[string]float64
-	prometheus := httpTo(t, "tcp", d.Metrics())
+	prometheus := httpTo(t, "tcp", d.Admin())
 	defer func() {
 		for name := range want {
 			if t.Failed() {
@@ -135,7 +135,7 @@ unmatched: deny
 		}
 		return true
 	})
-	if got["headgate_aggregator_updates"] == 0 || got["go_goroutines"] == 0 {
+	if got["headgate_aggregator_updates_total"] == 0 || got["go_goroutines"] == 0 {
 		t.Errorf("%v", got)
 	}
 	for name := range got {
@@ -150,17 +150,17 @@ func TestMetricsAreOffAndKeepToTheirPort(t *testing.T) {
 	c := config(t)
 	c.HTTP = "127.0.0.1:0"
 	d := start(t, c)
-	if d.Metrics() != "" {
-		t.Errorf("metrics at %s", d.Metrics())
+	if d.Admin() != "" {
+		t.Errorf("metrics at %s", d.Admin())
 	}
 	if status, err := get(t, httpTo(t, "tcp", d.HTTP()), "/metrics"); status != 404 || err != nil {
 		t.Errorf("%d, %v", status, err)
 	}
 	c = config(t)
-	c.Metrics = "127.0.0.1:0"
+	c.Admin = "127.0.0.1:0"
 	d = start(t, c)
 	for path, want := range map[string]int{"/metrics": 200, "/v1/keys/k": 404, "/": 404} {
-		if status, err := get(t, httpTo(t, "tcp", d.Metrics()), path); status != want || err != nil {
+		if status, err := get(t, httpTo(t, "tcp", d.Admin()), path); status != want || err != nil {
 			t.Errorf("%s: %d, %v", path, status, err)
 		}
 	}

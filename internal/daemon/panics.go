@@ -4,7 +4,6 @@ package daemon
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"net/http"
 
@@ -17,15 +16,15 @@ import (
 )
 
 // panics end one call each, and not the process: the caller gets an error, and
-// the log the stack, at most once a second for each cause. Safe for concurrent use.
+// the log the stack. Safe for concurrent use.
 type panics struct {
-	log     *mishaps
+	log     *slog.Logger
 	counted tally.Counter
 }
 
 func newPanics(server string, log *slog.Logger, scope tally.Scope) *panics {
 	return &panics{
-		log:     &mishaps{log: log.With("server", server)},
+		log:     log.With("server", server),
 		counted: scope.Tagged(map[string]string{"server": server}).Counter("panics"),
 	}
 }
@@ -33,7 +32,7 @@ func newPanics(server string, log *slog.Logger, scope tally.Scope) *panics {
 // note counts and logs the panic in err, if there is one.
 func (p *panics) note(err error) {
 	p.counted.Inc(1)
-	_, _ = fmt.Fprintf(p.log, "%v\n%s", err, rpc.StackOf(err))
+	p.log.Error("the server failed at a request", "error", err, "stack", rpc.StackOf(err))
 }
 
 // call is a grpc.UnaryServerInterceptor.

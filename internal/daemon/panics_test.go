@@ -5,6 +5,7 @@ package daemon
 import (
 	"context"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -13,10 +14,13 @@ import (
 	"github.com/uber-go/tally/v4"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/headgate/headgate/internal/loglimit"
 )
 
 func TestAPanicEndsOneRequest(t *testing.T) {
 	log, logged := recording()
+	log = slog.New(loglimit.New(log.Handler()))
 	scope := tally.NewTestScope("", nil)
 	p := newPanics("edge", log, scope)
 	for range 10 {

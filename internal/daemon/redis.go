@@ -3,19 +3,20 @@
 package daemon
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/uber-go/tally/v4"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/internal/filewatch"
 	"github.com/headgate/headgate/limiter/redis"
 )
 
@@ -35,8 +36,9 @@ type Redis struct {
 	Prefix string
 	// User logs in with a password; default the one that Redis calls default.
 	User string
-	// Password logs in; default nobody does. Or the first line of
-	// PasswordFile, read by Start, is the password.
+	// Password logs in; default nobody does. Or the first line of PasswordFile is the
+	// password, which is read by Start and for each new connection. What is broken or gone
+	// then changes nothing.
 	Password, PasswordFile string
 	// TLS: talk TLS, and trust whom this machine trusts.
 	TLS bool
@@ -74,11 +76,14 @@ func (r Redis) config() redis.Config { return redis.Config{Prefix: r.Prefix, Tim
 // open returns the buckets of r, and what closes the connections to them. It
 // connects in the background.
 func (r Redis) open(log *slog.Logger, scope tally.Scope) (*redis.Buckets, func() error, error) {
-	password, err := r.password()
-	if err != nil {
+	p := &passwords{of: r, log: log}
+	if err := p.read(); err != nil {
 		return nil, nil, err
 	}
-	o := redis.Options{Addresses: r.Addresses, Cluster: r.Cluster, Username: r.User, Password: password, Timeout: r.Timeout}
+	o := redis.Options{Addresses: r.Addresses, Cluster: r.Cluster, Username: r.User, Password: p.good, Timeout: r.Timeout}
+	if r.PasswordFile != "" {
+		o.Credentials = p.credentials
+	}
 	if r.TLS {
 		o.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
@@ -95,12 +100,7 @@ func (r Redis) password() (string, error) {
 	if r.PasswordFile == "" {
 		return r.Password, nil
 	}
-	f, err := os.Open(r.PasswordFile)
-	if err != nil {
-		return "", fmt.Errorf("password of redis: %w", err)
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxPassword+1))
+	text, err := filewatch.Read(r.PasswordFile, maxPassword)
 	if err != nil {
 		return "", fmt.Errorf("password of redis: %w", err)
 	}
@@ -110,6 +110,45 @@ func (r Redis) password() (string, error) {
 		return "", fmt.Errorf("password of redis: the first line of %s is to be the password, and the file at most %d bytes", r.PasswordFile, maxPassword)
 	}
 	return line, nil
+}
+
+// passwords follow the file of a password. Safe for concurrent use.
+type passwords struct {
+	of  Redis
+	log *slog.Logger
+
+	mu     sync.Mutex // protects following fields
+	good   string
+	logged string // why the newest one could not be read
+}
+
+// read reads the password, which stays as it is if that fails.
+func (p *passwords) read() error {
+	password, err := p.of.password()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+
+	if err == nil {
+		p.good, p.logged = password, ""
+	}
+	return err
+}
+
+// credentials is for redis.Options.
+func (p *passwords) credentials(context.Context) (user, password string, err error) {
+	err = p.read()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+
+	if err != nil && err.Error() != p.logged {
+		p.logged = err.Error()
+		p.log.Error("the password of Redis cannot be read, the last good one stays", "error", err)
+	}
+	user = p.of.User
+	if user == "" {
+		user = "default"
+	}
+	return user, p.good, nil
 }
 
 // check warns of a Redis that no rule names.

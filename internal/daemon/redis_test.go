@@ -201,6 +201,44 @@ func TestRedisWantsItsPassword(t *testing.T) {
 	}
 }
 
+// A new password is read for each new connection; a file that is gone changes nothing.
+func TestThePasswordOfRedisMayChange(t *testing.T) {
+	server := redistest.Start(t)
+	admin := server.Client()
+	login := func(password, before string) {
+		t.Helper()
+		rules := []string{"on", ">" + password, "~headgate:*", "+eval", "+evalsha", "+time", "+get", "+set", "+del", "+ping", "+hello"}
+		if before != "" {
+			rules = append(rules, "<"+before)
+		}
+		if err := admin.ACLSetUser(t.Context(), "me", rules...).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if err := admin.Do(t.Context(), "client", "kill", "user", "me").Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	login("secret", "")
+	c, file := redisConfig(t, server.Address), write(t, "password", "secret\n")
+	c.Redis.User, c.Redis.PasswordFile = "me", file
+	client := httpTo(t, "tcp", start(t, c).HTTP())
+	answers := func() bool {
+		status, _ := post(t, client, `{"key": "k:a"}`)
+		return status == 200
+	}
+	eventually(t, "Redis answers", answers)
+	login("next", "secret")
+	if err := os.WriteFile(file, []byte("next\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "Redis answers under the new password", answers)
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	login("next", "")
+	eventually(t, "Redis answers under the last good password", answers)
+}
+
 func TestMistakesAboutRedis(t *testing.T) {
 	there := []string{"h:1"}
 	for want, r := range map[string]Redis{
@@ -210,7 +248,7 @@ func TestMistakesAboutRedis(t *testing.T) {
 		`user "me" has no password`:    {Addresses: there, User: "me"},
 		"is negative":                  {Addresses: there, Timeout: -1},
 		"has a brace":                  {Addresses: there, Prefix: "{x}"},
-		"open nowhere: ":               {Addresses: there, PasswordFile: "nowhere"},
+		"stat nowhere: ":               {Addresses: there, PasswordFile: "nowhere"},
 		"is to be the password":        {Addresses: there, PasswordFile: write(t, "empty", "\nsecret")},
 		"and the file at most 4096 by": {Addresses: there, PasswordFile: write(t, "long", strings.Repeat("x", maxPassword+1))},
 	} {

@@ -8,11 +8,11 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"os"
 	"sync"
 	"time"
+
+	"github.com/headgate/headgate/internal/filewatch"
 )
 
 // TLS names the files of certificates, in PEM. They may change at any time:
@@ -27,8 +27,13 @@ type TLS struct {
 	ClientCA string
 }
 
-// maxPEM bounds each of the files, in bytes.
-const maxPEM = 1 << 20
+const (
+	// lookEvery is how often files are read, in case the system tells nothing of changes.
+	lookEvery = 500 * time.Millisecond
+
+	// maxPEM bounds each of the files, in bytes.
+	maxPEM = 1 << 20
+)
 
 // validate returns what is wrong with t.
 func (t TLS) validate() error {
@@ -60,12 +65,7 @@ func (t TLS) read() (p pems, err error) {
 }
 
 func readPEM(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxPEM+1))
+	text, err := filewatch.Read(path, maxPEM)
 	if err == nil && len(text) > maxPEM {
 		err = fmt.Errorf("%s has more than %d bytes", path, maxPEM)
 	}

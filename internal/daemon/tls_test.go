@@ -260,7 +260,7 @@ func TestMistakesAboutTLS(t *testing.T) {
 		"has more than 1048576":      func(c *Config) { c.TLS = TLS{Cert: write(t, "x", strings.Repeat("x", maxPEM+1)), Key: good.Key} },
 		"a file of authorities has":  func(c *Config) { c.TLS = good; c.TLS.ClientCA = write(t, "x", "") },
 		"authority, but no parent":   func(c *Config) { c.ParentCA = "x" },
-		"parent: tls: open nowhere:": func(c *Config) { c.Parent, c.Cluster, c.ParentCA = []string{"h:1"}, "c", "nowhere" },
+		"parent: tls: stat nowhere:": func(c *Config) { c.Parent, c.Cluster, c.ParentCA = []string{"h:1"}, "c", "nowhere" },
 	} {
 		c := config(t)
 		change(&c)

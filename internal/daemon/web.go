@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/headgate/headgate/internal/conns"
@@ -23,7 +22,6 @@ import (
 type web struct {
 	server    *http.Server
 	listeners []net.Listener
-	ready     atomic.Bool
 	ending    *ending
 	loops     sync.WaitGroup
 }
@@ -43,14 +41,13 @@ func (w *web) share(e *edge, l *conns.Listener) *splitter {
 
 // serve begins to answer with the limiters of d's node.
 func (w *web) serve(d *Daemon) {
-	var handler http.Handler = httpapi.New(buckets.Of(d.node.Group(), d.node.Limits().Current), httpapi.Options{Ready: w.ready.Load, Scope: d.metrics.scope()})
+	var handler http.Handler = httpapi.New(buckets.Of(d.node.Group(), d.node.Limits().Current), httpapi.Options{Ready: d.phase.ready, Scope: d.metrics.scope()})
 	handler = new(bodies).wrap(newPanics("http", d.log, d.metrics.scope()).wrap(handler))
 	if d.metrics != nil {
 		handler = d.metrics.meter.timed(handler)
 	}
 	w.server = httpapi.NewServer(handler)
-	logMishaps(w.server, d.log, "http")
-	w.ready.Store(true)
+	w.server.ErrorLog = slog.NewLogLogger(d.log.With("server", "http").Handler(), slog.LevelWarn)
 	for _, l := range w.listeners {
 		w.loops.Go(func() { w.ending.end(w.server.Serve(l)) })
 	}

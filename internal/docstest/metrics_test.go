@@ -133,6 +133,8 @@ func metricsOf(file *ast.File) map[string]string {
 				scopes[name] = true
 			case "Counter", "Gauge", "Histogram":
 				all = append(all, registration{scopeIn(n), name, strings.ToLower(method(n))})
+			case "InfoGauge":
+				all = append(all, registration{"", name, "gauge"})
 			}
 		case *ast.CompositeLit: // of an asking.Setup
 			fields := make(map[string]string)

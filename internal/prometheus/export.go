@@ -29,8 +29,9 @@ const (
 type Export struct {
 	http.Handler
 
-	scope  tally.Scope
-	closer io.Closer
+	registry *prom.Registry
+	scope    tally.Scope
+	closer   io.Closer
 }
 
 // New returns an Export with a registry of its own, which also says how the
@@ -51,11 +52,39 @@ func New(refused func(error)) (*Export, error) {
 		OmitCardinalityMetrics: true,
 	}, every)
 	handler := promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: maxReads, Timeout: longest})
-	return &Export{Handler: handler, scope: scope, closer: closer}, nil
+	return &Export{Handler: handler, registry: registry, scope: scope, closer: closer}, nil
 }
 
 // Scope is where metrics go.
 func (e *Export) Scope() tally.Scope { return e.scope }
+
+// Gauge also exports headgate_name, which is what read returns at each read of the
+// metrics. read may be called by many goroutines.
+func (e *Export) Gauge(name string, read func() float64) error {
+	return e.register(prom.NewGaugeFunc(prom.GaugeOpts{Name: prefix + name, Help: help(prefix + name)}, read))
+}
+
+// Counter is like Gauge, for headgate_name_total, which never decreases.
+func (e *Export) Counter(name string, read func() int64) error {
+	return e.register(prom.NewCounterFunc(prom.CounterOpts{Name: prefix + name + "_total", Help: help(prefix + name)},
+		func() float64 { return float64(read()) }))
+}
+
+// InfoGauge is like Gauge, for a value that is always 1: its labels tell.
+func (e *Export) InfoGauge(name string, labels map[string]string) error {
+	return e.register(prom.NewGaugeFunc(prom.GaugeOpts{Name: prefix + name, Help: help(prefix + name), ConstLabels: labels},
+		func() float64 { return 1 }))
+}
+
+// prefix begins the names of what is not in a scope.
+const prefix = "headgate_"
+
+func (e *Export) register(c prom.Collector) error {
+	if err := e.registry.Register(c); err != nil {
+		return fmt.Errorf("prometheus: %w", err)
+	}
+	return nil
+}
 
 // Close ends the goroutine that keeps what is shown current.
 func (e *Export) Close() error { return e.closer.Close() }

@@ -29,6 +29,11 @@ type Options struct {
 	// log in.
 	Username, Password string
 
+	// Credentials, when not nil, returns the username and the password for each new
+	// connection, in place of Username and Password: so a password may change while the
+	// service runs. It is called by many goroutines at once.
+	Credentials func(ctx context.Context) (username, password string, err error)
+
 	// DB is the number of the database. A Redis Cluster only has 0.
 	DB int
 
@@ -55,25 +60,27 @@ func Client(o Options) goredis.UniversalClient {
 		o.Connections = DefaultMaxCalls
 	}
 	return goredis.NewUniversalClient(&goredis.UniversalOptions{
-		Addrs:                 o.Addresses,
-		IsClusterMode:         o.Cluster,
-		MasterName:            o.Master,
-		Username:              o.Username,
-		Password:              o.Password,
-		DB:                    o.DB,
-		TLSConfig:             o.TLS,
-		MaxRetries:            -1,
-		DialerRetries:         1,
-		ContextTimeoutEnabled: true,
-		DialTimeout:           max(o.Timeout, minDial),
-		ReadTimeout:           o.Timeout,
-		WriteTimeout:          o.Timeout,
-		PoolTimeout:           o.Timeout,
-		PoolSize:              o.Connections,
-		MinIdleConns:          1,
-		ReadBufferSize:        bufferSize,
-		WriteBufferSize:       bufferSize,
-		DisableIdentity:       true,
+		Addrs:         o.Addresses,
+		IsClusterMode: o.Cluster,
+		MasterName:    o.Master,
+		Username:      o.Username,
+		Password:      o.Password,
+
+		CredentialsProviderContext: o.Credentials,
+		DB:                         o.DB,
+		TLSConfig:                  o.TLS,
+		MaxRetries:                 -1,
+		DialerRetries:              1,
+		ContextTimeoutEnabled:      true,
+		DialTimeout:                max(o.Timeout, minDial),
+		ReadTimeout:                o.Timeout,
+		WriteTimeout:               o.Timeout,
+		PoolTimeout:                o.Timeout,
+		PoolSize:                   o.Connections,
+		MinIdleConns:               1,
+		ReadBufferSize:             bufferSize,
+		WriteBufferSize:            bufferSize,
+		DisableIdentity:            true,
 		MaintNotificationsConfig: &maintnotifications.Config{
 			Mode: maintnotifications.ModeDisabled,
 		},

@@ -208,16 +208,13 @@ type Report struct {
 	Keeps bool
 }
 
-// Deepest is the lowest level of a bucket of rule with this limit, in every account.
-// Events that are allowed within max_wait or max_debt borrow some of it. A charge may
-// take a burst and one event of the largest cost beyond that. Without this bound, one
-// message could close a key for ever. Rule may be nil.
+// Deepest is the lowest level of a bucket of rule with this limit, in every account: see
+// Rule.MostDebt. Rule may be nil.
 func Deepest(rule *dynamicconfig.Rule, limit algorithm.Limit) float64 {
 	if rule == nil {
 		return -limit.Burst
 	}
-	borrowed := limit.Rate * max(rule.MaxDebt, rule.MaxWait, 0).Seconds()
-	return -min(limit.Burst+borrowed+rule.Costliest(), exactbucket.MaxTokens)
+	return -min(rule.MostDebtOf(limit.Rate, limit.Burst), exactbucket.MaxTokens)
 }
 
 // Overlap is by how much more time than has passed a report may be about, because

@@ -54,7 +54,7 @@ func (ks *Keys) Claim(now time.Duration, s *rules.Settings, config *account.Conf
 			return Refused("the decider has no room for another key: raise max_owned_keys"), nil
 		}
 	}
-	k.Adopt(now, s, name)
+	ks.Keep(now, sh, k, s, name)
 	l, ok := k.Account.(account.Leaser)
 	if !ok || k.Rule == nil {
 		return Refused("the key's rule has just changed: ask again"), nil

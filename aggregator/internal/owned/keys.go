@@ -86,7 +86,15 @@ func (ks *Keys) Adopt(now time.Duration, sh *Shard, k *Key, s *rules.Settings, n
 			}
 		}
 	}
-	return k.Adopt(now, s, named)
+	return ks.Keep(now, sh, k, s, named)
+}
+
+// Keep is Key.Adopt of k, which is in sh under the algorithm called named. From now on k
+// has a cluster above if its rule wants one.
+func (ks *Keys) Keep(now time.Duration, sh *Shard, k *Key, s *rules.Settings, named string) bool {
+	kept := k.Adopt(now, s, named)
+	ks.raise(now, sh, sh.Map(named), k)
+	return kept
 }
 
 // carry takes k, with all that its account has, from one map to another.
@@ -123,7 +131,7 @@ func (ks *Keys) arrive(now time.Duration, sh *Shard, s *rules.Settings, named st
 }
 
 // raise gives k, which is in sh, a cluster above if its rule has one by now. When
-// it has none any more, Adopt takes it away.
+// it has none any more, Key.Adopt takes it away.
 func (ks *Keys) raise(now time.Duration, sh *Shard, b *Map, k *Key) {
 	if k.Rule != nil && k.Rule.Parent && k.Above == nil {
 		k.Above = ks.Parent.Raise(now, parent.Key{Text: k.text, Account: k.Account, Lock: sh}, k.Rule, k.Settings.Shadows(k.Rule, b.Algorithm()), k.Settings.Accounts.Interval)
@@ -144,7 +152,6 @@ func (ks *Keys) Sweep(now time.Duration, s *rules.Settings, sh *Shard, e table.E
 	if !ks.Adopt(now, sh, k, s, e.Algorithm, e.Hash) && b.Find(e.Hash, k.text) != k {
 		return nil // it is in another map, of which the next GC takes care
 	}
-	ks.raise(now, sh, b, k)
 	k.Account.Expire(now, ks.Hosts.Gone)
 	if k.Account.Hosts() == 0 && !k.Keeps(now, s.Accounts.Average.GCAfter) {
 		b.Remove(e.Hash, k)

@@ -102,8 +102,19 @@ func (k *Key) Count(now stage.Instant, st *State, n int64, v stage.Verdict, coun
 	if v.Reason != stage.Granted && (v.Reason != stage.Limited || !counted) {
 		st.rule.refused(v.Reason, n, counted)
 	}
+	if v.Wait > 0 && v.OK() {
+		st.rule.usage.Waits(n)
+		k.set.metrics.Waits.RecordDuration(v.Wait)
+	}
 	if k.set.Listener != nil {
 		k.set.Listener.Decided(now, k.name, st.rule.key(), n, v)
+	}
+}
+
+// Charged counts n tokens that were taken because they are spent already. st decided.
+func (k *Key) Charged(st *State, n int64) {
+	if k.set != nil {
+		st.rule.usage.Charged(n)
 	}
 }
 

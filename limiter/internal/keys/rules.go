@@ -69,9 +69,10 @@ type ruleState struct {
 	// shared: all keys of the rule decide through the one that is its pattern.
 	shared bool
 
-	keys atomic.Int64 // live and idle
-	idle *State       // what idle keys decide by
-	full *State       // what keys beyond max_keys decide by
+	keys   atomic.Int64 // live and idle
+	fallen int          // keys that use their fallback, while a report counts them; guarded by the Set's mu
+	idle   *State       // what idle keys decide by
+	full   *State       // what keys beyond max_keys decide by
 }
 
 func (a *ruleState) init() {

@@ -26,6 +26,8 @@ type Set struct {
 	// of the registry, the metrics, and all of the reporter that is not safe by
 	// itself. The locks of the table's parts come after it.
 	mu sync.Mutex
+
+	fallen []*ruleState // room for what Report counts; protected by mu
 }
 
 // New returns a Set under the rules of snapshot for one of hosts hosts; less
@@ -146,7 +148,7 @@ func (s *Set) Report(now stage.Instant) []*report.Batch {
 	s.hub.FlushLater(now)
 	hosts, unused := s.Hosts(), restful*s.Interval()
 	round := s.reporter.Begin(now, hosts, s.successor)
-	live, fallbacks := 0, 0
+	live, fallen := 0, s.fallen[:0]
 	for at, k := range s.live {
 		st := k.state.Load()
 		if len(st.parts()) == 1 && now.Sub(st.pair[0].Used()) >= unused && s.idleLocked(now, k, st) {
@@ -157,7 +159,9 @@ func (s *Set) Report(now stage.Instant) []*report.Batch {
 				s.fell(now, p)
 			}
 			if p.Part().Fallen() {
-				fallbacks++
+				if st.rule.fallen++; st.rule.fallen == 1 {
+					fallen = append(fallen, st.rule)
+				}
 			}
 			if r := remoteOf(p.Part()); r != nil {
 				r.FlushLater(now)
@@ -176,10 +180,22 @@ func (s *Set) Report(now stage.Instant) []*report.Batch {
 	clear(s.live[live:])
 	s.live = report.Fitted(s.live[:live])
 	s.metrics.Keys.Update(float64(live + len(s.idle)))
-	s.metrics.Fallbacks.Update(float64(fallbacks))
+	s.fellLocked(fallen)
 	batches := round.Batches()
 	s.settings.Load().rules.flush(s.metrics)
 	return batches
+}
+
+// fellLocked counts the keys that use their fallback, by rule. rules are those that
+// have any.
+func (s *Set) fellLocked(rules []*ruleState) {
+	for _, a := range rules {
+		s.metrics.Fell(a.key(), a.fallen)
+		a.fallen = 0
+	}
+	s.metrics.FlushFallen()
+	clear(rules)
+	s.fallen = rules
 }
 
 // NextEarly is when Early has something to do.

@@ -13,6 +13,7 @@ package usage
 import (
 	"cmp"
 	"sync/atomic"
+	"time"
 
 	"github.com/uber-go/tally/v4"
 
@@ -22,8 +23,8 @@ import (
 )
 
 // Rule is what the decisions about the keys of one rule cost, since the last
-// Flush. Refused is safe for concurrent use; the rest is guarded by the lock of
-// whoever flushes.
+// Flush. Refused, Waits and Charged are safe for concurrent use; the rest is guarded by
+// the lock of whoever flushes.
 type Rule struct {
 	// Counts is what the buckets have counted.
 	Counts bucket.Usage
@@ -33,6 +34,8 @@ type Rule struct {
 
 	refused    [stage.Reasons]atomic.Int64 // that buckets did not count, or counted as rejected
 	counted    atomic.Int64                // of refused, what buckets counted as rejected
+	waited     atomic.Int64
+	charged    atomic.Int64
 	divergence stage.Divergence
 }
 
@@ -50,27 +53,44 @@ func (r *Rule) Refused(reason stage.Reason, n int64, counted bool) {
 	}
 }
 
+// Waits counts a decision that n tokens are granted after a wait.
+func (r *Rule) Waits(n int64) { r.waited.Add(n) }
+
+// Charged counts n tokens that were spent before anybody asked for them. As in a
+// bucket, at most bucket.MaxCost tokens count.
+func (r *Rule) Charged(n int64) { r.charged.Add(min(n, bucket.MaxCost)) }
+
 // Diverged counts how the two sides of a migration answered.
 func (r *Rule) Diverged(d stage.Divergence) { r.divergence = r.divergence.Plus(d) }
 
 // Metrics are counters that are held, because looking one up costs more than a
 // decision. Use New. Flush needs a lock.
 type Metrics struct {
-	Keys, Fallbacks                            tally.Gauge
+	Keys                                       tally.Gauge
 	Unmatched, BadGrants, Answered, Unanswered tally.Counter
 	RemoteFailures, Skipped                    tally.Counter
 
-	scope tally.Scope
-	rules map[string]*counters // by key
+	// Waits has how long those wait who are told to.
+	Waits tally.Histogram
+
+	scope         tally.Scope
+	rules         map[string]*counters // by key
+	fallen, shown []*counters          // of rules with keys in fallback: now, and at the last FlushFallen
 }
+
+// waits are the buckets of how long a caller waits: 1 ms, each twice the last, to 16 s.
+var waits = tally.MustMakeExponentialDurationBuckets(time.Millisecond, 2, 15)
 
 // counters are the metrics of one rule.
 type counters struct {
-	scope         tally.Scope
-	allowed, soft tally.Counter
-	rejected      [stage.Reasons]tally.Counter
-	divergence    [5]tally.Counter
-	asked         *asked // nil: no owner was asked yet
+	scope           tally.Scope
+	allowed, soft   tally.Counter
+	waited, charged tally.Counter
+	fallbacks       tally.Gauge
+	fallen          int // keys, as far as they are counted
+	rejected        [stage.Reasons]tally.Counter
+	divergence      [5]tally.Counter
+	asked           *asked // nil: no owner was asked yet
 }
 
 // asked are the counters of a share.Asked.
@@ -81,13 +101,13 @@ func New(scope tally.Scope) *Metrics {
 	scope = scope.SubScope("limiter")
 	return &Metrics{
 		Keys:           scope.Gauge("keys"),
-		Fallbacks:      scope.Gauge("fallbacks"),
 		Unmatched:      scope.Counter("unmatched_keys"),
 		BadGrants:      scope.Counter("bad_grants"),
 		Answered:       scope.Counter("updates_answered"),
 		Unanswered:     scope.Counter("updates_unanswered"),
 		RemoteFailures: scope.Counter("remote_failures"),
 		Skipped:        scope.Counter("background_skipped"),
+		Waits:          scope.Histogram("wait_seconds", waits),
 		scope:          scope,
 		rules:          make(map[string]*counters),
 	}
@@ -118,6 +138,12 @@ func (m *Metrics) Flush(key string, r *Rule) {
 			m.of(key).rejected[reason].Inc(n)
 		}
 	}
+	if r.waited.Load() != 0 {
+		m.of(key).waited.Inc(r.waited.Swap(0))
+	}
+	if r.charged.Load() != 0 {
+		m.of(key).charged.Inc(r.charged.Swap(0))
+	}
 	if a := r.Asked; a != (share.Asked{}) {
 		r.Asked = share.Asked{}
 		c := m.askedOf(key)
@@ -131,6 +157,31 @@ func (m *Metrics) Flush(key string, r *Rule) {
 		for i, n := range [5]int64{d.Both, d.OnlyOld, d.OnlyNew, d.Neither, d.Skipped} {
 			m.of(key).divergence[i].Inc(n)
 		}
+	}
+}
+
+// Fell says that n keys more of the rule with this key use their fallback now.
+func (m *Metrics) Fell(key string, n int) {
+	c := m.of(key)
+	if c.fallen == 0 {
+		m.fallen = append(m.fallen, c)
+	}
+	c.fallen += n
+}
+
+// FlushFallen puts in the metrics how many keys use their fallback, as Fell has said
+// since the last time. Rules that it did not name have none.
+func (m *Metrics) FlushFallen() {
+	for _, c := range m.shown {
+		if c.fallen == 0 {
+			c.fallbacks.Update(0)
+		}
+	}
+	m.shown = append(m.shown[:0], m.fallen...)
+	m.fallen = m.fallen[:0]
+	for _, c := range m.shown {
+		c.fallbacks.Update(float64(c.fallen))
+		c.fallen = 0
 	}
 }
 
@@ -163,7 +214,10 @@ func (m *Metrics) of(key string) *counters {
 		}
 	}
 	scope := m.scope.Tagged(map[string]string{"rule": cmp.Or(key, "(none)")})
-	c := &counters{scope: scope, allowed: scope.Counter("allowed"), soft: scope.Counter("soft")}
+	c := &counters{
+		scope: scope, allowed: scope.Counter("allowed"), soft: scope.Counter("soft"),
+		waited: scope.Counter("waited"), charged: scope.Counter("charged"), fallbacks: scope.Gauge("fallbacks"),
+	}
 	for i := range c.rejected {
 		if stage.Reason(i) == stage.Granted || stage.Reason(i) == stage.Soft {
 			continue // these are no rejections

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/headgate/headgate/internal/admin"
+)
+
+// phase is what a daemon does now. The zero phase is that it starts. Safe for
+// concurrent use.
+type phase struct{ atomic.Int32 }
+
+// The phases, in order.
+const (
+	starting = iota
+	serving
+	stopping
+)
+
+// err is why requests are not to be sent here; nil if they are.
+func (p *phase) err() error {
+	switch p.Load() {
+	case starting:
+		return errors.New("the daemon starts, and waits for a first list of members")
+	case stopping:
+		return errors.New("the daemon stops: send requests to another one")
+	}
+	return nil
+}
+
+// ready reports whether requests are to be sent here.
+func (p *phase) ready() bool { return p.err() == nil }
+
+// health is what operators hear of d. A broken file of limits, or a list of members
+// that lacks d, does not make d unready: it answers as before, and all daemons would
+// be unready at once.
+func (d *Daemon) health() admin.Health {
+	limits := d.node.Limits()
+	current, refused := limits.Current(), limits.LastError()
+	config := admin.Config{
+		Name: current.Name(), Version: current.Version(), Rules: len(current.Rules()), Since: limits.Since(),
+		Applied: limits.Applied(), Refused: limits.Rejected(), RefusedAt: limits.RejectedAt(),
+	}
+	if refused != nil {
+		config.Error = refused.Error()
+	}
+	return admin.Health{
+		Ready: d.phase.ready(),
+		Checks: map[string]admin.Check{
+			"serving": admin.CheckOf(d.phase.err()),
+			"members": admin.CheckOf(d.listed()),
+			"limits":  admin.CheckOf(refused),
+		},
+		Config: config,
+	}
+}
+
+// listed says what is wrong with the list of members.
+func (d *Daemon) listed() error {
+	switch ring := d.node.Ring(); {
+	case ring.Has(d.address):
+		return nil
+	case ring.Len() == 0:
+		return errors.New("there is no list of members yet")
+	default:
+		return fmt.Errorf("this decider's address %s is not among the %d members, so it owns no keys: list it", d.address, ring.Len())
+	}
+}
+
+// retire says that no more requests are to be sent here, and goes on to answer them
+// for as long as Config.LameDuck, so that those who send them hear of it first.
+func (d *Daemon) retire(ctx context.Context) {
+	d.phase.Store(stopping)
+	d.edge.health.Shutdown()
+	if d.config.LameDuck == 0 {
+		return
+	}
+	d.log.Info("not ready any more; requests are answered for a while", "for", d.config.LameDuck)
+	timer := time.NewTimer(d.config.LameDuck)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-d.ending.ended:
+	case <-ctx.Done():
+	}
+}

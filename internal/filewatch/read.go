@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package filewatch
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// ErrWriting is the error of Read while another process writes the file.
+var ErrWriting = errors.New("it is being written: close it, or write a new file and rename it")
+
+// Read returns what is in the regular file at path, which may be a link; at most most+1
+// bytes of it, so that the caller sees that it is too long. Errors match fs.ErrNotExist
+// and ErrWriting.
+func Read(path string, most int64) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() { // opening a pipe would block
+		return nil, fmt.Errorf("%s is a %v, not a regular file: name a file", path, info.Mode().Type())
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if writing(f) {
+		return nil, fmt.Errorf("%s: %w", path, ErrWriting)
+	}
+	before, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err != nil {
+		return nil, err
+	}
+	after, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if writing(f) || after.Size() != before.Size() || !after.ModTime().Equal(before.ModTime()) {
+		return nil, fmt.Errorf("%s: %w", path, ErrWriting)
+	}
+	return text, nil
+}

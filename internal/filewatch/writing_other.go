@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !linux
+
+package filewatch
+
+import "os"
+
+// writing reports whether any process has f open for writing. Here nobody can tell.
+func writing(*os.File) bool { return false }

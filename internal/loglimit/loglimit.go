@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package loglimit
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// every is how often one cause is logged.
+	every = time.Second
+	// maxCauses bounds the causes that one logger logs in that time: clients choose
+	// some of the words.
+	maxCauses = 16
+)
+
+// Handler is a slog.Handler that withholds lines. The next line that the same
+// logger logs says how many, as `withheld`. Use New. Safe for concurrent use.
+type Handler struct {
+	next slog.Handler
+	of   *causes
+}
+
+// New returns a Handler that hands to next what is logged.
+func New(next slog.Handler) *Handler { return &Handler{next, new(causes)} }
+
+// Enabled implements slog.Handler.
+func (h *Handler) Enabled(ctx context.Context, level slog.Level) bool {
+	return h.next.Enabled(ctx, level)
+}
+
+// Handle implements slog.Handler.
+func (h *Handler) Handle(ctx context.Context, r slog.Record) error {
+	if r.Level < slog.LevelWarn {
+		return h.next.Handle(ctx, r)
+	}
+	withheld, ok := h.of.admit(time.Now(), causeOf(r))
+	if !ok {
+		return nil
+	}
+	if withheld > 0 {
+		r = r.Clone()
+		r.AddAttrs(slog.Int("withheld", withheld))
+	}
+	return h.next.Handle(ctx, r)
+}
+
+// WithAttrs implements slog.Handler. The Handler that it returns has causes of its
+// own.
+func (h *Handler) WithAttrs(attrs []slog.Attr) slog.Handler { return New(h.next.WithAttrs(attrs)) }
+
+// WithGroup implements slog.Handler, as WithAttrs.
+func (h *Handler) WithGroup(name string) slog.Handler { return New(h.next.WithGroup(name)) }
+
+// causes is what one logger has logged of late.
+type causes struct {
+	mu       sync.Mutex // protects following fields
+	logged   map[string]time.Time
+	withheld int // lines, since one was logged
+}
+
+// admit reports whether a line with this cause is logged now, and how many were
+// withheld since the last that was.
+func (c *causes) admit(now time.Time, cause string) (withheld int, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+
+	if last, found := c.logged[cause]; !found || now.Sub(last) >= every {
+		maps.DeleteFunc(c.logged, func(_ string, at time.Time) bool { return now.Sub(at) >= every })
+		ok = len(c.logged) < maxCauses
+	}
+	if !ok {
+		c.withheld++
+		return 0, false
+	}
+	if c.logged == nil {
+		c.logged = make(map[string]time.Time)
+	}
+	c.logged[cause] = now
+	withheld, c.withheld = c.withheld, 0
+	return withheld, true
+}
+
+// hostPort is where a connection comes from.
+var hostPort = regexp.MustCompile(`\S+:\d+`)
+
+// causeOf is the first line of r's message, and of its error, without addresses.
+func causeOf(r slog.Record) string {
+	cause, _, _ := strings.Cut(r.Message, "\n")
+	r.Attrs(func(a slog.Attr) bool {
+		if a.Key == "error" {
+			text, _, _ := strings.Cut(a.Value.String(), "\n")
+			cause += ": " + text
+		}
+		return true
+	})
+	return hostPort.ReplaceAllString(cause, "")
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package loglimit
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A client that speaks plain HTTP to a TLS port, as often as it can, fills no log.
+func TestMishapsOfConnectionsAreLoggedOnceASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		server := slog.NewLogLogger(slog.New(New(slog.NewTextHandler(&out, nil))).With("server", "http").Handler(), slog.LevelWarn)
+		for second := range 3 {
+			for i := range 1000 {
+				server.Printf("http: TLS handshake error from 192.0.2.1:%d: client sent an HTTP request to an HTTPS server", 1024+i)
+				server.Printf("http: TLS handshake error from [2001:db8::%x]:1: EOF", i)
+			}
+			for cause, want := range map[string]int{"client sent": 1, "EOF": 1} {
+				if got := strings.Count(out.String(), cause); got != want {
+					t.Errorf("second %d: %d lines of %s", second, got, cause)
+				}
+			}
+			if told := strings.Contains(out.String(), "withheld=1998"); told != (second > 0) {
+				t.Errorf("second %d: %s", second, &out)
+			}
+			out.Reset()
+			time.Sleep(time.Second)
+		}
+		for i := range 1000 {
+			server.Printf("http: TLS handshake error from 192.0.2.1:1: tls: unsupported protocols [%s]", strings.Repeat("x", i))
+		}
+		if got := strings.Count(out.String(), "\n"); got != maxCauses {
+			t.Errorf("%d lines with words that the client chose", got)
+		}
+		out.Reset()
+		time.Sleep(time.Second)
+		server.Print("http: panic serving 192.0.2.1:1: oh\ngoroutine 1\n")
+		if got := out.String(); !strings.Contains(got, `oh\ngoroutine 1" server=http withheld=`+fmt.Sprint(1000-maxCauses)) || !strings.Contains(got, "level=WARN") {
+			t.Errorf("%s", got)
+		}
+	})
+}
+
+func TestACauseIsAMessageAndItsError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		log := slog.New(New(slog.NewTextHandler(&out, nil)))
+		refused := func(err string) { log.Error("refused", "key", out.Len(), "error", errors.New(err)) }
+		for range 100 {
+			for _, err := range []string{"line 1", "line 2", "dial 192.0.2.1:1", "dial 192.0.2.1:2"} {
+				refused(err)
+			}
+			log.With("at", "edge").WithGroup("of").Info("passes")
+		}
+		for text, want := range map[string]int{"level=ERROR": 3, "level=INFO": 100} {
+			if got := strings.Count(out.String(), text); got != want {
+				t.Errorf("%d lines with %s, want %d", got, text, want)
+			}
+		}
+		// A second after the line, and no sooner.
+		for _, row := range []struct {
+			after time.Duration
+			lines int
+		}{{0, 0}, {999 * time.Millisecond, 0}, {time.Millisecond, 1}, {999 * time.Millisecond, 0}} {
+			out.Reset()
+			time.Sleep(row.after)
+			refused("line 1")
+			if got := strings.Count(out.String(), "\n"); got != row.lines {
+				t.Errorf("after %v: %d lines, want %d", row.after, got, row.lines)
+			}
+		}
+	})
+}
