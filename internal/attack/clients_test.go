@@ -91,9 +91,15 @@ func (h *hostile) open(id uint32, method string) bool {
 	var block bytes.Buffer
 	e := hpack.NewEncoder(&block)
 	for _, f := range [][2]string{
-		{":method", "POST"}, {":scheme", "http"}, {":path", method}, {":authority", "x"},
-		{"content-type", "application/grpc"}, {"te", "trailers"},
-		{"rpc-caller", "x"}, {"rpc-service", "headgate"}, {"rpc-encoding", "proto"},
+		{":method", "POST"},
+		{":scheme", "http"},
+		{":path", method},
+		{":authority", "x"},
+		{"content-type", "application/grpc"},
+		{"te", "trailers"},
+		{"rpc-caller", "x"},
+		{"rpc-service", "headgate"},
+		{"rpc-encoding", "proto"},
 	} {
 		_ = e.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]})
 	}

@@ -61,8 +61,6 @@ func newEdge(l *conns.Listener, ending *ending, options ...grpc.ServerOption) *e
 		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.MaxHeaderListSize(maxHeaders),
 		grpc.ConnectionTimeout(greeting),
-		// A connection that is idle holds no buffer for writing.
-		grpc.SharedWriteBuffer(true),
 		grpc.KeepaliveParams(rpcgrpc.ServerPings(maxIdle, maxAge, maxAgeGrace)),
 	), options...)
 	e.server = grpc.NewServer(options...)
