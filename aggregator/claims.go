@@ -40,7 +40,7 @@ func (a *Aggregator) claim(now time.Duration, s *rules.Settings, c *claims.Claim
 	name := s.Answering(rule)
 	config, err := s.Config(rule, name)
 	if errors.Is(err, algorithm.ErrParameter) {
-		a.blame(now, name, c.Key, err)
+		a.blame(now, name, rule.Shown(c.Key), err)
 		return owned.Refused("the key's rule has parameters that its algorithm %s does not take", name)
 	}
 	if err != nil || config.Algorithm.Account != algorithm.AccountClaims { // the registry may not have it, which is no failure
@@ -48,7 +48,7 @@ func (a *Aggregator) claim(now time.Duration, s *rules.Settings, c *claims.Claim
 	}
 	lease, err := a.keys.Claim(now, s, config, name, c)
 	if err != nil {
-		a.blame(now, name, c.Key, err)
+		a.blame(now, name, rule.Shown(c.Key), err)
 	}
 	return lease
 }

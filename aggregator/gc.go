@@ -12,7 +12,7 @@ func (a *Aggregator) GC(now time.Duration) {
 		for _, e := range sh.Entries() {
 			if err := a.keys.Sweep(now, s, sh, e); err != nil {
 				a.metrics.invalid.Inc(1)
-				a.blame(now, e.Algorithm, e.Key.Text(), err)
+				a.blame(now, e.Algorithm, s.Snapshot.Shown(e.Key.Text()), err)
 			}
 		}
 	}

@@ -49,7 +49,7 @@ func (j *journal) refuse(host, what string, err error) {
 	}
 }
 
-// blame logs what an algorithm did wrong with key at now.
+// blame logs what an algorithm did wrong at now with the key that is shown as key.
 func (j *journal) blame(now time.Duration, algorithm, key string, err error) {
 	if _, ok := j.blamed.Next(now, blameEvery); !ok {
 		return

@@ -88,7 +88,7 @@ func (u *update) Rows(now time.Duration, rows []int32, hashes []uint64, keys []*
 // did. A log may be slow.
 func (u *update) Unlocked() {
 	if u.why != nil {
-		u.a.blame(u.now, u.algorithm, u.usage.Keys[u.failed], u.why)
+		u.a.blame(u.now, u.algorithm, u.settings.Snapshot.Shown(u.usage.Keys[u.failed]), u.why)
 	}
 }
 

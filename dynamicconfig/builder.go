@@ -60,6 +60,7 @@ func (b *builder) defaults(e *entry) {
 	if e.good("parameters") && e.has("migrate") {
 		b.report(e, "parameters", "are for one algorithm, and a migration has two: remove them, or the migration")
 	}
+	b.snapshot.private = e.good("private") && e.rule.Private
 	b.base = e
 }
 
@@ -92,6 +93,9 @@ func (b *builder) key(i int, e *entry) {
 	}
 	if g.exact() && e.rule.Shared && e.good("shared") {
 		b.report(e, "shared", "has no meaning for one exact key: remove it, or make the key a glob")
+	}
+	if g.exact() && e.rule.Private && e.good("private") {
+		b.report(e, "private", "has no meaning for one exact key, which this file shows: remove it, or make the key a glob")
 	}
 	taken := b.snapshot.index.add(i, g)
 	if !g.exact() {
@@ -151,6 +155,9 @@ func (b *builder) fill(e *entry) Rule {
 		if b.base.good("idle_after") {
 			r.IdleAfter = base.IdleAfter
 		}
+	}
+	if !e.has("private") && b.base.good("private") {
+		r.Private = base.Private
 	}
 	if !e.has("max_keys") {
 		r.MaxKeys = defaultMaxKeys

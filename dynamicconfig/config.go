@@ -21,7 +21,7 @@ type Config struct {
 
 	// Defaults are for the fields that rules leave zero: Algorithm or
 	// Migration, Parameters, Fallback, SafeCapacity, Lease, IdleAfter,
-	// MaxKeys, and those from Refresh on but MaxCost. The other fields must be zero. A
+	// MaxKeys, Private, and those from Refresh on but MaxCost. The other fields must be zero. A
 	// rule cannot choose what is zero (FallbackEven, no Overcommit, Priority
 	// 0, no Parent) where Defaults has something else.
 	Defaults Rule
@@ -145,6 +145,7 @@ func statedEntry(who string, r Rule) *entry {
 		"idle_after":    r.IdleAfter != 0,
 		"max_keys":      r.MaxKeys != 0,
 		"shared":        r.Shared,
+		"private":       r.Private,
 		"description":   r.Description != "",
 		"parameters":    r.Parameters != nil,
 		"refresh":       r.Refresh != 0,

@@ -34,6 +34,7 @@ var ruleFields = map[string]func(e *entry) any{
 	"idle_after":    func(e *entry) any { return &e.rule.IdleAfter },
 	"max_keys":      func(e *entry) any { return &e.rule.MaxKeys },
 	"shared":        func(e *entry) any { return &e.rule.Shared },
+	"private":       func(e *entry) any { return &e.rule.Private },
 	"description":   func(e *entry) any { return &e.rule.Description },
 	"refresh":       func(e *entry) any { return &e.rule.Refresh },
 	"learning":      func(e *entry) any { return orNone{&e.rule.Learning} },

@@ -42,6 +42,7 @@ func (r *Rule) Fields() iter.Seq2[string, any] {
 			yield("idle_after", duration(r.IdleAfter)) &&
 			yield("max_keys", int64(r.MaxKeys)) &&
 			yield("shared", r.Shared) &&
+			(!r.Private || yield("private", true)) &&
 			(r.Description == "" || yield("description", r.Description))
 	}
 }

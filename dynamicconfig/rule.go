@@ -73,6 +73,10 @@ type Rule struct {
 	// Shared: all matching keys share one bucket, whose key is the pattern.
 	Shared bool
 
+	// Private: keys hold personal data. Logs and status show a hash in place of
+	// what the wildcards of Key match. See Shown.
+	Private bool
+
 	// Description is for people.
 	Description string
 

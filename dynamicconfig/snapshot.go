@@ -26,6 +26,7 @@ type Snapshot struct {
 	unmatchedRule *Rule
 	values        Values
 	uses          []use
+	private       bool // keys without a rule are
 }
 
 // use is one mention of an algorithm.

@@ -28,6 +28,7 @@ limits:
     safe_capacity: 1/h
     idle_after: 30d
     shared: true
+    private: true
     description: |
       two # lines
       : of text

@@ -14,6 +14,7 @@ import (
 
 // Status is what a host knows of one of its keys: why it is limited as it is.
 type Status struct {
+	// Key is the key, or, if its rule is private, what Rule.Shown makes of it.
 	Key string
 	// Rule is the pattern that matched; empty when none did.
 	Rule string
@@ -72,6 +73,7 @@ func (m Manual) Inspect(now stage.Instant, key string) (Status, bool) {
 		found.Rule, _ = st.Rule()
 		found.Mode, found.Divergence = st.Mode(), st.Divergence()
 		for _, p := range st.Parts() {
+			found.Key = p.Common().Terms().Rule.Shown(key)
 			found.Shares = append(found.Shares, statusOf(now, p))
 		}
 	})

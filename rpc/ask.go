@@ -57,9 +57,14 @@ func Recovered(err *error) {
 	if value == nil {
 		return
 	}
-	p, again := value.(*PanicError)
-	if !again {
-		p = &PanicError{Value: value, Stack: debug.Stack()}
+	*err = Panicked(value)
+}
+
+// Panicked is the error of a panic with value, which is not nil. Its stack is that of the
+// caller, which recovered value.
+func Panicked(value any) error {
+	if p, again := value.(*PanicError); again {
+		return p
 	}
-	*err = p
+	return &PanicError{Value: value, Stack: debug.Stack()}
 }

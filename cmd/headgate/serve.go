@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"os"
 	"strconv"
 	"strings"
 
@@ -80,6 +81,9 @@ more, and then calls under way may take --drain to end. A second signal ends it 
 				c.ParentProtocol = "" // nobody is asked
 			}
 			redisFromEnvironment(&c.Redis)
+			if salt := os.Getenv("HEADGATE_KEY_SALT"); salt != "" {
+				dynamicconfig.SaltKeys([]byte(salt))
+			}
 			return serve(cmd.Context(), c, log, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}

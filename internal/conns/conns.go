@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/uber-go/tally/v4"
 )
@@ -26,25 +27,32 @@ type Listener struct {
 	open       tally.Gauge   // connections
 	turnedAway tally.Counter // connections
 
-	mu    sync.Mutex // protects following fields
-	conns map[*conn]struct{}
-	peers peers // of conns
-	shut  bool
+	limits  Limits
+	held    atomic.Int64 // bytes of all unfinished requests
+	limited tally.Counter
+
+	mu       sync.Mutex // protects following fields
+	conns    map[*conn]struct{}
+	peers    peers // of conns
+	shut     bool
+	sweeping *time.Timer // nil: no sweep is to come
 }
 
 // Track returns a Listener of what l accepts, with at most so many connections
 // open at once; 0: as many as come.
 func Track(l net.Listener, most int) *Listener {
-	t := &Listener{Listener: l, most: most, conns: make(map[*conn]struct{})}
+	t := &Listener{Listener: l, most: most, limits: DefaultLimits, conns: make(map[*conn]struct{})}
 	t.Measure(tally.NoopScope)
 	t.peers = newPeers()
 	return t
 }
 
-// Measure sets where metrics go: `connections`, that are open, and
-// `connections_refused`; default nowhere. Call it before the first Accept.
+// Measure sets where metrics go: `connections`, that are open,
+// `connections_refused`, and `connections_limited`, which broke Limits; default
+// nowhere. Call it before the first Accept.
 func (l *Listener) Measure(scope tally.Scope) {
 	l.open, l.turnedAway = scope.Gauge("connections"), scope.Counter("connections_refused")
+	l.limited = scope.Counter("connections_limited")
 }
 
 // Accept waits for the next connection that there is room for.
@@ -55,6 +63,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		c := &conn{Conn: accepted, listener: l, peer: peerOf(accepted.RemoteAddr())}
+		c.requests.total = &l.held
 		loser, ok := l.admit(c)
 		if loser != nil {
 			l.refused.Add(1)
@@ -86,6 +95,7 @@ func (l *Listener) admit(c *conn) (loser net.Conn, ok bool) {
 	}
 	l.conns[c] = struct{}{}
 	l.peers.add(c)
+	l.armLocked()
 	l.open.Update(float64(len(l.conns)))
 	return loser, true
 }
@@ -96,6 +106,7 @@ func (l *Listener) removeLocked(c *conn) {
 	}
 	delete(l.conns, c)
 	l.peers.remove(c)
+	c.requests.forget()
 	l.open.Update(float64(len(l.conns)))
 }
 
@@ -109,8 +120,13 @@ func (l *Listener) CloseAll() {
 	l.shut = true
 	open := l.conns
 	l.conns, l.peers = make(map[*conn]struct{}), newPeers()
+	if l.sweeping != nil {
+		l.sweeping.Stop()
+		l.sweeping = nil
+	}
 	l.mu.Unlock()
 	for c := range open {
+		c.requests.forget()
 		_ = c.Conn.Close()
 	}
 }
@@ -120,6 +136,7 @@ type conn struct {
 
 	listener *Listener
 	peer     netip.Prefix
+	requests requests // of HTTP/2, if it is inspected
 }
 
 // Close closes the connection, and makes room for another.

@@ -124,6 +124,9 @@ func (d *Daemon) prepare(ctx context.Context, cluster net.Listener) error {
 	if err := d.metrics.tell(d.node.Limits()); err != nil {
 		return fmt.Errorf("daemon: %w", err)
 	}
+	if d.parent != nil {
+		d.parent.shown = func(key string) string { return d.node.Limits().Current().Shown(key) }
+	}
 	d.checkLimits(nil, d.node.Limits().Current())
 	d.node.Limits().Subscribe(d.checkLimits)
 	return nil

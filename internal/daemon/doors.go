@@ -11,8 +11,10 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/headgate/headgate/internal/conns"
+	"github.com/headgate/headgate/internal/grpcconns"
 )
 
 // open listens for programs. What comes waits until it is served.
@@ -53,14 +55,16 @@ func (d *Daemon) edgeOptions() (options []grpc.ServerOption, err error) {
 	if d.metrics != nil {
 		options = append(options, grpc.ChainUnaryInterceptor(d.metrics.meter.call))
 	}
+	panics := newPanics("edge", d.log, d.metrics.scope())
+	options = append(options, grpc.ChainUnaryInterceptor(panics.call), grpc.ChainStreamInterceptor(panics.stream))
 	if d.config.TLS.Cert == "" {
-		return options, nil
+		return append(options, grpc.Creds(grpcconns.Limited(insecure.NewCredentials()))), nil
 	}
 	c, err := newCertificates(d.config.TLS, d.log.With("at", "edge"), "h2")
 	if err != nil {
 		return nil, fmt.Errorf("daemon: %w", err)
 	}
-	return append(options, grpc.Creds(doorCredentials{credentials.NewTLS(c.config())})), nil
+	return append(options, grpc.Creds(grpcconns.Limited(doorCredentials{credentials.NewTLS(c.config())}))), nil
 }
 
 // openWeb has HTTP served at l, encrypted if it is to be.

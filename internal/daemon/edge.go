@@ -25,11 +25,17 @@ import (
 // Caps of the edge port, beside those of rpcgrpc.ServerDefaults.
 const (
 	// maxStreams bounds the calls at once on one connection.
-	maxStreams = 1000
+	maxStreams = 100
 	// maxHeaders bounds the metadata of one call, in bytes.
 	maxHeaders = 16 << 10
 	// greeting is how long a new connection may take to say what it is.
 	greeting = 5 * time.Second
+	// maxIdle is how long a connection may have no call.
+	maxIdle = 10 * time.Minute
+	// maxAge is after how long a connection takes no more calls, so that clients
+	// spread over daemons again, and maxAgeGrace how long those under way may last.
+	maxAge      = time.Hour
+	maxAgeGrace = 30 * time.Second
 )
 
 // edge is the gRPC server for programs that run no decider.
@@ -55,6 +61,7 @@ func newEdge(l *conns.Listener, ending *ending, options ...grpc.ServerOption) *e
 		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.MaxHeaderListSize(maxHeaders),
 		grpc.ConnectionTimeout(greeting),
+		grpc.KeepaliveParams(rpcgrpc.ServerPings(maxIdle, maxAge, maxAgeGrace)),
 	), options...)
 	e.server = grpc.NewServer(options...)
 	grpc_health_v1.RegisterHealthServer(e.server, e.health)

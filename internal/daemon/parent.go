@@ -73,11 +73,15 @@ type parent struct {
 	cluster string // what this one is called above
 	where   string
 	log     *slog.Logger
+	shown   func(key string) string // of the limits in force; set before the first Claim
 
 	mu       sync.Mutex // protects following fields
 	silent   bool
 	grumbled time.Time // when a claim that was refused was last told
 }
+
+// hidden shows nothing of a key.
+func hidden(string) string { return "#" }
 
 // above returns the cluster above of c, whose own edge is at edge; nil if there
 // is none. It dials in the background.
@@ -88,7 +92,7 @@ func (c Config) above(edge string, log *slog.Logger) (*parent, error) {
 	if slices.Contains(c.Parent, edge) {
 		return nil, fmt.Errorf("parent %s is this decider's own edge: name the edge of the cluster above", edge)
 	}
-	p := &parent{cluster: c.Cluster, where: strings.Join(c.Parent, ","), log: log}
+	p := &parent{cluster: c.Cluster, where: strings.Join(c.Parent, ","), log: log, shown: hidden}
 	secure, err := c.parentTLS(log)
 	if err != nil {
 		return nil, err
@@ -171,9 +175,9 @@ func (p *parent) tell(now time.Time, asked *claims.Claims, leases *claims.Leases
 	switch key, l := asked.Rows[odd].Key, leases.Rows[odd]; {
 	case l.Unknown:
 		p.log.Warn("the cluster above has no rule for a key, and gives all that is asked of it: add one there, or take `parent: true` away here",
-			"parent", p.where, "key", key)
+			"parent", p.where, "key", p.shown(key))
 	default:
-		p.log.Warn("the cluster above leases nothing of a key", "parent", p.where, "key", key, "reason", l.Refused)
+		p.log.Warn("the cluster above leases nothing of a key", "parent", p.where, "key", p.shown(key), "reason", l.Refused)
 	}
 }
 

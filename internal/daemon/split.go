@@ -145,6 +145,9 @@ type begunConn struct {
 	begun []byte
 }
 
+// NetConn returns the connection that c was made of.
+func (c *begunConn) NetConn() net.Conn { return c.Conn }
+
 // Read implements io.Reader.
 func (c *begunConn) Read(p []byte) (int, error) {
 	if len(c.begun) > 0 {

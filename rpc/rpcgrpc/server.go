@@ -63,7 +63,17 @@ func ServerDefaults() []grpc.ServerOption {
 		grpc.MaxRecvMsgSize(DefaultMaxMessageBytes),
 		grpc.MaxSendMsgSize(DefaultMaxMessageBytes),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingsAllowed, PermitWithoutStream: true}),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: quietAfter, Timeout: answerWithin}),
+		grpc.KeepaliveParams(ServerPings(0, 0, 0)),
+	}
+}
+
+// ServerPings are the pings of ServerDefaults, for a server that also closes
+// connections: those without a call for idle, and, with a part more or less by
+// chance, those as old as age, whose calls have grace to end. 0 is never.
+func ServerPings(idle, age, grace time.Duration) keepalive.ServerParameters {
+	return keepalive.ServerParameters{
+		Time: quietAfter, Timeout: answerWithin,
+		MaxConnectionIdle: idle, MaxConnectionAge: age, MaxConnectionAgeGrace: grace,
 	}
 }
 

@@ -15,8 +15,10 @@ import (
 	"go.uber.org/yarpc/transport/grpc"
 	"go.uber.org/yarpc/yarpcerrors"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/headgate/headgate/internal/conns"
+	"github.com/headgate/headgate/internal/grpcconns"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/headgatepb"
 	"github.com/headgate/headgate/rpc/headgatepb/headgateyarpc"
@@ -67,9 +69,13 @@ type Server struct {
 func NewServer(listener net.Listener, decider rpc.Decider, o ServerOptions) *Server {
 	limit := orDefault(o.MaxMessageBytes, DefaultMaxMessageBytes)
 	tracking := conns.Track(listener, orDefault(o.MaxConnections, DefaultMaxConnections))
-	var inbound []grpc.InboundOption
+	limits := conns.DefaultLimits
+	limits.Bytes = max(limits.Bytes, int64(limit)+limits.Bytes/4)
+	limits.TotalBytes = max(limits.TotalBytes, 4*limits.Bytes)
+	tracking.Limit(limits)
+	creds := insecure.NewCredentials()
 	if o.TLS != nil {
-		inbound = append(inbound, grpc.InboundCredentials(credentials.NewTLS(o.TLS)))
+		creds = credentials.NewTLS(o.TLS)
 	}
 	t := grpc.NewTransport(grpc.ServerMaxRecvMsgSize(limit), grpc.ServerMaxSendMsgSize(limit))
 	s := &Server{
@@ -77,7 +83,7 @@ func NewServer(listener net.Listener, decider rpc.Decider, o ServerOptions) *Ser
 		stopped:  make(chan struct{}),
 		dispatcher: yarpc.NewDispatcher(yarpc.Config{
 			Name:     orDefault(o.Service, DefaultService),
-			Inbounds: yarpc.Inbounds{t.NewInbound(tracking, inbound...)},
+			Inbounds: yarpc.Inbounds{t.NewInbound(tracking, grpc.InboundCredentials(grpcconns.Limited(creds)))},
 		}),
 	}
 	s.dispatcher.Register(Procedures(decider, o.Identify))

@@ -108,7 +108,7 @@ func (r *registry) attach(now stage.Instant, k *Key) *State {
 			if born && rule.unmatched() {
 				r.metrics.Unmatched.Inc(1)
 				if r.unmatched.Spend(now, 1, 1) {
-					r.Log.Warn("no rule matches a key", "key", k.name, "unmatched", set.rules.snapshot.Unmatched().String())
+					r.Log.Warn("no rule matches a key", "key", set.rules.snapshot.Shown(k.name), "unmatched", set.rules.snapshot.Unmatched().String())
 				}
 			}
 			return st

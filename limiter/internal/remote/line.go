@@ -31,7 +31,8 @@ type Host interface {
 	// a grant does not cover.
 	MayAsk(now stage.Instant) bool
 
-	// RemotePanicked says that the code of a Remote has panicked.
+	// RemotePanicked says that the code of a Remote has panicked, at the key that is
+	// shown as key.
 	RemotePanicked(key string, err error)
 
 	// RemoteOwes says that s, which has left its key, owes something.
@@ -60,7 +61,7 @@ func (l *line) do(ctx context.Context, op stage.Operation) (o stage.Outcome, err
 	defer func() {
 		if p := recover(); p != nil {
 			o, err = stage.Outcome{}, &rpc.PanicError{Value: p, Stack: debug.Stack()}
-			l.host.RemotePanicked(op.Key, err)
+			l.host.RemotePanicked(op.Rule.Shown(op.Key), err)
 		}
 	}()
 	if o, err = l.remote.Do(ctx, op); err == nil && !o.Valid() {

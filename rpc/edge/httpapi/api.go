@@ -106,7 +106,8 @@ func New(buckets Buckets, o Options) *API {
 
 // NewServer returns an http.Server of handler with bounds on what slow and
 // hostile clients can hold: 5s for a request's header, of at most 16 kB, 10s
-// for all of it, 10s more for the answer, and 2m between requests.
+// for all of it, 10s more for the answer, and 2m between requests. A connection of HTTP/2
+// has at most 100 requests at once, and 128 kB of bodies that nobody has read.
 func NewServer(handler http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           handler,
@@ -115,6 +116,11 @@ func NewServer(handler http.Handler) *http.Server {
 		WriteTimeout:      20 * time.Second, // counts from the end of the header
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    16 << 10,
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams:          100,
+			MaxReceiveBufferPerConnection: 128 << 10,
+			MaxReceiveBufferPerStream:     64 << 10,
+		},
 	}
 }
 

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package attack
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"io"
+	"math/rand/v2"
+	"net"
+	"sync"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+)
+
+// dial connects from an address that is not that of honest clients.
+func dial(ctx context.Context, network, address string) (net.Conn, error) {
+	d := &net.Dialer{}
+	if network == "tcp" {
+		d.LocalAddr = &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}
+	}
+	return d.DialContext(ctx, network, address)
+}
+
+// hostile is a client of HTTP/2 that keeps to the windows of its server, and to
+// nothing else.
+type hostile struct {
+	conn net.Conn
+
+	mu      sync.Mutex // protects following fields, and writes
+	framer  *http2.Framer
+	changed *sync.Cond
+	over    bool
+	refused bool // the server has ended a call
+	initial int
+	window  int
+	windows map[uint32]int
+}
+
+func newHostile(conn net.Conn) *hostile {
+	h := &hostile{conn: conn, framer: http2.NewFramer(conn, conn), initial: 65535, window: 65535, windows: make(map[uint32]int)}
+	h.changed = sync.NewCond(&h.mu)
+	_, _ = io.WriteString(conn, http2.ClientPreface)
+	_ = h.framer.WriteSettings()
+	go h.read()
+	return h
+}
+
+// read learns what may be sent, until the connection ends.
+func (h *hostile) read() {
+	for {
+		f, err := h.framer.ReadFrame()
+		h.mu.Lock()
+		switch f := f.(type) {
+		case *http2.WindowUpdateFrame:
+			if f.StreamID == 0 {
+				h.window += int(f.Increment)
+			} else {
+				h.windows[f.StreamID] += int(f.Increment)
+			}
+		case *http2.SettingsFrame:
+			if v, ok := f.Value(http2.SettingInitialWindowSize); ok {
+				for id := range h.windows {
+					h.windows[id] += int(v) - h.initial
+				}
+				h.initial = int(v)
+			}
+			if !f.IsAck() {
+				_ = h.framer.WriteSettingsAck()
+			}
+		case *http2.RSTStreamFrame:
+			h.refused = true
+		case *http2.PingFrame:
+			if !f.IsAck() {
+				_ = h.framer.WritePing(true, f.Data)
+			}
+		}
+		h.over = h.over || err != nil
+		h.changed.Broadcast()
+		h.mu.Unlock()
+		if err != nil {
+			return
+		}
+	}
+}
+
+// open begins a call; it reports false once the connection is over.
+func (h *hostile) open(id uint32, method string) bool {
+	var block bytes.Buffer
+	e := hpack.NewEncoder(&block)
+	for _, f := range [][2]string{
+		{":method", "POST"},
+		{":scheme", "http"},
+		{":path", method},
+		{":authority", "x"},
+		{"content-type", "application/grpc"},
+		{"te", "trailers"},
+		{"rpc-caller", "x"},
+		{"rpc-service", "headgate"},
+		{"rpc-encoding", "proto"},
+	} {
+		_ = e.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]})
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+
+	h.windows[id] = h.initial
+	err := h.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block.Bytes(), EndHeaders: true})
+	return err == nil && !h.over
+}
+
+// send sends data as the windows allow.
+func (h *hostile) send(id uint32, data []byte) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+
+	for len(data) > 0 {
+		n := min(len(data), 16384, h.window, h.windows[id])
+		for n <= 0 && !h.over && !h.refused {
+			h.changed.Wait()
+			n = min(len(data), 16384, h.window, h.windows[id])
+		}
+		if h.over || h.refused || h.framer.WriteData(id, false, data[:n]) != nil {
+			return false
+		}
+		h.window -= n
+		h.windows[id] -= n
+		data = data[n:]
+	}
+	return true
+}
+
+// wait returns when the server has ended the connection, or a call.
+func (h *hostile) wait() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+
+	for !h.over && !h.refused {
+		h.changed.Wait()
+	}
+}
+
+// unfinished sends all of 40 large messages but their last bytes, and waits.
+func unfinished(conn net.Conn, method string) {
+	h := newHostile(conn)
+	const size = 4<<20 - 1000
+	message := make([]byte, 5+size-500)
+	binary.BigEndian.PutUint32(message[1:], size)
+	for i := range uint32(40) {
+		if id := 2*i + 1; !h.open(id, method) || !h.send(id, message) {
+			return
+		}
+	}
+	h.wait()
+}
+
+// resets begins calls and ends them at once.
+func resets(conn net.Conn, method string, n int) {
+	h := newHostile(conn)
+	for i := range uint32(n) {
+		if !h.open(2*i+1, method) {
+			return
+		}
+		h.mu.Lock()
+		err := h.framer.WriteRSTStream(2*i+1, http2.ErrCodeCancel)
+		delete(h.windows, 2*i+1)
+		h.mu.Unlock()
+		if err != nil {
+			return
+		}
+	}
+}
+
+// pings sends pings and settings.
+func pings(conn net.Conn, n int) {
+	h := newHostile(conn)
+	for range n {
+		h.mu.Lock()
+		err := h.framer.WritePing(false, [8]byte{})
+		if err == nil {
+			err = h.framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1})
+		}
+		h.mu.Unlock()
+		if err != nil {
+			return
+		}
+	}
+}
+
+// noise sends random bytes.
+func noise(conn net.Conn, seed uint64) {
+	random := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // not secret
+	b := make([]byte, 1<<16)
+	for i := range b {
+		b[i] = byte(random.Uint32())
+	}
+	_, _ = conn.Write(b)
+	_, _ = io.Copy(io.Discard, conn)
+}
+
+// halves sends the beginning of something, and waits.
+func halves(conn net.Conn, begins string) {
+	_, _ = io.WriteString(conn, begins)
+	_, _ = io.Copy(io.Discard, conn)
+}
