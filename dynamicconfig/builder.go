@@ -240,6 +240,7 @@ func (b *builder) finish() (*Snapshot, error) {
 		return nil, err
 	}
 	s := b.snapshot
+	s.index.finish()
 	s.version = s.fingerprint()
 	return s, nil
 }

@@ -211,7 +211,7 @@ func TestMatchAgreesWithAWalkOverAllRules(t *testing.T) {
 		var c Config
 		var all [][]piece
 		seen := map[string]bool{}
-		for range rapid.IntRange(0, 12).Draw(t, "rules") {
+		for range rapid.OneOf(rapid.IntRange(0, 12), rapid.IntRange(manyGlobs, 4*manyGlobs)).Draw(t, "rules") {
 			pattern, pieces := drawPattern(t)
 			name := pattern
 			if g, err := compileGlob(pattern); err == nil && g.exact() {
@@ -263,6 +263,33 @@ func TestGlobDoesNotBacktrack(t *testing.T) {
 	}
 	if d := time.Since(began); d > time.Second {
 		t.Errorf("took %v", d)
+	}
+}
+
+// As many patterns as a file may have, that begin alike and have stars in the middle,
+// cost a key about as much as a few.
+func TestManyGlobsAreNotTriedOneByOne(t *testing.T) {
+	var c Config
+	for i := range 31_000 {
+		c.Rules = append(c.Rules, Rule{Key: fmt.Sprintf("*:tenant-%d:*:m%d*", i, i%7), Limit: 1})
+	}
+	s, err := c.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, ok := s.Match("eu:tenant-30999:x:m" + fmt.Sprint(30999%7) + "y"); !ok || r.Key != c.Rules[30999].Key {
+		t.Errorf("the last rule is not found: %+v, %v", r, ok)
+	}
+	for _, group := range s.index.globs {
+		tried := len(group.rest)
+		for key, part := "eu:tenant-30999:some:method-of-a-long-name", 0; part < len(group.lengths); part++ {
+			for i := 0; i+group.lengths[part] <= len(key); i++ {
+				tried += len(group.parts[key[i:i+group.lengths[part]]])
+			}
+		}
+		if tried > 100 {
+			t.Errorf("%d of %d globs are tried", tried, len(group.all))
+		}
 	}
 }
 

@@ -7,17 +7,20 @@ import "slices"
 // index finds the rule of a key. Exact keys are in a map. Globs are grouped
 // by the literal bytes they begin with, so that a key is tried only against
 // globs whose beginning it shares, however many rules there are: one map
-// lookup for each different length of a beginning.
+// lookup for each different length of a beginning. A large group is split again, by
+// bytes that keys must have somewhere: see group.
 //
 //	"frontend:orders" ── exact? ──▶ rule
 //	        │ no
 //	        ├─ lengths 0, 6, 9: globs[""], globs["fronte"], globs["frontend:"]
 //	        └─ of the matches, the one that comes first in the file
+//
+// The builder calls finish after the last add, and before the first find.
 type index struct {
 	exact   map[string]int
-	shared  map[string]int            // shared rules by pattern, which is the key of their bucket
-	globs   map[string][]numberedGlob // by prefix, each in file order
-	lengths []int                     // of the prefixes, ascending, no repeats
+	shared  map[string]int    // shared rules by pattern, which is the key of their bucket
+	globs   map[string]*group // by prefix
+	lengths []int             // of the prefixes, ascending, no repeats
 }
 
 type numberedGlob struct {
@@ -40,10 +43,13 @@ func (x *index) add(i int, g *glob) (taken int) {
 		return -1
 	}
 	if x.globs == nil {
-		x.globs = make(map[string][]numberedGlob)
+		x.globs = make(map[string]*group)
 	}
 	p := g.prefix()
-	x.globs[p] = append(x.globs[p], numberedGlob{i, g})
+	if x.globs[p] == nil {
+		x.globs[p] = new(group)
+	}
+	x.globs[p].all = append(x.globs[p].all, numberedGlob{i, g})
 	if at, ok := slices.BinarySearch(x.lengths, len(p)); !ok {
 		x.lengths = slices.Insert(x.lengths, at, len(p))
 	}
@@ -59,6 +65,13 @@ func (x *index) share(i int, pattern string) {
 	x.shared[pattern] = i
 }
 
+// finish makes x ready for find.
+func (x *index) finish() {
+	for _, g := range x.globs {
+		g.split()
+	}
+}
+
 // find is the number of the rule of key, or -1.
 func (x *index) find(key string) int {
 	if i, ok := x.exact[key]; ok {
@@ -72,14 +85,8 @@ func (x *index) find(key string) int {
 		if n > len(key) {
 			break
 		}
-		for _, g := range x.globs[key[:n]] {
-			if best >= 0 && g.rule > best {
-				break
-			}
-			if g.glob.match(key) {
-				best = g.rule
-				break
-			}
+		if g := x.globs[key[:n]]; g != nil {
+			best = g.find(key, n, best)
 		}
 	}
 	return best

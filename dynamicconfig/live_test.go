@@ -89,6 +89,31 @@ func TestBrokenNeverReplacesGood(t *testing.T) {
 	}
 }
 
+func TestALiveKnowsWhenItsConfigCame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, began := NewLive(limited(t, 1)), time.Now()
+		// at is what l says, in seconds since it began; -1 for never.
+		at := func(when time.Time) int {
+			if when.IsZero() {
+				return -1
+			}
+			return int(when.Sub(began).Seconds())
+		}
+		for i, row := range []struct {
+			set             *Snapshot
+			since, rejected int
+		}{{limited(t, 1), 0, -1}, {limited(t, 2), 2, -1}, {nil, 2, 3}, {limited(t, 2), 2, 3}, {limited(t, 1), 5, 3}} {
+			time.Sleep(time.Second)
+			if err := l.Set(row.set); (err != nil) != (row.set == nil) {
+				t.Errorf("row %d: %v", i, err)
+			}
+			if since, rejected := at(l.Since()), at(l.RejectedAt()); since != row.since || rejected != row.rejected {
+				t.Errorf("row %d: since %d, rejected at %d; want %d and %d", i, since, rejected, row.since, row.rejected)
+			}
+		}
+	})
+}
+
 func TestASubscriberThatPanicsDoesNotSilenceTheNext(t *testing.T) {
 	l := NewLive(limited(t, 1))
 	told := 0

@@ -41,6 +41,9 @@ type use struct {
 // Name is what the configuration was called when it was made, for people.
 func (s *Snapshot) Name() string { return s.origin.name }
 
+// Text is what the configuration was parsed from; empty if it was made in code.
+func (s *Snapshot) Text() string { return s.origin.text }
+
 // Version is a short fingerprint of what the configuration means. Two
 // snapshots with the same Version act alike, on whichever host; comments,
 // layout and Name do not change it.

@@ -85,6 +85,7 @@ more, and then calls under way may take --drain to end. A second signal ends it 
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&c.Limits, "limits", "", "file of limits (required)")
+	flags.StringVar(&c.Data, "data", "", "`directory` for a copy of the limits last in force, to start from while --limits is broken (default none)")
 	flags.StringVar(&c.Listen, "listen", "127.0.0.1:7933", "where to listen for other deciders; port 0 takes a free one")
 	flags.StringVar(&c.Edge, "edge", "127.0.0.1:7934", "where to serve gRPC to programs; port 0 takes a free one")
 	flags.StringVar(&c.HTTP, "http", "", "where to serve HTTP and JSON to programs, `host:port` (default nowhere)")

@@ -19,6 +19,11 @@ type Config struct {
 	// Limits is the file of limits, followed while it changes.
 	Limits string
 
+	// Data is a directory for what must outlive the daemon: a copy of the limits that
+	// were last in force, from which it starts while Limits is broken. It is made if it
+	// is not there. Default nowhere, and then a daemon does not start with broken limits.
+	Data string
+
 	// Listen is where to listen for other deciders, host:port; port 0 takes
 	// any free one.
 	Listen string

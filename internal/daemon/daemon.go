@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
 	"sync"
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/dynamicconfig/file"
+	"github.com/headgate/headgate/ringpop"
 	"github.com/headgate/headgate/ringpop/gossip"
 )
 
@@ -116,8 +118,7 @@ func (d *Daemon) prepare(ctx context.Context, cluster net.Listener) error {
 		d.closeRedis = closing
 		options = append(options, headgate.WithRemote(redisName, buckets))
 	}
-	d.node, err = headgate.New(headgate.Config{Address: d.address}, file.New(d.config.Limits, file.WithLogger(d.log)), members, options...)
-	if err != nil {
+	if d.node, err = d.newNode(members, options); err != nil {
 		return err
 	}
 	if err := d.metrics.tell(d.node.Limits()); err != nil {
@@ -126,6 +127,28 @@ func (d *Daemon) prepare(ctx context.Context, cluster net.Listener) error {
 	d.checkLimits(nil, d.node.Limits().Current())
 	d.node.Limits().Subscribe(d.checkLimits)
 	return nil
+}
+
+// newNode makes the node, of the last good limits if the present ones cannot be used.
+func (d *Daemon) newNode(members ringpop.Members, options []headgate.Option) (*headgate.Node, error) {
+	if d.config.Data != "" {
+		if err := os.MkdirAll(d.config.Data, 0o700); err != nil {
+			return nil, fmt.Errorf("daemon: the directory of data: %w", err)
+		}
+	}
+	limits := &lastGood{Source: file.New(d.config.Limits, file.WithLogger(d.log)), dir: d.config.Data, log: d.log}
+	node, err := headgate.New(headgate.Config{Address: d.address}, limits, members, options...)
+	if err != nil {
+		if err = limits.retreat(err); err != nil {
+			return nil, err
+		}
+		if node, err = headgate.New(headgate.Config{Address: d.address}, limits, members, options...); err != nil {
+			return nil, err
+		}
+	}
+	limits.save(nil, node.Limits().Current())
+	node.Limits().Subscribe(limits.save)
+	return node, nil
 }
 
 // checkLimits warns of what limits and d's config say differently.

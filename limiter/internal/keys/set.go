@@ -27,7 +27,7 @@ type Set struct {
 	// itself. The locks of the table's parts come after it.
 	mu sync.Mutex
 
-	fallen []*ruleState // room for what Report counts; protected by mu
+	fallen []*ruleState // with keys that use their fallback, while Report counts them; protected by mu
 }
 
 // New returns a Set under the rules of snapshot for one of hosts hosts; less
@@ -148,7 +148,7 @@ func (s *Set) Report(now stage.Instant) []*report.Batch {
 	s.hub.FlushLater(now)
 	hosts, unused := s.Hosts(), restful*s.Interval()
 	round := s.reporter.Begin(now, hosts, s.successor)
-	live, fallen := 0, s.fallen[:0]
+	live := 0
 	for at, k := range s.live {
 		st := k.state.Load()
 		if len(st.parts()) == 1 && now.Sub(st.pair[0].Used()) >= unused && s.idleLocked(now, k, st) {
@@ -159,9 +159,7 @@ func (s *Set) Report(now stage.Instant) []*report.Batch {
 				s.fell(now, p)
 			}
 			if p.Part().Fallen() {
-				if st.rule.fallen++; st.rule.fallen == 1 {
-					fallen = append(fallen, st.rule)
-				}
+				s.fellLocked(st.rule)
 			}
 			if r := remoteOf(p.Part()); r != nil {
 				r.FlushLater(now)
@@ -180,22 +178,28 @@ func (s *Set) Report(now stage.Instant) []*report.Batch {
 	clear(s.live[live:])
 	s.live = report.Fitted(s.live[:live])
 	s.metrics.Keys.Update(float64(live + len(s.idle)))
-	s.fellLocked(fallen)
+	s.flushFallenLocked()
 	batches := round.Batches()
 	s.settings.Load().rules.flush(s.metrics)
 	return batches
 }
 
-// fellLocked counts the keys that use their fallback, by rule. rules are those that
-// have any.
-func (s *Set) fellLocked(rules []*ruleState) {
-	for _, a := range rules {
+// fellLocked counts a key of a that uses its fallback.
+func (s *Set) fellLocked(a *ruleState) {
+	if a.fallen++; a.fallen == 1 {
+		s.fallen = append(s.fallen, a)
+	}
+}
+
+// flushFallenLocked puts what fellLocked has counted in the metrics.
+func (s *Set) flushFallenLocked() {
+	for _, a := range s.fallen {
 		s.metrics.Fell(a.key(), a.fallen)
 		a.fallen = 0
 	}
 	s.metrics.FlushFallen()
-	clear(rules)
-	s.fallen = rules
+	clear(s.fallen)
+	s.fallen = s.fallen[:0]
 }
 
 // NextEarly is when Early has something to do.

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/internal/filewatch"
+)
+
+const (
+	// copyName is the file in Config.Data with the limits that were last in force.
+	copyName = "limits.last-good"
+
+	// copyHeader begins it, before the SHA-256 of what follows the first line.
+	copyHeader = "# headgate: the limits that were last in force; sha256 "
+)
+
+// lastGood is a source of limits that keeps a copy of what was last in force, from which
+// a daemon starts while the source is broken. Without a directory it is the source alone.
+type lastGood struct {
+	dynamicconfig.Source
+
+	dir string
+	log *slog.Logger
+
+	instead atomic.Pointer[dynamicconfig.Snapshot] // what the next Load returns; nil: the source's
+}
+
+// Load implements dynamicconfig.Source.
+func (g *lastGood) Load(ctx context.Context) (*dynamicconfig.Snapshot, error) {
+	if s := g.instead.Swap(nil); s != nil {
+		return s, nil
+	}
+	return g.Source.Load(ctx)
+}
+
+// retreat has the next Load return the copy, because of cause. It returns cause if that
+// cannot help, with the reason.
+func (g *lastGood) retreat(cause error) error {
+	if g.dir == "" {
+		return cause
+	}
+	s, err := readCopy(filepath.Join(g.dir, copyName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return cause
+	}
+	if err != nil {
+		return errors.Join(cause, fmt.Errorf("the copy of the last good limits cannot be used either: %w", err))
+	}
+	g.log.Warn("THE LIMITS CANNOT BE USED: this daemon starts with the last good ones; mend the file", "error", cause, "copy", s.Name(), "version", s.Version())
+	g.instead.Store(s)
+	return nil
+}
+
+// readCopy reads what save has written.
+func readCopy(path string) (*dynamicconfig.Snapshot, error) {
+	const most = int64(len(copyHeader)+2*sha256.Size+1) + dynamicconfig.MaxSize
+	data, err := filewatch.Read(path, most)
+	if err != nil {
+		return nil, err
+	}
+	header, text, _ := strings.Cut(string(data), "\n")
+	if header != copyHeader+checksum(text) {
+		return nil, fmt.Errorf("%s is damaged: remove it", path)
+	}
+	return dynamicconfig.Parse(path, []byte(text))
+}
+
+func checksum(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+// save keeps a copy of s, which is in force. It is for Live.Subscribe. That it fails
+// stops nothing.
+func (g *lastGood) save(_, s *dynamicconfig.Snapshot) {
+	path := filepath.Join(g.dir, copyName)
+	if g.dir == "" || s.Text() == "" || s.Name() == path {
+		return
+	}
+	if err := replaceFile(path, copyHeader+checksum(s.Text())+"\n"+s.Text()); err != nil {
+		g.log.Error("the limits in force cannot be kept for the next start", "error", err)
+	}
+}
+
+// replaceFile puts a file with text in place of the one at path, whole or not at all,
+// also if the machine fails.
+func replaceFile(path, text string) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".tmp-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(f.Name()))
+		}
+	}()
+	_, err = f.WriteString(text)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return nil // the file is there, and perhaps not after a failure of power
+	}
+	return errors.Join(ignore(dir.Sync(), errors.ErrUnsupported), dir.Close())
+}
