@@ -113,8 +113,8 @@ func New(config Config, source dynamicconfig.Source, members ringpop.Members, op
 		limits:  dynamicconfig.NewLive(snapshot, dynamicconfig.WithCheck(o.check)),
 		ring:    ringpop.NewLive(o.points, ringpop.WithLogger(o.log)),
 	}
-	if n.options.health != nil {
-		n.checkHealth(*n.options.health)
+	if o.health != nil {
+		n.checkHealth(*o.health)
 	}
 	if err := n.assemble(snapshot); err != nil {
 		return nil, err

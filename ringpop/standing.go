@@ -8,15 +8,15 @@ import "time"
 type State string
 
 const (
-	// Up: the host answers, and owns keys.
+	// Up is that the host answers, and owns keys.
 	Up State = "up"
-	// Down: the host does not answer.
+	// Down is that the host does not answer.
 	Down State = "down"
-	// Left: the host said that it leaves.
+	// Left is that the host said that it leaves.
 	Left State = "left"
-	// Held: the host answers, but it came and went too often, and must wait.
+	// Held is that the host answers, but came and went too often, and must wait.
 	Held State = "held"
-	// Observer: the host answers, and owns no keys on purpose.
+	// Observer is that the host answers, and owns no keys on purpose.
 	Observer State = "observer"
 )
 

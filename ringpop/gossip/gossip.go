@@ -7,7 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log"
+	"log" //nolint:depguard // memberlist takes no other
 	"log/slog"
 	"net"
 	"strconv"

@@ -219,7 +219,7 @@ func TestOtherClustersAndKeysStayApart(t *testing.T) {
 		}
 	}
 	b := start(t, "b", keyed("CA"), a) // it may know more keys, but a must know its first
-	if strings.Contains(b.logged(), "begins alone") == false {
+	if !strings.Contains(b.logged(), "begins alone") {
 		t.Error("a host joins whose first key the others do not know")
 	}
 }
@@ -231,8 +231,8 @@ func TestKeysChangeWhileHostsRun(t *testing.T) {
 	b := start(t, "b", func(c *Config) { c.KeyFile = files[1] }, a)
 	for _, letters := range []string{"AB", "BA", "BCA", "B"} {
 		for i, n := range []*node{a, b} {
-			writeKeys(t, files[i], letters)
 			before := strings.Count(n.logged(), "keys changed")
+			writeKeys(t, files[i], letters)
 			eventually(t, letters, func() bool { return strings.Count(n.logged(), "keys changed") > before })
 		}
 	}
