@@ -39,7 +39,7 @@ $(LINT):
 	@GOBIN=$(CURDIR)/.bin go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINTER)
 	@mv .bin/golangci-lint $@
 
-bench: ## beside other limiters, COUNT=6 rounds, into docs/performance.md; BENCH=Ring or QUICK=1 prints only
+bench: ## beside other limiters, COUNT=6 rounds, the goals into docs/performance.md; BENCH=Ring or QUICK=1 prints only
 	@cd bench && go run ./report -count $(COUNT) -bench '$(BENCH)' $(if $(QUICK),-quick) $(if $(PAIRS),-pairs $(PAIRS))
 
 costs: ## write anew what allocations, bytes and instructions operations cost, where it changed

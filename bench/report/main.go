@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command report runs the benchmarks of package bench, prints one table of
-// medians and ratios, and writes it into docs/performance.md. It is what `make
-// bench` runs:
+// Command report runs the benchmarks of package bench and prints one table of
+// medians and ratios. It writes the goals into docs/performance.md, and the whole
+// table into docs/performance-all.md. It is what `make bench` runs:
 //
 //	go run ./report [-count 6] [-bench Decision] [-quick]
 //
@@ -24,6 +24,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/headgate/headgate/internal/markers"
@@ -66,7 +67,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	f.BoolVar(&o.quick, "quick", false, "one short round with at most 1,000,000 pairs: to see that it runs, not to compare")
 	f.StringVar(&o.from, "from", "", "read the output of an earlier run from this file, and run nothing")
 	f.StringVar(&o.save, "save", "", "keep the output of go test in this file, for benchstat or -from")
-	f.StringVar(&o.doc, "doc", "../docs/performance.md", "the file to write the tables into; empty: none")
+	f.StringVar(&o.doc, "doc", "../docs/performance.md", "the page to write the goals into, and all figures beside it; empty: none")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
@@ -114,7 +115,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if o.doc == "" {
 		return nil
 	}
-	return rewrite(o.doc, map[string]string{"table": table, "goals": goals, "machine": o.machine(r)})
+	machine := o.machine(r)
+	all := fmt.Sprintf("# All figures of make bench\n\n%s\n%s", machine, table)
+	if err := os.WriteFile(beside(o.doc), []byte(all), 0o644); err != nil {
+		return err
+	}
+	return rewrite(o.doc, map[string]string{"goals": goals, "machine": machine})
 }
 
 // measure builds the benchmarks, runs them round by round, and returns what
@@ -171,6 +177,9 @@ func (o options) machine(r *results) string {
 	}
 	return text
 }
+
+// beside is the file for all figures, next to the page doc. It is not committed.
+func beside(doc string) string { return strings.TrimSuffix(doc, ".md") + "-all.md" }
 
 // rewrite puts texts between the markers of their names in file, and changes
 // nothing else.
