@@ -6,9 +6,6 @@ import (
 	"math"
 	"slices"
 
-	"golang.org/x/time/rate"
-
-	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/internal/remote"
 	"github.com/headgate/headgate/limiter/internal/report"
 	"github.com/headgate/headgate/limiter/internal/share"
@@ -136,93 +133,6 @@ func (st *State) answering() *share.Rate {
 	return rateOf(st.pair[answering(st.rule.rule)].Part())
 }
 
-// level is what st, which has a Stage, says about the tokens that are left. What is
-// unlimited says nothing, so there it is the level that rests, or an earlier one.
-func (st *State) level(now stage.Instant) stage.Level {
-	level := st.Stage.Level(now)
-	if level.Limit < rate.Inf {
-		return level
-	}
-	if r := st.answering(); r != nil {
-		if rests := r.Rests(now); !math.IsInf(rests.Tokens, 1) {
-			return rests
-		}
-	}
-	if earlier := st.earlier(now); earlier.Limit < rate.Inf {
-		return earlier
-	}
-	return level
-}
-
-// due returns how many tokens to charge a bucket elsewhere with that takes over from st:
-// known if its algorithm is asked, because that bucket knows the rest already, and else
-// used.
-func (st *State) due(now stage.Instant, hosts int) (known, used int64, asked string) {
-	if st.pair[0] != nil && st.Stage != nil {
-		known = st.lately(now, st.Stage.Level(now), hosts)
-	}
-	earlier, left := st.earlier(now), st.remains
-	switch {
-	case left == nil:
-		return known, known, ""
-	case left.remote == "":
-		return known, max(known, earlier.Missing()), ""
-	}
-	since := min(left.since+st.since(now), earlier.Missing())
-	earlier.Tokens += float64(since) // what all hosts used
-	before := evenly(earlier, hosts)
-	return max(known-before, since), max(known, before+since), left.remote
-}
-
-// lately is what this host has used of late, as far as the parts of st, whose level
-// it is, would not have filled in again. Of a bucket elsewhere it is an even part of
-// what all hosts used. A grant's bucket does not tell what was used: the grant may lend
-// fewer tokens than the bucket holds, or the bucket may be small and full. So a host with
-// a grant has used at least what its fallback lacks by use, and no more than all parts
-// ever allowed or took over.
-func (st *State) lately(now stage.Instant, level stage.Level, hosts int) int64 {
-	used, r := evenly(level, hosts), st.answering()
-	if level.Remote || r == nil {
-		return used
-	}
-	allowed := int64(0)
-	for _, p := range st.parts() {
-		allowed += rateOf(p.Part()).Bucket().Allowed() + p.Part().Admitted()
-		if r := remoteOf(p.Part()); r != nil {
-			allowed += r.TookOver()
-		}
-	}
-	switch rests := r.Rests(now).Missing(); {
-	case !r.Granted():
-		return max(used, min(rests, allowed))
-	case level.Limit < rate.Inf:
-		return max(min(used, max(rests, allowed)), min(r.Spent(now), allowed))
-	default:
-		return rests
-	}
-}
-
-// evenly is what is missing at level; of a bucket elsewhere, one host's even part.
-func evenly(level stage.Level, hosts int) int64 {
-	if level.Remote {
-		return (level.Missing() + int64(hosts) - 1) / int64(hosts)
-	}
-	return level.Missing()
-}
-
-// stated is the demand that was stated in a unit, for kept or for what remains of
-// earlier parts; Measured if none was.
-func (st *State) stated(kept []*report.Subject, unit int) float64 {
-	if len(kept) > 0 {
-		if wants, ok := kept[0].Part().Common().Stated(); ok {
-			return wants
-		}
-	} else if left := st.remains; left != nil {
-		return left.wants[unit]
-	}
-	return share.Measured
-}
-
 // newPart makes the part of key under t.
 func (b *builder) newPart(now stage.Instant, key string, t *share.Terms, hosts int, tokens float64) share.Part {
 	salt := b.reporter.Salt()
@@ -297,55 +207,4 @@ func (b *builder) decide(now stage.Instant, old, next *State, tokens float64) {
 	}
 	next.Stage = stageOf(next.pair[i])
 	next.Stage.Cap(now, tokens)
-}
-
-// migrate has the two parts of next decide in mode, and reports whether it could.
-func (b *builder) migrate(now stage.Instant, old, next *State, mode dynamicconfig.Mode, tokens float64) bool {
-	first, second := next.pair[0], next.pair[1]
-	m, of, inFlight := old.migration, [2]share.Part{first.Part(), second.Part()}, slotsOf(first) != nil
-	switch {
-	case m != nil && m.of == of && inFlight:
-		m.slots.SetMode(mode)
-	case m != nil && m.of == of:
-		m.stages.SetMode(now, mode)
-		if mode != old.rule.rule.Migration.Mode { // the limits may have changed too
-			m.stages.Cap(now, tokens)
-		}
-	case inFlight && b.Migrator.Slots != nil:
-		m = &migration{of: of, slots: b.Migrator.Slots(slotsOf(first), slotsOf(second), mode)}
-	case !inFlight && b.Migrator.Stages != nil:
-		m = &migration{of: of, stages: b.Migrator.Stages(now, stageOf(first), stageOf(second), mode, b.hub.Background)}
-		m.stages.Cap(now, tokens)
-	default:
-		return false
-	}
-	if next.migration = m; inFlight {
-		next.Slots = m.slots
-	} else {
-		next.Stage = m.stages
-	}
-	return true
-}
-
-// end ends m, which old has and next has not. If next keeps a part that m did not
-// ask, m asks it from now on: so a bucket elsewhere is charged with what it missed.
-func (m *migration) end(now stage.Instant, old, next *State) {
-	switch mode := old.Mode(); {
-	case mode == dynamicconfig.ModeOld && slices.Contains(next.parts(), old.pair[1]):
-		m.stages.SetMode(now, dynamicconfig.ModeOldShadowNew)
-	case mode == dynamicconfig.ModeNew && slices.Contains(next.parts(), old.pair[0]):
-		m.stages.SetMode(now, dynamicconfig.ModeNewShadowOld)
-	}
-}
-
-// withoutShadow is mode without a limiter that is only measured.
-func withoutShadow(mode dynamicconfig.Mode) dynamicconfig.Mode {
-	switch mode {
-	case dynamicconfig.ModeOldShadowNew:
-		return dynamicconfig.ModeOld
-	case dynamicconfig.ModeNewShadowOld:
-		return dynamicconfig.ModeNew
-	default:
-		return mode
-	}
 }
