@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -23,8 +22,6 @@ import (
 	"github.com/headgate/headgate/internal/sim/scenario"
 	"github.com/headgate/headgate/internal/sim/world"
 	"github.com/headgate/headgate/internal/testrun"
-	"github.com/headgate/headgate/ringpop"
-	"github.com/headgate/headgate/ringpop/static"
 	"github.com/headgate/headgate/rpc"
 )
 
@@ -131,30 +128,7 @@ func sumOf(all []int) (sum int) {
 
 // clumpsAtNodes is how much three nodes admit in each second. Time is the bubble's.
 func clumpsAtNodes(t *testing.T, algorithm string, all []clump) []int {
-	w := &bubbleWire{deciders: make(map[string]rpc.Decider)}
-	hosts := []ringpop.Host{{Address: "10.0.0.1:7933"}, {Address: "10.0.0.2:7933"}, {Address: "10.0.0.3:7933"}}
-	members, err := static.New(hosts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	source := memory.New(limits(t, clumpRules(algorithm)))
-	var nodes []*headgate.Node
-	for _, h := range hosts {
-		node, err := headgate.New(headgate.Config{Address: h.Address}, source, members,
-			headgate.WithTransport(&bubbleTransport{w, h.Address}), headgate.WithLogger(slog.New(slog.DiscardHandler)))
-		if err == nil {
-			err = node.Start(t.Context())
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() {
-			if err := node.Stop(context.Background()); err != nil {
-				t.Error(err)
-			}
-		}()
-		nodes = append(nodes, node)
-	}
+	nodes, _ := bubbleNodes(t, 3, clumpRules(algorithm))
 	return play(nodes, all)
 }
 
@@ -205,6 +179,7 @@ func clumpsSimulated(t *testing.T, algorithm string, seed uint64, all []clump) [
 type bubbleWire struct {
 	mu       sync.Mutex // protects following fields
 	deciders map[string]rpc.Decider
+	calls    map[string]int // by the type of the payload
 }
 
 // at is the Decider at address; nil if there is none.
@@ -247,6 +222,9 @@ func (p *bubblePeer) Update(ctx context.Context, host string, payload *anypb.Any
 		return nil, err
 	}
 	d := p.wire.at(p.address)
+	p.wire.mu.Lock()
+	p.wire.calls[payload.GetTypeUrl()]++
+	p.wire.mu.Unlock()
 	if d == nil {
 		return nil, errors.New("nobody listens")
 	}

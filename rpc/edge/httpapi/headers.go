@@ -11,8 +11,8 @@ import (
 
 // setRateLimit sets RateLimit-Policy and RateLimit for a bucket, if there is
 // one.
-func setRateLimit(h http.Header, p edge.Policy, limit, burst, left float64) {
-	policy, state := edge.RateLimit(p, limit, burst, left)
+func setRateLimit(h http.Header, d *edge.Decision) {
+	policy, state := edge.RateLimit(d.Policy, d.Limit, d.Burst, d.Left)
 	if policy != "" {
 		h["Ratelimit-Policy"], h["Ratelimit"] = []string{policy}, []string{state}
 	}

@@ -50,9 +50,9 @@ type Limit struct {
 	o     Options
 }
 
-// New returns a Limit that asks buckets. The error says what is wrong with o.
-func New(buckets edge.Buckets, o Options) (*Limit, error) {
-	asker, err := asking.New(buckets, asking.Setup{
+// New returns a Limit that asks engine. The error says what is wrong with o.
+func New(engine edge.Engine, o Options) (*Limit, error) {
+	asker, err := asking.New(engine, asking.Setup{
 		Name: "grpclimit", Counter: "calls", Key: o.Key, MaxWait: o.MaxWait, Random: o.Random, Scope: o.Scope,
 	})
 	if err != nil {

@@ -82,8 +82,8 @@ type Limit struct {
 	o     Options
 }
 
-// New returns a Limit that asks buckets. The error says what is wrong with o.
-func New(buckets edge.Buckets, o Options) (*Limit, error) {
+// New returns a Limit that asks engine. The error says what is wrong with o.
+func New(engine edge.Engine, o Options) (*Limit, error) {
 	if o.Throttle > Drop {
 		return nil, fmt.Errorf("httplimit: there is no Throttle %d", o.Throttle)
 	}
@@ -95,7 +95,7 @@ func New(buckets edge.Buckets, o Options) (*Limit, error) {
 	case longest == 0:
 		longest = DefaultMaxWait
 	}
-	asker, err := asking.New(buckets, asking.Setup{
+	asker, err := asking.New(engine, asking.Setup{
 		Name: "httplimit", Counter: "requests", Key: o.Key, MaxWait: longest, Random: o.Random, Scope: o.Scope,
 	})
 	if err != nil {

@@ -62,9 +62,9 @@ var (
 	_ middleware.StreamOutbound = (*Limit)(nil)
 )
 
-// New returns a Limit that asks buckets. The error says what is wrong with o.
-func New(buckets edge.Buckets, o Options) (*Limit, error) {
-	asker, err := asking.New(buckets, asking.Setup{
+// New returns a Limit that asks engine. The error says what is wrong with o.
+func New(engine edge.Engine, o Options) (*Limit, error) {
+	asker, err := asking.New(engine, asking.Setup{
 		Name: "yarpclimit", Counter: "calls", Key: o.Key, MaxWait: o.MaxWait, Random: o.Random, Scope: o.Scope,
 	})
 	switch {
