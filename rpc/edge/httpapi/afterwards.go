@@ -58,7 +58,7 @@ func (a *API) charge(w http.ResponseWriter, r *http.Request) {
 		a.deny(w, q, &d, nil)
 		return
 	}
-	setRateLimit(w.Header(), &d)
+	edge.SetRateLimit(w.Header(), &d)
 	answer := charged{Cost: q.cost()}
 	answer.Limit, answer.Burst, answer.Remaining = bucketOf(d.Policy, d.Limit, d.Burst, d.Left)
 	a.sendJSON(w, answer)
@@ -71,7 +71,7 @@ func (a *API) reserve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	d := a.decide(r.Context(), q, edge.Hold)
-	setRateLimit(w.Header(), &d)
+	edge.SetRateLimit(w.Header(), &d)
 	if !d.OK {
 		a.deny(w, q, &d, nil)
 		return

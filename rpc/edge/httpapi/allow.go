@@ -56,7 +56,7 @@ func (a *API) allow(w http.ResponseWriter, r *http.Request) {
 
 func (a *API) allowOne(w http.ResponseWriter, r *http.Request, q *ask) {
 	d := a.decide(r.Context(), q, edge.Take)
-	setRateLimit(w.Header(), &d)
+	edge.SetRateLimit(w.Header(), &d)
 	if !d.OK {
 		a.deny(w, q, &d, nil)
 		return

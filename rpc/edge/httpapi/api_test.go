@@ -455,7 +455,7 @@ func TestFieldsOfAnyNumbers(t *testing.T) {
 		for _, burst := range some {
 			for _, left := range some {
 				h := make(http.Header)
-				setRateLimit(h, &edge.Decision{Policy: edge.Policy{Known: left == 1, Limit: limit, Burst: burst}, Limit: limit, Burst: burst, Left: left})
+				edge.SetRateLimit(h, &edge.Decision{Policy: edge.Policy{Known: left == 1, Limit: limit, Burst: burst}, Limit: limit, Burst: burst, Left: left})
 				for _, name := range []string{"RateLimit", "RateLimit-Policy"} {
 					v := h.Get(name)
 					if v == "" {

@@ -36,7 +36,7 @@ func (a *API) key(w http.ResponseWriter, r *http.Request) {
 		a.refuse(w, noBucket, "%s", noBucket.advice)
 		return
 	}
-	setRateLimit(w.Header(), &edge.Decision{Policy: b.Policy, Limit: b.Limit, Burst: b.Burst, Left: b.Left})
+	edge.SetRateLimit(w.Header(), &edge.Decision{Policy: b.Policy, Limit: b.Limit, Burst: b.Burst, Left: b.Left})
 	body := bucket{Key: key, Rule: b.Rule, Algorithm: b.Algorithm, Live: b.Live, Fallback: b.Fallback}
 	body.Limit, body.Burst, body.Remaining = bucketOf(b.Policy, b.Limit, b.Burst, b.Left)
 	a.sendJSON(w, body)
