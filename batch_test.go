@@ -3,64 +3,23 @@
 package headgate_test
 
 import (
-	"context"
 	"fmt"
-	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/headgate/headgate"
-	"github.com/headgate/headgate/dynamicconfig/memory"
+	"github.com/headgate/headgate/internal/bubble"
 	"github.com/headgate/headgate/limiter/engine"
-	"github.com/headgate/headgate/ringpop"
-	"github.com/headgate/headgate/ringpop/static"
-	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/edge"
 	"github.com/headgate/headgate/rpc/usage"
 )
-
-// bubbleNodes starts n nodes in a bubble of testing/synctest. They stop when the test
-// ends.
-func bubbleNodes(t *testing.T, n int, rules string, opts ...headgate.Option) ([]*headgate.Node, *bubbleWire) {
-	t.Helper()
-	w := &bubbleWire{deciders: make(map[string]rpc.Decider), calls: make(map[string]int)}
-	var hosts []ringpop.Host
-	for i := range n {
-		hosts = append(hosts, ringpop.Host{Address: fmt.Sprintf("10.0.0.%d:7933", i+1)})
-	}
-	members, err := static.New(hosts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	source := memory.New(limits(t, rules))
-	var nodes []*headgate.Node
-	for _, h := range hosts {
-		node, err := headgate.New(headgate.Config{Address: h.Address}, source, members, append([]headgate.Option{
-			headgate.WithTransport(&bubbleTransport{w, h.Address}), headgate.WithLogger(slog.New(slog.DiscardHandler)),
-		}, opts...)...)
-		if err == nil {
-			err = node.Start(t.Context())
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := node.Stop(context.Background()); err != nil {
-				t.Error(err)
-			}
-		})
-		nodes = append(nodes, node)
-	}
-	return nodes, w
-}
 
 // A batch of 1,000 keys at other owners takes a few calls and round trips, and decides
 // what one ask after the other does.
 func TestABatchIsAFewCalls(t *testing.T) {
 	for _, algorithm := range []string{"exact", "auto"} {
 		synctest.Test(t, func(t *testing.T) {
-			nodes, wire := bubbleNodes(t, 3, "limits: [{key: 'k*', limit: 1/s, burst: 3, fallback: closed, ask_timeout: 1s, algorithm: "+algorithm+"}]")
+			nodes, wire := bubble.Start(t, 3, "limits: [{key: 'k*', limit: 1/s, burst: 3, fallback: closed, ask_timeout: 1s, algorithm: "+algorithm+"}]")
 			const keys = 1000
 			ask := func(i int) edge.Ask { return edge.Ask{Key: fmt.Sprint("k", i/2), Cost: int64(1 + i%3)} } // two for each key
 			asks := make([]edge.Ask, 2*keys)
@@ -69,7 +28,7 @@ func TestABatchIsAFewCalls(t *testing.T) {
 			}
 			began := time.Now()
 			got := engine.New(nodes[0].Group(), nil).DecideAll(t.Context(), asks)
-			took, calls := time.Since(began), wire.calls[usage.TakesTypeURL]
+			took, calls := time.Since(began), wire.Calls(usage.TakesTypeURL)
 			t.Logf("%s: %d calls, %v", algorithm, calls, took)
 			if calls > 40 || took > 30*time.Millisecond {
 				t.Errorf("%s: %d asks are %d calls, and take %v", algorithm, len(asks), calls, took)

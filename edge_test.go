@@ -13,6 +13,7 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/dynamicconfig/memory"
+	"github.com/headgate/headgate/internal/bubble"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/exact"
 	"github.com/headgate/headgate/rpc"
@@ -234,7 +235,7 @@ func TestTakesThroughAnEdgeWaitForABoundedTime(t *testing.T) {
 	for _, algorithm := range []string{"exact", "auto"} {
 		for rule, longest := range map[string]time.Duration{"": time.Second, "max_wait: 3s, ": 3 * time.Second, "max_wait: 0s, ": 0, "max_debt: 2s, ": 2 * time.Second} {
 			synctest.Test(t, func(t *testing.T) {
-				nodes, _ := bubbleNodes(t, 2, "limits: [{key: 'k*', limit: 10/s, burst: 20, "+rule+"ask_timeout: 1s, algorithm: "+algorithm+"}]")
+				nodes, _ := bubble.Start(t, 2, "limits: [{key: 'k*', limit: 10/s, burst: 20, "+rule+"ask_timeout: 1s, algorithm: "+algorithm+"}]")
 				take := func(key string, within time.Duration) usage.Took {
 					took, err := usage.Taken{}, error(nil)
 					payload := (&usage.Takes{Rows: []usage.Take{{Key: key, Auto: algorithm == "auto", Tokens: 5, Longest: within}}}).Payload()
