@@ -21,5 +21,5 @@ func writing(f *os.File) bool {
 			_, _ = unix.FcntlInt(fd, unix.F_SETLEASE, unix.F_UNLCK)
 		}
 	})
-	return err == nil && lease == unix.EAGAIN //nolint:errorlint // a number of the system
+	return err == nil && lease == unix.EAGAIN
 }
