@@ -3,29 +3,21 @@
 package headgate_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"google.golang.org/protobuf/types/known/anypb"
-
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/dynamicconfig/memory"
+	"github.com/headgate/headgate/internal/bubble"
 	"github.com/headgate/headgate/internal/sim/scenario"
 	"github.com/headgate/headgate/internal/sim/world"
 	"github.com/headgate/headgate/internal/testrun"
-	"github.com/headgate/headgate/ringpop"
-	"github.com/headgate/headgate/ringpop/static"
-	"github.com/headgate/headgate/rpc"
 )
 
 // clump is events that come at once at a host.
@@ -38,7 +30,6 @@ const (
 	clumpSize  = 10
 	clumpsFor  = 20 * time.Second
 	clumpLimit = 500 // per second
-	oneWay     = 250 * time.Microsecond
 )
 
 // clumps are 900, 50 and 50 events per second at three hosts, in order of time. The
@@ -131,30 +122,7 @@ func sumOf(all []int) (sum int) {
 
 // clumpsAtNodes is how much three nodes admit in each second. Time is the bubble's.
 func clumpsAtNodes(t *testing.T, algorithm string, all []clump) []int {
-	w := &bubbleWire{deciders: make(map[string]rpc.Decider)}
-	hosts := []ringpop.Host{{Address: "10.0.0.1:7933"}, {Address: "10.0.0.2:7933"}, {Address: "10.0.0.3:7933"}}
-	members, err := static.New(hosts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	source := memory.New(limits(t, clumpRules(algorithm)))
-	var nodes []*headgate.Node
-	for _, h := range hosts {
-		node, err := headgate.New(headgate.Config{Address: h.Address}, source, members,
-			headgate.WithTransport(&bubbleTransport{w, h.Address}), headgate.WithLogger(slog.New(slog.DiscardHandler)))
-		if err == nil {
-			err = node.Start(t.Context())
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() {
-			if err := node.Stop(context.Background()); err != nil {
-				t.Error(err)
-			}
-		}()
-		nodes = append(nodes, node)
-	}
+	nodes, _ := bubble.Start(t, 3, clumpRules(algorithm))
 	return play(nodes, all)
 }
 
@@ -177,7 +145,7 @@ func play(nodes []*headgate.Node, all []clump) []int {
 // clumpsSimulated is how much the simulator admits in each second.
 func clumpsSimulated(t *testing.T, algorithm string, seed uint64, all []clump) []int {
 	t.Helper()
-	text := fmt.Sprintf("name: clumps\nduration: %s\nnetwork: {latency: %s}\nlimits: [{key: k, limit: %d/s}]\ntrace: clumps.csv\n", clumpsFor, oneWay, clumpLimit)
+	text := fmt.Sprintf("name: clumps\nduration: %s\nnetwork: {latency: %s}\nlimits: [{key: k, limit: %d/s}]\ntrace: clumps.csv\n", clumpsFor, bubble.OneWay, clumpLimit)
 	var trace strings.Builder
 	trace.WriteString("time_s,host,key,cost\n")
 	for _, c := range all {
@@ -198,71 +166,4 @@ func clumpsSimulated(t *testing.T, algorithm string, seed uint64, all []clump) [
 		admitted = append(admitted, int(s.Admitted))
 	}
 	return admitted
-}
-
-// bubbleWire carries calls between nodes in a bubble of testing/synctest, in which
-// no socket works.
-type bubbleWire struct {
-	mu       sync.Mutex // protects following fields
-	deciders map[string]rpc.Decider
-}
-
-// at is the Decider at address; nil if there is none.
-func (w *bubbleWire) at(address string) rpc.Decider {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-
-	return w.deciders[address]
-}
-
-// bubbleTransport is a host's headgate.Transport.
-type bubbleTransport struct {
-	wire    *bubbleWire
-	address string
-}
-
-func (b *bubbleTransport) Start(_ context.Context, d rpc.Decider) error {
-	b.wire.mu.Lock()
-	defer b.wire.mu.Unlock()
-
-	b.wire.deciders[b.address] = d
-	return nil
-}
-
-func (b *bubbleTransport) Keep([]string) error        { return nil }
-func (b *bubbleTransport) Stop(context.Context) error { return nil }
-
-func (b *bubbleTransport) Peer(address string) (rpc.Decider, error) {
-	return &bubblePeer{b.wire, address}, nil
-}
-
-// bubblePeer is a host as others see it.
-type bubblePeer struct {
-	wire    *bubbleWire
-	address string
-}
-
-func (p *bubblePeer) Update(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error) {
-	if err := p.pass(ctx); err != nil {
-		return nil, err
-	}
-	d := p.wire.at(p.address)
-	if d == nil {
-		return nil, errors.New("nobody listens")
-	}
-	answer, err := rpc.Ask(ctx, d, host, payload)
-	if err != nil {
-		return nil, err
-	}
-	return answer, p.pass(ctx)
-}
-
-// pass waits for the network, one way.
-func (p *bubblePeer) pass(ctx context.Context) error {
-	select {
-	case <-time.After(oneWay):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -104,8 +104,8 @@ func (c *autoCluster) close() {
 	c.loops.Wait()
 }
 
-// bubble runs f on virtual time, when Instants are no longer negative.
-func bubble(t *testing.T, f func(t *testing.T)) {
+// inBubble runs f on virtual time, when Instants are no longer negative.
+func inBubble(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(stage.Now().Sub(0).Abs())
@@ -199,7 +199,7 @@ func (c *autoCluster) balance() float64 {
 // second, then many, and then few again. While they have few it is exact, and no change
 // gives anybody a second burst.
 func TestAutoFollowsTheLimitOverACluster(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		const hosts, low, high = 6, 3, 300
 		c := newAutoCluster(t, hosts, low)
 		defer c.close()
@@ -229,7 +229,7 @@ func TestAutoFollowsTheLimitOverACluster(t *testing.T) {
 // After a quiet time, a host alone waits for no event for longer than asking the owner
 // takes, although its part has almost no rate by then.
 func TestAWaitAfterAQuietTimeIsNotScheduledAtAnOldRate(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		const limit = 100
 		c := newAutoCluster(t, 2, limit) // of which one is only the owner
 		defer c.close()
@@ -271,7 +271,7 @@ func TestACrashOfAutosOwnerCostsAtMostABurst(t *testing.T) {
 		{"suddenly many", 3, 300, 100},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
 				c := newAutoCluster(t, 8, row.before)
 				defer c.close()
 				c.ask(row.rate, 20*time.Second)
@@ -302,7 +302,7 @@ func TestAutoWaitsForAFewDecisionsOfAnOwnerThatHangs(t *testing.T) {
 	const keys, misses = 40, 3
 	for _, granted := range []bool{false, true} {
 		t.Run(fmt.Sprint("granted=", granted), func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
 				snapshot, err := dynamicconfig.Parse("limits.yaml", []byte("limits:\n  - {key: 'k*', limit: 1/s, burst: 2, algorithm: auto}\n"))
 				if err != nil {
 					t.Fatal(err)
@@ -360,7 +360,7 @@ func TestAutoMigratesThroughAllModes(t *testing.T) {
 		lost  float64 // at most
 	}{{"exact", 3, 20, 10}, {"elastic", 300, 100, 2 * autoBurst}, {"exact", 300, 100, 2 * autoBurst}} {
 		t.Run(fmt.Sprint(row.other, " ", row.limit), func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
 				limits := func(mode string) *dynamicconfig.Snapshot {
 					s, err := dynamicconfig.Parse("limits.yaml", fmt.Appendf(nil, "limits:\n  - {key: k, limit: %g/s, burst: %d, fallback: closed, migrate: {from: %s, to: auto, mode: %s}}\n",
 						row.limit, autoBurst, row.other, mode))

@@ -8,10 +8,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/dynamicconfig/memory"
+	"github.com/headgate/headgate/internal/bubble"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/exact"
 	"github.com/headgate/headgate/rpc"
@@ -222,6 +224,43 @@ func TestABatchThatReachesAnEdgeTwiceTakesOnce(t *testing.T) {
 		}
 		if left := take(&usage.Takes{Rows: []usage.Take{{Key: key}}}).Left; left < 29 || left > 31 {
 			t.Errorf("%s: %v left of 50 after one batch of 20", key, left)
+		}
+	}
+}
+
+// Programs that would wait for a day close no key: without max_wait, takes through an
+// edge wait for a second at most. So an edge that dies before it answers keeps a burst
+// and a second's tokens of a key, however much it was asked for.
+func TestTakesThroughAnEdgeWaitForABoundedTime(t *testing.T) {
+	for _, algorithm := range []string{"exact", "auto"} {
+		for rule, longest := range map[string]time.Duration{"": time.Second, "max_wait: 3s, ": 3 * time.Second, "max_wait: 0s, ": 0, "max_debt: 2s, ": 2 * time.Second} {
+			synctest.Test(t, func(t *testing.T) {
+				nodes, _ := bubble.Start(t, 2, "limits: [{key: 'k*', limit: 10/s, burst: 20, "+rule+"ask_timeout: 1s, algorithm: "+algorithm+"}]")
+				take := func(key string, within time.Duration) usage.Took {
+					took, err := usage.Taken{}, error(nil)
+					payload := (&usage.Takes{Rows: []usage.Take{{Key: key, Auto: algorithm == "auto", Tokens: 5, Longest: within}}}).Payload()
+					answer, err := nodes[0].Edge(nil).Update(t.Context(), "client", payload)
+					if err == nil {
+						err = usage.DecodeTaken(answer, 1, &took)
+					}
+					if err != nil {
+						t.Fatal(err)
+					}
+					return took.Rows[0]
+				}
+				for _, key := range []string{"k1", "k2", "k3"} { // of both owners
+					for range 1000 { // whose answers are lost
+						if took := take(key, 24*time.Hour); took.OK && took.Wait > longest {
+							t.Fatalf("%s, %q: waits for %v", algorithm, rule, took.Wait)
+						}
+						take(key, -1)
+					}
+					time.Sleep(longest + 500*time.Millisecond + 10*time.Millisecond)
+					if took := take(key, 0); !took.OK {
+						t.Errorf("%s, %q: %s is still closed: %+v", algorithm, rule, key, took)
+					}
+				}
+			})
 		}
 	}
 }

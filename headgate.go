@@ -129,7 +129,7 @@ func (n *Node) assemble(snapshot *dynamicconfig.Snapshot) (err error) {
 		return err
 	}
 	taker := &ask.Taker{Host: n.address, Placement: n.ring, Peers: n.transport, Self: n.address, Local: n.aggregator}
-	n.takes = &ask.Forward{Taker: taker, Timeout: n.askTimeout, Others: n.others}
+	n.takes = &ask.Forward{Taker: taker, Timeout: n.askTimeout, MaxWait: n.longestWait, Others: n.others}
 	n.mesh = mesh.New(n.address, func(key string) (*dynamicconfig.Rule, bool) { return n.limits.Current().Match(key) },
 		mesh.Config{Interval: meshInterval(snapshot)},
 		mesh.WithLogger(n.log), mesh.WithScope(n.scope))
@@ -234,6 +234,12 @@ func (n *Node) askTimeout(key string) time.Duration {
 		return rule.AskTimeout
 	}
 	return 0
+}
+
+// longestWait is the longest that an event of another program waits for tokens of key.
+func (n *Node) longestWait(key string) time.Duration {
+	rule, _ := n.limits.Current().Match(key)
+	return rule.LongestWait()
 }
 
 // others are the addresses of all hosts but this one.

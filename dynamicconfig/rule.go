@@ -171,6 +171,23 @@ func (r *Rule) MostDebtOf(rate, burst float64) float64 {
 	return burst + rate*max(r.MaxDebt, r.MaxWait, 0).Seconds() + r.Costliest()
 }
 
+// DefaultMaxWait is the longest wait of another program's event if the rule of its key
+// has neither max_wait nor max_debt. It is quotaservice's.
+const DefaultMaxWait = time.Second
+
+// LongestWait is the longest that an event of another program waits for its turn:
+// MaxWait, or, if the rule has none, MaxDebt and at least DefaultMaxWait. A nil Rule has
+// DefaultMaxWait.
+func (r *Rule) LongestWait() time.Duration {
+	switch {
+	case r == nil:
+		return DefaultMaxWait
+	case r.MaxWait != 0:
+		return max(r.MaxWait, 0) // which may be None
+	}
+	return max(r.MaxDebt, DefaultMaxWait) // events wait for the debts that the rule lets others make
+}
+
 // clone is r with maps and a Migration of its own. Empty maps become nil.
 func (r Rule) clone() Rule {
 	if r.Migration != nil {

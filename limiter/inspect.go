@@ -66,6 +66,9 @@ type AskStatus struct {
 // the key for two intervals, or ever.
 func (g *Group) Inspect(key string) (Status, bool) { return g.Manual().Inspect(stage.Now(), key) }
 
+// Elsewhere reports whether a decision about key may wait for another host, or for Redis.
+func (g *Group) Elsewhere(key string) bool { return g.keys.For(key).Current(stage.Now()).Elsewhere() }
+
 // Inspect is Group.Inspect at now.
 func (m Manual) Inspect(now stage.Instant, key string) (Status, bool) {
 	found := Status{Key: key}

@@ -27,7 +27,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
-	"github.com/headgate/headgate/limiter/buckets"
+	"github.com/headgate/headgate/limiter/engine"
 	"github.com/headgate/headgate/rpc/middleware/grpclimit"
 	"github.com/headgate/headgate/rpc/middleware/httplimit"
 )
@@ -98,7 +98,7 @@ func run(ctx context.Context, out io.Writer) error {
 
 // serveHTTP serves a page that the group limits. The caller closes the server.
 func serveHTTP(group *limiter.Group) (*httptest.Server, error) {
-	limit, err := httplimit.New(buckets.Of(group, nil), httplimit.Options{Key: "http"})
+	limit, err := httplimit.New(engine.New(group, nil), httplimit.Options{Key: "http"})
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +109,7 @@ func serveHTTP(group *limiter.Group) (*httptest.Server, error) {
 // serveGRPC serves gRPC's health checks, which the group limits, at a listener.
 // The caller stops the server.
 func serveGRPC(group *limiter.Group, at net.Listener) (*grpc.Server, error) {
-	limit, err := grpclimit.New(buckets.Of(group, nil), grpclimit.Options{Key: "grpc"})
+	limit, err := grpclimit.New(engine.New(group, nil), grpclimit.Options{Key: "grpc"})
 	if err != nil {
 		return nil, err
 	}

@@ -5,7 +5,7 @@ package daemon
 import (
 	"google.golang.org/grpc"
 
-	"github.com/headgate/headgate/limiter/buckets"
+	"github.com/headgate/headgate/limiter/engine"
 	"github.com/headgate/headgate/rpc/edge/doorman"
 	"github.com/headgate/headgate/rpc/edge/quotaservice"
 	"github.com/headgate/headgate/rpc/rpcgrpc"
@@ -39,5 +39,5 @@ func serveDoorman(s grpc.ServiceRegistrar, d *Daemon) {
 // serveQuotaservice is for quotaservice's clients. The node's own limiters
 // decide.
 func serveQuotaservice(s grpc.ServiceRegistrar, d *Daemon) {
-	quotaservice.NewServer(buckets.Of(d.node.Group(), nil), quotaservice.ServerOptions{Scope: d.metrics.scope()}).Register(s)
+	quotaservice.NewServer(engine.New(d.node.Group(), nil), quotaservice.ServerOptions{Scope: d.metrics.scope()}).Register(s)
 }

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/internal/conns"
-	"github.com/headgate/headgate/limiter/buckets"
+	"github.com/headgate/headgate/limiter/engine"
 	"github.com/headgate/headgate/rpc/edge/httpapi"
 )
 
@@ -41,7 +41,7 @@ func (w *web) share(e *edge, l *conns.Listener) *splitter {
 
 // serve begins to answer with the limiters of d's node.
 func (w *web) serve(d *Daemon) {
-	var handler http.Handler = httpapi.New(buckets.Of(d.node.Group(), d.node.Limits().Current), httpapi.Options{Ready: d.phase.ready, Scope: d.metrics.scope()})
+	var handler http.Handler = httpapi.New(engine.New(d.node.Group(), d.node.Limits().Current), httpapi.Options{Ready: d.phase.ready, Scope: d.metrics.scope()})
 	handler = new(bodies).wrap(newPanics("http", d.log, d.metrics.scope()).wrap(handler))
 	if d.metrics != nil {
 		handler = d.metrics.meter.timed(handler)

@@ -7,21 +7,22 @@ import (
 	"time"
 )
 
-// Await decides as b does and waits for what the Decision says. A request that
-// would wait beyond ctx's deadline is refused at once, as Limited, so that it does
-// not hold the turn of another. When ctx ends earlier, the Decision is not OK, the
-// error is ctx's, and the tokens are given back if b is a Holder.
-func Await(ctx context.Context, b Buckets, key string, n int64, longest time.Duration) (Decision, error) {
-	if longest <= 0 { // nothing to wait for, and so nothing to give back
-		return b.Decide(ctx, key, n, 0), nil
+// Await has e decide about a, which is a Take, and waits for what the Decision says. A
+// request that would wait beyond ctx's deadline is refused at once, as Limited, so that
+// it does not hold the turn of another. When ctx ends earlier, the Decision is not OK,
+// the error is ctx's, and the tokens are given back if e can do that.
+func Await(ctx context.Context, e Engine, a Ask) (Decision, error) {
+	if a.Longest <= 0 { // nothing to wait for, and so nothing to give back
+		return e.Decide(ctx, a), nil
 	}
 	if deadline, ok := ctx.Deadline(); ok {
-		longest = min(longest, max(time.Until(deadline), 0))
+		a.Longest = min(a.Longest, max(time.Until(deadline), 0))
 	}
 	if err := ctx.Err(); err != nil {
 		return Decision{Reason: Limited}, err
 	}
-	d, cancel := hold(ctx, b, key, n, longest)
+	a.Kind = Hold
+	d := e.Decide(ctx, a)
 	switch {
 	case !d.OK && ctx.Err() != nil: // perhaps because it ended
 		return Decision{Reason: Limited}, ctx.Err()
@@ -34,14 +35,7 @@ func Await(ctx context.Context, b Buckets, key string, n int64, longest time.Dur
 	case <-timer.C:
 		return d, nil
 	case <-ctx.Done():
-		cancel()
+		e.Decide(ctx, Ask{Kind: Release, Held: d.Held})
 		return Decision{Reason: Limited}, ctx.Err()
 	}
-}
-
-func hold(ctx context.Context, b Buckets, key string, n int64, longest time.Duration) (d Decision, cancel func()) {
-	if h, ok := b.(Holder); ok {
-		return h.Hold(ctx, key, n, longest)
-	}
-	return b.Decide(ctx, key, n, longest), func() {}
 }

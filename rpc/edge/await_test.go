@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/headgate/headgate/internal/buckettest"
+	"github.com/headgate/headgate/internal/enginetest"
 	"github.com/headgate/headgate/rpc/edge"
 )
 
@@ -18,12 +18,12 @@ const tenPerSecond = "limits: [{key: k, limit: 10/s, burst: 1, algorithm: even}]
 // A request whose deadline comes before its turn is refused, and delays no other request.
 func TestARequestThatCannotWaitUntilItsTurnIsRefusedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := buckettest.Of(t, tenPerSecond)
-		b.Decide(t.Context(), "k", 1, 0)
+		b := enginetest.Of(t, tenPerSecond)
+		b.Decide(t.Context(), edge.Ask{Key: "k", Cost: 1})
 		began := time.Now()
 		for range 9 {
 			ctx, cancel := context.WithTimeout(t.Context(), 60*time.Millisecond)
-			d, err := edge.Await(ctx, b, "k", 1, time.Second)
+			d, err := edge.Await(ctx, b, edge.Ask{Key: "k", Cost: 1, Longest: time.Second})
 			if d.OK || d.Reason != edge.Limited || d.RetryAfter != 40*time.Millisecond || err != nil {
 				t.Errorf("got %+v, %v", d, err)
 			}
@@ -32,7 +32,7 @@ func TestARequestThatCannotWaitUntilItsTurnIsRefusedAtOnce(t *testing.T) {
 		if waited := time.Since(began); waited != 0 {
 			t.Errorf("they were refused after %v", waited)
 		}
-		if d, err := edge.Await(t.Context(), b, "k", 1, time.Second); !d.OK || err != nil || time.Since(began) != 100*time.Millisecond {
+		if d, err := edge.Await(t.Context(), b, edge.Ask{Key: "k", Cost: 1, Longest: time.Second}); !d.OK || err != nil || time.Since(began) != 100*time.Millisecond {
 			t.Errorf("a patient request: %+v, %v, after %v", d, err, time.Since(began))
 		}
 	})
@@ -40,16 +40,16 @@ func TestARequestThatCannotWaitUntilItsTurnIsRefusedAtOnce(t *testing.T) {
 
 func TestARequestThatEndsBeforeItsTurnIsNotOK(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := buckettest.Of(t, tenPerSecond)
-		b.Decide(t.Context(), "k", 1, 0)
+		b := enginetest.Of(t, tenPerSecond)
+		b.Decide(t.Context(), edge.Ask{Key: "k", Cost: 1})
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(50*time.Millisecond, cancel)
 		for _, when := range []string{"while it waits", "before it begins"} {
-			d, err := edge.Await(ctx, b, "k", 1, time.Second)
+			d, err := edge.Await(ctx, b, edge.Ask{Key: "k", Cost: 1, Longest: time.Second})
 			if d.OK || !errors.Is(err, context.Canceled) {
 				t.Errorf("%s: %+v, %v", when, d, err)
 			}
-			if d := b.Decide(t.Context(), "k", 0, 0); d.Left < 0.5 {
+			if d := b.Decide(t.Context(), edge.Ask{Key: "k"}); d.Left < 0.5 {
 				t.Errorf("%s it ended, and %v are left", when, d.Left)
 			}
 		}

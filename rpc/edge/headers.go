@@ -4,6 +4,7 @@ package edge
 
 import (
 	"math"
+	"net/http"
 	"strconv"
 	"time"
 )
@@ -40,18 +41,28 @@ func RateLimit(p Policy, limit, burst, left float64) (policy, state string) {
 	case !p.Known:
 		p.Limit, p.Burst = limit, burst
 	}
-	q := strconv.AppendInt([]byte(`"default";q=`), whole(math.Floor(p.Burst)), 10)
+	var text [128]byte // both, so that they are one string
+	q := strconv.AppendInt(append(text[:0], `"default";q=`...), whole(math.Floor(p.Burst)), 10)
 	if p.Limit > 0 {
 		q = strconv.AppendInt(append(q, ";w="...), max(whole(math.Ceil(p.Burst/p.Limit)), 1), 10)
 	}
 	if slow {
 		return string(q), ""
 	}
-	r := strconv.AppendInt([]byte(`"default";r=`), whole(math.Floor(left)), 10)
+	both := strconv.AppendInt(append(q, `"default";r=`...), whole(math.Floor(left)), 10)
 	if limit > 0 {
-		r = strconv.AppendInt(append(r, ";t="...), whole(math.Ceil((burst-left)/limit)), 10)
+		both = strconv.AppendInt(append(both, ";t="...), whole(math.Ceil((burst-left)/limit)), 10)
 	}
-	return string(q), string(r)
+	fields := string(both)
+	return fields[:len(q)], fields[len(q):]
+}
+
+// SetRateLimit sets the fields of RateLimit for the bucket of d, if there is one.
+func SetRateLimit(h http.Header, d *Decision) {
+	if policy, state := RateLimit(d.Policy, d.Limit, d.Burst, d.Left); policy != "" {
+		values := []string{policy, state}
+		h["Ratelimit-Policy"], h["Ratelimit"] = values[:1:1], values[1:]
+	}
 }
 
 // whole is x as a structured field has it: negative numbers are 0 here.

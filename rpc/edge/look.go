@@ -2,8 +2,6 @@
 
 package edge
 
-import "time"
-
 // Bucket is what is known of one key's bucket, without taking from it.
 type Bucket struct {
 	// Rule is the pattern that matches the key; empty if none does.
@@ -22,17 +20,4 @@ type Bucket struct {
 
 	// Fallback: the decider has not answered, and the rule's fallback rules.
 	Fallback bool
-}
-
-// Looker shows buckets. Implementations are safe for concurrent use.
-type Looker interface {
-	// Look tells about key's bucket; false if nothing limits the key or
-	// nothing of it is allowed, because no rule matches it. It changes
-	// nothing.
-	Look(key string) (Bucket, bool)
-
-	// MaxWait is the longest that an event of another program may wait for
-	// tokens of key: the max_wait of its rule, or, if it has none, its max_debt
-	// and at least DefaultMaxWait.
-	MaxWait(key string) time.Duration
 }

@@ -168,6 +168,18 @@ func (st *State) setPlain(listened bool) {
 	}
 }
 
+// Elsewhere reports whether a decision may wait for an answer from elsewhere. A bucket
+// that is asked for each event is, and so is one that asks for what it does not have.
+func (st *State) Elsewhere() bool {
+	return slices.ContainsFunc(st.parts(), func(p *report.Subject) bool {
+		switch p.Part().(type) {
+		case *remote.Stage, *remote.Auto:
+			return true
+		}
+		return false
+	})
+}
+
 // find is the part of st under an algorithm; nil if there is none.
 func (st *State) find(algorithm string) *report.Subject {
 	for _, p := range st.parts() {

@@ -53,13 +53,12 @@ func (a *API) charge(w http.ResponseWriter, r *http.Request) {
 		a.refuse(w, badBody, "max_wait_ms is for what has not happened yet")
 		return
 	}
-	d := a.buckets.Charge(*q.Key, q.cost())
-	a.metrics.decided(&d)
+	d := a.decide(r.Context(), q, edge.Charge)
 	if !d.OK {
 		a.deny(w, q, &d, nil)
 		return
 	}
-	setRateLimit(w.Header(), d.Policy, d.Limit, d.Burst, d.Left)
+	edge.SetRateLimit(w.Header(), &d)
 	answer := charged{Cost: q.cost()}
 	answer.Limit, answer.Burst, answer.Remaining = bucketOf(d.Policy, d.Limit, d.Burst, d.Left)
 	a.sendJSON(w, answer)
@@ -71,18 +70,13 @@ func (a *API) reserve(w http.ResponseWriter, r *http.Request) {
 	if q == nil {
 		return
 	}
-	d := edge.Decision{Reason: edge.InvalidCost}
-	settle := func(int64) {}
-	if n := q.cost(); n >= 1 {
-		d, settle = a.buckets.Reserve(r.Context(), *q.Key, n, a.longest(q))
-	}
-	a.metrics.decided(&d)
-	setRateLimit(w.Header(), d.Policy, d.Limit, d.Burst, d.Left)
+	d := a.decide(r.Context(), q, edge.Hold)
+	edge.SetRateLimit(w.Header(), &d)
 	if !d.OK {
 		a.deny(w, q, &d, nil)
 		return
 	}
-	a.sendJSON(w, reserved{a.result(q, &d, 0), a.reserved.add(time.Now(), settle)})
+	a.sendJSON(w, reserved{a.result(q, &d, 0), a.reserved.add(time.Now(), d.Held)})
 }
 
 // settle says what it did cost.
@@ -100,13 +94,13 @@ func (a *API) settle(w http.ResponseWriter, r *http.Request) {
 		a.refuse(w, badBody, "%v", err)
 		return
 	}
-	settle := a.reserved.take(*q.Reservation)
-	if settle == nil {
+	held := a.reserved.take(*q.Reservation)
+	if held == nil {
 		a.metrics.unknown.Inc(1)
 		a.refuse(w, noReserve, "%s", noReserve.advice)
 		return
 	}
-	settle(*q.Cost)
+	a.engine.Decide(r.Context(), edge.Ask{Kind: edge.Settle, Held: held, Cost: *q.Cost})
 	a.metrics.settled.Inc(1)
 	a.sendJSON(w, q)
 }

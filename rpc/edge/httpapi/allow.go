@@ -55,8 +55,8 @@ func (a *API) allow(w http.ResponseWriter, r *http.Request) {
 }
 
 func (a *API) allowOne(w http.ResponseWriter, r *http.Request, q *ask) {
-	d := a.decide(r.Context(), q)
-	setRateLimit(w.Header(), d.Policy, d.Limit, d.Burst, d.Left)
+	d := a.decide(r.Context(), q, edge.Take)
+	edge.SetRateLimit(w.Header(), &d)
 	if !d.OK {
 		a.deny(w, q, &d, nil)
 		return
@@ -68,8 +68,7 @@ func (a *API) allowOne(w http.ResponseWriter, r *http.Request, q *ask) {
 // allowEach decides each by itself.
 func (a *API) allowEach(w http.ResponseWriter, r *http.Request, qs []ask) {
 	all := results{Allowed: true, Results: make([]result, len(qs))}
-	for i := range qs {
-		d := a.decide(r.Context(), &qs[i])
+	for i, d := range a.decideAll(r.Context(), qs, edge.Take) {
 		all.Allowed = all.Allowed && d.OK
 		all.Results[i] = a.result(&qs[i], &d, a.retryAfter(d.RetryAfter))
 	}
@@ -79,20 +78,25 @@ func (a *API) allowEach(w http.ResponseWriter, r *http.Request, qs []ask) {
 // allowAll gives back what it took when one is refused.
 func (a *API) allowAll(w http.ResponseWriter, r *http.Request, qs []ask) {
 	all := results{Allowed: true, Results: make([]result, len(qs))}
-	cancels := make([]func(), 0, len(qs))
-	for i := range qs {
-		d, cancel := a.hold(r.Context(), &qs[i])
-		if !d.OK {
-			for _, cancel := range cancels {
-				cancel()
-			}
-			a.deny(w, &qs[i], &d, &i)
+	decisions := a.decideAll(r.Context(), qs, edge.Hold)
+	for i := range decisions {
+		if d := &decisions[i]; !d.OK {
+			a.release(decisions)
+			a.deny(w, &qs[i], d, &i)
 			return
 		}
-		cancels = append(cancels, cancel)
-		all.Results[i] = a.result(&qs[i], &d, 0)
+		all.Results[i] = a.result(&qs[i], &decisions[i], 0)
 	}
 	a.sendJSON(w, all)
+}
+
+// release gives back what is held.
+func (a *API) release(decisions []edge.Decision) {
+	for i := range decisions {
+		if held := decisions[i].Held; held != nil {
+			a.engine.Decide(context.Background(), edge.Ask{Kind: edge.Release, Held: held})
+		}
+	}
 }
 
 // deny answers that q was refused, which is that of index i if not nil.
@@ -100,15 +104,15 @@ func (a *API) deny(w http.ResponseWriter, q *ask, d *edge.Decision, i *int) {
 	k := kindOf(d.Reason)
 	later := a.retryAfter(d.RetryAfter)
 	setRetryAfter(w.Header(), later)
-	a.sendProblem(w, k.status, refusal{problem: k.problem(a.advice(k, q, d)), result: a.result(q, d, later), Index: i})
+	a.sendProblem(w, k.status, refusal{problem: k.problem(advice(k, q, d)), result: a.result(q, d, later), Index: i})
 }
 
 // advice is what the program can do about a problem of kind k with q.
-func (a *API) advice(k *kind, q *ask, d *edge.Decision) string {
+func advice(k *kind, q *ask, d *edge.Decision) string {
 	if k != limited {
 		return k.advice
 	}
-	most := a.buckets.MaxWait(*q.Key)
+	most := d.Policy.MaxWait
 	switch {
 	case d.Policy.Known && d.Policy.Limit == 0:
 		return "The limit of the key is 0: nothing is allowed until the rule changes."
@@ -120,24 +124,33 @@ func (a *API) advice(k *kind, q *ask, d *edge.Decision) string {
 	return "Try again after Retry-After, or ask with a larger max_wait_ms."
 }
 
-// decide takes what q asks for.
-func (a *API) decide(ctx context.Context, q *ask) edge.Decision {
-	d := edge.Decision{Reason: edge.InvalidCost}
-	if n := q.cost(); n >= 1 {
-		d = a.buckets.Decide(ctx, *q.Key, n, a.longest(q))
-	}
+// decide has the engine decide about q.
+func (a *API) decide(ctx context.Context, q *ask, kind edge.Kind) edge.Decision {
+	d := a.engine.Decide(ctx, q.as(kind))
 	a.metrics.decided(&d)
 	return d
 }
 
-// hold is decide, and can give back.
-func (a *API) hold(ctx context.Context, q *ask) (d edge.Decision, cancel func()) {
-	d = edge.Decision{Reason: edge.InvalidCost}
-	if n := q.cost(); n >= 1 {
-		d, cancel = a.buckets.Hold(ctx, *q.Key, n, a.longest(q))
+// decideAll has the engine decide about all of qs.
+func (a *API) decideAll(ctx context.Context, qs []ask, kind edge.Kind) []edge.Decision {
+	asks := make([]edge.Ask, len(qs))
+	for i := range qs {
+		asks[i] = qs[i].as(kind)
 	}
-	a.metrics.decided(&d)
-	return d, cancel
+	decisions := a.engine.DecideAll(ctx, asks)
+	for i := range decisions {
+		a.metrics.decided(&decisions[i])
+	}
+	return decisions
+}
+
+// as is q as the engine takes it. Nothing is free here: a cost below 1 is invalid.
+func (q *ask) as(kind edge.Kind) edge.Ask {
+	cost := q.cost()
+	if cost < 1 {
+		cost = -1
+	}
+	return edge.Ask{Kind: kind, Key: *q.Key, Cost: cost, Longest: q.longest()}
 }
 
 func (q *ask) cost() int64 {
@@ -145,16 +158,6 @@ func (q *ask) cost() int64 {
 		return 1
 	}
 	return *q.Cost
-}
-
-// longest is how long q's event may wait: as long as its program would, and as the
-// rule of its key lets other programs wait.
-func (a *API) longest(q *ask) time.Duration {
-	longest := q.longest()
-	if longest > edge.DefaultMaxWait { // below, the key's bucket knows its rule
-		longest = min(longest, a.buckets.MaxWait(*q.Key))
-	}
-	return longest
 }
 
 // longest is how long the program would wait.

@@ -3,9 +3,9 @@
 package httpapi
 
 import (
+	"context"
 	"math/rand/v2"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
@@ -23,12 +23,17 @@ const (
 	DefaultSettleWithin    = 10 * time.Minute
 )
 
-// Buckets is what an API asks: package limiter/buckets has it.
-// Implementations are safe for concurrent use.
-type Buckets interface {
-	edge.Holder
-	edge.Settler
-	edge.Looker
+// Engine is what an API asks: package limiter/engine has it. Implementations are safe
+// for concurrent use.
+type Engine interface {
+	edge.Engine
+
+	// DecideAll decides about asks, and returns a Decision for each, in their order.
+	DecideAll(ctx context.Context, asks []edge.Ask) []edge.Decision
+
+	// Look tells about key's bucket, and changes nothing. It returns false if
+	// nothing limits the key, or nothing of it is allowed because no rule matches it.
+	Look(key string) (edge.Bucket, bool)
 }
 
 // Options is the setup of an API. The zero Options is good.
@@ -64,20 +69,21 @@ type Options struct {
 
 // API is the http.Handler of all paths. Use New.
 type API struct {
-	buckets  Buckets
+	engine   Engine
 	maxBody  int64
 	maxBatch int
 	ready    func() bool
 	random   func() float64
 	metrics  metrics
 	reserved reservations
+	mux      *http.ServeMux
 }
 
 var _ http.Handler = (*API)(nil)
 
-// New returns an API that asks buckets.
-func New(buckets Buckets, o Options) *API {
-	a := &API{buckets: buckets, maxBody: o.MaxBody, maxBatch: o.MaxBatch, ready: o.Ready, random: o.Random}
+// New returns an API that asks engine.
+func New(engine Engine, o Options) *API {
+	a := &API{engine: engine, maxBody: o.MaxBody, maxBatch: o.MaxBatch, ready: o.Ready, random: o.Random}
 	if a.maxBody <= 0 {
 		a.maxBody = DefaultMaxBody
 	}
@@ -101,6 +107,7 @@ func New(buckets Buckets, o Options) *API {
 		o.Scope = tally.NoopScope
 	}
 	a.metrics = newMetrics(o.Scope)
+	a.mux = a.routes()
 	return a
 }
 
@@ -124,68 +131,60 @@ func NewServer(handler http.Handler) *http.Server {
 	}
 }
 
-// route is one path. One that ends in a slash is the beginning of a path.
-type route struct {
-	path    string
-	post    bool // else GET and HEAD
-	respond func(a *API, w http.ResponseWriter, r *http.Request)
-}
-
-func (to *route) matches(path string) bool {
-	if to.path[len(to.path)-1] == '/' {
-		return strings.HasPrefix(path, to.path)
+// posts are what answers at the paths that have POST.
+func posts(a *API) map[string]http.HandlerFunc {
+	return map[string]http.HandlerFunc{
+		"/v1/allow":   a.allow,
+		"/v1/charge":  a.charge,
+		"/v1/reserve": a.reserve,
+		"/v1/settle":  a.settle,
 	}
-	return path == to.path
 }
 
-var routes = []route{
-	{path: "/v1/allow", post: true, respond: (*API).allow},
-	{path: "/v1/charge", post: true, respond: (*API).charge},
-	{path: "/v1/reserve", post: true, respond: (*API).reserve},
-	{path: "/v1/settle", post: true, respond: (*API).settle},
-	{path: "/v1/keys/", respond: (*API).key},
-	{path: "/v1/openapi.json", respond: (*API).openAPI},
-	{path: "/v1/problems/", respond: (*API).problem},
-	{path: "/healthz", respond: (*API).live},
-	{path: "/livez", respond: (*API).live},
-	{path: "/readyz", respond: (*API).readiness},
+// gets are what answers at the paths that have GET and HEAD.
+func gets(a *API) map[string]http.HandlerFunc {
+	return map[string]http.HandlerFunc{
+		"/v1/openapi.json":    a.openAPI,
+		"/v1/problems/{name}": a.problem,
+		"/healthz":            a.live,
+		"/livez":              a.live,
+		"/readyz":             a.readiness,
+	}
 }
 
-// ServeHTTP implements http.Handler.
+// routes puts all paths but that of keys into a ServeMux.
+func (a *API) routes() *http.ServeMux {
+	mux := http.NewServeMux()
+	for path, respond := range posts(a) {
+		mux.HandleFunc("POST "+path, respond)
+		mux.HandleFunc(path, a.notAllowed("POST"))
+	}
+	for path, respond := range gets(a) {
+		mux.HandleFunc("GET "+path, respond)
+		mux.HandleFunc(path, a.notAllowed("GET, HEAD"))
+	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { a.refuse(w, notFound, "") })
+	return mux
+}
+
+// notAllowed answers that a path has other methods.
+func (a *API) notAllowed(methods string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Allow", methods)
+		a.refuse(w, notAllowed, "")
+	}
+}
+
+// ServeHTTP implements http.Handler. A ServeMux would clean keys of slashes and dots.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	path := r.URL.Path
-	for i := range routes {
-		to := &routes[i]
-		if !to.matches(path) {
-			continue
-		}
-		switch {
-		case to.post && r.Method != http.MethodPost:
-			w.Header().Set("Allow", "POST")
-			a.refuse(w, notAllowed, "")
-		case !to.post && r.Method != http.MethodGet && r.Method != http.MethodHead:
-			w.Header().Set("Allow", "GET, HEAD")
-			a.refuse(w, notAllowed, "")
-		default:
-			to.respond(a, w, r)
-		}
-		return
+	switch {
+	case !strings.HasPrefix(r.URL.Path, keysPath):
+		a.mux.ServeHTTP(w, r)
+	case r.Method == http.MethodGet || r.Method == http.MethodHead:
+		a.key(w, r)
+	default:
+		a.notAllowed("GET, HEAD")(w, r)
 	}
-	a.refuse(w, notFound, "")
-}
-
-// rest is what follows the beginning of a path, without its escapes. Slashes
-// may be in it, escaped or not.
-func rest(r *http.Request, beginning string) string {
-	after, ok := strings.CutPrefix(r.URL.EscapedPath(), beginning)
-	if !ok { // escapes in the beginning
-		return strings.TrimPrefix(r.URL.Path, beginning)
-	}
-	text, err := url.PathUnescape(after)
-	if err != nil {
-		return after
-	}
-	return text
 }
 
 func (a *API) live(w http.ResponseWriter, _ *http.Request) { a.text(w, http.StatusOK, "ok\n") }

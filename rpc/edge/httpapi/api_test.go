@@ -19,7 +19,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
-	"github.com/headgate/headgate/limiter/buckets"
+	"github.com/headgate/headgate/limiter/engine"
 	"github.com/headgate/headgate/rpc/edge"
 )
 
@@ -55,7 +55,7 @@ func newAPI(t testing.TB, o Options) *API {
 	if o.Random == nil {
 		o.Random = halfway
 	}
-	return New(buckets.Of(limiter.NewGroup(s, 1), func() *dynamicconfig.Snapshot { return s }), o)
+	return New(engine.New(limiter.NewGroup(s, 1), func() *dynamicconfig.Snapshot { return s }), o)
 }
 
 // call does one request, and checks the answer by the document.
@@ -196,7 +196,7 @@ func TestThePolicyIsTheRules(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a := New(buckets.Of(limiter.NewGroup(s, 4), func() *dynamicconfig.Snapshot { return s }), Options{})
+		a := New(engine.New(limiter.NewGroup(s, 4), func() *dynamicconfig.Snapshot { return s }), Options{})
 		for _, r := range []*http.Response{
 			call(t, a, "POST", "/v1/allow", `{"key": "k"}`),
 			call(t, a, "POST", "/v1/allow", `{"key": "k", "cost": 26}`),
@@ -455,7 +455,7 @@ func TestFieldsOfAnyNumbers(t *testing.T) {
 		for _, burst := range some {
 			for _, left := range some {
 				h := make(http.Header)
-				setRateLimit(h, edge.Policy{Known: left == 1, Limit: limit, Burst: burst}, limit, burst, left)
+				edge.SetRateLimit(h, &edge.Decision{Policy: edge.Policy{Known: left == 1, Limit: limit, Burst: burst}, Limit: limit, Burst: burst, Left: left})
 				for _, name := range []string{"RateLimit", "RateLimit-Policy"} {
 					v := h.Get(name)
 					if v == "" {
@@ -472,11 +472,11 @@ func TestFieldsOfAnyNumbers(t *testing.T) {
 
 // fixed answers everything with one decision.
 type fixed struct {
-	Buckets
+	Engine
 	d edge.Decision
 }
 
-func (f fixed) Decide(context.Context, string, int64, time.Duration) edge.Decision { return f.d }
+func (f fixed) Decide(context.Context, edge.Ask) edge.Decision { return f.d }
 
 func TestWhoDecidesIsAway(t *testing.T) {
 	for _, reason := range []edge.Reason{edge.Failed, edge.Reason(edge.Reasons)} {

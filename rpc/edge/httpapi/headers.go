@@ -9,15 +9,6 @@ import (
 	"github.com/headgate/headgate/rpc/edge"
 )
 
-// setRateLimit sets RateLimit-Policy and RateLimit for a bucket, if there is
-// one.
-func setRateLimit(h http.Header, p edge.Policy, limit, burst, left float64) {
-	policy, state := edge.RateLimit(p, limit, burst, left)
-	if policy != "" {
-		h["Ratelimit-Policy"], h["Ratelimit"] = []string{policy}, []string{state}
-	}
-}
-
 // retryAfter is d and a random part more of it; 0 stays 0.
 func (a *API) retryAfter(d time.Duration) time.Duration {
 	if d <= 0 {

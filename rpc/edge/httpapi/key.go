@@ -2,7 +2,13 @@
 
 package httpapi
 
-import "net/http"
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/headgate/headgate/rpc/edge"
+)
 
 // bucket is the body of GET /v1/keys/{key}.
 type bucket struct {
@@ -16,19 +22,36 @@ type bucket struct {
 	Fallback  bool     `json:"fallback"`
 }
 
+// keysPath is what a key stands behind.
+const keysPath = "/v1/keys/"
+
 func (a *API) key(w http.ResponseWriter, r *http.Request) {
-	key := rest(r, "/v1/keys/")
+	key := keyOf(r)
 	if key == "" {
 		a.refuse(w, invalidKey, "%s", invalidKey.advice)
 		return
 	}
-	b, ok := a.buckets.Look(key)
+	b, ok := a.engine.Look(key)
 	if !ok {
 		a.refuse(w, noBucket, "%s", noBucket.advice)
 		return
 	}
-	setRateLimit(w.Header(), b.Policy, b.Limit, b.Burst, b.Left)
+	edge.SetRateLimit(w.Header(), &edge.Decision{Policy: b.Policy, Limit: b.Limit, Burst: b.Burst, Left: b.Left})
 	body := bucket{Key: key, Rule: b.Rule, Algorithm: b.Algorithm, Live: b.Live, Fallback: b.Fallback}
 	body.Limit, body.Burst, body.Remaining = bucketOf(b.Policy, b.Limit, b.Burst, b.Left)
 	a.sendJSON(w, body)
+}
+
+// keyOf is the key that r's path names, without escapes. Slashes may be in it, escaped
+// or not.
+func keyOf(r *http.Request) string {
+	after, ok := strings.CutPrefix(r.URL.EscapedPath(), keysPath)
+	if !ok { // escapes before the key
+		return strings.TrimPrefix(r.URL.Path, keysPath)
+	}
+	key, err := url.PathUnescape(after)
+	if err != nil {
+		return after
+	}
+	return key
 }

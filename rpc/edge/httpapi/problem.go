@@ -88,7 +88,7 @@ func (a *API) sendProblem(w http.ResponseWriter, status int, p any) {
 
 // problem says what a kind of problem is.
 func (a *API) problem(w http.ResponseWriter, r *http.Request) {
-	name := rest(r, "/v1/problems/")
+	name := r.PathValue("name")
 	for _, k := range kinds {
 		if k.name == name {
 			a.text(w, http.StatusOK, k.title+"\n"+k.advice+"\n")

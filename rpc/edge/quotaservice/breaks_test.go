@@ -17,7 +17,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
-	"github.com/headgate/headgate/limiter/buckets"
+	"github.com/headgate/headgate/limiter/engine"
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc/edge"
 	"github.com/headgate/headgate/rpc/edge/quotaservice"
@@ -95,7 +95,7 @@ func TestNoGoroutineForEachBucket(t *testing.T) {
 // Readers of what is going on do not disturb those that ask: for -race.
 func TestLookingWhileOthersAsk(t *testing.T) {
 	group := limiter.NewGroup(snapshot(t, "namespaces: {a: {dynamic_bucket_template: {}}}"), 1)
-	b := buckets.Of(group, nil)
+	b := engine.New(group, nil)
 	client := serve(t, b)
 	var all sync.WaitGroup
 	for i := range 8 {
@@ -120,7 +120,7 @@ func TestLookingWhileOthersAsk(t *testing.T) {
 func TestAChangeOfConfigKeepsBuckets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		group := limiter.NewGroup(snapshot(t, one("size: 10, fill_rate: 10, max_debt_millis: 1")), 1)
-		client := serve(t, buckets.Of(group, nil))
+		client := serve(t, engine.New(group, nil))
 		take(t, client, 8)
 		group.Configure(snapshot(t, "namespaces: {a: {buckets: {b: {size: 10, fill_rate: 10, max_debt_millis: 1}, c: {}}}, d: {}}"))
 		if r := take(t, client, 3); r.Status != timeout {
@@ -139,7 +139,7 @@ func TestAChangeOfConfigKeepsBuckets(t *testing.T) {
 // silent says when it is asked, and decides nothing until its caller has gone.
 type silent struct{ asked chan<- bool }
 
-func (s silent) Decide(ctx context.Context, _ string, _ int64, _ time.Duration) edge.Decision {
+func (s silent) Decide(ctx context.Context, _ edge.Ask) edge.Decision {
 	s.asked <- true
 	<-ctx.Done()
 	return edge.Decision{Reason: edge.Failed}
@@ -165,7 +165,7 @@ func TestWhoDecidesElsewhereIsAway(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			client := serve(t, buckets.Of(limiter.NewGroup(s, 1, limiter.WithRemote("exact", away{})), nil))
+			client := serve(t, engine.New(limiter.NewGroup(s, 1, limiter.WithRemote("exact", away{})), nil))
 			began := time.Now()
 			if r := take(t, client, 1); r.Status != want {
 				t.Errorf("fallback %s: %v", fallback, r)
@@ -217,13 +217,13 @@ func TestReasonsBecomeStatuses(t *testing.T) {
 
 type fixed struct{ d edge.Decision }
 
-func (f fixed) Decide(context.Context, string, int64, time.Duration) edge.Decision { return f.d }
+func (f fixed) Decide(context.Context, edge.Ask) edge.Decision { return f.d }
 
 // asked notes how long the caller would wait.
 type asked struct{ longest time.Duration }
 
-func (a *asked) Decide(_ context.Context, _ string, _ int64, longest time.Duration) edge.Decision {
-	a.longest = longest
+func (a *asked) Decide(_ context.Context, q edge.Ask) edge.Decision {
+	a.longest = q.Longest
 	return edge.Decision{OK: true}
 }
 
@@ -253,7 +253,7 @@ func TestOverridesOfAnyNumber(t *testing.T) {
 func TestIdleBucketsLeaveAndComeBackFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		group := limiter.NewGroup(snapshot(t, "namespaces: {a: {max_dynamic_buckets: 1, dynamic_bucket_template: {size: 2, fill_rate: 2, max_idle_millis: 1000, max_debt_millis: 1}}}"), 1)
-		client := serve(t, buckets.Of(group, nil))
+		client := serve(t, engine.New(group, nil))
 		allow := func(name string) pb.AllowResponse_Status {
 			r, err := client.Allow(t.Context(), &pb.AllowRequest{Namespace: "a", BucketName: name, TokensRequested: 2})
 			if err != nil {
@@ -364,7 +364,7 @@ func TestCallersWaitForASecondUnlessTheRuleSays(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				server := quotaservice.NewServer(buckets.Of(limiter.NewGroup(s, 1), nil), quotaservice.ServerOptions{})
+				server := quotaservice.NewServer(engine.New(limiter.NewGroup(s, 1), nil), quotaservice.ServerOptions{})
 				last, refused := int64(0), 0
 				for range 1000 {
 					r, err := server.Allow(t.Context(), &pb.AllowRequest{Namespace: "a", BucketName: "b", MaxWaitMillisOverride: tc.override, MaxWaitTimeOverride: tc.override >= 0})
@@ -408,7 +408,7 @@ func TestALargestRequestIsUnboundedInJSON(t *testing.T) {
 
 func TestMetricsCountStatuses(t *testing.T) {
 	scope := tally.NewTestScope("", nil)
-	s := quotaservice.NewServer(buckets.Of(limiter.NewGroup(snapshot(t, one("size: 1, max_debt_millis: 1")), 1), nil), quotaservice.ServerOptions{Scope: scope})
+	s := quotaservice.NewServer(engine.New(limiter.NewGroup(snapshot(t, one("size: 1, max_debt_millis: 1")), 1), nil), quotaservice.ServerOptions{Scope: scope})
 	for _, name := range []string{"b", "b", "b", "c", ""} {
 		if _, err := s.Allow(t.Context(), &pb.AllowRequest{Namespace: "a", BucketName: name}); err != nil {
 			t.Fatal(err)
@@ -426,7 +426,7 @@ func TestMetricsCountStatuses(t *testing.T) {
 func FuzzAllow(f *testing.F) {
 	f.Add("a", "b", int64(1), int64(0), false)
 	f.Add("a", "", int64(math.MinInt64), int64(math.MaxInt64), true)
-	s := quotaservice.NewServer(buckets.Of(limiter.NewGroup(snapshot(f, "namespaces: {a: {max_dynamic_buckets: 3, dynamic_bucket_template: {}}}"), 1), nil), quotaservice.ServerOptions{})
+	s := quotaservice.NewServer(engine.New(limiter.NewGroup(snapshot(f, "namespaces: {a: {max_dynamic_buckets: 3, dynamic_bucket_template: {}}}"), 1), nil), quotaservice.ServerOptions{})
 	f.Fuzz(func(t *testing.T, namespace, bucket string, tokens, override int64, overridden bool) {
 		r, err := s.Allow(t.Context(), &pb.AllowRequest{Namespace: namespace, BucketName: bucket, TokensRequested: tokens, MaxWaitMillisOverride: override, MaxWaitTimeOverride: overridden})
 		if err != nil || r.WaitMillis < 0 || r.WaitMillis > 1000 || r.Status == ok && r.TokensGranted != tokens || r.Status != ok && (r.TokensGranted != 0 || r.WaitMillis != 0) {

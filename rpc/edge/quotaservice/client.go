@@ -47,7 +47,7 @@ type ClientOptions struct {
 }
 
 // Client asks a server of quotaservice's protocol for each event: it is an
-// edge.Buckets for a program without limits of its own. What the server does
+// edge.Engine for a program without limits of its own. What the server does
 // not answer, the fallback decides. After some failures the server is left
 // alone, until a probe shows that it is back. It is safe for concurrent use.
 //
@@ -55,7 +55,7 @@ type ClientOptions struct {
 // grant.
 type Client struct {
 	server   quotaservicepb.QuotaServiceClient
-	fallback edge.Buckets
+	fallback edge.Engine
 	timeout  time.Duration
 	breaker  *breaker.Breaker
 	began    time.Time // what the breaker's time counts from
@@ -63,10 +63,10 @@ type Client struct {
 	served, fellBack, timeouts, failures, opened tally.Counter
 }
 
-var _ edge.Buckets = (*Client)(nil)
+var _ edge.Engine = (*Client)(nil)
 
 // NewClient returns a Client that asks at conn, and fallback instead of it.
-func NewClient(conn grpc.ClientConnInterface, fallback edge.Buckets, o ClientOptions) (*Client, error) {
+func NewClient(conn grpc.ClientConnInterface, fallback edge.Engine, o ClientOptions) (*Client, error) {
 	if o.Timeout < 0 || o.Failures < 0 || o.Probe < 0 {
 		return nil, fmt.Errorf("quotaservice: timeout %v, %d failures, probe after %v: use 0 for the default, or more", o.Timeout, o.Failures, o.Probe)
 	}
@@ -98,11 +98,20 @@ func NewClient(conn grpc.ClientConnInterface, fallback edge.Buckets, o ClientOpt
 	}, nil
 }
 
-// Decide implements edge.Buckets. The key is `namespace:bucket`. The Decision
-// has no Limit, Burst, Left or RetryAfter: the protocol does not tell. An n of
-// 0 is granted and not asked for, as the protocol has no such question.
-func (c *Client) Decide(ctx context.Context, key string, n int64, longest time.Duration) edge.Decision {
-	namespace, bucket, ok := strings.Cut(key, ":")
+// Decide implements edge.Engine. The key is `namespace:bucket`. The Decision has no
+// Limit, Burst, Left or RetryAfter: the protocol does not tell. A cost of 0 is granted
+// and not asked for, as the protocol has no such question. It cannot give back or
+// charge either: what the server granted to a Hold stays taken, and a Charge has Failed.
+func (c *Client) Decide(ctx context.Context, a edge.Ask) edge.Decision {
+	switch a.Kind {
+	case edge.Take, edge.Hold:
+	case edge.Settle, edge.Release:
+		return c.fallback.Decide(ctx, a) // which may hold it
+	default:
+		return edge.Decision{Reason: edge.Failed}
+	}
+	n, longest := a.Cost, a.Longest
+	namespace, bucket, ok := strings.Cut(a.Key, ":")
 	switch {
 	case !ok || namespace == "" || bucket == "":
 		return edge.Decision{Reason: edge.InvalidKey}
@@ -113,7 +122,7 @@ func (c *Client) Decide(ctx context.Context, key string, n int64, longest time.D
 	}
 	call, ok := c.breaker.Begin(c.now())
 	if !ok {
-		return c.instead(ctx, key, n, longest)
+		return c.instead(ctx, a)
 	}
 	r := &quotaservicepb.AllowRequest{Namespace: namespace, BucketName: bucket, TokensRequested: n}
 	if longest != edge.AsLongAsTheRule {
@@ -139,16 +148,16 @@ func (c *Client) Decide(ctx context.Context, key string, n int64, longest time.D
 	if c.breaker.End(call, c.now(), breaker.Failure) == breaker.Opened {
 		c.opened.Inc(1)
 	}
-	return c.instead(ctx, key, n, longest)
+	return c.instead(ctx, a)
 }
 
 // now is the time for the breaker.
 func (c *Client) now() time.Duration { return time.Since(c.began) }
 
 // instead lets the fallback decide.
-func (c *Client) instead(ctx context.Context, key string, n int64, longest time.Duration) edge.Decision {
+func (c *Client) instead(ctx context.Context, a edge.Ask) edge.Decision {
 	c.fellBack.Inc(1)
-	return c.fallback.Decide(ctx, key, n, longest)
+	return c.fallback.Decide(ctx, a)
 }
 
 // decisionOf is what an answer says; false if it decides nothing.

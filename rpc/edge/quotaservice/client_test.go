@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/headgate/headgate/limiter"
-	"github.com/headgate/headgate/limiter/buckets"
+	"github.com/headgate/headgate/limiter/engine"
 	"github.com/headgate/headgate/rpc/edge"
 	"github.com/headgate/headgate/rpc/edge/quotaservice"
 	pb "github.com/headgate/headgate/rpc/edge/quotaservice/quotaservicepb"
@@ -52,7 +52,7 @@ func newClient(t *testing.T, w *wire, o quotaservice.ClientOptions) *quotaservic
 // A client of a real server is told what its limiters decide.
 func TestClientsHearWhatIsDecided(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := quotaservice.NewServer(buckets.Of(limiter.NewGroup(snapshot(t, "namespaces: {a: {max_dynamic_buckets: 1, dynamic_bucket_template: {size: 2, fill_rate: 1, max_tokens_per_request: 2}}}"), 1), nil), quotaservice.ServerOptions{})
+		server := quotaservice.NewServer(engine.New(limiter.NewGroup(snapshot(t, "namespaces: {a: {max_dynamic_buckets: 1, dynamic_bucket_template: {size: 2, fill_rate: 1, max_tokens_per_request: 2}}}"), 1), nil), quotaservice.ServerOptions{})
 		c := newClient(t, &wire{allow: server.Allow}, quotaservice.ClientOptions{})
 		for _, tc := range []struct {
 			key     string
@@ -74,12 +74,12 @@ func TestClientsHearWhatIsDecided(t *testing.T) {
 			{":x", 1, 0, edge.Decision{Reason: edge.InvalidKey}},
 			{"x:", 1, 0, edge.Decision{Reason: edge.InvalidKey}},
 		} {
-			if got := c.Decide(t.Context(), tc.key, tc.n, tc.longest); got != tc.want {
+			if got := c.Decide(t.Context(), edge.Ask{Key: tc.key, Cost: tc.n, Longest: tc.longest}); got != tc.want {
 				t.Errorf("%.10s %d: %+v, want %+v", tc.key, tc.n, got, tc.want)
 			}
 		}
 		time.Sleep(1001 * time.Millisecond)
-		if got := c.Decide(t.Context(), "a:b:c", 1, edge.AsLongAsTheRule); !got.OK || got.Wait != 999*time.Millisecond {
+		if got := c.Decide(t.Context(), edge.Ask{Key: "a:b:c", Cost: 1, Longest: edge.AsLongAsTheRule}); !got.OK || got.Wait != 999*time.Millisecond {
 			t.Errorf("%+v", got)
 		}
 	})
@@ -97,7 +97,7 @@ func TestClientsFallBackLeaveServersAloneAndComeBack(t *testing.T) {
 		decide := func(reason edge.Reason, took time.Duration) {
 			t.Helper()
 			began := time.Now()
-			if d := c.Decide(t.Context(), "a:b", 1, 0); !d.OK || d.Reason != reason || time.Since(began) != took {
+			if d := c.Decide(t.Context(), edge.Ask{Key: "a:b", Cost: 1}); !d.OK || d.Reason != reason || time.Since(began) != took {
 				t.Errorf("%+v after %v", d, time.Since(began))
 			}
 		}
@@ -141,7 +141,7 @@ func TestAnAnswerEndsARowOfFailures(t *testing.T) {
 	}}
 	c := newClient(t, w, quotaservice.ClientOptions{Failures: 2})
 	for range 10 {
-		c.Decide(t.Context(), "a:b", 1, 0)
+		c.Decide(t.Context(), edge.Ask{Key: "a:b", Cost: 1})
 	}
 	if w.asked != 10 {
 		t.Errorf("asked %d times", w.asked)
@@ -171,7 +171,7 @@ func TestNonsenseIsAFailureAndLeavingIsNot(t *testing.T) {
 		w := &wire{allow: allow}
 		c := newClient(t, w, quotaservice.ClientOptions{Failures: 2})
 		for range 5 {
-			if d := c.Decide(t.Context(), "a:b", 1, 0); d.Reason != edge.Soft {
+			if d := c.Decide(t.Context(), edge.Ask{Key: "a:b", Cost: 1}); d.Reason != edge.Soft {
 				t.Errorf("%s: %+v", name, d)
 			}
 		}
@@ -184,7 +184,7 @@ func TestNonsenseIsAFailureAndLeavingIsNot(t *testing.T) {
 	gone, leave := context.WithCancel(t.Context())
 	leave()
 	for range 5 {
-		if d := c.Decide(gone, "a:b", 1, 0); d.OK || d.Reason != edge.Failed {
+		if d := c.Decide(gone, edge.Ask{Key: "a:b", Cost: 1}); d.OK || d.Reason != edge.Failed {
 			t.Errorf("%+v", d)
 		}
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/headgate/headgate/dynamicconfig/quotaserviceconfig"
 	"github.com/headgate/headgate/internal/daemon"
 	"github.com/headgate/headgate/limiter"
-	"github.com/headgate/headgate/limiter/buckets"
+	"github.com/headgate/headgate/limiter/engine"
 	"github.com/headgate/headgate/rpc/edge"
 	"github.com/headgate/headgate/rpc/edge/quotaservice"
 	pb "github.com/headgate/headgate/rpc/edge/quotaservice/quotaservicepb"
@@ -57,10 +57,10 @@ func snapshot(t testing.TB, config string) *dynamicconfig.Snapshot {
 // serveGroup serves a lone host's limiters, over memory.
 func serveGroup(t testing.TB, config string) pb.QuotaServiceClient {
 	t.Helper()
-	return serve(t, buckets.Of(limiter.NewGroup(snapshot(t, config), 1), nil))
+	return serve(t, engine.New(limiter.NewGroup(snapshot(t, config), 1), nil))
 }
 
-func serve(t testing.TB, b edge.Buckets) pb.QuotaServiceClient {
+func serve(t testing.TB, b edge.Engine) pb.QuotaServiceClient {
 	t.Helper()
 	l := bufconn.Listen(1 << 20)
 	server := grpc.NewServer()

@@ -28,8 +28,7 @@ type ServerOptions struct {
 type Server struct {
 	quotaservicepb.UnimplementedQuotaServiceServer
 
-	buckets  edge.Buckets
-	looker   edge.Looker             // buckets, if it is one
+	engine   edge.Engine
 	requests [statuses]tally.Counter // by status
 }
 
@@ -37,11 +36,9 @@ var _ quotaservicepb.QuotaServiceServer = (*Server)(nil)
 
 const statuses = int(quotaservicepb.AllowResponse_REJECTED_SERVER_ERROR) + 1
 
-// NewServer returns a Server that asks buckets. If buckets is an edge.Looker, its
-// MaxWait bounds what callers ask to wait.
-func NewServer(buckets edge.Buckets, o ServerOptions) *Server {
-	s := &Server{buckets: buckets}
-	s.looker, _ = buckets.(edge.Looker)
+// NewServer returns a Server that asks engine.
+func NewServer(engine edge.Engine, o ServerOptions) *Server {
+	s := &Server{engine: engine}
 	if o.Scope == nil {
 		o.Scope = tally.NoopScope
 	}
@@ -71,26 +68,21 @@ func (s *Server) allow(ctx context.Context, r *quotaservicepb.AllowRequest) *quo
 	if namespace == "" || bucket == "" {
 		return &quotaservicepb.AllowResponse{Status: quotaservicepb.AllowResponse_REJECTED_INVALID_REQUEST}
 	}
-	key := bucketkey.Of(namespace, bucket)
-	d := s.buckets.Decide(ctx, key, max(r.GetTokensRequested(), 1), s.longest(r, key))
+	d := s.engine.Decide(ctx, edge.Ask{Key: bucketkey.Of(namespace, bucket), Cost: max(r.GetTokensRequested(), 1), Longest: longest(r)})
 	if !d.OK {
 		return &quotaservicepb.AllowResponse{Status: rejection(d.Reason)}
 	}
 	return &quotaservicepb.AllowResponse{TokensGranted: r.GetTokensRequested(), WaitMillis: d.Wait.Milliseconds()}
 }
 
-// longest is how long the caller would wait, if the bucket lets it. An override only
-// lowers what the bucket lets callers wait.
-func (s *Server) longest(r *quotaservicepb.AllowRequest, key string) time.Duration {
+// longest is how long the caller would wait. An override only lowers what the rule of
+// the bucket lets callers wait.
+func longest(r *quotaservicepb.AllowRequest) time.Duration {
 	if !r.GetMaxWaitTimeOverride() {
 		return edge.AsLongAsTheRule
 	}
 	const most = math.MaxInt64 / int64(time.Millisecond)
-	longest := time.Duration(min(max(r.GetMaxWaitMillisOverride(), 0), most)) * time.Millisecond
-	if s.looker != nil && longest > 0 {
-		longest = min(longest, s.looker.MaxWait(key))
-	}
-	return longest
+	return time.Duration(min(max(r.GetMaxWaitMillisOverride(), 0), most)) * time.Millisecond
 }
 
 // rejection is the status of a decision that is not OK.

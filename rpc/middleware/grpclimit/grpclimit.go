@@ -6,6 +6,7 @@ import (
 	"context"
 	"net/netip"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/uber-go/tally/v4"
@@ -50,9 +51,9 @@ type Limit struct {
 	o     Options
 }
 
-// New returns a Limit that asks buckets. The error says what is wrong with o.
-func New(buckets edge.Buckets, o Options) (*Limit, error) {
-	asker, err := asking.New(buckets, asking.Setup{
+// New returns a Limit that asks engine. The error says what is wrong with o.
+func New(engine edge.Engine, o Options) (*Limit, error) {
+	asker, err := asking.New(engine, asking.Setup{
 		Name: "grpclimit", Counter: "calls", Key: o.Key, MaxWait: o.MaxWait, Random: o.Random, Scope: o.Scope,
 	})
 	if err != nil {
@@ -95,8 +96,7 @@ func (l *Limit) StreamClient(ctx context.Context, desc *grpc.StreamDesc, conn *g
 
 // serve is nil if a call that has come in may go on.
 func (l *Limit) serve(ctx context.Context, method string, request any, trailer func(metadata.MD)) error {
-	md, _ := metadata.FromIncomingContext(ctx)
-	d, err := l.decide(ctx, source{ctx, &l.o, method, md}, request)
+	d, err := l.decide(ctx, source{ctx, &l.o, method, metadata.ValueFromIncomingContext}, request)
 	if err == nil && d.OK {
 		return nil
 	}
@@ -119,8 +119,7 @@ func pushBack(trailer func(metadata.MD), millis int64) {
 
 // call is nil if a call may go out.
 func (l *Limit) call(ctx context.Context, method string, request any) error {
-	md, _ := metadata.FromOutgoingContext(ctx)
-	d, err := l.decide(ctx, source{ctx, &l.o, method, md}, request)
+	d, err := l.decide(ctx, source{ctx, &l.o, method, outgoing}, request)
 	switch {
 	case err != nil:
 		return status.FromContextError(err).Err()
@@ -135,7 +134,12 @@ func (l *Limit) decide(ctx context.Context, of source, request any) (edge.Decisi
 	if l.o.Cost != nil {
 		cost = l.o.Cost(ctx, of.method, request)
 	}
-	return l.asker.Decide(ctx, of, cost)
+	s, _ := sources.Get().(*source) // nothing else is put there
+	*s = of
+	d, err := l.asker.Decide(ctx, s, cost)
+	*s = source{}
+	sources.Put(s)
+	return d, err
 }
 
 // refused is the error of a reason.
@@ -157,16 +161,25 @@ type source struct {
 	ctx    context.Context
 	o      *Options
 	method string
-	md     metadata.MD
+	values func(ctx context.Context, header string) []string
+}
+
+// sources keeps the memory of sources.
+var sources = sync.Pool{New: func() any { return new(source) }}
+
+// outgoing are the values of a header that a client sends.
+func outgoing(ctx context.Context, header string) []string {
+	md, _ := metadata.FromOutgoingContext(ctx)
+	return md.Get(header)
 }
 
 // Attribute implements keys.Source.
-func (s source) Attribute(name, arg string) string {
+func (s *source) Attribute(name, arg string) string {
 	switch name {
 	case "method", "path", "route":
 		return s.method
 	case "header":
-		if v := s.md.Get(arg); len(v) > 0 {
+		if v := s.values(s.ctx, arg); len(v) > 0 {
 			return v[0]
 		}
 	case "ip":

@@ -21,7 +21,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
 
-	"github.com/headgate/headgate/internal/buckettest"
+	"github.com/headgate/headgate/internal/enginetest"
 	"github.com/headgate/headgate/rpc/edge"
 	"github.com/headgate/headgate/rpc/middleware/grpclimit"
 	"github.com/headgate/headgate/rpc/middleware/internal/askingtest"
@@ -40,7 +40,7 @@ unmatched: deny
 `
 )
 
-func limit(t testing.TB, b edge.Buckets, o grpclimit.Options) *grpclimit.Limit {
+func limit(t testing.TB, b edge.Engine, o grpclimit.Options) *grpclimit.Limit {
 	t.Helper()
 	o.Random = func() float64 { return 0 }
 	l, err := grpclimit.New(b, o)
@@ -80,7 +80,7 @@ func serverOptions(l *grpclimit.Limit) []grpc.ServerOption {
 func TestServersRefuse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		scope := tally.NewTestScope("", nil)
-		client := serve(t, serverOptions(limit(t, buckettest.Of(t, limits), grpclimit.Options{Key: "{header:group}:{header:tenant}", Scope: scope})))
+		client := serve(t, serverOptions(limit(t, enginetest.Of(t, limits), grpclimit.Options{Key: "{header:group}:{header:tenant}", Scope: scope})))
 		for _, tc := range []struct {
 			group, tenant string
 			code          codes.Code
@@ -143,7 +143,7 @@ func TestRetriesArePushedBackOnlyByWhatIsKnown(t *testing.T) {
 
 func TestCallsWaitForTheirTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := buckettest.Of(t, limits)
+		b := enginetest.Of(t, limits)
 		client := serve(t, serverOptions(limit(t, b, grpclimit.Options{Key: "calls:x", MaxWait: time.Second})))
 		began := time.Now()
 		for i, want := range []time.Duration{0, 0, time.Second, 2 * time.Second} {
@@ -165,7 +165,7 @@ func TestCallsWaitForTheirTurn(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 		synctest.Wait()
-		if d := b.Decide(t.Context(), "calls:x", 0, 0); d.Left < 0.4 {
+		if d := b.Decide(t.Context(), edge.Ask{Key: "calls:x"}); d.Left < 0.4 {
 			t.Errorf("who left took its tokens along: %v are left", d.Left)
 		}
 	})
@@ -173,7 +173,7 @@ func TestCallsWaitForTheirTurn(t *testing.T) {
 
 func TestClientsRefuse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := limit(t, buckettest.Of(t, limits), grpclimit.Options{Key: "calls:{method}{{{header:x}}}"})
+		l := limit(t, enginetest.Of(t, limits), grpclimit.Options{Key: "calls:{method}{{{header:x}}}"})
 		client := serve(t, nil, grpc.WithUnaryInterceptor(l.UnaryClient), grpc.WithStreamInterceptor(l.StreamClient))
 		for i, want := range []codes.Code{codes.OK, codes.OK, codes.ResourceExhausted} {
 			if _, err := client.Check(t.Context(), &healthpb.HealthCheckRequest{}); status.Code(err) != want {
@@ -221,7 +221,7 @@ func TestAttributesAndReasons(t *testing.T) {
 
 func TestBadOptions(t *testing.T) {
 	for want, o := range map[string]grpclimit.Options{"has 0 bytes": {}, "a MaxWait of": {Key: "k", MaxWait: -1}} {
-		if _, err := grpclimit.New(buckettest.Of(t, limits), o); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := grpclimit.New(enginetest.Of(t, limits), o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}

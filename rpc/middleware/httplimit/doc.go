@@ -2,7 +2,7 @@
 
 // Package httplimit limits the requests that a net/http server takes.
 //
-//	limit, err := httplimit.New(buckets.Of(node.Group(), nil), httplimit.Options{
+//	limit, err := httplimit.New(engine.New(node.Group(), nil), httplimit.Options{
 //		Key: "api:{header:X-Tenant}:{ip/24}",
 //	})
 //	http.ListenAndServe(address, limit.Wrap(mux))

@@ -82,8 +82,8 @@ type Limit struct {
 	o     Options
 }
 
-// New returns a Limit that asks buckets. The error says what is wrong with o.
-func New(buckets edge.Buckets, o Options) (*Limit, error) {
+// New returns a Limit that asks engine. The error says what is wrong with o.
+func New(engine edge.Engine, o Options) (*Limit, error) {
 	if o.Throttle > Drop {
 		return nil, fmt.Errorf("httplimit: there is no Throttle %d", o.Throttle)
 	}
@@ -95,7 +95,7 @@ func New(buckets edge.Buckets, o Options) (*Limit, error) {
 	case longest == 0:
 		longest = DefaultMaxWait
 	}
-	asker, err := asking.New(buckets, asking.Setup{
+	asker, err := asking.New(engine, asking.Setup{
 		Name: "httplimit", Counter: "requests", Key: o.Key, MaxWait: longest, Random: o.Random, Scope: o.Scope,
 	})
 	if err != nil {
@@ -114,7 +114,7 @@ func (l *Limit) Wrap(next http.Handler) http.Handler {
 			// its shutdown, ends the context too.
 			answer(w, http.StatusServiceUnavailable, "The request ended before its turn came.", asking.Canceled)
 		case d.OK:
-			setRateLimit(w.Header(), &d)
+			edge.SetRateLimit(w.Header(), &d)
 			next.ServeHTTP(w, r)
 		case l.o.Throttle == Drop && d.Reason == edge.Limited:
 			// This is net/http's way to hang up, which it recovers from, and
@@ -133,14 +133,19 @@ func (l *Limit) decide(r *http.Request) (edge.Decision, error) {
 	if l.o.Cost != nil {
 		cost = l.o.Cost(r)
 	}
-	return l.asker.Decide(r.Context(), source{r, &l.o}, cost)
+	s, _ := sources.Get().(*source) // nothing else is put there
+	*s = source{r, &l.o}
+	d, err := l.asker.Decide(r.Context(), s, cost)
+	*s = source{}
+	sources.Put(s)
+	return d, err
 }
 
 // reject answers that a request is over its limit.
 func (l *Limit) reject(w http.ResponseWriter, d *edge.Decision) {
 	status, title := explain(d.Reason)
 	h := w.Header()
-	setRateLimit(h, d)
+	edge.SetRateLimit(h, d)
 	if later := l.asker.Later(d); later > 0 {
 		h.Set("Retry-After", edge.Seconds(later))
 	}
@@ -176,11 +181,5 @@ func explain(r edge.Reason) (status int, title string) {
 		return http.StatusBadRequest, "The request does not say who it is from."
 	default:
 		return http.StatusServiceUnavailable, "The limit could not be checked."
-	}
-}
-
-func setRateLimit(h http.Header, d *edge.Decision) {
-	if policy, state := edge.RateLimit(d.Policy, d.Limit, d.Burst, d.Left); policy != "" {
-		h["Ratelimit-Policy"], h["Ratelimit"] = []string{policy}, []string{state}
 	}
 }

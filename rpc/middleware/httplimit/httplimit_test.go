@@ -17,7 +17,7 @@ import (
 	"github.com/uber-go/tally/v4"
 	"go.uber.org/goleak"
 
-	"github.com/headgate/headgate/internal/buckettest"
+	"github.com/headgate/headgate/internal/enginetest"
 	"github.com/headgate/headgate/rpc/edge"
 	"github.com/headgate/headgate/rpc/middleware/httplimit"
 	"github.com/headgate/headgate/rpc/middleware/internal/askingtest"
@@ -33,7 +33,7 @@ limits:
 unmatched: deny
 `
 
-func wrap(t testing.TB, b edge.Buckets, o httplimit.Options) http.Handler {
+func wrap(t testing.TB, b edge.Engine, o httplimit.Options) http.Handler {
 	t.Helper()
 	o.Random = func() float64 { return 0 }
 	l, err := httplimit.New(b, o)
@@ -58,7 +58,7 @@ func tenant(name string) func(*http.Request) {
 func TestRejecting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		scope := tally.NewTestScope("", nil)
-		h := wrap(t, buckettest.Of(t, limits), httplimit.Options{Key: "{header:X-Group}:{header:X-Tenant}", Scope: scope})
+		h := wrap(t, enginetest.Of(t, limits), httplimit.Options{Key: "{header:X-Group}:{header:X-Tenant}", Scope: scope})
 		for _, tc := range []struct {
 			group, tenant string
 			status        int
@@ -92,7 +92,7 @@ func TestRejecting(t *testing.T) {
 
 func TestQueueing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := buckettest.Of(t, limits)
+		b := enginetest.Of(t, limits)
 		h := wrap(t, b, httplimit.Options{Key: "api:{header:X-Tenant}", Throttle: httplimit.Queue, MaxWait: 1500 * time.Millisecond})
 		began := time.Now()
 		for i, want := range []struct {
@@ -118,7 +118,7 @@ func TestQueueing(t *testing.T) {
 // be the server's own deadline or shutdown, and then the client reads an answer.
 func TestARequestThatEndsInTheQueueIsAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, scope := buckettest.Of(t, limits), tally.NewTestScope("", nil)
+		b, scope := enginetest.Of(t, limits), tally.NewTestScope("", nil)
 		h := wrap(t, b, httplimit.Options{Key: "api:{header:X-Tenant}", Throttle: httplimit.Queue, MaxWait: 1500 * time.Millisecond, Scope: scope})
 		ask(h, tenant("a"))
 		ask(h, tenant("a"))
@@ -128,7 +128,7 @@ func TestARequestThatEndsInTheQueueIsAnswered(t *testing.T) {
 		if w.Code != 503 || !strings.Contains(w.Body.String(), `"reason":"canceled"`) {
 			t.Errorf("%d %s", w.Code, w.Body)
 		}
-		if d := b.Decide(t.Context(), "api:a", 0, 0); d.Left < 0 {
+		if d := b.Decide(t.Context(), edge.Ask{Key: "api:a"}); d.Left < 0 {
 			t.Errorf("what it waited for was not given back: %v are left", d.Left)
 		}
 		for reason, want := range map[string]int64{"granted": 2, "canceled": 1} {
@@ -143,7 +143,7 @@ func TestARequestThatEndsInTheQueueIsAnswered(t *testing.T) {
 // turn that another could have.
 func TestARequestWithTooLittleTimeDoesNotQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := wrap(t, buckettest.Of(t, limits), httplimit.Options{Key: "api:{header:X-Tenant}", Throttle: httplimit.Queue, MaxWait: 1500 * time.Millisecond})
+		h := wrap(t, enginetest.Of(t, limits), httplimit.Options{Key: "api:{header:X-Tenant}", Throttle: httplimit.Queue, MaxWait: 1500 * time.Millisecond})
 		ask(h, tenant("a"))
 		ask(h, tenant("a"))
 		began := time.Now()
@@ -161,7 +161,7 @@ func TestARequestWithTooLittleTimeDoesNotQueue(t *testing.T) {
 
 // Over a real connection, as only that shows what the client sees.
 func TestDropping(t *testing.T) {
-	server := httptest.NewServer(wrap(t, buckettest.Of(t, limits), httplimit.Options{Key: "api:{header:X-Tenant}", Throttle: httplimit.Drop}))
+	server := httptest.NewServer(wrap(t, enginetest.Of(t, limits), httplimit.Options{Key: "api:{header:X-Tenant}", Throttle: httplimit.Drop}))
 	defer server.Close()
 	get := func() (int, error) {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, http.NoBody) // which is not tried again
@@ -300,7 +300,7 @@ func TestBadOptions(t *testing.T) {
 		"no Throttle 9": {Key: "k", Throttle: 9},
 		"a MaxWait of":  {Key: "k", MaxWait: -1},
 	} {
-		if _, err := httplimit.New(buckettest.Of(t, limits), o); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := httplimit.New(enginetest.Of(t, limits), o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}

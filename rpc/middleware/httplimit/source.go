@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync"
 )
 
 // source has the attributes of a request.
@@ -15,8 +16,11 @@ type source struct {
 	o *Options
 }
 
+// sources keeps the memory of sources.
+var sources = sync.Pool{New: func() any { return new(source) }}
+
 // Attribute implements keys.Source.
-func (s source) Attribute(name, arg string) string {
+func (s *source) Attribute(name, arg string) string {
 	switch name {
 	case "method":
 		return s.r.Method
@@ -49,7 +53,7 @@ func (s source) Attribute(name, arg string) string {
 // address is that of who calls: the connection's, or, if that is a trusted
 // proxy's, the last in X-Forwarded-For that is none. Those before it are only
 // what somebody says.
-func (s source) address() string {
+func (s *source) address() string {
 	text := s.r.RemoteAddr
 	at, err := parseAddress(text)
 	if err == nil {
@@ -88,7 +92,7 @@ func parseAddress(text string) (netip.Addr, error) {
 }
 
 // trusted reports whether a is one of a trusted proxy; the zero Addr is not.
-func (s source) trusted(a netip.Addr) bool {
+func (s *source) trusted(a netip.Addr) bool {
 	for _, p := range s.o.TrustedProxies {
 		if p.Contains(a.WithZone("")) {
 			return true
@@ -98,7 +102,7 @@ func (s source) trusted(a netip.Addr) bool {
 }
 
 // atUnixSocket reports whether the request came by a Unix socket.
-func (s source) atUnixSocket() bool {
+func (s *source) atUnixSocket() bool {
 	at, ok := s.r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	return ok && at.Network() == "unix"
 }

@@ -3,7 +3,7 @@
 // Package yarpclimit limits YARPC calls: those that a service takes, and those
 // that it makes.
 //
-//	limit, err := yarpclimit.New(buckets.Of(node.Group(), nil), yarpclimit.Options{Key: "calls:{user}:{method}"})
+//	limit, err := yarpclimit.New(engine.New(node.Group(), nil), yarpclimit.Options{Key: "calls:{user}:{method}"})
 //	dispatcher := yarpc.NewDispatcher(yarpc.Config{
 //		Name:               "orders",
 //		Inbounds:           inbounds,

@@ -15,7 +15,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
-	"github.com/headgate/headgate/limiter/buckets"
+	"github.com/headgate/headgate/limiter/engine"
 	"github.com/headgate/headgate/rpc/middleware/yarpclimit"
 )
 
@@ -26,7 +26,7 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	limit, err := yarpclimit.New(buckets.Of(limiter.NewGroup(limits, 1), nil), yarpclimit.Options{Key: "calls:{method}"})
+	limit, err := yarpclimit.New(engine.New(limiter.NewGroup(limits, 1), nil), yarpclimit.Options{Key: "calls:{method}"})
 	if err != nil {
 		panic(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/uber-go/tally/v4"
@@ -62,9 +63,9 @@ var (
 	_ middleware.StreamOutbound = (*Limit)(nil)
 )
 
-// New returns a Limit that asks buckets. The error says what is wrong with o.
-func New(buckets edge.Buckets, o Options) (*Limit, error) {
-	asker, err := asking.New(buckets, asking.Setup{
+// New returns a Limit that asks engine. The error says what is wrong with o.
+func New(engine edge.Engine, o Options) (*Limit, error) {
+	asker, err := asking.New(engine, asking.Setup{
 		Name: "yarpclimit", Counter: "calls", Key: o.Key, MaxWait: o.MaxWait, Random: o.Random, Scope: o.Scope,
 	})
 	switch {
@@ -138,7 +139,11 @@ func (l *Limit) ask(ctx context.Context, call *transport.RequestMeta) (later tim
 	if l.o.Cost != nil {
 		cost = l.o.Cost(ctx, call)
 	}
-	d, err := l.asker.Decide(ctx, source{ctx, &l.o, call}, cost)
+	s, _ := sources.Get().(*source) // nothing else is put there
+	*s = source{ctx, &l.o, call}
+	d, err := l.asker.Decide(ctx, s, cost)
+	*s = source{}
+	sources.Put(s)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return 0, yarpcerrors.DeadlineExceededErrorf("the call ended while it waited for its turn")
@@ -173,8 +178,11 @@ type source struct {
 	call *transport.RequestMeta
 }
 
+// sources keeps the memory of sources.
+var sources = sync.Pool{New: func() any { return new(source) }}
+
 // Attribute implements keys.Source.
-func (s source) Attribute(name, arg string) string {
+func (s *source) Attribute(name, arg string) string {
 	switch name {
 	case "method":
 		return s.call.Procedure

@@ -20,7 +20,7 @@ import (
 	"go.uber.org/yarpc/transport/http"
 	"go.uber.org/yarpc/yarpcerrors"
 
-	"github.com/headgate/headgate/internal/buckettest"
+	"github.com/headgate/headgate/internal/enginetest"
 	"github.com/headgate/headgate/internal/waittest"
 	"github.com/headgate/headgate/rpc/edge"
 	"github.com/headgate/headgate/rpc/middleware/internal/askingtest"
@@ -36,7 +36,7 @@ limits:
 unmatched: deny
 `
 
-func limit(t testing.TB, b edge.Buckets, o yarpclimit.Options) *yarpclimit.Limit {
+func limit(t testing.TB, b edge.Engine, o yarpclimit.Options) *yarpclimit.Limit {
 	t.Helper()
 	o.Random = func() float64 { return 0 }
 	l, err := yarpclimit.New(b, o)
@@ -138,7 +138,7 @@ func stream(ctx context.Context, config *transport.OutboundConfig, tenant string
 func TestServicesRefuse(t *testing.T) {
 	for _, procedure := range []string{"unary", "stream"} {
 		scope := tally.NewTestScope("", nil)
-		client := serve(t, limit(t, buckettest.Of(t, limits), yarpclimit.Options{Key: "calls:{header:tenant}", Scope: scope}), nil)
+		client := serve(t, limit(t, enginetest.Of(t, limits), yarpclimit.Options{Key: "calls:{header:tenant}", Scope: scope}), nil)
 		for i, tc := range []struct {
 			tenant string
 			code   yarpcerrors.Code
@@ -166,7 +166,7 @@ func TestServicesRefuse(t *testing.T) {
 // Nobody hears what became of a oneway call but the service itself.
 func TestServicesRefuseOnewayCalls(t *testing.T) {
 	scope := tally.NewTestScope("", nil)
-	client := serve(t, limit(t, buckettest.Of(t, limits), yarpclimit.Options{Key: "calls:{user}", Scope: scope}), nil)
+	client := serve(t, limit(t, enginetest.Of(t, limits), yarpclimit.Options{Key: "calls:{user}", Scope: scope}), nil)
 	for range 3 {
 		if code, _ := call(t, client, "oneway", ""); code != yarpcerrors.CodeOK {
 			t.Errorf("%v", code)
@@ -180,7 +180,7 @@ func TestServicesRefuseOnewayCalls(t *testing.T) {
 
 func TestCallersRefuse(t *testing.T) {
 	for _, procedure := range []string{"unary", "oneway", "stream"} {
-		client := serve(t, nil, limit(t, buckettest.Of(t, limits), yarpclimit.Options{Key: "calls:{path}"}))
+		client := serve(t, nil, limit(t, enginetest.Of(t, limits), yarpclimit.Options{Key: "calls:{path}"}))
 		for i, want := range []yarpcerrors.Code{yarpcerrors.CodeOK, yarpcerrors.CodeOK, yarpcerrors.CodeResourceExhausted} {
 			if code, _ := call(t, client, procedure, ""); code != want {
 				t.Errorf("%s %d: %v", procedure, i, code)
@@ -233,7 +233,7 @@ func TestAttributesAndReasons(t *testing.T) {
 
 func TestCallsWaitForTheirTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := limit(t, buckettest.Of(t, limits), yarpclimit.Options{Key: "calls:x", MaxWait: 2 * time.Hour})
+		l := limit(t, enginetest.Of(t, limits), yarpclimit.Options{Key: "calls:x", MaxWait: 2 * time.Hour})
 		began := time.Now()
 		for i, want := range []time.Duration{0, 0, time.Hour, 2 * time.Hour} {
 			if err := asked(t.Context(), l); err != nil || time.Since(began).Round(time.Second) != want {
@@ -258,7 +258,7 @@ func TestBadOptions(t *testing.T) {
 	for want, o := range map[string]yarpclimit.Options{
 		"has 0 bytes": {}, "a MaxWait of": {Key: "k", MaxWait: -1}, "than {ip}": {Key: "k:{ip/24}"},
 	} {
-		if _, err := yarpclimit.New(buckettest.Of(t, limits), o); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := yarpclimit.New(enginetest.Of(t, limits), o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}

@@ -39,6 +39,11 @@ type Forward struct {
 	// timeout should be longer.
 	Timeout func(key string) time.Duration
 
+	// MaxWait, when not nil, is the longest that a take of a key may wait for its
+	// tokens, whatever its caller says: callers would close a key without a bound.
+	// nil: the owner's rule alone bounds it.
+	MaxWait func(key string) time.Duration
+
 	// Others, when not nil, are the addresses of the other hosts with an edge,
 	// as the Taker's Peers know them. They serve Withdrawn, and are asked to
 	// undo what was not answered here. nil: that stays taken.
@@ -110,6 +115,7 @@ func (f *Forward) take(ctx context.Context, rows []usage.Take, took []usage.Took
 	var others sync.WaitGroup
 	for i := range rows {
 		rows[i].More, rows[i].Wants = 0, 0 // what is lent is the reporting host's
+		f.bound(&rows[i])
 		t.told.learn(now, &rows[i])
 		switch {
 		case t.Local != nil && t.Placement.Owner(rows[i].Key) == t.Self:
@@ -131,6 +137,16 @@ func beforeItsEnd(ctx context.Context) (context.Context, context.CancelFunc) {
 		return ctx, func() {}
 	}
 	return context.WithTimeout(ctx, until(deadline)*4/5)
+}
+
+// bound has take wait no longer than it may.
+func (f *Forward) bound(take *usage.Take) {
+	if f.MaxWait == nil || take.Longest == 0 {
+		return
+	}
+	if most := f.MaxWait(take.Key); take.Longest < 0 || take.Longest > most {
+		take.Longest = most
+	}
 }
 
 // timeout is how long to wait for the answer about key.

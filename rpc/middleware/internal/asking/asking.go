@@ -43,9 +43,9 @@ type Setup struct {
 // before its turn came.
 const Canceled = "canceled"
 
-// Asker asks Buckets about requests. Use New. It is safe for concurrent use.
+// Asker asks an Engine about requests. Use New. It is safe for concurrent use.
 type Asker struct {
-	buckets edge.Buckets
+	engine  edge.Engine
 	key     *keys.Template
 	maxWait time.Duration
 	random  func() float64
@@ -54,8 +54,8 @@ type Asker struct {
 	canceled tally.Counter // whose context ended before their turn came
 }
 
-// New returns an Asker of buckets. The error says what is wrong with s.
-func New(buckets edge.Buckets, s Setup) (*Asker, error) {
+// New returns an Asker of engine. The error says what is wrong with s.
+func New(engine edge.Engine, s Setup) (*Asker, error) {
 	key, err := keys.Parse(s.Key)
 	if err == nil && s.MaxWait < 0 {
 		err = fmt.Errorf("a MaxWait of %v: use 0 or more", s.MaxWait)
@@ -69,7 +69,7 @@ func New(buckets edge.Buckets, s Setup) (*Asker, error) {
 	if s.Scope == nil {
 		s.Scope = tally.NoopScope
 	}
-	a := &Asker{buckets: buckets, key: key, maxWait: s.MaxWait, random: s.Random}
+	a := &Asker{engine: engine, key: key, maxWait: s.MaxWait, random: s.Random}
 	scope := s.Scope.SubScope(s.Name)
 	counter := func(reason string) tally.Counter {
 		return scope.Tagged(map[string]string{"reason": reason}).Counter(s.Counter)
@@ -87,7 +87,7 @@ func (a *Asker) Uses(attribute string) bool { return a.key.Uses(attribute) }
 // Decide takes cost tokens for the request that of has the attributes of, and
 // waits for them if it may. The error is that of ctx, if it ended before.
 func (a *Asker) Decide(ctx context.Context, of keys.Source, cost int64) (edge.Decision, error) {
-	d, err := edge.Await(ctx, a.buckets, a.key.Key(of), cost, a.maxWait)
+	d, err := edge.Await(ctx, a.engine, edge.Ask{Key: a.key.Key(of), Cost: cost, Longest: a.maxWait, Own: true})
 	switch {
 	case err != nil:
 		a.canceled.Inc(1)

@@ -5,7 +5,6 @@ package askingtest
 
 import (
 	"context"
-	"time"
 
 	"github.com/headgate/headgate/rpc/edge"
 )
@@ -18,10 +17,10 @@ type Noting struct {
 	Cost     int64
 }
 
-var _ edge.Buckets = (*Noting)(nil)
+var _ edge.Engine = (*Noting)(nil)
 
-// Decide implements edge.Buckets.
-func (n *Noting) Decide(_ context.Context, key string, cost int64, _ time.Duration) edge.Decision {
-	n.Key, n.Cost = key, cost
+// Decide implements edge.Engine.
+func (n *Noting) Decide(_ context.Context, a edge.Ask) edge.Decision {
+	n.Key, n.Cost = a.Key, a.Cost
 	return n.Decision
 }

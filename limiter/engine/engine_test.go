@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package buckets
+package engine
 
 import (
-	"context"
 	"math"
 	"testing"
 	"testing/synctest"
@@ -26,18 +25,18 @@ limits:
 unmatched: deny
 `
 
-func of(t *testing.T, text string) Buckets {
+func of(t *testing.T, text string) *Engine {
 	t.Helper()
 	s, err := dynamicconfig.Parse("limits.yaml", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Of(limiter.NewGroup(s, 1), func() *dynamicconfig.Snapshot { return s })
+	return New(limiter.NewGroup(s, 1), func() *dynamicconfig.Snapshot { return s })
 }
 
 // known is the policy of a rule.
 func known(limit, burst float64) edge.Policy {
-	return edge.Policy{Known: true, Limit: limit, Burst: burst}
+	return edge.Policy{Known: true, Limit: limit, Burst: burst, MaxWait: time.Second}
 }
 
 func TestDecisionsAreTheLimiters(t *testing.T) {
@@ -56,7 +55,7 @@ func TestDecisionsAreTheLimiters(t *testing.T) {
 			{"a", 10, edge.AsLongAsTheRule, edge.Decision{Reason: edge.Limited, RetryAfter: 500 * time.Millisecond, Policy: known(10, 20), Limit: 10, Burst: 20, Left: -5}},
 			{"a", 21, 0, edge.Decision{Reason: edge.TooCostly, Policy: known(10, 20), Limit: 10, Burst: 20, Left: -5}},
 			{"a", math.MaxInt64, 0, edge.Decision{Reason: edge.TooCostly, Policy: known(10, 20), Limit: 10, Burst: 20, Left: -5}},
-			{"a", math.MinInt64, 0, edge.Decision{Reason: edge.InvalidCost, Policy: known(10, 20), Limit: 10, Burst: 20, Left: -5}},
+			{"a", math.MinInt64, 0, edge.Decision{Reason: edge.InvalidCost}},
 			{"a2", 1, 0, edge.Decision{Reason: edge.TooManyKeys}},
 			{"nobody", 1, 0, edge.Decision{Reason: edge.Unmatched}},
 			{"", 1, 0, edge.Decision{Reason: edge.InvalidKey}},
@@ -65,7 +64,7 @@ func TestDecisionsAreTheLimiters(t *testing.T) {
 			{"soft", 1, 0, edge.Decision{OK: true, Reason: edge.Soft, Policy: known(1, 1), Limit: 1, Burst: 1}},
 			{"free", 1e6, 0, edge.Decision{OK: true, Policy: known(1, 1), Limit: math.Inf(1), Burst: math.Inf(1), Left: math.Inf(1)}},
 		} {
-			if got := b.Decide(t.Context(), tc.key, tc.n, tc.longest); got != tc.want {
+			if got := b.Decide(t.Context(), edge.Ask{Key: tc.key, Cost: tc.n, Longest: tc.longest}); got != tc.want {
 				t.Errorf("%d of %q within %v: got %+v, want %+v", tc.n, tc.key, tc.longest, got, tc.want)
 			}
 		}
@@ -84,17 +83,19 @@ limits:
   - {key: none, limit: 10/s, burst: 1, max_wait: 0s}
   - {key: debt, limit: 10/s, burst: 1, max_debt: 2s}
 `)
-		for key, want := range map[string]time.Duration{"unsaid": time.Second, "wait": 3 * time.Second, "none": 0, "debt": 2 * time.Second, "unmatched": time.Second} {
-			if got := b.MaxWait(key); got != want {
-				t.Errorf("%s: %v, want %v", key, got, want)
-			}
-			if key == "unmatched" {
-				continue
-			}
+		for key, want := range map[string]time.Duration{"unsaid": time.Second, "wait": 3 * time.Second, "none": 0, "debt": 2 * time.Second} {
 			last := time.Duration(0)
-			for range 100 {
-				if d := b.Decide(t.Context(), key, 1, edge.AsLongAsTheRule); d.OK {
+			for longest := range 100 { // in hours
+				ask := edge.Ask{Key: key, Cost: 1, Longest: time.Duration(longest) * time.Hour}
+				if longest == 50 {
+					ask.Longest = edge.AsLongAsTheRule
+				}
+				d := b.Decide(t.Context(), ask)
+				if d.OK {
 					last = d.Wait
+				}
+				if d.Policy.MaxWait != want {
+					t.Errorf("%s: %v, want %v", key, d.Policy.MaxWait, want)
 				}
 			}
 			if last > want || last < want-200*time.Millisecond {
@@ -108,25 +109,19 @@ limits:
 // 32 bits.
 func TestLargeCostsAreNotCutShort(t *testing.T) {
 	const cost, burst = math.MaxInt32 + 1, 1e10
-	for _, ask := range []func(b Buckets) edge.Decision{
-		func(b Buckets) edge.Decision { return b.Decide(t.Context(), "large", cost, 0) },
-		func(b Buckets) edge.Decision { d, _ := b.Hold(t.Context(), "large", cost, 0); return d },
-		func(b Buckets) edge.Decision {
-			d, settle := b.Reserve(t.Context(), "large", cost, 0)
-			settle(cost)
-			return d
-		},
-	} {
+	for _, kind := range []edge.Kind{edge.Take, edge.Hold} {
 		synctest.Test(t, func(t *testing.T) {
 			b := of(t, "limits: [{key: large, limit: 1000/s, burst: 10000000000, algorithm: even}]")
 			want := edge.Decision{OK: true, Policy: known(1000, burst), Limit: 1000, Burst: burst, Left: burst - cost}
 			if math.MaxInt == math.MaxInt32 {
 				want = edge.Decision{Reason: edge.TooCostly, Policy: known(1000, burst), Limit: 1000, Burst: burst, Left: burst}
 			}
-			if got := ask(b); got != want {
+			got := b.Decide(t.Context(), edge.Ask{Kind: kind, Key: "large", Cost: cost})
+			b.Decide(t.Context(), edge.Ask{Kind: edge.Settle, Held: got.Held, Cost: cost})
+			if got.Held = nil; got != want {
 				t.Errorf("got %+v, want %+v", got, want)
 			}
-			if level := b.Decide(t.Context(), "large", 0, 0); level.Left != want.Left {
+			if level := b.Decide(t.Context(), edge.Ask{Key: "large"}); level.Left != want.Left {
 				t.Errorf("%v left, want %v", level.Left, want.Left)
 			}
 		})
@@ -151,36 +146,35 @@ func TestReasonsKeepTheirNames(t *testing.T) {
 func TestWhatIsHeldCanBeGivenBackOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := of(t, rules)
-		left := func() float64 { d := b.Decide(t.Context(), "a", 0, 0); return d.Left }
+		left := func() float64 { return b.Decide(t.Context(), edge.Ask{Key: "a"}).Left }
+		hold := func(n int64, longest time.Duration) edge.Decision {
+			return b.Decide(t.Context(), edge.Ask{Kind: edge.Hold, Key: "a", Cost: n, Longest: longest})
+		}
+		release := func(d edge.Decision) bool {
+			return b.Decide(t.Context(), edge.Ask{Kind: edge.Release, Held: d.Held}).OK
+		}
 		for range 3 {
-			d, cancel := b.Hold(context.Background(), "a", 15, 0)
-			if want := (edge.Decision{OK: true, Policy: known(10, 20), Limit: 10, Burst: 20, Left: 5}); d != want || left() != 5 {
+			d := hold(15, 0)
+			if want := (edge.Decision{OK: true, Policy: known(10, 20), Limit: 10, Burst: 20, Left: 5, Held: d.Held}); d != want || d.Held == nil || left() != 5 {
 				t.Fatalf("got %+v", d)
 			}
-			refused, nothing := b.Hold(context.Background(), "a", 6, 0)
+			refused := hold(6, 0)
 			if want := (edge.Decision{Reason: edge.Limited, RetryAfter: 100 * time.Millisecond, Policy: known(10, 20), Limit: 10, Burst: 20, Left: 5}); refused != want {
 				t.Fatalf("got %+v", refused)
 			}
-			nothing()
-			cancel()
-			cancel()
-			if left() != 20 {
+			if release(refused) || !release(d) || !release(d) || left() != 20 {
 				t.Fatalf("%v are left", left())
 			}
 		}
 		if st, _ := b.group.Inspect("a"); st.Shares[0].Allowed != 0 {
 			t.Errorf("%d count as used", st.Shares[0].Allowed)
 		}
-		d, cancel := b.Hold(context.Background(), "a", 20, 0)
-		if !d.OK {
-			t.Fatal(d)
+		first, second := hold(20, 0), hold(10, edge.AsLongAsTheRule)
+		if !first.OK || !second.OK || second.Wait != time.Second || second.Left != -10 {
+			t.Errorf("got %+v and %+v", first, second)
 		}
-		if d, cancel := b.Hold(context.Background(), "a", 10, edge.AsLongAsTheRule); !d.OK || d.Wait != time.Second || d.Left != -10 {
-			t.Errorf("got %+v", d)
-		} else {
-			cancel()
-		}
-		cancel()
+		release(second)
+		release(first)
 		if left() != 20 {
 			t.Errorf("%v are left", left())
 		}
@@ -199,17 +193,17 @@ func TestLookingChangesNothing(t *testing.T) {
 		full := edge.Bucket{Rule: "a*", Algorithm: "even", Policy: known(10, 20), Limit: 10, Burst: 20, Left: 20}
 		look("a", full)
 		look("a2", full) // and so a is not one too many
-		b.Decide(t.Context(), "a", 5, 0)
+		b.Decide(t.Context(), edge.Ask{Key: "a", Cost: 5})
 		look("a", edge.Bucket{Rule: "a*", Algorithm: "even", Policy: known(10, 20), Limit: 10, Burst: 20, Left: 15, Live: true})
-		b.Decide(t.Context(), "s:1", 5, 0)
+		b.Decide(t.Context(), edge.Ask{Key: "s:1", Cost: 5})
 		shared := edge.Bucket{Rule: "s:*", Algorithm: "even", Policy: known(10, 20), Limit: 10, Burst: 20, Left: 15, Live: true}
 		look("s:1", shared)
 		look("s:2", shared)
 		look("slots", edge.Bucket{Rule: "slots", Algorithm: "even", Policy: known(3, 3), Limit: 3, Burst: 3, Left: 3})
 		look("moved", edge.Bucket{Rule: "moved", Algorithm: "even", Policy: known(1, 1), Limit: 1, Burst: 1, Left: 1})
-		b.Decide(t.Context(), "moved", 1, 0)
+		b.Decide(t.Context(), edge.Ask{Key: "moved", Cost: 1})
 		look("moved", edge.Bucket{Rule: "moved", Algorithm: "even", Policy: known(1, 1), Limit: 1, Burst: 1, Left: 0, Live: true})
-		b.Decide(t.Context(), "nobody", 1, 0)
+		b.Decide(t.Context(), edge.Ask{Key: "nobody", Cost: 1})
 		look("nobody", edge.Bucket{})
 		look("", edge.Bucket{})
 	})
@@ -218,25 +212,25 @@ func TestLookingChangesNothing(t *testing.T) {
 func TestCostsThatAreKnownAfterwards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := of(t, rules)
-		left := func() float64 { d := b.Decide(t.Context(), "a", 0, 0); return d.Left }
-		d, settle := b.Reserve(t.Context(), "a", 15, 0)
-		if want := (edge.Decision{OK: true, Policy: known(10, 20), Limit: 10, Burst: 20, Left: 5}); d != want {
-			t.Errorf("got %+v", d)
+		left := func() float64 { d := b.Decide(t.Context(), edge.Ask{Key: "a"}); return d.Left }
+		d := b.Decide(t.Context(), edge.Ask{Kind: edge.Hold, Key: "a", Cost: 15})
+		for _, cost := range []int64{-1, 2, 0} { // an invalid one does nothing, and the last is too late
+			if got := b.Decide(t.Context(), edge.Ask{Kind: edge.Settle, Held: d.Held, Cost: cost}); got.OK != (cost >= 0) {
+				t.Errorf("settled at %d: %+v", cost, got)
+			}
 		}
-		settle(2)
-		settle(0) // which is too late
 		if left() != 18 {
 			t.Errorf("%v are left", left())
 		}
-		if d, want := b.Charge("a", 20), (edge.Decision{OK: true, Policy: known(10, 20), Limit: 10, Burst: 20, Left: -2}); d != want {
+		if d, want := b.Decide(t.Context(), edge.Ask{Kind: edge.Charge, Key: "a", Cost: 20}), (edge.Decision{OK: true, Policy: known(10, 20), Limit: 10, Burst: 20, Left: -2}); d != want {
 			t.Errorf("got %+v", d)
 		}
 		for key, want := range map[string]edge.Reason{"": edge.InvalidKey, "nobody": edge.Unmatched, "slots": edge.InFlight} {
-			if d := b.Charge(key, 1); d.OK || d.Reason != want {
+			if d := b.Decide(t.Context(), edge.Ask{Kind: edge.Charge, Key: key, Cost: 1}); d.OK || d.Reason != want {
 				t.Errorf("%q: %+v", key, d)
 			}
 		}
-		if d := b.Charge("a", 0); d.OK || d.Reason != edge.InvalidCost {
+		if d := b.Decide(t.Context(), edge.Ask{Kind: edge.Charge, Key: "a", Cost: 0}); d.OK || d.Reason != edge.InvalidCost {
 			t.Errorf("nothing: %+v", d)
 		}
 	})

@@ -2,42 +2,12 @@
 
 package edge
 
-import (
-	"context"
-	"math"
-	"time"
-)
+import "time"
 
-// AsLongAsTheRule is for callers that would wait as long as the rule of the
-// key lets them: see Looker's MaxWait.
-const AsLongAsTheRule time.Duration = math.MaxInt64
-
-// DefaultMaxWait is the longest wait of another program's event if the rule of
-// its key has neither max_wait nor max_debt. It is quotaservice's.
-const DefaultMaxWait = time.Second
-
-// Buckets decides about events. Implementations are safe for concurrent use.
-type Buckets interface {
-	// Decide takes n tokens of key if they are there within what the key's
-	// rule lets callers wait, and within longest; 0 is for callers that do
-	// not wait. It does not itself wait for tokens. ctx matters only where
-	// the rule lets another host decide.
-	Decide(ctx context.Context, key string, n int64, longest time.Duration) Decision
-}
-
-// Holder is a Buckets whose tokens can be given back.
-type Holder interface {
-	Buckets
-
-	// Hold is Decide. cancel gives the tokens back, as if they had never
-	// been taken; it does nothing when called again, or when the Decision
-	// is not OK. It is never nil.
-	Hold(ctx context.Context, key string, n int64, longest time.Duration) (d Decision, cancel func())
-}
-
-// Decision is what became of an event.
+// Decision is what became of an Ask.
 type Decision struct {
-	// OK: the event may happen, after Wait.
+	// OK: the event may happen, after Wait. Of a Settle, a Release and a Charge: it
+	// is done.
 	OK     bool
 	Reason Reason
 
@@ -56,8 +26,13 @@ type Decision struct {
 	// is limited.
 	Limit, Burst float64
 
-	// Left is what the bucket holds now; negative in debt.
+	// Left is what the bucket holds now; negative in debt. Of a Settle and a Release,
+	// it and what the key's rule says are not known.
 	Left float64
+
+	// Held names what a Hold took, for the Engine that took it. Only the first
+	// Settle or Release of it does anything. nil: nothing is held.
+	Held any
 }
 
 // Policy is the limit of a key over all hosts. A host's bucket is a part of it.
@@ -68,6 +43,9 @@ type Policy struct {
 	// Limit is in events/s, and Burst in events; of slots in flight both are
 	// their number.
 	Limit, Burst float64
+
+	// MaxWait is the longest that an event may wait for tokens.
+	MaxWait time.Duration
 }
 
 // Reason is why a Decision is what it is.

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/headgate/headgate/rpc/edge"
+)
+
+const (
+	// batchGoroutines is how many asks of one batch wait for owners at the same time,
+	// and maxGoroutines how many those of all batches. Beyond that, a batch waits for
+	// one answer after the other.
+	batchGoroutines = 256
+	maxGoroutines   = 4096
+)
+
+// DecideAll decides about asks, and returns a Decision for each, in their order. Asks
+// for one key are decided one after the other. Those that wait for the owners of
+// different keys wait at the same time, and share calls.
+func (e *Engine) DecideAll(ctx context.Context, asks []edge.Ask) []edge.Decision {
+	decisions := make([]edge.Decision, len(asks))
+	var waits chains
+	for i := range asks {
+		if a := &asks[i]; a.Kind <= edge.Hold && len(asks) > 1 && e.group.Elsewhere(a.Key) {
+			waits.add(i, a.Key)
+			continue
+		}
+		decisions[i] = e.Decide(ctx, asks[i])
+	}
+	e.each(len(waits.all), func(chain int) {
+		for _, i := range waits.all[chain] {
+			decisions[i] = e.Decide(ctx, asks[i])
+		}
+	})
+	return decisions
+}
+
+// chains are the indices of asks, by key. The zero chains is empty.
+type chains struct {
+	all [][]int
+	of  map[string]int
+}
+
+func (c *chains) add(i int, key string) {
+	at, ok := c.of[key]
+	if !ok {
+		if c.of == nil {
+			c.of = make(map[string]int)
+		}
+		at = len(c.all)
+		c.of[key] = at
+		c.all = append(c.all, nil)
+	}
+	c.all[at] = append(c.all[at], i)
+}
+
+// each calls f for all numbers below n, on this goroutine and on others.
+func (e *Engine) each(n int, f func(i int)) {
+	var next atomic.Int64
+	work := func() {
+		for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
+			f(int(i))
+		}
+	}
+	var others sync.WaitGroup
+	for range min(n, batchGoroutines) - 1 {
+		select {
+		case e.spare <- struct{}{}:
+			others.Go(func() {
+				defer func() { <-e.spare }()
+				work()
+			})
+			continue
+		default:
+		}
+		break
+	}
+	work()
+	others.Wait()
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/rpc/edge"
+)
+
+// Look tells about key's bucket, and changes nothing. It returns false if nothing
+// limits the key, or nothing of it is allowed because no rule matches it.
+func (e *Engine) Look(key string) (edge.Bucket, bool) {
+	var rule *dynamicconfig.Rule
+	if e.limits != nil {
+		rule, _ = e.limits().Match(key)
+	}
+	if status, ok := e.group.Inspect(key); ok && len(status.Shares) > 0 {
+		return live(rule, status), true
+	}
+	if rule == nil {
+		return edge.Bucket{}, false
+	}
+	if status, ok := e.group.Inspect(rule.Key); ok && rule.Shared && len(status.Shares) > 0 {
+		return live(rule, status), true
+	}
+	full := policy(rule)
+	return edge.Bucket{Rule: rule.Key, Algorithm: answering(rule), Policy: full, Limit: full.Limit, Burst: full.Burst, Left: full.Burst}, true
+}
+
+// live is the bucket of a key that is in use, and that rule matches, if not nil.
+func live(rule *dynamicconfig.Rule, s limiter.Status) edge.Bucket {
+	i := 0
+	if s.Mode == dynamicconfig.ModeNew || s.Mode == dynamicconfig.ModeNewShadowOld {
+		i = len(s.Shares) - 1
+	}
+	of := s.Shares[i]
+	return edge.Bucket{
+		Rule:      s.Rule,
+		Algorithm: of.Algorithm,
+		Policy:    policy(rule),
+		Limit:     events(of.Level.Limit),
+		Burst:     of.Level.Burst,
+		Left:      of.Level.Tokens,
+		Live:      true,
+		Fallback:  of.Fallback,
+	}
+}
+
+// answering is the algorithm that answers under rule.
+func answering(rule *dynamicconfig.Rule) string {
+	m := rule.Migration
+	switch {
+	case m == nil:
+		return rule.Algorithm
+	case m.Mode == dynamicconfig.ModeOld || m.Mode == dynamicconfig.ModeOldShadowNew:
+		return m.From
+	default:
+		return m.To
+	}
+}
