@@ -3,7 +3,7 @@
 // Package httpapi lets programs in any language ask for tokens over HTTP, in
 // JSON.
 //
-//	api := httpapi.New(buckets.Of(node.Group(), node.Limits().Current), httpapi.Options{})
+//	api := httpapi.New(engine.New(node.Group(), node.Limits().Current), httpapi.Options{})
 //	err := httpapi.NewServer(api).Serve(listener)
 //
 // and then

@@ -4,7 +4,7 @@
 // gRPC service quotaservice.QuotaService, be served by headgate.
 //
 //	server := grpc.NewServer()
-//	quotaservice.NewServer(buckets.Of(node.Group(), nil), quotaservice.ServerOptions{}).Register(server)
+//	quotaservice.NewServer(engine.New(node.Group(), nil), quotaservice.ServerOptions{}).Register(server)
 //	err := server.Serve(listener)
 //
 // A bucket is the key `namespace:bucket_name`, ruled as any other key. A colon in the
