@@ -787,6 +787,7 @@ func (m *model) charged(k *keyRef, n int64, calls int) {
 		}
 		return
 	}
+	n = min(n, int64(math.Ceil(m.rule.Burst+m.rule.MostDebt()))) // the rest does not count
 	k.used(algorithm, n)
 	k.parts[algorithm].charge(float64(n), &m.rule)
 	k.taken += float64(n)

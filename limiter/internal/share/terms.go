@@ -37,6 +37,13 @@ type Terms struct {
 // borrows is how far into the future waits and debts may take tokens.
 func (t *Terms) borrows() time.Duration { return max(t.Rule.MaxDebt, t.Rule.MaxWait, 0) }
 
+// counted is how much of a charge of n tokens counts. More would leave a full bucket of the
+// whole limit in no deeper debt, and an owner that averages what hosts use would take it for
+// load: one wrong charge would close the key until it is forgotten.
+func (t *Terms) counted(n int64) int64 {
+	return int64(min(float64(n), math.Ceil(t.Rule.Burst+t.Rule.MostDebt()), float64(bucket.MaxCost)))
+}
+
 // Level is the rate and the depth of a bucket.
 type Level struct {
 	Limit rate.Limit
