@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -152,15 +153,25 @@ func TestABoardTellsOfWhatChangesByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := NewBoard("a", slog.New(slog.DiscardHandler))
 		ctx := t.Context()
-		var rings []string
+		var mu sync.Mutex // protects told
+		var told []string
+		rings := func() []string {
+			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			return slices.Clone(told)
+		}
 		ended := make(chan error, 1)
 		go func() {
-			ended <- b.Watch(ctx, func(hosts []ringpop.Host) { rings = append(rings, View{Hosts: hosts}.ring()) })
+			ended <- b.Watch(ctx, func(hosts []ringpop.Host) {
+				mu.Lock()
+				defer mu.Unlock()
+				told = append(told, View{Hosts: hosts}.ring())
+			})
 		}()
 		b.Up(host("a"), false)
-		synctest.Wait()
-		if len(rings) != 0 {
-			t.Errorf("before it is ready: %v", rings)
+		if got := rings(); len(got) != 0 {
+			t.Errorf("before it is ready: %v", got)
 		}
 		b.Ready()
 		synctest.Wait()
@@ -171,19 +182,16 @@ func TestABoardTellsOfWhatChangesByItself(t *testing.T) {
 			synctest.Wait()
 		}
 		b.Up(host("b"), false)
-		synctest.Wait()
-		if got := len(rings); got != 7 || rings[6] != "a" {
-			t.Errorf("a host that comes and goes: %v", rings)
+		if got := rings(); len(got) != 7 || got[6] != "a" {
+			t.Errorf("a host that comes and goes: %v", got)
 		}
 		time.Sleep(DefaultDamping.First)
-		synctest.Wait()
-		if last := rings[len(rings)-1]; last != "a b" {
-			t.Errorf("after its wait: %v", rings)
+		if got := rings(); got[len(got)-1] != "a b" {
+			t.Errorf("after its wait: %v", got)
 		}
 		b.Keep([]string{"a"})
-		synctest.Wait()
-		if last := rings[len(rings)-1]; last != "a" || !slices.Equal(b.roster.Members(), []string{"a"}) {
-			t.Errorf("no longer listed: %v", rings)
+		if got := rings(); got[len(got)-1] != "a" || !slices.Equal(b.roster.Members(), []string{"a"}) {
+			t.Errorf("no longer listed: %v", got)
 		}
 	})
 }
