@@ -82,9 +82,9 @@ func (c *cluster) warm(d *door) {
 	time.Sleep(4 * interval)
 }
 
-// drain takes all that is there now, on all hosts, one by one.
-func (c *cluster) drain(d *door) (took int) {
-	for _, g := range c.groups(d) {
+// drain takes all that is there now, one by one.
+func drain(groups ...*limiter.Group) (took int) {
+	for _, g := range groups {
 		for range 10 * burst {
 			if !g.For(key).Allow() {
 				break

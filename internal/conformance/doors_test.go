@@ -162,7 +162,11 @@ func openQuotaservice(c *cluster) *door {
 			if err != nil {
 				c.t.Fatal(err)
 			}
-			return answer{ok: r.GetStatus() == quotaservicepb.AllowResponse_OK, wait: time.Duration(r.GetWaitMillis()) * time.Millisecond}
+			ok := r.GetStatus() == quotaservicepb.AllowResponse_OK
+			if granted := r.GetTokensGranted(); ok && granted != cost || !ok && granted != 0 {
+				c.t.Errorf("%v, and %d tokens of %d are granted", r.GetStatus(), granted, cost)
+			}
+			return answer{ok: ok, wait: time.Duration(r.GetWaitMillis()) * time.Millisecond}
 		},
 	}
 }

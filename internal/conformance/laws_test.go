@@ -59,7 +59,7 @@ func chargesAreOwed(t *testing.T, a *algorithm, c *cluster, d *door) {
 	arrive(a)
 	passed := 0
 	for time.Since(began) < 5*time.Second {
-		passed += c.drain(d)
+		passed += drain(c.groups(d)...)
 		time.Sleep(20 * time.Millisecond)
 		all := limit*time.Since(began).Seconds() + burst
 		paid := min(all, n)
@@ -137,12 +137,16 @@ func waitsAreBounded(t *testing.T, a *algorithm, c *cluster, d *door) {
 }
 
 // deadlinesBoundWaits: who cannot have a token before the deadline hears so at once, or at
-// the deadline at the latest, and takes none.
+// the deadline at the latest, and takes none. Neither does who leaves then.
 func deadlinesBoundWaits(t *testing.T, a *algorithm, c *cluster, d *door) {
 	const deadline = 3 * time.Millisecond // a token takes at least 10
-	c.drain(d)
-	for range 20 {
+	drain(d.group)
+	for i := range 20 {
 		ctx, cancel := context.WithTimeout(t.Context(), deadline)
+		if i%2 == 0 { // it does not say when it leaves
+			ctx, cancel = context.WithCancel(t.Context())
+			time.AfterFunc(deadline, cancel)
+		}
 		began := time.Now()
 		ok := d.waits(ctx)
 		cancel()
@@ -150,7 +154,7 @@ func deadlinesBoundWaits(t *testing.T, a *algorithm, c *cluster, d *door) {
 			t.Fatalf("a wait with %v to go ends after %v", deadline, spent)
 		}
 		if ok {
-			c.drain(d)
+			drain(d.group)
 		}
 	}
 	// Had they taken tokens, the key would be in debt for 200 ms and more.
