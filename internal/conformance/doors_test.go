@@ -27,6 +27,7 @@ import (
 	"github.com/headgate/headgate/rpc/edge/httpapi"
 	"github.com/headgate/headgate/rpc/edge/quotaservice"
 	"github.com/headgate/headgate/rpc/edge/quotaservice/quotaservicepb"
+	"github.com/headgate/headgate/rpc/middleware/grpclimit"
 	"github.com/headgate/headgate/rpc/middleware/httplimit"
 	"github.com/headgate/headgate/rpc/rpcgrpc"
 	"github.com/headgate/headgate/rpc/usage"
@@ -60,6 +61,13 @@ type door struct {
 	// rounds: left is a whole number, rounded down.
 	rounds bool
 
+	// queues: take returns when the wait is over.
+	queues bool
+
+	// cancels: what is held can be given back until its time comes, and not be settled
+	// for another cost.
+	cancels bool
+
 	// unbounded: longest is the program's own setting, which only max_wait bounds.
 	unbounded bool
 }
@@ -69,15 +77,36 @@ var doors = []struct {
 	name string
 	open func(c *cluster) *door
 }{
-	{"Go", openGo},
+	{"Go: Decide, Take, Charge", openGo},
+	{"Go: Allow, Reserve, Wait", openReserve},
 	{"HTTP", openHTTP},
 	{"Decider", openDecider},
 	{"quotaservice", openQuotaservice},
-	{"middleware", openMiddleware},
+	{"httplimit", openHTTPLimit},
+	{"grpclimit", openGRPCLimit},
 }
 
 // openGo is a program that links headgate.
 func openGo(c *cluster) *door { return inProcess(c.nodes[0].Group()) }
+
+// openReserve is a program that uses the methods of x/time/rate.
+func openReserve(c *cluster) *door {
+	of := c.nodes[0].For(key)
+	d := queues(c, func(ctx context.Context, cost int64, longest time.Duration) bool {
+		if longest <= 0 {
+			return of.AllowN(time.Now(), int(cost))
+		}
+		ctx, cancel := context.WithTimeout(ctx, longest)
+		defer cancel()
+		return of.WaitN(ctx, int(cost)) == nil
+	})
+	d.cancels = true
+	d.hold = func(cost int64) (answer, func(int64)) {
+		r := of.ReserveN(time.Now(), int(cost))
+		return answer{ok: r.OK(), wait: r.Delay()}, func(int64) { r.Cancel() }
+	}
+	return d
+}
 
 // inProcess is a program whose limiters are in group.
 func inProcess(group *limiter.Group) *door {
@@ -171,21 +200,51 @@ func openQuotaservice(c *cluster) *door {
 	}
 }
 
-// openMiddleware is a client of a server with httplimit, which queues requests. The
-// interceptors for gRPC and YARPC wait by the same code.
-func openMiddleware(c *cluster) *door {
-	limit, err := httplimit.New(engine.New(c.nodes[0].Group(), nil), httplimit.Options{Key: key, Throttle: httplimit.Queue, MaxWait: time.Hour})
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	handler := limit.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+// openHTTPLimit is a client of a server with httplimit.
+func openHTTPLimit(c *cluster) *door {
+	e := engine.New(c.nodes[0].Group(), nil)
+	next := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+	return queues(c, func(ctx context.Context, cost int64, longest time.Duration) bool {
+		o := httplimit.Options{Key: key, Throttle: httplimit.Queue, MaxWait: longest, Cost: func(*http.Request) int64 { return cost }}
+		if longest <= 0 {
+			o.Throttle, o.MaxWait = httplimit.Reject, 0
+		}
+		limit, err := httplimit.New(e, o)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		w := httptest.NewRecorder()
+		limit.Wrap(next).ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/", http.NoBody))
+		return w.Code == http.StatusNoContent
+	})
+}
+
+// openGRPCLimit is a client of a server with grpclimit. The interceptors for YARPC wait by
+// the same code.
+func openGRPCLimit(c *cluster) *door {
+	e := engine.New(c.nodes[0].Group(), nil)
+	return queues(c, func(ctx context.Context, cost int64, longest time.Duration) bool {
+		limit, err := grpclimit.New(e, grpclimit.Options{Key: key, MaxWait: longest, Cost: func(context.Context, string, any) int64 { return cost }})
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		_, err = limit.UnaryServer(ctx, nil, &grpc.UnaryServerInfo{FullMethod: "/s/m"}, func(context.Context, any) (any, error) { return nil, nil })
+		return err == nil
+	})
+}
+
+// queues is a door at which events wait: pass reports whether one passed, when it did.
+func queues(c *cluster, pass func(ctx context.Context, cost int64, longest time.Duration) bool) *door {
 	return &door{
-		group: c.nodes[0].Group(),
-		waits: func(ctx context.Context) bool {
-			w := httptest.NewRecorder()
-			handler.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/", http.NoBody))
-			return w.Code == http.StatusNoContent
+		group:     c.nodes[0].Group(),
+		unbounded: true,
+		queues:    true,
+		take: func(cost int64, longest time.Duration) answer {
+			began := time.Now()
+			ok := pass(context.Background(), cost, longest)
+			return answer{ok: ok, wait: time.Since(began)}
 		},
+		waits: func(ctx context.Context) bool { return pass(ctx, 1, time.Hour) },
 	}
 }
 
