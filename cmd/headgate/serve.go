@@ -28,6 +28,8 @@ var errBroken = errors.New("serve: the limits are broken; see above")
 func newServe() *cobra.Command {
 	var c daemon.Config
 	var l logging
+	var s settings
+	var check, printed bool
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve limits to programs in any language",
@@ -46,6 +48,10 @@ unreachable at any time, also at the start.
 
 With --redis, rules may say "algorithm: redis": their buckets are there. Its password is
 the first line of --redis-password-file, or HEADGATE_REDIS_PASSWORD in the environment.
+
+All settings may be in a file of YAML, --config, and in the environment: --tls-cert is
+tls_cert there, and HEADGATE_TLS_CERT here. The command line counts before the environment,
+and that before the file. The file is read at the start only.
 
 The limits are read again whenever the file changes; a broken file never replaces a good
 one. All deciders must have the same limits and the same list of members.
@@ -71,6 +77,13 @@ more, and then calls under way may take --drain to end. A second signal ends it 
   headgate serve --limits limits.yaml --redis 10.0.0.5:6379`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			s.flags = cmd.Flags()
+			if err := s.load(); err != nil {
+				return fmt.Errorf("serve: %w", err)
+			}
+			if printed {
+				return s.print(cmd.OutOrStdout())
+			}
 			if c.Limits == "" {
 				return errors.New("serve: --limits: name the file of limits")
 			}
@@ -78,10 +91,13 @@ more, and then calls under way may take --drain to end. A second signal ends it 
 			if err != nil {
 				return fmt.Errorf("serve: %w", err)
 			}
-			if len(c.Parent) == 0 && !cmd.Flags().Changed("parent-protocol") {
+			if len(c.Parent) == 0 && s.from["parent-protocol"] == "" {
 				c.ParentProtocol = "" // nobody is asked
 			}
 			redisFromEnvironment(&c.Redis)
+			if check {
+				return checkServe(cmd, c, log)
+			}
 			if salt := os.Getenv("HEADGATE_KEY_SALT"); salt != "" {
 				dynamicconfig.SaltKeys([]byte(salt))
 			}
@@ -89,6 +105,9 @@ more, and then calls under way may take --drain to end. A second signal ends it 
 		},
 	}
 	flags := cmd.Flags()
+	flags.StringVar(&s.file, "config", "", "`file` of YAML with any of these settings, as in tls_cert: edge.pem (default none)")
+	flags.BoolVar(&printed, "print-config", false, "print all settings and where each comes from, and end")
+	flags.BoolVar(&check, "check", false, "say what is wrong with the settings and the files that they name, and end")
 	flags.StringVar(&c.Limits, "limits", "", "file of limits (required)")
 	flags.StringVar(&c.Data, "data", "", "`directory` for a copy of the limits last in force, to start from while --limits is broken (default none)")
 	flags.StringVar(&c.Listen, "listen", "127.0.0.1:7933", "where to listen for other deciders; port 0 takes a free one")
@@ -156,6 +175,15 @@ func serve(ctx context.Context, c daemon.Config, log *slog.Logger, stdout, stder
 	}
 	log.Info("stopping")
 	return errors.Join(err, d.Stop(context.WithoutCancel(ctx)))
+}
+
+// checkServe says what is wrong with c and the files that it names. It opens no port.
+func checkServe(cmd *cobra.Command, c daemon.Config, log *slog.Logger) error {
+	var also []string
+	if len(c.Redis.Addresses) > 0 {
+		also = append(also, "redis")
+	}
+	return errors.Join(daemon.Check(c, log), checkLimits(cmd, []string{c.Limits}, also))
 }
 
 // endpoints has a line for each.

@@ -51,6 +51,17 @@ func newAccess(c Config, log *slog.Logger) (_ *access, err error) {
 	return a, nil
 }
 
+// Check returns what is wrong with c, and with the certificates and the policy that it
+// names. It does not look at the limits.
+func Check(c Config, log *slog.Logger) error {
+	if err := c.Validate(); err != nil {
+		return err
+	}
+	a, err := newAccess(c, log)
+	a.close()
+	return err
+}
+
 // maxPolicy bounds the file of the policy, in bytes.
 const maxPolicy = 1 << 20
 

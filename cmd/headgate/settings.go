@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/spf13/pflag"
+
+	"github.com/headgate/headgate/internal/filewatch"
+	"github.com/headgate/headgate/internal/spelling"
+)
+
+// maxSettings bounds the file of settings, in bytes.
+const maxSettings = 1 << 20
+
+// settings are the flags of a command that may also be in a file of YAML, and in the
+// environment. The flags are the only list of them: --tls-cert is tls_cert in the file,
+// and HEADGATE_TLS_CERT in the environment.
+type settings struct {
+	flags *pflag.FlagSet
+	file  string            // empty: none
+	from  map[string]string // the source of each flag's value, by its name; none: its default
+}
+
+// notSettings are the flags that only make sense on a command line.
+var notSettings = map[string]bool{"config": true, "print-config": true, "check": true, "help": true}
+
+// fieldOf is a flag's name in the file, and variableOf in the environment.
+func fieldOf(flag string) string { return strings.ReplaceAll(flag, "-", "_") }
+
+func variableOf(flag string) string { return "HEADGATE_" + strings.ToUpper(fieldOf(flag)) }
+
+// each calls f for each setting, by its name.
+func (s *settings) each(f func(flag *pflag.Flag)) {
+	s.flags.VisitAll(func(flag *pflag.Flag) {
+		if !notSettings[flag.Name] {
+			f(flag)
+		}
+	})
+}
+
+// load sets the flags that the command line does not, from the environment, or else from
+// the file. The error has a line for each mistake.
+func (s *settings) load() error {
+	s.from = make(map[string]string)
+	s.each(func(flag *pflag.Flag) {
+		if flag.Changed {
+			s.from[flag.Name] = "the command line"
+		}
+	})
+	var errs []error
+	s.each(func(flag *pflag.Flag) {
+		name := variableOf(flag.Name)
+		text, ok := os.LookupEnv(name)
+		if !ok || s.from[flag.Name] != "" {
+			return
+		}
+		s.from[flag.Name] = name
+		if err := put(flag, text); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", name, err))
+		}
+	})
+	if s.file != "" {
+		errs = append(errs, s.read()...)
+	}
+	return errors.Join(errs...)
+}
+
+// read takes in the file.
+func (s *settings) read() (errs []error) {
+	text, err := filewatch.Read(s.file, maxSettings)
+	switch {
+	case err != nil:
+		return []error{fmt.Errorf("--config: %w", err)}
+	case len(text) > maxSettings:
+		return []error{fmt.Errorf("--config: %s has more than %d bytes", s.file, maxSettings)}
+	}
+	parsed, err := parser.ParseBytes(text, 0)
+	if err != nil {
+		return []error{fmt.Errorf("%s: %w", s.file, err)}
+	}
+	for i, document := range parsed.Docs {
+		if i > 0 {
+			return append(errs, fmt.Errorf("%s: there is more than one document: write one", s.file))
+		}
+		errs = append(errs, s.fields(document.Body)...)
+	}
+	return errs
+}
+
+// fields takes in the fields of the file's only mapping.
+func (s *settings) fields(body ast.Node) (errs []error) {
+	var fields []*ast.MappingValueNode
+	switch n := body.(type) {
+	case nil, *ast.NullNode, *ast.CommentGroupNode:
+	case *ast.MappingNode:
+		fields = n.Values
+	case *ast.MappingValueNode:
+		fields = []*ast.MappingValueNode{n}
+	default:
+		return []error{fmt.Errorf("%s: write fields, as in edge: 127.0.0.1:7934", s.file)}
+	}
+	var names []string
+	s.each(func(flag *pflag.Flag) { names = append(names, fieldOf(flag.Name)) })
+	for _, field := range fields {
+		name := field.Key.GetToken().Value
+		flag := s.flags.Lookup(strings.ReplaceAll(name, "_", "-"))
+		var err error
+		switch {
+		case flag == nil || notSettings[flag.Name] || fieldOf(flag.Name) != name:
+			err = errors.New("there is no such field")
+			if near := spelling.Nearest(name, names); near != "" {
+				err = fmt.Errorf("there is no such field: did you mean %s?", near)
+			}
+		case s.from[flag.Name] != "":
+			continue
+		default:
+			s.from[flag.Name] = fmt.Sprintf("%s:%d", s.file, field.Key.GetToken().Position.Line)
+			err = set(flag, field.Value)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s:%d: %s: %w", s.file, field.Key.GetToken().Position.Line, name, err))
+		}
+	}
+	return errs
+}
+
+// set gives flag the value that stands in a file.
+func set(flag *pflag.Flag, value ast.Node) error {
+	switch value.(type) {
+	case *ast.SequenceNode:
+		list, ok := flag.Value.(pflag.SliceValue)
+		if !ok {
+			return errors.New("write one value, and no list")
+		}
+		var all []string
+		if err := yaml.NodeToValue(value, &all); err != nil {
+			return errors.New("write a list of texts")
+		}
+		return list.Replace(all)
+	case *ast.MappingNode, *ast.MappingValueNode, *ast.NullNode, *ast.AnchorNode, *ast.AliasNode, *ast.TagNode:
+		return errors.New("write a value, or a list of values")
+	}
+	return put(flag, value.GetToken().Value)
+}
+
+// put gives flag the value of a text.
+func put(flag *pflag.Flag, text string) error {
+	err := flag.Value.Set(text)
+	if err == nil {
+		return nil
+	}
+	switch flag.Value.Type() {
+	case "int":
+		return fmt.Errorf("%q: write a whole number, as in 100", text)
+	case "bool":
+		return fmt.Errorf("%q: write true or false", text)
+	case "duration":
+		return fmt.Errorf("%q: write a time, as in 5s", text)
+	}
+	return fmt.Errorf("%q: %w", text, err)
+}
+
+// print writes all settings as a file has them, with where each comes from.
+func (s *settings) print(w io.Writer) (err error) {
+	s.each(func(flag *pflag.Flag) {
+		if err != nil {
+			return
+		}
+		var value any = flag.Value.String()
+		if list, ok := flag.Value.(pflag.SliceValue); ok {
+			value = list.GetSlice()
+		}
+		text, failed := yaml.MarshalWithOptions(value, yaml.Flow(true), yaml.JSON())
+		if err = failed; err != nil {
+			return
+		}
+		from := "default"
+		if at := s.from[flag.Name]; at != "" {
+			from = "from " + at
+		}
+		_, err = fmt.Fprintf(w, "%s: %s  # %s\n", fieldOf(flag.Name), strings.TrimSpace(string(text)), from)
+	})
+	return err
+}

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"github.com/headgate/headgate/internal/markers"
+)
+
+var update = flag.Bool("update", false, "write the table of settings in docs/config.md anew")
+
+// executed runs a command in this process.
+func executed(t *testing.T, args ...string) (out string, err error) {
+	t.Helper()
+	root := newRoot()
+	var stdout, stderr bytes.Buffer
+	root.SetOut(&stdout)
+	root.SetErr(&stderr)
+	root.SetArgs(args)
+	err = root.ExecuteContext(context.Background())
+	return stdout.String(), err
+}
+
+func inFile(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestTheCommandLineCountsBeforeTheEnvironmentAndThatBeforeTheFile(t *testing.T) {
+	file := inFile(t, "headgate.yaml", `
+limits: limits.yaml
+edge: 127.0.0.1:1
+http: 127.0.0.1:1
+admin: 127.0.0.1:1
+max_connections: 12
+drain: 3s
+redis_tls: true
+unix_mode: 0600
+members: [127.0.0.1:1, "127.0.0.1:2"]
+`)
+	t.Setenv("HEADGATE_HTTP", "127.0.0.1:2")
+	t.Setenv("HEADGATE_EDGE", "127.0.0.1:2")
+	t.Setenv("HEADGATE_SEEDS", "127.0.0.1:3,127.0.0.1:4")
+	out, err := executed(t, "serve", "--config", file, "--edge", "127.0.0.1:3", "--print-config")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`edge: "127.0.0.1:3"  # from the command line`,
+		`http: "127.0.0.1:2"  # from HEADGATE_HTTP`,
+		`admin: "127.0.0.1:1"  # from ` + file + ":5",
+		`max_connections: "12"  # from ` + file + ":6",
+		`drain: "3s"`, `redis_tls: "true"`, `unix_mode: "0600"`,
+		`members: ["127.0.0.1:1", "127.0.0.1:2"]`, `seeds: ["127.0.0.1:3", "127.0.0.1:4"]`,
+		`lame_duck: "5s"  # default`,
+	} {
+		if !strings.Contains(out, want+"\n") && !strings.Contains(out, want+"  #") {
+			t.Errorf("there is no %s in\n%s", want, out)
+		}
+	}
+	for _, name := range []string{"HTTP", "EDGE", "SEEDS"} {
+		if err := os.Unsetenv("HEADGATE_" + name); err != nil { // Setenv brings it back
+			t.Fatal(err)
+		}
+	}
+	again, err := executed(t, "serve", "--config", inFile(t, "printed.yaml", out), "--print-config")
+	if values := withoutSources(again); err != nil || values != withoutSources(out) {
+		t.Errorf("what is printed does not mean the same: %v\n%s", err, again)
+	}
+}
+
+// withoutSources is printed settings without their sources.
+func withoutSources(printed string) (values string) {
+	for line := range strings.Lines(printed) {
+		value, _, _ := strings.Cut(line, "  #")
+		values += value + "\n"
+	}
+	return values
+}
+
+func TestMistakesInSettings(t *testing.T) {
+	for text, want := range map[string][]string{
+		"edgee: x\nmax_connections: many\ndrain: long\nredis_tls: maybe": {
+			":1: edgee: there is no such field: did you mean edge?", `:2: max_connections: "many": write a whole number`,
+			`:3: drain: "long": write a time`, `:4: redis_tls: "maybe": write true or false`,
+		},
+		"edge: [a]\nmembers: {a: b}\nadmin:\nconfig: x\nmax-connections: 1": {
+			":1: edge: write one value", ":2: members: write a value", ":3: admin: write a value", ":4: config: there is no such field", ":5: max-connections: there is no such field",
+		},
+		"edge: a\nedge: b":   {"already defined"},
+		"- edge":             {"write fields"},
+		"edge: a\n---\nx: y": {"more than one document"},
+		"edge: [":            {"headgate.yaml"},
+	} {
+		_, err := executed(t, "serve", "--config", inFile(t, "headgate.yaml", text), "--print-config")
+		for _, want := range want {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%q: %v does not say %s", text, err, want)
+			}
+		}
+	}
+	if _, err := executed(t, "serve", "--config", "nowhere.yaml", "--print-config"); err == nil || !strings.Contains(err.Error(), "nowhere.yaml") {
+		t.Error(err)
+	}
+}
+
+func TestSettingsAreChecked(t *testing.T) {
+	limits := inFile(t, "limits.yaml", "limits: [{key: a, limit: 1/s}]")
+	good := inFile(t, "headgate.yaml", fmt.Sprintf("limits: %q", limits))
+	if out, err := executed(t, "serve", "--config", good, "--check"); err != nil || !strings.Contains(out, "good") {
+		t.Errorf("%s, %v", out, err)
+	}
+	for want, args := range map[string][]string{
+		"go together":  {"--tls-cert", "x"},
+		"no such file": {"--policy", "nowhere"},
+		"1 of 1 files": {"--limits", inFile(t, "limits.yaml", "limits: [{key: a}]")},
+	} {
+		if _, err := executed(t, append([]string{"serve", "--config", good, "--check"}, args...)...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v does not say %s", args, err, want)
+		}
+	}
+}
+
+// TestTheDocsHaveAllSettings compares the table in docs/config.md with the flags.
+func TestTheDocsHaveAllSettings(t *testing.T) {
+	const page = "../../docs/config.md"
+	var b strings.Builder
+	b.WriteString("| field | environment | meaning | default |\n|---|---|---|---|\n")
+	s := settings{flags: newServe().Flags()}
+	s.each(func(f *pflag.Flag) {
+		value := f.DefValue
+		if value == "" || value == "[]" || value == "0s" || value == "false" {
+			value = ""
+		} else {
+			value = "`" + value + "`"
+		}
+		usage := strings.ReplaceAll(strings.ReplaceAll(f.Usage, "`", ""), "|", "\\|")
+		fmt.Fprintf(&b, "| `%s` | `%s` | %s | %s |\n", fieldOf(f.Name), variableOf(f.Name), usage, value)
+	})
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, err := markers.Replace(string(text), "settings", "table", b.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	switch {
+	case next == string(text):
+	case *update:
+		if err := os.WriteFile(page, []byte(next), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	default:
+		t.Error("docs/config.md has other settings: look at the difference after go test ./cmd/headgate -run Settings -update")
+	}
+}
