@@ -106,25 +106,57 @@ func WithListen(l net.Listener) Option { return func(o *options) { o.own.Listene
 // reports under. So each holder of a certificate can report in any host's name.
 func WithTLS(config *tls.Config) Option {
 	return func(o *options) {
-		if config == nil || len(config.Certificates) == 0 && config.GetCertificate == nil && config.GetConfigForClient == nil {
-			o.fail("headgate: TLS needs a certificate of this host")
+		server, ok := o.secured(config)
+		if ok {
+			o.own.Server.TLS, o.own.Client.TLS = server, config.Clone()
+		}
+	}
+}
+
+// WithRotatingTLS is WithTLS for certificates and authorities that change: current is
+// called for each connection, on both sides, by several goroutines at once. Connections
+// that are open stay.
+func WithRotatingTLS(current func() *tls.Config) Option {
+	return func(o *options) {
+		if _, ok := o.secured(current()); !ok {
 			return
 		}
-		if config.InsecureSkipVerify && config.VerifyConnection == nil && config.VerifyPeerCertificate == nil {
-			o.fail("headgate: TLS with InsecureSkipVerify trusts any host that answers: remove it, or set VerifyConnection")
+		o.own.Server.TLS = &tls.Config{
+			MinVersion:         tls.VersionTLS12,
+			GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return serverSide(current()), nil },
 		}
-		server := config.Clone()
-		if server.ClientAuth == tls.NoClientCert {
-			server.ClientAuth = tls.RequireAndVerifyClientCert
-		}
-		if server.ClientCAs == nil {
-			server.ClientCAs = server.RootCAs
-		}
-		if server.ClientCAs == nil && server.GetConfigForClient == nil && server.ClientAuth >= tls.VerifyClientCertIfGiven {
-			o.fail("headgate: mutual TLS needs the authority of the hosts' certificates: set RootCAs or ClientCAs")
-		}
-		o.own.Server.TLS, o.own.Client.TLS = server, config.Clone()
+		o.own.Client.RotatingTLS = current
 	}
+}
+
+// secured returns the server's side of config; false after what is wrong with it was
+// noted.
+func (o *options) secured(config *tls.Config) (server *tls.Config, ok bool) {
+	if config == nil || len(config.Certificates) == 0 && config.GetCertificate == nil && config.GetConfigForClient == nil {
+		o.fail("headgate: TLS needs a certificate of this host")
+		return nil, false
+	}
+	before := len(o.errs)
+	if config.InsecureSkipVerify && config.VerifyConnection == nil && config.VerifyPeerCertificate == nil {
+		o.fail("headgate: TLS with InsecureSkipVerify trusts any host that answers: remove it, or set VerifyConnection")
+	}
+	server = serverSide(config)
+	if server.ClientCAs == nil && server.GetConfigForClient == nil && server.ClientAuth >= tls.VerifyClientCertIfGiven {
+		o.fail("headgate: mutual TLS needs the authority of the hosts' certificates: set RootCAs or ClientCAs")
+	}
+	return server, len(o.errs) == before
+}
+
+// serverSide is config for a host that is called: mutual, unless it says otherwise.
+func serverSide(config *tls.Config) *tls.Config {
+	server := config.Clone()
+	if server.ClientAuth == tls.NoClientCert {
+		server.ClientAuth = tls.RequireAndVerifyClientCert
+	}
+	if server.ClientCAs == nil {
+		server.ClientCAs = server.RootCAs
+	}
+	return server
 }
 
 // WithTransport has the Node reach other hosts by t, and not by a listener and

@@ -779,6 +779,7 @@ func (m *model) charged(k *keyRef, n int64, calls int) {
 		return
 	}
 	k.acted = true
+	n = int64(min(float64(n), math.Ceil(m.rule.Burst+m.rule.MostDebt()))) // nobody owes more
 	k.spent += float64(n)
 	if m.shadowed(k, n); m.sides[0].remote.bucket(k.name).calls > calls {
 		k.owed += float64(n)

@@ -4,12 +4,15 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"text/tabwriter"
 	"time"
 
@@ -23,6 +26,7 @@ const maxCluster = 64 << 20
 
 func newCluster() *cobra.Command {
 	var admin string
+	var files adminTLS
 	var asJSON bool
 	var timeout time.Duration
 	cmd := &cobra.Command{
@@ -41,7 +45,11 @@ went too often, and waits. observer: it owns no keys on purpose.`,
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
-			cluster, err := askCluster(ctx, admin)
+			client, scheme, err := files.client()
+			if err != nil {
+				return fmt.Errorf("cluster: %w", err)
+			}
+			cluster, err := askCluster(ctx, client, scheme+"://"+admin+"/cluster")
 			if err != nil {
 				return fmt.Errorf("cluster: ask the decider at %s: %w", admin, err)
 			}
@@ -54,17 +62,49 @@ went too often, and waits. observer: it owns no keys on purpose.`,
 		},
 	}
 	cmd.Flags().StringVar(&admin, "admin", "", "where a decider serves its operators, `host:port` (required)")
+	cmd.Flags().StringVar(&files.ca, "ca", "", "`file` with the authority of the decider's --admin-cert (default plain text)")
+	cmd.Flags().StringVar(&files.cert, "cert", "", "`file` with an operator's certificate, if the decider has --admin-client-ca")
+	cmd.Flags().StringVar(&files.key, "key", "", "`file` with the key of --cert")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "how long to wait for the answer")
 	return cmd
 }
 
-func askCluster(ctx context.Context, address string) (c daemon.Cluster, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/cluster", nil)
+// adminTLS are files of who asks a decider at its --admin address.
+type adminTLS struct{ ca, cert, key string }
+
+// client is what asks, and the scheme of its URLs.
+func (f adminTLS) client() (client *http.Client, scheme string, err error) {
+	if f == (adminTLS{}) {
+		return http.DefaultClient, "http", nil
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if f.ca != "" {
+		text, err := os.ReadFile(f.ca)
+		if err != nil {
+			return nil, "", err
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(text) {
+			return nil, "", fmt.Errorf("%s has no certificate in PEM", f.ca)
+		}
+	}
+	if f.cert != "" || f.key != "" {
+		own, err := tls.LoadX509KeyPair(f.cert, f.key)
+		if err != nil {
+			return nil, "", fmt.Errorf("--cert and --key: %w", err)
+		}
+		config.Certificates = []tls.Certificate{own}
+	}
+	return &http.Client{Transport: &http.Transport{TLSClientConfig: config}}, "https", nil
+}
+
+func askCluster(ctx context.Context, client *http.Client, url string) (c daemon.Cluster, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return c, err
 	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := client.Do(request)
 	if err != nil {
 		return c, err
 	}

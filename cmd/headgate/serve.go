@@ -36,8 +36,9 @@ other at --listen. Programs in any language talk gRPC to any of them at --edge: 
 client is package limiter/client; health checks and reflection are there too. They talk
 HTTP and JSON at --http, if that is set: GET /v1/openapi.json describes it. --unix serves
 both to the programs of this machine, by the permissions of a file. --admin has metrics,
-health and profiles for operators, who need no permission: choose who can reach it. With
---tls-cert and --tls-key the edge and HTTP speak TLS; the Unix socket and --admin do not.
+health and profiles for operators. With --tls-cert and --tls-key the edge and HTTP speak
+TLS, with --admin-cert the address for operators, and with --cluster-cert the deciders
+among each other. The Unix socket does not.
 
 With --parent, this cluster is part of a larger one: keys whose rule says "parent: true"
 share what the cluster above leases to it. The cluster above may be
@@ -113,6 +114,13 @@ more, and then calls under way may take --drain to end. A second signal ends it 
 	flags.StringVar(&c.TLS.Cert, "tls-cert", "", "`file` with the certificate of the edge and of HTTP, followed as it changes (default plain text)")
 	flags.StringVar(&c.TLS.Key, "tls-key", "", "`file` with the key of --tls-cert")
 	flags.StringVar(&c.TLS.ClientCA, "tls-client-ca", "", "`file` with authorities, one of which must have signed programs' certificates (default they need none)")
+	flags.StringVar(&c.AdminTLS.Cert, "admin-cert", "", "`file` with the certificate of --admin, followed as it changes (default plain text)")
+	flags.StringVar(&c.AdminTLS.Key, "admin-key", "", "`file` with the key of --admin-cert")
+	flags.StringVar(&c.AdminTLS.ClientCA, "admin-client-ca", "", "`file` with authorities, one of which must have signed operators' certificates (default they need none)")
+	flags.StringVar(&c.ClusterTLS.Cert, "cluster-cert", "", "`file` with this decider's certificate at --listen, which it also shows to others, followed as it changes (default plain text)")
+	flags.StringVar(&c.ClusterTLS.Key, "cluster-key", "", "`file` with the key of --cluster-cert")
+	flags.StringVar(&c.ClusterTLS.CA, "cluster-ca", "", "`file` with the authorities of all deciders' certificates")
+	flags.StringVar(&c.ClusterTLS.Name, "cluster-name", "", "a DNS `name` that all deciders' certificates have (default each has the address at which others dial it)")
 	redisFlags(cmd, &c.Redis)
 	flags.IntVar(&c.MaxConnections, "max-connections", daemon.DefaultMaxConnections, "connections to each of the edge, HTTP and the Unix socket; one more is closed as it comes")
 	flags.DurationVar(&c.LameDuck, "lame-duck", daemon.DefaultLameDuck, "how long requests are answered after health checks say no, so that load balancers hear of it")

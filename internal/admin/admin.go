@@ -3,6 +3,7 @@
 package admin
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -28,14 +29,14 @@ const longestProfile = 2 * time.Minute
 type Server struct {
 	server   *http.Server
 	mux      *http.ServeMux
-	listener *conns.Listener
+	listener net.Listener
 	log      *slog.Logger
 	loop     sync.WaitGroup
 }
 
 // New returns a Server that will answer at l, with what metrics shows and health
-// says. Both are used by many goroutines.
-func New(l net.Listener, metrics http.Handler, health func() Health, log *slog.Logger) *Server {
+// says. Both are used by many goroutines. secure, unless it is nil, encrypts.
+func New(l net.Listener, secure *tls.Config, metrics http.Handler, health func() Health, log *slog.Logger) *Server {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", metrics)
 	mux.HandleFunc("GET /healthz", alive)
@@ -45,6 +46,11 @@ func New(l net.Listener, metrics http.Handler, health func() Health, log *slog.L
 		"": pprof.Index, "cmdline": pprof.Cmdline, "profile": pprof.Profile, "symbol": pprof.Symbol, "trace": pprof.Trace,
 	} {
 		mux.HandleFunc("GET /debug/pprof/"+path, here(profile))
+	}
+	tracked := conns.Track(l, maxConnections)
+	accepts := net.Listener(tracked)
+	if secure != nil {
+		accepts = tls.NewListener(tracked, secure)
 	}
 	return &Server{
 		mux: mux,
@@ -57,7 +63,7 @@ func New(l net.Listener, metrics http.Handler, health func() Health, log *slog.L
 			MaxHeaderBytes:    16 << 10,
 			ErrorLog:          slog.NewLogLogger(log.With("server", "admin").Handler(), slog.LevelWarn),
 		},
-		listener: conns.Track(l, maxConnections),
+		listener: accepts,
 		log:      log,
 	}
 }

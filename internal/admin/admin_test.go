@@ -24,7 +24,7 @@ func TestWhoMayReadWhat(t *testing.T) {
 	}
 	health := Health{Checks: map[string]Check{"serving": CheckOf(errors.New("it starts"))}}
 	metrics := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "numbers") })
-	s := New(l, metrics, func() Health { return health }, slog.New(slog.DiscardHandler))
+	s := New(l, nil, metrics, func() Health { return health }, slog.New(slog.DiscardHandler))
 	defer func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)

@@ -92,6 +92,14 @@ type Config struct {
 
 	// TLS is how Edge and HTTP are encrypted; default not at all.
 	TLS TLS
+
+	// AdminTLS is how Admin is encrypted; default not at all.
+	AdminTLS TLS
+
+	// ClusterTLS is how deciders talk to each other at Listen; default in plain text. All
+	// deciders have it, or none.
+	ClusterTLS ClusterTLS
+
 	// Admin is where operators read metrics, health and profiles, host:port; port 0
 	// takes any free one. Default nowhere, and then nothing is measured.
 	Admin string
@@ -140,7 +148,7 @@ func (c Config) Validate() error {
 			errs = append(errs, dialable(a))
 		}
 	}
-	errs = append(errs, c.validateMembers(), c.validateParent(), c.TLS.validate(), c.Redis.validate())
+	errs = append(errs, c.validateMembers(), c.validateParent(), c.validateTLS(), c.Redis.validate())
 	errs = append(errs, checkUnix(c.Unix, c.UnixMode))
 	if c.MaxConnections < 0 {
 		errs = append(errs, fmt.Errorf("%d connections: allow 1 or more", c.MaxConnections))

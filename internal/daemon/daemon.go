@@ -4,6 +4,7 @@ package daemon
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -22,11 +23,11 @@ import (
 type Daemon struct {
 	config  Config
 	log     *slog.Logger
+	access  *access
 	node    *headgate.Node
 	parent  *parent // nil without a cluster above
 	edge    *edge
 	web     *web
-	unix    *splitter       // nil without a Unix socket
 	metrics *metrics        // nil without an admin address
 	gossip  *gossip.Members // nil unless members are found by seeds
 	phase   phase
@@ -104,7 +105,10 @@ func (d *Daemon) prepare(ctx context.Context, cluster net.Listener) error {
 		return fmt.Errorf("daemon: %w", err)
 	}
 	options = append(options, headgate.WithListen(cluster), headgate.WithLogger(d.log), headgate.WithScope(d.metrics.root()))
-	if d.parent, err = d.config.above(d.edgeAddress, d.log); err != nil {
+	if d.access.deciders != nil {
+		options = append(options, headgate.WithRotatingTLS(func() *tls.Config { return d.access.deciders.Peer(d.config.ClusterTLS.Name) }))
+	}
+	if d.parent, err = d.config.above(d.edgeAddress, d.access.programs, d.log); err != nil {
 		return fmt.Errorf("daemon: %w", err)
 	}
 	if d.parent != nil {
@@ -228,9 +232,9 @@ func (d *Daemon) Stop(ctx context.Context) error {
 	web.Go(func() { fromWeb = d.web.stop(ctx, drain, d.log) })
 	fromEdge := d.edge.stop(ctx, drain, d.log, func() {
 		web.Wait()
-		if d.unix != nil {
-			d.unix.stop()
-		}
+		d.web.hangUp()
 	})
-	return errors.Join(early, fromEdge, fromWeb, d.node.Stop(ctx), d.leave(), d.metrics.stop())
+	err := errors.Join(early, fromEdge, fromWeb, d.node.Stop(ctx), d.leave(), d.metrics.stop())
+	d.access.close()
+	return err
 }

@@ -5,7 +5,6 @@ package daemon
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
 
@@ -19,65 +18,53 @@ import (
 
 // open listens for programs. What comes waits until it is served.
 func (d *Daemon) open(ctx context.Context) (err error) {
-	if d.metrics, err = newMetrics(ctx, d.config.Admin, d.health, d.log); err != nil {
+	if d.access, err = newAccess(d.config, d.log); err != nil {
+		return err
+	}
+	if d.metrics, err = newMetrics(ctx, d.config.Admin, d.access.operators, d.health, d.log); err != nil {
 		return err
 	}
 	l, err := listen(ctx, "programs at the edge", d.config.Edge)
 	if err != nil {
 		return err
 	}
-	options, err := d.edgeOptions()
-	if err != nil {
-		return errors.Join(err, l.Close())
-	}
-	d.edge, d.web = newEdge(d.door("edge", l), d.ending, options...), newWeb(d.ending)
+	d.edge, d.web = newEdge(d.door("edge", l), d.ending, d.edgeOptions()...), newWeb(d.ending)
 	if d.config.HTTP != "" {
 		l, err := listen(ctx, "programs that speak HTTP", d.config.HTTP)
 		if err != nil {
 			return err
 		}
-		if err := d.openWeb(d.door("http", l)); err != nil {
-			return errors.Join(err, l.Close())
-		}
+		d.openWeb(d.door("http", l))
 	}
 	if d.config.Unix != "" {
 		l, err := listenUnix(ctx, d.config.Unix, d.config.unixMode())
 		if err != nil {
 			return err
 		}
-		d.unix = d.web.share(d.edge, d.door("unix", l))
+		d.web.share(d.edge, d.door("unix", l))
 	}
 	return nil
 }
 
 // edgeOptions are how d's edge is measured and encrypted.
-func (d *Daemon) edgeOptions() (options []grpc.ServerOption, err error) {
+func (d *Daemon) edgeOptions() (options []grpc.ServerOption) {
 	if d.metrics != nil {
 		options = append(options, grpc.ChainUnaryInterceptor(d.metrics.meter.call))
 	}
 	panics := newPanics("edge", d.log, d.metrics.scope())
 	options = append(options, grpc.ChainUnaryInterceptor(panics.call), grpc.ChainStreamInterceptor(panics.stream))
-	if d.config.TLS.Cert == "" {
-		return append(options, grpc.Creds(grpcconns.Limited(insecure.NewCredentials()))), nil
+	if d.access.programs == nil {
+		return append(options, grpc.Creds(grpcconns.Limited(insecure.NewCredentials())))
 	}
-	c, err := newCertificates(d.config.TLS, d.log.With("at", "edge"), "h2")
-	if err != nil {
-		return nil, fmt.Errorf("daemon: %w", err)
-	}
-	return append(options, grpc.Creds(grpcconns.Limited(doorCredentials{credentials.NewTLS(c.config())}))), nil
+	return append(options, grpc.Creds(grpcconns.Limited(doorCredentials{credentials.NewTLS(d.access.programs.Server("h2"))})))
 }
 
 // openWeb has HTTP served at l, encrypted if it is to be.
-func (d *Daemon) openWeb(l net.Listener) error {
-	if d.config.TLS.Cert != "" {
-		c, err := newCertificates(d.config.TLS, d.log.With("at", "http"), "h2", "http/1.1")
-		if err != nil {
-			return fmt.Errorf("daemon: %w", err)
-		}
-		l = tls.NewListener(l, c.config())
+func (d *Daemon) openWeb(l net.Listener) {
+	if d.access.programs != nil {
+		l = tls.NewListener(l, d.access.programs.Server("h2", "http/1.1"))
 	}
 	d.web.listen(l)
-	return nil
 }
 
 // door is l with as many connections as there may be, counted. The programs of a door
@@ -94,14 +81,13 @@ func (d *Daemon) door(name string, l net.Listener) *conns.Listener {
 // abandon gives up what open opened and nobody serves yet.
 func (d *Daemon) abandon() {
 	_ = d.metrics.stop()
+	d.access.close()
 	if d.edge == nil {
 		return
 	}
 	d.web.abandon()
 	d.edge.abandon()
-	if d.unix != nil {
-		d.unix.stop()
-	}
+	d.web.hangUp()
 }
 
 func listen(ctx context.Context, what, address string) (net.Listener, error) {

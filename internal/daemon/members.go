@@ -11,10 +11,15 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/headgate/headgate/internal/filewatch"
 	"github.com/headgate/headgate/ringpop"
 )
+
+// lookEvery is how often the file of members is read, in case the system tells nothing of
+// changes.
+const lookEvery = 500 * time.Millisecond
 
 // maxMembersFile bounds the file of members, in bytes.
 const maxMembersFile = 1 << 20

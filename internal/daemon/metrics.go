@@ -4,6 +4,7 @@ package daemon
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/internal/admin"
 	"github.com/headgate/headgate/internal/buildinfo"
+	"github.com/headgate/headgate/internal/daemon/certs"
 	"github.com/headgate/headgate/internal/prometheus"
 )
 
@@ -28,9 +30,9 @@ type metrics struct {
 	meter  *meter
 }
 
-// newMetrics listens for operators at address; nil if that is empty. health is what
-// they hear of d.
-func newMetrics(ctx context.Context, address string, health func() admin.Health, log *slog.Logger) (*metrics, error) {
+// newMetrics listens for operators at address; nil if that is empty. own, unless it is
+// nil, encrypts. health is what they hear of d.
+func newMetrics(ctx context.Context, address string, own *certs.Certificates, health func() admin.Health, log *slog.Logger) (*metrics, error) {
 	if address == "" {
 		return nil, nil
 	}
@@ -42,8 +44,12 @@ func newMetrics(ctx context.Context, address string, health func() admin.Health,
 	if err != nil {
 		return nil, errors.Join(err, export.Close())
 	}
+	var secure *tls.Config
+	if own != nil {
+		secure = own.Server("h2", "http/1.1")
+	}
 	return &metrics{
-		export: export, server: admin.New(l, export, health, log),
+		export: export, server: admin.New(l, secure, export, health, log),
 		meter: &meter{scope: export.Scope().SubScope(prefix)},
 	}, nil
 }

@@ -15,6 +15,7 @@ import (
 
 	clusterabove "github.com/headgate/headgate/aggregator/parent"
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/internal/daemon/certs"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/claims"
 	"github.com/headgate/headgate/rpc/edge/doorman"
@@ -84,8 +85,8 @@ type parent struct {
 func hidden(string) string { return "#" }
 
 // above returns the cluster above of c, whose own edge is at edge; nil if there
-// is none. It dials in the background.
-func (c Config) above(edge string, log *slog.Logger) (*parent, error) {
+// is none. It is shown own, which may be nil. It dials in the background.
+func (c Config) above(edge string, own *certs.Certificates, log *slog.Logger) (*parent, error) {
 	if len(c.Parent) == 0 {
 		return nil, nil
 	}
@@ -93,7 +94,7 @@ func (c Config) above(edge string, log *slog.Logger) (*parent, error) {
 		return nil, fmt.Errorf("parent %s is this decider's own edge: name the edge of the cluster above", edge)
 	}
 	p := &parent{cluster: c.Cluster, where: strings.Join(c.Parent, ","), log: log, shown: hidden}
-	secure, err := c.parentTLS(log)
+	secure, err := c.parentTLS(own)
 	if err != nil {
 		return nil, err
 	}

@@ -253,11 +253,13 @@ func TestMistakesAboutTLS(t *testing.T) {
 	good := secured(t, a).TLS
 	other := secured(t, a).TLS
 	for want, change := range map[string]func(c *Config){
-		"go together":                func(c *Config) { c.TLS = TLS{Cert: "x"} },
-		"no certificate to show":     func(c *Config) { c.TLS = TLS{ClientCA: "x"} },
-		"nowhere: no such file":      func(c *Config) { c.TLS = TLS{Cert: filepath.Join(t.TempDir(), "nowhere"), Key: good.Key} },
-		"does not match":             func(c *Config) { c.TLS = TLS{Cert: good.Cert, Key: other.Key} },
-		"has more than 1048576":      func(c *Config) { c.TLS = TLS{Cert: write(t, "x", strings.Repeat("x", maxPEM+1)), Key: good.Key} },
+		"go together":            func(c *Config) { c.TLS = TLS{Cert: "x"} },
+		"no certificate to show": func(c *Config) { c.TLS = TLS{ClientCA: "x"} },
+		"nowhere: no such file":  func(c *Config) { c.TLS = TLS{Cert: filepath.Join(t.TempDir(), "nowhere"), Key: good.Key} },
+		"does not match":         func(c *Config) { c.TLS = TLS{Cert: good.Cert, Key: other.Key} },
+		"has more than 1048576": func(c *Config) {
+			c.TLS = TLS{Cert: write(t, "x", strings.Repeat("x", maxAuthorities+1)), Key: good.Key}
+		},
 		"a file of authorities has":  func(c *Config) { c.TLS = good; c.TLS.ClientCA = write(t, "x", "") },
 		"authority, but no parent":   func(c *Config) { c.ParentCA = "x" },
 		"parent: tls: stat nowhere:": func(c *Config) { c.Parent, c.Cluster, c.ParentCA = []string{"h:1"}, "c", "nowhere" },

@@ -22,6 +22,7 @@ import (
 type web struct {
 	server    *http.Server
 	listeners []net.Listener
+	unix      *splitter // nil without a Unix socket
 	ending    *ending
 	loops     sync.WaitGroup
 }
@@ -32,11 +33,17 @@ func newWeb(ending *ending) *web { return &web{ending: ending} }
 func (w *web) listen(l net.Listener) { w.listeners = append(w.listeners, l) }
 
 // share has e serve what speaks gRPC at l, and w the rest.
-func (w *web) share(e *edge, l *conns.Listener) *splitter {
-	s := split(l)
-	w.listeners = append(w.listeners, s.http)
-	e.more = append(e.more, s.grpc)
-	return s
+func (w *web) share(e *edge, l *conns.Listener) {
+	w.unix = split(l)
+	w.listeners = append(w.listeners, w.unix.http)
+	e.more = append(e.more, w.unix.grpc)
+}
+
+// hangUp ends what share has begun.
+func (w *web) hangUp() {
+	if w.unix != nil {
+		w.unix.stop()
+	}
 }
 
 // serve begins to answer with the limiters of d's node.

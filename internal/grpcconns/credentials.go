@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package grpcconns puts the connections of a gRPC server under the limits of
-// package conns, encrypted or not:
+// Package grpcconns has credentials of gRPC. Limited puts the connections of a server
+// under the limits of package conns, encrypted or not:
 //
 //	grpc.NewServer(grpc.Creds(grpcconns.Limited(credentials.NewTLS(config))))
 //
 // The server accepts from a conns.Listener. It gives a connection buffers only when
-// the client has said that it speaks HTTP/2. Out of scope: what the limits are.
+// the client has said that it speaks HTTP/2. Rotating has a client use certificates
+// that change. Out of scope: what the limits are.
 package grpcconns
 
 import (
+	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -65,4 +68,27 @@ func (g *greeted) Read(p []byte) (int, error) {
 // Clone implements credentials.TransportCredentials.
 func (c limited) Clone() credentials.TransportCredentials {
 	return limited{c.TransportCredentials.Clone()}
+}
+
+// Rotating returns the credentials of a client whose certificate and authorities change:
+// each connection is made with what current returns then. current is called by several
+// goroutines at once.
+func Rotating(current func() *tls.Config) credentials.TransportCredentials {
+	return rotating{credentials.NewTLS(current()), current}
+}
+
+type rotating struct {
+	credentials.TransportCredentials
+
+	current func() *tls.Config
+}
+
+// ClientHandshake implements credentials.TransportCredentials.
+func (c rotating) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	return credentials.NewTLS(c.current()).ClientHandshake(ctx, authority, raw)
+}
+
+// Clone implements credentials.TransportCredentials.
+func (c rotating) Clone() credentials.TransportCredentials {
+	return rotating{c.TransportCredentials.Clone(), c.current}
 }

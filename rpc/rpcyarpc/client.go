@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/protobuf/types/known/anypb"
 
+	"github.com/headgate/headgate/internal/grpcconns"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/headgatepb"
 	"github.com/headgate/headgate/rpc/headgatepb/headgateyarpc"
@@ -59,6 +60,10 @@ type ClientOptions struct {
 	// TLS, when not nil, encrypts. Give it certificates for mutual TLS.
 	TLS *tls.Config
 
+	// RotatingTLS, when not nil, is called for each connection, instead of TLS: its
+	// certificates and authorities may change. Several goroutines call it at once.
+	RotatingTLS func() *tls.Config
+
 	// Dial, when not nil, connects instead of a net.Dialer.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 }
@@ -80,7 +85,10 @@ func NewClient(o ClientOptions) (*Client, error) {
 	limit := orDefault(o.MaxMessageBytes, DefaultMaxMessageBytes)
 	t := grpc.NewTransport(grpc.ClientMaxRecvMsgSize(limit), grpc.ClientMaxSendMsgSize(limit))
 	dial := []grpc.DialOption{grpc.KeepaliveParams(keepalive.ClientParameters{Time: quietAfter, Timeout: answerWithin})}
-	if o.TLS != nil {
+	switch {
+	case o.RotatingTLS != nil:
+		dial = append(dial, grpc.DialerCredentials(grpcconns.Rotating(o.RotatingTLS)))
+	case o.TLS != nil:
 		dial = append(dial, grpc.DialerCredentials(credentials.NewTLS(o.TLS)))
 	}
 	if o.Dial != nil {

@@ -43,7 +43,7 @@ type ServerOptions struct {
 	MaxConnections int
 
 	// TLS, when not nil, encrypts. For mutual TLS it has ClientCAs and
-	// requires certificates.
+	// requires certificates. With GetConfigForClient, they may change.
 	TLS *tls.Config
 
 	// Identify, when not nil, returns the name of the host that calls. The message

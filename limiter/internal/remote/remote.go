@@ -134,7 +134,7 @@ func (s *Stage) insteadOf(q stage.Request, err error) (v stage.Verdict, receipt 
 
 // charge takes tokens that are spent already, without waiting for the remote.
 func (s *Stage) charge(q stage.Request) stage.Verdict {
-	n := min(q.N, bucket.MaxCost)
+	n := min(s.Terms().Owed(q.N), bucket.MaxCost)
 	left := max(s.Level(q.Now).Tokens-float64(n), -s.Terms().Rule.MostDebt())
 	if s.failing.Load() {
 		s.Spend(q.Now, n)

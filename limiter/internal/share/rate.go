@@ -73,7 +73,7 @@ func (r *Rate) Take(_ context.Context, q stage.Request) (v stage.Verdict, receip
 			v.Reason, v.RetryAfter = stage.Limited, r.bucket.RetryAfter(q.Now, 1)
 		}
 	} else if q.Kind == stage.Charge {
-		v, low = r.bucket.Charge(q.Now, q.N, t.borrows(), t.Rule.Costliest())
+		v, low = r.bucket.Charge(q.Now, t.Owed(q.N), t.borrows(), t.Rule.Costliest())
 	} else {
 		v, low = r.bucket.Take(q, t.Debt)
 	}

@@ -37,6 +37,16 @@ type Terms struct {
 // borrows is how far into the future waits and debts may take tokens.
 func (t *Terms) borrows() time.Duration { return max(t.Rule.MaxDebt, t.Rule.MaxWait, 0) }
 
+// Owed is the part of a charge of n tokens that a full bucket of the whole limit can owe.
+// The rest is forgiven and not counted: an average of what hosts use would remember one
+// wrong charge for minutes.
+func (t *Terms) Owed(n int64) int64 {
+	if most := math.Ceil(t.Rule.Burst + t.Rule.MostDebt()); float64(n) > most {
+		return int64(most)
+	}
+	return n
+}
+
 // Level is the rate and the depth of a bucket.
 type Level struct {
 	Limit rate.Limit

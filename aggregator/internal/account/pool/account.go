@@ -289,7 +289,14 @@ func (k *Account) settle(now time.Duration, limit algorithm.Limit, row *row, r *
 	left = float64(row.lent) + row.weight*passed - part*r.Allowed
 	if since > silence*seconds(k.interval) && !k.past.slowAt(now) { // it was taken for dead
 		// Expire may not have taken back what was lent yet.
-		left = upper(float64(row.lent)-r.Allowed, -upper(k.ungranted(now, r), lower(r.Allowed, float64(row.starter()))))
+		starter := float64(row.starter())
+		left = upper(float64(row.lent)-r.Allowed, -upper(k.ungranted(now, r), lower(r.Allowed, starter)))
+		// Events use no more than the grant had, and a little that the host has saved up.
+		// What is more than that was charged, and is owed.
+		more := r.Allowed - float64(row.lent) - starter - lower(r.Has, 1)*passed
+		if r.Has > 0 && more > keep {
+			left -= more
+		}
 	}
 	k.pool += left
 	k.drop(row)

@@ -73,6 +73,27 @@ func TestADebtIsPaidBackHoweverHostsReachThePool(t *testing.T) {
 	}
 }
 
+// A host that was silent for so long that the owner takes it for dead is charged 45 tokens,
+// which no event could use. All of that but what its rate gave is owed, whether the owner has
+// looked for silent hosts or not.
+func TestAChargeAtAnIdleHostIsOwed(t *testing.T) {
+	limit := algorithm.Limit{Rate: 10, Burst: 20}
+	for _, expired := range []bool{false, true} {
+		c := reaching(algorithm.NameElastic)
+		c.Rule = &dynamicconfig.Rule{Limit: 10, Burst: 20}
+		k, _ := New(0, time.Hour, c).(account.Pooled)
+		k.Report(0, limit, 1, &account.Report{Elapsed: time.Second, Wants: 0.2, Cost: 1})
+		later := 4 * c.Interval
+		if expired {
+			k.Expire(later, func(uint32) {})
+		}
+		k.Report(later, limit, 1, &account.Report{Allowed: 45, Elapsed: later, Wants: 9, Cost: 1, Has: 0.02})
+		if got := plain(k).pool; got > -20+4 || got < -25-1 {
+			t.Errorf("%v tokens after a charge of 45 of 20", got)
+		}
+	}
+}
+
 // A charge is forgiven beyond what events and debts may bring a bucket to, so that it does not
 // close a key for ever.
 func TestADebtHasAnEnd(t *testing.T) {

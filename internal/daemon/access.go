@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"github.com/headgate/headgate/internal/daemon/certs"
+)
+
+// access is who may come in, and how. Its files are followed until close.
+type access struct {
+	programs, operators, deciders *certs.Certificates // nil: plain text
+
+	ctx    context.Context // ends with close
+	cancel context.CancelFunc
+	loops  sync.WaitGroup
+}
+
+// newAccess reads the files that c names. After an error, nothing runs.
+func newAccess(c Config, log *slog.Logger) (_ *access, err error) {
+	a := new(access)
+	a.ctx, a.cancel = context.WithCancel(context.Background())
+	defer func() {
+		if err != nil {
+			a.close()
+		}
+	}()
+	if a.programs, err = a.open(c.TLS.files(), "edge and http", log); err != nil {
+		return nil, fmt.Errorf("daemon: %w", err)
+	}
+	if a.operators, err = a.open(c.AdminTLS.files(), "admin", log); err != nil {
+		return nil, fmt.Errorf("daemon: admin: %w", err)
+	}
+	if a.deciders, err = a.open(c.ClusterTLS.files(), "cluster", log); err != nil {
+		return nil, fmt.Errorf("daemon: cluster: %w", err)
+	}
+	return a, nil
+}
+
+// follow runs loop until close.
+func (a *access) follow(loop func(ctx context.Context)) {
+	a.loops.Go(func() { loop(a.ctx) })
+}
+
+// close ends what follows files. It may be called again, and on nil.
+func (a *access) close() {
+	if a == nil {
+		return
+	}
+	a.cancel()
+	a.loops.Wait()
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package certs has the certificates of all listeners of a daemon, and follows their
+// files.
+//
+//	c, err := certs.Open(certs.Files{Cert: "edge.pem", Key: "edge.key", CA: "programs.pem"}, log)
+//	go c.Run(ctx)
+//	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(c.Server("h2"))))
+//
+// Each new connection is checked by what the files say then. Connections that are open
+// stay.
+//
+// Out of scope: who the names in certificates are (internal/daemon/callers).
+package certs
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/headgate/headgate/internal/daemon/follow"
+)
+
+// maxPEM bounds each of the files, in bytes.
+const maxPEM = 1 << 20
+
+// Files names files of certificates, in PEM. They may change at any time. What is broken
+// or gone then changes nothing.
+type Files struct {
+	// Cert is the certificate, with the intermediate ones that lead to its authority,
+	// and Key its key. Both, or neither: no TLS.
+	Cert, Key string
+
+	// CA are authorities. The other side needs a certificate that one of them has
+	// signed. Default none: a server asks for no certificate.
+	CA string
+}
+
+// Set reports whether there is a certificate.
+func (f Files) Set() bool { return f.Cert != "" }
+
+// Validate returns what is wrong with f, which is for what.
+func (f Files) Validate(what string) error {
+	switch {
+	case (f.Cert == "") != (f.Key == ""):
+		return fmt.Errorf("%s: a certificate and its key go together: name both files", what)
+	case f.CA != "" && f.Cert == "":
+		return fmt.Errorf("%s: there are authorities of clients, and no certificate to show them: name its files", what)
+	}
+	return nil
+}
+
+// Certificates follow Files. Use Open. Safe for concurrent use.
+type Certificates struct{ *follow.Files[material] }
+
+// material is what Files say.
+type material struct {
+	own         tls.Certificate
+	authorities *x509.CertPool // nil without any
+}
+
+// Open reads files, which have a certificate.
+func Open(files Files, log *slog.Logger) (*Certificates, error) {
+	paths := []string{files.Cert, files.Key}
+	if files.CA != "" {
+		paths = append(paths, files.CA)
+	}
+	f, err := follow.Open("tls: the certificate", paths, maxPEM, parse, log)
+	if err != nil {
+		return nil, err
+	}
+	return &Certificates{f}, nil
+}
+
+func parse(texts []string) (m material, err error) {
+	if m.own, err = tls.X509KeyPair([]byte(texts[0]), []byte(texts[1])); err == nil && len(texts) > 2 {
+		m.authorities, err = Authorities(texts[2])
+	}
+	return m, err
+}
+
+// Authorities are those in a file of certificates, in PEM.
+func Authorities(text string) (*x509.CertPool, error) {
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM([]byte(text)) {
+		return nil, errors.New("a file of authorities has no certificate")
+	}
+	return pool, nil
+}
+
+// Server is the config of a server that speaks protocols, the best first.
+func (c *Certificates) Server(protocols ...string) *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		NextProtos: protocols,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+			return c.Current().server(protocols), nil
+		},
+	}
+}
+
+func (m material) server(protocols []string) *tls.Config {
+	t := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: protocols, Certificates: []tls.Certificate{m.own}}
+	if m.authorities != nil {
+		t.ClientAuth, t.ClientCAs = tls.RequireAndVerifyClientCert, m.authorities
+		// A ticket would stand for a certificate that may have lost its authority.
+		t.SessionTicketsDisabled = true
+	}
+	return t
+}
+
+// Peer is the config of one that dials its equals and is dialled by them, as the files
+// are now. With a name, both sides' certificates must be for that name. Without, that of
+// the side which is dialled must be for the host that was dialled.
+func (c *Certificates) Peer(name string) *tls.Config {
+	m := c.Current()
+	t := m.server(nil)
+	t.RootCAs = m.authorities
+	if name != "" {
+		t.ServerName = name
+		t.VerifyConnection = func(s tls.ConnectionState) error { return s.PeerCertificates[0].VerifyHostname(name) }
+	}
+	return t
+}
+
+// Client returns the certificate, for tls.Config.
+func (c *Certificates) Client(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+	own := c.Current().own
+	return &own, nil
+}
