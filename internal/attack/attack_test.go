@@ -5,6 +5,7 @@ package attack
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net/http"
@@ -21,6 +22,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/headgate/headgate/internal/testrun"
@@ -42,6 +44,7 @@ limits:
 type target struct {
 	cmd    *exec.Cmd
 	victim victim
+	tls    *tls.Config // of honest clients; nil: plain text
 
 	mu  sync.Mutex // protects following field
 	log bytes.Buffer
@@ -63,8 +66,8 @@ func (d *target) logged() string {
 
 var endpoint = regexp.MustCompile(`(?m)^(\w+) +(\S+)  `)
 
-// start runs a daemon that listens wherever it can.
-func start(t *testing.T) *target {
+// start runs a daemon that listens wherever it can, with more flags.
+func start(t *testing.T, more ...string) *target {
 	t.Helper()
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "limits.yaml"), []byte(limits), 0o600); err != nil {
@@ -72,8 +75,9 @@ func start(t *testing.T) *target {
 	}
 	const any = "127.0.0.1:0"
 	d := &target{victim: victim{Unix: filepath.Join(dir, "s")}}
-	d.cmd = exec.Command(testrun.Headgate(t), "serve", "--limits", filepath.Join(dir, "limits.yaml"),
-		"--listen", any, "--edge", any, "--http", any, "--admin", any, "--unix", d.victim.Unix)
+	flags := []string{"serve", "--limits", filepath.Join(dir, "limits.yaml"),
+		"--listen", any, "--edge", any, "--http", any, "--admin", any, "--unix", d.victim.Unix}
+	d.cmd = exec.Command(testrun.Headgate(t), append(flags, more...)...)
 	d.cmd.Stderr = d
 	printed := &target{}
 	d.cmd.Stdout = printed
@@ -122,20 +126,24 @@ func (d *target) memory(t *testing.T) (now, most int) {
 // how long answers took, sorted.
 func (d *target) honest(t *testing.T, least int, done <-chan struct{}) (took []time.Duration) {
 	t.Helper()
-	conn, err := grpc.NewClient(d.victim.Edge, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy())
+	creds, scheme := insecure.NewCredentials(), "http://"
+	if d.tls != nil {
+		creds, scheme = credentials.NewTLS(d.tls), "https://"
+	}
+	conn, err := grpc.NewClient(d.victim.Edge, grpc.WithTransportCredentials(creds), grpc.WithNoProxy())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
 	quota := quotaservicepb.NewQuotaServiceClient(conn)
-	web := &http.Client{Transport: &http.Transport{}}
+	web := &http.Client{Transport: &http.Transport{TLSClientConfig: d.tls}}
 	defer web.CloseIdleConnections()
 	ask := func(ctx context.Context) error {
 		a, err := quota.Allow(ctx, &quotaservicepb.AllowRequest{Namespace: "honest", BucketName: "a", TokensRequested: 1}, grpc.WaitForReady(true))
 		if err != nil || a.GetStatus() != quotaservicepb.AllowResponse_OK {
 			return fmt.Errorf("quotaservice: %v, %w", a, err)
 		}
-		r, _ := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+d.victim.HTTP+"/v1/allow", strings.NewReader(`{"key":"honest:b"}`))
+		r, _ := http.NewRequestWithContext(ctx, http.MethodPost, scheme+d.victim.HTTP+"/v1/allow", strings.NewReader(`{"key":"honest:b"}`))
 		r.Header.Set("Content-Type", "application/json")
 		answer, err := web.Do(r)
 		if err != nil {

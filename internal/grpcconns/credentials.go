@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"time"
 
 	"golang.org/x/net/http2"
 	"google.golang.org/grpc/credentials"
@@ -33,10 +34,17 @@ type limited struct {
 	credentials.TransportCredentials
 }
 
+// greeting is how long a client may take for TLS and to say that it speaks HTTP/2.
+const greeting = 5 * time.Second
+
 // ServerHandshake implements credentials.TransportCredentials. It returns when the
 // client's preface has arrived: a server of gRPC takes 64 KiB for each connection
-// after that, and clients that say nothing are many.
+// after that, and clients that say nothing are many. The server takes the deadline of
+// raw away.
 func (c limited) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	if err := raw.SetDeadline(time.Now().Add(greeting)); err != nil {
+		return nil, nil, err
+	}
 	text, info, err := c.TransportCredentials.ServerHandshake(raw)
 	if err != nil {
 		return text, info, err

@@ -35,11 +35,14 @@ func greet(t *testing.T, words string) (server net.Conn, err error) {
 		_, _ = io.WriteString(client, words[i:i+1])
 	}
 	if len(words) < len(http2.ClientPreface) {
-		time.Sleep(time.Hour)
+		time.Sleep(4 * time.Second)
 		if over {
 			t.Error("over before the preface")
 		}
-		_ = client.Close()
+		time.Sleep(2 * time.Second)
+		if synctest.Wait(); !over {
+			t.Error("a client may take as long as it likes")
+		}
 	}
 	<-done
 	return server, err
