@@ -4,6 +4,7 @@ package attack
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -22,8 +23,10 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 
 	"github.com/headgate/headgate/internal/testrun"
 	"github.com/headgate/headgate/internal/waittest"
@@ -178,11 +181,38 @@ func (d *target) honest(t *testing.T, least int, done <-chan struct{}) (took []t
 	}
 }
 
+// defuses wants compressed messages refused: they are small until they are decompressed.
+func (d *target) defuses(t *testing.T) {
+	t.Helper()
+	if err := d.victim.bomb(t.Context()); status.Code(err) != codes.Unimplemented {
+		t.Errorf("a bomb over gRPC: %v", err)
+	}
+	var body bytes.Buffer
+	w := gzip.NewWriter(&body)
+	_, _ = w.Write([]byte(`{"key":"` + strings.Repeat("x", bombSize<<20) + `"}`))
+	_ = w.Close()
+	r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+d.victim.HTTP+"/v1/allow", &body)
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Content-Encoding", "gzip")
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = answer.Body.Close()
+	if answer.StatusCode != http.StatusUnsupportedMediaType {
+		t.Errorf("a bomb over HTTP: %s", answer.Status)
+	}
+	http.DefaultClient.CloseIdleConnections()
+}
+
 func p99(took []time.Duration) time.Duration { return took[len(took)*99/100] }
 
 func TestADaemonUnderAttack(t *testing.T) {
 	if testing.Short() {
 		t.Skip("attacks a process for seconds")
+	}
+	if !testrun.Long() {
+		t.Parallel() // what takes long is waiting
 	}
 	if err := moreFiles(); err != nil {
 		t.Fatal(err)
@@ -196,6 +226,10 @@ func TestADaemonUnderAttack(t *testing.T) {
 	close(done)
 	quiet := d.honest(t, quietCalls, done)
 	before, _ := d.memory(t)
+	d.defuses(t)
+	if _, most := d.memory(t); most > before+bombSize/2 {
+		t.Errorf("%d MiB before a bomb of %d MiB, and %d at most", before, bombSize, most)
+	}
 
 	began, over := time.Now(), make(chan struct{})
 	go func() {

@@ -111,7 +111,9 @@ func (v victim) suffer() (code int) {
 		add("resets of "+at[2]+" at "+at[1], func() { each(ctx, 2, at[0], at[1], func(c net.Conn) { resets(c, at[2], resetCalls) }) })
 	}
 	add("new keys", func() { v.keys(ctx, newKeys) })
-	add("bombs", func() { v.bombs(ctx, 3) })
+	for range 3 {
+		add("a bomb", func() { _ = v.bomb(ctx) }) // the daemon may close connections that hold much
+	}
 	attacks.Wait()
 	if ctx.Err() != nil {
 		return 1
@@ -164,17 +166,19 @@ func (v victim) keys(ctx context.Context, n int) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-// bombs sends messages that are small until they are decompressed.
-func (v victim) bombs(ctx context.Context, n int) {
+// bombSize is that of a message, in MiB.
+const bombSize = 100
+
+// bomb sends a message that is small until it is decompressed.
+func (v victim) bomb(ctx context.Context) error {
 	conn, err := grpc.NewClient(v.Edge, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy())
 	if err != nil {
-		return
+		return err
 	}
 	defer conn.Close()
-	bomb := &quotaservicepb.AllowRequest{Namespace: strings.Repeat("\x00", 100<<20)}
-	for range n {
-		_, _ = quotaservicepb.NewQuotaServiceClient(conn).Allow(ctx, bomb, grpc.UseCompressor(gzip.Name))
-	}
+	_, err = quotaservicepb.NewQuotaServiceClient(conn).Allow(ctx,
+		&quotaservicepb.AllowRequest{Namespace: strings.Repeat("\x00", bombSize<<20)}, grpc.UseCompressor(gzip.Name))
+	return err
 }
 
 // moreFiles lets this process and its children have as many connections as they can.

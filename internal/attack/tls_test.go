@@ -49,6 +49,9 @@ func TestADaemonWithTLSUnderAttack(t *testing.T) {
 	if testing.Short() {
 		t.Skip("attacks a process for seconds")
 	}
+	if !testrun.Long() {
+		t.Parallel()
+	}
 	if err := moreFiles(); err != nil {
 		t.Fatal(err)
 	}
