@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync"
 
 	"github.com/headgate/headgate/internal/daemon/certs"
@@ -39,6 +40,13 @@ func newAccess(c Config, log *slog.Logger) (_ *access, err error) {
 		return nil, fmt.Errorf("daemon: cluster: %w", err)
 	}
 	return a, nil
+}
+
+// certificates are those that there are, by the names of their checks.
+func (a *access) certificates() map[string]*certs.Certificates {
+	all := map[string]*certs.Certificates{"edge certificate": a.programs, "admin certificate": a.operators, "cluster certificate": a.deciders}
+	maps.DeleteFunc(all, func(_ string, c *certs.Certificates) bool { return c == nil })
+	return all
 }
 
 // follow runs loop until close.
