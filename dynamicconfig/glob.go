@@ -38,6 +38,18 @@ func (r *Rule) IsGlob() bool {
 	return err == nil && !g.exact()
 }
 
+// Glob is a pattern of keys, as rules have it. Use CompileGlob. It does not change.
+type Glob struct{ of *glob }
+
+// CompileGlob reads a pattern. The error says what is wrong with it.
+func CompileGlob(pattern string) (Glob, error) {
+	g, err := compileGlob(pattern)
+	return Glob{g}, err
+}
+
+// Match reports whether g is for key.
+func (g Glob) Match(key string) bool { return g.of.match(key) }
+
 // exact reports whether only one key can match.
 func (g *glob) exact() bool { return len(g.segments) == 1 && g.segments[0].sets == nil }
 

@@ -110,7 +110,8 @@ func (l *Limiter) WaitN(ctx context.Context, n int) error {
 // Charge takes n tokens for what has happened already, allowed or not. The
 // bucket may go into debt, which later events pay for: at most by its burst, by
 // what fills in within the rule's max_debt or max_wait, and by the rule's
-// max_cost (default: the burst).
+// max_cost (default: the burst). What is more than a full bucket of the whole limit
+// could lose is not reported either.
 func (l *Limiter) Charge(n int) { charge(l.of(), stage.Now(), int64(n)) }
 
 // SetDemand states how many events/s, or slots, this host wants: reports say

@@ -114,6 +114,7 @@ more, and then calls under way may take --drain to end. A second signal ends it 
 	flags.StringVar(&c.TLS.Cert, "tls-cert", "", "`file` with the certificate of the edge and of HTTP, followed as it changes (default plain text)")
 	flags.StringVar(&c.TLS.Key, "tls-key", "", "`file` with the key of --tls-cert")
 	flags.StringVar(&c.TLS.ClientCA, "tls-client-ca", "", "`file` with authorities, one of which must have signed programs' certificates (default they need none)")
+	flags.StringVar(&c.Policy, "policy", "", "`file` that says which programs may use, hold and charge which keys, followed as it changes (default everybody all)")
 	flags.StringVar(&c.AdminTLS.Cert, "admin-cert", "", "`file` with the certificate of --admin, followed as it changes (default plain text)")
 	flags.StringVar(&c.AdminTLS.Key, "admin-key", "", "`file` with the key of --admin-cert")
 	flags.StringVar(&c.AdminTLS.ClientCA, "admin-client-ca", "", "`file` with authorities, one of which must have signed operators' certificates (default they need none)")

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package conformance tests that a limit means the same by every way into headgate, under
-// every algorithm. Its test writes the table of docs/conformance.md.
+// Package conformance has only tests: they hold every algorithm, through every way in,
+// to the same meaning of a charge, a wait, a refund and of what is left. They run a
+// cluster in a bubble of testing/synctest, and write docs/conformance.md:
 //
-// Out of scope: how well algorithms share a limit among hosts, which internal/sim
-// measures.
+//	go test ./internal/conformance -update
+//
+// Out of scope: how well an algorithm uses a limit (the simulator), and what a protocol
+// says about each field (the tests of its package).
 package conformance

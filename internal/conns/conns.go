@@ -139,6 +139,9 @@ type conn struct {
 	requests requests // of HTTP/2, if it is inspected
 }
 
+// NetConn returns the connection that c was made of.
+func (c *conn) NetConn() net.Conn { return c.Conn }
+
 // Close closes the connection, and makes room for another.
 func (c *conn) Close() error {
 	c.listener.mu.Lock()

@@ -9,12 +9,16 @@ import (
 	"maps"
 	"sync"
 
+	"github.com/headgate/headgate/internal/daemon/callers"
 	"github.com/headgate/headgate/internal/daemon/certs"
+	"github.com/headgate/headgate/internal/daemon/follow"
 )
 
 // access is who may come in, and how. Its files are followed until close.
 type access struct {
 	programs, operators, deciders *certs.Certificates // nil: plain text
+
+	policy *follow.Files[*callers.Policy] // nil: everybody may do everything
 
 	ctx    context.Context // ends with close
 	cancel context.CancelFunc
@@ -39,6 +43,12 @@ func newAccess(c Config, log *slog.Logger) (_ *access, err error) {
 	if a.deciders, err = a.open(c.ClusterTLS.files(), "cluster", log); err != nil {
 		return nil, fmt.Errorf("daemon: cluster: %w", err)
 	}
+	if c.Policy != "" {
+		if a.policy, err = follow.Open("the policy", []string{c.Policy}, maxPolicy, parsePolicy, log); err != nil {
+			return nil, fmt.Errorf("daemon: %w", err)
+		}
+		a.follow(a.policy.Run)
+	}
 	return a, nil
 }
 
@@ -47,6 +57,19 @@ func (a *access) certificates() map[string]*certs.Certificates {
 	all := map[string]*certs.Certificates{"edge certificate": a.programs, "admin certificate": a.operators, "cluster certificate": a.deciders}
 	maps.DeleteFunc(all, func(_ string, c *certs.Certificates) bool { return c == nil })
 	return all
+}
+
+// maxPolicy bounds the file of the policy, in bytes.
+const maxPolicy = 1 << 20
+
+func parsePolicy(texts []string) (*callers.Policy, error) { return callers.Parse([]byte(texts[0])) }
+
+// who is the caller that shows proof.
+func (a *access) who(proof callers.Proof) (*callers.Caller, error) {
+	if a.policy == nil {
+		return nil, nil
+	}
+	return a.policy.Current().Who(proof)
 }
 
 // follow runs loop until close.

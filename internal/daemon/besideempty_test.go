@@ -33,7 +33,7 @@ import (
 const (
 	roundTime   = 500 * time.Millisecond
 	connections = 4
-	callers     = 64
+	asking      = 64
 )
 
 const benchRules = `
@@ -44,14 +44,14 @@ limits:
 // measured is one round: calls a second, and their 99th percentile.
 type measured struct{ rate, p99 float64 }
 
-// round has all callers call for roundTime.
+// round has all asking call for roundTime.
 func round(b *testing.B, call func(caller, i int) error) measured {
 	b.Helper()
 	var calls atomic.Int64
 	var all sync.WaitGroup
-	took := make([][]time.Duration, callers)
+	took := make([][]time.Duration, asking)
 	began := time.Now()
-	for c := range callers {
+	for c := range asking {
 		took[c] = make([]time.Duration, 0, 1<<14)
 		all.Go(func() {
 			for i, last := 0, time.Now(); last.Sub(began) < roundTime; i++ {
@@ -184,7 +184,7 @@ func benchHTTP(b *testing.B, algorithm string, keys int) {
 	served.Go(func() { _ = empty.Serve(l) })
 	defer served.Wait()
 	defer empty.Close()
-	transport := &http.Transport{MaxIdleConnsPerHost: callers, MaxConnsPerHost: callers}
+	transport := &http.Transport{MaxIdleConnsPerHost: asking, MaxConnsPerHost: asking}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport}
 	bodies := make([][]byte, keys)

@@ -93,6 +93,11 @@ type Config struct {
 	// TLS is how Edge and HTTP are encrypted; default not at all.
 	TLS TLS
 
+	// Policy is the file that says which programs may do what at Edge, HTTP and Unix: see
+	// package callers. It is followed as it changes. Default none: everybody may do
+	// everything.
+	Policy string
+
 	// AdminTLS is how Admin is encrypted; default not at all.
 	AdminTLS TLS
 

@@ -53,10 +53,14 @@ func (d *Daemon) edgeOptions() (options []grpc.ServerOption) {
 	}
 	panics := newPanics("edge", d.log, d.metrics.scope())
 	options = append(options, grpc.ChainUnaryInterceptor(panics.call), grpc.ChainStreamInterceptor(panics.stream))
-	if d.access.programs == nil {
-		return append(options, grpc.Creds(grpcconns.Limited(insecure.NewCredentials())))
+	if d.access.policy != nil {
+		options = append(options, grpc.ChainUnaryInterceptor(d.access.call))
 	}
-	return append(options, grpc.Creds(grpcconns.Limited(doorCredentials{credentials.NewTLS(d.access.programs.Server("h2"))})))
+	secure := insecure.NewCredentials()
+	if d.access.programs != nil {
+		secure = credentials.NewTLS(d.access.programs.Server("h2"))
+	}
+	return append(options, grpc.Creds(grpcconns.Limited(doorCredentials{secure})))
 }
 
 // openWeb has HTTP served at l, encrypted if it is to be.

@@ -48,12 +48,20 @@ func (w *web) hangUp() {
 
 // serve begins to answer with the limiters of d's node.
 func (w *web) serve(d *Daemon) {
-	var handler http.Handler = httpapi.New(engine.New(d.node.Group(), d.node.Limits().Current), httpapi.Options{Ready: d.phase.ready, Scope: d.metrics.scope()})
+	o := httpapi.Options{Ready: d.phase.ready, Scope: d.metrics.scope()}
+	if d.access.policy != nil {
+		o.May = mayOverHTTP
+	}
+	var handler http.Handler = httpapi.New(engine.New(d.node.Group(), d.node.Limits().Current), o)
+	if d.access.policy != nil {
+		handler = d.access.wrap(handler)
+	}
 	handler = new(bodies).wrap(newPanics("http", d.log, d.metrics.scope()).wrap(handler))
 	if d.metrics != nil {
 		handler = d.metrics.meter.timed(handler)
 	}
 	w.server = httpapi.NewServer(handler)
+	w.server.ConnContext = withUID
 	w.server.ErrorLog = slog.NewLogLogger(d.log.With("server", "http").Handler(), slog.LevelWarn)
 	for _, l := range w.listeners {
 		w.loops.Go(func() { w.ending.end(w.server.Serve(l)) })

@@ -130,7 +130,7 @@ func TestLargeCostsAreNotCutShort(t *testing.T) {
 
 // Each of the limiter's reasons has its name here too.
 func TestReasonsKeepTheirNames(t *testing.T) {
-	for r := limiter.Granted; int(r) < edge.Reasons; r++ {
+	for r := range limiter.Canceled {
 		if got := reason(r).String(); got != r.String() {
 			t.Errorf("%v became %v", r, got)
 		}

@@ -73,13 +73,15 @@ const (
 	Failed
 	// InFlight: the key's rule limits slots, which are taken and released.
 	InFlight
+	// Forbidden: the program may not do that with the key.
+	Forbidden
 
 	// Reasons is how many there are.
 	Reasons int = iota
 )
 
 var reasonNames = [Reasons]string{
-	"granted", "soft", "limited", "too-costly", "unmatched", "too-many-keys", "invalid-key", "invalid-cost", "failed", "in-flight",
+	"granted", "soft", "limited", "too-costly", "unmatched", "too-many-keys", "invalid-key", "invalid-cost", "failed", "in-flight", "forbidden",
 }
 
 // String is the word for r on the wire and in metrics, or `unknown`.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/headgate/headgate/rpc/edge"
@@ -126,7 +127,10 @@ func advice(k *kind, q *ask, d *edge.Decision) string {
 
 // decide has the engine decide about q.
 func (a *API) decide(ctx context.Context, q *ask, kind edge.Kind) edge.Decision {
-	d := a.engine.Decide(ctx, q.as(kind))
+	d := edge.Decision{Reason: edge.Forbidden}
+	if a.may(ctx, kind, *q.Key) == nil {
+		d = a.engine.Decide(ctx, q.as(kind))
+	}
 	a.metrics.decided(&d)
 	return d
 }
@@ -137,9 +141,25 @@ func (a *API) decideAll(ctx context.Context, qs []ask, kind edge.Kind) []edge.De
 	for i := range qs {
 		asks[i] = qs[i].as(kind)
 	}
-	decisions := a.engine.DecideAll(ctx, asks)
+	decisions := a.decideAllowed(ctx, asks)
 	for i := range decisions {
 		a.metrics.decided(&decisions[i])
+	}
+	return decisions
+}
+
+// decideAllowed has the engine decide about those of asks, which are takes, that the
+// program may ask. Takes that are held until all are granted are takes too.
+func (a *API) decideAllowed(ctx context.Context, asks []edge.Ask) []edge.Decision {
+	forbidden := slices.IndexFunc(asks, func(q edge.Ask) bool { return a.may(ctx, edge.Take, q.Key) != nil })
+	if forbidden < 0 {
+		return a.engine.DecideAll(ctx, asks)
+	}
+	decisions := make([]edge.Decision, len(asks))
+	for i := range asks {
+		if decisions[i].Reason = edge.Forbidden; a.may(ctx, edge.Take, asks[i].Key) == nil {
+			decisions[i] = a.engine.Decide(ctx, asks[i])
+		}
 	}
 	return decisions
 }

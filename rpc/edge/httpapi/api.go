@@ -57,6 +57,11 @@ type Options struct {
 	// Ready, when not nil, says whether it is time to send requests here.
 	Ready func() bool
 
+	// May, when not nil, returns why the program that sent a request may not do
+	// something with a key. It has the context of the request. Take is asked for looks
+	// too. Settlements are not asked for: who has a reservation may settle it.
+	May func(ctx context.Context, kind edge.Kind, key string) error
+
 	// Random returns numbers in [0, 1) that spread Retry-After; default
 	// rand.Float64. It is called by many goroutines at once.
 	Random func() float64
@@ -73,6 +78,7 @@ type API struct {
 	maxBody  int64
 	maxBatch int
 	ready    func() bool
+	may      func(ctx context.Context, kind edge.Kind, key string) error
 	random   func() float64
 	metrics  metrics
 	reserved reservations
@@ -83,7 +89,7 @@ var _ http.Handler = (*API)(nil)
 
 // New returns an API that asks engine.
 func New(engine Engine, o Options) *API {
-	a := &API{engine: engine, maxBody: o.MaxBody, maxBatch: o.MaxBatch, ready: o.Ready, random: o.Random}
+	a := &API{engine: engine, maxBody: o.MaxBody, maxBatch: o.MaxBatch, ready: o.Ready, may: o.May, random: o.Random}
 	if a.maxBody <= 0 {
 		a.maxBody = DefaultMaxBody
 	}
@@ -92,6 +98,9 @@ func New(engine Engine, o Options) *API {
 	}
 	if a.ready == nil {
 		a.ready = func() bool { return true }
+	}
+	if a.may == nil {
+		a.may = func(context.Context, edge.Kind, string) error { return nil }
 	}
 	if a.random == nil {
 		a.random = rand.Float64
@@ -150,6 +159,12 @@ func gets(a *API) map[string]http.HandlerFunc {
 		"/livez":              a.live,
 		"/readyz":             a.readiness,
 	}
+}
+
+// Decides reports whether r asks about keys, and not about the daemon or this API.
+func Decides(r *http.Request) bool {
+	_, ok := posts(nil)[r.URL.Path]
+	return ok || strings.HasPrefix(r.URL.Path, keysPath)
 }
 
 // routes puts all paths but that of keys into a ServeMux.

@@ -31,6 +31,10 @@ func (a *API) key(w http.ResponseWriter, r *http.Request) {
 		a.refuse(w, invalidKey, "%s", invalidKey.advice)
 		return
 	}
+	if err := a.may(r.Context(), edge.Take, key); err != nil {
+		a.refuse(w, forbidden, "%v", err)
+		return
+	}
 	b, ok := a.engine.Look(key)
 	if !ok {
 		a.refuse(w, noBucket, "%s", noBucket.advice)

@@ -33,10 +33,12 @@ var (
 	invalidCost = &kind{"invalid-cost", http.StatusBadRequest, "Invalid cost.", "A cost is a whole number, 1 or more. Without one, it is 1."}
 	failed      = &kind{"failed", http.StatusServiceUnavailable, "The bucket of the key did not answer.", "The fallback of the key's rule is closed. Try again."}
 	noReserve   = &kind{"no-reservation", http.StatusNotFound, "There is no such reservation here.", "It was settled before, is too old, or was made at another host. What it took stays taken."}
+	forbidden   = &kind{"forbidden", http.StatusForbidden, "The program may not do that with the key.", "Whoever runs the daemon can allow it in its policy."}
+	nobody      = &kind{"unauthorized", http.StatusUnauthorized, "It is not known who asks.", "Send a certificate, or Authorization: Bearer and a token, that the policy of the daemon names."}
 	inFlight    = &kind{"in-flight", http.StatusUnprocessableEntity, "The rule of the key limits slots in flight.", "HTTP has no request for slots. Use package limiter/client, or another key."}
 )
 
-var kinds = []*kind{notFound, notAllowed, badBody, tooLarge, noJSON, noBucket, limited, tooCostly, tooManyKeys, invalidKey, invalidCost, failed, noReserve, inFlight}
+var kinds = []*kind{notFound, notAllowed, badBody, tooLarge, noJSON, noBucket, limited, tooCostly, tooManyKeys, invalidKey, invalidCost, failed, noReserve, inFlight, forbidden, nobody}
 
 // kindOf is the problem of a decision that is not OK.
 func kindOf(r edge.Reason) *kind {
@@ -55,6 +57,8 @@ func kindOf(r edge.Reason) *kind {
 		return invalidCost
 	case edge.InFlight:
 		return inFlight
+	case edge.Forbidden:
+		return forbidden
 	default:
 		return failed
 	}
@@ -84,6 +88,18 @@ func (a *API) sendProblem(w http.ResponseWriter, status int, p any) {
 		status, body = http.StatusInternalServerError, []byte("{}")
 	}
 	a.send(w, status, "application/problem+json", append(body, '\n'))
+}
+
+// Unauthorized answers that it is not known who asks, because of err.
+func Unauthorized(w http.ResponseWriter, err error) {
+	body, _ := json.Marshal(nobody.problem(err.Error()))
+	h := w.Header()
+	h["WWW-Authenticate"] = []string{"Bearer"}
+	h["Content-Type"] = []string{"application/problem+json"}
+	h["Cache-Control"] = noStore
+	h["X-Content-Type-Options"] = noSniff
+	w.WriteHeader(nobody.status)
+	_, _ = w.Write(append(body, '\n'))
 }
 
 // problem says what a kind of problem is.

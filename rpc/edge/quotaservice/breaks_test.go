@@ -195,7 +195,7 @@ func TestCallersThatGo(t *testing.T) {
 func TestReasonsBecomeStatuses(t *testing.T) {
 	want := map[edge.Reason]pb.AllowResponse_Status{
 		edge.Limited: timeout, edge.TooCostly: pb.AllowResponse_REJECTED_TOO_MANY_TOKENS_REQUESTED, edge.Unmatched: pb.AllowResponse_REJECTED_NO_BUCKET,
-		edge.TooManyKeys: pb.AllowResponse_REJECTED_TOO_MANY_BUCKETS, edge.InvalidKey: invalid, edge.InvalidCost: invalid,
+		edge.TooManyKeys: pb.AllowResponse_REJECTED_TOO_MANY_BUCKETS, edge.InvalidKey: invalid, edge.InvalidCost: invalid, edge.Forbidden: invalid,
 		edge.Failed: serverError, edge.InFlight: pb.AllowResponse_REJECTED_NO_BUCKET, edge.Reason(edge.Reasons): serverError,
 	}
 	for r := range edge.Reason(edge.Reasons + 1) {

@@ -96,7 +96,7 @@ func rejection(r edge.Reason) quotaservicepb.AllowResponse_Status {
 		return quotaservicepb.AllowResponse_REJECTED_TOO_MANY_BUCKETS
 	case edge.TooCostly:
 		return quotaservicepb.AllowResponse_REJECTED_TOO_MANY_TOKENS_REQUESTED
-	case edge.InvalidKey, edge.InvalidCost:
+	case edge.InvalidKey, edge.InvalidCost, edge.Forbidden:
 		return quotaservicepb.AllowResponse_REJECTED_INVALID_REQUEST
 	default:
 		return quotaservicepb.AllowResponse_REJECTED_SERVER_ERROR

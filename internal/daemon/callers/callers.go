@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package callers says who calls a daemon, and what they may do.
+//
+//	policy, err := callers.Parse(text)
+//	caller, err := policy.Who(callers.Proof{Token: "…"})
+//	err = caller.May(edge.Charge, "llm:alice")
+//
+// A policy is a file in YAML:
+//
+//	callers:
+//	  - name: orders
+//	    certificates: [orders.internal]   # names in certificates
+//	    tokens: ["sha256:…"]              # hashes of bearer tokens
+//	    uids: [1000]                      # users of this machine, at the Unix socket
+//	    use: ["login:*", "llm:*"]         # take tokens, and look
+//	    hold: ["llm:*"]                   # reserve tokens, and settle
+//	    charge: ["llm:*"]                 # take what is used already
+//	anyone:                               # who shows none of these; without it, nobody else may do anything
+//	  use: ["public:*"]
+//
+// Out of scope: how certificates are checked (internal/daemon/certs).
+package callers
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/rpc/edge"
+)
+
+// Policy says who may do what. It does not change. A nil Policy lets everybody do
+// everything.
+type Policy struct {
+	certificates map[string]*Caller
+	tokens       map[[sha256.Size]byte]*Caller
+	uids         map[uint32]*Caller
+	anyone       *Caller // nil: who is not known may do nothing
+}
+
+// Caller is a program with rights. A nil Caller may do everything.
+type Caller struct {
+	name              string // empty: anyone
+	use, hold, charge []dynamicconfig.Glob
+}
+
+// Proof is what a program has shown.
+type Proof struct {
+	Certificate string  // the name in its certificate, if that was checked
+	Token       string  // a bearer token
+	UID         *uint32 // of its process, on this machine
+}
+
+// Errors of Who.
+var (
+	ErrToken = errors.New("the token is none of the policy: it may be old, or cut short")
+	ErrProof = errors.New("who are you? Show a certificate or a bearer token that the policy of this daemon names")
+)
+
+// ErrForbidden is wrapped in errors of May.
+var ErrForbidden = errors.New("not allowed by the policy of this daemon")
+
+type file struct {
+	Callers []section `yaml:"callers"`
+	Anyone  *rights   `yaml:"anyone"`
+}
+
+type section struct {
+	Name         string   `yaml:"name"`
+	Certificates []string `yaml:"certificates"`
+	Tokens       []string `yaml:"tokens"`
+	UIDs         []uint32 `yaml:"uids"`
+	Rights       rights   `yaml:",inline"`
+}
+
+type rights struct {
+	Use    []string `yaml:"use"`
+	Hold   []string `yaml:"hold"`
+	Charge []string `yaml:"charge"`
+}
+
+// Parse reads a policy.
+func Parse(text []byte) (*Policy, error) {
+	var f file
+	if err := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict()).Decode(&f); err != nil {
+		return nil, err
+	}
+	p := &Policy{certificates: map[string]*Caller{}, tokens: map[[sha256.Size]byte]*Caller{}, uids: map[uint32]*Caller{}}
+	names := make(map[string]bool)
+	for i, s := range f.Callers {
+		if s.Name == "" {
+			return nil, fmt.Errorf("caller %d has no name", i+1)
+		}
+		if names[s.Name] {
+			return nil, fmt.Errorf("there are two callers %q: give each its own name", s.Name)
+		}
+		names[s.Name] = true
+		if err := p.add(s); err != nil {
+			return nil, fmt.Errorf("caller %q: %w", s.Name, err)
+		}
+	}
+	if f.Anyone != nil {
+		c, err := f.Anyone.caller("")
+		if err != nil {
+			return nil, fmt.Errorf("anyone: %w", err)
+		}
+		p.anyone = c
+	}
+	return p, nil
+}
+
+// add takes in a caller.
+func (p *Policy) add(s section) error {
+	c, err := s.Rights.caller(s.Name)
+	if err != nil {
+		return err
+	}
+	if len(s.Certificates)+len(s.Tokens)+len(s.UIDs) == 0 {
+		return errors.New("nobody can prove to be it: give it certificates, tokens or uids")
+	}
+	for _, name := range s.Certificates {
+		if err := own(p.certificates, name, c, "the certificate "+name); err != nil {
+			return err
+		}
+	}
+	for _, t := range s.Tokens {
+		hash, err := parseHash(t)
+		if err == nil {
+			err = own(p.tokens, hash, c, "the token "+t)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, uid := range s.UIDs {
+		if err := own(p.uids, uid, c, fmt.Sprint("uid ", uid)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func own[K comparable](of map[K]*Caller, k K, c *Caller, what string) error {
+	if other := of[k]; other != nil {
+		return fmt.Errorf("%s is also that of %q: it can be one caller's only", what, other.name)
+	}
+	of[k] = c
+	return nil
+}
+
+func (r *rights) caller(name string) (c *Caller, err error) {
+	c = &Caller{name: name}
+	for _, of := range []struct {
+		patterns []string
+		globs    *[]dynamicconfig.Glob
+	}{{r.Use, &c.use}, {r.Hold, &c.hold}, {r.Charge, &c.charge}} {
+		for _, pattern := range of.patterns {
+			g, err := dynamicconfig.CompileGlob(pattern)
+			if err != nil {
+				return nil, fmt.Errorf("%q: %w", pattern, err)
+			}
+			*of.globs = append(*of.globs, g)
+		}
+	}
+	return c, nil
+}
+
+const hashPrefix = "sha256:"
+
+// Hash is a token as a policy has it.
+func Hash(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return hashPrefix + hex.EncodeToString(sum[:])
+}
+
+func parseHash(text string) (sum [sha256.Size]byte, err error) {
+	digits, ok := strings.CutPrefix(text, hashPrefix)
+	raw, err := hex.DecodeString(digits)
+	if !ok || err != nil || len(raw) != len(sum) {
+		return sum, errors.New("a token is written as sha256: and 64 hexadecimal digits, so that the file does not have the token itself: headgate token makes both")
+	}
+	return [sha256.Size]byte(raw), nil
+}
+
+// Who is the caller that shows proof. A token counts before a certificate, and a
+// certificate before a user of this machine.
+func (p *Policy) Who(proof Proof) (*Caller, error) {
+	if p == nil {
+		return nil, nil
+	}
+	if proof.Token != "" {
+		// Who guesses learns nothing from the time of a lookup by the token's hash.
+		if c := p.tokens[sha256.Sum256([]byte(proof.Token))]; c != nil {
+			return c, nil
+		}
+		return nil, ErrToken
+	}
+	if c := p.certificates[proof.Certificate]; c != nil && proof.Certificate != "" {
+		return c, nil
+	}
+	if proof.UID != nil {
+		if c := p.uids[*proof.UID]; c != nil {
+			return c, nil
+		}
+	}
+	if p.anyone == nil {
+		return nil, ErrProof
+	}
+	return p.anyone, nil
+}
+
+// Name is c's; empty if it is anyone, or there is no policy.
+func (c *Caller) Name() string {
+	if c == nil {
+		return ""
+	}
+	return c.name
+}
+
+// May returns why c may not do something with a key. Who holds a reservation may settle
+// it.
+func (c *Caller) May(kind edge.Kind, key string) error {
+	if c == nil {
+		return nil
+	}
+	globs, verb := c.use, "use"
+	switch kind {
+	case edge.Settle, edge.Release:
+		return nil
+	case edge.Hold:
+		globs, verb = c.hold, "hold"
+	case edge.Charge:
+		globs, verb = c.charge, "charge"
+	}
+	for i := range globs {
+		if globs[i].Match(key) {
+			return nil
+		}
+	}
+	name := "who shows no certificate or token"
+	if c.name != "" {
+		name = fmt.Sprintf("caller %q", c.name)
+	}
+	return fmt.Errorf("%w: %s may not %s this key: its %q in the policy has no pattern for it", ErrForbidden, name, verb, verb)
+}
+
+type contextKey struct{}
+
+// With is ctx of a call by c.
+func With(ctx context.Context, c *Caller) context.Context {
+	return context.WithValue(ctx, contextKey{}, c)
+}
+
+// From is who calls; nil if there is no policy.
+func From(ctx context.Context) *Caller {
+	c, _ := ctx.Value(contextKey{}).(*Caller)
+	return c
+}

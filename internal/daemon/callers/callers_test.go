@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package callers
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/headgate/headgate/rpc/edge"
+)
+
+var text = `
+callers:
+  - name: orders
+    certificates: [orders.internal]
+    tokens: ["` + Hash("first") + `", "` + Hash("second") + `"]
+    uids: [1000]
+    use: ["login:*", "llm:*"]
+    hold: ["llm:*"]
+  - {name: billing, uids: [0], charge: ["*"]}
+anyone: {use: ["public:?"]}
+`
+
+func TestAPolicySaysWhoMayDoWhat(t *testing.T) {
+	p, err := Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	user, root, other := uint32(1000), uint32(0), uint32(7)
+	for _, tt := range []struct {
+		proof Proof
+		name  string
+		may   string // kinds and keys
+	}{
+		{Proof{Certificate: "orders.internal"}, "orders", "use login:a, use llm:a, hold llm:a, not hold login:a, not charge llm:a, not use public:a"},
+		{Proof{Token: "first"}, "orders", ""},
+		{Proof{Token: "second", UID: &root}, "orders", ""},
+		{Proof{UID: &user}, "orders", ""},
+		{Proof{UID: &root}, "billing", "charge llm:a, not use llm:a"},
+		{Proof{UID: &other}, "", "use public:a, not use public:ab, not charge public:a"},
+		{Proof{Certificate: "orders"}, "", ""},
+		{Proof{}, "", ""},
+	} {
+		c, err := p.Who(tt.proof)
+		if err != nil || c.Name() != tt.name {
+			t.Errorf("%+v: %q, %v", tt.proof, c.Name(), err)
+		}
+		for what := range strings.SplitSeq(tt.may, ", ") {
+			if what == "" {
+				continue
+			}
+			what, not := strings.CutPrefix(what, "not ")
+			verb, key, _ := strings.Cut(what, " ")
+			kind := map[string]edge.Kind{"use": edge.Take, "hold": edge.Hold, "charge": edge.Charge}[verb]
+			if err := c.May(kind, key); errors.Is(err, ErrForbidden) != not {
+				t.Errorf("%q, %s %s: %v", tt.name, verb, key, err)
+			}
+		}
+		if err := c.May(edge.Settle, "x"); err != nil {
+			t.Errorf("settle: %v", err)
+		}
+	}
+	for _, token := range []string{"third", "firs", "first ", Hash("first")} {
+		if _, err := p.Who(Proof{Token: token, Certificate: "orders.internal"}); !errors.Is(err, ErrToken) {
+			t.Errorf("%q: %v", token, err)
+		}
+	}
+}
+
+func TestWithoutAnyoneNobodyElseMayDoAnything(t *testing.T) {
+	p, err := Parse([]byte("callers: [{name: a, uids: [1], use: ['*']}]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Who(Proof{}); !errors.Is(err, ErrProof) {
+		t.Error(err)
+	}
+	var none *Policy
+	if c, err := none.Who(Proof{Token: "x"}); err != nil || c.May(edge.Charge, "k") != nil {
+		t.Errorf("without a policy: %v", err)
+	}
+}
+
+func TestMistakesInAPolicy(t *testing.T) {
+	for text, want := range map[string]string{
+		"callers: [{use: ['*']}]":                               "caller 1 has no name",
+		"callers: [{name: a, use: ['*']}]":                      "nobody can prove to be it",
+		"callers: [{name: a, uids: [1]}, {name: a, uids: [2]}]": "two callers",
+		"callers: [{name: a, uids: [1]}, {name: b, uids: [1]}]": `also that of "a"`,
+		"callers: [{name: a, tokens: [secret]}]":                "headgate token makes both",
+		"callers: [{name: a, uids: [1], use: ['a[']}]":          `"a["`,
+		"anyone: {use: ['\\']}":                                 "lone",
+		"caller: []":                                            "caller",
+		"callers: [{name: a, uids: [-1]}]":                      "",
+		"anyone: {use: ['*'], use: ['*']}":                      "use",
+	} {
+		if p, err := Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, %v", text, p, err)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(text))
+	f.Fuzz(func(_ *testing.T, text []byte) {
+		if p, err := Parse(text); err == nil {
+			if c, err := p.Who(Proof{Certificate: "orders.internal"}); err == nil {
+				_ = c.May(edge.Take, "k")
+			}
+		}
+	})
+}

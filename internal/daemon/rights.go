@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"github.com/headgate/headgate/internal/bucketkey"
+	"github.com/headgate/headgate/internal/daemon/callers"
+	"github.com/headgate/headgate/rpc/claims"
+	rpcedge "github.com/headgate/headgate/rpc/edge"
+	"github.com/headgate/headgate/rpc/edge/doorman/doormanpb"
+	"github.com/headgate/headgate/rpc/edge/httpapi"
+	"github.com/headgate/headgate/rpc/edge/quotaservice/quotaservicepb"
+	"github.com/headgate/headgate/rpc/headgatepb"
+	"github.com/headgate/headgate/rpc/usage"
+)
+
+// call is the interceptor that finds out who calls, and whether it may use all keys of
+// the request. Health checks have no keys.
+func (a *access) call(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	keys, decides := keysOf(request)
+	if !decides {
+		return handle(ctx, request)
+	}
+	caller, err := a.who(proofOf(ctx))
+	if err != nil {
+		return nil, status.Error(codes.Unauthenticated, err.Error())
+	}
+	for _, key := range keys {
+		if err := caller.May(rpcedge.Take, key); err != nil {
+			return nil, status.Error(codes.PermissionDenied, err.Error())
+		}
+	}
+	return handle(callers.With(ctx, caller), request)
+}
+
+// keysOf are the keys that a request is about; false if it does not decide about any. A
+// request that cannot be read has none: its server refuses it.
+func keysOf(request any) (keys []string, decides bool) {
+	switch r := request.(type) {
+	case *quotaservicepb.AllowRequest:
+		return []string{bucketkey.Of(r.GetNamespace(), r.GetBucketName())}, true
+	case *doormanpb.GetCapacityRequest:
+		for _, resource := range r.GetResource() {
+			keys = append(keys, resource.GetResourceId())
+		}
+		return keys, true
+	case *doormanpb.GetServerCapacityRequest:
+		for _, resource := range r.GetResource() {
+			keys = append(keys, resource.GetResourceId())
+		}
+		return keys, true
+	case *doormanpb.ReleaseCapacityRequest:
+		return r.GetResourceId(), true
+	case *headgatepb.UpdateRequest:
+		return keysOfPayload(r), true
+	}
+	return nil, false
+}
+
+// keysOfPayload are those of a report, of takes or of claims.
+func keysOfPayload(r *headgatepb.UpdateRequest) (keys []string) {
+	payload := r.GetPayload()
+	var report usage.Report
+	if (usage.Columnar{}).DecodeReport(payload, &report) == nil {
+		return report.Keys
+	}
+	var takes usage.Takes
+	if usage.DecodeTakes(payload, &takes) == nil {
+		for i := range takes.Rows {
+			keys = append(keys, takes.Rows[i].Key)
+		}
+		return keys
+	}
+	if asked, err := claims.Decode(payload); err == nil {
+		for i := range asked.Rows {
+			keys = append(keys, asked.Rows[i].Key)
+		}
+	}
+	return keys
+}
+
+// proofOf is what the caller of a gRPC method shows.
+func proofOf(ctx context.Context) (proof callers.Proof) {
+	proof.Certificate, _ = certificate(ctx)
+	if p, ok := peer.FromContext(ctx); ok {
+		if at, ok := p.AuthInfo.(local); ok {
+			proof.UID = at.uid
+		}
+	}
+	for _, field := range metadata.ValueFromIncomingContext(ctx, "authorization") {
+		proof.Token = bearer(field)
+	}
+	return proof
+}
+
+// bearer is the token in an Authorization field. What is no bearer token is none of the
+// policy either.
+func bearer(field string) string {
+	scheme, token, _ := strings.Cut(field, " ")
+	if !strings.EqualFold(scheme, "bearer") {
+		return field
+	}
+	return strings.TrimSpace(token)
+}
+
+// wrap finds out who calls next. Paths that decide about no key are for everybody.
+func (a *access) wrap(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !httpapi.Decides(r) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		var proof callers.Proof
+		if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
+			proof.Certificate = nameOf(r.TLS.VerifiedChains[0][0])
+		}
+		proof.UID, _ = r.Context().Value(uidKey{}).(*uint32)
+		if field := r.Header.Get("Authorization"); field != "" {
+			proof.Token = bearer(field)
+		}
+		caller, err := a.who(proof)
+		if err != nil {
+			httpapi.Unauthorized(w, err)
+			return
+		}
+		next.ServeHTTP(w, r.WithContext(callers.With(r.Context(), caller)))
+	})
+}
+
+func mayOverHTTP(ctx context.Context, kind rpcedge.Kind, key string) error {
+	return callers.From(ctx).May(kind, key)
+}
+
+type uidKey struct{}
+
+// withUID is the context of requests on a connection.
+func withUID(ctx context.Context, conn net.Conn) context.Context {
+	if conn.LocalAddr().Network() != "unix" {
+		return ctx
+	}
+	return context.WithValue(ctx, uidKey{}, uidOf(conn))
+}
