@@ -78,8 +78,10 @@ func start(t *testing.T, more ...string) *target {
 	}
 	const any = "127.0.0.1:0"
 	d := &target{victim: victim{Unix: filepath.Join(dir, "s")}}
-	flags := []string{"serve", "--limits", filepath.Join(dir, "limits.yaml"),
-		"--listen", any, "--edge", any, "--http", any, "--admin", any, "--unix", d.victim.Unix}
+	flags := []string{
+		"serve", "--limits", filepath.Join(dir, "limits.yaml"),
+		"--listen", any, "--edge", any, "--http", any, "--admin", any, "--unix", d.victim.Unix,
+	}
 	d.cmd = exec.Command(testrun.Headgate(t), append(flags, more...)...)
 	d.cmd.Stderr = d
 	printed := &target{}

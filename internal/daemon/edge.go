@@ -32,8 +32,7 @@ const (
 	// whole have sent, in bytes, and maxUnfinishedTotal those of a door.
 	maxUnfinished      = 8 << 20
 	maxUnfinishedTotal = 16 << 20
-	// readBuffer is what each connection takes for what arrives, in bytes. What is
-	// sent is written from buffers that connections share.
+	// readBuffer is what each connection takes for what arrives, in bytes.
 	readBuffer = 4 << 10
 	// greeting is how long a new connection may take to say what it is.
 	greeting = 5 * time.Second
@@ -68,7 +67,6 @@ func newEdge(l *conns.Listener, ending *ending, options ...grpc.ServerOption) *e
 		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.MaxHeaderListSize(maxHeaders),
 		grpc.ReadBufferSize(readBuffer),
-		grpc.SharedWriteBuffer(true),
 		grpc.ConnectionTimeout(greeting),
 		grpc.KeepaliveParams(rpcgrpc.ServerPings(maxIdle, maxAge, maxAgeGrace)),
 	), options...)

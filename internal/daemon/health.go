@@ -64,6 +64,9 @@ func (d *Daemon) health() admin.Health {
 	for name, c := range d.access.certificates() {
 		checks[name] = admin.CheckOf(c.Err(time.Now()))
 	}
+	if d.access.policy != nil {
+		checks["policy"] = admin.CheckOf(d.access.checkPolicy())
+	}
 	return admin.Health{Ready: d.phase.ready(), Checks: checks, Config: config}
 }
 
