@@ -4,8 +4,10 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync"
 
 	"github.com/headgate/headgate/internal/daemon/callers"
@@ -60,6 +62,21 @@ func Check(c Config, log *slog.Logger) error {
 	a, err := newAccess(c, log)
 	a.close()
 	return err
+}
+
+// certificates are those that there are, by the names of their checks.
+func (a *access) certificates() map[string]*certs.Certificates {
+	all := map[string]*certs.Certificates{"edge certificate": a.programs, "admin certificate": a.operators, "cluster certificate": a.deciders}
+	maps.DeleteFunc(all, func(_ string, c *certs.Certificates) bool { return c == nil })
+	return all
+}
+
+// checkPolicy says what is wrong with the file of the policy.
+func (a *access) checkPolicy() error {
+	if a.policy.Newest() {
+		return nil
+	}
+	return errors.New("the policy in its file cannot be used, and the last good one stays in force: mend the file; the log says what is wrong")
 }
 
 // maxPolicy bounds the file of the policy, in bytes.

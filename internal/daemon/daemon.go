@@ -26,14 +26,13 @@ type Daemon struct {
 	access  *access
 	node    *headgate.Node
 	parent  *parent // nil without a cluster above
+	redis   *remote // nil without Redis
 	edge    *edge
 	web     *web
 	metrics *metrics        // nil without an admin address
 	gossip  *gossip.Members // nil unless members are found by seeds
 	phase   phase
 	ending  *ending // of the edge or the web
-
-	closeRedis func() error // nil without one
 
 	address, edgeAddress string
 	served               []string
@@ -115,12 +114,10 @@ func (d *Daemon) prepare(ctx context.Context, cluster net.Listener) error {
 		options = append(options, headgate.WithParent(d.parent.cluster, d.parent))
 	}
 	if len(d.config.Redis.Addresses) > 0 {
-		buckets, closing, err := d.config.Redis.open(d.log, d.metrics.scope())
-		if err != nil {
+		if d.redis, err = d.config.Redis.open(d.log, d.metrics.scope()); err != nil {
 			return fmt.Errorf("daemon: %w", err)
 		}
-		d.closeRedis = closing
-		options = append(options, headgate.WithRemote(redisName, buckets))
+		options = append(options, headgate.WithRemote(redisName, d.redis))
 	}
 	if d.node, err = d.newNode(members, options); err != nil {
 		return err
@@ -173,8 +170,8 @@ func (d *Daemon) leave() error {
 	if d.parent != nil {
 		errs = append(errs, d.parent.close())
 	}
-	if d.closeRedis != nil {
-		errs = append(errs, d.closeRedis())
+	if d.redis != nil {
+		errs = append(errs, d.redis.close())
 	}
 	return errors.Join(errs...)
 }

@@ -71,9 +71,13 @@ func (d *Daemon) openWeb(l net.Listener) {
 	d.web.listen(l)
 }
 
-// door is l with as many connections as there may be, counted.
+// door is l with as many connections as there may be, counted. The programs of a door
+// hold less with unfinished requests than the hosts of a cluster, which report at once.
 func (d *Daemon) door(name string, l net.Listener) *conns.Listener {
 	door := conns.Track(l, d.config.maxConnections())
+	limits := conns.DefaultLimits
+	limits.Bytes, limits.TotalBytes = maxUnfinished, maxUnfinishedTotal
+	door.Limit(limits)
 	door.Measure(d.metrics.scope().Tagged(map[string]string{"door": name}))
 	return door
 }

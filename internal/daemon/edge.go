@@ -28,6 +28,12 @@ const (
 	maxStreams = 100
 	// maxHeaders bounds the metadata of one call, in bytes.
 	maxHeaders = 16 << 10
+	// maxUnfinished bounds what the requests of one connection that have not arrived
+	// whole have sent, in bytes, and maxUnfinishedTotal those of a door.
+	maxUnfinished      = 8 << 20
+	maxUnfinishedTotal = 16 << 20
+	// readBuffer is what each connection takes for what arrives, in bytes.
+	readBuffer = 4 << 10
 	// greeting is how long a new connection may take to say what it is.
 	greeting = 5 * time.Second
 	// maxIdle is how long a connection may have no call.
@@ -60,6 +66,7 @@ func newEdge(l *conns.Listener, ending *ending, options ...grpc.ServerOption) *e
 		grpc.ChainStreamInterceptor(e.untilDraining),
 		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.MaxHeaderListSize(maxHeaders),
+		grpc.ReadBufferSize(readBuffer),
 		grpc.ConnectionTimeout(greeting),
 		grpc.KeepaliveParams(rpcgrpc.ServerPings(maxIdle, maxAge, maxAgeGrace)),
 	), options...)

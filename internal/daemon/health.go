@@ -39,7 +39,7 @@ func (p *phase) ready() bool { return p.err() == nil }
 
 // health is what operators hear of d. A broken file of limits, or a list of members
 // that lacks d, does not make d unready: it answers as before, and all daemons would
-// be unready at once.
+// be unready at once. So it is with a Redis or a cluster above that does not answer.
 func (d *Daemon) health() admin.Health {
 	limits := d.node.Limits()
 	current, refused := limits.Current(), limits.LastError()
@@ -50,15 +50,24 @@ func (d *Daemon) health() admin.Health {
 	if refused != nil {
 		config.Error = refused.Error()
 	}
-	return admin.Health{
-		Ready: d.phase.ready(),
-		Checks: map[string]admin.Check{
-			"serving": admin.CheckOf(d.phase.err()),
-			"members": admin.CheckOf(d.listed()),
-			"limits":  admin.CheckOf(refused),
-		},
-		Config: config,
+	checks := map[string]admin.Check{
+		"serving": admin.CheckOf(d.phase.err()),
+		"members": admin.CheckOf(d.listed()),
+		"limits":  admin.CheckOf(refused),
 	}
+	if d.parent != nil {
+		checks["parent"] = admin.CheckOf(d.parent.err())
+	}
+	if d.redis != nil {
+		checks["redis"] = admin.CheckOf(d.redis.err())
+	}
+	for name, c := range d.access.certificates() {
+		checks[name] = admin.CheckOf(c.Err(time.Now()))
+	}
+	if d.access.policy != nil {
+		checks["policy"] = admin.CheckOf(d.access.checkPolicy())
+	}
+	return admin.Health{Ready: d.phase.ready(), Checks: checks, Config: config}
 }
 
 // listed says what is wrong with the list of members.

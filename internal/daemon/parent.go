@@ -77,8 +77,8 @@ type parent struct {
 	shown   func(key string) string // of the limits in force; set before the first Claim
 
 	mu       sync.Mutex // protects following fields
-	silent   bool
-	grumbled time.Time // when a claim that was refused was last told
+	silence  error      // why it does not answer; nil: it does
+	grumbled time.Time  // when a claim that was refused was last told
 }
 
 // hidden shows nothing of a key.
@@ -156,8 +156,13 @@ func (p *parent) tell(now time.Time, asked *claims.Claims, leases *claims.Leases
 		}
 	}
 	p.mu.Lock()
-	fell, rose := failed != nil && !answered && !p.silent, answered && p.silent
-	p.silent = (p.silent || fell) && !rose
+	fell, rose := failed != nil && !answered && p.silence == nil, answered && p.silence != nil
+	switch {
+	case answered:
+		p.silence = nil
+	case failed != nil:
+		p.silence = failed
+	}
 	grumble := odd >= 0 && (p.grumbled.IsZero() || now.Sub(p.grumbled) >= grumbleEvery)
 	if grumble {
 		p.grumbled = now
@@ -180,6 +185,17 @@ func (p *parent) tell(now time.Time, asked *claims.Claims, leases *claims.Leases
 	default:
 		p.log.Warn("the cluster above leases nothing of a key", "parent", p.where, "key", p.shown(key), "reason", l.Refused)
 	}
+}
+
+// err is why the cluster above does not answer; nil if it does, or was not asked yet.
+func (p *parent) err() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+
+	if p.silence == nil {
+		return nil
+	}
+	return fmt.Errorf("the cluster above at %s does not answer, and its leases go on until they end: %w", p.where, p.silence)
 }
 
 // checkParents warns of rules that say they have a parent where there is none,

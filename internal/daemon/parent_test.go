@@ -107,6 +107,9 @@ func TestCapacityComesFromTheClusterAbove(t *testing.T) {
 				}
 				return log.count("cluster above does not answer") > 0
 			})
+			if got := d.health(); got.Checks["parent"].OK || !strings.Contains(got.Checks["parent"].Error, edge) || !got.Ready {
+				t.Errorf("without the parent: %+v", got)
+			}
 			stop := run()
 			var lease *doormanpb.Lease
 			eventually(t, "it has what the parent has", func() bool {
@@ -121,6 +124,9 @@ func TestCapacityComesFromTheClusterAbove(t *testing.T) {
 				t.Errorf("a lease of %v outlives the parent's", left)
 			}
 			eventually(t, "it says that the parent is back", func() bool { return log.count("cluster above answers again") == 1 })
+			if got := d.health().Checks["parent"]; !got.OK {
+				t.Errorf("with the parent: %+v", got)
+			}
 			stop()
 			eventually(t, "it says once more that it is away", func() bool { return log.count("cluster above does not answer") == 2 })
 			if got := wantsOf(t, capacity, "a", "k", 400, lease).GetCapacity(); got != 100 {

@@ -73,12 +73,26 @@ func (r Redis) validate() error {
 
 func (r Redis) config() redis.Config { return redis.Config{Prefix: r.Prefix, Timeout: r.Timeout} }
 
-// open returns the buckets of r, and what closes the connections to them. It
-// connects in the background.
-func (r Redis) open(log *slog.Logger, scope tally.Scope) (*redis.Buckets, func() error, error) {
+// remote are buckets in Redis, and what closes the connections to them.
+type remote struct {
+	*redis.Buckets
+
+	close func() error
+}
+
+// err is why Redis is not asked now; nil if it is.
+func (r *remote) err() error {
+	if r.Paused() {
+		return errors.New("redis does not answer, and its keys fall back: see that it runs and can be reached")
+	}
+	return nil
+}
+
+// open returns the buckets of r. It connects in the background.
+func (r Redis) open(log *slog.Logger, scope tally.Scope) (*remote, error) {
 	p := &passwords{of: r, log: log}
 	if err := p.read(); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	o := redis.Options{Addresses: r.Addresses, Cluster: r.Cluster, Username: r.User, Password: p.good, Timeout: r.Timeout}
 	if r.PasswordFile != "" {
@@ -90,9 +104,9 @@ func (r Redis) open(log *slog.Logger, scope tally.Scope) (*redis.Buckets, func()
 	client := redis.Client(o)
 	buckets, err := redis.New(client, r.config(), redis.WithLogger(log), redis.WithScope(scope))
 	if err != nil {
-		return nil, nil, errors.Join(err, client.Close())
+		return nil, errors.Join(err, client.Close())
 	}
-	return buckets, client.Close, nil
+	return &remote{buckets, client.Close}, nil
 }
 
 // password is Password, or what PasswordFile begins with.

@@ -114,6 +114,9 @@ func TestWhatBecomesOfKeysWhenRedisDies(t *testing.T) {
 		return status == 200
 	}
 	eventually(t, "it grants", func() bool { return granted("k:b") })
+	if got := d.health().Checks["redis"]; !got.OK {
+		t.Errorf("with Redis: %+v", got)
+	}
 	server.Stop() // the worst: connections stay, and nothing answers
 	began := time.Now()
 	for range 20 {
@@ -132,10 +135,16 @@ func TestWhatBecomesOfKeysWhenRedisDies(t *testing.T) {
 	if text := log.String(); !strings.Contains(text, "redis does not answer") || !strings.Contains(text, "its keys fall back") {
 		t.Errorf("logged %s", text)
 	}
+	if got := d.health(); got.Checks["redis"].OK || !got.Ready {
+		t.Errorf("without Redis: %+v", got)
+	}
 	server.Continue()
 	eventually(t, "it grants again, and says so", func() bool {
 		return granted("k:b") && strings.Contains(log.String(), "redis answers again")
 	})
+	if got := d.health().Checks["redis"]; !got.OK {
+		t.Errorf("with Redis again: %+v", got)
+	}
 }
 
 func TestRulesThatNameRedisNeedOne(t *testing.T) {

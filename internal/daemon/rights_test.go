@@ -178,6 +178,12 @@ func TestAPolicyIsFollowed(t *testing.T) {
 	}
 	replace("callers: [{name: orders, certificates: [orders], use: ['*']}]")
 	eventually(t, "the new policy is in force, on connections that are open too", func() bool { return allow(t, conn) == nil })
+	eventually(t, "a good file is told", func() bool { return d.health().Checks["policy"].OK })
+	replace("callers: 3")
+	eventually(t, "a broken file is told", func() bool { return strings.Contains(d.health().Checks["policy"].Error, "mend the file") })
+	if err := allow(t, conn); err != nil {
+		t.Errorf("with a broken file: %v", err)
+	}
 }
 
 // Whoever has no identity cannot take the name of a host that has one.

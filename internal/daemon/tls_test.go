@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/peer"
 
+	"github.com/headgate/headgate/internal/admin"
 	"github.com/headgate/headgate/internal/certtest"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/edge/quotaservice/quotaservicepb"
@@ -216,13 +217,20 @@ func TestCertificatesAreFollowed(t *testing.T) {
 		}
 	}
 	cert, key := certtest.Encode(t, next.Issue(t, "daemon", certtest.Loopback))
+	check := func() admin.Check { return d.health().Checks["edge certificate"] }
+	if got := d.health(); !check().OK || len(got.Checks) != 4 {
+		t.Errorf("%+v", got)
+	}
 	replace(c.TLS.Cert, cert) // and not yet its key
 	eventually(t, "the log says that they do not match", func() bool { served(old); return strings.Contains(log.String(), "private key does not match") })
 	if !served(old) {
 		t.Error("the last good certificate is gone")
 	}
+	if got := check(); got.OK || !strings.Contains(got.Error, "mend the file") {
+		t.Errorf("%+v", got)
+	}
 	replace(c.TLS.Key, key)
-	eventually(t, "the next certificate is served", func() bool { return served(next) && !served(old) })
+	eventually(t, "the next certificate is served", func() bool { return served(next) && !served(old) && check().OK })
 	if err := os.Remove(c.TLS.Cert); err != nil {
 		t.Fatal(err)
 	}

@@ -87,10 +87,10 @@ func (c *causes) admit(now time.Time, cause string) (withheld int, ok bool) {
 	return withheld, true
 }
 
-// hostPort is where a connection comes from.
-var hostPort = regexp.MustCompile(`\S+:\d+`)
+// varies is where a connection comes from, and numbers: clients choose lengths.
+var varies = regexp.MustCompile(`\S+:\d+|\d+`)
 
-// causeOf is the first line of r's message, and of its error, without addresses.
+// causeOf is the first line of r's message, and of its error, without what varies.
 func causeOf(r slog.Record) string {
 	cause, _, _ := strings.Cut(r.Message, "\n")
 	r.Attrs(func(a slog.Attr) bool {
@@ -100,5 +100,5 @@ func causeOf(r slog.Record) string {
 		}
 		return true
 	})
-	return hostPort.ReplaceAllString(cause, "")
+	return varies.ReplaceAllString(cause, "")
 }

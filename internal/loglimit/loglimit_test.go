@@ -22,13 +22,14 @@ func TestMishapsOfConnectionsAreLoggedOnceASecond(t *testing.T) {
 			for i := range 1000 {
 				server.Printf("http: TLS handshake error from 192.0.2.1:%d: client sent an HTTP request to an HTTPS server", 1024+i)
 				server.Printf("http: TLS handshake error from [2001:db8::%x]:1: EOF", i)
+				server.Printf("http: TLS handshake error from 192.0.2.1:1: message of length %d", i)
 			}
-			for cause, want := range map[string]int{"client sent": 1, "EOF": 1} {
+			for cause, want := range map[string]int{"client sent": 1, "EOF": 1, "length": 1} {
 				if got := strings.Count(out.String(), cause); got != want {
 					t.Errorf("second %d: %d lines of %s", second, got, cause)
 				}
 			}
-			if told := strings.Contains(out.String(), "withheld=1998"); told != (second > 0) {
+			if told := strings.Contains(out.String(), "withheld=2997"); told != (second > 0) {
 				t.Errorf("second %d: %s", second, &out)
 			}
 			out.Reset()
@@ -55,7 +56,7 @@ func TestACauseIsAMessageAndItsError(t *testing.T) {
 		log := slog.New(New(slog.NewTextHandler(&out, nil)))
 		refused := func(err string) { log.Error("refused", "key", out.Len(), "error", errors.New(err)) }
 		for range 100 {
-			for _, err := range []string{"line 1", "line 2", "dial 192.0.2.1:1", "dial 192.0.2.1:2"} {
+			for _, err := range []string{"no file", "no room on device 1", "no room on device 2", "dial 192.0.2.1:1", "dial 192.0.2.1:2"} {
 				refused(err)
 			}
 			log.With("at", "edge").WithGroup("of").Info("passes")
@@ -72,7 +73,7 @@ func TestACauseIsAMessageAndItsError(t *testing.T) {
 		}{{0, 0}, {999 * time.Millisecond, 0}, {time.Millisecond, 1}, {999 * time.Millisecond, 0}} {
 			out.Reset()
 			time.Sleep(row.after)
-			refused("line 1")
+			refused("no file")
 			if got := strings.Count(out.String(), "\n"); got != row.lines {
 				t.Errorf("after %v: %d lines, want %d", row.after, got, row.lines)
 			}

@@ -99,6 +99,10 @@ func New(client goredis.UniversalClient, config Config, options ...Option) (*Buc
 	return b, nil
 }
 
+// Paused reports whether a part of Redis is paused after failures, so that keys there
+// fall back.
+func (b *Buckets) Paused() bool { return b.pausing.Load() > 0 }
+
 // Do implements stage.Remote. It returns within twice Config.Timeout, and at
 // once with ErrPaused while Redis is paused. When ctx is canceled, it returns
 // within Config.Timeout.

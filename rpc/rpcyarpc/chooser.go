@@ -25,8 +25,9 @@ var ErrClosed = errors.New("rpcyarpc: closed")
 
 // Chooser is a peer.Chooser that sends each request to the address in its
 // shard key, over one connection per address. The Chooser dials an address when a request
-// names it first, and keeps the connection until Keep or Stop. If a call fails because its
-// connection is down, the Chooser dials again, at most once a second.
+// names it first, and keeps the connection until Keep or Stop. From the first Keep on, a
+// connection to an address that is not to be kept lasts for as long as its calls. If a call
+// fails because its connection is down, the Chooser dials again, at most once a second.
 //
 // Use NewChooser. Safe for concurrent use.
 type Chooser struct {
@@ -35,6 +36,7 @@ type Chooser struct {
 
 	mu    sync.Mutex
 	peers map[string]*conn
+	keep  map[string]bool // nil: all addresses
 	state lifecycle
 }
 
@@ -53,7 +55,7 @@ type conn struct {
 	peer    peer.Peer
 	since   time.Time
 	calls   int  // under way
-	leaving bool // to be given back when calls is 0
+	leaving bool // to be given back when calls is 0: its address is not to be kept
 }
 
 // NotifyStatusChanged is for the transport. The Chooser looks at a peer's status only when
@@ -98,23 +100,20 @@ func (c *Chooser) IsRunning() bool {
 	return c.state == running
 }
 
-// Keep closes the connections to all addresses but these, once the calls
-// under way on them have ended. An address that is asked for later is dialled
-// again.
+// Keep closes the connections to all addresses but these, once the calls under way on
+// them have ended. An address that is asked for later is dialled again, for those
+// calls: whoever asks may not have heard yet that a host has left.
 func (c *Chooser) Keep(addresses []string) error {
 	keep := make(map[string]bool, len(addresses))
 	for _, address := range addresses {
 		keep[address] = true
 	}
 	c.mu.Lock()
+	c.keep = keep
 	var closing []*conn
 	for address, p := range c.peers {
-		if keep[address] {
-			continue
-		}
-		delete(c.peers, address)
-		p.leaving = true
-		if p.calls == 0 { // otherwise its last call gives it back
+		if p.leaving = !keep[address]; p.leaving && p.calls == 0 { // otherwise its last call gives it back
+			delete(c.peers, address)
 			closing = append(closing, p)
 		}
 	}
@@ -144,7 +143,7 @@ func (c *Chooser) take(address string) (*conn, error) {
 	}
 	p := c.peers[address]
 	if p == nil {
-		p = &conn{since: c.now()}
+		p = &conn{since: c.now(), leaving: c.keep != nil && !c.keep[address]}
 		// The transport dials in the background, so that this is short.
 		retained, err := c.transport.RetainPeer(hostport.PeerIdentifier(address), p)
 		if err != nil {
@@ -161,13 +160,13 @@ func (c *Chooser) take(address string) (*conn, error) {
 func (c *Chooser) finish(address string, p *conn, err error) {
 	c.mu.Lock()
 	p.calls--
-	release := p.leaving && p.calls == 0
-	down := err != nil && p.peer.Status().ConnectionStatus != peer.Available
-	if down && c.peers[address] == p && c.now().Sub(p.since) >= redialAfter {
-		// The other calls on this connection wait in vain, and until they end, new
-		// calls would get the same connection.
+	current := c.peers[address] == p // otherwise it has been given back
+	// The other calls on a connection that is down wait in vain, and until they end, new
+	// calls would get the same connection.
+	down := err != nil && p.peer.Status().ConnectionStatus != peer.Available && c.now().Sub(p.since) >= redialAfter
+	release := current && (down || p.leaving && p.calls == 0)
+	if release {
 		delete(c.peers, address)
-		release = true
 	}
 	c.mu.Unlock()
 	if release {

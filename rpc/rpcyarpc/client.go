@@ -110,7 +110,7 @@ func NewClient(o ClientOptions) (*Client, error) {
 }
 
 // Keep closes the connections to all addresses but these, once the calls
-// under way on them have ended: call it when hosts have left the ring.
+// under way on them have ended: call it when hosts have left the ring. See Chooser.Keep.
 func (c *Client) Keep(addresses []string) error { return c.chooser.Keep(addresses) }
 
 // Close closes all connections, and returns when they are closed. Calls under way end with

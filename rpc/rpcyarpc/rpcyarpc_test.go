@@ -70,14 +70,28 @@ func TestKeepClosesWhatLeftTheRing(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the connection to the owner that left is closed", func() bool { return lLeaves.open.Load() == 0 })
-	// The host may come back.
-	for _, address := range both {
-		if _, err := call(t, c, address, word(t, "x"), patience); err != nil {
-			t.Error(err)
+	// Somebody may ask who has not heard that the owner left.
+	for range 2 {
+		for _, address := range both {
+			if _, err := call(t, c, address, word(t, "x"), patience); err != nil {
+				t.Error(err)
+			}
+		}
+		eventually(t, "that leaves no connection", func() bool { return lLeaves.open.Load() == 0 })
+	}
+	// The owner may come back.
+	if err := c.Keep(both); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		for _, address := range both {
+			if _, err := call(t, c, address, word(t, "x"), patience); err != nil {
+				t.Error(err)
+			}
 		}
 	}
-	if lStays.accepted.Load() != 1 || lLeaves.accepted.Load() != 2 {
-		t.Errorf("%d and %d connections, want 1 and 2", lStays.accepted.Load(), lLeaves.accepted.Load())
+	if lStays.accepted.Load() != 1 || lLeaves.accepted.Load() != 4 || lLeaves.open.Load() != 1 {
+		t.Errorf("%d and %d connections, and %d open, want 1, 4 and 1", lStays.accepted.Load(), lLeaves.accepted.Load(), lLeaves.open.Load())
 	}
 }
 

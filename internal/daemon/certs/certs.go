@@ -19,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/headgate/headgate/internal/daemon/follow"
 )
@@ -123,6 +124,21 @@ func (c *Certificates) Peer(name string) *tls.Config {
 		t.VerifyConnection = func(s tls.ConnectionState) error { return s.PeerCertificates[0].VerifyHostname(name) }
 	}
 	return t
+}
+
+// Err says what is wrong with the files, or at now with the certificate in force; nil:
+// nothing.
+func (c *Certificates) Err(now time.Time) error {
+	own := c.Current().own.Leaf
+	switch {
+	case now.After(own.NotAfter):
+		return fmt.Errorf("the certificate was good until %s: put a new one into its file", own.NotAfter.Format(time.RFC3339))
+	case now.Before(own.NotBefore):
+		return fmt.Errorf("the certificate is good from %s on: set the clock, or put another one into its file", own.NotBefore.Format(time.RFC3339))
+	case !c.Newest():
+		return errors.New("the certificate in its file cannot be used, and the last good one stays in force: mend the file; the log says what is wrong")
+	}
+	return nil
 }
 
 // Client returns the certificate, for tls.Config.

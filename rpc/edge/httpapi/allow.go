@@ -63,7 +63,7 @@ func (a *API) allowOne(w http.ResponseWriter, r *http.Request, q *ask) {
 		return
 	}
 	answer := a.result(q, &d, 0)
-	a.send(w, http.StatusOK, "application/json", append(answer.appendJSON(make([]byte, 0, 128)), '\n'))
+	a.send(w, http.StatusOK, "application/json", append(answer.appendJSON(make([]byte, 0, 192)), '\n'))
 }
 
 // allowEach decides each by itself.

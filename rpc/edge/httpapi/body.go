@@ -86,13 +86,12 @@ func isJSON(h http.Header) bool {
 }
 
 func (a *API) readAll(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	body := http.MaxBytesReader(w, r.Body, a.maxBody)
-	if n := r.ContentLength; n > 0 && n <= 1024 { // the usual one
+	if n := r.ContentLength; n > 0 && n <= min(1024, a.maxBody) { // the usual one
 		b := make([]byte, n)
-		_, err := io.ReadFull(body, b)
+		_, err := io.ReadFull(r.Body, b)
 		return b, err
 	}
-	return io.ReadAll(body)
+	return io.ReadAll(http.MaxBytesReader(w, r.Body, a.maxBody))
 }
 
 // parse reads the body of POST /v1/allow.

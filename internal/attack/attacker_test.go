@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package attack
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/encoding/gzip"
+
+	"github.com/headgate/headgate/rpc/edge/quotaservice/quotaservicepb"
+)
+
+// victimEnv has a victim as JSON: this process attacks it, and runs no tests.
+const victimEnv = "HEADGATE_ATTACK_VICTIM"
+
+func TestMain(m *testing.M) {
+	if at := os.Getenv(victimEnv); at != "" {
+		var v victim
+		if err := json.Unmarshal([]byte(at), &v); err != nil {
+			fmt.Println(err)
+			os.Exit(2)
+		}
+		os.Exit(v.suffer())
+	}
+	os.Exit(m.Run())
+}
+
+// victim is where a daemon listens, and whether it is attacked in the long form.
+type victim struct {
+	Cluster, Edge, HTTP, Admin, Unix string
+	Long                             bool
+}
+
+// attack has another process attack v, and returns what it said. Attackers have
+// machines of their own, so that process is lower in priority than the daemon and honest
+// clients.
+func (v victim) attack(ctx context.Context, long bool) (said []byte, err error) {
+	v.Long = long
+	at, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	attacker := exec.CommandContext(ctx, "nice", "-n", "10", os.Args[0])
+	attacker.Env = append(os.Environ(), victimEnv+"="+string(at))
+	return attacker.CombinedOutput()
+}
+
+// patience is how long attacks may last. The daemon ends what has no end of its own
+// within seconds.
+const patience = 3 * time.Minute
+
+// suffer does all attacks at once. It returns 1 if one lasted for longer than
+// patience.
+func (v victim) suffer() (code int) {
+	if err := moreFiles(); err != nil {
+		fmt.Println(err)
+		return 2
+	}
+	silent, newKeys, resetCalls := 250, 50_000, 20_000
+	if v.Long {
+		silent, newKeys, resetCalls = 2500, 1_000_000, 500_000
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	var attacks sync.WaitGroup
+	add := func(name string, attack func()) {
+		attacks.Go(func() {
+			attack()
+			if ctx.Err() != nil {
+				fmt.Println("the daemon let an attack go on:", name)
+			}
+		})
+	}
+	for _, at := range [][2]string{{"tcp", v.Edge}, {"tcp", v.Cluster}, {"tcp", v.HTTP}, {"tcp", v.Admin}, {"unix", v.Unix}} {
+		add("noise at "+at[1], func() { each(ctx, 20, at[0], at[1], func(c net.Conn) { noise(c, 1) }) })
+		add("pings at "+at[1], func() { each(ctx, 20, at[0], at[1], func(c net.Conn) { pings(c, 2000) }) })
+		add("slow headers at "+at[1], func() {
+			each(ctx, 20, at[0], at[1], func(c net.Conn) { halves(c, "POST /v1/allow HTTP/1.1\r\nHost: x\r\nX-") })
+		})
+		add("slow bodies at "+at[1], func() {
+			each(ctx, 100, at[0], at[1], func(c net.Conn) {
+				halves(c, "POST /v1/allow HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n{\"key\"")
+			})
+		})
+		add("large headers at "+at[1], func() {
+			each(ctx, 5, at[0], at[1], func(c net.Conn) { halves(c, "GET / HTTP/1.1\r\nX: "+strings.Repeat("x", 1<<20)) })
+		})
+		add("silence at "+at[1], func() {
+			held, end := context.WithTimeout(ctx, 8*time.Second)
+			defer end()
+			each(held, silent, at[0], at[1], func(c net.Conn) { halves(c, "P") })
+		})
+	}
+	for _, at := range [][3]string{{"tcp", v.Edge, allow}, {"tcp", v.Edge, update}, {"tcp", v.Cluster, update}, {"unix", v.Unix, allow}} {
+		add("unfinished "+at[2]+" at "+at[1], func() { each(ctx, 4, at[0], at[1], func(c net.Conn) { unfinished(c, at[2]) }) })
+		add("resets of "+at[2]+" at "+at[1], func() { each(ctx, 2, at[0], at[1], func(c net.Conn) { resets(c, at[2], resetCalls) }) })
+	}
+	add("new keys", func() { v.keys(ctx, newKeys) })
+	for range 3 {
+		add("a bomb", func() { _ = v.bomb(ctx) }) // the daemon may close connections that hold much
+	}
+	attacks.Wait()
+	if ctx.Err() != nil {
+		return 1
+	}
+	return 0
+}
+
+const (
+	allow  = "/quotaservice.QuotaService/Allow"
+	update = "/headgate.v1.Decider/Update"
+)
+
+// each runs attack n times at once with connections of its own, and waits until all
+// have ended, or ctx has.
+func each(ctx context.Context, n int, network, address string, attack func(net.Conn)) {
+	var all sync.WaitGroup
+	for range n {
+		conn, err := dial(ctx, network, address)
+		if err != nil {
+			continue
+		}
+		all.Go(func() {
+			defer conn.Close()
+			stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+			defer stop()
+			attack(conn)
+		})
+	}
+	all.Wait()
+}
+
+// keys asks for n keys that nobody asked for before.
+func (v victim) keys(ctx context.Context, n int) {
+	type ask struct {
+		Key string `json:"key"`
+	}
+	for from := 0; from < n && ctx.Err() == nil; from += 1000 {
+		asks := make([]ask, 1000)
+		for i := range asks {
+			asks[i].Key = fmt.Sprintf("attack:%d:%s", from+i, strings.Repeat("k", 100))
+		}
+		body, _ := json.Marshal(map[string]any{"requests": asks})
+		r, _ := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+v.HTTP+"/v1/allow", bytes.NewReader(body))
+		r.Header.Set("Content-Type", "application/json")
+		if answer, err := http.DefaultClient.Do(r); err == nil {
+			_, _ = io.Copy(io.Discard, answer.Body)
+			answer.Body.Close()
+		}
+	}
+	http.DefaultClient.CloseIdleConnections()
+}
+
+// bombSize is that of a message, in MiB.
+const bombSize = 100
+
+// bomb sends a message that is small until it is decompressed.
+func (v victim) bomb(ctx context.Context) error {
+	conn, err := grpc.NewClient(v.Edge, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy())
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	_, err = quotaservicepb.NewQuotaServiceClient(conn).Allow(ctx,
+		&quotaservicepb.AllowRequest{Namespace: strings.Repeat("\x00", bombSize<<20)}, grpc.UseCompressor(gzip.Name))
+	return err
+}
+
+// moreFiles lets this process and its children have as many connections as they can.
+func moreFiles() error {
+	var l syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil {
+		return err
+	}
+	l.Cur = l.Max
+	return syscall.Setrlimit(syscall.RLIMIT_NOFILE, &l)
+}
