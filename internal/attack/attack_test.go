@@ -213,9 +213,7 @@ func TestADaemonUnderAttack(t *testing.T) {
 	if testing.Short() {
 		t.Skip("attacks a process for seconds")
 	}
-	if !testrun.Long() {
-		t.Parallel() // what takes long is waiting
-	}
+	t.Parallel() // what takes long is waiting
 	if err := moreFiles(); err != nil {
 		t.Fatal(err)
 	}

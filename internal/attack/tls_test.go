@@ -49,9 +49,7 @@ func TestADaemonWithTLSUnderAttack(t *testing.T) {
 	if testing.Short() {
 		t.Skip("attacks a process for seconds")
 	}
-	if !testrun.Long() {
-		t.Parallel()
-	}
+	t.Parallel()
 	if err := moreFiles(); err != nil {
 		t.Fatal(err)
 	}
