@@ -8,6 +8,8 @@ BENCH    ?= .
 COUNT    ?= 6
 FUZZ     ?= .
 FUZZTIME ?= 10s
+N        ?= 1000
+SEED     ?= 1
 
 .DEFAULT_GOAL := help
 
@@ -49,6 +51,9 @@ costs: ## write anew what allocations, bytes and instructions operations cost, w
 sim: ## simulate all scenarios with 20 seeds, into the tables and pictures of docs/accuracy.md; ONLY=auto these rows, PART=asking this table
 	@go run ./internal/sim/simdocs $(if $(SEEDS),-seeds $(SEEDS))$(if $(ONLY), -only $(ONLY))$(if $(PART), -part $(PART))
 
+swarm: ## N=1000 random clusters, drawn by SEED=1, held to the laws of docs/design/0010-swarm.md
+	@go test -count=1 -timeout 0 ./internal/sim/swarm -clusters $(N) -rapid.seed $(SEED)
+
 scale: ## what a whole node costs, and how it grows, into the tables of docs/scale.md; PART=node, asks or growth these tables
 	@go run ./internal/nodeload/scale -docs docs$(if $(PART), -part $(PART))
 
@@ -67,4 +72,4 @@ cover: ## test coverage of the whole, by function, into cover.out
 	@go tool cover -func=cover.out | tail -n 1
 	@echo "by line: go tool cover -html=cover.out"
 
-.PHONY: help run test race check lint bench costs sim scale fuzz golden proto cover
+.PHONY: help run test race check lint bench costs sim swarm scale fuzz golden proto cover

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package swarm
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"pgregory.net/rapid"
+)
+
+// The times of every cluster, in seconds. All faults begin after faultsFrom and
+// have ended at calmFrom. A lease lasts 30 s, so clusters have settled at
+// settledFrom.
+const (
+	warmup      = 20
+	faultsFrom  = 25
+	calmFrom    = 45
+	settledFrom = 85
+	duration    = 105
+)
+
+// roundTrip is the longest of all networks, in seconds.
+const roundTrip = 2 * 0.305
+
+const key = "swarm:key"
+
+// A cluster is what was drawn.
+type cluster struct {
+	algorithm string
+	hosts     int
+	limit     int // events/s, at the start
+	last      int // events/s, at the end
+	burst     int // tokens
+	offered   int // events/s, of all hosts
+	network   string
+	faults    []string // as in a scenario
+	seed      uint64
+}
+
+var algorithms = []string{"elastic", "auto", "exact", "even", "gossip"}
+
+// draw draws a cluster. Smaller draws are simpler clusters, so that rapid shrinks
+// toward two hosts, a clean network and no faults.
+func draw(t *rapid.T) cluster {
+	c := cluster{
+		algorithm: rapid.SampledFrom(algorithms).Draw(t, "algorithm"),
+		hosts:     rapid.IntRange(2, 8).Draw(t, "hosts"),
+		limit:     10 * rapid.IntRange(4, 20).Draw(t, "limit"),
+		seed:      rapid.Uint64Range(1, 1000).Draw(t, "seed"),
+	}
+	c.burst = c.limit * rapid.IntRange(1, 3).Draw(t, "burst")
+	c.offered = c.limit * rapid.IntRange(5, 30).Draw(t, "load") / 10
+	c.network = rapid.SampledFrom([]string{
+		"{latency: 1ms}",
+		"{latency: 30ms, jitter: 50ms}",
+		"{latency: 5ms, loss: 10%, duplicate: 5%}",
+		"{latency: 5ms, reorder: 10%, hold_back: 300ms}",
+	}).Draw(t, "network")
+	c.last = c.limit
+	for range rapid.IntRange(0, 3).Draw(t, "faults") {
+		c.faults = append(c.faults, c.fault(t))
+	}
+	return c
+}
+
+// fault draws one thing that goes wrong, or that somebody changes.
+func (c *cluster) fault(t *rapid.T) string {
+	at := rapid.IntRange(faultsFrom, calmFrom-1).Draw(t, "at")
+	length := rapid.IntRange(1, calmFrom-at).Draw(t, "for")
+	host := rapid.IntRange(0, c.hosts-1).Draw(t, "host")
+	do := rapid.SampledFrom([]string{"pause", "restart", "crash", "owner", "partition", "in", "out", "slow", "clock_step", "limit"}).Draw(t, "do")
+	switch do {
+	case "owner":
+		return fmt.Sprintf("{at: %ds, do: crash, hosts: owner of %s, for: %ds}", at, key, length)
+	case "in", "out":
+		return fmt.Sprintf("{at: %ds, do: partition, hosts: %d, direction: %s, for: %ds}", at, host, do, length)
+	case "slow":
+		return fmt.Sprintf("{at: %ds, do: slow, hosts: all, by: 200ms, for: %ds}", at, length)
+	case "clock_step":
+		return fmt.Sprintf("{at: %ds, do: clock_step, hosts: %d, by: -1h}", at, host)
+	case "limit":
+		// Changes are at calmFrom, so that their order is the order here.
+		c.last = 10 * rapid.IntRange(4, 20).Draw(t, "next limit")
+		return fmt.Sprintf("{at: %ds, do: limit, key: %q, limit: %d/s, burst: %d}", calmFrom, key, c.last, c.burst)
+	default:
+		return fmt.Sprintf("{at: %ds, do: %s, hosts: %d, for: %ds}", at, do, host, length)
+	}
+}
+
+// calm reports whether nothing goes wrong in c.
+func (c cluster) calm() bool {
+	return !slices.ContainsFunc(c.faults, func(f string) bool { return !strings.Contains(f, "clock_step") }) && !c.lossy()
+}
+
+func (c cluster) lossy() bool { return strings.Contains(c.network, "loss") }
+
+// String is c as a scenario file.
+func (c cluster) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "name: swarm\ndescription: Seed %d.\nduration: %ds\nwarmup: %ds\nhosts: %d\nnetwork: %s\n",
+		c.seed, duration, warmup, c.hosts, c.network)
+	wait := ""
+	if c.algorithm == "exact" || c.algorithm == "auto" {
+		wait = ", ask_timeout: 1s" // longer than roundTrip, or the fallback decides
+	}
+	fmt.Fprintf(&b, "limits:\n  - {key: %q, limit: %d/s, burst: %d, algorithm: %s%s}\n", key, c.limit, c.burst, c.algorithm, wait)
+	fmt.Fprintf(&b, "traffic:\n  - {key: %q, total: %d/s, spread: random}\n", key, c.offered)
+	if len(c.faults) > 0 {
+		b.WriteString("events:\n")
+	}
+	for _, f := range c.faults {
+		fmt.Fprintf(&b, "  - %s\n", f)
+	}
+	return b.String()
+}
