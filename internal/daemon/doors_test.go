@@ -99,6 +99,7 @@ func TestHTTPIsServed(t *testing.T) {
 
 func TestOneUnixSocketServesGRPCAndHTTP(t *testing.T) {
 	c := config(t)
+	c.Limits = write(t, "limits.yaml", "limits: [{key: 'k*', limit: 1/s, burst: 1000, algorithm: even}]")
 	c.Unix = socket(t)
 	d := start(t, c)
 	info, err := os.Stat(c.Unix)
