@@ -10,6 +10,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -60,6 +61,9 @@ func TestCommandsAreRunSomewhere(t *testing.T) {
 		return string(out), nil
 	}}
 	for _, p := range all {
+		if slices.Contains(runWhole, p.path) {
+			continue
+		}
 		for _, f := range p.fences {
 			for _, cmd := range f.commands() {
 				if err := c.command(cmd); err != nil {
