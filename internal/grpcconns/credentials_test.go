@@ -5,6 +5,7 @@ package grpcconns_test
 import (
 	"io"
 	"net"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,26 +22,26 @@ func greet(t *testing.T, words string) (server net.Conn, err error) {
 	t.Helper()
 	client, raw := net.Pipe()
 	t.Cleanup(func() { _ = client.Close() })
-	var over bool
+	var over atomic.Bool
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		server, _, err = grpcconns.Limited(insecure.NewCredentials()).ServerHandshake(raw)
-		over = true
+		over.Store(true)
 	}()
 	for i := range len(words) {
-		if synctest.Wait(); over {
+		if synctest.Wait(); over.Load() {
 			t.Errorf("over after %d bytes", i)
 		}
 		_, _ = io.WriteString(client, words[i:i+1])
 	}
 	if len(words) < len(http2.ClientPreface) {
 		time.Sleep(4 * time.Second)
-		if over {
+		if over.Load() {
 			t.Error("over before the preface")
 		}
 		time.Sleep(2 * time.Second)
-		if synctest.Wait(); !over {
+		if synctest.Wait(); !over.Load() {
 			t.Error("a client may take as long as it likes")
 		}
 	}
