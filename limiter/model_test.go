@@ -4,11 +4,13 @@ package limiter_test
 
 import (
 	"context"
+	"flag"
 	"maps"
 	"math"
 	"reflect"
 	"runtime"
 	"slices"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -64,7 +66,19 @@ func inBubbles(t *testing.T, begin func(*rapid.T) machine) {
 		rt.Repeat(m.actions())
 		m.finish()
 	}
-	for range 20 { // rapid's default is few: a run takes a millisecond
+	// The same machines in every run, and others with -rapid.seed. rapid's default is few: a
+	// run takes a millisecond.
+	seed := flag.Lookup("rapid.seed").Value
+	given := seed.String()
+	first, err := strconv.ParseUint(given, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = seed.Set(given) }()
+	for i := range uint64(20) {
+		if err := seed.Set(strconv.FormatUint(max(first, 1)+i, 10)); err != nil {
+			t.Fatal(err)
+		}
 		rapid.Check(t, func(rt *rapid.T) { rapid.SyncTest(rt, run) })
 	}
 }
@@ -1072,8 +1086,10 @@ func (m *model) change(rule dynamicconfig.Rule) {
 			b := p.resting()
 			missing = max(missing, stage.Level{Burst: b.burst, Tokens: b.tokens - (p.taken - p.charged)}.Missing())
 		}
-		// Or with what was used before, which the key remembers while its level does not show it.
-		k.moved += max(float64(missing), min(k.spent, float64(missing)+max(before.Burst, rule.Burst)))
+		// Or with what was used before, which the key remembers while its level does not show it,
+		// and with a charge that brought the bucket that rests as deep into debt as one can.
+		deep := max(before.Burst+before.MostDebt(), rule.Burst+rule.MostDebt())
+		k.moved += max(float64(missing), min(k.spent, max(float64(missing)+max(before.Burst, rule.Burst), deep)))
 	}
 	snapshot := m.snapshot()
 	for _, s := range m.sides {
