@@ -146,7 +146,7 @@ func set(flag *pflag.Flag, value ast.Node) error {
 			return errors.New("write a list of texts")
 		}
 		return list.Replace(all)
-	case *ast.MappingNode, *ast.MappingValueNode, *ast.NullNode, *ast.AnchorNode, *ast.AliasNode, *ast.TagNode:
+	case *ast.MappingNode, *ast.MappingValueNode, *ast.NullNode, *ast.AnchorNode, *ast.AliasNode, *ast.TagNode, *ast.LiteralNode:
 		return errors.New("write a value, or a list of values")
 	}
 	return put(flag, value.GetToken().Value)
