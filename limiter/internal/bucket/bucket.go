@@ -160,12 +160,14 @@ func (b *Bucket) SetLow(tokens float64) {
 // Count returns what was allowed and rejected. Tokens in caches go back into the
 // bucket first.
 func (b *Bucket) Count(now stage.Instant) Usage {
-	b.caches.Load().flush(now)
-	u := b.Usage()
-	if c := b.caches.Load(); c != nil {
-		_, rejected := c.sum()
-		u.Rejected += rejected
+	c := b.caches.Load()
+	if c == nil {
+		return b.Usage()
 	}
+	c.flush(now)
+	u := b.Usage()
+	_, rejected := c.sum()
+	u.Rejected += rejected
 	return u
 }
 

@@ -246,7 +246,7 @@ func (e *early) lookLocked(now stage.Instant, subjects []*Subject, slow bool) []
 		now := s.count(now)
 		n, elapsed := p.since(now)
 		p.look(now)
-		_, stated := s.part.Common().Stated()
+		_, stated := s.common().Stated()
 		if elapsed > 0 && p.demand.Tick(n, elapsed) && !stated && (!s.terms().Traits.Asks || p.falls(now.at)) {
 			if !s.terms().Traits.Asks {
 				p.unsettle(now.at)

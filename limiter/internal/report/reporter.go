@@ -119,8 +119,8 @@ func (r *Reporter) Early(now stage.Instant, hosts int) []*Batch {
 func (r *Reporter) Last(now stage.Instant, hosts int, subjects []*Subject) []*Batch {
 	round := r.round(now, false)
 	for _, s := range subjects {
-		c := s.part.Common()
-		if !c.Terms().Reports || !c.Grant().Given || !c.Terms().Traits.Wants && !s.prompt() {
+		c := s.common()
+		if !c.Terms().Reports || !c.Given() || !c.Terms().Traits.Wants && !s.prompt() {
 			continue
 		}
 		c.State(0)
@@ -222,13 +222,13 @@ func (r *Reporter) Apply(now stage.Instant, b *Batch, rows []int, grants *usage.
 			s.pulse.refused++
 			r.early.urge(now, s, introduction)
 		}
-		c := s.part.Common()
+		c := s.common()
 		terms := c.Terms()
 		if lease[i] == 0 || terms.Algorithm != b.Usage.Algorithm || int32(row.number-s.reports.heard()) <= 0 {
 			continue // an answer that was overtaken says nothing any more
 		}
 		s.reports.hear(row.number)
-		back := c.Grant().Given && c.Fallen()
+		back := c.Given() && c.Fallen()
 		g := share.Grant{
 			Given: true, Floor: grants.Floor, Weight: weight[i], Burst: min(burst[i], terms.Rule.Burst),
 			Used: used[i], Until: now.Add(lease[i]),

@@ -81,7 +81,7 @@ func (r *retired) report(now stage.Instant, round *Round, successor Successor) {
 
 // finish reports what s has used, and whether s must be looked at again.
 func (s *retiree) finish(now stage.Instant, round *Round, successor Successor) (again bool) {
-	b := s.part.Common()
+	b := s.common()
 	slots, _ := s.part.(*share.Slots)
 	held := slots != nil && slots.Census().Busy()
 	if held {

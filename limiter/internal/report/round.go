@@ -31,7 +31,7 @@ func (r *Round) Visit(s *Subject, hosts int) (fell bool) {
 	if s.stale(r.at) {
 		s.part.Steer(r.at, hosts)
 		fell = true
-	} else if s.rate != nil && (!s.part.Common().Granted() || !s.reports.answered()) {
+	} else if s.rate != nil && (!s.common().Granted() || !s.reports.answered()) {
 		s.rate.ChargeResting(r.at) // else the answer does
 	}
 	if !s.early() || s.regular(r.at, r.recent) {
@@ -95,14 +95,14 @@ func (r *Round) add(s *Subject) {
 	if i == cap(b.rows) {
 		b.fit(2 * i)
 	}
-	u.Keys[i], u.Weight[i] = s.part.Common().Key(), s.part.Has()
+	u.Keys[i], u.Weight[i] = s.common().Key(), s.part.Has()
 	u.Allowed[i], u.Rejected[i] = min(allowed, rpc.MaxCount), min(rejected, rpc.MaxCount)
 	u.Elapsed[i] = min(elapsed, rpc.MaxElapsed)
 	s.pending = r.answered
 	number := s.reports.send()
 	b.rows = b.rows[:i+1]
 	b.rows[i] = row{s, upTo, s.part.Tokens(now), number}
-	_, stated := s.part.Common().Stated()
+	_, stated := s.common().Stated()
 	switch {
 	case s.early():
 		largest := min(float64(s.rate.Bucket().TakeLargest()), terms.Rule.Costliest()) // what costs more never happens
@@ -146,7 +146,7 @@ func (b *Batch) watchedWantsLocked(i int) float64 {
 	if changed && !s.terms().Traits.Asks {
 		s.pulse.unsettle(row.upTo.at)
 	}
-	if stated, ok := s.part.Common().Stated(); ok {
+	if stated, ok := s.common().Stated(); ok {
 		return stated
 	}
 	return wants + demand.CatchUp(row.tokens)

@@ -105,11 +105,16 @@ func (s *Subject) SetPart(now stage.Instant, p share.RatePart) {
 
 // tally adds what is new in upTo to the Counts of the rule.
 func (s *Subject) tally(upTo bucket.Usage) {
-	elsewhere, asked := s.part.TakeElsewhere()
-	if a := s.terms().Asked; a != nil {
-		*a = a.Plus(asked)
+	terms := s.terms()
+	var elsewhere int64
+	if _, local := s.part.(*share.Rate); !local { // else no bucket elsewhere was asked
+		var asked share.Asked
+		elsewhere, asked = s.part.TakeElsewhere()
+		if a := terms.Asked; a != nil {
+			*a = a.Plus(asked)
+		}
 	}
-	if c := s.terms().Counts; c != nil {
+	if c := terms.Counts; c != nil {
 		c.Allowed += upTo.Allowed - s.seen.Allowed + elsewhere
 		c.Rejected += upTo.Rejected - s.seen.Rejected - elsewhere
 	}
@@ -122,24 +127,29 @@ func (s *Subject) Part() share.Part { return s.part }
 // Used is when a report last found new usage.
 func (s *Subject) Used() stage.Instant { return s.used }
 
-func (s *Subject) terms() *share.Terms { return s.part.Common().Terms() }
+// common is what every Part has. A Rate's is at hand.
+func (s *Subject) common() *share.Base {
+	if s.rate != nil {
+		return &s.rate.Base
+	}
+	return s.part.Common()
+}
+
+func (s *Subject) terms() *share.Terms { return s.common().Terms() }
 
 // early reports whether s reports as soon as its demand changes.
-func (s *Subject) early() bool { return s.rate != nil && s.terms().Traits.Early }
+func (s *Subject) early() bool { return s.rate != nil && s.rate.Terms().Traits.Early }
 
 // stale reports whether the lease of the grant in force has ended: until the next
 // round's Visit, the tokens are not those that decide.
 func (s *Subject) stale(now stage.Instant) bool {
-	c := s.part.Common()
+	c := s.common()
 	return c.Granted() != c.Valid(now)
 }
 
 // key is the Subject's. Decisions call it: they look at the Rate, which never changes.
 func (s *Subject) key() string {
-	if s.rate != nil {
-		return s.rate.Key()
-	}
-	return s.part.Common().Key()
+	return s.common().Key()
 }
 
 // prompt reports whether s reports early for any reason.
@@ -196,7 +206,7 @@ func (s *Subject) Retire(now stage.Instant) {
 // State states the demand of s, or share.Measured, and reports it soon if that
 // can help soon.
 func (s *Subject) State(now stage.Instant, wants float64) {
-	if s.part.Common().State(wants) && s.prompt() {
+	if s.common().State(wants) && s.prompt() {
 		s.reporter.early.urge(now, s, coalesce)
 	}
 }
@@ -205,7 +215,7 @@ func (s *Subject) State(now stage.Instant, wants float64) {
 // report: not if it has just reported, is about to be answered, or has nothing
 // to say.
 func (s *Subject) regular(now stage.Instant, recent time.Duration) bool {
-	if now < s.pending || now.Sub(s.acked.at) < recent && s.part.Common().Grant().Given {
+	if now < s.pending || now.Sub(s.acked.at) < recent && s.common().Given() {
 		return false
 	}
 	return s.fresh(now) || s.unsettled(now)
@@ -227,7 +237,7 @@ const mostFollowing = 2
 // followed. So is that there is no token for the next event.
 func (s *Subject) unsettled(now stage.Instant) bool {
 	p, bucket := &s.pulse, s.rate.Bucket()
-	_, stated := s.part.Common().Stated()
+	_, stated := s.common().Stated()
 	wanted := p.demand.Reported() > quietDemand
 	switch {
 	case stated || wanted && !bucket.Full(now):
@@ -247,7 +257,7 @@ func (s *Subject) wants(now stage.Instant, total int64, period time.Duration) fl
 		total = 0
 	}
 	s.mean.Add(float64(total), period.Seconds())
-	if wants, ok := s.part.Common().Stated(); ok {
+	if wants, ok := s.common().Stated(); ok {
 		return wants
 	}
 	if slots, ok := s.part.(*share.Slots); ok {

@@ -176,6 +176,9 @@ func (b *Base) Grant() Grant {
 	return Grant{b.given, b.floor, b.weight, b.burst, b.usedLately(), b.until}
 }
 
+// Given reports whether there ever was a grant.
+func (b *Base) Given() bool { return b.given }
+
 // SetGrant notes a grant; Steer puts it in force.
 func (b *Base) SetGrant(g Grant) {
 	b.given, b.floor, b.until = g.Given, g.Floor, g.Until
