@@ -5,6 +5,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -18,14 +19,18 @@ import (
 
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/reflection/grpc_reflection_v1"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/internal/waittest"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/edge/doorman/doormanpb"
+	"github.com/headgate/headgate/rpc/edge/quotaservice/quotaservicepb"
 	"github.com/headgate/headgate/rpc/rpcgrpc"
 	"github.com/headgate/headgate/rpc/usage"
 )
@@ -168,6 +173,42 @@ func TestTheEdgeAnswersPlainGRPC(t *testing.T) {
 	}
 }
 
+// describing is a stream of reflection that was answered once.
+func describing(t *testing.T, conn *grpc.ClientConn) grpc_reflection_v1.ServerReflection_ServerReflectionInfoClient {
+	t.Helper()
+	stream, err := grpc_reflection_v1.NewServerReflectionClient(conn).ServerReflectionInfo(t.Context())
+	if err == nil {
+		err = stream.Send(&grpc_reflection_v1.ServerReflectionRequest{MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_ListServices{}})
+	}
+	if err == nil {
+		_, err = stream.Recv()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stream
+}
+
+// What one key is all there is to ask for needs no large request; a list does.
+func TestLargeRequestsAreForLists(t *testing.T) {
+	conn := dial(t, start(t, config(t)).Edge())
+	long := strings.Repeat("x", maxSmall)
+	_, err := quotaservicepb.NewQuotaServiceClient(conn).Allow(t.Context(), &quotaservicepb.AllowRequest{Namespace: long})
+	if status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "at most 65536") {
+		t.Errorf("quotaservice: %v", err)
+	}
+	if _, err := grpc_health_v1.NewHealthClient(conn).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: long}); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("health: %v", err)
+	}
+	list := &doormanpb.GetCapacityRequest{ClientId: proto.String("me")}
+	for i := range 2_000 {
+		list.Resource = append(list.Resource, &doormanpb.ResourceRequest{ResourceId: proto.String(fmt.Sprintf("r%d-%.40s", i, long)), Priority: proto.Int64(1), Wants: proto.Float64(1)})
+	}
+	if answer, err := doormanpb.NewCapacityClient(conn).GetCapacity(t.Context(), list); err != nil || len(answer.GetResponse()) != len(list.GetResource()) {
+		t.Errorf("doorman: %d answers, %v", len(answer.GetResponse()), err)
+	}
+}
+
 func TestDoormansClientsAreToldWhereTheyAre(t *testing.T) {
 	c := config(t)
 	c.EdgeAddress = "edge.example:7934"
@@ -181,16 +222,14 @@ func TestDoormansClientsAreToldWhereTheyAre(t *testing.T) {
 }
 
 // endless is a call under way that ends with ctx, and not by itself.
-func endless(t *testing.T, ctx context.Context, conn *grpc.ClientConn) grpc_reflection_v1.ServerReflection_ServerReflectionInfoClient {
+func endless(t *testing.T, ctx context.Context, conn *grpc.ClientConn) grpc.ClientStream {
 	t.Helper()
-	call, err := grpc_reflection_v1.NewServerReflectionClient(conn).ServerReflectionInfo(ctx)
-	if err == nil {
-		err = call.Send(&grpc_reflection_v1.ServerReflectionRequest{MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_ListServices{}})
-	}
+	call, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true}, grpc_health_v1.Health_Check_FullMethodName)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := call.Recv(); err != nil {
+	// The server has begun the call once it answers a later one on the same connection.
+	if _, err := grpc_health_v1.NewHealthClient(conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{}); err != nil {
 		t.Fatal(err)
 	}
 	return call
@@ -218,7 +257,7 @@ func TestStopLetsCallsEndAndIsBounded(t *testing.T) {
 	if took := time.Since(began); took < c.Drain || took > greeting {
 		t.Errorf("stopping took %v", took)
 	}
-	if _, err := call.Recv(); err == nil || errors.Is(err, io.EOF) {
+	if err := call.RecvMsg(new(grpc_health_v1.HealthCheckResponse)); err == nil || errors.Is(err, io.EOF) {
 		t.Errorf("the call goes on: %v", err)
 	}
 	if conn, err := net.Dial("tcp", d.Edge()); err == nil {

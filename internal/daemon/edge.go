@@ -17,8 +17,10 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/headgate/headgate/internal/conns"
+	"github.com/headgate/headgate/rpc/edge/quotaservice/quotaservicepb"
 	"github.com/headgate/headgate/rpc/rpcgrpc"
 )
 
@@ -64,6 +66,7 @@ func newEdge(l *conns.Listener, ending *ending, options ...grpc.ServerOption) *e
 	e.draining, e.drain = context.WithCancel(context.Background())
 	options = append(append(rpcgrpc.ServerDefaults(),
 		grpc.ChainStreamInterceptor(e.untilDraining),
+		grpc.ChainUnaryInterceptor(small),
 		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.MaxHeaderListSize(maxHeaders),
 		grpc.ReadBufferSize(readBuffer),
@@ -128,28 +131,38 @@ func (e *edge) stop(ctx context.Context, drain time.Duration, log *slog.Logger, 
 	return err
 }
 
-// untilDraining is a grpc.StreamServerInterceptor. It ends streams that have no end
-// of their own, such as those that watch the health, when e begins to end: they
-// would delay it.
+// untilDraining is a grpc.StreamServerInterceptor. It ends streams when e begins to
+// end: those that watch the health, and those of reflection, would delay it. The handler
+// returns soon after, because its stream has ended.
 func (e *edge) untilDraining(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
-	ctx, cancel := context.WithCancel(stream.Context())
-	defer cancel()
-	defer context.AfterFunc(e.draining, cancel)()
-	err := handle(srv, endingStream{stream, ctx})
-	if err != nil && e.draining.Err() != nil {
+	handled := make(chan error, 1)
+	go func() { handled <- handle(srv, stream) }()
+	select {
+	case err := <-handled:
+		return err
+	case <-e.draining.Done():
 		return status.Error(codes.Unavailable, "the daemon stops: ask another one")
 	}
-	return err
 }
 
-// endingStream is a stream with another context.
-type endingStream struct {
-	grpc.ServerStream
+// maxSmall bounds the request of a method where one key is all there is, in bytes.
+const maxSmall = 64 << 10
 
-	ctx context.Context
+// smallMethods are those methods. Requests of others are lists.
+var smallMethods = map[string]bool{
+	quotaservicepb.QuotaService_Allow_FullMethodName: true,
+	grpc_health_v1.Health_Check_FullMethodName:       true,
 }
 
-func (s endingStream) Context() context.Context { return s.ctx }
+// small is a grpc.UnaryServerInterceptor that refuses large requests of smallMethods.
+func small(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	if message, ok := request.(proto.Message); ok && smallMethods[info.FullMethod] {
+		if size := proto.Size(message); size > maxSmall {
+			return nil, status.Errorf(codes.ResourceExhausted, "the request has %d bytes: send at most %d", size, maxSmall)
+		}
+	}
+	return handle(ctx, request)
+}
 
 // abandon gives up an edge that was never served.
 func (e *edge) abandon() {

@@ -146,6 +146,7 @@ func TestALameDuckAnswersUntilItsTimeIsOver(t *testing.T) {
 	if r, err := watch.Recv(); err != nil || r.Status != grpc_health_v1.HealthCheckResponse_SERVING {
 		t.Fatalf("%v, %v", r, err)
 	}
+	describe := describing(t, dial(t, d.Edge()))
 	stopped := make(chan error, 1)
 	go func() { stopped <- d.Stop(context.Background()) }()
 	if r, err := watch.Recv(); err != nil || r.Status != grpc_health_v1.HealthCheckResponse_NOT_SERVING {
@@ -166,14 +167,17 @@ func TestALameDuckAnswersUntilItsTimeIsOver(t *testing.T) {
 	if status, text := post(t, httpTo(t, "tcp", d.HTTP()), `{"key": "k"}`); status != 200 {
 		t.Errorf("a new connection: %d %s", status, text)
 	}
-	// The end comes sooner than after an hour when a port is served no more. The watch
-	// does not delay it.
+	// The end comes sooner than after an hour when a port is served no more. Streams that
+	// do not end by themselves do not delay it.
 	d.ending.end(nil)
 	if err := <-stopped; err != nil {
 		t.Error(err)
 	}
 	if _, err := watch.Recv(); status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "the daemon stops") {
 		t.Errorf("a watched health at the end: %v", err)
+	}
+	if _, err := describe.Recv(); status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "the daemon stops") {
+		t.Errorf("a stream of reflection at the end: %v", err)
 	}
 }
 
