@@ -78,27 +78,28 @@ more, and then calls under way may take --drain to end. A second signal ends it 
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s.flags = cmd.Flags()
-			if err := s.load(); err != nil {
-				return fmt.Errorf("serve: %w", err)
-			}
-			if printed {
+			err := s.load()
+			if printed && err == nil {
 				return s.print(cmd.OutOrStdout())
-			}
-			if c.Limits == "" {
-				return errors.New("serve: --limits: name the file of limits")
-			}
-			log, err := l.to(cmd.ErrOrStderr())
-			if err != nil {
-				return fmt.Errorf("serve: %w", err)
 			}
 			if len(c.Parent) == 0 && s.from["parent-protocol"] == "" {
 				c.ParentProtocol = "" // nobody is asked
 			}
 			redisFromEnvironment(&c.Redis)
+			if err = errors.Join(err, s.locate(c.Validate())); err != nil {
+				return fmt.Errorf("serve: %w", err)
+			}
+			log, err := l.to(cmd.ErrOrStderr())
+			if err != nil {
+				return fmt.Errorf("serve: %w", err)
+			}
+			for _, warning := range s.suspects(os.Environ()) {
+				log.Warn(warning)
+			}
 			if check {
 				return checkServe(cmd, c, log)
 			}
-			if salt := os.Getenv("HEADGATE_KEY_SALT"); salt != "" {
+			if salt := os.Getenv(keySalt); salt != "" {
 				dynamicconfig.SaltKeys([]byte(salt))
 			}
 			return serve(cmd.Context(), c, log, cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -148,6 +149,9 @@ more, and then calls under way may take --drain to end. A second signal ends it 
 	l.flags(cmd)
 	return cmd
 }
+
+// keySalt is the variable of the environment with which names of marked keys are hashed.
+const keySalt = "HEADGATE_KEY_SALT"
 
 // serve runs a daemon until ctx ends.
 func serve(ctx context.Context, c daemon.Config, log *slog.Logger, stdout, stderr io.Writer) error {

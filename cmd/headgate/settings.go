@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -14,6 +15,7 @@ import (
 	"github.com/goccy/go-yaml/parser"
 	"github.com/spf13/pflag"
 
+	"github.com/headgate/headgate/internal/daemon"
 	"github.com/headgate/headgate/internal/filewatch"
 	"github.com/headgate/headgate/internal/spelling"
 )
@@ -28,6 +30,8 @@ type settings struct {
 	flags *pflag.FlagSet
 	file  string            // empty: none
 	from  map[string]string // the source of each flag's value, by its name; none: its default
+
+	broken map[string]bool // flags whose value cannot be used, by name
 }
 
 // notSettings are the flags that only make sense on a command line.
@@ -50,7 +54,7 @@ func (s *settings) each(f func(flag *pflag.Flag)) {
 // load sets the flags that the command line does not, from the environment, or else from
 // the file. The error has a line for each mistake.
 func (s *settings) load() error {
-	s.from = make(map[string]string)
+	s.from, s.broken = make(map[string]string), make(map[string]bool)
 	s.each(func(flag *pflag.Flag) {
 		if flag.Changed {
 			s.from[flag.Name] = "the command line"
@@ -65,6 +69,7 @@ func (s *settings) load() error {
 		}
 		s.from[flag.Name] = name
 		if err := put(flag, text); err != nil {
+			s.broken[flag.Name] = true
 			errs = append(errs, fmt.Errorf("%s: %w", name, err))
 		}
 	})
@@ -121,10 +126,11 @@ func (s *settings) fields(body ast.Node) (errs []error) {
 				err = fmt.Errorf("there is no such field: did you mean %s?", near)
 			}
 		case s.from[flag.Name] != "":
-			continue
+			err = probe(flag, field.Value)
 		default:
 			s.from[flag.Name] = fmt.Sprintf("%s:%d", s.file, field.Key.GetToken().Position.Line)
 			err = set(flag, field.Value)
+			s.broken[flag.Name] = err != nil
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s:%d: %s: %w", s.file, field.Key.GetToken().Position.Line, name, err))
@@ -152,6 +158,19 @@ func set(flag *pflag.Flag, value ast.Node) error {
 	return put(flag, value.GetToken().Value)
 }
 
+// probe says what is wrong with the value for flag that stands in a file, and leaves flag
+// as it is.
+func probe(flag *pflag.Flag, value ast.Node) error {
+	if list, ok := flag.Value.(pflag.SliceValue); ok {
+		before := list.GetSlice()
+		defer func() { _ = list.Replace(before) }()
+	} else {
+		before := flag.Value.String()
+		defer func() { _ = flag.Value.Set(before) }()
+	}
+	return set(flag, value)
+}
+
 // put gives flag the value of a text.
 func put(flag *pflag.Flag, text string) error {
 	err := flag.Value.Set(text)
@@ -167,6 +186,54 @@ func put(flag *pflag.Flag, text string) error {
 		return fmt.Errorf("%q: write a time, as in 5s", text)
 	}
 	return fmt.Errorf("%q: %w", text, err)
+}
+
+// locate says of each mistake in err which settings it is about, and where they were set.
+// It leaves out those that follow from a value that cannot be used.
+func (s *settings) locate(err error) error {
+	if several, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // only what joins errors at the top
+		var errs []error
+		for _, err := range several.Unwrap() {
+			errs = append(errs, s.locate(err))
+		}
+		return errors.Join(errs...)
+	}
+	m, ok := errors.AsType[*daemon.Mistake](err)
+	if !ok {
+		return err
+	}
+	var about []string
+	for _, name := range m.Settings {
+		if s.broken[name] {
+			return nil
+		}
+		if from := s.from[name]; from != "" {
+			about = append(about, fmt.Sprintf("--%s (from %s)", name, from))
+		}
+	}
+	if len(about) == 0 {
+		about = []string{"--" + m.Settings[0]}
+	}
+	return fmt.Errorf("%s: %w", strings.Join(about, ", "), err)
+}
+
+// otherVariables are those of the environment that a daemon reads and that are no settings.
+var otherVariables = []string{redisPassword, keySalt}
+
+// suspects are the variables of the environment that look like a setting's and are none.
+func (s *settings) suspects(environment []string) (warnings []string) {
+	names := slices.Clone(otherVariables)
+	s.each(func(flag *pflag.Flag) { names = append(names, variableOf(flag.Name)) })
+	for _, entry := range environment {
+		name, _, _ := strings.Cut(entry, "=")
+		if !strings.HasPrefix(name, "HEADGATE_") || slices.Contains(names, name) {
+			continue
+		}
+		if near := spelling.Nearest(name, names); near != "" {
+			warnings = append(warnings, fmt.Sprintf("%s is no setting: did you mean %s?", name, near))
+		}
+	}
+	return warnings
 }
 
 // print writes all settings as a file has them, with where each comes from.

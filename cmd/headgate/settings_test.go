@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -115,6 +116,51 @@ func TestMistakesInSettings(t *testing.T) {
 	}
 	if _, err := executed(t, "serve", "--config", "nowhere.yaml", "--print-config"); err == nil || !strings.Contains(err.Error(), "nowhere.yaml") {
 		t.Error(err)
+	}
+}
+
+func TestAllMistakesAreToldAtOnceAndWhereTheyAre(t *testing.T) {
+	file := inFile(t, "headgate.yaml", `
+limits: limits.yaml
+edge: nowhere
+members: [127.0.0.1:1]
+http: [a]
+max_connections: many
+lame_duck: -3s
+`)
+	t.Setenv("HEADGATE_SEEDS", "127.0.0.1:3")
+	t.Setenv("HEADGATE_DRAIN", "long")
+	_, err := executed(t, "serve", "--config", file, "--http", "127.0.0.1:2", "--unix", "@x")
+	for _, want := range []string{
+		file + ":5: http: write one value", // although the command line has another
+		file + `:6: max_connections: "many"`,
+		`HEADGATE_DRAIN: "long": write a time`,
+		"--edge (from " + file + `:3): edge "nowhere" is not host:port`,
+		"--members (from " + file + ":4), --seeds (from HEADGATE_SEEDS): members are listed",
+		"--lame-duck (from " + file + ":7): a lame duck for -3s",
+		"--unix (from the command line): the Unix socket",
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not say %s", err, want)
+		}
+	}
+	if n := strings.Count(err.Error(), "\n") + 1; n != 7 {
+		t.Errorf("%d lines, want a line for each of the 7 mistakes:\n%v", n, err)
+	}
+	if _, err := executed(t, "serve"); err == nil || !strings.Contains(err.Error(), "--seeds (from HEADGATE_SEEDS)") && !strings.Contains(err.Error(), "--limits: no file of limits") {
+		t.Error(err)
+	}
+}
+
+func TestVariablesThatLookLikeSettings(t *testing.T) {
+	s := settings{flags: newServe().Flags()}
+	got := s.suspects([]string{
+		"HEADGATE_EDGEE=x", "HEADGATE_EDGE=x", "HEADGATE_REDIS_PASSWORD=x", "HEADGATE_KEY_SALTS=x", "EDGEE=x",
+		"HEADGATE_PORT=tcp://10.0.0.1:7934", "HEADGATE_SERVICE_HOST=10.0.0.1", // Kubernetes' own
+	})
+	want := []string{"HEADGATE_EDGEE is no setting: did you mean HEADGATE_EDGE?", "HEADGATE_KEY_SALTS is no setting: did you mean HEADGATE_KEY_SALT?"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 

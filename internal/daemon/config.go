@@ -134,35 +134,65 @@ const (
 	DefaultUnixMode       = 0o660
 )
 
-// Validate returns all that is wrong with c.
+// Mistake is an error about settings of a Config.
+type Mistake struct {
+	// Settings are the flags of `headgate serve` that it is about, such as "tls-cert". Those
+	// that are not set may be among them.
+	Settings []string
+	Err      error
+}
+
+// Error implements error.
+func (m *Mistake) Error() string { return m.Err.Error() }
+
+// Unwrap is for package errors.
+func (m *Mistake) Unwrap() error { return m.Err }
+
+// mistaken makes each error in err a Mistake in settings; nil if err is.
+func mistaken(err error, settings ...string) error {
+	if err == nil {
+		return nil
+	}
+	several, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // only what joins errors at the top
+	if !ok {
+		return &Mistake{settings, err}
+	}
+	var errs []error
+	for _, err := range several.Unwrap() {
+		errs = append(errs, mistaken(err, settings...))
+	}
+	return errors.Join(errs...)
+}
+
+// Validate returns all that is wrong with c, as Mistakes that errors.Join has joined.
 func (c Config) Validate() error {
 	var errs []error
 	if c.Limits == "" {
-		errs = append(errs, errors.New("no file of limits: name one"))
+		errs = append(errs, mistaken(errors.New("no file of limits: name one"), "limits"))
 	}
 	for _, a := range []struct{ what, address string }{{"listen", c.Listen}, {"edge", c.Edge}, {"http", c.HTTP}, {"admin", c.Admin}} {
 		if a.address == "" && (a.what == "http" || a.what == "admin") {
 			continue
 		}
 		if _, port, err := net.SplitHostPort(a.address); err != nil || port == "" {
-			errs = append(errs, fmt.Errorf("%s %q is not host:port: write it as in 127.0.0.1:7935", a.what, a.address))
+			errs = append(errs, mistaken(fmt.Errorf("%s %q is not host:port: write it as in 127.0.0.1:7935", a.what, a.address), a.what))
 		}
 	}
-	for _, a := range []string{c.Address, c.EdgeAddress} {
-		if a != "" {
-			errs = append(errs, dialable(a))
+	for _, a := range []struct{ what, address string }{{"address", c.Address}, {"edge-address", c.EdgeAddress}} {
+		if a.address != "" {
+			errs = append(errs, mistaken(dialable(a.address), a.what))
 		}
 	}
 	errs = append(errs, c.validateMembers(), c.validateParent(), c.validateTLS(), c.Redis.validate())
-	errs = append(errs, checkUnix(c.Unix, c.UnixMode))
+	errs = append(errs, mistaken(checkUnix(c.Unix, c.UnixMode), "unix", "unix-mode"))
 	if c.MaxConnections < 0 {
-		errs = append(errs, fmt.Errorf("%d connections: allow 1 or more", c.MaxConnections))
+		errs = append(errs, mistaken(fmt.Errorf("%d connections: allow 1 or more", c.MaxConnections), "max-connections"))
 	}
 	if c.Drain < 0 {
-		errs = append(errs, fmt.Errorf("drain for %v: use 0 or more", c.Drain))
+		errs = append(errs, mistaken(fmt.Errorf("drain for %v: use 0 or more", c.Drain), "drain"))
 	}
 	if c.LameDuck < 0 {
-		errs = append(errs, fmt.Errorf("a lame duck for %v: use 0 or more", c.LameDuck))
+		errs = append(errs, mistaken(fmt.Errorf("a lame duck for %v: use 0 or more", c.LameDuck), "lame-duck"))
 	}
 	return errors.Join(errs...)
 }

@@ -56,18 +56,18 @@ const (
 
 const seedFile = "file:"
 
-// validate returns all that is wrong with how c finds members.
+// validateMembers returns all that is wrong with how c finds members.
 func (c Config) validateMembers() error {
 	var errs []error
 	for _, a := range c.Members {
 		switch {
 		case !dns.Is(a):
-			errs = append(errs, dialable(a))
+			errs = append(errs, mistaken(dialable(a), "members"))
 		case len(c.Members) > 1:
-			errs = append(errs, fmt.Errorf("%q is among other members: give one name alone, or addresses", a))
+			errs = append(errs, mistaken(fmt.Errorf("%q is among other members: give one name alone, or addresses", a), "members"))
 		default:
 			_, err := dns.New(a, dns.Config{})
-			errs = append(errs, err)
+			errs = append(errs, mistaken(err, "members"))
 		}
 	}
 	ways := 0
@@ -77,24 +77,24 @@ func (c Config) validateMembers() error {
 		}
 	}
 	if ways > 1 {
-		errs = append(errs, errors.New("members are listed, in a file, or found by seeds: choose one"))
+		errs = append(errs, mistaken(errors.New("members are listed, in a file, or found by seeds: choose one"), "members", "members-file", "seeds"))
 	}
 	gossips := len(c.Gossip.Seeds) > 0
 	if !gossips && (c.Gossip.Listen != "" || c.Gossip.Advertise != "" || c.Gossip.KeyFile != "" || c.Zone != "" || c.Role == RoleEdge) {
-		errs = append(errs, errors.New("a gossip address, its keys, a zone and a role are for gossip: name seeds"))
+		errs = append(errs, mistaken(errors.New("a gossip address, its keys, a zone and a role are for gossip: name seeds"), "gossip-address", "gossip-advertise", "gossip-keys", "zone", "role"))
 	}
 	if c.Role != "" && c.Role != RoleDecider && c.Role != RoleEdge {
-		errs = append(errs, fmt.Errorf("role %q: say %s or %s", c.Role, RoleDecider, RoleEdge))
+		errs = append(errs, mistaken(fmt.Errorf("role %q: say %s or %s", c.Role, RoleDecider, RoleEdge), "role"))
 	}
 	if strings.ContainsAny(c.Zone, ",=") {
-		errs = append(errs, fmt.Errorf("zone %q has a comma or an equals sign: leave them out", c.Zone))
+		errs = append(errs, mistaken(fmt.Errorf("zone %q has a comma or an equals sign: leave them out", c.Zone), "zone"))
 	}
 	if gossips {
 		if _, err := c.seeds(slog.New(slog.DiscardHandler)); err != nil {
-			errs = append(errs, err)
+			errs = append(errs, mistaken(err, "seeds"))
 		}
 		if c.Cluster != "" && !clusterName.MatchString(c.Cluster) {
-			errs = append(errs, fmt.Errorf("cluster %q: name this cluster with letters, digits, dot, dash and _", c.Cluster))
+			errs = append(errs, mistaken(fmt.Errorf("cluster %q: name this cluster with letters, digits, dot, dash and _", c.Cluster), "cluster"))
 		}
 	}
 	return errors.Join(errs...)

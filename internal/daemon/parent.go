@@ -41,27 +41,27 @@ var clusterName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,200}$`)
 func (c Config) validateParent() error {
 	if len(c.Parent) == 0 {
 		if c.Cluster != "" && len(c.Gossip.Seeds) == 0 || c.ParentProtocol != "" || c.ParentCA != "" {
-			return errors.New("a cluster's name, or a parent's protocol or authority, but no parent: say where the cluster above is")
+			return mistaken(errors.New("a cluster's name, or a parent's protocol or authority, but no parent: say where the cluster above is"), "cluster", "parent-protocol", "parent-ca")
 		}
 		return nil
 	}
 	var errs []error
 	for i, address := range c.Parent {
 		if err := dialable(address); err != nil {
-			errs = append(errs, fmt.Errorf("parent: %w", err))
+			errs = append(errs, mistaken(fmt.Errorf("parent: %w", err), "parent"))
 		}
 		if slices.Contains(c.Parent[:i], address) {
-			errs = append(errs, fmt.Errorf("parent %q stands twice", address))
+			errs = append(errs, mistaken(fmt.Errorf("parent %q stands twice", address), "parent"))
 		}
 	}
 	if len(c.Parent) > rpcgrpc.MaxAddresses {
-		errs = append(errs, fmt.Errorf("%d parents: list at most %d; any of them answers for all keys", len(c.Parent), rpcgrpc.MaxAddresses))
+		errs = append(errs, mistaken(fmt.Errorf("%d parents: list at most %d; any of them answers for all keys", len(c.Parent), rpcgrpc.MaxAddresses), "parent"))
 	}
 	if !clusterName.MatchString(c.Cluster) {
-		errs = append(errs, fmt.Errorf("cluster %q: with a parent, name this cluster: the same on all its deciders, unlike all others below that parent, of letters, digits, dot, dash and _", c.Cluster))
+		errs = append(errs, mistaken(fmt.Errorf("cluster %q: with a parent, name this cluster: the same on all its deciders, unlike all others below that parent, of letters, digits, dot, dash and _", c.Cluster), "cluster"))
 	}
 	if !slices.Contains([]string{"", ProtocolHeadgate, ProtocolDoorman}, c.ParentProtocol) {
-		errs = append(errs, fmt.Errorf("parent protocol %q: say %s or %s", c.ParentProtocol, ProtocolHeadgate, ProtocolDoorman))
+		errs = append(errs, mistaken(fmt.Errorf("parent protocol %q: say %s or %s", c.ParentProtocol, ProtocolHeadgate, ProtocolDoorman), "parent-protocol"))
 	}
 	return errors.Join(errs...)
 }

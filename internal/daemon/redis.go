@@ -55,20 +55,20 @@ const (
 func (r Redis) validate() error {
 	var errs []error
 	if len(r.Addresses) == 0 && (r.Cluster || r.TLS || r.Timeout != 0 || r.Prefix+r.User+r.Password+r.PasswordFile != "") {
-		errs = append(errs, errors.New("redis: there are settings, and no address: say where it is"))
+		errs = append(errs, mistaken(errors.New("redis: there are settings, and no address: say where it is"), "redis-cluster", "redis-tls", "redis-timeout", "redis-prefix", "redis-user", "redis-password-file"))
 	}
 	for _, a := range r.Addresses {
 		if err := dialable(a); err != nil {
-			errs = append(errs, fmt.Errorf("redis: %w", err))
+			errs = append(errs, mistaken(fmt.Errorf("redis: %w", err), "redis"))
 		}
 	}
 	if r.Password != "" && r.PasswordFile != "" {
-		errs = append(errs, errors.New("redis: a password is given, and a file with one: choose one"))
+		errs = append(errs, mistaken(errors.New("redis: a password is given, and a file with one: choose one"), "redis-password-file"))
 	}
 	if r.User != "" && r.Password == "" && r.PasswordFile == "" {
-		errs = append(errs, fmt.Errorf("redis: user %q has no password: give one, or a file with it", r.User))
+		errs = append(errs, mistaken(fmt.Errorf("redis: user %q has no password: give one, or a file with it", r.User), "redis-user"))
 	}
-	return errors.Join(append(errs, r.config().Validate())...)
+	return errors.Join(append(errs, mistaken(r.config().Validate(), "redis-prefix", "redis-timeout"))...)
 }
 
 func (r Redis) config() redis.Config { return redis.Config{Prefix: r.Prefix, Timeout: r.Timeout} }

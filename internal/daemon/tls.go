@@ -45,15 +45,19 @@ func (t ClusterTLS) files() certs.Files { return certs.Files{Cert: t.Cert, Key: 
 
 // validateTLS returns what is wrong with what c says of certificates.
 func (c Config) validateTLS() error {
-	errs := []error{c.TLS.files().Validate("tls"), c.AdminTLS.files().Validate("admin tls"), c.ClusterTLS.files().Validate("cluster tls")}
+	errs := []error{
+		mistaken(c.TLS.files().Validate("tls"), "tls-cert", "tls-key", "tls-client-ca"),
+		mistaken(c.AdminTLS.files().Validate("admin tls"), "admin-cert", "admin-key", "admin-client-ca"),
+		mistaken(c.ClusterTLS.files().Validate("cluster tls"), "cluster-cert", "cluster-key", "cluster-ca"),
+	}
 	if c.ClusterTLS.Cert != "" && c.ClusterTLS.CA == "" {
-		errs = append(errs, errors.New("cluster tls: deciders check each other: name the file with the authorities of their certificates"))
+		errs = append(errs, mistaken(errors.New("cluster tls: deciders check each other: name the file with the authorities of their certificates"), "cluster-ca", "cluster-cert"))
 	}
 	if c.ClusterTLS.Name != "" && c.ClusterTLS.Cert == "" {
-		errs = append(errs, errors.New("cluster tls: a name that certificates have, and no certificate: name its files"))
+		errs = append(errs, mistaken(errors.New("cluster tls: a name that certificates have, and no certificate: name its files"), "cluster-name"))
 	}
 	if c.Admin == "" && c.AdminTLS != (TLS{}) {
-		errs = append(errs, errors.New("admin tls: a certificate for operators, and no address for them: give one, or take the certificate away"))
+		errs = append(errs, mistaken(errors.New("admin tls: a certificate for operators, and no address for them: give one, or take the certificate away"), "admin-cert", "admin-key", "admin-client-ca"))
 	}
 	return errors.Join(errs...)
 }
