@@ -26,6 +26,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/headgate/headgate/internal/testrun"
@@ -48,6 +49,7 @@ type target struct {
 	cmd    *exec.Cmd
 	victim victim
 	tls    *tls.Config // of honest clients; nil: plain text
+	token  string      // of honest clients; empty: none
 
 	mu  sync.Mutex // protects following field
 	log bytes.Buffer
@@ -144,12 +146,14 @@ func (d *target) honest(t *testing.T, least int, done <-chan struct{}) (took []t
 	web := &http.Client{Transport: &http.Transport{TLSClientConfig: d.tls}}
 	defer web.CloseIdleConnections()
 	ask := func(ctx context.Context) error {
+		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+d.token)
 		a, err := quota.Allow(ctx, &quotaservicepb.AllowRequest{Namespace: "honest", BucketName: "a", TokensRequested: 1}, grpc.WaitForReady(true))
 		if err != nil || a.GetStatus() != quotaservicepb.AllowResponse_OK {
 			return fmt.Errorf("quotaservice: %v, %w", a, err)
 		}
 		r, _ := http.NewRequestWithContext(ctx, http.MethodPost, scheme+d.victim.HTTP+"/v1/allow", strings.NewReader(`{"key":"honest:b"}`))
 		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Authorization", "Bearer "+d.token)
 		answer, err := web.Do(r)
 		if err != nil {
 			return err

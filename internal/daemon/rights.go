@@ -104,12 +104,12 @@ func proofOf(ctx context.Context) (proof callers.Proof) {
 	return proof
 }
 
-// bearer is the token in an Authorization field. What is no bearer token is none of the
-// policy either.
+// bearer is the token in an Authorization field. A field of another scheme makes a token
+// that no policy has: no field has a zero byte.
 func bearer(field string) string {
 	scheme, token, _ := strings.Cut(field, " ")
 	if !strings.EqualFold(scheme, "bearer") {
-		return field
+		return "\x00" + field
 	}
 	return strings.TrimSpace(token)
 }
