@@ -60,11 +60,15 @@ var accepted = []bounds{
 	{"Takes", "waits", inMicros + " + 2", 0, float64(rpc.MaxWait/time.Microsecond) + 2},
 	{"Takes", "told", "tokens", -float32s, float32s},
 	{"Takes", "told_ms", inMillis, 0, float64(rpc.MaxElapsed / time.Millisecond)},
+	{"Takes", "more", "tokens", 0, rpc.MaxTokens},
+	{"Takes", "wants", "tokens/s", 0, rpc.MaxTokens},
+	{"Takes", "handed", "1 + part of the limit, or 0", 0, 2},
 
 	{"Taken", "by", "number", 1, 1<<32 - 1},
 	{"Taken", "answers", inMicros + " × 2, + 1 if taken", 0, float64(rpc.MaxWait/time.Microsecond)*2 + 1},
 	{"Taken", "left", "tokens", -float32s, float32s},
 	{"Taken", "short", "tokens", -rpc.MaxTokens, rpc.MaxTokens},
+	{"Taken", "lent", "tokens", 0, rpc.MaxTokens},
 
 	{"Withdrawals", "batches", inRows, 0, rpc.MaxWithdrawn},
 

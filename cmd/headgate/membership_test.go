@@ -41,13 +41,13 @@ type memberCluster struct {
 }
 
 // newMemberCluster starts size daemons. Without gossip they have a fixed list.
-func newMemberCluster(t *testing.T, size int, gossip bool) *memberCluster {
+func newMemberCluster(t *testing.T, size int, gossip bool, rules string, more ...string) *memberCluster {
 	t.Helper()
 	c := &memberCluster{limits: filepath.Join(t.TempDir(), "limits.yaml")}
-	write(t, c.limits, memberRules)
+	write(t, c.limits, rules)
 	free := addresses(t, 4*size)
 	for i := range size {
-		args := []string{"--limits", c.limits, "--admin", free[3*size+i]}
+		args := append([]string{"--limits", c.limits, "--admin", free[3*size+i]}, more...)
 		if gossip {
 			args = append(args, "--gossip-address", free[2*size+i], "--seeds", free[2*size]+","+free[2*size+1])
 		} else {
@@ -131,7 +131,7 @@ func TestKeysOfALostOwnerAreDecidedByAnother(t *testing.T) {
 	for _, gossip := range []bool{true, false} {
 		t.Run(fmt.Sprintf("gossip=%v", gossip), func(t *testing.T) {
 			t.Parallel()
-			c := newMemberCluster(t, 3, gossip)
+			c := newMemberCluster(t, 3, gossip, memberRules)
 			for victim, fault := range []string{"kill", "hang", "end"} {
 				c.lose(t, victim, fault, gossip)
 			}

@@ -799,7 +799,17 @@ type Takes struct {
 	ToldBy []uint32 `protobuf:"fixed32,11,rep,packed,name=told_by,json=toldBy,proto3" json:"told_by,omitempty"`
 	// Whether the bucket is the key's under the algorithm auto, and not the one
 	// under exact. Left out: none is.
-	Auto          []bool `protobuf:"varint,12,rep,packed,name=auto,proto3" json:"auto,omitempty"`
+	Auto []bool `protobuf:"varint,12,rep,packed,name=auto,proto3" json:"auto,omitempty"`
+	// How many tokens the host can hold beside these, under auto: the owner may lend it
+	// as many; finite, at most 2^53. Left out: none.
+	More []float64 `protobuf:"fixed64,13,rep,packed,name=more,proto3" json:"more,omitempty"`
+	// How much the host wants of the key by now, in cost/s; finite, at most 2^53. Left
+	// out: as much as it reported last.
+	Wants []float64 `protobuf:"fixed64,14,rep,packed,name=wants,proto3" json:"wants,omitempty"`
+	// Not 0: the sender owned the key and hands it over. It had told left in its bucket,
+	// beside what hosts hold, and hosts held this less 1 of the limit as rates, in
+	// [0, 1]. Left out: no key is handed over.
+	Handed        []float64 `protobuf:"fixed64,15,rep,packed,name=handed,proto3" json:"handed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -918,6 +928,27 @@ func (x *Takes) GetAuto() []bool {
 	return nil
 }
 
+func (x *Takes) GetMore() []float64 {
+	if x != nil {
+		return x.More
+	}
+	return nil
+}
+
+func (x *Takes) GetWants() []float64 {
+	if x != nil {
+		return x.Wants
+	}
+	return nil
+}
+
+func (x *Takes) GetHanded() []float64 {
+	if x != nil {
+		return x.Handed
+	}
+	return nil
+}
+
 // Taken answers Takes: positional, row i is about take i.
 type Taken struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -934,7 +965,10 @@ type Taken struct {
 	// what was spent already only down to a bound, and a full bucket takes nothing
 	// in. It has the sign of the tokens; finite, at most 2^53 either way. Left out:
 	// 0 each.
-	Short         []float64 `protobuf:"fixed64,4,rep,packed,name=short,proto3" json:"short,omitempty"`
+	Short []float64 `protobuf:"fixed64,4,rep,packed,name=short,proto3" json:"short,omitempty"`
+	// What the host may use beside the tokens that it took; at most the take's more.
+	// Left out: 0 each.
+	Lent          []float64 `protobuf:"fixed64,5,rep,packed,name=lent,proto3" json:"lent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -993,6 +1027,13 @@ func (x *Taken) GetLeft() []float32 {
 func (x *Taken) GetShort() []float64 {
 	if x != nil {
 		return x.Short
+	}
+	return nil
+}
+
+func (x *Taken) GetLent() []float64 {
+	if x != nil {
+		return x.Lent
 	}
 	return nil
 }
@@ -1275,7 +1316,7 @@ const file_rpc_headgatepb_headgate_proto_rawDesc = "" +
 	"\talgorithm\x18\x06 \x01(\tR\talgorithm\x12\x1a\n" +
 	"\blearning\x18\a \x01(\bR\blearning\x12\x18\n" +
 	"\aunknown\x18\b \x01(\bR\aunknown\x12\x18\n" +
-	"\arefused\x18\t \x01(\tR\arefused\"\xaa\x02\n" +
+	"\arefused\x18\t \x01(\tR\arefused\"\xec\x02\n" +
 	"\x05Takes\x12\x16\n" +
 	"\x06caller\x18\x01 \x01(\x06R\x06caller\x12\x14\n" +
 	"\x05batch\x18\x02 \x01(\x04R\x05batch\x12\x18\n" +
@@ -1290,12 +1331,16 @@ const file_rpc_headgatepb_headgate_proto_rawDesc = "" +
 	"\atold_ms\x18\n" +
 	" \x03(\rR\x06toldMs\x12\x17\n" +
 	"\atold_by\x18\v \x03(\aR\x06toldBy\x12\x12\n" +
-	"\x04auto\x18\f \x03(\bR\x04auto\"[\n" +
+	"\x04auto\x18\f \x03(\bR\x04auto\x12\x12\n" +
+	"\x04more\x18\r \x03(\x01R\x04more\x12\x14\n" +
+	"\x05wants\x18\x0e \x03(\x01R\x05wants\x12\x16\n" +
+	"\x06handed\x18\x0f \x03(\x01R\x06handed\"o\n" +
 	"\x05Taken\x12\x0e\n" +
 	"\x02by\x18\x01 \x01(\aR\x02by\x12\x18\n" +
 	"\aanswers\x18\x02 \x03(\x04R\aanswers\x12\x12\n" +
 	"\x04left\x18\x03 \x03(\x02R\x04left\x12\x14\n" +
-	"\x05short\x18\x04 \x03(\x01R\x05short\"?\n" +
+	"\x05short\x18\x04 \x03(\x01R\x05short\x12\x12\n" +
+	"\x04lent\x18\x05 \x03(\x01R\x04lent\"?\n" +
 	"\vWithdrawals\x12\x16\n" +
 	"\x06caller\x18\x01 \x01(\x06R\x06caller\x12\x18\n" +
 	"\abatches\x18\x02 \x03(\x04R\abatches\"\xbd\x01\n" +

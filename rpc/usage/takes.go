@@ -65,6 +65,12 @@ type Take struct {
 	Told float64
 	Ago  time.Duration
 	By   uint32
+
+	// Handed says that the sender, By, owned the key and hands it over: it had Told in
+	// its bucket, beside what hosts hold, and hosts held Rates of the limit as rates, in
+	// [0, 1].
+	Handed bool
+	Rates  float64
 }
 
 // Spent says what became of the tokens before the owner was asked.
@@ -164,6 +170,7 @@ func (t *Take) Check(row int) error {
 	r.Value("wants", t.Wants, 0, rpc.MaxTokens)
 	r.Value("told", t.Told, -wire.Finite, wire.Finite)
 	r.Period("told_ms", t.Ago, 0, rpc.MaxElapsed)
+	r.Value("the part of the limit that is handed over as rates", t.Rates, 0, 1)
 	return r.Err
 }
 

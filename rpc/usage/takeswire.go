@@ -35,6 +35,7 @@ const (
 	takesAuto
 	takesMore
 	takesWants
+	takesHanded
 )
 
 // How no wait is written, and what is added to a wait that is one.
@@ -48,7 +49,7 @@ var takesFields = [...]wire.Kind{
 	takesCaller: wire.Fixed64, takesBatch: wire.Varint, takesSettled: wire.Varint, takesWithdrawn: wire.Varints,
 	takesKeys: wire.Bytes, takesKeyLengths: wire.Varints, takesTokens: wire.Doubles, takesWaits: wire.Varints,
 	takesTold: wire.Words, takesToldMillis: wire.Varints, takesToldBy: wire.Words, takesAuto: wire.Varints,
-	takesMore: wire.Doubles, takesWants: wire.Doubles,
+	takesMore: wire.Doubles, takesWants: wire.Doubles, takesHanded: wire.Doubles,
 }
 
 // EncodeTakes returns t as a payload. It does not keep t. The error, an
@@ -85,6 +86,7 @@ func (t *Takes) Payload() *anypb.Any {
 	e.Varints(takesAuto, n, 0, func(i int) uint64 { return wire.Bit(t.Rows[i].Auto) })
 	e.Doubles(takesMore, n, 0, func(i int) float64 { return t.Rows[i].More })
 	e.Doubles(takesWants, n, 0, func(i int) float64 { return t.Rows[i].Wants })
+	e.Doubles(takesHanded, n, 0, func(i int) float64 { return t.Rows[i].handed() })
 	return e.Payload(TakesTypeURL)
 }
 
@@ -109,6 +111,21 @@ func (t *Take) setWait(v uint64) {
 		t.Spent = SpentApart
 	default:
 		t.Longest = wire.Period(v-waitNot, time.Microsecond, rpc.MaxWait)
+	}
+}
+
+// handed is how Handed and Rates stand on the wire: 0 is not, and else 1 more than
+// Rates.
+func (t *Take) handed() float64 {
+	if !t.Handed {
+		return 0
+	}
+	return 1 + t.Rates
+}
+
+func (t *Take) setHanded(v float64) {
+	if v != 0 {
+		t.Handed, t.Rates = true, v-1
 	}
 }
 
@@ -170,7 +187,10 @@ func (t *Takes) read(message []byte) error {
 	if err := f[takesMore].EachDouble("more", n, func(i int, v float64) { t.Rows[i].More = v }); err != nil {
 		return err
 	}
-	return f[takesWants].EachDouble("wants", n, func(i int, v float64) { t.Rows[i].Wants = v })
+	if err := f[takesWants].EachDouble("wants", n, func(i int, v float64) { t.Rows[i].Wants = v }); err != nil {
+		return err
+	}
+	return f[takesHanded].EachDouble("handed", n, func(i int, v float64) { t.Rows[i].setHanded(v) })
 }
 
 // Field numbers of headgate.v1.Taken.

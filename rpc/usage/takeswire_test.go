@@ -21,7 +21,7 @@ import (
 
 func sampleTakes() *usage.Takes {
 	return &usage.Takes{Caller: 7, Batch: 300, Settled: 299, Withdrawn: []uint64{299, 1 << 60}, Rows: []usage.Take{
-		{Key: "login:ada", Tokens: 1, Told: 4.5, Ago: 20 * time.Millisecond, By: 9},
+		{Key: "login:ada", Tokens: 1, Told: 4.5, Ago: 20 * time.Millisecond, By: 9, Handed: true, Rates: 0.5},
 		{Key: "login:ada", Auto: true, Tokens: 1, Longest: time.Second},
 		{Key: "login:\xff", Tokens: -2.25, Longest: -1},
 		{Key: "k", Tokens: 1 << 53, Spent: usage.SpentBeyond},
@@ -114,6 +114,12 @@ func TestTakesAreWhatTheGeneratedMessageWouldWrite(t *testing.T) {
 				row.Told, row.By = float64(rapid.Float32().Draw(t, "level")), rapid.Uint32().Draw(t, "by")
 				row.Ago = time.Duration(rapid.Int64Range(0, rpc.MaxElapsed.Milliseconds()).Draw(t, "ago")) * time.Millisecond
 			}
+			if auto {
+				row.More, row.Wants = rapid.Float64Range(0, rpc.MaxTokens).Draw(t, "more"), rapid.Float64Range(0, 2).Draw(t, "wants")
+			}
+			if row.Handed = told && rapid.Bool().Draw(t, "handed"); row.Handed {
+				row.Rates = float64(rapid.IntRange(0, 256).Draw(t, "rates")) / 256
+			}
 			takes.Rows = append(takes.Rows, row)
 		}
 		payload, err := usage.EncodeTakes(takes)
@@ -161,6 +167,12 @@ func takesMessage(t *usage.Takes) *headgatepb.Takes {
 		m.ToldMs = append(m.ToldMs, uint32(math.Ceil(float64(row.Ago)/1e6)))
 		m.ToldBy = append(m.ToldBy, row.By)
 		m.Auto = append(m.Auto, row.Auto)
+		m.More, m.Wants = append(m.More, row.More), append(m.Wants, row.Wants)
+		handed := 0.0
+		if row.Handed {
+			handed = 1 + row.Rates
+		}
+		m.Handed = append(m.Handed, handed)
 		auto = auto || row.Auto
 		ones, still, told = ones && row.Tokens == 1, still && wait == 2, told || row.By != 0
 	}
@@ -169,6 +181,11 @@ func takesMessage(t *usage.Takes) *headgatepb.Takes {
 	}
 	if !auto {
 		m.Auto = nil
+	}
+	for _, column := range []*[]float64{&m.More, &m.Wants, &m.Handed} {
+		if !slices.ContainsFunc(*column, func(v float64) bool { return v != 0 }) {
+			*column = nil
+		}
 	}
 	if still {
 		m.Waits = nil
@@ -196,6 +213,8 @@ func TestAbsurdTakesAreRefusedByBothSides(t *testing.T) {
 		{"too many tokens", func(t *usage.Take) { t.Tokens = math.Nextafter(1<<53, math.Inf(1)) }, "row 1: tokens is 9.007199254740994e+15"},
 		{"too many back", func(t *usage.Take) { t.Tokens = math.Inf(-1) }, "row 1: tokens is -Inf"},
 		{"waits too long", func(t *usage.Take) { t.Longest = rpc.MaxWait + time.Microsecond }, "row 1: the longest wait is 24h0m0.000001s"},
+		{"a loan of nothing", func(t *usage.Take) { t.More = math.NaN() }, "row 1: the tokens to lend is NaN"},
+		{"more than the limit", func(t *usage.Take) { t.Handed, t.Rates = true, 1.5 }, "row 1: the part of the limit that is handed over as rates is 1.5"},
 		{"told nonsense", func(t *usage.Take) { t.Told, t.By = math.NaN(), 1 }, "row 1: told is NaN"},
 		{"told long ago", func(t *usage.Take) { t.Ago, t.By = rpc.MaxElapsed+time.Millisecond, 1 }, "row 1: told_ms is 24h0m0.001s"},
 	} {

@@ -122,6 +122,15 @@ type Bucketed interface {
 	// one does not know of.
 	Moved(now time.Duration)
 
+	// Handed says that the earlier owner has handed the key over: what it had left is
+	// known, and that hosts held rates of the limit as rates, in [0, 1]. It is called
+	// before the Bucket is lowered to what was left. It returns false if the key has been
+	// here for too long for that to say anything new.
+	Handed(now time.Duration, rates float64) bool
+
+	// Rates is the part of the limit that hosts hold as rates, in [0, 1].
+	Rates() float64
+
 	// Returns says that host asks for each event by now. What the host holds is not
 	// used any more. Its last report says how much of it was.
 	Returns(now time.Duration, host uint32)

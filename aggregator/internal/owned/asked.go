@@ -62,12 +62,17 @@ func (u *asked) take(now time.Duration, k *Key, t *usage.Take, by, host uint32) 
 	limit := k.Limit(k.Part(now))
 	rule := bucketRule(k.Rule, limit)
 	b := u.Bucket(now, rule)
+	apart := false
+	if t.Handed {
+		apart = u.Handed(now, t.Rates)
+		b = u.Bucket(now, rule)
+	}
 	if !u.always && t.More > 0 && !u.Holds(host) { // it has a grant of another owner
 		u.Moved(now)
 		b = u.Bucket(now, rule)
 	}
 	cost := t.Tokens // serve changes it
-	took := u.serve(now, b, t, by, account.Deepest(k.Rule, limit))
+	took := u.serve(now, b, t, by, account.Deepest(k.Rule, limit), apart)
 	u.Settle(now)
 	if u.always && !t.Auto {
 		u.Returns(now, host)
@@ -92,14 +97,15 @@ func (u *asked) level(now time.Duration, k *Key) (tokens float64, full bool) {
 }
 
 // left returns the level of k's bucket at now as a take of no tokens, from which another
-// owner learns it; false if k keeps no bucket, or if the bucket is full.
+// owner learns it; false if k keeps no bucket, or if the bucket is full and no host holds
+// anything.
 func (k *Key) left(now time.Duration) (row usage.Take, ok bool) {
 	u, ok := k.Account.(*asked)
 	if !ok || k.Rule == nil {
 		return row, false
 	}
 	tokens, full := u.level(now, k)
-	return usage.Take{Key: k.text, Auto: !u.always, Told: tokens}, !full
+	return usage.Take{Key: k.text, Auto: !u.always, Told: tokens, Handed: true, Rates: min(u.Rates(), 1)}, !full || u.Hosts() > 0
 }
 
 // Take serves t, of k, for the owner whose number is by, and asked by host. The Tokens
@@ -111,7 +117,7 @@ func (k *Key) Take(now time.Duration, t *usage.Take, by, host uint32) (took usag
 	case account.Pooled: // the host has not heard that it need not ask
 		limit, l := k.Limit(k.Part(now)), newLearned(now)
 		u.Draw(now, bucketRule(k.Rule, limit), func(b *exactbucket.Bucket) {
-			took = l.serve(now, b, t, by, account.Deepest(k.Rule, limit))
+			took = l.serve(now, b, t, by, account.Deepest(k.Rule, limit), false)
 		})
 		return took
 	}

@@ -47,7 +47,8 @@ func (ks *Keys) leases(rows []claims.Claim, now time.Duration, sh *Shard, k *Key
 }
 
 // Buckets returns the levels at now of the buckets of keys for which moved is true, as
-// takes of no tokens that the owner with number by answered. A full bucket has no row.
+// takes of no tokens that the owner with number by answered. A full bucket of which no
+// host holds anything has no row.
 func (ks *Keys) Buckets(now time.Duration, by uint32, moved func(key string) bool) (rows []usage.Take) {
 	for sh := range ks.Table.All {
 		for _, e := range sh.Entries() {

@@ -31,11 +31,11 @@ func newLearned(now time.Duration) learned {
 }
 
 // learn lowers b to what t's caller knows of it from another owner, but not
-// below floor.
-func (l *learned) learn(now time.Duration, b *exactbucket.Bucket, t *usage.Take, floor float64) {
+// below floor. Apart: that owner does not know what was taken here.
+func (l *learned) learn(now time.Duration, b *exactbucket.Bucket, t *usage.Take, floor float64, apart bool) {
 	told := now - t.Ago
 	most := t.Told + b.Rate()*t.Ago.Seconds()
-	if told < l.came {
+	if told < l.came || apart {
 		most -= l.taken
 	}
 	b.Lower(now, max(most, floor))
@@ -45,10 +45,10 @@ func (l *learned) learn(now time.Duration, b *exactbucket.Bucket, t *usage.Take,
 }
 
 // serve takes from b for t. Its Tokens become what was taken. What is spent
-// already and what was told leave at least floor.
-func (l *learned) serve(now time.Duration, b *exactbucket.Bucket, t *usage.Take, by uint32, floor float64) usage.Took {
+// already and what was told leave at least floor. Apart is as in learn.
+func (l *learned) serve(now time.Duration, b *exactbucket.Bucket, t *usage.Take, by uint32, floor float64, apart bool) usage.Took {
 	if t.By != 0 && t.By != by {
-		l.learn(now, b, t, floor)
+		l.learn(now, b, t, floor, apart)
 	}
 	took, asked := usage.Took{Decided: true, OK: true}, t.Tokens
 	switch {

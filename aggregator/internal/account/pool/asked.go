@@ -49,6 +49,9 @@ type asked struct {
 	lease   time.Duration      // of a grant
 	always  bool               // hosts ask for each event
 	moved   bool               // the key had another owner lately
+	handed  bool               // which handed it over
+	out     float64            // the part of the limit that hosts held as rates then
+	feared  float64            // tokens that Moved has taken out of the pool, because it did not
 }
 
 const (
@@ -129,12 +132,28 @@ func (k *asked) begin(now time.Duration, limit algorithm.Limit) {
 // Moved implements account.Bucketed. The earlier owner may have lent as much as there
 // is: half of the pool is left for what it lent and what it had.
 func (k *asked) Moved(now time.Duration) {
-	if !k.begun() || k.moved || k.learns == fresh || seconds(now-k.since) > silence*seconds(k.interval) {
+	if !k.begun() || k.moved || k.handed || k.learns == fresh || seconds(now-k.since) > silence*seconds(k.interval) {
 		return
 	}
 	k.moved = true
-	k.pool -= k.rule.Burst/2 + k.limit*seconds(min(now, k.learns)-k.since)
+	k.feared = k.rule.Burst/2 + k.limit*seconds(min(now, k.learns)-k.since)
+	k.pool -= k.feared
 }
+
+// Handed implements account.Bucketed. What was lent is not in what the earlier owner
+// had left: so nothing is to be feared.
+func (k *asked) Handed(now time.Duration, rates float64) bool {
+	if !k.begun() || k.learns == fresh || seconds(now-k.since) > silence*seconds(k.interval) {
+		return false
+	}
+	k.handed, k.out = true, rates
+	k.pool = lower(k.pool+k.feared, k.room(limitOf(k.rule)))
+	k.feared = 0
+	return true
+}
+
+// Rates implements account.Bucketed.
+func (k *asked) Rates() float64 { return k.rates(1) }
 
 // grant decides what row's host may do. All sums are without its grant.
 func (k *asked) grant(row *row, limit algorithm.Limit, cost float64) account.Grant {
@@ -226,8 +245,9 @@ func (k *asked) follow(now time.Duration, rule exactbucket.Rule) (whole bool) {
 		k.advance(now, algorithm.Limit{Rate: k.limit, Burst: rule.Burst})
 	}
 	k.advance(now, limitOf(rule))
-	if now < k.learns && !k.moved {
-		k.pool = lower(k.pool+rule.Rate*seconds(now-since), k.room(limitOf(rule)))
+	if now < k.learns && (!k.moved || k.handed) {
+		left := upper(1-upper(k.out, k.rates(1)), 0) // of the limit
+		k.pool = lower(k.pool+left*rule.Rate*seconds(now-since), k.room(limitOf(rule)))
 	}
 	deepest := account.Deepest(k.terms, limitOf(rule))
 	less := lower(rule.Rate/before.Rate, rule.Burst/before.Burst)
@@ -248,7 +268,7 @@ func (k *asked) follow(now time.Duration, rule exactbucket.Rule) (whole bool) {
 // whole reports whether the bucket has been the pool since it was last asked, and
 // fills as the pool does: nothing is out.
 func (k *asked) whole(now time.Duration) bool {
-	return k.pool == k.settled && k.lent == 0 && k.rates(1) == 0 && (now >= k.learns || !k.moved) &&
+	return k.pool == k.settled && k.lent == 0 && k.rates(1) == 0 && (now >= k.learns || !k.moved && k.out == 0) &&
 		k.bucket.Rate() == k.rule.Rate && k.bucket.Burst() == k.rule.Burst
 }
 
