@@ -4,7 +4,7 @@ package dynamicconfig
 
 import "context"
 
-// Source is where configurations come from. The packages memory and file
+// Source is where configurations come from. The packages memory, file and sql/sqlite
 // have one each; a service with a dynamic config of its own writes another.
 //
 // Implementations are safe for concurrent use.
