@@ -31,9 +31,9 @@ const timeout = 5 * time.Second
 
 // state is what a Source found, for comparison.
 type state struct {
-	version Version // without Text
-	err     string  // why there are no limits
 	seen    bool    // false: nothing was read yet
+	version Version // without Text; zero if the store did not answer with one
+	broken  string  // what is wrong with the version's text
 }
 
 // NewSource makes a Source of store. It asks the store every poll, which is DefaultPoll if
@@ -61,13 +61,13 @@ func (s *Source) read(ctx context.Context, reported state) (*dynamicconfig.Snaps
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	failed := func(err error) (*dynamicconfig.Snapshot, state, error) {
-		return nil, state{err: err.Error(), seen: true}, err
+		return nil, state{seen: true}, err // told once, also if the reason changes
 	}
 	newest, err := s.store.Newest(ctx)
 	if err != nil {
 		return failed(err)
 	}
-	now := state{version: newest, seen: true}
+	now := state{seen: true, version: newest}
 	if now == reported {
 		return nil, now, nil
 	}
@@ -80,7 +80,7 @@ func (s *Source) read(ctx context.Context, reported state) (*dynamicconfig.Snaps
 	}
 	snapshot, err := whole.Parse()
 	if err != nil {
-		now.err = err.Error()
+		now.broken = err.Error()
 	}
 	return snapshot, now, err
 }

@@ -19,8 +19,7 @@ var migrations embed.FS
 const migrationAttempts = 3
 
 // migrate brings the tables in db to what this release uses. Another process may do the
-// same at this moment: where the database cannot lock it out, the second one fails, and
-// finds everything done when it tries again.
+// same at this moment. The second one fails, and finds everything done when it tries again.
 func migrate(ctx context.Context, db *sql.DB, b Backend) (err error) {
 	folder, err := fs.Sub(migrations, "migrations")
 	if err != nil {
@@ -35,8 +34,7 @@ func migrate(ctx context.Context, db *sql.DB, b Backend) (err error) {
 }
 
 func migrateOnce(ctx context.Context, db *sql.DB, folder fs.FS, b Backend) error {
-	options := append([]goose.ProviderOption{goose.WithTableName("headgate_migrations"), goose.WithLogger(goose.NopLogger())}, b.Options...)
-	p, err := goose.NewProvider(b.Dialect, db, folder, options...)
+	p, err := goose.NewProvider(b.Dialect, db, folder, goose.WithTableName("headgate_migrations"), goose.WithLogger(goose.NopLogger()))
 	if err != nil {
 		return fmt.Errorf("the tables of the limits: %w", err)
 	}

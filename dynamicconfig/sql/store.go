@@ -33,9 +33,8 @@ type Backend struct {
 	// Stale reports whether another database is now where Open has opened one. Nil: never.
 	Stale func() bool
 
-	// Dialect and Options are for the migrations.
+	// Dialect is for the migrations.
 	Dialect goose.Dialect
-	Options []goose.ProviderOption
 
 	// Announce is a statement that tells other processes of the new version, $1. It is
 	// part of the transaction. Default none.
@@ -110,13 +109,13 @@ func (s *Store) open(ctx context.Context, create bool) (*sql.DB, error) {
 
 const (
 	insert = `INSERT INTO headgate_limits (number, text, author, message, time, fingerprint)
-		SELECT $1, $2, $3, $4, $5, $6
-		WHERE $1 = (SELECT coalesce(max(number), 0) + 1 FROM headgate_limits)
+		SELECT CAST($1 AS BIGINT), $2, $3, $4, CAST($5 AS BIGINT), $6
+		WHERE CAST($1 AS BIGINT) = (SELECT coalesce(max(number), 0) + 1 FROM headgate_limits)
 		ON CONFLICT DO NOTHING`
 	selectNewest = `SELECT number, author, message, time, fingerprint FROM headgate_limits ORDER BY number DESC LIMIT 1`
 	selectOne    = `SELECT text, number, author, message, time, fingerprint FROM headgate_limits WHERE number = $1`
-	selectList   = `SELECT number, author, message, time, fingerprint FROM headgate_limits WHERE $1 = 0 OR number < $1 ORDER BY number DESC LIMIT $2`
-	deleteOld    = `DELETE FROM headgate_limits WHERE number <= (SELECT max(number) FROM headgate_limits) - $1`
+	selectList   = `SELECT number, author, message, time, fingerprint FROM headgate_limits WHERE CAST($1 AS BIGINT) = 0 OR number < CAST($1 AS BIGINT) ORDER BY number DESC LIMIT $2`
+	deleteOld    = `DELETE FROM headgate_limits WHERE number <= (SELECT max(number) FROM headgate_limits) - CAST($1 AS BIGINT)`
 )
 
 // Append implements history.Store.

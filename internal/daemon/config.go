@@ -20,7 +20,8 @@ type Config struct {
 	Limits string
 
 	// LimitsDB is the database of limits, whose newest version is followed: the directory
-	// of a SQLite file. Not together with Limits.
+	// of a SQLite file, or postgres://USER@HOST/DATABASE without a password. Not together
+	// with Limits.
 	LimitsDB string
 
 	// Data is a directory for what must outlive the daemon: a copy of the limits that

@@ -4,11 +4,15 @@ package daemon
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"net/url"
+	"strings"
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/dynamicconfig/file"
 	"github.com/headgate/headgate/dynamicconfig/history"
+	"github.com/headgate/headgate/dynamicconfig/sql/postgresql"
 	"github.com/headgate/headgate/dynamicconfig/sql/sqlite"
 )
 
@@ -21,10 +25,23 @@ type LimitsDB interface {
 
 // OpenLimitsDB opens a database as Config.LimitsDB says. It connects to none yet.
 func OpenLimitsDB(where string) (LimitsDB, error) {
-	if where == "" {
+	scheme, _, _ := strings.Cut(where, "://")
+	switch {
+	case where == "":
 		return nil, errors.New("no database of limits: name one")
+	case scheme == where:
+		return sqlite.New(where), nil
+	case scheme != "postgres" && scheme != "postgresql":
+		return nil, fmt.Errorf("%s:// is no database of limits: name a directory, or postgres://USER@HOST/DATABASE", scheme)
 	}
-	return sqlite.New(where), nil
+	u, err := url.Parse(where)
+	if err != nil {
+		return nil, errors.New("the database of limits is no URL: write it as in postgres://USER@HOST/DATABASE")
+	}
+	if _, set := u.User.Password(); set || u.Query().Has("password") {
+		return nil, errors.New("the URL of the database of limits has a password, which other users of this machine may see: put it into ~/.pgpass or PGPASSWORD")
+	}
+	return postgresql.New(where)
 }
 
 // source opens the source of the limits, and what to close when nothing uses it any more.
