@@ -28,7 +28,7 @@ type limitsDB struct {
 }
 
 func (l *limitsDB) flags(flags *pflag.FlagSet) {
-	flags.StringVar(&l.where, "limits-db", "", "`database` of limits, as for headgate serve: a directory, or postgres://USER@HOST/DATABASE")
+	flags.StringVar(&l.where, "limits-db", "", "`database` of limits, as for headgate serve: a directory, postgres://USER@HOST/DATABASE or etcd://HOST:PORT")
 }
 
 // use calls f with the database.

@@ -3,7 +3,7 @@
 // Package history is limits as data with a history: every change makes a new version of
 // the whole config file, with its author, its time and the reason.
 //
-//	store := sqlite.New("/var/lib/headgate") // or postgresql.New
+//	store := sqlite.New("/var/lib/headgate") // or postgresql.New, etcd.Open
 //	v, err := store.Append(ctx, history.Change{Base: 41, Text: text, Author: "ada", Message: "orders: 200/s for the sale"})
 //	if c, ok := errors.AsType[*history.Conflict](err); ok {
 //		… // c.Newest is another's change: look at it, and try again on top of it
@@ -17,6 +17,6 @@
 // A version never changes. A Source is the dynamicconfig.Source of a store: it follows the
 // newest version. Package sourcetest has what every store must pass.
 //
-// Out of scope: where versions are kept (packages sql/sqlite and sql/postgresql), and
+// Out of scope: where versions are kept (packages sql/sqlite, sql/postgresql and etcd), and
 // which algorithms the limits may name (Snapshot.Check).
 package history

@@ -20,8 +20,8 @@ type Config struct {
 	Limits string
 
 	// LimitsDB is the database of limits, whose newest version is followed: the directory
-	// of a SQLite file, or postgres://USER@HOST/DATABASE without a password. Not together
-	// with Limits.
+	// of a SQLite file, postgres://USER@HOST/DATABASE without a password, or
+	// etcd://HOST:PORT/PREFIX. Not together with Limits.
 	LimitsDB string
 
 	// Data is a directory for what must outlive the daemon: a copy of the limits that

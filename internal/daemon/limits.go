@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/dynamicconfig/etcd"
 	"github.com/headgate/headgate/dynamicconfig/file"
 	"github.com/headgate/headgate/dynamicconfig/history"
 	"github.com/headgate/headgate/dynamicconfig/sql/postgresql"
@@ -31,8 +32,10 @@ func OpenLimitsDB(where string) (LimitsDB, error) {
 		return nil, errors.New("no database of limits: name one")
 	case scheme == where:
 		return sqlite.New(where), nil
+	case scheme == "etcd" || scheme == "etcds":
+		return etcd.Open(where)
 	case scheme != "postgres" && scheme != "postgresql":
-		return nil, fmt.Errorf("%s:// is no database of limits: name a directory, or postgres://USER@HOST/DATABASE", scheme)
+		return nil, fmt.Errorf("%s:// is no database of limits: name a directory, postgres://USER@HOST/DATABASE or etcd://HOST:PORT", scheme)
 	}
 	u, err := url.Parse(where)
 	if err != nil {

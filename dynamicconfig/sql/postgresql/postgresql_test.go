@@ -3,19 +3,13 @@
 package postgresql
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -23,20 +17,27 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig/history"
 	"github.com/headgate/headgate/dynamicconfig/sourcetest"
+	"github.com/headgate/headgate/internal/servertest"
 	"github.com/headgate/headgate/internal/testrun"
-	"github.com/headgate/headgate/internal/waittest"
 )
 
 // postgres is the server of all tests.
-var postgres running
+var postgres = servertest.Server{Name: "postgres", Script: "../../../scripts/postgres.sh", Answers: func(address string) bool {
+	c, err := pgx.Connect(context.Background(), url(address))
+	return err == nil && c.Close(context.Background()) == nil
+}}
+
+func url(address string) string {
+	return "postgres://postgres@" + address + "/postgres?sslmode=disable"
+}
+
+// places counts the schemas.
+var places int
 
 func TestMain(m *testing.M) {
 	sourcetest.MaybeWrite(open)
 	code := m.Run()
-	postgres.kill()
-	if postgres.dir != "" {
-		os.RemoveAll(postgres.dir)
-	}
+	postgres.Remove()
 	os.Exit(code)
 }
 
@@ -48,23 +49,13 @@ func open(url string) sourcetest.Sourced {
 	return s
 }
 
-// running is a PostgreSQL server that tests kill and start again.
-type running struct {
-	dir, port string
-	command   *exec.Cmd
-	output    bytes.Buffer
-	places    int
-}
-
-const script = "../../../scripts/postgres.sh"
-
 // newPlace is the URL of a new schema.
 func newPlace(t *testing.T) string {
 	t.Helper()
-	postgres.start(t)
-	postgres.places++
-	schema := fmt.Sprintf("place%d", postgres.places)
-	c, err := pgx.Connect(t.Context(), postgres.url())
+	postgres.Start(t)
+	places++
+	schema := fmt.Sprintf("place%d", places)
+	c, err := pgx.Connect(t.Context(), url(postgres.Address()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,74 +63,7 @@ func newPlace(t *testing.T) string {
 	if _, err := c.Exec(t.Context(), "CREATE SCHEMA "+schema); err != nil {
 		t.Fatal(err)
 	}
-	return postgres.url() + "&search_path=" + schema
-}
-
-func (r *running) url() string {
-	return "postgres://postgres@127.0.0.1:" + r.port + "/postgres?sslmode=disable"
-}
-
-// start starts the server, if it does not run, and waits until it answers.
-func (r *running) start(t *testing.T) {
-	t.Helper()
-	if r.command != nil {
-		return
-	}
-	if r.dir == "" {
-		if out, err := exec.Command("sh", script, "--install").CombinedOutput(); err != nil {
-			if os.Getenv("CI") == "true" {
-				t.Fatalf("PostgreSQL is missing, and CI must have it: %v\n%s", err, out)
-			}
-			t.Skipf("PostgreSQL is missing: %v\n%s", err, out)
-		}
-		dir, err := os.MkdirTemp("", "headgate-postgres") //nolint:usetesting // all tests use it
-		if err == nil {
-			err = os.Chmod(dir, 0o755) // for the server's user
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.dir, r.port = dir, strconv.Itoa(freePort(t))
-	}
-	r.command = exec.Command("sh", script, r.port, filepath.Join(r.dir, "data"))
-	r.command.Stdout, r.command.Stderr = &r.output, &r.output
-	r.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := r.command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	waittest.Until(t, "PostgreSQL answers", func() bool {
-		c, err := pgx.Connect(t.Context(), r.url())
-		if err != nil {
-			return false
-		}
-		return c.Close(t.Context()) == nil
-	})
-}
-
-// kill ends the server and all its processes without warning.
-func (r *running) kill() {
-	if r.command == nil {
-		return
-	}
-	_ = syscall.Kill(-r.command.Process.Pid, syscall.SIGKILL)
-	_ = r.command.Wait() // it was killed
-	r.command = nil
-	// A new server refuses to start while this file names a process, and the number of the
-	// one that was killed may be another's by now.
-	_ = os.Remove(filepath.Join(r.dir, "data", "postmaster.pid"))
-}
-
-func freePort(t *testing.T) int {
-	for range 100 {
-		port := 20000 + rand.IntN(12000) // below those that the kernel gives out
-		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-		if err == nil {
-			l.Close()
-			return port
-		}
-	}
-	t.Fatal("no port is free")
-	return 0
+	return url(postgres.Address()) + "&search_path=" + schema
 }
 
 func TestStore(t *testing.T) { sourcetest.Store(t, open, newPlace) }
@@ -153,10 +77,10 @@ func TestSource(t *testing.T) {
 		return sourcetest.Place{
 			Source: source,
 			Put: func(text string) {
-				postgres.start(t)
+				postgres.Start(t)
 				put(t, place, text)
 			},
-			Break: postgres.kill,
+			Break: postgres.Kill,
 		}
 	})
 }
@@ -213,12 +137,12 @@ func TestTheServerIsKilledInTheMiddleOfWrites(t *testing.T) {
 			}
 		}()
 		<-some
-		postgres.kill()
+		postgres.Kill()
 		if err := <-ended; err == nil {
 			t.Fatal("a change without a server")
 		}
 		s.Close()
-		postgres.start(t)
+		postgres.Start(t)
 		s = open(place)
 		newest, err := s.Newest(t.Context())
 		if err != nil || newest.Number < acknowledged || newest.Number > acknowledged+1 || newest.Author != strconv.FormatInt(newest.Number, 10) {
