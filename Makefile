@@ -54,6 +54,12 @@ sim: ## simulate all scenarios with 20 seeds, into the tables and pictures of do
 swarm: ## N=1000 random clusters, drawn by SEED=1, held to the laws of docs/design/0010-swarm.md
 	@go test -count=1 -timeout 0 ./internal/sim/swarm -clusters $(N) -rapid.seed $(SEED)
 
+release: ## programs, archives, Debian packages, an image, lists of what is in them and checksums, into dist
+	@cd internal/release && go run . -root ../.. -out ../../dist
+
+chaos: ## daemons die, end and restart under load, KILLS=50 times in each cluster: half an hour
+	@go test -count=1 -timeout 0 -v ./cmd/headgate -run 'TestOwnersDie|TestARollingRestart|TestKeysOfALostOwner' -kills $(or $(KILLS),50) -strict
+
 scale: ## what a whole node costs, and how it grows, into the tables of docs/scale.md; PART=node, asks or growth these tables
 	@go run ./internal/nodeload/scale -docs docs$(if $(PART), -part $(PART))
 
@@ -72,4 +78,4 @@ cover: ## test coverage of the whole, by function, into cover.out
 	@go tool cover -func=cover.out | tail -n 1
 	@echo "by line: go tool cover -html=cover.out"
 
-.PHONY: help run test race check lint bench costs sim swarm scale fuzz golden proto cover
+.PHONY: help run test race check lint bench costs sim swarm chaos release scale fuzz golden proto cover

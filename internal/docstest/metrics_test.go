@@ -259,3 +259,26 @@ func labels(s tally.Snapshot) map[string][]string {
 	}
 	return found
 }
+
+// TestAlertsAreOnMetricsThatThereAre compares the queries of docs/operations.md with
+// docs/metrics.md.
+func TestAlertsAreOnMetricsThatThereAre(t *testing.T) {
+	root, _ := repository(t)
+	text, err := fs.ReadFile(os.DirFS(root), "docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := fs.ReadFile(os.DirFS(root), "docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile(`headgate_[a-z_]+`).FindAllString(string(text), -1)
+	if len(named) < 10 {
+		t.Errorf("docs/operations.md names %d metrics", len(named))
+	}
+	for _, name := range named {
+		if !strings.Contains(string(table), "`"+name+"`") {
+			t.Errorf("docs/operations.md: there is no metric %s", name)
+		}
+	}
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"debug/buildinfo"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/CycloneDX/cyclonedx-go"
+	"github.com/goreleaser/nfpm/v2"
+	"github.com/goreleaser/nfpm/v2/deb"
+	"github.com/goreleaser/nfpm/v2/files"
+)
+
+// entry is one file of an archive.
+type entry struct {
+	name, from string
+	mode       int64
+}
+
+// writeTar writes entries as a tar that does not depend on when and where it was made.
+func writeTar(w io.Writer, at time.Time, entries []entry) error {
+	t := tar.NewWriter(w)
+	for _, e := range entries {
+		text, err := os.ReadFile(e.from)
+		if err != nil {
+			return err
+		}
+		if err := t.WriteHeader(&tar.Header{Name: e.name, Mode: e.mode, Size: int64(len(text)), ModTime: at, Format: tar.FormatPAX}); err != nil {
+			return err
+		}
+		if _, err := t.Write(text); err != nil {
+			return err
+		}
+	}
+	return t.Close()
+}
+
+// archive writes headgate-VERSION-OS-ARCH.tar.gz.
+func (r *release) archive(p platform) error {
+	name := fmt.Sprintf("headgate-%s-%s", r.version, p)
+	f, err := os.Create(filepath.Join(r.out, name+".tar.gz"))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	z, err := gzip.NewWriterLevel(f, gzip.BestCompression)
+	if err != nil {
+		return err
+	}
+	var entries []entry
+	for _, program := range programs {
+		entries = append(entries, entry{name + "/" + program, r.program(p, program), 0o755})
+	}
+	for _, text := range []string{"LICENSE", "README.md", "CHANGELOG.md"} {
+		entries = append(entries, entry{name + "/" + text, filepath.Join(r.root, text), 0o644})
+	}
+	if err := writeTar(z, r.at, entries); err != nil {
+		return err
+	}
+	if err := z.Close(); err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// list writes a list in CycloneDX's form of what the daemon is built from, as the go
+// command has recorded it in the program.
+func (r *release) list(p platform) error {
+	info, err := buildinfo.ReadFile(r.program(p, "headgate"))
+	if err != nil {
+		return err
+	}
+	bom := cyclonedx.NewBOM()
+	bom.Metadata = &cyclonedx.Metadata{
+		Timestamp: r.at.Format(time.RFC3339),
+		Component: &cyclonedx.Component{
+			BOMRef: "headgate", Type: cyclonedx.ComponentTypeApplication, Name: "headgate", Version: r.version,
+			PackageURL: "pkg:golang/" + info.Main.Path + "@" + r.version,
+			Licenses:   &cyclonedx.Licenses{{License: &cyclonedx.License{ID: "Apache-2.0"}}},
+		},
+	}
+	components := []cyclonedx.Component{{
+		BOMRef: "go", Type: cyclonedx.ComponentTypeLibrary, Name: "std", Version: info.GoVersion,
+		PackageURL: "pkg:golang/std@" + info.GoVersion[len("go"):],
+	}}
+	for _, module := range info.Deps {
+		if module.Replace != nil {
+			module = module.Replace
+		}
+		components = append(components, cyclonedx.Component{
+			BOMRef: module.Path, Type: cyclonedx.ComponentTypeLibrary, Name: module.Path, Version: module.Version,
+			PackageURL: "pkg:golang/" + module.Path + "@" + module.Version,
+		})
+	}
+	bom.Components = &components
+	f, err := os.Create(filepath.Join(r.out, fmt.Sprintf("headgate-%s-%s.cdx.json", r.version, p)))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := cyclonedx.NewBOMEncoder(f, cyclonedx.BOMFileFormatJSON).SetPretty(true).Encode(bom); err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// pack writes a Debian package of the daemon, for linux.
+func (r *release) pack(p platform) error {
+	if p.os != "linux" {
+		return nil
+	}
+	deployed := filepath.Join(r.root, "examples", "deploy", "systemd")
+	info := &nfpm.Info{
+		Name: "headgate", Arch: p.arch, Platform: p.os, Version: r.version, VersionSchema: "semver",
+		Section: "net", Priority: "optional", License: "Apache-2.0",
+		Maintainer:  "The headgate authors <headgate@localhost>",
+		Description: "Distributed rate limiter\nHosts decide in memory, and share each limit by where the load is.",
+		MTime:       r.at,
+		Overridables: nfpm.Overridables{
+			Contents: files.Contents{
+				{Source: r.program(p, "headgate"), Destination: "/usr/bin/headgate", FileInfo: &files.ContentFileInfo{Mode: 0o755, MTime: r.at}},
+				{Source: filepath.Join(deployed, "headgate.service"), Destination: "/lib/systemd/system/headgate.service", FileInfo: &files.ContentFileInfo{Mode: 0o644, MTime: r.at}},
+				{Source: filepath.Join(deployed, "headgate.yaml"), Destination: "/etc/headgate/headgate.yaml", Type: files.TypeConfigNoReplace, FileInfo: &files.ContentFileInfo{Mode: 0o644, MTime: r.at}},
+				{Source: filepath.Join(deployed, "limits.yaml"), Destination: "/etc/headgate/limits.yaml", Type: files.TypeConfigNoReplace, FileInfo: &files.ContentFileInfo{Mode: 0o644, MTime: r.at}},
+				{Source: filepath.Join(r.root, "LICENSE"), Destination: "/usr/share/doc/headgate/copyright", FileInfo: &files.ContentFileInfo{Mode: 0o644, MTime: r.at}},
+			},
+		},
+	}
+	info = nfpm.WithDefaults(info)
+	if err := nfpm.PrepareForPackager(info, "deb"); err != nil {
+		return err
+	}
+	f, err := os.Create(filepath.Join(r.out, fmt.Sprintf("headgate-%s-%s.deb", r.version, p)))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := deb.Default.Package(info, f); err != nil {
+		return err
+	}
+	return f.Close()
+}

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/CycloneDX/cyclonedx-go"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+)
+
+// clone is the module as it was committed last, in a folder of its own.
+func clone(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "headgate")
+	if text, err := exec.Command("git", "clone", "--quiet", "--no-hardlinks", "../..", dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	return dir
+}
+
+func TestARelease(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the programs twice")
+	}
+	all := platforms
+	platforms = []platform{{"linux", "amd64"}} // one is enough to see
+	defer func() { platforms = all }()
+	first, second := filepath.Join(t.TempDir(), "dist"), filepath.Join(t.TempDir(), "other")
+	for _, out := range []string{first, second} {
+		if err := build(clone(t), out); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sums := read(t, filepath.Join(first, "SHA256SUMS"))
+	if again := read(t, filepath.Join(second, "SHA256SUMS")); again != sums {
+		t.Errorf("two builds in two folders differ:\n%s%s", sums, again)
+	}
+	kinds := regexp.MustCompile(`-v[^ ]*?(linux-amd64)?\.(tar\.gz|deb|cdx\.json|oci\.tar)\n`).FindAllString(sums, -1)
+	if len(kinds) != 4 {
+		t.Errorf("there are %q", sums)
+	}
+	cmd := exec.Command("sha256sum", "--check", "--quiet", "SHA256SUMS")
+	cmd.Dir = first
+	if text, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, text)
+	}
+
+	// The archive.
+	names := entriesOf(t, gunzip(t, read(t, one(t, first, "*.tar.gz"))))
+	for _, want := range []string{"headgate", "headgate-lab", "LICENSE", "README.md", "CHANGELOG.md"} {
+		if !slices.ContainsFunc(names, func(name string) bool { return filepath.Base(name) == want }) {
+			t.Errorf("the archive has no %s: %q", want, names)
+		}
+	}
+	program := filepath.Join(first, "linux-amd64", "headgate")
+	if text, err := exec.Command(program, "version").CombinedOutput(); err != nil || !strings.Contains(string(text), "headgate") {
+		t.Errorf("%v\n%s", err, text)
+	}
+	if text, err := exec.Command("go", "version", "-m", program).CombinedOutput(); err != nil || !strings.Contains(string(text), "CGO_ENABLED=0") {
+		t.Errorf("%v\n%s", err, text)
+	}
+	if strings.Contains(read(t, program), filepath.Dir(first)) {
+		t.Error("the program has a path of this machine")
+	}
+
+	// The list of what is in it.
+	var bom cyclonedx.BOM
+	if err := cyclonedx.NewBOMDecoder(strings.NewReader(read(t, one(t, first, "*.cdx.json"))), cyclonedx.BOMFileFormatJSON).Decode(&bom); err != nil {
+		t.Fatal(err)
+	}
+	if bom.Components == nil || len(*bom.Components) < 20 {
+		t.Errorf("the list has %v", bom.Components)
+	}
+
+	// The package.
+	if _, err := exec.LookPath("dpkg-deb"); err == nil {
+		text, err := exec.Command("dpkg-deb", "--contents", one(t, first, "*.deb")).CombinedOutput()
+		for _, want := range []string{"./usr/bin/headgate", "./lib/systemd/system/headgate.service", "./etc/headgate/headgate.yaml", "./etc/headgate/limits.yaml"} {
+			if err != nil || !strings.Contains(string(text), want) {
+				t.Errorf("the package has no %s: %v\n%s", want, err, text)
+			}
+		}
+	}
+
+	// The image.
+	dir := t.TempDir()
+	untar(t, read(t, one(t, first, "*.oci.tar")), dir)
+	index, err := layout.ImageIndexFromPath(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := index.IndexManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	inner, err := index.ImageIndex(manifest.Manifests[0].Digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if manifest, err = inner.IndexManifest(); err != nil {
+		t.Fatal(err)
+	}
+	image, err := inner.Image(manifest.Manifests[0].Digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := image.ConfigFile()
+	if err != nil || config.Config.User != nobody || config.OS != "linux" {
+		t.Errorf("%+v, %v", config, err)
+	}
+	layers, err := image.Layers()
+	if err != nil || len(layers) != 1 {
+		t.Fatal(layers, err)
+	}
+	content, err := layers[0].Uncompressed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(content)
+	if got := entriesOf(t, string(text)); err != nil || !slices.Equal(got, []string{"headgate"}) {
+		t.Errorf("the image has %q, %v", got, err)
+	}
+}
+
+// TestTheUnitIsOneThatSystemdTakes needs systemd-analyze, where it is there.
+func TestTheUnitIsOneThatSystemdTakes(t *testing.T) {
+	if _, err := exec.LookPath("systemd-analyze"); err != nil {
+		t.Skip("there is no systemd-analyze")
+	}
+	unit := filepath.Join(t.TempDir(), "headgate.service")
+	text := strings.ReplaceAll(read(t, "../../examples/deploy/systemd/headgate.service"), "/usr/bin/headgate", "/bin/true")
+	if err := os.WriteFile(unit, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if said, err := exec.Command("systemd-analyze", "verify", unit).CombinedOutput(); err != nil || strings.Contains(string(said), "headgate.service:") {
+		t.Errorf("%v\n%s", err, said)
+	}
+	said, err := exec.Command("systemd-analyze", "security", "--offline=true", "--threshold=20", unit).CombinedOutput()
+	if err != nil {
+		t.Errorf("%v\n%s", err, said)
+	}
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// one is the only file of dir that matches.
+func one(t *testing.T, dir, pattern string) string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(dir, pattern))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("%s: %q, %v", pattern, found, err)
+	}
+	return found[0]
+}
+
+func gunzip(t *testing.T, text string) string {
+	t.Helper()
+	z, err := gzip.NewReader(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(plain)
+}
+
+// entriesOf are the names in a tar.
+func entriesOf(t *testing.T, text string) (names []string) {
+	t.Helper()
+	r := tar.NewReader(strings.NewReader(text))
+	for {
+		h, err := r.Next()
+		if err == io.EOF {
+			return names
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, h.Name)
+	}
+}
+
+func untar(t *testing.T, text, dir string) {
+	t.Helper()
+	r := tar.NewReader(strings.NewReader(text))
+	for {
+		h, err := r.Next()
+		if err == io.EOF {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		var content bytes.Buffer
+		if _, err := io.Copy(&content, r); err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(dir, filepath.FromSlash(h.Name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, content.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
