@@ -27,5 +27,5 @@
 // Snapshot. docs/config.md is the reference of the file.
 //
 // Out of scope: what an algorithm's name means (Snapshot.Check asks who
-// knows), counting keys against max_keys, and storing configurations.
+// knows), counting keys against max_keys, and storing configurations (package history).
 package dynamicconfig

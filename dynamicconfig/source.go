@@ -4,8 +4,9 @@ package dynamicconfig
 
 import "context"
 
-// Source is where configurations come from. The packages memory and file
-// have one each; a service with a dynamic config of its own writes another.
+// Source is where configurations come from. The packages memory, file, sql/sqlite,
+// sql/postgresql and etcd have one each; a service with a dynamic config of its own writes
+// another.
 //
 // Implementations are safe for concurrent use.
 type Source interface {

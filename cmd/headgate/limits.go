@@ -23,16 +23,20 @@ import (
 func newLimits() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "limits",
-		Short: "Check, explain and import files of limits",
-		Long: `limits reads files of limits as services do, and nothing else: it asks no service and
-changes none. docs/config.md describes the files. A FILE of - is what comes in on stdin.`,
+		Short: "Check, explain and import limits, and keep their history",
+		Long: `limits reads files of limits as services do, and changes the limits in a database, which
+daemons follow. It asks no service. docs/config.md describes files and databases. A FILE of -
+is what comes in on stdin.`,
 		Example: `  headgate limits check limits.yaml
   headgate limits show limits.yaml frontend:orders
-  headgate limits import --from doorman resources.yaml -o limits.yaml`,
+  headgate limits import --from doorman resources.yaml -o limits.yaml
+  headgate limits apply --limits-db /var/lib/headgate limits.yaml -m "orders: 200/s for the sale"
+  headgate limits rollback --limits-db /var/lib/headgate`,
 		Args: command.NoSuch,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newLimitsCheck(), newLimitsShow(), newLimitsImport())
+	cmd.AddCommand(newLimitsCheck(), newLimitsShow(), newLimitsImport(),
+		newLimitsApply(), newLimitsRollback(), newLimitsHistory(), newLimitsExport(), newLimitsPrune())
 	return cmd
 }
 
@@ -53,27 +57,21 @@ a wider one stands before it. That is no mistake.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, files []string) error { return checkLimits(cmd, files, also) },
 	}
-	cmd.Flags().StringSliceVar(&also, "also", nil, "algorithms that your services register, separated by commas; redis if you use it")
+	alsoFlag(cmd, &also)
 	return cmd
+}
+
+func alsoFlag(cmd *cobra.Command, also *[]string) {
+	cmd.Flags().StringSliceVar(also, "also", nil, "algorithms that your services register, separated by commas; redis if you use it")
 }
 
 func checkLimits(cmd *cobra.Command, files, also []string) error {
 	broken := 0
 	for _, file := range files {
-		s, err := loadLimits(cmd.InOrStdin(), file)
-		if err == nil {
-			err = checkAlgorithms(s, also)
-		}
-		if err != nil {
-			fmt.Fprintln(cmd.ErrOrStderr(), err)
-			if data, err := filewatch.Read(file, dynamicconfig.MaxSize); err == nil {
-				hintImport(cmd.ErrOrStderr(), file, data)
-			}
+		s := checkFile(cmd, file, also)
+		if s == nil {
 			broken++
 			continue
-		}
-		for _, note := range neverUsed(s.Rules()) {
-			fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", s.Name(), note)
 		}
 		fmt.Fprintf(cmd.OutOrStdout(), "%s: good, rules: %d, version: %s\n", s.Name(), len(s.Rules()), s.Version())
 	}
@@ -81,6 +79,25 @@ func checkLimits(cmd *cobra.Command, files, also []string) error {
 		return fmt.Errorf("limits check: %d of %d files cannot be used", broken, len(files))
 	}
 	return nil
+}
+
+// checkFile says on stderr what is wrong with a file. It returns nil if that is a mistake.
+func checkFile(cmd *cobra.Command, file string, also []string) *dynamicconfig.Snapshot {
+	s, err := loadLimits(cmd.InOrStdin(), file)
+	if err == nil {
+		err = checkAlgorithms(s, also)
+	}
+	if err != nil {
+		fmt.Fprintln(cmd.ErrOrStderr(), err)
+		if data, err := filewatch.Read(file, dynamicconfig.MaxSize); err == nil {
+			hintImport(cmd.ErrOrStderr(), file, data)
+		}
+		return nil
+	}
+	for _, note := range neverUsed(s.Rules()) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", s.Name(), note)
+	}
+	return s
 }
 
 // neverUsed says which globs stand after one that ends in its only wildcard, a *,

@@ -252,7 +252,7 @@ func TestLimitsMistakes(t *testing.T) {
 		"limits chek":                                    `there is no command "headgate limits chek"; did you mean check?`,
 		"simulate cron":                                  "headgate-lab simulate",
 		"limits check":                                   "requires at least 1 arg",
-		"limits show":                                    "requires at least 1 arg",
+		"limits show":                                    "name a file, or a database with --limits-db",
 		"limits show nowhere.yaml":                       "nowhere.yaml cannot be used",
 		"limits import x":                                "from which rate limiter? Say --from with one of: doorman",
 		"limits import --from envoy x":                   "--from envoy: use one of: doorman",

@@ -3,7 +3,9 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -12,21 +14,44 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/internal/daemon"
 )
 
 func newLimitsShow() *cobra.Command {
+	var l limitsDB
+	var number int64
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "show FILE [KEY...]",
+		Use:   "show {FILE | --limits-db DB} [KEY...]",
 		Short: "Show which rule a key has, and all that is in force for it",
 		Long: `show prints the rule of each KEY, all fields filled in: what the rule says, what it takes
 from the defaults, and what it has because nobody said otherwise. Without a KEY it prints
-the whole file that way, which is a file of limits with the same meaning.`,
+the whole file that way, which is a file of limits with the same meaning. With --limits-db,
+there is no FILE: it shows the newest version of a database, or the one that --version names.`,
 		Example: `  headgate limits show limits.yaml
   headgate limits show limits.yaml frontend:orders batch:mail
-  headgate limits show --json limits.yaml frontend:orders`,
-		Args: cobra.MinimumNArgs(1),
+  headgate limits show --json limits.yaml frontend:orders
+  headgate limits show --limits-db /var/lib/headgate --version 7 frontend:orders`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case l.where != "":
+				return l.use(cmd, func(ctx context.Context, db daemon.LimitsDB) error {
+					v, err := at(ctx, db, number)
+					if err != nil {
+						return err
+					}
+					s, err := v.Parse()
+					if err != nil {
+						fmt.Fprintln(cmd.ErrOrStderr(), err)
+						return fmt.Errorf("%s cannot be used by this release", v.Name())
+					}
+					return showLimits(cmd.OutOrStdout(), s, args, asJSON)
+				})
+			case len(args) == 0:
+				return errors.New("limits show: name a file, or a database with --limits-db")
+			case number != 0:
+				return errors.New("limits show: --version is of a database: name it with --limits-db")
+			}
 			s, err := loadLimits(cmd.InOrStdin(), args[0])
 			if err != nil {
 				fmt.Fprintln(cmd.ErrOrStderr(), err)
@@ -35,6 +60,8 @@ the whole file that way, which is a file of limits with the same meaning.`,
 			return showLimits(cmd.OutOrStdout(), s, args[1:], asJSON)
 		},
 	}
+	l.flags(cmd.Flags())
+	cmd.Flags().Int64Var(&number, "version", 0, "the `number` of the database's version (default the newest)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: an array with an object for each key, or one object for the whole file")
 	return cmd
 }

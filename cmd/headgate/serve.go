@@ -53,8 +53,8 @@ All settings may be in a file of YAML, --config, and in the environment: --tls-c
 tls_cert there, and HEADGATE_TLS_CERT here. The command line counts before the environment,
 and that before the file. The file is read at the start only.
 
-The limits are read again whenever the file changes; a broken file never replaces a good
-one. All deciders must have the same limits and the same list of members.
+The limits are read again whenever the file changes, or the database has a new version; what
+is broken never replaces what is good. headgate limits apply makes a database of limits. All deciders must have the same limits and the same list of members.
 
 With --seeds, deciders find each other by gossip: one that dies is off the ring of the
 others in 2 seconds, one that ends in order at once. With --members and --members-file,
@@ -65,6 +65,7 @@ SIGTERM ends it: health checks and /readyz say no, requests are answered for --l
 more, and then calls under way may take --drain to end. A second signal ends it at once.`,
 		Example: `  headgate serve --limits limits.yaml        # alone, on this machine
   headgate serve --limits limits.yaml --http 127.0.0.1:7935
+  headgate serve --limits-db /var/lib/headgate
   headgate serve --limits limits.yaml --unix /run/headgate/headgate.sock --unix-mode 0660
   headgate serve --limits limits.yaml --listen 10.0.0.7:7933 --edge 10.0.0.7:7934 \
       --members 10.0.0.7:7933,10.0.0.8:7933,10.0.0.9:7933
@@ -109,8 +110,9 @@ more, and then calls under way may take --drain to end. A second signal ends it 
 	flags.StringVar(&s.file, "config", "", "`file` of YAML with any of these settings, as in tls_cert: edge.pem (default none)")
 	flags.BoolVar(&printed, "print-config", false, "print all settings and where each comes from, and end")
 	flags.BoolVar(&check, "check", false, "say what is wrong with the settings and the files that they name, and end")
-	flags.StringVar(&c.Limits, "limits", "", "file of limits (required)")
-	flags.StringVar(&c.Data, "data", "", "`directory` for a copy of the limits last in force, to start from while --limits is broken (default none)")
+	flags.StringVar(&c.Limits, "limits", "", "file of limits, followed as it changes (required without --limits-db)")
+	flags.StringVar(&c.LimitsDB, "limits-db", "", "`database` of limits, whose newest version is followed: a directory, for SQLite, postgres://USER@HOST/DATABASE or etcd://HOST:PORT (default none)")
+	flags.StringVar(&c.Data, "data", "", "`directory` for a copy of the limits last in force, to start from while --limits or --limits-db is broken (default none)")
 	flags.StringVar(&c.Listen, "listen", "127.0.0.1:7933", "where to listen for other deciders; port 0 takes a free one")
 	flags.StringVar(&c.Edge, "edge", "127.0.0.1:7934", "where to serve gRPC to programs; port 0 takes a free one")
 	flags.StringVar(&c.HTTP, "http", "", "where to serve HTTP and JSON to programs, `host:port` (default nowhere)")
@@ -168,7 +170,7 @@ func serve(ctx context.Context, c daemon.Config, log *slog.Logger, stdout, stder
 			}
 			return errBroken
 		}
-		return err
+		return (&limitsDB{where: c.LimitsDB}).remedy(err)
 	}
 	_, err = io.WriteString(stdout, endpoints(d, c))
 	if err == nil {
@@ -186,6 +188,9 @@ func checkServe(cmd *cobra.Command, c daemon.Config, log *slog.Logger) error {
 	var also []string
 	if len(c.Redis.Addresses) > 0 {
 		also = append(also, "redis")
+	}
+	if c.LimitsDB != "" {
+		return errors.Join(daemon.Check(c, log), checkDB(cmd, c.LimitsDB, also))
 	}
 	return errors.Join(daemon.Check(c, log), checkLimits(cmd, []string{c.Limits}, also))
 }

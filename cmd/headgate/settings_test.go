@@ -147,7 +147,7 @@ lame_duck: -3s
 	if n := strings.Count(err.Error(), "\n") + 1; n != 7 {
 		t.Errorf("%d lines, want a line for each of the 7 mistakes:\n%v", n, err)
 	}
-	if _, err := executed(t, "serve"); err == nil || !strings.Contains(err.Error(), "--seeds (from HEADGATE_SEEDS)") && !strings.Contains(err.Error(), "--limits: no file of limits") {
+	if _, err := executed(t, "serve"); err == nil || !strings.Contains(err.Error(), "--seeds (from HEADGATE_SEEDS)") && !strings.Contains(err.Error(), "--limits: no limits") {
 		t.Error(err)
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/dynamicconfig/sourcetest"
 	"github.com/headgate/headgate/internal/filewatch"
 )
 
@@ -477,4 +478,25 @@ type lines chan string
 func (l lines) Write(p []byte) (int, error) {
 	l <- string(p)
 	return len(p), nil
+}
+
+func TestSource(t *testing.T) {
+	for name, breakAt := range map[string]func(path string) error{
+		"broken": func(path string) error { return os.WriteFile(path, []byte("limits: [oops]\n"), 0o600) },
+		"gone":   os.Remove,
+	} {
+		t.Run(name, func(t *testing.T) {
+			sourcetest.Source(t, func(t *testing.T) sourcetest.Place {
+				path := filepath.Join(t.TempDir(), "limits.yaml")
+				return sourcetest.Place{
+					Source: New(path, WithPoll(time.Hour), WithSettle(5*time.Millisecond)),
+					Put: func(text string) {
+						write(t, path+".tmp", text)
+						must(t, os.Rename(path+".tmp", path))
+					},
+					Break: func() { must(t, breakAt(path)) },
+				}
+			})
+		})
+	}
 }

@@ -18,7 +18,8 @@ var errNil = errors.New("memory: no snapshot is set: call Set with one")
 type Source struct {
 	mu      sync.Mutex // guards what follows
 	current *dynamicconfig.Snapshot
-	loaded  *dynamicconfig.Snapshot // what the last Load returned
+	loaded  *dynamicconfig.Snapshot // what the last Load found
+	read    bool                    // there was a Load
 	changed chan struct{}           // closed by the next Set
 }
 
@@ -45,24 +46,24 @@ func (m *Source) Load(ctx context.Context) (*dynamicconfig.Snapshot, error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.loaded, m.read = m.current, true
 	if m.current == nil {
 		return nil, errNil
 	}
-	m.loaded = m.current
 	return m.current, nil
 }
 
 // Watch implements dynamicconfig.Source.
 func (m *Source) Watch(ctx context.Context, update func(*dynamicconfig.Snapshot, error)) error {
 	m.mu.Lock()
-	last := m.loaded
+	last, told := m.loaded, m.read
 	m.mu.Unlock()
 	for ctx.Err() == nil {
 		m.mu.Lock()
 		current, changed := m.current, m.changed
 		m.mu.Unlock()
-		if current != last {
-			last = current
+		if current != last || !told {
+			last, told = current, true
 			if current == nil {
 				update(nil, errNil)
 			} else {

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/dynamicconfig/sourcetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -98,6 +99,23 @@ func TestLiveFollowsMemory(t *testing.T) {
 			if r, ok := live.Current().Match("a"); !ok || r.Limit != want {
 				t.Errorf("rule = %+v, want limit %v", r, want)
 			}
+		}
+	})
+}
+
+func TestSource(t *testing.T) {
+	sourcetest.Source(t, func(t *testing.T) sourcetest.Place {
+		m := New(nil)
+		return sourcetest.Place{
+			Source: m,
+			Put: func(text string) {
+				s, err := dynamicconfig.Parse("test", []byte(text))
+				if err != nil {
+					t.Fatal(err)
+				}
+				m.Set(s)
+			},
+			Break: func() { m.Set(nil) },
 		}
 	})
 }

@@ -16,11 +16,16 @@ import (
 
 // Config is what a Daemon must know. What has no default is required.
 type Config struct {
-	// Limits is the file of limits, followed while it changes.
+	// Limits is the file of limits, followed while it changes. Required without LimitsDB.
 	Limits string
 
+	// LimitsDB is the database of limits, whose newest version is followed: the directory
+	// of a SQLite file, postgres://USER@HOST/DATABASE without a password, or
+	// etcd://HOST:PORT/PREFIX. Not together with Limits.
+	LimitsDB string
+
 	// Data is a directory for what must outlive the daemon: a copy of the limits that
-	// were last in force, from which it starts while Limits is broken. It is made if it
+	// were last in force, from which it starts while Limits or LimitsDB is broken. It is made if it
 	// is not there. Default nowhere, and then a daemon does not start with broken limits.
 	Data string
 
@@ -167,9 +172,6 @@ func mistaken(err error, settings ...string) error {
 // Validate returns all that is wrong with c, as Mistakes that errors.Join has joined.
 func (c Config) Validate() error {
 	var errs []error
-	if c.Limits == "" {
-		errs = append(errs, mistaken(errors.New("no file of limits: name one"), "limits"))
-	}
 	for _, a := range []struct{ what, address string }{{"listen", c.Listen}, {"edge", c.Edge}, {"http", c.HTTP}, {"admin", c.Admin}} {
 		if a.address == "" && (a.what == "http" || a.what == "admin") {
 			continue
@@ -183,7 +185,7 @@ func (c Config) Validate() error {
 			errs = append(errs, mistaken(dialable(a.address), a.what))
 		}
 	}
-	errs = append(errs, c.validateMembers(), c.validateParent(), c.validateTLS(), c.Redis.validate())
+	errs = append(errs, c.validateLimits(), c.validateMembers(), c.validateParent(), c.validateTLS(), c.Redis.validate())
 	errs = append(errs, mistaken(checkUnix(c.Unix, c.UnixMode), "unix", "unix-mode"))
 	if c.MaxConnections < 0 {
 		errs = append(errs, mistaken(fmt.Errorf("%d connections: allow 1 or more", c.MaxConnections), "max-connections"))

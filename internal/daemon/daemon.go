@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -14,7 +15,6 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/dynamicconfig"
-	"github.com/headgate/headgate/dynamicconfig/file"
 	"github.com/headgate/headgate/ringpop"
 	"github.com/headgate/headgate/ringpop/gossip"
 )
@@ -31,6 +31,7 @@ type Daemon struct {
 	web     *web
 	metrics *metrics        // nil without an admin address
 	gossip  *gossip.Members // nil unless members are found by seeds
+	limits  io.Closer       // nil without a database of limits
 	phase   phase
 	ending  *ending // of the edge or the web
 
@@ -140,7 +141,11 @@ func (d *Daemon) newNode(members ringpop.Members, options []headgate.Option) (*h
 			return nil, fmt.Errorf("daemon: the directory of data: %w", err)
 		}
 	}
-	limits := &lastGood{Source: file.New(d.config.Limits, file.WithLogger(d.log)), dir: d.config.Data, log: d.log}
+	source, err := d.source()
+	if err != nil {
+		return nil, fmt.Errorf("daemon: %w", err)
+	}
+	limits := &lastGood{Source: source, dir: d.config.Data, log: d.log}
 	node, err := headgate.New(headgate.Config{Address: d.address}, limits, members, options...)
 	if err != nil {
 		if err = limits.retreat(err); err != nil {
@@ -161,7 +166,7 @@ func (d *Daemon) checkLimits(_, limits *dynamicconfig.Snapshot) {
 	d.config.Redis.check(limits, d.log)
 }
 
-// leave hangs up on the other members, the cluster above, and Redis.
+// leave hangs up on the other members, the cluster above, Redis, and the database of limits.
 func (d *Daemon) leave() error {
 	var errs []error
 	if d.gossip != nil {
@@ -172,6 +177,9 @@ func (d *Daemon) leave() error {
 	}
 	if d.redis != nil {
 		errs = append(errs, d.redis.close())
+	}
+	if d.limits != nil {
+		errs = append(errs, d.limits.Close())
 	}
 	return errors.Join(errs...)
 }

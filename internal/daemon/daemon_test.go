@@ -322,7 +322,10 @@ func TestMistakesAreToldAndLeaveNothingBehind(t *testing.T) {
 	}{
 		{"cluster port taken", func(c *Config) { c.Listen = taken.Addr().String() }, "listen for other deciders: listen tcp " + taken.Addr().String() + ": bind: address already in use"},
 		{"edge port taken", func(c *Config) { c.Edge = taken.Addr().String() }, "listen for programs at the edge: listen tcp " + taken.Addr().String()},
-		{"no limits", func(c *Config) { c.Limits = "" }, "no file of limits"},
+		{"no limits", func(c *Config) { c.Limits = "" }, "no limits: name a file, or a database"},
+		{"no such database", func(c *Config) { c.Limits, c.LimitsDB = "", "mysql://h/db" }, "mysql:// is no database of limits"},
+		{"a password of limits", func(c *Config) { c.Limits, c.LimitsDB = "", "postgres://u:p@h/db" }, "put it into ~/.pgpass or PGPASSWORD"},
+		{"limits twice", func(c *Config) { c.LimitsDB = "db" }, "a file of limits is given, and a database: choose one"},
 		{"limits gone", func(c *Config) { c.Limits += ".gone" }, "config file is missing"},
 		{"limits broken", func(c *Config) { c.Limits = write(t, "broken.yaml", "limits:\n  - {key: k, limit: 3 apples}\n") }, "limits: broken.yaml:2:"},
 		{"no such algorithm", func(c *Config) {

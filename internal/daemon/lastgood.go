@@ -59,7 +59,7 @@ func (g *lastGood) retreat(cause error) error {
 	if err != nil {
 		return errors.Join(cause, fmt.Errorf("the copy of the last good limits cannot be used either: %w", err))
 	}
-	g.log.Warn("THE LIMITS CANNOT BE USED: this daemon starts with the last good ones; mend the file", "error", cause, "copy", s.Name(), "version", s.Version())
+	g.log.Warn("THE LIMITS CANNOT BE USED: this daemon starts with the last good ones; mend them", "error", cause, "copy", s.Name(), "version", s.Version())
 	g.instead.Store(s)
 	return nil
 }

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headgate/headgate/internal/daemon"
+)
+
+func newLimitsApply() *cobra.Command {
+	var e edit
+	var also []string
+	cmd := &cobra.Command{
+		Use:   "apply FILE",
+		Short: "Make a file the limits of a database, as a new version",
+		Long: `apply checks the file as limits check does, prints which rules and fields it changes, and
+stores it as the newest version of the database. Daemons with this database follow within a
+second. A file with a mistake changes nothing. The first apply makes the database.
+
+Of two changes at the same time, one is stored, and the other is refused. With --base, a
+change is refused if anybody has stored a version since the one that you looked at.`,
+		Example: `  headgate limits apply --limits-db /var/lib/headgate limits.yaml -m "first limits"
+  headgate limits apply --limits-db /var/lib/headgate limits.yaml --dry-run
+  headgate limits apply --limits-db /var/lib/headgate limits.yaml --base 7 -m "orders: 200/s for the sale"`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return e.use(cmd, func(ctx context.Context, db daemon.LimitsDB) error {
+				if e.message == "" && !e.dryRun {
+					return errors.New("say why, with --message")
+				}
+				s := checkFile(cmd, args[0], also)
+				if s == nil {
+					return fmt.Errorf("%s cannot be used, and nothing was changed", args[0])
+				}
+				on, err := newest(ctx, db)
+				if err != nil {
+					return err
+				}
+				c, err := e.change(on, s.Text())
+				if err != nil {
+					return err
+				}
+				if on.Number > 0 && on.Text == c.Text {
+					fmt.Fprintf(cmd.OutOrStdout(), "nothing to change: version %d has this text\n", on.Number)
+					return nil
+				}
+				e.show(cmd.OutOrStdout(), on, s)
+				return e.store(ctx, cmd.OutOrStdout(), db, c)
+			})
+		},
+	}
+	e.flags(cmd.Flags())
+	alsoFlag(cmd, &also)
+	return cmd
+}
+
+func newLimitsRollback() *cobra.Command {
+	var e edit
+	cmd := &cobra.Command{
+		Use:   "rollback [VERSION]",
+		Short: "Take changes of a database back",
+		Long: `rollback stores the text of an earlier version as a new one, and prints what that changes.
+Without a VERSION, it takes back the newest change. The history keeps all of them, so a
+rollback can be taken back too.`,
+		Example: `  headgate limits rollback --limits-db /var/lib/headgate
+  headgate limits rollback --limits-db /var/lib/headgate 7 -m "the sale is over"`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return e.use(cmd, func(ctx context.Context, db daemon.LimitsDB) error {
+				on, err := at(ctx, db, 0)
+				if err != nil {
+					return err
+				}
+				number := on.Number - 1
+				if len(args) == 1 {
+					if number, err = strconv.ParseInt(args[0], 10, 64); err != nil || number < 1 {
+						return fmt.Errorf("%q is no version: write its number, as in 7", args[0])
+					}
+				} else if number == 0 {
+					return errors.New("version 1 is the only one: there is nothing to take back")
+				}
+				to, err := db.Get(ctx, number)
+				if err != nil {
+					return err
+				}
+				if to.Text == on.Text {
+					fmt.Fprintf(cmd.OutOrStdout(), "nothing to change: version %d has the text of version %d\n", on.Number, number)
+					return nil
+				}
+				wanted, err := to.Parse()
+				if err != nil {
+					fmt.Fprintln(cmd.ErrOrStderr(), err)
+					return fmt.Errorf("%s cannot be used by this release", to.Name())
+				}
+				if e.message == "" {
+					e.message = "roll back to " + to.Name()
+				}
+				c, err := e.change(on, to.Text)
+				if err != nil {
+					return err
+				}
+				e.show(cmd.OutOrStdout(), on, wanted)
+				return e.store(ctx, cmd.OutOrStdout(), db, c)
+			})
+		},
+	}
+	e.flags(cmd.Flags())
+	return cmd
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/user"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/dynamicconfig/history"
+	"github.com/headgate/headgate/internal/daemon"
+)
+
+// dbTimeout bounds how long a command waits for a database of limits.
+const dbTimeout = 30 * time.Second
+
+// limitsDB is the database of limits that a command works on.
+type limitsDB struct {
+	where string
+}
+
+func (l *limitsDB) flags(flags *pflag.FlagSet) {
+	flags.StringVar(&l.where, "limits-db", "", "`database` of limits, as for headgate serve: a directory, postgres://USER@HOST/DATABASE or etcd://HOST:PORT")
+}
+
+// use calls f with the database.
+func (l *limitsDB) use(cmd *cobra.Command, f func(ctx context.Context, db daemon.LimitsDB) error) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%s: %w", strings.TrimPrefix(cmd.CommandPath(), "headgate "), l.remedy(err))
+		}
+	}()
+	if l.where == "" {
+		return errors.New("say which database, as in --limits-db /var/lib/headgate")
+	}
+	db, err := daemon.OpenLimitsDB(l.where)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	ctx, cancel := context.WithTimeout(cmd.Context(), dbTimeout)
+	defer cancel()
+	return f(ctx, db)
+}
+
+// remedy says what to do about an empty database.
+func (l *limitsDB) remedy(err error) error {
+	if !errors.Is(err, history.ErrEmpty) {
+		return err
+	}
+	return fmt.Errorf("%w, with `headgate limits apply --limits-db %s FILE`", err, l.where)
+}
+
+// at returns one version with its text; the newest if number is 0.
+func at(ctx context.Context, db history.Store, number int64) (history.Version, error) {
+	if number == 0 {
+		newest, err := db.Newest(ctx)
+		if err != nil {
+			return history.Version{}, err
+		}
+		number = newest.Number
+	}
+	return db.Get(ctx, number)
+}
+
+// newest returns the newest version with its text; version 0 if there is none.
+func newest(ctx context.Context, db history.Store) (history.Version, error) {
+	v, err := at(ctx, db, 0)
+	if errors.Is(err, history.ErrEmpty) {
+		return history.Version{Text: "limits: []"}, nil
+	}
+	return v, err
+}
+
+// edit is what commands that make a new version have in common.
+type edit struct {
+	limitsDB
+
+	author, message string
+	base            int64
+	dryRun          bool
+}
+
+func (e *edit) flags(flags *pflag.FlagSet) {
+	e.limitsDB.flags(flags)
+	flags.StringVarP(&e.message, "message", "m", "", "the `reason`, for the history")
+	flags.StringVar(&e.author, "author", "", "the `name` of the author, for the history (default the user that runs this)")
+	flags.Int64Var(&e.base, "base", 0, "refuse the change if the newest version is not this `number` (default whatever is the newest now)")
+	flags.BoolVar(&e.dryRun, "dry-run", false, "print what would change, and change nothing")
+}
+
+// change is the change to text, on top of a version.
+func (e *edit) change(on history.Version, text string) (history.Change, error) {
+	if e.base != 0 && e.base != on.Number {
+		return history.Change{}, &history.Conflict{Base: e.base, Newest: on.Number}
+	}
+	c := history.Change{Base: on.Number, Text: text, Author: e.author, Message: e.message}
+	if c.Author == "" {
+		u, err := user.Current()
+		if err != nil {
+			return history.Change{}, fmt.Errorf("say who you are, with --author: %w", err)
+		}
+		c.Author = u.Username
+	}
+	return c, nil
+}
+
+// show prints what it changes in version on to have the limits new.
+func (e *edit) show(w io.Writer, on history.Version, new *dynamicconfig.Snapshot) {
+	old, err := on.Parse()
+	if err != nil { // the change may be the remedy
+		fmt.Fprintf(w, "%s cannot be used by this release, and is replaced\n", on.Name())
+		return
+	}
+	changes := dynamicconfig.Diff(old, new)
+	if len(changes) == 0 {
+		fmt.Fprintln(w, "the limits mean the same: only comments or layout change")
+	}
+	for _, c := range changes {
+		fmt.Fprintln(w, c)
+	}
+}
+
+// store makes the change, unless it is a dry run.
+func (e *edit) store(ctx context.Context, w io.Writer, db history.Store, c history.Change) error {
+	if e.dryRun {
+		fmt.Fprintf(w, "nothing was changed: version %d stays the newest\n", c.Base)
+		return nil
+	}
+	v, err := db.Append(ctx, c)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "version %d is stored\n", v.Number)
+	return nil
+}
+
+// checkDB says what is wrong with the newest version of a database.
+func checkDB(cmd *cobra.Command, where string, also []string) error {
+	l := limitsDB{where: where}
+	return l.use(cmd, func(ctx context.Context, db daemon.LimitsDB) error {
+		v, err := at(ctx, db, 0)
+		if err != nil {
+			return err
+		}
+		s, err := v.Parse()
+		if err == nil {
+			err = checkAlgorithms(s, also)
+		}
+		if err != nil {
+			fmt.Fprintln(cmd.ErrOrStderr(), err)
+			return fmt.Errorf("%s cannot be used", v.Name())
+		}
+		fmt.Fprintf(cmd.OutOrStdout(), "%s: good, rules: %d, limits: %s\n", v.Name(), len(s.Rules()), s.Version())
+		return nil
+	})
+}

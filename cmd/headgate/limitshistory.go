@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headgate/headgate/dynamicconfig/history"
+	"github.com/headgate/headgate/internal/daemon"
+)
+
+func newLimitsHistory() *cobra.Command {
+	var l limitsDB
+	var n int
+	var before int64
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "history",
+		Short: "List who changed the limits of a database, when and why",
+		Long: `history lists versions, the newest first. LIMITS is the fingerprint that daemons log and that
+headgate limits check prints: two versions with the same one mean the same.`,
+		Example: `  headgate limits history --limits-db /var/lib/headgate
+  headgate limits history --limits-db /var/lib/headgate -n 5 --before 120`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return l.use(cmd, func(ctx context.Context, db daemon.LimitsDB) error {
+				if n < 1 || before < 0 {
+					return fmt.Errorf("-n %d --before %d: list 1 version or more, before a version", n, before)
+				}
+				versions, err := db.List(ctx, before, n)
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return historyJSON(cmd.OutOrStdout(), versions)
+				}
+				return historyTable(cmd.OutOrStdout(), versions)
+			})
+		},
+	}
+	l.flags(cmd.Flags())
+	cmd.Flags().IntVarP(&n, "lines", "n", 20, "how many versions")
+	cmd.Flags().Int64Var(&before, "before", 0, "only versions before this `number` (default all)")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: an array with an object for each version")
+	return cmd
+}
+
+func historyTable(w io.Writer, versions []history.Version) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "VERSION\tTIME\tAUTHOR\tLIMITS\tMESSAGE")
+	for _, v := range versions {
+		first, more, _ := strings.Cut(v.Message, "\n")
+		if more != "" {
+			first += " …"
+		}
+		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\n", v.Number, v.Time.Format(time.RFC3339), v.Author, v.Fingerprint, first)
+	}
+	return t.Flush()
+}
+
+func historyJSON(w io.Writer, versions []history.Version) error {
+	type line struct {
+		Version int64     `json:"version"`
+		Time    time.Time `json:"time"`
+		Author  string    `json:"author"`
+		Limits  string    `json:"limits"`
+		Message string    `json:"message"`
+	}
+	lines := make([]line, len(versions))
+	for i, v := range versions {
+		lines[i] = line{v.Number, v.Time, v.Author, v.Fingerprint, v.Message}
+	}
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(lines)
+}
+
+func newLimitsExport() *cobra.Command {
+	var l limitsDB
+	var number int64
+	var to string
+	cmd := &cobra.Command{
+		Use:   "export",
+		Short: "Print a version of a database as its author wrote it",
+		Long: `export prints the whole text of a version, with its comments, and says on stderr which one it
+is. Change the file, and give it to headgate limits apply, with the version as --base.`,
+		Example: `  headgate limits export --limits-db /var/lib/headgate -o limits.yaml
+  headgate limits export --limits-db /var/lib/headgate --version 7`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return l.use(cmd, func(ctx context.Context, db daemon.LimitsDB) error {
+				v, err := at(ctx, db, number)
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(cmd.ErrOrStderr(), "%s, by %s at %s\n", v.Name(), v.Author, v.Time.Format(time.RFC3339))
+				if to != "" {
+					return writeNew(to, []byte(v.Text))
+				}
+				_, err = io.WriteString(cmd.OutOrStdout(), v.Text)
+				return err
+			})
+		},
+	}
+	l.flags(cmd.Flags())
+	cmd.Flags().Int64Var(&number, "version", 0, "the `number` of the version (default the newest)")
+	cmd.Flags().StringVarP(&to, "output", "o", "", "write to this `file`, which must not exist yet, and not to stdout")
+	return cmd
+}
+
+func newLimitsPrune() *cobra.Command {
+	var l limitsDB
+	var keep int
+	cmd := &cobra.Command{
+		Use:     "prune --keep N",
+		Short:   "Remove the oldest versions of a database",
+		Long:    `prune removes all versions but the newest N for good.`,
+		Example: `  headgate limits prune --limits-db /var/lib/headgate --keep 1000`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return l.use(cmd, func(ctx context.Context, db daemon.LimitsDB) error {
+				removed, err := db.Prune(ctx, keep)
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(cmd.OutOrStdout(), "versions removed: %d\n", removed)
+				return nil
+			})
+		},
+	}
+	l.flags(cmd.Flags())
+	cmd.Flags().IntVar(&keep, "keep", 0, "how many versions to keep, 1 or more (required)")
+	return cmd
+}

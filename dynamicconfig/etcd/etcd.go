@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package etcd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/dynamicconfig/history"
+)
+
+var (
+	_ history.Store        = (*Store)(nil)
+	_ dynamicconfig.Source = (*Store)(nil)
+)
+
+// Defaults.
+const (
+	DefaultPrefix  = "headgate"
+	DefaultPoll    = time.Second
+	DefaultTimeout = 2 * time.Second
+)
+
+// Store is a history of limits, and the dynamicconfig.Source of its newest version. Safe
+// for concurrent use, also by several processes. Make it with New or Open, and close it.
+type Store struct {
+	*history.Source
+
+	config  clientv3.Config
+	prefix  string
+	poll    time.Duration
+	timeout time.Duration
+	bell    history.Bell
+
+	mu     sync.Mutex // guards what follows
+	client *clientv3.Client
+	closed bool
+}
+
+// Option changes a Store.
+type Option func(*Store)
+
+// WithPrefix sets what the names of all keys begin with, without the slash that follows;
+// default DefaultPrefix.
+func WithPrefix(prefix string) Option { return func(s *Store) { s.prefix = prefix } }
+
+// WithPoll sets how often the store looks for changes that its watch misses; > 0, default
+// DefaultPoll.
+func WithPoll(d time.Duration) Option { return func(s *Store) { s.poll = d } }
+
+// WithTimeout sets how long etcd may take to answer; > 0, default DefaultTimeout.
+func WithTimeout(d time.Duration) Option { return func(s *Store) { s.timeout = d } }
+
+// New makes a Store. It connects to nothing yet. Without a logger in config, the client logs
+// nothing.
+func New(config clientv3.Config, options ...Option) (*Store, error) {
+	if len(config.Endpoints) == 0 {
+		return nil, errors.New("etcd: no endpoints: name one, as in 127.0.0.1:2379")
+	}
+	if config.Logger == nil && config.LogConfig == nil {
+		config.Logger = zap.NewNop()
+	}
+	s := &Store{config: config, prefix: DefaultPrefix, poll: DefaultPoll, timeout: DefaultTimeout}
+	for _, o := range options {
+		o(s)
+	}
+	s.Source = history.NewSource(s, s.poll)
+	return s, nil
+}
+
+// Close closes the connections. Calls after it are errors.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	if s.client == nil {
+		return nil
+	}
+	c := s.client
+	s.client = nil
+	return c.Close()
+}
+
+// open returns the client, which it makes when it is first needed.
+func (s *Store) open() (*clientv3.Client, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, errors.New("the store of limits is closed")
+	}
+	if s.client == nil {
+		c, err := clientv3.New(s.config)
+		if err != nil {
+			return nil, fmt.Errorf("etcd: %w", err)
+		}
+		s.client = c
+	}
+	return s.client, nil
+}
+
+// The keys. Numbers have zeros in front, so that keys have the order of numbers.
+func (s *Store) newestKey() string { return s.prefix + "/newest" }
+func (s *Store) versionKey(number int64) string {
+	return fmt.Sprintf("%s/version/%019d", s.prefix, number)
+}
+func (s *Store) textKey(number int64) string { return fmt.Sprintf("%s/text/%019d", s.prefix, number) }
+
+// record is a version without its text, as it is stored.
+type record struct {
+	Version     int64  `json:"version"`
+	Author      string `json:"author"`
+	Message     string `json:"message"`
+	Micros      int64  `json:"micros"` // since 1970-01-01T00:00:00Z
+	Fingerprint string `json:"fingerprint"`
+}
+
+func encode(v history.Version) (string, error) {
+	data, err := json.Marshal(record{v.Number, v.Author, v.Message, v.Time.UnixMicro(), v.Fingerprint})
+	return string(data), err
+}
+
+func decode(data []byte) (history.Version, error) {
+	var r record
+	if err := json.Unmarshal(data, &r); err != nil {
+		return history.Version{}, fmt.Errorf("etcd has a version of the limits that is none: %w", err)
+	}
+	return history.Version{
+		Number: r.Version, Author: r.Author, Message: r.Message,
+		Time: time.UnixMicro(r.Micros).UTC(), Fingerprint: r.Fingerprint,
+	}, nil
+}
+
+// do makes one call of etcd.
+func (s *Store) do(ctx context.Context, what string, ops ...clientv3.Op) (*clientv3.TxnResponse, error) {
+	return s.commit(ctx, what, nil, ops...)
+}
+
+// commit makes one transaction, if what compare says is so.
+func (s *Store) commit(ctx context.Context, what string, compare []clientv3.Cmp, ops ...clientv3.Op) (*clientv3.TxnResponse, error) {
+	c, err := s.open()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	response, err := c.Txn(ctx).If(compare...).Then(ops...).Commit()
+	if err != nil {
+		return nil, fmt.Errorf("etcd at %v: %s: %w", s.config.Endpoints, what, err)
+	}
+	return response, nil
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate/dynamicconfig/history"
+	"github.com/headgate/headgate/dynamicconfig/sourcetest"
+	"github.com/headgate/headgate/internal/servertest"
+	"github.com/headgate/headgate/internal/testrun"
+)
+
+// server is the etcd of all tests.
+var server = servertest.Server{Name: "etcd", Script: "../../scripts/etcd.sh", Answers: func(address string) bool {
+	s := open("etcd://" + address)
+	defer s.Close()
+	_, err := s.Newest(context.Background())
+	return errors.Is(err, history.ErrEmpty)
+}}
+
+// places counts the prefixes.
+var places int
+
+func TestMain(m *testing.M) {
+	sourcetest.MaybeWrite(open)
+	code := m.Run()
+	server.Remove()
+	os.Exit(code)
+}
+
+func open(url string) sourcetest.Sourced {
+	s, err := Open(url, WithPoll(50*time.Millisecond))
+	if err != nil {
+		panic(err)
+	}
+	return s
+}
+
+// newPlace is the URL of a new prefix.
+func newPlace(t *testing.T) string {
+	t.Helper()
+	server.Start(t)
+	places++
+	return fmt.Sprintf("etcd://%s/place%d", server.Address(), places)
+}
+
+func TestStore(t *testing.T) { sourcetest.Store(t, open, newPlace) }
+
+// The server is killed, and is back with the next change.
+func TestSource(t *testing.T) {
+	sourcetest.Source(t, func(t *testing.T) sourcetest.Place {
+		place := newPlace(t)
+		source, err := Open(place, WithPoll(50*time.Millisecond), WithTimeout(500*time.Millisecond))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { source.Close() })
+		return sourcetest.Place{
+			Source: source,
+			Put: func(text string) {
+				server.Start(t)
+				put(t, place, text)
+			},
+			Break: server.Kill,
+		}
+	})
+}
+
+// put appends as another process would.
+func put(t *testing.T, place, text string) {
+	t.Helper()
+	s := open(place)
+	defer s.Close()
+	newest, err := s.Newest(t.Context())
+	if err != nil && !errors.Is(err, history.ErrEmpty) {
+		t.Fatal(err)
+	}
+	if _, err := s.Append(t.Context(), history.Change{Base: newest.Number, Text: text, Author: "a test"}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestTwoWritersLoseNothing(t *testing.T) {
+	changes := 50
+	if testrun.Long() {
+		changes = 300
+	}
+	sourcetest.Race(t, open, newPlace(t), changes)
+}
+
+func TestKilledInTheMiddleOfWrites(t *testing.T) {
+	times := 5
+	if testrun.Long() {
+		times = 25
+	}
+	sourcetest.Crash(t, open, newPlace(t), times)
+}
+
+// A watch reaches a source whose poll is far off.
+func TestChangesAreNotified(t *testing.T) {
+	place := newPlace(t)
+	s := open(place)
+	defer s.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	var done sync.WaitGroup
+	defer done.Wait()
+	defer cancel()
+	notified := make(chan struct{}, 100)
+	done.Go(func() { s.Notify(ctx, func() { notified <- struct{}{} }) })
+	next := func(what string) {
+		t.Helper()
+		select {
+		case <-notified:
+		case <-time.After(20 * time.Second):
+			t.Fatal(what)
+		}
+	}
+	next("it does not watch")
+	for range 3 {
+		put(t, place, "limits: []\n")
+		next("a change is not notified")
+	}
+}
+
+func TestURLs(t *testing.T) {
+	for url, want := range map[string]string{
+		"etcd://":                    "is not host:port",
+		"etcd://h":                   "is not host:port",
+		"etcd://h:1,i/p":             `"i" is not host:port`,
+		"etcd://u:secret@h:1/p":      "put it into ETCDCTL_USER",
+		"http://h:1":                 "http:// is another scheme",
+		"127.0.0.1:2379":             "is another scheme",
+		"etcd://h:1,[::1]:2/a/b/":    "",
+		"etcds://etcd.example.com:1": "",
+	} {
+		s, err := Open(url)
+		if want == "" {
+			if err != nil {
+				t.Errorf("Open(%q) = %v", url, err)
+			} else if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+			continue
+		}
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("Open(%q) = %v, want %q", url, err, want)
+		}
+	}
+	s, err := Open("etcds://h:1,i:2/a/b/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.prefix != "a/b" || strings.Join(s.config.Endpoints, " ") != "https://h:1 https://i:2" {
+		t.Errorf("prefix %q, endpoints %v", s.prefix, s.config.Endpoints)
+	}
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package postgresql
+
+import (
+	databasesql "database/sql"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+
+	"github.com/headgate/headgate/dynamicconfig/sql"
+)
+
+// channel is that of NOTIFY.
+const channel = "headgate_limits"
+
+// maxConnections bounds those of a store, without the one that listens.
+const maxConnections = 4
+
+// DefaultPoll is how often a store looks for changes whose notification is lost.
+const DefaultPoll = time.Second
+
+// Option changes a store.
+type Option func(*server)
+
+// WithPoll sets how often the store looks for changes whose notification is lost; > 0,
+// default DefaultPoll.
+func WithPoll(d time.Duration) Option { return func(s *server) { s.poll = d } }
+
+// New makes a store in the database at url, which is a URL or a list of settings as for
+// psql. It connects to nothing yet.
+func New(url string, options ...Option) (*sql.Store, error) {
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("PostgreSQL: %w", err) // it shows no password
+	}
+	s := &server{config: config, poll: DefaultPoll}
+	for _, o := range options {
+		o(s)
+	}
+	return sql.New(sql.Backend{
+		Name:     fmt.Sprintf("database %s at %s:%d", config.Database, config.Host, config.Port),
+		Open:     s.open,
+		Dialect:  goose.DialectPostgres,
+		Announce: "SELECT pg_notify('" + channel + "', CAST(CAST($1 AS BIGINT) AS TEXT))",
+		Notify:   s.notify,
+	}, s.poll), nil
+}
+
+// server is a PostgreSQL server.
+type server struct {
+	config *pgx.ConnConfig
+	poll   time.Duration
+}
+
+func (s *server) open(bool) (*databasesql.DB, error) {
+	db := stdlib.OpenDB(*s.config)
+	db.SetMaxOpenConns(maxConnections)
+	db.SetMaxIdleConns(1)
+	return db, nil
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sqlite
+
+import (
+	databasesql "database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/pressly/goose/v3"
+	_ "modernc.org/sqlite" // the driver "sqlite"
+
+	"github.com/headgate/headgate/dynamicconfig/history"
+	"github.com/headgate/headgate/dynamicconfig/sql"
+)
+
+// FileName is the name of the file in a store's directory.
+const FileName = "limits.db"
+
+// busyTimeout bounds how long a statement waits for another process, in milliseconds.
+const busyTimeout = "5000"
+
+// Option changes a store.
+type Option func(*file)
+
+// WithPoll sets how often the store looks for changes of other processes; > 0, default
+// history.DefaultPoll.
+func WithPoll(d time.Duration) Option { return func(f *file) { f.poll = d } }
+
+// New makes a store in the directory dir. It opens nothing yet. The first Append makes the
+// directory and the file, for their owner only.
+func New(dir string, options ...Option) *sql.Store {
+	f := &file{path: filepath.Join(dir, FileName)}
+	if abs, err := filepath.Abs(f.path); err == nil {
+		f.path = abs
+	}
+	for _, o := range options {
+		o(f)
+	}
+	return sql.New(sql.Backend{Name: f.path, Open: f.open, Stale: f.stale, Dialect: goose.DialectSQLite3}, f.poll)
+}
+
+// file is a SQLite file.
+type file struct {
+	path string
+	poll time.Duration
+
+	mu     sync.Mutex // guards what follows
+	opened os.FileInfo
+}
+
+// open opens the file for a Store.
+func (f *file) open(create bool) (*databasesql.DB, error) {
+	if create {
+		if err := f.create(); err != nil {
+			return nil, err
+		}
+	}
+	info, err := os.Stat(f.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%s: %w", f.path, history.ErrEmpty)
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is a %v, not a regular file: name another directory", f.path, info.Mode().Type())
+	}
+	db, err := databasesql.Open("sqlite", f.name())
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.path, err)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.opened = info
+	return db, nil
+}
+
+// name is the file's, for the driver. A commit is on the disk before it is acknowledged.
+// Readers do not wait for writers, and a writer waits for another.
+func (f *file) name() string {
+	u := url.URL{Scheme: "file", Path: f.path, RawQuery: url.Values{
+		"mode":    {"rw"}, // only open makes the file
+		"_txlock": {"immediate"},
+		"_pragma": {"busy_timeout(" + busyTimeout + ")", "journal_mode(WAL)", "synchronous(FULL)"},
+	}.Encode()}
+	return u.String()
+}
+
+// create makes an empty file, if there is none.
+func (f *file) create() error {
+	if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
+		return fmt.Errorf("the directory of the limits: %w", err)
+	}
+	empty, err := os.OpenFile(f.path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return fmt.Errorf("the file of the limits: %w", err)
+	}
+	return empty.Close()
+}
+
+// stale reports whether another file, or none, is at the path now.
+func (f *file) stale() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	info, err := os.Stat(f.path)
+	return err != nil || !os.SameFile(f.opened, info)
+}

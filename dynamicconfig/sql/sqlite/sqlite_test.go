@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sqlite
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/headgate/headgate/dynamicconfig/history"
+	"github.com/headgate/headgate/dynamicconfig/sourcetest"
+	"github.com/headgate/headgate/internal/testrun"
+)
+
+func TestMain(m *testing.M) {
+	sourcetest.MaybeWrite(open)
+	goleak.VerifyTestMain(m)
+}
+
+func open(dir string) sourcetest.Sourced { return New(dir, WithPoll(10*time.Millisecond)) }
+
+// newDir is a directory that is not there yet. Its name needs care in a URL.
+func newDir(t *testing.T) string { return filepath.Join(t.TempDir(), "a ?b%20#&mode=memory") }
+
+func TestStore(t *testing.T) { sourcetest.Store(t, open, newDir) }
+
+// Another store puts, as another process would.
+func TestSource(t *testing.T) {
+	sourcetest.Source(t, func(t *testing.T) sourcetest.Place {
+		dir := newDir(t)
+		source, writer := open(dir), open(dir)
+		t.Cleanup(func() {
+			if err := errors.Join(source.Close(), writer.Close()); err != nil {
+				t.Error(err)
+			}
+		})
+		return sourcetest.Place{
+			Source: source,
+			Put: func(text string) {
+				newest, err := writer.Newest(t.Context())
+				if err != nil && !errors.Is(err, history.ErrEmpty) {
+					t.Fatal(err)
+				}
+				if _, err := writer.Append(t.Context(), history.Change{Base: newest.Number, Text: text, Author: "a test"}); err != nil {
+					t.Fatal(err)
+				}
+			},
+			Break: func() { remove(t, dir) },
+		}
+	})
+}
+
+// remove deletes the file, and what SQLite keeps beside it.
+func remove(t *testing.T, dir string) {
+	t.Helper()
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		if err := os.Remove(filepath.Join(dir, FileName+suffix)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestTwoWritersLoseNothing(t *testing.T) {
+	changes := 100
+	if testrun.Long() {
+		changes = 1000
+	}
+	sourcetest.Race(t, open, newDir(t), changes)
+}
+
+func TestKilledInTheMiddleOfWrites(t *testing.T) {
+	times := 10
+	if testrun.Long() {
+		times = 200
+	}
+	sourcetest.Crash(t, open, newDir(t), times)
+}
+
+func TestOnlyAChangeMakesTheFile(t *testing.T) {
+	dir := newDir(t)
+	s := open(dir)
+	defer s.Close()
+	_, err := s.Newest(t.Context())
+	if !errors.Is(err, history.ErrEmpty) || !strings.Contains(err.Error(), filepath.Join(dir, FileName)) {
+		t.Errorf("Newest = %v", err)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a look has made the directory: %v", err)
+	}
+	if _, err := s.Append(t.Context(), history.Change{Text: "limits: []", Author: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]fs.FileMode{dir: 0o700 | fs.ModeDir, filepath.Join(dir, FileName): 0o600} {
+		if info, err := os.Stat(path); err != nil || info.Mode() != want {
+			t.Errorf("%s has the mode %v: %v", path, info.Mode(), err)
+		}
+	}
+}
+
+func TestAFileThatIsNoDatabase(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, FileName), []byte(strings.Repeat("limits: []\n", 100)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := open(dir)
+	defer s.Close()
+	if _, err := s.Newest(t.Context()); err == nil || errors.Is(err, history.ErrEmpty) || !strings.Contains(err.Error(), "not a database") {
+		t.Errorf("Newest = %v", err)
+	}
+	if _, err := s.Append(t.Context(), history.Change{Text: "limits: []", Author: "a"}); err == nil {
+		t.Error("a change of what is no database")
+	}
+}
+
+// A release does not touch tables of a newer one.
+func TestANewerReleasesTables(t *testing.T) {
+	dir := t.TempDir()
+	f := &file{path: filepath.Join(dir, FileName)}
+	s := open(dir)
+	if _, err := s.Append(t.Context(), history.Change{Text: "limits: []", Author: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	db, err := f.open(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = db.ExecContext(t.Context(), "INSERT INTO headgate_migrations (version_id, is_applied) VALUES (9999, 1)")
+	if err := errors.Join(err, db.Close(), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	s = open(dir)
+	defer s.Close()
+	if _, err := s.Newest(t.Context()); err == nil || !strings.Contains(err.Error(), "of a newer release") {
+		t.Errorf("Newest = %v", err)
+	}
+}
