@@ -123,7 +123,7 @@ func (d *Daemon) prepare(ctx context.Context, cluster net.Listener) error {
 	if d.node, err = d.newNode(members, options); err != nil {
 		return err
 	}
-	if err := d.metrics.tell(d.node.Limits()); err != nil {
+	if err := d.metrics.tell(d.node.Limits(), d.unreachable); err != nil {
 		return fmt.Errorf("daemon: %w", err)
 	}
 	if d.parent != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/internal/admin"
+	"github.com/headgate/headgate/ringpop"
 )
 
 // phase is what a daemon does now. The zero phase is that it starts. Safe for
@@ -39,7 +40,8 @@ func (p *phase) ready() bool { return p.err() == nil }
 
 // health is what operators hear of d. A broken file of limits, or a list of members
 // that lacks d, does not make d unready: it answers as before, and all daemons would
-// be unready at once. So it is with a Redis or a cluster above that does not answer.
+// be unready at once. So it is with owners, a Redis or a cluster above that do not
+// answer: d falls back.
 func (d *Daemon) health() admin.Health {
 	limits := d.node.Limits()
 	current, refused := limits.Current(), limits.LastError()
@@ -53,6 +55,7 @@ func (d *Daemon) health() admin.Health {
 	checks := map[string]admin.Check{
 		"serving": admin.CheckOf(d.phase.err()),
 		"members": admin.CheckOf(d.listed()),
+		"owners":  admin.CheckOf(d.reached()),
 		"limits":  admin.CheckOf(refused),
 	}
 	if d.parent != nil {
@@ -80,6 +83,28 @@ func (d *Daemon) listed() error {
 	default:
 		return fmt.Errorf("this decider's address %s is not among the %d members, so it owns no keys: list it", d.address, ring.Len())
 	}
+}
+
+// reached says that the owners of most keys do not answer d.
+func (d *Daemon) reached() error {
+	part := d.unreachable()
+	if part <= 0.5 {
+		return nil
+	}
+	return fmt.Errorf("the owners of %.0f%% of all keys do not answer, and their keys fall back: headgate cluster names them; "+
+		"if they answer others, look at this machine's network", 100*part)
+}
+
+// unreachable is the part of all keys, in [0, 1], whose owners do not answer d. Owners
+// that do not answer leave the ring soon, unless d takes itself for the one that is
+// cut off.
+func (d *Daemon) unreachable() (part float64) {
+	for _, m := range d.Cluster().Members {
+		if m.State == ringpop.Down {
+			part += m.Share
+		}
+	}
+	return part
 }
 
 // retire says that no more requests are to be sent here, and goes on to answer them

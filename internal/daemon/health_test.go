@@ -60,7 +60,7 @@ func TestReadyzSaysWhichLimitsAreInForce(t *testing.T) {
 	client := httpTo(t, "tcp", d.Admin())
 	status, h := readyz(t, client)
 	first := h.Config
-	if status != 200 || !h.Ready || !h.Checks["serving"].OK || !h.Checks["members"].OK || !h.Checks["limits"].OK {
+	if status != 200 || !h.Ready || !h.Checks["serving"].OK || !h.Checks["members"].OK || !h.Checks["owners"].OK || !h.Checks["limits"].OK {
 		t.Errorf("%d, %+v", status, h)
 	}
 	if first.Rules != 1 || first.Name != "limits.yaml" || first.Version == "" || first.Since.Before(began.Add(-time.Minute)) || first.Since.After(time.Now()) ||
@@ -85,6 +85,31 @@ func TestReadyzSaysWhichLimitsAreInForce(t *testing.T) {
 	eventually(t, "the good file is applied", func() bool { _, h = readyz(t, client); return h.Config.Rules == 2 })
 	if !h.Checks["limits"].OK || h.Config.Error != "" || h.Config.Applied != 1 || !h.Config.Since.After(first.Since) || metric("applied_total") != 1 {
 		t.Errorf("%+v", h)
+	}
+}
+
+// A daemon that reaches no owner but itself says so, and goes on: the others may all be gone.
+func TestReadyzSaysThatMostOwnersDoNotAnswer(t *testing.T) {
+	c := config(t)
+	l, err := net.Listen("tcp", c.Listen) // for a port that is free
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Admin, c.Listen = "127.0.0.1:0", l.Addr().String()
+	c.Members = []string{c.Listen, "127.0.0.2:1", "127.0.0.3:1"} // nobody is at the others
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	client := httpTo(t, "tcp", start(t, c).Admin())
+	eventually(t, "the others are missed", func() bool {
+		status, h := readyz(t, client)
+		if status != 200 || !h.Ready {
+			t.Errorf("%d, %+v", status, h)
+		}
+		return strings.Contains(h.Checks["owners"].Error, "% of all keys do not answer")
+	})
+	if part := scrape(t, client)["headgate_owners_unreachable"]; part <= 0.5 || part >= 1 {
+		t.Errorf("%v of all keys", part)
 	}
 }
 

@@ -54,14 +54,16 @@ func newMetrics(ctx context.Context, address string, own *certs.Certificates, he
 	}, nil
 }
 
-// tell exports what was built, and how limits has changed so far.
-func (m *metrics) tell(limits *dynamicconfig.Live) error {
+// tell exports what was built, how limits has changed so far, and what part of all keys
+// has an owner that does not answer.
+func (m *metrics) tell(limits *dynamicconfig.Live, unreachable func() float64) error {
 	if m == nil {
 		return nil
 	}
 	built := buildinfo.Read()
 	return errors.Join(
 		m.export.InfoGauge("build_info", map[string]string{"version": built.Version, "revision": built.Revision, "goversion": built.Go}),
+		m.export.Gauge("owners_unreachable", unreachable),
 		m.export.Counter("config_applied", limits.Applied),
 		m.export.Counter("config_refused", limits.Rejected),
 		m.export.Gauge("config_applied_timestamp_seconds", func() float64 { return seconds(limits.Since()) }),
