@@ -191,7 +191,7 @@ func put(flag *pflag.Flag, text string) error {
 // locate says of each mistake in err which settings it is about, and where they were set.
 // It leaves out those that follow from a value that cannot be used.
 func (s *settings) locate(err error) error {
-	if several, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // only what joins errors at the top
+	if several, ok := err.(interface{ Unwrap() []error }); ok {
 		var errs []error
 		for _, err := range several.Unwrap() {
 			errs = append(errs, s.locate(err))

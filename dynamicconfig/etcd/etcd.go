@@ -108,9 +108,11 @@ func (s *Store) open() (*clientv3.Client, error) {
 
 // The keys. Numbers have zeros in front, so that keys have the order of numbers.
 func (s *Store) newestKey() string { return s.prefix + "/newest" }
+
 func (s *Store) versionKey(number int64) string {
 	return fmt.Sprintf("%s/version/%019d", s.prefix, number)
 }
+
 func (s *Store) textKey(number int64) string { return fmt.Sprintf("%s/text/%019d", s.prefix, number) }
 
 // record is a version without its text, as it is stored.

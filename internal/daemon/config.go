@@ -158,7 +158,7 @@ func mistaken(err error, settings ...string) error {
 	if err == nil {
 		return nil
 	}
-	several, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // only what joins errors at the top
+	several, ok := err.(interface{ Unwrap() []error })
 	if !ok {
 		return &Mistake{settings, err}
 	}

@@ -24,7 +24,6 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/internal/waittest"
@@ -200,9 +199,9 @@ func TestLargeRequestsAreForLists(t *testing.T) {
 	if _, err := grpc_health_v1.NewHealthClient(conn).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: long}); status.Code(err) != codes.ResourceExhausted {
 		t.Errorf("health: %v", err)
 	}
-	list := &doormanpb.GetCapacityRequest{ClientId: proto.String("me")}
+	list := &doormanpb.GetCapacityRequest{ClientId: new("me")}
 	for i := range 2_000 {
-		list.Resource = append(list.Resource, &doormanpb.ResourceRequest{ResourceId: proto.String(fmt.Sprintf("r%d-%.40s", i, long)), Priority: proto.Int64(1), Wants: proto.Float64(1)})
+		list.Resource = append(list.Resource, &doormanpb.ResourceRequest{ResourceId: new(fmt.Sprintf("r%d-%.40s", i, long)), Priority: new(int64(1)), Wants: new(1.0)})
 	}
 	if answer, err := doormanpb.NewCapacityClient(conn).GetCapacity(t.Context(), list); err != nil || len(answer.GetResponse()) != len(list.GetResource()) {
 		t.Errorf("doorman: %d answers, %v", len(answer.GetResponse()), err)

@@ -218,7 +218,7 @@ func TestCertificatesAreFollowed(t *testing.T) {
 	}
 	cert, key := certtest.Encode(t, next.Issue(t, "daemon", certtest.Loopback))
 	check := func() admin.Check { return d.health().Checks["edge certificate"] }
-	if got := d.health(); !check().OK || len(got.Checks) != 4 {
+	if got := d.health(); !check().OK || len(got.Checks) != 5 {
 		t.Errorf("%+v", got)
 	}
 	replace(c.TLS.Cert, cert) // and not yet its key
