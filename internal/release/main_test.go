@@ -40,7 +40,11 @@ func TestARelease(t *testing.T) {
 	defer func() { platforms = all }()
 	first, second := filepath.Join(t.TempDir(), "dist"), filepath.Join(t.TempDir(), "other")
 	for _, out := range []string{first, second} {
-		if err := build(clone(t), out); err != nil {
+		root := clone(t)
+		if err := os.WriteFile(filepath.Join(root, "LICENSE"), []byte(out), 0o644); err != nil { // left out
+			t.Fatal(err)
+		}
+		if err := build(root, out); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -66,7 +70,7 @@ func TestARelease(t *testing.T) {
 		}
 	}
 	program := filepath.Join(first, "linux-amd64", "headgate")
-	if text, err := exec.Command(program, "version").CombinedOutput(); err != nil || !strings.Contains(string(text), "headgate") {
+	if text, err := exec.Command(program, "version").CombinedOutput(); err != nil || !strings.Contains(string(text), "headgate v") {
 		t.Errorf("%v\n%s", err, text)
 	}
 	if text, err := exec.Command("go", "version", "-m", program).CombinedOutput(); err != nil || !strings.Contains(string(text), "CGO_ENABLED=0") {
