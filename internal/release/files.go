@@ -8,8 +8,11 @@ import (
 	"debug/buildinfo"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/CycloneDX/cyclonedx-go"
@@ -18,9 +21,10 @@ import (
 	"github.com/goreleaser/nfpm/v2/files"
 )
 
-// entry is one file of an archive.
+// entry is one file of an archive, with text or with what is in the file from.
 type entry struct {
 	name, from string
+	text       []byte
 	mode       int64
 }
 
@@ -28,9 +32,12 @@ type entry struct {
 func writeTar(w io.Writer, at time.Time, entries []entry) error {
 	t := tar.NewWriter(w)
 	for _, e := range entries {
-		text, err := os.ReadFile(e.from)
-		if err != nil {
-			return err
+		text := e.text
+		if e.from != "" {
+			var err error
+			if text, err = os.ReadFile(e.from); err != nil {
+				return err
+			}
 		}
 		if err := t.WriteHeader(&tar.Header{Name: e.name, Mode: e.mode, Size: int64(len(text)), ModTime: at, Format: tar.FormatPAX}); err != nil {
 			return err
@@ -56,10 +63,10 @@ func (r *release) archive(p platform) error {
 	}
 	var entries []entry
 	for _, program := range programs {
-		entries = append(entries, entry{name + "/" + program, r.program(p, program), 0o755})
+		entries = append(entries, entry{name: name + "/" + program, from: r.program(p, program), mode: 0o755})
 	}
 	for _, text := range []string{"LICENSE", "README.md", "CHANGELOG.md"} {
-		entries = append(entries, entry{name + "/" + text, filepath.Join(r.root, text), 0o644})
+		entries = append(entries, entry{name: name + "/" + text, from: filepath.Join(r.root, text), mode: 0o644})
 	}
 	if err := writeTar(z, r.at, entries); err != nil {
 		return err
@@ -70,12 +77,22 @@ func (r *release) archive(p platform) error {
 	return f.Close()
 }
 
-// list writes a list in CycloneDX's form of what the daemon is built from, as the go
-// command has recorded it in the program.
+// list writes a list in CycloneDX's form of what the programs are built from, as the go
+// command has recorded it in them.
 func (r *release) list(p platform) error {
-	info, err := buildinfo.ReadFile(r.program(p, "headgate"))
-	if err != nil {
-		return err
+	modules := make(map[string]*debug.Module)
+	var info *debug.BuildInfo // that of one stands for all but the modules
+	for _, program := range programs {
+		var err error
+		if info, err = buildinfo.ReadFile(r.program(p, program)); err != nil {
+			return err
+		}
+		for _, module := range info.Deps {
+			if module.Replace != nil {
+				module = module.Replace
+			}
+			modules[module.Path] = module
+		}
 	}
 	bom := cyclonedx.NewBOM()
 	bom.Metadata = &cyclonedx.Metadata{
@@ -90,13 +107,11 @@ func (r *release) list(p platform) error {
 		BOMRef: "go", Type: cyclonedx.ComponentTypeLibrary, Name: "std", Version: info.GoVersion,
 		PackageURL: "pkg:golang/std@" + info.GoVersion[len("go"):],
 	}}
-	for _, module := range info.Deps {
-		if module.Replace != nil {
-			module = module.Replace
-		}
+	for _, path := range slices.Sorted(maps.Keys(modules)) {
+		version := modules[path].Version
 		components = append(components, cyclonedx.Component{
-			BOMRef: module.Path, Type: cyclonedx.ComponentTypeLibrary, Name: module.Path, Version: module.Version,
-			PackageURL: "pkg:golang/" + module.Path + "@" + module.Version,
+			BOMRef: path, Type: cyclonedx.ComponentTypeLibrary, Name: path, Version: version,
+			PackageURL: "pkg:golang/" + path + "@" + version,
 		})
 	}
 	bom.Components = &components
@@ -117,6 +132,7 @@ func (r *release) pack(p platform) error {
 		return nil
 	}
 	deployed := filepath.Join(r.root, "examples", "deploy", "systemd")
+	scripts := filepath.Join(r.root, "internal", "release", "debian")
 	info := &nfpm.Info{
 		Name: "headgate", Arch: p.arch, Platform: p.os, Version: r.version, VersionSchema: "semver",
 		Section: "net", Priority: "optional", License: "Apache-2.0",
@@ -124,6 +140,9 @@ func (r *release) pack(p platform) error {
 		Description: "Distributed rate limiter\nHosts decide in memory, and share each limit by where the load is.",
 		MTime:       r.at,
 		Overridables: nfpm.Overridables{
+			Scripts: nfpm.Scripts{
+				PostInstall: filepath.Join(scripts, "postinst"), PreRemove: filepath.Join(scripts, "prerm"), PostRemove: filepath.Join(scripts, "postrm"),
+			},
 			Contents: files.Contents{
 				{Source: r.program(p, "headgate"), Destination: "/usr/bin/headgate", FileInfo: &files.ContentFileInfo{Mode: 0o755, MTime: r.at}},
 				{Source: filepath.Join(deployed, "headgate.service"), Destination: "/lib/systemd/system/headgate.service", FileInfo: &files.ContentFileInfo{Mode: 0o644, MTime: r.at}},

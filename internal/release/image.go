@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"io/fs"
@@ -16,13 +17,27 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
 // nobody is the user that the daemon runs as in a container.
 const nobody = "65532:65532"
 
+// authorities is where Go looks for those that sign certificates, such as that of a Redis.
+const authorities = "etc/ssl/certs/ca-certificates.crt"
+
+// publicAuthorities are those that Mozilla trusts, but for those that it trusts in part.
+func publicAuthorities() (text []byte) {
+	for root := range bundle.Roots() {
+		if root.Constraint == nil {
+			text = append(text, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate})...)
+		}
+	}
+	return text
+}
+
 // image writes headgate-VERSION.oci.tar: an image for each linux platform, with nothing
-// in it but the daemon.
+// in it but the daemon and the public authorities of certificates.
 func (r *release) image() error {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, p := range platforms {
@@ -57,7 +72,7 @@ func (r *release) image() error {
 			return err
 		}
 		name, err := filepath.Rel(dir, path)
-		entries = append(entries, entry{filepath.ToSlash(name), path, 0o644})
+		entries = append(entries, entry{name: filepath.ToSlash(name), from: path, mode: 0o644})
 		return err
 	})
 	if err != nil {
@@ -77,7 +92,11 @@ func (r *release) image() error {
 // imageOf is the image for p.
 func (r *release) imageOf(p platform) (v1.Image, error) {
 	var content bytes.Buffer
-	if err := writeTar(&content, r.at, []entry{{"headgate", r.program(p, "headgate"), 0o755}}); err != nil {
+	err := writeTar(&content, r.at, []entry{
+		{name: authorities, text: publicAuthorities(), mode: 0o644},
+		{name: "headgate", from: r.program(p, "headgate"), mode: 0o755},
+	})
+	if err != nil {
 		return nil, err
 	}
 	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {

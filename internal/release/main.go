@@ -6,7 +6,8 @@
 //
 //	go run . -root ../.. -out ../../dist
 //
-// The same commit gives the same bytes: in any folder, on any machine with the same Go.
+// What is committed is built, and the same commit gives the same bytes: in any folder, on
+// any machine with the same Go.
 // Building needs no network beyond Go's modules.
 package main
 
@@ -65,6 +66,12 @@ func build(root, out string) error {
 	if err := r.describe(); err != nil {
 		return err
 	}
+	committed, err := r.committed()
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(committed)
+	r.root = committed
 	if err := os.RemoveAll(out); err != nil {
 		return err
 	}
@@ -82,25 +89,44 @@ func build(root, out string) error {
 	return r.sums()
 }
 
+// git is what git says about r's repository.
+func (r *release) git(args ...string) (string, error) {
+	cmd := exec.Command("git", append([]string{"-C", r.root}, args...)...)
+	cmd.Stderr = os.Stderr
+	text, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("git %s: %w", args[0], err)
+	}
+	return strings.TrimSpace(string(text)), nil
+}
+
+// committed is a folder with what is committed, to build from: files that change
+// meanwhile, or are not committed, do not matter. The caller removes it.
+func (r *release) committed() (dir string, err error) {
+	changed, err := r.git("status", "--porcelain")
+	if err != nil {
+		return "", err
+	}
+	if changed != "" {
+		log.Printf("what is not committed is left out:\n%s", changed)
+	}
+	if dir, err = os.MkdirTemp("", "headgate-release"); err != nil {
+		return "", err
+	}
+	_, err = r.git("clone", "--quiet", "--no-hardlinks", ".", dir)
+	return dir, err
+}
+
 // describe finds out what is built: the version by git, and when it was made.
 func (r *release) describe() error {
-	git := func(args ...string) (string, error) {
-		cmd := exec.Command("git", append([]string{"-C", r.root}, args...)...)
-		cmd.Stderr = os.Stderr
-		text, err := cmd.Output()
-		if err != nil {
-			return "", fmt.Errorf("git %s: %w", args[0], err)
-		}
-		return strings.TrimSpace(string(text)), nil
-	}
-	version, err := git("describe", "--tags", "--always", "--dirty")
+	version, err := r.git("describe", "--tags", "--always")
 	if err != nil {
 		return err
 	}
 	if !strings.HasPrefix(version, "v") { // there is no tag yet
 		version = "v0.0.0-" + version
 	}
-	seconds, err := git("log", "-1", "--format=%ct")
+	seconds, err := r.git("log", "-1", "--format=%ct")
 	if err != nil {
 		return err
 	}
@@ -121,7 +147,7 @@ func (r *release) compile(p platform) error {
 		if err != nil {
 			return err
 		}
-		cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w -buildid=", "-o", at, "./cmd/"+name)
+		cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=true", "-ldflags", "-s -w -buildid=", "-o", at, "./cmd/"+name)
 		cmd.Dir, cmd.Stderr = r.root, os.Stderr
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+p.os, "GOARCH="+p.arch, "GOAMD64=v1", "GOFLAGS=")
 		if err := cmd.Run(); err != nil {

@@ -6,6 +6,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"crypto/x509"
 	"io"
 	"os"
 	"os/exec"
@@ -13,6 +14,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/CycloneDX/cyclonedx-go"
@@ -38,7 +40,11 @@ func TestARelease(t *testing.T) {
 	defer func() { platforms = all }()
 	first, second := filepath.Join(t.TempDir(), "dist"), filepath.Join(t.TempDir(), "other")
 	for _, out := range []string{first, second} {
-		if err := build(clone(t), out); err != nil {
+		root := clone(t)
+		if err := os.WriteFile(filepath.Join(root, "LICENSE"), []byte(out), 0o644); err != nil { // left out
+			t.Fatal(err)
+		}
+		if err := build(root, out); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -64,7 +70,7 @@ func TestARelease(t *testing.T) {
 		}
 	}
 	program := filepath.Join(first, "linux-amd64", "headgate")
-	if text, err := exec.Command(program, "version").CombinedOutput(); err != nil || !strings.Contains(string(text), "headgate") {
+	if text, err := exec.Command(program, "version").CombinedOutput(); err != nil || !strings.Contains(string(text), "headgate v") {
 		t.Errorf("%v\n%s", err, text)
 	}
 	if text, err := exec.Command("go", "version", "-m", program).CombinedOutput(); err != nil || !strings.Contains(string(text), "CGO_ENABLED=0") {
@@ -82,6 +88,11 @@ func TestARelease(t *testing.T) {
 	if bom.Components == nil || len(*bom.Components) < 20 {
 		t.Errorf("the list has %v", bom.Components)
 	}
+	for _, name := range []string{"google.golang.org/grpc", "gonum.org/v1/plot"} { // of the daemon, and of the lab
+		if !slices.ContainsFunc(*bom.Components, func(c cyclonedx.Component) bool { return c.Name == name && c.Version != "" }) {
+			t.Errorf("the list has no %s", name)
+		}
+	}
 
 	// The package.
 	if _, err := exec.LookPath("dpkg-deb"); err == nil {
@@ -89,6 +100,15 @@ func TestARelease(t *testing.T) {
 		for _, want := range []string{"./usr/bin/headgate", "./lib/systemd/system/headgate.service", "./etc/headgate/headgate.yaml", "./etc/headgate/limits.yaml"} {
 			if err != nil || !strings.Contains(string(text), want) {
 				t.Errorf("the package has no %s: %v\n%s", want, err, text)
+			}
+		}
+		for _, name := range []string{"postinst", "prerm", "postrm"} {
+			script, err := exec.Command("dpkg-deb", "--info", one(t, first, "*.deb"), name).Output()
+			if err != nil || !strings.Contains(string(script), "systemctl") {
+				t.Errorf("%s: %v\n%s", name, err, script)
+			}
+			if said, err := exec.Command("sh", "-n", filepath.Join("debian", name)).CombinedOutput(); err != nil {
+				t.Errorf("%s: %v\n%s", name, err, said)
 			}
 		}
 	}
@@ -128,8 +148,25 @@ func TestARelease(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, err := io.ReadAll(content)
-	if got := entriesOf(t, string(text)); err != nil || !slices.Equal(got, []string{"headgate"}) {
+	if got := entriesOf(t, string(text)); err != nil || !slices.Equal(got, []string{authorities, "headgate"}) {
 		t.Errorf("the image has %q, %v", got, err)
+	}
+	inside := t.TempDir()
+	untar(t, string(text), inside)
+	if !x509.NewCertPool().AppendCertsFromPEM([]byte(read(t, filepath.Join(inside, authorities)))) {
+		t.Error("the image has no authorities")
+	}
+	if os.Getuid() == 0 { // who may change the root
+		limits := read(t, "../../examples/deploy/systemd/limits.yaml")
+		if err := os.WriteFile(filepath.Join(inside, "limits.yaml"), []byte(limits), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command("/headgate", "serve", "--check", "--limits", "/limits.yaml")
+		cmd.Dir, cmd.Env = "/", []string{}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: inside, Credential: &syscall.Credential{Uid: 65532, Gid: 65532}}
+		if said, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("the daemon does not run in the image: %v\n%s", err, said)
+		}
 	}
 }
 
@@ -219,7 +256,7 @@ func untar(t *testing.T, text, dir string) {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(path, content.Bytes(), 0o644); err != nil {
+		if err := os.WriteFile(path, content.Bytes(), h.FileInfo().Mode()); err != nil {
 			t.Fatal(err)
 		}
 	}
