@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/uber-go/tally/v4"
+
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/dynamicconfig/memory"
 	"github.com/headgate/headgate/ringpop"
@@ -45,6 +47,63 @@ func TestWhatAHostHoldsIsFreeWhenItStops(t *testing.T) {
 		eventually(t, name+": the other two have half each", func() bool {
 			return share(others[0], "k").Weight > 0.49 && share(others[1], "k").Weight > 0.49
 		})
+	}
+}
+
+// Members hand over what they know, one after the other, and nobody takes them for
+// strangers: neither who leaves nor who is new.
+func TestMembersHandOverInARollingLeave(t *testing.T) {
+	const burst = 10000
+	scope := tally.NewTestScope("", nil)
+	count := func(name string) (n int64) {
+		for _, c := range scope.Snapshot().Counters() {
+			if strings.HasSuffix(c.Name(), "aggregator."+name) {
+				n += c.Value()
+			}
+		}
+		return n
+	}
+	nodes, members := cluster(t, 4, memory.New(limits(t, `
+defaults: {algorithm: exact, update_interval: 100ms, ask_timeout: 10s, fallback: closed}
+limits:
+  - {key: "*", limit: 1/h, burst: 10000}
+`)), headgate.WithScope(scope))
+	allKnow(t, nodes)
+	const each = 1000
+	keys := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
+	take := func(n *headgate.Node, key string, tokens int) bool { return n.For(key).Decide(t.Context(), tokens, 0).OK }
+	for _, key := range keys {
+		if !take(nodes[0], key, each) { // which leaves first: so the last node hears of it by a hand-over alone
+			t.Fatalf("%s has fewer than %d tokens", key, each)
+		}
+	}
+	for i := range 3 {
+		if err := nodes[i].Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var hosts []ringpop.Host
+		for _, n := range nodes[i+1:] {
+			hosts = append(hosts, ringpop.Host{Address: n.Address()})
+		}
+		if err := members.Set(hosts); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the others know", func() bool {
+			for _, n := range nodes[i+1:] {
+				if n.Ring().Len() != len(hosts) {
+					return false
+				}
+			}
+			return true
+		})
+	}
+	for _, key := range keys { // of each, the last node has what is left, and no more
+		if last := nodes[3]; !take(last, key, burst-each) || take(last, key, 1) {
+			t.Errorf("%s has not %d tokens left", key, burst-each)
+		}
+	}
+	if handed, refused := count("handovers"), count("handovers_refused"); handed == 0 || refused != 0 {
+		t.Errorf("%d keys were handed over, and %d refused", handed, refused)
 	}
 }
 

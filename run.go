@@ -175,7 +175,20 @@ func (n *Node) handOver(ctx context.Context, ring *ringpop.Ring, leaving bool) {
 	}
 }
 
+// memberOf tells whether a name is the address or the identity of one of hosts.
+func memberOf(hosts []ringpop.Host) func(name string) bool {
+	names := make(map[string]struct{}, len(hosts))
+	for _, h := range hosts {
+		names[h.Address] = struct{}{}
+		if h.Identity != "" {
+			names[h.Identity] = struct{}{}
+		}
+	}
+	return func(name string) bool { _, ok := names[name]; return ok }
+}
+
 // cluster is the hosts of ring as this node sees them.
 func (n *Node) cluster(ring *ringpop.Ring, leaving bool) aggregator.Cluster {
-	return aggregator.Cluster{Placement: ring, Peers: n.transport, Host: n.address, Self: n.address, Leaving: leaving}
+	return aggregator.Cluster{Placement: ring, Peers: n.transport, Host: n.address, Self: n.address, Leaving: leaving,
+		Member: memberOf(ring.Hosts())}
 }

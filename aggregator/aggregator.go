@@ -33,7 +33,8 @@ type Aggregator struct {
 	settings  atomic.Pointer[rules.Settings]
 	keys      *owned.Keys
 	number    uint32      // at random: who told callers what is left
-	left      atomic.Bool // buckets were handed over, and do not decide any more
+	left      atomic.Bool // keys were handed over, and are not decided here any more
+	fence     fence
 	batches   batches.Memory
 }
 
@@ -62,7 +63,13 @@ func New(registry *algorithm.Registry, snapshot *dynamicconfig.Snapshot, options
 	}
 	a.batches.Take, a.batches.Undo = a.Take, a.undo
 	above := parent.NewClient(a.log, Now, func() { a.metrics.refused.Inc(1) })
-	a.keys = owned.NewKeys(above, func() { a.metrics.noRoom.Inc(1) })
+	a.keys = owned.NewKeys(above, func() { a.metrics.noRoom.Inc(1) }, func(lost bool) {
+		if lost {
+			a.metrics.lostKeys.Inc(1)
+		} else {
+			a.metrics.newKeys.Inc(1)
+		}
+	})
 	if err := a.Configure(snapshot); err != nil {
 		return nil, err
 	}

@@ -26,6 +26,7 @@ func (a *Aggregator) HandOver(ctx context.Context, c Cluster) error {
 	var rows []usage.Take
 	a.keys.Parent.Moved(c.Owns)
 	if c.Leaving {
+		a.left.Store(true) // what it granted from now on, the next owners would not hear of
 		claimant := claims.Claimant{Host: c.Host, Placement: c.Placement, Peers: c.Peers, Timeout: handOverWithin}
 		for _, part := range a.Handover(Now()) {
 			_, failed := claimant.Claim(ctx, part)

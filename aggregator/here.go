@@ -3,6 +3,7 @@
 package aggregator
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -21,7 +22,7 @@ var (
 
 // ReportHere implements usage.Here: it is Update for a report of this process.
 func (a *Aggregator) ReportHere(ctx context.Context, host string, r *usage.Report, g *usage.Grants) error {
-	if err := a.admit(ctx, host, "report"); err != nil {
+	if err := cmp.Or(a.admit(ctx, host, "report"), a.stays()); err != nil {
 		return err
 	}
 	err := a.Step(Now(), host, r, g)
@@ -33,7 +34,7 @@ func (a *Aggregator) ReportHere(ctx context.Context, host string, r *usage.Repor
 
 // ClaimHere implements claims.Here: it is Update for claims of this process.
 func (a *Aggregator) ClaimHere(ctx context.Context, host string, c *claims.Claims) (*claims.Leases, error) {
-	if err := a.admit(ctx, host, "claims"); err != nil {
+	if err := cmp.Or(a.admit(ctx, host, "claims"), a.stays()); err != nil {
 		return nil, err
 	}
 	return a.Claim(Now(), c), nil

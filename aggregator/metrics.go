@@ -7,10 +7,12 @@ import "github.com/uber-go/tally/v4"
 // metrics are held counters: looking one up costs more than a key's update.
 type metrics struct {
 	keys, hosts                                    tally.Gauge
+	newKeys, lostKeys                              tally.Counter
 	updates, updatedKeys, refused, noRoom, invalid tally.Counter
 	overlapping                                    tally.Counter
 	claims, claimsRefused, unmatched               tally.Counter
 	takes, undecided, repeated                     tally.Counter
+	handed, handedRefused, late                    tally.Counter
 }
 
 func newMetrics(scope tally.Scope) metrics {
@@ -18,6 +20,8 @@ func newMetrics(scope tally.Scope) metrics {
 	return metrics{
 		keys:          scope.Gauge("keys"),
 		hosts:         scope.Gauge("hosts"),
+		newKeys:       scope.Counter("keys_new"),
+		lostKeys:      scope.Counter("keys_lost"),
 		updates:       scope.Counter("updates"),
 		updatedKeys:   scope.Counter("updated_keys"),
 		refused:       scope.Counter("updates_refused"),
@@ -30,5 +34,8 @@ func newMetrics(scope tally.Scope) metrics {
 		takes:         scope.Counter("takes"),
 		undecided:     scope.Counter("takes_undecided"),
 		repeated:      scope.Counter("takes_repeated"),
+		handed:        scope.Counter("handovers"),
+		handedRefused: scope.Counter("handovers_refused"),
+		late:          scope.Counter("messages_after_leaving"),
 	}
 }

@@ -54,6 +54,10 @@ type Cluster struct {
 	// Host is this host's name, and Self its address in the Placement.
 	Host, Self string
 
+	// Member tells whether a host, by its name, is one of the cluster. Others may not hand
+	// keys over. Nil: everyone may. It is safe for concurrent use.
+	Member func(host string) bool
+
 	// Leaving: this host leaves, and owns no key any more.
 	Leaving bool
 }
@@ -153,6 +157,7 @@ var _ Owner = (*Aggregator)(nil)
 // RingMoved implements Lifecycle.
 func (a *Aggregator) RingMoved(c Cluster) {
 	a.Moved(Now())
+	a.fence.move(Now(), c.Member)
 	if c.Placement != nil {
 		a.keys.Parent.Moved(c.Owns)
 	}

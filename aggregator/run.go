@@ -35,11 +35,15 @@ func (a *Aggregator) Update(ctx context.Context, host string, payload *anypb.Any
 	if err := a.admit(ctx, host, "message"); err != nil {
 		return nil, err
 	}
-	switch rpc.MessageName(payload.GetTypeUrl()) {
-	case rpc.MessageName(claims.TypeURL):
-		return a.claims(host, payload)
-	case rpc.MessageName(usage.TakesTypeURL):
+	name := rpc.MessageName(payload.GetTypeUrl())
+	if name == rpc.MessageName(usage.TakesTypeURL) { // it may be one that was answered before
 		return a.StepTakes(Now(), host, payload)
+	}
+	if err := a.stays(); err != nil {
+		return nil, err
+	}
+	if name == rpc.MessageName(claims.TypeURL) {
+		return a.claims(host, payload)
 	}
 	s, ok := scratches.Get().(*scratch)
 	if !ok {

@@ -39,7 +39,13 @@ func (a *Aggregator) Take(now time.Duration, host string, takes *usage.Takes, ta
 	id := a.keys.Hosts.Acquire(host)
 	defer a.keys.Hosts.Add(id, -1)
 	for i := range takes.Rows {
-		taken.Rows = append(taken.Rows, a.take(now, id, &takes.Rows[i]))
+		t, took := &takes.Rows[i], usage.Took{}
+		if a.handed(now, host, t) {
+			took = a.take(now, id, t)
+		} else {
+			t.Tokens = 0
+		}
+		taken.Rows = append(taken.Rows, took)
 	}
 	a.metrics.takes.Inc(int64(len(takes.Rows)))
 }

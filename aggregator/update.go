@@ -161,7 +161,7 @@ func (u *update) row(likely *likely, i int, hash uint64) error {
 	k, row := likely.key, likely.row
 	if k == nil || k.Text() != u.usage.Keys[i] {
 		var err error
-		if k, err = u.find(hash, u.usage.Keys[i]); err != nil {
+		if k, err = u.find(hash, i); err != nil {
 			return err
 		}
 		row = none
@@ -290,9 +290,10 @@ func (u *update) joined() {
 	}
 }
 
-// find finds or makes the key called text; nil if there is no room. The error
+// find finds or makes the key of row i; nil if there is no room. The error
 // says that the algorithm is to blame.
-func (u *update) find(hash uint64, text string) (*owned.Key, error) {
+func (u *update) find(hash uint64, i int) (*owned.Key, error) {
+	text := u.usage.Keys[i]
 	sh := u.a.keys.Table.Shard(hash)
 	if k, later := u.a.keys.Find(u.now, sh, u.settings, u.algorithm, hash, text); k != nil || later {
 		return k, nil
@@ -312,6 +313,7 @@ func (u *update) find(hash uint64, text string) (*owned.Key, error) {
 	k := u.a.keys.Make(u.now, sh, u.settings, c, u.algorithm, hash, text)
 	if k != nil {
 		k.Count(1) // hosts that report hold max_keys themselves
+		u.a.keys.Began(u.usage.Weight[i] > 0)
 	}
 	return k, nil
 }

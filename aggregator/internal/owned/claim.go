@@ -53,6 +53,9 @@ func (ks *Keys) Claim(now time.Duration, s *rules.Settings, config *account.Conf
 		if k = ks.Make(now, sh, s, config, name, hash, claim.Key); k == nil {
 			return Refused("the decider has no room for another key: raise max_owned_keys"), nil
 		}
+		if !claim.Keep {
+			ks.Began(claim.Has > 0)
+		}
 	}
 	ks.Keep(now, sh, k, s, name)
 	l, ok := k.Account.(account.Leaser)

@@ -25,6 +25,11 @@ type Keys struct {
 	Accounts Accounts
 	NoRoom   func() // is called for each key or host that there is no room for
 
+	// Began is called for each key that is new here, unless its earlier owner hands it
+	// over. Lost says that somebody holds a grant or a lease of it, or knows that its
+	// bucket is not full: there was an earlier owner.
+	Began func(lost bool)
+
 	moved atomic.Int64 // when keys last moved between owners
 	count atomic.Int64
 }
@@ -36,8 +41,8 @@ type Shard = table.Shard[*Key]
 type Map = table.Map[*Key]
 
 // NewKeys returns no keys, with the accounts that there are.
-func NewKeys(above *parent.Client, noRoom func()) *Keys {
-	return &Keys{Table: table.New[*Key](), Hosts: hosts.New(), Parent: above, Accounts: builtin, NoRoom: noRoom}
+func NewKeys(above *parent.Client, noRoom func(), began func(lost bool)) *Keys {
+	return &Keys{Table: table.New[*Key](), Hosts: hosts.New(), Parent: above, Accounts: builtin, NoRoom: noRoom, Began: began}
 }
 
 // Len is how many keys there are.

@@ -23,7 +23,11 @@ func (ks *Keys) Taking(now time.Duration, sh *Shard, s *rules.Settings, hash uin
 	}
 	k, _ := ks.Find(now, sh, s, name, hash, t.Key)
 	if k == nil {
-		return ks.makeTaking(now, sh, s, rule, name, hash, t.Key)
+		k = ks.makeTaking(now, sh, s, rule, name, hash, t.Key)
+		if k != nil && !t.Handed {
+			ks.Began(t.By != 0 && t.Told+float64(rule.Limit)*t.Ago.Seconds() < rule.Burst)
+		}
+		return k
 	}
 	if !ks.Adopt(now, sh, k, s, name, hash) {
 		return nil

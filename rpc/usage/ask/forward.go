@@ -114,7 +114,8 @@ func (f *Forward) take(ctx context.Context, rows []usage.Take, took []usage.Took
 	now := clock()
 	var others sync.WaitGroup
 	for i := range rows {
-		rows[i].More, rows[i].Wants = 0, 0 // what is lent is the reporting host's
+		rows[i].More, rows[i].Wants = 0, 0       // what is lent is the reporting host's
+		rows[i].Handed, rows[i].Rates = false, 0 // programs own no keys
 		f.bound(&rows[i])
 		t.told.learn(now, &rows[i])
 		switch {

@@ -79,6 +79,15 @@ func TestAnEdgeTakesFromTheOwnerOfEachKey(t *testing.T) {
 	})
 }
 
+// Programs own no keys, and so hand none over, whatever they say.
+func TestAnEdgeHandsNothingOver(t *testing.T) {
+	edge, o, _, _, _ := edgeOf(10)
+	takeAt(t, edge, &usage.Takes{Rows: []usage.Take{{Key: "k", Told: 5, By: 9, Handed: true, Rates: 0.5}}})
+	if got := o.calls(); len(got) != 1 || len(got[0].Rows) != 1 || got[0].Rows[0].Handed || got[0].Rows[0].Rates != 0 {
+		t.Errorf("the owner got %+v", got)
+	}
+}
+
 func TestAnOwnerThatIsSilentCostsItsOwnKeysAtAnEdge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		edge, _, p, _, network := edgeOf(10)
