@@ -78,7 +78,7 @@ func TestADaemonWithTLSUnderAttack(t *testing.T) {
 	expired := authority.IssueAltered(t, "honest", func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) })
 	early := authority.IssueAltered(t, "honest", func(c *x509.Certificate) { c.NotBefore = time.Now().Add(30 * time.Minute) })
 	server := authority.IssueAltered(t, "honest", func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} })
-	forged := certtest.Of(honest).Issue(t, "honest")
+	forged := certtest.Of(t, honest).Issue(t, "honest")
 	forged.Certificate = append(forged.Certificate, honest.Certificate...)
 	var admitted atomic.Int64
 	// shows shakes hands, asks for an answer or sends again, and reads until the server

@@ -44,8 +44,13 @@ func New(t testing.TB) *Authority {
 
 // Of is an Authority that signs with c, one of Issue's, although c's own authority
 // does not let it.
-func Of(c tls.Certificate) *Authority {
-	return &Authority{cert: c.Leaf, key: c.PrivateKey.(*ecdsa.PrivateKey)}
+func Of(t testing.TB, c tls.Certificate) *Authority {
+	t.Helper()
+	key, ok := c.PrivateKey.(*ecdsa.PrivateKey)
+	if !ok {
+		t.Fatalf("a private key of type %T: use a certificate of Issue's", c.PrivateKey)
+	}
+	return &Authority{cert: c.Leaf, key: key}
 }
 
 // Pool is of those who trust a.
