@@ -5,6 +5,7 @@ package attack
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"io"
 	"net"
 	"os"
@@ -74,6 +75,11 @@ func TestADaemonWithTLSUnderAttack(t *testing.T) {
 		many = 100
 	}
 	first, stranger := hello(t), certtest.New(t).Issue(t, "stranger")
+	expired := authority.IssueAltered(t, "honest", func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) })
+	early := authority.IssueAltered(t, "honest", func(c *x509.Certificate) { c.NotBefore = time.Now().Add(30 * time.Minute) })
+	server := authority.IssueAltered(t, "honest", func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} })
+	forged := certtest.Of(t, honest).Issue(t, "honest")
+	forged.Certificate = append(forged.Certificate, honest.Certificate...)
 	var admitted atomic.Int64
 	// shows shakes hands, asks for an answer or sends again, and reads until the server
 	// ends the connection.
@@ -109,6 +115,10 @@ func TestADaemonWithTLSUnderAttack(t *testing.T) {
 		},
 		"a stranger's certificate":       shows(stranger, tls.VersionTLS13, ""),
 		"a stranger's with TLS 1.2":      shows(stranger, tls.VersionTLS12, ""),
+		"an expired one":                 shows(expired, tls.VersionTLS13, ""),
+		"one that is not valid yet":      shows(early, tls.VersionTLS13, ""),
+		"a server's":                     shows(server, tls.VersionTLS13, ""),
+		"one that a program signed":      shows(forged, tls.VersionTLS13, ""),
 		"no certificate":                 shows(tls.Certificate{}, tls.VersionTLS13, ""),
 		"a chain of 1 MiB":               shows(heavy(stranger, 1, 1<<20), tls.VersionTLS13, ""),
 		"a chain of 1 MiB after its own": shows(heavy(honest, 1, 1<<20), tls.VersionTLS13, ""),

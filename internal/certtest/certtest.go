@@ -42,6 +42,17 @@ func New(t testing.TB) *Authority {
 	return a
 }
 
+// Of is an Authority that signs with c, one of Issue's, although c's own authority
+// does not let it.
+func Of(t testing.TB, c tls.Certificate) *Authority {
+	t.Helper()
+	key, ok := c.PrivateKey.(*ecdsa.PrivateKey)
+	if !ok {
+		t.Fatalf("a private key of type %T: use a certificate of Issue's", c.PrivateKey)
+	}
+	return &Authority{cert: c.Leaf, key: key}
+}
+
 // Pool is of those who trust a.
 func (a *Authority) Pool() *x509.CertPool {
 	pool := x509.NewCertPool()
@@ -56,18 +67,25 @@ func (a *Authority) PEM() string { return encode("CERTIFICATE", a.cert.Raw) }
 // DNS name it is; empty: it has none.
 func (a *Authority) Issue(t testing.TB, name string, addresses ...net.IP) tls.Certificate {
 	t.Helper()
+	return a.IssueAltered(t, name, func(c *x509.Certificate) { c.IPAddresses = addresses })
+}
+
+// IssueAltered is Issue, with a certificate that alter changes before a signs it.
+func (a *Authority) IssueAltered(t testing.TB, name string, alter func(*x509.Certificate)) tls.Certificate {
+	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, IPAddresses: addresses,
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
 	if name != "" {
 		template.DNSNames = []string{name}
 	}
+	alter(template)
 	cert := a.sign(t, template, a.cert, &key.PublicKey)
 	return tls.Certificate{Certificate: [][]byte{cert.Raw}, PrivateKey: key, Leaf: cert}
 }

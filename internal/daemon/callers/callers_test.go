@@ -68,6 +68,31 @@ func TestAPolicySaysWhoMayDoWhat(t *testing.T) {
 	}
 }
 
+// TestAWrongTokenCostsNoMoreThanARightOne compares tokens of one length by what does not
+// depend on the machine's speed.
+func TestAWrongTokenCostsNoMoreThanARightOne(t *testing.T) {
+	long := strings.Repeat("x", 8<<10)
+	p, err := Parse([]byte(`callers: [{name: a, tokens: ["` + Hash("short") + `", "` + Hash(long) + `"], use: ["*"]}]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	allocations := func(token string, want error) float64 {
+		return testing.AllocsPerRun(100, func() {
+			if _, err := p.Who(Proof{Token: token}); !errors.Is(err, want) {
+				t.Errorf("%.5q: %v", token, err)
+			}
+		})
+	}
+	for _, right := range []string{"short", long} {
+		most := allocations(right, nil)
+		for _, wrong := range []string{right[:len(right)-1] + "y", "y" + right[1:]} {
+			if n := allocations(wrong, ErrToken); n > most {
+				t.Errorf("a wrong token of %d bytes takes %v allocations, a right one %v", len(wrong), n, most)
+			}
+		}
+	}
+}
+
 func TestWithoutAnyoneNobodyElseMayDoAnything(t *testing.T) {
 	p, err := Parse([]byte("callers: [{name: a, uids: [1], use: ['*']}]"))
 	if err != nil {
