@@ -251,7 +251,7 @@ func TestAHandOverKeepsTheSum(t *testing.T) {
 		before := took(t, old, now, usage.Take{Auto: true}).Left
 		held := took(t, old, now, usage.Take{Auto: true}).Left // asking changes nothing
 		heir.Moved(now)
-		rows := old.HandoverBuckets(now) // none of a full bucket of which nobody holds anything
+		rows := old.HandoverBuckets(now)                            // none of a full bucket of which nobody holds anything
 		if len(rows) > 0 && rapid.Bool().Draw(rt, "a host first") { // which holds a grant of the earlier owner
 			took(t, heir, now, usage.Take{Auto: true, More: 10})
 		}
