@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -48,14 +49,7 @@ func (o always) Owner(string) string { return string(o) }
 
 // among tells who is one of hosts.
 func among(hosts ...string) func(string) bool {
-	return func(name string) bool {
-		for _, h := range hosts {
-			if h == name {
-				return true
-			}
-		}
-		return false
-	}
+	return func(name string) bool { return slices.Contains(hosts, name) }
 }
 
 // Keys are handed over by members alone, and by those who were members lately.
