@@ -19,7 +19,7 @@
 //
 // How it flows:
 //
-//	file, memory, your own ─ Source ─▶ Snapshot ─▶ Live ─▶ Current, Subscribe
+//	file, memory, database ─ Source ─▶ Snapshot ─▶ Live ─▶ Current, Subscribe
 //	                                      ▲          └───▶ Property.Get
 //	Parse (YAML), Config (code) ──────────┘ checked, defaults filled in
 //

@@ -92,8 +92,11 @@ func (f *file) name() string {
 	return u.String()
 }
 
-// create makes an empty file, if there is none.
+// create makes an empty file, if there is none, and has its name on the disk.
 func (f *file) create() error {
+	if _, err := os.Stat(f.path); err == nil {
+		return nil
+	}
 	if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
 		return fmt.Errorf("the directory of the limits: %w", err)
 	}
@@ -101,7 +104,12 @@ func (f *file) create() error {
 	if err != nil {
 		return fmt.Errorf("the file of the limits: %w", err)
 	}
-	return empty.Close()
+	err = empty.Close()
+	if dir, failed := os.Open(filepath.Dir(f.path)); failed == nil {
+		_ = dir.Sync() // where the system can
+		_ = dir.Close()
+	}
+	return err
 }
 
 // stale reports whether another file, or none, is at the path now.
