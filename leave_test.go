@@ -71,7 +71,9 @@ limits:
 	allKnow(t, nodes)
 	const each = 1000
 	keys := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
-	take := func(n *headgate.Node, key string, tokens int) bool { return n.For(key).Decide(t.Context(), tokens, 0).OK }
+	take := func(n *headgate.Node, key string, tokens int) bool {
+		return n.For(key).Decide(t.Context(), tokens, 0).OK
+	}
 	for _, key := range keys {
 		if !take(nodes[0], key, each) { // which leaves first: so the last node hears of it by a hand-over alone
 			t.Fatalf("%s has fewer than %d tokens", key, each)

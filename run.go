@@ -189,6 +189,6 @@ func memberOf(hosts []ringpop.Host) func(name string) bool {
 
 // cluster is the hosts of ring as this node sees them.
 func (n *Node) cluster(ring *ringpop.Ring, leaving bool) aggregator.Cluster {
-	return aggregator.Cluster{Placement: ring, Peers: n.transport, Host: n.address, Self: n.address, Leaving: leaving,
-		Member: memberOf(ring.Hosts())}
+	member := memberOf(ring.Hosts())
+	return aggregator.Cluster{Placement: ring, Peers: n.transport, Host: n.address, Self: n.address, Leaving: leaving, Member: member}
 }

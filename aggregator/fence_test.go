@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -48,14 +49,7 @@ func (o always) Owner(string) string { return string(o) }
 
 // among tells who is one of hosts.
 func among(hosts ...string) func(string) bool {
-	return func(name string) bool {
-		for _, h := range hosts {
-			if h == name {
-				return true
-			}
-		}
-		return false
-	}
+	return func(name string) bool { return slices.Contains(hosts, name) }
 }
 
 // Keys are handed over by members alone, and by those who were members lately.
@@ -251,7 +245,7 @@ func TestAHandOverKeepsTheSum(t *testing.T) {
 		before := took(t, old, now, usage.Take{Auto: true}).Left
 		held := took(t, old, now, usage.Take{Auto: true}).Left // asking changes nothing
 		heir.Moved(now)
-		rows := old.HandoverBuckets(now) // none of a full bucket of which nobody holds anything
+		rows := old.HandoverBuckets(now)                            // none of a full bucket of which nobody holds anything
 		if len(rows) > 0 && rapid.Bool().Draw(rt, "a host first") { // which holds a grant of the earlier owner
 			took(t, heir, now, usage.Take{Auto: true, More: 10})
 		}

@@ -52,7 +52,8 @@ type ServerOptions struct {
 	Identify Identify
 }
 
-// Identify returns the name of the host that calls; its message names claimed.
+// Identify returns the name of the host that calls; its message names claimed. An owner
+// hands keys over only under a name that is its address or identity as a member.
 type Identify func(ctx context.Context, claimed string) (host string, err error)
 
 // Server answers Update calls on a listener. Use NewServer.
