@@ -197,7 +197,7 @@ func (p *Policy) Who(proof Proof) (*Caller, error) {
 		return nil, nil
 	}
 	if proof.Token != "" {
-		// Who guesses learns nothing from the time of a lookup by the token's hash.
+		// The time of a lookup by the token's hash tells a guesser nothing.
 		if c := p.tokens[sha256.Sum256([]byte(proof.Token))]; c != nil {
 			return c, nil
 		}
