@@ -98,7 +98,7 @@ func newLoad(t *testing.T, edges, keys []string, perSecond int) *load {
 }
 
 func (l *load) call(quota quotaservicepb.QuotaServiceClient, key string) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	answer, err := quota.Allow(ctx, &quotaservicepb.AllowRequest{Namespace: key[:1], BucketName: key[2:], TokensRequested: 1, MaxWaitTimeOverride: true})
 	l.mu.Lock()
@@ -129,8 +129,8 @@ func (l *load) taken(key string) int {
 	return l.admitted[key]
 }
 
-// died is what one death did.
-type died struct {
+// death is what the end of one daemon did.
+type death struct {
 	killed bool
 	took   time.Duration // until another daemon decided
 	over   float64       // tokens more than the limit, of the worse key
@@ -148,13 +148,13 @@ func TestOwnersDie(t *testing.T) {
 				t.Parallel()
 			}
 			c := newMemberCluster(t, size, true, chaosRules, "--lame-duck", "1s", "--drain", "5s")
-			var all []died
+			var all []death
 			for i := range *kills {
 				all = append(all, c.die(t, i%size, true), c.die(t, (i+1)%size, false))
 			}
 			for _, killed := range []bool{true, false} {
-				of := slices.DeleteFunc(slices.Clone(all), func(d died) bool { return d.killed != killed })
-				slices.SortFunc(of, func(a, b died) int { return cmp.Compare(a.took, b.took) })
+				of := slices.DeleteFunc(slices.Clone(all), func(d death) bool { return d.killed != killed })
+				slices.SortFunc(of, func(a, b death) int { return cmp.Compare(a.took, b.took) })
 				over, failed := of[0].over, 0
 				for _, d := range of {
 					over, failed = max(over, d.over), failed+d.failed
@@ -168,7 +168,7 @@ func TestOwnersDie(t *testing.T) {
 
 // die has a daemon fail under load: it is killed, or ends in order. It returns when all
 // is as before.
-func (c *memberCluster) die(t *testing.T, victim int, killed bool) died {
+func (c *memberCluster) die(t *testing.T, victim int, killed bool) death {
 	t.Helper()
 	v := c.nodes[victim]
 	var edges []string
@@ -203,35 +203,38 @@ func (c *memberCluster) die(t *testing.T, victim int, killed bool) died {
 	for _, d := range others {
 		eventually(t, "another decides", func() bool { return decided(t.Context(), d, probed) })
 	}
-	is := died{killed: killed, took: time.Since(began)}
+	d := death{killed: killed, took: time.Since(began)}
 	drive(nil, nil, 1, 3*time.Second) // while the load runs
 	for i, key := range limited {
 		after := l.taken(key)
 		over := float64(after-before[i]) - chaosLimit*time.Since(began).Seconds()
 		// A change of owner gives one burst at most, never a second one.
-		if is.over = max(is.over, over); over > chaosBurst {
+		if d.over = max(d.over, over); over > chaosBurst {
 			t.Errorf("kill -9: %v: %s: %.0f tokens more than the limit, the burst is %d", killed, key, over, chaosBurst)
 		}
 	}
 	l.close()
-	is.failed = len(l.failed)
+	d.failed = len(l.failed)
 	mayFail := time.Duration(0) // until when calls may fail
-	if killed {
+	switch {
+	case killed && *strict:
 		mayFail = 2 * time.Second
+	case killed: // a busy machine notices later
+		mayFail = 15 * time.Second
 	}
 	for _, f := range l.failed {
 		if f.at.Sub(began) > mayFail {
 			t.Errorf("kill -9: %v: a call for %s failed after %v: %v", killed, f.key, f.at.Sub(began), f.err)
 		}
 	}
-	if *strict && is.took > 2*time.Second {
-		t.Errorf("kill -9: %v: another decides after %v, want 2 s", killed, is.took)
+	if *strict && d.took > 2*time.Second {
+		t.Errorf("kill -9: %v: another decides after %v, want 2 s", killed, d.took)
 	}
 	v.start()
 	for i := range c.nodes {
 		eventually(t, "it is back", func() bool { return c.up(i) == len(c.nodes) })
 	}
-	return is
+	return d
 }
 
 // TestARollingRestart restarts all daemons, one after the other, under load, a second
