@@ -194,7 +194,8 @@ func (c *memberCluster) die(t *testing.T, victim int, killed bool) death {
 	for _, d := range others {
 		eventually(t, "the owner answers", func() bool { return decided(t.Context(), d, probed) })
 	}
-	before, began := []int{l.taken(limited[0]), l.taken(limited[1])}, time.Now()
+	began := time.Now()
+	before := []int{l.taken(limited[0]), l.taken(limited[1])}
 	if killed {
 		v.kill()
 	} else {
@@ -253,11 +254,10 @@ func TestARollingRestart(t *testing.T) {
 		keys = append(keys, c.owned(t, "k:", n.cluster), c.owned(t, "x:", n.cluster))
 	}
 	l := newLoad(t, edges, keys, 2*chaosLimit)
-	before := make(map[string]int)
 	for _, key := range keys {
 		eventually(t, "the burst is spent", func() bool { return l.taken(key) > 3*chaosBurst })
 	}
-	began := time.Now()
+	before, began := make(map[string]int), time.Now()
 	for _, key := range keys {
 		before[key] = l.taken(key)
 	}
@@ -269,10 +269,14 @@ func TestARollingRestart(t *testing.T) {
 		}
 		drive(nil, nil, 1, time.Second) // as those who restart hosts one by one do
 	}
+	after := make(map[string]int)
+	for _, key := range keys {
+		after[key] = l.taken(key)
+	}
 	elapsed := time.Since(began)
 	used := make(map[string]float64) // part of the limit, by group of keys
 	for _, key := range keys {
-		n, allowed := l.taken(key)-before[key], chaosLimit*elapsed.Seconds()
+		n, allowed := after[key]-before[key], chaosLimit*elapsed.Seconds()
 		used[key[:1]] += float64(n) / allowed / float64(len(c.nodes))
 		if float64(n) > 1.05*allowed+chaosBurst {
 			t.Errorf("%s: %d admitted in %v, where the limit admits %.0f", key, n, elapsed, allowed)
