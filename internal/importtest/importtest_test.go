@@ -7,9 +7,12 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/headgate/headgate/internal/testrun"
 )
 
 func TestThisTree(t *testing.T) {
+	testrun.NotUnderRace(t, "files are read by one goroutine")
 	problems, err := Check(os.DirFS("../.."))
 	if err != nil {
 		t.Fatal(err)

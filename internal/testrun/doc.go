@@ -9,6 +9,15 @@ import (
 	"testing"
 )
 
+// NotUnderRace skips a test that takes long under the race detector, which has nothing to
+// find there: why says so.
+func NotUnderRace(t testing.TB, why string) {
+	t.Helper()
+	if race {
+		t.Skip("not under the race detector: " + why)
+	}
+}
+
 // LongEnv is the variable that, when not empty, asks for the long form of the tests.
 const LongEnv = "HEADGATE_LONG"
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/headgate/headgate/internal/sim/measure"
 	"github.com/headgate/headgate/internal/sim/scenario"
+	"github.com/headgate/headgate/internal/testrun"
 )
 
 // ran is the first row of a run.
@@ -39,6 +40,7 @@ func TestExactIsTheOracle(t *testing.T) {
 // Where the limit is low, auto is as exact is; where it is high, it is no worse
 // than elastic, and asks for at most a few of the events that elastic rejects.
 func TestAutoIsTheBetterOfTwo(t *testing.T) {
+	testrun.NotUnderRace(t, "a run of the simulator is one goroutine")
 	if row := ran(t, "low-limit", "auto", 1); row.FalseRejectPct > 0.1 || row.OverPct > 0.1 || row.ReportsPerHostS+row.AsksPerHostS > 1 {
 		t.Errorf("low-limit: %+v", row)
 	}
@@ -108,6 +110,7 @@ func TestBucketsMoveInTheSimulator(t *testing.T) {
 }
 
 func TestAskingIsTheSameAgain(t *testing.T) {
+	testrun.NotUnderRace(t, "a run of the simulator is one goroutine")
 	for _, algorithm := range []string{"exact", "auto"} {
 		var first []byte
 		for range 2 {

@@ -71,6 +71,7 @@ func everything(t *testing.T, r *measure.Result) string {
 }
 
 func TestSameSeedSameBytes(t *testing.T) {
+	testrun.NotUnderRace(t, "a run of the simulator is one goroutine")
 	names := []string{"recorded", "low-limit", "bad-network", "rolling-restart", "ring-join", "paused-host", "cron"}
 	if testing.Short() {
 		names = names[:3]

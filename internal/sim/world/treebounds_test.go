@@ -13,6 +13,7 @@ import (
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/internal/sim/measure"
 	"github.com/headgate/headgate/internal/sim/scenario"
+	"github.com/headgate/headgate/internal/testrun"
 )
 
 // inTrees are the algorithms that trees are measured with. Without a decider
@@ -115,6 +116,7 @@ func TestTreesKeepTheirBounds(t *testing.T) {
 
 // Owners that restart one after the other hand over what they know, or learn it.
 func TestARollingRestartOfOwnersIsHardlySeen(t *testing.T) {
+	testrun.NotUnderRace(t, "a run of the simulator is one goroutine")
 	for name, least := range map[string]float64{
 		// A host that restarts too leaves its lease behind until it is back,
 		// which is 3 s of 10 for a twelfth of the limit.
@@ -184,6 +186,7 @@ events:
 // that it was away. It learns from their reports, and lends less than a burst
 // twice meanwhile.
 func TestAnOwnerThatIsBackAtOnceLendsLittleTwice(t *testing.T) {
+	testrun.NotUnderRace(t, "a run of the simulator is one goroutine")
 	const limit, crashes = 1000, 3
 	for _, away := range []string{"100ms", "1s", "4s"} {
 		text := strings.ReplaceAll(`
