@@ -34,6 +34,10 @@ func TestEveryAlgorithmThroughEveryWayIn(t *testing.T) {
 	}
 	table.WriteString(" Doorman |\n|---|" + strings.Repeat("---|", len(doors)+1) + "\n")
 	for i := range algorithms {
+		if testing.Short() && i%3 != 0 { // a third of all algorithms, by every way in
+			s.partial = true
+			continue
+		}
 		a := &algorithms[i]
 		fmt.Fprintf(&table, "| `%s` |", a.name)
 		for _, way := range doors {
