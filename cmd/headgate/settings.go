@@ -40,7 +40,10 @@ var notSettings = map[string]bool{"config": true, "print-config": true, "check":
 // fieldOf is a flag's name in the file, and variableOf in the environment.
 func fieldOf(flag string) string { return strings.ReplaceAll(flag, "-", "_") }
 
-func variableOf(flag string) string { return "HEADGATE_" + strings.ToUpper(fieldOf(flag)) }
+// variablePrefix is what the variables of all settings begin with.
+const variablePrefix = "HEADGATE_"
+
+func variableOf(flag string) string { return variablePrefix + strings.ToUpper(fieldOf(flag)) }
 
 // each calls f for each setting, by its name.
 func (s *settings) each(f func(flag *pflag.Flag)) {
@@ -226,10 +229,11 @@ func (s *settings) suspects(environment []string) (warnings []string) {
 	s.each(func(flag *pflag.Flag) { names = append(names, variableOf(flag.Name)) })
 	for _, entry := range environment {
 		name, _, _ := strings.Cut(entry, "=")
-		if !strings.HasPrefix(name, "HEADGATE_") || slices.Contains(names, name) {
+		if !strings.HasPrefix(name, variablePrefix) || slices.Contains(names, name) {
 			continue
 		}
-		if near := spelling.Nearest(name, names); near != "" {
+		// A name that begins with another letter is likely another program's.
+		if near := spelling.Nearest(name, names); near != "" && near[:len(variablePrefix)+1] == name[:min(len(variablePrefix)+1, len(name))] {
 			warnings = append(warnings, fmt.Sprintf("%s is no setting: did you mean %s?", name, near))
 		}
 	}

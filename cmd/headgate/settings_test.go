@@ -157,6 +157,7 @@ func TestVariablesThatLookLikeSettings(t *testing.T) {
 	got := s.suspects([]string{
 		"HEADGATE_EDGEE=x", "HEADGATE_EDGE=x", "HEADGATE_REDIS_PASSWORD=x", "HEADGATE_KEY_SALTS=x", "EDGEE=x",
 		"HEADGATE_PORT=tcp://10.0.0.1:7934", "HEADGATE_SERVICE_HOST=10.0.0.1", // Kubernetes' own
+		"HEADGATE_LONG=1", "HEADGATE_=", // of another program
 	})
 	want := []string{"HEADGATE_EDGEE is no setting: did you mean HEADGATE_EDGE?", "HEADGATE_KEY_SALTS is no setting: did you mean HEADGATE_KEY_SALT?"}
 	if !slices.Equal(got, want) {
