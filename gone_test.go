@@ -50,7 +50,10 @@ func silence(t *testing.T) (address string, open *atomic.Int64) {
 // answers nothing at all, take their connections and goroutines along when they leave
 // the list.
 func TestMembersThatGoTakeTheirConnectionsAlong(t *testing.T) {
-	const members, asked = 2000, 500
+	members, asked := 2000, int64(500)
+	if testing.Short() {
+		members, asked = 400, 100
+	}
 	quiet, open := silence(t)
 	refusing, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
