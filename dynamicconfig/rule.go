@@ -70,7 +70,9 @@ type Rule struct {
 	// how many exact or auto keys an owner makes because they are asked for; > 0.
 	MaxKeys int
 
-	// Shared: all matching keys share one bucket, whose key is the pattern.
+	// Shared: all matching keys share one bucket, whose key is the pattern. That key means
+	// the bucket even where the pattern does not match itself; only a rule with just this
+	// Key comes before it.
 	Shared bool
 
 	// Private: keys hold personal data. Logs and status show a hash in place of

@@ -33,7 +33,8 @@
 //
 // A name finds the same bucket as in quotaservice. The global default bucket is for
 // namespaces that are not in the config: an unknown name in a known namespace has no
-// bucket.
+// bucket. One name is an exception: the pattern of a default bucket, as \[: and a * for the
+// namespace [, always means that bucket, as Rule.Shared says.
 //
 //	named bucket                  a rule for this key alone
 //	dynamic_bucket_template       namespace:*, with max_keys

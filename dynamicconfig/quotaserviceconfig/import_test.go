@@ -188,7 +188,15 @@ func TestNamesFindTheSameBucket(t *testing.T) {
 				}
 			}
 			want, shared := found(c, n, b)
-			r, ok := s.Match(bucketkey.Of(n, b))
+			key := bucketkey.Of(n, b)
+			if ns, own := c.namespaces[n]; !own || ns.named[b] == 0 {
+				for other, ns := range c.namespaces { // a name that is the pattern of the others of a namespace
+					if ns.template == 0 && key == literal(bucketkey.Namespace(other))+"*" && (ns.fallback > 0 || c.global > 0) {
+						want, shared = ns.fallback, true
+					}
+				}
+			}
+			r, ok := s.Match(key)
 			ok = ok && !r.InFlight // slots, of which there are none, are no bucket
 			if ok != (want > 0) || ok && (int64(r.Limit) != want || r.Shared != shared) {
 				t.Fatalf("%q:%q has fill rate %d there, and here the rule %+v of\n%s", n, b, want, r, c.yaml())
