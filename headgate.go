@@ -24,6 +24,7 @@ import (
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/claims"
 	"github.com/headgate/headgate/rpc/meshusage"
+	"github.com/headgate/headgate/rpc/questions"
 	"github.com/headgate/headgate/rpc/usage"
 	"github.com/headgate/headgate/rpc/usage/ask"
 	"github.com/headgate/headgate/shadow"
@@ -153,6 +154,7 @@ func (n *Node) assemble(snapshot *dynamicconfig.Snapshot) (err error) {
 		local.Register(usage.TakesTypeURL, n.aggregator),
 		local.Register(meshusage.TypeURL, n.mesh),
 		local.Register(ask.WithdrawalsTypeURL, ask.Withdrawn{Edge: n.takes}),
+		local.Register(questions.TypeURL, n.answer()),
 	}
 	n.owners = aggregator.Owners{All: []aggregator.Owner{n.aggregator}, Log: n.log}
 	for _, name := range slices.Sorted(maps.Keys(n.payloads)) {

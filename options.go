@@ -21,6 +21,7 @@ import (
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/ringpop/health"
 	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/questions"
 	"github.com/headgate/headgate/rpc/rpcyarpc"
 	"github.com/headgate/headgate/rpc/usage"
 )
@@ -37,6 +38,7 @@ type options struct {
 	registry  *algorithm.Registry
 	payloads  map[string]Payload // by algorithm
 	remotes   map[string]stage.Remote
+	answers   questions.Answers
 	limiter   []limiter.Option
 	name      string          // this cluster's name at parent
 	parent    parent.Claiming // nil without a cluster above

@@ -54,6 +54,9 @@ func (r *Rule) yieldAlgorithm(yield func(string, any) bool) bool {
 	return yield("algorithm", r.Algorithm)
 }
 
+// Amount is r's limit as a config file writes it, such as "100/s" or "20 in-flight".
+func (r *Rule) Amount() string { return r.amount(r.Limit) }
+
 // amount writes a limit in the unit of r.
 func (r *Rule) amount(l rate.Limit) string {
 	if r.InFlight {

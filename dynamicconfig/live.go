@@ -118,6 +118,9 @@ func (l *Live) LastError() error {
 	return l.lastErr
 }
 
+// Check returns why Set would refuse s because of WithCheck; nil if it would not.
+func (l *Live) Check(s *Snapshot) error { return l.check(s) }
+
 // Set makes s current and tells the subscribers, or refuses it whole: when
 // it is nil, when WithCheck's check refuses it, or when a typed property
 // finds a value of another type. A snapshot of the Version that is current

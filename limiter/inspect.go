@@ -66,6 +66,13 @@ type AskStatus struct {
 // the key for two intervals, or ever.
 func (g *Group) Inspect(key string) (Status, bool) { return g.Manual().Inspect(stage.Now(), key) }
 
+// Keys returns the keys that are in use here, in no order: those that Inspect knows. It
+// takes time in proportion to their number.
+func (g *Group) Keys() []string { return g.keys.Names() }
+
+// Count returns how many keys the rule of key has on this host.
+func (g *Group) Count(key string) int64 { return g.keys.Counted(key) }
+
 // Elsewhere reports whether a decision about key may wait for another host, or for Redis.
 func (g *Group) Elsewhere(key string) bool { return g.keys.For(key).Current(stage.Now()).Elsewhere() }
 

@@ -43,8 +43,8 @@ func decide(ctx context.Context, k *keys.Key, now stage.Instant, n int64, longes
 	if v.Reason > stage.Soft && st.Terms().LetsPass(v.Reason) {
 		v.Reason, v.Wait, v.RetryAfter = stage.Soft, 0, 0
 	}
-	// The metrics, and the listeners.
-	if v.Reason != stage.Granted || v.Wait > 0 || k.Listened() {
+	// The metrics, the listeners and the trace.
+	if v.Reason != stage.Granted || v.Wait > 0 || k.Watched() {
 		k.Count(now, st, n, v, from != nil)
 	}
 	return v, receipt, from

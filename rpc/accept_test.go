@@ -19,6 +19,7 @@ import (
 	"github.com/headgate/headgate/rpc/claims"
 	"github.com/headgate/headgate/rpc/headgatepb"
 	"github.com/headgate/headgate/rpc/meshusage"
+	"github.com/headgate/headgate/rpc/questions"
 	"github.com/headgate/headgate/rpc/usage"
 	"github.com/headgate/headgate/rpc/usage/ask"
 )
@@ -78,6 +79,10 @@ var plain = map[string]func() (part, whole proto.Message, decode func(*anypb.Any
 	"Gossip": func() (proto.Message, proto.Message, func(*anypb.Any) error) {
 		m := &headgatepb.Gossip{From: 1, Keys: []byte("k"), KeyLengths: []uint32{1}}
 		return m, m, func(p *anypb.Any) error { return meshusage.Decode(p, new(meshusage.Report)) }
+	},
+	"Question": func() (proto.Message, proto.Message, func(*anypb.Any) error) {
+		m := &headgatepb.Question{Kind: "k"}
+		return m, m, questions.Check
 	},
 }
 
@@ -250,7 +255,7 @@ var unbounded = map[string]bool{
 	"Grants.unanswered": true, "Claims.rows": true, "Leases.rows": true, "Claim.keep": true, "Claim.release": true, "Claim.headroom": true,
 	"Band.priority": true, "Lease.learning": true, "Lease.unknown": true, "Takes.caller": true, "Takes.batch": true, "Takes.settled": true,
 	"Takes.told_by": true, "Takes.auto": true, "Withdrawals.caller": true, "Gossip.from": true, "Gossip.version": true, "Gossip.after": true,
-	"Gossip.ages": true, "Heard.by": true,
+	"Gossip.ages": true, "Heard.by": true, "Answer.json": true,
 }
 
 func TestEveryFieldIsInTheTable(t *testing.T) {

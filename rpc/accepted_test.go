@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/questions"
 )
 
 // bounds are what is accepted of one field.
@@ -92,4 +93,7 @@ var accepted = []bounds{
 	{"Gossip", "key_lengths each", inBytes, 1, rpc.MaxKeyLength},
 	{"Gossip", "used", "tokens", 0, rpc.MaxTokens},
 	{"Gossip", "left", "tokens", -float32s, float32s},
+
+	{"Question", "kind", inBytes, 1, questions.MaxKind},
+	{"Question", "about", inBytes, 0, questions.MaxAbout},
 }

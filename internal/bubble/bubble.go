@@ -73,6 +73,14 @@ func (w *Wire) Calls(typeURL string) int {
 	return w.calls[typeURL]
 }
 
+// Cut has the host at address hear of nobody from now on.
+func (w *Wire) Cut(address string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+
+	delete(w.deciders, address)
+}
+
 // at is the Decider at address; nil if there is none.
 func (w *Wire) at(address, typeURL string) rpc.Decider {
 	w.mu.Lock()

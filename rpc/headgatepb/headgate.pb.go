@@ -1254,6 +1254,108 @@ func (x *Heard) GetBy() uint64 {
 	return 0
 }
 
+// Question is what one host asks another on behalf of an operator. It changes no limit.
+type Question struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What is asked: the name of a kind of questions, of 1 to 64 bytes.
+	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	// What it is about, such as a key; at most 1024 bytes.
+	About         []byte `protobuf:"bytes,2,opt,name=about,proto3" json:"about,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Question) Reset() {
+	*x = Question{}
+	mi := &file_rpc_headgatepb_headgate_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Question) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Question) ProtoMessage() {}
+
+func (x *Question) ProtoReflect() protoreflect.Message {
+	mi := &file_rpc_headgatepb_headgate_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Question.ProtoReflect.Descriptor instead.
+func (*Question) Descriptor() ([]byte, []int) {
+	return file_rpc_headgatepb_headgate_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Question) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Question) GetAbout() []byte {
+	if x != nil {
+		return x.About
+	}
+	return nil
+}
+
+// Answer answers a Question.
+type Answer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// JSON, whose fields depend on the kind, and may be more in a later release. At most
+	// 4 MiB.
+	Json          []byte `protobuf:"bytes,1,opt,name=json,proto3" json:"json,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Answer) Reset() {
+	*x = Answer{}
+	mi := &file_rpc_headgatepb_headgate_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Answer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Answer) ProtoMessage() {}
+
+func (x *Answer) ProtoReflect() protoreflect.Message {
+	mi := &file_rpc_headgatepb_headgate_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Answer.ProtoReflect.Descriptor instead.
+func (*Answer) Descriptor() ([]byte, []int) {
+	return file_rpc_headgatepb_headgate_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *Answer) GetJson() []byte {
+	if x != nil {
+		return x.Json
+	}
+	return nil
+}
+
 var File_rpc_headgatepb_headgate_proto protoreflect.FileDescriptor
 
 const file_rpc_headgatepb_headgate_proto_rawDesc = "" +
@@ -1355,7 +1457,12 @@ const file_rpc_headgatepb_headgate_proto_rawDesc = "" +
 	"\x04used\x18\a \x03(\x04R\x04used\x12\x12\n" +
 	"\x04left\x18\b \x03(\x02R\x04left\"\x17\n" +
 	"\x05Heard\x12\x0e\n" +
-	"\x02by\x18\x01 \x01(\x06R\x02byB-Z+github.com/headgate/headgate/rpc/headgatepbb\x06proto3"
+	"\x02by\x18\x01 \x01(\x06R\x02by\"4\n" +
+	"\bQuestion\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x14\n" +
+	"\x05about\x18\x02 \x01(\fR\x05about\"\x1c\n" +
+	"\x06Answer\x12\x12\n" +
+	"\x04json\x18\x01 \x01(\fR\x04jsonB-Z+github.com/headgate/headgate/rpc/headgatepbb\x06proto3"
 
 var (
 	file_rpc_headgatepb_headgate_proto_rawDescOnce sync.Once
@@ -1369,7 +1476,7 @@ func file_rpc_headgatepb_headgate_proto_rawDescGZIP() []byte {
 	return file_rpc_headgatepb_headgate_proto_rawDescData
 }
 
-var file_rpc_headgatepb_headgate_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_rpc_headgatepb_headgate_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_rpc_headgatepb_headgate_proto_goTypes = []any{
 	(*UpdateRequest)(nil),  // 0: headgate.v1.UpdateRequest
 	(*UpdateResponse)(nil), // 1: headgate.v1.UpdateResponse
@@ -1385,11 +1492,13 @@ var file_rpc_headgatepb_headgate_proto_goTypes = []any{
 	(*Withdrawals)(nil),    // 11: headgate.v1.Withdrawals
 	(*Gossip)(nil),         // 12: headgate.v1.Gossip
 	(*Heard)(nil),          // 13: headgate.v1.Heard
-	(*anypb.Any)(nil),      // 14: google.protobuf.Any
+	(*Question)(nil),       // 14: headgate.v1.Question
+	(*Answer)(nil),         // 15: headgate.v1.Answer
+	(*anypb.Any)(nil),      // 16: google.protobuf.Any
 }
 var file_rpc_headgatepb_headgate_proto_depIdxs = []int32{
-	14, // 0: headgate.v1.UpdateRequest.payload:type_name -> google.protobuf.Any
-	14, // 1: headgate.v1.UpdateResponse.payload:type_name -> google.protobuf.Any
+	16, // 0: headgate.v1.UpdateRequest.payload:type_name -> google.protobuf.Any
+	16, // 1: headgate.v1.UpdateResponse.payload:type_name -> google.protobuf.Any
 	5,  // 2: headgate.v1.Claims.rows:type_name -> headgate.v1.Claim
 	6,  // 3: headgate.v1.Claim.bands:type_name -> headgate.v1.Band
 	8,  // 4: headgate.v1.Leases.rows:type_name -> headgate.v1.Lease
@@ -1411,7 +1520,7 @@ func file_rpc_headgatepb_headgate_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_rpc_headgatepb_headgate_proto_rawDesc), len(file_rpc_headgatepb_headgate_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   14,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

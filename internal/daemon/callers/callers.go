@@ -16,6 +16,10 @@
 //	    use: ["login:*", "llm:*"]         # take tokens, and look
 //	    hold: ["llm:*"]                   # reserve tokens, and settle
 //	    charge: ["llm:*"]                 # take what is used already
+//	  - name: ada
+//	    tokens: ["sha256:…"]
+//	    see: ["*"]                        # what keys and their rules do, for operators
+//	    change: ["llm:*"]                 # rules that are for such keys only, for operators
 //	anyone:                               # who shows none of these; without it, nobody else may do anything
 //	  use: ["public:*"]
 //
@@ -29,6 +33,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -50,6 +55,7 @@ type Policy struct {
 type Caller struct {
 	name              string // empty: anyone
 	use, hold, charge []dynamicconfig.Glob
+	see, change       []dynamicconfig.Glob
 }
 
 // Proof is what a program has shown.
@@ -85,6 +91,8 @@ type rights struct {
 	Use    []string `yaml:"use"`
 	Hold   []string `yaml:"hold"`
 	Charge []string `yaml:"charge"`
+	See    []string `yaml:"see"`
+	Change []string `yaml:"change"`
 }
 
 // Parse reads a policy.
@@ -161,7 +169,7 @@ func (r *rights) caller(name string) (c *Caller, err error) {
 	for _, of := range []struct {
 		patterns []string
 		globs    *[]dynamicconfig.Glob
-	}{{r.Use, &c.use}, {r.Hold, &c.hold}, {r.Charge, &c.charge}} {
+	}{{r.Use, &c.use}, {r.Hold, &c.hold}, {r.Charge, &c.charge}, {r.See, &c.see}, {r.Change, &c.change}} {
 		for _, pattern := range of.patterns {
 			g, err := dynamicconfig.CompileGlob(pattern)
 			if err != nil {
@@ -245,11 +253,45 @@ func (c *Caller) May(kind edge.Kind, key string) error {
 			return nil
 		}
 	}
+	return c.forbidden(verb, "this key", "for it")
+}
+
+// MaySee reports whether c may know what key does.
+func (c *Caller) MaySee(key string) bool {
+	return c == nil || slices.ContainsFunc(c.see, func(g dynamicconfig.Glob) bool { return g.Match(key) })
+}
+
+// Operates returns why c may see no key at all.
+func (c *Caller) Operates() error {
+	if c == nil || len(c.see) > 0 {
+		return nil
+	}
+	return c.forbidden("see", "anything", "at all")
+}
+
+// MayChange returns why c may not change the rule whose key is pattern: c needs a right
+// that has all keys which the pattern may match.
+func (c *Caller) MayChange(pattern string) error {
+	if c == nil {
+		return nil
+	}
+	wanted, err := dynamicconfig.CompileGlob(pattern)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(c.change, func(g dynamicconfig.Glob) bool { return g.Covers(wanted) }) {
+		return nil
+	}
+	return c.forbidden("change", fmt.Sprintf("the rule %q", pattern), "that has all of its keys")
+}
+
+// forbidden says what c may not do, because of its rights called verb.
+func (c *Caller) forbidden(verb, what, lacks string) error {
 	name := "who shows no certificate or token"
 	if c.name != "" {
 		name = fmt.Sprintf("caller %q", c.name)
 	}
-	return fmt.Errorf("%w: %s may not %s this key: its %q in the policy has no pattern for it", ErrForbidden, name, verb, verb)
+	return fmt.Errorf("%w: %s may not %s %s: its %q in the policy has no pattern %s", ErrForbidden, name, verb, what, verb, lacks)
 }
 
 type contextKey struct{}

@@ -5,6 +5,7 @@ package keys
 import (
 	"math"
 	"slices"
+	"sync/atomic"
 
 	"github.com/headgate/headgate/limiter/internal/remote"
 	"github.com/headgate/headgate/limiter/internal/report"
@@ -19,7 +20,13 @@ type builder struct {
 	metrics  *usage.Metrics
 	reporter *report.Reporter
 	hub      *remote.Hub
-	redirect func(*remote.Auto) // to call when one begins or ends to ask
+	redirect func(*remote.Auto)     // to call when one begins or ends to ask
+	traces   atomic.Pointer[traces] // nil: no key is traced
+}
+
+// watched reports whether somebody is told of each decision about a key.
+func (b *builder) watched(key string) bool {
+	return b.Listener != nil || b.traces.Load().traced(key)
 }
 
 // forwarding is st, the state of a key of a shared rule, with another common Key.
@@ -59,7 +66,7 @@ func (b *builder) build(now stage.Instant, k *Key, old *State, set *settings, ru
 	}
 	next.remains = old.remainder(now, left, next)
 	next.touched.Store(true)
-	next.setPlain(b.Listener != nil)
+	next.setPlain(b.watched(k.name))
 	k.state.Store(next)
 	if m := old.migration; m != nil && m != next.migration {
 		old.countDivergence()

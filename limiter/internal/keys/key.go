@@ -27,7 +27,7 @@ func (k *Key) Serve(s stage.Stage) { k.state.Store(&State{Stage: s}) }
 func (k *Key) Name() string { return k.name }
 
 // Plain is the bucket that alone decides: the rule has no terms, there is no
-// shadow, and nobody listens. nil if there is more to do.
+// shadow, and nobody watches. nil if there is more to do.
 func (k *Key) Plain() *share.Rate {
 	if st := k.state.Load(); st != nil {
 		return st.plain
@@ -89,10 +89,12 @@ func (k *Key) Current(now stage.Instant) *State {
 // Level is what the host applies at now.
 func (k *Key) Level(now stage.Instant) stage.Level { return k.Current(now).Level(now) }
 
-// Listened reports whether somebody listens to decisions.
-func (k *Key) Listened() bool { return k.set != nil && k.set.Listener != nil }
+// Watched reports whether somebody may be told of each decision.
+func (k *Key) Watched() bool {
+	return k.set != nil && (k.set.Listener != nil || k.set.traces.Load() != nil)
+}
 
-// Count counts a decision about n tokens, and tells the listener. st decided.
+// Count counts a decision about n tokens, and tells the listener and the trace. st decided.
 // counted says that st's stage was asked, and has counted n. Count does not count
 // events again that the stage granted, or refused because of the limit.
 func (k *Key) Count(now stage.Instant, st *State, n int64, v stage.Verdict, counted bool) {
@@ -109,6 +111,7 @@ func (k *Key) Count(now stage.Instant, st *State, n int64, v stage.Verdict, coun
 	if k.set.Listener != nil {
 		k.set.Listener.Decided(now, k.name, st.rule.key(), n, v)
 	}
+	k.set.traces.Load().decided(k.name, Decided{v, now, n})
 }
 
 // Charged counts n tokens that were taken because they are spent already. st decided.

@@ -279,7 +279,14 @@ func (r *registry) republish(a *remote.Auto) {
 	if !st.live() || len(st.parts()) != 1 || stageOf(st.pair[0]) != stage.Stage(a) {
 		return // what decides then finds a
 	}
-	next := &State{Stage: st.Stage, rule: st.rule, pair: st.pair, used: st.used, migration: st.migration, remains: st.remains}
-	next.setPlain(r.Listener != nil)
+	r.renewLocked(k, st)
+}
+
+// renewLocked publishes st, the state of k, anew, because the way to what decides is
+// another one.
+func (r *registry) renewLocked(k *Key, st *State) {
+	next := &State{Stage: st.Stage, Slots: st.Slots, Reason: st.Reason, rule: st.rule, pair: st.pair, used: st.used, migration: st.migration, remains: st.remains}
+	next.touched.Store(st.touched.Load())
+	next.setPlain(r.watched(k.name))
 	k.state.Store(next)
 }

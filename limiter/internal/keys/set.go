@@ -299,6 +299,19 @@ func (s *Set) Inspect(name string, f func(st *State)) bool {
 	return true
 }
 
+// Names are the live keys, in no order.
+func (s *Set) Names() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	s.mergeLocked()
+	names := make([]string, 0, len(s.live))
+	for _, k := range s.live {
+		names = append(names, k.Name())
+	}
+	return names
+}
+
 // fell tells that p has entered or left its fallback.
 func (s *Set) fell(now stage.Instant, p *report.Subject) {
 	s.Config.fell(now, p.Part().Common(), p.Part().Common().Fallen())

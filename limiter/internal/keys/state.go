@@ -154,8 +154,8 @@ func (st *State) Parts() (all []share.Part) {
 func (st *State) live() bool { return st != nil && !st.idle && st.forward == nil }
 
 // setPlain sets plain if the bucket alone decides.
-func (st *State) setPlain(listened bool) {
-	if listened || len(st.parts()) != 1 || st.Terms() != nil {
+func (st *State) setPlain(watched bool) {
+	if watched || len(st.parts()) != 1 || st.Terms() != nil {
 		return
 	}
 	switch s := st.Stage.(type) {

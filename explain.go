@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package headgate
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/explain"
+	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/questions"
+)
+
+// The questions that every Node answers.
+const (
+	askKey     = "key"
+	askTrace   = "trace"
+	askUntrace = "untrace"
+)
+
+// WithAnswers has the Node answer questions of other hosts, beside its own: see Ask. The
+// kinds "key", "trace" and "untrace" are the Node's own.
+func WithAnswers(answers questions.Answers) Option {
+	return func(o *options) {
+		for kind := range answers {
+			if kind == askKey || kind == askTrace || kind == askUntrace {
+				o.errs = append(o.errs, fmt.Errorf("headgate: every Node answers the question %q: choose another name", kind))
+			}
+		}
+		if o.answers == nil {
+			o.answers = make(questions.Answers)
+		}
+		maps.Copy(o.answers, answers)
+	}
+}
+
+// answer is what answers the questions of other hosts.
+func (n *Node) answer() questions.Answers {
+	all := questions.Answers{
+		askKey: func(_ context.Context, about []byte) (any, error) {
+			return explain.Here(n.address, n.group, n.limits.Current(), n.ring.Ring().Len(), string(about)), nil
+		},
+	}
+	for kind, on := range map[string]bool{askTrace: true, askUntrace: false} {
+		all[kind] = func(_ context.Context, about []byte) (any, error) {
+			if !n.group.Trace(string(about), on) {
+				return nil, fmt.Errorf("%d keys are traced already: end one", limiter.MaxTraced)
+			}
+			return on, nil
+		}
+	}
+	maps.Copy(all, n.answers)
+	return all
+}
+
+// Ask asks the host at address, which may be this one, a question: see WithAnswers. The
+// answer, which is JSON, goes into v, a pointer. It works between Start and Stop.
+func (n *Node) Ask(ctx context.Context, address, kind string, about []byte, v any) error {
+	var peer rpc.Decider = n.fanout.Local
+	if address != n.address {
+		var err error
+		if peer, err = n.transport.Peer(address); err != nil {
+			return err
+		}
+	}
+	return questions.Ask(ctx, peer, n.address, kind, about, v)
+}
+
+// maxAsked bounds how many hosts AskAll asks at once.
+const maxAsked = 64
+
+// AskAll asks all hosts of the ring, and this one, a question: f gets the name of each,
+// and what asks it. It calls f from several goroutines, and returns when all have.
+func (n *Node) AskAll(f func(host string, ask func(ctx context.Context, kind string, about []byte, v any) error)) {
+	hosts := append(n.others(), n.address)
+	slices.Sort(hosts)
+	var calls sync.WaitGroup
+	room := make(chan struct{}, maxAsked)
+	for _, host := range hosts {
+		room <- struct{}{}
+		calls.Go(func() {
+			defer func() { <-room }()
+			f(host, func(ctx context.Context, kind string, about []byte, v any) error {
+				return n.Ask(ctx, host, kind, about, v)
+			})
+		})
+	}
+	calls.Wait()
+}
+
+// Explain returns why key is limited as it is: what each host of the ring knows of it now.
+// Hosts that do not answer before ctx ends are in it with the error. It works between
+// Start and Stop.
+func (n *Node) Explain(ctx context.Context, key string) explain.Explanation {
+	var mu sync.Mutex
+	var hosts []explain.Host
+	n.AskAll(func(host string, ask func(context.Context, string, []byte, any) error) {
+		var h explain.Host
+		if err := ask(ctx, askKey, []byte(key), &h); err != nil {
+			h = explain.Host{Error: err.Error()}
+		}
+		h.Host = host
+		mu.Lock()
+		defer mu.Unlock()
+		hosts = append(hosts, h)
+	})
+	limits := n.limits.Current()
+	bucket := key
+	if rule, ok := limits.Match(key); ok && rule.Shared {
+		bucket = rule.Key
+	}
+	return explain.Sum(limits, key, n.ring.Owner(bucket), hosts)
+}
+
+// Trace has all hosts of the ring begin, or end, to remember the newest decisions about
+// key, for Explain: see limiter.Group's Trace. It returns an error for each host that does
+// not. It works between Start and Stop.
+func (n *Node) Trace(ctx context.Context, key string, on bool) map[string]error {
+	kind := askUntrace
+	if on {
+		kind = askTrace
+	}
+	var mu sync.Mutex
+	failed := make(map[string]error)
+	n.AskAll(func(host string, ask func(context.Context, string, []byte, any) error) {
+		var done bool
+		if err := ask(ctx, kind, []byte(key), &done); err != nil {
+			mu.Lock()
+			defer mu.Unlock()
+			failed[host] = err
+		}
+	})
+	return failed
+}

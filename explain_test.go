@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package headgate_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/internal/bubble"
+	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/explain"
+	"github.com/headgate/headgate/rpc/questions"
+)
+
+// Each way to be refused is explained: what decided, in the trace, and what the host knows
+// of the key then.
+func TestEachWayToBeRefusedIsExplained(t *testing.T) {
+	drain := func(n *headgate.Node, key string) {
+		for range 500 {
+			if !n.For(key).Allow() {
+				return
+			}
+		}
+	}
+	for name, tt := range map[string]struct {
+		rule string // a field list after key: k
+		cut  bool   // the owner, before anything
+		do   func(n *headgate.Node)
+		want string // in the newest decision; empty: none is refused
+		now  string // in what the host knows
+	}{
+		"over the part of the limit": {
+			rule: "limit: 60/s, burst: 60, algorithm: elastic", do: func(n *headgate.Node) { drain(n, "k") },
+			want: "refused: this host's part of the limit has too few tokens; the same event would be allowed in", now: "all of it is used: the next token is there in",
+		},
+		"asked and refused": {
+			rule: "limit: 60/s, burst: 60, algorithm: auto", do: func(n *headgate.Node) { drain(n, "k") },
+			want: "refused: ", now: "auto asks the key's owner for more",
+		},
+		"exact": {
+			rule: "limit: 60/s, burst: 60, algorithm: exact", do: func(n *headgate.Node) { drain(n, "k") },
+			want: "has too few tokens", now: "each event asks the key's owner, whose bucket has the whole limit of 60/s",
+		},
+		"fallback even": {
+			rule: "limit: 60/s, burst: 60, algorithm: elastic", cut: true, do: func(n *headgate.Node) { drain(n, "k") },
+			want: "refused: the fallback `even` has too few tokens", now: "`fallback: even` gives this host 20 events/s: 60/s, divided by 3 hosts",
+		},
+		"fallback closed": {
+			rule: "limit: 60/s, algorithm: elastic, fallback: closed", cut: true, do: func(n *headgate.Node) { n.For("k").Allow() },
+			want: "refused: the fallback `closed`", now: "`fallback: closed` refuses everything",
+		},
+		"exact, and the owner is gone": {
+			rule: "limit: 60/s, algorithm: exact, fallback: closed", cut: true, do: func(n *headgate.Node) { n.For("k").Allow() },
+			want: "refused: ", now: "`fallback: closed` refuses everything",
+		},
+		"a soft limit": {
+			rule: "limit: 3/s, burst: 3, algorithm: even, enforce: 0%", do: func(n *headgate.Node) {
+				n.For("k").Allow()
+				n.For("k").Allow()
+			},
+			want: "over the limit, and let through: the rule is enforced for 0% only", now: "all of it is used",
+		},
+		"max_cost": {
+			rule: "limit: 60/s, burst: 60, max_cost: 5, algorithm: even", do: func(n *headgate.Node) { n.For("k").AllowN(time.Now(), 6) },
+			want: "refused: 6 tokens are more than one event may cost, 5",
+		},
+		"max_wait": {
+			rule: "limit: 3/s, burst: 3, max_wait: 1s, algorithm: even", do: func(n *headgate.Node) {
+				n.For("k").Reserve()
+				n.For("k").Reserve()
+				_ = n.For("k").Wait(context.Background())
+			},
+			want: "now, or within the time that the caller would wait, at most max_wait, 1s; the same event would be allowed in 1s",
+		},
+		"max_debt": {
+			rule: "limit: 3/s, burst: 3, max_debt: 2s, max_cost: 3, algorithm: even", do: func(n *headgate.Node) {
+				n.For("k").Charge(3)
+				n.For("k").Decide(context.Background(), 1, 0)
+			},
+			want: "refused: this host's part of the limit has too few tokens", now: "owes 2 tokens",
+		},
+		"max_keys": {
+			rule: "limit: 3/s, max_keys: 1, algorithm: even", do: func(n *headgate.Node) {
+				n.For("k-first").Allow()
+				n.For("k").Allow()
+			},
+			want: "refused: the rule has its max_keys, 1, in use at this host", now: "max_keys: 1, and 1 keys use it",
+		},
+		"the limit is 0": {
+			rule: "limit: 0/s, algorithm: even", do: func(n *headgate.Node) { n.For("k").Allow() },
+			want: "refused: ", now: "no tokens are there, and none come",
+		},
+		"all slots are held": {
+			rule: "limit: 3 in-flight, algorithm: even", do: func(n *headgate.Node) {
+				_, ok := n.For("k").TryAcquire(1)
+				n.For("k").TryAcquire(1)
+				if !ok {
+					t.Error("no slot at all")
+				}
+			},
+			now: "all 1 slots of this host are held, of 3 in-flight in the cluster",
+		},
+		"slots, and an event": {
+			rule: "limit: 3 in-flight, algorithm: even", do: func(n *headgate.Node) { n.For("k").Allow() },
+			want: "refused: the rule limits slots in flight: acquire them",
+		},
+		"a cost below 0": {
+			rule: "limit: 3/s, algorithm: even", do: func(n *headgate.Node) { n.For("k").AllowN(time.Now(), -1) },
+			want: "refused: a cost cannot be negative",
+		},
+		"no rule": {
+			rule: "", do: func(n *headgate.Node) { n.For("k").Allow() },
+			want: "refused: no rule matches the key", now: "`unmatched: deny` refuses everything",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rules := "unmatched: deny\ndefaults: {update_interval: 1s}\nlimits: []"
+				if tt.rule != "" {
+					rules = "unmatched: deny\ndefaults: {update_interval: 1s}\nlimits: [{key: 'k*', " + tt.rule + "}]"
+				}
+				nodes, wire := bubble.Start(t, 3, rules)
+				at := nodes[0]
+				for _, n := range nodes {
+					if n.Address() != at.Ring().Owner("k") {
+						at = n
+					}
+				}
+				if tt.cut {
+					wire.Cut(at.Ring().Owner("k"))
+				}
+				if failed := at.Trace(t.Context(), "k", true); len(failed) > 0 != tt.cut {
+					t.Fatal(failed)
+				}
+				if (strings.Contains(tt.rule, "elastic") || strings.Contains(tt.rule, "auto")) && !tt.cut {
+					at.For("k").Allow()
+					time.Sleep(3 * time.Second) // of virtual time, for a grant
+				}
+				tt.do(at)
+				e := at.Explain(t.Context(), "k")
+				if len(e.Hosts) != 3 || e.Owner != at.Ring().Owner("k") || e.OwnerAnswers == tt.cut {
+					t.Fatalf("%+v", e)
+				}
+				for _, h := range e.Hosts {
+					if h.Host != at.Address() {
+						continue
+					}
+					t.Logf("%s — %s", e.Because, h.Key.Because)
+					last := explain.Decision{}
+					if len(h.Decisions) > 0 {
+						last = h.Decisions[len(h.Decisions)-1]
+					}
+					if !strings.Contains(last.Because, tt.want) || (tt.want == "") != (len(h.Decisions) == 0) {
+						t.Errorf("decided: %+v, want %q", last, tt.want)
+					}
+					if !strings.Contains(h.Key.Because, tt.now) {
+						t.Errorf("the host: %q, want %q", h.Key.Because, tt.now)
+					}
+				}
+			})
+		})
+	}
+}
+
+// Questions of a service's own go to any host, and no name is taken twice.
+func TestHostsAnswerQuestionsOfTheServicesOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes, _ := bubble.Start(t, 3, "limits: []", headgate.WithAnswers(questions.Answers{
+			"twice": func(_ context.Context, about []byte) (any, error) { return string(about) + string(about), nil },
+		}))
+		for _, n := range nodes {
+			var got string
+			if err := nodes[0].Ask(t.Context(), n.Address(), "twice", []byte("ab"), &got); err != nil || got != "abab" {
+				t.Errorf("%q, %v", got, err)
+			}
+		}
+		if err := nodes[0].Ask(t.Context(), nodes[1].Address(), "thrice", nil, new(string)); err == nil {
+			t.Error("an unknown question is answered")
+		}
+		for i := range limiter.MaxTraced {
+			if failed := nodes[0].Trace(t.Context(), string(rune('a'+i)), true); len(failed) > 0 {
+				t.Fatal(failed)
+			}
+		}
+		if failed := nodes[0].Trace(t.Context(), "more", true); len(failed) != 3 {
+			t.Errorf("one more key is traced: %v", failed)
+		}
+	})
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"crypto/x509"
+	"encoding/json"
+	"maps"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/headgate/headgate/internal/daemon/callers"
+	"github.com/headgate/headgate/limiter"
+)
+
+// cookie has the token of who has logged in with a browser.
+const cookie = "headgate_operator"
+
+// loggedIn is for how long a browser keeps the cookie.
+const loggedIn = 12 * time.Hour
+
+// maxToken bounds a token, in bytes.
+const maxToken = 1024
+
+// Proof is what r shows of who sent it: a bearer token, or the cookie of one, and a
+// certificate, which the server has checked.
+func Proof(r *http.Request) (proof callers.Proof) {
+	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
+		proof.Certificate = nameOf(r.TLS.VerifiedChains[0][0])
+	}
+	if scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " "); scheme != "" {
+		if proof.Token = strings.TrimSpace(token); !strings.EqualFold(scheme, "bearer") || proof.Token == "" {
+			proof.Token = "\x00" // none has it
+		}
+	} else if c, err := r.Cookie(cookie); err == nil && c.Value != "" {
+		proof.Token = c.Value
+	}
+	return proof
+}
+
+// nameOf is the first name in a certificate, or empty.
+func nameOf(c *x509.Certificate) string {
+	switch {
+	case c.Subject.CommonName != "":
+		return c.Subject.CommonName
+	case len(c.URIs) > 0:
+		return c.URIs[0].String()
+	case len(c.DNSNames) > 0:
+		return c.DNSNames[0]
+	}
+	return ""
+}
+
+// who is the operator that r is from, who may see something.
+func (a *API) who(r *http.Request) (*callers.Caller, error) {
+	proof := Proof(r)
+	if proof.Token != "" && !a.logins.mayTry(r) {
+		return nil, tooMany
+	}
+	who, err := a.Operators().Who(proof)
+	if err != nil {
+		if proof.Token != "" {
+			a.logins.failed(r)
+		}
+		a.Log.Warn("an operator is not known", "from", r.RemoteAddr, "method", r.Method, "path", r.URL.Path, "error", err)
+		return nil, refuse(http.StatusUnauthorized, "%v", err)
+	}
+	if who.Name() == "" && !direct(r.Host) {
+		return nil, refuse(http.StatusForbidden, "without a certificate or token, ask for this daemon by its address, not by the name %.100q: a page of another site could have that name", r.Host)
+	}
+	return who, who.Operates()
+}
+
+// direct reports whether host, of a request, is an address, or this machine: no page of
+// another site has such a name.
+func direct(host string) bool {
+	name := host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		name = h
+	}
+	_, err := netip.ParseAddr(strings.Trim(name, "[]"))
+	return err == nil || name == "localhost"
+}
+
+// login has a browser keep a token, if it is an operator's.
+func (a *API) login(w http.ResponseWriter, r *http.Request) {
+	var asked struct {
+		Token string `json:"token"`
+	}
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 2*maxToken)).Decode(&asked); err != nil || asked.Token == "" || len(asked.Token) > maxToken {
+		a.fail(w, r, refuse(http.StatusBadRequest, `send {"token": "…"}`))
+		return
+	}
+	if !a.logins.mayTry(r) {
+		a.fail(w, r, tooMany)
+		return
+	}
+	who, err := a.Operators().Who(callers.Proof{Token: asked.Token})
+	if err == nil {
+		err = who.Operates()
+	}
+	if err != nil {
+		a.logins.failed(r)
+		a.Log.Warn("a login failed", "from", r.RemoteAddr, "error", err)
+		a.fail(w, r, refuse(http.StatusUnauthorized, "%v", err))
+		return
+	}
+	a.Log.Info("an operator logged in", "operator", who.Name(), "from", r.RemoteAddr)
+	http.SetCookie(w, a.keep(r, asked.Token, loggedIn))
+	_ = send(w, http.StatusOK, map[string]string{"name": who.Name()})
+}
+
+// logout has a browser forget the token.
+func (a *API) logout(w http.ResponseWriter, r *http.Request) {
+	http.SetCookie(w, a.keep(r, "", -time.Second))
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// keep is the cookie, kept for so long, and sent by pages of this daemon only.
+func (a *API) keep(r *http.Request, token string, long time.Duration) *http.Cookie {
+	return &http.Cookie{
+		Name: cookie, Value: token, Path: "/", MaxAge: int(long / time.Second),
+		HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode,
+	}
+}
+
+// tooMany is the Problem of who guesses.
+var tooMany = refuse(http.StatusTooManyRequests, "too many wrong tokens came from this address: wait a minute")
+
+// logins slows down who guesses tokens: from each address, wrongTokens at once, and then
+// one in wrongEvery. The zero value is ready for use.
+type logins struct {
+	mu sync.Mutex // guards what follows
+	by map[string]*limiter.Bucket
+}
+
+const (
+	wrongTokens = 10
+	wrongEvery  = 6 * time.Second
+	maxGuessers = 10_000 // addresses that are remembered
+)
+
+// from is the address of r.
+func from(r *http.Request) string {
+	host, _, _ := net.SplitHostPort(r.RemoteAddr)
+	return host // empty for all that have none
+}
+
+// mayTry reports whether r may show a token.
+func (l *logins) mayTry(r *http.Request) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b := l.by[from(r)]
+	return b == nil || b.Tokens() >= 1
+}
+
+// failed counts a wrong token. When too many addresses are remembered, those that have
+// waited for long enough are forgotten, or else all.
+func (l *logins) failed(r *http.Request) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	host := from(r)
+	b := l.by[host]
+	if b == nil {
+		if len(l.by) >= maxGuessers {
+			maps.DeleteFunc(l.by, func(_ string, b *limiter.Bucket) bool { return b.Tokens() >= wrongTokens })
+		}
+		if l.by == nil || len(l.by) >= maxGuessers {
+			l.by = make(map[string]*limiter.Bucket)
+		}
+		b = limiter.NewBucket(rate.Every(wrongEvery), wrongTokens)
+		l.by[host] = b
+	}
+	b.Allow()
+}

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package api is what operators ask of a daemon, and change, over HTTP and JSON:
+//
+//	GET  /v1/limits                    the newest version, with its ETag
+//	PUT  /v1/limits                    make a text the newest version, with If-Match
+//	POST /v1/limits/check              what is wrong with a text, and what it would change
+//	POST /v1/limits/rollback           make an earlier version the newest again
+//	GET  /v1/limits/history            who changed what, when and why
+//	GET  /v1/limits/history/{version}  one version
+//	GET  /v1/limits/rules              the rules in force
+//	GET  /v1/keys                      the keys in use at this daemon
+//	GET  /v1/explain                   why one key is limited as it is
+//	GET  /v1/cluster                   the members
+//	GET  /v1/events                    what happens, as server-sent events
+//	GET  /v1/openapi.json              all of it in full
+//
+//	a := api.New(api.Options{Limits: node.Limits(), Store: db, Operators: policy, …})
+//	server.Handle("/v1/", a)
+//
+// Each request shows a certificate, a bearer token, or the cookie with a token that a
+// browser has after /v1/login. The file of operators says who may see and change what; see
+// package callers. Whoever guesses tokens is slowed down. Each change is in the log with
+// its author, as is each refused one. A request that a page of another site has a browser
+// send is refused.
+//
+// An error is a problem of RFC 9457. Mistakes in limits are in it one by one, each with its
+// line, column and source.
+//
+// Out of scope: the server and its port (internal/admin), where versions are kept
+// (dynamicconfig/history), and pages (internal/admin/ui).
+package api

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/headgate/headgate/internal/daemon/callers"
+)
+
+// Event is something that an operator may want to know of at once.
+type Event struct {
+	ID   int64     `json:"id"` // counts from 1 while the daemon runs
+	Time time.Time `json:"time"`
+
+	// Kind is limits-stored, limits-applied, limits-refused, or member.
+	Kind string `json:"kind"`
+
+	Text string `json:"text"` // for people
+}
+
+// Events remembers the newest events, and tells who listens. Use NewEvents. It is safe for
+// concurrent use.
+type Events struct {
+	now func() time.Time
+
+	mu     sync.Mutex // guards what follows
+	last   int64      // the ID of the newest
+	recent []Event    // the newest keptEvents, the oldest first
+	more   chan struct{}
+}
+
+// keptEvents is how many events are remembered.
+const keptEvents = 1000
+
+// NewEvents returns Events without any, by the clock now.
+func NewEvents(now func() time.Time) *Events {
+	return &Events{now: now, more: make(chan struct{})}
+}
+
+// Add adds an event, whose ID and Time it sets.
+func (e *Events) Add(event Event) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.last++
+	event.ID, event.Time = e.last, e.now()
+	if len(e.recent) == keptEvents {
+		e.recent = append(e.recent[:0:0], e.recent[keptEvents/2:]...)
+	}
+	e.recent = append(e.recent, event)
+	close(e.more)
+	e.more = make(chan struct{})
+}
+
+// Since returns the events after the one with an ID that are remembered, and what is closed
+// when there are more.
+func (e *Events) Since(id int64) ([]Event, <-chan struct{}) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if id > e.last { // of the daemon's last run
+		id = 0
+	}
+	first := len(e.recent)
+	for first > 0 && e.recent[first-1].ID > id {
+		first--
+	}
+	return append([]Event(nil), e.recent[first:]...), e.more
+}
+
+// keepAlive is how often a stream without events says that it is there.
+const keepAlive = 15 * time.Second
+
+// events answers what happens, for as long as the reader listens. A reader that comes back
+// with Last-Event-ID gets what it has missed; ?past has all that is remembered, and ends.
+func (a *API) events(w http.ResponseWriter, r *http.Request, _ *callers.Caller) error {
+	if r.URL.Query().Has("past") {
+		past, _ := a.Events.Since(0)
+		return send(w, http.StatusOK, map[string]any{"events": past})
+	}
+	last, _ := strconv.ParseInt(r.Header.Get("Last-Event-ID"), 10, 64) // else all
+	out := http.NewResponseController(w)
+	_ = out.SetWriteDeadline(time.Time{}) // a reader that is gone ends the request
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.WriteHeader(http.StatusOK)
+	for {
+		happened, more := a.Events.Since(last)
+		for _, event := range happened {
+			text, err := json.Marshal(event)
+			if err != nil { // no field can fail
+				return nil
+			}
+			fmt.Fprintf(w, "id: %d\nevent: %s\ndata: %s\n\n", event.ID, event.Kind, text)
+			last = event.ID
+		}
+		if len(happened) == 0 {
+			fmt.Fprint(w, ": still here\n\n")
+		}
+		if out.Flush() != nil || !wait(r, more) {
+			return nil
+		}
+		if _, err := a.who(r); err != nil { // the right was taken away
+			return nil
+		}
+	}
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/dynamicconfig/history"
+	"github.com/headgate/headgate/internal/daemon/callers"
+)
+
+// Problem is why a request was not done, as RFC 9457 has it.
+type Problem struct {
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail"`
+
+	// Mistakes are those in a text of limits.
+	Mistakes []Mistake `json:"mistakes,omitempty"`
+
+	// Newest is the newest version, where a change is based on another one.
+	Newest int64 `json:"newest,omitempty"`
+}
+
+// Mistake is one mistake in a text of limits.
+type Mistake struct {
+	Line    int    `json:"line,omitempty"`   // from 1; 0: the whole text
+	Column  int    `json:"column,omitempty"` // in characters, from 1
+	Source  string `json:"source,omitempty"` // the line
+	Message string `json:"message"`
+}
+
+// Error implements error.
+func (p *Problem) Error() string { return p.Detail }
+
+// refuse is the Problem with this status; format and args say what to do.
+func refuse(status int, format string, args ...any) *Problem {
+	return &Problem{Title: http.StatusText(status), Status: status, Detail: fmt.Sprintf(format, args...)}
+}
+
+// problemOf is err as a Problem.
+func problemOf(err error) *Problem {
+	if p, ok := errors.AsType[*Problem](err); ok {
+		return p
+	}
+	if c, ok := errors.AsType[*history.Conflict](err); ok {
+		p := refuse(http.StatusPreconditionFailed, "%v", c)
+		p.Newest = c.Newest
+		return p
+	}
+	switch {
+	case errors.Is(err, callers.ErrForbidden):
+		return refuse(http.StatusForbidden, "%v", err)
+	case errors.Is(err, history.ErrEmpty), errors.Is(err, history.ErrNoVersion):
+		return refuse(http.StatusNotFound, "%v", err)
+	}
+	return refuse(http.StatusServiceUnavailable, "%v", err)
+}
+
+// broken is the Problem of a text of limits that cannot be used because of err.
+func broken(err error) *Problem {
+	p := refuse(http.StatusUnprocessableEntity, "the limits have mistakes, and nothing was changed")
+	p.Mistakes = mistakes(err)
+	return p
+}
+
+// mistakes are those that err joins.
+func mistakes(err error) (all []Mistake) {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, e := range joined.Unwrap() {
+			all = append(all, mistakes(e)...)
+		}
+		return all
+	}
+	if e, ok := errors.AsType[*dynamicconfig.Error](err); ok {
+		return []Mistake{{Line: e.Line, Column: e.Column, Source: e.Source, Message: e.Message}}
+	}
+	return []Mistake{{Message: err.Error()}}
+}
+
+// fail answers that r was not done because of err.
+func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
+	p := problemOf(err)
+	if r.Context().Err() != nil {
+		return // nobody reads it
+	}
+	if p.Status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	}
+	text, err := json.Marshal(p)
+	if err != nil { // no field can fail
+		text = []byte("{}")
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(p.Status)
+	_, _ = w.Write(append(text, '\n'))
+}

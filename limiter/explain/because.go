@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/exact"
+)
+
+func sentence(format string, args ...any) string { return fmt.Sprintf(format, args...) }
+
+// because says what k, whose rule is rule, means, in a cluster of so many hosts.
+func (k *Key) because(rule *dynamicconfig.Rule, hosts int) {
+	var say []string
+	switch {
+	case rule.InFlight:
+		say = k.slots(rule)
+	case k.Fallback:
+		say = k.fallen(rule, hosts)
+	case k.Asks && k.Algorithm == limiter.Auto:
+		say = []string{sentence("this host has no part of the limit yet, %s, and asks the key's owner for each event", rule.Amount())}
+	case k.Asks || k.Algorithm == exact.Name:
+		say = []string{sentence("each event asks the key's owner, whose bucket has the whole limit of %s", rule.Amount())}
+	case k.Tokens == nil:
+		say = []string{"everything is allowed"}
+	default:
+		say = k.part(rule)
+	}
+	if p := rule.Enforced(); p < 1 && k.Refuses {
+		say = append(say, sentence("the rule is enforced for %s%% of what is over it, and lets the rest through", number(100*p)))
+		k.Refuses = p > 0
+	}
+	k.Because = strings.Join(say, "; ")
+}
+
+// slots says how many are free.
+func (k *Key) slots(rule *dynamicconfig.Rule) []string {
+	most := value(k.Burst)
+	if k.Fallback && rule.Fallback == dynamicconfig.FallbackClosed {
+		k.Refuses = true
+		return []string{"the key's owner has granted no slots, and `fallback: closed` refuses everything"}
+	}
+	if value(k.Tokens) >= 1 && k.Waiting == 0 {
+		return []string{sentence("%d of the %s slots of this host are held, of %s in the cluster", k.Held, number(most), rule.Amount())}
+	}
+	k.Refuses = true
+	return []string{sentence("all %s slots of this host are held, of %s in the cluster, and %d callers wait, those of higher priority first", number(most), rule.Amount(), k.Waiting)}
+}
+
+// fallen says how the fallback decides.
+func (k *Key) fallen(rule *dynamicconfig.Rule, hosts int) []string {
+	why := "the key's owner has granted this host nothing yet, or its grant ran out because the owner did not answer"
+	if k.Algorithm != limiter.Auto && k.Asked == 0 && k.Weight == 0 && remote(k.Algorithm) {
+		why = "the bucket elsewhere does not answer"
+	}
+	switch rule.Fallback {
+	case dynamicconfig.FallbackOpen:
+		return []string{why, "`fallback: open` allows everything"}
+	case dynamicconfig.FallbackClosed:
+		k.Refuses = true
+		return []string{why, "`fallback: closed` refuses everything"}
+	case dynamicconfig.FallbackSafe:
+		return append([]string{why, sentence("`fallback: safe` gives this host safe_capacity, %s events/s", number(float64(rule.SafeCapacity)))}, k.tokens()...)
+	}
+	return append([]string{why, sentence("`fallback: even` gives this host %s: %s, divided by %d hosts", perSecond(value(k.Limit)), rule.Amount(), max(hosts, 1))}, k.tokens()...)
+}
+
+// remote reports whether an algorithm has its bucket elsewhere.
+func remote(name string) bool { return name == exact.Name || name == "redis" }
+
+// part says what this host has of the limit.
+func (k *Key) part(rule *dynamicconfig.Rule) []string {
+	has := sentence("this host has %s of %s", perSecond(value(k.Limit)), rule.Amount())
+	if k.Weight > 0 {
+		has = sentence("this host has %s%% of %s, which is %s", number(100*k.Weight), rule.Amount(), perSecond(value(k.Limit)))
+	}
+	say := append([]string{has}, k.tokens()...)
+	if k.Refuses && k.Algorithm == limiter.Auto {
+		say = append(say, "auto asks the key's owner for more, unless it asked too often or the owner has just refused")
+		k.Refuses = false
+	}
+	return say
+}
+
+// tokens says whether there are any.
+func (k *Key) tokens() []string {
+	t := value(k.Tokens)
+	switch {
+	case k.Tokens == nil || t >= 1:
+		if k.Tokens == nil {
+			return nil
+		}
+		return []string{sentence("%s of %s tokens are there", number(t), number(value(k.Burst)))}
+	case value(k.Limit) <= 0:
+		k.Refuses = true
+		return []string{"no tokens are there, and none come"}
+	case t < -0.5:
+		k.Refuses = true
+		return []string{sentence("it has used more than that, and owes %s tokens: the next is there in %v", number(-t), round(next(t, value(k.Limit))))}
+	}
+	k.Refuses = true
+	wait := next(t, value(k.Limit))
+	if wait >= farAway {
+		return []string{"all of it is used, and it fills too slowly for a next token"}
+	}
+	return []string{sentence("all of it is used: the next token is there in %v", round(wait))}
+}
+
+func value(v *float64) float64 {
+	if v == nil {
+		return 0
+	}
+	return *v
+}
+
+// number is v with as many digits as people want.
+func number(v float64) string {
+	if v > 0 && v < 0.001 {
+		return "less than 0.001"
+	}
+	return strconv.FormatFloat(v, 'g', 3, 64)
+}
+
+func perSecond(v float64) string {
+	if v >= 1000 {
+		return strconv.FormatFloat(v, 'f', 0, 64) + " events/s"
+	}
+	return number(v) + " events/s"
+}
+
+// round is d with as many digits as people want.
+func round(d time.Duration) time.Duration {
+	for _, unit := range []time.Duration{time.Second, time.Millisecond} {
+		if d >= unit {
+			return d.Round(unit / 100)
+		}
+	}
+	return d.Round(time.Microsecond)
+}
+
+// decision says why t was decided as it was, under rule, which may be nil.
+func decision(t *limiter.Traced, rule *dynamicconfig.Rule) string {
+	if rule == nil {
+		rule = new(dynamicconfig.Rule)
+	}
+	decider := map[string]string{"fallback": "the fallback `" + rule.Fallback.String() + "`", "owner": "the key's owner"}[t.By]
+	if decider == "" {
+		decider = "this host's part of the limit"
+	}
+	switch t.Reason {
+	case limiter.Granted:
+		if t.Wait > 0 {
+			return sentence("allowed after a wait of %v: %s has no tokens sooner", round(t.Wait), decider)
+		}
+		return "allowed by " + decider
+	case limiter.Soft:
+		return sentence("over the limit, and let through: the rule is enforced for %s%% only", number(100*rule.Enforced()))
+	case limiter.TooCostly:
+		return sentence("refused: %d tokens are more than one event may cost, %s, or than a full bucket here has", t.Cost, number(rule.Costliest()))
+	case limiter.Unmatched:
+		return "refused: no rule matches the key, and `unmatched: deny` refuses everything"
+	case limiter.TooManyKeys:
+		return sentence("refused: the rule has its max_keys, %d, in use at this host", rule.MaxKeys)
+	case limiter.InvalidKey:
+		return "refused: a key has 1 to 1024 bytes"
+	case limiter.InvalidCost:
+		return "refused: a cost cannot be negative"
+	case limiter.Failed:
+		return "refused: the key's owner, or the bucket elsewhere, did not answer, and `fallback: closed` refuses everything"
+	case limiter.InFlight:
+		return "refused: the rule limits slots in flight: acquire them"
+	case limiter.Canceled:
+		return "refused: the caller gave up before there was an answer"
+	}
+	why := "refused: " + decider + " has too few tokens"
+	if rule.MaxWait > 0 {
+		why += sentence(" now, or within the time that the caller would wait, at most max_wait, %v", rule.MaxWait)
+	}
+	if t.RetryAfter > 0 {
+		why += sentence("; the same event would be allowed in %v", round(t.RetryAfter))
+	}
+	return why
+}

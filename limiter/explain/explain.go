@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package explain says why a key is limited as it is, for people and for pages: what one
+// host knows of the key, and what that means in a sentence.
+//
+//	key := explain.Look(group, limits.Current(), hosts, "login:alice")
+//	fmt.Println(key.Because) // "this host has used its part, 25 of 100 events/s: …"
+//
+// A Node asks all hosts: see its Explain. What was decided is remembered only of keys that
+// are traced: see Decisions.
+package explain
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter"
+)
+
+// Key is what one host knows of a key. Rates are in events/s, or in slots where the rule
+// limits those.
+type Key struct {
+	// Key is the key, or, if its rule is private, what Rule.Shown makes of it.
+	Key string `json:"key"`
+
+	// InUse: the host has state of the key. Without it, only Rule and Because say
+	// anything.
+	InUse bool `json:"in_use"`
+
+	// Rule is the pattern of the rule; empty if none matches.
+	Rule string `json:"rule,omitempty"`
+
+	// Algorithm is the one that answers, and Mode that of a migration.
+	Algorithm string `json:"algorithm,omitempty"`
+	Mode      string `json:"mode,omitempty"`
+
+	// Limit and Burst are this host's part now. Tokens are what is there of it: negative
+	// in debt. Nil where nothing is limited.
+	Limit  *float64 `json:"limit,omitempty"`
+	Burst  *float64 `json:"burst,omitempty"`
+	Tokens *float64 `json:"tokens,omitempty"`
+
+	// Weight is the part of the limit that the key's owner granted, in [0, 1], and Lease
+	// for how much longer, in seconds.
+	Weight float64 `json:"weight"`
+	Lease  float64 `json:"lease_seconds"`
+
+	// Fallback: there is no grant, or the bucket elsewhere does not answer.
+	Fallback bool `json:"fallback"`
+
+	// Asks: its bucket is elsewhere, and is asked for each event.
+	Asks bool `json:"asks"`
+
+	// Allowed and Rejected count cost since the key came to life at this host.
+	Allowed  int64 `json:"allowed"`
+	Rejected int64 `json:"rejected"`
+
+	// Held and Waiting are slots in flight.
+	Held    int64 `json:"held,omitempty"`
+	Waiting int64 `json:"waiting,omitempty"`
+
+	// Asked, Granted and Withheld count the events that auto asked the key's owner for.
+	Asked    int64 `json:"asked,omitempty"`
+	Granted  int64 `json:"granted,omitempty"`
+	Withheld int64 `json:"withheld,omitempty"`
+
+	// Refuses: an event that costs 1 would be refused now.
+	Refuses bool `json:"refuses"`
+
+	// Because says in a sentence why events are refused here now, or how they are decided.
+	Because string `json:"because"`
+}
+
+// Explanation is why a key is limited as it is, over all hosts of a cluster.
+type Explanation struct {
+	// Key is the key, or, if its rule is private, what Rule.Shown makes of it.
+	Key string `json:"key"`
+
+	// Because says it in a sentence.
+	Because string `json:"because"`
+
+	// Rule is the key's rule as a config file has it, with all its fields; nil if none
+	// matches.
+	Rule map[string]any `json:"rule,omitempty"`
+
+	// Owner is the host that owns the key; empty if there is none. OwnerAnswers says
+	// whether it answered just now.
+	Owner        string `json:"owner"`
+	OwnerAnswers bool   `json:"owner_answers"`
+
+	// Hosts is what each host knows, sorted by name.
+	Hosts []Host `json:"hosts"`
+}
+
+// Host is what one host knows of a key.
+type Host struct {
+	Host string `json:"host"`
+
+	// Error is why the host did not answer; empty if it did. Then the rest is empty.
+	Error string `json:"error,omitempty"`
+
+	// Limits is the version of the limits that are in force there.
+	Limits string `json:"limits,omitempty"`
+
+	Key Key `json:"key"`
+
+	// Traced: the newest decisions about the key are remembered there.
+	Traced    bool       `json:"traced"`
+	Decisions []Decision `json:"decisions,omitempty"`
+}
+
+// Here is what the host called name knows of key, by its group.
+func Here(name string, group *limiter.Group, limits *dynamicconfig.Snapshot, hosts int, key string) Host {
+	h := Host{Host: name, Limits: limits.Version(), Key: Look(group, limits, hosts, key)}
+	h.Decisions, h.Traced = Decisions(group, limits, key)
+	return h
+}
+
+// Sum is the Explanation of key under limits: owner is who owns it, and hosts what each
+// host knows.
+func Sum(limits *dynamicconfig.Snapshot, key, owner string, hosts []Host) Explanation {
+	e := Explanation{Key: limits.Shown(key), Owner: owner, Hosts: hosts}
+	slices.SortFunc(e.Hosts, func(a, b Host) int { return strings.Compare(a.Host, b.Host) })
+	rule, ok := limits.Match(key)
+	if ok {
+		e.Rule = maps.Collect(rule.Fields())
+	}
+	use, fallen, refuse, silent, other := 0, 0, 0, 0, 0
+	for _, h := range hosts {
+		e.OwnerAnswers = e.OwnerAnswers || h.Host == owner && h.Error == ""
+		switch {
+		case h.Error != "":
+			silent++
+			continue
+		case h.Limits != limits.Version():
+			other++
+		}
+		use += count(h.Key.InUse)
+		fallen += count(h.Key.Fallback)
+		refuse += count(h.Key.Refuses)
+	}
+	var say []string
+	switch {
+	case !ok && limits.Unmatched() == dynamicconfig.UnmatchedDeny:
+		say = append(say, "no rule matches the key, and `unmatched: deny` refuses everything")
+	case !ok:
+		say = append(say, "no rule matches the key, and `unmatched: allow` allows everything")
+	default:
+		say = append(say, sentence("the rule %q limits the key to %s", rule.Key, rule.Amount()), sentence("%d of %d hosts use it", use, len(hosts)))
+		if refuse > 0 {
+			say = append(say, sentence("%d would refuse an event now", refuse))
+		}
+		if fallen > 0 {
+			say = append(say, sentence("%d go by `fallback: %s`", fallen, rule.Fallback))
+		}
+		if owner != "" && !e.OwnerAnswers {
+			say = append(say, sentence("the key's owner, %s, does not answer", owner))
+		}
+	}
+	if silent > 0 {
+		say = append(say, sentence("%d hosts do not answer", silent))
+	}
+	if other > 0 {
+		say = append(say, sentence("%d have another version of the limits", other))
+	}
+	e.Because = strings.Join(say, "; ")
+	return e
+}
+
+func count(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// Look returns what group knows of key under limits, in a cluster of so many hosts. It
+// changes nothing, and brings no key to life.
+func Look(group *limiter.Group, limits *dynamicconfig.Snapshot, hosts int, key string) Key {
+	k := Key{Key: limits.Shown(key)}
+	rule, ok := limits.Match(key)
+	switch {
+	case len(key) == 0 || len(key) > maxKey:
+		k.Refuses, k.Because = true, "a key has 1 to 1024 bytes: everything is refused"
+		return k
+	case !ok && limits.Unmatched() == dynamicconfig.UnmatchedDeny:
+		k.Refuses, k.Because = true, "no rule matches the key, and `unmatched: deny` refuses everything"
+		return k
+	case !ok:
+		k.Because = "no rule matches the key, and `unmatched: allow` allows everything"
+		return k
+	}
+	k.Rule = rule.Key
+	if rule.Migration != nil {
+		k.Mode = rule.Migration.Mode.String()
+		if rule.Migration.Mode == dynamicconfig.ModeDisabled {
+			k.Because = "the mode `disabled` allows everything, and counts nothing"
+			return k
+		}
+	}
+	bucket := key
+	if rule.Shared { // all of its keys decide by one
+		bucket = rule.Key
+	}
+	status, live := group.Inspect(bucket)
+	if !live || len(status.Shares) == 0 {
+		k.Algorithm = rule.Algorithm
+		if n := group.Count(key); n >= int64(rule.MaxKeys) && !rule.Shared {
+			k.Refuses, k.Because = true, sentence("the rule has max_keys: %d, and %d keys use it at this host: further keys are refused until others were idle for %v", rule.MaxKeys, n, rule.IdleAfter)
+			return k
+		}
+		k.Because = "nobody uses the key at this host"
+		return k
+	}
+	k.fill(&status, answering(rule))
+	k.because(rule, hosts)
+	return k
+}
+
+const maxKey = 1024
+
+// answering is which limiter of rule answers: 0, or 1 for the new one of a migration.
+func answering(rule *dynamicconfig.Rule) int {
+	if m := rule.Migration; m != nil && (m.Mode == dynamicconfig.ModeNew || m.Mode == dynamicconfig.ModeNewShadowOld) {
+		return 1
+	}
+	return 0
+}
+
+// fill sets what s, of which limiter i answers, says of k.
+func (k *Key) fill(s *limiter.Status, i int) {
+	sh := s.Shares[min(i, len(s.Shares)-1)]
+	k.InUse, k.Algorithm = true, sh.Algorithm
+	k.Limit, k.Burst, k.Tokens = finite(float64(sh.Level.Limit)), finite(sh.Level.Burst), finite(sh.Level.Tokens)
+	k.Weight, k.Lease = sh.Weight, sh.Lease.Seconds()
+	k.Fallback, k.Asks = sh.Fallback, sh.Asks
+	k.Allowed, k.Rejected = sh.Allowed, sh.Rejected
+	k.Held, k.Waiting = sh.Held, sh.Waiting
+	k.Asked, k.Granted, k.Withheld = sh.Asked.Asks, sh.Asked.Granted, sh.Asked.Withheld
+}
+
+func finite(v float64) *float64 {
+	if math.IsInf(v, 0) || math.IsNaN(v) || v >= math.MaxFloat64 {
+		return nil
+	}
+	return &v
+}
+
+// farAway is a time for which nobody waits.
+const farAway = 24 * time.Hour
+
+// next is after how long there is a whole token, at most farAway.
+func next(tokens, limit float64) time.Duration {
+	if limit <= 0 {
+		return 0
+	}
+	return time.Duration(min((1-tokens)/limit*1e9, float64(farAway)))
+}
+
+// Decision is one decision about a key that is traced.
+type Decision struct {
+	Time time.Time `json:"time"`
+	Cost int64     `json:"cost"` // in tokens
+
+	Allowed bool   `json:"allowed"`
+	Reason  string `json:"reason"` // as in metrics
+	By      string `json:"by"`     // algorithm, fallback or owner
+
+	// Wait is how long the caller was told to wait, in seconds; RetryAfter after how long
+	// the same event would be allowed, 0 if that is not known.
+	Wait       float64 `json:"wait_seconds"`
+	RetryAfter float64 `json:"retry_after_seconds"`
+
+	// Because says it in a sentence.
+	Because string `json:"because"`
+}
+
+// Decisions are the newest decisions of group about key, which is traced, the oldest first,
+// in the words of limits. It returns false if key is not traced.
+func Decisions(group *limiter.Group, limits *dynamicconfig.Snapshot, key string) ([]Decision, bool) {
+	traced, ok := group.Traced(key)
+	if !ok {
+		return nil, false
+	}
+	rule, _ := limits.Match(key)
+	all := make([]Decision, len(traced))
+	for i, t := range traced {
+		all[i] = Decision{
+			Time: t.Time, Cost: t.Cost, Allowed: t.Reason <= limiter.Soft, Reason: t.Reason.String(), By: t.By,
+			Wait: t.Wait.Seconds(), RetryAfter: t.RetryAfter.Seconds(), Because: decision(&t, rule),
+		}
+	}
+	return all, true
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limiter
+
+import (
+	"time"
+
+	"github.com/headgate/headgate/limiter/internal/keys"
+	"github.com/headgate/headgate/limiter/stage"
+)
+
+// Traced is one decision about a key that is traced.
+type Traced struct {
+	Time   time.Time
+	Cost   int64 // in tokens
+	Reason Reason
+
+	// Wait is how long the caller was told to wait. RetryAfter is, if the event was
+	// refused, after how long the same event would be allowed if nobody else came; 0 if
+	// no wait would do, or if that is not known.
+	Wait, RetryAfter time.Duration
+
+	// By is what decided: "algorithm", "fallback", or "owner" where the algorithm asked
+	// the key's owner for the event.
+	By string
+}
+
+// MaxTraced is how many keys of a Group can be traced at once.
+const MaxTraced = keys.MaxTraced
+
+// Trace begins, or ends, to remember the newest 256 decisions about key, refused ones
+// among them. It returns false if MaxTraced keys are traced already. While a key is
+// traced, a decision about it takes a few times as long, and decisions about other keys
+// that go by more than a plain bucket take a few nanoseconds more. Slots in flight are
+// not traced.
+func (g *Group) Trace(key string, on bool) bool { return g.keys.Trace(key, on) }
+
+// Traced returns the newest decisions about key, the oldest first. It returns false if
+// key is not traced.
+func (g *Group) Traced(key string) ([]Traced, bool) {
+	decided, ok := g.keys.Traced(key)
+	if !ok {
+		return nil, false
+	}
+	all := make([]Traced, len(decided))
+	for i, d := range decided {
+		all[i] = Traced{Time: d.At.Time(), Cost: d.N, Reason: d.Reason, Wait: d.Wait, RetryAfter: d.RetryAfter, By: sourceNames[d.By]}
+	}
+	return all, true
+}
+
+var sourceNames = map[stage.Source]string{stage.ByAlgorithm: "algorithm", stage.ByFallback: "fallback", stage.ByOwner: "owner"}
+
+// TracedKeys returns the keys that are traced, in no order.
+func (g *Group) TracedKeys() []string { return g.keys.TracedKeys() }
