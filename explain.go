@@ -11,7 +11,6 @@ import (
 
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/explain"
-	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/questions"
 )
 
@@ -60,12 +59,12 @@ func (n *Node) answer() questions.Answers {
 // Ask asks the host at address, which may be this one, a question: see WithAnswers. The
 // answer, which is JSON, goes into v, a pointer. It works between Start and Stop.
 func (n *Node) Ask(ctx context.Context, address, kind string, about []byte, v any) error {
-	var peer rpc.Decider = n.fanout.Local
-	if address != n.address {
-		var err error
-		if peer, err = n.transport.Peer(address); err != nil {
-			return err
-		}
+	if address == n.address {
+		return questions.Ask(ctx, n.fanout.Local, n.address, kind, about, v)
+	}
+	peer, err := n.transport.Peer(address)
+	if err != nil {
+		return err
 	}
 	return questions.Ask(ctx, peer, n.address, kind, about, v)
 }

@@ -4,15 +4,10 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"os"
 	"text/tabwriter"
 	"time"
 
@@ -21,14 +16,9 @@ import (
 	"github.com/headgate/headgate/internal/daemon"
 )
 
-// maxCluster bounds an answer, in bytes.
-const maxCluster = 64 << 20
-
 func newCluster() *cobra.Command {
-	var admin string
-	var files adminTLS
+	var a admin
 	var asJSON bool
-	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "cluster",
 		Short: "Show the members of a cluster as one decider sees them",
@@ -40,80 +30,29 @@ went too often, and waits. observer: it owns no keys on purpose.`,
   headgate cluster --admin 10.0.0.7:9090 --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if _, _, err := net.SplitHostPort(admin); err != nil {
-				return errors.New("cluster: --admin: say where a decider serves its operators, as in 10.0.0.7:9090")
-			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
-			defer cancel()
-			client, scheme, err := files.client()
-			if err != nil {
-				return fmt.Errorf("cluster: %w", err)
-			}
-			cluster, err := askCluster(ctx, client, scheme+"://"+admin+"/cluster")
-			if err != nil {
-				return fmt.Errorf("cluster: ask the decider at %s: %w", admin, err)
-			}
-			if asJSON {
-				e := json.NewEncoder(cmd.OutOrStdout())
-				e.SetIndent("", "  ")
-				return e.Encode(cluster)
-			}
-			return printCluster(cmd.OutOrStdout(), cluster, time.Now())
+			return a.use(cmd, func(ctx context.Context, c *caller) error {
+				var cluster daemon.Cluster
+				if err := c.ask(ctx, http.MethodGet, "/cluster", "", &cluster); err != nil {
+					return err
+				}
+				if asJSON {
+					return printJSON(cmd.OutOrStdout(), cluster)
+				}
+				return printCluster(cmd.OutOrStdout(), cluster, time.Now())
+			})
 		},
 	}
-	cmd.Flags().StringVar(&admin, "admin", "", "where a decider serves its operators, `host:port` (required)")
-	cmd.Flags().StringVar(&files.ca, "ca", "", "`file` with the authority of the decider's --admin-cert (default plain text)")
-	cmd.Flags().StringVar(&files.cert, "cert", "", "`file` with an operator's certificate, if the decider has --admin-client-ca")
-	cmd.Flags().StringVar(&files.key, "key", "", "`file` with the key of --cert")
+	a.flags(cmd.Flags())
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "how long to wait for the answer")
 	return cmd
 }
 
-// adminTLS are files of who asks a decider at its --admin address.
-type adminTLS struct{ ca, cert, key string }
-
-// client is what asks, and the scheme of its URLs.
-func (f adminTLS) client() (client *http.Client, scheme string, err error) {
-	if f == (adminTLS{}) {
-		return http.DefaultClient, "http", nil
-	}
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if f.ca != "" {
-		text, err := os.ReadFile(f.ca)
-		if err != nil {
-			return nil, "", err
-		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(text) {
-			return nil, "", fmt.Errorf("%s has no certificate in PEM", f.ca)
-		}
-	}
-	if f.cert != "" || f.key != "" {
-		own, err := tls.LoadX509KeyPair(f.cert, f.key)
-		if err != nil {
-			return nil, "", fmt.Errorf("--cert and --key: %w", err)
-		}
-		config.Certificates = []tls.Certificate{own}
-	}
-	return &http.Client{Transport: &http.Transport{TLSClientConfig: config}}, "https", nil
-}
-
-func askCluster(ctx context.Context, client *http.Client, url string) (c daemon.Cluster, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return c, err
-	}
-	response, err := client.Do(request)
-	if err != nil {
-		return c, err
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return c, fmt.Errorf("it answers %s: is this its --admin address?", response.Status)
-	}
-	err = json.NewDecoder(io.LimitReader(response.Body, maxCluster)).Decode(&c)
-	return c, err
+// printJSON prints v for programs.
+func printJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
 }
 
 func printCluster(out io.Writer, c daemon.Cluster, now time.Time) error {

@@ -25,9 +25,12 @@ const dbTimeout = 30 * time.Second
 // limitsDB is the database of limits that a command works on.
 type limitsDB struct {
 	where string
+	admin admin // of a decider that has the database, if where is empty
 }
 
 func (l *limitsDB) flags(flags *pflag.FlagSet) {
+	l.admin.flags(flags)
+	flags.Lookup("admin").Usage = "where a decider with a database serves its operators, `host:port`, in place of --limits-db"
 	flags.StringVar(&l.where, "limits-db", "", "`database` of limits, as for headgate serve: a directory, postgres://USER@HOST/DATABASE or etcd://HOST:PORT")
 }
 
@@ -38,10 +41,7 @@ func (l *limitsDB) use(cmd *cobra.Command, f func(ctx context.Context, db daemon
 			err = fmt.Errorf("%s: %w", strings.TrimPrefix(cmd.CommandPath(), "headgate "), l.remedy(err))
 		}
 	}()
-	if l.where == "" {
-		return errors.New("say which database, as in --limits-db /var/lib/headgate")
-	}
-	db, err := daemon.OpenLimitsDB(l.where)
+	db, err := l.open()
 	if err != nil {
 		return err
 	}
@@ -49,6 +49,26 @@ func (l *limitsDB) use(cmd *cobra.Command, f func(ctx context.Context, db daemon
 	ctx, cancel := context.WithTimeout(cmd.Context(), dbTimeout)
 	defer cancel()
 	return f(ctx, db)
+}
+
+// named reports whether there is a database to work on.
+func (l *limitsDB) named() bool { return l.where != "" || l.admin.address != "" }
+
+// open opens the database, or asks a decider for it.
+func (l *limitsDB) open() (daemon.LimitsDB, error) {
+	switch {
+	case l.where != "" && l.admin.address != "":
+		return nil, errors.New("--limits-db and --admin: name a database, or a decider that has one")
+	case l.where != "":
+		return daemon.OpenLimitsDB(l.where)
+	case l.admin.address == "":
+		return nil, errors.New("say which database, as in --limits-db /var/lib/headgate, or which decider has it, as in --admin 10.0.0.7:9090")
+	}
+	c, err := l.admin.caller()
+	if err != nil {
+		return nil, err
+	}
+	return adminStore{c}, nil
 }
 
 // remedy says what to do about an empty database.

@@ -34,7 +34,7 @@ there is no FILE: it shows the newest version of a database, or the one that --v
   headgate limits show --limits-db /var/lib/headgate --version 7 frontend:orders`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
-			case l.where != "":
+			case l.named():
 				return l.use(cmd, func(ctx context.Context, db daemon.LimitsDB) error {
 					v, err := at(ctx, db, number)
 					if err != nil {

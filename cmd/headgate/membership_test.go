@@ -40,14 +40,18 @@ type memberCluster struct {
 	limits string
 }
 
-// newMemberCluster starts size daemons. Without gossip they have a fixed list.
+// newMemberCluster starts size daemons. Without gossip they have a fixed list; without rules,
+// more says where the limits are.
 func newMemberCluster(t *testing.T, size int, gossip bool, rules string, more ...string) *memberCluster {
 	t.Helper()
 	c := &memberCluster{limits: filepath.Join(t.TempDir(), "limits.yaml")}
-	write(t, c.limits, rules)
+	if rules != "" {
+		write(t, c.limits, rules)
+		more = append([]string{"--limits", c.limits}, more...)
+	}
 	free := addresses(t, 4*size)
 	for i := range size {
-		args := append([]string{"--limits", c.limits, "--admin", free[3*size+i]}, more...)
+		args := append([]string{"--admin", free[3*size+i]}, more...)
 		if gossip {
 			args = append(args, "--gossip-address", free[2*size+i], "--seeds", free[2*size]+","+free[2*size+1])
 		} else {

@@ -137,6 +137,7 @@ more, and then calls under way may take --drain to end. A second signal ends it 
 	flags.StringVar(&c.TLS.Key, "tls-key", "", "`file` with the key of --tls-cert")
 	flags.StringVar(&c.TLS.ClientCA, "tls-client-ca", "", "`file` with authorities, one of which must have signed programs' certificates (default they need none)")
 	flags.StringVar(&c.Policy, "policy", "", "`file` that says which programs may use, hold and charge which keys, followed as it changes (default everybody all)")
+	flags.StringVar(&c.Operators, "operators", "", "`file` that says who may see and change what at --admin, over /v1/, followed as it changes (default nobody: there is no /v1/)")
 	flags.StringVar(&c.AdminTLS.Cert, "admin-cert", "", "`file` with the certificate of --admin, followed as it changes (default plain text)")
 	flags.StringVar(&c.AdminTLS.Key, "admin-key", "", "`file` with the key of --admin-cert")
 	flags.StringVar(&c.AdminTLS.ClientCA, "admin-client-ca", "", "`file` with authorities, one of which must have signed operators' certificates (default they need none)")
@@ -205,7 +206,11 @@ func endpoints(d *daemon.Daemon, c daemon.Config) string {
 		text += fmt.Sprintf("unix     %s  gRPC and HTTP\n", c.Unix)
 	}
 	if at := d.Admin(); at != "" {
-		text += fmt.Sprintf("admin    %s  GET /metrics, /readyz, /debug/pprof/\n", at)
+		more := ""
+		if c.Operators != "" {
+			more = "; for operators: /v1/openapi.json"
+		}
+		text += fmt.Sprintf("admin    %s  GET /metrics, /readyz, /debug/pprof/%s\n", at, more)
 	}
 	return text
 }

@@ -19,7 +19,7 @@ import (
 )
 
 // maxConnections bounds the connections to a Server.
-const maxConnections = 16
+const maxConnections = 256
 
 // longestProfile is how long an answer may take. A profile takes as long as its
 // reader asks for, up to this.

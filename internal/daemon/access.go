@@ -20,6 +20,7 @@ type access struct {
 	programs, operators, deciders *certs.Certificates // nil: plain text
 
 	policy *follow.Files[*callers.Policy] // nil: everybody may do everything
+	staff  *follow.Files[*callers.Policy] // nil: operators have no API
 
 	ctx    context.Context // ends with close
 	cancel context.CancelFunc
@@ -50,6 +51,12 @@ func newAccess(c Config, log *slog.Logger) (_ *access, err error) {
 		}
 		a.follow(a.policy.Run)
 	}
+	if c.Operators != "" {
+		if a.staff, err = follow.Open("the file of operators", []string{c.Operators}, maxPolicy, parsePolicy, log); err != nil {
+			return nil, fmt.Errorf("daemon: %w", err)
+		}
+		a.follow(a.staff.Run)
+	}
 	return a, nil
 }
 
@@ -71,12 +78,12 @@ func (a *access) certificates() map[string]*certs.Certificates {
 	return all
 }
 
-// checkPolicy says what is wrong with the file of the policy.
-func (a *access) checkPolicy() error {
-	if a.policy.Newest() {
+// checkPolicy says what is wrong with a file of rights.
+func checkPolicy(of *follow.Files[*callers.Policy]) error {
+	if of.Newest() {
 		return nil
 	}
-	return errors.New("the policy in its file cannot be used, and the last good one stays in force: mend the file; the log says what is wrong")
+	return errors.New("the file cannot be used, and its last good text stays in force: mend the file; the log says what is wrong")
 }
 
 // maxPolicy bounds the file of the policy, in bytes.

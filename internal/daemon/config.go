@@ -103,6 +103,11 @@ type Config struct {
 	// everything.
 	Policy string
 
+	// Operators is the file that says who may see and change what at Admin, over the API of
+	// package admin/api: a policy as in package callers. It is followed as it changes.
+	// Default none: there is no such API.
+	Operators string
+
 	// AdminTLS is how Admin is encrypted; default not at all.
 	AdminTLS TLS
 

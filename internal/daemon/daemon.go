@@ -7,9 +7,9 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"sync"
 
@@ -31,7 +31,7 @@ type Daemon struct {
 	web     *web
 	metrics *metrics        // nil without an admin address
 	gossip  *gossip.Members // nil unless members are found by seeds
-	limits  io.Closer       // nil without a database of limits
+	limits  LimitsDB        // nil without a database of limits
 	phase   phase
 	ending  *ending // of the edge or the web
 
@@ -66,7 +66,8 @@ func Start(ctx context.Context, config Config, log *slog.Logger) (_ *Daemon, err
 	}
 	// Who writes the list of members may wait for what port was free.
 	log.Info("listening", "cluster", d.address, "edge", d.edgeAddress)
-	d.metrics.handle("GET /cluster", d.serveCluster)
+	d.metrics.handle("GET /cluster", http.HandlerFunc(d.serveCluster))
+	d.serveOperators()
 	d.metrics.serve()
 	if d.gossip != nil {
 		if err := d.gossip.Start(ctx); err != nil {

@@ -68,7 +68,10 @@ func (d *Daemon) health() admin.Health {
 		checks[name] = admin.CheckOf(c.Err(time.Now()))
 	}
 	if d.access.policy != nil {
-		checks["policy"] = admin.CheckOf(d.access.checkPolicy())
+		checks["policy"] = admin.CheckOf(checkPolicy(d.access.policy))
+	}
+	if d.access.staff != nil {
+		checks["operators"] = admin.CheckOf(checkPolicy(d.access.staff))
 	}
 	return admin.Health{Ready: d.phase.ready(), Checks: checks, Config: config}
 }

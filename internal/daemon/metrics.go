@@ -98,7 +98,7 @@ func (m *metrics) root() tally.Scope {
 func (m *metrics) scope() tally.Scope { return m.root().SubScope(prefix) }
 
 // handle serves more than metrics. Call it before serve.
-func (m *metrics) handle(pattern string, handler http.HandlerFunc) {
+func (m *metrics) handle(pattern string, handler http.Handler) {
 	if m != nil {
 		m.server.Handle(pattern, handler)
 	}

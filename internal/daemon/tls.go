@@ -56,6 +56,9 @@ func (c Config) validateTLS() error {
 	if c.ClusterTLS.Name != "" && c.ClusterTLS.Cert == "" {
 		errs = append(errs, mistaken(errors.New("cluster tls: a name that certificates have, and no certificate: name its files"), "cluster-name"))
 	}
+	if c.Admin == "" && c.Operators != "" {
+		errs = append(errs, mistaken(errors.New("operators need an address to call: give admin one, or leave operators out"), "operators"))
+	}
 	if c.Admin == "" && c.AdminTLS != (TLS{}) {
 		errs = append(errs, mistaken(errors.New("admin tls: a certificate for operators, and no address for them: give one, or take the certificate away"), "admin-cert", "admin-key", "admin-client-ca"))
 	}

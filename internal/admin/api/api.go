@@ -13,6 +13,7 @@ import (
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/dynamicconfig/history"
 	"github.com/headgate/headgate/internal/daemon/callers"
+	"github.com/headgate/headgate/limiter/explain"
 )
 
 // Options are what an API answers from. What has no default is required. Functions are
@@ -34,12 +35,16 @@ type Options struct {
 	// Keys returns the keys in use at this daemon, in any order.
 	Keys func() []string
 
-	// Look returns what this daemon knows of one key; false if it is not in use.
-	Look func(key string) (Key, bool)
+	// Look returns what this daemon knows of one key.
+	Look func(key string) explain.Key
 
 	// Explain returns why key is limited as it is, for people, from all members that
 	// answer.
-	Explain func(ctx context.Context, key string) Explanation
+	Explain func(ctx context.Context, key string) explain.Explanation
+
+	// Trace has all members begin, or end, to remember decisions about key. It returns an
+	// error for each that does not.
+	Trace func(ctx context.Context, key string, on bool) map[string]error
 
 	// Events are what happens.
 	Events *Events
@@ -70,6 +75,8 @@ func New(o Options) *API {
 		"GET /v1/limits/rules":             a.rules,
 		"GET /v1/keys":                     a.keys,
 		"GET /v1/explain":                  a.explain,
+		"PUT /v1/trace":                    a.trace,
+		"DELETE /v1/trace":                 a.trace,
 		"GET /v1/cluster":                  a.cluster,
 		"GET /v1/events":                   a.events,
 	} {

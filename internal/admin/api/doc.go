@@ -11,6 +11,7 @@
 //	GET  /v1/limits/rules              the rules in force
 //	GET  /v1/keys                      the keys in use at this daemon
 //	GET  /v1/explain                   why one key is limited as it is
+//	PUT  /v1/trace                     remember decisions about a key; DELETE ends it
 //	GET  /v1/cluster                   the members
 //	GET  /v1/events                    what happens, as server-sent events
 //	GET  /v1/openapi.json              all of it in full

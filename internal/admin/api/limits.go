@@ -28,6 +28,9 @@ type Version struct {
 	// InForce: this daemon decides by it.
 	InForce bool `json:"in_force"`
 
+	// Fingerprint is history.Version's.
+	Fingerprint string `json:"fingerprint,omitempty"`
+
 	// Text is the whole config file; lists leave it out.
 	Text string `json:"text,omitempty"`
 }
@@ -55,7 +58,7 @@ type Outcome struct {
 // shown is v for an answer.
 func (a *API) shown(v history.Version) Version {
 	return Version{
-		Number: v.Number, Author: v.Author, Message: v.Message, Time: v.Time, Text: v.Text,
+		Number: v.Number, Author: v.Author, Message: v.Message, Time: v.Time, Fingerprint: v.Fingerprint, Text: v.Text,
 		InForce: v.Fingerprint == a.Limits.Current().Version(),
 	}
 }

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headgate/headgate/internal/admin/api"
+)
+
+func newEvents() *cobra.Command {
+	var a admin
+	var past, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "events",
+		Short: "Follow what happens at a decider",
+		Long: `events prints what happens at one decider, until it is interrupted: limits that were stored
+there, limits that came into force or were refused, and members that come, go or do not
+answer. It begins with what the decider remembers, at most 1,000 events.`,
+		Example: `  headgate events --admin 10.0.0.7:9090
+  headgate events --admin 10.0.0.7:9090 --past --json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			show := func(e api.Event) error { return printEvent(cmd.OutOrStdout(), e, asJSON) }
+			if !past {
+				a.timeout = 0
+			}
+			return a.use(cmd, func(ctx context.Context, c *caller) error {
+				if past {
+					var all struct {
+						Events []api.Event `json:"events"`
+					}
+					err := c.ask(ctx, http.MethodGet, "/v1/events?past", "", &all)
+					for _, e := range all.Events {
+						err = errors.Join(err, show(e))
+					}
+					return err
+				}
+				return followEvents(ctx, c, show)
+			})
+		},
+	}
+	a.flags(cmd.Flags())
+	cmd.Flags().BoolVar(&past, "past", false, "print what the decider remembers, and end")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: an object in each line")
+	return cmd
+}
+
+// followEvents calls show with each event until ctx ends.
+func followEvents(ctx context.Context, c *caller, show func(api.Event) error) error {
+	answer, err := c.open(ctx, http.MethodGet, "/v1/events", "")
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	lines := bufio.NewScanner(answer.Body)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		data, ok := strings.CutPrefix(lines.Text(), "data: ")
+		if !ok {
+			continue
+		}
+		var e api.Event
+		if err := json.Unmarshal([]byte(data), &e); err != nil {
+			return err
+		}
+		if err := show(e); err != nil {
+			return err
+		}
+	}
+	if ctx.Err() != nil {
+		return nil // interrupted
+	}
+	return fmt.Errorf("the decider does not answer any more: %w", errors.Join(lines.Err(), io.ErrUnexpectedEOF))
+}
+
+func printEvent(w io.Writer, e api.Event, asJSON bool) error {
+	if asJSON {
+		return json.NewEncoder(w).Encode(e)
+	}
+	text := strings.ReplaceAll(strings.TrimSpace(e.Text), "\n", "\n    ")
+	_, err := fmt.Fprintf(w, "%s  %-15s %s\n", e.Time.Local().Format(time.DateTime), e.Kind, text)
+	return err
+}

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headgate/headgate/limiter/explain"
+)
+
+func newExplain() *cobra.Command {
+	var a admin
+	var host string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "explain KEY",
+		Short: "Say why a key is limited as it is, at each host",
+		Long: `explain asks a running decider why a key is limited as it is. It prints the rule, the owner,
+and for each member what the member has of the limit, whether it would refuse an event now,
+and why. Members that do not answer are named. Of a key that is traced, it prints the newest
+decisions, each with its reason: see headgate trace.`,
+		Example: `  headgate explain --admin 10.0.0.7:9090 login:alice
+  headgate explain --admin 10.0.0.7:9090 login:alice --host 10.0.0.8:7933
+  headgate explain --admin 10.0.0.7:9090 login:alice --json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.use(cmd, func(ctx context.Context, c *caller) error {
+				var e explain.Explanation
+				if err := c.ask(ctx, http.MethodGet, "/v1/explain?"+url.Values{"key": args}.Encode(), "", &e); err != nil {
+					return err
+				}
+				if host != "" {
+					e.Hosts = slices.DeleteFunc(e.Hosts, func(h explain.Host) bool { return h.Host != host })
+					if len(e.Hosts) == 0 {
+						return fmt.Errorf("%s is no member: headgate cluster lists them", host)
+					}
+				}
+				if asJSON {
+					return printJSON(cmd.OutOrStdout(), e)
+				}
+				return printExplanation(cmd.OutOrStdout(), &e)
+			})
+		},
+	}
+	a.flags(cmd.Flags())
+	cmd.Flags().StringVar(&host, "host", "", "only what this member knows (default all)")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func printExplanation(out io.Writer, e *explain.Explanation) error {
+	fmt.Fprintf(out, "%s: %s\n", e.Key, e.Because)
+	if e.Owner != "" {
+		fmt.Fprintf(out, "owner: %s\n", e.Owner)
+	}
+	if len(e.Rule) > 0 {
+		fmt.Fprint(out, "rule:")
+		for _, name := range slices.Sorted(maps.Keys(e.Rule)) {
+			if name != "key" {
+				fmt.Fprintf(out, " %s: %v", name, e.Rule[name])
+			}
+		}
+		fmt.Fprintf(out, " (key: %v)\n", e.Rule["key"])
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "\nHOST\tPART\tTOKENS\tALLOWED\tREJECTED\tNOW")
+	for _, h := range e.Hosts {
+		if h.Error != "" {
+			fmt.Fprintf(w, "%s\t-\t-\t-\t-\tdoes not answer: %s\n", h.Host, h.Error)
+			continue
+		}
+		k := h.Key
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\n", h.Host, amount(k.Limit), amount(k.Tokens), k.Allowed, k.Rejected, k.Because)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for _, h := range e.Hosts {
+		if !h.Traced {
+			continue
+		}
+		fmt.Fprintf(out, "\nthe newest decisions at %s:\n", h.Host)
+		for _, d := range h.Decisions {
+			fmt.Fprintf(out, "  %s  cost %d  %s\n", d.Time.Local().Format(time.TimeOnly+".000"), d.Cost, d.Because)
+		}
+		if len(h.Decisions) == 0 {
+			fmt.Fprintln(out, "  none since the trace began")
+		}
+	}
+	return nil
+}
+
+// amount is v for people; - if there is none.
+func amount(v *float64) string {
+	if v == nil {
+		return "-"
+	}
+	return strconv.FormatFloat(*v, 'g', 4, 64)
+}
+
+func newTrace() *cobra.Command {
+	var a admin
+	var off bool
+	cmd := &cobra.Command{
+		Use:   "trace KEY",
+		Short: "Have all members remember the newest decisions about a key",
+		Long: `trace has each member remember its newest 256 decisions about a key, with the reason of each,
+until --off. headgate explain prints them. A member traces at most 64 keys. Decisions about a
+key that is traced take a few times as long.`,
+		Example: `  headgate trace --admin 10.0.0.7:9090 login:alice
+  headgate trace --admin 10.0.0.7:9090 login:alice --off`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.use(cmd, func(ctx context.Context, c *caller) error {
+				method := http.MethodPut
+				if off {
+					method = http.MethodDelete
+				}
+				var done struct {
+					Failed map[string]string `json:"failed"`
+				}
+				if err := c.ask(ctx, method, "/v1/trace?"+url.Values{"key": args}.Encode(), "", &done); err != nil {
+					return err
+				}
+				for _, member := range slices.Sorted(maps.Keys(done.Failed)) {
+					fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", member, done.Failed[member])
+				}
+				if n := len(done.Failed); n > 0 {
+					return fmt.Errorf("%d members did not do it; the others did", n)
+				}
+				return nil
+			})
+		},
+	}
+	a.flags(cmd.Flags())
+	cmd.Flags().BoolVar(&off, "off", false, "forget the decisions, and remember no more")
+	return cmd
+}
+
+func newKeys() *cobra.Command {
+	var a admin
+	var like string
+	var most int
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "keys",
+		Short: "List the keys in use at a decider",
+		Long: `keys lists the keys that are in use at one decider, with what it has of each limit, what it
+has allowed and rejected since the key came to life there, and whether the key goes by its
+fallback. headgate explain shows one key at all members.`,
+		Example: `  headgate keys --admin 10.0.0.7:9090
+  headgate keys --admin 10.0.0.7:9090 --like login: -n 1000`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.use(cmd, func(ctx context.Context, c *caller) error {
+				keys, total, err := listKeys(ctx, c, like, most)
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return printJSON(cmd.OutOrStdout(), keys)
+				}
+				w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+				fmt.Fprintln(w, "KEY\tRULE\tALGORITHM\tPART\tTOKENS\tALLOWED\tREJECTED\tFALLBACK")
+				for _, k := range keys {
+					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%t\n", k.Key, k.Rule, k.Algorithm, amount(k.Limit), amount(k.Tokens), k.Allowed, k.Rejected, k.Fallback)
+				}
+				if err := w.Flush(); err != nil {
+					return err
+				}
+				if len(keys) < total {
+					fmt.Fprintf(cmd.ErrOrStderr(), "%d of the %d keys in use there\n", len(keys), total)
+				}
+				return nil
+			})
+		},
+	}
+	a.flags(cmd.Flags())
+	cmd.Flags().StringVar(&like, "like", "", "only keys that contain this `text`")
+	cmd.Flags().IntVarP(&most, "number", "n", 100, "how many keys")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: an array with an object for each key")
+	return cmd
+}
+
+// listKeys asks for at most most keys, page by page, and how many there are.
+func listKeys(ctx context.Context, c *caller, like string, most int) (all []explain.Key, total int, err error) {
+	all = []explain.Key{}
+	for after := ""; len(all) < most; {
+		var page struct {
+			Keys  []explain.Key `json:"keys"`
+			Total int           `json:"total"`
+			Next  string        `json:"next"`
+		}
+		query := url.Values{"like": {like}, "after": {after}, "n": {strconv.Itoa(min(most-len(all), 1000))}}
+		if err := c.ask(ctx, http.MethodGet, "/v1/keys?"+query.Encode(), "", &page); err != nil {
+			return nil, 0, err
+		}
+		all, total = append(all, page.Keys...), page.Total
+		if after = page.Next; after == "" {
+			break
+		}
+	}
+	return all, total, nil
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate/internal/admin/api"
+	"github.com/headgate/headgate/internal/daemon/callers"
+	"github.com/headgate/headgate/limiter/explain"
+)
+
+const operatorToken = "hg_operator"
+
+// operators is a file of one operator, who may do everything, and a file with the token.
+func operators(t *testing.T) (file, token string) {
+	t.Helper()
+	return written(t, "operators.yaml", `callers: [{name: ada, tokens: ["`+callers.Hash(operatorToken)+`"], see: ["*"], change: ["*"]}]`),
+		written(t, "token", operatorToken+"\n")
+}
+
+// An operator changes a limit through one of five daemons, all follow, and takes it back.
+// Every daemon says why a key is limited, of those that were killed as well.
+func TestAnOperatorOfFiveDaemons(t *testing.T) {
+	t.Parallel()
+	db := filepath.Join(t.TempDir(), "db")
+	file, token := operators(t)
+	must(t, "apply", "--limits-db", db, written(t, "limits.yaml", "limits:\n  - {key: \"k*\", limit: 100/s, algorithm: exact}\n"), "-m", "first limits")
+	c := newMemberCluster(t, 5, false, "", "--limits-db", db, "--operators", file)
+	at := func(i int) []string { return []string{"--admin", c.admins[i], "--token-file", token} }
+	run := func(i int, args ...string) string {
+		t.Helper()
+		out, said, err := execute(t, append(args, at(i)...)...)
+		if err != nil {
+			t.Fatalf("%v: %v\n%s", args, err, said)
+		}
+		return out
+	}
+
+	// A change, and how soon each daemon has it.
+	out := run(0, "limits", "apply", written(t, "limits.yaml", "limits:\n  - {key: \"k*\", limit: 200/s, algorithm: exact}\n"), "-m", "for the sale")
+	expectText(t, "apply", out, "limit 100/s → 200/s", "version 2 is stored")
+	began := time.Now()
+	for i := range c.nodes {
+		eventually(t, "the change is in force", func() bool { return strings.Contains(run(i, "explain", "k1"), "200/s") })
+	}
+	t.Logf("all five daemons follow within %v", time.Since(began))
+	history := run(1, "limits", "history")
+	expectText(t, "history", history, "ada", "for the sale")
+	expectText(t, "events", run(0, "events", "--past"), "limits-stored", "ada stored version 2: for the sale", "limits-applied")
+
+	// Decisions are remembered at each daemon.
+	eventually(t, "all trace the key", func() bool { // those that began last may be dialled again only in a second
+		_, _, err := execute(t, append([]string{"trace", "k1"}, at(2)...)...)
+		return err == nil
+	})
+	var e explain.Explanation
+	eventually(t, "all answer", func() bool {
+		e = explain.Explanation{}
+		if err := json.Unmarshal([]byte(run(4, "explain", "k1", "--json")), &e); err != nil {
+			t.Fatal(err)
+		}
+		return !slices.ContainsFunc(e.Hosts, func(h explain.Host) bool { return !h.Traced || h.Error != "" })
+	})
+	if len(e.Hosts) != 5 || !e.OwnerAnswers {
+		t.Errorf("%+v", e)
+	}
+
+	// The owner is gone, and is named.
+	victim := 0
+	for i, n := range c.nodes {
+		if n.cluster == e.Owner {
+			victim = i
+		}
+	}
+	asked := (victim + 1) % 5
+	c.nodes[victim].kill()
+	expectText(t, "explain without the owner", run(asked, "explain", "k1"), "200/s")
+	expectText(t, "rollback", run(asked, "limits", "rollback", "-m", "the sale is over"), "limit 200/s → 100/s")
+	eventually(t, "the rollback is in force", func() bool { return strings.Contains(run(asked, "explain", "k1"), "100/s") })
+	eventually(t, "the lost daemon is an event", func() bool {
+		return strings.Contains(run(asked, "events", "--past"), e.Owner+" is down")
+	})
+
+	// Who shows no token gets nothing.
+	_, _, err := execute(t, "keys", "--admin", c.admins[asked])
+	if err == nil || !strings.Contains(err.Error(), "--token-file") {
+		t.Errorf("without a token: %v", err)
+	}
+	_, _, err = execute(t, "limits", "history", "--admin", c.admins[asked], "--limits-db", db)
+	if err == nil || !strings.Contains(err.Error(), "name a database, or a decider") {
+		t.Errorf("both: %v", err)
+	}
+}
+
+// Events arrive while somebody follows them.
+func TestEventsAreFollowed(t *testing.T) {
+	t.Parallel()
+	file, token := operators(t)
+	limits := filepath.Join(t.TempDir(), "limits.yaml")
+	write(t, limits, "limits: [{key: k, limit: 1/s}]")
+	admins := addresses(t, 1)
+	p := serving(t, "--limits", limits, "--admin", admins[0], "--operators", file)
+	p.ready(t)
+	a := admin{address: admins[0], token: token}
+	c, err := a.caller()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var version api.Version
+	if err := c.ask(t.Context(), http.MethodPut, "/v1/limits?message=x", "limits: []", &version, "If-Match", `"0"`); err == nil || !strings.Contains(err.Error(), "change them there, or start it with --limits-db") {
+		t.Errorf("limits in a file: %v", err)
+	}
+	write(t, limits, "limits: [{key: k, limit: 2/s}]")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	wanted := []string{"limits-applied", "limits-refused"}
+	err = followEvents(ctx, c, func(e api.Event) error {
+		if len(wanted) == 0 || e.Kind != wanted[0] {
+			return nil
+		}
+		if wanted = wanted[1:]; len(wanted) == 0 {
+			cancel()
+			return nil
+		}
+		write(t, limits, "limits: [{key: k, limit: 2}]")
+		return nil
+	})
+	if err != nil || len(wanted) > 0 {
+		t.Errorf("%v; not seen: %v", err, wanted)
+	}
+}

@@ -1,0 +1,528 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/dynamicconfig/history"
+	"github.com/headgate/headgate/dynamicconfig/sql/sqlite"
+	"github.com/headgate/headgate/internal/daemon/callers"
+	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/explain"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var rights = `
+callers:
+  - {name: root, tokens: ["` + callers.Hash("root-token") + `"], see: ["*"], change: ["*"]}
+  - {name: orders, tokens: ["` + callers.Hash("orders-token") + `"], see: ["orders:*"], change: ["orders:*"]}
+  - {name: reader, tokens: ["` + callers.Hash("reader-token") + `"], see: ["*"]}
+  - {name: program, tokens: ["` + callers.Hash("program-token") + `"], use: ["*"]}
+`
+
+const firstText = `limits:
+  - {key: "orders:*", limit: 100/s, algorithm: even}
+  - {key: "billing:*", limit: 50/s, algorithm: even}
+  - {key: "people:*", limit: 5/s, algorithm: even, private: true}
+`
+
+// setup is an API over a real database, whose newest version is in force at once.
+type setup struct {
+	*API
+
+	log *bytes.Buffer
+}
+
+func start(t testing.TB, policy string) *setup {
+	t.Helper()
+	p, err := callers.Parse([]byte(policy))
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := sqlite.New(t.TempDir())
+	t.Cleanup(func() {
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	s, err := dynamicconfig.Parse("limits", []byte(firstText))
+	if err != nil {
+		t.Fatal(err)
+	}
+	live := dynamicconfig.NewLive(s, dynamicconfig.WithCheck(func(s *dynamicconfig.Snapshot) error {
+		return s.Check(func(name string) bool { return name == "even" || name == "elastic" })
+	}))
+	group := limiter.NewGroup(s, 1)
+	live.Subscribe(func(_, new *dynamicconfig.Snapshot) { group.Configure(new) })
+	log := new(bytes.Buffer)
+	return &setup{New(Options{
+		Limits: live, Store: store, Operators: func() *callers.Policy { return p },
+		Cluster: func() any { return map[string]string{"host": "here"} },
+		Keys:    group.Keys,
+		Look:    func(key string) explain.Key { return explain.Look(group, live.Current(), 1, key) },
+		Explain: func(_ context.Context, key string) explain.Explanation {
+			return explain.Sum(live.Current(), key, "here", []explain.Host{explain.Here("here", group, live.Current(), 1, key)})
+		},
+		Trace: func(_ context.Context, key string, on bool) map[string]error {
+			group.Trace(key, on)
+			return map[string]error{"there": errors.New("gone")}
+		},
+		Events: NewEvents(time.Now), Log: slog.New(slog.NewTextHandler(log, nil)),
+	}), log}
+}
+
+// ask asks as who has a token; fields are those of the header, by turns name and value.
+func (s *setup) ask(t testing.TB, token, method, path, body string, fields ...string) (status int, answer string, header http.Header) {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	for i := 0; i < len(fields); i += 2 {
+		r.Header.Set(fields[i], fields[i+1])
+		if fields[i] == "Host" {
+			r.Host = fields[i+1]
+		}
+	}
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	if status = w.Code; status >= 400 {
+		var p Problem
+		if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || p.Status != status || p.Detail == "" || p.Title == "" || w.Header().Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%s %s: %d is no problem: %s", method, path, status, w.Body)
+		}
+	}
+	if w.Header().Get("Cache-Control") != "no-store" {
+		t.Errorf("%s %s may be cached", method, path)
+	}
+	return status, w.Body.String(), w.Header()
+}
+
+// must asks as root, and fails t unless the status is want and the answer has text.
+func (s *setup) must(t testing.TB, want int, text, method, path, body string, fields ...string) string {
+	t.Helper()
+	status, answer, _ := s.ask(t, "root-token", method, path, body, fields...)
+	if status != want || !strings.Contains(answer, text) {
+		t.Fatalf("%s %s: %d %s; want %d %q", method, path, status, answer, want, text)
+	}
+	return answer
+}
+
+// From a mistake to a change, and back.
+func TestFromAMistakeToARollback(t *testing.T) {
+	s := start(t, rights)
+	s.must(t, 200, `"version":0`, "GET", "/v1/limits", "")
+	s.must(t, 428, `If-Match`, "PUT", "/v1/limits?message=first", firstText)
+	s.must(t, 400, `say why`, "PUT", "/v1/limits", firstText, "If-Match", `"0"`)
+	s.must(t, 422, `"line":2,"column":`, "POST", "/v1/limits/check", "limits:\n  - {key: 'a', limit: 100rps}\n  - {key: 'b', limt: 1/s}\n")
+	answer := s.must(t, 422, `"line":3`, "PUT", "/v1/limits?message=x", "limits:\n  - {key: 'a', limit: 100rps}\n  - {key: 'b', limt: 1/s}\n", "If-Match", `"0"`)
+	var p Problem
+	if err := json.Unmarshal([]byte(answer), &p); err != nil || len(p.Mistakes) < 2 || p.Mistakes[0].Source == "" {
+		t.Errorf("each mistake has a place: %s", answer)
+	}
+	s.must(t, 422, `algorithm`, "PUT", "/v1/limits?message=x", "limits: [{key: a, limit: 1/s, algorithm: elastics}]", "If-Match", `"0"`)
+	s.must(t, 201, `"version":1`, "PUT", "/v1/limits?message=first", firstText, "If-Match", `"0"`)
+	second := strings.Replace(firstText, "100/s", "200/s", 1)
+	s.must(t, 200, `"changes":[{"kind":"changed","section":"limits","name":"orders:*"`, "POST", "/v1/limits/check", second)
+	s.must(t, 200, `100/s`, "PUT", "/v1/limits?dry_run&message=x", second, "If-Match", `"1"`)
+	s.must(t, 200, `"version":1`, "GET", "/v1/limits", "")
+	s.must(t, 201, `"version":2`, "PUT", "/v1/limits?message=the+sale", second, "If-Match", `"1"`)
+	s.must(t, 412, `"newest":2`, "PUT", "/v1/limits?message=late", firstText, "If-Match", `"1"`)
+	s.must(t, 200, `"changes":[]`, "PUT", "/v1/limits?message=again", second, "If-Match", `"2"`)
+	s.must(t, 400, `which version`, "POST", "/v1/limits/rollback", "", "If-Match", `"2"`)
+	s.must(t, 404, `no such version`, "POST", "/v1/limits/rollback?to=9", "", "If-Match", `"2"`)
+	s.must(t, 412, `"newest":2`, "POST", "/v1/limits/rollback?to=1", "", "If-Match", `"1"`)
+	s.must(t, 201, `"version":3`, "POST", "/v1/limits/rollback?to=1", "", "If-Match", `"2"`)
+	history := s.must(t, 200, `roll back to version 1`, "GET", "/v1/limits/history", "")
+	var all struct{ Versions []Version }
+	if err := json.Unmarshal([]byte(history), &all); err != nil || len(all.Versions) != 3 || all.Versions[1].Message != "the sale" || all.Versions[1].Author != "root" || all.Versions[0].Text != "" {
+		t.Errorf("%s", history)
+	}
+	if s.must(t, 200, `"version":1`, "GET", "/v1/limits/history?n=1&before=2", ""); strings.Count(history, `"in_force":true`) != 2 {
+		t.Errorf("versions 1 and 3 are in force: %s", history)
+	}
+	s.must(t, 200, `200/s`, "GET", "/v1/limits/history/2", "")
+	if status, _, _ := s.ask(t, "root-token", "GET", "/v1/limits", "", "If-None-Match", `"3"`); status != 304 {
+		t.Errorf("a text that is known is sent again: %d", status)
+	}
+	if log := s.log.String(); strings.Count(log, "the limits were changed") != 3 || !strings.Contains(log, "operator=root") || !strings.Contains(log, "a change of the limits was refused") {
+		t.Errorf("the log:\n%s", log)
+	}
+	s.must(t, 200, "stored version 3", "GET", "/v1/events?past", "")
+}
+
+// Who has which rights, and who shows nothing, at each path.
+func TestWhoMayDoWhat(t *testing.T) {
+	s := start(t, rights)
+	s.must(t, 201, ``, "PUT", "/v1/limits?message=first", firstText, "If-Match", `"0"`)
+	for _, key := range []string{"orders:a", "billing:b", "people:alice"} {
+		s.must(t, 200, ``, "GET", "/v1/explain?key="+key, "") // which brings no key to life
+	}
+	own, others := strings.Replace(firstText, "100/s", "1/s", 1), strings.Replace(firstText, "50/s", "1/s", 1)
+	wider := strings.Replace(firstText, `"orders:*"`, `"order*"`, 1)
+	added := firstText + "  - {key: \"orders:special\", limit: 1/s, algorithm: even}\n"
+	turned := "limits:\n  - {key: \"billing:*\", limit: 50/s, algorithm: even}\n  - {key: \"orders:*\", limit: 100/s, algorithm: even}\n  - {key: \"people:*\", limit: 5/s, algorithm: even, private: true}\n"
+	unmatched := firstText + "unmatched: deny\n"
+	for _, tt := range []struct {
+		token, method, path, body string
+		status                    int
+	}{
+		{"", "GET", "/v1/limits", "", 401},
+		{"wrong", "GET", "/v1/limits", "", 401},
+		{"program-token", "GET", "/v1/limits", "", 403},
+		{"program-token", "GET", "/v1/events?past", "", 403},
+		{"reader-token", "GET", "/v1/limits", "", 200},
+		{"reader-token", "GET", "/v1/keys", "", 200},
+		{"reader-token", "PUT", "/v1/limits?dry_run", own, 403},
+		{"reader-token", "POST", "/v1/limits/rollback?to=1&dry_run", "", 403},
+		{"orders-token", "PUT", "/v1/limits?dry_run", own, 200},
+		{"orders-token", "PUT", "/v1/limits?dry_run", added, 200},
+		{"orders-token", "PUT", "/v1/limits?dry_run", others, 403},
+		{"orders-token", "PUT", "/v1/limits?dry_run", wider, 403},
+		{"orders-token", "PUT", "/v1/limits?dry_run", turned, 403},
+		{"orders-token", "PUT", "/v1/limits?dry_run", unmatched, 403},
+		{"orders-token", "PUT", "/v1/limits?dry_run", "limits: []", 403},
+		{"orders-token", "GET", "/v1/explain?key=orders:a", "", 200},
+		{"orders-token", "GET", "/v1/explain?key=billing:a", "", 403},
+		{"orders-token", "PUT", "/v1/trace?key=billing:a", "", 403},
+		{"root-token", "PUT", "/v1/limits?dry_run", unmatched, 200},
+		{"root-token", "PUT", "/v1/trace?key=billing:a", "", 200},
+		{"root-token", "DELETE", "/v1/trace?key=billing:a", "", 200},
+		{"root-token", "GET", "/v1/cluster", "", 200},
+		{"", "GET", "/v1/openapi.json", "", 200},
+	} {
+		if status, answer, _ := s.ask(t, tt.token, tt.method, tt.path, tt.body, "If-Match", `"1"`); status != tt.status {
+			t.Errorf("%q %s %s: %d %s; want %d\n%s", tt.token, tt.method, tt.path, status, answer, tt.status, tt.body)
+		}
+	}
+	status, answer, _ := s.ask(t, "orders-token", "GET", "/v1/limits/rules", "")
+	if status != 200 || !strings.Contains(answer, "orders:*") || strings.Contains(answer, "billing") {
+		t.Errorf("the rules: %d %s", status, answer)
+	}
+}
+
+// Whatever comes in, the answer says what is wrong with it, and nothing changes.
+func TestBadInput(t *testing.T) {
+	s := start(t, rights)
+	s.must(t, 201, ``, "PUT", "/v1/limits?message=first", firstText, "If-Match", `"0"`)
+	deep := "limits: " + strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000)
+	for name, tt := range map[string]struct {
+		method, path, body, match string
+		status                    int
+	}{
+		"broken YAML":         {"PUT", "/v1/limits?message=x", "limits: [", `"1"`, 422},
+		"no YAML":             {"PUT", "/v1/limits?message=x", "\x00\xff\xfe", `"1"`, 422},
+		"nothing":             {"PUT", "/v1/limits?message=x", "", `"1"`, 422},
+		"deep":                {"PUT", "/v1/limits?message=x", deep, `"1"`, 422},
+		"large":               {"PUT", "/v1/limits?message=x", strings.Repeat("# large\n", 50<<20/8), `"1"`, 413},
+		"a bad glob":          {"PUT", "/v1/limits?message=x", "limits: [{key: 'a[', limit: 1/s}]", `"1"`, 422},
+		"another letter":      {"PUT", "/v1/limits?message=x", "limits: [{kеy: a, limit: 1/s}]", `"1"`, 422},
+		"aliases":             {"PUT", "/v1/limits?message=x", "a: &a [1]\nb: *a", `"1"`, 422},
+		"the wrong version":   {"PUT", "/v1/limits?message=x", "limits: []", `"one"`, 400},
+		"a version below 0":   {"PUT", "/v1/limits?message=x", "limits: []", `"-1"`, 400},
+		"a replayed version":  {"PUT", "/v1/limits?message=x", "limits: []", `"0"`, 412},
+		"a version to come":   {"PUT", "/v1/limits?message=x", "limits: []", `"99"`, 412},
+		"a control character": {"PUT", "/v1/limits?message=x%07", "limits: []", `"1"`, 400},
+		"a long message":      {"PUT", "/v1/limits?message=" + strings.Repeat("x", 5000), "limits: []", `"1"`, 400},
+		"a path":              {"GET", "/v1/limits/history/..%2f..%2fetc", "", "", 400},
+		"a huge number":       {"GET", "/v1/limits/history/99999999999999999999", "", "", 400},
+		"no number":           {"GET", "/v1/limits/history?before=x", "", "", 400},
+		"too many":            {"GET", "/v1/limits/history?n=100000", "", "", 400},
+		"too few":             {"GET", "/v1/keys?n=0", "", "", 400},
+		"no key":              {"GET", "/v1/explain", "", "", 400},
+		"a long key":          {"GET", "/v1/explain?key=" + strings.Repeat("k", 1025), "", "", 400},
+		"another method":      {"DELETE", "/v1/limits", "", "", 404},
+		"another path":        {"GET", "/v1/nothing", "", "", 404},
+		"a login of garbage":  {"POST", "/v1/login", "{", "", 400},
+	} {
+		fields := []string{}
+		if tt.match != "" {
+			fields = []string{"If-Match", tt.match}
+		}
+		if status, answer, _ := s.ask(t, "root-token", tt.method, tt.path, tt.body, fields...); status != tt.status {
+			t.Errorf("%s: %d %.300s; want %d", name, status, answer, tt.status)
+		}
+	}
+	s.must(t, 200, `"version":1`, "GET", "/v1/limits", "")
+}
+
+// Of changes at the same time, each is made on top of what its author has seen.
+func TestEditorsRace(t *testing.T) {
+	s := start(t, rights)
+	s.must(t, 201, ``, "PUT", "/v1/limits?message=first", firstText, "If-Match", `"0"`)
+	const editors, each = 2, 20
+	var all sync.WaitGroup
+	for e := range editors {
+		all.Go(func() {
+			for i := 0; i < each; {
+				_, _, header := s.ask(t, "root-token", "GET", "/v1/limits", "")
+				text := fmt.Sprintf("limits: [{key: 'k%d', limit: %d/s, algorithm: even}]", e, i+1)
+				status, answer, _ := s.ask(t, "root-token", "PUT", fmt.Sprintf("/v1/limits?message=%d+%d", e, i), text, "If-Match", header.Get("ETag"))
+				switch status {
+				case 201:
+					i++
+				case 412:
+				default:
+					t.Errorf("%d %s", status, answer)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	versions, err := s.Store.List(t.Context(), 0, 100)
+	if err != nil || len(versions) != 1+editors*each {
+		t.Fatalf("%d versions, %v", len(versions), err)
+	}
+	next := map[string]int{}
+	for i := len(versions) - 2; i >= 0; i-- {
+		editor, n, _ := strings.Cut(versions[i].Message, " ")
+		if n != fmt.Sprint(next[editor]) {
+			t.Errorf("version %d: %s", versions[i].Number, versions[i].Message)
+		}
+		next[editor]++
+	}
+}
+
+func TestGuessersAreSlowedDown(t *testing.T) {
+	s := start(t, rights)
+	wrong := 0
+	for range 100 {
+		status, _, _ := s.ask(t, "guess", "GET", "/v1/limits", "")
+		if status == 401 {
+			wrong++
+		} else if status != 429 {
+			t.Fatal(status)
+		}
+	}
+	if wrong != wrongTokens {
+		t.Errorf("%d guesses were answered", wrong)
+	}
+	if status, _, _ := s.ask(t, "root-token", "GET", "/v1/limits", ""); status != 429 {
+		t.Errorf("a guesser learns that a guess is right: %d", status)
+	}
+	if status, _, _ := s.ask(t, "", "POST", "/v1/login", `{"token": "root-token"}`); status != 429 {
+		t.Errorf("and at the login: %d", status)
+	}
+	for i := range 2 * maxGuessers {
+		r := httptest.NewRequestWithContext(t.Context(), "GET", "/v1/limits", http.NoBody)
+		r.RemoteAddr = fmt.Sprintf("[2001:db8::%x]:1", i)
+		s.logins.failed(r)
+	}
+	if len(s.logins.by) > maxGuessers {
+		t.Errorf("%d addresses are remembered", len(s.logins.by))
+	}
+}
+
+// A browser keeps the token; pages of other sites cannot use it.
+func TestBrowsersLogIn(t *testing.T) {
+	s := start(t, rights)
+	status, answer, header := s.ask(t, "", "POST", "/v1/login", `{"token": "root-token"}`)
+	kept := header.Get("Set-Cookie")
+	if status != 200 || !strings.Contains(answer, "root") || !strings.Contains(kept, "HttpOnly") || !strings.Contains(kept, "SameSite=Strict") {
+		t.Fatalf("%d %s %s", status, answer, kept)
+	}
+	pair, _, _ := strings.Cut(kept, ";")
+	if status, _, _ := s.ask(t, "", "GET", "/v1/limits", "", "Cookie", pair); status != 200 {
+		t.Errorf("the cookie: %d", status)
+	}
+	for _, token := range []string{"wrong", "program-token"} {
+		if status, _, _ := s.ask(t, "", "POST", "/v1/login", `{"token": "`+token+`"}`); status != 401 {
+			t.Errorf("%s: %d", token, status)
+		}
+	}
+	for _, field := range [][]string{{"Origin", "https://evil.example"}, {"Sec-Fetch-Site", "cross-site"}} {
+		if status, _, _ := s.ask(t, "", "PUT", "/v1/limits?message=x", firstText, append(field, "Cookie", pair, "If-Match", `"0"`)...); status != 403 {
+			t.Errorf("%v: %d", field, status)
+		}
+	}
+	if _, _, header := s.ask(t, "", "POST", "/v1/logout", ""); !strings.Contains(header.Get("Set-Cookie"), "Max-Age=0") {
+		t.Errorf("logged out: %v", header)
+	}
+	open := start(t, `anyone: {see: ["*"]}`)
+	for host, want := range map[string]int{"127.0.0.1:9090": 200, "localhost:9090": 200, "[::1]:9090": 200, "evil.example": 403, "evil.example:9090": 403} {
+		if status, _, _ := open.ask(t, "", "GET", "/v1/limits", "", "Host", host); status != want {
+			t.Errorf("anyone at %s: %d", host, status)
+		}
+	}
+}
+
+// Keys come in pages, and a private one is found by what is shown of it only.
+func TestKeysComeInPages(t *testing.T) {
+	s := start(t, rights)
+	var keys []string
+	for i := range 250 {
+		keys = append(keys, fmt.Sprintf("orders:%03d", i))
+	}
+	s.Keys = func() []string { return append([]string{"people:alice"}, keys...) }
+	s.Look = func(key string) explain.Key {
+		return explain.Key{Key: s.Limits.Current().Shown(key), InUse: key != "orders:007"}
+	}
+	seen, after := 0, ""
+	for pages := 0; ; pages++ {
+		var page struct {
+			Keys  []explain.Key
+			Total int
+			Next  string
+		}
+		if err := json.Unmarshal([]byte(s.must(t, 200, "", "GET", "/v1/keys?n=100&after="+after, "")), &page); err != nil || page.Total != 251 {
+			t.Fatal(err, page.Total)
+		}
+		seen += len(page.Keys)
+		for _, k := range page.Keys {
+			if strings.Contains(k.Key, "alice") || strings.Contains(page.Next, "alice") {
+				t.Errorf("a private key is shown: %+v", page)
+			}
+		}
+		if after = page.Next; after == "" {
+			if pages != 2 || seen != 250 {
+				t.Errorf("%d keys in %d pages", seen, pages+1)
+			}
+			break
+		}
+	}
+	s.must(t, 200, `"keys":[]`, "GET", "/v1/keys?like=alice", "")
+	if status, answer, _ := s.ask(t, "orders-token", "GET", "/v1/keys?n=1000", ""); status != 200 || strings.Contains(answer, "people") {
+		t.Errorf("%d %.200s", status, answer)
+	}
+}
+
+func TestEventsAreStreamed(t *testing.T) {
+	s := start(t, rights)
+	server := httptest.NewServer(s)
+	defer server.Close()
+	listen := func(last string) (*bufio.Scanner, func()) {
+		ctx, cancel := context.WithCancel(t.Context())
+		r, _ := http.NewRequestWithContext(ctx, "GET", server.URL+"/v1/events", http.NoBody)
+		r.Header.Set("Authorization", "Bearer reader-token")
+		r.Header.Set("Last-Event-ID", last)
+		answer, err := server.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return bufio.NewScanner(answer.Body), func() {
+			cancel()
+			_ = answer.Body.Close()
+		}
+	}
+	next := func(in *bufio.Scanner) (e Event) {
+		for in.Scan() {
+			if text, ok := strings.CutPrefix(in.Text(), "data: "); ok {
+				if err := json.Unmarshal([]byte(text), &e); err != nil {
+					t.Fatal(err)
+				}
+				return e
+			}
+		}
+		t.Fatal("the stream has ended", in.Err())
+		return e
+	}
+	first, end := listen("")
+	defer end()
+	for i := range 3 {
+		s.Events.Add(Event{Kind: "member", Text: fmt.Sprint(i)})
+		if e := next(first); e.ID != int64(i+1) || e.Text != fmt.Sprint(i) {
+			t.Errorf("event %d: %+v", i, e)
+		}
+	}
+	second, endSecond := listen("2")
+	defer endSecond()
+	if e := next(second); e.ID != 3 {
+		t.Errorf("a reader that comes back: %+v", e)
+	}
+	for range 3 * keptEvents {
+		s.Events.Add(Event{Kind: "member"})
+	}
+	if all, _ := s.Events.Since(0); len(all) > keptEvents || all[len(all)-1].ID != 3+3*keptEvents {
+		t.Errorf("%d events are kept", len(all))
+	}
+	server.CloseClientConnections()
+}
+
+// The description has each path and method, and no other.
+func TestTheDescriptionIsWhole(t *testing.T) {
+	s := start(t, rights)
+	var d struct{ Paths map[string]map[string]any }
+	if err := json.Unmarshal(openapi, &d); err != nil {
+		t.Fatal(err)
+	}
+	for path, methods := range d.Paths {
+		for _, method := range []string{"get", "put", "post", "delete"} {
+			r := httptest.NewRequestWithContext(t.Context(), strings.ToUpper(method), strings.Replace(path, "{version}", "1", 1), http.NoBody)
+			_, pattern := s.mux.Handler(r)
+			if _, described := methods[method]; described != (pattern != "/v1/") {
+				t.Errorf("%s %s: described: %t, and it is %q", method, path, described, pattern)
+			}
+		}
+	}
+	for _, line := range strings.SplitSeq(pathsOfDoc(t), "\n") {
+		if line != "" && d.Paths[line] == nil {
+			t.Errorf("doc.go has %s, and the description has not", line)
+		}
+	}
+}
+
+func pathsOfDoc(t *testing.T) (paths string) {
+	t.Helper()
+	doc, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(doc)) {
+		if fields := strings.Fields(line); len(fields) > 3 && strings.HasPrefix(fields[2], "/v1/") && fields[2] != "/v1/openapi.json" {
+			paths += fields[2] + "\n"
+		}
+	}
+	return paths
+}
+
+func FuzzChange(f *testing.F) {
+	s := start(f, rights)
+	s.Store = slowless{s.Store}
+	f.Add(firstText, `"0"`, "message")
+	f.Add("limits: [", `7`, "\x00")
+	f.Fuzz(func(t *testing.T, text, match, message string) {
+		r := httptest.NewRequestWithContext(t.Context(), "PUT", "/v1/limits", strings.NewReader(text))
+		q := r.URL.Query()
+		q.Set("message", message)
+		r.URL.RawQuery = q.Encode()
+		r.Header.Set("Authorization", "Bearer root-token")
+		r.Header.Set("If-Match", match)
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, r)
+		if w.Code >= 500 {
+			body, _ := io.ReadAll(w.Body)
+			t.Errorf("%d %s", w.Code, body)
+		}
+	})
+}
+
+// slowless is a store that takes nothing.
+type slowless struct{ history.Store }
+
+func (slowless) Append(context.Context, history.Change) (history.Version, error) {
+	return history.Version{Number: 1}, nil
+}
+
+func (slowless) Newest(context.Context) (history.Version, error) {
+	return history.Version{}, history.ErrEmpty
+}
