@@ -474,7 +474,7 @@ func TestTheDescriptionIsWhole(t *testing.T) {
 			}
 		}
 	}
-	for _, line := range strings.SplitSeq(pathsOfDoc(t), "\n") {
+	for line := range strings.SplitSeq(pathsOfDoc(t), "\n") {
 		if line != "" && d.Paths[line] == nil {
 			t.Errorf("doc.go has %s, and the description has not", line)
 		}
