@@ -36,7 +36,7 @@ is what comes in on stdin.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newLimitsCheck(), newLimitsShow(), newLimitsImport(),
-		newLimitsApply(), newLimitsRollback(), newLimitsHistory(), newLimitsExport(), newLimitsPrune())
+		newLimitsDryRun(), newLimitsSuggest(), newLimitsApply(), newLimitsRollback(), newLimitsHistory(), newLimitsExport(), newLimitsPrune())
 	return cmd
 }
 
