@@ -4,6 +4,7 @@ package limiter_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -572,6 +573,45 @@ func TestAMoveFromAFullGrantGivesNoSecondBurst(t *testing.T) {
 		}
 		if take(burst); admitted > burst {
 			t.Errorf("%d changes: %d of a burst of %d", len(path), admitted, burst)
+		}
+	}
+}
+
+// Slots that are held stay held however the rule changes, so callers never hold twice the
+// limit: a rule that migrates vanishes and comes back, or names other algorithms.
+func TestSlotsOfAMigrationStayHeldThroughOtherRules(t *testing.T) {
+	plain := func(algorithm string) string {
+		return "limits: [{key: k, limit: 10 in-flight, algorithm: " + algorithm + "}]"
+	}
+	migrates := func(from, to, mode string) string {
+		return fmt.Sprintf("limits: [{key: k, limit: 10 in-flight, migrate: {from: %s, to: %s, mode: %s}}]", from, to, mode)
+	}
+	const allow, deny, rated = "unmatched: allow", "unmatched: deny", "limits: [{key: k, limit: 10/s, algorithm: even}]"
+	for _, mode := range []string{"old", "old-shadow-new", "new-shadow-old", "new"} {
+		first := migrates("even", "fair-share", mode)
+		for _, rules := range [][]string{
+			{first, allow, plain("even")},
+			{first, deny, first},
+			{first, rated, first},
+			{first, allow, rated, allow, plain("fair-share")},
+			{first, plain("static")},
+			{first, migrates("static", "proportional-share", mode)},
+			{plain("even"), migrates("static", "proportional-share", mode)},
+			{plain("even"), rated, migrates("static", "proportional-share", mode)},
+		} {
+			g := limiter.NewGroup(parsed(t, rules[0]), 1, limiter.WithMigration(shadow.Migrator()))
+			release, ok := g.For("k").TryAcquire(10)
+			for _, rule := range rules[1:] {
+				g.Configure(parsed(t, rule))
+				g.Manual().Report(stage.Now())
+			}
+			if _, again := g.For("k").TryAcquire(1); !ok || again {
+				t.Errorf("%q: the first caller holds 10 of 10 slots: %t, and another one: %t", rules, ok, again)
+			}
+			release()
+			if _, ok := g.For("k").TryAcquire(10); !ok {
+				t.Errorf("%q: all is released, and refused", rules)
+			}
 		}
 	}
 }

@@ -65,6 +65,7 @@ func (st *State) left(now stage.Instant, hosts int, parts bool) remains {
 	if st.remains != nil {
 		left = *st.remains
 	}
+	left.slots = st.holds()
 	if !math.IsInf(left.tokens, 1) {
 		left.tokens, left.at = st.earlier(now).Tokens, now
 		left.since += st.since(now)
@@ -102,9 +103,6 @@ func (st *State) remainder(now stage.Instant, kept remains, next *State) *remain
 	if first != nil && next.pair[0] != first {
 		if wants, stated := first.Part().Common().Stated(); stated {
 			kept.wants[unit(first)] = wants
-		}
-		if slots := slotsOf(first); slots != nil && st.pair[1] == nil {
-			kept.slots = slots
 		}
 	}
 	switch {
