@@ -5,6 +5,7 @@ package limiter_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -612,6 +613,34 @@ func TestSlotsOfAMigrationStayHeldThroughOtherRules(t *testing.T) {
 			if _, ok := g.For("k").TryAcquire(10); !ok {
 				t.Errorf("%q: all is released, and refused", rules)
 			}
+		}
+	}
+}
+
+// Callers may state any time. One that states a time to come changes neither when its key
+// is reported, nor when the host looks at the demand of other keys.
+func TestATimeToComeDoesNotHoldUpReports(t *testing.T) {
+	for _, ahead := range []time.Duration{time.Minute, 365 * 24 * time.Hour} {
+		g := limiter.NewGroup(parsed(t, "limits: [{key: '*', limit: 1000/s, algorithm: elastic}]"), 1, limiter.WithSeed(1))
+		m, now := g.Manual(), stage.Now()
+		g.For("first").AllowN(now.Time().Add(ahead), 1)
+		var reported []string
+		for range 2 {
+			now = now.Add(3 * time.Second)
+			g.For("first").AllowN(now.Time(), 1)
+			g.For("other").AllowN(now.Time(), 1)
+			for _, b := range m.Report(now) {
+				reported = append(reported, b.Usage.Keys...)
+				if err := m.Apply(now, b, nil, grantOf(b.Usage.Len(), 1, 100, 10*time.Second)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if !slices.Contains(reported, "first") {
+			t.Errorf("%v ahead: the first key is not reported: %q", ahead, reported)
+		}
+		if next := m.NextEarly().Sub(now); next > time.Second {
+			t.Errorf("%v ahead: the host looks at demand again in %v", ahead, next)
 		}
 	}
 }
