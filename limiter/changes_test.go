@@ -644,3 +644,24 @@ func TestATimeToComeDoesNotHoldUpReports(t *testing.T) {
 		}
 	}
 }
+
+// answers is a Remote of which each answer leaves three tokens.
+type answers struct{}
+
+func (answers) Do(context.Context, stage.Operation) (stage.Outcome, error) {
+	return stage.Outcome{OK: true, Left: 3}, nil
+}
+
+// What was left elsewhere is remembered through rules under which nothing decides.
+func TestADisabledRuleAfterABucketElsewhereMayChange(t *testing.T) {
+	const exact, disabled = "limits: [{key: k, limit: 1/m, burst: 10, algorithm: exact}]",
+		"limits: [{key: k, limit: 1/m, burst: 10, migrate: {from: even, to: elastic, mode: disabled}}]"
+	g := limiter.NewGroup(parsed(t, exact), 1, limiter.WithMigration(shadow.Migrator()), limiter.WithRemote("exact", answers{}))
+	g.For("k").Allow()
+	for _, rules := range []string{disabled, disabled, "limits: [{key: k, limit: 1/m, burst: 10, algorithm: even}]"} {
+		g.Configure(parsed(t, rules))
+	}
+	if left := g.For("k").Tokens(); left > 4 {
+		t.Errorf("%v tokens are left of the 3 that there were", left)
+	}
+}
