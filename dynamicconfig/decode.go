@@ -66,6 +66,9 @@ var (
 	knownMigrate  = []string{"from", "mode", "to"}
 )
 
+// RuleFields are the names of the fields that a rule may have in a config file, sorted.
+func RuleFields() []string { return slices.Clone(knownRule) }
+
 // file reads a whole config file.
 func (d *decoder) file(root ast.Node) {
 	fields, _ := d.Mapping(root, "the file", knownTop)

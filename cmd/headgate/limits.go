@@ -23,20 +23,26 @@ import (
 func newLimits() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "limits",
-		Short: "Check, explain and import limits, and keep their history",
-		Long: `limits reads files of limits as services do, and changes the limits in a database, which
-daemons follow. It asks no service. docs/config.md describes files and databases. A FILE of -
-is what comes in on stdin.`,
+		Short: "Check, show and change limits, and keep their history",
+		Long: `limits reads files of limits as services do, and changes the limits in a file or in a database,
+which daemons follow. It asks no service. docs/config.md describes files and databases. A FILE of -
+is what comes in on stdin.
+
+The commands exit with 0 after success, also if there was nothing to change; with 1 after an error;
+with 2 if diff --exit-code finds differences; with 3 if another change came first, so that yours
+must be made again; and with 4 if nobody confirmed what is dangerous.`,
 		Example: `  headgate limits check limits.yaml
   headgate limits show limits.yaml frontend:orders
   headgate limits import --from doorman resources.yaml -o limits.yaml
-  headgate limits apply --limits-db /var/lib/headgate limits.yaml -m "orders: 200/s for the sale"
+  headgate limits apply --limits-db /var/lib/headgate limits.yaml -m "first limits"
+  headgate limits set --limits-db /var/lib/headgate frontend:orders 200/s -m "for the sale"
   headgate limits rollback --limits-db /var/lib/headgate`,
 		Args: command.NoSuch,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newLimitsCheck(), newLimitsShow(), newLimitsImport(),
-		newLimitsApply(), newLimitsRollback(), newLimitsHistory(), newLimitsExport(), newLimitsPrune())
+	cmd.AddCommand(newLimitsCheck(), newLimitsList(), newLimitsGet(), newLimitsShow(), newLimitsDiff(), newLimitsImport(),
+		newLimitsSet(), newLimitsRm(), newLimitsEdit(), newLimitsApply(), newLimitsRollback(),
+		newLimitsHistory(), newLimitsExport(), newLimitsPrune())
 	return cmd
 }
 
@@ -73,6 +79,9 @@ func checkLimits(cmd *cobra.Command, files, also []string) error {
 			broken++
 			continue
 		}
+		for _, note := range neverUsed(s.Rules()) {
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", s.Name(), note)
+		}
 		fmt.Fprintf(cmd.OutOrStdout(), "%s: good, rules: %d, version: %s\n", s.Name(), len(s.Rules()), s.Version())
 	}
 	if broken > 0 {
@@ -93,9 +102,6 @@ func checkFile(cmd *cobra.Command, file string, also []string) *dynamicconfig.Sn
 			hintImport(cmd.ErrOrStderr(), file, data)
 		}
 		return nil
-	}
-	for _, note := range neverUsed(s.Rules()) {
-		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", s.Name(), note)
 	}
 	return s
 }

@@ -133,7 +133,7 @@ func TestLimitsShowAnswersForKeys(t *testing.T) {
 	}
 	for _, want := range []string{
 		"\"frontend:orders\" has the rule:\n  key: \"frontend:orders\"\n  limit: 1000/s\n  burst: 1000\n  algorithm: fair-share\n",
-		"\"frontend:x\" has the rule:\n  key: \"frontend:*\"\n  limit: 0.08333333333333333/s\n  burst: 1\n  algorithm: even\n",
+		"\"frontend:x\" has the rule:\n  key: \"frontend:*\"\n  limit: 5/m\n  burst: 1\n  algorithm: even\n",
 		"\"db:1\" has the rule:\n  key: \"db:*\"\n  limit: 100 in-flight\n  algorithm: proportional-share\n  fallback: even\n  lease: 10s\n  refresh: 1s\n  learning: 10s\n  recalculate: 5s\n  overcommit: 0%\n",
 		"\"else\" has no rule: everything is allowed (unmatched: allow)\n",
 	} {
@@ -150,7 +150,7 @@ func TestLimitsShowAnswersForKeys(t *testing.T) {
 
 func TestLimitsShowJSON(t *testing.T) {
 	const text = someLimits + "unmatched: {limit: 3/s}\n"
-	out, _, err := executeWith(t, text, "limits", "show", "--json", "-", "db:1", "else")
+	out, _, err := executeWith(t, text, "limits", "show", "-o", "json", "-", "db:1", "else")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +168,7 @@ func TestLimitsShowJSON(t *testing.T) {
 		t.Errorf("answer = %+v", a)
 	}
 
-	out, _, err = executeWith(t, text, "limits", "show", "--json", "-")
+	out, _, err = executeWith(t, text, "limits", "show", "-o", "json", "-")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +269,7 @@ func TestLimitsMistakes(t *testing.T) {
 }
 
 func TestLimitsHelpHasExamples(t *testing.T) {
-	for _, args := range []string{"limits", "limits check --help", "limits show --help", "limits import --help"} {
+	for _, args := range []string{"limits", "limits check --help", "limits show --help", "limits import --help", "limits list --help", "limits set --help", "limits edit --help", "limits diff --help"} {
 		out, _, err := execute(t, strings.Fields(args)...)
 		if err != nil || !strings.Contains(out, "Examples:") {
 			t.Errorf("%s: %v, no example in:\n%s", args, err, out)
