@@ -21,6 +21,7 @@ type Snapshot struct {
 	version       string
 	properties    Properties
 	rules         []Rule
+	places        []mark // of the rules' keys
 	index         index
 	unmatched     Unmatched
 	unmatchedRule *Rule

@@ -48,6 +48,7 @@ must be made again; and with 4 if nobody confirmed what is dangerous.`,
 
 func newLimitsCheck() *cobra.Command {
 	var also []string
+	var strict bool
 	cmd := &cobra.Command{
 		Use:   "check FILE...",
 		Short: "Say what is wrong with files of limits, and where",
@@ -55,15 +56,18 @@ func newLimitsCheck() *cobra.Command {
 numbers out of range, bad globs, algorithms that headgate does not have, and parameters
 that they do not take. Name algorithms of your own with --also, and redis too if you use it.
 
-It exits with 1 if any file has a mistake. It also names each glob that is never used, because
-a wider one stands before it. That is no mistake.`,
+It exits with 1 if any file has a mistake. It also shows what is legal and surely not meant:
+globs that are never used, because another stands before them and matches all of their keys, and
+keys with characters that look like others, or that cannot be seen. With --strict, these are
+mistakes too.`,
 		Example: `  headgate limits check limits.yaml
   headgate limits check --also by-region,by-tier a.yaml b.yaml
   generate-limits | headgate limits check -`,
 		Args: cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, files []string) error { return checkLimits(cmd, files, also) },
+		RunE: func(cmd *cobra.Command, files []string) error { return checkLimits(cmd, files, also, strict) },
 	}
 	alsoFlag(cmd, &also)
+	cmd.Flags().BoolVar(&strict, "strict", false, "exit with 1 also for what is legal and surely not meant")
 	return cmd
 }
 
@@ -71,7 +75,7 @@ func alsoFlag(cmd *cobra.Command, also *[]string) {
 	cmd.Flags().StringSliceVar(also, "also", nil, "algorithms that your services register, separated by commas; redis if you use it")
 }
 
-func checkLimits(cmd *cobra.Command, files, also []string) error {
+func checkLimits(cmd *cobra.Command, files, also []string, strict bool) error {
 	broken := 0
 	for _, file := range files {
 		s := checkFile(cmd, file, also)
@@ -79,8 +83,13 @@ func checkLimits(cmd *cobra.Command, files, also []string) error {
 			broken++
 			continue
 		}
-		for _, note := range neverUsed(s.Rules()) {
-			fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", s.Name(), note)
+		warnings := s.Warnings()
+		for _, w := range warnings {
+			fmt.Fprintln(cmd.ErrOrStderr(), w)
+		}
+		if strict && len(warnings) > 0 {
+			broken++
+			continue
 		}
 		fmt.Fprintf(cmd.OutOrStdout(), "%s: good, rules: %d, version: %s\n", s.Name(), len(s.Rules()), s.Version())
 	}
@@ -104,28 +113,6 @@ func checkFile(cmd *cobra.Command, file string, also []string) *dynamicconfig.Sn
 		return nil
 	}
 	return s
-}
-
-// neverUsed says which globs stand after one that ends in its only wildcard, a *,
-// and matches all of their keys. That is no mistake, because a file may be made so.
-func neverUsed(rules []dynamicconfig.Rule) (notes []string) {
-	wide := make(map[string]bool) // what stands before the * of such globs so far
-	for _, r := range rules {
-		if !r.IsGlob() {
-			continue // exact keys win, wherever they stand
-		}
-		first := strings.IndexAny(r.Key, `*?[\`)
-		for n := range first + 1 {
-			if wide[r.Key[:n]] {
-				notes = append(notes, fmt.Sprintf("rule %q is never used: %q stands before it and matches all of its keys: put it before that", r.Key, r.Key[:n]+"*"))
-				break
-			}
-		}
-		if r.Key[first:] == "*" {
-			wide[r.Key[:first]] = true
-		}
-	}
-	return notes
 }
 
 // checkAlgorithms checks what parsing cannot: the names of algorithms, and

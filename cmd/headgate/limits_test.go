@@ -227,22 +227,28 @@ func TestLimitsImportSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestLimitsCheckSaysWhichGlobsAreNeverUsed(t *testing.T) {
+func TestLimitsCheckSaysWhatIsSurelyNotMeant(t *testing.T) {
 	const text = `limits:
-  - {key: "mail:news-*", limit: 1/s}
   - {key: "mail:*", limit: 1/s}
   - {key: "mail:user-?", limit: 1/s}
-  - {key: "mail:exact", limit: 1/s}
-  - {key: "mai[l]:*", limit: 1/s}
-  - {key: '\mail:*', limit: 1/s}
+  - {key: "“orders”", limit: 1/s}
 `
 	out, notes, err := executeWith(t, text, "limits", "check", "-")
 	if err != nil || !strings.Contains(out, "good") {
 		t.Errorf("%v\n%s", err, out)
 	}
-	want := "stdin: rule \"mail:user-?\" is never used: \"mail:*\" stands before it and matches all of its keys: put it before that\n"
+	const want = `stdin:3:11: rule "mail:user-?" is never used: "mail:*" stands before it and matches all of its keys: put it before that
+    3 |   - {key: "mail:user-?", limit: 1/s}
+      |           ^
+stdin:4:11: rule "“orders”": key: has the character “ (U+201C), which looks like " and is not: write "
+    4 |   - {key: "“orders”", limit: 1/s}
+      |           ^
+`
 	if notes != want {
 		t.Errorf("%s\nwant %s", notes, want)
+	}
+	if _, _, err = executeWith(t, text, "limits", "check", "--strict", "-"); err == nil {
+		t.Error("--strict takes it for good")
 	}
 }
 

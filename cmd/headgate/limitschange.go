@@ -229,8 +229,16 @@ func (c *changing) review(cmd *cobra.Command, old, new *dynamicconfig.Snapshot, 
 		}
 		why = append(why, dangers(old, new, changes)...)
 	}
-	for _, note := range neverUsed(new.Rules()) {
-		fmt.Fprintf(cmd.ErrOrStderr(), "%s\n", note)
+	known := make(map[string]bool)
+	if old != nil {
+		for _, w := range old.Warnings() {
+			known[w.Message] = true
+		}
+	}
+	for _, w := range new.Warnings() {
+		if !known[w.Message] {
+			fmt.Fprintln(cmd.ErrOrStderr(), w)
+		}
 	}
 	for _, danger := range why {
 		fmt.Fprintf(cmd.ErrOrStderr(), "dangerous: %s\n", danger)

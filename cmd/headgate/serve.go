@@ -193,7 +193,7 @@ func checkServe(cmd *cobra.Command, c daemon.Config, log *slog.Logger) error {
 	if c.LimitsDB != "" {
 		return errors.Join(daemon.Check(c, log), checkDB(cmd, c.LimitsDB, also))
 	}
-	return errors.Join(daemon.Check(c, log), checkLimits(cmd, []string{c.Limits}, also))
+	return errors.Join(daemon.Check(c, log), checkLimits(cmd, []string{c.Limits}, also, false))
 }
 
 // endpoints has a line for each.
