@@ -19,18 +19,26 @@ const maxCompared = 30_000_000
 // all have an earlier rule, and keys with characters that look like others.
 func (s *Snapshot) Warnings() []*Error {
 	var all []*Error
-	p := strictyaml.Problems{Text: s.origin.text}
-	for i, text := range s.hidden() {
-		p.Add(s.places[i], "rule %s is never used: %s stands before it and matches all of its keys: put it before that", quote(s.rules[i].Key), quote(text))
+	parts, first := s.parts, 0
+	if parts == nil {
+		parts = []*Snapshot{s}
 	}
-	for i := range s.rules {
-		if strange := strangeIn(s.rules[i].Key); strange != "" {
-			p.Add(s.places[i], "rule %s: key: %s", quote(s.rules[i].Key), strange)
+	hidden := s.hidden()
+	for _, part := range parts {
+		p := strictyaml.Problems{Text: part.origin.text}
+		for i, r := range part.rules {
+			if text, ok := hidden[first+i]; ok {
+				p.Add(part.places[i], "rule %s is never used: %s stands before it and matches all of its keys: put it before that", quote(r.Key), quote(text))
+			}
+			if strange := strangeIn(r.Key); strange != "" {
+				p.Add(part.places[i], "rule %s: key: %s", quote(r.Key), strange)
+			}
 		}
+		first += len(part.rules)
+		p.Each(func(at mark, message, source string) {
+			all = append(all, &Error{Name: part.origin.name, Line: at.Line, Column: at.Column, Message: message, Source: source})
+		})
 	}
-	p.Each(func(at mark, message, source string) {
-		all = append(all, &Error{Name: s.origin.name, Line: at.Line, Column: at.Column, Message: message, Source: source})
-	})
 	return all
 }
 

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
+	folder "github.com/headgate/headgate/dynamicconfig/file"
 	"github.com/headgate/headgate/internal/command"
 	"github.com/headgate/headgate/internal/filewatch"
 	"github.com/headgate/headgate/limiter"
@@ -26,7 +28,8 @@ func newLimits() *cobra.Command {
 		Short: "Check, show and change limits, and keep their history",
 		Long: `limits reads files of limits as services do, and changes the limits in a file or in a database,
 which daemons follow. It asks no service. docs/config.md describes files and databases. A FILE of -
-is what comes in on stdin.
+is what comes in on stdin. Commands that read a FILE also read a folder, whose *.yaml files are
+one configuration.
 
 The commands exit with 0 after success, also if there was nothing to change; with 1 after an error;
 with 2 if diff --exit-code finds differences; with 3 if another change came first, so that yours
@@ -141,8 +144,11 @@ func checkAlgorithms(s *dynamicconfig.Snapshot, also []string) error {
 	}))
 }
 
-// loadLimits reads and parses one file of limits.
+// loadLimits reads and parses one file of limits, or a folder of them.
 func loadLimits(stdin io.Reader, file string) (*dynamicconfig.Snapshot, error) {
+	if info, err := os.Stat(file); err == nil && info.IsDir() {
+		return folder.New(file).Load(context.Background())
+	}
 	name, data, err := readConfig(stdin, file)
 	if err != nil {
 		return nil, err

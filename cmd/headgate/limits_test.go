@@ -252,6 +252,24 @@ stdin:4:11: rule "“orders”": key: has the character “ (U+201C), which look
 	}
 }
 
+func TestAFolderIsReadAsOne(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"10-shop.yaml": "limits: [{key: orders, limit: 1/s}]",
+		"20-mail.yml":  "limits: [{key: \"mail:*\", limit: 2/s}]",
+		"notes.txt":    "none",
+	} {
+		write(t, filepath.Join(dir, name), text)
+	}
+	expectText(t, "check", must(t, "check", dir), "good, rules: 2")
+	expectText(t, "show", must(t, "show", dir, "mail:a"), "limit: 2/s")
+	if out, _, err := execute(t, "serve", "--limits", dir, "--check"); err != nil || !strings.Contains(out, "good, rules: 2") {
+		t.Errorf("serve --check: %v, %s", err, out)
+	}
+	write(t, filepath.Join(dir, "30-again.yaml"), "limits: [{key: orders, limit: 1/s}]")
+	expectText(t, "on stderr", refused(t, "cannot be used", "check", dir), `30-again.yaml:1:16: rule "orders": key: 10-shop.yaml:1:16 has the same key`)
+}
+
 func TestLimitsMistakes(t *testing.T) {
 	for args, want := range map[string]string{
 		"limit check limits.yaml":                        `there is no command "headgate limit"; did you mean limits?`,
