@@ -75,7 +75,24 @@ func (r *Rule) amount(l rate.Limit) string {
 	if r.InFlight {
 		return number(float64(l)) + " in-flight"
 	}
-	return number(float64(l)) + "/s"
+	return perTime(l)
+}
+
+// perTime writes a limit per second, or, where that takes many digits, per minute or hour
+// if that takes few and reads back as the same: 5/m.
+func perTime(l rate.Limit) string {
+	const many = 8
+	text := number(float64(l)) + "/s"
+	for _, unit := range []struct {
+		name    string
+		seconds float64
+	}{{"/m", 60}, {"/h", 3600}} {
+		other := number(math.Round(float64(l)*unit.seconds*1e6)/1e6) + unit.name
+		if got, err := parseRate(other); len(text) > many && len(other) <= many && err == nil && got == l {
+			return other
+		}
+	}
+	return text
 }
 
 // percentOf writes a part the shortest way that reads back as the same, if
