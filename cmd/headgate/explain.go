@@ -21,8 +21,8 @@ import (
 
 func newExplain() *cobra.Command {
 	var a admin
+	var o output
 	var host string
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "explain KEY",
 		Short: "Say why a key is limited as it is, at each host",
@@ -32,7 +32,7 @@ and why. Members that do not answer are named. Of a key that is traced, it print
 decisions, each with its reason: see headgate trace.`,
 		Example: `  headgate explain --admin 10.0.0.7:9090 login:alice
   headgate explain --admin 10.0.0.7:9090 login:alice --host 10.0.0.8:7933
-  headgate explain --admin 10.0.0.7:9090 login:alice --json`,
+  headgate explain --admin 10.0.0.7:9090 login:alice -o json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.use(cmd, func(ctx context.Context, c *caller) error {
@@ -46,16 +46,13 @@ decisions, each with its reason: see headgate trace.`,
 						return fmt.Errorf("%s is no member: headgate cluster lists them", host)
 					}
 				}
-				if asJSON {
-					return printJSON(cmd.OutOrStdout(), e)
-				}
-				return printExplanation(cmd.OutOrStdout(), &e)
+				return o.print(cmd.OutOrStdout(), e, func(w io.Writer) error { return printExplanation(w, &e) })
 			})
 		},
 	}
 	a.flags(cmd.Flags())
 	cmd.Flags().StringVar(&host, "host", "", "only what this member knows (default all)")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	o.flags(cmd, "text")
 	return cmd
 }
 
@@ -152,7 +149,7 @@ func newKeys() *cobra.Command {
 	var a admin
 	var like string
 	var most int
-	var asJSON bool
+	var o output
 	cmd := &cobra.Command{
 		Use:   "keys",
 		Short: "List the keys in use at a decider",
@@ -168,15 +165,7 @@ fallback. headgate explain shows one key at all members.`,
 				if err != nil {
 					return err
 				}
-				if asJSON {
-					return printJSON(cmd.OutOrStdout(), keys)
-				}
-				w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-				fmt.Fprintln(w, "KEY\tRULE\tALGORITHM\tPART\tTOKENS\tALLOWED\tREJECTED\tFALLBACK")
-				for _, k := range keys {
-					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%t\n", k.Key, k.Rule, k.Algorithm, amount(k.Limit), amount(k.Tokens), k.Allowed, k.Rejected, k.Fallback)
-				}
-				if err := w.Flush(); err != nil {
+				if err := o.print(cmd.OutOrStdout(), keys, func(w io.Writer) error { return printKeys(w, keys) }); err != nil {
 					return err
 				}
 				if len(keys) < total {
@@ -189,8 +178,17 @@ fallback. headgate explain shows one key at all members.`,
 	a.flags(cmd.Flags())
 	cmd.Flags().StringVar(&like, "like", "", "only keys that contain this `text`")
 	cmd.Flags().IntVarP(&most, "number", "n", 100, "how many keys")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: an array with an object for each key")
+	o.flags(cmd, "table")
 	return cmd
+}
+
+func printKeys(out io.Writer, keys []explain.Key) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "KEY\tRULE\tALGORITHM\tPART\tTOKENS\tALLOWED\tREJECTED\tFALLBACK")
+	for _, k := range keys {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%t\n", k.Key, k.Rule, k.Algorithm, amount(k.Limit), amount(k.Tokens), k.Allowed, k.Rejected, k.Fallback)
+	}
+	return w.Flush()
 }
 
 // listKeys asks for at most most keys, page by page, and how many there are.

@@ -19,7 +19,7 @@ import (
 
 func newLimitsDryRun() *cobra.Command {
 	var a admin
-	var asJSON bool
+	var o output
 	cmd := &cobra.Command{
 		Use:   "dry-run FILE",
 		Short: "Say what a file of limits would have done with the last hour",
@@ -38,15 +38,12 @@ the answer of one perfect bucket of the new limit. Nothing is changed.`,
 				if err := c.ask(ctx, http.MethodPost, "/v1/limits/dry-run", string(text), &d); err != nil {
 					return err
 				}
-				if asJSON {
-					return printJSON(cmd.OutOrStdout(), d)
-				}
-				return printDryRun(cmd.OutOrStdout(), &d, time.Now())
+				return o.print(cmd.OutOrStdout(), d, func(w io.Writer) error { return printDryRun(w, &d, time.Now()) })
 			})
 		},
 	}
 	a.flags(cmd.Flags())
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	o.flags(cmd, "text")
 	return cmd
 }
 
@@ -75,7 +72,7 @@ func printDryRun(out io.Writer, d *api.DryRun, now time.Time) error {
 	fmt.Fprintln(w, "KEY\tRULE\tHOSTS\tOFFERED\tREJECTED\tWOULD BE")
 	for i, k := range d.Keys {
 		if i == mostDryKeys {
-			fmt.Fprintf(w, "… and %d more: --json has them\n", len(d.Keys)-i)
+			fmt.Fprintf(w, "… and %d more: -o json has them\n", len(d.Keys)-i)
 			break
 		}
 		fmt.Fprintf(w, "%s\t%s\t%d\t%.0f\t%s\t%s\n", k.Key, k.Rule, k.Hosts, k.Offered, part(k.Rejected, k.Offered), part(k.Would, k.Offered))
@@ -102,7 +99,7 @@ func newLimitsSuggest() *cobra.Command {
 	var like string
 	var margin float64
 	var most int
-	var asJSON bool
+	var o output
 	cmd := &cobra.Command{
 		Use:   "suggest",
 		Short: "Suggest limits from what was offered during the last hour",
@@ -120,15 +117,7 @@ members, and prints limits with some room above it. A peak is of one second, or,
 				if err := c.ask(ctx, http.MethodGet, "/v1/limits/suggest?"+query.Encode(), "", &found); err != nil {
 					return err
 				}
-				if asJSON {
-					return printJSON(cmd.OutOrStdout(), found.Suggestions)
-				}
-				w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-				fmt.Fprintln(w, "KEY\tPEAK\tLIMIT\tSUGGESTED")
-				for _, s := range found.Suggestions {
-					fmt.Fprintf(w, "%s\t%.4g/s\t%s\t%s\n", s.Key, s.Peak, s.Limit, s.Now)
-				}
-				return w.Flush()
+				return o.print(cmd.OutOrStdout(), found.Suggestions, func(w io.Writer) error { return printSuggestions(w, found.Suggestions) })
 			})
 		},
 	}
@@ -136,6 +125,15 @@ members, and prints limits with some room above it. A peak is of one second, or,
 	cmd.Flags().StringVar(&like, "like", "", "only keys that contain this `text`")
 	cmd.Flags().Float64Var(&margin, "margin", 1.5, "how many times the peak, 1 to 100")
 	cmd.Flags().IntVarP(&most, "number", "n", 20, "how many keys, at most 200")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: an array with an object for each key")
+	o.flags(cmd, "table")
 	return cmd
+}
+
+func printSuggestions(out io.Writer, all []api.Suggestion) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "KEY\tPEAK\tLIMIT\tSUGGESTED")
+	for _, s := range all {
+		fmt.Fprintf(w, "%s\t%.4g/s\t%s\t%s\n", s.Key, s.Peak, s.Limit, s.Now)
+	}
+	return w.Flush()
 }

@@ -64,7 +64,7 @@ func TestAnOperatorOfFiveDaemons(t *testing.T) {
 	var e explain.Explanation
 	eventually(t, "all answer", func() bool {
 		e = explain.Explanation{}
-		if err := json.Unmarshal([]byte(run(4, "explain", "k1", "--json")), &e); err != nil {
+		if err := json.Unmarshal([]byte(run(4, "explain", "k1", "-o", "json")), &e); err != nil {
 			t.Fatal(err)
 		}
 		return !slices.ContainsFunc(e.Hosts, func(h explain.Host) bool { return !h.Traced || h.Error != "" })
@@ -72,6 +72,19 @@ func TestAnOperatorOfFiveDaemons(t *testing.T) {
 	if len(e.Hosts) != 5 || !e.OwnerAnswers {
 		t.Errorf("%+v", e)
 	}
+
+	// A migration goes a step further, and back.
+	run(3, "limits", "apply", written(t, "limits.yaml", "limits:\n  - {key: \"k*\", limit: 200/s, migrate: {from: exact, to: auto, mode: old}}\n"), "-m", "to auto")
+	eventually(t, "the migration is reported", func() bool { return strings.Contains(run(3, "shadow", "report"), "exact → auto  mode old: advance") })
+	expectText(t, "advance", run(3, "shadow", "advance", "k*"), "{mode: old} → {mode: old-shadow-new}", "version 4 is stored")
+	eventually(t, "the migration is compared", func() bool {
+		return strings.Contains(run(3, "shadow", "report"), "mode old-shadow-new: wait, because only 0 tokens")
+	})
+	if _, _, err := execute(t, append([]string{"shadow", "advance", "k*"}, at(3)...)...); err == nil || !strings.Contains(err.Error(), "--force") {
+		t.Errorf("against the verdict: %v", err)
+	}
+	run(3, "shadow", "back", "k*", "-m", "not now")
+	run(3, "limits", "rollback", "2", "-m", "no migration", "--yes")
 
 	// The owner is gone, and is named.
 	victim := 0
@@ -83,7 +96,7 @@ func TestAnOperatorOfFiveDaemons(t *testing.T) {
 	asked := (victim + 1) % 5
 	c.nodes[victim].kill()
 	expectText(t, "explain without the owner", run(asked, "explain", "k1"), "200/s")
-	expectText(t, "rollback", run(asked, "limits", "rollback", "-m", "the sale is over"), "limit 200/s → 100/s")
+	expectText(t, "rollback", run(asked, "limits", "rollback", "1", "-m", "the sale is over", "--yes"), "limit 200/s → 100/s")
 	eventually(t, "the rollback is in force", func() bool { return strings.Contains(run(asked, "explain", "k1"), "100/s") })
 	eventually(t, "the lost daemon is an event", func() bool {
 		return strings.Contains(run(asked, "events", "--past"), e.Owner+" is down")

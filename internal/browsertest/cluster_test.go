@@ -72,7 +72,7 @@ func startCluster(t *testing.T) *cluster {
 			t.Fatal(err)
 		}
 	}
-	run("limits", "apply", "--limits-db", db, file, "-m", "the first limits", "--author", "ada")
+	run("limits", "apply", "--limits-db", db, file, "-m", "the first limits", "--author", "ada", "--yes")
 	const size = 5
 	free := addresses(t, 4*size)
 	c.admins, c.webs = free[2*size:3*size], free[3*size:]

@@ -29,7 +29,7 @@ func TestAnOperatorsDay(t *testing.T) {
 	// Each page.
 	for path, text := range map[string]string{
 		"/": "5 of 5", "/keys?sort=rejected": "login:alice", "/key?key=login%3Aalice": "each event asks the key's owner",
-		"/hosts": c.admins[0][:9], "/limits": "the first limits", "/limits/version?version=1": "search", "/events": "Events",
+		"/hosts": c.admins[0][:9], "/limits": "the first limits", "/limits/version?version=1": "search", "/events": "Events", "/migrations": "No rule changes its algorithm",
 	} {
 		ada.do(ada.dark(false), chromedp.Navigate(at(path)))
 		ada.says(text)
@@ -55,7 +55,7 @@ func TestAnOperatorsDay(t *testing.T) {
 
 	// From a mistake to a change.
 	ada.do(chromedp.Navigate(at("/limits")), chromedp.WaitVisible("#text"), set("#text", "limits: [{key: a, limit: 100rps}]"))
-	ada.says("has no unit")
+	ada.says("did you mean 100/s?")
 	ada.says("line 1, column 26")
 	ada.expect("422")
 	ada.clean("limits with a mistake")
@@ -84,6 +84,18 @@ func TestAnOperatorsDay(t *testing.T) {
 	ada.says("Version 3 is stored")
 	ada.do(chromedp.Navigate(at("/events")))
 	ada.says("ada stored version 3")
+
+	// A migration: a step further.
+	moving := strings.Replace(limits, "limit: 300/s", "limit: 300/s, migrate: {from: even, to: auto, mode: old}", 1)
+	ada.do(chromedp.Navigate(at("/limits")), chromedp.WaitVisible("#text"), set("#text", moving), chromedp.SendKeys("#message", "to auto"), chromedp.Click("#review"))
+	ada.says("This will change")
+	ada.do(chromedp.Click("#apply"))
+	ada.says("Version 4 is stored")
+	ada.do(chromedp.Navigate(at("/migrations")))
+	ada.says("even → auto")
+	ada.clean("migrations")
+	ada.do(chromedp.Click(`button[value="old-shadow-new"]`))
+	ada.says("Version 5 is stored")
 
 	// Whoever may see orders only sees no other key, and changes nothing.
 	grace := open(t, b)

@@ -52,6 +52,7 @@ func (p past) answers() questions.Answers {
 			}
 			return p.recorder.Series(w.Key, w.Since), nil
 		},
+		askCompared: func(context.Context, []byte) (any, error) { return p.d.compared(), nil },
 		askTotals: func(context.Context, []byte) (any, error) {
 			return most{p.recorder.Totals(maxTotals), p.recorder.Since()}, nil
 		},

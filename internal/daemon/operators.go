@@ -31,6 +31,7 @@ func (d *Daemon) serveOperators() {
 		},
 		Explain: d.node.Explain,
 		Trace:   d.node.Trace,
+		Compare: d.compare,
 		History: d.past,
 		Events:  api.NewEvents(time.Now),
 		Log:     d.log.With("part", "operators"),

@@ -47,6 +47,10 @@ type Options struct {
 	// error for each that does not.
 	Trace func(ctx context.Context, key string, on bool) map[string]error
 
+	// Compare returns how old and new limiters of keys under migration answered, by key and
+	// member, and how many members do not answer.
+	Compare func(ctx context.Context) (rows []Compared, silent int)
+
 	// History is what the members remember of the last hour.
 	History History
 
@@ -78,10 +82,14 @@ func New(o Options) *API {
 		"GET /v1/limits/history":           a.history,
 		"GET /v1/limits/history/{version}": a.version,
 		"GET /v1/limits/rules":             a.rules,
+		"PUT /v1/limits/rule":              a.putRule,
+		"DELETE /v1/limits/rule":           a.deleteRule,
 		"GET /v1/me":                       a.me,
 		"GET /v1/keys":                     a.keys,
 		"POST /v1/limits/dry-run":          a.dryRun,
 		"GET /v1/limits/suggest":           a.suggest,
+		"GET /v1/migrations":               a.migrations,
+		"POST /v1/migrations/step":         a.step,
 		"GET /v1/usage":                    a.usage,
 		"GET /v1/explain":                  a.explain,
 		"PUT /v1/trace":                    a.trace,

@@ -27,6 +27,7 @@ import (
 	"github.com/headgate/headgate/internal/daemon/callers"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/explain"
+	"github.com/headgate/headgate/limiter/stage"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -169,6 +170,71 @@ func TestFromAMistakeToARollback(t *testing.T) {
 		t.Errorf("the log:\n%s", log)
 	}
 	s.must(t, 200, "stored version 3", "GET", "/v1/events?past", "")
+}
+
+// One rule is changed, added and taken away, and the rest of the text stays as it is.
+func TestOneRule(t *testing.T) {
+	s := start(t, rights)
+	s.must(t, 201, ``, "PUT", "/v1/limits?message=first", "# ours\n"+firstText, "If-Match", `"0"`)
+	s.must(t, 201, `50/s → 70/s`, "PUT", "/v1/limits/rule?key=billing:*&message=more", `{"limit": "70/s", "max_keys": 9}`, "If-Match", `"1"`)
+	s.must(t, 201, `added`, "PUT", "/v1/limits/rule?key=new&message=more", `{"limit": "1/s", "shared": null, "algorithm": "even"}`, "If-Match", `"2"`)
+	s.must(t, 201, `removed`, "DELETE", "/v1/limits/rule?key=new&message=less", "", "If-Match", `"3"`)
+	s.must(t, 404, `no rule`, "DELETE", "/v1/limits/rule?key=new&message=less", "", "If-Match", `"4"`)
+	s.must(t, 422, `mistakes`, "PUT", "/v1/limits/rule?key=new&message=x", `{"limit": "1 per second"}`, "If-Match", `"4"`)
+	s.must(t, 400, `send fields`, "PUT", "/v1/limits/rule?key=new&message=x", `[]`, "If-Match", `"4"`)
+	s.must(t, 400, `as a text`, "PUT", "/v1/limits/rule?key=new&message=x", `{"limit": [1]}`, "If-Match", `"4"`)
+	s.must(t, 400, `which rule`, "DELETE", "/v1/limits/rule?message=x", "", "If-Match", `"4"`)
+	if status, _, _ := s.ask(t, "orders-token", "PUT", "/v1/limits/rule?key=billing:*&message=x", `{"limit": "1/s"}`, "If-Match", `"4"`); status != 403 {
+		t.Errorf("another team's rule: %d", status)
+	}
+	var v Version
+	if err := json.Unmarshal([]byte(s.must(t, 200, "", "GET", "/v1/limits", "")), &v); err != nil || !strings.HasPrefix(v.Text, "# ours\n") || strings.Contains(v.Text, "new") {
+		t.Errorf("%+v, %v", v, err)
+	}
+}
+
+// A rule that changes its algorithm goes from mode to mode, as the counts allow.
+func TestAMigrationIsJudged(t *testing.T) {
+	s := start(t, rights)
+	text := "limits:\n  - {key: \"orders:*\", limit: 100/s, migrate: {from: even, to: elastic, mode: old-shadow-new}} # slowly\n"
+	s.must(t, 201, ``, "PUT", "/v1/limits?message=first", text, "If-Match", `"0"`)
+	snapshot, err := dynamicconfig.Parse("limits", []byte(text))
+	if err == nil {
+		err = s.Limits.Set(snapshot)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		both, old, new int64
+		want           string
+	}{
+		{10, 0, 0, `"verdict":"wait","because":"only 10 tokens were compared so far, and 1000 are enough"`},
+		{9990, 10, 0, `"verdict":"advance","because":"0.10% of 10000 tokens were answered differently: elastic would reject 10 that even allows, and allow 0 that it rejects"`},
+		{980, 0, 20, `"verdict":"wait","because":"2.00% of 1000 tokens`},
+		{900, 50, 50, `"verdict":"back"`},
+	} {
+		s.Compare = func(context.Context) ([]Compared, int) {
+			return []Compared{
+				{stage.Divergence{Both: tt.both, OnlyOld: tt.old}, "orders:a", "orders:*", "here"}, {stage.Divergence{OnlyNew: tt.new}, "orders:b", "orders:*", "there"},
+				{stage.Divergence{OnlyNew: 1e6}, "other", "other", "there"},
+			}, 0
+		}
+		s.must(t, 200, tt.want, "GET", "/v1/migrations", "")
+	}
+	s.must(t, 400, "there is no mode", "POST", "/v1/migrations/step?rule=orders:*&mode=newest", "", "If-Match", `"1"`)
+	s.must(t, 404, "changes its algorithm", "POST", "/v1/migrations/step?rule=other&mode=new", "", "If-Match", `"1"`)
+	s.must(t, 201, "", "POST", "/v1/migrations/step?rule=orders:*&mode=new-shadow-old", "", "If-Match", `"1"`)
+	s.must(t, 200, `mode: new-shadow-old}} # slowly`, "GET", "/v1/limits", "")
+	if status, _, _ := s.ask(t, "reader-token", "POST", "/v1/migrations/step?rule=orders:*&mode=new", "", "If-Match", `"2"`); status != 403 {
+		t.Errorf("a reader steps: %d", status)
+	}
+	for mode, want := range map[dynamicconfig.Mode]string{dynamicconfig.ModeDisabled: Wait, dynamicconfig.ModeOld: Advance, dynamicconfig.ModeNew: Advance} {
+		m := Migration{From: "even", To: "elastic"}
+		if m.judge(mode); m.Verdict != want || m.Because == "" {
+			t.Errorf("%v: %+v", mode, m)
+		}
+	}
 }
 
 // Who has which rights, and who shows nothing, at each path.

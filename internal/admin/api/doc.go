@@ -12,8 +12,11 @@
 //	GET  /v1/limits/history            who changed what, when and why
 //	GET  /v1/limits/history/{version}  one version
 //	GET  /v1/limits/rules              the rules in force
+//	PUT  /v1/limits/rule               set fields of one rule, or add it; DELETE takes it away
 //	GET  /v1/me                        who asks
 //	GET  /v1/keys                      the keys in use at this daemon
+//	GET  /v1/migrations                rules that change their algorithm, and how the two differ
+//	POST /v1/migrations/step           take such a rule to another mode
 //	GET  /v1/usage                     what happened to a key during the last hour
 //	GET  /v1/explain                   why one key is limited as it is
 //	PUT  /v1/trace                     remember decisions about a key; DELETE ends it

@@ -2,12 +2,13 @@
 
 // Package ui is the pages for operators:
 //
-//	/         what matters now
-//	/keys     the keys in use: search, sort
-//	/key      one key: why, at which member, recent decisions
-//	/hosts    the members and what they own
-//	/limits   the editor, the history, and the way back
-//	/events   what happened
+//	/            what matters now
+//	/keys        the keys in use: search, sort
+//	/key         one key: why, at which member, recent decisions
+//	/hosts       the members and what they own
+//	/limits      the editor, the history, and the way back
+//	/migrations  rules that change their algorithm, and how the two differ
+//	/events      what happened
 //	/login
 //
 //	pages := ui.New(api, host)

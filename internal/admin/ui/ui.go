@@ -53,6 +53,8 @@ func New(api http.Handler, host string) *UI {
 		"GET /key":              u.key,
 		"POST /key/trace":       u.trace,
 		"GET /hosts":            u.hosts,
+		"GET /migrations":       u.migrations,
+		"POST /migrations/step": u.step,
 		"GET /events":           u.events,
 		"GET /limits":           u.limits,
 		"GET /limits/version":   u.version,
@@ -176,7 +178,7 @@ func (u *UI) frame(w http.ResponseWriter, status int, title, at string, who *me,
 		return err
 	}
 	f := frame{Title: title, Me: who, Host: u.host, Body: template.HTML(body.String())} //nolint:gosec // it is what a template made
-	for _, l := range []link{{"Overview", "/", false}, {"Keys", "/keys", false}, {"Hosts", "/hosts", false}, {"Limits", "/limits", false}, {"Events", "/events", false}} {
+	for _, l := range []link{{"Overview", "/", false}, {"Keys", "/keys", false}, {"Hosts", "/hosts", false}, {"Limits", "/limits", false}, {"Migrations", "/migrations", false}, {"Events", "/events", false}} {
 		l.Here = l.Path == at
 		f.Pages = append(f.Pages, l)
 	}

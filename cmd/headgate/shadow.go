@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headgate/headgate/internal/admin/api"
+	"github.com/headgate/headgate/internal/command"
+)
+
+func newShadow() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "shadow",
+		Short: "See how migrations of algorithms go, and take them further or back",
+		Long: `shadow is about rules that change their algorithm: those with migrate. While such a rule
+is in a shadow mode, each decision is made by both algorithms, and one of them answers.`,
+		Example: `  headgate shadow report --admin 10.0.0.7:9090
+  headgate shadow advance --admin 10.0.0.7:9090 'orders:*'`,
+		Args: command.NoSuch,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newShadowReport(),
+		newShadowStep("advance", "Take a rule to the next mode of its migration", func(m *api.Migration) string { return m.Next }),
+		newShadowStep("back", "Take a rule to the mode before", func(m *api.Migration) string { return m.Back }))
+	return cmd
+}
+
+func newShadowReport() *cobra.Command {
+	var a admin
+	var o output
+	cmd := &cobra.Command{
+		Use:   "report",
+		Short: "Say how the old and the new algorithm of each migration differ",
+		Long: `report says of each rule that changes its algorithm how many tokens the two answered
+differently, in which direction, and for which keys at which members, since the keys came
+to life there. The verdict is advance below 1% of at least 1,000 tokens, back above 5%, and
+else wait.`,
+		Example: `  headgate shadow report --admin 10.0.0.7:9090`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.check(); err != nil {
+				return err
+			}
+			return a.use(cmd, func(ctx context.Context, c *caller) error {
+				all, err := migrations(ctx, c)
+				if err != nil {
+					return err
+				}
+				return o.print(cmd.OutOrStdout(), all, func(w io.Writer) error { return printMigrations(w, all) })
+			})
+		},
+	}
+	a.flags(cmd.Flags())
+	o.flags(cmd, "text")
+	return cmd
+}
+
+// migrations asks for all of them.
+func migrations(ctx context.Context, c *caller) ([]api.Migration, error) {
+	var found struct {
+		Migrations []api.Migration `json:"migrations"`
+	}
+	err := c.ask(ctx, http.MethodGet, "/v1/migrations", "", &found)
+	return found.Migrations, err
+}
+
+func printMigrations(out io.Writer, all []api.Migration) error {
+	if len(all) == 0 {
+		_, err := fmt.Fprintln(out, "no rule changes its algorithm")
+		return err
+	}
+	for _, m := range all {
+		fmt.Fprintf(out, "%s  %s → %s  mode %s: %s, because %s\n", m.Rule, m.From, m.To, m.Mode, m.Verdict, m.Because)
+		if len(m.Keys) == 0 {
+			continue
+		}
+		w := tabwriter.NewWriter(out, 2, 0, 2, ' ', 0)
+		fmt.Fprintln(w, "  KEY\tHOST\tBOTH\tONLY OLD\tONLY NEW\tNEITHER")
+		for _, k := range m.Keys {
+			fmt.Fprintf(w, "  %s\t%s\t%d\t%d\t%d\t%d\n", k.Key, k.Host, k.Both, k.OnlyOld, k.OnlyNew, k.Neither)
+		}
+		if err := w.Flush(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func newShadowStep(name, short string, to func(m *api.Migration) string) *cobra.Command {
+	var a admin
+	var message string
+	var force bool
+	cmd := &cobra.Command{
+		Use:   name + " RULE",
+		Short: short,
+		Long: short + `, in a database of limits. The modes are disabled, old,
+old-shadow-new, new-shadow-old and new. A step that changes who answers needs the report's
+verdict, or --force.`,
+		Example: `  headgate shadow ` + name + ` --admin 10.0.0.7:9090 'orders:*' -m "a week without a difference"`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.use(cmd, func(ctx context.Context, c *caller) error {
+				all, err := migrations(ctx, c)
+				if err != nil {
+					return err
+				}
+				for _, m := range all {
+					if m.Rule != args[0] {
+						continue
+					}
+					mode := to(&m)
+					switch {
+					case mode == "":
+						return fmt.Errorf("%s is in mode %s, and there is no mode to go to", m.Rule, m.Mode)
+					case name == "advance" && m.Verdict != api.Advance && !force:
+						return fmt.Errorf("%s, because %s; --force goes on nevertheless", m.Verdict, m.Because)
+					}
+					return stepTo(ctx, cmd.OutOrStdout(), c, m.Rule, mode, message)
+				}
+				return fmt.Errorf("no rule %q changes its algorithm: headgate shadow report lists those that do", args[0])
+			})
+		},
+	}
+	a.flags(cmd.Flags())
+	cmd.Flags().StringVarP(&message, "message", "m", "", "the `reason`, for the history")
+	if name == "advance" {
+		cmd.Flags().BoolVar(&force, "force", false, "go on against the verdict")
+	}
+	return cmd
+}
+
+// stepTo takes a rule to a mode, on top of the newest version.
+func stepTo(ctx context.Context, out io.Writer, c *caller, rule, mode, message string) error {
+	newest, err := (adminStore{c}).Newest(ctx)
+	if err != nil {
+		return err
+	}
+	var done api.Outcome
+	query := url.Values{"rule": {rule}, "mode": {mode}, "message": {message}}
+	err = c.ask(ctx, http.MethodPost, "/v1/migrations/step?"+query.Encode(), "", &done, "If-Match", fmt.Sprintf(`"%d"`, newest.Number))
+	if err != nil {
+		return err
+	}
+	if done.Version == 0 {
+		return errors.New("nothing was changed")
+	}
+	for _, change := range done.Changes {
+		fmt.Fprintln(out, change.Text)
+	}
+	fmt.Fprintf(out, "version %d is stored\n", done.Version)
+	return nil
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/dynamicconfig/edit"
+	"github.com/headgate/headgate/internal/daemon/callers"
+	"github.com/headgate/headgate/limiter/stage"
+)
+
+// Compared is how the old and the new limiter of one key answered at one member, or at
+// several.
+type Compared struct {
+	stage.Divergence
+
+	Key  string `json:"key"`  // what is shown of it
+	Rule string `json:"rule"` // its pattern
+	Host string `json:"host,omitempty"`
+}
+
+// Migration is a rule that changes its algorithm, and what is known of the two.
+type Migration struct {
+	Rule string `json:"rule"`
+	From string `json:"from"`
+	To   string `json:"to"`
+	Mode string `json:"mode"`
+
+	// Next and Back are the modes after and before Mode; empty if there is none.
+	Next string `json:"next,omitempty"`
+	Back string `json:"back,omitempty"`
+
+	// Both, OnlyOld, OnlyNew and Neither count, in tokens, what the old and the new limiter
+	// would have allowed, over all members, since the keys came to life there.
+	Both    int64 `json:"both"`
+	OnlyOld int64 `json:"only_old"`
+	OnlyNew int64 `json:"only_new"`
+	Neither int64 `json:"neither"`
+
+	// Verdict is advance, wait or back, and Because says why.
+	Verdict string `json:"verdict"`
+	Because string `json:"because"`
+
+	// Keys are those that differ most, and Hosts the members where that was.
+	Keys []Compared `json:"keys"`
+}
+
+// The verdicts.
+const (
+	Advance = "advance"
+	Wait    = "wait"
+	GoBack  = "back"
+)
+
+// What it takes to advance: so many tokens compared, of which at most a part differs. More
+// than another part says that the new algorithm is not what is wanted.
+const (
+	enoughCompared = 1000
+	fewDiffer      = 0.01
+	manyDiffer     = 0.05
+)
+
+// mostDiffering bounds the keys of a Migration.
+const mostDiffering = 20
+
+// migrations answers the rules that change their algorithm.
+func (a *API) migrations(w http.ResponseWriter, r *http.Request, who *callers.Caller) error {
+	ctx, cancel := context.WithTimeout(r.Context(), maxAnswer)
+	defer cancel()
+	compared, silent := a.Compare(ctx)
+	all := []Migration{}
+	rules := a.Limits.Current().Rules()
+	for i := range rules {
+		if rules[i].Migration != nil && who.MaySee(rules[i].Key) {
+			all = append(all, migration(&rules[i], compared))
+		}
+	}
+	return send(w, http.StatusOK, map[string]any{"migrations": all, "silent": silent})
+}
+
+// migration is what compared says of rule.
+func migration(rule *dynamicconfig.Rule, compared []Compared) Migration {
+	m := Migration{Rule: rule.Key, From: rule.Migration.From, To: rule.Migration.To, Mode: rule.Migration.Mode.String()}
+	if mode := rule.Migration.Mode; mode < dynamicconfig.ModeNew {
+		m.Next = (mode + 1).String()
+	}
+	if mode := rule.Migration.Mode; mode > dynamicconfig.ModeOld {
+		m.Back = (mode - 1).String()
+	}
+	for _, c := range compared {
+		if c.Rule != rule.Key {
+			continue
+		}
+		m.Both, m.OnlyOld, m.OnlyNew, m.Neither = m.Both+c.Both, m.OnlyOld+c.OnlyOld, m.OnlyNew+c.OnlyNew, m.Neither+c.Neither
+		if c.OnlyOld+c.OnlyNew > 0 {
+			m.Keys = append(m.Keys, c)
+		}
+	}
+	slices.SortFunc(m.Keys, func(a, b Compared) int {
+		return cmp.Or(cmp.Compare(b.OnlyOld+b.OnlyNew, a.OnlyOld+a.OnlyNew), strings.Compare(a.Key, b.Key), strings.Compare(a.Host, b.Host))
+	})
+	m.Keys = append([]Compared{}, m.Keys[:min(len(m.Keys), mostDiffering)]...)
+	m.judge(rule.Migration.Mode)
+	return m
+}
+
+// judge sets the verdict.
+func (m *Migration) judge(mode dynamicconfig.Mode) {
+	total := m.Both + m.OnlyOld + m.OnlyNew + m.Neither
+	differ := 0.0
+	if total > 0 {
+		differ = float64(m.OnlyOld+m.OnlyNew) / float64(total)
+	}
+	how := fmt.Sprintf("%.2f%% of %d tokens were answered differently: %s would reject %d that %s allows, and allow %d that it rejects",
+		100*differ, total, m.To, m.OnlyOld, m.From, m.OnlyNew)
+	switch {
+	case mode == dynamicconfig.ModeDisabled:
+		m.Verdict, m.Because = Wait, "the mode `disabled` lets everything pass, and compares nothing: go on to `old`"
+	case mode == dynamicconfig.ModeOld:
+		m.Verdict, m.Because = Advance, m.From+" decides alone, and nothing is compared: the next mode compares, and changes no answer"
+	case mode == dynamicconfig.ModeNew:
+		m.Verdict, m.Because = Advance, m.To+" decides alone: write `algorithm: "+m.To+"` in place of `migrate`"
+	case total < enoughCompared:
+		m.Verdict, m.Because = Wait, fmt.Sprintf("only %d tokens were compared so far, and %d are enough", total, enoughCompared)
+	case differ > manyDiffer:
+		m.Verdict, m.Because = GoBack, how
+	case differ > fewDiffer:
+		m.Verdict, m.Because = Wait, how+": look at the keys that differ"
+	default:
+		m.Verdict, m.Because = Advance, how
+	}
+}
+
+// step takes a rule that changes its algorithm to another mode.
+func (a *API) step(w http.ResponseWriter, r *http.Request, who *callers.Caller) error {
+	q := r.URL.Query()
+	key, message := q.Get("rule"), q.Get("message")
+	mode, err := dynamicconfig.ParseMode(q.Get("mode"))
+	if err != nil {
+		return refuse(http.StatusBadRequest, "mode: %v", err)
+	}
+	if message == "" {
+		message = fmt.Sprintf("%s: migrate to mode %s", key, mode)
+	}
+	return a.change(w, r, who, message, func() (string, error) {
+		v, err := a.current(r)
+		if err != nil {
+			return "", err
+		}
+		s, err := v.Parse()
+		if err != nil {
+			return "", refuse(http.StatusConflict, "%s cannot be used by this release", v.Name())
+		}
+		for _, rule := range s.Rules() {
+			if rule.Key == key && rule.Migration != nil {
+				return edited(edit.Set(v.Text, key, edit.Field{Name: "migrate", Value: fmt.Sprintf("{from: %s, to: %s, mode: %s}", rule.Migration.From, rule.Migration.To, mode)}))
+			}
+		}
+		return "", refuse(http.StatusNotFound, "no rule %.100q changes its algorithm", key)
+	})
+}

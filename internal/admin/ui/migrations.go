@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ui
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/headgate/headgate/internal/admin/api"
+)
+
+// migrations shows the rules that change their algorithm.
+func (u *UI) migrations(w http.ResponseWriter, r *http.Request) error {
+	var p struct {
+		Migrations []api.Migration `json:"migrations"`
+
+		Base     int64 `json:"-"` // the newest version
+		Editable bool  `json:"-"`
+	}
+	if err := u.ask(r, http.MethodGet, "/v1/migrations", "", &p); err != nil {
+		return err
+	}
+	var newest api.Version
+	if err := u.ask(r, http.MethodGet, "/v1/limits", "", &newest); err != nil {
+		return err
+	}
+	var who api.Me
+	if err := u.ask(r, http.MethodGet, "/v1/me", "", &who); err != nil {
+		return err
+	}
+	p.Base, p.Editable = newest.Number, who.Changes && newest.Name == ""
+	return u.show(w, r, "Migrations", "migrations", "migrations-part", p)
+}
+
+// step takes a rule to another mode.
+func (u *UI) step(w http.ResponseWriter, r *http.Request) error {
+	query := url.Values{"rule": {r.PostFormValue("rule")}, "mode": {r.PostFormValue("mode")}}
+	var out api.Outcome
+	if err := u.ask(r, http.MethodPost, "/v1/migrations/step?"+query.Encode(), "", &out, "If-Match", strconv.Quote(r.PostFormValue("base"))); err != nil {
+		return late(err)
+	}
+	return u.part(w, http.StatusOK, "applied", out)
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/headgate/headgate/internal/admin/api"
+)
+
+// askCompared is the question how keys under migration differ.
+const askCompared = "compared"
+
+// maxCompared is how many keys a member tells of.
+const maxCompared = 10_000
+
+// compared is how the keys of d under migration were answered, those first that differ most.
+func (d *Daemon) compared() []api.Compared {
+	limits, group := d.node.Limits().Current(), d.node.Group()
+	migrates := false
+	for _, rule := range limits.Rules() {
+		migrates = migrates || rule.Migration != nil
+	}
+	if !migrates {
+		return nil
+	}
+	var all []api.Compared
+	for _, key := range group.Keys() {
+		rule, ok := limits.Match(key)
+		if !ok || rule.Migration == nil {
+			continue
+		}
+		if status, live := group.Inspect(key); live {
+			all = append(all, api.Compared{Divergence: status.Divergence, Key: status.Key, Rule: rule.Key, Host: d.address})
+		}
+	}
+	slices.SortFunc(all, func(a, b api.Compared) int {
+		return cmp.Or(cmp.Compare(b.OnlyOld+b.OnlyNew, a.OnlyOld+a.OnlyNew), strings.Compare(a.Key, b.Key))
+	})
+	return all[:min(len(all), maxCompared)]
+}
+
+// compare asks all members.
+func (d *Daemon) compare(ctx context.Context) (all []api.Compared, silent int) {
+	var mu sync.Mutex
+	d.node.AskAll(func(_ string, ask func(context.Context, string, []byte, any) error) {
+		var rows []api.Compared
+		err := ask(ctx, askCompared, nil, &rows)
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil {
+			silent++
+		}
+		all = append(all, rows...)
+	})
+	return all, silent
+}
