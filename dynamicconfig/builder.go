@@ -73,6 +73,7 @@ func (b *builder) rule(e *entry) {
 	}
 	i := len(b.snapshot.rules)
 	b.snapshot.rules = append(b.snapshot.rules, r)
+	b.snapshot.places = append(b.snapshot.places, e.fields["key"].at)
 	b.places = append(b.places, e.at)
 	if e.good("key") {
 		b.key(i, e)

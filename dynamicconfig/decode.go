@@ -66,18 +66,26 @@ var (
 	knownMigrate  = []string{"from", "mode", "to"}
 )
 
+// RuleFields are the names of the fields that a rule may have in a config file, sorted.
+func RuleFields() []string { return slices.Clone(knownRule) }
+
 // file reads a whole config file.
 func (d *decoder) file(root ast.Node) {
 	fields, _ := d.Mapping(root, "the file", knownTop)
-	d.defaultsOf(strictyaml.Find(fields, "defaults"))
-	d.limitsOf(strictyaml.Find(fields, "limits"))
-	d.unmatchedOf(strictyaml.Find(fields, "unmatched"))
-	d.valuesOf(strictyaml.Find(fields, "properties"))
+	d.fields(func(name string) ast.Node { return strictyaml.Find(fields, name) })
+}
+
+// fields reads what a file has at its top.
+func (d *decoder) fields(top func(name string) ast.Node) {
+	d.defaultsOf(top("defaults"))
+	d.limitsOf(top("limits"))
+	d.unmatchedOf(top("unmatched"))
+	d.valuesOf(top("properties"))
 }
 
 func (d *decoder) defaultsOf(n ast.Node) {
 	e := &entry{who: "defaults"}
-	var p Properties
+	p := d.cluster
 	stated := make(map[string]field)
 	var fields []strictyaml.Field
 	if n != nil {

@@ -4,6 +4,7 @@ package dynamicconfig
 
 import (
 	"iter"
+	"math"
 	"slices"
 	"strconv"
 
@@ -54,15 +55,44 @@ func (r *Rule) yieldAlgorithm(yield func(string, any) bool) bool {
 	return yield("algorithm", r.Algorithm)
 }
 
-// Amount is r's limit as a config file writes it, such as "100/s" or "20 in-flight".
-func (r *Rule) Amount() string { return r.amount(r.Limit) }
+// Amount is r's limit as people write it, such as "100/s", "5/m" or "20 in-flight".
+func (r *Rule) Amount() string {
+	if !r.InFlight {
+		for _, unit := range []struct {
+			name    string
+			seconds float64
+		}{{"/s", 1}, {"/m", 60}, {"/h", 3600}} {
+			if n := math.Round(float64(r.Limit) * unit.seconds); n >= 1 && math.Abs(n-float64(r.Limit)*unit.seconds) < 1e-9*n {
+				return number(n) + unit.name
+			}
+		}
+	}
+	return r.amount(r.Limit)
+}
 
 // amount writes a limit in the unit of r.
 func (r *Rule) amount(l rate.Limit) string {
 	if r.InFlight {
 		return number(float64(l)) + " in-flight"
 	}
-	return number(float64(l)) + "/s"
+	return perTime(l)
+}
+
+// perTime writes a limit per second, or, where that takes many digits, per minute or hour
+// if that takes few and reads back as the same: 5/m.
+func perTime(l rate.Limit) string {
+	const many = 8
+	text := number(float64(l)) + "/s"
+	for _, unit := range []struct {
+		name    string
+		seconds float64
+	}{{"/m", 60}, {"/h", 3600}} {
+		other := number(math.Round(float64(l)*unit.seconds*1e6)/1e6) + unit.name
+		if got, err := parseRate(other); len(text) > many && len(other) <= many && err == nil && got == l {
+			return other
+		}
+	}
+	return text
 }
 
 // percentOf writes a part the shortest way that reads back as the same, if

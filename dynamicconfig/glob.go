@@ -50,15 +50,11 @@ func CompileGlob(pattern string) (Glob, error) {
 // Match reports whether g is for key.
 func (g Glob) Match(key string) bool { return g.of.match(key) }
 
-// Covers reports whether g is for all keys that other is for. It may say no where that
-// takes more than a look: yes is for a g that is one key or ends in its only wildcard,
-// a *, and for an other that is one key.
+// Covers reports whether g is for all keys that other is for. It may say no where that takes
+// long to tell.
 func (g Glob) Covers(other Glob) bool {
-	if other.of.exact() {
-		return g.Match(other.of.segments[0].literal)
-	}
-	s := g.of.segments
-	return len(s) == 2 && s[0].sets == nil && s[1].n == 0 && strings.HasPrefix(other.of.prefix(), s[0].literal)
+	yes, _ := g.of.covers(other.of)
+	return yes
 }
 
 // exact reports whether only one key can match.

@@ -19,6 +19,8 @@ import (
 type decoder struct {
 	*builder
 	*strictyaml.File
+
+	cluster Properties // from another file, for settings that this one does not state
 }
 
 // scalar reads n into what to points to, or reports why it cannot.

@@ -21,15 +21,18 @@ func Parse(name string, data []byte) (*Snapshot, error) {
 	if len(data) > MaxSize {
 		return nil, &Error{Name: name, Message: fmt.Sprintf("has %d bytes: use at most %d", len(data), MaxSize)}
 	}
+	d := newDecoder(name, data)
+	if root := d.Parse(); root != nil {
+		d.file(root)
+	}
+	return d.finish()
+}
+
+func newDecoder(name string, data []byte) *decoder {
 	f := strictyaml.NewFile(data, strictyaml.Dialect{
 		Share:     "use defaults: for what rules share",
 		Reference: "docs/config.md",
 		Empty:     "write limits: [] to have no limits",
 	})
-	b := newBuilder(origin{name: name, text: f.Text}, &f.Problems)
-	if root := f.Parse(); root != nil {
-		d := &decoder{builder: b, File: f}
-		d.file(root)
-	}
-	return b.finish()
+	return &decoder{builder: newBuilder(origin{name: name, text: f.Text}, &f.Problems), File: f}
 }

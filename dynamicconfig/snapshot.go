@@ -5,6 +5,7 @@ package dynamicconfig
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -21,12 +22,15 @@ type Snapshot struct {
 	version       string
 	properties    Properties
 	rules         []Rule
+	places        []mark // of the rules' keys
 	index         index
 	unmatched     Unmatched
 	unmatchedRule *Rule
 	values        Values
 	uses          []use
 	private       bool // keys without a rule are
+
+	parts []*Snapshot // of each file, if there are several; they know the places
 }
 
 // use is one mention of an algorithm.
@@ -42,8 +46,14 @@ type use struct {
 // Name is what the configuration was called when it was made, for people.
 func (s *Snapshot) Name() string { return s.origin.name }
 
-// Text is what the configuration was parsed from; empty if it was made in code.
-func (s *Snapshot) Text() string { return s.origin.text }
+// Text is what the configuration was parsed from; empty if it was made in code. Of several
+// files, it is what YAML returns.
+func (s *Snapshot) Text() string {
+	if s.parts != nil {
+		return string(s.YAML())
+	}
+	return s.origin.text
+}
 
 // Version is a short fingerprint of what the configuration means. Two
 // snapshots with the same Version act alike, on whichever host; comments,
@@ -97,6 +107,9 @@ func (s *Snapshot) Algorithms() []string {
 // place in the text. Parse cannot: which algorithms there are depends on
 // what the process has registered.
 func (s *Snapshot) Check(known func(name string) bool) error {
+	if s.parts != nil {
+		return s.inParts(func(part *Snapshot) error { return part.Check(known) })
+	}
 	p := strictyaml.Problems{Text: s.origin.text}
 	for _, u := range s.uses {
 		if known(u.algorithm) {
@@ -150,6 +163,9 @@ func remedyOfPair(account, weigher string, known func(name string) bool) string 
 // refuses, at their place in the text; refuses is what the algorithm says.
 // The algorithm is one that is known, see Check.
 func (s *Snapshot) CheckParameters(refuses func(algorithm string, parameters map[string]string) error) error {
+	if s.parts != nil {
+		return s.inParts(func(part *Snapshot) error { return part.CheckParameters(refuses) })
+	}
 	p := strictyaml.Problems{Text: s.origin.text}
 	for _, u := range s.uses {
 		if len(u.parameters) == 0 {
@@ -160,6 +176,15 @@ func (s *Snapshot) CheckParameters(refuses func(algorithm string, parameters map
 		}
 	}
 	return s.origin.err(&p)
+}
+
+// inParts joins what check says of each file.
+func (s *Snapshot) inParts(check func(part *Snapshot) error) error {
+	var errs []error
+	for _, part := range s.parts {
+		errs = append(errs, check(part))
+	}
+	return errors.Join(errs...)
 }
 
 // fingerprint hashes what the snapshot means.

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
+	folder "github.com/headgate/headgate/dynamicconfig/file"
 	"github.com/headgate/headgate/internal/command"
 	"github.com/headgate/headgate/internal/filewatch"
 	"github.com/headgate/headgate/limiter"
@@ -23,25 +25,33 @@ import (
 func newLimits() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "limits",
-		Short: "Check, explain and import limits, and keep their history",
-		Long: `limits reads files of limits as services do, and changes the limits in a database, which
-daemons follow. It asks no service. docs/config.md describes files and databases. A FILE of -
-is what comes in on stdin.`,
+		Short: "Check, show and change limits, and keep their history",
+		Long: `limits reads files of limits as services do, and changes the limits in a file or in a database,
+which daemons follow. It asks no service. docs/config.md describes files and databases. A FILE of -
+is what comes in on stdin. Commands that read a FILE also read a folder, whose *.yaml files are
+one configuration.
+
+The commands exit with 0 after success, also if there was nothing to change; with 1 after an error;
+with 2 if diff --exit-code finds differences; with 3 if another change came first, so that yours
+must be made again; and with 4 if nobody confirmed what is dangerous.`,
 		Example: `  headgate limits check limits.yaml
   headgate limits show limits.yaml frontend:orders
   headgate limits import --from doorman resources.yaml -o limits.yaml
-  headgate limits apply --limits-db /var/lib/headgate limits.yaml -m "orders: 200/s for the sale"
+  headgate limits apply --limits-db /var/lib/headgate limits.yaml -m "first limits"
+  headgate limits set --limits-db /var/lib/headgate frontend:orders 200/s -m "for the sale"
   headgate limits rollback --limits-db /var/lib/headgate`,
 		Args: command.NoSuch,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newLimitsCheck(), newLimitsShow(), newLimitsImport(),
-		newLimitsApply(), newLimitsRollback(), newLimitsHistory(), newLimitsExport(), newLimitsPrune())
+	cmd.AddCommand(newLimitsCheck(), newLimitsList(), newLimitsGet(), newLimitsShow(), newLimitsDiff(), newLimitsImport(),
+		newLimitsSet(), newLimitsRm(), newLimitsEdit(), newLimitsDryRun(), newLimitsSuggest(), newLimitsApply(), newLimitsRollback(),
+		newLimitsHistory(), newLimitsExport(), newLimitsPrune())
 	return cmd
 }
 
 func newLimitsCheck() *cobra.Command {
 	var also []string
+	var strict bool
 	cmd := &cobra.Command{
 		Use:   "check FILE...",
 		Short: "Say what is wrong with files of limits, and where",
@@ -49,15 +59,18 @@ func newLimitsCheck() *cobra.Command {
 numbers out of range, bad globs, algorithms that headgate does not have, and parameters
 that they do not take. Name algorithms of your own with --also, and redis too if you use it.
 
-It exits with 1 if any file has a mistake. It also names each glob that is never used, because
-a wider one stands before it. That is no mistake.`,
+It exits with 1 if any file has a mistake. It also shows what is legal and surely not meant:
+globs that are never used, because another stands before them and matches all of their keys, and
+keys with characters that look like others, or that cannot be seen. With --strict, these are
+mistakes too.`,
 		Example: `  headgate limits check limits.yaml
   headgate limits check --also by-region,by-tier a.yaml b.yaml
   generate-limits | headgate limits check -`,
 		Args: cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, files []string) error { return checkLimits(cmd, files, also) },
+		RunE: func(cmd *cobra.Command, files []string) error { return checkLimits(cmd, files, also, strict) },
 	}
 	alsoFlag(cmd, &also)
+	cmd.Flags().BoolVar(&strict, "strict", false, "exit with 1 also for what is legal and surely not meant")
 	return cmd
 }
 
@@ -65,11 +78,19 @@ func alsoFlag(cmd *cobra.Command, also *[]string) {
 	cmd.Flags().StringSliceVar(also, "also", nil, "algorithms that your services register, separated by commas; redis if you use it")
 }
 
-func checkLimits(cmd *cobra.Command, files, also []string) error {
+func checkLimits(cmd *cobra.Command, files, also []string, strict bool) error {
 	broken := 0
 	for _, file := range files {
 		s := checkFile(cmd, file, also)
 		if s == nil {
+			broken++
+			continue
+		}
+		warnings := s.Warnings()
+		for _, w := range warnings {
+			fmt.Fprintln(cmd.ErrOrStderr(), w)
+		}
+		if strict && len(warnings) > 0 {
 			broken++
 			continue
 		}
@@ -94,32 +115,7 @@ func checkFile(cmd *cobra.Command, file string, also []string) *dynamicconfig.Sn
 		}
 		return nil
 	}
-	for _, note := range neverUsed(s.Rules()) {
-		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", s.Name(), note)
-	}
 	return s
-}
-
-// neverUsed says which globs stand after one that ends in its only wildcard, a *,
-// and matches all of their keys. That is no mistake, because a file may be made so.
-func neverUsed(rules []dynamicconfig.Rule) (notes []string) {
-	wide := make(map[string]bool) // what stands before the * of such globs so far
-	for _, r := range rules {
-		if !r.IsGlob() {
-			continue // exact keys win, wherever they stand
-		}
-		first := strings.IndexAny(r.Key, `*?[\`)
-		for n := range first + 1 {
-			if wide[r.Key[:n]] {
-				notes = append(notes, fmt.Sprintf("rule %q is never used: %q stands before it and matches all of its keys: put it before that", r.Key, r.Key[:n]+"*"))
-				break
-			}
-		}
-		if r.Key[first:] == "*" {
-			wide[r.Key[:first]] = true
-		}
-	}
-	return notes
 }
 
 // checkAlgorithms checks what parsing cannot: the names of algorithms, and
@@ -148,8 +144,11 @@ func checkAlgorithms(s *dynamicconfig.Snapshot, also []string) error {
 	}))
 }
 
-// loadLimits reads and parses one file of limits.
+// loadLimits reads and parses one file of limits, or a folder of them.
 func loadLimits(stdin io.Reader, file string) (*dynamicconfig.Snapshot, error) {
+	if info, err := os.Stat(file); err == nil && info.IsDir() {
+		return folder.New(file).Load(context.Background())
+	}
 	name, data, err := readConfig(stdin, file)
 	if err != nil {
 		return nil, err

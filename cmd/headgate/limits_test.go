@@ -133,7 +133,7 @@ func TestLimitsShowAnswersForKeys(t *testing.T) {
 	}
 	for _, want := range []string{
 		"\"frontend:orders\" has the rule:\n  key: \"frontend:orders\"\n  limit: 1000/s\n  burst: 1000\n  algorithm: fair-share\n",
-		"\"frontend:x\" has the rule:\n  key: \"frontend:*\"\n  limit: 0.08333333333333333/s\n  burst: 1\n  algorithm: even\n",
+		"\"frontend:x\" has the rule:\n  key: \"frontend:*\"\n  limit: 5/m\n  burst: 1\n  algorithm: even\n",
 		"\"db:1\" has the rule:\n  key: \"db:*\"\n  limit: 100 in-flight\n  algorithm: proportional-share\n  fallback: even\n  lease: 10s\n  refresh: 1s\n  learning: 10s\n  recalculate: 5s\n  overcommit: 0%\n",
 		"\"else\" has no rule: everything is allowed (unmatched: allow)\n",
 	} {
@@ -150,7 +150,7 @@ func TestLimitsShowAnswersForKeys(t *testing.T) {
 
 func TestLimitsShowJSON(t *testing.T) {
 	const text = someLimits + "unmatched: {limit: 3/s}\n"
-	out, _, err := executeWith(t, text, "limits", "show", "--json", "-", "db:1", "else")
+	out, _, err := executeWith(t, text, "limits", "show", "-o", "json", "-", "db:1", "else")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +168,7 @@ func TestLimitsShowJSON(t *testing.T) {
 		t.Errorf("answer = %+v", a)
 	}
 
-	out, _, err = executeWith(t, text, "limits", "show", "--json", "-")
+	out, _, err = executeWith(t, text, "limits", "show", "-o", "json", "-")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,23 +227,47 @@ func TestLimitsImportSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestLimitsCheckSaysWhichGlobsAreNeverUsed(t *testing.T) {
+func TestLimitsCheckSaysWhatIsSurelyNotMeant(t *testing.T) {
 	const text = `limits:
-  - {key: "mail:news-*", limit: 1/s}
   - {key: "mail:*", limit: 1/s}
   - {key: "mail:user-?", limit: 1/s}
-  - {key: "mail:exact", limit: 1/s}
-  - {key: "mai[l]:*", limit: 1/s}
-  - {key: '\mail:*', limit: 1/s}
+  - {key: "“orders”", limit: 1/s}
 `
 	out, notes, err := executeWith(t, text, "limits", "check", "-")
 	if err != nil || !strings.Contains(out, "good") {
 		t.Errorf("%v\n%s", err, out)
 	}
-	want := "stdin: rule \"mail:user-?\" is never used: \"mail:*\" stands before it and matches all of its keys: put it before that\n"
+	const want = `stdin:3:11: rule "mail:user-?" is never used: "mail:*" stands before it and matches all of its keys: put it before that
+    3 |   - {key: "mail:user-?", limit: 1/s}
+      |           ^
+stdin:4:11: rule "“orders”": key: has the character “ (U+201C), which looks like " and is not: write "
+    4 |   - {key: "“orders”", limit: 1/s}
+      |           ^
+`
 	if notes != want {
 		t.Errorf("%s\nwant %s", notes, want)
 	}
+	if _, _, err = executeWith(t, text, "limits", "check", "--strict", "-"); err == nil {
+		t.Error("--strict takes it for good")
+	}
+}
+
+func TestAFolderIsReadAsOne(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"10-shop.yaml": "limits: [{key: orders, limit: 1/s}]",
+		"20-mail.yml":  "limits: [{key: \"mail:*\", limit: 2/s}]",
+		"notes.txt":    "none",
+	} {
+		write(t, filepath.Join(dir, name), text)
+	}
+	expectText(t, "check", must(t, "check", dir), "good, rules: 2")
+	expectText(t, "show", must(t, "show", dir, "mail:a"), "limit: 2/s")
+	if out, _, err := execute(t, "serve", "--limits", dir, "--check"); err != nil || !strings.Contains(out, "good, rules: 2") {
+		t.Errorf("serve --check: %v, %s", err, out)
+	}
+	write(t, filepath.Join(dir, "30-again.yaml"), "limits: [{key: orders, limit: 1/s}]")
+	expectText(t, "on stderr", refused(t, "cannot be used", "check", dir), `30-again.yaml:1:16: rule "orders": key: 10-shop.yaml:1:16 has the same key`)
 }
 
 func TestLimitsMistakes(t *testing.T) {
@@ -269,7 +293,7 @@ func TestLimitsMistakes(t *testing.T) {
 }
 
 func TestLimitsHelpHasExamples(t *testing.T) {
-	for _, args := range []string{"limits", "limits check --help", "limits show --help", "limits import --help"} {
+	for _, args := range []string{"limits", "limits check --help", "limits show --help", "limits import --help", "limits list --help", "limits set --help", "limits edit --help", "limits diff --help"} {
 		out, _, err := execute(t, strings.Fields(args)...)
 		if err != nil || !strings.Contains(out, "Examples:") {
 			t.Errorf("%s: %v, no example in:\n%s", args, err, out)

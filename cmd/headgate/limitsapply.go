@@ -14,8 +14,7 @@ import (
 )
 
 func newLimitsApply() *cobra.Command {
-	var e edit
-	var also []string
+	var c changing
 	cmd := &cobra.Command{
 		Use:   "apply FILE",
 		Short: "Make a file the limits of a database, as a new version",
@@ -24,17 +23,20 @@ stores it as the newest version of the database. Daemons with this database foll
 second. A file with a mistake changes nothing. The first apply makes the database.
 
 Of two changes at the same time, one is stored, and the other is refused. With --base, a
-change is refused if anybody has stored a version since the one that you looked at.`,
+change is refused if anybody has stored a version since the one that you looked at.
+
+If apply removes a glob, makes a limit less than half or denies unmatched keys, it asks first; --yes
+is for scripts.`,
 		Example: `  headgate limits apply --limits-db /var/lib/headgate limits.yaml -m "first limits"
   headgate limits apply --limits-db /var/lib/headgate limits.yaml --dry-run
   headgate limits apply --limits-db /var/lib/headgate limits.yaml --base 7 -m "orders: 200/s for the sale"`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return e.use(cmd, func(ctx context.Context, db daemon.LimitsDB) error {
-				if e.message == "" && !e.dryRun {
-					return errors.New("say why, with --message")
+			return c.use(cmd, func(ctx context.Context, db daemon.LimitsDB) error {
+				if err := c.reasoned(); err != nil {
+					return err
 				}
-				s := checkFile(cmd, args[0], also)
+				s := checkFile(cmd, args[0], c.also)
 				if s == nil {
 					return fmt.Errorf("%s cannot be used, and nothing was changed", args[0])
 				}
@@ -42,37 +44,29 @@ change is refused if anybody has stored a version since the one that you looked 
 				if err != nil {
 					return err
 				}
-				c, err := e.change(on, s.Text())
-				if err != nil {
-					return err
-				}
-				if on.Number > 0 && on.Text == c.Text {
-					fmt.Fprintf(cmd.OutOrStdout(), "nothing to change: version %d has this text\n", on.Number)
-					return nil
-				}
-				e.show(cmd.OutOrStdout(), on, s)
-				return e.store(ctx, cmd.OutOrStdout(), db, c)
+				return c.storeChecked(ctx, cmd, db, on, s)
 			})
 		},
 	}
-	e.flags(cmd.Flags())
-	alsoFlag(cmd, &also)
+	c.flags(cmd)
 	return cmd
 }
 
 func newLimitsRollback() *cobra.Command {
-	var e edit
+	var c changing
 	cmd := &cobra.Command{
 		Use:   "rollback [VERSION]",
 		Short: "Take changes of a database back",
 		Long: `rollback stores the text of an earlier version as a new one, and prints what that changes.
 Without a VERSION, it takes back the newest change. The history keeps all of them, so a
-rollback can be taken back too.`,
+rollback can be taken back too. If it takes several changes back at once, or a limit becomes less
+than half, rollback asks first; --yes is for scripts.`,
 		Example: `  headgate limits rollback --limits-db /var/lib/headgate
-  headgate limits rollback --limits-db /var/lib/headgate 7 -m "the sale is over"`,
-		Args: cobra.MaximumNArgs(1),
+  headgate limits rollback --limits-db /var/lib/headgate 7 -m "the sale is over" --yes`,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: c.completeVersions,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return e.use(cmd, func(ctx context.Context, db daemon.LimitsDB) error {
+			return c.use(cmd, func(ctx context.Context, db daemon.LimitsDB) error {
 				on, err := at(ctx, db, 0)
 				if err != nil {
 					return err
@@ -98,18 +92,17 @@ rollback can be taken back too.`,
 					fmt.Fprintln(cmd.ErrOrStderr(), err)
 					return fmt.Errorf("%s cannot be used by this release", to.Name())
 				}
-				if e.message == "" {
-					e.message = "roll back to " + to.Name()
+				if c.message == "" {
+					c.message = "roll back to " + to.Name()
 				}
-				c, err := e.change(on, to.Text)
-				if err != nil {
-					return err
+				var why []string
+				if n := on.Number - number; n > 1 {
+					why = []string{fmt.Sprintf("%d changes are taken back at once", n)}
 				}
-				e.show(cmd.OutOrStdout(), on, wanted)
-				return e.store(ctx, cmd.OutOrStdout(), db, c)
+				return c.storeChecked(ctx, cmd, db, on, wanted, why...)
 			})
 		},
 	}
-	e.flags(cmd.Flags())
+	c.flags(cmd)
 	return cmd
 }

@@ -6,21 +6,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os/user"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/dynamicconfig/history"
+	"github.com/headgate/headgate/internal/command"
 	"github.com/headgate/headgate/internal/daemon"
 )
 
-// dbTimeout bounds how long a command waits for a database of limits.
-const dbTimeout = 30 * time.Second
+// exitConflict is the exit code of a change that came after another's.
+const exitConflict = 3
 
 // limitsDB is the database of limits that a command works on.
 type limitsDB struct {
@@ -39,6 +36,9 @@ func (l *limitsDB) use(cmd *cobra.Command, f func(ctx context.Context, db daemon
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("%s: %w", strings.TrimPrefix(cmd.CommandPath(), "headgate "), l.remedy(err))
+			if _, ok := errors.AsType[*history.Conflict](err); ok {
+				err = command.WithCode(err, exitConflict)
+			}
 		}
 	}()
 	db, err := l.open()
@@ -46,9 +46,7 @@ func (l *limitsDB) use(cmd *cobra.Command, f func(ctx context.Context, db daemon
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	ctx, cancel := context.WithTimeout(cmd.Context(), dbTimeout)
-	defer cancel()
-	return f(ctx, db)
+	return f(cmd.Context(), patientDB{db})
 }
 
 // named reports whether there is a database to work on.
@@ -98,69 +96,6 @@ func newest(ctx context.Context, db history.Store) (history.Version, error) {
 		return history.Version{Text: "limits: []"}, nil
 	}
 	return v, err
-}
-
-// edit is what commands that make a new version have in common.
-type edit struct {
-	limitsDB
-
-	author, message string
-	base            int64
-	dryRun          bool
-}
-
-func (e *edit) flags(flags *pflag.FlagSet) {
-	e.limitsDB.flags(flags)
-	flags.StringVarP(&e.message, "message", "m", "", "the `reason`, for the history")
-	flags.StringVar(&e.author, "author", "", "the `name` of the author, for the history (default the user that runs this)")
-	flags.Int64Var(&e.base, "base", 0, "refuse the change if the newest version is not this `number` (default whatever is the newest now)")
-	flags.BoolVar(&e.dryRun, "dry-run", false, "print what would change, and change nothing")
-}
-
-// change is the change to text, on top of a version.
-func (e *edit) change(on history.Version, text string) (history.Change, error) {
-	if e.base != 0 && e.base != on.Number {
-		return history.Change{}, &history.Conflict{Base: e.base, Newest: on.Number}
-	}
-	c := history.Change{Base: on.Number, Text: text, Author: e.author, Message: e.message}
-	if c.Author == "" {
-		u, err := user.Current()
-		if err != nil {
-			return history.Change{}, fmt.Errorf("say who you are, with --author: %w", err)
-		}
-		c.Author = u.Username
-	}
-	return c, nil
-}
-
-// show prints what it changes in version on to have the limits new.
-func (e *edit) show(w io.Writer, on history.Version, new *dynamicconfig.Snapshot) {
-	old, err := on.Parse()
-	if err != nil { // the change may be the remedy
-		fmt.Fprintf(w, "%s cannot be used by this release, and is replaced\n", on.Name())
-		return
-	}
-	changes := dynamicconfig.Diff(old, new)
-	if len(changes) == 0 {
-		fmt.Fprintln(w, "the limits mean the same: only comments or layout change")
-	}
-	for _, c := range changes {
-		fmt.Fprintln(w, c)
-	}
-}
-
-// store makes the change, unless it is a dry run.
-func (e *edit) store(ctx context.Context, w io.Writer, db history.Store, c history.Change) error {
-	if e.dryRun {
-		fmt.Fprintf(w, "nothing was changed: version %d stays the newest\n", c.Base)
-		return nil
-	}
-	v, err := db.Append(ctx, c)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(w, "version %d is stored\n", v.Number)
-	return nil
 }
 
 // checkDB says what is wrong with the newest version of a database.

@@ -76,7 +76,7 @@ $`).MatchString(out) {
 		t.Errorf("history prints\n%s", out)
 	}
 	var lines []map[string]any
-	if err := json.Unmarshal([]byte(must(t, "history", "--limits-db", db, "--json", "-n", "1", "--before", "2")), &lines); err != nil || len(lines) != 1 || lines[0]["message"] != "first limits" || lines[0]["version"] != 1.0 {
+	if err := json.Unmarshal([]byte(must(t, "history", "--limits-db", db, "-o", "json", "-n", "1", "--before", "2")), &lines); err != nil || len(lines) != 1 || lines[0]["message"] != "first limits" || lines[0]["version"] != 1.0 {
 		t.Errorf("history in JSON: %v, %v", lines, err)
 	}
 	text, err := os.ReadFile(first)

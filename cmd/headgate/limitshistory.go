@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -21,7 +20,7 @@ func newLimitsHistory() *cobra.Command {
 	var l limitsDB
 	var n int
 	var before int64
-	var asJSON bool
+	var o output
 	cmd := &cobra.Command{
 		Use:   "history",
 		Short: "List who changed the limits of a database, when and why",
@@ -31,6 +30,9 @@ headgate limits check prints: two versions with the same one mean the same.`,
   headgate limits history --limits-db /var/lib/headgate -n 5 --before 120`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.check(); err != nil {
+				return err
+			}
 			return l.use(cmd, func(ctx context.Context, db daemon.LimitsDB) error {
 				if n < 1 || before < 0 {
 					return fmt.Errorf("-n %d --before %d: list 1 version or more, before a version", n, before)
@@ -39,17 +41,16 @@ headgate limits check prints: two versions with the same one mean the same.`,
 				if err != nil {
 					return err
 				}
-				if asJSON {
-					return historyJSON(cmd.OutOrStdout(), versions)
-				}
-				return historyTable(cmd.OutOrStdout(), versions)
+				return o.print(cmd.OutOrStdout(), historyLines(versions), func(w io.Writer) error {
+					return historyTable(w, versions)
+				})
 			})
 		},
 	}
 	l.flags(cmd.Flags())
 	cmd.Flags().IntVarP(&n, "lines", "n", 20, "how many versions")
 	cmd.Flags().Int64Var(&before, "before", 0, "only versions before this `number` (default all)")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: an array with an object for each version")
+	o.flags(cmd, "table")
 	return cmd
 }
 
@@ -66,22 +67,21 @@ func historyTable(w io.Writer, versions []history.Version) error {
 	return t.Flush()
 }
 
-func historyJSON(w io.Writer, versions []history.Version) error {
-	type line struct {
-		Version int64     `json:"version"`
-		Time    time.Time `json:"time"`
-		Author  string    `json:"author"`
-		Limits  string    `json:"limits"`
-		Message string    `json:"message"`
-	}
-	lines := make([]line, len(versions))
+// historyLine is a version for programs.
+type historyLine struct {
+	Version int64     `json:"version"`
+	Time    time.Time `json:"time"`
+	Author  string    `json:"author"`
+	Limits  string    `json:"limits"`
+	Message string    `json:"message"`
+}
+
+func historyLines(versions []history.Version) []historyLine {
+	lines := make([]historyLine, len(versions))
 	for i, v := range versions {
-		lines[i] = line{v.Number, v.Time, v.Author, v.Fingerprint, v.Message}
+		lines[i] = historyLine{v.Number, v.Time, v.Author, v.Fingerprint, v.Message}
 	}
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	return e.Encode(lines)
+	return lines
 }
 
 func newLimitsExport() *cobra.Command {
@@ -113,6 +113,7 @@ is. Change the file, and give it to headgate limits apply, with the version as -
 	}
 	l.flags(cmd.Flags())
 	cmd.Flags().Int64Var(&number, "version", 0, "the `number` of the version (default the newest)")
+	_ = cmd.RegisterFlagCompletionFunc("version", l.completeVersions)
 	cmd.Flags().StringVarP(&to, "output", "o", "", "write to this `file`, which must not exist yet, and not to stdout")
 	return cmd
 }

@@ -3,9 +3,6 @@
 package main
 
 import (
-	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -14,13 +11,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/headgate/headgate/dynamicconfig"
-	"github.com/headgate/headgate/internal/daemon"
 )
 
 func newLimitsShow() *cobra.Command {
-	var l limitsDB
-	var number int64
-	var asJSON bool
+	var r reading
+	var o output
 	cmd := &cobra.Command{
 		Use:   "show {FILE | --limits-db DB} [KEY...]",
 		Short: "Show which rule a key has, and all that is in force for it",
@@ -30,66 +25,40 @@ the whole file that way, which is a file of limits with the same meaning. With -
 there is no FILE: it shows the newest version of a database, or the one that --version names.`,
 		Example: `  headgate limits show limits.yaml
   headgate limits show limits.yaml frontend:orders batch:mail
-  headgate limits show --json limits.yaml frontend:orders
+  headgate limits show limits.yaml frontend:orders -o json
   headgate limits show --limits-db /var/lib/headgate --version 7 frontend:orders`,
+		ValidArgsFunction: r.completeKeys,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			switch {
-			case l.named():
-				return l.use(cmd, func(ctx context.Context, db daemon.LimitsDB) error {
-					v, err := at(ctx, db, number)
-					if err != nil {
-						return err
-					}
-					s, err := v.Parse()
-					if err != nil {
-						fmt.Fprintln(cmd.ErrOrStderr(), err)
-						return fmt.Errorf("%s cannot be used by this release", v.Name())
-					}
-					return showLimits(cmd.OutOrStdout(), s, args, asJSON)
-				})
-			case len(args) == 0:
-				return errors.New("limits show: name a file, or a database with --limits-db")
-			case number != 0:
-				return errors.New("limits show: --version is of a database: name it with --limits-db")
+			if err := o.check(); err != nil {
+				return err
 			}
-			s, err := loadLimits(cmd.InOrStdin(), args[0])
+			s, keys, err := r.read(cmd, args)
 			if err != nil {
-				fmt.Fprintln(cmd.ErrOrStderr(), err)
-				return fmt.Errorf("limits show: %s cannot be used", args[0])
+				return err
 			}
-			return showLimits(cmd.OutOrStdout(), s, args[1:], asJSON)
+			var v any = wholeFile(s)
+			if len(keys) > 0 {
+				answers := make([]keyAnswer, len(keys))
+				for i, key := range keys {
+					answers[i] = answerFor(s, key)
+				}
+				v = answers
+			}
+			return o.print(cmd.OutOrStdout(), v, func(w io.Writer) error {
+				for _, key := range keys {
+					showKey(w, s, key)
+				}
+				if len(keys) > 0 {
+					return nil
+				}
+				_, err := w.Write(s.YAML())
+				return err
+			})
 		},
 	}
-	l.flags(cmd.Flags())
-	cmd.Flags().Int64Var(&number, "version", 0, "the `number` of the database's version (default the newest)")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: an array with an object for each key, or one object for the whole file")
+	r.flags(cmd)
+	o.flags(cmd, "text")
 	return cmd
-}
-
-func showLimits(w io.Writer, s *dynamicconfig.Snapshot, keys []string, asJSON bool) error {
-	var v any
-	switch {
-	case asJSON && len(keys) == 0:
-		v = wholeFile(s)
-	case asJSON:
-		answers := make([]keyAnswer, len(keys))
-		for i, key := range keys {
-			answers[i] = answerFor(s, key)
-		}
-		v = answers
-	case len(keys) == 0:
-		_, err := w.Write(s.YAML())
-		return err
-	default:
-		for _, key := range keys {
-			showKey(w, s, key)
-		}
-		return nil
-	}
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	return e.Encode(v)
 }
 
 // showKey prints one key for people.

@@ -110,7 +110,7 @@ more, and then calls under way may take --drain to end. A second signal ends it 
 	flags.StringVar(&s.file, "config", "", "`file` of YAML with any of these settings, as in tls_cert: edge.pem (default none)")
 	flags.BoolVar(&printed, "print-config", false, "print all settings and where each comes from, and end")
 	flags.BoolVar(&check, "check", false, "say what is wrong with the settings and the files that they name, and end")
-	flags.StringVar(&c.Limits, "limits", "", "file of limits, followed as it changes (required without --limits-db)")
+	flags.StringVar(&c.Limits, "limits", "", "file of limits, or folder of such files, followed as it changes (required without --limits-db)")
 	flags.StringVar(&c.LimitsDB, "limits-db", "", "`database` of limits, whose newest version is followed: a directory, for SQLite, postgres://USER@HOST/DATABASE or etcd://HOST:PORT (default none)")
 	flags.StringVar(&c.Data, "data", "", "`directory` for a copy of the limits last in force, to start from while --limits or --limits-db is broken (default none)")
 	flags.StringVar(&c.Listen, "listen", "127.0.0.1:7933", "where to listen for other deciders; port 0 takes a free one")
@@ -193,7 +193,7 @@ func checkServe(cmd *cobra.Command, c daemon.Config, log *slog.Logger) error {
 	if c.LimitsDB != "" {
 		return errors.Join(daemon.Check(c, log), checkDB(cmd, c.LimitsDB, also))
 	}
-	return errors.Join(daemon.Check(c, log), checkLimits(cmd, []string{c.Limits}, also))
+	return errors.Join(daemon.Check(c, log), checkLimits(cmd, []string{c.Limits}, also, false))
 }
 
 // endpoints has a line for each.
@@ -208,7 +208,11 @@ func endpoints(d *daemon.Daemon, c daemon.Config) string {
 	if at := d.Admin(); at != "" {
 		more := ""
 		if c.Operators != "" {
-			more = "; for operators: /v1/openapi.json"
+			scheme := "http://"
+			if c.AdminTLS.Cert != "" {
+				scheme = "https://"
+			}
+			more = "\npages    " + scheme + at + "/  for operators; GET /v1/openapi.json"
 		}
 		text += fmt.Sprintf("admin    %s  GET /metrics, /readyz, /debug/pprof/%s\n", at, more)
 	}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package file is a configuration source that is one YAML file, read again
-// whenever it changes.
+// Package file is a configuration source that is one YAML file, or a folder of
+// them, read again whenever it changes.
 //
 //	source := file.New("/etc/headgate/limits.yaml")
 //	snapshot, err := source.Load(ctx) // fails when it is missing or broken
@@ -24,5 +24,9 @@
 // most such files are broken and refused, but to be safe, write a new file
 // and rename it.
 //
-// Out of scope: several files, and directories of files.
+// Of a folder, all files whose names end in .yaml or .yml are one configuration, in the order
+// of their names: see dynamicconfig.ParseFiles. Folders in it, and names that begin with a
+// dot, are left out.
+//
+// Out of scope: several folders, and folders of folders.
 package file

@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,7 +21,7 @@ import (
 
 var _ dynamicconfig.Source = (*Source)(nil)
 
-// Source is one file. Safe for concurrent use. Make it with New.
+// Source is one file, or the files of one folder. Safe for concurrent use. Make it with New.
 type Source struct {
 	path    string
 	options filewatch.Options
@@ -68,7 +70,7 @@ func WithLogger(l *slog.Logger) Option {
 	}
 }
 
-// New makes a Source of the file at path. It reads nothing yet. A relative
+// New makes a Source of the file or folder at path. It reads nothing yet. A relative
 // path is taken from the working directory of now.
 func New(path string, options ...Option) *Source {
 	s := &Source{path: filepath.Clean(path)}
@@ -94,17 +96,51 @@ func (s *Source) Load(ctx context.Context) (*dynamicconfig.Snapshot, error) {
 	return snapshot, err
 }
 
-// read reads and parses the file.
+// read reads and parses the file, or those of the folder.
 func (s *Source) read() (*dynamicconfig.Snapshot, state, error) {
+	if info, err := os.Stat(s.path); err == nil && info.IsDir() {
+		return s.readFolder()
+	}
 	data, err := filewatch.Read(s.path, dynamicconfig.MaxSize)
 	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			err = fmt.Errorf("config file is missing: create it, or correct the path: %w", err)
-		} else {
-			err = fmt.Errorf("config file cannot be read: %w", err)
-		}
-		return nil, state{err: err.Error(), seen: true}, err
+		return unreadable(err)
 	}
 	snapshot, err := dynamicconfig.Parse(filepath.Base(s.path), data)
 	return snapshot, state{hash: sha256.Sum256(data), seen: true}, err
+}
+
+func unreadable(err error) (*dynamicconfig.Snapshot, state, error) {
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("config file is missing: create it, or correct the path: %w", err)
+	} else {
+		err = fmt.Errorf("config file cannot be read: %w", err)
+	}
+	return nil, state{err: err.Error(), seen: true}, err
+}
+
+// readFolder reads and parses the files of a folder, by their names.
+func (s *Source) readFolder() (*dynamicconfig.Snapshot, state, error) {
+	entries, err := os.ReadDir(s.path)
+	if err != nil {
+		return unreadable(err)
+	}
+	var files []dynamicconfig.File
+	hash := sha256.New()
+	left := int64(dynamicconfig.MaxSize)
+	for _, e := range entries {
+		name := e.Name()
+		if ext := filepath.Ext(name); strings.HasPrefix(name, ".") || ext != ".yaml" && ext != ".yml" {
+			continue
+		}
+		data, err := filewatch.Read(filepath.Join(s.path, name), max(left, 0))
+		if err != nil {
+			return unreadable(err)
+		}
+		left -= int64(len(data))
+		files = append(files, dynamicconfig.File{Name: name, Data: data})
+		fmt.Fprintf(hash, "%q %d\n", name, len(data))
+		hash.Write(data)
+	}
+	snapshot, err := dynamicconfig.ParseFiles(filepath.Base(s.path), files)
+	return snapshot, state{hash: [sha256.Size]byte(hash.Sum(nil)), seen: true}, err
 }

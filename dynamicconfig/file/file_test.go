@@ -415,7 +415,7 @@ func TestLoadSaysWhatIsWrong(t *testing.T) {
 	write(t, big, strings.Repeat("#", dynamicconfig.MaxSize+5))
 	for path, want := range map[string]string{
 		filepath.Join(dir, "none"): "missing",
-		dir:                        "not a regular file",
+		dir:                        "has no file: write one",
 		pipe:                       "not a regular file",
 		big:                        "use at most 1048576",
 	} {
@@ -499,4 +499,69 @@ func TestSource(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestAFolderIsASource(t *testing.T) {
+	for name, breakAt := range map[string]func(path string) error{
+		"broken": func(path string) error { return os.WriteFile(path, []byte("limits: {}"), 0o600) },
+		"gone":   os.Remove,
+		"the same twice": func(path string) error {
+			return os.WriteFile(filepath.Join(filepath.Dir(path), "b.yml"), []byte(text(1)), 0o600)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sourcetest.Source(t, func(t *testing.T) sourcetest.Place {
+				dir := t.TempDir()
+				path := filepath.Join(dir, "a.yaml")
+				write(t, filepath.Join(dir, "README"), "no limits")
+				write(t, filepath.Join(dir, ".hidden.yaml"), "no limits")
+				return sourcetest.Place{
+					Source: New(dir, WithPoll(time.Hour), WithSettle(5*time.Millisecond)),
+					Put: func(text string) {
+						write(t, path+".tmp", text)
+						must(t, os.RemoveAll(filepath.Join(dir, "b.yml")), os.Rename(path+".tmp", path))
+					},
+					Break: func() { must(t, breakAt(path)) },
+				}
+			})
+		})
+	}
+}
+
+// Kubernetes makes a ConfigMap a folder of links to a folder that is replaced as a whole.
+func TestAFolderOfLinksIsFollowed(t *testing.T) {
+	dir := t.TempDir()
+	link := filepath.Join(dir, "..data")
+	for i, limit := range []int{1, 2} {
+		data := filepath.Join(dir, fmt.Sprintf("..version%d", i))
+		must(t, os.Mkdir(data, 0o700))
+		write(t, filepath.Join(data, "a.yaml"), text(limit))
+	}
+	must(t, os.Symlink("..version0", link), os.Symlink(filepath.Join("..data", "a.yaml"), filepath.Join(dir, "a.yaml")))
+	source := New(dir, WithPoll(time.Hour), WithSettle(5*time.Millisecond))
+	if _, err := source.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	changed := make(chan rate.Limit, 10)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = source.Watch(ctx, func(s *dynamicconfig.Snapshot, err error) {
+			if err == nil {
+				changed <- s.Rules()[0].Limit
+			}
+		})
+	}()
+	must(t, os.Symlink("..version1", link+".tmp"), os.Rename(link+".tmp", link))
+	select {
+	case limit := <-changed:
+		if limit != 2 {
+			t.Errorf("the limit is %v", limit)
+		}
+	case <-time.After(patience):
+		t.Error("the change is not seen")
+	}
+	cancel()
+	<-done
 }

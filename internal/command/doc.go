@@ -6,7 +6,8 @@
 //	func main() { os.Exit(command.Run(newRoot())) }
 //
 // A program exits with 0 when all went well, also when it was interrupted while
-// it ran, and with 1 after an error, which it tells in one line on stderr.
+// it ran, and with 1 after an error, which it tells in one line on stderr. WithCode gives
+// an error another exit code.
 //
 // Out of scope: what the programs do.
 package command

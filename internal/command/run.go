@@ -55,9 +55,29 @@ func Run(root *cobra.Command) int {
 	defer context.AfterFunc(ctx, stop)()
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, root.Name()+":", shown(err))
-		return 1
+		return Code(err)
 	}
 	return 0
+}
+
+// coded is an error with an exit code of its own.
+type coded struct {
+	error
+	code int
+}
+
+// Unwrap is for errors.Is and errors.As.
+func (c coded) Unwrap() error { return c.error }
+
+// WithCode is err, with which Run returns code.
+func WithCode(err error, code int) error { return coded{err, code} }
+
+// Code is the exit code of a program that ends with err.
+func Code(err error) int {
+	if c, ok := errors.AsType[coded](err); ok {
+		return c.code
+	}
+	return 1
 }
 
 // pointer is a line with a caret, below the line of a file that has a mistake.

@@ -4,6 +4,7 @@ package command
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 )
 
@@ -17,5 +18,15 @@ func TestErrorsAreOneLineUnlessTheyShowAFile(t *testing.T) {
 		if got := shown(errors.New(text)); got != want {
 			t.Errorf("%q is shown as %q, want %q", text, got, want)
 		}
+	}
+}
+
+func TestErrorsHaveExitCodes(t *testing.T) {
+	err := errors.New("another was first")
+	if got := Code(fmt.Errorf("set: %w", WithCode(err, 3))); got != 3 {
+		t.Errorf("code %d, want 3", got)
+	}
+	if got := Code(err); got != 1 || !errors.Is(WithCode(err, 3), err) {
+		t.Errorf("code %d of another error, want 1", got)
 	}
 }

@@ -5,6 +5,7 @@ package filewatch
 import (
 	"context"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -38,8 +39,8 @@ type Options struct {
 	Deaf bool
 }
 
-// Files calls look soon after it begins, after each change of what is read at paths, and
-// every Poll, until ctx ends. When look returns true, it is called again after Settle: a
+// Files calls look soon after it begins, after each change of what is read at paths, or, of a
+// path that is a directory, of what is read in it, and every Poll, until ctx ends. When look returns true, it is called again after Settle: a
 // file that is broken now may be half-way to something better. One goroutine calls look.
 // When the system gives no notifications (its watches may be used up), Files only polls.
 func Files(ctx context.Context, paths []string, o Options, look func() (again bool)) {
@@ -136,10 +137,11 @@ func (w *watch) stir() {
 // concerns reports whether e may have changed what is read. A file that was unreadable
 // may be readable after a change of its mode; reading changes nothing else's.
 func (w *watch) concerns(e fsnotify.Event) bool {
+	dir := filepath.Dir(e.Name)
 	if e.Op == fsnotify.Chmod {
-		return slices.Contains(w.paths, e.Name)
+		return slices.Contains(w.paths, e.Name) || slices.Contains(w.paths, dir)
 	}
-	return w.names[e.Name]
+	return w.names[e.Name] || slices.Contains(w.paths, dir)
 }
 
 // follow watches the directories that now matter: those of each hop. A directory of the
@@ -152,9 +154,20 @@ func (w *watch) follow() {
 	w.names = make(map[string]bool)
 	var want []string
 	for _, path := range w.paths {
-		for _, name := range hops(path) {
-			w.names[name] = true
-			want = append(want, filepath.Dir(name))
+		add := func(path string) {
+			for _, name := range hops(path) {
+				w.names[name] = true
+				want = append(want, filepath.Dir(name))
+			}
+		}
+		add(path)
+		if entries, err := os.ReadDir(path); err == nil { // a directory
+			want = append(want, path)
+			for _, e := range entries {
+				if e.Type()&os.ModeSymlink != 0 {
+					add(filepath.Join(path, e.Name()))
+				}
+			}
 		}
 	}
 	slices.Sort(want)

@@ -51,12 +51,29 @@ func (p *Problems) full() bool { return len(p.found) >= maxKeptProblems }
 // Any reports whether there are problems.
 func (p *Problems) Any() bool { return len(p.found) > 0 }
 
-// Err is nil, or the problems joined in the order of the text, at most 20
-// and how many more there are. of makes the error of one; source is its line.
-func (p *Problems) Err(of func(at Mark, message, source string) error) error {
+// Each calls f for each of the problems, in the order of the text; source is its line.
+func (p *Problems) Each(f func(at Mark, message, source string)) {
+	p.sort()
+	lines := strings.Split(p.Text, "\n")
+	for _, found := range p.found {
+		source := ""
+		if at := found.at.Line; at > 0 && at <= len(lines) {
+			source = lines[at-1]
+		}
+		f(found.at, found.message, source)
+	}
+}
+
+func (p *Problems) sort() {
 	slices.SortStableFunc(p.found, func(a, b found) int {
 		return cmp.Or(cmp.Compare(a.at.Line, b.at.Line), cmp.Compare(a.at.Column, b.at.Column))
 	})
+}
+
+// Err is nil, or the problems joined in the order of the text, at most 20
+// and how many more there are. of makes the error of one; source is its line.
+func (p *Problems) Err(of func(at Mark, message, source string) error) error {
+	p.sort()
 	list := slices.Compact(p.found)
 	more := p.more
 	if len(list) > maxProblems {

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/dynamicconfig/history"
+	"github.com/headgate/headgate/internal/command"
+	"github.com/headgate/headgate/internal/daemon"
+)
+
+// exitUnconfirmed is the exit code of a dangerous change that nobody confirmed.
+const exitUnconfirmed = 4
+
+// changing is what commands that change limits have in common.
+type changing struct {
+	limitsDB
+
+	author, message string
+	base            int64
+	dryRun, yes     bool
+	also            []string // algorithms
+}
+
+func (c *changing) flags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	c.limitsDB.flags(flags)
+	flags.StringVarP(&c.message, "message", "m", "", "the `reason`, for the history")
+	flags.StringVar(&c.author, "author", "", "the `name` of the author, for the history (default the user that runs this)")
+	flags.Int64Var(&c.base, "base", 0, "refuse the change if the newest version is not this `number` (default whatever is the newest now)")
+	flags.BoolVar(&c.dryRun, "dry-run", false, "print what would change, and change nothing")
+	flags.BoolVarP(&c.yes, "yes", "y", false, "do what is dangerous without asking")
+	alsoFlag(cmd, &c.also)
+	_ = cmd.RegisterFlagCompletionFunc("base", c.completeVersions)
+}
+
+// reasoned refuses a change without a reason.
+func (c *changing) reasoned() error {
+	if c.message == "" && !c.dryRun {
+		return errors.New("say why, with --message")
+	}
+	return nil
+}
+
+// in changes the text of the newest version, or of the file that args begin with if there
+// is no database. It gives text the other arguments.
+func (c *changing) in(cmd *cobra.Command, args []string, text func(old string, args []string) (string, error)) error {
+	if c.named() {
+		return c.use(cmd, func(ctx context.Context, db daemon.LimitsDB) error {
+			if err := c.reasoned(); err != nil {
+				return err
+			}
+			on, err := newest(ctx, db)
+			if err != nil {
+				return err
+			}
+			changed, err := text(on.Text, args)
+			if err != nil {
+				return c.refused(cmd, on.Name(), err)
+			}
+			return c.store(ctx, cmd, db, on, changed)
+		})
+	}
+	name := strings.TrimPrefix(cmd.CommandPath(), "headgate ")
+	if len(args) == 0 {
+		return fmt.Errorf("%s: name a file, or a database with --limits-db", name)
+	}
+	if err := c.inFile(cmd, args[0], func(old string) (string, error) { return text(old, args[1:]) }); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// inFile changes the text of a file.
+func (c *changing) inFile(cmd *cobra.Command, file string, text func(old string) (string, error)) error {
+	path, err := filepath.EvalSymlinks(file)
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	_, data, err := readConfig(nil, path)
+	if err != nil {
+		return err
+	}
+	changed, err := text(string(data))
+	if err != nil {
+		return c.refused(cmd, file, err)
+	}
+	old, err := dynamicconfig.Parse(file, data)
+	if err != nil {
+		return c.refused(cmd, file, err)
+	}
+	s, err := c.checked(cmd, old, file, changed)
+	if err != nil {
+		return err
+	}
+	if err := c.review(cmd, old, s); err != nil {
+		return err
+	}
+	if c.dryRun || changed == string(data) {
+		fmt.Fprintf(cmd.OutOrStdout(), "%s: nothing was changed\n", file)
+		return nil
+	}
+	if err := replaceFile(path, changed, info.Mode().Perm()); err != nil {
+		return err
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "%s: written\n", file)
+	return nil
+}
+
+// replaceFile writes a new file and renames it, so that nobody reads half of it.
+func replaceFile(path, text string, mode os.FileMode) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".headgate-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	if err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		err = errors.Join(err, os.Remove(f.Name()))
+	}
+	return err
+}
+
+// refused prints mistakes that have a place, and says that nothing was changed.
+func (c *changing) refused(cmd *cobra.Command, what string, err error) error {
+	if _, ok := errors.AsType[*dynamicconfig.Error](err); !ok {
+		return err
+	}
+	fmt.Fprintln(cmd.ErrOrStderr(), err)
+	return fmt.Errorf("%s cannot be changed so, and nothing was changed", what)
+}
+
+// checked parses text, and prints its mistakes. Algorithms that old has are known.
+func (c *changing) checked(cmd *cobra.Command, old *dynamicconfig.Snapshot, name, text string) (*dynamicconfig.Snapshot, error) {
+	s, err := dynamicconfig.Parse("limits", []byte(text))
+	if err == nil {
+		also := c.also
+		if old != nil {
+			also = slices.Concat(also, old.Algorithms())
+		}
+		err = checkAlgorithms(s, also)
+	}
+	if err != nil {
+		return nil, c.refused(cmd, name, err)
+	}
+	return s, nil
+}
+
+// store makes a text the newest version, on top of the version that it was made from.
+func (c *changing) store(ctx context.Context, cmd *cobra.Command, db history.Store, on history.Version, text string) error {
+	old, err := on.Parse()
+	if err != nil { // the change may be the remedy
+		old = nil
+	}
+	s, err := c.checked(cmd, old, on.Name(), text)
+	if err != nil {
+		return err
+	}
+	return c.storeChecked(ctx, cmd, db, on, s)
+}
+
+// storeChecked is store for a text that was checked. why are dangers of the way in which
+// it came.
+func (c *changing) storeChecked(ctx context.Context, cmd *cobra.Command, db history.Store, on history.Version, s *dynamicconfig.Snapshot, why ...string) error {
+	out := cmd.OutOrStdout()
+	if c.base != 0 && c.base != on.Number {
+		return &history.Conflict{Base: c.base, Newest: on.Number}
+	}
+	author := c.author
+	if author == "" {
+		u, err := user.Current()
+		if err != nil {
+			return fmt.Errorf("say who you are, with --author: %w", err)
+		}
+		author = u.Username
+	}
+	if on.Number > 0 && on.Text == s.Text() {
+		fmt.Fprintf(out, "nothing to change: version %d has this text\n", on.Number)
+		return nil
+	}
+	old, err := on.Parse()
+	if err != nil {
+		fmt.Fprintf(out, "%s cannot be used by this release, and is replaced\n", on.Name())
+		old = nil
+	}
+	if err := c.review(cmd, old, s, why...); err != nil {
+		return err
+	}
+	if c.dryRun {
+		fmt.Fprintf(out, "nothing was changed: version %d stays the newest\n", on.Number)
+		return nil
+	}
+	v, err := db.Append(ctx, history.Change{Base: on.Number, Text: s.Text(), Author: author, Message: c.message})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "version %d is stored\n", v.Number)
+	return nil
+}
+
+// review prints what differs in new from old, which is nil if it is broken, and asks
+// whether what is dangerous is meant.
+func (c *changing) review(cmd *cobra.Command, old, new *dynamicconfig.Snapshot, why ...string) error {
+	if old != nil {
+		changes := dynamicconfig.Diff(old, new)
+		if len(changes) == 0 {
+			fmt.Fprintln(cmd.OutOrStdout(), "the limits mean the same: only comments or layout change")
+		}
+		for _, change := range changes {
+			fmt.Fprintln(cmd.OutOrStdout(), change)
+		}
+		why = append(why, dangers(old, new, changes)...)
+	}
+	known := make(map[string]bool)
+	if old != nil {
+		for _, w := range old.Warnings() {
+			known[w.Message] = true
+		}
+	}
+	for _, w := range new.Warnings() {
+		if !known[w.Message] {
+			fmt.Fprintln(cmd.ErrOrStderr(), w)
+		}
+	}
+	for _, danger := range why {
+		fmt.Fprintf(cmd.ErrOrStderr(), "dangerous: %s\n", danger)
+	}
+	if len(why) == 0 || c.yes || c.dryRun {
+		return nil
+	}
+	answer, err := ask(cmd, "Do it? [y/N] ")
+	if err != nil || !strings.HasPrefix(strings.ToLower(answer), "y") {
+		return command.WithCode(errors.New("nothing was changed, because nobody confirmed it: answer y, or add --yes"), exitUnconfirmed)
+	}
+	return nil
+}
+
+// dangers says what in changes may hurt at once.
+func dangers(old, new *dynamicconfig.Snapshot, changes []dynamicconfig.Change) (why []string) {
+	rulesOf := func(s *dynamicconfig.Snapshot) map[string]dynamicconfig.Rule {
+		all := make(map[string]dynamicconfig.Rule)
+		for _, r := range s.Rules() {
+			all[r.Key] = r
+		}
+		return all
+	}
+	if len(changes) == 0 {
+		return nil
+	}
+	before, after := rulesOf(old), rulesOf(new)
+	for _, c := range changes {
+		was, is := before[c.Name], after[c.Name]
+		switch {
+		case c.Section == "unmatched" && new.Unmatched() == dynamicconfig.UnmatchedDeny:
+			why = append(why, "all events of keys without a rule are refused")
+		case c.Section != "limits" || c.Kind == dynamicconfig.Reordered:
+		case c.Kind == dynamicconfig.Removed && was.IsGlob():
+			why = append(why, fmt.Sprintf("the rule %q is removed, which is for many keys", c.Name))
+		case c.Kind == dynamicconfig.Changed && was.InFlight == is.InFlight && is.Limit < was.Limit/2:
+			why = append(why, fmt.Sprintf("the limit of %q becomes less than half: %s → %s", c.Name, limitOf(&was), limitOf(&is)))
+		}
+	}
+	return why
+}
+
+// ask asks a question on stderr, and reads one line of stdin.
+func ask(cmd *cobra.Command, question string) (answer string, err error) {
+	fmt.Fprint(cmd.ErrOrStderr(), question)
+	var line []byte
+	for one := make([]byte, 1); ; { // no more than the line: an editor may read the rest
+		n, err := cmd.InOrStdin().Read(one)
+		switch {
+		case n == 1 && one[0] == '\n':
+			return strings.TrimSpace(string(line)), nil
+		case n == 1:
+			line = append(line, one[0])
+		case err == io.EOF && len(line) > 0:
+			return strings.TrimSpace(string(line)), nil
+		case err != nil:
+			fmt.Fprintln(cmd.ErrOrStderr())
+			return "", err
+		}
+	}
+}

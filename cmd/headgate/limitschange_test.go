@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/internal/command"
+)
+
+const shop = `# by ada
+limits:
+  # agreed with billing
+  - key: orders
+    limit: 100/s   # peak
+  - {key: "login:*", limit: 5/m, burst: 10}
+  - {key: "*", limit: 1000/s}
+`
+
+// answering runs headgate limits with args; the answers come in on stdin, as from a file.
+func answering(t *testing.T, answers string, args ...string) (stdout, stderr string, err error) {
+	t.Helper()
+	in, err := os.Open(written(t, "answers", answers))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	root := newRoot()
+	var out, said bytes.Buffer
+	root.SetIn(in)
+	root.SetOut(&out)
+	root.SetErr(&said)
+	root.SetArgs(append([]string{"limits"}, args...))
+	err = root.ExecuteContext(t.Context())
+	return out.String(), said.String(), err
+}
+
+func TestOneRuleIsSetAndRemoved(t *testing.T) {
+	db := filepath.Join(t.TempDir(), "db")
+	on := []string{"--limits-db", db}
+	limits := func(args ...string) string { return must(t, append(args, on...)...) }
+	limits("apply", written(t, "limits.yaml", shop), "-m", "first limits")
+
+	expectText(t, "set", limits("set", "orders", "200/s", "--max-wait", "2s", "-m", "for the sale"), "rule \"orders\": limit 100/s → 200/s, burst 100 → 200, max_wait ", "version 2 is stored\n")
+	want := strings.Replace(shop, "100/s   # peak\n", "200/s   # peak\n    max_wait: 2s\n", 1)
+	if got := limits("export"); got != want {
+		t.Errorf("after set, the text is\n%s", got)
+	}
+	expectText(t, "a new glob", limits("set", "login:admin-*", "1/m", "-m", "fewer"), `rule "login:admin-*" added`, "version 3")
+	expectText(t, "its place", limits("export"), "  - {key: \"login:admin-*\", limit: 1/m}\n  - {key: \"login:*\"")
+	expectText(t, "set on trial", limits("set", "orders", "--clear", "max-wait", "--dry-run"), "max_wait 2s →", "version 3 stays the newest")
+	expectText(t, "the same", limits("set", "orders", "200/s", "-m", "x"), "nothing to change: version 3")
+	expectText(t, "a flag without a value", limits("set", "login:*", "--shared", "-m", "x"), "shared false → true")
+	expectText(t, "rm", limits("rm", "orders", "-m", "the glob is enough"), `rule "orders" removed`, "version 5")
+	if got := limits("export"); strings.Contains(got, "billing") || !strings.HasPrefix(got, "# by ada\nlimits:\n") {
+		t.Errorf("after rm, the text is\n%s", got)
+	}
+
+	said := refused(t, "version 5 cannot be changed so, and nothing was changed", append(on, "set", "login:*", "5rps", "-m", "x")...)
+	expectText(t, "a mistake", said, `rule "login:*": limit`, "^")
+	said = refused(t, "nothing was changed", append(on, "set", "a", "5/s", "--algorithm", "exakt", "-m", "x")...)
+	expectText(t, "an algorithm", said, "did you mean exact?", "^")
+	refused(t, `no rule has the key "logim:*"; did you mean "login:*"?`, append(on, "rm", "logim:*", "-m", "x")...)
+	refused(t, `no rule has the key "frontend:orders"; the rule "*" is for it`, append(on, "rm", "frontend:orders", "-m", "x")...)
+	refused(t, "name one key and its limit", append(on, "set", "-m", "x")...)
+	refused(t, "say what to change", append(on, "set", "orders", "-m", "x")...)
+	refused(t, "say why, with --message", append(on, "set", "orders", "5/s")...)
+	refused(t, "the newest version is 5, and this change is based on 3", append(on, "set", "orders", "5/s", "-m", "x", "--base", "3")...)
+}
+
+func TestDangerousChangesAreConfirmed(t *testing.T) {
+	db := filepath.Join(t.TempDir(), "db")
+	on := []string{"--limits-db", db}
+	must(t, append(on, "apply", written(t, "limits.yaml", shop), "-m", "first limits")...)
+	for _, c := range []struct {
+		danger string
+		args   []string
+	}{
+		{`the limit of "orders" becomes less than half: 100/s → 49/s`, []string{"set", "orders", "49/s", "-m", "x"}},
+		{`the rule "login:*" is removed, which is for many keys`, []string{"rm", "login:*", "-m", "x"}},
+		{"all events of keys without a rule are refused", []string{"apply", written(t, "deny.yaml", shop+"unmatched: deny\n"), "-m", "x"}},
+	} {
+		for _, answer := range []string{"", "n\n", "\n"} {
+			_, said, err := answering(t, answer, append(on, c.args...)...)
+			expectText(t, "on stderr", said, "dangerous: "+c.danger+"\n", "Do it? [y/N] ")
+			if err == nil || !strings.Contains(err.Error(), "nobody confirmed it: answer y, or add --yes") || command.Code(err) != exitUnconfirmed {
+				t.Errorf("%v after %q: %v, exit code %d", c.args, answer, err, command.Code(err))
+			}
+		}
+		expectText(t, "on trial", must(t, append(append(on, c.args...), "--dry-run")...), "nothing was changed")
+	}
+	if _, _, err := answering(t, "y\n", append(on, "set", "orders", "49/s", "-m", "x")...); err != nil {
+		t.Error(err)
+	}
+	must(t, append(on, "rm", "login:*", "-m", "x", "--yes")...)
+	_, said, err := answering(t, "", append(on, "rollback", "1")...)
+	expectText(t, "on stderr", said, "dangerous: 2 changes are taken back at once\n")
+	if command.Code(err) != exitUnconfirmed {
+		t.Errorf("rollback over two versions: %v", err)
+	}
+	must(t, append(on, "rollback", "1", "--yes")...)
+	_, _, err = answering(t, "", append(on, "set", "orders", "5/s", "-m", "x", "--base", "1")...)
+	if command.Code(err) != exitConflict {
+		t.Errorf("a conflict: %v, exit code %d", err, command.Code(err))
+	}
+}
+
+func TestOneRuleOfAFileIsChanged(t *testing.T) {
+	file := written(t, "limits.yaml", shop)
+	link := filepath.Join(t.TempDir(), "link.yaml")
+	if err := errors.Join(os.Symlink(file, link), os.Chmod(file, 0o640)); err != nil {
+		t.Fatal(err)
+	}
+	expectText(t, "set", must(t, "set", link, "orders", "200/s"), "limit 100/s → 200/s", link+": written")
+	text, err := os.ReadFile(file)
+	if want := strings.Replace(shop, "100/s ", "200/s ", 1); err != nil || string(text) != want {
+		t.Errorf("%v, the file has\n%s", err, text)
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o640 {
+		t.Errorf("the file has the mode %v, %v", info.Mode(), err)
+	}
+	expectText(t, "rm on trial", must(t, "rm", file, "orders", "--dry-run"), `rule "orders" removed`, file+": nothing was changed")
+	refused(t, "nobody confirmed it", "rm", file, "login:*")
+	refused(t, "name a file, or a database", "set")
+	refused(t, "no such file", "set", filepath.Join(t.TempDir(), "none"), "a", "1/s")
+	if left, err := filepath.Glob(filepath.Join(filepath.Dir(file), ".headgate*")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+func TestLimitsAreEdited(t *testing.T) {
+	db := filepath.Join(t.TempDir(), "db")
+	on := []string{"--limits-db", db}
+	must(t, append(on, "apply", written(t, "limits.yaml", shop), "-m", "first limits")...)
+	t.Setenv("TMPDIR", t.TempDir())
+	drafts := func() []string {
+		found, err := filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), "limits-*.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	// The first time, this editor makes a mistake; it mends that the second time.
+	t.Setenv("VISUAL", "")
+	t.Setenv("EDITOR", `sh -c 'sed -i -e "s:200/sec:200/s:" -e "s:100/s :200/sec :" "$2"' editor -x`)
+	edit := append(on, "edit", "-m", "for the sale")
+	out, said, err := answering(t, "yes\n", edit...)
+	if err != nil || !strings.HasSuffix(out, "limit 100/s → 200/s, burst 100 → 200\nversion 2 is stored\n") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	expectText(t, "on stderr", said, "limits:5:12: rule \"orders\": limit", "    5 |     limit: 200/sec   # peak\n      |            ^\n", "Edit again? [Y/n] ")
+	if left := drafts(); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+
+	t.Setenv("EDITOR", "true")
+	if out, _, err = answering(t, "", edit...); err != nil || out != "nothing to change: the text is as it was\n" {
+		t.Errorf("%v\n%s", err, out)
+	}
+	t.Setenv("EDITOR", "sed -i s:200/s:5:")
+	_, _, err = answering(t, "n\n", edit...)
+	left := drafts()
+	if len(left) != 1 || err == nil || !strings.Contains(err.Error(), "the text cannot be changed so, and nothing was changed; your text is in "+left[0]+", for headgate limits apply --base 2") {
+		t.Errorf("%v, left %v", err, left)
+	}
+	t.Setenv("EDITOR", "false")
+	_, _, err = answering(t, "", edit...)
+	if err == nil || !strings.Contains(err.Error(), "name another with EDITOR") {
+		t.Error(err)
+	}
+}
+
+func TestRulesAreListedAndGot(t *testing.T) {
+	file := written(t, "limits.yaml", shop+"  - {key: a, limit: 10 in-flight, migrate: {from: static, to: fair-share, mode: old}, fallback: closed}\n")
+	if out := must(t, "list", file); out != `KEY      LIMIT         BURST  ALGORITHM                  ENFORCE  FALLBACK
+orders   100/s         100    auto                       100%     even
+login:*  5/m           10     auto                       100%     even
+*        1000/s        1000   auto                       100%     even
+a        10 in-flight  -      static → fair-share (old)  100%     closed
+` {
+		t.Errorf("list prints\n%s", out)
+	}
+	if out := must(t, "list", file, "--match", "login:x"); strings.Contains(out, "orders") {
+		t.Errorf("list --match prints\n%s", out)
+	}
+	var rules []map[string]any
+	if err := json.Unmarshal([]byte(must(t, "list", file, "--match", "l*", "-o", "json")), &rules); err != nil || len(rules) != 1 || rules[0]["burst"] != 10.0 {
+		t.Errorf("list in JSON: %v, %v", rules, err)
+	}
+	expectText(t, "list in YAML", must(t, "list", file, "-o", "yaml"), "key: login:*\n", "burst: 10\n")
+	expectText(t, "get", must(t, "get", file, "login:*", "a"), "rule \"login:*\":\n  key: \"login:*\"\n", "limit: 10 in-flight\n")
+	if err := json.Unmarshal([]byte(must(t, "get", file, "orders", "-o", "json")), &rules); err != nil || len(rules) != 1 || rules[0]["limit"] != "100/s" {
+		t.Errorf("get in JSON: %v, %v", rules, err)
+	}
+	refused(t, `no rule has the key "order"; did you mean "orders"?`, "get", file, "order")
+	refused(t, `--output xml: use one of: text, json, yaml`, "get", file, "orders", "-o", "xml")
+	refused(t, `--match "["`, "list", file, "--match", "[")
+	refused(t, "name a key", "get", file)
+}
+
+func TestFilesAndVersionsAreCompared(t *testing.T) {
+	db := filepath.Join(t.TempDir(), "db")
+	on := []string{"--limits-db", db}
+	first, second := written(t, "a.yaml", shop), written(t, "b.yaml", strings.Replace(shop, "100/s", "200/s", 1))
+	must(t, append(on, "apply", first, "-m", "x")...)
+	must(t, append(on, "apply", second, "-m", "x")...)
+	must(t, append(on, "rm", "orders", "-m", "x")...)
+	const up, down = "rule \"orders\": limit 100/s → 200/s, burst 100 → 200\n", "rule \"orders\": limit 200/s → 100/s, burst 200 → 100\n"
+	for _, c := range []struct {
+		want string
+		args []string
+	}{
+		{up, []string{"diff", first, second}},
+		{down, []string{"diff", "2", "1"}},
+		{"rule \"orders\" removed\n", []string{"diff"}},
+		{"rule \"orders\" removed\n", []string{"diff", "2"}},
+		{"rule \"orders\" added\n", []string{"diff", second}},
+		{"version 3 and version 3 mean the same\n", []string{"diff", "3", "newest"}},
+	} {
+		if out := must(t, append(on, c.args...)...); out != c.want {
+			t.Errorf("%v prints %s", c.args, out)
+		}
+	}
+	var changes []change
+	if err := json.Unmarshal([]byte(must(t, append(on, "diff", "1", "2", "-o", "json")...)), &changes); err != nil || len(changes) != 1 || !slices.Equal(changes[0].Fields[:1], []fieldChange{{"limit", "100/s", "200/s"}}) {
+		t.Errorf("diff in JSON: %v, %v", changes, err)
+	}
+	_, _, err := answering(t, "", "diff", first, second, "--exit-code")
+	if command.Code(err) != exitDiffers {
+		t.Errorf("--exit-code: %v, %d", err, command.Code(err))
+	}
+	must(t, "diff", first, first, "--exit-code")
+	refused(t, "say which database", "diff", "1", "2")
+	refused(t, "there is no such version", append(on, "diff", "7")...)
+	refused(t, "a file cannot be used", "diff", first, "nowhere.yaml")
+}
+
+func TestShellsCompleteKeysAndVersions(t *testing.T) {
+	db := filepath.Join(t.TempDir(), "db")
+	must(t, "apply", "--limits-db", db, written(t, "limits.yaml", shop), "-m", "first limits", "--author", "ada")
+	for want, args := range map[string][]string{
+		"login:*\t5/m\n:4":          {"set", "--limits-db", db, "lo"},
+		"1\tada: first limits\n:36": {"rollback", "--limits-db", db, ""},
+		"text\njson\nyaml\n:4":      {"get", "-o", ""},
+		":0":                        {"get", ""},
+	} {
+		out, _, err := execute(t, append([]string{"__complete", "limits"}, args...)...)
+		if err != nil || strings.TrimSpace(out) != want {
+			t.Errorf("%v: %v, %q, want %q", args, err, out, want)
+		}
+	}
+}
+
+// Every field of a rule has a flag that says what it is for.
+func TestSetHasAFlagForEachField(t *testing.T) {
+	cmd := newLimitsSet()
+	for _, name := range dynamicconfig.RuleFields() {
+		if f := cmd.Flags().Lookup(strings.ReplaceAll(name, "_", "-")); name != "key" && name != "limit" && (f == nil || f.Usage == "") {
+			t.Errorf("no flag for %s, or no usage", name)
+		}
+	}
+}
+
+func TestAFileThatCannotBeReplacedStays(t *testing.T) {
+	dir := t.TempDir()
+	if err := replaceFile(filepath.Join(dir, "none", "limits.yaml"), "limits: []", 0o600); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "limits.yaml", "full"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := replaceFile(filepath.Join(dir, "limits.yaml"), "limits: []", 0o600); err == nil {
+		t.Error("a folder was replaced")
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, ".headgate*")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}

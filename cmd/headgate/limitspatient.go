@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/headgate/headgate/dynamicconfig/history"
+	"github.com/headgate/headgate/internal/daemon"
+)
+
+// dbTimeout bounds how long a command waits for one answer of a database of limits.
+const dbTimeout = 30 * time.Second
+
+// patientDB is a database that is given dbTimeout for each answer. The people who are asked
+// between two answers may take longer.
+type patientDB struct{ daemon.LimitsDB }
+
+var _ history.Store = patientDB{}
+
+// Append implements history.Store.
+func (p patientDB) Append(ctx context.Context, c history.Change) (history.Version, error) {
+	ctx, cancel := context.WithTimeout(ctx, dbTimeout)
+	defer cancel()
+	return p.LimitsDB.Append(ctx, c)
+}
+
+// Newest implements history.Store.
+func (p patientDB) Newest(ctx context.Context) (history.Version, error) {
+	ctx, cancel := context.WithTimeout(ctx, dbTimeout)
+	defer cancel()
+	return p.LimitsDB.Newest(ctx)
+}
+
+// Get implements history.Store.
+func (p patientDB) Get(ctx context.Context, number int64) (history.Version, error) {
+	ctx, cancel := context.WithTimeout(ctx, dbTimeout)
+	defer cancel()
+	return p.LimitsDB.Get(ctx, number)
+}
+
+// List implements history.Store.
+func (p patientDB) List(ctx context.Context, before int64, n int) ([]history.Version, error) {
+	ctx, cancel := context.WithTimeout(ctx, dbTimeout)
+	defer cancel()
+	return p.LimitsDB.List(ctx, before, n)
+}
+
+// Prune implements history.Store.
+func (p patientDB) Prune(ctx context.Context, keep int) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, dbTimeout)
+	defer cancel()
+	return p.LimitsDB.Prune(ctx, keep)
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/internal/daemon"
+	"github.com/headgate/headgate/internal/spelling"
+)
+
+// reading is where commands that change nothing find limits: in a file, which is the first
+// argument, or in a version of a database.
+type reading struct {
+	limitsDB
+	number int64 // 0 is the newest
+}
+
+func (r *reading) flags(cmd *cobra.Command) {
+	r.limitsDB.flags(cmd.Flags())
+	cmd.Flags().Int64Var(&r.number, "version", 0, "the `number` of the database's version (default the newest)")
+	_ = cmd.RegisterFlagCompletionFunc("version", r.completeVersions)
+}
+
+// read returns the limits, and the arguments without the file.
+func (r *reading) read(cmd *cobra.Command, args []string) (s *dynamicconfig.Snapshot, rest []string, err error) {
+	if r.named() {
+		err = r.use(cmd, func(ctx context.Context, db daemon.LimitsDB) error {
+			v, err := at(ctx, db, r.number)
+			if err != nil {
+				return err
+			}
+			if s, err = v.Parse(); err != nil {
+				fmt.Fprintln(cmd.ErrOrStderr(), err)
+				return fmt.Errorf("%s cannot be used by this release", v.Name())
+			}
+			return nil
+		})
+		return s, args, err
+	}
+	name := strings.TrimPrefix(cmd.CommandPath(), "headgate ")
+	switch {
+	case len(args) == 0:
+		return nil, nil, fmt.Errorf("%s: name a file, or a database with --limits-db", name)
+	case r.number != 0:
+		return nil, nil, fmt.Errorf("%s: --version is of a database: name it with --limits-db", name)
+	}
+	if s, err = loadLimits(cmd.InOrStdin(), args[0]); err != nil {
+		fmt.Fprintln(cmd.ErrOrStderr(), err)
+		return nil, nil, fmt.Errorf("%s: %s cannot be used", name, args[0])
+	}
+	return s, args[1:], nil
+}
+
+// missing is the error of a key that no rule has.
+func missing(s *dynamicconfig.Snapshot, key string) error {
+	rules := s.Rules()
+	keys := make([]string, len(rules))
+	for i := range rules {
+		keys[i] = rules[i].Key
+	}
+	text := fmt.Sprintf("no rule has the key %q", key)
+	if near := spelling.Nearest(key, keys); near != "" {
+		return fmt.Errorf("%s; did you mean %q?", text, near)
+	}
+	if r, ok := s.Match(key); ok && r != s.UnmatchedRule() {
+		return fmt.Errorf("%s; the rule %q is for it", text, r.Key)
+	}
+	return errors.New(text + "; headgate limits list shows all keys")
+}
+
+// maxCompletions bounds what a shell is offered.
+const maxCompletions = 200
+
+// completeKeys offers the keys of rules to a shell, after the file if there is no database.
+func (r *reading) completeKeys(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	if !r.named() && len(args) == 0 {
+		return nil, cobra.ShellCompDirectiveDefault // files
+	}
+	cmd.SetErr(io.Discard)
+	s, _, err := r.read(cmd, args)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var keys []string
+	for _, rule := range s.Rules() {
+		if strings.HasPrefix(rule.Key, typed) && len(keys) < maxCompletions {
+			keys = append(keys, cobra.CompletionWithDesc(rule.Key, limitOf(&rule)))
+		}
+	}
+	return keys, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeVersions offers the numbers of versions to a shell.
+func (l *limitsDB) completeVersions(cmd *cobra.Command, _ []string, typed string) (numbers []string, _ cobra.ShellCompDirective) {
+	_ = l.use(cmd, func(ctx context.Context, db daemon.LimitsDB) error {
+		versions, err := db.List(ctx, 0, maxCompletions)
+		for _, v := range versions {
+			if number := fmt.Sprint(v.Number); strings.HasPrefix(number, typed) {
+				first, _, _ := strings.Cut(v.Message, "\n")
+				numbers = append(numbers, cobra.CompletionWithDesc(number, v.Author+": "+first))
+			}
+		}
+		return err
+	})
+	return numbers, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+}

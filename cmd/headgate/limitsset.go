@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/dynamicconfig/edit"
+)
+
+// fieldUsage is what the flags of set say of the fields of a rule.
+var fieldUsage = map[string]string{
+	"algorithm":     "how the limit is shared: auto, exact, …",
+	"ask_timeout":   "how long an event waits for the key's owner",
+	"burst":         "tokens that may be used at once",
+	"description":   "text for people",
+	"enforce":       "the percentage of over-limit events to reject",
+	"fallback":      "what a host applies without a grant: even, open, closed or safe",
+	"idle_after":    "how long a key goes unused before a host forgets it",
+	"lease":         "how long a grant may be used without a newer one",
+	"learning":      "how long a new owner learns what hosts have",
+	"max_cost":      "the most tokens that one event may cost",
+	"max_debt":      "how long the debt of an event may take to pay",
+	"max_keys":      "keys that may match a glob at once on one host",
+	"max_wait":      "the longest that an event waits",
+	"migrate":       "two algorithms side by side: {from: A, to: B, mode: MODE}",
+	"one_band":      "all priorities share alike",
+	"overcommit":    "how much more is leased than the limit",
+	"parameters":    "of the algorithm: {NAME: VALUE}",
+	"parent":        "the limit comes from the cluster above",
+	"priorities":    "the algorithm of each priority: {PRIORITY: ALGORITHM}",
+	"priority":      "the priority of hosts that state none",
+	"private":       "keys hold personal data",
+	"recalculate":   "how often leases are computed again",
+	"refresh":       "how often a lease is refreshed",
+	"safe_capacity": "the limit of each host, for fallback safe",
+	"shared":        "all keys that match have one bucket",
+}
+
+func newLimitsSet() *cobra.Command {
+	var c changing
+	var clear []string
+	values := make(map[string]*string)
+	cmd := &cobra.Command{
+		Use:   "set {FILE | --limits-db DB} KEY [LIMIT]",
+		Short: "Change or add one rule",
+		Long: `set changes fields of the rule whose key is exactly KEY, and leaves its other fields, all other
+rules, comments and the order as they are. Without such a rule, it adds one: a glob stands
+before the first glob that covers it, and other rules stand last. A field that begins with - is
+written as in --priority=-1. docs/config.md describes the fields.
+
+It prints what changes. With a database, the text of the newest version is changed and stored as
+a new version. If a limit becomes less than half, set asks first; --yes is for scripts.`,
+		Example: `  headgate limits set --limits-db /var/lib/headgate frontend:orders 200/s -m "for the sale"
+  headgate limits set --limits-db /var/lib/headgate 'login:*' --burst 20 --clear max_wait -m "slow phones"
+  headgate limits set limits.yaml batch:mail 50/s --algorithm exact`,
+		ValidArgsFunction: c.completeKeys,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.in(cmd, args, func(old string, args []string) (string, error) {
+				if len(args) < 1 || len(args) > 2 {
+					return "", errors.New("name one key and its limit, as in frontend:orders 200/s")
+				}
+				fields := fieldsOf(cmd, values, clear)
+				if len(args) == 2 {
+					fields = append([]edit.Field{{Name: "limit", Value: args[1]}}, fields...)
+				}
+				if len(fields) == 0 {
+					return "", errors.New("say what to change: a limit, as in 200/s, or a field, as in --burst 20")
+				}
+				return edit.Set(old, args[0], fields...)
+			})
+		},
+	}
+	c.flags(cmd)
+	var names []string
+	for _, name := range dynamicconfig.RuleFields() {
+		if name == "key" || name == "limit" {
+			continue
+		}
+		names = append(names, name)
+		flag := strings.ReplaceAll(name, "_", "-")
+		values[name] = cmd.Flags().String(flag, "", fieldUsage[name])
+		if slices.Contains([]string{"one_band", "parent", "private", "shared"}, name) {
+			cmd.Flags().Lookup(flag).NoOptDefVal = "true"
+		}
+	}
+	cmd.Flags().StringSliceVar(&clear, "clear", nil, "remove these `fields`, so that their defaults hold")
+	_ = cmd.RegisterFlagCompletionFunc("clear", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// fieldsOf are the fields that flags give.
+func fieldsOf(cmd *cobra.Command, values map[string]*string, clear []string) (fields []edit.Field) {
+	for _, name := range dynamicconfig.RuleFields() {
+		if value := values[name]; value != nil && cmd.Flags().Changed(strings.ReplaceAll(name, "_", "-")) {
+			fields = append(fields, edit.Field{Name: name, Value: *value})
+		}
+	}
+	for _, name := range clear {
+		fields = append(fields, edit.Field{Name: strings.ReplaceAll(name, "-", "_")})
+	}
+	return fields
+}
+
+// completeKeys offers the keys of rules to a shell.
+func (c *changing) completeKeys(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	r := reading{limitsDB: c.limitsDB}
+	return r.completeKeys(cmd, args, typed)
+}
+
+func newLimitsRm() *cobra.Command {
+	var c changing
+	cmd := &cobra.Command{
+		Use:   "rm {FILE | --limits-db DB} KEY...",
+		Short: "Remove rules",
+		Long: `rm removes the rules whose keys are exactly KEY, with the comment just above each, and leaves the
+rest as it is. The keys then have the first glob that matches, or what unmatched says. For a
+glob, rm asks first; --yes is for scripts.`,
+		Example: `  headgate limits rm --limits-db /var/lib/headgate frontend:orders -m "the glob is enough"
+  headgate limits rm limits.yaml 'batch:*' --yes`,
+		ValidArgsFunction: c.completeKeys,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.in(cmd, args, func(text string, keys []string) (string, error) {
+				if len(keys) == 0 {
+					return "", errors.New("name a key; headgate limits list shows all")
+				}
+				for _, key := range keys {
+					removed, err := edit.Remove(text, key)
+					if errors.Is(err, edit.ErrNoRule) {
+						s, err := dynamicconfig.Parse("limits", []byte(text))
+						if err != nil {
+							return "", err
+						}
+						return "", missing(s, key)
+					}
+					if err != nil {
+						return "", fmt.Errorf("rule %q: %w", key, err)
+					}
+					text = removed
+				}
+				return text, nil
+			})
+		},
+	}
+	c.flags(cmd)
+	return cmd
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package edit
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
+)
+
+// Field is one field of a rule.
+type Field struct {
+	// Name is as in a config file: limit, max_keys.
+	Name string
+
+	// Value is the value as a config file has it, without quotes: 200/s, 10%, exact. A
+	// value with parts is a map in one line: {scope: host}. Empty removes the field.
+	Value string
+}
+
+// ErrNoRule is the error of Remove where no rule has the key.
+var ErrNoRule = errors.New("no rule has this key")
+
+// Set returns text with fields of the rule whose key is exactly key changed, added or
+// removed. Without such a rule, it adds one: a new glob stands before the first glob that
+// covers it, and other rules stand last. The error joins a *dynamicconfig.Error for each
+// mistake, with its place in the changed text.
+func Set(text, key string, fields ...Field) (string, error) {
+	for _, f := range fields {
+		if f.Name == "key" || f.Name == "" {
+			return "", fmt.Errorf("the field %q cannot be set: a rule with another key is another rule", f.Name)
+		}
+		if strings.ContainsAny(f.Value, "\n\r") {
+			return "", fmt.Errorf("%s: the value has several lines: write one", f.Name)
+		}
+	}
+	if strings.TrimSpace(text) == "" {
+		text = "limits: []\n"
+	}
+	old, err := dynamicconfig.Parse("limits", []byte(text))
+	if err != nil {
+		return "", err
+	}
+	d, err := read(text)
+	if err != nil {
+		return "", err
+	}
+	r, ok := d.rule(key)
+	if !ok {
+		stated := slices.DeleteFunc(slices.Clone(fields), func(f Field) bool { return f.Value == "" })
+		d.add(placeFor(old, key), append([]Field{{"key", key}}, stated...))
+		return d.checked(old, key)
+	}
+	for _, f := range fields {
+		d.set(r, f)
+	}
+	return d.checked(old, key)
+}
+
+// Remove returns text without the rule whose key is exactly key, and without the comment
+// just above that rule. The error is ErrNoRule if there is none.
+func Remove(text, key string) (string, error) {
+	old, err := dynamicconfig.Parse("limits", []byte(text))
+	if err != nil {
+		return "", err
+	}
+	d, err := read(text)
+	if err != nil {
+		return "", err
+	}
+	r, ok := d.rule(key)
+	if !ok {
+		return "", ErrNoRule
+	}
+	d.remove(r)
+	return d.checked(old, key)
+}
+
+// checked makes the changes. It returns the text if that means the same as old but for the
+// rule of key.
+func (d *document) checked(old *dynamicconfig.Snapshot, key string) (string, error) {
+	text, err := d.apply()
+	if err != nil {
+		return "", err
+	}
+	s, err := dynamicconfig.Parse("limits", []byte(text))
+	if err != nil {
+		return "", err
+	}
+	for _, c := range dynamicconfig.Diff(old, s) {
+		if c.Section != "limits" || c.Name != key {
+			return "", fmt.Errorf("%w (it would change more: %v)", errLayout, c)
+		}
+	}
+	return text, nil
+}
+
+// placeFor is the number of the rule before which a new rule with this key stands, or -1
+// if it stands last.
+func placeFor(s *dynamicconfig.Snapshot, key string) int {
+	g, err := dynamicconfig.CompileGlob(key)
+	if err != nil || !(&dynamicconfig.Rule{Key: key}).IsGlob() {
+		return -1 // the check of the result says what is wrong
+	}
+	return slices.IndexFunc(s.Rules(), func(r dynamicconfig.Rule) bool {
+		wide, err := dynamicconfig.CompileGlob(r.Key)
+		return err == nil && r.IsGlob() && wide.Covers(g)
+	})
+}
+
+// plain are values that mean the same without quotes, wherever they stand.
+var plain = regexp.MustCompile(`^-?[A-Za-z0-9]([A-Za-z0-9 ./%+_-]*[A-Za-z0-9./%+_-])?$`)
+
+// shown is f as a config file has it.
+func (f Field) shown() string {
+	value := strings.TrimSpace(f.Value)
+	text := f.Name == "key" || f.Name == "description"
+	if text || !strings.HasPrefix(value, "{") && !plain.MatchString(value) {
+		value = strictyaml.Scalar(value)
+	}
+	return f.Name + ": " + value
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicconfig
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestWarningsSayWhatIsSurelyNotMeant(t *testing.T) {
+	for key, want := range map[string]string{
+		"orders-ä/日本":   "",
+		"„orders“":      `has the character „ (U+201E), which looks like " and is not: write "`,
+		"it’s":          "has the character ’ (U+2019), which looks like ' and is not: write '",
+		"a–b":           "has the character – (U+2013), which looks like - and is not: write -",
+		"mail：x":        "has the character ： (U+FF1A), which looks like : and is not: write :",
+		"a\u200bb":      "has the character U+200B, which cannot be seen: remove it",
+		"a\u00a0b":      "has the character U+00A0, which cannot be seen: remove it",
+		"\u043erders":   "has the letter о (U+043E) beside Latin letters, which it may look like: write it anew",
+		"заказы":        "",
+		" orders":       "begins or ends with a space: remove it",
+		"service.*":     "",
+		"[a-z]*:orders": "",
+	} {
+		s, err := Config{Name: "x", Rules: []Rule{{Key: key, Limit: 1}}}.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := s.Warnings()
+		if want == "" && len(got) > 0 || want != "" && (len(got) != 1 || !strings.HasSuffix(got[0].Error(), want)) {
+			t.Errorf("%q: %v, want %s", key, got, want)
+		}
+	}
+}
+
+func TestWarningsNameGlobsThatAreNeverUsed(t *testing.T) {
+	var c Config
+	for _, key := range []string{"mail:news-*", "mail:*", "mail:user-?", "mail:exact", `\mail:*`, "?b*c", "abbc*c", "?bc", "[a-c]x", "[ab]x", "*:z", "y*:z", "y*z"} {
+		c.Rules = append(c.Rules, Rule{Key: key, Limit: 1})
+	}
+	s, err := c.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var hidden []string
+	for _, w := range s.Warnings() {
+		hidden = append(hidden, w.Message[:strings.Index(w.Message, ": put it")])
+	}
+	want := []string{
+		`rule "mail:user-?" is never used: "mail:*" stands before it and matches all of its keys`,
+		`rule "\\mail:*" is never used: "mail:*" stands before it and matches all of its keys`,
+		`rule "abbc*c" is never used: "?b*c" stands before it and matches all of its keys`,
+		`rule "?bc" is never used: "?b*c" stands before it and matches all of its keys`,
+		`rule "[ab]x" is never used: "[a-c]x" stands before it and matches all of its keys`,
+		`rule "y*:z" is never used: "*:z" stands before it and matches all of its keys`,
+	}
+	if fmt.Sprintf("%q", hidden) != fmt.Sprintf("%q", want) {
+		t.Errorf("hidden are\n%s\nwant\n%s", strings.Join(hidden, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// Covers is right about all short keys of two letters: no key is the other's alone.
+func TestCoversAgreesWithAllShortKeys(t *testing.T) {
+	keys := []string{""}
+	for i := 0; len(keys[i]) < 7; i++ {
+		keys = append(keys, keys[i]+"a", keys[i]+"b")
+	}
+	pattern := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "?", "*", "[ab]", "[!a]"}), 1, 4)
+	rapid.Check(t, func(t *rapid.T) {
+		// With c, which stands for all other bytes, and is not in the keys.
+		wide, narrow := strings.Join(pattern.Draw(t, "wide"), ""), strings.Join(pattern.Draw(t, "narrow"), "")
+		g, _ := compileGlob(wide)
+		other, _ := compileGlob(narrow)
+		want := true
+		for _, key := range keys {
+			for _, key := range []string{key, strings.ReplaceAll(key, "b", "c"), strings.ReplaceAll(key, "a", "c")} {
+				want = want && (!other.match(key) || g.match(key))
+			}
+		}
+		if got, _ := g.covers(other); got != want {
+			t.Errorf("%q covers %q: %v, want %v", wide, narrow, got, want)
+		}
+	})
+}
+
+func TestLimitsThatLookLikeOnesAreUnderstood(t *testing.T) {
+	for text, want := range map[string]string{
+		"100rps":         "100/s",
+		"100 req/s":      "100/s",
+		"5 per minute":   "5/m",
+		"10k/s":          "10e3/s",
+		"2.5 / hour":     "2.5/h",
+		"100/sec":        "100/s",
+		"1kqps":          "1e3/s",
+		"100":            "",
+		"100/fortnight":  "",
+		"many/s":         "",
+		"1.2.3rps":       "",
+		"100 rps please": "",
+	} {
+		_, err := ParseLimit(text)
+		if err == nil || want != "" && !strings.HasSuffix(err.Error(), "is not written as a limit: did you mean "+want+"?") || want == "" && strings.Contains(err.Error(), "mean") {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+		if _, err := ParseLimit(want); want != "" && err != nil {
+			t.Errorf("%s is advised for %s: %v", want, text, err)
+		}
+	}
+}
+
+// Patterns that begin alike, and those that are built to be hard, take no long time.
+func TestWarningsAreBounded(t *testing.T) {
+	var c Config
+	for i := range 3000 {
+		c.Rules = append(c.Rules, Rule{Key: fmt.Sprintf("*a??????????????????????%d*", i), Limit: 1})
+	}
+	s, err := c.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Warnings(); len(got) > 0 {
+		t.Errorf("%d of the globs are said to be never used: %v", len(got), got[0])
+	}
+}
