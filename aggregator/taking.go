@@ -78,14 +78,10 @@ func (a *Aggregator) take(now time.Duration, host uint32, t *usage.Take) usage.T
 // undo gives back what rows took. What was lent beside it comes back with the host's
 // next report.
 func (a *Aggregator) undo(now time.Duration, rows []usage.Take) {
-	for _, row := range rows {
-		if row.Tokens == 0 {
-			continue
+	for i := range rows {
+		if rows[i].Tokens != 0 {
+			back := rows[i].Opposite(&usage.Took{OK: true})
+			a.take(now, hosts.None, &back)
 		}
-		back := usage.Take{Key: row.Key, Auto: row.Auto, Tokens: -row.Tokens}
-		if back.Tokens > 0 { // it had given them back
-			back.Spent = usage.SpentBeyond
-		}
-		a.take(now, hosts.None, &back)
 	}
 }

@@ -205,3 +205,25 @@ func TestACanceledAskIsWithinTheBudget(t *testing.T) {
 		t.Errorf("after all asks: %+v", v)
 	}
 }
+
+// What the owner gave a caller that cancels goes back to the owner, whoever has reserved
+// tokens of this host's own bucket ahead of time.
+func TestACancelledWaitGoesBackToTheOwner(t *testing.T) {
+	var now stage.Instant
+	_, e, k := grantedGroup(t, autoRule(1000), &now, 1, 0.5, 0)
+	now += second
+	e.answer = &stage.Outcome{OK: true, Wait: time.Millisecond, Left: -0.5}
+	paid := reserveAt(k, now, 1, stage.Forever)
+	for range 1000 {
+		if paid = reserveAt(k, now, 1, stage.Forever); paid.By == stage.ByOwner {
+			break
+		}
+	}
+	if here := k.of().Level(now).Tokens; !paid.OK() || paid.By != stage.ByOwner || here >= -1 {
+		t.Fatalf("the owner does not pay: %+v, with %v tokens here", paid, here)
+	}
+	paid.cancel(now)
+	if e.last.Kind != stage.ReturnTokens || e.last.N != 1 {
+		t.Errorf("the owner was last told of %+v", e.last)
+	}
+}

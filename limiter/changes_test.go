@@ -600,10 +600,10 @@ func TestSlotsOfAMigrationStayHeldThroughOtherRules(t *testing.T) {
 			{plain("even"), migrates("static", "proportional-share", mode)},
 			{plain("even"), rated, migrates("static", "proportional-share", mode)},
 		} {
-			g := limiter.NewGroup(parsed(t, rules[0]), 1, limiter.WithMigration(shadow.Migrator()))
+			g := limiter.NewGroup(traceLimits(t, rules[0]), 1, limiter.WithMigration(shadow.Migrator()))
 			release, ok := g.For("k").TryAcquire(10)
 			for _, rule := range rules[1:] {
-				g.Configure(parsed(t, rule))
+				g.Configure(traceLimits(t, rule))
 				g.Manual().Report(stage.Now())
 			}
 			if _, again := g.For("k").TryAcquire(1); !ok || again {
@@ -621,7 +621,7 @@ func TestSlotsOfAMigrationStayHeldThroughOtherRules(t *testing.T) {
 // is reported, nor when the host looks at the demand of other keys.
 func TestATimeToComeDoesNotHoldUpReports(t *testing.T) {
 	for _, ahead := range []time.Duration{time.Minute, 365 * 24 * time.Hour} {
-		g := limiter.NewGroup(parsed(t, "limits: [{key: '*', limit: 1000/s, algorithm: elastic}]"), 1, limiter.WithSeed(1))
+		g := limiter.NewGroup(traceLimits(t, "limits: [{key: '*', limit: 1000/s, algorithm: elastic}]"), 1, limiter.WithSeed(1))
 		m, now := g.Manual(), stage.Now()
 		g.For("first").AllowN(now.Time().Add(ahead), 1)
 		var reported []string
@@ -656,10 +656,10 @@ func (answers) Do(context.Context, stage.Operation) (stage.Outcome, error) {
 func TestADisabledRuleAfterABucketElsewhereMayChange(t *testing.T) {
 	const exact, disabled = "limits: [{key: k, limit: 1/m, burst: 10, algorithm: exact}]",
 		"limits: [{key: k, limit: 1/m, burst: 10, migrate: {from: even, to: elastic, mode: disabled}}]"
-	g := limiter.NewGroup(parsed(t, exact), 1, limiter.WithMigration(shadow.Migrator()), limiter.WithRemote("exact", answers{}))
+	g := limiter.NewGroup(traceLimits(t, exact), 1, limiter.WithMigration(shadow.Migrator()), limiter.WithRemote("exact", answers{}))
 	g.For("k").Allow()
 	for _, rules := range []string{disabled, disabled, "limits: [{key: k, limit: 1/m, burst: 10, algorithm: even}]"} {
-		g.Configure(parsed(t, rules))
+		g.Configure(traceLimits(t, rules))
 	}
 	if left := g.For("k").Tokens(); left > 4 {
 		t.Errorf("%v tokens are left of the 3 that there were", left)

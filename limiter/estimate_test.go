@@ -75,7 +75,7 @@ type onlyOld struct{ stage.Stage }
 
 func (onlyOld) SetMode(stage.Instant, dynamicconfig.Mode) {}
 
-func (onlyOld) Divergence() stage.Divergence { return stage.Divergence{} }
+func (onlyOld) Counts() stage.Divergence { return stage.Divergence{} }
 
 func TestAnEstimateThatIsRefusedDoesNothing(t *testing.T) {
 	g := NewGroup(snapshot(t, alone(10, 10)), 1)

@@ -149,7 +149,7 @@ func TestEverythingAtOnce(t *testing.T) {
 		}
 		all.Wait()
 
-		g.Configure(parsed(t, "limits: [{key: '*', limit: 10 in-flight, algorithm: even}]"))
+		g.Configure(traceLimits(t, "limits: [{key: '*', limit: 10 in-flight, algorithm: even}]"))
 		for _, key := range keys {
 			st, _ := g.Inspect(key)
 			for _, s := range st.Shares {

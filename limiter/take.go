@@ -112,7 +112,8 @@ func (t *taken) cancel(now stage.Instant) {
 		return
 	}
 	level, onTop, rounding := t.from.Level(now), 0.0, 1e-6
-	if !level.Remote && !math.IsInf(t.Left, 1) && level.Limit < rate.Inf {
+	here := !level.Remote && t.By != stage.ByOwner // a bucket elsewhere has debts of its own
+	if here && !math.IsInf(t.Left, 1) && level.Limit < rate.Inf {
 		// Without the others, the bucket would be this deep in debt now.
 		// The limit may have changed meanwhile.
 		refilled := float64(min(level.Limit, t.limit)) * now.Sub(t.at).Seconds()

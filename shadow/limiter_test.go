@@ -12,6 +12,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/stage"
 )
 
 func TestBetweenLimitersOfAnyKind(t *testing.T) {
@@ -31,7 +32,7 @@ func TestBetweenLimitersOfAnyKind(t *testing.T) {
 						got++
 					}
 				}
-				if c := l.Counts(); got != 5 || c != (Counts{Both: 5, Neither: 3}) || l.AllowN(now, -1) || l.Counts() != c {
+				if c := l.Counts(); got != 5 || c != (stage.Divergence{Both: 5, Neither: 3}) || l.AllowN(now, -1) || l.Counts() != c {
 					t.Errorf("%s to %s: %d allowed, %+v", from, to, got, c)
 				}
 				l.SetMode(onlyNew)
@@ -61,13 +62,13 @@ func TestCancelGivesBothTheirTokens(t *testing.T) {
 		oldLeft, newLeft int // when it is made
 		ok               bool
 		old, new         float64 // when it is cancelled
-		counts           Counts
+		counts           stage.Divergence
 	}{
-		{"both have the tokens", 5, 5, true, 5, 5, Counts{Both: 2}},
-		{"both lack them", 0, 0, true, 0, 0, Counts{Both: 2}},
-		{"the shadow lacks them", 5, 1, true, 5, 1, Counts{OnlyOld: 2}},
-		{"neither ever has them", 0, 1, false, 0, 1, Counts{Neither: 2}},
-		{"only the shadow ever has them", 0, 3, false, 0, 1, Counts{OnlyNew: 2}},
+		{"both have the tokens", 5, 5, true, 5, 5, stage.Divergence{Both: 2}},
+		{"both lack them", 0, 0, true, 0, 0, stage.Divergence{Both: 2}},
+		{"the shadow lacks them", 5, 1, true, 5, 1, stage.Divergence{OnlyOld: 2}},
+		{"neither ever has them", 0, 1, false, 0, 1, stage.Divergence{Neither: 2}},
+		{"only the shadow ever has them", 0, 3, false, 0, 1, stage.Divergence{OnlyNew: 2}},
 	} {
 		bubble(t, func(t *testing.T) {
 			limit := map[bool]rate.Limit{true: 1}[tt.ok]
@@ -94,15 +95,15 @@ func TestWaits(t *testing.T) {
 		takes            time.Duration
 		err              error
 		oldLeft, newLeft float64 // at the end
-		counts           Counts
+		counts           stage.Divergence
 	}{
-		{"both as fast", 10, 0, 0, 100 * time.Millisecond, nil, 0, 0, Counts{Both: 2}},
-		{"the shadow is faster", 20, 0, 0, 100 * time.Millisecond, nil, 0, 1, Counts{Both: 2}},
-		{"the shadow is slower", 5, 0, 0, 100 * time.Millisecond, nil, 0, 1.5, Counts{OnlyOld: 2}},
-		{"both are too slow", 5, 50 * time.Millisecond, 0, 0, context.DeadlineExceeded, 1, 1, Counts{Neither: 2}},
-		{"only the old one is too slow", 20, 60 * time.Millisecond, 0, 0, context.DeadlineExceeded, 1, -1, Counts{OnlyNew: 2}},
-		{"cancelled", 10, 0, 50 * time.Millisecond, 50 * time.Millisecond, context.Canceled, 1.5, 1.5, Counts{Both: 2}},
-		{"cancelled before", 10, 0, -1, 0, context.Canceled, 1, 1, Counts{}},
+		{"both as fast", 10, 0, 0, 100 * time.Millisecond, nil, 0, 0, stage.Divergence{Both: 2}},
+		{"the shadow is faster", 20, 0, 0, 100 * time.Millisecond, nil, 0, 1, stage.Divergence{Both: 2}},
+		{"the shadow is slower", 5, 0, 0, 100 * time.Millisecond, nil, 0, 1.5, stage.Divergence{OnlyOld: 2}},
+		{"both are too slow", 5, 50 * time.Millisecond, 0, 0, context.DeadlineExceeded, 1, 1, stage.Divergence{Neither: 2}},
+		{"only the old one is too slow", 20, 60 * time.Millisecond, 0, 0, context.DeadlineExceeded, 1, -1, stage.Divergence{OnlyNew: 2}},
+		{"cancelled", 10, 0, 50 * time.Millisecond, 50 * time.Millisecond, context.Canceled, 1.5, 1.5, stage.Divergence{Both: 2}},
+		{"cancelled before", 10, 0, -1, 0, context.Canceled, 1, 1, stage.Divergence{}},
 	} {
 		bubble(t, func(t *testing.T) {
 			o, n := limiter.NewBucket(10, 2), limiter.NewBucket(tt.newRate, 2)

@@ -24,7 +24,7 @@ type Pair struct {
 	switching sync.Mutex // serialises SetMode
 }
 
-var _ stage.Stage = (*Pair)(nil)
+var _ stage.Migration = (*Pair)(nil)
 
 // ended is a context that has ended: with it, a remote stage does not wait.
 var ended, end = context.WithCancel(context.Background())

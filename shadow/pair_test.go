@@ -22,15 +22,15 @@ func TestModes(t *testing.T) {
 		mode             dynamicconfig.Mode
 		allowed          int // of ten; the old one has 3 and the new one 5
 		oldAsks, newAsks int64
-		counts           Counts
+		counts           stage.Divergence
 		level            float64 // burst
 	}{
-		{disabled, 10, 0, 0, Counts{}, math.Inf(1)},
-		{old, 3, 10, 0, Counts{}, 3},
-		{oldShadowNew, 3, 10, 10, Counts{Both: 3, OnlyNew: 2, Neither: 5}, 3},
-		{newShadowOld, 5, 10, 10, Counts{Both: 3, OnlyNew: 2, Neither: 5}, 5},
-		{onlyNew, 5, 0, 10, Counts{}, 5},
-		{99, 10, 0, 0, Counts{}, math.Inf(1)}, // no such mode: disabled
+		{disabled, 10, 0, 0, stage.Divergence{}, math.Inf(1)},
+		{old, 3, 10, 0, stage.Divergence{}, 3},
+		{oldShadowNew, 3, 10, 10, stage.Divergence{Both: 3, OnlyNew: 2, Neither: 5}, 3},
+		{newShadowOld, 5, 10, 10, stage.Divergence{Both: 3, OnlyNew: 2, Neither: 5}, 5},
+		{onlyNew, 5, 0, 10, stage.Divergence{}, 5},
+		{99, 10, 0, 0, stage.Divergence{}, math.Inf(1)}, // no such mode: disabled
 	} {
 		for name, pair := range map[string]func(o, n *bucket) *Pair{
 			"from the start": func(o, n *bucket) *Pair { return NewPair(0, o, n, tt.mode, noBackground) },
@@ -76,7 +76,7 @@ func TestDisabledLetsEverythingThrough(t *testing.T) {
 	if l := p.Level(0); l != (stage.Level{Limit: rate.Inf, Burst: math.Inf(1), Tokens: math.Inf(1)}) {
 		t.Errorf("the level is %+v", l)
 	}
-	if o.calls()+n.calls() != 0 || p.Counts() != (Counts{}) {
+	if o.calls()+n.calls() != 0 || p.Counts() != (stage.Divergence{}) {
 		t.Errorf("disabled counts: %d, %d, %+v", o.calls(), n.calls(), p.Counts())
 	}
 }
@@ -87,7 +87,7 @@ func TestCountsTellWhoAllowed(t *testing.T) {
 		for _, n := range []int64{6, 4, 1, 5, 0} {
 			allow(p, 0, n) // 6 both, 4 only old, 1 only new, 5 neither
 		}
-		if c, want := p.Counts(), (Counts{Both: 6, OnlyOld: 4, OnlyNew: 1, Neither: 5}); c != want {
+		if c, want := p.Counts(), (stage.Divergence{Both: 6, OnlyOld: 4, OnlyNew: 1, Neither: 5}); c != want {
 			t.Errorf("%v: %+v, want %+v", mode, c, want)
 		}
 	}
@@ -101,7 +101,7 @@ func TestChargesAndCapsGoToBoth(t *testing.T) {
 		o, n := newBucket(t, 0, 5), newBucket(t, 0, 5)
 		p := NewPair(0, o, n, tt.mode, noBackground)
 		v, receipt := p.Take(t.Context(), stage.Request{N: 7, Kind: stage.Charge})
-		if !v.OK() || receipt != (stage.Receipt{}) || o.charged != tt.oldPays || n.charged != tt.newPays || p.Counts() != (Counts{}) {
+		if !v.OK() || receipt != (stage.Receipt{}) || o.charged != tt.oldPays || n.charged != tt.newPays || p.Counts() != (stage.Divergence{}) {
 			t.Errorf("%v: a charge of 7 cost the old %d, the new %d, and counts %+v", tt.mode, o.charged, n.charged, p.Counts())
 		}
 		p.Cap(0, 2)
@@ -119,17 +119,17 @@ func TestWhatIsSettled(t *testing.T) {
 		primaryHas, shadowHas   int
 		actual                  int64
 		primaryLeft, shadowLeft float64
-		counts                  Counts // in the mode old-shadow-new
+		counts                  stage.Divergence // in the mode old-shadow-new
 	}{
-		{"it cost as much", has, has, 2, 3, 3, Counts{Both: 2}},
-		{"never settled", has, has, never, 3, 3, Counts{Both: 2}},
-		{"it cost nothing", has, has, 0, 5, 5, Counts{Both: 2}},
-		{"it cost more", has, has, 9, -4, -4, Counts{Both: 2}},
-		{"primary refused, settled", 0, has, 0, 0, 3, Counts{OnlyNew: 2}},
-		{"primary refused, never settled", 0, has, never, 0, 3, Counts{OnlyNew: 2}},
-		{"shadow refused", has, 0, 2, 3, 0, Counts{OnlyOld: 2}},
-		{"shadow refused, it cost nothing", has, 0, 0, 5, 0, Counts{OnlyOld: 2}},
-		{"both refused", 0, 0, 0, 0, 0, Counts{Neither: 2}},
+		{"it cost as much", has, has, 2, 3, 3, stage.Divergence{Both: 2}},
+		{"never settled", has, has, never, 3, 3, stage.Divergence{Both: 2}},
+		{"it cost nothing", has, has, 0, 5, 5, stage.Divergence{Both: 2}},
+		{"it cost more", has, has, 9, -4, -4, stage.Divergence{Both: 2}},
+		{"primary refused, settled", 0, has, 0, 0, 3, stage.Divergence{OnlyNew: 2}},
+		{"primary refused, never settled", 0, has, never, 0, 3, stage.Divergence{OnlyNew: 2}},
+		{"shadow refused", has, 0, 2, 3, 0, stage.Divergence{OnlyOld: 2}},
+		{"shadow refused, it cost nothing", has, 0, 0, 5, 0, stage.Divergence{OnlyOld: 2}},
+		{"both refused", 0, 0, 0, 0, 0, stage.Divergence{Neither: 2}},
 	} {
 		for _, mode := range []dynamicconfig.Mode{oldShadowNew, newShadowOld} {
 			primary, shadow := newBucket(t, 0, tt.primaryHas), newBucket(t, 0, tt.shadowHas)
@@ -182,16 +182,16 @@ func TestAShadowThatWouldBeLaterDisagrees(t *testing.T) {
 		newRate  rate.Limit
 		longest  time.Duration
 		newLeft  float64
-		counts   Counts
+		counts   stage.Divergence
 		rejected int64 // by the new one
 	}{
-		{"as fast", 10, time.Second, -1, Counts{Both: 1}, 0},
-		{"faster", 20, time.Second, -1, Counts{Both: 1}, 0},
-		{"hardly slower", 9.95, time.Second, -1, Counts{Both: 1}, 0},
-		{"slower", 9.8, time.Second, 0, Counts{OnlyOld: 1}, 1},
-		{"both are too slow", 5, 90 * time.Millisecond, 0, Counts{Neither: 1}, 1},
-		{"the old one is too slow", 20, 90 * time.Millisecond, -1, Counts{OnlyNew: 1}, 0},
-		{"as long as it takes", 5, stage.Forever, 0, Counts{OnlyOld: 1}, 1},
+		{"as fast", 10, time.Second, -1, stage.Divergence{Both: 1}, 0},
+		{"faster", 20, time.Second, -1, stage.Divergence{Both: 1}, 0},
+		{"hardly slower", 9.95, time.Second, -1, stage.Divergence{Both: 1}, 0},
+		{"slower", 9.8, time.Second, 0, stage.Divergence{OnlyOld: 1}, 1},
+		{"both are too slow", 5, 90 * time.Millisecond, 0, stage.Divergence{Neither: 1}, 1},
+		{"the old one is too slow", 20, 90 * time.Millisecond, -1, stage.Divergence{OnlyNew: 1}, 0},
+		{"as long as it takes", 5, stage.Forever, 0, stage.Divergence{OnlyOld: 1}, 1},
 	} {
 		o, n := newBucket(t, 10, 1), newBucket(t, tt.newRate, 1)
 		p := NewPair(0, o, n, oldShadowNew, noBackground)
@@ -244,7 +244,7 @@ func TestACallerThatHasGoneCountsAsNothing(t *testing.T) {
 	shadow := newBucket(t, 0, 5)
 	p := NewPair(0, fixed{verdict: canceled(), level: stage.Level{Remote: true}}, shadow, oldShadowNew, noBackground)
 	v, receipt := p.Take(t.Context(), stage.Request{N: 1})
-	if v.Reason != stage.Canceled || receipt != (stage.Receipt{}) || shadow.calls() != 0 || p.Counts() != (Counts{}) {
+	if v.Reason != stage.Canceled || receipt != (stage.Receipt{}) || shadow.calls() != 0 || p.Counts() != (stage.Divergence{}) {
 		t.Errorf("%+v, the shadow was asked for %d; %+v", v, shadow.calls(), p.Counts())
 	}
 }
@@ -356,7 +356,7 @@ func TestAPairKeepsTheContract(t *testing.T) {
 		p := NewPair(0, sides[0], sides[1], mode, background)
 		var open []stage.Receipt
 		var now stage.Instant
-		var want Counts
+		var want stage.Divergence
 		for range rapid.IntRange(1, 100).Draw(r, "steps") {
 			now += stage.Instant(rapid.Int64Range(0, 1e9).Draw(r, "pause"))
 			switch rapid.IntRange(0, 6).Draw(r, "what") {
@@ -408,11 +408,11 @@ func TestAPairKeepsTheContract(t *testing.T) {
 							f()
 							var ok [2]bool
 							ok[in.primary], ok[in.shadow] = v.OK(), []*bucket{o, n}[in.shadow].answer.OK()
-							want.add(ok[0], ok[1], request.N)
+							count(&want, ok[0], ok[1], request.N)
 						}
 					default:
 						ok := [2]bool{o.answer.OK(), n.answer.OK()}
-						want.add(ok[0], ok[1], request.N)
+						count(&want, ok[0], ok[1], request.N)
 					}
 				}
 			}

@@ -12,11 +12,6 @@ import (
 	"github.com/headgate/headgate/limiter/stage"
 )
 
-// Counts are tokens or slots that callers requested while both sides were asked,
-// grouped by the sides that allowed the request. Skipped are tokens that a
-// remote shadow was not asked for, because too much ran in the background.
-type Counts struct{ Both, OnlyOld, OnlyNew, Neither, Skipped int64 }
-
 // role is an index of the two sides, or none.
 type role int8
 
@@ -46,18 +41,18 @@ type phase struct {
 	_      [64]byte
 }
 
-// skipped is the index of Counts.Skipped. The other indexes are 1 if the old
+// skipped is the index of Divergence.Skipped. The other indexes are 1 if the old
 // side allowed the request, plus 2 if the new side did.
 const skipped = 4
 
 // Mode is the mode in force.
 func (p *phase) Mode() dynamicconfig.Mode { return dynamicconfig.Mode(p.mode.Load()) }
 
-// Counts returns the counts since the pair was made. Calls that run meanwhile
-// may be missing.
-func (p *phase) Counts() Counts {
+// Counts returns the tokens or slots that callers requested while both sides were asked,
+// grouped by the sides that allowed the request. Calls that run meanwhile may be missing.
+func (p *phase) Counts() stage.Divergence {
 	n := func(i int) int64 { return p.counts[i].Load() }
-	return Counts{Neither: n(0), OnlyOld: n(1), OnlyNew: n(2), Both: n(3), Skipped: n(skipped)}
+	return stage.Divergence{Neither: n(0), OnlyOld: n(1), OnlyNew: n(2), Both: n(3), Skipped: n(skipped)}
 }
 
 // maxCost is the most tokens of one request that count. It keeps the sums from

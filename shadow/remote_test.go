@@ -28,12 +28,12 @@ func TestNobodyWaitsForARemoteShadow(t *testing.T) {
 			p.Take(ctx, stage.Request{Now: now, N: 1})
 		}
 		cancel() // the caller goes, and the shadow is asked all the same
-		if c := p.Counts(); time.Since(began) > 0 || c != (Counts{}) {
+		if c := p.Counts(); time.Since(began) > 0 || c != (stage.Divergence{}) {
 			t.Errorf("after %v: %+v", time.Since(began), c)
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if c := p.Counts(); c != (Counts{Both: 5, OnlyOld: 2}) {
+		if c := p.Counts(); c != (stage.Divergence{Both: 5, OnlyOld: 2}) {
 			t.Errorf("of 7: %+v", c)
 		}
 	})
@@ -49,7 +49,7 @@ func TestARemoteShadowThatWouldBeLaterDisagrees(t *testing.T) {
 		v, _ := p.Take(t.Context(), stage.Request{Now: stage.Now(), N: 1, Longest: time.Minute})
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if c := p.Counts(); !v.OK() || c != (Counts{OnlyOld: 1}) || b.tokens != -1 {
+		if c := p.Counts(); !v.OK() || c != (stage.Divergence{OnlyOld: 1}) || b.tokens != -1 {
 			t.Errorf("%+v, %+v; %v tokens are left elsewhere", v, c, b.tokens)
 		}
 	})
@@ -101,7 +101,7 @@ func TestSettlementsRaceWithAnswers(t *testing.T) {
 	if n.settled != used || o.settled != used || n.tokens != 1e9-used || len(n.open) > 0 {
 		t.Errorf("settled %d and %d of %d; used %v", o.settled, n.settled, used, 1e9-n.tokens)
 	}
-	if c := p.Counts(); c != (Counts{Both: 3 * used}) {
+	if c := p.Counts(); c != (stage.Divergence{Both: 3 * used}) {
 		t.Errorf("%+v", c)
 	}
 }
@@ -112,7 +112,7 @@ func TestAMeasurementIsSkippedWhenTooMuchRuns(t *testing.T) {
 		p := NewPair(0, o, prompt{n}, oldShadowNew, background)
 		v, receipt := p.Take(t.Context(), stage.Request{N: 2})
 		p.Settle(0, receipt, 1)
-		if c := p.Counts(); !v.OK() || c != (Counts{Skipped: 2}) || n.calls() != 0 || o.tokens != 4 {
+		if c := p.Counts(); !v.OK() || c != (stage.Divergence{Skipped: 2}) || n.calls() != 0 || o.tokens != 4 {
 			t.Errorf("%+v, %+v; the shadow was asked for %d, and the primary has %v", v, c, n.calls(), o.tokens)
 		}
 		// A charge waits for nothing, so it is never skipped.
@@ -129,7 +129,7 @@ func TestABackgroundThatRunsAtOnce(t *testing.T) {
 	p := NewPair(0, o, prompt{n}, oldShadowNew, func(f func()) bool { f(); return true })
 	_, receipt := p.Take(t.Context(), stage.Request{N: 2})
 	p.Settle(0, receipt, 0)
-	if o.tokens != 5 || n.tokens != 5 || p.Counts() != (Counts{Both: 2}) {
+	if o.tokens != 5 || n.tokens != 5 || p.Counts() != (stage.Divergence{Both: 2}) {
 		t.Errorf("left are %v and %v, %+v", o.tokens, n.tokens, p.Counts())
 	}
 }
@@ -143,7 +143,7 @@ func TestARemotePrimary(t *testing.T) {
 		began := time.Now()
 		v, receipt := p.Take(t.Context(), stage.Request{Now: stage.Now(), N: 5})
 		refused, _ := p.Take(t.Context(), stage.Request{Now: stage.Now(), N: 5})
-		if !v.OK() || refused.OK() || time.Since(began) != 2*time.Second || p.Counts() != (Counts{Both: 5, OnlyOld: 5}) {
+		if !v.OK() || refused.OK() || time.Since(began) != 2*time.Second || p.Counts() != (stage.Divergence{Both: 5, OnlyOld: 5}) {
 			t.Errorf("%+v, %+v after %v; %+v", v, refused, time.Since(began), p.Counts())
 		}
 		p.Settle(stage.Now(), receipt, 1)
@@ -189,7 +189,7 @@ func TestNobodyWaitsForAShadowThatBecomesRemote(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		allow(p, stage.Now(), 1) // by now it is known to be local again
-		if c := p.Counts(); asked != 3 || c != (Counts{Both: 5, OnlyOld: 1}) {
+		if c := p.Counts(); asked != 3 || c != (stage.Divergence{Both: 5, OnlyOld: 1}) {
 			t.Errorf("asked %d times in the background; %+v", asked, c)
 		}
 	})

@@ -52,7 +52,7 @@ func (l *Limiter) Mode() dynamicconfig.Mode { return l.pair.Mode() }
 func (l *Limiter) SetMode(mode dynamicconfig.Mode) { l.pair.SetMode(stage.Now(), mode) }
 
 // Counts returns the counts since New.
-func (l *Limiter) Counts() Counts { return l.pair.Counts() }
+func (l *Limiter) Counts() stage.Divergence { return l.pair.Counts() }
 
 // Migrator returns the stage.Migrator with which a Group carries out the
 // migrations of its rules:
@@ -61,22 +61,10 @@ func (l *Limiter) Counts() Counts { return l.pair.Counts() }
 func Migrator() stage.Migrator {
 	return stage.Migrator{
 		Stages: func(now stage.Instant, old, new stage.Stage, mode dynamicconfig.Mode, background func(func()) bool) stage.Migration {
-			return migration{NewPair(now, old, new, mode, background)}
+			return NewPair(now, old, new, mode, background)
 		},
 		Slots: func(old, new stage.Slots, mode dynamicconfig.Mode) stage.SlotsMigration {
-			return slotsMigration{NewSlotsPair(old, new, mode)}
+			return NewSlotsPair(old, new, mode)
 		},
 	}
 }
-
-// migration is a Pair as a stage.Migration.
-type migration struct{ *Pair }
-
-// Divergence implements stage.Migration.
-func (m migration) Divergence() stage.Divergence { return stage.Divergence(m.Counts()) }
-
-// slotsMigration is a SlotsPair as a stage.SlotsMigration.
-type slotsMigration struct{ *SlotsPair }
-
-// Divergence implements stage.SlotsMigration.
-func (m slotsMigration) Divergence() stage.Divergence { return stage.Divergence(m.Counts()) }

@@ -23,7 +23,7 @@ type SlotsPair struct {
 	sides [2]stage.Slots // old and new
 }
 
-var _ stage.Slots = (*SlotsPair)(nil)
+var _ stage.SlotsMigration = (*SlotsPair)(nil)
 
 // NewSlotsPair returns a SlotsPair that migrates from old to new and starts in
 // mode. A mode that does not exist counts as disabled.

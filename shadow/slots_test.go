@@ -86,15 +86,15 @@ func TestSlotsInEachMode(t *testing.T) {
 		mode             dynamicconfig.Mode
 		got              int // of 9 that are asked for
 		heldOld, heldNew int64
-		counts           Counts
+		counts           stage.Divergence
 		level            float64
 	}{
-		{disabled, 9, 0, 0, Counts{}, math.Inf(1)},
-		{old, 3, 3, 0, Counts{}, 3},
-		{oldShadowNew, 3, 3, 3, Counts{Both: 3, OnlyNew: 6}, 3}, // what the old one refused does not go on
-		{newShadowOld, 5, 3, 5, Counts{Both: 3, OnlyNew: 2, Neither: 4}, 5},
-		{onlyNew, 5, 0, 5, Counts{}, 5},
-		{99, 9, 0, 0, Counts{}, math.Inf(1)},
+		{disabled, 9, 0, 0, stage.Divergence{}, math.Inf(1)},
+		{old, 3, 3, 0, stage.Divergence{}, 3},
+		{oldShadowNew, 3, 3, 3, stage.Divergence{Both: 3, OnlyNew: 6}, 3}, // what the old one refused does not go on
+		{newShadowOld, 5, 3, 5, stage.Divergence{Both: 3, OnlyNew: 2, Neither: 4}, 5},
+		{onlyNew, 5, 0, 5, stage.Divergence{}, 5},
+		{99, 9, 0, 0, stage.Divergence{}, math.Inf(1)},
 	} {
 		o, n := newSeats(3), newSeats(5)
 		p := NewSlotsPair(o, n, tt.mode)
@@ -199,7 +199,7 @@ func TestAWaiterDoesNotHoldTwiceWhenTheMigrationEnds(t *testing.T) {
 		if _, err := p.TryAcquire(0, 1); !errors.Is(err, stage.ErrMoved) {
 			t.Errorf("the error is %v", err)
 		}
-		if n.asked != asked || n.held != 1 || p.Counts() != (Counts{Both: 1}) {
+		if n.asked != asked || n.held != 1 || p.Counts() != (stage.Divergence{Both: 1}) {
 			t.Errorf("the new side was asked %d times and holds %d; %+v", n.asked-asked, n.held, p.Counts())
 		}
 	})
@@ -210,7 +210,7 @@ func TestAShadowThatHasMovedIsNotCompared(t *testing.T) {
 	o.moved = true
 	p := NewSlotsPair(o, n, newShadowOld)
 	h, err := p.TryAcquire(0, 2)
-	if err != nil || n.held != 2 || p.Counts() != (Counts{}) {
+	if err != nil || n.held != 2 || p.Counts() != (stage.Divergence{}) {
 		t.Errorf("%v; held %d, %+v", err, n.held, p.Counts())
 	}
 	if h.Release(); n.held != 0 {

@@ -182,8 +182,8 @@ func allow(s stage.Stage, now stage.Instant, n int64) bool {
 
 func near(a, b float64) bool { return math.Abs(a-b) < 1e-6 }
 
-// add is what a pair of answers does to c.
-func (c *Counts) add(old, new bool, n int64) {
+// count counts a pair of answers in c.
+func count(c *stage.Divergence, old, new bool, n int64) {
 	switch {
 	case old && new:
 		c.Both += n

@@ -12,8 +12,8 @@ type Migration interface {
 	// The one that begins to answer has no more tokens than the one that ends.
 	SetMode(now Instant, mode dynamicconfig.Mode)
 
-	// Divergence is how the two answered so far while both were asked.
-	Divergence() Divergence
+	// Counts is how the two answered so far while both were asked.
+	Counts() Divergence
 }
 
 // SlotsMigration is Migration for slots in flight.
@@ -24,8 +24,8 @@ type SlotsMigration interface {
 	// Slots that are held stay held.
 	SetMode(mode dynamicconfig.Mode)
 
-	// Divergence is how the two answered so far while both were asked.
-	Divergence() Divergence
+	// Counts is how the two answered so far while both were asked.
+	Counts() Divergence
 }
 
 // Divergence is the cost, or the slots, that callers asked for while both sides

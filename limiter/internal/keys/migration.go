@@ -24,9 +24,9 @@ func (m *migration) divergence() stage.Divergence {
 	case m == nil:
 		return stage.Divergence{}
 	case m.slots != nil:
-		return m.slots.Divergence()
+		return m.slots.Counts()
 	default:
-		return m.stages.Divergence()
+		return m.stages.Counts()
 	}
 }
 
