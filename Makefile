@@ -21,6 +21,10 @@ run: ## watch five hosts share one limit; FOR=20s ends by itself, ARGS adds flag
 
 test: ## run all tests and say what was skipped; PKGS=./limiter/... runs fewer, LONG=1 the long form that CI runs
 	@$(if $(LONG),HEADGATE_LONG=1) go run ./internal/gotest $(PKGS)
+	@$(if $(filter ./...,$(PKGS)),cd internal/browsertest && go run github.com/headgate/headgate/internal/gotest ./...)
+
+pictures: ## open the pages for operators in Chromium, and write the pictures of docs/operators.md
+	@cd internal/browsertest && go test -count=1 -run Pictures . -args -update
 
 race: ## run the tests under the race detector, the long ones shortened
 	@go run ./internal/gotest -race -short $(PKGS)
@@ -78,4 +82,4 @@ cover: ## test coverage of the whole, by function, into cover.out
 	@go tool cover -func=cover.out | tail -n 1
 	@echo "by line: go tool cover -html=cover.out"
 
-.PHONY: help run test race check lint bench costs sim swarm chaos release scale fuzz golden proto cover
+.PHONY: help run test pictures race check lint bench costs sim swarm chaos release scale fuzz golden proto cover

@@ -55,8 +55,20 @@ func (r *Rule) yieldAlgorithm(yield func(string, any) bool) bool {
 	return yield("algorithm", r.Algorithm)
 }
 
-// Amount is r's limit as a config file writes it, such as "100/s" or "20 in-flight".
-func (r *Rule) Amount() string { return r.amount(r.Limit) }
+// Amount is r's limit as people write it, such as "100/s", "5/m" or "20 in-flight".
+func (r *Rule) Amount() string {
+	if !r.InFlight {
+		for _, unit := range []struct {
+			name    string
+			seconds float64
+		}{{"/s", 1}, {"/m", 60}, {"/h", 3600}} {
+			if n := math.Round(float64(r.Limit) * unit.seconds); n >= 1 && math.Abs(n-float64(r.Limit)*unit.seconds) < 1e-9*n {
+				return number(n) + unit.name
+			}
+		}
+	}
+	return r.amount(r.Limit)
+}
 
 // amount writes a limit in the unit of r.
 func (r *Rule) amount(l rate.Limit) string {

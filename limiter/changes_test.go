@@ -4,6 +4,8 @@ package limiter_test
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -573,5 +575,93 @@ func TestAMoveFromAFullGrantGivesNoSecondBurst(t *testing.T) {
 		if take(burst); admitted > burst {
 			t.Errorf("%d changes: %d of a burst of %d", len(path), admitted, burst)
 		}
+	}
+}
+
+// Slots that are held stay held however the rule changes, so callers never hold twice the
+// limit: a rule that migrates vanishes and comes back, or names other algorithms.
+func TestSlotsOfAMigrationStayHeldThroughOtherRules(t *testing.T) {
+	plain := func(algorithm string) string {
+		return "limits: [{key: k, limit: 10 in-flight, algorithm: " + algorithm + "}]"
+	}
+	migrates := func(from, to, mode string) string {
+		return fmt.Sprintf("limits: [{key: k, limit: 10 in-flight, migrate: {from: %s, to: %s, mode: %s}}]", from, to, mode)
+	}
+	const allow, deny, rated = "unmatched: allow", "unmatched: deny", "limits: [{key: k, limit: 10/s, algorithm: even}]"
+	for _, mode := range []string{"old", "old-shadow-new", "new-shadow-old", "new"} {
+		first := migrates("even", "fair-share", mode)
+		for _, rules := range [][]string{
+			{first, allow, plain("even")},
+			{first, deny, first},
+			{first, rated, first},
+			{first, allow, rated, allow, plain("fair-share")},
+			{first, plain("static")},
+			{first, migrates("static", "proportional-share", mode)},
+			{plain("even"), migrates("static", "proportional-share", mode)},
+			{plain("even"), rated, migrates("static", "proportional-share", mode)},
+		} {
+			g := limiter.NewGroup(parsed(t, rules[0]), 1, limiter.WithMigration(shadow.Migrator()))
+			release, ok := g.For("k").TryAcquire(10)
+			for _, rule := range rules[1:] {
+				g.Configure(parsed(t, rule))
+				g.Manual().Report(stage.Now())
+			}
+			if _, again := g.For("k").TryAcquire(1); !ok || again {
+				t.Errorf("%q: the first caller holds 10 of 10 slots: %t, and another one: %t", rules, ok, again)
+			}
+			release()
+			if _, ok := g.For("k").TryAcquire(10); !ok {
+				t.Errorf("%q: all is released, and refused", rules)
+			}
+		}
+	}
+}
+
+// Callers may state any time. One that states a time to come changes neither when its key
+// is reported, nor when the host looks at the demand of other keys.
+func TestATimeToComeDoesNotHoldUpReports(t *testing.T) {
+	for _, ahead := range []time.Duration{time.Minute, 365 * 24 * time.Hour} {
+		g := limiter.NewGroup(parsed(t, "limits: [{key: '*', limit: 1000/s, algorithm: elastic}]"), 1, limiter.WithSeed(1))
+		m, now := g.Manual(), stage.Now()
+		g.For("first").AllowN(now.Time().Add(ahead), 1)
+		var reported []string
+		for range 2 {
+			now = now.Add(3 * time.Second)
+			g.For("first").AllowN(now.Time(), 1)
+			g.For("other").AllowN(now.Time(), 1)
+			for _, b := range m.Report(now) {
+				reported = append(reported, b.Usage.Keys...)
+				if err := m.Apply(now, b, nil, grantOf(b.Usage.Len(), 1, 100, 10*time.Second)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if !slices.Contains(reported, "first") {
+			t.Errorf("%v ahead: the first key is not reported: %q", ahead, reported)
+		}
+		if next := m.NextEarly().Sub(now); next > time.Second {
+			t.Errorf("%v ahead: the host looks at demand again in %v", ahead, next)
+		}
+	}
+}
+
+// answers is a Remote of which each answer leaves three tokens.
+type answers struct{}
+
+func (answers) Do(context.Context, stage.Operation) (stage.Outcome, error) {
+	return stage.Outcome{OK: true, Left: 3}, nil
+}
+
+// What was left elsewhere is remembered through rules under which nothing decides.
+func TestADisabledRuleAfterABucketElsewhereMayChange(t *testing.T) {
+	const exact, disabled = "limits: [{key: k, limit: 1/m, burst: 10, algorithm: exact}]",
+		"limits: [{key: k, limit: 1/m, burst: 10, migrate: {from: even, to: elastic, mode: disabled}}]"
+	g := limiter.NewGroup(parsed(t, exact), 1, limiter.WithMigration(shadow.Migrator()), limiter.WithRemote("exact", answers{}))
+	g.For("k").Allow()
+	for _, rules := range []string{disabled, disabled, "limits: [{key: k, limit: 1/m, burst: 10, algorithm: even}]"} {
+		g.Configure(parsed(t, rules))
+	}
+	if left := g.For("k").Tokens(); left > 4 {
+		t.Errorf("%v tokens are left of the 3 that there were", left)
 	}
 }

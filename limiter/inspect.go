@@ -70,6 +70,18 @@ func (g *Group) Inspect(key string) (Status, bool) { return g.Manual().Inspect(s
 // takes time in proportion to their number.
 func (g *Group) Keys() []string { return g.keys.Names() }
 
+// Counts calls f with each key that is in use here, and with what was allowed and rejected,
+// in tokens, since the key came to life; of a migration, by the limiter that answers. Keys
+// of a shared rule count as one, its pattern. f must be short, and must not use g: keys that
+// are new, and reports, wait meanwhile.
+func (g *Group) Counts(f func(key string, allowed, rejected int64)) {
+	now := stage.Now()
+	g.keys.Answering(func(name string, p share.Part) {
+		usage, admitted := p.Count(now), p.Admitted()
+		f(name, usage.Allowed+admitted, usage.Rejected-admitted)
+	})
+}
+
 // Count returns how many keys the rule of key has on this host.
 func (g *Group) Count(key string) int64 { return g.keys.Counted(key) }
 

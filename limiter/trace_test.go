@@ -13,7 +13,7 @@ import (
 	"github.com/headgate/headgate/limiter"
 )
 
-func traceLimits(t *testing.T, text string) *dynamicconfig.Snapshot {
+func parsed(t *testing.T, text string) *dynamicconfig.Snapshot {
 	t.Helper()
 	s, err := dynamicconfig.Parse("limits", []byte(text))
 	if err != nil {
@@ -37,7 +37,7 @@ limits:
 // A key that is traced decides as another host's does that is not, through config changes,
 // and the trace has each decision.
 func TestATraceHasEachDecisionAndChangesNone(t *testing.T) {
-	s := traceLimits(t, traced)
+	s := parsed(t, traced)
 	groups := [2]*limiter.Group{limiter.NewGroup(s, 1), limiter.NewGroup(s, 1)}
 	groups[0].For("few:first").Allow()
 	groups[1].For("few:first").Allow()
@@ -57,7 +57,7 @@ func TestATraceHasEachDecisionAndChangesNone(t *testing.T) {
 				want = 0
 			case 60, 170:
 				for _, g := range groups {
-					g.Configure(traceLimits(t, traced+fmt.Sprintf("  - {key: other%d, limit: 1/s}\n", i)))
+					g.Configure(parsed(t, traced+fmt.Sprintf("  - {key: other%d, limit: 1/s}\n", i)))
 				}
 			}
 			at = at.Add(time.Duration(random.IntN(200)) * time.Millisecond)
@@ -84,7 +84,7 @@ func TestATraceHasEachDecisionAndChangesNone(t *testing.T) {
 }
 
 func TestTracesAreBounded(t *testing.T) {
-	g := limiter.NewGroup(traceLimits(t, "limits: [{key: '*', limit: 1000/s, algorithm: even}]"), 1)
+	g := limiter.NewGroup(parsed(t, "limits: [{key: '*', limit: 1000/s, algorithm: even}]"), 1)
 	for i := range limiter.MaxTraced {
 		if !g.Trace(fmt.Sprint(i), true) {
 			t.Fatalf("no room for the %dth", i+1)
@@ -119,7 +119,7 @@ func TestTracesAreBounded(t *testing.T) {
 
 // Tracing begins and ends while other goroutines decide.
 func TestTracingRacesWithDecisions(t *testing.T) {
-	g := limiter.NewGroup(traceLimits(t, traced), 1)
+	g := limiter.NewGroup(parsed(t, traced), 1)
 	var loops sync.WaitGroup
 	done := make(chan struct{})
 	for _, name := range []string{"plain", "shared:a", "moved", "plain"} {

@@ -25,6 +25,9 @@ const (
 	// maxWindow is the window for buckets that take longer to fill, or never
 	// fill.
 	maxWindow = 7 * 24 * time.Hour
+	// ahead is more than the clock readings of callers differ by, in ns. A span that
+	// begins later was a caller's that stated a time of its own.
+	ahead = int64(2 * maxWindow)
 )
 
 // spanFor returns the span, in ns, of a window as long as a bucket of level
@@ -46,11 +49,12 @@ func newRecent(span int64) *recent {
 }
 
 // add counts n tokens that were allowed at now. If the next span begins
-// meanwhile, the tokens may count in that span. They are never lost.
+// meanwhile, the tokens may count in that span. They are never lost, unless a caller
+// states a time that is more than ahead off another caller's.
 func (r *recent) add(now stage.Instant, n int64) {
 	number := int64(now) / r.span
 	b := &r.bins[uint64(number)%spans]
-	if last := b.number.Load(); last < number {
+	if last := b.number.Load(); last < number || last-number > ahead/r.span {
 		if before := b.n.Load(); b.number.CompareAndSwap(last, number) {
 			b.n.Add(-before)
 		}
@@ -58,12 +62,12 @@ func (r *recent) add(now stage.Instant, n int64) {
 	b.n.Add(min(n, maxCost))
 }
 
-// sum returns how many tokens were allowed in the window that ends now. It may
-// include tokens of up to one span before the window.
+// sum returns how many tokens were allowed in the window that ends now, and later. It
+// may include tokens of up to one span before the window.
 func (r *recent) sum(now stage.Instant) (n int64) {
 	last := int64(now) / r.span
 	for i := range r.bins {
-		if number := r.bins[i].number.Load(); number > last-spans && number <= last {
+		if number := r.bins[i].number.Load(); number > last-spans {
 			n += r.bins[i].n.Load()
 		}
 	}

@@ -96,3 +96,21 @@ func TestManyAddToANewSpan(t *testing.T) {
 		}
 	}
 }
+
+// A caller that states a time to come hides no tokens of others from the sum.
+func TestATimeToComeHidesNothing(t *testing.T) {
+	for _, ahead := range []time.Duration{time.Second, time.Hour, 100 * 24 * time.Hour} {
+		r := newRecent(int64(time.Second))
+		now := stage.Instant(1000 * time.Second)
+		for i := range spans {
+			r.add(now.Add(ahead+time.Duration(i)*time.Second), 1)
+		}
+		for range spans {
+			r.add(now, 10)
+			now += stage.Instant(time.Second)
+		}
+		if got := r.sum(now); got < 10*(spans-1) {
+			t.Errorf("%v ahead: %d", ahead, got)
+		}
+	}
+}

@@ -44,7 +44,7 @@ must be made again; and with 4 if nobody confirmed what is dangerous.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newLimitsCheck(), newLimitsList(), newLimitsGet(), newLimitsShow(), newLimitsDiff(), newLimitsImport(),
-		newLimitsSet(), newLimitsRm(), newLimitsEdit(), newLimitsApply(), newLimitsRollback(),
+		newLimitsSet(), newLimitsRm(), newLimitsEdit(), newLimitsDryRun(), newLimitsSuggest(), newLimitsApply(), newLimitsRollback(),
 		newLimitsHistory(), newLimitsExport(), newLimitsPrune())
 	return cmd
 }

@@ -208,7 +208,11 @@ func endpoints(d *daemon.Daemon, c daemon.Config) string {
 	if at := d.Admin(); at != "" {
 		more := ""
 		if c.Operators != "" {
-			more = "; for operators: /v1/openapi.json"
+			scheme := "http://"
+			if c.AdminTLS.Cert != "" {
+				scheme = "https://"
+			}
+			more = "\npages    " + scheme + at + "/  for operators; GET /v1/openapi.json"
 		}
 		text += fmt.Sprintf("admin    %s  GET /metrics, /readyz, /debug/pprof/%s\n", at, more)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/internal/recent"
 	"github.com/headgate/headgate/ringpop"
 	"github.com/headgate/headgate/ringpop/gossip"
 )
@@ -32,6 +33,7 @@ type Daemon struct {
 	metrics *metrics        // nil without an admin address
 	gossip  *gossip.Members // nil unless members are found by seeds
 	limits  LimitsDB        // nil without a database of limits
+	past    past            // empty if there are no operators
 	phase   phase
 	ending  *ending // of the edge or the web
 
@@ -105,7 +107,8 @@ func (d *Daemon) prepare(ctx context.Context, cluster net.Listener) error {
 	if err != nil {
 		return fmt.Errorf("daemon: %w", err)
 	}
-	options = append(options, headgate.WithListen(cluster), headgate.WithLogger(d.log), headgate.WithScope(d.metrics.root()))
+	d.past = past{d: d, recorder: recent.New(recent.DefaultSamples)}
+	options = append(options, headgate.WithAnswers(d.past.answers()), headgate.WithListen(cluster), headgate.WithLogger(d.log), headgate.WithScope(d.metrics.root()))
 	if d.access.deciders != nil {
 		options = append(options, headgate.WithRotatingTLS(func() *tls.Config { return d.access.deciders.Peer(d.config.ClusterTLS.Name) }))
 	}

@@ -10,10 +10,11 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/internal/admin/api"
+	"github.com/headgate/headgate/internal/admin/ui"
 	"github.com/headgate/headgate/limiter/explain"
 )
 
-// serveOperators adds the API of operators to the admin address, if there are any. Call it
+// serveOperators adds the API and the pages of operators to the admin address, if there are any. Call it
 // before that is served.
 func (d *Daemon) serveOperators() {
 	if d.access.staff == nil || d.metrics == nil {
@@ -22,6 +23,7 @@ func (d *Daemon) serveOperators() {
 	o := api.Options{
 		Limits:    d.node.Limits(),
 		Operators: d.access.staff.Current,
+		Status:    func() any { return d.health().Config },
 		Cluster:   func() any { return d.Cluster() },
 		Keys:      d.node.Group().Keys,
 		Look: func(key string) explain.Key {
@@ -29,6 +31,7 @@ func (d *Daemon) serveOperators() {
 		},
 		Explain: d.node.Explain,
 		Trace:   d.node.Trace,
+		History: d.past,
 		Events:  api.NewEvents(time.Now),
 		Log:     d.log.With("part", "operators"),
 	}
@@ -45,9 +48,12 @@ func (d *Daemon) serveOperators() {
 		}
 		o.Events.Add(api.Event{Kind: "limits-applied", Text: strings.Join(text, "\n")})
 	})
+	d.access.follow(func(ctx context.Context) { every(ctx, time.Second, d.past.step) })
 	w := &watched{d: d, events: o.Events}
 	d.access.follow(func(ctx context.Context) { every(ctx, watchEvery, w.look) })
-	d.metrics.handle("/v1/", api.New(o))
+	a := api.New(o)
+	d.metrics.handle("/v1/", a)
+	d.metrics.handle("/", ui.New(a, d.address))
 }
 
 // mostChanges bounds the changes in the text of one event.

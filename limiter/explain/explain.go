@@ -31,6 +31,9 @@ type Key struct {
 	// anything.
 	InUse bool `json:"in_use"`
 
+	// Private: the rule is private.
+	Private bool `json:"private"`
+
 	// Rule is the pattern of the rule; empty if none matches.
 	Rule string `json:"rule,omitempty"`
 
@@ -194,7 +197,7 @@ func Look(group *limiter.Group, limits *dynamicconfig.Snapshot, hosts int, key s
 		k.Because = "no rule matches the key, and `unmatched: allow` allows everything"
 		return k
 	}
-	k.Rule = rule.Key
+	k.Rule, k.Private = rule.Key, rule.Private
 	if rule.Migration != nil {
 		k.Mode = rule.Migration.Mode.String()
 		if rule.Migration.Mode == dynamicconfig.ModeDisabled {

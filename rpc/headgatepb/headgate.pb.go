@@ -1259,7 +1259,7 @@ type Question struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// What is asked: the name of a kind of questions, of 1 to 64 bytes.
 	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
-	// What it is about, such as a key; at most 1024 bytes.
+	// What it is about, such as a key; at most 4096 bytes.
 	About         []byte `protobuf:"bytes,2,opt,name=about,proto3" json:"about,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -30,7 +30,7 @@ var TypeURL = rpc.TypeURL(new(headgatepb.Question))
 // Bounds of a question and its answer, in bytes.
 const (
 	MaxKind   = 64
-	MaxAbout  = 1024
+	MaxAbout  = 4096
 	MaxAnswer = 4 << 20
 )
 

@@ -29,8 +29,9 @@ type Options struct {
 	// Operators says who may see and change what.
 	Operators func() *callers.Policy
 
-	// Cluster returns what is known of the members; any value that JSON has.
-	Cluster func() any
+	// Status returns which limits are in force, and Cluster what is known of the members:
+	// any values that JSON has.
+	Status, Cluster func() any
 
 	// Keys returns the keys in use at this daemon, in any order.
 	Keys func() []string
@@ -45,6 +46,9 @@ type Options struct {
 	// Trace has all members begin, or end, to remember decisions about key. It returns an
 	// error for each that does not.
 	Trace func(ctx context.Context, key string, on bool) map[string]error
+
+	// History is what the members remember of the last hour.
+	History History
 
 	// Events are what happens.
 	Events *Events
@@ -68,12 +72,17 @@ func New(o Options) *API {
 	for pattern, answer := range map[string]answer{
 		"GET /v1/limits":                   a.newest,
 		"PUT /v1/limits":                   a.put,
+		"GET /v1/limits/status":            a.status,
 		"POST /v1/limits/check":            a.check,
 		"POST /v1/limits/rollback":         a.rollback,
 		"GET /v1/limits/history":           a.history,
 		"GET /v1/limits/history/{version}": a.version,
 		"GET /v1/limits/rules":             a.rules,
+		"GET /v1/me":                       a.me,
 		"GET /v1/keys":                     a.keys,
+		"POST /v1/limits/dry-run":          a.dryRun,
+		"GET /v1/limits/suggest":           a.suggest,
+		"GET /v1/usage":                    a.usage,
 		"GET /v1/explain":                  a.explain,
 		"PUT /v1/trace":                    a.trace,
 		"DELETE /v1/trace":                 a.trace,
@@ -158,6 +167,11 @@ func number(r *http.Request, name string) (int64, error) {
 		return 0, refuse(http.StatusBadRequest, "%s=%.20q: write the number of a version", name, text)
 	}
 	return n, nil
+}
+
+// status answers which limits are in force.
+func (a *API) status(w http.ResponseWriter, _ *http.Request, _ *callers.Caller) error {
+	return send(w, http.StatusOK, a.Status())
 }
 
 // cluster answers what the members are.

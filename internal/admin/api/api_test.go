@@ -76,6 +76,7 @@ func start(t testing.TB, policy string) *setup {
 	log := new(bytes.Buffer)
 	return &setup{New(Options{
 		Limits: live, Store: store, Operators: func() *callers.Policy { return p },
+		Status:  func() any { return map[string]int{"rules": 3} },
 		Cluster: func() any { return map[string]string{"host": "here"} },
 		Keys:    group.Keys,
 		Look:    func(key string) explain.Key { return explain.Look(group, live.Current(), 1, key) },
@@ -192,6 +193,10 @@ func TestWhoMayDoWhat(t *testing.T) {
 		{"program-token", "GET", "/v1/events?past", "", 403},
 		{"reader-token", "GET", "/v1/limits", "", 200},
 		{"reader-token", "GET", "/v1/keys", "", 200},
+		{"reader-token", "GET", "/v1/me", "", 200},
+		{"reader-token", "GET", "/v1/limits/status", "", 200},
+		{"reader-token", "GET", "/v1/keys?sort=used&like=o", "", 200},
+		{"reader-token", "GET", "/v1/keys?sort=size", "", 400},
 		{"reader-token", "PUT", "/v1/limits?dry_run", own, 403},
 		{"reader-token", "POST", "/v1/limits/rollback?to=1&dry_run", "", 403},
 		{"orders-token", "PUT", "/v1/limits?dry_run", own, 200},

@@ -4,12 +4,17 @@
 //
 //	GET  /v1/limits                    the newest version, with its ETag
 //	PUT  /v1/limits                    make a text the newest version, with If-Match
+//	GET  /v1/limits/status             which limits are in force
 //	POST /v1/limits/check              what is wrong with a text, and what it would change
+//	POST /v1/limits/dry-run            what a text would have done with the last hour
+//	GET  /v1/limits/suggest            limits with room above what was offered
 //	POST /v1/limits/rollback           make an earlier version the newest again
 //	GET  /v1/limits/history            who changed what, when and why
 //	GET  /v1/limits/history/{version}  one version
 //	GET  /v1/limits/rules              the rules in force
+//	GET  /v1/me                        who asks
 //	GET  /v1/keys                      the keys in use at this daemon
+//	GET  /v1/usage                     what happened to a key during the last hour
 //	GET  /v1/explain                   why one key is limited as it is
 //	PUT  /v1/trace                     remember decisions about a key; DELETE ends it
 //	GET  /v1/cluster                   the members

@@ -269,6 +269,9 @@ func (c *Caller) Operates() error {
 	return c.forbidden("see", "anything", "at all")
 }
 
+// MayChangeAny reports whether c may change any rule.
+func (c *Caller) MayChangeAny() bool { return c == nil || len(c.change) > 0 }
+
 // MayChange returns why c may not change the rule whose key is pattern: c needs a right
 // that has all keys which the pattern may match.
 func (c *Caller) MayChange(pattern string) error {

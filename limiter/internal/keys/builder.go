@@ -59,7 +59,7 @@ func (b *builder) build(now stage.Instant, k *Key, old *State, set *settings, ru
 	case rule.unmatched():
 		next.Stage, next.Reason = rule.full.Stage, rule.full.Reason
 	default:
-		b.fill(now, k.name, old, next, set.hosts)
+		b.fill(now, k.name, old, next, set.hosts, left.slots)
 	}
 	if next.Slots != nil {
 		next.Reason = stage.InFlight
@@ -76,21 +76,42 @@ func (b *builder) build(now stage.Instant, k *Key, old *State, set *settings, ru
 			m.end(now, old, next)
 		}
 	}
-	kept := slices.ContainsFunc(old.parts(), func(p *report.Subject) bool { return slices.Contains(next.parts(), p) })
-	for i, p := range old.parts() {
+	kept := old.keeps(next)
+	for _, p := range old.parts() {
 		if !slices.Contains(next.parts(), p) {
 			p.Retire(now)
 			leave(now, p.Part())
-			if s := slotsOf(p); s != nil && (kept || i != answering(old.rule.rule)) {
+			if s := slotsOf(p); s != nil && (kept || s != left.slots) {
 				s.KeepApart()
 			}
 		}
 	}
 }
 
+// keeps reports whether next has a part of st.
+func (st *State) keeps(next *State) bool {
+	return slices.ContainsFunc(st.parts(), func(p *report.Subject) bool { return slices.Contains(next.parts(), p) })
+}
+
+// holds is the slots that count what callers of st hold: of a migration, the part that
+// counts most, because the other one may have counted less and never more than is held.
+// nil if st limits a rate and has not limited slots before.
+func (st *State) holds() (most *share.Slots) {
+	if st.remains != nil {
+		most = st.remains.slots
+	}
+	for _, p := range st.parts() {
+		if s := slotsOf(p); s != nil && (most == nil || s.Census().Held > most.Census().Held) {
+			most = s
+		}
+	}
+	return most
+}
+
 // fill gives next the parts that its rule wants, and what decides by them. What
-// answers from now on has no more tokens than what did.
-func (b *builder) fill(now stage.Instant, key string, old, next *State, hosts int) {
+// answers from now on has no more tokens than what did. If next has no part of old, what
+// answers counts what held has counted, too.
+func (b *builder) fill(now stage.Instant, key string, old, next *State, hosts int, held *share.Slots) {
 	rule, tokens := next.rule.rule, math.Inf(1)
 	known, used, asked := old.due(now, hosts)
 	kept := old.parts()
@@ -114,9 +135,6 @@ func (b *builder) fill(now stage.Instant, key string, old, next *State, hosts in
 		}
 		if s == nil {
 			s = b.reporter.NewSubject(now, b.newPart(now, key, t, hosts, tokens))
-			if slots, left := slotsOf(s), old.remains; slots != nil && left != nil && left.slots != nil {
-				left.slots.Transfer(slots)
-			}
 			s.Part().Common().State(old.stated(kept, unit(s)))
 		}
 		if t.Algorithm == asked {
@@ -128,6 +146,9 @@ func (b *builder) fill(now stage.Instant, key string, old, next *State, hosts in
 			r.TakeOver(now, used, used)
 		}
 		next.pair[i] = s
+	}
+	if held != nil && rule.InFlight && !old.keeps(next) {
+		held.Transfer(slotsOf(next.pair[max(answering(rule), 0)]))
 	}
 	b.decide(now, old, next, tokens)
 }

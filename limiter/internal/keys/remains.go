@@ -65,6 +65,7 @@ func (st *State) left(now stage.Instant, hosts int, parts bool) remains {
 	if st.remains != nil {
 		left = *st.remains
 	}
+	left.slots = st.holds()
 	if !math.IsInf(left.tokens, 1) {
 		left.tokens, left.at = st.earlier(now).Tokens, now
 		left.since += st.since(now)
@@ -73,7 +74,10 @@ func (st *State) left(now stage.Instant, hosts int, parts bool) remains {
 	if first := st.pair[0]; first == nil || slotsOf(first) != nil {
 		return left
 	}
-	level := st.level(now)
+	level, tells := st.own(now)
+	if !tells {
+		return left
+	}
 	if !level.Remote {
 		lately := st.lately(now, st.Stage.Level(now), hosts)
 		if r := st.answering(); r != nil && lately > level.Missing() { // more than a grant's bucket can show
@@ -102,9 +106,6 @@ func (st *State) remainder(now stage.Instant, kept remains, next *State) *remain
 	if first != nil && next.pair[0] != first {
 		if wants, stated := first.Part().Common().Stated(); stated {
 			kept.wants[unit(first)] = wants
-		}
-		if slots := slotsOf(first); slots != nil && st.pair[1] == nil {
-			kept.slots = slots
 		}
 	}
 	switch {
@@ -189,22 +190,28 @@ func unit(s *report.Subject) int {
 	return 0
 }
 
-// level is what st, which has a Stage, says about the tokens that are left. What is
-// unlimited says nothing, so there it is the level that rests, or an earlier one.
+// level is what st, which has a Stage, says about the tokens that are left, or else what
+// its remains say.
 func (st *State) level(now stage.Instant) stage.Level {
-	level := st.Stage.Level(now)
-	if level.Limit < rate.Inf {
-		return level
-	}
-	if r := st.answering(); r != nil {
-		if rests := r.Rests(now); !math.IsInf(rests.Tokens, 1) {
-			return rests
-		}
-	}
-	if earlier := st.earlier(now); earlier.Limit < rate.Inf {
+	level, tells := st.own(now)
+	if earlier := st.earlier(now); !tells && earlier.Limit < rate.Inf {
 		return earlier
 	}
 	return level
+}
+
+// own is level without the remains: what is unlimited says nothing, so there it is the
+// level that rests. tells is false if nothing is limited.
+func (st *State) own(now stage.Instant) (level stage.Level, tells bool) {
+	if level = st.Stage.Level(now); level.Limit < rate.Inf {
+		return level, true
+	}
+	if r := st.answering(); r != nil {
+		if rests := r.Rests(now); !math.IsInf(rests.Tokens, 1) {
+			return rests, true
+		}
+	}
+	return level, false
 }
 
 // due returns how many tokens to charge a bucket elsewhere with that takes over from st:

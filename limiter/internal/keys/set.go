@@ -312,6 +312,20 @@ func (s *Set) Names() []string {
 	return names
 }
 
+// Answering calls f with the part of each live key that answers. f must not call the Set.
+func (s *Set) Answering(f func(name string, p share.Part)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	s.mergeLocked()
+	for _, k := range s.live {
+		st := k.state.Load()
+		if parts := st.parts(); len(parts) > 0 {
+			f(k.name, parts[max(min(answering(st.rule.rule), len(parts)-1), 0)].Part())
+		}
+	}
+}
+
 // fell tells that p has entered or left its fallback.
 func (s *Set) fell(now stage.Instant, p *report.Subject) {
 	s.Config.fell(now, p.Part().Common(), p.Part().Common().Fallen())

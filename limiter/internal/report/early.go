@@ -296,6 +296,7 @@ func (e *early) ready(now stage.Instant, all bool) []*Subject {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 
+	e.tickAt = min(e.tickAt, now.Add(2*tick)) // the first caller may have stated a time to come
 	if e.watched > 0 && now >= e.tickAt {
 		e.tickLocked(now)
 	}

@@ -80,6 +80,7 @@ func (r *Round) add(s *Subject) {
 		s.tally(upTo.Usage)
 		s.used = now
 	}
+	s.acked.at = min(s.acked.at, now) // the first caller may have stated a time to come
 	allowed, rejected, elapsed := upTo.since(s.acked)
 	if allowed+rejected > 0 {
 		s.pulse.refused, s.pulse.followed = 0, 0

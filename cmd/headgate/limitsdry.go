@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headgate/headgate/internal/admin/api"
+)
+
+func newLimitsDryRun() *cobra.Command {
+	var a admin
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "dry-run FILE",
+		Short: "Say what a file of limits would have done with the last hour",
+		Long: `dry-run asks a running decider what the limits in FILE would have rejected of what happened
+during the last hour. It looks at the keys whose limit changes, over all members, and gives
+the answer of one perfect bucket of the new limit. Nothing is changed.`,
+		Example: `  headgate limits dry-run --admin 10.0.0.7:9090 limits.yaml`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			_, text, err := readConfig(cmd.InOrStdin(), args[0])
+			if err != nil {
+				return fmt.Errorf("limits dry-run: %w", err)
+			}
+			return a.use(cmd, func(ctx context.Context, c *caller) error {
+				var d api.DryRun
+				if err := c.ask(ctx, http.MethodPost, "/v1/limits/dry-run", string(text), &d); err != nil {
+					return err
+				}
+				if asJSON {
+					return printJSON(cmd.OutOrStdout(), d)
+				}
+				return printDryRun(cmd.OutOrStdout(), &d, time.Now())
+			})
+		},
+	}
+	a.flags(cmd.Flags())
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// mostDryKeys is how many keys dry-run prints.
+const mostDryKeys = 20
+
+func printDryRun(out io.Writer, d *api.DryRun, now time.Time) error {
+	for _, c := range d.Changes {
+		fmt.Fprintln(out, c.Text)
+	}
+	back := now.Sub(d.Since).Round(time.Second)
+	if len(d.Keys) == 0 {
+		_, err := fmt.Fprintf(out, "no key that it changes was used during the last %v\n", back)
+		return err
+	}
+	hit, hosts := 0, 0
+	for _, k := range d.Keys {
+		if k.Would > k.Rejected {
+			hit++
+			hosts = max(hosts, k.Hosts)
+		}
+	}
+	fmt.Fprintf(out, "would have rejected %s of the last %v, where %s were rejected: more of %d of the %d keys that it changes, at up to %d hosts\n\n",
+		part(d.Would, d.Offered), back, part(d.Rejected, d.Offered), hit, len(d.Keys)+d.More, hosts)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "KEY\tRULE\tHOSTS\tOFFERED\tREJECTED\tWOULD BE")
+	for i, k := range d.Keys {
+		if i == mostDryKeys {
+			fmt.Fprintf(w, "… and %d more: --json has them\n", len(d.Keys)-i)
+			break
+		}
+		fmt.Fprintf(w, "%s\t%s\t%d\t%.0f\t%s\t%s\n", k.Key, k.Rule, k.Hosts, k.Offered, part(k.Rejected, k.Offered), part(k.Would, k.Offered))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if d.Silent > 0 {
+		fmt.Fprintf(out, "%d members do not answer, and what they did is not counted\n", d.Silent)
+	}
+	return nil
+}
+
+// part is v of all, for people.
+func part(v, all float64) string {
+	if all <= 0 {
+		return "0%"
+	}
+	return strconv.FormatFloat(100*v/all, 'f', 1, 64) + "%"
+}
+
+func newLimitsSuggest() *cobra.Command {
+	var a admin
+	var like string
+	var margin float64
+	var most int
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "suggest",
+		Short: "Suggest limits from what was offered during the last hour",
+		Long: `suggest asks a running decider for the peak of each key during the last hour, over all
+members, and prints limits with some room above it. A peak is of one second, or, more than five minutes ago, of ten.`,
+		Example: `  headgate limits suggest --admin 10.0.0.7:9090
+  headgate limits suggest --admin 10.0.0.7:9090 --like orders: --margin 2`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.use(cmd, func(ctx context.Context, c *caller) error {
+				var found struct {
+					Suggestions []api.Suggestion `json:"suggestions"`
+				}
+				query := url.Values{"like": {like}, "n": {strconv.Itoa(most)}, "margin": {strconv.FormatFloat(margin, 'g', -1, 64)}}
+				if err := c.ask(ctx, http.MethodGet, "/v1/limits/suggest?"+query.Encode(), "", &found); err != nil {
+					return err
+				}
+				if asJSON {
+					return printJSON(cmd.OutOrStdout(), found.Suggestions)
+				}
+				w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+				fmt.Fprintln(w, "KEY\tPEAK\tLIMIT\tSUGGESTED")
+				for _, s := range found.Suggestions {
+					fmt.Fprintf(w, "%s\t%.4g/s\t%s\t%s\n", s.Key, s.Peak, s.Limit, s.Now)
+				}
+				return w.Flush()
+			})
+		},
+	}
+	a.flags(cmd.Flags())
+	cmd.Flags().StringVar(&like, "like", "", "only keys that contain this `text`")
+	cmd.Flags().Float64Var(&margin, "margin", 1.5, "how many times the peak, 1 to 100")
+	cmd.Flags().IntVarP(&most, "number", "n", 20, "how many keys, at most 200")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: an array with an object for each key")
+	return cmd
+}

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/internal/daemon/callers"
+	"github.com/headgate/headgate/internal/recent"
+)
+
+// History is what the members remember of the last hour. It is asked by many goroutines.
+type History interface {
+	// Series returns what happened to key since a time, by the names of the members that
+	// answer, and how many do not.
+	Series(ctx context.Context, key string, since time.Time) (hosts map[string][]recent.Point, silent int)
+
+	// Totals returns the keys that were used most, over all members that answer, and since
+	// when all of these remember.
+	Totals(ctx context.Context) (keys []recent.Total, since time.Time, silent int)
+}
+
+// Usage is what happened to a key, over all members: row i of each column is about the same
+// period. What is not there is 0.
+type Usage struct {
+	Times    []int64   `json:"times"`    // when the period began, in Unix time
+	Allowed  []float64 `json:"allowed"`  // in tokens per second
+	Rejected []float64 `json:"rejected"` // in tokens per second
+
+	// Hosts is how much each member allowed and rejected, in tokens.
+	Hosts []HostUsage `json:"hosts"`
+
+	Silent int `json:"silent"` // members that do not answer
+}
+
+// HostUsage is what one member did with a key.
+type HostUsage struct {
+	Host     string  `json:"host"`
+	Allowed  float64 `json:"allowed"`
+	Rejected float64 `json:"rejected"`
+}
+
+// usage answers what happened to a key.
+func (a *API) usage(w http.ResponseWriter, r *http.Request, who *callers.Caller) error {
+	key, err := keyOf(r, who)
+	if err != nil {
+		return err
+	}
+	back := 5 * time.Minute
+	if text := r.URL.Query().Get("since"); text != "" {
+		if back, err = time.ParseDuration(text); err != nil || back <= 0 || back > recent.Hour {
+			return refuse(http.StatusBadRequest, "since=%.20q: write how long ago, at most an hour, as in 5m", text)
+		}
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), maxAnswer)
+	defer cancel()
+	since := time.Now().Add(-back)
+	hosts, silent := a.History.Series(ctx, key, since)
+	u := Usage{Times: []int64{}, Allowed: []float64{}, Rejected: []float64{}, Hosts: []HostUsage{}, Silent: silent}
+	var all [][]recent.Point
+	for host, points := range hosts {
+		h := HostUsage{Host: host}
+		for _, p := range points {
+			h.Allowed += p.Allowed
+			h.Rejected += p.Reject
+		}
+		u.Hosts, all = append(u.Hosts, h), append(all, points)
+	}
+	slices.SortFunc(u.Hosts, func(a, b HostUsage) int { return strings.Compare(a.Host, b.Host) })
+	next := int64(0)
+	for _, p := range recent.Sum(all...) {
+		if next != 0 && p.Second > next { // nothing happened in between
+			u.add(next, 0, 0)
+			if p.Second > next+1 {
+				u.add(p.Second-1, 0, 0)
+			}
+		}
+		u.add(p.Second, p.Allowed/float64(p.Length), p.Reject/float64(p.Length))
+		next = p.Second + p.Length
+	}
+	return send(w, http.StatusOK, u)
+}
+
+func (u *Usage) add(second int64, allowed, rejected float64) {
+	u.Times, u.Allowed, u.Rejected = append(u.Times, second), append(u.Allowed, allowed), append(u.Rejected, rejected)
+}
+
+// DryRun is what a text of limits would have done with the last hour.
+type DryRun struct {
+	Outcome
+
+	// Since is when the members began to remember, at most an hour ago.
+	Since time.Time `json:"since"`
+
+	// Offered is all that was asked for of the keys that the text changes, in tokens;
+	// Rejected is how much of that was rejected, and Would how much would have been.
+	Offered  float64 `json:"offered"`
+	Rejected float64 `json:"rejected"`
+	Would    float64 `json:"would"`
+
+	// Keys are those that the text changes, the ones that it would have hit most first.
+	// More is how many of them are not in the list, and were not looked at.
+	Keys []DryKey `json:"keys"`
+	More int      `json:"more"`
+
+	Silent int `json:"silent"` // members that do not answer
+}
+
+// DryKey is one key of a DryRun.
+type DryKey struct {
+	recent.Dry
+
+	Key   string `json:"key"`
+	Rule  string `json:"rule"`  // in the text
+	Hosts int    `json:"hosts"` // at which it was used
+}
+
+// maxDry bounds how many keys a dry run looks at.
+const maxDry = 1000
+
+// dryRun answers what a text would have done.
+func (a *API) dryRun(w http.ResponseWriter, r *http.Request, who *callers.Caller) error {
+	text, err := body(w, r)
+	if err != nil {
+		return err
+	}
+	s, err := a.parse(text)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), 3*maxAnswer)
+	defer cancel()
+	old := a.Limits.Current()
+	totals, since, silent := a.History.Totals(ctx)
+	d := DryRun{Outcome: Outcome{Rules: len(s.Rules()), Changes: changes(dynamicconfig.Diff(old, s))}, Since: since, Keys: []DryKey{}, Silent: silent}
+	for _, t := range totals {
+		was, _ := old.Match(t.Key)
+		rule, ok := s.Match(t.Key)
+		if !who.MaySee(t.Key) || same(was, rule) && (ok || old.Unmatched() == s.Unmatched()) {
+			continue
+		}
+		if len(d.Keys) == maxDry {
+			d.More++
+			continue
+		}
+		hosts, _ := a.History.Series(ctx, t.Key, since)
+		var all [][]recent.Point
+		for _, points := range hosts {
+			if len(points) > 0 {
+				all = append(all, points)
+			}
+		}
+		k := DryKey{Key: s.Shown(old.Shown(t.Key)), Hosts: len(all)}
+		if ok {
+			k.Rule, k.Dry = rule.Key, recent.Replay(recent.Sum(all...), rule)
+		} else {
+			k.Dry = recent.Unlimited(recent.Sum(all...), s.Unmatched() == dynamicconfig.UnmatchedDeny)
+		}
+		d.Keys = append(d.Keys, k)
+		d.Offered, d.Rejected, d.Would = d.Offered+k.Offered, d.Rejected+k.Rejected, d.Would+k.Would
+	}
+	slices.SortFunc(d.Keys, func(a, b DryKey) int {
+		return cmp.Or(cmp.Compare(b.Would-b.Rejected, a.Would-a.Rejected), strings.Compare(a.Key, b.Key))
+	})
+	return send(w, http.StatusOK, d)
+}
+
+// same reports whether two rules, which may be nil, limit a key alike.
+func same(a, b *dynamicconfig.Rule) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Limit == b.Limit && a.Burst == b.Burst && a.InFlight == b.InFlight && a.Enforced() == b.Enforced() && a.Shared == b.Shared && (!a.Shared || a.Key == b.Key)
+}
+
+// Suggestion is a limit for a key, from its peak.
+type Suggestion struct {
+	Key   string  `json:"key"`
+	Peak  float64 `json:"peak"`  // in tokens per second, over all members
+	Limit string  `json:"limit"` // now; empty without one
+	Now   string  `json:"now"`   // what is suggested
+}
+
+// suggest answers limits with room above what was offered at the peak.
+func (a *API) suggest(w http.ResponseWriter, r *http.Request, who *callers.Caller) error {
+	n, err := page(r, 20, 200)
+	if err != nil {
+		return err
+	}
+	margin := 1.5
+	if text := r.URL.Query().Get("margin"); text != "" {
+		if margin, err = strconv.ParseFloat(text, 64); err != nil || !(margin >= 1 && margin <= 100) {
+			return refuse(http.StatusBadRequest, "margin=%.20q: write how many times the peak, 1 to 100", text)
+		}
+	}
+	like := r.URL.Query().Get("like")
+	ctx, cancel := context.WithTimeout(r.Context(), 3*maxAnswer)
+	defer cancel()
+	totals, since, silent := a.History.Totals(ctx)
+	limits := a.Limits.Current()
+	all := []Suggestion{}
+	for _, t := range totals {
+		if len(all) == n {
+			break
+		}
+		if !who.MaySee(t.Key) || !strings.Contains(limits.Shown(t.Key), like) {
+			continue
+		}
+		hosts, _ := a.History.Series(ctx, t.Key, since)
+		var points [][]recent.Point
+		for _, p := range hosts {
+			points = append(points, p)
+		}
+		s := Suggestion{Key: limits.Shown(t.Key), Peak: recent.Peak(recent.Sum(points...))}
+		s.Now = strconv.FormatFloat(round(margin*s.Peak), 'f', -1, 64) + "/s"
+		if rule, ok := limits.Match(t.Key); ok {
+			s.Limit = rule.Amount()
+		}
+		all = append(all, s)
+	}
+	return send(w, http.StatusOK, map[string]any{"since": since, "suggestions": all, "silent": silent})
+}
+
+// round is v with two digits, rounded up, as people write limits.
+func round(v float64) float64 {
+	for unit := 1.0; ; unit *= 10 {
+		if v <= 100*unit {
+			return unit * float64(int64((v+unit-1e-9)/unit))
+		}
+	}
+}

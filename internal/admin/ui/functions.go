@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ui
+
+import (
+	"html/template"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/headgate/headgate/internal/admin/api"
+	"github.com/headgate/headgate/limiter/explain"
+)
+
+// functions are what the templates call; assets are the URLs of files.
+func functions(assets map[string]string) template.FuncMap {
+	return template.FuncMap{
+		"asset":   func(name string) string { return assets[name] },
+		"amount":  amount,
+		"percent": func(part float64) string { return strconv.FormatFloat(100*part, 'f', 1, 64) + "%" },
+		"clock":   func(t time.Time) string { return t.UTC().Format("15:04:05") + " UTC" },
+		"millis":  func(t time.Time) string { return t.UTC().Format("15:04:05.000") },
+		"day":     func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04") + " UTC" },
+		"caret":   caret,
+		"whole":   func(v float64) string { return strconv.FormatFloat(v, 'f', 0, 64) },
+		"share": func(v, all float64) string {
+			if all <= 0 {
+				return "0%"
+			}
+			return strconv.FormatFloat(100*v/all, 'f', 1, 64) + "%"
+		},
+		"first": func(all []api.DryKey) []api.DryKey { return all[:min(len(all), 10)] },
+		"newest": func(all []explain.Decision) []explain.Decision {
+			newest := slices.Clone(all)
+			slices.Reverse(newest)
+			return newest
+		},
+	}
+}
+
+// amount is v for people; a dash if there is none.
+func amount(v *float64) string {
+	if v == nil {
+		return "–"
+	}
+	return strconv.FormatFloat(*v, 'g', 4, 64)
+}
+
+// caret is a line with a caret below the column of m. Tabs stay tabs, so that it is below.
+func caret(m api.Mistake) string {
+	var b strings.Builder
+	column := 1
+	for _, c := range m.Source {
+		if column >= m.Column {
+			break
+		}
+		if c != '\t' {
+			c = ' '
+		}
+		b.WriteRune(c)
+		column++
+	}
+	return b.String() + "^"
+}

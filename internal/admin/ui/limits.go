@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ui
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/headgate/headgate/internal/admin/api"
+)
+
+// limits shows the editor and the history.
+func (u *UI) limits(w http.ResponseWriter, r *http.Request) error {
+	var p struct {
+		Version          api.Version
+		Stored, Editable bool
+		History          []api.Version
+	}
+	if err := u.ask(r, http.MethodGet, "/v1/limits", "", &p.Version); err != nil {
+		return err
+	}
+	var who api.Me
+	if err := u.ask(r, http.MethodGet, "/v1/me", "", &who); err != nil {
+		return err
+	}
+	p.Stored = p.Version.Name == ""
+	p.Editable = p.Stored && who.Changes
+	if p.Stored {
+		var page struct {
+			Versions []api.Version `json:"versions"`
+		}
+		if err := u.ask(r, http.MethodGet, "/v1/limits/history?n=50", "", &page); err != nil {
+			return err
+		}
+		p.History = page.Versions
+	}
+	return u.show(w, r, "Limits", "limits", "", p)
+}
+
+// whole is a version, and what it changed.
+type whole struct {
+	api.Version
+
+	Changes []api.Change `json:"changes"`
+}
+
+// version shows one version.
+func (u *UI) version(w http.ResponseWriter, r *http.Request) error {
+	var p struct {
+		Version        whole
+		Before, Newest int64
+		Editable       bool
+	}
+	number, err := strconv.ParseInt(r.URL.Query().Get("version"), 10, 64)
+	if err != nil {
+		return errNoPage
+	}
+	if err := u.ask(r, http.MethodGet, fmt.Sprintf("/v1/limits/history/%d", number), "", &p.Version); err != nil {
+		return err
+	}
+	var newest api.Version
+	if err := u.ask(r, http.MethodGet, "/v1/limits", "", &newest); err != nil {
+		return err
+	}
+	var who api.Me
+	if err := u.ask(r, http.MethodGet, "/v1/me", "", &who); err != nil {
+		return err
+	}
+	p.Before, p.Newest, p.Editable = number-1, newest.Number, who.Changes
+	return u.show(w, r, fmt.Sprintf("Version %d", number), "version", "", p)
+}
+
+// check says what is wrong with a text, or what it changes.
+func (u *UI) check(w http.ResponseWriter, r *http.Request) error {
+	var out api.Outcome
+	if err := u.ask(r, http.MethodPost, "/v1/limits/check", text(r), &out); err != nil {
+		return err
+	}
+	return u.part(w, http.StatusOK, "checked", out)
+}
+
+// review shows what a change would do, and asks whether it is to be made.
+func (u *UI) review(w http.ResponseWriter, r *http.Request) error {
+	out, err := u.put(r, true)
+	if err != nil {
+		return err
+	}
+	base, err := strconv.ParseInt(r.PostFormValue("base"), 10, 64)
+	if err != nil {
+		return err
+	}
+	var dry api.DryRun
+	if err := u.ask(r, http.MethodPost, "/v1/limits/dry-run", text(r), &dry); err != nil {
+		return err
+	}
+	return u.part(w, http.StatusOK, "review", map[string]any{"Outcome": out, "Dry": dry, "Next": base + 1})
+}
+
+// apply makes a change.
+func (u *UI) apply(w http.ResponseWriter, r *http.Request) error {
+	out, err := u.put(r, false)
+	switch {
+	case err != nil:
+		return err
+	case out.Version == 0:
+		return u.part(w, http.StatusOK, "unchanged", nil)
+	}
+	return u.part(w, http.StatusOK, "applied", out)
+}
+
+// put sends the text of a form to the API.
+func (u *UI) put(r *http.Request, dry bool) (out api.Outcome, err error) {
+	query := url.Values{"message": {r.PostFormValue("message")}}
+	if dry {
+		query.Set("dry_run", "")
+	}
+	err = u.ask(r, http.MethodPut, "/v1/limits?"+query.Encode(), text(r), &out, "If-Match", strconv.Quote(r.PostFormValue("base")))
+	return out, late(err)
+}
+
+// late adds to err, if it says that somebody else was faster, what to do about it.
+func late(err error) error {
+	if p, ok := errors.AsType[*api.Problem](err); ok && p.Status == http.StatusPreconditionFailed {
+		p.Detail = fmt.Sprintf("Somebody stored version %d while you were at it, and nothing was changed. Your text is still here: copy it, open the limits anew, and make your change again on top of theirs.", p.Newest)
+	}
+	return err
+}
+
+// rollback shows what going back would change, and then goes back.
+func (u *UI) rollback(w http.ResponseWriter, r *http.Request) error {
+	to, base := r.PostFormValue("to"), r.PostFormValue("base")
+	query := url.Values{"to": {to}}
+	sure := r.PostFormValue("sure") == "yes"
+	if !sure {
+		query.Set("dry_run", "")
+	}
+	var out api.Outcome
+	if err := u.ask(r, http.MethodPost, "/v1/limits/rollback?"+query.Encode(), "", &out, "If-Match", strconv.Quote(base)); err != nil {
+		return late(err)
+	}
+	switch {
+	case !sure:
+		return u.part(w, http.StatusOK, "confirm", map[string]any{"Outcome": out, "To": to, "Base": base})
+	case out.Version == 0:
+		return u.part(w, http.StatusOK, "unchanged", nil)
+	}
+	return u.part(w, http.StatusOK, "applied", out)
+}
+
+// text is that of a form's editor, with the line ends that limits have.
+func text(r *http.Request) string { return strings.ReplaceAll(r.PostFormValue("text"), "\r\n", "\n") }

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package recent remembers, in bounded memory, what the keys of one host were allowed and
+// rejected during the last hour: by the second for five minutes, and by ten seconds before.
+//
+//	r := recent.New(recent.DefaultSamples)
+//	r.Step(now, counts) // once a second, with the counters of all keys
+//	points := r.Series("login:alice", now.Add(-time.Minute))
+//
+// It reads counters that the limiters keep anyway, so that a decision costs nothing more. A
+// second in which nothing happened to a key takes no memory. When there is too much to
+// remember, the keys that were used least are forgotten.
+//
+// A Dry says what another limit would have rejected.
+//
+// Out of scope: where the counters come from, and the sum over hosts (internal/daemon).
+package recent
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// What is remembered.
+const (
+	Hour  = time.Hour
+	fine  = 300 // seconds that are remembered one by one, at least
+	tidy  = 60  // seconds between looks at what is old
+	slot  = 10  // seconds in a slot of those before
+	whole = int64(Hour / time.Second)
+)
+
+// DefaultSamples is for New: they take 64 MiB, and for a minute a tenth more, beside about 150 bytes for each key.
+const DefaultSamples = 4 << 20
+
+// Counts calls f with each key that is in use, once, and what was allowed and rejected, in
+// tokens, since the key came to life. A Recorder keeps the strings.
+type Counts func(f func(key string, allowed, rejected int64))
+
+// Point is what happened in a period.
+type Point struct {
+	Second  int64   `json:"t"` // when the period began, in Unix time
+	Length  int64   `json:"s"` // in seconds: 1 or 10
+	Allowed float64 `json:"a"` // in tokens
+	Reject  float64 `json:"r"`
+}
+
+// Recorder remembers. Use New. It is safe for concurrent use.
+type Recorder struct {
+	most int // samples
+
+	mu      sync.Mutex // guards what follows
+	keys    map[string]*series
+	samples int   // of all keys
+	began   int64 // the first Step
+	last    int64 // the newest Step
+	before  int64 // the Step before that
+	forgets int64 // the Step in which to forget what is old
+
+	// order is the keys as the Step before gave them, and next is where this one is: keys
+	// come in the same order mostly, and then none is looked up.
+	order []ordered
+	next  int
+}
+
+type ordered struct {
+	key string
+	of  *series
+}
+
+// series is one key.
+type series struct {
+	allowed, rejected int64 // the counters when they were read last
+	total             int64 // of what is in samples
+	samples           []sample
+	merged            int64 // up to this second, samples are slots
+	seen              int64 // the newest Step in which it was there
+}
+
+// sample is a second, or a slot, in which something happened: 16 bytes.
+type sample struct {
+	second            int64
+	allowed, rejected float32
+}
+
+// New returns a Recorder of at most samples samples; at least 1.
+func New(samples int) *Recorder {
+	return &Recorder{most: max(samples, 1), keys: make(map[string]*series)}
+}
+
+// Step reads the counters at now. Call it about once a second. What happened since the Step
+// before counts as the second of now.
+func (r *Recorder) Step(now time.Time, counts Counts) {
+	second := now.Unix()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+
+	if r.last != 0 && second <= r.last {
+		second = r.last // a clock that was set back; what happens goes to the same second
+	}
+	first := r.last == 0
+	if first {
+		r.began = second
+	}
+	r.before, r.last = r.last, second
+	r.next = 0
+	counts(func(key string, allowed, rejected int64) { r.count(second, key, allowed, rejected, first) })
+	clear(r.order[r.next:])
+	r.order = r.order[:r.next]
+	if second >= r.forgets || r.samples > r.most+r.most/10 {
+		r.forgets = second + tidy
+		r.forget(second)
+	}
+}
+
+// count takes in the counters of one key.
+func (r *Recorder) count(second int64, key string, allowed, rejected int64, first bool) {
+	s := r.find(second, key)
+	if first { // they are of the time before
+		s.allowed, s.rejected = allowed, rejected
+	}
+	if s.seen < r.before { // the key was not there, and is a new one
+		s.allowed, s.rejected = 0, 0
+	}
+	s.seen = second
+	// Tokens that came back may have a counter go down.
+	a, d := max(allowed-s.allowed, 0), max(rejected-s.rejected, 0)
+	s.allowed, s.rejected = allowed, rejected
+	if a == 0 && d == 0 {
+		return
+	}
+	if n := len(s.samples); n > 0 && s.samples[n-1].second == second {
+		s.samples[n-1].allowed += float32(a)
+		s.samples[n-1].rejected += float32(d)
+	} else {
+		s.samples = append(s.samples, sample{second, float32(a), float32(d)})
+		r.samples++
+	}
+	s.total += a + d
+}
+
+// find is the series of a key, which is made if it is not there.
+func (r *Recorder) find(second int64, key string) *series {
+	i := r.next
+	r.next++
+	if i < len(r.order) && r.order[i].key == key {
+		return r.order[i].of
+	}
+	s := r.keys[key]
+	if s == nil {
+		s = &series{merged: second, seen: r.before}
+		r.keys[key] = s
+	}
+	if i < len(r.order) {
+		r.order[i] = ordered{key, s}
+	} else {
+		r.order = append(r.order, ordered{key, s})
+	}
+	return s
+}
+
+// forget makes slots of what is old, and forgets what is too old, and what there is no room
+// for.
+func (r *Recorder) forget(second int64) {
+	for key, s := range r.keys {
+		before := len(s.samples)
+		s.age(second)
+		r.samples -= before - len(s.samples)
+		if len(s.samples) == 0 && s.seen < second {
+			delete(r.keys, key)
+		}
+	}
+	if r.samples <= r.most {
+		return
+	}
+	// The keys that were used least go first, until a tenth is free.
+	type used struct {
+		key string
+		*series
+	}
+	var all []used
+	for key, s := range r.keys {
+		if len(s.samples) > 0 {
+			all = append(all, used{key, s})
+		}
+	}
+	slices.SortFunc(all, func(a, b used) int { return cmp.Or(cmp.Compare(a.total, b.total), strings.Compare(a.key, b.key)) })
+	for _, u := range all {
+		if r.samples <= r.most-r.most/10 {
+			break
+		}
+		r.samples -= len(u.samples)
+		u.samples, u.total = nil, 0 // its counters stay, so that only what comes counts
+	}
+}
+
+// age makes slots of the samples that are older than fine seconds, and drops those that are
+// older than an hour.
+func (s *series) age(second int64) {
+	until := (second - fine) / slot * slot // slots are whole
+	kept := s.samples[:0]
+	for _, p := range s.samples {
+		if p.second < second-whole {
+			s.total -= int64(p.allowed + p.rejected)
+			continue
+		}
+		if p.second < until {
+			p.second -= p.second % slot
+			if n := len(kept); n > 0 && kept[n-1].second == p.second {
+				kept[n-1].allowed += p.allowed
+				kept[n-1].rejected += p.rejected
+				continue
+			}
+		}
+		kept = append(kept, p)
+	}
+	s.merged = max(s.merged, until)
+	s.samples = kept
+	if len(kept) < cap(kept)/4 {
+		s.samples = slices.Clone(kept)
+	}
+}
+
+// Series returns what happened to key from since on, the oldest first. Periods in which
+// nothing happened are left out.
+func (r *Recorder) Series(key string, since time.Time) []Point {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+
+	s := r.keys[key]
+	if s == nil {
+		return nil
+	}
+	var points []Point
+	from := since.Unix()
+	for _, p := range s.samples {
+		length := int64(1)
+		if p.second < s.merged {
+			length = slot
+		}
+		if p.second+length > from {
+			points = append(points, Point{p.second, length, float64(p.allowed), float64(p.rejected)})
+		}
+	}
+	return points
+}
+
+// Total is what happened to a key during what is remembered.
+type Total struct {
+	Key      string  `json:"key"`
+	Allowed  float64 `json:"allowed"`
+	Rejected float64 `json:"rejected"`
+}
+
+// Totals returns the n keys that were used most.
+func (r *Recorder) Totals(n int) []Total {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+
+	var all []Total
+	for key, s := range r.keys {
+		t := Total{Key: key}
+		for _, p := range s.samples {
+			t.Allowed += float64(p.allowed)
+			t.Rejected += float64(p.rejected)
+		}
+		if t.Allowed+t.Rejected > 0 {
+			all = append(all, t)
+		}
+	}
+	return largest(all, n)
+}
+
+// Largest returns the n keys of sums that were used most.
+func Largest(sums map[string]Total, n int) []Total {
+	return largest(slices.Collect(maps.Values(sums)), n)
+}
+
+func largest(all []Total, n int) []Total {
+	slices.SortFunc(all, func(a, b Total) int {
+		return cmp.Or(cmp.Compare(b.Allowed+b.Rejected, a.Allowed+a.Rejected), strings.Compare(a.Key, b.Key))
+	})
+	return all[:min(n, len(all))]
+}
+
+// Since is when r began to remember, at most an hour ago.
+func (r *Recorder) Since() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return time.Unix(max(r.began, r.last-whole), 0)
+}
+
+// Sum adds up what several hosts remember of one key. The periods of the sum are those of
+// the host with the longest at that time.
+func Sum(hosts ...[]Point) []Point {
+	slots := make(map[int64]bool) // that some host has as one
+	for _, points := range hosts {
+		for _, p := range points {
+			if p.Length > 1 {
+				slots[p.Second] = true
+			}
+		}
+	}
+	sums := make(map[int64]Point)
+	for _, points := range hosts {
+		for _, p := range points {
+			at := p.Second - p.Second%slot
+			if !slots[at] {
+				at = p.Second
+			}
+			s := sums[at]
+			s.Second, s.Length = at, 1
+			if slots[at] {
+				s.Length = slot
+			}
+			s.Allowed += p.Allowed
+			s.Reject += p.Reject
+			sums[at] = s
+		}
+	}
+	all := make([]Point, 0, len(sums))
+	for _, p := range sums {
+		all = append(all, p)
+	}
+	slices.SortFunc(all, func(a, b Point) int { return cmp.Compare(a.Second, b.Second) })
+	return all
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter"
+)
+
+func TestAmountsAreAsPeopleWriteThem(t *testing.T) {
+	for text, want := range map[string]string{"100/s": "100/s", "5/m": "5/m", "7/h": "7/h", "60/m": "1/s", "90/m": "90/m", "0.5/s": "30/m", "0/s": "0/s", "2 in-flight": "2 in-flight", "0.3/h": "8.333333333333333e-5/s"} {
+		s, err := dynamicconfig.Parse("limits", []byte("limits: [{key: k, limit: "+text+"}]"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Rules()[0].Amount(); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+	for d, want := range map[time.Duration]string{0: "0s", 1234567: "1.23ms", 1500 * time.Millisecond: "1.5s", 12345 * time.Millisecond: "12.35s", 999: "1µs"} {
+		if got := round(d).String(); got != want {
+			t.Errorf("%v: %s, want %s", int64(d), got, want)
+		}
+	}
+}
+
+// Of all hosts, the sum says how many use the key, refuse, are silent, or are late.
+func TestTheSumOfHosts(t *testing.T) {
+	s, err := dynamicconfig.Parse("limits", []byte(`{limits: [{key: "k*", limit: 10/s, private: true}], unmatched: deny}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := limiter.NewGroup(s, 3)
+	here := Here("c", g, s, 3, "k1")
+	e := Sum(s, "k1", "b", []Host{here, {Host: "b", Error: "it is gone"}, {Host: "a", Limits: "older", Key: Key{InUse: true, Fallback: true, Refuses: true}}})
+	want := `the rule "k*" limits the key to 10/s; 1 of 3 hosts use it; 1 would refuse an event now; 1 go by ` + "`fallback: even`" + `; the key's owner, b, does not answer; 1 hosts do not answer; 1 have another version of the limits`
+	if e.Because != want || e.OwnerAnswers || e.Hosts[0].Host != "a" || strings.Contains(e.Key, "k1") || here.Key.InUse || here.Key.Because != "nobody uses the key at this host" {
+		t.Errorf("%+v", e)
+	}
+	if e := Sum(s, "other", "b", nil); e.Rule != nil || !strings.Contains(e.Because, "`unmatched: deny` refuses everything") {
+		t.Errorf("%+v", e)
+	}
+	if k := Look(g, s, 3, strings.Repeat("k", 1025)); !k.Refuses {
+		t.Errorf("%+v", k)
+	}
+}
