@@ -280,7 +280,7 @@ func (x *items) field(begin, at int, inBraces bool) (end int, ok bool) {
 
 // isWord reports whether a text without quotes is no text in YAML.
 func isWord(text string) bool {
-	return text == "true" || text == "false" || text == "null"
+	return strings.EqualFold(text, "true") || strings.EqualFold(text, "false") || strings.EqualFold(text, "null")
 }
 
 // value reads a single value.
@@ -307,7 +307,7 @@ func (x *items) value(s *slot, begin, at int, inBraces bool) (n ast.Node, end in
 		}
 		text = strings.TrimRight(x.text[at:end], " ")
 		end = at + len(text)
-		if text == "" || !(text[0] >= '0' && text[0] <= '9' || text[0] >= 'a' && text[0] <= 'z') {
+		if text == "" || strings.IndexByte(" ./%_-", text[0]) >= 0 {
 			return nil, 0, false
 		}
 		rest := x.text[x.spaces(end):]
