@@ -4,6 +4,7 @@ package dynamicconfig
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
 )
@@ -27,6 +28,14 @@ func newBuilder(o origin, p *strictyaml.Problems) *builder {
 	}
 }
 
+// grow makes room for n more rules.
+func (b *builder) grow(n int) {
+	b.snapshot.rules = slices.Grow(b.snapshot.rules, n)
+	b.snapshot.places = slices.Grow(b.snapshot.places, n)
+	b.snapshot.uses = slices.Grow(b.snapshot.uses, n)
+	b.places = slices.Grow(b.places, n)
+}
+
 func (b *builder) add(at mark, format string, args ...any) { b.problems.Add(at, format, args...) }
 
 // err is nil, or all that is wrong.
@@ -35,8 +44,8 @@ func (b *builder) err() error { return b.snapshot.origin.err(b.problems) }
 // report says what is wrong with one field of e.
 func (b *builder) report(e *entry, name, format string, args ...any) {
 	at := e.at
-	if f, ok := e.fields[name]; ok {
-		at = f.at
+	if e.has(name) {
+		at = e.fields.get(name).at
 	}
 	b.add(at, "%s", e.who+": "+name+": "+fmt.Sprintf(format, args...))
 }
@@ -73,7 +82,7 @@ func (b *builder) rule(e *entry) {
 	}
 	i := len(b.snapshot.rules)
 	b.snapshot.rules = append(b.snapshot.rules, r)
-	b.snapshot.places = append(b.snapshot.places, e.fields["key"].at)
+	b.snapshot.places = append(b.snapshot.places, e.fields.get("key").at)
 	b.places = append(b.places, e.at)
 	if e.good("key") {
 		b.key(i, e)
@@ -193,11 +202,11 @@ func (b *builder) fillAlgorithm(e *entry, r *Rule) {
 		}
 	}
 	add := func(name, stated string) {
-		u := use{algorithm: name, who: e.who, at: from.fields[stated].at}
+		u := use{algorithm: name, who: e.who, at: from.fields.get(stated).at}
 		if r.Migration == nil {
-			u.parameters, u.parametersAt = r.Parameters, e.fields["parameters"].at
+			u.parameters, u.parametersAt = r.Parameters, e.fields.get("parameters").at
 			if !e.has("parameters") {
-				u.parametersAt = b.base.fields["parameters"].at
+				u.parametersAt = b.base.fields.get("parameters").at
 			}
 		}
 		b.snapshot.uses = append(b.snapshot.uses, u)

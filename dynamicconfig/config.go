@@ -88,8 +88,8 @@ func (c Config) Snapshot() (*Snapshot, error) {
 type entry struct {
 	who    string // for messages
 	rule   Rule
-	fields map[string]field // what is stated, by its name in the file
-	at     mark             // where it begins
+	fields fields // what is stated
+	at     mark   // where it begins
 
 	// safeInFlight: the safe capacity is stated in slots.
 	safeInFlight bool
@@ -101,28 +101,61 @@ type field struct {
 	bad bool // already reported, and not in the rule
 }
 
-func (e *entry) state(name string, at mark) {
-	if e.fields == nil {
-		e.fields = make(map[string]field)
+// fields are the fields of an entry by their names in the file. They are few, so a list is
+// faster than a map.
+type fields []namedField
+
+type namedField struct {
+	name string
+	field
+}
+
+func (f fields) find(name string) int {
+	for i := range f {
+		if f[i].name == name {
+			return i
+		}
 	}
-	e.fields[name] = field{at: at}
+	return -1
+}
+
+// get is the field of a name; the zero field if it is not stated.
+func (f fields) get(name string) field {
+	if i := f.find(name); i >= 0 {
+		return f[i].field
+	}
+	return field{}
+}
+
+func (f *fields) put(name string, v field) {
+	if i := f.find(name); i >= 0 {
+		(*f)[i].field = v
+		return
+	}
+	*f = append(*f, namedField{name, v})
+}
+
+// reserve makes room for n fields.
+func (e *entry) reserve(n int) { e.fields = make(fields, 0, n) }
+
+func (e *entry) state(name string, at mark) {
+	e.fields.put(name, field{at: at})
 }
 
 // spoil marks a stated field as reported, so that nothing else is said of it.
 func (e *entry) spoil(name string) {
-	e.fields[name] = field{at: e.fields[name].at, bad: true}
+	e.fields.put(name, field{at: e.fields.get(name).at, bad: true})
 }
 
 // has reports whether a field is stated, well or badly.
 func (e *entry) has(name string) bool {
-	_, ok := e.fields[name]
-	return ok
+	return e.fields.find(name) >= 0
 }
 
 // good reports whether a field is stated and nothing is wrong with it yet.
 func (e *entry) good(name string) bool {
-	f, ok := e.fields[name]
-	return ok && !f.bad
+	i := e.fields.find(name)
+	return i >= 0 && !e.fields[i].bad
 }
 
 // statedEntry is the entry of a rule made in code: what is not zero is

@@ -3,9 +3,9 @@
 package dynamicconfig
 
 import (
-	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/goccy/go-yaml/ast"
 
@@ -111,15 +111,20 @@ func (d *decoder) limitsOf(n ast.Node) {
 		return
 	}
 	for i, item := range d.List(n, "limits", "a list, each rule beginning with - key:") {
-		e := &entry{who: fmt.Sprintf("rule number %d", i+1), at: strictyaml.Place(item)}
-		fields, ok := d.Mapping(item, e.who, knownRule)
-		if d.Exhausted() {
+		if d.limit(i, item); d.Exhausted() {
 			return
 		}
-		if ok {
-			d.ruleInto(e, fields)
-			d.rule(e)
-		}
+	}
+}
+
+// limit reads rule i.
+func (d *decoder) limit(i int, item ast.Node) {
+	e := &entry{who: "rule number " + strconv.Itoa(i+1), at: strictyaml.Place(item)}
+	fields, ok := d.Mapping(item, e.who, knownRule)
+	if ok && !d.Exhausted() {
+		e.reserve(len(fields))
+		d.ruleInto(e, fields)
+		d.rule(e)
 	}
 }
 
@@ -127,7 +132,7 @@ func (d *decoder) limitsOf(n ast.Node) {
 func (d *decoder) ruleInto(e *entry, fields []strictyaml.Field) {
 	if n := strictyaml.Find(fields, "key"); n != nil { // first: it names the rule
 		e.state("key", strictyaml.Place(n))
-		if !d.scalar(n, e.who+": key", &e.rule.Key) {
+		if !d.scalarOf(n, e.who, "key", &e.rule.Key) {
 			e.spoil("key")
 		} else if e.rule.Key != "" && e.who != "defaults" {
 			e.who = "rule " + quote(e.rule.Key)
@@ -140,7 +145,7 @@ func (d *decoder) ruleInto(e *entry, fields []strictyaml.Field) {
 		e.state(f.Name, strictyaml.Place(f.Value))
 		if nested := nestedFields[f.Name]; nested != nil {
 			nested(d, e, f.Value)
-		} else if !d.scalar(f.Value, e.who+": "+f.Name, ruleFields[f.Name](e)) {
+		} else if !d.scalarOf(f.Value, e.who, f.Name, ruleFields[f.Name](e)) {
 			e.spoil(f.Name)
 		}
 	}

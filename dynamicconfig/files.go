@@ -22,17 +22,19 @@ type File struct {
 // rules follow each other in the order of files. The defaults of rules hold in their file
 // only. One file may have the cluster's own settings, such as update_interval, and one may have
 // unmatched. A key or the name of a property that two files have is a mistake, as is no file at
-// all. For the rest, see Parse: together, the files have at most MaxSize bytes.
+// all. For the rest, see Parse. Each file has at most MaxSize bytes, and all of them MaxLargeSize.
 func ParseFiles(name string, files []File) (*Snapshot, error) {
 	size := 0
 	for _, f := range files {
-		size += len(f.Data)
+		if size += len(f.Data); len(f.Data) > MaxSize {
+			return nil, &Error{Name: f.Name, Message: fmt.Sprintf("has %d bytes: use at most %d, and more files", len(f.Data), MaxSize)}
+		}
 	}
 	switch {
 	case len(files) == 0:
 		return nil, &Error{Name: name, Message: "has no file: write one with limits: [] to have no limits"}
-	case size > MaxSize:
-		return nil, &Error{Name: name, Message: fmt.Sprintf("has %d bytes: use at most %d", size, MaxSize)}
+	case size > MaxLargeSize:
+		return nil, &Error{Name: name, Message: fmt.Sprintf("has %d bytes: use at most %d", size, MaxLargeSize)}
 	}
 	parts := make([]*part, len(files))
 	var cluster Properties
@@ -153,7 +155,7 @@ func merged(name string, parts []*part, cluster Properties) (*Snapshot, error) {
 			all.places = append(all.places, s.places[i])
 			b.places = append(b.places, mark{})
 			b.key(len(all.rules)-1, &entry{
-				who: "rule " + quote(s.rules[i].Key), rule: Rule{Key: s.rules[i].Key, Shared: s.rules[i].Shared}, fields: map[string]field{"key": {}},
+				who: "rule " + quote(s.rules[i].Key), rule: Rule{Key: s.rules[i].Key, Shared: s.rules[i].Shared}, fields: fields{{name: "key"}},
 			})
 		}
 		all.uses = append(all.uses, s.uses...)

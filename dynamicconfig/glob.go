@@ -117,6 +117,9 @@ func (s *segment) index(key string) int {
 
 // compileGlob compiles the syntax that Rule.Key describes.
 func compileGlob(pattern string) (*glob, error) {
+	if !strings.ContainsAny(pattern, `*?[\`) {
+		return &glob{segments: []segment{{n: len(pattern), literal: pattern}}}, nil
+	}
 	g := &glob{segments: make([]segment, 1)}
 	starred := false
 	for i := 0; i < len(pattern); {
@@ -146,8 +149,17 @@ func compileGlob(pattern string) (*glob, error) {
 			s.appendByte(pattern[i+1])
 			i += 2
 		default:
-			s.appendByte(pattern[i])
-			i++
+			plain := 1
+			if s.sets == nil { // all up to the next special byte at once
+				if plain = strings.IndexAny(pattern[i:], `*?[\`); plain < 0 {
+					plain = len(pattern) - i
+				}
+				s.literal += pattern[i : i+plain]
+				s.n += plain
+			} else {
+				s.appendByte(pattern[i])
+			}
+			i += plain
 		}
 	}
 	return g, nil

@@ -139,7 +139,7 @@ func (b *builder) fillLeasing(e *entry, r *Rule) {
 	}
 	if r.Priorities = cloned(r.Priorities); from.good("priorities") {
 		for _, band := range slices.Sorted(maps.Keys(r.Priorities)) {
-			b.snapshot.uses = append(b.snapshot.uses, use{algorithm: r.Priorities[band], who: e.who, at: from.fields[bandField(band)].at})
+			b.snapshot.uses = append(b.snapshot.uses, use{algorithm: r.Priorities[band], who: e.who, at: from.fields.get(bandField(band)).at})
 		}
 	}
 	for _, name := range []string{"overcommit", "priorities", "one_band"} {
@@ -162,7 +162,7 @@ func (b *builder) fillTimes(e *entry, r *Rule) {
 				*d = base
 			}
 			*d = min(*d, most)
-		case e.good(name) && *d > most && !e.fields["lease"].bad:
+		case e.good(name) && *d > most && !e.fields.get("lease").bad:
 			b.report(e, name, "%s is too long: use at most %s, which is %s", duration(*d), what, duration(most))
 		}
 	}

@@ -25,6 +25,11 @@ type decoder struct {
 
 // scalar reads n into what to points to, or reports why it cannot.
 func (d *decoder) scalar(n ast.Node, who string, to any) bool {
+	return d.scalarOf(n, who, "", to)
+}
+
+// scalarOf is scalar for the field name of who.
+func (d *decoder) scalarOf(n ast.Node, who, name string, to any) bool {
 	v := d.Resolve(n)
 	if v != nil && v.Type() == ast.NullType {
 		return false // reported by mapping
@@ -100,6 +105,9 @@ func (d *decoder) scalar(n ast.Node, who string, to any) bool {
 		} else {
 			*to, err = ParseMode(text)
 		}
+	}
+	if name != "" && (want != "" || err != nil) {
+		who += ": " + name
 	}
 	switch {
 	case want != "":

@@ -3,13 +3,22 @@
 package dynamicconfig
 
 import (
+	"bytes"
 	"fmt"
+
+	"github.com/goccy/go-yaml/ast"
 
 	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
 )
 
-// MaxSize is the largest config file, in bytes.
-const MaxSize = 1 << 20
+// Bounds of config files, in bytes. They bound the memory that a file takes while it is read.
+const (
+	// MaxSize is the largest config file in any form.
+	MaxSize = 1 << 20
+	// MaxLargeSize is the largest file whose rules are written plainly, as docs/config.md
+	// describes: more than 200,000 rules.
+	MaxLargeSize = 16 << 20
+)
 
 // Parse reads a config file; docs/config.md describes its fields. name is
 // for messages, usually the file's path. The error joins an *Error, with
@@ -18,13 +27,47 @@ const MaxSize = 1 << 20
 // file without content: a file that an editor just emptied must not lift
 // all limits. Parse keeps no part of data.
 func Parse(name string, data []byte) (*Snapshot, error) {
-	if len(data) > MaxSize {
-		return nil, &Error{Name: name, Message: fmt.Sprintf("has %d bytes: use at most %d", len(data), MaxSize)}
+	if len(data) > MaxLargeSize {
+		return nil, &Error{Name: name, Message: fmt.Sprintf("has %d bytes: use at most %d", len(data), MaxLargeSize)}
+	}
+	if len(data) >= largeFile {
+		s, err := parseLarge(name, data)
+		if err == nil || len(data) > MaxSize {
+			return s, err
+		}
 	}
 	d := newDecoder(name, data)
 	if root := d.Parse(); root != nil {
 		d.file(root)
 	}
+	return d.finish()
+}
+
+// largeFile is the size in bytes from which parseLarge saves time.
+const largeFile = 1 << 16
+
+// parseLarge reads a file of many rules fast. Its error has the mistakes, or the first place
+// whose form is not plain.
+func parseLarge(name string, data []byte) (*Snapshot, error) {
+	d := newDecoder(name, data)
+	root, rules, ok := d.Large("limits", MaxSize)
+	if !ok {
+		return nil, &Error{Name: name, Message: fmt.Sprintf("has %d bytes: use at most %d, or write limits: in a line of its own, and the rules below it, without tabs and anchors", len(data), MaxSize)}
+	}
+	fields, _ := d.Mapping(root, "the file", knownTop)
+	d.defaultsOf(strictyaml.Find(fields, "defaults"))
+	most := len(data) / 20 // bytes of the shortest rule
+	d.grow(min(bytes.Count(data, []byte("key:")), most))
+	i := 0
+	rest := rules(func(item ast.Node) {
+		d.limit(i, item)
+		i++
+	})
+	if rest > 0 {
+		d.add(mark{Line: rest, Column: 1}, "is not understood in a file of more than %d bytes: write the rule as - {key: \"a\", limit: 1/s}, or each of its fields in a line of its own", MaxSize)
+	}
+	d.unmatchedOf(strictyaml.Find(fields, "unmatched"))
+	d.valuesOf(strictyaml.Find(fields, "properties"))
 	return d.finish()
 }
 

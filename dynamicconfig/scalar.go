@@ -36,8 +36,10 @@ func parseCapacity(text string) (amount rate.Limit, inFlight bool, err error) {
 		return rate.Limit(n), true, nil
 	}
 	amount, err = parseRate(text)
-	if meant := meantRate(text); err != nil && meant != "" {
-		err = fmt.Errorf("%s is not written as a limit: did you mean %s?", quote(text), meant)
+	if err != nil {
+		if meant := meantRate(text); meant != "" {
+			err = fmt.Errorf("%s is not written as a limit: did you mean %s?", quote(text), meant)
+		}
 	}
 	return amount, false, err
 }

@@ -3,10 +3,7 @@
 package dynamicconfig
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -185,28 +182,4 @@ func (s *Snapshot) inParts(check func(part *Snapshot) error) error {
 		errs = append(errs, check(part))
 	}
 	return errors.Join(errs...)
-}
-
-// fingerprint hashes what the snapshot means.
-func (s *Snapshot) fingerprint() string {
-	h := sha256.New()
-	write := func(r Rule) {
-		if r.Migration != nil { // what it holds, not where it is
-			fmt.Fprintf(h, "%#v ", *r.Migration)
-			r.Migration = nil
-		}
-		fmt.Fprintf(h, "%#v\n", r)
-	}
-	fmt.Fprintf(h, "%#v %v\n", s.properties, s.unmatched)
-	for _, r := range s.rules {
-		write(r)
-	}
-	if s.unmatchedRule != nil {
-		write(*s.unmatchedRule)
-	}
-	for _, name := range s.values.Names() {
-		v, _ := s.values.Lookup(name)
-		fmt.Fprintf(h, "%q %T %#v\n", name, v, v)
-	}
-	return hex.EncodeToString(h.Sum(nil)[:6])
 }

@@ -194,7 +194,7 @@ func (b *builder) checkBurst(e *entry, report func(name, format string, args ...
 func (b *builder) checkMigration(e *entry, report func(name, format string, args ...any)) {
 	m := e.rule.Migration
 	for _, side := range []struct{ name, algorithm string }{{"from", m.From}, {"to", m.To}} {
-		if err := checkNamed(side.algorithm); err != nil && !e.fields["migrate."+side.name].bad {
+		if err := checkNamed(side.algorithm); err != nil && !e.fields.get("migrate."+side.name).bad {
 			b.report(e, "migrate."+side.name, "%v", err)
 			e.spoil("migrate")
 		}

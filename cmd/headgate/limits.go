@@ -168,7 +168,7 @@ func readConfig(stdin io.Reader, file string) (name string, data []byte, err err
 		defer func() { _ = f.Close() }() // it was only read
 		name, in = file, f
 	}
-	data, err = io.ReadAll(io.LimitReader(in, dynamicconfig.MaxSize+1))
+	data, err = io.ReadAll(io.LimitReader(in, dynamicconfig.MaxLargeSize+1))
 	if err != nil {
 		err = fmt.Errorf("read %s: %w", name, err)
 	}

@@ -101,7 +101,7 @@ func (s *Source) read() (*dynamicconfig.Snapshot, state, error) {
 	if info, err := os.Stat(s.path); err == nil && info.IsDir() {
 		return s.readFolder()
 	}
-	data, err := filewatch.Read(s.path, dynamicconfig.MaxSize)
+	data, err := filewatch.Read(s.path, dynamicconfig.MaxLargeSize)
 	if err != nil {
 		return unreadable(err)
 	}
@@ -126,7 +126,7 @@ func (s *Source) readFolder() (*dynamicconfig.Snapshot, state, error) {
 	}
 	var files []dynamicconfig.File
 	hash := sha256.New()
-	left := int64(dynamicconfig.MaxSize)
+	left := int64(dynamicconfig.MaxLargeSize)
 	for _, e := range entries {
 		name := e.Name()
 		if ext := filepath.Ext(name); strings.HasPrefix(name, ".") || ext != ".yaml" && ext != ".yml" {

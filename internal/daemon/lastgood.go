@@ -66,7 +66,7 @@ func (g *lastGood) retreat(cause error) error {
 
 // readCopy reads what save has written.
 func readCopy(path string) (*dynamicconfig.Snapshot, error) {
-	const most = int64(len(copyHeader)+2*sha256.Size+1) + dynamicconfig.MaxSize
+	const most = int64(len(copyHeader)+2*sha256.Size+1) + dynamicconfig.MaxLargeSize
 	data, err := filewatch.Read(path, most)
 	if err != nil {
 		return nil, err

@@ -84,7 +84,7 @@ func TestADamagedCopyIsNotUsed(t *testing.T) {
 	}
 	for name, text := range map[string]string{
 		"cut": string(whole[:len(whole)-2]), "changed": strings.Replace(string(whole), "limit:", "Limit:", 1),
-		"empty": "", "too long": string(whole) + strings.Repeat("#", dynamicconfig.MaxSize),
+		"empty": "", "too long": string(whole) + strings.Repeat("#", dynamicconfig.MaxLargeSize),
 	} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)

@@ -11,8 +11,11 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// maxSteps is several times the fields that fit in 1 MiB.
+// maxSteps is how many fields and items are read beyond those that the text has room for.
 const maxSteps = 500_000
+
+// room is how many fields and items a text may have without aliases: each takes 2 bytes.
+func (f *File) room() int { return maxSteps + len(f.Text)/2 }
 
 // Field is one field of a YAML map.
 type Field struct {
@@ -88,6 +91,7 @@ func (f *File) Mapping(n ast.Node, who string, known []string) (fields []Field, 
 		f.Add(Place(n), "%s: is %s: write a map of name: value", who, f.Kind(n))
 		return nil, false
 	}
+	fields = make([]Field, 0, len(m.Values))
 	lines := make(map[string]int, len(m.Values))
 	for _, v := range m.Values {
 		if !f.step(n, who, 1) {
@@ -184,12 +188,12 @@ func (f *File) List(n ast.Node, who, want string) []ast.Node {
 // costs little to write and much to read.
 func (f *File) step(n ast.Node, who string, count int) bool {
 	before := f.steps
-	if f.steps += count; f.steps > maxSteps && before <= maxSteps {
+	if f.steps += count; f.steps > f.room() && before <= f.room() {
 		f.Add(Place(n), "%s: aliases repeat too much from here on: %s", who, f.dialect.Share)
 	}
-	return f.steps <= maxSteps
+	return f.steps <= f.room()
 }
 
 // Exhausted reports whether aliases have repeated so much that no more maps
 // and lists are read.
-func (f *File) Exhausted() bool { return f.steps > maxSteps }
+func (f *File) Exhausted() bool { return f.steps > f.room() }

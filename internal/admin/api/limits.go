@@ -262,9 +262,9 @@ func (a *API) parse(text string) (*dynamicconfig.Snapshot, error) {
 
 // body is the text of limits in r.
 func body(w http.ResponseWriter, r *http.Request) (string, error) {
-	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, dynamicconfig.MaxSize))
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, dynamicconfig.MaxLargeSize))
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		return "", refuse(http.StatusRequestEntityTooLarge, "limits have at most %d bytes", dynamicconfig.MaxSize)
+		return "", refuse(http.StatusRequestEntityTooLarge, "limits have at most %d bytes", dynamicconfig.MaxLargeSize)
 	}
 	if err != nil {
 		return "", refuse(http.StatusBadRequest, "the body did not arrive: %v", err)

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicconfig
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+)
+
+// fingerprint hashes what the snapshot means.
+func (s *Snapshot) fingerprint() string {
+	h := sha256.New()
+	fmt.Fprintf(h, "%#v %v\n", s.properties, s.unmatched)
+	var text []byte // of one rule after the other
+	for i := range s.rules {
+		text = s.rules[i].appendTo(text[:0])
+		h.Write(text)
+	}
+	if s.unmatchedRule != nil {
+		h.Write(s.unmatchedRule.appendTo(text[:0]))
+	}
+	for _, name := range s.values.Names() {
+		v, _ := s.values.Lookup(name)
+		fmt.Fprintf(h, "%q %T %#v\n", name, v, v)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:6])
+}
+
+// appendTo appends all fields of r: two rules that differ append different bytes.
+func (r *Rule) appendTo(b []byte) []byte {
+	text := func(s string) {
+		b = strconv.AppendInt(b, int64(len(s)), 10)
+		b = append(b, ':')
+		b = append(b, s...)
+	}
+	whole := func(n int64) {
+		b = strconv.AppendInt(b, n, 10)
+		b = append(b, ' ')
+	}
+	float := func(f float64) {
+		b = strconv.AppendUint(b, math.Float64bits(f), 16)
+		b = append(b, ' ')
+	}
+	flags := int64(0)
+	for i, set := range []bool{r.InFlight, r.Shared, r.Private, r.OneBand, r.Parent, r.Migration != nil} {
+		if set {
+			flags |= 1 << i
+		}
+	}
+	text(r.Key)
+	text(r.Algorithm)
+	text(r.Description)
+	whole(flags)
+	for _, f := range []float64{float64(r.Limit), r.Burst, float64(r.SafeCapacity), r.Overcommit, r.MaxCost, r.Enforce} {
+		float(f)
+	}
+	for _, n := range []int64{
+		int64(r.Fallback), int64(r.Lease), int64(r.IdleAfter), int64(r.MaxKeys), int64(r.Refresh), int64(r.Learning), int64(r.Recalculate),
+		r.Priority, int64(r.MaxWait), int64(r.MaxDebt), int64(r.AskTimeout), int64(len(r.Parameters)), int64(len(r.Priorities)),
+	} {
+		whole(n)
+	}
+	if m := r.Migration; m != nil {
+		text(m.From)
+		text(m.To)
+		whole(int64(m.Mode))
+	}
+	if len(r.Parameters) > 0 { // most rules have none
+		for _, name := range slices.Sorted(maps.Keys(r.Parameters)) {
+			text(name)
+			text(r.Parameters[name])
+		}
+	}
+	if len(r.Priorities) > 0 {
+		for _, band := range slices.Sorted(maps.Keys(r.Priorities)) {
+			whole(band)
+			text(r.Priorities[band])
+		}
+	}
+	return append(b, '\n')
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicconfig
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// many is a plain config file of n rules.
+func many(n int) []byte {
+	var b strings.Builder
+	b.WriteString("# of all teams\ndefaults: {fallback: closed}\nlimits:\n")
+	for i := range n {
+		switch i % 100 {
+		case 1:
+			fmt.Fprintf(&b, "  # of team %d\n  - {key: \"tenant-%06d:*\", limit: %d/m, max_keys: 50, shared: true} # a glob\n", i, i, i+1)
+		case 2:
+			fmt.Fprintf(&b, "  - key: 'tenant-%06d:é'\n    limit: 5 in-flight\n    migrate:\n      from: static\n      to: fair-share\n      mode: old\n\n", i)
+		default:
+			fmt.Fprintf(&b, "  - key: \"tenant-%06d:orders\"\n    limit: %d/s   # agreed\n    burst: %d\n    algorithm: exact\n", i, i%1000+1, 2000)
+		}
+	}
+	b.WriteString("# the rest\nunmatched: {limit: 5/s, algorithm: mine}\nproperties: {a.b: 5}\n")
+	return []byte(b.String())
+}
+
+// wholly parses text by the YAML library alone.
+func wholly(text []byte) (*Snapshot, error) {
+	d := newDecoder("limits", text)
+	if root := d.Parse(); root != nil {
+		d.file(root)
+	}
+	return d.finish()
+}
+
+func expectSame(t *testing.T, text []byte) {
+	t.Helper()
+	fast, err := parseLarge("limits", text)
+	if err != nil {
+		return // Parse asks the YAML library
+	}
+	whole, err := wholly(text)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	if fast.version != whole.version || len(fast.uses) != len(whole.uses) {
+		t.Errorf("read in two ways, it differs: %v\n%s", Diff(whole, fast), text)
+	}
+	for i, at := range fast.places { // the library's column is beside the key, if spaces follow that
+		if at.Line != whole.places[i].Line {
+			t.Errorf("rule %d is at %v, and at %v\n%s", i, at, whole.places[i], text)
+		}
+	}
+}
+
+func TestLargeFilesAreReadAsSmallOnesAre(t *testing.T) {
+	text := many(2000)
+	if len(text) < largeFile {
+		t.Fatal("the file is not large")
+	}
+	s, err := parseLarge("limits", text)
+	if err != nil || len(s.Rules()) != 2000 {
+		t.Fatalf("it is not plain: %v", err)
+	}
+	whole, err := wholly(text)
+	if err != nil || s.version != whole.version || !reflect.DeepEqual(s.places, whole.places) || !reflect.DeepEqual(s.uses, whole.uses) {
+		t.Errorf("read in two ways, it differs: %v, %v", err, Diff(whole, s))
+	}
+	err = s.Check(func(name string) bool { return name != "mine" })
+	if want := fmt.Sprintf("limits:%d:36: there is no algorithm", strings.Count(string(text), "\n")-1); err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
+func TestLargeFilesSayTheirMistakes(t *testing.T) {
+	small, large := many(2000), many(40_000)
+	if len(large) < MaxSize {
+		t.Fatal("the file is not large")
+	}
+	for _, text := range [][]byte{small, large} {
+		bad := strings.Replace(string(text), "limit: 5/s   # agreed", "limit: 5rps", 1)
+		bad = strings.Replace(bad, "max_keys: 50,", "max_key: 50,", 1)
+		_, err := Parse("limits", []byte(bad))
+		var want []string
+		for n, line := range strings.Split(bad, "\n") {
+			if strings.HasSuffix(line, "limit: 5rps") {
+				want = append(want, fmt.Sprintf("limits:%d:12: rule \"tenant-000004:orders\": limit: \"5rps\" is not written as a limit: did you mean 5/s?\n", n+1))
+			}
+			if strings.Contains(line, "max_key: 50") {
+				want = append(want, fmt.Sprintf("limits:%d:42: rule number 2: there is no field \"max_key\": did you mean max_keys?\n", n+1))
+			}
+		}
+		for _, w := range want {
+			if err == nil || !strings.Contains(err.Error(), w) {
+				t.Errorf("%v, want %s", err, w)
+			}
+		}
+	}
+	for from, c := range map[string]struct{ to, want string }{
+		"    burst: 2000\n": {"   burst: 2000\n", "is not understood in a file of more than 1048576 bytes"},
+		"limits:\n":         {"limits: &a\n", "use at most 1048576, or write limits: in a line of its own"},
+	} {
+		if _, err := Parse("limits", []byte(strings.Replace(string(large), from, c.to, 1))); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: %v", c.to, err)
+		}
+	}
+	if _, err := Parse("limits", make([]byte, MaxLargeSize+1)); err == nil || !strings.Contains(err.Error(), "use at most 16777216") {
+		t.Errorf("too large: %v", err)
+	}
+}
+
+// FuzzLarge reads texts in two ways, which must agree.
+func FuzzLarge(f *testing.F) {
+	f.Add(many(5))
+	for _, text := range []string{
+		"limits:\n- key: a\n  limit: 1/s\n- {key: b, limit: 2/s}\n",
+		"limits:\n  - {key: a, limit: 1/s}\n    # deeper\n",
+		"limits:\n  - key: a # x\n    limit: 1/s\n    burst: 1e3\n    private: false\n",
+		"limits:\n  - key: \"a\"\"b\"\n    limit: 1/s\n",
+		"limits:\n  - key: 'a''b'\n    limit: 1/s\n",
+		"limits:\n  - key: a\n    limit: 1/s\n    description: |\n      a\n      b\n",
+		"limits:\n  - key: a\n    limit:\n      1/s\n",
+		"limits:\n  - key: a\n      b\n    limit: 1/s\n",
+		"limits:\n  - {key: a,\n     limit: 1/s}\nunmatched: deny",
+		"limits:\n  - {key: null, limit: 0x10}\n",
+		"limits:\n\n  # c\n  - key: a\n    # d\n\n    limit: 1/s",
+	} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if len(text) < largeFile {
+			expectSame(t, text)
+		}
+	})
+}
+
+// BenchmarkParse reads a small file and a large one, and BenchmarkMatchInParsed looks a key up in each.
+func BenchmarkParse(b *testing.B) {
+	for _, n := range []int{100, 100_000} {
+		text := many(n)
+		b.Run(fmt.Sprintf("rules=%d", n), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := Parse("limits", text); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkMatchInParsed(b *testing.B) {
+	for _, n := range []int{100, 100_000} {
+		s, err := Parse("limits", many(n))
+		if err != nil {
+			b.Fatal(err)
+		}
+		for name, key := range map[string]string{"exact": "tenant-000050:orders", "glob": "tenant-000001:x", "none": "somebody:x"} {
+			b.Run(fmt.Sprintf("rules=%d/%s", n, name), func(b *testing.B) {
+				for b.Loop() {
+					s.Match(key)
+				}
+			})
+		}
+	}
+}
