@@ -19,14 +19,15 @@ const (
 	askKey     = "key"
 	askTrace   = "trace"
 	askUntrace = "untrace"
+	askReset   = "reset"
 )
 
 // WithAnswers has the Node answer questions of other hosts, beside its own: see Ask. The
-// kinds "key", "trace" and "untrace" are the Node's own.
+// kinds "key", "trace", "untrace" and "reset" are the Node's own.
 func WithAnswers(answers questions.Answers) Option {
 	return func(o *options) {
 		for kind := range answers {
-			if kind == askKey || kind == askTrace || kind == askUntrace {
+			if slices.Contains([]string{askKey, askTrace, askUntrace, askReset}, kind) {
 				o.errs = append(o.errs, fmt.Errorf("headgate: every Node answers the question %q: choose another name", kind))
 			}
 		}
@@ -42,6 +43,10 @@ func (n *Node) answer() questions.Answers {
 	all := questions.Answers{
 		askKey: func(_ context.Context, about []byte) (any, error) {
 			return explain.Here(n.address, n.group, n.limits.Current(), n.ring.Ring().Len(), string(about)), nil
+		},
+		askReset: func(ctx context.Context, about []byte) (any, error) {
+			n.aggregator.Refill(n.bucketOf(string(about)))
+			return true, n.group.Reset(ctx, string(about))
 		},
 	}
 	for kind, on := range map[string]bool{askTrace: true, askUntrace: false} {
@@ -108,11 +113,15 @@ func (n *Node) Explain(ctx context.Context, key string) explain.Explanation {
 		hosts = append(hosts, h)
 	})
 	limits := n.limits.Current()
-	bucket := key
-	if rule, ok := limits.Match(key); ok && rule.Shared {
-		bucket = rule.Key
+	return explain.Sum(limits, key, n.ring.Owner(n.bucketOf(key)), hosts)
+}
+
+// bucketOf is the key of the bucket that key has.
+func (n *Node) bucketOf(key string) string {
+	if rule, ok := n.limits.Current().Match(key); ok && rule.Shared {
+		return rule.Key
 	}
-	return explain.Sum(limits, key, n.ring.Owner(bucket), hosts)
+	return key
 }
 
 // Trace has all hosts of the ring begin, or end, to remember the newest decisions about
@@ -123,6 +132,20 @@ func (n *Node) Trace(ctx context.Context, key string, on bool) map[string]error 
 	if on {
 		kind = askTrace
 	}
+	return n.tellAll(ctx, kind, key)
+}
+
+// Reset has all hosts of the ring make the bucket of key full again, and forgive its debts:
+// the key's owner its bucket, beside what it has lent, and each host its part, as
+// limiter.Group's Reset says. So hosts may use a burst again, and what they had left. It
+// returns an error for each host that does not answer, or cannot reach a bucket elsewhere.
+// Reset may be repeated. It works between Start and Stop.
+func (n *Node) Reset(ctx context.Context, key string) map[string]error {
+	return n.tellAll(ctx, askReset, key)
+}
+
+// tellAll has all hosts do something about key, and returns an error for each that does not.
+func (n *Node) tellAll(ctx context.Context, kind, key string) map[string]error {
 	var mu sync.Mutex
 	failed := make(map[string]error)
 	n.AskAll(func(host string, ask func(context.Context, string, []byte, any) error) {

@@ -117,7 +117,7 @@ func New(config Config, source dynamicconfig.Source, members ringpop.Members, op
 	if o.health != nil {
 		n.checkHealth(*o.health)
 	}
-	if err := n.assemble(snapshot); err != nil {
+	if err := n.assemble(n.limits.Current()); err != nil {
 		return nil, err
 	}
 	return n, nil

@@ -33,7 +33,7 @@ func (a *Aggregator) Claim(now time.Duration, asked *claims.Claims) *claims.Leas
 // claim answers one claim.
 func (a *Aggregator) claim(now time.Duration, s *rules.Settings, c *claims.Claim) claims.Lease {
 	rule, ok := s.Snapshot.Match(c.Key)
-	if !ok || rules.Bypassed(rule) {
+	if !ok || rules.Bypassed(rule) || rule.Bypassed() {
 		a.metrics.unmatched.Inc(1)
 		return unmatched(c, ok || s.Snapshot.Unmatched() != dynamicconfig.UnmatchedDeny, !ok)
 	}

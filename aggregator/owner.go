@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/headgate/headgate/aggregator/internal/pace"
+	"github.com/headgate/headgate/aggregator/internal/rules"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/rpc"
 )
@@ -165,3 +166,18 @@ func (a *Aggregator) RingMoved(c Cluster) {
 
 // Sweep implements Lifecycle.
 func (a *Aggregator) Sweep(time.Time) { a.GC(Now()) }
+
+// Refill makes the bucket of key full, beside what is lent to hosts, and forgives its debts,
+// if this host owns one: under auto, exact or elastic.
+func (a *Aggregator) Refill(key string) {
+	s, hash := a.settings.Load(), a.keys.Table.Hash(key)
+	sh := a.keys.Table.Shard(hash)
+	now := sh.Lock(Now())
+	defer sh.Unlock()
+
+	for _, name := range rules.Pooled {
+		if k := sh.Map(name).Find(hash, key); k != nil && a.keys.Adopt(now, sh, k, s, name, hash) {
+			k.Refill(now)
+		}
+	}
+}

@@ -258,6 +258,7 @@ func (b *builder) finish() (*Snapshot, error) {
 	}
 	s := b.snapshot
 	s.index.finish()
+	s.patterns = b.patterns
 	s.version = s.fingerprint()
 	return s, nil
 }

@@ -37,6 +37,9 @@ type Config struct {
 	// otherwise. Its Key is empty or "*".
 	UnmatchedRule *Rule
 
+	// Overrides change limits for a time.
+	Overrides []Override
+
 	// Values are named settings of services; each is a string, bool, int,
 	// int64, float64 or time.Duration.
 	Values map[string]any
@@ -76,6 +79,10 @@ func (c Config) Snapshot() (*Snapshot, error) {
 		b.unmatchedRule(e)
 	default:
 		b.snapshot.unmatched = c.Unmatched
+	}
+	for i := range c.Overrides {
+		o := &statedOverride{Override: c.Overrides[i], who: fmt.Sprintf("override number %d", i+1), fields: map[string]mark{"limit": {}}}
+		b.override(o)
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Values)) {
 		b.value(name, c.Values[name], mark{})
@@ -162,6 +169,7 @@ func (e *entry) good(name string) bool {
 // stated.
 func statedEntry(who string, r Rule) *entry {
 	r = r.clone()
+	r.Override = nil
 	if r.Migration != nil {
 		r.Algorithm = ""
 	}

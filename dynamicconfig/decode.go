@@ -59,7 +59,7 @@ var nestedFields = map[string]func(d *decoder, e *entry, n ast.Node){
 }
 
 var (
-	knownTop      = []string{"defaults", "limits", "properties", "unmatched"}
+	knownTop      = []string{"defaults", "limits", "overrides", "properties", "unmatched"}
 	knownRule     = slices.Sorted(slices.Values(append(slices.Collect(maps.Keys(ruleFields)), "algorithm", "migrate", "parameters", "priorities")))
 	knownDefaults = append(slices.Sorted(maps.Keys(propertyFields)), knownRule...)
 	knownPair     = []string{"account", "weigh"}
@@ -80,6 +80,7 @@ func (d *decoder) fields(top func(name string) ast.Node) {
 	d.defaultsOf(top("defaults"))
 	d.limitsOf(top("limits"))
 	d.unmatchedOf(top("unmatched"))
+	d.overridesOf(top("overrides"))
 	d.valuesOf(top("properties"))
 }
 

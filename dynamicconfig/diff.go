@@ -16,14 +16,15 @@ import (
 type Change struct {
 	Kind ChangeKind
 
-	// Section is where a config file has it: "limits", "defaults", "unmatched"
-	// or "properties".
+	// Section is where a config file has it: "limits", "defaults", "unmatched",
+	// "overrides" or "properties".
 	Section string
 
-	// Name is the key of a rule, or the name of a property; else empty.
+	// Name is the key of a rule or of an override, or the name of a property; else empty.
 	Name string
 
-	// Fields are what differs in a rule that is in both, or in the defaults.
+	// Fields are what differs in a rule or an override that is in both, or in the
+	// defaults, and what an override that was added says.
 	Fields []FieldChange
 }
 
@@ -58,6 +59,7 @@ type FieldChange struct {
 // because a service may keep secrets there. Diff returns nothing if both have
 // the same Version.
 func Diff(old, new *Snapshot) []Change {
+	old, new = old.Stated(), new.Stated()
 	if old.version == new.version {
 		return nil
 	}
@@ -69,6 +71,7 @@ func Diff(old, new *Snapshot) []Change {
 		changes = append(changes, Change{Kind: Changed, Section: "unmatched", Fields: fields})
 	}
 	changes = append(changes, diffRules(old.rules, new.rules)...)
+	changes = append(changes, diffOverrides(old.overrides, new.overrides)...)
 	names := slices.Concat(old.values.Names(), new.values.Names())
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
@@ -125,6 +128,32 @@ func diffRules(old, new []Rule) (changes []Change) {
 	return changes
 }
 
+func diffOverrides(old, new []Override) (changes []Change) {
+	find := func(in []Override, o *Override) *Override {
+		for i := range in {
+			if in[i].Key == o.Key {
+				return &in[i]
+			}
+		}
+		return nil
+	}
+	for i := range new {
+		o := &new[i]
+		before := find(old, o)
+		if before == nil {
+			changes = append(changes, Change{Kind: Added, Section: "overrides", Name: o.Key, Fields: diffFields(maps.All(map[string]any(nil)), o.Fields())})
+		} else if fields := diffFields(before.Fields(), o.Fields()); len(fields) > 0 {
+			changes = append(changes, Change{Kind: Changed, Section: "overrides", Name: o.Key, Fields: fields})
+		}
+	}
+	for i := range old {
+		if find(new, &old[i]) == nil {
+			changes = append(changes, Change{Kind: Removed, Section: "overrides", Name: old[i].Key})
+		}
+	}
+	return changes
+}
+
 // unmatchedFields are what happens to unmatched keys, as "action", and their
 // rule's fields, if they have one.
 func (s *Snapshot) unmatchedFields() iter.Seq2[string, any] {
@@ -171,11 +200,24 @@ func (c Change) String() string {
 		return "order of the rules changed"
 	case c.Section == "limits":
 		what = fmt.Sprintf("rule %q", cut(c.Name, maxNameShown))
+	case c.Section == "overrides" && c.Name == "":
+		what = "override of all rules"
+	case c.Section == "overrides":
+		what = fmt.Sprintf("override of %q", cut(c.Name, maxNameShown))
 	case c.Name != "":
 		what = fmt.Sprintf("property %q", cut(c.Name, maxNameShown))
 	}
 	if len(c.Fields) == 0 {
 		return what + " " + c.Kind.String()
+	}
+	if c.Kind == Added {
+		var says []string
+		for _, f := range c.Fields {
+			if f.Name != "key" {
+				says = append(says, f.Name+" "+shown(f.To))
+			}
+		}
+		return what + " added: " + strings.Join(says, ", ")
 	}
 	return what + ": " + list(c.Fields, maxFieldsShown, ", ")
 }

@@ -37,12 +37,12 @@ limits:
 func ExampleParse_mistake() {
 	_, err := dynamicconfig.Parse("limits.yaml", []byte(`limits:
   - key: "frontend:orders"
-    limit: 1000/d
+    limit: 1000/w
 `))
 	fmt.Println(err)
 	// Output:
-	// limits.yaml:3:12: rule "frontend:orders": limit: "1000/d" has the unit "d": use s, m or h, as in 1000/s, 5/m or 100/h
-	//     3 |     limit: 1000/d
+	// limits.yaml:3:12: rule "frontend:orders": limit: "1000/w" has the unit "w": use s, m, h or d, as in 1000/s, 5/m or 100/h
+	//     3 |     limit: 1000/w
 	//       |            ^
 }
 

@@ -15,7 +15,8 @@ import (
 // in an order for people: the value of each is a string ("100/s", "30s"), a
 // bool, an int64, a float64 or a map[string]string. r is of a Snapshot, so
 // that defaults are among them. Fields that mean nothing for r (a burst of
-// slots, a safe capacity beside another fallback) are left out.
+// slots, a safe capacity beside another fallback) are left out. An Override that holds is
+// among them as "override", which no file has.
 func (r *Rule) Fields() iter.Seq2[string, any] {
 	leased := slices.ContainsFunc(algorithmsOf(r), func(a named) bool { return leases(a.algorithm) })
 	return func(yield func(string, any) bool) {
@@ -44,7 +45,8 @@ func (r *Rule) Fields() iter.Seq2[string, any] {
 			yield("max_keys", int64(r.MaxKeys)) &&
 			yield("shared", r.Shared) &&
 			(!r.Private || yield("private", true)) &&
-			(r.Description == "" || yield("description", r.Description))
+			(r.Description == "" || yield("description", r.Description)) &&
+			(r.Override == nil || yield("override", r.Override.String()))
 	}
 }
 
@@ -58,10 +60,7 @@ func (r *Rule) yieldAlgorithm(yield func(string, any) bool) bool {
 // Amount is r's limit as people write it, such as "100/s", "5/m" or "20 in-flight".
 func (r *Rule) Amount() string {
 	if !r.InFlight {
-		for _, unit := range []struct {
-			name    string
-			seconds float64
-		}{{"/s", 1}, {"/m", 60}, {"/h", 3600}} {
+		for _, unit := range units {
 			if n := math.Round(float64(r.Limit) * unit.seconds); n >= 1 && math.Abs(n-float64(r.Limit)*unit.seconds) < 1e-9*n {
 				return number(n) + unit.name
 			}
@@ -69,6 +68,12 @@ func (r *Rule) Amount() string {
 	}
 	return r.amount(r.Limit)
 }
+
+// units are the times that a limit may be per.
+var units = []struct {
+	name    string
+	seconds float64
+}{{"/s", 1}, {"/m", 60}, {"/h", 3600}, {"/d", 86400}}
 
 // amount writes a limit in the unit of r.
 func (r *Rule) amount(l rate.Limit) string {
@@ -78,15 +83,12 @@ func (r *Rule) amount(l rate.Limit) string {
 	return perTime(l)
 }
 
-// perTime writes a limit per second, or, where that takes many digits, per minute or hour
+// perTime writes a limit per second, or, where that takes many digits, per minute, hour or day
 // if that takes few and reads back as the same: 5/m.
 func perTime(l rate.Limit) string {
 	const many = 8
 	text := number(float64(l)) + "/s"
-	for _, unit := range []struct {
-		name    string
-		seconds float64
-	}{{"/m", 60}, {"/h", 3600}} {
+	for _, unit := range units[1:] {
 		other := number(math.Round(float64(l)*unit.seconds*1e6)/1e6) + unit.name
 		if got, err := parseRate(other); len(text) > many && len(other) <= many && err == nil && got == l {
 			return other

@@ -119,9 +119,16 @@ func (p *part) place(at mark) string {
 
 // taken reports the keys and names that a part has and an earlier one has, too.
 func taken(parts []*part) {
-	keys, names := make(map[string]string), make(map[string]string)
+	keys, names, overrides := make(map[string]string), make(map[string]string), make(map[string]string)
 	for _, p := range parts {
 		s := p.snapshot
+		for i := range s.overrides {
+			who := s.overrides[i].who()
+			if where, twice := overrides[who]; twice {
+				p.add(strictyaml.Place(p.top["overrides"]), "%s: %s has one for the same: remove one of the two", who, where)
+			}
+			overrides[who] = p.place(strictyaml.Place(p.top["overrides"]))
+		}
 		for i := range s.rules {
 			key := s.rules[i].Key
 			if where, twice := keys[key]; twice && key != "" {
@@ -158,6 +165,7 @@ func merged(name string, parts []*part, cluster Properties) (*Snapshot, error) {
 				who: "rule " + quote(s.rules[i].Key), rule: Rule{Key: s.rules[i].Key, Shared: s.rules[i].Shared}, fields: fields{{name: "key"}},
 			})
 		}
+		all.overrides = append(all.overrides, s.overrides...)
 		all.uses = append(all.uses, s.uses...)
 		all.private = all.private || s.private
 		if s.unmatched != UnmatchedAllow {

@@ -28,6 +28,10 @@ func (s *Snapshot) fingerprint() string {
 		v, _ := s.values.Lookup(name)
 		fmt.Fprintf(h, "%q %T %#v\n", name, v, v)
 	}
+	for i := range s.overrides {
+		o := &s.overrides[i]
+		fmt.Fprintf(h, "%q %v %q %d %q %q\n", o.Key, o.All, o.Amount(), o.Until.UnixNano(), o.Author, o.Reason)
+	}
 	return hex.EncodeToString(h.Sum(nil)[:6])
 }
 

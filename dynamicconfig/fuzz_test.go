@@ -25,6 +25,7 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Add([]byte("defaults: {overcommit: 10%}\nlimits: [{key: a, limit: 9 in-flight, priorities: {-1: static}, parameters: {x: 1}, learning: 0s}]\n"))
 	f.Add([]byte("defaults: {lease: &d 20s}\nlimits:\n  - key: \"a:*\"\n    limit: 5/m\n    idle_after: *d\nunmatched: deny\nproperties: {a: 1.5}\n"))
+	f.Add([]byte("limits: [{key: a, limit: 10000/d}]\noverrides: [{key: a, limit: 2x, until: 2026-11-23T05:00:00Z, author: ada, reason: r}, {all: true, limit: bypass, until: 2026-11-23T05:00:00+01:00, author: \"ada\", reason: r}]\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		began := time.Now()
 		s, err := Parse("f", data)

@@ -17,6 +17,9 @@ import (
 type Live struct {
 	check func(*Snapshot) error
 
+	// moved has room for one: what is current has changed. For followClock.
+	moved chan struct{}
+
 	// current is written under mu and read without it; who reads a
 	// Snapshot sees all of it.
 	current           atomic.Pointer[Snapshot]
@@ -68,14 +71,14 @@ func WithCheck(check func(*Snapshot) error) LiveOption {
 // NewLive begins with initial, which is not checked by WithCheck. A nil
 // initial stands for a configuration without rules, which allows all.
 func NewLive(initial *Snapshot, options ...LiveOption) *Live {
-	l := &Live{check: func(*Snapshot) error { return nil }, since: now()}
+	l := &Live{check: func(*Snapshot) error { return nil }, since: now(), moved: make(chan struct{}, 1)}
 	for _, o := range options {
 		o(l)
 	}
 	if initial == nil {
 		initial = empty()
 	}
-	l.current.Store(initial)
+	l.current.Store(initial.At(now()))
 	return l
 }
 
@@ -85,10 +88,11 @@ func empty() *Snapshot {
 	return s
 }
 
-// Current is the last good snapshot, never nil.
+// Current is the last good snapshot, with the Overrides that hold, never nil. They end
+// while Run runs.
 func (l *Live) Current() *Snapshot { return l.current.Load() }
 
-// Applied counts the snapshots that became current after the first one.
+// Applied counts the configurations that became current after the first one.
 func (l *Live) Applied() int64 { return l.applied.Load() }
 
 // Rejected counts the configurations that were refused: broken ones that a
@@ -166,22 +170,53 @@ func (l *Live) set(s *Snapshot) error {
 		return err
 	}
 	l.lastErr = nil
-	old := l.current.Load()
-	if old.Version() == s.Version() {
+	if l.current.Load().Version() == s.Version() {
 		return nil
 	}
 	for _, commit := range commits {
 		commit()
 	}
-	l.current.Store(s)
-	l.since = now()
 	l.applied.Add(1)
-	l.pending = append(l.pending, change{old, s, l.subscribers})
+	l.replaceLocked(s.At(now()))
 	return nil
 }
 
-// Subscribe has call told of each later change, one call at a time and in
-// order. In call, l.Current may already be newer than new. To miss nothing,
+// replaceLocked makes s current.
+func (l *Live) replaceLocked(s *Snapshot) {
+	l.pending = append(l.pending, change{l.current.Load(), s, l.subscribers})
+	l.current.Store(s)
+	l.since = now()
+	select {
+	case l.moved <- struct{}{}:
+	default: // the last one was not taken in yet
+	}
+}
+
+// endOverrides makes what is current follow the clock, and returns the Overrides that
+// held until now and do not any more, and when the next one ends; zero if none does.
+func (l *Live) endOverrides() (ended []Override, next time.Time) {
+	l.mu.Lock()
+	old := l.current.Load()
+	s := old.At(now())
+	next, _ = s.nextEnd()
+	changed := !slices.Equal(old.holds, s.holds)
+	if changed {
+		for _, i := range old.holds {
+			if !slices.Contains(s.holds, i) {
+				ended = append(ended, old.overrides[i])
+			}
+		}
+		l.replaceLocked(s)
+	}
+	l.mu.Unlock()
+	if changed {
+		l.deliver()
+	}
+	return ended, next
+}
+
+// Subscribe has call told of each later change, the end of an Override included, one
+// call at a time and in order. In call, l.Current may already be newer than new. To miss nothing,
 // subscribe first and read Current then. cancel ends it; one call may still
 // be running when cancel returns. call may use the Live, Set included; it
 // delays the other subscribers for as long as it takes.

@@ -77,7 +77,7 @@ func (d *decoder) scalarOf(n ast.Node, who, name string, to any) bool {
 		}
 	case capacity:
 		if !ok || isBool {
-			want = "events per second, minute or hour, as in 1000/s, or 100 in-flight"
+			want = "events per second, minute, hour or day, as in 1000/s, or 100 in-flight"
 		} else {
 			*to.amount, *to.inFlight, err = parseCapacity(text)
 		}

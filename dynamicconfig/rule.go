@@ -142,7 +142,14 @@ type Rule struct {
 	// fewer events that fall back when owners are slow, and events that wait for
 	// longer when owners are gone.
 	AskTimeout time.Duration
+
+	// Override is what holds for the rule now, and is part of the fields above already;
+	// nil if nothing does. See Snapshot.At. A Config ignores it.
+	Override *Override
 }
+
+// Bypassed reports whether an Override lets everything through.
+func (r *Rule) Bypassed() bool { return r.Override != nil && r.Override.Bypass }
 
 // Enforced is the part of what is over the limit that is refused, in [0, 1].
 func (r *Rule) Enforced() float64 {

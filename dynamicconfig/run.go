@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"time"
 )
 
@@ -20,10 +21,17 @@ const (
 // counted, kept as LastError and logged once for each different error; the last
 // good snapshot stays current. A nil logger logs nothing. A process has one Run
 // for one Live.
+//
+// Run also ends each Override when the wall clock reaches its Until; it needs no source
+// for that. Hosts whose clocks differ by d end it up to d apart. A clock that is set
+// takes effect within a second.
 func (l *Live) Run(ctx context.Context, source Source, logger *slog.Logger) {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
+	var clock sync.WaitGroup
+	defer clock.Wait()
+	clock.Go(func() { l.followClock(ctx, logger) })
 	logged := ""
 	take := func(s *Snapshot, err error) {
 		if err != nil {
@@ -35,6 +43,7 @@ func (l *Live) Run(ctx context.Context, source Source, logger *slog.Logger) {
 				if l.Applied() != before {
 					logger.Info("config applied", "name", s.Name(), "version", s.Version(), "rules", len(s.rules),
 						"changes", list(Diff(old, s), maxChangesShown, "; "))
+					warnIdle(s, logger)
 				}
 				return
 			}
@@ -66,6 +75,40 @@ func (l *Live) Run(ctx context.Context, source Source, logger *slog.Logger) {
 		case <-ctx.Done():
 			return
 		case <-time.After(retry):
+		}
+	}
+}
+
+// lookAgain is how often followClock looks at the wall clock while an Override holds: the
+// clock may be set, and timers do not see that.
+const lookAgain = time.Second
+
+// followClock ends Overrides when their time has come, until ctx ends.
+func (l *Live) followClock(ctx context.Context, logger *slog.Logger) {
+	for {
+		ended, next := l.endOverrides()
+		for i := range ended {
+			logger.Info("an override has ended", "of", ended[i].who(), "override", ended[i].String())
+		}
+		var timer <-chan time.Time // none without an Override
+		if !next.IsZero() {
+			timer = time.After(min(max(next.Sub(now()), 0), lookAgain))
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.moved:
+		case <-timer:
+		}
+	}
+}
+
+// warnIdle logs which Overrides of s change nothing although they have not ended.
+func warnIdle(s *Snapshot, logger *slog.Logger) {
+	states := s.OverrideStates(now())
+	for i := range states {
+		if o := &states[i]; o.Idle != "" {
+			logger.Warn("an override changes nothing", "of", o.who(), "because", o.Idle)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // ParseLimit reads a limit as the config file writes it: events per second,
-// minute or hour, `1000/s`, `5/m`, `1.5e3 / h`. The result is events/s and
+// minute, hour or day, `1000/s`, `5/m`, `1.5e3 / h`, `10000/d`. The result is events/s and
 // may be anything that float64 holds: whether a limit is possible is for
 // Config to say.
 func ParseLimit(text string) (rate.Limit, error) {
@@ -47,7 +47,7 @@ func parseCapacity(text string) (amount rate.Limit, inFlight bool, err error) {
 func parseRate(text string) (rate.Limit, error) {
 	count, unit, ok := strings.Cut(text, "/")
 	if !ok {
-		return 0, fmt.Errorf("%s has no unit: write events per second, minute or hour, as in 1000/s, 5/m or 100/h, or slots, as in 100 in-flight", quote(text))
+		return 0, fmt.Errorf("%s has no unit: write events per second, minute, hour or day, as in 1000/s, 5/m or 100/h, or slots, as in 100 in-flight", quote(text))
 	}
 	count, unit = strings.TrimSpace(count), strings.TrimSpace(unit)
 	n, err := parseNumber(count)
@@ -61,8 +61,10 @@ func parseRate(text string) (rate.Limit, error) {
 		return rate.Limit(n / 60), nil
 	case "h":
 		return rate.Limit(n / 3600), nil
+	case "d":
+		return rate.Limit(n / 86400), nil
 	}
-	return 0, fmt.Errorf("%s has the unit %s: use s, m or h, as in 1000/s, 5/m or 100/h", quote(text), quote(unit))
+	return 0, fmt.Errorf("%s has the unit %s: use s, m, h or d, as in 1000/s, 5/m or 100/h", quote(text), quote(unit))
 }
 
 // parsePercent reads `10%` as 0.1.

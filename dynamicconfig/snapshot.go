@@ -25,9 +25,13 @@ type Snapshot struct {
 	unmatchedRule *Rule
 	values        Values
 	uses          []use
-	private       bool // keys without a rule are
+	private       bool           // keys without a rule are
+	patterns      map[string]int // globs by their text
+	overrides     []Override
 
 	parts []*Snapshot // of each file, if there are several; they know the places
+
+	overlay
 }
 
 // use is one mention of an algorithm.
@@ -53,8 +57,8 @@ func (s *Snapshot) Text() string {
 }
 
 // Version is a short fingerprint of what the configuration means. Two
-// snapshots with the same Version act alike, on whichever host; comments,
-// layout and Name do not change it.
+// snapshots with the same Version act alike at the same time, on whichever host; comments,
+// layout, Name and the time do not change it.
 func (s *Snapshot) Version() string { return s.version }
 
 // Properties are the cluster-wide settings, defaults filled in.
@@ -72,8 +76,14 @@ func (s *Snapshot) UnmatchedRule() *Rule { return s.unmatchedRule }
 
 // Rules are the rules in the order of the configuration, defaults filled
 // in, without the unmatched one. The caller may keep and change the slice,
-// not what a Migration points to.
-func (s *Snapshot) Rules() []Rule { return slices.Clone(s.rules) }
+// not what a Migration points to. Of At, they are as Overrides of whole rules make them.
+func (s *Snapshot) Rules() []Rule {
+	rules := slices.Clone(s.rules)
+	for i, r := range s.over {
+		rules[i] = *r
+	}
+	return rules
+}
 
 // Match finds the rule of a key: the one with exactly this key, else the
 // first glob in order that matches, else, when Unmatched is UnmatchedRule,
@@ -83,7 +93,15 @@ func (s *Snapshot) Rules() []Rule { return slices.Clone(s.rules) }
 //
 // A bypassed key (ModeDisabled) is matched like any other.
 func (s *Snapshot) Match(key string) (*Rule, bool) {
+	if s.keyed != nil {
+		if r := s.keyed[key]; r != nil {
+			return r, true
+		}
+	}
 	if i := s.index.find(key); i >= 0 {
+		if r := s.over[i]; r != nil {
+			return r, true
+		}
 		return &s.rules[i], true
 	}
 	return s.unmatchedRule, s.unmatchedRule != nil

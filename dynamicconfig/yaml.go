@@ -17,6 +17,7 @@ import (
 // it has the same Version. (A value of a service that was made in code as a
 // time.Duration becomes text.)
 func (s *Snapshot) YAML() []byte {
+	s = s.Stated()
 	w := new(yamlWriter)
 	w.WriteString("defaults:\n")
 	w.fields("  ", "  ", s.properties.Fields())
@@ -33,6 +34,9 @@ func (s *Snapshot) YAML() []byte {
 		w.fields("  ", "  ", withoutKey(u.Fields()))
 	} else {
 		fmt.Fprintf(w, "unmatched: %s\n", s.unmatched)
+	}
+	if len(s.overrides) > 0 {
+		w.Write(OverridesYAML(s.overrides))
 	}
 	if names := s.values.Names(); len(names) > 0 {
 		w.WriteString("properties:\n")
@@ -52,6 +56,19 @@ func (r *Rule) YAML(indent string) []byte {
 	return []byte(w.String())
 }
 
+// OverridesYAML is the section of a config file that has these overrides.
+func OverridesYAML(overrides []Override) []byte {
+	if len(overrides) == 0 {
+		return []byte("overrides: []\n")
+	}
+	w := new(yamlWriter)
+	w.WriteString("overrides:\n")
+	for i := range overrides {
+		w.fields("  - ", "    ", overrides[i].Fields())
+	}
+	return []byte(w.String())
+}
+
 func withoutKey(fields iter.Seq2[string, any]) iter.Seq2[string, any] {
 	return func(yield func(string, any) bool) {
 		for name, v := range fields {
@@ -61,6 +78,9 @@ func withoutKey(fields iter.Seq2[string, any]) iter.Seq2[string, any] {
 		}
 	}
 }
+
+// freeText are the fields that are written in quotes if need be.
+var freeText = []string{"key", "description", "author", "reason", "override"}
 
 // yamlWriter writes fields as YAML.
 type yamlWriter struct{ strings.Builder }
@@ -75,7 +95,7 @@ func (w *yamlWriter) fields(first, next string, fields iter.Seq2[string, any]) {
 		case map[string]string:
 			w.WriteString(flowMap(v, name == "parameters"))
 		case string:
-			if name == "key" || name == "description" {
+			if slices.Contains(freeText, name) {
 				v = strictyaml.Scalar(v)
 			}
 			w.WriteString(v)

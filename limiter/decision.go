@@ -4,6 +4,7 @@ package limiter
 
 import (
 	"context"
+	"math"
 	"sync"
 	"time"
 
@@ -20,6 +21,7 @@ type Reason = stage.Reason
 const (
 	Granted     = stage.Granted
 	Soft        = stage.Soft
+	Bypassed    = stage.Bypassed
 	Limited     = stage.Limited
 	TooCostly   = stage.TooCostly
 	Unmatched   = stage.Unmatched
@@ -35,7 +37,7 @@ const (
 // valid.
 type Decision struct {
 	// OK: it may happen, after Wait. The tokens were taken, unless Reason is
-	// Soft. If not OK, nothing was taken.
+	// Soft or Bypassed. If not OK, nothing was taken.
 	OK     bool
 	Reason Reason
 	Wait   time.Duration
@@ -77,6 +79,9 @@ func newDecision(k *keys.Key, now stage.Instant, v stage.Verdict) Decision {
 	}
 	if level.Remote && v.By != stage.ByFallback && (v.OK() || v.Reason == stage.Limited) {
 		d.Left = v.Left // the remote answered
+	}
+	if v.Reason == Bypassed {
+		d.Limit, d.Burst, d.Left, d.By = rate.Inf, math.Inf(1), v.Left, ""
 	}
 	return d
 }

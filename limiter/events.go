@@ -35,7 +35,8 @@ type EventKind uint8
 
 const (
 	// EventServed is an event that was allowed at once. Its Reason is Soft
-	// if it was over a limit that is not enforced.
+	// if it was over a limit that is not enforced, and Bypassed if an override
+	// lets everything through.
 	EventServed EventKind = iota
 	// EventWaited is an event that was allowed after a wait.
 	EventWaited
@@ -75,7 +76,7 @@ type bus struct{ *events.Bus[Event] }
 func (b bus) Decided(now stage.Instant, key, rule string, n int64, v stage.Verdict) {
 	e := Event{Kind: EventTimedOut, Reason: v.Reason, Key: key, Rule: rule, Cost: n, At: now}
 	switch v.Reason {
-	case Granted, Soft:
+	case Granted, Soft, Bypassed:
 		if e.Kind, e.Wait = EventServed, v.Wait; v.Wait > 0 {
 			e.Kind = EventWaited
 		}

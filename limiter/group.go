@@ -3,6 +3,7 @@
 package limiter
 
 import (
+	"context"
 	"log/slog"
 	"time"
 
@@ -77,3 +78,21 @@ func (g *Group) Introduce() { g.keys.Introduce(stage.Now()) }
 
 // Interval is the update interval in force.
 func (g *Group) Interval() time.Duration { return g.keys.Interval() }
+
+// Reset makes the bucket of key full again, and forgives its debts, on this host. All keys
+// of a shared rule have one bucket.
+//
+//   - Under even, and where the fallback decides, this host's part is full again. So it is
+//     under algorithms that divide the limit by what hosts used, such as request-weighted.
+//   - Under auto and exact, the key's owner is asked to fill the bucket, and under gossip and
+//     in Redis the bucket that there is. What the owner has lent this host stays lent.
+//   - Under elastic, this host's debt is forgiven. The bucket is the owner's alone: see
+//     Node.Reset.
+//   - Slots that are held stay held.
+//
+// What hosts have used and not reported yet is charged afterwards. Reset waits for buckets
+// elsewhere until ctx ends, and returns an error if one did not answer. A key that is not
+// in use here has nothing to fill.
+func (g *Group) Reset(ctx context.Context, key string) error {
+	return g.keys.Refill(ctx, stage.Now(), key)
+}

@@ -56,7 +56,7 @@ func (p *Pair) Take(ctx context.Context, r stage.Request) (v stage.Verdict, take
 		return v, taken
 	}
 	v, taken = p.sides[in.primary].Take(ctx, r)
-	ok := v.Reason <= stage.Soft // v.OK() would copy v, at half the cost of a decision
+	ok := v.Reason <= stage.Bypassed // v.OK() would copy v, at half the cost of a decision
 	if recent := p.recent.Load(); recent != nil && ok {
 		recent.add(r.Now, r.N)
 	}
@@ -80,7 +80,7 @@ func (p *Pair) Take(ctx context.Context, r stage.Request) (v stage.Verdict, take
 		case reason == stage.Canceled: // the shadow is remote
 			return v, p.askLater(in.shadow, r, ok, &record{primary: p.sides[in.primary], taken: taken, shadow: shadow})
 		case r.Kind != stage.Charge:
-			p.compare(in.shadow, ok, reason <= stage.Soft, r.N)
+			p.compare(in.shadow, ok, reason <= stage.Bypassed, r.N)
 		}
 	}
 	if r.Kind != stage.Take || empty(taken, beside) { // there is nothing to settle

@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -45,6 +46,7 @@ must be made again; and with 4 if nobody confirmed what is dangerous.`,
 	}
 	cmd.AddCommand(newLimitsCheck(), newLimitsList(), newLimitsGet(), newLimitsShow(), newLimitsDiff(), newLimitsImport(),
 		newLimitsSet(), newLimitsRm(), newLimitsEdit(), newLimitsDryRun(), newLimitsSuggest(), newLimitsApply(), newLimitsRollback(),
+		newLimitsOverride(), newLimitsBypass(), newLimitsOverrides(), newLimitsReset(),
 		newLimitsHistory(), newLimitsExport(), newLimitsPrune())
 	return cmd
 }
@@ -89,6 +91,9 @@ func checkLimits(cmd *cobra.Command, files, also []string, strict bool) error {
 		warnings := s.Warnings()
 		for _, w := range warnings {
 			fmt.Fprintln(cmd.ErrOrStderr(), w)
+		}
+		for _, note := range overrideNotes(s, time.Now()) {
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", s.Name(), note)
 		}
 		if strict && len(warnings) > 0 {
 			broken++

@@ -271,6 +271,8 @@ func dangers(old, new *dynamicconfig.Snapshot, changes []dynamicconfig.Change) (
 		switch {
 		case c.Section == "unmatched" && new.Unmatched() == dynamicconfig.UnmatchedDeny:
 			why = append(why, "all events of keys without a rule are refused")
+		case c.Section == "overrides" && c.Name == "" && c.Kind != dynamicconfig.Removed && bypassesAll(new):
+			why = append(why, "all events of all keys are let through")
 		case c.Section != "limits" || c.Kind == dynamicconfig.Reordered:
 		case c.Kind == dynamicconfig.Removed && was.IsGlob():
 			why = append(why, fmt.Sprintf("the rule %q is removed, which is for many keys", c.Name))
@@ -279,6 +281,11 @@ func dangers(old, new *dynamicconfig.Snapshot, changes []dynamicconfig.Change) (
 		}
 	}
 	return why
+}
+
+// bypassesAll reports whether s has an override that lets all events through.
+func bypassesAll(s *dynamicconfig.Snapshot) bool {
+	return slices.ContainsFunc(s.Overrides(), func(o dynamicconfig.Override) bool { return o.All && o.Bypass })
 }
 
 // ask asks a question on stderr, and reads one line of stdin.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"iter"
 	"maps"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -38,6 +39,7 @@ there is no FILE: it shows the newest version of a database, or the one that --v
 			}
 			var v any = wholeFile(s)
 			if len(keys) > 0 {
+				s = s.At(time.Now()) // with the overrides that hold
 				answers := make([]keyAnswer, len(keys))
 				for i, key := range keys {
 					answers[i] = answerFor(s, key)
@@ -112,6 +114,13 @@ func wholeFile(s *dynamicconfig.Snapshot) map[string]any {
 	}
 	if u := s.UnmatchedRule(); u != nil {
 		v["unmatched"] = maps.Collect(u.Fields())
+	}
+	var overrides []map[string]any
+	for _, o := range s.Overrides() {
+		overrides = append(overrides, maps.Collect(o.Fields()))
+	}
+	if len(overrides) > 0 {
+		v["overrides"] = overrides
 	}
 	return v
 }

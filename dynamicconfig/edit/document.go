@@ -19,8 +19,9 @@ type document struct {
 	lines []int // where each line begins
 	end   string
 
-	limits *ast.MappingValueNode // nil without the field
-	rules  []rule
+	limits    *ast.MappingValueNode // nil without the field
+	overrides *ast.MappingValueNode // nil without the field
+	rules     []rule
 
 	changes []replacement // to be made
 }
@@ -51,8 +52,11 @@ func read(text string) (*document, error) {
 		return nil, errLayout
 	}
 	for _, v := range root.Values {
-		if v.Key.GetToken().Value == "limits" {
+		switch v.Key.GetToken().Value {
+		case "limits":
 			d.limits = v
+		case "overrides":
+			d.overrides = v
 		}
 	}
 	if d.limits == nil {

@@ -204,7 +204,7 @@ func TestTruncatedForAMoment(t *testing.T) {
 
 func TestBrokenThenRepaired(t *testing.T) {
 	w := watching(t)
-	write(t, w.path, "limits: [{key: a, limit: 2/d}]\n")
+	write(t, w.path, "limits: [{key: a, limit: 2/w}]\n")
 	w.expectError("limits.yaml:1:26:")
 	write(t, w.path, "")
 	w.expectError("no content")

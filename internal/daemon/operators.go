@@ -32,6 +32,7 @@ func (d *Daemon) serveOperators() {
 		Explain: d.node.Explain,
 		Trace:   d.node.Trace,
 		Compare: d.compare,
+		Reset:   d.node.Reset,
 		History: d.past,
 		Events:  api.NewEvents(time.Now),
 		Log:     d.log.With("part", "operators"),

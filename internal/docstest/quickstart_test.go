@@ -56,9 +56,11 @@ func TestTheQuickStartRuns(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, want := range []string{"limits.yaml: good", "\nok\n", `"allowed":true`, `"status":403`, "reserved 800, used 512",
+	for _, want := range []string{
+		"limits.yaml: good", "\nok\n", `"allowed":true`, `"status":403`, "reserved 800, used 512",
 		"version 1 is stored", "nothing was changed: version 1", "rule \"login:*\": burst 3 → 20\nversion 2 is stored", "burst 20 → 3\nversion 3 is stored",
-		"roll back to version 1\n2 ", "the office logs in at nine\n1 "} {
+		"roll back to version 1\n2 ", "the office logs in at nine\n1 ",
+	} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("nothing says %q:\n%s", want, out)
 		}

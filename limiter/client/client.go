@@ -82,7 +82,7 @@ func New(config Config, source dynamicconfig.Source, opts ...Option) (*Client, e
 	running, stop := context.WithCancel(context.Background())
 	c := &Client{host: config.host(), limits: dynamicconfig.NewLive(snapshot), remote: remote, stop: stop}
 	c.taker = c.newTaker(config)
-	c.group = limiter.NewGroup(snapshot, config.Hosts, append([]limiter.Option{
+	c.group = limiter.NewGroup(c.limits.Current(), config.Hosts, append([]limiter.Option{
 		limiter.WithLogger(o.log), limiter.WithScope(o.scope),
 		limiter.WithRemote(exact.Name, exact.New(c.taker).Waits(config.exactTimeout)),
 		limiter.WithRemote(limiter.Auto, exact.NewAuto(c.taker).Waits(config.exactTimeout)),

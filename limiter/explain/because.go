@@ -13,6 +13,15 @@ import (
 	"github.com/headgate/headgate/limiter/exact"
 )
 
+// overridden says what holds for rule instead of what the config file says, in brackets;
+// empty if nothing does.
+func overridden(rule *dynamicconfig.Rule) string {
+	if rule.Override == nil {
+		return ""
+	}
+	return " (overridden: " + rule.Override.String() + ")"
+}
+
 func sentence(format string, args ...any) string { return fmt.Sprintf(format, args...) }
 
 // because says what k, whose rule is rule, means, in a cluster of so many hosts.
@@ -161,6 +170,8 @@ func decision(t *limiter.Traced, rule *dynamicconfig.Rule) string {
 		return "allowed by " + decider
 	case limiter.Soft:
 		return sentence("over the limit, and let through: the rule is enforced for %s%% only", number(100*rule.Enforced()))
+	case limiter.Bypassed:
+		return "let through: an override bypasses the limit" + overridden(rule)
 	case limiter.TooCostly:
 		return sentence("refused: %d tokens are more than one event may cost, %s, or than a full bucket here has", t.Cost, number(rule.Costliest()))
 	case limiter.Unmatched:

@@ -153,7 +153,7 @@ func Sum(limits *dynamicconfig.Snapshot, key, owner string, hosts []Host) Explan
 	case !ok:
 		say = append(say, "no rule matches the key, and `unmatched: allow` allows everything")
 	default:
-		say = append(say, sentence("the rule %q limits the key to %s", rule.Key, rule.Amount()), sentence("%d of %d hosts use it", use, len(hosts)))
+		say = append(say, sentence("the rule %q limits the key to %s", rule.Key, rule.Amount()+overridden(rule)), sentence("%d of %d hosts use it", use, len(hosts)))
 		if refuse > 0 {
 			say = append(say, sentence("%d would refuse an event now", refuse))
 		}
@@ -205,6 +205,10 @@ func Look(group *limiter.Group, limits *dynamicconfig.Snapshot, hosts int, key s
 			return k
 		}
 	}
+	if rule.Bypassed() {
+		k.Because = "everything is let through: " + rule.Override.String()
+		return k
+	}
 	bucket := key
 	if rule.Shared { // all of its keys decide by one
 		bucket = rule.Key
@@ -221,6 +225,7 @@ func Look(group *limiter.Group, limits *dynamicconfig.Snapshot, hosts int, key s
 	}
 	k.fill(&status, answering(rule))
 	k.because(rule, hosts)
+	k.Because += overridden(rule)
 	return k
 }
 
@@ -293,7 +298,7 @@ func Decisions(group *limiter.Group, limits *dynamicconfig.Snapshot, key string)
 	all := make([]Decision, len(traced))
 	for i, t := range traced {
 		all[i] = Decision{
-			Time: t.Time, Cost: t.Cost, Allowed: t.Reason <= limiter.Soft, Reason: t.Reason.String(), By: t.By,
+			Time: t.Time, Cost: t.Cost, Allowed: t.Reason <= limiter.Bypassed, Reason: t.Reason.String(), By: t.By,
 			Wait: t.Wait.Seconds(), RetryAfter: t.RetryAfter.Seconds(), Because: decision(&t, rule),
 		}
 	}

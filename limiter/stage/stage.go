@@ -86,7 +86,7 @@ type Verdict struct {
 }
 
 // OK reports whether the event may happen.
-func (v Verdict) OK() bool { return v.Reason <= Soft }
+func (v Verdict) OK() bool { return v.Reason <= Bypassed }
 
 // Answer is what was decided, and by what.
 type Answer struct {
@@ -130,6 +130,8 @@ const (
 	// Soft means that the event is over the limit, and let through because
 	// the rule is not enforced in full. No tokens were taken.
 	Soft
+	// Bypassed means that an override lets everything through. No tokens were taken.
+	Bypassed
 	// Limited means that there are too few tokens, and that the wait for
 	// them, or the debt, would be too long.
 	Limited
@@ -157,7 +159,7 @@ const (
 )
 
 var reasonNames = [Reasons]string{
-	"granted", "soft", "limited", "too-costly", "unmatched", "too-many-keys",
+	"granted", "soft", "bypassed", "limited", "too-costly", "unmatched", "too-many-keys",
 	"invalid-key", "invalid-cost", "failed", "in-flight", "canceled",
 }
 

@@ -51,12 +51,14 @@ type Policy struct {
 // Reason is why a Decision is what it is.
 type Reason uint8
 
-// Reasons. Those up to Soft are of decisions that are OK.
+// Reasons. Those up to Bypassed are of decisions that are OK.
 const (
 	// Granted: the tokens were there, or will be after Wait.
 	Granted Reason = iota
 	// Soft: the event is over the limit, and the rule lets it through.
 	Soft
+	// Bypassed: an override of the limit lets everything through for now.
+	Bypassed
 	// Limited: not now; the tokens are not there in time.
 	Limited
 	// TooCostly: never; the cost is more than one event may cost.
@@ -81,7 +83,7 @@ const (
 )
 
 var reasonNames = [Reasons]string{
-	"granted", "soft", "limited", "too-costly", "unmatched", "too-many-keys", "invalid-key", "invalid-cost", "failed", "in-flight", "forbidden",
+	"granted", "soft", "bypassed", "limited", "too-costly", "unmatched", "too-many-keys", "invalid-key", "invalid-cost", "failed", "in-flight", "forbidden",
 }
 
 // String is the word for r on the wire and in metrics, or `unknown`.

@@ -103,6 +103,9 @@ type Pooled interface {
 	// or to lower.
 	Draw(now time.Duration, rule exactbucket.Rule, f func(*exactbucket.Bucket))
 
+	// Refill makes the pool as full at now under rule as it can be beside what is lent.
+	Refill(now time.Duration, rule exactbucket.Rule)
+
 	// Idle reports whether no host has reported or taken lately: after now − lately.
 	Idle(now, lately time.Duration) bool
 }

@@ -125,6 +125,14 @@ func (k *Key) Take(now time.Duration, t *usage.Take, by, host uint32) (took usag
 	return took
 }
 
+// Refill makes the bucket of k as full as it can be beside what is lent, and forgives its
+// debts. It does nothing to accounts without a bucket.
+func (k *Key) Refill(now time.Duration) {
+	if u, ok := k.Account.(account.Pooled); ok && k.Rule != nil {
+		u.Refill(now, bucketRule(k.Rule, k.Limit(k.Part(now))))
+	}
+}
+
 // Keeps reports whether k's account is worth keeping at now though it knows no host:
 // what was taken from it is not to come back at once, nor is a lease from above that
 // is asked for to be lost. Without a rule, it is kept for as long as lately.

@@ -51,6 +51,10 @@ type Options struct {
 	// member, and how many members do not answer.
 	Compare func(ctx context.Context) (rows []Compared, silent int)
 
+	// Reset has all members make the bucket of key full again. It returns an error for
+	// each that does not.
+	Reset func(ctx context.Context, key string) map[string]error
+
 	// History is what the members remember of the last hour.
 	History History
 
@@ -86,6 +90,7 @@ func New(o Options) *API {
 		"DELETE /v1/limits/rule":           a.deleteRule,
 		"GET /v1/me":                       a.me,
 		"GET /v1/keys":                     a.keys,
+		"POST /v1/keys/reset":              a.reset,
 		"POST /v1/limits/dry-run":          a.dryRun,
 		"GET /v1/limits/suggest":           a.suggest,
 		"GET /v1/migrations":               a.migrations,

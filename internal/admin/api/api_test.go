@@ -88,6 +88,12 @@ func start(t testing.TB, policy string) *setup {
 			group.Trace(key, on)
 			return map[string]error{"there": errors.New("gone")}
 		},
+		Reset: func(ctx context.Context, key string) map[string]error {
+			if err := group.Reset(ctx, key); err != nil {
+				return map[string]error{"here": err}
+			}
+			return nil
+		},
 		Events: NewEvents(time.Now), Log: slog.New(slog.NewTextHandler(log, nil)),
 	}), log}
 }
@@ -216,7 +222,8 @@ func TestAMigrationIsJudged(t *testing.T) {
 	} {
 		s.Compare = func(context.Context) ([]Compared, int) {
 			return []Compared{
-				{stage.Divergence{Both: tt.both, OnlyOld: tt.old}, "orders:a", "orders:*", "here"}, {stage.Divergence{OnlyNew: tt.new}, "orders:b", "orders:*", "there"},
+				{stage.Divergence{Both: tt.both, OnlyOld: tt.old}, "orders:a", "orders:*", "here"},
+				{stage.Divergence{OnlyNew: tt.new}, "orders:b", "orders:*", "there"},
 				{stage.Divergence{OnlyNew: 1e6}, "other", "other", "there"},
 			}, 0
 		}
@@ -275,6 +282,13 @@ func TestWhoMayDoWhat(t *testing.T) {
 		{"orders-token", "GET", "/v1/explain?key=orders:a", "", 200},
 		{"orders-token", "GET", "/v1/explain?key=billing:a", "", 403},
 		{"orders-token", "PUT", "/v1/trace?key=billing:a", "", 403},
+		{"orders-token", "PUT", "/v1/limits?dry_run", overridden("orders:*"), 200},
+		{"orders-token", "PUT", "/v1/limits?dry_run", overridden("billing:*"), 403},
+		{"orders-token", "PUT", "/v1/limits?dry_run", strings.Replace(overridden("x"), `key: "x"`, "all: true", 1), 403},
+		{"orders-token", "POST", "/v1/keys/reset?key=orders:*", "", 200},
+		{"orders-token", "POST", "/v1/keys/reset?key=billing:a", "", 403},
+		{"reader-token", "POST", "/v1/keys/reset?key=orders:a", "", 403},
+		{"root-token", "POST", "/v1/keys/reset", "", 400},
 		{"root-token", "PUT", "/v1/limits?dry_run", unmatched, 200},
 		{"root-token", "PUT", "/v1/trace?key=billing:a", "", 200},
 		{"root-token", "DELETE", "/v1/trace?key=billing:a", "", 200},
@@ -288,6 +302,22 @@ func TestWhoMayDoWhat(t *testing.T) {
 	status, answer, _ := s.ask(t, "orders-token", "GET", "/v1/limits/rules", "")
 	if status != 200 || !strings.Contains(answer, "orders:*") || strings.Contains(answer, "billing") {
 		t.Errorf("the rules: %d %s", status, answer)
+	}
+}
+
+// overridden is firstText with an override of key.
+func overridden(key string) string {
+	return firstText + "\noverrides: [{key: \"" + key + "\", limit: 2x, until: 2099-11-23T05:00:00Z, author: ada, reason: the sale}]\n"
+}
+
+func TestAResetIsInTheLogAndAnEvent(t *testing.T) {
+	s := start(t, rights)
+	s.must(t, 200, `{"failed":{}}`, "POST", "/v1/keys/reset?key=orders:a", "")
+	if text := s.log.String(); !strings.Contains(text, "a bucket was reset") || !strings.Contains(text, "key=orders:a") {
+		t.Errorf("the log: %s", text)
+	}
+	if status, answer, _ := s.ask(t, "root-token", "GET", "/v1/events?past", ""); status != 200 || !strings.Contains(answer, "made the bucket of orders:a full again") {
+		t.Errorf("the events: %d %s", status, answer)
 	}
 }
 

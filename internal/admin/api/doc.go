@@ -17,6 +17,7 @@
 //	GET  /v1/keys                      the keys in use at this daemon
 //	GET  /v1/migrations                rules that change their algorithm, and how the two differ
 //	POST /v1/migrations/step           take such a rule to another mode
+//	POST /v1/keys/reset                make the bucket of one key full again
 //	GET  /v1/usage                     what happened to a key during the last hour
 //	GET  /v1/explain                   why one key is limited as it is
 //	PUT  /v1/trace                     remember decisions about a key; DELETE ends it

@@ -38,7 +38,7 @@ type Version struct {
 // Change is one difference between two versions.
 type Change struct {
 	Kind    string `json:"kind"`    // added, removed, changed or reordered
-	Section string `json:"section"` // limits, defaults, unmatched or properties
+	Section string `json:"section"` // limits, defaults, unmatched, overrides or properties
 	Name    string `json:"name,omitempty"`
 	Text    string `json:"text"` // all of it, for people
 }
@@ -238,7 +238,7 @@ func mayChange(who *callers.Caller, on history.Version, s *dynamicconfig.Snapsho
 	}
 	for _, c := range differs {
 		pattern := "*"
-		if c.Section == "limits" && c.Name != "" {
+		if (c.Section == "limits" || c.Section == "overrides") && c.Name != "" {
 			pattern = c.Name
 		}
 		if err := who.MayChange(pattern); err != nil {

@@ -3,6 +3,9 @@
 package keys
 
 import (
+	"context"
+	"errors"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -278,6 +281,54 @@ func (s *Set) Flush() {
 	})
 	s.mu.Unlock()
 	s.hub.Flush(owing)
+}
+
+// refiller is a part whose bucket is elsewhere.
+type refiller interface {
+	RefillElsewhere(ctx context.Context, now stage.Instant) error
+}
+
+// Refill fills the buckets of a key, and forgives their debts. It waits for the buckets
+// that are elsewhere, and returns their errors. Slots that are held stay held. A key that
+// is not live has nothing to fill.
+func (s *Set) Refill(ctx context.Context, now stage.Instant, name string) error {
+	var errs []error
+	for _, p := range s.refill(now, name) {
+		errs = append(errs, p.RefillElsewhere(ctx, now))
+	}
+	return errors.Join(errs...)
+}
+
+// refill is Refill for what is on this host, and returns what is elsewhere.
+func (s *Set) refill(now stage.Instant, name string) (elsewhere []refiller) {
+	if rule := s.settings.Load().rules.match(name); rule.shared {
+		name = rule.key()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	s.mergeLocked()
+	k := s.table.Get(name)
+	if k == nil {
+		return nil
+	}
+	st := k.state.Load()
+	if !st.live() {
+		return nil
+	}
+	if st.remains != nil {
+		st.remains.tokens, st.remains.remote, st.remains.since = math.Inf(1), "", 0
+	}
+	for _, p := range st.parts() {
+		if r, ok := p.Part().(share.RatePart); ok {
+			r.Refill(now)
+		}
+		if r, ok := p.Part().(refiller); ok {
+			elsewhere = append(elsewhere, r)
+		}
+		s.reporter.Introduce(now, p)
+	}
+	return elsewhere
 }
 
 // Inspect calls f with what a key decides by, and returns false if the key is

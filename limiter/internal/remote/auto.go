@@ -156,3 +156,18 @@ func (a *Auto) Level(now stage.Instant) stage.Level {
 	}
 	return a.Rate.Level(now)
 }
+
+// Refill implements share.RatePart.
+func (a *Auto) Refill(now stage.Instant) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+
+	a.Rate.Refill(now)
+}
+
+// RefillElsewhere is Stage's. From then on, a asks again.
+func (a *Auto) RefillElsewhere(ctx context.Context, now stage.Instant) error {
+	err := a.Stage.RefillElsewhere(ctx, now)
+	a.asking.last.Store(nil)
+	return err
+}

@@ -5,6 +5,7 @@ package remote
 import (
 	"context"
 	"math"
+	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -255,3 +256,15 @@ func (s *Stage) Retire() {
 
 // Asking implements share.Part.
 func (s *Stage) Asking() bool { return true }
+
+// RefillElsewhere has the remote fill its bucket, and waits for the answer. What this host
+// owes is charged afterwards. Safe for concurrent use.
+func (s *Stage) RefillElsewhere(ctx context.Context, now stage.Instant) error {
+	rule := s.Terms().Rule
+	n := min(math.Ceil(rule.Burst+rule.MostDebt()), float64(bucket.MaxCost))
+	outcome, err := s.do(ctx, stage.Operation{Kind: stage.ReturnTokens, ID: rand.Uint64() | 1, Key: s.Key(), Rule: rule, N: n})
+	if err == nil {
+		s.setEstimate(now, outcome.Left)
+	}
+	return err
+}

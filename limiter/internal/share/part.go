@@ -78,6 +78,11 @@ type RatePart interface {
 
 	// Lend puts a grant in force that changes the tokens too, by more.
 	Lend(now stage.Instant, more float64, hosts int)
+
+	// Refill fills the bucket and the level that rests, and forgives their debts. Tokens
+	// that the key's owner lends with its grants are its own: of such a grant, only the
+	// debt is forgiven.
+	Refill(now stage.Instant)
 }
 
 // Observer is called by decisions that found few tokens or slots. Its methods do not

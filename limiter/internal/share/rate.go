@@ -306,3 +306,21 @@ func (r *Rate) Unused(now stage.Instant) bool {
 
 // Retire implements Part.
 func (r *Rate) Retire() { r.bucket.SetLowAlways() }
+
+// Refill implements RatePart.
+func (r *Rate) Refill(now stage.Instant) {
+	r.bucket.Drop(now)
+	r.ChargeResting(now)
+	lends := r.Terms().Traits.Early
+	full := func(tokens, burst float64, granted bool) float64 {
+		if granted && lends {
+			return max(tokens, 0)
+		}
+		return burst
+	}
+	p := r.bucket.Pace()
+	r.bucket.Replace(now, p, func(old float64) float64 { return full(old, p.Burst(), r.granted) })
+	if rests := &r.resting; rests.tokens != inf {
+		rests.tokens, rests.capped = full(rests.tokens, rests.Burst, !r.granted), 0
+	}
+}

@@ -44,6 +44,8 @@ func (s *Slots) Steer(now stage.Instant, hosts int) {
 	s.SetFallen(t.Reports && !s.granted)
 	size, most := t.fallbackSlots(hosts), wholeSlots(float64(t.Rule.Limit))
 	switch {
+	case t.Rule.Bypassed():
+		size = semaphore.Unlimited
 	case s.granted && s.floor == usage.FloorDrop:
 		size = t.evenSlots(hosts) // chance says nothing about slots
 	case s.granted:

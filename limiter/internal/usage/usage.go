@@ -85,6 +85,7 @@ var waits = tally.MustMakeExponentialDurationBuckets(time.Millisecond, 2, 15)
 type counters struct {
 	scope           tally.Scope
 	allowed, soft   tally.Counter
+	bypassed        tally.Counter
 	waited, charged tally.Counter
 	fallbacks       tally.Gauge
 	fallen          int // keys, as far as they are counted
@@ -132,9 +133,12 @@ func (m *Metrics) Flush(key string, r *Rule) {
 			continue
 		}
 		n := r.refused[reason].Swap(0)
-		if stage.Reason(reason) == stage.Soft {
+		switch stage.Reason(reason) {
+		case stage.Soft:
 			m.of(key).soft.Inc(n)
-		} else {
+		case stage.Bypassed:
+			m.of(key).bypassed.Inc(n)
+		default:
 			m.of(key).rejected[reason].Inc(n)
 		}
 	}
@@ -215,11 +219,11 @@ func (m *Metrics) of(key string) *counters {
 	}
 	scope := m.scope.Tagged(map[string]string{"rule": cmp.Or(key, "(none)")})
 	c := &counters{
-		scope: scope, allowed: scope.Counter("allowed"), soft: scope.Counter("soft"),
+		scope: scope, allowed: scope.Counter("allowed"), soft: scope.Counter("soft"), bypassed: scope.Counter("bypassed"),
 		waited: scope.Counter("waited"), charged: scope.Counter("charged"), fallbacks: scope.Gauge("fallbacks"),
 	}
 	for i := range c.rejected {
-		if stage.Reason(i) == stage.Granted || stage.Reason(i) == stage.Soft {
+		if stage.Reason(i) <= stage.Bypassed {
 			continue // these are no rejections
 		}
 		c.rejected[i] = scope.Tagged(map[string]string{"reason": stage.Reason(i).String()}).Counter("rejected")

@@ -199,7 +199,7 @@ func TestReasonsBecomeStatuses(t *testing.T) {
 		edge.Failed: serverError, edge.InFlight: pb.AllowResponse_REJECTED_NO_BUCKET, edge.Reason(edge.Reasons): serverError,
 	}
 	for r := range edge.Reason(edge.Reasons + 1) {
-		granted := r == edge.Granted || r == edge.Soft
+		granted := r <= edge.Bypassed
 		client := serve(t, fixed{edge.Decision{OK: granted, Reason: r, Wait: 1999 * time.Microsecond}})
 		answer, err := client.Allow(t.Context(), &pb.AllowRequest{Namespace: "a", BucketName: "b", TokensRequested: 3})
 		if err != nil {

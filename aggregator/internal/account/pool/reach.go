@@ -164,5 +164,23 @@ func (k *asked) Draw(now time.Duration, rule exactbucket.Rule, f func(*exactbuck
 	k.Settle(now)
 }
 
+// Refill implements account.Pooled.
+func (k *Account) Refill(now time.Duration, rule exactbucket.Rule) {
+	k.Draw(now, rule, k.full(now, rule))
+}
+
+// Refill implements account.Pooled.
+func (k *asked) Refill(now time.Duration, rule exactbucket.Rule) {
+	k.Draw(now, rule, k.full(now, rule))
+}
+
+// full makes a bucket as full as the pool can be.
+func (k *Account) full(now time.Duration, rule exactbucket.Rule) func(*exactbucket.Bucket) {
+	return func(b *exactbucket.Bucket) {
+		b.Give(now, exactbucket.MaxTokens)
+		b.Lower(now, k.room(limitOf(rule)))
+	}
+}
+
 // Idle implements account.Pooled.
 func (k *Account) Idle(now, lately time.Duration) bool { return !k.begun() || now-k.at > lately }

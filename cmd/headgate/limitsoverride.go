@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os/user"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/dynamicconfig/edit"
+)
+
+// longestOverride is the longest time for which a command overrides a limit: what holds for
+// longer is a rule.
+const longestOverride = 30 * 24 * time.Hour
+
+// overriding is what the commands override and bypass have in common.
+type overriding struct {
+	changing
+
+	all, end     bool
+	lasts, until string
+}
+
+func (o *overriding) flags(cmd *cobra.Command) {
+	o.changing.flags(cmd)
+	cmd.Flags().Lookup("message").Usage = "the `reason`, for the override and for the history"
+	cmd.Flags().Lookup("author").Usage = "the `name` of the author, for the override and for the history (default the user that runs this)"
+	cmd.Flags().BoolVar(&o.all, "all", false, "all rules, in place of a KEY")
+	cmd.Flags().StringVar(&o.lasts, "for", "", "for how long, a `duration` such as 2h or 30m, at most 30d")
+	cmd.Flags().StringVar(&o.until, "until", "", "until when, a `time` such as 2026-11-23T05:00:00Z, in place of --for")
+	cmd.Flags().BoolVar(&o.end, "end", false, "end the override of KEY now")
+}
+
+func newLimitsOverride() *cobra.Command {
+	var o overriding
+	cmd := &cobra.Command{
+		Use:   "override {FILE | --limits-db DB} {KEY | --all} {AMOUNT | --end}",
+		Short: "Change a limit for a time, after which the change ends by itself",
+		Long: `override changes the limit of a rule until a time. KEY is the key of a rule, such as
+'frontend:*', or one key that a rule matches. AMOUNT is a factor such as 2x or 0.5x, or a limit
+in the unit of the rule, such as 500/s. All hosts end the override by themselves when their
+clocks reach the time; no bucket is refilled. An override of the same KEY is replaced, and
+--end ends it now. Overrides that have ended are removed from the text.`,
+		Example: `  headgate limits override --limits-db /var/lib/headgate 'frontend:*' 2x --for 2h -m "the sale began early"
+  headgate limits override --limits-db /var/lib/headgate frontend:scraper 5/s --for 1d -m "it reads all pages"
+  headgate limits override --limits-db /var/lib/headgate 'frontend:*' --end -m "the sale is over"
+  headgate limits override --limits-db /var/lib/headgate --all 1.5x --for 30m -m "a region is down"`,
+		ValidArgsFunction: o.completeKeys,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.run(cmd, args, func(rest []string) (string, error) {
+				if len(rest) != 1 {
+					return "", errors.New("say what the limit is to be: a factor, as in 2x, or a limit, as in 500/s")
+				}
+				return rest[0], nil
+			})
+		},
+	}
+	o.flags(cmd)
+	return cmd
+}
+
+func newLimitsBypass() *cobra.Command {
+	var o overriding
+	cmd := &cobra.Command{
+		Use:   "bypass {FILE | --limits-db DB} {KEY | --all} [--end]",
+		Short: "Let everything through for a time",
+		Long: `bypass is override with the amount bypass: every event of the rule or key is let through, takes
+no tokens, and is counted as bypassed. With --all, every event of all keys is, and bypass asks
+first; --yes is for scripts. It ends by itself, and --end ends it now.`,
+		Example: `  headgate limits bypass --limits-db /var/lib/headgate batch:mail --for 30m -m "mail is a day late"
+  headgate limits bypass --limits-db /var/lib/headgate --all --for 10m -m "orders are refused, nobody knows why" --yes
+  headgate limits bypass --limits-db /var/lib/headgate --all --end -m "it was the gateway"`,
+		ValidArgsFunction: o.completeKeys,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.run(cmd, args, func(rest []string) (string, error) {
+				if len(rest) != 0 {
+					return "", errors.New("name one KEY, or --all")
+				}
+				return "bypass", nil
+			})
+		},
+	}
+	o.flags(cmd)
+	return cmd
+}
+
+// run changes the overrides. amount is what is to be in force, of the arguments after the key.
+func (o *overriding) run(cmd *cobra.Command, args []string, amount func(rest []string) (string, error)) error {
+	return o.in(cmd, args, func(text string, args []string) (string, error) {
+		key := ""
+		if !o.all {
+			if len(args) == 0 || args[0] == "" {
+				return "", errors.New("name the key of a rule, or one key, or --all")
+			}
+			key, args = args[0], args[1:]
+		}
+		now := time.Now()
+		if o.end {
+			if len(args) > 0 {
+				return "", errors.New("--end takes one KEY, or --all, and no amount")
+			}
+			return edit.EndOverride(text, key, now)
+		}
+		said, err := amount(args)
+		if err != nil {
+			return "", err
+		}
+		made, err := o.made(key, said, now)
+		if err != nil {
+			return "", err
+		}
+		text, err = edit.Override(text, made, now)
+		if err != nil {
+			return "", err
+		}
+		return text, inForce(text, key, now)
+	})
+}
+
+// made is the override of key, or of all rules if key is empty.
+func (o *overriding) made(key, amount string, now time.Time) (made dynamicconfig.Override, err error) {
+	if made, err = dynamicconfig.ParseOverride(amount); err != nil {
+		return made, err
+	}
+	made.Key, made.All, made.Reason, made.Author = key, key == "", o.message, o.author
+	if made.Reason == "" {
+		return made, errors.New("say why, with --message")
+	}
+	if made.Author == "" {
+		u, err := user.Current()
+		if err != nil {
+			return made, fmt.Errorf("say who you are, with --author: %w", err)
+		}
+		made.Author = u.Username
+	}
+	switch {
+	case (o.lasts == "") == (o.until == ""):
+		return made, errors.New("say when it ends, with --for 2h or --until 2026-11-23T05:00:00Z")
+	case o.lasts != "":
+		lasts, err := dynamicconfig.ParseDuration(o.lasts)
+		if err != nil {
+			return made, fmt.Errorf("--for: %w", err)
+		}
+		made.Until = now.Add(lasts).UTC().Truncate(time.Second)
+	default:
+		if made.Until, err = time.Parse(time.RFC3339, o.until); err != nil {
+			return made, fmt.Errorf("--until %q: write it as in 2026-11-23T05:00:00Z", o.until)
+		}
+	}
+	if lasts := made.Until.Sub(now); lasts <= 0 || lasts > longestOverride {
+		return made, errors.New("an override ends in the future, within 30 days: change the rule for what holds longer")
+	}
+	return made, nil
+}
+
+// inForce returns an error if the override of key in text changes nothing.
+func inForce(text, key string, now time.Time) error {
+	s, err := dynamicconfig.Parse("limits", []byte(text))
+	if err != nil {
+		return err
+	}
+	for _, state := range s.OverrideStates(now) {
+		if state.Key == key && state.Idle != "" {
+			return fmt.Errorf("this would change nothing: %s", state.Idle)
+		}
+	}
+	return nil
+}
+
+func newLimitsOverrides() *cobra.Command {
+	var r reading
+	var o output
+	cmd := &cobra.Command{
+		Use:   "overrides {FILE | --limits-db DB}",
+		Short: "List overrides, and what has become of each",
+		Long: `overrides lists what limits override and bypass wrote: what holds now, and until when. One that
+has ended does nothing, and the next override removes it. One that changes nothing says why.`,
+		Example: `  headgate limits overrides --limits-db /var/lib/headgate
+  headgate limits overrides limits.yaml -o json`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.check(); err != nil {
+				return err
+			}
+			s, rest, err := r.read(cmd, args)
+			if err != nil {
+				return err
+			}
+			if len(rest) > 0 {
+				return errors.New("limits overrides: name one file or one database")
+			}
+			now := time.Now()
+			lines := overrideLines(s.OverrideStates(now))
+			return o.print(cmd.OutOrStdout(), lines, func(w io.Writer) error { return overridesTable(w, lines, now) })
+		},
+	}
+	r.flags(cmd)
+	o.flags(cmd, "table")
+	return cmd
+}
+
+// overrideLine is an override for programs.
+type overrideLine struct {
+	Key    string    `json:"key,omitempty"` // empty: all rules
+	All    bool      `json:"all,omitempty"`
+	Limit  string    `json:"limit"`
+	Until  time.Time `json:"until"`
+	Author string    `json:"author"`
+	Reason string    `json:"reason"`
+	Ended  bool      `json:"ended"`
+	// Because is why it changes nothing although it has not ended.
+	Because string `json:"changes_nothing_because,omitempty"`
+}
+
+func overrideLines(states []dynamicconfig.OverrideState) []overrideLine {
+	lines := make([]overrideLine, len(states))
+	for i := range states {
+		s := &states[i]
+		lines[i] = overrideLine{s.Key, s.All, s.Amount(), s.Until.UTC(), s.Author, s.Reason, s.Ended, s.Idle}
+	}
+	return lines
+}
+
+func overridesTable(w io.Writer, lines []overrideLine, now time.Time) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "KEY\tLIMIT\tUNTIL\tAUTHOR\tNOW\tREASON")
+	for _, l := range lines {
+		state := "holds for " + l.Until.Sub(now).Round(time.Second).String()
+		if l.Ended {
+			state = "has ended"
+		} else if l.Because != "" {
+			state = "changes nothing: " + l.Because
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", cmp.Or(l.Key, "(all rules)"), l.Limit, l.Until.Format(time.RFC3339), l.Author, state, l.Reason)
+	}
+	return t.Flush()
+}
+
+// overrideNotes says which overrides of s do nothing: what has ended, and what changes
+// nothing. That is no mistake.
+func overrideNotes(s *dynamicconfig.Snapshot, now time.Time) (notes []string) {
+	for _, l := range overrideLines(s.OverrideStates(now)) {
+		what := fmt.Sprintf("override of %q", l.Key)
+		if l.All {
+			what = "override of all rules"
+		}
+		switch {
+		case l.Ended:
+			notes = append(notes, fmt.Sprintf("%s has ended at %s: remove it, or let the next `headgate limits override` do so", what, l.Until.Format(time.RFC3339)))
+		case l.Because != "":
+			notes = append(notes, fmt.Sprintf("%s changes nothing: %s", what, l.Because))
+		}
+	}
+	return notes
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package edit
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/headgate/headgate/dynamicconfig"
+)
+
+// Override returns text with o in its section of overrides, in place of the one for the
+// same key or for all rules. Overrides that have ended at now are removed. The section is
+// written anew, so comments in it are lost. The error joins a *dynamicconfig.Error for each
+// mistake.
+func Override(text string, o dynamicconfig.Override, now time.Time) (string, error) {
+	return overrides(text, func(all []dynamicconfig.Override) ([]dynamicconfig.Override, error) {
+		return append(without(all, o.Key, now), o), nil
+	})
+}
+
+// ErrNoOverride is the error of EndOverride where there is no such override.
+var ErrNoOverride = fmt.Errorf("there is no such override: headgate limits overrides lists them")
+
+// EndOverride returns text without the override for key, or without that of all rules if
+// key is empty. Overrides that have ended at now are removed too. The error is
+// ErrNoOverride if there is none.
+func EndOverride(text, key string, now time.Time) (string, error) {
+	return overrides(text, func(all []dynamicconfig.Override) ([]dynamicconfig.Override, error) {
+		if !slices.ContainsFunc(all, func(o dynamicconfig.Override) bool { return o.Key == key }) {
+			return nil, ErrNoOverride
+		}
+		return without(all, key, now), nil
+	})
+}
+
+// without is all but what is for key, and what has ended.
+func without(all []dynamicconfig.Override, key string, now time.Time) []dynamicconfig.Override {
+	return slices.DeleteFunc(all, func(o dynamicconfig.Override) bool { return o.Key == key || !now.Before(o.Until) })
+}
+
+// overrides changes the section of overrides.
+func overrides(text string, change func([]dynamicconfig.Override) ([]dynamicconfig.Override, error)) (string, error) {
+	old, err := dynamicconfig.Parse("limits", []byte(text))
+	if err != nil {
+		return "", err
+	}
+	wanted, err := change(old.Overrides())
+	if err != nil {
+		return "", err
+	}
+	d, err := read(text)
+	if err != nil {
+		return "", err
+	}
+	section := ""
+	if len(wanted) > 0 {
+		section = strings.ReplaceAll(string(dynamicconfig.OverridesYAML(wanted)), "\n", d.end)
+	}
+	if d.overrides != nil {
+		begin := d.at(d.overrides.Key.GetToken())
+		d.replace(begin, d.list(begin), section)
+	} else if section != "" {
+		d.insertLine(len(d.text), strings.TrimSuffix(section, d.end))
+	}
+	if text, err = d.apply(); err != nil {
+		return "", err
+	}
+	s, err := dynamicconfig.Parse("limits", []byte(text))
+	if err != nil {
+		return "", err
+	}
+	for _, c := range dynamicconfig.Diff(old, s) {
+		if c.Section != "overrides" {
+			return "", fmt.Errorf("%w (it would change more: %v)", errLayout, c)
+		}
+	}
+	return text, nil
+}
+
+// list is where the field ends that begins at a place, as block says, where the value may
+// be a list whose dashes are not further in than the field.
+func (d *document) list(at int) (end int) {
+	column := at - d.lineOf(at)
+	end = d.block(at)
+	for line := end; line < len(d.text); line = d.nextLine(line) {
+		indent, rest := d.indentOf(line)
+		switch {
+		case rest == "" || rest[0] == '#':
+		case indent == column && strings.HasPrefix(rest, "-"):
+			end = d.block(d.lineOf(line) + indent)
+		case indent <= column:
+			return end
+		}
+	}
+	return end
+}
