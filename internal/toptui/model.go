@@ -79,11 +79,12 @@ var _ tea.Model = model{}
 
 // Init implements tea.Model.
 func (m model) Init() tea.Cmd {
-	return tea.Batch(tea.RequestBackgroundColor, m.ask(m.query()), tick())
+	return tea.Batch(tea.RequestBackgroundColor, m.ask(m.query()), m.tick())
 }
 
-func tick() tea.Cmd {
-	return tea.Tick(time.Second, func(at time.Time) tea.Msg { return ticked(at) })
+// tick is a second later.
+func (m model) tick() tea.Cmd {
+	return later(m.ctx, time.Second, func(at time.Time) tea.Msg { return ticked(at) })
 }
 
 // query is what the view needs now.
@@ -124,7 +125,7 @@ func (m model) Update(message tea.Msg) (tea.Model, tea.Cmd) {
 		}
 	case ticked:
 		m.now = time.Time(message)
-		cmd = tick()
+		cmd = m.tick()
 	case explained:
 		m.opening = false
 		if message.key == m.open {
@@ -164,7 +165,7 @@ func (m *model) take(a answered) tea.Cmd {
 		return m.refresh()
 	}
 	number := m.answers
-	return tea.Tick(m.interval, func(time.Time) tea.Msg { return due(number) })
+	return later(m.ctx, m.interval, func(time.Time) tea.Msg { return due(number) })
 }
 
 // refresh asks for all that is shown.

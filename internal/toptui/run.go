@@ -48,3 +48,17 @@ func Run(ctx context.Context, source Source, c Config, options ...tea.ProgramOpt
 	}
 	return nil
 }
+
+// later has f make a message after d, or none if ctx ends before.
+func later(ctx context.Context, d time.Duration, f func(time.Time) tea.Msg) tea.Cmd {
+	return func() tea.Msg {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		select {
+		case at := <-timer.C:
+			return f(at)
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}

@@ -26,7 +26,15 @@ func (m model) View() tea.View {
 const around = 4
 
 // rows is how many rows of a table fit.
-func (m *model) rows() int { return m.height - around }
+func (m *model) rows() int {
+	if m.tab == tabHosts && m.open == "" && m.narrow() {
+		return m.height - around - 1 // which says why the selected host is as it is
+	}
+	return m.height - around
+}
+
+// narrow: the hosts have no column that says why.
+func (m *model) narrow() bool { return m.width < 120 }
 
 // render is the whole screen: at most height rows of at most width cells.
 func (m model) render() string {
@@ -104,11 +112,11 @@ func (m *model) state() string {
 	case m.good.IsZero() && m.failed == nil:
 		return p.faint.Render("asking the decider …")
 	case m.good.IsZero():
-		return p.bad.Render("NO DATA: " + m.trouble() + "; asking again")
+		return p.bad.Render(cut("NO DATA, asking again: "+m.trouble(), m.width))
 	case m.failed != nil || late > m.stale():
-		return p.bad.Render(fmt.Sprintf("STALE since %s, for %s: %s; asking again", m.good.Format(time.TimeOnly), span(late), m.trouble()))
+		return p.bad.Render(cut(fmt.Sprintf("STALE since %s, for %s, asking again: %s", m.good.Format(time.TimeOnly), span(late), m.trouble()), m.width))
 	}
-	return p.faint.Render(summary(&m.picture))
+	return p.faint.Render(cut(summary(&m.picture), m.width))
 }
 
 // stale is how old a picture is when it is called that although nothing has failed yet.
@@ -135,15 +143,15 @@ func summary(p *Picture) string {
 		allowed += h.Allowed
 		rejected += h.Rejected
 	}
-	text := fmt.Sprintf("%d of %d hosts up · %d keys", up, len(p.Hosts), len(p.Keys))
-	if p.Total > len(p.Keys) {
-		text = fmt.Sprintf("%d of %d hosts up · %d of at least %d keys", up, len(p.Hosts), len(p.Keys), p.Total)
-	}
-	text += fmt.Sprintf(" · %s/s allowed · %s/s refused", rate(allowed), rate(rejected))
+	text := fmt.Sprintf("%d of %d hosts up", up, len(p.Hosts))
 	if silent > 0 {
-		text += fmt.Sprintf(" · without %d hosts that do not say", silent)
+		text += fmt.Sprintf(", %d silent", silent)
 	}
-	return text
+	text += fmt.Sprintf(" · %d keys", len(p.Keys))
+	if p.Total > len(p.Keys) {
+		text += fmt.Sprintf(" of at least %d", p.Total)
+	}
+	return text + fmt.Sprintf(" · %s/s used · %s/s refused", rate(allowed), rate(rejected))
 }
 
 // column is one of a table.
@@ -214,7 +222,7 @@ func (m *model) keyTable() []string {
 		{"REFUSED", 8, false, "rejected"},
 		{"USE", 6, false, "utilization"},
 		{"MINUTE", cells, true, ""},
-	}, map[int]int{0: 3, 1: 2})
+	}, map[int]int{0: 2, 1: 1})
 	keys := m.keys()
 	rows, chosen := m.shown(len(keys), "no key"), m.place(m.names())
 	for i := m.top[tabKeys]; i < min(len(keys), m.top[tabKeys]+m.rows()); i++ {
@@ -240,7 +248,7 @@ func limit(k *api.TopKey) string {
 
 // hostTable is the hosts from the top one on.
 func (m *model) hostTable() []string {
-	columns := m.widen([]column{
+	columns := []column{
 		{"HOST", 0, true, "name"},
 		{"STATE", 8, true, ""},
 		{"FOR", 4, false, ""},
@@ -249,13 +257,24 @@ func (m *model) hostTable() []string {
 		{"FALLB", 6, false, "fallback"},
 		{"USED/S", 7, false, "allowed"},
 		{"REFUSED", 8, false, "rejected"},
-		{"WHY", 0, true, ""},
-	}, map[int]int{0: 3, 8: 1})
+	}
+	weights := map[int]int{0: 1}
+	if !m.narrow() {
+		columns, weights[8] = append(columns, column{"WHY", 0, true, ""}), 2
+	}
+	columns = m.widen(columns, weights)
 	hosts := m.hosts()
 	rows, chosen := m.shown(len(hosts), "no host"), m.place(m.names())
 	for i := m.top[tabHosts]; i < min(len(hosts), m.top[tabHosts]+m.rows()); i++ {
 		h := &hosts[i]
 		rows = append(rows, m.row(i == chosen, h.State != "up" || h.Fallback > 0, line(columns, hostCells(h, m.now))))
+	}
+	if m.narrow() && chosen < len(hosts) {
+		for len(rows) < m.rows() {
+			rows = append(rows, "")
+		}
+		h := &hosts[chosen]
+		rows = append(rows, m.palette().faint.Render(cut("  "+printable.Text(h.Host)+"  "+hostCells(h, m.now)[8], m.width)))
 	}
 	return append([]string{m.head(columns)}, rows...)
 }
@@ -376,8 +395,8 @@ var helpText = []string{
 	"  esc          back",
 	"",
 	"  Rates are of the last ten seconds, in tokens, over all hosts that answer.",
-	"  USE is what is used of the cluster's limit, or which part of its slots is held.",
-	"  MINUTE is what was asked for during the last minute; its peak is the full height.",
-	"  ! before a key: at least one host uses its fallback. FALLB counts such keys of a host.",
-	"  SHARE is which part of all keys a host owns.",
+	"  USE is the part of the cluster's limit that is used, or of its slots.",
+	"  MINUTE is what was asked for in the last minute, up to its peak.",
+	"  ! before a key: a host uses the key's fallback. FALLB counts such keys.",
+	"  SHARE is the part of all keys that a host owns.",
 }

@@ -132,7 +132,7 @@ func TestFrames(t *testing.T) {
 		{"3", []tea.Msg{seen(3)}},
 		{"10000", []tea.Msg{seen(10_000)}},
 		{"10000-end", append([]tea.Msg{seen(10_000)}, typed("s<end>")...)},
-		{"filter", append([]tea.Msg{seen(10_000)}, typed("/00-no<backspace><backspace>9")...)},
+		{"filter", append([]tea.Msg{seen(10_000)}, typed("/r-00no<backspace><backspace>9")...)},
 		{"filtered", append([]tea.Msg{seen(10_000)}, typed("/zzz<enter>")...)},
 		{"hosts", append([]tea.Msg{seen(3)}, typed("<tab><down>")...)},
 		{"help", append([]tea.Msg{seen(3)}, typed("?")...)},
