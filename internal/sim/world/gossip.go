@@ -48,6 +48,7 @@ func (c *cluster) startMesh(h *host) {
 	}
 	rules := func(key string) (*dynamicconfig.Rule, bool) { return c.configsOf[h.config][h.branch].Match(key) }
 	h.mesh = mesh.New(h.name, rules, mesh.Config{Interval: h.murmurs()})
+	h.mesh.StartAt(h.local(c.now))
 	h.mesh.SetPeers(c.limiting(h.branch))
 	phase := traffic.Chance(c.seed, "gossip", h.number*1009+int(h.process))
 	c.queue.push(c.now+time.Duration(phase.Int64N(int64(h.murmurs()))), murmur, int32(h.number), h.process)
