@@ -62,23 +62,21 @@ func TestWarningsNameGlobsThatAreNeverUsed(t *testing.T) {
 	}
 }
 
-// Covers is right about all short keys of two letters: no key is the other's alone.
+// Covers is right about all short keys of three letters: no key is the other's alone. The
+// third, c, is in no pattern, and stands for all other bytes.
 func TestCoversAgreesWithAllShortKeys(t *testing.T) {
 	keys := []string{""}
-	for i := 0; len(keys[i]) < 7; i++ {
-		keys = append(keys, keys[i]+"a", keys[i]+"b")
+	for i := 0; len(keys[i]) < 6; i++ {
+		keys = append(keys, keys[i]+"a", keys[i]+"b", keys[i]+"c")
 	}
 	pattern := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "?", "*", "[ab]", "[!a]"}), 1, 4)
 	rapid.Check(t, func(t *rapid.T) {
-		// With c, which stands for all other bytes, and is not in the keys.
 		wide, narrow := strings.Join(pattern.Draw(t, "wide"), ""), strings.Join(pattern.Draw(t, "narrow"), "")
 		g, _ := compileGlob(wide)
 		other, _ := compileGlob(narrow)
 		want := true
 		for _, key := range keys {
-			for _, key := range []string{key, strings.ReplaceAll(key, "b", "c"), strings.ReplaceAll(key, "a", "c")} {
-				want = want && (!other.match(key) || g.match(key))
-			}
+			want = want && (!other.match(key) || g.match(key))
 		}
 		if got, _ := g.covers(other); got != want {
 			t.Errorf("%q covers %q: %v, want %v", wide, narrow, got, want)

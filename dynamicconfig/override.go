@@ -131,7 +131,7 @@ func (o *Override) on(r *Rule) *Rule {
 	if over.MaxCost > 0 {
 		over.MaxCost = max(min(r.MaxCost*factor, MaxCost), 1)
 		if over.MaxDebt <= 0 {
-			over.MaxCost = min(over.MaxCost, max(over.Burst, 1))
+			over.MaxCost = min(over.MaxCost, over.Burst) // none where nothing is allowed
 		}
 	}
 	return &over

@@ -55,7 +55,7 @@ func TestRefuseAllRefusesEverything(t *testing.T) {
 func TestFixedAnswersTheSame(t *testing.T) {
 	for reason := stage.Granted; int(reason) < stage.Reasons; reason++ {
 		l := headgatetest.Fixed(stage.Because(reason))
-		if d := l.Decide(t.Context(), 3, 0); d.Reason != reason || d.OK != (reason <= stage.Soft) {
+		if d := l.Decide(t.Context(), 3, 0); d.Reason != reason || d.OK != (reason <= stage.Bypassed) {
 			t.Errorf("%v: %+v", reason, d)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/headgate/headgate/internal/daemon"
+	"github.com/headgate/headgate/internal/operators"
 )
 
 func newCluster() *cobra.Command {
@@ -30,7 +30,7 @@ went too often, and waits. observer: it owns no keys on purpose.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.use(cmd, func(ctx context.Context, c *caller) error {
-				var cluster daemon.Cluster
+				var cluster operators.Cluster
 				if err := c.ask(ctx, http.MethodGet, "/cluster", "", &cluster); err != nil {
 					return err
 				}
@@ -46,7 +46,7 @@ went too often, and waits. observer: it owns no keys on purpose.`,
 	return cmd
 }
 
-func printCluster(out io.Writer, c daemon.Cluster, now time.Time) error {
+func printCluster(out io.Writer, c operators.Cluster, now time.Time) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "MEMBER\tSTATE\tFOR\tKEYS\tLABELS\tWHY")
 	for _, m := range c.Members {

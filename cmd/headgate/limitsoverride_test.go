@@ -81,7 +81,7 @@ func TestCheckNamesOverridesThatDoNothing(t *testing.T) {
 func TestAnOperatorOverridesAndResets(t *testing.T) {
 	t.Parallel()
 	db := filepath.Join(t.TempDir(), "db")
-	file, token := operators(t)
+	file, token := operatorsFile(t)
 	must(t, "apply", "--limits-db", db, written(t, "limits.yaml", "limits:\n  - {key: \"k*\", limit: 1/h, burst: 5, algorithm: exact}\n"), "-m", "first limits")
 	c := newMemberCluster(t, 2, false, "", "--limits-db", db, "--operators", file)
 	run := func(i int, args ...string) string {

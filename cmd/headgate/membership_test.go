@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/dynamicconfig/file"
-	"github.com/headgate/headgate/internal/daemon"
+	"github.com/headgate/headgate/internal/operators"
 	"github.com/headgate/headgate/limiter/client"
 	"github.com/headgate/headgate/ringpop"
 	"github.com/headgate/headgate/rpc/rpcgrpc"
@@ -70,17 +70,17 @@ func newMemberCluster(t *testing.T, size int, gossip bool, rules string, more ..
 }
 
 // sees is what daemon i knows, by headgate cluster.
-func (c *memberCluster) sees(i int) map[string]daemon.Member {
+func (c *memberCluster) sees(i int) map[string]operators.Member {
 	root := newRoot()
 	var out strings.Builder
 	root.SetOut(&out)
 	root.SetErr(&out)
 	root.SetArgs([]string{"cluster", "--admin", c.admins[i], "--json"})
-	var cluster daemon.Cluster
+	var cluster operators.Cluster
 	if root.Execute() != nil || json.Unmarshal([]byte(out.String()), &cluster) != nil {
 		return nil
 	}
-	members := make(map[string]daemon.Member)
+	members := make(map[string]operators.Member)
 	for _, m := range cluster.Members {
 		members[m.Address] = m
 	}

@@ -19,8 +19,8 @@ import (
 
 const operatorToken = "hg_operator"
 
-// operators is a file of one operator, who may do everything, and a file with the token.
-func operators(t *testing.T) (file, token string) {
+// operatorsFile is a file of one operator, who may do everything, and a file with the token.
+func operatorsFile(t *testing.T) (file, token string) {
 	t.Helper()
 	return written(t, "operators.yaml", `callers: [{name: ada, tokens: ["`+callers.Hash(operatorToken)+`"], see: ["*"], change: ["*"]}]`),
 		written(t, "token", operatorToken+"\n")
@@ -31,7 +31,7 @@ func operators(t *testing.T) (file, token string) {
 func TestAnOperatorOfFiveDaemons(t *testing.T) {
 	t.Parallel()
 	db := filepath.Join(t.TempDir(), "db")
-	file, token := operators(t)
+	file, token := operatorsFile(t)
 	must(t, "apply", "--limits-db", db, written(t, "limits.yaml", "limits:\n  - {key: \"k*\", limit: 100/s, algorithm: exact}\n"), "-m", "first limits")
 	c := newMemberCluster(t, 5, false, "", "--limits-db", db, "--operators", file)
 	at := func(i int) []string { return []string{"--admin", c.admins[i], "--token-file", token} }
@@ -116,7 +116,7 @@ func TestAnOperatorOfFiveDaemons(t *testing.T) {
 // Events arrive while somebody follows them.
 func TestEventsAreFollowed(t *testing.T) {
 	t.Parallel()
-	file, token := operators(t)
+	file, token := operatorsFile(t)
 	limits := filepath.Join(t.TempDir(), "limits.yaml")
 	write(t, limits, "limits: [{key: k, limit: 1/s}]")
 	admins := addresses(t, 1)

@@ -15,7 +15,7 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/dynamicconfig"
-	"github.com/headgate/headgate/internal/recent"
+	"github.com/headgate/headgate/internal/operators"
 	"github.com/headgate/headgate/ringpop"
 	"github.com/headgate/headgate/ringpop/gossip"
 )
@@ -33,7 +33,7 @@ type Daemon struct {
 	metrics *metrics        // nil without an admin address
 	gossip  *gossip.Members // nil unless members are found by seeds
 	limits  LimitsDB        // nil without a database of limits
-	past    past            // empty if there are no operators
+	desk    *operators.Desk
 	phase   phase
 	ending  *ending // of the edge or the web
 
@@ -107,8 +107,8 @@ func (d *Daemon) prepare(ctx context.Context, cluster net.Listener) error {
 	if err != nil {
 		return fmt.Errorf("daemon: %w", err)
 	}
-	d.past = past{d: d, recorder: recent.New(recent.DefaultSamples)}
-	options = append(options, headgate.WithAnswers(d.past.answers()), headgate.WithListen(cluster), headgate.WithLogger(d.log), headgate.WithScope(d.metrics.root()))
+	d.desk = operators.New()
+	options = append(options, headgate.WithAnswers(d.desk.Answers()), headgate.WithListen(cluster), headgate.WithLogger(d.log), headgate.WithScope(d.metrics.root()))
 	if d.access.deciders != nil {
 		options = append(options, headgate.WithRotatingTLS(func() *tls.Config { return d.access.deciders.Peer(d.config.ClusterTLS.Name) }))
 	}
@@ -127,6 +127,11 @@ func (d *Daemon) prepare(ctx context.Context, cluster net.Listener) error {
 	if d.node, err = d.newNode(members, options); err != nil {
 		return err
 	}
+	var standings func() []ringpop.Standing
+	if d.gossip != nil {
+		standings = d.gossip.Standings
+	}
+	d.desk.Open(d.node, d.address, standings)
 	if err := d.metrics.tell(d.node.Limits(), d.unreachable); err != nil {
 		return fmt.Errorf("daemon: %w", err)
 	}
@@ -162,6 +167,20 @@ func (d *Daemon) newNode(members ringpop.Members, options []headgate.Option) (*h
 	limits.save(nil, node.Limits().Current())
 	node.Limits().Subscribe(limits.save)
 	return node, nil
+}
+
+// serveOperators adds the API and the pages of operators to the admin address, if there are any. Call it
+// before that is served.
+func (d *Daemon) serveOperators() {
+	if d.access.staff == nil || d.metrics == nil {
+		return
+	}
+	c := operators.Config{Policy: d.access.staff.Current, Log: d.log.With("part", "operators")}
+	if d.limits != nil {
+		c.Store = d.limits
+	}
+	d.metrics.handle("/", d.desk.Handler(c))
+	d.access.follow(d.desk.Run)
 }
 
 // checkLimits warns of what limits and d's config say differently.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/internal/admin"
+	"github.com/headgate/headgate/internal/operators"
 	"github.com/headgate/headgate/ringpop"
 )
 
@@ -44,19 +45,11 @@ func (p *phase) ready() bool { return p.err() == nil }
 // answer: d falls back.
 func (d *Daemon) health() admin.Health {
 	limits := d.node.Limits()
-	current, refused := limits.Current(), limits.LastError()
-	config := admin.Config{
-		Name: current.Name(), Version: current.Version(), Rules: len(current.Rules()), Since: limits.Since(),
-		Applied: limits.Applied(), Refused: limits.Rejected(), RefusedAt: limits.RejectedAt(),
-	}
-	if refused != nil {
-		config.Error = refused.Error()
-	}
 	checks := map[string]admin.Check{
 		"serving": admin.CheckOf(d.phase.err()),
 		"members": admin.CheckOf(d.listed()),
 		"owners":  admin.CheckOf(d.reached()),
-		"limits":  admin.CheckOf(refused),
+		"limits":  admin.CheckOf(limits.LastError()),
 	}
 	if d.parent != nil {
 		checks["parent"] = admin.CheckOf(d.parent.err())
@@ -73,7 +66,7 @@ func (d *Daemon) health() admin.Health {
 	if d.access.staff != nil {
 		checks["operators"] = admin.CheckOf(checkPolicy(d.access.staff))
 	}
-	return admin.Health{Ready: d.phase.ready(), Checks: checks, Config: config}
+	return admin.Health{Ready: d.phase.ready(), Checks: checks, Config: operators.StatusOf(limits)}
 }
 
 // listed says what is wrong with the list of members.

@@ -12,10 +12,10 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/filewatch"
+	"github.com/headgate/headgate/internal/operators"
 	"github.com/headgate/headgate/ringpop"
 	"github.com/headgate/headgate/ringpop/dns"
 	"github.com/headgate/headgate/ringpop/gossip"
@@ -226,41 +226,8 @@ func (d *Daemon) leaveCluster() {
 	}
 }
 
-// Cluster is what one decider knows of all members.
-type Cluster struct {
-	Host    string   `json:"host"` // the decider's address
-	Members []Member `json:"members"`
-}
-
-// Member is one member of a Cluster.
-type Member struct {
-	Address string        `json:"address"`
-	State   ringpop.State `json:"state"`
-	Since   time.Time     `json:"since,omitzero"`
-	Why     string        `json:"why,omitempty"`
-	Labels  string        `json:"labels,omitempty"`
-	Share   float64       `json:"share"` // of all keys
-}
-
 // Cluster returns what d knows of all members, sorted by address.
-func (d *Daemon) Cluster() Cluster {
-	var standings []ringpop.Standing
-	if d.gossip != nil {
-		standings = d.gossip.Standings()
-	} else if standings = d.node.Standings(); standings == nil {
-		for _, h := range d.node.Ring().Hosts() {
-			standings = append(standings, ringpop.Standing{Host: h, State: ringpop.Up})
-		}
-	}
-	c := Cluster{Host: d.address, Members: []Member{}}
-	shares := d.node.Ring().Shares()
-	for _, s := range standings {
-		c.Members = append(c.Members, Member{
-			Address: s.Host.Address, State: s.State, Since: s.Since, Why: s.Why, Labels: s.Host.Labels, Share: shares[s.Host.Address],
-		})
-	}
-	return c
-}
+func (d *Daemon) Cluster() operators.Cluster { return d.desk.Cluster() }
 
 // serveCluster answers GET /cluster.
 func (d *Daemon) serveCluster(w http.ResponseWriter, _ *http.Request) {

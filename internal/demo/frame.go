@@ -9,6 +9,8 @@ import "time"
 type Frame struct {
 	// Headline says in words what goes on.
 	Headline string
+	// Page is where a browser shows the cluster.
+	Page string
 	// Notice is the newest warning that a host logged, in one line, or empty.
 	Notice string
 

@@ -9,10 +9,12 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/dynamicconfig/memory"
+	"github.com/headgate/headgate/internal/operators"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/ringpop"
 )
@@ -26,6 +28,9 @@ type host struct {
 	web     net.Listener // for the load
 	server  *http.Server
 	served  chan error // what Serve returned
+	desk    *operators.Desk
+	forget  context.CancelFunc // ends desk
+	watches sync.WaitGroup     // for desk
 	running bool
 }
 
@@ -54,11 +59,13 @@ func (h *host) url() string { return "http://" + h.web.Addr().String() + "/" }
 // start runs the node and the HTTP service. After an error, nothing runs.
 func (h *host) start(ctx context.Context, config Config, source *memory.Source, members ringpop.Members, log slog.Handler) error {
 	var err error
+	h.desk = operators.New()
 	h.node, err = headgate.New(headgate.Config{Address: h.peers.Addr().String()}, source, members,
-		headgate.WithListen(h.peers), headgate.WithLogger(slog.New(log)))
+		headgate.WithListen(h.peers), headgate.WithLogger(slog.New(log)), headgate.WithAnswers(h.desk.Answers()))
 	if err != nil {
 		return errors.Join(fmt.Errorf("%s: %w", h.name, err), h.close())
 	}
+	h.desk.Open(h.node, h.peers.Addr().String(), nil)
 	if err := h.node.Start(ctx); err != nil {
 		return errors.Join(fmt.Errorf("%s: %w", h.name, err), h.close())
 	}
@@ -68,6 +75,9 @@ func (h *host) start(ctx context.Context, config Config, source *memory.Source, 
 		ErrorLog:          slog.NewLogLogger(log, slog.LevelWarn),
 	}
 	h.running = true
+	var watch context.Context
+	watch, h.forget = context.WithCancel(context.Background())
+	h.watches.Go(func() { h.desk.Run(watch) })
 	go func() { h.served <- h.server.Serve(h.web) }()
 	return nil
 }
@@ -107,6 +117,8 @@ func (h *host) stop(ctx context.Context) error {
 		return nil
 	}
 	h.running = false
+	h.forget()
+	h.watches.Wait()
 	err := errors.Join(h.server.Close(), h.node.Stop(ctx))
 	if served := <-h.served; !errors.Is(served, http.ErrServerClosed) {
 		err = errors.Join(err, served)

@@ -14,6 +14,7 @@ import (
 type Plain struct {
 	w        io.Writer
 	next     time.Duration
+	page     string
 	headline string
 	notice   string
 }
@@ -23,6 +24,10 @@ func NewPlain(w io.Writer) *Plain { return &Plain{w: w} }
 
 // Show writes f if it is time. What is new in words is written at once.
 func (p *Plain) Show(f Frame) {
+	if f.Page != p.page {
+		p.page = f.Page
+		fmt.Fprintf(p.w, "%s  see it in a browser: %s\n", clock(f.Elapsed), f.Page)
+	}
 	if f.Headline != p.headline {
 		p.headline = f.Headline
 		fmt.Fprintf(p.w, "%s  == %s: %s\n", clock(f.Elapsed), Phases()[f.Phase], f.Headline)

@@ -42,8 +42,9 @@ type runner struct {
 
 	began    time.Time
 	round    int
-	hot      int // gets most of the traffic
-	killed   int // is dead; -1: none
+	hot      int    // gets most of the traffic
+	killed   int    // is dead; -1: none
+	page     string // where people see the cluster in a browser
 	headline string
 	recent   []reading // one per sample, newest last, over about a second
 	history  [][]float64
@@ -81,6 +82,12 @@ func (r *runner) play(ctx context.Context) error {
 	decides := r.cluster.decider()
 	first, second := others(r.config.Hosts, decides)
 	r.hot = first
+	page, err := servePage(ctx, r.cluster.hosts[first]) // which lives until the end
+	if err != nil {
+		return ignoreIf(ctx, err)
+	}
+	defer page.close()
+	r.page = page.url
 	r.load = startLoad(ctx, r.config, aimAt(r.cluster.hosts, r.hot, -1))
 	whole := r.config.For
 	if whole == 0 {

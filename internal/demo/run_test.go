@@ -130,8 +130,9 @@ func TestItEndsAtOnceAndTellsWhatThereWas(t *testing.T) {
 	if took := time.Since(ended); took > 10*time.Second {
 		t.Errorf("it took %v to end", took)
 	}
-	if len(result.Phases) != 1 || result.Phases[0].Name != "steady" {
-		t.Errorf("phases are %v, want what was steady", result.Phases)
+	// Of the phase that was ended there is something if the machine was slow.
+	if n := len(result.Phases); n < 1 || n > 2 || result.Phases[0].Name != "steady" {
+		t.Errorf("phases are %v, want what was steady, and at most the begin of the next", result.Phases)
 	}
 }
 

@@ -65,6 +65,7 @@ func (r *runner) ideal(now rates) float64 {
 func (r *runner) frame(p phase, elapsed time.Duration, measuring bool) Frame {
 	now := r.now()
 	f := Frame{
+		Page:      r.page,
 		Headline:  r.headline,
 		Notice:    r.cluster.notices.newest(),
 		Elapsed:   time.Since(r.began),

@@ -39,10 +39,16 @@ func functions(assets map[string]string) template.FuncMap {
 	}
 }
 
+// leastAmount is the least that people want to read.
+const leastAmount = 0.001
+
 // amount is v for people; a dash if there is none.
 func amount(v *float64) string {
 	if v == nil {
 		return "–"
+	}
+	if 0 < *v && *v < leastAmount {
+		return "< " + strconv.FormatFloat(leastAmount, 'g', -1, 64)
 	}
 	return strconv.FormatFloat(*v, 'g', 4, 64)
 }

@@ -224,6 +224,9 @@ func (v view) foot() []string {
 	}
 	lines := []string{strings.Join(parts, "  ")}
 	keys := "q ends"
+	if v.Page != "" {
+		keys = "in a browser: " + v.Page + "   " + keys
+	}
 	if v.Failed > 0 {
 		keys = fmt.Sprintf("%d requests failed   %s", v.Failed, keys)
 	}

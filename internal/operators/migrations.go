@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package daemon
+package operators
 
 import (
 	"cmp"
@@ -18,8 +18,11 @@ const askCompared = "compared"
 // maxCompared is how many keys a member tells of.
 const maxCompared = 10_000
 
+// ownCompared answers a member that asks how keys under migration differ.
+func (d *Desk) ownCompared(context.Context, []byte) (any, error) { return d.compared(), nil }
+
 // compared is how the keys of d under migration were answered, those first that differ most.
-func (d *Daemon) compared() []api.Compared {
+func (d *Desk) compared() []api.Compared {
 	limits, group := d.node.Limits().Current(), d.node.Group()
 	migrates := false
 	for _, rule := range limits.Rules() {
@@ -45,7 +48,7 @@ func (d *Daemon) compared() []api.Compared {
 }
 
 // compare asks all members.
-func (d *Daemon) compare(ctx context.Context) (all []api.Compared, silent int) {
+func (d *Desk) compare(ctx context.Context) (all []api.Compared, silent int) {
 	var mu sync.Mutex
 	d.node.AskAll(func(_ string, ask func(context.Context, string, []byte, any) error) {
 		var rows []api.Compared

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package daemon
+package operators
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 
 	"github.com/headgate/headgate/internal/admin/api"
 	"github.com/headgate/headgate/internal/recent"
-	"github.com/headgate/headgate/rpc/questions"
 )
 
 // The questions about the last hour.
@@ -21,14 +20,6 @@ const (
 
 // maxTotals is how many keys a member tells of.
 const maxTotals = 20_000
-
-// past is what d remembers of the last hour, and what asks the other members.
-type past struct {
-	d        *Daemon
-	recorder *recent.Recorder
-}
-
-var _ api.History = past{}
 
 // wanted is which part of a key's past is asked for.
 type wanted struct {
@@ -42,25 +33,24 @@ type most struct {
 	Since time.Time      `json:"since"`
 }
 
-// answers are what d answers other members. A daemon without operators remembers nothing.
-func (p past) answers() questions.Answers {
-	return questions.Answers{
-		askSeries: func(_ context.Context, about []byte) (any, error) {
-			var w wanted
-			if err := json.Unmarshal(about, &w); err != nil {
-				return nil, err
-			}
-			return p.recorder.Series(w.Key, w.Since), nil
-		},
-		askCompared: func(context.Context, []byte) (any, error) { return p.d.compared(), nil },
-		askTotals: func(context.Context, []byte) (any, error) {
-			return most{p.recorder.Totals(maxTotals), p.recorder.Since()}, nil
-		},
+// series answers a member that asks for a key's past.
+func (d *Desk) series(_ context.Context, about []byte) (any, error) {
+	var w wanted
+	if err := json.Unmarshal(about, &w); err != nil {
+		return nil, err
 	}
+	return d.recorder.Series(w.Key, w.Since), nil
 }
 
-// step remembers what has happened since the last one.
-func (p past) step() { p.recorder.Step(time.Now(), p.d.node.Group().Counts) }
+// totals answers a member that asks which keys are used most.
+func (d *Desk) totals(context.Context, []byte) (any, error) {
+	return most{d.recorder.Totals(maxTotals), d.recorder.Since()}, nil
+}
+
+// past is the last hour of all members.
+type past struct{ *Desk }
+
+var _ api.History = past{}
 
 // Series implements api.History.
 func (p past) Series(ctx context.Context, key string, since time.Time) (hosts map[string][]recent.Point, silent int) {
@@ -70,7 +60,7 @@ func (p past) Series(ctx context.Context, key string, since time.Time) (hosts ma
 	}
 	var mu sync.Mutex
 	hosts = make(map[string][]recent.Point)
-	p.d.node.AskAll(func(host string, ask func(context.Context, string, []byte, any) error) {
+	p.node.AskAll(func(host string, ask func(context.Context, string, []byte, any) error) {
 		var points []recent.Point
 		err := ask(ctx, askSeries, about, &points)
 		mu.Lock()
@@ -88,7 +78,7 @@ func (p past) Series(ctx context.Context, key string, since time.Time) (hosts ma
 func (p past) Totals(ctx context.Context) (keys []recent.Total, since time.Time, silent int) {
 	var mu sync.Mutex
 	sums := make(map[string]recent.Total)
-	p.d.node.AskAll(func(_ string, ask func(context.Context, string, []byte, any) error) {
+	p.node.AskAll(func(_ string, ask func(context.Context, string, []byte, any) error) {
 		var m most
 		err := ask(ctx, askTotals, nil, &m)
 		mu.Lock()

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package operators shows a node, and the cluster through it, to the people who operate it: an API
+// and pages over HTTP, what has happened in the last hour, and what happens now.
+//
+// Make a Desk first, give its Answers to the node, Open it with the node, and then serve its
+// Handler while Run runs:
+//
+//	desk := operators.New()
+//	node, err := headgate.New(config, source, members, headgate.WithAnswers(desk.Answers()))
+//	desk.Open(node, config.Address)
+//	handler := desk.Handler(operators.Config{Policy: policy, Log: log})
+//	go desk.Run(ctx)
+package operators
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/dynamicconfig/history"
+	"github.com/headgate/headgate/internal/admin/api"
+	"github.com/headgate/headgate/internal/admin/ui"
+	"github.com/headgate/headgate/internal/daemon/callers"
+	"github.com/headgate/headgate/internal/recent"
+	"github.com/headgate/headgate/limiter/explain"
+	"github.com/headgate/headgate/ringpop"
+	"github.com/headgate/headgate/rpc/questions"
+)
+
+// Desk is where operators find one node. Use New. It is safe for concurrent use once it is open.
+type Desk struct {
+	node      *headgate.Node
+	address   string
+	standings func() []ringpop.Standing
+	recorder  *recent.Recorder
+	events    *api.Events
+	watched   watched
+}
+
+// New returns a Desk that is not open yet.
+func New() *Desk {
+	return &Desk{recorder: recent.New(recent.DefaultSamples), events: api.NewEvents(time.Now)}
+}
+
+// Answers are what the node answers other members. A node whose Desk does not Run remembers nothing.
+func (d *Desk) Answers() questions.Answers {
+	return questions.Answers{askSeries: d.series, askTotals: d.totals, askCompared: d.ownCompared}
+}
+
+// Open opens the Desk of node, whose address is that. Call it once, before node starts. standings
+// tells of the members what node itself does not know; nil: node knows all.
+func (d *Desk) Open(node *headgate.Node, address string, standings func() []ringpop.Standing) {
+	d.node, d.address, d.standings = node, address, standings
+}
+
+// Config of a Handler.
+type Config struct {
+	// Store has the versions of the limits. Default none: the limits are in a file, and nobody
+	// changes them here.
+	Store history.Store
+	// Policy says who may see and change what. It is called often.
+	Policy func() *callers.Policy
+	// Log is told of each change, and of each refused one.
+	Log *slog.Logger
+}
+
+// Handler answers operators: the API is at /v1/, the pages are everywhere else. Call it once.
+func (d *Desk) Handler(c Config) http.Handler {
+	limits, group := d.node.Limits(), d.node.Group()
+	o := api.Options{
+		Limits:    limits,
+		Store:     c.Store,
+		Operators: c.Policy,
+		Status:    func() any { return StatusOf(limits) },
+		Cluster:   func() any { return d.Cluster() },
+		Keys:      group.Keys,
+		Look: func(key string) explain.Key {
+			return explain.Look(group, limits.Current(), d.node.Ring().Len(), key)
+		},
+		Explain: d.node.Explain,
+		Trace:   d.node.Trace,
+		Compare: d.compare,
+		Reset:   d.node.Reset,
+		History: past{d},
+		Events:  d.events,
+		Log:     c.Log,
+	}
+	limits.Subscribe(func(old, new *dynamicconfig.Snapshot) {
+		var text []string
+		for _, c := range dynamicconfig.Diff(old, new) {
+			if text = append(text, c.String()); len(text) == mostChanges {
+				text = append(text, "…")
+				break
+			}
+		}
+		d.events.Add(api.Event{Kind: "limits-applied", Text: strings.Join(text, "\n")})
+	})
+	a := api.New(o)
+	mux := http.NewServeMux()
+	mux.Handle("/v1/", a)
+	mux.Handle("/", ui.New(a, d.address))
+	return mux
+}
+
+// mostChanges bounds the changes in the text of one event.
+const mostChanges = 20
+
+// Run remembers what happens, until ctx ends.
+func (d *Desk) Run(ctx context.Context) {
+	every(ctx, time.Second, func() {
+		d.recorder.Step(time.Now(), d.node.Group().Counts)
+		d.watched.look(d)
+	})
+}
+
+// watched finds events by looking: limits that are refused, and members that change.
+type watched struct {
+	refused time.Time
+	states  map[string]string // of members
+}
+
+// look adds what has happened since it was called last. It is called by one goroutine.
+func (w *watched) look(d *Desk) {
+	limits := d.node.Limits()
+	if at := limits.RejectedAt(); !at.Equal(w.refused) {
+		w.refused = at
+		if err := limits.LastError(); err != nil {
+			d.events.Add(api.Event{Kind: "limits-refused", Text: err.Error()})
+		}
+	}
+	states := make(map[string]string)
+	for _, m := range d.Cluster().Members {
+		states[m.Address] = string(m.State)
+		if was, known := w.states[m.Address]; w.states != nil && (!known || was != states[m.Address]) {
+			text := fmt.Sprintf("%s is %s", m.Address, m.State)
+			if m.Why != "" {
+				text += ": " + m.Why
+			}
+			d.events.Add(api.Event{Kind: "member", Text: text})
+		}
+	}
+	for address := range w.states {
+		if _, still := states[address]; !still {
+			d.events.Add(api.Event{Kind: "member", Text: address + " is no member any more"})
+		}
+	}
+	w.states = states
+}
