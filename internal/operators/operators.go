@@ -70,7 +70,7 @@ func New(options ...Option) *Desk {
 
 // Answers are what the node answers other members. A node whose Desk does not Run remembers nothing.
 func (d *Desk) Answers() questions.Answers {
-	return questions.Answers{askSeries: d.series, askTotals: d.totals, askCompared: d.ownCompared}
+	return questions.Answers{askSeries: d.series, askTotals: d.totals, askCompared: d.ownCompared, askBusy: d.busy}
 }
 
 // Open opens the Desk of node, whose address is that. Call it once, before node starts. standings
@@ -108,6 +108,7 @@ func (d *Desk) Handler(c Config) http.Handler {
 		Compare: d.compare,
 		Reset:   d.node.Reset,
 		History: past{d},
+		Busiest: past{d},
 		Events:  d.events,
 		Log:     c.Log,
 	}

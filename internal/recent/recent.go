@@ -20,6 +20,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 	"time"
@@ -244,7 +245,8 @@ func (r *Recorder) Series(key string, since time.Time) []Point {
 	}
 	var points []Point
 	from := since.Unix()
-	for _, p := range s.samples {
+	first := sort.Search(len(s.samples), func(i int) bool { return s.samples[i].second+slot > from })
+	for _, p := range s.samples[first:] {
 		length := int64(1)
 		if p.second < s.merged {
 			length = slot
