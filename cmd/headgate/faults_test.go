@@ -54,6 +54,11 @@ var faults = []fault{
 		hang,
 	},
 	{
+		"Pause", "an owner hangs for a second, five times in a row",
+		"other daemons fail no call; one burst more for each change of owner",
+		pause,
+	},
+	{
 		"Silent", "an owner gossips, accepts connections, and never answers",
 		"calls wait for twice `ask_timeout` at most, and none fails; after a lease, each daemon that is left admits its even part",
 		func(t *testing.T) *findings { return badOwner(t, silent) },

@@ -76,6 +76,33 @@ func hang(t *testing.T) *findings {
 	return f
 }
 
+// pause stops an owner for a second, in which it is not always missed.
+func pause(t *testing.T) *findings {
+	c := newMemberCluster(t, 3, true, faultRules)
+	v, others := c.nodes[0], c.edges(0)
+	all := through(t, others)
+	probed := c.owned(t, "x:probe", v.cluster)
+	w := newWatching(t, c.edges(-1), append(c.limited(t, v.cluster), c.limited(t, c.nodes[1].cluster)...), c.limits, nil)
+	w.begin()
+	stopped := 0
+	for range int(lasting(1, 5)) {
+		if err := v.process.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		watch(time.Second)
+		if err := v.process.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+		stopped++
+		decidedBy(t, all, probed)
+		watch(time.Second)
+	}
+	// Each time its keys may go to another owner, and back.
+	f := w.end(t, 1, float64(2*stopped)*faultBurst)
+	f.failed = w.none(t, w.began, others) + " at the others"
+	return f
+}
+
 // badOwner adds a member to a cluster that gossips: serve answers where it should.
 func badOwner(t *testing.T, serve func(t *testing.T, l net.Listener)) *findings {
 	at := addresses(t, 2)
