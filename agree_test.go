@@ -51,7 +51,11 @@ func clumps(seed uint64) (all []clump) {
 // bubble, in which the machine's speed does not matter. Their reports begin at random
 // points of the interval, as those of the simulator do.
 func TestNodesAndTheSimulatorAgreeAboutClumps(t *testing.T) {
-	const runs, unlucky = 20, 2
+	const unlucky = 2
+	runs := 20
+	if testing.Short() {
+		runs = 6
+	}
 	for _, algorithm := range []string{"elastic", "auto"} {
 		dips := make(map[string][][]int)
 		for seed := range uint64(runs) {

@@ -253,6 +253,8 @@ func TestAnOwnerSurvivesHostileInput(t *testing.T) {
 	case messages > 0:
 	case testrun.Long():
 		messages = 100_000
+	case testing.Short():
+		messages = 5_000
 	default:
 		messages = 20_000
 	}

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/internal/testrun"
 	"github.com/headgate/headgate/rpc/claims"
 )
 
@@ -18,6 +19,7 @@ import (
 // and memory that is farther away. The quickest of some rounds counts, so that a
 // busy machine does not matter.
 func TestAClaimCostsTheSameAmongManyHosts(t *testing.T) {
+	testrun.NotUnderRace(t, "it counts what one goroutine does")
 	for _, algorithm := range []string{"none", "static", "proportional-share", "fair-share"} {
 		var few, many time.Duration
 		for range 5 { // as long as other programs are in the way

@@ -11,6 +11,7 @@ import (
 
 	"github.com/headgate/headgate/internal/command"
 	"github.com/headgate/headgate/internal/sim/scenario"
+	"github.com/headgate/headgate/internal/testrun"
 )
 
 func TestSimulateListsScenarios(t *testing.T) {
@@ -21,6 +22,7 @@ func TestSimulateListsScenarios(t *testing.T) {
 }
 
 func TestSimulateJSONIsAnArrayOfMetrics(t *testing.T) {
+	testrun.NotUnderRace(t, "a run of the simulator is one goroutine")
 	args := strings.Fields("simulate steady-skew recorded --algorithm even,request-weighted --seed 3 --seeds 2 --json")
 	out, _, err := execute(t, args...)
 	if err != nil {

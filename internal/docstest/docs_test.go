@@ -48,6 +48,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 }
 
 func TestCommandsAreRunSomewhere(t *testing.T) {
+	testrun.NotUnderRace(t, "documents are read by one goroutine")
 	root, all := repository(t)
 	c := checker{tree: os.DirFS(root), help: func(program string, args ...string) (string, error) {
 		out, err := exec.CommandContext(t.Context(), testrun.Program(t, program), append(args, "--help")...).CombinedOutput()
@@ -75,6 +76,7 @@ func TestCommandsAreRunSomewhere(t *testing.T) {
 }
 
 func TestGoCodeCompiles(t *testing.T) {
+	testrun.NotUnderRace(t, "the compiler is another process")
 	root, all := repository(t)
 	importable, err := importables(os.DirFS(root), module)
 	if err != nil {

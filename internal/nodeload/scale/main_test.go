@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/internal/nodeload"
+	"github.com/headgate/headgate/internal/testrun"
 )
 
 // The test program is also the node under test, as the program itself is.
@@ -78,6 +79,7 @@ func TestCommandsInDocumentsRun(t *testing.T) {
 }
 
 func TestDocumentsAreWritten(t *testing.T) {
+	testrun.NotUnderRace(t, "documents are written by one goroutine")
 	needsLinux(t)
 	before, err := os.ReadFile("../../../docs/scale.md")
 	if err != nil {

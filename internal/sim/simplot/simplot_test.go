@@ -13,6 +13,7 @@ import (
 	"github.com/headgate/headgate/internal/sim/measure"
 	"github.com/headgate/headgate/internal/sim/scenario"
 	"github.com/headgate/headgate/internal/sim/world"
+	"github.com/headgate/headgate/internal/testrun"
 )
 
 // results of a scenario under two algorithms.
@@ -34,6 +35,7 @@ func results(t *testing.T, name string, weights bool) (*scenario.Scenario, []*me
 }
 
 func TestSameResultsSameBytes(t *testing.T) {
+	testrun.NotUnderRace(t, "a run of the simulator is one goroutine")
 	for _, format := range []string{"svg", "png"} {
 		var pictures [2]bytes.Buffer
 		sc, r := results(t, "recorded", true)
@@ -49,6 +51,7 @@ func TestSameResultsSameBytes(t *testing.T) {
 }
 
 func TestAPictureSaysWhatItShows(t *testing.T) {
+	testrun.NotUnderRace(t, "a run of the simulator is one goroutine")
 	sc, r := results(t, "flash-crowd", true)
 	var svg bytes.Buffer
 	if err := Write(&svg, "svg", sc, r); err != nil {
@@ -62,6 +65,7 @@ func TestAPictureSaysWhatItShows(t *testing.T) {
 }
 
 func TestScenariosOfAllKindsCanBeDrawn(t *testing.T) {
+	testrun.NotUnderRace(t, "a run of the simulator is one goroutine")
 	names := []string{"recorded", "near-zero-traffic", "ring-join", "doorman-3", "cron", "limit-change"}
 	if testing.Short() {
 		names = names[:2]

@@ -8,11 +8,13 @@ import (
 	"testing"
 
 	"github.com/headgate/headgate/internal/sim/scenario"
+	"github.com/headgate/headgate/internal/testrun"
 )
 
 // Hosts that gossip may be a burst and an interval each ahead of each other, and
 // pay it back: steady load comes close to the limit, wherever it is.
 func TestGossipComesClose(t *testing.T) {
+	testrun.NotUnderRace(t, "a run of the simulator is one goroutine")
 	for _, tt := range []struct {
 		scenario    string
 		utilisation float64 // at least, %
@@ -35,6 +37,7 @@ func TestGossipComesClose(t *testing.T) {
 }
 
 func TestGossipIsTheSameAgain(t *testing.T) {
+	testrun.NotUnderRace(t, "a run of the simulator is one goroutine")
 	sc, err := scenario.Load("bad-network")
 	if err != nil {
 		t.Fatal(err)

@@ -30,6 +30,7 @@ func ran(t *testing.T, name, algorithm string, seed uint64) measure.Row {
 
 // An owner that is asked for each event is the one bucket that the oracle is.
 func TestExactIsTheOracle(t *testing.T) {
+	testrun.NotUnderRace(t, "a run of the simulator is one goroutine")
 	for _, scenario := range []string{"low-limit", "burst-on-few", "burst-to-the-brim"} {
 		if row := ran(t, scenario, "exact", 1); row.FalseRejectPct != 0 || row.OverPct != 0 || math.Abs(row.UtilisationPct-100) > 1e-9 || row.AsksPerHostS == 0 {
 			t.Errorf("%s: %+v", scenario, row)

@@ -362,6 +362,7 @@ func BenchmarkHourOf45Hosts(b *testing.B) {
 // A weighing by demand on the pool has all that elastic has: bursts, debt and early
 // reports.
 func TestAWeighingByDemandDoesAsElasticDoes(t *testing.T) {
+	testrun.NotUnderRace(t, "a run of the simulator is one goroutine")
 	registry := algorithm.Builtin()
 	err := registry.Register("by-demand", func(capacity float64, demands []algorithm.Demand, parts []float64) {
 		all := 0.0

@@ -32,7 +32,11 @@ func queues(t *Taker) (n int) {
 func TestOwnersThatAreGoneAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		taker := &Taker{Host: "me", Placement: nowhere{}, Peers: nowhere{}}
-		for round := range 3 {
+		rounds := 3
+		if testing.Short() {
+			rounds = 1
+		}
+		for round := range rounds {
 			for i := range 2 * maxQueues {
 				if _, err := taker.Take(t.Context(), usage.Take{Key: fmt.Sprint(round, "-", i), Tokens: 1}); err == nil {
 					t.Fatal("nobody took anything")
