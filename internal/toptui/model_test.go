@@ -60,8 +60,7 @@ func TestALostDeciderIsStaleUntilItIsBack(t *testing.T) {
 		messages := make(chan tea.Msg, 100)
 		var running sync.WaitGroup
 		defer running.Wait() // there is room for what they still say
-		var run func(cmd tea.Cmd)
-		run = func(cmd tea.Cmd) {
+		run := func(cmd tea.Cmd) {
 			if cmd == nil {
 				return
 			}
