@@ -5,6 +5,7 @@ package swarm
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"pgregory.net/rapid"
@@ -30,16 +31,46 @@ const key = "swarm:key"
 type cluster struct {
 	algorithm string
 	hosts     int
-	limit     int // events/s, at the start
-	last      int // events/s, at the end
-	burst     int // tokens
-	offered   int // events/s, of all hosts
+	limit     int    // events/s, at the start
+	last      int    // events/s, at the end
+	least     int    // events/s, at any time
+	most      int    // the same
+	changed   bool   // the algorithm did
+	final     string // the algorithm at the end
+	shape     string
+	absent    bool // the last host is not there at the start
+	burst     int  // tokens
+	offered   int  // events/s, of all hosts
 	network   string
 	faults    []string // as in a scenario
 	seed      uint64
 }
 
-var algorithms = []string{"elastic", "auto", "exact", "even", "gossip"}
+// bounded are the algorithms for which a bound is stated. The others are held to the
+// other laws.
+var bounded = []string{"elastic", "auto", "exact", "even", "gossip"}
+
+var algorithms = append(slices.Clone(bounded),
+	"request-weighted", "request-weighted-even-floor", "drop-ratio", "fair-share", "proportional-share")
+
+// quick are those without an ask_timeout, which a scenario cannot change: that of a rule
+// which begins to ask would be shorter than a round trip.
+var quick = slices.DeleteFunc(slices.Clone(algorithms), asks)
+
+// asks reports whether hosts ask owners before they decide.
+func asks(algorithm string) bool { return algorithm == "exact" || algorithm == "auto" }
+
+// shapes are the ways in which traffic comes. Those that change do so before calmFrom.
+var shapes = map[string]string{
+	"random": "  - {key: KEY, total: TOTAL, spread: random}\n",
+	"even":   "  - {key: KEY, total: TOTAL, arrivals: even}\n",
+	"steps":  "  - {key: KEY, total: {steps: {0s: QUARTER, 30s: HALF, 40s: TOTAL}}, spread: random}\n",
+	"hot":    "  - {key: KEY, total: HALF, hosts: 0}\n  - {key: KEY, total: HALF}\n",
+	"sticky": "  - {key: KEY, total: TOTAL, spread: sticky, clients: {count: 200, zipf: 0.5, clump: 3}}\n",
+	"costs":  "  - {key: KEY, total: HALF, spread: random, cost: 1..3}\n",
+}
+
+const mostCost = 3
 
 // draw draws a cluster. Smaller draws are simpler clusters, so that rapid shrinks
 // toward two hosts, a clean network and no faults.
@@ -58,7 +89,8 @@ func draw(t *rapid.T) cluster {
 		"{latency: 5ms, loss: 10%, duplicate: 5%}",
 		"{latency: 5ms, reorder: 10%, hold_back: 300ms}",
 	}).Draw(t, "network")
-	c.last = c.limit
+	c.last, c.least, c.most, c.final = c.limit, c.limit, c.limit, c.algorithm
+	c.shape = rapid.SampledFrom([]string{"random", "even", "steps", "hot", "sticky", "costs"}).Draw(t, "shape")
 	for range rapid.IntRange(0, 3).Draw(t, "faults") {
 		c.faults = append(c.faults, c.fault(t))
 	}
@@ -70,7 +102,7 @@ func (c *cluster) fault(t *rapid.T) string {
 	at := rapid.IntRange(faultsFrom, calmFrom-1).Draw(t, "at")
 	length := rapid.IntRange(1, calmFrom-at).Draw(t, "for")
 	host := rapid.IntRange(0, c.hosts-1).Draw(t, "host")
-	do := rapid.SampledFrom([]string{"pause", "restart", "crash", "owner", "partition", "in", "out", "slow", "clock_step", "limit"}).Draw(t, "do")
+	do := rapid.SampledFrom([]string{"pause", "restart", "crash", "owner", "partition", "in", "out", "slow", "clock_step", "limit", "override", "algorithm", "leave", "join", "drain"}).Draw(t, "do")
 	switch do {
 	case "owner":
 		return fmt.Sprintf("{at: %ds, do: crash, hosts: owner of %s, for: %ds}", at, key, length)
@@ -83,7 +115,18 @@ func (c *cluster) fault(t *rapid.T) string {
 	case "limit":
 		// Changes are at calmFrom, so that their order is the order here.
 		c.last = 10 * rapid.IntRange(4, 20).Draw(t, "next limit")
+		c.least, c.most = min(c.least, c.last), max(c.most, c.last)
 		return fmt.Sprintf("{at: %ds, do: limit, key: %q, limit: %d/s, burst: %d}", calmFrom, key, c.last, c.burst)
+	case "override":
+		// Other changes are at calmFrom, when it has ended.
+		c.least, c.most = min(c.least, c.limit/2), max(c.most, 2*c.limit)
+		return fmt.Sprintf("{at: %ds, do: override, key: %q, factor: %s, for: %ds}", at, key, rapid.SampledFrom([]string{"0.5x", "2x"}).Draw(t, "factor"), length)
+	case "algorithm":
+		c.final, c.changed = rapid.SampledFrom(quick).Draw(t, "next algorithm"), true
+		return fmt.Sprintf("{at: %ds, do: algorithm, key: %q, algorithm: %s}", calmFrom, key, c.final)
+	case "join":
+		c.absent = true
+		return fmt.Sprintf("{at: %ds, do: join, hosts: %d}", at, c.hosts-1)
 	default:
 		return fmt.Sprintf("{at: %ds, do: %s, hosts: %d, for: %ds}", at, do, host, length)
 	}
@@ -101,12 +144,16 @@ func (c cluster) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "name: swarm\ndescription: Seed %d.\nduration: %ds\nwarmup: %ds\nhosts: %d\nnetwork: %s\n",
 		c.seed, duration, warmup, c.hosts, c.network)
+	if c.absent {
+		fmt.Fprintf(&b, "absent: %d\n", c.hosts-1)
+	}
 	wait := ""
-	if c.algorithm == "exact" || c.algorithm == "auto" {
+	if asks(c.algorithm) {
 		wait = ", ask_timeout: 1s" // longer than roundTrip, or the fallback decides
 	}
-	fmt.Fprintf(&b, "limits:\n  - {key: %q, limit: %d/s, burst: %d, algorithm: %s%s}\n", key, c.limit, c.burst, c.algorithm, wait)
-	fmt.Fprintf(&b, "traffic:\n  - {key: %q, total: %d/s, spread: random}\n", key, c.offered)
+	fmt.Fprintf(&b, "limits:\n  - {key: %q, limit: %d/s, burst: %d, algorithm: %s, idle_after: 10m%s}\n", key, c.limit, c.burst, c.algorithm, wait)
+	b.WriteString("traffic:\n")
+	b.WriteString(strings.NewReplacer("KEY", strconv.Quote(key), "TOTAL", rate(c.offered), "QUARTER", rate(c.offered/4), "HALF", rate(c.offered/2)).Replace(shapes[c.shape]))
 	if len(c.faults) > 0 {
 		b.WriteString("events:\n")
 	}
@@ -115,3 +162,5 @@ func (c cluster) String() string {
 	}
 	return b.String()
 }
+
+func rate(perSecond int) string { return strconv.Itoa(max(perSecond, 1)) + "/s" }

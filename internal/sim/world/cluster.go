@@ -280,7 +280,7 @@ func (c *cluster) run(ctx context.Context) error {
 	for _, h := range c.hosts {
 		if h.up && h.limits {
 			c.wasUp(h)
-			c.books.ends(h)
+			c.books.ends(h, h.local(c.now))
 		}
 	}
 	return c.err

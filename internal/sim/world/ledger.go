@@ -4,7 +4,7 @@ package world
 
 import (
 	"github.com/headgate/headgate/internal/sim/measure"
-	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc/usage"
 )
 
@@ -92,17 +92,19 @@ func (b *books) decides(k *key, second int, d measure.Decision) {
 }
 
 // ends counts what the limiters of a process have counted, before they are gone.
-func (b *books) ends(h *host) {
+func (b *books) ends(h *host, now stage.Instant) {
 	if b == nil || h.group == nil {
 		return
 	}
-	h.group.Counts(func(c limiter.Count) {
-		if _, ok := b.of[c.Key]; ok {
-			r := b.row(c.Key, h.number)
-			r.Allowed += c.Allowed
-			r.Rejected += c.Rejected
+	for key := range b.of {
+		status, ok := h.group.Manual().Inspect(now, key)
+		if !ok || len(status.Shares) == 0 {
+			continue
 		}
-	})
+		r, share := b.row(key, h.number), status.Shares[len(status.Shares)-1]
+		r.Allowed += share.Allowed
+		r.Rejected += share.Rejected
+	}
 }
 
 // answers counts a report whose answer the host took in.
