@@ -28,6 +28,7 @@ type Bucket struct {
 	base  float64
 	taken float64 // since then
 	rest  float64 // the part of taken that does not fit into its 53 bits
+	spilt float64 // see Spilt
 }
 
 // Rule is how a Bucket fills, and which callers wait.
@@ -173,6 +174,21 @@ func (b *Bucket) Charge(now time.Duration, n, floor float64) float64 {
 	return n
 }
 
+// Spilt is how many tokens b had no room for until now, except for those that Reclaim
+// put back.
+func (b *Bucket) Spilt(now time.Duration) float64 {
+	b.settle(now)
+	return b.spilt
+}
+
+// Reclaim puts n tokens back at now that b had no room for, or less if fewer were
+// spilt.
+func (b *Bucket) Reclaim(now time.Duration, n float64) {
+	n = within(n, b.Spilt(now))
+	b.Give(now, n)
+	b.spilt = max(b.spilt-n, 0)
+}
+
 // Rate is how fast b fills, in tokens/s.
 func (b *Bucket) Rate() float64 { return b.rule.Rate }
 
@@ -219,6 +235,7 @@ func (b *Bucket) settle(now time.Duration) float64 {
 	level := b.base + (b.rule.Rate*(float64(now-b.since)/1e9) - b.taken - b.rest)
 	switch {
 	case level >= b.rule.Burst:
+		b.spilt = min(b.spilt+(level-b.rule.Burst), MaxTokens)
 		b.restart(now, b.rule.Burst)
 	case b.taken > settleAfter || b.taken < -settleAfter:
 		b.restart(now, level)

@@ -43,6 +43,10 @@
 //     admit r more bursts, and what the limit fills in for that time. Other
 //     hosts pay them back as far as above.
 //
+// Messages that come late may leave one host in debt, while others use all that the limit fills
+// in. If that lasts for four intervals, the host gets back what its full bucket had no
+// room for while the messages were missing, and takes part again.
+//
 // A host that stops without Leave never reports what it used in its last
 // interval.
 //

@@ -67,7 +67,6 @@ type Mesh struct {
 
 	table
 	members
-	pauses
 }
 
 var (
@@ -150,6 +149,7 @@ func (m *Mesh) DoAt(now stage.Instant, op stage.Operation) (stage.Outcome, error
 		}
 	}
 	if o.OK && used != 0 {
+		e.alone = noDebt
 		m.use(s, e, used)
 	}
 	o.Left = e.bucket.Level(at)

@@ -85,8 +85,13 @@ func (m *Mesh) receive(now stage.Instant, s *sender, acked uint64, g *meshusage.
 		return // a repeated message about a count that ended
 	case r.of != nil && row.Born == r.born:
 		lost = e.settle(at, r, used-r.used, floor)
-		if paused {
-			e.bucket.Give(at, row.Left-(e.own.used-r.known)-e.bucket.Level(at))
+		level := e.bucket.Level(at)
+		lack := row.Left - (e.own.used - r.known) - level // the sender may not know what this host used
+		switch {
+		case paused:
+			e.bucket.Give(at, lack)
+		case used > r.used:
+			e.bucket.Reclaim(at, e.alone.observe(now, level, lack, &m.pauses))
 		}
 	case row.Born > g.After:
 		*r = received{known: r.known}
@@ -131,6 +136,18 @@ func (p *pauses) length() time.Duration { return time.Duration(p.interval.Load()
 // under way ends when it was to end.
 func (p *pauses) most() time.Duration {
 	return paidBack * max(p.length(), time.Duration(p.current.Load()))
+}
+
+// StartAt says that the process runs since now, so that a pause before the end of its
+// first round is noticed. Run calls it.
+func (p *pauses) StartAt(now stage.Instant) { p.ended.CompareAndSwap(math.MinInt64, int64(now)) }
+
+// since is when the last round ended, or the first began; now, if that is not known.
+func (p *pauses) since(now stage.Instant) stage.Instant {
+	if ended := p.ended.Load(); ended != math.MinInt64 {
+		return min(stage.Instant(ended), now)
+	}
+	return now
 }
 
 func (p *pauses) roundEnds(now stage.Instant) {

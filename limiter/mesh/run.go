@@ -22,6 +22,7 @@ import (
 func (m *Mesh) Run(ctx context.Context, peers rpc.Peers) {
 	var calls sync.WaitGroup
 	defer calls.Wait()
+	m.StartAt(stage.Now())
 	// Hosts that start together do not send at the same time.
 	timer := time.NewTimer(time.Duration(rand.Int64N(int64(m.length()))))
 	defer timer.Stop()

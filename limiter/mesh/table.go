@@ -33,6 +33,7 @@ type table struct {
 	keys   atomic.Int64
 	most   int64         // keys
 	round  atomic.Uint64 // under way; the first is 1
+	pauses
 }
 
 const shards = 64
@@ -53,6 +54,7 @@ type entry struct {
 	sent    float64 // own.used as of the last round that sent it
 	sentIn  uint64  // that round
 	others  []received
+	alone   alone
 }
 
 // count is what a host used of a key since it began to count.
@@ -98,8 +100,8 @@ func (t *table) entry(now stage.Instant, key string, rule *dynamicconfig.Rule) (
 	}
 }
 
-// add returns the entry of key, or adds one with a full bucket. It returns nil
-// if there are too many keys.
+// add returns the entry of key, or adds one with a bucket that is full since the
+// last round ended. It returns nil if there are too many keys.
 func (t *table) add(now stage.Instant, s *shard, key string, rule *dynamicconfig.Rule) *entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,7 +114,7 @@ func (t *table) add(now stage.Instant, s *shard, key string, rule *dynamicconfig
 		return nil
 	}
 	key = strings.Clone(key) // it may be part of a message
-	e := &entry{key: key, rule: rule, touched: now, bucket: exactbucket.New(time.Duration(now), bucketRule(rule))}
+	e := &entry{key: key, rule: rule, touched: now, alone: noDebt, bucket: exactbucket.New(time.Duration(t.pauses.since(now)), bucketRule(rule))}
 	s.entries[key] = e
 	return e
 }

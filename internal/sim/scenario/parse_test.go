@@ -117,7 +117,7 @@ func TestMistakesAreNamedWithTheirPlace(t *testing.T) {
 		{"bursts", strings.Replace(small, "rate: 1/s", "bursts: {rate: 1/s}", 1), "bursts: has no every"},
 		{"event without time", small + "events:\n  - {do: heal}\n", "bad.yaml:10:5: event number 1: has no at"},
 		{"event after the end", small + "events: [{at: 10s, do: heal}]\n", "after the end"},
-		{"event", small + "events: [{at: 1s, do: explode}]\n", `there is no "explode": known are autoscale, clock_step, crash,`},
+		{"event", small + "events: [{at: 1s, do: explode}]\n", `there is no "explode": known are algorithm, autoscale, clock_step, crash,`},
 		{"empty event", small + "events: [{at: 1s}]\n", "neither do nor mark"},
 		{"field of another event", small + "events: [{at: 1s, do: heal, hosts: 1}]\n", "heal has no hosts: remove it"},
 		{"field that is needed", small + "events: [{at: 1s, do: pause, hosts: 1}]\n", "pause has no for: add it"},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/internal/sim/traffic"
 )
 
@@ -26,6 +27,8 @@ var actionFields = map[string][]string{
 	"slow":       {"hosts", "for", "by"},
 	"clock_step": {"hosts", "by"},
 	"limit":      {"key", "limit", "burst"},
+	"algorithm":  {"key", "algorithm"},
+	"override":   {"key", "factor", "for"},
 	"drain":      {"hosts", "for", "every"},
 	"autoscale":  {"hosts", "every", "target"},
 	"spike":      {"hosts", "to", "add"},
@@ -37,6 +40,7 @@ var needs = map[string][]string{
 	"crash": {"hosts"}, "restart": {"hosts", "for"}, "leave": {"hosts"}, "join": {"hosts"},
 	"pause": {"hosts", "for"}, "partition": {"hosts"}, "slow": {"hosts", "by"},
 	"clock_step": {"hosts", "by"}, "limit": {"key", "limit"},
+	"algorithm": {"key", "algorithm"}, "override": {"key", "factor", "for"},
 	"drain": {"hosts"}, "autoscale": {"hosts", "every", "target"},
 	"spike": {"hosts"}, "mishaps": {"every", "add", "odds", "away"},
 }
@@ -64,13 +68,21 @@ func (d *decoder) actions(n ast.Node, sc *Scenario) {
 			"traffic": d.choice(who+": traffic", []string{"waits", "elsewhere"}, func(w string) {
 				a.Elsewhere = w == "elsewhere"
 			}),
-			"to":     d.perSecond(who+": to", &a.To),
-			"add":    d.perSecond(who+": add", &a.Add),
-			"target": d.perSecond(who+": target", &a.Target),
-			"away":   d.span(who+": away", &a.Away, 0, traffic.MaxDuration),
-			"odds":   d.odds(who+": odds", &a.Odds),
-			"key":    d.str(who+": key", &a.Key),
-			"limit":  d.perSecond(who+": limit", &a.Limit),
+			"to":        d.perSecond(who+": to", &a.To),
+			"add":       d.perSecond(who+": add", &a.Add),
+			"target":    d.perSecond(who+": target", &a.Target),
+			"away":      d.span(who+": away", &a.Away, 0, traffic.MaxDuration),
+			"odds":      d.odds(who+": odds", &a.Odds),
+			"key":       d.str(who+": key", &a.Key),
+			"algorithm": d.str(who+": algorithm", &a.Algorithm),
+			"factor": d.reader(who+": factor", func(text string) (err error) {
+				a.Factor, err = strconv.ParseFloat(strings.TrimSuffix(text, "x"), 64)
+				if err != nil || !(a.Factor > 0 && a.Factor <= dynamicconfig.MaxFactor) {
+					return fmt.Errorf("is %.40q: write a number above 0, as 2x", text)
+				}
+				return nil
+			}),
+			"limit": d.perSecond(who+": limit", &a.Limit),
 			"burst": d.reader(who+": burst", func(text string) (err error) {
 				a.Burst, err = strconv.ParseFloat(text, 64)
 				if err != nil || !(a.Burst >= 1 && a.Burst <= traffic.MaxCost) {
@@ -134,10 +146,8 @@ func (d *decoder) action(n ast.Node, who string, a *Action, seen map[string]ast.
 			}
 		}
 	}
-	if a.Do == "limit" && a.Key != "" {
-		if _, err := WithLimit(sc.Limits, a.Key, a.Limit, a.Burst); err != nil {
-			d.fail(n, "%s: %v", who, err)
-		}
+	if err := a.checkRules(sc.Limits); err != nil {
+		d.fail(n, "%s: %v", who, err)
 	}
 }
 

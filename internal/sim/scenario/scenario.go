@@ -138,9 +138,12 @@ type Action struct {
 	Odds    [3]int       // mishaps: how likely each is, in parts
 	Away    traffic.Span // mishaps: how long an owner is lost
 
-	Key   string  // limit: which rule
+	Key   string  // limit, algorithm, override: which rule
 	Limit float64 // limit: events/s
 	Burst float64 // limit: tokens
+
+	Algorithm string  // algorithm: the rule's new one
+	Factor    float64 // override: of the limit
 }
 
 // Bounds of a scenario, so that a mistake does not fill the memory.

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/headgate/headgate/internal/sim/measure"
 	"github.com/headgate/headgate/internal/sim/scenario"
 	"github.com/headgate/headgate/internal/sim/traffic"
 )
@@ -35,8 +34,8 @@ func (c *cluster) act(t todo) error {
 	case "heal":
 		c.cuts = nil
 		return nil
-	case "limit":
-		return c.changeLimit(a)
+	case "limit", "algorithm", "override":
+		return c.changeRules(a, t)
 	case "autoscale":
 		if t.undo { // not the first time
 			if err := c.autoscale(a); err != nil {
@@ -194,35 +193,4 @@ func (c *cluster) partition(a *scenario.Action, t todo) {
 		t.undo = true
 		c.later(c.now+a.For, t)
 	}
-}
-
-// changeLimit publishes new limits. The oracle follows at once, hosts when
-// the news reach them.
-func (c *cluster) changeLimit(a *scenario.Action) error {
-	old := c.configs[len(c.configs)-1]
-	next, err := scenario.WithLimit(old, a.Key, a.Limit, a.Burst)
-	if err != nil {
-		return err
-	}
-	if err := c.adopt(next); err != nil {
-		return err
-	}
-	seen := make(map[*measure.Bucket]bool)
-	for _, k := range c.keys {
-		rule, _ := next.Match(k.name)
-		b := k.bucket
-		limit, burst := b.Limit()
-		if seen[b] || float64(rule.Limit) == limit && rule.Burst == burst {
-			continue
-		}
-		seen[b] = true
-		b.SetLimit(c.now, float64(rule.Limit), rule.Burst)
-	}
-	for _, h := range c.hosts {
-		delay := c.sc.Membership.Delay.Draw(c.news[h.number])
-		if h.up {
-			c.queue.push(c.now+delay, configure, int32(h.number), int32(len(c.configs)-1))
-		}
-	}
-	return nil
 }

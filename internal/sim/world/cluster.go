@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sort"
+	"time"
 
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
@@ -41,6 +42,8 @@ type cluster struct {
 
 	configs   []*dynamicconfig.Snapshot   // by version
 	configsOf [][]*dynamicconfig.Snapshot // by version and cluster of the tree
+	stated    *dynamicconfig.Snapshot     // the newest, without overrides
+	overrides []dynamicconfig.Override
 	keys      []*key
 	keyOf     map[string]int
 	buckets   []*measure.Bucket
@@ -78,6 +81,7 @@ type cluster struct {
 	stuck   int64 // events since time went on
 
 	weights *weights // nil unless wanted
+	books   *books   // likewise
 }
 
 // key is one key that has traffic.
@@ -142,6 +146,7 @@ func newCluster(sc *scenario.Scenario, limits *dynamicconfig.Snapshot, registry 
 			}
 		}
 	}
+	c.stated = limits
 	if err := c.adopt(limits); err != nil {
 		return nil, err
 	}
@@ -153,6 +158,7 @@ func newCluster(sc *scenario.Scenario, limits *dynamicconfig.Snapshot, registry 
 	if err := c.findKeys(); err != nil {
 		return nil, err
 	}
+	c.books = newBooks(o.Ledger, c.buckets, len(sc.Hosts), int((sc.Duration+time.Second-1)/time.Second))
 	if err := c.found(); err != nil {
 		return nil, err
 	}
@@ -274,6 +280,7 @@ func (c *cluster) run(ctx context.Context) error {
 	for _, h := range c.hosts {
 		if h.up && h.limits {
 			c.wasUp(h)
+			c.books.ends(h)
 		}
 	}
 	return c.err

@@ -15,6 +15,7 @@ import (
 // may ask an owner has a worker of its own.
 func (c *cluster) decide(h *host, t try) {
 	h.offered++
+	c.books.offers(c.keys[t.key], h, t.cost)
 	l := h.limiters[t.key]
 	if l == nil {
 		l = h.group.For(c.keys[t.key].name)
@@ -26,8 +27,10 @@ func (c *cluster) decide(h *host, t try) {
 	}
 	c.spawn(h, func() {
 		of, began := h.current(), c.now
-		if ok := allows(l, h.local(c.now), t.cost); !c.gone(of) { // else nobody hears of it
+		if ok := allows(l, h.local(c.now), t.cost); !c.gone(of) {
 			c.decided(h, t, ok, c.now-began)
+		} else { // nobody hears of it
+			c.books.loses(c.keys[t.key], h, t.cost)
 		}
 	})
 }
@@ -40,6 +43,7 @@ func (c *cluster) decided(h *host, t try, admitted bool, waited time.Duration) {
 		d.Last = c.rejected(t)
 	}
 	c.keys[t.key].bucket.Event(c.now, d)
+	c.books.decides(c.keys[t.key], int(c.now/time.Second), d)
 	if c.due(h) < h.planned {
 		c.plan(h)
 	}

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/internal/sim/scenario"
 	"github.com/headgate/headgate/internal/sim/traffic"
 	"github.com/headgate/headgate/limiter/mesh"
 	"github.com/headgate/headgate/limiter/stage"
@@ -30,6 +31,9 @@ type told struct {
 // gossips tells whether any rule of s has hosts tell each other what they use.
 func gossips(s *dynamicconfig.Snapshot) bool { return slices.Contains(s.Algorithms(), mesh.Name) }
 
+// gossipsLater tells whether an action lets a rule have hosts tell each other.
+func gossipsLater(a scenario.Action) bool { return a.Algorithm == mesh.Name }
+
 // onMesh is a host's mesh on its own clock.
 type onMesh struct {
 	c *cluster
@@ -43,11 +47,12 @@ func (m onMesh) Do(_ context.Context, op stage.Operation) (stage.Outcome, error)
 
 // startMesh begins to tell and hear.
 func (c *cluster) startMesh(h *host) {
-	if h.mesh = nil; !h.limits || !slices.ContainsFunc(c.configs, gossips) {
+	if h.mesh = nil; !h.limits || !slices.ContainsFunc(c.configs, gossips) && !slices.ContainsFunc(c.sc.Steps, gossipsLater) {
 		return
 	}
 	rules := func(key string) (*dynamicconfig.Rule, bool) { return c.configsOf[h.config][h.branch].Match(key) }
 	h.mesh = mesh.New(h.name, rules, mesh.Config{Interval: h.murmurs()})
+	h.mesh.StartAt(h.local(c.now))
 	h.mesh.SetPeers(c.limiting(h.branch))
 	phase := traffic.Chance(c.seed, "gossip", h.number*1009+int(h.process))
 	c.queue.push(c.now+time.Duration(phase.Int64N(int64(h.murmurs()))), murmur, int32(h.number), h.process)

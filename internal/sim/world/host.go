@@ -142,6 +142,7 @@ func (c *cluster) stop(h *host) {
 	}
 	if h.limits {
 		c.wasUp(h)
+		c.books.ends(h)
 	}
 	h.up, h.group, h.aggregator, h.climb, h.limiters, h.ring, h.held, h.mesh = false, nil, nil, nil, nil, nil, nil, nil
 	h.planned = traffic.Forever

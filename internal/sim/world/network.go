@@ -25,6 +25,7 @@ type call struct {
 	process  int32 // of the host
 	owner    int
 	deadline traffic.Time
+	answered bool // its grants were taken in
 }
 
 // message is a request or an answer on its way.
@@ -163,6 +164,10 @@ func (c *cluster) apply(h *host, ref int32) error {
 func (c *cluster) take(h *host, k *call, payload *anypb.Any) error {
 	grants, err := (usage.Columnar{}).DecodeGrants(payload, k.part.Usage)
 	if err == nil {
+		if !k.answered {
+			k.answered = true
+			c.books.answers(h, k.part.Usage)
+		}
 		err = h.group.Manual().Apply(h.local(c.now), k.batch, k.part.Rows, grants)
 		c.plan(h) // a grant may bring the next report forward
 	}

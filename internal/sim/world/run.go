@@ -33,6 +33,8 @@ type Options struct {
 	Elsewhere map[string]func(clock func() traffic.Time) stage.Remote
 	// Weights asks for Key.Weights, which costs time with many hosts.
 	Weights bool
+	// Ledger, if not nil, is filled with what each host decided.
+	Ledger *Ledger
 }
 
 // Run runs a scenario with an algorithm ("": as the rules say) and a seed.

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mesh
+
+import (
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate/limiter/stage"
+)
+
+// share lets both hosts ask for the whole limit for some seconds, in rounds, and
+// returns how many tokens each got.
+func (p *pair) share(seconds int) (a, b int) {
+	p.t.Helper()
+	for range seconds * 20 {
+		p.now = p.now.Add(50 * time.Millisecond)
+		for range 3 {
+			if p.do(p.a, stage.TakeTokens, 1).OK {
+				a++
+			}
+			if p.do(p.b, stage.TakeTokens, 1).OK {
+				b++
+			}
+		}
+		if p.now%stage.Instant(500*time.Millisecond) == 0 {
+			p.send(p.a, p.b, "arrive")
+			p.send(p.b, p.a, "arrive")
+		}
+	}
+	return a, b
+}
+
+// What a host is charged with late must not keep it out for as long as others use
+// the whole limit.
+func TestAHostThatIsInDebtAloneGetsItsPartAgain(t *testing.T) {
+	const limit, burst, lost, seconds = 40, 40, 3, 60
+	p := newPair(t, ruled(limit, burst))
+	p.do(p.b, stage.TakeTokens, 1)
+	p.send(p.b, p.a, "arrive")
+	before := 1
+	for range lost * 20 { // b hears nothing, and is full
+		p.now = p.now.Add(50 * time.Millisecond)
+		for range 2 {
+			if p.do(p.a, stage.TakeTokens, 1).OK {
+				before++
+			}
+		}
+		if p.now%stage.Instant(500*time.Millisecond) == 0 {
+			p.send(p.a, p.b, "lost")
+			p.send(p.b, p.a, "arrive")
+		}
+	}
+	if left := p.left(p.b); left != burst {
+		t.Fatalf("b has %v tokens, want all %v", left, burst)
+	}
+	a, b := p.share(seconds)
+	if b < (a+b)/4 {
+		t.Errorf("a got %d tokens and b %d, want a quarter at least", a, b)
+	}
+	// One burst, and what both use before they hear of each other.
+	if most := limit*(lost+seconds) + burst + limit; before+a+b > most {
+		t.Errorf("admitted %d, want %d at most", before+a+b, most)
+	}
+}
+
+// A process that stands still before its first round ends is charged, when it goes
+// on, with what others used meanwhile. Its bucket could not fill then.
+func TestAPauseBeforeTheFirstRoundIsNotPaidFor(t *testing.T) {
+	const limit, burst, pause = 40, 40, 2
+	p := newPair(t, ruled(limit, burst))
+	p.b.StartAt(p.now)
+	var held [][]Message
+	for range pause * 20 {
+		p.now = p.now.Add(50 * time.Millisecond)
+		for range 2 {
+			p.do(p.a, stage.TakeTokens, 1)
+		}
+		if p.now%stage.Instant(500*time.Millisecond) == 0 {
+			held = append(held, p.a.RoundAt(p.now))
+		}
+	}
+	for _, messages := range held {
+		for _, message := range messages {
+			for _, g := range message.Gossips {
+				p.receive(p.b, p.a, g)
+			}
+			p.a.Done(message, p.b.id)
+		}
+	}
+	if a, b := p.share(60); b < (a+b)/4 {
+		t.Errorf("a got %d tokens and b %d, want a quarter at least", a, b)
+	}
+}
+
+// A debt that all hosts have is paid by all.
+func TestADebtOfAllHostsStays(t *testing.T) {
+	const limit, burst = 10, 1000
+	p := newPair(t, ruled(limit, burst))
+	p.share(1) // both know the key
+	for range burst {
+		p.do(p.a, stage.TakeTokens, 1)
+		p.do(p.b, stage.TakeTokens, 1)
+	}
+	p.send(p.a, p.b, "arrive")
+	p.send(p.b, p.a, "arrive")
+	before := p.left(p.b)
+	if a, b := p.share(20); before > -burst/2 || a+b > 0 {
+		t.Errorf("from a debt of %v, a got %d tokens and b %d", -before, a, b)
+	}
+}
