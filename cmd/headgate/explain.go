@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/headgate/headgate/internal/printable"
 	"github.com/headgate/headgate/limiter/explain"
 )
 
@@ -186,7 +187,7 @@ func printKeys(out io.Writer, keys []explain.Key) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "KEY\tRULE\tALGORITHM\tPART\tTOKENS\tALLOWED\tREJECTED\tFALLBACK")
 	for _, k := range keys {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%t\n", k.Key, k.Rule, k.Algorithm, amount(k.Limit), amount(k.Tokens), k.Allowed, k.Rejected, k.Fallback)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%t\n", printable.Text(k.Key), printable.Text(k.Rule), k.Algorithm, amount(k.Limit), amount(k.Tokens), k.Allowed, k.Rejected, k.Fallback)
 	}
 	return w.Flush()
 }
