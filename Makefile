@@ -61,8 +61,8 @@ swarm: ## N=1000 random clusters, drawn by SEED=1, held to the laws of docs/desi
 release: ## programs, archives, Debian packages, an image, lists of what is in them and checksums, into dist
 	@cd internal/release && go run . -root ../.. -out ../../dist
 
-chaos: ## daemons die, end and restart under load, KILLS=50 times in each cluster: half an hour
-	@go test -count=1 -timeout 0 -v ./cmd/headgate -run 'TestOwnersDie|TestARollingRestart|TestKeysOfALostOwner' -kills $(or $(KILLS),50) -strict
+chaos: ## daemons die, end and restart under load, KILLS=50 times in each cluster, and other faults, into docs/reliability.md: half an hour
+	@go test -count=1 -timeout 0 -v ./cmd/headgate -run 'TestOwnersDie|TestARollingRestart|TestKeysOfALostOwner|TestFaults$$' -kills $(or $(KILLS),50) -strict -update
 
 scale: ## what a whole node costs, and how it grows, into the tables of docs/scale.md; PART=node, asks or growth these tables
 	@go run ./internal/nodeload/scale -docs docs$(if $(PART), -part $(PART))

@@ -17,27 +17,31 @@ func TestCountsAreThoseOfInspect(t *testing.T) {
 		}
 	}
 	seen := map[string]bool{}
-	g.Counts(func(key string, allowed, rejected int64) {
-		if seen[key] {
-			t.Errorf("%s twice", key)
+	g.Counts(func(c limiter.Count) {
+		if seen[c.Key] {
+			t.Errorf("%s twice", c.Key)
 		}
-		seen[key] = true
-		if allowed+rejected == 0 {
-			t.Errorf("%s: nothing", key)
+		seen[c.Key] = true
+		if c.Allowed+c.Rejected == 0 {
+			t.Errorf("%s: nothing", c.Key)
 		}
 	})
 	if len(seen) != 6 || !seen["shared:*"] {
 		t.Errorf("%v", seen)
 	}
-	g.Counts(func(key string, allowed, rejected int64) { seen[key] = allowed >= 0 && rejected >= 0 })
+	g.Counts(func(c limiter.Count) { seen[c.Key] = c.Allowed >= 0 && c.Rejected >= 0 })
 	for key := range seen {
 		st, ok := g.Inspect(key)
 		if !ok || len(st.Shares) == 0 {
 			t.Fatalf("%s is not in use", key)
 		}
-		g.Counts(func(k string, allowed, rejected int64) {
-			if sh := st.Shares[0]; k == key && (allowed != sh.Allowed || rejected != sh.Rejected) {
-				t.Errorf("%s: %d and %d; Inspect has %d and %d", key, allowed, rejected, sh.Allowed, sh.Rejected)
+		g.Counts(func(c limiter.Count) {
+			sh := st.Shares[0]
+			if c.Key != key {
+				return
+			}
+			if c.Allowed != sh.Allowed || c.Rejected != sh.Rejected || c.Held != sh.Held || c.Weight != sh.Weight || c.Rule.Key != st.Rule {
+				t.Errorf("%s: %+v; Inspect has %+v under %s", key, c, sh, st.Rule)
 			}
 		})
 	}

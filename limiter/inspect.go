@@ -70,15 +70,39 @@ func (g *Group) Inspect(key string) (Status, bool) { return g.Manual().Inspect(s
 // takes time in proportion to their number.
 func (g *Group) Keys() []string { return g.keys.Names() }
 
-// Counts calls f with each key that is in use here, and with what was allowed and rejected,
-// in tokens, since the key came to life; of a migration, by the limiter that answers. Keys
+// Count is what a host has counted of one key.
+type Count struct {
+	Key string
+	// Rule is the rule that matched. Callers do not change it.
+	Rule *dynamicconfig.Rule
+	// Allowed and Rejected are in tokens, since the key came to life; of a migration, by the
+	// limiter that answers.
+	Allowed, Rejected int64
+	// Held are slots in flight.
+	Held int64
+	// Weight is the host's part of the limit, if Granted: the key's owner has said so.
+	Weight  float64
+	Granted bool
+}
+
+// Counts calls f with each key that is in use here. Keys
 // of a shared rule count as one, its pattern. f must be short, and must not use g: keys that
 // are new, and reports, wait meanwhile.
-func (g *Group) Counts(f func(key string, allowed, rejected int64)) {
+func (g *Group) Counts(f func(c Count)) {
 	now := stage.Now()
 	g.keys.Answering(func(name string, p share.Part) {
-		usage, admitted := p.Count(now), p.Admitted()
-		f(name, usage.Allowed+admitted, usage.Rejected-admitted)
+		usage, admitted, common := p.Count(now), p.Admitted(), p.Common()
+		c := Count{
+			Key: name, Rule: common.Terms().Rule, Allowed: usage.Allowed + admitted, Rejected: usage.Rejected - admitted,
+			Granted: common.Granted(),
+		}
+		if c.Granted {
+			c.Weight = common.Grant().Weight
+		}
+		if slots, ok := p.(*share.Slots); ok {
+			c.Held = slots.Census().Held
+		}
+		f(c)
 	})
 }
 

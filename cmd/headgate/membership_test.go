@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -44,6 +45,12 @@ type memberCluster struct {
 // more says where the limits are.
 func newMemberCluster(t *testing.T, size int, gossip bool, rules string, more ...string) *memberCluster {
 	t.Helper()
+	return newMemberClusterBy(t, nil, size, gossip, rules, more...)
+}
+
+// newMemberClusterBy is newMemberCluster by a function that starts processes.
+func newMemberClusterBy(t *testing.T, begin func(*exec.Cmd) error, size int, gossip bool, rules string, more ...string) *memberCluster {
+	t.Helper()
 	c := &memberCluster{limits: filepath.Join(t.TempDir(), "limits.yaml")}
 	if rules != "" {
 		write(t, c.limits, rules)
@@ -57,7 +64,7 @@ func newMemberCluster(t *testing.T, size int, gossip bool, rules string, more ..
 		} else {
 			args = append(args, "--members", strings.Join(free[:size], ","))
 		}
-		c.nodes = append(c.nodes, &treeNode{t: t, cluster: free[i], edge: free[size+i], args: args})
+		c.nodes = append(c.nodes, &treeNode{t: t, cluster: free[i], edge: free[size+i], args: args, begin: begin})
 		c.admins = append(c.admins, free[3*size+i])
 	}
 	for _, n := range c.nodes {

@@ -117,6 +117,7 @@ more, and then calls under way may take --drain to end. A second signal ends it 
 	flags.StringVar(&c.Edge, "edge", "127.0.0.1:7934", "where to serve gRPC to programs; port 0 takes a free one")
 	flags.StringVar(&c.HTTP, "http", "", "where to serve HTTP and JSON to programs, `host:port` (default nowhere)")
 	flags.StringVar(&c.Admin, "admin", "", "where operators read metrics, health and profiles, `host:port` (default nowhere)")
+	flags.IntVar(&c.TopKeys, "top-keys", daemon.DefaultTopKeys, "for how many keys --admin has metrics of their own: so many of the most used, rejected, nearest to the limit, and least even; 0 is none")
 	flags.StringVar(&c.Unix, "unix", "", "`file` of a Unix socket where to serve gRPC and HTTP to programs of this machine (default none)")
 	flags.Var((*mode)(&c.UnixMode), "unix-mode", "`permissions` of the Unix socket; write permission is required to connect (default 0660)")
 	flags.StringVar(&c.Address, "address", "", "this decider's address as the members have it (default where it listens)")

@@ -79,6 +79,12 @@ func (p *process) logged() string {
 // launch runs headgate with args, until the test ends.
 func launch(t *testing.T, args ...string) *process {
 	t.Helper()
+	return launchBy(t, (*exec.Cmd).Start, args...)
+}
+
+// launchBy is launch by a function that starts the process.
+func launchBy(t *testing.T, start func(*exec.Cmd) error, args ...string) *process {
+	t.Helper()
 	p := &process{cmd: exec.Command(testrun.Headgate(t), args...)}
 	p.cmd.Stderr = p
 	out, err := p.cmd.StdoutPipe()
@@ -86,7 +92,7 @@ func launch(t *testing.T, args ...string) *process {
 		t.Fatal(err)
 	}
 	p.stdout = bufio.NewReader(out)
-	if err := p.cmd.Start(); err != nil {
+	if err := start(p.cmd); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

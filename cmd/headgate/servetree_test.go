@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -34,6 +35,8 @@ type treeNode struct {
 	cluster, edge string
 	args          []string
 	process       *process // nil while it is down
+
+	begin func(*exec.Cmd) error // starts the process; nil: as usual
 }
 
 // addresses are n different ones that nobody takes while whoever had them is
@@ -55,7 +58,11 @@ func addresses(t *testing.T, n int) (free []string) {
 // start runs n until it listens.
 func (n *treeNode) start() {
 	n.t.Helper()
-	p := launch(n.t, append([]string{"serve", "--listen", n.cluster, "--edge", n.edge, "--lame-duck", "0s", "--drain", "200ms"}, n.args...)...)
+	begin := n.begin
+	if begin == nil {
+		begin = (*exec.Cmd).Start
+	}
+	p := launchBy(n.t, begin, append([]string{"serve", "--listen", n.cluster, "--edge", n.edge, "--lame-duck", "0s", "--drain", "200ms"}, n.args...)...)
 	p.cluster, p.edge = n.cluster, n.edge
 	eventually(n.t, "it listens", func() bool { return listening.MatchString(p.logged()) })
 	n.process = p

@@ -54,12 +54,15 @@ type tab struct {
 	problems []string   // that the page had
 }
 
+// maxDay is how long a browser may be used, on a busy machine as well.
+const maxDay = 8 * time.Minute
+
 // open opens a browser with a tab.
 func open(t *testing.T, browser context.Context) *tab {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(browser)
 	t.Cleanup(cancel)
-	ctx, cancelTime := context.WithTimeout(ctx, 2*time.Minute)
+	ctx, cancelTime := context.WithTimeout(ctx, maxDay)
 	t.Cleanup(cancelTime)
 	b := &tab{t: t, ctx: ctx}
 	err := chromedp.Listen(ctx, func(event any) {
@@ -210,6 +213,22 @@ func (b *tab) picture(name string) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
+}
+
+// press waits for a button that can be used, and presses it. Nothing can take its place in between.
+func press(button string) step {
+	script := fmt.Sprintf(`(() => { const b = document.querySelector(%q); if (!b || b.disabled || !b.checkVisibility()) return false; b.click(); return true; })()`, button)
+	return chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+		for {
+			pressed, err := chromedp.Run(ctx, chromedp.Evaluate[bool](script))
+			if err != nil || pressed {
+				return err
+			}
+			if _, err := chromedp.Run(ctx, chromedp.Sleep(20*time.Millisecond)); err != nil {
+				return err
+			}
+		}
+	})
 }
 
 // set replaces the text of a field as a person does: with an event of input.

@@ -23,7 +23,7 @@ func TestAnOperatorsDay(t *testing.T) {
 	ada.says("the token is none of the policy")
 	ada.expect("401")
 	ada.clean("login")
-	ada.do(chromedp.SendKeys("#token", c.tokens["ada"]), chromedp.Click("form button.main"))
+	ada.do(chromedp.SendKeys("#token", c.tokens["ada"]), press("form button.main"))
 	ada.says("keys in use at this daemon")
 
 	// Each page.
@@ -49,7 +49,7 @@ func TestAnOperatorsDay(t *testing.T) {
 	// What happened, and the decisions that are remembered.
 	ada.do(chromedp.Navigate(at("/key?key=login%3Aalice")))
 	ada.until(`document.querySelector(".chart canvas")`)
-	ada.do(chromedp.Click(`button[name="on"][value="true"]`))
+	ada.do(press(`button[name="on"][value="true"]`))
 	ada.says("too few tokens")
 	ada.clean("a key that is traced")
 
@@ -63,38 +63,38 @@ func TestAnOperatorsDay(t *testing.T) {
 	second.login(at("/limits"), c.tokens["ada"])
 	second.do(chromedp.WaitVisible("#text"), set("#text", limits+"# by the second\n"), chromedp.SendKeys("#message", "second"))
 	changed := "# after the sale\nlimits:\n  - {key: \"orders:*\", limit: 200/s}\n  - {key: \"login:*\", limit: 5/m, burst: 5, algorithm: exact}\n  - {key: \"people:*\", limit: 10/s, private: true}\n  - {key: search, limit: 300/s}\nunmatched: deny\n"
-	ada.do(set("#text", changed), chromedp.SendKeys("#message", "twice as many orders"), chromedp.Click("#review"))
+	ada.do(set("#text", changed), chromedp.SendKeys("#message", "twice as many orders"), press("#review"))
 	ada.says("100/s → 200/s")
 	ada.says("it would have rejected")
 	ada.clean("a change that is reviewed")
-	ada.do(chromedp.Click("#apply"))
+	ada.do(press("#apply"))
 	ada.says("Version 2 is stored")
 	ada.clean("a change that was made")
 
 	// The second editor is told.
-	second.do(chromedp.Click("#review"))
+	second.do(press("#review"))
 	second.says("Somebody stored version 2")
 	second.expect("412")
 	second.clean("a change that comes late")
 
 	// All daemons follow, and the change is taken back.
-	ada.do(chromedp.Navigate(at("/limits/version?version=2")), chromedp.Click("button.danger"))
+	ada.do(chromedp.Navigate(at("/limits/version?version=2")), press("button.danger"))
 	ada.says("200/s → 100/s")
-	ada.do(chromedp.Click("#outcome button.danger"))
+	ada.do(press("#outcome button.danger"))
 	ada.says("Version 3 is stored")
 	ada.do(chromedp.Navigate(at("/events")))
 	ada.says("ada stored version 3")
 
 	// A migration: a step further.
 	moving := strings.Replace(limits, "limit: 300/s", "limit: 300/s, migrate: {from: even, to: auto, mode: old}", 1)
-	ada.do(chromedp.Navigate(at("/limits")), chromedp.WaitVisible("#text"), set("#text", moving), chromedp.SendKeys("#message", "to auto"), chromedp.Click("#review"))
+	ada.do(chromedp.Navigate(at("/limits")), chromedp.WaitVisible("#text"), set("#text", moving), chromedp.SendKeys("#message", "to auto"), press("#review"))
 	ada.says("This will change")
-	ada.do(chromedp.Click("#apply"))
+	ada.do(press("#apply"))
 	ada.says("Version 4 is stored")
 	ada.do(chromedp.Navigate(at("/migrations")))
 	ada.says("even → auto")
 	ada.clean("migrations")
-	ada.do(chromedp.Click(`button[value="old-shadow-new"]`))
+	ada.do(press(`button[value="old-shadow-new"]`))
 	ada.says("Version 5 is stored")
 
 	// Whoever may see orders only sees no other key, and changes nothing.
@@ -140,7 +140,7 @@ func TestPictures(t *testing.T) {
 	a := open(t, b)
 	a.login("http://"+c.admins[0]+"/", c.tokens["ada"])
 	a.says("5 of 5")
-	a.do(chromedp.Navigate("http://"+c.admins[0]+"/key?key=login%3Aalice"), chromedp.Click(`button[name="on"][value="true"]`), chromedp.Sleep(30*time.Second)) // something to look at
+	a.do(chromedp.Navigate("http://"+c.admins[0]+"/key?key=login%3Aalice"), press(`button[name="on"][value="true"]`), chromedp.Sleep(30*time.Second)) // something to look at
 	for name, path := range map[string]string{"overview": "/", "key": "/key?key=login%3Aalice", "limits": "/limits"} {
 		for _, dark := range []bool{false, true} {
 			for _, phone := range []bool{false, true} {

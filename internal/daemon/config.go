@@ -121,6 +121,11 @@ type Config struct {
 	// Redis is where keys under `algorithm: redis` are decided; default
 	// nowhere, and no rule may name it.
 	Redis Redis
+	// TopKeys is for how many keys Admin has metrics of their own: so many of those that are used
+	// most, as many of those that are rejected most, of those nearest to their limits, and of those
+	// least evenly used over the hosts. At most MaxTopKeys; default none.
+	TopKeys int
+
 	// MaxConnections bounds those to each of Edge, HTTP and Unix: one more is
 	// closed as it comes, or takes the place of one from the address with the most.
 	// Default DefaultMaxConnections; each costs about 50 kB.
@@ -139,6 +144,8 @@ type Config struct {
 // Defaults of Config.
 const (
 	DefaultMaxConnections = 10_000
+	DefaultTopKeys        = 10 // of headgate serve
+	MaxTopKeys            = 1000
 	DefaultDrain          = 5 * time.Second
 	DefaultLameDuck       = 5 * time.Second // of `headgate serve`
 	DefaultUnixMode       = 0o660
@@ -192,6 +199,9 @@ func (c Config) Validate() error {
 	}
 	errs = append(errs, c.validateLimits(), c.validateMembers(), c.validateParent(), c.validateTLS(), c.Redis.validate())
 	errs = append(errs, mistaken(checkUnix(c.Unix, c.UnixMode), "unix", "unix-mode"))
+	if c.TopKeys < 0 || c.TopKeys > MaxTopKeys {
+		errs = append(errs, mistaken(fmt.Errorf("metrics of %d keys: 0 to %d are possible", c.TopKeys, MaxTopKeys), "top-keys"))
+	}
 	if c.MaxConnections < 0 {
 		errs = append(errs, mistaken(fmt.Errorf("%d connections: allow 1 or more", c.MaxConnections), "max-connections"))
 	}

@@ -107,7 +107,7 @@ func (d *Daemon) prepare(ctx context.Context, cluster net.Listener) error {
 	if err != nil {
 		return fmt.Errorf("daemon: %w", err)
 	}
-	d.desk = operators.New()
+	d.desk = operators.New(d.watches()...)
 	options = append(options, headgate.WithAnswers(d.desk.Answers()), headgate.WithListen(cluster), headgate.WithLogger(d.log), headgate.WithScope(d.metrics.root()))
 	if d.access.deciders != nil {
 		options = append(options, headgate.WithRotatingTLS(func() *tls.Config { return d.access.deciders.Peer(d.config.ClusterTLS.Name) }))
@@ -132,7 +132,7 @@ func (d *Daemon) prepare(ctx context.Context, cluster net.Listener) error {
 		standings = d.gossip.Standings
 	}
 	d.desk.Open(d.node, d.address, standings)
-	if err := d.metrics.tell(d.node.Limits(), d.unreachable); err != nil {
+	if err := errors.Join(d.metrics.tell(d.node.Limits(), d.unreachable), d.metrics.tellKeys(d.desk)); err != nil {
 		return fmt.Errorf("daemon: %w", err)
 	}
 	if d.parent != nil {
@@ -169,10 +169,25 @@ func (d *Daemon) newNode(members ringpop.Members, options []headgate.Option) (*h
 	return node, nil
 }
 
+// watches says what the desk is for.
+func (d *Daemon) watches() (all []operators.Option) {
+	if d.config.TopKeys > 0 {
+		all = append(all, operators.WithTopKeys(d.config.TopKeys))
+	}
+	if d.access.staff == nil {
+		all = append(all, operators.WithoutPast())
+	}
+	return all
+}
+
 // serveOperators adds the API and the pages of operators to the admin address, if there are any. Call it
 // before that is served.
 func (d *Daemon) serveOperators() {
-	if d.access.staff == nil || d.metrics == nil {
+	if d.metrics == nil || d.access.staff == nil && d.config.TopKeys == 0 {
+		return
+	}
+	d.access.follow(d.desk.Run)
+	if d.access.staff == nil {
 		return
 	}
 	c := operators.Config{Policy: d.access.staff.Current, Log: d.log.With("part", "operators")}
@@ -180,7 +195,6 @@ func (d *Daemon) serveOperators() {
 		c.Store = d.limits
 	}
 	d.metrics.handle("/", d.desk.Handler(c))
-	d.access.follow(d.desk.Run)
 }
 
 // checkLimits warns of what limits and d's config say differently.

@@ -28,6 +28,7 @@ import (
 	"github.com/headgate/headgate/internal/admin/ui"
 	"github.com/headgate/headgate/internal/daemon/callers"
 	"github.com/headgate/headgate/internal/recent"
+	"github.com/headgate/headgate/internal/topkeys"
 	"github.com/headgate/headgate/limiter/explain"
 	"github.com/headgate/headgate/ringpop"
 	"github.com/headgate/headgate/rpc/questions"
@@ -39,18 +40,37 @@ type Desk struct {
 	address   string
 	standings func() []ringpop.Standing
 	recorder  *recent.Recorder
+	top       *topkeys.Watch // nil: nobody asks which keys matter
+	counted   time.Time      // when count was called last; of Run's goroutine
 	events    *api.Events
 	watched   watched
 }
 
+// Option says what a Desk is for.
+type Option func(*Desk)
+
+// WithTopKeys has the Desk find so many keys of each kind for TopKeys. Default none.
+func WithTopKeys(keys int) Option {
+	return func(d *Desk) { d.top = topkeys.New(keys) }
+}
+
+// WithoutPast has the Desk remember nothing of the past, as nobody will ask. It takes less memory.
+func WithoutPast() Option {
+	return func(d *Desk) { d.recorder = recent.New(0) }
+}
+
 // New returns a Desk that is not open yet.
-func New() *Desk {
-	return &Desk{recorder: recent.New(recent.DefaultSamples), events: api.NewEvents(time.Now)}
+func New(options ...Option) *Desk {
+	d := &Desk{recorder: recent.New(recent.DefaultSamples), events: api.NewEvents(time.Now)}
+	for _, option := range options {
+		option(d)
+	}
+	return d
 }
 
 // Answers are what the node answers other members. A node whose Desk does not Run remembers nothing.
 func (d *Desk) Answers() questions.Answers {
-	return questions.Answers{askSeries: d.series, askTotals: d.totals, askCompared: d.ownCompared}
+	return questions.Answers{askSeries: d.series, askTotals: d.totals, askCompared: d.ownCompared, askBusy: d.busy}
 }
 
 // Open opens the Desk of node, whose address is that. Call it once, before node starts. standings
@@ -88,6 +108,7 @@ func (d *Desk) Handler(c Config) http.Handler {
 		Compare: d.compare,
 		Reset:   d.node.Reset,
 		History: past{d},
+		Busiest: past{d},
 		Events:  d.events,
 		Log:     c.Log,
 	}
@@ -114,7 +135,7 @@ const mostChanges = 20
 // Run remembers what happens, until ctx ends.
 func (d *Desk) Run(ctx context.Context) {
 	every(ctx, time.Second, func() {
-		d.recorder.Step(time.Now(), d.node.Group().Counts)
+		d.count(time.Now())
 		d.watched.look(d)
 	})
 }

@@ -20,6 +20,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 	"time"
@@ -37,9 +38,12 @@ const (
 // DefaultSamples is for New: they take 64 MiB, and for a minute a tenth more, beside about 150 bytes for each key.
 const DefaultSamples = 4 << 20
 
-// Counts calls f with each key that is in use, once, and what was allowed and rejected, in
-// tokens, since the key came to life. A Recorder keeps the strings.
-type Counts func(f func(key string, allowed, rejected int64))
+// Counts calls add with each key that is in use, once.
+type Counts func(add Add)
+
+// Add takes in what was allowed and rejected of a key, in tokens, since the key came to life. It
+// returns what was since the Step before. A Recorder keeps the strings.
+type Add func(key string, allowed, rejected int64) (a, r int64)
 
 // Point is what happened in a period.
 type Point struct {
@@ -87,9 +91,10 @@ type sample struct {
 	allowed, rejected float32
 }
 
-// New returns a Recorder of at most samples samples; at least 1.
+// New returns a Recorder of at most samples samples. One of 0 remembers nothing but the counters,
+// for what Add returns.
 func New(samples int) *Recorder {
-	return &Recorder{most: max(samples, 1), keys: make(map[string]*series)}
+	return &Recorder{most: max(samples, 0), keys: make(map[string]*series)}
 }
 
 // Step reads the counters at now. Call it about once a second. What happened since the Step
@@ -108,7 +113,9 @@ func (r *Recorder) Step(now time.Time, counts Counts) {
 	}
 	r.before, r.last = r.last, second
 	r.next = 0
-	counts(func(key string, allowed, rejected int64) { r.count(second, key, allowed, rejected, first) })
+	counts(func(key string, allowed, rejected int64) (int64, int64) {
+		return r.count(second, key, allowed, rejected, first)
+	})
 	clear(r.order[r.next:])
 	r.order = r.order[:r.next]
 	if second >= r.forgets || r.samples > r.most+r.most/10 {
@@ -117,8 +124,8 @@ func (r *Recorder) Step(now time.Time, counts Counts) {
 	}
 }
 
-// count takes in the counters of one key.
-func (r *Recorder) count(second int64, key string, allowed, rejected int64, first bool) {
+// count takes in the counters of one key, and returns what they have more than at the Step before.
+func (r *Recorder) count(second int64, key string, allowed, rejected int64, first bool) (a, d int64) {
 	s := r.find(second, key)
 	if first { // they are of the time before
 		s.allowed, s.rejected = allowed, rejected
@@ -128,10 +135,10 @@ func (r *Recorder) count(second int64, key string, allowed, rejected int64, firs
 	}
 	s.seen = second
 	// Tokens that came back may have a counter go down.
-	a, d := max(allowed-s.allowed, 0), max(rejected-s.rejected, 0)
+	a, d = max(allowed-s.allowed, 0), max(rejected-s.rejected, 0)
 	s.allowed, s.rejected = allowed, rejected
-	if a == 0 && d == 0 {
-		return
+	if a == 0 && d == 0 || r.most == 0 {
+		return a, d
 	}
 	if n := len(s.samples); n > 0 && s.samples[n-1].second == second {
 		s.samples[n-1].allowed += float32(a)
@@ -141,6 +148,7 @@ func (r *Recorder) count(second int64, key string, allowed, rejected int64, firs
 		r.samples++
 	}
 	s.total += a + d
+	return a, d
 }
 
 // find is the series of a key, which is made if it is not there.
@@ -237,7 +245,8 @@ func (r *Recorder) Series(key string, since time.Time) []Point {
 	}
 	var points []Point
 	from := since.Unix()
-	for _, p := range s.samples {
+	first := sort.Search(len(s.samples), func(i int) bool { return s.samples[i].second+slot > from })
+	for _, p := range s.samples[first:] {
 		length := int64(1)
 		if p.second < s.merged {
 			length = slot

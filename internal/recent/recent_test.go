@@ -23,7 +23,7 @@ func TestARecorderIsAsItsTwin(t *testing.T) {
 		counts := map[string]*[2]int64{}
 		keys := []string{"a", "b", "c"}
 		now := time.Unix(rapid.Int64Range(1, 1e9).Draw(t, "begin"), 0)
-		r.Step(now, func(func(string, int64, int64)) {})
+		r.Step(now, func(Add) {})
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			now = now.Add(rapid.SampledFrom([]time.Duration{time.Second, time.Second, time.Second, 3 * time.Second, 40 * time.Second, 10 * time.Minute}).Draw(t, "pause"))
 			for _, key := range keys {
@@ -45,7 +45,7 @@ func TestARecorderIsAsItsTwin(t *testing.T) {
 					twin[key][now.Unix()] = [2]float64{was[0] + float64(a), was[1] + float64(d)}
 				}
 			}
-			r.Step(now, func(f func(string, int64, int64)) {
+			r.Step(now, func(f Add) {
 				for key, c := range counts {
 					f(key, c[0], c[1])
 				}
@@ -82,7 +82,7 @@ func TestNothingIsLost(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	var allowed, rejected int64
 	step := func() {
-		r.Step(now, func(f func(string, int64, int64)) { f("k", allowed, rejected) })
+		r.Step(now, func(f Add) { f("k", allowed, rejected) })
 	}
 	allowed, rejected = 100, 5 // of the time before
 	step()
@@ -127,14 +127,14 @@ func TestMemoryIsBounded(t *testing.T) {
 	for range 60 {
 		now = now.Add(time.Second)
 		n++
-		r.Step(now, func(f func(string, int64, int64)) {
+		r.Step(now, func(f Add) {
 			for k := range keys {
 				f(fmt.Sprint("key", k), n*int64(k+1), 0)
 			}
 		})
 	}
 	now = now.Add(tidy * time.Second)
-	r.Step(now, func(func(string, int64, int64)) {})
+	r.Step(now, func(Add) {})
 	if r.samples > most {
 		t.Errorf("%d samples", r.samples)
 	}
@@ -147,7 +147,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 	for range 2 { // no key is in use any more
 		now = now.Add(2 * Hour)
-		r.Step(now.Truncate(slot*time.Second), func(func(string, int64, int64)) {})
+		r.Step(now.Truncate(slot*time.Second), func(Add) {})
 	}
 	if len(r.keys) != 0 || r.samples != 0 {
 		t.Errorf("%d keys, %d samples", len(r.keys), r.samples)
@@ -224,11 +224,42 @@ func BenchmarkStep(b *testing.B) {
 	r, now, n := New(DefaultSamples), time.Unix(1_000_000, 0), int64(0)
 	for b.Loop() {
 		now, n = now.Add(time.Second), n+1
-		r.Step(now, func(f func(string, int64, int64)) {
+		r.Step(now, func(f Add) {
 			for _, name := range names {
 				f(name, n, 0)
 			}
 		})
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/keys, "ns/key")
+}
+
+// What Add returns is what happened since the Step before, and does not need samples.
+func TestAddSaysWhatHappened(t *testing.T) {
+	r, now := New(0), time.Unix(1000, 0)
+	step := func(allowed, rejected, wantA, wantR int64) {
+		t.Helper()
+		now = now.Add(time.Second)
+		r.Step(now, func(add Add) {
+			if allowed < 0 {
+				return // the key is forgotten
+			}
+			if a, d := add("k", allowed, rejected); a != wantA || d != wantR {
+				t.Errorf("%d and %d, not %d and %d", a, d, wantA, wantR)
+			}
+		})
+	}
+	step(100, 50, 0, 0) // of the time before
+	step(110, 50, 10, 0)
+	step(105, 53, 0, 3) // tokens came back
+	step(-1, 0, 0, 0)
+	step(7, 2, 7, 2) // it has come to life again
+	if points := r.Series("k", time.Unix(0, 0)); len(points) > 0 {
+		t.Errorf("without samples, it remembers %v", points)
+	}
+	for range 2 * tidy {
+		step(-1, 0, 0, 0)
+	}
+	if len(r.keys) > 0 {
+		t.Errorf("%d keys that are not in use are remembered", len(r.keys))
+	}
 }

@@ -58,6 +58,9 @@ type Options struct {
 	// History is what the members remember of the last hour.
 	History History
 
+	// Busiest is what the members do now.
+	Busiest Busiest
+
 	// Events are what happens.
 	Events *Events
 
@@ -96,6 +99,7 @@ func New(o Options) *API {
 		"GET /v1/migrations":               a.migrations,
 		"POST /v1/migrations/step":         a.step,
 		"GET /v1/usage":                    a.usage,
+		"GET /v1/top":                      a.top,
 		"GET /v1/explain":                  a.explain,
 		"PUT /v1/trace":                    a.trace,
 		"DELETE /v1/trace":                 a.trace,

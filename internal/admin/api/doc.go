@@ -19,6 +19,7 @@
 //	POST /v1/migrations/step           take such a rule to another mode
 //	POST /v1/keys/reset                make the bucket of one key full again
 //	GET  /v1/usage                     what happened to a key during the last hour
+//	GET  /v1/top                       the keys that are used most now, and what each member does
 //	GET  /v1/explain                   why one key is limited as it is
 //	PUT  /v1/trace                     remember decisions about a key; DELETE ends it
 //	GET  /v1/cluster                   the members

@@ -32,6 +32,15 @@
 		}
 	});
 
+	// A text that was reviewed is not checked once more: the check would replace the review.
+	let reviewed = null;
+	document.addEventListener("htmx:beforeRequest", (e) => {
+		const path = e.detail.pathInfo.requestPath;
+		const text = document.getElementById("text");
+		if (path === "/limits/review") reviewed = text.value;
+		else if (path === "/limits/check" && text.value === reviewed) e.preventDefault();
+		else if (path === "/limits/check") reviewed = null;
+	});
 	// Events: parts of a page that wait for one are asked for anew.
 	if (document.body.dataset.live !== undefined) {
 		const source = new EventSource("/v1/events");

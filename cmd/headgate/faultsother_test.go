@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !linux
+
+package main
+
+import "testing"
+
+func partition(t *testing.T) *findings       { return notHere(t) }
+func partitionOneWay(t *testing.T) *findings { return notHere(t) }
+func loss(t *testing.T) *findings            { return notHere(t) }
+func latency(t *testing.T) *findings         { return notHere(t) }
+func fullDisk(t *testing.T) *findings        { return notHere(t) }
+
+func notHere(t *testing.T) *findings {
+	t.Helper()
+	t.Skip("!!! SKIPPED: needs namespaces of Linux")
+	return nil
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package printable makes text of strangers, such as keys, safe to print in a terminal:
+//
+//	fmt.Println(printable.Text(key)) // "a\x1b[2Jb" is printed as a\x1b[2Jb, and clears no screen
+//
+// Out of scope: where else text goes. JSON and HTML have escapes of their own.
+package printable
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Text is s, in which everything that is no letter, mark, number, punctuation, symbol or
+// plain space is escaped as Go does: control characters, invalid UTF-8, and what is invisible
+// or changes the direction of text. A backslash is escaped if something else is, so that no
+// two texts look the same because of it.
+func Text(s string) string {
+	plain := true
+	for i, r := range s {
+		if !strconv.IsPrint(r) || r == utf8.RuneError && invalid(s[i:]) {
+			plain = false
+			break
+		}
+	}
+	if plain {
+		return s
+	}
+	var b strings.Builder
+	for i, r := range s {
+		switch {
+		case r == utf8.RuneError && invalid(s[i:]):
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+		case r == '\\':
+			b.WriteString(`\\`)
+		case strconv.IsPrint(r):
+			b.WriteRune(r)
+		default:
+			quoted := strconv.QuoteRune(r)
+			b.WriteString(quoted[1 : len(quoted)-1])
+		}
+	}
+	return b.String()
+}
+
+// invalid reports whether s begins with a byte that is no UTF-8.
+func invalid(s string) bool {
+	_, size := utf8.DecodeRuneInString(s)
+	return size == 1
+}
+
+// Lines is Text of each line of s.
+func Lines(s string) []string {
+	lines := strings.Split(strings.TrimRight(s, "\n"), "\n")
+	for i, line := range lines {
+		lines[i] = Text(line)
+	}
+	return lines
+}

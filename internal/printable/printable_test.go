@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package printable
+
+import (
+	"slices"
+	"strconv"
+	"testing"
+	"unicode/utf8"
+)
+
+func TestTextOfStrangersCannotActOnATerminal(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                           "",
+		"login:alice":                "login:alice",
+		`C:\dir`:                     `C:\dir`,
+		"größe 🚦 日本":                 "größe 🚦 日本",
+		"a\x1b[2Jb":                  `a\x1b[2Jb`,
+		"a\r\nb\tc\a":                `a\r\nb\tc\a`,
+		"\u009b31m":                  `\u009b31m`,
+		"abc\u202edcba":              `abc\u202edcba`,
+		"a\u200bb\ufeff\u2028\u00a0": `a\u200bb\ufeff\u2028\u00a0`,
+		"\xff\xc0z":                  `\xff\xc0z`,
+		"\ufffd":                     "\ufffd",
+		"\\\x00":                     `\\\x00`,
+	} {
+		if got := Text(text); got != want {
+			t.Errorf("%q is printed as %s, want %s", text, got, want)
+		}
+	}
+	if got := Lines("a\nb\x1b\n"); !slices.Equal(got, []string{"a", `b\x1b`}) {
+		t.Errorf("lines: %q", got)
+	}
+}
+
+func FuzzText(f *testing.F) {
+	f.Add("a\x1b[2J\u202e\xff\\")
+	f.Fuzz(func(t *testing.T, s string) {
+		got := Text(s)
+		if !utf8.ValidString(got) {
+			t.Errorf("%q is printed as %q, which is no UTF-8", s, got)
+		}
+		for _, r := range got {
+			if !strconv.IsPrint(r) {
+				t.Errorf("%q is printed as %q", s, got)
+			}
+		}
+	})
+}
