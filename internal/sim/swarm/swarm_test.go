@@ -30,7 +30,7 @@ func TestSwarmKeepsTheLaws(t *testing.T) {
 	case testrun.Long():
 		n = 400
 	default:
-		n = 40
+		n = 30
 	}
 	flags := map[string]string{"rapid.checks": strconv.Itoa(n), "rapid.nofailfile": "true"}
 	if flag.Lookup("rapid.seed").Value.String() == "0" {
