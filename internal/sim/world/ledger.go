@@ -4,6 +4,7 @@ package world
 
 import (
 	"github.com/headgate/headgate/internal/sim/measure"
+	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/rpc/usage"
 )
 
@@ -95,11 +96,11 @@ func (b *books) ends(h *host) {
 	if b == nil || h.group == nil {
 		return
 	}
-	h.group.Counts(func(key string, allowed, rejected int64) {
-		if _, ok := b.of[key]; ok {
-			r := b.row(key, h.number)
-			r.Allowed += allowed
-			r.Rejected += rejected
+	h.group.Counts(func(c limiter.Count) {
+		if _, ok := b.of[c.Key]; ok {
+			r := b.row(c.Key, h.number)
+			r.Allowed += c.Allowed
+			r.Rejected += c.Rejected
 		}
 	})
 }
