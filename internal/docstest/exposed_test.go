@@ -50,7 +50,7 @@ limits:
 	redis.LogTo(quiet)
 	d, err := daemon.Start(t.Context(), daemon.Config{
 		Limits: limits, Listen: "127.0.0.1:0", Edge: "127.0.0.1:0", HTTP: "127.0.0.1:0", Admin: "127.0.0.1:0",
-		Redis: daemon.Redis{Addresses: []string{"127.0.0.1:1"}},
+		Redis: daemon.Redis{Addresses: []string{"127.0.0.1:1"}}, TopKeys: daemon.DefaultTopKeys,
 	}, quiet)
 	if err != nil {
 		t.Fatal(err)
