@@ -62,7 +62,7 @@ func (r *Rule) Amount() string {
 	if !r.InFlight {
 		for _, unit := range units {
 			if n := math.Round(float64(r.Limit) * unit.seconds); n >= 1 && math.Abs(n-float64(r.Limit)*unit.seconds) < 1e-9*n {
-				return number(n) + unit.name
+				return strconv.FormatFloat(n, 'f', -1, 64) + unit.name
 			}
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/headgate/headgate/internal/operators"
+	"github.com/headgate/headgate/internal/printable"
 )
 
 func newCluster() *cobra.Command {
@@ -54,11 +55,11 @@ func printCluster(out io.Writer, c operators.Cluster, now time.Time) error {
 		if !m.Since.IsZero() {
 			since = now.Sub(m.Since).Round(time.Second).String()
 		}
-		name := m.Address
-		if name == c.Host {
+		name := printable.Text(m.Address)
+		if m.Address == c.Host {
 			name += " (asked)"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%.1f%%\t%s\t%s\n", name, m.State, since, 100*m.Share, m.Labels, m.Why)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%.1f%%\t%s\t%s\n", name, m.State, since, 100*m.Share, printable.Text(m.Labels), printable.Text(m.Why))
 	}
 	return w.Flush()
 }

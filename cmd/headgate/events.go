@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/headgate/headgate/internal/admin/api"
+	"github.com/headgate/headgate/internal/printable"
 )
 
 func newEvents() *cobra.Command {
@@ -88,7 +89,10 @@ func printEvent(w io.Writer, e api.Event, asJSON bool) error {
 	if asJSON {
 		return json.NewEncoder(w).Encode(e)
 	}
-	text := strings.ReplaceAll(strings.TrimSpace(e.Text), "\n", "\n    ")
-	_, err := fmt.Fprintf(w, "%s  %-15s %s\n", e.Time.Local().Format(time.DateTime), e.Kind, text)
+	lines := strings.Split(strings.TrimSpace(e.Text), "\n")
+	for i, line := range lines {
+		lines[i] = printable.Text(line)
+	}
+	_, err := fmt.Fprintf(w, "%s  %-15s %s\n", e.Time.Local().Format(time.DateTime), e.Kind, strings.Join(lines, "\n    "))
 	return err
 }

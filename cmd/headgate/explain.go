@@ -58,28 +58,28 @@ decisions, each with its reason: see headgate trace.`,
 }
 
 func printExplanation(out io.Writer, e *explain.Explanation) error {
-	fmt.Fprintf(out, "%s: %s\n", e.Key, e.Because)
+	fmt.Fprintf(out, "%s: %s\n", printable.Text(e.Key), printable.Text(e.Because))
 	if e.Owner != "" {
-		fmt.Fprintf(out, "owner: %s\n", e.Owner)
+		fmt.Fprintf(out, "owner: %s\n", printable.Text(e.Owner))
 	}
 	if len(e.Rule) > 0 {
 		fmt.Fprint(out, "rule:")
 		for _, name := range slices.Sorted(maps.Keys(e.Rule)) {
 			if name != "key" {
-				fmt.Fprintf(out, " %s: %v", name, e.Rule[name])
+				fmt.Fprintf(out, " %s: %s", name, printable.Text(fmt.Sprint(e.Rule[name])))
 			}
 		}
-		fmt.Fprintf(out, " (key: %v)\n", e.Rule["key"])
+		fmt.Fprintf(out, " (key: %s)\n", printable.Text(fmt.Sprint(e.Rule["key"])))
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "\nHOST\tPART\tTOKENS\tALLOWED\tREJECTED\tNOW")
 	for _, h := range e.Hosts {
 		if h.Error != "" {
-			fmt.Fprintf(w, "%s\t-\t-\t-\t-\tdoes not answer: %s\n", h.Host, h.Error)
+			fmt.Fprintf(w, "%s\t-\t-\t-\t-\tdoes not answer: %s\n", printable.Text(h.Host), printable.Text(h.Error))
 			continue
 		}
 		k := h.Key
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\n", h.Host, amount(k.Limit), amount(k.Tokens), k.Allowed, k.Rejected, k.Because)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\n", printable.Text(h.Host), amount(k.Limit), amount(k.Tokens), k.Allowed, k.Rejected, printable.Text(k.Because))
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -88,9 +88,9 @@ func printExplanation(out io.Writer, e *explain.Explanation) error {
 		if !h.Traced {
 			continue
 		}
-		fmt.Fprintf(out, "\nthe newest decisions at %s:\n", h.Host)
+		fmt.Fprintf(out, "\nthe newest decisions at %s:\n", printable.Text(h.Host))
 		for _, d := range h.Decisions {
-			fmt.Fprintf(out, "  %s  cost %d  %s\n", d.Time.Local().Format(time.TimeOnly+".000"), d.Cost, d.Because)
+			fmt.Fprintf(out, "  %s  cost %d  %s\n", d.Time.Local().Format(time.TimeOnly+".000"), d.Cost, printable.Text(d.Because))
 		}
 		if len(h.Decisions) == 0 {
 			fmt.Fprintln(out, "  none since the trace began")

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate/internal/admin/api"
+	"github.com/headgate/headgate/internal/operators"
+	"github.com/headgate/headgate/limiter/explain"
+)
+
+// Whoever names a key, a host or an error writes nothing but text into the terminal of an operator.
+func TestNamesOfStrangersChangeNoTerminal(t *testing.T) {
+	const evil = "a\x1b[2J\rb\u202ec"
+	for name, print := range map[string]func(io.Writer) error{
+		"explain": func(w io.Writer) error {
+			return printExplanation(w, &explain.Explanation{
+				Key: evil, Because: evil, Owner: evil, Rule: map[string]any{"key": evil, "description": evil},
+				Hosts: []explain.Host{{Host: evil, Error: evil}, {Host: evil, Key: explain.Key{Because: evil}, Traced: true, Decisions: []explain.Decision{{Because: evil}}}},
+			})
+		},
+		"keys": func(w io.Writer) error { return printKeys(w, []explain.Key{{Key: evil, Rule: evil}}) },
+		"event": func(w io.Writer) error {
+			return printEvent(w, api.Event{Kind: "member", Text: evil + "\n" + evil}, false)
+		},
+		"cluster": func(w io.Writer) error {
+			return printCluster(w, operators.Cluster{Host: evil, Members: []operators.Member{{Address: evil, Labels: evil, Why: evil}}}, time.Now())
+		},
+	} {
+		var out bytes.Buffer
+		if err := print(&out); err != nil {
+			t.Fatal(err)
+		}
+		if text := out.String(); strings.ContainsAny(text, "\x1b\r\u202e") || !strings.Contains(text, `a\x1b[2J\rb\u202ec`) {
+			t.Errorf("%s prints %q", name, text)
+		}
+	}
+}
