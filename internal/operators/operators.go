@@ -100,6 +100,7 @@ func (d *Desk) Handler(c Config) http.Handler {
 		Status:    func() any { return StatusOf(limits) },
 		Cluster:   func() any { return d.Cluster() },
 		Keys:      group.Keys,
+		Counts:    group.Counts,
 		Look: func(key string) explain.Key {
 			return explain.Look(group, limits.Current(), d.node.Ring().Len(), key)
 		},

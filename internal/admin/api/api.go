@@ -13,6 +13,7 @@ import (
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/dynamicconfig/history"
 	"github.com/headgate/headgate/internal/daemon/callers"
+	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/explain"
 )
 
@@ -35,6 +36,9 @@ type Options struct {
 
 	// Keys returns the keys in use at this daemon, in any order.
 	Keys func() []string
+
+	// Counts calls f with what each key in use has counted at this daemon, in any order.
+	Counts func(f func(limiter.Count))
 
 	// Look returns what this daemon knows of one key.
 	Look func(key string) explain.Key

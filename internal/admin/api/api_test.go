@@ -80,6 +80,7 @@ func start(t testing.TB, policy string) *setup {
 		Status:  func() any { return map[string]int{"rules": 3} },
 		Cluster: func() any { return map[string]string{"host": "here"} },
 		Keys:    group.Keys,
+		Counts:  group.Counts,
 		Look:    func(key string) explain.Key { return explain.Look(group, live.Current(), 1, key) },
 		Explain: func(_ context.Context, key string) explain.Explanation {
 			return explain.Sum(live.Current(), key, "here", []explain.Host{explain.Here("here", group, live.Current(), 1, key)})

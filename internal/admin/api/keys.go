@@ -5,22 +5,18 @@ package api
 import (
 	"cmp"
 	"context"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
 
+	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/internal/daemon/callers"
+	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/explain"
 )
 
-// orders are those of keys: how much comes first. The order by name has pages.
-var orders = map[string]func(k *explain.Key) float64{
-	"name":     nil,
-	"rejected": func(k *explain.Key) float64 { return float64(k.Rejected) },
-	"allowed":  func(k *explain.Key) float64 { return float64(k.Allowed) },
-	"used":     used,
-}
+// orders are those of keys. The order by name has pages.
+var orders = []string{"allowed", "name", "rejected", "used"}
 
 // used is how near this host is to its part of the limit: the part of the burst that is
 // missing, above 1 in debt.
@@ -38,21 +34,21 @@ func (a *API) keys(w http.ResponseWriter, r *http.Request, who *callers.Caller) 
 		return err
 	}
 	q := r.URL.Query()
-	sort := cmp.Or(q.Get("sort"), "name")
-	amount, known := orders[sort]
-	if !known {
-		return refuse(http.StatusBadRequest, "sort=%.20q: sort by %s", sort, strings.Join(slices.Sorted(maps.Keys(orders)), ", "))
-	}
-	names := a.Keys()
-	total := len(names)
-	names = slices.DeleteFunc(names, func(name string) bool { return !who.MaySee(name) })
+	like := q.Get("like")
 	var found listed
-	if amount == nil {
-		found = a.byName(names, q.Get("like"), q.Get("after"), n)
-	} else {
-		found = a.byAmount(names, q.Get("like"), amount, n)
+	switch sort := cmp.Or(q.Get("sort"), "name"); sort {
+	case "name":
+		found = a.byName(a.visible(who), like, q.Get("after"), n)
+	case "rejected":
+		found = a.byCount(who, like, func(c *limiter.Count) int64 { return c.Rejected }, n)
+	case "allowed":
+		found = a.byCount(who, like, func(c *limiter.Count) int64 { return c.Allowed }, n)
+	case "used":
+		found = a.byUse(a.visible(who), like, n)
+	default:
+		return refuse(http.StatusBadRequest, "sort=%.20q: sort by %s", sort, strings.Join(orders, ", "))
 	}
-	found.Total = total
+	found.Total = len(a.Keys())
 	return send(w, http.StatusOK, found)
 }
 
@@ -88,24 +84,74 @@ func (a *API) byName(names []string, like, after string, n int) listed {
 	return page
 }
 
-// byAmount are the n keys with the largest amounts.
-func (a *API) byAmount(names []string, like string, amount func(*explain.Key) float64, n int) listed {
-	larger := func(a, b explain.Key) int {
-		return cmp.Or(cmp.Compare(amount(&b), amount(&a)), strings.Compare(a.Key, b.Key))
+// visible are the keys in use that who may see.
+func (a *API) visible(who *callers.Caller) []string {
+	return slices.DeleteFunc(a.Keys(), func(name string) bool { return !who.MaySee(name) })
+}
+
+// byCount are the n keys that have counted most. It looks only at those.
+func (a *API) byCount(who *callers.Caller, like string, amount func(*limiter.Count) int64, n int) listed {
+	type counted struct {
+		name   string
+		rule   *dynamicconfig.Rule
+		amount int64
 	}
-	top := []explain.Key{} // with room for twice as many, so that it is sorted seldom
+	var all []counted
+	a.Counts(func(c limiter.Count) { all = append(all, counted{c.Key, c.Rule, amount(&c)}) })
+	most := largest[counted]{n: n, larger: func(a, b counted) int {
+		return cmp.Or(cmp.Compare(b.amount, a.amount), strings.Compare(a.name, b.name))
+	}}
+	for _, c := range all {
+		if most.wants(c) && who.MaySee(c.name) && strings.Contains(c.rule.Shown(c.name), like) {
+			most.add(c)
+		}
+	}
+	found := listed{Keys: []explain.Key{}}
+	for _, c := range most.sorted() {
+		if k := a.Look(c.name); k.InUse { // else it has just gone
+			found.Keys = append(found.Keys, k)
+		}
+	}
+	return found
+}
+
+// byUse are the n keys that are nearest to this host's part of their limits.
+func (a *API) byUse(names []string, like string, n int) listed {
+	most := largest[explain.Key]{n: n, larger: func(a, b explain.Key) int {
+		return cmp.Or(cmp.Compare(used(&b), used(&a)), strings.Compare(a.Key, b.Key))
+	}}
 	for _, name := range names {
-		k := a.Look(name)
-		if !k.InUse || !strings.Contains(k.Key, like) {
-			continue
-		}
-		if top = append(top, k); len(top) == 2*n {
-			slices.SortFunc(top, larger)
-			top = top[:n]
+		if k := a.Look(name); k.InUse && strings.Contains(k.Key, like) {
+			most.add(k)
 		}
 	}
-	slices.SortFunc(top, larger)
-	return listed{Keys: top[:min(n, len(top))]}
+	return listed{Keys: append([]explain.Key{}, most.sorted()...)}
+}
+
+// largest keeps the n largest values that are added. Set n and larger, which compares as
+// slices.SortFunc wants it: larger values come first.
+type largest[T any] struct {
+	n      int
+	larger func(a, b T) int
+	kept   []T // at most twice n, so that it is sorted seldom
+	full   bool
+	least  T // of the n largest, when kept was sorted last; if full
+}
+
+// wants reports whether v may be among the largest.
+func (l *largest[T]) wants(v T) bool { return !l.full || l.larger(v, l.least) < 0 }
+
+func (l *largest[T]) add(v T) {
+	if l.kept = append(l.kept, v); len(l.kept) == 2*l.n {
+		l.kept = l.sorted()
+		l.full, l.least = true, l.kept[l.n-1]
+	}
+}
+
+// sorted are the n largest, the largest first.
+func (l *largest[T]) sorted() []T {
+	slices.SortFunc(l.kept, l.larger)
+	return l.kept[:min(l.n, len(l.kept))]
 }
 
 // me answers who asks, and what that operator may do.

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package operators_test
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/dynamicconfig/memory"
+	"github.com/headgate/headgate/internal/daemon/callers"
+	"github.com/headgate/headgate/internal/operators"
+	"github.com/headgate/headgate/ringpop"
+	"github.com/headgate/headgate/ringpop/hosted"
+)
+
+// many is as many keys as a node has in use in the figures of docs/operators.md.
+const many = 100_000
+
+// desk returns the handler of a Desk whose node uses n keys. The node has no socket.
+func desk(tb testing.TB, n int) http.Handler {
+	tb.Helper()
+	limits, err := dynamicconfig.Parse("limits.yaml", []byte(`limits: [{key: "k:*", limit: 10/s, burst: 5}, {key: "off:*", limit: 0/s}]`))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	members, err := hosted.New(ringpop.Host{Address: "127.0.0.1:1"})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	d := operators.New()
+	node, err := headgate.New(headgate.Config{Address: "127.0.0.1:1"}, memory.New(limits), members, headgate.WithAnswers(d.Answers()), headgate.WithLogger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	d.Open(node, "127.0.0.1:1", nil)
+	for i := range n {
+		for range i % 3 {
+			node.For(fmt.Sprint("k:", i)).Allow()
+		}
+	}
+	node.For("off:1").Allow()
+	return d.Handler(operators.Config{Policy: func() *callers.Policy { return nil }, Log: slog.New(slog.DiscardHandler)})
+}
+
+// BenchmarkPages is how long a page takes, and an answer of the API, where 100,000 keys are in use.
+func BenchmarkPages(b *testing.B) {
+	handler := desk(b, many)
+	for _, path := range []string{"/", "/keys", "/keys?sort=rejected&like=k:77", "/key?key=k:77", "/hosts", "/limits", "/migrations", "/events", "/v1/keys?sort=rejected", "/v1/top"} {
+		b.Run(path, func(b *testing.B) {
+			slowest := time.Duration(0)
+			for b.Loop() {
+				began := time.Now()
+				w := httptest.NewRecorder()
+				handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://127.0.0.1"+path, nil))
+				if w.Code != http.StatusOK {
+					b.Fatalf("%d: %s", w.Code, w.Body)
+				}
+				slowest = max(slowest, time.Since(began))
+			}
+			b.ReportMetric(float64(slowest.Microseconds())/1000, "ms-slowest")
+		})
+	}
+}
