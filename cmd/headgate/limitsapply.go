@@ -6,15 +6,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 
 	"github.com/spf13/cobra"
 
+	"github.com/headgate/headgate/dynamicconfig/history"
 	"github.com/headgate/headgate/internal/daemon"
 )
 
 func newLimitsApply() *cobra.Command {
 	var c changing
+	var w changeWatch
 	cmd := &cobra.Command{
 		Use:   "apply FILE",
 		Short: "Make a file the limits of a database, as a new version",
@@ -25,15 +28,19 @@ second. A file with a mistake changes nothing. The first apply makes the databas
 Of two changes at the same time, one is stored, and the other is refused. With --base, a
 change is refused if anybody has stored a version since the one that you looked at.
 
+With --watch, apply asks the decider at --admin every two seconds what is rejected of the keys whose
+limits change. With --roll-back-above, it takes the change back if that is too much, and fails.
+
 If apply removes a glob, makes a limit less than half or denies unmatched keys, it asks first; --yes
 is for scripts.`,
 		Example: `  headgate limits apply --limits-db /var/lib/headgate limits.yaml -m "first limits"
   headgate limits apply --limits-db /var/lib/headgate limits.yaml --dry-run
-  headgate limits apply --limits-db /var/lib/headgate limits.yaml --base 7 -m "orders: 200/s for the sale"`,
+  headgate limits apply --limits-db /var/lib/headgate limits.yaml --base 7 -m "orders: 200/s for the sale"
+  headgate limits apply --admin 10.0.0.7:9090 limits.yaml -m "100/s is enough" --watch 5m --roll-back-above 5%`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.use(cmd, func(ctx context.Context, db daemon.LimitsDB) error {
-				if err := c.reasoned(); err != nil {
+				if err := errors.Join(c.reasoned(), w.check(&c.limitsDB)); err != nil {
 					return err
 				}
 				s := checkFile(cmd, args[0], c.also)
@@ -44,12 +51,33 @@ is for scripts.`,
 				if err != nil {
 					return err
 				}
-				return c.storeChecked(ctx, cmd, db, on, s)
+				if err := c.storeChecked(ctx, cmd, db, on, s); err != nil || w.length == 0 || c.dryRun {
+					return err
+				}
+				return c.watched(ctx, cmd.OutOrStdout(), db, &w, on)
 			})
 		},
 	}
 	c.flags(cmd)
+	w.flags(cmd.Flags())
 	return cmd
+}
+
+// watched watches the version that took the place of before, if one did.
+func (c *changing) watched(ctx context.Context, out io.Writer, db daemon.LimitsDB, w *changeWatch, before history.Version) error {
+	stored, err := newest(ctx, db)
+	if err != nil || stored.Number != before.Number+1 {
+		return err
+	}
+	if before.Number == 0 {
+		fmt.Fprintln(out, "not watched: these are the first limits, and there are none to go back to")
+		return nil
+	}
+	asked, err := c.admin.caller()
+	if err != nil {
+		return err
+	}
+	return w.run(ctx, out, adminStore{asked}, before, stored)
 }
 
 func newLimitsRollback() *cobra.Command {

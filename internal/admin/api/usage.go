@@ -53,11 +53,9 @@ func (a *API) usage(w http.ResponseWriter, r *http.Request, who *callers.Caller)
 	if err != nil {
 		return err
 	}
-	back := 5 * time.Minute
-	if text := r.URL.Query().Get("since"); text != "" {
-		if back, err = time.ParseDuration(text); err != nil || back <= 0 || back > recent.Hour {
-			return refuse(http.StatusBadRequest, "since=%.20q: write how long ago, at most an hour, as in 5m", text)
-		}
+	back, err := ago(r, 5*time.Minute)
+	if err != nil {
+		return err
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), maxAnswer)
 	defer cancel()
@@ -86,6 +84,19 @@ func (a *API) usage(w http.ResponseWriter, r *http.Request, who *callers.Caller)
 		next = p.Second + p.Length
 	}
 	return send(w, http.StatusOK, u)
+}
+
+// ago is how long ago r is about.
+func ago(r *http.Request, otherwise time.Duration) (time.Duration, error) {
+	text := r.URL.Query().Get("since")
+	if text == "" {
+		return otherwise, nil
+	}
+	back, err := time.ParseDuration(text)
+	if err != nil || back <= 0 || back > recent.Hour {
+		return 0, refuse(http.StatusBadRequest, "since=%.20q: write how long ago, at most an hour, as in 5m", text)
+	}
+	return back, nil
 }
 
 func (u *Usage) add(second int64, allowed, rejected float64) {
@@ -135,10 +146,17 @@ func (a *API) dryRun(w http.ResponseWriter, r *http.Request, who *callers.Caller
 	if err != nil {
 		return err
 	}
+	back, err := ago(r, recent.Hour)
+	if err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(r.Context(), 3*maxAnswer)
 	defer cancel()
 	old := a.Limits.Current()
 	totals, since, silent := a.History.Totals(ctx)
+	if from := time.Now().Add(-back); since.Before(from) {
+		since = from
+	}
 	d := DryRun{Outcome: Outcome{Rules: len(s.Rules()), Changes: changes(dynamicconfig.Diff(old, s))}, Since: since, Keys: []DryKey{}, Silent: silent}
 	for _, t := range totals {
 		was, _ := old.Match(t.Key)

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/headgate/headgate/dynamicconfig/history"
+	"github.com/headgate/headgate/internal/admin/api"
+	"github.com/headgate/headgate/internal/recent"
+)
+
+// changeWatch looks at what a change of limits rejects, and takes it back if that is too much.
+type changeWatch struct {
+	length time.Duration
+	above  string // a percentage; empty: only look
+	part   float64
+}
+
+const (
+	watchFrom  = 3 * time.Second // after a change: until then, members may go by the limits before
+	watchEvery = 2 * time.Second
+	watchLeast = 20 // tokens: what fewer were offered says little
+)
+
+func (w *changeWatch) flags(flags *pflag.FlagSet) {
+	flags.DurationVar(&w.length, "watch", 0, "look for so long at what is rejected of the keys that change, at most 1h; needs --admin")
+	flags.StringVar(&w.above, "roll-back-above", "", "take the change back if more than this `percentage` is rejected while it is watched, as in 5%")
+}
+
+// check refuses flags that make no sense.
+func (w *changeWatch) check(l *limitsDB) error {
+	if w.above != "" {
+		number, isPercent := strings.CutSuffix(w.above, "%")
+		part, err := strconv.ParseFloat(number, 64)
+		if !isPercent || err != nil || !(part >= 0 && part < 100) {
+			return fmt.Errorf("--roll-back-above %q: write a percentage below 100, as in 5%%", w.above)
+		}
+		w.part = part / 100
+	}
+	switch {
+	case w.length == 0 && w.above != "":
+		return errors.New("--roll-back-above: say for how long the change is watched, as in --watch 5m")
+	case w.length < 0 || w.length > recent.Hour:
+		return fmt.Errorf("--watch %v: at most %v is possible", w.length, recent.Hour)
+	case w.length > 0 && l.admin.address == "":
+		return errors.New("--watch: say which decider to ask what is rejected, as in --admin 10.0.0.7:9090")
+	}
+	return nil
+}
+
+// run watches version stored, which took the place of before. The error says that it was
+// taken back.
+func (w *changeWatch) run(ctx context.Context, out io.Writer, s adminStore, before, stored history.Version) error {
+	fmt.Fprintf(out, "watching for %v what is rejected; to stop watching ends nothing else\n", w.length)
+	began := time.Now()
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			fmt.Fprintf(out, "no longer watched: version %d stays\n", stored.Number)
+			return nil
+		case <-tick.C:
+		}
+		elapsed := time.Since(began)
+		if elapsed < watchFrom+time.Second {
+			continue
+		}
+		var d api.DryRun // of the text before: about the keys that the change is about
+		query := url.Values{"since": {(elapsed - watchFrom).Round(time.Second).String()}}
+		if err := s.ask(ctx, http.MethodPost, "/v1/limits/dry-run?"+query.Encode(), before.Text, &d); err != nil {
+			fmt.Fprintf(out, "%v: %v\n", elapsed.Round(time.Second), err)
+		} else {
+			fmt.Fprintf(out, "%v: %s of %.0f rejected\n", elapsed.Round(time.Second), part(d.Rejected, d.Offered), d.Offered)
+		}
+		if w.above != "" && d.Offered >= watchLeast && d.Rejected > w.part*d.Offered {
+			return w.back(ctx, s, before, stored, &d)
+		}
+		if elapsed >= w.length {
+			fmt.Fprintf(out, "version %d stays\n", stored.Number)
+			return nil
+		}
+	}
+}
+
+// back stores the text of before again.
+func (w *changeWatch) back(ctx context.Context, s adminStore, before, stored history.Version, d *api.DryRun) error {
+	why := fmt.Sprintf("%s of %.0f were rejected, and %s was the most", part(d.Rejected, d.Offered), d.Offered, w.above)
+	v, err := s.Append(ctx, history.Change{Base: stored.Number, Text: before.Text, Message: fmt.Sprintf("version %d is taken back: %s", stored.Number, why)})
+	if err != nil {
+		return fmt.Errorf("%s, but version %d was not taken back: %w", why, stored.Number, err)
+	}
+	return fmt.Errorf("%s: version %d is taken back, and version %d has the limits of version %d", why, stored.Number, v.Number, before.Number)
+}

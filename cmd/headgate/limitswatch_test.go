@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/headgate/headgate/rpc/edge/quotaservice/quotaservicepb"
+)
+
+func TestWatchesThatMakeNoSense(t *testing.T) {
+	on := []string{"--limits-db", filepath.Join(t.TempDir(), "db"), "apply", written(t, "limits.yaml", shop), "-m", "x"}
+	for want, flags := range map[string][]string{
+		"as in 5%":               {"--watch", "1m", "--roll-back-above", "5"},
+		"as in --watch 5m":       {"--roll-back-above", "5%"},
+		"at most 1h0m0s":         {"--watch", "2h"},
+		"say which decider":      {"--watch", "1m"},
+		"a percentage below 100": {"--watch", "1m", "--roll-back-above", "NaN%"},
+	} {
+		refused(t, want, append(on, flags...)...)
+	}
+}
+
+// A change that rejects too much is taken back while it is watched, and one that does not stays.
+func TestAChangeThatRejectsTooMuchIsTakenBack(t *testing.T) {
+	if testing.Short() {
+		t.Skip("watches a change for seconds")
+	}
+	t.Parallel()
+	db := filepath.Join(t.TempDir(), "db")
+	file, token := operatorsFile(t)
+	const wide = "limits:\n  - {key: \"k:*\", limit: 100000/s}\n  - {key: \"other:*\", limit: 5/s}\n"
+	must(t, "apply", "--limits-db", db, written(t, "limits.yaml", wide), "-m", "first limits")
+	c := newMemberCluster(t, 2, false, "", "--limits-db", db, "--operators", file)
+
+	// Programs ask for some hundred tokens a second.
+	ctx, end := context.WithCancel(t.Context())
+	var programs sync.WaitGroup
+	defer programs.Wait()
+	defer end()
+	for _, n := range c.nodes {
+		conn, err := grpc.NewClient(n.edge, grpc.WithTransportCredentials(insecure.NewCredentials()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		programs.Go(func() {
+			defer conn.Close()
+			door, tick := quotaservicepb.NewQuotaServiceClient(conn), time.NewTicker(10*time.Millisecond)
+			defer tick.Stop()
+			for ctx.Err() == nil {
+				_, _ = door.Allow(ctx, &quotaservicepb.AllowRequest{Namespace: "k", BucketName: "1", TokensRequested: 1, MaxWaitTimeOverride: true})
+				select {
+				case <-ctx.Done():
+				case <-tick.C:
+				}
+			}
+		})
+	}
+	apply := func(text, message string, args ...string) (out string, err error) {
+		out, said, err := execute(t, append([]string{"limits", "apply", written(t, "limits.yaml", text), "-m", message, "--yes", "--admin", c.admins[0], "--token-file", token}, args...)...)
+		t.Logf("%s\n%s%s", message, out, said)
+		return out, err
+	}
+
+	tight := strings.Replace(wide, "100000/s", "1/s", 1)
+	if _, err := apply(tight, "1/s is enough", "--watch", "1m", "--roll-back-above", "20%"); err == nil || !strings.Contains(err.Error(), "version 2 is taken back, and version 3 has the limits of version 1") {
+		t.Fatalf("a change that rejects nearly all: %v", err)
+	}
+	expectText(t, "history", must(t, "history", "--limits-db", db), "version 2 is taken back: ", "1/s is enough")
+	if got := must(t, "export", "--limits-db", db); got != wide {
+		t.Errorf("the limits are\n%s", got)
+	}
+
+	out, err := apply(strings.Replace(wide, "100000/s", "50000/s", 1), "50000/s is enough", "--watch", "4s", "--roll-back-above", "20%")
+	if err != nil || !strings.Contains(out, "version 4 stays") {
+		t.Errorf("a change that rejects nothing: %v, %s", err, out)
+	}
+}
