@@ -22,12 +22,6 @@ import (
 func decide(ctx context.Context, k *keys.Key, now stage.Instant, n int64, longest time.Duration, kind stage.Kind) (v stage.Verdict, receipt stage.Receipt, from stage.Stage) {
 	// The rule that matches, or that none does.
 	st := k.Current(now)
-	// The override that lets everything through.
-	if st.Terms().Bypassed(n) {
-		v.Reason, v.Left = stage.Bypassed, math.Inf(1)
-		k.Count(now, st, n, v, false)
-		return v, receipt, nil
-	}
 	if st.Stage == nil {
 		v.Reason = st.Reason
 		k.Count(now, st, n, v, false)
@@ -75,11 +69,7 @@ func reserve(ctx context.Context, k *keys.Key, now stage.Instant, n int64, longe
 // charge takes n tokens that are spent already.
 func charge(k *keys.Key, now stage.Instant, n int64) (v stage.Verdict) {
 	st := k.Current(now)
-	switch {
-	case st.Terms().Bypassed(n):
-		v.Reason, v.Left = stage.Bypassed, math.Inf(1)
-		k.Charged(st, n)
-	case st.Stage != nil && n > 0:
+	if st.Stage != nil && n > 0 {
 		v, _ = st.Stage.Take(context.Background(), stage.Request{Now: now, N: n, Kind: stage.Charge})
 		k.Charged(st, n)
 	}

@@ -60,6 +60,9 @@ func (b *builder) build(now stage.Instant, k *Key, old *State, set *settings, ru
 		next.Stage, next.Reason = rule.full.Stage, rule.full.Reason
 	default:
 		b.fill(now, k.name, old, next, set.hosts, left.slots)
+		if rule.rule.Bypassed() && next.Stage != nil {
+			next.Stage = bypassed{next.Stage}
+		}
 	}
 	if next.Slots != nil {
 		next.Reason = stage.InFlight

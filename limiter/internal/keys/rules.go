@@ -86,7 +86,9 @@ func (a *ruleState) init() {
 		found, _ := a.of.snapshot.Match(a.rule.Key)
 		a.shared = found == a.rule
 	}
-	if !a.rule.InFlight && answering(a.rule) >= 0 || a.rule.Bypassed() { // the mode disabled lets all pass
+	if a.rule.Bypassed() {
+		a.full.Stage = bypassed{unlimited{}}
+	} else if !a.rule.InFlight && answering(a.rule) >= 0 { // the mode disabled lets all pass
 		a.terms = terms.Of(a.rule, a.of.set.reporter.Salt)
 	}
 	for i, name := range algorithms(a.rule) {

@@ -29,3 +29,15 @@ func (unlimited) Cap(stage.Instant, float64) {}
 func (unlimited) Level(stage.Instant) stage.Level {
 	return stage.Level{Limit: rate.Inf, Burst: math.Inf(1), Tokens: math.Inf(1)}
 }
+
+// bypassed is a stage under an override that lets everything through. Nothing is taken
+// from the stage that it hides, which goes on once the override has ended.
+type bypassed struct{ stage.Stage }
+
+// Take implements stage.Stage.
+func (bypassed) Take(context.Context, stage.Request) (stage.Verdict, stage.Receipt) {
+	return stage.Verdict{Answer: stage.Answer{Reason: stage.Bypassed}, Left: math.Inf(1)}, stage.Receipt{}
+}
+
+// Settle implements stage.Stage.
+func (bypassed) Settle(stage.Instant, stage.Receipt, int64) {}

@@ -2,7 +2,7 @@
 
 // Package terms is what a rule says of one event beside the limit: what it may cost,
 // how long it may wait, and whether it passes although it is over a limit that is
-// not enforced in full, or although an override lets everything through.
+// not enforced in full.
 //
 //	t := terms.Of(rule, salt)
 //	longest, reason := t.Apply(n, longest) // then the stage is asked, unless reason refuses
@@ -23,7 +23,6 @@ import (
 
 // Terms are those of a rule. nil is none. All methods are safe for concurrent use.
 type Terms struct {
-	bypassed  bool
 	longest   time.Duration // that an event waits
 	costliest float64
 
@@ -47,18 +46,11 @@ func Of(rule *dynamicconfig.Rule, salt func() uint64) *Terms {
 	if part := rule.Enforced(); part < 1 {
 		t.refuses, t.salt = uint64(part*(1<<64)), salt()
 	}
-	if t.bypassed = rule.Bypassed(); t.bypassed {
-		return t
-	}
 	if t.longest == stage.Forever && rule.MaxDebt <= 0 && math.IsInf(t.costliest, 1) && t.refuses == refusesAll {
 		return nil
 	}
 	return t
 }
-
-// Bypassed reports whether an event of cost n may happen because of an override that lets
-// everything through.
-func (t *Terms) Bypassed(n int64) bool { return t != nil && t.bypassed && n >= 0 }
 
 // Apply returns how long an event of cost n may wait if its caller would wait
 // for longest, or why it is refused.
