@@ -263,7 +263,7 @@ func (s *talker) Update(_ context.Context, _ string, payload *anypb.Any) (*anypb
 	default: // more than was asked for
 		answer.Value = append(answer.GetValue(), value...)
 	}
-	// What is in range is no nonsense: hosts believe their owners.
+	// Hosts believe an answer whose values are in range, so such an answer is no test.
 	var taken usage.Taken
 	if usage.DecodeTaken(answer, 1, &taken) == nil {
 		return payload, nil

@@ -248,7 +248,7 @@ func (c *changing) review(cmd *cobra.Command, old, new *dynamicconfig.Snapshot, 
 	}
 	answer, err := ask(cmd, "Do it? [y/N] ")
 	if err != nil || !strings.HasPrefix(strings.ToLower(answer), "y") {
-		return command.WithCode(errors.New("nothing was changed, because nobody confirmed it: answer y, or add --yes"), exitUnconfirmed)
+		return command.WithCode(errors.New("nothing was changed, because the change was not confirmed: answer y, or add --yes"), exitUnconfirmed)
 	}
 	return nil
 }

@@ -92,7 +92,7 @@ func TestDangerousChangesAreConfirmed(t *testing.T) {
 		for _, answer := range []string{"", "n\n", "\n"} {
 			_, said, err := answering(t, answer, append(on, c.args...)...)
 			expectText(t, "on stderr", said, "dangerous: "+c.danger+"\n", "Do it? [y/N] ")
-			if err == nil || !strings.Contains(err.Error(), "nobody confirmed it: answer y, or add --yes") || command.Code(err) != exitUnconfirmed {
+			if err == nil || !strings.Contains(err.Error(), "the change was not confirmed: answer y, or add --yes") || command.Code(err) != exitUnconfirmed {
 				t.Errorf("%v after %q: %v, exit code %d", c.args, answer, err, command.Code(err))
 			}
 		}
@@ -129,7 +129,7 @@ func TestOneRuleOfAFileIsChanged(t *testing.T) {
 		t.Errorf("the file has the mode %v, %v", info.Mode(), err)
 	}
 	expectText(t, "rm on trial", must(t, "rm", file, "orders", "--dry-run"), `rule "orders" removed`, file+": nothing was changed")
-	refused(t, "nobody confirmed it", "rm", file, "login:*")
+	refused(t, "was not confirmed", "rm", file, "login:*")
 	refused(t, "name a file, or a database", "set")
 	refused(t, "no such file", "set", filepath.Join(t.TempDir(), "none"), "a", "1/s")
 	if left, err := filepath.Glob(filepath.Join(filepath.Dir(file), ".headgate*")); err != nil || len(left) > 0 {

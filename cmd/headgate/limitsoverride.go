@@ -76,7 +76,7 @@ func newLimitsBypass() *cobra.Command {
 no tokens, and is counted as bypassed. With --all, every event of all keys is, and bypass asks
 first; --yes is for scripts. It ends by itself, and --end ends it now.`,
 		Example: `  headgate limits bypass --limits-db /var/lib/headgate batch:mail --for 30m -m "mail is a day late"
-  headgate limits bypass --limits-db /var/lib/headgate --all --for 10m -m "orders are refused, nobody knows why" --yes
+  headgate limits bypass --limits-db /var/lib/headgate --all --for 10m -m "orders are refused, we look for the cause" --yes
   headgate limits bypass --limits-db /var/lib/headgate --all --end -m "it was the gateway"`,
 		ValidArgsFunction: o.completeKeys,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -46,7 +46,7 @@ func TestOverridesAreWrittenListedAndEnded(t *testing.T) {
 		"no amount":            {"a factor, as in 2x", "override", "orders", "two", "--for", "2h", "-m", "x"},
 		"no such pattern":      {"this would change nothing: no rule has this pattern", "override", "order*", "2x", "--for", "2h", "-m", "x"},
 		"a limit for all":      {"cannot be changed so", "override", "--all", "5/s", "--for", "2h", "-m", "x"},
-		"all, and not sure":    {"nobody confirmed it", "bypass", "--all", "--for", "2h", "-m", "x"},
+		"all, and not sure":    {"was not confirmed", "bypass", "--all", "--for", "2h", "-m", "x"},
 		"an amount for bypass": {"name one KEY", "bypass", "orders", "2x", "--for", "2h", "-m", "x"},
 	} {
 		t.Run(name, func(t *testing.T) { refused(t, tt[0], append(on, tt[1:]...)...) })
@@ -111,7 +111,8 @@ func TestAnOperatorOverridesAndResets(t *testing.T) {
 		return n
 	}
 	eventually(t, "the burst is used", func() bool { return allowed(0) == 0 })
-	// What was let through while members did not know each other is charged after a reset.
+	// Before the members found each other, each had a bucket of its own. What these let through is
+// charged later, possibly after a reset, so a reset is repeated until it has an effect.
 	eventually(t, "a reset lets a burst through", func() bool {
 		_, _, err := execute(t, "limits", "reset", "k:1", "--admin", c.admins[1], "--token-file", token)
 		return err == nil && allowed(0) == 5

@@ -19,7 +19,8 @@ import (
 
 const operatorToken = "hg_operator"
 
-// operatorsFile is a file of one operator, who may do everything, and a file with the token.
+// operatorsFile writes the file of operators, with one who may do everything, and a file
+// with that operator's token.
 func operatorsFile(t *testing.T) (file, token string) {
 	t.Helper()
 	return written(t, "operators.yaml", `callers: [{name: ada, tokens: ["`+callers.Hash(operatorToken)+`"], see: ["*"], change: ["*"]}]`),

@@ -14,7 +14,8 @@ import (
 	"github.com/headgate/headgate/limiter/explain"
 )
 
-// Whoever names a key, a host or an error writes nothing but text into the terminal of an operator.
+// The names of keys and hosts, and the texts of errors, come from strangers. An operator's
+// terminal shows them, and obeys no control character in them.
 func TestNamesOfStrangersChangeNoTerminal(t *testing.T) {
 	const evil = "a\x1b[2J\rb\u202ec"
 	for name, print := range map[string]func(io.Writer) error{

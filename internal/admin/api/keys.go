@@ -84,7 +84,7 @@ func (a *API) byName(names []string, like, after string, n int) listed {
 	return page
 }
 
-// visible are the keys in use that who may see.
+// visible returns the keys in use that the caller may see.
 func (a *API) visible(who *callers.Caller) []string {
 	return slices.DeleteFunc(a.Keys(), func(name string) bool { return !who.MaySee(name) })
 }

@@ -81,11 +81,10 @@ type TopKey struct {
 	RecentRejected []float64 `json:"recent_rejected"`
 }
 
-// What a Top is of: so many periods of a length, of which the newest are now.
 const (
-	TopStep    = 2 * time.Second
-	TopPeriods = 30
-	TopNow     = 5
+	TopStep    = 2 * time.Second // the length of a period of a Top
+	TopPeriods = 30              // the periods of a Top: the last minute
+	TopNow     = 5               // the newest periods, of which Allowed and Rejected are the mean
 )
 
 // topOrders are those of Top: what comes first.
