@@ -247,11 +247,10 @@ func (r *Reporter) Apply(now stage.Instant, b *Batch, rows []int, grants *usage.
 					more -= left
 				}
 			}
-			if lender, ok := s.part.(share.RatePart); ok {
-				lender.Lend(now, more, hosts)
-			}
+			lender, _ := s.part.(share.RatePart)
+			left := lender.Lend(now, more, hosts)
 			if s.early() {
-				effects = append(effects, effect{s, b.early, before, more})
+				effects = append(effects, effect{s, b.early, before, more, left})
 			}
 		}
 		if back {
@@ -302,7 +301,7 @@ func (r *Reporter) Fail(now stage.Instant, b *Batch, rows []int) {
 		if s := b.rows[at].subject; b.rows[at].number == s.reports.sent() {
 			s.pending = now
 			if s.early() {
-				r.early.observe(now, []effect{{s, true, s.rate.InForce(), 0}})
+				r.early.observe(now, []effect{{s, true, s.rate.InForce(), 0, s.rate.Bucket().Uncached(now)}})
 			}
 		}
 	}
