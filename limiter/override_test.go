@@ -82,6 +82,20 @@ func TestABypassLetsEverythingThroughAndTakesNothing(t *testing.T) {
 	}
 }
 
+// What a bucket rejected before a bypass is reported during it.
+func TestABypassHidesNoRejections(t *testing.T) {
+	s, noon := overridden(t, []dynamicconfig.Rule{alone(0.01, 10)}, dynamicconfig.Override{Key: "k", Bypass: true})
+	scope := tally.NewTestScope("", nil)
+	g := NewGroup(s, 1, WithScope(scope))
+	take(g.For("k"), 0, 30)
+	g.Manual().Configure(second, s.At(noon))
+	take(g.For("k"), second, 100)
+	g.Manual().Report(2 * second)
+	if got := counter(scope, "limiter.rejected+reason=limited,rule=k"); got != 20 {
+		t.Errorf("%d tokens count as rejected, want 20", got)
+	}
+}
+
 func counter(scope tally.TestScope, name string) int64 {
 	if c := scope.Snapshot().Counters()[name]; c != nil {
 		return c.Value()

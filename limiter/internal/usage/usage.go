@@ -40,15 +40,15 @@ type Rule struct {
 }
 
 // Refused counts a decision about n tokens that is not granted. counted says
-// that the bucket has counted it as rejected. As in a bucket, at most
-// bucket.MaxCost tokens count.
+// that the stage has counted it as rejected, which a bypass never does. As in a bucket,
+// at most bucket.MaxCost tokens count.
 func (r *Rule) Refused(reason stage.Reason, n int64, counted bool) {
 	if n < 0 {
 		return
 	}
 	n = min(n, bucket.MaxCost)
 	r.refused[reason].Add(n)
-	if counted {
+	if counted && reason != stage.Bypassed {
 		r.counted.Add(n)
 	}
 }
