@@ -336,7 +336,7 @@ func (r *remoteRef) Do(_ context.Context, op stage.Operation) (o stage.Outcome, 
 	b.fill(now.Sub(b.at).Seconds())
 	b.at = now
 	delete(b.seen, op.Forget)
-	if op.Kind == stage.TakeTokens { // else what comes at once may come in any order
+	if op.Kind == stage.TakeTokens || math.IsInf(b.limit, 1) { // else what comes at once may come in any order
 		b.set(float64(op.Rule.Limit), op.Rule.Burst)
 	}
 	if o = b.do(op); op.Kind == stage.TakeTokens {
