@@ -101,7 +101,7 @@ func (p *partRef) charge(n float64, rule *dynamicconfig.Rule) {
 	p.take(n)
 	if !math.IsInf(b.limit, 1) {
 		before := b.tokens
-		b.charge(n, b.limit*max(rule.MaxDebt, rule.MaxWait, 0).Seconds()+rule.Costliest())
+		b.charge(n, b.limit*max(rule.MaxDebt, rule.MaxWait, 0).Seconds()+math.Floor(rule.Costliest()))
 		*p.inForce() = b
 		p.taken -= n - (before - b.tokens)
 	}

@@ -91,9 +91,10 @@ func pick[E any](rt *rapid.T, name string, of ...E) E { return rapid.SampledFrom
 // model is the state machine of limits in events/s.
 type model struct {
 	rt      *rapid.T
-	sides   [2]*side // driven alike
-	family  []string // the algorithms that the rule may have
-	rule    dynamicconfig.Rule
+	sides   [2]*side           // driven alike
+	family  []string           // the algorithms that the rule may have
+	stated  dynamicconfig.Rule // as the configuration has it
+	rule    dynamicconfig.Rule // under the override
 	hosts   int
 	keys    map[string]*keyRef // by what is limited: a key, or the pattern of a shared rule
 	touched map[string]bool    // keys that were asked for
@@ -102,7 +103,7 @@ type model struct {
 	now     stage.Instant
 	reports int
 	refunds bool
-	bypass  bool // an override lets all pass
+	over    dynamicconfig.Override // of the rule; the zero one is none
 }
 
 // side is a Group and its remote.
@@ -169,7 +170,8 @@ func newModel(rt *rapid.T) *model {
 	}
 	m.family = pick(rt, "family", []string{"even"}, []string{"even", "request-weighted", "elastic", "fair-share"},
 		[]string{"redis", "auto"}, []string{"redis", "auto", "even", "request-weighted"})
-	m.rule = m.drawRule(rt)
+	m.stated = m.drawRule(rt)
+	m.rule = m.stated
 	lends := pick(rt, "lends", 1.0, 0.3, 0)
 	for _, name := range []string{"k:*", "k:a", "k:b", "k:c"} {
 		m.key(name)
@@ -228,14 +230,15 @@ func drawMode(rt *rapid.T) dynamicconfig.Mode {
 	return pick(rt, "mode", dynamicconfig.ModeOldShadowNew, dynamicconfig.ModeNewShadowOld, dynamicconfig.ModeOld, dynamicconfig.ModeNew, dynamicconfig.ModeDisabled)
 }
 
-func (m *model) snapshot() *dynamicconfig.Snapshot { return snapshotOf(m.rt, m.rule, m.bypass) }
+func (m *model) snapshot() *dynamicconfig.Snapshot { return snapshotOf(m.rt, m.stated, m.over) }
 
-func snapshotOf(rt *rapid.T, rule dynamicconfig.Rule, bypass bool) *dynamicconfig.Snapshot {
+func snapshotOf(rt *rapid.T, rule dynamicconfig.Rule, over dynamicconfig.Override) *dynamicconfig.Snapshot {
 	c := dynamicconfig.Config{
 		Properties: dynamicconfig.Properties{UpdateInterval: time.Second}, Rules: []dynamicconfig.Rule{rule},
 	}
-	if bypass {
-		c.Overrides = []dynamicconfig.Override{{Key: rule.Key, Bypass: true, Until: time.Now().Add(time.Hour), Author: "ada", Reason: "a test"}}
+	if over != (dynamicconfig.Override{}) {
+		over.Key, over.Until, over.Author, over.Reason = rule.Key, time.Now().Add(time.Hour), "ada", "a test"
+		c.Overrides = append(c.Overrides, over)
 	}
 	s, err := c.Snapshot()
 	if err != nil {
@@ -273,7 +276,7 @@ func (m *model) actions() map[string]func(*rapid.T) {
 		"allow": m.allow, "allow again": m.allow, "wait": m.wait, "take": m.take, "reserve": m.reserve,
 		"settle": m.settle, "settle again": m.settle, "charge": m.charge, "old clock": m.oldClock,
 		"time": m.time, "idle": m.idle, "report": m.report, "answer": m.answer, "answer again": m.answer, "early": m.early,
-		"configure": m.configure, "mode": m.mode, "bypass": m.toggleBypass, "reset": m.reset, "hosts": m.setHosts, "hosts while admitting": m.hostsWhileAdmitting,
+		"configure": m.configure, "mode": m.mode, "override": m.override, "override again": m.override, "reset": m.reset, "hosts": m.setHosts, "hosts while admitting": m.hostsWhileAdmitting,
 		"remote": m.remote, "lending": m.lending, "ask while reporting": m.askWhileReporting,
 	}
 }
@@ -478,7 +481,7 @@ func (m *model) judge(k *keyRef, n int64, longest time.Duration, ask func(i int,
 	}
 	algorithm := answering(&m.rule)
 	switch {
-	case m.bypass && n >= 0:
+	case m.over.Bypass && n >= 0:
 		if r.reason != stage.Bypassed || r.wait != 0 || remote.bucket(k.name).takes > takes {
 			m.rt.Fatalf("%s is bypassed: %+v", k.name, r)
 		}
@@ -718,7 +721,7 @@ func (m *model) reserve(rt *rapid.T) {
 		r := l.ReserveN(time.Now(), int(n))
 		cancel[i] = func(int64) { r.Cancel() }
 		v := result{ok: r.OK(), explained: true, wait: r.Delay()}
-		if m.bypass {
+		if m.over.Bypass {
 			v.reason = stage.Bypassed
 		}
 		if !r.OK() { // a Reservation does not say why
@@ -809,7 +812,7 @@ func (m *model) charge(rt *rapid.T) {
 func (m *model) charged(k *keyRef, n int64, calls int) {
 	algorithm := answering(&m.rule)
 	_, live := m.sides[0].manual.Inspect(m.now, k.name)
-	if algorithm == "" || n <= 0 || !live || m.bypass {
+	if algorithm == "" || n <= 0 || !live || m.over.Bypass {
 		return
 	}
 	k.acted = true
@@ -829,7 +832,7 @@ func (m *model) charged(k *keyRef, n int64, calls int) {
 
 // oldClock has a caller ask whose clock reading is older than others'.
 func (m *model) oldClock(rt *rapid.T) {
-	if m.rule.Enforced() < 1 || answering(&m.rule) == "" || m.family[0] == "redis" || m.rule.MaxDebt > 0 || m.bypass {
+	if m.rule.Enforced() < 1 || answering(&m.rule) == "" || m.family[0] == "redis" || m.rule.MaxDebt > 0 || m.over.Bypass {
 		rt.Skip("it is about buckets on this host")
 	}
 	m.begin()
@@ -1084,16 +1087,22 @@ func (m *model) mode(rt *rapid.T) {
 		rt.Skip("it does not migrate")
 	}
 	m.begin()
-	next := m.rule
+	next := m.stated
 	next.Migration = &dynamicconfig.Migration{From: next.Migration.From, To: next.Migration.To, Mode: drawMode(rt)}
 	m.change(next)
 }
 
-// toggleBypass begins or ends an override that lets all pass.
-func (m *model) toggleBypass(*rapid.T) {
+// override begins an override instead of the one before, or ends that.
+func (m *model) override(rt *rapid.T) {
 	m.begin()
-	m.bypass = !m.bypass
-	m.change(m.rule)
+	m.over = drawOverride(rt)
+	m.change(m.stated)
+}
+
+func drawOverride(rt *rapid.T) dynamicconfig.Override {
+	return pick(rt, "override", dynamicconfig.Override{}, dynamicconfig.Override{Bypass: true},
+		dynamicconfig.Override{Factor: 0.5}, dynamicconfig.Override{Factor: 3}, dynamicconfig.Override{Limit: 2},
+		dynamicconfig.Override{Key: "k:*"}) // of 0
 }
 
 // reset fills the buckets of a key.
@@ -1141,8 +1150,15 @@ func (m *model) reset(rt *rapid.T) {
 // lends reports whether grants under an algorithm come with tokens.
 func lends(algorithm string) bool { return algorithm == "elastic" || algorithm == "auto" }
 
-func (m *model) change(rule dynamicconfig.Rule) {
-	before := m.rule
+// change puts a rule in force, under the override.
+func (m *model) change(stated dynamicconfig.Rule) {
+	m.stated = stated
+	snapshot, before := m.snapshot(), m.rule
+	found, ok := snapshot.Match(stated.Key)
+	if !ok {
+		m.rt.Fatal("no rule matches")
+	}
+	rule := *found
 	if m.rule = rule; rule.Shared {
 		m.touched[rule.Key] = true
 	}
@@ -1163,7 +1179,6 @@ func (m *model) change(rule dynamicconfig.Rule) {
 		deep := max(before.Burst+before.MostDebt(), rule.Burst+rule.MostDebt())
 		k.moved += max(float64(missing), min(k.spent, max(float64(missing)+max(before.Burst, rule.Burst), deep)))
 	}
-	snapshot := m.snapshot()
 	for _, s := range m.sides {
 		s.manual.Configure(m.now, snapshot)
 	}
