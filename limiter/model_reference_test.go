@@ -352,8 +352,11 @@ func (r *remoteRef) Do(_ context.Context, op stage.Operation) (o stage.Outcome, 
 		r.wrong = "an ID stands for two operations"
 	} else if !again {
 		b.seen[op.ID] = op
-		if op.Kind == stage.ReturnTokens {
+		switch op.Kind {
+		case stage.ReturnTokens:
 			op.N = -op.N
+		case stage.FillTokens:
+			b.tokens, op.N = max(b.tokens, b.burst), 0
 		}
 		b.net += op.N
 		b.tokens -= op.N

@@ -1110,7 +1110,7 @@ func (m *model) reset(rt *rapid.T) {
 	m.begin()
 	key, k := m.drawKey(rt)
 	_, live := m.sides[0].manual.Inspect(m.now, k.name)
-	for i, s := range m.sides {
+	for _, s := range m.sides {
 		calls, fault := s.remote.bucket(k.name).calls, s.remote.fault
 		err := s.group.Reset(context.Background(), key)
 		asked := s.remote.bucket(k.name).calls - calls
@@ -1119,9 +1119,6 @@ func (m *model) reset(rt *rapid.T) {
 		}
 		if (err != nil) != (asked > 0 && fault != works) {
 			rt.Fatalf("%s: the remote was asked %d times and fails as %d: %v", k.name, asked, fault, err)
-		}
-		if i == 0 && (fault == works || fault == loses || fault == raves) {
-			k.owed -= float64(asked) * math.Ceil(m.rule.Burst+m.rule.MostDebt())
 		}
 	}
 	if k.changes++; !live {

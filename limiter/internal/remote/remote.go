@@ -262,7 +262,7 @@ func (s *Stage) Asking() bool { return true }
 func (s *Stage) RefillElsewhere(ctx context.Context, now stage.Instant) error {
 	rule := s.Terms().Rule
 	n := min(math.Ceil(rule.Burst+rule.MostDebt()), float64(bucket.MaxCost))
-	outcome, err := s.do(ctx, stage.Operation{Kind: stage.ReturnTokens, ID: rand.Uint64() | 1, Key: s.Key(), Rule: rule, N: n})
+	outcome, err := s.do(ctx, stage.Operation{Kind: stage.FillTokens, ID: rand.Uint64() | 1, Key: s.Key(), Rule: rule, N: n})
 	if err == nil {
 		s.setEstimate(now, outcome.Left)
 	}
