@@ -1137,7 +1137,7 @@ func (m *model) reset(rt *rapid.T) {
 	for _, s := range m.sides {
 		st, _ := s.manual.Inspect(m.now, k.name)
 		for _, s := range st.Shares {
-			if p := k.parts[s.Algorithm]; !s.Level.Remote && !(p.granted && lends(s.Algorithm)) && s.Level.Tokens < s.Level.Burst-eps {
+			if p := k.parts[s.Algorithm]; !s.Level.Remote && (!p.granted || !lends(s.Algorithm)) && s.Level.Tokens < s.Level.Burst-eps {
 				rt.Fatalf("%s is not full after a reset: %+v", k.name, s)
 			}
 		}

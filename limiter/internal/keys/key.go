@@ -7,6 +7,7 @@ import (
 
 	"github.com/headgate/headgate/limiter/internal/remote"
 	"github.com/headgate/headgate/limiter/internal/share"
+	"github.com/headgate/headgate/limiter/internal/tracing"
 	"github.com/headgate/headgate/limiter/stage"
 )
 
@@ -91,7 +92,7 @@ func (k *Key) Level(now stage.Instant) stage.Level { return k.Current(now).Level
 
 // Watched reports whether somebody may be told of each decision.
 func (k *Key) Watched() bool {
-	return k.set != nil && (k.set.Listener != nil || k.set.traces.Load() != nil)
+	return k.set != nil && (k.set.Listener != nil || k.set.traces.Any())
 }
 
 // Count counts a decision about n tokens, and tells the listener and the trace. st decided.
@@ -111,7 +112,7 @@ func (k *Key) Count(now stage.Instant, st *State, n int64, v stage.Verdict, coun
 	if k.set.Listener != nil {
 		k.set.Listener.Decided(now, k.name, st.rule.key(), n, v)
 	}
-	k.set.traces.Load().decided(k.name, Decided{v, now, n})
+	k.set.traces.Add(k.name, tracing.Decided{Verdict: v, At: now, N: n})
 }
 
 // Charged counts n tokens that were taken because they are spent already. st decided.

@@ -54,6 +54,12 @@ func New(c Config) *Reporter {
 // Salt returns a random number. Safe for concurrent use.
 func (r *Reporter) Salt() uint64 { return r.early.salt() }
 
+// Interval is the update interval in force. Safe for concurrent use.
+func (r *Reporter) Interval() time.Duration { return r.early.interval() }
+
+// Timeout is how long an owner may take to answer. Safe for concurrent use.
+func (r *Reporter) Timeout() time.Duration { return r.timeout() }
+
 // Due is when Early has something to report: in the past, or Never. It may
 // become earlier whenever a limiter is used. Safe for concurrent use.
 func (r *Reporter) Due() stage.Instant { return stage.Instant(r.early.due.Load()) }
