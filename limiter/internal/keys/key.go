@@ -96,14 +96,14 @@ func (k *Key) Watched() bool {
 }
 
 // Count counts a decision about n tokens, and tells the listener and the trace. st decided.
-// counted says that st's stage was asked, and has counted n. Count does not count
+// asked says that st's stage was asked: see usage.Rule's Refused. Count does not count
 // events again that the stage granted, or refused because of the limit.
-func (k *Key) Count(now stage.Instant, st *State, n int64, v stage.Verdict, counted bool) {
+func (k *Key) Count(now stage.Instant, st *State, n int64, v stage.Verdict, asked bool) {
 	if k.set == nil {
 		return
 	}
-	if v.Reason != stage.Granted && (v.Reason != stage.Limited || !counted) {
-		st.rule.refused(v.Reason, n, counted)
+	if v.Reason != stage.Granted && (v.Reason != stage.Limited || !asked) {
+		st.rule.refused(v.Reason, n, asked)
 	}
 	if v.Wait > 0 && v.OK() {
 		st.rule.usage.Waits(n)

@@ -71,7 +71,6 @@ func (s *Stage) Take(ctx context.Context, q stage.Request) (v stage.Verdict, rec
 	outcome, err := s.ask(ctx, q, 0)
 	switch {
 	case err != nil && ctx.Err() != nil: // the caller has gone, and the remote did not fail
-		s.count(q.Now, q.N, false)
 		return stage.Because(stage.Canceled), receipt
 	case err != nil:
 		return s.insteadOf(q, err)
