@@ -115,9 +115,15 @@ func (k *Key) Count(now stage.Instant, st *State, n int64, v stage.Verdict, aske
 	k.set.traces.Add(k.name, tracing.Decided{Verdict: v, At: now, N: n})
 }
 
-// Charged counts n tokens that were taken because they are spent already. st decided.
+// Charged counts n tokens that were taken because they are spent already, unless st, which
+// decided, lets everything through: then none were taken.
 func (k *Key) Charged(st *State, n int64) {
-	if k.set != nil {
+	if k.set == nil {
+		return
+	}
+	switch st.Stage.(type) {
+	case unlimited, bypassed:
+	default:
 		st.rule.usage.Charged(n)
 	}
 }
