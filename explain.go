@@ -45,7 +45,9 @@ func (n *Node) answer() questions.Answers {
 			return explain.Here(n.address, n.group, n.limits.Current(), n.ring.Ring().Len(), string(about)), nil
 		},
 		askReset: func(ctx context.Context, about []byte) (any, error) {
-			n.aggregator.Refill(n.bucketOf(string(about)))
+			bucket := n.bucketOf(string(about))
+			n.aggregator.Refill(bucket)
+			n.mesh.Refill(bucket)
 			return true, n.group.Reset(ctx, string(about))
 		},
 	}

@@ -5,7 +5,7 @@ package limiter
 import (
 	"time"
 
-	"github.com/headgate/headgate/limiter/internal/keys"
+	"github.com/headgate/headgate/limiter/internal/tracing"
 	"github.com/headgate/headgate/limiter/stage"
 )
 
@@ -26,7 +26,7 @@ type Traced struct {
 }
 
 // MaxTraced is how many keys of a Group can be traced at once.
-const MaxTraced = keys.MaxTraced
+const MaxTraced = tracing.MaxKeys
 
 // Trace begins, or ends, to remember the newest 256 decisions about key, refused ones
 // among them. It returns false if MaxTraced keys are traced already. While a key is
@@ -38,7 +38,7 @@ func (g *Group) Trace(key string, on bool) bool { return g.keys.Trace(key, on) }
 // Traced returns the newest decisions about key, the oldest first. It returns false if
 // key is not traced.
 func (g *Group) Traced(key string) ([]Traced, bool) {
-	decided, ok := g.keys.Traced(key)
+	decided, ok := g.keys.Traces().Of(key)
 	if !ok {
 		return nil, false
 	}
@@ -52,4 +52,4 @@ func (g *Group) Traced(key string) ([]Traced, bool) {
 var sourceNames = map[stage.Source]string{stage.ByAlgorithm: "algorithm", stage.ByFallback: "fallback", stage.ByOwner: "owner"}
 
 // TracedKeys returns the keys that are traced, in no order.
-func (g *Group) TracedKeys() []string { return g.keys.TracedKeys() }
+func (g *Group) TracedKeys() []string { return g.keys.Traces().Keys() }

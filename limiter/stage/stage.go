@@ -151,7 +151,8 @@ const (
 	Failed
 	// InFlight means that the rule limits slots in flight; acquire them.
 	InFlight
-	// Canceled means that the caller's context ended before there was an answer.
+	// Canceled means that the caller's context ended before there was an answer. Stages
+	// do not count the event.
 	Canceled
 
 	// Reasons is how many there are.

@@ -88,11 +88,12 @@ func (a *Auto) Steer(now stage.Instant, hosts int) {
 }
 
 // Lend implements share.RatePart.
-func (a *Auto) Lend(now stage.Instant, more float64, hosts int) {
+func (a *Auto) Lend(now stage.Instant, more float64, hosts int) (left float64) {
 	a.mu.Lock()
-	a.Rate.Lend(now, more, hosts)
+	left = a.Rate.Lend(now, more, hosts)
 	a.mu.Unlock()
 	a.follow()
+	return left
 }
 
 // Forget implements share.Part.

@@ -71,7 +71,6 @@ func (s *Stage) Take(ctx context.Context, q stage.Request) (v stage.Verdict, rec
 	outcome, err := s.ask(ctx, q, 0)
 	switch {
 	case err != nil && ctx.Err() != nil: // the caller has gone, and the remote did not fail
-		s.count(q.Now, q.N, false)
 		return stage.Because(stage.Canceled), receipt
 	case err != nil:
 		return s.insteadOf(q, err)
@@ -262,7 +261,7 @@ func (s *Stage) Asking() bool { return true }
 func (s *Stage) RefillElsewhere(ctx context.Context, now stage.Instant) error {
 	rule := s.Terms().Rule
 	n := min(math.Ceil(rule.Burst+rule.MostDebt()), float64(bucket.MaxCost))
-	outcome, err := s.do(ctx, stage.Operation{Kind: stage.ReturnTokens, ID: rand.Uint64() | 1, Key: s.Key(), Rule: rule, N: n})
+	outcome, err := s.do(ctx, stage.Operation{Kind: stage.FillTokens, ID: rand.Uint64() | 1, Key: s.Key(), Rule: rule, N: n})
 	if err == nil {
 		s.setEstimate(now, outcome.Left)
 	}

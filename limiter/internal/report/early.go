@@ -310,6 +310,7 @@ type effect struct {
 	asked   bool        // it had reported early
 	before  share.Level // that was in force
 	gained  float64     // tokens
+	left    float64     // tokens after that
 }
 
 // observe takes in effects and returns room for more of them.
@@ -351,8 +352,8 @@ func (e *early) observeLocked(now stage.Instant, a *effect) {
 	}
 	p.askAt.Store(int64(now.Add(wait)))
 	// Report again with a fifth left, or two tokens of few, or not a whole one.
-	tokens, cost := s.rate.Bucket().Uncached(now), p.demand.Unit()
-	s.rate.Bucket().SetLow(max(min(tokens-cost/2, 2*cost), tokens/5, cost))
+	cost := p.demand.Unit()
+	s.rate.Bucket().SetLow(max(min(a.left-cost/2, 2*cost), a.left/5, cost))
 }
 
 // ahead is how many Subjects are prefetched at once. Subjects lie in memory in any

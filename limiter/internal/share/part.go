@@ -76,8 +76,9 @@ type RatePart interface {
 	// Own is the Rate that the Part is, or that it is around.
 	Own() *Rate
 
-	// Lend puts a grant in force that changes the tokens too, by more.
-	Lend(now stage.Instant, more float64, hosts int)
+	// Lend puts a grant in force that changes the tokens too, by more. It returns the
+	// tokens that are left then.
+	Lend(now stage.Instant, more float64, hosts int) (left float64)
 
 	// Refill fills the bucket and the level that rests, and forgives their debts. Tokens
 	// that the key's owner lends with its grants are its own: of such a grant, only the
