@@ -71,9 +71,9 @@ func (v victim) suffer() (code int) {
 		fmt.Println(err)
 		return 2
 	}
-	silent, newKeys, resetCalls := 250, 50_000, 20_000
+	silent, newKeys, resetCalls, large := 250, 50_000, 20_000, 10
 	if v.Long {
-		silent, newKeys, resetCalls = 2500, 1_000_000, 500_000
+		silent, newKeys, resetCalls, large = 2500, 1_000_000, 500_000, 200
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -109,6 +109,9 @@ func (v victim) suffer() (code int) {
 	for _, at := range [][3]string{{"tcp", v.Edge, allow}, {"tcp", v.Edge, update}, {"tcp", v.Cluster, update}, {"unix", v.Unix, allow}} {
 		add("unfinished "+at[2]+" at "+at[1], func() { each(ctx, 4, at[0], at[1], func(c net.Conn) { unfinished(c, at[2]) }) })
 		add("resets of "+at[2]+" at "+at[1], func() { each(ctx, 2, at[0], at[1], func(c net.Conn) { resets(c, at[2], resetCalls) }) })
+	}
+	for _, at := range [][2]string{{"tcp", v.Edge}, {"unix", v.Unix}} {
+		add("large messages at "+at[1], func() { each(ctx, 8, at[0], at[1], func(c net.Conn) { whole(c, allow, large) }) })
 	}
 	add("new keys", func() { v.keys(ctx, newKeys) })
 	for range 3 {

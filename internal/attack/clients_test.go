@@ -132,6 +132,14 @@ func (h *hostile) send(id uint32, data []byte) bool {
 	return true
 }
 
+// end ends a call whose message is sent.
+func (h *hostile) end(id uint32) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+
+	return h.framer.WriteData(id, true, nil) == nil && !h.over
+}
+
 // wait returns when the server has ended the connection, or a call.
 func (h *hostile) wait() {
 	h.mu.Lock()
@@ -154,6 +162,26 @@ func unfinished(conn net.Conn, method string) {
 		}
 	}
 	h.wait()
+}
+
+// whole sends n messages that are as large as they may be, of methods where one key is all
+// there is. The daemon knows the method before the message comes, and refuses it after.
+func whole(conn net.Conn, method string, n int) {
+	h := newHostile(conn)
+	const size = 4<<20 - 1000
+	key := []byte{0x0a} // the first field, which is a text
+	key = binary.AppendUvarint(key, size-6)
+	message := make([]byte, 5, 5+size)
+	message = append(append(message, key...), bytes.Repeat([]byte{'a'}, size-6)...)
+	binary.BigEndian.PutUint32(message[1:], uint32(len(message)-5))
+	for i := range uint32(n) {
+		if id := 2*i + 1; !h.open(id, method) || !h.send(id, message) || !h.end(id) {
+			return
+		}
+	}
+	h.mu.Lock()
+	_ = h.framer.WriteGoAway(0, http2.ErrCodeNo, nil)
+	h.mu.Unlock()
 }
 
 // resets begins calls and ends them at once.
