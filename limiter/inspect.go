@@ -83,6 +83,8 @@ type Count struct {
 	// Weight is the host's part of the limit, if Granted: the key's owner has said so.
 	Weight  float64
 	Granted bool
+	// Fallback is true while the host uses the rule's fallback.
+	Fallback bool
 }
 
 // Counts calls f with each key that is in use here. Keys
@@ -94,7 +96,7 @@ func (g *Group) Counts(f func(c Count)) {
 		usage, admitted, common := p.Count(now), p.Admitted(), p.Common()
 		c := Count{
 			Key: name, Rule: common.Terms().Rule, Allowed: usage.Allowed + admitted, Rejected: usage.Rejected - admitted,
-			Granted: common.Granted(),
+			Granted: common.Granted(), Fallback: p.Fallen(),
 		}
 		if c.Granted {
 			c.Weight = common.Grant().Weight
