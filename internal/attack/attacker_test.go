@@ -113,6 +113,9 @@ func (v victim) suffer() (code int) {
 	for _, at := range [][2]string{{"tcp", v.Edge}, {"unix", v.Unix}} {
 		add("large messages at "+at[1], func() { each(ctx, 8, at[0], at[1], func(c net.Conn) { whole(c, allow, large) }) })
 	}
+	for _, entry := range []string{"{}", "[]", "null"} {
+		add("many entries "+entry, func() { v.entries(ctx, entry, large) })
+	}
 	add("new keys", func() { v.keys(ctx, newKeys) })
 	for range 3 {
 		add("a bomb", func() { _ = v.bomb(ctx) }) // the daemon may close connections that hold much
@@ -167,6 +170,28 @@ func (v victim) keys(ctx context.Context, n int) {
 		}
 	}
 	http.DefaultClient.CloseIdleConnections()
+}
+
+// entries sends the largest bodies that have nothing but a list of entry, 32 at a time,
+// each n times.
+func (v victim) entries(ctx context.Context, entry string, n int) {
+	body := `{"requests":[` + strings.Repeat(entry+",", (1<<20-20)/(len(entry)+1)) + entry + `]}`
+	var all sync.WaitGroup
+	for range 32 {
+		all.Go(func() {
+			client := &http.Client{Transport: &http.Transport{}}
+			defer client.CloseIdleConnections()
+			for range n {
+				r, _ := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+v.HTTP+"/v1/allow", strings.NewReader(body))
+				r.Header.Set("Content-Type", "application/json")
+				if answer, err := client.Do(r); err == nil {
+					_, _ = io.Copy(io.Discard, answer.Body)
+					answer.Body.Close()
+				}
+			}
+		})
+	}
+	all.Wait()
 }
 
 // bombSize is that of a message, in MiB.
