@@ -111,7 +111,14 @@ func (v victim) suffer() (code int) {
 		add("resets of "+at[2]+" at "+at[1], func() { each(ctx, 2, at[0], at[1], func(c net.Conn) { resets(c, at[2], resetCalls) }) })
 	}
 	for _, at := range [][2]string{{"tcp", v.Edge}, {"unix", v.Unix}} {
-		add("large messages at "+at[1], func() { each(ctx, 8, at[0], at[1], func(c net.Conn) { whole(c, allow, large) }) })
+		add("large messages at "+at[1], func() { each(ctx, 8, at[0], at[1], func(c net.Conn) { whole(c, allow, longKey(), large) }) })
+	}
+	for _, method := range []string{"GetCapacity", "GetServerCapacity", "ReleaseCapacity"} {
+		// Empty messages of two bytes, which take a hundred when they are decoded.
+		empty := bytes.Repeat([]byte{0x12, 0}, 2<<20-500)
+		add("empty resources to "+method, func() {
+			each(ctx, 8, "tcp", v.Edge, func(c net.Conn) { whole(c, "/doorman.Capacity/"+method, empty, large) })
+		})
 	}
 	for _, entry := range []string{"{}", "[]", "null"} {
 		add("many entries "+entry, func() { v.entries(ctx, entry, large) })

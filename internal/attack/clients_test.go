@@ -164,16 +164,19 @@ func unfinished(conn net.Conn, method string) {
 	h.wait()
 }
 
-// whole sends n messages that are as large as they may be, of methods where one key is all
-// there is. The daemon knows the method before the message comes, and refuses it after.
-func whole(conn net.Conn, method string, n int) {
-	h := newHostile(conn)
+// longKey is an AllowRequest that is as large as a message may be. The daemon knows the
+// method before the message comes, and refuses it after.
+func longKey() []byte {
 	const size = 4<<20 - 1000
-	key := []byte{0x0a} // the first field, which is a text
-	key = binary.AppendUvarint(key, size-6)
-	message := make([]byte, 5, 5+size)
-	message = append(append(message, key...), bytes.Repeat([]byte{'a'}, size-6)...)
-	binary.BigEndian.PutUint32(message[1:], uint32(len(message)-5))
+	return append(binary.AppendUvarint([]byte{0x0a}, size), bytes.Repeat([]byte{'a'}, size)...)
+}
+
+// whole sends a message n times.
+func whole(conn net.Conn, method string, request []byte, n int) {
+	h := newHostile(conn)
+	message := make([]byte, 5, 5+len(request))
+	binary.BigEndian.PutUint32(message[1:], uint32(len(request)))
+	message = append(message, request...)
 	for i := range uint32(n) {
 		if id := 2*i + 1; !h.open(id, method) || !h.send(id, message) || !h.end(id) {
 			return
