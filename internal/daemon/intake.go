@@ -27,9 +27,12 @@ const (
 	maxIntake = 96 << 20
 	// largeRequest is the size above which a request counts, in bytes.
 	largeRequest = 4 << 10
-	// memoryOfField is what a list, a text or a message within a message takes when it is
-	// decoded, at most, in bytes: two bytes on the wire may be an empty message.
+	// memoryOfField is what a text within a message takes when it is decoded, at most, in
+	// bytes: two bytes on the wire may be an empty one.
 	memoryOfField = 96
+	// memoryOfResource is what a text or a message in a request for leases takes until it
+	// is answered. A resource has two of them, or more.
+	memoryOfResource = 512
 	// memoryOfReport is by how much a report grows when it is decoded.
 	memoryOfReport = 4
 )
@@ -121,7 +124,7 @@ func memoryOf(request proto.Message, data []byte) int64 {
 	case *headgatepb.UpdateRequest:
 		return size * memoryOfReport
 	case *doormanpb.GetCapacityRequest, *doormanpb.GetServerCapacityRequest:
-		return size + memoryOfField*fields(data, true)
+		return size + memoryOfResource*fields(data, true)
 	}
 	return size + memoryOfField*fields(data, false)
 }
