@@ -60,17 +60,6 @@ func newAccess(c Config, log *slog.Logger) (_ *access, err error) {
 	return a, nil
 }
 
-// Check returns what is wrong with c, and with the certificates and the policy that it
-// names. It does not look at the limits.
-func Check(c Config, log *slog.Logger) error {
-	if err := c.Validate(); err != nil {
-		return err
-	}
-	a, err := newAccess(c, log)
-	a.close()
-	return err
-}
-
 // certificates are those that there are, by the names of their checks.
 func (a *access) certificates() map[string]*certs.Certificates {
 	all := map[string]*certs.Certificates{"edge certificate": a.programs, "admin certificate": a.operators, "cluster certificate": a.deciders}

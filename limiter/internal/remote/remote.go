@@ -78,6 +78,11 @@ func (s *Stage) Take(ctx context.Context, q stage.Request) (v stage.Verdict, rec
 	s.answers(q.Now)
 	s.Flush(q.Now)
 	s.setEstimate(q.Now, outcome.Left)
+	if ctx.Err() != nil {
+		s.count(q.Now, q.N, false)
+		s.giveBack(q, outcome)
+		return stage.Because(stage.Canceled), receipt
+	}
 	s.count(q.Now, q.N, outcome.OK)
 	if v.Left = outcome.Left; s.owned {
 		v.By = stage.ByOwner
@@ -110,6 +115,14 @@ func (s *Stage) ask(ctx context.Context, q stage.Request, more float64) (stage.O
 		err = stage.ErrNonsense
 	}
 	return outcome, err
+}
+
+// giveBack gives back what the remote has paid for q, whose caller did not wait for the
+// answer.
+func (s *Stage) giveBack(q stage.Request, paid stage.Outcome) {
+	if paid.OK && q.N > 0 {
+		s.Owe(q.Now, -q.N)
+	}
 }
 
 // insteadOf decides by the fallback, because of err.
