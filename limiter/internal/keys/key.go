@@ -111,7 +111,7 @@ func (k *Key) Count(now stage.Instant, st *State, n int64, v stage.Verdict, coun
 	if k.set.Listener != nil {
 		k.set.Listener.Decided(now, k.name, st.rule.key(), n, v)
 	}
-	k.set.traces.Load().decided(k.name, Decided{v, now, n})
+	k.set.traces.Load().decided(k.name, Decided{Verdict: v, At: now, N: n})
 }
 
 // Charged counts n tokens that were taken because they are spent already. st decided.

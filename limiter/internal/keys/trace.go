@@ -15,6 +15,9 @@ type Decided struct {
 
 	At stage.Instant
 	N  int64 // tokens
+
+	// Why a caller was refused whom a door did not let in; nil for what was decided here.
+	Why error
 }
 
 // Bounds of traces.
@@ -103,6 +106,12 @@ func (s *Set) Trace(name string, on bool) bool {
 		}
 	}
 	return true
+}
+
+// Denied remembers that a caller was refused before anything was decided about a key, if
+// the key is traced.
+func (s *Set) Denied(now stage.Instant, name string, why error) {
+	s.traces.Load().decided(name, Decided{Verdict: stage.Because(stage.Forbidden), At: now, Why: why})
 }
 
 // Traced returns the newest decisions about a key, the oldest first. It returns false if
