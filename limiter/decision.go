@@ -31,6 +31,7 @@ const (
 	Failed      = stage.Failed
 	InFlight    = stage.InFlight
 	Canceled    = stage.Canceled
+	Forbidden   = stage.Forbidden
 )
 
 // Decision is whether an event may happen, and why. The zero Decision is not

@@ -12,8 +12,11 @@ import (
 // Traced is one decision about a key that is traced.
 type Traced struct {
 	Time   time.Time
-	Cost   int64 // in tokens
+	Cost   int64 // in tokens; 0 if Reason is Forbidden
 	Reason Reason
+
+	// Why says, if Reason is Forbidden, what the caller lacks: see Denied.
+	Why error
 
 	// Wait is how long the caller was told to wait. RetryAfter is, if the event was
 	// refused, after how long the same event would be allowed if nobody else came; 0 if
@@ -35,6 +38,13 @@ const MaxTraced = tracing.MaxKeys
 // not traced.
 func (g *Group) Trace(key string, on bool) bool { return g.keys.Trace(key, on) }
 
+// Denied remembers, if key is traced, that a caller was refused before its limit was looked
+// at, because the caller may not use the key. why says what the caller lacks. Nothing is
+// counted. Denied is safe for concurrent use, and takes as long as a lookup in a map.
+func (g *Group) Denied(key string, why error) {
+	g.keys.Traces().Add(key, tracing.Decided{Verdict: stage.Because(stage.Forbidden), At: stage.Now(), Why: why})
+}
+
 // Traced returns the newest decisions about key, the oldest first. It returns false if
 // key is not traced.
 func (g *Group) Traced(key string) ([]Traced, bool) {
@@ -44,7 +54,7 @@ func (g *Group) Traced(key string) ([]Traced, bool) {
 	}
 	all := make([]Traced, len(decided))
 	for i, d := range decided {
-		all[i] = Traced{Time: d.At.Time(), Cost: d.N, Reason: d.Reason, Wait: d.Wait, RetryAfter: d.RetryAfter, By: sourceNames[d.By]}
+		all[i] = Traced{Time: d.At.Time(), Cost: d.N, Reason: d.Reason, Why: d.Why, Wait: d.Wait, RetryAfter: d.RetryAfter, By: sourceNames[d.By]}
 	}
 	return all, true
 }

@@ -22,6 +22,9 @@ type access struct {
 	policy *follow.Files[*callers.Policy] // nil: everybody may do everything
 	staff  *follow.Files[*callers.Policy] // nil: operators have no API
 
+	// denied is told of callers who may not use a key. It is set before anything is served.
+	denied func(key string, why error)
+
 	ctx    context.Context // ends with close
 	cancel context.CancelFunc
 	loops  sync.WaitGroup

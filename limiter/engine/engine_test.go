@@ -140,7 +140,7 @@ func TestReasonsKeepTheirNames(t *testing.T) {
 			t.Errorf("%v became %v", r, got)
 		}
 	}
-	if beyond := limiter.Reason(stage.Reasons); beyond.String() != "reason(12)" {
+	if beyond := limiter.Reason(stage.Reasons); beyond.String() != "reason(13)" {
 		t.Errorf("%v is not known here", beyond)
 	}
 	if reason(200) != edge.Failed {

@@ -149,7 +149,7 @@ func (s *Stage) insteadOf(q stage.Request, err error) (v stage.Verdict, receipt 
 func (s *Stage) charge(q stage.Request) stage.Verdict {
 	n := min(s.Terms().Owed(q.N), bucket.MaxCost)
 	left := max(s.Level(q.Now).Tokens-float64(n), -s.Terms().Rule.MostDebt())
-	if s.failing.Load() {
+	if s.failing.Holds() {
 		s.Spend(q.Now, n)
 	}
 	s.count(q.Now, n, true)
@@ -220,7 +220,7 @@ func (s *Stage) setEstimate(now stage.Instant, tokens float64) {
 // Level implements stage.Stage. It does not ask the remote: the tokens are those
 // that were left as of the last answer, and what has come in since.
 func (s *Stage) Level(now stage.Instant) stage.Level {
-	if s.failing.Load() {
+	if s.failing.Holds() {
 		level := s.Rate.Level(now)
 		level.Remote = true
 		return level
@@ -234,7 +234,7 @@ func (s *Stage) Level(now stage.Instant) stage.Level {
 // does not answer does not keep the key: the caller that forgets the key calls
 // Leave.
 func (s *Stage) Idle(now stage.Instant) bool {
-	return (s.owed.none() && s.full(now) || s.failing.Load()) && s.Rate.Idle(now)
+	return (s.owed.none() && s.full(now) || s.failing.Holds()) && s.Rate.Idle(now)
 }
 
 // full reports whether the remote bucket is full, as far as this host knows.
@@ -258,7 +258,10 @@ func (s *Stage) handOver(now stage.Instant) {
 }
 
 // Fallen implements share.Part.
-func (s *Stage) Fallen() bool { return s.failing.Load() }
+func (s *Stage) Fallen() bool { return s.failing.Holds() }
+
+// FallenSince implements share.Part.
+func (s *Stage) FallenSince() (stage.Instant, bool) { return s.failing.At() }
 
 // Retire implements share.Part.
 func (s *Stage) Retire() {

@@ -133,6 +133,10 @@ func (r *Rate) Level(now stage.Instant) stage.Level {
 	return stage.Level{Limit: p.Limit(), Burst: p.Burst(), Tokens: r.bucket.Tokens(now)}
 }
 
+// Passes is the part of all events that pass, in [0, 1]: less than 1 while a weight says how
+// many of them to refuse by chance.
+func (r *Rate) Passes() float64 { return r.bucket.Passes() }
+
 // Own implements RatePart.
 func (r *Rate) Own() *Rate { return r }
 
@@ -210,7 +214,7 @@ func (r *Rate) Steer(now stage.Instant, hosts int) {
 		r.bucket.SetPace(now, bucket.NewPace(decides.Limit, decides.Burst))
 	}
 	r.inForce = decides
-	r.SetFallen(r.Terms().Reports && !r.granted)
+	r.SetFallen(now, r.Terms().Reports && !r.granted)
 	if valid && r.floor == usage.FloorDrop {
 		r.bucket.SetPass(r.weight)
 	} else {

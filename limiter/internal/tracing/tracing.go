@@ -25,6 +25,9 @@ type Decided struct {
 
 	At stage.Instant
 	N  int64 // tokens
+
+	// Why a caller was refused whom a door did not let in; nil for what was decided here.
+	Why error
 }
 
 // Bounds of Traces.
