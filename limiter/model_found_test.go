@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/uber-go/tally/v4"
 	"golang.org/x/time/rate"
 
 	"github.com/headgate/headgate/dynamicconfig"
@@ -138,6 +139,37 @@ func TestADisabledRuleHasNoTerms(t *testing.T) {
 		limiter.WithMigration(shadow.Migrator()))
 	if !takes(g.For("k"), 0, 8) {
 		t.Error("refused")
+	}
+}
+
+// What is charged is a part of what is allowed. Where everything is let through, nothing is.
+func TestNothingIsChargedWhereEverythingIsLetThrough(t *testing.T) {
+	c := dynamicconfig.Config{
+		Rules: []dynamicconfig.Rule{
+			{Key: "bypassed", Limit: 1, Algorithm: "even"},
+			{Key: "disabled", Limit: 1, Migration: &dynamicconfig.Migration{From: "even", To: "elastic", Mode: dynamicconfig.ModeDisabled}},
+			{Key: "limited", Limit: 1, Algorithm: "even"},
+		},
+		Overrides: []dynamicconfig.Override{{Key: "bypassed", Bypass: true, Until: time.Now().Add(time.Hour), Author: "ada", Reason: "a test"}},
+	}
+	s, err := c.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	scope := tally.NewTestScope("", nil)
+	g := limiter.NewGroup(s.At(time.Now()), 1, limiter.WithMigration(shadow.Migrator()), limiter.WithScope(scope))
+	for _, key := range []string{"bypassed", "disabled", "limited"} {
+		g.For(key).Charge(1)
+	}
+	g.Manual().Report(stage.Now())
+	for key, want := range map[string]int64{"bypassed": 0, "disabled": 0, "limited": 1} {
+		got := int64(0)
+		if c := scope.Snapshot().Counters()["limiter.charged+rule="+key]; c != nil {
+			got = c.Value()
+		}
+		if got != want {
+			t.Errorf("%s: %d tokens count as charged, want %d", key, got, want)
+		}
 	}
 }
 

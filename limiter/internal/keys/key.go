@@ -118,12 +118,7 @@ func (k *Key) Count(now stage.Instant, st *State, n int64, v stage.Verdict, aske
 // Charged counts n tokens that were taken because they are spent already, unless st, which
 // decided, lets everything through: then none were taken.
 func (k *Key) Charged(st *State, n int64) {
-	if k.set == nil {
-		return
-	}
-	switch st.Stage.(type) {
-	case unlimited, bypassed:
-	default:
+	if k.set != nil && st.rule.limits() {
 		st.rule.usage.Charged(n)
 	}
 }

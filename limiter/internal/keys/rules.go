@@ -120,6 +120,11 @@ func (r *rules) flush(m *usage.Metrics) {
 // unmatched reports whether a is for keys that no rule matches.
 func (a *ruleState) unmatched() bool { return a.rule == &a.of.none }
 
+// limits reports whether a limits anything now.
+func (a *ruleState) limits() bool {
+	return !a.unmatched() && !a.rule.Bypassed() && answering(a.rule) >= 0
+}
+
 // unmatchedState decides for keys that no rule matches.
 func (a *ruleState) unmatchedState() *State {
 	if a.of.snapshot.Unmatched() == dynamicconfig.UnmatchedDeny {
