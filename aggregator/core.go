@@ -24,8 +24,7 @@ type Core struct {
 	registry *algorithm.Registry
 	settings atomic.Pointer[rules.Settings]
 	keys     *owned.Keys
-	number   uint32      // at random: who told callers what is left
-	left     atomic.Bool // keys were handed over, and are not decided here any more
+	number   uint32 // at random: who told callers what is left
 	fence    fence
 	batches  batches.Memory
 }

@@ -73,7 +73,7 @@ var errLeft = errors.New("aggregator: this host has handed its keys over and sto
 
 // stays returns an error, and counts a message, if a has handed its keys over.
 func (a *Aggregator) stays() error {
-	if !a.left.Load() {
+	if !a.keys.Left.Load() {
 		return nil
 	}
 	a.metrics.late.Inc(1)

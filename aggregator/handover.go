@@ -26,7 +26,7 @@ func (a *Aggregator) HandOver(ctx context.Context, c Cluster) error {
 	var rows []usage.Take
 	a.keys.Parent.Moved(c.Owns)
 	if c.Leaving {
-		a.left.Store(true) // what it granted from now on, the next owners would not hear of
+		a.keys.Left.Store(true) // what it granted from now on, the next owners would not hear of
 		claimant := claims.Claimant{Host: c.Host, Placement: c.Placement, Peers: c.Peers, Timeout: handOverWithin}
 		for _, part := range a.Handover(Now()) {
 			_, failed := claimant.Claim(ctx, part)
@@ -60,7 +60,7 @@ func (c *Core) Handover(now time.Duration) (parts []*claims.Claims) {
 // buckets of a, as takes of nothing: for the owners that take over. A full
 // bucket needs none.
 func (c *Core) HandoverBuckets(now time.Duration) []usage.Take {
-	c.left.Store(true)
+	c.keys.Left.Store(true)
 	return c.Buckets(now, func(string) bool { return true })
 }
 

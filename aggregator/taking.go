@@ -67,7 +67,7 @@ func (c *Core) take(now time.Duration, host uint32, t *usage.Take) usage.Took {
 	defer sh.Unlock()
 
 	k := c.keys.Taking(now, sh, c.settings.Load(), hash, t)
-	if k == nil || c.left.Load() {
+	if k == nil || c.keys.Left.Load() {
 		c.metrics.undecided.Inc(1)
 		t.Tokens = 0
 		return usage.Took{}

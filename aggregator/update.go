@@ -69,6 +69,12 @@ type likely struct {
 // Rows implements table.Visitor: it decides rows.
 func (u *update) Rows(now time.Duration, rows []int32, hashes []uint64, keys []*owned.Key) {
 	u.now, u.why = now, nil
+	if u.core.keys.Left.Load() {
+		for _, i := range rows {
+			u.put(int(i), account.Grant{}, 0)
+		}
+		return
+	}
 	for n, k := range keys {
 		u.likely[n] = likely{k, none}
 	}
