@@ -146,7 +146,7 @@ func (k *asked) Handed(now time.Duration, rates float64) bool {
 	if !k.begun() || k.learns == fresh || seconds(now-k.since) > silence*seconds(k.interval) {
 		return false
 	}
-	k.handed, k.out = true, rates
+	k.handed, k.out = true, upper(k.out, rates) // an owner before that one knows of less
 	k.pool = lower(k.pool+k.feared, k.room(limitOf(k.rule)))
 	k.feared = 0
 	return true
