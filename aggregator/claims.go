@@ -17,38 +17,38 @@ import (
 // answered (no room, an algorithm that does not lease) is Refused with the
 // reason, and costs the others nothing. A key that no rule matches gets what it
 // wants, if the rules allow such keys. Time is as in Step.
-func (a *Aggregator) Claim(now time.Duration, asked *claims.Claims) *claims.Leases {
+func (c *Core) Claim(now time.Duration, asked *claims.Claims) *claims.Leases {
 	leases := &claims.Leases{Rows: make([]claims.Lease, len(asked.Rows))}
-	s := a.settings.Load()
+	s := c.settings.Load()
 	for i := range asked.Rows {
-		leases.Rows[i] = a.claim(now, s, &asked.Rows[i])
+		leases.Rows[i] = c.claim(now, s, &asked.Rows[i])
 		if leases.Rows[i].Refused != "" {
-			a.metrics.claimsRefused.Inc(1)
+			c.metrics.claimsRefused.Inc(1)
 		}
 	}
-	a.metrics.claims.Inc(int64(len(asked.Rows)))
+	c.metrics.claims.Inc(int64(len(asked.Rows)))
 	return leases
 }
 
-// claim answers one claim.
-func (a *Aggregator) claim(now time.Duration, s *rules.Settings, c *claims.Claim) claims.Lease {
-	rule, ok := s.Snapshot.Match(c.Key)
+// claim answers one.
+func (c *Core) claim(now time.Duration, s *rules.Settings, one *claims.Claim) claims.Lease {
+	rule, ok := s.Snapshot.Match(one.Key)
 	if !ok || rules.Bypassed(rule) || rule.Bypassed() {
-		a.metrics.unmatched.Inc(1)
-		return unmatched(c, ok || s.Snapshot.Unmatched() != dynamicconfig.UnmatchedDeny, !ok)
+		c.metrics.unmatched.Inc(1)
+		return unmatched(one, ok || s.Snapshot.Unmatched() != dynamicconfig.UnmatchedDeny, !ok)
 	}
 	name := s.Answering(rule)
 	config, err := s.Config(rule, name)
 	if errors.Is(err, algorithm.ErrParameter) {
-		a.blame(now, name, rule.Shown(c.Key), err)
+		c.blame(now, name, rule.Shown(one.Key), err)
 		return owned.Refused("the key's rule has parameters that its algorithm %s does not take", name)
 	}
 	if err != nil || config.Algorithm.Account != algorithm.AccountClaims { // the registry may not have it, which is no failure
 		return owned.Refused("the key's algorithm %s hands out no leases: use none, static, proportional-share or fair-share", name)
 	}
-	lease, err := a.keys.Claim(now, s, config, name, c)
+	lease, err := c.keys.Claim(now, s, config, name, one)
 	if err != nil {
-		a.blame(now, name, rule.Shown(c.Key), err)
+		c.blame(now, name, rule.Shown(one.Key), err)
 	}
 	return lease
 }

@@ -27,8 +27,8 @@
 //	…
 //	err = a.Configure(next)                          // when the rules change
 //
-// Under Update there is Step, which has no clock and no I/O: the same Steps
-// give the same grants. The simulator runs it on virtual time.
+// Under Update there is Core, which has no clock and no I/O: the same calls give the
+// same answers. The simulator runs it on virtual time.
 //
 // Keys under `exact`, `auto` and `elastic` are one account, the pool. Hosts ask it for
 // each event, for what they lack, or never: takes of tokens (usage.TakesTypeURL) are

@@ -73,7 +73,7 @@ var errLeft = errors.New("aggregator: this host has handed its keys over and sto
 
 // stays returns an error, and counts a message, if a has handed its keys over.
 func (a *Aggregator) stays() error {
-	if !a.left.Load() {
+	if !a.keys.Left.Load() {
 		return nil
 	}
 	a.metrics.late.Inc(1)
@@ -81,14 +81,14 @@ func (a *Aggregator) stays() error {
 }
 
 // handed tells whether t of host may be served, and counts it if it hands a key over.
-func (a *Aggregator) handed(now time.Duration, host string, t *usage.Take) bool {
+func (c *Core) handed(now time.Duration, host string, t *usage.Take) bool {
 	if !t.Handed {
 		return true
 	}
-	if a.fence.admits(now, host) {
-		a.metrics.handed.Inc(1)
+	if c.fence.admits(now, host) {
+		c.metrics.handed.Inc(1)
 		return true
 	}
-	a.metrics.handedRefused.Inc(1)
+	c.metrics.handedRefused.Inc(1)
 	return false
 }

@@ -26,7 +26,7 @@ func (a *Aggregator) HandOver(ctx context.Context, c Cluster) error {
 	var rows []usage.Take
 	a.keys.Parent.Moved(c.Owns)
 	if c.Leaving {
-		a.left.Store(true) // what it granted from now on, the next owners would not hear of
+		a.keys.Left.Store(true) // what it granted from now on, the next owners would not hear of
 		claimant := claims.Claimant{Host: c.Host, Placement: c.Placement, Peers: c.Peers, Timeout: handOverWithin}
 		for _, part := range a.Handover(Now()) {
 			_, failed := claimant.Claim(ctx, part)
@@ -49,8 +49,8 @@ func (a *Aggregator) HandOver(ctx context.Context, c Cluster) error {
 // claims to keep it: for the owners that take over when this one leaves. Each
 // part fits in a message. Other keys need none: their hosts report what they
 // have.
-func (a *Aggregator) Handover(now time.Duration) (parts []*claims.Claims) {
-	for part := range slices.Chunk(a.keys.Leases(now), rpc.MaxKeys) {
+func (c *Core) Handover(now time.Duration) (parts []*claims.Claims) {
+	for part := range slices.Chunk(c.keys.Leases(now), rpc.MaxKeys) {
 		parts = append(parts, &claims.Claims{Rows: part})
 	}
 	return parts
@@ -59,14 +59,14 @@ func (a *Aggregator) Handover(now time.Duration) (parts []*claims.Claims) {
 // HandoverBuckets stops deciding, and returns what is left at now in the
 // buckets of a, as takes of nothing: for the owners that take over. A full
 // bucket needs none.
-func (a *Aggregator) HandoverBuckets(now time.Duration) []usage.Take {
-	a.left.Store(true)
-	return a.Buckets(now, func(string) bool { return true })
+func (c *Core) HandoverBuckets(now time.Duration) []usage.Take {
+	c.keys.Left.Store(true)
+	return c.Buckets(now, func(string) bool { return true })
 }
 
 // Buckets returns what is left at now in the buckets of the keys that moved
 // holds for, as HandoverBuckets does. They go on deciding, for callers that have
 // not heard yet who owns the key now.
-func (a *Aggregator) Buckets(now time.Duration, moved func(key string) bool) []usage.Take {
-	return a.keys.Buckets(now, a.number, moved)
+func (c *Core) Buckets(now time.Duration, moved func(key string) bool) []usage.Take {
+	return c.keys.Buckets(now, c.number, moved)
 }

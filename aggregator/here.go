@@ -27,7 +27,7 @@ func (a *Aggregator) ReportHere(ctx context.Context, host string, r *usage.Repor
 	}
 	err := a.Step(Now(), host, r, g)
 	if err != nil {
-		a.refuse(host, "report", err)
+		a.refuse(Now(), host, "report", err)
 	}
 	return err
 }
@@ -46,7 +46,7 @@ func (a *Aggregator) admit(ctx context.Context, host, what string) error {
 		return err
 	}
 	if err := rpc.CheckHost(host); err != nil {
-		a.refuse("a host without a proper name", what, err)
+		a.refuse(Now(), "a host without a proper name", what, err)
 		return fmt.Errorf("aggregator: %w", err)
 	}
 	return nil

@@ -37,14 +37,14 @@ const (
 type journal struct {
 	log      *slog.Logger
 	metrics  metrics
-	blamed   pace.Pacer // by Step's time
+	blamed   pace.Pacer
 	refusals pace.Pacer
 }
 
-// refuse counts and logs a message of a host that is refused.
-func (j *journal) refuse(host, what string, err error) {
+// refuse counts and logs a message of a host that is refused at now.
+func (j *journal) refuse(now time.Duration, host, what string, err error) {
 	j.metrics.refused.Inc(1)
-	if others, ok := j.refusals.Next(Now(), refusalsEvery); ok {
+	if others, ok := j.refusals.Next(now, refusalsEvery); ok {
 		j.log.Warn("a host's message is refused", "host", host, "message", what, "error", err, "refused_since_last_line", others)
 	}
 }

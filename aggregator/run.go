@@ -52,11 +52,11 @@ func (a *Aggregator) Update(ctx context.Context, host string, payload *anypb.Any
 	defer scratches.Put(s)
 
 	if err := (usage.Columnar{}).DecodeReport(payload, &s.usage); err != nil {
-		a.refuse(host, "report", err)
+		a.refuse(Now(), host, "report", err)
 		return nil, fmt.Errorf("aggregator: update from %q: %w", host, err)
 	}
 	if err := a.step(Now(), host, &s.usage, &s.grants); err != nil {
-		a.refuse(host, "report", err)
+		a.refuse(Now(), host, "report", err)
 		return nil, err
 	}
 	return (usage.Columnar{}).EncodeGrants(&s.grants, s.usage.Len())
@@ -66,7 +66,7 @@ func (a *Aggregator) Update(ctx context.Context, host string, payload *anypb.Any
 func (a *Aggregator) claims(host string, payload *anypb.Any) (*anypb.Any, error) {
 	asked, err := claims.Decode(payload)
 	if err != nil {
-		a.refuse(host, "claims", err)
+		a.refuse(Now(), host, "claims", err)
 		return nil, fmt.Errorf("aggregator: claims from %q: %w", host, err)
 	}
 	return claims.EncodeLeases(a.Claim(Now(), asked), len(asked.Rows))

@@ -31,7 +31,7 @@ func TestAKeyOfTheSameHashIsNotMistaken(t *testing.T) {
 	other.Account.Report(0, algorithm.Limit{}, id, &account.Report{Rates: account.Rates{Allowed: 1}, Elapsed: s}) // the row that has host a in k
 	var g usage.Grants
 	resize(&g, 1, false)
-	u := update{a: a, settings: a.settings.Load(), usage: text, algorithm: text.Algorithm, host: id, grants: &g}
+	u := update{core: &a.Core, settings: a.settings.Load(), usage: text, algorithm: text.Algorithm, host: id, grants: &g}
 	u.likely[0].key = b.Look(7)
 	u.fetch([]int32{0}, u.likely[:1])
 	if u.likely[0].key != other || u.likely[0].row == none {

@@ -16,7 +16,7 @@ import (
 
 // update is one Step under way.
 type update struct {
-	a         *Aggregator
+	core      *Core
 	now       time.Duration
 	settings  *rules.Settings
 	usage     *usage.Report
@@ -53,7 +53,7 @@ func newUpdate() *update {
 
 // done lets go of all that u refers to.
 func (u *update) done() {
-	u.a, u.settings, u.usage, u.grants, u.reporting, u.why = nil, nil, nil, nil, nil, nil
+	u.core, u.settings, u.usage, u.grants, u.reporting, u.why = nil, nil, nil, nil, nil, nil
 	clear(u.likely[:])
 	updates.Put(u)
 }
@@ -69,6 +69,12 @@ type likely struct {
 // Rows implements table.Visitor: it decides rows.
 func (u *update) Rows(now time.Duration, rows []int32, hashes []uint64, keys []*owned.Key) {
 	u.now, u.why = now, nil
+	if u.core.keys.Left.Load() {
+		for _, i := range rows {
+			u.put(int(i), account.Grant{}, 0)
+		}
+		return
+	}
 	for n, k := range keys {
 		u.likely[n] = likely{k, none}
 	}
@@ -88,7 +94,7 @@ func (u *update) Rows(now time.Duration, rows []int32, hashes []uint64, keys []*
 // did. A log may be slow.
 func (u *update) Unlocked() {
 	if u.why != nil {
-		u.a.blame(u.now, u.algorithm, u.settings.Snapshot.Shown(u.usage.Keys[u.failed]), u.why)
+		u.core.blame(u.now, u.algorithm, u.settings.Snapshot.Shown(u.usage.Keys[u.failed]), u.why)
 	}
 }
 
@@ -117,7 +123,7 @@ func (u *update) fetch(rows []int32, all []likely) {
 	guess := none // hosts often have the same row in each key
 	for n := range all {
 		if k := all[n].key; k != nil && k.Settings == u.settings {
-			k.Account.Expire(u.now, u.a.keys.Hosts.Gone)
+			k.Account.Expire(u.now, u.core.keys.Hosts.Gone)
 			row, some := k.Account.Fetch(u.host, guess)
 			read += int(k.Text()[0]) + some
 			if all[n].row = row; row != none {
@@ -150,7 +156,7 @@ func (u *update) rows(rows []int32, hashes []uint64, n int) (at int, err error) 
 func (u *update) fail(i int) {
 	defer func() { _ = recover() }() // it may do so again
 
-	u.a.metrics.invalid.Inc(1)
+	u.core.metrics.invalid.Inc(1)
 	u.report = account.Report{}
 	u.put(i, account.Grant{}, 0)
 	u.joined()
@@ -167,7 +173,7 @@ func (u *update) row(likely *likely, i int, hash uint64) error {
 		row = none
 	}
 	if k != nil && (k.Settings != u.settings || k.Rule == nil) {
-		if !u.a.keys.Adopt(u.now, u.a.keys.Table.Shard(hash), k, u.settings, u.algorithm, hash) {
+		if !u.core.keys.Adopt(u.now, u.core.keys.Table.Shard(hash), k, u.settings, u.algorithm, hash) {
 			k = nil
 		}
 		row = none
@@ -204,9 +210,9 @@ func (u *update) put(i int, g account.Grant, lease time.Duration) {
 // admit makes k, which may or may not know the host, ready for a report of it.
 // It returns false if there is no room for another.
 func (u *update) admit(k *owned.Key) bool {
-	k.Account.Expire(u.now, u.a.keys.Hosts.Gone)
-	if !k.Room(u.now, u.host, u.a.keys.Hosts.Gone) {
-		u.a.metrics.noRoom.Inc(1)
+	k.Account.Expire(u.now, u.core.keys.Hosts.Gone)
+	if !k.Room(u.now, u.host, u.core.keys.Hosts.Gone) {
+		u.core.metrics.noRoom.Inc(1)
 		return false
 	}
 	u.reporting, u.before = k, k.Account.Hosts()
@@ -224,7 +230,7 @@ func (u *update) decide(k *owned.Key, i int) (g account.Grant, ok bool) {
 	}
 	if r.Overlaps {
 		r.Overlaps = false
-		u.a.metrics.overlapping.Inc(1)
+		u.core.metrics.overlapping.Inc(1)
 	}
 	if r.Keeps {
 		r.Keeps = false
@@ -253,8 +259,8 @@ func (u *update) elsewhere(i int, hash uint64) error {
 		return nil
 	}
 	name := u.settings.Answering(rule)
-	sh := u.a.keys.Table.Shard(hash)
-	k, later := u.a.keys.Find(u.now, sh, u.settings, name, hash, text)
+	sh := u.core.keys.Table.Shard(hash)
+	k, later := u.core.keys.Find(u.now, sh, u.settings, name, hash, text)
 	switch {
 	case later:
 		return nil
@@ -263,12 +269,12 @@ func (u *update) elsewhere(i int, hash uint64) error {
 		if err != nil {
 			return nil // nothing is shared by that name; or hosts that name it are told
 		}
-		if k = u.a.keys.Make(u.now, sh, u.settings, c, name, hash, text); k == nil {
+		if k = u.core.keys.Make(u.now, sh, u.settings, c, name, hash, text); k == nil {
 			return nil
 		}
 		k.Count(1)
 	}
-	if !u.a.keys.Keep(u.now, sh, k, u.settings, name) || !u.admit(k) {
+	if !u.core.keys.Keep(u.now, sh, k, u.settings, name) || !u.admit(k) {
 		return nil
 	}
 	u.report.Elsewhere = true
@@ -286,7 +292,7 @@ func (u *update) joined() {
 	}
 	u.reporting = nil
 	if k.Account.Hosts() > u.before && k.Account.Knows(u.host) {
-		u.a.keys.Hosts.Add(u.host, 1)
+		u.core.keys.Hosts.Add(u.host, 1)
 	}
 }
 
@@ -294,8 +300,8 @@ func (u *update) joined() {
 // says that the algorithm is to blame.
 func (u *update) find(hash uint64, i int) (*owned.Key, error) {
 	text := u.usage.Keys[i]
-	sh := u.a.keys.Table.Shard(hash)
-	if k, later := u.a.keys.Find(u.now, sh, u.settings, u.algorithm, hash, text); k != nil || later {
+	sh := u.core.keys.Table.Shard(hash)
+	if k, later := u.core.keys.Find(u.now, sh, u.settings, u.algorithm, hash, text); k != nil || later {
 		return k, nil
 	}
 	rule, instead := u.settings.Match(text, u.algorithm)
@@ -303,17 +309,17 @@ func (u *update) find(hash uint64, i int) (*owned.Key, error) {
 		return nil, nil
 	}
 	if rule == nil {
-		u.a.metrics.noRoom.Inc(1)
+		u.core.metrics.noRoom.Inc(1)
 		return nil, nil
 	}
 	c, err := u.settings.Config(rule, u.algorithm)
 	if err != nil {
 		return nil, err
 	}
-	k := u.a.keys.Make(u.now, sh, u.settings, c, u.algorithm, hash, text)
+	k := u.core.keys.Make(u.now, sh, u.settings, c, u.algorithm, hash, text)
 	if k != nil {
 		k.Count(1) // hosts that report hold max_keys themselves
-		u.a.keys.Began(u.usage.Weight[i] > 0)
+		u.core.keys.Began(u.usage.Weight[i] > 0)
 	}
 	return k, nil
 }

@@ -163,14 +163,16 @@ func (o *owner[Request, Response, State]) Update(_ context.Context, host string,
 	if n := len(asked.Keys); n != len(asked.Rows) || n > rpc.MaxKeys {
 		return nil, rpc.Refuse("%d keys and %d rows; send a row for each key, and at most %d", n, len(asked.Rows), rpc.MaxKeys)
 	}
+	for i, key := range asked.Keys { // before any state changes
+		if len(key) == 0 || len(key) > rpc.MaxKeyLength {
+			return nil, rpc.Refuse("row %d: the key has %d bytes; it has 1 to %d", i, len(key), rpc.MaxKeyLength)
+		}
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 
 	now, answer := clock(), message[*Response]{Rows: make([]*Response, len(asked.Rows))}
 	for i, key := range asked.Keys {
-		if len(key) == 0 || len(key) > rpc.MaxKeyLength {
-			return nil, rpc.Refuse("row %d: the key has %d bytes; it has 1 to %d", i, len(key), rpc.MaxKeyLength)
-		}
 		if e := o.entry(string(key)); e != nil {
 			e.asked = now
 			row := o.Decide(now, host, &e.state, asked.Rows[i])

@@ -114,3 +114,19 @@ func TestMessagesAreRefusedWhole(t *testing.T) {
 		t.Errorf("no number in JSON: %v", err)
 	}
 }
+
+// A message whose last key is none changes the state of no key: its host gets no answer,
+// and reports the same use again.
+func TestARefusedMessageChangesNothing(t *testing.T) {
+	owner := counted.Owner()
+	payload, err := counted.Codec().EncodeReport(report("a", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := owner.Update(t.Context(), "host", payload); !errors.Is(err, rpc.ErrPayload) {
+		t.Fatal(err)
+	}
+	if got := weights(t, owner, "a"); got != "[0.1]" {
+		t.Errorf("the first report that is answered gets %s", got)
+	}
+}

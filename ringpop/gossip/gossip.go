@@ -244,9 +244,9 @@ func (m *Members) Standings() []ringpop.Standing { return m.board.Standings() }
 
 // Leave tells the other hosts that this one leaves: it is off their ring at
 // once, and off its own. It goes on to know them until Stop. Leave returns
-// when the others were told, or after a second.
+// when the others were told, or after a second. Without Start, Leave does nothing.
 func (m *Members) Leave() error {
-	if m.leaving.Swap(true) {
+	if m.list == nil || m.leaving.Swap(true) {
 		return nil
 	}
 	m.board.Left(m.config.Host.Address)

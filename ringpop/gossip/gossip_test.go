@@ -280,3 +280,17 @@ func TestConfigSaysWhatToDo(t *testing.T) {
 		t.Errorf("an address that does not resolve: %v", err)
 	}
 }
+
+// A host that did not come as far as Start has nothing to tell.
+func TestNothingLeavesBeforeItStarts(t *testing.T) {
+	m, err := New(Config{Cluster: "c", Host: ringpop.Host{Address: "127.0.0.1:1"}, Listen: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Leave(); err != nil {
+		t.Error(err)
+	}
+	if err := m.Stop(); err != nil {
+		t.Error(err)
+	}
+}

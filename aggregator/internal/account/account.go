@@ -138,9 +138,6 @@ type Bucketed interface {
 	// used any more. Its last report says how much of it was.
 	Returns(now time.Duration, host uint32)
 
-	// Holds reports whether host holds a grant that this account gave.
-	Holds(host uint32) bool
-
 	// Lend lends host, which has just taken tokens for an event of this cost, some
 	// more for the next events: at most most. Holds is how many tokens the host has
 	// left. Wants is the host's demand by now in cost/s, or 0 if it is as it was

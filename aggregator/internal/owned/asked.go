@@ -67,7 +67,7 @@ func (u *asked) take(now time.Duration, k *Key, t *usage.Take, by, host uint32) 
 		apart = u.Handed(now, t.Rates)
 		b = u.Bucket(now, rule)
 	}
-	if !u.always && t.More > 0 && !u.Holds(host) { // it has a grant of another owner
+	if !u.always && t.More > 0 && !u.Knows(host) { // it has a grant of another owner
 		u.Moved(now)
 		b = u.Bucket(now, rule)
 	}

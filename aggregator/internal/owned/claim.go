@@ -45,6 +45,9 @@ func (ks *Keys) Claim(now time.Duration, s *rules.Settings, config *account.Conf
 	defer sh.Unlock()
 	defer rpc.Recovered(&err)
 
+	if ks.Left.Load() {
+		return Refused("the decider has handed its keys over and stops: ask the next owner"), nil
+	}
 	k := sh.Map(name).Find(hash, claim.Key)
 	if k == nil {
 		if claim.Release {

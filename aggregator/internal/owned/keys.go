@@ -15,7 +15,7 @@ import (
 	"github.com/headgate/headgate/rpc"
 )
 
-// Keys are all keys of one owner. The exported fields do not change once they are in use.
+// Keys are all keys of one owner. The exported fields but Left do not change once they are in use.
 // A method that has a shard as an argument is for one who holds the shard's lock; the
 // others are safe for concurrent use.
 type Keys struct {
@@ -29,6 +29,10 @@ type Keys struct {
 	// over. Lost says that somebody holds a grant or a lease of it, or knows that its
 	// bucket is not full: there was an earlier owner.
 	Began func(lost bool)
+
+	// Left is set once the keys are handed over. They are not decided here any more: the
+	// next owner would not hear of it. Only what is done under a shard's lock may rely on it.
+	Left atomic.Bool
 
 	moved atomic.Int64 // when keys last moved between owners
 	count atomic.Int64

@@ -171,7 +171,7 @@ func (q *takeQueue) cutLocked(t *Taker, now time.Duration) *takeBatch {
 	b.call, _ = q.breaker.Begin(now)
 	q.queue = slices.Delete(q.queue, 0, n)
 	// The owner may know batches of an earlier queue, which is deleted.
-	q.next = max(q.next, t.used.Load())
+	q.next = max(q.next, t.queues.used.Load())
 	b.takes.Caller, b.takes.Batch, b.takes.Settled = q.caller(t), q.next, q.next
 	for _, number := range q.underWay {
 		b.takes.Settled = min(b.takes.Settled, number)

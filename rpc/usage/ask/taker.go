@@ -47,7 +47,6 @@ const (
 const (
 	takesPerCall  = 1024 // so that a call is far from its timeout
 	callsPerOwner = 4    // at once
-	maxQueues     = 1024 // empty ones above that number are deleted
 
 	// underWayFor is how long a message may still arrive after its caller has given
 	// up.
@@ -111,9 +110,7 @@ type Taker struct {
 
 	own     atomic.Uint64
 	undoing undoing
-	queues  sync.Map // queueID to *takeQueue
-	count   atomic.Int64
-	used    atomic.Uint64 // numbers of batches below it, by queues that are forgotten
+	queues  queues
 	told    toldKeys
 	waiting sync.Pool
 
@@ -219,46 +216,9 @@ func (t *Taker) leaveable(ctx context.Context, take usage.Take, at queueID) (usa
 // askAt waits in the queue called id.
 func (t *Taker) askAt(id queueID, take usage.Take) (took usage.Took, err error) {
 	for {
-		if took, err = t.queue(id).take(t, take); !errors.Is(err, errForgotten) {
+		if took, err = t.queues.queue(id, t).take(t, take); !errors.Is(err, errForgotten) {
 			return took, err
 		}
-	}
-}
-
-// queue finds or makes the queue called id.
-func (t *Taker) queue(id queueID) *takeQueue {
-	if q, ok := t.queues.Load(id); ok {
-		if q, ok := q.(*takeQueue); ok {
-			return q
-		}
-	}
-	if t.count.Add(1) > maxQueues {
-		t.queues.Range(func(_, q any) bool {
-			if q, ok := q.(*takeQueue); ok {
-				t.forget(q)
-			}
-			return true
-		})
-	}
-	q, had := t.queues.LoadOrStore(id, newTakeQueue(id))
-	if had {
-		t.count.Add(-1)
-	}
-	made, _ := q.(*takeQueue) // nothing else is stored
-	return made
-}
-
-// forget deletes q, if it is not in use. The batches of a later queue of that
-// name have higher numbers.
-func (t *Taker) forget(q *takeQueue) {
-	next, ok := q.forget(t)
-	if !ok {
-		return
-	}
-	for used := t.used.Load(); used < next && !t.used.CompareAndSwap(used, next); used = t.used.Load() {
-	}
-	if t.queues.CompareAndDelete(q.queueID, q) {
-		t.count.Add(-1)
 	}
 }
 

@@ -22,8 +22,8 @@ func (nowhere) Owner(key string) string { return key }
 
 func (nowhere) Peer(string) (rpc.Decider, error) { return nil, errors.New("nobody is there") }
 
-func queues(t *Taker) (n int) {
-	t.queues.Range(func(any, any) bool { n++; return true })
+func counted(t *Taker) (n int) {
+	t.queues.byID.Range(func(any, any) bool { n++; return true })
 	return n
 }
 
@@ -42,15 +42,15 @@ func TestOwnersThatAreGoneAreForgotten(t *testing.T) {
 					t.Fatal("nobody took anything")
 				}
 			}
-			if n := queues(taker); n < 2*maxQueues {
+			if n := counted(taker); n < 2*maxQueues {
 				t.Fatalf("%d queues: batches are not withdrawn for as long as they may be under way", n)
 			}
 			time.Sleep(underWayFor + time.Second)
 			if _, err := taker.Take(t.Context(), usage.Take{Key: fmt.Sprint(round, " next"), Tokens: 1}); err == nil {
 				t.Fatal("nobody took anything")
 			}
-			if n := queues(taker); n != 1 || taker.count.Load() != 1 {
-				t.Fatalf("%d queues, %d counted, of one owner", n, taker.count.Load())
+			if n := counted(taker); n != 1 || taker.queues.count.Load() != 1 {
+				t.Fatalf("%d queues, %d counted, of one owner", n, taker.queues.count.Load())
 			}
 			time.Sleep(underWayFor + time.Second)
 		}
@@ -73,16 +73,16 @@ func TestATakeIsNotLostWithItsQueue(t *testing.T) {
 		})
 		wg.Go(func() {
 			for range 2000 {
-				q := taker.queue(queueID{"k", DefaultTimeout})
+				q := taker.queues.queue(queueID{"k", DefaultTimeout}, taker)
 				q.mu.Lock()
 				q.withdrawn, q.breaker = nil, breaker.New(silence)
 				q.mu.Unlock()
-				taker.forget(q)
+				taker.queues.forget(q, taker)
 			}
 		})
 	}
 	wg.Wait()
-	if n := int64(queues(taker)); taker.count.Load() != n {
-		t.Errorf("%d queues counted, %d are there", taker.count.Load(), n)
+	if n := int64(counted(taker)); taker.queues.count.Load() != n {
+		t.Errorf("%d queues counted, %d are there", taker.queues.count.Load(), n)
 	}
 }

@@ -16,8 +16,12 @@ import (
 	"github.com/headgate/headgate/internal/rowset"
 )
 
-// Account is one key's pool and who draws on it.
-type Account struct {
+// Account is one key's pool and who draws on it, for the owner of the key.
+type Account struct{ holdings }
+
+// holdings are the pool and what each host holds of it: what reports and time do to them,
+// and what a host is granted.
+type holdings struct {
 	params   *algorithm.Elastic
 	terms    *dynamicconfig.Rule // the latest rule; nil if there was none yet
 	interval time.Duration
@@ -51,7 +55,7 @@ var usual = algorithm.Elastic{}.WithDefaults()
 // New returns the account of a key without reports. It is an account.Pooled, and an
 // account.Bucketed if hosts ask for tokens.
 func New(now, moved time.Duration, c *account.Config) account.Account {
-	k := Account{interval: c.Interval, level: level{limit: -1}, part: byDemand, params: &usual}
+	k := Account{holdings{interval: c.Interval, level: level{limit: -1}, part: byDemand, params: &usual}}
 	if c.Rule != nil && c.Rule.Lease > 0 && now-moved >= c.Rule.Lease {
 		k.learns = fresh
 	}
@@ -69,7 +73,7 @@ func New(now, moved time.Duration, c *account.Config) account.Account {
 }
 
 // tune has the pool work by c, if that has a rule.
-func (k *Account) tune(c *account.Config) {
+func (k *holdings) tune(c *account.Config) {
 	if c.Rule == nil {
 		return
 	}
@@ -166,7 +170,7 @@ func (k *Account) Report(now time.Duration, limit algorithm.Limit, host uint32, 
 }
 
 // bound keeps the pool between the deepest debt and what there is room for.
-func (k *Account) bound(limit algorithm.Limit) {
+func (k *holdings) bound(limit algorithm.Limit) {
 	k.pool = lower(k.pool, k.room(limit))
 	if k.pool < -limit.Burst { // the deepest debt is more than that
 		k.pool = upper(k.pool, account.Deepest(k.terms, limit))
@@ -176,7 +180,7 @@ func (k *Account) bound(limit algorithm.Limit) {
 // boundBelow is bound below a parent, whose limit is a part that changes. A part that
 // becomes smaller makes debts that one bucket would not have: deeper ones than a burst are
 // forgiven.
-func (k *Account) boundBelow(limit algorithm.Limit) {
+func (k *holdings) boundBelow(limit algorithm.Limit) {
 	if k.wants > limit.Rate {
 		k.pool = lower(k.pool, shortBelow*limit.Burst)
 	}
@@ -185,7 +189,7 @@ func (k *Account) boundBelow(limit algorithm.Limit) {
 
 // receive takes in what host did and wants. Its row holds nothing then. Saved is
 // what it had left.
-func (k *Account) receive(now time.Duration, limit algorithm.Limit, host uint32, r *account.Report) (row *row, saved float64) {
+func (k *holdings) receive(now time.Duration, limit algorithm.Limit, host uint32, r *account.Report) (row *row, saved float64) {
 	i := k.rows.FindAt(k.found, host)
 	if i != rowset.None {
 		row = k.rows.At(i)
@@ -198,11 +202,7 @@ func (k *Account) receive(now time.Duration, limit algorithm.Limit, host uint32,
 		k.pool -= k.ungranted(now, r)
 	}
 	row.last = now
-	row.wants = float32(reasonable(r.Wants, limit))
-	k.wants += float64(row.wants)
-	if row.wants > 0 {
-		k.users++
-	}
+	k.want(row, reasonable(r.Wants, limit))
 	return row, saved
 }
 
@@ -226,7 +226,7 @@ const fresh = math.MinInt64
 // begin makes the pool of a key that is new here. It is full if the key is new
 // everywhere. If hosts hold grants of an earlier owner, the pool begins empty,
 // because this owner does not know what the earlier one had left.
-func (k *Account) begin(now time.Duration, limit algorithm.Limit) {
+func (k *holdings) begin(now time.Duration, limit algorithm.Limit) {
 	k.since, k.at, k.swept, k.silent = now, now, now, now
 	k.limit = limit.Rate
 	k.pool = limit.Burst
@@ -240,7 +240,7 @@ func (k *Account) begin(now time.Duration, limit algorithm.Limit) {
 
 // learn is called when a host that is new here has a grant already: an earlier
 // owner has lent tokens that this owner took for free.
-func (k *Account) learn(now time.Duration) {
+func (k *holdings) learn(now time.Duration) {
 	if now < k.since+k.interval {
 		k.pool = min(k.pool, 0)
 	}
@@ -250,7 +250,7 @@ func (k *Account) learn(now time.Duration) {
 // report: its even share, or what it had before it fell silent. The host's use
 // under an earlier owner is not charged here. Nor is the use of long ago of a host
 // that was cut off, because all other hosts would pay for it.
-func (k *Account) ungranted(now time.Duration, r *account.Report) float64 {
+func (k *holdings) ungranted(now time.Duration, r *account.Report) float64 {
 	if now < k.learns || r.Has > 0 && now < k.since+k.interval {
 		return 0
 	}
@@ -258,7 +258,7 @@ func (k *Account) ungranted(now time.Duration, r *account.Report) float64 {
 }
 
 // advance lets time fill the pool with what is not granted as rates.
-func (k *Account) advance(now time.Duration, limit algorithm.Limit) {
+func (k *holdings) advance(now time.Duration, limit algorithm.Limit) {
 	fill := limit.Rate - k.rates(k.limit)
 	if now < k.learns {
 		fill = lower(fill, 0) // the rest is with hosts that we do not know yet
@@ -274,7 +274,7 @@ func (k *Account) advance(now time.Duration, limit algorithm.Limit) {
 
 // settle takes back what row holds and charges what its host used instead. It
 // returns how much of it the host had left.
-func (k *Account) settle(now time.Duration, limit algorithm.Limit, row *row, r *account.Report) (left float64) {
+func (k *holdings) settle(now time.Duration, limit algorithm.Limit, row *row, r *account.Report) (left float64) {
 	since := seconds(now - row.last)
 	part := 1.0
 	// A report whose answer was lost comes again as a part of the next.
@@ -305,7 +305,7 @@ func (k *Account) settle(now time.Duration, limit algorithm.Limit, row *row, r *
 
 // listen notes what a host has while this new owner learns. The host gets no
 // answer: it goes on with what it has, or with its fallback, and asks again.
-func (k *Account) listen(row *row, r *account.Report) {
+func (k *holdings) listen(row *row, r *account.Report) {
 	row.weight = lower(r.Has, upper(1-k.parts.Value(), 0)) // hosts have no more than the limit
 	k.parts.Add(row.weight)
 }
@@ -316,10 +316,10 @@ func (k *Account) Expire(now time.Duration, gone func(host uint32)) {
 }
 
 // dead is after how long a silent host is taken for dead.
-func (k *Account) dead() time.Duration { return time.Duration(silence * float64(k.interval)) }
+func (k *holdings) dead() time.Duration { return time.Duration(silence * float64(k.interval)) }
 
 // expire takes back what hosts hold that have been silent for as long as after.
-func (k *Account) expire(now, after time.Duration, gone func(host uint32)) {
+func (k *holdings) expire(now, after time.Duration, gone func(host uint32)) {
 	if now-k.swept < k.interval/4 {
 		return
 	}

@@ -146,7 +146,7 @@ func (k *asked) Handed(now time.Duration, rates float64) bool {
 	if !k.begun() || k.learns == fresh || seconds(now-k.since) > silence*seconds(k.interval) {
 		return false
 	}
-	k.handed, k.out = true, rates
+	k.handed, k.out = true, upper(k.out, rates) // an owner before that one knows of less
 	k.pool = lower(k.pool+k.feared, k.room(limitOf(k.rule)))
 	k.feared = 0
 	return true
@@ -180,46 +180,22 @@ func (k *asked) grant(row *row, limit algorithm.Limit, cost float64) account.Gra
 	}
 }
 
-// inflow is the part of a host that wants so much of what comes into the pool,
-// events/s.
-func (k *asked) inflow(wants float64, limit algorithm.Limit) float64 {
-	if !(wants > 0) {
-		return 0
-	}
-	return wants / upper(k.wants, wants) * upper(limit.Rate-k.rates(limit.Rate), 0)
-}
-
-// portion is the part of the pool that is lent to a host that wants so much.
-func (k *asked) portion(wants float64) float64 {
-	if !(wants > 0) {
-		return 0
-	}
-	return portion * upper(k.pool, 0) * wants / upper(k.wants, wants)
-}
-
-// want notes that row's host wants so much.
-func (k *asked) want(row *row, wants float64) {
-	k.wants = upper(k.wants-float64(row.wants), 0)
-	if row.wants > 0 {
-		k.users--
-	}
-	row.wants = float32(reasonable(wants, limitOf(k.rule)))
-	if k.wants += float64(row.wants); row.wants > 0 {
-		k.users++
-	}
-}
-
 // loan is what a host that wants so much, and has this rate, is lent of the pool now;
 // 0 if that is not worth an event, or if the host wants fewer than least events/s of a
 // key that is not far from its limit.
-func (k *asked) loan(wants, rate, cost, least float64, limit algorithm.Limit) float64 {
+func (k *holdings) loan(wants, rate, cost, least float64, limit algorithm.Limit) float64 {
+	if !(wants > 0) {
+		return 0
+	}
 	loan := upper(wants-rate, 0)*lasts + math.Sqrt(wants*lasts*cost)
 	if need := k.need(wants, rate, cost); need <= limit.Burst/small && k.wants <= limit.Rate/2 && k.pool >= limit.Burst/2 {
 		loan, least = upper(loan, need), 0
 	}
-	loan = lower(loan, k.portion(wants))
+	all := upper(k.wants, wants)
+	loan = lower(loan, portion*upper(k.pool, 0)*wants/all)
 	if wants >= busy*cost {
-		loan = upper(loan, lower(k.inflow(wants, limit)/pace, k.pool/2))
+		inflow := wants / all * upper(limit.Rate-k.rates(limit.Rate), 0)
+		loan = upper(loan, lower(inflow/pace, k.pool/2))
 	}
 	loan = lower(loan, mostLent*limit.Burst-k.lent)
 	if loan < cost || wants < least*cost {
@@ -230,7 +206,7 @@ func (k *asked) loan(wants, rate, cost, least float64, limit algorithm.Limit) fl
 
 // need is how many tokens a host that wants so much seldom exceeds until its next report,
 // beside this rate: its demand and two standard deviations, and an event at least.
-func (k *asked) need(wants, rate, cost float64) float64 {
+func (k *holdings) need(wants, rate, cost float64) float64 {
 	lasting := upper(seconds(k.interval), lasts)
 	return upper(upper(wants-rate, 0)*lasting+2*math.Sqrt(wants*lasting*cost), cost)
 }
@@ -304,11 +280,6 @@ func (k *asked) Settle(now time.Duration) {
 	k.settled = k.pool
 }
 
-// Holds implements account.Bucketed.
-func (k *asked) Holds(host uint32) bool {
-	return k.Knows(host)
-}
-
 // Lend implements account.Bucketed. A host that asks has spent what it was lent
 // before, but for what it holds. Its next report settles that; until then what is
 // spent takes no room in the pool.
@@ -327,7 +298,7 @@ func (k *asked) Lend(now time.Duration, host uint32, most, holds, wants, cost fl
 	row.unspent = float32(lower(float64(row.unspent), upper(holds, 0)))
 	k.lent += float64(row.unspent)
 	if wants > 0 {
-		k.want(row, wants)
+		k.want(row, reasonable(wants, limitOf(k.rule)))
 	}
 	loan := float32(lower(k.loan(float64(row.wants), row.weight*k.limit, upper(cost, 1), few, limitOf(k.rule)), most))
 	if !(loan >= 1) {
@@ -357,7 +328,7 @@ func (k *asked) Expire(now time.Duration, gone func(host uint32)) {
 	}
 	now = max(now, k.at)
 	after := k.dead()
-	if k.ruled() {
+	if k.rule != (exactbucket.Rule{}) {
 		k.follow(now, k.rule)
 	}
 	if k.always {

@@ -25,7 +25,7 @@ const (
 
 // grant decides what row's host may do. All sums are without its grant. Saved is what
 // the host has left of what it had, and cost what its largest events cost.
-func (k *Account) grant(row *row, limit algorithm.Limit, saved, cost float64) account.Grant {
+func (k *holdings) grant(row *row, limit algorithm.Limit, saved, cost float64) account.Grant {
 	wants, horizon := float64(row.wants), seconds(k.params.Horizon)
 	rate := lower(k.fair(wants, limit), limit.Rate)
 	row.weight = ratio(rate, limit.Rate)
@@ -56,7 +56,7 @@ func (k *Account) grant(row *row, limit algorithm.Limit, saved, cost float64) ac
 
 // fair is the rate of a host that wants so much: its part, when there is not enough for
 // all.
-func (k *Account) fair(wants float64, limit algorithm.Limit) float64 {
+func (k *holdings) fair(wants float64, limit algorithm.Limit) float64 {
 	if !(wants > 0) {
 		return 0
 	}
@@ -76,7 +76,7 @@ func (k *Account) fair(wants float64, limit algorithm.Limit) float64 {
 // lent twice, or two events' worth if the burst is enough for all hosts, as long as the
 // others have not got it all. A host gets one event's worth at least, so that a host that is
 // hardly used lets an event pass.
-func (k *Account) starter(limit algorithm.Limit, cost float64) float64 {
+func (k *holdings) starter(limit algorithm.Limit, cost float64) float64 {
 	if k.wants > limit.Rate {
 		return cost
 	}

@@ -28,7 +28,7 @@ func (k *Account) Reach(now time.Duration, c *account.Config) account.Pooled {
 // Reach implements account.Pooled. One bucket would have what the pool and the hosts
 // have.
 func (k *asked) Reach(now time.Duration, c *account.Config) account.Pooled {
-	if k.ruled() {
+	if k.rule != (exactbucket.Rule{}) {
 		k.follow(max(now, k.at), k.rule)
 	}
 	k.unheard(now)
@@ -41,7 +41,7 @@ func (k *asked) Reach(now time.Duration, c *account.Config) account.Pooled {
 }
 
 // charge takes starters out of the pool, because hosts that ask are lent nothing twice.
-func (k *asked) charge() {
+func (k *holdings) charge() {
 	for _, row := range k.rows.All {
 		starter := row.starter()
 		row.lent += starter
@@ -61,15 +61,12 @@ func (k *asked) reach(c *account.Config) {
 
 // unheard notes that hosts may not have heard yet of the algorithm that the key has
 // from now on.
-func (k *Account) unheard(now time.Duration) {
+func (k *holdings) unheard(now time.Duration) {
 	for _, row := range k.rows.All {
 		row.heard = false
 	}
 	k.silent = min(k.silent, now)
 }
-
-// ruled reports whether there was a report or a take since hosts ask.
-func (k *asked) ruled() bool { return k.begun() && k.rule != exactbucket.Rule{} }
 
 // Configure implements account.Account.
 func (k *asked) Configure(now time.Duration, c *account.Config) {
@@ -85,7 +82,7 @@ func (k *asked) Configure(now time.Duration, c *account.Config) {
 //
 // A host that has heard of the rule says with its last report under the earlier one
 // what it used before.
-func (k *Account) hear(now time.Duration, limit algorithm.Limit, host uint32, r *account.Report, always bool) {
+func (k *holdings) hear(now time.Duration, limit algorithm.Limit, host uint32, r *account.Report, always bool) {
 	had, weight, heard := 0.0, 0.0, false
 	if i := k.rows.FindAt(k.found, host); i != rowset.None {
 		row := k.rows.At(i)
@@ -132,16 +129,6 @@ func (k *asked) Returns(now time.Duration, host uint32) {
 	k.parts.Sub(row.weight)
 	row.weight = 0
 	k.unwant(row)
-}
-
-// unwant takes the demand of row's host out of the sums: the owner knows what the host
-// asks for.
-func (k *Account) unwant(row *row) {
-	if row.wants > 0 {
-		k.wants = upper(k.wants-float64(row.wants), 0)
-		k.users--
-		row.wants = 0
-	}
 }
 
 // Draw implements account.Pooled.

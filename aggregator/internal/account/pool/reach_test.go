@@ -218,3 +218,25 @@ func TestNoStrangerClosesAnExactKey(t *testing.T) {
 		t.Errorf("%v tokens are left of 10, after three strangers said that they hold the limit", got)
 	}
 }
+
+// The ring moves twice at once: the owner of the day before yesterday hands over what it
+// remembers of the key, after the one that knows what hosts hold. The pool does not fill
+// with what they hold.
+func TestAnEarlierOwnerHidesNothingThatHostsHold(t *testing.T) {
+	const limit = 100
+	rule := exactbucket.Rule{Rate: limit, Burst: limit}
+	level := func(later ...float64) float64 {
+		k, _ := made(algorithm.NameAuto).(*asked)
+		for _, rates := range append([]float64{0.9}, later...) {
+			k.Bucket(0, rule).Lower(0, 0)
+			k.Settle(0)
+			k.Handed(0, rates)
+		}
+		k.Bucket(0, rule).Lower(0, 0)
+		k.Settle(0)
+		return k.Bucket(learning/2, rule).Level(learning / 2)
+	}
+	if want, got := level(), level(0); math.Abs(got-want) > 1e-9 {
+		t.Errorf("%v tokens, want %v", got, want)
+	}
+}

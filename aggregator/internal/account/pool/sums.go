@@ -57,11 +57,26 @@ func (s *sums) drop(row *row) {
 	s.lent -= float64(row.unspent - starter)
 	s.starters -= float64(starter)
 	s.parts.Sub(row.weight)
-	s.wants = upper(s.wants-float64(row.wants), 0)
-	if row.wants > 0 {
-		s.users--
+	s.unwant(row)
+	row.lent, row.unspent, row.weight, row.back = 0, 0, 0, false
+}
+
+// want notes that row's host wants so much.
+func (s *sums) want(row *row, wants float64) {
+	s.unwant(row)
+	if row.wants = float32(wants); row.wants > 0 {
+		s.wants += float64(row.wants)
+		s.users++
 	}
-	row.lent, row.unspent, row.weight, row.wants, row.back = 0, 0, 0, 0, false
+}
+
+// unwant takes the demand of row's host out of the sums.
+func (s *sums) unwant(row *row) {
+	if row.wants > 0 {
+		s.wants = upper(s.wants-float64(row.wants), 0)
+		s.users--
+		row.wants = 0
+	}
 }
 
 // fade removes row from all sums, but for its starter: a silent host keeps that.

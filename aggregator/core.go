@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package aggregator
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/headgate/headgate/aggregator/internal/batches"
+	"github.com/headgate/headgate/aggregator/internal/owned"
+	"github.com/headgate/headgate/aggregator/internal/rules"
+	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
+)
+
+// Core is an Aggregator without a clock and without I/O: each method takes the time, and
+// the same calls give the same answers. The simulator runs it on virtual time. New makes
+// it. It is safe for concurrent use.
+type Core struct {
+	journal
+
+	registry *algorithm.Registry
+	settings atomic.Pointer[rules.Settings]
+	keys     *owned.Keys
+	number   uint32 // at random: who told callers what is left
+	fence    fence
+	batches  batches.Memory
+}
+
+// Step takes in what host used, at now, and fills grants in the order of
+// usage. A key that cannot be decided (no rule, no room, an algorithm that
+// fails) gets no grant, and costs the others nothing. Usage that makes no
+// sense is refused whole, with an error. Time is counted from any fixed point
+// and does not go backwards.
+func (c *Core) Step(now time.Duration, host string, report *usage.Report, grants *usage.Grants) error {
+	if err := check(host, report); err != nil {
+		c.metrics.refused.Inc(1)
+		return fmt.Errorf("aggregator: update from %q: %w", host, err)
+	}
+	return c.step(now, host, report, grants)
+}
+
+// step is Step for a report that is checked.
+func (c *Core) step(now time.Duration, host string, report *usage.Report, grants *usage.Grants) error {
+	alg, err := c.registry.Lookup(report.Algorithm)
+	if err != nil {
+		c.metrics.refused.Inc(1)
+		return fmt.Errorf("aggregator: update from %q: %w", host, err)
+	}
+	resize(grants, report.Len(), alg.Account == algorithm.AccountPool)
+	grants.Floor = floorOf(&alg)
+	s := c.settings.Load()
+	id := c.keys.Hosts.Acquire(host)
+	defer c.keys.Hosts.Add(id, -1)
+
+	u := newUpdate()
+	defer u.done()
+
+	u.core, u.settings = c, s
+	u.usage, u.host, u.grants = report, id, grants
+	u.algorithm = c.registry.Canonical(report.Algorithm)
+	c.keys.Table.Visit(now, u.algorithm, report.Keys, id*7, &u.order, u)
+	c.metrics.updates.Inc(1)
+	c.metrics.updatedKeys.Inc(int64(report.Len()))
+	return nil
+}
+
+// Moved tells that keys may have moved between owners at now: keys that are new
+// here from now on may have leases out that this owner does not know of.
+func (c *Core) Moved(now time.Duration) { c.keys.Moved(now) }
+
+// check refuses what no correct host sends. Transports check too; anyone may
+// write a transport.
+func check(host string, u *usage.Report) error {
+	if err := rpc.CheckHost(host); err != nil {
+		return err
+	}
+	return u.Check()
+}
+
+// floorOf is what hosts may take above their weight under alg.
+func floorOf(alg *algorithm.Algorithm) usage.Floor {
+	if alg.Account != algorithm.AccountAverage {
+		return usage.FloorNone
+	}
+	return usage.Floor(alg.Weigher.Floor)
+}
+
+// resize makes n rows of g, with tokens or without.
+func resize(g *usage.Grants, n int, tokens bool) {
+	grow := func(column []float64) []float64 {
+		if cap(column) >= n {
+			return column[:n]
+		}
+		return make([]float64, n)
+	}
+	g.Weight, g.Burst, g.Used = grow(g.Weight), grow(g.Burst), grow(g.Used)
+	if tokens {
+		g.Tokens = grow(g.Tokens)
+	} else {
+		g.Tokens = nil
+	}
+	if cap(g.Lease) < n {
+		g.Lease = make([]time.Duration, n)
+	}
+	g.Lease = g.Lease[:n]
+}
