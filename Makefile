@@ -64,6 +64,9 @@ release: ## programs, archives, Debian packages, an image, lists of what is in t
 chaos: ## daemons die, end and restart under load, KILLS=50 times in each cluster, and other faults, into docs/reliability.md: 40 minutes
 	@go test -count=1 -timeout 0 -v ./cmd/headgate -run 'TestOwnersDie|TestARollingRestart|TestKeysOfALostOwner|TestFaults$$' -kills $(or $(KILLS),50) -strict -update
 
+soak: ## three daemons under load for FOR=20m: memory, goroutines and files stay as they are, nothing is logged as an error
+	@go test -count=1 -timeout 0 -v ./cmd/headgate -run 'TestASoak$$' -soak $(or $(FOR),20m)
+
 scale: ## what a whole node costs, and how it grows, into the tables of docs/scale.md; PART=node, asks or growth these tables
 	@go run ./internal/nodeload/scale -docs docs$(if $(PART), -part $(PART))
 
@@ -82,4 +85,4 @@ cover: ## test coverage of the whole, by function, into cover.out
 	@go tool cover -func=cover.out | tail -n 1
 	@echo "by line: go tool cover -html=cover.out"
 
-.PHONY: help run test pictures race check lint bench costs sim swarm chaos release scale fuzz golden proto cover
+.PHONY: help run test pictures race check lint bench costs sim swarm chaos soak release scale fuzz golden proto cover

@@ -191,7 +191,10 @@ func (n *Node) Ring() *ringpop.Ring { return n.ring.Ring() }
 
 // checkHealth leaves members out that do not answer at the port for other hosts.
 func (n *Node) checkHealth(c health.Config) {
-	c.Self, c.Logger = n.address, n.log
+	c.Self = n.address
+	if c.Logger == nil {
+		c.Logger = n.log
+	}
 	c.Ping = func(ctx context.Context, address string) error {
 		peer, err := n.transport.Peer(address)
 		if err != nil {

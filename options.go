@@ -178,9 +178,11 @@ func WithLimiter(opts ...limiter.Option) Option {
 func WithPoints(points int) Option { return func(o *options) { o.points = points } }
 
 // WithHealth leaves members that do not answer out of the ring; see package ringpop/health.
-// Config's Ping, Self and Logger are the Node's: leave them zero. By default, a member
-// is on the ring for as long as it is listed: use that with members that know who
-// lives, such as those of ringpop/gossip.
+// Config's Ping and Self are the Node's: leave them zero, and Logger too, unless it should be
+// another than the Node's. By default, a member
+// is on the ring for as long as it is listed. With ringpop/gossip, which knows who lives,
+// health checks find hosts that live and do not answer at the port for other hosts: give
+// Config.After more than 2 seconds, so that gossip is the first to notice what has died.
 func WithHealth(config health.Config) Option { return func(o *options) { o.health = &config } }
 
 // WithParent makes this cluster part of a larger one: keys whose rule says

@@ -103,12 +103,14 @@ func pause(t *testing.T) *findings {
 	return f
 }
 
-// badOwner adds a member to a cluster that gossips: serve answers where it should.
-func badOwner(t *testing.T, serve func(t *testing.T, l net.Listener)) *findings {
+// badOwner adds a member to a cluster that gossips: serve answers where it should, if it
+// answers, in the protocol.
+func badOwner(t *testing.T, answers bool, serve func(t *testing.T, l net.Listener) (end func())) *findings {
 	at := addresses(t, 2)
 	c := newMemberCluster(t, 2, true, faultRules)
 	edges := c.edges(-1)
 	with := &memberCluster{nodes: append([]*treeNode{{cluster: at[0]}}, c.nodes...)}
+	probed := with.owned(t, "x:probe", at[0])
 	w := newWatching(t, edges, append(with.limited(t, at[0]), with.limited(t, c.nodes[0].cluster)...), c.limits, nil)
 	l, err := net.Listen("tcp", at[0])
 	if err != nil {
@@ -130,12 +132,22 @@ func badOwner(t *testing.T, serve func(t *testing.T, l net.Listener)) *findings 
 	for i := range c.nodes {
 		eventually(t, "it owns keys", func() bool { return c.up(i) == len(c.nodes)+1 })
 	}
+	served := time.Duration(0)
+	if !answers {
+		served = decidedBy(t, through(t, edges), probed)
+	}
 	watch(lasting(faultLease+time.Second, 20*time.Second))
-	// Its keys had another owner before.
-	f := w.end(t, 1, 2*faultBurst)
+	// Its keys had another owner before, and have it again if it does not answer.
+	f := w.end(t, 1, 3*faultBurst)
 	f.failed = w.none(t, w.began, edges)
 	slow := w.slow(w.began, time.Now(), edges)
 	f.served = fmt.Sprintf("by the rule's fallback; p99 of calls: %v", slow.Round(time.Millisecond))
+	if !answers {
+		f.served = fmt.Sprintf("%s; p99 of calls: %v", seconds(served), slow.Round(time.Millisecond))
+		if *strict && served > 5*time.Second {
+			t.Errorf("another decides after %v, want 5 s", served)
+		}
+	}
 	if *strict && slow > 100*time.Millisecond {
 		t.Errorf("calls took %v, want 40 ms and the machine's own", slow)
 	}
@@ -143,7 +155,7 @@ func badOwner(t *testing.T, serve func(t *testing.T, l net.Listener)) *findings 
 }
 
 // badListed has what serve does take the place of a daemon on a list.
-func badListed(t *testing.T, serve func(t *testing.T, l net.Listener)) *findings {
+func badListed(t *testing.T, serve func(t *testing.T, l net.Listener) (end func())) *findings {
 	c := newMemberCluster(t, 3, false, faultRules)
 	v, edges := c.nodes[0], c.edges(0)
 	all := through(t, edges)
@@ -168,8 +180,8 @@ func badListed(t *testing.T, serve func(t *testing.T, l net.Listener)) *findings
 	return f
 }
 
-// accepting has serve answer each connection to l.
-func accepting(t *testing.T, l net.Listener, serve func(conn net.Conn)) {
+// accepting has serve answer each connection to l, until end or the end of the test.
+func accepting(t *testing.T, l net.Listener, serve func(conn net.Conn)) (end func()) {
 	var running sync.WaitGroup
 	var mu sync.Mutex // protects open
 	var open []net.Conn
@@ -185,7 +197,7 @@ func accepting(t *testing.T, l net.Listener, serve func(conn net.Conn)) {
 			running.Go(func() { serve(conn) })
 		}
 	})
-	t.Cleanup(func() {
+	end = sync.OnceFunc(func() {
 		_ = l.Close()
 		mu.Lock()
 		for _, conn := range open {
@@ -194,14 +206,16 @@ func accepting(t *testing.T, l net.Listener, serve func(conn net.Conn)) {
 		mu.Unlock()
 		running.Wait()
 	})
+	t.Cleanup(end)
+	return end
 }
 
-// silent accepts, and never answers.
-func silent(t *testing.T, l net.Listener) { accepting(t, l, func(net.Conn) {}) }
+// silent accepts, and never answers, until end or the end of the test.
+func silent(t *testing.T, l net.Listener) (end func()) { return accepting(t, l, func(net.Conn) {}) }
 
 // garbage answers with random bytes.
-func garbage(t *testing.T, l net.Listener) {
-	accepting(t, l, func(conn net.Conn) {
+func garbage(t *testing.T, l net.Listener) (end func()) {
+	return accepting(t, l, func(conn net.Conn) {
 		go func() { _, _ = io.Copy(io.Discard, conn) }()
 		random := rand.NewChaCha8([32]byte{1})
 		part := make([]byte, 1000)
@@ -216,12 +230,14 @@ func garbage(t *testing.T, l net.Listener) {
 }
 
 // nonsense speaks the protocol of deciders, and answers what no owner answers.
-func nonsense(t *testing.T, l net.Listener) {
+func nonsense(t *testing.T, l net.Listener) (end func()) {
 	s := rpcyarpc.NewServer(l, &talker{}, rpcyarpc.ServerOptions{})
 	if err := s.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = s.Stop(context.Background()) })
+	end = sync.OnceFunc(func() { _ = s.Stop(context.Background()) })
+	t.Cleanup(end)
+	return end
 }
 
 // talker is a decider that makes no sense.

@@ -7,8 +7,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"net"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -19,6 +21,7 @@ import (
 	"github.com/headgate/headgate/internal/operators"
 	"github.com/headgate/headgate/limiter/client"
 	"github.com/headgate/headgate/ringpop"
+	"github.com/headgate/headgate/ringpop/gossip"
 	"github.com/headgate/headgate/rpc/rpcgrpc"
 	"github.com/headgate/headgate/rpc/usage"
 )
@@ -147,6 +150,64 @@ func TestKeysOfALostOwnerAreDecidedByAnother(t *testing.T) {
 				c.lose(t, victim, fault, gossip)
 			}
 		})
+	}
+}
+
+// A member that gossips and answers no other host is off the ring at all others in 5 seconds,
+// and back when it answers.
+func TestAMemberThatGossipsAndDoesNotDecide(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes and waits until one is missed")
+	}
+	t.Parallel()
+	at := addresses(t, 2)
+	c := newMemberCluster(t, 2, true, memberRules)
+	with := &memberCluster{nodes: append([]*treeNode{{cluster: at[0]}}, c.nodes...)}
+	probed := with.owned(t, "x", at[0])
+	l, err := net.Listen("tcp", at[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	hush := silent(t, l)
+	seed := c.nodes[0].args[slices.Index(c.nodes[0].args, "--gossip-address")+1]
+	m, err := gossip.New(gossip.Config{
+		Cluster: "headgate", Host: ringpop.Host{Address: at[0]}, Listen: at[1], Seeds: gossip.List(seed), Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	if err := m.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = m.Stop() })
+	for i := range c.nodes {
+		eventually(t, "it owns keys", func() bool { return c.up(i) == 3 })
+	}
+	for i, n := range c.nodes {
+		d, err := rpcgrpc.NewClient([]string{n.edge}, rpcgrpc.ClientOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		eventually(t, "another decides", func() bool { return decided(t.Context(), d, probed) })
+		t.Logf("another decides after %v", time.Since(began).Round(10*time.Millisecond))
+		eventually(t, "it is missed", func() bool { return c.up(i) == 2 })
+		if m := c.sees(i)[at[0]]; m.State != ringpop.Down || m.Share != 0 || !strings.Contains(m.Why, "it gossips") {
+			t.Errorf("%+v", m)
+		}
+	}
+
+	hush()
+	if l, err = net.Listen("tcp", at[0]); err != nil {
+		t.Fatal(err)
+	}
+	nonsense(t, l) // answers what others ask
+	for i := range c.nodes {
+		eventually(t, "it is back", func() bool { return c.up(i) == 3 })
+		if m := c.sees(i)[at[0]]; m.State != ringpop.Up || m.Share == 0 {
+			t.Errorf("%+v", m)
+		}
 	}
 }
 

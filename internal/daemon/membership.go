@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/filewatch"
@@ -145,6 +146,35 @@ func (c Config) join(address string, log *slog.Logger) (*gossip.Members, error) 
 	})
 }
 
+// afterGossip is how deciders that gossip ask each other at the port for other hosts too: one
+// that gossips and does not decide must not keep its keys. Gossip notices in 2 s what has
+// died; health checks take longer, so that they have a say only in what gossip does not see.
+var afterGossip = health.Config{Interval: time.Second, After: 3 * time.Second}
+
+// standings returns what d knows of each member, by gossip, and by health checks of those that
+// gossip says are there; nil if members do not gossip.
+func (d *Daemon) standings() func() []ringpop.Standing {
+	if d.gossip == nil {
+		return nil
+	}
+	return func() []ringpop.Standing {
+		all := d.gossip.Standings()
+		checked := d.node.Standings()
+		for i := range all {
+			if all[i].State != ringpop.Up {
+				continue
+			}
+			for _, s := range checked {
+				if s.Host.Address == all[i].Host.Address && s.State != ringpop.Up {
+					all[i] = s
+					all[i].Why += "; it gossips"
+				}
+			}
+		}
+		return all
+	}
+}
+
 // members finds the other deciders, and says how the node asks whether they live.
 func (d *Daemon) members(ctx context.Context) (ringpop.Members, []headgate.Option, error) {
 	c := d.config
@@ -154,7 +184,9 @@ func (d *Daemon) members(ctx context.Context) (ringpop.Members, []headgate.Optio
 		}
 		joined, err := c.join(d.address, d.log)
 		d.gossip = joined
-		return joined, nil, err
+		checks := afterGossip
+		checks.Logger = d.log.With("by", "health check") // gossip logs the same of what it notices
+		return joined, []headgate.Option{headgate.WithHealth(checks)}, err
 	}
 	asked := []headgate.Option{headgate.WithHealth(health.Config{})}
 	switch {
