@@ -96,5 +96,6 @@ limits:
 				t.Errorf("%d admitted of %.0f", got, want)
 			}
 		}
+		time.Sleep(time.Minute) // takes that nobody waited for are undone in the background
 	})
 }

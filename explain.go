@@ -42,10 +42,18 @@ func WithAnswers(answers questions.Answers) Option {
 func (n *Node) answer() questions.Answers {
 	all := questions.Answers{
 		askKey: func(_ context.Context, about []byte) (any, error) {
-			return explain.Here(n.address, n.group, n.limits.Current(), n.ring.Ring().Len(), string(about)), nil
+			ring := n.ring.Ring()
+			h := explain.Here(n.address, n.group, n.limits.Current(), ring.Len(), string(about))
+			h.Owner = ring.Owner(n.bucketOf(string(about)))
+			if at := n.epoch.Load(); at != nil {
+				h.Epoch = *at
+			}
+			return h, nil
 		},
 		askReset: func(ctx context.Context, about []byte) (any, error) {
-			n.aggregator.Refill(n.bucketOf(string(about)))
+			bucket := n.bucketOf(string(about))
+			n.aggregator.Refill(bucket)
+			n.mesh.Refill(bucket)
 			return true, n.group.Reset(ctx, string(about))
 		},
 	}

@@ -4,6 +4,7 @@ package headgate_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -104,6 +105,54 @@ func TestEachWayToBeRefusedIsExplained(t *testing.T) {
 			},
 			now: "all 1 slots of this host are held, of 3 in-flight in the cluster",
 		},
+		"all slots are held, and the owner is gone": {
+			rule: "limit: 3 in-flight, algorithm: fair-share", cut: true, do: func(n *headgate.Node) {
+				n.For("k").TryAcquire(1)
+				n.For("k").TryAcquire(1)
+			},
+			now: "UTC; `fallback: even` gives it 1; all 1 slots of this host are held, of 3 in-flight in the cluster",
+		},
+		"slots, and the owner is gone": {
+			rule: "limit: 3 in-flight, algorithm: fair-share, fallback: closed", cut: true, do: func(n *headgate.Node) { n.For("k").TryAcquire(1) },
+			now: "UTC; `fallback: closed` refuses everything",
+		},
+		"a caller of higher priority": {
+			rule: "limit: 6 in-flight, algorithm: even", do: func(n *headgate.Node) {
+				n.For("k").TryAcquire(1)
+				go func() {
+					ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+					defer cancel()
+					_, _ = n.For("k").Acquire(ctx, 2, limiter.Priority(9))
+				}()
+				synctest.Wait()
+				if _, ok := n.For("k").TryAcquire(1); ok {
+					t.Error("a caller overtook one of higher priority")
+				}
+			},
+			now: "1 of the 2 slots of this host are free, of 6 in-flight in the cluster: too few for the caller who is next; 2 slots are waited for, and callers of higher priority are served first",
+		},
+		"a staged percent": {
+			rule: "limit: 3/s, burst: 3, algorithm: even, enforce: 50%", do: func(n *headgate.Node) { drain(n, "k") },
+			want: "refused: this host's part of the limit has too few tokens", now: "the rule is enforced for 50% of what is over it, and lets the rest through",
+		},
+		"drop ratio": {
+			rule: "limit: 60/s, algorithm: drop-ratio", do: func(n *headgate.Node) {
+				for range 10 {
+					for range 200 {
+						n.For("k").Allow()
+					}
+					time.Sleep(time.Second)
+				}
+				drain(n, "k")
+			},
+			want: "refused by chance: the cluster is over the limit", now: "% of all events by chance, as the key's owner told it",
+		},
+		"a caller without rights": {
+			rule: "limit: 60/s, algorithm: even", do: func(n *headgate.Node) {
+				n.Group().Denied("k", errors.New(`"web" may not use this key`))
+			},
+			want: `refused before the limit was looked at: "web" may not use this key`, now: "nobody uses the key at this host",
+		},
 		"slots, and an event": {
 			rule: "limit: 3 in-flight, algorithm: even", do: func(n *headgate.Node) { n.For("k").Allow() },
 			want: "refused: the rule limits slots in flight: acquire them",
@@ -142,7 +191,7 @@ func TestEachWayToBeRefusedIsExplained(t *testing.T) {
 				}
 				tt.do(at)
 				e := at.Explain(t.Context(), "k")
-				if len(e.Hosts) != 3 || e.Owner != at.Ring().Owner("k") || e.OwnerAnswers == tt.cut {
+				if len(e.Hosts) != 3 || e.Owner != at.Ring().Owner("k") || e.OwnerAnswers == tt.cut || e.OwnerEpoch.IsZero() != tt.cut {
 					t.Fatalf("%+v", e)
 				}
 				for _, h := range e.Hosts {
@@ -161,9 +210,62 @@ func TestEachWayToBeRefusedIsExplained(t *testing.T) {
 						t.Errorf("the host: %q, want %q", h.Key.Because, tt.now)
 					}
 				}
+				time.Sleep(time.Minute) // of virtual time: callers that wait give up
 			})
 		})
 	}
+}
+
+// Since when a host is in fallback, and since when the owner knows the members.
+func TestExplainSaysSinceWhen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		nodes, wire := bubble.Start(t, 3, "defaults: {update_interval: 1s, lease: 10s}\nlimits: [{key: k, limit: 60/s, algorithm: elastic}]")
+		owner := nodes[0].Ring().Owner("k")
+		at := nodes[0]
+		if at.Address() == owner {
+			at = nodes[1]
+		}
+		look := func() (explain.Explanation, explain.Host) {
+			at.For("k").Allow()
+			e := at.Explain(t.Context(), "k")
+			for _, h := range e.Hosts {
+				if h.Host == at.Address() {
+					return e, h
+				}
+			}
+			t.Fatal("the host is missing")
+			return e, explain.Host{}
+		}
+		if _, h := look(); h.Key.FallbackSince == nil || h.Key.FallbackSince.Sub(began).Abs() > time.Second {
+			t.Errorf("before a grant: in fallback since %v", h.Key.FallbackSince)
+		}
+		for range 5 {
+			time.Sleep(time.Second)
+			at.For("k").Allow()
+		}
+		e, h := look()
+		if h.Key.FallbackSince != nil || h.Key.Fallback {
+			t.Errorf("with a grant: in fallback since %v", h.Key.FallbackSince)
+		}
+		if h.Owner != owner || h.Epoch.Sub(began).Abs() > time.Second || !e.OwnerEpoch.Equal(h.Epoch) {
+			t.Errorf("the owner is %s since %v, for the host %s since %v", e.Owner, e.OwnerEpoch, h.Owner, h.Epoch)
+		}
+
+		cut := time.Now()
+		wire.Cut(owner)
+		for range 60 {
+			time.Sleep(time.Second)
+			at.For("k").Allow()
+		}
+		e, h = look()
+		if since := h.Key.FallbackSince; since == nil || since.Sub(cut) < 5*time.Second || since.Sub(cut) > 12*time.Second || !strings.Contains(h.Key.Because, since.UTC().Format(time.DateTime)) {
+			t.Errorf("without an owner since %v: in fallback since %v, %s", cut, since, h.Key.Because)
+		}
+		if !e.OwnerEpoch.IsZero() {
+			t.Errorf("the owner answers nothing, and is said to know the members since %v", e.OwnerEpoch)
+		}
+	})
 }
 
 // Questions of a service's own go to any host, and no name is taken twice.

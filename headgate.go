@@ -11,6 +11,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/headgate/headgate/aggregator"
@@ -71,6 +72,7 @@ type Node struct {
 	checked    *health.Members // the members, with WithHealth
 	limits     *dynamicconfig.Live
 	ring       *ringpop.Live
+	epoch      atomic.Pointer[time.Time] // since when the ring has its hosts; nil before Start
 	group      *limiter.Group
 	aggregator *aggregator.Aggregator
 	owners     aggregator.Owners // the aggregator, and those of payloads

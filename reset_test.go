@@ -83,6 +83,38 @@ func TestAResetFillsTheBucketOnAllHosts(t *testing.T) {
 	}
 }
 
+// What hosts used before a reset is not given back again to hosts that are full already.
+func TestAResetUnderGossipIsNoRefund(t *testing.T) {
+	for name, before := range map[string]func(nodes []*headgate.Node){
+		"all used it":                func(nodes []*headgate.Node) { use(nodes, "k", 1); time.Sleep(time.Second); use(nodes[:1], "k", 100) },
+		"others know it by messages": func(nodes []*headgate.Node) { use(nodes[:1], "k", 100) },
+		"all are deep in debt":       func(nodes []*headgate.Node) { use(nodes, "k", 60) },
+		"one used it a minute ago":   func(nodes []*headgate.Node) { use(nodes[4:], "k", 60); time.Sleep(time.Minute) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				nodes, _ := bubble.Start(t, 5, "defaults: {update_interval: 1s}\nlimits: [{key: k, limit: 1/h, burst: 60, algorithm: gossip}]")
+				before(nodes)
+				time.Sleep(time.Second)
+				if got := use(nodes, "k", 100); got > 1 {
+					t.Fatalf("%d events are left before the reset", got)
+				}
+				if failed := nodes[1].Reset(t.Context(), "k"); len(failed) > 0 {
+					t.Error(failed)
+				}
+				got := 0
+				for i := range nodes {
+					got += use(nodes[i:i+1], "k", []int{20, 100, 100, 100, 100}[i])
+					time.Sleep(time.Second)
+				}
+				if got != 60 {
+					t.Errorf("%d events after the reset, want 60", got)
+				}
+			})
+		})
+	}
+}
+
 func TestAResetKeepsSlotsThatAreHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes, _ := bubble.Start(t, 2, "limits: [{key: k, limit: 2 in-flight, algorithm: even}]")

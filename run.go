@@ -109,6 +109,8 @@ func (n *Node) joinLocked(ctx, running context.Context) error {
 
 // follow tells all parts of the hosts of ring.
 func (n *Node) follow(ring *ringpop.Ring) {
+	now := time.Now()
+	n.epoch.Store(&now)
 	hosts := ring.Hosts()
 	addresses := make([]string, len(hosts))
 	labels := make(map[string]algorithm.Labels)

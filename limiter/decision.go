@@ -31,6 +31,7 @@ const (
 	Failed      = stage.Failed
 	InFlight    = stage.InFlight
 	Canceled    = stage.Canceled
+	Forbidden   = stage.Forbidden
 )
 
 // Decision is whether an event may happen, and why. The zero Decision is not
@@ -67,6 +68,17 @@ func (l *Limiter) Decide(ctx context.Context, n int, longest time.Duration) Deci
 	now := stage.Now()
 	v, _, _ := decide(ctx, l.of(), now, int64(n), longest, stage.Final)
 	return newDecision(l.of(), now, v)
+}
+
+// DecideWait is Decide for a caller that may leave before its Wait is over: then it
+// cancels the Estimate, and the tokens go back. The Estimate is nil if there is no Wait.
+func (l *Limiter) DecideWait(ctx context.Context, n int, longest time.Duration) (Decision, *Estimate) {
+	t := reserve(ctx, l.of(), stage.Now(), int64(n), longest)
+	d := newDecision(t.of, t.at, t.Verdict)
+	if d.Wait <= 0 {
+		return d, nil
+	}
+	return d, &Estimate{decision: d, taken: t}
 }
 
 // newDecision explains a Verdict of k at now.

@@ -34,6 +34,8 @@ type ShareStatus struct {
 	// Fallback: there is no valid grant, or a bucket elsewhere does not
 	// answer. Always false for Even.
 	Fallback bool
+	// FallbackSince is since when, to the second; the zero Time if Fallback is false.
+	FallbackSince time.Time
 	// Asks: the bucket of this key is elsewhere now, and asked for each event.
 	Asks bool
 	// Held and Waiting are slots in flight on this host, and those that are
@@ -42,6 +44,9 @@ type ShareStatus struct {
 	// Weight and Used are the newest grant's; Lease is what is left of it.
 	Weight, Used float64
 	Lease        time.Duration
+	// Passes is the part of all events that pass, in [0, 1]. Under drop-ratio it is less
+	// than 1 while the key's owner has hosts refuse events by chance.
+	Passes float64
 	// Asked is what this host asked the key's owner for beyond its grant. It is zero
 	// for algorithms other than Auto.
 	Asked AskStatus
@@ -83,6 +88,8 @@ type Count struct {
 	// Weight is the host's part of the limit, if Granted: the key's owner has said so.
 	Weight  float64
 	Granted bool
+	// Fallback is true while the host uses the rule's fallback.
+	Fallback bool
 }
 
 // Counts calls f with each key that is in use here. Keys
@@ -94,7 +101,7 @@ func (g *Group) Counts(f func(c Count)) {
 		usage, admitted, common := p.Count(now), p.Admitted(), p.Common()
 		c := Count{
 			Key: name, Rule: common.Terms().Rule, Allowed: usage.Allowed + admitted, Rejected: usage.Rejected - admitted,
-			Granted: common.Granted(),
+			Granted: common.Granted(), Fallback: p.Fallen(),
 		}
 		if c.Granted {
 			c.Weight = common.Grant().Weight
@@ -142,11 +149,18 @@ func statusOf(now stage.Instant, of share.Part) ShareStatus {
 		Asks:      of.Asking(),
 		Allowed:   usage.Allowed,
 		Rejected:  usage.Rejected,
+		Passes:    1,
+	}
+	if since, ok := of.FallenSince(); ok {
+		st.FallbackSince = since.Time()
 	}
 	if slots, ok := of.(*share.Slots); ok {
 		census := slots.Census()
 		st.Held, st.Waiting = census.Held, census.Waiting
 		return st
+	}
+	if own, ok := of.(share.RatePart); ok {
+		st.Passes = own.Own().Passes()
 	}
 	if a, ok := of.(*remote.Auto); ok {
 		asked := a.Asked()

@@ -101,7 +101,7 @@ func (p *partRef) charge(n float64, rule *dynamicconfig.Rule) {
 	p.take(n)
 	if !math.IsInf(b.limit, 1) {
 		before := b.tokens
-		b.charge(n, b.limit*max(rule.MaxDebt, rule.MaxWait, 0).Seconds()+rule.Costliest())
+		b.charge(n, b.limit*max(rule.MaxDebt, rule.MaxWait, 0).Seconds()+math.Floor(rule.Costliest()))
 		*p.inForce() = b
 		p.taken -= n - (before - b.tokens)
 	}
@@ -336,7 +336,7 @@ func (r *remoteRef) Do(_ context.Context, op stage.Operation) (o stage.Outcome, 
 	b.fill(now.Sub(b.at).Seconds())
 	b.at = now
 	delete(b.seen, op.Forget)
-	if op.Kind == stage.TakeTokens { // else what comes at once may come in any order
+	if op.Kind == stage.TakeTokens || math.IsInf(b.limit, 1) { // else what comes at once may come in any order
 		b.set(float64(op.Rule.Limit), op.Rule.Burst)
 	}
 	if o = b.do(op); op.Kind == stage.TakeTokens {
@@ -352,8 +352,11 @@ func (r *remoteRef) Do(_ context.Context, op stage.Operation) (o stage.Outcome, 
 		r.wrong = "an ID stands for two operations"
 	} else if !again {
 		b.seen[op.ID] = op
-		if op.Kind == stage.ReturnTokens {
+		switch op.Kind {
+		case stage.ReturnTokens:
 			op.N = -op.N
+		case stage.FillTokens:
+			b.tokens, op.N = max(b.tokens, b.burst), 0
 		}
 		b.net += op.N
 		b.tokens -= op.N

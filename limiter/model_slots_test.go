@@ -24,6 +24,7 @@ import (
 //     migration at most, and without one exactly.
 //   - Nobody acquires beyond what the host may hold.
 //   - The first waiter that fits is served.
+//   - A bypass lets all through and counts what is held. A reset changes nothing.
 func TestModelOfSlots(t *testing.T) {
 	inBubbles(t, func(rt *rapid.T) machine { return newSlotsModel(rt) })
 }
@@ -40,6 +41,7 @@ type slotsModel struct {
 	arrivals int
 	changes  int             // of the rule, so often
 	took     map[string]bool // keys whose slots were acquired in this step
+	over     dynamicconfig.Override
 }
 
 // holdRef is a call of Acquire or TryAcquire.
@@ -62,7 +64,7 @@ func newSlotsModel(rt *rapid.T) *slotsModel {
 		rt: rt, hosts: pick(rt, "hosts", 1, 2, 4), took: make(map[string]bool),
 	}
 	m.rule = m.drawRule(rt)
-	m.group = limiter.NewGroup(snapshotOf(rt, m.rule), m.hosts, limiter.WithSeed(1), limiter.WithMigration(shadow.Migrator()))
+	m.group = limiter.NewGroup(snapshotOf(rt, m.rule, m.over), m.hosts, limiter.WithSeed(1), limiter.WithMigration(shadow.Migrator()))
 	m.manual = m.group.Manual()
 	return m
 }
@@ -91,7 +93,7 @@ func (m *slotsModel) actions() map[string]func(*rapid.T) {
 		"": func(*rapid.T) { m.check() },
 
 		"try": m.try, "acquire": m.acquire, "acquire again": m.acquire, "release": m.release, "release again": m.release, "give up": m.giveUp,
-		"configure": m.configure, "mode": m.mode, "hosts": m.setHosts, "time": m.time, "idle": m.idle, "report": m.report, "early": m.early, "answer": m.answer,
+		"configure": m.configure, "mode": m.mode, "override": m.override, "reset": m.reset, "hosts": m.setHosts, "time": m.time, "idle": m.idle, "report": m.report, "early": m.early, "answer": m.answer,
 	}
 }
 
@@ -116,6 +118,8 @@ func (m *slotsModel) try(rt *rapid.T) {
 	var ok bool
 	if h.release, ok = m.group.For(h.key).TryAcquire(int(h.n)); ok {
 		m.take(h)
+	} else if m.over.Bypass {
+		rt.Fatalf("%s: %d slots are refused under a bypass", h.key, h.n)
 	} else if free, waits := m.free(h); h.n <= free && !waits {
 		rt.Fatalf("%s: %d slots are refused, and %d are free", h.key, h.n, free)
 	}
@@ -227,6 +231,21 @@ func (m *slotsModel) mode(rt *rapid.T) {
 	m.change(next)
 }
 
+// override begins an override instead of the one before, or ends that.
+func (m *slotsModel) override(rt *rapid.T) {
+	m.over = drawOverride(rt)
+	m.over.InFlight = m.over.Limit > 0
+	m.change(m.rule)
+}
+
+// reset changes nothing: slots that are held stay held.
+func (m *slotsModel) reset(rt *rapid.T) {
+	if err := m.group.Reset(context.Background(), pick(rt, "key", "k:a", "k:b")); err != nil {
+		rt.Fatal(err)
+	}
+	m.settle()
+}
+
 func (m *slotsModel) change(rule dynamicconfig.Rule) {
 	time.Sleep(time.Nanosecond)
 	m.rule = rule
@@ -234,7 +253,7 @@ func (m *slotsModel) change(rule dynamicconfig.Rule) {
 	for _, h := range m.holds {
 		h.migrated = h.migrated || rule.Migration != nil && h.held // the new side does not know of it
 	}
-	m.manual.Configure(stage.Now(), snapshotOf(m.rt, rule))
+	m.manual.Configure(stage.Now(), snapshotOf(m.rt, rule, m.over))
 	m.settle()
 }
 

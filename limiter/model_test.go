@@ -46,6 +46,9 @@ import (
 //     that the owner paid is not among that, and one that a loan paid is.
 //   - What a remote is charged, once per ID, adds up to what was let through
 //     without it.
+//   - A bypass lets all pass and takes nothing. What was taken before it is settled
+//     as without it.
+//   - A reset fills what is on this host, and what the remote has, and nothing else.
 func TestModel(t *testing.T) {
 	inBubbles(t, func(rt *rapid.T) machine { return newModel(rt) })
 }
@@ -88,9 +91,10 @@ func pick[E any](rt *rapid.T, name string, of ...E) E { return rapid.SampledFrom
 // model is the state machine of limits in events/s.
 type model struct {
 	rt      *rapid.T
-	sides   [2]*side // driven alike
-	family  []string // the algorithms that the rule may have
-	rule    dynamicconfig.Rule
+	sides   [2]*side           // driven alike
+	family  []string           // the algorithms that the rule may have
+	stated  dynamicconfig.Rule // as the configuration has it
+	rule    dynamicconfig.Rule // under the override
 	hosts   int
 	keys    map[string]*keyRef // by what is limited: a key, or the pattern of a shared rule
 	touched map[string]bool    // keys that were asked for
@@ -99,6 +103,7 @@ type model struct {
 	now     stage.Instant
 	reports int
 	refunds bool
+	over    dynamicconfig.Override // of the rule; the zero one is none
 }
 
 // side is a Group and its remote.
@@ -134,7 +139,7 @@ type opened struct {
 	key     *keyRef
 	name    string // of the key that was asked for
 	n       int64
-	soft    bool // nothing was taken
+	nothing bool // nothing was taken
 	real    bool // tokens were taken from a bucket on this host
 	counted bool // they count as used
 	owed    bool // the remote is told what comes back
@@ -165,7 +170,8 @@ func newModel(rt *rapid.T) *model {
 	}
 	m.family = pick(rt, "family", []string{"even"}, []string{"even", "request-weighted", "elastic", "fair-share"},
 		[]string{"redis", "auto"}, []string{"redis", "auto", "even", "request-weighted"})
-	m.rule = m.drawRule(rt)
+	m.stated = m.drawRule(rt)
+	m.rule = m.stated
 	lends := pick(rt, "lends", 1.0, 0.3, 0)
 	for _, name := range []string{"k:*", "k:a", "k:b", "k:c"} {
 		m.key(name)
@@ -224,16 +230,21 @@ func drawMode(rt *rapid.T) dynamicconfig.Mode {
 	return pick(rt, "mode", dynamicconfig.ModeOldShadowNew, dynamicconfig.ModeNewShadowOld, dynamicconfig.ModeOld, dynamicconfig.ModeNew, dynamicconfig.ModeDisabled)
 }
 
-func (m *model) snapshot() *dynamicconfig.Snapshot { return snapshotOf(m.rt, m.rule) }
+func (m *model) snapshot() *dynamicconfig.Snapshot { return snapshotOf(m.rt, m.stated, m.over) }
 
-func snapshotOf(rt *rapid.T, rule dynamicconfig.Rule) *dynamicconfig.Snapshot {
-	s, err := dynamicconfig.Config{
+func snapshotOf(rt *rapid.T, rule dynamicconfig.Rule, over dynamicconfig.Override) *dynamicconfig.Snapshot {
+	c := dynamicconfig.Config{
 		Properties: dynamicconfig.Properties{UpdateInterval: time.Second}, Rules: []dynamicconfig.Rule{rule},
-	}.Snapshot()
+	}
+	if over != (dynamicconfig.Override{}) {
+		over.Key, over.Until, over.Author, over.Reason = rule.Key, time.Now().Add(time.Hour), "ada", "a test"
+		c.Overrides = append(c.Overrides, over)
+	}
+	s, err := c.Snapshot()
 	if err != nil {
 		rt.Fatal(err)
 	}
-	return s
+	return s.At(time.Now())
 }
 
 // algorithms of a rule, the old one first.
@@ -265,7 +276,7 @@ func (m *model) actions() map[string]func(*rapid.T) {
 		"allow": m.allow, "allow again": m.allow, "wait": m.wait, "take": m.take, "reserve": m.reserve,
 		"settle": m.settle, "settle again": m.settle, "charge": m.charge, "old clock": m.oldClock,
 		"time": m.time, "idle": m.idle, "report": m.report, "answer": m.answer, "answer again": m.answer, "early": m.early,
-		"configure": m.configure, "mode": m.mode, "hosts": m.setHosts, "hosts while admitting": m.hostsWhileAdmitting,
+		"configure": m.configure, "mode": m.mode, "override": m.override, "override again": m.override, "reset": m.reset, "hosts": m.setHosts, "hosts while admitting": m.hostsWhileAdmitting,
 		"remote": m.remote, "lending": m.lending, "ask while reporting": m.askWhileReporting,
 	}
 }
@@ -365,10 +376,12 @@ func ofDecision(d limiter.Decision) result {
 
 func (m *model) ofVerdict(v stage.Verdict) result {
 	by := answering(&m.rule)
-	switch v.By {
-	case stage.ByFallback:
+	switch {
+	case v.Reason == stage.Bypassed:
+		by = ""
+	case v.By == stage.ByFallback:
 		by = m.rule.Fallback.String()
-	case stage.ByOwner:
+	case v.By == stage.ByOwner:
 		by = "owner"
 	}
 	return result{ok: v.OK(), explained: true, reason: v.Reason, by: by, wait: v.Wait, retry: v.RetryAfter}
@@ -468,6 +481,13 @@ func (m *model) judge(k *keyRef, n int64, longest time.Duration, ask func(i int,
 	}
 	algorithm := answering(&m.rule)
 	switch {
+	case m.over.Bypass && n >= 0:
+		if r.reason != stage.Bypassed || r.wait != 0 || remote.bucket(k.name).takes > takes {
+			m.rt.Fatalf("%s is bypassed: %+v", k.name, r)
+		}
+		return &opened{key: k, n: n, nothing: true}
+	case !live && n < 0 && r.reason == stage.InvalidCost:
+		return nil
 	case !live: // there is no room for it
 		if r.reason != stage.TooManyKeys || m.rule.Shared || len(m.touched) <= m.rule.MaxKeys {
 			m.rt.Fatalf("%s is not live: %+v", k.name, r)
@@ -663,7 +683,7 @@ func (m *model) take(rt *rapid.T) {
 		return m.ofVerdict(v)
 	})
 	if o == nil && soft {
-		o = &opened{key: k, n: n, soft: true}
+		o = &opened{key: k, n: n, nothing: true}
 	}
 	if o != nil && m.refunds {
 		o.settle, o.name = settle, key
@@ -701,6 +721,9 @@ func (m *model) reserve(rt *rapid.T) {
 		r := l.ReserveN(time.Now(), int(n))
 		cancel[i] = func(int64) { r.Cancel() }
 		v := result{ok: r.OK(), explained: true, wait: r.Delay()}
+		if m.over.Bypass {
+			v.reason = stage.Bypassed
+		}
 		if !r.OK() { // a Reservation does not say why
 			v.reason, v.wait, v.vague = stage.Limited, 0, true
 			if _, live := s.manual.Inspect(m.now, k.name); !live {
@@ -739,7 +762,7 @@ func (m *model) settle(rt *rapid.T) {
 	for _, settle := range o.settle {
 		settle(actual)
 	}
-	if o.soft {
+	if o.nothing {
 		m.check(true)
 		return
 	}
@@ -789,7 +812,7 @@ func (m *model) charge(rt *rapid.T) {
 func (m *model) charged(k *keyRef, n int64, calls int) {
 	algorithm := answering(&m.rule)
 	_, live := m.sides[0].manual.Inspect(m.now, k.name)
-	if algorithm == "" || n <= 0 || !live {
+	if algorithm == "" || n <= 0 || !live || m.over.Bypass {
 		return
 	}
 	k.acted = true
@@ -809,7 +832,7 @@ func (m *model) charged(k *keyRef, n int64, calls int) {
 
 // oldClock has a caller ask whose clock reading is older than others'.
 func (m *model) oldClock(rt *rapid.T) {
-	if m.rule.Enforced() < 1 || answering(&m.rule) == "" || m.family[0] == "redis" || m.rule.MaxDebt > 0 {
+	if m.rule.Enforced() < 1 || answering(&m.rule) == "" || m.family[0] == "redis" || m.rule.MaxDebt > 0 || m.over.Bypass {
 		rt.Skip("it is about buckets on this host")
 	}
 	m.begin()
@@ -951,7 +974,7 @@ func (m *model) answer(rt *rapid.T) {
 	default:
 		weight, burst := pick(rt, "weight", 0.5, 1, 0.1, 0), pick(rt, "granted burst", 5.0, 1.0, 50, 0)
 		var tokens []float64
-		if a := s.batches[0].Usage.Algorithm; a == "elastic" || a == "auto" {
+		if lends(s.batches[0].Usage.Algorithm) {
 			if t := pick(rt, "tokens", -1.0, 0.0, 3, 40); t >= 0 {
 				tokens = slices.Repeat([]float64{t}, len(s.rows))
 			}
@@ -1064,13 +1087,75 @@ func (m *model) mode(rt *rapid.T) {
 		rt.Skip("it does not migrate")
 	}
 	m.begin()
-	next := m.rule
+	next := m.stated
 	next.Migration = &dynamicconfig.Migration{From: next.Migration.From, To: next.Migration.To, Mode: drawMode(rt)}
 	m.change(next)
 }
 
-func (m *model) change(rule dynamicconfig.Rule) {
-	before := m.rule
+// override begins an override instead of the one before, or ends that.
+func (m *model) override(rt *rapid.T) {
+	m.begin()
+	m.over = drawOverride(rt)
+	m.change(m.stated)
+}
+
+func drawOverride(rt *rapid.T) dynamicconfig.Override {
+	return pick(rt, "override", dynamicconfig.Override{}, dynamicconfig.Override{Bypass: true},
+		dynamicconfig.Override{Factor: 0.5}, dynamicconfig.Override{Factor: 3}, dynamicconfig.Override{Limit: 2},
+		dynamicconfig.Override{Key: "k:*"}) // of 0
+}
+
+// reset fills the buckets of a key.
+func (m *model) reset(rt *rapid.T) {
+	m.begin()
+	key, k := m.drawKey(rt)
+	_, live := m.sides[0].manual.Inspect(m.now, k.name)
+	for _, s := range m.sides {
+		calls, fault := s.remote.bucket(k.name).calls, s.remote.fault
+		err := s.group.Reset(context.Background(), key)
+		asked := s.remote.bucket(k.name).calls - calls
+		if !live && (asked > 0 || err != nil) {
+			rt.Fatalf("%s is not live: the remote was asked %d times: %v", k.name, asked, err)
+		}
+		if (err != nil) != (asked > 0 && fault != works) {
+			rt.Fatalf("%s: the remote was asked %d times and fails as %d: %v", k.name, asked, fault, err)
+		}
+	}
+	if k.changes++; !live {
+		m.check(false)
+		return
+	}
+	for name, p := range k.parts {
+		p.charged = p.taken
+		if p.fallback.tokens = p.fallback.burst; lends(name) {
+			p.grant.tokens = max(p.grant.tokens, 0)
+		} else {
+			p.grant.tokens = p.grant.burst
+		}
+	}
+	m.check(false)
+	for _, s := range m.sides {
+		st, _ := s.manual.Inspect(m.now, k.name)
+		for _, s := range st.Shares {
+			if p := k.parts[s.Algorithm]; !s.Level.Remote && (!p.granted || !lends(s.Algorithm)) && s.Level.Tokens < s.Level.Burst-eps {
+				rt.Fatalf("%s is not full after a reset: %+v", k.name, s)
+			}
+		}
+	}
+}
+
+// lends reports whether grants under an algorithm come with tokens.
+func lends(algorithm string) bool { return algorithm == "elastic" || algorithm == "auto" }
+
+// change puts a rule in force, under the override.
+func (m *model) change(stated dynamicconfig.Rule) {
+	m.stated = stated
+	snapshot, before := m.snapshot(), m.rule
+	found, ok := snapshot.Match(stated.Key)
+	if !ok {
+		m.rt.Fatal("no rule matches")
+	}
+	rule := *found
 	if m.rule = rule; rule.Shared {
 		m.touched[rule.Key] = true
 	}
@@ -1091,7 +1176,6 @@ func (m *model) change(rule dynamicconfig.Rule) {
 		deep := max(before.Burst+before.MostDebt(), rule.Burst+rule.MostDebt())
 		k.moved += max(float64(missing), min(k.spent, max(float64(missing)+max(before.Burst, rule.Burst), deep)))
 	}
-	snapshot := m.snapshot()
 	for _, s := range m.sides {
 		s.manual.Configure(m.now, snapshot)
 	}

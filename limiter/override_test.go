@@ -82,6 +82,35 @@ func TestABypassLetsEverythingThroughAndTakesNothing(t *testing.T) {
 	}
 }
 
+// What a bucket rejected before a bypass is reported during it.
+func TestABypassHidesNoRejections(t *testing.T) {
+	s, noon := overridden(t, []dynamicconfig.Rule{alone(0.01, 10)}, dynamicconfig.Override{Key: "k", Bypass: true})
+	scope := tally.NewTestScope("", nil)
+	g := NewGroup(s, 1, WithScope(scope))
+	take(g.For("k"), 0, 30)
+	g.Manual().Configure(second, s.At(noon))
+	take(g.For("k"), second, 100)
+	g.Manual().Report(2 * second)
+	if got := counter(scope, "limiter.rejected+reason=limited,rule=k"); got != 20 {
+		t.Errorf("%d tokens count as rejected, want 20", got)
+	}
+}
+
+// What is charged is a part of what is allowed. Where everything is let through, nothing is.
+func TestNothingIsChargedWhereEverythingIsLetThrough(t *testing.T) {
+	disabled := dynamicconfig.Rule{Key: "off", Limit: 1, Migration: &dynamicconfig.Migration{From: Even, To: "elastic", Mode: dynamicconfig.ModeDisabled}}
+	s, noon := overridden(t, []dynamicconfig.Rule{alone(1, 1), disabled, {Key: "on", Limit: 1, Algorithm: Even}}, dynamicconfig.Override{Key: "k", Bypass: true})
+	scope := tally.NewTestScope("", nil)
+	g := NewGroup(s.At(noon), 1, WithScope(scope))
+	for key, want := range map[string]int64{"k": 0, "off": 0, "on": 1} {
+		charge(g.For(key).of(), 0, 1)
+		g.Manual().Report(second)
+		if got := counter(scope, "limiter.charged+rule="+key); got != want {
+			t.Errorf("%s: %d tokens count as charged, want %d", key, got, want)
+		}
+	}
+}
+
 func counter(scope tally.TestScope, name string) int64 {
 	if c := scope.Snapshot().Counters()[name]; c != nil {
 		return c.Value()

@@ -77,6 +77,32 @@ func TestMetricsOfCanceled(t *testing.T) {
 	}
 }
 
+// A caller that leaves while the owner is asked for what a grant lacks hides no
+// later refusal.
+func TestMetricsOfCanceledUnderAGrant(t *testing.T) {
+	scope := tally.NewTestScope("", nil)
+	e := newElsewhere(func() stage.Instant { return 2 })
+	g := NewGroup(snapshot(t, autoRule(1)), 10, WithRemote(Auto, e), WithSeed(1), WithScope(scope), WithBackground(func(f func()) { f() }))
+	k := g.For("k")
+	take(k, 0, 1)
+	granted(t, g, 1, g.Manual().Report(1), sure, 0)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 3 {
+		if v, _, _ := decide(gone, k.of(), 2, 1, 0, stage.Final); v.Reason != Canceled {
+			t.Fatal(v)
+		}
+	}
+	e.answer = &stage.Outcome{RetryAfter: time.Minute}
+	if got := take(k, 2, 3); got != 0 {
+		t.Fatalf("%d are allowed", got)
+	}
+	g.Manual().Report(second)
+	if got := counted(scope); got["limiter.rejected/k/limited"] != 3 || got["limiter.rejected/k/canceled"] != 3 {
+		t.Errorf("counted %v", got)
+	}
+}
+
 func TestOwedSurvivesAChangeOfAlgorithm(t *testing.T) {
 	for _, to := range []string{"even", "elastic", "mig", "gone"} {
 		for _, from := range []string{"exact", Auto} {

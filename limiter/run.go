@@ -7,13 +7,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/headgate/headgate/limiter/internal/report"
+	"github.com/headgate/headgate/limiter/internal/loop"
 	"github.com/headgate/headgate/limiter/stage"
 )
 
 // Updater carries usage to the owners of keys and grants back. *usage.Fanout is
 // one.
-type Updater = report.Updater
+type Updater = loop.Updater
 
 // Run reports every update_interval, and early what cannot wait, until ctx
 // ends. It starts at a random point of the first interval so that hosts do

@@ -5,15 +5,18 @@ package limiter
 import (
 	"time"
 
-	"github.com/headgate/headgate/limiter/internal/keys"
+	"github.com/headgate/headgate/limiter/internal/tracing"
 	"github.com/headgate/headgate/limiter/stage"
 )
 
 // Traced is one decision about a key that is traced.
 type Traced struct {
 	Time   time.Time
-	Cost   int64 // in tokens
+	Cost   int64 // in tokens; 0 if Reason is Forbidden
 	Reason Reason
+
+	// Why says, if Reason is Forbidden, what the caller lacks: see Denied.
+	Why error
 
 	// Wait is how long the caller was told to wait. RetryAfter is, if the event was
 	// refused, after how long the same event would be allowed if nobody else came; 0 if
@@ -26,7 +29,7 @@ type Traced struct {
 }
 
 // MaxTraced is how many keys of a Group can be traced at once.
-const MaxTraced = keys.MaxTraced
+const MaxTraced = tracing.MaxKeys
 
 // Trace begins, or ends, to remember the newest 256 decisions about key, refused ones
 // among them. It returns false if MaxTraced keys are traced already. While a key is
@@ -35,16 +38,23 @@ const MaxTraced = keys.MaxTraced
 // not traced.
 func (g *Group) Trace(key string, on bool) bool { return g.keys.Trace(key, on) }
 
+// Denied remembers, if key is traced, that a caller was refused before its limit was looked
+// at, because the caller may not use the key. why says what the caller lacks. Nothing is
+// counted. Denied is safe for concurrent use, and takes as long as a lookup in a map.
+func (g *Group) Denied(key string, why error) {
+	g.keys.Traces().Add(key, tracing.Decided{Verdict: stage.Because(stage.Forbidden), At: stage.Now(), Why: why})
+}
+
 // Traced returns the newest decisions about key, the oldest first. It returns false if
 // key is not traced.
 func (g *Group) Traced(key string) ([]Traced, bool) {
-	decided, ok := g.keys.Traced(key)
+	decided, ok := g.keys.Traces().Of(key)
 	if !ok {
 		return nil, false
 	}
 	all := make([]Traced, len(decided))
 	for i, d := range decided {
-		all[i] = Traced{Time: d.At.Time(), Cost: d.N, Reason: d.Reason, Wait: d.Wait, RetryAfter: d.RetryAfter, By: sourceNames[d.By]}
+		all[i] = Traced{Time: d.At.Time(), Cost: d.N, Reason: d.Reason, Why: d.Why, Wait: d.Wait, RetryAfter: d.RetryAfter, By: sourceNames[d.By]}
 	}
 	return all, true
 }
@@ -52,4 +62,4 @@ func (g *Group) Traced(key string) ([]Traced, bool) {
 var sourceNames = map[stage.Source]string{stage.ByAlgorithm: "algorithm", stage.ByFallback: "fallback", stage.ByOwner: "owner"}
 
 // TracedKeys returns the keys that are traced, in no order.
-func (g *Group) TracedKeys() []string { return g.keys.TracedKeys() }
+func (g *Group) TracedKeys() []string { return g.keys.Traces().Keys() }

@@ -28,9 +28,11 @@ func newExplain() *cobra.Command {
 		Use:   "explain KEY",
 		Short: "Say why a key is limited as it is, at each host",
 		Long: `explain asks a running decider why a key is limited as it is. It prints the rule, the owner,
-and for each member what the member has of the limit, whether it would refuse an event now,
-and why. Members that do not answer are named. Of a key that is traced, it prints the newest
-decisions, each with its reason: see headgate trace.`,
+since when the owner knows the members that it shares keys with, and for each member what the
+member has of the limit, whether it would refuse an event now, and why. Of a member in
+fallback, it prints since when. Members that do not answer are named. Of a key that is traced,
+it prints the newest decisions, and the callers who may not use the key, each with the reason:
+see headgate trace.`,
 		Example: `  headgate explain --admin 10.0.0.7:9090 login:alice
   headgate explain --admin 10.0.0.7:9090 login:alice --host 10.0.0.8:7933
   headgate explain --admin 10.0.0.7:9090 login:alice -o json`,
@@ -60,7 +62,11 @@ decisions, each with its reason: see headgate trace.`,
 func printExplanation(out io.Writer, e *explain.Explanation) error {
 	fmt.Fprintf(out, "%s: %s\n", printable.Text(e.Key), printable.Text(e.Because))
 	if e.Owner != "" {
-		fmt.Fprintf(out, "owner: %s\n", printable.Text(e.Owner))
+		fmt.Fprintf(out, "owner: %s", printable.Text(e.Owner))
+		if !e.OwnerEpoch.IsZero() {
+			fmt.Fprintf(out, ", which knows these members since %s UTC", e.OwnerEpoch.UTC().Format(time.DateTime))
+		}
+		fmt.Fprintln(out)
 	}
 	if len(e.Rule) > 0 {
 		fmt.Fprint(out, "rule:")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/dynamicconfig/history"
 	"github.com/headgate/headgate/internal/daemon"
 )
@@ -18,6 +19,7 @@ import (
 func newLimitsApply() *cobra.Command {
 	var c changing
 	var w changeWatch
+	var staged stages
 	cmd := &cobra.Command{
 		Use:   "apply FILE",
 		Short: "Make a file the limits of a database, as a new version",
@@ -31,16 +33,24 @@ change is refused if anybody has stored a version since the one that you looked 
 With --watch, apply asks the decider at --admin every two seconds what is rejected of the keys whose
 limits change. With --roll-back-above, it takes the change back if that is too much, and fails.
 
+With --enforce 10,50,100, apply makes the change in steps, and watches each for --every. At the
+first step, the rules that change refuse 10% of what is over their limits and let the rest
+through, which may be more than the limits before let through. The last step is the file as it
+is. If a step rejects more than --roll-back-above, all steps are taken back. What has no part
+that is enforced is in force from the first step: slots in flight, rules that are removed, and
+other sections than limits. If apply is stopped, the step that it is at stays.
+
 If apply removes a glob, makes a limit less than half or denies unmatched keys, it asks first; --yes
 is for scripts.`,
 		Example: `  headgate limits apply --limits-db /var/lib/headgate limits.yaml -m "first limits"
   headgate limits apply --limits-db /var/lib/headgate limits.yaml --dry-run
   headgate limits apply --limits-db /var/lib/headgate limits.yaml --base 7 -m "orders: 200/s for the sale"
-  headgate limits apply --admin 10.0.0.7:9090 limits.yaml -m "100/s is enough" --watch 5m --roll-back-above 5%`,
+  headgate limits apply --admin 10.0.0.7:9090 limits.yaml -m "100/s is enough" --watch 5m --roll-back-above 5%
+  headgate limits apply --admin 10.0.0.7:9090 limits.yaml -m "50/s is enough" --enforce 10,50,100 --every 5m --roll-back-above 5%`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.use(cmd, func(ctx context.Context, db daemon.LimitsDB) error {
-				if err := errors.Join(c.reasoned(), w.check(&c.limitsDB)); err != nil {
+				if err := errors.Join(c.reasoned(), staged.check(&c.limitsDB, &w), w.check(&c.limitsDB, len(staged.steps) > 0)); err != nil {
 					return err
 				}
 				s := checkFile(cmd, args[0], c.also)
@@ -51,6 +61,9 @@ is for scripts.`,
 				if err != nil {
 					return err
 				}
+				if len(staged.steps) > 0 {
+					return c.staged(ctx, cmd, db, &w, &staged, on, s)
+				}
 				if err := c.storeChecked(ctx, cmd, db, on, s); err != nil || w.length == 0 || c.dryRun {
 					return err
 				}
@@ -60,7 +73,38 @@ is for scripts.`,
 	}
 	c.flags(cmd)
 	w.flags(cmd.Flags())
+	staged.flags(cmd.Flags())
 	return cmd
+}
+
+// staged makes s the limits in steps, in the place of before.
+func (c *changing) staged(ctx context.Context, cmd *cobra.Command, db history.Store, w *changeWatch, steps *stages, before history.Version, s *dynamicconfig.Snapshot) error {
+	from, err := before.Parse()
+	if err != nil || before.Number == 0 {
+		return fmt.Errorf("--enforce: there are no limits that the change could be taken back to: apply the file without it (%s)", before.Name())
+	}
+	text, err := stageText(from, s, steps.percents[0])
+	if err != nil {
+		return err
+	}
+	message := c.message
+	c.message = steps.named(message, 0)
+	first, err := c.checked(cmd, from, "the first step", text)
+	if err != nil {
+		return err
+	}
+	if err := c.storeChecked(ctx, cmd, db, before, first); err != nil || c.dryRun {
+		return err
+	}
+	stored, err := newest(ctx, db)
+	if err != nil || stored.Number != before.Number+1 {
+		return err
+	}
+	asked, err := c.admin.caller()
+	if err != nil {
+		return err
+	}
+	return steps.run(ctx, cmd.OutOrStdout(), adminStore{asked}, *w, before, stored, s, message)
 }
 
 // watched watches the version that took the place of before, if one did.

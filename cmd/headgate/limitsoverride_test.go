@@ -112,7 +112,7 @@ func TestAnOperatorOverridesAndResets(t *testing.T) {
 	}
 	eventually(t, "the burst is used", func() bool { return allowed(0) == 0 })
 	// Before the members found each other, each had a bucket of its own. What these let through is
-// charged later, possibly after a reset, so a reset is repeated until it has an effect.
+	// charged later, possibly after a reset, so a reset is repeated until it has an effect.
 	eventually(t, "a reset lets a burst through", func() bool {
 		_, _, err := execute(t, "limits", "reset", "k:1", "--admin", c.admins[1], "--token-file", token)
 		return err == nil && allowed(0) == 5

@@ -38,8 +38,8 @@ func (w *changeWatch) flags(flags *pflag.FlagSet) {
 	flags.StringVar(&w.above, "roll-back-above", "", "take the change back if more than this `percentage` is rejected while it is watched, as in 5%")
 }
 
-// check refuses flags that make no sense.
-func (w *changeWatch) check(l *limitsDB) error {
+// check refuses flags that make no sense. staged says that each step of a change is watched.
+func (w *changeWatch) check(l *limitsDB, staged bool) error {
 	if w.above != "" {
 		number, isPercent := strings.CutSuffix(w.above, "%")
 		part, err := strconv.ParseFloat(number, 64)
@@ -49,7 +49,7 @@ func (w *changeWatch) check(l *limitsDB) error {
 		w.part = part / 100
 	}
 	switch {
-	case w.length == 0 && w.above != "":
+	case w.length == 0 && w.above != "" && !staged:
 		return errors.New("--roll-back-above: say for how long the change is watched, as in --watch 5m")
 	case w.length < 0 || w.length > recent.Hour:
 		return fmt.Errorf("--watch %v: at most %v is possible", w.length, recent.Hour)

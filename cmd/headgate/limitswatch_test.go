@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"maps"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/rpc/edge/quotaservice/quotaservicepb"
 )
 
@@ -24,6 +26,12 @@ func TestWatchesThatMakeNoSense(t *testing.T) {
 		"at most 1h0m0s":         {"--watch", "2h"},
 		"say which decider":      {"--watch", "1m"},
 		"a percentage below 100": {"--watch", "1m", "--roll-back-above", "NaN%"},
+		"percentages that grow":  {"--enforce", "10,5,100"},
+		"from above 0 to 100":    {"--enforce", "0,100"},
+		"the last step is 100":   {"--enforce", "10,50"},
+		"with --every":           {"--enforce", "10,100", "--watch", "1m"},
+		"from 5s to 1h0m0s":      {"--enforce", "10,100", "--every", "1s"},
+		"in steps: say":          {"--enforce", "10,100"},
 	} {
 		refused(t, want, append(on, flags...)...)
 	}
@@ -82,5 +90,62 @@ func TestAChangeThatRejectsTooMuchIsTakenBack(t *testing.T) {
 	out, err := apply(strings.Replace(wide, "100000/s", "50000/s", 1), "50000/s is enough", "--watch", "4s", "--roll-back-above", "20%")
 	if err != nil || !strings.Contains(out, "version 4 stays") {
 		t.Errorf("a change that rejects nothing: %v, %s", err, out)
+	}
+
+	// In steps: the first rejects a tenth, which is little enough, and the second all.
+	good := must(t, "export", "--limits-db", db)
+	steps := []string{"--every", "6s", "--roll-back-above", "40%"}
+	_, err = apply(tight, "1/s in steps", append(steps, "--enforce", "10,100")...)
+	if err == nil || !strings.Contains(err.Error(), "version 6 is taken back, and version 7 has the limits of version 4") {
+		t.Errorf("a change whose second step rejects nearly all: %v", err)
+	}
+	expectText(t, "history", must(t, "history", "--limits-db", db), "1/s in steps (step 1 of 2: enforced for 10%)", "1/s in steps (step 2 of 2: enforced for 100%)", "version 6 is taken back: ")
+	if got := must(t, "export", "--limits-db", db); got != good {
+		t.Errorf("the limits are\n%s", got)
+	}
+
+	mild := strings.Replace(wide, "100000/s", "40000/s", 1)
+	out, err = apply(mild, "40000/s in steps", append(steps, "--enforce", "50%,100%")...)
+	if err != nil || !strings.Contains(out, "version 8 stays") || !strings.Contains(out, "version 9 stays") {
+		t.Errorf("a change that rejects nothing, in steps: %v, %s", err, out)
+	}
+	if got := must(t, "export", "--limits-db", db); got != mild {
+		t.Errorf("after the last step, the limits are\n%s", got)
+	}
+}
+
+// A step enforces rules that change, and no others, and none for more than the file says.
+func TestTheStepsOfAChange(t *testing.T) {
+	parse := func(text string) *dynamicconfig.Snapshot {
+		t.Helper()
+		s, err := dynamicconfig.Parse("limits", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	from := parse("limits:\n  - {key: same, limit: 1/s}\n  - {key: less, limit: 9/s}\n  - {key: gone, limit: 1/s}\n  - {key: mild, limit: 2/s}\n  - {key: slots, limit: 5 in-flight}\n")
+	to := parse("limits:\n  - {key: same, limit: 1/s}\n  - {key: less, limit: 3/s} # why\n  - {key: new, limit: 1/s}\n  - {key: mild, limit: 1/s, enforce: 20%}\n  - {key: slots, limit: 2 in-flight}\n")
+	for percent, want := range map[float64]map[string]string{
+		12.5: {"same": "", "less": "12.5%", "new": "12.5%", "mild": "12.5%", "slots": ""},
+		50:   {"same": "", "less": "50%", "new": "50%", "mild": "20%", "slots": ""},
+		100:  {"same": "", "less": "", "new": "", "mild": "20%", "slots": ""},
+	} {
+		text, err := stageText(from, to, percent)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range parse(text).Rules() {
+			if got, _ := maps.Collect(r.Fields())["enforce"].(string); got != want[r.Key] {
+				t.Errorf("at %v%%, %s is enforced for %q, want %q", percent, r.Key, got, want[r.Key])
+			}
+			delete(want, r.Key)
+		}
+		if len(want) > 0 {
+			t.Errorf("at %v%%, no rules %v in\n%s", percent, want, text)
+		}
+		if !strings.Contains(text, "# why") || percent == 100 && text != to.Text() {
+			t.Errorf("at %v%%, the text is\n%s", percent, text)
+		}
 	}
 }

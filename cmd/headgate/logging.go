@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/headgate/headgate/internal/daemon"
 	"github.com/headgate/headgate/internal/loglimit"
 )
 
@@ -27,19 +29,25 @@ func (l *logging) flags(cmd *cobra.Command) {
 var levels = map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
 
 // to returns the log that goes to w. Clients can make it log each warning at most once
-// a second.
+// a second. After an error, it is a log that goes nowhere.
 func (l *logging) to(w io.Writer) (*slog.Logger, error) {
 	level, ok := levels[strings.ToLower(l.level)]
+	var errs []error
 	if !ok {
-		return nil, fmt.Errorf("--log-level %q: use debug, info, warn or error", l.level)
+		errs = append(errs, &daemon.Mistake{Settings: []string{"log-level"}, Err: fmt.Errorf("log level %q: use debug, info, warn or error", l.level)})
 	}
 	options := &slog.HandlerOptions{Level: level}
+	var handler slog.Handler
 	switch l.format {
 	case "text":
-		return slog.New(loglimit.New(slog.NewTextHandler(w, options))), nil
+		handler = slog.NewTextHandler(w, options)
 	case "json":
-		return slog.New(loglimit.New(slog.NewJSONHandler(w, options))), nil
+		handler = slog.NewJSONHandler(w, options)
 	default:
-		return nil, fmt.Errorf("--log-format %q: use text or json", l.format)
+		errs = append(errs, &daemon.Mistake{Settings: []string{"log-format"}, Err: fmt.Errorf("log format %q: use text or json", l.format)})
 	}
+	if len(errs) > 0 {
+		return slog.New(slog.DiscardHandler), errors.Join(errs...)
+	}
+	return slog.New(loglimit.New(handler)), nil
 }

@@ -87,18 +87,25 @@ more, and then calls under way may take --drain to end. A second signal ends it 
 				c.ParentProtocol = "" // nobody is asked
 			}
 			redisFromEnvironment(&c.Redis)
-			if err = errors.Join(err, s.locate(c.Validate())); err != nil {
-				return fmt.Errorf("serve: %w", err)
+			log, unclear := l.to(cmd.ErrOrStderr())
+			if !s.unread { // otherwise settings only seem to lack
+				err = errors.Join(err, s.locate(errors.Join(c.Validate(), unclear)))
 			}
-			log, err := l.to(cmd.ErrOrStderr())
+			if check && !s.unread {
+				err = errors.Join(err, s.locate(daemon.CheckFiles(c)), checkServe(cmd, c))
+			}
+			for _, warning := range s.suspects(os.Environ()) {
+				if err != nil {
+					err = errors.Join(err, errors.New(warning))
+					continue
+				}
+				log.Warn(warning)
+			}
 			if err != nil {
 				return fmt.Errorf("serve: %w", err)
 			}
-			for _, warning := range s.suspects(os.Environ()) {
-				log.Warn(warning)
-			}
 			if check {
-				return checkServe(cmd, c, log)
+				return nil
 			}
 			if salt := os.Getenv(keySalt); salt != "" {
 				dynamicconfig.SaltKeys([]byte(salt))
@@ -185,16 +192,19 @@ func serve(ctx context.Context, c daemon.Config, log *slog.Logger, stdout, stder
 	return errors.Join(err, d.Stop(context.WithoutCancel(ctx)))
 }
 
-// checkServe says what is wrong with c and the files that it names. It opens no port.
-func checkServe(cmd *cobra.Command, c daemon.Config, log *slog.Logger) error {
+// checkServe says what is wrong with the limits that c names.
+func checkServe(cmd *cobra.Command, c daemon.Config) error {
 	var also []string
 	if len(c.Redis.Addresses) > 0 {
 		also = append(also, "redis")
 	}
-	if c.LimitsDB != "" {
-		return errors.Join(daemon.Check(c, log), checkDB(cmd, c.LimitsDB, also))
+	switch {
+	case c.LimitsDB != "":
+		return checkDB(cmd, c.LimitsDB, also)
+	case c.Limits != "":
+		return checkLimits(cmd, []string{c.Limits}, also, false)
 	}
-	return errors.Join(daemon.Check(c, log), checkLimits(cmd, []string{c.Limits}, also, false))
+	return nil
 }
 
 // endpoints has a line for each.

@@ -32,6 +32,7 @@ type settings struct {
 	from  map[string]string // the source of each flag's value, by its name; none: its default
 
 	broken map[string]bool // flags whose value cannot be used, by name
+	unread bool            // the file cannot be read at all
 }
 
 // notSettings are the flags that only make sense on a command line.
@@ -87,13 +88,19 @@ func (s *settings) read() (errs []error) {
 	text, err := filewatch.Read(s.file, maxSettings)
 	switch {
 	case err != nil:
-		return []error{fmt.Errorf("--config: %w", err)}
+		err = fmt.Errorf("--config: %w", err)
 	case len(text) > maxSettings:
-		return []error{fmt.Errorf("--config: %s has more than %d bytes", s.file, maxSettings)}
+		err = fmt.Errorf("--config: %s has more than %d bytes", s.file, maxSettings)
 	}
-	parsed, err := parser.ParseBytes(text, 0)
+	var parsed *ast.File
+	if err == nil {
+		if parsed, err = parser.ParseBytes(text, 0, parser.AllowDuplicateMapKey()); err != nil {
+			err = s.unreadable(err)
+		}
+	}
 	if err != nil {
-		return []error{fmt.Errorf("%s: %w", s.file, err)}
+		s.unread = true
+		return []error{err}
 	}
 	for i, document := range parsed.Docs {
 		if i > 0 {
@@ -102,6 +109,14 @@ func (s *settings) read() (errs []error) {
 		errs = append(errs, s.fields(document.Body)...)
 	}
 	return errs
+}
+
+// unreadable says in one line what keeps the file from being YAML.
+func (s *settings) unreadable(err error) error {
+	if wrong, ok := errors.AsType[*yaml.SyntaxError](err); ok {
+		return fmt.Errorf("%s:%d: %s", s.file, wrong.GetToken().Position.Line, wrong.GetMessage())
+	}
+	return fmt.Errorf("%s: %w", s.file, err)
 }
 
 // fields takes in the fields of the file's only mapping.
@@ -118,8 +133,13 @@ func (s *settings) fields(body ast.Node) (errs []error) {
 	}
 	var names []string
 	s.each(func(flag *pflag.Flag) { names = append(names, fieldOf(flag.Name)) })
+	lines := make(map[string]int) // of the fields so far
 	for _, field := range fields {
-		name := field.Key.GetToken().Value
+		name, line := field.Key.GetToken().Value, field.Key.GetToken().Position.Line
+		first := lines[name]
+		if first == 0 {
+			lines[name] = line
+		}
 		flag := s.flags.Lookup(strings.ReplaceAll(name, "_", "-"))
 		var err error
 		switch {
@@ -128,15 +148,17 @@ func (s *settings) fields(body ast.Node) (errs []error) {
 			if near := spelling.Nearest(name, names); near != "" {
 				err = fmt.Errorf("there is no such field: did you mean %s?", near)
 			}
+		case first > 0:
+			err = fmt.Errorf("line %d has this field already: write it once", first)
 		case s.from[flag.Name] != "":
 			err = probe(flag, field.Value)
 		default:
-			s.from[flag.Name] = fmt.Sprintf("%s:%d", s.file, field.Key.GetToken().Position.Line)
+			s.from[flag.Name] = fmt.Sprintf("%s:%d", s.file, line)
 			err = set(flag, field.Value)
 			s.broken[flag.Name] = err != nil
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s:%d: %s: %w", s.file, field.Key.GetToken().Position.Line, name, err))
+			errs = append(errs, fmt.Errorf("%s:%d: %s: %w", s.file, line, name, err))
 		}
 	}
 	return errs

@@ -102,10 +102,12 @@ func TestMistakesInSettings(t *testing.T) {
 		"edge: [a]\nmembers: {a: b}\nadmin:\nconfig: x\nmax-connections: 1": {
 			":1: edge: write one value", ":2: members: write a value", ":3: admin: write a value", ":4: config: there is no such field", ":5: max-connections: there is no such field",
 		},
-		"edge: a\nedge: b":   {"already defined"},
+		"edge: a\nhttp: [a]\nedge: b\nadmin: [c]\nedge: d": {
+			":2: http: write one value", ":3: edge: line 1 has this field already", ":4: admin: write one value", ":5: edge: line 1 has this field already",
+		},
 		"- edge":             {"write fields"},
 		"edge: a\n---\nx: y": {"more than one document"},
-		"edge: [":            {"headgate.yaml"},
+		"limits: a\nedge: [": {"headgate.yaml:2: "},
 	} {
 		_, err := executed(t, "serve", "--config", inFile(t, "headgate.yaml", text), "--print-config")
 		for _, want := range want {
@@ -127,9 +129,12 @@ members: [127.0.0.1:1]
 http: [a]
 max_connections: many
 lame_duck: -3s
+log_level: loud
+log_format: xml
 `)
 	t.Setenv("HEADGATE_SEEDS", "127.0.0.1:3")
 	t.Setenv("HEADGATE_DRAIN", "long")
+	t.Setenv("HEADGATE_MEMBER", "x")
 	_, err := executed(t, "serve", "--config", file, "--http", "127.0.0.1:2", "--unix", "@x")
 	for _, want := range []string{
 		file + ":5: http: write one value", // although the command line has another
@@ -139,13 +144,16 @@ lame_duck: -3s
 		"--members (from " + file + ":4), --seeds (from HEADGATE_SEEDS): members are listed",
 		"--lame-duck (from " + file + ":7): a lame duck for -3s",
 		"--unix (from the command line): the Unix socket",
+		"--log-level (from " + file + `:8): log level "loud": use debug`,
+		"--log-format (from " + file + `:9): log format "xml": use text`,
+		"HEADGATE_MEMBER is no setting: did you mean HEADGATE_MEMBERS?",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not say %s", err, want)
 		}
 	}
-	if n := strings.Count(err.Error(), "\n") + 1; n != 7 {
-		t.Errorf("%d lines, want a line for each of the 7 mistakes:\n%v", n, err)
+	if n := strings.Count(err.Error(), "\n") + 1; n != 10 {
+		t.Errorf("%d lines, want a line for each of the 9 mistakes, and for the warning:\n%v", n, err)
 	}
 	if _, err := executed(t, "serve"); err == nil || !strings.Contains(err.Error(), "--seeds (from HEADGATE_SEEDS)") && !strings.Contains(err.Error(), "--limits: no limits") {
 		t.Error(err)
@@ -179,6 +187,49 @@ func TestSettingsAreChecked(t *testing.T) {
 		if _, err := executed(t, append([]string{"serve", "--config", good, "--check"}, args...)...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v does not say %s", args, err, want)
 		}
+	}
+}
+
+// All files that settings name are checked together, whatever else is wrong.
+func TestAllFilesAreCheckedAtOnce(t *testing.T) {
+	broken := inFile(t, "broken", "?")
+	file := inFile(t, "headgate.yaml", fmt.Sprintf(`
+limits: %[1]s
+http: nowhere
+tls_cert: %[1]s
+tls_key: %[1]s
+policy: %[1]s
+members_file: %[1]s
+parent: [127.0.0.1:1]
+cluster: a
+parent_ca: %[1]s
+redis: 127.0.0.1:1
+redis_password_file: nowhere.txt
+`, broken))
+	_, err := executed(t, "serve", "--config", file, "--check")
+	for _, want := range []string{
+		"--http (from " + file + ":3)", "--tls-cert (from " + file + ":4), --tls-key (from " + file + ":5): tls: the certificate", "--policy (from " + file + ":6): the policy",
+		"--members-file (from " + file + ":7): members", "--parent-ca (from " + file + ":10): parent: tls", "--redis-password-file (from " + file + ":12): password of redis", "limits check: 1 of 1 files",
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not say %s", err, want)
+		}
+	}
+	keys := inFile(t, "keys", "?")
+	if _, err := executed(t, "serve", "--limits", "nowhere", "--seeds", "127.0.0.1:1", "--gossip-keys", keys, "--gossip-address", "x", "--check"); err == nil ||
+		!strings.Contains(err.Error(), `listen "x" is not host:port`) {
+		t.Error(err)
+	}
+	if _, err := executed(t, "serve", "--limits", "nowhere", "--seeds", "127.0.0.1:1", "--gossip-keys", keys, "--check"); err == nil || !strings.Contains(err.Error(), "gossip: keys: "+keys) {
+		t.Error(err)
+	}
+}
+
+// A file of settings that cannot be read does not make it look as if settings lacked.
+func TestASettingIsNotMissingBecauseTheFileIsBroken(t *testing.T) {
+	_, err := executed(t, "serve", "--config", inFile(t, "headgate.yaml", "limits: a\nedge: ["), "--check")
+	if err == nil || strings.Contains(err.Error(), "no limits") || strings.Count(err.Error(), "\n") > 0 {
+		t.Error(err)
 	}
 }
 

@@ -128,7 +128,7 @@ func live(t *testing.T, c *memberCluster, i int, at []string) {
 	press("\x1b", "REFUSED")
 	press("\t", "FALLB")
 	c.nodes[i].kill()
-	press("", "STALE since")
+	eventually(t, "the screen says that the picture is stale", func() bool { return strings.Contains(screen.text(), "STALE since") })
 	if strings.Contains(screen.text(), "\x1b[38;") || strings.Contains(screen.text(), "\x1b[31m") {
 		t.Error("there are colours, in spite of NO_COLOR")
 	}

@@ -18,8 +18,12 @@ import (
 	"github.com/headgate/headgate/internal/conns"
 )
 
-// maxConnections bounds the connections to a Server.
-const maxConnections = 256
+const (
+	// maxConnections bounds the connections to a Server.
+	maxConnections = 256
+	// maxStreams bounds the requests at once of one connection of HTTP/2.
+	maxStreams = 16
+)
 
 // longestProfile is how long an answer may take. A profile takes as long as its
 // reader asks for, up to this.
@@ -61,6 +65,7 @@ func New(l net.Listener, secure *tls.Config, metrics http.Handler, health func()
 			WriteTimeout:      longestProfile,
 			IdleTimeout:       longestProfile,
 			MaxHeaderBytes:    16 << 10,
+			HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
 			ErrorLog:          slog.NewLogLogger(log.With("server", "admin").Handler(), slog.LevelWarn),
 		},
 		listener: accepts,

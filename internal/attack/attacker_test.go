@@ -71,9 +71,9 @@ func (v victim) suffer() (code int) {
 		fmt.Println(err)
 		return 2
 	}
-	silent, newKeys, resetCalls := 250, 50_000, 20_000
+	silent, newKeys, resetCalls, large := 250, 50_000, 20_000, 10
 	if v.Long {
-		silent, newKeys, resetCalls = 2500, 1_000_000, 500_000
+		silent, newKeys, resetCalls, large = 2500, 1_000_000, 500_000, 200
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -109,6 +109,19 @@ func (v victim) suffer() (code int) {
 	for _, at := range [][3]string{{"tcp", v.Edge, allow}, {"tcp", v.Edge, update}, {"tcp", v.Cluster, update}, {"unix", v.Unix, allow}} {
 		add("unfinished "+at[2]+" at "+at[1], func() { each(ctx, 4, at[0], at[1], func(c net.Conn) { unfinished(c, at[2]) }) })
 		add("resets of "+at[2]+" at "+at[1], func() { each(ctx, 2, at[0], at[1], func(c net.Conn) { resets(c, at[2], resetCalls) }) })
+	}
+	for _, at := range [][2]string{{"tcp", v.Edge}, {"unix", v.Unix}} {
+		add("large messages at "+at[1], func() { each(ctx, 8, at[0], at[1], func(c net.Conn) { whole(c, allow, longKey(), large) }) })
+	}
+	for _, method := range []string{"GetCapacity", "GetServerCapacity", "ReleaseCapacity"} {
+		// Empty messages of two bytes, which take a hundred when they are decoded.
+		empty := bytes.Repeat([]byte{0x12, 0}, 2<<20-500)
+		add("empty resources to "+method, func() {
+			each(ctx, 8, "tcp", v.Edge, func(c net.Conn) { whole(c, "/doorman.Capacity/"+method, empty, large) })
+		})
+	}
+	for _, entry := range []string{"{}", "[]", "null"} {
+		add("many entries "+entry, func() { v.entries(ctx, entry, large) })
 	}
 	add("new keys", func() { v.keys(ctx, newKeys) })
 	for range 3 {
@@ -164,6 +177,28 @@ func (v victim) keys(ctx context.Context, n int) {
 		}
 	}
 	http.DefaultClient.CloseIdleConnections()
+}
+
+// entries sends the largest bodies that have nothing but a list of entry, 32 at a time,
+// each n times.
+func (v victim) entries(ctx context.Context, entry string, n int) {
+	body := `{"requests":[` + strings.Repeat(entry+",", (1<<20-20)/(len(entry)+1)) + entry + `]}`
+	var all sync.WaitGroup
+	for range 32 {
+		all.Go(func() {
+			client := &http.Client{Transport: &http.Transport{}}
+			defer client.CloseIdleConnections()
+			for range n {
+				r, _ := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+v.HTTP+"/v1/allow", strings.NewReader(body))
+				r.Header.Set("Content-Type", "application/json")
+				if answer, err := client.Do(r); err == nil {
+					_, _ = io.Copy(io.Discard, answer.Body)
+					answer.Body.Close()
+				}
+			}
+		})
+	}
+	all.Wait()
 }
 
 // bombSize is that of a message, in MiB.

@@ -132,6 +132,14 @@ func (h *hostile) send(id uint32, data []byte) bool {
 	return true
 }
 
+// end ends a call whose message is sent.
+func (h *hostile) end(id uint32) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+
+	return h.framer.WriteData(id, true, nil) == nil && !h.over
+}
+
 // wait returns when the server has ended the connection, or a call.
 func (h *hostile) wait() {
 	h.mu.Lock()
@@ -154,6 +162,29 @@ func unfinished(conn net.Conn, method string) {
 		}
 	}
 	h.wait()
+}
+
+// longKey is an AllowRequest that is as large as a message may be. The daemon knows the
+// method before the message comes, and refuses it after.
+func longKey() []byte {
+	const size = 4<<20 - 1000
+	return append(binary.AppendUvarint([]byte{0x0a}, size), bytes.Repeat([]byte{'a'}, size)...)
+}
+
+// whole sends a message n times.
+func whole(conn net.Conn, method string, request []byte, n int) {
+	h := newHostile(conn)
+	message := make([]byte, 5, 5+len(request))
+	binary.BigEndian.PutUint32(message[1:], uint32(len(request)))
+	message = append(message, request...)
+	for i := range uint32(n) {
+		if id := 2*i + 1; !h.open(id, method) || !h.send(id, message) || !h.end(id) {
+			return
+		}
+	}
+	h.mu.Lock()
+	_ = h.framer.WriteGoAway(0, http2.ErrCodeNo, nil)
+	h.mu.Unlock()
 }
 
 // resets begins calls and ends them at once.

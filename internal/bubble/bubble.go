@@ -28,6 +28,13 @@ func Start(t testing.TB, n int, rules string, opts ...headgate.Option) ([]*headg
 	if err != nil {
 		t.Fatal(err)
 	}
+	return StartWith(t, n, func(int) dynamicconfig.Source { return memory.New(snapshot) }, opts...)
+}
+
+// StartWith is Start with a source of limits for each node, by its number, which it asks for
+// just before it starts the node.
+func StartWith(t testing.TB, n int, source func(i int) dynamicconfig.Source, opts ...headgate.Option) ([]*headgate.Node, *Wire) {
+	t.Helper()
 	w := &Wire{deciders: make(map[string]rpc.Decider), calls: make(map[string]int)}
 	var hosts []ringpop.Host
 	for i := range n {
@@ -38,8 +45,8 @@ func Start(t testing.TB, n int, rules string, opts ...headgate.Option) ([]*headg
 		t.Fatal(err)
 	}
 	var nodes []*headgate.Node
-	for _, h := range hosts {
-		node, err := headgate.New(headgate.Config{Address: h.Address}, memory.New(snapshot), members, append([]headgate.Option{
+	for i, h := range hosts {
+		node, err := headgate.New(headgate.Config{Address: h.Address}, source(i), members, append([]headgate.Option{
 			headgate.WithTransport(&transport{w, h.Address}), headgate.WithLogger(slog.New(slog.DiscardHandler)),
 		}, opts...)...)
 		if err == nil {

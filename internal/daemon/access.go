@@ -22,6 +22,9 @@ type access struct {
 	policy *follow.Files[*callers.Policy] // nil: everybody may do everything
 	staff  *follow.Files[*callers.Policy] // nil: operators have no API
 
+	// denied is told of callers who may not use a key. It is set before anything is served.
+	denied func(key string, why error)
+
 	ctx    context.Context // ends with close
 	cancel context.CancelFunc
 	loops  sync.WaitGroup
@@ -58,17 +61,6 @@ func newAccess(c Config, log *slog.Logger) (_ *access, err error) {
 		a.follow(a.staff.Run)
 	}
 	return a, nil
-}
-
-// Check returns what is wrong with c, and with the certificates and the policy that it
-// names. It does not look at the limits.
-func Check(c Config, log *slog.Logger) error {
-	if err := c.Validate(); err != nil {
-		return err
-	}
-	a, err := newAccess(c, log)
-	a.close()
-	return err
 }
 
 // certificates are those that there are, by the names of their checks.

@@ -131,6 +131,7 @@ func (d *Daemon) prepare(ctx context.Context, cluster net.Listener) error {
 	if d.gossip != nil {
 		standings = d.gossip.Standings
 	}
+	d.access.denied = d.node.Group().Denied
 	d.desk.Open(d.node, d.address, standings)
 	if err := errors.Join(d.metrics.tell(d.node.Limits(), d.unreachable), d.metrics.tellKeys(d.desk)); err != nil {
 		return fmt.Errorf("daemon: %w", err)

@@ -63,10 +63,11 @@ func (d *Daemon) edgeOptions() (options []grpc.ServerOption) {
 	return append(options, grpc.Creds(grpcconns.Limited(doorCredentials{secure})))
 }
 
-// openWeb has HTTP served at l, encrypted if it is to be.
+// openWeb has HTTP served at l, encrypted if it is to be. HTTP/2 is not offered: one
+// connection could hold 100 requests, which no limit of connections bounds.
 func (d *Daemon) openWeb(l net.Listener) {
 	if d.access.programs != nil {
-		l = tls.NewListener(l, d.access.programs.Server("h2", "http/1.1"))
+		l = tls.NewListener(l, d.access.programs.Server("http/1.1"))
 	}
 	d.web.listen(l)
 }

@@ -51,6 +51,7 @@ type edge struct {
 	server   *grpc.Server
 	health   *health.Server
 	listener *conns.Listener
+	intake   *intake
 	more     []net.Listener // what else it serves, set before serve
 	ending   *ending
 	loops    sync.WaitGroup
@@ -62,11 +63,12 @@ type edge struct {
 // newEdge makes an edge on l that is not serving yet. More services are
 // registered on its server before serve.
 func newEdge(l *conns.Listener, ending *ending, options ...grpc.ServerOption) *edge {
-	e := &edge{health: health.NewServer(), listener: l, ending: ending}
+	e := &edge{health: health.NewServer(), listener: l, intake: newIntake(), ending: ending}
 	e.draining, e.drain = context.WithCancel(context.Background())
 	options = append(append(rpcgrpc.ServerDefaults(),
+		grpc.ForceServerCodecV2(e.intake),
 		grpc.ChainStreamInterceptor(e.untilDraining),
-		grpc.ChainUnaryInterceptor(small),
+		grpc.ChainUnaryInterceptor(e.intake.call, small),
 		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.MaxHeaderListSize(maxHeaders),
 		grpc.ReadBufferSize(readBuffer),

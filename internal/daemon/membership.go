@@ -79,6 +79,9 @@ func (c Config) validateMembers() error {
 	if ways > 1 {
 		errs = append(errs, mistaken(errors.New("members are listed, in a file, or found by seeds: choose one"), "members", "members-file", "seeds"))
 	}
+	if c.Address != "" {
+		errs = append(errs, mistaken(c.member(c.Address), "address", "members"))
+	}
 	gossips := len(c.Gossip.Seeds) > 0
 	if !gossips && (c.Gossip.Listen != "" || c.Gossip.Advertise != "" || c.Gossip.KeyFile != "" || c.Zone != "" || c.Role == RoleEdge) {
 		errs = append(errs, mistaken(errors.New("a gossip address, its keys, a zone and a role are for gossip: name seeds"), "gossip-address", "gossip-advertise", "gossip-keys", "zone", "role"))

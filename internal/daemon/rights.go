@@ -37,7 +37,7 @@ func (a *access) call(ctx context.Context, request any, _ *grpc.UnaryServerInfo,
 		return nil, status.Error(codes.Unauthenticated, err.Error())
 	}
 	for _, key := range keys {
-		if err := caller.May(rpcedge.Take, key); err != nil {
+		if err := a.may(caller, rpcedge.Take, key); err != nil {
 			return nil, status.Error(codes.PermissionDenied, err.Error())
 		}
 	}
@@ -138,8 +138,17 @@ func (a *access) wrap(next http.Handler) http.Handler {
 	})
 }
 
-func mayOverHTTP(ctx context.Context, kind rpcedge.Kind, key string) error {
-	return callers.From(ctx).May(kind, key)
+func (a *access) mayOverHTTP(ctx context.Context, kind rpcedge.Kind, key string) error {
+	return a.may(callers.From(ctx), kind, key)
+}
+
+// may returns why caller may not do something with key, and has it remembered.
+func (a *access) may(caller *callers.Caller, kind rpcedge.Kind, key string) error {
+	err := caller.May(kind, key)
+	if err != nil && a.denied != nil {
+		a.denied(key, err)
+	}
+	return err
 }
 
 type uidKey struct{}

@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/headgate/headgate/internal/certtest"
 	"github.com/headgate/headgate/internal/daemon/callers"
+	"github.com/headgate/headgate/limiter/explain"
 	"github.com/headgate/headgate/rpc/edge/doorman/doormanpb"
 	"github.com/headgate/headgate/rpc/edge/quotaservice/quotaservicepb"
 	"github.com/headgate/headgate/rpc/rpcgrpc"
@@ -161,6 +163,38 @@ callers:
 	expect("gRPC at the Unix socket", err, codes.OK)
 	_, err = quotaservicepb.NewQuotaServiceClient(conn).Allow(t.Context(), quota("a"))
 	expect("gRPC at the Unix socket, another key", err, codes.PermissionDenied)
+}
+
+// Of a key that is traced, the daemon remembers who may not use it, over gRPC and HTTP.
+func TestWhoMayNotUseAKeyIsInItsTrace(t *testing.T) {
+	a := certtest.New(t)
+	d := start(t, governed(t, a, `callers: [{name: orders, certificates: [orders], use: ["k:mine"]}]`))
+	group := d.Node().Group()
+	if !group.Trace("k:other", true) {
+		t.Fatal("no room")
+	}
+	config := trusting(t, a, a, "orders")
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: config}}
+	if code, text := sends(t, client, "https://"+d.HTTP()+"/v1/allow", "", `{"key": "k:other"}`); code != http.StatusForbidden {
+		t.Fatal(code, text)
+	}
+	conn, err := grpc.NewClient(d.Edge(), grpc.WithTransportCredentials(credentials.NewTLS(config)), grpc.WithNoProxy())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := quotaservicepb.NewQuotaServiceClient(conn).Allow(t.Context(), &quotaservicepb.AllowRequest{Namespace: "k", BucketName: "other"}); status.Code(err) != codes.PermissionDenied {
+		t.Fatal(err)
+	}
+	decided, ok := explain.Decisions(group, d.Node().Limits().Current(), "k:other")
+	if !ok || len(decided) != 2 {
+		t.Fatalf("%+v", decided)
+	}
+	for _, one := range decided {
+		if one.Allowed || one.Reason != "forbidden" || !strings.Contains(one.Because, `"orders" may not use this key: its "use" in the policy has no pattern for it`) {
+			t.Errorf("%+v", one)
+		}
+	}
 }
 
 func TestAPolicyIsFollowed(t *testing.T) {

@@ -84,7 +84,7 @@ func TestBothDoorsSpeakTLSAndTheUnixSocketDoesNot(t *testing.T) {
 	if err := allow(t, dialTLS(t, d.Edge(), trusting(t, a, nil, ""))); err != nil {
 		t.Error(err)
 	}
-	if protocol, err := fetch(t, d.HTTP(), trusting(t, a, nil, "")); err != nil || protocol != "HTTP/2.0" {
+	if protocol, err := fetch(t, d.HTTP(), trusting(t, a, nil, "")); err != nil || protocol != "HTTP/1.1" {
 		t.Errorf("%s, %v", protocol, err)
 	}
 	conn, err := grpc.NewClient("unix:"+c.Unix, grpc.WithTransportCredentials(insecure.NewCredentials()))

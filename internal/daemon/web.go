@@ -50,7 +50,7 @@ func (w *web) hangUp() {
 func (w *web) serve(d *Daemon) {
 	o := httpapi.Options{Ready: d.phase.ready, Scope: d.metrics.scope()}
 	if d.access.policy != nil {
-		o.May = mayOverHTTP
+		o.May = d.access.mayOverHTTP
 	}
 	var handler http.Handler = httpapi.New(engine.New(d.node.Group(), d.node.Limits().Current), o)
 	if d.access.policy != nil {

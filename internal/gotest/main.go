@@ -37,8 +37,10 @@ func run(args []string) int {
 		return 1
 	}
 	defer os.RemoveAll(shared)
-	args = append([]string{"test", "-json", "-p", strconv.Itoa(runtime.NumCPU() + 2)}, args...) // a later -p wins
-	cmd := exec.Command("go", args...)                                                          //nolint:noctx // it lives as long as this process
+	// A package that hangs ends after 20 minutes: the longest takes some minutes, and more on a
+	// machine that is shared. A later flag wins.
+	args = append([]string{"test", "-json", "-timeout", "20m", "-p", strconv.Itoa(runtime.NumCPU() + 2)}, args...)
+	cmd := exec.Command("go", args...) //nolint:noctx // it lives as long as this process
 	cmd.Env = append(os.Environ(), testrun.DirEnv+"="+shared)
 	cmd.Stderr = os.Stderr
 	events, err := cmd.StdoutPipe()

@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/internal/admin/api"
+	"github.com/headgate/headgate/internal/largest"
 	"github.com/headgate/headgate/limiter"
 )
 
@@ -34,58 +34,61 @@ func (d *Desk) busy(_ context.Context, about []byte) (any, error) {
 	if err := json.Unmarshal(about, &w); err != nil {
 		return nil, err
 	}
-	limits, group := d.node.Limits().Current(), d.node.Group()
+	group := d.node.Group()
 	b := busy{Keys: []api.TopCounts{}}
-	type ranked struct {
-		api.TopCounts
-		rank [2]float64
-	}
-	var all []ranked
-	for _, key := range group.Keys() {
-		status, live := group.Inspect(key)
-		if !live {
-			continue
-		}
-		c := api.TopCounts{Key: key, Hosts: 1}
-		if len(status.Shares) > 0 && slices.ContainsFunc(status.Shares, func(s limiter.ShareStatus) bool { return s.Fallback }) {
-			c.Fallback = 1
-		}
-		for _, s := range status.Shares {
-			c.Held = max(c.Held, s.Held)
-		}
-		c.Allowed, c.Rejected = d.periods(key, w.Since)
-		allowed, rejected := api.TopRate(c.Allowed), api.TopRate(c.Rejected)
+	now := w.Since.Add(api.TopPeriods * api.TopStep)
+	var all []limiter.Count
+	group.Counts(func(c limiter.Count) { all = append(all, c) })
+	busiest := largest.New(min(w.Most, maxBusy), func(a, b ranked) int {
+		return cmp.Or(cmp.Compare(b.rank[0], a.rank[0]), cmp.Compare(b.rank[1], a.rank[1]), strings.Compare(a.Key, b.Key))
+	})
+	for _, c := range all {
+		allowed, rejected := d.recorder.Amount(c.Key, now.Add(-api.TopNow*api.TopStep), now)
+		allowed, rejected = allowed/topNow, rejected/topNow
 		b.Host.Keys++
-		b.Host.Fallback += c.Fallback
+		if c.Fallback {
+			b.Host.Fallback++
+		}
 		b.Host.Allowed += allowed
 		b.Host.Rejected += rejected
 		// A private key is shown by each member in its own way: the asker looks again.
-		if status.Key == key && !strings.Contains(key, w.Like) {
+		if c.Rule.Shown(c.Key) == c.Key && !strings.Contains(c.Key, w.Like) {
 			continue
 		}
-		all = append(all, ranked{c, rank(limits, &c, w.Sort, allowed, rejected)})
+		if r := (ranked{c, rank(&c, w.Sort, allowed, rejected)}); busiest.Wants(r) {
+			busiest.Add(r)
+		}
 	}
-	slices.SortFunc(all, func(a, b ranked) int {
-		return cmp.Or(cmp.Compare(b.rank[0], a.rank[0]), cmp.Compare(b.rank[1], a.rank[1]), strings.Compare(a.Key, b.Key))
-	})
-	for _, one := range all[:min(len(all), max(w.Most, 0), maxBusy)] {
-		b.Keys = append(b.Keys, one.TopCounts)
+	for _, r := range busiest.Sorted() {
+		c := api.TopCounts{Key: r.Key, Hosts: 1, Held: r.Held}
+		if r.Fallback {
+			c.Fallback = 1
+		}
+		c.Allowed, c.Rejected = d.periods(r.Key, w.Since)
+		b.Keys = append(b.Keys, c)
 	}
 	return b, nil
 }
 
+// ranked is a key with its place among others.
+type ranked struct {
+	limiter.Count
+	rank [2]float64
+}
+
+// topNow is of what time the rates of now are the mean, in s.
+const topNow = float64(api.TopNow * api.TopStep / time.Second)
+
 // rank is larger for a key that comes sooner: the second number counts among equals.
-func rank(limits *dynamicconfig.Snapshot, c *api.TopCounts, sort string, allowed, rejected float64) [2]float64 {
+func rank(c *limiter.Count, sort string, allowed, rejected float64) [2]float64 {
 	switch sort {
 	case "rejected":
 		return [2]float64{rejected, allowed}
 	case "allowed":
 		return [2]float64{allowed}
 	case "utilization":
-		if rule, ok := limits.Match(c.Key); ok {
-			if used := api.Utilization(rule, allowed, c.Held); used != nil {
-				return [2]float64{*used, allowed}
-			}
+		if used := api.Utilization(c.Rule, allowed, c.Held); used != nil {
+			return [2]float64{*used, allowed}
 		}
 		return [2]float64{-1, allowed}
 	}

@@ -13,7 +13,7 @@
 //
 // A Dry says what another limit would have rejected.
 //
-// Out of scope: where the counters come from, and the sum over hosts (internal/daemon).
+// Out of scope: where the counters come from, and the sum over hosts (internal/operators).
 package recent
 
 import (
@@ -244,7 +244,30 @@ func (r *Recorder) Series(key string, since time.Time) []Point {
 		return nil
 	}
 	var points []Point
-	from := since.Unix()
+	s.since(since.Unix(), func(p Point) { points = append(points, p) })
+	return points
+}
+
+// Amount returns how many tokens of key were allowed and rejected from since on, and before until.
+func (r *Recorder) Amount(key string, since, until time.Time) (allowed, rejected float64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+
+	s := r.keys[key]
+	if s == nil {
+		return 0, 0
+	}
+	s.since(since.Unix(), func(p Point) {
+		if p.Second >= since.Unix() && p.Second < until.Unix() {
+			allowed += p.Allowed
+			rejected += p.Reject
+		}
+	})
+	return allowed, rejected
+}
+
+// since calls f with what happened from a second on, the oldest first.
+func (s *series) since(from int64, f func(Point)) {
 	first := sort.Search(len(s.samples), func(i int) bool { return s.samples[i].second+slot > from })
 	for _, p := range s.samples[first:] {
 		length := int64(1)
@@ -252,10 +275,9 @@ func (r *Recorder) Series(key string, since time.Time) []Point {
 			length = slot
 		}
 		if p.second+length > from {
-			points = append(points, Point{p.second, length, float64(p.allowed), float64(p.rejected)})
+			f(Point{p.second, length, float64(p.allowed), float64(p.rejected)})
 		}
 	}
-	return points
 }
 
 // Total is what happened to a key during what is remembered.

@@ -72,6 +72,15 @@ func TestARecorderIsAsItsTwin(t *testing.T) {
 			if got != want {
 				t.Fatalf("%s: %v, want %v", key, got, want)
 			}
+			lately := [2]float64{}
+			since, until := now.Add(-30*time.Second), now.Add(-time.Second)
+			for second := since.Unix(); second < until.Unix(); second++ {
+				lately[0] += twin[key][second][0]
+				lately[1] += twin[key][second][1]
+			}
+			if a, d := r.Amount(key, since, until); [2]float64{a, d} != lately {
+				t.Fatalf("%s: lately %v and %v, want %v", key, a, d, lately)
+			}
 		}
 	})
 }

@@ -68,6 +68,13 @@ func (r *release) archive(p platform) error {
 	for _, text := range []string{"LICENSE", "README.md", "CHANGELOG.md"} {
 		entries = append(entries, entry{name: name + "/" + text, from: filepath.Join(r.root, text), mode: 0o644})
 	}
+	pages, err := filepath.Glob(filepath.Join(r.man, "*.gz"))
+	if err != nil {
+		return err
+	}
+	for _, page := range pages {
+		entries = append(entries, entry{name: name + "/man/man1/" + filepath.Base(page), from: page, mode: 0o644})
+	}
 	if err := writeTar(z, r.at, entries); err != nil {
 		return err
 	}
@@ -151,6 +158,15 @@ func (r *release) pack(p platform) error {
 				{Source: filepath.Join(r.root, "LICENSE"), Destination: "/usr/share/doc/headgate/copyright", FileInfo: &files.ContentFileInfo{Mode: 0o644, MTime: r.at}},
 			},
 		},
+	}
+	pages, err := filepath.Glob(filepath.Join(r.man, "*.gz"))
+	if err != nil {
+		return err
+	}
+	for _, page := range pages {
+		info.Contents = append(info.Contents, &files.Content{
+			Source: page, Destination: "/usr/share/man/man1/" + filepath.Base(page), FileInfo: &files.ContentFileInfo{Mode: 0o644, MTime: r.at},
+		})
 	}
 	info = nfpm.WithDefaults(info)
 	if err := nfpm.PrepareForPackager(info, "deb"); err != nil {

@@ -12,6 +12,8 @@
 package main
 
 import (
+	"bytes"
+	"compress/gzip"
 	"crypto/sha256"
 	"flag"
 	"fmt"
@@ -40,6 +42,7 @@ var (
 type release struct {
 	root, out string
 	version   string
+	man       string    // a folder with the manual pages
 	at        time.Time // of the commit: the time of all files
 }
 
@@ -75,6 +78,10 @@ func build(root, out string) error {
 	if err := os.RemoveAll(out); err != nil {
 		return err
 	}
+	if err := r.manual(); err != nil {
+		return fmt.Errorf("manual: %w", err)
+	}
+	defer os.RemoveAll(r.man)
 	for _, p := range platforms {
 		log.Printf("%s %s", r.version, p)
 		for _, step := range []func(platform) error{r.compile, r.archive, r.list, r.pack} {
@@ -155,6 +162,55 @@ func (r *release) compile(p platform) error {
 		}
 	}
 	return nil
+}
+
+// manual writes the manual pages, compressed, with the date of the commit.
+func (r *release) manual() (err error) {
+	if r.man, err = os.MkdirTemp("", "headgate-man"); err != nil {
+		return err
+	}
+	program := filepath.Join(r.man, "headgate") // for this machine
+	for _, args := range [][]string{{"go", "build", "-buildvcs=true", "-o", program, "./cmd/headgate"}, {program, "man", "--to", r.man}} {
+		cmd := exec.Command(args[0], args[1:]...)
+		cmd.Dir, cmd.Stderr = r.root, os.Stderr
+		cmd.Env = append(os.Environ(), "GOFLAGS=", "SOURCE_DATE_EPOCH="+strconv.FormatInt(r.at.Unix(), 10))
+		if err := cmd.Run(); err != nil {
+			return err
+		}
+	}
+	pages, err := filepath.Glob(filepath.Join(r.man, "*.1"))
+	if err != nil {
+		return err
+	}
+	for _, page := range pages {
+		if err := compress(page); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compress has path.gz take the place of path.
+func compress(path string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	var packed bytes.Buffer
+	z, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
+	if err != nil {
+		return err
+	}
+	if _, err := z.Write(text); err != nil {
+		return err
+	}
+	if err := z.Close(); err != nil {
+		return err
+	}
+	if err := os.WriteFile(path+".gz", packed.Bytes(), 0o644); err != nil {
+		return err
+	}
+	return os.Remove(path)
 }
 
 // sums writes SHA256SUMS, which sha256sum --check reads.

@@ -64,7 +64,7 @@ func TestARelease(t *testing.T) {
 
 	// The archive.
 	names := entriesOf(t, gunzip(t, read(t, one(t, first, "*.tar.gz"))))
-	for _, want := range []string{"headgate", "headgate-lab", "LICENSE", "README.md", "CHANGELOG.md"} {
+	for _, want := range []string{"headgate", "headgate-lab", "LICENSE", "README.md", "CHANGELOG.md", "headgate.1.gz"} {
 		if !slices.ContainsFunc(names, func(name string) bool { return filepath.Base(name) == want }) {
 			t.Errorf("the archive has no %s: %q", want, names)
 		}
@@ -97,7 +97,7 @@ func TestARelease(t *testing.T) {
 	// The package.
 	if _, err := exec.LookPath("dpkg-deb"); err == nil {
 		text, err := exec.Command("dpkg-deb", "--contents", one(t, first, "*.deb")).CombinedOutput()
-		for _, want := range []string{"./usr/bin/headgate", "./lib/systemd/system/headgate.service", "./etc/headgate/headgate.yaml", "./etc/headgate/limits.yaml"} {
+		for _, want := range []string{"./usr/bin/headgate", "./lib/systemd/system/headgate.service", "./etc/headgate/headgate.yaml", "./etc/headgate/limits.yaml", "./usr/share/man/man1/headgate-limits-apply.1.gz"} {
 			if err != nil || !strings.Contains(string(text), want) {
 				t.Errorf("the package has no %s: %v\n%s", want, err, text)
 			}

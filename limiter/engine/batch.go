@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/edge"
 )
 
@@ -58,10 +59,19 @@ func (c *chains) add(i int, key string) {
 	c.all[at] = append(c.all[at], i)
 }
 
-// each calls f for all numbers below n, on this goroutine and on others.
+// each calls f for all numbers below n, on this goroutine and on others. If f panics, so
+// does each, with the first *rpc.PanicError, once all have ended.
 func (e *Engine) each(n int, f func(i int)) {
 	var next atomic.Int64
+	var panicked atomic.Pointer[error]
 	work := func() {
+		var err error
+		defer func() {
+			if err != nil {
+				panicked.CompareAndSwap(nil, &err)
+			}
+		}()
+		defer rpc.Recovered(&err)
 		for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
 			f(int(i))
 		}
@@ -81,4 +91,7 @@ func (e *Engine) each(n int, f func(i int)) {
 	}
 	work()
 	others.Wait()
+	if err := panicked.Load(); err != nil {
+		panic(*err)
+	}
 }

@@ -39,6 +39,8 @@ func (e *Engine) Decide(ctx context.Context, a edge.Ask) edge.Decision {
 		return edge.Decision{Reason: edge.InvalidCost}
 	case a.Kind == edge.Settle:
 		return settle(a)
+	case a.Kind != edge.Charge && ctx.Err() != nil:
+		return edge.Decision{Reason: edge.Limited} // nobody would act on it
 	}
 	of := e.group.For(a.Key)
 	switch {
@@ -47,7 +49,7 @@ func (e *Engine) Decide(ctx context.Context, a edge.Ask) edge.Decision {
 	case !fits(a.Cost):
 		return tooCostly(ctx, of)
 	case a.Kind == edge.Take:
-		return decision(of, of.Decide(ctx, whole(a.Cost), longest(of, &a)))
+		return take(ctx, of, &a)
 	case a.Kind == edge.Hold:
 		held := of.Take(ctx, whole(a.Cost), longest(of, &a))
 		d := decision(of, held.Decision())
@@ -59,7 +61,21 @@ func (e *Engine) Decide(ctx context.Context, a edge.Ask) edge.Decision {
 	return edge.Decision{Reason: edge.Failed} // there is no such kind
 }
 
-// settle ends a Hold.
+// take takes the tokens of a. A caller that has to wait may leave meanwhile.
+func take(ctx context.Context, of *limiter.Limiter, a *edge.Ask) edge.Decision {
+	most := longest(of, a)
+	if most <= 0 {
+		return decision(of, of.Decide(ctx, whole(a.Cost), 0))
+	}
+	said, held := of.DecideWait(ctx, whole(a.Cost), most)
+	d := decision(of, said)
+	if held != nil {
+		d.Held = held
+	}
+	return d
+}
+
+// settle ends a Hold, or a Take that waits.
 func settle(a edge.Ask) edge.Decision {
 	held, ok := a.Held.(*limiter.Estimate)
 	switch {

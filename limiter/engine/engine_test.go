@@ -3,6 +3,7 @@
 package engine
 
 import (
+	"context"
 	"math"
 	"testing"
 	"testing/synctest"
@@ -64,7 +65,11 @@ func TestDecisionsAreTheLimiters(t *testing.T) {
 			{"soft", 1, 0, edge.Decision{OK: true, Reason: edge.Soft, Policy: known(1, 1), Limit: 1, Burst: 1}},
 			{"free", 1e6, 0, edge.Decision{OK: true, Policy: known(1, 1), Limit: math.Inf(1), Burst: math.Inf(1), Left: math.Inf(1)}},
 		} {
-			if got := b.Decide(t.Context(), edge.Ask{Key: tc.key, Cost: tc.n, Longest: tc.longest}); got != tc.want {
+			got := b.Decide(t.Context(), edge.Ask{Key: tc.key, Cost: tc.n, Longest: tc.longest})
+			if held := got.Held != nil; held != (got.Wait > 0) {
+				t.Errorf("%d of %q: held: %v, to wait for %v", tc.n, tc.key, held, got.Wait)
+			}
+			if got.Held = nil; got != tc.want {
 				t.Errorf("%d of %q within %v: got %+v, want %+v", tc.n, tc.key, tc.longest, got, tc.want)
 			}
 		}
@@ -135,7 +140,7 @@ func TestReasonsKeepTheirNames(t *testing.T) {
 			t.Errorf("%v became %v", r, got)
 		}
 	}
-	if beyond := limiter.Reason(stage.Reasons); beyond.String() != "reason(12)" {
+	if beyond := limiter.Reason(stage.Reasons); beyond.String() != "reason(13)" {
 		t.Errorf("%v is not known here", beyond)
 	}
 	if reason(200) != edge.Failed {
@@ -177,6 +182,32 @@ func TestWhatIsHeldCanBeGivenBackOnce(t *testing.T) {
 		release(first)
 		if left() != 20 {
 			t.Errorf("%v are left", left())
+		}
+	})
+}
+
+// A caller that has gone takes nothing, and one that goes while it waits gives back what
+// it took.
+func TestACallerThatHasGoneKeepsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := of(t, rules)
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		for _, kind := range []edge.Kind{edge.Take, edge.Hold} {
+			if d := b.Decide(gone, edge.Ask{Kind: kind, Key: "a", Cost: 5}); d.OK || d.Reason != edge.Limited {
+				t.Errorf("%v: %+v", kind, d)
+			}
+		}
+		d := b.Decide(t.Context(), edge.Ask{Key: "a", Cost: 20})
+		waits := b.Decide(t.Context(), edge.Ask{Key: "a", Cost: 5, Longest: time.Second})
+		for range 2 {
+			b.Decide(gone, edge.Ask{Kind: edge.Release, Held: waits.Held})
+		}
+		if left := b.Decide(t.Context(), edge.Ask{Key: "a"}).Left; !d.OK || !waits.OK || left != 0 {
+			t.Errorf("%+v, %+v, %v are left", d, waits, left)
+		}
+		if d := b.Decide(gone, edge.Ask{Kind: edge.Charge, Key: "a", Cost: 5}); !d.OK || d.Left != -5 {
+			t.Errorf("what is used already: %+v", d)
 		}
 	})
 }

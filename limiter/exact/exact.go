@@ -60,7 +60,7 @@ func (o *Owners) Do(ctx context.Context, op stage.Operation) (stage.Outcome, err
 	switch op.Kind {
 	case stage.ChargeTokens:
 		take.Spent = usage.SpentBeyond
-	case stage.ReturnTokens:
+	case stage.ReturnTokens, stage.FillTokens:
 		take.Tokens = -op.N
 	}
 	timeout := op.Rule.AskTimeout

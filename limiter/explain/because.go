@@ -36,6 +36,8 @@ func (k *Key) because(rule *dynamicconfig.Rule, hosts int) {
 		say = []string{sentence("this host has no part of the limit yet, %s, and asks the key's owner for each event", rule.Amount())}
 	case k.Asks || k.Algorithm == exact.Name:
 		say = []string{sentence("each event asks the key's owner, whose bucket has the whole limit of %s", rule.Amount())}
+	case drops(k.Algorithm):
+		say = k.dropped()
 	case k.Tokens == nil:
 		say = []string{"everything is allowed"}
 	default:
@@ -48,18 +50,60 @@ func (k *Key) because(rule *dynamicconfig.Rule, hosts int) {
 	k.Because = strings.Join(say, "; ")
 }
 
+const dropRatio = "drop-ratio"
+
+// drops reports whether the algorithm called name has hosts refuse events by chance.
+func drops(name string) bool {
+	_, weigher, _ := strings.Cut(name, "/")
+	return name == dropRatio || weigher == dropRatio
+}
+
+// dropped says how many events this host refuses.
+func (k *Key) dropped() []string {
+	if k.Passes >= 1 {
+		return []string{"everything is allowed: the key's owner sees less in the cluster than the limit"}
+	}
+	k.Refuses = k.Passes <= 0
+	return []string{sentence("this host refuses %s%% of all events by chance, as the key's owner told it: the cluster is over the limit by as much", number(100*(1-k.Passes)))}
+}
+
 // slots says how many are free.
 func (k *Key) slots(rule *dynamicconfig.Rule) []string {
 	most := value(k.Burst)
-	if k.Fallback && rule.Fallback == dynamicconfig.FallbackClosed {
-		k.Refuses = true
-		return []string{"the key's owner has granted no slots, and `fallback: closed` refuses everything"}
+	var say []string
+	if k.Fallback {
+		say = append(say, "the key's owner has granted this host no slots"+k.since())
+		switch rule.Fallback {
+		case dynamicconfig.FallbackClosed:
+			k.Refuses = true
+			return append(say, "`fallback: closed` refuses everything")
+		case dynamicconfig.FallbackOpen:
+			return append(say, "`fallback: open` allows everything")
+		}
+		say = append(say, sentence("`fallback: %s` gives it %s", rule.Fallback, number(most)))
 	}
 	if value(k.Tokens) >= 1 && k.Waiting == 0 {
-		return []string{sentence("%d of the %s slots of this host are held, of %s in the cluster", k.Held, number(most), rule.Amount())}
+		return append(say, sentence("%d of the %s slots of this host are held, of %s in the cluster", k.Held, number(most), rule.Amount()))
 	}
 	k.Refuses = true
-	return []string{sentence("all %s slots of this host are held, of %s in the cluster, and %d callers wait, those of higher priority first", number(most), rule.Amount(), k.Waiting)}
+	full := sentence("all %s slots of this host are held, of %s in the cluster", number(most), rule.Amount())
+	switch {
+	case value(k.Tokens) >= 1:
+		full = sentence("%s of the %s slots of this host are free, of %s in the cluster: too few for the caller who is next", number(value(k.Tokens)), number(most), rule.Amount())
+	case most < 1:
+		full = sentence("this host has no slot, of %s in the cluster", rule.Amount())
+	case float64(k.Held) > most:
+		full = sentence("%d slots are held at this host, which has %s now, of %s in the cluster", k.Held, number(most), rule.Amount())
+	}
+	return append(say, sentence("%s; %d slots are waited for, and callers of higher priority are served first", full, k.Waiting))
+}
+
+// since says since when the fallback decides; empty if that is not known.
+func (k *Key) since() string {
+	if k.FallbackSince == nil {
+		return ""
+	}
+	return " since " + k.FallbackSince.UTC().Format(time.DateTime) + " UTC"
 }
 
 // fallen says how the fallback decides.
@@ -68,6 +112,7 @@ func (k *Key) fallen(rule *dynamicconfig.Rule, hosts int) []string {
 	if k.Algorithm != limiter.Auto && k.Asked == 0 && k.Weight == 0 && remote(k.Algorithm) {
 		why = "the bucket elsewhere does not answer"
 	}
+	why += k.since()
 	switch rule.Fallback {
 	case dynamicconfig.FallbackOpen:
 		return []string{why, "`fallback: open` allows everything"}
@@ -182,12 +227,17 @@ func decision(t *limiter.Traced, rule *dynamicconfig.Rule) string {
 		return "refused: a key has 1 to 1024 bytes"
 	case limiter.InvalidCost:
 		return "refused: a cost cannot be negative"
+	case limiter.Forbidden:
+		return sentence("refused before the limit was looked at: %v", t.Why)
 	case limiter.Failed:
 		return "refused: the key's owner, or the bucket elsewhere, did not answer, and `fallback: closed` refuses everything"
 	case limiter.InFlight:
 		return "refused: the rule limits slots in flight: acquire them"
 	case limiter.Canceled:
 		return "refused: the caller gave up before there was an answer"
+	}
+	if t.By == "algorithm" && drops(answeringAlgorithm(rule)) {
+		return "refused by chance: the cluster is over the limit, and the key's owner has each host refuse a part of all events"
 	}
 	why := "refused: " + decider + " has too few tokens"
 	if rule.MaxWait > 0 {

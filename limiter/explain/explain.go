@@ -55,6 +55,14 @@ type Key struct {
 	// Fallback: there is no grant, or the bucket elsewhere does not answer.
 	Fallback bool `json:"fallback"`
 
+	// FallbackSince is since when, to the second, by the host's clock; nil if Fallback is
+	// false. A key that came to life without a grant is in fallback since then.
+	FallbackSince *time.Time `json:"fallback_since,omitempty"`
+
+	// Passes is the part of all events that the host lets pass, in [0, 1]: less than 1
+	// while drop-ratio has it refuse events by chance.
+	Passes float64 `json:"passes"`
+
 	// Asks: its bucket is elsewhere, and is asked for each event.
 	Asks bool `json:"asks"`
 
@@ -95,6 +103,10 @@ type Explanation struct {
 	Owner        string `json:"owner"`
 	OwnerAnswers bool   `json:"owner_answers"`
 
+	// OwnerEpoch is since when the owner knows the members of which it is one; the zero
+	// Time if it does not answer.
+	OwnerEpoch time.Time `json:"owner_epoch,omitzero"`
+
 	// Hosts is what each host knows, sorted by name.
 	Hosts []Host `json:"hosts"`
 }
@@ -108,6 +120,11 @@ type Host struct {
 
 	// Limits is the version of the limits that are in force there.
 	Limits string `json:"limits,omitempty"`
+
+	// Owner is who owns the key, as this host knows the members, and Epoch since when it
+	// knows these members, by its clock. Owners of an earlier epoch are not asked any more.
+	Owner string    `json:"owner,omitempty"`
+	Epoch time.Time `json:"epoch,omitzero"`
 
 	Key Key `json:"key"`
 
@@ -132,9 +149,11 @@ func Sum(limits *dynamicconfig.Snapshot, key, owner string, hosts []Host) Explan
 	if ok {
 		e.Rule = maps.Collect(rule.Fields())
 	}
-	use, fallen, refuse, silent, other := 0, 0, 0, 0, 0
+	use, fallen, refuse, silent, other, elsewhere := 0, 0, 0, 0, 0, 0
 	for _, h := range hosts {
-		e.OwnerAnswers = e.OwnerAnswers || h.Host == owner && h.Error == ""
+		if h.Host == owner && h.Error == "" {
+			e.OwnerAnswers, e.OwnerEpoch = true, h.Epoch
+		}
 		switch {
 		case h.Error != "":
 			silent++
@@ -142,6 +161,7 @@ func Sum(limits *dynamicconfig.Snapshot, key, owner string, hosts []Host) Explan
 		case h.Limits != limits.Version():
 			other++
 		}
+		elsewhere += count(h.Owner != "" && h.Owner != owner)
 		use += count(h.Key.InUse)
 		fallen += count(h.Key.Fallback)
 		refuse += count(h.Key.Refuses)
@@ -163,6 +183,9 @@ func Sum(limits *dynamicconfig.Snapshot, key, owner string, hosts []Host) Explan
 		if owner != "" && !e.OwnerAnswers {
 			say = append(say, sentence("the key's owner, %s, does not answer", owner))
 		}
+	}
+	if elsewhere > 0 {
+		say = append(say, sentence("%d ask another owner: they know other members", elsewhere))
 	}
 	if silent > 0 {
 		say = append(say, sentence("%d hosts do not answer", silent))
@@ -239,13 +262,28 @@ func answering(rule *dynamicconfig.Rule) int {
 	return 0
 }
 
+// answeringAlgorithm is the algorithm of rule that answers.
+func answeringAlgorithm(rule *dynamicconfig.Rule) string {
+	switch m := rule.Migration; {
+	case m == nil:
+		return rule.Algorithm
+	case answering(rule) == 1:
+		return m.To
+	default:
+		return m.From
+	}
+}
+
 // fill sets what s, of which limiter i answers, says of k.
 func (k *Key) fill(s *limiter.Status, i int) {
 	sh := s.Shares[min(i, len(s.Shares)-1)]
 	k.InUse, k.Algorithm = true, sh.Algorithm
 	k.Limit, k.Burst, k.Tokens = finite(float64(sh.Level.Limit)), finite(sh.Level.Burst), finite(sh.Level.Tokens)
 	k.Weight, k.Lease = sh.Weight, sh.Lease.Seconds()
-	k.Fallback, k.Asks = sh.Fallback, sh.Asks
+	k.Fallback, k.Asks, k.Passes = sh.Fallback, sh.Asks, sh.Passes
+	if !sh.FallbackSince.IsZero() {
+		k.FallbackSince = &sh.FallbackSince
+	}
 	k.Allowed, k.Rejected = sh.Allowed, sh.Rejected
 	k.Held, k.Waiting = sh.Held, sh.Waiting
 	k.Asked, k.Granted, k.Withheld = sh.Asked.Asks, sh.Asked.Granted, sh.Asked.Withheld

@@ -118,6 +118,22 @@ func (m *Mesh) SetInterval(d time.Duration) {
 	m.interval.Store(int64(d))
 }
 
+// Refill makes this host's bucket of key full, if there is one. Hosts that know the key
+// by messages only have one too.
+func (m *Mesh) Refill(key string) {
+	now, s := stage.Now(), m.shard(key)
+	s.mu.RLock()
+	e := s.entries[key]
+	s.mu.RUnlock()
+	if e == nil {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+
+	e.fill(now)
+}
+
 // Do implements stage.Remote. It never waits. The only error is ErrTooManyKeys;
 // op was not carried out then, so Do needs no ID.
 func (m *Mesh) Do(_ context.Context, op stage.Operation) (stage.Outcome, error) {
@@ -141,6 +157,9 @@ func (m *Mesh) DoAt(now stage.Instant, op stage.Operation) (stage.Outcome, error
 	case stage.ReturnTokens:
 		e.bucket.Give(at, op.N)
 		used = -op.N
+	case stage.FillTokens: // others fill theirs
+		used = 0
+		e.fill(now)
 	default:
 		v := e.bucket.Take(at, op.N, max(op.Longest, 0))
 		o.OK, o.Wait = v.OK, v.Wait

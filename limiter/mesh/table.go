@@ -124,6 +124,13 @@ func bucketRule(rule *dynamicconfig.Rule) exactbucket.Rule {
 	return exactbucket.Rule{Rate: float64(rule.Limit), Burst: rule.Burst, MaxDebt: rule.MaxDebt, MaxCost: rule.MaxCost}
 }
 
+// fill makes the bucket full. What hosts used stays counted. The caller holds e.mu.
+func (e *entry) fill(now stage.Instant) {
+	at := time.Duration(now)
+	e.bucket.Give(at, e.bucket.Burst()-e.bucket.Level(at))
+	e.alone = noDebt
+}
+
 // use adds n to what this host used of e, which is in s. The caller holds e.mu.
 func (t *table) use(s *shard, e *entry, n float64) {
 	if e.marked {

@@ -47,7 +47,7 @@ func arguments(op stage.Operation, keep time.Duration) []any {
 	debt := within(rate*max(op.Rule.MaxDebt, 0).Seconds(), maxTokens)
 	what, n := "take", within(op.N, maxTokens)
 	switch op.Kind {
-	case stage.ReturnTokens:
+	case stage.ReturnTokens, stage.FillTokens:
 		what = "give"
 	case stage.ChargeTokens:
 		what = "charge"

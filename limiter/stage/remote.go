@@ -76,6 +76,8 @@ const (
 	ChargeTokens
 	// ReturnTokens gives N back.
 	ReturnTokens
+	// FillTokens gives N, which fill the bucket, although nobody took them.
+	FillTokens
 )
 
 // Outcome is a Remote's answer.

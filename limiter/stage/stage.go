@@ -151,16 +151,20 @@ const (
 	Failed
 	// InFlight means that the rule limits slots in flight; acquire them.
 	InFlight
-	// Canceled means that the caller's context ended before there was an answer.
+	// Canceled means that the caller's context ended before there was an answer. Stages
+	// do not count the event.
 	Canceled
+	// Forbidden means that the caller may not use the key. No Stage says so: a door
+	// refuses the caller before the rule is looked at.
+	Forbidden
 
 	// Reasons is how many there are.
-	Reasons = int(Canceled) + 1
+	Reasons = int(Forbidden) + 1
 )
 
 var reasonNames = [Reasons]string{
 	"granted", "soft", "bypassed", "limited", "too-costly", "unmatched", "too-many-keys",
-	"invalid-key", "invalid-cost", "failed", "in-flight", "canceled",
+	"invalid-key", "invalid-cost", "failed", "in-flight", "canceled", "forbidden",
 }
 
 // String is the reason in words, as in metrics.

@@ -15,8 +15,8 @@ const AsLongAsTheRule time.Duration = math.MaxInt64
 // Engine decides about asks. Implementations are safe for concurrent use. Package
 // limiter/engine has the one that decides by a host's limits.
 type Engine interface {
-	// Decide decides one ask. It does not itself wait for tokens. ctx matters only
-	// where the rule lets another host decide.
+	// Decide decides one ask. It does not itself wait for tokens. When ctx has ended,
+	// a Take or a Hold takes nothing, and is Limited: the caller has gone.
 	Decide(ctx context.Context, a Ask) Decision
 }
 
@@ -39,7 +39,7 @@ type Ask struct {
 	// Own: Longest is this program's own setting, and not what another program says.
 	Own bool
 
-	// Held is that of the Decision about a Hold, for Settle and Release.
+	// Held is that of an earlier Decision, for Settle and Release.
 	Held any
 }
 
@@ -47,15 +47,16 @@ type Ask struct {
 type Kind uint8
 
 const (
-	// Take takes tokens if they are there in time, for good.
+	// Take takes tokens if they are there in time. Release may give them back if
+	// the caller leaves before its Wait is over.
 	Take Kind = iota
 	// Hold takes tokens that Settle or Release may give back.
 	Hold
 	// Settle says what the event of a Hold did cost. Less than was taken gives the
 	// rest back, and more goes into debt.
 	Settle
-	// Release says that the event of a Hold did not happen: the tokens go back as
-	// if they had never been taken.
+	// Release says that the event of a Hold, or of a Take that had to wait, did not
+	// happen: the tokens go back as if they had never been taken.
 	Release
 	// Charge takes tokens that are used already, into debt if need be.
 	Charge

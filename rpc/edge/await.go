@@ -10,23 +10,16 @@ import (
 // Await has e decide about a, which is a Take, and waits for what the Decision says. A
 // request that would wait beyond ctx's deadline is refused at once, as Limited, so that
 // it does not hold the turn of another. When ctx ends earlier, the Decision is not OK,
-// the error is ctx's, and the tokens are given back if e can do that.
+// the error is ctx's, and the tokens are given back.
 func Await(ctx context.Context, e Engine, a Ask) (Decision, error) {
-	if a.Longest <= 0 { // nothing to wait for, and so nothing to give back
-		return e.Decide(ctx, a), nil
-	}
-	if deadline, ok := ctx.Deadline(); ok {
+	if deadline, ok := ctx.Deadline(); ok && a.Longest > 0 {
 		a.Longest = min(a.Longest, max(time.Until(deadline), 0))
 	}
-	if err := ctx.Err(); err != nil {
-		return Decision{Reason: Limited}, err
-	}
-	a.Kind = Hold
 	d := e.Decide(ctx, a)
 	switch {
-	case !d.OK && ctx.Err() != nil: // perhaps because it ended
-		return Decision{Reason: Limited}, ctx.Err()
-	case !d.OK || d.Wait <= 0:
+	case !d.OK && d.Reason == Limited && ctx.Err() != nil: // because it ended, or as well
+		return d, ctx.Err()
+	case d.Wait <= 0:
 		return d, nil
 	}
 	timer := time.NewTimer(d.Wait)

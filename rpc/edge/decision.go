@@ -30,8 +30,8 @@ type Decision struct {
 	// it and what the key's rule says are not known.
 	Left float64
 
-	// Held names what a Hold took, for the Engine that took it. Only the first
-	// Settle or Release of it does anything. nil: nothing is held.
+	// Held names what a Hold took, or a Take with a Wait, for the Engine that took it.
+	// Only the first Settle or Release of it does anything. nil: nothing is held.
 	Held any
 }
 

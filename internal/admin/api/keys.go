@@ -11,6 +11,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/internal/daemon/callers"
+	"github.com/headgate/headgate/internal/largest"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/explain"
 )
@@ -98,16 +99,16 @@ func (a *API) byCount(who *callers.Caller, like string, amount func(*limiter.Cou
 	}
 	var all []counted
 	a.Counts(func(c limiter.Count) { all = append(all, counted{c.Key, c.Rule, amount(&c)}) })
-	most := largest[counted]{n: n, larger: func(a, b counted) int {
+	most := largest.New(n, func(a, b counted) int {
 		return cmp.Or(cmp.Compare(b.amount, a.amount), strings.Compare(a.name, b.name))
-	}}
+	})
 	for _, c := range all {
-		if most.wants(c) && who.MaySee(c.name) && strings.Contains(c.rule.Shown(c.name), like) {
-			most.add(c)
+		if most.Wants(c) && who.MaySee(c.name) && strings.Contains(c.rule.Shown(c.name), like) {
+			most.Add(c)
 		}
 	}
 	found := listed{Keys: []explain.Key{}}
-	for _, c := range most.sorted() {
+	for _, c := range most.Sorted() {
 		if k := a.Look(c.name); k.InUse { // else it has just gone
 			found.Keys = append(found.Keys, k)
 		}
@@ -117,41 +118,15 @@ func (a *API) byCount(who *callers.Caller, like string, amount func(*limiter.Cou
 
 // byUse are the n keys that are nearest to this host's part of their limits.
 func (a *API) byUse(names []string, like string, n int) listed {
-	most := largest[explain.Key]{n: n, larger: func(a, b explain.Key) int {
+	most := largest.New(n, func(a, b explain.Key) int {
 		return cmp.Or(cmp.Compare(used(&b), used(&a)), strings.Compare(a.Key, b.Key))
-	}}
+	})
 	for _, name := range names {
 		if k := a.Look(name); k.InUse && strings.Contains(k.Key, like) {
-			most.add(k)
+			most.Add(k)
 		}
 	}
-	return listed{Keys: append([]explain.Key{}, most.sorted()...)}
-}
-
-// largest keeps the n largest values that are added. Set n and larger, which compares as
-// slices.SortFunc wants it: larger values come first.
-type largest[T any] struct {
-	n      int
-	larger func(a, b T) int
-	kept   []T // at most twice n, so that it is sorted seldom
-	full   bool
-	least  T // of the n largest, when kept was sorted last; if full
-}
-
-// wants reports whether v may be among the largest.
-func (l *largest[T]) wants(v T) bool { return !l.full || l.larger(v, l.least) < 0 }
-
-func (l *largest[T]) add(v T) {
-	if l.kept = append(l.kept, v); len(l.kept) == 2*l.n {
-		l.kept = l.sorted()
-		l.full, l.least = true, l.kept[l.n-1]
-	}
-}
-
-// sorted are the n largest, the largest first.
-func (l *largest[T]) sorted() []T {
-	slices.SortFunc(l.kept, l.larger)
-	return l.kept[:min(l.n, len(l.kept))]
+	return listed{Keys: append([]explain.Key{}, most.Sorted()...)}
 }
 
 // me answers who asks, and what that operator may do.

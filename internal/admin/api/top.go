@@ -82,9 +82,12 @@ type TopKey struct {
 }
 
 const (
-	TopStep    = 2 * time.Second // the length of a period of a Top
-	TopPeriods = 30              // the periods of a Top: the last minute
-	TopNow     = 5               // the newest periods, of which Allowed and Rejected are the mean
+	// TopStep is the length of a period of a Top.
+	TopStep = 2 * time.Second
+	// TopPeriods is how many periods a Top tells of: the last minute.
+	TopPeriods = 30
+	// TopNow is how many of the newest periods Allowed and Rejected are the mean of.
+	TopNow = 5
 )
 
 // topOrders are those of Top: what comes first.

@@ -111,7 +111,8 @@ type DryRun struct {
 	Since time.Time `json:"since"`
 
 	// Offered is all that was asked for of the keys that the text changes, in tokens;
-	// Rejected is how much of that was rejected, and Would how much would have been.
+	// Rejected is how much of that was rejected, by what the rules enforce now, and Would how
+	// much would have been.
 	Offered  float64 `json:"offered"`
 	Rejected float64 `json:"rejected"`
 	Would    float64 `json:"would"`
@@ -180,6 +181,9 @@ func (a *API) dryRun(w http.ResponseWriter, r *http.Request, who *callers.Caller
 			k.Rule, k.Dry = rule.Key, recent.Replay(recent.Sum(all...), rule)
 		} else {
 			k.Dry = recent.Unlimited(recent.Sum(all...), s.Unmatched() == dynamicconfig.UnmatchedDeny)
+		}
+		if was != nil { // what a rule lets through that it enforces in part is counted as over its limit
+			k.Rejected *= was.Enforced()
 		}
 		d.Keys = append(d.Keys, k)
 		d.Offered, d.Rejected, d.Would = d.Offered+k.Offered, d.Rejected+k.Rejected, d.Would+k.Would

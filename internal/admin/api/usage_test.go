@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/internal/recent"
 )
 
@@ -94,4 +95,15 @@ func TestADryRunSaysWhatWouldHaveBeenRejected(t *testing.T) {
 			t.Errorf("round(%v) = %v, want %v", v, got, want)
 		}
 	}
+
+	// A rule that is enforced for a part lets the rest of what is over its limit through.
+	half, err := dynamicconfig.Parse("limits", []byte(strings.Replace(firstText, "100/s", "100/s, enforce: 40%", 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Limits.Set(half); err != nil {
+		t.Fatal(err)
+	}
+	s.History = remembered{"orders:a": {points(10, 20), points(5, 5)}}
+	s.must(t, 200, `"offered":800,"rejected":200,`, "POST", "/v1/limits/dry-run", firstText)
 }

@@ -34,6 +34,14 @@ func (c *coin) SetSalt(salt uint64) { c.salt = uint32(salt) }
 // Drops reports whether an unlimited bucket refuses a part of all events.
 func (c *coin) Drops() bool { return c.pass.Load() != passAll }
 
+// Passes is the part of all events that pass, in [0, 1].
+func (c *coin) Passes() float64 {
+	if pass := c.pass.Load(); pass != passAll {
+		return float64(pass) / (1 << 32)
+	}
+	return 1
+}
+
 // toss reports whether to refuse an event after so many tokens were counted.
 // A hash of their number decides, so that a repeated run refuses the same events.
 func (c *coin) toss(total int64) bool {

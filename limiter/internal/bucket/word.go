@@ -179,7 +179,8 @@ func (w *word) update(now stage.Instant, f func(p Pace, taken int64) int64) {
 		if p.Unlimited() {
 			return
 		}
-		if w.swap(full, p.at(now), f(p, p.taken(full, now))) {
+		at := p.at(now)
+		if w.swap(full, at, f(p, p.takenAt(full, at))) {
 			w.note(now, p)
 			return
 		}
@@ -187,9 +188,26 @@ func (w *word) update(now stage.Instant, f func(p Pace, taken int64) int64) {
 }
 
 // Add puts n tokens into the bucket, or takes them if n is negative: then the
-// bucket may go into debt, up to 4.5 years of refill. It counts nothing.
-func (w *word) Add(now stage.Instant, n float64) {
-	w.update(now, func(p Pace, d int64) int64 { return p.missing(p.tokens(d) + n) })
+// bucket may go into debt, up to 4.5 years of refill. It counts nothing. It returns
+// the tokens that are there then. It is update written out: each grant calls it.
+func (w *word) Add(now stage.Instant, n float64) (tokens float64) {
+	now = w.asOf(now)
+	for {
+		full, p := w.read()
+		if p.Unlimited() {
+			return math.Inf(1)
+		}
+		at := p.at(now)
+		tokens = p.tokens(p.takenAt(full, at)) + n
+		d := p.missing(tokens)
+		if w.swap(full, at, d) {
+			w.note(now, p)
+			if d == 0 {
+				return p.Burst()
+			}
+			return tokens
+		}
+	}
 }
 
 // charge takes n tokens: see Bucket.Charge.

@@ -159,12 +159,15 @@ func (d *Estimate) Unit() float64 {
 // changed reports whether rate is another than was reported.
 func (d *Estimate) changed(rate float64) bool {
 	difference, larger := math.Abs(rate-d.reported), max(rate, d.reported)
+	if difference <= larger/5 {
+		return false
+	}
 	events := window / d.atOnce()
 	sigmas := 4.0
 	if d.over < window { // it was estimated in haste, and is likely to be wrong
 		sigmas = 2
 	}
-	return difference > larger/5 && difference*events > 1.5+sigmas*math.Sqrt(larger*events)
+	return difference*events > 1.5+sigmas*math.Sqrt(larger*events)
 }
 
 // jump reports whether chance does not explain a cost of n where mean is expected.

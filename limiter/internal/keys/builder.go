@@ -5,11 +5,11 @@ package keys
 import (
 	"math"
 	"slices"
-	"sync/atomic"
 
 	"github.com/headgate/headgate/limiter/internal/remote"
 	"github.com/headgate/headgate/limiter/internal/report"
 	"github.com/headgate/headgate/limiter/internal/share"
+	"github.com/headgate/headgate/limiter/internal/tracing"
 	"github.com/headgate/headgate/limiter/internal/usage"
 	"github.com/headgate/headgate/limiter/stage"
 )
@@ -20,13 +20,13 @@ type builder struct {
 	metrics  *usage.Metrics
 	reporter *report.Reporter
 	hub      *remote.Hub
-	redirect func(*remote.Auto)     // to call when one begins or ends to ask
-	traces   atomic.Pointer[traces] // nil: no key is traced
+	redirect func(*remote.Auto) // to call when one begins or ends to ask
+	traces   tracing.Traces
 }
 
 // watched reports whether somebody is told of each decision about a key.
 func (b *builder) watched(key string) bool {
-	return b.Listener != nil || b.traces.Load().traced(key)
+	return b.Listener != nil || b.traces.Has(key)
 }
 
 // forwarding is st, the state of a key of a shared rule, with another common Key.

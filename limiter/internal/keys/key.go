@@ -7,6 +7,7 @@ import (
 
 	"github.com/headgate/headgate/limiter/internal/remote"
 	"github.com/headgate/headgate/limiter/internal/share"
+	"github.com/headgate/headgate/limiter/internal/tracing"
 	"github.com/headgate/headgate/limiter/stage"
 )
 
@@ -91,18 +92,18 @@ func (k *Key) Level(now stage.Instant) stage.Level { return k.Current(now).Level
 
 // Watched reports whether somebody may be told of each decision.
 func (k *Key) Watched() bool {
-	return k.set != nil && (k.set.Listener != nil || k.set.traces.Load() != nil)
+	return k.set != nil && (k.set.Listener != nil || k.set.traces.Any())
 }
 
 // Count counts a decision about n tokens, and tells the listener and the trace. st decided.
-// counted says that st's stage was asked, and has counted n. Count does not count
+// asked says that st's stage was asked: see usage.Rule's Refused. Count does not count
 // events again that the stage granted, or refused because of the limit.
-func (k *Key) Count(now stage.Instant, st *State, n int64, v stage.Verdict, counted bool) {
+func (k *Key) Count(now stage.Instant, st *State, n int64, v stage.Verdict, asked bool) {
 	if k.set == nil {
 		return
 	}
-	if v.Reason != stage.Granted && (v.Reason != stage.Limited || !counted) {
-		st.rule.refused(v.Reason, n, counted)
+	if v.Reason != stage.Granted && (v.Reason != stage.Limited || !asked) {
+		st.rule.refused(v.Reason, n, asked)
 	}
 	if v.Wait > 0 && v.OK() {
 		st.rule.usage.Waits(n)
@@ -111,12 +112,18 @@ func (k *Key) Count(now stage.Instant, st *State, n int64, v stage.Verdict, coun
 	if k.set.Listener != nil {
 		k.set.Listener.Decided(now, k.name, st.rule.key(), n, v)
 	}
-	k.set.traces.Load().decided(k.name, Decided{v, now, n})
+	k.set.traces.Add(k.name, tracing.Decided{Verdict: v, At: now, N: n})
 }
 
-// Charged counts n tokens that were taken because they are spent already. st decided.
+// Charged counts n tokens that were taken because they are spent already, unless st, which
+// decided, lets everything through: then none were taken.
 func (k *Key) Charged(st *State, n int64) {
-	if k.set != nil {
+	if k.set == nil {
+		return
+	}
+	switch st.Stage.(type) {
+	case unlimited, bypassed:
+	default:
 		st.rule.usage.Charged(n)
 	}
 }

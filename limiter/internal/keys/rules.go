@@ -97,9 +97,9 @@ func (a *ruleState) init() {
 }
 
 // refused counts a decision that is not granted; a may be nil.
-func (a *ruleState) refused(reason stage.Reason, n int64, counted bool) {
+func (a *ruleState) refused(reason stage.Reason, n int64, asked bool) {
 	if a != nil {
-		a.usage.Refused(reason, n, counted)
+		a.usage.Refused(reason, n, asked)
 	}
 }
 

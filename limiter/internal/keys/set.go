@@ -12,9 +12,11 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/internal/keytable"
+	"github.com/headgate/headgate/limiter/internal/loop"
 	"github.com/headgate/headgate/limiter/internal/remote"
 	"github.com/headgate/headgate/limiter/internal/report"
 	"github.com/headgate/headgate/limiter/internal/share"
+	"github.com/headgate/headgate/limiter/internal/tracing"
 	"github.com/headgate/headgate/limiter/internal/usage"
 	"github.com/headgate/headgate/limiter/stage"
 	rpcusage "github.com/headgate/headgate/rpc/usage"
@@ -262,8 +264,8 @@ func (s *Set) Last(now stage.Instant) []*report.Batch {
 }
 
 // Loop is what reports to the owners of keys through updater.
-func (s *Set) Loop(updater report.Updater) *report.Loop {
-	return &report.Loop{
+func (s *Set) Loop(updater loop.Updater) *loop.Loop {
+	return &loop.Loop{
 		Steps: s, Reporter: s.reporter, Updater: updater, Log: s.Log,
 		Answered: s.metrics.Answered, Unanswered: s.metrics.Unanswered,
 	}
@@ -376,6 +378,28 @@ func (s *Set) Answering(f func(name string, p share.Part)) {
 		}
 	}
 }
+
+// Trace begins or ends to remember decisions about a key. It returns false if
+// tracing.MaxKeys keys are traced already.
+func (s *Set) Trace(name string, on bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	if !s.traces.Set(name, on) {
+		return false
+	}
+	s.table.Barrier() // what is admitted from now on is plain or not as traces say
+	s.mergeLocked()
+	if k := s.table.Get(name); k != nil {
+		if st := k.state.Load(); st.live() && st.pair[0] != nil {
+			s.renewLocked(k, st)
+		}
+	}
+	return true
+}
+
+// Traces are the decisions about the keys that Trace names.
+func (s *Set) Traces() *tracing.Traces { return &s.traces }
 
 // fell tells that p has entered or left its fallback.
 func (s *Set) fell(now stage.Instant, p *report.Subject) {

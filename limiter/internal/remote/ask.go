@@ -121,6 +121,10 @@ func (a *Auto) askOwner(ctx context.Context, q stage.Request, v stage.Verdict) (
 		a.mu.Unlock()
 		a.host.RemoteFailed(q.Now, a.Rate, err, false)
 		return v, stage.Receipt{}
+	case ctx.Err() != nil:
+		a.giveBack(q, outcome)
+		a.borrow(q.Now, min(outcome.Lent, more), asOf)
+		return a.canceled(q)
 	case !outcome.OK:
 		last := refused(q, outcome.RetryAfter)
 		a.asking.last.Store(last)

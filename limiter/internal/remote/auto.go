@@ -69,7 +69,7 @@ func (a *Auto) TakeElsewhere() (admitted int64, asked share.Asked) {
 // turn has a ask for each event or not, and reports whether that is new.
 func (a *Auto) turn() bool {
 	a.unheard.Store(!a.Granted())
-	a.SetFallen(false)
+	a.SetFallen(0, false)
 	return a.asks.Swap(!a.Granted()) != !a.Granted()
 }
 
@@ -88,11 +88,12 @@ func (a *Auto) Steer(now stage.Instant, hosts int) {
 }
 
 // Lend implements share.RatePart.
-func (a *Auto) Lend(now stage.Instant, more float64, hosts int) {
+func (a *Auto) Lend(now stage.Instant, more float64, hosts int) (left float64) {
 	a.mu.Lock()
-	a.Rate.Lend(now, more, hosts)
+	left = a.Rate.Lend(now, more, hosts)
 	a.mu.Unlock()
 	a.follow()
+	return left
 }
 
 // Forget implements share.Part.
@@ -104,7 +105,15 @@ func (a *Auto) Forget(now stage.Instant, hosts int) {
 }
 
 // Fallen implements share.Part.
-func (a *Auto) Fallen() bool { return a.Rate.Fallen() || a.asks.Load() && a.failing.Load() }
+func (a *Auto) Fallen() bool { return a.Rate.Fallen() || a.asks.Load() && a.failing.Holds() }
+
+// FallenSince implements share.Part.
+func (a *Auto) FallenSince() (stage.Instant, bool) {
+	if since, ok := a.Rate.FallenSince(); ok || !a.asks.Load() {
+		return since, ok
+	}
+	return a.failing.At()
+}
 
 // Take implements stage.Stage.
 func (a *Auto) Take(ctx context.Context, q stage.Request) (stage.Verdict, stage.Receipt) {

@@ -48,7 +48,7 @@ type line struct {
 	under   string // the algorithm under which remote is asked
 	host    Host
 	rate    *share.Rate
-	failing atomic.Bool  // the last event had no answer
+	failing share.Since  // the last event had no answer
 	retryAt atomic.Int64 // the earliest Instant at which a failed operation is sent again
 }
 
@@ -77,14 +77,14 @@ const retryEvery = 10 * time.Second
 // failed notes that do returned err. event says that an event needed the answer.
 func (l *line) failed(now stage.Instant, err error, event bool) {
 	first := event && !errors.Is(err, stage.ErrBusy) && // this host is busy; the remote may be well
-		l.failing.CompareAndSwap(false, true)
+		l.failing.Begin(now)
 	l.host.RemoteFailed(now, l.rate, err, first)
 	l.retryAt.Store(int64(now.Add(retryEvery)))
 }
 
 // answers notes that the remote has answered.
 func (l *line) answers(now stage.Instant) {
-	if l.failing.Load() && l.failing.CompareAndSwap(true, false) {
+	if l.failing.End() {
 		l.host.RemoteAnswers(now, l.rate)
 	}
 }

@@ -71,7 +71,6 @@ func (s *Stage) Take(ctx context.Context, q stage.Request) (v stage.Verdict, rec
 	outcome, err := s.ask(ctx, q, 0)
 	switch {
 	case err != nil && ctx.Err() != nil: // the caller has gone, and the remote did not fail
-		s.count(q.Now, q.N, false)
 		return stage.Because(stage.Canceled), receipt
 	case err != nil:
 		return s.insteadOf(q, err)
@@ -79,6 +78,11 @@ func (s *Stage) Take(ctx context.Context, q stage.Request) (v stage.Verdict, rec
 	s.answers(q.Now)
 	s.Flush(q.Now)
 	s.setEstimate(q.Now, outcome.Left)
+	if ctx.Err() != nil {
+		s.count(q.Now, q.N, false)
+		s.giveBack(q, outcome)
+		return stage.Because(stage.Canceled), receipt
+	}
 	s.count(q.Now, q.N, outcome.OK)
 	if v.Left = outcome.Left; s.owned {
 		v.By = stage.ByOwner
@@ -113,6 +117,14 @@ func (s *Stage) ask(ctx context.Context, q stage.Request, more float64) (stage.O
 	return outcome, err
 }
 
+// giveBack gives back what the remote has paid for q, whose caller did not wait for the
+// answer.
+func (s *Stage) giveBack(q stage.Request, paid stage.Outcome) {
+	if paid.OK && q.N > 0 {
+		s.Owe(q.Now, -q.N)
+	}
+}
+
 // insteadOf decides by the fallback, because of err.
 func (s *Stage) insteadOf(q stage.Request, err error) (v stage.Verdict, receipt stage.Receipt) {
 	t := s.Terms()
@@ -137,7 +149,7 @@ func (s *Stage) insteadOf(q stage.Request, err error) (v stage.Verdict, receipt 
 func (s *Stage) charge(q stage.Request) stage.Verdict {
 	n := min(s.Terms().Owed(q.N), bucket.MaxCost)
 	left := max(s.Level(q.Now).Tokens-float64(n), -s.Terms().Rule.MostDebt())
-	if s.failing.Load() {
+	if s.failing.Holds() {
 		s.Spend(q.Now, n)
 	}
 	s.count(q.Now, n, true)
@@ -208,7 +220,7 @@ func (s *Stage) setEstimate(now stage.Instant, tokens float64) {
 // Level implements stage.Stage. It does not ask the remote: the tokens are those
 // that were left as of the last answer, and what has come in since.
 func (s *Stage) Level(now stage.Instant) stage.Level {
-	if s.failing.Load() {
+	if s.failing.Holds() {
 		level := s.Rate.Level(now)
 		level.Remote = true
 		return level
@@ -222,7 +234,7 @@ func (s *Stage) Level(now stage.Instant) stage.Level {
 // does not answer does not keep the key: the caller that forgets the key calls
 // Leave.
 func (s *Stage) Idle(now stage.Instant) bool {
-	return (s.owed.none() && s.full(now) || s.failing.Load()) && s.Rate.Idle(now)
+	return (s.owed.none() && s.full(now) || s.failing.Holds()) && s.Rate.Idle(now)
 }
 
 // full reports whether the remote bucket is full, as far as this host knows.
@@ -246,7 +258,10 @@ func (s *Stage) handOver(now stage.Instant) {
 }
 
 // Fallen implements share.Part.
-func (s *Stage) Fallen() bool { return s.failing.Load() }
+func (s *Stage) Fallen() bool { return s.failing.Holds() }
+
+// FallenSince implements share.Part.
+func (s *Stage) FallenSince() (stage.Instant, bool) { return s.failing.At() }
 
 // Retire implements share.Part.
 func (s *Stage) Retire() {
@@ -262,7 +277,7 @@ func (s *Stage) Asking() bool { return true }
 func (s *Stage) RefillElsewhere(ctx context.Context, now stage.Instant) error {
 	rule := s.Terms().Rule
 	n := min(math.Ceil(rule.Burst+rule.MostDebt()), float64(bucket.MaxCost))
-	outcome, err := s.do(ctx, stage.Operation{Kind: stage.ReturnTokens, ID: rand.Uint64() | 1, Key: s.Key(), Rule: rule, N: n})
+	outcome, err := s.do(ctx, stage.Operation{Kind: stage.FillTokens, ID: rand.Uint64() | 1, Key: s.Key(), Rule: rule, N: n})
 	if err == nil {
 		s.setEstimate(now, outcome.Left)
 	}

@@ -20,7 +20,7 @@
 //	batches := round.Batches() // to send; then Apply, or Fail, and Done
 //
 // One lock, the Group's, guards a Reporter and its Subjects, but for what says
-// that it is safe for concurrent use. Loop is the shell that keeps time.
+// that it is safe for concurrent use. Package loop keeps time.
 //
 // The package knows neither keys without a Part nor how a request is decided.
 package report

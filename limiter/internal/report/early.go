@@ -39,10 +39,6 @@ const (
 	// busyDemand is from how many events/s on a host that may ask reports early.
 	busyDemand = 10
 
-	// fall is the part of its demand that a host that may ask has left, when it
-	// reports early to give back what it holds.
-	fall = 0.7
-
 	// quietDemand is so little, in events/s, that a key without usage does
 	// not report it again.
 	quietDemand = 0.05
@@ -132,7 +128,8 @@ func (e *early) urgeLocked(now stage.Instant, s *Subject, wait time.Duration) {
 
 // worthwhileLocked reports whether an early report of s is worth its message. A host
 // that asks for what it lacks reports early only if it has many events: so that its
-// next tokens are there before it would ask for them.
+// next tokens are there before it would ask for them, and those that it does not need
+// any more are given back.
 func (e *early) worthwhileLocked(now stage.Instant, s *Subject) bool {
 	if s.rate == nil || !s.rate.Terms().Traits.Asks { // decisions come here: they do not look at the part
 		return true
@@ -247,8 +244,8 @@ func (e *early) lookLocked(now stage.Instant, subjects []*Subject, slow bool) []
 		n, elapsed := p.since(now)
 		p.look(now)
 		_, stated := s.common().Stated()
-		if elapsed > 0 && p.demand.Tick(n, elapsed) && !stated && (!s.terms().Traits.Asks || p.falls(now.at)) {
-			if !s.terms().Traits.Asks {
+		if elapsed > 0 && p.demand.Tick(n, elapsed) && !stated {
+			if !s.terms().Traits.Asks { // else it asks, and need not report again so soon
 				p.unsettle(now.at)
 			}
 			e.urgeLocked(now.at, s, 0)
@@ -265,16 +262,6 @@ func (e *early) lookLocked(now stage.Instant, subjects []*Subject, slow bool) []
 	}
 	clear(subjects[len(stay):])
 	return stay
-}
-
-// falls reports whether demand has fallen by so much, for the first time in a while,
-// that others may have what the host holds.
-func (p *pulse) falls(now stage.Instant) bool {
-	if p.demand.Recent() > p.demand.Reported()*fall || now < p.changed.Add(unrest) {
-		return false
-	}
-	p.changed = now
-	return true
 }
 
 // since is the cost that was asked for since the last look, and how many
@@ -310,6 +297,7 @@ type effect struct {
 	asked   bool        // it had reported early
 	before  share.Level // that was in force
 	gained  float64     // tokens
+	left    float64     // tokens after that
 }
 
 // observe takes in effects and returns room for more of them.
@@ -351,8 +339,8 @@ func (e *early) observeLocked(now stage.Instant, a *effect) {
 	}
 	p.askAt.Store(int64(now.Add(wait)))
 	// Report again with a fifth left, or two tokens of few, or not a whole one.
-	tokens, cost := s.rate.Bucket().Uncached(now), p.demand.Unit()
-	s.rate.Bucket().SetLow(max(min(tokens-cost/2, 2*cost), tokens/5, cost))
+	cost := p.demand.Unit()
+	s.rate.Bucket().SetLow(max(min(a.left-cost/2, 2*cost), a.left/5, cost))
 }
 
 // ahead is how many Subjects are prefetched at once. Subjects lie in memory in any

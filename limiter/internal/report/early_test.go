@@ -363,3 +363,33 @@ func TestAHugeCostDoesNotEndEarlyReports(t *testing.T) {
 		}
 	}
 }
+
+// A host that asks for what it lacks reports early when the demand for a busy key changes, up or
+// down, so that its owner divides the limit by what hosts want now. With few events it asks.
+func TestAHostThatAsksReportsAChangeOfDemandForABusyKey(t *testing.T) {
+	for _, c := range []struct {
+		before, after int // events per 100 ms
+		reports       bool
+	}{{10, 30, true}, {30, 10, true}, {30, 30, false}, {0, 0, false}} {
+		h := newHost(t, 1e6, dynamicconfig.Traits{Early: true, Asks: true}, 10)
+		s := h.use(0, "k", 1)
+		h.granted(0, h.report(0), 1, 1e6) // the bucket never runs low
+		early := 0
+		for now := second / 10; now <= 20*second; now += second / 10 {
+			n := c.before
+			if now > 15*second {
+				n = c.after
+			}
+			take(s, now, n)
+			if n := len(h.granted(now, h.urgent(now), 1, 1e6)); now > 15*second {
+				early += n
+			}
+			if now%(3*second) == 0 {
+				h.granted(now, h.report(now), 1, 1e6)
+			}
+		}
+		if (early > 0) != c.reports {
+			t.Errorf("%d events in 100 ms, and then %d: %d early reports", c.before, c.after, early)
+		}
+	}
+}

@@ -54,6 +54,12 @@ func New(c Config) *Reporter {
 // Salt returns a random number. Safe for concurrent use.
 func (r *Reporter) Salt() uint64 { return r.early.salt() }
 
+// Interval is the update interval in force. Safe for concurrent use.
+func (r *Reporter) Interval() time.Duration { return r.early.interval() }
+
+// Timeout is how long an owner may take to answer. Safe for concurrent use.
+func (r *Reporter) Timeout() time.Duration { return r.timeout() }
+
 // Due is when Early has something to report: in the past, or Never. It may
 // become earlier whenever a limiter is used. Safe for concurrent use.
 func (r *Reporter) Due() stage.Instant { return stage.Instant(r.early.due.Load()) }
@@ -247,11 +253,10 @@ func (r *Reporter) Apply(now stage.Instant, b *Batch, rows []int, grants *usage.
 					more -= left
 				}
 			}
-			if lender, ok := s.part.(share.RatePart); ok {
-				lender.Lend(now, more, hosts)
-			}
+			lender, _ := s.part.(share.RatePart)
+			left := lender.Lend(now, more, hosts)
 			if s.early() {
-				effects = append(effects, effect{s, b.early, before, more})
+				effects = append(effects, effect{s, b.early, before, more, left})
 			}
 		}
 		if back {
@@ -302,7 +307,7 @@ func (r *Reporter) Fail(now stage.Instant, b *Batch, rows []int) {
 		if s := b.rows[at].subject; b.rows[at].number == s.reports.sent() {
 			s.pending = now
 			if s.early() {
-				r.early.observe(now, []effect{{s, true, s.rate.InForce(), 0}})
+				r.early.observe(now, []effect{{s, true, s.rate.InForce(), 0, s.rate.Bucket().Uncached(now)}})
 			}
 		}
 	}

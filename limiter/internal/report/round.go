@@ -71,7 +71,8 @@ const costMemory = 0.8
 
 // add adds s to the Batch of its algorithm.
 func (r *Round) add(s *Subject) {
-	now, terms := r.at, s.terms()
+	now, c := r.at, s.common()
+	terms := c.Terms()
 	if s.rate != nil {
 		s.rate.Bucket().Drop(now)
 	}
@@ -96,16 +97,16 @@ func (r *Round) add(s *Subject) {
 	if i == cap(b.rows) {
 		b.fit(2 * i)
 	}
-	u.Keys[i], u.Weight[i] = s.common().Key(), s.part.Has()
+	u.Keys[i], u.Weight[i] = c.Key(), s.part.Has()
 	u.Allowed[i], u.Rejected[i] = min(allowed, rpc.MaxCount), min(rejected, rpc.MaxCount)
 	u.Elapsed[i] = min(elapsed, rpc.MaxElapsed)
 	s.pending = r.answered
-	number := s.reports.send()
+	tokens := s.part.Tokens(now)
 	b.rows = b.rows[:i+1]
-	b.rows[i] = row{s, upTo, s.part.Tokens(now), number}
-	_, stated := s.common().Stated()
+	b.rows[i] = row{s, upTo, tokens, s.reports.send()}
+	_, stated := c.Stated()
 	switch {
-	case s.early():
+	case s.rate != nil && terms.Traits.Early:
 		largest := min(float64(s.rate.Bucket().TakeLargest()), terms.Rule.Costliest()) // what costs more never happens
 		u.Cost[i] = max(s.pulse.demand.Cost()*costMemory, 1, largest)
 		b.costly = b.costly || u.Cost[i] > 1

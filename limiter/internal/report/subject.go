@@ -223,8 +223,8 @@ func (s *Subject) regular(now stage.Instant, recent time.Duration) bool {
 
 // fresh reports whether there was an event since the last report that was answered.
 func (s *Subject) fresh(now stage.Instant) bool {
-	allowed, rejected, _ := s.count(now).since(s.acked)
-	return allowed+rejected > 0
+	upTo := s.count(now)
+	return upTo.Allowed > s.acked.Allowed || upTo.Rejected > s.acked.Rejected
 }
 
 // mostFollowing is how many reports without an event follow one with an event, once

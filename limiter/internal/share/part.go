@@ -57,6 +57,10 @@ type Part interface {
 	// remote bucket should. Safe for concurrent use.
 	Fallen() bool
 
+	// FallenSince is since when, to the second; false if Fallen is. Safe for concurrent
+	// use.
+	FallenSince() (stage.Instant, bool)
+
 	// Idle reports whether nothing is lost by forgetting the Part now.
 	Idle(now stage.Instant) bool
 
@@ -76,8 +80,9 @@ type RatePart interface {
 	// Own is the Rate that the Part is, or that it is around.
 	Own() *Rate
 
-	// Lend puts a grant in force that changes the tokens too, by more.
-	Lend(now stage.Instant, more float64, hosts int)
+	// Lend puts a grant in force that changes the tokens too, by more. It returns the
+	// tokens that are left then.
+	Lend(now stage.Instant, more float64, hosts int) (left float64)
 
 	// Refill fills the bucket and the level that rests, and forgives their debts. Tokens
 	// that the key's owner lends with its grants are its own: of such a grant, only the
@@ -128,9 +133,9 @@ type Base struct {
 	floor         usage.Floor
 	given         bool
 
-	granted bool        // the grant is in force
-	beyond  bool        // a Rate's bucket is deeper or faster than that: see Rate.Borrow and Rate.Alone
-	fallen  atomic.Bool // the key's owner should decide, and the fallback does
+	granted bool  // the grant is in force
+	beyond  bool  // a Rate's bucket is deeper or faster than that: see Rate.Borrow and Rate.Alone
+	fallen  Since // the key's owner should decide, and the fallback does
 }
 
 // Measured is the demand of a Part for which the service stated none.
@@ -203,12 +208,17 @@ func (b *Base) Valid(now stage.Instant) bool {
 func (b *Base) Granted() bool { return b.granted }
 
 // Fallen implements Part.
-func (b *Base) Fallen() bool { return b.fallen.Load() }
+func (b *Base) Fallen() bool { return b.fallen.Holds() }
+
+// FallenSince implements Part.
+func (b *Base) FallenSince() (stage.Instant, bool) { return b.fallen.At() }
 
 // SetFallen overrides Fallen, for a Part whose owner is asked for each event.
-func (b *Base) SetFallen(fallen bool) {
-	if b.fallen.Load() != fallen {
-		b.fallen.Store(fallen)
+func (b *Base) SetFallen(now stage.Instant, fallen bool) {
+	if fallen {
+		b.fallen.Begin(now)
+	} else {
+		b.fallen.End()
 	}
 }
 
@@ -226,7 +236,7 @@ func (b *Base) State(wants float64) bool {
 
 // by says what decides.
 func (b *Base) by() stage.Source {
-	if b.fallen.Load() {
+	if b.fallen.Holds() {
 		return stage.ByFallback
 	}
 	return stage.ByAlgorithm

@@ -133,6 +133,10 @@ func (r *Rate) Level(now stage.Instant) stage.Level {
 	return stage.Level{Limit: p.Limit(), Burst: p.Burst(), Tokens: r.bucket.Tokens(now)}
 }
 
+// Passes is the part of all events that pass, in [0, 1]: less than 1 while a weight says how
+// many of them to refuse by chance.
+func (r *Rate) Passes() float64 { return r.bucket.Passes() }
+
 // Own implements RatePart.
 func (r *Rate) Own() *Rate { return r }
 
@@ -210,7 +214,7 @@ func (r *Rate) Steer(now stage.Instant, hosts int) {
 		r.bucket.SetPace(now, bucket.NewPace(decides.Limit, decides.Burst))
 	}
 	r.inForce = decides
-	r.SetFallen(r.Terms().Reports && !r.granted)
+	r.SetFallen(now, r.Terms().Reports && !r.granted)
 	if valid && r.floor == usage.FloorDrop {
 		r.bucket.SetPass(r.weight)
 	} else {
@@ -222,23 +226,24 @@ func (r *Rate) Steer(now stage.Instant, hosts int) {
 }
 
 // Lend implements RatePart.
-func (r *Rate) Lend(now stage.Instant, more float64, hosts int) {
+func (r *Rate) Lend(now stage.Instant, more float64, hosts int) (left float64) {
 	r.bucket.Drop(now)
 	if r.granted {
 		// With the pace in one step: the new depth may be less than what
 		// there is now and not less than what there is to be.
 		if level := r.granting(hosts); level != r.inForce || r.beyond {
 			r.inForce, r.beyond = level, false
-			r.bucket.Replace(now, bucket.NewPace(level.Limit, level.Burst), func(old float64) float64 { return old + more })
+			old := r.bucket.Replace(now, bucket.NewPace(level.Limit, level.Burst), func(old float64) float64 { return old + more })
+			left = min(old+more, level.Burst)
 		} else {
-			r.bucket.Add(now, more)
+			left = r.bucket.Add(now, more)
 		}
 		if r.floor != usage.FloorDrop && !r.bucket.Drops() {
 			r.ChargeResting(now) // which level is in force does not change
-		} else {
-			r.Steer(now, hosts)
+			return left
 		}
-		return
+		r.Steer(now, hosts)
+		return r.bucket.Tokens(now)
 	}
 	before := r.bucket.Tokens(now)
 	if before == inf { // nothing was limited until now
@@ -247,6 +252,7 @@ func (r *Rate) Lend(now stage.Instant, more float64, hosts int) {
 	r.ChargeResting(now)
 	r.resting.set(now, r.granting(hosts), max(before+more, 0))
 	r.Steer(now, hosts)
+	return r.bucket.Tokens(now)
 }
 
 // Borrow puts tokens into the bucket that the owner has lent, and makes the bucket

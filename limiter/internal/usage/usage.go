@@ -39,16 +39,16 @@ type Rule struct {
 	divergence stage.Divergence
 }
 
-// Refused counts a decision about n tokens that is not granted. counted says
-// that the bucket has counted it as rejected. As in a bucket, at most
-// bucket.MaxCost tokens count.
-func (r *Rule) Refused(reason stage.Reason, n int64, counted bool) {
+// Refused counts a decision about n tokens that is not granted. asked says
+// that the stage was asked. It has counted the event as rejected, unless the caller left
+// or everything is let through. As in a bucket, at most bucket.MaxCost tokens count.
+func (r *Rule) Refused(reason stage.Reason, n int64, asked bool) {
 	if n < 0 {
 		return
 	}
 	n = min(n, bucket.MaxCost)
 	r.refused[reason].Add(n)
-	if counted {
+	if asked && reason != stage.Bypassed && reason != stage.Canceled {
 		r.counted.Add(n)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/headgate/headgate/rpc/edge"
@@ -69,7 +68,7 @@ func (a *API) allowOne(w http.ResponseWriter, r *http.Request, q *ask) {
 // allowEach decides each by itself.
 func (a *API) allowEach(w http.ResponseWriter, r *http.Request, qs []ask) {
 	all := results{Allowed: true, Results: make([]result, len(qs))}
-	for i, d := range a.decideAll(r.Context(), qs, edge.Take) {
+	for i, d := range a.decideAll(r.Context(), qs) {
 		all.Allowed = all.Allowed && d.OK
 		all.Results[i] = a.result(&qs[i], &d, a.retryAfter(d.RetryAfter))
 	}
@@ -79,7 +78,7 @@ func (a *API) allowEach(w http.ResponseWriter, r *http.Request, qs []ask) {
 // allowAll gives back what it took when one is refused.
 func (a *API) allowAll(w http.ResponseWriter, r *http.Request, qs []ask) {
 	all := results{Allowed: true, Results: make([]result, len(qs))}
-	decisions := a.decideAll(r.Context(), qs, edge.Hold)
+	decisions := a.decideAll(r.Context(), qs)
 	for i := range decisions {
 		if d := &decisions[i]; !d.OK {
 			a.release(decisions)
@@ -135,31 +134,51 @@ func (a *API) decide(ctx context.Context, q *ask, kind edge.Kind) edge.Decision 
 	return d
 }
 
-// decideAll has the engine decide about all of qs.
-func (a *API) decideAll(ctx context.Context, qs []ask, kind edge.Kind) []edge.Decision {
+// decideAll has the engine hold the tokens for all of qs. If the program leaves while
+// owners are asked, all that was taken goes back.
+func (a *API) decideAll(ctx context.Context, qs []ask) []edge.Decision {
 	asks := make([]edge.Ask, len(qs))
 	for i := range qs {
-		asks[i] = qs[i].as(kind)
+		asks[i] = qs[i].as(edge.Hold)
 	}
 	decisions := a.decideAllowed(ctx, asks)
+	if ctx.Err() != nil {
+		a.release(decisions)
+		for i := range decisions {
+			if decisions[i].OK {
+				decisions[i] = edge.Decision{Reason: edge.Limited}
+			}
+		}
+	}
 	for i := range decisions {
 		a.metrics.decided(&decisions[i])
 	}
 	return decisions
 }
 
-// decideAllowed has the engine decide about those of asks, which are takes, that the
-// program may ask. Takes that are held until all are granted are takes too.
+// decideAllowed has the engine decide about those of asks that the program may ask. Takes
+// that are held until the answer is written are takes too.
 func (a *API) decideAllowed(ctx context.Context, asks []edge.Ask) []edge.Decision {
-	forbidden := slices.IndexFunc(asks, func(q edge.Ask) bool { return a.may(ctx, edge.Take, q.Key) != nil })
-	if forbidden < 0 {
-		return a.engine.DecideAll(ctx, asks)
+	forbidden := make([]bool, len(asks))
+	allowed := make([]edge.Ask, 0, len(asks))
+	for i := range asks {
+		if forbidden[i] = a.may(ctx, edge.Take, asks[i].Key) != nil; !forbidden[i] {
+			allowed = append(allowed, asks[i])
+		}
+	}
+	decided := a.engine.DecideAll(ctx, allowed)
+	if len(allowed) == len(asks) {
+		return decided
 	}
 	decisions := make([]edge.Decision, len(asks))
-	for i := range asks {
-		if decisions[i].Reason = edge.Forbidden; a.may(ctx, edge.Take, asks[i].Key) == nil {
-			decisions[i] = a.engine.Decide(ctx, asks[i])
+	next := 0
+	for i := range decisions {
+		if forbidden[i] {
+			decisions[i].Reason = edge.Forbidden
+			continue
 		}
+		decisions[i] = decided[next]
+		next++
 	}
 	return decisions
 }

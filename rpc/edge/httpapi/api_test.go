@@ -317,6 +317,26 @@ func TestRequestsThatCannotBeRead(t *testing.T) {
 	}
 }
 
+// Whatever the entries are, a body with too many of them is refused before it takes the
+// memory that they need. A body of as many as there may be, with all their fields, is not.
+func TestBodiesWithTooManyEntriesAreNotDecoded(t *testing.T) {
+	a := newAPI(t, Options{MaxBatch: 10})
+	for _, entry := range []string{`{}`, `null`, `[]`, `1`, `{"key":"a"}`} {
+		if r := call(t, a, "POST", "/v1/allow", `{"requests":[`+strings.Repeat(entry+",", 100)+entry+`]}`); r.StatusCode != 413 {
+			t.Errorf("%s: %s", entry, r.Status)
+		}
+	}
+	const full = `{"max_wait_ms": 0, "cost": 1, "key": "never,\\\",,,,,,,,,,,"}`
+	for _, body := range []string{
+		`{"requests":[` + strings.Repeat(full+",", 9) + full + `], "all_or_nothing": false}`,
+		`{"all_or_nothing": false, "requests":[` + strings.Repeat(full+",", 9) + full + `]}`,
+	} {
+		if r := call(t, a, "POST", "/v1/allow", body); r.StatusCode != 200 {
+			t.Errorf("%s: %s", r.Status, text(t, r))
+		}
+	}
+}
+
 func TestSeveralAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t, Options{})

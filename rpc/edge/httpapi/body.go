@@ -21,6 +21,10 @@ type ask struct {
 	MaxWaitMS *int64  `json:"max_wait_ms"`
 }
 
+// fieldsOfAsk is how many fields an ask has. n of them have at most so many times n
+// commas, with those between them and between the fields beside them.
+const fieldsOfAsk = 3
+
 // asks is the body of POST /v1/allow: an ask, or several.
 type asks struct {
 	ask
@@ -39,6 +43,10 @@ func (a *API) read(w http.ResponseWriter, r *http.Request) *asks {
 	q, ok := quick(body)
 	var err error
 	if !ok || !utf8.Valid(body) {
+		if commas(body) > fieldsOfAsk*a.maxBatch { // before there is memory for them
+			a.refuse(w, tooLarge, "more than %d requests; send at most that many", a.maxBatch)
+			return nil
+		}
 		q, err = parse(body)
 	}
 	if err == nil {
@@ -92,6 +100,22 @@ func (a *API) readAll(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		return b, err
 	}
 	return io.ReadAll(http.MaxBytesReader(w, r.Body, a.maxBody))
+}
+
+// commas is how many commas body, which may be no JSON, has beside those in strings.
+func commas(body []byte) (n int) {
+	inString := false
+	for i := 0; i < len(body); i++ {
+		switch c := body[i]; {
+		case c == '"':
+			inString = !inString
+		case c == '\\' && inString:
+			i++
+		case c == ',' && !inString:
+			n++
+		}
+	}
+	return n
 }
 
 // parse reads the body of POST /v1/allow.

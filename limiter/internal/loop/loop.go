@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package report
+package loop
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/uber-go/tally/v4"
 
+	"github.com/headgate/headgate/limiter/internal/report"
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/usage"
@@ -28,18 +29,18 @@ type Updater interface {
 
 // Steps are what a Loop drives. They are safe for concurrent use.
 type Steps interface {
-	Report(now stage.Instant) []*Batch
-	Early(now stage.Instant) []*Batch
-	Apply(now stage.Instant, b *Batch, rows []int, grants *usage.Grants) error
-	Fail(now stage.Instant, b *Batch, rows []int)
-	Done(b *Batch)
+	Report(now stage.Instant) []*report.Batch
+	Early(now stage.Instant) []*report.Batch
+	Apply(now stage.Instant, b *report.Batch, rows []int, grants *usage.Grants) error
+	Fail(now stage.Instant, b *report.Batch, rows []int)
+	Done(b *report.Batch)
 }
 
 // Loop reports every interval, and early what cannot wait. Its fields do not
 // change once it runs.
 type Loop struct {
 	Steps    Steps
-	Reporter *Reporter
+	Reporter *report.Reporter
 	Updater  Updater
 	Log      *slog.Logger
 
@@ -55,7 +56,7 @@ type Loop struct {
 func (l *Loop) Run(ctx context.Context) {
 	var calls sync.WaitGroup
 	defer calls.Wait()
-	interval := l.Reporter.early.interval
+	interval := l.Reporter.Interval
 	next := stage.Now().Add(time.Duration(rand.Int64N(int64(interval()))))
 	for l.sleep(ctx, &next) == nil {
 		if now := stage.Now(); now < next {
@@ -74,7 +75,7 @@ func (l *Loop) Run(ctx context.Context) {
 // becomes shorter meanwhile, next becomes earlier.
 func (l *Loop) sleep(ctx context.Context, next *stage.Instant) error {
 	for {
-		*next = min(*next, stage.Now().Add(l.Reporter.early.interval()))
+		*next = min(*next, stage.Now().Add(l.Reporter.Interval()))
 		until := min(*next, l.Reporter.Due())
 		if wait := until.Sub(stage.Now()); wait > 0 {
 			timer := time.NewTimer(wait)
@@ -94,8 +95,8 @@ func (l *Loop) sleep(ctx context.Context, next *stage.Instant) error {
 // Send carries batches to the owners and applies what is answered in time.
 // Each owner costs only its own keys: the others' grants are applied as they
 // come. Send does not wait; calls does.
-func (l *Loop) Send(ctx context.Context, batches []*Batch, calls *sync.WaitGroup) {
-	timeout := l.Reporter.timeout()
+func (l *Loop) Send(ctx context.Context, batches []*report.Batch, calls *sync.WaitGroup) {
+	timeout := l.Reporter.Timeout()
 	for _, b := range batches {
 		calls.Go(func() {
 			defer l.recover(b)
@@ -114,18 +115,18 @@ func (l *Loop) Send(ctx context.Context, batches []*Batch, calls *sync.WaitGroup
 }
 
 // SendLast is Send for batches whose answers change nothing any more.
-func (l *Loop) SendLast(ctx context.Context, batches []*Batch, calls *sync.WaitGroup) {
+func (l *Loop) SendLast(ctx context.Context, batches []*report.Batch, calls *sync.WaitGroup) {
 	for _, b := range batches {
 		calls.Go(func() {
 			defer l.recover(b)
-			l.Updater.Update(ctx, &b.Usage, l.Reporter.timeout(), func(part usage.Part, _ *usage.Grants, err error) { l.note(part, err) })
+			l.Updater.Update(ctx, &b.Usage, l.Reporter.Timeout(), func(part usage.Part, _ *usage.Grants, err error) { l.note(part, err) })
 		})
 	}
 }
 
 // recover keeps a panic in somebody's Updater from ending the process: the
 // batch is reported again.
-func (l *Loop) recover(b *Batch) {
+func (l *Loop) recover(b *report.Batch) {
 	if p := recover(); p != nil {
 		l.Steps.Fail(stage.Now(), b, nil)
 		l.Unanswered.Inc(1)

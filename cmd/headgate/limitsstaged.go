@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/dynamicconfig/edit"
+	"github.com/headgate/headgate/dynamicconfig/history"
+	"github.com/headgate/headgate/internal/recent"
+)
+
+// stages apply a change in steps: the rules that change are enforced for a larger part at
+// each step, and for all of it at the last.
+type stages struct {
+	steps    []string // as given
+	every    time.Duration
+	percents []float64
+}
+
+func (s *stages) flags(flags *pflag.FlagSet) {
+	flags.StringSliceVar(&s.steps, "enforce", nil, "apply the change in steps, in which the rules that change are enforced for these `percents`, as in 10,50,100; needs --admin")
+	flags.DurationVar(&s.every, "every", 5*time.Minute, "with --enforce, how long a step is watched, at most 1h")
+}
+
+// check refuses steps that make no sense. Each step is watched by w.
+func (s *stages) check(l *limitsDB, w *changeWatch) error {
+	if len(s.steps) == 0 {
+		return nil
+	}
+	s.percents = nil
+	least := 0.0
+	for _, text := range s.steps {
+		p, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(text), "%"), 64)
+		if err != nil || !(p > least && p <= 100) {
+			return fmt.Errorf("--enforce %s: write percentages that grow, from above 0 to 100, as in 10,50,100", strings.Join(s.steps, ","))
+		}
+		s.percents, least = append(s.percents, p), p
+	}
+	switch {
+	case least < 100:
+		return fmt.Errorf("--enforce %s: the last step is 100, which is the file as it is", strings.Join(s.steps, ","))
+	case w.length != 0:
+		return errors.New("--watch: with --enforce, each step is watched: say for how long with --every")
+	case s.every < watchFrom+watchEvery || s.every > recent.Hour:
+		return fmt.Errorf("--every %v: a step takes from %v to %v", s.every, watchFrom+watchEvery, recent.Hour)
+	case l.admin.address == "":
+		return errors.New("--enforce makes the change in steps: say which decider to ask what is rejected, as in --admin 10.0.0.7:9090")
+	}
+	return nil
+}
+
+// stageText is the text of to at a step: rules that are new or differ from those of from are
+// enforced for at most percent percent. Limits on slots in flight have no part that is
+// enforced, and are as in to from the first step.
+func stageText(from, to *dynamicconfig.Snapshot, percent float64) (string, error) {
+	text := to.Text()
+	if percent >= 100 {
+		return text, nil
+	}
+	rules := make(map[string]dynamicconfig.Rule)
+	for _, r := range to.Rules() {
+		rules[r.Key] = r
+	}
+	for _, c := range dynamicconfig.Diff(from, to) {
+		r, ok := rules[c.Name]
+		if c.Section != "limits" || c.Kind == dynamicconfig.Reordered || !ok || r.InFlight || 100*r.Enforced() <= percent {
+			continue
+		}
+		var err error
+		if text, err = edit.Set(text, c.Name, edit.Field{Name: "enforce", Value: strconv.FormatFloat(percent, 'f', -1, 64) + "%"}); err != nil {
+			return "", fmt.Errorf("enforce %q for %v%%: %w", c.Name, percent, err)
+		}
+	}
+	return text, nil
+}
+
+// run takes the change from before to wanted through the steps after the first, which is
+// stored. The error says that it was taken back, or at which step it stands.
+func (s *stages) run(ctx context.Context, out io.Writer, store adminStore, w changeWatch, before, stored history.Version, wanted *dynamicconfig.Snapshot, message string) error {
+	from, err := before.Parse()
+	if err != nil {
+		return err
+	}
+	w.length = s.every
+	for i, percent := range s.percents {
+		if i > 0 {
+			text, err := stageText(from, wanted, percent)
+			if err != nil {
+				return err
+			}
+			if text != stored.Text { // else no rule is enforced for more than before
+				if stored, err = store.Append(ctx, history.Change{Base: stored.Number, Text: text, Message: s.named(message, i)}); err != nil {
+					return fmt.Errorf("the step to %v%%, which was not done: %w", percent, err)
+				}
+			}
+			fmt.Fprintf(out, "version %d is stored: %s\n", stored.Number, s.named(message, i))
+		}
+		if err := w.run(ctx, out, store, before, stored); err != nil {
+			return err
+		}
+		if ctx.Err() != nil && i < len(s.percents)-1 {
+			return fmt.Errorf("stopped at step %d of %d: version %d enforces what changed for %v%%. Apply the file again to go on, or take the change back: headgate limits rollback %d",
+				i+1, len(s.percents), stored.Number, percent, before.Number)
+		}
+	}
+	return nil
+}
+
+// named is the message of a step.
+func (s *stages) named(message string, step int) string {
+	return fmt.Sprintf("%s (step %d of %d: enforced for %v%%)", message, step+1, len(s.percents), s.percents[step])
+}

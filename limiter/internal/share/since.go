@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package share
+
+import (
+	"math"
+	"sync/atomic"
+	"time"
+
+	"github.com/headgate/headgate/limiter/stage"
+)
+
+// Since is whether something holds, and since when, to the second. It is as large as an
+// atomic.Bool. The zero Since does not hold. It is safe for concurrent use.
+type Since struct {
+	second atomic.Uint32 // the Instant in seconds, at least 1; 0: it does not hold
+}
+
+// Holds reports whether it holds.
+func (s *Since) Holds() bool { return s.second.Load() != 0 }
+
+// At is since when it holds; false if it does not.
+func (s *Since) At() (stage.Instant, bool) {
+	second := s.second.Load()
+	return stage.Instant(time.Duration(second) * time.Second), second != 0
+}
+
+// Begin says that it holds from now on. It returns false if it held already.
+func (s *Since) Begin(now stage.Instant) bool {
+	second := min(max(int64(now)/int64(time.Second), 1), math.MaxUint32)
+	return s.second.Load() == 0 && s.second.CompareAndSwap(0, uint32(second))
+}
+
+// End says that it does not hold any more. It returns false if it did not hold.
+func (s *Since) End() bool { return s.second.Load() != 0 && s.second.Swap(0) != 0 }
