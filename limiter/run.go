@@ -26,7 +26,7 @@ func (g *Group) Run(ctx context.Context, updater Updater) {
 	}
 	defer listening.Wait()
 	defer g.keys.Flush()
-	g.keys.Loop(updater).Run(ctx)
+	g.keys.Reports().Loop(updater).Run(ctx)
 }
 
 // Leave gives back what the host holds, so that other hosts have it at once and not
@@ -37,7 +37,7 @@ func (g *Group) Run(ctx context.Context, updater Updater) {
 // Run has returned, when the service has stopped.
 func (g *Group) Leave(ctx context.Context, updater Updater) {
 	var calls sync.WaitGroup
-	g.keys.Loop(updater).SendLast(ctx, g.keys.Last(stage.Now()), &calls)
+	g.keys.Reports().Loop(updater).SendLast(ctx, g.keys.Reports().Last(stage.Now()), &calls)
 	calls.Wait()
 }
 

@@ -4,7 +4,7 @@
 //
 //	rules, hosts ──▶ Set ──▶ registry: which keys are live, idle or refused
 //	                  │  └──▶ builder: the State that a key's rule wants
-//	                  └ report, apply: see package report
+//	                  └ Reports: what owners hear, and their grants; see package report
 //
 //	Key ── Current(now) ──▶ State: a stage, or slots, or the reason why neither
 //

@@ -76,8 +76,8 @@ func TestAKeyOfASharedRuleOutlivesTheCommonOne(t *testing.T) {
 	k := s.For("a")
 	allow(k, 0)
 	grants := &usage.Grants{Weight: []float64{1}, Burst: []float64{100}, Used: []float64{0}, Lease: []time.Duration{time.Minute}}
-	for _, b := range s.Report(second) {
-		if err := s.Apply(second, b, nil, grants); err != nil {
+	for _, b := range s.Reports().Report(second) {
+		if err := s.Reports().Apply(second, b, nil, grants); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -85,7 +85,7 @@ func TestAKeyOfASharedRuleOutlivesTheCommonOne(t *testing.T) {
 		if now > 20*second {
 			t.Fatal("the common key stays")
 		}
-		s.Report(now)
+		s.Reports().Report(now)
 		k.state.Load().touch() // a caller has just looked at it
 	}
 	decided := make(chan stage.Reason, 1)
@@ -133,9 +133,9 @@ func TestAHeldKeyDecidesThroughTwoOthersAtMost(t *testing.T) {
 	for range 100 {
 		allow(s.For("k"), now) // somebody else is first
 		allow(held, now)
-		s.Report(now + second)
+		s.Reports().Report(now + second)
 		now += 20 * second
-		s.Report(now)
+		s.Reports().Report(now)
 		now += second
 	}
 	n := 0

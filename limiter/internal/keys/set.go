@@ -12,14 +12,12 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/internal/keytable"
-	"github.com/headgate/headgate/limiter/internal/loop"
 	"github.com/headgate/headgate/limiter/internal/remote"
 	"github.com/headgate/headgate/limiter/internal/report"
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/internal/tracing"
 	"github.com/headgate/headgate/limiter/internal/usage"
 	"github.com/headgate/headgate/limiter/stage"
-	rpcusage "github.com/headgate/headgate/rpc/usage"
 )
 
 // Set is the keys of one host under the rules in force. Use New. All methods
@@ -135,139 +133,6 @@ func (s *Set) setDemand(now stage.Instant, k *Key, wants float64) {
 		live.state.Store(st.state(wants))
 	case left != nil:
 		left.wants = nothing.wants
-	}
-}
-
-// restful is how many intervals a key must be unused before it is idle.
-const restful = 2
-
-// Report gathers what was used since the last report that was answered, and
-// does what time alone brings about: leases end, unused keys leave. It returns
-// a Batch per algorithm, ordered by name.
-func (s *Set) Report(now stage.Instant) []*report.Batch {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-
-	s.mergeLocked()
-	s.forgetIdleLocked(now, false)
-	s.hub.FlushLater(now)
-	hosts, unused := s.Hosts(), restful*s.Interval()
-	round := s.reporter.Begin(now, hosts, s.successor)
-	live := 0
-	for at, k := range s.live {
-		st := k.state.Load()
-		if len(st.parts()) == 1 && now.Sub(st.pair[0].Used()) >= unused && s.idleLocked(now, k, st) {
-			continue
-		}
-		for _, p := range st.parts() {
-			if round.Visit(p, hosts) {
-				s.fell(now, p)
-			}
-			if p.Part().Fallen() {
-				s.fellLocked(st.rule)
-			}
-			if r := remoteOf(p.Part()); r != nil {
-				r.FlushLater(now)
-			}
-		}
-		st.countDivergence()
-		if st = k.state.Load(); st.forgettable(now) {
-			s.dropLocked(now, k)
-			continue
-		}
-		if live != at {
-			s.live[live] = k
-		}
-		live++
-	}
-	clear(s.live[live:])
-	s.live = report.Fitted(s.live[:live])
-	s.metrics.Keys.Update(float64(live + len(s.idle)))
-	s.flushFallenLocked()
-	batches := round.Batches()
-	s.settings.Load().rules.flush(s.metrics)
-	return batches
-}
-
-// fellLocked counts a key of a that uses its fallback.
-func (s *Set) fellLocked(a *ruleState) {
-	if a.fallen++; a.fallen == 1 {
-		s.fallen = append(s.fallen, a)
-	}
-}
-
-// flushFallenLocked puts what fellLocked has counted in the metrics.
-func (s *Set) flushFallenLocked() {
-	for _, a := range s.fallen {
-		s.metrics.Fell(a.key(), a.fallen)
-		a.fallen = 0
-	}
-	s.metrics.FlushFallen()
-	clear(s.fallen)
-	s.fallen = s.fallen[:0]
-}
-
-// NextEarly is when Early has something to do.
-func (s *Set) NextEarly() stage.Instant { return s.reporter.Due() }
-
-// Early reports what cannot wait at now; nothing if it is called too soon.
-func (s *Set) Early(now stage.Instant) []*report.Batch {
-	if now < s.NextEarly() {
-		return nil
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-
-	return s.reporter.Early(now, s.Hosts())
-}
-
-// Apply takes in the grants for some rows of b: grant i is for row rows[i], or
-// for row i if rows is nil. It refuses grants that make no sense, whole.
-func (s *Set) Apply(now stage.Instant, b *report.Batch, rows []int, grants *rpcusage.Grants) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-
-	err := s.reporter.Apply(now, b, rows, grants, s.Hosts())
-	if err != nil {
-		s.metrics.BadGrants.Inc(1)
-	}
-	return err
-}
-
-// Fail says that rows of b, as in Apply, will not be answered.
-func (s *Set) Fail(now stage.Instant, b *report.Batch, rows []int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-
-	s.reporter.Fail(now, b, rows)
-}
-
-// Done says that nobody uses b any more.
-func (s *Set) Done(b *report.Batch) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-
-	s.reporter.Done(b)
-}
-
-// Last is the last report: the host wants nothing from now on.
-func (s *Set) Last(now stage.Instant) []*report.Batch {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-
-	s.mergeLocked()
-	var subjects []*report.Subject
-	s.eachLocked(func(p *report.Subject) { subjects = append(subjects, p) })
-	batches := s.reporter.Last(now, s.Hosts(), subjects)
-	s.settings.Load().rules.flush(s.metrics)
-	return batches
-}
-
-// Loop is what reports to the owners of keys through updater.
-func (s *Set) Loop(updater loop.Updater) *loop.Loop {
-	return &loop.Loop{
-		Steps: s, Reporter: s.reporter, Updater: updater, Log: s.Log,
-		Answered: s.metrics.Answered, Unanswered: s.metrics.Unanswered,
 	}
 }
 
