@@ -85,6 +85,12 @@ func (s *settings) load() error {
 
 // read takes in the file.
 func (s *settings) read() (errs []error) {
+	defer func() {
+		if r := recover(); r != nil { // a defect of the YAML library
+			s.unread = true
+			errs = append(errs, fmt.Errorf("--config: %s is not YAML that can be read (%v): compare it with the examples in docs/config.md", s.file, r))
+		}
+	}()
 	text, err := filewatch.Read(s.file, maxSettings)
 	switch {
 	case err != nil:

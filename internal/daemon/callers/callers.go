@@ -97,8 +97,8 @@ type rights struct {
 
 // Parse reads a policy.
 func Parse(text []byte) (*Policy, error) {
-	var f file
-	if err := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict()).Decode(&f); err != nil {
+	f, err := read(text)
+	if err != nil {
 		return nil, err
 	}
 	p := &Policy{certificates: map[string]*Caller{}, tokens: map[[sha256.Size]byte]*Caller{}, uids: map[uint32]*Caller{}}
@@ -123,6 +123,17 @@ func Parse(text []byte) (*Policy, error) {
 		p.anyone = c
 	}
 	return p, nil
+}
+
+// read turns the text into sections.
+func read(text []byte) (f file, err error) {
+	defer func() {
+		if r := recover(); r != nil { // a defect of the YAML library must not end the process
+			err = fmt.Errorf("the policy is not YAML that can be read (%v): compare it with the examples in docs/security.md", r)
+		}
+	}()
+	err = yaml.NewDecoder(bytes.NewReader(text), yaml.Strict()).Decode(&f)
+	return f, err
 }
 
 // add takes in a caller.

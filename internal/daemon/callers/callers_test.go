@@ -126,8 +126,18 @@ func TestMistakesInAPolicy(t *testing.T) {
 	}
 }
 
+// unreadable is a text at which the YAML library panics.
+const unreadable = "callers:\n  - A: [0]\n    uids: 0]\n    use: !00\n000000000000000000000000"
+
+func TestATextThatBreaksTheParserIsRefused(t *testing.T) {
+	if _, err := Parse([]byte(unreadable)); err == nil || !strings.Contains(err.Error(), "not YAML that can be read") {
+		t.Error(err)
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(text))
+	f.Add([]byte(unreadable))
 	f.Fuzz(func(_ *testing.T, text []byte) {
 		if p, err := Parse(text); err == nil {
 			if c, err := p.Who(Proof{Certificate: "orders.internal"}); err == nil {
