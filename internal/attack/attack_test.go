@@ -257,9 +257,9 @@ func TestADaemonUnderAttack(t *testing.T) {
 }
 
 var (
-	// cause is a line's message and error. Without what varies, it is what package
+	// cause is a line's server, message and error. Without what varies, it is what package
 	// internal/loglimit counts as one.
-	cause  = regexp.MustCompile(`(?:msg|error)=("(?:[^"\\]|\\.)*"|\S+)`)
+	cause  = regexp.MustCompile(`(?:server|msg|error)=("(?:[^"\\]|\\.)*"|\S+)`)
 	varies = regexp.MustCompile(`\S+:\d+|\d+`)
 )
 

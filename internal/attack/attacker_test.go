@@ -73,7 +73,7 @@ func (v victim) suffer() (code int) {
 	}
 	silent, newKeys, resetCalls, large := 250, 50_000, 20_000, 10
 	if v.Long {
-		silent, newKeys, resetCalls, large = 2500, 1_000_000, 500_000, 200
+		silent, newKeys, resetCalls, large = 2500, 1_000_000, 500_000, 40
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
