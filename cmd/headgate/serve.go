@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"runtime/debug"
 	"strconv"
 	"strings"
 
@@ -165,15 +164,10 @@ more, and then calls under way may take --drain to end. A second signal ends it 
 // keySalt is the variable of the environment with which names of marked keys are hashed.
 const keySalt = "HEADGATE_KEY_SALT"
 
-// gcPercent is how much garbage there may be, in percent of what is in use, before it is
-// collected. With Go's 100, floods of requests on all ports at once took more memory than
-// docs/edges.md promises. GOGC in the environment counts instead, if it is set.
-const gcPercent = 50
-
 // serve runs a daemon until ctx ends.
 func serve(ctx context.Context, c daemon.Config, log *slog.Logger, stdout, stderr io.Writer) error {
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
+		collectSooner()
 	}
 	redis.LogTo(log)
 	d, err := daemon.Start(ctx, c, log)
