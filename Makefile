@@ -61,8 +61,10 @@ swarm: ## N=1000 random clusters, drawn by SEED=1, held to the laws of docs/desi
 release: ## programs, archives, Debian packages, an image, lists of what is in them and checksums, into dist
 	@cd internal/release && go run . -root ../.. -out ../../dist
 
-chaos: ## daemons die, end and restart under load, KILLS=50 times in each cluster, and other faults, into docs/reliability.md: 40 minutes
-	@go test -count=1 -timeout 0 -v ./cmd/headgate -run 'TestOwnersDie|TestARollingRestart|TestKeysOfALostOwner|TestFaults$$' -kills $(or $(KILLS),50) -strict -update
+chaos: ## daemons die, end and restart under load, KILLS=50 times in each cluster, OLD=a release is upgraded, and other faults, into docs/reliability.md: 40 minutes
+	@old=$$(mktemp -d) && git archive $(or $(OLD),$$(git describe --tags --abbrev=0 2>/dev/null || echo HEAD~100)) | tar -x -C $$old && (cd $$old && go build -o headgate ./cmd/headgate) && \
+	go test -count=1 -timeout 0 -v ./cmd/headgate -run 'TestOwnersDie|TestARolling|TestKeysOfALostOwner|TestFaults$$' -kills $(or $(KILLS),50) -from $$old/headgate -strict -update; \
+	status=$$?; rm -rf $$old; exit $$status
 
 soak: ## three daemons under load for FOR=20m: memory, goroutines and files stay as they are, nothing is logged as an error
 	@go test -count=1 -timeout 0 -v ./cmd/headgate -run 'TestASoak$$' -soak $(or $(FOR),20m)

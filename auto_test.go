@@ -15,10 +15,10 @@ import (
 	"github.com/headgate/headgate/aggregator"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/internal/rpctest"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/exact"
 	"github.com/headgate/headgate/limiter/stage"
-	"github.com/headgate/headgate/rpc/rpctest"
 	"github.com/headgate/headgate/rpc/usage"
 	"github.com/headgate/headgate/rpc/usage/ask"
 	"github.com/headgate/headgate/shadow"
@@ -48,6 +48,7 @@ type autoCluster struct {
 type autoMember struct {
 	aggregator *aggregator.Aggregator
 	group      *limiter.Group
+	taker      *ask.Taker
 	stop       context.CancelFunc
 }
 
@@ -87,7 +88,7 @@ func autoClusterOf(t *testing.T, n int, limit float64, snapshot *dynamicconfig.S
 			limiter.WithRemote(algorithm.NameAuto, exact.NewAuto(taker)), limiter.WithRemote(algorithm.NameExact, exact.New(taker)),
 			limiter.WithMigration(shadow.Migrator()))
 		running, stop := context.WithCancel(t.Context())
-		c.names, c.hosts = append(c.names, name), append(c.hosts, &autoMember{a, group, stop})
+		c.names, c.hosts = append(c.names, name), append(c.hosts, &autoMember{a, group, taker, stop})
 		c.loops.Go(func() { a.Run(running) })
 		c.loops.Go(func() {
 			group.Run(running, &usage.Fanout{Host: name, Placement: &c.owner, Self: name, Local: a, Peers: peers})
@@ -100,6 +101,7 @@ func autoClusterOf(t *testing.T, n int, limit float64, snapshot *dynamicconfig.S
 func (c *autoCluster) close() {
 	for _, h := range c.hosts {
 		h.stop()
+		h.taker.Close() // else a call that withdraws may outlive the bubble
 	}
 	c.loops.Wait()
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/headgate/headgate/aggregator"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/internal/rpctest"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/exact"
-	"github.com/headgate/headgate/rpc/rpctest"
 	"github.com/headgate/headgate/rpc/usage/ask"
 )
 

@@ -3,15 +3,27 @@
 package headgate
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
 
+	"github.com/headgate/headgate/aggregator"
+	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/explain"
+	"github.com/headgate/headgate/limiter/mesh"
+	"github.com/headgate/headgate/ringpop"
+	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/questions"
+	"github.com/headgate/headgate/rpc/questions/carried"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // The questions that every Node answers.
@@ -38,13 +50,31 @@ func WithAnswers(answers questions.Answers) Option {
 	}
 }
 
-// answer is what answers the questions of other hosts.
-func (n *Node) answer() questions.Answers {
+// inquiries are what the hosts of a cluster ask each other about keys, and what this one
+// answers: the parts of a Node that know keys.
+type inquiries struct {
+	address    string
+	peers      rpc.Peers
+	limits     *dynamicconfig.Live
+	ring       *ringpop.Live
+	epoch      atomic.Pointer[time.Time] // since when the ring has its hosts; nil before Start
+	group      *limiter.Group
+	aggregator *aggregator.Aggregator
+	mesh       *mesh.Mesh
+	fanout     *usage.Fanout
+	board      carried.Board // what programs that report at this host's edge are asked
+}
+
+// answer is what answers the questions of other hosts: those that every Node answers, and
+// own.
+func (n *inquiries) answer(own questions.Answers) questions.Answers {
 	all := questions.Answers{
 		askKey: func(_ context.Context, about []byte) (any, error) {
 			ring := n.ring.Ring()
+			bucket := n.bucketOf(string(about))
 			h := explain.Here(n.address, n.group, n.limits.Current(), ring.Len(), string(about))
-			h.Owner = ring.Owner(n.bucketOf(string(about)))
+			h.Owner, h.Owned = ring.Owner(bucket), n.Owned(bucket)
+			h.Programs = n.programs(bucket)
 			if at := n.epoch.Load(); at != nil {
 				h.Epoch = *at
 			}
@@ -62,20 +92,84 @@ func (n *Node) answer() questions.Answers {
 			if !n.group.Trace(string(about), on) {
 				return nil, fmt.Errorf("%d keys are traced already: end one", limiter.MaxTraced)
 			}
+			n.board.Ask(time.Now(), kind, []byte(n.bucketOf(string(about))), askTrace, askUntrace)
 			return on, nil
 		}
 	}
-	maps.Copy(all, n.answers)
+	maps.Copy(all, own)
 	return all
 }
 
+// Address is this host's, as other hosts know it.
+func (n *inquiries) Address() string { return n.address }
+
+// others are the addresses of all hosts but this one.
+func (n *inquiries) others() (addresses []string) {
+	for _, h := range n.ring.Ring().Hosts() {
+		if h.Address != n.address {
+			addresses = append(addresses, h.Address)
+		}
+	}
+	return addresses
+}
+
+// programs are what programs that listen nowhere have answered about the bucket of a key at
+// this host's edge. They are asked with the grants of their next reports.
+func (n *inquiries) programs(bucket string) (all []explain.Host) {
+	now := time.Now()
+	n.board.Ask(now, askKey, []byte(bucket))
+	for _, a := range n.board.Answers(now, askKey, []byte(bucket)) {
+		var h explain.Host
+		if json.Unmarshal(a.JSON, &h) != nil {
+			continue // nobody but its operators cares
+		}
+		h.Host, h.Program, h.Answered, h.Error, h.Owned, h.Programs = a.Host, true, &a.Time, "", nil, nil
+		all = append(all, h)
+	}
+	return all
+}
+
+// Owned returns what this host, as the owner of a bucket's key, knows of it; nothing if it is
+// not the owner, or if nobody uses the key.
+func (n *inquiries) Owned(bucket string) (all []explain.Owned) {
+	address := make(map[string]string) // by identity
+	for _, h := range n.ring.Ring().Hosts() {
+		address[h.Identity] = h.Address
+	}
+	delete(address, "")
+	for _, k := range n.aggregator.Look(aggregator.Now(), bucket) {
+		o := explain.Owned{Algorithm: k.Algorithm, Over: k.Over, Hosts: []explain.AtOwner{}}
+		if k.Pooled {
+			o.Pool, o.Lent = &k.Tokens, &k.Lent
+		}
+		if !math.IsInf(k.Bound, 1) {
+			o.OverBound = &k.Bound
+		}
+		for _, h := range k.Hosts {
+			at := explain.AtOwner{Host: cmp.Or(address[h.Name], h.Name), Wants: h.Wants, Weight: h.Weight, Lent: h.Lent}
+			if h.Silent >= 0 {
+				at.Silent = new(h.Silent.Seconds())
+			}
+			if h.Lease >= 0 {
+				at.Lease = new(h.Lease.Seconds())
+			}
+			o.Hosts = append(o.Hosts, at)
+		}
+		all = append(all, o)
+	}
+	return all
+}
+
+// OwnedKeys returns the keys that this host owns and that hosts use, in no order.
+func (n *inquiries) OwnedKeys() []string { return n.aggregator.Keys() }
+
 // Ask asks the host at address, which may be this one, a question: see WithAnswers. The
 // answer, which is JSON, goes into v, a pointer. It works between Start and Stop.
-func (n *Node) Ask(ctx context.Context, address, kind string, about []byte, v any) error {
+func (n *inquiries) Ask(ctx context.Context, address, kind string, about []byte, v any) error {
 	if address == n.address {
 		return questions.Ask(ctx, n.fanout.Local, n.address, kind, about, v)
 	}
-	peer, err := n.transport.Peer(address)
+	peer, err := n.peers.Peer(address)
 	if err != nil {
 		return err
 	}
@@ -87,7 +181,7 @@ const maxAsked = 64
 
 // AskAll asks all hosts of the ring, and this one, a question: f gets the name of each,
 // and what asks it. It calls f from several goroutines, and returns when all have.
-func (n *Node) AskAll(f func(host string, ask func(ctx context.Context, kind string, about []byte, v any) error)) {
+func (n *inquiries) AskAll(f func(host string, ask func(ctx context.Context, kind string, about []byte, v any) error)) {
 	hosts := append(n.others(), n.address)
 	slices.Sort(hosts)
 	var calls sync.WaitGroup
@@ -105,9 +199,11 @@ func (n *Node) AskAll(f func(host string, ask func(ctx context.Context, kind str
 }
 
 // Explain returns why key is limited as it is: what each host of the ring knows of it now.
-// Hosts that do not answer before ctx ends are in it with the error. It works between
+// Hosts that do not answer before ctx ends are in it with the error. Programs that listen
+// nowhere, and report at the edges of hosts, are asked with the grants of their next reports:
+// until then, what the key's owner knows of them is in it. It works between
 // Start and Stop.
-func (n *Node) Explain(ctx context.Context, key string) explain.Explanation {
+func (n *inquiries) Explain(ctx context.Context, key string) explain.Explanation {
 	var mu sync.Mutex
 	var hosts []explain.Host
 	n.AskAll(func(host string, ask func(context.Context, string, []byte, any) error) {
@@ -125,7 +221,7 @@ func (n *Node) Explain(ctx context.Context, key string) explain.Explanation {
 }
 
 // bucketOf is the key of the bucket that key has.
-func (n *Node) bucketOf(key string) string {
+func (n *inquiries) bucketOf(key string) string {
 	if rule, ok := n.limits.Current().Match(key); ok && rule.Shared {
 		return rule.Key
 	}
@@ -135,7 +231,7 @@ func (n *Node) bucketOf(key string) string {
 // Trace has all hosts of the ring begin, or end, to remember the newest decisions about
 // key, for Explain: see limiter.Group's Trace. It returns an error for each host that does
 // not. It works between Start and Stop.
-func (n *Node) Trace(ctx context.Context, key string, on bool) map[string]error {
+func (n *inquiries) Trace(ctx context.Context, key string, on bool) map[string]error {
 	kind := askUntrace
 	if on {
 		kind = askTrace
@@ -148,12 +244,12 @@ func (n *Node) Trace(ctx context.Context, key string, on bool) map[string]error 
 // limiter.Group's Reset says. So hosts may use a burst again, and what they had left. It
 // returns an error for each host that does not answer, or cannot reach a bucket elsewhere.
 // Reset may be repeated. It works between Start and Stop.
-func (n *Node) Reset(ctx context.Context, key string) map[string]error {
+func (n *inquiries) Reset(ctx context.Context, key string) map[string]error {
 	return n.tellAll(ctx, askReset, key)
 }
 
 // tellAll has all hosts do something about key, and returns an error for each that does not.
-func (n *Node) tellAll(ctx context.Context, kind, key string) map[string]error {
+func (n *inquiries) tellAll(ctx context.Context, kind, key string) map[string]error {
 	var mu sync.Mutex
 	failed := make(map[string]error)
 	n.AskAll(func(host string, ask func(context.Context, string, []byte, any) error) {

@@ -33,9 +33,12 @@ func TestEachWayToBeRefusedIsExplained(t *testing.T) {
 		do   func(n *headgate.Node)
 		want string // in the newest decision; empty: none is refused
 		now  string // in what the host knows
+
+		refuses bool // the host says that it would refuse one more event
 	}{
 		"over the part of the limit": {
-			rule: "limit: 60/s, burst: 60, algorithm: elastic", do: func(n *headgate.Node) { drain(n, "k") },
+			refuses: true,
+			rule:    "limit: 60/s, burst: 60, algorithm: elastic", do: func(n *headgate.Node) { drain(n, "k") },
 			want: "refused: this host's part of the limit has too few tokens; the same event would be allowed in", now: "all of it is used: the next token is there in",
 		},
 		"asked and refused": {
@@ -43,19 +46,23 @@ func TestEachWayToBeRefusedIsExplained(t *testing.T) {
 			want: "refused: ", now: "auto asks the key's owner for more",
 		},
 		"exact": {
-			rule: "limit: 60/s, burst: 60, algorithm: exact", do: func(n *headgate.Node) { drain(n, "k") },
-			want: "has too few tokens", now: "each event asks the key's owner, whose bucket has the whole limit of 60/s",
+			refuses: true,
+			rule:    "limit: 60/s, burst: 60, algorithm: exact", do: func(n *headgate.Node) { drain(n, "k") },
+			want: "has too few tokens", now: "each event asks the key's owner, whose bucket has the whole limit of 60/s; all of it is used: the next token is there in",
 		},
 		"fallback even": {
-			rule: "limit: 60/s, burst: 60, algorithm: elastic", cut: true, do: func(n *headgate.Node) { drain(n, "k") },
+			refuses: true,
+			rule:    "limit: 60/s, burst: 60, algorithm: elastic", cut: true, do: func(n *headgate.Node) { drain(n, "k") },
 			want: "refused: the fallback `even` has too few tokens", now: "`fallback: even` gives this host 20 events/s: 60/s, divided by 3 hosts",
 		},
 		"fallback closed": {
-			rule: "limit: 60/s, algorithm: elastic, fallback: closed", cut: true, do: func(n *headgate.Node) { n.For("k").Allow() },
+			refuses: true,
+			rule:    "limit: 60/s, algorithm: elastic, fallback: closed", cut: true, do: func(n *headgate.Node) { n.For("k").Allow() },
 			want: "refused: the fallback `closed`", now: "`fallback: closed` refuses everything",
 		},
 		"exact, and the owner is gone": {
-			rule: "limit: 60/s, algorithm: exact, fallback: closed", cut: true, do: func(n *headgate.Node) { n.For("k").Allow() },
+			refuses: true,
+			rule:    "limit: 60/s, algorithm: exact, fallback: closed", cut: true, do: func(n *headgate.Node) { n.For("k").Allow() },
 			want: "refused: ", now: "`fallback: closed` refuses everything",
 		},
 		"a soft limit": {
@@ -70,7 +77,8 @@ func TestEachWayToBeRefusedIsExplained(t *testing.T) {
 			want: "refused: 6 tokens are more than one event may cost, 5",
 		},
 		"max_wait": {
-			rule: "limit: 3/s, burst: 3, max_wait: 1s, algorithm: even", do: func(n *headgate.Node) {
+			refuses: true,
+			rule:    "limit: 3/s, burst: 3, max_wait: 1s, algorithm: even", do: func(n *headgate.Node) {
 				n.For("k").Reserve()
 				n.For("k").Reserve()
 				_ = n.For("k").Wait(context.Background())
@@ -78,25 +86,29 @@ func TestEachWayToBeRefusedIsExplained(t *testing.T) {
 			want: "now, or within the time that the caller would wait, at most max_wait, 1s; the same event would be allowed in 1s",
 		},
 		"max_debt": {
-			rule: "limit: 3/s, burst: 3, max_debt: 2s, max_cost: 3, algorithm: even", do: func(n *headgate.Node) {
+			refuses: true,
+			rule:    "limit: 3/s, burst: 3, max_debt: 2s, max_cost: 3, algorithm: even", do: func(n *headgate.Node) {
 				n.For("k").Charge(3)
 				n.For("k").Decide(context.Background(), 1, 0)
 			},
-			want: "refused: this host's part of the limit has too few tokens", now: "owes 2 tokens",
+			want: "refused: this host's part of the limit has too few tokens", now: "owes 2 tokens: the debt is paid in",
 		},
 		"max_keys": {
-			rule: "limit: 3/s, max_keys: 1, algorithm: even", do: func(n *headgate.Node) {
+			refuses: true,
+			rule:    "limit: 3/s, max_keys: 1, algorithm: even", do: func(n *headgate.Node) {
 				n.For("k-first").Allow()
 				n.For("k").Allow()
 			},
 			want: "refused: the rule has its max_keys, 1, in use at this host", now: "max_keys: 1, and 1 keys use it",
 		},
 		"the limit is 0": {
-			rule: "limit: 0/s, algorithm: even", do: func(n *headgate.Node) { n.For("k").Allow() },
+			refuses: true,
+			rule:    "limit: 0/s, algorithm: even", do: func(n *headgate.Node) { n.For("k").Allow() },
 			want: "refused: ", now: "no tokens are there, and none come",
 		},
 		"all slots are held": {
-			rule: "limit: 3 in-flight, algorithm: even", do: func(n *headgate.Node) {
+			refuses: true,
+			rule:    "limit: 3 in-flight, algorithm: even", do: func(n *headgate.Node) {
 				_, ok := n.For("k").TryAcquire(1)
 				n.For("k").TryAcquire(1)
 				if !ok {
@@ -106,18 +118,21 @@ func TestEachWayToBeRefusedIsExplained(t *testing.T) {
 			now: "all 1 slots of this host are held, of 3 in-flight in the cluster",
 		},
 		"all slots are held, and the owner is gone": {
-			rule: "limit: 3 in-flight, algorithm: fair-share", cut: true, do: func(n *headgate.Node) {
+			refuses: true,
+			rule:    "limit: 3 in-flight, algorithm: fair-share", cut: true, do: func(n *headgate.Node) {
 				n.For("k").TryAcquire(1)
 				n.For("k").TryAcquire(1)
 			},
 			now: "UTC; `fallback: even` gives it 1; all 1 slots of this host are held, of 3 in-flight in the cluster",
 		},
 		"slots, and the owner is gone": {
-			rule: "limit: 3 in-flight, algorithm: fair-share, fallback: closed", cut: true, do: func(n *headgate.Node) { n.For("k").TryAcquire(1) },
+			refuses: true,
+			rule:    "limit: 3 in-flight, algorithm: fair-share, fallback: closed", cut: true, do: func(n *headgate.Node) { n.For("k").TryAcquire(1) },
 			now: "UTC; `fallback: closed` refuses everything",
 		},
 		"a caller of higher priority": {
-			rule: "limit: 6 in-flight, algorithm: even", do: func(n *headgate.Node) {
+			refuses: true,
+			rule:    "limit: 6 in-flight, algorithm: even", do: func(n *headgate.Node) {
 				n.For("k").TryAcquire(1)
 				go func() {
 					ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -132,7 +147,8 @@ func TestEachWayToBeRefusedIsExplained(t *testing.T) {
 			now: "1 of the 2 slots of this host are free, of 6 in-flight in the cluster: too few for the caller who is next; 2 slots are waited for, and callers of higher priority are served first",
 		},
 		"a staged percent": {
-			rule: "limit: 3/s, burst: 3, algorithm: even, enforce: 50%", do: func(n *headgate.Node) { drain(n, "k") },
+			refuses: true,
+			rule:    "limit: 3/s, burst: 3, algorithm: even, enforce: 50%", do: func(n *headgate.Node) { drain(n, "k") },
 			want: "refused: this host's part of the limit has too few tokens", now: "the rule is enforced for 50% of what is over it, and lets the rest through",
 		},
 		"drop ratio": {
@@ -162,7 +178,8 @@ func TestEachWayToBeRefusedIsExplained(t *testing.T) {
 			want: "refused: a cost cannot be negative",
 		},
 		"no rule": {
-			rule: "", do: func(n *headgate.Node) { n.For("k").Allow() },
+			refuses: true,
+			rule:    "", do: func(n *headgate.Node) { n.For("k").Allow() },
 			want: "refused: no rule matches the key", now: "`unmatched: deny` refuses everything",
 		},
 	} {
@@ -208,6 +225,9 @@ func TestEachWayToBeRefusedIsExplained(t *testing.T) {
 					}
 					if !strings.Contains(h.Key.Because, tt.now) {
 						t.Errorf("the host: %q, want %q", h.Key.Because, tt.now)
+					}
+					if h.Key.Refuses != tt.refuses {
+						t.Errorf("the host says that it refuses: %t, want %t: %s", h.Key.Refuses, tt.refuses, h.Key.Because)
 					}
 				}
 				time.Sleep(time.Minute) // of virtual time: callers that wait give up

@@ -18,6 +18,7 @@ import (
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/driver"
 	"github.com/headgate/headgate/limiter/exact"
 	"github.com/headgate/headgate/limiter/mesh"
 	"github.com/headgate/headgate/ringpop"
@@ -65,20 +66,14 @@ func (c Config) listen() string { return cmp.Or(c.Listen, c.Address) }
 // owns. It is safe for concurrent use.
 type Node struct {
 	options
+	inquiries
 
-	address    string
-	source     dynamicconfig.Source
-	members    ringpop.Members
-	checked    *health.Members // the members, with WithHealth
-	limits     *dynamicconfig.Live
-	ring       *ringpop.Live
-	epoch      atomic.Pointer[time.Time] // since when the ring has its hosts; nil before Start
-	group      *limiter.Group
-	aggregator *aggregator.Aggregator
-	owners     aggregator.Owners // the aggregator, and those of payloads
-	fanout     *usage.Fanout
-	takes      *ask.Forward
-	mesh       *mesh.Mesh
+	source  dynamicconfig.Source
+	members ringpop.Members
+	checked *health.Members   // the members, with WithHealth
+	missing atomic.Int64      // deciders: see ringpop.Split
+	owners  aggregator.Owners // the aggregator, and those of payloads
+	takes   *ask.Forward
 
 	mu    sync.Mutex // protects loops
 	loops loops
@@ -110,11 +105,14 @@ func New(config Config, source dynamicconfig.Source, members ringpop.Members, op
 	}
 	n := &Node{
 		options: o,
-		address: config.Address,
+		inquiries: inquiries{
+			address: config.Address,
+			peers:   o.transport,
+			limits:  dynamicconfig.NewLive(snapshot, dynamicconfig.WithCheck(o.check)),
+			ring:    ringpop.NewLive(o.points, ringpop.WithLogger(o.log)),
+		},
 		source:  source,
 		members: members,
-		limits:  dynamicconfig.NewLive(snapshot, dynamicconfig.WithCheck(o.check)),
-		ring:    ringpop.NewLive(o.points, ringpop.WithLogger(o.log)),
 	}
 	if o.health != nil {
 		n.checkHealth(*o.health)
@@ -137,8 +135,8 @@ func (n *Node) assemble(snapshot *dynamicconfig.Snapshot) (err error) {
 		mesh.Config{Interval: meshInterval(snapshot)},
 		mesh.WithLogger(n.log), mesh.WithScope(n.scope))
 	group := []limiter.Option{
-		limiter.WithLogger(n.log), limiter.WithScope(n.scope), limiter.WithMigration(shadow.Migrator()), n.traits(),
-		limiter.WithPlacement(n.ring),
+		limiter.WithLogger(n.log), limiter.WithScope(n.scope), limiter.WithMigration(shadow.Migrator()),
+		driver.WithPlacement(n.ring),
 		limiter.WithRemote(algorithm.NameExact, exact.New(taker)),
 		limiter.WithRemote(algorithm.NameAuto, exact.NewAuto(taker)),
 		limiter.WithRemote(mesh.Name, n.mesh),
@@ -146,7 +144,7 @@ func (n *Node) assemble(snapshot *dynamicconfig.Snapshot) (err error) {
 	for name, r := range n.remotes {
 		group = append(group, limiter.WithRemote(name, r))
 	}
-	n.group = limiter.NewGroup(snapshot, 0, append(group, n.limiter...)...)
+	n.group = limiter.NewGroup(snapshot, 0, slices.Concat(group, n.traits(), n.limiter)...)
 
 	local := new(rpc.Mux)
 	n.fanout = &usage.Fanout{Host: n.address, Placement: n.ring, Peers: n.transport, Self: n.address, Here: n.aggregator, Local: local, Codecs: make(map[string]usage.Codec)}
@@ -156,7 +154,7 @@ func (n *Node) assemble(snapshot *dynamicconfig.Snapshot) (err error) {
 		local.Register(usage.TakesTypeURL, n.aggregator),
 		local.Register(meshusage.TypeURL, n.mesh),
 		local.Register(ask.WithdrawalsTypeURL, ask.Withdrawn{Edge: n.takes}),
-		local.Register(questions.TypeURL, n.answer()),
+		local.Register(questions.TypeURL, n.answer(n.answers)),
 	}
 	n.owners = aggregator.Owners{All: []aggregator.Owner{n.aggregator}, Log: n.log}
 	for _, name := range slices.Sorted(maps.Keys(n.payloads)) {
@@ -170,9 +168,6 @@ func (n *Node) assemble(snapshot *dynamicconfig.Snapshot) (err error) {
 	}
 	return errors.Join(errs...)
 }
-
-// Address is this host's, as other hosts know it.
-func (n *Node) Address() string { return n.address }
 
 // For returns the limiter of key. Any text of 1 to 1024 bytes is a key; the
 // usual form is `group:name`. For never fails and never waits; see
@@ -188,6 +183,11 @@ func (n *Node) Limits() *dynamicconfig.Live { return n.limits }
 
 // Ring returns the hosts as this node sees them now.
 func (n *Node) Ring() *ringpop.Ring { return n.ring.Ring() }
+
+// Missing is how many deciders may live on the larger side of a split, beside those of Ring; 0
+// unless this node is on the smaller side. Its owners then grant a part of each limit: see
+// aggregator.Cluster.
+func (n *Node) Missing() int { return int(n.missing.Load()) }
 
 // checkHealth leaves members out that do not answer at the port for other hosts.
 func (n *Node) checkHealth(c health.Config) {
@@ -223,7 +223,7 @@ func (n *Node) Standings() []ringpop.Standing {
 func (n *Node) Edge(failed func(part usage.Part, err error)) rpc.Decider {
 	var mux rpc.Mux
 	// The types differ, so Register returns no error.
-	_ = mux.Register(usage.ReportTypeURL, &usage.Forward{Fanout: n.fanout, Failed: failed})
+	_ = mux.Register(usage.ReportTypeURL, n.board.Before(&usage.Forward{Fanout: n.fanout, Failed: failed}))
 	_ = mux.Register(claims.TypeURL, claims.Forward{Claimant: n.Claimant()})
 	_ = mux.Register(usage.TakesTypeURL, n.takes)
 	return &mux
@@ -247,14 +247,4 @@ func (n *Node) askTimeout(key string) time.Duration {
 func (n *Node) longestWait(key string) time.Duration {
 	rule, _ := n.limits.Current().Match(key)
 	return rule.LongestWait()
-}
-
-// others are the addresses of all hosts but this one.
-func (n *Node) others() (addresses []string) {
-	for _, h := range n.ring.Ring().Hosts() {
-		if h.Address != n.address {
-			addresses = append(addresses, h.Address)
-		}
-	}
-	return addresses
 }

@@ -203,7 +203,7 @@ func (h *hostile) attacker(number uint64, goOn func() bool) {
 		defer client.Close()
 		to = peer
 	}
-	f := &forger{Rand: rand.New(rand.NewPCG(number, 14)), honest: honestKeys, hosts: honestNames}
+	f := &forger{Rand: rand.New(rand.NewPCG(number, 14)), honest: honestKeys, hosts: honestNames, member: h.node.Address()}
 	for goOn() {
 		host, payload := f.message()
 		ctx, cancel := context.WithTimeout(h.Context(), time.Minute)

@@ -25,14 +25,13 @@ func statedBound() uint64 {
 		keys     = ownedKeys * (meanName + 4096)              // max_owned_keys
 		pairs    = ownedKeys * hostsPerKey * (128 + meanName) // max_hosts_per_key: a row, and the host's name
 		bands    = ownedKeys * hostsPerKey * 16 * 128         // what each host wants, by priority
-		takes    = 64 << 20                                   // that owners remember, and
-		callers  = 1 << 14 * (128 + 128*16)                   // whose they are
+		takes    = 2 * 16 << 20                               // that an owner and an edge remember, and
+		callers  = 2 * 1 << 14 * (128 + 128*16)               // whose they are
 		gossip   = 4096*(128+meanName) + 2*4096*128           // senders, and what each said of two keys
 		told     = 16 * 2 * 8192 * (128 + meanName)           // what an edge was told of keys
-		answered = 2 * 8 << 20                                // batches that an edge recognizes, and undoes when they are withdrawn
 		underway = 64 << 20                                   // messages of ten attackers, both sides, and pooled memory
 	)
-	return keys + pairs + bands + takes + callers + gossip + told + answered + underway
+	return keys + pairs + bands + takes + callers + gossip + told + underway
 }
 
 // hostileLog counts lines by their text, and all bytes.

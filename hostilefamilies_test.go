@@ -115,7 +115,24 @@ func (f *forger) takes() proto.Message {
 		t.ToldBy = column(f, n, f.Uint32)
 	}
 	t.Auto = column(f, n, func() bool { return f.IntN(2) == 0 })
+	if f.IntN(3) == 0 {
+		t.More = column(f, n, f.amount)
+		t.Wants = column(f, n, f.amount)
+	}
+	if f.IntN(6) == 0 { // 1 more than the part of the limit that is handed over as rates
+		t.Handed = column(f, n, func() float64 { return pick(f, f.amount(), 0, 1, 1+f.Float64(), 2) })
+	}
 	return t
+}
+
+// question asks what an operator may ask.
+func (f *forger) question() proto.Message {
+	q := &headgatepb.Question{Kind: pick(f, "key", "trace", "untrace", "reset", "no-such"), About: []byte(f.key())}
+	if !f.legal {
+		q.Kind = pick(f, q.Kind, "", strings.Repeat("q", 64), strings.Repeat("q", 65))
+		q.About = []byte(pick(f, f.key(), strings.Repeat("k", 4096), strings.Repeat("k", 4097)))
+	}
+	return q
 }
 
 func (f *forger) gossip() proto.Message {

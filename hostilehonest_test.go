@@ -101,8 +101,8 @@ func (g *honest) right(when string) {
 		late := now.Sub(last)
 		last = now
 		g.report()
-		if late > honestEvery*3/2 || began.IsZero() {
-			g.h.Logf("%s: %v since the last report", when, late)
+		if took := time.Since(now); late > honestEvery*3/2 || took > honestEvery || began.IsZero() {
+			g.h.Logf("%s: %v since the last report, which took %v", when, late, took)
 			began = now
 			for i, host := range g.hosts {
 				off[i] = 0

@@ -21,6 +21,7 @@ type forger struct {
 
 	honest []string // keys of honest hosts
 	hosts  []string // their names
+	member string   // the owner's own name, which any host may take if there are no certificates
 	few    bool     // the message under way names honest keys, and comes from one of few hosts
 	legal  bool     // the message under way is to be accepted, however absurd it is
 }
@@ -36,7 +37,7 @@ func pick[T any](f *forger, all ...T) T { return all[f.IntN(len(all))] }
 func (f *forger) message() (host string, payload *anypb.Any) {
 	f.legal, f.few = f.IntN(2) == 0, false
 	var m proto.Message
-	switch f.IntN(10) {
+	switch f.IntN(11) {
 	case 0, 1, 2:
 		m = f.usage()
 	case 3, 4:
@@ -47,6 +48,8 @@ func (f *forger) message() (host string, payload *anypb.Any) {
 		m = f.gossip()
 	case 8:
 		m = f.custom()
+	case 9:
+		m = f.question()
 	default:
 		m = &headgatepb.Withdrawals{Caller: f.caller(), Batches: column(f, f.IntN(f.bands()+1), f.batch)}
 	}
@@ -65,7 +68,7 @@ func (f *forger) message() (host string, payload *anypb.Any) {
 		payload.TypeUrl = pick(f, "", "/", "type.googleapis.com/", "x", "type.googleapis.com/no.such.Message", strings.Repeat("y", 1<<16))
 	case 1:
 		payload.TypeUrl = pick(f, "x/headgate.v1.", "type.googleapis.com/headgate.v1.") +
-			pick(f, "Usage", "Claims", "Takes", "Gossip", "Withdrawals", "Grants", "Leases", "Taken", "Heard")
+			pick(f, "Usage", "Claims", "Takes", "Gossip", "Withdrawals", "Question", "Grants", "Leases", "Taken", "Heard", "Answer")
 	case 2:
 		return f.host(), nil
 	}
@@ -155,7 +158,7 @@ func column[T any](f *forger, n int, value func() T) []T {
 // (max_hosts_per_key) keep honest hosts out that are new to it, until they are forgotten.
 func (f *forger) host() string {
 	if f.few {
-		return pick(f, append(f.hosts, "attacker-1", "attacker-2", "attacker-3", "attacker-4", "attacker-7")...)
+		return pick(f, append(f.hosts, "attacker-1", "attacker-2", "attacker-3", "attacker-7", f.member)...)
 	}
 	switch k := f.IntN(100); k {
 	case 0, 1:
@@ -168,6 +171,8 @@ func (f *forger) host() string {
 		return strconv.Itoa(f.IntN(10_000)) + strings.Repeat("h", pick(f, 1000, 1024, 1<<16))
 	case 2, 3, 4, 5, 6, 7:
 		return pick(f, f.hosts...)
+	case 8, 9, 10, 11:
+		return f.member
 	}
 	return "attacker-" + strconv.Itoa(f.IntN(pick(f, 4, 100, 1_000_000)))
 }

@@ -141,3 +141,41 @@ func checkPrefix(t *testing.T, name string) {
 		t.Errorf("%s: want headgate once, below the service's prefix", name)
 	}
 }
+
+// Most keys have nothing to give back when their host stops. What was decided since the
+// last report counts all the same.
+func TestStopCountsWhatWasDecidedLast(t *testing.T) {
+	const text = `
+defaults: {update_interval: 1h, lease: 2h}
+limits:
+  - {key: even, limit: 1/h, burst: 5, algorithm: even}
+  - {key: elastic, limit: 1/h, burst: 5, algorithm: elastic}
+  - {key: exact, limit: 1/h, burst: 5, algorithm: exact}
+  - {key: gossip, limit: 1/h, burst: 5, algorithm: gossip}
+  - {key: moving, limit: 1/h, burst: 5, migrate: {from: even, to: elastic, mode: old-shadow-new}}
+`
+	l, scope := listen(t), tally.NewTestScope("", nil)
+	n := startNode(t, l.Addr().String(), text, membersAt(t, l), headgate.WithListen(l), headgate.WithScope(scope))
+	keys := []string{"even", "elastic", "exact", "gossip", "moving"}
+	for _, key := range keys {
+		for range 7 {
+			n.For(key).Allow()
+		}
+	}
+	for range 2 { // the second has nothing new to count
+		if err := n.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := counters(scope)
+	for _, key := range keys {
+		allowed, rejected := got["headgate.limiter.allowed+rule="+key], got["headgate.limiter.rejected+reason=limited,rule="+key]
+		if allowed != 5 || rejected != 2 {
+			t.Errorf("%s: %d allowed and %d rejected, want 5 and 2", key, allowed, rejected)
+		}
+	}
+	both, neither := got["headgate.limiter.divergence+allowed_by=both,rule=moving"], got["headgate.limiter.divergence+allowed_by=neither,rule=moving"]
+	if both != 5 || neither != 2 {
+		t.Errorf("both sides allowed %d and rejected %d, want 5 and 2", both, neither)
+	}
+}

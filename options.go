@@ -22,6 +22,7 @@ import (
 	"github.com/headgate/headgate/ringpop/health"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/questions"
+	"github.com/headgate/headgate/rpc/rpcmetrics"
 	"github.com/headgate/headgate/rpc/rpcyarpc"
 	"github.com/headgate/headgate/rpc/usage"
 )
@@ -33,6 +34,7 @@ type options struct {
 	log       *slog.Logger
 	scope     tally.Scope
 	transport Transport
+	observers []rpc.Instrument
 	own       *rpcyarpc.Standalone // the transport, if there is no other
 	points    int
 	registry  *algorithm.Registry
@@ -166,6 +168,12 @@ func serverSide(config *tls.Config) *tls.Config {
 // rpcyarpc.OnDispatcher. Config's Address is where t answers.
 func WithTransport(t Transport) Option { return func(o *options) { o.transport = t } }
 
+// WithInstrument has i observe the calls between hosts, such as one of package rpc/rpcotel,
+// beside those before it, and beside the Node's own metrics.
+func WithInstrument(i rpc.Instrument) Option {
+	return func(o *options) { o.observers = append(o.observers, i) }
+}
+
 // WithLimiter adds options of the Node's limiters, such as
 // limiter.WithListener, which is called with what limiters decide.
 func WithLimiter(opts ...limiter.Option) Option {
@@ -264,8 +272,24 @@ func (o *options) connect(address string) error {
 	} else if o.own.Listener != nil || o.own.Server.TLS != nil {
 		return errors.New("headgate: WithTransport brings its own listener and TLS: remove WithListen and WithTLS, or WithTransport")
 	}
+	o.observers = append(o.observers, rpcmetrics.New(o.scope))
+	o.transport = observed{o.transport, rpc.Observed(o.transport, o.observers...), o.observers}
 	return nil
 }
+
+// observed is a Transport whose calls all observe.
+type observed struct {
+	Transport
+
+	peers rpc.Peers
+	all   []rpc.Instrument
+}
+
+func (t observed) Start(ctx context.Context, decider rpc.Decider) error {
+	return t.Transport.Start(ctx, rpc.Answering(decider, t.all...))
+}
+
+func (t observed) Peer(address string) (rpc.Decider, error) { return t.peers.Peer(address) }
 
 // builtIn reports whether name is an algorithm that no Registry has.
 func builtIn(name string) bool { return name == limiter.Even || name == mesh.Name }
@@ -303,8 +327,7 @@ func (o *options) checkParameters(name string, parameters map[string]string) err
 }
 
 // traits are what hosts must know of the service's own algorithms.
-func (o *options) traits() limiter.Option {
-	var all []limiter.Option
+func (o *options) traits() (all []limiter.Option) {
 	for _, name := range o.registry.Names() {
 		if _, ok := dynamicconfig.TraitsOf(name); !ok {
 			all = append(all, limiter.WithAlgorithm(name, dynamicconfig.Traits{Early: true, Rates: true, Slots: true}))
@@ -313,5 +336,5 @@ func (o *options) traits() limiter.Option {
 	for name, p := range o.payloads {
 		all = append(all, limiter.WithAlgorithm(name, p.Traits))
 	}
-	return limiter.Options(all...)
+	return all
 }

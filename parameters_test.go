@@ -22,9 +22,9 @@ func TestParametersThatAnAlgorithmRefusesAreNotTaken(t *testing.T) {
 	for text, want := range map[string]string{
 		`{key: "k", limit: 10/s, algorithm: fair-share, parameters: {bad: "1"}}`:                                     "limits.yaml:2:64",
 		`{key: "k", limit: 10/s, algorithm: elastic, parameters: {overcommit: "-1"}}`:                                "overcommit",
+		`{key: "k", limit: 10/s, algorithm: elastic, parameters: {headroom: "1.25"}}`:                                "use overcommit, horizon or repay",
 		`{key: "k", limit: 10/s, algorithm: exact, parameters: {bad: "1"}}`:                                          "it takes none",
 		`{key: "k", limit: 10/s, algorithm: even, parameters: {bad: "1"}}`:                                           "even takes none",
-		`{key: "k", limit: 10/s, algorithm: elastic, parameters: {headroom: "1.25"}}`:                                "headroom: \"1.25\": it is no parameter any more",
 		`{key: "k", limit: 10/s, algorithm: elastic, parameters: {overcommit: "0.25"}}`:                              "",
 		`{key: "k", limit: 10/s, migrate: {from: elastic, to: {account: pool, weigh: request-weighted}, mode: new}}`: "two names of one algorithm",
 	} {

@@ -79,7 +79,7 @@ func (n *Node) joinLocked(ctx, running context.Context) error {
 	first, failed := make(chan struct{}), make(chan error, 1)
 	n.loops.Go(func() {
 		var once sync.Once
-		err := n.ring.Run(running, n.members, func(_, ring *ringpop.Ring) {
+		err := n.ring.Run(running, counted{n}, func(_, ring *ringpop.Ring) {
 			n.follow(ring)
 			n.loops.Go(func() { n.handOver(running, ring, false) })
 			once.Do(func() { close(first) })
@@ -107,7 +107,26 @@ func (n *Node) joinLocked(ctx, running context.Context) error {
 	}
 }
 
-// follow tells all parts of the hosts of ring.
+// counted is the members of a Node, which first counts those that are missing.
+type counted struct{ *Node }
+
+// Watch implements ringpop.Members.
+func (c counted) Watch(ctx context.Context, update func(hosts []ringpop.Host)) error {
+	split, ok := c.members.(ringpop.Split)
+	if !ok {
+		return c.members.Watch(ctx, update)
+	}
+	return c.members.Watch(ctx, func(hosts []ringpop.Host) {
+		c.missing.Store(int64(split.Missing()))
+		before := c.epoch.Load()
+		update(hosts)
+		if told := c.epoch.Load(); told != nil && told == before { // the ring is as it was
+			c.follow(c.ring.Ring())
+		}
+	})
+}
+
+// follow tells all parts of the hosts of ring, and of those that are missing.
 func (n *Node) follow(ring *ringpop.Ring) {
 	now := time.Now()
 	n.epoch.Store(&now)
@@ -126,9 +145,10 @@ func (n *Node) follow(ring *ringpop.Ring) {
 	}
 	n.mesh.SetPeers(addresses)
 	n.owners.RingMoved(n.cluster(ring, false))
-	n.group.SetHosts(len(hosts))
+	missing := int(n.missing.Load())
+	n.group.SetHosts(len(hosts) + missing)
 	n.group.Introduce()
-	n.log.Info("hosts changed", "hosts", len(hosts))
+	n.log.Info("hosts changed", "hosts", len(hosts), "missing", missing)
 }
 
 // configure tells all parts of a change of config.
@@ -192,5 +212,8 @@ func memberOf(hosts []ringpop.Host) func(name string) bool {
 // cluster is the hosts of ring as this node sees them.
 func (n *Node) cluster(ring *ringpop.Ring, leaving bool) aggregator.Cluster {
 	member := memberOf(ring.Hosts())
-	return aggregator.Cluster{Placement: ring, Peers: n.transport, Host: n.address, Self: n.address, Leaving: leaving, Member: member}
+	return aggregator.Cluster{
+		Placement: ring, Peers: n.transport, Host: n.address, Self: n.address, Leaving: leaving, Member: member,
+		Deciders: ring.Len(), Missing: int(n.missing.Load()),
+	}
 }

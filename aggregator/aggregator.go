@@ -49,7 +49,6 @@ func New(registry *algorithm.Registry, snapshot *dynamicconfig.Snapshot, options
 	for _, o := range options {
 		o(a)
 	}
-	a.batches.Take, a.batches.Undo = a.Take, a.undo
 	above := parent.NewClient(a.log, Now, func() { a.metrics.refused.Inc(1) })
 	a.keys = owned.NewKeys(above, func() { a.metrics.noRoom.Inc(1) }, func(lost bool) {
 		if lost {
@@ -76,6 +75,27 @@ func (a *Aggregator) Configure(snapshot *dynamicconfig.Snapshot) error {
 	}
 	a.settings.Store(s)
 	return nil
+}
+
+// Split says that this owner is one of so many deciders, and how many more may live on the
+// larger side of a split: see Cluster.
+func (a *Aggregator) Split(deciders, missing int) {
+	side := rules.Side{Deciders: deciders, Missing: missing}
+	if missing <= 0 {
+		side = rules.Side{}
+	}
+	a.configure.Lock()
+	defer a.configure.Unlock()
+
+	before := a.settings.Load()
+	if before.Side == side {
+		return
+	}
+	// The properties are those in force: there is no error.
+	if s, err := rules.New(a.registry, before.Snapshot, a.keys.Hosts.Member, before); err == nil {
+		s.Side = side
+		a.settings.Store(s)
+	}
 }
 
 // Label puts the labels of hosts in force: what membership says about each, by its

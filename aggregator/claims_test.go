@@ -16,6 +16,7 @@ import (
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/rpc/claims"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // leased is an Aggregator with one rule, r, for all keys, as Doorman's examples
@@ -150,8 +151,83 @@ func TestANewOwnerHandsBackWhatHostsHave(t *testing.T) {
 			t.Errorf("at %d s %s wants %v has %v: got %+v, want %v", tt.at, tt.c.Host, tt.c.Bands[0].Wants, tt.c.Has, got, tt.gets)
 		}
 	}
-	if got := claimed(t, a, 140*time.Second, claims.Claim{Key: "another", Host: "a", Has: 70, Bands: []claims.Band{{Clients: 1, Wants: 5}}}); got.Amount != 5 || got.Learning {
+	if got := claimed(t, a, 140*time.Second, claims.Claim{Key: "another", Host: "a", Bands: []claims.Band{{Clients: 1, Wants: 5}}}); got.Amount != 5 || got.Learning {
 		t.Errorf("a key that appears after the owner's learning: %+v", got)
+	}
+}
+
+// While an owner learns, no host can say that it has more than the rule's limit leaves.
+func TestWhatHostsSayThatTheyHaveIsBounded(t *testing.T) {
+	for _, inFlight := range []bool{false, true} {
+		a := leased(t, dynamicconfig.Rule{Limit: 120, InFlight: inFlight, Algorithm: "fair-share", Learning: 30 * time.Second})
+		a.Moved(0)
+		for _, tt := range []struct {
+			host      string
+			has, gets float64
+		}{{"a", 20, 20}, {"liar", 1e9, 100}, {"b", 90, 0}} {
+			if got := claimed(t, a, time.Second, wants(tt.host, tt.has, 50)); got.Amount != tt.gets {
+				t.Errorf("in flight %v: %s, which has %v, gets %+v, want %v", inFlight, tt.host, tt.has, got, tt.gets)
+			}
+		}
+	}
+}
+
+// Hosts hear of a new owner before it does. Once one of them says that it has a lease, the
+// owner learns what the others have, and does not lease that a second time.
+func TestAnOwnerThatHearsLateOfTheRingLearns(t *testing.T) {
+	a := leased(t, dynamicconfig.Rule{Limit: 120, Algorithm: "fair-share", Learning: 30 * time.Second})
+	a.Moved(-time.Hour)
+	for _, tt := range []struct {
+		at       time.Duration
+		c        claims.Claim
+		gets     float64
+		learning bool
+	}{
+		{0, wants("a", 20, 120), 20, true},
+		{1, wants("new", 0, 120), 0, true},
+		{2, wants("b", 90, 120), 90, true},
+		{31, wants("a", 20, 120), 30, false},
+		{32, wants("new", 0, 120), 0, false},
+		{33, wants("b", 90, 120), 40, false},
+	} {
+		if got := claimed(t, a, tt.at*time.Second, tt.c); !near(got.Amount, tt.gets) || got.Learning != tt.learning {
+			t.Errorf("at %d s %s: %+v, want %v, learning %v", tt.at, tt.c.Host, got, tt.gets, tt.learning)
+		}
+	}
+	// A key without leases is leased at once, and so is one whose rule learns nothing.
+	b := leased(t, dynamicconfig.Rule{Limit: 120, Algorithm: "fair-share", Learning: 30 * time.Second})
+	b.Moved(-time.Hour)
+	none := leased(t, dynamicconfig.Rule{Limit: 120, Algorithm: "fair-share"})
+	if new, old := claimed(t, b, 0, wants("a", 0, 120)), claimed(t, none, 0, wants("a", 20, 120)); new.Amount != 120 || old.Amount != 120 {
+		t.Errorf("%+v and %+v, want all of it", new, old)
+	}
+}
+
+// All hosts report within an interval, so an owner that they tell of grants learns no longer.
+func TestHostsThatReportAreLearntInAnInterval(t *testing.T) {
+	a := leased(t, dynamicconfig.Rule{Limit: 100, Algorithm: "fair-share", Learning: 30 * time.Second})
+	a.Moved(-time.Hour)
+	report := func(at time.Duration, host string, has float64) *usage.Grants {
+		u := reportOf("fair-share", 100, 0, time.Second, "k")
+		u.Weight[0] = has
+		return step(t, a, at, host, u)
+	}
+	for _, tt := range []struct {
+		at         time.Duration
+		host       string
+		has, gets  float64
+		goesOnElse bool
+	}{
+		{0, "a", 0.3, 0.3, false},
+		{0, "new", 0, 0, true},
+		{0, "b", 0.6, 0.6, false},
+		{cadence.UpdateInterval, "a", 0.3, 1. / 3, false},
+		{cadence.UpdateInterval, "b", 0.6, 1. / 3, false},
+		{cadence.UpdateInterval, "new", 0, 1. / 3, false},
+	} {
+		if g := report(tt.at, tt.host, tt.has); !near(g.Weight[0], tt.gets) || (g.Lease[0] == 0) != tt.goesOnElse {
+			t.Errorf("at %v %s: %+v, want %v", tt.at, tt.host, g, tt.gets)
+		}
 	}
 }
 

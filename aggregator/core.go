@@ -7,12 +7,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/headgate/headgate/aggregator/internal/batches"
+	"github.com/headgate/headgate/aggregator/internal/fence"
 	"github.com/headgate/headgate/aggregator/internal/owned"
 	"github.com/headgate/headgate/aggregator/internal/rules"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/usage"
+	"github.com/headgate/headgate/rpc/usage/batches"
 )
 
 // Core is an Aggregator without a clock and without I/O: each method takes the time, and
@@ -25,7 +26,7 @@ type Core struct {
 	settings atomic.Pointer[rules.Settings]
 	keys     *owned.Keys
 	number   uint32 // at random: who told callers what is left
-	fence    fence
+	fence    fence.Fence
 	batches  batches.Memory
 }
 

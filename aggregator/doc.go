@@ -11,8 +11,7 @@
 //
 // The way of a report is Step, Table.Visit, update.Rows, row, decide, and then the
 // Report of the key's account. This package has the messages and the
-// steps; internal/owned has the keys, internal/rules says what rules mean for them, and
-// internal/batches recognizes takes that are delivered twice.
+// steps; internal/owned has the keys, and internal/rules says what rules mean for them.
 //
 // An Aggregator is an rpc.Decider, so whatever carries payloads can serve it:
 //

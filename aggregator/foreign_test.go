@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"math"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -88,6 +89,52 @@ func TestAllAskersShareOneRound(t *testing.T) {
 	}
 	if mine.calls.Load() != 0 {
 		t.Error("who only asks brings a round about")
+	}
+}
+
+// A weigher that ends its goroutine keeps no lock, and the host that reported is counted as
+// others are.
+func TestAWeigherThatEndsItsGoroutineStopsNobodyElse(t *testing.T) {
+	for _, on := range []string{algorithm.AccountAverage, algorithm.AccountPool, algorithm.AccountClaims} {
+		var ends atomic.Bool
+		mine := new(counting)
+		a, _ := custom(t, cadence, algorithm.Algorithm{Account: on, Weigher: algorithm.Weigher{Weigh: func(capacity float64, demands []algorithm.Demand, parts []float64) {
+			if ends.Load() {
+				runtime.Goexit()
+			}
+			mine.weigh(capacity, demands, parts)
+		}}})
+		a.Moved(-time.Hour) // so it has nothing to learn
+		keys := []string{"m"}
+		for n := range 100 { // more are taken shard by shard
+			report := reportOf("mine", 1, 0, time.Second, keys...)
+			ends.Store(true)
+			done := make(chan bool)
+			go func() {
+				defer close(done)
+				_ = a.Step(0, fmt.Sprint("ends ", n), report, new(usage.Grants))
+				done <- true
+			}()
+			if <-done {
+				t.Fatalf("%s: Step has returned", on)
+			}
+			ends.Store(false)
+			for sh := range a.keys.Table.All { // which waits for a lock that is kept
+				sh.Entries()
+			}
+			step(t, a, time.Second, fmt.Sprint("goes on ", n), report)
+			hash := a.keys.Table.Hash("m")
+			k := a.keys.Table.Shard(hash).Map("mine").Find(hash, "m")
+			if got, want := a.keys.Hosts.Len(), k.Account.Hosts(); n == 0 && got != want {
+				t.Errorf("%s: %d hosts have a number, and the key has %d", on, got, want)
+			}
+			keys = append(keys, fmt.Sprint("m", n))
+		}
+		a.GC(24 * time.Hour)
+		a.GC(48 * time.Hour)
+		if n := a.keys.Hosts.Len(); n != 0 {
+			t.Errorf("%s: %d hosts have a number after all are gone", on, n)
+		}
 	}
 }
 

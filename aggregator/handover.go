@@ -23,7 +23,6 @@ const handOverWithin = 2 * time.Second
 // report it themselves.
 func (a *Aggregator) HandOver(ctx context.Context, c Cluster) error {
 	var errs []error
-	var rows []usage.Take
 	a.keys.Parent.Moved(c.Owns)
 	if c.Leaving {
 		a.keys.Left.Store(true) // what it granted from now on, the next owners would not hear of
@@ -34,11 +33,8 @@ func (a *Aggregator) HandOver(ctx context.Context, c Cluster) error {
 				errs = append(errs, fmt.Errorf("%d leases: %w", len(failed), failed[0]))
 			}
 		}
-		rows = a.HandoverBuckets(Now())
-	} else {
-		rows = a.Buckets(Now(), func(key string) bool { return !c.Owns(key) })
 	}
-	if len(rows) > 0 {
+	if rows := a.Buckets(Now(), func(key string) bool { return !c.Owns(key) }); len(rows) > 0 {
 		taker := ask.Taker{Host: c.Host, Placement: c.Placement, Peers: c.Peers, Timeout: handOverWithin}
 		errs = append(errs, taker.Send(ctx, rows))
 	}

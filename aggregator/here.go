@@ -40,9 +40,12 @@ func (a *Aggregator) ClaimHere(ctx context.Context, host string, c *claims.Claim
 	return a.Claim(Now(), c), nil
 }
 
-// admit refuses what no host may send.
+// admit refuses what no host may send, and what comes to its turn when its host waits no longer.
+// So an owner that has too much to do leaves asks out before reports: hosts wait for an ask for
+// some milliseconds, and decide by their rates then; for a report they wait for up to a second.
 func (a *Aggregator) admit(ctx context.Context, host, what string) error {
 	if err := ctx.Err(); err != nil {
+		a.metrics.overdue.Inc(1)
 		return err
 	}
 	if err := rpc.CheckHost(host); err != nil {

@@ -114,6 +114,33 @@ func TestAnIntervalThatChangesLiveLendsNothingTwice(t *testing.T) {
 	}
 }
 
+// A change of the interval comes with parameters that cannot be used: the key goes on with
+// its parameters, and its hosts report as often as the new interval says.
+func TestAnIntervalChangesBesideBadParameters(t *testing.T) {
+	interval := func(d time.Duration, overcommit string) *dynamicconfig.Snapshot {
+		return snapshot(t, dynamicconfig.Properties{UpdateInterval: d, GCAfter: 10 * d},
+			dynamicconfig.Rule{Key: "*", Limit: 100, Algorithm: algorithm.NameElastic, Parameters: map[string]string{"overcommit": overcommit}})
+	}
+	a, err := New(algorithm.Builtin(), interval(s, "0.1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newCrowd(a, 100, 100, 100, 100, 100, 100)
+	for range 20 {
+		c.round(t, s)
+	}
+	if err := a.Configure(interval(20*s, "banana")); err != nil {
+		t.Fatal(err)
+	}
+	c.round(t, s)
+	for range 10 {
+		c.round(t, 20*s)
+		if sum := c.sum(); sum > 1.03 || sum < 0.8 {
+			t.Errorf("weights sum to %.2f: %.2f", sum, c.weight)
+		}
+	}
+}
+
 // One report of a demand beyond reason is over when its host is forgotten.
 func TestADemandBeyondReasonIsForgotten(t *testing.T) {
 	for _, name := range []string{algorithm.NameElastic, algorithm.NameAuto, algorithm.NameRequestWeighted} {
@@ -345,6 +372,39 @@ func TestARolloutToAnotherAlgorithmLendsNothingTwice(t *testing.T) {
 			}
 			if sum := c.sum(); sum > 1.03 || sum < 0.9 && to != "auto" {
 				t.Errorf("%s to %s: at the end weights %.2f sum to %.2f", from, to, c.weight, sum)
+			}
+		}
+	}
+}
+
+// Hosts hear of another algorithm before the owner of the key does.
+func TestARolloutInWhichHostsAreFirstLendsNothingTwice(t *testing.T) {
+	names := []string{"elastic", "request-weighted", "auto", "fair-share"}
+	for _, from := range names {
+		for _, to := range names {
+			a, err := New(algorithm.Builtin(), snapshot(t, dynamicconfig.Properties{}, every(from)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := newCrowd(a, 100, 90, 90, 90, 90, 90, 90)
+			for h := range c.names {
+				c.names[h] = from
+			}
+			for range 20 {
+				c.round(t, 3*s)
+			}
+			for h := range c.names {
+				c.names[h] = to
+				c.round(t, 3*s)
+			}
+			if err := a.Configure(snapshot(t, dynamicconfig.Properties{}, every(to))); err != nil {
+				t.Fatal(err)
+			}
+			for i := range 10 {
+				c.round(t, 3*s)
+				if sum := c.sum(); sum > 1.2 {
+					t.Errorf("%s to %s, round %d: weights %.2f sum to %.2f", from, to, i, c.weight, sum)
+				}
 			}
 		}
 	}

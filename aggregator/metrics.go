@@ -2,16 +2,22 @@
 
 package aggregator
 
-import "github.com/uber-go/tally/v4"
+import (
+	"github.com/uber-go/tally/v4"
+
+	"github.com/headgate/headgate/aggregator/internal/excess"
+)
 
 // metrics are held counters: looking one up costs more than a key's update.
 type metrics struct {
 	keys, hosts                                                 tally.Gauge
 	newKeys, lostKeys                                           tally.Counter
 	updates, updatedKeys, refused, noRoom, invalid, overlapping tally.Counter
+	overdue                                                     tally.Counter
 
 	claimMetrics
 	takeMetrics
+	excesses *excess.Gauges
 }
 
 type claimMetrics struct{ claims, claimsRefused, unmatched tally.Counter }
@@ -22,8 +28,10 @@ type takeMetrics struct {
 }
 
 func newMetrics(scope tally.Scope) metrics {
+	over := excess.New(scope)
 	scope = scope.SubScope("aggregator")
 	return metrics{
+		excesses:    over,
 		keys:        scope.Gauge("keys"),
 		hosts:       scope.Gauge("hosts"),
 		newKeys:     scope.Counter("keys_new"),
@@ -34,6 +42,7 @@ func newMetrics(scope tally.Scope) metrics {
 		noRoom:      scope.Counter("keys_without_grant"),
 		overlapping: scope.Counter("overlapping_reports"),
 		invalid:     scope.Counter("invalid_grants"),
+		overdue:     scope.Counter("messages_overdue"),
 		claimMetrics: claimMetrics{
 			claims:        scope.Counter("claims"),
 			claimsRefused: scope.Counter("claims_refused"),

@@ -11,10 +11,13 @@ import (
 
 	"google.golang.org/protobuf/types/known/anypb"
 
+	"github.com/headgate/headgate/aggregator/internal/hosts"
 	"github.com/headgate/headgate/aggregator/internal/pace"
 	"github.com/headgate/headgate/aggregator/internal/rules"
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/internal/exactbucket"
 	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // Owner is what a host runs for the keys that it owns: it answers one type of
@@ -59,6 +62,11 @@ type Cluster struct {
 	// keys over. Nil: everyone may. It is safe for concurrent use.
 	Member func(host string) bool
 
+	// Deciders is how many hosts own keys, and Missing how many more may live on the larger
+	// side of a split; 0 unless this is the smaller side. An owner then grants the part that
+	// the rule's fallback would give the Deciders: with `even`, Deciders of Deciders and Missing.
+	Deciders, Missing int
+
 	// Leaving: this host leaves, and owns no key any more.
 	Leaving bool
 }
@@ -91,7 +99,8 @@ type Owners struct {
 	panics sync.Map // to *pace.Pacer, by what panicked
 }
 
-// Serve returns one as a Decider whose panics are logged.
+// Serve returns one as a Decider that refuses hosts without a proper name, and whose
+// panics are logged.
 func (o *Owners) Serve(one Owner) rpc.Decider { return served{o, one} }
 
 // served is one of some Owners, as a Decider.
@@ -100,8 +109,11 @@ type served struct {
 	one    Owner
 }
 
-// Update implements rpc.Decider.
+// Update implements rpc.Decider. An Owner may keep names, so it gets proper ones only.
 func (s served) Update(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error) {
+	if err := rpc.CheckHost(host); err != nil {
+		return nil, err
+	}
 	answer, err := rpc.Ask(ctx, s.one, host, payload)
 	if stack := rpc.StackOf(err); stack != "" {
 		s.owners.failed(slog.LevelError, s.one, "panicked; its caller gets an error", err)
@@ -157,8 +169,9 @@ var _ Owner = (*Aggregator)(nil)
 
 // RingMoved implements Lifecycle.
 func (a *Aggregator) RingMoved(c Cluster) {
+	a.Split(c.Deciders, c.Missing)
 	a.Moved(Now())
-	a.fence.move(Now(), c.Member)
+	a.fence.Move(Now(), c.Member)
 	if c.Placement != nil {
 		a.keys.Parent.Moved(c.Owns)
 	}
@@ -177,7 +190,7 @@ func (a *Aggregator) Refill(key string) {
 
 	for _, name := range rules.Pooled {
 		if k := sh.Map(name).Find(hash, key); k != nil && a.keys.Adopt(now, sh, k, s, name, hash) {
-			k.Refill(now)
+			k.Take(now, &usage.Take{Auto: true, Tokens: -exactbucket.MaxTokens}, a.number, hosts.None)
 		}
 	}
 }

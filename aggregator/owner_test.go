@@ -18,6 +18,7 @@ import (
 
 	"github.com/headgate/headgate/aggregator"
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/rpc"
 )
 
 // recorder notes what it is told, and fails as it is told to.
@@ -92,5 +93,16 @@ func TestThePanicsOfAnOwnerAreLoggedOnceWithTheirStack(t *testing.T) {
 	}
 	if lines := strings.Count(log.String(), "\n"); lines != 1 || !strings.Contains(log.String(), "(*recorder).Update") {
 		t.Errorf("%d lines: %s", lines, log)
+	}
+}
+
+// A host without a proper name reaches no Owner: one that keeps names would keep it.
+func TestAnOwnerHearsOfProperNamesOnly(t *testing.T) {
+	owners := &aggregator.Owners{Log: slog.New(slog.DiscardHandler)}
+	served := owners.Serve(&recorder{}) // which panics
+	for _, host := range []string{"", strings.Repeat("h", rpc.MaxKeyLength+1)} {
+		if _, err := served.Update(t.Context(), host, new(anypb.Any)); !errors.Is(err, rpc.ErrPayload) {
+			t.Errorf("a name of %d bytes: %v, want a refusal", len(host), err)
+		}
 	}
 }

@@ -53,6 +53,34 @@ func TestAWeighRunsOnEachAccount(t *testing.T) {
 	}
 }
 
+// A Weigh that gives one host less than nothing gives the others no more than there is.
+func TestAPartBelowZeroLeavesNoMoreForOthers(t *testing.T) {
+	registry := algorithm.Builtin()
+	if err := registry.Register("negative", func(capacity float64, demands []algorithm.Demand, parts []float64) {
+		for i, d := range demands {
+			if parts[i] = capacity; d.Host == "host0" {
+				parts[i] = -capacity * float64(len(parts)-2)
+			}
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"average/negative", "negative", "claims/negative"} {
+		a, err := New(registry, snapshot(t, dynamicconfig.Properties{}, every(name)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := newCrowd(a, 100, 200, 200, 200, 200)
+		c.names = []string{name, name, name, name}
+		for range 20 {
+			c.round(t, 3*time.Second)
+		}
+		if sum := c.sum() - c.weight[0]; sum > 1.01 {
+			t.Errorf("%s: weights %.2f sum to %.2f", name, c.weight, sum)
+		}
+	}
+}
+
 // A built-in weigher does on each account what it does in its plain form there.
 func TestFormsDoAsTheirWeighs(t *testing.T) {
 	registry := algorithm.Builtin()

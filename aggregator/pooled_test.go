@@ -270,7 +270,7 @@ func TestTakesUnderAnotherNameAreOfThePool(t *testing.T) {
 		if got := took(t, a, 2*time.Second, usage.Take{Tokens: 50}); got.OK {
 			t.Errorf("%s: 110 are taken of 100", name)
 		}
-		a.undo(2*time.Second, []usage.Take{{Key: "k", Auto: true, Tokens: 30}})
+		a.undo(2*time.Second, []usage.Take{{Key: "k", Auto: true, Tokens: -30}})
 		a.GC(2 * time.Second)
 		if got := took(t, a, 3*time.Second, usage.Take{}); got.Left < 69.9 || got.Left > 70.1 {
 			t.Errorf("%s: %v left, want 70", name, got.Left)

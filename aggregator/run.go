@@ -21,13 +21,15 @@ var start = time.Now()
 
 var _ rpc.Decider = (*Aggregator)(nil)
 
-// scratch holds the columns of one call.
+// scratch is the memory of one call.
 type scratch struct {
 	usage  usage.Report
 	grants usage.Grants
+	takes  usage.Takes
+	taken  usage.Taken
 }
 
-var scratches sync.Pool
+var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
 // Update implements rpc.Decider for the built-in payloads, usage.ReportTypeURL,
 // claims.TypeURL and usage.TakesTypeURL.
@@ -37,7 +39,7 @@ func (a *Aggregator) Update(ctx context.Context, host string, payload *anypb.Any
 	}
 	name := rpc.MessageName(payload.GetTypeUrl())
 	if name == rpc.MessageName(usage.TakesTypeURL) { // it may be one that was answered before
-		return a.StepTakes(Now(), host, payload)
+		return a.StepTakes(ctx, Now(), host, payload)
 	}
 	if err := a.stays(); err != nil {
 		return nil, err
@@ -45,10 +47,7 @@ func (a *Aggregator) Update(ctx context.Context, host string, payload *anypb.Any
 	if name == rpc.MessageName(claims.TypeURL) {
 		return a.claims(host, payload)
 	}
-	s, ok := scratches.Get().(*scratch)
-	if !ok {
-		s = new(scratch)
-	}
+	s := scratches.Get().(*scratch) //nolint:errcheck // nothing else is put there
 	defer scratches.Put(s)
 
 	if err := (usage.Columnar{}).DecodeReport(payload, &s.usage); err != nil {

@@ -15,8 +15,8 @@ import (
 
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/internal/rpctest"
 	"github.com/headgate/headgate/rpc"
-	"github.com/headgate/headgate/rpc/rpctest"
 	"github.com/headgate/headgate/rpc/usage"
 	"github.com/headgate/headgate/rpc/usage/ask"
 )

@@ -3,27 +3,40 @@
 package aggregator
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"time"
 
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/headgate/headgate/aggregator/internal/hosts"
-	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/usage"
+	"github.com/headgate/headgate/rpc/usage/batches"
 )
 
 // StepTakes is Update for usage.TakesTypeURL at now. Time is as in Step.
-func (c *Core) StepTakes(now time.Duration, host string, payload *anypb.Any) (*anypb.Any, error) {
-	answer, repeated, err := c.batches.Serve(now, host, payload)
-	if repeated {
+func (c *Core) StepTakes(ctx context.Context, now time.Duration, host string, payload *anypb.Any) (*anypb.Any, error) {
+	m := scratches.Get().(*scratch) //nolint:errcheck // nothing else is put there
+	defer scratches.Put(m)
+
+	if err := usage.DecodeTakes(payload, &m.takes); err != nil {
+		c.refuse(now, host, "takes", err)
+		return nil, fmt.Errorf("aggregator: takes from %q: %w", host, err)
+	}
+	undo := func(rows []usage.Take) { c.undo(now, rows) }
+	for _, number := range m.takes.Withdrawn {
+		rows, _ := c.batches.Withdraw(now, m.takes.Caller, number)
+		undo(rows)
+	}
+	answer, again, err := c.batches.Serve(ctx, now, &m.takes, func() ([]usage.Take, *anypb.Any, error) {
+		c.Take(now, host, &m.takes, &m.taken)
+		answer, err := usage.EncodeTaken(&m.taken, len(m.taken.Rows))
+		return batches.Opposites(m.takes.Rows, nil), answer, err
+	}, undo)
+	if again {
 		c.metrics.repeated.Inc(1)
 	}
 	if err != nil {
-		if errors.Is(err, rpc.ErrPayload) {
-			c.refuse(now, host, "takes", err)
-		}
 		return nil, fmt.Errorf("aggregator: takes from %q: %w", host, err)
 	}
 	return answer, nil
@@ -75,13 +88,10 @@ func (c *Core) take(now time.Duration, host uint32, t *usage.Take) usage.Took {
 	return k.Take(now, t, c.number, host)
 }
 
-// undo gives back what rows took. What was lent beside it comes back with the host's
-// next report.
+// undo takes rows, which are the opposites of what was taken. What was lent beside that
+// comes back with the host's next report.
 func (c *Core) undo(now time.Duration, rows []usage.Take) {
-	for i := range rows {
-		if rows[i].Tokens != 0 {
-			back := rows[i].Opposite(&usage.Took{OK: true})
-			c.take(now, hosts.None, &back)
-		}
+	for _, row := range rows {
+		c.take(now, hosts.None, &row)
 	}
 }

@@ -143,6 +143,7 @@ func (u *update) fetch(rows []int32, all []likely) {
 // returns the number of the first that an algorithm is to blame for.
 func (u *update) rows(rows []int32, hashes []uint64, n int) (at int, err error) {
 	defer rpc.Recovered(&err)
+	defer u.joined() // if a weigher does not return
 
 	for at = n; at < len(rows); at++ {
 		if err = u.row(&u.likely[at], int(rows[at]), hashes[at]); err != nil {
@@ -159,7 +160,6 @@ func (u *update) fail(i int) {
 	u.core.metrics.invalid.Inc(1)
 	u.report = account.Report{}
 	u.put(i, account.Grant{}, 0)
-	u.joined()
 }
 
 // row decides row i, whose key has this hash, and which likely guesses at.
@@ -237,10 +237,12 @@ func (u *update) decide(k *owned.Key, i int) (g account.Grant, ok bool) {
 		has := u.usage.Weight[i]
 		return account.Grant{Weight: has, Burst: has * k.Rule.Burst, Used: g.Used}, true
 	}
-	if k.Above != nil { // hosts know the rule's limit only
+	if k.Above != nil || part < 1 { // hosts know the rule's limit only
 		k.Above.Stir(u.now)
-		g.Weight *= part
-		if _, asked := k.Account.(account.Bucketed); !asked {
+		if u.grants.Floor != usage.FloorDrop { // which says what part of the events passes
+			g.Weight *= part
+		}
+		if !k.Asked() {
 			g.Used = max(g.Used, float64(k.Rule.Limit)) // so hosts do not use the rest of it
 		}
 		ok = ok && !k.Above.Waits()

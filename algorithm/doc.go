@@ -26,7 +26,7 @@
 //	pool     one bucket for the key; hosts hold what it lends  elastic, auto, and your own
 //	claims   amounts that hosts hold until a time              none, static, fair-share, …
 //
-// Elastic says what the pool lends, and how much can be too much.
+// Elastic says what the pool lends, and Overshoot how much can be too much.
 //
 // The package does not know how accounts work: that is the aggregator's. An algorithm
 // that needs messages and state of its own is not for this package either: see the

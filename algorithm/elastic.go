@@ -20,40 +20,9 @@ import (
 // the pool has less, that is debt, and all hosts pay it back out of their rates. So over
 // any time the hosts use what one bucket would have given them, but for what is lent twice.
 //
-// # How much can be too much
-//
-// Say that a key's hosts have grants and report every interval T, and take this sum of all
-// that can still be used, where each host's use is that since its last report:
-//
-//	V = pool + Σ(loan + rate·(time since) − use)
-//
-// V grows by the limit L, because what rates take out of the pool counts at the hosts. Use
-// lowers V, and so does what the pool has no room for. Reports and grants do not change it.
-// So between two times s and t the hosts use at most
-//
-//		L·(t−s) + V(s) − V(t)
-//
-//	  - V(s) ≤ B + 1.75·T·L: the pool and all loans have room in the burst B, rates sum to at
-//	    most L, and the owner takes back a rate 1.75·T after the host's last report. This is
-//	    reached if hosts state a demand that they do not have, and use all at the end.
-//	  - V(t) ≥ −Σ starters: a host uses no more than loan + rate·(time since) + starter, and
-//	    gets a starter only while the pool has tokens.
-//	  - Σ starters ≤ Overcommit·B, or two events for each host up to B if that is more; and
-//	    one event for each host. The owner keeps the sum, so it does not matter how many
-//	    hosts join at once.
-//
-// Overshoot adds these up, for events that cost 1; of others, the cost counts for each host.
-// After a change of the limit, the interval or Overcommit, the larger ones count. The bound
-// covers hosts that lie about what they want and what they hold, and those that say that
-// they used more than they did. A host that says that it used less, or that it used it over
-// more time than since its last report, can use what it held again with each report. What
-// these may add:
-//
-//   - a host without a grant: its even share, until its first report;
-//   - a host that uses its starter and never reports again: that starter, since the owner
-//     counts it for ten intervals at most, and for 1.75 if the key has no room for more hosts;
-//   - a host that goes on without reports: its rate, until its lease ends;
-//   - an answer that is lost: what the earlier grant still allows until the next report.
+// Hosts that hold grants and report every interval exceed one bucket by at most Overshoot,
+// whatever they say that they want and hold. docs/design/0002-elastic.md proves it, and says
+// what hosts add that have no grant, vanish or lie about what they used.
 //
 // Elastic needs hosts that report early when they run dry or when their demand
 // changes, as package limiter's do.
@@ -94,7 +63,7 @@ const (
 
 // Overshoot is how many tokens more than limit.Rate·t + limit.Burst so many
 // hosts, all of which hold grants and report every interval, can use in any
-// time t. The type's documentation derives it.
+// time t, for events that cost 1; of others, the cost counts for each host.
 func (e Elastic) Overshoot(limit Limit, hosts int, interval time.Duration) float64 {
 	n := float64(hosts)
 	starters := max(e.WithDefaults().Overcommit*limit.Burst, min(2*n, limit.Burst)) + n

@@ -43,14 +43,6 @@ func (e Elastic) With(parameters map[string]string) (Elastic, error) {
 		"overcommit": number(&e.Overcommit, 0, 1),
 		"horizon":    duration(&e.Horizon),
 		"repay":      duration(&e.Repay),
-		"starter":    gone("use overcommit: how much of the burst may be lent twice"),
-		"lent":       gone("use overcommit: how much of the burst may be lent twice"),
-		"headroom":   gone("it is always 1.1; leave it out"),
-		"part":       gone("one host may be lent the whole pool; leave it out"),
-		"chunk":      gone("a burst begins with its part of overcommit; leave it out"),
-		"crowding":   gone("rates never exceed the limit; leave it out"),
-		"catch_up":   gone("what was missed is lent at once; leave it out"),
-		"learn":      gone("it is always 500ms; leave it out"),
 	})
 	return e, err
 }
@@ -88,11 +80,6 @@ func number(to *float64, low, high float64) setter {
 		*to = max(x, next)
 		return nil
 	}
-}
-
-// gone is a parameter of earlier versions.
-func gone(instead string) setter {
-	return func(string) error { return errors.New("it is no parameter any more: " + instead) }
 }
 
 const longest = 24 * time.Hour

@@ -65,19 +65,6 @@ func TestBadParametersAreRefusedWithWhatThereIs(t *testing.T) {
 	}
 }
 
-// A limits file that names a parameter of an earlier version is told what to write instead.
-func TestParametersThatAreGoneSayWhatToUse(t *testing.T) {
-	for name, says := range map[string]string{
-		"starter": "use overcommit", "lent": "use overcommit", "headroom": "always 1.1", "learn": "always 500ms",
-		"part": "leave it out", "chunk": "leave it out", "crowding": "leave it out", "catch_up": "leave it out",
-	} {
-		_, err := Builtin().Build(NameElastic, map[string]string{name: "0.5"})
-		if !errors.Is(err, ErrParameter) || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: %v, want %q", name, err, says)
-		}
-	}
-}
-
 func FuzzParameters(f *testing.F) {
 	for _, name := range []string{"overcommit", "chunk", "horizon", "repay", "nothing"} {
 		for _, value := range []string{"1", "0", "-1", "NaN", "1e309", "0x1p-2", "200ms", "9999999h", ""} {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/driver"
 	"github.com/headgate/headgate/limiter/stage"
 )
 
@@ -169,11 +170,11 @@ func rest(b *testing.B, g *limiter.Group, n int) {
 	for range 10 {
 		for range 30 {
 			now = now.Add(interval / 30)
-			for _, batch := range g.Manual().Early(now) {
+			for _, batch := range driver.Of(g).Early(now) {
 				a.apply(b, g, now, batch)
 			}
 		}
-		for _, batch := range g.Manual().Report(now) {
+		for _, batch := range driver.Of(g).Report(now) {
 			a.apply(b, g, now, batch)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/driver"
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc/usage"
 	"github.com/headgate/headgate/shadow"
@@ -100,7 +101,7 @@ func host(b *testing.B, rule dynamicconfig.Rule) *limiter.Group {
 	// With metrics, though nobody reads them.
 	scope, closer := tally.NewRootScope(tally.ScopeOptions{Reporter: tally.NullStatsReporter}, 0)
 	b.Cleanup(func() { _ = closer.Close() })
-	return limiter.NewGroup(s, 10, limiter.WithSeed(1), limiter.WithScope(scope),
+	return limiter.NewGroup(s, 10, driver.WithSeed(1), limiter.WithScope(scope),
 		limiter.WithMigration(shadow.Migrator()))
 }
 
@@ -113,7 +114,7 @@ func granted(b *testing.B, g *limiter.Group, burst float64, keys ...string) {
 	}
 	a := newAnswer(len(keys), burst)
 	now := stage.Now()
-	for _, batch := range g.Manual().Report(now) {
+	for _, batch := range driver.Of(g).Report(now) {
 		if n := batch.Usage.Len(); n != len(keys) {
 			b.Fatalf("%d keys of %d were reported under %s", n, len(keys), batch.Usage.Algorithm)
 		}
@@ -145,7 +146,7 @@ func newAnswer(n int, burst float64) *answer {
 }
 
 // apply answers the whole of batch, which has at most as many keys as a.
-func (a *answer) apply(b *testing.B, g *limiter.Group, now stage.Instant, batch *limiter.Batch) {
+func (a *answer) apply(b *testing.B, g *limiter.Group, now stage.Instant, batch *driver.Batch) {
 	n := batch.Usage.Len()
 	grants := usage.Grants{
 		Weight: a.grants.Weight[:n],
@@ -157,7 +158,7 @@ func (a *answer) apply(b *testing.B, g *limiter.Group, now stage.Instant, batch 
 	if batch.Usage.Algorithm == elastic {
 		grants.Tokens, grants.Floor = a.grants.Tokens[:n], usage.FloorNone
 	}
-	if err := g.Manual().Apply(now, batch, nil, &grants); err != nil {
+	if err := driver.Of(g).Apply(now, batch, nil, &grants); err != nil {
 		b.Fatal(err)
 	}
 }

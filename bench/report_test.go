@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter/driver"
 	"github.com/headgate/headgate/limiter/stage"
 )
 
@@ -33,10 +34,10 @@ func BenchmarkReport(b *testing.B) {
 							g.For(key).Stage().Take(context.Background(), stage.Request{Now: now, N: 1, Kind: stage.Final})
 						}
 						b.StartTimer()
-						for _, batch := range g.Manual().Report(now) {
+						for _, batch := range driver.Of(g).Report(now) {
 							reported = batch.Usage.Len()
 							a.apply(b, g, now, batch)
-							g.Manual().Done(batch)
+							driver.Of(g).Done(batch)
 						}
 					}
 					if reported != n {
@@ -76,9 +77,9 @@ func BenchmarkPause(b *testing.B) {
 				a := newAnswer(n, float64(plenty))
 				meanwhile(b, func() {
 					now := stage.Now()
-					for _, batch := range g.Manual().Report(now) {
+					for _, batch := range driver.Of(g).Report(now) {
 						a.apply(b, g, now, batch)
-						g.Manual().Done(batch)
+						driver.Of(g).Done(batch)
 					}
 				})
 			}

@@ -251,6 +251,15 @@ func (b *builder) fillSafeCapacity(e *entry, r *Rule) {
 	}
 }
 
+// draft is finish that returns, beside an error, the Snapshot of what has no mistake.
+func (b *builder) draft() (*Snapshot, error) {
+	s, err := b.finish()
+	if err != nil {
+		return b.snapshot, err
+	}
+	return s, nil
+}
+
 // finish is the Snapshot, or all that is wrong.
 func (b *builder) finish() (*Snapshot, error) {
 	if err := b.err(); err != nil {

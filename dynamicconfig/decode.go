@@ -120,7 +120,7 @@ func (d *decoder) limitsOf(n ast.Node) {
 
 // limit reads rule i.
 func (d *decoder) limit(i int, item ast.Node) {
-	e := &entry{who: "rule number " + strconv.Itoa(i+1), at: strictyaml.Place(item)}
+	e := &entry{who: d.whoIs(i, item), at: strictyaml.Place(item)}
 	fields, ok := d.Mapping(item, e.who, knownRule)
 	if ok && !d.Exhausted() {
 		e.reserve(len(fields))
@@ -129,20 +129,24 @@ func (d *decoder) limit(i int, item ast.Node) {
 	}
 }
 
-// ruleInto reads the fields of one rule into e.
-func (d *decoder) ruleInto(e *entry, fields []strictyaml.Field) {
-	if n := strictyaml.Find(fields, "key"); n != nil { // first: it names the rule
-		e.state("key", strictyaml.Place(n))
-		if !d.scalarOf(n, e.who, "key", &e.rule.Key) {
-			e.spoil("key")
-		} else if e.rule.Key != "" && e.who != "defaults" {
-			e.who = "rule " + quote(e.rule.Key)
+// whoIs is what messages call rule i: its key, else its number.
+func (d *decoder) whoIs(i int, item ast.Node) string {
+	if m, ok := d.Resolve(item).(*ast.MappingNode); ok {
+		for _, v := range m.Values {
+			if v.Key.GetToken().Value != "key" || v.Value == nil {
+				continue
+			}
+			if key, _, ok := strictyaml.Plain(d.Resolve(v.Value)); ok && key != "" {
+				return "rule " + quote(key)
+			}
 		}
 	}
+	return "rule number " + strconv.Itoa(i+1)
+}
+
+// ruleInto reads the fields of one rule into e.
+func (d *decoder) ruleInto(e *entry, fields []strictyaml.Field) {
 	for _, f := range fields {
-		if f.Name == "key" {
-			continue
-		}
 		e.state(f.Name, strictyaml.Place(f.Value))
 		if nested := nestedFields[f.Name]; nested != nil {
 			nested(d, e, f.Value)

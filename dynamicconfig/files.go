@@ -123,7 +123,7 @@ func taken(parts []*part) {
 	for _, p := range parts {
 		s := p.snapshot
 		for i := range s.overrides {
-			who := s.overrides[i].who()
+			who := s.overrides[i].Name()
 			if where, twice := overrides[who]; twice {
 				p.add(strictyaml.Place(p.top["overrides"]), "%s: %s has one for the same: remove one of the two", who, where)
 			}

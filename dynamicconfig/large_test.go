@@ -90,7 +90,7 @@ func TestLargeFilesSayTheirMistakes(t *testing.T) {
 				want = append(want, fmt.Sprintf("limits:%d:12: rule \"tenant-000004:orders\": limit: \"5rps\" is not written as a limit: did you mean 5/s?\n", n+1))
 			}
 			if strings.Contains(line, "max_key: 50") {
-				want = append(want, fmt.Sprintf("limits:%d:42: rule number 2: there is no field \"max_key\": did you mean max_keys?\n", n+1))
+				want = append(want, fmt.Sprintf("limits:%d:42: rule \"tenant-000001:*\": there is no field \"max_key\": did you mean max_keys?\n", n+1))
 			}
 		}
 		for _, w := range want {

@@ -16,7 +16,8 @@ import (
 const maxCompared = 30_000_000
 
 // Warnings are what is legal and surely not meant, in the order of the text: globs whose keys
-// all have an earlier rule, and keys with characters that look like others.
+// all have an earlier rule, keys with characters that look like others, and costs that no
+// event may have.
 func (s *Snapshot) Warnings() []*Error {
 	var all []*Error
 	parts, first := s.parts, 0
@@ -32,6 +33,9 @@ func (s *Snapshot) Warnings() []*Error {
 			}
 			if strange := strangeIn(r.Key); strange != "" {
 				p.Add(part.places[i], "rule %s: key: %s", quote(r.Key), strange)
+			}
+			if text := tooCostly(&r); text != "" {
+				p.Add(part.places[i], "rule %s: %s", quote(r.Key), text)
 			}
 		}
 		first += len(part.rules)
@@ -98,7 +102,7 @@ func strangeIn(key string) string {
 		case r > unicode.MaxASCII && !unicode.IsPrint(r):
 			return fmt.Sprintf("has the character %U, which cannot be seen: remove it", r)
 		case latin && unicode.In(r, unicode.Cyrillic, unicode.Greek):
-			return fmt.Sprintf("has the letter %c (%U) beside Latin letters, which it may look like: write it anew", r, r)
+			return fmt.Sprintf("has the letter %c (%U) beside Latin letters, which it may look like: type the key again", r, r)
 		}
 	}
 	if strings.TrimSpace(key) != key {

@@ -19,7 +19,7 @@ func TestWarningsSayWhatIsSurelyNotMeant(t *testing.T) {
 		"mail：x":        "has the character ： (U+FF1A), which looks like : and is not: write :",
 		"a\u200bb":      "has the character U+200B, which cannot be seen: remove it",
 		"a\u00a0b":      "has the character U+00A0, which cannot be seen: remove it",
-		"\u043erders":   "has the letter о (U+043E) beside Latin letters, which it may look like: write it anew",
+		"\u043erders":   "has the letter о (U+043E) beside Latin letters, which it may look like: type the key again",
 		"заказы":        "",
 		" orders":       "begins or ends with a space: remove it",
 		"service.*":     "",
@@ -32,6 +32,29 @@ func TestWarningsSayWhatIsSurelyNotMeant(t *testing.T) {
 		got := s.Warnings()
 		if want == "" && len(got) > 0 || want != "" && (len(got) != 1 || !strings.HasSuffix(got[0].Error(), want)) {
 			t.Errorf("%q: %v, want %s", key, got, want)
+		}
+	}
+}
+
+func TestWarningsNameCostsThatNoEventMayHave(t *testing.T) {
+	for rule, want := range map[string]string{
+		"limit: 5/s, max_cost: 100, max_debt: 10s":   "max_cost: 100 can never be had: the burst and what fills in within max_debt are 55: use at most that, or add max_debt: 19s",
+		"limit: 5/s, max_cost: 100, max_debt: 19s":   "",
+		"limit: 1/d, max_cost: 100, max_debt: 1h":    "max_cost: 100 can never be had: the burst and what fills in within max_debt are 1: use at most that",
+		"limit: 5/s, burst: 100, max_debt: 1s":       "",
+		"limit: 0/s, max_cost: 100, max_debt: 10s":   "",
+		"limit: 5 in-flight, algorithm: fair-share":  "",
+		"limit: 5/s, max_cost: 6, max_debt: 500ms":   "",
+		"limit: 5/s, burst: 50, max_cost: 50":        "",
+		"limit: 5/s, max_cost: 8.5, max_debt: 500ms": "max_cost: 8.5 can never be had: the burst and what fills in within max_debt are 7: use at most that, or add max_debt: 1s",
+	} {
+		s, err := Parse("x", []byte("limits: [{key: a, "+rule+"}]"))
+		if err != nil {
+			t.Fatal(rule, err)
+		}
+		got := s.Warnings()
+		if want == "" && len(got) > 0 || want != "" && (len(got) != 1 || got[0].Message != `rule "a": `+want) {
+			t.Errorf("%s: %v, want %s", rule, got, want)
 		}
 	}
 }

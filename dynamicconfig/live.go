@@ -201,11 +201,7 @@ func (l *Live) endOverrides() (ended []Override, next time.Time) {
 	next, _ = s.nextEnd()
 	changed := !slices.Equal(old.holds, s.holds)
 	if changed {
-		for _, i := range old.holds {
-			if !slices.Contains(s.holds, i) {
-				ended = append(ended, old.overrides[i])
-			}
-		}
+		ended = Ended(old, s)
 		l.replaceLocked(s)
 	}
 	l.mu.Unlock()

@@ -74,8 +74,8 @@ func (o *Override) String() string {
 	return fmt.Sprintf("%s until %s by %s: %s", o.Amount(), o.Until.UTC().Format(time.RFC3339), o.Author, o.Reason)
 }
 
-// who names what o is for, in messages.
-func (o *Override) who() string {
+// Name says which Override o is, in messages: `override of "a*"`.
+func (o *Override) Name() string {
 	if o.All {
 		return "override of all rules"
 	}
@@ -146,6 +146,17 @@ func wholeSlots(slots rate.Limit) rate.Limit {
 		return 0
 	}
 	return rate.Limit(min(max(math.Floor(float64(slots)+1e-9), 1), MaxSlots))
+}
+
+// Ended are the Overrides that hold in old and have ended in new, which is the same
+// configuration at a later time.
+func Ended(old, new *Snapshot) (ended []Override) {
+	for _, i := range old.holds {
+		if !slices.Contains(new.holds, i) {
+			ended = append(ended, old.overrides[i])
+		}
+	}
+	return ended
 }
 
 // Overrides are those of the configuration, in its order, whether they hold or not. The

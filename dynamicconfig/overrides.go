@@ -50,7 +50,7 @@ func (d *decoder) overrideInto(o *statedOverride, fields []strictyaml.Field) {
 	if n := strictyaml.Find(fields, "key"); n != nil { // first: it names the override
 		o.fields["key"] = strictyaml.Place(n)
 		if o.bad["key"] = !d.scalar(n, o.who+": key", &o.Key); o.Key != "" {
-			o.who = o.Override.who()
+			o.who = o.Name()
 		}
 	}
 	for _, f := range fields {

@@ -27,6 +27,30 @@ const (
 // file without content: a file that an editor just emptied must not lift
 // all limits. Parse keeps no part of data.
 func Parse(name string, data []byte) (*Snapshot, error) {
+	s, err := parse(name, data)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// ParseChecked is Parse with a check of the caller's, such as of the algorithms that
+// there are. check is called for a file with mistakes too, so that one error has
+// all mistakes, in the order of the text: the Snapshot then lacks what has a mistake.
+func ParseChecked(name string, data []byte, check func(*Snapshot) error) (*Snapshot, error) {
+	s, err := parse(name, data)
+	if s != nil {
+		err = inOrder(err, check(s))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// parse is Parse that also returns, beside an error, the Snapshot of what has no mistake;
+// nil if the text could not be read.
+func parse(name string, data []byte) (*Snapshot, error) {
 	if len(data) > MaxLargeSize {
 		return nil, &Error{Name: name, Message: fmt.Sprintf("has %d bytes: use at most %d", len(data), MaxLargeSize)}
 	}
@@ -37,10 +61,12 @@ func Parse(name string, data []byte) (*Snapshot, error) {
 		}
 	}
 	d := newDecoder(name, data)
-	if root := d.Parse(); root != nil {
-		d.file(root)
+	root := d.Parse()
+	if root == nil {
+		return nil, d.err()
 	}
-	return d.finish()
+	d.file(root)
+	return d.draft()
 }
 
 // largeFile is the size in bytes from which parseLarge saves time.
@@ -68,7 +94,7 @@ func parseLarge(name string, data []byte) (*Snapshot, error) {
 	}
 	d.unmatchedOf(strictyaml.Find(fields, "unmatched"))
 	d.valuesOf(strictyaml.Find(fields, "properties"))
-	return d.finish()
+	return d.draft()
 }
 
 func newDecoder(name string, data []byte) *decoder {

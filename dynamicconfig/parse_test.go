@@ -326,4 +326,31 @@ func TestCheckSuggestsTheAlgorithmThatWasMeant(t *testing.T) {
 	}
 }
 
+func TestParseCheckedSaysAllMistakesInTheOrderOfTheText(t *testing.T) {
+	const text = `limits:
+  - {key: a, limit: 1rps}
+  - {key: b, limit: 1/s, algorithm: mine}
+  - {key: c, limit: 1rps}
+  - {key: d, limit: 1/s, algorithm: even, parameters: {x: 1}}
+  - {key: e, limit: 1rps}
+  - {key: f, limit: 1/s, algorithm: mine}
+`
+	_, err := ParseChecked("limits.yaml", []byte(text), func(s *Snapshot) error {
+		return errors.Join(
+			s.Check(func(name string) bool { return name != "mine" }),
+			s.CheckParameters(func(string, map[string]string) error { return errors.New("takes none") }),
+		)
+	})
+	var lines []string
+	for text := range strings.Lines(err.Error()) {
+		if place, ok := strings.CutPrefix(text, "limits.yaml:"); ok {
+			line, _, _ := strings.Cut(place, ":")
+			lines = append(lines, line)
+		}
+	}
+	if got := strings.Join(lines, " "); got != "2 3 4 5 6 7" {
+		t.Errorf("mistakes of the lines %s, want those of 2 to 7:\n%v", got, err)
+	}
+}
+
 func itoa(i int) string { return strconv.Itoa(i) }

@@ -3,7 +3,11 @@
 package dynamicconfig
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -95,6 +99,35 @@ func (o origin) err(p *strictyaml.Problems) error {
 	return p.Err(func(at mark, message, source string) error {
 		return &Error{Name: o.name, Line: at.Line, Column: at.Column, Message: message, Source: source}
 	})
+}
+
+// inOrder joins errors, in the order of the text; those without a place come last.
+func inOrder(errs ...error) error {
+	all := flat(errs)
+	line := func(err error) (line, column int) {
+		if e, ok := errors.AsType[*Error](err); ok && e.Line > 0 {
+			return e.Line, e.Column
+		}
+		return math.MaxInt, 0
+	}
+	slices.SortStableFunc(all, func(a, b error) int {
+		x, i := line(a)
+		y, j := line(b)
+		return cmp.Or(cmp.Compare(x, y), cmp.Compare(i, j))
+	})
+	return errors.Join(all...)
+}
+
+// flat is each single error of errs, which may be joined ones.
+func flat(errs []error) (single []error) {
+	for _, err := range errs {
+		if joined, ok := err.(interface{ Unwrap() []error }); ok {
+			single = append(single, flat(joined.Unwrap())...)
+		} else if err != nil {
+			single = append(single, err)
+		}
+	}
+	return single
 }
 
 // problem is the one error of a place.

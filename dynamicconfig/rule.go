@@ -151,6 +151,22 @@ type Rule struct {
 // Bypassed reports whether an Override lets everything through.
 func (r *Rule) Bypassed() bool { return r.Override != nil && r.Override.Bypass }
 
+// Algorithms are those of the rule, the old one of a migration first.
+func (r *Rule) Algorithms() []string {
+	if m := r.Migration; m != nil {
+		return []string{m.From, m.To}
+	}
+	return []string{r.Algorithm}
+}
+
+// Answering is which of Algorithms answers; below 0 if none does.
+func (r *Rule) Answering() int {
+	if r.Migration == nil {
+		return 0
+	}
+	return r.Migration.Mode.Answering()
+}
+
 // Enforced is the part of what is over the limit that is refused, in [0, 1].
 func (r *Rule) Enforced() float64 {
 	switch {
@@ -177,7 +193,11 @@ func (r *Rule) MostDebt() float64 { return r.MostDebtOf(float64(r.Limit), r.Burs
 
 // MostDebtOf is MostDebt for a part of the rule's limit: rate events/s and burst events.
 func (r *Rule) MostDebtOf(rate, burst float64) float64 {
-	return burst + rate*max(r.MaxDebt, r.MaxWait, 0).Seconds() + r.Costliest()
+	borrowed := 0.0
+	if longest := max(r.MaxDebt, r.MaxWait); longest > 0 {
+		borrowed = rate * longest.Seconds()
+	}
+	return burst + borrowed + r.Costliest()
 }
 
 // DefaultMaxWait is the longest wait of another program's event if the rule of its key
@@ -238,6 +258,18 @@ const (
 	// ModeNew uses the new limiter only.
 	ModeNew
 )
+
+// Answering is which limiter answers: 0 is the old one, 1 the new one, and -1 none.
+func (m Mode) Answering() int {
+	switch m {
+	case ModeOld, ModeOldShadowNew:
+		return 0
+	case ModeNew, ModeNewShadowOld:
+		return 1
+	default:
+		return -1
+	}
+}
 
 // Fallback rules a key while a host has no valid grant for it.
 type Fallback uint8

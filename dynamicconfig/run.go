@@ -88,7 +88,7 @@ func (l *Live) followClock(ctx context.Context, logger *slog.Logger) {
 	for {
 		ended, next := l.endOverrides()
 		for i := range ended {
-			logger.Info("an override has ended", "of", ended[i].who(), "override", ended[i].String())
+			logger.Info("an override has ended", "of", ended[i].Name(), "override", ended[i].String())
 		}
 		var timer <-chan time.Time // none without an Override
 		if !next.IsZero() {
@@ -108,7 +108,7 @@ func warnIdle(s *Snapshot, logger *slog.Logger) {
 	states := s.OverrideStates(now())
 	for i := range states {
 		if o := &states[i]; o.Idle != "" {
-			logger.Warn("an override changes nothing", "of", o.who(), "because", o.Idle)
+			logger.Warn("an override changes nothing", "of", o.Name(), "because", o.Idle)
 		}
 	}
 }

@@ -72,7 +72,10 @@ func parsePercent(text string) (float64, error) {
 	count, ok := strings.CutSuffix(text, "%")
 	n, err := parseNumber(strings.TrimSpace(count))
 	if !ok || err != nil {
-		return 0, fmt.Errorf("%s is not a part in percent: write it as in 10%%", quote(text))
+		if err == nil {
+			return 0, fmt.Errorf("%s has no %%: write a percentage, as in 50%%", quote(text))
+		}
+		return 0, fmt.Errorf("%s is not a percentage: write it as in 10%%", quote(text))
 	}
 	return n / 100, nil
 }

@@ -187,7 +187,9 @@ func (s *Snapshot) CheckParameters(refuses func(algorithm string, parameters map
 			continue
 		}
 		if err := refuses(u.algorithm, maps.Clone(u.parameters)); err != nil {
-			p.Add(u.parametersAt, "%s: parameters: %v", u.who, err)
+			for line := range strings.Lines(err.Error()) { // one for each parameter
+				p.Add(u.parametersAt, "%s: parameters: %s", u.who, strings.TrimSuffix(line, "\n"))
+			}
 		}
 	}
 	return s.origin.err(&p)

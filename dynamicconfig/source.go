@@ -10,7 +10,8 @@ import "context"
 //
 // Implementations are safe for concurrent use.
 type Source interface {
-	// Load returns the present configuration. A missing one is an error.
+	// Load returns the present configuration. A missing one is an error, and so is
+	// a ctx that has ended.
 	Load(ctx context.Context) (*Snapshot, error)
 
 	// Watch calls update, one call at a time, for each change since the

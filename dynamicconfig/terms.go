@@ -3,6 +3,8 @@
 package dynamicconfig
 
 import (
+	"fmt"
+	"math"
 	"slices"
 	"time"
 )
@@ -59,8 +61,29 @@ func (b *builder) fillTerms(e *entry, r *Rule) {
 	b.fillAskTimeout(e, r)
 	fits := !e.has("burst") || e.good("burst")
 	if e.good("max_cost") && e.good("limit") && fits && r.MaxDebt <= 0 && r.MaxCost > r.Burst {
-		b.report(e, "max_cost", "%s can never be had from a burst of %s: use at most that, or add max_debt: 10s", number(r.MaxCost), number(r.Burst))
+		b.report(e, "max_cost", "%s can never be had from a burst of %s: use at most that%s", number(r.MaxCost), number(r.Burst), orDebt(r))
 	}
+}
+
+// orDebt names the shortest max_debt, in whole seconds, that lets an event of max_cost
+// through; or nothing, where max_debt may not be so long.
+func orDebt(r *Rule) string {
+	seconds := math.Ceil((r.MaxCost - r.Burst) / float64(r.Limit))
+	if !(seconds <= maxDuration.Seconds()) {
+		return ""
+	}
+	return ", or add max_debt: " + duration(time.Duration(seconds)*time.Second)
+}
+
+// tooCostly says that no event may cost what max_cost allows, because its debt would outlast
+// max_debt; "" if one may.
+func tooCostly(r *Rule) string {
+	most := math.Floor(r.Burst + float64(r.Limit)*r.MaxDebt.Seconds())
+	if r.InFlight || r.MaxDebt <= 0 || r.MaxCost <= most || r.Limit <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("max_cost: %s can never be had: the burst and what fills in within max_debt are %s: use at most that%s",
+		number(r.MaxCost), number(most), orDebt(r))
 }
 
 func (b *builder) fillAskTimeout(e *entry, r *Rule) {

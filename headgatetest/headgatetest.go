@@ -60,7 +60,7 @@ type fixed stage.Verdict
 func (f fixed) Take(_ context.Context, r stage.Request) (stage.Verdict, stage.Receipt) {
 	v := stage.Verdict(f)
 	switch {
-	case r.Kind == stage.Charge:
+	case r.Kind >= stage.Charge:
 		v = stage.Verdict{Left: v.Left} // always OK
 	case v.OK() && v.Wait > r.Longest:
 		v = stage.Because(stage.Limited)
@@ -83,3 +83,6 @@ func (f fixed) Level(stage.Instant) stage.Level {
 	}
 	return l
 }
+
+// Open implements stage.Stage: a wait is as long as the test says.
+func (fixed) Open() (open bool, changed []<-chan struct{}) { return false, nil }

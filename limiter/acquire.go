@@ -11,17 +11,9 @@ import (
 	"github.com/headgate/headgate/limiter/stage"
 )
 
-// AcquireOption changes how one call of Acquire waits.
-type AcquireOption func(*acquire)
-
-// acquire is what the options of a call make.
-type acquire struct{ priority int64 }
-
-// Priority has a call that waits for slots served before those of lower
-// priority; the default is 0. It has no meaning where a rule limits a rate.
-func Priority(priority int64) AcquireOption {
-	return func(a *acquire) { a.priority = priority }
-}
+// Priority has a call that waits for slots served before those of lower Priority; the
+// default is 0. It has no meaning where a rule limits a rate.
+type Priority int64
 
 func releaseNothing() {}
 
@@ -30,23 +22,25 @@ func releaseNothing() {}
 // release is never nil. For a rule that limits a rate, TryAcquire is AllowN, and
 // release does nothing.
 func (l *Limiter) TryAcquire(n int) (release func(), ok bool) {
-	if slots := l.of().PlainSlots(); slots != nil && n > 0 {
+	if slots := keyOf(l).PlainSlots(); slots != nil && n > 0 {
 		if h, ok := slots.AcquireFast(int64(n)); ok { // without a look at the clock
 			return h.Release, true
 		}
 	}
 	now := stage.Now()
 	for {
-		st := l.of().Current(now)
+		st := keyOf(l).Current(now)
 		switch {
 		case st.Slots == nil:
-			return releaseNothing, allow(l.of(), now, int64(n))
+			return releaseNothing, allow(keyOf(l), now, int64(n))
 		case n <= 0 || int64(n) > bucket.MaxCost:
 			return releaseNothing, n == 0
 		}
 		switch h, err := st.Slots.TryAcquire(now, int64(n)); {
-		case err == nil:
+		case err == nil && keyOf(l).Counts(now, st):
 			return h.Release, true
+		case err == nil:
+			h.Release()
 		case !errors.Is(err, stage.ErrMoved):
 			return releaseNothing, false
 		}
@@ -54,17 +48,17 @@ func (l *Limiter) TryAcquire(n int) (release func(), ok bool) {
 }
 
 // Acquire waits until n slots are free and all waiters before it are served.
-// Waiters of higher Priority come first, then those that came first. A call that needs
+// Waiters of higher Priority come first, then those that came first; if a call states several,
+// the last one counts. A call that needs
 // more slots than this host has now lets others pass. It returns ErrNever at
 // once if n exceeds the whole limit, ErrTooManyWaiters, and ctx's error when ctx
 // ends; then it holds nothing. For a rule that limits a rate it is WaitN.
-func (l *Limiter) Acquire(ctx context.Context, n int, options ...AcquireOption) (release func(), err error) {
-	var a acquire
-	for _, o := range options {
-		o(&a)
+func (l *Limiter) Acquire(ctx context.Context, n int, priority ...Priority) (release func(), err error) {
+	var first Priority
+	for _, first = range priority {
 	}
 	for {
-		st := l.of().Current(stage.Now())
+		st := keyOf(l).Current(stage.Now())
 		if st.Slots == nil {
 			return releaseNothing, l.WaitN(ctx, n)
 		}
@@ -73,18 +67,20 @@ func (l *Limiter) Acquire(ctx context.Context, n int, options ...AcquireOption) 
 		}
 		switch {
 		case n < 0:
-			return releaseNothing, fmt.Errorf("limiter: acquire %s: slots cannot be negative", asked(l.of(), int64(n)))
+			return releaseNothing, fmt.Errorf("limiter: acquire %s: slots cannot be negative", asked(keyOf(l), int64(n)))
 		case n == 0:
 			return releaseNothing, nil
 		case int64(n) > bucket.MaxCost:
-			return releaseNothing, fmt.Errorf("limiter: acquire %s: %w", asked(l.of(), int64(n)), ErrNever)
+			return releaseNothing, fmt.Errorf("limiter: acquire %s: %w", asked(keyOf(l), int64(n)), ErrNever)
 		}
-		h, err := st.Slots.Acquire(ctx, int64(n), a.priority)
+		h, err := st.Slots.Acquire(ctx, int64(n), int64(first))
 		switch {
-		case err == nil:
+		case err == nil && keyOf(l).Counts(stage.Now(), st):
 			return h.Release, nil
+		case err == nil:
+			h.Release()
 		case !errors.Is(err, stage.ErrMoved):
-			return releaseNothing, fmt.Errorf("limiter: acquire %s: %w", asked(l.of(), int64(n)), err)
+			return releaseNothing, fmt.Errorf("limiter: acquire %s: %w", asked(keyOf(l), int64(n)), err)
 		}
 	}
 }

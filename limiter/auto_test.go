@@ -14,6 +14,7 @@ import (
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/internal/keys"
 	"github.com/headgate/headgate/limiter/stage"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 func autoRule(limit rate.Limit) dynamicconfig.Rule {
@@ -64,7 +65,7 @@ func TestAutoAsksUntilItHasAGrant(t *testing.T) {
 	if said := granted(t, g, now, batches, 0.5, 8); said[0].Allowed[0] != 0 || said[0].Rejected[0] != 5 || said[0].Weight[0] != 0 || said[0].Wants[0] <= 0 {
 		t.Errorf("said %+v", said)
 	}
-	if k.of().PlainAuto() == nil {
+	if keyOf(k).PlainAuto() == nil {
 		t.Error("with a grant, the bucket does not decide alone")
 	}
 	if got := take(k, now, 8); got != 8 || e.asked != 7 {
@@ -172,15 +173,41 @@ func TestAutoDoesNotWaitForAnOwnerThatIsAway(t *testing.T) {
 	rule.AskTimeout = 2 * time.Second
 	_, e, k := grantedGroup(t, rule, &now, 1, sure, 2)
 	e.set(errors.New("away"))
-	if got := take(k, 1, 5); got != 2 || e.asked != 2 {
-		t.Errorf("%d taken, %d asked", got, e.asked)
+	asked := func() int { return e.asked + len(e.ahead) - 1 } // of them, one without a grant
+	if got := take(k, 1, 5); got != 2 || asked() != 1 {
+		t.Errorf("%d taken, %d asked", got, asked())
 	}
 	e.set(nil)
-	if got := take(k, 5*second/2, 1); got != 0 || e.asked != 2 {
-		t.Errorf("half a second after the timeout %d taken, %d asked", got, e.asked)
+	if got := take(k, 5*second/2, 1); got != 0 || asked() != 1 {
+		t.Errorf("half a second after the timeout %d taken, %d asked", got, asked())
 	}
-	if got := take(k, 3*second+1, 1); got != 1 || e.asked != 3 {
-		t.Errorf("a second after it %d taken, %d asked", got, e.asked)
+	if got := take(k, 3*second+1, 1); got != 1 || asked() != 2 {
+		t.Errorf("a second after it %d taken, %d asked", got, asked())
+	}
+}
+
+// An ask that ends after its key has changed to another algorithm changes nothing of what
+// that one lets the host have.
+func TestALateAskChangesNothingOfAnotherAlgorithm(t *testing.T) {
+	for _, err := range []error{errors.New("no answer"), nil} {
+		now := second
+		g, e, k := grantedGroup(t, autoRule(100), &now, 1, 0.5, 1)
+		take(k, now, 1)
+		e.lends = 10
+		e.delayed = func() {
+			e.delayed, e.err = nil, err
+			rule := autoRule(100)
+			rule.Algorithm = "request-weighted"
+			g.Manual().Configure(now, snapshot(t, rule))
+			now += second
+			answer(t, g, now, 0.01, 100, usage.FloorNone, time.Minute)
+		}
+		for e.delayed != nil {
+			allowAt(k, now, 1)
+		}
+		if l := keyOf(k).Level(now); l.Limit != 1 || l.Tokens > 1 {
+			t.Errorf("the ask ended with %v: the host has %+v, want 1/s and one token", err, l)
+		}
 	}
 }
 
@@ -264,7 +291,7 @@ func TestAutoBorrowsNothingWhileAReportIsUnderWay(t *testing.T) {
 		t.Errorf("it asked for %+v", e.last)
 	}
 	granted(t, g, now, batches, sure, 0)
-	var under []*Batch
+	var under []*batch
 	e.delayed = func() { under = g.Manual().Report(now + second) } // while the owner decides
 	asked := e.asked
 	if take(k, now+second, 1); e.asked != asked+1 || len(under) != 1 {
@@ -298,7 +325,7 @@ func TestWhatAutoFallsBackForIsChargedOnce(t *testing.T) {
 	}
 	e.set(nil)
 	reserveAt(k, now, 1, 0).settle(now, 0)
-	charge(k.of(), now, 3)
+	charge(keyOf(k), now, 3)
 	if got := e.buckets["k"].Tokens(now); !near(got, 20-2-3) { // it was full again
 		t.Errorf("%v tokens are left", got)
 	}
@@ -383,12 +410,12 @@ func TestAutoSleepsAndWakes(t *testing.T) {
 		for range 30 {
 			now += second
 			for _, b := range g.Manual().Report(now) {
-				granted(t, g, now, []*Batch{b}, sure, 0)
+				granted(t, g, now, []*batch{b}, sure, 0)
 			}
 		}
 	}
 	take(g.For("k"), now, 1)
-	if rest(); !g.For("k").of().Idle() {
+	if rest(); !keyOf(g.For("k")).Idle() {
 		t.Fatal("it does not sleep")
 	}
 	if by(t, g, now); e.asked != 2 {

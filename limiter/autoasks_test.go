@@ -127,13 +127,16 @@ func TestAnEventInTheFutureDoesNotEndAsking(t *testing.T) {
 	}
 }
 
-// lender is a Remote that lends all that it may. While it is asked, again is called.
+// lender is a Remote that lends all that it may beside an event. While it is asked, again is called.
 type lender struct {
 	more  []float64
 	again func()
 }
 
 func (l *lender) Do(_ context.Context, op stage.Operation) (stage.Outcome, error) {
+	if op.N == 0 { // it asks ahead
+		return stage.Outcome{OK: true}, nil
+	}
 	l.more = append(l.more, op.More)
 	if again := l.again; again != nil {
 		l.again = nil
@@ -145,7 +148,7 @@ func (l *lender) Do(_ context.Context, op stage.Operation) (stage.Outcome, error
 // Of events that are asked for at the same time, one may borrow.
 func TestOneAskAtATimeBorrows(t *testing.T) {
 	l := new(lender)
-	g := NewGroup(snapshot(t, autoRule(1)), 10, WithRemote(Auto, l), WithSeed(1))
+	g := NewGroup(snapshot(t, autoRule(1)), 10, WithRemote(Auto, l), WithSeed(1), WithBackground(func(f func()) { f() }))
 	k := g.For("k")
 	take(k, 0, 1)
 	granted(t, g, 1, g.Manual().Report(1), sure, 0)
@@ -219,7 +222,7 @@ func TestACancelledWaitGoesBackToTheOwner(t *testing.T) {
 			break
 		}
 	}
-	if here := k.of().Level(now).Tokens; !paid.OK() || paid.By != stage.ByOwner || here >= -1 {
+	if here := keyOf(k).Level(now).Tokens; !paid.OK() || paid.By != stage.ByOwner || here >= -1 {
 		t.Fatalf("the owner does not pay: %+v, with %v tokens here", paid, here)
 	}
 	paid.cancel(now)

@@ -35,9 +35,9 @@ type limiter = Limiter
 // NewBucket returns a full Bucket of limit events/s (rate.Inf for no limit)
 // and burst tokens. A negative or NaN limit is zero, a negative burst too.
 func NewBucket(limit rate.Limit, burst int) *Bucket {
-	b := &Bucket{bucket: local{limit: limit, burst: burst}}
-	b.bucket.Init(bucket.NewPace(limit, float64(burst)))
-	b.of().Serve(&b.bucket)
+	b := &Bucket{bucket: local{limit: atLeastZero(limit), burst: max(burst, 0)}}
+	b.bucket.Init(b.bucket.pace())
+	keyOf(&b.limiter).Serve(&b.bucket)
 	return b
 }
 
@@ -73,18 +73,29 @@ func (b *local) set(now stage.Instant, limit *rate.Limit, burst *int) {
 	defer b.mu.Unlock()
 
 	if limit != nil {
-		b.limit = *limit
+		b.limit = atLeastZero(*limit)
 	}
 	if burst != nil {
-		b.burst = *burst
+		b.burst = max(*burst, 0)
 	}
 	b.Drop(now)
-	b.SetPace(now, bucket.NewPace(b.limit, float64(b.burst)))
+	b.SetPace(now, b.pace())
+}
+
+// pace is that of limit and burst.
+func (b *local) pace() bucket.Pace { return bucket.NewPace(b.limit, float64(b.burst)) }
+
+// atLeastZero is limit, or zero if it is negative or NaN.
+func atLeastZero(limit rate.Limit) rate.Limit {
+	if limit > 0 {
+		return limit
+	}
+	return 0
 }
 
 // Take implements stage.Stage.
 func (b *local) Take(_ context.Context, r stage.Request) (stage.Verdict, stage.Receipt) {
-	if r.Kind == stage.Charge {
+	if r.Kind >= stage.Charge {
 		return b.charge(r.Now, r.N), stage.Receipt{}
 	}
 	v, _ := b.Bucket.Take(r, 0)
@@ -116,3 +127,6 @@ func (b *local) Level(now stage.Instant) stage.Level {
 
 	return stage.Level{Limit: b.limit, Burst: float64(b.burst), Tokens: b.Tokens(now)}
 }
+
+// Open implements stage.Stage: a wait is as long as with a *rate.Limiter, whatever changes.
+func (*local) Open() (open bool, changed []<-chan struct{}) { return false, nil }

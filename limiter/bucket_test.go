@@ -240,3 +240,21 @@ func TestATimeThatIsNoneBreaksNoBucket(t *testing.T) {
 		}
 	}
 }
+
+func TestALimitThatIsNoneIsZero(t *testing.T) {
+	for _, limit := range []rate.Limit{rate.Limit(math.NaN()), -1, rate.Limit(math.Inf(-1)), 0} {
+		set := NewBucket(100, 5)
+		set.SetLimit(limit)
+		set.SetBurst(-5)
+		for _, b := range []*Bucket{NewBucket(limit, -5), set} {
+			if b.Limit() != 0 || b.Burst() != 0 || b.Tokens() > 1e-6 || b.Allow() {
+				t.Errorf("of %v: a limit of %v, a burst of %v and %v tokens", limit, b.Limit(), b.Burst(), b.Tokens())
+			}
+		}
+		b := NewBucket(limit, 5)
+		b.Allow()
+		if got := b.Stage().Level(stage.Now()).Missing(); got != 1 {
+			t.Errorf("of %v: %d tokens are missing after one was taken", limit, got)
+		}
+	}
+}

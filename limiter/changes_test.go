@@ -14,6 +14,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/driver"
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc/usage"
 	"github.com/headgate/headgate/shadow"
@@ -39,7 +40,7 @@ func (d *drained) Do(_ context.Context, op stage.Operation) (stage.Outcome, erro
 // grantAll grants the whole limit for all rows of a report. The owner under auto
 // lends what its own bucket has, which is not known here, so it does not answer.
 func grantAll(t rapid.TB, g *limiter.Group, now stage.Instant, burst float64) {
-	for _, b := range g.Manual().Report(now) {
+	for _, b := range driver.Of(g).Report(now) {
 		if b.Usage.Algorithm == limiter.Auto {
 			continue
 		}
@@ -48,7 +49,7 @@ func grantAll(t rapid.TB, g *limiter.Group, now stage.Instant, burst float64) {
 			grants.Weight, grants.Burst = append(grants.Weight, 1), append(grants.Burst, burst)
 			grants.Used, grants.Lease = append(grants.Used, 0), append(grants.Lease, time.Minute)
 		}
-		if err := g.Manual().Apply(now, b, nil, grants); err != nil {
+		if err := driver.Of(g).Apply(now, b, nil, grants); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -83,7 +84,7 @@ func TestNoChangeOfARuleGivesASecondBurst(t *testing.T) {
 		for _, a := range []string{"exact", "redis", "auto"} {
 			options = append(options, limiter.WithRemote(a, &drained{left: burst}))
 		}
-		options = append(options, limiter.WithSeed(1), limiter.WithBackground(func(f func()) { f() }))
+		options = append(options, driver.WithSeed(1), driver.WithBackground(func(f func()) { f() }))
 		if rapid.Bool().Draw(rt, "measures") {
 			options = append(options, limiter.WithMigration(shadow.Migrator()))
 		}
@@ -108,7 +109,7 @@ func TestNoChangeOfARuleGivesASecondBurst(t *testing.T) {
 			if now = now.Add(pick(rt, "time", time.Millisecond, 10*time.Second, 2*time.Minute)); rapid.Bool().Draw(rt, "reports") {
 				grantAll(rt, g, now, burst)
 			}
-			g.Manual().Configure(now, config(drawRule(rt)))
+			driver.Of(g).Configure(now, config(drawRule(rt)))
 		}
 		if admitted > burst {
 			rt.Fatalf("%d of a burst of %d", admitted, burst)
@@ -146,7 +147,7 @@ func TestAMoveAfterAMigrationGivesNoSecondBurst(t *testing.T) {
 		{"a migration from exact is taken back", false, []dynamicconfig.Rule{migrating("exact", "even", modeNew), rule("exact")}},
 	} {
 		now := stage.Now()
-		options := []limiter.Option{limiter.WithRemote("exact", &drained{left: burst}), limiter.WithBackground(func(f func()) { f() })}
+		options := []limiter.Option{limiter.WithRemote("exact", &drained{left: burst}), driver.WithBackground(func(f func()) { f() })}
 		if tt.measured {
 			options = append(options, limiter.WithMigration(shadow.Migrator()))
 		}
@@ -171,7 +172,7 @@ func TestAMoveAfterAMigrationGivesNoSecondBurst(t *testing.T) {
 		grantAll(t, g, now, burst)
 		for _, r := range tt.path[1:] {
 			now = now.Add(time.Second)
-			g.Manual().Configure(now, config(r))
+			driver.Of(g).Configure(now, config(r))
 		}
 		if admitted += take(); admitted != burst {
 			t.Errorf("%s: %d of a burst of %d", tt.name, admitted, burst)
@@ -201,7 +202,7 @@ func TestAMoveFromAFallbackGivesNoSecondBurst(t *testing.T) {
 				}
 				return s
 			}
-			g := limiter.NewGroup(config("elastic"), 1, limiter.WithRemote("exact", &drained{left: burst}), limiter.WithBackground(func(f func()) { f() }))
+			g := limiter.NewGroup(config("elastic"), 1, limiter.WithRemote("exact", &drained{left: burst}), driver.WithBackground(func(f func()) { f() }))
 			take := func() (admitted int) {
 				for range burst + 1 {
 					if v, _ := g.For("k").Stage().Take(t.Context(), stage.Request{Now: now, N: 1, Kind: stage.Final}); v.OK() {
@@ -212,20 +213,20 @@ func TestAMoveFromAFallbackGivesNoSecondBurst(t *testing.T) {
 			}
 			g.For("k").Stage().Take(t.Context(), stage.Request{Now: now, N: 1, Kind: stage.Final}) // so that there is something to report
 			now = now.Add(time.Second)
-			for _, b := range g.Manual().Report(now) {
+			for _, b := range driver.Of(g).Report(now) {
 				grants := grantOf(1, 1, burst, time.Second)
 				grants.Tokens = []float64{burst}
-				if err := g.Manual().Apply(now, b, nil, grants); err != nil {
+				if err := driver.Of(g).Apply(now, b, nil, grants); err != nil {
 					t.Fatal(err)
 				}
 			}
 			admitted := take()
 			now = now.Add(time.Minute)
-			g.Manual().Report(now)
-			if st, _ := g.Manual().Inspect(now, "k"); admitted != burst || !st.Shares[0].Fallback {
+			driver.Of(g).Report(now)
+			if st, _ := g.InspectAt(now.Time(), "k"); admitted != burst || !st.Shares[0].Fallback {
 				t.Fatalf("%v: %d admitted, and %+v", fallback, admitted, st)
 			}
-			g.Manual().Configure(now, config(to))
+			driver.Of(g).Configure(now, config(to))
 			if n := take(); n > 0 {
 				t.Errorf("%v, then %s: %d more than a burst of %d", fallback, to, n, burst)
 			}
@@ -258,11 +259,11 @@ func TestTwoChangesOfAlgorithmGiveNoSecondBurst(t *testing.T) {
 				return s
 			}
 			g := limiter.NewGroup(config(path[0]), 1, limiter.WithRemote("exact", &drained{left: burst}),
-				limiter.WithRemote("auto", &drained{left: burst}), limiter.WithBackground(func(f func()) { f() }))
+				limiter.WithRemote("auto", &drained{left: burst}), driver.WithBackground(func(f func()) { f() }))
 			for i, algorithm := range path {
 				if i > 0 {
 					now = now.Add(time.Second)
-					g.Manual().Configure(now, config(algorithm))
+					driver.Of(g).Configure(now, config(algorithm))
 				}
 				for range []int{13, 5, 2 * burst}[i] {
 					if v, _ := g.For("k").Stage().Take(t.Context(), stage.Request{Now: now, N: 1, Kind: stage.Final}); v.OK() {
@@ -299,13 +300,13 @@ func TestWhatAKeyUsedFillsInUnderTheNextLimit(t *testing.T) {
 			}
 		}
 		g := limiter.NewGroup(config(dynamicconfig.Rule{Key: "k", Limit: 10, Burst: burst, Algorithm: "even"}), 1,
-			limiter.WithRemote("exact", &drained{left: burst}), limiter.WithBackground(func(f func()) { f() }))
+			limiter.WithRemote("exact", &drained{left: burst}), driver.WithBackground(func(f func()) { f() }))
 		take(g)
 		for _, r := range between {
-			g.Manual().Configure(now, config(r))
+			driver.Of(g).Configure(now, config(r))
 		}
 		now = now.Add(10 * time.Second)
-		g.Manual().Configure(now, config(dynamicconfig.Rule{Key: "k", Limit: 0.1, Burst: burst, Algorithm: "exact"}))
+		driver.Of(g).Configure(now, config(dynamicconfig.Rule{Key: "k", Limit: 0.1, Burst: burst, Algorithm: "exact"}))
 		if take(g); admitted > burst+1 { // 0.1/s for 10 s
 			t.Errorf("%d rules between: %d of a burst of %d", len(between), admitted, burst)
 		}
@@ -327,9 +328,9 @@ func TestADebtFollowsALowerLimitThatComesLater(t *testing.T) {
 		g.For("k").Stage().Take(t.Context(), stage.Request{Now: now, N: 1000, Kind: stage.Charge})
 		before := g.For("k").Stage().Level(now).Tokens
 		if gone {
-			g.Manual().Configure(now, config("other", 100))
+			driver.Of(g).Configure(now, config("other", 100))
 		}
-		g.Manual().Configure(now, config("k", 50))
+		driver.Of(g).Configure(now, config("k", 50))
 		want := max(before, min(before/2, -100))
 		if got := g.For("k").Stage().Level(now).Tokens; before > -120 || got < want-eps || got > want+eps {
 			t.Errorf("gone %v: a debt of %v becomes %v, want %v", gone, before, got, want)
@@ -353,7 +354,7 @@ func TestAMoveFromAGrantPassesOnWhatWasUsedBeforeIt(t *testing.T) {
 			return s
 		}
 		g := limiter.NewGroup(config("k", "even"), 1, limiter.WithRemote("exact", &drained{left: burst}),
-			limiter.WithRemote("auto", &drained{left: burst}), limiter.WithBackground(func(f func()) { f() }))
+			limiter.WithRemote("auto", &drained{left: burst}), driver.WithBackground(func(f func()) { f() }))
 		take := func() {
 			for range burst {
 				if v, _ := g.For("k").Stage().Take(t.Context(), stage.Request{Now: now, N: 1, Kind: stage.Final}); v.OK() {
@@ -362,22 +363,22 @@ func TestAMoveFromAGrantPassesOnWhatWasUsedBeforeIt(t *testing.T) {
 			}
 		}
 		take()
-		g.Manual().Configure(now, config("other", "even"))
-		g.Manual().Configure(now, config("k", "auto"))
+		driver.Of(g).Configure(now, config("other", "even"))
+		driver.Of(g).Configure(now, config("k", "auto"))
 		now = now.Add(time.Second)
-		for _, b := range g.Manual().Report(now) {
+		for _, b := range driver.Of(g).Report(now) {
 			grants := grantOf(1, 0, burst, time.Minute)
 			grants.Tokens = []float64{0}
-			if err := g.Manual().Apply(now, b, nil, grants); err != nil {
+			if err := driver.Of(g).Apply(now, b, nil, grants); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if st, _ := g.Manual().Inspect(now, "k"); len(st.Shares) != 1 || st.Shares[0].Asks {
+		if st, _ := g.InspectAt(now.Time(), "k"); len(st.Shares) != 1 || st.Shares[0].Asks {
 			t.Fatalf("the host has no grant: %+v", st)
 		}
 		for _, algorithm := range path {
 			now = now.Add(time.Second)
-			g.Manual().Configure(now, config("k", algorithm))
+			driver.Of(g).Configure(now, config("k", algorithm))
 		}
 		if take(); admitted > burst {
 			t.Errorf("auto, then %v: %d of a burst of %d", path, admitted, burst)
@@ -399,7 +400,7 @@ func TestAMoveThereAndBackChargesNothingTwice(t *testing.T) {
 				}
 				return s
 			}
-			g := limiter.NewGroup(config("exact"), hosts, limiter.WithRemote("exact", bucket), limiter.WithBackground(func(f func()) { f() }))
+			g := limiter.NewGroup(config("exact"), hosts, limiter.WithRemote("exact", bucket), driver.WithBackground(func(f func()) { f() }))
 			take := func(n int64) {
 				if v, _ := g.For("k").Stage().Take(t.Context(), stage.Request{Now: now, N: n, Kind: stage.Final}); !v.OK() {
 					t.Fatalf("%s, %d hosts: %+v", other, hosts, v)
@@ -408,10 +409,10 @@ func TestAMoveThereAndBackChargesNothingTwice(t *testing.T) {
 			take(14)
 			for range 3 {
 				now = now.Add(time.Second)
-				g.Manual().Configure(now, config(other))
+				driver.Of(g).Configure(now, config(other))
 				take(1)
 				now = now.Add(time.Second)
-				g.Manual().Configure(now, config("exact"))
+				driver.Of(g).Configure(now, config("exact"))
 			}
 			if bucket.left != burst-14-3 {
 				t.Errorf("%s, %d hosts: %v tokens are left, after 17 were used", other, hosts, bucket.left)
@@ -434,7 +435,7 @@ func TestAMoveFromAGrantThatRefillsGivesNoSecondBurst(t *testing.T) {
 		return s
 	}
 	owner := &drained{left: burst}
-	g := limiter.NewGroup(config("exact"), 1, limiter.WithRemote("exact", owner), limiter.WithBackground(func(f func()) { f() }))
+	g := limiter.NewGroup(config("exact"), 1, limiter.WithRemote("exact", owner), driver.WithBackground(func(f func()) { f() }))
 	take := func(n int) {
 		for range n {
 			if v, _ := g.For("k").Stage().Take(t.Context(), stage.Request{Now: now, N: 1, Kind: stage.Final}); v.OK() {
@@ -443,13 +444,13 @@ func TestAMoveFromAGrantThatRefillsGivesNoSecondBurst(t *testing.T) {
 		}
 	}
 	take(15)
-	g.Manual().Configure(now, config("elastic"))
+	driver.Of(g).Configure(now, config("elastic"))
 	take(1) // so that there is something to report
 	now = now.Add(time.Millisecond)
-	for _, b := range g.Manual().Report(now) {
+	for _, b := range driver.Of(g).Report(now) {
 		grants := grantOf(1, 1, 5, time.Minute)
 		grants.Tokens = []float64{5}
-		if err := g.Manual().Apply(now, b, nil, grants); err != nil {
+		if err := driver.Of(g).Apply(now, b, nil, grants); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -462,7 +463,7 @@ func TestAMoveFromAGrantThatRefillsGivesNoSecondBurst(t *testing.T) {
 	if admitted != burst+10 {
 		t.Fatalf("%d admitted until then", admitted)
 	}
-	g.Manual().Configure(now, config("exact"))
+	driver.Of(g).Configure(now, config("exact"))
 	if take(burst); admitted > burst+10 {
 		t.Errorf("%d of a burst of %d and 1/s for 10 s", admitted, burst)
 	}
@@ -482,7 +483,7 @@ func TestAMoveAwayFromABucketThatIsAskedAgainGivesNoSecondBurst(t *testing.T) {
 		return s
 	}
 	g := limiter.NewGroup(config("auto"), 1, limiter.WithRemote("auto", &drained{left: burst}),
-		limiter.WithRemote("redis", &drained{left: burst}), limiter.WithBackground(func(f func()) { f() }))
+		limiter.WithRemote("redis", &drained{left: burst}), driver.WithBackground(func(f func()) { f() }))
 	take := func(n int) {
 		for range n {
 			if v, _ := g.For("k").Stage().Take(t.Context(), stage.Request{Now: now, N: 1, Kind: stage.Final}); v.OK() {
@@ -491,17 +492,17 @@ func TestAMoveAwayFromABucketThatIsAskedAgainGivesNoSecondBurst(t *testing.T) {
 		}
 	}
 	take(15)
-	g.Manual().Configure(now, config("even"))
-	g.Manual().Configure(now, config("auto"))
+	driver.Of(g).Configure(now, config("even"))
+	driver.Of(g).Configure(now, config("auto"))
 	now = now.Add(time.Second)
-	for _, b := range g.Manual().Report(now) {
+	for _, b := range driver.Of(g).Report(now) {
 		grants := grantOf(1, 0, burst, time.Minute)
 		grants.Tokens = []float64{5}
-		if err := g.Manual().Apply(now, b, nil, grants); err != nil {
+		if err := driver.Of(g).Apply(now, b, nil, grants); err != nil {
 			t.Fatal(err)
 		}
 	}
-	g.Manual().Configure(now, config("redis"))
+	driver.Of(g).Configure(now, config("redis"))
 	if take(burst); admitted > burst {
 		t.Errorf("%d of a burst of %d", admitted, burst)
 	}
@@ -521,14 +522,14 @@ func TestAFallbackThatBeginsWithoutAnswersHasWhatWasNotUsed(t *testing.T) {
 				t.Fatalf("%s, event %d: %+v", algorithm, i, v)
 			}
 			now = now.Add(3 * time.Second)
-			for _, b := range g.Manual().Report(now) {
+			for _, b := range driver.Of(g).Report(now) {
 				if grants := grantOf(1, 0.05, 1, 20*time.Second); i < 4 {
-					if err := g.Manual().Apply(now, b, nil, grants); err != nil {
+					if err := driver.Of(g).Apply(now, b, nil, grants); err != nil {
 						t.Fatal(err)
 					}
 				}
 			}
-			status, _ := g.Manual().Inspect(now, "k")
+			status, _ := g.InspectAt(now.Time(), "k")
 			if of := status.Shares[0]; of.Fallback != (i >= 10) || of.Fallback && of.Level.Tokens < 4 {
 				t.Errorf("%s, after event %d: fallback %v, %+v", algorithm, i, of.Fallback, of.Level)
 			}
@@ -552,7 +553,7 @@ func TestAMoveFromAFullGrantGivesNoSecondBurst(t *testing.T) {
 			}
 			return s
 		}
-		g := limiter.NewGroup(config(rule), 1, limiter.WithRemote("redis", &drained{left: burst}), limiter.WithBackground(func(f func()) { f() }))
+		g := limiter.NewGroup(config(rule), 1, limiter.WithRemote("redis", &drained{left: burst}), driver.WithBackground(func(f func()) { f() }))
 		take := func(n int) {
 			for range n {
 				if v, _ := g.For("k").Stage().Take(t.Context(), stage.Request{Now: now, N: 1, Kind: stage.Final}); v.OK() {
@@ -562,15 +563,15 @@ func TestAMoveFromAFullGrantGivesNoSecondBurst(t *testing.T) {
 		}
 		take(15)
 		now = now.Add(time.Second)
-		for _, b := range g.Manual().Report(now) { // the owner lends 4 of 5, as deep as it lends
+		for _, b := range driver.Of(g).Report(now) { // the owner lends 4 of 5, as deep as it lends
 			grants := grantOf(1, 0, 4, time.Minute)
 			grants.Tokens = []float64{4}
-			if err := g.Manual().Apply(now, b, nil, grants); err != nil {
+			if err := driver.Of(g).Apply(now, b, nil, grants); err != nil {
 				t.Fatal(err)
 			}
 		}
 		for _, r := range path {
-			g.Manual().Configure(now, config(r))
+			driver.Of(g).Configure(now, config(r))
 		}
 		if take(burst); admitted > burst {
 			t.Errorf("%d changes: %d of a burst of %d", len(path), admitted, burst)
@@ -604,7 +605,7 @@ func TestSlotsOfAMigrationStayHeldThroughOtherRules(t *testing.T) {
 			release, ok := g.For("k").TryAcquire(10)
 			for _, rule := range rules[1:] {
 				g.Configure(traceLimits(t, rule))
-				g.Manual().Report(stage.Now())
+				driver.Of(g).Report(stage.Now())
 			}
 			if _, again := g.For("k").TryAcquire(1); !ok || again {
 				t.Errorf("%q: the first caller holds 10 of 10 slots: %t, and another one: %t", rules, ok, again)
@@ -621,8 +622,8 @@ func TestSlotsOfAMigrationStayHeldThroughOtherRules(t *testing.T) {
 // is reported, nor when the host looks at the demand of other keys.
 func TestATimeToComeDoesNotHoldUpReports(t *testing.T) {
 	for _, ahead := range []time.Duration{time.Minute, 365 * 24 * time.Hour} {
-		g := limiter.NewGroup(traceLimits(t, "limits: [{key: '*', limit: 1000/s, algorithm: elastic}]"), 1, limiter.WithSeed(1))
-		m, now := g.Manual(), stage.Now()
+		g := limiter.NewGroup(traceLimits(t, "limits: [{key: '*', limit: 1000/s, algorithm: elastic}]"), 1, driver.WithSeed(1))
+		m, now := driver.Of(g), stage.Now()
 		g.For("first").AllowN(now.Time().Add(ahead), 1)
 		var reported []string
 		for range 2 {

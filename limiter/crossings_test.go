@@ -56,7 +56,7 @@ func TestMetricsCountEachRefusalOnce(t *testing.T) {
 	cancel()
 	e.err = context.Canceled
 	for range 3 {
-		decide(ctx, k.of(), now, 1, 0, stage.Final)
+		decide(ctx, keyOf(k), now, 1, 0, stage.Final)
 	}
 	now = second
 	g.Manual().Report(now)
@@ -115,7 +115,7 @@ func TestMetricsCountOnceWhatIsReportedTwice(t *testing.T) {
 			m.Fail(now, b, nil)
 		}
 	}
-	if g.keys.Live("k") != nil {
+	if g.keys().Live("k") != nil {
 		t.Fatal("it is not forgotten")
 	}
 	take(g.For("k"), 6*second, 1)
@@ -158,6 +158,151 @@ func TestACancelledReservationOfSomebodysLimiter(t *testing.T) {
 	}
 }
 
+// A debt becomes less when the limit is lowered, and those who made it give back no more
+// than it is then: what is allowed and not given back stays within limit and burst.
+func TestWhatALowerLimitForgaveDoesNotGoBack(t *testing.T) {
+	for _, n := range []int64{1, 10} {
+		for _, estimates := range []bool{false, true} {
+			rule := alone(100, 10)
+			g := NewGroup(snapshot(t, rule), 1)
+			k := g.For("k")
+			var all []taken
+			for range 1000 {
+				all = append(all, reserve(t.Context(), keyOf(k), 0, n, stage.Forever))
+			}
+			rule.Limit = 10
+			g.Manual().Configure(0, snapshot(t, rule))
+			got := 0
+			for i := range all {
+				if estimates {
+					all[i].settle(0, 0)
+				} else {
+					all[i].cancel(0)
+				}
+				got += take(k, 0, 100)
+			}
+			if debt := float64(rule.MostDebt()); float64(got) > rule.Burst+debt {
+				t.Errorf("%d tokens each, estimates %v: %d events at once under a burst of %v", n, estimates, got, rule.Burst)
+			}
+			if missing := keyOf(k).Level(0).Missing(); estimates && n == 10 && missing > 10 {
+				t.Errorf("%d tokens are missing although all were given back", missing)
+			}
+		}
+	}
+}
+
+// All goes back where this host's part of the limit became less, because no debt did.
+func TestADebtThatNobodyForgaveGoesBack(t *testing.T) {
+	g := NewGroup(snapshot(t, alone(100, 10)), 1)
+	k := g.For("k")
+	taken := reserveAt(k, 0, 10, stage.Forever)
+	for range 100 {
+		e := reserveAt(k, 0, 10, stage.Forever)
+		defer e.settle(0, 0)
+	}
+	last := reserveAt(k, 0, 10, stage.Forever)
+	before := keyOf(k).Level(0).Tokens
+	g.Manual().SetHosts(0, 2)
+	last.cancel(0)
+	taken.settle(0, 0)
+	if got := keyOf(k).Level(0).Tokens; !near(got-before, 20) {
+		t.Errorf("%v of 20 tokens are back", got-before)
+	}
+}
+
+// So it is where a grant makes way for a fallback that is lower, and the debt becomes less.
+func TestWhatALowerLevelForgaveDoesNotGoBack(t *testing.T) {
+	for _, tt := range []struct {
+		algorithm string
+		estimates bool
+	}{{"request-weighted", false}, {"request-weighted", true}, {Auto, false}, {Auto, true}} {
+		rule := dynamicconfig.Rule{Key: "k", Limit: 100, Burst: 10, Algorithm: tt.algorithm}
+		e := newElsewhere(func() stage.Instant { return 0 })
+		e.err = errors.New("no answer")
+		g := NewGroup(snapshot(t, rule), 10, WithRemote(Auto, e))
+		k := g.For("k")
+		allowAt(k, 0, 1)
+		answer(t, g, second, 1, 0, usage.FloorNone, time.Second)
+		var all []*taken
+		for range 100 {
+			all = append(all, reserveAt(k, second, 10, stage.Forever))
+		}
+		now := stage.Instant(2 * second)
+		g.Manual().Report(now)
+		allowAt(k, now, 1)
+		if l := keyOf(k).Level(now); l.Limit != 10 || l.Tokens > -50 {
+			t.Fatalf("the fallback has %+v", l)
+		}
+		got := 0
+		for _, r := range all {
+			if r.acts < now {
+				continue
+			}
+			if tt.estimates {
+				r.settle(now, 0)
+			} else {
+				r.cancel(now)
+			}
+			got += take(k, now, 100)
+		}
+		if got > int(rule.Burst) {
+			t.Errorf("%+v: %d events at once under a burst of %v", tt, got, rule.Burst)
+		}
+	}
+}
+
+// So it is with a debt that a reset forgave. Tokens that were there go back as ever.
+func TestWhatAResetForgaveDoesNotGoBack(t *testing.T) {
+	for _, shared := range []bool{false, true} {
+		for _, estimates := range []bool{false, true} {
+			rule := alone(10, 10)
+			rule.Key, rule.Shared = "k*", shared
+			g := NewGroup(snapshot(t, rule), 1)
+			k := g.For("k1")
+			undo := func(taken *taken) {
+				if estimates {
+					taken.settle(0, 0)
+				} else {
+					taken.cancel(0)
+				}
+			}
+			var before []*taken
+			for range 100 {
+				before = append(before, reserveAt(k, 0, 1, stage.Forever))
+			}
+			if err := g.Reset(t.Context(), "k1"); err != nil {
+				t.Fatal(err)
+			}
+			got := take(k, 0, 100)
+			for _, taken := range before {
+				undo(taken)
+				got += take(k, 0, 100)
+			}
+			if got > 20 { // the first ten had tokens
+				t.Errorf("shared %v, estimates %v: %d events after a reset, cancelled those before", shared, estimates, got)
+			}
+			after := reserveAt(k, 0, 10, stage.Forever)
+			undo(after)
+			if got := keyOf(k).Level(0).Tokens; got < -0.01 {
+				t.Errorf("shared %v, estimates %v: %v tokens after one that was taken after the reset is cancelled", shared, estimates, got)
+			}
+		}
+	}
+}
+
+func TestACancelOfAnOlderTimeGivesAllBack(t *testing.T) {
+	now := time.Now()
+	for _, ago := range []time.Duration{0, 100 * time.Microsecond, time.Hour} {
+		k := NewGroup(snapshot(t, alone(1e6, 1000)), 1).For("k")
+		k.AllowN(now, 1000)
+		r := k.ReserveN(now, 1000)
+		r.CancelAt(now.Add(-ago))
+		if got := k.TokensAt(now); math.Abs(got) > 0.01 {
+			t.Errorf("cancelled as of %v ago: %v tokens are left, want 0", ago, got)
+		}
+	}
+}
+
 func TestACancelAfterTheLimitWasRaised(t *testing.T) {
 	start := time.Now()
 	plain, l := rate.NewLimiter(1, 10), NewBucket(1, 10)
@@ -191,7 +336,7 @@ func TestTheLastFlushKnowsNewKeys(t *testing.T) {
 			return o, err
 		})))
 		take(g.For("k"), stage.Now(), 3)
-		g.keys.Join()
+		g.keys().Join()
 		e.mu.Lock()
 		e.err = nil
 		e.mu.Unlock()
@@ -252,7 +397,7 @@ func TestTwoHandlesOfAKeyWithoutARule(t *testing.T) {
 	for now := second; now < 20*second; now += second {
 		allowAt(b, now, 1)
 		g.Manual().Report(now)
-		if g.keys.Live("x") != a.of() {
+		if g.keys().Live("x") != keyOf(a) {
 			t.Fatalf("it is forgotten at %v, although it is used", time.Duration(now))
 		}
 	}
@@ -277,7 +422,7 @@ func TestAHandleIsNotRefusedForEver(t *testing.T) {
 		t.Fatal("there is room for two")
 	}
 	now = leave(now)
-	if n := g.keys.Counted("x"); n != 0 {
+	if n := g.keys().Counted("x"); n != 0 {
 		t.Fatalf("%d keys", n)
 	}
 	if !allowAt(b, now, 1) {

@@ -66,14 +66,15 @@ type Decision struct {
 // does. ctx only matters where the decision is made elsewhere.
 func (l *Limiter) Decide(ctx context.Context, n int, longest time.Duration) Decision {
 	now := stage.Now()
-	v, _, _ := decide(ctx, l.of(), now, int64(n), longest, stage.Final)
-	return newDecision(l.of(), now, v)
+	v, _, _ := decide(ctx, keyOf(l), now, int64(n), longest, stage.Final)
+	return newDecision(keyOf(l), now, v)
 }
 
 // DecideWait is Decide for a caller that may leave before its Wait is over: then it
-// cancels the Estimate, and the tokens go back. The Estimate is nil if there is no Wait.
+// cancels the Estimate, and the tokens go back. Estimate.Wait does both. The Estimate is
+// nil if there is no Wait.
 func (l *Limiter) DecideWait(ctx context.Context, n int, longest time.Duration) (Decision, *Estimate) {
-	t := reserve(ctx, l.of(), stage.Now(), int64(n), longest)
+	t := reserve(ctx, keyOf(l), stage.Now(), int64(n), longest)
 	d := newDecision(t.of, t.at, t.Verdict)
 	if d.Wait <= 0 {
 		return d, nil
@@ -124,7 +125,7 @@ type Estimate struct {
 // may happen. If the event costs less, Settle gives the difference back. If the
 // event costs more, Settle charges the difference, and the bucket may go into debt.
 func (l *Limiter) Take(ctx context.Context, n int, longest time.Duration) *Estimate {
-	return newEstimate(reserve(ctx, l.of(), stage.Now(), int64(n), longest))
+	return newEstimate(reserve(ctx, keyOf(l), stage.Now(), int64(n), longest))
 }
 
 func newEstimate(t taken) *Estimate {
@@ -136,6 +137,17 @@ func (e *Estimate) OK() bool { return e.decision.OK }
 
 // Decision is what was decided of the estimated cost.
 func (e *Estimate) Decision() Decision { return e.decision }
+
+// Wait waits until the event may happen: for as long as Decision says, or until the rules
+// let everything of the key through, as a bypass does. When ctx ends before, Wait cancels
+// the Estimate, and returns ctx's error.
+func (e *Estimate) Wait(ctx context.Context) error {
+	now, err := e.taken.await(ctx)
+	if err != nil {
+		e.settle(now, 0)
+	}
+	return err
+}
 
 // Settle says that the event did happen, and cost actual tokens, at least 0.
 // Only the first call of Settle or Cancel does anything.

@@ -86,3 +86,67 @@ func TestSomebodyElsesLimiterThatTakesOverGetsNoSecondBurst(t *testing.T) {
 		}
 	}
 }
+
+// Callers that wait for slots ask whatever decides after a change of mode. So all that are
+// under way count there, if the mode before measured it.
+func TestThoseWhoWaitForSlotsFollowTheMode(t *testing.T) {
+	config := func(from, to string, mode dynamicconfig.Mode) *dynamicconfig.Snapshot {
+		r := dynamicconfig.Rule{
+			Key: "k", Limit: 1, InFlight: true, Lease: 10 * time.Second, IdleAfter: time.Hour,
+			Migration: &dynamicconfig.Migration{From: from, To: to, Mode: mode},
+		}
+		s, err := dynamicconfig.Config{Properties: dynamicconfig.Properties{UpdateInterval: time.Second}, Rules: []dynamicconfig.Rule{r}}.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	for name, next := range map[string]*dynamicconfig.Snapshot{
+		"the new side answers": config("static", "fair-share", dynamicconfig.ModeNewShadowOld),
+		"the sides swap":       config("fair-share", "static", dynamicconfig.ModeOldShadowNew),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := limiter.NewGroup(config("static", "fair-share", dynamicconfig.ModeOldShadowNew), 1, limiter.WithMigration(shadow.Migrator()))
+				k := g.For("k")
+				release, ok := k.TryAcquire(1)
+				if !ok {
+					t.Fatal("no slot")
+				}
+				done := make(chan func(), 1)
+				go func() {
+					release, err := k.Acquire(t.Context(), 1)
+					if err != nil {
+						t.Error(err)
+					}
+					done <- release
+				}()
+				synctest.Wait()
+				g.Configure(next)
+				synctest.Wait()
+				release()
+				release = <-done
+				if _, ok := k.TryAcquire(1); ok {
+					t.Error("two are under way, and the limit is 1")
+				}
+				release()
+				if _, ok := k.TryAcquire(1); !ok {
+					t.Error("a slot is not free although nobody holds it")
+				}
+			})
+		})
+	}
+	t.Run("nothing is limited", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			g := limiter.NewGroup(config("static", "fair-share", dynamicconfig.ModeNew), 1, limiter.WithMigration(shadow.Migrator()))
+			k := g.For("k")
+			k.TryAcquire(1)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			defer cancel()
+			time.AfterFunc(time.Second, func() { g.Configure(config("static", "fair-share", dynamicconfig.ModeDisabled)) })
+			if _, err := k.Acquire(ctx, 1); err != nil {
+				t.Error(err)
+			}
+		})
+	})
+}

@@ -59,7 +59,7 @@ func TestAllWaysToDecideSayTheSame(t *testing.T) {
 			r := alone(1, 2)
 			r.Key, r.Shared = "batch:*", shared
 			k := NewGroup(snapshot(t, r), 1).For("batch:a")
-			charge(k.of(), 0, 2)
+			charge(keyOf(k), 0, 2)
 			want := decideAt(k, 0, n, 0)
 			if want.By != "even" || (want.RetryAfter != time.Duration(n)*time.Second) != (n > 2) {
 				t.Errorf("shared %v, %d: decided %+v", shared, n, want)
@@ -88,7 +88,7 @@ func TestASoftEventIsSettledForNothing(t *testing.T) {
 		for _, actual := range []int64{0, 3, 5, 8} {
 			e := takeAt(k, 0, 5, 0)
 			e.settle(0, actual)
-			if got := k.of().Level(0).Tokens; !near(got, 0) || e.Decision().Reason != Soft {
+			if got := keyOf(k).Level(0).Tokens; !near(got, 0) || e.Decision().Reason != Soft {
 				t.Errorf("shared %v: settled with %d: %v tokens, %v", shared, actual, got, e.Decision().Reason)
 			}
 		}
@@ -107,7 +107,7 @@ func TestLowerMaxKeysGiveASharedBucketNoSecondBurst(t *testing.T) {
 	for s := range stage.Instant(6) {
 		g.Manual().Report(s * second)
 	}
-	if !g.For("batch:*").of().Idle() {
+	if !keyOf(g.For("batch:*")).Idle() {
 		t.Fatal("the common key is not asleep")
 	}
 	if got := take(g.For("batch:a"), 7*second, 100); got != 10 {
@@ -131,7 +131,7 @@ func TestSetHostsReachesAKeyThatIsBeingAdmitted(t *testing.T) {
 	var setting sync.WaitGroup
 	slow := stage.Migrator{Stages: func(_ stage.Instant, old, _ stage.Stage, _ dynamicconfig.Mode, _ func(func()) bool) stage.Migration {
 		setting.Go(func() { g.SetHosts(10) })
-		for g.keys.Hosts() != 10 { // while the key is being admitted
+		for g.keys().Hosts() != 10 { // while the key is being admitted
 			runtime.Gosched()
 		}
 		return onlyOld{old}
@@ -140,7 +140,7 @@ func TestSetHostsReachesAKeyThatIsBeingAdmitted(t *testing.T) {
 	k := g.For("k")
 	allowAt(k, 0, 0)
 	setting.Wait()
-	if got := k.of().Level(0).Limit; got != 10 {
+	if got := keyOf(k).Level(0).Limit; got != 10 {
 		t.Errorf("limit %v on one of 10 hosts, want 10", got)
 	}
 }
@@ -176,15 +176,15 @@ func TestChangesReachAllKeysThatAreBeingAdmitted(t *testing.T) {
 			all.Go(func() { g.SetHosts(2 + i) })
 		}
 		all.Wait()
-		want := rate.Limit(g.Interval().Seconds()) / rate.Limit(g.keys.Hosts())
+		want := rate.Limit(g.Interval().Seconds()) / rate.Limit(g.keys().Hosts())
 		for u := range users {
 			for i := range keys {
 				if got := g.For(fmt.Sprint(u, i)).Limit(); !near(float64(got), float64(want)) {
-					t.Fatalf("round %d: an interval of %v and %d hosts, and a key has %v/s", round, g.Interval(), g.keys.Hosts(), got)
+					t.Fatalf("round %d: an interval of %v and %d hosts, and a key has %v/s", round, g.Interval(), g.keys().Hosts(), got)
 				}
 			}
 		}
-		if live := g.keys.Counted("0 0"); live != users*keys {
+		if live := g.keys().Counted("0 0"); live != users*keys {
 			t.Fatalf("round %d: %d keys are counted of %d", round, live, users*keys)
 		}
 	}
@@ -204,9 +204,9 @@ func TestAReservationFromAnUnlimitedBucketGivesNothingBack(t *testing.T) {
 		res := reserveAt(k, 0, 1000, 0)
 		answer(t, g, second, 0.5, 100, usage.FloorNone, time.Minute)
 		take(k, second, 1000) // the bucket is dry
-		before := k.of().Level(second).Tokens
+		before := keyOf(k).Level(second).Tokens
 		undo(res)
-		if got := k.of().Level(second).Tokens; got != before {
+		if got := keyOf(k).Level(second).Tokens; got != before {
 			t.Errorf("%s: %v tokens, %v before", name, got, before)
 		}
 	}
@@ -278,7 +278,7 @@ func TestAKeyIsRemovedWhenItIs(t *testing.T) {
 		for s := range stage.Instant(6) {
 			g.Manual().Report(s * second)
 		}
-		if !g.For("k").of().Idle() {
+		if !keyOf(g.For("k")).Idle() {
 			t.Fatal("it does not sleep")
 		}
 		want := remove(g)

@@ -96,7 +96,7 @@
 //
 // # Time
 //
-// Manual, and the stage of a Limiter, take the time as an argument. Run, and
+// Package driver, and the stage of a Limiter, take the time as an argument. Run, and
 // methods that do not take a time, read the clock. A stage.Instant is monotonic,
 // so setting the wall clock changes nothing. The simulator runs the same code on
 // virtual time, and tests run it in a bubble of testing/synctest: see package

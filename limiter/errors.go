@@ -8,8 +8,7 @@ import (
 	"github.com/headgate/headgate/limiter/stage"
 )
 
-// Errors that callers distinguish with errors.Is. A wait returns them, and Refused
-// returns those of keys that are never allowed.
+// Errors that callers distinguish with errors.Is. A wait returns them.
 var (
 	// ErrNever: waiting does not help; the cost is above the burst of this
 	// host, or the limit is zero.
@@ -31,8 +30,12 @@ var (
 	// debt more than its max_debt.
 	ErrTooLong = errors.New("the wait would exceed the rule's max_wait or max_debt; ask for less, or try again later")
 
-	// ErrFailed: the bucket elsewhere did not answer, and the fallback is closed.
-	ErrFailed = errors.New("the bucket of the key did not answer and the rule's fallback is closed")
+	// ErrFailed: the key's owner, or its bucket elsewhere, did not answer, and the
+	// fallback is closed.
+	ErrFailed = errors.New("the key's owner did not answer and the rule's fallback is closed; try again later")
+
+	// ErrDropped: the limit rejects a part of all events by chance, and this was one.
+	ErrDropped = errors.New("the limit rejects a part of all events by chance, and this one; try again later")
 
 	// ErrInvalidKey: the key is empty or longer than rpc.MaxKeyLength.
 	ErrInvalidKey = errors.New("a key has 1 to 1024 bytes")

@@ -84,8 +84,8 @@ func TestAnEstimateThatIsRefusedDoesNothing(t *testing.T) {
 		e := takeAt(k, 0, n, 0)
 		e.settle(0, 5)
 		e.Cancel()
-		if e.OK() || math.Abs(k.of().Level(0).Tokens-10) > 1e-6 {
-			t.Errorf("%d: %+v, %v tokens", n, e.Decision(), k.of().Level(0).Tokens)
+		if e.OK() || math.Abs(keyOf(k).Level(0).Tokens-10) > 1e-6 {
+			t.Errorf("%d: %+v, %v tokens", n, e.Decision(), keyOf(k).Level(0).Tokens)
 		}
 	}
 	if e := takeAt(g.For("other"), 0, 5, 0); !e.OK() {
@@ -99,7 +99,7 @@ func TestAnEstimateAtARemote(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newElsewhere(stage.Now)
 		g := NewGroup(snapshot(t, exact(100)), 1, WithRemote("exact", e))
-		left := func() float64 { g.keys.Join(); return e.buckets["k"].Tokens(stage.Now()) }
+		left := func() float64 { g.keys().Join(); return e.buckets["k"].Tokens(stage.Now()) }
 		a, b, c := g.For("k").Take(t.Context(), 10, 0), g.For("k").Take(t.Context(), 10, 0), g.For("k").Take(t.Context(), 10, 0)
 		if got := left(); math.Abs(got-70) > 1e-6 {
 			t.Errorf("%v left", got)
@@ -126,7 +126,7 @@ func TestSettleInParallel(t *testing.T) {
 		}
 		all.Wait()
 	}
-	if got := k.of().Level(0).Tokens; got < 800-1e-6 || got > 1000 || math.Mod(got+1e-6, 2) > 1e-3 {
+	if got := keyOf(k).Level(0).Tokens; got < 800-1e-6 || got > 1000 || math.Mod(got+1e-6, 2) > 1e-3 {
 		t.Errorf("%v tokens are left", got)
 	}
 }

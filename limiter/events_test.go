@@ -50,7 +50,7 @@ func (e *ear) lines() []string {
 func drain(g *Group) {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
-	g.events.Run(ended, g.log, g.dropped.Inc)
+	g.keys().Listen(ended)
 }
 
 // idle is an Updater that answers nothing.

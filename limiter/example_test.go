@@ -11,6 +11,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/driver"
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc/usage"
 )
@@ -38,10 +39,10 @@ func ExampleGroup() {
 
 	// What Run does every interval, here by hand: the other host is idle.
 	now = now.Add(time.Second)
-	for _, batch := range group.Manual().Report(now) {
+	for _, batch := range driver.Of(group).Report(now) {
 		u := batch.Usage
 		fmt.Println(u.Algorithm, u.Keys, "allowed", u.Allowed, "rejected", u.Rejected)
-		err := group.Manual().Apply(now, batch, nil, &usage.Grants{
+		err := driver.Of(group).Apply(now, batch, nil, &usage.Grants{
 			Weight: []float64{1},
 			Burst:  []float64{10},
 			Used:   []float64{5},

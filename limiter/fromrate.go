@@ -21,7 +21,7 @@ func FromRate(l *rate.Limiter) *Limiter { return FromStage(foreign{l}) }
 // FromStage returns a Limiter whose tokens come from s.
 func FromStage(s stage.Stage) *Limiter {
 	l := new(Limiter)
-	l.of().Serve(s)
+	keyOf(l).Serve(s)
 	return l
 }
 
@@ -33,7 +33,7 @@ func (f foreign) Take(_ context.Context, r stage.Request) (v stage.Verdict, rece
 	t, n := r.Now.Time(), int(min(r.N, math.MaxInt))
 	longest := min(r.Longest, stage.Forever-1)
 	switch {
-	case r.Kind == stage.Charge:
+	case r.Kind >= stage.Charge:
 		f.spend(t, r.N)
 	case r.Kind == stage.Final && r.Longest <= 0:
 		if !f.l.AllowN(t, n) {
@@ -143,3 +143,6 @@ func (f foreign) Cap(now stage.Instant, tokens float64) {
 func (f foreign) Level(now stage.Instant) stage.Level {
 	return stage.Level{Limit: f.l.Limit(), Burst: float64(f.l.Burst()), Tokens: f.tokens(now.Time())}
 }
+
+// Open implements stage.Stage: a wait is as long as with a *rate.Limiter, whatever changes.
+func (foreign) Open() (open bool, changed []<-chan struct{}) { return false, nil }

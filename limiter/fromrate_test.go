@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -103,4 +104,12 @@ func TestAChargeOfMuchLeavesASmallDebt(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A limiter made of a rate.Limiter has no hosts to share its burst with, and its errors name none.
+func TestFromRateSaysThatTheCostExceedsItsBurst(t *testing.T) {
+	err := limiter.FromRate(rate.NewLimiter(10, 5)).WaitN(t.Context(), 6)
+	if !errors.Is(err, limiter.ErrNever) || !strings.Contains(err.Error(), "the cost exceeds the limiter's burst, 5:") {
+		t.Errorf("%v", err)
+	}
 }

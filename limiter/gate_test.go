@@ -29,7 +29,7 @@ func refusedOf(t *testing.T, enforce float64, seed uint64, n int) (refused int, 
 			refused++
 		}
 	}
-	if tokens := k.of().Level(0).Tokens; math.Abs(tokens) > 1e-6 {
+	if tokens := keyOf(k).Level(0).Tokens; math.Abs(tokens) > 1e-6 {
 		t.Errorf("enforce %v: what is let through takes tokens: %v", enforce, tokens)
 	}
 	if s := only(t, g, 0, "k"); s.Allowed != 10 || s.Rejected != int64(n) {
@@ -111,12 +111,12 @@ func TestAChangeOfEnforceKeepsTheBucket(t *testing.T) {
 	take(k, 0, 7)
 	r.Enforce = dynamicconfig.Soft
 	g.Manual().Configure(0, snapshot(t, r))
-	if got := take(k, 0, 100); got != 100 || math.Abs(k.of().Level(0).Tokens) > 1e-6 {
-		t.Errorf("soft: %d allowed, %v tokens", got, k.of().Level(0).Tokens)
+	if got := take(k, 0, 100); got != 100 || math.Abs(keyOf(k).Level(0).Tokens) > 1e-6 {
+		t.Errorf("soft: %d allowed, %v tokens", got, keyOf(k).Level(0).Tokens)
 	}
 	r.Enforce = 1
 	g.Manual().Configure(0, snapshot(t, r))
-	if got := take(k, 0, 100); got != 0 || k.of().Plain() == nil {
+	if got := take(k, 0, 100); got != 0 || keyOf(k).Plain() == nil {
 		t.Errorf("hard again: %d allowed", got)
 	}
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/uber-go/tally/v4"
 
 	"github.com/headgate/headgate/dynamicconfig"
-	"github.com/headgate/headgate/limiter/internal/events"
 	"github.com/headgate/headgate/limiter/internal/keys"
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // Even is the algorithm that divides a limit evenly, without any owner.
@@ -33,51 +33,59 @@ const Measured = share.Measured
 // For and everything that a Limiter does are safe for concurrent use and do
 // not wait for reports, Configure or SetHosts, which may be called at any time
 // too.
-type Group struct {
-	keys    *keys.Set
-	log     *slog.Logger
-	events  *events.Bus[Event] // nil if nobody listens
-	dropped tally.Counter
-}
+type Group keys.Handle
+
+// keys are those of g.
+func (g *Group) keys() *keys.Set { return (*keys.Handle)(g).Set() }
 
 // NewGroup returns a Group of a host in a cluster of hosts hosts (0: not yet
 // known, which is taken for 1) under the rules of snapshot.
 func NewGroup(snapshot *dynamicconfig.Snapshot, hosts int, opts ...Option) *Group {
-	o := defaults()
+	c := keys.Config{
+		Log: slog.New(slog.DiscardHandler), Scope: tally.NoopScope,
+		Traits: make(map[string]dynamicconfig.Traits), Remotes: make(map[string]stage.Remote),
+	}
 	for _, option := range opts {
-		option(&o)
+		option(&c)
 	}
-	g := &Group{log: o.Log, dropped: o.Scope.SubScope("limiter").Counter("events_dropped")}
-	if len(o.listeners) > 0 {
-		g.events = events.New[Event]()
-		for _, f := range o.listeners {
-			g.events.Listen(f)
-		}
-		o.Listener = bus{g.events}
-	}
-	g.keys = keys.New(o.Config, snapshot, hosts)
-	return g
+	return (*Group)(keys.New(c, snapshot, hosts))
 }
 
 // For returns the limiter of key. It costs one lookup for a key that is live;
 // another comes to life when its limiter is first used. A key that no rule
 // matches, or that is one too many, gets a limiter too, which allows or refuses
 // as config says.
-func (g *Group) For(key string) *Limiter { return (*Limiter)(g.keys.For(key)) }
+func (g *Group) For(key string) *Limiter { return (*Limiter)(g.keys().For(key)) }
 
 // Configure puts the rules of snapshot in force, for held limiters too. A key
 // whose limit changed keeps its tokens.
-func (g *Group) Configure(snapshot *dynamicconfig.Snapshot) { g.keys.Configure(stage.Now(), snapshot) }
+func (g *Group) Configure(snapshot *dynamicconfig.Snapshot) {
+	g.keys().Configure(stage.Now(), snapshot)
+}
 
 // SetHosts sets how many hosts the cluster has, which the even part depends on.
-func (g *Group) SetHosts(hosts int) { g.keys.SetHosts(stage.Now(), hosts) }
+func (g *Group) SetHosts(hosts int) { g.keys().SetHosts(stage.Now(), hosts) }
 
 // Introduce has every key that reports early do so soon: the ring has changed,
 // and new owners have to learn what their hosts hold.
-func (g *Group) Introduce() { g.keys.Introduce(stage.Now()) }
+func (g *Group) Introduce() { g.keys().Introduce(stage.Now()) }
 
 // Interval is the update interval in force.
-func (g *Group) Interval() time.Duration { return g.keys.Interval() }
+func (g *Group) Interval() time.Duration { return g.keys().Interval() }
+
+// Run reports every update_interval, and early what cannot wait, until ctx
+// ends. It starts at a random point of the first interval so that hosts do
+// not report in step. It is the only loop that a Group needs, and returns
+// when all of its calls have.
+func (g *Group) Run(ctx context.Context, updater usage.Updater) { g.keys().Run(ctx, updater) }
+
+// Leave gives back what the host holds, so that other hosts have it at once and not
+// when the leases end: a last report says that this host wants nothing. From then
+// on, limiters use their fallbacks, or ask for each event under Auto, slots stay held
+// until they are released, and the host reports nothing. Leave returns when all owners
+// have answered, after update_timeout at the latest, or when ctx ends. Call it after
+// Run has returned, when the service has stopped.
+func (g *Group) Leave(ctx context.Context, updater usage.Updater) { g.keys().Leave(ctx, updater) }
 
 // Reset makes the bucket of key full again, and forgives its debts, on this host. All keys
 // of a shared rule have one bucket.
@@ -94,5 +102,5 @@ func (g *Group) Interval() time.Duration { return g.keys.Interval() }
 // elsewhere until ctx ends, and returns an error if one did not answer. A key that is not
 // in use here has nothing to fill.
 func (g *Group) Reset(ctx context.Context, key string) error {
-	return g.keys.Refill(ctx, stage.Now(), key)
+	return g.keys().Refill(ctx, stage.Now(), key)
 }

@@ -114,6 +114,28 @@ func TestFallbackOfALightHostIsFull(t *testing.T) {
 	}
 }
 
+// A host that was suspended while an answer was under way does not begin a lease that
+// ended meanwhile.
+func TestAnAnswerThatIsOlderThanItsLeaseGrantsNothing(t *testing.T) {
+	for _, gap := range []stage.Instant{9 * second, 10 * second, 3600 * second} {
+		g := NewGroup(snapshot(t, weighted(100)), 10)
+		k := g.For("k")
+		take(k, 0, 1)
+		answer(t, g, second, 0.9, 100, usage.FloorNone, 10*time.Second)
+		take(k, 2*second, 1)
+		now := 2*second + gap
+		for _, b := range g.Manual().Report(2 * second) {
+			if err := g.Manual().Apply(now, b, nil, grantOf(0.9, 90, 10*time.Second)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		g.Manual().Report(now)
+		if s := only(t, g, now, "k"); s.Fallback != (gap >= 10*second) {
+			t.Errorf("an answer after %v: %+v", time.Duration(gap), s)
+		}
+	}
+}
+
 func TestFloors(t *testing.T) {
 	for _, tt := range []struct {
 		floor        usage.Floor
@@ -159,7 +181,7 @@ func TestReportsUsageOnceAndUntilItIsAnswered(t *testing.T) {
 	if again.Usage.Allowed[0] != 13 || again.Usage.Rejected[0] != 5 || again.Usage.Elapsed[0] != 2*time.Second {
 		t.Fatalf("after a lost report: %+v", again.Usage)
 	}
-	charge(k.of(), 2*second, 4)
+	charge(keyOf(k), 2*second, 4)
 	reserveAt(k, 2*second, 2, 0).settle(2*second, 0)
 	grants := &usage.Grants{Weight: []float64{1}, Burst: []float64{10}, Used: []float64{5}, Lease: []time.Duration{time.Minute}}
 	if err := g.Manual().Apply(2*second, again, []int{0}, grants); err != nil {
@@ -337,9 +359,6 @@ func TestKeysThatAreRefused(t *testing.T) {
 		l := g.For(key)
 		if allowAt(l, 0, 1) || reserveAt(l, 0, 1, 0).OK() {
 			t.Errorf("%.20q is allowed", key)
-		}
-		if err := l.Refused(); !errors.Is(err, want) {
-			t.Errorf("%.20q: %v, want %v", key, err, want)
 		}
 		if err := l.Wait(context.Background()); !errors.Is(err, want) {
 			t.Errorf("%.20q: Wait says %v, want %v", key, err, want)

@@ -59,21 +59,21 @@ func inFlightRule(limit rate.Limit) dynamicconfig.Rule {
 }
 
 func allowAt(l *Limiter, now stage.Instant, n int) bool {
-	return allow(l.of(), now, int64(n))
+	return allow(keyOf(l), now, int64(n))
 }
 
 func reserveAt(l *Limiter, now stage.Instant, n int, longest time.Duration) *taken {
-	t := reserve(context.Background(), l.of(), now, int64(n), longest)
+	t := reserve(context.Background(), keyOf(l), now, int64(n), longest)
 	return &t
 }
 
 func decideAt(l *Limiter, now stage.Instant, n int, longest time.Duration) Decision {
-	v, _, _ := decide(context.Background(), l.of(), now, int64(n), longest, stage.Final)
-	return newDecision(l.of(), now, v)
+	v, _, _ := decide(context.Background(), keyOf(l), now, int64(n), longest, stage.Final)
+	return newDecision(keyOf(l), now, v)
 }
 
 func takeAt(l *Limiter, now stage.Instant, n int, longest time.Duration) *Estimate {
-	return newEstimate(reserve(context.Background(), l.of(), now, int64(n), longest))
+	return newEstimate(reserve(context.Background(), keyOf(l), now, int64(n), longest))
 }
 
 // take asks for up to n single tokens at now and returns how many it got.
@@ -104,7 +104,7 @@ func answer(t testing.TB, g *Group, now stage.Instant, weight, used float64, flo
 }
 
 // granted answers batches of one row with so much, and returns what they said.
-func granted(t testing.TB, g *Group, now stage.Instant, batches []*Batch, weight, tokens float64) (said []usage.Report) {
+func granted(t testing.TB, g *Group, now stage.Instant, batches []*batch, weight, tokens float64) (said []usage.Report) {
 	t.Helper()
 	for _, b := range batches {
 		grants := grantOf(weight, tokens+10, time.Minute)
@@ -133,6 +133,16 @@ func only(t testing.TB, g *Group, now stage.Instant, key string) ShareStatus {
 }
 
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-6*math.Max(1, math.Abs(b)) }
+
+// sleep waits until d has passed or ctx ends, and then returns its error.
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
 
 // updater is an Updater that is one function.
 type updater func(ctx context.Context, u *usage.Report, done func(usage.Part, *usage.Grants, error))

@@ -27,6 +27,12 @@ type Status struct {
 	Divergence stage.Divergence
 }
 
+// Answering is the one of Shares, which is not empty, that answers. Under the mode disabled,
+// none does, and it is the first one.
+func (s *Status) Answering() *ShareStatus {
+	return &s.Shares[min(max(s.Mode.Answering(), 0), len(s.Shares)-1)]
+}
+
 // ShareStatus is one limiter of a key.
 type ShareStatus struct {
 	Algorithm string
@@ -57,11 +63,11 @@ type ShareStatus struct {
 // AskStatus is what a host with a grant asked the key's owner for, since the key came
 // to life. Events that a host without a grant asked for are not among it.
 type AskStatus struct {
-	// Asks is how many events the owner was asked for, and Granted how many of them it
-	// granted. Withheld is how many events it was not asked for, because the host had
-	// asked too often.
+	// Asks is how often the owner was asked for an event, or ahead for a loan. Granted
+	// is how often it granted that. Withheld is how many events it was not asked for,
+	// because the host had asked too often.
 	Asks, Granted, Withheld int64
-	// Lent is how many tokens the owner lent beside the events that it granted.
+	// Lent is how many tokens the owner lent beside events and ahead of them.
 	Lent int64
 	// Pause is for how long asking is known not to help; 0 if it may help now.
 	Pause time.Duration
@@ -69,11 +75,14 @@ type AskStatus struct {
 
 // Inspect returns what the host knows of key. It returns false if nobody used
 // the key for two intervals, or ever.
-func (g *Group) Inspect(key string) (Status, bool) { return g.Manual().Inspect(stage.Now(), key) }
+func (g *Group) Inspect(key string) (Status, bool) { return g.inspect(stage.Now(), key) }
+
+// InspectAt is Inspect at t.
+func (g *Group) InspectAt(t time.Time, key string) (Status, bool) { return g.inspect(stage.At(t), key) }
 
 // Keys returns the keys that are in use here, in no order: those that Inspect knows. It
 // takes time in proportion to their number.
-func (g *Group) Keys() []string { return g.keys.Names() }
+func (g *Group) Keys() []string { return g.keys().Names() }
 
 // Count is what a host has counted of one key.
 type Count struct {
@@ -90,19 +99,26 @@ type Count struct {
 	Granted bool
 	// Fallback is true while the host uses the rule's fallback.
 	Fallback bool
+
+	part share.Part
+	now  stage.Instant
 }
+
+// Level is what the host applies to the key, as of the call of Counts.
+func (c *Count) Level() stage.Level { return c.part.Level(c.now) }
 
 // Counts calls f with each key that is in use here. Keys
 // of a shared rule count as one, its pattern. f must be short, and must not use g: keys that
 // are new, and reports, wait meanwhile.
 func (g *Group) Counts(f func(c Count)) {
 	now := stage.Now()
-	g.keys.Answering(func(name string, p share.Part) {
+	g.keys().Answering(func(name string, p share.Part) {
 		usage, admitted, common := p.Count(now), p.Admitted(), p.Common()
 		c := Count{
 			Key: name, Rule: common.Terms().Rule, Allowed: usage.Allowed + admitted, Rejected: usage.Rejected - admitted,
-			Granted: common.Granted(), Fallback: p.Fallen(),
+			Granted: common.Granted(), part: p, now: now,
 		}
+		_, c.Fallback = p.Fallen()
 		if c.Granted {
 			c.Weight = common.Grant().Weight
 		}
@@ -114,15 +130,14 @@ func (g *Group) Counts(f func(c Count)) {
 }
 
 // Count returns how many keys the rule of key has on this host.
-func (g *Group) Count(key string) int64 { return g.keys.Counted(key) }
+func (g *Group) Count(key string) int64 { return g.keys().Counted(key) }
 
 // Elsewhere reports whether a decision about key may wait for another host, or for Redis.
-func (g *Group) Elsewhere(key string) bool { return g.keys.For(key).Current(stage.Now()).Elsewhere() }
+func (g *Group) Elsewhere(key string) bool { return g.keys().For(key).Current(stage.Now()).Elsewhere() }
 
-// Inspect is Group.Inspect at now.
-func (m Manual) Inspect(now stage.Instant, key string) (Status, bool) {
+func (g *Group) inspect(now stage.Instant, key string) (Status, bool) {
 	found := Status{Key: key}
-	ok := m.g.keys.Inspect(key, func(st *keys.State) {
+	ok := g.keys().Inspect(key, func(st *keys.State) {
 		found.Rule, _ = st.Rule()
 		found.Mode, found.Divergence = st.Mode(), st.Divergence()
 		for _, p := range st.Parts() {
@@ -141,7 +156,6 @@ func statusOf(now stage.Instant, of share.Part) ShareStatus {
 	usage, grant := of.Count(now), c.Grant()
 	st := ShareStatus{
 		Algorithm: c.Terms().Algorithm,
-		Fallback:  of.Fallen(),
 		Weight:    grant.Weight,
 		Used:      grant.Used,
 		Lease:     max(grant.Until.Sub(now), 0),
@@ -151,8 +165,8 @@ func statusOf(now stage.Instant, of share.Part) ShareStatus {
 		Rejected:  usage.Rejected,
 		Passes:    1,
 	}
-	if since, ok := of.FallenSince(); ok {
-		st.FallbackSince = since.Time()
+	if since, fallen := of.Fallen(); fallen {
+		st.Fallback, st.FallbackSince = true, since.Time()
 	}
 	if slots, ok := of.(*share.Slots); ok {
 		census := slots.Census()

@@ -39,7 +39,7 @@ func TestACallerThatLeavesBeforeTheAnswerGivesItsTokensBack(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			e.delayed = cancel
 			v, receipt := k.Stage().Take(ctx, stage.Request{Now: now, N: 4, Kind: of})
-			g.keys.Join()
+			g.keys().Join()
 			if v.Reason != Canceled || receipt != (stage.Receipt{}) {
 				t.Errorf("%s, %s: %+v, %+v", name, kind, v, receipt)
 			}

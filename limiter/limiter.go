@@ -4,7 +4,6 @@ package limiter
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"time"
 
@@ -22,7 +21,8 @@ import (
 // FromStage or NewBucket.
 //
 // A Limiter stays valid for ever. It follows config changes, and when its key
-// was forgotten because nobody used it, the next use brings it back.
+// was forgotten because nobody used it, the next use brings it back. The zero
+// Limiter refuses everything.
 //
 // Most callers should use Allow, or Wait when the caller can be slowed down.
 // Costs are whole tokens; a negative cost is refused. All methods are safe for
@@ -31,11 +31,11 @@ import (
 // that answer.
 type Limiter keys.Key
 
-// of is what decides for l's key.
-func (l *Limiter) of() *keys.Key { return (*keys.Key)(l) }
+// keyOf is what decides for l's key.
+func keyOf(l *Limiter) *keys.Key { return (*keys.Key)(l) }
 
 // Key is the full key; empty if the Limiter is no Group's.
-func (l *Limiter) Key() string { return l.of().Name() }
+func (l *Limiter) Key() string { return keyOf(l).Name() }
 
 // Allow is AllowN(now, 1).
 //
@@ -44,13 +44,13 @@ func (l *Limiter) Key() string { return l.of().Name() }
 // call with others. The asks of a host are bounded: see docs/config.md. Beyond the
 // bounds, Allow does not wait, and this host's part decides.
 func (l *Limiter) Allow() bool {
-	if r := l.of().Plain(); r != nil {
+	if r := keyOf(l).Plain(); r != nil {
 		return r.Allow(stage.Now())
 	}
-	if a := l.of().PlainAuto(); a != nil {
+	if a := keyOf(l).PlainAuto(); a != nil {
 		return a.Allow(stage.Now())
 	}
-	return allow(l.of(), stage.Now(), 1)
+	return allow(keyOf(l), stage.Now(), 1)
 }
 
 // AllowN reports whether n events may happen at t, and takes n tokens if so. Under
@@ -58,20 +58,20 @@ func (l *Limiter) Allow() bool {
 // the clock. Without a grant, and under algorithms that ask for each event, it asks
 // whatever t is, because only the bucket elsewhere can decide.
 func (l *Limiter) AllowN(t time.Time, n int) bool {
-	v, _, _ := decide(remote.Timed, l.of(), stage.At(t), int64(n), 0, stage.Final)
+	v, _, _ := decide(remote.Timed, keyOf(l), stage.At(t), int64(n), 0, stage.Final)
 	return v.OK()
 }
 
 // Reserve is ReserveN(now, 1).
 func (l *Limiter) Reserve() *Reservation {
-	return &Reservation{reserve(context.Background(), l.of(), stage.Now(), 1, stage.Forever)}
+	return &Reservation{reserve(context.Background(), keyOf(l), stage.Now(), 1, stage.Forever)}
 }
 
 // ReserveN takes n tokens at t, from the future if they are not there yet. The
 // caller waits for the Reservation's Delay before it acts. It asks the key's owner
 // where AllowN does, unless the Delay is short anyway.
 func (l *Limiter) ReserveN(t time.Time, n int) *Reservation {
-	return &Reservation{reserve(remote.Timed, l.of(), stage.At(t), int64(n), stage.Forever)}
+	return &Reservation{reserve(remote.Timed, keyOf(l), stage.At(t), int64(n), stage.Forever)}
 }
 
 // Wait is WaitN(ctx, 1).
@@ -79,10 +79,11 @@ func (l *Limiter) Wait(ctx context.Context) error { return l.WaitN(ctx, 1) }
 
 // WaitN waits until n events may happen. It returns an error at once if n
 // exceeds this host's Burst (ErrNever), if the wait would be longer than the rule's
-// max_wait (ErrTooLong), or if the wait would outlast ctx's deadline: then, as with
-// *rate.Limiter, the caller gets the error before the deadline, and here it is a
+// max_wait (ErrTooLong), if no wait is known to help (ErrFailed, ErrDropped), or if the
+// wait would outlast ctx's deadline: then, as with *rate.Limiter, the caller gets the error before the deadline, and here it is a
 // context.DeadlineExceeded. When ctx ends, WaitN returns ctx's error. After an
-// error no tokens are taken.
+// error no tokens are taken. WaitN returns as soon as the rules let everything of the
+// key through, as a bypass does.
 //
 // Burst is this host's part of the burst. An n above it fails although the burst of
 // the whole limit may be enough, except under Auto and exact: they ask the key's owner.
@@ -94,17 +95,11 @@ func (l *Limiter) WaitN(ctx context.Context, n int) error {
 	if deadline, ok := ctx.Deadline(); ok {
 		longest = max(stage.At(deadline).Sub(now), 0) // ctx may end a little after its deadline
 	}
-	taken := reserve(ctx, l.of(), now, int64(n), longest)
+	taken := reserve(ctx, keyOf(l), now, int64(n), longest)
 	if err := taken.err(ctx, longest); err != nil {
 		return err
 	}
-	if wait := taken.acts.Sub(stage.Now()); wait > 0 {
-		if err := sleep(ctx, wait); err != nil {
-			taken.cancel(stage.Now())
-			return err
-		}
-	}
-	return nil
+	return taken.wait(ctx)
 }
 
 // Charge takes n tokens for what has happened already, allowed or not. The
@@ -112,50 +107,34 @@ func (l *Limiter) WaitN(ctx context.Context, n int) error {
 // what fills in within the rule's max_debt or max_wait, and by the rule's
 // max_cost (default: the burst). What is more than a full bucket of the whole limit
 // could lose is not reported either.
-func (l *Limiter) Charge(n int) { charge(l.of(), stage.Now(), int64(n)) }
+func (l *Limiter) Charge(n int) { charge(keyOf(l), stage.Now(), int64(n)) }
 
 // SetDemand states how many events/s, or slots, this host wants: reports say
 // so, instead of what is measured, until the next call. Measured (or NaN) ends
 // the statement. It does not change what is allowed now. The key stays live as
 // long as its demand is stated. The keys of a shared rule have one demand.
-func (l *Limiter) SetDemand(wants float64) { l.of().SetDemand(stage.Now(), wants) }
+func (l *Limiter) SetDemand(wants float64) { keyOf(l).SetDemand(stage.Now(), wants) }
 
 // Rule is the rule that limits the key, or nil if no rule does. It must not be
 // changed.
-func (l *Limiter) Rule() *dynamicconfig.Rule { return l.of().Current(stage.Now()).Config() }
+func (l *Limiter) Rule() *dynamicconfig.Rule { return keyOf(l).Current(stage.Now()).Config() }
 
 // Limit is the limit that this host applies now, in events/s or slots.
-func (l *Limiter) Limit() rate.Limit { return l.of().Level(stage.Now()).Limit }
+func (l *Limiter) Limit() rate.Limit { return keyOf(l).Level(stage.Now()).Limit }
 
 // Burst is the most tokens that this host's bucket can hold, rounded down.
 func (l *Limiter) Burst() int {
-	if b := l.of().Level(stage.Now()).Burst; b < math.MaxInt {
+	if b := keyOf(l).Level(stage.Now()).Burst; b < math.MaxInt {
 		return int(b)
 	}
 	return math.MaxInt
 }
 
 // Tokens is TokensAt(now).
-func (l *Limiter) Tokens() float64 { return l.of().Level(stage.Now()).Tokens }
+func (l *Limiter) Tokens() float64 { return keyOf(l).Level(stage.Now()).Tokens }
 
 // TokensAt is how many tokens there are at t; negative in debt.
-func (l *Limiter) TokensAt(t time.Time) float64 { return l.of().Level(stage.At(t)).Tokens }
-
-// Refused says why nothing at all is allowed for this key: ErrUnmatched,
-// ErrTooManyKeys, ErrInvalidKey; ErrInFlight if only Acquire and TryAcquire
-// are; or nil.
-func (l *Limiter) Refused() error {
-	st := l.of().Current(stage.Now())
-	switch {
-	case st.Stage != nil:
-		return nil
-	case st.Reason == stage.TooManyKeys:
-		rule, most := st.Rule()
-		return fmt.Errorf("rule %q with max_keys %d: %w", rule, most, ErrTooManyKeys)
-	default:
-		return errorOf(st.Reason)
-	}
-}
+func (l *Limiter) TokensAt(t time.Time) float64 { return keyOf(l).Level(stage.At(t)).Tokens }
 
 // Stage is the Limiter as a stage: for a shadow.Pair, and for programs that
 // run on virtual time. It decides as the Limiter does.

@@ -76,8 +76,8 @@ func TestAMillionDynamicKeys(t *testing.T) {
 			t.Errorf("%s: more than %v, 250 and 20 bytes", name, tt.most)
 		}
 		k := g.For(keys[0])
-		if name != "exact" && math.Abs(k.of().Level(120*second).Tokens-10) > 1e-6 {
-			t.Errorf("%s: it comes back with %v tokens", name, k.of().Level(120*second).Tokens)
+		if name != "exact" && math.Abs(keyOf(k).Level(120*second).Tokens-10) > 1e-6 {
+			t.Errorf("%s: it comes back with %v tokens", name, keyOf(k).Level(120*second).Tokens)
 		}
 		runtime.KeepAlive(g)
 		runtime.KeepAlive(keys)
@@ -98,20 +98,20 @@ func TestIdleBucketsLeaveAndComeBackFull(t *testing.T) {
 		g := NewGroup(snapshot(t, r), 1)
 		k := g.For("d:1")
 		allowAt(k, 0, 10)
-		charge(k.of(), 0, 5) // fifteen seconds until it is full
+		charge(keyOf(k), 0, 5) // fifteen seconds until it is full
 		for now := second; now < 15*second; now += second {
 			g.Manual().Report(now)
-			if g.keys.Live("d:1") == nil {
-				t.Fatalf("%s: forgotten after %v with %v tokens", name, time.Duration(now), k.of().Level(now).Tokens)
+			if g.keys().Live("d:1") == nil {
+				t.Fatalf("%s: forgotten after %v with %v tokens", name, time.Duration(now), keyOf(k).Level(now).Tokens)
 			}
 		}
 		for now := 15 * second; now < 30*second; now += second {
 			g.Manual().Report(now)
 		}
-		if g.keys.Live("d:1") != nil {
+		if g.keys().Live("d:1") != nil {
 			t.Errorf("%s: never forgotten", name)
 		}
-		if got := k.of().Level(30 * second).Tokens; math.Abs(got-10) > 1e-6 {
+		if got := keyOf(k).Level(30 * second).Tokens; math.Abs(got-10) > 1e-6 {
 			t.Errorf("%s: back with %v tokens", name, got)
 		}
 	}

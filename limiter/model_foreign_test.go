@@ -14,6 +14,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/driver"
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/shadow"
 )
@@ -220,7 +221,7 @@ func (m *extremes) actions() map[string]func(*rapid.T) {
 				if err := b.Usage.Check(); err != nil {
 					rt.Fatal(err)
 				}
-				m.sent = append(m.sent, &sent{batches: [2]*limiter.Batch{b}})
+				m.sent = append(m.sent, &sent{batches: [2]*driver.Batch{b}})
 			}
 		},
 		"answer": func(rt *rapid.T) {

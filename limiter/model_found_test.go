@@ -13,6 +13,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/driver"
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/shadow"
 )
@@ -44,8 +45,8 @@ func takes(l *limiter.Limiter, now stage.Instant, n int64) bool {
 // grants answers all that g reports at now.
 func grants(t *testing.T, g *limiter.Group, now stage.Instant, weight, burst float64, lease time.Duration) {
 	t.Helper()
-	for _, b := range g.Manual().Report(now) {
-		if err := g.Manual().Apply(now, b, nil, grantOf(b.Usage.Len(), weight, burst, lease)); err != nil {
+	for _, b := range driver.Of(g).Report(now) {
+		if err := driver.Of(g).Apply(now, b, nil, grantOf(b.Usage.Len(), weight, burst, lease)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -56,10 +57,10 @@ func TestAKeyOfASharedRuleOutlivesTheCommonOne(t *testing.T) {
 	l := g.For("k:a")
 	takes(l, 1, 0)
 	for _, at := range []stage.Instant{1000, 1900, 2900, 3500} {
-		g.Manual().Report(at * ms)
+		driver.Of(g).Report(at * ms)
 	}
-	_, common := g.Manual().Inspect(3500*ms, "k:*")
-	if _, live := g.Manual().Inspect(3500*ms, "k:a"); common || !live {
+	_, common := g.InspectAt((3500 * ms).Time(), "k:*")
+	if _, live := g.InspectAt((3500 * ms).Time(), "k:a"); common || !live {
 		t.Fatalf("the common key is live: %v; k:a is live: %v", common, live)
 	}
 	if !takes(l, 3600*ms, 1) { // it looped until a report forgot k:a
@@ -75,7 +76,7 @@ func TestAHeldLimiterIsNotRefusedWhileItsKeyIsLive(t *testing.T) {
 		t.Fatal("one key is to be allowed")
 	}
 	for at := range stage.Instant(10) {
-		g.Manual().Report(at * 1000 * ms)
+		driver.Of(g).Report(at * 1000 * ms)
 	}
 	if !takes(g.For("k:b"), 10_000*ms, 1) || !takes(held, 10_000*ms, 1) {
 		t.Error("k:b is live, and refused")
@@ -91,7 +92,7 @@ func TestAKeyIsNotForgottenBeforeItsFallbackIsFullAgain(t *testing.T) {
 	for at := stage.Instant(61_000); at <= 66_000; at += 1000 {
 		grants(t, g, at*ms, 1, 10, 0)
 	}
-	if _, live := g.Manual().Inspect(66_000*ms, "k"); !live {
+	if _, live := g.InspectAt((66_000 * ms).Time(), "k"); !live {
 		t.Error("forgotten with 8 tokens of 10")
 	}
 }
@@ -126,9 +127,9 @@ func TestWhatBothSidesOfAMigrationHeldIsTransferredOnce(t *testing.T) {
 	rule.Migration = nil
 	for i, name := range []string{"even", "static"} {
 		rule.Algorithm = name
-		g.Manual().Configure(stage.Now().Add(time.Duration(i)), configOf(t, rule))
+		driver.Of(g).Configure(stage.Now().Add(time.Duration(i)), configOf(t, rule))
 	}
-	g.Manual().Report(stage.Now().Add(time.Second))
+	driver.Of(g).Report(stage.Now().Add(time.Second))
 	if st, _ := g.Inspect("k"); len(st.Shares) != 1 || st.Shares[0].Held != 1 {
 		t.Errorf("one slot is held: %+v", st.Shares)
 	}
@@ -161,7 +162,7 @@ func TestNothingIsChargedWhereEverythingIsLetThrough(t *testing.T) {
 	for _, key := range []string{"bypassed", "disabled", "limited"} {
 		g.For(key).Charge(1)
 	}
-	g.Manual().Report(stage.Now())
+	driver.Of(g).Report(stage.Now())
 	for key, want := range map[string]int64{"bypassed": 0, "disabled": 0, "limited": 1} {
 		got := int64(0)
 		if c := scope.Snapshot().Counters()["limiter.charged+rule="+key]; c != nil {
@@ -179,7 +180,7 @@ func TestAGrantHoldsNoMoreThanTheBurstOfANewRule(t *testing.T) {
 	takes(g.For("k"), 0, 1)
 	grants(t, g, 1000*ms, 1, 100, time.Hour)
 	rule.Burst = 10
-	g.Manual().Configure(2000*ms, configOf(t, rule))
+	driver.Of(g).Configure(2000*ms, configOf(t, rule))
 	if takes(g.For("k"), 3000*ms, 11) {
 		t.Error("11 at once of a burst of 10")
 	}

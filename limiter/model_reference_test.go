@@ -283,16 +283,19 @@ type remoteRef struct {
 	lends   float64 // of what a host can hold beside each take
 	buckets map[string]*remoteBucket
 	during  func() // runs once while a take is under way
+	behind  bool   // what is asked is asked in the background
 	wrong   string // what was asked against the contract
 }
 
 type remoteBucket struct {
 	bucketRef
 	at    stage.Instant
-	takes int // tokens that were asked for, so often
+	takes int // tokens that were asked for, so often, beside ahead
 	calls int
 	last  stage.Outcome // of the last take
 	lent  float64       // with it
+	ahead int           // loans that were asked for beside no event, so often
+	loan  float64       // the last of these
 	net   float64       // what was charged and not returned
 	seen  map[uint64]stage.Operation
 }
@@ -313,15 +316,22 @@ const (
 // Do implements stage.Remote.
 func (r *remoteRef) Do(_ context.Context, op stage.Operation) (o stage.Outcome, err error) {
 	b := r.bucket(op.Key)
-	b.calls++
-	if op.Kind == stage.TakeTokens {
+	ahead := r.behind && op.Kind == stage.TakeTokens && op.N == 0 && op.More > 0
+	if !ahead {
+		b.calls++
+	}
+	switch {
+	case ahead:
+		b.ahead++
+		b.loan = 0
+	case op.Kind == stage.TakeTokens:
 		b.takes++
 		b.lent = 0
 		if f := r.during; f != nil {
 			r.during = nil
 			f()
 		}
-	} else if op.More != 0 {
+	case op.More != 0:
 		r.wrong = "it borrows beside what is no take"
 	}
 	switch r.fault {
@@ -342,9 +352,12 @@ func (r *remoteRef) Do(_ context.Context, op stage.Operation) (o stage.Outcome, 
 	if o = b.do(op); op.Kind == stage.TakeTokens {
 		if o.OK {
 			o.Lent = r.lends * op.More
-			b.lent = min(o.Lent, op.More)
 		}
-		b.last = o
+		if lent := min(o.Lent, op.More); ahead {
+			b.loan = lent
+		} else {
+			b.lent, b.last = lent, o
+		}
 		if op.ID != 0 {
 			r.wrong = "a take has an ID"
 		}
@@ -368,6 +381,14 @@ func (r *remoteRef) Do(_ context.Context, op stage.Operation) (o stage.Outcome, 
 		return stage.Outcome{OK: true, Left: math.NaN()}, nil
 	}
 	return o, nil
+}
+
+// background runs f in the background.
+func (r *remoteRef) background(f func()) {
+	before := r.behind
+	r.behind = true
+	defer func() { r.behind = before }()
+	f()
 }
 
 func (b *remoteBucket) do(op stage.Operation) stage.Outcome {

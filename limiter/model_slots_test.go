@@ -15,6 +15,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/driver"
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/shadow"
 )
@@ -33,11 +34,11 @@ func TestModelOfSlots(t *testing.T) {
 type slotsModel struct {
 	rt       *rapid.T
 	group    *limiter.Group
-	manual   limiter.Manual
+	manual   driver.Driver
 	rule     dynamicconfig.Rule
 	hosts    int
 	holds    []*holdRef
-	sent     []*limiter.Batch
+	sent     []*driver.Batch
 	arrivals int
 	changes  int             // of the rule, so often
 	took     map[string]bool // keys whose slots were acquired in this step
@@ -64,8 +65,8 @@ func newSlotsModel(rt *rapid.T) *slotsModel {
 		rt: rt, hosts: pick(rt, "hosts", 1, 2, 4), took: make(map[string]bool),
 	}
 	m.rule = m.drawRule(rt)
-	m.group = limiter.NewGroup(snapshotOf(rt, m.rule, m.over), m.hosts, limiter.WithSeed(1), limiter.WithMigration(shadow.Migrator()))
-	m.manual = m.group.Manual()
+	m.group = limiter.NewGroup(snapshotOf(rt, m.rule, m.over), m.hosts, driver.WithSeed(1), limiter.WithMigration(shadow.Migrator()))
+	m.manual = driver.Of(m.group)
 	return m
 }
 
@@ -128,7 +129,7 @@ func (m *slotsModel) try(rt *rapid.T) {
 // free is how many slots the one may take that answers, and whether somebody
 // waits who would be served first.
 func (m *slotsModel) free(h *holdRef) (free int64, waits bool) {
-	st, ok := m.manual.Inspect(stage.Now(), m.name(h.key))
+	st, ok := m.group.InspectAt(stage.Now().Time(), m.name(h.key))
 	if !ok {
 		m.rt.Fatalf("%s is not live", h.key)
 	}
@@ -288,7 +289,7 @@ func (m *slotsModel) early(*rapid.T) {
 	m.send(m.manual.Early(stage.Now()))
 }
 
-func (m *slotsModel) send(batches []*limiter.Batch) {
+func (m *slotsModel) send(batches []*driver.Batch) {
 	m.sent = append(m.sent, batches...)
 	m.settle()
 }
@@ -318,13 +319,13 @@ func (m *slotsModel) apply(i int, weight float64, lease time.Duration) {
 // check compares what is held with what was acquired.
 func (m *slotsModel) check() {
 	for _, name := range []string{"k:a", "k:b", "k:*"} {
-		st, live := m.manual.Inspect(stage.Now(), name)
+		st, live := m.group.InspectAt(stage.Now().Time(), name)
 		if !live {
 			continue
 		}
 		var held int64
 		var waiting []*holdRef
-		migrated, elsewhere := false, false
+		migrated := false
 		for _, h := range m.holds {
 			if m.name(h.key) != name {
 				continue
@@ -334,8 +335,6 @@ func (m *slotsModel) check() {
 				migrated = migrated || h.migrated
 			} else {
 				waiting = append(waiting, h)
-				// A caller that waits when the mode changes goes on waiting for the side that it asked.
-				elsewhere = elsewhere || h.changes != m.changes && (h.migrated || m.rule.Migration != nil)
 			}
 		}
 		for _, s := range st.Shares {
@@ -344,11 +343,11 @@ func (m *slotsModel) check() {
 				m.rt.Fatalf("%s: %d slots are held: %+v", name, held, s)
 			case answers && m.took[name] && float64(s.Held) > s.Level.Burst:
 				m.rt.Fatalf("%s: slots were acquired beyond the host's: %+v", name, s)
-			case answers && !elsewhere:
+			case answers:
 				m.checkWaiting(name, s, waiting)
 			}
 		}
-		if answering(&m.rule) == "" && len(waiting) > 0 && !elsewhere {
+		if answering(&m.rule) == "" && len(waiting) > 0 {
 			m.rt.Fatalf("%s: %d wait, and it is disabled", name, len(waiting))
 		}
 	}
@@ -392,7 +391,7 @@ func (m *slotsModel) finish() {
 	}
 	m.check()
 	for _, name := range []string{"k:a", "k:b", "k:*"} {
-		st, _ := m.manual.Inspect(stage.Now(), name)
+		st, _ := m.group.InspectAt(stage.Now().Time(), name)
 		for _, s := range st.Shares {
 			if s.Held != 0 || s.Waiting != 0 || s.Level.Tokens != s.Level.Burst {
 				m.rt.Fatalf("%s: all is released: %+v", name, s)

@@ -20,6 +20,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/driver"
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc/usage"
 	"github.com/headgate/headgate/shadow"
@@ -109,10 +110,10 @@ type model struct {
 // side is a Group and its remote.
 type side struct {
 	group     *limiter.Group
-	manual    limiter.Manual
+	manual    driver.Driver
 	remote    *remoteRef
-	admitting func()           // runs once while a key is being admitted
-	made      []*limiter.Batch // while the remote was asked
+	admitting func()          // runs once while a key is being admitted
+	made      []*driver.Batch // while the remote was asked
 	cancel    []context.CancelFunc
 }
 
@@ -126,6 +127,7 @@ type keyRef struct {
 	taken   float64 // from buckets on this host, ever
 	spent   float64 // allowed or charged, ever, whatever bucket it came from
 	changes int     // how often another bucket or level may have come into force
+	ahead   int     // loans that its host asked for ahead
 	live    bool
 	acted   bool            // in this step
 	latest  float64         // the tokens after the last step in which it acted
@@ -146,6 +148,7 @@ type opened struct {
 	away    bool // the remote gave them
 
 	reserved bool // else it is settled
+	waits    bool // one of the two sides waits for it
 	acts     stage.Instant
 	taken    float64 // by the key, up to this
 	changes  int
@@ -156,7 +159,7 @@ type opened struct {
 type sent struct {
 	number  int
 	at      stage.Instant
-	batches [2]*limiter.Batch
+	batches [2]*driver.Batch
 	rows    []*rowRef
 	tokens  []bucketRef // what the keys had
 	taken   []float64
@@ -187,9 +190,9 @@ func newModel(rt *rapid.T) *model {
 			}
 			return pair(now, old, new, mode, background)
 		}
-		s.group = limiter.NewGroup(m.snapshot(), m.hosts, limiter.WithSeed(1), limiter.WithMigration(migrator),
-			limiter.WithRemote("redis", s.remote), limiter.WithRemote("auto", s.remote), limiter.WithBackground(func(f func()) { f() }))
-		s.manual = s.group.Manual()
+		s.group = limiter.NewGroup(m.snapshot(), m.hosts, driver.WithSeed(1), limiter.WithMigration(migrator),
+			limiter.WithRemote("redis", s.remote), limiter.WithRemote("auto", s.remote), driver.WithBackground(s.remote.background))
+		s.manual = driver.Of(s.group)
 		m.sides[i] = s
 	}
 	return m
@@ -472,7 +475,7 @@ func (m *model) judge(k *keyRef, n int64, longest time.Duration, ask func(i int,
 		results[i] = ask(i, s)
 	}
 	r := results[1]
-	_, live := m.sides[0].manual.Inspect(m.now, k.name)
+	_, live := m.sides[0].group.InspectAt(m.now.Time(), k.name)
 	if !live {
 		results[0].by, r.by = "", ""
 	}
@@ -726,7 +729,7 @@ func (m *model) reserve(rt *rapid.T) {
 		}
 		if !r.OK() { // a Reservation does not say why
 			v.reason, v.wait, v.vague = stage.Limited, 0, true
-			if _, live := s.manual.Inspect(m.now, k.name); !live {
+			if _, live := s.group.InspectAt(m.now.Time(), k.name); !live {
 				v.reason = stage.TooManyKeys
 			}
 		}
@@ -736,10 +739,13 @@ func (m *model) reserve(rt *rapid.T) {
 	// Under auto, what an owner gave is kept if the bucket of this host decides
 	// by then, and has less.
 	if o != nil && m.refunds && (o.acts > m.now+1 || !waits) && (!o.owed || answering(&m.rule) != "auto") {
-		o.settle, o.reserved = cancel, true
+		o.settle, o.reserved, o.waits = cancel, true, waits
 		m.open = append(m.open, o)
 	}
 	m.check(true)
+	if len(m.open) > 0 && rapid.Bool().Draw(rt, "settles") { // before its time to act has passed
+		m.settle(rt)
+	}
 }
 
 // settle settles or cancels something that was taken.
@@ -779,6 +785,9 @@ func (m *model) settle(rt *rapid.T) {
 	}
 	if k.usage.refunded += back; o.owed {
 		k.owed -= float64(back)
+		if o.changes != k.changes { // a reset or a lower limit may have forgiven the debt that it was part of
+			k.moved += float64(back)
+		}
 	}
 	if !o.real || p == nil {
 		m.check(same && !o.owed) // no bucket has more than before
@@ -811,7 +820,7 @@ func (m *model) charge(rt *rapid.T) {
 // charged notes that n tokens were charged.
 func (m *model) charged(k *keyRef, n int64, calls int) {
 	algorithm := answering(&m.rule)
-	_, live := m.sides[0].manual.Inspect(m.now, k.name)
+	_, live := m.sides[0].group.InspectAt(m.now.Time(), k.name)
 	if algorithm == "" || n <= 0 || !live || m.over.Bypass {
 		return
 	}
@@ -852,7 +861,7 @@ func (m *model) oldClock(rt *rapid.T) {
 		return
 	}
 	p := k.parts[answering(&m.rule)]
-	_, live := m.sides[0].manual.Inspect(m.now, k.name)
+	_, live := m.sides[0].group.InspectAt(m.now.Time(), k.name)
 	b := p.inForce()
 	allows := math.IsInf(b.limit, 1) || float64(n) <= b.tokens+eps
 	surely := live && (math.IsInf(b.limit, 1) || float64(n) <= min(b.tokens, k.latest)-b.burst/64-eps) && (m.rule.MaxCost == 0 || float64(n) <= m.rule.MaxCost)
@@ -896,7 +905,7 @@ func (m *model) idle(rt *rapid.T) {
 
 func (m *model) report(*rapid.T) {
 	m.begin()
-	m.send(func(s *side) []*limiter.Batch { return s.manual.Report(m.now) })
+	m.send(func(s *side) []*driver.Batch { return s.manual.Report(m.now) })
 	for _, k := range m.keys {
 		for _, p := range k.parts {
 			p.charged = p.taken
@@ -906,18 +915,18 @@ func (m *model) report(*rapid.T) {
 
 func (m *model) early(*rapid.T) {
 	m.begin()
-	m.send(func(s *side) []*limiter.Batch { return s.manual.Early(m.now) })
+	m.send(func(s *side) []*driver.Batch { return s.manual.Early(m.now) })
 }
 
 // send notes what report says.
-func (m *model) send(report func(*side) []*limiter.Batch) {
+func (m *model) send(report func(*side) []*driver.Batch) {
 	unlimited := make(map[*partRef]bool) // as a report sees it, which puts late grants in force afterwards
 	for _, k := range m.keys {
 		for _, p := range k.parts {
 			unlimited[p] = math.IsInf(p.inForce().limit, 1)
 		}
 	}
-	all := [2][]*limiter.Batch{report(m.sides[0]), report(m.sides[1])}
+	all := [2][]*driver.Batch{report(m.sides[0]), report(m.sides[1])}
 	m.check(false)
 	if len(all[0]) != len(all[1]) {
 		m.rt.Fatalf("%d batches and %d", len(all[0]), len(all[1]))
@@ -927,7 +936,7 @@ func (m *model) send(report func(*side) []*limiter.Batch) {
 			m.rt.Fatalf("%+v is reported, and %+v", b.Usage, other.Usage)
 		}
 		m.reports++
-		s := &sent{number: m.reports, at: m.now, batches: [2]*limiter.Batch{b, all[1][i]}}
+		s := &sent{number: m.reports, at: m.now, batches: [2]*driver.Batch{b, all[1][i]}}
 		for j, name := range b.Usage.Keys {
 			k, u := m.key(name), &b.Usage
 			if u.Allowed[j] < 0 || u.Rejected[j] < 0 || !reports(u.Algorithm) {
@@ -1062,7 +1071,7 @@ func sameLimit(a, b limiter.ShareStatus) bool { return a.Level.Limit == b.Level.
 
 // share is what the first side says of a key under an algorithm.
 func (m *model) share(name, algorithm string) limiter.ShareStatus {
-	st, _ := m.sides[0].manual.Inspect(m.now, name)
+	st, _ := m.sides[0].group.InspectAt(m.now.Time(), name)
 	for _, s := range st.Shares {
 		if s.Algorithm == algorithm {
 			return s
@@ -1109,7 +1118,7 @@ func drawOverride(rt *rapid.T) dynamicconfig.Override {
 func (m *model) reset(rt *rapid.T) {
 	m.begin()
 	key, k := m.drawKey(rt)
-	_, live := m.sides[0].manual.Inspect(m.now, k.name)
+	_, live := m.sides[0].group.InspectAt(m.now.Time(), k.name)
 	for _, s := range m.sides {
 		calls, fault := s.remote.bucket(k.name).calls, s.remote.fault
 		err := s.group.Reset(context.Background(), key)
@@ -1135,7 +1144,7 @@ func (m *model) reset(rt *rapid.T) {
 	}
 	m.check(false)
 	for _, s := range m.sides {
-		st, _ := s.manual.Inspect(m.now, k.name)
+		st, _ := s.group.InspectAt(m.now.Time(), k.name)
 		for _, s := range st.Shares {
 			if p := k.parts[s.Algorithm]; !s.Level.Remote && (!p.granted || !lends(s.Algorithm)) && s.Level.Tokens < s.Level.Burst-eps {
 				rt.Fatalf("%s is not full after a reset: %+v", k.name, s)
@@ -1162,7 +1171,7 @@ func (m *model) change(stated dynamicconfig.Rule) {
 	for _, k := range m.sorted() { // a bucket elsewhere that is asked next is charged with what was used
 		missing := int64(0)
 		for _, s := range m.sides {
-			status, _ := s.manual.Inspect(m.now, k.name)
+			status, _ := s.group.InspectAt(m.now.Time(), k.name)
 			for _, of := range status.Shares {
 				missing = max(missing, of.Level.Missing())
 			}
@@ -1179,6 +1188,10 @@ func (m *model) change(stated dynamicconfig.Rule) {
 	for _, s := range m.sides {
 		s.manual.Configure(m.now, snapshot)
 	}
+	if m.over.Bypass || answering(&rule) == "" { // waits are over, and the tokens stay taken
+		m.open = slices.DeleteFunc(m.open, func(o *opened) bool { return o.waits })
+		synctest.Wait()
+	}
 	for _, k := range m.sorted() {
 		k.changes++
 		if before.Migration == nil && rule.Migration == nil && before.Algorithm != rule.Algorithm {
@@ -1189,7 +1202,7 @@ func (m *model) change(stated dynamicconfig.Rule) {
 		if !reports(rule.Algorithm) && (rule.Migration == nil || !reports(rule.Migration.From) || !reports(rule.Migration.To)) {
 			k.usage.must = min(k.usage.must, k.usage.reported()) // its owner does not ask any more
 		}
-		_, live := m.sides[0].manual.Inspect(m.now, k.name)
+		_, live := m.sides[0].group.InspectAt(m.now.Time(), k.name)
 		switch {
 		case rule.Shared != before.Shared && k.name != rule.Key:
 			m.renew(k) // it is another bucket
@@ -1310,7 +1323,7 @@ func (m *model) askWhileReporting(rt *rapid.T) {
 	}
 	// The same method on both sides: some look the key up again, after the report.
 	m.judge(k, n, 0, func(_ int, s *side) result { return methods[1](s, s.group.For(key), n, 0) })
-	m.send(func(s *side) []*limiter.Batch { return s.made })
+	m.send(func(s *side) []*driver.Batch { return s.made })
 	for _, s := range m.sides {
 		s.remote.during, s.made = nil, nil
 	}
@@ -1319,17 +1332,18 @@ func (m *model) askWhileReporting(rt *rapid.T) {
 
 // reported reports whether a report about k was made while the remote decided.
 func (m *model) reported(k *keyRef) bool {
-	return slices.ContainsFunc(m.sides[0].made, func(b *limiter.Batch) bool { return slices.Contains(b.Usage.Keys, k.name) })
+	return slices.ContainsFunc(m.sides[0].made, func(b *driver.Batch) bool { return slices.Contains(b.Usage.Keys, k.name) })
 }
 
 // check compares all keys with the reference. After an ordinary step the
 // tokens are those of the reference; after another they are no more.
 func (m *model) check(ordinary bool) {
 	for _, k := range m.sorted() {
-		st, live := m.sides[0].manual.Inspect(m.now, k.name)
-		if other, _ := m.sides[1].manual.Inspect(m.now, k.name); !reflect.DeepEqual(st, other) {
+		st, live := m.sides[0].group.InspectAt(m.now.Time(), k.name)
+		if other, _ := m.sides[1].group.InspectAt(m.now.Time(), k.name); !reflect.DeepEqual(st, other) {
 			m.rt.Fatalf("%s: %+v, and on the other side %+v", k.name, st, other)
 		}
+		m.lentAhead(k)
 		if k.live = live; live {
 			for _, s := range st.Shares {
 				m.checkShare(k, s, ordinary)
@@ -1352,6 +1366,17 @@ func (m *model) check(ordinary bool) {
 		if s.remote.wrong != "" {
 			m.rt.Fatalf("remote %d: %s", i, s.remote.wrong)
 		}
+	}
+}
+
+// lentAhead gives k what its owner has lent beside no event in this step.
+func (m *model) lentAhead(k *keyRef) {
+	remote, p := m.sides[0].remote, k.parts["auto"]
+	b := remote.bucket(k.name)
+	asked := b.ahead > k.ahead
+	k.ahead = b.ahead
+	if asked && p != nil && p.granted && remote.fault == works && k.heard["auto"] == k.newest["auto"] && !m.reported(k) {
+		p.borrow(b.loan, m.rule.Burst)
 	}
 }
 

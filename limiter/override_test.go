@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/uber-go/tally/v4"
@@ -58,7 +59,7 @@ func TestABypassLetsEverythingThroughAndTakesNothing(t *testing.T) {
 	}
 	e := takeAt(g.For("a:1"), second, 5, 0)
 	e.Settle(50)
-	charge(g.For("a:1").of(), second, 20)
+	charge(keyOf(g.For("a:1")), second, 20)
 	if r := reserveAt(g.For("a:1"), second, 1000, time.Hour); !r.OK() || r.Wait != 0 {
 		t.Errorf("a reservation waits: %+v", r.Verdict)
 	}
@@ -79,6 +80,77 @@ func TestABypassLetsEverythingThroughAndTakesNothing(t *testing.T) {
 	}
 	if allowAt(g.For("a:2"), 101*second, 1) {
 		t.Error("max_keys does not count again")
+	}
+}
+
+// Those who wait for tokens go on as soon as nothing limits their key any more. A change
+// under which the key is limited leaves them waiting.
+func TestABypassReleasesThoseWhoWait(t *testing.T) {
+	rule := dynamicconfig.Rule{Key: "k*", Limit: 1, Burst: 1, Algorithm: Even}
+	shared, disabled := rule, rule
+	shared.Shared = true
+	disabled.Algorithm, disabled.Migration = "", &dynamicconfig.Migration{From: Even, To: "request-weighted", Mode: dynamicconfig.ModeDisabled}
+	limited, noon := overridden(t, []dynamicconfig.Rule{rule}, dynamicconfig.Override{Key: "k*", Bypass: true})
+	one, _ := overridden(t, []dynamicconfig.Rule{shared}, dynamicconfig.Override{Key: "k1", Bypass: true})
+	denied, _ := overridden(t, nil)
+	for name, tt := range map[string]struct {
+		next *dynamicconfig.Snapshot
+		open bool
+	}{
+		"bypass":               {limited.At(noon), true},
+		"bypass of one of all": {one.At(noon), true},
+		"bypass of another":    {one, false},
+		"disabled":             {snapshot(t, disabled), true},
+		"no rule":              {snapshot(t), true},
+		"no rule, denied":      {denied, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				g := NewGroup(limited, 1)
+				k := g.For("k1")
+				took, start := make(chan time.Duration, 10), time.Now()
+				for range cap(took) {
+					go func() {
+						if err := k.Wait(t.Context()); err != nil {
+							t.Error(err)
+						}
+						took <- time.Since(start)
+					}()
+				}
+				time.Sleep(time.Second / 2) // one had a token
+				g.Configure(limited)
+				synctest.Wait()
+				if len(took) != 1 {
+					t.Errorf("%d go on although the limit is as it was", len(took)-1)
+				}
+				g.Configure(tt.next)
+				synctest.Wait()
+				if open := len(took) == cap(took); open != tt.open {
+					t.Errorf("%d of %d go on", len(took), cap(took))
+				}
+				for range cap(took) {
+					<-took
+				}
+			})
+		})
+	}
+}
+
+func TestAReservationHasNoDelayDuringABypass(t *testing.T) {
+	s, noon := overridden(t, []dynamicconfig.Rule{alone(1, 1)}, dynamicconfig.Override{Key: "k", Bypass: true})
+	g := NewGroup(s, 1)
+	g.For("k").Allow()
+	r := g.For("k").Reserve()
+	if d := r.Delay(); d <= 0 {
+		t.Fatal(d)
+	}
+	g.Configure(s.At(noon))
+	if d := r.Delay(); d != 0 {
+		t.Errorf("a delay of %v during a bypass", d)
+	}
+	g.Configure(s)
+	if r.Delay() <= 0 {
+		t.Error("no delay after it")
 	}
 }
 

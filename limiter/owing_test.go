@@ -60,7 +60,7 @@ func TestMetricsOfCanceled(t *testing.T) {
 	cancel()
 	e.set(context.Canceled)
 	for range 3 {
-		if v, _, _ := decide(gone, k.of(), now, 1, 0, stage.Final); v.Reason != Canceled {
+		if v, _, _ := decide(gone, keyOf(k), now, 1, 0, stage.Final); v.Reason != Canceled {
 			t.Fatal(v)
 		}
 	}
@@ -89,7 +89,7 @@ func TestMetricsOfCanceledUnderAGrant(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 3 {
-		if v, _, _ := decide(gone, k.of(), 2, 1, 0, stage.Final); v.Reason != Canceled {
+		if v, _, _ := decide(gone, keyOf(k), 2, 1, 0, stage.Final); v.Reason != Canceled {
 			t.Fatal(v)
 		}
 	}
@@ -154,11 +154,11 @@ func TestFlushAtTheEnd(t *testing.T) {
 		for i := range 1000 {
 			g.For(fmt.Sprint("k", i)).Charge(3)
 		}
-		g.keys.Join()
+		g.keys().Join()
 		e.set(nil)
 		e.delay = 5 * time.Millisecond
 		time.Sleep(time.Minute)
-		g.keys.Flush()
+		g.keys().Flush()
 		lacks := 0
 		for i := range 1000 {
 			if got := e.buckets[fmt.Sprint("k", i)].Tokens(stage.Now()); got > 9 {
@@ -179,7 +179,7 @@ func TestKeysOfADeadRemoteAreForgotten(t *testing.T) {
 	r.Key, r.IdleAfter, r.MaxKeys = "*", 10*time.Second, 100
 	g := NewGroup(snapshot(t, r), 1, WithRemote("exact", e), WithBackground(func(f func()) { f() }))
 	for i := range 100 {
-		decide(t.Context(), g.For(fmt.Sprint("k", i)).of(), now, 1, 0, stage.Final)
+		decide(t.Context(), keyOf(g.For(fmt.Sprint("k", i))), now, 1, 0, stage.Final)
 	}
 	for range 24 * 60 {
 		now += 60 * second

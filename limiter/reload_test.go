@@ -152,7 +152,7 @@ func TestAReloadLeavesTheFallbackWhatItHas(t *testing.T) {
 	for _, reloads := range []int{0, 1, 2} {
 		g := NewGroup(snapshot(t, rule), 1)
 		k := g.For("k")
-		k.of().Level(0)
+		keyOf(k).Level(0)
 		answer(t, g, second, 0.1, 1, usage.FloorNone, time.Minute)
 		allowAt(k, second, 10)
 		for range reloads {
@@ -296,10 +296,10 @@ func TestASharedRuleThatIsTakenBackGivesNoSecondBurst(t *testing.T) {
 		now += second
 		g.Manual().Report(now)
 	}
-	if g.keys.Live("k:*") != nil {
+	if g.keys().Live("k:*") != nil {
 		t.Fatal("the common key was not forgotten")
 	}
-	k.of().Level(now) // it has a new one
+	keyOf(k).Level(now) // it has a new one
 	g.Manual().Configure(now, snapshot(t, rule))
 	if admitted += take(k, now, 20); admitted != 10 {
 		t.Errorf("%d of a burst of 10", admitted)

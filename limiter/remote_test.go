@@ -32,6 +32,10 @@ type elsewhere struct {
 	asked   int
 	lends   float64 // beside each take
 	last    stage.Operation
+
+	ahead      []stage.Operation // loans that were asked for alone
+	lendsAhead float64
+
 	delayed func() // is called while a take is under way
 }
 
@@ -50,6 +54,10 @@ func (e *elsewhere) Do(ctx context.Context, t stage.Operation) (stage.Outcome, e
 
 	if e.delayed != nil {
 		e.delayed()
+	}
+	if t.N == 0 && t.More > 0 { // it asks ahead
+		e.ahead = append(e.ahead, t)
+		return stage.Outcome{OK: true, Lent: min(e.lendsAhead, t.More)}, e.err
 	}
 	e.asked++
 	e.last = t
@@ -128,8 +136,8 @@ func TestARemoteDecides(t *testing.T) {
 		if s := only(t, a, stage.Now(), "k"); s.Allowed != 12 || s.Rejected != 1 || s.Fallback {
 			t.Errorf("%+v", s)
 		}
-		a.keys.Join()
-		b.keys.Join()
+		a.keys().Join()
+		b.keys().Join()
 	})
 }
 
@@ -145,7 +153,7 @@ func TestAChangeOfRulesKeepsWhatIsOwed(t *testing.T) {
 		g.Manual().Configure(stage.Now(), snapshot(t, r))
 		e.set(nil)
 		k.Allow()
-		g.keys.Join()
+		g.keys().Join()
 		if got := e.buckets["k"].Tokens(stage.Now()); math.Abs(got-5) > 1e-6 {
 			t.Errorf("%v tokens are left, want 10 - 4 - 1", got)
 		}
@@ -182,18 +190,18 @@ func TestWhatTheFallbackLetsThroughIsCharged(t *testing.T) {
 		if d := k.Decide(t.Context(), 1, 0); !d.OK || d.By != "exact" {
 			t.Errorf("decided %+v", d)
 		}
-		g.keys.Join()
+		g.keys().Join()
 		if got := e.buckets["k"].Tokens(stage.Now()); math.Abs(got-4) > 1e-6 {
 			t.Errorf("%v tokens are left, want 10 - 1 - 5", got)
 		}
 		e.set(errors.New("away"))
 		k.Charge(7) // cannot be told yet
-		g.keys.Join()
+		g.keys().Join()
 		e.set(nil)
 		k.Take(t.Context(), 1, 0).Cancel()
-		g.keys.Join()
+		g.keys().Join()
 		k.Take(t.Context(), 1, 0).Cancel()
-		g.keys.Join()
+		g.keys().Join()
 		if got := e.buckets["k"].Tokens(stage.Now()); math.Abs(got+3) > 1e-6 {
 			t.Errorf("%v tokens are left after a charge of 7", got)
 		}
@@ -259,7 +267,7 @@ func TestARemoteThatPanicsEndsNothing(t *testing.T) {
 			t.Errorf("decided %+v", d)
 		}
 		k.Charge(3) // in the background
-		g.keys.Join()
+		g.keys().Join()
 		if got := scope.Snapshot().Counters()["limiter.remote_failures+"].Value(); got != 2 {
 			t.Errorf("%d failures are counted, want 2", got)
 		}
@@ -268,11 +276,30 @@ func TestARemoteThatPanicsEndsNothing(t *testing.T) {
 		}
 		e.broken = false
 		k.Take(t.Context(), 1, 0).Cancel()
-		g.keys.Join()
+		g.keys().Join()
 		if got := e.buckets["k"].Tokens(stage.Now()); math.Abs(got-5) > 1e-6 {
 			t.Errorf("%v tokens are left, want 10 - 2 - 3", got)
 		}
 	})
+}
+
+// A remote bucket that says that its debt is absurd closes its key for a bounded time, also
+// for the algorithm that follows.
+func TestAnAbsurdDebtElsewhereIsBounded(t *testing.T) {
+	for _, left := range []float64{-1e300, -1e18} {
+		lies := remoteFunc(func(context.Context, stage.Operation) (stage.Outcome, error) { return stage.Outcome{Left: left}, nil })
+		rule := exact(10)
+		g := NewGroup(snapshot(t, rule), 1, WithRemote("exact", lies), WithBackground(func(f func()) { f() }))
+		allowAt(g.For("k"), 0, 1)
+		rule.Algorithm = Even
+		g.Manual().Configure(second, snapshot(t, rule))
+		if allowAt(g.For("k"), 2*second, 1) {
+			t.Errorf("%v: a new burst", left)
+		}
+		if !allowAt(g.For("k"), 2*3600*second, 1) {
+			t.Errorf("%v: it is closed for longer than an hour: %+v", left, keyOf(g.For("k")).Level(2*3600*second))
+		}
+	}
 }
 
 // A caller whose context ends does not make the fallback decide.

@@ -22,14 +22,21 @@ func (r *Reservation) OK() bool { return r.taken.OK() }
 func (r *Reservation) Delay() time.Duration { return r.delay(stage.Now()) }
 
 // DelayFrom is how long after t the holder must wait before it acts;
-// rate.InfDuration if not OK.
+// rate.InfDuration if not OK. There is no wait while the rules let everything of the key
+// through, as a bypass does.
 func (r *Reservation) DelayFrom(t time.Time) time.Duration { return r.delay(stage.At(t)) }
 
 func (r *Reservation) delay(now stage.Instant) time.Duration {
 	if !r.OK() {
 		return rate.InfDuration
 	}
-	return max(r.taken.acts.Sub(now), 0)
+	wait := max(r.taken.acts.Sub(now), 0)
+	if wait > 0 {
+		if open, _ := r.taken.of.Open(); open {
+			return 0
+		}
+	}
+	return wait
 }
 
 // Cancel is CancelAt(now).

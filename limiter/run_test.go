@@ -5,6 +5,7 @@ package limiter
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -19,7 +20,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/headgate/headgate/dynamicconfig"
-	"github.com/headgate/headgate/rpc/rpctest"
+	"github.com/headgate/headgate/internal/rpctest"
 	"github.com/headgate/headgate/rpc/usage"
 )
 
@@ -64,7 +65,7 @@ func kept(t testing.TB, interval time.Duration) *dynamicconfig.Snapshot {
 
 // running runs g until the returned function is called, which waits for it
 // and returns how long it took to end.
-func running(t *testing.T, g *Group, u Updater) (stop func() time.Duration) {
+func running(t *testing.T, g *Group, u usage.Updater) (stop func() time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
@@ -264,8 +265,40 @@ func (placement) Owner(key string) string {
 	return owner
 }
 
+// Operators compare how many keys were answered, and how many were not.
+func TestAnswersAreCountedByKeys(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		scope := tally.NewTestScope("", nil)
+		g := NewGroup(kept(t, time.Second), 1, WithScope(scope))
+		for i := range 10 {
+			g.For(fmt.Sprint("k", i)).Allow()
+		}
+		stop := running(t, g, updater(func(_ context.Context, u *usage.Report, done func(usage.Part, *usage.Grants, error)) {
+			rows := make([]int, u.Len())
+			for i := range rows {
+				rows[i] = i
+			}
+			for part, rows := range map[string][]int{"gone": rows[:3], "there": rows[3:]} {
+				var grants *usage.Grants
+				err := errors.New("gone")
+				if part == "there" {
+					grants, err = half(&usage.Report{Keys: u.Keys[3:]}), nil
+				}
+				done(usage.Part{Owner: part, Rows: rows}, grants, err)
+			}
+		}))
+		time.Sleep(1500 * time.Millisecond)
+		stop()
+		counters := scope.Snapshot().Counters()
+		answered, unanswered := counters["limiter.updates_answered+"].Value(), counters["limiter.updates_unanswered+"].Value()
+		if rounds := answered / 7; rounds == 0 || answered != 7*rounds || unanswered != 3*rounds {
+			t.Errorf("%d keys are answered and %d are not, want 7 and 3 of each 10", answered, unanswered)
+		}
+	})
+}
+
 func TestRunEndsAtOnce(t *testing.T) {
-	for name, u := range map[string]Updater{
+	for name, u := range map[string]usage.Updater{
 		"between rounds": updater(func(_ context.Context, u *usage.Report, done func(usage.Part, *usage.Grants, error)) {
 			done(usage.Part{Rows: []int{0}}, half(u), nil)
 		}),

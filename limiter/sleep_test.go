@@ -40,7 +40,7 @@ func asleepWithOther(t *testing.T, change func(*dynamicconfig.Rule)) (*Group, *L
 		t.Fatal("it sleeps, though it was used less than two intervals ago")
 	}
 	g.Manual().Report(11 * second)
-	if _, live := g.Manual().Inspect(11*second, "k"); live || g.keys.Live("k") != k.of() {
+	if _, live := g.Manual().Inspect(11*second, "k"); live || g.keys().Live("k") != keyOf(k) {
 		t.Fatal("it does not sleep")
 	}
 	return g, k, other
@@ -57,7 +57,7 @@ func TestASleepingKeyWakesUpAsANewOne(t *testing.T) {
 	if u := g.Manual().Report(13 * second)[0].Usage; u.Len() != 1 || u.Allowed[0] != 25 || u.Rejected[0] != 75 || u.Elapsed[0] != time.Second {
 		t.Errorf("reported %+v", u)
 	}
-	if got := g.keys.Counted("k"); got != 1 {
+	if got := g.keys().Counted("k"); got != 1 {
 		t.Errorf("it counts as %d keys", got)
 	}
 	for range 3 { // it may go on like that
@@ -71,11 +71,11 @@ func TestASleepingKeyKeepsItsPlaceUntilIdleAfter(t *testing.T) {
 		t.Error("there is room for another key while one sleeps")
 	}
 	g.Manual().Report(59 * second)
-	if g.keys.Live("k") == nil {
+	if g.keys().Live("k") == nil {
 		t.Error("forgotten before idle_after")
 	}
 	g.Manual().Report(62 * second)
-	if g.keys.Live("k") != nil {
+	if g.keys().Live("k") != nil {
 		t.Error("not forgotten after idle_after")
 	}
 	if !allowAt(g.For("other"), 62*second, 1) {
@@ -94,7 +94,7 @@ func TestSleepingKeysFollowConfig(t *testing.T) {
 	if got := take(k, 12*second, 1000); got != 100 {
 		t.Errorf("it wakes up with %d tokens, want an even share of the new burst, 100", got)
 	}
-	if got := g.keys.Counted("k"); got != 1 {
+	if got := g.keys().Counted("k"); got != 1 {
 		t.Errorf("it counts as %d keys", got)
 	}
 }
@@ -131,7 +131,7 @@ func TestAKeyDoesNotSleepWithAnEmptyBucket(t *testing.T) {
 	take(k, 0, 1)
 	for now := second; now < 9*second; now += second {
 		answer(t, g, now, 1, 0, usage.FloorNone, time.Hour)
-		if got := take(k, now, 0); got != 0 || k.of().Level(now).Tokens >= 1 {
+		if got := take(k, now, 0); got != 0 || keyOf(k).Level(now).Tokens >= 1 {
 			t.Fatalf("at %v it forgot that its token was taken", now)
 		}
 	}
@@ -172,7 +172,7 @@ func TestSleepLosesNoUsage(t *testing.T) {
 				return
 			default:
 				report(time.Second) // a key is unused for two intervals all the time
-				if g.For("held").of().Idle() {
+				if keyOf(g.For("held")).Idle() {
 					slept++
 				}
 				runtime.Gosched()
@@ -228,7 +228,7 @@ func TestMemoryPerKey(t *testing.T) {
 	}
 	asleep := func() (idle int) {
 		for i := range n {
-			if key(i).of().Idle() {
+			if keyOf(key(i)).Idle() {
 				idle++
 			}
 		}

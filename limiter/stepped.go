@@ -15,15 +15,15 @@ type stepped keys.Key
 // Take implements stage.Stage.
 func (s *stepped) Take(ctx context.Context, r stage.Request) (stage.Verdict, stage.Receipt) {
 	k := (*keys.Key)(s)
-	if r.Kind == stage.Charge {
-		return charge(k, r.Now, r.N), stage.Receipt{}
+	if r.Kind >= stage.Charge {
+		return spend(k, r.Now, r.N, r.Kind), stage.Receipt{}
 	}
 	v, receipt, from := decide(ctx, k, r.Now, r.N, r.Longest, r.Kind)
 	if receipt.N == 0 && receipt.Rest == nil {
 		return v, stage.Receipt{}
 	}
-	kept := &taken{Verdict: v, of: k, asked: r.N, at: r.Now, acts: r.Now.Add(v.Wait), from: from, receipt: receipt}
-	return v, stage.Receipt{N: receipt.N, Rest: kept}
+	kept := undoable(k, r.Now, r.N, v, receipt, from)
+	return v, stage.Receipt{N: receipt.N, Rest: &kept}
 }
 
 // Settle implements stage.Stage.
@@ -42,3 +42,6 @@ func (s *stepped) Cap(now stage.Instant, tokens float64) {
 
 // Level implements stage.Stage.
 func (s *stepped) Level(now stage.Instant) stage.Level { return (*keys.Key)(s).Current(now).Level(now) }
+
+// Open implements stage.Stage.
+func (s *stepped) Open() (open bool, changed []<-chan struct{}) { return (*keys.Key)(s).Open() }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/driver"
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/shadow"
 )
@@ -74,7 +75,7 @@ func TestEverythingAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := limiter.NewGroup(drawRules(t), 1, limiter.WithMigration(shadow.Migrator()),
 			limiter.WithRemote("exact", moody{}), limiter.WithRemote("auto", moody{}), limiter.WithRemote("redis", moody{}))
-		m, held, ctx := g.Manual(), g.For("a:1"), context.Background()
+		m, held, ctx := driver.Of(g), g.For("a:1"), context.Background()
 		keys := []string{"a:1", "a:2", "a:3", "a:4", "a:5", "a:6", "b:1", "b:2", "b:*", "c", "d"}
 		any := func() *limiter.Limiter { return g.For(one(keys...)) }
 		var all sync.WaitGroup

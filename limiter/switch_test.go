@@ -59,9 +59,9 @@ func TestDebtGoesAlongAtASwitch(t *testing.T) {
 	for range 110 {
 		reserveAt(k, second, 1, stage.Forever) // waiters that act in the next ten seconds
 	}
-	before := k.of().Level(2 * second).Tokens
+	before := keyOf(k).Level(2 * second).Tokens
 	g.Manual().Report(2 * second)
-	if after := k.of().Level(2 * second).Tokens; after > before+1 {
+	if after := keyOf(k).Level(2 * second).Tokens; after > before+1 {
 		t.Errorf("%v tokens before the lease ended, %v after", before, after)
 	}
 }
@@ -84,7 +84,7 @@ func TestAnOlderAnswerDoesNotReplaceANewerGrant(t *testing.T) {
 	older := g.Manual().Report(second)[0]
 	allowAt(g.For("k"), second, 1)
 	newer := g.Manual().Report(2 * second)[0]
-	for i, b := range []*Batch{newer, older} {
+	for i, b := range []*batch{newer, older} {
 		if err := g.Manual().Apply(2*second, b, nil, grantOf([]float64{0.9, 0.1}[i], 10, time.Minute)); err != nil {
 			t.Fatal(err)
 		}
@@ -199,42 +199,42 @@ func TestAFallbackDoesNotProlongADebt(t *testing.T) {
 		}
 		g, now := NewGroup(snapshot(t, r), 1), stage.Now()
 		k := g.For("k")
-		k.of().Level(now)
+		keyOf(k).Level(now)
 		now += second
 		answer(t, g, now, 1, 0, 0, 10*time.Second)
 		now += 11 * second
-		charge(k.of(), now, 3000)
+		charge(keyOf(k), now, 3000)
 		g.Manual().Report(now)
 		if d := decideAt(k, now, 1, 0); d.OK || !only(t, g, now, "k").Fallback {
 			t.Fatalf("%v: %+v", fallback, d)
 		}
 		now += 20 * second
-		if left := k.of().Level(now).Tokens; math.Abs(left-want) > 1e-6 {
+		if left := keyOf(k).Level(now).Tokens; math.Abs(left-want) > 1e-6 {
 			t.Errorf("%v: %v tokens", fallback, left)
 		}
 		answer(t, g, now, 1, 0, 0, 10*time.Second)
-		if left := k.of().Level(now).Tokens; left != 100 {
+		if left := keyOf(k).Level(now).Tokens; left != 100 {
 			t.Errorf("%v: %v tokens of a grant whose debt was paid long ago", fallback, left)
 		}
 		// A grant that is back at once finds the debt that it left.
 		now += 11 * second
-		charge(k.of(), now, 1000)
-		before := k.of().Level(now).Tokens
+		charge(keyOf(k), now, 1000)
+		before := keyOf(k).Level(now).Tokens
 		g.Manual().Report(now)
 		now += second / 10
 		answer(t, g, now, 1, 0, 0, 10*time.Second)
-		if left := k.of().Level(now).Tokens; math.Abs(left-before-100) > 1 {
+		if left := keyOf(k).Level(now).Tokens; math.Abs(left-before-100) > 1 {
 			t.Errorf("%v: %v tokens 100 ms after there were %v", fallback, left, before)
 		}
 		// What a grant has paid for the fallback is paid.
 		now += 11 * second
 		g.Manual().Report(now)
-		charge(k.of(), now, 50)
+		charge(keyOf(k), now, 50)
 		now += second
 		answer(t, g, now, 1, 0, 0, 10*time.Second)
 		now += 21 * second
 		g.Manual().Report(now)
-		if left := k.of().Level(now).Tokens; left < 0 {
+		if left := keyOf(k).Level(now).Tokens; left < 0 {
 			t.Errorf("%v: %v tokens, after a grant has paid", fallback, left)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/internal/keys"
 	"github.com/headgate/headgate/limiter/stage"
 )
@@ -59,6 +60,11 @@ func allow(k *keys.Key, now stage.Instant, n int64) bool {
 // reserve is decide, with what it takes to undo it.
 func reserve(ctx context.Context, k *keys.Key, now stage.Instant, n int64, longest time.Duration) taken {
 	v, receipt, from := decide(ctx, k, now, n, longest, stage.Take)
+	return undoable(k, now, n, v, receipt, from)
+}
+
+// undoable is what decide decided, with what it takes to undo it.
+func undoable(k *keys.Key, now stage.Instant, n int64, v stage.Verdict, receipt stage.Receipt, from stage.Stage) taken {
 	t := taken{Verdict: v, of: k, asked: n, at: now, acts: now.Add(v.Wait), from: from, receipt: receipt}
 	if receipt.N > 0 && v.Left < 0 {
 		t.limit = from.Level(now).Limit
@@ -67,11 +73,21 @@ func reserve(ctx context.Context, k *keys.Key, now stage.Instant, n int64, longe
 }
 
 // charge takes n tokens that are spent already.
-func charge(k *keys.Key, now stage.Instant, n int64) (v stage.Verdict) {
+func charge(k *keys.Key, now stage.Instant, n int64) stage.Verdict {
+	return spend(k, now, n, stage.Charge)
+}
+
+// spend is charge, or stage.Before. Its Verdict has the reason if the key has no bucket.
+func spend(k *keys.Key, now stage.Instant, n int64, kind stage.Kind) (v stage.Verdict) {
 	st := k.Current(now)
-	if st.Stage != nil && n > 0 {
-		v, _ = st.Stage.Take(context.Background(), stage.Request{Now: now, N: n, Kind: stage.Charge})
-		k.Charged(st, n)
+	if st.Stage == nil {
+		return stage.Because(st.Reason)
+	}
+	if n > 0 {
+		v, _ = st.Stage.Take(context.Background(), stage.Request{Now: now, N: n, Kind: kind})
+		if kind == stage.Charge {
+			k.Charged(st, n)
+		}
 	}
 	return v
 }
@@ -117,13 +133,13 @@ func (t *taken) cancel(now stage.Instant) {
 	if here && !math.IsInf(t.Left, 1) && level.Limit < rate.Inf {
 		// Without the others, the bucket would be this deep in debt now.
 		// The limit may have changed meanwhile.
-		refilled := float64(min(level.Limit, t.limit)) * now.Sub(t.at).Seconds()
+		refilled := float64(min(level.Limit, t.limit)) * max(now.Sub(t.at), 0).Seconds()
 		alone := min(t.Left, 0) + refilled
 		onTop = max(min(alone, 0)-min(level.Tokens, 0), 0)
 		rounding += refilled * float64(level.Limit) * 0.13e-9 // a bucket rounds its tokens up by 1/8 ns
 	}
-	kept := min(int64(math.Ceil(onTop-rounding)), n)
-	t.from.Settle(now, t.receipt, max(kept, 0))
+	kept := max(min(int64(math.Ceil(onTop-rounding)), n), 0)
+	t.from.Settle(now, t.receipt, kept)
 	t.receipt = stage.Receipt{}
 }
 
@@ -140,9 +156,18 @@ func (t *taken) err(ctx context.Context, longest time.Duration) error {
 		what, most := "this host's part of the burst", math.Floor(st.Level(t.at).Burst)
 		if highest := st.Costliest(); float64(t.asked) > highest {
 			what, most = "the rule's max_cost, which is the burst by default", highest
+		} else if t.of.Name() == "" {
+			what = "the limiter's burst" // made by FromRate or FromStage, and in no cluster by itself
 		}
 		err = fmt.Errorf("the cost exceeds %s, %.0f: %w", what, most, ErrNever)
+	case t.Reason == stage.TooManyKeys:
+		rule, most := st.Rule()
+		err = fmt.Errorf("rule %q with max_keys %d: %w", rule, most, err)
 	case t.Reason != stage.Limited:
+	case math.IsInf(t.Left, 1): // no wait would help, and no limit is exceeded
+		err = ErrDropped
+	case st.By(t.By) == dynamicconfig.FallbackClosed.String():
+		err = ErrFailed
 	case longest < most:
 		return fmt.Errorf("limiter: wait for %s would exceed the context's deadline: %w", t, context.DeadlineExceeded)
 	case most < stage.Forever || t.RetryAfter > 0:

@@ -30,12 +30,12 @@ type ask struct {
 func trace(t *testing.T, g *Group, asks []ask) {
 	t.Helper()
 	for i, a := range asks {
-		before := g.For("k").of().Level(stage.Instant(a.at)).Tokens
+		before := keyOf(g.For("k")).Level(stage.Instant(a.at)).Tokens
 		d := decideAt(g.For("k"), stage.Instant(a.at), a.n, a.longest)
 		if d.Reason != a.want || d.Wait != a.wait || d.RetryAfter != a.retry || d.OK != (a.want == Granted || a.want == Soft) {
 			t.Errorf("ask %d: %d at %v within %v: %+v, want %v, wait %v, retry %v", i, a.n, a.at, a.longest, d, a.want, a.wait, a.retry)
 		}
-		after := g.For("k").of().Level(stage.Instant(a.at)).Tokens
+		after := keyOf(g.For("k")).Level(stage.Instant(a.at)).Tokens
 		taken := 0.0
 		if a.want == Granted {
 			taken = float64(a.n)
@@ -144,7 +144,7 @@ func TestWaitUnderTerms(t *testing.T) {
 func TestWaitWhereNothingIsAllowed(t *testing.T) {
 	r := weighted(10)
 	r.MaxCost, r.Fallback = 5, dynamicconfig.FallbackClosed
-	if err := NewGroup(snapshot(t, r), 1).For("k").Wait(t.Context()); !errors.Is(err, ErrNever) {
+	if err := NewGroup(snapshot(t, r), 1).For("k").Wait(t.Context()); !errors.Is(err, ErrFailed) {
 		t.Errorf("Wait = %v", err)
 	}
 }
@@ -160,10 +160,10 @@ func TestARuleThatChangesKeepsTheBucket(t *testing.T) {
 		t.Error("it cannot borrow, or never stops")
 	}
 	g.Manual().Configure(0, snapshot(t, plain))
-	if got := k.of().Level(0).Tokens; math.Abs(got+8) > 1e-6 {
+	if got := keyOf(k).Level(0).Tokens; math.Abs(got+8) > 1e-6 {
 		t.Errorf("%v tokens", got)
 	}
-	if k.of().Plain() == nil {
+	if keyOf(k).Plain() == nil {
 		t.Error("a plain rule takes the long way")
 	}
 }
@@ -210,8 +210,8 @@ func TestAChargeLeavesABoundedDebt(t *testing.T) {
 			k := g.For("k")
 			decideAt(k, now, 1, 0)
 			for range 3 {
-				charge(k.of(), now, math.MaxInt64)
-				if left := k.of().Level(now).Tokens; !near(left, tt.deepest) {
+				charge(keyOf(k), now, math.MaxInt64)
+				if left := keyOf(k).Level(now).Tokens; !near(left, tt.deepest) {
 					t.Errorf("%s, %+v: %v tokens", algorithm, tt, left)
 				}
 			}
@@ -238,9 +238,9 @@ func TestALowerLimitDoesNotCloseAKeyForYears(t *testing.T) {
 			m := meshAt{mesh.New("host", nil, mesh.Config{}), &now}
 			g := NewGroup(snapshot(t, r), 1, WithRemote(mesh.Name, m), WithBackground(func(f func()) { f() }))
 			k := g.For("k")
-			k.of().Level(now)
+			keyOf(k).Level(now)
 			answer(t, g, now+1, 1, 0, 0, time.Hour)
-			charge(k.of(), now, 1e6)
+			charge(keyOf(k), now, 1e6)
 			if vanishes {
 				other := r
 				other.Key = "other"

@@ -36,19 +36,19 @@ const MaxTraced = tracing.MaxKeys
 // traced, a decision about it takes a few times as long, and decisions about other keys
 // that go by more than a plain bucket take a few nanoseconds more. Slots in flight are
 // not traced.
-func (g *Group) Trace(key string, on bool) bool { return g.keys.Trace(key, on) }
+func (g *Group) Trace(key string, on bool) bool { return g.keys().Trace(key, on) }
 
 // Denied remembers, if key is traced, that a caller was refused before its limit was looked
 // at, because the caller may not use the key. why says what the caller lacks. Nothing is
 // counted. Denied is safe for concurrent use, and takes as long as a lookup in a map.
 func (g *Group) Denied(key string, why error) {
-	g.keys.Traces().Add(key, tracing.Decided{Verdict: stage.Because(stage.Forbidden), At: stage.Now(), Why: why})
+	g.keys().Traces().Add(key, tracing.Decided{Verdict: stage.Because(stage.Forbidden), At: stage.Now(), Why: why})
 }
 
 // Traced returns the newest decisions about key, the oldest first. It returns false if
 // key is not traced.
 func (g *Group) Traced(key string) ([]Traced, bool) {
-	decided, ok := g.keys.Traces().Of(key)
+	decided, ok := g.keys().Traces().Of(key)
 	if !ok {
 		return nil, false
 	}
@@ -60,6 +60,3 @@ func (g *Group) Traced(key string) ([]Traced, bool) {
 }
 
 var sourceNames = map[stage.Source]string{stage.ByAlgorithm: "algorithm", stage.ByFallback: "fallback", stage.ByOwner: "owner"}
-
-// TracedKeys returns the keys that are traced, in no order.
-func (g *Group) TracedKeys() []string { return g.keys.Traces().Keys() }

@@ -14,6 +14,8 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter/stage"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // waiting is what Bucket, Limiter and *rate.Limiter have in common.
@@ -176,6 +178,34 @@ func TestWaitsThatCannotSucceed(t *testing.T) {
 
 // However callers arrive, as many as there are tokens are released, one after
 // the other. No arrival delays those that wait already.
+// A wait that fails now, and may succeed later, does not return ErrNever.
+func TestAWaitThatMayHelpLaterSaysSo(t *testing.T) {
+	forever := context.Background()
+	within, cancel := context.WithTimeout(forever, time.Hour)
+	defer cancel()
+	for name, tt := range map[string]struct {
+		fallback dynamicconfig.Fallback
+		answers  bool
+		want     error
+	}{
+		"the fallback is closed": {dynamicconfig.FallbackClosed, false, ErrFailed},
+		"chance":                 {dynamicconfig.FallbackEven, true, ErrDropped},
+	} {
+		rule := weighted(100)
+		rule.Fallback = tt.fallback
+		g, now := NewGroup(snapshot(t, rule), 1), stage.Now()
+		k := g.For("k")
+		if allowAt(k, now-second, 1); tt.answers {
+			answer(t, g, now, 0, 0, usage.FloorDrop, time.Hour)
+		}
+		for _, ctx := range []context.Context{forever, within} {
+			if err := k.Wait(ctx); !errors.Is(err, tt.want) || errors.Is(err, ErrNever) || errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+}
+
 func TestWaitReleasesEvenly(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	const gap = 100 * time.Millisecond
@@ -241,4 +271,54 @@ func TestAWaitPastItsDeadlineReservesNothing(t *testing.T) {
 			t.Errorf("%v after %v", err, waited)
 		}
 	})
+}
+
+// ending is a context that ends while a caller begins to wait for it.
+type ending struct{ context.Context }
+
+func (e ending) Done() <-chan struct{} {
+	<-e.Context.Done()
+	return e.Context.Done()
+}
+
+// A wait that is over takes its tokens, and one that fails takes none, though both end
+// at a time.
+func TestAWaitThatIsOverWhenItsContextEnds(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		for range 20 {
+			k := NewGroup(snapshot(t, alone(1, 5)), 1).For("k")
+			k.AllowN(time.Now(), 5)
+			ctx, cancel := context.WithCancel(t.Context())
+			time.AfterFunc(2*time.Second, cancel)
+			err := k.Wait(ending{ctx})
+			want := 2.0
+			if err == nil {
+				want = 1
+			}
+			if got := k.Tokens(); !near(got, want) {
+				t.Fatalf("%v tokens are left, want %v: %v", got, want, err)
+			}
+		}
+	})
+}
+
+func TestTheZeroLimiterRefusesEverything(t *testing.T) {
+	var l Limiter
+	if l.Allow() || l.AllowN(time.Now(), 2) || l.Reserve().OK() || l.Wait(t.Context()) == nil || l.Take(t.Context(), 1, 0).OK() {
+		t.Error("it allows something")
+	}
+	if release, ok := l.TryAcquire(1); ok {
+		t.Error("it has slots")
+	} else {
+		release()
+	}
+	l.Charge(1)
+	l.SetDemand(1)
+	if l.Limit() != 0 || l.Burst() != 0 || l.Tokens() != 0 || l.Rule() != nil || l.Key() != "" {
+		t.Errorf("%v, %v, %v", l.Limit(), l.Burst(), l.Tokens())
+	}
+	var b Bucket
+	if b.Allow() || b.AllowN(time.Now(), 1) {
+		t.Error("the zero Bucket allows something")
+	}
 }

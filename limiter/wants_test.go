@@ -11,13 +11,17 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter/internal/keys"
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc/usage"
 )
 
 var (
 	reportsWants = WithAlgorithm("request-weighted", dynamicconfig.Traits{Wants: true})
-	reportsEarly = Options(WithAlgorithm("request-weighted", dynamicconfig.Traits{Early: true}), WithSeed(1))
+	reportsEarly = Option(func(c *keys.Config) {
+		WithAlgorithm("request-weighted", dynamicconfig.Traits{Early: true})(c)
+		WithSeed(1)(c)
+	})
 )
 
 // wanted is what g reports that it wants of its only key; -1 for nothing.
@@ -93,7 +97,7 @@ func TestAStatementIsReportedEarlyAndOnce(t *testing.T) {
 	} {
 		g := NewGroup(snapshot(t, tt.rule), 1, tt.options...)
 		k := g.For("k")
-		k.of().Level(stage.Now())
+		keyOf(k).Level(stage.Now())
 		at := stage.Now()
 		early := func() (n int) {
 			for until := at + second; at < until; at += stage.Instant(time.Millisecond) {
@@ -134,7 +138,7 @@ func TestAHostUsesNoMoreThanItStated(t *testing.T) {
 		now += second
 		take(k, now, 1)
 		answer(t, g, now, tt.lent, 0, usage.FloorNone, time.Minute)
-		if l := k.of().Level(now); math.Abs(float64(l.Limit)-tt.limit) > 1e-6 || math.Abs(l.Burst-tt.burst) > 1e-6 {
+		if l := keyOf(k).Level(now); math.Abs(float64(l.Limit)-tt.limit) > 1e-6 || math.Abs(l.Burst-tt.burst) > 1e-6 {
 			t.Errorf("a host that states %v and is lent %v has %v/s and a burst of %v; want %v and %v", tt.states, tt.lent, l.Limit, l.Burst, tt.limit, tt.burst)
 		}
 	}
@@ -281,10 +285,10 @@ func TestAStatementOutlivesTheRule(t *testing.T) {
 				g.Manual().Report(now)
 			}
 			if i == last-1 && tt.state != -2 {
-				k.of().SetDemand(now, tt.state)
+				keyOf(k).SetDemand(now, tt.state)
 			}
 			g.Manual().Configure(now, snapshot(t, tt.rules[i+1]))
-			k.of().Level(now)
+			keyOf(k).Level(now)
 		}
 		if got := wanted(t, g, now+second); got != tt.want {
 			t.Errorf("%s: wants %v, want %v", name, got, tt.want)

@@ -17,3 +17,14 @@ type Members interface {
 	// has returned.
 	Watch(ctx context.Context, update func(hosts []Host)) error
 }
+
+// Split is Members that notice that the cluster may be split, and this host on the smaller
+// side: the deciders of the other side may live, and grant all of each limit. Owners on this
+// side then grant the part of the hosts that are there.
+type Split interface {
+	Members
+
+	// Missing is how many deciders may be on the other side, beside those on the newest
+	// list; 0 unless they are more than those. When it changes, Watch calls update.
+	Missing() int
+}

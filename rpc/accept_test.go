@@ -3,6 +3,7 @@
 package rpc_test
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 	"github.com/headgate/headgate/rpc/headgatepb"
 	"github.com/headgate/headgate/rpc/meshusage"
 	"github.com/headgate/headgate/rpc/questions"
+	"github.com/headgate/headgate/rpc/questions/carried"
 	"github.com/headgate/headgate/rpc/usage"
 	"github.com/headgate/headgate/rpc/usage/ask"
 )
@@ -32,15 +34,19 @@ const maxMillis = 86_400_000
 // what decodes the message that has them.
 var plain = map[string]func() (part, whole proto.Message, decode func(*anypb.Any) error){
 	"Usage": func() (proto.Message, proto.Message, func(*anypb.Any) error) {
-		m := &headgatepb.Usage{ElapsedMs: 1000, Keys: []byte("k"), KeyLengths: []uint32{1}}
-		return m, m, func(p *anypb.Any) error { return usage.Columnar{}.DecodeReport(p, new(usage.Report)) }
+		m := &headgatepb.Usage{ElapsedMs: 1000, Keys: []byte("k"), KeyLengths: []uint32{1}, Answers: []*headgatepb.Answered{anAnswer()}}
+		return m, m, decodeReport
 	},
 	"Grants": func() (proto.Message, proto.Message, func(*anypb.Any) error) {
-		m := &headgatepb.Grants{Weights: []float32{1}, LeaseMs: 1000}
+		m := &headgatepb.Grants{Weights: []float32{1}, LeaseMs: 1000, Questions: []*headgatepb.Question{{Kind: "k"}}}
 		return m, m, func(p *anypb.Any) error {
 			_, err := usage.Columnar{}.DecodeGrants(p, &usage.Report{Keys: []string{"k"}})
-			return err
+			return cmp.Or(err, carried.Check(p))
 		}
+	},
+	"Answered": func() (proto.Message, proto.Message, func(*anypb.Any) error) {
+		m := anAnswer()
+		return m, &headgatepb.Usage{Answers: []*headgatepb.Answered{m}}, decodeReport
 	},
 	"Takes": func() (proto.Message, proto.Message, func(*anypb.Any) error) {
 		m := &headgatepb.Takes{Keys: []byte("k"), KeyLengths: []uint32{1}}
@@ -84,6 +90,14 @@ var plain = map[string]func() (part, whole proto.Message, decode func(*anypb.Any
 		m := &headgatepb.Question{Kind: "k"}
 		return m, m, questions.Check
 	},
+}
+
+func anAnswer() *headgatepb.Answered {
+	return &headgatepb.Answered{Question: &headgatepb.Question{Kind: "k"}}
+}
+
+func decodeReport(p *anypb.Any) error {
+	return cmp.Or(usage.Columnar{}.DecodeReport(p, new(usage.Report)), carried.Check(p))
 }
 
 func aClaim() *headgatepb.Claim {
@@ -255,7 +269,7 @@ var unbounded = map[string]bool{
 	"Grants.unanswered": true, "Claims.rows": true, "Leases.rows": true, "Claim.keep": true, "Claim.release": true, "Claim.headroom": true,
 	"Band.priority": true, "Lease.learning": true, "Lease.unknown": true, "Takes.caller": true, "Takes.batch": true, "Takes.settled": true,
 	"Takes.told_by": true, "Takes.auto": true, "Withdrawals.caller": true, "Gossip.from": true, "Gossip.version": true, "Gossip.after": true,
-	"Gossip.ages": true, "Heard.by": true, "Answer.json": true,
+	"Gossip.ages": true, "Heard.by": true, "Answer.json": true, "Answered.question": true,
 }
 
 func TestEveryFieldIsInTheTable(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/questions"
+	"github.com/headgate/headgate/rpc/questions/carried"
 )
 
 // bounds are what is accepted of one field.
@@ -93,6 +94,10 @@ var accepted = []bounds{
 	{"Gossip", "key_lengths each", inBytes, 1, rpc.MaxKeyLength},
 	{"Gossip", "used", "tokens", 0, rpc.MaxTokens},
 	{"Gossip", "left", "tokens", -float32s, float32s},
+
+	{"Usage", "answers", inRows, 0, carried.MaxCarried},
+	{"Grants", "questions", inRows, 0, carried.MaxCarried},
+	{"Answered", "json", inBytes, 0, carried.MaxAnswer},
 
 	{"Question", "kind", inBytes, 1, questions.MaxKind},
 	{"Question", "about", inBytes, 0, questions.MaxAbout},

@@ -18,7 +18,7 @@
 // releases work together.
 //
 // The transports are elsewhere: rpcyarpc is the real one, rpcgrpc is for programs
-// that own no keys, rpctest is in memory. headgatepb holds the protocol.
+// that own no keys. headgatepb holds the protocol.
 //
 // Out of scope: which host owns a key (ringpop), what to answer (aggregator), when
 // to ask again (limiter). Nothing is retried here; the next report is soon.

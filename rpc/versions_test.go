@@ -18,11 +18,11 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/anypb"
 
+	"github.com/headgate/headgate/internal/rpctest"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/claims"
 	"github.com/headgate/headgate/rpc/headgatepb"
 	"github.com/headgate/headgate/rpc/meshusage"
-	"github.com/headgate/headgate/rpc/rpctest"
 	"github.com/headgate/headgate/rpc/usage"
 	"github.com/headgate/headgate/rpc/usage/ask"
 )

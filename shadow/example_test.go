@@ -10,6 +10,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/driver"
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/shadow"
 )
@@ -50,7 +51,7 @@ func ExampleMigrator() {
 	}
 	group := limiter.NewGroup(rules, 1, limiter.WithMigration(shadow.Migrator()))
 	fmt.Println(group.For("db:shard-7").Allow())
-	for _, batch := range group.Manual().Report(stage.Now().Add(time.Second)) {
+	for _, batch := range driver.Of(group).Report(stage.Now().Add(time.Second)) {
 		fmt.Println(batch.Usage.Algorithm, batch.Usage.Keys, batch.Usage.Allowed)
 	}
 	// Output:

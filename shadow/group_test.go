@@ -11,6 +11,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/driver"
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc/usage"
 )
@@ -58,11 +59,11 @@ func TestBothAlgorithmsReportAllUsage(t *testing.T) {
 		for range 130 {
 			allow(g.For("k").Stage(), 0, 1)
 		}
-		if st, ok := g.Manual().Inspect(0, "k"); !ok || st.Mode != tt.mode || len(st.Shares) != 2 || st.Divergence != tt.counts {
+		if st, ok := g.InspectAt(stage.Instant(0).Time(), "k"); !ok || st.Mode != tt.mode || len(st.Shares) != 2 || st.Divergence != tt.counts {
 			t.Errorf("%v: %+v, want %+v", tt.mode, st, tt.counts)
 		}
 		got := make(map[string]int64)
-		for _, b := range g.Manual().Report(second) {
+		for _, b := range driver.Of(g).Report(second) {
 			got[b.Usage.Algorithm] = b.Usage.Allowed[0] + b.Usage.Rejected[0]
 			if got[b.Usage.Algorithm] > 0 && b.Usage.Allowed[0] != 50 {
 				t.Errorf("%v: %s allowed %d, want half the burst", tt.mode, b.Usage.Algorithm, b.Usage.Allowed[0])
@@ -81,20 +82,20 @@ func TestAGroupShowsHowTheAnswersDiffer(t *testing.T) {
 	g := newGroup(moving(t, oldShadowNew), 1, limiter.WithScope(scope))
 	k := g.For("k").Stage()
 	allow(k, 0, 0)
-	for _, b := range g.Manual().Report(second) {
+	for _, b := range driver.Of(g).Report(second) {
 		burst := map[string]float64{"request-weighted": 20, "other": 8}[b.Usage.Algorithm]
-		if err := g.Manual().Apply(second, b, nil, grant(0, burst, time.Hour)); err != nil {
+		if err := driver.Of(g).Apply(second, b, nil, grant(0, burst, time.Hour)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for i, mode := range []dynamicconfig.Mode{oldShadowNew, oldShadowNew, newShadowOld} {
-		g.Manual().Configure(second, moving(t, mode))
+		driver.Of(g).Configure(second, moving(t, mode))
 		for range []int{5, 20, 1}[i] {
 			allow(k, second, 1)
 		}
-		g.Manual().Report(second)
+		driver.Of(g).Report(second)
 	}
-	st, _ := g.Manual().Inspect(second, "k")
+	st, _ := g.InspectAt(second.Time(), "k")
 	if want := (stage.Divergence{Both: 8, OnlyOld: 12, Neither: 6}); st.Divergence != want {
 		t.Errorf("%+v, want %+v", st.Divergence, want)
 	}
@@ -118,7 +119,7 @@ func TestAGroupMigratesWithoutASecondBurstOrALostCount(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		mode := rapid.SampledFrom(modes[1:]).Draw(r, "mode")
 		g := newGroup(moving(t, mode), 2)
-		m, k := g.Manual(), g.For("k").Stage()
+		m, k := driver.Of(g), g.For("k").Stage()
 		now := stage.Instant(0)
 		const limit, burst = 50, 50
 		allowed := 0
@@ -188,7 +189,7 @@ func TestAMigrationBeginsAndEnds(t *testing.T) {
 				allowed++
 			}
 		}
-		g.Manual().Configure(0, next)
+		driver.Of(g).Configure(0, next)
 	}
 	for allow(k, 0, 1) {
 		allowed++
@@ -202,7 +203,7 @@ func TestStatedDemandReachesBothAlgorithms(t *testing.T) {
 	for name, s := range map[string]*dynamicconfig.Snapshot{"rates": moving(t, oldShadowNew), "slots": movingSlots(t, oldShadowNew)} {
 		g := newGroup(s, 1)
 		g.For("k").SetDemand(7)
-		batches := g.Manual().Report(stage.Now().Add(time.Second))
+		batches := driver.Of(g).Report(stage.Now().Add(time.Second))
 		for _, b := range batches {
 			if b.Usage.Wants[0] != 7 {
 				t.Errorf("%s, %s: %v", name, b.Usage.Algorithm, b.Usage.Wants)

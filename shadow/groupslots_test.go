@@ -11,6 +11,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/driver"
 	"github.com/headgate/headgate/limiter/stage"
 )
 
@@ -30,9 +31,9 @@ func slotsGroup(t testing.TB, mode dynamicconfig.Mode) *limiter.Group {
 	g := newGroup(movingSlots(t, mode), 10)
 	g.For("k").Tokens()
 	now := stage.Now().Add(time.Second)
-	for _, b := range g.Manual().Report(now) {
+	for _, b := range driver.Of(g).Report(now) {
 		weight := map[string]float64{"proportional-share": 0.3, "fair-share": 0.5}[b.Usage.Algorithm]
-		if err := g.Manual().Apply(now, b, nil, grant(weight, 0, time.Hour)); err != nil {
+		if err := driver.Of(g).Apply(now, b, nil, grant(weight, 0, time.Hour)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -72,7 +73,7 @@ func TestAGroupMigratesSlots(t *testing.T) {
 		if got := held(t, g); len(releases) != tt.got || got != tt.held {
 			t.Errorf("%v: got %d, held %v; want %+v", tt.mode, len(releases), got, tt)
 		}
-		if err := k.Refused(); k.Allow() || !errors.Is(err, limiter.ErrInFlight) {
+		if err := k.Wait(t.Context()); k.Allow() || !errors.Is(err, limiter.ErrInFlight) {
 			t.Errorf("%v: an event is allowed that has no end: %v", tt.mode, err)
 		}
 		for _, release := range releases {

@@ -5,7 +5,9 @@ package shadow
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -135,4 +137,79 @@ func TestWaits(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A wait ends as soon as nothing limits the key any more: because of a bypass where the
+// tokens came from, of a mode that lets everything through, or of one whose limiter does.
+func TestAWaitEndsWhenNothingLimitsAnyMore(t *testing.T) {
+	config := func(bypass bool) *dynamicconfig.Snapshot {
+		c := dynamicconfig.Config{Rules: []dynamicconfig.Rule{{Key: "k", Limit: 1, Burst: 1, Algorithm: "even"}}}
+		if bypass {
+			c.Overrides = []dynamicconfig.Override{{Key: "k", Bypass: true, Until: time.Now().Add(time.Hour), Author: "ada", Reason: "a test"}}
+		}
+		s, err := c.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.At(time.Now())
+	}
+	for name, opens := range map[string]func(o, n *limiter.Group, l *Limiter){
+		"a bypass":                 func(o, _ *limiter.Group, _ *Limiter) { o.Configure(config(true)) },
+		"a mode":                   func(_, _ *limiter.Group, l *Limiter) { l.SetMode(disabled) },
+		"a mode to a bypass":       func(_, n *limiter.Group, l *Limiter) { n.Configure(config(true)); l.SetMode(onlyNew) },
+		"a mode before the bypass": func(_, n *limiter.Group, l *Limiter) { l.SetMode(onlyNew); n.Configure(config(true)) },
+		"a config before a bypass": func(o, _ *limiter.Group, _ *Limiter) { o.Configure(config(false)); o.Configure(config(true)) },
+		"a bypass that is replaced": func(o, _ *limiter.Group, _ *Limiter) {
+			o.Configure(config(true))
+			synctest.Wait()
+			o.Configure(config(false))
+		},
+	} {
+		bubble(t, func(t *testing.T) {
+			o, n := limiter.NewGroup(config(false), 1), limiter.NewGroup(config(false), 1)
+			inner := New(o.For("k"), n.For("k"), old)
+			l := New(inner, limiter.NewBucket(1, 1), old) // one that is within another
+			l.AllowN(time.Now(), 1)
+			began := time.Now()
+			var waits sync.WaitGroup
+			waits.Go(func() {
+				if err := l.Wait(t.Context()); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+			})
+			waits.Go(func() {
+				if err := l.Take(t.Context(), 1, -1).Wait(t.Context()); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+			})
+			r := l.Reserve()
+			synctest.Wait()
+			if r.Delay() == 0 {
+				t.Errorf("%s: no delay before", name)
+			}
+			opens(o, n, inner)
+			waits.Wait()
+			if open, _ := l.Stage().Open(); open && r.Delay() != 0 || time.Since(began) > 0 {
+				t.Errorf("%s: the wait took %v, and the delay is %v", name, time.Since(began), r.Delay())
+			}
+		})
+	}
+}
+
+// A wait goes on while only the limiter that is measured lets everything through.
+func TestAWaitGoesOnWhileAnotherLimits(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		l := New(limiter.NewBucket(1, 1), limiter.NewBucket(1, 1), old)
+		l.AllowN(time.Now(), 1)
+		began, done := time.Now(), make(chan error, 1)
+		go func() { done <- l.Wait(t.Context()) }()
+		synctest.Wait()
+		for _, mode := range []dynamicconfig.Mode{oldShadowNew, newShadowOld, onlyNew, old} {
+			l.SetMode(mode)
+			synctest.Wait()
+		}
+		if err := <-done; err != nil || time.Since(began) != time.Second {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+	})
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/driver"
 	"github.com/headgate/headgate/limiter/stage"
 )
 
@@ -33,8 +34,8 @@ func TestMetricsHaveWhatTheLastIntervalOfAMigrationMeasured(t *testing.T) {
 	for range 10 {
 		allow(g.For("k").Stage(), 0, 1)
 	}
-	g.Manual().Configure(1, snapshot(t, dynamicconfig.Rule{Limit: 100, Algorithm: "other"}))
-	g.Manual().Report(stage.Instant(time.Second))
+	driver.Of(g).Configure(1, snapshot(t, dynamicconfig.Rule{Limit: 100, Algorithm: "other"}))
+	driver.Of(g).Report(stage.Instant(time.Second))
 	if m := measured(scope); m["both"] != 10 {
 		t.Errorf("%v, want 10 that both allowed", m)
 	}
@@ -51,7 +52,7 @@ func TestTheDivergenceOfSlotsIsShown(t *testing.T) {
 	if st, _ := g.Inspect("k"); st.Divergence != want {
 		t.Errorf("%+v, want %+v", st.Divergence, want)
 	}
-	g.Manual().Report(now.Add(time.Second))
+	driver.Of(g).Report(now.Add(time.Second))
 	if m := measured(scope); m["both"] != 10 || m["neither"] != 2 {
 		t.Errorf("the metrics say %v", m)
 	}

@@ -19,9 +19,13 @@ type Pair struct {
 	sides      [2]stage.Stage // old and new
 	remote     [2]atomic.Bool // Remote of each stage's last Level
 	background func(func()) bool
-	recent     atomic.Pointer[recent] // nil until a stage is remote
 
-	switching sync.Mutex // serialises SetMode
+	// missed is, for each side that is remote, what this host took lately without
+	// asking it; nil for a side that never was remote.
+	missed [2]atomic.Pointer[recent]
+
+	switching sync.Mutex                    // serialises SetMode
+	switched  atomic.Pointer[chan struct{}] // closed once the mode has changed
 }
 
 var _ stage.Migration = (*Pair)(nil)
@@ -42,6 +46,8 @@ func NewPair(now stage.Instant, old, new stage.Stage, mode dynamicconfig.Mode, b
 	p := &Pair{sides: [2]stage.Stage{old, new}, background: background}
 	p.observe(now)
 	p.mode.Store(uint32(existing(mode)))
+	next := make(chan struct{})
+	p.switched.Store(&next)
 	return p
 }
 
@@ -57,8 +63,11 @@ func (p *Pair) Take(ctx context.Context, r stage.Request) (v stage.Verdict, take
 	}
 	v, taken = p.sides[in.primary].Take(ctx, r)
 	ok := v.Reason <= stage.Bypassed // v.OK() would copy v, at half the cost of a decision
-	if recent := p.recent.Load(); recent != nil && ok {
-		recent.add(r.Now, r.N)
+	var missed *recent
+	if in.shadow == none && v.Reason == stage.Granted {
+		if missed = p.missed[in.primary^1].Load(); missed != nil { // the other side is remote, and was not asked
+			missed.add(r.Now, r.N)
+		}
 	}
 	var beside stage.Receipt
 	var shadow stage.Stage
@@ -71,40 +80,44 @@ func (p *Pair) Take(ctx context.Context, r stage.Request) (v stage.Verdict, take
 		}
 		shadow = p.sides[in.shadow]
 		reason := stage.Canceled
-		if r.Kind == stage.Charge || !p.remote[in.shadow].Load() {
+		if r.Kind >= stage.Charge || !p.remote[in.shadow].Load() {
 			var answer stage.Verdict
 			answer, beside = shadow.Take(ended, r)
 			reason = answer.Reason
 		}
 		switch {
 		case reason == stage.Canceled: // the shadow is remote
-			return v, p.askLater(in.shadow, r, ok, &record{primary: p.sides[in.primary], taken: taken, shadow: shadow})
-		case r.Kind != stage.Charge:
+			return v, p.askLater(in.shadow, r, v.Reason, &record{primary: p.sides[in.primary], taken: taken, shadow: shadow, at: r.Now})
+		case r.Kind < stage.Charge:
 			p.compare(in.shadow, ok, reason <= stage.Bypassed, r.N)
 		}
 	}
 	if r.Kind != stage.Take || empty(taken, beside) { // there is nothing to settle
 		return v, taken
 	}
-	made := &record{primary: p.sides[in.primary], taken: taken, shadow: shadow}
+	made := &record{primary: p.sides[in.primary], taken: taken, shadow: shadow, missed: missed, at: r.Now}
 	made.answered(beside)
 	return v, stage.Receipt{N: taken.N, Rest: made}
 }
 
-// askLater asks a remote shadow in the background. It returns the Pair's
-// Receipt.
-func (p *Pair) askLater(shadow role, r stage.Request, ok bool, made *record) stage.Receipt {
+// askLater asks a remote shadow in the background, after the primary's answer. It
+// returns the Pair's Receipt.
+func (p *Pair) askLater(shadow role, r stage.Request, answer stage.Reason, made *record) stage.Receipt {
 	if !p.remote[shadow].Load() { // the shadow has just become remote
 		p.observe(r.Now)
 	}
 	asked := p.background(func() {
 		v, beside := made.shadow.Take(context.Background(), r)
 		p.remote[shadow].Store(made.shadow.Level(r.Now).Remote)
-		p.compare(shadow, ok, v.OK(), r.N)
+		p.compare(shadow, answer <= stage.Bypassed, v.OK(), r.N)
 		made.answered(beside)
 	})
 	if !asked {
 		p.counts[skipped].Add(min(r.N, maxCost)) // the shadow took nothing, so it is never settled
+		if missed := p.missed[shadow].Load(); missed != nil && answer == stage.Granted {
+			missed.add(r.Now, r.N)
+			made.missed = missed
+		}
 	}
 	if r.Kind == stage.Final {
 		return stage.Receipt{}
@@ -134,12 +147,24 @@ func (p *Pair) Level(now stage.Instant) stage.Level {
 	return unlimited
 }
 
+// Open implements stage.Stage. The mode disabled is open, and so is a primary that is.
+func (p *Pair) Open() (open bool, changed []<-chan struct{}) {
+	changed = []<-chan struct{}{*p.switched.Load()} // first: a mode that changes meanwhile closes it
+	in := roles[p.Mode()]
+	if in.primary == none {
+		return true, changed
+	}
+	open, more := p.sides[in.primary].Open()
+	return open, append(changed, more...)
+}
+
 // SetMode changes the mode. The change gives callers no second burst: a local
 // stage that begins to answer has no more tokens than the stage that answered
-// before. A remote stage that the Pair begins to ask is charged with all tokens
-// that this host allowed within the time that the remote bucket takes to fill. If
+// before. A remote stage that the Pair asks is charged with the tokens that this host
+// took without asking it, within the time that the remote bucket takes to fill. If
 // the stage became remote later than the Pair was made, the tokens that the other
-// stage lacked then stand for those that were allowed before.
+// stage lacked then stand for those that were taken before. What was charged and is
+// settled later stays charged.
 // Each call that runs meanwhile may still take its tokens from the stage that
 // answered before.
 func (p *Pair) SetMode(now stage.Instant, mode dynamicconfig.Mode) {
@@ -149,42 +174,51 @@ func (p *Pair) SetMode(now stage.Instant, mode dynamicconfig.Mode) {
 	mode = existing(mode)
 	before, after := roles[p.Mode()], roles[mode]
 	p.observe(now)
-	recent := p.recent.Load()
-	for _, i := range [2]role{after.primary, after.shadow} {
-		if i != none && i != before.primary && i != before.shadow && p.remote[i].Load() && recent != nil {
-			p.sides[i].Take(ended, stage.Request{Now: now, N: recent.sum(now), Kind: stage.Charge})
-		}
-	}
-	limit := func() {
+	take := func() {
+		p.chargeMissed(now, after.primary)
+		p.chargeMissed(now, after.shadow)
 		if before.primary != none && after.primary != none && before.primary != after.primary {
 			p.sides[after.primary].Cap(now, p.sides[before.primary].Level(now).Tokens)
 		}
 	}
-	limit()
+	take()
 	p.mode.Store(uint32(mode))
-	limit() // again, because calls took tokens meanwhile
+	take() // again, because calls took tokens meanwhile
+	next := make(chan struct{})
+	close(*p.switched.Swap(&next))
 }
 
-// observe reads which stages are remote. If one is, the Pair records the tokens
-// that it allows, for as long as the remote bucket takes to fill. If that time
-// has changed, a new record begins with the tokens of the last one. The first
-// record begins with the tokens that the primary lacks.
-func (p *Pair) observe(now stage.Instant) {
-	var span int64
-	for i, s := range p.sides {
-		level := s.Level(now)
-		if p.remote[i].Store(level.Remote); level.Remote {
-			span = max(span, spanFor(level))
+// chargeMissed charges a side that is remote with what it missed.
+func (p *Pair) chargeMissed(now stage.Instant, side role) {
+	if side == none || !p.remote[side].Load() {
+		return
+	}
+	if missed := p.missed[side].Load(); missed != nil {
+		if n := missed.sum(now); n > 0 && p.missed[side].CompareAndSwap(missed, newRecent(missed.span)) {
+			p.sides[side].Take(ended, stage.Request{Now: now, N: n, Kind: stage.Before})
 		}
 	}
-	if last := p.recent.Load(); span > 0 && (last == nil || last.span != span) {
-		next := newRecent(span)
+}
+
+// observe reads which stages are remote. For each that is, the Pair records the tokens
+// that it misses, for as long as the remote bucket takes to fill. If that time
+// has changed, a new record begins with the tokens of the last one. The first
+// record of a stage that is not asked begins with the tokens that the primary lacks.
+func (p *Pair) observe(now stage.Instant) {
+	in := roles[p.Mode()]
+	for i, s := range p.sides {
+		level, last := s.Level(now), p.missed[i].Load()
+		p.remote[i].Store(level.Remote)
+		if !level.Remote || last != nil && last.span == spanFor(level) {
+			continue
+		}
+		next := newRecent(spanFor(level))
 		if last != nil {
 			next.add(now, last.sum(now))
-		} else if in := roles[p.Mode()]; in.primary != none {
+		} else if in.shadow == none && in.primary == role(i)^1 {
 			next.add(now, p.sides[in.primary].Level(now).Missing())
 		}
-		p.recent.CompareAndSwap(last, next)
+		p.missed[i].CompareAndSwap(last, next)
 	}
 }
 
@@ -196,7 +230,8 @@ type record struct {
 	taken           stage.Receipt
 	known           atomic.Int32  // plus 1 once beside is written, plus 1 once at and actual are
 	beside          stage.Receipt // of the shadow
-	at              stage.Instant // when the caller settled
+	missed          *recent       // has what a side that is remote was not asked; nil if there is none
+	at              stage.Instant // when the tokens were taken; once known says so, when the caller settled
 	actual          int64
 }
 
@@ -208,6 +243,9 @@ func (r *record) answered(beside stage.Receipt) {
 
 func (r *record) settle(now stage.Instant, actual int64) {
 	r.primary.Settle(now, r.taken, actual)
+	if r.missed != nil && r.taken.N > 0 {
+		r.missed.correct(r.at, now, max(actual, 0)-r.taken.N)
+	}
 	r.at, r.actual = now, actual
 	r.settleShadow()
 }

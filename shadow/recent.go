@@ -10,7 +10,7 @@ import (
 	"github.com/headgate/headgate/limiter/stage"
 )
 
-// recent counts the tokens that were allowed within a sliding window. The
+// recent counts the tokens that were taken within a sliding window. The
 // window is divided into spans of equal length. It is safe for concurrent use.
 type recent struct {
 	span int64 // in ns
@@ -60,6 +60,19 @@ func (r *recent) add(now stage.Instant, n int64) {
 		}
 	}
 	b.n.Add(min(n, maxCost))
+}
+
+// correct says that what was taken at then did cost n tokens more, or less if n is
+// negative. Less counts only within the window.
+func (r *recent) correct(then, now stage.Instant, n int64) {
+	if n > 0 {
+		r.add(now, n)
+		return
+	}
+	number := int64(then) / r.span
+	if b := &r.bins[uint64(number)%spans]; b.number.Load() == number {
+		b.n.Add(max(n, -maxCost))
+	}
 }
 
 // sum returns how many tokens were allowed in the window that ends now, and later. It

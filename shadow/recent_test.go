@@ -59,20 +59,22 @@ func TestWindowsOfAnyBucket(t *testing.T) {
 	}
 }
 
-// The window is the longer one if both stages are remote. It stays while the
-// buckets take as long to fill.
-func TestTheWindowFollowsTheRemoteStages(t *testing.T) {
-	o, n := newBucket(t, 1, 14), newBucket(t, 1, 7)
+// Each stage has a window of its own, which stays while its bucket takes as long to fill.
+func TestTheWindowFollowsTheRemoteStage(t *testing.T) {
+	o, n := newBucket(t, 1, 7), newBucket(t, 1, 14)
 	p := NewPair(0, prompt{o}, prompt{n}, old, nil)
 	allow(p, 0, 5)
 	p.SetMode(0, old)
-	if r := p.recent.Load(); r.span != 2*int64(second) || r.sum(0) != 5 {
+	if r := p.missed[1].Load(); r.span != 2*int64(second) || r.sum(0) != 5 {
 		t.Errorf("spans of %v, %d in them", r.span, r.sum(0))
 	}
-	o.limit = 2
+	n.limit = 2
 	p.SetMode(0, old)
-	if r := p.recent.Load(); r.span != int64(second) || r.sum(0) != 5 {
+	if r := p.missed[1].Load(); r.span != int64(second) || r.sum(0) != 5 {
 		t.Errorf("spans of %v, %d in them", r.span, r.sum(0))
+	}
+	if r := p.missed[0].Load(); r.span != int64(second) || r.sum(0) != 0 {
+		t.Errorf("the stage that was asked missed %d in spans of %v", r.sum(0), r.span)
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/stage"
 )
@@ -211,7 +213,7 @@ func TestARemoteStageIsChargedWithWhatItMissed(t *testing.T) {
 		{0, newShadowOld, 5, 0},
 		{0, onlyNew, 5, 0},
 		{1000 * ms, old, 5, 0},
-		{1000 * ms, onlyNew, 0, 6 + 4*6}, // of 10 s, which all of this is within
+		{1000 * ms, onlyNew, 0, 6}, // and not what it was asked within the last 10 s
 		{3600_000 * ms, old, 5, 0},
 		{12_000 * ms, onlyNew, 0, 0}, // which is longer than 10 s ago
 		{0, disabled, 5, 0},
@@ -233,6 +235,74 @@ func TestARemoteStageIsChargedWithWhatItMissed(t *testing.T) {
 			t.Errorf("step %d, to %v: asked for %d, and charged %d; want %d and %d", i, step.mode, asked, n.charged-charged, step.asked, step.charged)
 		}
 	}
+}
+
+// A remote stage knows each token that this host took, once: those that it was asked for, and
+// those that it missed because of the mode, or because too much ran. What was given back by
+// then, it is not charged with.
+func TestARemoteStageKnowsEachTokenOnce(t *testing.T) {
+	type event struct {
+		cost, actual int64
+		receipt      stage.Receipt
+		asked, known bool
+	}
+	rapid.Check(t, func(r *rapid.T) {
+		const most = 1e9 // of buckets that never refuse
+		busy, mode := false, rapid.SampledFrom(modes[1:]).Draw(r, "mode")
+		n := newBucket(t, 0, most)
+		p := NewPair(0, newBucket(t, 0, most), prompt{n}, mode, func(f func()) bool {
+			if !busy {
+				f()
+			}
+			return !busy
+		})
+		var events []*event
+		var now stage.Instant
+		r.Repeat(map[string]func(*rapid.T){
+			"take": func(r *rapid.T) {
+				now += stage.Instant(rapid.Int64Range(0, 1e10).Draw(r, "pause"))
+				busy = rapid.Bool().Draw(r, "busy")
+				e := &event{cost: rapid.Int64Range(1, 9).Draw(r, "cost")}
+				e.actual = e.cost
+				_, e.receipt = p.Take(t.Context(), stage.Request{Now: now, N: e.cost, Kind: kindOf(rapid.Bool().Draw(r, "final"))})
+				e.asked = mode != old && (mode != oldShadowNew || !busy)
+				e.known = e.asked
+				events = append(events, e)
+			},
+			"settle": func(r *rapid.T) {
+				if len(events) == 0 {
+					return
+				}
+				e := events[rapid.IntRange(0, len(events)-1).Draw(r, "which")]
+				if e.receipt == (stage.Receipt{}) {
+					return
+				}
+				actual := rapid.Int64Range(0, e.cost).Draw(r, "actual")
+				p.Settle(now, e.receipt, actual)
+				if e.receipt = (stage.Receipt{}); e.asked || !e.known {
+					e.actual = actual
+				}
+			},
+			"mode": func(r *rapid.T) {
+				mode = rapid.SampledFrom(modes[1:]).Draw(r, "mode")
+				p.SetMode(now, mode)
+				for _, e := range events {
+					e.known = e.known || mode != old
+				}
+			},
+			"": func(r *rapid.T) {
+				used := int64(0)
+				for _, e := range events {
+					if e.known {
+						used += e.actual
+					}
+				}
+				if got := most - n.has(now); got != float64(used) {
+					r.Fatalf("%v: %v tokens are taken there, want %d", mode, got, used)
+				}
+			},
+		})
+	})
 }
 
 // A remote stage cannot be capped, and gives no second burst all the same.

@@ -3,7 +3,10 @@
 package shadow
 
 import (
+	"log/slog"
+
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/internal/background"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/stage"
 )
@@ -33,7 +36,7 @@ func New(old, new Staged, mode dynamicconfig.Mode) *Limiter {
 
 // FromStages is like New, for two stages.
 func FromStages(old, new stage.Stage, mode dynamicconfig.Mode) *Limiter {
-	p := NewPair(stage.Now(), old, new, mode, limiter.Background(maxBackground))
+	p := NewPair(stage.Now(), old, new, mode, background.New(maxBackground, slog.New(slog.DiscardHandler)).Run)
 	return &Limiter{limiter.FromStage(p), p}
 }
 

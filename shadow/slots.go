@@ -11,8 +11,7 @@ import (
 )
 
 // SlotsPair is two Slots behind a mode. Use NewSlotsPair. It is safe for
-// concurrent use. A call that runs while the mode changes uses one mode
-// throughout.
+// concurrent use.
 //
 // A side that begins to answer knows only the slots that it gave as the shadow.
 // After a jump from ModeOld to ModeNew, callers may hold the slots of both
@@ -50,7 +49,7 @@ func (p *SlotsPair) TryAcquire(now stage.Instant, n int64) (stage.Hold, error) {
 }
 
 // Acquire implements stage.Slots. The shadow is asked once, when the primary's
-// wait is over.
+// wait is over. If another side answers by then, the error is stage.ErrMoved.
 func (p *SlotsPair) Acquire(ctx context.Context, n, priority int64) (stage.Hold, error) {
 	in := roles[p.Mode()]
 	if err := ctx.Err(); err != nil || in.primary == none {
@@ -60,10 +59,15 @@ func (p *SlotsPair) Acquire(ctx context.Context, n, priority int64) (stage.Hold,
 	if err != nil && ctx.Err() != nil { // a caller that left was not refused
 		return held, err
 	}
-	if now := roles[p.Mode()]; now != in { // the shadow may be a primary now, or not be asked at all
+	now := roles[p.Mode()]
+	switch {
+	case now.primary == in.primary:
+		return p.measure(stage.Now(), now.shadow, n, held, err)
+	case err != nil:
 		return held, err
 	}
-	return p.measure(stage.Now(), in.shadow, n, held, err)
+	held.Release()
+	return stage.Hold{}, stage.ErrMoved
 }
 
 // measure asks the shadow for n slots after the primary has answered. If the

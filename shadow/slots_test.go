@@ -45,7 +45,19 @@ func (s *seats) takeLocked(n int64) (stage.Hold, error) {
 		return stage.Hold{}, stage.ErrFull
 	}
 	s.held += n
-	return stage.HoldFunc(func() { s.change(func() { s.held -= n }) }), nil
+	return stage.NewHold(&taken{seats: s, n: n}, 0), nil
+}
+
+// taken is n seats.
+type taken struct {
+	seats *seats
+	n     int64
+	once  sync.Once
+}
+
+// Release implements stage.Releaser.
+func (t *taken) Release(uint64) {
+	t.once.Do(func() { t.seats.change(func() { t.seats.held -= t.n }) })
 }
 
 func (s *seats) change(f func()) {
@@ -233,4 +245,40 @@ func TestASwitchKeepsWhatBothHold(t *testing.T) {
 	if _, err := p.TryAcquire(0, 5); err != nil {
 		t.Errorf("slots did not come back: %v", err)
 	}
+}
+
+func TestAWaiterFollowsTheModeOfAPair(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		old, next := newSeats(1), newSeats(1)
+		p := NewSlotsPair(old, next, dynamicconfig.ModeOldShadowNew)
+		h, err := p.TryAcquire(0, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		waits := make(chan stage.Hold, 1)
+		go func() {
+			if _, err := p.Acquire(t.Context(), 1, 0); !errors.Is(err, stage.ErrMoved) {
+				t.Errorf("a slot of the side that answered before: %v", err)
+			}
+			h, err := p.Acquire(t.Context(), 1, 0)
+			if err != nil {
+				t.Error(err)
+			}
+			waits <- h
+		}()
+		synctest.Wait()
+		p.SetMode(dynamicconfig.ModeNewShadowOld)
+		h.Release()
+		h = <-waits
+		if old.held != 1 || next.held != 1 {
+			t.Errorf("%d and %d are held, want both", old.held, next.held)
+		}
+		if _, err := p.TryAcquire(0, 1); !errors.Is(err, stage.ErrFull) {
+			t.Errorf("two hold a slot of one: %v", err)
+		}
+		h.Release()
+		if old.held != 0 || next.held != 0 {
+			t.Errorf("%d and %d are held after all was released", old.held, next.held)
+		}
+	})
 }

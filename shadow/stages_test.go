@@ -80,7 +80,7 @@ func (b *bucket) Take(_ context.Context, r stage.Request) (stage.Verdict, stage.
 	b.fillLocked(r.Now)
 	n := float64(r.N)
 	var wait time.Duration
-	if r.Kind == stage.Charge {
+	if r.Kind >= stage.Charge {
 		b.charged += r.N
 	} else {
 		b.asked += r.N
@@ -137,6 +137,8 @@ func (b *bucket) Level(now stage.Instant) stage.Level {
 	return stage.Level{Limit: b.limit, Burst: b.burst, Tokens: b.tokens}
 }
 
+func (*bucket) Open() (open bool, changed []<-chan struct{}) { return false, nil }
+
 func (b *bucket) has(now stage.Instant) float64 { return b.Level(now).Tokens }
 
 // calls is how much was asked for or charged.
@@ -146,7 +148,7 @@ func (b *bucket) calls() int64 { return b.asked + b.charged }
 type elsewhere struct{ *bucket }
 
 func (e elsewhere) Take(ctx context.Context, r stage.Request) (stage.Verdict, stage.Receipt) {
-	if r.Kind == stage.Charge {
+	if r.Kind >= stage.Charge {
 		return e.bucket.Take(ctx, r)
 	}
 	select {

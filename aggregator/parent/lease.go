@@ -170,7 +170,8 @@ func (l *Lease) claim(now time.Duration, host string) claims.Claim {
 			b.Priority = l.rule.Priority
 		}
 		if len(c.Bands) < rpc.MaxBands && b.Wants > 0 {
-			c.Bands = append(c.Bands, WireBand(b))
+			Bound(&b)
+			c.Bands = append(c.Bands, b)
 		}
 	}
 	c.Has = min(c.Has, rpc.MaxAmount)
@@ -202,7 +203,7 @@ func (l *Lease) hear(now time.Duration, kept bool, answer claims.Lease) {
 	}
 }
 
-// WireBand is b within the bounds of the wire.
-func WireBand(b account.Band) claims.Band {
-	return claims.Band{Priority: b.Priority, Clients: min(max(b.Clients, 1), rpc.MaxCount), Wants: min(b.Wants, rpc.MaxAmount)}
+// Bound has b within the bounds of the wire.
+func Bound(b *claims.Band) {
+	b.Clients, b.Wants = min(max(b.Clients, 1), rpc.MaxCount), min(b.Wants, rpc.MaxAmount)
 }

@@ -93,7 +93,7 @@ func TestReplayJSON(t *testing.T) {
 func TestReplayMistakes(t *testing.T) {
 	const log = "../../examples/replay/access.log"
 	for args, want := range map[string]string{
-		"replay":                                       "accepts 1 arg",
+		"replay":                                       "takes LOG, and there is none",
 		"replay " + log:                                "limit",
 		"replay nowhere.log --limit 1/s":               "no such file",
 		"replay " + log + " --limit 1":                 "--limit",

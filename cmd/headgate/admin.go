@@ -13,6 +13,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -127,7 +128,10 @@ func (c *caller) open(ctx context.Context, method, path, body string, fields ...
 	}
 	answer, err := c.client.Do(r)
 	if err != nil {
-		return nil, fmt.Errorf("ask the decider: %w", err)
+		if failed, ok := errors.AsType[*url.Error](err); ok {
+			err = failed.Err // the rest of it is the request
+		}
+		return nil, fmt.Errorf("ask the decider: %w: look whether it runs, and has --admin %s", err, r.URL.Host)
 	}
 	if answer.StatusCode < 300 {
 		return answer, nil
@@ -135,6 +139,9 @@ func (c *caller) open(ctx context.Context, method, path, body string, fields ...
 	defer answer.Body.Close()
 	text, _ := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
 	var p api.Problem
+	if bytes.Contains(text, []byte("HTTP request to an HTTPS server")) {
+		return nil, errors.New("the decider has a certificate: name its authority with --ca")
+	}
 	if json.Unmarshal(text, &p) != nil || p.Detail == "" {
 		return nil, fmt.Errorf("the decider answers %s: is this its --admin address, and has it --operators?", answer.Status)
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"os/exec"
 	"slices"
 	"sync"
 	"testing"
@@ -24,6 +25,7 @@ import (
 
 var (
 	kills  = flag.Int("kills", 1, "how many owners are killed in each cluster, and how many end in order")
+	from   = flag.String("from", "", "the headgate of an earlier release, as an absolute path, from which TestARollingUpgrade comes")
 	strict = flag.Bool("strict", false, "hold the figures of docs/reliability.md that need a machine to itself")
 )
 
@@ -247,7 +249,24 @@ func TestARollingRestart(t *testing.T) {
 	if !*strict {
 		t.Parallel()
 	}
-	c := newMemberCluster(t, 5, true, chaosRules, "--lame-duck", "1s", "--drain", "5s")
+	rollingRestart(t, (*exec.Cmd).Start)
+}
+
+// The daemons of an earlier release are replaced by those of this tree, one by one.
+func TestARollingUpgrade(t *testing.T) {
+	if *from == "" {
+		t.Skip("-from names no earlier release: make chaos builds one")
+	}
+	rollingRestart(t, func(cmd *exec.Cmd) error {
+		cmd.Path = *from
+		return cmd.Start()
+	})
+}
+
+// rollingRestart restarts 5 daemons under load, one by one. first starts each the first time.
+func rollingRestart(t *testing.T, first func(*exec.Cmd) error) {
+	t.Helper()
+	c := newMemberClusterBy(t, first, 5, true, chaosRules, "--lame-duck", "1s", "--drain", "5s")
 	var edges, keys []string
 	for _, n := range c.nodes {
 		edges = append(edges, n.edge)
@@ -263,6 +282,7 @@ func TestARollingRestart(t *testing.T) {
 	}
 	for _, n := range c.nodes {
 		n.stop()
+		n.begin = nil
 		n.start()
 		for i := range c.nodes {
 			eventually(t, "it is back", func() bool { return c.up(i) == len(c.nodes) })

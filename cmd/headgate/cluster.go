@@ -18,32 +18,33 @@ import (
 
 func newCluster() *cobra.Command {
 	var a admin
-	var asJSON bool
+	var o output
 	cmd := &cobra.Command{
-		Use:   "cluster",
-		Short: "Show the members of a cluster as one decider sees them",
+		Use:     "cluster",
+		Aliases: []string{"hosts"},
+		Short:   "Show the members of a cluster as one decider sees them",
 		Long: `cluster asks a running decider, at its --admin address, which members it knows: their
 state, since when and why, and what part of all keys each owns. up: the member answers. down: it
 does not answer, and others own its keys. left: it said that it ends. held: it came and
 went too often, and waits. observer: it owns no keys on purpose.`,
 		Example: `  headgate cluster --admin 10.0.0.7:9090
-  headgate cluster --admin 10.0.0.7:9090 --json`,
+  headgate cluster --admin 10.0.0.7:9090 -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.check(); err != nil {
+				return err
+			}
 			return a.use(cmd, func(ctx context.Context, c *caller) error {
 				var cluster operators.Cluster
 				if err := c.ask(ctx, http.MethodGet, "/cluster", "", &cluster); err != nil {
 					return err
 				}
-				if asJSON {
-					return printJSON(cmd.OutOrStdout(), cluster)
-				}
-				return printCluster(cmd.OutOrStdout(), cluster, time.Now())
+				return o.print(cmd.OutOrStdout(), cluster, func(w io.Writer) error { return printCluster(w, cluster, time.Now()) })
 			})
 		},
 	}
 	a.flags(cmd.Flags())
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	o.flags(cmd, "table")
 	return cmd
 }
 

@@ -21,18 +21,23 @@ import (
 
 func newEvents() *cobra.Command {
 	var a admin
-	var past, asJSON bool
+	var past bool
+	var o output
 	cmd := &cobra.Command{
 		Use:   "events",
 		Short: "Follow what happens at a decider",
 		Long: `events prints what happens at one decider, until it is interrupted: limits that were stored
 there, limits that came into force or were refused, and members that come, go or do not
-answer. It begins with what the decider remembers, at most 1,000 events.`,
+answer. It begins with what the decider remembers, at most 1,000 events.
+In JSON, each event is a line; in YAML, a document.`,
 		Example: `  headgate events --admin 10.0.0.7:9090
-  headgate events --admin 10.0.0.7:9090 --past --json`,
+  headgate events --admin 10.0.0.7:9090 --past -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			show := func(e api.Event) error { return printEvent(cmd.OutOrStdout(), e, asJSON) }
+			if err := o.check(); err != nil {
+				return err
+			}
+			show := func(e api.Event) error { return printEvent(cmd.OutOrStdout(), e, &o) }
 			if !past {
 				a.timeout = 0
 			}
@@ -53,7 +58,7 @@ answer. It begins with what the decider remembers, at most 1,000 events.`,
 	}
 	a.flags(cmd.Flags())
 	cmd.Flags().BoolVar(&past, "past", false, "print what the decider remembers, and end")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: an object in each line")
+	o.flags(cmd, "text")
 	return cmd
 }
 
@@ -85,14 +90,21 @@ func followEvents(ctx context.Context, c *caller, show func(api.Event) error) er
 	return fmt.Errorf("the decider does not answer any more: %w", errors.Join(lines.Err(), io.ErrUnexpectedEOF))
 }
 
-func printEvent(w io.Writer, e api.Event, asJSON bool) error {
-	if asJSON {
+func printEvent(w io.Writer, e api.Event, o *output) error {
+	switch o.form {
+	case "json":
 		return json.NewEncoder(w).Encode(e)
+	case "yaml":
+		if _, err := fmt.Fprintln(w, "---"); err != nil {
+			return err
+		}
 	}
-	lines := strings.Split(strings.TrimSpace(e.Text), "\n")
-	for i, line := range lines {
-		lines[i] = printable.Text(line)
-	}
-	_, err := fmt.Fprintf(w, "%s  %-15s %s\n", e.Time.Local().Format(time.DateTime), e.Kind, strings.Join(lines, "\n    "))
-	return err
+	return o.print(w, e, func(w io.Writer) error {
+		lines := strings.Split(strings.TrimSpace(e.Text), "\n")
+		for i, line := range lines {
+			lines[i] = printable.Text(line)
+		}
+		_, err := fmt.Fprintf(w, "%s  %-15s %s\n", e.Time.Local().Format(time.DateTime), e.Kind, strings.Join(lines, "\n    "))
+		return err
+	})
 }

@@ -80,7 +80,7 @@ var faults = []fault{
 	},
 	{
 		"Partition", "one of three daemons is cut off from the others, both ways",
-		"the others decide its keys in 2 s; no call fails anywhere; twice the limit while that lasts and a lease longer; once healed, all is as before",
+		"the others decide its keys in 2 s; no call fails anywhere; 1.33 times the limit, and two bursts and 2 s of the limit more until both sides have noticed; once healed, all is as before",
 		partition,
 	},
 	{

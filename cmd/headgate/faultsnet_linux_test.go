@@ -316,9 +316,13 @@ func apart(t *testing.T, alone bool, breaks func(s *sea)) *findings {
 	if alone {
 		served = decidedBy(t, all, probed)
 	}
+	sides, unnoticed := 2., 0.
+	if alone {
+		sides, unnoticed = 4./3, 2 // seconds of the limit
+	}
 	watch(lasting(faultLease, 20*time.Second))
-	// Each side may have a full bucket.
-	f := w.end(t, 2, 2*faultBurst)
+	// Each side may have a full bucket. The smaller one grants a third, once it has noticed.
+	f := w.end(t, sides, 2*faultBurst+unnoticed*faultLimit)
 	began := time.Now()
 	s.set(path{}, []int{0, 1, 2}, []int{0, 1, 2})
 	// A daemon that was lost and back more than twice is held for 30 s at most.

@@ -54,25 +54,29 @@ must be made again; and with 4 if nobody confirmed what is dangerous.`,
 func newLimitsCheck() *cobra.Command {
 	var also []string
 	var strict bool
+	var o output
 	cmd := &cobra.Command{
-		Use:   "check FILE...",
-		Short: "Say what is wrong with files of limits, and where",
+		Use:     "check FILE...",
+		Aliases: []string{"lint"},
+		Short:   "Say what is wrong with files of limits, and where",
 		Long: `check reads each file and says of each mistake where it is and what to do: unknown fields,
 numbers out of range, bad globs, algorithms that headgate does not have, and parameters
 that they do not take. Name algorithms of your own with --also, and redis too if you use it.
 
 It exits with 1 if any file has a mistake. It also shows what is legal and surely not meant:
-globs that are never used, because another stands before them and matches all of their keys, and
-keys with characters that look like others, or that cannot be seen. With --strict, these are
-mistakes too.`,
+globs that are never used, because another stands before them and matches all of their keys,
+keys with characters that look like others, or that cannot be seen, and a max_cost that no event
+may have, because its debt would outlast max_debt. With --strict, these are mistakes too.`,
 		Example: `  headgate limits check limits.yaml
   headgate limits check --also by-region,by-tier a.yaml b.yaml
+  headgate limits check -o json limits.yaml
   generate-limits | headgate limits check -`,
 		Args: cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, files []string) error { return checkLimits(cmd, files, also, strict) },
+		RunE: func(cmd *cobra.Command, files []string) error { return o.checkLimits(cmd, files, also, strict) },
 	}
 	alsoFlag(cmd, &also)
 	cmd.Flags().BoolVar(&strict, "strict", false, "exit with 1 also for what is legal and surely not meant")
+	o.flags(cmd, "text")
 	return cmd
 }
 
@@ -80,47 +84,110 @@ func alsoFlag(cmd *cobra.Command, also *[]string) {
 	cmd.Flags().StringSliceVar(also, "also", nil, "algorithms that your services register, separated by commas; redis if you use it")
 }
 
-func checkLimits(cmd *cobra.Command, files, also []string, strict bool) error {
-	broken := 0
-	for _, file := range files {
-		s := checkFile(cmd, file, also)
-		if s == nil {
-			broken++
-			continue
-		}
-		warnings := s.Warnings()
-		for _, w := range warnings {
-			fmt.Fprintln(cmd.ErrOrStderr(), w)
-		}
-		for _, note := range overrideNotes(s, time.Now()) {
-			fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", s.Name(), note)
-		}
-		if strict && len(warnings) > 0 {
-			broken++
-			continue
-		}
-		fmt.Fprintf(cmd.OutOrStdout(), "%s: good, rules: %d, version: %s\n", s.Name(), len(s.Rules()), s.Version())
-	}
-	if broken > 0 {
-		return fmt.Errorf("limits check: %d of %d files cannot be used", broken, len(files))
-	}
-	return nil
+// checked is what is wrong with one file of limits.
+type checked struct {
+	File     string    `json:"file"`
+	Good     bool      `json:"good"` // services can use it; with --strict, it has no warnings either
+	Rules    int       `json:"rules,omitempty"`
+	Version  string    `json:"version,omitempty"`
+	Mistakes []mistake `json:"mistakes"`
+	Warnings []mistake `json:"warnings"`
+	Notes    []string  `json:"notes,omitempty"` // about overrides
 }
 
-// checkFile says on stderr what is wrong with a file. It returns nil if that is a mistake.
-func checkFile(cmd *cobra.Command, file string, also []string) *dynamicconfig.Snapshot {
-	s, err := loadLimits(cmd.InOrStdin(), file)
-	if err == nil {
-		err = checkAlgorithms(s, also)
+// mistake is one thing that is wrong, and where. Without a place, Line is 0.
+type mistake struct {
+	File    string `json:"file,omitempty"` // of a folder, the one in it
+	Line    int    `json:"line,omitempty"`
+	Column  int    `json:"column,omitempty"`
+	Message string `json:"message"`
+
+	text string // all of it, for people
+}
+
+// mistakesOf are the errors that err joins.
+func mistakesOf(err error) []mistake {
+	all := []mistake{}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, e := range joined.Unwrap() {
+			all = append(all, mistakesOf(e)...)
+		}
+	} else if err != nil {
+		m := mistake{Message: err.Error(), text: err.Error()}
+		if e, ok := errors.AsType[*dynamicconfig.Error](err); ok {
+			m.File, m.Line, m.Column, m.Message = e.Name, e.Line, e.Column, e.Message
+		}
+		all = append(all, m)
 	}
-	if err != nil {
-		fmt.Fprintln(cmd.ErrOrStderr(), err)
-		if data, err := filewatch.Read(file, dynamicconfig.MaxSize); err == nil {
-			hintImport(cmd.ErrOrStderr(), file, data)
+	return all
+}
+
+// checkLimits checks files, and says what it found on stdout and stderr, for people.
+func checkLimits(cmd *cobra.Command, files, also []string, strict bool) error {
+	o := output{form: "text", forms: []string{"text"}}
+	return o.checkLimits(cmd, files, also, strict)
+}
+
+// checkLimits checks files, and prints what it found in the form o.
+func (o *output) checkLimits(cmd *cobra.Command, files, also []string, strict bool) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	broken := 0
+	all := make([]checked, len(files))
+	for i, file := range files {
+		_, all[i] = checkFile(cmd.InOrStdin(), file, also)
+		if all[i].Good = all[i].Good && (!strict || len(all[i].Warnings) == 0); !all[i].Good {
+			broken++
+		}
+	}
+	err := o.print(cmd.OutOrStdout(), all, func(w io.Writer) error {
+		for i := range all {
+			all[i].tell(cmd.ErrOrStderr())
+			if c := &all[i]; c.Good {
+				fmt.Fprintf(w, "%s: good, rules: %d, version: %s\n", c.File, c.Rules, c.Version)
+			}
 		}
 		return nil
+	})
+	if err == nil && broken > 0 {
+		err = fmt.Errorf("limits check: %d of %d files cannot be used", broken, len(files))
 	}
-	return s
+	return err
+}
+
+// checkFile checks one file. The Snapshot is nil if it has a mistake.
+func checkFile(stdin io.Reader, file string, also []string) (*dynamicconfig.Snapshot, checked) {
+	var warnings []*dynamicconfig.Error
+	s, err := loadChecked(stdin, file, func(s *dynamicconfig.Snapshot) error {
+		warnings = s.Warnings()
+		return checkAlgorithms(s, also)
+	})
+	c := checked{File: file, Good: err == nil, Mistakes: mistakesOf(err), Warnings: []mistake{}}
+	for _, w := range warnings {
+		c.Warnings = append(c.Warnings, mistakesOf(w)...)
+	}
+	if err != nil {
+		return nil, c
+	}
+	c.File, c.Rules, c.Version = s.Name(), len(s.Rules()), s.Version()
+	c.Notes = overrideNotes(s, time.Now())
+	return s, c
+}
+
+// tell says what is wrong, for people.
+func (c *checked) tell(out io.Writer) {
+	for _, m := range slices.Concat(c.Mistakes, c.Warnings) {
+		fmt.Fprintln(out, m.text)
+	}
+	for _, note := range c.Notes {
+		fmt.Fprintf(out, "%s: %s\n", c.File, note)
+	}
+	if len(c.Mistakes) > 0 {
+		if data, err := filewatch.Read(c.File, dynamicconfig.MaxSize); err == nil {
+			hintImport(out, c.File, data)
+		}
+	}
 }
 
 // checkAlgorithms checks what parsing cannot: the names of algorithms, and
@@ -151,14 +218,23 @@ func checkAlgorithms(s *dynamicconfig.Snapshot, also []string) error {
 
 // loadLimits reads and parses one file of limits, or a folder of them.
 func loadLimits(stdin io.Reader, file string) (*dynamicconfig.Snapshot, error) {
+	return loadChecked(stdin, file, func(*dynamicconfig.Snapshot) error { return nil })
+}
+
+// loadChecked is loadLimits with a check.
+func loadChecked(stdin io.Reader, file string, check func(*dynamicconfig.Snapshot) error) (*dynamicconfig.Snapshot, error) {
 	if info, err := os.Stat(file); err == nil && info.IsDir() {
-		return folder.New(file).Load(context.Background())
+		s, err := folder.New(file).Load(context.Background())
+		if err == nil {
+			err = check(s)
+		}
+		return s, err
 	}
 	name, data, err := readConfig(stdin, file)
 	if err != nil {
 		return nil, err
 	}
-	return dynamicconfig.Parse(name, data)
+	return dynamicconfig.ParseChecked(name, data, check)
 }
 
 // readConfig reads a file, or stdin for -, and what to call it in messages.

@@ -46,6 +46,28 @@ limits:
 properties: {size: 5}
 `
 
+// One run shows all mistakes in the order of the text, what only a check of the whole finds too.
+func TestLimitsCheckShowsAllMistakes(t *testing.T) {
+	bad := written(t, "bad.yaml", `limits:
+  - {key: a, limit: 10/s, algorithm: elastik}
+  - {key: b, limit: 100rps}
+  - {key: c, limit: 10/s, algorithm: elastic, parameters: {overcomit: 10%}}
+  - {key: “d”, limit: 10/s, brust: 4}
+`)
+	_, problems, err := executeWith(t, "", "limits", "lint", bad)
+	if err == nil {
+		t.Error("the file passes")
+	}
+	from := 0
+	for _, want := range []string{":2:38: there is no algorithm \"elastik\"", ":3:21: rule \"b\": limit: \"100rps\"", ":4:59: rule \"c\": parameters:", "use overcommit", ":5:29: rule \"“d”\": there is no field \"brust\"", ":5:11: rule \"“d”\": key: has the character “"} {
+		at := strings.Index(problems[from:], want)
+		if at < 0 {
+			t.Fatalf("no %q after %d bytes of:\n%s", want, from, problems)
+		}
+		from += at
+	}
+}
+
 func TestLimitsCheck(t *testing.T) {
 	good := written(t, "good.yaml", someLimits)
 	out, problems, err := execute(t, "limits", "check", good)
@@ -83,6 +105,14 @@ func TestLimitsCheckKnowsAuto(t *testing.T) {
 		if _, problems, err := executeWith(t, text, "limits", "check", "-"); err == nil || !strings.Contains(problems, want) {
 			t.Errorf("no %q in\n%s", want, problems)
 		}
+	}
+}
+
+func TestLimitsCheckNamesTheRuleOfEachWrongParameter(t *testing.T) {
+	const text = `limits: [{key: a, limit: 1/s, algorithm: elastic, parameters: {overcommit: 2, horizon: 3}}]`
+	_, problems, err := executeWith(t, text, "limits", "check", "-")
+	if err == nil || strings.Count(problems, `rule "a": parameters: `) != 2 {
+		t.Errorf("%v, %s", err, problems)
 	}
 }
 
@@ -275,12 +305,14 @@ func TestLimitsMistakes(t *testing.T) {
 		"limit check limits.yaml":                        `there is no command "headgate limit"; did you mean limits?`,
 		"limits chek":                                    `there is no command "headgate limits chek"; did you mean check?`,
 		"simulate cron":                                  "headgate-lab simulate",
-		"limits check":                                   "requires at least 1 arg",
+		"limits check":                                   "headgate limits check takes FILE..., and there is none; `headgate limits check --help`",
 		"limits show":                                    "name a file, or a database with --limits-db",
 		"limits show nowhere.yaml":                       "nowhere.yaml cannot be used",
 		"limits import x":                                "from which rate limiter? Say --from with one of: doorman",
 		"limits import --from envoy x":                   "--from envoy: use one of: doorman",
-		"limits import --from doorman":                   "accepts 1 arg(s)",
+		"limits import --from doorman":                   "takes --from NAME FILE, and there is none",
+		"limits edit a.yaml":                             `headgate limits edit takes no arguments, and there is "a.yaml"`,
+		"limits diff a.yaml":                             "name a second file, or what to compare with",
 		"limits import --from doorman nowhere.yaml":      "nowhere.yaml: no such file",
 		"limits import --form doorman x":                 "did you mean --from?",
 		"limits import --from doorman - -o /nowhere/out": "cannot be imported",
@@ -298,5 +330,25 @@ func TestLimitsHelpHasExamples(t *testing.T) {
 		if err != nil || !strings.Contains(out, "Examples:") {
 			t.Errorf("%s: %v, no example in:\n%s", args, err, out)
 		}
+	}
+}
+
+// Programs get the same mistakes, each with its place.
+func TestLimitsCheckPrintsForPrograms(t *testing.T) {
+	good, bad := written(t, "good.yaml", someLimits), written(t, "bad.yaml", "limits:\n  - {key: a, limit: 100rps}\n  - {key: “b”, limit: 1/s}\n")
+	out, problems, err := execute(t, "limits", "check", "-o", "json", bad, good)
+	var got []checked
+	if err == nil || problems != "" || json.Unmarshal([]byte(out), &got) != nil || len(got) != 2 {
+		t.Fatalf("%v\n%s%s", err, out, problems)
+	}
+	want := mistake{File: bad, Line: 2, Column: 21, Message: `rule "a": limit: "100rps" is not written as a limit: did you mean 100/s?`}
+	if got[0].Good || len(got[0].Mistakes) != 1 || got[0].Mistakes[0] != want || len(got[0].Warnings) != 1 || got[0].Warnings[0].Line != 3 {
+		t.Errorf("%+v", got[0])
+	}
+	if !got[1].Good || got[1].Rules != 3 || got[1].Version == "" || len(got[1].Mistakes)+len(got[1].Warnings) > 0 {
+		t.Errorf("%+v", got[1])
+	}
+	if out, _, err := execute(t, "limits", "check", "--strict", "-o", "json", written(t, "odd.yaml", "limits: [{key: “b”, limit: 1/s}]\n")); err == nil || !strings.Contains(out, `"good": false`) {
+		t.Errorf("%v\n%s", err, out)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/dynamicconfig/edit"
 	"github.com/headgate/headgate/dynamicconfig/history"
 	"github.com/headgate/headgate/internal/daemon"
 )
@@ -53,8 +54,9 @@ is for scripts.`,
 				if err := errors.Join(c.reasoned(), staged.check(&c.limitsDB, &w), w.check(&c.limitsDB, len(staged.steps) > 0)); err != nil {
 					return err
 				}
-				s := checkFile(cmd, args[0], c.also)
+				s, found := checkFile(cmd.InOrStdin(), args[0], c.also)
 				if s == nil {
+					found.tell(cmd.ErrOrStderr())
 					return fmt.Errorf("%s cannot be used, and nothing was changed", args[0])
 				}
 				on, err := newest(ctx, db)
@@ -83,7 +85,7 @@ func (c *changing) staged(ctx context.Context, cmd *cobra.Command, db history.St
 	if err != nil || before.Number == 0 {
 		return fmt.Errorf("--enforce: there are no limits that the change could be taken back to: apply the file without it (%s)", before.Name())
 	}
-	text, err := stageText(from, s, steps.percents[0])
+	text, err := edit.Enforce(from, s, steps.percents[0])
 	if err != nil {
 		return err
 	}

@@ -150,14 +150,11 @@ func (c *changing) refused(cmd *cobra.Command, what string, err error) error {
 
 // checked parses text, and prints its mistakes. Algorithms that old has are known.
 func (c *changing) checked(cmd *cobra.Command, old *dynamicconfig.Snapshot, name, text string) (*dynamicconfig.Snapshot, error) {
-	s, err := dynamicconfig.Parse("limits", []byte(text))
-	if err == nil {
-		also := c.also
-		if old != nil {
-			also = slices.Concat(also, old.Algorithms())
-		}
-		err = checkAlgorithms(s, also)
+	also := c.also
+	if old != nil {
+		also = slices.Concat(also, old.Algorithms())
 	}
+	s, err := dynamicconfig.ParseChecked("limits", []byte(text), func(s *dynamicconfig.Snapshot) error { return checkAlgorithms(s, also) })
 	if err != nil {
 		return nil, c.refused(cmd, name, err)
 	}
@@ -240,10 +237,15 @@ func (c *changing) review(cmd *cobra.Command, old, new *dynamicconfig.Snapshot, 
 			fmt.Fprintln(cmd.ErrOrStderr(), w)
 		}
 	}
+	return confirm(cmd, c.yes || c.dryRun, why...)
+}
+
+// confirm says what is dangerous, and asks whether it is meant, unless yes says so.
+func confirm(cmd *cobra.Command, yes bool, why ...string) error {
 	for _, danger := range why {
 		fmt.Fprintf(cmd.ErrOrStderr(), "dangerous: %s\n", danger)
 	}
-	if len(why) == 0 || c.yes || c.dryRun {
+	if len(why) == 0 || yes {
 		return nil
 	}
 	answer, err := ask(cmd, "Do it? [y/N] ")

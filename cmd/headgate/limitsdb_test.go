@@ -102,7 +102,11 @@ $`).MatchString(out) {
 	refused(t, `"two" is no version`, "rollback", "--limits-db", db, "two")
 	refused(t, history.ErrNoVersion.Error(), "rollback", "--limits-db", db, "77")
 
-	if out = must(t, "prune", "--limits-db", db, "--keep", "3"); out != "versions removed: 1\n" {
+	expectText(t, "on stderr", refused(t, "nothing was changed", "prune", "--limits-db", db, "--keep", "3"), "dangerous: version 1 and all before it are removed for good")
+	if out = must(t, "prune", "--limits-db", db, "--keep", "3", "--yes"); out != "versions removed: 1\n" {
+		t.Errorf("prune prints %s", out)
+	}
+	if out = must(t, "prune", "--limits-db", db, "--keep", "3"); out != "versions removed: 0\n" {
 		t.Errorf("prune prints %s", out)
 	}
 	refused(t, "keep 1 version or more", "prune", "--limits-db", db)

@@ -121,11 +121,16 @@ func sides(cmd *cobra.Command, l *limitsDB, args []string) (old, new *dynamiccon
 		}
 		return nil
 	}
-	if inDB(names[0]) || inDB(names[1]) {
+	switch {
+	case len(args) == 1 && !isVersion(args[0]) && !l.named():
+		return nil, nil, fmt.Errorf("limits diff: name a second file, or what to compare with %s: --limits-db DB or --admin HOST:PORT", args[0])
+	case inDB(names[0]) || inDB(names[1]):
 		err = l.use(cmd, load)
-	} else if err = load(cmd.Context(), nil); err != nil {
-		fmt.Fprintln(cmd.ErrOrStderr(), err)
-		err = errors.New("limits diff: a file cannot be used")
+	default:
+		if err = load(cmd.Context(), nil); err != nil {
+			fmt.Fprintln(cmd.ErrOrStderr(), err)
+			err = errors.New("limits diff: a file cannot be used")
+		}
 	}
 	return found[0], found[1], err
 }

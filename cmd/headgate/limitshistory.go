@@ -121,14 +121,30 @@ is. Change the file, and give it to headgate limits apply, with the version as -
 func newLimitsPrune() *cobra.Command {
 	var l limitsDB
 	var keep int
+	var yes bool
 	cmd := &cobra.Command{
-		Use:     "prune --keep N",
-		Short:   "Remove the oldest versions of a database",
-		Long:    `prune removes all versions but the newest N for good.`,
-		Example: `  headgate limits prune --limits-db /var/lib/headgate --keep 1000`,
-		Args:    cobra.NoArgs,
+		Use:   "prune --keep N",
+		Short: "Remove the oldest versions of a database",
+		Long: `prune removes all versions but the newest N for good. It asks before it removes any. Nobody can
+look at these versions or roll back to them later: export those that you need.`,
+		Example: `  headgate limits prune --limits-db /var/lib/headgate --keep 1000
+  headgate limits prune --limits-db /var/lib/headgate --keep 1000 --yes`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return l.use(cmd, func(ctx context.Context, db daemon.LimitsDB) error {
+				if err := history.CheckPrune(keep); err != nil {
+					return err
+				}
+				newest, err := db.List(ctx, 0, keep+1)
+				if err != nil {
+					return err
+				}
+				if len(newest) > keep {
+					err = confirm(cmd, yes, fmt.Sprintf("version %d and all before it are removed for good", newest[keep].Number))
+				}
+				if err != nil {
+					return err
+				}
 				removed, err := db.Prune(ctx, keep)
 				if err != nil {
 					return err
@@ -140,5 +156,6 @@ func newLimitsPrune() *cobra.Command {
 	}
 	l.flags(cmd.Flags())
 	cmd.Flags().IntVar(&keep, "keep", 0, "how many versions to keep, 1 or more (required)")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do what is dangerous without asking")
 	return cmd
 }

@@ -125,5 +125,5 @@ func TestAnOperatorOverridesAndResets(t *testing.T) {
 	for i := range c.nodes {
 		eventually(t, "the bypass has ended", func() bool { return allowed(i) == 0 })
 	}
-	expectText(t, "events", run(1, "events", "--past"), "made the bucket of k:1 full again")
+	expectText(t, "events", run(1, "events", "--past"), "made the bucket of k:1 full again", `override of "k*" has ended: bypass until `)
 }

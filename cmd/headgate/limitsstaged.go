@@ -59,31 +59,6 @@ func (s *stages) check(l *limitsDB, w *changeWatch) error {
 	return nil
 }
 
-// stageText is the text of to at a step: rules that are new or differ from those of from are
-// enforced for at most percent percent. Limits on slots in flight have no part that is
-// enforced, and are as in to from the first step.
-func stageText(from, to *dynamicconfig.Snapshot, percent float64) (string, error) {
-	text := to.Text()
-	if percent >= 100 {
-		return text, nil
-	}
-	rules := make(map[string]dynamicconfig.Rule)
-	for _, r := range to.Rules() {
-		rules[r.Key] = r
-	}
-	for _, c := range dynamicconfig.Diff(from, to) {
-		r, ok := rules[c.Name]
-		if c.Section != "limits" || c.Kind == dynamicconfig.Reordered || !ok || r.InFlight || 100*r.Enforced() <= percent {
-			continue
-		}
-		var err error
-		if text, err = edit.Set(text, c.Name, edit.Field{Name: "enforce", Value: strconv.FormatFloat(percent, 'f', -1, 64) + "%"}); err != nil {
-			return "", fmt.Errorf("enforce %q for %v%%: %w", c.Name, percent, err)
-		}
-	}
-	return text, nil
-}
-
 // run takes the change from before to wanted through the steps after the first, which is
 // stored. The error says that it was taken back, or at which step it stands.
 func (s *stages) run(ctx context.Context, out io.Writer, store adminStore, w changeWatch, before, stored history.Version, wanted *dynamicconfig.Snapshot, message string) error {
@@ -94,7 +69,7 @@ func (s *stages) run(ctx context.Context, out io.Writer, store adminStore, w cha
 	w.length = s.every
 	for i, percent := range s.percents {
 		if i > 0 {
-			text, err := stageText(from, wanted, percent)
+			text, err := edit.Enforce(from, wanted, percent)
 			if err != nil {
 				return err
 			}

@@ -85,7 +85,7 @@ func (c *memberCluster) sees(i int) map[string]operators.Member {
 	var out strings.Builder
 	root.SetOut(&out)
 	root.SetErr(&out)
-	root.SetArgs([]string{"cluster", "--admin", c.admins[i], "--json"})
+	root.SetArgs([]string{"cluster", "--admin", c.admins[i], "-o", "json"})
 	var cluster operators.Cluster
 	if root.Execute() != nil || json.Unmarshal([]byte(out.String()), &cluster) != nil {
 		return nil

@@ -5,7 +5,9 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -56,6 +58,8 @@ func TestAnOperatorOfFiveDaemons(t *testing.T) {
 	history := run(1, "limits", "history")
 	expectText(t, "history", history, "ada", "for the sale")
 	expectText(t, "events", run(0, "events", "--past"), "limits-stored", "ada stored version 2: for the sale", "limits-applied")
+	expectText(t, "events in YAML", run(0, "events", "--past", "-o", "yaml"), "---\n", "kind: limits-stored\n")
+	expectText(t, "hosts", run(0, "hosts", "-o", "yaml"), "members:\n")
 
 	// Decisions are remembered at each daemon.
 	eventually(t, "all trace the key", func() bool { // those that began last may be dialled again only in a second
@@ -72,6 +76,15 @@ func TestAnOperatorOfFiveDaemons(t *testing.T) {
 	})
 	if len(e.Hosts) != 5 || !e.OwnerAnswers {
 		t.Errorf("%+v", e)
+	}
+	past := ""
+	eventually(t, "the limits were in force a second ago", func() bool {
+		past = run(1, "explain", "k1", "--at", "1s")
+		return strings.Contains(past, `the rule "k*" limited the key to`)
+	})
+	expectText(t, "explain of a time", past, "no member remembers that the key was used then", "HOST", "limits-applied")
+	if _, _, err := execute(t, append([]string{"explain", "k1", "--at", "noon"}, at(1)...)...); err == nil || !strings.Contains(err.Error(), "write a time of the last hour") {
+		t.Errorf("explain at noon: %v", err)
 	}
 
 	// A migration goes a step further, and back.
@@ -149,5 +162,27 @@ func TestEventsAreFollowed(t *testing.T) {
 	})
 	if err != nil || len(wanted) > 0 {
 		t.Errorf("%v; not seen: %v", err, wanted)
+	}
+}
+
+// The error about an address that does not answer as a decider does says what to look at.
+func TestAnAdminThatDoesNotAnswerSaysWhatToLookAt(t *testing.T) {
+	t.Parallel()
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
+	secure.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	secure.StartTLS()
+	defer secure.Close()
+	other := httptest.NewServer(http.NotFoundHandler())
+	defer other.Close()
+	for address, want := range map[string]string{
+		gone.Listener.Addr().String():   "connection refused: look whether it runs, and has --admin " + gone.Listener.Addr().String(),
+		secure.Listener.Addr().String(): "the decider has a certificate: name its authority with --ca",
+		other.Listener.Addr().String():  "404 Not Found: is this its --admin address, and has it --operators?",
+	} {
+		if _, _, err := execute(t, "keys", "--admin", address); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/internal/daemon"
+	"github.com/headgate/headgate/internal/daemon/above"
 	"github.com/headgate/headgate/internal/filewatch"
 	"github.com/headgate/headgate/limiter/redis"
 )
@@ -138,7 +139,7 @@ more, and then calls under way may take --drain to end. A second signal ends it 
 	flags.StringVar(&c.Role, "role", daemon.RoleDecider, "decider, or edge for a daemon that owns no keys; edge needs --seeds")
 	flags.StringVar(&c.Zone, "zone", "", "where this decider is, for weighings by the label zone; needs --seeds")
 	flags.StringSliceVar(&c.Parent, "parent", nil, "edges of the cluster above, separated by commas (default none)")
-	flags.StringVar(&c.ParentProtocol, "parent-protocol", daemon.ProtocolHeadgate, "how to ask the cluster above: headgate, or doorman for original servers")
+	flags.StringVar(&c.ParentProtocol, "parent-protocol", above.Headgate, "how to ask the cluster above: headgate, or doorman for original servers")
 	flags.StringVar(&c.Cluster, "cluster", "", "this cluster's name, the same on all its deciders (required with --parent; default headgate with --seeds)")
 	flags.StringVar(&c.ParentCA, "parent-ca", "", "`file` with the authorities of the parents' certificates (default plain text)")
 	flags.StringVar(&c.TLS.Cert, "tls-cert", "", "`file` with the certificate of the edge and of HTTP, followed as it changes (default plain text)")

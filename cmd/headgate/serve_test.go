@@ -36,20 +36,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	if _, ok := syscall.Getenv(testrun.DirEnv); ok {
-		os.Exit(m.Run())
-	}
-	dir, err := os.MkdirTemp("", "headgate-test")
-	if err == nil {
-		err = os.Setenv(testrun.DirEnv, dir)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	code := m.Run()
-	os.RemoveAll(dir)
-	os.Exit(code)
+	os.Exit(testrun.Main(m))
 }
 
 // process is one daemon.
@@ -247,7 +234,7 @@ func TestLimitsHoldWhileADaemonIsKilled(t *testing.T) {
 	eventually(t, "all hosts have grants for all keys", granted)
 	drive(clients, keys, 4*limit, time.Second) // the bursts
 	// phase watches for three seconds that nobody gets too much, and again if
-	// somebody gets too little: that may be a busy machine, a few times.
+	// somebody gets too little: that may be a busy machine, for a minute.
 	phase := func(when string, most float64) {
 		t.Helper()
 		for attempt := 1; ; attempt++ {
@@ -263,7 +250,7 @@ func TestLimitsHoldWhileADaemonIsKilled(t *testing.T) {
 			if !low {
 				return
 			}
-			if attempt == 5 {
+			if attempt == 20 {
 				t.Fatalf("%s: too little again and again", when)
 			}
 		}

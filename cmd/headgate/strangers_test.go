@@ -27,7 +27,7 @@ func TestNamesOfStrangersChangeNoTerminal(t *testing.T) {
 		},
 		"keys": func(w io.Writer) error { return printKeys(w, []explain.Key{{Key: evil, Rule: evil}}) },
 		"event": func(w io.Writer) error {
-			return printEvent(w, api.Event{Kind: "member", Text: evil + "\n" + evil}, false)
+			return printEvent(w, api.Event{Kind: "member", Text: evil + "\n" + evil}, &output{form: "text", forms: []string{"text"}})
 		},
 		"cluster": func(w io.Writer) error {
 			return printCluster(w, operators.Cluster{Host: evil, Members: []operators.Member{{Address: evil, Labels: evil, Why: evil}}}, time.Now())

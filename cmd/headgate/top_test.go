@@ -85,11 +85,12 @@ func TestTopOfTwoDaemons(t *testing.T) {
 		t.Errorf("top --once prints %q", out)
 	}
 
-	live(t, c, 1, at)
+	live(t, c, 1, at, use)
 }
 
-// live runs headgate top in a pseudo terminal, of which util-linux's script is the other end.
-func live(t *testing.T, c *memberCluster, i int, at []string) {
+// live runs headgate top in a pseudo terminal, of which util-linux's script is the other end. It calls use
+// while it waits for a screen: top lists only the keys that are in use.
+func live(t *testing.T, c *memberCluster, i int, at []string, use func()) {
 	script, err := exec.LookPath("script")
 	if err != nil {
 		t.Skip("no script of util-linux, for a pseudo terminal")
@@ -121,7 +122,10 @@ func live(t *testing.T, c *memberCluster, i int, at []string) {
 		if _, err := io.WriteString(keyboard, key); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "the screen shows "+then, func() bool { return strings.Contains(screen.text()[before:], then) })
+		eventually(t, "the screen shows "+then, func() bool {
+			use()
+			return strings.Contains(screen.text()[before:], then)
+		})
 	}
 	press("", `\x1b[2Jevil`)
 	press("/evil\r\r", `why k\x1b[2Jevil is limited as it is`)

@@ -32,5 +32,8 @@
 // before those with fewer. Only names that match nothing in Doorman, because
 // of their slashes, match here.
 //
+// A name that equals a glob with one of `*?[\` in it gets the resource of that glob in
+// Doorman. Here it gets the first whose glob matches, as other names do.
+//
 // Out of scope: Doorman's protocol, which rpc/edge/doorman speaks.
 package doormanconfig

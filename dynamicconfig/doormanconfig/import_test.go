@@ -157,7 +157,8 @@ var pieces = map[string][]string{
 	`[a\-c]`: {"a", "-", "b"}, "[!a]": {"!", "a", "b"}, `[\\b]`: {`\`, "b"}, `\\`: {`\`},
 }
 
-// Whatever the globs, a name that has a resource there has the same one here.
+// Whatever the globs, a name that has a resource there has the same one here, unless it is
+// one of them.
 func TestNamesHaveTheSameResource(t *testing.T) {
 	common := rapid.SampledFrom([]string{"a", "/", "*", "?"})
 	piece := rapid.OneOf(common, common, rapid.SampledFrom(slices.Sorted(maps.Keys(pieces))))
@@ -194,6 +195,9 @@ func TestNamesHaveTheSameResource(t *testing.T) {
 			want := doorman(globs, name)
 			if want < 0 {
 				continue // unknown there, and "*" here
+			}
+			if globs[want] == name && strings.ContainsAny(name, `*?[\`) {
+				continue // a glob there, taken as a name: see the package comment
 			}
 			if r, ok := s.Match(name); !ok || int(r.Limit) != want {
 				t.Fatalf("%q of %q: resource %d there, rule %q with the limit %v here", name, globs, want, r.Key, r.Limit)

@@ -12,6 +12,8 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/dynamicconfig/history"
@@ -72,6 +74,12 @@ func New(config clientv3.Config, options ...Option) (*Store, error) {
 	for _, o := range options {
 		o(s)
 	}
+	// gRPC's own delays grow to two minutes while etcd is gone. The caller's options come later.
+	delays := grpc.WithConnectParams(grpc.ConnectParams{
+		Backoff:           backoff.Config{BaseDelay: s.poll / 10, Multiplier: 1.6, Jitter: 0.2, MaxDelay: s.poll},
+		MinConnectTimeout: s.timeout,
+	})
+	s.config.DialOptions = append([]grpc.DialOption{delays}, config.DialOptions...)
 	s.Source = history.NewSource(s, s.poll)
 	return s, nil
 }

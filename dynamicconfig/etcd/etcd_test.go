@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"strings"
 	"sync"
@@ -127,6 +128,46 @@ func TestChangesAreNotified(t *testing.T) {
 	for range 3 {
 		put(t, place, "limits: []\n")
 		next("a change is not notified")
+	}
+}
+
+// A source looks for an etcd that is gone as often as it polls, however long it is gone.
+func TestAnEtcdThatComesBackIsFoundSoon(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	attempts := make(chan struct{})
+	go func() {
+		defer close(attempts)
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			conn.Close()
+			attempts <- struct{}{}
+		}
+	}()
+	s, err := Open("etcd://"+l.Addr().String(), WithPoll(20*time.Millisecond), WithTimeout(100*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Newest(t.Context()); err == nil {
+		t.Error("a listener that closes connections is an etcd")
+	}
+	late := time.After(20 * time.Second) // gRPC's own delays of 15 attempts take half an hour
+	for range 15 {
+		select {
+		case <-attempts:
+		case <-late:
+			t.Fatal("it does not try to connect again")
+		}
+	}
+	if err := errors.Join(s.Close(), l.Close()); err != nil {
+		t.Error(err)
+	}
+	for range attempts {
 	}
 }
 

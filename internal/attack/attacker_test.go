@@ -22,6 +22,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/encoding/gzip"
 
+	"github.com/headgate/headgate/internal/testrun"
 	"github.com/headgate/headgate/rpc/edge/quotaservice/quotaservicepb"
 )
 
@@ -37,7 +38,14 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(v.suffer())
 	}
-	os.Exit(m.Run())
+	if unix := os.Getenv(bareEnv); unix != "" {
+		if err := beBare(unix); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(2)
+		}
+		os.Exit(0)
+	}
+	os.Exit(testrun.Main(m))
 }
 
 // victim is where a daemon listens, and whether it is attacked in the long form.
@@ -71,9 +79,9 @@ func (v victim) suffer() (code int) {
 		fmt.Println(err)
 		return 2
 	}
-	silent, newKeys, resetCalls, large := 250, 50_000, 20_000, 10
+	silent, newKeys, resetCalls, large, halfSent := 250, 50_000, 20_000, 10, 1000
 	if v.Long {
-		silent, newKeys, resetCalls, large = 2500, 1_000_000, 500_000, 40
+		silent, newKeys, resetCalls, large, halfSent = 2500, 1_000_000, 500_000, 40, 9000
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -110,6 +118,16 @@ func (v victim) suffer() (code int) {
 		add("unfinished "+at[2]+" at "+at[1], func() { each(ctx, 4, at[0], at[1], func(c net.Conn) { unfinished(c, at[2]) }) })
 		add("resets of "+at[2]+" at "+at[1], func() { each(ctx, 2, at[0], at[1], func(c net.Conn) { resets(c, at[2], resetCalls) }) })
 	}
+	add("half bodies with large headers", func() { each(ctx, halfSent, "tcp", v.HTTP, func(c net.Conn) { halves(c, halfSentBody) }) })
+	for _, at := range [][2]string{{"tcp", v.Edge}, {"unix", v.Unix}} {
+		add("answers that nobody takes at "+at[1], func() {
+			held, end := context.WithTimeout(ctx, 20*time.Second) // a client whose calls were refused may stay
+			defer end()
+			each(held, 10, at[0], at[1], func(c net.Conn) { deaf(c, "/doorman.Capacity/GetCapacity", resources(20_000), large) })
+		})
+	}
+	add("calls at once", func() { each(ctx, 500, "tcp", v.Edge, func(c net.Conn) { callsAtOnce(c, 0) }) })
+	add("calls with large headers", func() { each(ctx, 200, "tcp", v.Edge, func(c net.Conn) { callsAtOnce(c, 15<<10) }) })
 	for _, at := range [][2]string{{"tcp", v.Edge}, {"unix", v.Unix}} {
 		add("large messages at "+at[1], func() { each(ctx, 8, at[0], at[1], func(c net.Conn) { whole(c, allow, longKey(), large) }) })
 	}

@@ -6,13 +6,18 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
+	"strings"
 	"sync"
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/headgate/headgate/rpc/edge/doorman/doormanpb"
 )
 
 // dial connects from an address that is not that of honest clients.
@@ -87,10 +92,11 @@ func (h *hostile) read() {
 }
 
 // open begins a call; it reports false once the connection is over.
-func (h *hostile) open(id uint32, method string) bool {
+func (h *hostile) open(id uint32, method string, more ...[2]string) bool {
 	var block bytes.Buffer
 	e := hpack.NewEncoder(&block)
-	for _, f := range [][2]string{
+	e.SetMaxDynamicTableSize(0) // each call sends all of its headers
+	for _, f := range append([][2]string{
 		{":method", "POST"},
 		{":scheme", "http"},
 		{":path", method},
@@ -100,7 +106,7 @@ func (h *hostile) open(id uint32, method string) bool {
 		{"rpc-caller", "x"},
 		{"rpc-service", "headgate"},
 		{"rpc-encoding", "proto"},
-	} {
+	}, more...) {
 		_ = e.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]})
 	}
 	h.mu.Lock()
@@ -187,6 +193,30 @@ func whole(conn net.Conn, method string, request []byte, n int) {
 	h.mu.Unlock()
 }
 
+// deaf sends a message n times, and opens no window for the answers.
+func deaf(conn net.Conn, method string, request []byte, n int) {
+	h := newHostile(conn)
+	message := make([]byte, 5, 5+len(request))
+	binary.BigEndian.PutUint32(message[1:], uint32(len(request)))
+	message = append(message, request...)
+	for i := range uint32(n) {
+		if id := 2*i + 1; !h.open(id, method) || !h.send(id, message) || !h.end(id) {
+			return
+		}
+	}
+	h.wait()
+}
+
+// resources is a request for n resources of Doorman's.
+func resources(n int) []byte {
+	list := &doormanpb.GetCapacityRequest{ClientId: new("deaf")}
+	for i := range n {
+		list.Resource = append(list.Resource, &doormanpb.ResourceRequest{ResourceId: new(fmt.Sprint("deaf", i)), Priority: new(int64(1)), Wants: new(1.0)})
+	}
+	b, _ := proto.Marshal(list)
+	return b
+}
+
 // resets begins calls and ends them at once.
 func resets(conn net.Conn, method string, n int) {
 	h := newHostile(conn)
@@ -203,6 +233,23 @@ func resets(conn net.Conn, method string, n int) {
 		}
 	}
 }
+
+// callsAtOnce begins as many calls as a connection may have, each with a header of so many
+// bytes, and waits.
+func callsAtOnce(conn net.Conn, header int) {
+	h := newHostile(conn)
+	for i := range uint32(100) {
+		if !h.open(2*i+1, allow, [2]string{"x", strings.Repeat("x", header)}) {
+			return
+		}
+	}
+	h.wait()
+}
+
+// halfSentBody is a request of HTTP/1 with headers as large as they may be, and most of a
+// body that counts as small.
+var halfSentBody = "POST /v1/allow HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", 15<<10) +
+	"\r\nContent-Type: application/json\r\nContent-Length: 4096\r\n\r\n" + strings.Repeat(" ", 4000)
 
 // pings sends pings and settings.
 func pings(conn net.Conn, n int) {

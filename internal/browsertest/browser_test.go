@@ -18,6 +18,7 @@ import (
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
@@ -189,6 +190,16 @@ func (b *tab) clean(where string) {
 	for _, v := range found {
 		b.t.Errorf("%s: %s: %s: %.600s", where, v.ID, v.Help, fmt.Sprint(v.Nodes))
 	}
+}
+
+// slow has the tab wait for each answer for at least that long.
+func (b *tab) slow(latency time.Duration) step {
+	return chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+		_, err := chromedp.Call(ctx, network.EmulateNetworkConditionsByRule, network.EmulateNetworkConditionsByRuleParams{
+			MatchedNetworkConditions: []*network.Conditions{{Latency: float64(latency.Milliseconds()), DownloadThroughput: -1, UploadThroughput: -1}},
+		})
+		return err
+	})
 }
 
 // dark has the tab ask for dark pages, or for light ones.

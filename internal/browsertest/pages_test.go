@@ -24,7 +24,7 @@ func TestAnOperatorsDay(t *testing.T) {
 	ada.expect("401")
 	ada.clean("login")
 	ada.do(chromedp.SendKeys("#token", c.tokens["ada"]), press("form button.main"))
-	ada.says("keys in use at this daemon")
+	ada.says("in use at this daemon")
 
 	// Each page.
 	for path, text := range map[string]string{
@@ -67,35 +67,45 @@ func TestAnOperatorsDay(t *testing.T) {
 	ada.says("100/s → 200/s")
 	ada.says("it would have rejected")
 	ada.clean("a change that is reviewed")
+	ada.do(set("#enforce", "10"), press("#review"))
+	ada.says("enforce unset → 10%")
 	ada.do(press("#apply"))
 	ada.says("Version 2 is stored")
-	ada.clean("a change that was made")
+	ada.clean("the first step of a change")
 
-	// The second editor is told.
-	second.do(press("#review"))
+	// The second editor is told, although the text was typed just now and the answer takes longer than
+	// the page waits with its check.
+	second.do(second.slow(700*time.Millisecond), set("#text", limits+"# by the second, again\n"), press("#review"))
 	second.says("Somebody stored version 2")
 	second.expect("412")
 	second.clean("a change that comes late")
+
+	// The next step, of the same text, is the last one.
+	ada.do(set("#enforce", "100"), press("#review"))
+	ada.says("enforce 10% → unset")
+	ada.do(press("#apply"))
+	ada.says("Version 3 is stored")
+	ada.clean("a change that was made")
 
 	// All daemons follow, and the change is taken back.
 	ada.do(chromedp.Navigate(at("/limits/version?version=2")), press("button.danger"))
 	ada.says("200/s → 100/s")
 	ada.do(press("#outcome button.danger"))
-	ada.says("Version 3 is stored")
+	ada.says("Version 4 is stored")
 	ada.do(chromedp.Navigate(at("/events")))
-	ada.says("ada stored version 3")
+	ada.says("ada stored version 4")
 
 	// A migration: a step further.
 	moving := strings.Replace(limits, "limit: 300/s", "limit: 300/s, migrate: {from: even, to: auto, mode: old}", 1)
 	ada.do(chromedp.Navigate(at("/limits")), chromedp.WaitVisible("#text"), set("#text", moving), chromedp.SendKeys("#message", "to auto"), press("#review"))
 	ada.says("This will change")
 	ada.do(press("#apply"))
-	ada.says("Version 4 is stored")
+	ada.says("Version 5 is stored")
 	ada.do(chromedp.Navigate(at("/migrations")))
 	ada.says("even → auto")
 	ada.clean("migrations")
 	ada.do(press(`button[value="old-shadow-new"]`))
-	ada.says("Version 5 is stored")
+	ada.says("Version 6 is stored")
 
 	// Whoever may see orders only sees no other key, and changes nothing.
 	grace := open(t, b)

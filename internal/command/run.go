@@ -26,7 +26,37 @@ func Root(root *cobra.Command, all ...*cobra.Command) *cobra.Command {
 	root.SetFlagErrorFunc(hint)
 	root.AddCommand(all...)
 	root.AddCommand(newVersion(root.Name()))
+	sayWhatIsTaken(root)
 	return root
+}
+
+// sayWhatIsTaken has the commands below cmd say which arguments they take when they get
+// others.
+func sayWhatIsTaken(cmd *cobra.Command) {
+	for _, c := range cmd.Commands() {
+		if check := c.Args; check != nil && !c.HasSubCommands() {
+			c.Args = func(c *cobra.Command, args []string) error {
+				if check(c, args) == nil {
+					return nil
+				}
+				return wrongArguments(c, args)
+			}
+		}
+		sayWhatIsTaken(c)
+	}
+}
+
+// wrongArguments is the error of a command that does not take args.
+func wrongArguments(c *cobra.Command, args []string) error {
+	given := "there is none"
+	if len(args) > 0 {
+		given = fmt.Sprintf("there is %.100q", strings.Join(args, " "))
+	}
+	_, takes, _ := strings.Cut(c.Use, " ")
+	if takes == "" {
+		takes = "no arguments"
+	}
+	return fmt.Errorf("%s takes %s, and %s; `%s --help` has examples", c.CommandPath(), takes, given, c.CommandPath())
 }
 
 // NoSuch refuses all arguments of a command that only has commands below it, and
@@ -54,10 +84,18 @@ func Run(root *cobra.Command) int {
 	defer stop()
 	defer context.AfterFunc(ctx, stop)()
 	if err := root.ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, root.Name()+":", shown(err))
+		fmt.Fprintln(os.Stderr, named(root.Name(), shown(err)))
 		return Code(err)
 	}
 	return 0
+}
+
+// named is text after the program's name, once: the library's errors have the same name.
+func named(program, text string) string {
+	if strings.HasPrefix(text, program+": ") {
+		return text
+	}
+	return program + ": " + text
 }
 
 // coded is an error with an exit code of its own.

@@ -21,6 +21,14 @@ func TestErrorsAreOneLineUnlessTheyShowAFile(t *testing.T) {
 	}
 }
 
+func TestErrorsNameTheProgramOnce(t *testing.T) {
+	for _, text := range []string{"serve: no limits", "headgate: serve: no limits"} {
+		if got := named("headgate", text); got != "headgate: serve: no limits" {
+			t.Errorf("%q is shown as %q", text, got)
+		}
+	}
+}
+
 func TestErrorsHaveExitCodes(t *testing.T) {
 	err := errors.New("another was first")
 	if got := Code(fmt.Errorf("set: %w", WithCode(err, 3))); got != 3 {

@@ -28,7 +28,7 @@ type Listener struct {
 	turnedAway tally.Counter // connections
 
 	limits  Limits
-	held    atomic.Int64 // bytes of all unfinished requests
+	held    totals // of all connections
 	limited tally.Counter
 
 	mu       sync.Mutex // protects following fields
@@ -63,7 +63,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		c := &conn{Conn: accepted, listener: l, peer: peerOf(accepted.RemoteAddr())}
-		c.requests.total = &l.held
+		c.requests.totals = &l.held
 		loser, ok := l.admit(c)
 		if loser != nil {
 			l.refused.Add(1)
@@ -136,7 +136,8 @@ type conn struct {
 
 	listener *Listener
 	peer     netip.Prefix
-	requests requests // of HTTP/2, if it is inspected
+	plain    atomic.Bool // it speaks HTTP/1, and its requests count
+	requests requests
 }
 
 // NetConn returns the connection that c was made of.

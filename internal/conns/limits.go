@@ -5,26 +5,34 @@ package conns
 import (
 	"cmp"
 	"net"
+	"net/http"
+	"net/netip"
 	"slices"
+	"sync/atomic"
 	"time"
 )
 
-// Limits bound what clients of HTTP/2 hold with requests that have not arrived
-// whole. A connection that breaks one is closed. They hold for connections that
-// are inspected: see Inspect.
+// Limits bound what clients hold with requests that have not been answered. A connection
+// that breaks one is closed. They hold for connections of HTTP/2 that are inspected, see
+// Inspect, and those of bytes also for HTTP/1, see State.
 type Limits struct {
 	// Unfinished bounds the unfinished requests of one connection; > 0.
 	Unfinished int
-	// Bytes bounds what all unfinished requests of one connection have sent, in
-	// bytes; > 0.
+	// Bytes bounds what all unfinished requests of one connection have sent, headers
+	// and bodies, and what large answers have not, in bytes; > 0.
 	Bytes int64
 	// TotalBytes bounds the same over all connections of a listener; > 0. Beyond
-	// it, the connections with the most lose it.
+	// it, the peers with the most lose connections.
 	TotalBytes int64
+	// MoreCalls bounds the calls at once beside the first of each connection, over all
+	// connections of a listener, until the server has ended them; > 0. Beyond it, the
+	// peers with the most of those lose connections.
+	MoreCalls int64
 	// Resets bounds the requests that the client of one connection ends itself
 	// within 10 s; > 0.
 	Resets int
-	// Receive is how long one request may take to arrive; > 0.
+	// Receive is how long one request may take to arrive, and how long a client may take
+	// no part of a large answer; > 0.
 	Receive time.Duration
 	// Idle is how long a connection may send nothing at all; > 0.
 	Idle time.Duration
@@ -35,6 +43,7 @@ var DefaultLimits = Limits{
 	Unfinished: 1000,
 	Bytes:      16 << 20,
 	TotalBytes: 64 << 20,
+	MoreCalls:  8192,
 	Resets:     5000,
 	Receive:    10 * time.Second,
 	Idle:       10 * time.Minute,
@@ -48,15 +57,75 @@ func (l *Listener) Limit(limits Limits) { l.limits = limits }
 // itself or, with TLS, what decrypts it. The Listener's Limits hold for it from
 // then on. If raw was not accepted by a Listener, Inspect returns text as it is.
 func Inspect(raw, text net.Conn) net.Conn {
+	c := within(raw)
+	if c == nil {
+		return text
+	}
+	c.requests.begin(time.Now())
+	return &inspected{Conn: text, of: c}
+}
+
+// LargeAnswer is the size of the largest answer that need not be noted, in bytes.
+const LargeAnswer = 16 << 10
+
+// RemoteAddr is the address of the client, with the connection: see Owe.
+func (c *inspected) RemoteAddr() net.Addr { return &debtor{c.Conn.RemoteAddr(), c.of} }
+
+// debtor is the address of a client of HTTP/2.
+type debtor struct {
+	net.Addr
+
+	of *conn
+}
+
+// Owe notes that an answer of n bytes is to be sent to the client of an inspected
+// connection, whose RemoteAddr is to. Until the client has taken it, the answer counts as
+// the bytes of requests do. Call it for each answer of more than LargeAnswer bytes.
+func Owe(to net.Addr, n int) {
+	if d, ok := to.(*debtor); ok {
+		d.of.bound(d.of.requests.owe(n) > d.of.listener.limits.Bytes)
+	}
+}
+
+// Hold notes that the server takes n bytes more for the request of HTTP/1 that came on
+// of, until that is answered. It does nothing for a connection without a State.
+func Hold(of net.Conn, n int64) {
+	if c := within(of); c != nil && c.plain.Load() {
+		c.bound(c.requests.hold(n) > c.listener.limits.Bytes)
+	}
+}
+
+// State is the ConnState of an http.Server of HTTP/1: the bytes of requests that are not
+// answered yet count, encrypted as they are, for connections that a Listener accepted.
+func State(of net.Conn, state http.ConnState) {
+	c := within(of)
+	switch {
+	case c == nil:
+	case state == http.StateNew:
+		Count(of)
+	case state == http.StateIdle:
+		c.requests.answered()
+	}
+}
+
+// Count has the bytes that come on of count until it is closed, or a State says that they
+// are answered.
+func Count(of net.Conn) {
+	if c := within(of); c != nil {
+		c.plain.Store(true)
+	}
+}
+
+// within is the connection of a Listener that c is made of; nil if there is none.
+func within(c net.Conn) *conn {
 	for {
-		switch c := raw.(type) {
+		switch of := c.(type) {
 		case *conn:
-			c.requests.begin(time.Now())
-			return &inspected{Conn: text, of: c}
+			return of
 		case interface{ NetConn() net.Conn }:
-			raw = c.NetConn()
+			c = of.NetConn()
 		default:
-			return text
+			return nil
 		}
 	}
 }
@@ -67,7 +136,7 @@ func (r *requests) begin(now time.Time) {
 	defer r.mu.Unlock()
 
 	r.in.skip, r.heard = prefaceLength, now
-	r.unfinished = make(map[uint32]request)
+	r.open = make(map[uint32]request)
 }
 
 // inspected is a connection of HTTP/2 under Limits.
@@ -92,37 +161,65 @@ func (c *inspected) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
+// Read implements io.Reader.
+func (c *conn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if n > 0 && c.plain.Load() {
+		c.bound(c.requests.hold(int64(n)) > c.listener.limits.Bytes)
+	}
+	return n, err
+}
+
 // check notes what came, and closes what breaks the limits.
 func (c *conn) check(p []byte) {
-	l := c.listener
+	l := c.listener.limits
 	bytes, unfinished, resets := c.requests.arrived(p, time.Now())
+	c.bound(bytes > l.Bytes || unfinished > l.Unfinished || resets > l.Resets)
+}
+
+// bound closes c if it breaks a limit, or those that do if all together break one.
+func (c *conn) bound(breaks bool) {
+	l := c.listener
 	switch {
-	case bytes > l.limits.Bytes || unfinished > l.limits.Unfinished || resets > l.limits.Resets:
+	case breaks:
 		l.limited.Inc(1)
 		_ = c.Close()
-	case l.held.Load() > l.limits.TotalBytes:
-		l.relieve()
+	case l.held.bytes.Load() > l.limits.TotalBytes:
+		l.relieve(&l.held.bytes, l.limits.TotalBytes, func(r *requests) int64 { bytes, _ := r.held(); return bytes })
+	case l.held.more.Load() > l.limits.MoreCalls:
+		l.relieve(&l.held.more, l.limits.MoreCalls, func(r *requests) int64 { _, more := r.held(); return more })
 	}
 }
 
-// relieve closes the connections whose unfinished requests have the most bytes,
-// until all have three quarters of what they may.
-func (l *Listener) relieve() {
+// relieve closes connections of the peer that holds most, until another one holds more,
+// and so on, until total is three quarters of what it may be.
+func (l *Listener) relieve(total *atomic.Int64, most int64, held func(*requests) int64) {
 	type holder struct {
-		conn  *conn
-		bytes int64
+		conn *conn
+		held int64
+		rank int64 // what its peer holds with it and with those that hold less
 	}
-	var holders []holder
+	byPeer := make(map[netip.Prefix][]holder)
 	l.mu.Lock()
 	for c := range l.conns {
-		if bytes := c.requests.held(); bytes > 0 {
-			holders = append(holders, holder{c, bytes})
+		if n := held(&c.requests); n > 0 {
+			byPeer[c.peer] = append(byPeer[c.peer], holder{conn: c, held: n})
 		}
 	}
 	l.mu.Unlock()
-	slices.SortFunc(holders, func(a, b holder) int { return cmp.Compare(b.bytes, a.bytes) })
-	for _, h := range holders {
-		if l.held.Load() <= l.limits.TotalBytes/4*3 {
+	var all []holder
+	for _, of := range byPeer {
+		slices.SortFunc(of, func(a, b holder) int { return cmp.Compare(a.held, b.held) })
+		sum := int64(0)
+		for i := range of {
+			sum += of[i].held
+			of[i].rank = sum
+		}
+		all = append(all, of...)
+	}
+	slices.SortFunc(all, func(a, b holder) int { return cmp.Compare(b.rank, a.rank) })
+	for _, h := range all {
+		if total.Load() <= most/4*3 {
 			return
 		}
 		l.limited.Inc(1)

@@ -9,32 +9,44 @@ import (
 	"time"
 )
 
-// requests are those of one connection of HTTP/2 whose bodies have not arrived
-// whole. Its methods are safe for concurrent use.
-type requests struct {
-	total *atomic.Int64 // bytes, over all connections of a listener
-
-	mu         sync.Mutex // protects following fields
-	in, out    frames
-	unfinished map[uint32]request
-	bytes      int64
-	resets     int // by the client, since resetting
-	resetting  time.Time
-	forgotten  bool
-	heard      time.Time // the last bytes; zero: not inspected
+// totals are what the requests of all connections of a listener hold.
+type totals struct {
+	bytes atomic.Int64 // of those that have not arrived whole
+	more  atomic.Int64 // calls at once beside the first of each connection
 }
 
-// request is one whose end has not come.
+// requests are those of one connection that have not been answered. Its methods are
+// safe for concurrent use.
+type requests struct {
+	totals *totals
+
+	mu        sync.Mutex // protects following fields
+	in, out   frames
+	open      map[uint32]request // of HTTP/2; nil: not inspected
+	partial   int                // those that have not arrived whole
+	bytes     int64              // of those that have not arrived whole, and owed
+	owed      int64              // of large answers
+	taking    time.Time          // when the client last took a part of what is owed
+	resets    int                // by the client, since resetting
+	resetting time.Time
+	forgotten bool
+	heard     time.Time // the last bytes
+}
+
+// request is one that the server has not answered.
 type request struct {
 	began time.Time
 	bytes int64
+	whole bool
+	sent  int // bytes of the answer
 }
 
 // Frames of HTTP/2, RFC 9113 section 6.
 const (
-	frameData    = 0x0
-	frameHeaders = 0x1
-	frameReset   = 0x3
+	frameData         = 0x0
+	frameHeaders      = 0x1
+	frameReset        = 0x3
+	frameContinuation = 0x9
 
 	flagEndStream = 0x1
 
@@ -88,26 +100,21 @@ func (r *requests) arrived(p []byte, now time.Time) (bytes int64, count, resets 
 		p = rest
 		switch kind {
 		case frameHeaders:
-			if _, ok := r.unfinished[stream]; !ok && flags&flagEndStream == 0 {
-				r.unfinished[stream] = request{began: now}
-			}
+			r.beginLocked(stream, now)
+			r.growLocked(stream, length, flags&flagEndStream != 0)
+		case frameData:
+			r.growLocked(stream, length, flags&flagEndStream != 0)
+		case frameContinuation:
+			r.growLocked(stream, length, false)
 		case frameReset:
 			if now.Sub(r.resetting) >= resetsWithin {
 				r.resets, r.resetting = 0, now
 			}
 			r.resets++
-		case frameData:
-			if u, ok := r.unfinished[stream]; ok {
-				u.bytes += int64(length)
-				r.unfinished[stream] = u
-				r.add(int64(length))
-			}
-		}
-		if kind == frameReset || kind <= frameHeaders && flags&flagEndStream != 0 {
 			r.finishLocked(stream)
 		}
 	}
-	return r.bytes, len(r.unfinished), r.resets
+	return r.bytes, r.partial, r.resets
 }
 
 // sent notes what the server sent: it may end a request before it is whole.
@@ -116,61 +123,169 @@ func (r *requests) sent(p []byte) {
 	defer r.mu.Unlock()
 
 	for {
-		rest, kind, _, stream, _, ok := r.out.next(p)
+		rest, kind, flags, stream, length, ok := r.out.next(p)
 		if !ok {
 			return
 		}
 		p = rest
-		if kind == frameReset {
+		if kind == frameData {
+			r.paidLocked(stream, length)
+		}
+		if kind == frameReset || kind <= frameHeaders && flags&flagEndStream != 0 {
 			r.finishLocked(stream)
 		}
 	}
 }
 
-func (r *requests) finishLocked(stream uint32) {
-	if u, ok := r.unfinished[stream]; ok {
-		delete(r.unfinished, stream)
-		r.add(-u.bytes)
+// beginLocked adds a request, unless it is there: its headers may come in two parts.
+func (r *requests) beginLocked(stream uint32, now time.Time) {
+	if _, ok := r.open[stream]; ok {
+		return
 	}
+	if r.open[stream] = (request{began: now}); len(r.open) > 1 {
+		r.totals.more.Add(1)
+	}
+	r.partial++
+}
+
+// growLocked notes that a request has n bytes more, and whether they are the last. What
+// has arrived whole no longer counts here: its server bounds it.
+func (r *requests) growLocked(stream uint32, n int, last bool) {
+	u, ok := r.open[stream]
+	switch {
+	case !ok || u.whole:
+		return
+	case last:
+		r.add(-u.bytes)
+		r.partial--
+		u.bytes, u.whole = 0, true
+	default:
+		r.add(int64(n))
+		u.bytes += int64(n)
+	}
+	r.open[stream] = u
+}
+
+// paidLocked notes that n bytes of an answer were sent. Of what is owed, only large
+// answers pay: many small ones must not hide that a client takes no large ones.
+func (r *requests) paidLocked(stream uint32, n int) {
+	u, ok := r.open[stream]
+	if !ok || r.owed == 0 {
+		return
+	}
+	before := u.sent
+	u.sent += n
+	r.open[stream] = u
+	if u.sent <= LargeAnswer {
+		return
+	}
+	if before > LargeAnswer {
+		n = u.sent - before
+	} else {
+		n = u.sent
+	}
+	paid := min(int64(n), r.owed)
+	r.owed -= paid
+	r.taking = time.Now()
+	r.add(-paid)
+}
+
+// owe notes that n bytes are to be sent, and returns how many all requests and answers
+// have.
+func (r *requests) owe(n int) int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+
+	if !r.forgotten {
+		if r.owed == 0 {
+			r.taking = time.Now()
+		}
+		r.owed += int64(n)
+		r.add(int64(n))
+	}
+	return r.bytes
+}
+
+func (r *requests) finishLocked(stream uint32) {
+	u, ok := r.open[stream]
+	if !ok {
+		return
+	}
+	if len(r.open) > 1 {
+		r.totals.more.Add(-1)
+	}
+	if delete(r.open, stream); !u.whole {
+		r.partial--
+	}
+	r.add(-u.bytes)
 }
 
 func (r *requests) add(bytes int64) {
-	r.bytes += bytes
-	r.total.Add(bytes)
+	if bytes != 0 {
+		r.bytes += bytes
+		r.totals.bytes.Add(bytes)
+	}
 }
 
-// forget takes all requests out of the total, as their connection ends.
+// hold notes that a request of HTTP/1 takes n bytes more, and returns how many it takes.
+func (r *requests) hold(n int64) int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+
+	if !r.forgotten {
+		r.add(n)
+	}
+	return r.bytes
+}
+
+// answered notes that the request of HTTP/1 was answered.
+func (r *requests) answered() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+
+	r.add(-r.bytes)
+}
+
+// forget takes all requests out of the totals, as their connection ends.
 func (r *requests) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 
-	r.forgotten = true
+	if more := len(r.open) - 1; more > 0 {
+		r.totals.more.Add(-int64(more))
+	}
+	r.forgotten, r.partial, r.owed = true, 0, 0
 	r.add(-r.bytes)
-	clear(r.unfinished)
+	clear(r.open)
 }
 
-// held is how many bytes the unfinished requests have.
-func (r *requests) held() int64 {
+// held is how many bytes the unfinished requests have, and how many calls there are
+// beside the first.
+func (r *requests) held() (bytes, more int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 
-	return r.bytes
+	return r.bytes, max(int64(len(r.open))-1, 0)
 }
 
-// late reports whether a request began, and did not end, or nothing came at all,
-// for longer than l says.
+// late reports whether a request began, and did not end, or a client takes no part of a
+// large answer, or nothing came at all, for longer than l says. Only what is inspected is ever late.
 func (r *requests) late(now time.Time, l Limits) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 
-	if r.heard.IsZero() {
+	switch {
+	case r.open == nil:
+		return false
+	case now.Sub(r.heard) > l.Idle:
+		return true
+	case r.owed > 0 && now.Sub(r.taking) > l.Receive:
+		return true
+	case r.partial == 0:
 		return false
 	}
-	if now.Sub(r.heard) > l.Idle {
-		return true
-	}
-	for _, u := range r.unfinished {
-		if now.Sub(u.began) > l.Receive {
+	for _, u := range r.open {
+		if !u.whole && now.Sub(u.began) > l.Receive {
 			return true
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/driver"
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc/usage"
 	"github.com/headgate/headgate/shadow"
@@ -27,7 +28,7 @@ const (
 func group(rule dynamicconfig.Rule) *limiter.Group {
 	rule.Key = "*"
 	return limiter.NewGroup(rules(rule), 10,
-		limiter.WithSeed(1),
+		driver.WithSeed(1),
 		limiter.WithMigration(shadow.Migrator()))
 }
 
@@ -49,8 +50,8 @@ func answers(name string, n int) *usage.Grants {
 
 // grant has g report at now, and answers every key of it.
 func grant(g *limiter.Group, now stage.Instant) {
-	for _, b := range g.Manual().Report(now) {
-		check(g.Manual().Apply(now, b, nil, answers(b.Usage.Algorithm, b.Usage.Len())))
+	for _, b := range driver.Of(g).Report(now) {
+		check(driver.Of(g).Apply(now, b, nil, answers(b.Usage.Algorithm, b.Usage.Len())))
 	}
 }
 
@@ -152,12 +153,12 @@ func reporting(name string, n int) (prepare, run func()) {
 		now = now.Add(interval)
 	}
 	run = func() {
-		batches := g.Manual().Report(now)
+		batches := driver.Of(g).Report(now)
 		if len(batches) != 1 || batches[0].Usage.Len() != n {
 			panic(fmt.Sprintf("%d batches, want one of %d keys", len(batches), n))
 		}
-		check(g.Manual().Apply(now, batches[0], nil, grants))
-		g.Manual().Done(batches[0])
+		check(driver.Of(g).Apply(now, batches[0], nil, grants))
+		driver.Of(g).Done(batches[0])
 	}
 	prepare()
 	run()

@@ -6,8 +6,11 @@ import (
 	"errors"
 	"log/slog"
 
+	"github.com/headgate/headgate/internal/daemon/above"
+	"github.com/headgate/headgate/internal/daemon/access"
 	"github.com/headgate/headgate/internal/daemon/certs"
-	"github.com/headgate/headgate/internal/daemon/follow"
+	"github.com/headgate/headgate/internal/daemon/dialled"
+	"github.com/headgate/headgate/internal/daemon/memberfile"
 )
 
 // CheckFiles returns all that is wrong with the files that c names, but for the limits, as
@@ -19,9 +22,9 @@ func CheckFiles(c Config) error {
 		mistaken(checkCertificate(c.TLS.files(), log), "tls-cert", "tls-key", "tls-client-ca"),
 		mistaken(checkCertificate(c.AdminTLS.files(), log), "admin-cert", "admin-key", "admin-client-ca"),
 		mistaken(checkCertificate(c.ClusterTLS.files(), log), "cluster-cert", "cluster-key", "cluster-ca"),
-		mistaken(checkRights("the policy", c.Policy, log), "policy"),
-		mistaken(checkRights("the file of operators", c.Operators, log), "operators"),
-		mistaken(c.checkParent(), "parent-ca"),
+		mistaken(access.CheckPolicy("the policy", c.Policy, log), "policy"),
+		mistaken(access.CheckPolicy("the file of operators", c.Operators, log), "operators"),
+		mistaken(checkParent(c.parent()), "parent-ca"),
 		mistaken(c.checkMembersFile(), "members-file"),
 		mistaken(c.checkGossip(log), "gossip-keys", "gossip-address", "gossip-advertise", "cluster"),
 		mistaken(c.checkPassword(), "redis-password-file"),
@@ -36,16 +39,8 @@ func checkCertificate(files certs.Files, log *slog.Logger) error {
 	return err
 }
 
-func checkRights(what, file string, log *slog.Logger) error {
-	if file == "" {
-		return nil
-	}
-	_, err := follow.Open(what, []string{file}, maxPolicy, parsePolicy, log)
-	return err
-}
-
-func (c Config) checkParent() error {
-	_, err := c.parentTLS(nil)
+func checkParent(of above.Config) error {
+	_, err := of.TLS()
 	return err
 }
 
@@ -53,7 +48,7 @@ func (c Config) checkMembersFile() error {
 	if c.MembersFile == "" {
 		return nil
 	}
-	_, _, err := readMembers(c.MembersFile)
+	_, _, err := memberfile.Read(c.MembersFile)
 	return err
 }
 
@@ -66,7 +61,7 @@ func (c Config) checkGossip(log *slog.Logger) error {
 		return nil // Validate says so
 	}
 	address := c.Address
-	if dialable(address) != nil {
+	if dialled.Check(address) != nil {
 		address = "127.0.0.1:1" // it is known once the daemon listens
 	}
 	_, err := c.join(address, log)
@@ -74,6 +69,6 @@ func (c Config) checkGossip(log *slog.Logger) error {
 }
 
 func (c Config) checkPassword() error {
-	_, err := c.Redis.password()
+	_, err := c.Redis.login().Read()
 	return err
 }

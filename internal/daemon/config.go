@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headgate/headgate/internal/daemon/dialled"
+	"github.com/headgate/headgate/internal/daemon/doors"
 	"github.com/headgate/headgate/ringpop/dns"
 )
 
@@ -82,8 +84,8 @@ type Config struct {
 	// leases to this cluster.
 	Parent []string
 
-	// ParentProtocol is how the cluster above is asked, ProtocolHeadgate or
-	// ProtocolDoorman; default ProtocolHeadgate.
+	// ParentProtocol is how the cluster above is asked, above.Headgate or
+	// above.Doorman; default above.Headgate.
 	ParentProtocol string
 
 	// ParentCA is a file with the authorities of the parent's certificate, read
@@ -128,7 +130,7 @@ type Config struct {
 
 	// MaxConnections bounds those to each of Edge, HTTP and Unix: one more is
 	// closed as it comes, or takes the place of one from the address with the most.
-	// Default DefaultMaxConnections; each costs about 50 kB.
+	// Default DefaultMaxConnections; each costs about 25 kB.
 	MaxConnections int
 
 	// LameDuck is how long Stop goes on to answer requests after health checks say
@@ -194,11 +196,11 @@ func (c Config) Validate() error {
 	}
 	for _, a := range []struct{ what, address string }{{"address", c.Address}, {"edge-address", c.EdgeAddress}} {
 		if a.address != "" {
-			errs = append(errs, mistaken(dialable(a.address), a.what))
+			errs = append(errs, mistaken(dialled.Check(a.address), a.what))
 		}
 	}
 	errs = append(errs, c.validateLimits(), c.validateMembers(), c.validateParent(), c.validateTLS(), c.Redis.validate())
-	errs = append(errs, mistaken(checkUnix(c.Unix, c.UnixMode), "unix", "unix-mode"))
+	errs = append(errs, mistaken(doors.CheckUnix(c.Unix, c.UnixMode), "unix", "unix-mode"))
 	if c.TopKeys < 0 || c.TopKeys > MaxTopKeys {
 		errs = append(errs, mistaken(fmt.Errorf("metrics of %d keys: 0 to %d are possible", c.TopKeys, MaxTopKeys), "top-keys"))
 	}
@@ -214,24 +216,12 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// dialable says what keeps others from dialling address, or nothing.
-func dialable(address string) error {
-	host, port, err := net.SplitHostPort(address)
-	if err != nil || host == "" || port == "" || port == "0" {
-		return fmt.Errorf("address %q is not host:port as others dial it: write it as in 10.0.0.7:7933", address)
-	}
-	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
-		return fmt.Errorf("address %q is no host that others can dial: name this one", address)
-	}
-	return nil
-}
-
 // edgeAddress is EdgeAddress or its default, for an edge that listens on at.
 func (c Config) edgeAddress(at net.Addr, address string) string {
 	if c.EdgeAddress != "" {
 		return c.EdgeAddress
 	}
-	if dialable(at.String()) == nil {
+	if dialled.Check(at.String()) == nil {
 		return at.String()
 	}
 	host, _, _ := net.SplitHostPort(address)

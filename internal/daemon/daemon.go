@@ -15,6 +15,13 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/internal/daemon/above"
+	"github.com/headgate/headgate/internal/daemon/access"
+	"github.com/headgate/headgate/internal/daemon/dialled"
+	"github.com/headgate/headgate/internal/daemon/doors"
+	"github.com/headgate/headgate/internal/daemon/lastgood"
+	"github.com/headgate/headgate/internal/daemon/meters"
+	"github.com/headgate/headgate/internal/daemon/redisbuckets"
 	"github.com/headgate/headgate/internal/operators"
 	"github.com/headgate/headgate/ringpop"
 	"github.com/headgate/headgate/ringpop/gossip"
@@ -24,18 +31,19 @@ import (
 type Daemon struct {
 	config  Config
 	log     *slog.Logger
-	access  *access
+	access  *access.Access
 	node    *headgate.Node
-	parent  *parent // nil without a cluster above
-	redis   *remote // nil without Redis
-	edge    *edge
-	web     *web
-	metrics *metrics        // nil without an admin address
+	parent  *above.Cluster        // nil without a cluster above
+	redis   *redisbuckets.Buckets // nil without Redis
+	edge    *doors.Edge
+	web     *doors.Web
+	metrics *meters.Metrics // nil without an admin address
 	gossip  *gossip.Members // nil unless members are found by seeds
 	limits  LimitsDB        // nil without a database of limits
 	desk    *operators.Desk
 	phase   phase
-	ending  *ending // of the edge or the web
+	turns   doors.Turns
+	ending  *doors.Ending // of the edge or the web
 
 	address, edgeAddress string
 	served               []string
@@ -48,7 +56,7 @@ func Start(ctx context.Context, config Config, log *slog.Logger) (_ *Daemon, err
 	if err := config.Validate(); err != nil {
 		return nil, fmt.Errorf("daemon: %w", err)
 	}
-	d := &Daemon{config: config, log: log, ending: newEnding()}
+	d := &Daemon{config: config, log: log, turns: doors.NewTurns(), ending: doors.NewEnding()}
 	cluster, err := listen(ctx, "other deciders", config.Listen)
 	if err != nil {
 		return nil, err
@@ -68,9 +76,9 @@ func Start(ctx context.Context, config Config, log *slog.Logger) (_ *Daemon, err
 	}
 	// Who writes the list of members may wait for what port was free.
 	log.Info("listening", "cluster", d.address, "edge", d.edgeAddress)
-	d.metrics.handle("GET /cluster", http.HandlerFunc(d.serveCluster))
+	d.metrics.Handle("GET /cluster", http.HandlerFunc(d.serveCluster))
 	d.serveOperators()
-	d.metrics.serve()
+	d.metrics.Serve()
 	if d.gossip != nil {
 		if err := d.gossip.Start(ctx); err != nil {
 			return nil, fmt.Errorf("daemon: %w", err)
@@ -81,11 +89,11 @@ func Start(ctx context.Context, config Config, log *slog.Logger) (_ *Daemon, err
 		return nil, err
 	}
 	for _, register := range services {
-		register(d.edge.server, d)
+		register(d.edge, d)
 	}
-	d.served = d.edge.services()
-	d.web.serve(d)
-	d.edge.serve()
+	d.served = d.edge.Services()
+	d.serveWeb()
+	d.edge.Serve()
 	d.phase.Store(serving)
 	return d, nil
 }
@@ -95,11 +103,11 @@ func (d *Daemon) prepare(ctx context.Context, cluster net.Listener) error {
 	d.address = d.config.Address
 	if d.address == "" {
 		d.address = cluster.Addr().String()
-		if err := dialable(d.address); err != nil {
+		if err := dialled.Check(d.address); err != nil {
 			return fmt.Errorf("daemon: listening on all of this machine's addresses: say the one that others dial: %w", err)
 		}
 	}
-	d.edgeAddress = d.config.edgeAddress(d.edge.listener.Addr(), d.address)
+	d.edgeAddress = d.config.edgeAddress(d.edge.Addr(), d.address)
 	if err := d.config.member(d.address); err != nil {
 		return fmt.Errorf("daemon: %w", err)
 	}
@@ -108,18 +116,18 @@ func (d *Daemon) prepare(ctx context.Context, cluster net.Listener) error {
 		return fmt.Errorf("daemon: %w", err)
 	}
 	d.desk = operators.New(d.watches()...)
-	options = append(options, headgate.WithAnswers(d.desk.Answers()), headgate.WithListen(cluster), headgate.WithLogger(d.log), headgate.WithScope(d.metrics.root()))
-	if d.access.deciders != nil {
-		options = append(options, headgate.WithRotatingTLS(func() *tls.Config { return d.access.deciders.Peer(d.config.ClusterTLS.Name) }))
+	options = append(options, headgate.WithAnswers(d.desk.Answers()), headgate.WithListen(cluster), headgate.WithLogger(d.log), headgate.WithScope(d.metrics.Root()))
+	if d.access.Deciders != nil {
+		options = append(options, headgate.WithRotatingTLS(func() *tls.Config { return d.access.Deciders.Peer(d.config.ClusterTLS.Name) }))
 	}
-	if d.parent, err = d.config.above(d.edgeAddress, d.access.programs, d.log); err != nil {
+	if d.parent, err = d.config.above(d.edgeAddress, d.access.Programs, d.log); err != nil {
 		return fmt.Errorf("daemon: %w", err)
 	}
 	if d.parent != nil {
-		options = append(options, headgate.WithParent(d.parent.cluster, d.parent))
+		options = append(options, headgate.WithParent(d.parent.Name(), d.parent))
 	}
 	if len(d.config.Redis.Addresses) > 0 {
-		if d.redis, err = d.config.Redis.open(d.log, d.metrics.scope()); err != nil {
+		if d.redis, err = d.config.Redis.open(d.log, d.metrics.Scope()); err != nil {
 			return fmt.Errorf("daemon: %w", err)
 		}
 		options = append(options, headgate.WithRemote(redisName, d.redis))
@@ -127,13 +135,13 @@ func (d *Daemon) prepare(ctx context.Context, cluster net.Listener) error {
 	if d.node, err = d.newNode(members, options); err != nil {
 		return err
 	}
-	d.access.denied = d.node.Group().Denied
+	d.access.Denied = d.node.Group().Denied
 	d.desk.Open(d.node, d.address, d.standings())
-	if err := errors.Join(d.metrics.tell(d.node.Limits(), d.unreachable), d.metrics.tellKeys(d.desk)); err != nil {
+	if err := errors.Join(d.metrics.Tell(d.node.Limits(), d.unreachable), d.metrics.TellKeys(d.desk)); err != nil {
 		return fmt.Errorf("daemon: %w", err)
 	}
 	if d.parent != nil {
-		d.parent.shown = func(key string) string { return d.node.Limits().Current().Shown(key) }
+		d.parent.Show(func(key string) string { return d.node.Limits().Current().Shown(key) })
 	}
 	d.checkLimits(nil, d.node.Limits().Current())
 	d.node.Limits().Subscribe(d.checkLimits)
@@ -151,18 +159,18 @@ func (d *Daemon) newNode(members ringpop.Members, options []headgate.Option) (*h
 	if err != nil {
 		return nil, fmt.Errorf("daemon: %w", err)
 	}
-	limits := &lastGood{Source: source, dir: d.config.Data, log: d.log}
+	limits := lastgood.New(source, d.config.Data, d.log)
 	node, err := headgate.New(headgate.Config{Address: d.address}, limits, members, options...)
 	if err != nil {
-		if err = limits.retreat(err); err != nil {
+		if err = limits.Retreat(err); err != nil {
 			return nil, err
 		}
 		if node, err = headgate.New(headgate.Config{Address: d.address}, limits, members, options...); err != nil {
 			return nil, err
 		}
 	}
-	limits.save(nil, node.Limits().Current())
-	node.Limits().Subscribe(limits.save)
+	limits.Save(nil, node.Limits().Current())
+	node.Limits().Subscribe(limits.Save)
 	return node, nil
 }
 
@@ -171,7 +179,7 @@ func (d *Daemon) watches() (all []operators.Option) {
 	if d.config.TopKeys > 0 {
 		all = append(all, operators.WithTopKeys(d.config.TopKeys))
 	}
-	if d.access.staff == nil {
+	if d.access.Staff == nil {
 		all = append(all, operators.WithoutPast())
 	}
 	return all
@@ -180,23 +188,23 @@ func (d *Daemon) watches() (all []operators.Option) {
 // serveOperators adds the API and the pages of operators to the admin address, if there are any. Call it
 // before that is served.
 func (d *Daemon) serveOperators() {
-	if d.metrics == nil || d.access.staff == nil && d.config.TopKeys == 0 {
+	if d.metrics == nil || d.access.Staff == nil && d.config.TopKeys == 0 {
 		return
 	}
-	d.access.follow(d.desk.Run)
-	if d.access.staff == nil {
+	d.access.Follow(d.desk.Run)
+	if d.access.Staff == nil {
 		return
 	}
-	c := operators.Config{Policy: d.access.staff.Current, Log: d.log.With("part", "operators")}
+	c := operators.Config{Policy: d.access.Staff.Current, Log: d.log.With("part", "operators")}
 	if d.limits != nil {
 		c.Store = d.limits
 	}
-	d.metrics.handle("/", d.desk.Handler(c))
+	d.metrics.Handle("/", d.desk.Handler(c))
 }
 
 // checkLimits warns of what limits and d's config say differently.
 func (d *Daemon) checkLimits(_, limits *dynamicconfig.Snapshot) {
-	d.config.checkParents(limits, d.log)
+	d.config.parent().Check(limits, d.log)
 	d.config.Redis.check(limits, d.log)
 }
 
@@ -207,10 +215,10 @@ func (d *Daemon) leave() error {
 		errs = append(errs, d.gossip.Stop())
 	}
 	if d.parent != nil {
-		errs = append(errs, d.parent.close())
+		errs = append(errs, d.parent.Close())
 	}
 	if d.redis != nil {
-		errs = append(errs, d.redis.close())
+		errs = append(errs, d.redis.Close())
 	}
 	if d.limits != nil {
 		errs = append(errs, d.limits.Close())
@@ -229,16 +237,11 @@ func (d *Daemon) HTTP() string {
 	if d.config.HTTP == "" {
 		return ""
 	}
-	return d.web.listeners[0].Addr().String()
+	return d.web.Addr().String()
 }
 
 // Admin is where operators find metrics, health and profiles; empty if nowhere.
-func (d *Daemon) Admin() string {
-	if d.metrics == nil {
-		return ""
-	}
-	return d.metrics.server.Address()
-}
+func (d *Daemon) Admin() string { return d.metrics.Address() }
 
 // Services are the names of the gRPC services at the edge, sorted.
 func (d *Daemon) Services() []string { return d.served }
@@ -248,7 +251,7 @@ func (d *Daemon) Node() *headgate.Node { return d.node }
 
 // Ended is closed when the edge, or HTTP, is no longer served, also if nobody
 // called Stop; Stop says why.
-func (d *Daemon) Ended() <-chan struct{} { return d.ending.ended }
+func (d *Daemon) Ended() <-chan struct{} { return d.ending.Ended() }
 
 // Stop says NOT_SERVING to health checks, tells other members, and answers requests for Config.LameDuck
 // more. Then it closes the ports, lets calls at the edge end for as long as
@@ -256,24 +259,20 @@ func (d *Daemon) Ended() <-chan struct{} { return d.ending.ended }
 // any more. That some calls had to be ended is logged, and no error. Call it
 // once.
 func (d *Daemon) Stop(ctx context.Context) error {
-	var early error
-	select {
-	case <-d.ending.ended:
-		if d.ending.err != nil {
-			early = fmt.Errorf("serve programs: %w", d.ending.err)
-		}
-	default:
+	early := d.ending.Err()
+	if early != nil {
+		early = fmt.Errorf("serve programs: %w", early)
 	}
 	d.retire(ctx)
 	drain := d.config.drain()
 	var fromWeb error
 	var web sync.WaitGroup
-	web.Go(func() { fromWeb = d.web.stop(ctx, drain, d.log) })
-	fromEdge := d.edge.stop(ctx, drain, d.log, func() {
+	web.Go(func() { fromWeb = d.web.Stop(ctx, drain, d.log) })
+	fromEdge := d.edge.Stop(ctx, drain, d.log, func() {
 		web.Wait()
-		d.web.hangUp()
+		d.web.HangUp()
 	})
-	err := errors.Join(early, fromEdge, fromWeb, d.node.Stop(ctx), d.leave(), d.metrics.stop())
-	d.access.close()
+	err := errors.Join(early, fromEdge, fromWeb, d.node.Stop(ctx), d.leave(), d.metrics.Stop())
+	d.access.Close()
 	return err
 }

@@ -3,6 +3,7 @@
 package daemon
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -64,6 +65,9 @@ func recording() (log *slog.Logger, logged func() string) {
 	text := new(lines)
 	return slog.New(slog.NewTextHandler(text, nil)), text.String
 }
+
+// greetings is how long what connects may say nothing, and no end waits for it.
+const greetings = 5 * time.Second
 
 // lines is a strings.Builder for many goroutines.
 type lines struct {
@@ -191,7 +195,7 @@ func describing(t *testing.T, conn *grpc.ClientConn) grpc_reflection_v1.ServerRe
 // What one key is all there is to ask for needs no large request; a list does.
 func TestLargeRequestsAreForLists(t *testing.T) {
 	conn := dial(t, start(t, config(t)).Edge())
-	long := strings.Repeat("x", maxSmall)
+	long := strings.Repeat("x", 64<<10)
 	_, err := quotaservicepb.NewQuotaServiceClient(conn).Allow(t.Context(), &quotaservicepb.AllowRequest{Namespace: long})
 	if status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "at most 65536") {
 		t.Errorf("quotaservice: %v", err)
@@ -213,7 +217,7 @@ func TestDoormansClientsAreToldWhereTheyAre(t *testing.T) {
 	c.EdgeAddress = "edge.example:7934"
 	d := start(t, c)
 	// start's own address is not one to dial here.
-	conn := dial(t, d.edge.listener.Addr().String())
+	conn := dial(t, d.edge.Addr().String())
 	r, err := doormanpb.NewCapacityClient(conn).Discovery(t.Context(), &doormanpb.DiscoveryRequest{})
 	if err != nil || !r.GetIsMaster() || r.GetMastership().GetMasterAddress() != c.EdgeAddress {
 		t.Errorf("%v, %v", r, err)
@@ -253,7 +257,7 @@ func TestStopLetsCallsEndAndIsBounded(t *testing.T) {
 	if err := d.Stop(context.Background()); err != nil || !strings.Contains(logged(), "calls to the edge did not end in time") {
 		t.Errorf("stop: %v, logged:\n%s", err, logged())
 	}
-	if took := time.Since(began); took < c.Drain || took > greeting {
+	if took := time.Since(began); took < c.Drain || took > greetings {
 		t.Errorf("stopping took %v", took)
 	}
 	if err := call.RecvMsg(new(grpc_health_v1.HealthCheckResponse)); err == nil || errors.Is(err, io.EOF) {
@@ -293,7 +297,7 @@ func TestOneConnectionTooManyIsClosed(t *testing.T) {
 			t.Errorf("connection %d: %d bytes, %v", i+1, n, err)
 		}
 	}
-	if got := d.edge.listener.Refused(); got != 1 {
+	if got := d.edge.Refused(); got != 1 {
 		t.Errorf("%d refused", got)
 	}
 	conns[0].Close()
@@ -321,7 +325,7 @@ func TestMistakesAreToldAndLeaveNothingBehind(t *testing.T) {
 	}{
 		{"cluster port taken", func(c *Config) { c.Listen = taken.Addr().String() }, "listen for other deciders: listen tcp " + taken.Addr().String() + ": bind: address already in use"},
 		{"edge port taken", func(c *Config) { c.Edge = taken.Addr().String() }, "listen for programs at the edge: listen tcp " + taken.Addr().String()},
-		{"no limits", func(c *Config) { c.Limits = "" }, "no limits: name a file, or a database"},
+		{"no limits", func(c *Config) { c.Limits = "" }, "no limits: name a file with --limits"},
 		{"no such database", func(c *Config) { c.Limits, c.LimitsDB = "", "mysql://h/db" }, "mysql:// is no database of limits"},
 		{"a password of limits", func(c *Config) { c.Limits, c.LimitsDB = "", "postgres://u:p@h/db" }, "put it into ~/.pgpass or PGPASSWORD"},
 		{"limits twice", func(c *Config) { c.LimitsDB = "db" }, "a file of limits is given, and a database: choose one"},
@@ -368,4 +372,26 @@ func TestStartEndsWithItsContextAndFreesThePorts(t *testing.T) {
 	if _, err := Start(ctx, c, quiet); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "first list of members") {
 		t.Errorf("%v", err)
 	}
+}
+
+// notes are what one goroutine writes and another takes.
+type notes struct {
+	mu   sync.Mutex // protects following fields
+	text bytes.Buffer
+}
+
+func (n *notes) Write(text []byte) (int, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+
+	return n.text.Write(text)
+}
+
+// take returns what was written since the last take.
+func (n *notes) take() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+
+	defer n.text.Reset()
+	return n.text.String()
 }

@@ -5,43 +5,70 @@ package daemon
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
+	"net/http"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/headgate/headgate/internal/conns"
+	"github.com/headgate/headgate/internal/daemon/access"
+	"github.com/headgate/headgate/internal/daemon/doors"
+	"github.com/headgate/headgate/internal/daemon/meters"
 	"github.com/headgate/headgate/internal/grpcconns"
+	"github.com/headgate/headgate/limiter/engine"
+	"github.com/headgate/headgate/rpc/edge/httpapi"
 )
 
 // open listens for programs. What comes waits until it is served.
 func (d *Daemon) open(ctx context.Context) (err error) {
-	if d.access, err = newAccess(d.config, d.log); err != nil {
-		return err
+	c := d.config
+	d.access, err = access.Open(access.Config{
+		Programs: c.TLS.files(), Operators: c.AdminTLS.files(), Deciders: c.ClusterTLS.files(),
+		Policy: c.Policy, Staff: c.Operators,
+	}, d.log)
+	if err != nil {
+		return fmt.Errorf("daemon: %w", err)
 	}
-	if d.metrics, err = newMetrics(ctx, d.config.Admin, d.access.operators, d.health, d.log); err != nil {
+	if err := d.openMetrics(ctx); err != nil {
 		return err
 	}
 	l, err := listen(ctx, "programs at the edge", d.config.Edge)
 	if err != nil {
 		return err
 	}
-	d.edge, d.web = newEdge(d.door("edge", l), d.ending, d.edgeOptions()...), newWeb(d.ending)
+	d.edge, d.web = doors.NewEdge(d.door(l, doors.GRPC), d.turns, d.ending, d.edgeOptions()...), doors.NewWeb(d.ending)
 	if d.config.HTTP != "" {
 		l, err := listen(ctx, "programs that speak HTTP", d.config.HTTP)
 		if err != nil {
 			return err
 		}
-		d.openWeb(d.door("http", l))
+		d.openWeb(d.door(l, doors.HTTP))
 	}
 	if d.config.Unix != "" {
-		l, err := listenUnix(ctx, d.config.Unix, d.config.unixMode())
+		l, err := doors.ListenUnix(ctx, d.config.Unix, d.config.unixMode())
 		if err != nil {
 			return err
 		}
-		d.web.share(d.edge, d.door("unix", l))
+		d.web.Share(d.edge, d.door(l, doors.Unix))
+	}
+	return nil
+}
+
+// openMetrics listens for operators, if they have an address.
+func (d *Daemon) openMetrics(ctx context.Context) error {
+	if d.config.Admin == "" {
+		return nil
+	}
+	l, err := listen(ctx, "operators", d.config.Admin)
+	if err != nil {
+		return err
+	}
+	if d.metrics, err = meters.New(l, d.access.Operators, d.health, d.log); err != nil {
+		return errors.Join(err, l.Close())
 	}
 	return nil
 }
@@ -49,50 +76,57 @@ func (d *Daemon) open(ctx context.Context) (err error) {
 // edgeOptions are how d's edge is measured and encrypted.
 func (d *Daemon) edgeOptions() (options []grpc.ServerOption) {
 	if d.metrics != nil {
-		options = append(options, grpc.ChainUnaryInterceptor(d.metrics.meter.call))
+		options = append(options, grpc.ChainUnaryInterceptor(d.metrics.Meter().Call))
 	}
-	panics := newPanics("edge", d.log, d.metrics.scope())
-	options = append(options, grpc.ChainUnaryInterceptor(panics.call), grpc.ChainStreamInterceptor(panics.stream))
-	if d.access.policy != nil {
-		options = append(options, grpc.ChainUnaryInterceptor(d.access.call))
+	panics := doors.NewPanics("edge", d.log, d.metrics.Scope())
+	options = append(options, grpc.ChainUnaryInterceptor(panics.Call), grpc.ChainStreamInterceptor(panics.Stream))
+	if d.access.Policy != nil {
+		options = append(options, grpc.ChainUnaryInterceptor(d.access.Call))
 	}
 	secure := insecure.NewCredentials()
-	if d.access.programs != nil {
-		secure = credentials.NewTLS(d.access.programs.Server("h2"))
+	if d.access.Programs != nil {
+		secure = credentials.NewTLS(d.access.Programs.Server("h2"))
 	}
-	return append(options, grpc.Creds(grpcconns.Limited(doorCredentials{secure})))
+	return append(options, grpc.Creds(grpcconns.Limited(access.Credentials(secure))))
 }
 
 // openWeb has HTTP served at l, encrypted if it is to be. HTTP/2 is not offered: one
 // connection could hold 100 requests, which no limit of connections bounds.
 func (d *Daemon) openWeb(l net.Listener) {
-	if d.access.programs != nil {
-		l = tls.NewListener(l, d.access.programs.Server("http/1.1"))
+	if d.access.Programs != nil {
+		l = tls.NewListener(l, d.access.Programs.Server("http/1.1"))
 	}
-	d.web.listen(l)
+	d.web.Listen(l)
 }
 
-// door is l with as many connections as there may be, counted. The programs of a door
-// hold less with unfinished requests than the hosts of a cluster, which report at once.
-func (d *Daemon) door(name string, l net.Listener) *conns.Listener {
-	door := conns.Track(l, d.config.maxConnections())
-	limits := conns.DefaultLimits
-	limits.Bytes, limits.TotalBytes = maxUnfinished, maxUnfinishedTotal
-	door.Limit(limits)
-	door.Measure(d.metrics.scope().Tagged(map[string]string{"door": name}))
-	return door
+// door is l within the limits of programs.
+func (d *Daemon) door(l net.Listener, name string) *conns.Listener {
+	return doors.Limited(l, name, d.config.maxConnections(), d.metrics.Scope())
+}
+
+// serveWeb has the limiters of d's node answer over HTTP.
+func (d *Daemon) serveWeb() {
+	o := httpapi.Options{Ready: d.phase.ready, Large: d.turns.Run, Scope: d.metrics.Scope()}
+	if d.access.Policy != nil {
+		o.May = d.access.MayOverHTTP
+	}
+	var handler http.Handler = httpapi.New(engine.New(d.node.Group(), d.node.Limits().Current), o)
+	if d.access.Policy != nil {
+		handler = d.access.Wrap(handler)
+	}
+	d.web.Serve(handler, doors.NewPanics("http", d.log, d.metrics.Scope()), d.metrics.Meter(), d.log)
 }
 
 // abandon gives up what open opened and nobody serves yet.
 func (d *Daemon) abandon() {
-	_ = d.metrics.stop()
-	d.access.close()
+	_ = d.metrics.Stop()
+	d.access.Close()
 	if d.edge == nil {
 		return
 	}
-	d.web.abandon()
-	d.edge.abandon()
-	d.web.hangUp()
+	d.web.Abandon()
+	d.edge.Abandon()
+	d.web.HangUp()
 }
 
 func listen(ctx context.Context, what, address string) (net.Listener, error) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/internal/admin"
+	"github.com/headgate/headgate/internal/daemon/access"
 	"github.com/headgate/headgate/internal/operators"
 	"github.com/headgate/headgate/ringpop"
 )
@@ -52,19 +53,16 @@ func (d *Daemon) health() admin.Health {
 		"limits":  admin.CheckOf(limits.LastError()),
 	}
 	if d.parent != nil {
-		checks["parent"] = admin.CheckOf(d.parent.err())
+		checks["parent"] = admin.CheckOf(d.parent.Err())
 	}
 	if d.redis != nil {
-		checks["redis"] = admin.CheckOf(d.redis.err())
+		checks["redis"] = admin.CheckOf(d.redis.Err())
 	}
-	for name, c := range d.access.certificates() {
+	for name, c := range d.access.Certificates() {
 		checks[name] = admin.CheckOf(c.Err(time.Now()))
 	}
-	if d.access.policy != nil {
-		checks["policy"] = admin.CheckOf(checkPolicy(d.access.policy))
-	}
-	if d.access.staff != nil {
-		checks["operators"] = admin.CheckOf(checkPolicy(d.access.staff))
+	for name, p := range d.access.Policies() {
+		checks[name] = admin.CheckOf(access.NewestPolicy(p))
 	}
 	return admin.Health{Ready: d.phase.ready(), Checks: checks, Config: operators.StatusOf(limits)}
 }
@@ -87,14 +85,21 @@ func (d *Daemon) reached() error {
 	if part <= 0.5 {
 		return nil
 	}
+	if missing := d.node.Missing(); missing > 0 {
+		return fmt.Errorf("this daemon reaches %d of %d deciders, may be on the smaller side of a split, and grants a part of each limit: "+
+			"headgate cluster names the others; if they answer each other, look at this machine's network", d.node.Ring().Len(), d.node.Ring().Len()+missing)
+	}
 	return fmt.Errorf("the owners of %.0f%% of all keys do not answer, and their keys fall back: headgate cluster names them; "+
 		"if they answer others, look at this machine's network", 100*part)
 }
 
 // unreachable is the part of all keys, in [0, 1], whose owners do not answer d. Owners
-// that do not answer leave the ring soon, unless d takes itself for the one that is
-// cut off.
+// that do not answer leave the ring soon, and count no more, unless d takes itself for one on
+// the smaller side of a split.
 func (d *Daemon) unreachable() (part float64) {
+	if missing := float64(d.node.Missing()); missing > 0 {
+		return missing / (missing + float64(d.node.Ring().Len()))
+	}
 	for _, m := range d.Cluster().Members {
 		if m.State == ringpop.Down {
 			part += m.Share
@@ -107,7 +112,7 @@ func (d *Daemon) unreachable() (part float64) {
 // for as long as Config.LameDuck, so that those who send them hear of it first.
 func (d *Daemon) retire(ctx context.Context) {
 	d.phase.Store(stopping)
-	d.edge.health.Shutdown()
+	d.edge.Retire()
 	d.leaveCluster()
 	if d.config.LameDuck == 0 {
 		return
@@ -117,7 +122,7 @@ func (d *Daemon) retire(ctx context.Context) {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-d.ending.ended:
+	case <-d.ending.Ended():
 	case <-ctx.Done():
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/internal/daemon/lastgood"
 )
 
 // runOnce starts a daemon and stops it.
@@ -73,7 +74,7 @@ func TestADaemonStartsFromTheLastGoodLimits(t *testing.T) {
 func TestADamagedCopyIsNotUsed(t *testing.T) {
 	c := config(t)
 	c.Data = t.TempDir()
-	file := filepath.Join(c.Data, copyName)
+	file := filepath.Join(c.Data, lastgood.Name)
 	runOnce(t, c)
 	whole, err := os.ReadFile(file)
 	if err != nil {

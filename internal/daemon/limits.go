@@ -64,7 +64,7 @@ func (d *Daemon) source() (dynamicconfig.Source, error) {
 func (c Config) validateLimits() error {
 	switch {
 	case c.Limits == "" && c.LimitsDB == "":
-		return mistaken(errors.New("no limits: name a file, or a database"), "limits", "limits-db")
+		return mistaken(errors.New("no limits: name a file with --limits, or a database with --limits-db"), "limits", "limits-db")
 	case c.Limits != "" && c.LimitsDB != "":
 		return mistaken(errors.New("a file of limits is given, and a database: choose one"), "limits", "limits-db")
 	case c.LimitsDB == "":

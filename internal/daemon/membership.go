@@ -15,7 +15,8 @@ import (
 	"time"
 
 	"github.com/headgate/headgate"
-	"github.com/headgate/headgate/internal/filewatch"
+	"github.com/headgate/headgate/internal/daemon/dialled"
+	"github.com/headgate/headgate/internal/daemon/memberfile"
 	"github.com/headgate/headgate/internal/operators"
 	"github.com/headgate/headgate/ringpop"
 	"github.com/headgate/headgate/ringpop/dns"
@@ -63,7 +64,7 @@ func (c Config) validateMembers() error {
 	for _, a := range c.Members {
 		switch {
 		case !dns.Is(a):
-			errs = append(errs, mistaken(dialable(a), "members"))
+			errs = append(errs, mistaken(dialled.Check(a), "members"))
 		case len(c.Members) > 1:
 			errs = append(errs, mistaken(fmt.Errorf("%q is among other members: give one name alone, or addresses", a), "members"))
 		default:
@@ -118,7 +119,7 @@ func (c Config) seeds(log *slog.Logger) (gossip.Seeds, error) {
 		return name.Lookup, nil
 	}
 	for _, s := range c.Gossip.Seeds {
-		if err := dialable(s); err != nil {
+		if err := dialled.Check(s); err != nil {
 			return nil, fmt.Errorf("seed: %w", err)
 		}
 	}
@@ -179,7 +180,7 @@ func (d *Daemon) standings() func() []ringpop.Standing {
 func (d *Daemon) members(ctx context.Context) (ringpop.Members, []headgate.Option, error) {
 	c := d.config
 	if len(c.Gossip.Seeds) > 0 {
-		if err := checkAdvertised(ctx, d.address, c.Gossip.Seeds); err != nil {
+		if err := dialled.Advertised(ctx, d.address, c.Gossip.Seeds); err != nil {
 			return nil, nil, err
 		}
 		joined, err := c.join(d.address, d.log)
@@ -191,7 +192,7 @@ func (d *Daemon) members(ctx context.Context) (ringpop.Members, []headgate.Optio
 	asked := []headgate.Option{headgate.WithHealth(health.Config{})}
 	switch {
 	case c.MembersFile != "":
-		hosts, _, err := readMembers(c.MembersFile)
+		hosts, _, err := memberfile.Read(c.MembersFile)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -199,7 +200,7 @@ func (d *Daemon) members(ctx context.Context) (ringpop.Members, []headgate.Optio
 		for _, h := range hosts {
 			others = append(others, h.Address)
 		}
-		return &membersFile{path: c.MembersFile, self: d.address, options: filewatch.Options{Poll: lookEvery, Log: d.log}, log: d.log}, asked, checkAdvertised(ctx, d.address, others)
+		return &memberfile.Members{Path: c.MembersFile, Self: d.address, Log: d.log}, asked, dialled.Advertised(ctx, d.address, others)
 	case len(c.Members) == 0:
 		members, err := static.New(ringpop.Host{Address: d.address})
 		return members, nil, err
@@ -212,43 +213,7 @@ func (d *Daemon) members(ctx context.Context) (ringpop.Members, []headgate.Optio
 		hosts = append(hosts, ringpop.Host{Address: a})
 	}
 	members, err := static.New(hosts...)
-	return members, asked, errors.Join(err, checkAdvertised(ctx, d.address, c.Members))
-}
-
-// checkAdvertised says what keeps others from dialling address. Others that
-// cannot be looked up now are not looked at.
-func checkAdvertised(ctx context.Context, address string, others []string) error {
-	own, err := loopback(ctx, address)
-	if err != nil {
-		return fmt.Errorf("this decider's address %q does not resolve: give one that others can dial as --address: %w", address, err)
-	}
-	if !own {
-		return nil
-	}
-	for _, other := range others {
-		if there, err := loopback(ctx, other); err == nil && !there {
-			return fmt.Errorf("this decider's address %q is of this machine only, and %q is elsewhere: give an address that others can dial as --address, and listen there", address, other)
-		}
-	}
-	return nil
-}
-
-// loopback reports whether address can only be dialled on its own machine.
-func loopback(ctx context.Context, address string) (bool, error) {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return false, err
-	}
-	found, err := net.DefaultResolver.LookupIPAddr(ctx, host)
-	if err != nil {
-		return false, err
-	}
-	for _, a := range found {
-		if !a.IP.IsLoopback() {
-			return false, nil
-		}
-	}
-	return true, nil
+	return members, asked, errors.Join(err, dialled.Advertised(ctx, d.address, c.Members))
 }
 
 // leaveCluster tells others that this decider leaves, where members gossip.

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate/internal/daemon/above"
 	"github.com/headgate/headgate/rpc/edge/doorman/doormanpb"
 )
 
@@ -85,7 +86,7 @@ func restartable(t *testing.T, rules string) (edge string, run func() (stop func
 }
 
 func TestCapacityComesFromTheClusterAbove(t *testing.T) {
-	for _, protocol := range []string{ProtocolHeadgate, ProtocolDoorman} {
+	for _, protocol := range []string{above.Headgate, above.Doorman} {
 		t.Run(protocol, func(t *testing.T) {
 			edge, run := restartable(t, globalRules)
 			var log journal

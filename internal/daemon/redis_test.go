@@ -259,7 +259,7 @@ func TestMistakesAboutRedis(t *testing.T) {
 		"has a brace":                  {Addresses: there, Prefix: "{x}"},
 		"stat nowhere: ":               {Addresses: there, PasswordFile: "nowhere"},
 		"is to be the password":        {Addresses: there, PasswordFile: write(t, "empty", "\nsecret")},
-		"and the file at most 4096 by": {Addresses: there, PasswordFile: write(t, "long", strings.Repeat("x", maxPassword+1))},
+		"and the file at most 4096 by": {Addresses: there, PasswordFile: write(t, "long", strings.Repeat("x", 4<<10+1))},
 	} {
 		c := config(t)
 		c.Redis = r

@@ -5,6 +5,7 @@ package daemon
 import (
 	"google.golang.org/grpc"
 
+	"github.com/headgate/headgate/internal/daemon/access"
 	"github.com/headgate/headgate/limiter/engine"
 	"github.com/headgate/headgate/rpc/edge/doorman"
 	"github.com/headgate/headgate/rpc/edge/quotaservice"
@@ -23,21 +24,21 @@ var services = []func(s grpc.ServiceRegistrar, d *Daemon){
 
 // serveDecider is for package limiter/client.
 func serveDecider(s grpc.ServiceRegistrar, d *Daemon) {
-	unanswered := d.metrics.scope().SubScope("edge").Counter("owners_unanswered")
+	unanswered := d.metrics.Scope().SubScope("edge").Counter("owners_unanswered")
 	edge := d.node.Edge(func(part usage.Part, err error) {
 		unanswered.Inc(1)
 		d.log.Debug("an owner did not answer for a program at the edge", "owner", part.Owner, "keys", len(part.Rows), "error", err)
 	})
-	rpcgrpc.Register(s, edge, rpcgrpc.ServerOptions{Identify: identify})
+	rpcgrpc.Register(s, edge, rpcgrpc.ServerOptions{Identify: access.Identify})
 }
 
 // serveDoorman is for Doorman's clients, and for its servers downstream.
 func serveDoorman(s grpc.ServiceRegistrar, d *Daemon) {
-	doorman.NewServer(d.node.Claimant(), doorman.ServerOptions{Address: d.edgeAddress, Identify: identity, Scope: d.metrics.scope(), Log: d.log}).Register(s)
+	doorman.NewServer(d.node.Claimant(), doorman.ServerOptions{Address: d.edgeAddress, Identify: access.Identity, Scope: d.metrics.Scope(), Log: d.log}).Register(s)
 }
 
 // serveQuotaservice is for quotaservice's clients. The node's own limiters
 // decide.
 func serveQuotaservice(s grpc.ServiceRegistrar, d *Daemon) {
-	quotaservice.NewServer(engine.New(d.node.Group(), nil), quotaservice.ServerOptions{Scope: d.metrics.scope()}).Register(s)
+	quotaservice.NewServer(engine.New(d.node.Group(), nil), quotaservice.ServerOptions{Scope: d.metrics.Scope()}).Register(s)
 }

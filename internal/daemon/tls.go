@@ -3,13 +3,9 @@
 package daemon
 
 import (
-	"crypto/tls"
 	"errors"
-	"fmt"
-	"log/slog"
 
 	"github.com/headgate/headgate/internal/daemon/certs"
-	"github.com/headgate/headgate/internal/filewatch"
 )
 
 // TLS names the files of certificates of listeners, in PEM. They may change at any time.
@@ -63,40 +59,4 @@ func (c Config) validateTLS() error {
 		errs = append(errs, mistaken(errors.New("admin tls: a certificate for operators, and no address for them: give one, or take the certificate away"), "admin-cert", "admin-key", "admin-client-ca"))
 	}
 	return errors.Join(errs...)
-}
-
-// parentTLS is how the cluster above is asked; nil for plain text. own may be nil.
-func (c Config) parentTLS(own *certs.Certificates) (*tls.Config, error) {
-	if c.ParentCA == "" {
-		return nil, nil
-	}
-	text, err := filewatch.Read(c.ParentCA, maxAuthorities)
-	if err != nil {
-		return nil, fmt.Errorf("parent: tls: %w", err)
-	}
-	pool, err := certs.Authorities(string(text))
-	if err != nil {
-		return nil, fmt.Errorf("parent: tls: %s: %w", c.ParentCA, err)
-	}
-	t := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}
-	if own != nil {
-		t.GetClientCertificate = own.Client
-	}
-	return t, nil
-}
-
-// maxAuthorities bounds the file of the parent's authorities, in bytes.
-const maxAuthorities = 1 << 20
-
-// open reads the certificates in files, and follows them; nil if there are none.
-func (a *access) open(files certs.Files, at string, log *slog.Logger) (*certs.Certificates, error) {
-	if !files.Set() {
-		return nil, nil
-	}
-	c, err := certs.Open(files, log.With("at", at))
-	if err != nil {
-		return nil, err
-	}
-	a.follow(c.Run)
-	return c, nil
 }

@@ -19,6 +19,8 @@ import (
 
 const module = "github.com/headgate/headgate"
 
+func TestMain(m *testing.M) { os.Exit(testrun.Main(m)) }
+
 // repository returns its root and what is in its documents.
 func repository(t *testing.T) (root string, all []page) {
 	t.Helper()

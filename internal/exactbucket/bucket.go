@@ -141,7 +141,7 @@ func (b *Bucket) Take(now time.Duration, n float64, longest time.Duration) Verdi
 // rounding may have added, so that a caller who comes back after Retry is
 // served.
 func (b *Bucket) until(short float64) time.Duration {
-	if short <= 1e-9+(math.Abs(b.base)+b.taken)*0x1p-50 {
+	if short <= 1e-9+(math.Abs(b.base)+math.Abs(b.taken))*0x1p-50 {
 		return 0
 	}
 	ns := math.Ceil(short / b.rule.Rate * 1e9)

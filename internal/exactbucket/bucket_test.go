@@ -328,3 +328,15 @@ func TestADebtFollowsALimitThatWasZero(t *testing.T) {
 		t.Errorf("%v tokens at 1/s", got)
 	}
 }
+
+// A bucket to which more was given back than was taken from it gives out all that it has.
+func TestWhatWasGivenBackIsThereToTake(t *testing.T) {
+	for _, n := range []float64{1, 1e6, 2e6, 1e9, 1 << 29} {
+		b := New(0, Rule{Rate: 1, Burst: 1 << 30})
+		b.Lower(0, 0)
+		b.Give(0, n)
+		if v := b.Take(0, n, 0); v != (Verdict{OK: true}) {
+			t.Errorf("%v of %v: %+v", n, n, v)
+		}
+	}
+}

@@ -17,12 +17,12 @@ type layer struct {
 }
 
 var layers = []layer{
-	{"ringpop", nil, "a ring knows hosts and keys, and serves any program"},
+	{"ringpop", []string{"internal/conns"}, "a ring knows hosts and keys, and serves any program"},
 	{"algorithm", nil, "an algorithm is arithmetic, which the simulator and other engines run as it is"},
 	{"dynamicconfig", []string{"internal/bucketkey", "internal/filewatch", "internal/spelling"}, "a rule is data, which every package may read because it needs none"},
 	{"rpc", []string{"internal/breaker", "internal/bucketkey", "internal/conns", "internal/grpcconns"}, "the contract knows neither hosts nor owners"},
-	{"limiter", []string{"rpc", "dynamicconfig", "internal/exactbucket", "internal/processor"}, "limiting hosts never link an algorithm or an aggregator"},
-	{"shadow", []string{"limiter", "dynamicconfig"}, "shadow runs two limiters, whatever rules them"},
+	{"limiter", []string{"rpc", "dynamicconfig", "internal/background", "internal/exactbucket", "internal/processor"}, "limiting hosts never link an algorithm or an aggregator"},
+	{"shadow", []string{"limiter", "dynamicconfig", "internal/background"}, "shadow runs two limiters, whatever rules them"},
 	{"aggregator", []string{"rpc", "algorithm", "dynamicconfig", "internal/exactbucket", "internal/rowset", "internal/sum"}, "deciding hosts never link a limiter: deciders only answer"},
 }
 
@@ -31,10 +31,12 @@ var layers = []layer{
 var rooms = []layer{
 	{"aggregator/internal/table", nil, "the table knows keys by their text only"},
 	{"aggregator/internal/pace", nil, "pace knows only time"},
+	{"aggregator/internal/fence", nil, "the fence knows names and time"},
+	{"aggregator/internal/excess", []string{"aggregator/internal/account", "algorithm", "dynamicconfig", "rpc", "internal/exactbucket"}, "metrics of what passes beyond limits know no keys"},
 	{"aggregator/internal/hosts", []string{"aggregator/internal/account", "algorithm"}, "the numbers of hosts know no keys and no messages"},
-	{"aggregator/internal/batches", []string{"rpc", "rpc/usage"}, "batches know no keys and no rules"},
+	{"rpc/usage/batches", []string{"rpc", "rpc/usage"}, "batches know no keys and no rules"},
 	{"aggregator/internal/rules", []string{"aggregator/internal/account", "algorithm", "dynamicconfig"}, "what rules mean for keys needs no keys and no messages"},
-	{"aggregator/internal/account", []string{"algorithm", "dynamicconfig", "rpc", "internal/exactbucket", "internal/rowset", "internal/sum"}, "an account is the state of one key, and knows no messages"},
+	{"aggregator/internal/account", []string{"algorithm", "dynamicconfig", "rpc", "rpc/claims", "rpc/usage", "internal/exactbucket", "internal/rowset", "internal/sum"}, "an account is the state of one key, and knows no messages but their rows"},
 }
 
 // wholes may import every layer: they put the two halves together. The root
@@ -64,8 +66,8 @@ type heavy struct {
 
 var heavies = []heavy{
 	{"go.uber.org/yarpc", "yarpc", nil, false},
-	// The daemon is a gRPC server: its services are of packages in rpc.
-	{"google.golang.org/grpc", "grpc", []string{"rpc/rpcyarpc", "rpc/edge", "internal/daemon"}, false},
+	// The daemon is a gRPC server: its services are of packages in rpc. etcd's client takes options of gRPC.
+	{"google.golang.org/grpc", "grpc", []string{"rpc/rpcyarpc", "rpc/edge", "internal/daemon", "dynamicconfig/etcd"}, false},
 	{"go.uber.org/fx", "fx", []string{""}, false},
 	{"github.com/spf13/cobra", "cobra", []string{"cmd", "internal/command"}, false},
 	{"charm.land/", "tui", []string{"cmd"}, false},
@@ -79,6 +81,7 @@ var heavies = []heavy{
 	{"github.com/redis/go-redis", "redis", nil, false},
 	{"github.com/prometheus/", "prometheus", nil, false},
 	{"github.com/uber-go/tally/v4/prometheus", "prometheus", nil, false},
+	{"go.opentelemetry.io/", "otel", nil, false},
 	{"github.com/envoyproxy/go-control-plane", "rls", []string{"rpc/edge"}, false},
 	{"github.com/fsnotify/fsnotify", "file", nil, false},
 	{"gonum.org/", "plot", []string{"internal", "cmd"}, true},

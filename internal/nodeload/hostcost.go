@@ -14,6 +14,7 @@ import (
 
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/driver"
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/ringpop"
 	"github.com/headgate/headgate/rpc"
@@ -68,7 +69,7 @@ func hostCost(ctx context.Context, n, reported int) (HostCost, error) {
 		Codecs: map[string]usage.Codec{algorithm.NameElastic: h.codec},
 	}
 	before := held()
-	h.group = limiter.NewGroup(snapshot, owners, limiter.WithSeed(1))
+	h.group = limiter.NewGroup(snapshot, owners, driver.WithSeed(1))
 	for range settling {
 		h.round(ctx)
 	}
@@ -137,30 +138,30 @@ func (h *hostRun) rest(ctx context.Context) {
 // look sends what is early after some time.
 func (h *hostRun) look(ctx context.Context, after time.Duration) {
 	h.now = h.now.Add(after)
-	var early []*limiter.Batch
-	h.watch.time(func() { early = h.group.Manual().Early(h.now) })
+	var early []*driver.Batch
+	h.watch.time(func() { early = driver.Of(h.group).Early(h.now) })
 	h.send(ctx, early)
 }
 
 // regular sends the report of an interval.
 func (h *hostRun) regular(ctx context.Context) {
-	var regular []*limiter.Batch
-	h.report.time(func() { regular = h.group.Manual().Report(h.now) })
+	var regular []*driver.Batch
+	h.report.time(func() { regular = driver.Of(h.group).Report(h.now) })
 	h.send(ctx, regular)
 }
 
-func (h *hostRun) send(ctx context.Context, batches []*limiter.Batch) {
+func (h *hostRun) send(ctx context.Context, batches []*driver.Batch) {
 	h.report.time(func() {
 		for _, b := range batches {
 			h.updater.Update(ctx, &b.Usage, time.Minute, func(part usage.Part, grants *usage.Grants, err error) {
 				if err == nil {
-					err = h.group.Manual().Apply(h.now, b, part.Rows, grants)
+					err = driver.Of(h.group).Apply(h.now, b, part.Rows, grants)
 				}
 				if err != nil && h.err == nil {
 					h.err = err
 				}
 			})
-			h.group.Manual().Done(b)
+			driver.Of(h.group).Done(b)
 		}
 	})
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package operators_test
+package operators
 
 import (
 	"fmt"
@@ -14,7 +14,7 @@ import (
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/dynamicconfig/memory"
 	"github.com/headgate/headgate/internal/daemon/callers"
-	"github.com/headgate/headgate/internal/operators"
+	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/ringpop"
 	"github.com/headgate/headgate/ringpop/hosted"
 )
@@ -22,8 +22,8 @@ import (
 // many is as many keys as a node has in use in the figures of docs/operators.md.
 const many = 100_000
 
-// desk returns the handler of a Desk whose node uses n keys. The node has no socket.
-func desk(tb testing.TB, n int) http.Handler {
+// desk returns a Desk whose node uses n keys. The node has no socket.
+func desk(tb testing.TB, n int, options ...Option) *Desk {
 	tb.Helper()
 	limits, err := dynamicconfig.Parse("limits.yaml", []byte(`limits: [{key: "k:*", limit: 10/s, burst: 5}, {key: "off:*", limit: 0/s}]`))
 	if err != nil {
@@ -33,7 +33,7 @@ func desk(tb testing.TB, n int) http.Handler {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	d := operators.New()
+	d := New(options...)
 	node, err := headgate.New(headgate.Config{Address: "127.0.0.1:1"}, memory.New(limits), members, headgate.WithAnswers(d.Answers()), headgate.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		tb.Fatal(err)
@@ -45,13 +45,13 @@ func desk(tb testing.TB, n int) http.Handler {
 		}
 	}
 	node.For("off:1").Allow()
-	return d.Handler(operators.Config{Policy: func() *callers.Policy { return nil }, Log: slog.New(slog.DiscardHandler)})
+	return d
 }
 
 // BenchmarkPages is how long a page takes, and an answer of the API, where 100,000 keys are in use.
 func BenchmarkPages(b *testing.B) {
-	handler := desk(b, many)
-	for _, path := range []string{"/", "/keys", "/keys?sort=rejected&like=k:77", "/key?key=k:77", "/hosts", "/limits", "/migrations", "/events", "/v1/keys?sort=rejected", "/v1/top"} {
+	handler := desk(b, many).Handler(Config{Policy: func() *callers.Policy { return nil }, Log: slog.New(slog.DiscardHandler)})
+	for _, path := range []string{"/", "/keys", "/keys?sort=rejected&like=k:77", "/key?key=k:77", "/hosts", "/limits", "/migrations", "/events", "/v1/keys?sort=rejected", "/v1/keys?sort=used", "/v1/top"} {
 		b.Run(path, func(b *testing.B) {
 			slowest := time.Duration(0)
 			for b.Loop() {
@@ -65,5 +65,25 @@ func BenchmarkPages(b *testing.B) {
 			}
 			b.ReportMetric(float64(slowest.Microseconds())/1000, "ms-slowest")
 		})
+	}
+}
+
+// BenchmarkCount is what history and metrics of keys take in a second in which 100,000 keys were
+// used: 10 ms are 1% of a core.
+func BenchmarkCount(b *testing.B) {
+	d := desk(b, many, WithTopKeys(10))
+	limiters := make([]*limiter.Limiter, many)
+	for i := range limiters {
+		limiters[i] = d.node.For(fmt.Sprint("k:", i))
+	}
+	now := time.Now()
+	for b.Loop() {
+		b.StopTimer()
+		for _, l := range limiters {
+			l.Allow()
+		}
+		now = now.Add(time.Second)
+		b.StartTimer()
+		d.count(now)
 	}
 }

@@ -100,6 +100,8 @@ func (d *Desk) Handler(c Config) http.Handler {
 		Status:    func() any { return StatusOf(limits) },
 		Cluster:   func() any { return d.Cluster() },
 		Keys:      group.Keys,
+		OwnedKeys: d.node.OwnedKeys,
+		Owned:     d.node.Owned,
 		Counts:    group.Counts,
 		Look: func(key string) explain.Key {
 			return explain.Look(group, limits.Current(), d.node.Ring().Len(), key)
@@ -119,6 +121,11 @@ func (d *Desk) Handler(c Config) http.Handler {
 			if text = append(text, c.String()); len(text) == mostChanges {
 				text = append(text, "…")
 				break
+			}
+		}
+		if old.Version() == new.Version() { // the clock alone has changed it
+			for _, o := range dynamicconfig.Ended(old, new) {
+				text = append(text, o.Name()+" has ended: "+o.String())
 			}
 		}
 		d.events.Add(api.Event{Kind: "limits-applied", Text: strings.Join(text, "\n")})

@@ -42,7 +42,7 @@ func (d *Desk) TopKeys() (all []TopKey) {
 		if !live || !matched || !still || len(status.Shares) == 0 {
 			continue
 		}
-		s := answering(status)
+		s := status.Answering()
 		k := TopKey{
 			Rule: status.Rule, Key: status.Key, Allowed: known.Allowed, Rejected: known.Rejected,
 			Limit: limitOf(rule), Used: math.NaN(), Weight: math.NaN(),
@@ -56,14 +56,6 @@ func (d *Desk) TopKeys() (all []TopKey) {
 		all = append(all, k)
 	}
 	return all
-}
-
-// answering is the limiter of a key that answers.
-func answering(of limiter.Status) limiter.ShareStatus {
-	if of.Mode == dynamicconfig.ModeOld || of.Mode == dynamicconfig.ModeOldShadowNew {
-		return of.Shares[0]
-	}
-	return of.Shares[len(of.Shares)-1]
 }
 
 // limitOf is what a rule allows each key; infinite while an override lets everything through.

@@ -102,6 +102,19 @@ func Up(x float64) float64 {
 	return min(x, Max)
 }
 
+// Grain is what Grains are multiples of.
+const Grain = 0x1p-24
+
+// Grains is x, which is at least 0, rounded to a float32 that is a whole number of
+// Grains. A float64 adds such numbers up, and takes them away again, without an error
+// as long as the sum is less than 2²⁹.
+func Grains(x float64) float32 {
+	// The last digit of numbers near even stands for a Grain. That of a float32 of 1/2
+	// and more stands for at least as much.
+	const even = 3 << 27
+	return float32(x + even - even)
+}
+
 // Parts is a sum of parts of a whole, each from 0 to 1: a smaller Sum. 2²² parts
 // fit. Its zero value is 0.
 type Parts int64

@@ -5,6 +5,7 @@ package sum
 import (
 	"math"
 	"math/big"
+	"math/rand/v2"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -118,4 +119,35 @@ func TestPartsAreExact(t *testing.T) {
 			t.Fatalf("%v is left of %v", p, all)
 		}
 	})
+}
+
+// Whatever comes and goes, a float64 sum of Grains is as if it had been added up anew.
+func TestSumsOfGrainsAreExact(t *testing.T) {
+	chance := rand.New(rand.NewPCG(1, 2))
+	held := make([]float32, 100)
+	all := 0.0
+	for range 100_000 {
+		i := chance.IntN(len(held))
+		x := math.Exp(chance.Float64()*40 - 25) // from 1e-11 to 3e6
+		all -= float64(held[i])
+		held[i] = Grains(x)
+		all += float64(held[i])
+		if got := float64(held[i]); math.Abs(got-x) > x*0x1p-24+Grain/2 || got != math.Trunc(got/Grain)*Grain {
+			t.Fatalf("%v of %v", got, x)
+		}
+	}
+	for _, x := range held {
+		all -= float64(x)
+	}
+	if all != 0 {
+		t.Errorf("%v is left of nothing", all)
+	}
+}
+
+func TestGrainsOfAnythingAreANumber(t *testing.T) {
+	for _, x := range []float64{0, 1e-300, 0x1p-25, 1, 1 << 27, 1 << 28, 1 << 53, 1e38} {
+		if got := float64(Grains(x)); math.Abs(got-x) > x*0x1p-24+Grain/2 {
+			t.Errorf("%v of %v", got, x)
+		}
+	}
 }

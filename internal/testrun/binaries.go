@@ -13,9 +13,27 @@ import (
 )
 
 // DirEnv names the folder in which the tests of one run share what they build.
-// internal/gotest sets it, or the TestMain of a package that asks often. Without
-// it, each call builds for itself.
+// internal/gotest sets it for a whole run, and Main for one package. Without it,
+// each call builds for itself.
 const DirEnv = "HEADGATE_TEST_BINARIES"
+
+// Main runs the tests of a package, which share what they build, and returns the
+// exit code for os.Exit. A TestMain of a package whose tests start programs calls it.
+func Main(m *testing.M) int {
+	if _, ok := syscall.Getenv(DirEnv); ok {
+		return m.Run()
+	}
+	dir, err := os.MkdirTemp("", "headgate-test")
+	if err == nil {
+		defer os.RemoveAll(dir)
+		err = os.Setenv(DirEnv, dir)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
+}
 
 // building is held while this process builds.
 var building sync.Mutex

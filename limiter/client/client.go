@@ -9,14 +9,19 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/uber-go/tally/v4"
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/exact"
+	"github.com/headgate/headgate/limiter/explain"
 	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/questions"
+	"github.com/headgate/headgate/rpc/questions/carried"
 	"github.com/headgate/headgate/rpc/rpcgrpc"
+	"github.com/headgate/headgate/rpc/rpcmetrics"
 	"github.com/headgate/headgate/rpc/usage"
 	"github.com/headgate/headgate/rpc/usage/ask"
 )
@@ -25,9 +30,10 @@ import (
 type Option func(*options)
 
 type options struct {
-	log     *slog.Logger
-	scope   tally.Scope
-	limiter []limiter.Option
+	log       *slog.Logger
+	scope     tally.Scope
+	limiter   []limiter.Option
+	observers []rpc.Instrument
 }
 
 // WithLogger sets the logger; default slog.Default().
@@ -42,6 +48,12 @@ func WithLimiter(opts ...limiter.Option) Option {
 	return func(o *options) { o.limiter = append(o.limiter, opts...) }
 }
 
+// WithInstrument has i observe the calls to deciders, such as one of package rpc/rpcotel,
+// beside those before it, and beside the Client's own metrics.
+func WithInstrument(i rpc.Instrument) Option {
+	return func(o *options) { o.observers = append(o.observers, i) }
+}
+
 // Client is the limiters of a host whose deciders are remote. Use New. Safe
 // for concurrent use.
 type Client struct {
@@ -50,7 +62,8 @@ type Client struct {
 	limits *dynamicconfig.Live
 	remote *rpcgrpc.Client
 
-	updates limiter.Updater
+	hosts   atomic.Int64 // that share the limits
+	updates usage.Updater
 	taker   *ask.Taker
 
 	stop   context.CancelFunc
@@ -81,7 +94,13 @@ func New(config Config, source dynamicconfig.Source, opts ...Option) (*Client, e
 	}
 	running, stop := context.WithCancel(context.Background())
 	c := &Client{host: config.host(), limits: dynamicconfig.NewLive(snapshot), remote: remote, stop: stop}
-	c.taker = c.newTaker(config)
+	one := deciders{name: strings.Join(config.Addresses, ","), decider: remote}
+	for _, i := range append([]rpc.Instrument{rpcmetrics.New(o.scope)}, o.observers...) {
+		one.decider = i.Caller(one.name, one.decider)
+	}
+	c.hosts.Store(int64(max(config.Hosts, 1)))
+	one.decider = &carried.Program{Edge: one.decider, Answers: c.answers()}
+	c.taker = &ask.Taker{Host: c.host, Placement: one, Peers: one}
 	c.group = limiter.NewGroup(c.limits.Current(), config.Hosts, append([]limiter.Option{
 		limiter.WithLogger(o.log), limiter.WithScope(o.scope),
 		limiter.WithRemote(exact.Name, exact.New(c.taker).Waits(config.exactTimeout)),
@@ -94,7 +113,7 @@ func New(config Config, source dynamicconfig.Source, opts ...Option) (*Client, e
 		defer unsubscribe()
 		c.limits.Run(running, source, o.log)
 	})
-	c.updates = c.updater(config.Addresses)
+	c.updates = &usage.Fanout{Host: c.host, Placement: one, Peers: one}
 	c.loops.Go(func() { c.group.Run(running, c.updates) })
 	return c, nil
 }
@@ -106,23 +125,7 @@ func hangUp(remote *rpcgrpc.Client) error {
 	return remote.Close()
 }
 
-// updater asks the deciders as if they were one, the owner of all keys.
-func (c *Client) updater(addresses []string) limiter.Updater {
-	one := c.deciders(addresses)
-	return &usage.Fanout{Host: c.host, Placement: one, Peers: one}
-}
-
-// newTaker returns what asks them for the events of exact keys.
-func (c *Client) newTaker(config Config) *ask.Taker {
-	one := c.deciders(config.Addresses)
-	return &ask.Taker{Host: c.host, Placement: one, Peers: one}
-}
-
-func (c *Client) deciders(addresses []string) deciders {
-	return deciders{name: strings.Join(addresses, ","), decider: c.remote}
-}
-
-// deciders are the only owner, and the way to it.
+// deciders are asked as if they were one, the owner of all keys.
 type deciders struct {
 	name    string
 	decider rpc.Decider
@@ -144,7 +147,24 @@ func (c *Client) Limits() *dynamicconfig.Live { return c.limits }
 
 // SetHosts tells how many hosts share the limits now; see Config.Hosts. Call it
 // from what knows, such as the replicas of a deployment. Below 1 is 1.
-func (c *Client) SetHosts(hosts int) { c.group.SetHosts(hosts) }
+func (c *Client) SetHosts(hosts int) {
+	c.hosts.Store(int64(max(hosts, 1)))
+	c.group.SetHosts(hosts)
+}
+
+// answers are what deciders ask on behalf of operators: see headgate.Node's Explain and Trace.
+func (c *Client) answers() questions.Answers {
+	trace := func(on bool) func(context.Context, []byte) (any, error) {
+		return func(_ context.Context, about []byte) (any, error) { return c.group.Trace(string(about), on), nil }
+	}
+	return questions.Answers{
+		"key": func(_ context.Context, about []byte) (any, error) {
+			return explain.Here(c.host, c.group, c.limits.Current(), int(c.hosts.Load()), string(about)), nil
+		},
+		"trace":   trace(true),
+		"untrace": trace(false),
+	}
+}
 
 // Host is this host's name, as the deciders hear it.
 func (c *Client) Host() string { return c.host }

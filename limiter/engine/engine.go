@@ -35,6 +35,8 @@ func (e *Engine) Decide(ctx context.Context, a edge.Ask) edge.Decision {
 	switch {
 	case a.Kind == edge.Release:
 		return settle(a)
+	case a.Kind == edge.Wait:
+		return wait(ctx, a)
 	case a.Cost < 0 || a.Cost == 0 && a.Kind == edge.Charge:
 		return edge.Decision{Reason: edge.InvalidCost}
 	case a.Kind == edge.Settle:
@@ -89,14 +91,26 @@ func settle(a edge.Ask) edge.Decision {
 	return edge.Decision{OK: true}
 }
 
+// wait waits for what a Take has taken.
+func wait(ctx context.Context, a edge.Ask) edge.Decision {
+	held, ok := a.Held.(*limiter.Estimate)
+	switch {
+	case !ok || held == nil:
+		return edge.Decision{Reason: edge.Failed} // nothing is held
+	case held.Wait(ctx) != nil:
+		return edge.Decision{Reason: edge.Limited}
+	}
+	return edge.Decision{OK: true}
+}
+
 // charge takes n tokens that are used already.
 func charge(of *limiter.Limiter, n int64) edge.Decision {
-	if err := of.Refused(); err != nil {
+	now, bucket := stage.Now(), of.Stage()
+	v, _ := bucket.Take(context.Background(), stage.Request{Now: now, N: n, Kind: stage.Charge})
+	if !v.OK() {
 		// A free event is refused for the reason that all are.
 		return decision(of, of.Decide(context.Background(), 0, 0))
 	}
-	now, bucket := stage.Now(), of.Stage()
-	v, _ := bucket.Take(context.Background(), stage.Request{Now: now, N: n, Kind: stage.Charge})
 	level := bucket.Level(now)
 	if level.Remote {
 		level.Tokens = v.Left

@@ -25,16 +25,12 @@ func (e *Engine) Look(key string) (edge.Bucket, bool) {
 		return live(rule, status), true
 	}
 	full := policy(rule)
-	return edge.Bucket{Rule: rule.Key, Algorithm: answering(rule), Policy: full, Limit: full.Limit, Burst: full.Burst, Left: full.Burst}, true
+	return edge.Bucket{Rule: rule.Key, Algorithm: rule.Algorithms()[max(rule.Answering(), 0)], Policy: full, Limit: full.Limit, Burst: full.Burst, Left: full.Burst}, true
 }
 
 // live is the bucket of a key that is in use, and that rule matches, if not nil.
 func live(rule *dynamicconfig.Rule, s limiter.Status) edge.Bucket {
-	i := 0
-	if s.Mode == dynamicconfig.ModeNew || s.Mode == dynamicconfig.ModeNewShadowOld {
-		i = len(s.Shares) - 1
-	}
-	of := s.Shares[i]
+	of := s.Answering()
 	return edge.Bucket{
 		Rule:      s.Rule,
 		Algorithm: of.Algorithm,
@@ -44,18 +40,5 @@ func live(rule *dynamicconfig.Rule, s limiter.Status) edge.Bucket {
 		Left:      of.Level.Tokens,
 		Live:      true,
 		Fallback:  of.Fallback,
-	}
-}
-
-// answering is the algorithm that answers under rule.
-func answering(rule *dynamicconfig.Rule) string {
-	m := rule.Migration
-	switch {
-	case m == nil:
-		return rule.Algorithm
-	case m.Mode == dynamicconfig.ModeOld || m.Mode == dynamicconfig.ModeOldShadowNew:
-		return m.From
-	default:
-		return m.To
 	}
 }

@@ -12,9 +12,9 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/internal/rpctest"
 	"github.com/headgate/headgate/limiter/exact"
 	"github.com/headgate/headgate/limiter/stage"
-	"github.com/headgate/headgate/rpc/rpctest"
 	"github.com/headgate/headgate/rpc/usage/ask"
 )
 

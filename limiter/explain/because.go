@@ -43,11 +43,25 @@ func (k *Key) because(rule *dynamicconfig.Rule, hosts int) {
 	default:
 		say = k.part(rule)
 	}
-	if p := rule.Enforced(); p < 1 && k.Refuses {
-		say = append(say, sentence("the rule is enforced for %s%% of what is over it, and lets the rest through", number(100*p)))
-		k.Refuses = p > 0
+	k.Because = strings.Join(k.enforced(rule, say), "; ")
+}
+
+// ownersBucket adds what the bucket of the key's owner, which is asked for each event, has:
+// tokens.
+func (k *Key) ownersBucket(rule *dynamicconfig.Rule, tokens float64) {
+	k.Limit, k.Burst, k.Tokens = finite(float64(rule.Limit)), finite(rule.Burst), &tokens
+	k.Because = strings.Join(append([]string{k.Because}, k.enforced(rule, k.tokens(rule))...), "; ")
+}
+
+// enforced is say, with what becomes of events that are refused under a rule that is not
+// enforced for all of them.
+func (k *Key) enforced(rule *dynamicconfig.Rule, say []string) []string {
+	p := rule.Enforced()
+	if p == 1 || !k.Refuses {
+		return say
 	}
-	k.Because = strings.Join(say, "; ")
+	k.Refuses = p > 0
+	return append(say, sentence("the rule is enforced for %s%% of what is over it, and lets the rest through", number(100*p)))
 }
 
 const dropRatio = "drop-ratio"
@@ -120,9 +134,9 @@ func (k *Key) fallen(rule *dynamicconfig.Rule, hosts int) []string {
 		k.Refuses = true
 		return []string{why, "`fallback: closed` refuses everything"}
 	case dynamicconfig.FallbackSafe:
-		return append([]string{why, sentence("`fallback: safe` gives this host safe_capacity, %s events/s", number(float64(rule.SafeCapacity)))}, k.tokens()...)
+		return append([]string{why, sentence("`fallback: safe` gives this host safe_capacity, %s events/s", number(float64(rule.SafeCapacity)))}, k.tokens(rule)...)
 	}
-	return append([]string{why, sentence("`fallback: even` gives this host %s: %s, divided by %d hosts", perSecond(value(k.Limit)), rule.Amount(), max(hosts, 1))}, k.tokens()...)
+	return append([]string{why, sentence("`fallback: even` gives this host %s: %s, divided by %d hosts", perSecond(value(k.Limit)), rule.Amount(), max(hosts, 1))}, k.tokens(rule)...)
 }
 
 // remote reports whether an algorithm has its bucket elsewhere.
@@ -134,7 +148,7 @@ func (k *Key) part(rule *dynamicconfig.Rule) []string {
 	if k.Weight > 0 {
 		has = sentence("this host has %s%% of %s, which is %s", number(100*k.Weight), rule.Amount(), perSecond(value(k.Limit)))
 	}
-	say := append([]string{has}, k.tokens()...)
+	say := append([]string{has}, k.tokens(rule)...)
 	if k.Refuses && k.Algorithm == limiter.Auto {
 		say = append(say, "auto asks the key's owner for more, unless it asked too often or the owner has just refused")
 		k.Refuses = false
@@ -142,25 +156,29 @@ func (k *Key) part(rule *dynamicconfig.Rule) []string {
 	return say
 }
 
-// tokens says whether there are any.
-func (k *Key) tokens() []string {
-	t := value(k.Tokens)
-	switch {
-	case k.Tokens == nil || t >= 1:
-		if k.Tokens == nil {
-			return nil
-		}
+// tokens says whether there are enough for an event that costs 1: a whole one, or, under
+// max_debt, no debt.
+func (k *Key) tokens(rule *dynamicconfig.Rule) []string {
+	if k.Tokens == nil {
+		return nil
+	}
+	t, enough := *k.Tokens, 1.0
+	if rule.MaxDebt > 0 {
+		enough = 0
+	}
+	if t >= enough {
 		return []string{sentence("%s of %s tokens are there", number(t), number(value(k.Burst)))}
-	case value(k.Limit) <= 0:
-		k.Refuses = true
-		return []string{"no tokens are there, and none come"}
-	case t < -0.5:
-		k.Refuses = true
-		return []string{sentence("it has used more than that, and owes %s tokens: the next is there in %v", number(-t), round(next(t, value(k.Limit))))}
 	}
 	k.Refuses = true
-	wait := next(t, value(k.Limit))
-	if wait >= farAway {
+	wait := next(t, enough, value(k.Limit))
+	switch {
+	case value(k.Limit) <= 0:
+		return []string{"no tokens are there, and none come"}
+	case enough == 0:
+		return []string{sentence("it has used more than that, and owes %s tokens: the debt is paid in %v", number(-t), round(wait))}
+	case t < -0.5:
+		return []string{sentence("it has used more than that, and owes %s tokens: the next is there in %v", number(-t), round(wait))}
+	case wait >= farAway:
 		return []string{"all of it is used, and it fills too slowly for a next token"}
 	}
 	return []string{sentence("all of it is used: the next token is there in %v", round(wait))}
@@ -236,7 +254,7 @@ func decision(t *limiter.Traced, rule *dynamicconfig.Rule) string {
 	case limiter.Canceled:
 		return "refused: the caller gave up before there was an answer"
 	}
-	if t.By == "algorithm" && drops(answeringAlgorithm(rule)) {
+	if t.By == "algorithm" && drops(rule.Algorithms()[max(rule.Answering(), 0)]) {
 		return "refused by chance: the cluster is over the limit, and the key's owner has each host refuse a part of all events"
 	}
 	why := "refused: " + decider + " has too few tokens"

@@ -13,7 +13,6 @@ package explain
 import (
 	"maps"
 	"math"
-	"slices"
 	"strings"
 	"time"
 
@@ -79,6 +78,10 @@ type Key struct {
 	Granted  int64 `json:"granted,omitempty"`
 	Withheld int64 `json:"withheld,omitempty"`
 
+	// UsedBy is how many hosts use the key, programs that listen nowhere among them. It is
+	// set in lists of keys only, at the host that owns the key.
+	UsedBy int `json:"used_by,omitempty"`
+
 	// Refuses: an event that costs 1 would be refused now.
 	Refuses bool `json:"refuses"`
 
@@ -103,11 +106,15 @@ type Explanation struct {
 	Owner        string `json:"owner"`
 	OwnerAnswers bool   `json:"owner_answers"`
 
+	// Owned is what the owner knows of the key under each algorithm, most often one; empty
+	// if the owner does not answer, or if no host reports to it, as under `even`.
+	Owned []Owned `json:"owned,omitempty"`
+
 	// OwnerEpoch is since when the owner knows the members of which it is one; the zero
 	// Time if it does not answer.
 	OwnerEpoch time.Time `json:"owner_epoch,omitzero"`
 
-	// Hosts is what each host knows, sorted by name.
+	// Hosts is what each host knows, sorted by name, members before programs.
 	Hosts []Host `json:"hosts"`
 }
 
@@ -128,6 +135,20 @@ type Host struct {
 
 	Key Key `json:"key"`
 
+	// Program says that the host is no member, and listens nowhere: it reports at the edge of
+	// members. Answered is when its answer came; nil if it has not answered yet, or is of an
+	// earlier release. Then only AtOwner is known of it.
+	Program  bool       `json:"program,omitempty"`
+	Answered *time.Time `json:"answered,omitempty"`
+
+	// AtOwner is what the key's owner knows of the host; nil if nothing.
+	AtOwner *AtOwner `json:"at_owner,omitempty"`
+
+	// Owned is what the host knows of the key as its owner, and Programs are the programs that
+	// answered at its edge. Both are empty in an Explanation.
+	Owned    []Owned `json:"owned,omitempty"`
+	Programs []Host  `json:"programs,omitempty"`
+
 	// Traced: the newest decisions about the key are remembered there.
 	Traced    bool       `json:"traced"`
 	Decisions []Decision `json:"decisions,omitempty"`
@@ -144,13 +165,19 @@ func Here(name string, group *limiter.Group, limits *dynamicconfig.Snapshot, hos
 // host knows.
 func Sum(limits *dynamicconfig.Snapshot, key, owner string, hosts []Host) Explanation {
 	e := Explanation{Key: limits.Shown(key), Owner: owner, Hosts: hosts}
-	slices.SortFunc(e.Hosts, func(a, b Host) int { return strings.Compare(a.Host, b.Host) })
 	rule, ok := limits.Match(key)
+	e.together(rule)
 	if ok {
+		e.askedOwner(rule)
 		e.Rule = maps.Collect(rule.Fields())
 	}
-	use, fallen, refuse, silent, other, elsewhere := 0, 0, 0, 0, 0, 0
-	for _, h := range hosts {
+	use, fallen, refuse, silent, other, elsewhere, waits := 0, 0, 0, 0, 0, 0, 0
+	for _, h := range e.Hosts {
+		if h.Program && h.Answered == nil {
+			waits++
+			use++ // its owner knows it
+			continue
+		}
 		if h.Host == owner && h.Error == "" {
 			e.OwnerAnswers, e.OwnerEpoch = true, h.Epoch
 		}
@@ -158,7 +185,7 @@ func Sum(limits *dynamicconfig.Snapshot, key, owner string, hosts []Host) Explan
 		case h.Error != "":
 			silent++
 			continue
-		case h.Limits != limits.Version():
+		case h.Limits != limits.Version() && !h.Program: // a program has limits of its own
 			other++
 		}
 		elsewhere += count(h.Owner != "" && h.Owner != owner)
@@ -173,7 +200,7 @@ func Sum(limits *dynamicconfig.Snapshot, key, owner string, hosts []Host) Explan
 	case !ok:
 		say = append(say, "no rule matches the key, and `unmatched: allow` allows everything")
 	default:
-		say = append(say, sentence("the rule %q limits the key to %s", rule.Key, rule.Amount()+overridden(rule)), sentence("%d of %d hosts use it", use, len(hosts)))
+		say = append(say, sentence("the rule %q limits the key to %s", rule.Key, rule.Amount()+overridden(rule)), sentence("%d of %d hosts use it", use, len(e.Hosts)))
 		if refuse > 0 {
 			say = append(say, sentence("%d would refuse an event now", refuse))
 		}
@@ -189,6 +216,9 @@ func Sum(limits *dynamicconfig.Snapshot, key, owner string, hosts []Host) Explan
 	}
 	if silent > 0 {
 		say = append(say, sentence("%d hosts do not answer", silent))
+	}
+	if waits > 0 {
+		say = append(say, sentence("%d programs listen nowhere, and answer with a report of theirs", waits))
 	}
 	if other > 0 {
 		say = append(say, sentence("%d have another version of the limits", other))
@@ -228,16 +258,20 @@ func Look(group *limiter.Group, limits *dynamicconfig.Snapshot, hosts int, key s
 			return k
 		}
 	}
-	if rule.Bypassed() {
-		k.Because = "everything is let through: " + rule.Override.String()
-		return k
-	}
 	bucket := key
 	if rule.Shared { // all of its keys decide by one
 		bucket = rule.Key
 	}
 	status, live := group.Inspect(bucket)
-	if !live || len(status.Shares) == 0 {
+	live = live && len(status.Shares) > 0
+	if live {
+		k.fill(status.Answering())
+	}
+	if rule.Bypassed() {
+		k.Because = "everything is let through: " + rule.Override.String()
+		return k
+	}
+	if !live {
 		k.Algorithm = rule.Algorithm
 		if n := group.Count(key); n >= int64(rule.MaxKeys) && !rule.Shared {
 			k.Refuses, k.Because = true, sentence("the rule has max_keys: %d, and %d keys use it at this host: further keys are refused until others were idle for %v", rule.MaxKeys, n, rule.IdleAfter)
@@ -246,7 +280,6 @@ func Look(group *limiter.Group, limits *dynamicconfig.Snapshot, hosts int, key s
 		k.Because = "nobody uses the key at this host"
 		return k
 	}
-	k.fill(&status, answering(rule))
 	k.because(rule, hosts)
 	k.Because += overridden(rule)
 	return k
@@ -254,29 +287,8 @@ func Look(group *limiter.Group, limits *dynamicconfig.Snapshot, hosts int, key s
 
 const maxKey = 1024
 
-// answering is which limiter of rule answers: 0, or 1 for the new one of a migration.
-func answering(rule *dynamicconfig.Rule) int {
-	if m := rule.Migration; m != nil && (m.Mode == dynamicconfig.ModeNew || m.Mode == dynamicconfig.ModeNewShadowOld) {
-		return 1
-	}
-	return 0
-}
-
-// answeringAlgorithm is the algorithm of rule that answers.
-func answeringAlgorithm(rule *dynamicconfig.Rule) string {
-	switch m := rule.Migration; {
-	case m == nil:
-		return rule.Algorithm
-	case answering(rule) == 1:
-		return m.To
-	default:
-		return m.From
-	}
-}
-
-// fill sets what s, of which limiter i answers, says of k.
-func (k *Key) fill(s *limiter.Status, i int) {
-	sh := s.Shares[min(i, len(s.Shares)-1)]
+// fill sets what sh, which answers, says of k.
+func (k *Key) fill(sh *limiter.ShareStatus) {
 	k.InUse, k.Algorithm = true, sh.Algorithm
 	k.Limit, k.Burst, k.Tokens = finite(float64(sh.Level.Limit)), finite(sh.Level.Burst), finite(sh.Level.Tokens)
 	k.Weight, k.Lease = sh.Weight, sh.Lease.Seconds()
@@ -299,12 +311,12 @@ func finite(v float64) *float64 {
 // farAway is a time for which nobody waits.
 const farAway = 24 * time.Hour
 
-// next is after how long there is a whole token, at most farAway.
-func next(tokens, limit float64) time.Duration {
+// next is after how long there are enough tokens, at most farAway.
+func next(tokens, enough, limit float64) time.Duration {
 	if limit <= 0 {
 		return 0
 	}
-	return time.Duration(min((1-tokens)/limit*1e9, float64(farAway)))
+	return time.Duration(min((enough-tokens)/limit*1e9, float64(farAway)))
 }
 
 // Decision is one decision about a key that is traced.

@@ -48,3 +48,40 @@ func TestTheSumOfHosts(t *testing.T) {
 		t.Errorf("%+v", k)
 	}
 }
+
+// Under max_debt, events happen while the bucket is not in debt, also without a whole token.
+func TestABucketThatMayBorrowRefusesInDebtOnly(t *testing.T) {
+	for _, tt := range []struct {
+		debt    time.Duration
+		tokens  float64
+		refuses bool
+		want    string
+	}{
+		{0, 1, false, "1 of 3 tokens are there"},
+		{0, 0.5, true, "all of it is used: the next token is there in 250ms"},
+		{0, -2, true, "it has used more than that, and owes 2 tokens: the next is there in 1.5s"},
+		{time.Second, 0.5, false, "0.5 of 3 tokens are there"},
+		{time.Second, 0, false, "0 of 3 tokens are there"},
+		{time.Second, -2, true, "it has used more than that, and owes 2 tokens: the debt is paid in 1s"},
+	} {
+		limit, burst := 2.0, 3.0
+		k := Key{Limit: &limit, Burst: &burst, Tokens: &tt.tokens}
+		if got := strings.Join(k.tokens(&dynamicconfig.Rule{MaxDebt: tt.debt}), "; "); got != tt.want || k.Refuses != tt.refuses {
+			t.Errorf("%v: %q, refuses: %t; want %q", tt, got, k.Refuses, tt.want)
+		}
+	}
+}
+
+// A key that an override lets everything through for is in use all the same.
+func TestABypassedKeyIsInUse(t *testing.T) {
+	s, err := dynamicconfig.Parse("limits", []byte(`{limits: [{key: k, limit: 10/s, algorithm: even}], overrides: [{all: true, limit: bypass, until: 2999-01-01T00:00:00Z, author: ada, reason: a test}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s = s.At(time.Now())
+	g := limiter.NewGroup(s, 3)
+	g.For("k").Allow()
+	if k := Look(g, s, 3, "k"); !k.InUse || k.Refuses || !strings.HasPrefix(k.Because, "everything is let through: bypass until 2999") {
+		t.Errorf("%+v", k)
+	}
+}

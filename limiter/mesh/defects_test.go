@@ -548,3 +548,23 @@ func TestAHostThatRestartsForEverTakesNoMemory(t *testing.T) {
 		t.Errorf("%d counts of one host", n)
 	}
 }
+
+// A host that says that a key has an absurd debt closes it for no longer than the hosts
+// together could.
+func TestAnAbsurdDebtIsBounded(t *testing.T) {
+	const second = stage.Instant(time.Second)
+	rule := ruled(10, 10)
+	m := New("a", always(rule), Config{})
+	m.SetPeers([]string{"a", "b"})
+	m.StartAt(0)
+	if err := m.ReceiveAt(second, "b", &meshusage.Report{From: 7, Version: 1, Rows: []meshusage.Used{{Key: "k", Left: -3e38}}}); err != nil {
+		t.Fatal(err)
+	}
+	take := func(now stage.Instant) bool {
+		o, err := m.DoAt(now, stage.Operation{Key: "k", Rule: rule, N: 1})
+		return err == nil && o.OK
+	}
+	if take(2*second) || !take(60*second) {
+		t.Error("the debt is forgotten at once, or not paid back within a minute")
+	}
+}

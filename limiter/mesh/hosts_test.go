@@ -5,10 +5,12 @@ package mesh
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/meshusage"
 )
@@ -51,5 +53,32 @@ func TestStrangersLeaveRoomForMembers(t *testing.T) {
 	}
 	if _, err := m.Update(t.Context(), "one more", payload); !errors.Is(err, errTooManySenders) {
 		t.Errorf("one stranger more: %v", err)
+	}
+}
+
+// Of two processes that have one name, the one that came first learns that its messages
+// do not count, and the receiver logs that, once.
+func TestTwoProcessesThatHaveOneName(t *testing.T) {
+	var log strings.Builder
+	m := New("a", always(&dynamicconfig.Rule{Key: "*", Limit: 1, Burst: 1, Algorithm: Name}), Config{}, WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+	send := func(from uint64) error {
+		return m.ReceiveAt(stage.Now(), "b", &meshusage.Report{From: from, Version: 1})
+	}
+	if err := errors.Join(send(1), send(2)); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10 {
+		if err := send(1); !errors.Is(err, errReplaced) {
+			t.Errorf("the one that was replaced: %v", err)
+		}
+		if err := send(2); err != nil {
+			t.Errorf("the other: %v", err)
+		}
+		if i == 0 && log.Len() > 0 {
+			t.Errorf("a message that may be late is logged: %s", log.String())
+		}
+	}
+	if n := strings.Count(log.String(), "two processes"); n != 1 {
+		t.Errorf("%d log lines", n)
 	}
 }

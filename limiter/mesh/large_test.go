@@ -9,10 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/headgate/headgate/internal/rpctest"
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/meshusage"
-	"github.com/headgate/headgate/rpc/rpctest"
 )
 
 func use(t *testing.T, h *host, keys int, name func(int) string) {

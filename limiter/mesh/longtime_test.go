@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/internal/rpctest"
 	"github.com/headgate/headgate/limiter/stage"
-	"github.com/headgate/headgate/rpc/rpctest"
 )
 
 // timeline is hosts that share one key, on virtual time: with the

@@ -26,6 +26,7 @@ type members struct {
 	peers   map[string]*peer
 	senders map[string]*sender
 	swept   stage.Instant
+	warned  stage.Instant // of two processes that have one name
 }
 
 // peer is a host that messages are sent to.
@@ -129,6 +130,7 @@ func (m *members) Done(message Message, by uint64) {
 type sender struct {
 	id, previous uint64 // of the process, and of the one before it on that host
 	last         stage.Instant
+	late         bool        // the process before it has sent a message since
 	gone         atomic.Bool // forgotten, or replaced
 
 	mu    sync.Mutex // protects round, and is held while a message is received
@@ -145,10 +147,13 @@ const (
 	sweepEvery = 10 * time.Second
 )
 
-var errTooManySenders = errors.New("mesh: too many hosts send messages; does each host have one name?")
+var (
+	errTooManySenders = errors.New("mesh: too many hosts send messages; does each host have one name?")
+	errReplaced       = errors.New("mesh: another process sends messages under the name of this one; give each host a name of its own")
+)
 
 // sender returns the process with id on host, and the round up to which it
-// received everything. It returns nil if the process was replaced.
+// received everything. The error is errReplaced if another process has come after it.
 func (m *members) sender(now stage.Instant, host string, id uint64) (s *sender, acked uint64, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -156,7 +161,7 @@ func (m *members) sender(now stage.Instant, host string, id uint64) (s *sender, 
 	s, p := m.senders[host], m.peers[host]
 	switch {
 	case s != nil && s.previous == id:
-		return nil, 0, nil
+		return nil, 0, errReplaced
 	case s == nil || s.id != id:
 		if s == nil && p == nil && len(m.senders) >= maxSenders {
 			return nil, 0, errTooManySenders
@@ -178,6 +183,26 @@ func (m *members) sender(now stage.Instant, host string, id uint64) (s *sender, 
 		acked = p.acked
 	}
 	return s, acked, nil
+}
+
+// warnEvery is how often Mesh logs at most that two processes have one name.
+const warnEvery = time.Minute
+
+// warns reports whether to log that a message came from a process of host that was
+// replaced. One may be on its way still when the next process begins.
+func (m *members) warns(now stage.Instant, host string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+
+	s := m.senders[host]
+	if s == nil {
+		return false
+	}
+	due := s.late && (m.warned == 0 || now.Sub(m.warned).Abs() >= warnEvery)
+	if s.late = true; due {
+		m.warned = now
+	}
+	return due
 }
 
 // sweep forgets hosts that send no messages, from time to time. It reports

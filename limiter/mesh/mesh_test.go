@@ -17,9 +17,9 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/internal/rpctest"
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc/meshusage"
-	"github.com/headgate/headgate/rpc/rpctest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

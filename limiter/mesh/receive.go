@@ -4,6 +4,7 @@ package mesh
 
 import (
 	"context"
+	"errors"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -42,7 +43,10 @@ func (m *Mesh) ReceiveAt(now stage.Instant, host string, g *meshusage.Report) er
 		return nil
 	}
 	s, acked, err := m.sender(now, host, g.From)
-	if s == nil {
+	if err != nil {
+		if errors.Is(err, errReplaced) && m.warns(now, host) {
+			m.log.Warn("two processes send messages under the name of one host; only those of the latest count", "host", host)
+		}
 		return err
 	}
 	s.mu.Lock()
@@ -98,7 +102,7 @@ func (m *Mesh) receive(now stage.Instant, s *sender, acked uint64, g *meshusage.
 		lost = e.settle(at, r, used, floor)
 	default:
 		*r = received{known: r.known}
-		e.bucket.Lower(at, row.Left)
+		e.bucket.Lower(at, max(row.Left, floor))
 	}
 	m.metrics.uncharged.Inc(int64(lost))
 	r.of, r.count = s, count{row.Born, used}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/driver"
 	"github.com/headgate/headgate/limiter/redis/redistest"
 	"github.com/headgate/headgate/limiter/stage"
 )
@@ -25,7 +26,7 @@ func TestIDsDoNotPileUp(t *testing.T) {
 	s := redistest.Start(t)
 	b := open(t, Config{Timeout: time.Second}, []string{s.Address})
 	g := limiter.NewGroup(snapshot(t, dynamicconfig.Rule{Key: "k", Limit: 1, Burst: 1e6, Algorithm: "redis"}), 1, limiter.WithRemote("redis", b),
-		limiter.WithBackground(func(f func()) { f() }))
+		driver.WithBackground(func(f func()) { f() }))
 	for range 200 {
 		g.For("k").Take(t.Context(), 2, 0).Settle(1)
 	}
@@ -49,7 +50,7 @@ func TestAnIDThatWasSentTwiceStays(t *testing.T) {
 		return err
 	}))
 	g := limiter.NewGroup(snapshot(t, dynamicconfig.Rule{Key: "k", Limit: 1, Burst: 1e6, Algorithm: "redis"}), 1, limiter.WithRemote("redis", b),
-		limiter.WithBackground(func(f func()) { f() }))
+		driver.WithBackground(func(f func()) { f() }))
 	for range 20 {
 		g.For("k").Take(t.Context(), 2, 0).Settle(1)
 	}

@@ -5,7 +5,6 @@ package stage
 import (
 	"context"
 	"errors"
-	"sync"
 )
 
 // Errors of Slots.
@@ -80,14 +79,3 @@ func (b *both) Release(uint64) {
 	b.first.Release()
 	b.second.Release()
 }
-
-// HoldFunc returns a Hold that calls release once.
-func HoldFunc(release func()) Hold { return Hold{of: &once{release: release}} }
-
-type once struct {
-	done    sync.Once
-	release func()
-}
-
-// Release implements Releaser.
-func (o *once) Release(uint64) { o.done.Do(o.release) }

@@ -34,6 +34,11 @@ type Stage interface {
 
 	// Level is what the stage applies at now.
 	Level(now Instant) Level
+
+	// Open reports whether the stage lets everything through now, as under a bypass:
+	// then callers that wait for its tokens need not wait any longer. The answer holds
+	// until one of changed is closed. Most stages return false, nil.
+	Open() (open bool, changed []<-chan struct{})
 }
 
 // Request asks a Stage for tokens. A Stage that knows the rule applies its
@@ -64,6 +69,9 @@ const (
 	// Charge takes tokens that are spent already, into debt if need be. It is
 	// always OK, and its Receipt is zero.
 	Charge
+	// Before is Charge of tokens that another stage gave before this one was asked: they
+	// do not count as usage again.
+	Before
 )
 
 // Verdict is the answer to a Request.

@@ -24,9 +24,9 @@
 // 5 seconds, then 10, 20, and at most 30. Each host counts for itself, so for as long as
 // a wait, two hosts may have different rings.
 //
-// A host that loses two or more others within 10 seconds, and has none left, takes
-// itself for the one that is cut off: it logs an error and keeps its ring. The last
-// host of two takes over.
+// A host that loses more deciders at once than it still reaches takes itself for one on the
+// smaller side of a split: it logs an error, and Members.Missing says how many. The last host of
+// two takes over.
 //
 // Hosts with another cluster name, or without a common key, never join. Seeds are asked
 // again and again while they are not members, so that the parts of a cluster that

@@ -112,9 +112,11 @@ type Members struct {
 
 	mu    sync.Mutex          // protects there
 	there map[string]struct{} // where the members gossip
+
+	said, unfit, conflicts quota // lines of each kind
 }
 
-var _ ringpop.Members = (*Members)(nil)
+var _ ringpop.Split = (*Members)(nil)
 
 // New returns a Members that is not yet started.
 func New(c Config) (*Members, error) {
@@ -122,7 +124,10 @@ func New(c Config) (*Members, error) {
 		return nil, err
 	}
 	c.JoinWithin, c.Rejoin = cmp.Or(c.JoinWithin, DefaultJoinWithin), cmp.Or(c.Rejoin, DefaultRejoin)
-	m := &Members{config: c, log: c.Logger, there: make(map[string]struct{})}
+	m := &Members{
+		config: c, log: c.Logger, there: make(map[string]struct{}),
+		said: quota{most: 10, every: time.Second}, unfit: quota{most: 10, every: time.Minute}, conflicts: quota{most: 10, every: time.Minute},
+	}
 	if m.log == nil {
 		m.log = slog.Default()
 	}
@@ -148,8 +153,18 @@ func (m *Members) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if m.list, err = memberlist.Create(config); err != nil {
+	transport, err := newStreams(config.BindAddr, config.BindPort, config.Logger)
+	if err != nil {
 		return fmt.Errorf("gossip: listen at %s: %w", m.config.Listen, err)
+	}
+	if config.Transport = transport; config.BindPort == 0 {
+		config.BindPort = transport.GetAutoBindPort()
+	}
+	if config.AdvertisePort == 0 {
+		config.AdvertisePort = config.BindPort
+	}
+	if m.list, err = memberlist.Create(config); err != nil {
+		return errors.Join(fmt.Errorf("gossip: listen at %s: %w", m.config.Listen, err), transport.Shutdown())
 	}
 	self := m.list.LocalNode()
 	m.own = net.JoinHostPort(self.Addr.String(), strconv.Itoa(int(self.Port)))
@@ -185,7 +200,7 @@ func (m *Members) memberlist(ctx context.Context) (*memberlist.Config, error) {
 	c.Delegate = (*delegate)(m)
 	c.Events = (*delegate)(m)
 	c.Conflict = (*delegate)(m)
-	c.Logger = log.New(logWriter{m.log}, "", 0)
+	c.Logger = log.New(logWriter{m.log, &m.said}, "", 0)
 
 	c.ProbeInterval, c.ProbeTimeout, c.SuspicionMult = probeInterval, probeTimeout, suspicion
 	c.SuspicionMaxTimeoutMult = 1
@@ -238,6 +253,9 @@ func (m *Members) Address() string { return m.own }
 func (m *Members) Watch(ctx context.Context, update func(hosts []ringpop.Host)) error {
 	return m.board.Watch(ctx, update)
 }
+
+// Missing implements ringpop.Split.
+func (m *Members) Missing() int { return m.board.Missing() }
 
 // Standings returns what this host knows of each member, sorted by address.
 func (m *Members) Standings() []ringpop.Standing { return m.board.Standings() }
@@ -303,7 +321,9 @@ func (d *delegate) NotifyJoin(n *memberlist.Node) {
 		err = dialable(n.Name)
 	}
 	if err != nil {
-		d.log.Warn("a host of the cluster is not on the ring", "member", clip(n.Name), "gossip", n.Address(), "error", err)
+		if withheld, ok := d.unfit.admit(time.Now()); ok {
+			d.log.Warn("a host of the cluster is not on the ring", "member", clip(n.Name), "gossip", n.Address(), "error", err, "withheld", withheld)
+		}
 		return
 	}
 	if said.Leaving {
@@ -326,10 +346,13 @@ func (d *delegate) NotifyLeave(n *memberlist.Node) {
 	d.board.Down(n.Name, "no answer to probes, and no denial")
 }
 
-// NotifyConflict reports that two processes have one address.
+// NotifyConflict reports that two processes have one address. They are in conflict until
+// one of them ends.
 func (d *delegate) NotifyConflict(existing, other *memberlist.Node) {
-	d.log.Error("two hosts say that they are at one address: give each its own", "address", clip(existing.Name),
-		"gossip", existing.Address(), "other", other.Address())
+	if withheld, ok := d.conflicts.admit(time.Now()); ok {
+		d.log.Error("two hosts say that they are at one address: give each its own", "address", clip(existing.Name),
+			"gossip", existing.Address(), "other", other.Address(), "withheld", withheld)
+	}
 }
 
 // Nothing else is said between hosts.

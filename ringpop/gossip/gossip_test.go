@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +15,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/hashicorp/memberlist"
 
 	"github.com/headgate/headgate/internal/waittest"
 	"github.com/headgate/headgate/ringpop"
@@ -293,4 +296,62 @@ func TestNothingLeavesBeforeItStarts(t *testing.T) {
 	if err := m.Stop(); err != nil {
 		t.Error(err)
 	}
+}
+
+// A host that anybody names in any way costs a short line, and is not on the ring.
+func TestALongNameIsNotOnTheRing(t *testing.T) {
+	log := new(bytes.Buffer)
+	m, err := New(Config{Cluster: "c", Host: ringpop.Host{Address: "127.0.0.1:1"}, Listen: "127.0.0.1:0", Logger: slog.New(slog.NewTextHandler(log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	said, err := meta{}.encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := &memberlist.Node{Name: strings.Repeat("n", 60_000) + ":1", Addr: net.IPv4(127, 0, 0, 1), Port: 1, Meta: said}
+	d := (*delegate)(m)
+	d.NotifyJoin(long)
+	d.NotifyUpdate(long)
+	d.NotifyConflict(long, long)
+	d.NotifyLeave(long)
+	if log.Len() > 2000 || len(m.Standings()) != 0 {
+		t.Errorf("%d members, %d bytes: %.300s", len(m.Standings()), log.Len(), log)
+	}
+	d.NotifyJoin(&memberlist.Node{Name: strings.Repeat("n", 253) + ":65535", Addr: net.IPv4(127, 0, 0, 1), Port: 1, Meta: said})
+	if len(m.Standings()) != 1 {
+		t.Errorf("a name of 253 bytes is refused: %.2000s", log)
+	}
+}
+
+// What strangers send is bounded, also if they know the cluster's name, and others join
+// meanwhile.
+func TestStrangersSendLittle(t *testing.T) {
+	keyed := func(c *Config) { c.KeyFile = keyFile(t, "A") }
+	first := start(t, "a", keyed)
+	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
+	stranger := func() net.Conn {
+		conn, err := dialer.DialContext(t.Context(), "tcp", first.Address())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		// Of this cluster, encrypted, with 20 MiB.
+		_, _ = conn.Write(append([]byte("\xf4\x04test\x0a"), 0x01, 0x40, 0, 0))
+		return conn
+	}
+	conn, sent := stranger(), 0
+	for piece := make([]byte, 1<<16); sent < 20<<20; sent += len(piece) {
+		if _, err := conn.Write(piece); err != nil {
+			break
+		}
+	}
+	if sent > maxStream+8<<20 { // and what is in sockets
+		t.Errorf("a stranger sent %d bytes", sent)
+	}
+	for range 2 * maxStreams {
+		stranger()
+	}
+	second := start(t, "b", keyed, first)
+	waittest.Until(t, "a host joins meanwhile", func() bool { return len(first.Standings()) == 2 && len(second.Standings()) == 2 })
 }

@@ -74,7 +74,13 @@ func lines(text []byte) (all []string) {
 	return all
 }
 
+// maxAddress is the longest address, in bytes: a DNS name of 253 and a port.
+const maxAddress = 253 + len(":65535")
+
 func dialable(address string) error {
+	if len(address) > maxAddress {
+		return fmt.Errorf("%.100q… has %d bytes: an address has at most %d", address, len(address), maxAddress)
+	}
 	host, port, err := net.SplitHostPort(address)
 	if err != nil || host == "" || port == "" || port == "0" {
 		return fmt.Errorf("%.100q is not host:port: write it as in 10.0.0.8:7946", address)

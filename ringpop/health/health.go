@@ -15,12 +15,13 @@
 // as that lasts. A host that is lost more than twice in two minutes waits before it is
 // back: 5 seconds, then 10, 20, and at most 30.
 //
-// A host that loses two or more others within 10 seconds, and reaches none, takes
-// itself for the one that is cut off: it logs an error, and its ring still has those
-// that it lost. The last host of two takes over.
+// A host that loses more others at once than it still reaches takes itself for one on the
+// smaller side of a split: it logs an error, and Members.Missing says how many. The last host of
+// two takes over.
 //
-// Every host asks every other, four times a second by default. For more than 50 hosts,
-// package gossip is cheaper.
+// Every host asks every other, four times a second by default, and at most 200 hosts in a
+// second: with more than 50 hosts, each is asked less often, and missed later in proportion. Package
+// gossip is cheaper then.
 //
 // Out of scope: finding hosts, and what a ping is.
 package health
@@ -29,7 +30,9 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/headgate/headgate/ringpop"
@@ -40,6 +43,9 @@ import (
 const (
 	DefaultInterval = 250 * time.Millisecond
 	DefaultAfter    = 1500 * time.Millisecond
+
+	// MostPings is how many pings a host sends each second, of however many hosts.
+	MostPings = 200
 )
 
 // Config is how hosts are asked.
@@ -51,10 +57,12 @@ type Config struct {
 	// for several hosts at a time. Required.
 	Ping func(ctx context.Context, address string) error
 
-	// Interval is the time between two pings of one host; default DefaultInterval.
+	// Interval is the time between two pings of one host; default DefaultInterval. It is
+	// longer with so many hosts that this host would send more than MostPings each second.
 	Interval time.Duration
 
-	// After is how long a host does not answer before it is left out; default DefaultAfter.
+	// After is how long a host does not answer before it is left out; default
+	// DefaultAfter, and longer in proportion where Interval is.
 	After time.Duration
 
 	// Logger is where to log; default slog.Default().
@@ -67,11 +75,13 @@ type Members struct {
 	listed ringpop.Members
 	config Config
 
+	stretch atomic.Uint64 // float64 bits: how many times longer Interval and After are; at least 1
+
 	mu    sync.Mutex    // protects board
 	board *roster.Board // of the last Watch; nil before
 }
 
-var _ ringpop.Members = (*Members)(nil)
+var _ ringpop.Split = (*Members)(nil)
 
 // New returns the members in listed that answer.
 func New(listed ringpop.Members, c Config) *Members {
@@ -92,6 +102,17 @@ func (m *Members) Standings() []ringpop.Standing {
 		return nil
 	}
 	return m.board.Standings()
+}
+
+// Missing implements ringpop.Split. It counts those that the list itself misses, too.
+func (m *Members) Missing() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+
+	if m.board == nil {
+		return 0
+	}
+	return m.board.Missing()
 }
 
 // Watch implements ringpop.Members. It pings while it runs; a host that is new on the list
@@ -117,6 +138,12 @@ func (m *Members) Watch(ctx context.Context, update func(hosts []ringpop.Host)) 
 	return <-failed
 }
 
+// pace is how often a host is pinged now, and after what silence it is left out.
+func (m *Members) pace() (interval, after time.Duration) {
+	stretch := math.Float64frombits(m.stretch.Load())
+	return time.Duration(stretch * float64(m.config.Interval)), time.Duration(stretch * float64(m.config.After))
+}
+
 // follow pings the hosts on the list, until ctx ends.
 func (m *Members) follow(ctx context.Context, board *roster.Board) error {
 	pinged := make(map[ringpop.Host]context.CancelFunc)
@@ -134,7 +161,11 @@ func (m *Members) follow(ctx context.Context, board *roster.Board) error {
 				delete(pinged, h)
 			}
 		}
+		if split, ok := m.listed.(ringpop.Split); ok {
+			board.Unlisted(split.Missing())
+		}
 		board.Keep(addresses)
+		m.stretch.Store(math.Float64bits(max(float64(len(hosts))/m.config.Interval.Seconds()/MostPings, 1)))
 		for _, h := range hosts {
 			if pinged[h] != nil {
 				continue

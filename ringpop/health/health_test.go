@@ -6,9 +6,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,6 +23,8 @@ import (
 type network struct {
 	mu     sync.Mutex        // protects state
 	states map[string]string // "" answers
+
+	pings atomic.Int64
 }
 
 func (n *network) set(state string, addresses ...string) {
@@ -33,6 +37,7 @@ func (n *network) set(state string, addresses ...string) {
 }
 
 func (n *network) ping(ctx context.Context, address string) error {
+	n.pings.Add(1)
 	n.mu.Lock()
 	state := n.states[address]
 	n.mu.Unlock()
@@ -131,22 +136,57 @@ func TestAHostThatDoesNotAnswerIsLeftOut(t *testing.T) {
 	}
 }
 
-func TestAHostThatReachesNobodyKeepsItsRing(t *testing.T) {
+func TestAHostThatReachesNobodyMissesTheOthers(t *testing.T) {
 	run(t, hosts("a", "b", "c"), func(t *testing.T, w *watched) {
 		time.Sleep(time.Second)
 		w.network.set("hangs", "b", "c")
 		time.Sleep(time.Minute)
-		w.see(t, "all are silent", "a b c")
+		w.see(t, "all are silent", "a")
+		if n := w.members.Missing(); n != 2 {
+			t.Errorf("%d are missing", n)
+		}
 		if n := strings.Count(w.log.String(), "level=ERROR"); n != 1 {
 			t.Errorf("%d errors, want one:\n%s", n, &w.log)
 		}
 		w.network.set("", "c")
 		time.Sleep(2 * time.Second)
 		w.see(t, "one answers", "a c")
+		if n := w.members.Missing(); n != 0 {
+			t.Errorf("one answers, and %d are missing", n)
+		}
 		w.network.set("hangs", "c")
 		time.Sleep(time.Minute)
 		w.see(t, "the last one dies much later", "a")
 	})
+}
+
+func TestPingsOfManyHostsAreBounded(t *testing.T) {
+	for _, n := range []int{50, 500} {
+		var all []string
+		for i := range n {
+			all = append(all, fmt.Sprintf("host-%03d", i))
+		}
+		run(t, hosts(all...), func(t *testing.T, w *watched) {
+			time.Sleep(20 * time.Second) // those on the way when the list came are done
+			before := w.network.pings.Load()
+			const watched = 200 * time.Second // a host whose ping falls into it or not, just so, hardly counts
+			time.Sleep(watched)
+			if rate := float64(w.network.pings.Load()-before) / watched.Seconds(); rate > 1.02*MostPings || rate < 0.9*MostPings {
+				t.Errorf("of %d hosts, %.0f pings a second", n, rate)
+			}
+			stretch := time.Duration(max(n/50, 1))
+			w.network.set("hangs", "host-007")
+			time.Sleep(stretch * (DefaultAfter - DefaultInterval - time.Millisecond))
+			if m := w.members.Standings()[7]; m.State != ringpop.Up {
+				t.Errorf("of %d hosts, too early: %+v", n, m)
+			}
+			time.Sleep(stretch * 3 * DefaultInterval)
+			synctest.Wait()
+			if m := w.members.Standings()[7]; m.State != ringpop.Down {
+				t.Errorf("of %d hosts, too late: %+v", n, m)
+			}
+		})
+	}
 }
 
 func TestTheListMayChange(t *testing.T) {

@@ -13,24 +13,29 @@ import (
 
 // ping asks h again and again, until ctx ends.
 func (m *Members) ping(ctx context.Context, h ringpop.Host, board *roster.Board) {
-	tick := time.NewTicker(m.config.Interval)
+	interval, after := m.pace()
+	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	answered := time.Now()
 	for {
-		// While h may be lost by this ping, the ping does not make that later.
-		patience := m.config.After - time.Since(answered)
-		if patience <= 0 {
-			patience = m.config.After
+		if now, silence := m.pace(); now != interval {
+			interval, after = now, silence
+			tick.Reset(interval)
 		}
-		err := m.ask(ctx, h.Address, min(patience, m.config.After/2))
+		// While h may be lost by this ping, the ping does not make that later.
+		patience := after - time.Since(answered)
+		if patience <= 0 {
+			patience = after
+		}
+		err := m.ask(ctx, h.Address, min(patience, after/2))
 		switch silent := time.Since(answered); {
 		case ctx.Err() != nil:
 			return
 		case err == nil:
 			answered = time.Now()
 			board.Up(h, false)
-		case silent >= m.config.After:
-			board.Down(h.Address, fmt.Sprintf("no answer for %v: %.200v", m.config.After, err))
+		case silent >= after:
+			board.Down(h.Address, fmt.Sprintf("no answer for %v: %.200v", after, err))
 		}
 		select {
 		case <-tick.C:

@@ -89,19 +89,10 @@ func (a *Claimant) each(ctx context.Context, c *Claims, timeout time.Duration, d
 	if timeout <= 0 {
 		timeout = DefaultTimeout
 	}
-	parts, order := fan.Split(len(c.Rows), rpc.DefaultKeysPerCall, a.Placement,
+	parts := fan.Split(len(c.Rows), rpc.DefaultKeysPerCall, a.Placement,
 		func(i int) string { return c.Rows[i].Key }, func(i int) int { return c.Rows[i].maxSize() })
-	asked := make([]Claims, len(parts))
-	if len(parts) == 1 {
-		asked[0] = *c
-	} else {
-		rows := fan.Pick(c.Rows, order)
-		for i, p := range parts {
-			asked[i].Rows, rows = rows[:len(p.Rows)], rows[len(p.Rows):]
-		}
-	}
 	fan.Each(len(parts), a.MaxCalls, func(i int) (answer *Leases, err error) {
-		owner, c := parts[i].Owner, &asked[i]
+		owner, c := parts[i].Owner, &Claims{Rows: fan.Pick(c.Rows, parts[i].Rows)}
 		err = fan.Call(ctx, "claim", len(c.Rows), "", owner, timeout, func(ctx context.Context) (err error) {
 			answer, err = a.ask(ctx, owner, c)
 			return err

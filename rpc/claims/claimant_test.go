@@ -13,9 +13,9 @@ import (
 
 	"google.golang.org/protobuf/types/known/anypb"
 
+	"github.com/headgate/headgate/internal/rpctest"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/claims"
-	"github.com/headgate/headgate/rpc/rpctest"
 )
 
 // lending leases to every claim what its first band wants, and names itself

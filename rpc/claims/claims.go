@@ -46,7 +46,8 @@ type Claim struct {
 	Bands []Band
 
 	// Keep asks for what the host has and no more: it does not know yet what
-	// it wants. The lease is extended, the amount and the bands stay.
+	// it wants. The lease is extended, the amount and the bands stay, for two leases at
+	// most: then the owner divides what the host has as it divides what others want.
 	Keep bool
 
 	// Release gives back what the host has; the answer is the zero Lease.

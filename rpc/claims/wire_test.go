@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -211,6 +212,83 @@ func BenchmarkClaim(b *testing.B) {
 		}
 		if err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// hundred is a message of claims of a hundred keys, in two bands each.
+func hundred(t testing.TB) *anypb.Any {
+	t.Helper()
+	c := new(claims.Claims)
+	for i := range 100 {
+		bands := []claims.Band{{Clients: 1, Wants: 5}, {Priority: 1, Clients: 2, Wants: 7}}
+		c.Rows = append(c.Rows, claims.Claim{Key: fmt.Sprint("db:orders-", i), Host: fmt.Sprint("worker-", i), Has: 3, Bands: bands})
+	}
+	payload, err := claims.Encode(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return payload
+}
+
+func BenchmarkDecode(b *testing.B) {
+	payload := hundred(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := claims.Decode(payload); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// All texts are parts of one string, and all bands of a few slices: claims cost no allocation each.
+func TestTextsOfAMessageAreOneString(t *testing.T) {
+	payload := hundred(t)
+	if !testing.Short() { // under the race detector, which runs the short form, more is allocated
+		if n := testing.AllocsPerRun(100, func() { _, _ = claims.Decode(payload) }); n > 15 {
+			t.Errorf("%v allocations for 100 claims, want at most 15", n)
+		}
+	}
+	// A message may be a part of a larger one.
+	value := append(bytes.Clone(payload.Value), "more"...)[:len(payload.Value)]
+	got, err := claims.Decode(&anypb.Any{TypeUrl: claims.TypeURL, Value: value})
+	if err != nil || got.Rows[99].Key != "db:orders-99" || got.Rows[99].Host != "worker-99" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	// Rows that are appended to one claim's bands do not become another's.
+	got.Rows[0].Bands = append(got.Rows[0].Bands, claims.Band{Priority: 99})
+	if b := got.Rows[1].Bands; len(b) != 2 || b[0].Priority == 99 {
+		t.Errorf("%+v", b)
+	}
+}
+
+// What is read takes a bounded multiple of the message's size, whether it is refused or not.
+func TestManyBandsTakeBoundedMemory(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		row  *headgatepb.Claim
+		band *headgatepb.Band
+		most uint64 // MiB
+	}{
+		{"rows without a key, whose bands have no clients", &headgatepb.Claim{}, &headgatepb.Band{}, 4},
+		{"the smallest rows and bands", &headgatepb.Claim{Key: []byte("k"), Host: []byte("h")}, &headgatepb.Band{Clients: 1}, 24},
+	} {
+		for range rpc.MaxBands {
+			tc.row.Bands = append(tc.row.Bands, tc.band)
+		}
+		row, err := proto.Marshal(&headgatepb.Claims{Rows: []*headgatepb.Claim{tc.row}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		payload := &anypb.Any{TypeUrl: claims.TypeURL, Value: bytes.Repeat(row, 1<<20/len(row))}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err = claims.Decode(payload)
+		runtime.ReadMemStats(&after)
+		allocated := (after.TotalAlloc - before.TotalAlloc) >> 20
+		t.Logf("%s: %d MiB, %v", tc.name, allocated, err)
+		if allocated > tc.most {
+			t.Errorf("%s: a message of 1 MiB takes %d MiB to read, want at most %d", tc.name, allocated, tc.most)
 		}
 	}
 }

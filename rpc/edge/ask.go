@@ -15,7 +15,7 @@ const AsLongAsTheRule time.Duration = math.MaxInt64
 // Engine decides about asks. Implementations are safe for concurrent use. Package
 // limiter/engine has the one that decides by a host's limits.
 type Engine interface {
-	// Decide decides one ask. It does not itself wait for tokens. When ctx has ended,
+	// Decide decides one ask. It does not itself wait for tokens, but for a Wait. When ctx has ended,
 	// a Take or a Hold takes nothing, and is Limited: the caller has gone.
 	Decide(ctx context.Context, a Ask) Decision
 }
@@ -24,7 +24,7 @@ type Engine interface {
 type Ask struct {
 	Kind Kind
 
-	// Key is the full key; not for Settle and Release.
+	// Key is the full key; not for Settle, Release and Wait.
 	Key string
 
 	// Cost is in tokens, at least 0 and for Charge at least 1. Release ignores it.
@@ -39,7 +39,7 @@ type Ask struct {
 	// Own: Longest is this program's own setting, and not what another program says.
 	Own bool
 
-	// Held is that of an earlier Decision, for Settle and Release.
+	// Held is that of an earlier Decision, for Settle, Release and Wait.
 	Held any
 }
 
@@ -60,4 +60,7 @@ const (
 	Release
 	// Charge takes tokens that are used already, into debt if need be.
 	Charge
+	// Wait waits for the Wait of a Take that holds something, or until nothing limits its
+	// key any more. If ctx ends before, it releases what is held, and is Limited.
+	Wait
 )

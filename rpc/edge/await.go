@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Await has e decide about a, which is a Take, and waits for what the Decision says. A
+// Await has e decide about a, which is a Take, and waits for what the Decision says, or
+// until nothing limits the key any more. A
 // request that would wait beyond ctx's deadline is refused at once, as Limited, so that
 // it does not hold the turn of another. When ctx ends earlier, the Decision is not OK,
 // the error is ctx's, and the tokens are given back.
@@ -21,6 +22,11 @@ func Await(ctx context.Context, e Engine, a Ask) (Decision, error) {
 		return d, ctx.Err()
 	case d.Wait <= 0:
 		return d, nil
+	case d.Held != nil:
+		if w := e.Decide(ctx, Ask{Kind: Wait, Held: d.Held}); !w.OK {
+			return w, ctx.Err()
+		}
+		return d, nil
 	}
 	timer := time.NewTimer(d.Wait)
 	defer timer.Stop()
@@ -28,7 +34,6 @@ func Await(ctx context.Context, e Engine, a Ask) (Decision, error) {
 	case <-timer.C:
 		return d, nil
 	case <-ctx.Done():
-		e.Decide(ctx, Ask{Kind: Release, Held: d.Held})
 		return Decision{Reason: Limited}, ctx.Err()
 	}
 }

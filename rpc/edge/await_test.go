@@ -9,7 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/internal/enginetest"
+	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/engine"
 	"github.com/headgate/headgate/rpc/edge"
 )
 
@@ -52,6 +55,33 @@ func TestARequestThatEndsBeforeItsTurnIsNotOK(t *testing.T) {
 			if d := b.Decide(t.Context(), edge.Ask{Key: "k"}); d.Left < 0.5 {
 				t.Errorf("%s it ended, and %v are left", when, d.Left)
 			}
+		}
+	})
+}
+
+// A request that waits goes on as soon as nothing limits its key any more.
+func TestARequestDoesNotWaitWhileNothingIsLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limits, err := dynamicconfig.Parse("limits.yaml", []byte(tenPerSecond))
+		if err != nil {
+			t.Fatal(err)
+		}
+		group := limiter.NewGroup(limits, 1)
+		b := engine.New(group, nil)
+		b.Decide(t.Context(), edge.Ask{Key: "k", Cost: 1})
+		time.AfterFunc(30*time.Millisecond, func() {
+			none, err := dynamicconfig.Parse("limits.yaml", []byte("{}"))
+			if err != nil {
+				t.Error(err)
+			}
+			group.Configure(none)
+		})
+		began := time.Now()
+		if d, err := edge.Await(t.Context(), b, edge.Ask{Key: "k", Cost: 1, Longest: time.Second}); !d.OK || err != nil {
+			t.Errorf("%+v, %v", d, err)
+		}
+		if waited := time.Since(began); waited != 30*time.Millisecond {
+			t.Errorf("it waited for %v", waited)
 		}
 	})
 }

@@ -162,7 +162,10 @@ type Usage struct {
 	Wants []byte `protobuf:"bytes,12,opt,name=wants,proto3" json:"wants,omitempty"`
 	// The largest cost that was asked for at once lately; finite, not negative.
 	// Left out: as if all were 1.
-	Costs         []float32 `protobuf:"fixed32,10,rep,packed,name=costs,proto3" json:"costs,omitempty"`
+	Costs []float32 `protobuf:"fixed32,10,rep,packed,name=costs,proto3" json:"costs,omitempty"`
+	// What an edge asked along with earlier Grants, and the answers: for operators.
+	// At most 8.
+	Answers       []*Answered `protobuf:"bytes,13,rep,name=answers,proto3" json:"answers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -267,6 +270,13 @@ func (x *Usage) GetCosts() []float32 {
 	return nil
 }
 
+func (x *Usage) GetAnswers() []*Answered {
+	if x != nil {
+		return x.Answers
+	}
+	return nil
+}
+
 // Grants answers a Usage: positional, row i is about key i of the request.
 // A column in which every value is zero may be left out; any other column
 // has exactly as many values as the request had keys.
@@ -294,7 +304,10 @@ type Grants struct {
 	Tokens []float32 `protobuf:"fixed32,7,rep,packed,name=tokens,proto3" json:"tokens,omitempty"`
 	// The rows whose owners did not answer who was asked, increasing. They have
 	// no grant, and their usage was not taken in.
-	Unanswered    []uint32 `protobuf:"varint,8,rep,packed,name=unanswered,proto3" json:"unanswered,omitempty"`
+	Unanswered []uint32 `protobuf:"varint,8,rep,packed,name=unanswered,proto3" json:"unanswered,omitempty"`
+	// What an edge asks a host that it cannot call, about keys of its Usage. The
+	// answers come with a later Usage. At most 8.
+	Questions     []*Question `protobuf:"bytes,9,rep,name=questions,proto3" json:"questions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -381,6 +394,13 @@ func (x *Grants) GetTokens() []float32 {
 func (x *Grants) GetUnanswered() []uint32 {
 	if x != nil {
 		return x.Unanswered
+	}
+	return nil
+}
+
+func (x *Grants) GetQuestions() []*Question {
+	if x != nil {
+		return x.Questions
 	}
 	return nil
 }
@@ -1356,6 +1376,60 @@ func (x *Answer) GetJson() []byte {
 	return nil
 }
 
+// Answered is a Question and its Answer together.
+type Answered struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Question *Question              `protobuf:"bytes,1,opt,name=question,proto3" json:"question,omitempty"`
+	// As Answer's; at most 64 KiB.
+	Json          []byte `protobuf:"bytes,2,opt,name=json,proto3" json:"json,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Answered) Reset() {
+	*x = Answered{}
+	mi := &file_rpc_headgatepb_headgate_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Answered) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Answered) ProtoMessage() {}
+
+func (x *Answered) ProtoReflect() protoreflect.Message {
+	mi := &file_rpc_headgatepb_headgate_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Answered.ProtoReflect.Descriptor instead.
+func (*Answered) Descriptor() ([]byte, []int) {
+	return file_rpc_headgatepb_headgate_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *Answered) GetQuestion() *Question {
+	if x != nil {
+		return x.Question
+	}
+	return nil
+}
+
+func (x *Answered) GetJson() []byte {
+	if x != nil {
+		return x.Json
+	}
+	return nil
+}
+
 var File_rpc_headgatepb_headgate_proto protoreflect.FileDescriptor
 
 const file_rpc_headgatepb_headgate_proto_rawDesc = "" +
@@ -1365,7 +1439,7 @@ const file_rpc_headgatepb_headgate_proto_rawDesc = "" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12.\n" +
 	"\apayload\x18\x02 \x01(\v2\x14.google.protobuf.AnyR\apayload\"@\n" +
 	"\x0eUpdateResponse\x12.\n" +
-	"\apayload\x18\x01 \x01(\v2\x14.google.protobuf.AnyR\apayload\"\xa9\x02\n" +
+	"\apayload\x18\x01 \x01(\v2\x14.google.protobuf.AnyR\apayload\"\xda\x02\n" +
 	"\x05Usage\x12\x1c\n" +
 	"\talgorithm\x18\x01 \x01(\tR\talgorithm\x12\x1d\n" +
 	"\n" +
@@ -1379,8 +1453,9 @@ const file_rpc_headgatepb_headgate_proto_rawDesc = "" +
 	"\x0felapsed_ms_each\x18\b \x03(\rR\relapsedMsEach\x12\x14\n" +
 	"\x05wants\x18\f \x01(\fR\x05wants\x12\x14\n" +
 	"\x05costs\x18\n" +
-	" \x03(\x02R\x05costsJ\x04\b\a\x10\bJ\x04\b\t\x10\n" +
-	"\"\xdb\x01\n" +
+	" \x03(\x02R\x05costs\x12/\n" +
+	"\aanswers\x18\r \x03(\v2\x15.headgate.v1.AnsweredR\aanswersJ\x04\b\a\x10\bJ\x04\b\t\x10\n" +
+	"\"\x90\x02\n" +
 	"\x06Grants\x12\x18\n" +
 	"\aweights\x18\x01 \x03(\x02R\aweights\x12\x16\n" +
 	"\x06bursts\x18\x02 \x03(\x02R\x06bursts\x12\x12\n" +
@@ -1391,7 +1466,8 @@ const file_rpc_headgatepb_headgate_proto_rawDesc = "" +
 	"\x06tokens\x18\a \x03(\x02R\x06tokens\x12\x1e\n" +
 	"\n" +
 	"unanswered\x18\b \x03(\rR\n" +
-	"unanswered\"0\n" +
+	"unanswered\x123\n" +
+	"\tquestions\x18\t \x03(\v2\x15.headgate.v1.QuestionR\tquestions\"0\n" +
 	"\x06Claims\x12&\n" +
 	"\x04rows\x18\x01 \x03(\v2\x12.headgate.v1.ClaimR\x04rows\"\xb2\x01\n" +
 	"\x05Claim\x12\x10\n" +
@@ -1462,7 +1538,10 @@ const file_rpc_headgatepb_headgate_proto_rawDesc = "" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05about\x18\x02 \x01(\fR\x05about\"\x1c\n" +
 	"\x06Answer\x12\x12\n" +
-	"\x04json\x18\x01 \x01(\fR\x04jsonB-Z+github.com/headgate/headgate/rpc/headgatepbb\x06proto3"
+	"\x04json\x18\x01 \x01(\fR\x04json\"Q\n" +
+	"\bAnswered\x121\n" +
+	"\bquestion\x18\x01 \x01(\v2\x15.headgate.v1.QuestionR\bquestion\x12\x12\n" +
+	"\x04json\x18\x02 \x01(\fR\x04jsonB-Z+github.com/headgate/headgate/rpc/headgatepbb\x06proto3"
 
 var (
 	file_rpc_headgatepb_headgate_proto_rawDescOnce sync.Once
@@ -1476,7 +1555,7 @@ func file_rpc_headgatepb_headgate_proto_rawDescGZIP() []byte {
 	return file_rpc_headgatepb_headgate_proto_rawDescData
 }
 
-var file_rpc_headgatepb_headgate_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_rpc_headgatepb_headgate_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_rpc_headgatepb_headgate_proto_goTypes = []any{
 	(*UpdateRequest)(nil),  // 0: headgate.v1.UpdateRequest
 	(*UpdateResponse)(nil), // 1: headgate.v1.UpdateResponse
@@ -1494,19 +1573,23 @@ var file_rpc_headgatepb_headgate_proto_goTypes = []any{
 	(*Heard)(nil),          // 13: headgate.v1.Heard
 	(*Question)(nil),       // 14: headgate.v1.Question
 	(*Answer)(nil),         // 15: headgate.v1.Answer
-	(*anypb.Any)(nil),      // 16: google.protobuf.Any
+	(*Answered)(nil),       // 16: headgate.v1.Answered
+	(*anypb.Any)(nil),      // 17: google.protobuf.Any
 }
 var file_rpc_headgatepb_headgate_proto_depIdxs = []int32{
-	16, // 0: headgate.v1.UpdateRequest.payload:type_name -> google.protobuf.Any
-	16, // 1: headgate.v1.UpdateResponse.payload:type_name -> google.protobuf.Any
-	5,  // 2: headgate.v1.Claims.rows:type_name -> headgate.v1.Claim
-	6,  // 3: headgate.v1.Claim.bands:type_name -> headgate.v1.Band
-	8,  // 4: headgate.v1.Leases.rows:type_name -> headgate.v1.Lease
-	5,  // [5:5] is the sub-list for method output_type
-	5,  // [5:5] is the sub-list for method input_type
-	5,  // [5:5] is the sub-list for extension type_name
-	5,  // [5:5] is the sub-list for extension extendee
-	0,  // [0:5] is the sub-list for field type_name
+	17, // 0: headgate.v1.UpdateRequest.payload:type_name -> google.protobuf.Any
+	17, // 1: headgate.v1.UpdateResponse.payload:type_name -> google.protobuf.Any
+	16, // 2: headgate.v1.Usage.answers:type_name -> headgate.v1.Answered
+	14, // 3: headgate.v1.Grants.questions:type_name -> headgate.v1.Question
+	5,  // 4: headgate.v1.Claims.rows:type_name -> headgate.v1.Claim
+	6,  // 5: headgate.v1.Claim.bands:type_name -> headgate.v1.Band
+	8,  // 6: headgate.v1.Leases.rows:type_name -> headgate.v1.Lease
+	14, // 7: headgate.v1.Answered.question:type_name -> headgate.v1.Question
+	8,  // [8:8] is the sub-list for method output_type
+	8,  // [8:8] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_rpc_headgatepb_headgate_proto_init() }
@@ -1520,7 +1603,7 @@ func file_rpc_headgatepb_headgate_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_rpc_headgatepb_headgate_proto_rawDesc), len(file_rpc_headgatepb_headgate_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   16,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -17,22 +17,25 @@ const (
 	HeardTypeURL = "type.googleapis.com/headgate.v1.Heard"
 )
 
-// Field numbers of headgate.v1.Gossip.
+// The fields and the columns of headgate.v1.Gossip.
 const (
-	reportFrom = iota + 1
-	reportVersion
-	reportAfter
-	reportKeys
-	reportKeyLengths
-	reportAges
-	reportUsed
-	reportLeft
+	reportKeys       = 4
+	reportKeyLengths = 5
+	reportAges       = 6 // in rounds
 )
 
-var reportFields = [...]wire.Kind{
-	reportFrom: wire.Fixed64, reportVersion: wire.Varint, reportAfter: wire.Varint, reportKeys: wire.Bytes,
-	reportKeyLengths: wire.Varints, reportAges: wire.Varints, reportUsed: wire.Varints, reportLeft: wire.Words,
-}
+var (
+	reportFields = wire.Fields[Report]{
+		1: wire.Fixed("from", func(r *Report) *uint64 { return &r.From }),
+		2: wire.Uint("version", func(r *Report) *uint64 { return &r.Version }),
+		3: wire.Uint("after", func(r *Report) *uint64 { return &r.After }),
+	}
+	usedColumns = wire.Fields[Used]{
+		7: wire.Uint("used", func(u *Used) *uint64 { return &u.Tokens }),
+		8: wire.Single("left", func(u *Used) *float64 { return &u.Left }),
+	}
+	reportKinds = wire.Kinds(reportFields, usedColumns, map[int]wire.Kind{reportKeys: wire.Bytes, reportKeyLengths: wire.Varints, reportAges: wire.Varints})
+)
 
 // Encode returns r as a payload. It does not keep r. The error, an ErrPayload, is
 // that of r.Check. The wire has Left as the nearest float32.
@@ -41,13 +44,10 @@ func Encode(r *Report) (*anypb.Any, error) {
 		return nil, err
 	}
 	e, n := wire.NewEncoder(), len(r.Rows)
-	e.Fixed64(reportFrom, r.From)
-	e.Varint(reportVersion, r.Version)
-	e.Varint(reportAfter, r.After)
+	reportFields.Write(e, r)
 	e.Keys(reportKeys, reportKeyLengths, n, func(i int) string { return r.Rows[i].Key })
 	e.Varints(reportAges, n, 0, func(i int) uint64 { return r.Version - r.Rows[i].Born })
-	e.Varints(reportUsed, n, 0, func(i int) uint64 { return r.Rows[i].Tokens })
-	e.Words(reportLeft, n, func(i int) uint32 { return wire.Bits32(r.Rows[i].Left) })
+	usedColumns.WriteColumns(e, r.Rows)
 	return e.Payload(TypeURL), nil
 }
 
@@ -71,23 +71,23 @@ func Decode(payload *anypb.Any, r *Report) error {
 }
 
 func (r *Report) read(message []byte) error {
-	var f [len(reportFields)]wire.Field
-	if err := wire.Parse(message, reportFields[:], f[:]); err != nil {
+	var runs [wire.MaxFields]wire.Run
+	if err := wire.Parse(message, reportKinds, runs[:]); err != nil {
 		return err
 	}
-	r.From, r.Version, r.After = f[reportFrom].Value, f[reportVersion].Value, f[reportAfter].Value
-	n := f[reportKeyLengths].Len()
+	reportFields.Take(runs[:], r)
+	n := runs[reportKeyLengths].Len()
 	if err := wire.AtMost("rows", n, rpc.MaxMeshRows); err != nil { // before there is memory for them
 		return err
 	}
 	r.Rows = slices.Grow(r.Rows, n)
-	if err := wire.Keys(&f[reportKeys], &f[reportKeyLengths], n, false, func(key string) {
+	if err := wire.Keys(&runs[reportKeys], &runs[reportKeyLengths], n, false, func(key string) {
 		r.Rows = append(r.Rows, Used{Key: key, Born: r.Version})
 	}); err != nil {
 		return err
 	}
 	young := -1
-	if err := f[reportAges].EachVarint("ages", n, func(i int, v uint64) {
+	if err := runs[reportAges].EachVarint("ages", n, func(i int, v uint64) {
 		if r.Rows[i].Born = r.Version - v; v > r.Version {
 			young = i
 		}
@@ -97,30 +97,27 @@ func (r *Report) read(message []byte) error {
 	if young >= 0 {
 		return rpc.Refuse("row %d: counted for longer than %d rounds, which is all that there were", young, r.Version)
 	}
-	if err := f[reportUsed].EachVarint("used", n, func(i int, v uint64) { r.Rows[i].Tokens = v }); err != nil {
-		return err
-	}
-	return f[reportLeft].EachWord("left", n, func(i int, v uint32) { r.Rows[i].Left = wire.Float(v) })
+	return usedColumns.ReadColumns(runs[:], r.Rows)
 }
 
-var heardFields = [...]wire.Kind{1: wire.Fixed64}
+// heardFields are those of headgate.v1.Heard: the receiver's number.
+var heardFields = wire.Fields[uint64]{1: wire.Fixed("by", func(by *uint64) *uint64 { return by })}
 
 // EncodeHeard answers a Report: by is the receiver's number, which is not 0.
 func EncodeHeard(by uint64) *anypb.Any {
 	e := wire.NewEncoder()
-	e.Fixed64(1, by)
+	heardFields.Write(e, &by)
 	return e.Payload(HeardTypeURL)
 }
 
 // DecodeHeard returns the number of the process that received a Report. The error
 // is an ErrPayload.
 func DecodeHeard(payload *anypb.Any) (by uint64, err error) {
-	var f [len(heardFields)]wire.Field
 	message, err := wire.Body(payload, HeardTypeURL)
 	if err == nil {
-		err = wire.Parse(message, heardFields[:], f[:])
+		err = heardFields.Read(message, &by)
 	}
-	if by = f[1].Value; err == nil && by == 0 {
+	if err == nil && by == 0 {
 		err = rpc.Refuse("the receiver's number is 0; choose another")
 	}
 	return by, err

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package questions is the message family by which hosts ask each other what operators
-// want to know: what each of them knows of a key, for instance. A question changes no limit.
+// want to know: what each of them knows of a key, for instance. Some questions are orders,
+// such as to make a bucket full again.
 //
 //	answers := questions.Answers{"key": func(ctx context.Context, about []byte) (any, error) { … }}
 //	mux.Register(questions.TypeURL, answers)
@@ -74,7 +75,7 @@ func Check(payload *anypb.Any) error {
 func decode(payload *anypb.Any) (*headgatepb.Question, error) {
 	q := new(headgatepb.Question)
 	if rpc.MessageName(payload.GetTypeUrl()) != rpc.MessageName(TypeURL) {
-		return nil, rpc.Refuse("%q is no question", payload.GetTypeUrl())
+		return nil, rpc.Refuse("%.100q is no question", payload.GetTypeUrl())
 	}
 	if err := proto.Unmarshal(payload.GetValue(), q); err != nil {
 		return nil, rpc.Refuse("the question cannot be read: %v", err)

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	_ "google.golang.org/grpc/health" // without it, grpc ignores healthCheckConfig
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/resolver"
 	"google.golang.org/grpc/resolver/manual"
 	"google.golang.org/protobuf/types/known/anypb"
@@ -147,6 +148,9 @@ func (c *Client) Update(ctx context.Context, host string, payload *anypb.Any) (*
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, DefaultTimeout)
 		defer cancel()
+	}
+	for name, value := range rpc.Headers(ctx) {
+		ctx = metadata.AppendToOutgoingContext(ctx, name, value)
 	}
 	response, err := c.decider.Update(ctx, &headgatepb.UpdateRequest{Host: host, Payload: payload})
 	if err != nil {

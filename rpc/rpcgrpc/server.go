@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/headgate/headgate/rpc"
@@ -94,9 +95,20 @@ func (h *handler) Update(ctx context.Context, request *headgatepb.UpdateRequest)
 	}
 	ctx, cancel := context.WithTimeout(ctx, MaxTimeout)
 	defer cancel()
+	ctx = rpc.WithReceived(ctx, header(ctx))
 	answer, err := rpc.Ask(ctx, h.decider, host, request.GetPayload())
 	if err != nil {
 		return nil, toWire(err)
 	}
 	return &headgatepb.UpdateResponse{Payload: answer}, nil
+}
+
+// header returns what finds the headers of a call that is answered with ctx.
+func header(ctx context.Context) func(name string) string {
+	return func(name string) string {
+		if values := metadata.ValueFromIncomingContext(ctx, name); len(values) > 0 {
+			return values[0]
+		}
+		return ""
+	}
 }

@@ -145,7 +145,11 @@ type remote struct {
 // Update makes the call. ctx needs a deadline: YARPC refuses calls without.
 func (r remote) Update(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error) {
 	request := &headgatepb.UpdateRequest{Host: host, Payload: payload}
-	response, err := r.client.Update(ctx, request, yarpc.WithShardKey(r.address))
+	options := []yarpc.CallOption{yarpc.WithShardKey(r.address)}
+	for name, value := range rpc.Headers(ctx) {
+		options = append(options, yarpc.WithHeader(name, value))
+	}
+	response, err := r.client.Update(ctx, request, options...)
 	if err != nil {
 		return nil, fromWire(err)
 	}

@@ -146,6 +146,7 @@ func (h handler) Update(ctx context.Context, request *headgatepb.UpdateRequest) 
 			return nil, yarpcerrors.Newf(yarpcerrors.CodePermissionDenied, "identify host %.200q: %v", request.GetHost(), err)
 		}
 	}
+	ctx = rpc.WithReceived(ctx, yarpc.CallFromContext(ctx).Header)
 	answer, err := rpc.Ask(ctx, h.decider, host, request.GetPayload())
 	if err != nil {
 		return nil, toWire(err)

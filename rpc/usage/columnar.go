@@ -112,7 +112,7 @@ func (Columnar) DecodeReport(payload *anypb.Any, r *Report) error {
 }
 
 func (r *Report) read(message []byte) (err error) {
-	var f [len(reportFields)]wire.Field
+	var f [len(reportFields)]wire.Run
 	if err := wire.Parse(message, reportFields[:], f[:]); err != nil {
 		return err
 	}
@@ -216,7 +216,7 @@ func (Columnar) DecodeGrants(payload *anypb.Any, r *Report) (*Grants, error) {
 }
 
 func (g *Grants) read(message []byte, n int) (err error) {
-	var f [len(grantsFields)]wire.Field
+	var f [len(grantsFields)]wire.Run
 	if err := wire.Parse(message, grantsFields[:], f[:]); err != nil {
 		return err
 	}

@@ -23,6 +23,16 @@ type Here interface {
 	ReportHere(ctx context.Context, host string, r *Report, g *Grants) error
 }
 
+// Updater carries usage to the owners of keys and grants back. A *Fanout is one.
+type Updater interface {
+	// Update reports u to the owners of its keys. For each part of u it
+	// calls done, one call at a time, as soon as that part's answer is there
+	// or given up, and returns after the last. It does not keep u.
+	Update(ctx context.Context, u *Report, timeout time.Duration, done func(part Part, grants *Grants, err error))
+}
+
+var _ Updater = (*Fanout)(nil)
+
 // Fanout asks the owners of many keys at once. Its fields do not change once
 // it is in use. Safe for concurrent use.
 type Fanout struct {

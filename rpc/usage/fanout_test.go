@@ -17,9 +17,9 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/headgate/headgate/internal/rpctest"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/headgatepb"
-	"github.com/headgate/headgate/rpc/rpctest"
 	"github.com/headgate/headgate/rpc/usage"
 )
 

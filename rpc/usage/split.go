@@ -43,13 +43,12 @@ func Split(r *Report, p rpc.Placement, maxKeys int) []Part {
 	if maxKeys <= 0 {
 		maxKeys = rpc.DefaultKeysPerCall
 	}
-	split, order := fan.Split(r.Len(), min(maxKeys, rpc.MaxKeys), p,
+	split := fan.Split(r.Len(), min(maxKeys, rpc.MaxKeys), p,
 		func(i int) string { return r.Keys[i] }, func(i int) int { return len(r.Keys[i]) + rowBytes })
-	all, from := r.pick(order), 0
 	parts := make([]Part, len(split))
 	for i, s := range split {
-		parts[i] = Part{Owner: s.Owner, Rows: s.Rows, Usage: all.cut(from, from+len(s.Rows))}
-		if from += len(s.Rows); s.Owner == "" {
+		parts[i] = Part{Owner: s.Owner, Rows: s.Rows, Usage: r.pick(s.Rows)}
+		if s.Owner == "" {
 			parts[i].Err = rpc.ErrNoOwner
 		}
 	}
@@ -68,27 +67,6 @@ func (r *Report) pick(rows []int) *Report {
 		Wants:     fan.Pick(r.Wants, rows),
 		Cost:      fan.Pick(r.Cost, rows),
 	}
-}
-
-// cut returns some consecutive rows of r, in the same memory.
-func (r *Report) cut(from, to int) *Report {
-	return &Report{
-		Algorithm: r.Algorithm,
-		Keys:      cut(r.Keys, from, to),
-		Allowed:   cut(r.Allowed, from, to),
-		Rejected:  cut(r.Rejected, from, to),
-		Elapsed:   cut(r.Elapsed, from, to),
-		Weight:    cut(r.Weight, from, to),
-		Wants:     cut(r.Wants, from, to),
-		Cost:      cut(r.Cost, from, to),
-	}
-}
-
-func cut[T any](column []T, from, to int) []T {
-	if column == nil {
-		return nil
-	}
-	return column[from:to:to]
 }
 
 // ErrUnanswered is the error of keys whose owner did not answer the Forward

@@ -4,6 +4,7 @@ package usage
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 
@@ -19,23 +20,31 @@ const (
 	TakenTypeURL = "type.googleapis.com/headgate.v1.Taken"
 )
 
-// Field numbers of headgate.v1.Takes.
+// The fields and the columns of headgate.v1.Takes.
 const (
-	takesCaller = iota + 1
-	takesBatch
-	takesSettled
-	takesWithdrawn
-	takesKeys
-	takesKeyLengths
-	takesTokens
-	takesWaits
-	takesTold
-	takesToldMillis
-	takesToldBy
-	takesAuto
-	takesMore
-	takesWants
-	takesHanded
+	takesWithdrawn  = 4
+	takesKeys       = 5
+	takesKeyLengths = 6
+)
+
+var (
+	takesFields = wire.Fields[Takes]{
+		1: wire.Fixed("caller", func(t *Takes) *uint64 { return &t.Caller }),
+		2: wire.Uint("batch", func(t *Takes) *uint64 { return &t.Batch }),
+		3: wire.Uint("settled", func(t *Takes) *uint64 { return &t.Settled }),
+	}
+	takeColumns = wire.Fields[Take]{
+		7:  wire.Double("tokens", 1, func(t *Take) *float64 { return &t.Tokens }),
+		8:  wire.Number("waits", waitNot, (*Take).wait, (*Take).setWait),
+		9:  wire.Single("told", func(t *Take) *float64 { return &t.Told }),
+		10: wire.Millis("told_ms", rpc.MaxElapsed, upMillis, func(t *Take) *time.Duration { return &t.Ago }),
+		11: wire.Word("told_by", func(t *Take) *uint32 { return &t.By }),
+		12: wire.Flag("auto", func(t *Take) *bool { return &t.Auto }),
+		13: wire.Double("more", 0, func(t *Take) *float64 { return &t.More }),
+		14: wire.Double("wants", 0, func(t *Take) *float64 { return &t.Wants }),
+		15: wire.Bits("handed", (*Take).handed, (*Take).setHanded),
+	}
+	takesKinds = wire.Kinds(takesFields, takeColumns, map[int]wire.Kind{takesWithdrawn: wire.Varints, takesKeys: wire.Bytes, takesKeyLengths: wire.Varints})
 )
 
 // How no wait is written, and what is added to a wait that is one.
@@ -44,13 +53,6 @@ const (
 	waitSpentApart
 	waitNot
 )
-
-var takesFields = [...]wire.Kind{
-	takesCaller: wire.Fixed64, takesBatch: wire.Varint, takesSettled: wire.Varint, takesWithdrawn: wire.Varints,
-	takesKeys: wire.Bytes, takesKeyLengths: wire.Varints, takesTokens: wire.Doubles, takesWaits: wire.Varints,
-	takesTold: wire.Words, takesToldMillis: wire.Varints, takesToldBy: wire.Words, takesAuto: wire.Varints,
-	takesMore: wire.Doubles, takesWants: wire.Doubles, takesHanded: wire.Doubles,
-}
 
 // EncodeTakes returns t as a payload. It does not keep t. The error, an
 // ErrPayload, is that of t.Check. The wire has Longest to the microsecond,
@@ -66,9 +68,7 @@ func EncodeTakes(t *Takes) (*anypb.Any, error) {
 // Payload is t as a payload, for callers that have checked t or all of its rows.
 func (t *Takes) Payload() *anypb.Any {
 	e, n := wire.NewEncoder(), len(t.Rows)
-	e.Fixed64(takesCaller, t.Caller)
-	e.Varint(takesBatch, t.Batch)
-	e.Varint(takesSettled, t.Settled)
+	takesFields.Write(e, t)
 	e.Column(takesWithdrawn, len(t.Withdrawn), func(i int) uint64 { return t.Withdrawn[i] })
 	e.Keys(takesKeys, takesKeyLengths, n, func(i int) string {
 		if i > 0 && t.Rows[i].Key == t.Rows[i-1].Key {
@@ -76,17 +76,7 @@ func (t *Takes) Payload() *anypb.Any {
 		}
 		return t.Rows[i].Key
 	})
-	e.Doubles(takesTokens, n, 1, func(i int) float64 { return t.Rows[i].Tokens })
-	e.Varints(takesWaits, n, waitNot, func(i int) uint64 { return t.Rows[i].wait() })
-	if slices.ContainsFunc(t.Rows, func(row Take) bool { return row.By != 0 }) {
-		e.Words(takesTold, n, func(i int) uint32 { return wire.Bits32(t.Rows[i].Told) })
-		e.Varints(takesToldMillis, n, 0, func(i int) uint64 { return wire.Up(t.Rows[i].Ago, time.Millisecond) })
-		e.Words(takesToldBy, n, func(i int) uint32 { return t.Rows[i].By })
-	}
-	e.Varints(takesAuto, n, 0, func(i int) uint64 { return wire.Bit(t.Rows[i].Auto) })
-	e.Doubles(takesMore, n, 0, func(i int) float64 { return t.Rows[i].More })
-	e.Doubles(takesWants, n, 0, func(i int) float64 { return t.Rows[i].Wants })
-	e.Doubles(takesHanded, n, 0, func(i int) float64 { return t.Rows[i].handed() })
+	takeColumns.WriteColumns(e, t.Rows)
 	return e.Payload(TakesTypeURL)
 }
 
@@ -116,18 +106,20 @@ func (t *Take) setWait(v uint64) {
 
 // handed is how Handed and Rates stand on the wire: 0 is not, and else 1 more than
 // Rates.
-func (t *Take) handed() float64 {
+func (t *Take) handed() uint64 {
 	if !t.Handed {
 		return 0
 	}
-	return 1 + t.Rates
+	return math.Float64bits(1 + t.Rates)
 }
 
-func (t *Take) setHanded(v float64) {
+func (t *Take) setHanded(v uint64) {
 	if v != 0 {
-		t.Handed, t.Rates = true, v-1
+		t.Handed, t.Rates = true, math.Float64frombits(v)-1
 	}
 }
+
+func upMillis(d time.Duration) uint64 { return wire.Up(d, time.Millisecond) }
 
 // DecodeTakes reads payload into t, for the decider. It uses the memory that
 // t has. All keys share one string of that message: a caller that keeps a key for
@@ -149,11 +141,11 @@ func DecodeTakes(payload *anypb.Any, t *Takes) error {
 }
 
 func (t *Takes) read(message []byte) error {
-	var f [len(takesFields)]wire.Field
-	if err := wire.Parse(message, takesFields[:], f[:]); err != nil {
+	var f [wire.MaxFields]wire.Run
+	if err := wire.Parse(message, takesKinds, f[:]); err != nil {
 		return err
 	}
-	t.Caller, t.Batch, t.Settled = f[takesCaller].Value, f[takesBatch].Value, f[takesSettled].Value
+	takesFields.Take(f[:], t)
 	n, withdrawn := f[takesKeyLengths].Len(), f[takesWithdrawn].Len()
 	if err := cmp.Or(wire.AtMost("takes", n, rpc.MaxTakes), wire.AtMost("withdrawn batches", withdrawn, rpc.MaxWithdrawn)); err != nil {
 		return err // before there is memory for them
@@ -166,43 +158,22 @@ func (t *Takes) read(message []byte) error {
 	if err := wire.Keys(&f[takesKeys], &f[takesKeyLengths], n, true, func(key string) { t.Rows = append(t.Rows, Take{Key: key, Tokens: 1}) }); err != nil {
 		return err
 	}
-	if err := f[takesTokens].EachDouble("tokens", n, func(i int, v float64) { t.Rows[i].Tokens = v }); err != nil {
-		return err
-	}
-	if err := f[takesWaits].EachVarint("waits", n, func(i int, v uint64) { t.Rows[i].setWait(v) }); err != nil {
-		return err
-	}
-	if err := f[takesTold].EachWord("told", n, func(i int, v uint32) { t.Rows[i].Told = wire.Float(v) }); err != nil {
-		return err
-	}
-	if err := f[takesToldMillis].EachVarint("told_ms", n, func(i int, v uint64) { t.Rows[i].Ago = wire.Period(v, time.Millisecond, rpc.MaxElapsed) }); err != nil {
-		return err
-	}
-	if err := f[takesToldBy].EachWord("told_by", n, func(i int, v uint32) { t.Rows[i].By = v }); err != nil {
-		return err
-	}
-	if err := f[takesAuto].EachVarint("auto", n, func(i int, v uint64) { t.Rows[i].Auto = v != 0 }); err != nil {
-		return err
-	}
-	if err := f[takesMore].EachDouble("more", n, func(i int, v float64) { t.Rows[i].More = v }); err != nil {
-		return err
-	}
-	if err := f[takesWants].EachDouble("wants", n, func(i int, v float64) { t.Rows[i].Wants = v }); err != nil {
-		return err
-	}
-	return f[takesHanded].EachDouble("handed", n, func(i int, v float64) { t.Rows[i].setHanded(v) })
+	return takeColumns.ReadColumns(f[:], t.Rows)
 }
 
-// Field numbers of headgate.v1.Taken.
-const (
-	takenBy = iota + 1
-	takenAnswers
-	takenLeft
-	takenShort
-	takenLent
-)
+// The fields and the columns of headgate.v1.Taken.
+const takenAnswers = 2
 
-var takenFields = [...]wire.Kind{takenBy: wire.Fixed32, takenAnswers: wire.Varints, takenLeft: wire.Words, takenShort: wire.Doubles, takenLent: wire.Doubles}
+var (
+	takenFields = wire.Fields[Taken]{1: wire.Word("by", func(t *Taken) *uint32 { return &t.By })}
+	tookColumns = wire.Fields[Took]{
+		takenAnswers: wire.Number("answers", wire.Always, (*Took).answer, (*Took).setAnswer),
+		3:            wire.Single("left", func(t *Took) *float64 { return &t.Left }),
+		4:            wire.Double("short", 0, func(t *Took) *float64 { return &t.Short }),
+		5:            wire.Double("lent", 0, func(t *Took) *float64 { return &t.Lent }),
+	}
+	takenKinds = wire.Kinds(takenFields, tookColumns, nil)
+)
 
 // EncodeTaken returns t, which answers n takes, as a payload. It does not keep
 // t. The error, an ErrPayload, is that of t.Check(n). The wire has durations to
@@ -212,11 +183,8 @@ func EncodeTaken(t *Taken, n int) (*anypb.Any, error) {
 		return nil, err
 	}
 	e := wire.NewEncoder()
-	e.Fixed32(takenBy, t.By)
-	e.Column(takenAnswers, n, func(i int) uint64 { return t.Rows[i].answer() })
-	e.Words(takenLeft, n, func(i int) uint32 { return wire.Bits32(t.Rows[i].Left) })
-	e.Doubles(takenShort, n, 0, func(i int) float64 { return t.Rows[i].Short })
-	e.Doubles(takenLent, n, 0, func(i int) float64 { return t.Rows[i].Lent })
+	takenFields.Write(e, t)
+	tookColumns.WriteColumns(e, t.Rows)
 	return e.Payload(TakenTypeURL), nil
 }
 
@@ -259,22 +227,14 @@ func DecodeTaken(payload *anypb.Any, n int, t *Taken) error {
 }
 
 func (t *Taken) read(message []byte, n int) error {
-	var f [len(takenFields)]wire.Field
-	if err := wire.Parse(message, takenFields[:], f[:]); err != nil {
+	var f [wire.MaxFields]wire.Run
+	if err := wire.Parse(message, takenKinds, f[:]); err != nil {
 		return err
 	}
+	takenFields.Take(f[:], t)
 	if err := wire.Fits("answers", f[takenAnswers].Len(), n); err != nil {
 		return err
 	}
-	t.By, t.Rows = uint32(f[takenBy].Value), wire.Zeros(t.Rows, n)
-	if err := f[takenAnswers].EachVarint("answers", n, func(i int, v uint64) { t.Rows[i].setAnswer(v) }); err != nil {
-		return err
-	}
-	if err := f[takenLeft].EachWord("left", n, func(i int, v uint32) { t.Rows[i].Left = wire.Float(v) }); err != nil {
-		return err
-	}
-	if err := f[takenShort].EachDouble("short", n, func(i int, v float64) { t.Rows[i].Short = v }); err != nil {
-		return err
-	}
-	return f[takenLent].EachDouble("lent", n, func(i int, v float64) { t.Rows[i].Lent = v })
+	t.Rows = wire.Zeros(t.Rows, n)
+	return tookColumns.ReadColumns(f[:], t.Rows)
 }

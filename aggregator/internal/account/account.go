@@ -20,6 +20,7 @@ import (
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/internal/exactbucket"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // Account is the state of one key at its owner. It is for one caller at a time. Now
@@ -48,6 +49,11 @@ type Account interface {
 	// Demand yields what all hosts want: a sum for each priority, or one of
 	// priority 0 from an Account that knows no priorities.
 	Demand(yield func(Band) bool)
+
+	// State is what is known of the key at now, under limit, and Holdings yields what is
+	// known of each host. They change nothing.
+	State(now time.Duration, limit algorithm.Limit) State
+	Holdings(now time.Duration, limit algorithm.Limit, yield func(Holding) bool)
 
 	// Fetch reads what Report for host will, and changes no answer. So a key's
 	// memory is read ahead: the owner calls it for many keys before it calls
@@ -96,58 +102,24 @@ type Pooled interface {
 
 	// Reach has hosts reach the pool from now on as c's algorithm says, and returns
 	// the account that goes on with all that there was. The earlier one must not be
-	// used any more.
+	// used any more. Reached is how hosts reach the pool.
 	Reach(now time.Duration, c *Config) Pooled
+	Reached() algorithm.Reach
 
-	// Draw calls f with what there is at now under rule, to take from, to give to,
-	// or to lower.
-	Draw(now time.Duration, rule exactbucket.Rule, f func(*exactbucket.Bucket))
+	// Take serves t at now, for the owner whose number is by: asked by host, which may be
+	// one that is not known. The Tokens of t become what was taken.
+	Take(now time.Duration, limit algorithm.Limit, t *usage.Take, by, host uint32) usage.Took
 
-	// Refill makes the pool as full at now under rule as it can be beside what is lent.
-	Refill(now time.Duration, rule exactbucket.Rule)
+	// Left is what the pool has at now, as a take of no tokens from which another owner
+	// learns it, without its key; and whether the pool is full. Tokens that hosts hold are
+	// not in it.
+	Left(now time.Duration, limit algorithm.Limit) (t usage.Take, full bool)
 
-	// Idle reports whether no host has reported or taken lately: after now − lately.
-	Idle(now, lately time.Duration) bool
-}
-
-// Bucketed is a Pooled from which tokens are taken one by one.
-type Bucketed interface {
-	Pooled
-
-	// Bucket is what there is at now under rule, to take from, to give to, or to
-	// lower. Nothing else may be called before Settle is.
-	Bucket(now time.Duration, rule exactbucket.Rule) *exactbucket.Bucket
-
-	// Settle takes in what was done to the Bucket, at the same now.
-	Settle(now time.Duration)
-
-	// Moved says that the key had another owner lately, which may have lent what this
-	// one does not know of.
-	Moved(now time.Duration)
-
-	// Handed says that the earlier owner has handed the key over: what it had left is
-	// known, and that hosts held rates of the limit as rates, in [0, 1]. It is called
-	// before the Bucket is lowered to what was left. It returns false if the key has been
-	// here for too long for that to say anything new.
-	Handed(now time.Duration, rates float64) bool
-
-	// Rates is the part of the limit that hosts hold as rates, in [0, 1].
-	Rates() float64
-
-	// Returns says that host asks for each event by now. What the host holds is not
-	// used any more. Its last report says how much of it was.
-	Returns(now time.Duration, host uint32)
-
-	// Lend lends host, which has just taken tokens for an event of this cost, some
-	// more for the next events: at most most. Holds is how many tokens the host has
-	// left. Wants is the host's demand by now in cost/s, or 0 if it is as it was
-	// reported. Lend returns how many tokens; 0 if host holds no grant,
-	// or where hosts ask for each event.
-	Lend(now time.Duration, host uint32, most, holds, wants, cost float64) (tokens float64)
-
-	// Patience is how long host, which was just refused an event of this cost,
-	// should not ask again, at least.
-	Patience(host uint32, cost float64) time.Duration
+	// Used reports whether hosts have used the pool lately, and Keeps whether the pool is
+	// worth keeping at now though no host is known: what was taken is not to come back at
+	// once, nor is a lease from above that is asked for to be lost.
+	Used(now, lately time.Duration) bool
+	Keeps(now time.Duration, limit algorithm.Limit, lately time.Duration) bool
 }
 
 // Settings are what all keys have in common.
@@ -252,7 +224,7 @@ type Grant struct {
 	// Burst is how many tokens the host's bucket may hold.
 	Burst float64
 	// Used is what the whole cluster uses, in events/s; 0 from accounts that do
-	// not know. From a Bucketed account, it is the rate that the host may use while
+	// not know. From a pool that hosts ask, it is the rate that the host may use while
 	// it cannot ask.
 	Used float64
 	// Tokens, of an account that lends them, are what the bucket is to hold as of

@@ -2,21 +2,21 @@
 
 package account
 
-import "time"
+import (
+	"time"
 
-// Band is what some clients of one priority want.
-type Band struct {
-	// Priority orders bands: higher ones are served first. Any number.
-	Priority int64
-	// Clients is for how many the claimant speaks; ≥ 1. Shares are by
-	// client, so a host that speaks for ten gets ten parts. Less than 1
-	// counts as 1, and more than 2³²-1 as that.
-	Clients int64
-	// Wants is what all of them want together, in the unit of the capacity;
-	// finite, ≥ 0. Not a number and negative count as 0, and more than 1e300
-	// as that.
-	Wants float64
-}
+	"github.com/headgate/headgate/rpc/claims"
+)
+
+// Band is what some clients of one priority want: as in the message. Accounts take any
+// numbers in it. Fewer than 1 clients count as 1, and more than 2³²-1 as that; wants that
+// are not a number or are negative count as 0, and more than 1e300 as that.
+type Band = claims.Band
+
+// Claim is what one host says about one capacity: as in the message, whose key and host
+// accounts do not look at. Keep leaves the bands as they were, unless the account learns.
+// With Headroom, the host gets up to a tenth on top of what it wants. Slots have none.
+type Claim = claims.Claim
 
 // Wanted is what all hosts of a want, in the unit of its capacity, and for how many
 // clients they speak.
@@ -26,24 +26,6 @@ func Wanted(a Account) (wants, clients float64) {
 		clients += float64(b.Clients)
 	}
 	return wants, clients
-}
-
-// Claim is what one host says about one capacity.
-type Claim struct {
-	// Has is how much of it the host now holds, by an earlier grant that is
-	// still good; finite, ≥ 0.
-	Has float64
-	// Bands is what it wants, by priority, in any order. Bands of one
-	// priority add up.
-	Bands []Band
-	// Keep asks for what the host has, for longer: a decider below that
-	// still learns does not know yet what it wants. Bands are then left as
-	// they were, unless this account learns too.
-	Keep bool
-	// Headroom says that more than Bands may be of use, because they were
-	// measured and are known late: while no other host wants it, the host gets
-	// up to a tenth on top of them. Slots have none.
-	Headroom bool
 }
 
 // Terms are for how long, and how often, an amount is leased.

@@ -3,6 +3,7 @@
 package account
 
 import (
+	"errors"
 	"time"
 
 	"github.com/headgate/headgate/algorithm"
@@ -24,7 +25,7 @@ type Kept struct {
 
 	ends    time.Duration      // until when parts are good
 	parts   map[uint32]float64 // of the capacity, by host
-	failed  error              // weigh panicked, and does so again until ends
+	failed  error              // weigh did not return, and is not called again until ends
 	hosts   []uint32           // to weigh
 	demands []algorithm.Demand
 }
@@ -74,27 +75,32 @@ func (k *Kept) Add(host uint32, d algorithm.Demand) {
 func (k *Kept) Divide(now time.Duration, capacity float64) {
 	hosts, demands := k.hosts, k.demands
 	k.hosts, k.demands, k.failed = nil, nil, nil
+	k.ends = now + k.settings.Interval/Parted
 	parts, all := make([]float64, len(hosts)), 0.0
 	if !(capacity > 0) {
 		capacity = 1 // of nothing, all parts are 0
 	} else if len(hosts) > 0 {
+		k.failed = errEnds // if it does not return
 		func() {
 			defer rpc.Recovered(&k.failed)
 			k.weigh(capacity, demands, parts)
+			k.failed = nil
 		}()
 	}
-	k.ends = now + k.settings.Interval/Parted
 	if k.failed != nil {
 		panic(k.failed)
 	}
 	for _, part := range parts {
-		all += part
+		all += max(part, 0) // a host with less than nothing leaves no more for others
 	}
 	k.parts = make(map[uint32]float64, len(hosts))
 	for i, host := range hosts {
 		k.parts[host] = parts[i] / max(all, capacity) // in proportion, if they are too much
 	}
 }
+
+// errEnds is why a weigher that did not return is not called again at once.
+var errEnds = errors.New("the weigher ended its goroutine")
 
 // Part is host's part of the capacity; false if the host was not there yet. A Weigh may
 // have made anything of it, which Valid tells.

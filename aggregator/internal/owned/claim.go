@@ -95,10 +95,9 @@ func (c *claimant) lease(k *Key, l account.Leaser) (claims.Lease, error) {
 			}
 		}()
 	}
-	var few [4]account.Band
 	capacity := k.Limit(k.Part(c.now)).Rate
-	granted := l.Claim(c.now, account.Terms{Lease: k.Above.Lasts(c.now, k.Rule.Lease), Recalculate: k.Recalculate(), Waits: k.Above.Waits()}, capacity, c.host,
-		account.Claim{Has: c.claim.Has, Bands: bands(few[:0], c.claim.Bands), Keep: c.claim.Keep, Headroom: c.claim.Headroom})
+	terms := account.Terms{Lease: k.Above.Lasts(c.now, k.Rule.Lease), Recalculate: k.Recalculate(), Waits: k.Above.Waits()}
+	granted := l.Claim(c.now, terms, capacity, c.host, *c.claim)
 	k.Above.Stir(c.now)
 	if granted.Invalid {
 		return Refused("the weigher of %s made no number of this host's part", c.name), errNoNumber
@@ -142,12 +141,4 @@ func (c *claimant) safe(k *Key, capacity float64) float64 {
 		_, all := account.Wanted(k.Account)
 		return capacity * min(clients/max(all, 1), 1)
 	}
-}
-
-// bands of c, for accounts.
-func bands(to []account.Band, from []claims.Band) []account.Band {
-	for _, b := range from {
-		to = append(to, account.Band{Priority: b.Priority, Clients: b.Clients, Wants: b.Wants})
-	}
-	return to
 }

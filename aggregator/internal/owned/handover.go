@@ -3,6 +3,7 @@
 package owned
 
 import (
+	"slices"
 	"time"
 
 	"github.com/headgate/headgate/aggregator/internal/account"
@@ -35,12 +36,13 @@ func (ks *Keys) leases(rows []claims.Claim, now time.Duration, sh *Shard, k *Key
 	}
 	k.Account.Expire(now, ks.Hosts.Gone)
 	for host, claim := range leaser.Held {
-		row := claims.Claim{Key: k.text, Host: ks.Hosts.Name(host), Has: min(claim.Has, rpc.MaxAmount), Keep: true, Headroom: claim.Headroom}
-		for _, b := range claim.Bands {
-			row.Bands = append(row.Bands, parent.WireBand(b))
+		claim.Key, claim.Host, claim.Has = k.text, ks.Hosts.Name(host), min(claim.Has, rpc.MaxAmount)
+		claim.Bands = slices.Clone(claim.Bands)
+		for i := range claim.Bands {
+			parent.Bound(&claim.Bands[i])
 		}
-		if row.Host != "" {
-			rows = append(rows, row)
+		if claim.Host != "" {
+			rows = append(rows, claim)
 		}
 	}
 	return rows

@@ -29,11 +29,7 @@ type Key struct {
 
 // New returns the key called text, which is new here at now, under the rule of c.
 func New(now time.Duration, text string, s *rules.Settings, c *account.Config, a account.Account) *Key {
-	k := &Key{text: text, Settings: s, Rule: c.Rule, Account: a, trims: now}
-	if b, ok := a.(account.Bucketed); ok {
-		k.Account = newAsked(now, b, c.Algorithm.Reach == algorithm.ReachAlways)
-	}
-	return k
+	return &Key{text: text, Settings: s, Rule: c.Rule, Account: a, trims: now}
 }
 
 // Text is the full key.
@@ -56,9 +52,11 @@ func (k *Key) Follow(now time.Duration, s *rules.Settings, named string) {
 	k.Settings = s
 	k.Count(1)
 	k.Above = k.Above.Follow(k.Rule, s.Shadows(k.Rule, named))
-	if c, err := s.Config(k.Rule, named); err == nil { // else it goes on as it was, and new keys' reports are told
-		k.Account.Configure(now, c)
+	c, err := s.Config(k.Rule, named)
+	if err != nil { // it goes on as it was, at the interval that hosts have now; new keys' reports are told
+		c = &account.Config{Settings: &s.Accounts}
 	}
+	k.Account.Configure(now, c)
 }
 
 // Room reports whether k's account knows host, or may at now: if it has max_hosts_per_key,
@@ -75,17 +73,30 @@ func (k *Key) Room(now time.Duration, host uint32, gone func(host uint32)) bool 
 	return k.Account.Hosts() < most
 }
 
-// Limit is the part of the rule's limit and burst that k's hosts share.
+// Limit is the part of the rule's limit and burst that k's hosts share. On the smaller side of
+// a split, that is one token or slot at least, unless it is none.
 func (k *Key) Limit(part float64) algorithm.Limit {
-	return algorithm.Limit{Rate: part * float64(k.Rule.Limit), Burst: part * k.Rule.Burst}
+	l := algorithm.Limit{Rate: part * float64(k.Rule.Limit), Burst: part * k.Rule.Burst}
+	if part > 0 && k.Settings.Side.Missing > 0 {
+		l.Burst = max(l.Burst, min(k.Rule.Burst, 1))
+		if k.Rule.InFlight {
+			l.Rate = max(l.Rate, min(float64(k.Rule.Limit), 1))
+		}
+	}
+	return l
 }
 
 // Part of its rule's limit that k's hosts share at now, in [0, 1].
 func (k *Key) Part(now time.Duration) float64 {
-	if k.Above == nil {
+	if k.Above == nil && k.Settings.Side.Missing == 0 { // nearly always: callers have this inlined
 		return 1
 	}
-	return k.Above.Part(now)
+	return min(k.Settings.Side.Part(k.Rule), k.Above.Part(now))
+}
+
+// State is what is known of k, which has a rule, at now.
+func (k *Key) State(now time.Duration) account.State {
+	return k.Account.State(now, k.Limit(k.Part(now)))
 }
 
 // Soon is after how long a claimant should ask again. A claimant that is short of
@@ -136,25 +147,71 @@ func (k *Key) Report(now time.Duration, r *account.Report, u *usage.Report, i in
 	}
 }
 
+// pool is k's account if that keeps a pool.
+func (k *Key) pool() (p account.Pooled, ok bool) {
+	p, ok = k.Account.(account.Pooled)
+	return p, ok
+}
+
+// Asked reports whether hosts ask for tokens of k.
+func (k *Key) Asked() bool {
+	p, ok := k.pool()
+	return ok && p.Reached() != algorithm.ReachNever
+}
+
 // quota is where k counts; nil if nowhere.
 func (k *Key) quota() *rules.Quota {
-	if k.Rule == nil {
+	p, ok := k.pool()
+	if !ok || k.Rule == nil {
 		return nil
 	}
-	name := algorithm.NameElastic
-	switch u := k.Account.(type) {
-	case *asked:
-		name = algorithm.NameAuto
-		if u.always {
-			name = algorithm.NameExact
-		}
-	case account.Pooled:
-	default:
-		return nil
-	}
-	return k.Settings.Quota(k.Rule.Key, name)
+	return k.Settings.Quota(k.Rule.Key, rules.Pooled[p.Reached()])
 }
 
 // Count adds n to the number of keys of k's rule, also beyond max_keys: the key was made
 // already, or is gone.
 func (k *Key) Count(n int64) { k.quota().Add(n) }
+
+// Take serves t, of k, for the owner whose number is by, and asked by host. The Tokens
+// of t become what was taken.
+func (k *Key) Take(now time.Duration, t *usage.Take, by, host uint32) usage.Took {
+	if p, ok := k.pool(); ok {
+		return p.Take(now, k.Limit(k.Part(now)), t, by, host)
+	}
+	t.Tokens = 0
+	return usage.Took{}
+}
+
+// left returns what the pool of k has at now as a take of no tokens, from which another
+// owner learns it; false if hosts do not ask for tokens of k, or if the pool is full and no
+// host holds anything.
+func (k *Key) left(now time.Duration) (row usage.Take, ok bool) {
+	p, _ := k.pool()
+	if !k.Asked() || k.Rule == nil {
+		return row, false
+	}
+	row, full := p.Left(now, k.Limit(k.Part(now)))
+	row.Key = k.text
+	return row, !full || p.Hosts() > 0
+}
+
+// Keeps reports whether k's account is worth keeping at now though it knows no host.
+// Without a rule, it is kept for as long as lately.
+func (k *Key) Keeps(now, lately time.Duration) bool {
+	p, ok := k.pool()
+	switch {
+	case !ok:
+		return false
+	case k.Rule == nil:
+		return p.Used(now, lately)
+	default:
+		return p.Keeps(now, k.Limit(k.Part(now)), lately)
+	}
+}
+
+// Reach has hosts reach k's pool as c says.
+func (k *Key) Reach(now time.Duration, c *account.Config) {
+	p, _ := k.pool() // all of rules.Pooled are
+	k.Account = p.Reach(now, c)
+	k.Above.Becomes(k.Account)
+}

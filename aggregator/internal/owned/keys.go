@@ -12,6 +12,7 @@ import (
 	"github.com/headgate/headgate/aggregator/internal/rules"
 	"github.com/headgate/headgate/aggregator/internal/table"
 	"github.com/headgate/headgate/aggregator/parent"
+	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/rpc"
 )
 
@@ -148,8 +149,9 @@ func (ks *Keys) raise(now time.Duration, sh *Shard, b *Map, k *Key) {
 }
 
 // Sweep forgets what is too old in one key, and the key if it has no use. A key whose
-// algorithm panics stays.
-func (ks *Keys) Sweep(now time.Duration, s *rules.Settings, sh *Shard, e table.Entry[*Key]) (err error) {
+// algorithm panics stays. Look is called with the state of a key that stays and has a rule,
+// while sh is locked.
+func (ks *Keys) Sweep(now time.Duration, s *rules.Settings, sh *Shard, e table.Entry[*Key], look func(rule *dynamicconfig.Rule, state account.State)) (err error) {
 	now = sh.Lock(now)
 	defer sh.Unlock()
 	defer rpc.Recovered(&err)
@@ -167,6 +169,8 @@ func (ks *Keys) Sweep(now time.Duration, s *rules.Settings, sh *Shard, e table.E
 		k.Count(-1)
 		ks.count.Add(-1)
 		k.Above = k.Above.Follow(nil, false)
+	} else if k.Rule != nil {
+		look(k.Rule, k.State(now))
 	}
 	return nil
 }

@@ -26,6 +26,9 @@ type Settings struct {
 	// Snapshot is the config that the Settings are made from.
 	Snapshot *dynamicconfig.Snapshot
 
+	// Side is what this owner reaches of a cluster that may be split.
+	Side Side
+
 	registry *algorithm.Registry
 	built    sync.Map // what accounts must know, by rule and algorithm
 	quotas   quotas
@@ -55,7 +58,7 @@ func New(registry *algorithm.Registry, snapshot *dynamicconfig.Snapshot, member 
 	}
 	var counted quotas
 	if before != nil {
-		s.Number, counted = before.Number+1, before.quotas
+		s.Number, s.Side, counted = before.Number+1, before.Side, before.quotas
 	}
 	s.quotas = s.newQuotas(counted)
 	return s, nil
@@ -111,7 +114,11 @@ func (s *Settings) Shadows(rule *dynamicconfig.Rule, named string) bool {
 // Pooled are the names of one account, by how hosts reach it. A rule that names one
 // of them instead of another changes how hosts reach the pool. A rule that migrates
 // from one to another has an account under each.
-var Pooled = [...]string{algorithm.NameExact, algorithm.NameAuto, algorithm.NameElastic}
+var Pooled = [...]string{
+	algorithm.ReachNever:   algorithm.NameElastic,
+	algorithm.ReachWhenOut: algorithm.NameAuto,
+	algorithm.ReachAlways:  algorithm.NameExact,
+}
 
 // IsPooled reports whether name is one of Pooled.
 func IsPooled(name string) bool {

@@ -48,10 +48,7 @@ func (t *Table[K]) Visit(now time.Duration, algorithm string, texts []string, be
 		o.rows, o.hashes = sized(o.rows, 1), sized(o.hashes, 1)
 		for i, text := range texts {
 			o.rows[0], o.hashes[0] = int32(i), t.Hash(text)
-			sh := t.Shard(o.hashes[0])
-			now = sh.Lock(now)
-			v.Rows(now, o.rows, o.hashes, o.likely[:1])
-			sh.Unlock()
+			now = t.one(now, o, v)
 			v.Unlocked()
 		}
 		return
@@ -60,6 +57,16 @@ func (t *Table[K]) Visit(now time.Duration, algorithm string, texts []string, be
 	begin %= Shards
 	now = t.through(now, algorithm, o, begin, Shards, v)
 	t.through(now, algorithm, o, 0, begin, v)
+}
+
+// one takes the one row of o, whose key is in any shard.
+func (t *Table[K]) one(now time.Duration, o *Order[K], v Visitor[K]) time.Duration {
+	sh := t.Shard(o.hashes[0])
+	now = sh.Lock(now)
+	defer sh.Unlock() // a Visitor may end its goroutine
+
+	v.Rows(now, o.rows, o.hashes, o.likely[:1])
+	return now
 }
 
 // through takes the rows of the shards from first up to end: of several at once where
@@ -72,6 +79,7 @@ func (t *Table[K]) through(now time.Duration, algorithm string, o *Order[K], fir
 		}
 		for from, last := o.ends[first], o.ends[next]; from < last; from += AtOnce {
 			now = t.under(now, algorithm, o, first, next, from, min(from+AtOnce, last), v)
+			v.Unlocked()
 		}
 		first = next
 	}
@@ -87,6 +95,7 @@ func (t *Table[K]) under(now time.Duration, algorithm string, o *Order[K], first
 			now = t.shards[s].Lock(now)
 		}
 	}
+	defer t.unlock(now, o, first, next)
 	for s, n := first, 0; s < next; s++ {
 		if upTo := int(min(o.ends[s+1], end) - from); n < upTo {
 			b := t.shards[s].Map(algorithm)
@@ -96,14 +105,18 @@ func (t *Table[K]) under(now time.Duration, algorithm string, o *Order[K], first
 		}
 	}
 	v.Rows(now, rows, hashes, o.likely[:len(rows)])
+	return now
+}
+
+// unlock unlocks the shards from first up to next that have rows of o. Now is the latest
+// time of all of them.
+func (t *Table[K]) unlock(now time.Duration, o *Order[K], first, next uint32) {
 	for s := first; s < next; s++ {
 		if sh := &t.shards[s]; o.ends[s] < o.ends[s+1] {
-			sh.now = now // the latest of all of them
+			sh.now = now
 			sh.Unlock()
 		}
 	}
-	v.Unlocked()
-	return now
 }
 
 // sort counts, and puts every row where the count says.

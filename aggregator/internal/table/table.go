@@ -100,6 +100,15 @@ func (sh *Shard[K]) Map(algorithm string) *Map[K] {
 	return b
 }
 
+// Maps yields the maps of sh, which is locked.
+func (sh *Shard[K]) Maps(yield func(*Map[K]) bool) {
+	for _, b := range sh.maps {
+		if !yield(b) {
+			return
+		}
+	}
+}
+
 // Entry is a key and where it is.
 type Entry[K Key] struct {
 	Hash      uint64

@@ -9,6 +9,8 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
+
+	"github.com/headgate/headgate/internal/spelling"
 )
 
 // maxSteps is how many fields and items are read beyond those that the text has room for.
@@ -83,8 +85,9 @@ func Place(n ast.Node) Mark {
 
 // Mapping reads a map whose fields are all among known (nil: any), each
 // once, in order. What is wrong is reported and left out, but for fields
-// without a value, which are reported and not; ok is whether n is a map at
-// all. who says in messages what the map is.
+// without a value and for misspelt ones, which are reported and read as what
+// they were meant to be; ok is whether n is a map at all. who says in messages
+// what the map is.
 func (f *File) Mapping(n ast.Node, who string, known []string) (fields []Field, ok bool) {
 	m, ok := f.Resolve(n).(*ast.MappingNode)
 	if !ok {
@@ -93,6 +96,7 @@ func (f *File) Mapping(n ast.Node, who string, known []string) (fields []Field, 
 	}
 	fields = make([]Field, 0, len(m.Values))
 	lines := make(map[string]int, len(m.Values))
+	var misspelt []Field
 	for _, v := range m.Values {
 		if !f.step(n, who, 1) {
 			return nil, false
@@ -109,6 +113,7 @@ func (f *File) Mapping(n ast.Node, who string, known []string) (fields []Field, 
 			f.more++ // not worth a suggestion
 		case known != nil && !slices.Contains(known, name):
 			f.Add(at, "%s: there is no field %s: %s", who, Quote(name), Suggest(name, known))
+			misspelt = append(misspelt, Field{spelling.Nearest(name, known), v.Value})
 		case v.Value == nil || v.Value.Type() == ast.NullType:
 			f.Add(at, "%s: %s has no value: write one, or remove it", who, name)
 			fields = append(fields, Field{name, v.Value})
@@ -117,6 +122,12 @@ func (f *File) Mapping(n ast.Node, who string, known []string) (fields []Field, 
 		}
 		if isName {
 			lines[name] = at.Line
+		}
+	}
+	for _, meant := range misspelt {
+		if _, twice := lines[meant.Name]; meant.Name != "" && !twice {
+			fields = append(fields, meant)
+			lines[meant.Name] = 0
 		}
 	}
 	return fields, true

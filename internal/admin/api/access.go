@@ -3,7 +3,6 @@
 package api
 
 import (
-	"crypto/x509"
 	"encoding/json"
 	"maps"
 	"net"
@@ -31,9 +30,7 @@ const maxToken = 1024
 // Proof is what r shows of who sent it: a bearer token, or the cookie of one, and a
 // certificate, which the server has checked.
 func Proof(r *http.Request) (proof callers.Proof) {
-	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
-		proof.Certificate = nameOf(r.TLS.VerifiedChains[0][0])
-	}
+	proof.Certificate, _ = callers.Certified(r.TLS)
 	if scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " "); scheme != "" {
 		if proof.Token = strings.TrimSpace(token); !strings.EqualFold(scheme, "bearer") || proof.Token == "" {
 			proof.Token = "\x00" // none has it
@@ -42,19 +39,6 @@ func Proof(r *http.Request) (proof callers.Proof) {
 		proof.Token = c.Value
 	}
 	return proof
-}
-
-// nameOf is the first name in a certificate, or empty.
-func nameOf(c *x509.Certificate) string {
-	switch {
-	case c.Subject.CommonName != "":
-		return c.Subject.CommonName
-	case len(c.URIs) > 0:
-		return c.URIs[0].String()
-	case len(c.DNSNames) > 0:
-		return c.DNSNames[0]
-	}
-	return ""
 }
 
 // who is the operator that r is from, who may see something.

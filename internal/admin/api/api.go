@@ -37,6 +37,11 @@ type Options struct {
 	// Keys returns the keys in use at this daemon, in any order.
 	Keys func() []string
 
+	// OwnedKeys returns the keys that this daemon owns and that hosts use, in any order, and
+	// Owned what it knows of one of them as its owner.
+	OwnedKeys func() []string
+	Owned     func(key string) []explain.Owned
+
 	// Counts calls f with what each key in use has counted at this daemon, in any order.
 	Counts func(f func(limiter.Count))
 
@@ -105,6 +110,7 @@ func New(o Options) *API {
 		"GET /v1/usage":                    a.usage,
 		"GET /v1/top":                      a.top,
 		"GET /v1/explain":                  a.explain,
+		"GET /v1/explain/past":             a.then,
 		"PUT /v1/trace":                    a.trace,
 		"DELETE /v1/trace":                 a.trace,
 		"GET /v1/cluster":                  a.cluster,

@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -77,11 +78,13 @@ func start(t testing.TB, policy string) *setup {
 	log := new(bytes.Buffer)
 	return &setup{New(Options{
 		Limits: live, Store: store, Operators: func() *callers.Policy { return p },
-		Status:  func() any { return map[string]int{"rules": 3} },
-		Cluster: func() any { return map[string]string{"host": "here"} },
-		Keys:    group.Keys,
-		Counts:  group.Counts,
-		Look:    func(key string) explain.Key { return explain.Look(group, live.Current(), 1, key) },
+		Status:    func() any { return map[string]int{"rules": 3} },
+		Cluster:   func() any { return map[string]string{"host": "here"} },
+		Keys:      group.Keys,
+		Counts:    group.Counts,
+		OwnedKeys: func() []string { return nil },
+		Owned:     func(string) []explain.Owned { return nil },
+		Look:      func(key string) explain.Key { return explain.Look(group, live.Current(), 1, key) },
 		Explain: func(_ context.Context, key string) explain.Explanation {
 			return explain.Sum(live.Current(), key, "here", []explain.Host{explain.Here("here", group, live.Current(), 1, key)})
 		},
@@ -177,6 +180,22 @@ func TestFromAMistakeToARollback(t *testing.T) {
 		t.Errorf("the log:\n%s", log)
 	}
 	s.must(t, 200, "stored version 3", "GET", "/v1/events?past", "")
+}
+
+// A change goes by steps, each of which sends the same text on top of the step before.
+func TestAChangeGoesBySteps(t *testing.T) {
+	s := start(t, rights)
+	s.must(t, 201, ``, "PUT", "/v1/limits?message=first", firstText, "If-Match", `"0"`)
+	wanted := strings.Replace(firstText, "50/s", "20/s", 1)
+	s.must(t, 201, `limit 50/s → 20/s, burst 50 → 20, enforce unset → 10%"}]`, "PUT", "/v1/limits?message=x&enforce=10", wanted, "If-Match", `"1"`)
+	s.must(t, 200, `enforce 10% → 50%"}]`, "PUT", "/v1/limits?message=x&enforce=50&dry_run", wanted, "If-Match", `"2"`)
+	s.must(t, 201, `enforce 10% → 50%"}]`, "PUT", "/v1/limits?message=x&enforce=50", wanted, "If-Match", `"2"`)
+	s.must(t, 201, `enforce 50% → unset"}]`, "PUT", "/v1/limits?message=x&enforce=100", wanted, "If-Match", `"3"`)
+	s.must(t, 422, `did you mean 20/s?`, "PUT", "/v1/limits?message=x&enforce=10", strings.Replace(firstText, "50/s", "20rps", 1), "If-Match", `"4"`)
+	s.must(t, 201, `enforce unset → 10%`, "PUT", "/v1/limits?message=x&enforce=10", firstText, "If-Match", `"4"`)
+	for _, percent := range []string{"0", "-1", "101", "NaN", "x"} {
+		s.must(t, 400, "write a percentage", "PUT", "/v1/limits?message=x&enforce="+percent, wanted, "If-Match", `"5"`)
+	}
 }
 
 // One rule is changed, added and taken away, and the rest of the text stays as it is.
@@ -336,6 +355,7 @@ func TestBadInput(t *testing.T) {
 		"nothing":             {"PUT", "/v1/limits?message=x", "", `"1"`, 422},
 		"deep":                {"PUT", "/v1/limits?message=x", deep, `"1"`, 422},
 		"large":               {"PUT", "/v1/limits?message=x", strings.Repeat("# large\n", 50<<20/8), `"1"`, 413},
+		"a long line":         {"PUT", "/v1/limits?message=x", "limits: [" + strings.Repeat("{key: a, limit: 1rps}, ", 40_000) + "]", `"1"`, 422},
 		"a bad glob":          {"PUT", "/v1/limits?message=x", "limits: [{key: 'a[', limit: 1/s}]", `"1"`, 422},
 		"another letter":      {"PUT", "/v1/limits?message=x", "limits: [{kеy: a, limit: 1/s}]", `"1"`, 422},
 		"aliases":             {"PUT", "/v1/limits?message=x", "a: &a [1]\nb: *a", `"1"`, 422},
@@ -360,8 +380,12 @@ func TestBadInput(t *testing.T) {
 		if tt.match != "" {
 			fields = []string{"If-Match", tt.match}
 		}
-		if status, answer, _ := s.ask(t, "root-token", tt.method, tt.path, tt.body, fields...); status != tt.status {
+		status, answer, _ := s.ask(t, "root-token", tt.method, tt.path, tt.body, fields...)
+		if status != tt.status {
 			t.Errorf("%s: %d %.300s; want %d", name, status, answer, tt.status)
+		}
+		if len(answer) > 20_000 {
+			t.Errorf("%s: the answer has %d bytes", name, len(answer))
 		}
 	}
 	s.must(t, 200, `"version":1`, "GET", "/v1/limits", "")
@@ -468,18 +492,53 @@ func TestBrowsersLogIn(t *testing.T) {
 	}
 }
 
+// The keys that are nearest to their limits come first, and no others are looked at closely.
+func TestKeysNearestToTheirLimitsComeFirst(t *testing.T) {
+	s := start(t, rights)
+	limits := s.Limits.Current()
+	group := limiter.NewGroup(limits, 1)
+	for key, cost := range map[string]int{"orders:a": 30, "orders:b": 90, "billing:c": 30, "people:d": 1, "orders:e": 1} {
+		group.For(key).Charge(cost)
+	}
+	looked := 0
+	s.Keys, s.Counts = group.Keys, group.Counts
+	s.Look = func(key string) explain.Key {
+		looked++
+		return explain.Look(group, limits, 1, key)
+	}
+	var page struct{ Keys []explain.Key }
+	if err := json.Unmarshal([]byte(s.must(t, 200, "", "GET", "/v1/keys?sort=used&n=3", "")), &page); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, k := range page.Keys {
+		got = append(got, k.Key)
+	}
+	if want := []string{"orders:b", "billing:c", "orders:a"}; !slices.Equal(got, want) || looked != len(want) {
+		t.Errorf("%v, and %d keys were looked at; want %v", got, looked, want)
+	}
+}
+
 // Keys come in pages, and a private one is found by what is shown of it only.
 func TestKeysComeInPages(t *testing.T) {
 	s := start(t, rights)
 	var keys []string
-	for i := range 250 {
+	for i := range 260 {
 		keys = append(keys, fmt.Sprintf("orders:%03d", i))
 	}
-	s.Keys = func() []string { return append([]string{"people:alice"}, keys...) }
+	s.Keys = func() []string { return append([]string{"people:alice"}, keys[:250]...) }
 	s.Look = func(key string) explain.Key {
-		return explain.Key{Key: s.Limits.Current().Shown(key), InUse: key != "orders:007"}
+		return explain.Key{Key: s.Limits.Current().Shown(key), InUse: key != "orders:007" && !slices.Contains(keys[250:], key)}
 	}
-	seen, after := 0, ""
+	// Some are owned here too, and ten are used by other hosts only.
+	s.OwnedKeys = func() []string { return keys[200:260] }
+	s.Owned = func(key string) []explain.Owned {
+		if !slices.Contains(keys[200:260], key) {
+			return nil
+		}
+		return []explain.Owned{{Hosts: []explain.AtOwner{{Host: "one"}, {Host: "program"}}}}
+	}
+	seen, used, after := 0, 0, ""
 	for pages := 0; ; pages++ {
 		var page struct {
 			Keys  []explain.Key
@@ -491,13 +550,16 @@ func TestKeysComeInPages(t *testing.T) {
 		}
 		seen += len(page.Keys)
 		for _, k := range page.Keys {
+			if k.UsedBy == 2 {
+				used++
+			}
 			if strings.Contains(k.Key, "alice") || strings.Contains(page.Next, "alice") {
 				t.Errorf("a private key is shown: %+v", page)
 			}
 		}
 		if after = page.Next; after == "" {
-			if pages != 2 || seen != 250 {
-				t.Errorf("%d keys in %d pages", seen, pages+1)
+			if pages != 2 || seen != 260 || used != 60 {
+				t.Errorf("%d keys in %d pages, %d of which are owned here", seen, pages+1, used)
 			}
 			break
 		}

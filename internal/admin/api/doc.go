@@ -21,6 +21,7 @@
 //	GET  /v1/usage                     what happened to a key during the last hour
 //	GET  /v1/top                       the keys that are used most now, and what each member does
 //	GET  /v1/explain                   why one key is limited as it is
+//	GET  /v1/explain/past              why it was limited as it was, ?at=TIME of the last hour
 //	PUT  /v1/trace                     remember decisions about a key; DELETE ends it
 //	GET  /v1/cluster                   the members
 //	GET  /v1/events                    what happens, as server-sent events

@@ -9,7 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/headgate/headgate/dynamicconfig"
+	"golang.org/x/time/rate"
+
 	"github.com/headgate/headgate/internal/daemon/callers"
 	"github.com/headgate/headgate/internal/largest"
 	"github.com/headgate/headgate/limiter"
@@ -21,11 +22,12 @@ var orders = []string{"allowed", "name", "rejected", "used"}
 
 // used is how near this host is to its part of the limit: the part of the burst that is
 // missing, above 1 in debt.
-func used(k *explain.Key) float64 {
-	if k.Tokens == nil || k.Burst == nil || *k.Burst <= 0 {
+func used(c *limiter.Count) float64 {
+	l := c.Level()
+	if l.Limit >= rate.Inf || l.Burst <= 0 {
 		return 0
 	}
-	return 1 - *k.Tokens / *k.Burst
+	return 1 - l.Tokens/l.Burst
 }
 
 // keys answers the keys in use at this daemon.
@@ -39,13 +41,13 @@ func (a *API) keys(w http.ResponseWriter, r *http.Request, who *callers.Caller) 
 	var found listed
 	switch sort := cmp.Or(q.Get("sort"), "name"); sort {
 	case "name":
-		found = a.byName(a.visible(who), like, q.Get("after"), n)
+		found = a.byName(who, like, q.Get("after"), n)
 	case "rejected":
-		found = a.byCount(who, like, func(c *limiter.Count) int64 { return c.Rejected }, n)
+		found = a.byCount(who, like, func(c *limiter.Count) float64 { return float64(c.Rejected) }, n)
 	case "allowed":
-		found = a.byCount(who, like, func(c *limiter.Count) int64 { return c.Allowed }, n)
+		found = a.byCount(who, like, func(c *limiter.Count) float64 { return float64(c.Allowed) }, n)
 	case "used":
-		found = a.byUse(a.visible(who), like, n)
+		found = a.byCount(who, like, used, n)
 	default:
 		return refuse(http.StatusBadRequest, "sort=%.20q: sort by %s", sort, strings.Join(orders, ", "))
 	}
@@ -61,72 +63,63 @@ type listed struct {
 }
 
 // byName are n keys after one, by what is shown of their names: private keys are found by
-// that only.
-func (a *API) byName(names []string, like, after string, n int) listed {
+// that only. Those that this daemon owns are among them, also if only other hosts use them:
+// programs that listen nowhere, for instance.
+func (a *API) byName(who *callers.Caller, like, after string, n int) listed {
 	type named struct{ shown, name string }
 	limits := a.Limits.Current()
-	var found []named
-	for _, name := range names {
-		if shown := limits.Shown(name); shown > after && strings.Contains(shown, like) {
-			found = append(found, named{shown, name})
+	// A key that is used here and owned here comes twice.
+	first := largest.New(2*(n+1), func(a, b named) int { return strings.Compare(a.shown, b.shown) })
+	for _, names := range [][]string{a.Keys(), a.OwnedKeys()} {
+		for _, name := range names {
+			if shown := limits.Shown(name); shown > after && strings.Contains(shown, like) {
+				if f := (named{shown, name}); first.Wants(f) && who.MaySee(name) {
+					first.Add(f)
+				}
+			}
 		}
 	}
-	slices.SortFunc(found, func(a, b named) int { return strings.Compare(a.shown, b.shown) })
 	page := listed{Keys: []explain.Key{}}
-	for _, f := range found {
+	for _, f := range slices.Compact(first.Sorted()) {
 		if len(page.Keys) == n {
 			page.Next = page.Keys[n-1].Key
 			break
 		}
-		if k := a.Look(f.name); k.InUse { // else it has just gone
+		k := a.Look(f.name)
+		for _, o := range a.Owned(f.name) {
+			k.UsedBy = max(k.UsedBy, len(o.Hosts))
+		}
+		if k.InUse || k.UsedBy > 0 { // else it has just gone
 			page.Keys = append(page.Keys, k)
 		}
 	}
 	return page
 }
 
-// visible returns the keys in use that the caller may see.
-func (a *API) visible(who *callers.Caller) []string {
-	return slices.DeleteFunc(a.Keys(), func(name string) bool { return !who.MaySee(name) })
-}
-
-// byCount are the n keys that have counted most. It looks only at those.
-func (a *API) byCount(who *callers.Caller, like string, amount func(*limiter.Count) int64, n int) listed {
+// byCount are the n keys of the largest amounts. It looks only at those.
+func (a *API) byCount(who *callers.Caller, like string, amount func(*limiter.Count) float64, n int) listed {
 	type counted struct {
-		name   string
-		rule   *dynamicconfig.Rule
-		amount int64
+		*limiter.Count
+		amount float64
 	}
-	var all []counted
-	a.Counts(func(c limiter.Count) { all = append(all, counted{c.Key, c.Rule, amount(&c)}) })
+	var all []limiter.Count
+	a.Counts(func(c limiter.Count) { all = append(all, c) })
 	most := largest.New(n, func(a, b counted) int {
-		return cmp.Or(cmp.Compare(b.amount, a.amount), strings.Compare(a.name, b.name))
+		return cmp.Or(cmp.Compare(b.amount, a.amount), strings.Compare(a.Key, b.Key))
 	})
-	for _, c := range all {
-		if most.Wants(c) && who.MaySee(c.name) && strings.Contains(c.rule.Shown(c.name), like) {
+	for i := range all {
+		c := counted{&all[i], amount(&all[i])}
+		if most.Wants(c) && who.MaySee(c.Key) && strings.Contains(c.Rule.Shown(c.Key), like) {
 			most.Add(c)
 		}
 	}
 	found := listed{Keys: []explain.Key{}}
 	for _, c := range most.Sorted() {
-		if k := a.Look(c.name); k.InUse { // else it has just gone
+		if k := a.Look(c.Key); k.InUse { // else it has just gone
 			found.Keys = append(found.Keys, k)
 		}
 	}
 	return found
-}
-
-// byUse are the n keys that are nearest to this host's part of their limits.
-func (a *API) byUse(names []string, like string, n int) listed {
-	most := largest.New(n, func(a, b explain.Key) int {
-		return cmp.Or(cmp.Compare(used(&b), used(&a)), strings.Compare(a.Key, b.Key))
-	})
-	for _, name := range names {
-		if k := a.Look(name); k.InUse && strings.Contains(k.Key, like) {
-			most.Add(k)
-		}
-	}
-	return listed{Keys: append([]explain.Key{}, most.Sorted()...)}
 }
 
 // me answers who asks, and what that operator may do.

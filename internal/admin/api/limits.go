@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/dynamicconfig/edit"
 	"github.com/headgate/headgate/dynamicconfig/history"
 	"github.com/headgate/headgate/internal/daemon/callers"
 )
@@ -131,7 +132,26 @@ func (a *API) put(w http.ResponseWriter, r *http.Request, who *callers.Caller) e
 	if err != nil {
 		return err
 	}
-	return a.change(w, r, who, r.URL.Query().Get("message"), func() (string, error) { return text, nil })
+	percent := 100.0
+	if given := r.URL.Query().Get("enforce"); given != "" {
+		if percent, err = strconv.ParseFloat(given, 64); err != nil || !(percent > 0 && percent <= 100) {
+			return refuse(http.StatusBadRequest, "enforce=%.20q: write a percentage above 0, to 100", given)
+		}
+	}
+	return a.change(w, r, who, r.URL.Query().Get("message"), func(on history.Version) (string, error) {
+		if percent == 100 {
+			return text, nil
+		}
+		from, err := on.Parse()
+		if err != nil {
+			return "", refuse(http.StatusConflict, "%s cannot be used by this release: there is nothing to take a step from", on.Name())
+		}
+		to, err := a.parse(text)
+		if err != nil {
+			return "", err
+		}
+		return edit.Enforce(from, to, percent)
+	})
 }
 
 // rollback makes an earlier version the newest again.
@@ -147,14 +167,15 @@ func (a *API) rollback(w http.ResponseWriter, r *http.Request, who *callers.Call
 	if message == "" {
 		message = fmt.Sprintf("roll back to version %d", to)
 	}
-	return a.change(w, r, who, message, func() (string, error) {
+	return a.change(w, r, who, message, func(history.Version) (string, error) {
 		v, err := a.Store.Get(r.Context(), to)
 		return v.Text, err
 	})
 }
 
-// change makes text the newest version, if r names the newest one in If-Match and who may.
-func (a *API) change(w http.ResponseWriter, r *http.Request, who *callers.Caller, message string, text func() (string, error)) (err error) {
+// change stores text, which may be made of the newest version, as the next one. r must name the
+// newest version in If-Match, and who must have the right to make each change.
+func (a *API) change(w http.ResponseWriter, r *http.Request, who *callers.Caller, message string, text func(on history.Version) (string, error)) (err error) {
 	if a.Store == nil {
 		return a.errFile()
 	}
@@ -182,7 +203,7 @@ func (a *API) change(w http.ResponseWriter, r *http.Request, who *callers.Caller
 	if on.Number != base {
 		return &history.Conflict{Base: base, Newest: on.Number}
 	}
-	wanted, err := text()
+	wanted, err := text(on)
 	if err != nil {
 		return err
 	}
@@ -250,10 +271,7 @@ func mayChange(who *callers.Caller, on history.Version, s *dynamicconfig.Snapsho
 
 // parse is text as limits that this daemon can use.
 func (a *API) parse(text string) (*dynamicconfig.Snapshot, error) {
-	s, err := dynamicconfig.Parse("limits", []byte(text))
-	if err == nil {
-		err = a.Limits.Check(s)
-	}
+	s, err := dynamicconfig.ParseChecked("limits", []byte(text), a.Limits.Check)
 	if err != nil {
 		return nil, broken(err)
 	}

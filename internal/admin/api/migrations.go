@@ -12,6 +12,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/dynamicconfig/edit"
+	"github.com/headgate/headgate/dynamicconfig/history"
 	"github.com/headgate/headgate/internal/daemon/callers"
 	"github.com/headgate/headgate/limiter/stage"
 )
@@ -149,11 +150,7 @@ func (a *API) step(w http.ResponseWriter, r *http.Request, who *callers.Caller) 
 	if message == "" {
 		message = fmt.Sprintf("%s: migrate to mode %s", key, mode)
 	}
-	return a.change(w, r, who, message, func() (string, error) {
-		v, err := a.current(r)
-		if err != nil {
-			return "", err
-		}
+	return a.change(w, r, who, message, func(v history.Version) (string, error) {
 		s, err := v.Parse()
 		if err != nil {
 			return "", refuse(http.StatusConflict, "%s cannot be used by this release", v.Name())

@@ -30,9 +30,12 @@ type Problem struct {
 type Mistake struct {
 	Line    int    `json:"line,omitempty"`   // from 1; 0: the whole text
 	Column  int    `json:"column,omitempty"` // in characters, from 1
-	Source  string `json:"source,omitempty"` // the line
+	Source  string `json:"source,omitempty"` // the line; empty if it is longer than maxSource
 	Message string `json:"message"`
 }
+
+// maxSource bounds the line of a mistake, in bytes: a text may be one line with many mistakes.
+const maxSource = 1000
 
 // Error implements error.
 func (p *Problem) Error() string { return p.Detail }
@@ -77,7 +80,11 @@ func mistakes(err error) (all []Mistake) {
 		return all
 	}
 	if e, ok := errors.AsType[*dynamicconfig.Error](err); ok {
-		return []Mistake{{Line: e.Line, Column: e.Column, Source: e.Source, Message: e.Message}}
+		m := Mistake{Line: e.Line, Column: e.Column, Message: e.Message}
+		if len(e.Source) <= maxSource {
+			m.Source = e.Source
+		}
+		return []Mistake{m}
 	}
 	return []Mistake{{Message: err.Error()}}
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/headgate/headgate/dynamicconfig/edit"
+	"github.com/headgate/headgate/dynamicconfig/history"
 	"github.com/headgate/headgate/internal/daemon/callers"
 )
 
@@ -52,11 +53,7 @@ func (a *API) changeRule(w http.ResponseWriter, r *http.Request, who *callers.Ca
 	if key == "" {
 		return refuse(http.StatusBadRequest, "say which rule, by its key, as in ?key=orders:*")
 	}
-	return a.change(w, r, who, r.URL.Query().Get("message"), func() (string, error) {
-		v, err := a.current(r)
-		if err != nil {
-			return "", err
-		}
+	return a.change(w, r, who, r.URL.Query().Get("message"), func(v history.Version) (string, error) {
 		return edited(f(v.Text))
 	})
 }

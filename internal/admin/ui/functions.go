@@ -18,6 +18,8 @@ func functions(assets map[string]string) template.FuncMap {
 	return template.FuncMap{
 		"asset":   func(name string) string { return assets[name] },
 		"amount":  amount,
+		"number":  func(v float64) string { return amount(&v) },
+		"seconds": seconds,
 		"percent": func(part float64) string { return strconv.FormatFloat(100*part, 'f', 1, 64) + "%" },
 		"clock":   func(t time.Time) string { return t.UTC().Format("15:04:05") + " UTC" },
 		"millis":  func(t time.Time) string { return t.UTC().Format("15:04:05.000") },
@@ -51,6 +53,14 @@ func amount(v *float64) string {
 		return "< " + strconv.FormatFloat(leastAmount, 'g', -1, 64)
 	}
 	return strconv.FormatFloat(*v, 'g', 4, 64)
+}
+
+// seconds is how long a lease still lasts; a dash if there is none.
+func seconds(v float64) string {
+	if v <= 0 {
+		return "–"
+	}
+	return strconv.FormatFloat(v, 'f', 1, 64) + " s"
 }
 
 // caret is a line with a caret below the column of m. Tabs stay tabs, so that it is below.

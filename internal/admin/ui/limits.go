@@ -109,12 +109,15 @@ func (u *UI) apply(w http.ResponseWriter, r *http.Request) error {
 	case out.Version == 0:
 		return u.part(w, http.StatusOK, "unchanged", nil)
 	}
+	if percent := r.PostFormValue("enforce"); percent != "100" {
+		return u.part(w, http.StatusOK, "step", map[string]any{"Outcome": out, "Percent": percent})
+	}
 	return u.part(w, http.StatusOK, "applied", out)
 }
 
 // put sends the text of a form to the API.
 func (u *UI) put(r *http.Request, dry bool) (out api.Outcome, err error) {
-	query := url.Values{"message": {r.PostFormValue("message")}}
+	query := url.Values{"message": {r.PostFormValue("message")}, "enforce": {r.PostFormValue("enforce")}}
 	if dry {
 		query.Set("dry_run", "")
 	}

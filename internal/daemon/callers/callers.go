@@ -301,7 +301,7 @@ func (c *Caller) MayChange(pattern string) error {
 
 // forbidden says what c may not do, because of its rights called verb.
 func (c *Caller) forbidden(verb, what, lacks string) error {
-	name := "who shows no certificate or token"
+	name := "a program without a certificate or token"
 	if c.name != "" {
 		name = fmt.Sprintf("caller %q", c.name)
 	}

@@ -123,6 +123,7 @@ func (d *decoder) network(n ast.Node, net *Network) {
 func (d *decoder) membership(n ast.Node, m *Membership) {
 	d.mapping(n, "membership", fields{
 		"detect": d.duration("detect", &m.Detect, 0, time.Hour),
+		"splits": d.duration("splits", &m.Splits, 0, time.Hour),
 		"delay":  d.span("delay", &m.Delay, 0, time.Hour),
 	})
 }

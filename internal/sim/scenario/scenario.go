@@ -59,6 +59,9 @@ type Membership struct {
 	// Detect is the time until a crash is noticed. Who joins or leaves says
 	// so.
 	Detect time.Duration
+	// Splits is the time until hosts notice whom a partition keeps them from reaching, and
+	// that they reach them again. 0: they do not notice.
+	Splits time.Duration
 	// Delay is how long news take to each host, at random. New limits take
 	// as long.
 	Delay traffic.Span

@@ -20,7 +20,7 @@ var defects = []struct {
 	law                    string
 }{
 	{
-		"a key that is asked for has a full bucket each time", "aggregator/internal/account/pool/asked.go",
+		"a key that is asked for has a full bucket each time", "aggregator/internal/account/pool/taking.go",
 		"\tk.bucket.Lower(now, k.pool)\n\treturn &k.bucket\n", "\treturn &k.bucket\n", "bound:",
 	},
 	{

@@ -33,6 +33,7 @@ func (c *cluster) act(t todo) error {
 		return nil // only a mark, or worked out before the start
 	case "heal":
 		c.cuts = nil
+		c.noticeSplits()
 		return nil
 	case "limit", "algorithm", "override":
 		return c.changeRules(a, t)
@@ -162,8 +163,19 @@ func (c *cluster) autoscale(a *scenario.Action) error {
 	return nil
 }
 
+// noticeSplits has all hosts notice later whom they reach.
+func (c *cluster) noticeSplits() {
+	if c.sc.Membership.Splits == 0 {
+		return
+	}
+	for _, h := range c.hosts {
+		c.queue.push(c.now+c.sc.Membership.Splits, noticed, int32(h.number), 0)
+	}
+}
+
 // partition cuts hosts off from others, or ends that.
 func (c *cluster) partition(a *scenario.Action, t todo) {
+	defer c.noticeSplits()
 	if t.undo {
 		c.cuts = slices.DeleteFunc(c.cuts, func(cut cut) bool { return cut.id == t.cut })
 		return

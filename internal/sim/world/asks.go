@@ -3,6 +3,7 @@
 package world
 
 import (
+	"context"
 	"errors"
 	"math/rand/v2"
 	"time"
@@ -115,7 +116,7 @@ func (c *cluster) asked(h *host, m message) {
 		return // the deadline travels with the message
 	}
 	from := m.asking.from.host
-	answer, err := h.aggregator.StepTakes(c.now-h.born, from.name, m.payload)
+	answer, err := h.aggregator.StepTakes(context.Background(), c.now-h.born, from.name, m.payload)
 	if err != nil {
 		return // the caller has withdrawn them, and does not wait for an answer
 	}

@@ -73,6 +73,7 @@ var bounds = []bound{
 	{"partition", over, cutOff, 0, 0},
 	{"partition", overLater, cutOff, 0, 0},
 	{"partition", settling, twoIntervals, 0, 0},
+	{"noticed-partition", over, cutOffNoticed, 0, 0},
 	{"doorman-1", utilisation, 99.5, 0, 0},
 	{"doorman-2", utilisation, 99.5, 0, 0},
 	{"doorman-3", utilisation, 99, 98.4, 99.5}, // worst: 98.5%
@@ -92,14 +93,23 @@ const (
 	evenOfSeven   = 0.7
 )
 
-// cutOff is what that comes to, in percent of the limit over 10 s. Tokens come on
-// top: all that hosts may hold beyond one bucket.
-var cutOff = func() float64 {
+// beyondOneBucket is all that hosts may hold beyond one bucket, in percent of the limit over 10 s.
+var beyondOneBucket = func() float64 {
 	const limit, hosts = 1000.0, 10
 	e := algorithm.Elastic{}.WithDefaults()
 	beyond := e.Overcommit*limit + hosts + limit*e.Horizon.Seconds() // hosts that say what they want give no more back
-	rates := wantedByThree + math.Max(heldBySeven, evenOfSeven)
-	return (rates-1)*100 + beyond/(limit*10)*100
+	return beyond / (limit * 10) * 100
+}()
+
+// cutOff is what that comes to, in percent of the limit over 10 s.
+var cutOff = (wantedByThree+math.Max(heldBySeven, evenOfSeven)-1)*100 + beyondOneBucket
+
+// cutOffNoticed is what noticed-partition comes to: the three have their even part, and the seven, with
+// owners of their own, what they want. In the 2 s before that, it is as if nobody noticed.
+var cutOffNoticed = func() float64 {
+	const evenOfThree, wantedBySeven, unnoticed = 0.3, 0.9, 0.2
+	after := evenOfThree + wantedBySeven
+	return (after-1+(wantedByThree+heldBySeven-after)*unnoticed)*100 + beyondOneBucket
 }()
 
 // bars are what the worst seed and the median are held to.
@@ -179,6 +189,7 @@ var worstSeeds = map[string][]uint64{
 	"owner-crash":       {3, 2},
 	"ring-join":         {20, 19},
 	"partition":         {16, 2},
+	"noticed-partition": {3, 1},
 	"doorman-1":         {13, 2},
 	"doorman-2":         {19, 17},
 	"doorman-3":         {19, 17},

@@ -11,6 +11,7 @@ import (
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/internal/sim/traffic"
 	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/driver"
 	"github.com/headgate/headgate/limiter/mesh"
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/ringpop"
@@ -42,9 +43,11 @@ type host struct {
 	climb      *climb             // what it asks of the cluster above; nil: nothing
 	limiters   []*limiter.Limiter // by key; nil until used
 	ring       *ringpop.Ring
-	version    int32  // of the membership that it knows
-	config     int32  // version of the limits that it knows
-	asked      []bool // by key: whether it may ask the owner; nil: of no key
+	known      membersVersion // what ring is made of
+	unreached  []bool         // by host, as it has noticed; nil: none
+	version    int32          // of the membership that it knows
+	config     int32          // version of the limits that it knows
+	asked      []bool         // by key: whether it may ask the owner; nil: of no key
 	interval   time.Duration
 	timeout    time.Duration
 
@@ -78,6 +81,7 @@ func (c *cluster) start(h *host) error {
 	snapshot := c.configsOf[len(c.configs)-1][h.branch]
 	h.config = int32(len(c.configs) - 1)
 	h.ring, h.version = m.ring, m.version
+	h.known, h.unreached = membersVersion{ring: m.ring, limiting: m.limiting}, nil
 	if h.decides {
 		var err error
 		if h.aggregator, err = aggregator.New(c.registry, snapshot); err != nil {
@@ -87,13 +91,11 @@ func (c *cluster) start(h *host) error {
 	c.follow(h, snapshot)
 	if h.limits {
 		c.startMesh(h)
-		h.group = limiter.NewGroup(snapshot, m.limiting,
+		h.group = limiter.NewGroup(snapshot, m.limiting, append(append(c.remotes(h), c.traits()...),
 			limiter.WithRemote(mesh.Name, onMesh{c, h}),
-			c.remotes(h),
-			c.traits(),
-			limiter.WithPlacement(placement{h}),
-			limiter.WithSeed(traffic.Chance(c.seed, "jitter", h.number*1009+int(h.process)).Uint64()),
-			limiter.WithMigration(shadow.Migrator()))
+			driver.WithPlacement(placement{h}),
+			driver.WithSeed(traffic.Chance(c.seed, "jitter", h.number*1009+int(h.process)).Uint64()),
+			limiter.WithMigration(shadow.Migrator()))...)
 		h.limiters = make([]*limiter.Limiter, len(c.keys))
 		phase := traffic.Chance(c.seed, "phase", h.number*1009+int(h.process))
 		h.next = c.now + time.Duration(phase.Int64N(int64(h.interval)))
@@ -118,15 +120,14 @@ func (p placement) Owner(key string) string { return p.ring.Owner(key) }
 
 // traits are what hosts must know of algorithms that headgate does not have, as a
 // Node says it.
-func (c *cluster) traits() limiter.Option {
-	var all []limiter.Option
+func (c *cluster) traits() (all []limiter.Option) {
 	for _, name := range c.registry.Names() {
 		a, err := c.registry.Lookup(name)
 		if _, ok := dynamicconfig.TraitsOf(name); !ok && err == nil && a.Account == algorithm.AccountPool {
 			all = append(all, limiter.WithAlgorithm(name, dynamicconfig.Traits{Early: true, Rates: true}))
 		}
 	}
-	return limiter.Options(all...)
+	return all
 }
 
 // follow has h go by a snapshot.
@@ -158,7 +159,7 @@ func (c *cluster) wasUp(h *host) {
 
 // due is when the host's loop has to ask its group for a report.
 func (c *cluster) due(h *host) traffic.Time {
-	if early := h.group.Manual().NextEarly(); !c.patient && early < stage.Instant(h.next-h.born) {
+	if early := driver.Of(h.group).NextEarly(); !c.patient && early < stage.Instant(h.next-h.born) {
 		return h.born + traffic.Time(early)
 	}
 	return h.next
@@ -178,15 +179,15 @@ func (c *cluster) plan(h *host) {
 // report is one round of the host's loop.
 func (c *cluster) report(h *host) {
 	h.planned = traffic.Forever
-	var batches []*limiter.Batch
+	var batches []*driver.Batch
 	if h.next <= c.now {
 		if h.next += h.interval; h.next <= c.now {
 			// A host that was suspended does not catch up on missed rounds.
 			h.next = c.now + h.interval
 		}
-		batches = h.group.Manual().Report(h.local(c.now))
+		batches = driver.Of(h.group).Report(h.local(c.now))
 	} else {
-		batches = h.group.Manual().Early(h.local(c.now))
+		batches = driver.Of(h.group).Early(h.local(c.now))
 	}
 	for _, batch := range batches {
 		for _, part := range usage.Split(&batch.Usage, h.ring, 0) {
@@ -247,6 +248,8 @@ func (c *cluster) atHost(h *host, e event) error {
 		}
 	case view:
 		c.see(h, e.ref)
+	case noticed:
+		c.look(h)
 	case configure:
 		return c.configure(h, e.ref)
 	}
@@ -267,7 +270,7 @@ func (c *cluster) configure(h *host, version int32) error {
 		}
 	}
 	if h.group != nil {
-		h.group.Manual().Configure(h.local(c.now), snapshot)
+		driver.Of(h.group).Configure(h.local(c.now), snapshot)
 		c.plan(h)
 	}
 	return nil

@@ -97,7 +97,7 @@ func (b *books) ends(h *host, now stage.Instant) {
 		return
 	}
 	for key := range b.of {
-		status, ok := h.group.Manual().Inspect(now, key)
+		status, ok := h.group.InspectAt(now.Time(), key)
 		if !ok || len(status.Shares) == 0 {
 			continue
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/headgate/headgate/internal/sim/traffic"
+	"github.com/headgate/headgate/limiter/driver"
 	"github.com/headgate/headgate/ringpop"
 )
 
@@ -100,20 +101,63 @@ func (c *cluster) see(h *host, version int32) {
 	if version <= h.version {
 		return
 	}
-	h.version, h.ring = version, v.ring
+	h.version, h.known = version, v
+	c.follows(h)
+}
+
+// look is a noticed event: h sees whom partitions keep it from reaching now.
+func (c *cluster) look(h *host) {
+	h.unreached = make([]bool, len(c.hosts))
+	for _, other := range c.hosts {
+		h.unreached[other.number] = other.branch == h.branch && (c.isCut(h.number, other.number) || c.isCut(other.number, h.number))
+	}
+	c.follows(h)
+}
+
+// follows brings h under what it knows of the members.
+func (c *cluster) follows(h *host) {
+	missing := c.missing(h)
 	if h.aggregator != nil {
+		h.aggregator.Split(h.ring.Len(), missing)
 		h.aggregator.Moved(c.now - h.born)
-		h.aggregator.Parent().Moved(func(key string) bool { return v.ring.Owner(key) == h.name })
+		h.aggregator.Parent().Moved(func(key string) bool { return h.ring.Owner(key) == h.name })
 		c.movesBuckets(h)
 	}
 	if h.group != nil {
 		if h.mesh != nil {
 			h.mesh.SetPeers(c.limiting(h.branch))
 		}
-		h.group.Manual().SetHosts(h.local(c.now), v.limiting)
-		h.group.Manual().Introduce(h.local(c.now))
+		limiting := h.known.limiting
+		for number, gone := range h.unreached {
+			if gone && missing == 0 && c.hosts[number].limits {
+				limiting--
+			}
+		}
+		driver.Of(h.group).SetHosts(h.local(c.now), limiting)
+		driver.Of(h.group).Introduce(h.local(c.now))
 		c.plan(h)
 	}
+}
+
+// missing makes h's ring of the members that it knows and reaches, and returns how many
+// deciders may be on the larger side of a split, as package roster has it.
+func (c *cluster) missing(h *host) int {
+	h.ring = h.known.ring
+	lost := 0
+	for number, gone := range h.unreached {
+		if name := c.hosts[number].name; gone && h.ring.Has(name) {
+			h.ring = h.ring.Without(name)
+			lost++
+		}
+	}
+	switch {
+	case lost <= max(h.ring.Len(), 1):
+		return 0
+	case h.ring.Len() == 0: // it owns no keys itself
+		h.ring = h.known.ring
+		return 0
+	}
+	return lost
 }
 
 // found is the first version: everyone who is there from the start knows

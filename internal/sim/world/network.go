@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/headgate/headgate/internal/sim/traffic"
-	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/driver"
 	"github.com/headgate/headgate/rpc/usage"
 )
 
@@ -19,7 +19,7 @@ const HeaderBytes = 200
 
 // call is one Update to one owner, from the host's side.
 type call struct {
-	batch    *limiter.Batch
+	batch    *driver.Batch
 	part     usage.Part
 	host     int
 	process  int32 // of the host
@@ -50,7 +50,7 @@ type cut struct {
 }
 
 // call asks the owner of a part.
-func (c *cluster) call(h *host, batch *limiter.Batch, part usage.Part) {
+func (c *cluster) call(h *host, batch *driver.Batch, part usage.Part) {
 	owner, ok := c.byName[part.Owner]
 	if part.Err != nil || !ok {
 		return // nobody owns these keys: they go on with what they have
@@ -168,7 +168,7 @@ func (c *cluster) take(h *host, k *call, payload *anypb.Any) error {
 			k.answered = true
 			c.books.answers(h, k.part.Usage)
 		}
-		err = h.group.Manual().Apply(h.local(c.now), k.batch, k.part.Rows, grants)
+		err = driver.Of(h.group).Apply(h.local(c.now), k.batch, k.part.Rows, grants)
 		c.plan(h) // a grant may bring the next report forward
 	}
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/driver"
 	"github.com/headgate/headgate/limiter/exact"
 	"github.com/headgate/headgate/rpc/usage"
 	"github.com/headgate/headgate/rpc/usage/ask"
@@ -48,14 +49,14 @@ func (c *cluster) askedFor(s *dynamicconfig.Snapshot) []bool {
 }
 
 // remotes are those whom a host's limiters ask.
-func (c *cluster) remotes(h *host) limiter.Option {
+func (c *cluster) remotes(h *host) []limiter.Option {
 	of, taker := h.current(), c.newTaker(h)
 	all := []limiter.Option{
 		limiter.WithRemote(algorithm.NameExact, exact.New(taker)),
 		limiter.WithRemote(algorithm.NameAuto, exact.NewAuto(taker)),
-		limiter.WithBackground(func(f func()) { c.runs(of, 0, f) }),
+		driver.WithBackground(func(f func()) { c.runs(of, 0, f) }),
 	}
-	return limiter.Options(append(all, c.elsewhere...)...)
+	return append(all, c.elsewhere...)
 }
 
 // moveBuckets tells other owners what is left in buckets that were h's to know, and

@@ -15,6 +15,7 @@ const (
 	answer                // who: host, ref: message
 	collect               // who: owner; ref: its process
 	view                  // who: host, ref: version of the membership
+	noticed               // who: host; it notices whom it reaches
 	version               // ref: version of the membership: from now on it spreads
 	configure             // who: host, ref: version of the config
 	action                // ref: step of the scenario

@@ -36,7 +36,7 @@ func (c *cluster) part(h *host, b *measure.Bucket) float64 {
 	if !h.up || limit == 0 {
 		return 0
 	}
-	status, ok := h.group.Manual().Inspect(h.local(c.now), b.Name)
+	status, ok := h.group.InspectAt(h.local(c.now).Time(), b.Name)
 	if !ok || len(status.Shares) == 0 {
 		return 0
 	}

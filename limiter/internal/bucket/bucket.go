@@ -132,6 +132,12 @@ func (b *Bucket) Spend(now stage.Instant, n int64, borrowed time.Duration, cost 
 func (b *Bucket) Refund(now stage.Instant, n int64) {
 	b.caches.Load().unstock(now)
 	b.give(now, n)
+	b.Uncount(n)
+}
+
+// Uncount takes back that n tokens were allowed.
+func (b *Bucket) Uncount(n int64) {
+	b.skip(n)
 	b.Record(-n, true)
 }
 

@@ -10,7 +10,7 @@ import (
 // coin decides by chance which events an unlimited bucket refuses.
 type coin struct {
 	pass atomic.Uint32 // of 2³² events, how many pass
-	salt uint32
+	salt atomic.Uint32
 }
 
 // passAll lets every event pass.
@@ -29,7 +29,11 @@ func (c *coin) SetPass(part float64) {
 }
 
 // SetSalt sets where the coin begins. Call it before the bucket is used.
-func (c *coin) SetSalt(salt uint64) { c.salt = uint32(salt) }
+func (c *coin) SetSalt(salt uint64) { c.salt.Store(uint32(salt)) }
+
+// skip moves on by n numbers, because n tokens are no longer counted: later events must not
+// get numbers that have let events pass.
+func (c *coin) skip(n int64) { c.salt.Add(uint32(n)) }
 
 // Drops reports whether an unlimited bucket refuses a part of all events.
 func (c *coin) Drops() bool { return c.pass.Load() != passAll }
@@ -46,7 +50,7 @@ func (c *coin) Passes() float64 {
 // A hash of their number decides, so that a repeated run refuses the same events.
 func (c *coin) toss(total int64) bool {
 	pass := c.pass.Load()
-	return pass != passAll && uint32(Mix(uint64(total)+uint64(c.salt))) >= pass
+	return pass != passAll && uint32(Mix(uint64(total)+uint64(c.salt.Load()))) >= pass
 }
 
 // Mix is a hash of x.

@@ -26,7 +26,7 @@ func TestCachesAreEmptiedWhenTheLevelChanges(t *testing.T) {
 		"tokens are capped":        func(r *share.Rate) { r.Cap(now, 0) },
 	} {
 		r := share.NewRate(now, "k", terms, 1, math.Inf(1), 0)
-		r.Observe(ignore{})
+		r.Observer = ignore{}
 		r.SetGrant(share.Grant{Given: true, Weight: 1, Burst: 10_000, Until: now.Add(time.Second)})
 		if r.Lend(now, 10_000, 1); !r.Bucket().Stock(now) {
 			t.Fatalf("%s: nothing was drawn of %+v", name, r.Level(now))
@@ -42,6 +42,6 @@ type ignore struct{}
 
 func (ignore) RanLow(stage.Instant, bool) {}
 
-func (ignore) Demand(stage.Instant) float64 { return 0 }
+func (ignore) Demand(stage.Instant) (wants, unit float64) { return 0, 1 }
 
 func (ignore) Settled() (uint32, bool) { return 0, true }

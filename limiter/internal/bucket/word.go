@@ -80,10 +80,15 @@ const ages = time.Duration(2*maxTaken) >> finest
 
 // near returns now, unless the latest decision is ages later: see far.
 func (w *word) near(now stage.Instant) stage.Instant {
-	if uint64(int64(now)-w.latest.Load()+int64(ages)) <= 2*uint64(ages) {
-		return now
+	if w.isFar(now) {
+		return w.far(now)
 	}
-	return w.far(now)
+	return now
+}
+
+// isFar reports whether the latest decision is ages off now.
+func (w *word) isFar(now stage.Instant) bool {
+	return uint64(int64(now)-w.latest.Load()+int64(ages)) > 2*uint64(ages)
 }
 
 // far is near for a now that is ages off the latest decision. Then one of the
@@ -112,9 +117,10 @@ func (w *word) far(now stage.Instant) stage.Instant {
 // holds reports whether a refusal at now by full is final, if full stands. If not,
 // the caller decides again as of then.
 func (w *word) holds(full int64, now stage.Instant) (then stage.Instant, final bool) {
-	w.near(now)
-	if w.full.Load() != full {
-		return now, false
+	if w.isFar(now) { // far may change the word
+		if w.far(now); w.full.Load() != full {
+			return now, false
+		}
 	}
 	then = max(now, stage.Instant(w.latest.Load()))
 	return then, then == now

@@ -27,6 +27,9 @@ const (
 	// window is about what fast averages over.
 	window = 0.5
 
+	// together is the time within which events come at once.
+	together = 0.001
+
 	// moment is the least time that a rate is made of.
 	moment = 0.05
 
@@ -127,8 +130,12 @@ func (d *Estimate) measure(jumps bool, n, dt, total, period float64) float64 {
 	return mean
 }
 
-// Latest is the demand after n events in the dt since the last tick.
+// Latest is the demand after n events in the dt since the last tick. Events that come at once
+// say nothing of how soon the next ones come, and count as one.
 func (d *Estimate) Latest(n, dt float64) float64 {
+	if dt < together {
+		n = min(n, d.Unit())
+	}
 	if d.jump(n, d.fast*dt) {
 		return n / max(dt, moment)
 	}

@@ -64,7 +64,7 @@ func (b *Bus[E]) Send(e E) {
 		return
 	}
 	if !b.queue.put(&e) {
-		b.dropped.Add(1)
+		b.dropped.Add(int64(len(b.listeners)))
 		return
 	}
 	if b.idle.Load() && b.idle.CompareAndSwap(true, false) {
@@ -145,11 +145,14 @@ func (b *Bus[E]) carry(queues []chan []E) (got int) {
 	return got
 }
 
-// listen calls f with the batches of queue until it is closed.
+// listen calls f with the batches of queue until it is closed. It logs at most one panic
+// per second.
 func listen[E any](queue <-chan []E, f func([]E), log *slog.Logger) {
+	var logged time.Time
 	call := func(batch []E) {
 		defer func() {
-			if p := recover(); p != nil {
+			if p := recover(); p != nil && time.Since(logged) >= time.Second {
+				logged = time.Now()
 				log.Error("a listener panicked", "panic", p)
 			}
 		}()

@@ -132,6 +132,28 @@ func TestWhatDoesNotFitIsDroppedAndCounted(t *testing.T) {
 	})
 }
 
+// An event that does not fit into the queue is missed by each listener.
+func TestAnEventThatAllMissCountsForEach(t *testing.T) {
+	b := New[int]()
+	var got [3]atomic.Int64
+	for i := range got {
+		b.Listen(func(batch []int) { got[i].Add(int64(len(batch))) })
+	}
+	const sent = capacity + 5
+	for i := range sent {
+		b.Send(i)
+	}
+	var dropped int64
+	stop := run(b, slog.New(slog.DiscardHandler), func(n int64) { dropped += n })
+	stop()
+	for i := range got {
+		dropped += got[i].Load()
+	}
+	if dropped != 3*sent {
+		t.Errorf("%d events were carried or counted as dropped, want %d", dropped, 3*sent)
+	}
+}
+
 func TestANilBusDoesNothing(t *testing.T) {
 	var b *Bus[int]
 	b.Send(1)

@@ -3,6 +3,7 @@
 package keys
 
 import (
+	"context"
 	"log/slog"
 
 	"github.com/uber-go/tally/v4"
@@ -33,13 +34,17 @@ type Config struct {
 }
 
 // Listener is told of what happens to keys. Its methods are safe for concurrent
-// use and do not block.
+// use. Those that tell do not block.
 type Listener interface {
 	// Decided is told of each decision. rule is empty if none matched.
 	Decided(now stage.Instant, key, rule string, n int64, v stage.Verdict)
 
 	// Changed is told of a key that came, went, or fell back.
 	Changed(now stage.Instant, change Change, key, rule string)
+
+	// Run carries on what was told until ctx ends. dropped counts what was lost. It
+	// blocks.
+	Run(ctx context.Context, log *slog.Logger, dropped func(n int64))
 }
 
 // Change is what happened to a key.
@@ -81,7 +86,7 @@ func (c *Config) traitsOf(name string) dynamicconfig.Traits {
 // shareTerms are the terms of a rule under one of its algorithms.
 func (c *Config) shareTerms(a *ruleState, name string, answers bool) *share.Terms {
 	t := &share.Terms{
-		Rule: a.rule, Algorithm: name, Traits: c.traitsOf(name), Debt: max(a.rule.MaxDebt, 0),
+		Rule: a.Rule, Algorithm: name, Traits: c.traitsOf(name), Debt: max(a.Rule.MaxDebt, 0),
 	}
 	if answers {
 		t.Counts, t.Asked = &a.usage.Counts, &a.usage.Asked

@@ -5,6 +5,7 @@ package keys
 import (
 	"sync/atomic"
 
+	"github.com/headgate/headgate/limiter/internal/holding"
 	"github.com/headgate/headgate/limiter/internal/remote"
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/internal/tracing"
@@ -22,7 +23,7 @@ type Key struct {
 
 // Serve has k, which has no Set, decide by s. It is called once, before k is
 // used.
-func (k *Key) Serve(s stage.Stage) { k.state.Store(&State{Stage: s}) }
+func (k *Key) Serve(s stage.Stage) { k.state.Store(&State{Holding: holding.Holding{Stage: s}}) }
 
 // Name is the full key; empty without a Set.
 func (k *Key) Name() string { return k.name }
@@ -72,19 +73,30 @@ func (k *Key) Current(now stage.Instant) *State {
 		}
 		switch {
 		case !to.live():
-		case to.pair[0] != nil:
+		case to.Has():
 			return to
 		case !to.rule.stale(to): // it has no usage that would say that it is in use
 			to.touch()
 			return to
 		}
-	case st.pair[0] != nil || st.rule == nil:
+	case st.Has() || st.rule == nil:
 		return st
 	case !st.rule.stale(st) && (st.Reason != stage.TooManyKeys || k.set.table.Get(k.name) == nil): // another Key of this name may be live
 		st.touch()
 		return st
 	}
+	if k.set == nil { // the zero Key
+		return nowhere
+	}
 	return k.set.attach(now, k)
+}
+
+// nowhere is what a Key decides by that nobody made.
+var nowhere = &State{Reason: stage.InvalidKey}
+
+// Counts reports whether what st's slots gave counts at now: they still answer.
+func (k *Key) Counts(now stage.Instant, st *State) bool {
+	return k.state.Load() == st || k.Current(now).AnsweringSlots() == st.AnsweringSlots()
 }
 
 // Level is what the host applies at now.
@@ -115,12 +127,25 @@ func (k *Key) Count(now stage.Instant, st *State, n int64, v stage.Verdict, aske
 	k.set.traces.Add(k.name, tracing.Decided{Verdict: v, At: now, N: n})
 }
 
-// Charged counts n tokens that were taken because they are spent already, unless st, which
-// decided, lets everything through: then none were taken.
+// Charged counts n tokens that were taken because they are spent already, as far as a bucket
+// can owe them, unless st, which decided, lets everything through: then none were taken.
 func (k *Key) Charged(st *State, n int64) {
 	if k.set != nil && st.rule.limits() {
-		st.rule.usage.Charged(n)
+		st.rule.usage.Charged(st.Owed(n))
 	}
+}
+
+// Open reports whether the rules in force let everything through, as a bypass does, or
+// the stage of a key without a Set. The answer holds until one of changed is closed.
+func (k *Key) Open() (open bool, changed []<-chan struct{}) {
+	if k.set != nil {
+		in := k.set.settings.Load().rules
+		return in.match(k.name).open(), []<-chan struct{}{in.replaced}
+	}
+	if st := k.state.Load(); st != nil {
+		return st.Stage.Open()
+	}
+	return false, nil
 }
 
 // SetDemand states how much the host wants of the key, in events/s or slots. A

@@ -27,7 +27,7 @@ func newSet(t testing.TB, rule dynamicconfig.Rule) *Set {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return New(Config{Log: slog.New(slog.DiscardHandler), Scope: tally.NoopScope}, snapshot, 1)
+	return New(Config{Log: slog.New(slog.DiscardHandler), Scope: tally.NoopScope}, snapshot, 1).Set()
 }
 
 // allow takes a token of k at now.
@@ -52,21 +52,23 @@ func TestAKeyBeyondMaxKeysTakesNoLock(t *testing.T) {
 		t.Error("each decision matches the key with the rules")
 	}
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.freshMu.Lock()
-	p := s.table.Lock("second")
-	decided := make(chan stage.Reason, 1)
-	go func() { decided <- allow(k, 0) }()
-	select {
-	case r := <-decided:
-		if r != stage.TooManyKeys {
-			t.Error(r)
+	defer s.freshMu.Unlock()
+	for _, k := range []*Key{k, s.For("third")} { // one that was refused before, and a new one
+		p := s.table.Lock(k.name)
+		decided := make(chan stage.Reason, 1)
+		go func() { decided <- allow(k, 0) }()
+		select {
+		case r := <-decided:
+			if r != stage.TooManyKeys {
+				t.Error(r)
+			}
+		case <-time.After(10 * time.Second):
+			t.Errorf("%q waits for a lock", k.name)
 		}
-	case <-time.After(10 * time.Second):
-		t.Error("it waits for a lock")
+		p.Unlock()
 	}
-	p.Unlock()
-	s.freshMu.Unlock()
-	s.mu.Unlock()
 }
 
 // The common key of a shared rule was forgotten while another key, that was

@@ -7,9 +7,14 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/headgate/headgate/limiter/internal/fit"
+	"github.com/headgate/headgate/limiter/internal/holding"
 	"github.com/headgate/headgate/limiter/internal/keytable"
 	"github.com/headgate/headgate/limiter/internal/remote"
 	"github.com/headgate/headgate/limiter/internal/report"
+	"github.com/headgate/headgate/limiter/internal/share"
+	"github.com/headgate/headgate/limiter/internal/tracing"
+	"github.com/headgate/headgate/limiter/internal/usage"
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc"
 )
@@ -22,7 +27,12 @@ import (
 // (publish). So a key that was admitted under the old settings is in live when
 // the change goes over it, and a key that is admitted later sees the new ones.
 type registry struct {
-	builder
+	*Config
+	metrics  *usage.Metrics
+	reporter *report.Reporter
+	hub      *remote.Hub
+	builder  holding.Builder
+	traces   tracing.Traces
 
 	settings atomic.Pointer[settings]
 	table    *keytable.Table[Key]
@@ -39,11 +49,7 @@ type registry struct {
 
 // Interval is the update interval in force.
 func (r *registry) Interval() time.Duration {
-	return r.settings.Load().rules.snapshot.Properties().UpdateInterval
-}
-
-func (r *registry) timeout() time.Duration {
-	return r.settings.Load().rules.snapshot.Properties().UpdateTimeout
+	return r.settings.Load().rules.properties().UpdateInterval
 }
 
 // Hosts is the number of hosts in force, at least 1.
@@ -54,6 +60,9 @@ func (r *registry) Live(name string) *Key { return r.table.Get(name) }
 
 // Counted is how many keys the rule of name has, live and idle.
 func (r *registry) Counted(name string) int64 { return r.settings.Load().rules.match(name).keys.Load() }
+
+// watched reports whether somebody is told of each decision about a key.
+func (r *registry) watched(key string) bool { return r.Listener != nil || r.traces.Has(key) }
 
 // publish puts next in force.
 func (r *registry) publish(next *settings) {
@@ -76,8 +85,34 @@ func (r *registry) common(now stage.Instant, k *Key, rule *ruleState) *Key {
 	if !rule.shared || rule.isCommon(k.name) {
 		return nil
 	}
-	k.set.For(rule.rule.Key).Current(now)
-	return k.set.For(rule.rule.Key)
+	of := k.set.For(rule.Rule.Key)
+	of.Current(now)
+	return of
+}
+
+// build gives k the state that its rule wants, out of the one that it has: see package
+// holding. Either k is not live yet, and old is nil, or the Set's mu is held.
+func (r *registry) build(now stage.Instant, k *Key, old *State, set *settings, rule *ruleState, common *Key) {
+	if old == nil {
+		old = &State{used: now}
+	}
+	plan := &rule.Plan
+	if common != nil || rule.unmatched() {
+		plan = nil
+	}
+	c := r.builder.Begin(now, k.name, &old.Holding, plan, set.hosts)
+	next := &State{Holding: c.Next, rule: rule, forward: common, used: old.lastUsed()}
+	switch {
+	case common == nil && plan == nil:
+		next.Stage, next.Reason = rule.full.Stage, rule.full.Reason
+	case next.Slots != nil:
+		next.Reason = stage.InFlight
+	}
+	next.touched.Store(true)
+	next.setPlain(r.watched(k.name))
+	k.state.Store(next)
+	old.countDivergence()
+	c.End()
 }
 
 // wake makes k live, which is not. Its part of the table is locked.
@@ -181,7 +216,7 @@ func (r *registry) forget(now stage.Instant, p keytable.Part[Key], k *Key) {
 // forgetting it: else it would come back with a full bucket.
 func (r *registry) rebuildLocked(now stage.Instant, k *Key, st *State, set *settings) bool {
 	rule := set.rules.match(k.name)
-	if rule.keys.Add(1) > rule.most() && !rule.isCommon(k.name) && st.full(now) {
+	if rule.keys.Add(1) > rule.most() && !rule.isCommon(k.name) && st.Full(now) {
 		rule.keys.Add(-1)
 		r.dropLocked(now, k)
 		return false
@@ -200,17 +235,15 @@ type idler struct {
 // that, and reports whether it did. An idle key only keeps its place in the table.
 // When k is used again, it begins with its fallback, as a new key does.
 func (r *registry) idleLocked(now stage.Instant, k *Key, st *State) bool {
-	s := st.pair[0]
-	if of := remoteOf(s.Part()); !s.AtRest(now) || of != nil && of.Owes() || !st.remains.none(now) {
+	if !st.AtRest(now) {
 		return false
 	}
 	p := r.table.Lock(k.name)
 	defer p.Unlock()
 
-	r.idle = append(r.idle, idler{k, st.lastUsed().Add(st.rule.rule.IdleAfter)})
+	r.idle = append(r.idle, idler{k, st.lastUsed().Add(st.rule.Rule.IdleAfter)})
 	k.state.Store(st.rule.idle)
-	s.Retire(now) // a caller may be using it still
-	leave(now, s.Part())
+	st.Retire(now) // a caller may be using it still
 	return true
 }
 
@@ -227,7 +260,7 @@ func (r *registry) forgetIdleLocked(now stage.Instant, all bool) {
 		}
 	}
 	clear(r.idle[len(still):])
-	r.idle = report.Fitted(still)
+	r.idle = fit.Slice(still)
 }
 
 // forgetIdle forgets k, unless it was used just now.
@@ -247,10 +280,7 @@ func (r *registry) dropLocked(now stage.Instant, k *Key) {
 	r.forget(now, p, k)
 	p.Unlock()
 	st.countDivergence()
-	for _, p := range st.parts() {
-		p.Retire(now)
-		leave(now, p.Part())
-	}
+	st.Retire(now)
 }
 
 // successor is the Subject that the key has now under an algorithm.
@@ -260,9 +290,7 @@ func (r *registry) successor(key, algorithm string) *report.Subject {
 		return nil
 	}
 	if st := k.state.Load(); st.live() {
-		if p := st.find(algorithm); p != nil {
-			return p
-		}
+		return st.Find(algorithm)
 	}
 	return nil
 }
@@ -276,17 +304,7 @@ func (r *registry) republish(a *remote.Auto) {
 		return
 	}
 	st := k.state.Load()
-	if !st.live() || len(st.parts()) != 1 || stageOf(st.pair[0]) != stage.Stage(a) {
-		return // what decides then finds a
+	if st.live() && len(st.Subjects()) == 1 && st.Answering() == share.Part(a) { // else what decides finds a
+		k.state.Store(st.renewed(r.watched(k.name)))
 	}
-	r.renewLocked(k, st)
-}
-
-// renewLocked publishes st, the state of k, anew, because the way to what decides is
-// another one.
-func (r *registry) renewLocked(k *Key, st *State) {
-	next := &State{Stage: st.Stage, Slots: st.Slots, Reason: st.Reason, rule: st.rule, pair: st.pair, used: st.used, migration: st.migration, remains: st.remains}
-	next.touched.Store(st.touched.Load())
-	next.setPlain(r.watched(k.name))
-	k.state.Store(next)
 }

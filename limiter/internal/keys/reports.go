@@ -3,7 +3,12 @@
 package keys
 
 import (
+	"context"
+	"sync"
+
+	"github.com/headgate/headgate/limiter/internal/fit"
 	"github.com/headgate/headgate/limiter/internal/loop"
+	"github.com/headgate/headgate/limiter/internal/remote"
 	"github.com/headgate/headgate/limiter/internal/report"
 	"github.com/headgate/headgate/limiter/stage"
 	rpcusage "github.com/headgate/headgate/rpc/usage"
@@ -37,17 +42,17 @@ func (r Reports) Report(now stage.Instant) []*report.Batch {
 	live := 0
 	for at, k := range s.live {
 		st := k.state.Load()
-		if len(st.parts()) == 1 && now.Sub(st.pair[0].Used()) >= unused && s.idleLocked(now, k, st) {
+		if now.Sub(st.Used()) >= unused && s.idleLocked(now, k, st) {
 			continue
 		}
-		for _, p := range st.parts() {
+		for _, p := range st.Subjects() {
 			if round.Visit(p, hosts) {
 				s.fell(now, p)
 			}
-			if p.Part().Fallen() {
+			if _, fallen := p.Part().Fallen(); fallen {
 				r.fellLocked(st.rule)
 			}
-			if of := remoteOf(p.Part()); of != nil {
+			if of := remote.Of(p.Part()); of != nil {
 				of.FlushLater(now)
 			}
 		}
@@ -62,7 +67,7 @@ func (r Reports) Report(now stage.Instant) []*report.Batch {
 		live++
 	}
 	clear(s.live[live:])
-	s.live = report.Fitted(s.live[:live])
+	s.live = fit.Slice(s.live[:live])
 	s.metrics.Keys.Update(float64(live + len(s.idle)))
 	r.flushFallenLocked()
 	batches := round.Batches()
@@ -136,22 +141,53 @@ func (r Reports) Done(b *report.Batch) {
 	s.reporter.Done(b)
 }
 
-// Last is the last report: the host wants nothing from now on.
-func (r Reports) Last(now stage.Instant) []*report.Batch {
+// last is the last report: the host wants nothing from now on.
+func (r Reports) last(now stage.Instant) []*report.Batch {
 	s := r.set
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
 	s.mergeLocked()
 	var subjects []*report.Subject
-	s.eachLocked(func(p *report.Subject) { subjects = append(subjects, p) })
+	for _, k := range s.live {
+		st := k.state.Load()
+		for _, p := range st.Subjects() {
+			p.Tally(now) // most have nothing to give back
+			subjects = append(subjects, p)
+		}
+		st.countDivergence()
+	}
 	batches := s.reporter.Last(now, s.Hosts(), subjects)
 	s.settings.Load().rules.flush(s.metrics)
 	return batches
 }
 
-// Loop is what reports to the owners of keys through updater.
-func (r Reports) Loop(updater loop.Updater) *loop.Loop {
+// Run tells the Listener, and reports to the owners of keys through updater, until ctx
+// ends. Then it sends what remote buckets are owed.
+func (s *Set) Run(ctx context.Context, updater rpcusage.Updater) {
+	var listening sync.WaitGroup
+	listening.Go(func() { s.Listen(ctx) })
+	defer listening.Wait()
+	defer s.Flush()
+	s.Reports().loop(updater).Run(ctx)
+}
+
+// Listen runs the Listener, if there is one, until ctx ends.
+func (s *Set) Listen(ctx context.Context) {
+	if s.Listener != nil {
+		s.Listener.Run(ctx, s.Log, s.metrics.Dropped.Inc)
+	}
+}
+
+// Leave gives back what the host holds, and waits for the answers.
+func (s *Set) Leave(ctx context.Context, updater rpcusage.Updater) {
+	var calls sync.WaitGroup
+	s.Reports().loop(updater).SendLast(ctx, s.Reports().last(stage.Now()), &calls)
+	calls.Wait()
+}
+
+// loop is what reports to the owners of keys through updater.
+func (r Reports) loop(updater rpcusage.Updater) *loop.Loop {
 	s := r.set
 	return &loop.Loop{
 		Steps: r, Reporter: s.reporter, Updater: updater, Log: s.Log,

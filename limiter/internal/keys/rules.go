@@ -3,11 +3,14 @@
 package keys
 
 import (
+	"hash/fnv"
+	"io"
 	"sync"
 	"sync/atomic"
 
 	"github.com/headgate/headgate/dynamicconfig"
-	"github.com/headgate/headgate/limiter/internal/share"
+	"github.com/headgate/headgate/limiter/internal/bucket"
+	"github.com/headgate/headgate/limiter/internal/holding"
 	"github.com/headgate/headgate/limiter/internal/terms"
 	"github.com/headgate/headgate/limiter/internal/usage"
 	"github.com/headgate/headgate/limiter/stage"
@@ -26,6 +29,8 @@ type rules struct {
 	snapshot *dynamicconfig.Snapshot
 	none     dynamicconfig.Rule // of keys that no rule matches
 	states   sync.Map           // *dynamicconfig.Rule to *ruleState
+	replaced chan struct{}      // closed once other rules are in force
+	number   uint64             // how many rules there were before
 
 	// before are the rules that these replaced: what their keys used last is
 	// counted later. Guarded by the Set's mu.
@@ -35,10 +40,12 @@ type rules struct {
 // maxUnmatched bounds the keys without a rule that a Set remembers.
 const maxUnmatched = 10_000
 
-func newRules(of *Set, snapshot *dynamicconfig.Snapshot) *rules {
+func newRules(of *Set, number uint64, snapshot *dynamicconfig.Snapshot) *rules {
 	none := dynamicconfig.Rule{MaxKeys: maxUnmatched, IdleAfter: 5 * snapshot.Properties().UpdateInterval} // as a rule has by default
-	return &rules{set: of, snapshot: snapshot, none: none}
+	return &rules{set: of, number: number, snapshot: snapshot, none: none, replaced: make(chan struct{})}
 }
+
+func (r *rules) properties() dynamicconfig.Properties { return r.snapshot.Properties() }
 
 // match returns the state of key's rule.
 func (r *rules) match(key string) *ruleState {
@@ -51,20 +58,28 @@ func (r *rules) match(key string) *ruleState {
 			return found
 		}
 	}
-	made := &ruleState{of: r, rule: rule}
+	made := &ruleState{of: r, Plan: holding.Plan{Rule: rule, Answers: rule.Answering()}}
 	made.init()
 	found, _ := r.states.LoadOrStore(rule, made)
 	made, _ = found.(*ruleState) // nothing else is stored
 	return made
 }
 
+// salt is another number for each rule, and for each time that it comes into force. With the
+// same seed it is the same, in whichever order rules are used.
+func (r *rules) salt(rule *dynamicconfig.Rule) uint64 {
+	h := fnv.New64a()
+	_, _ = io.WriteString(h, rule.Key)
+	return bucket.Mix(h.Sum64() ^ bucket.Mix(r.set.seed+r.number))
+}
+
 // ruleState is what a Set knows of one rule under one Snapshot.
 type ruleState struct {
-	of     *rules
-	rule   *dynamicconfig.Rule
-	terms  *terms.Terms   // nil if there are none
-	shares []*share.Terms // by algorithm, the old one first
-	usage  usage.Rule
+	holding.Plan // with no Terms if no rule matches
+
+	of    *rules
+	terms *terms.Terms // nil if there are none
+	usage usage.Rule
 
 	// shared: all keys of the rule decide through the one that is its pattern.
 	shared bool
@@ -82,17 +97,17 @@ func (a *ruleState) init() {
 		return
 	}
 	a.full = &State{rule: a, Reason: stage.TooManyKeys}
-	if a.rule.Shared { // if another rule has that key, each key decides alone
-		found, _ := a.of.snapshot.Match(a.rule.Key)
-		a.shared = found == a.rule
+	if a.Rule.Shared { // if another rule has that key, each key decides alone
+		found, _ := a.of.snapshot.Match(a.Rule.Key)
+		a.shared = found == a.Rule
 	}
-	if a.rule.Bypassed() {
-		a.full.Stage = bypassed{unlimited{}}
-	} else if !a.rule.InFlight && answering(a.rule) >= 0 { // the mode disabled lets all pass
-		a.terms = terms.Of(a.rule, a.of.set.reporter.Salt)
+	if a.Rule.Bypassed() {
+		a.full.Stage = holding.Bypassed{Stage: holding.Unlimited{}}
+	} else if !a.Rule.InFlight && a.Answers >= 0 { // the mode disabled lets all pass
+		a.terms = terms.Of(a.Rule, a.of.salt(a.Rule))
 	}
-	for i, name := range algorithms(a.rule) {
-		a.shares = append(a.shares, a.of.set.shareTerms(a, name, i == answering(a.rule)))
+	for i, name := range a.Rule.Algorithms() {
+		a.Terms = append(a.Terms, a.of.set.shareTerms(a, name, i == a.Answers))
 	}
 }
 
@@ -118,23 +133,26 @@ func (r *rules) flush(m *usage.Metrics) {
 }
 
 // unmatched reports whether a is for keys that no rule matches.
-func (a *ruleState) unmatched() bool { return a.rule == &a.of.none }
+func (a *ruleState) unmatched() bool { return a.Rule == &a.of.none }
 
 // limits reports whether a limits anything now.
 func (a *ruleState) limits() bool {
-	return !a.unmatched() && !a.rule.Bypassed() && answering(a.rule) >= 0
+	return !a.unmatched() && !a.Rule.Bypassed() && a.Answers >= 0
 }
+
+// open reports whether a lets everything through.
+func (a *ruleState) open() bool { return !a.limits() && (!a.unmatched() || a.full.Stage != nil) }
 
 // unmatchedState decides for keys that no rule matches.
 func (a *ruleState) unmatchedState() *State {
 	if a.of.snapshot.Unmatched() == dynamicconfig.UnmatchedDeny {
 		return &State{rule: a, Reason: stage.Unmatched}
 	}
-	return &State{rule: a, Stage: unlimited{}}
+	return &State{rule: a, Holding: holding.Holding{Stage: holding.Unlimited{}}}
 }
 
 // most is how many keys may be live.
-func (a *ruleState) most() int64 { return int64(a.rule.MaxKeys) }
+func (a *ruleState) most() int64 { return int64(a.Rule.MaxKeys) }
 
 // stale reports whether a key that decides by st, which has no parts, may
 // decide by something else now: the rules have changed, or there is room.
@@ -144,7 +162,7 @@ func (a *ruleState) stale(st *State) bool {
 
 // isCommon reports whether key is the one that all keys of a shared rule decide
 // through.
-func (a *ruleState) isCommon(key string) bool { return a.shared && a.rule.Key == key }
+func (a *ruleState) isCommon(key string) bool { return a.shared && a.Rule.Key == key }
 
 // Owner stands for the key's owner, where it decided an event that the host's own
 // tokens did not cover.
@@ -157,12 +175,12 @@ func (a *ruleState) by(source stage.Source) string {
 	case a == nil || a.unmatched():
 		return ""
 	case source == stage.ByFallback:
-		return a.rule.Fallback.String()
+		return a.Rule.Fallback.String()
 	case source == stage.ByOwner:
 		return Owner
 	}
-	if i := answering(a.rule); i >= 0 {
-		return a.shares[i].Algorithm
+	if a.Answers >= 0 {
+		return a.Terms[a.Answers].Algorithm
 	}
 	return ""
 }
@@ -172,28 +190,5 @@ func (a *ruleState) key() string {
 	if a == nil {
 		return ""
 	}
-	return a.rule.Key
-}
-
-// algorithms that a rule wants, the old one first.
-func algorithms(rule *dynamicconfig.Rule) []string {
-	if m := rule.Migration; m != nil {
-		return []string{m.From, m.To}
-	}
-	return []string{rule.Algorithm}
-}
-
-// answering is which of a rule's algorithms answers; below 0 if none does.
-func answering(rule *dynamicconfig.Rule) int {
-	if rule.Migration == nil {
-		return 0
-	}
-	switch rule.Migration.Mode {
-	case dynamicconfig.ModeOld, dynamicconfig.ModeOldShadowNew:
-		return 0
-	case dynamicconfig.ModeNew, dynamicconfig.ModeNewShadowOld:
-		return 1
-	default:
-		return -1
-	}
+	return a.Rule.Key
 }

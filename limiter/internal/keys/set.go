@@ -5,12 +5,13 @@ package keys
 import (
 	"context"
 	"errors"
-	"math"
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter/internal/holding"
 	"github.com/headgate/headgate/limiter/internal/keytable"
 	"github.com/headgate/headgate/limiter/internal/remote"
 	"github.com/headgate/headgate/limiter/internal/report"
@@ -24,6 +25,7 @@ import (
 // are safe for concurrent use.
 type Set struct {
 	registry
+	seed uint64 // of which events pass under rules that are not enforced in full
 
 	// mu serializes what changes keys that are live. It protects live and idle
 	// of the registry, the metrics, and all of the reporter that is not safe by
@@ -33,28 +35,35 @@ type Set struct {
 	fallen []*ruleState // with keys that use their fallback, while Report counts them; protected by mu
 }
 
+// Handle holds a Set, without the Set's methods: limiter.Group is one. Use New.
+type Handle struct{ set Set }
+
+// Set is the Set that h holds.
+func (h *Handle) Set() *Set { return &h.set }
+
 // New returns a Set under the rules of snapshot for one of hosts hosts; less
 // than 1 counts as 1.
-func New(c Config, snapshot *dynamicconfig.Snapshot, hosts int) *Set {
-	s := new(Set)
+func New(c Config, snapshot *dynamicconfig.Snapshot, hosts int) *Handle {
+	h := new(Handle)
+	s := h.Set()
 	s.Config = &c
 	s.metrics = usage.New(c.Scope)
 	s.hub = remote.NewHub(remote.HubConfig{
 		Log: c.Log, Interval: s.Interval, Background: c.Background,
 		Failures: s.metrics.RemoteFailures, Skipped: s.metrics.Skipped, Fell: s.Config.fell,
 	})
-	s.redirect = s.republish
 	s.table = keytable.New[Key]()
 	s.invalid = &State{Reason: stage.InvalidKey}
 	random := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
-	if c.Seed != nil {
-		random = rand.New(rand.NewPCG(*c.Seed, *c.Seed))
+	if s.seed = rand.Uint64(); c.Seed != nil {
+		s.seed, random = *c.Seed, rand.New(rand.NewPCG(*c.Seed, *c.Seed))
 	}
 	s.reporter = report.New(report.Config{
-		Interval: s.Interval, Timeout: s.timeout, Placement: c.Placement, Rand: random, Fell: s.fell,
+		Interval: s.Interval, Timeout: func() time.Duration { return s.settings.Load().rules.properties().UpdateTimeout }, Placement: c.Placement, Rand: random, Fell: s.fell,
 	})
-	s.settings.Store(&settings{rules: newRules(s, snapshot), hosts: max(hosts, 1)})
-	return s
+	s.builder = holding.Builder{Reporter: s.reporter, Hub: s.hub, Remotes: c.Remotes, Migrator: c.Migrator, Redirect: s.republish}
+	s.settings.Store(&settings{rules: newRules(s, 0, snapshot), hosts: max(hosts, 1)})
+	return h
 }
 
 // For returns the Key of a name. It costs one lookup for a key that is live;
@@ -75,9 +84,10 @@ func (s *Set) Configure(now stage.Instant, snapshot *dynamicconfig.Snapshot) {
 	before := s.settings.Load().rules
 	before.flush(s.metrics)
 	before.before = nil
-	set := &settings{rules: newRules(s, snapshot), hosts: s.Hosts()}
+	set := &settings{rules: newRules(s, before.number+1, snapshot), hosts: s.Hosts()}
 	set.rules.before = before
 	s.publish(set)
+	close(before.replaced)
 	s.reporter.Reconfigured()
 	s.forgetIdleLocked(now, true)
 	live := s.live[:0]
@@ -120,20 +130,17 @@ func (s *Set) setDemand(now stage.Instant, k *Key, wants float64) {
 	if !(wants >= 0) {
 		wants = share.Measured
 	}
+	k.Current(now) // a key that comes to life may log that
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
 	wants = min(wants, maxDemand)
 	st := k.Current(now)
-	for _, p := range st.parts() {
-		p.State(now, wants)
+	if live := s.table.Get(k.name); !st.Has() && live != nil && live.state.Load() == st {
+		live.state.Store(st.stated(wants))
+		return
 	}
-	switch left, live := st.remains, s.table.Get(k.name); {
-	case st.pair[0] == nil && live != nil && live.state.Load() == st:
-		live.state.Store(st.state(wants))
-	case left != nil:
-		left.wants = nothing.wants
-	}
+	st.State(now, wants)
 }
 
 // Flush sends what remote buckets are owed still, and waits for that.
@@ -142,17 +149,12 @@ func (s *Set) Flush() {
 	s.mergeLocked()
 	var owing []*remote.Stage
 	s.eachLocked(func(p *report.Subject) {
-		if r := remoteOf(p.Part()); r != nil && r.Owes() {
+		if r := remote.Of(p.Part()); r != nil && r.Owes() {
 			owing = append(owing, r)
 		}
 	})
 	s.mu.Unlock()
 	s.hub.Flush(owing)
-}
-
-// refiller is a part whose bucket is elsewhere.
-type refiller interface {
-	RefillElsewhere(ctx context.Context, now stage.Instant) error
 }
 
 // Refill fills the buckets of a key, and forgives their debts. It waits for the buckets
@@ -167,7 +169,7 @@ func (s *Set) Refill(ctx context.Context, now stage.Instant, name string) error 
 }
 
 // refill is Refill for what is on this host, and returns what is elsewhere.
-func (s *Set) refill(now stage.Instant, name string) (elsewhere []refiller) {
+func (s *Set) refill(now stage.Instant, name string) (elsewhere []share.RatePart) {
 	if rule := s.settings.Load().rules.match(name); rule.shared {
 		name = rule.key()
 	}
@@ -183,16 +185,8 @@ func (s *Set) refill(now stage.Instant, name string) (elsewhere []refiller) {
 	if !st.live() {
 		return nil
 	}
-	if st.remains != nil {
-		st.remains.tokens, st.remains.remote, st.remains.since = math.Inf(1), "", 0
-	}
-	for _, p := range st.parts() {
-		if r, ok := p.Part().(share.RatePart); ok {
-			r.Refill(now)
-		}
-		if r, ok := p.Part().(refiller); ok {
-			elsewhere = append(elsewhere, r)
-		}
+	elsewhere = st.Refill(now)
+	for _, p := range st.Subjects() {
 		s.reporter.Introduce(now, p)
 	}
 	return elsewhere
@@ -237,9 +231,8 @@ func (s *Set) Answering(f func(name string, p share.Part)) {
 
 	s.mergeLocked()
 	for _, k := range s.live {
-		st := k.state.Load()
-		if parts := st.parts(); len(parts) > 0 {
-			f(k.name, parts[max(min(answering(st.rule.rule), len(parts)-1), 0)].Part())
+		if p := k.state.Load().Answering(); p != nil {
+			f(k.name, p)
 		}
 	}
 }
@@ -256,8 +249,8 @@ func (s *Set) Trace(name string, on bool) bool {
 	s.table.Barrier() // what is admitted from now on is plain or not as traces say
 	s.mergeLocked()
 	if k := s.table.Get(name); k != nil {
-		if st := k.state.Load(); st.live() && st.pair[0] != nil {
-			s.renewLocked(k, st)
+		if st := k.state.Load(); st.live() && st.Has() {
+			k.state.Store(st.renewed(s.watched(name)))
 		}
 	}
 	return true
@@ -268,13 +261,15 @@ func (s *Set) Traces() *tracing.Traces { return &s.traces }
 
 // fell tells that p has entered or left its fallback.
 func (s *Set) fell(now stage.Instant, p *report.Subject) {
-	s.Config.fell(now, p.Part().Common(), p.Part().Common().Fallen())
+	common := p.Part().Common()
+	_, entered := common.Fallen()
+	s.Config.fell(now, common, entered)
 }
 
 // eachLocked calls f for all parts of live keys.
 func (s *Set) eachLocked(f func(p *report.Subject)) {
 	for _, k := range s.live {
-		for _, p := range k.state.Load().parts() {
+		for _, p := range k.state.Load().Subjects() {
 			f(p)
 		}
 	}

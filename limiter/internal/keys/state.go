@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter/internal/holding"
 	"github.com/headgate/headgate/limiter/internal/remote"
 	"github.com/headgate/headgate/limiter/internal/report"
 	"github.com/headgate/headgate/limiter/internal/share"
@@ -21,10 +22,9 @@ type State struct {
 	// plain: see Key.Plain.
 	plain *share.Rate
 
-	// Stage is what tokens come from, and Slots what is acquired. Without a
-	// Stage, no token is to be had, because of Reason.
-	Stage  stage.Stage
-	Slots  stage.Slots
+	// Holding has the Stage, or the Slots. Without a Stage, no token is to be had,
+	// because of Reason.
+	holding.Holding
 	Reason stage.Reason
 
 	// idle: nobody used the key lately, and it only keeps its place.
@@ -41,24 +41,6 @@ type State struct {
 	// forward decides instead: the Key of this name that is live, or the
 	// common one of a shared rule.
 	forward *Key
-
-	// pair is what is reported: one part, or the old and the new of a migration.
-	pair [2]*report.Subject
-
-	migration *migration // nil if none is under way
-	remains   *remains   // of earlier States; nil is nothing
-}
-
-// parts are what is reported, the old one first.
-func (st *State) parts() []*report.Subject {
-	switch {
-	case st.pair[0] == nil:
-		return nil
-	case st.pair[1] == nil:
-		return st.pair[:1]
-	default:
-		return st.pair[:]
-	}
 }
 
 // Terms are the rule's; nil is none.
@@ -71,34 +53,10 @@ func (st *State) Terms() *terms.Terms {
 
 // Costliest is the most tokens that the rule lets one event cost; infinite without a rule.
 func (st *State) Costliest() float64 {
-	if st.rule == nil || st.rule.rule == nil {
+	if st.rule == nil || st.rule.Rule == nil {
 		return math.Inf(1)
 	}
-	return st.rule.rule.Costliest()
-}
-
-// stageOf is a part as a stage; nil for slots.
-func stageOf(s *report.Subject) stage.Stage {
-	of, _ := s.Part().(stage.Stage)
-	return of
-}
-
-// slotsOf is a part as slots; nil for a rate.
-func slotsOf(s *report.Subject) *share.Slots {
-	of, _ := s.Part().(*share.Slots)
-	return of
-}
-
-// Level is what st applies at now.
-func (st *State) Level(now stage.Instant) stage.Level {
-	switch {
-	case st.Slots != nil:
-		return st.Slots.Level(now)
-	case st.Stage != nil:
-		return st.Stage.Level(now)
-	default:
-		return stage.Level{}
-	}
+	return st.rule.Rule.Costliest()
 }
 
 // Rule is the key of the rule that matched, and how many keys it may have; an
@@ -115,7 +73,7 @@ func (st *State) Config() *dynamicconfig.Rule {
 	if st.rule == nil || st.rule.unmatched() {
 		return nil
 	}
-	return st.rule.rule
+	return st.rule.Rule
 }
 
 // By names what decided: the rule's fallback, or the algorithm that answers;
@@ -129,25 +87,10 @@ func (st *State) By(source stage.Source) string {
 
 // Mode is the migration's; ModeNew if there is none.
 func (st *State) Mode() dynamicconfig.Mode {
-	if st.rule == nil || st.rule.rule.Migration == nil {
+	if st.rule == nil || st.rule.Rule.Migration == nil {
 		return dynamicconfig.ModeNew
 	}
-	return st.rule.rule.Migration.Mode
-}
-
-// unasked reports whether s is a part of st that does not answer, and that no
-// migration asks.
-func (st *State) unasked(s *report.Subject) bool {
-	i := slices.Index(st.parts(), s)
-	return i >= 0 && st.migration == nil && i != answering(st.rule.rule)
-}
-
-// Parts are what is reported, the old one first. The Set's mu is held.
-func (st *State) Parts() (all []share.Part) {
-	for _, p := range st.parts() {
-		all = append(all, p.Part())
-	}
-	return all
+	return st.rule.Rule.Migration.Mode
 }
 
 // live reports whether st decides itself.
@@ -155,7 +98,7 @@ func (st *State) live() bool { return st != nil && !st.idle && st.forward == nil
 
 // setPlain sets plain if the bucket alone decides.
 func (st *State) setPlain(watched bool) {
-	if watched || len(st.parts()) != 1 || st.Terms() != nil {
+	if watched || len(st.Subjects()) != 1 || st.Terms() != nil {
 		return
 	}
 	switch s := st.Stage.(type) {
@@ -168,58 +111,21 @@ func (st *State) setPlain(watched bool) {
 	}
 }
 
-// Elsewhere reports whether a decision may wait for an answer from elsewhere. A bucket
-// that is asked for each event is, and so is one that asks for what it does not have.
-func (st *State) Elsewhere() bool {
-	return slices.ContainsFunc(st.parts(), func(p *report.Subject) bool {
-		switch p.Part().(type) {
-		case *remote.Stage, *remote.Auto:
-			return true
-		}
-		return false
-	})
-}
-
-// find is the part of st under an algorithm; nil if there is none.
-func (st *State) find(algorithm string) *report.Subject {
-	for _, p := range st.parts() {
-		if p.Part().Common().Terms().Algorithm == algorithm {
-			return p
-		}
-	}
-	return nil
-}
-
 // lastUsed is when a report last found new usage.
-func (st *State) lastUsed() stage.Instant {
-	used := st.used
-	for _, p := range st.parts() {
-		used = max(used, p.Used())
-	}
-	return used
-}
+func (st *State) lastUsed() stage.Instant { return max(st.used, st.Used()) }
 
 // forgettable reports whether nothing is lost by forgetting the key: nobody used
 // it for idle_after, and its buckets are full. The Set's mu is held.
 func (st *State) forgettable(now stage.Instant) bool {
-	if st.pair[0] == nil && st.touched.Swap(false) {
+	if !st.Has() && st.touched.Swap(false) {
 		st.used = now
 	}
-	return now.Sub(st.lastUsed()) >= st.rule.rule.IdleAfter && st.full(now)
+	return now.Sub(st.lastUsed()) >= st.rule.Rule.IdleAfter && !st.unseen(now) && st.Full(now)
 }
 
-// full reports whether the buckets are full and no slots are held, now and in
-// earlier States. The Set's mu is held.
-func (st *State) full(now stage.Instant) bool {
-	if !st.remains.none(now) {
-		return false
-	}
-	for _, p := range st.parts() {
-		if !p.Idle(now) {
-			return false
-		}
-	}
-	return true
+// unseen reports whether there is usage that no report has found yet.
+func (st *State) unseen(now stage.Instant) bool {
+	return slices.ContainsFunc(st.Subjects(), func(p *report.Subject) bool { return p.Unseen(now) })
 }
 
 // touch notes that a key without parts is used. It writes only what is news.
@@ -229,20 +135,41 @@ func (st *State) touch() {
 	}
 }
 
-// remoteOf is the stage of p whose bucket is elsewhere; nil if there is none.
-func remoteOf(p share.Part) *remote.Stage {
-	switch s := p.(type) {
-	case *remote.Stage:
-		return s
-	case *remote.Auto:
-		return &s.Stage
+// countDivergence counts how the two sides of a migration answered since the last
+// time. The Set's mu is held.
+func (st *State) countDivergence() {
+	if d, migrates := st.Diverged(); migrates {
+		st.rule.usage.Diverged(d)
 	}
-	return nil
 }
 
-// leave says that p leaves its key.
-func leave(now stage.Instant, p share.Part) {
-	if s := remoteOf(p); s != nil {
-		s.Leave(now)
+// forwarding is st, the state of a key of a shared rule, with another common Key.
+func (st *State) forwarding(now stage.Instant, common *Key) *State {
+	next := &State{forward: common, rule: st.rule, used: now, Holding: st.Forwarded()}
+	next.touched.Store(true)
+	return next
+}
+
+// forwarded is what decides instead of st; st itself if it does not forward.
+func (st *State) forwarded() *State {
+	if st == nil || st.forward == nil {
+		return st
 	}
+	return st.forward.state.Load()
+}
+
+// renewed is st, whose key is watched or not, published anew: the way to what decides
+// is another one.
+func (st *State) renewed(watched bool) *State {
+	next := &State{Holding: st.Holding, Reason: st.Reason, rule: st.rule, used: st.used}
+	next.touched.Store(st.touched.Load())
+	next.setPlain(watched)
+	return next
+}
+
+// stated is st, which has no parts, with a demand for parts that are to come.
+func (st *State) stated(wants float64) *State {
+	next := &State{Holding: st.Stated(wants), Reason: st.Reason, rule: st.rule, used: st.used}
+	next.touched.Store(true)
+	return next
 }

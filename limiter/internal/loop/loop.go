@@ -18,15 +18,6 @@ import (
 	"github.com/headgate/headgate/rpc/usage"
 )
 
-// Updater carries usage to the owners of keys and grants back. *usage.Fanout is
-// one.
-type Updater interface {
-	// Update reports u to the owners of its keys. For each part of u it
-	// calls done, one call at a time, as soon as that part's answer is there
-	// or given up, and returns after the last. It does not keep u.
-	Update(ctx context.Context, u *usage.Report, timeout time.Duration, done func(part usage.Part, grants *usage.Grants, err error))
-}
-
 // Steps are what a Loop drives. They are safe for concurrent use.
 type Steps interface {
 	Report(now stage.Instant) []*report.Batch
@@ -41,14 +32,15 @@ type Steps interface {
 type Loop struct {
 	Steps    Steps
 	Reporter *report.Reporter
-	Updater  Updater
+	Updater  usage.Updater
 	Log      *slog.Logger
 
-	// Answered and Unanswered count the parts of reports.
+	// Answered and Unanswered count the keys in reports.
 	Answered, Unanswered tally.Counter
 
-	failingMu sync.Mutex
-	failing   map[string]bool // owners that did not answer last time; protected by failingMu
+	failingMu sync.Mutex      // protects following fields
+	failing   map[string]bool // owners that did not answer last time
+	panicked  stage.Instant   // when a panic was logged last
 }
 
 // Run reports until ctx ends, and returns when all calls have. It starts at a
@@ -107,7 +99,7 @@ func (l *Loop) Send(ctx context.Context, batches []*report.Batch, calls *sync.Wa
 				if err != nil {
 					l.Steps.Fail(stage.Now(), b, part.Rows)
 				}
-				l.note(part, err)
+				l.note(b, part, err)
 			})
 			l.Steps.Done(b)
 		})
@@ -119,28 +111,43 @@ func (l *Loop) SendLast(ctx context.Context, batches []*report.Batch, calls *syn
 	for _, b := range batches {
 		calls.Go(func() {
 			defer l.recover(b)
-			l.Updater.Update(ctx, &b.Usage, l.Reporter.Timeout(), func(part usage.Part, _ *usage.Grants, err error) { l.note(part, err) })
+			l.Updater.Update(ctx, &b.Usage, l.Reporter.Timeout(), func(part usage.Part, _ *usage.Grants, err error) { l.note(b, part, err) })
 		})
 	}
 }
 
 // recover keeps a panic in somebody's Updater from ending the process: the
-// batch is reported again.
+// batch is reported again. One panic is logged per interval.
 func (l *Loop) recover(b *report.Batch) {
-	if p := recover(); p != nil {
-		l.Steps.Fail(stage.Now(), b, nil)
-		l.Unanswered.Inc(1)
+	p := recover()
+	if p == nil {
+		return
+	}
+	now := stage.Now()
+	l.Steps.Fail(now, b, nil)
+	l.Unanswered.Inc(int64(len(b.Usage.Keys)))
+	l.failingMu.Lock()
+	logs := l.panicked == 0 || now.Sub(l.panicked) >= l.Reporter.Interval()
+	if logs {
+		l.panicked = now
+	}
+	l.failingMu.Unlock()
+	if logs {
 		l.Log.Error("an update panicked; its keys are reported again", "algorithm", b.Usage.Algorithm, "panic", p, "stack", string(debug.Stack()))
 	}
 }
 
-// note counts and logs how an owner's part of a round went. An owner is logged
+// note counts and logs how an owner's part of b went. An owner is logged
 // when it begins to fail and when it is back, not every time.
-func (l *Loop) note(part usage.Part, err error) {
+func (l *Loop) note(b *report.Batch, part usage.Part, err error) {
+	keys := len(part.Rows)
+	if part.Rows == nil { // the part is all of b
+		keys = len(b.Usage.Keys)
+	}
 	if err == nil {
-		l.Answered.Inc(1)
+		l.Answered.Inc(int64(keys))
 	} else {
-		l.Unanswered.Inc(1)
+		l.Unanswered.Inc(int64(keys))
 	}
 	l.failingMu.Lock()
 	before := l.failing[part.Owner]
@@ -156,7 +163,7 @@ func (l *Loop) note(part usage.Part, err error) {
 
 	switch {
 	case err != nil && !before:
-		attrs := []any{"owner", part.Owner, "keys", len(part.Rows), "error", err}
+		attrs := []any{"owner", part.Owner, "keys", keys, "error", err}
 		if stack := rpc.StackOf(err); stack != "" { // of a codec, or of an owner in this process
 			attrs = append(attrs, "stack", stack)
 		}

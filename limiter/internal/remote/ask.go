@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/limiter/internal/bucket"
+	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
 )
 
@@ -19,9 +20,10 @@ type asking struct {
 	budget   Budget
 	borrows  atomic.Bool             // an ask for more than its event is under way
 	last     atomic.Pointer[refusal] // nil before the first
-	asked    atomic.Int64            // events
+	low      atomic.Int64            // the host asks ahead once it has fewer tokens; 0: it does not
+	asked    atomic.Int64            // events, and asks ahead
 	granted  atomic.Int64            // of these
-	lent     atomic.Int64            // tokens beside them
+	lent     atomic.Int64            // tokens beside the events
 	withheld atomic.Int64            // events that the budget did not allow to ask for
 }
 
@@ -34,10 +36,15 @@ type refusal struct {
 	longest time.Duration
 }
 
-// stands reports whether r stands for q. An Instant that a caller chose far in the
-// future does not make it stand for longer than usual.
+// stands reports whether r stands for q.
 func (r *refusal) stands(q stage.Request) bool {
-	return r != nil && q.Now < r.until && r.until.Sub(q.Now) <= longestPause && q.N >= r.n && q.Longest <= r.longest
+	return r.holds(q.Now) && q.N >= r.n && q.Longest <= r.longest
+}
+
+// holds reports whether r stands for some events at now. An Instant that a caller chose
+// far in the future does not make it stand for longer than usual.
+func (r *refusal) holds(now stage.Instant) bool {
+	return r != nil && now < r.until && r.until.Sub(now) <= longestPause
 }
 
 const (
@@ -52,10 +59,10 @@ const (
 	// hosts give back tokens meanwhile, which the owner could not foresee.
 	longestNo = time.Second
 
-	// unanswered is how long a host does not ask again once the owner did not
-	// answer in time, and busy, after the host itself had no room to ask.
-	unanswered = time.Second
-	busy       = 10 * time.Millisecond
+	// silent is how long a host does not ask again once the owner did not answer in
+	// time, and busy, after the host itself had no room to ask.
+	silent = time.Second
+	busy   = 10 * time.Millisecond
 
 	// longestPause is longer than any pause.
 	longestPause = time.Minute
@@ -81,60 +88,53 @@ var Timed = context.WithValue(context.Background(), timed{}, true)
 // A caller whose ctx has ended cannot wait for an answer. If there is something to
 // ask, it gets Canceled, and q is not counted.
 func (a *Auto) askOwner(ctx context.Context, q stage.Request, v stage.Verdict) (stage.Verdict, stage.Receipt) {
-	if !a.mayPay(q, v.Reason) || ctx.Value(timed{}) != nil && stage.Now().Sub(q.Now).Abs() > a.Terms().Rule.AskTimeout {
+	if !a.mayPay(q, v.Reason) || a.untimely(ctx, q.Now) {
 		return v, stage.Receipt{}
 	}
 	v.Reason = stage.Limited // the cost is not too high for the owner
-	if last := a.asking.last.Load(); last.stands(q) {
+	if last := a.last.Load(); last.stands(q) {
 		v.RetryAfter = last.retryAfter(q.Now, v.RetryAfter)
 		return v, stage.Receipt{}
 	}
-	if ctx.Err() != nil && a.asking.budget.Wait(q.Now, asksPerKey, asksAtOnce) == 0 {
+	if ctx.Err() != nil && a.budget.Wait(q.Now, asksPerKey, asksAtOnce) == 0 {
 		return a.canceled(q)
 	}
 	// The waits that callers are promised limit how often callers that wait ask.
-	if q.Longest <= 0 && !a.asking.budget.Spend(q.Now, asksPerKey, asksAtOnce) || !a.host.MayAsk(q.Now) {
-		a.asking.withheld.Add(1)
-		v.RetryAfter = sooner(v.RetryAfter, max(a.asking.budget.Wait(q.Now, asksPerKey, asksAtOnce), busy))
+	if q.Longest <= 0 && !a.budget.Spend(q.Now, asksPerKey, asksAtOnce) || !a.host.MayAsk(q.Now) {
+		a.withheld.Add(1)
+		v.RetryAfter = sooner(v.RetryAfter, max(a.budget.Wait(q.Now, asksPerKey, asksAtOnce), busy))
 		return v, stage.Receipt{}
 	}
-	a.asking.asked.Add(1)
-	more, asOf := a.room(q.Now)
-	if more > 0 {
-		defer a.asking.borrows.Store(false)
+	a.asked.Add(1)
+	mark := a.MarkElsewhere()
+	l := a.room(q.Now)
+	if l.most > 0 {
+		defer a.borrows.Store(false)
 	}
-	outcome, err := a.ask(ctx, q, more)
+	outcome, err := a.ask(ctx, q, l)
 	if err == nil {
-		a.setEstimate(q.Now, outcome.Left)
+		a.tokens.set(q.Now, a.Terms().Rule, outcome.Left)
 	}
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return a.canceled(q)
-	case errors.Is(err, stage.ErrBusy):
-		v.RetryAfter = a.asking.pause(q.Now, busy).retryAfter(q.Now, v.RetryAfter)
-		return v, stage.Receipt{}
 	case err != nil:
-		last := a.asking.pause(q.Now, unanswered+a.Terms().Rule.AskTimeout)
-		v.RetryAfter = last.retryAfter(q.Now, v.RetryAfter)
-		a.mu.Lock()
-		a.Alone(q.Now)
-		a.mu.Unlock()
-		a.host.RemoteFailed(q.Now, a.Rate, err, false)
+		v.RetryAfter = a.unanswered(q.Now, err).retryAfter(q.Now, v.RetryAfter)
 		return v, stage.Receipt{}
 	case ctx.Err() != nil:
 		a.giveBack(q, outcome)
-		a.borrow(q.Now, min(outcome.Lent, more), asOf)
+		a.borrow(q.Now, l, outcome.Lent)
 		return a.canceled(q)
 	case !outcome.OK:
 		last := refused(q, outcome.RetryAfter)
-		a.asking.last.Store(last)
+		a.last.Store(last)
 		v.RetryAfter = last.retryAfter(q.Now, v.RetryAfter)
 		return v, stage.Receipt{}
 	}
-	a.asking.granted.Add(1)
-	a.borrow(q.Now, min(outcome.Lent, more), asOf)
-	a.admitted.Add(min(q.N, bucket.MaxCost))
-	return stage.Verdict{Answer: stage.Answer{By: stage.ByOwner}, Wait: outcome.Wait, Left: outcome.Left}, paid(q)
+	a.granted.Add(1)
+	a.borrow(q.Now, l, outcome.Lent)
+	a.away().Admit(min(q.N, bucket.MaxCost))
+	return stage.Verdict{Answer: stage.Answer{By: stage.ByOwner}, Wait: outcome.Wait, Left: outcome.Left}, paid(q, outcome, mark)
 }
 
 // askBeforeWait is askOwner for q that may wait, which the bucket has refused with v
@@ -161,62 +161,66 @@ func (a *Auto) askBeforeWait(ctx context.Context, q, soon stage.Request, v stage
 	return v, receipt
 }
 
-// room is how many tokens more the host may hold, as of a report; 0 while a report
-// is under way: the host does not know whether the owner takes back with it what it lends now.
-// It is 0 too while another event asks for more: together they would be lent more
-// than there is room for. If it is not 0, borrows is set.
-func (a *Auto) room(now stage.Instant) (tokens float64, asOf uint32) {
-	asOf, settled := a.Common().Settled()
-	tokens = a.Terms().Rule.Burst - max(a.Bucket().Tokens(now), 0)
-	if !settled || !(tokens > 0) || !a.asking.borrows.CompareAndSwap(false, true) {
-		return 0, asOf
+// unanswered notes that the owner did not answer, and has the host not ask again for a
+// while.
+func (a *Auto) unanswered(now stage.Instant, err error) *refusal {
+	if errors.Is(err, stage.ErrBusy) {
+		return a.pause(now, busy)
 	}
-	return tokens, asOf
+	a.alone(now)
+	a.host.RemoteFailed(now, a.Rate, err, false)
+	return a.pause(now, silent+a.Terms().Rule.AskTimeout)
 }
 
-// borrow puts tokens that the owner has lent into the bucket, unless a report was made
-// since: then they flow back with that report, or with the next.
-func (a *Auto) borrow(now stage.Instant, tokens float64, asOf uint32) {
-	if tokens <= 0 {
-		return
-	}
+// alone has the bucket fill faster while the owner does not answer.
+func (a *Auto) alone(now stage.Instant) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 
-	if number, _ := a.Common().Settled(); number != asOf || a.asks.Load() || !a.Granted() {
-		return
+	if !a.gone.Load() {
+		a.Alone(now)
 	}
-	a.Borrow(now, tokens)
-	if number, _ := a.Common().Settled(); number != asOf { // made meanwhile, with the tokens or without
-		a.Bucket().Add(now, -tokens)
-		return
-	}
-	a.asking.lent.Add(int64(tokens))
 }
 
 // Allow is Take for one token now, without the reasons. The host has a grant.
 func (a *Auto) Allow(now stage.Instant) bool {
 	if a.Rate.Allow(now) {
+		a.ranLow(context.Background(), now)
 		return true
 	}
 	q := stage.Request{Now: now, N: 1, Kind: stage.Final}
-	if a.asking.last.Load().stands(q) {
+	if a.last.Load().stands(q) {
 		return false // as askOwner does, which also says when to retry
 	}
 	v, _ := a.askOwner(context.Background(), q, stage.Because(stage.Limited))
 	return v.OK()
 }
 
+// untimely reports whether the owner cannot be asked because the caller states a time
+// that is not about now.
+func (a *Auto) untimely(ctx context.Context, now stage.Instant) bool {
+	return ctx.Value(timed{}) != nil && stage.Now().Sub(now).Abs() > a.Terms().Rule.AskTimeout
+}
+
 // mayPay reports whether the owner may pay q, which was refused for reason, now or
 // later.
 func (a *Auto) mayPay(q stage.Request, reason stage.Reason) bool {
-	return (reason == stage.Limited || reason == stage.TooCostly) && !a.Fallen() && float64(q.N) <= a.Terms().Rule.Costliest()
+	_, fallen := a.Fallen()
+	return (reason == stage.Limited || reason == stage.TooCostly) && !fallen && float64(q.N) <= a.Terms().Rule.Costliest()
 }
 
-// canceled takes back that q was counted.
-func (a *Auto) canceled(q stage.Request) (stage.Verdict, stage.Receipt) {
-	a.Bucket().Record(-q.N, false)
-	return stage.Because(stage.Canceled), stage.Receipt{}
+// Asked is what was asked so far. Safe for concurrent use.
+func (s *asking) Asked() share.Asked {
+	return share.Asked{Asks: s.asked.Load(), Granted: s.granted.Load(), Withheld: s.withheld.Load(), Lent: s.lent.Load()}
+}
+
+// NotBefore is the Instant until which asking for an event such as the last one that
+// was refused is known not to help. Safe for concurrent use.
+func (s *asking) NotBefore() stage.Instant {
+	if last := s.last.Load(); last != nil {
+		return last.until
+	}
+	return 0
 }
 
 // pause has the host not ask again for d, whatever the event.

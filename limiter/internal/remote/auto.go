@@ -4,7 +4,6 @@ package remote
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
 
 	"github.com/headgate/headgate/limiter/internal/share"
@@ -18,11 +17,10 @@ import (
 // host's demand. Use NewAuto.
 type Auto struct {
 	Stage
+	asking
 	asks    atomic.Bool // there is no grant; readers need no other field to match it
 	changed func(*Auto)
-	asking  asking
 	told    share.Asked // by TakeElsewhere
-	mu      sync.Mutex  // held while what is in force changes
 }
 
 var (
@@ -33,48 +31,33 @@ var (
 // NewAuto returns the Auto of r that asks remote. changed is called by what
 // changes r, when a begins or ceases to ask for each event.
 func NewAuto(r *share.Rate, remote stage.Remote, host Host, changed func(*Auto)) *Auto {
-	a := &Auto{changed: changed}
+	a := &Auto{changed: func(*Auto) {}}
 	a.init(r, remote, host)
 	a.owned = true
-	a.turn()
+	a.follow()
+	a.changed = changed
 	return a
 }
 
 // Asking implements share.Part.
 func (a *Auto) Asking() bool { return a.asks.Load() }
 
-// Asked is what was asked so far. Safe for concurrent use.
-func (a *Auto) Asked() share.Asked {
-	s := &a.asking
-	return share.Asked{Asks: s.asked.Load(), Granted: s.granted.Load(), Withheld: s.withheld.Load(), Lent: s.lent.Load()}
-}
-
-// NotBefore is the Instant until which asking for an event such as the last one that
-// was refused is known not to help. Safe for concurrent use.
-func (a *Auto) NotBefore() stage.Instant {
-	if last := a.asking.last.Load(); last != nil {
-		return last.until
-	}
-	return 0
-}
-
 // TakeElsewhere implements share.Part.
-func (a *Auto) TakeElsewhere() (admitted int64, asked share.Asked) {
-	admitted, _ = a.Stage.TakeElsewhere()
+func (a *Auto) TakeElsewhere(asked *share.Asked) (admitted int64) {
 	now := a.Asked()
-	asked, a.told = now.Since(a.told), now
-	return admitted, asked
+	if news := now.Since(a.told); news != (share.Asked{}) && asked != nil {
+		*asked = asked.Plus(news)
+	}
+	a.told = now
+	return a.Stage.TakeElsewhere(nil)
 }
 
-// turn has a ask for each event or not, and reports whether that is new.
-func (a *Auto) turn() bool {
-	a.unheard.Store(!a.Granted())
-	a.SetFallen(0, false)
-	return a.asks.Swap(!a.Granted()) != !a.Granted()
-}
-
+// follow has a ask for each event unless there is a grant.
 func (a *Auto) follow() {
-	if a.turn() {
+	asks := !a.Granted()
+	a.unheard.Store(asks)
+	a.SetFallen(0, false)
+	if a.asks.Swap(asks) != asks {
 		a.changed(a)
 	}
 }
@@ -91,6 +74,10 @@ func (a *Auto) Steer(now stage.Instant, hosts int) {
 func (a *Auto) Lend(now stage.Instant, more float64, hosts int) (left float64) {
 	a.mu.Lock()
 	left = a.Rate.Lend(now, more, hosts)
+	a.low.Store(0)
+	if a.InForce().Limit < 1 { // else it reports early
+		a.lookout(left, fewest+1) // its first event may begin a burst
+	}
 	a.mu.Unlock()
 	a.follow()
 	return left
@@ -105,11 +92,8 @@ func (a *Auto) Forget(now stage.Instant, hosts int) {
 }
 
 // Fallen implements share.Part.
-func (a *Auto) Fallen() bool { return a.Rate.Fallen() || a.asks.Load() && a.failing.Holds() }
-
-// FallenSince implements share.Part.
-func (a *Auto) FallenSince() (stage.Instant, bool) {
-	if since, ok := a.Rate.FallenSince(); ok || !a.asks.Load() {
+func (a *Auto) Fallen() (since stage.Instant, ok bool) {
+	if since, ok = a.Rate.Fallen(); ok || !a.asks.Load() {
 		return since, ok
 	}
 	return a.failing.At()
@@ -121,11 +105,12 @@ func (a *Auto) Take(ctx context.Context, q stage.Request) (stage.Verdict, stage.
 		return a.Stage.Take(ctx, q)
 	}
 	soon := q
-	if q.Longest > 0 && q.Kind != stage.Charge {
+	if q.Longest > 0 && q.Kind < stage.Charge {
 		soon.Longest = min(q.Longest, a.Terms().Rule.AskTimeout/roundTrips)
 	}
 	v, receipt := a.Rate.Take(ctx, soon)
 	if v.OK() {
+		a.ranLow(ctx, q.Now)
 		return v, receipt
 	}
 	if soon.Longest == q.Longest {
@@ -136,10 +121,11 @@ func (a *Auto) Take(ctx context.Context, q stage.Request) (stage.Verdict, stage.
 
 // Settle implements stage.Stage. The bucket that gave the tokens settles them.
 func (a *Auto) Settle(now stage.Instant, receipt stage.Receipt, actual int64) {
-	switch receipt.Rest.(type) {
+	switch from := receipt.Rest.(type) {
 	case fromFallback:
 		if !a.asks.Load() { // the bucket may be the grant's by now
-			receipt.Rest = fromFallback{}
+			from.taken = false
+			receipt.Rest = from
 		}
 		a.Stage.Settle(now, receipt, actual)
 	case fromRemote:
@@ -155,7 +141,7 @@ func (a *Auto) Idle(now stage.Instant) bool {
 	if a.asks.Load() {
 		return a.Stage.Idle(now)
 	}
-	return a.owed.none() && a.full(now) && a.Unused(now)
+	return a.owed.none() && a.tokens.full(now, a.Terms().Rule) && a.Unused(now)
 }
 
 // Level implements stage.Stage.
@@ -174,9 +160,9 @@ func (a *Auto) Refill(now stage.Instant) {
 	a.Rate.Refill(now)
 }
 
-// RefillElsewhere is Stage's. From then on, a asks again.
+// RefillElsewhere implements share.RatePart. From then on, a asks again.
 func (a *Auto) RefillElsewhere(ctx context.Context, now stage.Instant) error {
 	err := a.Stage.RefillElsewhere(ctx, now)
-	a.asking.last.Store(nil)
+	a.last.Store(nil)
 	return err
 }

@@ -14,13 +14,20 @@ import (
 //
 // owned says that the key's owner gets reports as well. The owner charges the usage
 // that a report shows as allowed, and has charged already the events that it decided
-// itself. So the host counts those events as rejected, and in admitted.
+// itself. So the host counts those events as rejected, and as admitted elsewhere.
 type counted struct {
 	*share.Rate
-	owned    bool
-	unheard  atomic.Bool // no owner has answered a report yet
-	admitted atomic.Int64
-	taken    int64 // of admitted, by TakeElsewhere
+	owned   bool
+	unheard atomic.Bool     // no owner has answered a report yet
+	own     share.Elsewhere // see away
+}
+
+// away counts what the owner allowed: on from where an earlier bucket of the Rate left.
+func (c *counted) away() *share.Elsewhere {
+	if left := c.Elsewhere(); left != nil {
+		return left
+	}
+	return &c.own
 }
 
 // count counts n as allowed or rejected. For a key whose owner gets reports, n
@@ -31,7 +38,7 @@ func (c *counted) count(now stage.Instant, n int64, ok bool) {
 		return
 	}
 	if ok {
-		c.admitted.Add(min(n, bucket.MaxCost))
+		c.away().Admit(min(n, bucket.MaxCost))
 	}
 	c.Bucket().Record(n, false)
 	c.RanLowIf(now, c.unheard.Load())
@@ -48,19 +55,21 @@ func (c *counted) disown(now stage.Instant, n int64, ok bool) {
 // uncount takes back that n were allowed: they did not happen.
 func (c *counted) uncount(n int64) {
 	if c.owned {
-		c.admitted.Add(-min(n, bucket.MaxCost))
+		c.away().Admit(-min(n, bucket.MaxCost))
 		c.Bucket().Record(-n, false)
 		return
 	}
 	c.Uncount(n)
 }
 
+// canceled takes back that q was counted: its caller has gone.
+func (c *counted) canceled(q stage.Request) (stage.Verdict, stage.Receipt) {
+	c.Bucket().Record(-q.N, false)
+	return stage.Because(stage.Canceled), stage.Receipt{}
+}
+
 // Admitted implements share.Part.
-func (c *counted) Admitted() int64 { return c.admitted.Load() }
+func (c *counted) Admitted() int64 { return c.away().Admitted() }
 
 // TakeElsewhere implements share.Part.
-func (c *counted) TakeElsewhere() (n int64, _ share.Asked) {
-	admitted := c.admitted.Load()
-	n, c.taken = admitted-c.taken, admitted
-	return n, share.Asked{}
-}
+func (c *counted) TakeElsewhere(*share.Asked) (admitted int64) { return c.away().Take() }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/uber-go/tally/v4"
 
+	"github.com/headgate/headgate/internal/background"
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
 )
@@ -22,11 +23,12 @@ var _ Host = (*Hub)(nil)
 // logs what they have in common. Use NewHub. All methods are safe for concurrent use.
 type Hub struct {
 	config   HubConfig
-	running  Background
+	running  background.Goroutines
 	owing    owing
 	failures Budget      // warnings of them
 	warned   atomic.Bool // since a remote bucket answered last
 	nonsense Budget      // warnings of answers that make no sense
+	panics   Budget      // errors that tell of one
 	asks     Budget
 }
 
@@ -50,7 +52,7 @@ const maxBackground = 256
 
 // NewHub returns a Hub with nothing under way.
 func NewHub(c HubConfig) *Hub {
-	return &Hub{config: c, running: NewBackground(maxBackground, c.Log)}
+	return &Hub{config: c, running: background.New(maxBackground, c.Log)}
 }
 
 // asksPerHost is how many times per second a host asks owners beyond its grants,
@@ -110,9 +112,11 @@ func (h *Hub) RemoteAnswers(now stage.Instant, r *share.Rate) {
 	h.config.Fell(now, r.Common(), false)
 }
 
-// RemotePanicked implements Host.
+// RemotePanicked implements Host. It logs at most one error per second.
 func (h *Hub) RemotePanicked(key string, err error) {
-	h.config.Log.Error("a remote bucket panicked", "key", key, "panic", err)
+	if h.panics.Spend(stage.Now(), 1, 1) {
+		h.config.Log.Error("a remote bucket panicked", "key", key, "panic", err)
+	}
 }
 
 // FlushLater sends what the Stages that have left their keys owe.

@@ -56,7 +56,7 @@ func (o *owed) next(key string, rule *dynamicconfig.Rule) *stage.Operation {
 		op.Rule, o.again = rule, true
 		return op
 	}
-	n := o.tokens.Swap(0)
+	n := o.tokens.Load()
 	if n == 0 {
 		return nil
 	}
@@ -66,6 +66,7 @@ func (o *owed) next(key string, rule *dynamicconfig.Rule) *stage.Operation {
 	}
 	op.Forget, o.again = o.forget, false
 	o.sent.Store(op)
+	o.tokens.Add(-n) // after that: none is true only if nothing is owed
 	return op
 }
 
@@ -108,13 +109,14 @@ func (d *debts) Flush(now stage.Instant) {
 			}
 		}()
 		for op := d.next(); op != nil; op = d.next() {
-			if _, err := d.do(context.Background(), *op); err != nil && !errors.Is(err, stage.ErrNonsense) {
+			_, err := d.do(context.Background(), *op)
+			if failed = err != nil && !errors.Is(err, stage.ErrNonsense); failed {
 				d.failed(now, err, false)
-				failed = true
 				return
 			}
-			d.owed.done()
-			d.answers(now)
+			if d.owed.done(); err == nil {
+				d.answers(now)
+			}
 		}
 	})
 	if !sends {

@@ -50,6 +50,36 @@ func TestTheLastChargeIsSent(t *testing.T) {
 	}
 }
 
+// While a sender moves what is owed into an operation, none stays false: else a stage that has
+// left its key would be forgotten.
+func TestWhatIsAboutToBeSentIsOwed(t *testing.T) {
+	var o owed
+	var owes atomic.Int64 // odd while something is owed
+	var sender sync.WaitGroup
+	defer sender.Wait()
+	ends := make(chan struct{})
+	sender.Go(func() {
+		defer close(ends)
+		for range 200_000 {
+			o.add(1)
+			owes.Add(1)
+			o.next("k", nil)
+			owes.Add(1)
+			o.done()
+		}
+	})
+	for {
+		select {
+		case <-ends:
+			return
+		default:
+		}
+		if at := owes.Load(); at%2 == 1 && o.none() && owes.Load() == at {
+			t.Fatal("what is about to be sent is not owed")
+		}
+	}
+}
+
 func TestAResentOperationHasTheRuleInForce(t *testing.T) {
 	s, h := new(store), new(host)
 	r := newStage(t, s, h)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -20,8 +21,8 @@ import (
 type Stage struct {
 	counted
 	debts
-	left   atomic.Uint64 // float64 bits, as of leftAt; a small mismatch of the two only blurs Level
-	leftAt atomic.Int64
+	tokens estimate     // of the remote
+	mu     sync.Mutex   // held while what is in force changes under an Auto, and while gone does
 	gone   atomic.Bool  // see Leave
 	before atomic.Int64 // see TakeOver
 }
@@ -38,17 +39,31 @@ func New(r *share.Rate, remote stage.Remote, host Host) *Stage {
 	return s
 }
 
+// Of is the Stage of a part whose bucket is elsewhere; nil if p is another part.
+func Of(p share.Part) *Stage {
+	switch s := p.(type) {
+	case *Stage:
+		return s
+	case *Auto:
+		return &s.Stage
+	}
+	return nil
+}
+
 func (s *Stage) init(r *share.Rate, remote stage.Remote, host Host) {
 	s.Rate = r
 	s.line = line{remote: remote, under: r.Terms().Algorithm, host: host, rate: r}
 	s.retryAt.Store(math.MinInt64)
-	s.left.Store(math.Float64bits(math.Inf(1))) // it has not been asked yet
+	s.tokens.init()
 }
 
 // The Rest of a Receipt says who gave the tokens.
 type (
-	fromRemote   struct{}
-	fromFallback struct{ taken bool } // taken: out of the fallback's bucket
+	fromRemote   struct{ *share.Mark } // when they left a debt, else nil
+	fromFallback struct {
+		stage.Receipt      // of the Rate
+		taken         bool // out of the fallback's bucket
+	}
 )
 
 // maxAsk is the longest wait that a Remote is asked for.
@@ -61,14 +76,15 @@ const maxExcess = time.Millisecond
 // Take implements stage.Stage.
 func (s *Stage) Take(ctx context.Context, q stage.Request) (v stage.Verdict, receipt stage.Receipt) {
 	t := s.Terms()
-	if q.Kind == stage.Charge {
+	if q.Kind >= stage.Charge {
 		return s.charge(q), receipt
 	}
 	if float64(q.N) > t.Rule.Costliest() {
 		s.count(q.Now, q.N, false)
 		return stage.Because(stage.TooCostly), receipt
 	}
-	outcome, err := s.ask(ctx, q, 0)
+	mark := s.MarkElsewhere()
+	outcome, err := s.ask(ctx, q, loan{})
 	switch {
 	case err != nil && ctx.Err() != nil: // the caller has gone, and the remote did not fail
 		return stage.Because(stage.Canceled), receipt
@@ -77,9 +93,8 @@ func (s *Stage) Take(ctx context.Context, q stage.Request) (v stage.Verdict, rec
 	}
 	s.answers(q.Now)
 	s.Flush(q.Now)
-	s.setEstimate(q.Now, outcome.Left)
+	s.tokens.set(q.Now, t.Rule, outcome.Left)
 	if ctx.Err() != nil {
-		s.count(q.Now, q.N, false)
 		s.giveBack(q, outcome)
 		return stage.Because(stage.Canceled), receipt
 	}
@@ -92,23 +107,33 @@ func (s *Stage) Take(ctx context.Context, q stage.Request) (v stage.Verdict, rec
 		return v, receipt
 	}
 	v.Wait = outcome.Wait
-	return v, paid(q)
+	return v, paid(q, outcome, mark)
 }
 
-// paid is the Receipt of q, which the remote has paid.
-func paid(q stage.Request) stage.Receipt {
-	if q.Kind != stage.Take || q.N == 0 {
+// paid is the Receipt of q, which the remote has paid, after mark.
+func paid(q stage.Request, o stage.Outcome, mark share.Mark) stage.Receipt {
+	switch {
+	case q.Kind != stage.Take || q.N == 0:
 		return stage.Receipt{}
+	case o.Left < 0:
+		return stage.Receipt{N: q.N, Rest: fromRemote{&mark}}
 	}
 	return stage.Receipt{N: q.N, Rest: fromRemote{}}
 }
 
-// ask asks the remote for q, and for as much as more beside it.
-func (s *Stage) ask(ctx context.Context, q stage.Request, more float64) (stage.Outcome, error) {
-	op := stage.Operation{Key: s.Key(), Rule: s.Terms().Rule, N: float64(q.N), Longest: min(max(q.Longest, 0), maxAsk)}
-	if more > 0 {
-		op.More, op.Wants = more, s.Demand(q.Now)
+// SetTerms implements share.Part. The remote bucket's debts follow, too.
+func (s *Stage) SetTerms(now stage.Instant, t *share.Terms) {
+	before := s.Terms().Rule
+	tokens := s.tokens.at(now, before)
+	s.Rate.SetTerms(now, t)
+	if follows := share.FollowDebt(before.Limit, t.Rule, tokens); follows != tokens {
+		s.ChangeMarkElsewhere(func(m share.Mark) share.Mark { return m.After(tokens, follows) })
 	}
+}
+
+// ask asks the remote for q, and for a loan beside it.
+func (s *Stage) ask(ctx context.Context, q stage.Request, l loan) (stage.Outcome, error) {
+	op := stage.Operation{Key: s.Key(), Rule: s.Terms().Rule, N: float64(q.N), Longest: min(max(q.Longest, 0), maxAsk), More: l.most, Wants: l.wants}
 	outcome, err := s.do(ctx, op)
 	if err == nil && outcome.OK && outcome.Wait > op.Longest+maxExcess {
 		s.Owe(q.Now, -q.N) // the caller cannot wait as long
@@ -137,7 +162,7 @@ func (s *Stage) insteadOf(q stage.Request, err error) (v stage.Verdict, receipt 
 		s.owed.add(q.N)
 		s.handOver(q.Now)
 		if q.Kind == stage.Take && q.N > 0 {
-			receipt = stage.Receipt{N: q.N, Rest: fromFallback{taken: !math.IsInf(v.Left, 1)}}
+			receipt = stage.Receipt{N: q.N, Rest: fromFallback{receipt, !math.IsInf(v.Left, 1)}}
 		}
 	case t.Rule.Fallback == dynamicconfig.FallbackClosed:
 		v = stage.Verdict{Answer: stage.Answer{Reason: stage.Failed, By: stage.ByFallback}}
@@ -152,7 +177,9 @@ func (s *Stage) charge(q stage.Request) stage.Verdict {
 	if s.failing.Holds() {
 		s.Spend(q.Now, n)
 	}
-	s.count(q.Now, n, true)
+	if q.Kind != stage.Before {
+		s.count(q.Now, n, true)
+	}
 	s.Owe(q.Now, n)
 	return stage.Verdict{Left: left}
 }
@@ -168,8 +195,15 @@ func (s *Stage) Settle(now stage.Instant, receipt stage.Receipt, actual int64) {
 		s.charge(stage.Request{Now: now, N: -back})
 		return
 	}
-	if by, ok := receipt.Rest.(fromFallback); ok && by.taken {
-		s.Bucket().Add(now, float64(back))
+	switch from := receipt.Rest.(type) {
+	case fromRemote:
+		if from.Mark != nil {
+			back = s.MarkElsewhere().Back(*from.Mark, back)
+		}
+	case fromFallback:
+		if back = s.Back(from.Receipt, actual); from.taken {
+			s.Bucket().Add(now, float64(back))
+		}
 	}
 	s.uncount(back)
 	s.Owe(now, -back)
@@ -178,7 +212,8 @@ func (s *Stage) Settle(now stage.Instant, receipt stage.Receipt, actual int64) {
 // Owe charges the remote with n tokens in the background, or gives them back if
 // n is negative. It counts nothing.
 func (s *Stage) Owe(now stage.Instant, n int64) {
-	s.setEstimate(now, s.estimate(now)-float64(n))
+	rule := s.Terms().Rule
+	s.tokens.set(now, rule, s.tokens.at(now, rule)-float64(n))
 	s.owed.add(n)
 	s.Flush(now)
 	s.handOver(now)
@@ -187,11 +222,12 @@ func (s *Stage) Owe(now stage.Instant, n int64) {
 // TakeOver charges the remote with n of the tokens that this host used before s was
 // asked; the remote knows the rest.
 func (s *Stage) TakeOver(now stage.Instant, n, used int64) {
-	s.before.Add(min(used, bucket.MaxCost))
+	s.before.Store(max(s.before.Load(), min(used, bucket.MaxCost)-s.Bucket().Allowed()-s.Admitted()))
 	s.Owe(now, n)
 }
 
-// TookOver is how many tokens this host had used before each TakeOver, in sum.
+// TookOver is how many tokens this host had used before a TakeOver beside those that the
+// Rate had allowed itself.
 func (s *Stage) TookOver() int64 { return s.before.Load() }
 
 // Cap implements stage.Stage. It lowers the fallback's tokens, and the estimate
@@ -199,22 +235,9 @@ func (s *Stage) TookOver() int64 { return s.before.Load() }
 // than the stage before s had.
 func (s *Stage) Cap(now stage.Instant, tokens float64) {
 	s.Rate.Cap(now, tokens)
-	if tokens < s.estimate(now) {
-		s.setEstimate(now, tokens)
+	if rule := s.Terms().Rule; tokens < s.tokens.at(now, rule) {
+		s.tokens.set(now, rule, tokens)
 	}
-}
-
-// estimate is how many tokens the remote has, as far as this host knows.
-func (s *Stage) estimate(now stage.Instant) float64 {
-	rule := s.Terms().Rule
-	tokens := math.Float64frombits(s.left.Load())
-	tokens += float64(rule.Limit) * max(now.Sub(stage.Instant(s.leftAt.Load())), 0).Seconds()
-	return min(tokens, rule.Burst)
-}
-
-func (s *Stage) setEstimate(now stage.Instant, tokens float64) {
-	s.left.Store(math.Float64bits(tokens))
-	s.leftAt.Store(int64(now))
 }
 
 // Level implements stage.Stage. It does not ask the remote: the tokens are those
@@ -226,7 +249,7 @@ func (s *Stage) Level(now stage.Instant) stage.Level {
 		return level
 	}
 	rule := s.Terms().Rule
-	return stage.Level{Limit: rule.Limit, Burst: rule.Burst, Tokens: s.estimate(now), Remote: true}
+	return stage.Level{Limit: rule.Limit, Burst: rule.Burst, Tokens: s.tokens.at(now, rule), Remote: true}
 }
 
 // Idle implements share.Part. A key whose remote bucket is not full is not idle: an
@@ -234,19 +257,19 @@ func (s *Stage) Level(now stage.Instant) stage.Level {
 // does not answer does not keep the key: the caller that forgets the key calls
 // Leave.
 func (s *Stage) Idle(now stage.Instant) bool {
-	return (s.owed.none() && s.full(now) || s.failing.Holds()) && s.Rate.Idle(now)
-}
-
-// full reports whether the remote bucket is full, as far as this host knows.
-func (s *Stage) full(now stage.Instant) bool {
-	rule := s.Terms().Rule
-	return rule.Limit == 0 || s.estimate(now) >= rule.Burst
+	return (s.owed.none() && s.tokens.full(now, s.Terms().Rule) || s.failing.Holds()) && s.Rate.Idle(now)
 }
 
 // Leave says that no key decides by s any more: from now on, its Host sends what
-// it owes.
+// it owes. Nothing that s is still asked for changes what is in force, which may be
+// another algorithm's.
 func (s *Stage) Leave(now stage.Instant) {
+	if s.owned {
+		s.KeepElsewhere(s.away())
+	}
+	s.mu.Lock()
 	s.gone.Store(true)
+	s.mu.Unlock()
 	s.handOver(now)
 }
 
@@ -258,10 +281,7 @@ func (s *Stage) handOver(now stage.Instant) {
 }
 
 // Fallen implements share.Part.
-func (s *Stage) Fallen() bool { return s.failing.Holds() }
-
-// FallenSince implements share.Part.
-func (s *Stage) FallenSince() (stage.Instant, bool) { return s.failing.At() }
+func (s *Stage) Fallen() (since stage.Instant, ok bool) { return s.failing.At() }
 
 // Retire implements share.Part.
 func (s *Stage) Retire() {
@@ -272,14 +292,14 @@ func (s *Stage) Retire() {
 // Asking implements share.Part.
 func (s *Stage) Asking() bool { return true }
 
-// RefillElsewhere has the remote fill its bucket, and waits for the answer. What this host
-// owes is charged afterwards. Safe for concurrent use.
+// RefillElsewhere implements share.RatePart. What this host owes is charged afterwards.
 func (s *Stage) RefillElsewhere(ctx context.Context, now stage.Instant) error {
 	rule := s.Terms().Rule
 	n := min(math.Ceil(rule.Burst+rule.MostDebt()), float64(bucket.MaxCost))
 	outcome, err := s.do(ctx, stage.Operation{Kind: stage.FillTokens, ID: rand.Uint64() | 1, Key: s.Key(), Rule: rule, N: n})
 	if err == nil {
-		s.setEstimate(now, outcome.Left)
+		s.tokens.set(now, rule, outcome.Left)
+		s.ChangeMarkElsewhere(share.Mark.Reset)
 	}
 	return err
 }

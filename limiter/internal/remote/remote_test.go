@@ -173,9 +173,24 @@ func TestARemoteIsToldApart(t *testing.T) {
 		var h host
 		r := newStage(t, &tt.store, &h)
 		v, _ := r.Take(tt.ctx, request(2))
-		if v.Reason != tt.want || v.By != tt.by || h != tt.host || r.Fallen() != tt.fallen {
-			t.Errorf("%s: %+v, the host heard %+v, fallen %v", name, v, h, r.Fallen())
+		if v.Reason != tt.want || v.By != tt.by || h != tt.host || fallen(r) != tt.fallen {
+			t.Errorf("%s: %+v, the host heard %+v, fallen %v", name, v, h, fallen(r))
 		}
+	}
+}
+
+// A charge that was sent in the background got an answer that makes no sense, as the event
+// before it did: the key uses its fallback still.
+func TestNonsenseEndsNoFallback(t *testing.T) {
+	s, h := &store{answer: &stage.Outcome{Wait: -1}}, new(host)
+	r := newStage(t, s, h)
+	r.Take(t.Context(), request(2))
+	r.Flush(0)
+	if !fallen(r) || h.answers != 0 {
+		t.Errorf("fallen %v, and the host heard %d times that the remote answers", fallen(r), h.answers)
+	}
+	if r.Owes() {
+		t.Error("a charge whose answer makes no sense is sent again")
 	}
 }
 
@@ -235,4 +250,10 @@ func TestAChargeOfARemoteThatFails(t *testing.T) {
 	if left := r.Level(0).Tokens; left < -1.1e12 {
 		t.Errorf("a charge leaves %v tokens, want -2⁴⁰ or so", left)
 	}
+}
+
+// fallen reports whether p uses its fallback.
+func fallen(p share.Part) bool {
+	_, ok := p.Fallen()
+	return ok
 }

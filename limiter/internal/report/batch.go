@@ -30,9 +30,6 @@ type row struct {
 	number  uint32  // which of the Subject's reports it is
 }
 
-// Len is how many rows there are.
-func (b *Batch) Len() int { return len(b.rows) }
-
 // fit makes room for n rows.
 func (b *Batch) fit(n int) {
 	if cap(b.rows) < n {

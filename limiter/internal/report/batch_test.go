@@ -48,7 +48,7 @@ func (h *host) round(now stage.Instant, keys, cost int) *Batch {
 		s.rate.Take(h.t.Context(), stage.Request{Now: now - second, N: int64(cost), Kind: stage.Final})
 	}
 	batches := h.report(now)
-	if len(batches) != 1 || batches[0].Len() < keys {
+	if len(batches) != 1 || batches[0].Usage.Len() < keys {
 		h.t.Fatalf("%d batches", len(batches))
 	}
 	b := batches[0]
@@ -57,7 +57,7 @@ func (h *host) round(now stage.Instant, keys, cost int) *Batch {
 			h.t.Errorf("row %d: %q used %d, want %d", i, key, b.Usage.Allowed[i], cost)
 		}
 	}
-	if n := b.Len(); len(b.Usage.Wants) != n || (len(b.Usage.Cost) == n) != (cost > 1) {
+	if n := b.Usage.Len(); len(b.Usage.Wants) != n || (len(b.Usage.Cost) == n) != (cost > 1) {
 		h.t.Errorf("%d wants and %d costs of %d keys that cost %d", len(b.Usage.Wants), len(b.Usage.Cost), n, cost)
 	}
 	h.granted(now, batches, 0.5, 50)
@@ -115,18 +115,18 @@ func TestRowsAfterTheLastAreCleared(t *testing.T) {
 	h.Done(h.round(3*second, keys, 1))
 	b := h.round(6*second, keys/2, 1)
 	// Those that nobody used report once more that they want less, then nothing.
-	for now := 9 * second; b.Len() > keys/2; now += 3 * second {
+	for now := 9 * second; b.Usage.Len() > keys/2; now += 3 * second {
 		h.Done(b)
 		b = h.round(now, keys/2, 1)
 	}
-	for i := b.Len(); i < cap(b.rows); i++ {
+	for i := b.Usage.Len(); i < cap(b.rows); i++ {
 		if b.rows[:i+1][i].subject != nil {
-			t.Fatalf("row %d of %d still has its Subject", i, b.Len())
+			t.Fatalf("row %d of %d still has its Subject", i, b.Usage.Len())
 		}
 	}
-	for i, key := range b.room.Keys[b.Len():] {
+	for i, key := range b.room.Keys[b.Usage.Len():] {
 		if key != "" {
-			t.Fatalf("row %d of %d still has its key", b.Len()+i, b.Len())
+			t.Fatalf("row %d of %d still has its key", b.Usage.Len()+i, b.Usage.Len())
 		}
 	}
 	if cap(b.rows) < keys {

@@ -11,7 +11,7 @@
 // regular Round once per interval. Under an algorithm that answers at any time
 // a Subject also reports early: when its tokens run low, and when its demand
 // has changed. Such a Subject is not in a Round if its owner has nothing new to
-// hear. Early reports to one owner share messages: see lanes.
+// hear. Early reports to one owner share messages: see package lanes.
 //
 //	round := reporter.Begin(now, false)
 //	for _, s := range subjects {

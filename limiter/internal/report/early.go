@@ -3,27 +3,19 @@
 package report
 
 import (
-	"math"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/headgate/headgate/limiter/internal/demand"
+	"github.com/headgate/headgate/limiter/internal/lanes"
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
+	"github.com/headgate/headgate/rpc"
 )
 
 const (
-	// tick is how often the demand of keys in use is looked at. It bounds
-	// how long a change goes unnoticed.
-	tick = 200 * time.Millisecond
-
-	// Keys with less than slowDemand, in events/s, are looked at in one of
-	// slowTicks: less than an event in each says little, and to look at a key
-	// that was not used lately is to fetch it from memory.
-	slowDemand = 5
-	slowTicks  = 5
-
 	// coalesce is how long an urgent key waits for others that join its report.
 	coalesce = 2 * time.Millisecond
 
@@ -39,6 +31,9 @@ const (
 	// busyDemand is from how many events/s on a host that may ask reports early.
 	busyDemand = 10
 
+	// manyEvents is from how many events on a burst is roomy.
+	manyEvents = 100
+
 	// quietDemand is so little, in events/s, that a key without usage does
 	// not report it again.
 	quietDemand = 0.05
@@ -48,13 +43,10 @@ const (
 	enoughQuiet = 2.0
 )
 
-// Never is an Instant that does not come.
-const Never = stage.Instant(math.MaxInt64)
-
 // early is the Subjects that report before the interval is over.
 //
 //	a decision leaves few tokens ──▶ ranLow ─────────────┐ some ms, and lanes
-//	every tick, for keys in use: has demand changed? ────┴──▶ due ──▶ a Batch
+//	every look at a key in use: has its demand changed? ─┴──▶ due ──▶ a Batch
 //
 // When an early report brings little, the gap to the next triples, to beyond
 // the interval, so that a saturated key reports no more than any other. Its
@@ -64,22 +56,11 @@ type early struct {
 	wake     chan struct{}
 	interval func() time.Duration
 
-	mu      sync.Mutex // protects following fields, and every Subject's pulse but askAt
-	rand    *rand.Rand
-	active  []*Subject            // in use: looked at in each tick
-	slow    [slowTicks][]*Subject // in use, but little: looked at in turn
-	turn    int                   // whose turn it is
-	watched int                   // how many are in active and slow
-	tickAt  stage.Instant
-	lanes   lanes
-}
-
-// Salt is a random number.
-func (e *early) salt() uint64 {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-
-	return e.rand.Uint64()
+	mu    sync.Mutex // protects following fields, and every Subject's pulse but askAt
+	rand  *rand.Rand
+	watch watch
+	owner rpc.Placement // of keys; nil: all have one
+	lanes lanes.Lanes[*Subject]
 }
 
 // jitter returns between half and one and a half times d.
@@ -95,21 +76,12 @@ func (e *early) reported(s *Subject) float64 {
 	return s.pulse.demand.Reported()
 }
 
-// fade halves the demand that s reported: it is silent, and its owner will soon take
-// it for gone.
-func (e *early) fade(s *Subject) {
+// change changes what is watched of s by f.
+func (e *early) change(s *Subject, f func(*pulse)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 
-	s.pulse.demand.Fade()
-}
-
-// retire stops watching s.
-func (e *early) retire(s *Subject) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-
-	s.pulse.retired = true
+	f(&s.pulse)
 }
 
 // urge has s reported after wait.
@@ -121,7 +93,15 @@ func (e *early) urge(now stage.Instant, s *Subject, wait time.Duration) {
 }
 
 func (e *early) urgeLocked(now stage.Instant, s *Subject, wait time.Duration) {
-	if !s.pulse.retired && e.worthwhileLocked(now, s) && e.lanes.add(s, now.Add(e.jitter(wait))) {
+	if s.pulse.retired || !e.worthwhileLocked(now, s) {
+		return
+	}
+	owner, waits := "", s.pulse.waits
+	if e.owner != nil {
+		owner = e.owner.Owner(s.key())
+	}
+	s.pulse.waits = true
+	if e.lanes.Add(owner, s, now.Add(e.jitter(wait)), waits) {
 		e.scheduleLocked()
 	}
 }
@@ -129,23 +109,23 @@ func (e *early) urgeLocked(now stage.Instant, s *Subject, wait time.Duration) {
 // worthwhileLocked reports whether an early report of s is worth its message. A host
 // that asks for what it lacks reports early only if it has many events: so that its
 // next tokens are there before it would ask for them, and those that it does not need
-// any more are given back.
+// any more are given back. While it has no grant, it is lent nothing, and a few events in
+// quick succession are many.
 func (e *early) worthwhileLocked(now stage.Instant, s *Subject) bool {
-	if s.rate == nil || !s.rate.Terms().Traits.Asks { // decisions come here: they do not look at the part
+	if !s.asks() { // decisions come here: they do not look at the part
 		return true
 	}
 	d := &s.pulse.demand
-	n, _ := s.pulse.since(s.count(now))
+	n, elapsed := s.pulse.since(s.count(now))
+	if s.pulse.unheard && s.roomy() {
+		n = max(n, d.Latest(n, elapsed))
+	}
 	return max(d.Reported(), d.Recent(), n) >= busyDemand*d.Unit()
 }
 
 // scheduleLocked sets due, and tells the Loop.
 func (e *early) scheduleLocked() {
-	due := e.lanes.due
-	if e.watched > 0 {
-		due = min(due, e.tickAt)
-	}
-	e.due.Store(int64(due))
+	e.due.Store(int64(min(e.lanes.Due(), e.watch.due())))
 	e.rouse()
 }
 
@@ -159,14 +139,18 @@ func (e *early) rouse() {
 
 // ranLow has s reported soon. A decision does not wait for the lock: if another
 // caller has it, the next decision tries again.
-func (e *early) ranLow(now stage.Instant, s *Subject) {
+func (e *early) ranLow(now stage.Instant, s *Subject, unheard bool) {
 	if !e.mu.TryLock() {
 		return
 	}
 	defer e.mu.Unlock()
 
+	s.pulse.unheard = unheard
 	s.pulse.askAt.Store(int64(now.Add(coalesce * 2)))
 	e.activateLocked(now, s)
+	if s.asks() {
+		e.watch.sooner(now, s, s.pulse.demand.Latest(s.pulse.since(s.count(now))))
+	}
 	e.urgeLocked(now, s, coalesce)
 }
 
@@ -188,7 +172,7 @@ func (e *early) short(now stage.Instant, s *Subject, waits bool) {
 	}
 }
 
-// activateLocked has the demand of s looked at in each tick.
+// activateLocked has the demand of s watched.
 func (e *early) activateLocked(now stage.Instant, s *Subject) {
 	p := &s.pulse
 	if p.active {
@@ -197,47 +181,43 @@ func (e *early) activateLocked(now stage.Instant, s *Subject) {
 	p.active = true
 	p.look(s.count(now))
 	p.demand.Resume()
-	if e.watched == 0 {
-		e.tickAt = now.Add(e.jitter(tick))
+	if e.watch.n == 0 {
+		e.watch.tickAt = now.Add(e.jitter(tick))
 	}
-	e.watched++
-	e.placeLocked(s)
+	e.watch.add(s)
 	e.scheduleLocked()
 }
 
-// slow reports whether s is looked at in one of slowTicks only.
-func (p *pulse) slow() bool { return max(p.demand.Reported(), p.demand.Recent()) < slowDemand }
-
-// placeLocked has s looked at as often as it is worth it; a slow one after the
-// longest time that there is.
-func (e *early) placeLocked(s *Subject) {
-	to := &e.active
-	if s.pulse.slow() {
-		to = &e.slow[(e.turn+slowTicks-1)%slowTicks]
+// turnLocked looks at the demand of the keys whose turn it is.
+func (e *early) turnLocked(now stage.Instant) {
+	w := &e.watch
+	e.lookLocked(now, &w.fast, demand.Quick)
+	w.turnAt = now.Add(turn)
+	if now >= w.tickAt {
+		e.lookLocked(now, &w.rest, demand.Usual)
+		due := &w.slow[w.next]
+		w.next = (w.next + 1) % slowTicks
+		e.lookLocked(now, due, demand.Slow)
+		w.tickAt = now.Add(tick)
 	}
-	*to = append(*to, s)
 }
 
-// tickLocked looks at the demand of keys in use.
-func (e *early) tickLocked(now stage.Instant) {
-	e.active = e.lookLocked(now, e.active, false)
-	turn := e.turn
-	e.turn = (turn + 1) % slowTicks
-	e.slow[turn] = e.lookLocked(now, e.slow[turn], true)
-	e.tickAt = now.Add(tick)
-}
-
-// lookLocked looks at the demand of subjects, which are all slow or all not,
-// and returns those that stay so.
-func (e *early) lookLocked(now stage.Instant, subjects []*Subject, slow bool) []*Subject {
-	stay := subjects[:0]
-	for i, s := range subjects {
+// lookLocked looks at the demand of subjects, which are of class c. Those that are of
+// another from now on go to its list.
+func (e *early) lookLocked(now stage.Instant, subjects *[]*Subject, c demand.Class) {
+	all := *subjects
+	stay := all[:0]
+	for i, s := range all {
 		if i%ahead == 0 {
-			prefetch(subjects[i:min(i+ahead, len(subjects))])
+			prefetch(all[i:min(i+ahead, len(all))])
 		}
 		p := &s.pulse
-		if p.retired {
-			e.watched--
+		switch {
+		case p.class != c:
+			p.lingers = demand.None
+			continue
+		case p.retired:
+			e.watch.n--
 			continue
 		}
 		now := s.count(now)
@@ -245,23 +225,26 @@ func (e *early) lookLocked(now stage.Instant, subjects []*Subject, slow bool) []
 		p.look(now)
 		_, stated := s.common().Stated()
 		if elapsed > 0 && p.demand.Tick(n, elapsed) && !stated {
-			if !s.terms().Traits.Asks { // else it asks, and need not report again so soon
+			if !s.asks() { // else it asks, and need not report again so soon
 				p.unsettle(now.at)
 			}
 			e.urgeLocked(now.at, s, 0)
 		}
-		switch {
-		case p.demand.Quiet() > enoughQuiet && p.demand.Reported() < 1:
-			p.active = false
-			e.watched--
-		case p.slow() == slow:
+		switch idle := p.demand.Quiet() > enoughQuiet && p.demand.Reported() < 1; {
+		case !idle && p.demand.Class(s.asks()) == c:
 			stay = append(stay, s)
+		case p.lingers != demand.None:
+			p.class, p.lingers = p.lingers, demand.None
+		case idle:
+			p.active = false
+			e.watch.n--
 		default:
-			e.placeLocked(s)
+			e.watch.n--
+			e.watch.add(s)
 		}
 	}
-	clear(subjects[len(stay):])
-	return stay
+	clear(all[len(stay):])
+	*subjects = stay
 }
 
 // since is the cost that was asked for since the last look, and how many
@@ -283,12 +266,15 @@ func (e *early) ready(now stage.Instant, all bool) []*Subject {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 
-	e.tickAt = min(e.tickAt, now.Add(2*tick)) // the first caller may have stated a time to come
-	if e.watched > 0 && now >= e.tickAt {
-		e.tickLocked(now)
+	e.watch.tickAt = min(e.watch.tickAt, now.Add(2*tick)) // the first caller may have stated a time to come
+	if now >= e.watch.due() {
+		e.turnLocked(now)
 	}
 	defer e.scheduleLocked()
-	return e.lanes.take(now, all, e.interval())
+	return e.lanes.Take(now, all, e.interval(), func(s *Subject) bool {
+		s.pulse.waits = false
+		return !s.pulse.retired && s.prompt() && now >= s.pending // else the answer says what is next
+	})
 }
 
 // effect is what an owner's answer brought a Subject.
@@ -327,13 +313,13 @@ func (e *early) observeLocked(now stage.Instant, a *effect) {
 	case !a.asked:
 	case a.gained >= max(reported/50, 0.9) || float64(s.rate.InForce().Limit-a.before.Limit) > max(reported/5, 1):
 		p.gap = max(p.gap/4, shortestGap)
-	case now.Sub(p.changed) < unrest && !s.terms().Traits.Asks:
+	case now.Sub(p.changed) < unrest && !s.asks():
 		p.gap = min(3*p.gap, tick/2)
 	default:
 		p.gap = min(3*p.gap, e.interval()*3/2)
 	}
 	wait := p.gap
-	if lost := float64(a.before.Limit - s.rate.InForce().Limit); lost > max(float64(a.before.Limit)/8, 1) && !s.terms().Traits.Asks {
+	if lost := float64(a.before.Limit - s.rate.InForce().Limit); lost > max(float64(a.before.Limit)/8, 1) && !s.asks() {
 		// Others may want more for a moment only.
 		wait = min(wait, tick)
 	}

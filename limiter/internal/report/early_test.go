@@ -10,13 +10,14 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/internal/demand"
+	"github.com/headgate/headgate/limiter/internal/lanes"
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
 )
 
 func TestANewKeyReportsSoonWhenItRunsLow(t *testing.T) {
 	h := newHost(t, 100, reportsEarly, 10)
-	if h.Due() != Never || len(h.Early(0, 1)) > 0 {
+	if h.Due() != lanes.Never || len(h.Early(0, 1)) > 0 {
 		t.Fatal("something is due before anything happened")
 	}
 	h.use(0, "k", 3) // of the ten of an even part
@@ -32,7 +33,7 @@ func TestANewKeyReportsSoonWhenItRunsLow(t *testing.T) {
 	if len(said) != 1 || said[0].Allowed[0] != 6 || said[0].Wants[0] <= 0 {
 		t.Fatalf("said %+v", said)
 	}
-	if s.part.Fallen() || !near(float64(s.rate.InForce().Limit), 50) {
+	if fallen(s.part) || !near(float64(s.rate.InForce().Limit), 50) {
 		t.Errorf("granted %+v", s.rate.InForce())
 	}
 }
@@ -48,7 +49,9 @@ func TestAKeyThatRunsLowReportsBeforeItIsDry(t *testing.T) {
 			t.Fatal("refused with tokens left")
 		}
 	}
-	now += second / 20
+	if now += second / 20; len(h.Early(now, 1)) > 0 {
+		t.Fatal("it reports with more than a fifth left")
+	}
 	before := h.Due()
 	take(s, now, 1)
 	if due := h.Due(); due >= before || due > now+second/100 {
@@ -160,7 +163,7 @@ func TestAQuietKeyDoesNotReport(t *testing.T) {
 	if reports > 10 { // from one a second to next to nothing, by a quarter each time
 		t.Errorf("%d reports of a key that was used once", reports)
 	}
-	if h.Due() != Never {
+	if h.Due() != lanes.Never {
 		t.Error("its demand is still looked at")
 	}
 }
@@ -205,7 +208,7 @@ func TestAnOwnerThatIsNotReadyIsAskedAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if !s.part.Fallen() || tokens(s, now) < 4 {
+	if !fallen(s.part) || tokens(s, now) < 4 {
 		t.Errorf("an answer without a grant changed %v tokens", tokens(s, now))
 	}
 	now += 2 * stage.Instant(introduction)
@@ -315,7 +318,7 @@ func TestTheLastReportWantsNothing(t *testing.T) {
 		if len(got) != 1 || got[0].Usage.Check() != nil || got[0].Usage.Weight[0] != 0 || got[0].Usage.Wants[0] != 0 {
 			t.Fatalf("%s: %d reports", name, len(got))
 		}
-		if !s.part.Fallen() || len(h.Last(3*second, 10, h.live)) != 0 {
+		if !fallen(s.part) || len(h.Last(3*second, 10, h.live)) != 0 {
 			t.Errorf("%s: holds what it gave back", name)
 		}
 	}

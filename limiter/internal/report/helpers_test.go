@@ -102,7 +102,7 @@ func (h *host) granted(now stage.Instant, batches []*Batch, weight, tokens float
 			h.t.Fatal(err)
 		}
 		said = append(said, b.Usage)
-		if err := h.Apply(now, b, nil, grants(b.Len(), weight, tokens), h.hosts); err != nil {
+		if err := h.Apply(now, b, nil, grants(b.Usage.Len(), weight, tokens), h.hosts); err != nil {
 			h.t.Fatal(err)
 		}
 	}
@@ -121,3 +121,9 @@ func grants(n int, weight, tokens float64) *usage.Grants {
 func tokens(s *Subject, now stage.Instant) float64 { return s.part.Tokens(now) }
 
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-6*math.Max(1, math.Abs(b)) }
+
+// fallen reports whether p uses its fallback.
+func fallen(p share.Part) bool {
+	_, ok := p.Fallen()
+	return ok
+}

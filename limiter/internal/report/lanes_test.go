@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/headgate/headgate/limiter/internal/lanes"
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/usage"
@@ -35,7 +36,7 @@ type reporting struct {
 
 func newReporting(t testing.TB, answer func() string) *reporting {
 	h := newHost(t, 1000, reportsEarly, 10)
-	h.early.lanes.placement = byLetter{}
+	h.early.owner = byLetter{}
 	return &reporting{h, map[string]int64{}, map[string]int64{}, map[string]int{}, map[string]int{}, answer}
 }
 
@@ -138,7 +139,7 @@ func TestAnOwnerGetsFewMessages(t *testing.T) {
 		r.send(now, r.urgent(now))
 	}
 	for owner, n := range r.messages {
-		if most := inARow + perInterval*seconds; n > most || n < most/2 {
+		if most := lanes.InARow + lanes.PerInterval*seconds; n > most || n < most/2 {
 			t.Errorf("%d early messages to %s in %d intervals, at most %d", n, owner, seconds, most)
 		}
 	}
@@ -154,7 +155,7 @@ func TestAnOwnerGetsFewMessages(t *testing.T) {
 	}
 	// Owners that are quiet again are forgotten.
 	r.run(now+2*second, 40*time.Second)
-	if n := len(r.early.lanes.byOwner); n != 0 {
+	if n := r.early.lanes.Owners(); n != 0 {
 		t.Errorf("%d owners are remembered", n)
 	}
 }
@@ -167,7 +168,7 @@ func TestAMessageOfManyKeysIsSplit(t *testing.T) {
 		h.use(0, fmt.Sprint(i), 60)
 	}
 	batches := h.urgent(second / 50)
-	if len(batches) != 1 || batches[0].Len() != keys {
+	if len(batches) != 1 || batches[0].Usage.Len() != keys {
 		t.Fatalf("%d batches", len(batches))
 	}
 	for _, part := range usage.Split(&batches[0].Usage, onlyOwner{}, 0) {

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/headgate/headgate/limiter/internal/lanes"
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc"
@@ -46,13 +47,18 @@ type Config struct {
 func New(c Config) *Reporter {
 	r := &Reporter{timeout: c.Timeout, fell: c.Fell, reuse: make(map[string]*Batch)}
 	r.early.interval, r.early.rand, r.early.wake = c.Interval, c.Rand, make(chan struct{}, 1)
-	r.early.lanes = lanes{placement: c.Placement, byOwner: make(map[string]*lane), due: Never}
-	r.early.due.Store(int64(Never))
+	r.early.owner, r.early.lanes = c.Placement, lanes.New[*Subject]()
+	r.early.due.Store(int64(lanes.Never))
 	return r
 }
 
 // Salt returns a random number. Safe for concurrent use.
-func (r *Reporter) Salt() uint64 { return r.early.salt() }
+func (r *Reporter) Salt() uint64 {
+	r.early.mu.Lock()
+	defer r.early.mu.Unlock()
+
+	return r.early.rand.Uint64()
+}
 
 // Interval is the update interval in force. Safe for concurrent use.
 func (r *Reporter) Interval() time.Duration { return r.early.interval() }
@@ -60,7 +66,7 @@ func (r *Reporter) Interval() time.Duration { return r.early.interval() }
 // Timeout is how long an owner may take to answer. Safe for concurrent use.
 func (r *Reporter) Timeout() time.Duration { return r.timeout() }
 
-// Due is when Early has something to report: in the past, or Never. It may
+// Due is when Early has something to report: in the past, or lanes.Never. It may
 // become earlier whenever a limiter is used. Safe for concurrent use.
 func (r *Reporter) Due() stage.Instant { return stage.Instant(r.early.due.Load()) }
 
@@ -230,11 +236,14 @@ func (r *Reporter) Apply(now stage.Instant, b *Batch, rows []int, grants *usage.
 		}
 		c := s.common()
 		terms := c.Terms()
-		if lease[i] == 0 || terms.Algorithm != b.Usage.Algorithm || int32(row.number-s.reports.heard()) <= 0 {
-			continue // an answer that was overtaken says nothing any more
+		// An answer that was overtaken says nothing any more, nor does one that comes
+		// when its lease has ended: the host was suspended.
+		if lease[i] == 0 || terms.Algorithm != b.Usage.Algorithm || int32(row.number-s.reports.heard()) <= 0 || now.Sub(row.upTo.at) >= lease[i] {
+			continue
 		}
 		s.reports.hear(row.number)
-		back := c.Given() && c.Fallen()
+		_, fallen := c.Fallen()
+		back := fallen && c.Given()
 		g := share.Grant{
 			Given: true, Floor: grants.Floor, Weight: weight[i], Burst: min(burst[i], terms.Rule.Burst),
 			Used: used[i], Until: now.Add(lease[i]),
@@ -311,12 +320,4 @@ func (r *Reporter) Fail(now stage.Instant, b *Batch, rows []int) {
 			}
 		}
 	}
-}
-
-// Fitted is s without the room of a time when there were many more.
-func Fitted[E any](s []E) []E {
-	if cap(s) > 1024 && len(s) < cap(s)/8 {
-		return append(make([]E, 0, 2*len(s)), s...)
-	}
-	return s
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/headgate/headgate/limiter/internal/bucket"
+	"github.com/headgate/headgate/limiter/internal/fit"
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
 )
@@ -34,7 +35,7 @@ type retiree struct {
 // add adds s.
 func (r *retired) add(now stage.Instant, s *Subject) {
 	of := retiree{s, s.pending}
-	if !s.reports.answered() {
+	if _, answered := s.reports.settled(); !answered {
 		of.answered = now.Add(s.reporter.timeout())
 	}
 	r.subjects = append(r.subjects, of)
@@ -76,7 +77,7 @@ func (r *retired) report(now stage.Instant, round *Round, successor Successor) {
 		wait = wait[:copy(wait, wait[over:])]
 	}
 	clear(r.subjects[len(wait):])
-	r.subjects = Fitted(wait)
+	r.subjects = fit.Slice(wait)
 }
 
 // finish reports what s has used, and whether s must be looked at again.

@@ -31,7 +31,7 @@ func (r *Round) Visit(s *Subject, hosts int) (fell bool) {
 	if s.stale(r.at) {
 		s.part.Steer(r.at, hosts)
 		fell = true
-	} else if s.rate != nil && (!s.common().Granted() || !s.reports.answered()) {
+	} else if _, answered := s.reports.settled(); s.rate != nil && (!answered || !s.common().Granted()) {
 		s.rate.ChargeResting(r.at) // else the answer does
 	}
 	if !s.early() || s.regular(r.at, r.recent) {
@@ -145,7 +145,7 @@ func (b *Batch) watchedWantsLocked(i int) float64 {
 	s, d := row.subject, &row.subject.pulse.demand
 	n, sinceLook := s.pulse.since(row.upTo)
 	wants, changed := d.Report(n, sinceLook, float64(u.Allowed[i]+u.Rejected[i]), u.Elapsed[i].Seconds(), u.Cost[i])
-	if changed && !s.terms().Traits.Asks {
+	if changed && !s.asks() {
 		s.pulse.unsettle(row.upTo.at)
 	}
 	if stated, ok := s.common().Stated(); ok {

@@ -16,9 +16,8 @@ import (
 // Subject is a Part and what is known of its reports. RanLow is safe for
 // concurrent use.
 type Subject struct {
+	source
 	reporter *Reporter
-	part     share.Part
-	rate     *share.Rate // what part is, or is around; nil if it is slots
 
 	acked   reading      // counters as of the last report that was answered
 	seen    bucket.Usage // the part of the counters that the rule's Counts have
@@ -42,10 +41,10 @@ func (n *numbers) hear(number uint32) {
 	n.both.Store(n.both.Load()&^math.MaxUint32 | uint64(number))
 }
 
-// answered reports whether the newest report was answered.
-func (n *numbers) answered() bool {
+// settled returns the number of the newest report, and whether it was answered.
+func (n *numbers) settled() (number uint32, ok bool) {
 	both := n.both.Load()
-	return uint32(both>>32) == uint32(both)
+	return uint32(both >> 32), uint32(both>>32) == uint32(both)
 }
 
 func (n *numbers) sent() uint32  { return uint32(n.both.Load() >> 32) }
@@ -57,8 +56,11 @@ type pulse struct {
 	askAt atomic.Int64 // no early report for lack of tokens before this Instant
 
 	active  bool
-	retired bool // no key has it any more
-	waits   bool // in a lane
+	class   demand.Class // of the list where it is looked at, if active
+	lingers demand.Class // of another list that still has it
+	retired bool         // no key has it any more
+	waits   bool         // for an early report
+	unheard bool         // it had no grant when a decision last ran low
 
 	// The Group's lock protects these two.
 	refused  uint8 // answers without a grant since the last event
@@ -71,98 +73,47 @@ type pulse struct {
 	gap     time.Duration // to the next early report
 }
 
-// reading is a Part's counters at an instant.
-type reading struct {
-	bucket.Usage
-	at stage.Instant
-}
-
-// since is what was counted after earlier; never negative.
-func (r reading) since(earlier reading) (allowed, rejected int64, elapsed time.Duration) {
-	return max(r.Allowed-earlier.Allowed, 0), max(r.Rejected-earlier.Rejected, 0), r.at.Sub(earlier.at)
-}
-
 // NewSubject returns the Subject of p, which nobody uses yet.
 func (r *Reporter) NewSubject(now stage.Instant, p share.Part) *Subject {
-	s := &Subject{reporter: r, part: p, acked: reading{at: now}, used: now}
-	if r, ok := p.(share.RatePart); ok {
-		s.rate = r.Own()
-	}
+	s := &Subject{source: source{p, share.RateOf(p)}, reporter: r, acked: reading{at: now}, used: now}
 	s.pulse.gap = shortestGap
-	p.Observe(s)
+	p.Common().Observer = s
 	return s
 }
 
 // SetPart replaces the Part by another view of the same Rate, such as one that
 // also asks the key's owner. Decisions go on meanwhile: they look at the Rate.
 func (s *Subject) SetPart(now stage.Instant, p share.RatePart) {
-	if upTo := s.count(now); upTo.Usage != s.seen { // while part says what was admitted
-		s.tally(upTo.Usage)
-		s.used = now
-	}
+	s.Tally(now) // while part says what was admitted
 	s.part = p
 }
 
-// tally adds what is new in upTo to the Counts of the rule.
+// Tally adds what is new to the Counts of the rule in force, before another one is.
+func (s *Subject) Tally(now stage.Instant) {
+	upTo := s.count(now)
+	if upTo.Usage != s.seen {
+		s.used = now
+	}
+	s.tally(upTo.Usage)
+}
+
+// tally adds what is new in upTo to the Counts of the rule. Of a key that a decision has just
+// made live, nothing is new, and tally writes nothing: the lock of the Counts is not held then.
 func (s *Subject) tally(upTo bucket.Usage) {
 	terms := s.terms()
-	var elsewhere int64
-	if _, local := s.part.(*share.Rate); !local { // else no bucket elsewhere was asked
-		var asked share.Asked
-		elsewhere, asked = s.part.TakeElsewhere()
-		if a := terms.Asked; a != nil {
-			*a = a.Plus(asked)
-		}
-	}
-	if c := terms.Counts; c != nil {
+	elsewhere := s.part.TakeElsewhere(terms.Asked)
+	if c := terms.Counts; c != nil && (upTo != s.seen || elsewhere != 0) {
 		c.Allowed += upTo.Allowed - s.seen.Allowed + elsewhere
 		c.Rejected += upTo.Rejected - s.seen.Rejected - elsewhere
 	}
 	s.seen = upTo
 }
 
-// Part is what the Subject reports about.
-func (s *Subject) Part() share.Part { return s.part }
-
 // Used is when a report last found new usage.
 func (s *Subject) Used() stage.Instant { return s.used }
 
-// common is what every Part has. A Rate's is at hand.
-func (s *Subject) common() *share.Base {
-	if s.rate != nil {
-		return &s.rate.Base
-	}
-	return s.part.Common()
-}
-
-func (s *Subject) terms() *share.Terms { return s.common().Terms() }
-
-// early reports whether s reports as soon as its demand changes.
-func (s *Subject) early() bool { return s.rate != nil && s.rate.Terms().Traits.Early }
-
-// stale reports whether the lease of the grant in force has ended: until the next
-// round's Visit, the tokens are not those that decide.
-func (s *Subject) stale(now stage.Instant) bool {
-	c := s.common()
-	return c.Granted() != c.Valid(now)
-}
-
-// key is the Subject's. Decisions call it: they look at the Rate, which never changes.
-func (s *Subject) key() string {
-	return s.common().Key()
-}
-
-// prompt reports whether s reports early for any reason.
-func (s *Subject) prompt() bool { return s.rate == nil || s.terms().Traits.Early }
-
-// count is what the Part has counted. RanLow needs it too, so it looks at the
-// Rate, which never changes, where there is one.
-func (s *Subject) count(now stage.Instant) reading {
-	if s.rate != nil {
-		return reading{s.rate.Count(now), now}
-	}
-	return reading{s.part.Count(now), now}
-}
+// Unseen reports whether there is usage that no report has found yet: Used will say so.
+func (s *Subject) Unseen(now stage.Instant) bool { return s.count(now).Usage != s.seen }
 
 // Begin makes s watch its demand from now on, if its algorithm wants that. It
 // is called when s is new, and when its terms have changed.
@@ -186,7 +137,7 @@ func (s *Subject) Idle(now stage.Instant) bool {
 // AtRest reports whether s has nothing to report and nothing to lose.
 func (s *Subject) AtRest(now stage.Instant) bool {
 	switch {
-	case s.rate == nil || !s.Idle(now) || now < s.pending || s.terms().Reports && s.fresh(now):
+	case s.rate == nil || !s.Idle(now) || now < s.pending || s.Unseen(now) || s.terms().Reports && s.fresh(now):
 		return false
 	case s.early(): // a few events a minute are still a demand
 		return s.reporter.early.reported(s) <= quietDemand
@@ -199,7 +150,7 @@ func (s *Subject) AtRest(now stage.Instant) bool {
 func (s *Subject) Retire(now stage.Instant) {
 	s.part.Retire()
 	s.tally(s.count(now).Usage) // the rule may be gone before the next report
-	s.reporter.early.retire(s)
+	s.reporter.early.change(s, func(p *pulse) { p.retired = true })
 	s.reporter.retired.add(now, s)
 }
 
@@ -220,6 +171,10 @@ func (s *Subject) regular(now stage.Instant, recent time.Duration) bool {
 	}
 	return s.fresh(now) || s.unsettled(now)
 }
+
+// roomy reports whether a burst is so many events that it does little harm to take the
+// first few on a host for a burst.
+func (s *Subject) roomy() bool { return s.terms().Rule.Burst >= manyEvents*s.pulse.demand.Unit() }
 
 // fresh reports whether there was an event since the last report that was answered.
 func (s *Subject) fresh(now stage.Instant) bool {
@@ -243,7 +198,7 @@ func (s *Subject) unsettled(now stage.Instant) bool {
 	case stated || wanted && !bucket.Full(now):
 		return true
 	case p.followed == mostFollowing || !wanted && bucket.Uncached(now) >= p.demand.Unit():
-		s.reporter.early.fade(s)
+		s.reporter.early.change(s, func(p *pulse) { p.demand.Fade() }) // its owner will soon take it for gone
 		return false
 	}
 	p.followed++
@@ -279,24 +234,29 @@ func (s *Subject) RanLow(now stage.Instant, waits bool) {
 		return
 	}
 	if int64(now) >= s.pulse.askAt.Load() {
-		s.reporter.early.ranLow(now, s)
+		s.reporter.early.ranLow(now, s, waits)
 	}
 }
 
 // Demand implements share.Observer.
-func (s *Subject) Demand(now stage.Instant) float64 {
+func (s *Subject) Demand(now stage.Instant) (wants, unit float64) {
 	e := &s.reporter.early
 	if s.rate == nil || !e.mu.TryLock() {
-		return 0
+		return 0, 1
 	}
 	defer e.mu.Unlock()
 
 	e.activateLocked(now, s)
-	return s.pulse.demand.Latest(s.pulse.since(reading{s.rate.Bucket().Usage(), now}))
+	d := &s.pulse.demand
+	n, elapsed := s.pulse.since(reading{s.rate.Bucket().Usage(), now})
+	if n <= d.Unit() && elapsed > turn.Seconds() && s.roomy() { // a burst may begin: it is measured from here on
+		d.Tick(0, elapsed)
+		s.pulse.looked, elapsed = now, 0
+	}
+	wants = d.Latest(n, elapsed)
+	e.watch.sooner(now, s, wants)
+	return wants, d.Unit()
 }
 
 // Settled implements share.Observer.
-func (s *Subject) Settled() (number uint32, ok bool) {
-	both := s.reports.both.Load()
-	return uint32(both >> 32), uint32(both>>32) == uint32(both)
-}
+func (s *Subject) Settled() (number uint32, ok bool) { return s.reports.settled() }

@@ -193,6 +193,18 @@ func (s *Semaphore) Close() {
 
 func (s *Semaphore) closeLocked() {
 	s.closed = true
+	s.dismissLocked()
+}
+
+// Dismiss gives stage.ErrMoved to all waiters. Later callers may take slots and wait.
+func (s *Semaphore) Dismiss() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	s.dismissLocked()
+}
+
+func (s *Semaphore) dismissLocked() {
 	for _, q := range []*queue{&s.ready, &s.oversized} {
 		for q.Len() > 0 {
 			w := q.first()

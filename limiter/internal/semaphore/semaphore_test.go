@@ -390,3 +390,31 @@ func BenchmarkTryAcquireParallel(b *testing.B) {
 		}
 	})
 }
+
+func TestDismissedWaitersMayComeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(1, nil)
+		hold, _ := s.TryAcquire(0, 1)
+		moved := make(chan error, 2)
+		for n := range int64(2) { // one of them needs more than there is
+			go func() {
+				_, err := s.Acquire(t.Context(), n+1, 0)
+				moved <- err
+			}()
+		}
+		synctest.Wait()
+		s.Dismiss()
+		for range cap(moved) {
+			if err := <-moved; !errors.Is(err, stage.ErrMoved) {
+				t.Error(err)
+			}
+		}
+		if c := s.Census(); c.Held != 1 || c.Waiting != 0 {
+			t.Errorf("%+v", c)
+		}
+		time.AfterFunc(time.Second, hold.Release)
+		if _, err := s.Acquire(t.Context(), 1, 0); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -5,12 +5,12 @@ package share
 // Asked counts the events that a host's own tokens did not cover, where the host has a
 // grant and its key's owner can be asked for more.
 type Asked struct {
-	// Asks is how many events the owner was asked for, and Granted how many of them it
-	// granted. Withheld is how many events it was not asked for, because the host had
-	// asked too often.
+	// Asks is how often the owner was asked for an event, or ahead for a loan. Granted
+	// is how often it granted that. Withheld is how many events it was not asked for,
+	// because the host had asked too often.
 	Asks, Granted, Withheld int64
 
-	// Lent is how many tokens the owner lent beside the events that it granted.
+	// Lent is how many tokens the owner lent beside events and ahead of them.
 	Lent int64
 }
 

@@ -3,6 +3,7 @@
 package share
 
 import (
+	"context"
 	"math"
 	"sync/atomic"
 
@@ -17,6 +18,9 @@ import (
 type Part interface {
 	// Common is what both kinds have.
 	Common() *Base
+
+	// SetTerms changes the terms; Steer puts them in force.
+	SetTerms(now stage.Instant, t *Terms)
 
 	// Steer puts in force what should decide now, in a cluster of so many
 	// hosts: the grant while it is valid, else the fallback.
@@ -33,9 +37,9 @@ type Part interface {
 	// elsewhere allowed it. Safe for concurrent use.
 	Admitted() int64
 
-	// TakeElsewhere is what Admitted has grown by since the last call, and what was
-	// asked since.
-	TakeElsewhere() (admitted int64, asked Asked)
+	// TakeElsewhere is what Admitted has grown by since the last call. It adds what was
+	// asked since to asked, which may be nil.
+	TakeElsewhere(asked *Asked) (admitted int64)
 
 	// Inherit takes over what another Part of the key counted and did not report.
 	Inherit(u bucket.Usage)
@@ -53,13 +57,9 @@ type Part interface {
 	// Has is the part of the limit that the host has, in [0, 1].
 	Has() float64
 
-	// Fallen reports whether the fallback decides, though an owner or a
-	// remote bucket should. Safe for concurrent use.
-	Fallen() bool
-
-	// FallenSince is since when, to the second; false if Fallen is. Safe for concurrent
-	// use.
-	FallenSince() (stage.Instant, bool)
+	// Fallen reports whether the fallback decides, though an owner or a remote bucket
+	// should, and since when, to the second. Safe for concurrent use.
+	Fallen() (since stage.Instant, ok bool)
 
 	// Idle reports whether nothing is lost by forgetting the Part now.
 	Idle(now stage.Instant) bool
@@ -67,10 +67,6 @@ type Part interface {
 	// Retire ends the Part: no key has it any more. Decisions that are still
 	// made with it are reported to the Observer.
 	Retire()
-
-	// Observe sets the Observer of the Part. The caller calls it once, before the
-	// Part is used.
-	Observe(o Observer)
 }
 
 // RatePart is a Part of a limit in events/s.
@@ -88,54 +84,47 @@ type RatePart interface {
 	// that the key's owner lends with its grants are its own: of such a grant, only the
 	// debt is forgiven.
 	Refill(now stage.Instant)
+
+	// RefillElsewhere has a bucket that is elsewhere filled, and waits for the answer.
+	// Safe for concurrent use.
+	RefillElsewhere(ctx context.Context, now stage.Instant) error
+}
+
+// RateOf is the Rate that p is, or that it is around; nil for slots.
+func RateOf(p Part) *Rate {
+	if r, ok := p.(RatePart); ok {
+		return r.Own()
+	}
+	return nil
 }
 
 // Observer is called by decisions that found few tokens or slots. Its methods do not
 // block, and are safe for concurrent use.
 type Observer interface {
 	// RanLow is called by a decision that left, or found, too little. waits
-	// says that a caller waits for slots.
+	// says that a caller waits for slots, or has waited for the key's owner because
+	// there is no grant.
 	RanLow(now stage.Instant, waits bool)
 
 	// Demand is how much the host wants of the key by now, in cost/s; 0 if that is
-	// not known at once.
-	Demand(now stage.Instant) float64
+	// not known at once. unit is what its largest events cost lately, at least 1.
+	Demand(now stage.Instant) (wants, unit float64)
 
 	// Settled returns the number of the newest report, and whether it was answered:
 	// then the owner knows as of which report it lends.
 	Settled() (number uint32, ok bool)
 }
 
-// Grant is what a key's owner gave this host.
-type Grant struct {
-	// Given is false if there never was a grant.
-	Given bool
-
-	Floor               usage.Floor
-	Weight, Burst, Used float64
-
-	// Until is when the lease ends.
-	Until stage.Instant
-}
-
 // Base is what every Part has. Its methods are safe for concurrent use where
 // they say so.
 type Base struct {
-	key      string
-	observer Observer
-	terms    atomic.Pointer[Terms]
-	stated   atomic.Uint64 // float64 bits of the demand, or of Measured
+	Observer // set once, before the Part is used
 
-	// The newest Grant, in less room.
-	until         stage.Instant
-	weight, burst float64
-	used          atomic.Uint64 // float64 bits; Rate.Alone reads it beside reports
-	floor         usage.Floor
-	given         bool
+	key    string
+	terms  atomic.Pointer[Terms]
+	stated atomic.Uint64 // float64 bits of the demand, or of Measured
 
-	granted bool  // the grant is in force
-	beyond  bool  // a Rate's bucket is deeper or faster than that: see Rate.Borrow and Rate.Alone
-	fallen  Since // the key's owner should decide, and the fallback does
+	lease
 }
 
 // Measured is the demand of a Part for which the service stated none.
@@ -154,23 +143,8 @@ func (b *Base) init(key string, t *Terms) {
 // Common implements Part.
 func (b *Base) Common() *Base { return b }
 
-// Observe implements Part.
-func (b *Base) Observe(o Observer) { b.observer = o }
-
-// Demand is the Observer's.
-func (b *Base) Demand(now stage.Instant) float64 { return b.observer.Demand(now) }
-
-// Settled is the Observer's.
-func (b *Base) Settled() (number uint32, ok bool) { return b.observer.Settled() }
-
 // Asking implements Part: a Part decides by itself, unless it says otherwise.
 func (b *Base) Asking() bool { return false }
-
-// Admitted implements Part.
-func (b *Base) Admitted() int64 { return 0 }
-
-// TakeElsewhere implements Part.
-func (b *Base) TakeElsewhere() (admitted int64, asked Asked) { return 0, Asked{} }
 
 // Key is the key that the Part is of.
 func (b *Base) Key() string { return b.key }
@@ -178,48 +152,12 @@ func (b *Base) Key() string { return b.key }
 // Terms are those in force. Safe for concurrent use.
 func (b *Base) Terms() *Terms { return b.terms.Load() }
 
-// SetTerms changes the terms; Steer puts them in force.
-func (b *Base) SetTerms(t *Terms) { b.terms.Store(t) }
-
-// Grant is the newest grant.
-func (b *Base) Grant() Grant {
-	return Grant{b.given, b.floor, b.weight, b.burst, b.usedLately(), b.until}
-}
-
-// Given reports whether there ever was a grant.
-func (b *Base) Given() bool { return b.given }
-
-// SetGrant notes a grant; Steer puts it in force.
-func (b *Base) SetGrant(g Grant) {
-	b.given, b.floor, b.until = g.Given, g.Floor, g.Until
-	b.weight, b.burst = g.Weight, g.Burst
-	b.used.Store(math.Float64bits(g.Used))
-}
-
-// usedLately is Used of the newest grant. Safe for concurrent use.
-func (b *Base) usedLately() float64 { return math.Float64frombits(b.used.Load()) }
+// SetTerms implements Part.
+func (b *Base) SetTerms(_ stage.Instant, t *Terms) { b.terms.Store(t) }
 
 // Valid reports whether the grant should decide at now.
 func (b *Base) Valid(now stage.Instant) bool {
 	return b.Terms().Reports && b.given && b.until > now
-}
-
-// Granted reports whether the grant is in force.
-func (b *Base) Granted() bool { return b.granted }
-
-// Fallen implements Part.
-func (b *Base) Fallen() bool { return b.fallen.Holds() }
-
-// FallenSince implements Part.
-func (b *Base) FallenSince() (stage.Instant, bool) { return b.fallen.At() }
-
-// SetFallen overrides Fallen, for a Part whose owner is asked for each event.
-func (b *Base) SetFallen(now stage.Instant, fallen bool) {
-	if fallen {
-		b.fallen.Begin(now)
-	} else {
-		b.fallen.End()
-	}
 }
 
 // Stated is the demand that the service stated, in events/s or slots; false if
@@ -232,22 +170,6 @@ func (b *Base) Stated() (wants float64, ok bool) {
 // State states the demand, or Measured, and reports whether that is news.
 func (b *Base) State(wants float64) bool {
 	return b.stated.Swap(math.Float64bits(wants)) != math.Float64bits(wants)
-}
-
-// by says what decides.
-func (b *Base) by() stage.Source {
-	if b.fallen.Holds() {
-		return stage.ByFallback
-	}
-	return stage.ByAlgorithm
-}
-
-// Has implements Part: the weight of the grant, if it is in force.
-func (b *Base) Has() float64 {
-	if b.granted {
-		return b.weight
-	}
-	return 0
 }
 
 // granting is the level that the grant gives.

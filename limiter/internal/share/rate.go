@@ -15,17 +15,10 @@ import (
 
 // Rate is this host's part of a limit in events/s, under one algorithm.
 //
-// There are two levels: what the grant gives, and what the fallback gives.
-// Decisions touch only the one in force, the bucket. The other rests, and is
-// charged with the same usage at each report and at each switch, so that a
-// switch gives no second burst.
-//
 // Use NewRate. Allow, Take, Settle, Cap and Level are safe for concurrent use.
 type Rate struct {
-	bucket bucket.Bucket // its first cache line is all that an allowed event touches
+	levels // the first cache line of its bucket is all that an allowed event touches
 	Base
-	inForce Level
-	resting resting
 }
 
 var (
@@ -52,42 +45,59 @@ func NewRate(now stage.Instant, key string, t *Terms, hosts int, tokens float64,
 func (r *Rate) Allow(now stage.Instant) bool {
 	ok, low := r.bucket.Allow(now)
 	if low {
-		r.observer.RanLow(now, false)
+		r.RanLow(now, false)
 	}
 	return ok
 }
 
-// RanLowIf tells the Observer if low, or if the Part is retired.
-func (r *Rate) RanLowIf(now stage.Instant, low bool) {
-	if low || r.bucket.LowAlways() {
-		r.observer.RanLow(now, false)
+// RanLowIf tells the Observer if a caller has waited because there is no grant, or if
+// the Part is retired.
+func (r *Rate) RanLowIf(now stage.Instant, waited bool) {
+	if waited || r.bucket.LowAlways() {
+		r.RanLow(now, waited)
 	}
 }
 
 // Take implements stage.Stage.
 func (r *Rate) Take(_ context.Context, q stage.Request) (v stage.Verdict, receipt stage.Receipt) {
+	if q.Kind != stage.Take {
+		return r.take(q), receipt
+	}
+	owes := r.marks().owing() // before, so that a switch meanwhile gives back too little and not too much
+	if v = r.take(q); v.Reason > stage.Soft || q.N <= 0 {
+		return v, receipt
+	}
+	switch receipt.N = q.N; {
+	case math.IsInf(v.Left, 1):
+		receipt.Rest = countedOnly{}
+	case v.Left < 0:
+		receipt.Rest = owes
+	}
+	return v, receipt
+}
+
+// take decides, without what it takes to undo it.
+func (r *Rate) take(q stage.Request) (v stage.Verdict) {
 	t, low := r.Terms(), false
-	if q.N == 1 && q.Kind == stage.Final && q.Longest <= 0 && t.Debt <= 0 { // caches may decide
+	switch {
+	case q.N == 1 && q.Kind == stage.Final && q.Longest <= 0 && t.Debt <= 0: // caches may decide
 		ok := false
 		if ok, low = r.bucket.Allow(q.Now); !ok {
 			v.Reason, v.RetryAfter = stage.Limited, r.bucket.RetryAfter(q.Now, 1)
 		}
-	} else if q.Kind == stage.Charge {
+	case q.Kind == stage.Before:
+		r.Spend(q.Now, t.Owed(q.N))
+		v.Left = r.bucket.Tokens(q.Now)
+	case q.Kind == stage.Charge:
 		v, low = r.bucket.Charge(q.Now, t.Owed(q.N), t.borrows(), t.Rule.Costliest())
-	} else {
+	default:
 		v, low = r.bucket.Take(q, t.Debt)
 	}
 	if low {
-		r.observer.RanLow(q.Now, false)
+		r.RanLow(q.Now, false)
 	}
 	v.By = r.by()
-	if v.Reason <= stage.Soft && q.Kind == stage.Take && q.N > 0 {
-		receipt.N = q.N
-		if math.IsInf(v.Left, 1) {
-			receipt.Rest = countedOnly{}
-		}
-	}
-	return v, receipt
+	return v
 }
 
 // countedOnly marks a Receipt whose tokens no bucket gave.
@@ -95,16 +105,25 @@ type countedOnly struct{}
 
 // Settle implements stage.Stage.
 func (r *Rate) Settle(now stage.Instant, receipt stage.Receipt, actual int64) {
-	_, counted := receipt.Rest.(countedOnly)
-	switch actual = max(actual, 0); {
+	actual = max(actual, 0)
+	switch back := r.Back(receipt, actual); {
 	case receipt.N == 0:
 	case actual > receipt.N:
 		r.Take(context.Background(), stage.Request{Now: now, N: actual - receipt.N, Kind: stage.Charge})
-	case counted:
-		r.Uncount(receipt.N - actual)
-	case actual < receipt.N:
-		r.bucket.Refund(now, receipt.N-actual)
+	case receipt.Rest == countedOnly{}:
+		r.Uncount(back)
+	case back > 0:
+		r.bucket.Refund(now, back)
 	}
+}
+
+// Back is how many tokens of a Receipt come back if the event did cost actual: less than
+// the difference if they were part of a debt that was forgiven since.
+func (r *Rate) Back(receipt stage.Receipt, actual int64) int64 {
+	if owes, ok := receipt.Rest.(owing); ok {
+		return r.marks().back(owes, receipt.N-actual)
+	}
+	return receipt.N - actual
 }
 
 // Spend takes n tokens that are spent already, without counting them.
@@ -113,68 +132,26 @@ func (r *Rate) Spend(now stage.Instant, n int64) {
 	r.bucket.Spend(now, n, t.borrows(), t.Rule.Costliest())
 }
 
-// Uncount takes back that n tokens were allowed that the bucket did not give.
-// The resting level has been charged with them, and gets nothing back.
-func (r *Rate) Uncount(n int64) {
-	r.bucket.Record(-n, true)
-	r.resting.charged.Add(-min(n, bucket.MaxCost))
-}
-
-// Cap implements stage.Stage: the level in force now, and the other when it is
-// next settled.
-func (r *Rate) Cap(now stage.Instant, tokens float64) {
-	r.bucket.Cap(now, tokens)
-	r.resting.cap(now, tokens)
-}
-
-// Level implements stage.Stage.
-func (r *Rate) Level(now stage.Instant) stage.Level {
-	p := r.bucket.Pace()
-	return stage.Level{Limit: p.Limit(), Burst: p.Burst(), Tokens: r.bucket.Tokens(now)}
-}
-
-// Passes is the part of all events that pass, in [0, 1]: less than 1 while a weight says how
-// many of them to refuse by chance.
-func (r *Rate) Passes() float64 { return r.bucket.Passes() }
-
 // Own implements RatePart.
 func (r *Rate) Own() *Rate { return r }
 
-// Bucket is what decides now. A remote stage counts in it without taking.
-func (r *Rate) Bucket() *bucket.Bucket { return &r.bucket }
-
-// InForce is the level that the bucket has.
-func (r *Rate) InForce() Level { return r.inForce }
-
-// ChargeResting charges the level that is not in force with what the bucket has
-// allowed. Each grant does, and so does each report while there is none or an answer is
-// missing: the level overflows before a charge that comes late.
-func (r *Rate) ChargeResting(now stage.Instant) { r.resting.charge(now, r.bucket.Allowed()) }
-
-// Rests is the level that is not in force, after the same usage as the bucket. Its
-// tokens are infinite if it never was in force.
-func (r *Rate) Rests(now stage.Instant) stage.Level {
-	r.ChargeResting(now)
-	return stage.Level{Limit: r.resting.Limit, Burst: r.resting.Burst, Tokens: r.resting.tokens}
-}
-
-// Spent is how many tokens of the level that is not in force the bucket's events took
-// and time has not filled in again. Tokens that a cap took are not in it.
-func (r *Rate) Spent(now stage.Instant) int64 {
-	rests := r.Rests(now)
-	rests.Tokens += r.resting.capped
-	return rests.Missing()
-}
-
-// SetTerms changes the terms; Steer puts them in force. Debts follow: see
+// SetTerms implements Part. Debts follow: see
 // FollowDebt.
 func (r *Rate) SetTerms(now stage.Instant, t *Terms) {
 	before := r.Terms().Rule.Limit
-	r.Base.SetTerms(t)
+	r.Base.SetTerms(now, t)
 	r.ChargeResting(now)
-	r.resting.tokens = FollowDebt(before, t.Rule, r.resting.tokens)
-	if tokens := r.bucket.Tokens(now); tokens < 0 {
-		r.bucket.Add(now, FollowDebt(before, t.Rule, tokens)-tokens)
+	tokens, rested := r.bucket.Tokens(now), r.resting.tokens
+	decides, rests := FollowDebt(before, t.Rule, tokens), FollowDebt(before, t.Rule, rested)
+	r.mark(r.marks().change(
+		func(of Mark) Mark { return of.After(tokens, decides) },
+		func(kept Mark) Mark { return kept.After(rested, rests) },
+	))
+	if r.resting.tokens = rests; tokens < 0 {
+		r.bucket.Add(now, decides-tokens)
+		if less := t.Rule.Limit / before; less > 0 && less < 1 { // the next level compares itself with the one that the debt follows
+			r.inForce.Limit, r.beyond = r.inForce.Limit*less, true
+		}
 	}
 }
 
@@ -196,15 +173,22 @@ func (r *Rate) Steer(now stage.Instant, hosts int) {
 		if decides.Limit < r.inForce.Limit {
 			less = float64(decides.Limit / r.inForce.Limit)
 		}
+		was := r.marks()
+		is := was
 		before := r.bucket.Replace(now, bucket.NewPace(decides.Limit, decides.Burst), func(old float64) float64 {
-			switch {
+			switch is = was; {
 			case math.IsInf(kept, 1):
+				is = was.carried(1)
 				return old
-			case old < 0:
-				return min(old*less, kept)
+			case old < 0 && old*less <= kept:
+				is = was.carried(less)
+				return old * less
+			case old < 0 || kept < 0:
+				is = was.parted()
 			}
 			return kept
 		})
+		r.mark(is)
 		if less == 1 && decides.Limit < rate.Inf { // all of the debt has gone along
 			before = max(before, 0)
 		}
@@ -289,15 +273,6 @@ func (r *Rate) Forget(now stage.Instant, hosts int) {
 	r.resting.init(now)
 }
 
-// Count implements Part.
-func (r *Rate) Count(now stage.Instant) bucket.Usage { return r.bucket.Count(now) }
-
-// Inherit implements Part.
-func (r *Rate) Inherit(u bucket.Usage) { r.bucket.Inherit(u) }
-
-// Tokens implements Part.
-func (r *Rate) Tokens(now stage.Instant) float64 { return r.bucket.Tokens(now) }
-
 // Idle implements Part.
 func (r *Rate) Idle(now stage.Instant) bool { return r.bucket.Full(now) && r.Unused(now) }
 
@@ -310,9 +285,6 @@ func (r *Rate) Unused(now stage.Instant) bool {
 	return r.resting.full()
 }
 
-// Retire implements Part.
-func (r *Rate) Retire() { r.bucket.SetLowAlways() }
-
 // Refill implements RatePart.
 func (r *Rate) Refill(now stage.Instant) {
 	r.bucket.Drop(now)
@@ -324,9 +296,13 @@ func (r *Rate) Refill(now stage.Instant) {
 		}
 		return burst
 	}
+	r.mark(r.marks().change(Mark.Reset, Mark.Reset)) // first: what is taken afterwards is not forgiven
 	p := r.bucket.Pace()
 	r.bucket.Replace(now, p, func(old float64) float64 { return full(old, p.Burst(), r.granted) })
 	if rests := &r.resting; rests.tokens != inf {
 		rests.tokens, rests.capped = full(rests.tokens, rests.Burst, !r.granted), 0
 	}
 }
+
+// RefillElsewhere implements RatePart: there is no such bucket.
+func (*Rate) RefillElsewhere(context.Context, stage.Instant) error { return nil }

@@ -13,21 +13,13 @@ import (
 // so that a switch of levels gives no second burst. The charge makes no debt; a
 // debt that the level had in force is paid as time passes.
 //
-// charged and ceil are safe for concurrent use. The rest is for one caller at a
-// time.
+// charged is safe for concurrent use. The rest is for one caller at a time.
 type resting struct {
 	Level
 	tokens  float64
 	capped  float64 // tokens that are missing because of a cap, not because they were used
 	at      stage.Instant
-	charged atomic.Int64         // of what the bucket ever allowed
-	ceil    atomic.Pointer[ceil] // until the next charge lowers tokens to it; nil: none
-}
-
-// ceil is the most tokens that a level had at an instant.
-type ceil struct {
-	tokens float64
-	at     stage.Instant
+	charged atomic.Int64 // of what the bucket ever allowed
 }
 
 // init makes r the level before the first grant.
@@ -41,29 +33,13 @@ func (r *resting) set(now stage.Instant, l Level, tokens float64) {
 	r.boundCapped()
 }
 
-// cap has the next charge lower the tokens to at most tokens as of now.
-func (r *resting) cap(now stage.Instant, tokens float64) {
-	for {
-		old, next := r.ceil.Load(), &ceil{tokens, now}
-		if old != nil { // how fast the level fills is not known here
-			next.tokens = min(tokens, old.tokens)
-		}
-		if r.ceil.CompareAndSwap(old, next) {
-			return
-		}
-	}
-}
-
 // charge fills the level in until now, and takes what the bucket, which has
-// allowed so many tokens, allowed since the last charge.
-func (r *resting) charge(now stage.Instant, allowed int64) {
+// allowed so many tokens, allowed since the last charge. c, unless nil, is the most
+// that the level had.
+func (r *resting) charge(now stage.Instant, allowed int64, c *ceil) {
 	used := allowed - r.charged.Load()
 	if used != 0 { // an atomic write waits for all earlier ones
 		r.charged.Add(used)
-	}
-	var c *ceil
-	if r.ceil.Load() != nil {
-		c = r.ceil.Swap(nil)
 	}
 	if r.tokens != inf { // else it takes over from the bucket, which has been charged
 		filled := r.tokens + float64(r.Limit)*float64(max(now.Sub(r.at), 0))*1e-9

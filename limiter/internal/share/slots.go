@@ -30,7 +30,7 @@ func NewSlots(now stage.Instant, key string, t *Terms, hosts int) *Slots {
 	s.init(key, t)
 	s.free = semaphore.New(0, func(now stage.Instant, waits bool) {
 		if s.Terms().Reports {
-			s.observer.RanLow(now, waits)
+			s.RanLow(now, waits)
 		}
 	})
 	s.Steer(now, hosts)
@@ -72,6 +72,12 @@ func (s *Slots) Has() float64 {
 	return min(weight, 1)
 }
 
+// Admitted implements Part: no slots are elsewhere.
+func (*Slots) Admitted() int64 { return 0 }
+
+// TakeElsewhere implements Part.
+func (*Slots) TakeElsewhere(*Asked) (admitted int64) { return 0 }
+
 // Idle implements Part.
 func (s *Slots) Idle(stage.Instant) bool {
 	_, stated := s.Stated()
@@ -80,6 +86,9 @@ func (s *Slots) Idle(stage.Instant) bool {
 
 // Retire implements Part: waiters look for the slots that the key has now.
 func (s *Slots) Retire() { s.free.Close() }
+
+// Dismiss has waiters look for the slots that decide now.
+func (s *Slots) Dismiss() { s.free.Dismiss() }
 
 // KeepApart says that the other side of a migration, which has ended, counts
 // what is held in s too.

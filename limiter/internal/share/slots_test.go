@@ -22,6 +22,11 @@ func TestAGrantIsAWholeNumberOfSlots(t *testing.T) {
 			}
 		}
 	}
+	for n := int64(1); n < 1<<50; n *= 7 {
+		if got := wholeSlots(float64(n)); got != n {
+			t.Errorf("the whole limit of %d: %d", n, got)
+		}
+	}
 	for _, x := range []float64{math.NaN(), -1, math.Inf(-1)} {
 		if got := wholeSlots(x); got != 0 {
 			t.Errorf("%v: %d", x, got)

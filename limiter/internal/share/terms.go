@@ -114,9 +114,9 @@ func (t *Terms) fallbackSlots(hosts int) int64 {
 	}
 }
 
-// wholeSlots rounds down, but for what a weight loses on the wire.
+// wholeSlots rounds down, but for what a weight loses on the wire: half a slot at most.
 func wholeSlots(x float64) int64 {
-	x = math.Floor(x*(1+0x1p-22) + 1e-6)
+	x = math.Floor(x + min(x*0x1p-22, 0.5) + 1e-6)
 	if !(x > 0) {
 		return 0
 	}

@@ -34,8 +34,9 @@ type Terms struct {
 // refusesAll is a limit that is enforced in full.
 const refusesAll = math.MaxUint64
 
-// Of returns the Terms of a rule that limits a rate. salt returns a random number.
-func Of(rule *dynamicconfig.Rule, salt func() uint64) *Terms {
+// Of returns the Terms of a rule that limits a rate. Rules with other salts let other events
+// pass.
+func Of(rule *dynamicconfig.Rule, salt uint64) *Terms {
 	t := &Terms{longest: stage.Forever, costliest: math.Inf(1), refuses: refusesAll}
 	if rule.MaxWait != 0 {
 		t.longest = max(rule.MaxWait, 0)
@@ -44,7 +45,7 @@ func Of(rule *dynamicconfig.Rule, salt func() uint64) *Terms {
 		t.costliest = rule.Costliest()
 	}
 	if part := rule.Enforced(); part < 1 {
-		t.refuses, t.salt = uint64(part*(1<<64)), salt()
+		t.refuses, t.salt = uint64(part*(1<<64)), salt
 	}
 	if t.longest == stage.Forever && rule.MaxDebt <= 0 && math.IsInf(t.costliest, 1) && t.refuses == refusesAll {
 		return nil

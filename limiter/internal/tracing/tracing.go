@@ -89,15 +89,6 @@ func (t *Traces) Of(key string) ([]Decided, bool) {
 	return of.all(), true
 }
 
-// Keys are those that are traced, in no order.
-func (t *Traces) Keys() []string {
-	all := t.keys.Load()
-	if all == nil {
-		return nil
-	}
-	return slices.Collect(maps.Keys(*all))
-}
-
 func (t *Traces) find(key string) *ring {
 	if all := t.keys.Load(); all != nil {
 		return (*all)[key]

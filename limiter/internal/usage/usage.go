@@ -53,8 +53,9 @@ func (r *Rule) Refused(reason stage.Reason, n int64, asked bool) {
 	}
 }
 
-// Waits counts a decision that n tokens are granted after a wait.
-func (r *Rule) Waits(n int64) { r.waited.Add(n) }
+// Waits counts a decision that n tokens are granted after a wait. As in a bucket, at
+// most bucket.MaxCost tokens count.
+func (r *Rule) Waits(n int64) { r.waited.Add(min(n, bucket.MaxCost)) }
 
 // Charged counts n tokens that were spent before anybody asked for them. As in a
 // bucket, at most bucket.MaxCost tokens count.
@@ -68,7 +69,7 @@ func (r *Rule) Diverged(d stage.Divergence) { r.divergence = r.divergence.Plus(d
 type Metrics struct {
 	Keys                                       tally.Gauge
 	Unmatched, BadGrants, Answered, Unanswered tally.Counter
-	RemoteFailures, Skipped                    tally.Counter
+	RemoteFailures, Skipped, Dropped           tally.Counter
 
 	// Waits has how long those wait who are told to.
 	Waits tally.Histogram
@@ -108,6 +109,7 @@ func New(scope tally.Scope) *Metrics {
 		Unanswered:     scope.Counter("updates_unanswered"),
 		RemoteFailures: scope.Counter("remote_failures"),
 		Skipped:        scope.Counter("background_skipped"),
+		Dropped:        scope.Counter("events_dropped"),
 		Waits:          scope.Histogram("wait_seconds", waits),
 		scope:          scope,
 		rules:          make(map[string]*counters),

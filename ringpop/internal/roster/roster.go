@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// together is the longest time between the losses of hosts that were
-	// lost at once.
+	// together is the longest time between one loss and the next of hosts that
+	// were lost at once.
 	together = 10 * time.Second
 
 	// forget is how long a host that is down or has left is still shown.
@@ -113,9 +113,13 @@ func (m *member) there() bool { return m.state == ringpop.Up || m.state == ringp
 type View struct {
 	// Hosts are those on the ring, sorted by address.
 	Hosts []ringpop.Host
-	// Isolated is how many other hosts were lost at once, with no other
-	// left. The ring still has them then. Otherwise 0.
-	Isolated int
+	// Missing is how many deciders were lost at once, if they are more than those
+	// that are there: this host is then more likely on the smaller side of a split
+	// than one of few that live. Otherwise 0.
+	Missing int
+	// Kept: those that are missing are on the ring, because this host owns no keys and
+	// reaches no decider.
+	Kept bool
 	// Next is when another View is due although nothing happens. Zero: never.
 	Next time.Time
 }
@@ -128,8 +132,8 @@ func (r *Roster) View(now time.Time) View {
 			v.Next = at
 		}
 	}
-	cut := r.cut()
-	v.Isolated = len(cut)
+	missing, kept := r.missing()
+	v.Missing, v.Kept = len(missing), kept
 	for address, m := range r.members {
 		switch {
 		case m.state == ringpop.Observer:
@@ -139,8 +143,8 @@ func (r *Roster) View(now time.Time) View {
 			if !until.After(now) {
 				v.Hosts = append(v.Hosts, m.host)
 			}
-		case slices.Contains(cut, address):
-			if !m.observer {
+		case slices.Contains(missing, address):
+			if kept {
 				v.Hosts = append(v.Hosts, m.host)
 			}
 		case now.Sub(m.since) >= forget:
@@ -164,39 +168,35 @@ func (r *Roster) held(m *member, now time.Time) time.Time {
 	return r.damping.Until(m.losses, now)
 }
 
-// cut returns the hosts that this one lost when it lost all others: two or
-// more at once. It is more likely that this host is cut off than that
-// all of them died. If all took over the keys of those that they do not see,
-// each key would be granted twice.
-func (r *Roster) cut() []string {
-	var last time.Time
+// missing returns the deciders that were lost at once, the last of them lately, if they are
+// two or more, and more than those that are there. A smaller number has more likely died,
+// and others take over their keys. kept says that nobody is left to take over.
+func (r *Roster) missing() (lost []string, kept bool) {
+	reached := 0
 	for address, m := range r.members {
 		switch {
-		case address == r.self:
-			if m.state == ringpop.Left {
-				return nil
-			}
-		case m.there():
-			return nil
-		case m.state == ringpop.Down && m.since.After(last):
-			last = m.since
+		case m.state == ringpop.Up:
+			reached++
+		case m.state == ringpop.Down && !m.observer:
+			lost = append(lost, address)
 		}
 	}
-	var cut []string
-	for address, m := range r.members {
-		if address != r.self && m.state == ringpop.Down && last.Sub(m.since) <= together {
-			cut = append(cut, address)
+	slices.SortFunc(lost, func(a, b string) int { return r.members[b].since.Compare(r.members[a].since) })
+	for i := 1; i < len(lost); i++ {
+		if r.members[lost[i-1]].since.Sub(r.members[lost[i]].since) > together {
+			lost = lost[:i]
 		}
 	}
-	if len(cut) < 2 {
-		return nil
+	if len(lost) <= max(reached, 1) {
+		return nil, false
 	}
-	return cut
+	self := r.members[r.self]
+	return lost, reached == 0 && (self == nil || self.observer)
 }
 
 // Standings returns what is known of each member, sorted by address.
 func (r *Roster) Standings(now time.Time) []ringpop.Standing {
-	cut := r.cut()
+	missing, _ := r.missing()
 	all := make([]ringpop.Standing, 0, len(r.members))
 	for address, m := range r.members {
 		s := ringpop.Standing{Host: m.host, State: m.state, Since: m.since, Why: m.why}
@@ -204,8 +204,8 @@ func (r *Roster) Standings(now time.Time) []ringpop.Standing {
 			s.State = ringpop.Held
 			s.Why = fmt.Sprintf("lost %d times in %v, waits %v more", len(r.damping.recent(m.losses, now)),
 				r.damping.Window, until.Sub(now).Round(time.Second))
-		} else if slices.Contains(cut, address) && !m.observer {
-			s.Why += "; keeps its keys, because this host reaches nobody and may be the one that is cut off"
+		} else if slices.Contains(missing, address) {
+			s.Why += "; it may live on the larger side of a split"
 		}
 		all = append(all, s)
 	}

@@ -3,6 +3,7 @@
 package roster
 
 import (
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -98,10 +99,10 @@ func TestARoster(t *testing.T) {
 		r.Up(host(address), false, at(0))
 	}
 	r.Up(host("edge"), true, at(0))
-	check := func(when string, now float64, ring string, isolated int) {
+	check := func(when string, now float64, ring string, missing int) {
 		t.Helper()
-		if v := r.View(at(now)); v.ring() != ring || v.Isolated != isolated {
-			t.Errorf("%s: ring %q, isolated %d; want %q, %d", when, v.ring(), v.Isolated, ring, isolated)
+		if v := r.View(at(now)); v.ring() != ring || v.Missing != missing || v.Kept {
+			t.Errorf("%s: %+v; want %q, %d missing", when, v, ring, missing)
 		}
 	}
 	check("all are there", 1, "a b c d", 0)
@@ -118,11 +119,11 @@ func TestARoster(t *testing.T) {
 
 	r.Down("b", "", at(100))
 	r.Down("d", "", at(104))
-	check("an observer is still there", 105, "a", 0)
+	check("most deciders are lost at once", 105, "a", 2)
 	r.Down("edge", "", at(105))
-	check("nobody is left, all lost at once", 106, "a b d", 3)
-	check("for as long as it takes", 100_000, "a b d", 3)
-	if s := r.Standings(at(106))[1]; !strings.Contains(s.Why, "cut off") {
+	check("an observer, too", 106, "a", 2)
+	check("for as long as it takes", 100_000, "a", 2)
+	if s := r.Standings(at(106))[1]; !strings.Contains(s.Why, "larger side of a split") {
 		t.Errorf("b: %+v", s)
 	}
 	r.Up(host("d"), false, at(106))
@@ -132,6 +133,45 @@ func TestARoster(t *testing.T) {
 	check("long ago", 200+2*forget.Seconds(), "a", 0)
 	if s := r.Standings(at(10_000)); len(s) != 1 {
 		t.Errorf("who is long gone is shown: %v", s)
+	}
+}
+
+// One of two, and half of any number, may as well be all that is left.
+func TestOnlyTheSmallerSideOfASplitMissesTheOther(t *testing.T) {
+	for _, tc := range []struct{ there, lost, missing int }{
+		{1, 1, 0}, {1, 2, 2}, {2, 1, 0}, {2, 2, 0}, {2, 3, 3}, {3, 7, 7}, {7, 3, 0}, {5, 5, 0},
+	} {
+		r := New("host-0", DefaultDamping)
+		for i := range tc.there + tc.lost {
+			r.Up(host(fmt.Sprintf("host-%d", i)), false, at(0))
+		}
+		for i := range tc.lost { // one after the other, each soon after the last
+			r.Down(fmt.Sprintf("host-%d", tc.there+i), "", at(100+5*float64(i)))
+		}
+		if v := r.View(at(200)); v.Missing != tc.missing || len(v.Hosts) != tc.there {
+			t.Errorf("%d of %d are there: %+v, want %d missing", tc.there, tc.there+tc.lost, v, tc.missing)
+		}
+		r.Remove(fmt.Sprintf("host-%d", tc.there)) // one is off the list
+		if v, want := r.View(at(200)), tc.lost-1; v.Missing != 0 && v.Missing != want {
+			t.Errorf("one of %d is off the list: %+v", tc.lost, v)
+		}
+	}
+}
+
+func TestAnObserverThatReachesNoDeciderKeepsThem(t *testing.T) {
+	r := New("edge", DefaultDamping)
+	r.Up(host("edge"), true, at(0))
+	for _, address := range []string{"a", "b", "c"} {
+		r.Up(host(address), false, at(0))
+	}
+	r.Down("a", "", at(1))
+	r.Down("b", "", at(2))
+	if v := r.View(at(2)); v.ring() != "c" || v.Missing != 2 || v.Kept {
+		t.Errorf("one is left: %+v", v)
+	}
+	r.Down("c", "", at(3))
+	if v := r.View(at(3)); v.ring() != "a b c" || !v.Kept {
+		t.Errorf("none is left: %+v", v)
 	}
 }
 

@@ -17,11 +17,13 @@ import (
 type Board struct {
 	log *slog.Logger
 
-	mu     sync.Mutex // protects the following
-	roster *Roster
-	ready  bool
-	next   chan struct{} // closed when the roster changes; nil while nobody waits
-	alone  bool          // this host reached nobody at the last View
+	mu      sync.Mutex // protects the following
+	roster  *Roster
+	ready   bool
+	next    chan struct{} // closed when the roster changes; nil while nobody waits
+	split   bool          // the last View had missing members
+	missing int           // of the last View, and not on the ring
+	beside  int           // missing members that the roster does not know
 }
 
 // NewBoard returns the Board of the host at the address self. Watch waits until Ready.
@@ -91,14 +93,33 @@ func (b *Board) Standings() []ringpop.Standing {
 	return b.roster.Standings(time.Now())
 }
 
+// Unlisted says how many deciders are missing beside those that the Board knows.
+func (b *Board) Unlisted(missing int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+
+	if b.beside != missing {
+		b.beside = missing
+		b.changedLocked()
+	}
+}
+
+// Missing implements ringpop.Split.
+func (b *Board) Missing() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+
+	return b.missing + b.beside
+}
+
 // Watch implements ringpop.Members, from Ready on.
 func (b *Board) Watch(ctx context.Context, update func(hosts []ringpop.Host)) error {
-	var last []ringpop.Host
+	var last View
 	first := true
 	for ctx.Err() == nil {
 		view, ready, changed := b.view()
-		if ready && (first || !slices.Equal(view.Hosts, last)) {
-			first, last = false, view.Hosts
+		if ready && (first || view.Missing != last.Missing || !slices.Equal(view.Hosts, last.Hosts)) {
+			first, last = false, view
 			update(slices.Clone(view.Hosts))
 		}
 		var due <-chan time.Time
@@ -125,15 +146,20 @@ func (b *Board) view() (View, bool, <-chan struct{}) {
 	defer b.mu.Unlock()
 
 	v := b.roster.View(time.Now())
-	if alone := v.Isolated > 0; alone != b.alone {
-		b.alone = alone
-		if alone {
-			b.log.Error("this host reaches none of the others, and may be cut off: its ring stays as it was; check this host's network",
-				"lost", v.Isolated)
-		} else {
-			b.log.Info("this host reaches others again, or is told that they are gone")
-		}
+	before := b.split
+	b.split = v.Missing > 0
+	switch {
+	case b.split && !before:
+		b.log.Error("this host lost more deciders at once than it reaches, and may be on the smaller side of a split: owners on this side grant a part of each limit; check this host's network",
+			"lost", v.Missing)
+	case before && !b.split:
+		b.log.Info("this host reaches most deciders again, or is told that they are gone")
 	}
+	if v.Kept {
+		v.Missing = 0
+	}
+	b.missing = v.Missing
+	v.Missing += b.beside
 	if b.next == nil {
 		b.next = make(chan struct{})
 	}

@@ -17,11 +17,11 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/headgate/headgate/internal/rpctest"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/claims"
 	"github.com/headgate/headgate/rpc/edge/doorman"
 	"github.com/headgate/headgate/rpc/edge/doorman/doormanpb"
-	"github.com/headgate/headgate/rpc/rpctest"
 )
 
 func contains(err error, word string) bool { return strings.Contains(err.Error(), word) }

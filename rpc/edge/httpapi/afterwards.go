@@ -45,43 +45,43 @@ type charged struct {
 
 // charge takes what has been used already.
 func (a *API) charge(w http.ResponseWriter, r *http.Request) {
-	q := a.readOne(w, r)
+	q := a.reader.readOne(w, r)
 	if q == nil {
 		return
 	}
 	if q.MaxWaitMS != nil {
-		a.refuse(w, badBody, "max_wait_ms is for what has not happened yet")
+		a.responder.refuse(w, badBody, "max_wait_ms is for what has not happened yet")
 		return
 	}
-	d := a.decide(r.Context(), q, edge.Charge)
+	d, forbidden := a.decider.decide(r.Context(), q, edge.Charge)
 	if !d.OK {
-		a.deny(w, q, &d, nil)
+		a.responder.deny(w, q, &d, forbidden, nil)
 		return
 	}
 	edge.SetRateLimit(w.Header(), &d)
 	answer := charged{Cost: q.cost()}
 	answer.Limit, answer.Burst, answer.Remaining = bucketOf(d.Policy, d.Limit, d.Burst, d.Left)
-	a.sendJSON(w, answer)
+	a.responder.sendJSON(w, answer)
 }
 
 // reserve takes what an event is thought to cost.
 func (a *API) reserve(w http.ResponseWriter, r *http.Request) {
-	q := a.readOne(w, r)
+	q := a.reader.readOne(w, r)
 	if q == nil {
 		return
 	}
-	d := a.decide(r.Context(), q, edge.Hold)
+	d, forbidden := a.decider.decide(r.Context(), q, edge.Hold)
 	edge.SetRateLimit(w.Header(), &d)
 	if !d.OK {
-		a.deny(w, q, &d, nil)
+		a.responder.deny(w, q, &d, forbidden, nil)
 		return
 	}
-	a.sendJSON(w, reserved{a.result(q, &d, 0), a.reserved.add(time.Now(), d.Held)})
+	a.responder.sendJSON(w, reserved{resultOf(q, &d, 0), a.reserved.add(time.Now(), d.Held)})
 }
 
 // settle says what it did cost.
 func (a *API) settle(w http.ResponseWriter, r *http.Request) {
-	body, ok := a.body(w, r)
+	body, ok := a.reader.body(w, r)
 	if !ok {
 		return
 	}
@@ -91,30 +91,16 @@ func (a *API) settle(w http.ResponseWriter, r *http.Request) {
 		err = q.check()
 	}
 	if err != nil {
-		a.refuse(w, badBody, "%v", err)
+		a.responder.refuse(w, badBody, "%v", err)
 		return
 	}
 	held := a.reserved.take(*q.Reservation)
 	if held == nil {
-		a.metrics.unknown.Inc(1)
-		a.refuse(w, noReserve, "%s", noReserve.advice)
+		a.responder.metrics.unknown.Inc(1)
+		a.responder.refuse(w, noReserve, "%s", noReserve.advice)
 		return
 	}
-	a.engine.Decide(r.Context(), edge.Ask{Kind: edge.Settle, Held: held, Cost: *q.Cost})
-	a.metrics.settled.Inc(1)
-	a.sendJSON(w, q)
-}
-
-// readOne reads the body of r, which asks about one event. When that is
-// impossible it answers, and returns nil.
-func (a *API) readOne(w http.ResponseWriter, r *http.Request) *ask {
-	q := a.read(w, r)
-	if q != nil && q.Requests != nil {
-		a.refuse(w, badBody, "requests is for /v1/allow: ask about one event")
-		return nil
-	}
-	if q == nil {
-		return nil
-	}
-	return q.one()
+	a.decider.engine.Decide(r.Context(), edge.Ask{Kind: edge.Settle, Held: held, Cost: *q.Cost})
+	a.responder.metrics.settled.Inc(1)
+	a.responder.sendJSON(w, q)
 }

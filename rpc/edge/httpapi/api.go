@@ -19,6 +19,9 @@ const (
 	DefaultMaxBody  = 1 << 20
 	DefaultMaxBatch = 1000
 
+	// LargeBody is the size of the largest body that does not count as large, in bytes.
+	LargeBody = 4 << 10
+
 	DefaultMaxReservations = 1 << 16
 	DefaultSettleWithin    = 10 * time.Minute
 )
@@ -62,6 +65,12 @@ type Options struct {
 	// too. Settlements are not asked for: who has a reservation may settle it.
 	May func(ctx context.Context, kind edge.Kind, key string) error
 
+	// Large, when not nil, runs decode, which reads a body of more than LargeBody bytes,
+	// and returns when that has ended. It may wait before, so that many large bodies
+	// delay no small ones; when ctx ends meanwhile, it returns false. It is called by many
+	// goroutines at once.
+	Large func(ctx context.Context, decode func()) bool
+
 	// Random returns numbers in [0, 1) that spread Retry-After; default
 	// rand.Float64. It is called by many goroutines at once.
 	Random func() float64
@@ -74,36 +83,35 @@ type Options struct {
 
 // API is the http.Handler of all paths. Use New.
 type API struct {
-	engine   Engine
-	maxBody  int64
-	maxBatch int
-	ready    func() bool
-	may      func(ctx context.Context, kind edge.Kind, key string) error
-	random   func() float64
-	metrics  metrics
-	reserved reservations
-	mux      *http.ServeMux
+	reader    reader
+	decider   decider
+	responder *responder
+	reserved  reservations
+	ready     func() bool
+	mux       *http.ServeMux
 }
 
 var _ http.Handler = (*API)(nil)
 
 // New returns an API that asks engine.
 func New(engine Engine, o Options) *API {
-	a := &API{engine: engine, maxBody: o.MaxBody, maxBatch: o.MaxBatch, ready: o.Ready, may: o.May, random: o.Random}
-	if a.maxBody <= 0 {
-		a.maxBody = DefaultMaxBody
+	if o.MaxBody <= 0 {
+		o.MaxBody = DefaultMaxBody
 	}
-	if a.maxBatch <= 0 {
-		a.maxBatch = DefaultMaxBatch
+	if o.MaxBatch <= 0 {
+		o.MaxBatch = DefaultMaxBatch
 	}
-	if a.ready == nil {
-		a.ready = func() bool { return true }
+	if o.Ready == nil {
+		o.Ready = func() bool { return true }
 	}
-	if a.may == nil {
-		a.may = func(context.Context, edge.Kind, string) error { return nil }
+	if o.May == nil {
+		o.May = func(context.Context, edge.Kind, string) error { return nil }
 	}
-	if a.random == nil {
-		a.random = rand.Float64
+	if o.Large == nil {
+		o.Large = func(_ context.Context, decode func()) bool { decode(); return true }
+	}
+	if o.Random == nil {
+		o.Random = rand.Float64
 	}
 	if o.MaxReservations <= 0 {
 		o.MaxReservations = DefaultMaxReservations
@@ -111,11 +119,17 @@ func New(engine Engine, o Options) *API {
 	if o.SettleWithin <= 0 {
 		o.SettleWithin = DefaultSettleWithin
 	}
-	a.reserved.most, a.reserved.within = max(o.MaxReservations/2, 1), o.SettleWithin
 	if o.Scope == nil {
 		o.Scope = tally.NoopScope
 	}
-	a.metrics = newMetrics(o.Scope)
+	counted := newMetrics(o.Scope)
+	a := &API{
+		decider:   decider{engine, o.May, counted},
+		responder: &responder{counted, o.Random},
+		reserved:  reservations{most: max(o.MaxReservations/2, 1), within: o.SettleWithin},
+		ready:     o.Ready,
+	}
+	a.reader = reader{o.MaxBody, o.MaxBatch, o.Large, a.responder}
 	a.mux = a.routes()
 	return a
 }
@@ -153,10 +167,10 @@ func posts(a *API) map[string]http.HandlerFunc {
 // gets are what answers at the paths that have GET and HEAD.
 func gets(a *API) map[string]http.HandlerFunc {
 	return map[string]http.HandlerFunc{
-		"/v1/openapi.json":    a.openAPI,
-		"/v1/problems/{name}": a.problem,
-		"/healthz":            a.live,
-		"/livez":              a.live,
+		"/v1/openapi.json":    a.responder.openAPI,
+		"/v1/problems/{name}": a.responder.problem,
+		"/healthz":            a.responder.live,
+		"/livez":              a.responder.live,
 		"/readyz":             a.readiness,
 	}
 }
@@ -172,22 +186,14 @@ func (a *API) routes() *http.ServeMux {
 	mux := http.NewServeMux()
 	for path, respond := range posts(a) {
 		mux.HandleFunc("POST "+path, respond)
-		mux.HandleFunc(path, a.notAllowed("POST"))
+		mux.HandleFunc(path, a.responder.notAllowed("POST"))
 	}
 	for path, respond := range gets(a) {
 		mux.HandleFunc("GET "+path, respond)
-		mux.HandleFunc(path, a.notAllowed("GET, HEAD"))
+		mux.HandleFunc(path, a.responder.notAllowed("GET, HEAD"))
 	}
-	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { a.refuse(w, notFound, "") })
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { a.responder.refuse(w, notFound, "") })
 	return mux
-}
-
-// notAllowed answers that a path has other methods.
-func (a *API) notAllowed(methods string) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Allow", methods)
-		a.refuse(w, notAllowed, "")
-	}
 }
 
 // ServeHTTP implements http.Handler. A ServeMux would clean keys of slashes and dots.
@@ -198,38 +204,14 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodGet || r.Method == http.MethodHead:
 		a.key(w, r)
 	default:
-		a.notAllowed("GET, HEAD")(w, r)
+		a.responder.notAllowed("GET, HEAD")(w, r)
 	}
 }
-
-func (a *API) live(w http.ResponseWriter, _ *http.Request) { a.text(w, http.StatusOK, "ok\n") }
 
 func (a *API) readiness(w http.ResponseWriter, _ *http.Request) {
 	if !a.ready() {
-		a.text(w, http.StatusServiceUnavailable, "not ready\n")
+		a.responder.text(w, http.StatusServiceUnavailable, "not ready\n")
 		return
 	}
-	a.text(w, http.StatusOK, "ok\n")
+	a.responder.text(w, http.StatusOK, "ok\n")
 }
-
-func (a *API) text(w http.ResponseWriter, status int, text string) {
-	a.send(w, status, "text/plain; charset=utf-8", []byte(text))
-}
-
-// send writes a whole answer. Who left early does not hear it.
-func (a *API) send(w http.ResponseWriter, status int, contentType string, body []byte) {
-	h := w.Header()
-	if contentType == "application/json" {
-		h["Content-Type"] = asJSON
-	} else {
-		h["Content-Type"] = []string{contentType}
-	}
-	h["Cache-Control"] = noStore
-	h["X-Content-Type-Options"] = noSniff
-	a.metrics.answered(status)
-	w.WriteHeader(status)
-	_, _ = w.Write(body)
-}
-
-// Fields that are the same each time. Nobody changes what they hold.
-var noStore, noSniff, asJSON = []string{"no-store"}, []string{"nosniff"}, []string{"application/json"}

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"math"
 	"net/http"
@@ -293,7 +294,7 @@ func TestRequestsThatCannotBeRead(t *testing.T) {
 		{`{"cost": 1, "requests": [{"key": "k"}]}`, 400, "go into each of the requests"},
 		{`{"requests": []}`, 400, "requests is empty"},
 		{`{"requests": [{"key": "k"}, {}]}`, 400, "requests[1]: there is no key"},
-		{`{"requests": [{"key": "k"}, {"key": "k"}, {"key": "k"}]}`, 413, "3 requests; send at most 2"},
+		{`{"requests": [{"key": "k"}, {"key": "k"}, {"key": "k"}]}`, 413, "there are 3; send at most 2"},
 		{`{"key": "` + strings.Repeat("x", 200) + `"}`, 413, "more than 200 bytes"},
 		{"{\"key\": \"\xff\"}", 400, "not UTF-8"},
 		{`{"key": "k", "cost": 1e400}`, 400, "cost cannot be a number"},
@@ -461,7 +462,7 @@ func TestRetryAfterIsSpread(t *testing.T) {
 		{0.9, math.MaxInt64, 24 * time.Hour},
 	} {
 		a := newAPI(t, Options{Random: func() float64 { return tc.random }})
-		if got := a.retryAfter(tc.later); got != tc.want {
+		if got := a.responder.retryAfter(tc.later); got != tc.want {
 			t.Errorf("%v and %v of a quarter: %v, want %v", tc.later, tc.random, got, tc.want)
 		}
 	}
@@ -543,4 +544,29 @@ func FuzzAPI(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A program that may not ask is told which right it lacks, wherever it asks.
+func TestSaysWhyTheProgramMayNotAsk(t *testing.T) {
+	a := newAPI(t, Options{May: func(_ context.Context, kind edge.Kind, key string) error {
+		if key == "kf" {
+			return fmt.Errorf("lacks right %d", kind)
+		}
+		return nil
+	}})
+	for request, want := range map[[2]string]string{
+		{"/v1/allow", `{"key": "kf"}`}: fmt.Sprintf("lacks right %d", edge.Take),
+		{"/v1/allow", `{"requests": [{"key": "ka"}, {"key": "kf"}], "all_or_nothing": true}`}: fmt.Sprintf("lacks right %d", edge.Take),
+		{"/v1/reserve", `{"key": "kf"}`}: fmt.Sprintf("lacks right %d", edge.Hold),
+		{"/v1/charge", `{"key": "kf"}`}:  fmt.Sprintf("lacks right %d", edge.Charge),
+	} {
+		r := call(t, a, "POST", request[0], request[1])
+		var answer struct{ Detail, Reason string }
+		if err := json.Unmarshal([]byte(text(t, r)), &answer); err != nil {
+			t.Fatal(err)
+		}
+		if r.StatusCode != http.StatusForbidden || answer.Reason != "forbidden" || answer.Detail != want {
+			t.Errorf("%s: %d %+v, want %s", request, r.StatusCode, answer, want)
+		}
+	}
 }

@@ -4,14 +4,19 @@ package httpapi
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"mime"
 	"net/http"
 	"strings"
+	"time"
 	"unicode/utf8"
+
+	"github.com/headgate/headgate/rpc/edge"
 )
 
 // ask is what one event asks for.
@@ -33,49 +38,90 @@ type asks struct {
 	AllOrNothing *bool `json:"all_or_nothing"`
 }
 
+// reader reads what programs ask. Safe for concurrent use.
+type reader struct {
+	maxBody   int64
+	maxBatch  int
+	large     func(ctx context.Context, decode func()) bool
+	responder *responder
+}
+
 // read reads the body of r. When that is impossible it answers, and returns
 // nil.
-func (a *API) read(w http.ResponseWriter, r *http.Request) *asks {
-	body, ok := a.body(w, r)
+func (in *reader) read(w http.ResponseWriter, r *http.Request) *asks {
+	body, ok := in.body(w, r)
 	if !ok {
 		return nil
 	}
-	q, ok := quick(body)
+	var q *asks
 	var err error
-	if !ok || !utf8.Valid(body) {
-		if commas(body) > fieldsOfAsk*a.maxBatch { // before there is memory for them
-			a.refuse(w, tooLarge, "more than %d requests; send at most that many", a.maxBatch)
-			return nil
-		}
-		q, err = parse(body)
-	}
-	if err == nil {
-		err = a.check(q)
+	if len(body) <= LargeBody {
+		q, err = in.parse(body)
+	} else if !in.large(r.Context(), func() { q, err = in.parse(body) }) {
+		err = errors.New("the program has gone")
 	}
 	switch {
-	case err != nil:
-		a.refuse(w, badBody, "%v", err)
+	case errors.Is(err, errTooMany):
+		in.responder.refuse(w, tooLarge, "%v", err)
 		return nil
-	case len(q.Requests) > a.maxBatch:
-		a.refuse(w, tooLarge, "%d requests; send at most %d", len(q.Requests), a.maxBatch)
+	case err != nil:
+		in.responder.refuse(w, badBody, "%v", err)
 		return nil
 	}
 	return q
 }
 
+// errTooMany is wrapped in errors about bodies with too many requests.
+var errTooMany = errors.New("too many requests")
+
+// parse reads the body of POST /v1/allow, and checks it.
+func (in *reader) parse(body []byte) (*asks, error) {
+	q, ok := quick(body)
+	if !ok || !utf8.Valid(body) {
+		if commas(body) > fieldsOfAsk*in.maxBatch { // before there is memory for them
+			return nil, fmt.Errorf("%w: send at most %d", errTooMany, in.maxBatch)
+		}
+		var err error
+		if q, err = parse(body); err != nil {
+			return nil, err
+		}
+	}
+	if err := q.check(); err != nil {
+		return nil, err
+	}
+	if len(q.Requests) > in.maxBatch {
+		return nil, fmt.Errorf("%w: there are %d; send at most %d", errTooMany, len(q.Requests), in.maxBatch)
+	}
+	return q, nil
+}
+
+// readOne reads the body of r, which asks about one event. When that is
+// impossible it answers, and returns nil.
+func (in *reader) readOne(w http.ResponseWriter, r *http.Request) *ask {
+	q := in.read(w, r)
+	if q != nil && q.Requests != nil {
+		in.responder.refuse(w, badBody, "requests is for /v1/allow: ask about one event")
+		return nil
+	}
+	if q == nil {
+		return nil
+	}
+	return q.one()
+}
+
 // body is that of r. When that is impossible it answers, and returns false.
-func (a *API) body(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
+func (in *reader) body(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
 	if !isJSON(r.Header) {
-		a.refuse(w, noJSON, "%s", noJSON.advice)
+		in.responder.refuse(w, noJSON, "%s", noJSON.advice)
 		return nil, false
 	}
-	body, err := a.readAll(w, r)
+	body, err := in.readAll(w, r)
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		a.refuse(w, tooLarge, "the body has more than %d bytes", a.maxBody)
+		in.responder.refuse(w, tooLarge, "the body has more than %d bytes", in.maxBody)
 		return nil, false
 	}
 	if err != nil {
-		a.refuse(w, badBody, "the body ended early")
+		in.responder.refuse(w, badBody, "the body ended early")
 	}
 	return body, err == nil
 }
@@ -93,13 +139,13 @@ func isJSON(h http.Header) bool {
 	return err == nil && media == "application/json" && (!ok || strings.EqualFold(charset, "utf-8"))
 }
 
-func (a *API) readAll(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	if n := r.ContentLength; n > 0 && n <= min(1024, a.maxBody) { // the usual one
+func (in *reader) readAll(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if n := r.ContentLength; n > 0 && n <= min(1024, in.maxBody) { // the usual one
 		b := make([]byte, n)
 		_, err := io.ReadFull(r.Body, b)
 		return b, err
 	}
-	return io.ReadAll(http.MaxBytesReader(w, r.Body, a.maxBody))
+	return io.ReadAll(http.MaxBytesReader(w, r.Body, in.maxBody))
 }
 
 // commas is how many commas body, which may be no JSON, has beside those in strings.
@@ -161,12 +207,12 @@ func explain(err error) error {
 
 // check says what is wrong with the shape of q. What is wrong with one key or
 // cost is told as its decision.
-func (a *API) check(q *asks) error {
+func (q *asks) check() error {
 	if q.Requests == nil {
 		if q.AllOrNothing != nil {
 			return errors.New("all_or_nothing is for requests, and there are none")
 		}
-		return q.one().check()
+		return q.ask.check()
 	}
 	if q.Key != nil || q.Cost != nil || q.MaxWaitMS != nil {
 		return errors.New("key, cost and max_wait_ms go into each of the requests")
@@ -193,4 +239,29 @@ func (q *ask) check() error {
 		return errors.New("max_wait_ms is below 0")
 	}
 	return nil
+}
+
+// as is q as the engine takes it. Nothing is free here: a cost below 1 is invalid.
+func (q *ask) as(kind edge.Kind) edge.Ask {
+	cost := q.cost()
+	if cost < 1 {
+		cost = -1
+	}
+	return edge.Ask{Kind: kind, Key: *q.Key, Cost: cost, Longest: q.longest()}
+}
+
+func (q *ask) cost() int64 {
+	if q.Cost == nil {
+		return 1
+	}
+	return *q.Cost
+}
+
+// longest is how long the program would wait.
+func (q *ask) longest() time.Duration {
+	if q.MaxWaitMS == nil {
+		return 0
+	}
+	const most = math.MaxInt64 / int64(time.Millisecond)
+	return time.Duration(min(*q.MaxWaitMS, most)) * time.Millisecond
 }

@@ -28,22 +28,22 @@ const keysPath = "/v1/keys/"
 func (a *API) key(w http.ResponseWriter, r *http.Request) {
 	key := keyOf(r)
 	if key == "" {
-		a.refuse(w, invalidKey, "%s", invalidKey.advice)
+		a.responder.refuse(w, invalidKey, "%s", invalidKey.advice)
 		return
 	}
-	if err := a.may(r.Context(), edge.Take, key); err != nil {
-		a.refuse(w, forbidden, "%v", err)
+	if err := a.decider.may(r.Context(), edge.Take, key); err != nil {
+		a.responder.refuse(w, forbidden, "%v", err)
 		return
 	}
-	b, ok := a.engine.Look(key)
+	b, ok := a.decider.engine.Look(key)
 	if !ok {
-		a.refuse(w, noBucket, "%s", noBucket.advice)
+		a.responder.refuse(w, noBucket, "%s", noBucket.advice)
 		return
 	}
 	edge.SetRateLimit(w.Header(), &edge.Decision{Policy: b.Policy, Limit: b.Limit, Burst: b.Burst, Left: b.Left})
 	body := bucket{Key: key, Rule: b.Rule, Algorithm: b.Algorithm, Live: b.Live, Fallback: b.Fallback}
 	body.Limit, body.Burst, body.Remaining = bucketOf(b.Policy, b.Limit, b.Burst, b.Left)
-	a.sendJSON(w, body)
+	a.responder.sendJSON(w, body)
 }
 
 // keyOf is the key that r's path names, without escapes. Slashes may be in it, escaped

@@ -19,7 +19,7 @@ type metrics struct {
 	settled, unknown tally.Counter // settlements
 }
 
-func newMetrics(scope tally.Scope) metrics {
+func newMetrics(scope tally.Scope) *metrics {
 	scope = scope.SubScope("httpapi")
 	requests := func(status string) tally.Counter {
 		return scope.Tagged(map[string]string{"status": status}).Counter("requests")
@@ -27,7 +27,7 @@ func newMetrics(scope tally.Scope) metrics {
 	settlements := func(known string) tally.Counter {
 		return scope.Tagged(map[string]string{"known": known}).Counter("settlements")
 	}
-	m := metrics{
+	m := &metrics{
 		requests: make(map[int]tally.Counter), other: requests("other"),
 		settled: settlements("true"), unknown: settlements("false"),
 	}

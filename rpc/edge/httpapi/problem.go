@@ -4,7 +4,6 @@ package httpapi
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
 
 	"github.com/headgate/headgate/rpc/edge"
@@ -33,7 +32,7 @@ var (
 	invalidCost = &kind{"invalid-cost", http.StatusBadRequest, "Invalid cost.", "A cost is a whole number, 1 or more. Without one, it is 1."}
 	failed      = &kind{"failed", http.StatusServiceUnavailable, "The bucket of the key did not answer.", "The fallback of the key's rule is closed. Try again."}
 	noReserve   = &kind{"no-reservation", http.StatusNotFound, "There is no such reservation here.", "It was settled before, is too old, or was made at another host. What it took stays taken."}
-	forbidden   = &kind{"forbidden", http.StatusForbidden, "The program may not do that with the key.", "Whoever runs the daemon can allow it in its policy."}
+	forbidden   = &kind{"forbidden", http.StatusForbidden, "The program may not do that with the key.", "The detail names the right that the program lacks. An operator can add the key to it in the policy of the daemon."}
 	nobody      = &kind{"unauthorized", http.StatusUnauthorized, "It is not known who asks.", "Send a certificate, or Authorization: Bearer and a token, that the policy of the daemon names."}
 	inFlight    = &kind{"in-flight", http.StatusUnprocessableEntity, "The rule of the key limits slots in flight.", "HTTP has no request for slots. Use package limiter/client, or another key."}
 )
@@ -76,20 +75,6 @@ func (k *kind) problem(detail string) problem {
 	return problem{Type: "/v1/problems/" + k.name, Title: k.title, Status: k.status, Detail: detail}
 }
 
-// refuse answers with a problem; format and args are its detail, if any.
-func (a *API) refuse(w http.ResponseWriter, k *kind, format string, args ...any) {
-	a.sendProblem(w, k.status, k.problem(fmt.Sprintf(format, args...)))
-}
-
-// sendProblem sends what has the members of a problem, and more.
-func (a *API) sendProblem(w http.ResponseWriter, status int, p any) {
-	body, err := json.Marshal(p)
-	if err != nil { // there are no numbers that JSON has not
-		status, body = http.StatusInternalServerError, []byte("{}")
-	}
-	a.send(w, status, "application/problem+json", append(body, '\n'))
-}
-
 // Unauthorized answers that it is not known who asks, because of err.
 func Unauthorized(w http.ResponseWriter, err error) {
 	body, _ := json.Marshal(nobody.problem(err.Error()))
@@ -100,16 +85,4 @@ func Unauthorized(w http.ResponseWriter, err error) {
 	h["X-Content-Type-Options"] = noSniff
 	w.WriteHeader(nobody.status)
 	_, _ = w.Write(append(body, '\n'))
-}
-
-// problem says what a kind of problem is.
-func (a *API) problem(w http.ResponseWriter, r *http.Request) {
-	name := r.PathValue("name")
-	for _, k := range kinds {
-		if k.name == name {
-			a.text(w, http.StatusOK, k.title+"\n"+k.advice+"\n")
-			return
-		}
-	}
-	a.refuse(w, notFound, "")
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/driver"
 	"github.com/headgate/headgate/limiter/engine"
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc/edge"
@@ -263,7 +264,7 @@ func TestIdleBucketsLeaveAndComeBackFull(t *testing.T) {
 		}
 		report := func(after time.Duration) {
 			time.Sleep(after)
-			group.Manual().Report(stage.Now())
+			driver.Of(group).Report(stage.Now())
 		}
 		if allow("k1") != ok || allow("k2") != pb.AllowResponse_REJECTED_TOO_MANY_BUCKETS {
 			t.Fatal("one is not all")

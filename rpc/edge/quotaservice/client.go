@@ -105,7 +105,7 @@ func NewClient(conn grpc.ClientConnInterface, fallback edge.Engine, o ClientOpti
 func (c *Client) Decide(ctx context.Context, a edge.Ask) edge.Decision {
 	switch a.Kind {
 	case edge.Take, edge.Hold:
-	case edge.Settle, edge.Release:
+	case edge.Settle, edge.Release, edge.Wait:
 		return c.fallback.Decide(ctx, a) // which may hold it
 	default:
 		return edge.Decision{Reason: edge.Failed}

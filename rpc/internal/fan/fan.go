@@ -25,8 +25,8 @@ type Part struct {
 
 // Split groups n rows by the owners of their keys, in the order in which owners
 // first appear. Each part has at most most rows, and about 3 MiB, where row i
-// takes size(i) bytes. Order is the rows of all parts, one part after another.
-func Split(n, most int, placement rpc.Placement, key func(i int) string, size func(i int) int) (parts []Part, order []int) {
+// takes size(i) bytes.
+func Split(n, most int, placement rpc.Placement, key func(i int) string, size func(i int) int) (parts []Part) {
 	open := make(map[string]int) // owner to its newest part
 	var rows, bytes []int        // of each part
 	partOf := make([]int, n)
@@ -42,8 +42,7 @@ func Split(n, most int, placement rpc.Placement, key func(i int) string, size fu
 		rows[part]++
 		bytes[part] += more
 	}
-	order = make([]int, n)
-	from := 0
+	order, from := make([]int, n), 0
 	for i, count := range rows {
 		parts[i].Rows = order[from : from : from+count]
 		from += count
@@ -51,7 +50,7 @@ func Split(n, most int, placement rpc.Placement, key func(i int) string, size fu
 	for i, part := range partOf {
 		parts[part].Rows = append(parts[part].Rows, i)
 	}
-	return parts, order
+	return parts
 }
 
 // Each calls ask for 0 to n-1, at most calls of them at the same time, and done

@@ -4,7 +4,6 @@ package wire
 
 import (
 	"encoding/binary"
-	"math"
 	"slices"
 	"time"
 
@@ -37,9 +36,12 @@ const (
 	Doubles
 )
 
-// Field is all that a message says under one number: of a single value, the last
+// MaxFields is more than the number of any field of a message that is known.
+const MaxFields = 16
+
+// Run is all that a message says under one number: of a single value, the last
 // one; of a column, all runs one after another.
-type Field struct {
+type Run struct {
 	Value uint64 // of a single number
 	Raw   []byte // of all others
 
@@ -60,7 +62,7 @@ func Body(payload *anypb.Any, typeURL string) ([]byte, error) {
 // Parse sorts what message says into fields, by number. The field with number i
 // is of kind kinds[i]; fields of another kind or number are skipped, so that a
 // message of a later release can be read.
-func Parse(message []byte, kinds []Kind, fields []Field) error {
+func Parse(message []byte, kinds []Kind, fields []Run) error {
 	for len(message) > 0 {
 		number, kind, value, raw, rest, err := next(message)
 		if err != nil {
@@ -75,33 +77,15 @@ func Parse(message []byte, kinds []Kind, fields []Field) error {
 		case want == Varint && kind == protowire.VarintType:
 			f.Value = value
 		case want == Fixed32 && kind == protowire.Fixed32Type:
-			v, _ := protowire.ConsumeFixed32(raw)
-			f.Value = uint64(v)
+			f.Value = uint64(binary.LittleEndian.Uint32(raw))
 		case want == Fixed64 && kind == protowire.Fixed64Type:
-			f.Value, _ = protowire.ConsumeFixed64(raw)
+			f.Value = binary.LittleEndian.Uint64(raw)
 		case want == Bytes && kind == protowire.BytesType:
 			f.Raw = raw
 		case want == Varints && (kind == protowire.BytesType || kind == protowire.VarintType),
 			want == Words && (kind == protowire.BytesType || kind == protowire.Fixed32Type),
 			want == Doubles && (kind == protowire.BytesType || kind == protowire.Fixed64Type):
 			f.add(raw)
-		}
-	}
-	return nil
-}
-
-// EachRow calls do for each message that stands under number within message.
-func EachRow(message []byte, number protowire.Number, do func(row []byte) error) error {
-	for len(message) > 0 {
-		found, kind, _, raw, rest, err := next(message)
-		if err != nil {
-			return err
-		}
-		message = rest
-		if found == number && kind == protowire.BytesType {
-			if err := do(raw); err != nil {
-				return err
-			}
 		}
 	}
 	return nil
@@ -134,25 +118,7 @@ func next(message []byte) (number protowire.Number, kind protowire.Type, value u
 	return number, kind, value, raw, message[n:], nil
 }
 
-// Text is a copy of a message, out of which strings are cut.
-type Text struct {
-	message []byte
-	copied  string
-}
-
-// TextOf copies message.
-func TextOf(message []byte) Text { return Text{message, string(message)} }
-
-// Cut is raw, which Parse found in the message, as a string.
-func (t Text) Cut(raw []byte) string {
-	if len(raw) == 0 {
-		return ""
-	}
-	start := cap(t.message) - cap(raw) // raw has the message's capacity from its start on
-	return t.copied[start : start+len(raw)]
-}
-
-func (f *Field) add(run []byte) {
+func (f *Run) add(run []byte) {
 	switch {
 	case f.Raw == nil:
 		f.Raw = run
@@ -163,12 +129,9 @@ func (f *Field) add(run []byte) {
 	}
 }
 
-// Double is a single float64.
-func (f *Field) Double() float64 { return math.Float64frombits(f.Value) }
-
 // Len is the number of values in a column of varints. Those that are cut short at
 // its end are found when they are read.
-func (f *Field) Len() int {
+func (f *Run) Len() int {
 	n := 0
 	for _, b := range f.Raw {
 		if b < 0x80 {
@@ -179,7 +142,7 @@ func (f *Field) Len() int {
 }
 
 // next takes the next varint off the column. The caller knows that there is one.
-func (f *Field) next() (v uint64, ok bool) {
+func (f *Run) next() (v uint64, ok bool) {
 	if f.Raw[0] < 0x80 { // nearly all of them
 		v, f.Raw = uint64(f.Raw[0]), f.Raw[1:]
 		return v, true
@@ -194,7 +157,7 @@ func (f *Field) next() (v uint64, ok bool) {
 
 // EachVarint calls do for each of n values of a column, or never if the column is
 // left out.
-func (f *Field) EachVarint(name string, n int, do func(i int, v uint64)) error {
+func (f *Run) EachVarint(name string, n int, do func(i int, v uint64)) error {
 	if len(f.Raw) == 0 {
 		return nil
 	}
@@ -214,36 +177,7 @@ func (f *Field) EachVarint(name string, n int, do func(i int, v uint64)) error {
 	return nil
 }
 
-// EachWord is EachVarint for numbers of four bytes.
-func (f *Field) EachWord(name string, n int, do func(i int, v uint32)) error {
-	if len(f.Raw) == 0 {
-		return nil
-	}
-	if err := f.fits(name, 4, n); err != nil {
-		return err
-	}
-	for i := range n {
-		do(i, binary.LittleEndian.Uint32(f.Raw[4*i:]))
-	}
-	return nil
-}
-
-// EachDouble is EachVarint for float64.
-func (f *Field) EachDouble(name string, n int, do func(i int, v float64)) error {
-	if len(f.Raw) == 0 {
-		return nil
-	}
-	if err := f.fits(name, 8, n); err != nil {
-		return err
-	}
-	for i := range n {
-		bits, _ := protowire.ConsumeFixed64(f.Raw[8*i:])
-		do(i, math.Float64frombits(bits))
-	}
-	return nil
-}
-
-func (f *Field) fits(name string, size, n int) error {
+func (f *Run) fits(name string, size, n int) error {
 	if len(f.Raw) != size*n {
 		return rpc.Refuse("%d bytes of %s for %d rows; send %d for each, or leave the column out", len(f.Raw), name, n, size)
 	}
@@ -252,7 +186,7 @@ func (f *Field) fits(name string, size, n int) error {
 
 // Keys cuts n keys out of one string, so that all of them cost one allocation, and
 // calls do for each. If keys may repeat, a length of 0 stands for the key before.
-func Keys(keys, lengths *Field, n int, repeat bool, do func(key string)) error {
+func Keys(keys, lengths *Run, n int, repeat bool, do func(key string)) error {
 	all, key := string(keys.Raw), ""
 	for i := range n {
 		length, ok := lengths.next()
@@ -275,7 +209,7 @@ func Keys(keys, lengths *Field, n int, repeat bool, do func(key string)) error {
 
 // Counts reads a column of n counts into out[:n]. One that is left out is zeros.
 // Those above MaxInt64 become negative, which Counts refuses as well.
-func (f *Field) Counts(name string, out []int64, n int) ([]int64, error) {
+func (f *Run) Counts(name string, out []int64, n int) ([]int64, error) {
 	out = Zeros(out, n)
 	if len(f.Raw) == n { // each has one byte, as most have
 		short := byte(0)
@@ -291,7 +225,7 @@ func (f *Field) Counts(name string, out []int64, n int) ([]int64, error) {
 }
 
 // Floats reads a column of n float32 into out[:n]. One that is left out is zeros.
-func (f *Field) Floats(name string, out []float64, n int) ([]float64, error) {
+func (f *Run) Floats(name string, out []float64, n int) ([]float64, error) {
 	out = Zeros(out, n)
 	if len(f.Raw) == 0 {
 		return out, nil
@@ -307,7 +241,7 @@ func (f *Field) Floats(name string, out []float64, n int) ([]float64, error) {
 
 // Halves reads a column of n upper halves of float32 into out[:n]. One that is
 // left out is zeros.
-func (f *Field) Halves(name string, out []float64, n int) ([]float64, error) {
+func (f *Run) Halves(name string, out []float64, n int) ([]float64, error) {
 	out = Zeros(out, n)
 	if len(f.Raw) == 0 {
 		return out, nil
@@ -322,7 +256,7 @@ func (f *Field) Halves(name string, out []float64, n int) ([]float64, error) {
 }
 
 // Optional is Floats, but a column that is left out is nil.
-func (f *Field) Optional(name string, out []float64, n int) ([]float64, error) {
+func (f *Run) Optional(name string, out []float64, n int) ([]float64, error) {
 	if len(f.Raw) == 0 {
 		return nil, nil
 	}
@@ -331,7 +265,7 @@ func (f *Field) Optional(name string, out []float64, n int) ([]float64, error) {
 
 // Millis reads a column of n durations of at most most into out[:n]. If it is left
 // out, all are of so many milliseconds.
-func (f *Field) Millis(name string, all uint64, out []time.Duration, n int, most time.Duration) ([]time.Duration, error) {
+func (f *Run) Millis(name string, all uint64, out []time.Duration, n int, most time.Duration) ([]time.Duration, error) {
 	out = Zeros(out, n)
 	if len(f.Raw) == 0 {
 		one := Period(all, time.Millisecond, most)

@@ -47,39 +47,11 @@ func (e *Encoder) Varint(number protowire.Number, v uint64) {
 	}
 }
 
-// Fixed32 writes one number of four bytes.
-func (e *Encoder) Fixed32(number protowire.Number, v uint32) {
-	if v != 0 {
-		e.b = protowire.AppendFixed32(protowire.AppendTag(e.b, number, protowire.Fixed32Type), v)
-	}
-}
-
-// Fixed64 writes one number of eight bytes.
-func (e *Encoder) Fixed64(number protowire.Number, v uint64) {
-	if v != 0 {
-		e.b = protowire.AppendFixed64(protowire.AppendTag(e.b, number, protowire.Fixed64Type), v)
-	}
-}
-
-// Double writes one float64.
-func (e *Encoder) Double(number protowire.Number, v float64) {
-	if v != 0 {
-		e.Fixed64(number, math.Float64bits(v))
-	}
-}
-
 // Text writes a string.
 func (e *Encoder) Text(number protowire.Number, v string) {
 	if v != "" {
 		e.b = append(header(e.b, number, len(v)), v...)
 	}
-}
-
-// Row writes what write does as a message within the message.
-func (e *Encoder) Row(number protowire.Number, write func()) {
-	start := e.begin(number)
-	write()
-	e.end(start, e.b)
 }
 
 // Keys writes n keys one after another, and their lengths. A key without bytes
@@ -155,28 +127,6 @@ func (e *Encoder) Varints(number protowire.Number, n int, byDefault uint64, valu
 		b = appendVarint(b, v)
 	}
 	e.endIf(start, b, differ != 0)
-}
-
-// Words writes a column of n numbers of four bytes, if one of them is not 0.
-func (e *Encoder) Words(number protowire.Number, n int, value func(i int) uint32) {
-	start, b, any := e.begin(number), e.b, uint32(0)
-	for i := range n {
-		v := value(i)
-		any |= v
-		b = protowire.AppendFixed32(b, v)
-	}
-	e.endIf(start, b, any != 0)
-}
-
-// Doubles writes a column of n float64, if one of them is not byDefault.
-func (e *Encoder) Doubles(number protowire.Number, n int, byDefault float64, value func(i int) float64) {
-	start, b, differ := e.begin(number), e.b, false
-	for i := range n {
-		v := value(i)
-		differ = differ || v != byDefault
-		b = protowire.AppendFixed64(b, math.Float64bits(v))
-	}
-	e.endIf(start, b, differ)
 }
 
 // Floats writes a column as float32. Optional columns are left out if they are

@@ -3,9 +3,9 @@
 package ask
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/usage"
+	"github.com/headgate/headgate/rpc/usage/batches"
 )
 
 // Forward answers Takes for any key, whoever owns it, by asking the
@@ -49,7 +50,7 @@ type Forward struct {
 	// undo what was not answered here. nil: that stays taken.
 	Others func() []string
 
-	answered  answeredTakes
+	answered  batches.Memory
 	spreading atomic.Int64 // messages to Others
 }
 
@@ -64,39 +65,20 @@ func (f *Forward) Update(ctx context.Context, _ string, payload *anypb.Any) (*an
 	}
 	// An edge that died may be an owner too: wait for both at the same time.
 	var elsewhere sync.WaitGroup
+	defer elsewhere.Wait()
 	if unknown := f.withdraw(takes.Caller, takes.Withdrawn); len(unknown) > 0 && f.Others != nil {
 		elsewhere.Go(func() { f.withdrawElsewhere(takes.Caller, unknown, f.longest(takes.Rows)) })
 	}
-	id := takeID{takes.Caller, takes.Batch}
-	for {
-		b, again := f.answered.begin(id)
-		if !again {
-			return f.serve(ctx, id, b, &takes, &elsewhere)
-		}
+	answer, _, err := f.answered.Serve(ctx, clock(), &takes, func() ([]usage.Take, *anypb.Any, error) {
+		taken := usage.Taken{Rows: make([]usage.Took, len(takes.Rows))}
+		f.take(ctx, takes.Rows, taken.Rows)
 		elsewhere.Wait()
-		// If the call that served the batch has undone it, this call serves it.
-		if answer, err := f.answered.wait(ctx, b); answer != nil || err != nil {
-			return answer, err
-		}
-	}
-}
-
-// serve serves takes, the batch b called id, and waits for others that this call does.
-func (f *Forward) serve(ctx context.Context, id takeID, b *answered, takes *usage.Takes, others *sync.WaitGroup) (*anypb.Any, error) {
-	taken := usage.Taken{Rows: make([]usage.Took, len(takes.Rows))}
-	f.take(ctx, takes.Rows, taken.Rows)
-	others.Wait()
-	rows := opposites(takes.Rows, taken.Rows)
-	taken.By = f.by(takes.Rows, taken.Rows)
-	answer, err := usage.EncodeTaken(&taken, len(takes.Rows))
-	if err == nil {
-		err = ctx.Err()
-	}
-	// If the caller does not get the answer, this call undoes the batch, or the one
-	// that withdraws it, whichever is first.
-	if end := f.answered.end(id, b, rows, answer, err); end != nil {
-		f.undo(rows)
-		return nil, fmt.Errorf("take %d times: %w", len(takes.Rows), end)
+		taken.By = f.by(takes.Rows, taken.Rows)
+		answer, err := usage.EncodeTaken(&taken, len(takes.Rows))
+		return batches.Opposites(takes.Rows, taken.Rows), answer, cmp.Or(err, ctx.Err())
+	}, f.undo)
+	if err != nil {
+		return nil, fmt.Errorf("take %d times: %w", len(takes.Rows), err)
 	}
 	return answer, nil
 }
@@ -196,25 +178,6 @@ func (f *Forward) undo(rows []usage.Take) {
 	if len(rows) > 0 {
 		f.take(context.Background(), rows, make([]usage.Took, len(rows)))
 	}
-}
-
-// opposites undo the rows that moved something. There is no room for others.
-func opposites(rows []usage.Take, took []usage.Took) []usage.Take {
-	moved := 0
-	for i := range rows {
-		if rows[i].Opposite(&took[i]).Tokens != 0 {
-			moved++
-		}
-	}
-	undo := make([]usage.Take, 0, moved)
-	for i := range rows {
-		if back := rows[i].Opposite(&took[i]); back.Tokens != 0 {
-			// The keys of a message share one string, which is not to be kept.
-			back.Key = strings.Clone(back.Key)
-			undo = append(undo, back)
-		}
-	}
-	return undo
 }
 
 // learn notes the last answer that take's caller got, if there is no other one.

@@ -13,8 +13,8 @@ import (
 
 	"google.golang.org/protobuf/types/known/anypb"
 
+	"github.com/headgate/headgate/internal/rpctest"
 	"github.com/headgate/headgate/rpc"
-	"github.com/headgate/headgate/rpc/rpctest"
 	"github.com/headgate/headgate/rpc/usage"
 	"github.com/headgate/headgate/rpc/usage/ask"
 )

@@ -72,8 +72,8 @@ type takeBatch struct {
 	taken   usage.Taken
 }
 
-// batches keeps the memory of calls.
-var batches sync.Pool
+// takeBatches keeps the memory of calls.
+var takeBatches sync.Pool
 
 func newTakeQueue(id queueID) *takeQueue {
 	return &takeQueue{queueID: id, breaker: breaker.New(silence), next: 1, answered: math.MinInt64}
@@ -160,7 +160,7 @@ func (q *takeQueue) cut(t *Taker, w *waiting) *takeBatch {
 // cutLocked makes a call of the front of the queue. An empty queue makes one that
 // takes nothing and only withdraws.
 func (q *takeQueue) cutLocked(t *Taker, now time.Duration) *takeBatch {
-	b, ok := batches.Get().(*takeBatch)
+	b, ok := takeBatches.Get().(*takeBatch)
 	if !ok {
 		b = new(takeBatch)
 	}
@@ -228,7 +228,7 @@ func (q *takeQueue) call(ctx context.Context, t *Taker, b *takeBatch, self *wait
 	}
 	clear(b.waiters)
 	clear(b.takes.Rows)
-	batches.Put(b)
+	takeBatches.Put(b)
 }
 
 // done notes how b ended. It returns the takes that get no call, and the next call.

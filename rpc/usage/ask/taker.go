@@ -240,7 +240,7 @@ func (t *Taker) number() uint64 {
 // owner to another. The error joins what went wrong at each owner.
 func (t *Taker) Send(ctx context.Context, rows []usage.Take) error {
 	var errs []error
-	parts, _ := fan.Split(len(rows), takesPerCall, t.Placement,
+	parts := fan.Split(len(rows), takesPerCall, t.Placement,
 		func(i int) string { return rows[i].Key }, func(i int) int { return len(rows[i].Key) })
 	fan.Each(len(parts), 0, func(i int) (usage.Taken, error) {
 		payload, err := usage.EncodeTakes(&usage.Takes{Rows: fan.Pick(rows, parts[i].Rows)})

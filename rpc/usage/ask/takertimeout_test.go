@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/headgate/headgate/rpc/rpctest"
+	"github.com/headgate/headgate/internal/rpctest"
 	"github.com/headgate/headgate/rpc/usage"
 	"github.com/headgate/headgate/rpc/usage/ask"
 )

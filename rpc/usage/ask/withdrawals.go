@@ -52,7 +52,7 @@ func (w Withdrawn) Update(_ context.Context, _ string, payload *anypb.Any) (*any
 // the others. If one of the others is answered later, it is undone then.
 func (f *Forward) withdraw(caller uint64, batches []uint64) (unknown []uint64) {
 	for _, number := range batches {
-		rows, known := f.answered.withdraw(takeID{caller, number})
+		rows, known := f.answered.Withdraw(clock(), caller, number)
 		f.undo(rows)
 		if !known {
 			unknown = append(unknown, number)

@@ -12,9 +12,9 @@ import (
 
 	"google.golang.org/protobuf/types/known/anypb"
 
+	"github.com/headgate/headgate/internal/rpctest"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/headgatepb"
-	"github.com/headgate/headgate/rpc/rpctest"
 	"github.com/headgate/headgate/rpc/usage"
 	"github.com/headgate/headgate/rpc/usage/ask"
 )
@@ -155,4 +155,24 @@ func TestAnEdgeRefusesWhatAreNoWithdrawals(t *testing.T) {
 	if got := rpc.TypeURL(&headgatepb.Withdrawals{}); got != ask.WithdrawalsTypeURL {
 		t.Errorf("withdrawals: %q", got)
 	}
+}
+
+func FuzzWithdrawals(f *testing.F) {
+	for _, m := range []*headgatepb.Withdrawals{{Caller: 1}, {Caller: 1, Batches: []uint64{1, 2}}, {Batches: []uint64{1}}} {
+		payload, err := anypb.New(m)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(payload.GetTypeUrl(), payload.GetValue())
+	}
+	first, _, o, p, _ := twoEdges(100)
+	f.Fuzz(func(t *testing.T, url string, value []byte) {
+		answer, err := ask.Withdrawn{Edge: first}.Update(t.Context(), "you", &anypb.Any{TypeUrl: url, Value: value})
+		if (answer == nil) == (err == nil) || err != nil && !errors.Is(err, rpc.ErrPayload) {
+			t.Errorf("%v, %v", answer, err)
+		}
+		if len(o.sent)+len(p.sent) > 0 {
+			t.Error("an owner gets back what nobody took")
+		}
+	})
 }

@@ -19,8 +19,10 @@ type Account struct {
 	settings *account.Settings
 	kept     *account.Kept // of a weigher that looks at all hosts at once
 	learns   time.Duration // until when hosts keep what an earlier owner gave them
-	found    int32         // the row that was looked for last, or none
+	meter    account.Meter
+	found    int32 // the row that was looked for last, or none
 	floor    algorithm.Floor
+	keeps    bool // the rule has a new owner hand back what hosts have
 }
 
 var _ account.Account = (*Account)(nil)
@@ -47,7 +49,7 @@ func (a *Account) adopt(c *account.Config) {
 	if c.Rule == nil {
 		return
 	}
-	a.floor, a.kept = c.Algorithm.Weigher.Floor, nil
+	a.floor, a.kept, a.keeps = c.Algorithm.Weigher.Floor, nil, c.Rule.Learning > 0
 	if c.Algorithm.Weigher.Form != algorithm.FormDemand {
 		a.kept = account.NewKept(c.Algorithm.Weigher, c.Settings)
 	}
@@ -57,7 +59,12 @@ func (a *Account) adopt(c *account.Config) {
 func (a *Account) Report(now time.Duration, limit algorithm.Limit, host uint32, r *account.Report) (account.Grant, bool) {
 	row := a.ledger.rows.FindAt(a.found, host)
 	if r.Rates.Total() > 0 {
-		row, r.Overlaps = a.ledger.record(now, row, host, r.Rates, r.Elapsed, a.settings)
+		if row == none && r.Has > 0 {
+			a.learn(now)
+		}
+		var allowed float64
+		row, allowed = a.ledger.record(now, row, host, r, a.settings)
+		a.meter.Use(now, limit, allowed)
 	}
 	switch {
 	case r.Elsewhere:
@@ -69,6 +76,14 @@ func (a *Account) Report(now time.Duration, limit algorithm.Limit, host uint32, 
 		return a.weighed(now, limit, host, row)
 	}
 	return grant(limit, a.floor, a.ledger.sum.demand(), a.ledger.demand(row, a.settings.Stages)), true
+}
+
+// learn is called when a host that is new here has a grant already. If it is the first
+// host, others have grants of the same owner or algorithm, which count until they report.
+func (a *Account) learn(now time.Duration) {
+	if a.keeps && a.ledger.len() == 0 {
+		a.learns = max(a.learns, now+a.settings.Interval)
+	}
 }
 
 // grant is for the host whose demand is own; sum includes own. Each host's weight

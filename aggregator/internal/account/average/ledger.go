@@ -60,28 +60,30 @@ func (l *ledger) beside(i int32) int {
 	return n
 }
 
-// record takes in that host, whose row is i or none, used rate for as long as
-// elapsed. It returns the row, and whether an earlier report covered a part of elapsed.
-func (l *ledger) record(now time.Duration, i int32, host uint32, rate account.Rates, elapsed time.Duration, s *account.Settings) (row int32, overlaps bool) {
+// record takes in what host, whose row is i or none, says in r. It returns the row, and how
+// many of the events that r allowed came after the host's last report: a report whose answer
+// was lost comes again as a part of the next.
+func (l *ledger) record(now time.Duration, i int32, host uint32, r *account.Report, s *account.Settings) (number int32, allowed float64) {
+	allowed = r.Allowed
 	if i == none {
 		i = l.rows.Add(host)
-		r := l.rows.At(i)
-		r.demand, r.last = rate, now
-		l.sum.add(rate)
-		l.link(i, r)
+		row := l.rows.At(i)
+		row.demand, row.last = r.Rates, now
+		l.sum.add(r.Rates)
+		l.link(i, row)
 	} else {
-		r := l.rows.At(i)
-		faded := r.demand.Times(s.Stages[r.stage].Factor)
-		rate = s.Average.Next(faded, rate)
-		if r.last+elapsed > now+account.Overlap {
-			overlaps = true
+		row := l.rows.At(i)
+		if since := now - row.last + account.Overlap; since < r.Elapsed {
+			r.Overlaps = true
+			allowed *= float64(since) / float64(r.Elapsed)
 		}
-		r.demand, r.last = rate, now
-		l.sum.replace(faded, rate)
-		l.renew(i, r)
+		faded := row.demand.Times(s.Stages[row.stage].Factor)
+		row.demand, row.last = s.Average.Next(faded, r.Rates), now
+		l.sum.replace(faded, row.demand)
+		l.renew(i, row)
 	}
 	l.due = min(l.due, now+s.Stages[1].From)
-	return i, overlaps
+	return i, allowed
 }
 
 // renew makes row i, which is r, the last of the fresh ones.

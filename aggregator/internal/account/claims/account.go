@@ -13,6 +13,7 @@ import (
 	"github.com/headgate/headgate/aggregator/internal/account"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/internal/rowset"
 )
 
 // Account is the Leases of one key, under its rule.
@@ -39,6 +40,9 @@ func (a *Account) Configure(_ time.Duration, c *account.Config) {
 	if c.Rule == nil {
 		return // what is leased ends as it was to
 	}
+	if a.rule != nil && a.rule.Limit > 0 && a.rule.Limit != c.Rule.Limit {
+		a.scale(float64(c.Rule.Limit) / float64(a.rule.Limit))
+	}
 	a.rule = c.Rule
 	a.follow(c.Settings, c.Algorithm.Weigher, c.Bands)
 }
@@ -53,7 +57,11 @@ func (a *Account) Report(now time.Duration, limit algorithm.Limit, host uint32, 
 			claim.Keep, claim.Bands = false, nil
 		}
 	}
-	lease := a.Claim(now, account.Terms{Lease: r.Lease, Waits: r.Waits}, limit.Rate, host, claim)
+	a.learn(now, claim, min(a.rule.Learning, a.settings.Interval)) // by then all that report have
+	lease := a.claim(now, account.Terms{Lease: r.Lease, Waits: r.Waits}, limit.Rate, host, claim)
+	if i := a.rows.Find(host); i != rowset.None {
+		a.rows.At(i).kind = asPart
+	}
 	switch {
 	case r.Elsewhere, a.late, lease.Learning && r.Has == 0: // it goes on with its fallback
 		return account.Grant{}, false
@@ -69,17 +77,34 @@ func (a *Account) Report(now time.Duration, limit algorithm.Limit, host uint32, 
 
 // Claim implements account.Leaser.
 func (a *Account) Claim(now time.Duration, t account.Terms, amount float64, host uint32, c Claim) Lease {
+	a.learn(now, c, a.rule.Learning)
+	return a.claim(now, t, amount, host, c)
+}
+
+// learn is called for each claim. If its host is the first, and has something already, keys
+// have moved, or another account had this one: others have something too. An account that
+// learns already learns no longer for that.
+func (a *Account) learn(now time.Duration, c Claim, lasts time.Duration) {
+	if c.Has > 0 && !c.Keep && a.Hosts() == 0 && now >= a.learns && lasts > 0 {
+		a.learns = now + lasts
+	}
+}
+
+func (a *Account) claim(now time.Duration, t account.Terms, amount float64, host uint32, c Claim) Lease {
 	if a.rule.OneBand {
 		c.Bands = slices.Clone(c.Bands)
 		for i := range c.Bands {
 			c.Bands[i].Priority = 0
 		}
 	}
+	capacity := Capacity{Amount: amount, Whole: a.rule.InFlight, Overcommit: a.rule.Overcommit}
+	if a.Learns(now, t.Waits) { // what hosts have is of all that there may be
+		capacity.Amount = max(amount, float64(a.rule.Limit))
+	}
 	lease := a.Leases.Claim(now,
 		// When a lease from above ends, all those below do, and hosts report no later for it.
 		Terms{Lease: t.Lease, Remember: a.rule.Lease, Recalculate: t.Recalculate, LearnUntil: a.learnsUntil(t.Waits)},
-		Capacity{Amount: amount, Whole: a.rule.InFlight, Overcommit: a.rule.Overcommit},
-		host, c)
+		capacity, host, c)
 	// Once so much is out as there is, no other lease can be out that this
 	// owner does not know of.
 	if now < a.learns && !t.Waits && a.Leased() >= amount*(1+a.rule.Overcommit)*nearlyAll && amount > 0 {

@@ -79,7 +79,7 @@ func (l *Leases) part(now time.Duration, k uint8, rest float64, i int32, own Ban
 // unwanted is what r's host gets beyond what it wants: its part, by what it wants,
 // of the capacity that no host wants.
 func (l *Leases) unwanted(c Capacity, r *leaseRow) float64 {
-	if !r.loose {
+	if r.kind == exactly {
 		return 0
 	}
 	own, all := 0.0, 0.0

@@ -3,6 +3,7 @@
 package claims
 
 import (
+	"container/heap"
 	"math"
 	"time"
 
@@ -12,16 +13,12 @@ import (
 // timed are the rows, and which lease ends next, or which host is to be forgotten: a
 // heap of rows by when they are to be looked at. A lease that is extended stays where
 // it is in the heap, and is put off when it comes to the top. So a claim costs
-// constant time, but for one place to find for each length of a lease, however leases
-// differ in length.
+// constant time, but for one place to find for each length of a lease.
 type timed struct {
 	rowset.Set[leaseRow]
 
 	expiry []int32
 }
-
-// due is when row i is to be looked at, at or before its lease's end.
-func (l *timed) due(i int32) time.Duration { return l.At(i).due }
 
 // extend notes that the lease of row i, whose place in the heap is known, ends
 // at until, and for how long its host is known after that.
@@ -31,59 +28,44 @@ func (l *timed) extend(i int32, until, stays time.Duration) {
 	r.stays = uint16(min(max(stays+time.Second-1, 0)/time.Second, math.MaxUint16))
 	if until < r.due {
 		r.due = until
-		l.rise(r.place)
+		heap.Fix((*byDue)(l), int(r.place))
 	}
 }
 
 // watch gives row i, which is new, a place in the heap.
 func (l *timed) watch(i int32, until time.Duration) {
 	r := l.At(i)
-	r.until, r.due, r.place = until, until, int32(len(l.expiry))
-	l.expiry = append(l.expiry, i)
-	l.rise(r.place)
+	r.until, r.due = until, until
+	heap.Push((*byDue)(l), i)
 }
 
 // unwatch takes row i out of the heap.
-func (l *timed) unwatch(i int32) {
-	at, last := l.At(i).place, len(l.expiry)-1
-	l.swap(at, int32(last))
-	l.expiry = l.expiry[:last]
-	if int(at) < last {
-		l.sink(at)
-		l.rise(at)
-	}
+func (l *timed) unwatch(i int32) { heap.Remove((*byDue)(l), int(l.At(i).place)) }
+
+// putOff has the row that is due first looked at later.
+func (l *timed) putOff(due time.Duration) {
+	l.At(l.expiry[0]).due = due
+	heap.Fix((*byDue)(l), 0)
 }
 
-// rise moves what is at a place up as far as it is due.
-func (l *timed) rise(at int32) {
-	for at > 0 {
-		above := (at - 1) / 2
-		if l.due(l.expiry[above]) <= l.due(l.expiry[at]) {
-			return
-		}
-		l.swap(at, above)
-		at = above
-	}
-}
+// byDue is timed as a heap.Interface.
+type byDue timed
 
-// sink moves what is at a place down as far as others are due before it.
-func (l *timed) sink(at int32) {
-	for {
-		first := at
-		for below := 2*at + 1; below <= 2*at+2 && int(below) < len(l.expiry); below++ {
-			if l.due(l.expiry[below]) < l.due(l.expiry[first]) {
-				first = below
-			}
-		}
-		if first == at {
-			return
-		}
-		l.swap(at, first)
-		at = first
-	}
-}
+func (l *byDue) Len() int           { return len(l.expiry) }
+func (l *byDue) Less(a, b int) bool { return l.At(l.expiry[a]).due < l.At(l.expiry[b]).due }
 
-func (l *timed) swap(a, b int32) {
+func (l *byDue) Swap(a, b int) {
 	l.expiry[a], l.expiry[b] = l.expiry[b], l.expiry[a]
-	l.At(l.expiry[a]).place, l.At(l.expiry[b]).place = a, b
+	l.At(l.expiry[a]).place, l.At(l.expiry[b]).place = int32(a), int32(b)
+}
+
+func (l *byDue) Push(row any) {
+	i, _ := row.(int32)
+	l.At(i).place = int32(len(l.expiry))
+	l.expiry = append(l.expiry, i)
+}
+
+func (l *byDue) Pop() any {
+	l.expiry = l.expiry[:len(l.expiry)-1]
+	return nil
 }

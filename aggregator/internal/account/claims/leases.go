@@ -42,6 +42,10 @@ type Leases struct {
 	late    bool    // that host is newer than the last time when all were weighed
 }
 
+// keepsFor is for how many leases a host may keep what it has: it was calculated up to a
+// lease before the host began to keep it, and a cluster below learns for one.
+const keepsFor = 2
+
 // leaseRow is what one host holds.
 type leaseRow struct {
 	part   float64 // granted, of what there is
@@ -49,14 +53,23 @@ type leaseRow struct {
 	held   float64 // counted of what there is: part, or more slots if it has more
 	until  time.Duration
 	due    time.Duration // when to look whether one of these has passed
-	at     time.Duration // when part was calculated, if it was
+	at     time.Duration // when part was calculated, or when the host said that it has it
 	place  int32         // among those to look at
 	first  int32         // of its nodes
 	short  uint32        // slots that it got less than it should have
 	stays  uint16        // seconds after until in which what it wants still counts
-	timed  bool          // at is set
-	loose  bool          // it may get more than it wants
+	timed  bool          // part was calculated
+	kind   kind
 }
+
+// kind is what a host's claim is like.
+type kind uint8
+
+const (
+	exactly kind = iota // it gets no more than it wants
+	loosely             // it may get more than it wants
+	asPart              // that too, and what it holds is a part of the limit, whatever that is
+)
 
 // known is until when what r's host wants counts.
 func (r *leaseRow) known() time.Duration { return later(r.until, time.Duration(r.stays)*time.Second) }
@@ -66,7 +79,10 @@ func (r *leaseRow) known() time.Duration { return later(r.until, time.Duration(r
 //
 // A host that claims again before Recalculate has passed since its amount was
 // last calculated gets the same amount; only what it wants is noted. While the
-// account learns, hosts get what they say they have.
+// account learns, hosts get what they say they have, as far as the capacity goes.
+//
+// A host that goes on to keep what it has gets its target after two leases. A cluster
+// below learns for no longer, and a host that always keeps would shut others out.
 func (l *Leases) Claim(now time.Duration, t Terms, c Capacity, host uint32, claim Claim) Lease {
 	c = c.clean()
 	until, has := later(now, t.Lease), c.up(atMost(claim.Has, math.MaxFloat64))
@@ -84,14 +100,18 @@ func (l *Leases) Claim(now time.Duration, t Terms, c Capacity, host uint32, clai
 	l.invalid, l.late = false, false
 	if !holds || !claim.Keep || learning && len(claim.Bands) > 0 { // only the host knows what it wants
 		l.note(r, claim, has)
-		r.loose = claim.Headroom
+		if r.kind = exactly; claim.Headroom {
+			r.kind = loosely
+		}
 	}
 	switch {
-	case holds && claim.Keep: // as it is
+	case holds && claim.Keep && now-r.at < keepsFor*max(t.Lease, t.Remember): // as it is
 	case learning:
-		l.grant(r, has, 0)
-	case claim.Keep:
+		l.grant(r, min(has, l.learned(c, r)), 0)
+		r.at, r.timed = now, false
+	case claim.Keep && !holds:
 		l.grant(r, min(has, l.room(c, r)), 0)
+		r.at, r.timed = now, false
 	case r.timed && now-r.at < t.Recalculate: // the same
 	default:
 		var part, beyond float64
@@ -109,6 +129,16 @@ func (l *Leases) Claim(now time.Duration, t Terms, c Capacity, host uint32, clai
 	l.hold(r, held)
 	l.rows.extend(i, until, t.Remember-t.Lease)
 	return Lease{Amount: r.part + r.beyond, Until: until, Learning: learning, Short: short, Invalid: l.invalid}
+}
+
+// scale says that the limit is factor times what it was: so is what hosts hold as parts of it.
+func (l *Leases) scale(factor float64) {
+	for _, r := range l.rows.All {
+		if r.kind == asPart {
+			l.grant(r, r.part*factor, r.beyond*factor)
+			l.hold(r, r.held*factor)
+		}
+	}
 }
 
 // grant gives r's host so much.
@@ -148,6 +178,17 @@ func (l *Leases) room(c Capacity, r *leaseRow) float64 {
 	return room
 }
 
+// learned is the most that r's host can have by an earlier owner: what is not leased to
+// others, or anything if the host is not bound by that.
+func (l *Leases) learned(c Capacity, r *leaseRow) float64 {
+	for n := r.first; n != none; n = l.wanted.nodes[n].next {
+		if !bounded(l.all[l.wanted.nodes[n].band].form) {
+			return math.MaxFloat64
+		}
+	}
+	return l.room(c, r)
+}
+
 // Release forgets host, and what it held is free. It returns false if host was
 // not known.
 func (l *Leases) Release(host uint32) bool {
@@ -171,12 +212,10 @@ func (l *Leases) Expire(now time.Duration, gone func(host uint32)) {
 		case r.due > now:
 			return
 		case r.until > now: // it was extended
-			r.due = r.until
-			l.rows.sink(0)
+			l.rows.putOff(r.until)
 		case r.known() > now:
 			l.clear(r)
-			r.due = r.known()
-			l.rows.sink(0)
+			l.rows.putOff(r.known())
 		default:
 			host := l.rows.Host(i)
 			l.rows.unwatch(i)
@@ -228,7 +267,7 @@ func (l *Leases) Held(yield func(host uint32, claim Claim) bool) {
 			bands[n] = own
 			n++
 		}
-		if !yield(l.rows.Host(i), Claim{Has: r.part + r.beyond, Bands: bands[:n], Keep: true, Headroom: r.loose}) {
+		if !yield(l.rows.Host(i), Claim{Has: r.part + r.beyond, Bands: bands[:n], Keep: true, Headroom: r.kind != exactly}) {
 			return
 		}
 	}

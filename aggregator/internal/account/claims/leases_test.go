@@ -46,6 +46,31 @@ func TestNoneAndStaticDoNotCareForOthers(t *testing.T) {
 	}
 }
 
+// A host that always asks to keep what it has, however much that is, gets its target in the
+// end, and so do the others. A smaller limit reaches it too.
+func TestAHostThatAlwaysKeepsShutsNobodyOut(t *testing.T) {
+	l := fair.NewLeases()
+	claims := func(at time.Duration, amount float64) (kept, asked float64) {
+		l.Expire(at, func(uint32) {})
+		kept = l.Claim(at, minute, Capacity{Amount: amount}, 0, Claim{Has: 1 << 53, Keep: true}).Amount
+		return kept, l.Claim(at, minute, Capacity{Amount: amount}, 1, Claim{Bands: wants(50)}).Amount
+	}
+	for at := time.Duration(0); at < 2*time.Minute; at += 20 * time.Second {
+		if kept, asked := claims(at, 100); kept != 100 || asked != 0 {
+			t.Errorf("at %v: %v kept, and %v for the other host", at, kept, asked)
+		}
+	}
+	claims(2*time.Minute, 100) // it is the first that gives something back
+	if kept, asked := claims(2*time.Minute+time.Second, 100); kept != 50 || asked != 50 {
+		t.Errorf("after two leases: %v kept, and %v for the other host; want 50 and 50", kept, asked)
+	}
+	for at := 3 * time.Minute; at < 8*time.Minute; at += 20 * time.Second {
+		if kept, asked := claims(at, 10); at > 6*time.Minute && kept+asked > 10 {
+			t.Errorf("at %v: %v and %v of 10", at, kept, asked)
+		}
+	}
+}
+
 func TestClaimsInTime(t *testing.T) {
 	second := time.Second
 	learning := Terms{Lease: 60 * second, Recalculate: 5 * second, LearnUntil: 60 * second}
@@ -67,11 +92,15 @@ func TestClaimsInTime(t *testing.T) {
 	}{
 		{"a new owner hands back what hosts have, whatever the algorithm", fair, []step{
 			{0, learning, 100, 1, Claim{Has: 20, Bands: wants(30)}, 20},
-			{0, learning, 100, 2, Claim{Has: 90, Bands: wants(90)}, 90},
+			{0, learning, 100, 2, Claim{Has: 70, Bands: wants(50)}, 70}, // more than it wants
 			{0, learning, 100, 3, Claim{Bands: wants(50)}, 0},           // new
-			{0, learning, 100, 4, Claim{Has: 70, Bands: wants(50)}, 70}, // more than it wants, and than there is
+			{0, learning, 100, 4, Claim{Has: 90, Bands: wants(90)}, 10}, // more than there is
 			{59 * second, learning, 100, 3, Claim{Bands: wants(50)}, 0},
 			{60 * second, learning, 200, 3, Claim{Bands: wants(50)}, 50}, // what others had has ended
+		}},
+		{"a new owner hands back what no owner bounds", noneWay, []step{
+			{0, learning, 100, 1, Claim{Has: 1000, Bands: wants(30)}, 1000},
+			{0, learning, 100, 2, Claim{Has: 90, Bands: wants(90)}, 90},
 		}},
 		{"what was handed back is not there for others", fair, []step{
 			{59 * second, learning, 100, 1, Claim{Has: 80, Bands: wants(80)}, 80},
@@ -82,7 +111,7 @@ func TestClaimsInTime(t *testing.T) {
 		{"who learns hands nonsense back as nothing", noneWay, []step{
 			{0, learning, 100, 1, Claim{Has: math.NaN()}, 0},
 			{0, learning, 100, 2, Claim{Has: -1}, 0},
-			{0, learning, 100, 3, Claim{Has: math.Inf(1)}, math.MaxFloat64},
+			{0, learning, 100, 3, Claim{Has: math.Inf(1)}, 100},
 		}},
 		{"asking again soon changes nothing but what is known to be wanted", fair, []step{
 			{0, usual, 100, 1, Claim{Bands: wants(100)}, 100},
@@ -111,7 +140,7 @@ func TestClaimsInTime(t *testing.T) {
 			{25 * second, usual, 100, 2, Claim{Bands: wants(60)}, 50},
 		}},
 		{"keep what I have from an earlier owner", fair, []step{
-			{0, learning, 100, 1, Claim{Keep: true, Has: 120}, 120},
+			{0, learning, 100, 1, Claim{Keep: true, Has: 120}, 100},
 			{60 * second, usual, 100, 2, Claim{Bands: wants(80)}, 80},
 			{60 * second, usual, 100, 3, Claim{Keep: true, Has: 50}, 20}, // as far as there is
 		}},

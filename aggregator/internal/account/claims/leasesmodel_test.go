@@ -176,11 +176,18 @@ func (d *dumbLeases) claim(now time.Duration, t Terms, c Capacity, host uint32, 
 		room = math.Floor(room + wholly)
 	}
 	switch {
-	case holds && claim.Keep:
+	case holds && claim.Keep && now-h.at < 2*max(t.Lease, t.Remember):
 	case now < t.LearnUntil:
-		h.part, h.beyond = has, 0
-	case claim.Keep:
 		h.part, h.beyond = math.Min(has, room), 0
+		for p := range h.bands {
+			if !bounded(d.wayAt(p).Form) {
+				h.part = has
+			}
+		}
+		h.at, h.known = now, false
+	case claim.Keep && !holds:
+		h.part, h.beyond = math.Min(has, room), 0
+		h.at, h.known = now, false
 	case h.known && now-h.at < t.Recalculate:
 	default:
 		bounded, unbounded := d.targets(c.Amount, host)
@@ -276,7 +283,7 @@ func (d *dumbLeases) check(l *Leases) error {
 	}
 	for at, i := range l.rows.expiry {
 		r := l.rows.At(i)
-		if r.place != int32(at) || r.due > r.known() || l.rows.due(l.rows.expiry[max(at-1, 0)/2]) > r.due {
+		if r.place != int32(at) || r.due > r.known() || l.rows.At(l.rows.expiry[max(at-1, 0)/2]).due > r.due {
 			return fmt.Errorf("the heap is wrong at %d", at)
 		}
 	}

@@ -52,8 +52,7 @@ type holdings struct {
 // usual are the parameters of almost every key.
 var usual = algorithm.Elastic{}.WithDefaults()
 
-// New returns the account of a key without reports. It is an account.Pooled, and an
-// account.Bucketed if hosts ask for tokens.
+// New returns the account of a key without reports. It is an account.Pooled.
 func New(now, moved time.Duration, c *account.Config) account.Account {
 	k := Account{holdings{interval: c.Interval, level: level{limit: -1}, part: byDemand, params: &usual}}
 	if c.Rule != nil && c.Rule.Lease > 0 && now-moved >= c.Rule.Lease {
@@ -62,9 +61,7 @@ func New(now, moved time.Duration, c *account.Config) account.Account {
 	k.tune(c)
 	switch {
 	case c.Algorithm.Reach != algorithm.ReachNever:
-		a := &asked{Account: k}
-		a.reach(c)
-		return a
+		return newAsked(now, k, c)
 	case c.Algorithm.Weigher.Form == algorithm.FormDemand:
 		return &k
 	default:
@@ -138,6 +135,26 @@ func (k *Account) Beside(int32) (read int) { return 0 }
 
 // Configure implements account.Account.
 func (k *Account) Configure(now time.Duration, c *account.Config) {
+	k.ends(now)
+	k.configure(now, c)
+}
+
+// ends is called when a rule changes, at the first report after that: which may be long after
+// the last. Until an interval ago, the earlier limit was in force.
+func (k *holdings) ends(now time.Duration) {
+	until := now - k.interval
+	if !k.begun() || k.terms == nil || until <= k.at {
+		return
+	}
+	part := 1.0
+	if k.terms.Limit > 0 {
+		part = ratio(k.limit, float64(k.terms.Limit))
+	}
+	k.advance(until, algorithm.Limit{Rate: k.limit, Burst: part * k.terms.Burst})
+}
+
+// configure puts c in force.
+func (k *holdings) configure(now time.Duration, c *account.Config) {
 	if c.Interval < k.interval && k.begun() {
 		past := k.changed()
 		past.slow = max(past.slow, now+k.dead())
@@ -158,7 +175,7 @@ func (k *Account) Report(now time.Duration, limit algorithm.Limit, host uint32, 
 	}
 	row, saved := k.receive(now, limit, host, r)
 	row.heard = k.part != unweighed
-	k.bound(limit)
+	k.bound(limit, 0)
 	if k.terms != nil && k.terms.Parent {
 		k.boundBelow(limit)
 	}
@@ -169,12 +186,22 @@ func (k *Account) Report(now time.Duration, limit algorithm.Limit, host uint32, 
 	return k.grant(row, limit, saved, cost(limit, r)), true
 }
 
-// bound keeps the pool between the deepest debt and what there is room for.
-func (k *holdings) bound(limit algorithm.Limit) {
+// bound keeps the pool between the deepest debt and what there is room for. Events that
+// wait may have taken more than that before, which no report forgives.
+func (k *holdings) bound(limit algorithm.Limit, before float64) {
 	k.pool = lower(k.pool, k.room(limit))
 	if k.pool < -limit.Burst { // the deepest debt is more than that
-		k.pool = upper(k.pool, account.Deepest(k.terms, limit))
+		k.pool = upper(k.pool, lower(before, account.Deepest(k.terms, k.whole(limit))))
 	}
+}
+
+// whole is the limit of the rule, of which limit is a part on the smaller side of a split, or
+// below a parent: a part that comes and goes forgives no debts.
+func (k *holdings) whole(limit algorithm.Limit) algorithm.Limit {
+	if k.terms == nil {
+		return limit
+	}
+	return algorithm.Limit{Rate: float64(k.terms.Limit), Burst: k.terms.Burst}
 }
 
 // boundBelow is bound below a parent, whose limit is a part that changes. A part that
@@ -340,7 +367,7 @@ func (k *holdings) expire(now, after time.Duration, gone func(host uint32)) {
 				continue
 			}
 		}
-		lent += float64(row.unspent - row.starter())
+		lent += float64(row.out())
 		starters += float64(row.starter())
 		wants += float64(row.wants)
 		first = min(first, row.last)

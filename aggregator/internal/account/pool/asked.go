@@ -3,12 +3,15 @@
 package pool
 
 import (
+	"cmp"
 	"math"
 	"time"
 
 	"github.com/headgate/headgate/aggregator/internal/account"
+	"github.com/headgate/headgate/aggregator/internal/account/learned"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/internal/exactbucket"
+	"github.com/headgate/headgate/internal/sum"
 )
 
 // asked is a pool that hosts may ask for the event at hand.
@@ -46,12 +49,16 @@ type asked struct {
 	bucket  exactbucket.Bucket // the pool, while somebody takes from it
 	settled float64            // the pool when it was last the bucket
 	rule    exactbucket.Rule   // as of the last report or take
+	before  algorithm.Limit    // of which rule had a part then: see whole
 	lease   time.Duration      // of a grant
 	always  bool               // hosts ask for each event
 	moved   bool               // the key had another owner lately
 	handed  bool               // which handed it over
 	out     float64            // the part of the limit that hosts held as rates then
-	feared  float64            // tokens that Moved has taken out of the pool, because it did not
+	feared  float64            // tokens that expectLoans has taken out of the pool, because it did not
+
+	learned learned.State
+	asking  asking
 }
 
 const (
@@ -84,17 +91,22 @@ const (
 	busy = 10
 	pace = 5
 
-	// small is the part of the burst, as 1 ÷ small, that a host of a key far from its
-	// limit may be lent to last until its next report. Without such a loan, a host with
-	// an event now and then asks for most of its events, while the pool is full.
+	// small is the part of the burst, as 1 ÷ small, that is too little to be missed.
+	// A host of a key far from its limit may be lent as much to last until its next
+	// report. Without such a loan, a host with an event now and then asks for most of its
+	// events, while the pool is full.
 	small = 100
+
+	// beginning is how many events a host that asks is lent the tokens of, at most, if
+	// it may have a burst. More of them would be idle at hosts that have no burst.
+	beginning = 4
 
 	// slightest is the weight of a grant without a rate. It is too small for the sum
 	// of weights to count it.
 	slightest = 1. / (1 << 42)
 )
 
-var _ account.Bucketed = (*asked)(nil)
+var _ account.Pooled = (*asked)(nil)
 
 // Report implements account.Account.
 func (k *asked) Report(now time.Duration, limit algorithm.Limit, host uint32, r *account.Report) (account.Grant, bool) {
@@ -106,15 +118,16 @@ func (k *asked) Report(now time.Duration, limit algorithm.Limit, host uint32, r 
 	rule.Rate, rule.Burst = limit.Rate, limit.Burst
 	k.follow(now, rule)
 	if r.Has > 0 && !k.Knows(host) {
-		k.Moved(now)
+		k.expectLoans(now)
 	}
 	if r.Elsewhere || k.always {
 		k.hear(now, limit, host, r, k.always)
 		return account.Grant{}, false
 	}
+	before := k.pool
 	row, _ := k.receive(now, limit, host, r)
 	row.heard = true
-	k.bound(limit)
+	k.bound(limit, before)
 	if now < k.learns {
 		k.listen(row, r)
 		return account.Grant{}, false
@@ -129,32 +142,6 @@ func (k *asked) begin(now time.Duration, limit algorithm.Limit) {
 	k.pool = limit.Burst
 }
 
-// Moved implements account.Bucketed. The earlier owner may have lent as much as there
-// is: half of the pool is left for what it lent and what it had.
-func (k *asked) Moved(now time.Duration) {
-	if !k.begun() || k.moved || k.handed || k.learns == fresh || seconds(now-k.since) > silence*seconds(k.interval) {
-		return
-	}
-	k.moved = true
-	k.feared = k.rule.Burst/2 + k.limit*seconds(min(now, k.learns)-k.since)
-	k.pool -= k.feared
-}
-
-// Handed implements account.Bucketed. What was lent is not in what the earlier owner
-// had left: so nothing is to be feared.
-func (k *asked) Handed(now time.Duration, rates float64) bool {
-	if !k.begun() || k.learns == fresh || seconds(now-k.since) > silence*seconds(k.interval) {
-		return false
-	}
-	k.handed, k.out = true, upper(k.out, rates) // an owner before that one knows of less
-	k.pool = lower(k.pool+k.feared, k.room(limitOf(k.rule)))
-	k.feared = 0
-	return true
-}
-
-// Rates implements account.Bucketed.
-func (k *asked) Rates() float64 { return k.rates(1) }
-
 // grant decides what row's host may do. All sums are without its grant.
 func (k *asked) grant(row *row, limit algorithm.Limit, cost float64) account.Grant {
 	p := k.params
@@ -167,7 +154,7 @@ func (k *asked) grant(row *row, limit algorithm.Limit, cost float64) account.Gra
 	row.weight = upper(ratio(rate, limit.Rate), slightest)
 	k.parts.Add(row.weight)
 
-	row.lent = float32(k.loan(wants, rate, cost, busy, limit))
+	row.lent = sum.Grains(upper(k.loan(wants, rate, cost, busy, limit), k.first(cost, limit)))
 	row.unspent = row.lent
 	lent := float64(row.lent)
 	k.lent += lent
@@ -204,6 +191,17 @@ func (k *holdings) loan(wants, rate, cost, least float64, limit algorithm.Limit)
 	return loan
 }
 
+// first is what a host is lent at least while there is plenty: so much that the first
+// events of its next burst do not wait, while it learns how much it wants. It is 0 if all
+// hosts together would have too much.
+func (k *holdings) first(cost float64, limit algorithm.Limit) float64 {
+	most := limit.Burst / upper(small, 10*float64(k.rows.Len()))
+	if k.pool < limit.Burst/2 || most < 2*cost {
+		return 0
+	}
+	return lower(lower(beginning*cost, most), mostLent*limit.Burst-k.lent)
+}
+
 // need is how many tokens a host that wants so much seldom exceeds until its next report,
 // beside this rate: its demand and two standard deviations, and an event at least.
 func (k *holdings) need(wants, rate, cost float64) float64 {
@@ -214,23 +212,24 @@ func (k *holdings) need(wants, rate, cost float64) float64 {
 // follow brings the account up to now, under rule. It reports whether the bucket is
 // the pool: then no fraction of a token is lost, however often the owner is asked.
 func (k *asked) follow(now time.Duration, rule exactbucket.Rule) (whole bool) {
-	whole = rule == k.rule && k.whole(now)
-	before, since := k.rule, k.at
-	k.rule = rule
-	if rule.Rate != k.limit { // until now the earlier limit was in force
-		k.advance(now, algorithm.Limit{Rate: k.limit, Burst: rule.Burst})
-	}
-	k.advance(now, limitOf(rule))
+	whole = rule == k.rule && k.pooled(now)
+	before, since := k.before, k.at
+	earlier, limit := algorithm.Limit{Rate: k.limit, Burst: cmp.Or(k.rule.Burst, rule.Burst)}, limitOf(rule)
+	k.advance(now, earlier)
 	if now < k.learns && (!k.moved || k.handed) {
 		left := upper(1-upper(k.out, k.rates(1)), 0) // of the limit
-		k.pool = lower(k.pool+left*rule.Rate*seconds(now-since), k.room(limitOf(rule)))
+		k.pool = lower(k.pool+left*earlier.Rate*seconds(now-since), k.room(earlier))
 	}
-	deepest := account.Deepest(k.terms, limitOf(rule))
-	less := lower(rule.Rate/before.Rate, rule.Burst/before.Burst)
+	k.rule, k.before = rule, k.whole(limit)
+	if limit != earlier {
+		k.advance(now, limit)
+	}
+	deepest := account.Deepest(k.terms, k.before)
+	less := lower(k.before.Rate/before.Rate, k.before.Burst/before.Burst)
 	if before.Rate == 0 { // it may have been any before that
 		less = 0
 	}
-	if k.pool < deepest && rule.Rate > 0 && less < 1 {
+	if k.pool < deepest && k.before.Rate > 0 && less < 1 {
 		// A debt does not take longer to pay back because the limit is lower now.
 		k.pool = upper(k.pool, lower(k.pool*less, deepest))
 	}
@@ -241,9 +240,9 @@ func (k *asked) follow(now time.Duration, rule exactbucket.Rule) (whole bool) {
 	return whole
 }
 
-// whole reports whether the bucket has been the pool since it was last asked, and
+// pooled reports whether the bucket has been the pool since it was last asked, and
 // fills as the pool does: nothing is out.
-func (k *asked) whole(now time.Duration) bool {
+func (k *asked) pooled(now time.Duration) bool {
 	return k.pool == k.settled && k.lent == 0 && k.rates(1) == 0 && (now >= k.learns || !k.moved && k.out == 0) &&
 		k.bucket.Rate() == k.rule.Rate && k.bucket.Burst() == k.rule.Burst
 }
@@ -251,74 +250,6 @@ func (k *asked) whole(now time.Duration) bool {
 // limitOf is what a bucket under rule holds.
 func limitOf(rule exactbucket.Rule) algorithm.Limit {
 	return algorithm.Limit{Rate: rule.Rate, Burst: rule.Burst}
-}
-
-// Bucket implements account.Bucketed.
-func (k *asked) Bucket(now time.Duration, rule exactbucket.Rule) *exactbucket.Bucket {
-	if !k.begun() {
-		k.begin(now, limitOf(rule))
-	}
-	now = max(now, k.at)
-	if k.follow(now, rule) {
-		return &k.bucket
-	}
-	fill := upper(rule.Rate-k.rates(rule.Rate), 0)
-	if rule.MaxDebt > 0 && fill > 0 {
-		// As deep as if no host had a rate: else the largest events would never pass.
-		// To pay the debt back, hosts get lower rates.
-		rule.MaxDebt = time.Duration(lower(float64(rule.MaxDebt)*(rule.Rate/fill), math.MaxInt64/2))
-	}
-	rule.Rate = fill
-	k.bucket = exactbucket.New(now, rule)
-	k.bucket.Lower(now, k.pool)
-	return &k.bucket
-}
-
-// Settle implements account.Bucketed.
-func (k *asked) Settle(now time.Duration) {
-	k.pool = k.bucket.Level(max(now, k.at))
-	k.settled = k.pool
-}
-
-// Lend implements account.Bucketed. A host that asks has spent what it was lent
-// before, but for what it holds. Its next report settles that; until then what is
-// spent takes no room in the pool.
-func (k *asked) Lend(now time.Duration, host uint32, most, holds, wants, cost float64) float64 {
-	i := k.rows.Find(host)
-	if i < 0 || now < k.learns || k.always {
-		return 0
-	}
-	row := k.rows.At(i)
-	if row.weight == 0 { // it was taken for dead: all that it held is lost
-		row.last, row.back = now, true
-		row.weight = slightest
-		k.parts.Add(row.weight)
-	}
-	k.lent -= float64(row.unspent)
-	row.unspent = float32(lower(float64(row.unspent), upper(holds, 0)))
-	k.lent += float64(row.unspent)
-	if wants > 0 {
-		k.want(row, reasonable(wants, limitOf(k.rule)))
-	}
-	loan := float32(lower(k.loan(float64(row.wants), row.weight*k.limit, upper(cost, 1), few, limitOf(k.rule)), most))
-	if !(loan >= 1) {
-		return 0
-	}
-	row.lent += loan
-	k.lent -= float64(row.unspent)
-	row.unspent += loan
-	k.lent += float64(row.unspent)
-	k.pool -= float64(loan)
-	return float64(loan)
-}
-
-// Patience implements account.Bucketed.
-func (k *asked) Patience(host uint32, cost float64) time.Duration {
-	i := k.rows.Find(host)
-	if i < 0 || !(float64(k.rows.At(i).wants) >= busy*upper(cost, 1)) {
-		return 0
-	}
-	return time.Duration(float64(time.Second) / pace)
 }
 
 // Expire implements account.Account. The limit is that of the last report or take.
@@ -335,4 +266,17 @@ func (k *asked) Expire(now time.Duration, gone func(host uint32)) {
 		after = max(after, k.lease)
 	}
 	k.expire(now, after, gone)
+	k.asking.look(now)
+}
+
+// Demand implements account.Account. Hosts that ask for each event do not report what
+// they want: what they asked for lately counts.
+func (k *asked) Demand(yield func(account.Band) bool) {
+	for b := range k.Account.Demand {
+		if k.always {
+			b.Clients = max(b.Clients, 1)
+			b.Wants += k.asking.rate
+		}
+		yield(b)
+	}
 }

@@ -34,10 +34,10 @@ func (h *askingHost) take(k *asked, now time.Duration, limit algorithm.Limit, n,
 		return true
 	}
 	h.asks++
-	ok := k.Bucket(now, bucketOf(limit)).Take(now, n, 0).OK
-	k.Settle(now)
+	ok := k.open(now, bucketOf(limit)).Take(now, n, 0).OK
+	k.close(now)
 	if ok && h.granted {
-		h.tokens += k.Lend(now, h.id, math.Max(limit.Burst-h.tokens, 0), h.tokens, wants, n)
+		h.tokens += k.lend(now, h.id, math.Max(limit.Burst-h.tokens, 0), h.tokens, wants, n)
 		h.burst = math.Max(h.burst, h.tokens)
 	}
 	return ok
@@ -59,7 +59,7 @@ func (h *askingHost) drain(k *asked, now time.Duration, limit algorithm.Limit, m
 func TestHostsOfAKeyFarFromItsLimitAskSeldom(t *testing.T) {
 	limit := algorithm.Limit{Rate: 1000, Burst: 1000}
 	for name, every := range map[string]time.Duration{"an event in 3 s": 3 * time.Second, "in 20 s": 20 * time.Second} {
-		k := newAsked(limit)
+		k := askedOf(limit)
 		hosts := make([]askingHost, 50)
 		wants := 1 / every.Seconds()
 		for i := range hosts {
@@ -122,8 +122,8 @@ func (u uses) beyond(rate float64) (most float64) {
 	return most
 }
 
-// newAsked is a key whose owner has learned what there is.
-func newAsked(limit algorithm.Limit) *asked {
+// askedOf is a key whose owner has learned what there is.
+func askedOf(limit algorithm.Limit) *asked {
 	k, _ := made(algorithm.NameAuto).(*asked)
 	k.Report(-time.Minute, limit, 1<<20, &account.Report{Elapsed: time.Second})
 	k.Expire(-time.Second, func(uint32) {})
@@ -134,7 +134,7 @@ func newAsked(limit algorithm.Limit) *asked {
 // does.
 func TestFewEventsPerHostAreDecidedByTheOwner(t *testing.T) {
 	limit := algorithm.Limit{Rate: 5, Burst: 5}
-	k, one := newAsked(limit), exactbucket.New(0, bucketOf(limit))
+	k, one := askedOf(limit), exactbucket.New(0, bucketOf(limit))
 	hosts := make([]askingHost, 20)
 	for i := range hosts {
 		hosts[i].id = uint32(i)
@@ -155,11 +155,11 @@ func TestFewEventsPerHostAreDecidedByTheOwner(t *testing.T) {
 	}
 }
 
-// A host that asks for few events keeps no tokens that other hosts may need: it is lent
-// some with an ask once it has several events per second, and with a grant once it has
-// many.
+// A host that asks for few events keeps no tokens that other hosts may need: unless there
+// is plenty, it is lent some with an ask once it has several events per second, and with
+// a grant once it has many.
 func TestAHostIsLentWhatItUsesSoon(t *testing.T) {
-	limit := algorithm.Limit{Rate: 1000, Burst: 1000}
+	limit := algorithm.Limit{Rate: 1000, Burst: 10_000}
 	for _, host := range []struct {
 		wants, cost      float64
 		asking, reported bool
@@ -173,14 +173,47 @@ func TestAHostIsLentWhatItUsesSoon(t *testing.T) {
 		{busy + 1, 2, true, false},
 		{2 * busy, 2, true, true},
 	} {
-		k := newAsked(limit)
+		k := askedOf(limit)
+		k.open(0, bucketOf(limit)).Take(0, 0.6*limit.Burst, 0)
+		k.close(0)
 		k.Report(0, limit, 2, &account.Report{Elapsed: interval, Wants: 0.6 * limit.Rate, Cost: host.cost}) // so the key is short
 		g, _ := k.Report(0, limit, 1, &account.Report{Elapsed: interval, Wants: host.wants, Cost: host.cost})
-		k.Bucket(0, bucketOf(limit)).Take(0, host.cost, 0)
-		k.Settle(0)
-		lent := k.Lend(0, 1, limit.Burst, 0, host.wants, host.cost)
+		k.open(0, bucketOf(limit)).Take(0, host.cost, 0)
+		k.close(0)
+		lent := k.lend(0, 1, limit.Burst, 0, host.wants, host.cost)
 		if g.Tokens > 0 != host.reported || lent > 0 != host.asking {
 			t.Errorf("%v events/s of cost %v: %v lent with the grant, %v with an ask", host.wants/host.cost, host.cost, g.Tokens, lent)
+		}
+	}
+}
+
+// While there is plenty, a host that wants little is lent the first few events of a burst,
+// with an ask and with a grant, and all hosts together a tenth of what there is.
+func TestTheFirstEventsOfABurstAreLent(t *testing.T) {
+	for name, test := range map[string]struct {
+		burst, cost, used float64
+		hosts             uint32
+		want              float64
+	}{
+		"a few events":             {burst: 1000, cost: 1, hosts: 1, want: beginning},
+		"that cost more":           {burst: 1000, cost: 2, hosts: 1, want: 2 * beginning},
+		"a hundredth of the burst": {burst: 300, cost: 1, hosts: 1, want: 3},
+		"a tenth for all":          {burst: 1000, cost: 1, hosts: 40, want: 2.5},
+		"not of a small burst":     {burst: 190, cost: 1, hosts: 1},
+		"nor among so many":        {burst: 1000, cost: 1, hosts: 60},
+		"nor when half is used":    {burst: 1000, cost: 1, used: 600, hosts: 1},
+	} {
+		limit := algorithm.Limit{Rate: 10, Burst: test.burst} // short of what others want
+		k := askedOf(limit)
+		k.open(0, bucketOf(limit)).Take(0, test.used, 0)
+		k.close(0)
+		for host := range test.hosts {
+			k.Report(0, limit, 1+host, &account.Report{Elapsed: interval, Wants: 8 * test.cost / float64(test.hosts), Cost: test.cost})
+		}
+		g, _ := k.Report(0, limit, 1, &account.Report{Elapsed: interval, Cost: test.cost})
+		lent := k.lend(0, 1, limit.Burst, g.Tokens, 0, test.cost)
+		if math.Abs(g.Tokens-test.want) > 0.01 || math.Abs(lent-test.want) > 0.01 {
+			t.Errorf("%s: %v lent with the grant, %v with an ask; want %v", name, g.Tokens, lent, test.want)
 		}
 	}
 }
@@ -189,7 +222,7 @@ func TestAHostIsLentWhatItUsesSoon(t *testing.T) {
 // the rest for asks.
 func TestRatesAreForWhatIsSureToBeUsed(t *testing.T) {
 	limit := algorithm.Limit{Rate: 1000, Burst: 1000}
-	k := newAsked(limit)
+	k := askedOf(limit)
 	hosts := make([]askingHost, 4)
 	for round := range 4 {
 		for i := range hosts {
@@ -211,7 +244,7 @@ func TestRatesAreForWhatIsSureToBeUsed(t *testing.T) {
 // it is not used.
 func TestALoanFlowsBack(t *testing.T) {
 	limit := algorithm.Limit{Rate: 1, Burst: 100}
-	k, h := newAsked(limit), askingHost{id: 1}
+	k, h := askedOf(limit), askingHost{id: 1}
 	h.report(k, 0, limit, 0)
 	before := k.pool
 	if !h.take(k, 0, limit, 1, 10) || h.tokens < 5 {
@@ -231,7 +264,7 @@ func TestALoanFlowsBack(t *testing.T) {
 // An ask says that what was lent before is spent, so that the pool may fill up.
 func TestASpentLoanTakesNoRoomInThePool(t *testing.T) {
 	limit := algorithm.Limit{Rate: 100, Burst: 100}
-	k, h := newAsked(limit), askingHost{id: 1}
+	k, h := askedOf(limit), askingHost{id: 1}
 	h.report(k, 0, limit, 50)
 	now := time.Duration(0)
 	used := h.drain(k, now, limit, 60, 50)
@@ -250,7 +283,7 @@ func TestASpentLoanTakesNoRoomInThePool(t *testing.T) {
 // report settles in full.
 func TestAHostThatComesBackIsLentAgain(t *testing.T) {
 	limit := algorithm.Limit{Rate: 10, Burst: 100}
-	k, h := newAsked(limit), askingHost{id: 1}
+	k, h := askedOf(limit), askingHost{id: 1}
 	h.report(k, 0, limit, 20)
 	now := 3 * interval
 	k.Expire(now, func(uint32) {})
@@ -272,17 +305,17 @@ func TestAHostThatComesBackIsLentAgain(t *testing.T) {
 // A busy host that is refused waits, and one with few events does not.
 func TestBusyHostsArePatient(t *testing.T) {
 	limit := algorithm.Limit{Rate: 100, Burst: 100}
-	k := newAsked(limit)
+	k := askedOf(limit)
 	few, many := askingHost{id: 1}, askingHost{id: 2}
 	few.report(k, 0, limit, 2)
 	many.report(k, 0, limit, 200)
-	if got := k.Patience(1, 1); got != 0 {
+	if got := k.patience(1, 1); got != 0 {
 		t.Errorf("a host with 2 events/s is to wait for %v", got)
 	}
-	if got := k.Patience(2, 1); got != time.Second/pace {
+	if got := k.patience(2, 1); got != time.Second/pace {
 		t.Errorf("a host with 200 events/s is to wait for %v", got)
 	}
-	if got := k.Patience(2, 100); got != 0 {
+	if got := k.patience(2, 100); got != 0 {
 		t.Errorf("a host with 2 events/s of 100 tokens is to wait for %v", got)
 	}
 }
@@ -292,14 +325,14 @@ func TestBusyHostsArePatient(t *testing.T) {
 func TestANewKeyHasItsBurst(t *testing.T) {
 	limit := algorithm.Limit{Rate: 10, Burst: 100}
 	left := func(k *asked, now time.Duration) float64 {
-		defer k.Settle(now)
-		return k.Bucket(now, bucketOf(limit)).Level(now)
+		defer k.close(now)
+		return k.open(now, bucketOf(limit)).Level(now)
 	}
 	k, _ := made(algorithm.NameAuto).(*asked)
 	if got := left(k, 0); got != 100 {
 		t.Errorf("%v of a burst of 100", got)
 	}
-	k.Moved(0)
+	k.expectLoans(0)
 	if got := left(k, 0); got != 50 {
 		t.Errorf("%v of a burst of 100 that another owner may have lent", got)
 	}
@@ -309,7 +342,7 @@ func TestANewKeyHasItsBurst(t *testing.T) {
 	if got := left(k, 100*time.Millisecond); got > 50 {
 		t.Errorf("%v of a burst of 100, and a host has a half of the limit", got)
 	}
-	k.Moved(time.Hour)
+	k.expectLoans(time.Hour)
 	if got := left(k, time.Hour); got != 100 {
 		t.Errorf("%v of a burst of 100 after an hour", got)
 	}
@@ -326,7 +359,7 @@ func TestAskingHostsKeepTheLimit(t *testing.T) {
 			Burst: rapid.SampledFrom([]float64{1, 10, 100, 1000}).Draw(t, "burst"),
 		}
 		n := rapid.IntRange(1, 8).Draw(t, "hosts")
-		k := newAsked(limit)
+		k := askedOf(limit)
 		hosts := make([]askingHost, n)
 		for i := range hosts {
 			hosts[i].id = uint32(i)
@@ -380,10 +413,10 @@ func TestAskedIsSane(t *testing.T) {
 			if rapid.Bool().Draw(t, "takes") {
 				rule := bucketOf(limit)
 				rule.MaxDebt = time.Duration(rapid.Int64Range(0, 1e12).Draw(t, "debt"))
-				k.Bucket(now, rule).Take(now, amount.Draw(t, "n"), -1)
-				k.Settle(now)
+				k.open(now, rule).Take(now, amount.Draw(t, "n"), -1)
+				k.close(now)
 				most := amount.Draw(t, "most")
-				if lent := k.Lend(now, host, most, amount.Draw(t, "holds"), amount.Draw(t, "by now"), amount.Draw(t, "cost")); !(lent >= 0 && lent <= most*(1+1e-6)) {
+				if lent := k.lend(now, host, most, amount.Draw(t, "holds"), amount.Draw(t, "by now"), amount.Draw(t, "cost")); !(lent >= 0 && lent <= most*(1+1e-6)) {
 					t.Fatalf("%v is lent, of at most %v", lent, most)
 				}
 			} else {

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/headgate/headgate/aggregator/internal/account"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
@@ -42,16 +44,16 @@ func TestADebtIsPaidBackHoweverHostsReachThePool(t *testing.T) {
 					host.tokens, host.rate = 0, 0
 				}
 				used += host.use(now, math.Inf(1))
-				if b, ok := k.(account.Bucketed); ok {
+				if b, ok := k.(*asked); ok {
 					bucket := rule
 					bucket.MaxDebt = 0
 					for range 1000 {
-						if !b.Bucket(now, bucket).Take(now, 1, 0).OK {
+						if !b.open(now, bucket).Take(now, 1, 0).OK {
 							break
 						}
 						used++
 					}
-					b.Settle(now)
+					b.close(now)
 				}
 			}
 			once(0, 0)
@@ -123,16 +125,21 @@ func TestADebtHasAnEnd(t *testing.T) {
 // a million times longer to pay back.
 func TestADebtFollowsALimitThatWasZero(t *testing.T) {
 	for _, name := range []string{algorithm.NameAuto, algorithm.NameExact} {
-		k, _ := New(0, time.Hour, reaching(name)).(account.Bucketed)
+		c := reaching(name)
+		k, _ := New(0, time.Hour, c).(*asked)
 		var left float64
-		for i, rate := range []float64{1e6, 0, 1} {
-			limit, now := algorithm.Limit{Rate: rate, Burst: rate}, time.Duration(i)
-			b := k.Bucket(now, bucketOf(limit))
+		for i, perSecond := range []float64{1e6, 0, 1} {
+			limit, now := algorithm.Limit{Rate: perSecond, Burst: perSecond}, time.Duration(i)
+			rule := *c.Rule
+			rule.Limit, rule.Burst = rate.Limit(perSecond), perSecond
+			c.Rule = &rule
+			k.Configure(now, c)
+			b := k.open(now, bucketOf(limit))
 			if i == 0 {
 				b.Charge(now, 1e9, account.Deepest(nil, limit))
 			}
 			left = b.Level(now)
-			k.Settle(now)
+			k.close(now)
 		}
 		if left < -2 {
 			t.Errorf("%s: %v tokens at 1/s", name, left)

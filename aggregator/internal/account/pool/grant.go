@@ -7,6 +7,7 @@ import (
 
 	"github.com/headgate/headgate/aggregator/internal/account"
 	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/internal/sum"
 )
 
 const (
@@ -40,8 +41,8 @@ func (k *holdings) grant(row *row, limit algorithm.Limit, saved, cost float64) a
 		// A host with few events saves its rate up until it is worth one.
 		lent = upper(lent, lower(saved, keep*cost))
 	}
-	row.lent = float32(lent)
-	row.unspent = row.lent + float32(lower(free, k.starter(limit, cost)))
+	row.lent = sum.Grains(lent)
+	row.unspent = row.lent + sum.Grains(lower(free, k.starter(limit, cost)))
 	k.lent += float64(row.lent)
 	k.starters += float64(row.starter())
 	k.pool -= float64(row.lent)

@@ -27,7 +27,7 @@ func TestHoardersKeepTheLimit(t *testing.T) {
 // hoarded is what n hosts and the pool have at the end of an interval in which the hosts
 // have asked in turn, 14 times in each step.
 func hoarded(limit algorithm.Limit, n int, step time.Duration) float64 {
-	k, hosts := newAsked(limit), make([]askingHost, n)
+	k, hosts := askedOf(limit), make([]askingHost, n)
 	for i := range hosts {
 		hosts[i].id = uint32(i)
 		hosts[i].report(k, 0, limit, 1)
@@ -38,14 +38,14 @@ func hoarded(limit algorithm.Limit, n int, step time.Duration) float64 {
 		turn++
 		h.advance(now)
 		for range 14 {
-			ok := k.Bucket(now, bucketOf(limit)).Take(now, 1, 0).OK
-			if k.Settle(now); ok {
-				h.tokens += k.Lend(now, h.id, limit.Burst-h.tokens, h.tokens, 1000, 1)
+			ok := k.open(now, bucketOf(limit)).Take(now, 1, 0).OK
+			if k.close(now); ok {
+				h.tokens += k.lend(now, h.id, limit.Burst-h.tokens, h.tokens, 1000, 1)
 				h.burst = math.Max(h.burst, h.tokens)
 			}
 		}
 	}
-	sum := k.Bucket(now, bucketOf(limit)).Level(now)
+	sum := k.open(now, bucketOf(limit)).Level(now)
 	for i := range hosts {
 		hosts[i].advance(now)
 		sum += hosts[i].tokens

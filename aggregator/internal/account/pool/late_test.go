@@ -39,7 +39,7 @@ func TestAnIntervalThatBecomesShorterTwice(t *testing.T) {
 	limit := algorithm.Limit{Rate: 100, Burst: 100}
 	for _, name := range []string{algorithm.NameElastic, algorithm.NameAuto} {
 		c := reaching(name)
-		c.Interval = 20 * s
+		c.Interval, c.Rule.Limit, c.Rule.Burst = 20*s, 100, limit.Burst
 		k := New(0, time.Hour, c)
 		k.Report(-time.Minute, limit, 9, &account.Report{Elapsed: s, Cost: 1})
 		var h elasticHost
@@ -48,7 +48,6 @@ func TestAnIntervalThatBecomesShorterTwice(t *testing.T) {
 		tokens := func() float64 { return plain(k).pool + float64(plain(k).rows.At(plain(k).rows.Find(1)).lent) }
 		before := tokens()
 		for i, shorter := range []time.Duration{2 * s, s} {
-			c := reaching(name)
 			c.Interval = shorter
 			k.Configure(time.Duration(2+i)*s, c)
 		}

@@ -6,23 +6,45 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/aggregator/internal/account"
+	"github.com/headgate/headgate/aggregator/internal/account/learned"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/internal/exactbucket"
 	"github.com/headgate/headgate/internal/rowset"
+	"github.com/headgate/headgate/internal/sum"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 var _ account.Pooled = (*Account)(nil)
 
 // Reach implements account.Pooled.
 func (k *Account) Reach(now time.Duration, c *account.Config) account.Pooled {
+	k.ends(now)
 	k.unheard(now)
 	if c.Algorithm.Reach == algorithm.ReachNever {
 		return k
 	}
-	a := &asked{Account: *k, moved: k.begun()}
+	a := newAsked(now, *k, c)
+	a.moved = k.begun()
 	a.charge()
+	return a
+}
+
+// newAsked is k, which hosts ask for tokens from now on, as c says.
+func newAsked(now time.Duration, k Account, c *account.Config) *asked {
+	a := &asked{Account: k, learned: learned.New(now), asking: asking{since: now}}
 	a.reach(c)
 	return a
+}
+
+// Reached implements account.Pooled.
+func (k *Account) Reached() algorithm.Reach { return algorithm.ReachNever }
+
+// Reached implements account.Pooled.
+func (k *asked) Reached() algorithm.Reach {
+	if k.always {
+		return algorithm.ReachAlways
+	}
+	return algorithm.ReachWhenOut
 }
 
 // Reach implements account.Pooled. One bucket would have what the pool and the hosts
@@ -44,11 +66,9 @@ func (k *asked) Reach(now time.Duration, c *account.Config) account.Pooled {
 func (k *holdings) charge() {
 	for _, row := range k.rows.All {
 		starter := row.starter()
-		row.lent += starter
-		k.lent += float64(starter)
+		k.hold(row, row.unspent, row.unspent)
 		k.pool -= float64(starter)
 	}
-	k.starters = 0
 }
 
 // reach takes in how hosts reach the pool under c.
@@ -70,7 +90,7 @@ func (k *holdings) unheard(now time.Duration) {
 
 // Configure implements account.Account.
 func (k *asked) Configure(now time.Duration, c *account.Config) {
-	k.Account.Configure(now, c)
+	k.configure(now, c)
 	if c.Rule != nil {
 		k.reach(c)
 	}
@@ -92,8 +112,9 @@ func (k *holdings) hear(now time.Duration, limit algorithm.Limit, host uint32, r
 		k.pool = upper(k.pool-r.Allowed, lower(k.pool, account.Deepest(k.terms, limit)))
 		return
 	}
+	before := k.pool
 	row, saved := k.receive(now, limit, host, r)
-	k.bound(limit)
+	k.bound(limit, before)
 	if heard {
 		k.unwant(row)
 	}
@@ -105,16 +126,15 @@ func (k *holdings) hear(now time.Duration, limit algorithm.Limit, host uint32, r
 	}
 	k.listen(row, r)
 	if now >= k.learns {
-		row.lent = float32(upper(lower(saved, had), 0))
-		row.unspent = row.lent
-		k.lent += float64(row.lent)
-		k.pool -= float64(row.lent)
+		lent := sum.Grains(upper(lower(saved, had), 0))
+		k.hold(row, lent, lent)
+		k.pool -= float64(lent)
 	}
 }
 
-// Returns implements account.Bucketed. Until the host's last report, all that it may
-// have used is out.
-func (k *asked) Returns(now time.Duration, host uint32) {
+// returns notes that host asks for each event by now. What it holds is not used any more, and
+// its last report says how much of it was: until then, all that it may have used is out.
+func (k *asked) returns(now time.Duration, host uint32) {
 	i := k.rows.Find(host)
 	if i < 0 || k.rows.At(i).heard {
 		return
@@ -125,49 +145,44 @@ func (k *asked) Returns(now time.Duration, host uint32) {
 	if k.past != nil {
 		passed = k.past.passed(row.last, now, k.limit)
 	}
-	row.lent += float32(row.weight * passed)
+	k.hold(row, row.lent+sum.Grains(row.weight*passed), row.unspent)
 	k.parts.Sub(row.weight)
 	row.weight = 0
 	k.unwant(row)
 }
 
-// Draw implements account.Pooled.
-func (k *Account) Draw(now time.Duration, rule exactbucket.Rule, f func(*exactbucket.Bucket)) {
+// Take implements account.Pooled: the host has not heard that it need not ask.
+func (k *Account) Take(now time.Duration, limit algorithm.Limit, t *usage.Take, by, _ uint32) usage.Took {
 	if !k.begun() {
-		k.begin(now, limitOf(rule))
+		k.begin(now, limit)
 	}
 	now = max(now, k.at)
-	k.advance(now, limitOf(rule))
+	k.advance(now, limit)
+	rule := bucketRule(k.terms, limit)
 	rule.Rate = upper(rule.Rate-k.rates(rule.Rate), 0)
-	b := exactbucket.New(now, rule)
+	b, l := exactbucket.New(now, rule), learned.New(now)
 	b.Lower(now, k.pool)
-	f(&b)
+	took := l.Serve(now, &b, t, by, k.terms, limit, false)
 	k.pool = b.Level(now)
+	return took
 }
 
-// Draw implements account.Pooled.
-func (k *asked) Draw(now time.Duration, rule exactbucket.Rule, f func(*exactbucket.Bucket)) {
-	f(k.Bucket(now, rule))
-	k.Settle(now)
+// Left implements account.Pooled: another owner learns the pool from the reports of hosts.
+func (k *Account) Left(now time.Duration, limit algorithm.Limit) (t usage.Take, full bool) {
+	return t, true
 }
 
-// Refill implements account.Pooled.
-func (k *Account) Refill(now time.Duration, rule exactbucket.Rule) {
-	k.Draw(now, rule, k.full(now, rule))
+// Used implements account.Pooled.
+func (k *Account) Used(now, lately time.Duration) bool { return k.begun() && now-k.at <= lately }
+
+// Keeps implements account.Pooled.
+func (k *Account) Keeps(now time.Duration, _ algorithm.Limit, lately time.Duration) bool {
+	return k.Used(now, lately) || k.begun() && !k.fills(now, k.pool, k.at)
 }
 
-// Refill implements account.Pooled.
-func (k *asked) Refill(now time.Duration, rule exactbucket.Rule) {
-	k.Draw(now, rule, k.full(now, rule))
+// fills reports whether a pool that had so many tokens at since is full by now, if no host
+// wants anything: the cluster above gives next to nothing to a key without demand, so what
+// counts is the rule's limit, under which no debt is deeper than this.
+func (k *holdings) fills(now time.Duration, tokens float64, since time.Duration) bool {
+	return max(tokens, -k.terms.MostDebt())+float64(k.terms.Limit)*seconds(now-since) >= k.terms.Burst
 }
-
-// full makes a bucket as full as the pool can be.
-func (k *Account) full(now time.Duration, rule exactbucket.Rule) func(*exactbucket.Bucket) {
-	return func(b *exactbucket.Bucket) {
-		b.Give(now, exactbucket.MaxTokens)
-		b.Lower(now, k.room(limitOf(rule)))
-	}
-}
-
-// Idle implements account.Pooled.
-func (k *Account) Idle(now, lately time.Duration) bool { return !k.begun() || now-k.at > lately }

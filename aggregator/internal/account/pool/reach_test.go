@@ -12,6 +12,8 @@ import (
 	"github.com/headgate/headgate/aggregator/internal/account"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/internal/exactbucket"
+	"github.com/headgate/headgate/internal/sum"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 const s = time.Second
@@ -46,8 +48,8 @@ func TestAPoolThatIsAskedIsABucketToTheLastDigit(t *testing.T) {
 		k, _ := made(name).(*asked)
 		one := exactbucket.New(0, rule)
 		take := func(now time.Duration, n float64) {
-			got := k.Bucket(now, rule).Take(now, n, 0)
-			k.Settle(now)
+			got := k.open(now, rule).Take(now, n, 0)
+			k.close(now)
 			if want := one.Take(now, n, 0); got != want {
 				t.Fatalf("%s, at %v: %+v, and one bucket says %+v", name, now, got, want)
 			}
@@ -62,7 +64,7 @@ func TestAPoolThatIsAskedIsABucketToTheLastDigit(t *testing.T) {
 			}
 		}
 		k.Expire(now, func(uint32) {})
-		if got, want := k.Bucket(now, rule).Level(now), one.Level(now); got != want {
+		if got, want := k.open(now, rule).Level(now), one.Level(now); got != want {
 			t.Errorf("%s: %v are left, and one bucket has %v", name, got, want)
 		}
 	}
@@ -72,7 +74,7 @@ func TestAPoolThatIsAskedIsABucketToTheLastDigit(t *testing.T) {
 // until its lease ends. Nothing more is lent.
 func TestWhereHostsAskForEachEventNothingIsLent(t *testing.T) {
 	limit := algorithm.Limit{Rate: 1000, Burst: 1000}
-	auto := newAsked(limit)
+	auto := askedOf(limit)
 	var lent, weight [3]float64
 	for host := range uint32(3) {
 		g, _ := auto.Report(0, limit, host, &account.Report{Elapsed: s, Wants: 300, Cost: 1})
@@ -81,9 +83,9 @@ func TestWhereHostsAskForEachEventNothingIsLent(t *testing.T) {
 		}
 	}
 	k, _ := auto.Reach(0, reaching(algorithm.NameExact)).(*asked)
-	k.Bucket(0, bucketOf(limit)).Take(0, 700, 0) // so that there is room for what comes back
-	k.Settle(0)
-	if got := k.Lend(0, 0, 100, 0, 300, 1); got != 0 {
+	k.open(0, bucketOf(limit)).Take(0, 700, 0) // so that there is room for what comes back
+	k.close(0)
+	if got := k.lend(0, 0, 100, 0, 300, 1); got != 0 {
 		t.Errorf("%v tokens are lent", got)
 	}
 	report := func(now time.Duration, host uint32, used, has float64) {
@@ -94,7 +96,7 @@ func TestWhereHostsAskForEachEventNothingIsLent(t *testing.T) {
 	report(s, 0, 1000*weight[0], weight[0]) // it has not heard
 	report(s, 1, 1000*weight[1], 0)         // it has, and holds nothing
 	k.follow(s, bucketOf(limit))
-	k.Returns(s, 2)
+	k.returns(s, 2)
 	if got := k.rates(1); math.Abs(got-weight[0]) > 1e-9 {
 		t.Errorf("%v of the limit is out, want that of host 0 of %v", got, weight)
 	}
@@ -148,7 +150,7 @@ func TestALastReportUnderAnotherNameCosts(t *testing.T) {
 }
 
 // Hosts report under any name, ask and return; and the rule changes all the time. The
-// sums are those of the rows, and there are no more tokens than a burst.
+// sums are exactly those of the rows, and there are no more tokens than a burst.
 func TestAPoolIsSaneHoweverHostsReachIt(t *testing.T) {
 	names := []string{algorithm.NameExact, algorithm.NameAuto, algorithm.NameElastic}
 	rapid.Check(t, func(t *rapid.T) {
@@ -168,12 +170,9 @@ func TestAPoolIsSaneHoweverHostsReachIt(t *testing.T) {
 			case 1:
 				limit.Rate, limit.Burst = amount.Draw(t, "rate"), amount.Draw(t, "burst")
 			case 2, 3, 4:
-				k.Draw(now, bucketOf(limit), func(b *exactbucket.Bucket) { b.Take(now, amount.Draw(t, "n"), 0) })
-				if a, ok := k.(*asked); ok && a.always {
-					a.Returns(now, host)
-				} else if ok {
-					a.Lend(now, host, amount.Draw(t, "most"), 0, amount.Draw(t, "by now"), 1)
-				}
+				k.Take(now, limit, &usage.Take{
+					Auto: rapid.Bool().Draw(t, "auto"), Tokens: amount.Draw(t, "n"), More: amount.Draw(t, "most"), Wants: amount.Draw(t, "by now"),
+				}, 1, host)
 			default:
 				k.Report(now, limit, host, &account.Report{
 					Allowed: amount.Draw(t, "allowed"), Rejected: amount.Draw(t, "rejected"), Elapsed: s, Cost: 1,
@@ -184,17 +183,17 @@ func TestAPoolIsSaneHoweverHostsReachIt(t *testing.T) {
 			if !a.begun() {
 				continue
 			}
-			lent, starters, parts, wants, users := 0.0, 0.0, 0.0, 0.0, int32(0)
+			lent, starters, parts, wants, users := 0.0, 0.0, sum.Parts(0), 0.0, int32(0)
 			for i := range a.rows.All {
 				row := a.rows.At(i)
-				lent, starters = lent+float64(row.unspent-row.starter()), starters+float64(row.starter())
-				parts, wants = parts+row.weight, wants+float64(row.wants)
+				lent, starters, wants = lent+float64(row.out()), starters+float64(row.starter()), wants+float64(row.wants)
+				parts.Add(row.weight)
 				if row.wants > 0 {
 					users++
 				}
 			}
-			if math.Abs(lent-a.lent) > 1e-3 || math.Abs(starters-a.starters) > 1e-3 || math.Abs(parts-a.parts.Value()) > 1e-6 || math.Abs(wants-a.wants) > 1e-3 || users != a.users {
-				t.Fatalf("sums are %v, %v, %v, %v and %d; of the rows they are %v, %v, %v, %v and %d", a.lent, a.starters, a.parts.Value(), a.wants, a.users, lent, starters, parts, wants, users)
+			if lent != a.lent || starters != a.starters || parts != a.parts || wants != a.wants || users != a.users {
+				t.Fatalf("sums are %v, %v, %v, %v and %d; of the rows they are %v, %v, %v, %v and %d", a.lent, a.starters, a.parts.Value(), a.wants, a.users, lent, starters, parts.Value(), wants, users)
 			}
 			if !(a.pool <= max(limit.Burst, 1000)+1e-3) {
 				t.Fatalf("%v tokens of a burst of %v", a.pool, limit.Burst)
@@ -208,13 +207,13 @@ func TestAPoolIsSaneHoweverHostsReachIt(t *testing.T) {
 func TestNoStrangerClosesAnExactKey(t *testing.T) {
 	limit := algorithm.Limit{Rate: 10, Burst: 10}
 	k, _ := made(algorithm.NameExact).(*asked)
-	k.Bucket(0, bucketOf(limit)).Take(0, 10, 0)
-	k.Settle(0)
+	k.open(0, bucketOf(limit)).Take(0, 10, 0)
+	k.close(0)
 	for host := range uint32(3) {
 		k.Report(time.Minute, limit, host, &account.Report{Elapsed: s, Wants: 300, Cost: 1, Has: 1})
 	}
 	now := time.Minute + time.Second
-	if got := k.Bucket(now, bucketOf(limit)).Level(now); got < 10-1e-6 {
+	if got := k.open(now, bucketOf(limit)).Level(now); got < 10-1e-6 {
 		t.Errorf("%v tokens are left of 10, after three strangers said that they hold the limit", got)
 	}
 }
@@ -228,13 +227,13 @@ func TestAnEarlierOwnerHidesNothingThatHostsHold(t *testing.T) {
 	level := func(later ...float64) float64 {
 		k, _ := made(algorithm.NameAuto).(*asked)
 		for _, rates := range append([]float64{0.9}, later...) {
-			k.Bucket(0, rule).Lower(0, 0)
-			k.Settle(0)
-			k.Handed(0, rates)
+			k.open(0, rule).Lower(0, 0)
+			k.close(0)
+			k.takeOver(0, rates)
 		}
-		k.Bucket(0, rule).Lower(0, 0)
-		k.Settle(0)
-		return k.Bucket(learning/2, rule).Level(learning / 2)
+		k.open(0, rule).Lower(0, 0)
+		k.close(0)
+		return k.open(learning/2, rule).Level(learning / 2)
 	}
 	if want, got := level(), level(0); math.Abs(got-want) > 1e-9 {
 		t.Errorf("%v tokens, want %v", got, want)

@@ -28,8 +28,8 @@ func (l *level) changed() *past {
 	return l.past
 }
 
-// sums are of all rows. Those of floats are added up anew whenever all rows are
-// looked at, so that no rounding piles up in them.
+// sums are of all rows. Rows hold whole grains (see package sum), so sums of less than
+// 2²⁹ are exact. Larger ones are added up anew whenever all rows are looked at.
 type sums struct {
 	lent     float64   // tokens granted out of the pool, and not spent as far as the owner knows
 	starters float64   // tokens granted beside the pool
@@ -53,18 +53,26 @@ func (s *sums) room(limit algorithm.Limit) float64 {
 
 // drop removes row from all sums.
 func (s *sums) drop(row *row) {
-	starter := row.starter()
-	s.lent -= float64(row.unspent - starter)
-	s.starters -= float64(starter)
+	s.lent -= float64(row.out())
+	s.starters -= float64(row.starter())
 	s.parts.Sub(row.weight)
 	s.unwant(row)
 	row.lent, row.unspent, row.weight, row.back = 0, 0, 0, false
 }
 
+// hold notes what row's host was lent, and what it has left of that and of its starter.
+func (s *sums) hold(row *row, lent, unspent float32) {
+	s.lent -= float64(row.out())
+	s.starters -= float64(row.starter())
+	row.lent, row.unspent = lent, unspent
+	s.lent += float64(row.out())
+	s.starters += float64(row.starter())
+}
+
 // want notes that row's host wants so much.
 func (s *sums) want(row *row, wants float64) {
 	s.unwant(row)
-	if row.wants = float32(wants); row.wants > 0 {
+	if row.wants = sum.Grains(wants); row.wants > 0 {
 		s.wants += float64(row.wants)
 		s.users++
 	}
@@ -73,7 +81,7 @@ func (s *sums) want(row *row, wants float64) {
 // unwant takes the demand of row's host out of the sums.
 func (s *sums) unwant(row *row) {
 	if row.wants > 0 {
-		s.wants = upper(s.wants-float64(row.wants), 0)
+		s.wants -= float64(row.wants)
 		s.users--
 		row.wants = 0
 	}
@@ -83,12 +91,10 @@ func (s *sums) unwant(row *row) {
 func (s *sums) fade(row *row) {
 	starter := row.starter()
 	s.drop(row)
-	row.unspent = starter
-	s.starters += float64(starter)
+	s.hold(row, 0, starter)
 }
 
-// row is what one host holds. There may be millions, so some amounts are
-// rounded to float32: what is added to a sum is what will be taken off.
+// row is what one host holds. There may be millions, so some amounts are float32.
 type row struct {
 	last    time.Duration
 	weight  float64 // the part of the limit that it has as a rate
@@ -97,6 +103,14 @@ type row struct {
 	wants   float32
 	back    bool // it asked after it was taken for dead, and has not reported since
 	heard   bool // it has reported, or asked, under the algorithm that the key has now
+}
+
+// out is how many tokens of what row's host was lent it has left.
+func (r *row) out() float32 {
+	if r.unspent < r.lent {
+		return r.unspent
+	}
+	return r.lent
 }
 
 // starter is how many tokens row's host was granted beside the pool.

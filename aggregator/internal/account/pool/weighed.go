@@ -8,6 +8,7 @@ import (
 	"github.com/headgate/headgate/aggregator/internal/account"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/internal/rowset"
+	"github.com/headgate/headgate/internal/sum"
 )
 
 // weighed is an account whose rates are the parts that a Weigh makes of all demands.
@@ -67,5 +68,5 @@ func (k *weighed) granted(host uint32) bool {
 
 // rounded is what a row has of wants.
 func rounded(wants float64, limit algorithm.Limit) float64 {
-	return float64(float32(reasonable(wants, limit)))
+	return float64(sum.Grains(reasonable(wants, limit)))
 }

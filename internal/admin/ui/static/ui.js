@@ -33,9 +33,10 @@
 	});
 
 	// A text that was reviewed is not checked once more: the check would replace the review.
+	// htmx:confirm comes before hx-sync ends the request that is under way; htmx:beforeRequest comes after that.
 	let reviewed = null;
-	document.addEventListener("htmx:beforeRequest", (e) => {
-		const path = e.detail.pathInfo.requestPath;
+	document.addEventListener("htmx:confirm", (e) => {
+		const path = e.detail.path;
 		const text = document.getElementById("text");
 		if (path === "/limits/review") reviewed = text.value;
 		else if (path === "/limits/check" && text.value === reviewed) e.preventDefault();

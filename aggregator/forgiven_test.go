@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package aggregator
+
+import (
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/rpc/usage"
+)
+
+// Events that wait for their tokens have them, whatever hosts report meanwhile: a rule without
+// max_wait lets a bucket owe more than its deepest debt.
+func TestAReportForgivesNoReservations(t *testing.T) {
+	for _, name := range []string{algorithm.NameExact, algorithm.NameAuto} {
+		rule := exactRule(10, 10)
+		rule.Algorithm = name
+		a := under(t, rule)
+		for i := range 100 {
+			if got := took(t, a, 0, usage.Take{Auto: name == algorithm.NameAuto, Tokens: 1, Longest: 20 * time.Second}); !got.OK {
+				t.Fatalf("%s: event %d: %+v", name, i, got)
+			}
+		}
+		step(t, a, 0, "h", reportOf(name, 0, 0, time.Second, "k"))
+		if got := took(t, a, time.Second, usage.Take{Auto: name == algorithm.NameAuto}).Left; !near(got, -80) {
+			t.Errorf("%s: %v tokens a second after 100 of 10 were reserved, want -80", name, got)
+		}
+	}
+}
+
+// The next owner knows of the events that wait, if the one before hands the key over.
+func TestTheNextOwnerForgivesNoReservations(t *testing.T) {
+	a := under(t, exactRule(10, 10))
+	if got := took(t, a, 0, usage.Take{By: a.number + 1, Told: -90, Handed: true}).Left; !near(got, -90) {
+		t.Errorf("%v tokens, want -90", got)
+	}
+}
+
+// The time before a limit is raised counts by the limit of then: a bucket keeps its tokens.
+// An owner whose hosts hold rates hears of the new limit with the next report, and hosts may
+// have had it for an interval then.
+func TestALimitThatIsRaisedMakesNoTokens(t *testing.T) {
+	for name, most := range map[string]float64{algorithm.NameElastic: 11 + 1000, algorithm.NameAuto: 11, algorithm.NameExact: 11} {
+		rule := exactRule(1, 10)
+		rule.Algorithm = name
+		a := under(t, rule)
+		step(t, a, 0, "h", reportOf(name, 0, 0, time.Second, "k"))
+		rule.Limit, rule.Burst = 1000, 10_000
+		configured(t, a, rule)
+		now := 8 * time.Second
+		step(t, a, now, "h", reportOf(name, 0, 0, 8*time.Second, "k"))
+		if got := a.Look(now, "k")[0]; got.Tokens+got.Lent > most {
+			t.Errorf("%s: %v tokens, and %v are lent, of a burst that was 10 until now", name, got.Tokens, got.Lent)
+		}
+	}
+}
+
+// A key is not forgotten while it is in debt, though no host uses it any more.
+func TestADebtIsNotForgottenWithItsHosts(t *testing.T) {
+	rule := exactRule(0.1, 10)
+	rule.Algorithm, rule.MaxDebt = algorithm.NameElastic, time.Hour
+	a := under(t, rule)
+	step(t, a, 0, "h", reportOf(rule.Algorithm, 0, 0, time.Second, "k"))
+	step(t, a, time.Second, "h", reportOf(rule.Algorithm, 400, 0, time.Second, "k"))
+	now := time.Second
+	for range 10 {
+		now += time.Minute
+		a.GC(now)
+	}
+	step(t, a, now, "h2", reportOf(rule.Algorithm, 0, 0, time.Second, "k"))
+	if got := a.Look(now, "k")[0].Tokens; got > -300 {
+		t.Errorf("%v tokens 10 minutes after a charge of 400, want about -330", got)
+	}
+	for range 100 {
+		now += time.Minute
+		a.GC(now)
+	}
+	if n := a.keys.Len(); n != 0 {
+		t.Error("a key that is full by now is not forgotten")
+	}
+}
+
+// A bucket that has as much as the smaller side of a split may have is not full: it is not
+// forgotten, and not full when the split ends.
+func TestABucketIsNotForgottenInASplit(t *testing.T) {
+	a := under(t, exactRule(1e-3, 100))
+	took(t, a, 0, usage.Take{Tokens: 30})
+	a.Split(1, 1)
+	a.GC(time.Second)
+	a.Split(1, 0)
+	if got := left(t, a, 2*time.Second); got > 71 {
+		t.Errorf("%v tokens, of which there were 70", got)
+	}
+}
+
+// A program that uses up a quota for a day, and then waits until the owner forgets its hosts, gets no
+// second quota.
+func TestAQuotaIsNotForgottenWithItsHosts(t *testing.T) {
+	for _, name := range []string{algorithm.NameElastic, algorithm.NameAuto, algorithm.NameExact} {
+		rule := exactRule(1000./86400, 1000)
+		rule.Algorithm = name
+		a := under(t, rule)
+		step(t, a, 0, "h", reportOf(name, 0, 0, time.Second, "k"))
+		if name == algorithm.NameElastic {
+			step(t, a, time.Second, "h", reportOf(name, 1000, 0, time.Second, "k"))
+		} else {
+			took(t, a, time.Second, usage.Take{Auto: name == algorithm.NameAuto, Tokens: 1000, Spent: usage.SpentBeyond})
+		}
+		now := time.Second
+		for range 10 {
+			now += time.Minute
+			a.GC(now)
+		}
+		step(t, a, now, "h2", reportOf(name, 0, 0, time.Second, "k"))
+		if got := a.Look(now, "k")[0]; got.Tokens+got.Lent > 20 {
+			t.Errorf("%s: %v tokens, and %v are lent, ten minutes after all of 1000 a day were used", name, got.Tokens, got.Lent)
+		}
+	}
+}

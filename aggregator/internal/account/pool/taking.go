@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pool
+
+import (
+	"math"
+	"time"
+
+	"github.com/headgate/headgate/aggregator/internal/account"
+	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/internal/exactbucket"
+	"github.com/headgate/headgate/internal/sum"
+	"github.com/headgate/headgate/rpc/usage"
+)
+
+// asking is how many tokens are asked for lately.
+type asking struct {
+	tokens float64       // since
+	since  time.Duration // the last look
+	rate   float64       // per second, lately
+}
+
+// idle is the demand, in tokens/s, below which nothing is wanted any more. Demand that has
+// ended is halved with each look at it, and would never become 0.
+const idle = 1e-3
+
+// look brings the rate up to now.
+func (a *asking) look(now time.Duration) {
+	if d := seconds(now - a.since); d > 0.1 {
+		if a.rate += (a.tokens/d - a.rate) / 2; a.rate < idle {
+			a.rate = 0
+		}
+		a.tokens, a.since = 0, now
+	}
+}
+
+// bucketRule is rule for a bucket, with a limit of its own.
+func bucketRule(rule *dynamicconfig.Rule, limit algorithm.Limit) exactbucket.Rule {
+	return exactbucket.Rule{Rate: limit.Rate, Burst: limit.Burst, MaxWait: rule.MaxWait, MaxDebt: rule.MaxDebt, MaxCost: rule.MaxCost}
+}
+
+// Take implements account.Pooled.
+func (k *asked) Take(now time.Duration, limit algorithm.Limit, t *usage.Take, by, host uint32) usage.Took {
+	rule := bucketRule(k.terms, limit)
+	k.asking.tokens += min(max(t.Tokens, 0), k.terms.MostDebt()) // more can never be taken
+	b := k.open(now, rule)
+	apart := false
+	if t.Handed {
+		apart = k.takeOver(now, t.Rates)
+		b = k.open(now, rule)
+	}
+	if !k.always && t.More > 0 && !k.Knows(host) { // it has a grant of another owner
+		k.expectLoans(now)
+		b = k.open(now, rule)
+	}
+	cost := t.Tokens // which changes
+	took := k.learned.Serve(now, b, t, by, k.terms, limit, apart)
+	k.close(now)
+	if k.always && !t.Auto {
+		k.returns(now, host)
+	}
+	if t.More > 0 && took.OK && took.Wait == 0 {
+		took.Lent = k.lend(now, host, t.More, k.terms.Burst-t.More, t.Wants, cost)
+		took.Left -= took.Lent
+	}
+	if !took.OK && t.More > 0 {
+		took.Retry = max(took.Retry, k.patience(host, cost))
+	}
+	return took
+}
+
+// expectLoans notes that the key had another owner lately, which may have lent as much as
+// there is: half of the pool is left for what it lent and what it had.
+func (k *asked) expectLoans(now time.Duration) {
+	if !k.begun() || k.moved || k.handed || k.learns == fresh || seconds(now-k.since) > silence*seconds(k.interval) {
+		return
+	}
+	k.moved = true
+	k.feared = k.rule.Burst/2 + k.limit*seconds(min(now, k.learns)-k.since)
+	k.pool -= k.feared
+}
+
+// takeOver notes that the earlier owner hands the key over, before the pool is lowered to
+// what that had left, when hosts held so much of the limit as rates. What was lent is not in
+// what was left: so nothing is to be feared. It returns false if the key has been here for
+// too long for that to say anything new.
+func (k *asked) takeOver(now time.Duration, rates float64) bool {
+	if !k.begun() || k.learns == fresh || seconds(now-k.since) > silence*seconds(k.interval) {
+		return false
+	}
+	k.handed, k.out = true, upper(k.out, rates) // an owner before that one knows of less
+	k.pool = lower(k.pool+k.feared, k.room(limitOf(k.rule)))
+	k.feared = 0
+	return true
+}
+
+// open is what there is at now under rule, to take from, to give to, or to lower. Nothing
+// else may be called before close is.
+func (k *asked) open(now time.Duration, rule exactbucket.Rule) *exactbucket.Bucket {
+	if !k.begun() {
+		k.begin(now, limitOf(rule))
+	}
+	now = max(now, k.at)
+	if k.follow(now, rule) {
+		return &k.bucket
+	}
+	fill := upper(rule.Rate-k.rates(rule.Rate), 0)
+	if rule.MaxDebt > 0 && fill > 0 {
+		// As deep as if no host had a rate: else the largest events would never pass.
+		// To pay the debt back, hosts get lower rates.
+		rule.MaxDebt = time.Duration(lower(float64(rule.MaxDebt)*(rule.Rate/fill), math.MaxInt64/2))
+	}
+	rule.Rate = fill
+	k.bucket = exactbucket.New(now, rule)
+	k.bucket.Lower(now, k.pool)
+	return &k.bucket
+}
+
+// close takes in what was done to the bucket, at the same now.
+func (k *asked) close(now time.Duration) {
+	k.pool = k.bucket.Level(max(now, k.at))
+	k.settled = k.pool
+}
+
+// lend lends host, which has just taken tokens for an event of this cost, some more for its
+// next events: at most most. Wants is what it wants by now, or 0 if that is as it was
+// reported. lend returns how many tokens; 0 if host holds no grant.
+//
+// A host that asks has spent what it was lent before, but for what it holds. Its next report
+// settles that; until then what is spent takes no room in the pool.
+func (k *asked) lend(now time.Duration, host uint32, most, holds, wants, cost float64) float64 {
+	i := k.rows.Find(host)
+	if i < 0 || now < k.learns || k.always {
+		return 0
+	}
+	row := k.rows.At(i)
+	if row.weight == 0 { // it was taken for dead: all that it held is lost
+		row.last, row.back = now, true
+		row.weight = slightest
+		k.parts.Add(row.weight)
+	}
+	k.hold(row, row.lent, min(row.unspent, sum.Grains(upper(holds, 0))))
+	if wants > 0 {
+		k.want(row, reasonable(wants, limitOf(k.rule)))
+	}
+	limit := limitOf(k.rule)
+	wants, cost = float64(row.wants), upper(cost, 1)
+	worth := upper(k.loan(wants, row.weight*k.limit, cost, few, limit), k.first(cost, limit))
+	loan := sum.Grains(lower(worth, most))
+	if !(loan >= 1) {
+		return 0
+	}
+	k.hold(row, row.lent+loan, row.unspent+loan)
+	k.pool -= float64(loan)
+	return float64(loan)
+}
+
+// patience is for how long host, which was refused an event of this cost, should not ask
+// again, at least.
+func (k *asked) patience(host uint32, cost float64) time.Duration {
+	i := k.rows.Find(host)
+	if i < 0 || !(float64(k.rows.At(i).wants) >= busy*upper(cost, 1)) {
+		return 0
+	}
+	return time.Duration(float64(time.Second) / pace)
+}
+
+// Left implements account.Pooled.
+func (k *asked) Left(now time.Duration, limit algorithm.Limit) (t usage.Take, full bool) {
+	b := k.open(now, bucketRule(k.terms, limit))
+	defer k.close(now)
+
+	return usage.Take{Auto: !k.always, Told: b.Level(now), Handed: true, Rates: min(k.rates(1), 1)}, b.Full(now)
+}
+
+// Used implements account.Pooled.
+func (k *asked) Used(now, lately time.Duration) bool { return now-k.learned.Last() <= lately }
+
+// Keeps implements account.Pooled.
+func (k *asked) Keeps(now time.Duration, limit algorithm.Limit, _ time.Duration) bool {
+	left, full := k.Left(now, limit)
+	switch wants, _ := account.Wanted(k); {
+	case k.terms.Parent:
+		full = full || wants == 0 && k.fills(now, left.Told, k.learned.Last())
+	case limit.Burst < k.terms.Burst: // on the smaller side of a split, which may end
+		full = k.fills(now, left.Told, k.learned.Last())
+	}
+	return !full || k.always && k.terms.Parent && k.asking.tokens+k.asking.rate > 0
+}

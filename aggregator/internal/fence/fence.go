@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package fence says which hosts may hand keys over to an owner. It knows the names of hosts, and
+// no keys.
+package fence
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// formerFor is for how long a host that is off the ring may still hand keys over: it
+	// is off the ring when it leaves, and its last messages may come after that.
+	formerFor = 30 * time.Second
+	// maxFormer bounds how many earlier rings are remembered.
+	maxFormer = 8
+)
+
+// Fence lets the members of the ring hand keys over, and those who were members lately.
+// The zero Fence knows no ring, and lets everyone. It is safe for concurrent use.
+type Fence struct {
+	rings atomic.Pointer[[]epoch] // the latest first; what it points to does not change
+}
+
+// epoch is one ring, from when it came until the next one did.
+type epoch struct {
+	member func(host string) bool
+	ended  time.Duration // 0 for the latest
+}
+
+// Move puts a ring with these members in force at now. Calls come one after the other.
+func (f *Fence) Move(now time.Duration, member func(host string) bool) {
+	if member == nil {
+		return
+	}
+	rings := []epoch{{member: member}}
+	for i, e := range f.known() {
+		if i == 0 {
+			e.ended = now
+		}
+		if now-e.ended <= formerFor && len(rings) <= maxFormer {
+			rings = append(rings, e)
+		}
+	}
+	f.rings.Store(&rings)
+}
+
+// known are the rings that f knows.
+func (f *Fence) known() []epoch {
+	if rings := f.rings.Load(); rings != nil {
+		return *rings
+	}
+	return nil
+}
+
+// Admits tells whether host may hand keys over at now.
+func (f *Fence) Admits(now time.Duration, host string) bool {
+	rings := f.known()
+	for i, e := range rings {
+		if (i == 0 || now-e.ended <= formerFor) && e.member(host) {
+			return true
+		}
+	}
+	return len(rings) == 0
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package doors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/headgate/headgate/internal/conns"
+	"github.com/headgate/headgate/rpc/edge/httpapi"
+)
+
+// Web is the HTTP server for programs that run no decider. Its listeners are
+// set before Serve.
+type Web struct {
+	server    *http.Server
+	listeners []net.Listener
+	unix      *splitter // nil without a Unix socket
+	ending    *Ending
+	loops     sync.WaitGroup
+}
+
+// NewWeb returns a Web that does not serve yet.
+func NewWeb(ending *Ending) *Web { return &Web{ending: ending} }
+
+// Listen has w serve what comes in at l.
+func (w *Web) Listen(l net.Listener) { w.listeners = append(w.listeners, l) }
+
+// Addr is where the first listener listens.
+func (w *Web) Addr() net.Addr { return w.listeners[0].Addr() }
+
+// Share has e serve what speaks gRPC at l, and w the rest.
+func (w *Web) Share(e *Edge, l *conns.Listener) {
+	w.unix = split(l)
+	w.listeners = append(w.listeners, w.unix.http)
+	e.more = append(e.more, w.unix.grpc)
+}
+
+// HangUp ends what Share has begun.
+func (w *Web) HangUp() {
+	if w.unix != nil {
+		w.unix.stop()
+	}
+}
+
+// Serve begins to answer with handler. meter may be nil.
+func (w *Web) Serve(handler http.Handler, panics *Panics, meter *Meter, log *slog.Logger) {
+	handler = holdBodies(panics.wrap(handler))
+	if meter != nil {
+		handler = meter.timed(handler)
+	}
+	w.server = httpapi.NewServer(handler)
+	w.server.ConnContext, w.server.ConnState = withConn, conns.State
+	w.server.ErrorLog = slog.NewLogLogger(log.With("server", "http").Handler(), slog.LevelWarn)
+	for _, l := range w.listeners {
+		w.loops.Go(func() { w.ending.End(w.server.Serve(l)) })
+	}
+}
+
+// Stop lets requests end for as long as drain, and ends the others, which is no
+// error, as at the edge. It returns when none runs any more.
+func (w *Web) Stop(ctx context.Context, drain time.Duration, log *slog.Logger) error {
+	draining, cancel := context.WithTimeout(ctx, drain)
+	defer cancel()
+	err := w.server.Shutdown(draining)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
+		log.Warn("HTTP requests did not end in time, and are ended", "drain", drain)
+		err = nil
+	case err != nil:
+		err = fmt.Errorf("HTTP requests were ended: %w", err)
+	}
+	err = errors.Join(err, ignore(w.server.Close(), net.ErrClosed))
+	w.loops.Wait()
+	return err
+}
+
+// Abandon gives up what was never served.
+func (w *Web) Abandon() {
+	for _, l := range w.listeners {
+		_ = l.Close()
+	}
+}
+
+func ignore(err, expected error) error {
+	if errors.Is(err, expected) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package lastgood keeps a copy of the limits that were last in force, from which a daemon
+// starts while their source is broken:
+//
+//	limits := lastgood.New(source, dir, log)
+//	node, err := headgate.New(config, limits, …)
+//	if err != nil {
+//		err = limits.Retreat(err) // nil: try again
+//	}
+//	…
+//	node.Limits().Subscribe(limits.Save)
+//
+// Out of scope: where limits come from.
+package lastgood
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/internal/filewatch"
+)
+
+const (
+	// Name is the file with the limits that were last in force.
+	Name = "limits.last-good"
+
+	// copyHeader begins it, before the SHA-256 of what follows the first line.
+	copyHeader = "# headgate: the limits that were last in force; sha256 "
+)
+
+// Source is a source of limits that keeps a copy of what was last in force, from which a
+// daemon starts while the source is broken. Use New.
+type Source struct {
+	dynamicconfig.Source
+
+	dir string // empty: there is no copy
+	log *slog.Logger
+
+	instead atomic.Pointer[dynamicconfig.Snapshot] // what the next Load returns; nil: the source's
+}
+
+// New returns a Source of what of says, that keeps its copy in dir; empty: nowhere.
+func New(of dynamicconfig.Source, dir string, log *slog.Logger) *Source {
+	return &Source{Source: of, dir: dir, log: log}
+}
+
+// Load implements dynamicconfig.Source.
+func (g *Source) Load(ctx context.Context) (*dynamicconfig.Snapshot, error) {
+	if s := g.instead.Swap(nil); s != nil {
+		return s, nil
+	}
+	return g.Source.Load(ctx)
+}
+
+// Retreat has the next Load return the copy, because of cause. It returns cause if that
+// cannot help, with the reason.
+func (g *Source) Retreat(cause error) error {
+	if g.dir == "" {
+		return cause
+	}
+	s, err := readCopy(filepath.Join(g.dir, Name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return cause
+	}
+	if err != nil {
+		return errors.Join(cause, fmt.Errorf("the copy of the last good limits cannot be used either: %w", err))
+	}
+	g.log.Warn("THE LIMITS CANNOT BE USED: this daemon starts with the last good ones; mend them", "error", cause, "copy", s.Name(), "version", s.Version())
+	g.instead.Store(s)
+	return nil
+}
+
+// readCopy reads what Save has written.
+func readCopy(path string) (*dynamicconfig.Snapshot, error) {
+	const most = int64(len(copyHeader)+2*sha256.Size+1) + dynamicconfig.MaxLargeSize
+	data, err := filewatch.Read(path, most)
+	if err != nil {
+		return nil, err
+	}
+	header, text, _ := strings.Cut(string(data), "\n")
+	if header != copyHeader+checksum(text) {
+		return nil, fmt.Errorf("%s is damaged: remove it", path)
+	}
+	return dynamicconfig.Parse(path, []byte(text))
+}
+
+func checksum(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+// Save keeps a copy of s, which is in force. It is for Live.Subscribe. That it fails
+// stops nothing.
+func (g *Source) Save(_, s *dynamicconfig.Snapshot) {
+	path := filepath.Join(g.dir, Name)
+	if g.dir == "" || s.Text() == "" || s.Name() == path {
+		return
+	}
+	if err := replaceFile(path, copyHeader+checksum(s.Text())+"\n"+s.Text()); err != nil {
+		g.log.Error("the limits in force cannot be kept for the next start", "error", err)
+	}
+}
+
+// replaceFile puts a file with text in place of the one at path, whole or not at all,
+// also if the machine fails.
+func replaceFile(path, text string) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".tmp-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(f.Name()))
+		}
+	}()
+	_, err = f.WriteString(text)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return nil // the file is there, and perhaps not after a failure of power
+	}
+	err = dir.Sync()
+	if errors.Is(err, errors.ErrUnsupported) {
+		err = nil
+	}
+	return errors.Join(err, dir.Close())
+}

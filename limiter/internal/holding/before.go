@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package holding
+
+import (
+	"math"
+	"slices"
+
+	"golang.org/x/time/rate"
+
+	"github.com/headgate/headgate/limiter/internal/remote"
+	"github.com/headgate/headgate/limiter/internal/report"
+	"github.com/headgate/headgate/limiter/internal/share"
+	"github.com/headgate/headgate/limiter/stage"
+)
+
+// before is a Holding that another one follows, at an instant: how much was used under
+// it, so that the next one gives no second burst.
+type before struct {
+	*Holding
+	now   stage.Instant
+	hosts int
+}
+
+// left returns the remains that the next Holding begins with: b's own remains, or its
+// level if more is missing there. With parts, the next Holding needs to know how much was
+// used, because a grant lends fewer tokens than its bucket holds.
+func (b *before) left(parts bool) remains {
+	left := nothing
+	if b.remains != nil {
+		left = *b.remains
+	}
+	left.slots = b.holds()
+	if !math.IsInf(left.tokens, 1) {
+		left.tokens, left.at = b.earlier().Tokens, b.now
+		left.since += b.since()
+		left.counted = b.allowed()
+	}
+	if first := b.pair[0]; first == nil || slotsOf(first) != nil {
+		return left
+	}
+	level, tells := b.own()
+	if !tells {
+		return left
+	}
+	if !level.Remote {
+		lately := b.lately(b.Stage.Level(b.now))
+		if r := b.answering(); r != nil && lately > level.Missing() { // more than a grant's bucket can show
+			had := level.Tokens
+			level = r.Rests(b.now)
+			if level.Tokens = level.Burst - float64(lately); had < 0 { // a debt, which the level that rests does not have
+				level.Tokens = min(level.Tokens, had)
+			}
+		} else if parts {
+			level.Tokens = max(level.Tokens, level.Burst-float64(lately))
+		}
+	}
+	more := math.IsInf(left.tokens, 1) || level.Missing() > left.missing() || level.Missing() == left.missing() && left.remote == ""
+	if level.Limit < rate.Inf && (more || level.Remote) {
+		left.tokens, left.burst, left.limit, left.at = level.Tokens, level.Burst, level.Limit, b.now
+		left.ruled = b.plan.Rule.Limit
+		left.remote, left.since = "", 0
+		if level.Remote {
+			left.remote = b.plan.Terms[b.plan.Answers].Algorithm
+		}
+	}
+	return left
+}
+
+// remainder returns the part of kept, which b left, that next must remember; nil if
+// there is none.
+func (b *before) remainder(kept remains, next *Holding) *remains {
+	first := b.pair[0]
+	if first != nil && next.pair[0] != first {
+		if wants, stated := first.Part().Common().Stated(); stated {
+			kept.wants[unit(first)] = wants
+		}
+	}
+	switch {
+	case next.Slots != nil:
+		kept.slots = nil
+	case next.pair[0] != nil:
+		kept.follow(next.plan.Rule.Limit)
+		// A bucket elsewhere knows what was used, or has been charged with it. A bucket
+		// here shows it, until the grant changes, but not that a bucket elsewhere knows it.
+		shows := kept.remote == "" && (next.answering() == nil || !next.answering().Granted())
+		if level := next.Stage.Level(b.now); kept.missing() == 0 || level.Remote || shows && level.Missing() >= kept.missing() {
+			kept.tokens = math.Inf(1)
+		}
+		kept.counted = next.allowed()
+	}
+	if next.pair[0] != nil {
+		kept.wants[unit(next.pair[0])] = share.Measured
+	}
+	if kept.slots == nil && math.IsInf(kept.tokens, 1) && !kept.stated() {
+		return nil
+	}
+	return &kept
+}
+
+// earlier is the level that b's remains have after what b allowed since; its
+// tokens are infinite if there is none. What b allowed makes no debt.
+func (b *before) earlier() stage.Level {
+	left := b.remains
+	if left == nil || math.IsInf(left.tokens, 1) {
+		return stage.Level{Limit: rate.Inf, Tokens: math.Inf(1)}
+	}
+	filled := min(left.tokensAt(b.now), left.burst)
+	used := float64(b.since())
+	return stage.Level{
+		Limit: left.limit, Burst: left.burst, Tokens: max(filled-used, min(filled, 0)), Remote: left.remote != "",
+	}
+}
+
+// since is what b allowed since its remains were as they are, as far as its own limit
+// has not filled it in again while the remains were full. What nothing limited does not
+// count.
+func (b *before) since() int64 {
+	if b.remains == nil || b.Stage == nil {
+		return 0
+	}
+	limit := b.Stage.Level(b.now).Limit
+	if limit >= rate.Inf {
+		return 0
+	}
+	used := float64(max(b.allowed()-b.remains.counted, 0))
+	filled := float64(limit) * max(b.now.Sub(b.remains.at), 0).Seconds()
+	full := max(b.remains.tokensAt(b.now)-b.remains.burst, 0)
+	return int64(max(math.Ceil(used-min(filled, full)-1e-6), 0))
+}
+
+// level is what b, which has a Stage, says about the tokens that are left, or else what
+// its remains say.
+func (b *before) level() stage.Level {
+	level, tells := b.own()
+	if earlier := b.earlier(); !tells && earlier.Limit < rate.Inf {
+		return earlier
+	}
+	return level
+}
+
+// own is level without the remains: what is unlimited says nothing, so there it is the
+// level that rests. tells is false if nothing is limited.
+func (b *before) own() (level stage.Level, tells bool) {
+	if level = b.Stage.Level(b.now); level.Limit < rate.Inf {
+		return level, true
+	}
+	if r := b.answering(); r != nil {
+		if rests := r.Rests(b.now); !math.IsInf(rests.Tokens, 1) {
+			return rests, true
+		}
+	}
+	return level, false
+}
+
+// due returns how many tokens to charge a bucket elsewhere with that takes over from b:
+// known if its algorithm is asked, because that bucket knows the rest already, and else
+// used.
+func (b *before) due() (known, used int64, asked string) {
+	if b.pair[0] != nil && b.Stage != nil {
+		known = b.lately(b.Stage.Level(b.now))
+	}
+	earlier, left := b.earlier(), b.remains
+	switch {
+	case left == nil:
+		return known, known, ""
+	case left.remote == "":
+		return known, max(known, earlier.Missing()), ""
+	}
+	since := min(left.since+b.since(), earlier.Missing())
+	earlier.Tokens += float64(since) // what all hosts used
+	even := evenly(earlier, b.hosts)
+	return max(known-even, since), max(known, even+since), left.remote
+}
+
+// lately is what this host has used of late, as far as the parts of b, whose level
+// it is, would not have filled in again. Of a bucket elsewhere it is an even part of
+// what all hosts used. A grant's bucket does not tell what was used: the grant may lend
+// fewer tokens than the bucket holds, or the bucket may be small and full. So a host with
+// a grant has used at least what its fallback lacks by use, and no more than all parts
+// ever allowed or took over.
+func (b *before) lately(level stage.Level) int64 {
+	used, r := evenly(level, b.hosts), b.answering()
+	if level.Remote || r == nil {
+		return used
+	}
+	allowed := int64(0)
+	for _, p := range b.Subjects() {
+		own := share.RateOf(p.Part())
+		allowed += own.Bucket().Allowed() + own.Succeeded() + p.Part().Admitted()
+		if r := remote.Of(p.Part()); r != nil {
+			allowed += r.TookOver()
+		}
+	}
+	switch rests := r.Rests(b.now).Missing(); {
+	case !r.Granted():
+		return max(used, min(rests, allowed))
+	case level.Limit < rate.Inf:
+		return max(min(used, max(rests, allowed)), min(r.Spent(b.now), allowed))
+	default:
+		return rests
+	}
+}
+
+// evenly is what is missing at level; of a bucket elsewhere, one host's even part.
+func evenly(level stage.Level, hosts int) int64 {
+	if level.Remote {
+		return (level.Missing() + int64(hosts) - 1) / int64(hosts)
+	}
+	return level.Missing()
+}
+
+// stated is the demand that was stated in a unit, for kept or for what remains of
+// earlier parts; Measured if none was.
+func (b *before) stated(kept []*report.Subject, unit int) float64 {
+	if len(kept) > 0 {
+		if wants, ok := kept[0].Part().Common().Stated(); ok {
+			return wants
+		}
+	} else if left := b.remains; left != nil {
+		return left.wants[unit]
+	}
+	return share.Measured
+}
+
+// holds is the slots that count what callers of b hold: of a migration, the part that
+// counts most, because the other one may have counted less and never more than is held.
+// nil if b limits a rate and has not limited slots before.
+func (b *before) holds() (most *share.Slots) {
+	if b.remains != nil {
+		most = b.remains.slots
+	}
+	for _, p := range b.Subjects() {
+		if s := slotsOf(p); s != nil && (most == nil || s.Census().Held > most.Census().Held) {
+			most = s
+		}
+	}
+	return most
+}
+
+// keeps reports whether next has a part of b.
+func (b *before) keeps(next *Holding) bool {
+	return slices.ContainsFunc(b.Subjects(), func(p *report.Subject) bool { return slices.Contains(next.Subjects(), p) })
+}
+
+// unasked reports whether s is a part of b that does not answer, and that no
+// migration asks.
+func (b *before) unasked(s *report.Subject) bool {
+	i := slices.Index(b.Subjects(), s)
+	return i >= 0 && b.migration == nil && i != b.plan.Answers
+}

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package holding
+
+import (
+	"github.com/headgate/headgate/limiter/internal/remote"
+	"github.com/headgate/headgate/limiter/internal/report"
+	"github.com/headgate/headgate/limiter/stage"
+)
+
+// Builder makes the Holdings of a host. All fields must be set.
+type Builder struct {
+	Reporter *report.Reporter
+	Hub      *remote.Hub
+	Remotes  map[string]stage.Remote // by algorithm
+	Migrator stage.Migrator
+	Redirect func(*remote.Auto) // to call when one begins or ceases to ask
+}
+
+// Begin makes the Holding of key that plan wants, out of the one before: counts, tokens
+// and grants stay wherever an algorithm stays. nil is the plan of a key that has no parts.
+func (b *Builder) Begin(now stage.Instant, key string, old *Holding, plan *Plan, hosts int) Change {
+	c := Change{builder: b, key: key, old: before{old, now, hosts}}
+	left := c.old.left(plan != nil) // before fill changes the level
+	if c.left = left.slots; plan != nil {
+		c.Next.plan = plan
+		c.fill()
+		if plan.Rule.Bypassed() && c.Next.Stage != nil {
+			c.Next.Stage = Bypassed{c.Next.Stage}
+		}
+	}
+	c.Next.remains = c.old.remainder(left, &c.Next)
+	return c
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package holding
+
+import (
+	"math"
+	"slices"
+
+	"github.com/headgate/headgate/limiter/internal/remote"
+	"github.com/headgate/headgate/limiter/internal/report"
+	"github.com/headgate/headgate/limiter/internal/share"
+)
+
+// Change is one under way: Next takes over from the Holding before.
+type Change struct {
+	Next Holding
+
+	builder *Builder
+	key     string
+	old     before
+	left    *share.Slots // that count what callers hold; nil if there were none
+}
+
+// End ends what only the old Holding has. It is called once, when callers find Next.
+func (c *Change) End() {
+	now := c.old.now
+	if m := c.old.migration; m != nil && m.stages != nil && m != c.Next.migration {
+		m.end(now, c.old.Holding, &c.Next)
+	}
+	if from := c.old.AnsweringSlots(); from != nil && from != c.Next.AnsweringSlots() {
+		from.Dismiss()
+	}
+	kept := c.old.keeps(&c.Next)
+	for _, p := range c.old.Subjects() {
+		if slices.Contains(c.Next.Subjects(), p) {
+			continue
+		}
+		retire(now, p)
+		if s := slotsOf(p); s != nil && (kept || s != c.left) {
+			s.KeepApart()
+		}
+	}
+}
+
+// fill gives Next the parts that its rule wants, and what decides by them. What
+// answers from now on has no more tokens than what did. If Next has no part of the old
+// Holding, what answers counts what left has counted, too.
+func (c *Change) fill() {
+	old, next, now, tokens := &c.old, &c.Next, c.old.now, math.Inf(1)
+	rule := next.plan.Rule
+	known, used, asked := old.due()
+	kept := old.Subjects()
+	for _, s := range kept {
+		s.Tally(now)
+	}
+	if len(kept) > 0 && (slotsOf(kept[0]) != nil) != rule.InFlight {
+		kept = nil // tokens and slots have nothing in common
+	}
+	if len(kept) > 0 && old.Stage != nil {
+		tokens = share.FollowDebt(old.plan.Rule.Limit, rule, old.level().Tokens)
+	} else if left := old.remains; left != nil {
+		tokens = share.FollowDebt(left.ruled, rule, left.tokensAt(now))
+	}
+	for i, t := range next.plan.Terms {
+		var s *report.Subject
+		if len(kept) > 0 {
+			s = old.Find(t.Algorithm)
+		}
+		if s == nil && len(next.plan.Terms) == 1 && len(kept) == 1 {
+			s = kept[0]
+			s.Part().SetTerms(now, t) // first, because the old fallback may let all pass
+			s.Part().Forget(now, old.hosts)
+		}
+		if s == nil {
+			s = c.builder.Reporter.NewSubject(now, c.newPart(t, tokens))
+			s.Part().Common().State(old.stated(kept, unit(s)))
+		}
+		if t.Algorithm == asked {
+			c.adopt(s, t, known, used)
+		} else {
+			c.adopt(s, t, used, used)
+		}
+		if r := share.RateOf(s.Part()); r != nil {
+			r.Succeed(used)
+		}
+		if r := remote.Of(s.Part()); r != nil && used > 0 && old.unasked(s) && i == next.plan.Answers {
+			r.TakeOver(now, used, used)
+		}
+		next.pair[i] = s
+	}
+	if c.left != nil && rule.InFlight && !old.keeps(next) {
+		c.left.Transfer(slotsOf(next.pair[max(next.plan.Answers, 0)]))
+	}
+	c.decide(tokens)
+}
+
+// newPart makes a part under t.
+func (c *Change) newPart(t *share.Terms, tokens float64) share.Part {
+	salt := c.builder.Reporter.Salt()
+	if t.Rule.InFlight {
+		return share.NewSlots(c.old.now, c.key, t, c.old.hosts)
+	}
+	return share.NewRate(c.old.now, c.key, t, c.old.hosts, tokens, salt)
+}
+
+// adopt puts s under t, and makes its part one that asks elsewhere if t wants
+// that. A bucket elsewhere that was not asked before is charged with what this
+// host used lately and it does not know, so that it gives no second burst.
+func (c *Change) adopt(s *report.Subject, t *share.Terms, charge, used int64) {
+	now, b := c.old.now, c.builder
+	s.Part().SetTerms(now, t)
+	r := share.RateOf(s.Part())
+	if r == nil {
+		s.Part().Steer(now, c.old.hosts)
+		return
+	}
+	if p := remote.Of(s.Part()); p != nil && !p.Asks(t.Algorithm) {
+		p.Flush(now)
+		p.Leave(now)
+		s.SetPart(now, r)
+	}
+	s.Part().Steer(now, c.old.hosts)
+	s.Begin(now)
+	if elsewhere := b.Remotes[t.Algorithm]; elsewhere != nil && s.Part() == share.Part(r) {
+		if t.Algorithm == share.Auto {
+			s.SetPart(now, remote.NewAuto(r, elsewhere, b.Hub, b.Redirect))
+		} else {
+			s.SetPart(now, remote.New(r, elsewhere, b.Hub))
+		}
+		if of := stageOf(s); used > 0 && of.Level(now).Remote {
+			remote.Of(s.Part()).TakeOver(now, charge, used)
+		}
+	}
+}
+
+// decide sets what Next decides by: two parts under a migration, or the one that
+// answers where nothing measures the other.
+func (c *Change) decide(tokens float64) {
+	next := &c.Next
+	i := next.plan.Answers
+	switch {
+	case next.plan.Rule.Migration != nil && c.migrate(tokens):
+	case i < 0:
+		next.Stage = Unlimited{}
+	case slotsOf(next.pair[i]) != nil:
+		next.Slots = slotsOf(next.pair[i])
+	default:
+		next.Stage = stageOf(next.pair[i])
+		next.Stage.Cap(c.old.now, tokens)
+	}
+}
+
+// migrate has the two parts of Next decide in the mode of its rule, and reports whether
+// they can.
+func (c *Change) migrate(tokens float64) bool {
+	next, now, migrator := &c.Next, c.old.now, c.builder.Migrator
+	first, second, mode := next.pair[0], next.pair[1], next.plan.Rule.Migration.Mode
+	m, of, inFlight := c.old.migration, [2]share.Part{first.Part(), second.Part()}, slotsOf(first) != nil
+	switch {
+	case m != nil && m.of == of && inFlight:
+		m.slots.SetMode(mode)
+	case m != nil && m.of == of:
+		m.stages.SetMode(now, mode)
+	case inFlight && migrator.Slots != nil:
+		m = &migration{of: of, slots: migrator.Slots(slotsOf(first), slotsOf(second), mode)}
+	case !inFlight && migrator.Stages != nil:
+		m = &migration{of: of, stages: migrator.Stages(now, stageOf(first), stageOf(second), mode, c.builder.Hub.Background)}
+	default:
+		return false
+	}
+	if next.migration = m; inFlight {
+		next.Slots = m.slots
+		return true
+	}
+	next.Stage = m.stages
+	if i := next.plan.Answers; i >= 0 { // the other part keeps its tokens, as far as it is only measured
+		stageOf(next.pair[i]).Cap(now, tokens)
+	}
+	return true
+}

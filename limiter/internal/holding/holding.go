@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package holding
+
+import (
+	"slices"
+
+	"github.com/headgate/headgate/limiter/internal/remote"
+	"github.com/headgate/headgate/limiter/internal/report"
+	"github.com/headgate/headgate/limiter/internal/share"
+	"github.com/headgate/headgate/limiter/stage"
+)
+
+// Holding is what this host holds of one key. The zero Holding is nothing.
+type Holding struct {
+	// Stage is what tokens come from, and Slots what is acquired; both are nil if
+	// there are no parts.
+	Stage stage.Stage
+	Slots stage.Slots
+
+	plan *Plan // nil if there are no parts
+
+	// pair is what is reported: one part, or the old and the new of a migration.
+	pair [2]*report.Subject
+
+	migration *migration // nil if none is under way
+	remains   *remains   // of earlier Holdings; nil is nothing
+}
+
+// Subjects are the parts as they are reported, the old one first.
+func (h *Holding) Subjects() []*report.Subject {
+	switch {
+	case h.pair[0] == nil:
+		return nil
+	case h.pair[1] == nil:
+		return h.pair[:1]
+	default:
+		return h.pair[:]
+	}
+}
+
+// Parts are the parts, the old one first.
+func (h *Holding) Parts() (all []share.Part) {
+	for _, p := range h.Subjects() {
+		all = append(all, p.Part())
+	}
+	return all
+}
+
+// Answering is the part that answers, or one of those that a disabled migration has;
+// nil without parts.
+func (h *Holding) Answering() share.Part {
+	if h.pair[0] == nil {
+		return nil
+	}
+	return h.pair[max(h.plan.Answers, 0)].Part()
+}
+
+// Owed returns how many of n tokens that are charged the part that answers can owe; 0
+// without parts. Decisions call it, so it does not read the Part, which a change may replace
+// meanwhile.
+func (h *Holding) Owed(n int64) int64 {
+	if h.pair[0] == nil {
+		return 0
+	}
+	return h.pair[max(h.plan.Answers, 0)].Owed(n)
+}
+
+// Has reports whether there are parts.
+func (h *Holding) Has() bool { return h.pair[0] != nil }
+
+// Find is the part under an algorithm; nil if there is none.
+func (h *Holding) Find(algorithm string) *report.Subject {
+	for _, p := range h.Subjects() {
+		if p.Part().Common().Terms().Algorithm == algorithm {
+			return p
+		}
+	}
+	return nil
+}
+
+// Level is what h applies at now.
+func (h *Holding) Level(now stage.Instant) stage.Level {
+	switch {
+	case h.Slots != nil:
+		return h.Slots.Level(now)
+	case h.Stage != nil:
+		return h.Stage.Level(now)
+	default:
+		return stage.Level{}
+	}
+}
+
+// Elsewhere reports whether a decision may wait for an answer from elsewhere. A bucket
+// that is asked for each event is, and so is one that asks for what it does not have.
+func (h *Holding) Elsewhere() bool {
+	return slices.ContainsFunc(h.Subjects(), func(p *report.Subject) bool { return remote.Of(p.Part()) != nil })
+}
+
+// Used is when a report last found new usage.
+func (h *Holding) Used() (used stage.Instant) {
+	if h.pair[0] != nil {
+		used = h.pair[0].Used()
+	}
+	if h.pair[1] != nil {
+		used = max(used, h.pair[1].Used())
+	}
+	return used
+}
+
+// Full reports whether the buckets are full and no slots are held, now and in
+// earlier Holdings.
+func (h *Holding) Full(now stage.Instant) bool {
+	if !h.remains.none(now) {
+		return false
+	}
+	for _, p := range h.Subjects() {
+		if !p.Idle(now) {
+			return false
+		}
+	}
+	return true
+}
+
+// AtRest reports whether h has nothing to report and nothing to lose. A migration is
+// never at rest.
+func (h *Holding) AtRest(now stage.Instant) bool {
+	if len(h.Subjects()) != 1 || !h.pair[0].AtRest(now) || !h.remains.none(now) {
+		return false
+	}
+	of := remote.Of(h.pair[0].Part())
+	return of == nil || !of.Owes()
+}
+
+// Retire ends h: no key has it any more. Its last usage is reported still.
+func (h *Holding) Retire(now stage.Instant) {
+	for _, p := range h.Subjects() {
+		retire(now, p)
+	}
+}
+
+func retire(now stage.Instant, p *report.Subject) {
+	p.Retire(now)
+	if s := remote.Of(p.Part()); s != nil {
+		s.Leave(now)
+	}
+}
+
+// State states what the service wants of the key, in events/s or slots; or
+// share.Measured.
+func (h *Holding) State(now stage.Instant, wants float64) {
+	for _, p := range h.Subjects() {
+		p.State(now, wants)
+	}
+	if h.remains != nil {
+		h.remains.wants = nothing.wants
+	}
+}
+
+// Stated is h, which has no parts, with a demand for parts that are to come.
+func (h *Holding) Stated(wants float64) Holding {
+	kept := nothing
+	if h.remains != nil {
+		kept = *h.remains
+	}
+	kept.wants = [2]float64{wants, wants}
+	return Holding{Stage: h.Stage, remains: &kept}
+}
+
+// Forwarded is what h, whose key decides through another, has to remember.
+func (h *Holding) Forwarded() Holding { return Holding{remains: h.remains} }
+
+// Refill fills the buckets of h on this host, and forgives their debts. It returns the
+// parts, whose buckets elsewhere are to be filled too. Slots that are held stay held.
+func (h *Holding) Refill(now stage.Instant) (elsewhere []share.RatePart) {
+	if h.remains != nil {
+		h.remains.tokens, h.remains.remote, h.remains.since = nothing.tokens, "", 0
+	}
+	for _, p := range h.Parts() {
+		if r, ok := p.(share.RatePart); ok {
+			r.Refill(now)
+			elsewhere = append(elsewhere, r)
+		}
+	}
+	return elsewhere
+}
+
+// answering is the Rate that answers; nil if there is none.
+func (h *Holding) answering() *share.Rate {
+	if h.pair[0] == nil || h.plan.Answers < 0 {
+		return nil
+	}
+	return share.RateOf(h.pair[h.plan.Answers].Part())
+}
+
+// allowed is what the Rate that answers has ever allowed, here and elsewhere.
+func (h *Holding) allowed() int64 {
+	r := h.answering()
+	if r == nil {
+		return 0
+	}
+	return r.Bucket().Allowed() + h.pair[h.plan.Answers].Part().Admitted()
+}
+
+// AnsweringSlots are the slots that answer; nil if there are none.
+func (h *Holding) AnsweringSlots() *share.Slots {
+	if h.pair[0] == nil || h.plan.Answers < 0 {
+		return nil
+	}
+	return slotsOf(h.pair[h.plan.Answers])
+}
+
+// stageOf is a part as a stage; nil for slots.
+func stageOf(s *report.Subject) stage.Stage {
+	of, _ := s.Part().(stage.Stage)
+	return of
+}
+
+// slotsOf is a part as slots; nil for a rate.
+func slotsOf(s *report.Subject) *share.Slots {
+	of, _ := s.Part().(*share.Slots)
+	return of
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package holding
+
+import (
+	"slices"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter/internal/share"
+	"github.com/headgate/headgate/limiter/stage"
+)
+
+// migration is two parts behind a mode; stages or slots is nil.
+type migration struct {
+	of      [2]share.Part
+	stages  stage.Migration
+	slots   stage.SlotsMigration
+	counted stage.Divergence // by Diverged
+}
+
+// divergence is how the two parts answered so far.
+func (m *migration) divergence() stage.Divergence {
+	switch {
+	case m == nil:
+		return stage.Divergence{}
+	case m.slots != nil:
+		return m.slots.Counts()
+	default:
+		return m.stages.Counts()
+	}
+}
+
+// Divergence is how the two sides of a migration answered so far.
+func (h *Holding) Divergence() stage.Divergence { return h.migration.divergence() }
+
+// Diverged is what Divergence has grown by since the last call; false without a migration.
+func (h *Holding) Diverged() (d stage.Divergence, migrates bool) {
+	if h.migration == nil { // most have none, and each report asks
+		return d, false
+	}
+	return h.migration.diverged(), true
+}
+
+func (m *migration) diverged() stage.Divergence {
+	now := m.divergence()
+	d := now.Since(m.counted)
+	m.counted = now
+	return d
+}
+
+// end ends m, which old has and next has not. If next keeps a part that m did not
+// ask, m asks it from now on: so a bucket elsewhere is charged with what it missed.
+func (m *migration) end(now stage.Instant, old, next *Holding) {
+	switch mode := old.plan.Rule.Migration.Mode; {
+	case mode == dynamicconfig.ModeOld && slices.Contains(next.Subjects(), old.pair[1]):
+		m.stages.SetMode(now, dynamicconfig.ModeOldShadowNew)
+	case mode == dynamicconfig.ModeNew && slices.Contains(next.Subjects(), old.pair[0]):
+		m.stages.SetMode(now, dynamicconfig.ModeNewShadowOld)
+	}
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package holding
+
+import (
+	"math"
+
+	"golang.org/x/time/rate"
+
+	"github.com/headgate/headgate/limiter/internal/report"
+	"github.com/headgate/headgate/limiter/internal/share"
+	"github.com/headgate/headgate/limiter/stage"
+)
+
+// remains are what a key had when its rule vanished, or changed to another kind
+// of limit, or to a level that cannot show what is missing, such as a closed
+// fallback's. If the rule comes back, the key has no second burst, and the demand
+// that was stated. The Set's mu guards the remains of a live key.
+type remains struct {
+	tokens, burst float64
+	limit         rate.Limit
+	ruled         rate.Limit // the rule's limit, of which limit is a part
+	at            stage.Instant
+	counted       int64        // what the Rate that answers had allowed by then
+	remote        string       // the algorithm, if the tokens were elsewhere
+	since         int64        // what was used here since they were elsewhere
+	slots         *share.Slots // retired; nil if there were none
+	wants         [2]float64   // events/s, and slots, that the service stated; or Measured
+}
+
+// nothing is the remains of a key that had no rule before.
+var nothing = remains{tokens: math.Inf(1), wants: [2]float64{share.Measured, share.Measured}}
+
+// stated reports whether the service stated a demand.
+func (r *remains) stated() bool { return max(r.wants[0], r.wants[1]) >= 0 }
+
+// missing is how many tokens r lacks; 0 if r has none.
+func (r *remains) missing() int64 {
+	return stage.Level{Limit: r.limit, Burst: r.burst, Tokens: r.tokens}.Missing()
+}
+
+// follow has r fill as fast as a rule with another limit says.
+func (r *remains) follow(limit rate.Limit) {
+	if r.ruled > 0 && limit > 0 {
+		r.limit, r.ruled = r.limit*limit/r.ruled, limit
+	}
+}
+
+// tokensAt is what is left for a new bucket.
+func (r *remains) tokensAt(now stage.Instant) float64 {
+	return r.tokens + float64(r.limit)*max(now.Sub(r.at), 0).Seconds()
+}
+
+// none reports whether nothing is lost by forgetting r, which may be nil: its
+// bucket would be full by now, no slots are held, and no demand is stated.
+func (r *remains) none(now stage.Instant) bool {
+	return r == nil || !r.stated() && (r.slots == nil || !r.slots.Census().Busy()) && (r.limit <= 0 || r.tokensAt(now) >= r.burst)
+}
+
+// unit is the index in remains.wants of what s limits.
+func unit(s *report.Subject) int {
+	if slotsOf(s) != nil {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package remote
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/headgate/headgate/limiter/stage"
+)
+
+// loan is what an ask says of the tokens that the owner may lend beside the event.
+type loan struct {
+	most  float64 // tokens; 0: none
+	wants float64 // the host's demand by now, in cost/s; 0: unknown
+	unit  float64 // what the host's largest events cost
+	asOf  uint32  // the newest report
+}
+
+const (
+	// ahead is how long an ask in the background may take, about. A host asks ahead
+	// once it has fewer tokens than it uses meanwhile, and sigmas standard deviations.
+	ahead  = 5 * time.Millisecond
+	sigmas = 4
+
+	// fewest is how many events' worth of tokens are few in any case: of a burst that
+	// has just begun, the host does not know yet how much it wants.
+	fewest = 3
+
+	// steady is how many events/s a host must want to ask ahead. With fewer, the next
+	// one is too far away.
+	steady = 5
+)
+
+// room is the loan that the host may ask for: as many tokens as it may hold beside those
+// that it has; none while a report is under way: the host does not know whether the
+// owner takes back with it what it lends now. It is none too while another ask is
+// for a loan: together they would be lent more than there is room for. If it is not
+// none, borrows is set.
+func (a *Auto) room(now stage.Instant) loan {
+	asOf, settled := a.Common().Settled()
+	most := a.Terms().Rule.Burst - max(a.Bucket().Tokens(now), 0)
+	if !settled || !(most > 0) || !a.borrows.CompareAndSwap(false, true) {
+		return loan{}
+	}
+	wants, unit := a.Demand(now)
+	return loan{most, wants, unit, asOf}
+}
+
+// borrow puts what the owner has lent into the bucket, unless a report was made since l
+// was asked for: then it flows back with that report, or with the next.
+func (a *Auto) borrow(now stage.Instant, l loan, lent float64) {
+	tokens := min(lent, l.most)
+	if tokens <= 0 {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+
+	if number, _ := a.Common().Settled(); number != l.asOf || a.gone.Load() || a.asks.Load() || !a.Granted() {
+		return
+	}
+	a.Borrow(now, tokens)
+	if number, _ := a.Common().Settled(); number != l.asOf { // made meanwhile, with the tokens or without
+		a.Bucket().Add(now, -tokens)
+		return
+	}
+	a.lent.Add(int64(tokens))
+	used := l.wants * ahead.Seconds()
+	a.lookout(tokens, max(used+sigmas*math.Sqrt(used*l.unit), fewest*l.unit))
+}
+
+// lookout has the host ask ahead once it has fewer tokens than low, of those that it
+// was lent.
+func (s *asking) lookout(lent, low float64) {
+	s.low.Store(int64(math.Ceil(max(min(low, lent), 0))))
+}
+
+// ranLow asks ahead if a decision at now has left few tokens, and the host wants enough by
+// now. If it does not, the next decision looks again.
+func (a *Auto) ranLow(ctx context.Context, now stage.Instant) {
+	low := a.low.Load()
+	if low == 0 {
+		return
+	}
+	tokens := a.Bucket().Tokens(now)
+	if tokens < float64(low) && !a.untimely(ctx, now) && a.low.CompareAndSwap(low, int64(max(tokens, 0))) {
+		a.askAhead(now)
+	}
+}
+
+// askAhead asks the owner for a loan alone, in the background, so that the next events
+// need not wait for one. The budget bounds these asks too.
+func (a *Auto) askAhead(now stage.Instant) {
+	q := stage.Request{Now: now}
+	if !a.mayPay(q, stage.Limited) || a.last.Load().holds(now) {
+		return
+	}
+	l := a.room(now)
+	if l.most == 0 {
+		return
+	}
+	may := l.wants >= steady*l.unit && a.budget.Spend(now, asksPerKey, asksAtOnce) && a.host.MayAsk(now)
+	if may {
+		a.low.Store(0)
+	}
+	if !may || !a.host.Background(func() { a.askFor(q, l) }) {
+		a.borrows.Store(false)
+	}
+}
+
+// askFor asks the owner for l alone, as of q, which is for no tokens.
+func (a *Auto) askFor(q stage.Request, l loan) {
+	defer a.borrows.Store(false)
+	a.asked.Add(1)
+	outcome, err := a.ask(context.Background(), q, l)
+	if err != nil {
+		a.unanswered(q.Now, err)
+		return
+	}
+	a.tokens.set(q.Now, a.Terms().Rule, outcome.Left)
+	if outcome.Lent > 0 {
+		a.granted.Add(1)
+		a.borrow(q.Now, l, outcome.Lent)
+	}
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package share
+
+import (
+	"github.com/headgate/headgate/limiter/internal/bucket"
+	"github.com/headgate/headgate/limiter/stage"
+)
+
+// levels are what the grant of a Rate gives, and what the fallback gives. Decisions
+// touch only the one in force, the bucket. The other rests, and is charged with the
+// same usage at each report and at each switch, so that a switch gives no second
+// burst. Which one is in force, the Rate says.
+type levels struct {
+	bucket  bucket.Bucket
+	inForce Level
+	resting resting
+	rare
+}
+
+// Level implements stage.Stage.
+func (l *levels) Level(now stage.Instant) stage.Level {
+	p := l.bucket.Pace()
+	return stage.Level{Limit: p.Limit(), Burst: p.Burst(), Tokens: l.bucket.Tokens(now)}
+}
+
+// Open implements stage.Stage. The key knows whether its rule lets everything through.
+func (*levels) Open() (open bool, changed []<-chan struct{}) { return false, nil }
+
+// Cap implements stage.Stage: the level in force now, and the other when it is
+// next settled.
+func (l *levels) Cap(now stage.Instant, tokens float64) {
+	l.bucket.Cap(now, tokens)
+	l.cap(now, tokens)
+}
+
+// Passes is the part of all events that pass, in [0, 1]: less than 1 while a weight says how
+// many of them to refuse by chance.
+func (l *levels) Passes() float64 { return l.bucket.Passes() }
+
+// Bucket is what decides now. A remote stage counts in it without taking.
+func (l *levels) Bucket() *bucket.Bucket { return &l.bucket }
+
+// InForce is the level that the bucket has.
+func (l *levels) InForce() Level { return l.inForce }
+
+// ChargeResting charges the level that is not in force with what the bucket has
+// allowed. Each grant does, and so does each report while there is none or an answer is
+// missing: the level overflows before a charge that comes late.
+func (l *levels) ChargeResting(now stage.Instant) {
+	l.resting.charge(now, l.bucket.Allowed(), l.takeCap())
+}
+
+// Rests is the level that is not in force, after the same usage as the bucket. Its
+// tokens are infinite if it never was in force.
+func (l *levels) Rests(now stage.Instant) stage.Level {
+	l.ChargeResting(now)
+	return stage.Level{Limit: l.resting.Limit, Burst: l.resting.Burst, Tokens: l.resting.tokens}
+}
+
+// Spent is how many tokens of the level that is not in force the bucket's events took
+// and time has not filled in again. Tokens that a cap took are not in it.
+func (l *levels) Spent(now stage.Instant) int64 {
+	rests := l.Rests(now)
+	rests.Tokens += l.resting.capped
+	return rests.Missing()
+}
+
+// Succeed says that the host has used n tokens of the key lately, of which other parts
+// may have allowed some.
+func (l *levels) Succeed(n int64) { l.succeed(n - l.bucket.Allowed()) }
+
+// Uncount takes back that n tokens were allowed that the bucket did not give.
+// The resting level has been charged with them, and gets nothing back.
+func (l *levels) Uncount(n int64) {
+	l.bucket.Uncount(n)
+	l.resting.charged.Add(-min(n, bucket.MaxCost))
+}
+
+// Count implements Part.
+func (l *levels) Count(now stage.Instant) bucket.Usage { return l.bucket.Count(now) }
+
+// Inherit implements Part.
+func (l *levels) Inherit(u bucket.Usage) { l.bucket.Inherit(u) }
+
+// Tokens implements Part.
+func (l *levels) Tokens(now stage.Instant) float64 { return l.bucket.Tokens(now) }
+
+// Retire implements Part.
+func (l *levels) Retire() { l.bucket.SetLowAlways() }

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package share
+
+import (
+	"sync/atomic"
+
+	"github.com/headgate/headgate/limiter/stage"
+)
+
+// rare is what few Rates have, so that the others pay one word for it. The zero rare has
+// none of it. Safe for concurrent use.
+type rare struct {
+	seldom atomic.Pointer[seldom] // nil: none of it
+}
+
+// seldom is what a rare has. It does not change: another one takes its place.
+type seldom struct {
+	ceil *ceil // until the next charge lowers the level that rests to it; nil: none
+	marks
+	left *Elsewhere // by the bucket elsewhere that was asked before; nil: none
+	used int64      // by parts that r has succeeded
+}
+
+// ceil is the most tokens that a level had at an instant.
+type ceil struct {
+	tokens float64
+	at     stage.Instant
+}
+
+// replace changes what is seldom by f, and returns what it was.
+func (r *rare) replace(f func(*seldom)) (was seldom) {
+	for {
+		old := r.seldom.Load()
+		if was = (seldom{}); old != nil {
+			was = *old
+		}
+		next := new(seldom)
+		*next = was
+		if f(next); *next == (seldom{}) {
+			next = nil
+		}
+		if r.seldom.CompareAndSwap(old, next) {
+			return was
+		}
+	}
+}
+
+// succeed says that n tokens were used before r, or beside it.
+func (r *rare) succeed(n int64) {
+	if n > r.Succeeded() {
+		r.replace(func(s *seldom) { s.used = n })
+	}
+}
+
+// Succeeded is what other parts had used when the Rate took over from them.
+func (r *rare) Succeeded() int64 {
+	if s := r.seldom.Load(); s != nil {
+		return s.used
+	}
+	return 0
+}
+
+// cap has the next charge lower the level that rests to at most tokens as of now.
+func (r *rare) cap(now stage.Instant, tokens float64) {
+	if tokens == inf {
+		return
+	}
+	r.replace(func(s *seldom) {
+		next := &ceil{tokens, now}
+		if s.ceil != nil { // how fast the level fills is not known here
+			next.tokens = min(tokens, s.ceil.tokens)
+		}
+		s.ceil = next
+	})
+}
+
+// takeCap is what cap was told since the last call; nil if nothing.
+func (r *rare) takeCap() *ceil {
+	if r.seldom.Load() == nil { // most have none, so this is inlined
+		return nil
+	}
+	return r.replaceCap()
+}
+
+func (r *rare) replaceCap() *ceil {
+	if s := r.seldom.Load(); s == nil || s.ceil == nil {
+		return nil
+	}
+	return r.replace(func(s *seldom) { s.ceil = nil }).ceil
+}

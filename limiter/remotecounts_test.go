@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limiter
+
+import (
+	"context"
+	"testing"
+
+	"github.com/uber-go/tally/v4"
+
+	"github.com/headgate/headgate/limiter/stage"
+)
+
+// A caller that leaves while the bucket elsewhere answers counts once.
+func TestMetricsCountACallerThatLeavesOnce(t *testing.T) {
+	scope := tally.NewTestScope("", nil)
+	ctx, leave := context.WithCancel(t.Context())
+	e := newElsewhere(func() stage.Instant { return 0 })
+	g := NewGroup(snapshot(t, exactKey("k")), 1, WithRemote("exact", e), WithScope(scope), WithBackground(func(f func()) { f() }))
+	e.delayed = func() { e.delayed = nil; leave() }
+	if v, _, _ := decide(ctx, keyOf(g.For("k")), 0, 1, 0, stage.Final); v.Reason != stage.Canceled {
+		t.Fatalf("decided %+v", v)
+	}
+	g.Manual().Report(second)
+	if got := counted(scope); got["limiter.rejected/k/canceled"] != 1 || got["limiter.rejected/k/limited"] != 0 || got["limiter.allowed/k/"] != 0 {
+		t.Errorf("counted %v", got)
+	}
+}
+
+// An owner grants an event after its key has changed to another algorithm.
+func TestMetricsCountAnEventThatIsGrantedLate(t *testing.T) {
+	for _, to := range []string{"elastic", "even"} {
+		for _, granting := range []bool{false, true} {
+			now := second
+			scope := tally.NewTestScope("", nil)
+			e := newElsewhere(func() stage.Instant { return now })
+			g := NewGroup(snapshot(t, autoRule(100)), 10, WithRemote(Auto, e), WithScope(scope), WithBackground(func(f func()) { f() }))
+			k := g.For("k")
+			allowAt(k, now, 1)
+			if granting {
+				granted(t, g, now+1, g.Manual().Report(now+1), sure, 0)
+			}
+			e.delayed = func() {
+				e.delayed = nil
+				rule := autoRule(100)
+				rule.Algorithm = to
+				g.Manual().Configure(now, snapshot(t, rule))
+			}
+			if !allowAt(k, now+1, 1) {
+				t.Fatal("refused")
+			}
+			g.Manual().Report(now + second)
+			allowed := int64(2 + take(k, now+second, 10))
+			g.Manual().Report(now + 2*second)
+			s := only(t, g, now+2*second, "k")
+			if got := counted(scope); got["limiter.allowed/k/"] != allowed || got["limiter.rejected/k/limited"] != 12-allowed || s.Allowed != allowed || s.Rejected != 12-allowed {
+				t.Errorf("to %s, with a grant %v: counted %v of %d, shows %+v", to, granting, got, allowed, s)
+			}
+		}
+	}
+}

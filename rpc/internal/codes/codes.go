@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package codes says which errors callers on the other side of a connection may branch
+// on, and which code stands for each on the wire. gRPC and YARPC have the same numbers.
+package codes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/headgate/headgate/rpc"
+)
+
+var passing = []struct {
+	code uint32
+	err  error
+}{
+	{3, rpc.ErrPayload},      // invalid argument
+	{12, rpc.ErrUnknownType}, // unimplemented
+	{4, context.DeadlineExceeded},
+	{1, context.Canceled},
+}
+
+// Of is the code that stands for err; byDefault if none does.
+func Of(err error, byDefault uint32) uint32 {
+	for _, p := range passing {
+		if errors.Is(err, p.err) {
+			return p.code
+		}
+	}
+	return byDefault
+}
+
+// Restore returns err, which had this code on the wire, so that errors.Is finds what the
+// code stands for.
+func Restore(err error, code uint32) error {
+	for _, p := range passing {
+		if code == p.code && !errors.Is(err, p.err) {
+			return fmt.Errorf("%w (%w)", err, p.err)
+		}
+	}
+	return err
+}
