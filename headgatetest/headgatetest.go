@@ -69,6 +69,11 @@ func (f fixed) Take(_ context.Context, r stage.Request) (stage.Verdict, stage.Re
 	return v, stage.Receipt{}
 }
 
+// Allow implements stage.Stage.
+func (f fixed) Allow(ctx context.Context, now stage.Instant) stage.Reason {
+	return stage.AllowByTake(ctx, now, f.Take)
+}
+
 // Settle implements stage.Stage.
 func (fixed) Settle(stage.Instant, stage.Receipt, int64) {}
 

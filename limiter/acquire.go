@@ -32,7 +32,8 @@ func (l *Limiter) TryAcquire(n int) (release func(), ok bool) {
 		st := keyOf(l).Current(now)
 		switch {
 		case st.Slots == nil:
-			return releaseNothing, allow(keyOf(l), now, int64(n))
+			v, _, _ := decide(context.Background(), keyOf(l), now, int64(n), 0, stage.Final)
+			return releaseNothing, v.OK()
 		case n <= 0 || int64(n) > bucket.MaxCost:
 			return releaseNothing, n == 0
 		}

@@ -65,9 +65,6 @@ func TestAutoAsksUntilItHasAGrant(t *testing.T) {
 	if said := granted(t, g, now, batches, 0.5, 8); said[0].Allowed[0] != 0 || said[0].Rejected[0] != 5 || said[0].Weight[0] != 0 || said[0].Wants[0] <= 0 {
 		t.Errorf("said %+v", said)
 	}
-	if keyOf(k).PlainAuto() == nil {
-		t.Error("with a grant, the bucket does not decide alone")
-	}
 	if got := take(k, now, 8); got != 8 || e.asked != 7 {
 		t.Errorf("of 8 tokens %d were taken, %d asked", got, e.asked)
 	}

@@ -43,7 +43,7 @@ func NewBucket(limit rate.Limit, burst int) *Bucket {
 
 // Allow is AllowN(now, 1).
 func (b *Bucket) Allow() bool {
-	ok, _ := b.bucket.Allow(stage.Now())
+	ok, _ := b.bucket.Bucket.Allow(stage.Now())
 	return ok
 }
 
@@ -103,6 +103,11 @@ func (b *local) Take(_ context.Context, r stage.Request) (stage.Verdict, stage.R
 		return v, stage.Receipt{}
 	}
 	return v, stage.Receipt{N: r.N}
+}
+
+// Allow implements stage.Stage.
+func (b *local) Allow(ctx context.Context, now stage.Instant) stage.Reason {
+	return stage.AllowByTake(ctx, now, b.Take)
 }
 
 // Settle implements stage.Stage.

@@ -113,6 +113,11 @@ func (f foreign) charge(t time.Time, n float64) {
 	}
 }
 
+// Allow implements stage.Stage.
+func (f foreign) Allow(ctx context.Context, now stage.Instant) stage.Reason {
+	return stage.AllowByTake(ctx, now, f.Take)
+}
+
 // Settle implements stage.Stage.
 func (f foreign) Settle(now stage.Instant, receipt stage.Receipt, actual int64) {
 	reserved, ok := receipt.Rest.(*rate.Reservation)

@@ -59,7 +59,11 @@ func inFlightRule(limit rate.Limit) dynamicconfig.Rule {
 }
 
 func allowAt(l *Limiter, now stage.Instant, n int) bool {
-	return allow(keyOf(l), now, int64(n))
+	if n == 1 {
+		return allow(context.Background(), keyOf(l), now).OK()
+	}
+	v, _, _ := decide(context.Background(), keyOf(l), now, int64(n), 0, stage.Final)
+	return v.OK()
 }
 
 func reserveAt(l *Limiter, now stage.Instant, n int, longest time.Duration) *taken {

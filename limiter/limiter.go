@@ -45,12 +45,9 @@ func (l *Limiter) Key() string { return keyOf(l).Name() }
 // bounds, Allow does not wait, and this host's part decides.
 func (l *Limiter) Allow() bool {
 	if r := keyOf(l).Plain(); r != nil {
-		return r.Allow(stage.Now())
+		return r.TakeOne(stage.Now())
 	}
-	if a := keyOf(l).PlainAuto(); a != nil {
-		return a.Allow(stage.Now())
-	}
-	return allow(keyOf(l), stage.Now(), 1)
+	return allow(context.Background(), keyOf(l), stage.Now()).OK()
 }
 
 // AllowN reports whether n events may happen at t, and takes n tokens if so. Under

@@ -26,6 +26,11 @@ func (s *stepped) Take(ctx context.Context, r stage.Request) (stage.Verdict, sta
 	return v, stage.Receipt{N: receipt.N, Rest: &kept}
 }
 
+// Allow implements stage.Stage.
+func (s *stepped) Allow(ctx context.Context, now stage.Instant) stage.Reason {
+	return allow(ctx, (*keys.Key)(s), now)
+}
+
 // Settle implements stage.Stage.
 func (s *stepped) Settle(now stage.Instant, r stage.Receipt, actual int64) {
 	if t, ok := r.Rest.(*taken); ok {

@@ -51,10 +51,19 @@ func decide(ctx context.Context, k *keys.Key, now stage.Instant, n int64, longes
 	return v, receipt, from
 }
 
-// allow decides about n tokens now, for good.
-func allow(k *keys.Key, now stage.Instant, n int64) bool {
-	v, _, _ := decide(context.Background(), k, now, n, 0, stage.Final)
-	return v.OK()
+// allow decides about one token, now and for good. It is decide without the steps that do
+// nothing where a rule has no terms and nobody is told.
+func allow(ctx context.Context, k *keys.Key, now stage.Instant) stage.Reason {
+	st := k.Bare()
+	if st == nil {
+		v, _, _ := decide(ctx, k, now, 1, 0, stage.Final)
+		return v.Reason
+	}
+	reason := st.Stage.Allow(ctx, now)
+	if reason != stage.Granted {
+		k.Count(now, st, 1, stage.Because(reason), true)
+	}
+	return reason
 }
 
 // reserve is decide, with what it takes to undo it.

@@ -100,6 +100,34 @@ func (p *Pair) Take(ctx context.Context, r stage.Request) (v stage.Verdict, take
 	return v, stage.Receipt{N: taken.N, Rest: made}
 }
 
+// Allow implements stage.Stage.
+func (p *Pair) Allow(ctx context.Context, now stage.Instant) stage.Reason {
+	in := roles[p.Mode()]
+	if in.primary == none {
+		return stage.Granted
+	}
+	reason := p.sides[in.primary].Allow(ctx, now)
+	if in.shadow == none {
+		if missed := p.missed[in.primary^1].Load(); missed != nil && reason == stage.Granted {
+			missed.add(now, 1)
+		}
+		return reason
+	}
+	if reason == stage.Canceled {
+		return reason
+	}
+	beside := stage.Canceled
+	if !p.remote[in.shadow].Load() {
+		beside = p.sides[in.shadow].Allow(ended, now)
+	}
+	if beside == stage.Canceled {
+		p.askLater(in.shadow, stage.Request{Now: now, N: 1, Kind: stage.Final}, reason, &record{shadow: p.sides[in.shadow]})
+		return reason
+	}
+	p.compare(in.shadow, reason.OK(), beside.OK(), 1)
+	return reason
+}
+
 // askLater asks a remote shadow in the background, after the primary's answer. It
 // returns the Pair's Receipt.
 func (p *Pair) askLater(shadow role, r stage.Request, answer stage.Reason, made *record) stage.Receipt {

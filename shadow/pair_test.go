@@ -234,6 +234,10 @@ func (f fixed) Take(_ context.Context, r stage.Request) (stage.Verdict, stage.Re
 	return f.verdict, f.receipt
 }
 
+func (f fixed) Allow(ctx context.Context, now stage.Instant) stage.Reason {
+	return stage.AllowByTake(ctx, now, f.Take)
+}
+
 func (f fixed) Settle(stage.Instant, stage.Receipt, int64) {}
 
 func (f fixed) Cap(stage.Instant, float64) {}
@@ -532,4 +536,65 @@ func kindOf(final bool) stage.Kind {
 		return stage.Final
 	}
 	return stage.Take
+}
+
+// Two Pairs that differ only in how they are asked for one token.
+func TestAllowIsTakeOfOneToken(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		type made struct {
+			*Pair
+			sides [2]*becomes
+			later []func()
+		}
+		remote := [2]bool{rapid.Bool().Draw(r, "old is remote"), rapid.Bool().Draw(r, "new is remote")}
+		full := rapid.Bool().Draw(r, "the background is full")
+		limit, burst := rapid.Float64Range(0, 5).Draw(r, "limit"), rapid.IntRange(0, 5).Draw(r, "burst")
+		build := func() *made {
+			m := new(made)
+			for i := range m.sides {
+				m.sides[i] = &becomes{bucket: newBucket(t, rate.Limit(limit), burst+i), remote: remote[i]}
+			}
+			m.Pair = NewPair(0, m.sides[0], m.sides[1], old, func(f func()) bool {
+				if !full {
+					m.later = append(m.later, f)
+				}
+				return !full
+			})
+			return m
+		}
+		a, b := build(), build()
+		both := func(do func(*made)) { do(a); do(b) }
+		now := stage.Instant(0)
+		for range rapid.IntRange(1, 60).Draw(r, "steps") {
+			now += stage.Instant(rapid.Int64Range(0, 5e8).Draw(r, "pause"))
+			switch rapid.IntRange(0, 5).Draw(r, "what") {
+			case 0:
+				mode := rapid.SampledFrom([]dynamicconfig.Mode{disabled, old, oldShadowNew, newShadowOld, onlyNew}).Draw(r, "mode")
+				both(func(m *made) { m.SetMode(now, mode) })
+			case 1:
+				side, is := rapid.IntRange(0, 1).Draw(r, "side"), rapid.Bool().Draw(r, "is remote")
+				both(func(m *made) { m.sides[side].remote = is })
+			case 2:
+				both(func(m *made) {
+					for _, f := range m.later {
+						f()
+					}
+					m.later = nil
+				})
+			default:
+				v, _ := b.Take(t.Context(), stage.Request{Now: now, N: 1, Kind: stage.Final})
+				if got := a.Allow(t.Context(), now); got != v.Reason {
+					t.Fatalf("Allow says %v, Take %v", got, v.Reason)
+				}
+			}
+			for i := range a.sides {
+				if a, b := a.sides[i], b.sides[i]; a.tokens != b.tokens || a.asked != b.asked || a.charged != b.charged {
+					t.Fatalf("side %d: %v tokens left of Allow's, %v of Take's; asked for %d and %d, charged %d and %d", i, a.tokens, b.tokens, a.asked, b.asked, a.charged, b.charged)
+				}
+			}
+			if a.Counts() != b.Counts() {
+				t.Fatalf("Allow counts %+v, Take %+v", a.Counts(), b.Counts())
+			}
+		}
+	})
 }

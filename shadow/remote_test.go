@@ -161,6 +161,10 @@ type changing struct {
 	remote atomic.Bool
 }
 
+func (c *changing) Allow(ctx context.Context, now stage.Instant) stage.Reason {
+	return stage.AllowByTake(ctx, now, c.Take)
+}
+
 func (c *changing) Take(ctx context.Context, r stage.Request) (stage.Verdict, stage.Receipt) {
 	if c.remote.Load() {
 		return elsewhere{c.bucket}.Take(ctx, r)

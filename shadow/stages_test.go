@@ -102,6 +102,10 @@ func (b *bucket) Take(_ context.Context, r stage.Request) (stage.Verdict, stage.
 	return b.answer, stage.Receipt{N: r.N, Rest: b.issued}
 }
 
+func (b *bucket) Allow(ctx context.Context, now stage.Instant) stage.Reason {
+	return stage.AllowByTake(ctx, now, b.Take)
+}
+
 func (b *bucket) Settle(now stage.Instant, r stage.Receipt, actual int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -147,6 +151,10 @@ func (b *bucket) calls() int64 { return b.asked + b.charged }
 // elsewhere is a bucket that takes a second to answer.
 type elsewhere struct{ *bucket }
 
+func (e elsewhere) Allow(ctx context.Context, now stage.Instant) stage.Reason {
+	return stage.AllowByTake(ctx, now, e.Take)
+}
+
 func (e elsewhere) Take(ctx context.Context, r stage.Request) (stage.Verdict, stage.Receipt) {
 	if r.Kind >= stage.Charge {
 		return e.bucket.Take(ctx, r)
@@ -178,6 +186,9 @@ func noBackground(func()) bool { panic("a local stage was asked in the backgroun
 
 // allow takes n at once, for good.
 func allow(s stage.Stage, now stage.Instant, n int64) bool {
+	if n == 1 {
+		return s.Allow(context.Background(), now).OK()
+	}
 	v, _ := s.Take(context.Background(), stage.Request{Now: now, N: n, Kind: stage.Final})
 	return v.OK()
 }

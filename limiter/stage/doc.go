@@ -8,8 +8,9 @@
 //	            Receipt
 //	        ── Settle(Receipt) ──▶
 //
-// A Stage decides one Request with Take and undoes it with Settle; there is no
-// other way to take tokens or to give them back. Slots are the same for what is
+// A Stage decides one Request with Take and undoes it with Settle. Allow is Take of
+// one token that nobody gives back, and returns less. There is no other way to take
+// tokens or to give them back. Slots are the same for what is
 // in flight: they are acquired, and released.
 //
 // Most programs need neither: they use package limiter. This package is for

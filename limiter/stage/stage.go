@@ -21,6 +21,11 @@ type Stage interface {
 	// zero Receipt.
 	Take(ctx context.Context, r Request) (Verdict, Receipt)
 
+	// Allow is Take for one token that the caller needs now and that nobody settles. It
+	// returns only the reason, which most callers ask for, and is quicker where that
+	// matters. It blocks as Take does.
+	Allow(ctx context.Context, now Instant) Reason
+
 	// Settle says what a request that was taken did cost: less than was taken
 	// gives the rest back, more charges the difference. Each Receipt is
 	// settled at most once; one that is never settled stays taken. The zero
@@ -94,7 +99,13 @@ type Verdict struct {
 }
 
 // OK reports whether the event may happen.
-func (v Verdict) OK() bool { return v.Reason <= Bypassed }
+func (v Verdict) OK() bool { return v.Reason.OK() }
+
+// AllowByTake is Allow for a Stage that has no quicker way than its Take.
+func AllowByTake(ctx context.Context, now Instant, take func(context.Context, Request) (Verdict, Receipt)) Reason {
+	v, _ := take(ctx, Request{Now: now, N: 1, Kind: Final})
+	return v.Reason
+}
 
 // Answer is what was decided, and by what.
 type Answer struct {
@@ -174,6 +185,9 @@ var reasonNames = [Reasons]string{
 	"granted", "soft", "bypassed", "limited", "too-costly", "unmatched", "too-many-keys",
 	"invalid-key", "invalid-cost", "failed", "in-flight", "canceled", "forbidden",
 }
+
+// OK reports whether the event may happen.
+func (r Reason) OK() bool { return r <= Bypassed }
 
 // String is the reason in words, as in metrics.
 func (r Reason) String() string {

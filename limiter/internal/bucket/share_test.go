@@ -32,7 +32,7 @@ func TestCachesAreEmptiedWhenTheLevelChanges(t *testing.T) {
 			t.Fatalf("%s: nothing was drawn of %+v", name, r.Level(now))
 		}
 		change(r)
-		if n := r.Bucket().Cached(); n != 0 || r.Allow(now) {
+		if n := r.Bucket().Cached(); n != 0 || r.TakeOne(now) {
 			t.Errorf("%s: nothing should be left, and %d tokens are cached", name, n)
 		}
 	}

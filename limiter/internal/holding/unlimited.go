@@ -19,6 +19,9 @@ func (Unlimited) Take(context.Context, stage.Request) (stage.Verdict, stage.Rece
 	return stage.Verdict{Left: math.Inf(1)}, stage.Receipt{}
 }
 
+// Allow implements stage.Stage.
+func (Unlimited) Allow(context.Context, stage.Instant) stage.Reason { return stage.Granted }
+
 // Settle implements stage.Stage.
 func (Unlimited) Settle(stage.Instant, stage.Receipt, int64) {}
 
@@ -41,6 +44,9 @@ type Bypassed struct{ stage.Stage }
 func (Bypassed) Take(context.Context, stage.Request) (stage.Verdict, stage.Receipt) {
 	return stage.Verdict{Answer: stage.Answer{Reason: stage.Bypassed}, Left: math.Inf(1)}, stage.Receipt{}
 }
+
+// Allow implements stage.Stage.
+func (Bypassed) Allow(context.Context, stage.Instant) stage.Reason { return stage.Bypassed }
 
 // Settle implements stage.Stage.
 func (Bypassed) Settle(stage.Instant, stage.Receipt, int64) {}

@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 
 	"github.com/headgate/headgate/limiter/internal/holding"
-	"github.com/headgate/headgate/limiter/internal/remote"
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/internal/tracing"
 	"github.com/headgate/headgate/limiter/stage"
@@ -23,7 +22,7 @@ type Key struct {
 
 // Serve has k, which has no Set, decide by s. It is called once, before k is
 // used.
-func (k *Key) Serve(s stage.Stage) { k.state.Store(&State{Holding: holding.Holding{Stage: s}}) }
+func (k *Key) Serve(s stage.Stage) { k.state.Store(&State{Holding: holding.Holding{Stage: s}, bare: true}) }
 
 // Name is the full key; empty without a Set.
 func (k *Key) Name() string { return k.name }
@@ -37,11 +36,11 @@ func (k *Key) Plain() *share.Rate {
 	return nil
 }
 
-// PlainAuto is like Plain where the key's owner is asked for what the bucket refuses.
-func (k *Key) PlainAuto() *remote.Auto {
-	if st := k.state.Load(); st != nil && st.auto {
-		a, _ := st.Stage.(*remote.Auto)
-		return a
+// Bare is what decides now if its stage alone does: the rule has no terms, and nobody
+// watches. nil if there is more to do.
+func (k *Key) Bare() *State {
+	if st := k.state.Load(); st != nil && st.bare {
+		return st
 	}
 	return nil
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/internal/holding"
-	"github.com/headgate/headgate/limiter/internal/remote"
 	"github.com/headgate/headgate/limiter/internal/report"
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/internal/terms"
@@ -30,8 +29,8 @@ type State struct {
 	// idle: nobody used the key lately, and it only keeps its place.
 	idle bool
 
-	// auto: the Stage is a *remote.Auto with a grant, which alone decides.
-	auto bool
+	// bare: see Key.Bare.
+	bare bool
 
 	touched atomic.Bool // since the last report, if there are no parts
 	used    stage.Instant
@@ -98,16 +97,8 @@ func (st *State) live() bool { return st != nil && !st.idle && st.forward == nil
 
 // setPlain sets plain if the bucket alone decides.
 func (st *State) setPlain(watched bool) {
-	if watched || len(st.Subjects()) != 1 || st.Terms() != nil {
-		return
-	}
-	switch s := st.Stage.(type) {
-	case *share.Rate:
-		st.plain = s
-	case *remote.Auto:
-		if !s.Asking() {
-			st.auto = true
-		}
+	if st.bare = !watched && len(st.Subjects()) > 0 && st.Stage != nil && st.Terms() == nil; st.bare && len(st.Subjects()) == 1 {
+		st.plain, _ = st.Stage.(*share.Rate)
 	}
 }
 

@@ -182,20 +182,6 @@ func (a *Auto) alone(now stage.Instant) {
 	}
 }
 
-// Allow is Take for one token now, without the reasons. The host has a grant.
-func (a *Auto) Allow(now stage.Instant) bool {
-	if a.Rate.Allow(now) {
-		a.ranLow(context.Background(), now)
-		return true
-	}
-	q := stage.Request{Now: now, N: 1, Kind: stage.Final}
-	if a.last.Load().stands(q) {
-		return false // as askOwner does, which also says when to retry
-	}
-	v, _ := a.askOwner(context.Background(), q, stage.Because(stage.Limited))
-	return v.OK()
-}
-
 // untimely reports whether the owner cannot be asked because the caller states a time
 // that is not about now.
 func (a *Auto) untimely(ctx context.Context, now stage.Instant) bool {

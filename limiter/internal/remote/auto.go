@@ -119,6 +119,24 @@ func (a *Auto) Take(ctx context.Context, q stage.Request) (stage.Verdict, stage.
 	return a.askBeforeWait(ctx, q, soon, v)
 }
 
+// Allow implements stage.Stage.
+func (a *Auto) Allow(ctx context.Context, now stage.Instant) stage.Reason {
+	if a.asks.Load() {
+		return a.Stage.Allow(ctx, now)
+	}
+	reason := a.Rate.Allow(ctx, now)
+	if reason == stage.Granted {
+		a.ranLow(ctx, now)
+		return reason
+	}
+	q := stage.Request{Now: now, N: 1, Kind: stage.Final}
+	if a.last.Load().stands(q) {
+		return reason // as askOwner does, which also says when to retry
+	}
+	v, _ := a.askOwner(ctx, q, stage.Because(reason))
+	return v.Reason
+}
+
 // Settle implements stage.Stage. The bucket that gave the tokens settles them.
 func (a *Auto) Settle(now stage.Instant, receipt stage.Receipt, actual int64) {
 	switch from := receipt.Rest.(type) {

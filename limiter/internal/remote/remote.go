@@ -184,6 +184,11 @@ func (s *Stage) charge(q stage.Request) stage.Verdict {
 	return stage.Verdict{Left: left}
 }
 
+// Allow implements stage.Stage.
+func (s *Stage) Allow(ctx context.Context, now stage.Instant) stage.Reason {
+	return stage.AllowByTake(ctx, now, s.Take)
+}
+
 // Settle implements stage.Stage. It does not wait for the remote.
 func (s *Stage) Settle(now stage.Instant, receipt stage.Receipt, actual int64) {
 	actual = max(actual, 0)

@@ -57,7 +57,7 @@ func (h *host) use(now stage.Instant, key string, n int) *Subject {
 // take asks for n single tokens, and returns how many it got.
 func take(s *Subject, now stage.Instant, n int) (got int) {
 	for range n {
-		if s.rate.Allow(now) {
+		if s.rate.TakeOne(now) {
 			got++
 		}
 	}

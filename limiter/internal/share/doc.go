@@ -13,7 +13,7 @@
 // stage.Slots. Both are a Part, which reports are made from.
 //
 //	r := share.NewRate(now, "frontend:orders", terms, hosts, math.Inf(1))
-//	ok := r.Allow(now)
+//	ok := r.TakeOne(now)
 //	r.SetGrant(share.Grant{Given: true, Weight: 0.9, Until: now.Add(lease)})
 //	r.Steer(now, hosts) // puts the grant in force
 //

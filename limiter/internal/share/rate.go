@@ -40,9 +40,23 @@ func NewRate(now stage.Instant, key string, t *Terms, hosts int, tokens float64,
 	return r
 }
 
-// Allow takes one token if there is one. It is Take for one token now, without
-// the reasons.
-func (r *Rate) Allow(now stage.Instant) bool {
+// Allow implements stage.Stage.
+func (r *Rate) Allow(_ context.Context, now stage.Instant) stage.Reason {
+	if r.Terms().Debt > 0 {
+		return r.take(stage.Request{Now: now, N: 1, Kind: stage.Final}).Reason
+	}
+	ok, low := r.bucket.Allow(now)
+	if low {
+		r.RanLow(now, false)
+	}
+	if !ok {
+		return stage.Limited
+	}
+	return stage.Granted
+}
+
+// TakeOne takes one token if there is one. It is Allow where the rule has no max_debt.
+func (r *Rate) TakeOne(now stage.Instant) bool {
 	ok, low := r.bucket.Allow(now)
 	if low {
 		r.RanLow(now, false)
