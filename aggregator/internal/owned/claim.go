@@ -48,8 +48,11 @@ func (ks *Keys) Claim(now time.Duration, s *rules.Settings, config *account.Conf
 	if ks.Left.Load() {
 		return Refused("the decider has handed its keys over and stops: ask the next owner"), nil
 	}
-	k := sh.Map(name).Find(hash, claim.Key)
+	k, later := ks.Find(now, sh, s, name, hash, claim.Key)
 	if k == nil {
+		if later {
+			return Refused("the key's rule has just changed: ask again"), nil
+		}
 		if claim.Release {
 			return claims.Lease{}, nil
 		}

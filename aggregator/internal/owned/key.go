@@ -209,9 +209,12 @@ func (k *Key) Keeps(now, lately time.Duration) bool {
 	}
 }
 
-// Reach has hosts reach k's pool as c says.
+// Reach has hosts reach k's pool, if it has one, as c says.
 func (k *Key) Reach(now time.Duration, c *account.Config) {
-	p, _ := k.pool() // all of rules.Pooled are
+	p, ok := k.pool()
+	if !ok {
+		return
+	}
 	k.Account = p.Reach(now, c)
 	k.Above.Becomes(k.Account)
 }

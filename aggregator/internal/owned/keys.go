@@ -56,7 +56,7 @@ func (ks *Keys) Len() int64 { return ks.count.Load() }
 // Moved says that keys may have moved between owners at now.
 func (ks *Keys) Moved(now time.Duration) { ks.moved.Store(int64(now)) }
 
-// Find returns the key called text, which may be under another name of the pool until
+// Find returns the key called text, which may be under another name of its account until
 // now; nil if it is not there. Later is set if a later rule has been there before.
 func (ks *Keys) Find(now time.Duration, sh *Shard, s *rules.Settings, named string, hash uint64, text string) (k *Key, later bool) {
 	b := sh.Map(named)
@@ -84,8 +84,8 @@ func (ks *Keys) Make(now time.Duration, sh *Shard, s *rules.Settings, c *account
 	return k
 }
 
-// Adopt is Key.Adopt of k, which is in sh, unless s has hosts reach k's pool in another
-// way: then k goes to the map of that, if the key is not there.
+// Adopt is Key.Adopt of k, which is in sh, unless s has k's account go on under another
+// name: then k goes to the map of that, if the key is not there.
 func (ks *Keys) Adopt(now time.Duration, sh *Shard, k *Key, s *rules.Settings, named string, hash uint64) bool {
 	if s.Number > k.Settings.Number && !k.Settings.Shadows(k.Rule, named) { // of two accounts, the one that answered goes on
 		rule, instead := s.Match(k.text, named)
@@ -118,18 +118,16 @@ func (ks *Keys) carry(now time.Duration, sh *Shard, k *Key, s *rules.Settings, c
 	ks.raise(now, sh, b, k)
 }
 
-// arrive has the key called text, if its pool is under another name than s has it, go
+// arrive has the key called text, if its account is under another name than s has it, go
 // to the map called named. It returns false if a later rule has been there before.
 func (ks *Keys) arrive(now time.Duration, sh *Shard, s *rules.Settings, named string, hash uint64, text string) bool {
-	if !rules.IsPooled(named) {
-		return true
-	}
-	for _, other := range rules.Pooled {
+	for b := range sh.Maps {
+		other := b.Algorithm()
 		if other == named {
 			continue
 		}
-		k := sh.Map(other).Find(hash, text)
-		if k == nil {
+		k := b.Find(hash, text)
+		if k == nil || !s.Alike(other, named) {
 			continue
 		}
 		if k.Settings.Number > s.Number {

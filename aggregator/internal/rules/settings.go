@@ -125,16 +125,27 @@ func IsPooled(name string) bool {
 	return name == algorithm.NameExact || name == algorithm.NameAuto || name == algorithm.NameElastic
 }
 
-// Successor is the name under which rule wants the pool of a key that is under the
-// one called named: another of Pooled, or none.
+// Successor is the name under which rule wants the account of a key that is under the one
+// called named: another of Pooled, or another of the same account; or none.
 func (s *Settings) Successor(rule *dynamicconfig.Rule, named string) string {
-	if rule == nil || rule.InFlight || Bypassed(rule) || !IsPooled(named) || s.mentions(rule, named) {
+	if rule == nil || Bypassed(rule) || s.mentions(rule, named) || rule.InFlight && IsPooled(named) {
 		return ""
 	}
-	if to := s.Answering(rule); IsPooled(to) {
+	if to := s.Answering(rule); s.Alike(named, to) {
 		return to
 	}
 	return ""
+}
+
+// Alike reports whether a key under one name, which is canonical, can go on under the other:
+// both are of Pooled, or of one account that does not care how it is divided.
+func (s *Settings) Alike(named, other string) bool {
+	if IsPooled(named) || IsPooled(other) {
+		return IsPooled(named) && IsPooled(other)
+	}
+	a, err := s.registry.Lookup(named)
+	b, also := s.registry.Lookup(other)
+	return err == nil && also == nil && a.Account == b.Account && a.Account != algorithm.AccountPool
 }
 
 // Taken is the rule that says from what to take one by one for the key called text, and

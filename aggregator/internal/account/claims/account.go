@@ -21,6 +21,7 @@ type Account struct {
 	Leases
 
 	rule   *dynamicconfig.Rule
+	of     float64       // the limit that parts are of: the latest that is not 0
 	learns time.Duration // until when hosts get back what they have
 	band   [1]Band       // of a host that reports usage; made once
 }
@@ -40,8 +41,12 @@ func (a *Account) Configure(_ time.Duration, c *account.Config) {
 	if c.Rule == nil {
 		return // what is leased ends as it was to
 	}
-	if a.rule != nil && a.rule.Limit > 0 && a.rule.Limit != c.Rule.Limit {
-		a.scale(float64(c.Rule.Limit) / float64(a.rule.Limit))
+	// Hosts keep their parts while the limit is 0, and use them again when it is more.
+	if limit := float64(c.Rule.Limit); limit > 0 {
+		if a.of > 0 && (a.of != limit || a.rule.InFlight != c.Rule.InFlight) {
+			a.scale(limit/a.of, c.Rule.InFlight)
+		}
+		a.of = limit
 	}
 	a.rule = c.Rule
 	a.follow(c.Settings, c.Algorithm.Weigher, c.Bands)
@@ -52,6 +57,9 @@ func (a *Account) Configure(_ time.Duration, c *account.Config) {
 func (a *Account) Report(now time.Duration, limit algorithm.Limit, host uint32, r *account.Report) (account.Grant, bool) {
 	a.band[0] = Band{Priority: a.rule.Priority, Clients: 1, Wants: r.Wants}
 	claim := Claim{Has: r.Has * float64(a.rule.Limit), Bands: a.band[:], Headroom: true}
+	if a.rule.InFlight && r.Slots > 0 {
+		claim.Has = r.Slots
+	}
 	if r.Elsewhere {
 		if claim.Keep = true; r.Has == 0 {
 			claim.Keep, claim.Bands = false, nil
@@ -98,6 +106,7 @@ func (a *Account) claim(now time.Duration, t account.Terms, amount float64, host
 		}
 	}
 	capacity := Capacity{Amount: amount, Whole: a.rule.InFlight, Overcommit: a.rule.Overcommit}
+	there := capacity
 	if a.Learns(now, t.Waits) { // what hosts have is of all that there may be
 		capacity.Amount = max(amount, float64(a.rule.Limit))
 	}
@@ -107,14 +116,11 @@ func (a *Account) claim(now time.Duration, t account.Terms, amount float64, host
 		capacity, host, c)
 	// Once so much is out as there is, no other lease can be out that this
 	// owner does not know of.
-	if now < a.learns && !t.Waits && a.Leased() >= amount*(1+a.rule.Overcommit)*nearlyAll && amount > 0 {
+	if now < a.learns && !t.Waits && a.allOut(there.clean()) {
 		a.learns = now
 	}
 	return lease
 }
-
-// nearlyAll makes up for what rounding and weights do to sums.
-const nearlyAll = 1 - 1e-3
 
 // learnsUntil is until when hosts get back what they have. While the cluster above
 // has not said what there is, that goes on for up to a lease, which is how long

@@ -98,6 +98,14 @@ func (c Capacity) up(x float64) float64 {
 	return x
 }
 
+// down is x, rounded down to whole slots if c has slots.
+func (c Capacity) down(x float64) float64 {
+	if c.Whole {
+		return math.Floor(x + wholly)
+	}
+	return x
+}
+
 // atMost is x in [0, most]; what is no number is 0.
 func atMost(x, most float64) float64 {
 	if !(x > 0) {

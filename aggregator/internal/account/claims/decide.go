@@ -11,8 +11,8 @@ import (
 
 // decide is what the host of row i gets: its target, as far as others leave room, and
 // what it gets beyond that whatever they leave. It is short if they leave too
-// little.
-func (l *Leases) decide(now time.Duration, c Capacity, i int32) (part, beyond float64, short bool) {
+// little. A host that keeps gets no more than it had.
+func (l *Leases) decide(now time.Duration, c Capacity, i int32, keeps bool) (part, beyond float64, short bool) {
 	var own [maxBands]int32
 	r, left := l.rows.At(i), 0
 	for n := r.first; n != none; n = l.wanted.nodes[n].next {
@@ -37,12 +37,18 @@ func (l *Leases) decide(now time.Duration, c Capacity, i int32) (part, beyond fl
 		}
 		rest = max(rest-t.all().wants, 0)
 	}
+	beyond = c.up(beyond)
+	if !c.Whole {
+		target += l.unwanted(c, r)
+	}
+	if keeps {
+		target, beyond = min(target, r.part), min(beyond, r.beyond)
+	}
 	if c.Whole {
 		part = l.slots(r, target, l.room(c, r))
-		return part, c.up(beyond), r.short > 0 || l.late
+		return part, beyond, r.short > 0 || l.late
 	}
 	l.lack(r, 0)
-	target += l.unwanted(c, r)
 	room := l.room(c, r)
 	return min(target, room), beyond, target*nearly > room || l.late
 }

@@ -68,6 +68,7 @@ type kind uint8
 const (
 	exactly kind = iota // it gets no more than it wants
 	loosely             // it may get more than it wants
+	handed              // that too, and an earlier owner did not say whether it holds a part of the limit
 	asPart              // that too, and what it holds is a part of the limit, whatever that is
 )
 
@@ -81,7 +82,8 @@ func (r *leaseRow) known() time.Duration { return later(r.until, time.Duration(r
 // last calculated gets the same amount; only what it wants is noted. While the
 // account learns, hosts get what they say they have, as far as the capacity goes.
 //
-// A host that goes on to keep what it has gets its target after two leases. A cluster
+// A host that keeps gets no more than it holds here, or than it says if it holds nothing
+// here. If it goes on to keep, it gets no more than its target after two leases. A cluster
 // below learns for no longer, and a host that always keeps would shut others out.
 func (l *Leases) Claim(now time.Duration, t Terms, c Capacity, host uint32, claim Claim) Lease {
 	c = c.clean()
@@ -100,22 +102,27 @@ func (l *Leases) Claim(now time.Duration, t Terms, c Capacity, host uint32, clai
 	l.invalid, l.late = false, false
 	if !holds || !claim.Keep || learning && len(claim.Bands) > 0 { // only the host knows what it wants
 		l.note(r, claim, has)
-		if r.kind = exactly; claim.Headroom {
+		switch r.kind = exactly; {
+		case claim.Headroom && claim.Keep:
+			r.kind = handed
+		case claim.Headroom:
 			r.kind = loosely
 		}
 	}
 	switch {
 	case holds && claim.Keep && now-r.at < keepsFor*max(t.Lease, t.Remember): // as it is
-	case learning:
-		l.grant(r, min(has, l.learned(c, r)), 0)
-		r.at, r.timed = now, false
-	case claim.Keep && !holds:
-		l.grant(r, min(has, l.room(c, r)), 0)
+	case learning, claim.Keep && !holds:
+		most := has
+		if claim.Keep && holds {
+			most = min(has, r.part+r.beyond)
+		}
+		part, beyond := l.back(c, r, most)
+		l.grant(r, part, beyond)
 		r.at, r.timed = now, false
 	case r.timed && now-r.at < t.Recalculate: // the same
 	default:
 		var part, beyond float64
-		part, beyond, short = l.decide(now, c, i)
+		part, beyond, short = l.decide(now, c, i, claim.Keep)
 		l.grant(r, part, beyond)
 		r.at, r.timed = now, true
 	}
@@ -131,13 +138,24 @@ func (l *Leases) Claim(now time.Duration, t Terms, c Capacity, host uint32, clai
 	return Lease{Amount: r.part + r.beyond, Until: until, Learning: learning, Short: short, Invalid: l.invalid}
 }
 
-// scale says that the limit is factor times what it was: so is what hosts hold as parts of it.
-func (l *Leases) scale(factor float64) {
+// scale says that the limit is factor times what it was: so is what hosts hold as parts of
+// it. Slots are whole, and those that are in use stay so under a lower limit: each host is
+// counted with what it held until it says what it has.
+func (l *Leases) scale(factor float64, whole bool) {
+	c := Capacity{Whole: whole}
 	for _, r := range l.rows.All {
-		if r.kind == asPart {
-			l.grant(r, r.part*factor, r.beyond*factor)
-			l.hold(r, r.held*factor)
+		part, held := 1.0, 1.0
+		switch r.kind {
+		case asPart:
+			part, held = factor, factor
+		case handed: // it may be a part
+			held = max(factor, 1)
 		}
+		l.grant(r, c.down(r.part*part), c.down(r.beyond*part))
+		if held *= r.held; whole {
+			held = c.up(max(r.held, held))
+		}
+		l.hold(r, held)
 	}
 }
 
@@ -178,15 +196,37 @@ func (l *Leases) room(c Capacity, r *leaseRow) float64 {
 	return room
 }
 
-// learned is the most that r's host can have by an earlier owner: what is not leased to
-// others, or anything if the host is not bound by that.
-func (l *Leases) learned(c Capacity, r *leaseRow) float64 {
-	for n := r.first; n != none; n = l.wanted.nodes[n].next {
-		if !bounded(l.all[l.wanted.nodes[n].band].form) {
-			return math.MaxFloat64
+// allOut reports whether so much is leased of what there is that nothing is left.
+func (l *Leases) allOut(c Capacity) bool {
+	left := c.down(c.most() - l.leased.Value())
+	return c.Amount > 0 && left <= c.most()*(1-nearly)
+}
+
+// back is what r's host gets back of has, which it holds as it says: how much of what there
+// is, as far as others leave room, and how much whatever others hold. A host says one sum.
+// If all its bands are bound, that is of what there is, and if none is, none of it is. Else,
+// what the bands that are not bound would get now is not.
+func (l *Leases) back(c Capacity, r *leaseRow, has float64) (part, beyond float64) {
+	bound, most, rest := r.first == none, 0.0, c.Amount
+	for _, k := range l.order {
+		for n := r.first; n != none; n = l.wanted.nodes[n].next {
+			f, own := l.all[k].form, l.wanted.nodes[n].own()
+			switch {
+			case l.wanted.nodes[n].band != k:
+			case bounded(f):
+				bound = true
+			default:
+				beyond += unbound(f, rest, own)
+				most += unbound(f, c.Amount, Band{Wants: math.MaxFloat64})
+			}
 		}
+		rest = max(rest-l.tree(k).all().wants, 0)
 	}
-	return l.room(c, r)
+	if !bound {
+		return 0, min(has, most)
+	}
+	beyond = min(has, c.up(beyond))
+	return min(has-beyond, l.room(c, r)), beyond
 }
 
 // Release forgets host, and what it held is free. It returns false if host was
@@ -254,8 +294,8 @@ func (l *Leases) Until(host uint32) time.Duration {
 // they have.
 func (l *Leases) Leased() float64 { return l.leased.Value() + l.beyond.Value() }
 
-// Held yields, for each host, a claim to keep what it holds, with the bands that
-// it wants: what another account needs to go on in place of l. The bands are
+// Held yields, for each host, a claim to keep what it holds, slots in use as well, with the
+// bands that it wants: what another account needs to go on in place of l. The bands are
 // good until the next yield. Nothing else may be done with l meanwhile.
 func (l *Leases) Held(yield func(host uint32, claim Claim) bool) {
 	var bands [maxBands]Band
@@ -267,7 +307,7 @@ func (l *Leases) Held(yield func(host uint32, claim Claim) bool) {
 			bands[n] = own
 			n++
 		}
-		if !yield(l.rows.Host(i), Claim{Has: r.part + r.beyond, Bands: bands[:n], Keep: true, Headroom: r.kind != exactly}) {
+		if !yield(l.rows.Host(i), Claim{Has: r.held + r.beyond, Bands: bands[:n], Keep: true, Headroom: r.kind != exactly}) {
 			return
 		}
 	}

@@ -145,6 +145,29 @@ func (d *dumbLeases) unwanted(capacity float64, h *dumbHost) float64 {
 	return math.Min(math.Max(capacity-all, 0)*own/all, own*headroom)
 }
 
+// kinds says whether h has bands that are bound by what others hold, and bands that are not;
+// and the most that the latter can ever have of capacity.
+func (d *dumbLeases) kinds(h *dumbHost, capacity float64) (bound, unbound bool, most float64) {
+	for p := range h.bands {
+		switch w := d.wayAt(p); {
+		case bounded(w.Form):
+			bound = true
+		case w.name == staticWay.name:
+			unbound, most = true, most+capacity
+		default:
+			unbound, most = true, math.Inf(1)
+		}
+	}
+	return bound, unbound, most
+}
+
+// isBound says whether what h has is of what there is, at least in part. A host that says
+// nothing of what it wants is bound.
+func (d *dumbLeases) isBound(h *dumbHost) bool {
+	bound, unbound, _ := d.kinds(h, 0)
+	return bound || !unbound
+}
+
 func (d *dumbLeases) claim(now time.Duration, t Terms, c Capacity, host uint32, claim Claim) float64 {
 	h := d.hosts[host]
 	holds := h != nil && h.until > now
@@ -177,25 +200,35 @@ func (d *dumbLeases) claim(now time.Duration, t Terms, c Capacity, host uint32, 
 	}
 	switch {
 	case holds && claim.Keep && now-h.at < 2*max(t.Lease, t.Remember):
-	case now < t.LearnUntil:
-		h.part, h.beyond = math.Min(has, room), 0
-		for p := range h.bands {
-			if !bounded(d.wayAt(p).Form) {
-				h.part = has
-			}
+	case now < t.LearnUntil, claim.Keep && !holds:
+		back := has
+		if claim.Keep && holds { // no more than it holds
+			back = math.Min(has, h.part+h.beyond)
 		}
-		h.at, h.known = now, false
-	case claim.Keep && !holds:
-		h.part, h.beyond = math.Min(has, room), 0
+		_, unbounded := d.targets(c.Amount, host)
+		switch bound, unbound, any := d.kinds(h, c.Amount); {
+		case bound && unbound: // what is not bound gets its target, and the rest is bound
+			h.beyond = math.Min(back, round(unbounded))
+		case unbound:
+			h.beyond = math.Min(back, any)
+		default:
+			h.beyond = 0
+		}
+		if h.part = 0; d.isBound(h) {
+			h.part = math.Min(back-h.beyond, room)
+		}
 		h.at, h.known = now, false
 	case h.known && now-h.at < t.Recalculate:
 	default:
 		bounded, unbounded := d.targets(c.Amount, host)
 		unbounded = round(unbounded)
-		part, sure := round(bounded), math.Floor(bounded+wholly)
 		if h.loose && !c.Whole {
-			part += d.unwanted(c.Amount, h)
+			bounded += d.unwanted(c.Amount, h)
 		}
+		if claim.Keep { // no more than it holds
+			bounded, unbounded = math.Min(bounded, h.part), math.Min(unbounded, h.beyond)
+		}
+		part, sure := round(bounded), math.Floor(bounded+wholly)
 		if c.Whole {
 			lacking := -h.short
 			for _, other := range d.hosts {

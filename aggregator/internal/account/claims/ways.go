@@ -8,16 +8,22 @@ import "github.com/headgate/headgate/algorithm"
 // claimants get their parts whatever others have.
 func bounded(f algorithm.Form) bool { return f != algorithm.FormNone && f != algorithm.FormStatic }
 
+// unbound is what own gets of capacity under f, which does not bound it by what others hold.
+func unbound(f algorithm.Form, capacity float64, own Band) float64 {
+	if f == algorithm.FormStatic {
+		return min(capacity, own.Wants)
+	}
+	return own.Wants
+}
+
 // part is what own, which is in t, gets of capacity under f: in O(log hosts) what the
 // weigher of that form makes of all.
 func part(f algorithm.Form, capacity float64, t tree, own Band) float64 {
+	if !bounded(f) {
+		return unbound(f, capacity, own)
+	}
 	all := t.all()
-	switch f {
-	case algorithm.FormNone:
-		return own.Wants
-	case algorithm.FormStatic:
-		return min(capacity, own.Wants)
-	case algorithm.FormDemand:
+	if f == algorithm.FormDemand {
 		return capacity * ratio(own.Wants, all.wants)
 	}
 	if all.wants <= capacity {
