@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/limiter/client"
+)
+
+// admitted is what the hosts of a cluster were allowed of one key, and how. They
+// decide under auto, with the fallback even.
+//
+// It is held to what is promised, of any time between two events and at any speed of the
+// machine: limit·time + burst + what hosts may hold (algorithm.Elastic.Overshoot), and
+//
+//   - a burst for each change of owner, and a second limit while daemons disagree about owners
+//     (docs/reliability.md);
+//   - what a host uses on a grant that the owner takes to be over, because it heard nothing of
+//     the host for algorithm.Silence intervals (docs/design/0002-elastic.md);
+//   - what hosts use by their fallback (docs/leases.md), which is the limit and a burst at most.
+//
+// None of these happens while everybody answers in time, but for one change of owner when
+// a daemon is killed.
+type admitted struct {
+	key             string
+	limit, burst    float64
+	interval, lease time.Duration
+
+	events []admission
+	grants []time.Time // of which report each host's newest grant is
+	asks   []int64     // how many each host's owner has granted
+	newest time.Time   // the owner has given something to somebody by then
+}
+
+func newAdmitted(key string, limit, burst float64, interval, lease time.Duration, hosts int) *admitted {
+	return &admitted{
+		key: key, limit: limit, burst: burst, interval: interval, lease: lease,
+		grants: make([]time.Time, hosts), asks: make([]int64, hosts),
+	}
+}
+
+// admission is one event that was allowed.
+type admission struct {
+	at   time.Time
+	kind byte
+}
+
+const (
+	byOwner    = iota // by the key's owner, or out of what it has granted
+	byOldGrant        // out of a grant that may be over
+	byFallback
+)
+
+// decide asks c, which is host i, for one event now.
+func (a *admitted) decide(c *client.Client, i int) bool {
+	before := time.Now()
+	held := share(c, a.key)
+	a.grants[i] = before.Add(held.Lease - a.lease)
+	if latest := time.Now().Add(held.Lease - a.lease); held.Lease > 0 && latest.After(a.newest) {
+		a.newest = latest
+	}
+	v := c.For(a.key).Decide(context.Background(), 1, 0)
+	now := time.Now()
+	if granted := share(c, a.key).Asked.Granted; v.OK && v.By == "owner" || granted != a.asks[i] {
+		a.asks[i], a.newest = granted, now
+	}
+	if !v.OK {
+		return false
+	}
+	e := admission{now, byOwner}
+	switch v.By {
+	case "auto":
+		if silent := a.newest.Sub(a.grants[i]); silent > time.Duration(algorithm.Silence*float64(a.interval)) {
+			e.kind = byOldGrant
+		}
+	case "even":
+		e.kind = byFallback
+	}
+	a.events = append(a.events, e)
+	return true
+}
+
+// askAll has hosts decide about all keys in turn, each key perSecond times, for as long as d,
+// and returns how often each was allowed per second.
+func askAll(clients []*client.Client, all []*admitted, perSecond float64, d time.Duration) []float64 {
+	rates, began := make([]float64, len(all)), time.Now()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for asked := 0; time.Since(began) < d; <-tick.C {
+		for ; float64(asked) < time.Since(began).Seconds()*perSecond; asked++ {
+			for k, a := range all {
+				if i := asked % len(clients); a.decide(clients[i], i) {
+					rates[k]++
+				}
+			}
+		}
+	}
+	took := time.Since(began).Seconds()
+	for k := range rates {
+		rates[k] /= took
+	}
+	return rates
+}
+
+// check holds all events so far to what is promised, with the rings that daemons had.
+func (a *admitted) check(t *testing.T, rings []ringSeen) {
+	t.Helper()
+	most := a.burst + algorithm.Elastic{}.Overshoot(algorithm.Limit{Rate: a.limit, Burst: a.burst}, len(a.grants), a.interval)
+	n, from, to := a.beyond(rings, byOwner)
+	t.Logf("%s: at most %.0f beyond the limit at a time, of %.0f", a.key, n, most)
+	if n > most {
+		t.Errorf("%s: %.0f events beyond the limit from %v on, within %v, want at most %.0f", a.key, n, from, to.Sub(from), most)
+	}
+	if n, from, to := a.beyond(nil, byFallback); n > a.burst {
+		t.Errorf("%s: fallbacks let %.0f events beyond the limit through from %v on, within %v, want at most %.0f", a.key, n, from, to.Sub(from), a.burst)
+	}
+}
+
+// beyond is how many events of a kind there were beyond the limit, and what is promised with
+// rings, in the worst time, and which that is.
+func (a *admitted) beyond(rings []ringSeen, kind byte) (most float64, from, to time.Time) {
+	type step struct {
+		at   time.Time
+		ring *ringSeen
+		uses float64
+	}
+	var steps []step
+	for _, e := range a.events {
+		if e.kind == kind {
+			steps = append(steps, step{at: e.at, uses: 1})
+		}
+	}
+	if len(steps) == 0 {
+		return 0, from, to
+	}
+	last := steps[0].at
+	for i := range rings {
+		steps = append(steps, step{at: rings[i].at, ring: &rings[i]})
+	}
+	slices.SortStableFunc(steps, func(a, b step) int { return a.at.Compare(b.at) })
+	level, least := 0.0, 0.0 // the events so far, less what may be
+	var owners owners
+	for _, s := range steps {
+		if passed := s.at.Sub(last); passed > 0 {
+			level -= a.limit * passed.Seconds() * float64(max(owners.rings(), 1))
+			last = s.at
+		}
+		if s.ring != nil && owners.change(*s.ring) {
+			level -= a.burst
+		}
+		if level < least {
+			least, from = level, s.at
+		}
+		if level += s.uses; level-least > most {
+			most, to = level-least, s.at
+		}
+	}
+	return most, from, to
+}
