@@ -85,7 +85,9 @@ type Node struct {
 func New(config Config, source dynamicconfig.Source, members ringpop.Members, opts ...Option) (*Node, error) {
 	o := defaults()
 	for _, option := range opts {
-		option(&o)
+		if option != nil {
+			option(&o)
+		}
 	}
 	if source == nil {
 		o.errs = append(o.errs, errors.New("headgate: the config source is nil: use file.New or memory.New"))
@@ -97,7 +99,10 @@ func New(config Config, source dynamicconfig.Source, members ringpop.Members, op
 		return nil, err
 	}
 	snapshot, err := source.Load(context.Background())
-	if err == nil {
+	switch {
+	case err == nil && snapshot == nil:
+		err = errors.New("the config source returned none, and no error")
+	case err == nil:
 		err = o.check(snapshot)
 	}
 	if err != nil {

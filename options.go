@@ -3,6 +3,7 @@
 package headgate
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -19,6 +20,7 @@ import (
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/mesh"
 	"github.com/headgate/headgate/limiter/stage"
+	"github.com/headgate/headgate/ringpop"
 	"github.com/headgate/headgate/ringpop/health"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/questions"
@@ -27,7 +29,8 @@ import (
 	"github.com/headgate/headgate/rpc/usage"
 )
 
-// Option is a collaborator of a Node, or an algorithm of the service's own.
+// Option is a collaborator of a Node, or an algorithm of the service's own. A nil Option does
+// nothing. With a collaborator that is nil, the Node uses its default.
 type Option func(*options)
 
 type options struct {
@@ -85,12 +88,18 @@ type Transport interface {
 }
 
 // WithLogger sets the logger; default slog.Default().
-func WithLogger(log *slog.Logger) Option { return func(o *options) { o.log = log } }
+func WithLogger(log *slog.Logger) Option {
+	return func(o *options) { o.log = cmp.Or(log, slog.Default()) }
+}
 
 // WithScope sets where metrics go; default nowhere. The names of a Node's
 // metrics begin with headgate, below whatever prefix scope has.
 func WithScope(scope tally.Scope) Option {
-	return func(o *options) { o.scope = scope.SubScope("headgate") }
+	return func(o *options) {
+		if scope != nil {
+			o.scope = scope.SubScope("headgate")
+		}
+	}
 }
 
 // WithListen has the Node serve other hosts on l, and close it in the end.
@@ -122,12 +131,21 @@ func WithTLS(config *tls.Config) Option {
 // that are open stay.
 func WithRotatingTLS(current func() *tls.Config) Option {
 	return func(o *options) {
+		if current == nil {
+			o.fail("headgate: WithRotatingTLS needs a function that returns the certificates")
+			return
+		}
 		if _, ok := o.secured(current()); !ok {
 			return
 		}
 		o.own.Server.TLS = &tls.Config{
-			MinVersion:         tls.VersionTLS12,
-			GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return serverSide(current()), nil },
+			MinVersion: tls.VersionTLS12,
+			GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+				if config := current(); config != nil {
+					return serverSide(config), nil
+				}
+				return nil, errors.New("headgate: WithRotatingTLS: there is no TLS config now")
+			},
 		}
 		o.own.Client.RotatingTLS = current
 	}
@@ -171,7 +189,11 @@ func WithTransport(t Transport) Option { return func(o *options) { o.transport =
 // WithInstrument has i observe the calls between hosts, such as one of package rpc/rpcotel,
 // beside those before it, and beside the Node's own metrics.
 func WithInstrument(i rpc.Instrument) Option {
-	return func(o *options) { o.observers = append(o.observers, i) }
+	return func(o *options) {
+		if i != nil {
+			o.observers = append(o.observers, i)
+		}
+	}
 }
 
 // WithLimiter adds options of the Node's limiters, such as
@@ -183,7 +205,14 @@ func WithLimiter(opts ...limiter.Option) Option {
 // WithPoints sets how many points a host has on the ring; default
 // ringpop.DefaultPoints. More points spread keys more evenly and cost memory.
 // All hosts of a cluster must have the same number.
-func WithPoints(points int) Option { return func(o *options) { o.points = points } }
+func WithPoints(points int) Option {
+	return func(o *options) {
+		if points < 0 || points > ringpop.MaxTotalPoints {
+			o.fail(fmt.Sprintf("headgate: WithPoints: a host has %d points: use 1 to %d, or 0 for the default", points, ringpop.MaxTotalPoints))
+		}
+		o.points = points
+	}
+}
 
 // WithHealth leaves members that do not answer out of the ring; see package ringpop/health.
 // Config's Ping and Self are the Node's: leave them zero, and Logger too, unless it should be
@@ -191,7 +220,14 @@ func WithPoints(points int) Option { return func(o *options) { o.points = points
 // is on the ring for as long as it is listed. With ringpop/gossip, which knows who lives,
 // health checks find hosts that live and do not answer at the port for other hosts: give
 // Config.After more than 2 seconds, so that gossip is the first to notice what has died.
-func WithHealth(config health.Config) Option { return func(o *options) { o.health = &config } }
+func WithHealth(config health.Config) Option {
+	return func(o *options) {
+		if min(config.Interval, config.After) < 0 {
+			o.fail("headgate: WithHealth: an Interval or After is negative; 0 is the default")
+		}
+		o.health = &config
+	}
+}
 
 // WithParent makes this cluster part of a larger one: keys whose rule says
 // `parent: true` share what parent leases to them. The parent knows this cluster

@@ -15,13 +15,20 @@ import (
 // FromRate returns a Limiter that takes its tokens from l. Other code may go on
 // using l. It serves to put a shadow beside l, and for code that takes a *Limiter.
 // Tokens go back to l as far as (*rate.Reservation).Cancel gives them back. A wait
-// that would never end, because l's limit is zero, is refused.
-func FromRate(l *rate.Limiter) *Limiter { return FromStage(foreign{l}) }
+// that would never end, because l's limit is zero, is refused. If l is nil, so is everything.
+func FromRate(l *rate.Limiter) *Limiter {
+	if l == nil {
+		return new(Limiter)
+	}
+	return FromStage(foreign{l})
+}
 
-// FromStage returns a Limiter whose tokens come from s.
+// FromStage returns a Limiter whose tokens come from s. If s is nil, it refuses everything.
 func FromStage(s stage.Stage) *Limiter {
 	l := new(Limiter)
-	keyOf(l).Serve(s)
+	if s != nil {
+		keyOf(l).Serve(s)
+	}
 	return l
 }
 

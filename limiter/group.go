@@ -4,10 +4,7 @@ package limiter
 
 import (
 	"context"
-	"log/slog"
 	"time"
-
-	"github.com/uber-go/tally/v4"
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/internal/keys"
@@ -39,14 +36,13 @@ type Group keys.Handle
 func (g *Group) keys() *keys.Set { return (*keys.Handle)(g).Set() }
 
 // NewGroup returns a Group of a host in a cluster of hosts hosts (0: not yet
-// known, which is taken for 1) under the rules of snapshot.
+// known, which is taken for 1) under the rules of snapshot; nil has none.
 func NewGroup(snapshot *dynamicconfig.Snapshot, hosts int, opts ...Option) *Group {
-	c := keys.Config{
-		Log: slog.New(slog.DiscardHandler), Scope: tally.NoopScope,
-		Traits: make(map[string]dynamicconfig.Traits), Remotes: make(map[string]stage.Remote),
-	}
+	c := keys.Config{Traits: make(map[string]dynamicconfig.Traits), Remotes: make(map[string]stage.Remote)}
 	for _, option := range opts {
-		option(&c)
+		if option != nil {
+			option(&c)
+		}
 	}
 	return (*Group)(keys.New(c, snapshot, hosts))
 }
@@ -58,7 +54,7 @@ func NewGroup(snapshot *dynamicconfig.Snapshot, hosts int, opts ...Option) *Grou
 func (g *Group) For(key string) *Limiter { return (*Limiter)(g.keys().For(key)) }
 
 // Configure puts the rules of snapshot in force, for held limiters too. A key
-// whose limit changed keeps its tokens.
+// whose limit changed keeps its tokens. nil changes nothing.
 func (g *Group) Configure(snapshot *dynamicconfig.Snapshot) {
 	g.keys().Configure(stage.Now(), snapshot)
 }

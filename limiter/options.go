@@ -13,7 +13,8 @@ import (
 	"github.com/headgate/headgate/limiter/stage"
 )
 
-// Option is a collaborator of a Group.
+// Option is a collaborator of a Group. Without one, or with one that is nil, the Group works
+// with its default.
 type Option func(*keys.Config)
 
 // WithLogger sets the logger; the default discards.
@@ -55,6 +56,9 @@ func WithRemote(algorithm string, r stage.Remote) Option {
 // With a listener, a decision takes about twice as long.
 func WithListener(f func(events []Event)) Option {
 	return func(c *keys.Config) {
+		if f == nil {
+			return
+		}
 		all, ok := c.Listener.(bus)
 		if !ok {
 			all = bus{events.New[Event]()}

@@ -31,11 +31,22 @@ type Staged interface{ Stage() stage.Stage }
 // that does not exist counts as disabled. The Limiter does not compare slots in
 // flight: see SlotsPair.
 func New(old, new Staged, mode dynamicconfig.Mode) *Limiter {
-	return FromStages(old.Stage(), new.Stage(), mode)
+	stages := [2]stage.Stage{}
+	for i, l := range [2]Staged{old, new} {
+		if l != nil {
+			stages[i] = l.Stage()
+		}
+	}
+	return FromStages(stages[0], stages[1], mode)
 }
 
-// FromStages is like New, for two stages.
+// FromStages is like New, for two stages. One that is nil refuses everything.
 func FromStages(old, new stage.Stage, mode dynamicconfig.Mode) *Limiter {
+	for _, s := range []*stage.Stage{&old, &new} {
+		if *s == nil {
+			*s = limiter.FromStage(nil).Stage()
+		}
+	}
 	p := NewPair(stage.Now(), old, new, mode, background.New(maxBackground, slog.New(slog.DiscardHandler)).Run)
 	return &Limiter{limiter.FromStage(p), p}
 }

@@ -3,6 +3,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,10 +38,18 @@ type options struct {
 }
 
 // WithLogger sets the logger; default slog.Default().
-func WithLogger(log *slog.Logger) Option { return func(o *options) { o.log = log } }
+func WithLogger(log *slog.Logger) Option {
+	return func(o *options) { o.log = cmp.Or(log, slog.Default()) }
+}
 
 // WithScope sets where metrics go; default nowhere.
-func WithScope(scope tally.Scope) Option { return func(o *options) { o.scope = scope } }
+func WithScope(scope tally.Scope) Option {
+	return func(o *options) {
+		if scope != nil {
+			o.scope = scope
+		}
+	}
+}
 
 // WithLimiter sets options of the Group of limiters, such as
 // limiter.WithMigration, or limiter.WithAlgorithm for one of one's own.
@@ -51,7 +60,11 @@ func WithLimiter(opts ...limiter.Option) Option {
 // WithInstrument has i observe the calls to deciders, such as one of package rpc/rpcotel,
 // beside those before it, and beside the Client's own metrics.
 func WithInstrument(i rpc.Instrument) Option {
-	return func(o *options) { o.observers = append(o.observers, i) }
+	return func(o *options) {
+		if i != nil {
+			o.observers = append(o.observers, i)
+		}
+	}
 }
 
 // Client is the limiters of a host whose deciders are remote. Use New. Safe
@@ -78,7 +91,9 @@ type Client struct {
 func New(config Config, source dynamicconfig.Source, opts ...Option) (*Client, error) {
 	o := options{log: slog.Default(), scope: tally.NoopScope}
 	for _, option := range opts {
-		option(&o)
+		if option != nil {
+			option(&o)
+		}
 	}
 	err := config.Validate()
 	if source == nil {
@@ -89,6 +104,9 @@ func New(config Config, source dynamicconfig.Source, opts ...Option) (*Client, e
 		return nil, errors.Join(err, hangUp(remote))
 	}
 	snapshot, err := source.Load(context.Background())
+	if err == nil && snapshot == nil {
+		err = errors.New("the config source returned none, and no error")
+	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("client: load limits: %w", err), remote.Close())
 	}

@@ -78,10 +78,22 @@ var (
 type Option func(*Mesh)
 
 // WithLogger sets the logger; default none.
-func WithLogger(log *slog.Logger) Option { return func(m *Mesh) { m.log = log } }
+func WithLogger(log *slog.Logger) Option {
+	return func(m *Mesh) {
+		if log != nil {
+			m.log = log
+		}
+	}
+}
 
 // WithScope sets the scope of the metrics; default none.
-func WithScope(scope tally.Scope) Option { return func(m *Mesh) { m.metrics = newMetrics(scope) } }
+func WithScope(scope tally.Scope) Option {
+	return func(m *Mesh) {
+		if scope != nil {
+			m.metrics = newMetrics(scope)
+		}
+	}
+}
 
 // New returns the Mesh of the host that others know as self.
 func New(self string, rules Rules, config Config, options ...Option) *Mesh {
@@ -104,7 +116,9 @@ func New(self string, rules Rules, config Config, options ...Option) *Mesh {
 	m.ended.Store(math.MinInt64)
 	m.resumed.Store(math.MinInt64)
 	for _, o := range options {
-		o(m)
+		if o != nil {
+			o(m)
+		}
 	}
 	return m
 }

@@ -99,7 +99,11 @@ const (
 // LogTo makes the client library write what it logs of its connections to log,
 // at debug level. Without it, the library writes to stderr. It holds for all
 // users of the library in this process: call it before making a client.
-func LogTo(log *slog.Logger) { goredis.SetLogger(logger{log}) }
+func LogTo(log *slog.Logger) {
+	if log != nil {
+		goredis.SetLogger(logger{log})
+	}
+}
 
 type logger struct{ log *slog.Logger }
 

@@ -57,23 +57,40 @@ var _ stage.Remote = (*Buckets)(nil)
 type Option func(*Buckets)
 
 // WithLogger sets the logger. By default nothing is logged.
-func WithLogger(log *slog.Logger) Option { return func(b *Buckets) { b.log = log } }
+func WithLogger(log *slog.Logger) Option {
+	return func(b *Buckets) {
+		if log != nil {
+			b.log = log
+		}
+	}
+}
 
 // WithScope sets where metrics go. By default there are none.
 func WithScope(scope tally.Scope) Option {
-	return func(b *Buckets) { b.metrics = newMetrics(scope) }
+	return func(b *Buckets) {
+		if scope != nil {
+			b.metrics = newMetrics(scope)
+		}
+	}
 }
 
 // WithClock makes clock tell the time, since any fixed point, instead of
 // Redis: for simulations. All users of these buckets need the same clock.
 // Nothing expires then.
 func WithClock(clock func() time.Duration) Option {
-	return func(b *Buckets) { b.clock, b.script = clock, timed }
+	return func(b *Buckets) {
+		if clock != nil {
+			b.clock, b.script = clock, timed
+		}
+	}
 }
 
 // New returns the buckets that client reaches. A client that Client did not
 // make must heed the deadline of a context (ContextTimeoutEnabled).
 func New(client goredis.UniversalClient, config Config, options ...Option) (*Buckets, error) {
+	if client == nil {
+		return nil, errors.New("redis: the client is nil: use Client")
+	}
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
@@ -82,7 +99,9 @@ func New(client goredis.UniversalClient, config Config, options ...Option) (*Buc
 		metrics: newMetrics(tally.NoopScope), script: bucket,
 	}
 	for _, o := range options {
-		o(b)
+		if o != nil {
+			o(b)
+		}
 	}
 	b.shards = make([]shard, 1)
 	switch c := client.(type) {

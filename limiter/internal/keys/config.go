@@ -16,8 +16,8 @@ import (
 
 // Config is what a Set works with.
 type Config struct {
-	Log      *slog.Logger
-	Scope    tally.Scope
+	Log      *slog.Logger // nil discards
+	Scope    tally.Scope  // nil is nowhere
 	Migrator stage.Migrator
 	Traits   map[string]dynamicconfig.Traits // of algorithms that headgate does not have
 	Remotes  map[string]stage.Remote         // by algorithm
@@ -31,6 +31,16 @@ type Config struct {
 
 	// Seed makes jitter repeatable; nil is random.
 	Seed *uint64
+}
+
+// fill sets what is nil to what does nothing.
+func (c *Config) fill() {
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Scope == nil {
+		c.Scope = tally.NoopScope
+	}
 }
 
 // Listener is told of what happens to keys. Its methods are safe for concurrent

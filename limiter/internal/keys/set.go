@@ -41,11 +41,15 @@ type Handle struct{ set Set }
 // Set is the Set that h holds.
 func (h *Handle) Set() *Set { return &h.set }
 
-// New returns a Set under the rules of snapshot for one of hosts hosts; less
+// New returns a Set under the rules of snapshot, nil for none, for one of hosts hosts; less
 // than 1 counts as 1.
 func New(c Config, snapshot *dynamicconfig.Snapshot, hosts int) *Handle {
 	h := new(Handle)
 	s := h.Set()
+	c.fill()
+	if snapshot == nil {
+		snapshot, _ = dynamicconfig.Config{}.Snapshot() // which has no rules that could be wrong
+	}
 	s.Config = &c
 	s.metrics = usage.New(c.Scope)
 	s.hub = remote.NewHub(remote.HubConfig{
@@ -76,8 +80,11 @@ func (s *Set) For(name string) *Key {
 	return &Key{set: s, name: strings.Clone(name)}
 }
 
-// Configure puts the rules of snapshot in force.
+// Configure puts the rules of snapshot in force; nil changes nothing.
 func (s *Set) Configure(now stage.Instant, snapshot *dynamicconfig.Snapshot) {
+	if snapshot == nil {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 

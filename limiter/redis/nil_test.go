@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redis_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter/redis"
+	"github.com/headgate/headgate/limiter/stage"
+)
+
+// Buckets whose collaborators are nil work with their defaults, and say so if there is no client.
+func TestBucketsWorkWithoutWhatIsNil(t *testing.T) {
+	client := redis.Client(redis.Options{Addresses: []string{"127.0.0.1:1"}, Connections: -1, Timeout: -time.Second})
+	defer client.Close()
+	redis.LogTo(nil)
+	for name, option := range map[string]redis.Option{
+		"option": nil, "logger": redis.WithLogger(nil), "scope": redis.WithScope(nil), "clock": redis.WithClock(nil),
+	} {
+		b, err := redis.New(client, redis.Config{Failures: 1}, option)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for range 2 { // the second is not asked
+			if _, err := b.Do(context.Background(), stage.Operation{Key: "k", Rule: &dynamicconfig.Rule{Key: "k", Limit: 1, Burst: 1}, N: 1}); err == nil {
+				t.Errorf("%s: nobody answers, and there is an answer", name)
+			}
+		}
+	}
+	if _, err := redis.New(nil, redis.Config{}); err == nil {
+		t.Error("there are buckets without a client")
+	}
+}
