@@ -75,6 +75,8 @@ type onlyOld struct{ stage.Stage }
 
 func (onlyOld) SetMode(stage.Instant, dynamicconfig.Mode) {}
 
+func (onlyOld) Reset() {}
+
 func (onlyOld) Counts() stage.Divergence { return stage.Divergence{} }
 
 func TestAnEstimateThatIsRefusedDoesNothing(t *testing.T) {

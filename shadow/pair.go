@@ -216,6 +216,19 @@ func (p *Pair) SetMode(now stage.Instant, mode dynamicconfig.Mode) {
 	close(*p.switched.Swap(&next))
 }
 
+// Reset has the Pair forget what a remote stage was not asked for: the caller fills the
+// buckets of both stages.
+func (p *Pair) Reset() {
+	p.switching.Lock()
+	defer p.switching.Unlock()
+
+	for i := range p.missed {
+		if missed := p.missed[i].Load(); missed != nil {
+			p.missed[i].Store(newRecent(missed.span))
+		}
+	}
+}
+
 // chargeMissed charges a side that is remote with what it missed.
 func (p *Pair) chargeMissed(now stage.Instant, side role) {
 	if side == none || !p.remote[side].Load() {

@@ -12,6 +12,9 @@ type Migration interface {
 	// The one that begins to answer has no more tokens than the one that ends.
 	SetMode(now Instant, mode dynamicconfig.Mode)
 
+	// Reset says that the buckets of both are filled, whatever was taken before.
+	Reset()
+
 	// Counts is how the two answered so far while both were asked.
 	Counts() Divergence
 }

@@ -168,6 +168,7 @@ func (c *Change) migrate(tokens float64) bool {
 	default:
 		return false
 	}
+	m.bypass(next.plan.Rule.Bypassed())
 	if next.migration = m; inFlight {
 		next.Slots = m.slots
 		return true

@@ -176,6 +176,9 @@ func (h *Holding) Refill(now stage.Instant) (elsewhere []share.RatePart) {
 	if h.remains != nil {
 		h.remains.tokens, h.remains.remote, h.remains.since = nothing.tokens, "", 0
 	}
+	if m := h.migration; m != nil && m.stages != nil {
+		m.stages.Reset()
+	}
 	for _, p := range h.Parts() {
 		if r, ok := p.(share.RatePart); ok {
 			r.Refill(now)

@@ -16,6 +16,11 @@ type migration struct {
 	stages  stage.Migration
 	slots   stage.SlotsMigration
 	counted stage.Divergence // by Diverged
+
+	// While bypassed is true, an override lets all slots be taken, and neither part answers:
+	// shown is what was counted before, and skipped what was counted under earlier bypasses.
+	bypassed       bool
+	shown, skipped stage.Divergence
 }
 
 // divergence is how the two parts answered so far.
@@ -23,11 +28,32 @@ func (m *migration) divergence() stage.Divergence {
 	switch {
 	case m == nil:
 		return stage.Divergence{}
-	case m.slots != nil:
-		return m.slots.Counts()
+	case m.bypassed:
+		return m.shown
 	default:
-		return m.stages.Counts()
+		return m.counts().Since(m.skipped)
 	}
+}
+
+// counts is divergence with what was counted under bypasses.
+func (m *migration) counts() stage.Divergence {
+	if m.slots != nil {
+		return m.slots.Counts()
+	}
+	return m.stages.Counts()
+}
+
+// bypass says that a bypass begins or ends, or that nothing changes.
+func (m *migration) bypass(on bool) {
+	switch {
+	case on == m.bypassed:
+		return
+	case on:
+		m.shown = m.divergence()
+	default:
+		m.skipped = m.counts().Since(m.shown)
+	}
+	m.bypassed = on
 }
 
 // Divergence is how the two sides of a migration answered so far.

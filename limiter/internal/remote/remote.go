@@ -225,9 +225,10 @@ func (s *Stage) Owe(now stage.Instant, n int64) {
 }
 
 // TakeOver charges the remote with n of the tokens that this host used before s was
-// asked; the remote knows the rest.
+// asked; the remote knows the rest. What callers give back of them is given back there, too.
 func (s *Stage) TakeOver(now stage.Instant, n, used int64) {
 	s.before.Store(max(s.before.Load(), min(used, bucket.MaxCost)-s.Bucket().Allowed()-s.Admitted()))
+	s.OweElsewhere(n, func(now stage.Instant, n int64) { s.Owe(now, -n) })
 	s.Owe(now, n)
 }
 
@@ -272,6 +273,7 @@ func (s *Stage) Leave(now stage.Instant) {
 	if s.owned {
 		s.KeepElsewhere(s.away())
 	}
+	s.OweNothingElsewhere()
 	s.mu.Lock()
 	s.gone.Store(true)
 	s.mu.Unlock()

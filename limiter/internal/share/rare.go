@@ -19,6 +19,7 @@ type seldom struct {
 	ceil *ceil // until the next charge lowers the level that rests to it; nil: none
 	marks
 	left *Elsewhere // by the bucket elsewhere that was asked before; nil: none
+	debt *Debt      // at the bucket elsewhere that is asked; nil: none
 	used int64      // by parts that r has succeeded
 }
 

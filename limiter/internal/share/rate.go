@@ -117,8 +117,17 @@ func (r *Rate) take(q stage.Request) (v stage.Verdict) {
 // countedOnly marks a Receipt whose tokens no bucket gave.
 type countedOnly struct{}
 
-// Settle implements stage.Stage.
+// Settle implements stage.Stage. A bucket elsewhere that was charged with what the receipt is
+// for gets as much back.
 func (r *Rate) Settle(now stage.Instant, receipt stage.Receipt, actual int64) {
+	r.SettleHere(now, receipt, actual)
+	if receipt.N > 0 {
+		r.repay(now, r.Back(receipt, max(actual, 0)))
+	}
+}
+
+// SettleHere is Settle for what no bucket elsewhere was charged with.
+func (r *Rate) SettleHere(now stage.Instant, receipt stage.Receipt, actual int64) {
 	actual = max(actual, 0)
 	switch back := r.Back(receipt, actual); {
 	case receipt.N == 0:

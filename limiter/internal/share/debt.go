@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package share
+
+import (
+	"sync/atomic"
+
+	"github.com/headgate/headgate/limiter/stage"
+)
+
+// Debt is what a bucket elsewhere was charged with of what a Rate had given before that
+// bucket was asked. Callers that give back what the Rate gave make it less. It is safe for
+// concurrent use.
+type Debt struct {
+	tokens atomic.Int64
+	repay  func(now stage.Instant, n int64)
+}
+
+// OweElsewhere says that the bucket elsewhere has been charged with n tokens more. repay gives back
+// some of them.
+func (r *rare) OweElsewhere(n int64, repay func(now stage.Instant, n int64)) {
+	if n <= 0 {
+		return
+	}
+	next := &Debt{repay: repay}
+	was := r.replace(func(s *seldom) { s.debt = next })
+	if was.debt != nil {
+		n += was.debt.tokens.Swap(0)
+	}
+	next.tokens.Add(n)
+}
+
+// OweNothingElsewhere ends that, because the bucket elsewhere is not asked any more. The Rate may give
+// tokens from now on that the bucket was not charged with, and the two cannot be told apart.
+func (r *rare) OweNothingElsewhere() {
+	if s := r.seldom.Load(); s != nil && s.debt != nil {
+		r.replace(func(s *seldom) { s.debt = nil })
+	}
+}
+
+// repay gives back up to n tokens, as many as are owed.
+func (r *rare) repay(now stage.Instant, n int64) {
+	s := r.seldom.Load()
+	if s == nil || s.debt == nil {
+		return
+	}
+	for d := s.debt; ; {
+		owed := d.tokens.Load()
+		if n = min(n, owed); n <= 0 {
+			return
+		}
+		if d.tokens.CompareAndSwap(owed, owed-n) {
+			d.repay(now, n)
+			return
+		}
+	}
+}

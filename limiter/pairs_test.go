@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limiter_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/uber-go/tally/v4"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/driver"
+	"github.com/headgate/headgate/limiter/stage"
+	"github.com/headgate/headgate/shadow"
+)
+
+// configUnder is the config of one rule, and of an override of it.
+func configUnder(t *testing.T, rule dynamicconfig.Rule, overrides ...dynamicconfig.Override) *dynamicconfig.Snapshot {
+	t.Helper()
+	for i := range overrides {
+		overrides[i].Key, overrides[i].Until, overrides[i].Author, overrides[i].Reason = rule.Key, time.Now().Add(time.Hour), "ada", "a test"
+	}
+	s, err := dynamicconfig.Config{
+		Properties: dynamicconfig.Properties{UpdateInterval: time.Second}, Rules: []dynamicconfig.Rule{rule}, Overrides: overrides,
+	}.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.At(time.Now())
+}
+
+// Under a bypass, nothing is limited, and so neither side of a migration allows or refuses
+// anything. What was counted before and afterwards counts.
+func TestABypassOfSlotsIsNoAnswerOfAMigration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rule := dynamicconfig.Rule{
+			Key: "k", Limit: 4, InFlight: true, Lease: 10 * time.Second, IdleAfter: time.Hour,
+			Migration: &dynamicconfig.Migration{From: "static", To: "fair-share", Mode: dynamicconfig.ModeOldShadowNew},
+		}
+		scope := tally.NewTestScope("", nil)
+		g := limiter.NewGroup(configUnder(t, rule), 1, limiter.WithMigration(shadow.Migrator()), limiter.WithScope(scope))
+		acquire := func(n int) {
+			if release, err := g.For("k").Acquire(context.Background(), n); err != nil {
+				t.Error(err)
+			} else {
+				release()
+			}
+		}
+		acquire(1)
+		for range 2 {
+			g.Configure(configUnder(t, rule, dynamicconfig.Override{Bypass: true}))
+			acquire(20)
+			driver.Of(g).Report(stage.Now())
+			acquire(20)
+		}
+		if st, _ := g.Inspect("k"); st.Divergence != (stage.Divergence{Both: 1}) {
+			t.Errorf("during the bypass: %+v", st.Divergence)
+		}
+		g.Configure(configUnder(t, rule))
+		acquire(2)
+		if st, _ := g.Inspect("k"); st.Divergence != (stage.Divergence{Both: 3}) {
+			t.Errorf("afterwards: %+v", st.Divergence)
+		}
+		driver.Of(g).Report(stage.Now())
+		for name, c := range scope.Snapshot().Counters() {
+			if c.Tags()["allowed_by"] == "both" && c.Value() != 3 {
+				t.Errorf("%s is %d", name, c.Value())
+			}
+		}
+	})
+}
+
+// A reset fills the bucket elsewhere, too. A migration does not charge that bucket afterwards
+// with what was used before the reset.
+func TestAResetForgivesWhatAMigrationDidNotAskElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		remote := &remoteRef{buckets: make(map[string]*remoteBucket)}
+		rule := dynamicconfig.Rule{
+			Key: "k", Limit: 0.001, Burst: 20, IdleAfter: time.Hour,
+			Migration: &dynamicconfig.Migration{From: "even", To: "redis", Mode: dynamicconfig.ModeOld},
+		}
+		g := limiter.NewGroup(configUnder(t, rule), 1, limiter.WithMigration(shadow.Migrator()), limiter.WithRemote("redis", remote), driver.WithBackground(remote.background))
+		use := func(n int) {
+			if !g.For("k").AllowN(time.Now(), n) {
+				t.Errorf("%d are refused", n)
+			}
+		}
+		use(15)
+		if err := g.Reset(t.Context(), "k"); err != nil {
+			t.Fatal(err)
+		}
+		use(3)
+		rule.Migration.Mode = dynamicconfig.ModeNew
+		g.Configure(configUnder(t, rule))
+		use(17)
+		if g.For("k").Allow() {
+			t.Error("more than the burst is allowed since the reset")
+		}
+	})
+}
+
+// What was taken before a rule asks elsewhere, and is given back afterwards, is given back
+// there, too: that bucket was charged with it.
+func TestWhatIsGivenBackAfterAChangeToABucketElsewhereIsGivenBackThere(t *testing.T) {
+	for _, before := range []string{"even", "elastic", "request-weighted"} {
+		for _, after := range []string{"redis", "auto"} {
+			synctest.Test(t, func(t *testing.T) {
+				remote := &remoteRef{buckets: make(map[string]*remoteBucket)}
+				rule := dynamicconfig.Rule{Key: "k", Limit: 0.001, Burst: 20, IdleAfter: time.Hour, Algorithm: before}
+				g := limiter.NewGroup(configUnder(t, rule), 1, limiter.WithRemote("redis", remote), limiter.WithRemote("auto", remote), driver.WithBackground(remote.background))
+				k := g.For("k")
+				taken, other := k.Take(t.Context(), 10, 0), k.Take(t.Context(), 5, 0)
+				rule.Algorithm = after
+				g.Configure(configUnder(t, rule))
+				taken.Settle(2)
+				if left := remote.bucket("k").tokens; left < 12.9 || left > 13.1 {
+					t.Errorf("%s to %s: 7 are used, and %v are left", before, after, left)
+				}
+				rule.Algorithm = before
+				g.Configure(configUnder(t, rule))
+				rule.Algorithm = after
+				g.Configure(configUnder(t, rule))
+				other.Cancel()
+				other.Cancel()
+				if left := remote.bucket("k").tokens; left > 18.1 {
+					t.Errorf("%s to %s and back: 2 are used, and %v are left", before, after, left)
+				}
+			})
+		}
+	}
+}
