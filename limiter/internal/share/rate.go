@@ -196,10 +196,11 @@ func (r *Rate) Steer(now stage.Instant, hosts int) {
 		if decides.Limit < r.inForce.Limit {
 			less = float64(decides.Limit / r.inForce.Limit)
 		}
-		was := r.marks()
+		was, along := r.marks(), false
 		is := was
 		before := r.bucket.Replace(now, bucket.NewPace(decides.Limit, decides.Burst), func(old float64) float64 {
-			switch is = was; {
+			is, along = was, true
+			switch {
 			case math.IsInf(kept, 1):
 				is = was.carried(1)
 				return old
@@ -209,10 +210,11 @@ func (r *Rate) Steer(now stage.Instant, hosts int) {
 			case old < 0 || kept < 0:
 				is = was.parted()
 			}
+			along = false
 			return kept
 		})
 		r.mark(is)
-		if less == 1 && decides.Limit < rate.Inf { // all of the debt has gone along
+		if along && less == 1 && decides.Limit < rate.Inf { // all of the debt has gone along
 			before = max(before, 0)
 		}
 		r.granted, r.resting.tokens, r.resting.capped = valid, before, 0

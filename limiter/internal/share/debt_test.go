@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package share
+
+import (
+	"context"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter/stage"
+)
+
+// deaf is an Observer that does nothing.
+type deaf struct{}
+
+func (deaf) RanLow(stage.Instant, bool)                 {}
+func (deaf) Demand(stage.Instant) (wants, unit float64) { return 0, 1 }
+func (deaf) Settled() (number uint32, ok bool)          { return 0, true }
+
+// takeAhead takes n pairs of tokens, of those that are to come, too.
+func takeAhead(r *Rate, now stage.Instant, n int) {
+	for range n {
+		r.Take(context.Background(), stage.Request{Now: now, N: 2, Longest: time.Minute})
+	}
+}
+
+// A debt that did not go along at a switch of levels, because the other level has a deeper one of
+// its own, rests until it is paid: a key that idles meanwhile would forget it.
+func TestADebtThatDoesNotGoAlongRests(t *testing.T) {
+	const now = stage.Instant(time.Hour)
+	rule := &dynamicconfig.Rule{Key: "k", Limit: 100, Burst: 20, Fallback: dynamicconfig.FallbackEven}
+	r := NewRate(now, "k", &Terms{Rule: rule, Algorithm: "elastic", Reports: true}, 10, math.Inf(1), 1)
+	r.Observer = deaf{}
+	grant := func(lease time.Duration) {
+		r.SetGrant(Grant{Given: true, Weight: 1, Burst: 20, Until: now.Add(lease)})
+		r.Steer(now, 10)
+	}
+	grant(time.Minute)
+	takeAhead(r, now, 40) // 60 of them are a debt of the grant
+	grant(0)
+	debt := r.Tokens(now)
+	takeAhead(r, now, 22)
+	owes := r.Tokens(now)
+	if owes > debt-43 {
+		t.Fatalf("the fallback has %v tokens, and had %v", owes, debt)
+	}
+	for range 3 {
+		grant(time.Minute)
+		if rests := r.Rests(now).Tokens; math.Abs(rests-owes) > 1e-6 {
+			t.Errorf("under a grant, the fallback rests with %v tokens, and had %v", rests, owes)
+		}
+		grant(0)
+		if tokens := r.Tokens(now); math.Abs(tokens-owes) > 1e-6 {
+			t.Errorf("without one, the fallback has %v tokens again, and had %v", tokens, owes)
+		}
+	}
+	if later := now.Add(4 * time.Second); r.Idle(later) {
+		t.Error("the key is idle after 4 s, and what callers wait for comes in 5 s")
+	}
+}
