@@ -86,7 +86,8 @@ const (
 	// FloorEven gives never below the even share.
 	FloorEven
 	// FloorDrop is no share at all: the weight is the part of its events that
-	// a host lets through, by chance.
+	// a host lets through, by chance. No bucket limits the host meanwhile, so a later
+	// grant with another floor begins with a full one.
 	FloorDrop
 )
 

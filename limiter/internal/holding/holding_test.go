@@ -143,7 +143,7 @@ func TestNoChangeGivesMoreThanOneBucket(t *testing.T) {
 				for _, p := range h.Parts() {
 					if rapid.Bool().Draw(rt, "granted") {
 						p.Common().SetGrant(share.Grant{
-							Given: true, Floor: floor,
+							Given: true, Floor: rapid.SampledFrom([]usage.Floor{floor, usage.FloorNone, usage.FloorDrop}).Draw(rt, "this floor"),
 							Weight: rapid.Float64Range(0, 1).Draw(rt, "weight"), Burst: rapid.Float64Range(0, burst).Draw(rt, "granted burst"),
 							Until: now.Add(time.Duration(rapid.Int64Range(0, int64(5*time.Second)).Draw(rt, "lease"))),
 						})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/stage"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // deaf is an Observer that does nothing.
@@ -58,5 +59,24 @@ func TestADebtThatDoesNotGoAlongRests(t *testing.T) {
 	}
 	if later := now.Add(4 * time.Second); r.Idle(later) {
 		t.Error("the key is idle after 4 s, and what callers wait for comes in 5 s")
+	}
+}
+
+// A level that limits nothing does not fill the bucket of the next grant, which does.
+func TestAGrantThatRefusesByChanceFillsNoBucket(t *testing.T) {
+	const now = stage.Instant(time.Hour)
+	rule := &dynamicconfig.Rule{Key: "k", Limit: 2, Burst: 20, Fallback: dynamicconfig.FallbackEven}
+	r := NewRate(now, "k", &Terms{Rule: rule, Algorithm: "mine", Reports: true}, 1, math.Inf(1), 1)
+	r.Observer = deaf{}
+	grant := func(now stage.Instant, floor usage.Floor, lease time.Duration) {
+		r.SetGrant(Grant{Given: true, Floor: floor, Weight: 1, Burst: 20, Until: now.Add(lease)})
+		r.Steer(now, 1)
+	}
+	takeAhead(r, now, 10)
+	grant(now, usage.FloorNone, time.Minute)
+	grant(now, usage.FloorDrop, 0)
+	grant(now+1, usage.FloorNone, time.Minute)
+	if tokens := r.Tokens(now + 1); tokens > 1e-6 {
+		t.Errorf("%v tokens are left of 20 that were used", tokens)
 	}
 }

@@ -55,7 +55,8 @@ func (l *levels) ChargeResting(now stage.Instant) {
 // tokens are infinite if it never was in force.
 func (l *levels) Rests(now stage.Instant) stage.Level {
 	l.ChargeResting(now)
-	return stage.Level{Limit: l.resting.Limit, Burst: l.resting.Burst, Tokens: l.resting.tokens}
+	of := l.resting.level()
+	return stage.Level{Limit: of.Limit, Burst: of.Burst, Tokens: l.resting.tokens}
 }
 
 // Spent is how many tokens of the level that is not in force the bucket's events took

@@ -230,7 +230,7 @@ func (r *Rate) Steer(now stage.Instant, hosts int) {
 		r.bucket.SetPass(1)
 	}
 	if r.given && (r.granted || r.resting.tokens != inf) { // else it was never in force, and takes over from the bucket
-		r.resting.set(now, rests, r.resting.tokens)
+		r.resting.set(now, rests, r.resting.tokens, r.Terms().Rule.Limit)
 	}
 }
 
@@ -259,7 +259,7 @@ func (r *Rate) Lend(now stage.Instant, more float64, hosts int) (left float64) {
 		before = 0
 	}
 	r.ChargeResting(now)
-	r.resting.set(now, r.granting(hosts), max(before+more, 0))
+	r.resting.set(now, r.granting(hosts), max(before+more, 0), r.Terms().Rule.Limit)
 	r.Steer(now, hosts)
 	return r.bucket.Tokens(now)
 }
@@ -325,7 +325,7 @@ func (r *Rate) Refill(now stage.Instant) {
 	p := r.bucket.Pace()
 	r.bucket.Replace(now, p, func(old float64) float64 { return full(old, p.Burst(), r.granted) })
 	if rests := &r.resting; rests.tokens != inf {
-		rests.tokens, rests.capped = full(rests.tokens, rests.Burst, !r.granted), 0
+		rests.tokens, rests.capped = full(rests.tokens, rests.burst, !r.granted), 0
 	}
 }
 
