@@ -80,3 +80,25 @@ func TestAGrantThatRefusesByChanceFillsNoBucket(t *testing.T) {
 		t.Errorf("%v tokens are left of 20 that were used", tokens)
 	}
 }
+
+// A level that limits nothing rests with a number of tokens, however often it is looked at in
+// one instant.
+func TestAnOpenFallbackRestsWithANumberOfTokens(t *testing.T) {
+	const now = stage.Instant(time.Hour)
+	rule := &dynamicconfig.Rule{Key: "k", Limit: 2, Burst: 20, Fallback: dynamicconfig.FallbackOpen}
+	terms := &Terms{Rule: rule, Algorithm: "elastic", Reports: true}
+	r := NewRate(now, "k", terms, 1, math.Inf(1), 1)
+	r.Observer = deaf{}
+	for _, floor := range []usage.Floor{usage.FloorNone, usage.FloorDrop} {
+		for _, lease := range []time.Duration{time.Minute, 0} {
+			r.SetGrant(Grant{Given: true, Floor: floor, Weight: 1, Burst: 20, Until: now.Add(lease)})
+			r.Lend(now, 5, 1)
+			r.SetTerms(now, terms) // as at a reload
+			r.Steer(now, 1)
+			if rests := r.Rests(now); math.IsNaN(rests.Tokens) {
+				t.Errorf("floor %v, lease %v: %+v rest", floor, lease, rests)
+			}
+			r.Unused(now)
+		}
+	}
+}

@@ -51,22 +51,6 @@ func (l *levels) ChargeResting(now stage.Instant) {
 	l.resting.charge(now, l.bucket.Allowed(), l.takeCap())
 }
 
-// Rests is the level that is not in force, after the same usage as the bucket. Its
-// tokens are infinite if it never was in force.
-func (l *levels) Rests(now stage.Instant) stage.Level {
-	l.ChargeResting(now)
-	of := l.resting.level()
-	return stage.Level{Limit: of.Limit, Burst: of.Burst, Tokens: l.resting.tokens}
-}
-
-// Spent is how many tokens of the level that is not in force the bucket's events took
-// and time has not filled in again. Tokens that a cap took are not in it.
-func (l *levels) Spent(now stage.Instant) int64 {
-	rests := l.Rests(now)
-	rests.Tokens += l.resting.capped
-	return rests.Missing()
-}
-
 // Succeed says that the host has used n tokens of the key lately, of which other parts
 // may have allowed some.
 func (l *levels) Succeed(n int64) { l.succeed(n - l.bucket.Allowed()) }

@@ -230,8 +230,43 @@ func (r *Rate) Steer(now stage.Instant, hosts int) {
 		r.bucket.SetPass(1)
 	}
 	if r.given && (r.granted || r.resting.tokens != inf) { // else it was never in force, and takes over from the bucket
-		r.resting.set(now, rests, r.resting.tokens, r.Terms().Rule.Limit)
+		r.rest(now, rests, r.resting.tokens)
 	}
+}
+
+// rest has the level that is not in force be l with so many tokens.
+func (r *Rate) rest(now stage.Instant, l Level, tokens float64) {
+	if l.Limit == rate.Inf {
+		l.Limit = r.Terms().Rule.Limit
+	}
+	r.resting.set(now, l, tokens)
+}
+
+// restsOpen reports whether the level that is not in force limits nothing.
+func (r *Rate) restsOpen() bool {
+	if r.granted {
+		return r.Terms().fallback(1).Limit == rate.Inf
+	}
+	return r.given && r.floor == usage.FloorDrop
+}
+
+// Rests is the level that is not in force, after the same usage as the bucket. Its
+// tokens are infinite if it never was in force.
+func (r *Rate) Rests(now stage.Instant) stage.Level {
+	r.ChargeResting(now)
+	level := stage.Level{Limit: r.resting.Limit, Burst: r.resting.Burst, Tokens: r.resting.tokens}
+	if r.restsOpen() {
+		level.Limit = rate.Inf
+	}
+	return level
+}
+
+// Spent is how many tokens of the level that is not in force the bucket's events took
+// and time has not filled in again. Tokens that a cap took are not in it.
+func (r *Rate) Spent(now stage.Instant) int64 {
+	rests := r.Rests(now)
+	rests.Tokens += r.resting.capped
+	return rests.Missing()
 }
 
 // Lend implements RatePart.
@@ -259,7 +294,7 @@ func (r *Rate) Lend(now stage.Instant, more float64, hosts int) (left float64) {
 		before = 0
 	}
 	r.ChargeResting(now)
-	r.resting.set(now, r.granting(hosts), max(before+more, 0), r.Terms().Rule.Limit)
+	r.rest(now, r.granting(hosts), max(before+more, 0))
 	r.Steer(now, hosts)
 	return r.bucket.Tokens(now)
 }
@@ -307,7 +342,7 @@ func (r *Rate) Unused(now stage.Instant) bool {
 		return false
 	}
 	r.ChargeResting(now)
-	return r.resting.full()
+	return r.resting.full() || r.restsOpen()
 }
 
 // Refill implements RatePart.
@@ -325,7 +360,7 @@ func (r *Rate) Refill(now stage.Instant) {
 	p := r.bucket.Pace()
 	r.bucket.Replace(now, p, func(old float64) float64 { return full(old, p.Burst(), r.granted) })
 	if rests := &r.resting; rests.tokens != inf {
-		rests.tokens, rests.capped = full(rests.tokens, rests.burst, !r.granted), 0
+		rests.tokens, rests.capped = full(rests.tokens, rests.Burst, !r.granted), 0
 	}
 }
 
