@@ -22,7 +22,9 @@ type Key struct {
 
 // Serve has k, which has no Set, decide by s. It is called once, before k is
 // used.
-func (k *Key) Serve(s stage.Stage) { k.state.Store(&State{Holding: holding.Holding{Stage: s}, bare: true}) }
+func (k *Key) Serve(s stage.Stage) {
+	k.state.Store(&State{Holding: holding.Holding{Stage: s}, bare: true})
+}
 
 // Name is the full key; empty without a Set.
 func (k *Key) Name() string { return k.name }
