@@ -4,12 +4,18 @@ package main
 
 import (
 	"context"
+	"log/slog"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/types/known/anypb"
+
 	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/dynamicconfig/file"
 	"github.com/headgate/headgate/limiter/client"
+	"github.com/headgate/headgate/rpc"
 )
 
 // admitted is what the hosts of a cluster were allowed of one key, and how. They
@@ -32,9 +38,36 @@ type admitted struct {
 	interval, lease time.Duration
 
 	events []admission
-	grants []time.Time // of which report each host's newest grant is
+	grants []time.Time // when each host's newest grant was asked for, or earlier
 	asks   []int64     // how many each host's owner has granted
 	newest time.Time   // the owner has given something to somebody by then
+}
+
+// reporting is how long the reports of a host take. Safe for concurrent use.
+type reporting struct {
+	mu   sync.Mutex // protects done
+	done []report
+}
+
+// report is a report that was answered.
+type report struct{ asked, answered time.Time }
+
+// Caller implements rpc.Instrument.
+func (r *reporting) Caller(_ string, d rpc.Decider) rpc.Decider { return timedDecider{d, r} }
+
+// Answerer implements rpc.Instrument.
+func (r *reporting) Answerer(d rpc.Decider) rpc.Decider { return d }
+
+// longest is how long a report took at most, of those that were answered since.
+func (r *reporting) longest(since time.Time) (d time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+
+	r.done = slices.DeleteFunc(r.done, func(one report) bool { return one.answered.Before(since) })
+	for _, one := range r.done {
+		d = max(d, one.answered.Sub(one.asked))
+	}
+	return d
 }
 
 func newAdmitted(key string, limit, burst float64, interval, lease time.Duration, hosts int) *admitted {
@@ -42,6 +75,24 @@ func newAdmitted(key string, limit, burst float64, interval, lease time.Duration
 		key: key, limit: limit, burst: burst, interval: interval, lease: lease,
 		grants: make([]time.Time, hosts), asks: make([]int64, hosts),
 	}
+}
+
+// timedDecider notes how long reports take.
+type timedDecider struct {
+	rpc.Decider
+	to *reporting
+}
+
+// Update implements rpc.Decider.
+func (d timedDecider) Update(ctx context.Context, caller string, payload *anypb.Any) (*anypb.Any, error) {
+	asked := time.Now()
+	answer, err := d.Decider.Update(ctx, caller, payload)
+	if err == nil && rpc.KindOf(payload) == "Usage" {
+		d.to.mu.Lock()
+		defer d.to.mu.Unlock()
+		d.to.done = append(d.to.done, report{asked, time.Now()})
+	}
+	return answer, err
 }
 
 // admission is one event that was allowed.
@@ -56,11 +107,31 @@ const (
 	byFallback
 )
 
-// decide asks c, which is host i, for one event now.
-func (a *admitted) decide(c *client.Client, i int) bool {
+// host is one of those that decide.
+type host struct {
+	*client.Client
+	reports *reporting
+}
+
+// newHost returns a host of so many that asks deciders at addresses, with the file limits.
+func newHost(t *testing.T, addresses []string, hosts int, limits string) *host {
+	t.Helper()
+	reports := new(reporting)
+	c, err := client.New(client.Config{Addresses: addresses, Hosts: hosts}, file.New(limits),
+		client.WithLogger(slog.New(slog.DiscardHandler)), client.WithInstrument(reports))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return &host{c, reports}
+}
+
+// decide asks h, which is host i, for one event now.
+func (a *admitted) decide(h *host, i int) bool {
+	c := h.Client
 	before := time.Now()
 	held := share(c, a.key)
-	a.grants[i] = before.Add(held.Lease - a.lease)
+	a.grants[i] = before.Add(held.Lease - a.lease - h.reports.longest(before.Add(-a.lease)))
 	if latest := time.Now().Add(held.Lease - a.lease); held.Lease > 0 && latest.After(a.newest) {
 		a.newest = latest
 	}
@@ -87,14 +158,14 @@ func (a *admitted) decide(c *client.Client, i int) bool {
 
 // askAll has hosts decide about all keys in turn, each key perSecond times, for as long as d,
 // and returns how often each was allowed per second.
-func askAll(clients []*client.Client, all []*admitted, perSecond float64, d time.Duration) []float64 {
+func askAll(hosts []*host, all []*admitted, perSecond float64, d time.Duration) []float64 {
 	rates, began := make([]float64, len(all)), time.Now()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for asked := 0; time.Since(began) < d; <-tick.C {
 		for ; float64(asked) < time.Since(began).Seconds()*perSecond; asked++ {
 			for k, a := range all {
-				if i := asked % len(clients); a.decide(clients[i], i) {
+				if i := asked % len(hosts); a.decide(hosts[i], i) {
 					rates[k]++
 				}
 			}

@@ -3,14 +3,10 @@
 package main
 
 import (
-	"log/slog"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/headgate/headgate/dynamicconfig/file"
-	"github.com/headgate/headgate/limiter/client"
 )
 
 func TestLimitsHoldWhileADaemonIsKilled(t *testing.T) {
@@ -35,19 +31,14 @@ func TestLimitsHoldWhileADaemonIsKilled(t *testing.T) {
 	for _, p := range daemons {
 		p.ready(t)
 	}
-	var clients []*client.Client
+	var hosts []*host
 	for range 4 {
-		c, err := client.New(client.Config{Addresses: addresses, Hosts: 4}, file.New(limits), client.WithLogger(slog.New(slog.DiscardHandler)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		clients = append(clients, c)
+		hosts = append(hosts, newHost(t, addresses, 4, limits))
 	}
 	victim := daemons[0]
 	var keys []*admitted
 	for _, p := range []*process{victim, daemons[1]} {
-		keys = append(keys, newAdmitted(ownedBy(t, p.cluster, daemons), limit, burst, 200*time.Millisecond, 2*time.Second, len(clients)))
+		keys = append(keys, newAdmitted(ownedBy(t, p.cluster, daemons), limit, burst, 200*time.Millisecond, 2*time.Second, len(hosts)))
 	}
 	whole := 4 * time.Second // in which what is held at any time is less than 15% of the limit
 	// phase has hosts ask until each key gets most of its limit: a machine with other things to
@@ -56,7 +47,7 @@ func TestLimitsHoldWhileADaemonIsKilled(t *testing.T) {
 		t.Helper()
 		for low := true; low; {
 			low = false
-			for k, rate := range askAll(clients, keys, 4*limit, whole) {
+			for k, rate := range askAll(hosts, keys, 4*limit, whole) {
 				t.Logf("%s: the key of daemon %d: %.0f/s of %d", when, k, rate, limit)
 				low = low || rate < 0.85*limit
 			}
