@@ -37,8 +37,11 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// patience is how long an etcd may take that shares the machine with other tests.
+const patience = time.Minute
+
 func open(url string) sourcetest.Sourced {
-	s, err := Open(url, WithPoll(50*time.Millisecond))
+	s, err := Open(url, WithPoll(50*time.Millisecond), WithTimeout(patience))
 	if err != nil {
 		panic(err)
 	}
@@ -59,7 +62,7 @@ func TestStore(t *testing.T) { sourcetest.Store(t, open, newPlace) }
 func TestSource(t *testing.T) {
 	sourcetest.Source(t, func(t *testing.T) sourcetest.Place {
 		place := newPlace(t)
-		source, err := Open(place, WithPoll(50*time.Millisecond), WithTimeout(500*time.Millisecond))
+		source, err := Open(place, WithPoll(50*time.Millisecond), WithTimeout(patience))
 		if err != nil {
 			t.Fatal(err)
 		}
