@@ -141,6 +141,20 @@ func TestLearningEndsWithTheLeaseOfBefore(t *testing.T) {
 	}
 }
 
+// The owner above counts its lease from its answer, which may be under way for seconds.
+func TestALeaseFromAboveIsAsOldAsTheClaimThatItAnswers(t *testing.T) {
+	a := below(t, dynamicconfig.Rule{Algorithm: "fair-share", Lease: 90 * s})
+	claimed(t, a, 0, wants("host", 0, 500))
+	asked := a.Parent().Ask(90*s, "region") // it has learned by then
+	a.Parent().Hear(99*s, asked, &claims.Leases{Rows: []claims.Lease{lease(500)}}, nil)
+	for _, tt := range []struct{ at, ends time.Duration }{{100 * s, 150 * s}, {149 * s, 150 * s}, {151 * s, 0}} {
+		got := claimed(t, a, tt.at, wants("host", 0, 500))
+		if tt.ends > 0 && (got.Amount == 0 || tt.at+got.Lasts > tt.ends) || tt.ends == 0 && got.Amount > 0 {
+			t.Errorf("at %v, of 60 s from a claim at 90 s on: %+v", tt.at, got)
+		}
+	}
+}
+
 // A claimant that speaks for others falls back to what they would all fall back
 // to.
 func TestWhatIsSafeIsSoForEachClient(t *testing.T) {

@@ -136,6 +136,41 @@ func TestAnAnswerThatIsOlderThanItsLeaseGrantsNothing(t *testing.T) {
 	}
 }
 
+// The owner leases to others what a host held, from when the lease ends. It counts that from when
+// it answered, which the host does not know. A host that counted from when it heard of the answer
+// would go on after that.
+func TestALeaseIsAsOldAsTheReportThatItAnswers(t *testing.T) {
+	rates := inFlightRule(20)
+	rates.InFlight = false
+	for _, rule := range []dynamicconfig.Rule{rates, inFlightRule(20)} {
+		rule.IdleAfter = time.Hour
+		g := NewGroup(snapshot(t, rule), 10)
+		use := func(now stage.Instant) {
+			if !rule.InFlight {
+				take(g.For("k"), now, 1)
+			} else if slot, ok := tryAcquireAt(g.For("k"), now, 1); ok {
+				slot.Release()
+			}
+		}
+		use(0)
+		for _, b := range g.Manual().Report(second) {
+			if err := g.Manual().Apply(3*second, b, nil, grantOf(0.9, 18, 10*time.Second)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if s := only(t, g, 3*second, "k"); s.Fallback || s.Lease != 8*time.Second {
+			t.Errorf("slots %v: answered after 2 s: %+v", rule.InFlight, s)
+		}
+		for _, now := range []stage.Instant{11*second - 1, 11 * second} {
+			use(now)
+			g.Manual().Report(now)
+			if s := only(t, g, now, "k"); s.Fallback != (now == 11*second) {
+				t.Errorf("slots %v: at %v, of 10 s from a report at 1 s on: %+v", rule.InFlight, time.Duration(now), s)
+			}
+		}
+	}
+}
+
 func TestFloors(t *testing.T) {
 	for _, tt := range []struct {
 		floor        usage.Floor

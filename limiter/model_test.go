@@ -1017,18 +1017,22 @@ func (m *model) apply(i int, weight, burst float64, lease time.Duration, tokens 
 			k.usage.refunded += n
 		}
 		after := m.share(k.name, algorithm)
-		if late := s.number < k.heard[algorithm]; late || lease == 0 {
+		left := lease
+		if algorithm == "fair-share" { // the lease is as old as the report
+			left = max(lease-m.now.Sub(s.at), 0)
+		}
+		if late := s.number < k.heard[algorithm]; late || left == 0 {
 			if after.Weight != before[j].Weight || after.Lease != before[j].Lease || !sameLimit(after, before[j]) {
 				m.rt.Fatalf("%s: a late answer changes %+v to %+v", k.name, before[j], after)
 			}
 			continue
 		}
 		p := k.parts[algorithm]
-		if p == nil || after.Lease != lease || after.Weight != weight {
+		if p == nil || after.Lease != left || after.Weight != weight {
 			continue // it is another that reported
 		}
 		k.heard[algorithm] = s.number
-		p.weight, p.grantBurst, p.lease = weight, min(burst, m.rule.Burst), lease
+		p.weight, p.grantBurst, p.lease = weight, min(burst, m.rule.Burst), left
 		had := p.inForce()
 		level := m.granted(p)
 		if tokens != nil && s.number == k.newest[algorithm] {

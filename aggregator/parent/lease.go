@@ -29,6 +29,7 @@ type Lease struct {
 	told   float64       // what the key's hosts wanted when it was last asked
 	early  time.Duration // not asked again before
 	asked  bool          // the answer is under way
+	since  time.Duration // when it was asked for
 	keeps  time.Duration // until when it is not known what hosts want, of a key that is not leased
 }
 
@@ -152,7 +153,7 @@ func (l *Lease) due(now time.Duration) bool {
 // still learns only asks to keep what its hosts have: it does not know yet what they
 // want.
 func (l *Lease) claim(now time.Duration, host string) claims.Claim {
-	l.asked = true
+	l.asked, l.since = true, now
 	l.told, _ = account.Wanted(l.Account)
 	c := claims.Claim{Key: l.Text, Host: host, Headroom: true}
 	if now < l.until {
@@ -181,6 +182,10 @@ func (l *Lease) claim(now time.Duration, host string) claims.Claim {
 // hear takes in the answer to a claim, which only asked to keep what there was
 // if it kept.
 func (l *Lease) hear(now time.Duration, kept bool, answer claims.Lease) {
+	since := now
+	if l.asked { // else another account of the key has asked, and decides
+		since = l.since
+	}
 	l.asked = false
 	if answer.Lasts == 0 { // no answer
 		l.askAt = now + again
@@ -199,7 +204,8 @@ func (l *Lease) hear(now time.Duration, kept bool, answer claims.Lease) {
 	case nothing && kept:
 		l.keeps, l.askAt = now, now
 	default:
-		l.given, l.amount, l.until = true, answer.Amount, now+answer.Lasts
+		// The cluster above counts the lease from its answer, so it ends there no earlier than here.
+		l.given, l.amount, l.until = true, answer.Amount, since+answer.Lasts
 	}
 }
 

@@ -236,6 +236,12 @@ func (r *Reporter) Apply(now stage.Instant, b *Batch, rows []int, grants *usage.
 		}
 		c := s.common()
 		terms := c.Terms()
+		until := now.Add(lease[i])
+		if terms.Traits.Wants {
+			// The owner leases to others what was leased here, from when its lease ends. That began
+			// at some time after the report was made.
+			until = row.upTo.at.Add(lease[i])
+		}
 		// An answer that was overtaken says nothing any more, nor does one that comes
 		// when its lease has ended: the host was suspended.
 		if lease[i] == 0 || terms.Algorithm != b.Usage.Algorithm || int32(row.number-s.reports.heard()) <= 0 || now.Sub(row.upTo.at) >= lease[i] {
@@ -246,7 +252,7 @@ func (r *Reporter) Apply(now stage.Instant, b *Batch, rows []int, grants *usage.
 		back := fallen && c.Given()
 		g := share.Grant{
 			Given: true, Floor: grants.Floor, Weight: weight[i], Burst: min(burst[i], terms.Rule.Burst),
-			Used: used[i], Until: now.Add(lease[i]),
+			Used: used[i], Until: until,
 		}
 		c.SetGrant(g)
 		switch {
