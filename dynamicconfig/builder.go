@@ -5,6 +5,7 @@ package dynamicconfig
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
 )
@@ -202,6 +203,9 @@ func (b *builder) fillAlgorithm(e *entry, r *Rule) {
 		}
 	}
 	add := func(name, stated string) {
+		if account, weigher, pair := strings.Cut(name, "/"); (account == "" || pair && weigher == "") && (from.spoiled("algorithm") || from.spoiled("migrate")) {
+			return // no name was written there, which is reported
+		}
 		u := use{algorithm: name, who: e.who, at: from.fields.get(stated).at}
 		if r.Migration == nil {
 			u.parameters, u.parametersAt = r.Parameters, e.fields.get("parameters").at

@@ -165,6 +165,9 @@ func (e *entry) good(name string) bool {
 	return i >= 0 && !e.fields[i].bad
 }
 
+// spoiled reports whether a field is stated and something is wrong with it.
+func (e *entry) spoiled(name string) bool { return e.has(name) && !e.good(name) }
+
 // statedEntry is the entry of a rule made in code: what is not zero is
 // stated.
 func statedEntry(who string, r Rule) *entry {

@@ -20,13 +20,13 @@ func (d *decoder) algorithm(e *entry, n ast.Node) {
 // named reads the name of an algorithm, or a weigher beside an account, into name.
 func (d *decoder) named(n ast.Node, who string, name *string) bool {
 	if _, pair := d.Resolve(n).(*ast.MappingNode); !pair {
-		return d.scalar(n, who, name)
+		return d.scalar(n, who, called{name, "the name of an algorithm, as in fair-share"})
 	}
 	fields, ok := d.Mapping(n, who, knownPair)
 	var account, weigh string
 	parts := map[string]*string{"account": &account, "weigh": &weigh}
 	for _, f := range fields {
-		ok = d.scalar(f.Value, who+"."+f.Name, parts[f.Name]) && ok
+		ok = d.scalar(f.Value, who+"."+f.Name, called{parts[f.Name], "a name, as in pool or fair-share"}) && ok
 	}
 	for _, part := range knownPair {
 		if ok && strictyaml.Find(fields, part) == nil {

@@ -3,6 +3,9 @@
 package dynamicconfig
 
 import (
+	"errors"
+	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -43,7 +46,15 @@ func (d *decoder) scalarOf(n ast.Node, who, name string, to any) bool {
 	switch to := to.(type) {
 	case *string:
 		if *to = text; !ok || !isString && !isLiteral {
-			want = `text, in quotes if need be, as in "text"`
+			want = d.WantText(n)
+		}
+	case called:
+		if *to.text = text; !ok || !isString {
+			want = to.want
+		}
+	case plain:
+		if *to.text = text; !ok {
+			want = to.want
 		}
 	case *bool:
 		if *to = strings.EqualFold(text, "true"); !ok || !isBool {
@@ -57,10 +68,16 @@ func (d *decoder) scalarOf(n ast.Node, who, name string, to any) bool {
 		if *to, err = strconv.ParseInt(text, 10, 64); !ok || quoted || err != nil {
 			want = "a whole number, as in 10"
 		}
+		if ok && !quoted && errors.Is(err, strconv.ErrRange) {
+			want, err = "", fmt.Errorf("%.60s is out of range: use a whole number, as in 10", text)
+		}
 	case *int:
 		var f float64
 		if f, err = parseNumber(text); !ok || quoted || err != nil || f != float64(int(f)) || f > 1<<53 || f < -1<<53 {
 			want = "a whole number, as in 10000"
+		}
+		if ok && !quoted && err == nil && math.Abs(f) > 1<<53 {
+			want, err = "", fmt.Errorf("%.60s is out of range: use a whole number, as in 10000", text)
 		}
 		*to = int(f)
 	case *time.Duration:
@@ -122,6 +139,19 @@ func (d *decoder) scalarOf(n ast.Node, who, name string, to any) bool {
 type capacity struct {
 	amount   *rate.Limit
 	inFlight *bool
+}
+
+// called is where scalar puts the name of something; want is what to write instead of anything else.
+type called struct {
+	text *string
+	want string
+}
+
+// plain is where scalar puts a scalar of any kind, as it is written; want is what to write
+// instead of a map or a list.
+type plain struct {
+	text *string
+	want string
 }
 
 // orNone is where scalar puts a duration whose 0 is None.

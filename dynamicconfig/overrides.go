@@ -46,7 +46,10 @@ func (d *decoder) overridesOf(n ast.Node) {
 // overrideInto reads the fields of one override into o.
 func (d *decoder) overrideInto(o *statedOverride, fields []strictyaml.Field) {
 	var limit, until string
-	to := map[string]any{"all": &o.All, "limit": &limit, "until": &until, "author": &o.Author, "reason": &o.Reason}
+	to := map[string]any{
+		"all": &o.All, "limit": plain{&limit, "a factor, as in 2x, a limit, as in 500/s, or " + bypassed},
+		"until": plain{&until, "a time, as in 2026-11-23T05:00:00Z"}, "author": &o.Author, "reason": &o.Reason,
+	}
 	if n := strictyaml.Find(fields, "key"); n != nil { // first: it names the override
 		o.fields["key"] = strictyaml.Place(n)
 		if o.bad["key"] = !d.scalar(n, o.who+": key", &o.Key); o.Key != "" {

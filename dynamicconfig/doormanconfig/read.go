@@ -254,7 +254,7 @@ func (r reader) text(n ast.Node, who string) (string, bool) {
 		return text, true
 	}
 	if !r.empty(n) {
-		r.Add(strictyaml.Place(n), `%s: is %s: write text, in quotes if need be, as in "text"`, who, r.Kind(n))
+		r.Add(strictyaml.Place(n), "%s: is %s: write %s", who, r.Kind(n), r.WantText(n))
 	}
 	return "", false
 }

@@ -182,6 +182,19 @@ func (f *File) Kind(n ast.Node) string {
 	}
 }
 
+// WantText says what to write in place of n where a text is wanted.
+func (f *File) WantText(n ast.Node) string {
+	v := f.Resolve(n)
+	text, _, ok := Plain(v)
+	if alias, is := n.(*ast.AliasNode); is && v == nil {
+		text, ok = "*"+alias.Value.GetToken().Value, true
+	}
+	if !ok {
+		return `text, in quotes if need be, as in "text"`
+	}
+	return "it in quotes, as in " + Quote(text)
+}
+
 // List reads a list; without one it reports that want is to be written.
 func (f *File) List(n ast.Node, who, want string) []ast.Node {
 	list, ok := f.Resolve(n).(*ast.SequenceNode)

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicconfig
+
+import (
+	"strings"
+	"testing"
+)
+
+// What a message says to write is what the author meant, and one mistake is told once.
+func TestAMistakeIsToldOnceWithWhatToWrite(t *testing.T) {
+	for text, want := range map[string]string{
+		`limits: [{key: a, limit: 1/s, max_keys: 99999999999999999999}]`:                                      `max_keys: 99999999999999999999 is out of range: use a whole number, as in 10000`,
+		`limits: [{key: a, limit: 1/s, priority: -99999999999999999999}]`:                                     `priority: -99999999999999999999 is out of range: use a whole number, as in 10`,
+		`limits: [{key: 5, limit: 1/s}]`:                                                                      `rule "5": key: is 5: write it in quotes, as in "5"`,
+		`limits: [{key: *all, limit: 1/s}]`:                                                                   `is not in quotes: write it in quotes, as in "*all"`,
+		`limits: [{key: a, limit: 1/s, algorithm: {weigh: fair-share}}]`:                                      `algorithm: has no account: add it`,
+		`limits: [{key: a, limit: 1/s, algorithm: {account: pool}}]`:                                          `algorithm: has no weigh: add it`,
+		`limits: [{key: a, limit: 1/s, migrate: even}]`:                                                       `migrate: is the text "even": write a map`,
+		`limits: [{key: a, limit: 1/s, migrate: {from: even, mode: old}}]`:                                    `migrate: has no to: add it`,
+		`{limits: [], overrides: [{key: a, limit: 2, until: 2026-11-23T05:00:00Z, author: a, reason: r}]}`:    `limit: "2" has no unit: write events per second, minute, hour or day, as in 1000/s, 5/m or 100/h, or slots, as in 100 in-flight; or a factor, as in 2x, or bypass`,
+		`{limits: [], overrides: [{key: a, limit: [2x], until: 2026-11-23T05:00:00Z, author: a, reason: r}]}`: `limit: is a list: write a factor, as in 2x, a limit, as in 500/s, or bypass`,
+		`{limits: [], overrides: [{key: a, limit: 2x, until: 2026, author: a, reason: r}]}`:                   `until: "2026" is not a time: write it as in 2026-11-23T05:00:00Z`,
+	} {
+		_, err := ParseChecked("limits", []byte(text), func(s *Snapshot) error {
+			return s.Check(func(name string) bool { return name == "auto" || name == "even" })
+		})
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Count("\n"+err.Error(), "\nlimits:") != 1 {
+			t.Errorf("%s:\n%v\nwant one mistake, that says %s", text, err, want)
+		}
+	}
+}
