@@ -163,9 +163,18 @@ func (n *inquiries) Owned(bucket string) (all []explain.Owned) {
 // OwnedKeys returns the keys that this host owns and that hosts use, in no order.
 func (n *inquiries) OwnedKeys() []string { return n.aggregator.Keys() }
 
+// askFor is how long a host is asked if the context does not say.
+const askFor = 5 * time.Second
+
 // Ask asks the host at address, which may be this one, a question: see WithAnswers. The
-// answer, which is JSON, goes into v, a pointer. It works between Start and Stop.
+// answer, which is JSON, goes into v, a pointer. Under a ctx without a deadline, the host
+// has 5 seconds. It works between Start and Stop.
 func (n *inquiries) Ask(ctx context.Context, address, kind string, about []byte, v any) error {
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, askFor)
+		defer cancel()
+	}
 	if address == n.address {
 		return questions.Ask(ctx, n.fanout.Local, n.address, kind, about, v)
 	}
@@ -199,7 +208,8 @@ func (n *inquiries) AskAll(f func(host string, ask func(ctx context.Context, kin
 }
 
 // Explain returns why key is limited as it is: what each host of the ring knows of it now.
-// Hosts that do not answer before ctx ends are in it with the error. Programs that listen
+// Hosts that do not answer before ctx ends, or in 5 seconds if it has no deadline, are in it
+// with the error. Programs that listen
 // nowhere, and report at the edges of hosts, are asked with the grants of their next reports:
 // until then, what the key's owner knows of them is in it. It works between
 // Start and Stop.

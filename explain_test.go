@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/dynamicconfig/memory"
 	"github.com/headgate/headgate/internal/bubble"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/explain"
@@ -312,4 +313,17 @@ func TestHostsAnswerQuestionsOfTheServicesOwn(t *testing.T) {
 			t.Errorf("one more key is traced: %v", failed)
 		}
 	})
+}
+
+// A context without an end is one that callers have at hand. YARPC makes no call under it.
+func TestHostsAnswerUnderAContextWithoutAnEnd(t *testing.T) {
+	nodes, _ := cluster(t, 2, memory.New(limits(t, fast)))
+	for _, h := range nodes[0].Explain(context.Background(), "k").Hosts {
+		if h.Error != "" {
+			t.Errorf("%s explains: %s", h.Host, h.Error)
+		}
+	}
+	for host, err := range nodes[0].Reset(context.Background(), "k") {
+		t.Errorf("%s resets: %v", host, err)
+	}
 }
