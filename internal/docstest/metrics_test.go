@@ -244,6 +244,42 @@ limits:
 	}
 }
 
+// TestTheTableHasTheReasonsToReject runs a Node, which registers all reasons for which
+// something can be rejected.
+func TestTheTableHasTheReasonsToReject(t *testing.T) {
+	root, _ := repository(t)
+	text, err := fs.ReadFile(os.DirFS(root), "docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, row, _ := strings.Cut(string(text), "| `headgate_limiter_rejected_total` |")
+	_, row, _ = strings.Cut(row, "The reasons are ")
+	row, _, _ = strings.Cut(row, ".")
+	scope := tally.NewTestScope("", nil)
+	node := headgatetest.NewNode(t, `
+defaults: {update_interval: 100ms}
+limits: [{key: "a", limit: 10/s}]
+`, headgate.WithScope(scope))
+	waittest.Until(t, "the node has reported", func() bool {
+		node.For("a").Allow()
+		for _, c := range scope.Snapshot().Counters() {
+			if strings.HasSuffix(c.Name(), "limiter.allowed") && c.Value() > 0 { // all counters of the rule are there
+				return true
+			}
+		}
+		return false
+	})
+	reasons := make(map[string]bool)
+	for _, c := range scope.Snapshot().Counters() {
+		if strings.HasSuffix(c.Name(), "limiter.rejected") {
+			reasons["`"+c.Tags()["reason"]+"`"] = true
+		}
+	}
+	if got := strings.Join(slices.Sorted(maps.Keys(reasons)), ", "); got != strings.Join(slices.Sorted(strings.SplitSeq(row, ", ")), ", ") {
+		t.Errorf("docs/metrics.md has the reasons %s, and a node %s", row, got)
+	}
+}
+
 // labels are those of each metric in a snapshot, sorted, without headgate_.
 func labels(s tally.Snapshot) map[string][]string {
 	found := make(map[string][]string)

@@ -141,7 +141,7 @@ func (m *Metrics) Flush(key string, r *Rule) {
 		case stage.Bypassed:
 			m.of(key).bypassed.Inc(n)
 		default:
-			m.of(key).rejected[reason].Inc(n)
+			m.of(key).rejectedFor(stage.Reason(reason)).Inc(n)
 		}
 	}
 	if r.waited.Load() != 0 {
@@ -205,6 +205,14 @@ func (m *Metrics) askedOf(key string) *asked {
 	return c.asked
 }
 
+// rejectedFor is the counter of what was rejected for a reason.
+func (c *counters) rejectedFor(reason stage.Reason) tally.Counter {
+	if c.rejected[reason] == nil {
+		c.rejected[reason] = c.scope.Tagged(map[string]string{"reason": reason.String()}).Counter("rejected")
+	}
+	return c.rejected[reason]
+}
+
 // maxRules bounds the rules that have metrics of their own.
 const maxRules = 10_000
 
@@ -225,10 +233,9 @@ func (m *Metrics) of(key string) *counters {
 		waited: scope.Counter("waited"), charged: scope.Counter("charged"), fallbacks: scope.Gauge("fallbacks"),
 	}
 	for i := range c.rejected {
-		if stage.Reason(i) <= stage.Bypassed {
-			continue // these are no rejections
+		if reason := stage.Reason(i); reason > stage.Bypassed && reason != stage.Forbidden {
+			c.rejectedFor(reason) // so that it is there from the beginning, at 0
 		}
-		c.rejected[i] = scope.Tagged(map[string]string{"reason": stage.Reason(i).String()}).Counter("rejected")
 	}
 	for i, answer := range [5]string{"both", "only_old", "only_new", "neither", "not_measured"} {
 		c.divergence[i] = scope.Tagged(map[string]string{"allowed_by": answer}).Counter("divergence")
