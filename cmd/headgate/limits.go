@@ -28,7 +28,8 @@ func newLimits() *cobra.Command {
 		Use:   "limits",
 		Short: "Check, show and change limits, and keep their history",
 		Long: `limits reads files of limits as services do, and changes the limits in a file or in a database,
-which daemons follow. It asks no service. docs/config.md describes files and databases. A FILE of -
+which daemons follow. No daemon needs to run for that. With --admin, which dry-run, reset and
+suggest need, a daemon is asked instead. docs/config.md describes files and databases. A FILE of -
 is what comes in on stdin. Commands that read a FILE also read a folder, whose *.yaml files are
 one configuration.
 

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/dynamicconfig/history"
 	"github.com/headgate/headgate/internal/command"
 	"github.com/headgate/headgate/internal/daemon"
@@ -98,23 +99,26 @@ func newest(ctx context.Context, db history.Store) (history.Version, error) {
 	return v, err
 }
 
-// checkDB says what is wrong with the newest version of a database.
-func checkDB(cmd *cobra.Command, where string, also []string) error {
+// checkDB says what is wrong with the newest version of a database. If nothing is, it
+// returns that version.
+func checkDB(cmd *cobra.Command, where string, also []string) (s *dynamicconfig.Snapshot, err error) {
 	l := limitsDB{where: where}
-	return l.use(cmd, func(ctx context.Context, db daemon.LimitsDB) error {
+	err = l.use(cmd, func(ctx context.Context, db daemon.LimitsDB) error {
 		v, err := at(ctx, db, 0)
 		if err != nil {
 			return err
 		}
-		s, err := v.Parse()
+		found, err := v.Parse()
 		if err == nil {
-			err = checkAlgorithms(s, also)
+			err = checkAlgorithms(found, also)
 		}
 		if err != nil {
 			fmt.Fprintln(cmd.ErrOrStderr(), err)
 			return fmt.Errorf("%s cannot be used", v.Name())
 		}
+		s = found
 		fmt.Fprintf(cmd.OutOrStdout(), "%s: good, rules: %d, limits: %s\n", v.Name(), len(s.Rules()), s.Version())
 		return nil
 	})
+	return s, err
 }

@@ -93,7 +93,7 @@ more, and then calls under way may take --drain to end. A second signal ends it 
 				err = errors.Join(err, s.locate(errors.Join(c.Validate(), unclear)))
 			}
 			if check && !s.unread {
-				err = errors.Join(err, s.locate(daemon.CheckFiles(c)), checkServe(cmd, c))
+				err = errors.Join(err, s.locate(daemon.CheckFiles(c)), checkServe(cmd, c, log))
 			}
 			for _, warning := range s.suspects(os.Environ()) {
 				if err != nil {
@@ -196,17 +196,27 @@ func serve(ctx context.Context, c daemon.Config, log *slog.Logger, stdout, stder
 	return errors.Join(err, d.Stop(context.WithoutCancel(ctx)))
 }
 
-// checkServe says what is wrong with the limits that c names.
-func checkServe(cmd *cobra.Command, c daemon.Config) error {
+// checkServe says what is wrong with the limits that c names, and warns log of what the
+// daemon would warn of.
+func checkServe(cmd *cobra.Command, c daemon.Config, log *slog.Logger) error {
 	var also []string
 	if len(c.Redis.Addresses) > 0 {
 		also = append(also, "redis")
 	}
 	switch {
 	case c.LimitsDB != "":
-		return checkDB(cmd, c.LimitsDB, also)
+		limits, err := checkDB(cmd, c.LimitsDB, also)
+		if limits != nil {
+			daemon.WarnOfLimits(c, limits, log)
+		}
+		return err
 	case c.Limits != "":
-		return checkLimits(cmd, []string{c.Limits}, also, false)
+		if err := checkLimits(cmd, []string{c.Limits}, also, false); err != nil {
+			return err
+		}
+		if limits, _ := checkFile(cmd.InOrStdin(), c.Limits, also); limits != nil {
+			daemon.WarnOfLimits(c, limits, log)
+		}
 	}
 	return nil
 }

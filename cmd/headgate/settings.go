@@ -15,6 +15,7 @@ import (
 	"github.com/goccy/go-yaml/parser"
 	"github.com/spf13/pflag"
 
+	"github.com/headgate/headgate/internal/command"
 	"github.com/headgate/headgate/internal/daemon"
 	"github.com/headgate/headgate/internal/filewatch"
 	"github.com/headgate/headgate/internal/spelling"
@@ -208,13 +209,8 @@ func put(flag *pflag.Flag, text string) error {
 	if err == nil {
 		return nil
 	}
-	switch flag.Value.Type() {
-	case "int":
-		return fmt.Errorf("%q: write a whole number, as in 100", text)
-	case "bool":
-		return fmt.Errorf("%q: write true or false", text)
-	case "duration":
-		return fmt.Errorf("%q: write a time, as in 5s", text)
+	if want := command.Wanted(flag); want != "" {
+		return fmt.Errorf("%q: %s", text, want)
 	}
 	return fmt.Errorf("%q: %w", text, err)
 }

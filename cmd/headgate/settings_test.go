@@ -225,6 +225,22 @@ redis_password_file: nowhere.txt
 	}
 }
 
+// What the daemon would warn of when it starts is no mistake, and --check says it too.
+func TestCheckWarnsOfWhatTheDaemonWouldWarnOf(t *testing.T) {
+	limits := inFile(t, "limits.yaml", "limits: [{key: a, limit: 1/s, parent: true}]")
+	db := t.TempDir()
+	must(t, "apply", "--limits-db", db, limits, "-m", "first")
+	for _, from := range [][]string{{"--limits", limits}, {"--limits-db", db}} {
+		_, said, err := execute(t, append([]string{"serve", "--check"}, from...)...)
+		if err != nil || !strings.Contains(said, "there is no parent") {
+			t.Errorf("%s: %v, %q", from, err, said)
+		}
+		if _, said, err := execute(t, append([]string{"serve", "--check", "--parent", "127.0.0.1:1", "--cluster", "a"}, from...)...); err != nil || said != "" {
+			t.Errorf("%s with a parent: %v, %q", from, err, said)
+		}
+	}
+}
+
 // A file of settings that cannot be read does not make it look as if settings lacked.
 func TestASettingIsNotMissingBecauseTheFileIsBroken(t *testing.T) {
 	_, err := executed(t, "serve", "--config", inFile(t, "headgate.yaml", "limits: a\nedge: ["), "--check")

@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/headgate/headgate/internal/spelling"
 )
@@ -143,7 +144,28 @@ func hint(cmd *cobra.Command, err error) error {
 			return fmt.Errorf("%w; did you mean --%s? %s", err, like, help)
 		}
 	}
+	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		if want := Wanted(invalid.GetFlag()); want != "" {
+			return fmt.Errorf("--%s: %q: %s; %s", invalid.GetFlag().Name, invalid.GetValue(), want, help)
+		}
+	}
 	return fmt.Errorf("%w; %s", err, help)
+}
+
+// Wanted says what to write for a flag that cannot have the value which was written; empty
+// if the flag's own error says it.
+func Wanted(flag *pflag.Flag) string {
+	switch flag.Value.Type() {
+	case "int", "int64", "uint", "uint64":
+		return "write a whole number, as in 100"
+	case "float64":
+		return "write a number, as in 0.5"
+	case "bool":
+		return "write true or false"
+	case "duration":
+		return "write a time, as in 5s"
+	}
+	return ""
 }
 
 // flags are the names of cmd's.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 
+	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/internal/daemon/above"
 	"github.com/headgate/headgate/internal/daemon/access"
 	"github.com/headgate/headgate/internal/daemon/certs"
@@ -29,6 +30,11 @@ func CheckFiles(c Config) error {
 		mistaken(c.checkGossip(log), "gossip-keys", "gossip-address", "gossip-advertise", "cluster"),
 		mistaken(c.checkPassword(), "redis-password-file"),
 	)
+}
+
+// WarnOfLimits logs what is no mistake of limits, and surely not meant with the settings c.
+func WarnOfLimits(c Config, limits *dynamicconfig.Snapshot, log *slog.Logger) {
+	c.parent().Check(limits, log)
 }
 
 func checkCertificate(files certs.Files, log *slog.Logger) error {

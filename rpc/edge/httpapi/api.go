@@ -192,7 +192,7 @@ func (a *API) routes() *http.ServeMux {
 		mux.HandleFunc("GET "+path, respond)
 		mux.HandleFunc(path, a.responder.notAllowed("GET, HEAD"))
 	}
-	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { a.responder.refuse(w, notFound, "") })
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { a.responder.refuse(w, notFound, "%s", notFound.advice) })
 	return mux
 }
 

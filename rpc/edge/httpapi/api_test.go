@@ -286,8 +286,10 @@ func TestRequestsThatCannotBeRead(t *testing.T) {
 		{`{"key": {}}`, 400, "key cannot be an object"},
 		{`{"key": "k", "cost": 1.5}`, 400, "cost cannot be a number 1.5"},
 		{`{"key": "k", "cost": 9223372036854775808}`, 400, "cost cannot be a number 9223372036854775808"},
-		{`{"key": "k", "cost": "1"}`, 400, "cost cannot be a string"},
-		{`{"key": "k", "costs": 1}`, 400, `unknown field \"costs\"`},
+		{`{"key": "k", "cost": "1"}`, 400, "cost cannot be a string: send a whole number, as in 1"},
+		{`{"key": "k", "costs": 1}`, 400, `unknown field \"costs\": use key, cost, max_wait_ms, requests, all_or_nothing`},
+		{`{"key": true}`, 400, "key cannot be a bool: send text in quotes"},
+		{`{"requests": {"key": "k"}}`, 400, "requests cannot be an object: send a list"},
 		{`{"key": "k", "max_wait_ms": -1}`, 400, "max_wait_ms is below 0"},
 		{`{"key": "k", "all_or_nothing": true}`, 400, "all_or_nothing is for requests"},
 		{`{"key": "k", "requests": [{"key": "k"}]}`, 400, "go into each of the requests"},
@@ -431,16 +433,20 @@ func TestOtherPaths(t *testing.T) {
 		method, path string
 		status       int
 		allow        string
+		detail       string
 	}{
-		{"GET", "/v1/allow", 405, "POST"},
-		{"PUT", "/v1/allow", 405, "POST"},
-		{"POST", "/v1/keys/k", 405, "GET, HEAD"},
-		{"DELETE", "/healthz", 405, "GET, HEAD"},
-		{"GET", "/", 404, ""},
-		{"GET", "/v1/allow/", 404, ""},
-		{"GET", "/v1/problems/none", 404, ""},
+		{"GET", "/v1/allow", 405, "POST", "Use POST."},
+		{"PUT", "/v1/allow", 405, "POST", "Use POST."},
+		{"POST", "/v1/keys/k", 405, "GET, HEAD", "Use GET or HEAD."},
+		{"DELETE", "/healthz", 405, "GET, HEAD", "Use GET or HEAD."},
+		{"GET", "/", 404, "", "Look at /v1/openapi.json"},
+		{"GET", "/v1/allow/", 404, "", "Look at /v1/openapi.json"},
+		{"GET", "/v1/problems/none", 404, "", "Look at /v1/openapi.json"},
 	} {
 		r := call(t, a, tc.method, tc.path, "")
+		if got := text(t, r); !strings.Contains(got, `"detail":"`+tc.detail) {
+			t.Errorf("%s %s: %s", tc.method, tc.path, got)
+		}
 		if r.StatusCode != tc.status || r.Header.Get("Allow") != tc.allow || r.Header.Get("Content-Type") != "application/problem+json" {
 			t.Errorf("%s %s: %d, allow %q", tc.method, tc.path, r.StatusCode, r.Header.Get("Allow"))
 		}

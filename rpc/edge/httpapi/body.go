@@ -12,6 +12,7 @@ import (
 	"math"
 	"mime"
 	"net/http"
+	"reflect"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -178,7 +179,7 @@ func decode(body []byte, to any) error {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
 	if err := d.Decode(to); err != nil {
-		return explain(err)
+		return explain(err, to)
 	}
 	if after := bytes.TrimLeft(body[d.InputOffset():], " \t\r\n"); len(after) > 0 {
 		return errors.New("there is something after the JSON")
@@ -186,8 +187,8 @@ func decode(body []byte, to any) error {
 	return plain(body)
 }
 
-// explain is what the JSON library says, for people who know no Go.
-func explain(err error) error {
+// explain is what the JSON library says about a body for to, for people who know no Go.
+func explain(err error, to any) error {
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		what := "it"
 		if wrong.Field != "" {
@@ -197,12 +198,42 @@ func explain(err error) error {
 		if strings.HasPrefix(wrong.Value, "array") || strings.HasPrefix(wrong.Value, "object") {
 			article = "an"
 		}
-		return fmt.Errorf("%s cannot be %s %.40s", what, article, wrong.Value)
+		return fmt.Errorf("%s cannot be %s %.40s: send %s", what, article, wrong.Value, wanted(wrong.Type))
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return errors.New("the JSON ends early")
 	}
+	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
+		return fmt.Errorf("unknown field %.200s: use %s", name, strings.Join(fieldsOf(reflect.TypeOf(to).Elem()), ", "))
+	}
 	return fmt.Errorf("%.200s", strings.TrimPrefix(err.Error(), "json: "))
+}
+
+// wanted says what to send for a field of type t.
+func wanted(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Int64:
+		return "a whole number, as in 1"
+	case reflect.String:
+		return "text in quotes"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Slice:
+		return "a list, as in [{...}]"
+	}
+	return "an object, as in {...}"
+}
+
+// fieldsOf is what JSON calls the fields of the struct t, those of embedded structs among them.
+func fieldsOf(t reflect.Type) (names []string) {
+	for f := range t.Fields() {
+		if f.Anonymous {
+			names = append(names, fieldsOf(f.Type)...)
+		} else if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && name != "-" {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // check says what is wrong with the shape of q. What is wrong with one key or

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/headgate/headgate/rpc/edge"
@@ -26,7 +27,7 @@ func (s *responder) problem(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	s.refuse(w, notFound, "")
+	s.refuse(w, notFound, "%s", notFound.advice)
 }
 
 func (s *responder) openAPI(w http.ResponseWriter, _ *http.Request) {
@@ -39,7 +40,7 @@ func (s *responder) live(w http.ResponseWriter, _ *http.Request) { s.text(w, htt
 func (s *responder) notAllowed(methods string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Allow", methods)
-		s.refuse(w, notAllowed, "")
+		s.refuse(w, notAllowed, "Use %s.", strings.ReplaceAll(methods, ", ", " or "))
 	}
 }
 
