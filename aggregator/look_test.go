@@ -98,6 +98,17 @@ limits:
 	}
 }
 
+// A cluster below has nothing of a key before the cluster above has leased something.
+func TestAnEmptyPoolIsOverByNothing(t *testing.T) {
+	a, report, _ := looking(t, `limits: [{key: k, limit: 10/s, parent: true}]`)
+	report(second, "a", "auto", "k", 0, 4)
+	for _, k := range a.Look(2*second, "k") {
+		if fmt.Sprint(k.Over) != "0" {
+			t.Errorf("%+v: over by %v", k, k.Over)
+		}
+	}
+}
+
 // The tokens that hosts were allowed beyond the limit are those that a perfect bucket would have refused,
 // until they have made up for it.
 func TestWhatPassesBeyondALimitIsMeasured(t *testing.T) {

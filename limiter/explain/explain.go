@@ -200,7 +200,11 @@ func Sum(limits *dynamicconfig.Snapshot, key, owner string, hosts []Host) Explan
 	case !ok:
 		say = append(say, "no rule matches the key, and `unmatched: allow` allows everything")
 	default:
-		say = append(say, sentence("the rule %q limits the key to %s", rule.Key, rule.Amount()+overridden(rule)), sentence("%d of %d hosts use it", use, len(e.Hosts)))
+		say = append(say, sentence("the rule %q limits the key to %s", rule.Key, rule.Amount()+overridden(rule)))
+		if rule.Parent {
+			say = append(say, "by `parent: true`, it has what the cluster above leases to this one, and at most that")
+		}
+		say = append(say, sentence("%d of %d hosts use it", use, len(e.Hosts)))
 		if refuse > 0 {
 			say = append(say, sentence("%d would refuse an event now", refuse))
 		}

@@ -41,6 +41,13 @@ func TestTheSumOfHosts(t *testing.T) {
 	if e.Because != want || e.OwnerAnswers || e.Hosts[0].Host != "a" || strings.Contains(e.Key, "k1") || here.Key.InUse || here.Key.Because != "nobody uses the key at this host" {
 		t.Errorf("%+v", e)
 	}
+	above, err := dynamicconfig.Parse("limits", []byte(`limits: [{key: k, limit: 10/s, parent: true}]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := Sum(above, "k", "b", nil); !strings.Contains(e.Because, "to 10/s; by `parent: true`, it has what the cluster above leases to this one, and at most that;") {
+		t.Error(e.Because)
+	}
 	if e := Sum(s, "other", "b", nil); e.Rule != nil || !strings.Contains(e.Because, "`unmatched: deny` refuses everything") {
 		t.Errorf("%+v", e)
 	}

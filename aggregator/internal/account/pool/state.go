@@ -17,7 +17,7 @@ func (k *Account) State(now time.Duration, limit algorithm.Limit) account.State 
 	pool := lower(k.pool+(limit.Rate-k.rates(limit.Rate))*seconds(now-k.at), k.room(limit))
 	return account.State{
 		Pooled: true, Tokens: pool, Lent: k.lent,
-		Over:  upper(-pool-k.lent, 0),
+		Over:  max(-pool-k.lent, 0), // an empty pool is over by 0, and not by -0
 		Bound: k.params.Overshoot(limit, k.rows.Len(), k.interval),
 	}
 }
