@@ -36,7 +36,9 @@ func (a *Aggregator) HandOver(ctx context.Context, c Cluster) error {
 	}
 	if rows := a.Buckets(Now(), func(key string) bool { return !c.Owns(key) }); len(rows) > 0 {
 		taker := ask.Taker{Host: c.Host, Placement: c.Placement, Peers: c.Peers, Timeout: handOverWithin}
-		errs = append(errs, taker.Send(ctx, rows))
+		if err := taker.Send(ctx, rows); err != nil {
+			errs = append(errs, fmt.Errorf("buckets of %d keys: %w", len(rows), err))
+		}
 	}
 	return errors.Join(errs...)
 }

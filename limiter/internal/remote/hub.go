@@ -91,12 +91,12 @@ func (h *Hub) RemoteFailed(now stage.Instant, r *share.Rate, err error, first bo
 	switch {
 	case nonsense:
 		if first && h.nonsense.Spend(now, 1, 1) {
-			h.config.Log.Warn("a remote bucket's answer for a key makes no sense; the key falls back", "key", t.Rule.Shown(r.Key()), "algorithm", t.Algorithm, "error", err)
+			h.config.Log.Warn("the answer of a key's owner, or of its bucket elsewhere, makes no sense; the key falls back", "key", t.Rule.Shown(r.Key()), "algorithm", t.Algorithm, "error", err)
 		}
 	case errors.Is(err, stage.ErrBusy): // this host is busy; the remote may be well
 	case !h.warned.Load() && h.failures.Spend(now, 1, 1): // also if another remote answers again, or the first failure came too soon after a warning
 		h.warned.Store(true)
-		h.config.Log.Warn("a remote bucket does not answer; its keys fall back", "key", t.Rule.Shown(r.Key()), "algorithm", t.Algorithm, "error", err)
+		h.config.Log.Warn("a key's owner, or its bucket elsewhere, does not answer; keys there fall back", "key", t.Rule.Shown(r.Key()), "algorithm", t.Algorithm, "error", err)
 	}
 	if first {
 		h.config.Fell(now, r.Common(), true)
@@ -107,7 +107,7 @@ func (h *Hub) RemoteFailed(now stage.Instant, r *share.Rate, err error, first bo
 func (h *Hub) RemoteAnswers(now stage.Instant, r *share.Rate) {
 	t := r.Terms()
 	if h.warned.Load() && h.warned.Swap(false) {
-		h.config.Log.Info("a remote bucket answers again", "key", t.Rule.Shown(r.Key()), "algorithm", t.Algorithm)
+		h.config.Log.Info("a key's owner, or its bucket elsewhere, answers again", "key", t.Rule.Shown(r.Key()), "algorithm", t.Algorithm)
 	}
 	h.config.Fell(now, r.Common(), false)
 }
