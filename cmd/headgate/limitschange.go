@@ -109,7 +109,7 @@ func (c *changing) inFile(cmd *cobra.Command, file string, text func(old string)
 	if err != nil {
 		return err
 	}
-	if err := c.review(cmd, old, s); err != nil {
+	if err := c.review(cmd, old, s, false); err != nil {
 		return err
 	}
 	if c.dryRun || changed == string(data) {
@@ -148,6 +148,18 @@ func (c *changing) refused(cmd *cobra.Command, what string, err error) error {
 	return fmt.Errorf("%s cannot be changed so, and nothing was changed", what)
 }
 
+// signs is who makes the change: --author, or the user that runs this.
+func (c *changing) signs() (string, error) {
+	if c.author != "" {
+		return c.author, nil
+	}
+	u, err := user.Current()
+	if err != nil {
+		return "", fmt.Errorf("say who you are, with --author: %w", err)
+	}
+	return u.Username, nil
+}
+
 // checked parses text, and prints its mistakes. Algorithms that old has are known.
 func (c *changing) checked(cmd *cobra.Command, old *dynamicconfig.Snapshot, name, text string) (*dynamicconfig.Snapshot, error) {
 	also := c.also
@@ -181,13 +193,9 @@ func (c *changing) storeChecked(ctx context.Context, cmd *cobra.Command, db hist
 	if c.base != 0 && c.base != on.Number {
 		return &history.Conflict{Base: c.base, Newest: on.Number}
 	}
-	author := c.author
-	if author == "" {
-		u, err := user.Current()
-		if err != nil {
-			return fmt.Errorf("say who you are, with --author: %w", err)
-		}
-		author = u.Username
+	author, err := c.signs()
+	if err != nil {
+		return err
 	}
 	if on.Number > 0 && on.Text == s.Text() {
 		fmt.Fprintf(out, "nothing to change: version %d has this text\n", on.Number)
@@ -198,7 +206,7 @@ func (c *changing) storeChecked(ctx context.Context, cmd *cobra.Command, db hist
 		fmt.Fprintf(out, "%s cannot be used by this release, and is replaced\n", on.Name())
 		old = nil
 	}
-	if err := c.review(cmd, old, s, why...); err != nil {
+	if err := c.review(cmd, old, s, on.Number == 0, why...); err != nil {
 		return err
 	}
 	if c.dryRun {
@@ -214,8 +222,9 @@ func (c *changing) storeChecked(ctx context.Context, cmd *cobra.Command, db hist
 }
 
 // review prints what differs in new from old, which is nil if it is broken, and asks
-// whether what is dangerous is meant.
-func (c *changing) review(cmd *cobra.Command, old, new *dynamicconfig.Snapshot, why ...string) error {
+// whether what is dangerous is meant. A first version is not: no host goes by what was there
+// before it.
+func (c *changing) review(cmd *cobra.Command, old, new *dynamicconfig.Snapshot, first bool, why ...string) error {
 	if old != nil {
 		changes := dynamicconfig.Diff(old, new)
 		if len(changes) == 0 {
@@ -224,7 +233,9 @@ func (c *changing) review(cmd *cobra.Command, old, new *dynamicconfig.Snapshot, 
 		for _, change := range changes {
 			fmt.Fprintln(cmd.OutOrStdout(), change)
 		}
-		why = append(why, dangers(old, new, changes)...)
+		if !first {
+			why = append(why, dangers(old, new, changes)...)
+		}
 	}
 	known := make(map[string]bool)
 	if old != nil {

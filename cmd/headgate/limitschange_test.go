@@ -108,6 +108,8 @@ func TestDangerousChangesAreConfirmed(t *testing.T) {
 		t.Errorf("rollback over two versions: %v", err)
 	}
 	must(t, append(on, "rollback", "1", "--yes")...)
+	// Before a first version, nobody goes by the database.
+	must(t, "apply", "--limits-db", filepath.Join(t.TempDir(), "db"), written(t, "first.yaml", shop+"unmatched: deny\n"), "-m", "x")
 	_, _, err = answering(t, "", append(on, "set", "orders", "5/s", "-m", "x", "--base", "1")...)
 	if command.Code(err) != exitConflict {
 		t.Errorf("a conflict: %v, exit code %d", err, command.Code(err))

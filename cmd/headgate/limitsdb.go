@@ -75,7 +75,11 @@ func (l *limitsDB) remedy(err error) error {
 	if !errors.Is(err, history.ErrEmpty) {
 		return err
 	}
-	return fmt.Errorf("%w, with `headgate limits apply --limits-db %s FILE`", err, l.where)
+	where := "--limits-db " + l.where
+	if l.where == "" {
+		where = "--admin " + l.admin.address
+	}
+	return fmt.Errorf("%w, with `headgate limits apply %s FILE`", err, where)
 }
 
 // at returns one version with its text; the newest if number is 0.

@@ -4,10 +4,11 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os/user"
+	"net/http"
 	"text/tabwriter"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/dynamicconfig/edit"
+	"github.com/headgate/headgate/internal/admin/api"
 )
 
 // longestOverride is the longest time for which a command overrides a limit: what holds for
@@ -32,7 +34,7 @@ type overriding struct {
 func (o *overriding) flags(cmd *cobra.Command) {
 	o.changing.flags(cmd)
 	cmd.Flags().Lookup("message").Usage = "the `reason`, for the override and for the history"
-	cmd.Flags().Lookup("author").Usage = "the `name` of the author, for the override and for the history (default the user that runs this)"
+	cmd.Flags().Lookup("author").Usage = "the `name` of the author, for the override and for the history (default the operator whose token or certificate --admin gets, or the user that runs this)"
 	cmd.Flags().BoolVar(&o.all, "all", false, "all rules, in place of a KEY")
 	cmd.Flags().StringVar(&o.lasts, "for", "", "for how long, a `duration` such as 2h or 30m, at most 30d")
 	cmd.Flags().StringVar(&o.until, "until", "", "until when, a `time` such as 2026-11-23T05:00:00Z, in place of --for")
@@ -113,7 +115,7 @@ func (o *overriding) run(cmd *cobra.Command, args []string, amount func(rest []s
 		if err != nil {
 			return "", err
 		}
-		made, err := o.made(key, said, now)
+		made, err := o.made(cmd.Context(), key, said, now)
 		if err != nil {
 			return "", err
 		}
@@ -125,21 +127,36 @@ func (o *overriding) run(cmd *cobra.Command, args []string, amount func(rest []s
 	})
 }
 
+// madeBy is who makes an override: --author, the operator that the decider knows by the token
+// or certificate, or the user that runs this.
+func (o *overriding) madeBy(ctx context.Context) (string, error) {
+	if o.author == "" && o.where == "" && o.admin.address != "" {
+		c, err := o.admin.caller()
+		if err != nil {
+			return "", err
+		}
+		var me api.Me
+		if err := c.ask(ctx, http.MethodGet, "/v1/me", "", &me); err != nil {
+			return "", err
+		}
+		if me.Name != "" {
+			return me.Name, nil
+		}
+	}
+	return o.signs()
+}
+
 // made is the override of key, or of all rules if key is empty.
-func (o *overriding) made(key, amount string, now time.Time) (made dynamicconfig.Override, err error) {
+func (o *overriding) made(ctx context.Context, key, amount string, now time.Time) (made dynamicconfig.Override, err error) {
 	if made, err = dynamicconfig.ParseOverride(amount); err != nil {
 		return made, err
 	}
-	made.Key, made.All, made.Reason, made.Author = key, key == "", o.message, o.author
+	made.Key, made.All, made.Reason = key, key == "", o.message
 	if made.Reason == "" {
 		return made, errors.New("say why, with --message")
 	}
-	if made.Author == "" {
-		u, err := user.Current()
-		if err != nil {
-			return made, fmt.Errorf("say who you are, with --author: %w", err)
-		}
-		made.Author = u.Username
+	if made.Author, err = o.madeBy(ctx); err != nil {
+		return made, err
 	}
 	switch {
 	case (o.lasts == "") == (o.until == ""):

@@ -121,7 +121,7 @@ func TestAnOperatorOverridesAndResets(t *testing.T) {
 	for i := range c.nodes {
 		eventually(t, "everything is let through", func() bool { return allowed(i) == 20 })
 	}
-	expectText(t, "explain", run(1, "explain", "k:1"), "everything is let through: bypass until ", "it is wrong")
+	expectText(t, "explain", run(1, "explain", "k:1"), "everything is let through: bypass until ", " by ada: it is wrong")
 	for i := range c.nodes {
 		eventually(t, "the bypass has ended", func() bool { return allowed(i) == 0 })
 	}
