@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -25,12 +26,24 @@ var importers = map[string]func(name string, data []byte) ([]byte, error){
 	"quotaservice": quotaserviceconfig.Import,
 }
 
+// looks finds the configs of other rate limiters that have mistakes, by a field at their top.
+var looks = map[string]*regexp.Regexp{
+	"doorman":      regexp.MustCompile(`(?m)^resources:`),
+	"quotaservice": regexp.MustCompile(`(?m)^(namespaces|global_default_bucket):`),
+}
+
 // hintImport says on w what to do with a file that is the config of another rate
 // limiter; nothing if it is not.
 func hintImport(w io.Writer, file string, data []byte) {
 	for _, from := range slices.Sorted(maps.Keys(importers)) {
 		if _, err := importers[from](file, data); err == nil {
 			fmt.Fprintf(w, "%s is a config of %s: make limits of it with `headgate limits import --from %s %s -o limits.yaml`\n", file, from, from, file)
+			return
+		}
+	}
+	for _, from := range slices.Sorted(maps.Keys(looks)) {
+		if looks[from].Match(data) {
+			fmt.Fprintf(w, "%s looks like a config of %s: `headgate limits import --from %s %s` says what is wrong with it\n", file, from, from, file)
 			return
 		}
 	}

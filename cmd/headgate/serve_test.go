@@ -225,9 +225,11 @@ func TestServeShowsWhereTheLimitsAreBroken(t *testing.T) {
 	if err == nil || strings.Contains(err.Error(), "\n") || !strings.Contains(said, "limits.yaml:2:") || !strings.Contains(said, "^") {
 		t.Errorf("error %v, and on stderr %q", err, said)
 	}
-	for from, text := range map[string]string{
-		"doorman":      "resources: [{identifier_glob: '*', capacity: 100, algorithm: {kind: FAIR_SHARE, lease_length: 60, refresh_interval: 5}}]",
-		"quotaservice": "namespaces: {test: {buckets: {b: {size: 10, fill_rate: 5}}}}",
+	for text, from := range map[string]string{
+		"resources: [{identifier_glob: '*', capacity: 100, algorithm: {kind: FAIR_SHARE, lease_length: 60, refresh_interval: 5}}]": "doorman",
+		"resources:\n  - {identifier_glob: 'a', capacity: 100}":                                                                    "doorman", // with mistakes
+		"namespaces: {test: {buckets: {b: {size: 10, fill_rate: 5}}}}":                                                             "quotaservice",
+		"namespaces:\n  test: {buckets: {b: {size: 10, fill_rate: 5, colour: 1}}}":                                                 "quotaservice",
 	} {
 		write(t, limits, text)
 		for _, args := range [][]string{{"serve", "--limits", limits, "--listen", "127.0.0.1:0", "--edge", "127.0.0.1:0"}, {"limits", "check", limits}} {
