@@ -41,6 +41,9 @@ func NewBucket(limit rate.Limit, burst int) *Bucket {
 	return b
 }
 
+// Limiter returns b as a *Limiter, for code that takes one.
+func (b *Bucket) Limiter() *Limiter { return &b.limiter }
+
 // Allow is AllowN(now, 1).
 func (b *Bucket) Allow() bool {
 	ok, _ := b.bucket.Bucket.Allow(stage.Now())

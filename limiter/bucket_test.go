@@ -170,6 +170,19 @@ func TestABucketIsAStage(t *testing.T) {
 	}
 }
 
+// Code that takes a *Limiter gets one of the same tokens.
+func TestABucketIsALimiter(t *testing.T) {
+	b := NewBucket(0, 3)
+	l := b.Limiter()
+	if !l.Allow() || !b.AllowN(time.Now(), 2) || l.Allow() || b.Allow() {
+		t.Error("the tokens are not the same")
+	}
+	b.SetLimit(10)
+	if l.Limit() != 10 {
+		t.Errorf("the limit is %v", l.Limit())
+	}
+}
+
 func TestABucketAllocatesNothing(t *testing.T) {
 	b := NewBucket(1e6, 100)
 	if n := testing.AllocsPerRun(100, func() { b.Allow() }); n != 0 {

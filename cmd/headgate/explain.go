@@ -193,6 +193,9 @@ func amount(v *float64) string {
 	if v == nil {
 		return "-"
 	}
+	if *v > 0 && *v < 0.001 {
+		return "<0.001"
+	}
 	return strconv.FormatFloat(*v, 'g', 4, 64)
 }
 

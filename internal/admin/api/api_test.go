@@ -236,9 +236,9 @@ func TestAMigrationIsJudged(t *testing.T) {
 		want           string
 	}{
 		{10, 0, 0, `"verdict":"wait","because":"only 10 tokens were compared so far, and 1000 are enough"`},
-		{9990, 10, 0, `"verdict":"advance","because":"0.10% of 10000 tokens were answered differently: elastic would reject 10 that even allows, and allow 0 that it rejects"`},
+		{9990, 10, 0, `"verdict":"advance","because":"0.10% of 10000 tokens were answered differently: elastic would reject 10 that even allows, and allow 0 that even rejects"`},
 		{980, 0, 20, `"verdict":"wait","because":"2.00% of 1000 tokens`},
-		{900, 50, 50, `"verdict":"back"`},
+		{900, 50, 50, `"verdict":"back"`}, // another key is allowed more
 	} {
 		s.Compare = func(context.Context) ([]Compared, int) {
 			return []Compared{
@@ -249,6 +249,14 @@ func TestAMigrationIsJudged(t *testing.T) {
 		}
 		s.must(t, 200, tt.want, "GET", "/v1/migrations", "")
 	}
+	// A key over its limit, of which hosts are allowed other events, and as many in all.
+	s.Compare = func(context.Context) ([]Compared, int) {
+		return []Compared{
+			{stage.Divergence{Both: 400, OnlyOld: 205, Neither: 195}, "orders:a", "orders:*", "here"},
+			{stage.Divergence{Both: 400, OnlyNew: 200}, "orders:a", "orders:*", "there"},
+		}, 0
+	}
+	s.must(t, 200, `"verdict":"wait","because":"28.93% of 1400 tokens were answered differently: elastic would reject 205 that even allows, and allow 200 that even rejects: but both admit about as much of each key`, "GET", "/v1/migrations", "")
 	s.must(t, 400, "there is no mode", "POST", "/v1/migrations/step?rule=orders:*&mode=newest", "", "If-Match", `"1"`)
 	s.must(t, 404, "changes its algorithm", "POST", "/v1/migrations/step?rule=other&mode=new", "", "If-Match", `"1"`)
 	s.must(t, 201, "", "POST", "/v1/migrations/step?rule=orders:*&mode=new-shadow-old", "", "If-Match", `"1"`)
@@ -258,7 +266,7 @@ func TestAMigrationIsJudged(t *testing.T) {
 	}
 	for mode, want := range map[dynamicconfig.Mode]string{dynamicconfig.ModeDisabled: Wait, dynamicconfig.ModeOld: Advance, dynamicconfig.ModeNew: Advance} {
 		m := Migration{From: "even", To: "elastic"}
-		if m.judge(mode); m.Verdict != want || m.Because == "" {
+		if m.judge(mode, 0); m.Verdict != want || m.Because == "" {
 			t.Errorf("%v: %+v", mode, m)
 		}
 	}

@@ -95,11 +95,13 @@ func migration(rule *dynamicconfig.Rule, compared []Compared) Migration {
 	if mode := rule.Migration.Mode; mode > dynamicconfig.ModeOld {
 		m.Back = (mode - 1).String()
 	}
+	more := make(map[string]int64) // by how much more the new one admits of each key
 	for _, c := range compared {
 		if c.Rule != rule.Key {
 			continue
 		}
 		m.Both, m.OnlyOld, m.OnlyNew, m.Neither = m.Both+c.Both, m.OnlyOld+c.OnlyOld, m.OnlyNew+c.OnlyNew, m.Neither+c.Neither
+		more[c.Key] += c.OnlyNew - c.OnlyOld
 		if c.OnlyOld+c.OnlyNew > 0 {
 			m.Keys = append(m.Keys, c)
 		}
@@ -108,18 +110,23 @@ func migration(rule *dynamicconfig.Rule, compared []Compared) Migration {
 		return cmp.Or(cmp.Compare(b.OnlyOld+b.OnlyNew, a.OnlyOld+a.OnlyNew), strings.Compare(a.Key, b.Key), strings.Compare(a.Host, b.Host))
 	})
 	m.Keys = append([]Compared{}, m.Keys[:min(len(m.Keys), mostDiffering)]...)
-	m.judge(rule.Migration.Mode)
+	var moved int64
+	for _, n := range more {
+		moved += max(n, -n)
+	}
+	m.judge(rule.Migration.Mode, moved)
 	return m
 }
 
-// judge sets the verdict.
-func (m *Migration) judge(mode dynamicconfig.Mode) {
+// judge sets the verdict. moved is by how much more or less the new algorithm admits of each
+// key, summed over keys.
+func (m *Migration) judge(mode dynamicconfig.Mode, moved int64) {
 	total := m.Both + m.OnlyOld + m.OnlyNew + m.Neither
-	differ := 0.0
+	differ, part := 0.0, 0.0
 	if total > 0 {
-		differ = float64(m.OnlyOld+m.OnlyNew) / float64(total)
+		differ, part = float64(m.OnlyOld+m.OnlyNew)/float64(total), float64(moved)/float64(total)
 	}
-	how := fmt.Sprintf("%.2f%% of %d tokens were answered differently: %s would reject %d that %s allows, and allow %d that it rejects",
+	how := fmt.Sprintf("%.2f%% of %d tokens were answered differently: %s would reject %d that %s allows, and allow %d that %[5]s rejects",
 		100*differ, total, m.To, m.OnlyOld, m.From, m.OnlyNew)
 	switch {
 	case mode == dynamicconfig.ModeDisabled:
@@ -130,6 +137,9 @@ func (m *Migration) judge(mode dynamicconfig.Mode) {
 		m.Verdict, m.Because = Advance, m.To+" decides alone: write `algorithm: "+m.To+"` in place of `migrate`"
 	case total < enoughCompared:
 		m.Verdict, m.Because = Wait, fmt.Sprintf("only %d tokens were compared so far, and %d are enough", total, enoughCompared)
+	case differ > manyDiffer && part <= fewDiffer:
+		// Of a key over its limit, two algorithms refuse different events.
+		m.Verdict, m.Because = Wait, how+": but both admit about as much of each key. Look at the keys that differ; if they are over their limits, go on in spite of this"
 	case differ > manyDiffer:
 		m.Verdict, m.Because = GoBack, how
 	case differ > fewDiffer:
