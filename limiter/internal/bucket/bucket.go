@@ -3,6 +3,7 @@
 package bucket
 
 import (
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -99,12 +100,22 @@ func (b *Bucket) contend() {
 // debt that there is already is paid within r.Longest, and the debt that it
 // leaves behind within debt. r is not a Charge. low is as in Allow.
 func (b *Bucket) Take(r stage.Request, debt time.Duration) (v stage.Verdict, low bool) {
+	return b.TakeUpTo(r, debt, math.Inf(1))
+}
+
+// TakeUpTo is Take under a rule by which no event may cost more than most. One that costs
+// more, and is too costly here, is not counted: no host can have what it would take, so it
+// is no demand.
+func (b *Bucket) TakeUpTo(r stage.Request, debt time.Duration, most float64) (v stage.Verdict, low bool) {
 	if c := b.caches.Load(); c != nil {
 		c.rejoin(r.Now, r.N)
 	}
 	v, left := b.take(r, debt)
 	if left == boundless && b.toss(b.Usage().Total()) {
 		v.Reason, left = stage.Limited, never
+	}
+	if v.Reason == stage.TooCostly && float64(r.N) > most {
+		return v, false
 	}
 	b.Record(r.N, v.OK())
 	return v, b.above(left)

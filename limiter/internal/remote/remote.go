@@ -80,8 +80,7 @@ func (s *Stage) Take(ctx context.Context, q stage.Request) (v stage.Verdict, rec
 		return s.charge(q), receipt
 	}
 	if float64(q.N) > t.Rule.Costliest() {
-		s.count(q.Now, q.N, false)
-		return stage.Because(stage.TooCostly), receipt
+		return stage.Because(stage.TooCostly), receipt // and not counted, as in a bucket.Bucket
 	}
 	mark := s.MarkElsewhere()
 	outcome, err := s.ask(ctx, q, loan{})

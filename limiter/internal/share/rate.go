@@ -105,7 +105,7 @@ func (r *Rate) take(q stage.Request) (v stage.Verdict) {
 	case q.Kind == stage.Charge:
 		v, low = r.bucket.Charge(q.Now, t.Owed(q.N), t.borrows(), t.Rule.Costliest())
 	default:
-		v, low = r.bucket.Take(q, t.Debt)
+		v, low = r.bucket.TakeUpTo(q, t.Debt, t.Rule.Costliest())
 	}
 	if low {
 		r.RanLow(q.Now, false)
