@@ -40,13 +40,15 @@ func decide(ctx context.Context, k *keys.Key, now stage.Instant, n int64, longes
 	} else {
 		v.Reason = reason
 	}
-	counted := from != nil // by the stage, which leaves out what no rule allows
-	if v.Reason == stage.TooCostly && counted {
-		counted = float64(n) <= st.Costliest()
-	}
-	// A rule that is not enforced in full lets some refused events pass.
-	if v.Reason > stage.Bypassed && st.Terms().LetsPass(v.Reason) {
-		v.Reason, v.Wait, v.RetryAfter = stage.Soft, 0, 0
+	counted := from != nil // by the stage
+	if v.Reason > stage.Bypassed {
+		if v.Reason == stage.TooCostly && float64(n) > st.Costliest() {
+			counted = false // nothing allows such an event, so stages do not count it
+		}
+		// A rule that is not enforced in full lets some refused events pass.
+		if st.Terms().LetsPass(v.Reason) {
+			v.Reason, v.Wait, v.RetryAfter = stage.Soft, 0, 0
+		}
 	}
 	// The metrics, the listeners and the trace.
 	if v.Reason != stage.Granted || v.Wait > 0 || k.Watched() {

@@ -3,7 +3,6 @@
 package bucket
 
 import (
-	"math"
 	"sync/atomic"
 	"time"
 
@@ -96,17 +95,11 @@ func (b *Bucket) contend() {
 	}
 }
 
-// Take decides r and counts it. debt above 0 lets it borrow: it is OK if the
-// debt that there is already is paid within r.Longest, and the debt that it
+// Take decides r and counts it, unless it is TooCostly: then low is true, and the caller, who
+// knows the rule, calls Rejected if the event is demand. debt above 0 lets it borrow: it is
+// OK if the debt that there is already is paid within r.Longest, and the debt that it
 // leaves behind within debt. r is not a Charge. low is as in Allow.
 func (b *Bucket) Take(r stage.Request, debt time.Duration) (v stage.Verdict, low bool) {
-	return b.TakeUpTo(r, debt, math.Inf(1))
-}
-
-// TakeUpTo is Take under a rule by which no event may cost more than most. One that costs
-// more, and is too costly here, is not counted: no host can have what it would take, so it
-// is no demand.
-func (b *Bucket) TakeUpTo(r stage.Request, debt time.Duration, most float64) (v stage.Verdict, low bool) {
 	if c := b.caches.Load(); c != nil {
 		c.rejoin(r.Now, r.N)
 	}
@@ -114,11 +107,25 @@ func (b *Bucket) TakeUpTo(r stage.Request, debt time.Duration, most float64) (v 
 	if left == boundless && b.toss(b.Usage().Total()) {
 		v.Reason, left = stage.Limited, never
 	}
-	if v.Reason == stage.TooCostly && float64(r.N) > most {
-		return v, false
+	switch {
+	case v.OK():
+		b.Record(r.N, true)
+	case v.Reason == stage.TooCostly:
+		return v, true
+	default:
+		b.Record(r.N, false)
 	}
-	b.Record(r.N, v.OK())
 	return v, b.above(left)
+}
+
+// Rejected counts an event of n tokens that Take has found TooCostly, and that left so many
+// tokens. low is as in Allow.
+func (b *Bucket) Rejected(n int64, left float64) (low bool) {
+	b.Record(n, false)
+	if left < 1 {
+		return b.above(never)
+	}
+	return b.above(int64(min(left*float64(b.Pace().quanta()), maxTaken)))
 }
 
 // Charge takes n tokens that are spent already, and counts them. The debt that it

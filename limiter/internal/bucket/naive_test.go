@@ -217,7 +217,13 @@ func TestABucketIsANaiveBucket(t *testing.T) {
 		cost := rapid.OneOf(rapid.Int64Range(0, 3), rapid.Int64Range(0, 6000))
 		wait := rapid.SampledFrom([]time.Duration{0, 0, time.Millisecond, 700 * time.Millisecond, time.Minute, stage.Forever})
 		take := func(t *rapid.T, r request) {
-			v, _ := b.Take(r.Request, r.Debt)
+			v, low := b.Take(r.Request, r.Debt)
+			if v.Reason == stage.TooCostly {
+				if !low {
+					t.Fatalf("%+v is too costly, and the bucket is not low", r)
+				}
+				b.Rejected(r.N, v.Left)
+			}
 			if err := n.decide(&b, r, v); err != nil {
 				t.Fatalf("%+v: %v; got %+v, have %+v", r, err, v, *n)
 			}

@@ -96,7 +96,7 @@ func (h *Hub) RemoteFailed(now stage.Instant, r *share.Rate, err error, first bo
 	case errors.Is(err, stage.ErrBusy): // this host is busy; the remote may be well
 	case !h.warned.Load() && h.failures.Spend(now, 1, 1): // also if another remote answers again, or the first failure came too soon after a warning
 		h.warned.Store(true)
-		h.config.Log.Warn("a key's owner, or its bucket elsewhere, does not answer; keys there fall back", "key", t.Rule.Shown(r.Key()), "algorithm", t.Algorithm, "error", err)
+		h.config.Log.Warn("a key's owner, or its bucket elsewhere, does not answer; its keys fall back", "key", t.Rule.Shown(r.Key()), "algorithm", t.Algorithm, "error", err)
 	}
 	if first {
 		h.config.Fell(now, r.Common(), true)

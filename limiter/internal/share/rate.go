@@ -105,13 +105,20 @@ func (r *Rate) take(q stage.Request) (v stage.Verdict) {
 	case q.Kind == stage.Charge:
 		v, low = r.bucket.Charge(q.Now, t.Owed(q.N), t.borrows(), t.Rule.Costliest())
 	default:
-		v, low = r.bucket.TakeUpTo(q, t.Debt, t.Rule.Costliest())
+		v, low = r.bucket.Take(q, t.Debt)
 	}
-	if low {
+	if low && (v.Reason != stage.TooCostly || r.tooCostly(q.N, v.Left)) {
 		r.RanLow(q.Now, false)
 	}
 	v.By = r.by()
 	return v
+}
+
+// tooCostly counts an event of n tokens that is too costly for the bucket, and left so many
+// tokens. It reports whether the bucket is low. What costs more than the rule allows is not
+// counted: no host can have what it would take, so it is no demand.
+func (r *Rate) tooCostly(n int64, left float64) (low bool) {
+	return float64(n) <= r.Terms().Rule.Costliest() && r.bucket.Rejected(n, left)
 }
 
 // countedOnly marks a Receipt whose tokens no bucket gave.
