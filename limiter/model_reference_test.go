@@ -369,10 +369,14 @@ func (r *remoteRef) Do(_ context.Context, op stage.Operation) (o stage.Outcome, 
 		case stage.ReturnTokens:
 			op.N = -op.N
 		case stage.FillTokens:
+			b.burst = op.Rule.Burst
 			b.tokens, op.N = max(b.tokens, b.burst), 0
 		}
 		b.net += op.N
 		b.tokens -= op.N
+		if o.Left = b.tokens; math.IsInf(o.Left, 0) {
+			o.Left = op.Rule.Burst
+		}
 	}
 	switch r.fault {
 	case loses:

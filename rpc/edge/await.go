@@ -11,7 +11,9 @@ import (
 // until nothing limits the key any more. A
 // request that would wait beyond ctx's deadline is refused at once, as Limited, so that
 // it does not hold the turn of another. When ctx ends earlier, the Decision is not OK,
-// the error is ctx's, and the tokens are given back.
+// the error is ctx's, and the tokens are given back if the Decision of the Take says what is
+// Held. An Engine that has no way to give tokens back, such as quotaservice.Client, says nothing:
+// then they stay taken.
 func Await(ctx context.Context, e Engine, a Ask) (Decision, error) {
 	if deadline, ok := ctx.Deadline(); ok && a.Longest > 0 {
 		a.Longest = min(a.Longest, max(time.Until(deadline), 0))

@@ -85,3 +85,30 @@ func TestARequestDoesNotWaitWhileNothingIsLimited(t *testing.T) {
 		}
 	})
 }
+
+// forgetful is an Engine that has no way to give tokens back.
+type forgetful struct{ asked []edge.Kind }
+
+func (f *forgetful) Decide(_ context.Context, a edge.Ask) edge.Decision {
+	f.asked = append(f.asked, a.Kind)
+	return edge.Decision{OK: true, Wait: time.Second}
+}
+
+// An Engine that holds nothing is asked once, and is not told that the caller has left.
+func TestARequestWaitsForAnEngineThatHoldsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var e forgetful
+		began := time.Now()
+		if d, err := edge.Await(t.Context(), &e, edge.Ask{Key: "k", Cost: 1, Longest: time.Minute}); !d.OK || err != nil || time.Since(began) != time.Second {
+			t.Errorf("%+v, %v, after %v", d, err, time.Since(began))
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second/2, cancel)
+		if d, err := edge.Await(ctx, &e, edge.Ask{Key: "k", Cost: 1, Longest: time.Minute}); d.OK || !errors.Is(err, context.Canceled) {
+			t.Errorf("the caller has left: %+v, %v", d, err)
+		}
+		if len(e.asked) != 2 {
+			t.Errorf("it was asked %v", e.asked)
+		}
+	})
+}
