@@ -301,7 +301,8 @@ func TestAutoBorrowsNothingWhileAReportIsUnderWay(t *testing.T) {
 	}
 }
 
-// What the fallback lets through is owed, and reported as wanted only.
+// The host charges the owner with the events that its fallback lets through, and reports them as
+// wanted and not as used: so the owner charges them once.
 func TestWhatAutoFallsBackForIsChargedOnce(t *testing.T) {
 	var now stage.Instant
 	g, e := autoGroup(t, autoRule(1), &now)

@@ -209,8 +209,8 @@ func TestACanceledAskIsWithinTheBudget(t *testing.T) {
 	}
 }
 
-// What the owner gave a caller that cancels goes back to the owner, whoever has reserved
-// tokens of this host's own bucket ahead of time.
+// When a caller cancels, the host gives the owner back the tokens that the owner gave. Other
+// callers that have reserved tokens of the host's own bucket do not change that.
 func TestACancelledWaitGoesBackToTheOwner(t *testing.T) {
 	var now stage.Instant
 	_, e, k := grantedGroup(t, autoRule(1000), &now, 1, 0.5, 0)

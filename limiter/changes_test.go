@@ -180,7 +180,8 @@ func TestAMoveAfterAMigrationGivesNoSecondBurst(t *testing.T) {
 	}
 }
 
-// What a grant gave counts after its lease too, whatever the fallback gives.
+// The host counts the events that a grant let through after its lease has ended, too, whatever the
+// fallback gives.
 func TestAMoveFromAFallbackGivesNoSecondBurst(t *testing.T) {
 	const burst = 20
 	for _, fallback := range []dynamicconfig.Fallback{
@@ -653,7 +654,8 @@ func (answers) Do(context.Context, stage.Operation) (stage.Outcome, error) {
 	return stage.Outcome{OK: true, Left: 3}, nil
 }
 
-// What was left elsewhere is remembered through rules under which nothing decides.
+// The host remembers how many tokens a bucket elsewhere had, while rules are in force under which
+// nothing decides.
 func TestADisabledRuleAfterABucketElsewhereMayChange(t *testing.T) {
 	const exact, disabled = "limits: [{key: k, limit: 1/m, burst: 10, algorithm: exact}]",
 		"limits: [{key: k, limit: 1/m, burst: 10, migrate: {from: even, to: elastic, mode: disabled}}]"

@@ -210,7 +210,8 @@ func TestADebtThatNobodyForgaveGoesBack(t *testing.T) {
 	}
 }
 
-// So it is where a grant makes way for a fallback that is lower, and the debt becomes less.
+// A debt becomes less where a fallback with a lower rate follows a grant. A caller that cancels
+// gets none of that difference back.
 func TestWhatALowerLevelForgaveDoesNotGoBack(t *testing.T) {
 	for _, tt := range []struct {
 		algorithm string
@@ -251,7 +252,8 @@ func TestWhatALowerLevelForgaveDoesNotGoBack(t *testing.T) {
 	}
 }
 
-// So it is with a debt that a reset forgave. Tokens that were there go back as ever.
+// A caller that cancels gets nothing back of a debt that a reset forgave. Tokens that were not a debt go
+// back as always.
 func TestWhatAResetForgaveDoesNotGoBack(t *testing.T) {
 	for _, shared := range []bool{false, true} {
 		for _, estimates := range []bool{false, true} {

@@ -37,7 +37,7 @@ func ExampleGroup() {
 	}
 	fmt.Println("one of two hosts:", allowed, "of 8")
 
-	// What Run does every interval, here by hand: the other host is idle.
+	// Run does this every interval. Here it is done by hand, and the other host is idle.
 	now = now.Add(time.Second)
 	for _, batch := range driver.Of(group).Report(now) {
 		u := batch.Usage

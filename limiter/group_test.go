@@ -586,7 +586,8 @@ func TestAGrantAfterAnOpenFallbackHasItsTokens(t *testing.T) {
 	}
 }
 
-// What a light host used during an outage is paid long before a grant is back.
+// The events that a host with little load let through during an outage are paid for long before a
+// grant is back.
 func TestAGrantAfterALongFallbackIsFull(t *testing.T) {
 	g, now := NewGroup(snapshot(t, weighted(100)), 1), stage.Now()
 	k := g.For("k")

@@ -96,7 +96,7 @@ func TestOnlyAcquireTakesSlots(t *testing.T) {
 	if got := len(hold(t, k, 0, 9)); got != 5 {
 		t.Errorf("%d slots of 5", got)
 	}
-	// What makes no sense holds nothing and is not usage.
+	// A number of slots that makes no sense holds nothing, and does not count as usage.
 	for _, n := range []int{-1, math.MinInt, math.MaxInt} {
 		if _, ok := k.TryAcquire(n); ok {
 			t.Errorf("%d slots", n)
@@ -180,7 +180,7 @@ func TestSlotsAreReported(t *testing.T) {
 	if st := only(t, g, second, "k"); st.Held != 10 || st.Waiting != 0 || st.Fallback {
 		t.Errorf("%+v", st)
 	}
-	// What it has is the grant, and what is held if that is more.
+	// The host reports that it has its grant, or the slots that are held if they are more.
 	if _, u := one(t, g, 2*second); u.Weight[0] != 0.12 {
 		t.Errorf("%+v", u)
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/headgate/headgate/shadow"
 )
 
-// What the model tests have found, each as a short trace.
+// The tests in this file are defects that the model tests have found, each as a short trace.
 
 const ms = stage.Instant(time.Millisecond)
 
@@ -143,7 +143,8 @@ func TestADisabledRuleHasNoTerms(t *testing.T) {
 	}
 }
 
-// What is charged is a part of what is allowed. Where everything is let through, nothing is.
+// The metric of charges counts a part of what the metric of allowed events counts. A rule that lets
+// everything through counts neither.
 func TestNothingIsChargedWhereEverythingIsLetThrough(t *testing.T) {
 	c := dynamicconfig.Config{
 		Rules: []dynamicconfig.Rule{

@@ -1036,7 +1036,7 @@ func (m *model) apply(i int, weight, burst float64, lease time.Duration, tokens 
 		had := p.inForce()
 		level := m.granted(p)
 		if tokens != nil && s.number == k.newest[algorithm] {
-			// What was granted, less what was used since the report.
+			// The tokens that were granted, less those that were used since the report.
 			before := had.tokens
 			rate := max(had.limit, s.tokens[j].limit)
 			if math.IsInf(rate, 1) { // what was not limited does not fill

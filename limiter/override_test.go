@@ -154,7 +154,7 @@ func TestAReservationHasNoDelayDuringABypass(t *testing.T) {
 	}
 }
 
-// What a bucket rejected before a bypass is reported during it.
+// A report that is made during a bypass has the events that the bucket rejected before it.
 func TestABypassHidesNoRejections(t *testing.T) {
 	s, noon := overridden(t, []dynamicconfig.Rule{alone(0.01, 10)}, dynamicconfig.Override{Key: "k", Bypass: true})
 	scope := tally.NewTestScope("", nil)

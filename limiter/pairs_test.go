@@ -102,8 +102,8 @@ func TestAResetForgivesWhatAMigrationDidNotAskElsewhere(t *testing.T) {
 	})
 }
 
-// What was taken before a rule asks elsewhere, and is given back afterwards, is given back
-// there, too: that bucket was charged with it.
+// A caller takes tokens, then the rule names an algorithm that asks elsewhere, and the caller gives
+// tokens back. That bucket, which was charged with them, gets them back, too.
 func TestWhatIsGivenBackAfterAChangeToABucketElsewhereIsGivenBackThere(t *testing.T) {
 	for _, before := range []string{"even", "elastic", "request-weighted"} {
 		for _, after := range []string{"redis", "auto"} {

@@ -165,8 +165,8 @@ func TestAReloadLeavesTheFallbackWhatItHas(t *testing.T) {
 	}
 }
 
-// What a key had is kept for as long as it matters, and not only while the key
-// is in use.
+// The host remembers the tokens that a key had for as long as they matter, and not only while the
+// key is in use.
 func TestAReloadThatIsTakenBackLateGivesNoSecondBurst(t *testing.T) {
 	other := alone(1, 1)
 	other.Key = "other"

@@ -371,7 +371,7 @@ func TestASuspendedHostDoesNotCatchUp(t *testing.T) {
 		defer stop()
 		time.Sleep(63*time.Second + time.Second/2)
 		synctest.Wait()
-		// What was under way when the host stopped, and one for now.
+		// The rounds that were under way when the host went to sleep, and one for now.
 		if n := woke.Load(); n == 0 || n > 5 {
 			t.Errorf("%d rounds within three seconds after a minute's sleep", n)
 		}

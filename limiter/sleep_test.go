@@ -205,7 +205,8 @@ func TestSleepLosesNoUsage(t *testing.T) {
 	t.Logf("the held key was asleep %d times", slept)
 }
 
-// What a key takes at a host, with its name of 24 bytes. Cadence takes 1,026 bytes.
+// The test measures how much memory a host needs for a key, with its name of 24 bytes. Cadence
+// needs 1,026 bytes.
 func TestMemoryPerKey(t *testing.T) {
 	heap := func() float64 {
 		var m runtime.MemStats

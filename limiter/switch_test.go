@@ -226,7 +226,7 @@ func TestAFallbackDoesNotProlongADebt(t *testing.T) {
 		if left := keyOf(k).Level(now).Tokens; math.Abs(left-before-100) > 1 {
 			t.Errorf("%v: %v tokens 100 ms after there were %v", fallback, left, before)
 		}
-		// What a grant has paid for the fallback is paid.
+		// A debt of the fallback that a grant has paid is paid.
 		now += 11 * second
 		g.Manual().Report(now)
 		charge(keyOf(k), now, 50)

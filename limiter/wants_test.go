@@ -57,7 +57,7 @@ func TestStatedDemandIsReported(t *testing.T) {
 			{3, 3},
 		} {
 			k.SetDemand(step.state)
-			// It is not used and does not sleep, nor is it forgotten.
+			// Nobody uses the key. The host neither puts it to sleep nor forgets it.
 			for range 10 {
 				now += 2 * second
 				if g.Manual().Early(now); name == "early" {
@@ -217,7 +217,7 @@ func TestWaitersAreDemand(t *testing.T) {
 	}
 }
 
-// What a key had goes to other hosts at once, and not when its lease ends.
+// Other hosts get a key's part as soon as its host forgets the key, and not when its lease ends.
 func TestTheLastReportOfAKeyWantsNothing(t *testing.T) {
 	for name, rule := range map[string]dynamicconfig.Rule{
 		"rate": weighted(100), "in flight": inFlightRule(100),
