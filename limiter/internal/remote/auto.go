@@ -149,7 +149,7 @@ func (a *Auto) Settle(now stage.Instant, receipt stage.Receipt, actual int64) {
 	case fromRemote:
 		a.Stage.Settle(now, receipt, actual)
 	default:
-		a.SettleHere(now, receipt, actual)
+		a.Rate.Settle(now, receipt, actual)
 	}
 }
 

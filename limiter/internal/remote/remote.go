@@ -224,10 +224,13 @@ func (s *Stage) Owe(now stage.Instant, n int64) {
 }
 
 // TakeOver charges the remote with n of the tokens that this host used before s was
-// asked; the remote knows the rest. What callers give back of them is given back there, too.
+// asked; the remote knows the rest. The Rate gives the remote back what callers give back of
+// them. The owner of a key under an Auto learns that from the reports, which count less then.
 func (s *Stage) TakeOver(now stage.Instant, n, used int64) {
 	s.before.Store(max(s.before.Load(), min(used, bucket.MaxCost)-s.Bucket().Allowed()-s.Admitted()))
-	s.OweElsewhere(n, func(now stage.Instant, n int64) { s.Owe(now, -n) })
+	if !s.owned {
+		s.OweElsewhere(n, func(now stage.Instant, n int64) { s.Owe(now, -n) })
+	}
 	s.Owe(now, n)
 }
 

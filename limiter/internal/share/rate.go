@@ -127,16 +127,12 @@ type countedOnly struct{}
 // Settle implements stage.Stage. A bucket elsewhere that was charged with what the receipt is
 // for gets as much back.
 func (r *Rate) Settle(now stage.Instant, receipt stage.Receipt, actual int64) {
-	r.SettleHere(now, receipt, actual)
-	if receipt.N > 0 {
-		r.repay(now, r.Back(receipt, max(actual, 0)))
-	}
-}
-
-// SettleHere is Settle for what no bucket elsewhere was charged with.
-func (r *Rate) SettleHere(now stage.Instant, receipt stage.Receipt, actual int64) {
 	actual = max(actual, 0)
-	switch back := r.Back(receipt, actual); {
+	back := r.Back(receipt, actual)
+	if back > 0 {
+		r.repay(now, back)
+	}
+	switch {
 	case receipt.N == 0:
 	case actual > receipt.N:
 		r.Take(context.Background(), stage.Request{Now: now, N: actual - receipt.N, Kind: stage.Charge})
