@@ -38,6 +38,11 @@ const (
 	// not report it again.
 	quietDemand = 0.05
 
+	// soon is the least time in seconds that a look at the demand of a key covers. The
+	// first event after a silence begins a new time: so soon after it, that event alone
+	// would look like a burst.
+	soon = 0.02
+
 	// enoughQuiet is after how many seconds without usage a key is not
 	// looked at any more.
 	enoughQuiet = 2.0
@@ -221,14 +226,15 @@ func (e *early) lookLocked(now stage.Instant, subjects *[]*Subject, c demand.Cla
 			continue
 		}
 		now := s.count(now)
-		n, elapsed := p.since(now)
-		p.look(now)
-		_, stated := s.common().Stated()
-		if elapsed > 0 && p.demand.Tick(n, elapsed) && !stated {
-			if !s.asks() { // else it asks, and need not report again so soon
-				p.unsettle(now.at)
+		if n, elapsed := p.since(now); elapsed >= soon {
+			p.look(now)
+			_, stated := s.common().Stated()
+			if p.demand.Tick(n, elapsed) && !stated {
+				if !s.asks() { // else it asks, and need not report again so soon
+					p.unsettle(now.at)
+				}
+				e.urgeLocked(now.at, s, 0)
 			}
-			e.urgeLocked(now.at, s, 0)
 		}
 		switch idle := p.demand.Quiet() > enoughQuiet && p.demand.Reported() < 1; {
 		case !idle && p.demand.Class(s.asks()) == c:

@@ -396,3 +396,24 @@ func TestAHostThatAsksReportsAChangeOfDemandForABusyKey(t *testing.T) {
 		}
 	}
 }
+
+// The first event after a silence begins a new average. A look just after it sees one event in
+// a few milliseconds.
+func TestOneEventIsNoBurst(t *testing.T) {
+	h := newHost(t, 1000, dynamicconfig.Traits{Early: true, Asks: true}, 10)
+	s := h.use(0, "k", 1)
+	early := 0
+	for at := second; at < 3000*second; at += second + second*137/1000 { // looks come at all times after it
+		for due := h.Due(); due < at; due = h.Due() {
+			batches := h.Early(due, 1)
+			early += len(batches)
+			h.granted(due, batches, 0, 100)
+		}
+		h.granted(at, h.report(at), 0, 100)
+		take(s, at, 1)
+		s.Demand(at)
+	}
+	if early > 0 {
+		t.Errorf("%d early reports of a key with an event in 1.1 s", early)
+	}
+}
