@@ -135,3 +135,27 @@ func TestWhatIsGivenBackAfterAChangeToABucketElsewhereIsGivenBackThere(t *testin
 		}
 	}
 }
+
+// A reset fills the bucket elsewhere. What callers give back of the time before the rule asked
+// there does not fill it again.
+func TestWhatIsGivenBackAfterAResetIsNotGivenBackElsewhereAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		remote := &remoteRef{buckets: make(map[string]*remoteBucket)}
+		rule := dynamicconfig.Rule{Key: "k", Limit: 0.001, Burst: 20, IdleAfter: time.Hour, Algorithm: "even"}
+		g := limiter.NewGroup(configUnder(t, rule), 1, limiter.WithRemote("redis", remote), driver.WithBackground(remote.background))
+		k := g.For("k")
+		taken := k.Take(t.Context(), 10, 0)
+		rule.Algorithm = "redis"
+		g.Configure(configUnder(t, rule))
+		if err := g.Reset(t.Context(), "k"); err != nil {
+			t.Fatal(err)
+		}
+		if !k.AllowN(time.Now(), 18) {
+			t.Fatal("the bucket is not full after the reset")
+		}
+		taken.Cancel()
+		if left := remote.bucket("k").tokens; left > 2.1 {
+			t.Errorf("18 of 20 were used since the reset, and %v are left", left)
+		}
+	})
+}

@@ -309,6 +309,7 @@ func (s *Stage) RefillElsewhere(ctx context.Context, now stage.Instant) error {
 	if err == nil {
 		s.tokens.set(now, rule, outcome.Left)
 		s.ChangeMarkElsewhere(share.Mark.Reset)
+		s.OweNothingElsewhere()
 	}
 	return err
 }

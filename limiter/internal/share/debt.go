@@ -12,7 +12,7 @@ import (
 // bucket was asked. Callers that give back what the Rate gave make it less. It is safe for
 // concurrent use.
 type Debt struct {
-	tokens atomic.Int64
+	tokens atomic.Int64 // below 0 once callers have given back more
 	repay  func(now stage.Instant, n int64)
 }
 
@@ -25,13 +25,14 @@ func (r *rare) OweElsewhere(n int64, repay func(now stage.Instant, n int64)) {
 	next := &Debt{repay: repay}
 	was := r.replace(func(s *seldom) { s.debt = next })
 	if was.debt != nil {
-		n += was.debt.tokens.Swap(0)
+		n += max(was.debt.tokens.Swap(0), 0)
 	}
 	next.tokens.Add(n)
 }
 
-// OweNothingElsewhere ends that, because the bucket elsewhere is not asked any more. The Rate may give
-// tokens from now on that the bucket was not charged with, and the two cannot be told apart.
+// OweNothingElsewhere ends that, because the bucket elsewhere is full, or not asked any more.
+// Then the Rate may give tokens that the bucket was not charged with, and the two cannot be told
+// apart.
 func (r *rare) OweNothingElsewhere() {
 	if s := r.seldom.Load(); s != nil && s.debt != nil {
 		r.replace(func(s *seldom) { s.debt = nil })
@@ -40,18 +41,9 @@ func (r *rare) OweNothingElsewhere() {
 
 // repay gives back up to n tokens, as many as are owed.
 func (r *rare) repay(now stage.Instant, n int64) {
-	s := r.seldom.Load()
-	if s == nil || s.debt == nil {
-		return
-	}
-	for d := s.debt; ; {
-		owed := d.tokens.Load()
-		if n = min(n, owed); n <= 0 {
-			return
-		}
-		if d.tokens.CompareAndSwap(owed, owed-n) {
-			d.repay(now, n)
-			return
+	if s := r.seldom.Load(); s != nil && s.debt != nil {
+		if n = min(n, n+s.debt.tokens.Add(-n)); n > 0 {
+			s.debt.repay(now, n)
 		}
 	}
 }

@@ -129,9 +129,7 @@ type countedOnly struct{}
 func (r *Rate) Settle(now stage.Instant, receipt stage.Receipt, actual int64) {
 	actual = max(actual, 0)
 	back := r.Back(receipt, actual)
-	if back > 0 {
-		r.repay(now, back)
-	}
+	r.repay(now, max(back, 0))
 	switch {
 	case receipt.N == 0:
 	case actual > receipt.N:
