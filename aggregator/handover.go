@@ -48,7 +48,7 @@ func (a *Aggregator) HandOver(ctx context.Context, c Cluster) error {
 // part fits in a message. Other keys need none: their hosts report what they
 // have.
 func (c *Core) Handover(now time.Duration) (parts []*claims.Claims) {
-	for part := range slices.Chunk(c.keys.Leases(now), rpc.MaxKeys) {
+	for part := range slices.Chunk(c.keys.Leases(now, c.settings.Load()), rpc.MaxKeys) {
 		parts = append(parts, &claims.Claims{Rows: part})
 	}
 	return parts

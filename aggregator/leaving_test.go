@@ -70,7 +70,7 @@ func TestNoLeaseIsGrantedAfterTheHandOver(t *testing.T) {
 	if l := leases.Rows[1]; l.Refused == "" || l.Amount != 0 {
 		t.Errorf("after the hand-over: %+v", l)
 	}
-	for _, l := range a.keys.Leases(Now()) {
+	for _, l := range a.keys.Leases(Now(), a.settings.Load()) {
 		if l.Key == "good" {
 			t.Errorf("the next owner does not know of %+v", l)
 		}

@@ -133,3 +133,24 @@ func TestSlotsInUseAreHandedOver(t *testing.T) {
 		t.Errorf("%v slots beside 10 of 10 that are in use", got)
 	}
 }
+
+// Hosts hear of a new owner before it does. An owner whose own ring says that another host owns
+// a key learns what others hold, also if the first that claims it holds nothing.
+func TestAnOwnerWhoseRingIsLateLearnsBeforeItLeases(t *testing.T) {
+	for _, owner := range []string{"me", "another"} {
+		a := leased(t, dynamicconfig.Rule{Limit: 100, Algorithm: "fair-share", Learning: 30 * s, Recalculate: dynamicconfig.None})
+		a.RingMoved(Cluster{Placement: always(owner), Self: "me"})
+		a.Moved(-time.Hour) // the ring is an old one
+		late := owner != "me"
+		for i, tt := range []struct {
+			at        time.Duration
+			host      string
+			has, want float64 // if the ring is late
+		}{{0, "new", 0, 0}, {s, "a", 60, 60}, {2 * s, "new", 0, 0}, {31 * s, "a", 60, 50}, {32 * s, "new", 0, 50}} {
+			got := claimed(t, a, tt.at, wants(tt.host, tt.has, 100)).Amount
+			if late && got != tt.want || !late && i == 0 && got != 100 {
+				t.Errorf("the key is of %s: %s gets %v at %v", owner, tt.host, got, tt.at)
+			}
+		}
+	}
+}

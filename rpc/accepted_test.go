@@ -46,6 +46,7 @@ var accepted = []bounds{
 	{"Usage", "weights", "part of the limit", 0, 1},
 	{"Usage", "wants", "events/s", 0, float32s},
 	{"Usage", "costs", "tokens", 0, float32s},
+	{"Usage", "slots", "1 + slots, or 0", 0, rpc.MaxCount},
 
 	{"Grants", "weights", "part of the limit", 0, 1},
 	{"Grants", "bursts", "tokens", 0, float32s},

@@ -146,7 +146,7 @@ func TestMessagesOfTheReleaseBeforeAreRead(t *testing.T) {
 // unknown are fields that no release has yet, of all kinds, and one of a known
 // number in an encoding that this release does not know.
 func unknown(known protowire.Number) (b []byte) {
-	b = protowire.AppendVarint(protowire.AppendTag(b, 14, protowire.VarintType), 1<<40)
+	b = protowire.AppendVarint(protowire.AppendTag(b, 24, protowire.VarintType), 1<<40)
 	b = protowire.AppendBytes(protowire.AppendTag(b, 100, protowire.BytesType), []byte("of the next release"))
 	b = protowire.AppendFixed32(protowire.AppendTag(b, 200, protowire.Fixed32Type), 7)
 	b = protowire.AppendFixed64(protowire.AppendTag(b, 2000, protowire.Fixed64Type), 7)

@@ -59,6 +59,12 @@ func (c *Client) Raise(now time.Duration, key Key, rule *dynamicconfig.Rule, sha
 // cluster above has one claimant of a key in this cluster, whichever host owns it here.
 func (c *Client) Moved(owns func(key string) bool) { c.owns.Store(&owns) }
 
+// Owns reports whether this host owns key, by what Moved said last.
+func (c *Client) Owns(key string) bool {
+	owns := c.owns.Load()
+	return owns == nil || (*owns)(key)
+}
+
 // Expire forgets leases that have ended.
 func (c *Client) Expire() {
 	gone := make(map[*Lease]bool)
@@ -89,10 +95,10 @@ func (c *Client) all() []*Lease {
 // cluster, which is called host there; nil if nothing is due. Answers go to
 // Hear.
 func (c *Client) Ask(now time.Duration, host string) *claims.Claims {
-	asked, owns := new(claims.Claims), c.owns.Load()
+	asked := new(claims.Claims)
 	for _, l := range c.all() {
 		now := l.Lock.Lock(now)
-		if l.due(now) && (owns == nil || (*owns)(l.Text)) && len(asked.Rows) < rpc.MaxKeys {
+		if l.due(now) && c.Owns(l.Text) && len(asked.Rows) < rpc.MaxKeys {
 			asked.Rows = append(asked.Rows, l.claim(now, host))
 		}
 		l.Lock.Unlock()

@@ -165,7 +165,11 @@ type Usage struct {
 	Costs []float32 `protobuf:"fixed32,10,rep,packed,name=costs,proto3" json:"costs,omitempty"`
 	// What an edge asked along with earlier Grants, and the answers: for operators.
 	// At most 8.
-	Answers       []*Answered `protobuf:"bytes,13,rep,name=answers,proto3" json:"answers,omitempty"`
+	Answers []*Answered `protobuf:"bytes,13,rep,name=answers,proto3" json:"answers,omitempty"`
+	// 1 + the slots which the host has, or has in use if that is more, of keys
+	// whose limit is slots in flight; at most 2^53. 0, as when it is left out:
+	// they follow from the weight.
+	Slots         []uint64 `protobuf:"varint,14,rep,packed,name=slots,proto3" json:"slots,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -273,6 +277,13 @@ func (x *Usage) GetCosts() []float32 {
 func (x *Usage) GetAnswers() []*Answered {
 	if x != nil {
 		return x.Answers
+	}
+	return nil
+}
+
+func (x *Usage) GetSlots() []uint64 {
+	if x != nil {
+		return x.Slots
 	}
 	return nil
 }
@@ -1439,7 +1450,7 @@ const file_rpc_headgatepb_headgate_proto_rawDesc = "" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12.\n" +
 	"\apayload\x18\x02 \x01(\v2\x14.google.protobuf.AnyR\apayload\"@\n" +
 	"\x0eUpdateResponse\x12.\n" +
-	"\apayload\x18\x01 \x01(\v2\x14.google.protobuf.AnyR\apayload\"\xda\x02\n" +
+	"\apayload\x18\x01 \x01(\v2\x14.google.protobuf.AnyR\apayload\"\xf0\x02\n" +
 	"\x05Usage\x12\x1c\n" +
 	"\talgorithm\x18\x01 \x01(\tR\talgorithm\x12\x1d\n" +
 	"\n" +
@@ -1454,7 +1465,8 @@ const file_rpc_headgatepb_headgate_proto_rawDesc = "" +
 	"\x05wants\x18\f \x01(\fR\x05wants\x12\x14\n" +
 	"\x05costs\x18\n" +
 	" \x03(\x02R\x05costs\x12/\n" +
-	"\aanswers\x18\r \x03(\v2\x15.headgate.v1.AnsweredR\aanswersJ\x04\b\a\x10\bJ\x04\b\t\x10\n" +
+	"\aanswers\x18\r \x03(\v2\x15.headgate.v1.AnsweredR\aanswers\x12\x14\n" +
+	"\x05slots\x18\x0e \x03(\x04R\x05slotsJ\x04\b\a\x10\bJ\x04\b\t\x10\n" +
 	"\"\x90\x02\n" +
 	"\x06Grants\x12\x18\n" +
 	"\aweights\x18\x01 \x03(\x02R\aweights\x12\x16\n" +

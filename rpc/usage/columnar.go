@@ -40,7 +40,8 @@ type Codec interface {
 // The wire rounds: weights down to a float32 in grants, and to the 8 bits of its
 // upper half in reports; wants to the nearest 8 bits; bursts, used, tokens and
 // costs to the nearest float32, at most math.MaxFloat32; elapsed to the nearest
-// millisecond, leases down to one. Elapsed and leases never become 0.
+// millisecond, leases down to one. Elapsed and leases never become 0. Counts and slots
+// are exact.
 type Columnar struct{}
 
 var _ Codec = Columnar{}
@@ -57,12 +58,13 @@ const (
 	reportCosts       = 10
 	reportWeights     = 11
 	reportWants       = 12
+	reportSlots       = 14
 )
 
 var reportFields = [...]wire.Kind{
 	reportAlgorithm: wire.Bytes, reportElapsed: wire.Varint, reportKeys: wire.Bytes, reportKeyLengths: wire.Varints,
 	reportAllowed: wire.Varints, reportRejected: wire.Varints, reportElapsedEach: wire.Varints, reportCosts: wire.Words,
-	reportWeights: wire.Bytes, reportWants: wire.Bytes,
+	reportWeights: wire.Bytes, reportWants: wire.Bytes, reportSlots: wire.Varints,
 }
 
 // EncodeReport returns r as a payload. It does not keep r. The error, an
@@ -86,6 +88,7 @@ func (Columnar) EncodeReport(r *Report) (*anypb.Any, error) {
 	e.Floats(reportCosts, r.Cost, wire.Size32, true)
 	e.Halves(reportWeights, r.Weight, wire.Weight16, false)
 	e.Halves(reportWants, r.Wants, wire.Size16, true)
+	e.Counts(reportSlots, r.Slots)
 	return e.Payload(ReportTypeURL), nil
 }
 
@@ -139,6 +142,11 @@ func (r *Report) read(message []byte) (err error) {
 	if wants := &f[reportWants]; len(wants.Raw) == 0 {
 		r.Wants = nil
 	} else if r.Wants, err = wants.Halves("wants", r.Wants, n); err != nil {
+		return err
+	}
+	if slots := &f[reportSlots]; len(slots.Raw) == 0 {
+		r.Slots = nil
+	} else if r.Slots, err = slots.Counts("slots", r.Slots, n); err != nil {
 		return err
 	}
 	if r.Cost, err = f[reportCosts].Optional("costs", r.Cost, n); err != nil {

@@ -59,6 +59,9 @@ func drawUsage(t *rapid.T) *usage.Report {
 		}
 		u.Cost = u.Wants
 	}
+	if rapid.Bool().Draw(t, "slots") {
+		u.Slots = rapid.SliceOfN(counts, u.Len(), u.Len()).Draw(t, "slots of each")
+	}
 	return u
 }
 
@@ -85,7 +88,7 @@ func TestUsageIsWhatTheGeneratedMessageWouldWrite(t *testing.T) {
 			t.Fatal(err)
 		}
 		sameUsage(t, got, &m)
-		if got.Algorithm != u.Algorithm || !slices.Equal(got.Keys, u.Keys) || !slices.Equal(got.Allowed, u.Allowed) || !slices.Equal(got.Rejected, u.Rejected) {
+		if got.Algorithm != u.Algorithm || !slices.Equal(got.Keys, u.Keys) || !slices.Equal(got.Allowed, u.Allowed) || !slices.Equal(got.Rejected, u.Rejected) || got.Slots != nil && !slices.Equal(got.Slots, u.Slots) {
 			t.Errorf("sent %+v\ngot  %+v", u, got)
 		}
 		for i := range u.Keys {
@@ -285,7 +288,8 @@ func sameUsage(t reporter, u *usage.Report, m *headgatepb.Usage) {
 			(len(m.GetWeights()) == 0 && u.Weight[i] != 0) || len(m.GetWeights()) > 0 && u.Weight[i] != half(m.GetWeights(), i) ||
 			u.Elapsed[i] != time.Duration(elapsed)*time.Millisecond ||
 			(u.Wants != nil) != (len(m.GetWants()) > 0) || u.Wants != nil && u.Wants[i] != half(m.GetWants(), i) ||
-			(u.Cost != nil) != (len(m.GetCosts()) > 0) || u.Cost != nil && u.Cost[i] != float64(m.GetCosts()[i]) {
+			(u.Cost != nil) != (len(m.GetCosts()) > 0) || u.Cost != nil && u.Cost[i] != float64(m.GetCosts()[i]) ||
+			(u.Slots != nil) != (len(m.GetSlots()) > 0) || u.Slots != nil && u.Slots[i] != int64(m.GetSlots()[i]) {
 			t.Errorf("row %d: %q %d %d %v %v of %v", i, u.Keys[i], u.Allowed[i], u.Rejected[i], u.Weight[i], u.Elapsed[i], m)
 		}
 	}

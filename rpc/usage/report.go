@@ -39,6 +39,11 @@ type Report struct {
 	// Cost is the largest cost that was asked for at once lately, ≥ 0. A nil
 	// column says nothing, as if all were 1.
 	Cost []float64
+
+	// Slots are 1 + those that the host has, or has in use if that is more, of keys whose
+	// limit is slots in flight; in [0, rpc.MaxCount]. Where it is 0, and with a nil column,
+	// they follow from Weight, which the wire rounds.
+	Slots []int64
 }
 
 // Len is the number of keys.
@@ -120,15 +125,16 @@ func (r *Report) Check() error {
 		wire.Periods("elapsed", r.Elapsed, 1, rpc.MaxElapsed),
 		wire.Values("wants", r.Wants, wire.Finite),
 		wire.Values("cost", r.Cost, wire.Finite),
+		wire.Counts("slots", r.Slots),
 	)
 }
 
 func (r *Report) checkColumns() error {
 	n := r.Len()
 	if len(r.Allowed) != n || len(r.Rejected) != n || len(r.Elapsed) != n || len(r.Weight) != n ||
-		r.Wants != nil && len(r.Wants) != n || r.Cost != nil && len(r.Cost) != n {
-		return rpc.Refuse("columns disagree: %d keys, %d allowed, %d rejected, %d elapsed, %d weights, %d wants, %d costs; fill every column, or leave the last two out",
-			n, len(r.Allowed), len(r.Rejected), len(r.Elapsed), len(r.Weight), len(r.Wants), len(r.Cost))
+		r.Wants != nil && len(r.Wants) != n || r.Cost != nil && len(r.Cost) != n || r.Slots != nil && len(r.Slots) != n {
+		return rpc.Refuse("columns disagree: %d keys, %d allowed, %d rejected, %d elapsed, %d weights, %d wants, %d costs, %d slots; fill every column, or leave the last three out",
+			n, len(r.Allowed), len(r.Rejected), len(r.Elapsed), len(r.Weight), len(r.Wants), len(r.Cost), len(r.Slots))
 	}
 	return nil
 }

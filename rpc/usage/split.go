@@ -10,7 +10,7 @@ import (
 )
 
 // rowBytes is the most that a row adds to its key.
-const rowBytes = 32
+const rowBytes = 40
 
 // Part is the rows of a Report that go to one owner in one call.
 type Part struct {
@@ -66,6 +66,7 @@ func (r *Report) pick(rows []int) *Report {
 		Weight:    fan.Pick(r.Weight, rows),
 		Wants:     fan.Pick(r.Wants, rows),
 		Cost:      fan.Pick(r.Cost, rows),
+		Slots:     fan.Pick(r.Slots, rows),
 	}
 }
 

@@ -168,7 +168,8 @@ type Report struct {
 	// Has is the weight that the host now has; 0 if it has no valid grant.
 	Has float64
 
-	// Slots are those that the host has, or has in use if that is more; 0 if it does not say.
+	// Slots are those that the host has, or has in use if that is more; below 0 if it does
+	// not say.
 	Slots float64
 
 	// Lease is for how long a grant is good.

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/aggregator/internal/account"
+	"github.com/headgate/headgate/aggregator/internal/rules"
+	"github.com/headgate/headgate/aggregator/internal/table"
 	"github.com/headgate/headgate/aggregator/parent"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/rpc"
@@ -14,22 +16,26 @@ import (
 	"github.com/headgate/headgate/rpc/usage"
 )
 
-// Leases returns the amounts that hosts hold at now of keys that are leased out, as
+// Leases returns the amounts that hosts hold at now, under s, of keys that are leased out, as
 // claims to keep them. Of a rule that migrates, only the algorithm that answers counts.
-func (ks *Keys) Leases(now time.Duration) (rows []claims.Claim) {
+func (ks *Keys) Leases(now time.Duration, s *rules.Settings) (rows []claims.Claim) {
 	for sh := range ks.Table.All {
 		for _, e := range sh.Entries() {
-			rows = ks.leases(rows, now, sh, e.Key, e.Algorithm)
+			rows = ks.leases(rows, now, s, sh, e)
 		}
 	}
 	return rows
 }
 
-// leases adds what hosts hold of k.
-func (ks *Keys) leases(rows []claims.Claim, now time.Duration, sh *Shard, k *Key, named string) []claims.Claim {
+// leases adds what hosts hold of the key of e.
+func (ks *Keys) leases(rows []claims.Claim, now time.Duration, s *rules.Settings, sh *Shard, e table.Entry[*Key]) []claims.Claim {
 	now = sh.Lock(now)
 	defer sh.Unlock()
 
+	k, named := e.Key, e.Algorithm
+	if !ks.Adopt(now, sh, k, s, named, e.Hash) && k.Rule != nil { // it is under another name now
+		named = s.Answering(k.Rule)
+	}
 	leaser, ok := k.Account.(account.Leaser)
 	if !ok || k.Rule == nil || k.Settings.Shadows(k.Rule, named) {
 		return rows

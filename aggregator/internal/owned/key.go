@@ -137,6 +137,9 @@ func (k *Key) Report(now time.Duration, r *account.Report, u *usage.Report, i in
 			r.Has = min(r.Has/part, 1)
 		}
 	}
+	if r.Slots = -1; u.Slots != nil {
+		r.Slots = float64(u.Slots[i]) - 1
+	}
 	if u.Cost != nil {
 		r.Cost = max(u.Cost[i], 1)
 	}

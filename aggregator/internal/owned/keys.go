@@ -72,7 +72,11 @@ func (ks *Keys) Find(now time.Duration, sh *Shard, s *rules.Settings, named stri
 // Make makes the key called text, which is not in sh, under the rule of c and the
 // algorithm called named; nil if there is no room.
 func (ks *Keys) Make(now time.Duration, sh *Shard, s *rules.Settings, c *account.Config, named string, hash uint64, text string) *Key {
-	kept := ks.Accounts[c.Algorithm.Account](now, time.Duration(ks.moved.Load()), c)
+	moved := time.Duration(ks.moved.Load())
+	if !ks.Parent.Owns(text) { // hosts have heard of a ring that this host has not heard of
+		moved = now
+	}
+	kept := ks.Accounts[c.Algorithm.Account](now, moved, c)
 	if ks.count.Add(1) > s.MaxKeys {
 		ks.count.Add(-1)
 		ks.NoRoom()

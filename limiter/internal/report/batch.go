@@ -4,6 +4,7 @@ package report
 
 import (
 	"github.com/headgate/headgate/limiter/stage"
+	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/usage"
 )
 
@@ -20,6 +21,7 @@ type Batch struct {
 	wants  bool // some row says what the host wants
 	costs  bool // rows say what their events cost
 	costly bool // some event cost more than 1
+	slots  bool // some row has slots in flight
 }
 
 // row is where an answer goes, and what it settles.
@@ -44,6 +46,9 @@ func (b *Batch) fit(n int) {
 	}
 	if b.costs {
 		u.Cost = sized(u.Cost, n)
+	}
+	if b.slots {
+		u.Slots = sized(u.Slots, n)
 	}
 }
 
@@ -72,6 +77,19 @@ func (b *Batch) finish() {
 	if b.costly {
 		b.Usage.Cost = room.Cost[:n]
 	}
+	if b.slots {
+		b.Usage.Slots = room.Slots[:n]
+	}
+}
+
+// setSlots notes how many slots row i, the newest, has. Rows that say nothing have 0.
+func (b *Batch) setSlots(i int, slots int64) {
+	u := &b.room
+	if !b.slots {
+		b.slots, u.Slots = true, sized(u.Slots, len(u.Keys))
+		clear(u.Slots)
+	}
+	u.Slots[i] = min(slots, rpc.MaxCount-1) + 1
 }
 
 // setWants notes what row i, the newest, wants. Rows before it that say nothing

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/limiter/internal/demand"
+	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc"
 )
@@ -115,6 +116,9 @@ func (r *Round) add(s *Subject) {
 		}
 	case terms.Traits.Wants || b.wants || s.rate == nil || stated:
 		b.setWants(i, s.wants(now, allowed+rejected, elapsed))
+		if slots, ok := s.part.(*share.Slots); ok {
+			b.setSlots(i, slots.Occupied())
+		}
 	}
 }
 

@@ -72,6 +72,13 @@ func (s *Slots) Has() float64 {
 	return min(weight, 1)
 }
 
+// Occupied is how many slots are not free to be given to others: those of the grant, or those
+// that are held if there are more.
+func (s *Slots) Occupied() int64 {
+	granted := wholeSlots(s.Base.Has() * float64(s.Terms().Rule.Limit))
+	return max(granted, s.free.Census().Held)
+}
+
 // Admitted implements Part: no slots are elsewhere.
 func (*Slots) Admitted() int64 { return 0 }
 

@@ -7,6 +7,7 @@
 package claims
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -56,14 +57,18 @@ func (a *Account) Configure(_ time.Duration, c *account.Config) {
 // its rule. How often hosts report is up to the config, so every report counts.
 func (a *Account) Report(now time.Duration, limit algorithm.Limit, host uint32, r *account.Report) (account.Grant, bool) {
 	a.band[0] = Band{Priority: a.rule.Priority, Clients: 1, Wants: r.Wants}
-	claim := Claim{Has: r.Has * float64(a.rule.Limit), Bands: a.band[:], Headroom: true}
-	if a.rule.InFlight && r.Slots > 0 {
-		claim.Has = r.Slots
+	claim := Claim{Has: r.Has * a.of, Bands: a.band[:], Headroom: true}
+	if a.rule.InFlight && r.Slots >= 0 { // the host may not know yet that the limit is higher
+		claim.Has = max(r.Slots, math.Floor(claim.Has+wholly))
 	}
-	if r.Elsewhere {
-		if claim.Keep = true; r.Has == 0 {
-			claim.Keep, claim.Bands = false, nil
-		}
+	switch {
+	case (r.Elsewhere || r.Waits) && r.Has > 0: // it is not answered, and goes on with what it has
+		claim.Keep = true
+	case r.Elsewhere:
+		claim.Bands = nil
+	}
+	if i := a.rows.Find(host); claim.Keep && i != rowset.None {
+		a.become(a.rows.At(i), claim.Has)
 	}
 	a.learn(now, claim, min(a.rule.Learning, a.settings.Interval)) // by then all that report have
 	lease := a.claim(now, account.Terms{Lease: r.Lease, Waits: r.Waits}, limit.Rate, host, claim)

@@ -42,7 +42,7 @@ func (l *Leases) decide(now time.Duration, c Capacity, i int32, keeps bool) (par
 		target += l.unwanted(c, r)
 	}
 	if keeps {
-		target, beyond = min(target, r.part), min(beyond, r.beyond)
+		target, beyond = min(target, c.down(r.part)), min(beyond, c.down(r.beyond))
 	}
 	if c.Whole {
 		part = l.slots(r, target, l.room(c, r))

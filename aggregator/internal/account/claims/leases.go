@@ -48,7 +48,7 @@ const keepsFor = 2
 
 // leaseRow is what one host holds.
 type leaseRow struct {
-	part   float64 // granted, of what there is
+	part   float64 // granted, of what there is; of slots, with a fraction if the limit has changed
 	beyond float64 // granted by ways that are not bound by what others hold
 	held   float64 // counted of what there is: part, or more slots if it has more
 	until  time.Duration
@@ -114,7 +114,7 @@ func (l *Leases) Claim(now time.Duration, t Terms, c Capacity, host uint32, clai
 	case learning, claim.Keep && !holds:
 		most := has
 		if claim.Keep && holds {
-			most = min(has, r.part+r.beyond)
+			most = min(has, c.down(r.part+r.beyond))
 		}
 		part, beyond := l.back(c, r, most)
 		l.grant(r, part, beyond)
@@ -129,18 +129,19 @@ func (l *Leases) Claim(now time.Duration, t Terms, c Capacity, host uint32, clai
 	if t.Lease <= 0 {
 		l.grant(r, 0, 0)
 	}
-	held := r.part
+	held := c.down(r.part)
 	if c.Whole { // slots in use do not go away because less was granted
 		held = max(held, has-r.beyond)
 	}
 	l.hold(r, held)
 	l.rows.extend(i, until, t.Remember-t.Lease)
-	return Lease{Amount: r.part + r.beyond, Until: until, Learning: learning, Short: short, Invalid: l.invalid}
+	return Lease{Amount: c.down(r.part + r.beyond), Until: until, Learning: learning, Short: short, Invalid: l.invalid}
 }
 
 // scale says that the limit is factor times what it was: so is what hosts hold as parts of
-// it. Slots are whole, and those that are in use stay so under a lower limit: each host is
-// counted with what it held until it says what it has.
+// it. Slots are whole, but a host keeps the fraction of its part for a higher limit. Those that
+// are in use stay so under a lower limit: each host is counted with what it held until it says
+// what it has.
 func (l *Leases) scale(factor float64, whole bool) {
 	c := Capacity{Whole: whole}
 	for _, r := range l.rows.All {
@@ -151,11 +152,20 @@ func (l *Leases) scale(factor float64, whole bool) {
 		case handed: // it may be a part
 			held = max(factor, 1)
 		}
-		l.grant(r, c.down(r.part*part), c.down(r.beyond*part))
+		l.grant(r, r.part*part, r.beyond*part)
 		if held *= r.held; whole {
-			held = c.up(max(r.held, held))
+			held = max(c.up(max(r.held, held)), c.down(r.part))
 		}
 		l.hold(r, held)
+	}
+}
+
+// become notes that what r's host holds is a part of the limit: it says that it has so much.
+func (l *Leases) become(r *leaseRow, has float64) {
+	if r.kind == handed {
+		const rounds = 1. / 256 // a report may say by that much less
+		l.grant(r, min(max(has*(1+rounds)-r.beyond, 0), r.held), r.beyond)
+		r.kind = asPart
 	}
 }
 
