@@ -28,6 +28,8 @@ import (
 //     (docs/reliability.md);
 //   - what a host uses on a grant that the owner takes to be over, because it heard nothing of
 //     the host for algorithm.Silence intervals (docs/design/0002-elastic.md);
+//   - what a host whose ask is not answered in time uses of its whole fair part, until its next
+//     report settles it (docs/config.md);
 //   - what hosts use by their fallback (docs/leases.md), which is the limit and a burst at most.
 //
 // None of these happens while everybody answers in time, but for one change of owner when
@@ -40,6 +42,7 @@ type admitted struct {
 	events []admission
 	grants []time.Time // when each host's newest grant was asked for, or earlier
 	asks   []int64     // how many each host's owner has granted
+	alone  []float64   // what each host may have used since then that is not settled yet
 	newest time.Time   // the owner has given something to somebody by then
 }
 
@@ -73,7 +76,7 @@ func (r *reporting) longest(since time.Time) (d time.Duration) {
 func newAdmitted(key string, limit, burst float64, interval, lease time.Duration, hosts int) *admitted {
 	return &admitted{
 		key: key, limit: limit, burst: burst, interval: interval, lease: lease,
-		grants: make([]time.Time, hosts), asks: make([]int64, hosts),
+		grants: make([]time.Time, hosts), asks: make([]int64, hosts), alone: make([]float64, hosts),
 	}
 }
 
@@ -97,8 +100,9 @@ func (d timedDecider) Update(ctx context.Context, caller string, payload *anypb.
 
 // admission is one event that was allowed.
 type admission struct {
-	at   time.Time
-	kind byte
+	asked, at time.Time // it was allowed at some time between
+	kind      byte
+	alone     float64 // of all hosts
 }
 
 const (
@@ -135,6 +139,12 @@ func (a *admitted) decide(h *host, i int) bool {
 	if latest := time.Now().Add(held.Lease - a.lease); held.Lease > 0 && latest.After(a.newest) {
 		a.newest = latest
 	}
+	silence := time.Duration(algorithm.Silence * float64(a.interval))
+	a.alone[i] = 0
+	if faster := float64(held.Level.Limit) - held.Weight*a.limit; held.Lease > 0 && !held.Fallback && faster > 0 {
+		a.alone[i] = faster * min(before.Sub(a.grants[i]), silence).Seconds()
+	}
+	asked := time.Now()
 	v := c.For(a.key).Decide(context.Background(), 1, 0)
 	now := time.Now()
 	if granted := share(c, a.key).Asked.Granted; v.OK && v.By == "owner" || granted != a.asks[i] {
@@ -143,10 +153,13 @@ func (a *admitted) decide(h *host, i int) bool {
 	if !v.OK {
 		return false
 	}
-	e := admission{now, byOwner}
+	e := admission{asked: asked, at: now}
+	for _, tokens := range a.alone {
+		e.alone += tokens
+	}
 	switch v.By {
 	case "auto":
-		if silent := a.newest.Sub(a.grants[i]); silent > time.Duration(algorithm.Silence*float64(a.interval)) {
+		if a.newest.Sub(a.grants[i]) > silence {
 			e.kind = byOldGrant
 		}
 	case "even":
@@ -196,14 +209,15 @@ func (a *admitted) check(t *testing.T, rings []ringSeen) {
 // rings, in the worst time, and which that is.
 func (a *admitted) beyond(rings []ringSeen, kind byte) (most float64, from, to time.Time) {
 	type step struct {
-		at   time.Time
-		ring *ringSeen
-		uses float64
+		at    time.Time
+		ring  *ringSeen
+		uses  float64
+		alone float64
 	}
 	var steps []step
 	for _, e := range a.events {
 		if e.kind == kind {
-			steps = append(steps, step{at: e.at, uses: 1})
+			steps = append(steps, step{at: e.asked}, step{at: e.at, uses: 1, alone: e.alone})
 		}
 	}
 	if len(steps) == 0 {
@@ -215,6 +229,7 @@ func (a *admitted) beyond(rings []ringSeen, kind byte) (most float64, from, to t
 	}
 	slices.SortStableFunc(steps, func(a, b step) int { return a.at.Compare(b.at) })
 	level, least := 0.0, 0.0 // the events so far, less what may be
+	var begins time.Time     // of least
 	var owners owners
 	for _, s := range steps {
 		if passed := s.at.Sub(last); passed > 0 {
@@ -224,11 +239,11 @@ func (a *admitted) beyond(rings []ringSeen, kind byte) (most float64, from, to t
 		if s.ring != nil && owners.change(*s.ring) {
 			level -= a.burst
 		}
-		if level < least {
-			least, from = level, s.at
+		if s.uses == 0 && level < least {
+			least, begins = level, s.at
 		}
-		if level += s.uses; level-least > most {
-			most, to = level-least, s.at
+		if level += s.uses; level-least-s.alone > most {
+			most, from, to = level-least-s.alone, begins, s.at
 		}
 	}
 	return most, from, to
