@@ -5,9 +5,11 @@ package limiter
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/uber-go/tally/v4"
 
+	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/stage"
 )
 
@@ -57,5 +59,45 @@ func TestMetricsCountAnEventThatIsGrantedLate(t *testing.T) {
 				t.Errorf("to %s, with a grant %v: counted %v of %d, shows %+v", to, granting, got, allowed, s)
 			}
 		}
+	}
+}
+
+// An event that costs more than any may is no demand, however long its caller would wait: so it
+// takes nothing back from what was refused because of the limit.
+func TestAWaitForMoreThanAnyEventMayCostCountsNothing(t *testing.T) {
+	now := second
+	e := newElsewhere(func() stage.Instant { return now })
+	e.answer = &stage.Outcome{}
+	g := NewGroup(snapshot(t, dynamicconfig.Rule{Key: "k", Limit: 10, Burst: 10, Algorithm: Auto}), 1, WithRemote(Auto, e), WithBackground(func(f func()) { f() }))
+	l := g.For("k")
+	takeAt(l, now, 1, 0)
+	now += second
+	granted(t, g, now, g.Manual().Report(now), 0.5, 0)
+	before := only(t, g, now, "k")
+	for range 3 {
+		if d := reserveAt(l, now, 50, time.Minute); d.Reason != TooCostly {
+			t.Fatalf("50 tokens: %v", d.Reason)
+		}
+	}
+	if after := only(t, g, now, "k"); after.Rejected != before.Rejected || after.Allowed != before.Allowed {
+		t.Errorf("%+v, before %+v", after, before)
+	}
+}
+
+// Under a limit of zero, the host of an auto key says of each event that it costs too much, and
+// once there is a grant, that the limit is reached. The metrics have both.
+func TestAllowCountsWhatIsTooCostlyByThatReasonAlone(t *testing.T) {
+	now := second
+	scope, e := tally.NewTestScope("", nil), newElsewhere(func() stage.Instant { return now })
+	g := NewGroup(snapshot(t, dynamicconfig.Rule{Key: "k", Limit: 0, Algorithm: Auto}), 1, WithRemote(Auto, e), WithScope(scope), WithBackground(func(f func()) { f() }))
+	l := g.For("k")
+	take(l, now, 5)
+	now += second
+	granted(t, g, now, g.Manual().Report(now), 0.5, 0)
+	take(l, now, 5)
+	now += second
+	g.Manual().Report(now)
+	if got := counted(scope); got["limiter.rejected/k/too-costly"] != 5 || got["limiter.rejected/k/limited"] != 5 {
+		t.Errorf("counted %v", got)
 	}
 }

@@ -40,11 +40,8 @@ func decide(ctx context.Context, k *keys.Key, now stage.Instant, n int64, longes
 	} else {
 		v.Reason = reason
 	}
-	counted := from != nil // by the stage
+	counted := from != nil && counts(st, n, v.Reason) // by the stage
 	if v.Reason > stage.Bypassed {
-		if v.Reason == stage.TooCostly && float64(n) > st.Costliest() {
-			counted = false // nothing allows such an event, so stages do not count it
-		}
 		// A rule that is not enforced in full lets some refused events pass.
 		if st.Terms().LetsPass(v.Reason) {
 			v.Reason, v.Wait, v.RetryAfter = stage.Soft, 0, 0
@@ -67,9 +64,15 @@ func allow(ctx context.Context, k *keys.Key, now stage.Instant) stage.Reason {
 	}
 	reason := st.Stage.Allow(ctx, now)
 	if reason != stage.Granted {
-		k.Count(now, st, 1, stage.Because(reason), true)
+		k.Count(now, st, 1, stage.Because(reason), counts(st, 1, reason))
 	}
 	return reason
+}
+
+// counts reports whether the stage of st has counted an event of n tokens that it answered with
+// reason. Nothing allows an event that costs more than any may, so stages do not count it.
+func counts(st *keys.State, n int64, reason stage.Reason) bool {
+	return reason != stage.TooCostly || float64(n) <= st.Costliest()
 }
 
 // reserve is decide, with what it takes to undo it.

@@ -113,8 +113,8 @@ func (a *Auto) Take(ctx context.Context, q stage.Request) (stage.Verdict, stage.
 		a.ranLow(ctx, q.Now)
 		return v, receipt
 	}
-	if soon.Longest == q.Longest {
-		return a.askOwner(ctx, q, v)
+	if soon.Longest == q.Longest || v.Reason == stage.TooCostly && float64(q.N) > a.Terms().Rule.Costliest() {
+		return a.askOwner(ctx, q, v) // no wait helps an event that costs more than any may
 	}
 	return a.askBeforeWait(ctx, q, soon, v)
 }
