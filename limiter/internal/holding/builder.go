@@ -14,7 +14,6 @@ type Builder struct {
 	Hub      *remote.Hub
 	Remotes  map[string]stage.Remote // by algorithm
 	Migrator stage.Migrator
-	Redirect func(*remote.Auto) // to call when one begins or ceases to ask
 }
 
 // Begin makes the Holding of key that plan wants, out of the one before: counts, tokens

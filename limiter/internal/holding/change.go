@@ -123,7 +123,7 @@ func (c *Change) adopt(s *report.Subject, t *share.Terms, charge, used int64) {
 	s.Begin(now)
 	if elsewhere := b.Remotes[t.Algorithm]; elsewhere != nil && s.Part() == share.Part(r) {
 		if t.Algorithm == share.Auto {
-			s.SetPart(now, remote.NewAuto(r, elsewhere, b.Hub, b.Redirect))
+			s.SetPart(now, remote.NewAuto(r, elsewhere, b.Hub))
 		} else {
 			s.SetPart(now, remote.New(r, elsewhere, b.Hub))
 		}

@@ -37,7 +37,6 @@ func newBuilder() *holding.Builder {
 			Failures: tally.NoopScope.Counter(""), Skipped: tally.NoopScope.Counter(""),
 			Fell: func(stage.Instant, *share.Base, bool) {},
 		}),
-		Redirect: func(*remote.Auto) {},
 	}
 }
 

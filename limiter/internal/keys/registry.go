@@ -12,7 +12,6 @@ import (
 	"github.com/headgate/headgate/limiter/internal/keytable"
 	"github.com/headgate/headgate/limiter/internal/remote"
 	"github.com/headgate/headgate/limiter/internal/report"
-	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/internal/tracing"
 	"github.com/headgate/headgate/limiter/internal/usage"
 	"github.com/headgate/headgate/limiter/stage"
@@ -293,18 +292,4 @@ func (r *registry) successor(key, algorithm string) *report.Subject {
 		return st.Find(algorithm)
 	}
 	return nil
-}
-
-// republish publishes the state of a's key anew: Allow goes straight to the
-// bucket while a does not ask, and through a while it does. The Set's mu is
-// held.
-func (r *registry) republish(a *remote.Auto) {
-	k := r.table.Get(a.Key())
-	if k == nil {
-		return
-	}
-	st := k.state.Load()
-	if st.live() && len(st.Subjects()) == 1 && st.Answering() == share.Part(a) { // else what decides finds a
-		k.state.Store(st.renewed(r.watched(k.name)))
-	}
 }

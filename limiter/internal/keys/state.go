@@ -149,8 +149,7 @@ func (st *State) forwarded() *State {
 	return st.forward.state.Load()
 }
 
-// renewed is st, whose key is watched or not, published anew: the way to what decides
-// is another one.
+// renewed is st, whose key is watched or not from now on.
 func (st *State) renewed(watched bool) *State {
 	next := &State{Holding: st.Holding, Reason: st.Reason, rule: st.rule, used: st.used}
 	next.touched.Store(st.touched.Load())

@@ -18,9 +18,8 @@ import (
 type Auto struct {
 	Stage
 	asking
-	asks    atomic.Bool // there is no grant; readers need no other field to match it
-	changed func(*Auto)
-	told    share.Asked // by TakeElsewhere
+	asks atomic.Bool // there is no grant; readers need no other field to match it
+	told share.Asked // by TakeElsewhere
 }
 
 var (
@@ -28,14 +27,12 @@ var (
 	_ share.RatePart = (*Auto)(nil)
 )
 
-// NewAuto returns the Auto of r that asks remote. changed is called by what
-// changes r, when a begins or ceases to ask for each event.
-func NewAuto(r *share.Rate, remote stage.Remote, host Host, changed func(*Auto)) *Auto {
-	a := &Auto{changed: func(*Auto) {}}
+// NewAuto returns the Auto of r that asks remote.
+func NewAuto(r *share.Rate, remote stage.Remote, host Host) *Auto {
+	a := new(Auto)
 	a.init(r, remote, host)
 	a.owned = true
 	a.follow()
-	a.changed = changed
 	return a
 }
 
@@ -57,9 +54,7 @@ func (a *Auto) follow() {
 	asks := !a.Granted()
 	a.unheard.Store(asks)
 	a.SetFallen(0, false)
-	if a.asks.Swap(asks) != asks {
-		a.changed(a)
-	}
+	a.asks.Store(asks)
 }
 
 // Steer implements share.Part.
