@@ -21,6 +21,9 @@ type estimate struct {
 // init makes e the estimate of a bucket that has not been asked yet: it is full.
 func (e *estimate) init() { e.left.Store(math.Float64bits(math.Inf(1))) }
 
+// asked reports whether there has been an answer, a charge or a cap.
+func (e *estimate) asked() bool { return !math.IsInf(math.Float64frombits(e.left.Load()), 1) }
+
 // at is the estimate at now, of the bucket of rule.
 func (e *estimate) at(now stage.Instant, rule *dynamicconfig.Rule) float64 {
 	tokens := math.Float64frombits(e.left.Load())

@@ -120,13 +120,18 @@ func paid(q stage.Request, o stage.Outcome, mark share.Mark) stage.Receipt {
 	return stage.Receipt{N: q.N, Rest: fromRemote{}}
 }
 
-// SetTerms implements share.Part. The remote bucket's debts follow, too.
+// SetTerms implements share.Part. The remote bucket's debts follow, too. What has come into it
+// until now has come in as the rule before says.
 func (s *Stage) SetTerms(now stage.Instant, t *share.Terms) {
 	before := s.Terms().Rule
 	tokens := s.tokens.at(now, before)
 	s.Rate.SetTerms(now, t)
-	if follows := share.FollowDebt(before.Limit, t.Rule, tokens); follows != tokens {
+	follows := share.FollowDebt(before.Limit, t.Rule, tokens)
+	if follows != tokens {
 		s.ChangeMarkElsewhere(func(m share.Mark) share.Mark { return m.After(tokens, follows) })
+	}
+	if (before.Limit != t.Rule.Limit || before.Burst != t.Rule.Burst) && s.tokens.asked() {
+		s.tokens.set(now, t.Rule, follows)
 	}
 }
 

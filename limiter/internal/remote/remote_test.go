@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
@@ -114,6 +116,38 @@ func TestAReturnWhoseAnswerIsLostIsCarriedOutOnce(t *testing.T) {
 	r.Settle(0, again, 0)
 	if s.settled != -9 || s.sent < 6 {
 		t.Errorf("%v are given back of 7 and 2, with %d operations", -s.settled, s.sent)
+	}
+}
+
+func TestTheEstimateKeepsWhatHasComeInBeforeAChangeOfRule(t *testing.T) {
+	for _, test := range []struct {
+		name         string
+		asked        bool
+		limit, burst float64 // of the rule that follows
+		want         float64
+	}{
+		{"a higher limit", true, 20, 10, 7},
+		{"a lower limit", true, 1, 10, 7},
+		{"none comes in any more", true, 0, 10, 7},
+		{"a smaller burst", true, 10, 6, 6},
+		{"the same rule", true, 10, 10, 7},
+		{"nothing is known yet", false, 20, 20, 20},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := newStage(t, new(store), new(host)) // 10 events/s, and 5 tokens are left
+			if test.asked {
+				r.Take(t.Context(), request(1))
+			}
+			terms := *r.Terms()
+			rule := *terms.Rule
+			rule.Limit, rule.Burst = rate.Limit(test.limit), test.burst
+			terms.Rule = &rule
+			now := stage.Instant(200 * time.Millisecond)
+			r.SetTerms(now, &terms)
+			if got := r.Level(now).Tokens; math.Abs(got-test.want) > 1e-9 {
+				t.Errorf("%v tokens, want %v", got, test.want)
+			}
+		})
 	}
 }
 
