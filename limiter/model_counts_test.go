@@ -38,9 +38,13 @@ type countsModel struct {
 	alone  [2]*limiter.Group
 	remote [2]*remoteRef // of moves, and of alone
 	fails  bool          // the remotes may fail, and the rule does not change: a side that is measured keeps its fallback's tokens then, and one that answers may not
+	lease  stage.Instant // when the newest grants end
 	open   []openCounts
 	want   stage.Divergence
 }
+
+// leaseOfCounts is how long a grant is valid.
+const leaseOfCounts = 2 * time.Second
 
 // openCounts is what can be given back.
 type openCounts struct {
@@ -259,13 +263,16 @@ func (m *countsModel) report(rt *rapid.T) {
 
 func (m *countsModel) reported(weight float64, answered bool) {
 	now := stage.Now()
+	if answered {
+		m.lease = now.Add(leaseOfCounts)
+	}
 	for _, g := range []*limiter.Group{m.moves, m.alone[0], m.alone[1]} {
 		d := driver.Of(g)
 		for _, b := range d.Report(now) {
 			grants := &usage.Grants{}
 			for range b.Usage.Len() {
 				grants.Weight, grants.Burst = append(grants.Weight, weight), append(grants.Burst, 10*weight)
-				grants.Used, grants.Lease = append(grants.Used, 0), append(grants.Lease, 2*time.Second)
+				grants.Used, grants.Lease = append(grants.Used, 0), append(grants.Lease, leaseOfCounts)
 			}
 			if !answered {
 				d.Fail(now, b, nil)
@@ -281,9 +288,12 @@ func (m *countsModel) configure(rt *rapid.T) {
 	if m.fails {
 		return
 	}
+	now := stage.Now()
+	if now >= m.lease { // a reload caps the side that answers if it falls back then, and never the one that is measured
+		m.reported(0, false)
+	}
 	before, _ := m.sides()
 	m.draw(rt)
-	now := stage.Now()
 	driver.Of(m.moves).Configure(now, snapshotOf(rt, m.rule, m.over))
 	for i, g := range m.alone {
 		driver.Of(g).Configure(now, m.snapshotAlone(i))
