@@ -65,8 +65,12 @@ func (l *levels) Uncount(n int64) {
 // Count implements Part.
 func (l *levels) Count(now stage.Instant) bucket.Usage { return l.bucket.Count(now) }
 
-// Inherit implements Part.
-func (l *levels) Inherit(u bucket.Usage) { l.bucket.Inherit(u) }
+// Inherit implements Part. The bucket gave none of those tokens, so the level that is not in
+// force is not charged with them either.
+func (l *levels) Inherit(u bucket.Usage) {
+	l.resting.charged.Add(u.Allowed)
+	l.bucket.Inherit(u)
+}
 
 // Tokens implements Part.
 func (l *levels) Tokens(now stage.Instant) float64 { return l.bucket.Tokens(now) }
