@@ -354,8 +354,9 @@ func TestAMoveFromAGrantPassesOnWhatWasUsedBeforeIt(t *testing.T) {
 			}
 			return s
 		}
-		g := limiter.NewGroup(config("k", "even"), 1, limiter.WithRemote("exact", &drained{left: burst}),
-			limiter.WithRemote("auto", &drained{left: burst}), driver.WithBackground(func(f func()) { f() }))
+		owner := &drained{left: burst} // it has one pool for both
+		g := limiter.NewGroup(config("k", "even"), 1, limiter.WithRemote("exact", owner), limiter.WithRemote("auto", owner),
+			driver.WithBackground(func(f func()) { f() }))
 		take := func() {
 			for range burst {
 				if v, _ := g.For("k").Stage().Take(t.Context(), stage.Request{Now: now, N: 1, Kind: stage.Final}); v.OK() {

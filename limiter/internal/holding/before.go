@@ -210,6 +210,14 @@ func evenly(level stage.Level, hosts int) int64 {
 	return level.Missing()
 }
 
+// onePool reports whether the algorithms of b and of next are both exact or auto. For these, the
+// key's owner has one pool, so it knows what it has paid for and what was reported to it. A rule
+// that migrates has a pool for each of its algorithms.
+func (b *before) onePool(next *Holding) bool {
+	was, is := b.plan.Terms, next.plan.Terms
+	return len(was) == 1 && len(is) == 1 && was[0].Traits.Asks && is[0].Traits.Asks
+}
+
 // stated is the demand that was stated in a unit, for kept or for what remains of
 // earlier parts; Measured if none was.
 func (b *before) stated(kept []*report.Subject, unit int) float64 {

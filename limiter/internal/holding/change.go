@@ -66,6 +66,15 @@ func (c *Change) fill() {
 		if len(kept) > 0 {
 			s = old.Find(t.Algorithm)
 		}
+		charge := used
+		if t.Algorithm == asked {
+			charge = known
+		}
+		if len(kept) == 1 && old.onePool(next) {
+			if charge = min(charge, kept[0].Reckon(now)); t.Reports { // they tell the owner
+				charge = 0
+			}
+		}
 		if s == nil && len(next.plan.Terms) == 1 && len(kept) == 1 {
 			s = kept[0]
 			s.Part().SetTerms(now, t) // first, because the old fallback may let all pass
@@ -75,11 +84,7 @@ func (c *Change) fill() {
 			s = c.builder.Reporter.NewSubject(now, c.newPart(t, tokens))
 			s.Part().Common().State(old.stated(kept, unit(s)))
 		}
-		if t.Algorithm == asked {
-			c.adopt(s, t, known, used)
-		} else {
-			c.adopt(s, t, used, used)
-		}
+		c.adopt(s, t, charge, used)
 		if r := share.RateOf(s.Part()); r != nil {
 			r.Succeed(used)
 		}

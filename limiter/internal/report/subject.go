@@ -109,6 +109,19 @@ func (s *Subject) tally(upTo bucket.Usage) {
 	s.seen = upTo
 }
 
+// Reckon returns what was allowed that the key's owner may not know. Under an algorithm without
+// reports, the owner has paid for all of it. The reports under a later algorithm show that as
+// refused: it is demand, and the owner does not charge it again.
+func (s *Subject) Reckon(now stage.Instant) (unknown int64) {
+	allowed, _, _ := s.count(now).since(s.acked)
+	if s.terms().Reports {
+		return allowed
+	}
+	s.acked.Allowed += allowed
+	s.acked.Rejected -= allowed
+	return 0
+}
+
 // Used is when a report last found new usage.
 func (s *Subject) Used() stage.Instant { return s.used }
 
