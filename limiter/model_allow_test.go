@@ -143,23 +143,22 @@ func (m *allowModel) allow(rt *rapid.T) {
 		var ok [2]stage.Reason
 		m.both(func(i int, _ *limiter.Group) {
 			l := m.limiter(i, key, held)
-			switch {
-			case as == "limiter":
+			if as == "limiter" {
 				ok[i] = stage.Limited
 				if i == 0 && l.Allow() || i == 1 && l.AllowN(time.Now(), 1) {
 					ok[i] = stage.Granted
 				}
-			default:
-				s := l.Stage()
-				if as == "pair" {
-					s = limiter.FromStage(m.pairs[i]).Stage()
-				}
-				if i == 0 {
-					ok[i] = s.Allow(context.Background(), now)
-				} else {
-					v, _ := s.Take(context.Background(), stage.Request{Now: now, N: 1, Kind: stage.Final})
-					ok[i] = v.Reason
-				}
+				return
+			}
+			s := l.Stage()
+			if as == "pair" {
+				s = limiter.FromStage(m.pairs[i]).Stage()
+			}
+			if i == 0 {
+				ok[i] = s.Allow(context.Background(), now)
+			} else {
+				v, _ := s.Take(context.Background(), stage.Request{Now: now, N: 1, Kind: stage.Final})
+				ok[i] = v.Reason
 			}
 		})
 		if ok[0] != ok[1] {
