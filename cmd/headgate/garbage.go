@@ -15,9 +15,9 @@ import (
 // daemon that uses much has less garbage. A daemon that uses little gains nothing by that.
 //
 // The runtime gives memory that a flood took back to the system late, and that memory counts
-// until then. So the daemon bounds all memory of the runtime to mostMemory, or to twice the memory
-// in use if that is more: else a daemon that needs more than mostMemory for its keys would collect
-// garbage all the time.
+// until then. So the daemon bounds all memory of the runtime to mostMemory, or to 1.75 times the
+// memory in use if that is more: else a daemon that needs more than mostMemory for its keys would
+// collect garbage all the time. By gcPercent alone it would have 1.5 times as much, and stacks.
 const (
 	gcPercent  = 50
 	gcFrom     = 64 << 20  // bytes in use
@@ -43,7 +43,7 @@ func afterCollection(sooner bool) {
 			used = int64(live[0].Value.Uint64())
 		}
 		if os.Getenv("GOMEMLIMIT") == "" {
-			debug.SetMemoryLimit(max(mostMemory, 2*used))
+			debug.SetMemoryLimit(max(mostMemory, used/4*7))
 		}
 		much := used >= gcFrom
 		if much != sooner {
