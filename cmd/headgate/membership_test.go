@@ -193,9 +193,11 @@ func TestAMemberThatGossipsAndDoesNotDecide(t *testing.T) {
 		eventually(t, "another decides", func() bool { return decided(t.Context(), d, probed) })
 		t.Logf("another decides after %v", time.Since(began).Round(10*time.Millisecond))
 		eventually(t, "it is missed", func() bool { return c.up(i) == 2 })
-		if m := c.sees(i)[at[0]]; m.State != ringpop.Down || m.Share != 0 || !strings.Contains(m.Why, "it gossips") {
-			t.Errorf("%+v", m)
-		}
+		// A busy machine may also lose what it gossips, for a while.
+		eventually(t, "it is missed because it does not decide", func() bool {
+			m := c.sees(i)[at[0]]
+			return m.State == ringpop.Down && m.Share == 0 && strings.Contains(m.Why, "it gossips")
+		})
 	}
 
 	hush()
@@ -204,10 +206,10 @@ func TestAMemberThatGossipsAndDoesNotDecide(t *testing.T) {
 	}
 	nonsense(t, l) // answers what others ask
 	for i := range c.nodes {
-		eventually(t, "it is back", func() bool { return c.up(i) == 3 })
-		if m := c.sees(i)[at[0]]; m.State != ringpop.Up || m.Share == 0 {
-			t.Errorf("%+v", m)
-		}
+		eventually(t, "it is back", func() bool {
+			m := c.sees(i)[at[0]]
+			return c.up(i) == 3 && m.State == ringpop.Up && m.Share > 0
+		})
 	}
 }
 
