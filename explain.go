@@ -216,6 +216,7 @@ func (n *inquiries) AskAll(f func(host string, ask func(ctx context.Context, kin
 func (n *inquiries) Explain(ctx context.Context, key string) explain.Explanation {
 	var mu sync.Mutex
 	var hosts []explain.Host
+	owner := n.ring.Owner(n.bucketOf(key)) // before hosts are asked: one that is gone leaves the ring meanwhile
 	n.AskAll(func(host string, ask func(context.Context, string, []byte, any) error) {
 		var h explain.Host
 		if err := ask(ctx, askKey, []byte(key), &h); err != nil {
@@ -227,7 +228,7 @@ func (n *inquiries) Explain(ctx context.Context, key string) explain.Explanation
 		hosts = append(hosts, h)
 	})
 	limits := n.limits.Current()
-	return explain.Sum(limits, key, n.ring.Owner(n.bucketOf(key)), hosts)
+	return explain.Sum(limits, key, owner, hosts)
 }
 
 // bucketOf is the key of the bucket that key has.

@@ -100,7 +100,7 @@ func TestEachWayToBeRefusedIsExplained(t *testing.T) {
 				n.For("k-first").Allow()
 				n.For("k").Allow()
 			},
-			want: "refused: the rule has its max_keys, 1, in use at this host", now: "max_keys: 1, and 1 keys use it",
+			want: "refused: the rule has its max_keys, 1, in use at this host", now: "max_keys: 1, and 1 key uses it",
 		},
 		"the limit is 0": {
 			refuses: true,

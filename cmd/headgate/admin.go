@@ -53,7 +53,7 @@ func (a *admin) use(cmd *cobra.Command, f func(ctx context.Context, c *caller) e
 		return fmt.Errorf("%s: %w", strings.TrimPrefix(cmd.CommandPath(), "headgate "), err)
 	}
 	if _, _, err := net.SplitHostPort(a.address); err != nil {
-		return failed(errors.New("--admin: say where a decider serves its operators, as in 10.0.0.7:9090"))
+		return failed(errors.New("--admin: say where a decider serves its operators, as in 10.0.0.7:7936"))
 	}
 	c, err := a.caller()
 	if err != nil {

@@ -27,8 +27,8 @@ func newCluster() *cobra.Command {
 state, since when and why, and what part of all keys each owns. up: the member answers. down: it
 does not answer, and others own its keys. left: it said that it ends. held: it came and
 went too often, and waits. observer: it owns no keys on purpose.`,
-		Example: `  headgate cluster --admin 10.0.0.7:9090
-  headgate cluster --admin 10.0.0.7:9090 -o json`,
+		Example: `  headgate cluster --admin 10.0.0.7:7936
+  headgate cluster --admin 10.0.0.7:7936 -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {

@@ -30,8 +30,8 @@ func newEvents() *cobra.Command {
 there, limits that came into force or were refused, and members that come, go or do not
 answer. It begins with what the decider remembers, at most 1,000 events.
 In JSON, each event is a line; in YAML, a document.`,
-		Example: `  headgate events --admin 10.0.0.7:9090
-  headgate events --admin 10.0.0.7:9090 --past -o json`,
+		Example: `  headgate events --admin 10.0.0.7:7936
+  headgate events --admin 10.0.0.7:7936 --past -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -40,10 +41,10 @@ headgate trace.
 With --at, it is about a time of the last hour: which rule limited the key then, what each member
 allowed and rejected of it in the seconds around, what happened at the decider in the minute
 before, and the decisions of that time, of a key that is traced.`,
-		Example: `  headgate explain --admin 10.0.0.7:9090 login:alice
-  headgate explain --admin 10.0.0.7:9090 login:alice --at 03:12
-  headgate explain --admin 10.0.0.7:9090 login:alice --host 10.0.0.8:7933
-  headgate explain --admin 10.0.0.7:9090 login:alice -o json`,
+		Example: `  headgate explain --admin 10.0.0.7:7936 login:alice
+  headgate explain --admin 10.0.0.7:7936 login:alice --at 03:12
+  headgate explain --admin 10.0.0.7:7936 login:alice --host 10.0.0.8:7933
+  headgate explain --admin 10.0.0.7:7936 login:alice -o json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if at != "" {
@@ -132,13 +133,13 @@ func printRule(out io.Writer, fields map[string]any) {
 	if len(fields) == 0 {
 		return
 	}
-	fmt.Fprint(out, "rule:")
+	var all []string
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		if name != "key" {
-			fmt.Fprintf(out, " %s: %s", name, printable.Text(fmt.Sprint(fields[name])))
+			all = append(all, name+": "+printable.Text(fmt.Sprint(fields[name])))
 		}
 	}
-	fmt.Fprintf(out, " (key: %s)\n", printable.Text(fmt.Sprint(fields["key"])))
+	fmt.Fprintf(out, "rule %s: %s\n", printable.Text(fmt.Sprint(fields["key"])), strings.Join(all, ", "))
 }
 
 func printDecisions(out io.Writer, all []explain.Decision) {
@@ -208,8 +209,8 @@ func newTrace() *cobra.Command {
 		Long: `trace has each member remember its newest 256 decisions about a key, with the reason of each,
 until --off. headgate explain prints them. A member traces at most 64 keys. Decisions about a
 key that is traced take a few times as long.`,
-		Example: `  headgate trace --admin 10.0.0.7:9090 login:alice
-  headgate trace --admin 10.0.0.7:9090 login:alice --off`,
+		Example: `  headgate trace --admin 10.0.0.7:7936 login:alice
+  headgate trace --admin 10.0.0.7:7936 login:alice --off`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.use(cmd, func(ctx context.Context, c *caller) error {
@@ -227,8 +228,14 @@ key that is traced take a few times as long.`,
 					fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", member, done.Failed[member])
 				}
 				if n := len(done.Failed); n > 0 {
-					return fmt.Errorf("%d members did not do it; the others did", n)
+					return fmt.Errorf("%s; the others did", printable.Count(n, "member did not do it", "members did not do it"))
 				}
+				key := printable.Text(args[0])
+				if off {
+					fmt.Fprintf(cmd.OutOrStdout(), "no longer traced: %s\n", key)
+					return nil
+				}
+				fmt.Fprintf(cmd.OutOrStdout(), "traced from now on: %s\nheadgate explain prints the decisions, and headgate trace --off ends it\n", key)
 				return nil
 			})
 		},
@@ -249,20 +256,20 @@ func newKeys() *cobra.Command {
 		Long: `keys lists the keys that are in use at one decider, with what it has of each limit, what it
 has allowed and rejected since the key came to life there, and whether the key goes by its
 fallback. headgate explain shows one key at all members.`,
-		Example: `  headgate keys --admin 10.0.0.7:9090
-  headgate keys --admin 10.0.0.7:9090 --like login: -n 1000`,
+		Example: `  headgate keys --admin 10.0.0.7:7936
+  headgate keys --admin 10.0.0.7:7936 --like login: -n 1000`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.use(cmd, func(ctx context.Context, c *caller) error {
-				keys, total, err := listKeys(ctx, c, like, most)
+				keys, more, err := listKeys(ctx, c, like, most)
 				if err != nil {
 					return err
 				}
 				if err := o.print(cmd.OutOrStdout(), keys, func(w io.Writer) error { return printKeys(w, keys) }); err != nil {
 					return err
 				}
-				if len(keys) < total {
-					fmt.Fprintf(cmd.ErrOrStderr(), "%d of the %d keys in use there\n", len(keys), total)
+				if more {
+					fmt.Fprintf(cmd.ErrOrStderr(), "there are more keys than these %d: -n %d lists more\n", len(keys), 10*max(most, 1))
 				}
 				return nil
 			})
@@ -284,23 +291,22 @@ func printKeys(out io.Writer, keys []explain.Key) error {
 	return w.Flush()
 }
 
-// listKeys asks for at most most keys, page by page, and how many there are.
-func listKeys(ctx context.Context, c *caller, like string, most int) (all []explain.Key, total int, err error) {
+// listKeys asks for at most most keys, page by page, and whether there are more.
+func listKeys(ctx context.Context, c *caller, like string, most int) (all []explain.Key, more bool, err error) {
 	all = []explain.Key{}
 	for after := ""; len(all) < most; {
 		var page struct {
-			Keys  []explain.Key `json:"keys"`
-			Total int           `json:"total"`
-			Next  string        `json:"next"`
+			Keys []explain.Key `json:"keys"`
+			Next string        `json:"next"`
 		}
 		query := url.Values{"like": {like}, "after": {after}, "n": {strconv.Itoa(min(most-len(all), 1000))}}
 		if err := c.ask(ctx, http.MethodGet, "/v1/keys?"+query.Encode(), "", &page); err != nil {
-			return nil, 0, err
+			return nil, false, err
 		}
-		all, total = append(all, page.Keys...), page.Total
+		all = append(all, page.Keys...)
 		if after = page.Next; after == "" {
-			break
+			return all, false, nil
 		}
 	}
-	return all, total, nil
+	return all, true, nil
 }

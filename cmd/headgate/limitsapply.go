@@ -44,10 +44,10 @@ other sections than limits. If apply is stopped, the step that it is at stays.
 If apply removes a glob, makes a limit less than half or denies unmatched keys, it asks first; --yes
 is for scripts.`,
 		Example: `  headgate limits apply --limits-db /var/lib/headgate limits.yaml -m "first limits"
-  headgate limits apply --limits-db /var/lib/headgate limits.yaml --dry-run
+  headgate limits apply --limits-db /var/lib/headgate limits.yaml --dry-run -o json
   headgate limits apply --limits-db /var/lib/headgate limits.yaml --base 7 -m "orders: 200/s for the sale"
-  headgate limits apply --admin 10.0.0.7:9090 limits.yaml -m "100/s is enough" --watch 5m --roll-back-above 5%
-  headgate limits apply --admin 10.0.0.7:9090 limits.yaml -m "50/s is enough" --enforce 10,50,100 --every 5m --roll-back-above 5%`,
+  headgate limits apply --admin 10.0.0.7:7936 limits.yaml -m "100/s is enough" --watch 5m --roll-back-above 5%
+  headgate limits apply --admin 10.0.0.7:7936 limits.yaml -m "50/s is enough" --enforce 10,50,100 --every 5m --roll-back-above 5%`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.use(cmd, func(ctx context.Context, db daemon.LimitsDB) error {
@@ -69,7 +69,7 @@ is for scripts.`,
 				if err := c.storeChecked(ctx, cmd, db, on, s); err != nil || w.length == 0 || c.dryRun {
 					return err
 				}
-				return c.watched(ctx, cmd.OutOrStdout(), db, &w, on)
+				return c.watched(ctx, c.progress(cmd), db, &w, on)
 			})
 		},
 	}
@@ -106,7 +106,12 @@ func (c *changing) staged(ctx context.Context, cmd *cobra.Command, db history.St
 	if err != nil {
 		return err
 	}
-	return steps.run(ctx, cmd.OutOrStdout(), adminStore{asked}, *w, before, stored, s, message)
+	if err := steps.run(ctx, c.progress(cmd), adminStore{asked}, *w, before, stored, s, message); err != nil {
+		return err
+	}
+	stored, err = newest(ctx, db)
+	c.done.Version, c.done.Changes = stored.Number, changesOf(dynamicconfig.Diff(from, s))
+	return err
 }
 
 // watched watches the version that took the place of before, if one did.
@@ -158,7 +163,8 @@ than half, rollback asks first; --yes is for scripts.`,
 					return err
 				}
 				if to.Text == on.Text {
-					fmt.Fprintf(cmd.OutOrStdout(), "nothing to change: version %d has the text of version %d\n", on.Number, number)
+					c.done.Version = on.Number
+					fmt.Fprintf(c.people(cmd), "nothing to change: version %d has the text of version %d\n", on.Number, number)
 					return nil
 				}
 				wanted, err := to.Parse()

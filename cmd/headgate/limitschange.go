@@ -32,8 +32,19 @@ type changing struct {
 	base            int64
 	dryRun, yes     bool
 	also            []string // algorithms
+	output          output
+	done            outcome
 }
 
+// outcome is what a change did, for programs.
+type outcome struct {
+	Stored  bool     `json:"stored"`            // false: there was nothing to change, or --dry-run
+	Version int64    `json:"version,omitempty"` // the newest one after the change
+	File    string   `json:"file,omitempty"`    // without a database
+	Changes []change `json:"changes"`           // what the change is, also if it was not stored
+}
+
+// flags adds the flags, and has the outcome printed after cmd's own RunE.
 func (c *changing) flags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	c.limitsDB.flags(flags)
@@ -44,6 +55,34 @@ func (c *changing) flags(cmd *cobra.Command) {
 	flags.BoolVarP(&c.yes, "yes", "y", false, "do what is dangerous without asking")
 	alsoFlag(cmd, &c.also)
 	_ = cmd.RegisterFlagCompletionFunc("base", c.completeVersions)
+	c.output.flags(cmd, "text")
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c.done = outcome{Changes: []change{}}
+		if err := c.output.check(); err != nil {
+			return err
+		}
+		if err := run(cmd, args); err != nil {
+			return err
+		}
+		return c.output.print(cmd.OutOrStdout(), c.done, func(io.Writer) error { return nil })
+	}
+}
+
+// people is where the outcome is said in words, which goes nowhere if it is printed for programs.
+func (c *changing) people(cmd *cobra.Command) io.Writer {
+	if c.output.forPeople() {
+		return cmd.OutOrStdout()
+	}
+	return io.Discard
+}
+
+// progress is where a change that takes a while says how it goes.
+func (c *changing) progress(cmd *cobra.Command) io.Writer {
+	if c.output.forPeople() {
+		return cmd.OutOrStdout()
+	}
+	return cmd.ErrOrStderr()
 }
 
 // reasoned refuses a change without a reason.
@@ -112,14 +151,16 @@ func (c *changing) inFile(cmd *cobra.Command, file string, text func(old string)
 	if err := c.review(cmd, old, s, false); err != nil {
 		return err
 	}
+	c.done.File = file
 	if c.dryRun || changed == string(data) {
-		fmt.Fprintf(cmd.OutOrStdout(), "%s: nothing was changed\n", file)
+		fmt.Fprintf(c.people(cmd), "%s: nothing was changed\n", file)
 		return nil
 	}
 	if err := replaceFile(path, changed, info.Mode().Perm()); err != nil {
 		return err
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s: written\n", file)
+	c.done.Stored = true
+	fmt.Fprintf(c.people(cmd), "%s: written\n", file)
 	return nil
 }
 
@@ -189,7 +230,8 @@ func (c *changing) store(ctx context.Context, cmd *cobra.Command, db history.Sto
 // storeChecked is store for a text that was checked. why are dangers of the way in which
 // it came.
 func (c *changing) storeChecked(ctx context.Context, cmd *cobra.Command, db history.Store, on history.Version, s *dynamicconfig.Snapshot, why ...string) error {
-	out := cmd.OutOrStdout()
+	out := c.people(cmd)
+	c.done.Version = on.Number
 	if c.base != 0 && c.base != on.Number {
 		return &history.Conflict{Base: c.base, Newest: on.Number}
 	}
@@ -217,6 +259,7 @@ func (c *changing) storeChecked(ctx context.Context, cmd *cobra.Command, db hist
 	if err != nil {
 		return err
 	}
+	c.done.Stored, c.done.Version = true, v.Number
 	fmt.Fprintf(out, "version %d is stored\n", v.Number)
 	return nil
 }
@@ -227,11 +270,12 @@ func (c *changing) storeChecked(ctx context.Context, cmd *cobra.Command, db hist
 func (c *changing) review(cmd *cobra.Command, old, new *dynamicconfig.Snapshot, first bool, why ...string) error {
 	if old != nil {
 		changes := dynamicconfig.Diff(old, new)
+		c.done.Changes = changesOf(changes)
 		if len(changes) == 0 {
-			fmt.Fprintln(cmd.OutOrStdout(), "the limits mean the same: only comments or layout change")
+			fmt.Fprintln(c.people(cmd), "the limits mean the same: only comments or layout change")
 		}
 		for _, change := range changes {
-			fmt.Fprintln(cmd.OutOrStdout(), change)
+			fmt.Fprintln(c.people(cmd), change)
 		}
 		if !first {
 			why = append(why, dangers(old, new, changes)...)

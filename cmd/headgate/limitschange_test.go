@@ -77,6 +77,48 @@ func TestOneRuleIsSetAndRemoved(t *testing.T) {
 	refused(t, "the newest version is 5, and this change is based on 3", append(on, "set", "orders", "5/s", "-m", "x", "--base", "3")...)
 }
 
+// Each command that changes limits says for programs what it did, and nothing else on stdout.
+func TestChangesAreSaidForPrograms(t *testing.T) {
+	db := filepath.Join(t.TempDir(), "db")
+	on := []string{"--limits-db", db, "-o", "json"}
+	file := written(t, "limits.yaml", shop)
+	burst := `"fields": [
+        {
+          "name": "burst",
+          "from": 100,
+          "to": 7
+        }
+      ]`
+	for _, row := range []struct {
+		args []string
+		want []string
+	}{
+		{[]string{"apply", file, "-m", "first limits"}, []string{`"stored": true`, `"version": 1`, `"kind": "added"`, `"name": "orders"`}},
+		{[]string{"apply", file, "-m", "again"}, []string{`"stored": false`, `"version": 1`, `"changes": []`}},
+		{[]string{"set", "orders", "--burst", "7", "--dry-run"}, []string{`"stored": false`, `"version": 1`, burst}},
+		{[]string{"set", "orders", "--burst", "7", "-m", "less"}, []string{`"stored": true`, `"version": 2`, burst}},
+		{[]string{"rollback"}, []string{`"stored": true`, `"version": 3`, `"from": 7`}},
+		{[]string{"rollback", "1"}, []string{`"stored": false`, `"version": 3`, `"changes": []`}},
+		{[]string{"override", "orders", "2x", "--for", "1h", "-m", "sale"}, []string{`"version": 4`, `"section": "overrides"`}},
+		{[]string{"rm", "orders", "-m", "unused"}, []string{`"version": 5`, `"kind": "removed"`}},
+	} {
+		out, said, err := answering(t, "", append(slices.Concat(row.args, on), "--yes")...)
+		if err != nil || !json.Valid([]byte(out)) {
+			t.Errorf("%v: %v, %s%s", row.args, err, out, said)
+		}
+		expectText(t, strings.Join(row.args, " "), out, row.want...)
+	}
+	out, _, err := answering(t, "", "set", file, "orders", "90/s", "-o", "yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	expectText(t, "a file", out, "stored: true\n", "file: "+file+"\n", "to: 90/s\n")
+	refused(t, "--output xml: use one of: text, json, yaml", "set", file, "orders", "80/s", "-o", "xml")
+	if unchanged := must(t, "get", file, "orders"); !strings.Contains(unchanged, "90/s") {
+		t.Errorf("a form that does not exist changed the file: %s", unchanged)
+	}
+}
+
 func TestDangerousChangesAreConfirmed(t *testing.T) {
 	db := filepath.Join(t.TempDir(), "db")
 	on := []string{"--limits-db", db}
@@ -202,6 +244,18 @@ a        10 in-flight  -      static → fair-share (old)  100%     closed
 	expectText(t, "get", must(t, "get", file, "login:*", "a"), "rule \"login:*\":\n  key: \"login:*\"\n", "limit: 10 in-flight\n")
 	if err := json.Unmarshal([]byte(must(t, "get", file, "orders", "-o", "json")), &rules); err != nil || len(rules) != 1 || rules[0]["limit"] != "100/s" {
 		t.Errorf("get in JSON: %v, %v", rules, err)
+	}
+	// What only leases go by is not printed where nothing leases, unless it was written.
+	written := written(t, "limits.yaml", "limits:\n  - {key: a, limit: 5/s}\n  - {key: b, limit: 5/s, priority: 3, refresh: 2s}\n  - {key: c, limit: 5/s, algorithm: fair-share}\n")
+	for key, want := range map[string][]bool{"a": {false, false, false}, "b": {true, true, false}, "c": {true, true, true}} {
+		for _, command := range []string{"get", "show"} {
+			out := must(t, command, written, key)
+			for i, field := range []string{"  priority: ", "  refresh: ", "  recalculate: "} {
+				if strings.Contains(out, field) != want[i] {
+					t.Errorf("%s %s has%s: %t\n%s", command, key, field, !want[i], out)
+				}
+			}
+		}
 	}
 	refused(t, `no rule has the key "order"; did you mean "orders"?`, "get", file, "order")
 	refused(t, `--output xml: use one of: text, json, yaml`, "get", file, "orders", "-o", "xml")

@@ -61,7 +61,7 @@ func (l *limitsDB) open() (daemon.LimitsDB, error) {
 	case l.where != "":
 		return daemon.OpenLimitsDB(l.where)
 	case l.admin.address == "":
-		return nil, errors.New("say which database, as in --limits-db /var/lib/headgate, or which decider has it, as in --admin 10.0.0.7:9090")
+		return nil, errors.New("say which database, as in --limits-db /var/lib/headgate, or which decider has it, as in --admin 10.0.0.7:7936")
 	}
 	c, err := l.admin.caller()
 	if err != nil {

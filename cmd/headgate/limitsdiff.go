@@ -48,11 +48,7 @@ layout make no difference.`,
 				return err
 			}
 			changes := dynamicconfig.Diff(old, new)
-			shown := make([]change, len(changes))
-			for i, c := range changes {
-				shown[i] = changeOf(c)
-			}
-			err = o.print(cmd.OutOrStdout(), shown, func(w io.Writer) error {
+			err = o.print(cmd.OutOrStdout(), changesOf(changes), func(w io.Writer) error {
 				for _, c := range changes {
 					fmt.Fprintln(w, c)
 				}
@@ -85,6 +81,14 @@ type fieldChange struct {
 	Name string `json:"name"`
 	From any    `json:"from"`
 	To   any    `json:"to"`
+}
+
+func changesOf(all []dynamicconfig.Change) []change {
+	shown := make([]change, len(all))
+	for i, c := range all {
+		shown[i] = changeOf(c)
+	}
+	return shown
 }
 
 func changeOf(c dynamicconfig.Change) change {

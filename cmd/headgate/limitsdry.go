@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/headgate/headgate/internal/admin/api"
+	"github.com/headgate/headgate/internal/printable"
 )
 
 func newLimitsDryRun() *cobra.Command {
@@ -26,7 +27,7 @@ func newLimitsDryRun() *cobra.Command {
 		Long: `dry-run asks a running decider what the limits in FILE would have rejected of what happened
 during the last hour. It looks at the keys whose limit changes, over all members, and gives
 the answer of one perfect bucket of the new limit. Nothing is changed.`,
-		Example: `  headgate limits dry-run --admin 10.0.0.7:9090 limits.yaml`,
+		Example: `  headgate limits dry-run --admin 10.0.0.7:7936 limits.yaml`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			_, text, err := readConfig(cmd.InOrStdin(), args[0])
@@ -66,8 +67,8 @@ func printDryRun(out io.Writer, d *api.DryRun, now time.Time) error {
 			hosts = max(hosts, k.Hosts)
 		}
 	}
-	fmt.Fprintf(out, "would have rejected %s of the last %v, where %s were rejected: more of %d of the %d keys that it changes, at up to %d hosts\n\n",
-		part(d.Would, d.Offered), back, part(d.Rejected, d.Offered), hit, len(d.Keys)+d.More, hosts)
+	fmt.Fprintf(out, "would have rejected %s of the last %v, where %s were rejected: more of %d of the %s, at up to %s\n\n",
+		part(d.Would, d.Offered), back, part(d.Rejected, d.Offered), hit, printable.Count(len(d.Keys)+d.More, "key that it changes", "keys that it changes"), printable.Count(hosts, "host", "hosts"))
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "KEY\tRULE\tHOSTS\tOFFERED\tREJECTED\tWOULD BE")
 	for i, k := range d.Keys {
@@ -81,7 +82,7 @@ func printDryRun(out io.Writer, d *api.DryRun, now time.Time) error {
 		return err
 	}
 	if d.Silent > 0 {
-		fmt.Fprintf(out, "%d members do not answer, and what they did is not counted\n", d.Silent)
+		fmt.Fprintf(out, "%s, so what happened there is not counted\n", printable.Count(d.Silent, "member does not answer", "members do not answer"))
 	}
 	return nil
 }
@@ -105,8 +106,8 @@ func newLimitsSuggest() *cobra.Command {
 		Short: "Suggest limits from what was offered during the last hour",
 		Long: `suggest asks a running decider for the peak of each key during the last hour, over all
 members, and prints limits with some room above it. A peak is of one second, or, more than five minutes ago, of ten.`,
-		Example: `  headgate limits suggest --admin 10.0.0.7:9090
-  headgate limits suggest --admin 10.0.0.7:9090 --like orders: --margin 2`,
+		Example: `  headgate limits suggest --admin 10.0.0.7:7936
+  headgate limits suggest --admin 10.0.0.7:7936 --like orders: --margin 2`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.use(cmd, func(ctx context.Context, c *caller) error {

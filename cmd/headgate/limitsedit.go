@@ -77,7 +77,8 @@ func (c *changing) edit(ctx context.Context, cmd *cobra.Command, db history.Stor
 			return err
 		}
 		if string(text) == on.Text {
-			fmt.Fprintln(cmd.OutOrStdout(), "nothing to change: the text is as it was")
+			c.done.Version = on.Number
+			fmt.Fprintln(c.people(cmd), "nothing to change: the text is as it was")
 			return nil
 		}
 		s, mistake := c.checked(cmd, old, "the text", string(text))

@@ -106,7 +106,8 @@ func newLimitsGet() *cobra.Command {
 		Use:   "get {FILE | --limits-db DB} KEY...",
 		Short: "Print the rule that is written for a key",
 		Long: `get prints the rule whose key is exactly KEY, a glob as it is written, with all fields
-filled in. headgate limits show prints the rule that a request with a key has.`,
+filled in. What only leases go by is left out where nothing leases; -o json has it.
+headgate limits show prints the rule that a request with a key has.`,
 		Example: `  headgate limits get limits.yaml frontend:orders
   headgate limits get --limits-db /var/lib/headgate 'frontend:*' -o json`,
 		ValidArgsFunction: r.completeKeys,
@@ -137,7 +138,7 @@ filled in. headgate limits show prints the rule that a request with a key has.`,
 			}
 			return o.print(cmd.OutOrStdout(), fields, func(w io.Writer) error {
 				for i, rule := range found {
-					fmt.Fprintf(w, "rule %q:\n%s", keys[i], rule.YAML("  "))
+					fmt.Fprintf(w, "rule %q:\n%s", keys[i], ruleText(s, rule))
 				}
 				return nil
 			})

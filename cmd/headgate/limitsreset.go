@@ -21,7 +21,7 @@ func newLimitsReset() *cobra.Command {
 		Long: `reset asks a running decider to have all members make the bucket of KEY full again, and to forgive
 its debts. So a burst is let through again. The limit stays as it is, and slots that are held stay
 held. What members have used and not reported yet is charged afterwards. reset may be repeated.`,
-		Example: `  headgate limits reset --admin 10.0.0.7:9090 login:alice`,
+		Example: `  headgate limits reset --admin 10.0.0.7:7936 login:alice`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.use(cmd, func(ctx context.Context, c *caller) error {

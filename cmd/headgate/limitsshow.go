@@ -7,6 +7,8 @@ import (
 	"io"
 	"iter"
 	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,9 +23,10 @@ func newLimitsShow() *cobra.Command {
 		Use:   "show {FILE | --limits-db DB} [KEY...]",
 		Short: "Show which rule a key has, and all that is in force for it",
 		Long: `show prints the rule of each KEY, all fields filled in: what the rule says, what it takes
-from the defaults, and what it has because nobody said otherwise. Without a KEY it prints
-the whole file that way, which is a file of limits with the same meaning. With --limits-db,
-there is no FILE: it shows the newest version of a database, or the one that --version names.`,
+from the defaults, and what it has because nobody said otherwise. What only leases go by is
+left out where nothing leases; -o json has it. Without a KEY it prints the whole file that way,
+with all fields, which is a file of limits with the same meaning. With --limits-db, there is no
+FILE: it shows the newest version of a database, or the one that --version names.`,
 		Example: `  headgate limits show limits.yaml
   headgate limits show limits.yaml frontend:orders batch:mail
   headgate limits show limits.yaml frontend:orders -o json
@@ -72,10 +75,33 @@ func showKey(w io.Writer, s *dynamicconfig.Snapshot, key string) {
 	case !ok:
 		fmt.Fprintf(w, "%q has no rule: everything is allowed (unmatched: allow)\n", key)
 	case r == s.UnmatchedRule():
-		fmt.Fprintf(w, "%q has the rule of unmatched keys:\n%s", key, r.YAML("  "))
+		fmt.Fprintf(w, "%q has the rule of unmatched keys:\n%s", key, ruleText(s, r))
 	default:
-		fmt.Fprintf(w, "%q has the rule:\n%s", key, r.YAML("  "))
+		fmt.Fprintf(w, "%q has the rule:\n%s", key, ruleText(s, r))
 	}
+}
+
+// ruleText is a rule for people. It has what only leases go by where something leases, and
+// else only if it is not as by default.
+func ruleText(s *dynamicconfig.Snapshot, r *dynamicconfig.Rule) string {
+	algorithms := []string{r.Algorithm}
+	if m := r.Migration; m != nil {
+		algorithms = []string{m.From, m.To}
+	}
+	text := string(r.YAML("  "))
+	if slices.ContainsFunc(algorithms, func(name string) bool { t, ok := dynamicconfig.TraitsOf(name); return !ok || t.Wants }) {
+		return text
+	}
+	byDefault := map[string]bool{
+		"refresh":     r.Refresh == min(s.Properties().UpdateInterval, r.Lease/2),
+		"recalculate": r.Recalculate == min(5*time.Second, r.Lease),
+		"priority":    r.Priority == 0,
+	}
+	lines := slices.DeleteFunc(strings.SplitAfter(text, "\n"), func(line string) bool {
+		name, _, _ := strings.Cut(strings.TrimSpace(line), ":")
+		return byDefault[name]
+	})
+	return strings.Join(lines, "")
 }
 
 // keyAnswer is what is in force for one key.

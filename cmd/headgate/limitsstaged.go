@@ -54,7 +54,7 @@ func (s *stages) check(l *limitsDB, w *changeWatch) error {
 	case s.every < watchFrom+watchEvery || s.every > recent.Hour:
 		return fmt.Errorf("--every %v: a step takes from %v to %v", s.every, watchFrom+watchEvery, recent.Hour)
 	case l.admin.address == "":
-		return errors.New("--enforce makes the change in steps: say which decider to ask what is rejected, as in --admin 10.0.0.7:9090")
+		return errors.New("--enforce makes the change in steps: say which decider to ask what is rejected, as in --admin 10.0.0.7:7936")
 	}
 	return nil
 }

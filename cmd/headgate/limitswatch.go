@@ -54,7 +54,7 @@ func (w *changeWatch) check(l *limitsDB, staged bool) error {
 	case w.length < 0 || w.length > recent.Hour:
 		return fmt.Errorf("--watch %v: at most %v is possible", w.length, recent.Hour)
 	case w.length > 0 && l.admin.address == "":
-		return errors.New("--watch: say which decider to ask what is rejected, as in --admin 10.0.0.7:9090")
+		return errors.New("--watch: say which decider to ask what is rejected, as in --admin 10.0.0.7:7936")
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -63,7 +64,10 @@ func TestAnOperatorOfFiveDaemons(t *testing.T) {
 
 	// Decisions are remembered at each daemon.
 	eventually(t, "all trace the key", func() bool { // those that began last may be dialled again only in a second
-		_, _, err := execute(t, append([]string{"trace", "k1"}, at(2)...)...)
+		said, _, err := execute(t, append([]string{"trace", "k1"}, at(2)...)...)
+		if err == nil {
+			expectText(t, "trace", said, "traced from now on: k1\n", "headgate explain prints the decisions")
+		}
 		return err == nil
 	})
 	var e explain.Explanation
@@ -124,6 +128,29 @@ func TestAnOperatorOfFiveDaemons(t *testing.T) {
 	_, _, err = execute(t, "limits", "history", "--admin", c.admins[asked], "--limits-db", db)
 	if err == nil || !strings.Contains(err.Error(), "name a database, or a decider") {
 		t.Errorf("both: %v", err)
+	}
+}
+
+// A list of keys that ends before the last one says so, and a list of all says nothing.
+func TestAListOfKeysSaysThatThereAreMore(t *testing.T) {
+	t.Parallel()
+	daemon := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		q := r.URL.Query()
+		if q.Get("after") == "b" {
+			fmt.Fprint(w, `{"keys": [{"key": "c"}], "total": 1}`)
+			return
+		}
+		fmt.Fprint(w, `{"keys": [{"key": "a"}, {"key": "b"}], "total": 1, "next": "b"}`)
+	}))
+	defer daemon.Close()
+	at := []string{"keys", "--admin", strings.TrimPrefix(daemon.URL, "http://")}
+	_, said, err := execute(t, append(at, "-n", "2")...)
+	if err != nil || said != "there are more keys than these 2: -n 20 lists more\n" {
+		t.Errorf("%q, %v", said, err)
+	}
+	out, said, err := execute(t, append(at, "-n", "3")...)
+	if err != nil || said != "" || strings.Count(out, "\n") != 4 {
+		t.Errorf("%q, %q, %v", said, out, err)
 	}
 }
 

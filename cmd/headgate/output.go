@@ -26,6 +26,9 @@ func (o *output) flags(cmd *cobra.Command, forPeople string) {
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(o.forms, cobra.ShellCompDirectiveNoFileComp))
 }
 
+// forPeople reports whether the form is the one for people.
+func (o *output) forPeople() bool { return o.form == o.forms[0] }
+
 // print prints v for programs, or calls people.
 func (o *output) print(w io.Writer, v any, people func(w io.Writer) error) error {
 	switch o.form {

@@ -23,8 +23,8 @@ func newShadow() *cobra.Command {
 		Short: "See how migrations of algorithms go, and take them further or back",
 		Long: `shadow is about rules that change their algorithm: those with migrate. While such a rule
 is in a shadow mode, each decision is made by both algorithms, and one of them answers.`,
-		Example: `  headgate shadow report --admin 10.0.0.7:9090
-  headgate shadow advance --admin 10.0.0.7:9090 'orders:*'`,
+		Example: `  headgate shadow report --admin 10.0.0.7:7936
+  headgate shadow advance --admin 10.0.0.7:7936 'orders:*'`,
 		Args: command.NoSuch,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -44,7 +44,7 @@ func newShadowReport() *cobra.Command {
 differently, in which direction, and for which keys at which members, since the keys came
 to life there. The verdict is advance below 1% of at least 1,000 tokens, back above 5%, and
 else wait.`,
-		Example: `  headgate shadow report --admin 10.0.0.7:9090`,
+		Example: `  headgate shadow report --admin 10.0.0.7:7936`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {
@@ -105,7 +105,7 @@ func newShadowStep(name, short string, to func(m *api.Migration) string) *cobra.
 		Long: short + `, in a database of limits. The modes are disabled, old,
 old-shadow-new, new-shadow-old and new. A step that changes who answers needs the report's
 verdict, or --force.`,
-		Example: `  headgate shadow ` + name + ` --admin 10.0.0.7:9090 'orders:*' -m "a week without a difference"`,
+		Example: `  headgate shadow ` + name + ` --admin 10.0.0.7:7936 'orders:*' -m "a week without a difference"`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.use(cmd, func(ctx context.Context, c *caller) error {

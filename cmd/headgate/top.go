@@ -38,9 +38,9 @@ end. If the decider does not answer, top keeps the last picture, says of when it
 
 --once prints one picture and ends; so does -o json or yaml. Rates are of the last ten seconds,
 in tokens, over all hosts that answer. The environment's NO_COLOR takes the colours away.`,
-		Example: `  headgate top --admin 10.0.0.7:9090
-  headgate top --admin 10.0.0.7:9090 --like login: --sort utilization
-  headgate top --admin 10.0.0.7:9090 --once -o json`,
+		Example: `  headgate top --admin 10.0.0.7:7936
+  headgate top --admin 10.0.0.7:7936 --like login: --sort utilization
+  headgate top --admin 10.0.0.7:7936 --once -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			q := &config.Query

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package printable makes text of strangers, such as keys, safe to print in a terminal:
+// Package printable makes text for people. Text of strangers, such as keys, is safe to print in
+// a terminal:
 //
 //	fmt.Println(printable.Text(key)) // "a\x1b[2Jb" is printed as a\x1b[2Jb, and clears no screen
 //
@@ -59,4 +60,12 @@ func Lines(s string) []string {
 		lines[i] = Text(line)
 	}
 	return lines
+}
+
+// Count is a number of things: 1 host, 2 hosts.
+func Count[N ~int | ~int64](n N, one, more string) string {
+	if n != 1 {
+		one = more
+	}
+	return strconv.FormatInt(int64(n), 10) + " " + one
 }

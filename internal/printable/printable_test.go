@@ -47,3 +47,11 @@ func FuzzText(f *testing.F) {
 		}
 	})
 }
+
+func TestCountsOfOneAreSingular(t *testing.T) {
+	for n, want := range map[int64]string{0: "0 keys", 1: "1 key", 2: "2 keys", -1: "-1 keys"} {
+		if got := Count(n, "key", "keys"); got != want {
+			t.Errorf("%d: %s, want %s", n, got, want)
+		}
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/internal/printable"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/exact"
 )
@@ -33,7 +34,7 @@ func (k *Key) because(rule *dynamicconfig.Rule, hosts int) {
 	case k.Fallback:
 		say = k.fallen(rule, hosts)
 	case k.Asks && k.Algorithm == limiter.Auto:
-		say = []string{sentence("this host has no part of the limit yet, %s, and asks the key's owner for each event", rule.Amount())}
+		say = []string{sentence("this host has no part of the limit of %s yet, and asks the key's owner for each event", rule.Amount())}
 	case k.Asks || k.Algorithm == exact.Name:
 		say = []string{sentence("each event asks the key's owner, whose bucket has the whole limit of %s", rule.Amount())}
 	case drops(k.Algorithm):
@@ -109,7 +110,7 @@ func (k *Key) slots(rule *dynamicconfig.Rule) []string {
 	case float64(k.Held) > most:
 		full = sentence("%d slots are held at this host, which has %s now, of %s in the cluster", k.Held, number(most), rule.Amount())
 	}
-	return append(say, sentence("%s; %d slots are waited for, and callers of higher priority are served first", full, k.Waiting))
+	return append(say, sentence("%s; %s waited for, and callers of higher priority are served first", full, printable.Count(int(k.Waiting), "slot is", "slots are")))
 }
 
 // since says since when the fallback decides; empty if that is not known.
@@ -136,7 +137,7 @@ func (k *Key) fallen(rule *dynamicconfig.Rule, hosts int) []string {
 	case dynamicconfig.FallbackSafe:
 		return append([]string{why, sentence("`fallback: safe` gives this host safe_capacity, %s events/s", number(float64(rule.SafeCapacity)))}, k.tokens(rule)...)
 	}
-	return append([]string{why, sentence("`fallback: even` gives this host %s: %s, divided by %d hosts", perSecond(value(k.Limit)), rule.Amount(), max(hosts, 1))}, k.tokens(rule)...)
+	return append([]string{why, sentence("`fallback: even` gives this host %s: %s, divided by %s", perSecond(value(k.Limit)), rule.Amount(), printable.Count(max(hosts, 1), "host", "hosts"))}, k.tokens(rule)...)
 }
 
 // remote reports whether an algorithm has its bucket elsewhere.

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/internal/printable"
 	"github.com/headgate/headgate/limiter"
 )
 
@@ -204,28 +205,28 @@ func Sum(limits *dynamicconfig.Snapshot, key, owner string, hosts []Host) Explan
 		if rule.Parent {
 			say = append(say, "by `parent: true`, it has what the cluster above leases to this one, and at most that")
 		}
-		say = append(say, sentence("%d of %d hosts use it", use, len(e.Hosts)))
+		say = append(say, sentence("%d of %s it", use, printable.Count(len(e.Hosts), "host uses", "hosts use")))
 		if refuse > 0 {
 			say = append(say, sentence("%d would refuse an event now", refuse))
 		}
 		if fallen > 0 {
-			say = append(say, sentence("%d go by `fallback: %s`", fallen, rule.Fallback))
+			say = append(say, sentence("%s by `fallback: %s`", printable.Count(fallen, "goes", "go"), rule.Fallback))
 		}
 		if owner != "" && !e.OwnerAnswers {
 			say = append(say, sentence("the key's owner, %s, does not answer", owner))
 		}
 	}
 	if elsewhere > 0 {
-		say = append(say, sentence("%d ask another owner: they know other members", elsewhere))
+		say = append(say, printable.Count(elsewhere, "asks another owner: it knows other members", "ask another owner: they know other members"))
 	}
 	if silent > 0 {
-		say = append(say, sentence("%d hosts do not answer", silent))
+		say = append(say, printable.Count(silent, "host does not answer", "hosts do not answer"))
 	}
 	if waits > 0 {
-		say = append(say, sentence("%d programs listen nowhere, and answer with a report of theirs", waits))
+		say = append(say, printable.Count(waits, "program listens nowhere, and answers with a report", "programs listen nowhere, and answer with a report of theirs"))
 	}
 	if other > 0 {
-		say = append(say, sentence("%d have another version of the limits", other))
+		say = append(say, printable.Count(other, "has another version of the limits", "have another version of the limits"))
 	}
 	e.Because = strings.Join(say, "; ")
 	return e
@@ -278,7 +279,7 @@ func Look(group *limiter.Group, limits *dynamicconfig.Snapshot, hosts int, key s
 	if !live {
 		k.Algorithm = rule.Algorithm
 		if n := group.Count(key); n >= int64(rule.MaxKeys) && !rule.Shared {
-			k.Refuses, k.Because = true, sentence("the rule has max_keys: %d, and %d keys use it at this host: further keys are refused until others were idle for %v", rule.MaxKeys, n, rule.IdleAfter)
+			k.Refuses, k.Because = true, sentence("the rule has max_keys: %d, and %s it at this host: further keys are refused until others were idle for %v", rule.MaxKeys, printable.Count(n, "key uses", "keys use"), rule.IdleAfter)
 			return k
 		}
 		k.Because = "nobody uses the key at this host"

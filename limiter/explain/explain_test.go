@@ -37,7 +37,7 @@ func TestTheSumOfHosts(t *testing.T) {
 	g := limiter.NewGroup(s, 3)
 	here := Here("c", g, s, 3, "k1")
 	e := Sum(s, "k1", "b", []Host{here, {Host: "b", Error: "it is gone"}, {Host: "a", Limits: "older", Key: Key{InUse: true, Fallback: true, Refuses: true}}})
-	want := `the rule "k*" limits the key to 10/s; 1 of 3 hosts use it; 1 would refuse an event now; 1 go by ` + "`fallback: even`" + `; the key's owner, b, does not answer; 1 hosts do not answer; 1 have another version of the limits`
+	want := `the rule "k*" limits the key to 10/s; 1 of 3 hosts use it; 1 would refuse an event now; 1 goes by ` + "`fallback: even`" + `; the key's owner, b, does not answer; 1 host does not answer; 1 has another version of the limits`
 	if e.Because != want || e.OwnerAnswers || e.Hosts[0].Host != "a" || strings.Contains(e.Key, "k1") || here.Key.InUse || here.Key.Because != "nobody uses the key at this host" {
 		t.Errorf("%+v", e)
 	}

@@ -73,7 +73,7 @@ func TestClaimsGoToTheOwnersAndEachCostsItsOwnRowsOnly(t *testing.T) {
 			t.Fatalf("%d leases, %d errors", len(leases.Rows), len(errs))
 		}
 		for i, want := range []string{
-			"good for me", "in process for me", `claim 1 keys at "mute": context deadline exceeded`, "other for me", `claim 1 keys at "panics": panic: boom`,
+			"good for me", "in process for me", `claim 1 key at "mute": context deadline exceeded`, "other for me", `claim 1 key at "panics": panic: boom`,
 			"good for me", "connection refused", "answer every row", "no host owns", "slow for me",
 		} {
 			if l := leases.Rows[i]; errs[i] == nil && (l.Algorithm != want || l.Amount != float64(i+1)) {
@@ -204,5 +204,5 @@ func ExampleClaimant_Claim() {
 	}
 	// Output:
 	// db:orders: 120 for 1m0s
-	// db:users: claim 1 keys at "10.0.0.3:7500": call "10.0.0.3:7500": rpctest: connection refused
+	// db:users: claim 1 key at "10.0.0.3:7500": call "10.0.0.3:7500": rpctest: connection refused
 }

@@ -3,7 +3,9 @@
 package rpcyarpc
 
 import (
+	"context"
 	"errors"
+	"strings"
 
 	"go.uber.org/yarpc/yarpcerrors"
 
@@ -23,5 +25,28 @@ func fromWire(err error) error {
 	if errors.Is(err, ErrClosed) || !yarpcerrors.IsStatus(err) {
 		return err
 	}
-	return codes.Restore(err, uint32(yarpcerrors.FromError(err).Code()))
+	status := yarpcerrors.FromError(err)
+	return codes.Restore(plain{err, textOf(status)}, uint32(status.Code()))
+}
+
+// plain is an error of YARPC with a text for people.
+type plain struct {
+	error
+	text string
+}
+
+func (p plain) Error() string { return p.text }
+
+func (p plain) Unwrap() error { return p.error }
+
+// textOf is what a status says, without the words that gRPC and YARPC put around it.
+func textOf(s *yarpcerrors.Status) string {
+	text := s.Message()
+	if _, dialing, ok := strings.Cut(text, `desc = "transport: Error while dialing: `); ok {
+		text = strings.TrimSuffix(dialing, `"`)
+	}
+	if text == context.DeadlineExceeded.Error() || text == context.Canceled.Error() {
+		return text // it says what the code says
+	}
+	return s.Code().String() + ": " + text
 }

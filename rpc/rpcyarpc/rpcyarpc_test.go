@@ -149,8 +149,8 @@ func TestErrorsKeepWhatCallersBranchOn(t *testing.T) {
 	}{
 		{"x.Refused", patience, rpc.ErrPayload, "expected headgate.v1.Usage"},
 		{"x.Unknown", patience, rpc.ErrUnknownType, "this decider knows x.Panics, x.Plain, x.Refused, x.Slow"},
-		{"x.Slow", 50 * time.Millisecond, context.DeadlineExceeded, ""},
-		{"x.Plain", patience, nil, "disk full"},
+		{"x.Slow", 50 * time.Millisecond, context.DeadlineExceeded, "context deadline exceeded"},
+		{"x.Plain", patience, nil, "internal: disk full"},
 		{"x.Panics", patience, nil, "boom"},
 	} {
 		_, err := call(t, c, s.Addr().String(), &anypb.Any{TypeUrl: row.typeURL}, row.timeout)
@@ -161,6 +161,9 @@ func TestErrorsKeepWhatCallersBranchOn(t *testing.T) {
 			if errors.Is(err, sentinel) != errors.Is(row.is, sentinel) {
 				t.Errorf("%s: %v is %v: %v", row.typeURL, err, sentinel, errors.Is(err, sentinel))
 			}
+		}
+		if err != nil && (strings.Contains(err.Error(), "code:") || strings.Count(err.Error(), "deadline") > 1) {
+			t.Errorf("%s: words of the transport, or the same twice: %v", row.typeURL, err)
 		}
 		if err != nil && strings.Contains(err.Error(), "goroutine ") {
 			t.Errorf("%s: a stack travelled: %v", row.typeURL, err)
@@ -180,8 +183,8 @@ func TestAnAbsentOwnerCostsAtMostTheDeadline(t *testing.T) {
 
 	c := newClient(t, rpcyarpc.ClientOptions{})
 	start := time.Now()
-	if _, err := call(t, c, gone.Addr().String(), word(t, "x"), patience); err == nil {
-		t.Error("nobody answered, but there is no error")
+	if _, err := call(t, c, gone.Addr().String(), word(t, "x"), patience); err == nil || !strings.Contains(err.Error(), "unavailable: dial tcp "+gone.Addr().String()) {
+		t.Errorf("nobody answered: %v", err)
 	}
 	if took := time.Since(start); took > patience/2 {
 		t.Errorf("a refused connection took %v", took)

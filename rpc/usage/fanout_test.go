@@ -117,7 +117,7 @@ func TestABadOwnerCostsOnlyItsOwnKeys(t *testing.T) {
 				continue
 			}
 			owner, _, _ := strings.Cut(row.key, ":")
-			if want := fmt.Sprintf("update 1 keys (elastic) at %q: ", owner); !strings.HasPrefix(err.Error(), want) {
+			if want := fmt.Sprintf("update 1 key (elastic) at %q: ", owner); !strings.HasPrefix(err.Error(), want) {
 				t.Errorf("%q does not start with %q", err, want)
 			}
 		}
@@ -273,5 +273,5 @@ func ExampleFanout_Update() {
 	fmt.Println(strings.Join(lines, "\n"))
 	// Output:
 	// orders:read: weight 1 for 1m0s
-	// orders:write: update 1 keys (elastic) at "10.0.0.3:7500": call "10.0.0.3:7500": rpctest: connection refused
+	// orders:write: update 1 key (elastic) at "10.0.0.3:7500": call "10.0.0.3:7500": rpctest: connection refused
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/internal/printable"
 	"github.com/headgate/headgate/dynamicconfig/history"
 	"github.com/headgate/headgate/internal/daemon/callers"
 	"github.com/headgate/headgate/internal/recent"
@@ -184,19 +185,19 @@ func (t *Then) because(limits *dynamicconfig.Snapshot, rule *dynamicconfig.Rule,
 	case using == 0:
 		add("no member remembers that the key was used then")
 	case rejected == 0:
-		add("%d of %d members allowed %s together, and rejected nothing", using, len(t.Hosts), per(allowed))
+		add("%d of %s allowed %s together, and rejected nothing", using, printable.Count(len(t.Hosts), "member", "members"), per(allowed))
 	default:
-		add("%d of %d members allowed %s and rejected %s together", using, len(t.Hosts), per(allowed), per(rejected))
+		add("%d of %s allowed %s and rejected %s together", using, printable.Count(len(t.Hosts), "member", "members"), per(allowed), per(rejected))
 		t.full(rule, allowed/length.Seconds(), add)
 	}
 	if file {
 		add("the limits are in a file, so the rule is the one of now")
 	}
 	if n := len(t.Events); n > 0 {
-		add("%d events before and meanwhile", n)
+		add("%s before and meanwhile", printable.Count(n, "event", "events"))
 	}
 	if t.Silent > 0 {
-		add("%d members do not answer", t.Silent)
+		add("%s", printable.Count(t.Silent, "member does not answer", "members do not answer"))
 	}
 	t.Because = strings.Join(say, "; ")
 }

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/headgate/headgate/rpc"
 )
@@ -37,8 +38,19 @@ func Of(err error, byDefault uint32) uint32 {
 func Restore(err error, code uint32) error {
 	for _, p := range passing {
 		if code == p.code && !errors.Is(err, p.err) {
+			if strings.Contains(err.Error(), p.err.Error()) {
+				return both{err, p.err}
+			}
 			return fmt.Errorf("%w (%w)", err, p.err)
 		}
 	}
 	return err
 }
+
+// both is an error whose text says already what is is.
+type both struct {
+	error
+	is error
+}
+
+func (b both) Unwrap() []error { return []error{b.error, b.is} }

@@ -95,7 +95,11 @@ func Each[A any](n, calls int, ask func(i int) (A, error), done func(i int, answ
 func Call(ctx context.Context, what string, rows int, of, owner string, timeout time.Duration, call func(ctx context.Context) error) (err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("%s %d keys%s at %q: %w", what, rows, of, owner, err)
+			keys := "keys"
+			if rows == 1 {
+				keys = "key"
+			}
+			err = fmt.Errorf("%s %d %s%s at %q: %w", what, rows, keys, of, owner, err)
 		}
 	}()
 	defer rpc.Recovered(&err)
