@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/dynamicconfig"
-	"github.com/headgate/headgate/internal/printable"
 	"github.com/headgate/headgate/dynamicconfig/history"
 	"github.com/headgate/headgate/internal/daemon/callers"
+	"github.com/headgate/headgate/internal/printable"
 	"github.com/headgate/headgate/internal/recent"
 	"github.com/headgate/headgate/limiter/explain"
 )
