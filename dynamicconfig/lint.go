@@ -28,7 +28,7 @@ func (s *Snapshot) Warnings() []*Error {
 	for _, part := range parts {
 		p := strictyaml.Problems{Text: part.origin.text}
 		for i, r := range part.rules {
-			if text, ok := hidden[first+i]; ok {
+			if text, ok := hidden[first+i]; ok && text != r.Key { // of two rules with one key, Parse says more
 				p.Add(part.places[i], "rule %s is never used: %s stands before it and matches all of its keys: put it before that", quote(r.Key), quote(text))
 			}
 			if strange := strangeIn(r.Key); strange != "" {

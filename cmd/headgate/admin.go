@@ -53,7 +53,10 @@ func (a *admin) use(cmd *cobra.Command, f func(ctx context.Context, c *caller) e
 		return fmt.Errorf("%s: %w", strings.TrimPrefix(cmd.CommandPath(), "headgate "), err)
 	}
 	if _, _, err := net.SplitHostPort(a.address); err != nil {
-		return failed(errors.New("--admin: say where a decider serves its operators, as in 10.0.0.7:7936"))
+		if a.address == "" {
+			return failed(errors.New("--admin: say where a decider serves its operators, as in 10.0.0.7:7936"))
+		}
+		return failed(fmt.Errorf("--admin %q: write host:port and nothing else, as in 10.0.0.7:7936", a.address))
 	}
 	c, err := a.caller()
 	if err != nil {
@@ -142,7 +145,8 @@ func (c *caller) open(ctx context.Context, method, path, body string, fields ...
 	if bytes.Contains(text, []byte("HTTP request to an HTTPS server")) {
 		return nil, errors.New("the decider has a certificate: name its authority with --ca")
 	}
-	if json.Unmarshal(text, &p) != nil || p.Detail == "" {
+	problem := json.Unmarshal(text, &p) == nil && p.Detail != ""
+	if !problem || p.Title == "There is nothing at this path." { // the latter is said at --http
 		return nil, fmt.Errorf("the decider answers %s: is this its --admin address, and has it --operators?", answer.Status)
 	}
 	for _, m := range p.Mistakes {

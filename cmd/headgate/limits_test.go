@@ -267,6 +267,10 @@ func TestLimitsCheckSaysWhatIsSurelyNotMeant(t *testing.T) {
 	if err != nil || !strings.Contains(out, "good") {
 		t.Errorf("%v\n%s", err, out)
 	}
+	_, said, err := executeWith(t, "limits:\n  - {key: \"a:*\", limit: 1/s}\n  - {key: \"a:*\", limit: 2/s}\n", "limits", "check", "-")
+	if err == nil || !strings.Contains(said, "the rule in line 2 has the same key: remove one of the two") || strings.Contains(said, "never used") {
+		t.Errorf("of two rules with one key, it says %v\n%s", err, said)
+	}
 	const want = `stdin:3:11: rule "mail:user-?" is never used: "mail:*" stands before it and matches all of its keys: put it before that
     3 |   - {key: "mail:user-?", limit: 1/s}
       |           ^
@@ -304,6 +308,8 @@ func TestLimitsMistakes(t *testing.T) {
 	for args, want := range map[string]string{
 		"limit check limits.yaml":                        `there is no command "headgate limit"; did you mean limits?`,
 		"limits chek":                                    `there is no command "headgate limits chek"; did you mean check?`,
+		"limits aply limits.yaml --dry-run":              `there is no command "headgate limits aply"; did you mean apply?`,
+		"serv --limits limits.yaml":                      `there is no command "headgate serv"; did you mean serve?`,
 		"simulate cron":                                  "headgate-lab simulate",
 		"limits check":                                   "headgate limits check takes FILE..., and there is none; `headgate limits check --help`",
 		"limits show":                                    "name a file, or a database with --limits-db",

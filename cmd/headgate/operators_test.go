@@ -203,10 +203,18 @@ func TestAnAdminThatDoesNotAnswerSaysWhatToLookAt(t *testing.T) {
 	defer secure.Close()
 	other := httptest.NewServer(http.NotFoundHandler())
 	defer other.Close()
+	programs := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusNotFound)
+		fmt.Fprint(w, `{"title": "There is nothing at this path.", "status": 404, "detail": "Look at /v1/openapi.json for what there is."}`)
+	}))
+	defer programs.Close()
 	for address, want := range map[string]string{
-		gone.Listener.Addr().String():   "connection refused: look whether it runs, and has --admin " + gone.Listener.Addr().String(),
-		secure.Listener.Addr().String(): "the decider has a certificate: name its authority with --ca",
-		other.Listener.Addr().String():  "404 Not Found: is this its --admin address, and has it --operators?",
+		gone.Listener.Addr().String():     "connection refused: look whether it runs, and has --admin " + gone.Listener.Addr().String(),
+		secure.Listener.Addr().String():   "the decider has a certificate: name its authority with --ca",
+		other.Listener.Addr().String():    "404 Not Found: is this its --admin address, and has it --operators?",
+		programs.Listener.Addr().String(): "404 Not Found: is this its --admin address, and has it --operators?",
+		"http://10.0.0.7:7936":            `--admin "http://10.0.0.7:7936": write host:port and nothing else, as in 10.0.0.7:7936`,
+		"":                                "--admin: say where a decider serves its operators",
 	} {
 		if _, _, err := execute(t, "keys", "--admin", address); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)

@@ -137,6 +137,11 @@ func OneLine(err error) string {
 
 // hint says what to do about a flag that is wrong.
 func hint(cmd *cobra.Command, err error) error {
+	if args := cmd.Flags().Args(); cmd.HasSubCommands() && cmd.Args != nil {
+		if wrong := cmd.Args(cmd, args); wrong != nil {
+			return wrong // a command that does not exist, with flags that it would have
+		}
+	}
 	help := fmt.Sprintf("`%s --help` lists the flags", cmd.CommandPath())
 	var unknown interface{ GetSpecifiedName() string }
 	if errors.As(err, &unknown) && strings.HasPrefix(err.Error(), "unknown") {

@@ -57,7 +57,7 @@ func Start(ctx context.Context, config Config, log *slog.Logger) (_ *Daemon, err
 		return nil, fmt.Errorf("daemon: %w", err)
 	}
 	d := &Daemon{config: config, log: log, turns: doors.NewTurns(), ending: doors.NewEnding()}
-	cluster, err := listen(ctx, "other deciders", config.Listen)
+	cluster, err := listen(ctx, "other deciders", "listen", config.Listen)
 	if err != nil {
 		return nil, err
 	}

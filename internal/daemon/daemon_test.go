@@ -323,7 +323,7 @@ func TestMistakesAreToldAndLeaveNothingBehind(t *testing.T) {
 		change func(c *Config)
 		want   string
 	}{
-		{"cluster port taken", func(c *Config) { c.Listen = taken.Addr().String() }, "listen for other deciders: listen tcp " + taken.Addr().String() + ": bind: address already in use"},
+		{"cluster port taken", func(c *Config) { c.Listen = taken.Addr().String() }, "listen for other deciders: listen tcp " + taken.Addr().String() + ": bind: address already in use: another program listens there, so choose another address with --listen"},
 		{"edge port taken", func(c *Config) { c.Edge = taken.Addr().String() }, "listen for programs at the edge: listen tcp " + taken.Addr().String()},
 		{"no limits", func(c *Config) { c.Limits = "" }, "no limits: name a file with --limits"},
 		{"no such database", func(c *Config) { c.Limits, c.LimitsDB = "", "mysql://h/db" }, "mysql:// is no database of limits"},

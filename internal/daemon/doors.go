@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"syscall"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -36,13 +37,13 @@ func (d *Daemon) open(ctx context.Context) (err error) {
 	if err := d.openMetrics(ctx); err != nil {
 		return err
 	}
-	l, err := listen(ctx, "programs at the edge", d.config.Edge)
+	l, err := listen(ctx, "programs at the edge", "edge", d.config.Edge)
 	if err != nil {
 		return err
 	}
 	d.edge, d.web = doors.NewEdge(d.door(l, doors.GRPC), d.turns, d.ending, d.edgeOptions()...), doors.NewWeb(d.ending)
 	if d.config.HTTP != "" {
-		l, err := listen(ctx, "programs that speak HTTP", d.config.HTTP)
+		l, err := listen(ctx, "programs that speak HTTP", "http", d.config.HTTP)
 		if err != nil {
 			return err
 		}
@@ -63,7 +64,7 @@ func (d *Daemon) openMetrics(ctx context.Context) error {
 	if d.config.Admin == "" {
 		return nil
 	}
-	l, err := listen(ctx, "operators", d.config.Admin)
+	l, err := listen(ctx, "operators", "admin", d.config.Admin)
 	if err != nil {
 		return err
 	}
@@ -129,8 +130,11 @@ func (d *Daemon) abandon() {
 	d.web.HangUp()
 }
 
-func listen(ctx context.Context, what, address string) (net.Listener, error) {
+func listen(ctx context.Context, what, flag, address string) (net.Listener, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		err = fmt.Errorf("%w: another program listens there, so choose another address with --%s", err, flag)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("daemon: listen for %s: %w", what, err)
 	}

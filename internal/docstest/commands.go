@@ -17,6 +17,7 @@ var ranBy = map[string]string{
 	`curl --json '{"key": "llm:alice", "cost": 800}' http://127.0.0.1:7935/v1/reserve`:          "cmd/headgate/servecurl_test.go",
 	`curl --json '{"reservation": "RESERVATION", "cost": 512}' http://127.0.0.1:7935/v1/settle`: "cmd/headgate/servecurl_test.go",
 	`curl --json '{"key": "llm:alice", "cost": 60}' http://127.0.0.1:7935/v1/charge`:            "cmd/headgate/servecurl_test.go",
+	`python3 -m grpc_tools.protoc -I. --python_out=. --grpc_python_out=. quotaservice.proto`:    "cmd/headgate/servepython_test.go",
 
 	`curl 'http://127.0.0.1:8080/?tenant=orders'`: "internal/docstest/readme_test.go",
 	`go run .`: "internal/docstest/readme_test.go",

@@ -91,7 +91,11 @@ func Place(n ast.Node) Mark {
 func (f *File) Mapping(n ast.Node, who string, known []string) (fields []Field, ok bool) {
 	m, ok := f.Resolve(n).(*ast.MappingNode)
 	if !ok {
-		f.Add(Place(n), "%s: is %s: write a map of name: value", who, f.Kind(n))
+		example := "name: value"
+		if n := slices.Index(known, "limits"); n >= 0 && who == "the file" {
+			example += ", as in limits: above the list"
+		}
+		f.Add(Place(n), "%s: is %s: write a map of %s", who, f.Kind(n), example)
 		return nil, false
 	}
 	fields = make([]Field, 0, len(m.Values))
