@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/usage"
 )
 
@@ -25,6 +27,78 @@ func TestAReportForgivesNoReservations(t *testing.T) {
 		step(t, a, 0, "h", reportOf(name, 0, 0, time.Second, "k"))
 		if got := took(t, a, time.Second, usage.Take{Auto: name == algorithm.NameAuto}).Left; !near(got, -80) {
 			t.Errorf("%s: %v tokens a second after 100 of 10 were reserved, want -80", name, got)
+		}
+	}
+}
+
+// Events that wait have their tokens, however hosts reach the pool by now, and then report.
+func TestAChangeOfAlgorithmForgivesNoReservations(t *testing.T) {
+	names := []string{algorithm.NameExact, algorithm.NameAuto}
+	for _, first := range names {
+		for _, then := range append(names, algorithm.NameElastic) {
+			rule := exactRule(10, 10)
+			rule.Algorithm = first
+			a := under(t, rule)
+			for range 100 {
+				took(t, a, 0, usage.Take{Auto: first == algorithm.NameAuto, Tokens: 1, Longest: 20 * time.Second})
+			}
+			rule.Algorithm = then
+			configured(t, a, rule)
+			for at := range time.Duration(5) {
+				step(t, a, at*time.Second, "h", reportOf(then, 0, 0, time.Second, "k"))
+			}
+			if got := a.Look(4*time.Second, "k")[0]; !near(got.Tokens+got.Lent, -50) {
+				t.Errorf("%s, then %s: %v tokens, and %v lent, 4 s after 100 of 10 were reserved, want -50", first, then, got.Tokens, got.Lent)
+			}
+			// And back again.
+			rule.Algorithm = first
+			configured(t, a, rule)
+			if got := took(t, a, 5*time.Second, usage.Take{Auto: first == algorithm.NameAuto}).Left; !near(got, -40) {
+				t.Errorf("%s, %s, and %s again: %v tokens after 5 s, want -40", first, then, first, got)
+			}
+		}
+	}
+}
+
+// A debt that is deeper than charges may make becomes less with the limit, and does not take
+// longer to pay back.
+func TestADeepDebtFollowsTheLimit(t *testing.T) {
+	for _, then := range []string{algorithm.NameExact, algorithm.NameAuto, algorithm.NameElastic} {
+		rule := exactRule(10, 10)
+		a := under(t, rule)
+		for range 100 {
+			took(t, a, 0, usage.Take{Tokens: 1, Longest: 20 * time.Second})
+		}
+		rule.Algorithm = then
+		configured(t, a, rule)
+		step(t, a, 0, "h", reportOf(then, 0, 0, time.Second, "k"))
+		rule.Limit, rule.Burst = 1, 1
+		configured(t, a, rule)
+		step(t, a, 0, "h", reportOf(then, 0, 0, time.Second, "k"))
+		if got := a.Look(0, "k")[0]; !near(got.Tokens+got.Lent, -9) {
+			t.Errorf("%s: %v tokens, and %v lent, at a tenth of the limit; of -90 were left at all of it", then, got.Tokens, got.Lent)
+		}
+	}
+}
+
+// A host that has not heard that a key is under elastic now, or says so, brings the pool into no
+// deeper debt than a charge may: its events do not wait for longer, and it hands nothing over.
+func TestAHostThatHasNotHeardOfElasticMakesNoDeepDebt(t *testing.T) {
+	for name, rule := range map[string]dynamicconfig.Rule{
+		"neither": {}, "max_wait": {MaxWait: 5 * time.Second}, "max_debt": {MaxDebt: 5 * time.Second},
+	} {
+		rule.Key, rule.Limit, rule.Burst, rule.Lease, rule.Algorithm = "*", 10, 10, time.Minute, algorithm.NameElastic
+		a := under(t, rule)
+		step(t, a, 0, "h", reportOf(rule.Algorithm, 0, 0, time.Second, "k"))
+		admitted := 0
+		for i := range 1000 {
+			if took(t, a, 0, usage.Take{Auto: i%2 == 0, Tokens: 1, Longest: rpc.MaxWait}).OK {
+				admitted++
+			}
+		}
+		took(t, a, 0, usage.Take{By: a.number + 1, Told: -1e6, Handed: true})
+		if got, least := a.Look(0, "k")[0].Tokens, -rule.MostDebt(); got < least || admitted < 20 {
+			t.Errorf("%s: %v tokens after %d events, want at least %v", name, got, admitted, least)
 		}
 	}
 }

@@ -160,7 +160,24 @@ func (k *holdings) configure(now time.Duration, c *account.Config) {
 		past.slow = max(past.slow, now+k.dead())
 	}
 	k.interval = c.Interval
+	before := k.terms
 	k.tune(c)
+	k.lighten(before)
+}
+
+// lighten has a debt that is deeper than charges may make become less with the limit and
+// burst of the rule, which were those of before: it does not take longer to pay back.
+func (k *holdings) lighten(before *dynamicconfig.Rule) {
+	if before == nil || before == k.terms || k.terms.Limit <= 0 {
+		return
+	}
+	less := 0.0 // of a limit of 0: it may have been any before that
+	if before.Limit > 0 {
+		less = lower(float64(k.terms.Limit/before.Limit), k.terms.Burst/before.Burst)
+	}
+	if deepest := -k.terms.MostDebt(); less < 1 && k.pool < deepest {
+		k.pool = upper(k.pool, lower(k.pool*less, deepest))
+	}
 }
 
 // Report implements account.Account.
@@ -173,9 +190,10 @@ func (k *Account) Report(now time.Duration, limit algorithm.Limit, host uint32, 
 		k.hear(now, limit, host, r, false)
 		return account.Grant{}, false
 	}
+	before := k.pool
 	row, saved := k.receive(now, limit, host, r)
 	row.heard = k.part != unweighed
-	k.bound(limit, 0)
+	k.bound(limit, before)
 	if k.terms != nil && k.terms.Parent {
 		k.boundBelow(limit)
 	}

@@ -49,7 +49,6 @@ type asked struct {
 	bucket  exactbucket.Bucket // the pool, while somebody takes from it
 	settled float64            // the pool when it was last the bucket
 	rule    exactbucket.Rule   // as of the last report or take
-	before  algorithm.Limit    // of which rule had a part then: see whole
 	lease   time.Duration      // of a grant
 	always  bool               // hosts ask for each event
 	moved   bool               // the key had another owner lately
@@ -213,25 +212,16 @@ func (k *holdings) need(wants, rate, cost float64) float64 {
 // the pool: then no fraction of a token is lost, however often the owner is asked.
 func (k *asked) follow(now time.Duration, rule exactbucket.Rule) (whole bool) {
 	whole = rule == k.rule && k.pooled(now)
-	before, since := k.before, k.at
+	since := k.at
 	earlier, limit := algorithm.Limit{Rate: k.limit, Burst: cmp.Or(k.rule.Burst, rule.Burst)}, limitOf(rule)
 	k.advance(now, earlier)
 	if now < k.learns && (!k.moved || k.handed) {
 		left := upper(1-upper(k.out, k.rates(1)), 0) // of the limit
 		k.pool = lower(k.pool+left*earlier.Rate*seconds(now-since), k.room(earlier))
 	}
-	k.rule, k.before = rule, k.whole(limit)
+	k.rule = rule
 	if limit != earlier {
 		k.advance(now, limit)
-	}
-	deepest := account.Deepest(k.terms, k.before)
-	less := lower(k.before.Rate/before.Rate, k.before.Burst/before.Burst)
-	if before.Rate == 0 { // it may have been any before that
-		less = 0
-	}
-	if k.pool < deepest && k.before.Rate > 0 && less < 1 {
-		// A debt does not take longer to pay back because the limit is lower now.
-		k.pool = upper(k.pool, lower(k.pool*less, deepest))
 	}
 	if whole {
 		k.pool = k.bucket.Level(now)

@@ -11,6 +11,7 @@ import (
 	"github.com/headgate/headgate/internal/exactbucket"
 	"github.com/headgate/headgate/internal/rowset"
 	"github.com/headgate/headgate/internal/sum"
+	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/usage"
 )
 
@@ -50,9 +51,7 @@ func (k *asked) Reached() algorithm.Reach {
 // Reach implements account.Pooled. One bucket would have what the pool and the hosts
 // have.
 func (k *asked) Reach(now time.Duration, c *account.Config) account.Pooled {
-	if k.rule != (exactbucket.Rule{}) {
-		k.follow(max(now, k.at), k.rule)
-	}
+	k.ends(now)
 	k.unheard(now)
 	if c.Algorithm.Reach != algorithm.ReachNever {
 		k.reach(c)
@@ -68,6 +67,13 @@ func (k *holdings) charge() {
 		starter := row.starter()
 		k.hold(row, row.unspent, row.unspent)
 		k.pool -= float64(starter)
+	}
+}
+
+// ends brings the account up to now under the rule until now.
+func (k *asked) ends(now time.Duration) {
+	if k.rule != (exactbucket.Rule{}) {
+		k.follow(max(now, k.at), k.rule)
 	}
 }
 
@@ -90,6 +96,7 @@ func (k *holdings) unheard(now time.Duration) {
 
 // Configure implements account.Account.
 func (k *asked) Configure(now time.Duration, c *account.Config) {
+	k.ends(now)
 	k.configure(now, c)
 	if c.Rule != nil {
 		k.reach(c)
@@ -151,7 +158,9 @@ func (k *asked) returns(now time.Duration, host uint32) {
 	k.unwant(row)
 }
 
-// Take implements account.Pooled: the host has not heard that it need not ask.
+// Take implements account.Pooled: the host has not heard that it need not ask. A host that lies
+// about that brings the pool into no deeper debt than reports may: events do not wait for
+// longer, and no earlier owner hands the pool over.
 func (k *Account) Take(now time.Duration, limit algorithm.Limit, t *usage.Take, by, _ uint32) usage.Took {
 	if !k.begun() {
 		k.begin(now, limit)
@@ -160,6 +169,11 @@ func (k *Account) Take(now time.Duration, limit algorithm.Limit, t *usage.Take, 
 	k.advance(now, limit)
 	rule := bucketRule(k.terms, limit)
 	rule.Rate = upper(rule.Rate-k.rates(rule.Rate), 0)
+	if rule.MaxWait == 0 && rule.Rate > 0 {
+		longest := -account.Deepest(k.terms, limit) / rule.Rate
+		rule.MaxWait = time.Duration(upper(lower(longest, seconds(rpc.MaxWait))*float64(time.Second), 1))
+	}
+	t.Handed = false
 	b, l := exactbucket.New(now, rule), learned.New(now)
 	b.Lower(now, k.pool)
 	took := l.Serve(now, &b, t, by, k.terms, limit, false)
