@@ -130,6 +130,32 @@ func TestALimitThatIsRaisedMakesNoTokens(t *testing.T) {
 	}
 }
 
+// What hosts used under the earlier limit, which was theirs to use, is no debt under a lower one.
+func TestALimitThatIsLoweredMakesNoDebt(t *testing.T) {
+	for _, name := range []string{algorithm.NameElastic, algorithm.NameAuto} {
+		rule := exactRule(1000, 10)
+		rule.Algorithm = name
+		a := under(t, rule)
+		g, now := &usage.Grants{Weight: []float64{0}}, time.Duration(0)
+		report := func() {
+			r := reportOf(name, int64(1000*g.Weight[0]), 2000, time.Second, "k")
+			r.Weight = []float64{g.Weight[0]}
+			g = step(t, a, now, "h", r)
+			now += time.Second
+		}
+		for range 5 {
+			report()
+		}
+		before := a.Look(now, "k")[0]
+		rule.Limit, rule.Burst = 10, 10
+		configured(t, a, rule)
+		report()
+		if got := a.Look(now-time.Second, "k")[0]; got.Tokens+got.Lent < min(before.Tokens+before.Lent, 0)-1 {
+			t.Errorf("%s: %v tokens, and %v are lent; %v and %v before the limit became lower", name, got.Tokens, got.Lent, before.Tokens, before.Lent)
+		}
+	}
+}
+
 // A key is not forgotten while it is in debt, though no host uses it any more.
 func TestADebtIsNotForgottenWithItsHosts(t *testing.T) {
 	rule := exactRule(0.1, 10)

@@ -304,7 +304,7 @@ func (k *holdings) ungranted(now time.Duration, r *account.Report) float64 {
 
 // advance lets time fill the pool with what is not granted as rates.
 func (k *holdings) advance(now time.Duration, limit algorithm.Limit) {
-	fill := limit.Rate - k.rates(k.limit)
+	fill := upper(limit.Rate, k.limit) - k.rates(k.limit) // hosts go by the earlier limit until they are answered
 	if now < k.learns {
 		fill = lower(fill, 0) // the rest is with hosts that we do not know yet
 	}
