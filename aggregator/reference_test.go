@@ -27,10 +27,12 @@ func (b *perfect) pass(now time.Duration) {
 	b.level, b.at = min(b.level+float64(b.rule.Limit)*max(now-b.at, 0).Seconds(), b.rule.Burst), max(now, b.at)
 }
 
-// follow puts rule in force at now. A bucket has the part of the new burst that it had of the
-// one before, or what it had.
+// follow puts rule in force at now. A debt that is deeper than charges may make becomes less with
+// the limit and the burst.
 func (b *perfect) follow(now time.Duration, rule dynamicconfig.Rule) {
 	b.pass(now)
+	less := min(float64(rule.Limit/b.rule.Limit), rule.Burst/b.rule.Burst, 1)
+	b.level = max(b.level, min(b.level*less, -rule.MostDebt()))
 	b.rule = rule
 	b.level = min(b.level, rule.Burst)
 }
@@ -68,8 +70,6 @@ func TestAnOwnerHasNoMoreThanAPerfectBucket(outer *testing.T) {
 				} else { // owners follow when they are asked
 					took(outer, a, now, usage.Take{Auto: rule.Algorithm == algorithm.NameAuto})
 					step(outer, a, now, "h3", reportOf(rule.Algorithm, 0, 0, time.Second, "k"))
-					deepest := -2*rule.Burst - float64(rule.Limit)*rule.MaxDebt.Seconds()
-					b.level = max(b.level, deepest, min(a.Look(now, "k")[0].Tokens, 0)) // debts follow limits
 					holds := float64(earlier.Limit) * algorithm.Silence * cadence.UpdateInterval.Seconds()
 					for _, host := range known[0].Hosts {
 						holds += host.Lent

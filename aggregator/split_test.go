@@ -55,6 +55,39 @@ func TestOnTheSmallerSideOfASplitAnOwnerGrantsAPart(t *testing.T) {
 			t.Errorf("the only host has the weight %v of the limit", w)
 		}
 	})
+	t.Run("a floor", func(t *testing.T) {
+		for fallback, want := range map[dynamicconfig.Fallback]float64{
+			dynamicconfig.FallbackEven: 0.25, dynamicconfig.FallbackClosed: 0, dynamicconfig.FallbackSafe: 0.01, dynamicconfig.FallbackOpen: 0.25,
+		} {
+			rule := dynamicconfig.Rule{Key: "*", Limit: 100, Burst: 100, Algorithm: algorithm.NameEvenFloor, Lease: time.Minute, Fallback: fallback}
+			if fallback == dynamicconfig.FallbackSafe {
+				rule.SafeCapacity = 1
+			}
+			a, err := New(algorithm.Builtin(), snapshot(t, cadence, rule))
+			if err != nil {
+				t.Fatal(err)
+			}
+			a.Split(1, 3)
+			var g *usage.Grants
+			for at := range time.Duration(20) {
+				for host, wants := range map[string]int64{"most": 999, "least": 1} {
+					if u := step(t, a, at*3*time.Second, host, reportOf(algorithm.NameEvenFloor, 0, wants*3, 3*time.Second, "k")); host == "least" {
+						g = u
+					}
+				}
+			}
+			has := g.Weight[0]
+			if g.Floor == usage.FloorEven { // hosts count those that are missing
+				has = max(has, 0.25)
+			}
+			if has < want-1e-3 || has > want+1e-3 {
+				t.Errorf("%s: a host that wants little has the part %v of the limit, want %v", fallback, has, want)
+			}
+			if g.Burst[0] < 100*has-1e-9 || g.Burst[0] > 100*has+1e-9 {
+				t.Errorf("%s: a burst of %v, want %v", fallback, g.Burst[0], 100*has)
+			}
+		}
+	})
 	t.Run("a gate", func(t *testing.T) {
 		for demand, want := range map[int64]float64{10: 1, 50: 0.5, 100: 0.25} {
 			a, err := New(algorithm.Builtin(), snapshot(t, cadence, dynamicconfig.Rule{Key: "*", Limit: 100, Algorithm: algorithm.NameDropRatio, Lease: time.Minute}))

@@ -24,6 +24,7 @@ type update struct {
 	host      uint32
 	grants    *usage.Grants
 
+	side      rules.Side           // of which this owner, and not the host, sees to the even floor
 	likely    [table.AtOnce]likely // where the rows under way are
 	fetched   int                  // so that what is read ahead counts as used
 	report    account.Report
@@ -235,7 +236,7 @@ func (u *update) decide(k *owned.Key, i int) (g account.Grant, ok bool) {
 	if r.Keeps {
 		r.Keeps = false
 		has := u.usage.Weight[i]
-		return account.Grant{Weight: has, Burst: has * k.Rule.Burst, Used: g.Used}, true
+		return u.floored(account.Grant{Weight: has, Burst: has * k.Rule.Burst, Used: g.Used}, k, part), true
 	}
 	if k.Above != nil || part < 1 { // hosts know the rule's limit only
 		k.Above.Stir(u.now)
@@ -247,7 +248,18 @@ func (u *update) decide(k *owned.Key, i int) (g account.Grant, ok bool) {
 		}
 		ok = ok && !k.Above.Waits()
 	}
-	return g, ok
+	return u.floored(g, k, part), ok
+}
+
+// floored is g, and no less than a host's even share of k's limit, or of the part of it that
+// this side of a split has. Hosts would add an even share of the whole.
+func (u *update) floored(g account.Grant, k *owned.Key, part float64) account.Grant {
+	if u.side.Missing > 0 {
+		deciders := max(float64(u.side.Deciders), 1)
+		share := min(part/deciders, 1/(deciders+float64(u.side.Missing)))
+		g.Weight, g.Burst = max(g.Weight, share), max(g.Burst, share*k.Rule.Burst)
+	}
+	return g
 }
 
 // elsewhere takes in row i, whose key has this hash, if the key's rule has
