@@ -97,9 +97,18 @@ func (k *holdings) unheard(now time.Duration) {
 // Configure implements account.Account.
 func (k *asked) Configure(now time.Duration, c *account.Config) {
 	k.ends(now)
+	before := k.terms
 	k.configure(now, c)
-	if c.Rule != nil {
-		k.reach(c)
+	if c.Rule == nil {
+		return
+	}
+	k.reach(c)
+	if before != nil && k.rule != (exactbucket.Rule{}) && !k.terms.Parent { // whose lease stays as it is
+		part := 1.0
+		if before.Limit > 0 {
+			part = ratio(k.limit, float64(before.Limit))
+		}
+		k.follow(max(now, k.at), bucketRule(k.terms, algorithm.Limit{Rate: part * float64(k.terms.Limit), Burst: part * k.terms.Burst}))
 	}
 }
 
