@@ -194,6 +194,25 @@ func TestABucketIsNotForgottenInASplit(t *testing.T) {
 	}
 }
 
+// Nor is a bucket that was just handed over, from which nothing was taken here: whether in a
+// split, or below a parent.
+func TestABucketIsNotForgottenWhenItIsHandedOver(t *testing.T) {
+	for _, parent := range []bool{false, true} {
+		rule := exactRule(1, 100)
+		rule.Parent = parent
+		a := under(t, rule)
+		took(t, a, 0, usage.Take{By: a.number + 1, Told: -50, Handed: true})
+		if !parent {
+			a.Split(1, 1)
+		}
+		a.GC(time.Second)
+		a.Split(1, 0)
+		if got := left(t, a, 2*time.Second); got > 0 {
+			t.Errorf("parent %v: %v tokens, of which there were -50", parent, got)
+		}
+	}
+}
+
 // A program that uses up a quota for a day, and then waits until the owner forgets its hosts, gets no
 // second quota.
 func TestAQuotaIsNotForgottenWithItsHosts(t *testing.T) {

@@ -55,6 +55,7 @@ type pools struct {
 	most      float64
 	allowance float64 // what losses may add to that
 	losses    int
+	missing   int
 	reserved  []time.Duration // when tokens will be used that were reserved
 	largest   algorithm.Limit
 	trace     []string
@@ -115,10 +116,11 @@ func (p *pools) use(d *drawer, n int) (got int) {
 	return got
 }
 
-// reserve has d reserve up to n tokens, for which it waits. While hosts hold rates, it waits for
-// longer than one bucket would have it: hosts pay its tokens back before they are used.
+// reserve has d reserve up to n tokens, for which it waits. While hosts hold rates, or
+// in a split, it waits for longer than one bucket would have it: its tokens are paid back before
+// they are used.
 func (p *pools) reserve(d *drawer, n int) (got int) {
-	if slices.ContainsFunc(p.hosts, func(d *drawer) bool { return d.weight > 1e-9 && p.now < d.until }) {
+	if p.missing > 0 || slices.ContainsFunc(p.hosts, func(d *drawer) bool { return d.weight > 1e-9 && p.now < d.until }) {
 		defer func() { p.allowance += float64(got) }()
 	}
 	for ; got < n && d.asks(); got++ {
@@ -147,6 +149,13 @@ func (p *pools) report(d *drawer, fate string) {
 	g := new(usage.Grants)
 	if err := p.a.Step(p.now, d.name, u, g); err != nil {
 		p.Fatal(err)
+	}
+	if fate == "doubled" { // the answer to the first arrives last, or never
+		again := new(usage.Grants)
+		if err := p.a.Step(p.now, d.name, u, again); err != nil {
+			p.Fatal(err)
+		}
+		g = again
 	}
 	if fate == "unanswered" { // d goes on with what it has, beside what it was granted
 		p.allowance += d.tokens + float64(p.largest.Rate)*p.interval.Seconds()
@@ -273,6 +282,14 @@ func TestHostsOfAPoolUseNoMoreThanIsStated(t *testing.T) {
 				n := p.reserve(d, rapid.SampledFrom([]int{5, 100, 1000}).Draw(t, "events"))
 				p.log("%s reserves %d", d.name, n)
 			},
+			"is heard twice": func(t *rapid.T) {
+				p.T = t
+				p.report(host.Draw(t, "host"), "doubled")
+			},
+			"splits": func(t *rapid.T) {
+				p.missing = rapid.IntRange(0, 2).Draw(t, "missing")
+				p.a.Split(1, p.missing)
+			},
 			"is not answered": func(t *rapid.T) {
 				if p.T, p.losses = t, p.losses+1; p.losses > 2 {
 					return
@@ -307,6 +324,7 @@ func TestHostsOfAPoolUseNoMoreThanIsStated(t *testing.T) {
 				rows := p.a.Buckets(p.now, func(string) bool { return true })
 				next := p.owner()
 				next.Moved(p.now)
+				next.Split(1, p.missing)
 				for i := range rows {
 					next.take(p.now, rpc.MaxKeys, &rows[i])
 				}

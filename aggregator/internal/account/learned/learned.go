@@ -101,5 +101,5 @@ func (s *State) Serve(now time.Duration, b *exactbucket.Bucket, t *usage.Take, b
 	return took
 }
 
-// Last is when something was taken.
-func (s *State) Last() time.Duration { return s.last }
+// Last is when something was taken, or when the key came here.
+func (s *State) Last() time.Duration { return max(s.last, s.came) }
