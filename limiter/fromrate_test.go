@@ -90,6 +90,59 @@ func TestNoMoreGoesBackToARateLimiterThanWasTaken(t *testing.T) {
 	})
 }
 
+// An event that costs less than was taken is over when that is known. So its time to act is
+// over, too, after which a *rate.Limiter's own Cancel gives nothing back.
+func TestWhatAnEventDidNotCostGoesBackToARateLimiter(t *testing.T) {
+	for name, between := range map[string]func(l *rate.Limiter) (used float64){
+		"nobody else comes": func(*rate.Limiter) float64 { return 0 },
+		"others come": func(l *rate.Limiter) float64 {
+			l.AllowN(time.Now().Add(-time.Millisecond), 2)
+			return 2
+		},
+		"the limit rises": func(l *rate.Limiter) float64 {
+			l.SetLimit(3)
+			return 0
+		},
+	} {
+		for _, actual := range []int{0, 3} {
+			synctest.Test(t, func(t *testing.T) {
+				of := rate.NewLimiter(1, 20)
+				e := limiter.FromRate(of).Take(t.Context(), 8, 0)
+				time.Sleep(2 * time.Millisecond)
+				left := 20 - between(of) - float64(actual)
+				e.Settle(actual)
+				if got := of.Tokens(); got > left+0.01 || got < left-0.01 && name != "the limit rises" || got < left-1 {
+					t.Errorf("%s: %v tokens of 20 are left of an event that cost %d of 8, want %v", name, got, actual, left)
+				}
+			})
+		}
+	}
+}
+
+// Several limits are taken all or none, with a *rate.Limiter too.
+func TestARateLimiterKeepsWhatAnotherLimitRefuses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		of := rate.NewLimiter(1, 10)
+		slow := limiter.FromStage(later{limiter.NewBucket(0, 0).Stage()})
+		for range 20 {
+			if limiter.AllowAll(t.Context(), limiter.Cost{Limiter: limiter.FromRate(of), N: 3}, limiter.Cost{Limiter: slow, N: 1}) {
+				t.Fatal("an empty bucket allows an event")
+			}
+		}
+		if got := of.Tokens(); got < 10-1e-6 {
+			t.Errorf("%v tokens of 10 are left, and nothing was allowed", got)
+		}
+	})
+}
+
+// later is a stage.Stage that takes a while to answer.
+type later struct{ stage.Stage }
+
+func (l later) Take(ctx context.Context, r stage.Request) (stage.Verdict, stage.Receipt) {
+	time.Sleep(time.Millisecond)
+	return l.Stage.Take(ctx, r)
+}
+
 func TestAChargeOfMuchLeavesASmallDebt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for name, l := range map[string]interface {
