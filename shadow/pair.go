@@ -24,6 +24,10 @@ type Pair struct {
 	// asking it; nil for a side that never was remote.
 	missed [2]atomic.Pointer[recent]
 
+	// refused is, for each side that is remote, what the other side allowed lately and this
+	// one, as the shadow, did not; nil for a side that never was remote.
+	refused [2]atomic.Pointer[recent]
+
 	switching sync.Mutex                    // serialises SetMode
 	switched  atomic.Pointer[chan struct{}] // closed once the mode has changed
 }
@@ -138,6 +142,9 @@ func (p *Pair) askLater(shadow role, r stage.Request, answer stage.Reason, made 
 		v, beside := made.shadow.Take(context.Background(), r)
 		p.remote[shadow].Store(made.shadow.Level(r.Now).Remote)
 		p.compare(shadow, answer <= stage.Bypassed, v.OK(), r.N)
+		if refused := p.refused[shadow].Load(); refused != nil && answer == stage.Granted && !v.OK() {
+			refused.add(r.Now, r.N)
+		}
 		made.answered(beside)
 	})
 	if !asked {
@@ -188,11 +195,19 @@ func (p *Pair) Open() (open bool, changed []<-chan struct{}) {
 
 // SetMode changes the mode. The change gives callers no second burst: a local
 // stage that begins to answer has no more tokens than the stage that answered
-// before. A remote stage that the Pair asks is charged with the tokens that this host
-// took without asking it, within the time that the remote bucket takes to fill. If
-// the stage became remote later than the Pair was made, the tokens that the other
-// stage lacked then stand for those that were taken before. What was charged and is
-// settled later stays charged.
+// before. A remote stage that the Pair asks from now on is charged
+//   - with the tokens that this host took without asking it, within the time that the remote
+//     bucket takes to fill, and those for which callers wait still;
+//   - if it begins to answer, with what it refused as the shadow, until it lacks as much as
+//     the stage that answered before.
+//
+// If the stage became remote later than the Pair was made, the tokens that the other
+// stage lacked then stand for those that were taken before.
+//
+// What callers give back later goes to the stages that gave it. So after a change from `old` to
+// `new`, which was not asked, the new stage does not get it, and what a remote stage was charged
+// with stays charged. After a change from `old-shadow-new`, both stages get it.
+//
 // Each call that runs meanwhile may still take its tokens from the stage that
 // answered before.
 func (p *Pair) SetMode(now stage.Instant, mode dynamicconfig.Mode) {
@@ -203,10 +218,15 @@ func (p *Pair) SetMode(now stage.Instant, mode dynamicconfig.Mode) {
 	before, after := roles[p.Mode()], roles[mode]
 	p.observe(now)
 	take := func() {
-		p.chargeMissed(now, after.primary)
-		p.chargeMissed(now, after.shadow)
+		level := unlimited
+		if before.primary != none {
+			level = p.sides[before.primary].Level(now)
+		}
+		p.chargeMissed(now, after.primary, level)
+		p.chargeMissed(now, after.shadow, level)
 		if before.primary != none && after.primary != none && before.primary != after.primary {
-			p.sides[after.primary].Cap(now, p.sides[before.primary].Level(now).Tokens)
+			p.chargeRefused(now, after.primary, level) // first, because a remote stage may show what it is capped to
+			p.sides[after.primary].Cap(now, level.Tokens)
 		}
 	}
 	take()
@@ -222,23 +242,50 @@ func (p *Pair) Reset() {
 	p.switching.Lock()
 	defer p.switching.Unlock()
 
-	for i := range p.missed {
-		if missed := p.missed[i].Load(); missed != nil {
-			p.missed[i].Store(newRecent(missed.span))
+	for _, records := range []*[2]atomic.Pointer[recent]{&p.missed, &p.refused} {
+		for i := range records {
+			if r := records[i].Load(); r != nil {
+				records[i].Store(newRecent(r.span))
+			}
 		}
 	}
 }
 
-// chargeMissed charges a side that is remote with what it missed.
-func (p *Pair) chargeMissed(now stage.Instant, side role) {
+// chargeMissed charges a side that is remote with what it missed of late. If the stage that
+// answered before lacks more than that, because callers wait for its tokens, it is charged with
+// what was missed earlier, too. before is the level of that stage.
+func (p *Pair) chargeMissed(now stage.Instant, side role, before stage.Level) {
 	if side == none || !p.remote[side].Load() {
 		return
 	}
 	if missed := p.missed[side].Load(); missed != nil {
-		if n := missed.sum(now); n > 0 && p.missed[side].CompareAndSwap(missed, newRecent(missed.span)) {
+		n := max(missed.sum(now), min(missed.total.Load(), p.lacksLess(now, side, before)))
+		if n > 0 && p.missed[side].CompareAndSwap(missed, newRecent(missed.span)) {
 			p.sides[side].Take(ended, stage.Request{Now: now, N: n, Kind: stage.Before})
 		}
 	}
+}
+
+// chargeRefused charges a side that is remote, and begins to answer, with what it refused of late
+// as the shadow of the stage that answered before, whose level was before.
+func (p *Pair) chargeRefused(now stage.Instant, side role, before stage.Level) {
+	refused := p.refused[side].Load()
+	if refused == nil || !p.remote[side].Load() {
+		return
+	}
+	if n := min(refused.sum(now), p.lacksLess(now, side, before)); n > 0 {
+		p.refused[side].Store(newRecent(refused.span))
+		p.sides[side].Take(ended, stage.Request{Now: now, N: n, Kind: stage.Before})
+	}
+}
+
+// lacksLess is how many tokens a side lacks less than a local stage, whose level is of; 0 if
+// that stage is remote, too.
+func (p *Pair) lacksLess(now stage.Instant, side role, of stage.Level) int64 {
+	if of.Remote {
+		return 0
+	}
+	return max(of.Missing()-p.sides[side].Level(now).Missing(), 0)
 }
 
 // observe reads which stages are remote. For each that is, the Pair records the tokens
@@ -253,12 +300,15 @@ func (p *Pair) observe(now stage.Instant) {
 		if !level.Remote || last != nil && last.span == spanFor(level) {
 			continue
 		}
-		next := newRecent(spanFor(level))
+		next, refused := newRecent(spanFor(level)), newRecent(spanFor(level))
 		if last != nil {
 			next.add(now, last.sum(now))
+			next.total.Store(last.total.Load())
+			refused.add(now, p.refused[i].Load().sum(now))
 		} else if in.shadow == none && in.primary == role(i)^1 {
 			next.add(now, p.sides[in.primary].Level(now).Missing())
 		}
+		p.refused[i].Store(refused)
 		p.missed[i].CompareAndSwap(last, next)
 	}
 }

@@ -13,8 +13,9 @@ import (
 // recent counts the tokens that were taken within a sliding window. The
 // window is divided into spans of equal length. It is safe for concurrent use.
 type recent struct {
-	span int64 // in ns
-	bins [spans]struct {
+	span  int64        // in ns
+	total atomic.Int64 // tokens that were taken, also before the window
+	bins  [spans]struct {
 		number atomic.Int64 // of the span: its begin divided by the length
 		n      atomic.Int64 // tokens that were allowed in the span
 	}
@@ -60,6 +61,7 @@ func (r *recent) add(now stage.Instant, n int64) {
 		}
 	}
 	b.n.Add(min(n, maxCost))
+	r.total.Add(min(n, maxCost))
 }
 
 // correct says that what was taken at then did cost n tokens more, or less if n is
@@ -69,6 +71,7 @@ func (r *recent) correct(then, now stage.Instant, n int64) {
 		r.add(now, n)
 		return
 	}
+	r.total.Add(max(n, -maxCost))
 	number := int64(then) / r.span
 	if b := &r.bins[uint64(number)%spans]; b.number.Load() == number {
 		b.n.Add(max(n, -maxCost))

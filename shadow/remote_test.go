@@ -336,6 +336,68 @@ func TestAJumpToARemoteStageGivesNoSecondBurst(t *testing.T) {
 	}
 }
 
+// A debt of those who wait goes along to a remote stage, whenever they began to wait: else they
+// and a full bucket would pass together.
+func TestARemoteStageLacksWhatCallersWaitFor(t *testing.T) {
+	for name, modes := range map[string][]dynamicconfig.Mode{
+		"at once":              {onlyNew},
+		"while it is measured": {oldShadowNew, newShadowOld},
+	} {
+		o, n := newBucket(t, 1, 10), newBucket(t, 1, 10)
+		p := NewPair(0, o, prompt{n}, old, func(f func()) bool { f(); return true })
+		for range 4 {
+			if v, _ := p.Take(t.Context(), stage.Request{N: 10, Longest: time.Hour}); !v.OK() {
+				t.Fatal("the wait is too long")
+			}
+		}
+		now := 25 * second // in which the bucket has been full twice, but for the debt
+		for _, mode := range modes {
+			p.SetMode(now, mode)
+			if a, b := o.has(now), n.has(now); a != -5 || b != -5 {
+				t.Errorf("%s, %v: the remote stage has %v tokens, and the other one %v; want -5", name, mode, b, a)
+			}
+		}
+	}
+}
+
+// What a remote stage refused as the shadow, and the other stage allowed, is no second burst
+// once the remote stage answers. It is charged with that until it lacks as much as the other one,
+// and with nothing that other hosts took.
+func TestARemoteStageThatRefusedGivesNoSecondBurst(t *testing.T) {
+	at := func(f func()) bool { f(); return true }
+	for name, tc := range map[string]struct {
+		others int64 // tokens that other hosts took
+		costs  []int64
+		back   int64 // given back, of the last event
+		want   float64
+	}{
+		"one event of all":        {1, []int64{20}, 0, 0},
+		"a part is known":         {1, []int64{8, 12}, 0, 0},
+		"what is given back":      {1, []int64{20}, 15, 15},
+		"nothing was refused":     {5, []int64{8}, 0, 7},
+		"others took more":        {16, []int64{8}, 0, 4},
+		"nothing passed, nothing": {1, nil, 0, 19},
+	} {
+		o, n := newBucket(t, 0, 20), newBucket(t, 0, 20)
+		n.tokens -= float64(tc.others)
+		p := NewPair(0, o, prompt{n}, oldShadowNew, at)
+		var receipt stage.Receipt
+		var last int64
+		for _, last = range tc.costs {
+			_, receipt = p.Take(t.Context(), stage.Request{N: last})
+		}
+		if tc.back > 0 {
+			p.Settle(0, receipt, last-tc.back)
+		}
+		for range 2 {
+			p.SetMode(0, newShadowOld)
+			if n.tokens != tc.want {
+				t.Errorf("%s: the remote stage has %v tokens, and the other one %v; want %v", name, n.tokens, o.tokens, tc.want)
+			}
+		}
+	}
+}
+
 // becomes is a stage that becomes remote.
 type becomes struct {
 	*bucket
