@@ -127,7 +127,13 @@ func CheckPolicy(what, file string, log *slog.Logger) error {
 const maxPolicy = 1 << 20
 
 func openPolicy(what, file string, log *slog.Logger) (*follow.Files[*callers.Policy], error) {
-	parse := func(texts []string) (*callers.Policy, error) { return callers.Parse([]byte(texts[0])) }
+	parse := func(texts []string) (*callers.Policy, error) {
+		p, err := callers.Parse([]byte(texts[0]))
+		if err != nil {
+			err = fmt.Errorf("%s: %w", file, err)
+		}
+		return p, err
+	}
 	return follow.Open(what, []string{file}, maxPolicy, parse, log)
 }
 

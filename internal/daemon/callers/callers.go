@@ -33,6 +33,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -125,6 +126,9 @@ func Parse(text []byte) (*Policy, error) {
 	return p, nil
 }
 
+// plain has the words of limits files for those of the YAML library.
+var plain = strings.NewReplacer("sequence", "list", "mapping", "map", "string", "text")
+
 // read turns the text into sections.
 func read(text []byte) (f file, err error) {
 	defer func() {
@@ -133,6 +137,13 @@ func read(text []byte) (f file, err error) {
 		}
 	}()
 	err = yaml.NewDecoder(bytes.NewReader(text), yaml.Strict()).Decode(&f)
+	if wrong, ok := errors.AsType[yaml.Error](err); ok && wrong.GetToken() != nil {
+		at, says := wrong.GetToken().Position, plain.Replace(wrong.GetMessage())
+		if kind, ok := errors.AsType[*yaml.TypeError](err); ok && kind.DstType != nil && kind.DstType.Kind() == reflect.Uint32 {
+			says = "a number is expected here"
+		}
+		err = fmt.Errorf("line %d, column %d: %s: compare it with the examples in docs/security.md", at.Line, at.Column, says)
+	}
 	return f, err
 }
 

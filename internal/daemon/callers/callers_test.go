@@ -118,6 +118,9 @@ func TestMistakesInAPolicy(t *testing.T) {
 		"anyone: {use: ['\\']}":                                 "lone",
 		"caller: []":                                            "caller",
 		"callers: [{name: a, uids: [-1]}]":                      "",
+		"callers:\n  - {name: a, use: llm}":                     "line 2, column 20: text was used where list is expected: compare it",
+		"callers: [{name: a, uids: [root]}]":                    "a number is expected here",
+		"callers: [{name: a, token: [x]}]":                      `unknown field "token"`,
 		"anyone: {use: ['*'], use: ['*']}":                      "use",
 	} {
 		if p, err := Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
