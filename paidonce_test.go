@@ -11,31 +11,26 @@ import (
 	"github.com/headgate/headgate/dynamicconfig"
 )
 
-// A key's owner has one pool for exact and auto. A host that moves from one to the other does not
-// have the owner pay again for what it has paid for.
-func TestAMoveBetweenExactAndAutoIsPaidForOnce(t *testing.T) {
-	// A host that leaves auto has the owner charge what it has not reported. The owner also keeps
-	// what it lent for that.
-	const burst, before, unreported = 20, 15, 2
-	for _, path := range []string{"exact", "auto", "exact auto", "auto exact", "exact auto exact", "auto exact auto"} {
+// A key's owner pays once for what its hosts use, however the rule moves: a host that moves between
+// exact and auto has the owner not charged again for what it has paid for, and one that comes from
+// another algorithm says once what it used before.
+func TestAMoveToExactOrAutoIsPaidForOnce(t *testing.T) {
+	const burst, before = 20, 15
+	for _, path := range []string{
+		"exact", "auto", "exact auto", "auto exact", "exact auto exact", "auto exact auto", "even auto", "even exact", "request-weighted auto", "even auto exact",
+	} {
 		for _, hosts := range []int{1, 3} {
 			for _, settles := range []time.Duration{time.Millisecond, time.Second, 5 * time.Second} {
 				t.Run(fmt.Sprintf("%s, %d hosts, after %v", strings.ReplaceAll(path, " ", " to "), hosts, settles), func(t *testing.T) {
 					inBubble(t, func(t *testing.T) {
-						rule := func(algorithm string) *dynamicconfig.Snapshot {
-							s, err := dynamicconfig.Parse("limits.yaml", fmt.Appendf(nil, "limits:\n  - {key: k, limit: 1/h, burst: %d, algorithm: %s}\n", burst, algorithm))
-							if err != nil {
-								t.Fatal(err)
-							}
-							return s
-						}
+						rule := func(algorithm string) *dynamicconfig.Snapshot { return ruledBy(t, algorithm, "1/h", burst) }
 						names := strings.Fields(path)
 						c := autoClusterOf(t, hosts, 1./3600, rule(names[0]))
 						defer c.close()
-						key := c.hosts[0].group.For("k")
+						key, allowed := c.hosts[0].group.For("k"), 0
 						for range before {
-							if !key.Allow() {
-								t.Fatal("refused")
+							if key.Allow() {
+								allowed++
 							}
 							time.Sleep(50 * time.Millisecond)
 						}
@@ -43,23 +38,55 @@ func TestAMoveBetweenExactAndAutoIsPaidForOnce(t *testing.T) {
 							c.configure(t, rule(name))
 							time.Sleep(settles)
 						}
-						more := 0
 						for range 60 { // until no host has a loan of before
 							if key.Allow() {
-								more++
+								allowed++
 							}
 							time.Sleep(time.Second)
 						}
-						least := burst - before
-						if strings.Contains(path, "auto exact") {
-							least -= unreported
-						}
-						if more < least || more > burst-before {
-							t.Errorf("%d more are allowed, want %d to %d", more, least, burst-before)
+						if allowed != burst {
+							t.Errorf("%d are allowed, want %d", allowed, burst)
 						}
 					})
 				})
 			}
 		}
 	}
+}
+
+// A host that moves to exact gives back what the owner granted it, and says what it used of
+// that: no event is refused of a key that is asked for less than its limit.
+func TestAMoveToExactGivesBackWhatWasGranted(t *testing.T) {
+	for _, from := range []string{"auto", "elastic"} {
+		for _, hosts := range []int{1, 3} {
+			inBubble(t, func(t *testing.T) {
+				c := autoClusterOf(t, hosts, 500, ruledBy(t, from, "500/s", 500))
+				defer c.close()
+				use := func(d time.Duration) (refused int) {
+					for i, end := 0, time.Now().Add(d); time.Now().Before(end); i++ {
+						if !c.hosts[i%hosts].group.For("k").Allow() {
+							refused++
+						}
+						time.Sleep(2500 * time.Microsecond)
+					}
+					return refused
+				}
+				use(20 * time.Second)
+				c.configure(t, ruledBy(t, "exact", "500/s", 500))
+				if refused := use(10 * time.Second); refused > 0 {
+					t.Errorf("%s, %d hosts: %d events are refused, of less than 400/s under 500/s", from, hosts, refused)
+				}
+			})
+		}
+	}
+}
+
+// ruledBy is a config with one rule.
+func ruledBy(t *testing.T, algorithm, limit string, burst int) *dynamicconfig.Snapshot {
+	t.Helper()
+	s, err := dynamicconfig.Parse("limits.yaml", fmt.Appendf(nil, "limits:\n  - {key: k, limit: %s, burst: %d, algorithm: %s}\n", limit, burst, algorithm))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }

@@ -37,24 +37,93 @@ func (d *drained) Do(_ context.Context, op stage.Operation) (stage.Outcome, erro
 	return stage.Outcome{OK: true, Left: d.left}, nil
 }
 
-// owner has a pool for a key under exact, and one under auto. That of a rule which does not
-// migrate goes on when the rule changes from one to the other.
+// owner has a pool for a key under each of exact, auto and elastic that its rule mentions. If
+// a rule mentions none that the one before did, its own goes on with the tokens of that.
 type owner struct {
-	pools map[string]*drained
+	pools map[string]*pool
 	full  float64
+	rule  dynamicconfig.Rule
 }
 
-var otherPool = map[string]string{"exact": "auto", "auto": "exact"}
+// pool is what is there, and what the host has as a loan.
+type pool struct {
+	drained
+	lent float64
+}
+
+var pooled = []string{"exact", "auto", "elastic"}
 
 func (o *owner) configure(r dynamicconfig.Rule) {
-	other := otherPool[r.Algorithm]
-	if r.Key != "k" || r.Migration != nil || other == "" {
-		return
+	o.rule = r
+	to := o.successor()
+	for _, name := range pooled {
+		if to != "" && !o.mentions(name) && o.pools[name] != nil {
+			if o.pools[to] == nil {
+				o.pools[to] = o.pools[name]
+			}
+			delete(o.pools, name)
+		}
 	}
-	if o.pools[r.Algorithm] == nil {
-		o.pools[r.Algorithm] = o.pools[other]
+}
+
+func (o *owner) mentions(algorithm string) bool {
+	if m := o.rule.Migration; m != nil {
+		return m.From == algorithm || m.To == algorithm
 	}
-	delete(o.pools, other)
+	return o.rule.Algorithm == algorithm
+}
+
+// successor is the algorithm under which pools go on that the rule does not mention; empty if
+// none does.
+func (o *owner) successor() string {
+	if to := answering(&o.rule); o.rule.Key == "k" && slices.Contains(pooled, to) {
+		return to
+	}
+	return ""
+}
+
+// under is the pool of a key under an algorithm, and whether the rule mentions that.
+func (o *owner) under(algorithm string) (p *pool, mentioned bool) {
+	mentioned = o.mentions(algorithm)
+	if to := o.successor(); to != "" && !mentioned {
+		algorithm = to
+	}
+	if o.pools[algorithm] == nil {
+		left := o.full
+		for _, p := range o.pools { // docs/design/0006 says what an owner does that has begun another pool before
+			left = min(left, p.left)
+		}
+		o.pools[algorithm] = &pool{drained: drained{left: left}}
+	}
+	return o.pools[algorithm], mentioned
+}
+
+// answer takes what the host used out of the pools. Under elastic, the owner lends all that
+// there is. The host has been let so many tokens so far: an owner learns of only a part of what
+// a host used before elastic, and this one knows. Under auto, the owner answers, and grants
+// nothing. Under all others, the host has the whole limit.
+func (o *owner) answer(t rapid.TB, g *limiter.Group, now stage.Instant, admitted int) {
+	for _, b := range driver.Of(g).Report(now) {
+		grants := grantOf(b.Usage.Len(), 1, o.full, time.Minute)
+		if u := &b.Usage; slices.Contains(pooled, u.Algorithm) {
+			grants.Tokens = make([]float64, u.Len())
+			for i := range u.Keys {
+				p, mentioned := o.under(u.Algorithm)
+				p.left, p.lent = p.left+p.lent-float64(u.Allowed[i]), 0
+				if u.Algorithm == "auto" || !mentioned {
+					grants.Lease[i] = 0
+					continue
+				}
+				if p.left = min(p.left, o.full-float64(admitted)); u.Wants[i] > 0 { // else it is the last report
+					p.lent = max(p.left, 0)
+					grants.Tokens[i], p.left = p.lent, p.left-p.lent
+				}
+			}
+		}
+		if err := driver.Of(g).Apply(now, b, nil, grants); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // asked is the owner as it is asked under an algorithm.
@@ -64,13 +133,8 @@ type asked struct {
 }
 
 func (a asked) Do(ctx context.Context, op stage.Operation) (stage.Outcome, error) {
-	name := a.algorithm
-	if other := otherPool[name]; op.Rule.Migration == nil && a.pools[name] == nil && a.pools[other] != nil {
-		name = other // what is owed from before
-	} else if a.pools[name] == nil {
-		a.pools[name] = &drained{left: a.full}
-	}
-	return a.pools[name].Do(ctx, op)
+	p, _ := a.under(a.algorithm)
+	return p.Do(ctx, op)
 }
 
 // grantAll grants the whole limit for all rows of a report. The owner under auto
@@ -117,7 +181,7 @@ func TestNoChangeOfARuleGivesASecondBurst(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		now := stage.Now()
 		var options []limiter.Option
-		of := &owner{make(map[string]*drained), burst}
+		of := &owner{pools: make(map[string]*pool), full: burst}
 		for _, a := range []string{"exact", "auto"} {
 			options = append(options, limiter.WithRemote(a, asked{of, a}))
 		}
@@ -146,7 +210,7 @@ func TestNoChangeOfARuleGivesASecondBurst(t *testing.T) {
 				}
 			}
 			if now = now.Add(pick(rt, "time", time.Millisecond, 10*time.Second, 2*time.Minute)); rapid.Bool().Draw(rt, "reports") {
-				grantAll(rt, g, now, burst)
+				of.answer(rt, g, now, admitted)
 			}
 			driver.Of(g).Configure(now, config(drawRule(rt)))
 		}
@@ -298,8 +362,9 @@ func TestTwoChangesOfAlgorithmGiveNoSecondBurst(t *testing.T) {
 				}
 				return s
 			}
-			g := limiter.NewGroup(config(path[0]), 1, limiter.WithRemote("exact", &drained{left: burst}),
-				limiter.WithRemote("auto", &drained{left: burst}), driver.WithBackground(func(f func()) { f() }))
+			owner := &drained{left: burst} // it has one pool for both
+			g := limiter.NewGroup(config(path[0]), 1, limiter.WithRemote("exact", owner),
+				limiter.WithRemote("auto", owner), driver.WithBackground(func(f func()) { f() }))
 			for i, algorithm := range path {
 				if i > 0 {
 					now = now.Add(time.Second)
@@ -382,7 +447,7 @@ func TestADebtFollowsALowerLimitThatComesLater(t *testing.T) {
 // its host has a grant by then and a fallback that cannot show it.
 func TestAMoveFromAGrantPassesOnWhatWasUsedBeforeIt(t *testing.T) {
 	const burst = 20
-	for _, path := range [][]string{{"exact"}, {"elastic", "exact"}, {"elastic", "even"}} {
+	for _, path := range [][]string{{"redis"}, {"exact"}, {"elastic", "redis"}, {"elastic", "even"}} {
 		now, admitted := stage.Now(), 0
 		config := func(key, algorithm string) *dynamicconfig.Snapshot {
 			s, err := dynamicconfig.Config{Name: "test", Rules: []dynamicconfig.Rule{
@@ -395,7 +460,7 @@ func TestAMoveFromAGrantPassesOnWhatWasUsedBeforeIt(t *testing.T) {
 		}
 		owner := &drained{left: burst} // it has one pool for both
 		g := limiter.NewGroup(config("k", "even"), 1, limiter.WithRemote("exact", owner), limiter.WithRemote("auto", owner),
-			driver.WithBackground(func(f func()) { f() }))
+			limiter.WithRemote("redis", &drained{left: burst}), driver.WithBackground(func(f func()) { f() }))
 		take := func() {
 			for range burst {
 				if v, _ := g.For("k").Stage().Take(t.Context(), stage.Request{Now: now, N: 1, Kind: stage.Final}); v.OK() {
@@ -476,7 +541,7 @@ func TestAMoveFromAGrantThatRefillsGivesNoSecondBurst(t *testing.T) {
 		return s
 	}
 	owner := &drained{left: burst}
-	g := limiter.NewGroup(config("exact"), 1, limiter.WithRemote("exact", owner), driver.WithBackground(func(f func()) { f() }))
+	g := limiter.NewGroup(config("redis"), 1, limiter.WithRemote("redis", owner), driver.WithBackground(func(f func()) { f() }))
 	take := func(n int) {
 		for range n {
 			if v, _ := g.For("k").Stage().Take(t.Context(), stage.Request{Now: now, N: 1, Kind: stage.Final}); v.OK() {
@@ -504,7 +569,7 @@ func TestAMoveFromAGrantThatRefillsGivesNoSecondBurst(t *testing.T) {
 	if admitted != burst+10 {
 		t.Fatalf("%d admitted until then", admitted)
 	}
-	driver.Of(g).Configure(now, config("exact"))
+	driver.Of(g).Configure(now, config("redis"))
 	if take(burst); admitted > burst+10 {
 		t.Errorf("%d of a burst of %d and 1/s for 10 s", admitted, burst)
 	}

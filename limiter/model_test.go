@@ -789,6 +789,10 @@ func (m *model) settle(rt *rapid.T) {
 			k.moved += float64(back)
 		}
 	}
+	if !o.real && !o.away && p != nil { // it was not limited, and counts as not used
+		p.taken -= float64(back)
+		p.charged -= float64(back)
+	}
 	if !o.real || p == nil {
 		m.check(same && !o.owed) // no bucket has more than before
 		return
@@ -1202,6 +1206,9 @@ func (m *model) change(stated dynamicconfig.Rule) {
 			k.usage.rename(before.Algorithm, rule.Algorithm)
 			// Rows do not say which of two holders they are of.
 			k.usage.unsure = k.usage.unsure || k.under[rule.Algorithm]
+			if p := k.parts["elastic"]; rule.Algorithm == "auto" && (p == nil || !p.granted) {
+				k.usage.must = min(k.usage.must, k.usage.reported()) // its owner is charged with the rest
+			}
 		}
 		if !reports(rule.Algorithm) && (rule.Migration == nil || !reports(rule.Migration.From) || !reports(rule.Migration.To)) {
 			k.usage.must = min(k.usage.must, k.usage.reported()) // its owner does not ask any more

@@ -8,7 +8,6 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"github.com/headgate/headgate/limiter/internal/remote"
 	"github.com/headgate/headgate/limiter/internal/report"
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
@@ -188,9 +187,6 @@ func (b *before) lately(level stage.Level) int64 {
 	for _, p := range b.Subjects() {
 		own := share.RateOf(p.Part())
 		allowed += own.Bucket().Allowed() + own.Succeeded() + p.Part().Admitted()
-		if r := remote.Of(p.Part()); r != nil {
-			allowed += r.TookOver()
-		}
 	}
 	switch rests := r.Rests(b.now).Missing(); {
 	case !r.Granted():
@@ -208,14 +204,6 @@ func evenly(level stage.Level, hosts int) int64 {
 		return (level.Missing() + int64(hosts) - 1) / int64(hosts)
 	}
 	return level.Missing()
-}
-
-// onePool reports whether the algorithms of b and of next are both exact or auto. For these, the
-// key's owner has one pool, so it knows what it has paid for and what was reported to it. A rule
-// that migrates has a pool for each of its algorithms.
-func (b *before) onePool(next *Holding) bool {
-	was, is := b.plan.Terms, next.plan.Terms
-	return len(was) == 1 && len(is) == 1 && was[0].Traits.Asks && is[0].Traits.Asks
 }
 
 // stated is the demand that was stated in a unit, for kept or for what remains of

@@ -70,13 +70,9 @@ func (c *Change) fill() {
 		if t.Algorithm == asked {
 			charge = known
 		}
-		if len(kept) == 1 && old.onePool(next) {
-			if charge = min(charge, kept[0].Reckon(now)); t.Reports { // they tell the owner
-				charge = 0
-			}
-		}
 		if s == nil && len(next.plan.Terms) == 1 && len(kept) == 1 {
 			s = kept[0]
+			charge = c.unknown(s, t, charge)
 			s.Part().SetTerms(now, t) // first, because the old fallback may let all pass
 			s.Part().Forget(now, old.hosts)
 		}
@@ -89,7 +85,7 @@ func (c *Change) fill() {
 			r.Succeed(used)
 		}
 		if r := remote.Of(s.Part()); r != nil && used > 0 && old.unasked(s) && i == next.plan.Answers {
-			r.TakeOver(now, used, used)
+			r.TakeOver(now, used)
 		}
 		next.pair[i] = s
 	}
@@ -97,6 +93,33 @@ func (c *Change) fill() {
 		c.left.Transfer(slotsOf(next.pair[max(next.plan.Answers, 0)]))
 	}
 	c.decide(tokens)
+}
+
+// unknown returns how many of used tokens the bucket that t asks does not know of, where s
+// goes on under t. The owner of a key has one pool for exact, auto and elastic, so it knows
+// what it has paid for and what was reported to it.
+func (c *Change) unknown(s *report.Subject, t *share.Terms, used int64) int64 {
+	now, was := c.old.now, s.Part().Common().Terms()
+	if share.Pooled(was.Algorithm) && share.Pooled(t.Algorithm) {
+		switch {
+		case !was.Reports:
+			s.Paid(now)
+			return 0
+		case s.Part().Common().Granted():
+			if !t.Reports {
+				s.Close(now)
+			}
+			return 0
+		case t.Reports && was.Traits.Asks:
+			return 0
+		case was.Traits.Asks:
+			return min(used, s.Unreported(now))
+		}
+	}
+	if t.Algorithm == share.Auto && c.builder.Remotes[share.Auto] != nil { // reports come beside the charge
+		s.Paid(now)
+	}
+	return used
 }
 
 // newPart makes a part under t.
@@ -133,7 +156,7 @@ func (c *Change) adopt(s *report.Subject, t *share.Terms, charge, used int64) {
 			s.SetPart(now, remote.New(r, elsewhere, b.Hub))
 		}
 		if of := stageOf(s); used > 0 && of.Level(now).Remote {
-			remote.Of(s.Part()).TakeOver(now, charge, used)
+			remote.Of(s.Part()).TakeOver(now, charge)
 		}
 	}
 }

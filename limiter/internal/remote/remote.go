@@ -21,10 +21,9 @@ import (
 type Stage struct {
 	counted
 	debts
-	tokens estimate     // of the remote
-	mu     sync.Mutex   // held while what is in force changes under an Auto, and while gone does
-	gone   atomic.Bool  // see Leave
-	before atomic.Int64 // see TakeOver
+	tokens estimate    // of the remote
+	mu     sync.Mutex  // held while what is in force changes under an Auto, and while gone does
+	gone   atomic.Bool // see Leave
 }
 
 var (
@@ -231,17 +230,12 @@ func (s *Stage) Owe(now stage.Instant, n int64) {
 // TakeOver charges the remote with n of the tokens that this host used before s was
 // asked; the remote knows the rest. The Rate gives the remote back what callers give back of
 // them. The owner of a key under an Auto learns that from the reports, which count less then.
-func (s *Stage) TakeOver(now stage.Instant, n, used int64) {
-	s.before.Store(max(s.before.Load(), min(used, bucket.MaxCost)-s.Bucket().Allowed()-s.Admitted()))
+func (s *Stage) TakeOver(now stage.Instant, n int64) {
 	if !s.owned {
 		s.OweElsewhere(n, func(now stage.Instant, n int64) { s.Owe(now, -n) })
 	}
 	s.Owe(now, n)
 }
-
-// TookOver is how many tokens this host had used before a TakeOver beside those that the
-// Rate had allowed itself.
-func (s *Stage) TookOver() int64 { return s.before.Load() }
 
 // Cap implements stage.Stage. It lowers the fallback's tokens, and the estimate
 // that Level returns: a stage that follows before the remote was asked gets no more

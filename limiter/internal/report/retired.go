@@ -106,7 +106,7 @@ func (s *retiree) finish(now stage.Instant, round *Round, successor Successor) (
 		s.add(round)
 		return true
 	}
-	if allowed+rejected == 0 {
+	if allowed+rejected == 0 && (s.reports.sent() > 0 || !b.Given()) { // else it gives back its grant: see Close
 		return false
 	}
 	if to := successor(b.Key(), b.Terms().Algorithm); to != nil {

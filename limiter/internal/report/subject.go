@@ -109,17 +109,33 @@ func (s *Subject) tally(upTo bucket.Usage) {
 	s.seen = upTo
 }
 
-// Reckon returns what was allowed that the key's owner may not know. Under an algorithm without
-// reports, the owner has paid for all of it. The reports under a later algorithm show that as
-// refused: it is demand, and the owner does not charge it again.
-func (s *Subject) Reckon(now stage.Instant) (unknown int64) {
+// Unreported is what was allowed since the last report that was answered.
+func (s *Subject) Unreported(now stage.Instant) int64 {
 	allowed, _, _ := s.count(now).since(s.acked)
-	if s.terms().Reports {
-		return allowed
-	}
+	return allowed
+}
+
+// Paid says that the key's owner has paid for all that was allowed until now. Later reports show
+// that as refused: it is demand, and the owner does not charge it again.
+func (s *Subject) Paid(now stage.Instant) {
+	allowed := s.Unreported(now)
 	s.acked.Allowed += allowed
 	s.acked.Rejected -= allowed
-	return 0
+}
+
+// Close gives back what s was granted: the next report says under the terms in force what s has
+// used and not reported yet. s goes on under terms without reports.
+func (s *Subject) Close(now stage.Instant) {
+	upTo := s.count(now)
+	allowed, rejected, _ := upTo.since(s.acked)
+	p := share.NewRate(now, s.key(), s.terms(), 1, 0, 0)
+	p.Inherit(bucket.Usage{Allowed: allowed, Rejected: rejected})
+	p.State(0)
+	p.SetGrant(share.Grant{Given: true, Until: now})
+	last := s.reporter.NewSubject(now, p)
+	last.acked.at, last.seen = s.acked.at, last.count(now).Usage
+	last.Retire(now)
+	s.acked = upTo
 }
 
 // Used is when a report last found new usage.
