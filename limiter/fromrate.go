@@ -16,9 +16,8 @@ import (
 // using l. It serves to put a shadow beside l, and for code that takes a *Limiter.
 //
 // What an event did not cost goes back to l as far as (*rate.Reservation).Cancel can give it
-// back: all of it soon after it was taken; of what was taken longer ago, not what l has
-// filled in until the last event that it allowed. A wait
-// that would never end, because l's limit is zero, is refused. If l is nil, so is everything.
+// back: less and less while l fills and allows other events. A wait that would never end,
+// because l's limit is zero, is refused. If l is nil, so is everything.
 func FromRate(l *rate.Limiter) *Limiter {
 	if l == nil {
 		return new(Limiter)
@@ -136,13 +135,12 @@ func (f foreign) Settle(now stage.Instant, receipt stage.Receipt, actual int64) 
 	case actual > receipt.N:
 		f.spend(now.Time(), actual-receipt.N)
 	default:
-		// A Reservation goes back whole, as far as nobody has reserved on top of
-		// it, and only before its time to act: so it is cancelled as of then, if that
-		// is over. If one before it was cancelled, more may go back than it took, and
-		// so it may if the limit has changed.
+		// A Reservation goes back whole, as far as nobody has reserved on top of it, and not
+		// after its time to act: see cancelAt. If one before it was cancelled, or the limit
+		// has changed, more may go back than it took.
 		t := now.Time()
 		before := f.l.TokensAt(t)
-		reserved.CancelAt(earlier(t, actsAt(reserved, t)))
+		reserved.CancelAt(cancelAt(reserved, t))
 		restored := f.l.TokensAt(t) - before
 		f.charge(t, restored-float64(receipt.N-max(actual, 0))-rounding)
 	}
@@ -151,17 +149,11 @@ func (f foreign) Settle(now stage.Instant, receipt stage.Receipt, actual int64) 
 // longAgo is longer than the time for which a Reservation is kept.
 const longAgo = 100 * 365 * 24 * time.Hour
 
-// actsAt is when the holder of r may act, which r tells only as a delay. t is about now.
-func actsAt(r *rate.Reservation, t time.Time) time.Time {
+// cancelAt is t, or the time at which the holder of r may act if that is over. r tells it only
+// as a delay.
+func cancelAt(r *rate.Reservation, t time.Time) time.Time {
 	past := t.Add(-longAgo)
-	return past.Add(r.DelayFrom(past))
-}
-
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
+	return past.Add(min(r.DelayFrom(past), longAgo))
 }
 
 // Cap implements stage.Stage: a *rate.Limiter has no other way to lose tokens
