@@ -153,7 +153,7 @@ func TestOneAskAtATimeBorrows(t *testing.T) {
 	take(k, 0, 1)
 	granted(t, g, 1, g.Manual().Report(1), sure, 0)
 	l.more, l.again = nil, func() { take(k, 2, 1) }
-	if take(k, 2, 1); !slices.Equal(l.more, []float64{20, 0}) {
+	if take(k, 2, 1); len(l.more) != 2 || l.more[0] != 20 || l.more[1] >= 1 {
 		t.Errorf("they ask for %v beside their events", l.more)
 	}
 	if take(k, 3, 20); len(l.more) != 2 {

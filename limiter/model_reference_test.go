@@ -350,7 +350,7 @@ func (r *remoteRef) Do(_ context.Context, op stage.Operation) (o stage.Outcome, 
 		b.set(float64(op.Rule.Limit), op.Rule.Burst)
 	}
 	if o = b.do(op); op.Kind == stage.TakeTokens {
-		if o.OK {
+		if o.OK && op.More >= 1 {
 			o.Lent = r.lends * op.More
 		}
 		if lent := min(o.Lent, op.More); ahead {

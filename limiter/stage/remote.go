@@ -54,7 +54,8 @@ type Operation struct {
 	N float64
 
 	// More is how many tokens the host can hold beside N, of a key whose usage it
-	// reports: the Remote may lend it as many. 0: none.
+	// reports: the Remote may lend it as many. 0: none. A host with a grant that can
+	// hold none says less than 1.
 	More float64
 
 	// Wants is how much the host wants of the key by now, in cost/s; 0 if that is not

@@ -832,7 +832,8 @@ type Takes struct {
 	// under exact. Left out: none is.
 	Auto []bool `protobuf:"varint,12,rep,packed,name=auto,proto3" json:"auto,omitempty"`
 	// How many tokens the host can hold beside these, under auto: the owner may lend it
-	// as many; finite, at most 2^53. Left out: none.
+	// as many; finite, at most 2^53. Left out: none. Less than 1: the host has a grant, and
+	// can hold none.
 	More []float64 `protobuf:"fixed64,13,rep,packed,name=more,proto3" json:"more,omitempty"`
 	// How much the host wants of the key by now, in cost/s; finite, at most 2^53. Left
 	// out: as much as it reported last.

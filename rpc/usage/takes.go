@@ -52,7 +52,8 @@ type Take struct {
 
 	// More is how many tokens the host can hold beside these, under auto, in
 	// [0, rpc.MaxTokens]: the owner may lend it as many. 0: none, as from a host
-	// that does not report the key's usage.
+	// without a grant. A host with a grant that can hold none says less than 1: an
+	// owner that is new to the key learns from it that there was another.
 	More float64
 
 	// Wants is how much the host wants of the key by now, in cost/s, in [0,

@@ -111,7 +111,7 @@ func (a *Auto) askOwner(ctx context.Context, q stage.Request, v stage.Verdict) (
 	if l.most > 0 {
 		defer a.borrows.Store(false)
 	}
-	outcome, err := a.ask(ctx, q, l)
+	outcome, err := a.ask(ctx, q, l.granted())
 	if err == nil {
 		a.tokens.set(q.Now, a.Terms().Rule, outcome.Left)
 	}

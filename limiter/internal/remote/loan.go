@@ -48,6 +48,17 @@ func (a *Auto) room(now stage.Instant) loan {
 	return loan{most, wants, unit, asOf}
 }
 
+// hasGrant is what a host with a grant says that it can hold while it can borrow nothing:
+// more than nothing, and less than a token. So an owner that is new to the key hears of the
+// grant with the first ask, and not only with the first report.
+const hasGrant = 1. / 1024
+
+// granted is l of a host that has a grant.
+func (l loan) granted() loan {
+	l.most = max(l.most, hasGrant)
+	return l
+}
+
 // borrow puts what the owner has lent into the bucket, unless a report was made since l
 // was asked for: then it flows back with that report, or with the next.
 func (a *Auto) borrow(now stage.Instant, l loan, lent float64) {

@@ -363,14 +363,15 @@ func (k *Account) Expire(now time.Duration, gone func(host uint32)) {
 // dead is after how long a silent host is taken for dead.
 func (k *holdings) dead() time.Duration { return time.Duration(silence * float64(k.interval)) }
 
-// expire takes back what hosts hold that have been silent for as long as after.
-func (k *holdings) expire(now, after time.Duration, gone func(host uint32)) {
+// expire takes back what hosts hold that have been silent for as long as after. It reports
+// whether it has looked at all rows.
+func (k *holdings) expire(now, after time.Duration, gone func(host uint32)) (looked bool) {
 	if now-k.swept < k.interval/4 {
-		return
+		return false
 	}
 	k.swept = now
 	if now < k.silent || k.past.slowAt(now) {
-		return
+		return false
 	}
 	first, lent, starters, wants := now, 0.0, 0.0, 0.0
 	for i, row := range k.rows.All {
@@ -393,6 +394,7 @@ func (k *holdings) expire(now, after time.Duration, gone func(host uint32)) {
 	k.lent, k.starters, k.wants = lent, starters, wants
 	k.silent = first + after
 	k.past = k.past.since(now-after, now)
+	return true
 }
 
 // Trim implements account.Account. Expire has taken back what silent hosts held.

@@ -55,6 +55,7 @@ type asked struct {
 	handed  bool               // which handed it over
 	out     float64            // the part of the limit that hosts held as rates then
 	feared  float64            // tokens that expectLoans has taken out of the pool, because it did not
+	alone   int64              // of all rows
 
 	learned learned.State
 	asking  asking
@@ -162,8 +163,22 @@ func (k *asked) grant(row *row, limit algorithm.Limit, cost float64) account.Gra
 		Weight: row.weight,
 		Burst:  lower(lent+upper(rate*seconds(p.Horizon), keep*cost), upper(limit.Burst, 1)),
 		Tokens: lower(lent, limit.Burst),
-		Used:   fair,
+		Used:   k.aside(row, fair, limit),
 	}
+}
+
+// wholeLimit is the limit in the unit of row.alone.
+const wholeLimit = math.MaxUint16
+
+// aside is the rate that row's host may use while the owner does not answer: its fair part
+// of what the others may not use then, and its own rate at least. The fair parts of hosts that
+// reported at different times are more than the limit while the demand of some is not known.
+func (k *asked) aside(row *row, fair float64, limit algorithm.Limit) float64 {
+	k.alone -= int64(row.alone)
+	rest := upper(1-float64(k.alone)/wholeLimit, row.weight)
+	row.alone = uint16(lower(ratio(fair, limit.Rate), rest)*wholeLimit + 0.5)
+	k.alone += int64(row.alone)
+	return lower(fair, rest*limit.Rate)
 }
 
 // loan is what a host that wants so much, and has this rate, is lent of the pool now;
@@ -255,7 +270,12 @@ func (k *asked) Expire(now time.Duration, gone func(host uint32)) {
 	if k.always {
 		after = max(after, k.lease)
 	}
-	k.expire(now, after, gone)
+	if k.expire(now, after, gone) {
+		k.alone = 0
+		for _, row := range k.rows.All {
+			k.alone += int64(row.alone)
+		}
+	}
 	k.asking.look(now)
 }
 

@@ -12,7 +12,9 @@ import (
 
 	"github.com/headgate/headgate/aggregator/internal/account"
 	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/internal/exactbucket"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // askingHost uses what it holds, and asks for what it does not hold.
@@ -345,6 +347,74 @@ func TestANewKeyHasItsBurst(t *testing.T) {
 	k.expectLoans(time.Hour)
 	if got := left(k, time.Hour); got != 100 {
 		t.Errorf("%v of a burst of 100 after an hour", got)
+	}
+}
+
+// A host with a grant of another owner says so with its first ask, also while it can borrow
+// nothing: it is paid out of half of the burst, and lent nothing.
+func TestANewOwnerLearnsFromAnAskThatAnotherHasLent(t *testing.T) {
+	limit := algorithm.Limit{Rate: 10, Burst: 100}
+	for _, more := range []float64{1. / 1024, 20} {
+		k, _ := made(algorithm.NameAuto).(*asked)
+		k.terms = &dynamicconfig.Rule{Limit: 10, Burst: 100}
+		paid := 0
+		for range 100 {
+			took := k.Take(0, limit, &usage.Take{Tokens: 1, More: more}, 7, 1)
+			if took.OK {
+				paid++
+			}
+			if took.Lent > 0 {
+				t.Errorf("a host that is new here is lent %v", took.Lent)
+			}
+		}
+		if paid != 50 {
+			t.Errorf("a host that can hold %v more is paid %d of a burst of 100", more, paid)
+		}
+	}
+	k := askedOf(limit)
+	k.terms = &dynamicconfig.Rule{Limit: 10, Burst: 100}
+	(&askingHost{id: 1}).report(k, 0, limit, 20)
+	if took := k.Take(0, limit, &usage.Take{Tokens: 1, More: 1. / 1024}, 7, 1); !took.OK || took.Lent > 0 {
+		t.Errorf("a host that can hold no token: %+v", took)
+	}
+}
+
+// Hosts whose demand the owner hears of one after the other may use no more than the limit
+// together while the owner does not answer, but for what rates leave out of fair parts.
+func TestHostsThatAreAloneKeepTheLimit(t *testing.T) {
+	limit := algorithm.Limit{Rate: 300, Burst: 60}
+	k := askedOf(limit)
+	alone := make([]float64, 8)
+	now := time.Duration(0)
+	report := func(i int) {
+		g := (&askingHost{id: uint32(i)}).report(k, now, limit, 400)
+		alone[i] = g.Used
+		now += time.Millisecond
+	}
+	sum := func() (of float64) {
+		for _, a := range alone {
+			of += a
+		}
+		return of
+	}
+	for i := range alone {
+		report(i)
+		if sum() > 1.2*limit.Rate {
+			t.Errorf("after the report of host %d, hosts may use %v", i, alone)
+		}
+	}
+	for range 3 {
+		for i := range alone {
+			report(i)
+		}
+	}
+	if got := sum(); got > limit.Rate+1 || got < 0.9*limit.Rate {
+		t.Errorf("hosts may use %v, together %v of %v/s", alone, got, limit.Rate)
+	}
+	now += 3 * interval
+	k.Expire(now, func(uint32) {}) // all are silent
+	if report(0); alone[0] < 0.9*limit.Rate {
+		t.Errorf("the only host may use %v of %v/s", alone[0], limit.Rate)
 	}
 }
 

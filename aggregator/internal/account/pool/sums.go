@@ -91,6 +91,7 @@ func (s *sums) unwant(row *row) {
 func (s *sums) fade(row *row) {
 	starter := row.starter()
 	s.drop(row)
+	row.alone = 0
 	s.hold(row, 0, starter)
 }
 
@@ -101,8 +102,9 @@ type row struct {
 	lent    float32 // tokens granted out of the pool since the last report
 	unspent float32 // tokens that it has, as far as the owner knows; what exceeds lent is its starter
 	wants   float32
-	back    bool // it asked after it was taken for dead, and has not reported since
-	heard   bool // it has reported, or asked, under the algorithm that the key has now
+	alone   uint16 // the part of the limit that it may use while it cannot ask, in 1/wholeLimit: see asked.aside
+	back    bool   // it asked after it was taken for dead, and has not reported since
+	heard   bool   // it has reported, or asked, under the algorithm that the key has now
 }
 
 // out is how many tokens of what row's host was lent it has left.

@@ -60,7 +60,7 @@ func (k *asked) Take(now time.Duration, limit algorithm.Limit, t *usage.Take, by
 	if k.always && !t.Auto {
 		k.returns(now, host)
 	}
-	if t.More > 0 && took.OK && took.Wait == 0 {
+	if t.More >= 1 && took.OK && took.Wait == 0 {
 		took.Lent = k.lend(now, host, t.More, k.terms.Burst-t.More, t.Wants, cost)
 		took.Left -= took.Lent
 	}
