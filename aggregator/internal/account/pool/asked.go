@@ -189,8 +189,8 @@ func (k *holdings) loan(wants, rate, cost, least float64, limit algorithm.Limit)
 		return 0
 	}
 	loan := upper(wants-rate, 0)*lasts + math.Sqrt(wants*lasts*cost)
-	if need := k.need(wants, rate, cost); need <= limit.Burst/small && k.wants <= limit.Rate/2 && k.pool >= limit.Burst/2 {
-		loan, least = upper(loan, need), 0
+	if need := k.need(wants, rate, cost, 2); need <= limit.Burst/small && k.far(limit) {
+		loan, least = upper(loan, lower(k.need(wants, rate, cost, 4), limit.Burst/small)), 0
 	}
 	all := upper(k.wants, wants)
 	loan = lower(loan, portion*upper(k.pool, 0)*wants/all)
@@ -209,18 +209,28 @@ func (k *holdings) loan(wants, rate, cost, least float64, limit algorithm.Limit)
 // events of its next burst do not wait, while it learns how much it wants. It is 0 if all
 // hosts together would have too much.
 func (k *holdings) first(cost float64, limit algorithm.Limit) float64 {
-	most := limit.Burst / upper(small, 10*float64(k.rows.Len()))
+	part := 10.0 // of the burst, as 1 ÷ part, for all hosts together
+	if k.far(limit) {
+		part = 5
+	}
+	most := limit.Burst / upper(small, part*float64(k.rows.Len()))
 	if k.pool < limit.Burst/2 || most < 2*cost {
 		return 0
 	}
 	return lower(lower(beginning*cost, most), mostLent*limit.Burst-k.lent)
 }
 
+// far reports whether the key is far from its limit: all hosts together want at most half of
+// it, and the pool is at least half full.
+func (k *holdings) far(limit algorithm.Limit) bool {
+	return k.wants <= limit.Rate/2 && k.pool >= limit.Burst/2
+}
+
 // need is how many tokens a host that wants so much seldom exceeds until its next report,
-// beside this rate: its demand and two standard deviations, and an event at least.
-func (k *holdings) need(wants, rate, cost float64) float64 {
+// beside this rate: its demand and so many standard deviations, and an event at least.
+func (k *holdings) need(wants, rate, cost, sigmas float64) float64 {
 	lasting := upper(seconds(k.interval), lasts)
-	return upper(upper(wants-rate, 0)*lasting+2*math.Sqrt(wants*lasting*cost), cost)
+	return upper(upper(wants-rate, 0)*lasting+sigmas*math.Sqrt(wants*lasting*cost), cost)
 }
 
 // follow brings the account up to now, under rule. It reports whether the bucket is

@@ -87,7 +87,7 @@ func TestHostsOfAKeyFarFromItsLimitAskSeldom(t *testing.T) {
 			asks += hosts[i].asks
 		}
 		t.Logf("%s: %d asks for %d events", name, asks, events)
-		if asks > events/10 {
+		if asks > events/200 {
 			t.Errorf("%s: %d asks for %d events", name, asks, events)
 		}
 	}
