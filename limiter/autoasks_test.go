@@ -3,9 +3,11 @@
 package limiter
 
 import (
+	"bytes"
 	"context"
 	"errors"
-	"slices"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -229,4 +231,26 @@ func TestACancelledWaitGoesBackToTheOwner(t *testing.T) {
 	if e.last.Kind != stage.ReturnTokens || e.last.N != 1 {
 		t.Errorf("the owner was last told of %+v", e.last)
 	}
+}
+
+// An owner that answers a key with a grant again, and fails once more, is warned of twice.
+func TestEachOutageOfKeysWithGrantsIsWarnedOf(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var log bytes.Buffer
+		now := stage.Now()
+		e := newElsewhere(stage.Now)
+		g := NewGroup(snapshot(t, autoRule(1)), 10, WithRemote(Auto, e), WithSeed(1), WithBackground(func(f func()) { f() }),
+			WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+		k := g.For("k")
+		take(k, now, 1)
+		granted(t, g, now+1, g.Manual().Report(now+1), sure, 0)
+		for i := range 4 {
+			time.Sleep(5 * time.Second)
+			e.set([]error{errors.New("away"), nil}[i%2])
+			take(k, stage.Now(), 20) // more than it has by itself
+		}
+		if got := log.String(); strings.Count(got, "does not answer") != 2 || strings.Count(got, "answers again") != 2 {
+			t.Errorf("after two outages, the log is:\n%s", got)
+		}
+	})
 }

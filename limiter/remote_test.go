@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math"
 	"strings"
@@ -363,6 +364,47 @@ func TestARemoteThatAnswersAgainHidesNoOtherThatDoesNot(t *testing.T) {
 		if lines := strings.Split(strings.TrimSpace(log.String()), "\n"); len(lines) != 4 ||
 			!strings.Contains(lines[2], "does not answer") || !strings.Contains(lines[2], "other") || !strings.Contains(lines[3], "answers again") {
 			t.Errorf("one remote bucket answers again and the other does not, and the log is:\n%s", log.String())
+		}
+	})
+}
+
+// However many keys fall back at a time, and whenever their calls began, the log has a line in a
+// second, which says how many calls it stands for.
+func TestManyKeysThatFallBackAreOneLine(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const slow = 50
+		var log bytes.Buffer
+		answers := false // about the key sometimes
+		r := remoteFunc(func(_ context.Context, op stage.Operation) (stage.Outcome, error) {
+			switch {
+			case strings.HasPrefix(op.Key, "slow"):
+				time.Sleep(5 * time.Second)
+			case op.Key == "sometimes" && answers:
+				return stage.Outcome{OK: true, Left: 9}, nil
+			}
+			return stage.Outcome{}, errors.New("down")
+		})
+		g := NewGroup(snapshot(t, dynamicconfig.Rule{Key: "*", Limit: 1000, Algorithm: "own"}), 1, WithRemote("own", r),
+			WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))), WithBackground(func(f func()) { f() }))
+		var calls sync.WaitGroup
+		for i := range slow {
+			calls.Go(func() { g.For(fmt.Sprint("slow", i)).Allow() })
+			time.Sleep(time.Millisecond) // else all end at once
+		}
+		time.Sleep(4900 * time.Millisecond)
+		for range 200 {
+			answers = false
+			g.For("sometimes").Allow()
+			answers = true
+			g.For("sometimes").Allow()
+			time.Sleep(time.Millisecond)
+		}
+		calls.Wait()
+		time.Sleep(2 * time.Second)
+		g.For("last").Allow()
+		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+		if len(lines) != 2 || !strings.Contains(lines[0], "others=0") || !strings.Contains(lines[1], fmt.Sprintf("others=%d", slow+199)) {
+			t.Errorf("the log is:\n%s", log.String())
 		}
 	})
 }

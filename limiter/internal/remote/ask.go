@@ -19,6 +19,7 @@ import (
 type asking struct {
 	budget   Budget
 	borrows  atomic.Bool             // an ask for more than its event is under way
+	missed   atomic.Bool             // the owner did not answer the last ask
 	last     atomic.Pointer[refusal] // nil before the first
 	low      atomic.Int64            // the host asks ahead once it has fewer tokens; 0: it does not
 	asked    atomic.Int64            // events, and asks ahead
@@ -113,7 +114,7 @@ func (a *Auto) askOwner(ctx context.Context, q stage.Request, v stage.Verdict) (
 	}
 	outcome, err := a.ask(ctx, q, l.granted())
 	if err == nil {
-		a.tokens.set(q.Now, a.Terms().Rule, outcome.Left)
+		a.answered(q.Now, outcome)
 	}
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -161,6 +162,14 @@ func (a *Auto) askBeforeWait(ctx context.Context, q, soon stage.Request, v stage
 	return v, receipt
 }
 
+// answered notes an answer of the owner.
+func (a *Auto) answered(now stage.Instant, o stage.Outcome) {
+	a.tokens.set(now, a.Terms().Rule, o.Left)
+	if a.missed.Load() && a.missed.Swap(false) {
+		a.host.RemoteAnswers(now, a.Rate, false)
+	}
+}
+
 // unanswered notes that the owner did not answer, and has the host not ask again for a
 // while.
 func (a *Auto) unanswered(now stage.Instant, err error) *refusal {
@@ -168,6 +177,7 @@ func (a *Auto) unanswered(now stage.Instant, err error) *refusal {
 		return a.pause(now, busy)
 	}
 	a.alone(now)
+	a.missed.Store(true)
 	a.host.RemoteFailed(now, a.Rate, err, false)
 	return a.pause(now, silent+a.Terms().Rule.AskTimeout)
 }

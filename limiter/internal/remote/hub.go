@@ -25,10 +25,11 @@ type Hub struct {
 	config   HubConfig
 	running  background.Goroutines
 	owing    owing
-	failures Budget      // warnings of them
-	warned   atomic.Bool // since a remote bucket answered last
-	nonsense Budget      // warnings of answers that make no sense
-	panics   Budget      // errors that tell of one
+	failures Budget       // warnings of them
+	warned   atomic.Bool  // since a remote bucket answered last
+	unsaid   atomic.Int64 // failures since the last warning of them
+	nonsense Budget       // warnings of answers that make no sense
+	panics   Budget       // errors that tell of one
 	asks     Budget
 }
 
@@ -84,19 +85,22 @@ func (h *Hub) Background(f func()) bool {
 // RemoteOwes implements Host.
 func (h *Hub) RemoteOwes(now stage.Instant, s *Stage) { h.owing.add(now, s) }
 
-// RemoteFailed implements Host. It logs at most one warning of a kind per second.
+// RemoteFailed implements Host. It logs at most one warning of a kind per second of the clock:
+// calls that fail together may have begun at any time.
 func (h *Hub) RemoteFailed(now stage.Instant, r *share.Rate, err error, first bool) {
 	h.config.Failures.Inc(1)
 	t, nonsense := r.Terms(), errors.Is(err, stage.ErrNonsense) // that says nothing about other keys
 	switch {
 	case nonsense:
-		if first && h.nonsense.Spend(now, 1, 1) {
+		if first && h.nonsense.Spend(stage.Now(), 1, 1) {
 			h.config.Log.Warn("the answer of a key's owner, or of its bucket elsewhere, makes no sense; the key falls back", "key", t.Rule.Shown(r.Key()), "algorithm", t.Algorithm, "error", err)
 		}
 	case errors.Is(err, stage.ErrBusy): // this host is busy; the remote may be well
-	case !h.warned.Load() && h.failures.Spend(now, 1, 1): // also if another remote answers again, or the first failure came too soon after a warning
+	case !h.warned.Load() && h.failures.Spend(stage.Now(), 1, 1): // also if another remote answers again, or the first failure came too soon after a warning
 		h.warned.Store(true)
-		h.config.Log.Warn("a key's owner, or its bucket elsewhere, does not answer; its keys fall back", "key", t.Rule.Shown(r.Key()), "algorithm", t.Algorithm, "error", err)
+		h.config.Log.Warn("a key's owner, or its bucket elsewhere, does not answer; its keys fall back", "key", t.Rule.Shown(r.Key()), "algorithm", t.Algorithm, "others", h.unsaid.Swap(0), "error", err)
+	default:
+		h.unsaid.Add(1)
 	}
 	if first {
 		h.config.Fell(now, r.Common(), true)
@@ -104,12 +108,14 @@ func (h *Hub) RemoteFailed(now stage.Instant, r *share.Rate, err error, first bo
 }
 
 // RemoteAnswers implements Host.
-func (h *Hub) RemoteAnswers(now stage.Instant, r *share.Rate) {
+func (h *Hub) RemoteAnswers(now stage.Instant, r *share.Rate, fell bool) {
 	t := r.Terms()
 	if h.warned.Load() && h.warned.Swap(false) {
 		h.config.Log.Info("a key's owner, or its bucket elsewhere, answers again", "key", t.Rule.Shown(r.Key()), "algorithm", t.Algorithm)
 	}
-	h.config.Fell(now, r.Common(), false)
+	if fell {
+		h.config.Fell(now, r.Common(), false)
+	}
 }
 
 // RemotePanicked implements Host. It logs at most one error per second.

@@ -24,8 +24,9 @@ type Host interface {
 	// one before was answered.
 	RemoteFailed(now stage.Instant, r *share.Rate, err error, first bool)
 
-	// RemoteAnswers says that the remote answers again for a key.
-	RemoteAnswers(now stage.Instant, r *share.Rate)
+	// RemoteAnswers says that the remote answers again for a key, which fell back
+	// meanwhile or had a grant.
+	RemoteAnswers(now stage.Instant, r *share.Rate, fell bool)
 
 	// MayAsk reports whether the host may ask a Remote once more at now, for what
 	// a grant does not cover.
@@ -85,6 +86,6 @@ func (l *line) failed(now stage.Instant, err error, event bool) {
 // answers notes that the remote has answered.
 func (l *line) answers(now stage.Instant) {
 	if l.failing.End() {
-		l.host.RemoteAnswers(now, l.rate)
+		l.host.RemoteAnswers(now, l.rate, true)
 	}
 }

@@ -130,7 +130,7 @@ func (a *Auto) askFor(q stage.Request, l loan) {
 		a.unanswered(q.Now, err)
 		return
 	}
-	a.tokens.set(q.Now, a.Terms().Rule, outcome.Left)
+	a.answered(q.Now, outcome)
 	if outcome.Lent > 0 {
 		a.granted.Add(1)
 		a.borrow(q.Now, l, outcome.Lent)

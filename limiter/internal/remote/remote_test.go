@@ -36,7 +36,7 @@ func (h *host) RemoteFailed(_ stage.Instant, _ *share.Rate, _ error, first bool)
 	}
 }
 
-func (h *host) RemoteAnswers(stage.Instant, *share.Rate) { h.answers++ }
+func (h *host) RemoteAnswers(stage.Instant, *share.Rate, bool) { h.answers++ }
 
 func (h *host) RemoteOwes(stage.Instant, *Stage) {}
 

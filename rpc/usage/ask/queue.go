@@ -5,6 +5,7 @@ package ask
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"sync"
@@ -36,6 +37,7 @@ func (id queueID) caller(t *Taker) uint64 { return t.number() + 2*uint64(id.time
 type takeQueue struct {
 	queueID
 	breaker *breaker.Breaker
+	silent  error // ErrSilent, of this owner
 
 	mu        sync.Mutex // protects following fields
 	queue     []*waiting
@@ -76,7 +78,7 @@ type takeBatch struct {
 var takeBatches sync.Pool
 
 func newTakeQueue(id queueID) *takeQueue {
-	return &takeQueue{queueID: id, breaker: breaker.New(silence), next: 1, answered: math.MinInt64}
+	return &takeQueue{queueID: id, breaker: breaker.New(silence), silent: fmt.Errorf("%w: %s", ErrSilent, id.owner), next: 1, answered: math.MinInt64}
 }
 
 func (t *Taker) newWaiting(take usage.Take) *waiting {
@@ -133,7 +135,7 @@ func (q *takeQueue) enter(t *Taker, w *waiting) (batch *takeBatch, head bool, er
 	case q.forgotten:
 		return nil, false, errForgotten
 	case !q.breaker.Ready(now):
-		return nil, false, ErrSilent
+		return nil, false, q.silent
 	case len(q.queue) >= most:
 		return nil, false, ErrBusy
 	}
