@@ -40,6 +40,12 @@ func TestOnTheSmallerSideOfASplitAnOwnerGrantsAPart(t *testing.T) {
 		if !took(t, a, time.Hour, usage.Take{Tokens: 1}).OK {
 			t.Error("no token comes in")
 		}
+		took(t, a, 2*time.Hour, usage.Take{})
+		configured(t, a, exactRule(1, 1))
+		a.GC(2 * time.Hour)
+		if !took(t, a, 2*time.Hour, usage.Take{Tokens: 1}).OK {
+			t.Error("a new config takes the token away")
+		}
 	})
 	t.Run("reports", func(t *testing.T) {
 		a, err := New(algorithm.Builtin(), snapshot(t, cadence, dynamicconfig.Rule{Key: "*", Limit: 100, Burst: 100, Algorithm: algorithm.NameRequestWeighted, Lease: time.Minute}))

@@ -108,7 +108,8 @@ func (k *asked) Configure(now time.Duration, c *account.Config) {
 		if before.Limit > 0 {
 			part = ratio(k.limit, float64(before.Limit))
 		}
-		k.follow(max(now, k.at), bucketRule(k.terms, algorithm.Limit{Rate: part * float64(k.terms.Limit), Burst: part * k.terms.Burst}))
+		burst := upper(part*k.terms.Burst, lower(k.terms.Burst, 1)) // as owned.Key.Limit has it
+		k.follow(max(now, k.at), bucketRule(k.terms, algorithm.Limit{Rate: part * float64(k.terms.Limit), Burst: burst}))
 	}
 }
 
