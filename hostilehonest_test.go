@@ -49,6 +49,8 @@ type honestHost struct {
 	wants   float64
 	last    time.Time
 	weights [3]float64 // under each of honestAlgorithms
+	said    float64    // the demand of its last report; what follows an earlier one soon says less
+	part    float64    // of what all had said when it was answered
 	leased  float64
 	taken   bool
 }
@@ -117,9 +119,13 @@ func (g *honest) right(when string) {
 	}
 	for i, host := range g.hosts {
 		for of, name := range honestAlgorithms {
+			want := weights[i]
+			if of == 0 { // averages go by what is reported
+				want = host.part
+			}
 			// A moving average keeps a quarter of what was before two intervals.
-			if w := host.weights[of]; !(math.Abs(w-weights[i]) < 0.05+off[i]/4) {
-				g.h.Errorf("%s: %s has weight %.3f under %s, not %.3f", when, host.name, w, name, weights[i])
+			if w := host.weights[of]; !(math.Abs(w-want) < 0.05+off[i]/4) {
+				g.h.Errorf("%s: %s has weight %.3f under %s, not %.3f", when, host.name, w, name, want)
 			}
 		}
 		if !(math.Abs(host.leased-leases[i]) < 45) {
@@ -136,6 +142,12 @@ func (g *honest) report() {
 	for _, host := range g.hosts {
 		elapsed := max(time.Since(host.last), time.Millisecond)
 		host.last = host.last.Add(elapsed)
+		host.said = host.wants * min(elapsed, hostileInterval).Seconds()
+		all := 0.0
+		for _, other := range g.hosts {
+			all += other.said
+		}
+		host.part = host.said / all
 		for i, name := range honestAlgorithms {
 			g.use(host, i, name, elapsed)
 		}

@@ -156,6 +156,23 @@ func TestALimitThatIsLoweredMakesNoDebt(t *testing.T) {
 	}
 }
 
+// A lower limit is in force from the next sweep on, though nobody asks until long after that.
+func TestALowerLimitIsInForceFromTheNextSweepOn(t *testing.T) {
+	for _, name := range []string{algorithm.NameExact, algorithm.NameAuto} {
+		rule := exactRule(1000, 100)
+		rule.Algorithm = name
+		a := under(t, rule)
+		step(t, a, 0, "h", reportOf(name, 0, 0, time.Second, "k"))
+		took(t, a, 0, usage.Take{Auto: name == algorithm.NameAuto, Tokens: 100, Spent: usage.SpentBeyond})
+		rule.Limit = 1
+		configured(t, a, rule)
+		a.GC(0)
+		if got := took(t, a, 10*time.Second, usage.Take{Auto: name == algorithm.NameAuto}).Left; got > 11 {
+			t.Errorf("%s: %v tokens 10 s after an empty bucket got a limit of 1/s", name, got)
+		}
+	}
+}
+
 // A key is not forgotten while it is in debt, though no host uses it any more.
 func TestADebtIsNotForgottenWithItsHosts(t *testing.T) {
 	rule := exactRule(0.1, 10)
