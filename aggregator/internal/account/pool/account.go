@@ -185,12 +185,13 @@ func (k *Account) Report(now time.Duration, limit algorithm.Limit, host uint32, 
 	if !k.begun() {
 		k.begin(now, limit)
 	}
+	before := k.pool
 	k.advance(now, limit)
 	if r.Elsewhere {
+		k.bound(limit, before)
 		k.hear(now, limit, host, r, false)
 		return account.Grant{}, false
 	}
-	before := k.pool
 	row, saved := k.receive(now, limit, host, r)
 	row.heard = k.part != unweighed
 	k.bound(limit, before)
@@ -304,7 +305,7 @@ func (k *holdings) ungranted(now time.Duration, r *account.Report) float64 {
 
 // advance lets time fill the pool with what is not granted as rates.
 func (k *holdings) advance(now time.Duration, limit algorithm.Limit) {
-	fill := upper(limit.Rate, k.limit) - k.rates(k.limit) // hosts go by the earlier limit until they are answered
+	fill := limit.Rate - k.rates(k.limit)
 	if now < k.learns {
 		fill = lower(fill, 0) // the rest is with hosts that we do not know yet
 	}

@@ -176,7 +176,9 @@ func (k *Account) Take(now time.Duration, limit algorithm.Limit, t *usage.Take, 
 		k.begin(now, limit)
 	}
 	now = max(now, k.at)
+	before := k.pool
 	k.advance(now, limit)
+	k.bound(limit, before)
 	rule := bucketRule(k.terms, limit)
 	rule.Rate = upper(rule.Rate-k.rates(rule.Rate), 0)
 	if rule.MaxWait == 0 && rule.Rate > 0 {
