@@ -33,7 +33,9 @@ func (b *before) left(parts bool) remains {
 	if !math.IsInf(left.tokens, 1) {
 		left.tokens, left.at = b.earlier().Tokens, b.now
 		left.since += b.since()
-		left.counted = b.allowed()
+	}
+	if gave := b.gives(); gave != nil {
+		left.gave, left.counted = gave, allowedBy(gave)
 	}
 	if first := b.pair[0]; first == nil || slotsOf(first) != nil {
 		return left
@@ -86,7 +88,9 @@ func (b *before) remainder(kept remains, next *Holding) *remains {
 		if level := next.Stage.Level(b.now); kept.missing() == 0 || level.Remote || shows && level.Missing() >= kept.missing() {
 			kept.tokens = math.Inf(1)
 		}
-		kept.counted = next.allowed()
+		if next.answering() != nil {
+			kept.gave, kept.counted = nil, next.allowed()
+		}
 	}
 	if next.pair[0] != nil {
 		kept.wants[unit(next.pair[0])] = share.Measured
@@ -105,9 +109,35 @@ func (b *before) earlier() stage.Level {
 		return stage.Level{Limit: rate.Inf, Tokens: math.Inf(1)}
 	}
 	filled := min(left.tokensAt(b.now), left.burst)
-	used := float64(b.since())
-	return stage.Level{
-		Limit: left.limit, Burst: left.burst, Tokens: max(filled-used, min(filled, 0)), Remote: left.remote != "",
+	tokens := max(filled-float64(b.since()), min(filled, 0))
+	if b.answering() == nil && left.gave != nil {
+		tokens = b.settled(filled)
+	}
+	return stage.Level{Limit: left.limit, Burst: left.burst, Tokens: tokens, Remote: left.remote != ""}
+}
+
+// settled is how many of the tokens that b's remains have filled in are left with those
+// that callers gave back while no Rate answered. The part that answered before has them,
+// so there are no more tokens than it has.
+func (b *before) settled(filled float64) float64 {
+	left := b.remains
+	level := stageOf(left.gave).Level(b.now)
+	if level.Limit >= rate.Inf {
+		return filled
+	}
+	return max(min(filled+float64(left.counted-allowedBy(left.gave)), left.burst, level.Tokens), filled)
+}
+
+// gives is the part that gave the tokens that callers may give back: the one that answers,
+// or else the one that answered before; nil if none did.
+func (b *before) gives() *report.Subject {
+	switch {
+	case b.answering() != nil:
+		return b.pair[b.plan.Answers]
+	case b.remains != nil:
+		return b.remains.gave
+	default:
+		return nil
 	}
 }
 

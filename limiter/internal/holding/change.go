@@ -77,7 +77,11 @@ func (c *Change) fill() {
 			s.Part().Forget(now, old.hosts)
 		}
 		if s == nil {
-			s = c.builder.Reporter.NewSubject(now, c.newPart(t, tokens))
+			most := tokens
+			if next.plan.Answers < 0 { // what answers after next is capped to what is left then
+				most = math.Inf(1)
+			}
+			s = c.builder.Reporter.NewSubject(now, c.newPart(t, most))
 			s.Part().Common().State(old.stated(kept, unit(s)))
 		}
 		c.adopt(s, t, charge, used)

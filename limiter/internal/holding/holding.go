@@ -198,11 +198,15 @@ func (h *Holding) answering() *share.Rate {
 
 // allowed is what the Rate that answers has ever allowed, here and elsewhere.
 func (h *Holding) allowed() int64 {
-	r := h.answering()
-	if r == nil {
+	if h.answering() == nil {
 		return 0
 	}
-	return r.Bucket().Allowed() + h.pair[h.plan.Answers].Part().Admitted()
+	return allowedBy(h.pair[h.plan.Answers])
+}
+
+// allowedBy is what the Rate of s has ever allowed, here and elsewhere.
+func allowedBy(s *report.Subject) int64 {
+	return share.RateOf(s.Part()).Bucket().Allowed() + s.Part().Admitted()
 }
 
 // AnsweringSlots are the slots that answer; nil if there are none.

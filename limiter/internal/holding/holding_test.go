@@ -93,7 +93,7 @@ func TestNoChangeGivesMoreThanOneBucket(t *testing.T) {
 			plan := planOf(rule, algorithms[:rapid.IntRange(1, 2).Draw(rt, "how many")]...)
 			if len(plan.Terms) == 2 {
 				mode := rapid.SampledFrom([]dynamicconfig.Mode{
-					dynamicconfig.ModeOld, dynamicconfig.ModeOldShadowNew, dynamicconfig.ModeNewShadowOld, dynamicconfig.ModeNew,
+					dynamicconfig.ModeOld, dynamicconfig.ModeOldShadowNew, dynamicconfig.ModeNewShadowOld, dynamicconfig.ModeNew, dynamicconfig.ModeDisabled,
 				}).Draw(rt, "mode")
 				plan.Rule.Migration = &dynamicconfig.Migration{From: algorithms[0], To: algorithms[1], Mode: mode}
 				plan.Answers = plan.Rule.Answering()

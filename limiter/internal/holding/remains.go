@@ -21,11 +21,12 @@ type remains struct {
 	limit         rate.Limit
 	ruled         rate.Limit // the rule's limit, of which limit is a part
 	at            stage.Instant
-	counted       int64        // what the Rate that answers had allowed by then
-	remote        string       // the algorithm, if the tokens were elsewhere
-	since         int64        // what was used here since they were elsewhere
-	slots         *share.Slots // retired; nil if there were none
-	wants         [2]float64   // events/s, and slots, that the service stated; or Measured
+	counted       int64           // what the Rate that answers, or gave, had allowed by then
+	gave          *report.Subject // the part that answered last, while none does; else nil
+	remote        string          // the algorithm, if the tokens were elsewhere
+	since         int64           // what was used here since they were elsewhere
+	slots         *share.Slots    // retired; nil if there were none
+	wants         [2]float64      // events/s, and slots, that the service stated; or Measured
 }
 
 // nothing is the remains of a key that had no rule before.

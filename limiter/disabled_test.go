@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limiter_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/driver"
+	"github.com/headgate/headgate/limiter/stage"
+	"github.com/headgate/headgate/shadow"
+)
+
+// The side that answers after a disabled migration has what callers gave back meanwhile,
+// whichever rules were in force.
+func TestARefundWhileAMigrationIsDisabledIsNotLost(t *testing.T) {
+	limits := func(algorithm string) string {
+		return "limits: [{key: k, limit: 0.000001/s, burst: 20, " + algorithm + "}]"
+	}
+	even, old := limits("algorithm: even"), limits("migrate: {from: even, to: elastic, mode: old}")
+	shadowed, disabled := limits("migrate: {from: even, to: elastic, mode: old-shadow-new}"), limits("migrate: {from: even, to: elastic, mode: disabled}")
+	second, other := limits("migrate: {from: even, to: elastic, mode: new}"), limits("migrate: {from: even, to: request-weighted, mode: disabled}")
+	costs := limits("max_cost: 20, migrate: {from: even, to: elastic, mode: disabled}")
+	for name, rules := range map[string][]string{
+		"a jump":                             {old, disabled, second},
+		"measured":                           {shadowed, disabled, second},
+		"back":                               {old, disabled, old},
+		"the old side alone":                 {even, disabled, second},
+		"the new side alone":                 {old, disabled, limits("algorithm: elastic")},
+		"disabled twice":                     {old, disabled, costs, second},
+		"disabled toward other sides":        {old, disabled, other, second},
+		"disabled toward other sides, alone": {old, disabled, other, limits("algorithm: request-weighted")},
+		"the rule is gone meanwhile":         {old, disabled, "limits: [{key: other, limit: 1/s}]", second},
+		"a bucket elsewhere": {
+			limits("migrate: {from: redis, to: even, mode: old}"), limits("migrate: {from: redis, to: even, mode: disabled}"), limits("migrate: {from: redis, to: even, mode: new}"),
+		},
+		"a bucket elsewhere, alone": {
+			limits("algorithm: redis"), limits("migrate: {from: redis, to: even, mode: disabled}"), limits("algorithm: even"),
+		},
+		"toward a bucket elsewhere": {
+			limits("migrate: {from: even, to: redis, mode: old}"), limits("migrate: {from: even, to: redis, mode: disabled}"), limits("algorithm: redis"),
+		},
+	} {
+		for _, measured := range []bool{false, true} {
+			for _, actual := range []int64{0, 10} {
+				now := stage.Now()
+				options := []limiter.Option{limiter.WithRemote("redis", &drained{left: 20}), driver.WithBackground(func(f func()) { f() })}
+				if measured {
+					options = append(options, limiter.WithMigration(shadow.Migrator()))
+				}
+				g := limiter.NewGroup(traceLimits(t, rules[0]), 1, options...)
+				at := g.For("k").Stage()
+				_, receipt := at.Take(t.Context(), stage.Request{Now: now, N: 15})
+				driver.Of(g).Configure(now, traceLimits(t, rules[1]))
+				now = now.Add(time.Second)
+				at.Settle(now, receipt, actual)
+				for _, r := range rules[2:] {
+					now = now.Add(time.Second)
+					driver.Of(g).Configure(now, traceLimits(t, r))
+				}
+				if left := at.Level(now).Tokens; math.Abs(left-float64(20-actual)) > 1e-3 {
+					t.Errorf("%s, measured %t: %v tokens are left of 20, after an event that did cost %d", name, measured, left, actual)
+				}
+			}
+		}
+	}
+}
