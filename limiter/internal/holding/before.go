@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/internal/report"
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
@@ -60,12 +61,43 @@ func (b *before) left(parts bool) remains {
 	if level.Limit < rate.Inf && (more || level.Remote) {
 		left.tokens, left.burst, left.limit, left.at = level.Tokens, level.Burst, level.Limit, b.now
 		left.ruled = b.plan.Rule.Limit
-		left.remote, left.since = "", 0
+		left.remote, left.here, left.since = "", false, 0
 		if level.Remote {
 			left.remote = b.plan.Terms[b.plan.Answers].Algorithm
 		}
 	}
+	if algorithm, refused := b.measures(); algorithm != "" {
+		if left.remote == "" {
+			left.remote, left.here = algorithm, true
+		}
+		if left.remote == algorithm {
+			left.since = refused
+		}
+	}
 	return left
+}
+
+// measures returns the algorithm of a bucket elsewhere that a migration measures, and that
+// was charged with all that the part that answers allowed, but for refused tokens; empty if
+// there is none.
+func (b *before) measures() (algorithm string, refused int64) {
+	m := b.migration
+	if m == nil || m.stages == nil {
+		return "", 0
+	}
+	i, counts := 1, m.counts()
+	switch b.plan.Rule.Migration.Mode {
+	case dynamicconfig.ModeOldShadowNew:
+		refused = counts.OnlyOld
+	case dynamicconfig.ModeNewShadowOld:
+		i, refused = 0, counts.OnlyNew
+	default:
+		return "", 0
+	}
+	if s := b.pair[i]; stageOf(s).Level(b.now).Remote {
+		return s.Part().Common().Terms().Algorithm, refused + counts.Skipped
+	}
+	return "", 0
 }
 
 // remainder returns the part of kept, which b left, that next must remember; nil if
@@ -113,7 +145,7 @@ func (b *before) earlier() stage.Level {
 	if b.answering() == nil && left.gave != nil {
 		tokens = b.settled(filled)
 	}
-	return stage.Level{Limit: left.limit, Burst: left.burst, Tokens: tokens, Remote: left.remote != ""}
+	return stage.Level{Limit: left.limit, Burst: left.burst, Tokens: tokens, Remote: left.remote != "" && !left.here}
 }
 
 // settled is how many of the tokens that b's remains have filled in are left with those

@@ -23,8 +23,9 @@ type remains struct {
 	at            stage.Instant
 	counted       int64           // what the Rate that answers, or gave, had allowed by then
 	gave          *report.Subject // the part that answered last, while none does; else nil
-	remote        string          // the algorithm, if the tokens were elsewhere
-	since         int64           // what was used here since they were elsewhere
+	remote        string          // the algorithm, if a bucket elsewhere knows what is missing, but for since
+	here          bool            // the tokens were here nevertheless: that bucket was measured
+	since         int64           // what was used here since that bucket knew all
 	slots         *share.Slots    // retired; nil if there were none
 	wants         [2]float64      // events/s, and slots, that the service stated; or Measured
 }
