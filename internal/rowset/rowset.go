@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package rowset keeps a row for each of some hosts, compactly: five to eight
-// bytes beside the row itself, in two slices and no pointers, so that millions
-// of rows cost the garbage collector nothing.
+// bytes beside the row itself, and five to nine of an index, in two slices and no
+// pointers, so that millions of rows cost the garbage collector nothing. There may be
+// room for an eighth more rows. Rows of hosts that are gone are used again, and are
+// free when the last host is gone.
 //
 // Hosts are small numbers, given out densely. The index is a hash table that
 // takes the number as it is, so that hosts that follow each other lie beside

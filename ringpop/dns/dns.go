@@ -99,7 +99,7 @@ func New(target string, c Config) (*Members, error) {
 		name, port, err := net.SplitHostPort(rest)
 		number, notNumber := strconv.ParseUint(port, 10, 16)
 		if err == nil && notNumber == nil && name != "" && number > 0 {
-			m.name, m.port = name, port
+			m.name, m.port = name, strconv.FormatUint(number, 10) // without zeros before it
 			return m, nil
 		}
 	}

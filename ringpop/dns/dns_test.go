@@ -178,3 +178,16 @@ func FuzzTarget(f *testing.F) {
 		}
 	})
 }
+
+// The port is that of the addresses that hosts know themselves by, however it is written.
+func TestAPortIsAsHostsWriteIt(t *testing.T) {
+	s := newServer(t)
+	s.set(false, "hosts.test. 0 IN A 10.0.0.1")
+	m, err := New("dns:///hosts.test.:07933", Config{Resolver: s.resolver()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := m.Lookup(t.Context()); err != nil || len(got) != 1 || got[0] != "10.0.0.1:7933" {
+		t.Errorf("%v, %v", got, err)
+	}
+}

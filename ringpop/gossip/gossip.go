@@ -28,7 +28,8 @@ type Config struct {
 	Cluster string
 
 	// Host is this host. Its Address is where other hosts call it, not where it
-	// gossips. Identity and Labels have at most 255 bytes each. Address is required.
+	// gossips. Identity and Labels have at most 255 bytes each, and 500 together. Address
+	// is required.
 	Host ringpop.Host
 
 	// Observer is set for a host that owns no keys. It knows the ring, and is
@@ -88,7 +89,9 @@ func (c Config) Validate() error {
 	if c.JoinWithin < 0 || c.Rejoin < 0 {
 		errs = append(errs, errors.New("gossip: a time is negative: use 0 for the default"))
 	}
-	_, err := c.meta().encode()
+	leaving := c.meta()
+	leaving.Leaving = true // which is all that a host may say
+	_, err := leaving.encode()
 	return errors.Join(append(errs, err)...)
 }
 
@@ -321,6 +324,7 @@ func (d *delegate) NotifyJoin(n *memberlist.Node) {
 		err = dialable(n.Name)
 	}
 	if err != nil {
+		d.board.Down(n.Name, err.Error()) // if it could be read before
 		if withheld, ok := d.unfit.admit(time.Now()); ok {
 			d.log.Warn("a host of the cluster is not on the ring", "member", clip(n.Name), "gossip", n.Address(), "error", err, "withheld", withheld)
 		}

@@ -30,22 +30,23 @@ func (m *Members) joinFirst(ctx context.Context) error {
 	if m.config.Seeds == nil {
 		return nil
 	}
-	patience := time.NewTimer(m.config.JoinWithin)
-	defer patience.Stop()
+	within, cancel := context.WithTimeout(ctx, m.config.JoinWithin)
+	defer cancel()
 	again := time.NewTicker(tryEvery)
 	defer again.Stop()
 	for {
-		joined, missing, err := m.join(ctx)
+		joined, missing, err := m.join(within)
 		if joined || err == nil && missing == 0 {
 			return nil
 		}
 		select {
 		case <-again.C:
-		case <-patience.C:
+		case <-within.Done():
+			if err := ctx.Err(); err != nil {
+				return fmt.Errorf("gossip: join the cluster: %w", err)
+			}
 			m.log.Warn("no seed answers: this host begins alone, and goes on asking; check the seeds, the cluster's name, and the keys", "error", err)
 			return nil
-		case <-ctx.Done():
-			return fmt.Errorf("gossip: join the cluster: %w", ctx.Err())
 		}
 	}
 }

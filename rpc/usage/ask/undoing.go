@@ -11,11 +11,15 @@ import (
 
 // undoAfter is how long a batch without an answer waits for the next call, which
 // withdraws it. Then the Taker makes a call that only withdraws. The time doubles
-// as long as such calls fail too.
+// as long as there are such batches, up to maxUndoAfter.
 const undoAfter = 200 * time.Millisecond
 
+// maxUndoAfter has the Taker withdraw the last batch of a long outage more than once
+// within underWayFor.
+const maxUndoAfter = underWayFor / 4
+
 // undo returns a function that withdraws the batches that no other call has
-// withdrawn. It runs again after twice wait, for as long as messages of these
+// withdrawn. It runs again after up to twice wait, for as long as messages of these
 // batches may still arrive.
 func (q *takeQueue) undo(t *Taker, wait time.Duration) func(ctx context.Context) {
 	return func(ctx context.Context) {
@@ -34,7 +38,7 @@ func (q *takeQueue) undo(t *Taker, wait time.Duration) func(ctx context.Context)
 		if b != nil {
 			q.call(ctx, t, b, nil)
 		}
-		t.undoLater(q, 2*wait)
+		t.undoLater(q, min(2*wait, maxUndoAfter))
 	}
 }
 

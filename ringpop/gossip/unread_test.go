@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gossip
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+
+	"github.com/headgate/headgate/ringpop"
+)
+
+// What a host says of itself fits when it leaves, too. It says more then.
+func TestAHostThatMayStartMaySayThatItLeaves(t *testing.T) {
+	for _, observer := range []bool{false, true} {
+		for length := 240; length <= maxField; length++ {
+			c := Config{
+				Cluster: "test", Listen: "127.0.0.1:0", Observer: observer,
+				Host: ringpop.Host{Address: "a:1", Identity: strings.Repeat("i", length), Labels: strings.Repeat("l", length)},
+			}
+			if c.Validate() != nil {
+				continue
+			}
+			m, err := New(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m.leaving.Store(true)
+			if said, err := decodeMeta((*delegate)(m).NodeMeta(0)); err != nil || !said.Leaving || said.Observer != observer {
+				t.Errorf("identity and labels of %d bytes, observer %v: others read %+v, %v", length, observer, said, err)
+			}
+		}
+	}
+}
+
+// Seeds may be slow, as a DNS server that does not answer is.
+func TestAHostBeginsAloneThoughItsSeedsAreNotFound(t *testing.T) {
+	n, err := New(Config{
+		Cluster: "test", Host: ringpop.Host{Address: "a:1"}, Listen: "127.0.0.1:0", JoinWithin: time.Millisecond,
+		Seeds: func(ctx context.Context) ([]string, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		},
+		Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	started := make(chan error, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	go func() { started <- n.Start(ctx) }()
+	if err := <-started; err != nil {
+		t.Fatalf("a host whose seeds are not found does not begin: %v", err)
+	}
+	if err := n.Stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A host that was restarted with a later release within a probe says something that this
+// one cannot read. What is logged then is so.
+func TestAHostThatCannotBeReadAnyMoreIsNotOnTheRing(t *testing.T) {
+	n := new(node)
+	m, err := New(Config{Cluster: "test", Host: ringpop.Host{Address: "a:1"}, Listen: "127.0.0.1:0", Logger: slog.New(slog.NewTextHandler(n, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := (*delegate)(m)
+	b, err := meta{}.encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := &memberlist.Node{Name: "b:1", Addr: net.IPv4(127, 0, 0, 1), Port: 1, Meta: b}
+	d.NotifyJoin(said)
+	said.Meta = []byte{metaVersion + 1}
+	d.NotifyUpdate(said)
+	if all := m.Standings(); len(all) != 1 || all[0].State == ringpop.Up || !strings.Contains(n.logged(), "is not on the ring") {
+		t.Errorf("%+v; logged: %s", all, n.logged())
+	}
+	said.Meta = b
+	d.NotifyUpdate(said)
+	if all := m.Standings(); len(all) != 1 || all[0].State != ringpop.Up {
+		t.Errorf("it can be read again: %+v", all)
+	}
+}
