@@ -17,6 +17,9 @@ type Priority int64
 
 func releaseNothing() {}
 
+// hasSlots reports whether the rule limits what is in flight.
+func (l *Limiter) hasSlots() bool { return keyOf(l).Current(stage.Now()).Slots != nil }
+
 // TryAcquire takes n slots until the caller calls release, if the slots are free
 // and no other caller waits for them. Only the first call of release does anything.
 // release is never nil. For a rule that limits a rate, TryAcquire is AllowN, and
@@ -33,6 +36,9 @@ func (l *Limiter) TryAcquire(n int) (release func(), ok bool) {
 		switch {
 		case st.Slots == nil:
 			v, _, _ := decide(context.Background(), keyOf(l), now, int64(n), 0, stage.Final)
+			if v.Reason == InFlight && l.hasSlots() {
+				continue // the rule has changed
+			}
 			return releaseNothing, v.OK()
 		case n <= 0 || int64(n) > bucket.MaxCost:
 			return releaseNothing, n == 0
@@ -61,7 +67,11 @@ func (l *Limiter) Acquire(ctx context.Context, n int, priority ...Priority) (rel
 	for {
 		st := keyOf(l).Current(stage.Now())
 		if st.Slots == nil {
-			return releaseNothing, l.WaitN(ctx, n)
+			err := l.WaitN(ctx, n)
+			if errors.Is(err, ErrInFlight) && l.hasSlots() {
+				continue // the rule has changed
+			}
+			return releaseNothing, err
 		}
 		if err := ctx.Err(); err != nil {
 			return releaseNothing, err

@@ -140,8 +140,12 @@ func (e *Estimate) Decision() Decision { return e.decision }
 
 // Wait waits until the event may happen: for as long as Decision says, or until the rules
 // let everything of the key through, as a bypass does. When ctx ends before, Wait cancels
-// the Estimate, and returns ctx's error.
+// the Estimate, and returns ctx's error. If the event may not happen at all, Wait returns why
+// at once, as WaitN does.
 func (e *Estimate) Wait(ctx context.Context) error {
+	if err := e.taken.err(ctx, stage.Forever); err != nil {
+		return err
+	}
 	now, err := e.taken.await(ctx)
 	if err != nil {
 		e.settle(now, 0)

@@ -146,6 +146,17 @@ func (p Pace) duration(d int64) time.Duration {
 	return time.Duration((d<<right + 1<<left - 1) >> left)
 }
 
+// after is duration after a time that is late; 0 if there are no d quanta to wait for.
+func (p Pace) after(late time.Duration, d int64) time.Duration {
+	if d <= 0 {
+		return 0
+	}
+	if wait := p.duration(d); wait < rate.InfDuration-late {
+		return wait + late
+	}
+	return rate.InfDuration
+}
+
 // tokens that are left when d quanta are missing; negative in debt.
 func (p Pace) tokens(d int64) float64 {
 	if p.Unlimited() {
@@ -175,18 +186,19 @@ func (p Pace) span(d time.Duration) int64 {
 
 // weigh reports whether a bucket from which d quanta are missing can give cost
 // within longest, and how long that takes; if not, when it could, or 0 if
-// never. With a debt, the event may borrow: it waits for the debt that there
+// never. d is as of a time that is late after the caller's, and the caller waits for that
+// time too, if it waits at all. With a debt, the event may borrow: it waits for the debt that there
 // is, and leaves one behind that is paid within debt, give or take what a
 // token is rounded up by, at most a 64th.
-func (p Pace) weigh(d, cost int64, longest, debt time.Duration) (wait, retry time.Duration, ok bool) {
+func (p Pace) weigh(d, cost int64, longest, debt, late time.Duration) (wait, retry time.Duration, ok bool) {
 	if debt <= 0 {
-		wait = p.duration(d + cost - p.depth)
+		wait = p.after(late, d+cost-p.depth)
 		if cost > p.depth || d+cost > maxTaken || wait == stage.Forever {
 			return wait, 0, false
 		}
 		return wait, max(wait-max(longest, 0), 0), wait <= longest
 	}
-	wait = p.duration(d - p.depth)
+	wait = p.after(late, d-p.depth)
 	over := d + cost - p.depth // is to be owed
 	over -= p.span(debt) + min(over/p.quanta()*2, over/64) + 2
 	if wait <= longest && wait < stage.Forever && over <= 0 && d+cost <= maxTaken {
@@ -195,7 +207,7 @@ func (p Pace) weigh(d, cost int64, longest, debt time.Duration) (wait, retry tim
 	if wait == stage.Forever || over > d || d+cost > maxTaken {
 		return wait, 0, false // a full bucket would not do
 	}
-	if retry = max(wait-longest, p.duration(over), 0); retry >= stage.Forever {
+	if retry = max(wait-longest, p.after(late, over), 0); retry >= stage.Forever {
 		retry = 0
 	}
 	return wait, retry, false

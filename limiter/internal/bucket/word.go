@@ -134,9 +134,7 @@ const boundless = always - 1
 // bucket is unlimited.
 func (w *word) take(r stage.Request, debt time.Duration) (v stage.Verdict, left int64) {
 	read := r.Now // by the caller's clock
-	if r.Now = w.near(read); r.Now > read {
-		r.Longest = max(r.Longest-r.Now.Sub(read), 0)
-	}
+	r.Now = w.near(read)
 	for {
 		full, p := w.read()
 		if p.Unlimited() {
@@ -148,13 +146,12 @@ func (w *word) take(r stage.Request, debt time.Duration) (v stage.Verdict, left 
 		if left = p.depth - d - cost; left < 0 {
 			var retry time.Duration
 			var ok bool
-			if wait, retry, ok = p.weigh(d, cost, r.Longest, debt); !ok {
+			if wait, retry, ok = p.weigh(d, cost, r.Longest, debt, max(r.Now.Sub(read), 0)); !ok {
 				if !w.stands(full, p) {
 					continue
 				}
 				then, final := w.holds(full, r.Now)
 				if !final {
-					r.Longest = max(r.Longest-then.Sub(r.Now), 0)
 					r.Now = then
 					continue
 				}
@@ -166,9 +163,7 @@ func (w *word) take(r stage.Request, debt time.Duration) (v stage.Verdict, left 
 			continue
 		}
 		w.note(r.Now, p)
-		if wait > 0 {
-			v.Wait = wait + r.Now.Sub(read)
-		}
+		v.Wait = wait
 		if r.Kind == stage.Take {
 			v.Left = p.tokens(d + cost)
 		}
@@ -298,6 +293,7 @@ func (w *word) RetryAfter(now stage.Instant, n int64) time.Duration {
 	if p.Unlimited() {
 		return 0
 	}
-	_, retry, _ := p.weigh(p.taken(full, w.asOf(now)), p.cost(n), 0, 0)
+	then := w.asOf(now)
+	_, retry, _ := p.weigh(p.taken(full, then), p.cost(n), 0, 0, max(then.Sub(now), 0))
 	return retry
 }
