@@ -159,6 +159,28 @@ func (q *takeQueue) cut(t *Taker, w *waiting) *takeBatch {
 	return q.cutLocked(t, t.now())
 }
 
+// more returns a call of the takes that wait; nil if there are none, or too many calls
+// under way.
+func (q *takeQueue) more(t *Taker) *takeBatch {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+
+	if len(q.queue) == 0 || len(q.underWay) >= callsPerOwner {
+		return nil
+	}
+	return q.cutLocked(t, t.now())
+}
+
+// start has the first caller of b, which may be nil, make the call.
+func (b *takeBatch) start() {
+	if b == nil {
+		return
+	}
+	head := b.waiters[0]
+	head.batch = b
+	head.waker.Wake()
+}
+
 // cutLocked makes a call of the front of the queue. An empty queue makes one that
 // takes nothing and only withdraws.
 func (q *takeQueue) cutLocked(t *Taker, now time.Duration) *takeBatch {
@@ -190,6 +212,9 @@ func (q *takeQueue) cutLocked(t *Taker, now time.Duration) *takeBatch {
 // call makes the call b, for self and others, and wakes them. A caller may give
 // up, but the others' call goes on.
 func (q *takeQueue) call(ctx context.Context, t *Taker, b *takeBatch, self *waiting) {
+	if len(b.waiters) == takesPerCall {
+		q.more(t).start() // the takes that it has no room for do not wait for its answer
+	}
 	if len(b.waiters) > 1 {
 		// Takes of one key side by side cost a few bytes each. Their order stays.
 		slices.SortStableFunc(b.waiters, func(x, y *waiting) int { return accountOf(&x.take).compare(accountOf(&y.take)) })
@@ -203,11 +228,7 @@ func (q *takeQueue) call(ctx context.Context, t *Taker, b *takeBatch, self *wait
 	}
 	err := t.ask(ctx, q.queueID, b.takes.Payload(), len(b.takes.Rows), &b.taken)
 	dropped, next := q.done(t, b, err)
-	if next != nil {
-		head := next.waiters[0]
-		head.batch = next
-		head.waker.Wake()
-	}
+	next.start()
 	now := t.now()
 	for i := range b.takes.Rows {
 		if of := accountOf(&b.takes.Rows[i]); err == nil && (i == len(b.takes.Rows)-1 || of != accountOf(&b.takes.Rows[i+1])) {

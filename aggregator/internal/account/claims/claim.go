@@ -36,7 +36,8 @@ type Terms struct {
 	// Lease is for how long a grant is good; > 0. Zero grants nothing.
 	Lease time.Duration
 	// Remember is for how long what a host wants counts after it has claimed,
-	// also when its lease has ended; what is less than Lease is as Lease. It
+	// also when its lease has ended; what is less than Lease is as Lease, and what is
+	// more than 18 hours beyond it is as 18 hours. It
 	// matters where leases are shorter than they could be: a host that asks
 	// again is then still known.
 	Remember time.Duration

@@ -57,7 +57,7 @@ type leaseRow struct {
 	place  int32         // among those to look at
 	first  int32         // of its nodes
 	short  uint32        // slots that it got less than it should have
-	stays  uint16        // seconds after until in which what it wants still counts
+	stays  uint16        // seconds after until in which what it wants still counts, at most 65,535
 	timed  bool          // part was calculated
 	kind   kind
 }
