@@ -89,11 +89,7 @@ func (o *owner) under(algorithm string) (p *pool, mentioned bool) {
 		algorithm = to
 	}
 	if o.pools[algorithm] == nil {
-		left := o.full
-		for _, p := range o.pools { // docs/design/0006 says what an owner does that has begun another pool before
-			left = min(left, p.left)
-		}
-		o.pools[algorithm] = &pool{drained: drained{left: left}}
+		o.pools[algorithm] = &pool{drained: drained{left: o.full}}
 	}
 	return o.pools[algorithm], mentioned
 }

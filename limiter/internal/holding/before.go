@@ -114,6 +114,7 @@ func (b *before) remainder(kept remains, next *Holding) *remains {
 		kept.slots = nil
 	case next.pair[0] != nil:
 		kept.follow(next.plan.Rule.Limit)
+		kept.remote = poolAfter(kept.remote, b.plan, next.plan)
 		// A bucket elsewhere knows what was used, or has been charged with it. A bucket
 		// here shows it, until the grant changes, but not that a bucket elsewhere knows it.
 		shows := kept.remote == "" && (next.answering() == nil || !next.answering().Granted())

@@ -49,6 +49,7 @@ func (c *Change) fill() {
 	old, next, now, tokens := &c.old, &c.Next, c.old.now, math.Inf(1)
 	rule := next.plan.Rule
 	known, used, asked := old.due()
+	asked = poolAfter(asked, old.plan, next.plan)
 	kept := old.Subjects()
 	for _, s := range kept {
 		s.Tally(now)

@@ -13,3 +13,23 @@ type Plan struct {
 	Terms   []*share.Terms // by algorithm, the old one first
 	Answers int            // which of Terms answers; below 0 if none does
 }
+
+// answering is the algorithm that answers; empty if none does.
+func (p *Plan) answering() string {
+	if p == nil || p.Answers < 0 {
+		return ""
+	}
+	return p.Terms[p.Answers].Algorithm
+}
+
+// pools are the algorithms of p under which the owner of a key has a pool.
+func (p *Plan) pools() (pools []string) {
+	if p != nil {
+		for _, t := range p.Terms {
+			if share.Pooled(t.Algorithm) {
+				pools = append(pools, t.Algorithm)
+			}
+		}
+	}
+	return pools
+}

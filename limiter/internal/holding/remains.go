@@ -4,6 +4,7 @@ package holding
 
 import (
 	"math"
+	"slices"
 
 	"golang.org/x/time/rate"
 
@@ -45,6 +46,26 @@ func (r *remains) missing() int64 {
 func (r *remains) follow(limit rate.Limit) {
 	if r.ruled > 0 && limit > 0 {
 		r.limit, r.ruled = r.limit*limit/r.ruled, limit
+	}
+}
+
+// gone is remains.remote if no pool knows what is missing, or if the host cannot tell.
+const gone = "-"
+
+// poolAfter is what remote, which is remains.remote, is after a change of plans from was, which
+// may be nil, to next. The owner of a key has a pool under each of exact, auto and elastic
+// that the key's rule mentions. Once one of them answers, those end that the rule does not
+// mention. The one that answers goes on with the tokens of one that ends, unless it was
+// there before.
+func poolAfter(remote string, was, next *Plan) string {
+	to := next.answering()
+	switch {
+	case !share.Pooled(remote) || !share.Pooled(to) || slices.Contains(next.pools(), remote):
+		return remote
+	case was.answering() == remote && len(was.pools()) == 1:
+		return to
+	default:
+		return gone
 	}
 }
 

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limiter_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/driver"
+	"github.com/headgate/headgate/limiter/stage"
+)
+
+// A rule that begins a second pool at the owner, beside the one that knows what was used, has the
+// host charge the second one with that.
+func TestASecondPoolGivesNoSecondBurst(t *testing.T) {
+	const burst = 20
+	rule := func(text string) string {
+		from, to, ok := strings.Cut(text, ">")
+		if !ok {
+			return "limits: [{key: k, limit: 0.000001/s, burst: 20, algorithm: " + text + "}]"
+		}
+		to, mode, _ := strings.Cut(to, ":")
+		return "limits: [{key: k, limit: 0.000001/s, burst: 20, migrate: {from: " + from + ", to: " + to + ", mode: " + mode + "}}]"
+	}
+	for _, path := range []string{
+		"auto elastic auto>elastic:old", "auto elastic elastic>auto:new", "auto elastic elastic>exact:new", "exact elastic exact>elastic:old",
+		"exact elastic elastic>exact:new", "auto even elastic elastic>auto:new", "even>auto:new elastic elastic>auto:new", "auto elastic even elastic>auto:new",
+		"auto>elastic:old elastic elastic>auto:new", "auto>elastic:old even elastic elastic>auto:new",
+	} {
+		now, admitted := stage.Now(), 0
+		of := &owner{pools: make(map[string]*pool), full: burst}
+		config := func(text string) *dynamicconfig.Snapshot {
+			s := traceLimits(t, rule(text))
+			of.configure(s.Rules()[0])
+			return s
+		}
+		var g *limiter.Group
+		for i, text := range strings.Fields(path) {
+			if s := config(text); i == 0 {
+				g = limiter.NewGroup(s, 1, limiter.WithRemote("exact", asked{of, "exact"}), limiter.WithRemote("auto", asked{of, "auto"}), driver.WithBackground(func(f func()) { f() }))
+			} else {
+				driver.Of(g).Configure(now, s)
+			}
+			for range []int{5, 2, 1, 1}[i] {
+				if v, _ := g.For("k").Stage().Take(t.Context(), stage.Request{Now: now, N: 1, Kind: stage.Final}); v.OK() {
+					admitted++
+				}
+			}
+			now = now.Add(time.Second)
+			of.answer(t, g, now, admitted)
+		}
+		for range 2 * burst {
+			if v, _ := g.For("k").Stage().Take(t.Context(), stage.Request{Now: now, N: 1, Kind: stage.Final}); v.OK() {
+				admitted++
+			}
+		}
+		if admitted != burst {
+			t.Errorf("%s: %d of a burst of %d", path, admitted, burst)
+		}
+	}
+}
