@@ -174,7 +174,7 @@ func statusOf(now stage.Instant, of share.Part) ShareStatus {
 		return st
 	}
 	if own, ok := of.(share.RatePart); ok {
-		st.Passes = own.Own().Passes()
+		st.Passes = own.Own().Bucket().Passes()
 	}
 	if a, ok := of.(*remote.Auto); ok {
 		asked := a.Asked()

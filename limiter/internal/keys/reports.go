@@ -46,9 +46,7 @@ func (r Reports) Report(now stage.Instant) []*report.Batch {
 			continue
 		}
 		for _, p := range st.Subjects() {
-			if round.Visit(p, hosts) {
-				s.fell(now, p)
-			}
+			round.Visit(p, hosts)
 			if _, fallen := p.Part().Fallen(); fallen {
 				r.fellLocked(st.rule)
 			}

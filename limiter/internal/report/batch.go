@@ -3,7 +3,6 @@
 package report
 
 import (
-	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/usage"
 )
@@ -16,7 +15,6 @@ type Batch struct {
 	room   usage.Report // columns as long as rows may be; Usage's are their beginning
 	rows   []row
 	filled int // rows before it have their wants
-	at     stage.Instant
 	early  bool
 	wants  bool // some row says what the host wants
 	costs  bool // rows say what their events cost
@@ -118,11 +116,7 @@ func (b *Batch) prefetch(rows []int) (read int64) {
 		return 0
 	}
 	for _, at := range rows {
-		s := b.rows[at].subject
-		read += int64(s.pulse.gap) + int64(s.acked.at) + int64(s.pending)
-		if s.rate != nil {
-			read += s.rate.Bucket().Allowed()
-		}
+		read += b.rows[at].subject.read()
 	}
 	return read
 }

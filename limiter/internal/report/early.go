@@ -73,16 +73,8 @@ func (e *early) jitter(d time.Duration) time.Duration {
 	return d/2 + time.Duration(e.rand.Int64N(int64(d)+1))
 }
 
-// reported is the demand that s reported last.
-func (e *early) reported(s *Subject) float64 {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-
-	return s.pulse.demand.Reported()
-}
-
-// change changes what is watched of s by f.
-func (e *early) change(s *Subject, f func(*pulse)) {
+// pulse has f read or change the pulse of s.
+func (e *early) pulse(s *Subject, f func(*pulse)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 
@@ -103,7 +95,7 @@ func (e *early) urgeLocked(now stage.Instant, s *Subject, wait time.Duration) {
 	}
 	owner, waits := "", s.pulse.waits
 	if e.owner != nil {
-		owner = e.owner.Owner(s.key())
+		owner = e.owner.Owner(s.common().Key())
 	}
 	s.pulse.waits = true
 	if e.lanes.Add(owner, s, now.Add(e.jitter(wait)), waits) {
@@ -341,16 +333,21 @@ func (e *early) observeLocked(now stage.Instant, a *effect) {
 // processor load many at once.
 const ahead = 32
 
-// prefetch reads from as much of subjects as a look at their demand needs. The
-// result keeps the compiler from leaving that out.
+// prefetch reads from subjects. The result keeps the compiler from leaving that out.
 //
 //go:noinline
 func prefetch(subjects []*Subject) (read int64) {
 	for _, s := range subjects {
-		read += s.pulse.askAt.Load() + int64(s.pulse.gap)
-		if s.rate != nil {
-			read += s.rate.Bucket().Allowed()
-		}
+		read += s.read()
+	}
+	return read
+}
+
+// read reads from each cache line of s, and from its bucket.
+func (s *Subject) read() int64 {
+	read := int64(s.acked.at) + s.pulse.askAt.Load() + int64(s.pulse.gap)
+	if s.rate != nil {
+		read += s.rate.Bucket().Allowed()
 	}
 	return read
 }

@@ -19,7 +19,6 @@ import (
 type Reporter struct {
 	early   early
 	retired retired
-	sizes   map[string]int    // rows of the last regular round, by algorithm
 	reuse   map[string]*Batch // whose memory the next round takes, by algorithm
 
 	timeout func() time.Duration
@@ -32,7 +31,7 @@ type Config struct {
 	// take to answer. They may change.
 	Interval, Timeout func() time.Duration
 
-	// Fell is called when a grant has put an end to a fallback.
+	// Fell is called when s has entered or left its fallback.
 	Fell func(now stage.Instant, s *Subject)
 
 	// Placement says who owns which key: early reports to one owner share messages.
@@ -81,7 +80,6 @@ func (r *Reporter) Reconfigured() { r.early.rouse() }
 // first in it, then those that are retired.
 func (r *Reporter) Begin(now stage.Instant, hosts int, successor Successor) *Round {
 	round := r.round(now, false)
-	round.sizes = r.sizes
 	for _, s := range r.early.ready(now, true) {
 		if s.early() { // slots are visited in any case
 			r.refresh(now, s, hosts)
@@ -96,15 +94,6 @@ func (r *Reporter) round(now stage.Instant, early bool) *Round {
 	return &Round{
 		reporter: r, byAlgorithm: make(map[string]*Batch), at: now,
 		answered: now.Add(r.timeout()), recent: r.early.interval() * 2 / 3, early: early,
-	}
-}
-
-// finished remembers how large the Batches of a regular round are.
-func (r *Reporter) finished(batches []*Batch) {
-	clear(r.reuse) // of algorithms that have nothing to say any more
-	r.sizes = make(map[string]int, len(batches))
-	for _, b := range batches {
-		r.sizes[b.Usage.Algorithm] = len(b.rows)
 	}
 }
 
@@ -154,38 +143,10 @@ func (r *Reporter) Introduce(now stage.Instant, s *Subject) {
 	}
 }
 
-// watch has s report early from now on. The first report may wait, unless what
-// there is without a grant runs low.
-func (r *Reporter) watch(now stage.Instant, s *Subject) {
-	e := &r.early
-	e.mu.Lock()
-	defer e.mu.Unlock()
-
-	s.pulse.askAt.Store(int64(now))
-	s.rate.Bucket().SetLow(s.rate.Bucket().Uncached(now) / 2)
-	e.activateLocked(now, s)
-}
-
-// batch is an empty Batch with room for n rows and some more.
-func (r *Reporter) batch(algorithm string, n int, costs bool) *Batch {
-	b := new(Batch)
-	if reuse := r.reuse[algorithm]; reuse != nil && n > 0 && n <= cap(reuse.rows) && cap(reuse.rows) <= 8*n {
-		delete(r.reuse, algorithm)
-		b = reuse
-	}
-	b.Usage.Algorithm, b.wants, b.costs = algorithm, costs, costs
-	b.fit(max(n+n/16, 4, cap(b.rows)))
-	return b
-}
-
-// mostRefused is how often a report is repeated that was answered without a grant,
-// unless there is an event. A new owner answers after half a second.
-const mostRefused = 4
-
 // Done says that no more answers to b will come, and that its Usage is not used any
-// more: the next round may use its memory.
+// more: the next round may use its memory, unless that was for many more rows.
 func (r *Reporter) Done(b *Batch) {
-	if !b.early && b.rows != nil {
+	if !b.early && b.rows != nil && cap(b.rows) <= 8*len(b.rows) {
 		r.reuse[b.Usage.Algorithm] = &Batch{room: b.room, rows: b.rows[:0]}
 	}
 	*b = Batch{Usage: usage.Report{Algorithm: b.Usage.Algorithm}}
@@ -198,6 +159,10 @@ func (b *Batch) rowsOf(rows []int) int {
 	}
 	return len(rows)
 }
+
+// mostRefused is how often a report is repeated that was answered without a grant,
+// unless there is an event. A new owner answers after half a second.
+const mostRefused = 4
 
 // Apply takes in the grants for some rows of b: grant i is for row rows[i], or
 // for row i if rows is nil. Grants that are against the contract are refused
@@ -244,10 +209,10 @@ func (r *Reporter) Apply(now stage.Instant, b *Batch, rows []int, grants *usage.
 		}
 		// An answer that was overtaken says nothing any more, nor does one that comes
 		// when its lease has ended: the host was suspended.
-		if lease[i] == 0 || terms.Algorithm != b.Usage.Algorithm || int32(row.number-s.reports.heard()) <= 0 || now.Sub(row.upTo.at) >= lease[i] {
+		if lease[i] == 0 || terms.Algorithm != b.Usage.Algorithm || int32(row.number-s.heard.Load()) <= 0 || now.Sub(row.upTo.at) >= lease[i] {
 			continue
 		}
-		s.reports.hear(row.number)
+		s.heard.Store(row.number)
 		_, fallen := c.Fallen()
 		back := fallen && c.Given()
 		g := share.Grant{
@@ -260,7 +225,7 @@ func (r *Reporter) Apply(now stage.Instant, b *Batch, rows []int, grants *usage.
 			r.refit(now, s, hosts, b.early)
 		case grants.Tokens == nil:
 			s.part.Steer(now, hosts)
-		case row.number == s.reports.sent():
+		case row.number == s.sent.Load():
 			more, before := grants.Tokens[i]-row.tokens, s.rate.InForce()
 			if math.IsInf(more, 0) { // nothing was limited when s reported
 				more = grants.Tokens[i] - float64(max(s.rate.Bucket().Allowed()-row.upTo.Allowed, 0))
@@ -319,7 +284,7 @@ func (r *Reporter) Fail(now stage.Instant, b *Batch, rows []int) {
 		if rows != nil {
 			at = rows[i]
 		}
-		if s := b.rows[at].subject; b.rows[at].number == s.reports.sent() {
+		if s := b.rows[at].subject; b.rows[at].number == s.sent.Load() {
 			s.pending = now
 			if s.early() {
 				r.early.observe(now, []effect{{s, true, s.rate.InForce(), 0, s.rate.Bucket().Uncached(now)}})

@@ -35,7 +35,7 @@ type retiree struct {
 // add adds s.
 func (r *retired) add(now stage.Instant, s *Subject) {
 	of := retiree{s, s.pending}
-	if _, answered := s.reports.settled(); !answered {
+	if _, answered := s.Settled(); !answered {
 		of.answered = now.Add(s.reporter.timeout())
 	}
 	r.subjects = append(r.subjects, of)
@@ -87,9 +87,8 @@ func (s *retiree) finish(now stage.Instant, round *Round, successor Successor) (
 	held := slots != nil && slots.Census().Busy()
 	if held {
 		if to := successor(b.Key(), b.Terms().Algorithm); to != nil {
-			if to, ok := to.part.(*share.Slots); ok && slots.Transfer(to) {
-				held = false
-			}
+			to, _ := to.part.(*share.Slots)
+			held = to == nil || !slots.Transfer(to)
 		}
 	}
 	if s.rate != nil {
@@ -102,26 +101,20 @@ func (s *retiree) finish(now stage.Instant, round *Round, successor Successor) (
 	}
 	upTo := s.count(now)
 	allowed, rejected, _ := upTo.since(s.acked)
-	if held {
-		s.add(round)
-		return true
+	if !held {
+		if allowed+rejected == 0 && (s.sent.Load() > 0 || !b.Given()) { // else it gives back its grant: see Close
+			return false
+		}
+		if to := successor(b.Key(), b.Terms().Algorithm); to != nil {
+			s.tally(upTo.Usage)
+			to.part.Inherit(bucket.Usage{Allowed: allowed, Rejected: rejected})
+			to.seen.Allowed += allowed // s has counted them
+			to.seen.Rejected += rejected
+			s.acked = upTo
+			return false
+		}
 	}
-	if allowed+rejected == 0 && (s.reports.sent() > 0 || !b.Given()) { // else it gives back its grant: see Close
-		return false
-	}
-	if to := successor(b.Key(), b.Terms().Algorithm); to != nil {
-		s.tally(upTo.Usage)
-		to.part.Inherit(bucket.Usage{Allowed: allowed, Rejected: rejected})
-		to.seen.Allowed += allowed // s has counted them
-		to.seen.Rejected += rejected
-		s.acked = upTo
-		return false
-	}
-	s.add(round)
-	return s.terms().Reports // until it is answered
-}
-
-func (s *retiree) add(round *Round) {
 	round.add(s.Subject)
 	s.answered = round.answered
+	return held || b.Terms().Reports // until it is answered
 }

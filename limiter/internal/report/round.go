@@ -22,23 +22,19 @@ type Round struct {
 	recent      time.Duration // Subjects that reported early so lately are left out
 	at          stage.Instant
 	early       bool
-	sizes       map[string]int // how many rows to make room for; may be nil
 }
 
 // Visit puts in force what should decide for s now, and adds s to the round,
-// but for a Subject that reports early and has nothing to say. fell reports that
-// s has entered or left its fallback.
-func (r *Round) Visit(s *Subject, hosts int) (fell bool) {
+// but for a Subject that reports early and has nothing to say.
+func (r *Round) Visit(s *Subject, hosts int) {
 	if s.stale(r.at) {
-		s.part.Steer(r.at, hosts)
-		fell = true
-	} else if _, answered := s.reports.settled(); s.rate != nil && (!answered || !s.common().Granted()) {
+		r.reporter.refresh(r.at, s, hosts)
+	} else if _, answered := s.Settled(); s.rate != nil && (!answered || !s.common().Granted()) {
 		s.rate.ChargeResting(r.at) // else the answer does
 	}
 	if !s.early() || s.regular(r.at, r.recent) {
 		r.add(s)
 	}
-	return fell
 }
 
 // Batches are what there is to send, ordered by algorithm.
@@ -51,20 +47,25 @@ func (r *Round) Batches() []*Batch {
 	}
 	slices.SortFunc(all, func(a, b *Batch) int { return strings.Compare(a.Usage.Algorithm, b.Usage.Algorithm) })
 	if !r.early {
-		r.reporter.finished(all)
+		clear(r.reporter.reuse) // of algorithms that have nothing to say any more
 	}
 	return all
 }
 
-// batch is the Batch of an algorithm, and the last from now on.
+// batch is the Batch of an algorithm, and the last from now on. A regular round takes
+// the memory of the one before.
 func (r *Round) batch(algorithm string, costs bool) *Batch {
-	if r.last = r.byAlgorithm[algorithm]; r.last != nil {
-		return r.last
+	b := r.byAlgorithm[algorithm]
+	if b == nil {
+		if b = r.reporter.reuse[algorithm]; b == nil || r.early {
+			b = new(Batch)
+		}
+		b.Usage.Algorithm, b.early, b.wants, b.costs = algorithm, r.early, costs, costs
+		b.fit(max(4, cap(b.rows)))
+		r.byAlgorithm[algorithm] = b
 	}
-	r.last = r.reporter.batch(algorithm, r.sizes[algorithm], costs)
-	r.last.at, r.last.early = r.at, r.early
-	r.byAlgorithm[algorithm] = r.last
-	return r.last
+	r.last = b
+	return b
 }
 
 // costMemory is how much of the largest cost is remembered at the next report.
@@ -104,7 +105,7 @@ func (r *Round) add(s *Subject) {
 	s.pending = r.answered
 	tokens := s.part.Tokens(now)
 	b.rows = b.rows[:i+1]
-	b.rows[i] = row{s, upTo, tokens, s.reports.send()}
+	b.rows[i] = row{s, upTo, tokens, s.sent.Add(1)}
 	_, stated := c.Stated()
 	switch {
 	case s.rate != nil && terms.Traits.Early:

@@ -19,7 +19,8 @@ type source struct {
 // Part is what the Subject reports about.
 func (s *source) Part() share.Part { return s.part }
 
-// common is what every Part has. A Rate's is at hand.
+// common is what every Part has. Decisions call it: they look at the Rate, which never
+// changes, and not at the Part. So do Owed, asks and count.
 func (s *source) common() *share.Base {
 	if s.rate != nil {
 		return &s.rate.Base
@@ -29,18 +30,13 @@ func (s *source) common() *share.Base {
 
 func (s *source) terms() *share.Terms { return s.common().Terms() }
 
-// key is the Subject's. Decisions call it: they look at the Rate, which never changes.
-func (s *source) key() string { return s.common().Key() }
-
-// Owed returns how many of n tokens that are charged a bucket can owe. Decisions call it, as
-// they call key.
+// Owed returns how many of n tokens that are charged a bucket can owe.
 func (s *source) Owed(n int64) int64 { return s.terms().Owed(n) }
 
 // early reports whether the Subject reports as soon as its demand changes.
 func (s *source) early() bool { return s.rate != nil && s.rate.Terms().Traits.Early }
 
-// asks reports whether the host asks the key's owner for what it lacks. Decisions call it:
-// they look at the Rate, which never changes, and not at the Part.
+// asks reports whether the host asks the key's owner for what it lacks.
 func (s *source) asks() bool { return s.rate != nil && s.rate.Terms().Traits.Asks }
 
 // prompt reports whether the Subject reports early for any reason.
@@ -53,8 +49,7 @@ func (s *source) stale(now stage.Instant) bool {
 	return c.Granted() != c.Valid(now)
 }
 
-// count is what the Part has counted. RanLow needs it too, so it looks at the
-// Rate, which never changes, where there is one.
+// count is what the Part has counted.
 func (s *source) count(now stage.Instant) reading {
 	if s.rate != nil {
 		return reading{s.rate.Count(now), now}

@@ -3,7 +3,6 @@
 package report
 
 import (
-	"math"
 	"sync/atomic"
 	"time"
 
@@ -22,33 +21,15 @@ type Subject struct {
 	acked   reading      // counters as of the last report that was answered
 	seen    bucket.Usage // the part of the counters that the rule's Counts have
 	used    stage.Instant
-	reports numbers       // of the newest report, and of the newest that was answered
-	pending stage.Instant // until when the newest may be answered
+	pending stage.Instant // until when the newest report may be answered
 	mean    demand.Mean   // of late, if the algorithm shares by what hosts want
+
+	// These are the numbers of the newest report, and of the newest that was answered,
+	// modulo 2³². The Set's mu guards changes.
+	sent, heard atomic.Uint32
 
 	pulse pulse
 }
-
-// numbers are those of the newest report, and of the newest that was answered, modulo
-// 2³². The Set's mu guards changes.
-type numbers struct{ both atomic.Uint64 }
-
-// send numbers one more report.
-func (n *numbers) send() uint32 { return uint32(n.both.Add(1<<32) >> 32) }
-
-// hear notes that the report of this number was answered.
-func (n *numbers) hear(number uint32) {
-	n.both.Store(n.both.Load()&^math.MaxUint32 | uint64(number))
-}
-
-// settled returns the number of the newest report, and whether it was answered.
-func (n *numbers) settled() (number uint32, ok bool) {
-	both := n.both.Load()
-	return uint32(both >> 32), uint32(both>>32) == uint32(both)
-}
-
-func (n *numbers) sent() uint32  { return uint32(n.both.Load() >> 32) }
-func (n *numbers) heard() uint32 { return uint32(n.both.Load()) }
 
 // pulse is how the demand of a Subject that reports early moves. early.mu
 // protects what nothing else is said of.
@@ -88,13 +69,14 @@ func (s *Subject) SetPart(now stage.Instant, p share.RatePart) {
 	s.part = p
 }
 
-// Tally adds what is new to the Counts of the rule in force, before another one is.
-func (s *Subject) Tally(now stage.Instant) {
-	upTo := s.count(now)
-	if upTo.Usage != s.seen {
+// Tally adds what is new to the Counts of the rule in force, before another one is. The result is
+// what the Part has counted.
+func (s *Subject) Tally(now stage.Instant) (upTo reading) {
+	if upTo = s.count(now); upTo.Usage != s.seen {
 		s.used = now
 	}
 	s.tally(upTo.Usage)
+	return upTo
 }
 
 // tally adds what is new in upTo to the Counts of the rule. Of a key that a decision has just
@@ -128,7 +110,7 @@ func (s *Subject) Paid(now stage.Instant) {
 func (s *Subject) Close(now stage.Instant) {
 	upTo := s.count(now)
 	allowed, rejected, _ := upTo.since(s.acked)
-	p := share.NewRate(now, s.key(), s.terms(), 1, 0, 0)
+	p := share.NewRate(now, s.common().Key(), s.terms(), 1, 0, 0)
 	p.Inherit(bucket.Usage{Allowed: allowed, Rejected: rejected})
 	p.State(0)
 	p.SetGrant(share.Grant{Given: true, Until: now})
@@ -144,12 +126,17 @@ func (s *Subject) Used() stage.Instant { return s.used }
 // Unseen reports whether there is usage that no report has found yet: Used will say so.
 func (s *Subject) Unseen(now stage.Instant) bool { return s.count(now).Usage != s.seen }
 
-// Begin makes s watch its demand from now on, if its algorithm wants that. It
-// is called when s is new, and when its terms have changed.
+// Begin makes s watch its demand from now on, if its algorithm wants that. The first
+// report may wait, unless what there is without a grant runs low. Keys call Begin when s
+// is new, and when its terms have changed.
 func (s *Subject) Begin(now stage.Instant) {
-	switch {
+	switch e := &s.reporter.early; {
 	case s.early():
-		s.reporter.watch(now, s)
+		e.pulse(s, func(p *pulse) {
+			p.askAt.Store(int64(now))
+			s.rate.Bucket().SetLow(s.rate.Bucket().Uncached(now) / 2)
+			e.activateLocked(now, s)
+		})
 	case s.rate != nil:
 		s.rate.Bucket().SetLowNever()
 	}
@@ -164,12 +151,13 @@ func (s *Subject) Idle(now stage.Instant) bool {
 }
 
 // AtRest reports whether s has nothing to report and nothing to lose.
-func (s *Subject) AtRest(now stage.Instant) bool {
+func (s *Subject) AtRest(now stage.Instant) (rests bool) {
 	switch {
 	case s.rate == nil || !s.Idle(now) || now < s.pending || s.Unseen(now) || s.terms().Reports && s.fresh(now):
 		return false
 	case s.early(): // a few events a minute are still a demand
-		return s.reporter.early.reported(s) <= quietDemand
+		s.reporter.early.pulse(s, func(p *pulse) { rests = p.demand.Reported() <= quietDemand })
+		return rests
 	}
 	return true
 }
@@ -179,7 +167,7 @@ func (s *Subject) AtRest(now stage.Instant) bool {
 func (s *Subject) Retire(now stage.Instant) {
 	s.part.Retire()
 	s.tally(s.count(now).Usage) // the rule may be gone before the next report
-	s.reporter.early.change(s, func(p *pulse) { p.retired = true })
+	s.reporter.early.pulse(s, func(p *pulse) { p.retired = true })
 	s.reporter.retired.add(now, s)
 }
 
@@ -227,7 +215,7 @@ func (s *Subject) unsettled(now stage.Instant) bool {
 	case stated || wanted && !bucket.Full(now):
 		return true
 	case p.followed == mostFollowing || !wanted && bucket.Uncached(now) >= p.demand.Unit():
-		s.reporter.early.change(s, func(p *pulse) { p.demand.Fade() }) // its owner will soon take it for gone
+		s.reporter.early.pulse(s, func(p *pulse) { p.demand.Fade() }) // its owner will soon take it for gone
 		return false
 	}
 	p.followed++
@@ -287,5 +275,10 @@ func (s *Subject) Demand(now stage.Instant) (wants, unit float64) {
 	return wants, d.Unit()
 }
 
-// Settled implements share.Observer.
-func (s *Subject) Settled() (number uint32, ok bool) { return s.reports.settled() }
+// Settled implements share.Observer. If sent is the same as an earlier heard, both were so at the
+// time of the second load, because heard never overtakes sent.
+func (s *Subject) Settled() (number uint32, ok bool) {
+	heard := s.heard.Load()
+	number = s.sent.Load()
+	return number, number == heard
+}

@@ -27,16 +27,20 @@ func (l *levels) Level(now stage.Instant) stage.Level {
 // Open implements stage.Stage. The key knows whether its rule lets everything through.
 func (*levels) Open() (open bool, changed []<-chan struct{}) { return false, nil }
 
-// Cap implements stage.Stage: the level in force now, and the other when it is
-// next settled.
+// Cap implements stage.Stage: the level in force now, and the one that rests with the
+// next charge.
 func (l *levels) Cap(now stage.Instant, tokens float64) {
-	l.bucket.Cap(now, tokens)
-	l.cap(now, tokens)
+	if l.bucket.Cap(now, tokens); tokens == inf {
+		return
+	}
+	l.replace(func(s *seldom) {
+		next := &ceil{tokens, now}
+		if s.ceil != nil { // how fast the level fills is not known here
+			next.tokens = min(tokens, s.ceil.tokens)
+		}
+		s.ceil = next
+	})
 }
-
-// Passes is the part of all events that pass, in [0, 1]: less than 1 while a weight says how
-// many of them to refuse by chance.
-func (l *levels) Passes() float64 { return l.bucket.Passes() }
 
 // Bucket is what decides now. A remote stage counts in it without taking.
 func (l *levels) Bucket() *bucket.Bucket { return &l.bucket }
@@ -53,7 +57,11 @@ func (l *levels) ChargeResting(now stage.Instant) {
 
 // Succeed says that the host has used n tokens of the key lately, of which other parts
 // may have allowed some.
-func (l *levels) Succeed(n int64) { l.succeed(n - l.bucket.Allowed()) }
+func (l *levels) Succeed(n int64) {
+	if n -= l.bucket.Allowed(); n > l.Succeeded() {
+		l.replace(func(s *seldom) { s.used = n })
+	}
+}
 
 // Uncount takes back that n tokens were allowed that the bucket did not give.
 // The resting level has been charged with them, and gets nothing back.

@@ -47,13 +47,6 @@ func (r *rare) replace(f func(*seldom)) (was seldom) {
 	}
 }
 
-// succeed says that n tokens were used before r, or beside it.
-func (r *rare) succeed(n int64) {
-	if n > r.Succeeded() {
-		r.replace(func(s *seldom) { s.used = n })
-	}
-}
-
 // Succeeded is what other parts had used when the Rate took over from them.
 func (r *rare) Succeeded() int64 {
 	if s := r.seldom.Load(); s != nil {
@@ -62,21 +55,7 @@ func (r *rare) Succeeded() int64 {
 	return 0
 }
 
-// cap has the next charge lower the level that rests to at most tokens as of now.
-func (r *rare) cap(now stage.Instant, tokens float64) {
-	if tokens == inf {
-		return
-	}
-	r.replace(func(s *seldom) {
-		next := &ceil{tokens, now}
-		if s.ceil != nil { // how fast the level fills is not known here
-			next.tokens = min(tokens, s.ceil.tokens)
-		}
-		s.ceil = next
-	})
-}
-
-// takeCap is what cap was told since the last call; nil if nothing.
+// takeCap is what Cap was told since the last call; nil if nothing.
 func (r *rare) takeCap() *ceil {
 	if r.seldom.Load() == nil { // most have none, so this is inlined
 		return nil

@@ -159,8 +159,7 @@ func (r *Rate) Spend(now stage.Instant, n int64) {
 // Own implements RatePart.
 func (r *Rate) Own() *Rate { return r }
 
-// SetTerms implements Part. Debts follow: see
-// FollowDebt.
+// SetTerms implements Part. Debts follow: see FollowDebt.
 func (r *Rate) SetTerms(now stage.Instant, t *Terms) {
 	before := r.Terms().Rule.Limit
 	r.Base.SetTerms(now, t)
