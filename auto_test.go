@@ -165,7 +165,6 @@ func (c *autoCluster) found() {
 }
 
 // ask has four callers at each host ask about rate times a second each, for d.
-// It returns how many hosts ask for each event in the end.
 func (c *autoCluster) ask(rate float64, d time.Duration) {
 	end := time.Now().Add(d)
 	var callers sync.WaitGroup

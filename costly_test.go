@@ -42,7 +42,7 @@ func TestEventsThatCanNeverBeAllowedTakeNothingFromOtherHosts(t *testing.T) {
 	}
 }
 
-// What is too costly counts by its reason, and takes nothing from what is over the limit.
+// A node counts an event that is too costly by its reason, and not as over the limit.
 func TestEventsThatCanNeverBeAllowedAreCountedByTheirReason(t *testing.T) {
 	for _, rule := range []string{"algorithm: elastic", "algorithm: even", "algorithm: auto", "algorithm: exact", "migrate: {from: even, to: elastic, mode: old-shadow-new}", "algorithm: even, max_cost: 5"} {
 		synctest.Test(t, func(t *testing.T) {

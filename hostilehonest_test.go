@@ -28,7 +28,7 @@ var (
 	honestWants = []float64{900, 450, 150} // events/s of 1000/s
 )
 
-// What honest hosts report under which algorithm, in the order of honestKeys.
+// honestAlgorithms are those under which honest hosts report, in the order of honestKeys.
 var honestAlgorithms = []string{"request-weighted", "elastic", "favour"}
 
 const (

@@ -51,7 +51,7 @@ func migratingAt(t *testing.T, server *redistest.Server, s *dynamicconfig.Snapsh
 	t.Helper()
 	client := redis.Client(redis.Options{Addresses: []string{server.Address}, Timeout: time.Minute})
 	t.Cleanup(func() { _ = client.Close() })
-	// What times out may have been taken all the same, which nobody can know.
+	// Redis may have taken an event that timed out, which a host cannot know.
 	buckets, err := redis.New(client, redis.Config{Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)

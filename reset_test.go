@@ -83,7 +83,7 @@ func TestAResetFillsTheBucketOnAllHosts(t *testing.T) {
 	}
 }
 
-// What hosts used before a reset is not given back again to hosts that are full already.
+// A host that is full already gets nothing back for what hosts used before a reset.
 func TestAResetUnderGossipIsNoRefund(t *testing.T) {
 	for name, before := range map[string]func(nodes []*headgate.Node){
 		"all used it":                func(nodes []*headgate.Node) { use(nodes, "k", 1); time.Sleep(time.Second); use(nodes[:1], "k", 100) },

@@ -136,8 +136,8 @@ func TestABackgroundThatRunsAtOnce(t *testing.T) {
 	}
 }
 
-// What a primary that is remote answers is waited for, and what a local shadow
-// takes beside it is settled like any other.
+// A pair waits for the answer of a remote primary, and settles what a local shadow took beside it
+// like any other event.
 func TestARemotePrimary(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, n := newBucket(t, 0, 10), newBucket(t, 0, 5)
@@ -201,8 +201,8 @@ func TestNobodyWaitsForAShadowThatBecomesRemote(t *testing.T) {
 	})
 }
 
-// What a remote stage was not asked, it is charged with when it is asked next,
-// as far as that is not too long ago; what it was asked, it is not.
+// A pair that asks a remote stage again charges it with the events that it was not asked for, as
+// far as they are not too long ago.
 func TestARemoteStageIsChargedWithWhatItMissed(t *testing.T) {
 	const ms = stage.Instant(time.Millisecond)
 	n := newBucket(t, 10, 100)
@@ -360,9 +360,9 @@ func TestARemoteStageLacksWhatCallersWaitFor(t *testing.T) {
 	}
 }
 
-// What a remote stage refused as the shadow, and the other stage allowed, is no second burst
-// once the remote stage answers. It is charged with that until it lacks as much as the other one,
-// and with nothing that other hosts took.
+// A remote stage that refused events as the shadow, which the other stage allowed, gives no second
+// burst once it answers. The pair charges the remote stage until it lacks as much as the other one,
+// and charges nothing that other hosts took.
 func TestARemoteStageThatRefusedGivesNoSecondBurst(t *testing.T) {
 	at := func(f func()) bool { f(); return true }
 	for name, tc := range map[string]struct {

@@ -50,7 +50,7 @@ type bucket struct {
 
 var _ stage.Stage = (*bucket)(nil)
 
-// newBucket returns a full bucket. It never refills if limit is 0.
+// newBucket returns a full bucket, which never refills if limit is 0.
 func newBucket(t testing.TB, limit rate.Limit, burst int) *bucket {
 	return &bucket{t: t, limit: limit, burst: float64(burst), tokens: float64(burst), last: math.MinInt64, open: make(map[uint64]int64)}
 }

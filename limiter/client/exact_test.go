@@ -70,7 +70,7 @@ func oneBucketForAll(t *testing.T, rules string, least int64) {
 		t.Errorf("%d admitted and %d refused of 150", admitted.Load(), refused.Load())
 	}
 
-	// What one gives back, another has.
+	// One client gives tokens back, and another client has them.
 	hold := clients[0].For("even").Take(t.Context(), 100, 0)
 	hold.Settle(40)
 	eventually(t, "the rest is there", func() bool {
@@ -156,7 +156,7 @@ func TestTheTimeoutOfExactKeysHasBounds(t *testing.T) {
 	}
 }
 
-// What an event of an exact key costs by way of a daemon, over gRPC on
+// BenchmarkExact measures an event of an exact key by way of a daemon, over gRPC on
 // loopback, with both sides on this machine: one caller, and 64 of them.
 func BenchmarkExact(b *testing.B) {
 	const rules = "limits:\n  - {key: k, limit: 1000000000/s, algorithm: exact, fallback: closed}\n"

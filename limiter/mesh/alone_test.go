@@ -31,8 +31,8 @@ func (p *pair) share(seconds int) (a, b int) {
 	return a, b
 }
 
-// What a host is charged with late must not keep it out for as long as others use
-// the whole limit.
+// A host that other hosts charge late gets its part again, even while they use the whole
+// limit.
 func TestAHostThatIsInDebtAloneGetsItsPartAgain(t *testing.T) {
 	const limit, burst, lost, seconds = 40, 40, 3, 60
 	p := newPair(t, ruled(limit, burst))

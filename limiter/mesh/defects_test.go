@@ -107,8 +107,8 @@ func TestTheLimitHoldsHoweverMuchIsUsed(t *testing.T) {
 	}
 }
 
-// Whatever is lost or comes twice while a count begins anew, the other host is
-// charged with what was used, once.
+// The other host is charged once with what was used, no matter which messages are lost or
+// come twice while a count begins anew.
 func TestANewCountLosesAndDoublesNothing(t *testing.T) {
 	const burst, step = 1 << 53, 1 << 48
 	for _, how := range []string{"arrive", "lost", "unanswered"} {

@@ -32,7 +32,7 @@ type event struct {
 	do func()
 }
 
-// member is one host. What it used is known from outside, too.
+// member is one host; the test knows what it used, too.
 type member struct {
 	*Mesh
 	used     int

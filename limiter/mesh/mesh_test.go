@@ -145,7 +145,7 @@ func TestWhatWasUsedTooMuchIsPaidBack(t *testing.T) {
 	})
 }
 
-// Whatever is lost, each host ends up with what all used.
+// Each host ends up with what all used, no matter which messages are lost.
 func TestLostAndRepeatedMessagesDoNoHarm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, ruled(0.001, 1000), "a", "b")
@@ -381,7 +381,7 @@ func TestKeysAreBounded(t *testing.T) {
 	}
 }
 
-// What other hosts do with a key that has another rule here is not counted.
+// A host does not count what other hosts use of a key that has another rule here.
 func TestOtherRulesReceiveNothing(t *testing.T) {
 	for _, rule := range []*dynamicconfig.Rule{
 		{Limit: 1, Burst: 1, Algorithm: "elastic"},

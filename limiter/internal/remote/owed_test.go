@@ -27,7 +27,7 @@ func (s *sink) Do(_ context.Context, op stage.Operation) (stage.Outcome, error) 
 	return stage.Outcome{OK: true}, nil
 }
 
-// What is added just when the sender finds nothing more stays.
+// The sender also sends a charge that a decision adds just when the sender finds nothing more.
 func TestTheLastChargeIsSent(t *testing.T) {
 	lost := 0
 	for range 20000 {
@@ -94,8 +94,8 @@ func TestAResentOperationHasTheRuleInForce(t *testing.T) {
 	}
 }
 
-// What nobody limited is charged and given back like anything else, and the
-// fallback's bucket gets nothing that it did not give.
+// A stage charges and gives back events that an open fallback let through like any others, and
+// the fallback's bucket gets nothing back that it did not give.
 func TestAnOpenFallbackIsChargedAndGivenBack(t *testing.T) {
 	for _, auto := range []bool{false, true} {
 		s, h := &store{err: errAway}, new(host)

@@ -111,12 +111,12 @@ func (b *Batch) setWants(i int, wants float64) {
 // see ahead. The result keeps the compiler from leaving that out.
 //
 //go:noinline
-func (b *Batch) prefetch(rows []int) (read int64) {
+func (b *Batch) prefetch(rows []int) (sum int64) {
 	if rows[len(rows)-1]-rows[0] < 4*len(rows) {
 		return 0
 	}
 	for _, at := range rows {
-		read += b.rows[at].subject.read()
+		sum += read(b.rows[at].subject)
 	}
-	return read
+	return sum
 }

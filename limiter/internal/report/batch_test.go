@@ -17,8 +17,8 @@ func (h *host) keys(now stage.Instant, n int) *host {
 	return h
 }
 
-// The demand of many keys is looked at under one lock, some at a time. What is
-// reported of a key does not depend on where among them it stands.
+// A round looks at the demand of many keys under one lock, some at a time. The report of a
+// key does not depend on where among them the key stands.
 func TestEveryKeysDemandIsEstimatedOnce(t *testing.T) {
 	const keys = 3*together + 1
 	h := newHost(t, 1e6, reportsEarly, 1).keys(0, keys)

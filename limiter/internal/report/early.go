@@ -114,7 +114,7 @@ func (e *early) worthwhileLocked(now stage.Instant, s *Subject) bool {
 	}
 	d := &s.pulse.demand
 	n, elapsed := s.pulse.since(s.count(now))
-	if s.pulse.unheard && s.roomy() {
+	if s.pulse.unheard && s.pulse.roomy(s.terms().Rule.Burst) {
 		n = max(n, d.Latest(n, elapsed))
 	}
 	return max(d.Reported(), d.Recent(), n) >= busyDemand*d.Unit()
@@ -336,18 +336,18 @@ const ahead = 32
 // prefetch reads from subjects. The result keeps the compiler from leaving that out.
 //
 //go:noinline
-func prefetch(subjects []*Subject) (read int64) {
+func prefetch(subjects []*Subject) (sum int64) {
 	for _, s := range subjects {
-		read += s.read()
+		sum += read(s)
 	}
-	return read
+	return sum
 }
 
 // read reads from each cache line of s, and from its bucket.
-func (s *Subject) read() int64 {
-	read := int64(s.acked.at) + s.pulse.askAt.Load() + int64(s.pulse.gap)
+func read(s *Subject) int64 {
+	sum := int64(s.acked.at) + s.pulse.askAt.Load() + int64(s.pulse.gap)
 	if s.rate != nil {
-		read += s.rate.Bucket().Allowed()
+		sum += s.rate.Bucket().Allowed()
 	}
-	return read
+	return sum
 }

@@ -290,7 +290,7 @@ func TestLateCallersAreReportedEachTime(t *testing.T) {
 	}
 }
 
-// What was only refused is reported too.
+// A host also reports a key of which it only refused events.
 func TestARefusalIsReported(t *testing.T) {
 	h := newHost(t, 100, reportsEarly, 10)
 	s := h.use(0, "k", 1)

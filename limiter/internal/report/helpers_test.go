@@ -94,7 +94,7 @@ func (h *host) urgent(now stage.Instant) []*Batch {
 	return h.Early(now, 1)
 }
 
-// granted answers batches: each key gets so much. It returns what they said.
+// granted answers batches, so that each key gets so much, and returns what they said.
 func (h *host) granted(now stage.Instant, batches []*Batch, weight, tokens float64) (said []usage.Report) {
 	h.t.Helper()
 	for _, b := range batches {

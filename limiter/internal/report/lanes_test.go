@@ -83,9 +83,9 @@ func (r *reporting) run(from stage.Instant, d time.Duration) (now stage.Instant)
 	return now
 }
 
-// Whatever is lost or refused, an answered report has each use once. Where all are
-// answered, and tokens are there, an event costs a report, one that no other has
-// followed, and one that the demand has gone.
+// A host reports each use once in an answered report, no matter which reports are lost or
+// refused. Where owners answer all reports, and tokens are there, the host makes three reports of
+// an event: of the event, that no other has followed, and that the demand has gone.
 func TestEveryUseIsReportedOnceAndNoneOften(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		healthy := rapid.Bool().Draw(rt, "healthy")

@@ -191,7 +191,7 @@ func (s *Subject) regular(now stage.Instant, recent time.Duration) bool {
 
 // roomy reports whether a burst is so many events that it does little harm to take the
 // first few on a host for a burst.
-func (s *Subject) roomy() bool { return s.terms().Rule.Burst >= manyEvents*s.pulse.demand.Unit() }
+func (p *pulse) roomy(burst float64) bool { return burst >= manyEvents*p.demand.Unit() }
 
 // fresh reports whether there was an event since the last report that was answered.
 func (s *Subject) fresh(now stage.Instant) bool {
@@ -266,7 +266,7 @@ func (s *Subject) Demand(now stage.Instant) (wants, unit float64) {
 	e.activateLocked(now, s)
 	d := &s.pulse.demand
 	n, elapsed := s.pulse.since(reading{s.rate.Bucket().Usage(), now})
-	if n <= d.Unit() && elapsed > turn.Seconds() && s.roomy() { // a burst may begin: it is measured from here on
+	if n <= d.Unit() && elapsed > turn.Seconds() && s.pulse.roomy(s.terms().Rule.Burst) { // a burst may begin: it is measured from here on
 		d.Tick(0, elapsed)
 		s.pulse.looked, elapsed = now, 0
 	}

@@ -280,7 +280,7 @@ func TestTransferredHoldsCountOnce(t *testing.T) {
 	wantHeld(0, 0, 0)
 }
 
-// What is held is never above the size, and all slots come back.
+// Callers never hold more slots than the size, and all slots come back.
 func TestConcurrentCallersHoldAtMostTheSize(t *testing.T) {
 	const size = 7
 	s := New(size, nil)

@@ -27,8 +27,7 @@ func (l *levels) Level(now stage.Instant) stage.Level {
 // Open implements stage.Stage. The key knows whether its rule lets everything through.
 func (*levels) Open() (open bool, changed []<-chan struct{}) { return false, nil }
 
-// Cap implements stage.Stage: the level in force now, and the one that rests with the
-// next charge.
+// Cap implements stage.Stage: the level that rests is capped with its next charge.
 func (l *levels) Cap(now stage.Instant, tokens float64) {
 	if l.bucket.Cap(now, tokens); tokens == inf {
 		return

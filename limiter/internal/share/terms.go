@@ -131,6 +131,9 @@ func wholeSlots(x float64) int64 {
 // atLeastOne keeps a divided burst from refusing everything: one token passes
 // unless the whole burst is less.
 func atLeastOne(burst, whole float64) float64 {
+	if burst >= 1 {
+		return burst
+	}
 	return max(burst, min(whole, 1))
 }
 
