@@ -209,11 +209,11 @@ func (k *holdings) loan(wants, rate, cost, least float64, limit algorithm.Limit)
 // events of its next burst do not wait, while it learns how much it wants. It is 0 if all
 // hosts together would have too much.
 func (k *holdings) first(cost float64, limit algorithm.Limit) float64 {
-	part := 10.0 // of the burst, as 1 ÷ part, for all hosts together
-	if k.far(limit) {
-		part = 5
+	hosts := float64(k.rows.Len())
+	most := limit.Burst / upper(small, 10*hosts)
+	if k.far(limit) { // a host without an event lately may soon have as many as the others
+		most = upper(most, lower(k.need(k.wants/hosts, 0, cost, 4), limit.Burst/upper(small, 5*hosts)))
 	}
-	most := limit.Burst / upper(small, part*float64(k.rows.Len()))
 	if k.pool < limit.Burst/2 || most < 2*cost {
 		return 0
 	}
