@@ -4,8 +4,10 @@ package limiter_test
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/driver"
 	"github.com/headgate/headgate/limiter/stage"
@@ -46,4 +48,35 @@ func TestAMigrationThatBeginsAgainChargesNothingTwice(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A bucket elsewhere that refused an event as the shadow lacks it when it begins to answer, also
+// if callers have waited for their tokens for longer than the bucket takes to fill.
+func TestWhatABucketElsewhereRefusedLongAgoIsLackingStill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rules := func(mode string) *dynamicconfig.Snapshot {
+			return traceLimits(t, "limits: [{key: k, limit: 2/s, burst: 20, migrate: {from: redis, to: even, mode: "+mode+"}}]")
+		}
+		bucket := &remoteRef{buckets: make(map[string]*remoteBucket)}
+		g := limiter.NewGroup(rules("old-shadow-new"), 1, limiter.WithMigration(shadow.Migrator()),
+			limiter.WithRemote("redis", bucket), driver.WithBackground(bucket.background))
+		g.Configure(rules("new"))
+		l := g.For("k")
+		e := l.Take(t.Context(), 1, 0)
+		g.Configure(rules("new-shadow-old"))
+		e.Settle(0) // the bucket elsewhere was charged with it, so it has one token less from now on
+		for range 15 {
+			l.Allow()
+		}
+		l.ReserveN(time.Now(), 7)
+		l.ReserveN(time.Now(), 19)
+		time.Sleep(20 * time.Second) // 40 tokens, of which 21 are owed
+		g.Configure(rules("old-shadow-new"))
+		if l.AllowN(time.Now(), 20) {
+			t.Error("20 pass, and one bucket would have 19 tokens")
+		}
+		if !l.AllowN(time.Now(), 19) {
+			t.Error("19 do not pass, and one bucket would have as many")
+		}
+	})
 }

@@ -24,9 +24,9 @@ type Pair struct {
 	// asking it; nil for a side that never was remote.
 	missed [2]atomic.Pointer[recent]
 
-	// refused is, for each side that is remote, what the other side allowed lately and this
-	// one, as the shadow, did not; nil for a side that never was remote.
-	refused [2]atomic.Pointer[recent]
+	// refused is, for each side that is remote, how many tokens the other side allowed and this
+	// one, as the shadow, did not.
+	refused [2]atomic.Int64
 
 	switching sync.Mutex                    // serialises SetMode
 	switched  atomic.Pointer[chan struct{}] // closed once the mode has changed
@@ -142,8 +142,8 @@ func (p *Pair) askLater(shadow role, r stage.Request, answer stage.Reason, made 
 		v, beside := made.shadow.Take(context.Background(), r)
 		p.remote[shadow].Store(made.shadow.Level(r.Now).Remote)
 		p.compare(shadow, answer <= stage.Bypassed, v.OK(), r.N)
-		if refused := p.refused[shadow].Load(); refused != nil && answer == stage.Granted && !v.OK() {
-			refused.add(r.Now, r.N)
+		if answer == stage.Granted && !v.OK() && p.refused[shadow].Load() < maxCost { // else the sum might overflow
+			p.refused[shadow].Add(min(r.N, maxCost))
 		}
 		made.answered(beside)
 	})
@@ -242,11 +242,10 @@ func (p *Pair) Reset() {
 	p.switching.Lock()
 	defer p.switching.Unlock()
 
-	for _, records := range []*[2]atomic.Pointer[recent]{&p.missed, &p.refused} {
-		for i := range records {
-			if r := records[i].Load(); r != nil {
-				records[i].Store(newRecent(r.span))
-			}
+	for i := range p.missed {
+		p.refused[i].Store(0)
+		if missed := p.missed[i].Load(); missed != nil {
+			p.missed[i].Store(newRecent(missed.span))
 		}
 	}
 }
@@ -266,15 +265,15 @@ func (p *Pair) chargeMissed(now stage.Instant, side role, before stage.Level) {
 	}
 }
 
-// chargeRefused charges a side that is remote, and begins to answer, with what it refused of late
-// as the shadow of the stage that answered before, whose level was before.
+// chargeRefused charges a side that is remote, and begins to answer, with what it refused as the
+// shadow of the stage that answered before, whose level was before. What it refused long ago
+// counts, too, because callers may have waited for it until lately.
 func (p *Pair) chargeRefused(now stage.Instant, side role, before stage.Level) {
-	refused := p.refused[side].Load()
-	if refused == nil || !p.remote[side].Load() {
+	if !p.remote[side].Load() {
 		return
 	}
-	if n := min(refused.sum(now), p.lacksLess(now, side, before)); n > 0 {
-		p.refused[side].Store(newRecent(refused.span))
+	if n := min(p.refused[side].Load(), p.lacksLess(now, side, before)); n > 0 {
+		p.refused[side].Store(0)
 		p.sides[side].Take(ended, stage.Request{Now: now, N: n, Kind: stage.Before})
 	}
 }
@@ -300,15 +299,13 @@ func (p *Pair) observe(now stage.Instant) {
 		if !level.Remote || last != nil && last.span == spanFor(level) {
 			continue
 		}
-		next, refused := newRecent(spanFor(level)), newRecent(spanFor(level))
+		next := newRecent(spanFor(level))
 		if last != nil {
 			next.add(now, last.sum(now))
 			next.total.Store(last.total.Load())
-			refused.add(now, p.refused[i].Load().sum(now))
 		} else if in.shadow == none && in.primary == role(i)^1 {
 			next.add(now, p.sides[in.primary].Level(now).Missing())
 		}
-		p.refused[i].Store(refused)
 		p.missed[i].CompareAndSwap(last, next)
 	}
 }
