@@ -34,6 +34,7 @@ func TestTraitsAreThoseOfTheAlgorithms(t *testing.T) {
 		case algorithm.ReachAlways: // hosts report nothing
 			want = dynamicconfig.Traits{Rates: true, Asks: true}
 		}
+		want.Pooled = a.Reach != algorithm.ReachNever || name == algorithm.NameElastic
 		if !ok || traits != want {
 			t.Errorf("%s: %+v, and those of its account are %+v", name, traits, want)
 		}

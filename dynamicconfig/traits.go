@@ -25,6 +25,10 @@ type Traits struct {
 	// Asks: a host asks the key's owner for each event, always or at times.
 	Asks bool
 
+	// Pooled: a key's owner has one pool for all such algorithms, so it knows what was used
+	// under another of them.
+	Pooled bool
+
 	// Local: no owner decides. The limit is divided by the hosts.
 	Local bool
 }
@@ -34,9 +38,9 @@ type Traits struct {
 // it with the algorithms themselves.
 var builtin = map[string]Traits{
 	"even":                        {Rates: true, Slots: true, Local: true},
-	"auto":                        {Rates: true, Early: true, Asks: true},
-	"elastic":                     {Rates: true, Early: true},
-	"exact":                       {Rates: true, Asks: true},
+	"auto":                        {Rates: true, Early: true, Asks: true, Pooled: true},
+	"elastic":                     {Rates: true, Early: true, Pooled: true},
+	"exact":                       {Rates: true, Asks: true, Pooled: true},
 	"redis":                       {Rates: true},
 	"gossip":                      {Rates: true},
 	"drop-ratio":                  {Rates: true},

@@ -6,6 +6,7 @@
 package rules
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -121,9 +122,7 @@ var Pooled = [...]string{
 }
 
 // IsPooled reports whether name is one of Pooled.
-func IsPooled(name string) bool {
-	return name == algorithm.NameExact || name == algorithm.NameAuto || name == algorithm.NameElastic
-}
+func IsPooled(name string) bool { return slices.Contains(Pooled[:], name) }
 
 // Successor is the name under which rule wants the account of a key that is under the one
 // called named: another of Pooled, or another of the same account; or none.

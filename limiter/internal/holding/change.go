@@ -105,7 +105,7 @@ func (c *Change) fill() {
 // what it has paid for and what was reported to it.
 func (c *Change) unknown(s *report.Subject, t *share.Terms, used int64) int64 {
 	now, was := c.old.now, s.Part().Common().Terms()
-	if share.Pooled(was.Algorithm) && share.Pooled(t.Algorithm) {
+	if was.Traits.Pooled && t.Traits.Pooled {
 		switch {
 		case !was.Reports:
 			s.Paid(now)

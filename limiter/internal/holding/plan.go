@@ -26,7 +26,7 @@ func (p *Plan) answering() string {
 func (p *Plan) pools() (pools []string) {
 	if p != nil {
 		for _, t := range p.Terms {
-			if share.Pooled(t.Algorithm) {
+			if t.Traits.Pooled {
 				pools = append(pools, t.Algorithm)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/internal/report"
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
@@ -60,13 +61,19 @@ const gone = "-"
 func poolAfter(remote string, was, next *Plan) string {
 	to := next.answering()
 	switch {
-	case !share.Pooled(remote) || !share.Pooled(to) || slices.Contains(next.pools(), remote):
+	case !pooled(remote) || !pooled(to) || slices.Contains(next.pools(), remote):
 		return remote
 	case was.answering() == remote && len(was.pools()) == 1:
 		return to
 	default:
 		return gone
 	}
+}
+
+// pooled reports whether the owner of a key has one pool for this algorithm and others.
+func pooled(algorithm string) bool {
+	traits, _ := dynamicconfig.TraitsOf(algorithm)
+	return traits.Pooled
 }
 
 // tokensAt is what is left for a new bucket.

@@ -34,11 +34,6 @@ type Terms struct {
 	Asked *Asked
 }
 
-// Pooled reports whether an algorithm is one of those for which the key's owner has one pool.
-func Pooled(algorithm string) bool {
-	return algorithm == "exact" || algorithm == Auto || algorithm == "elastic"
-}
-
 // borrows is how far into the future waits and debts may take tokens.
 func (t *Terms) borrows() time.Duration { return max(t.Rule.MaxDebt, t.Rule.MaxWait, 0) }
 
