@@ -130,8 +130,8 @@ func TestALimitThatIsRaisedMakesNoTokens(t *testing.T) {
 	}
 }
 
-// What hosts used under the earlier limit, which was theirs to use, is no deeper debt under a lower
-// one than charges may make.
+// Hosts that hear late of a lower limit go on using the earlier one. The debt that this makes is no
+// deeper than a charge may make.
 func TestALimitThatIsLoweredMakesNoDeepDebt(t *testing.T) {
 	for _, name := range []string{algorithm.NameElastic, algorithm.NameAuto} {
 		rule := exactRule(1000, 10)
@@ -157,7 +157,7 @@ func TestALimitThatIsLoweredMakesNoDeepDebt(t *testing.T) {
 	}
 }
 
-// A lower limit is in force from the next sweep on, though nobody asks until long after that.
+// An owner puts a lower limit in force with its next sweep, also for a key that no host asks for.
 func TestALowerLimitIsInForceFromTheNextSweepOn(t *testing.T) {
 	for _, name := range []string{algorithm.NameExact, algorithm.NameAuto} {
 		rule := exactRule(1000, 100)

@@ -15,8 +15,8 @@ import (
 // FromRate returns a Limiter that takes its tokens from l. Other code may go on
 // using l. It serves to put a shadow beside l, and for code that takes a *Limiter.
 //
-// What an event did not cost goes back to l as far as (*rate.Reservation).Cancel can give it
-// back: less and less while l fills and allows other events. A wait that would never end,
+// Settle and Cancel give tokens back to l as (*rate.Reservation).Cancel does: fewer, the more
+// events l has allowed since. A wait that would never end,
 // because l's limit is zero, is refused. If l is nil, so is everything.
 func FromRate(l *rate.Limiter) *Limiter {
 	if l == nil {
@@ -135,9 +135,8 @@ func (f foreign) Settle(now stage.Instant, receipt stage.Receipt, actual int64) 
 	case actual > receipt.N:
 		f.spend(now.Time(), actual-receipt.N)
 	default:
-		// A Reservation goes back whole, as far as nobody has reserved on top of it, and not
-		// after its time to act: see cancelAt. If one before it was cancelled, or the limit
-		// has changed, more may go back than it took.
+		// CancelAt gives a Reservation back whole, less what others have reserved on top of it.
+		// If an earlier one was cancelled, or the limit has changed, that may be more than it took.
 		t := now.Time()
 		before := f.l.TokensAt(t)
 		reserved.CancelAt(cancelAt(reserved, t))

@@ -245,7 +245,7 @@ a        10 in-flight  -      static → fair-share (old)  100%     closed
 	if err := json.Unmarshal([]byte(must(t, "get", file, "orders", "-o", "json")), &rules); err != nil || len(rules) != 1 || rules[0]["limit"] != "100/s" {
 		t.Errorf("get in JSON: %v, %v", rules, err)
 	}
-	// What only leases go by is not printed where nothing leases, unless it was written.
+	// Rules that lease nothing are printed without the fields that only leases use, unless the rule has them.
 	written := written(t, "limits.yaml", "limits:\n  - {key: a, limit: 5/s}\n  - {key: b, limit: 5/s, priority: 3, refresh: 2s}\n  - {key: c, limit: 5/s, algorithm: fair-share}\n")
 	for key, want := range map[string][]bool{"a": {false, false, false}, "b": {true, true, false}, "c": {true, true, true}} {
 		for _, command := range []string{"get", "show"} {

@@ -106,7 +106,7 @@ func newLimitsGet() *cobra.Command {
 		Use:   "get {FILE | --limits-db DB} KEY...",
 		Short: "Print the rule that is written for a key",
 		Long: `get prints the rule whose key is exactly KEY, a glob as it is written, with all fields
-filled in. What only leases go by is left out where nothing leases; -o json has it.
+filled in. Fields that only leases use are left out of rules that lease nothing; -o json has them.
 headgate limits show prints the rule that a request with a key has.`,
 		Example: `  headgate limits get limits.yaml frontend:orders
   headgate limits get --limits-db /var/lib/headgate 'frontend:*' -o json`,

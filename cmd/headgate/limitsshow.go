@@ -23,8 +23,8 @@ func newLimitsShow() *cobra.Command {
 		Use:   "show {FILE | --limits-db DB} [KEY...]",
 		Short: "Show which rule a key has, and all that is in force for it",
 		Long: `show prints the rule of each KEY, all fields filled in: what the rule says, what it takes
-from the defaults, and what it has because nobody said otherwise. What only leases go by is
-left out where nothing leases; -o json has it. Without a KEY it prints the whole file that way,
+from the defaults, and the values that headgate has for the rest. Fields that only leases use
+are left out of rules that lease nothing; -o json has them. Without a KEY it prints the whole file that way,
 with all fields, which is a file of limits with the same meaning. With --limits-db, there is no
 FILE: it shows the newest version of a database, or the one that --version names.`,
 		Example: `  headgate limits show limits.yaml

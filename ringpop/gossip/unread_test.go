@@ -15,7 +15,7 @@ import (
 	"github.com/headgate/headgate/ringpop"
 )
 
-// What a host says of itself fits when it leaves, too. It says more then.
+// A host that leaves gossips more about itself than one that starts, and that fits, too.
 func TestAHostThatMayStartMaySayThatItLeaves(t *testing.T) {
 	for _, observer := range []bool{false, true} {
 		for length := 240; length <= maxField; length++ {

@@ -7,7 +7,6 @@
 package pool
 
 import (
-	"math"
 	"time"
 
 	"github.com/headgate/headgate/aggregator/internal/account"
@@ -265,44 +264,6 @@ func cost(limit algorithm.Limit, r *account.Report) float64 {
 // minPeriod keeps a rate over a very short time from being nonsense, seconds.
 const minPeriod = float64(account.Overlap) / float64(time.Second)
 
-// fresh is the learns of a key that is new everywhere: keys have not moved between
-// owners for so long that no host holds anything of an earlier one.
-const fresh = math.MinInt64
-
-// begin makes the pool of a key that is new here. It is full if the key is new
-// everywhere. If hosts hold grants of an earlier owner, the pool begins empty,
-// because this owner does not know what the earlier one had left.
-func (k *holdings) begin(now time.Duration, limit algorithm.Limit) {
-	k.since, k.at, k.swept, k.silent = now, now, now, now
-	k.limit = limit.Rate
-	k.pool = limit.Burst
-	if k.learns == fresh {
-		return
-	}
-	// Half only, because later reports may show that it is not new.
-	k.pool = limit.Burst / 2
-	k.learns = now + min(learning, k.interval)
-}
-
-// learn is called when a host that is new here has a grant already: an earlier
-// owner has lent tokens that this owner took for free.
-func (k *holdings) learn(now time.Duration) {
-	if now < k.since+k.interval {
-		k.pool = min(k.pool, 0)
-	}
-}
-
-// ungranted is what a host without a grant of this owner has used since its last
-// report: its even share, or what it had before it fell silent. The host's use
-// under an earlier owner is not charged here. Nor is the use of long ago of a host
-// that was cut off, because all other hosts would pay for it.
-func (k *holdings) ungranted(now time.Duration, r *account.Report) float64 {
-	if now < k.learns || r.Has > 0 && now < k.since+k.interval {
-		return 0
-	}
-	return r.Allowed * lower(recent/upper(seconds(r.Elapsed), minPeriod), 1)
-}
-
 // advance lets time fill the pool with what is not granted as rates.
 func (k *holdings) advance(now time.Duration, limit algorithm.Limit) {
 	fill := limit.Rate - k.rates(k.limit)
@@ -347,13 +308,6 @@ func (k *holdings) settle(now time.Duration, limit algorithm.Limit, row *row, r 
 	k.pool += left
 	k.drop(row)
 	return left
-}
-
-// listen notes what a host has while this new owner learns. The host gets no
-// answer: it goes on with what it has, or with its fallback, and asks again.
-func (k *holdings) listen(row *row, r *account.Report) {
-	row.weight = lower(r.Has, upper(1-k.parts.Value(), 0)) // hosts have no more than the limit
-	k.parts.Add(row.weight)
 }
 
 // Expire implements account.Account.
