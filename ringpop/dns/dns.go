@@ -12,7 +12,8 @@
 // The names of two kinds are:
 //
 //	dns:///name:port    each A and AAAA record of name is a host at that port
-//	dns+srv:///name     each SRV record of name is a host: the addresses of its target, at its port
+//	dns+srv:///name     each SRV record of name is a host: the addresses of its target, at its port,
+//	                    which must not be 0
 //
 // The name is looked up again and again: Go's resolver does not say how long a record is
 // valid. A lookup that fails, or finds nobody, is logged, and the last list stays.
@@ -144,6 +145,9 @@ func (m *Members) lookup(ctx context.Context) ([]string, error) {
 	}
 	var all []string
 	for _, r := range records {
+		if r.Port == 0 {
+			return nil, fmt.Errorf("its record of %s has port 0, which cannot be called", r.Target)
+		}
 		at, err := m.addresses(ctx, r.Target, strconv.Itoa(int(r.Port)))
 		if err != nil {
 			return nil, err // a list without some of its hosts would move their keys

@@ -191,3 +191,17 @@ func TestAPortIsAsHostsWriteIt(t *testing.T) {
 		t.Errorf("%v, %v", got, err)
 	}
 }
+
+// A host at port 0 cannot be called, and a list without it would move its keys.
+func TestARecordWithoutAPortIsAnError(t *testing.T) {
+	s := newServer(t)
+	s.set(false, "a.test. 0 IN A 10.0.0.1", "b.test. 0 IN A 10.0.0.2",
+		"_cluster._tcp.test. 0 IN SRV 0 0 7933 a.test.", "_cluster._tcp.test. 0 IN SRV 0 0 0 b.test.")
+	m, err := New("dns+srv:///_cluster._tcp.test.", Config{Resolver: s.resolver()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := m.Lookup(t.Context()); err == nil || !strings.Contains(err.Error(), "b.test.") || !strings.Contains(err.Error(), "port 0") {
+		t.Errorf("%v, %v", got, err)
+	}
+}

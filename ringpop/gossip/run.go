@@ -51,7 +51,8 @@ func (m *Members) joinFirst(ctx context.Context) error {
 	}
 }
 
-// rejoin asks seeds that are not members, until ctx ends.
+// rejoin asks seeds that are not members, until ctx ends. Seeds that hang are given up, and
+// asked again.
 func (m *Members) rejoin(ctx context.Context) {
 	if m.config.Seeds == nil {
 		return
@@ -68,7 +69,9 @@ func (m *Members) rejoin(ctx context.Context) {
 		if m.leaving.Load() {
 			continue
 		}
-		_, _, err := m.join(ctx)
+		within, cancel := context.WithTimeout(ctx, max(m.config.Rejoin, m.config.JoinWithin))
+		_, _, err := m.join(within)
+		cancel()
 		switch {
 		case err == nil:
 			logged = ""

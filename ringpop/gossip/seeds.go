@@ -19,8 +19,9 @@ import (
 )
 
 // Seeds returns where some hosts of the cluster gossip, each host:port. This
-// host may be among them. It is called again and again. A Lookup of package dns
-// is one.
+// host may be among them. It is called again and again, and must return when ctx ends. A call by Start
+// lasts Config.JoinWithin at most, and a later one that or Config.Rejoin, whichever is
+// longer. A Lookup of package dns is one.
 type Seeds func(ctx context.Context) ([]string, error)
 
 // List is Seeds that never change. Names are looked up each time.

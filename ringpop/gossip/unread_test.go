@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -61,6 +62,31 @@ func TestAHostBeginsAloneThoughItsSeedsAreNotFound(t *testing.T) {
 	if err := n.Stop(); err != nil {
 		t.Error(err)
 	}
+}
+
+// Seeds that do not return before their context ends are asked again.
+func TestSeedsThatHangOnceAreAskedAgain(t *testing.T) {
+	t.Parallel()
+	a := start(t, "a", nil)
+	var asked atomic.Int32
+	b := start(t, "b", func(c *Config) {
+		c.JoinWithin, c.Rejoin = time.Millisecond, time.Millisecond
+		c.Seeds = func(ctx context.Context) ([]string, error) {
+			switch asked.Add(1) {
+			case 1: // so b begins alone
+				<-ctx.Done()
+				return nil, ctx.Err()
+			case 2:
+				select {
+				case <-ctx.Done():
+				case <-t.Context().Done():
+				}
+				return nil, ctx.Err()
+			}
+			return []string{a.Address()}, nil
+		}
+	})
+	eventually(t, "both are together", func() bool { return a.sees("a b") && b.sees("a b") })
 }
 
 // A host that was restarted with a later release within a probe says something that this
