@@ -67,9 +67,7 @@ func (m *migrationModel) actions() map[string]func(*rapid.T) {
 			m.step()
 			m.draw(rt)
 			m.group.Configure(m.config())
-			// A bucket elsewhere that begins to answer is charged with a debt, and no charge
-			// goes deeper than this.
-			m.tokens = max(m.tokens, -2*m.rule.Burst)
+			m.tokens = max(m.tokens, m.deepest()) // a bucket elsewhere that begins to answer is charged with a debt
 		},
 	}
 }
@@ -136,8 +134,14 @@ func (m *migrationModel) settle(rt *rapid.T) {
 	i := rapid.IntRange(0, len(m.open)-1).Draw(rt, "which")
 	undo := m.open[i]
 	m.open = append(m.open[:i:i], m.open[i+1:]...)
-	m.tokens = min(m.tokens+undo(rt), m.rule.Burst)
+	before := m.tokens
+	if m.tokens = min(m.tokens+undo(rt), m.rule.Burst); m.tokens < before {
+		m.tokens = max(m.tokens, min(before, m.deepest()))
+	}
 }
+
+// deepest is the debt beyond which nothing is charged.
+func (m *migrationModel) deepest() float64 { return -2 * m.rule.Burst }
 
 func (m *migrationModel) time(rt *rapid.T) {
 	time.Sleep(pick(rt, "how long", time.Millisecond, time.Second, 3*time.Second, 20*time.Second))
