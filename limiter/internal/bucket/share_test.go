@@ -45,3 +45,5 @@ func (ignore) RanLow(stage.Instant, bool) {}
 func (ignore) Demand(stage.Instant) (wants, unit float64) { return 0, 1 }
 
 func (ignore) Settled() (uint32, bool) { return 0, true }
+
+func (ignore) Successor() *share.Rate { return nil }

@@ -72,7 +72,7 @@ func (h *Holding) Has() bool { return h.pair[0] != nil }
 // Find is the part under an algorithm; nil if there is none.
 func (h *Holding) Find(algorithm string) *report.Subject {
 	for _, p := range h.Subjects() {
-		if p.Part().Common().Terms().Algorithm == algorithm {
+		if p.Algorithm() == algorithm {
 			return p
 		}
 	}
@@ -132,10 +132,12 @@ func (h *Holding) AtRest(now stage.Instant) bool {
 	return of == nil || !of.Owes()
 }
 
-// Retire ends h: no key has it any more. Its last usage is reported still.
+// Retire ends h, with which nothing is lost: no key has it any more. Its last usage is
+// reported still.
 func (h *Holding) Retire(now stage.Instant) {
 	for _, p := range h.Subjects() {
 		retire(now, p)
+		p.Leave()
 	}
 }
 

@@ -25,12 +25,13 @@ import (
 
 const second = stage.Instant(time.Second)
 
-// newBuilder makes Holdings of a host without buckets elsewhere.
-func newBuilder() *holding.Builder {
-	interval := func() time.Duration { return time.Second }
-	return &holding.Builder{
+// newHolder is one of hosts hosts, without buckets elsewhere.
+func newHolder(hosts int) *holder {
+	interval, h := func() time.Duration { return time.Second }, &holder{hosts: hosts}
+	h.of = &holding.Builder{
 		Reporter: report.New(report.Config{
 			Interval: interval, Timeout: interval, Fell: func(stage.Instant, *report.Subject) {}, Rand: rand.New(rand.NewPCG(1, 1)),
+			Successor: func(_, algorithm string) *report.Subject { return h.Find(algorithm) },
 		}),
 		Hub: remote.NewHub(remote.HubConfig{
 			Log: slog.New(slog.DiscardHandler), Interval: interval, Background: func(f func()) { f() },
@@ -38,6 +39,7 @@ func newBuilder() *holding.Builder {
 			Fell: func(stage.Instant, *share.Base, bool) {},
 		}),
 	}
+	return h
 }
 
 // planOf is the Plan of a rule under algorithms that the host follows alone.
@@ -68,7 +70,7 @@ func (h *holder) change(now stage.Instant, plan *holding.Plan) {
 // have. A rule may have two algorithms, of which one answers, and the other may be measured.
 func TestNoChangeGivesMoreThanOneBucket(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		h := &holder{of: newBuilder(), hosts: 1}
+		h := newHolder(1)
 		if rapid.Bool().Draw(rt, "measures") {
 			h.of.Migrator = shadow.Migrator()
 		}
@@ -167,7 +169,7 @@ func TestNoChangeGivesMoreThanOneBucket(t *testing.T) {
 
 // A migration whose fallback was open gives no second burst once it is not, in the same mode.
 func TestAMigrationThatLetAllThroughGivesNoSecondBurst(t *testing.T) {
-	h := &holder{of: newBuilder(), hosts: 1}
+	h := newHolder(1)
 	h.of.Migrator = shadow.Migrator()
 	rule := dynamicconfig.Rule{Key: "k", Limit: 2, Burst: 20, Fallback: dynamicconfig.FallbackOpen}
 	h.change(second, planOf(rule, "even"))
@@ -196,7 +198,7 @@ func TestARuleThatComesBackAfterAGrantGivesNoSecondBurst(t *testing.T) {
 		"a part that was not asked": {planOf(migrates, "even", "elastic"), planOf(even, "elastic"), [3]int64{10, 1, 1}, 0},
 		"a debt":                    {planOf(even, "elastic"), planOf(even, "elastic"), [3]int64{7, 13, 0}, 1},
 	} {
-		h := &holder{of: newBuilder(), hosts: 1}
+		h := newHolder(1)
 		left := 20.0
 		use := func(n int64) {
 			left -= float64(n)
@@ -222,7 +224,7 @@ func TestARuleThatComesBackAfterAGrantGivesNoSecondBurst(t *testing.T) {
 // largest limit that there was since.
 func TestHeldSlotsCountThroughChanges(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		h := &holder{of: newBuilder(), hosts: 1}
+		h := newHolder(1)
 		const most = 5
 		now := second
 		var held []stage.Hold
@@ -264,7 +266,7 @@ func TestHeldSlotsCountThroughChanges(t *testing.T) {
 
 // A change of the rule keeps the parts that both rules have.
 func TestAChangeKeepsWhatBothHave(t *testing.T) {
-	h := &holder{of: newBuilder(), hosts: 4}
+	h := newHolder(4)
 	rule := dynamicconfig.Rule{Key: "k", Limit: 100, Burst: 100}
 	h.change(second, planOf(rule, "elastic"))
 	part := h.Answering()

@@ -38,7 +38,7 @@ func (r Reports) Report(now stage.Instant) []*report.Batch {
 	s.forgetIdleLocked(now, false)
 	s.hub.FlushLater(now)
 	hosts, unused := s.Hosts(), restful*s.Interval()
-	round := s.reporter.Begin(now, hosts, s.successor)
+	round := s.reporter.Begin(now, hosts)
 	live := 0
 	for at, k := range s.live {
 		st := k.state.Load()

@@ -40,7 +40,7 @@ func newHost(t testing.TB, limit rate.Limit, traits dynamicconfig.Traits, hosts 
 	interval := func() time.Duration { return time.Second }
 	h.Reporter = New(Config{
 		Interval: interval, Timeout: func() time.Duration { return time.Second / 2 },
-		Fell: func(stage.Instant, *Subject) {}, Rand: rand.New(rand.NewPCG(1, 1)),
+		Fell: func(stage.Instant, *Subject) {}, Successor: h.successor, Rand: rand.New(rand.NewPCG(1, 1)),
 	})
 	return h
 }
@@ -79,7 +79,7 @@ func (h *host) successor(key, _ string) *Subject {
 
 // report makes a regular report.
 func (h *host) report(now stage.Instant) []*Batch {
-	round := h.Begin(now, 1, h.successor)
+	round := h.Begin(now, 1)
 	for _, s := range h.live {
 		round.Visit(s, h.hosts)
 	}

@@ -21,8 +21,9 @@ type Reporter struct {
 	retired retired
 	reuse   map[string]*Batch // whose memory the next round takes, by algorithm
 
-	timeout func() time.Duration
-	fell    func(now stage.Instant, s *Subject)
+	timeout   func() time.Duration
+	fell      func(now stage.Instant, s *Subject)
+	successor func(key, algorithm string) *Subject
 }
 
 // Config is what a Reporter must know of its Group.
@@ -34,6 +35,10 @@ type Config struct {
 	// Fell is called when s has entered or left its fallback.
 	Fell func(now stage.Instant, s *Subject)
 
+	// Successor finds the Subject that a key has now under an algorithm; nil if there is
+	// none. It is safe for concurrent use.
+	Successor func(key, algorithm string) *Subject
+
 	// Placement says who owns which key: early reports to one owner share messages.
 	// If it is nil, all keys count as one owner's.
 	Placement rpc.Placement
@@ -44,7 +49,7 @@ type Config struct {
 
 // New returns a Reporter.
 func New(c Config) *Reporter {
-	r := &Reporter{timeout: c.Timeout, fell: c.Fell, reuse: make(map[string]*Batch)}
+	r := &Reporter{timeout: c.Timeout, fell: c.Fell, successor: c.Successor, reuse: make(map[string]*Batch)}
 	r.early.interval, r.early.rand, r.early.wake = c.Interval, c.Rand, make(chan struct{}, 1)
 	r.early.owner, r.early.lanes = c.Placement, lanes.New[*Subject]()
 	r.early.due.Store(int64(lanes.Never))
@@ -78,7 +83,7 @@ func (r *Reporter) Reconfigured() { r.early.rouse() }
 
 // Begin begins a regular round at now. Subjects that wait for an early report are the
 // first in it, then those that are retired.
-func (r *Reporter) Begin(now stage.Instant, hosts int, successor Successor) *Round {
+func (r *Reporter) Begin(now stage.Instant, hosts int) *Round {
 	round := r.round(now, false)
 	for _, s := range r.early.ready(now, true) {
 		if s.early() { // slots are visited in any case
@@ -86,7 +91,7 @@ func (r *Reporter) Begin(now stage.Instant, hosts int, successor Successor) *Rou
 			round.add(s)
 		}
 	}
-	r.retired.report(now, round, successor)
+	r.retired.report(now, round)
 	return round
 }
 

@@ -54,12 +54,9 @@ func (r *retired) addLate(s *Subject) {
 	r.late = append(r.late, s)
 }
 
-// Successor finds the Subject of a key under an algorithm; nil if there is none.
-type Successor func(key, algorithm string) *Subject
-
 // report adds what retired Subjects have used to round, or hands it to their
 // successors.
-func (r *retired) report(now stage.Instant, round *Round, successor Successor) {
+func (r *retired) report(now stage.Instant, round *Round) {
 	r.mu.Lock()
 	for _, s := range r.late {
 		r.subjects = append(r.subjects, retiree{s, s.pending})
@@ -69,7 +66,7 @@ func (r *retired) report(now stage.Instant, round *Round, successor Successor) {
 
 	wait := r.subjects[:0]
 	for _, s := range r.subjects {
-		if s.finish(now, round, successor) {
+		if s.finish(now, round) {
 			wait = append(wait, s)
 		}
 	}
@@ -81,12 +78,12 @@ func (r *retired) report(now stage.Instant, round *Round, successor Successor) {
 }
 
 // finish reports what s has used, and whether s must be looked at again.
-func (s *retiree) finish(now stage.Instant, round *Round, successor Successor) (again bool) {
+func (s *retiree) finish(now stage.Instant, round *Round) (again bool) {
 	b := s.common()
 	slots, _ := s.part.(*share.Slots)
 	held := slots != nil && slots.Census().Busy()
 	if held {
-		if to := successor(b.Key(), b.Terms().Algorithm); to != nil {
+		if to := s.successor(); to != nil {
 			to, _ := to.part.(*share.Slots)
 			held = to == nil || !slots.Transfer(to)
 		}
@@ -105,7 +102,7 @@ func (s *retiree) finish(now stage.Instant, round *Round, successor Successor) (
 		if allowed+rejected == 0 && (s.sent.Load() > 0 || !b.Given()) { // else it gives back its grant: see Close
 			return false
 		}
-		if to := successor(b.Key(), b.Terms().Algorithm); to != nil {
+		if to := s.successor(); to != nil {
 			s.tally(upTo.Usage)
 			to.part.Inherit(bucket.Usage{Allowed: allowed, Rejected: rejected})
 			to.seen.Allowed += allowed // s has counted them

@@ -30,6 +30,9 @@ func (s *source) common() *share.Base {
 
 func (s *source) terms() *share.Terms { return s.common().Terms() }
 
+// Algorithm is the one whose terms are in force.
+func (s *source) Algorithm() string { return s.terms().Algorithm }
+
 // Owed returns how many of n tokens that are charged a bucket can owe.
 func (s *source) Owed(n int64) int64 { return s.terms().Owed(n) }
 

@@ -19,6 +19,7 @@ type deaf struct{}
 func (deaf) RanLow(stage.Instant, bool)                 {}
 func (deaf) Demand(stage.Instant) (wants, unit float64) { return 0, 1 }
 func (deaf) Settled() (number uint32, ok bool)          { return 0, true }
+func (deaf) Successor() *Rate                           { return nil }
 
 // takeAhead takes n pairs of tokens, of those that are to come, too.
 func takeAhead(r *Rate, now stage.Instant, n int) {

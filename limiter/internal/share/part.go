@@ -113,6 +113,10 @@ type Observer interface {
 	// Settled returns the number of the newest report, and whether it was answered:
 	// then the owner knows as of which report it lends.
 	Settled() (number uint32, ok bool)
+
+	// Successor is the Rate that the key has now, if it was idle or forgotten since it had
+	// this one, and has come back; else nil.
+	Successor() *Rate
 }
 
 // Base is what every Part has. Its methods are safe for concurrent use where

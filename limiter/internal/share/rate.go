@@ -125,10 +125,20 @@ func (r *Rate) tooCostly(n int64, left float64) (low bool) {
 type countedOnly struct{}
 
 // Settle implements stage.Stage. A bucket elsewhere that was charged with what the receipt is
-// for gets as much back.
+// for gets as much back. If the key of r was idle meanwhile, and its bucket is another one, that
+// gets what comes back.
 func (r *Rate) Settle(now stage.Instant, receipt stage.Receipt, actual int64) {
 	actual = max(actual, 0)
 	back := r.Back(receipt, actual)
+	if back > 0 {
+		if to := r.Successor(); to != nil {
+			if receipt.N = back; receipt.Rest != (countedOnly{}) {
+				receipt.Rest = nil // back is less by what was forgiven
+			}
+			to.Settle(now, receipt, 0)
+			return
+		}
+	}
 	r.repay(now, max(back, 0))
 	switch {
 	case receipt.N == 0:
