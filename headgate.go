@@ -136,14 +136,15 @@ func (n *Node) assemble(snapshot *dynamicconfig.Snapshot) (err error) {
 	}
 	taker := &ask.Taker{Host: n.address, Placement: n.ring, Peers: n.transport, Self: n.address, Local: n.aggregator}
 	n.takes = &ask.Forward{Taker: taker, Timeout: n.askTimeout, MaxWait: n.longestWait, Others: n.others}
+	ofExact, ofAuto := exact.New(taker), exact.NewAuto(taker)
 	n.mesh = mesh.New(n.address, func(key string) (*dynamicconfig.Rule, bool) { return n.limits.Current().Match(key) },
 		mesh.Config{Interval: meshInterval(snapshot)},
 		mesh.WithLogger(n.log), mesh.WithScope(n.scope))
 	group := []limiter.Option{
 		limiter.WithLogger(n.log), limiter.WithScope(n.scope), limiter.WithMigration(shadow.Migrator()),
 		driver.WithPlacement(n.ring),
-		limiter.WithRemote(algorithm.NameExact, exact.New(taker)),
-		limiter.WithRemote(algorithm.NameAuto, exact.NewAuto(taker)),
+		limiter.WithRemote(algorithm.NameExact, ofExact), limiter.WithCharges(algorithm.NameExact, ofExact),
+		limiter.WithRemote(algorithm.NameAuto, ofAuto), limiter.WithCharges(algorithm.NameAuto, ofAuto),
 		limiter.WithRemote(mesh.Name, n.mesh),
 	}
 	for name, r := range n.remotes {

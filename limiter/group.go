@@ -38,7 +38,7 @@ func (g *Group) keys() *keys.Set { return (*keys.Handle)(g).Set() }
 // NewGroup returns a Group of a host in a cluster of hosts hosts (0: not yet
 // known, which is taken for 1) under the rules of snapshot; nil has none.
 func NewGroup(snapshot *dynamicconfig.Snapshot, hosts int, opts ...Option) *Group {
-	c := keys.Config{Traits: make(map[string]dynamicconfig.Traits), Remotes: make(map[string]stage.Remote)}
+	c := keys.Config{Traits: make(map[string]dynamicconfig.Traits), Remotes: make(map[string]stage.Remote), Charges: make(map[string]stage.Charges)}
 	for _, option := range opts {
 		if option != nil {
 			option(&c)

@@ -41,7 +41,17 @@ func WithAlgorithm(name string, traits dynamicconfig.Traits) Option {
 //
 // The methods of these limiters take as long as r does.
 func WithRemote(algorithm string, r stage.Remote) Option {
-	return func(c *keys.Config) { c.Remotes[algorithm] = r }
+	return func(c *keys.Config) {
+		c.Remotes[algorithm] = r
+		delete(c.Charges, algorithm)
+	}
+}
+
+// WithCharges has the host charge the remote of an algorithm through all, for many keys at
+// a time, where it owes it something for many. Without it, the host makes a call for each
+// key. It comes after WithRemote.
+func WithCharges(algorithm string, all stage.Charges) Option {
+	return func(c *keys.Config) { c.Charges[algorithm] = all }
 }
 
 // WithListener has f called with what happens to the keys of a Group, in

@@ -119,10 +119,11 @@ func New(config Config, source dynamicconfig.Source, opts ...Option) (*Client, e
 	c.hosts.Store(int64(max(config.Hosts, 1)))
 	one.decider = &carried.Program{Edge: one.decider, Answers: c.answers()}
 	c.taker = &ask.Taker{Host: c.host, Placement: one, Peers: one}
+	ofExact, ofAuto := exact.New(c.taker).Waits(config.exactTimeout), exact.NewAuto(c.taker).Waits(config.exactTimeout)
 	c.group = limiter.NewGroup(c.limits.Current(), config.Hosts, append([]limiter.Option{
 		limiter.WithLogger(o.log), limiter.WithScope(o.scope),
-		limiter.WithRemote(exact.Name, exact.New(c.taker).Waits(config.exactTimeout)),
-		limiter.WithRemote(limiter.Auto, exact.NewAuto(c.taker).Waits(config.exactTimeout)),
+		limiter.WithRemote(exact.Name, ofExact), limiter.WithCharges(exact.Name, ofExact),
+		limiter.WithRemote(limiter.Auto, ofAuto), limiter.WithCharges(limiter.Auto, ofAuto),
 	}, o.limiter...)...)
 	unsubscribe := c.limits.Subscribe(func(_, next *dynamicconfig.Snapshot) {
 		c.group.Configure(next)

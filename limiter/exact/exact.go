@@ -5,9 +5,10 @@
 // what the host itself does not have.
 //
 //	taker := &ask.Taker{Host: host, Placement: ring, Peers: client}
+//	owners := exact.NewAuto(taker)
 //	group := limiter.NewGroup(limits, 1,
 //		limiter.WithRemote(exact.Name, exact.New(taker)),
-//		limiter.WithRemote(limiter.Auto, exact.NewAuto(taker)))
+//		limiter.WithRemote(limiter.Auto, owners), limiter.WithCharges(limiter.Auto, owners))
 //
 // An event waits for the owner's answer as long as its rule's ask_timeout says.
 // The package translates between stage.Remote and an ask.Taker, which batches,
@@ -38,7 +39,10 @@ type Owners struct {
 	waits func(askTimeout time.Duration) time.Duration // nil: as long as that
 }
 
-var _ stage.Remote = (*Owners)(nil)
+var (
+	_ stage.Remote  = (*Owners)(nil)
+	_ stage.Charges = (*Owners)(nil)
+)
 
 // New returns the Owners that taker asks.
 func New(taker *ask.Taker) *Owners { return &Owners{taker: taker} }
@@ -56,6 +60,23 @@ func (o *Owners) Waits(waits func(askTimeout time.Duration) time.Duration) *Owne
 // Do implements stage.Remote. The errors are those of ask.Taker; a full queue
 // is a stage.ErrBusy too.
 func (o *Owners) Do(ctx context.Context, op stage.Operation) (stage.Outcome, error) {
+	return outcomeOf(o.taker.TakeWithin(ctx, o.take(&op), o.timeout(&op)))
+}
+
+// DoAll implements stage.Charges.
+func (o *Owners) DoAll(ctx context.Context, ops []stage.Operation, done func(i int, outcome stage.Outcome, err error)) {
+	takes, longest := make([]usage.Take, len(ops)), time.Duration(0)
+	for i := range ops {
+		takes[i], longest = o.take(&ops[i]), max(longest, o.timeout(&ops[i]))
+	}
+	o.taker.TakeAll(ctx, takes, longest, func(i int, took usage.Took, err error) {
+		outcome, err := outcomeOf(took, err)
+		done(i, outcome, err)
+	})
+}
+
+// take is op as its owner is asked for it.
+func (o *Owners) take(op *stage.Operation) usage.Take {
 	take := usage.Take{Key: op.Key, Auto: o.auto, Tokens: op.N, Longest: min(op.Longest, rpc.MaxWait), More: min(op.More, rpc.MaxTokens), Wants: min(op.Wants, rpc.MaxTokens)}
 	switch op.Kind {
 	case stage.ChargeTokens:
@@ -63,11 +84,19 @@ func (o *Owners) Do(ctx context.Context, op stage.Operation) (stage.Outcome, err
 	case stage.ReturnTokens, stage.FillTokens:
 		take.Tokens = -op.N
 	}
-	timeout := op.Rule.AskTimeout
+	return take
+}
+
+// timeout is how long op waits for its owner's answer.
+func (o *Owners) timeout(op *stage.Operation) time.Duration {
 	if o.waits != nil {
-		timeout = o.waits(timeout)
+		return o.waits(op.Rule.AskTimeout)
 	}
-	took, err := o.taker.TakeWithin(ctx, take, timeout)
+	return op.Rule.AskTimeout
+}
+
+// outcomeOf is what an owner answered.
+func outcomeOf(took usage.Took, err error) (stage.Outcome, error) {
 	if errors.Is(err, ask.ErrBusy) {
 		err = fmt.Errorf("%w: %w", stage.ErrBusy, err)
 	}

@@ -32,6 +32,16 @@ type Remote interface {
 	Do(ctx context.Context, op Operation) (Outcome, error)
 }
 
+// Charges are the buckets of a Remote, which take in charges and returns of many keys at
+// a time. It is safe for concurrent use.
+type Charges interface {
+	// DoAll carries out charges and returns, in as few messages as it can. Before it
+	// returns it calls done once for each of ops, from one goroutine at a time, with
+	// what Do of the Remote would return. Nobody waits for the answers: they may take
+	// longer than those of Do.
+	DoAll(ctx context.Context, ops []Operation, done func(i int, o Outcome, err error))
+}
+
 // Operation is what a Remote is asked to do.
 type Operation struct {
 	Kind OperationKind

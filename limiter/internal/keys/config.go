@@ -21,6 +21,7 @@ type Config struct {
 	Migrator stage.Migrator
 	Traits   map[string]dynamicconfig.Traits // of algorithms that headgate does not have
 	Remotes  map[string]stage.Remote         // by algorithm
+	Charges  map[string]stage.Charges        // of those Remotes that take charges of many keys at a time
 	Listener Listener                        // nil if nobody listens
 
 	// Placement says who owns which key; nil is one owner of all.

@@ -36,10 +36,10 @@ func (r Reports) Report(now stage.Instant) []*report.Batch {
 
 	s.mergeLocked()
 	s.forgetIdleLocked(now, false)
-	s.hub.FlushLater(now)
 	hosts, unused := s.Hosts(), restful*s.Interval()
 	round := s.reporter.Begin(now, hosts)
 	live := 0
+	var owing []*remote.Stage
 	for at, k := range s.live {
 		st := k.state.Load()
 		if now.Sub(st.Used()) >= unused && s.idleLocked(now, k, st) {
@@ -50,8 +50,8 @@ func (r Reports) Report(now stage.Instant) []*report.Batch {
 			if _, fallen := p.Part().Fallen(); fallen {
 				r.fellLocked(st.rule)
 			}
-			if of := remote.Of(p.Part()); of != nil {
-				of.FlushLater(now)
+			if of := remote.Of(p.Part()); of != nil && of.Owes() {
+				owing = append(owing, of)
 			}
 		}
 		st.countDivergence()
@@ -66,6 +66,7 @@ func (r Reports) Report(now stage.Instant) []*report.Batch {
 	}
 	clear(s.live[live:])
 	s.live = fit.Slice(s.live[:live])
+	s.hub.FlushLater(now, owing)
 	s.metrics.Keys.Update(float64(live + len(s.idle)))
 	r.flushFallenLocked()
 	batches := round.Batches()

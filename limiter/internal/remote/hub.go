@@ -5,8 +5,6 @@ package remote
 import (
 	"errors"
 	"log/slog"
-	"math"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -24,6 +22,7 @@ var _ Host = (*Hub)(nil)
 type Hub struct {
 	config   HubConfig
 	running  background.Goroutines
+	batches  background.Goroutines // of charges: those of single keys keep none of them waiting
 	owing    owing
 	failures Budget       // warnings of them
 	warned   atomic.Bool  // since a remote bucket answered last
@@ -38,6 +37,9 @@ type HubConfig struct {
 	Log      *slog.Logger
 	Interval func() time.Duration // the update interval
 
+	// Charges are of the algorithms whose Remotes take charges of many keys at a time.
+	Charges map[string]stage.Charges
+
 	// Background runs f, instead of a goroutine; nil is one for each.
 	Background func(f func())
 
@@ -48,12 +50,16 @@ type HubConfig struct {
 	Fell func(now stage.Instant, part *share.Base, entered bool)
 }
 
-// maxBackground bounds the calls in the background of a Hub.
-const maxBackground = 256
+// maxBackground bounds the calls in the background of a Hub, and maxBatches those with
+// charges of many keys.
+const (
+	maxBackground = 256
+	maxBatches    = 16
+)
 
 // NewHub returns a Hub with nothing under way.
 func NewHub(c HubConfig) *Hub {
-	return &Hub{config: c, running: background.New(maxBackground, c.Log)}
+	return &Hub{config: c, running: background.New(maxBackground, c.Log), batches: background.New(maxBatches, c.Log)}
 }
 
 // asksPerHost is how many times per second a host asks owners beyond its grants,
@@ -70,12 +76,15 @@ func (h *Hub) MayAsk(now stage.Instant) bool { return h.asks.Spend(now, asksPerH
 func (h *Hub) Interval() time.Duration { return h.config.Interval() }
 
 // Background implements Host.
-func (h *Hub) Background(f func()) bool {
+func (h *Hub) Background(f func()) bool { return h.run(h.running, f) }
+
+// run runs f, or returns false if as many run already as may.
+func (h *Hub) run(among background.Goroutines, f func()) bool {
 	if h.config.Background != nil {
 		h.config.Background(f)
 		return true
 	}
-	if h.running.Run(f) {
+	if among.Run(f) {
 		return true
 	}
 	h.config.Skipped.Inc(1)
@@ -125,28 +134,8 @@ func (h *Hub) RemotePanicked(key string, err error) {
 	}
 }
 
-// FlushLater sends what the Stages that have left their keys owe.
-func (h *Hub) FlushLater(now stage.Instant) { h.owing.flush(now) }
-
 // Join waits until no call goes on in the background.
-func (h *Hub) Join() { h.running.Join() }
-
-// Flush sends what the remotes of stages, and of those that have left their keys, are
-// owed: as many at a time as may run in the background. It waits until all have ended.
-// If no remote answers, Flush gives up.
-func (h *Hub) Flush(stages []*Stage) {
-	all := append(stages, h.owing.all()...)
-	for len(all) > 0 {
-		h.running.Join()
-		some := all[:min(len(all), h.running.Most())]
-		all = all[len(some):]
-		for _, s := range some {
-			s.FlushLater(stage.Instant(math.MaxInt64))
-		}
-		h.running.Join()
-		if !slices.ContainsFunc(some, func(s *Stage) bool { return !s.Owes() }) {
-			break
-		}
-	}
+func (h *Hub) Join() {
+	h.batches.Join() // they may begin others
 	h.running.Join()
 }

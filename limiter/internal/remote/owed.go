@@ -89,34 +89,20 @@ type debts struct {
 // use.
 func (d *debts) Owes() bool { return !d.owed.none() }
 
-// FlushLater is Flush, unless that failed lately.
-func (d *debts) FlushLater(now stage.Instant) {
-	if int64(now) >= d.retryAt.Load() {
-		d.Flush(now)
-	}
-}
+// waits reports whether something was sent in vain so lately that it is not sent again yet.
+func (d *debts) waits(now stage.Instant) bool { return int64(now) < d.retryAt.Load() }
 
 // Flush sends what is owed in the background.
 func (d *debts) Flush(now stage.Instant) {
-	if d.owed.none() || !d.owed.begin() {
+	if !d.begin() {
 		return
 	}
 	sends := d.host.Background(func() {
 		failed := false
-		defer func() {
-			if d.owed.end(); !failed {
-				d.Flush(now) // what was added when there seemed to be nothing more
-			}
-		}()
-		for op := d.next(); op != nil; op = d.next() {
+		defer func() { d.end(now, failed) }()
+		for op := d.next(); op != nil && !failed; op = d.next() {
 			_, err := d.do(context.Background(), *op)
-			if failed = err != nil && !errors.Is(err, stage.ErrNonsense); failed {
-				d.failed(now, err, false)
-				return
-			}
-			if d.owed.done(); err == nil {
-				d.answers(now)
-			}
+			failed = d.heard(now, err)
 		}
 	})
 	if !sends {
@@ -124,5 +110,27 @@ func (d *debts) Flush(now stage.Instant) {
 	}
 }
 
+// begin reports whether something is owed, and lets the caller send it until end.
+func (d *debts) begin() bool { return !d.owed.none() && d.owed.begin() }
+
 // next is the Operation to send; nil if there is none.
 func (d *debts) next() *stage.Operation { return d.owed.next(d.rate.Key(), d.rate.Terms().Rule) }
+
+// heard notes how the Operation to send ended, and whether it is to be sent again later.
+func (d *debts) heard(now stage.Instant, err error) (failed bool) {
+	if err != nil && !errors.Is(err, stage.ErrNonsense) {
+		d.failed(now, err, false)
+		return true
+	}
+	if d.owed.done(); err == nil {
+		d.answers(now)
+	}
+	return false
+}
+
+// end ends what begin began.
+func (d *debts) end(now stage.Instant, failed bool) {
+	if d.owed.end(); !failed {
+		d.Flush(now) // what was added when there seemed to be nothing more
+	}
+}

@@ -4,9 +4,12 @@ package remote
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/uber-go/tally/v4"
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/internal/share"
@@ -122,5 +125,57 @@ func TestAnOpenFallbackIsChargedAndGivenBack(t *testing.T) {
 		if got := [2]int64{c.Allowed + r.Admitted(), c.Rejected - r.Admitted()}; got != [2]int64{3, 0} {
 			t.Errorf("counted %v", got)
 		}
+	}
+}
+
+// together takes in charges of many keys at a time, as far as it is sane.
+type together struct {
+	*store
+	calls, first int // first: so many of the next call get an answer
+	panicking    bool
+}
+
+func (c *together) DoAll(ctx context.Context, ops []stage.Operation, done func(i int, o stage.Outcome, err error)) {
+	c.calls++
+	for i, op := range ops[:min(c.first, len(ops))] {
+		o, err := c.Do(ctx, op)
+		done(i, o, err)
+	}
+	if c.panicking {
+		panic("a defect")
+	}
+}
+
+// A host sends what it owes for many keys together. What its remote does not say a word
+// about, or panics at, the host sends again, under the same ID.
+func TestWhatIsOwedForManyKeysIsSentTogetherUntilItIsAnswered(t *testing.T) {
+	c := &together{store: new(store)}
+	h := NewHub(HubConfig{
+		Log: slog.New(slog.DiscardHandler), Charges: map[string]stage.Charges{"exact": c},
+		Background: func(f func()) { f() },
+		Failures:   tally.NoopScope.Counter(""), Fell: func(stage.Instant, *share.Base, bool) {},
+	})
+	var owing []*Stage
+	for range 10 {
+		s := newStage(t, c.store, new(host))
+		s.owed.add(3)
+		owing = append(owing, s)
+	}
+	now := stage.Instant(0)
+	for _, row := range []struct {
+		first     int
+		panicking bool
+		want      float64
+	}{{4, false, 12}, {2, true, 18}, {10, false, 30}, {10, false, 30}} {
+		c.first, c.panicking = row.first, row.panicking
+		h.FlushLater(now, owing)
+		h.FlushLater(now, owing) // too soon to try again
+		if c.settled != row.want {
+			t.Errorf("after %d answers, the remote was charged with %v tokens, want %v", row.first, c.settled, row.want)
+		}
+		now = now.Add(retryEvery)
+	}
+	if c.calls != 3 || c.sent != 10 {
+		t.Errorf("10 charges were sent in %d calls, and answered %d times", c.calls, c.sent)
 	}
 }

@@ -52,12 +52,8 @@ func (o *owing) all() []*Stage {
 	return slices.SortedFunc(maps.Keys(o.until), func(a, b *Stage) int { return strings.Compare(a.Key(), b.Key()) })
 }
 
-// flush sends the charges and refunds that stages owe their remotes, but not soon after
-// a failure, and forgets stages that owe nothing.
-func (o *owing) flush(now stage.Instant) {
-	for _, s := range o.all() {
-		s.FlushLater(now)
-	}
+// tidy forgets stages that owe nothing any more.
+func (o *owing) tidy(now stage.Instant) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 

@@ -291,12 +291,6 @@ func (s *Stage) handOver(now stage.Instant) {
 // Fallen implements share.Part.
 func (s *Stage) Fallen() (since stage.Instant, ok bool) { return s.failing.At() }
 
-// Retire implements share.Part.
-func (s *Stage) Retire() {
-	s.Rate.Retire()
-	s.Flush(stage.Now())
-}
-
 // Asking implements share.Part.
 func (s *Stage) Asking() bool { return true }
 

@@ -61,7 +61,8 @@ type waiting struct {
 	err   error
 	batch *takeBatch // to make the call of, when woken for that
 
-	// waker says that the answer is there, or batch.
+	// waker says that the answer is there, or batch. nil: the caller of TakeAll makes
+	// the call.
 	waker Waker
 }
 
@@ -184,16 +185,22 @@ func (b *takeBatch) start() {
 // cutLocked makes a call of the front of the queue. An empty queue makes one that
 // takes nothing and only withdraws.
 func (q *takeQueue) cutLocked(t *Taker, now time.Duration) *takeBatch {
+	n := min(len(q.queue), takesPerCall)
+	b := q.batchLocked(t, now, q.queue[:n])
+	q.queue = slices.Delete(q.queue, 0, n)
+	return b
+}
+
+// batchLocked makes a call of waiters.
+func (q *takeQueue) batchLocked(t *Taker, now time.Duration, waiters []*waiting) *takeBatch {
 	b, ok := takeBatches.Get().(*takeBatch)
 	if !ok {
 		b = new(takeBatch)
 	}
-	n := min(len(q.queue), takesPerCall)
-	b.began, b.waiters = now, append(b.waiters[:0], q.queue[:n]...)
+	b.began, b.waiters = now, append(b.waiters[:0], waiters...)
 	// Takes wait only while the breaker is ready. Once it is not, a call for
 	// those that came before is made, but its outcome is ignored.
 	b.call, _ = q.breaker.Begin(now)
-	q.queue = slices.Delete(q.queue, 0, n)
 	// The owner may know batches of an earlier queue, which is deleted.
 	q.next = max(q.next, t.queues.used.Load())
 	b.takes.Caller, b.takes.Batch, b.takes.Settled = q.caller(t), q.next, q.next
@@ -239,7 +246,7 @@ func (q *takeQueue) call(ctx context.Context, t *Taker, b *takeBatch, self *wait
 		if w.err = err; err == nil {
 			w.took = b.taken.Rows[i]
 		}
-		if w != self {
+		if w != self && w.waker != nil {
 			w.waker.Wake()
 		}
 	}

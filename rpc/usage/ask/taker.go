@@ -141,24 +141,34 @@ func (t *Taker) within(ctx context.Context, take usage.Take, timeout time.Durati
 	if err := ctx.Err(); err != nil {
 		return usage.Took{}, err
 	}
-	if take.Spent == usage.SpentBeyond && t.told.failed(accountOf(&take)) {
+	t.fillSpent(&take)
+	took, err := t.take(ctx, take, timeout)
+	return t.ended(&take, took, err, ctx.Err() == nil)
+}
+
+// fillSpent says of tokens that are spent already how they were.
+func (t *Taker) fillSpent(take *usage.Take) {
+	if take.Spent == usage.SpentBeyond && t.told.failed(accountOf(take)) {
 		take.Spent = usage.SpentApart
 	}
-	took, err := t.take(ctx, take, timeout)
-	switch {
-	case err == nil && !took.Decided:
+}
+
+// ended is what take's caller gets. If there is no answer, and the caller has not gone, a
+// fallback decides.
+func (t *Taker) ended(take *usage.Take, took usage.Took, err error, waits bool) (usage.Took, error) {
+	if err == nil && !took.Decided {
 		err = ErrUndecided
-		fallthrough
-	case err != nil:
-		if take.Spent == usage.SpentNot && ctx.Err() == nil { // else no fallback decides
-			t.told.fails(accountOf(&take))
-		}
-		return usage.Took{}, err
 	}
-	if take.Spent == usage.SpentApart {
-		t.told.settles(accountOf(&take))
+	switch {
+	case err == nil && take.Spent == usage.SpentApart:
+		t.told.settles(accountOf(take))
+	case err != nil && take.Spent == usage.SpentNot && waits:
+		t.told.fails(accountOf(take))
 	}
-	return took, nil
+	if err != nil {
+		took = usage.Took{}
+	}
+	return took, err
 }
 
 func (t *Taker) take(ctx context.Context, take usage.Take, timeout time.Duration) (took usage.Took, err error) {

@@ -398,17 +398,19 @@ func TestWhatIsToldOfOneBucketIsNotOfAnother(t *testing.T) {
 }
 
 func TestHandedOverRowsGoToTheirOwners(t *testing.T) {
-	o, p, taker, _ := tills(10, 0)
-	rows := []usage.Take{{Key: "k", Told: 4, By: 7}, {Key: "p", Told: -2, By: 7}, {Key: "nobody's", Told: 1, By: 7}}
-	if err := taker.Send(t.Context(), rows); !errors.Is(err, rpc.ErrNoOwner) {
-		t.Error(err)
-	}
-	if got := o.calls(); len(got) != 1 || !slices.Equal(got[0].Rows, rows[:1]) {
-		t.Errorf("o got %+v", got)
-	}
-	if got := p.calls(); len(got) != 1 || !slices.Equal(got[0].Rows, rows[1:2]) {
-		t.Errorf("p got %+v", got)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		o, p, taker, _ := tills(10, 0)
+		rows := []usage.Take{{Key: "k", Told: 4, By: 7}, {Key: "p", Told: -2, By: 7}, {Key: "nobody's", Told: 1, By: 7}}
+		if err := taker.Send(t.Context(), rows); !errors.Is(err, rpc.ErrNoOwner) {
+			t.Error(err)
+		}
+		if got := o.calls(); len(got) != 1 || !slices.Equal(got[0].Rows, rows[:1]) {
+			t.Errorf("o got %+v", got)
+		}
+		if got := p.calls(); len(got) != 1 || !slices.Equal(got[0].Rows, rows[1:2]) {
+			t.Errorf("p got %+v", got)
+		}
+	})
 }
 
 func ExampleTaker() {

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package remote
+
+import (
+	"context"
+	"errors"
+	"math"
+	"runtime/debug"
+	"slices"
+
+	"github.com/headgate/headgate/limiter/stage"
+	"github.com/headgate/headgate/rpc"
+)
+
+// errUnanswered means that Charges did not say how a charge ended.
+var errUnanswered = errors.New("the charge was not answered")
+
+// FlushLater sends what stages, and those that have left their keys, owe their remotes, but
+// not soon after a failure. Charges to remotes that take them for many keys at a time go
+// together. It forgets stages that have left and owe nothing.
+func (h *Hub) FlushLater(now stage.Instant, stages []*Stage) {
+	alone := h.flushTogether(now, append(h.owing.all(), stages...))
+	for _, s := range alone {
+		if !s.waits(now) {
+			s.Flush(now)
+		}
+	}
+	h.owing.tidy(now)
+}
+
+// Flush is FlushLater, also soon after a failure: as many at a time as may run in the
+// background. It waits until all have ended. If no remote answers, Flush gives up.
+func (h *Hub) Flush(stages []*Stage) {
+	const now = stage.Instant(math.MaxInt64)
+	alone := h.flushTogether(now, append(h.owing.all(), stages...))
+	for len(alone) > 0 {
+		h.Join()
+		some := alone[:min(len(alone), h.running.Most())]
+		alone = alone[len(some):]
+		for _, s := range some {
+			s.Flush(now)
+		}
+		h.Join()
+		if !slices.ContainsFunc(some, func(s *Stage) bool { return !s.Owes() }) {
+			break
+		}
+	}
+	h.Join()
+}
+
+// flushTogether sends what those of stages owe whose remotes take charges of many keys at a
+// time, and returns the others.
+func (h *Hub) flushTogether(now stage.Instant, stages []*Stage) (alone []*Stage) {
+	together := make(map[string][]*Stage, len(h.config.Charges)) // by algorithm
+	for _, s := range stages {
+		switch {
+		case h.config.Charges[s.under] == nil:
+			alone = append(alone, s)
+		case !s.waits(now) && s.begin():
+			together[s.under] = append(together[s.under], s)
+		}
+	}
+	for under, some := range together {
+		if !h.run(h.batches, func() { sendAll(now, h.config.Charges[under], some) }) {
+			for _, s := range some {
+				s.owed.end()
+			}
+		}
+	}
+	return alone
+}
+
+// sendAll sends what stages owe, for which the caller has begun.
+func sendAll(now stage.Instant, to stage.Charges, stages []*Stage) {
+	ops, sent := make([]stage.Operation, 0, len(stages)), stages[:0]
+	for _, s := range stages {
+		if op := s.next(); op != nil {
+			ops, sent = append(ops, *op), append(sent, s)
+		} else {
+			s.end(now, false)
+		}
+	}
+	ended := make([]bool, len(ops))
+	end := func(i int, o stage.Outcome, err error) {
+		if err == nil && !o.Valid() {
+			err = stage.ErrNonsense
+		}
+		ended[i] = true
+		sent[i].end(now, sent[i].heard(now, err))
+	}
+	err := doAll(to, ops, end)
+	for i, s := range sent {
+		if !ended[i] {
+			if p := new(rpc.PanicError); errors.As(err, &p) {
+				s.host.RemotePanicked(ops[i].Rule.Shown(ops[i].Key), err)
+			}
+			end(i, stage.Outcome{}, err)
+		}
+	}
+}
+
+// doAll has to carry out ops, whose code may panic. The error is for those that it did not
+// tell done of.
+func doAll(to stage.Charges, ops []stage.Operation, done func(i int, o stage.Outcome, err error)) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &rpc.PanicError{Value: p, Stack: debug.Stack()}
+		}
+	}()
+	to.DoAll(context.Background(), ops, done)
+	return errUnanswered
+}
