@@ -26,8 +26,8 @@ type Config struct {
 	// Interval is the update_interval; at least 100ms, default 3s.
 	Interval time.Duration
 	// Warmup is how many intervals pass unmeasured; default 14. In the first half
-	// the keys come into use: all hosts begin at the same time, and a new host asks
-	// for each event until it has a grant.
+	// the keys come into use, and stay in use: all hosts begin at the same time, and a
+	// new host asks for each event of a key until it has a grant.
 	Warmup int
 	// Intervals is how many are measured; default 10.
 	Intervals int

@@ -42,14 +42,43 @@ func newTraffic(group *limiter.Group, keys []string, seed uint64) *traffic {
 
 // load is how often a node decides.
 type load struct {
-	ramp      time.Duration // in which each key is used for the first time
+	ramp      time.Duration // in which the keys come into use, one after another
 	perSecond float64       // then, over all keys in turn
 	callers   int           // at the same time
 }
 
-// due is how many decisions of n keys are due after so much time.
-func (l load) due(n int, passed time.Duration) float64 {
-	return float64(n)*min(passed.Seconds()/l.ramp.Seconds(), 1) + l.perSecond*max(passed-l.ramp, 0).Seconds()
+// turns are the decisions of one caller about n keys. Each key of the caller is used as often
+// as after the ramp from its first use on: a key that is not used for some intervals loses
+// its grant.
+//
+//	turn 0   key 0 ─────────────▶ key n
+//	turn 1         key 0 ─────────────▶ key n
+//	         |     |             |
+//	         0     n/perSecond   ramp
+type turns struct {
+	load
+
+	n, caller int
+	begun     int   // turns
+	next      []int // key of each turn that goes on
+}
+
+// due calls decide for each key that is due after so much time.
+func (t *turns) due(passed time.Duration, decide func(key int)) {
+	every := float64(t.n) / t.perSecond
+	for ; float64(t.begun)*every <= passed.Seconds(); t.begun++ {
+		t.next = append(t.next, t.caller)
+	}
+	first := t.begun - len(t.next)
+	for i := range t.next {
+		since := passed.Seconds() - float64(first+i)*every
+		for ; t.next[i] < t.n && float64(t.next[i]) < float64(t.n)*since/t.ramp.Seconds(); t.next[i] += t.callers {
+			decide(t.next[i])
+		}
+	}
+	for len(t.next) > 0 && t.next[0] >= t.n {
+		t.next = t.next[1:]
+	}
 }
 
 // run makes the decisions of l until ctx ends. A decision that is late is made later.
@@ -65,7 +94,7 @@ func (t *traffic) run(ctx context.Context, l load) {
 func (t *traffic) call(ctx context.Context, caller int, l load) {
 	timer := time.NewTimer(pace * time.Duration(caller) / time.Duration(l.callers))
 	defer timer.Stop()
-	began, made := time.Now(), caller
+	began, turns := time.Now(), turns{load: l, n: len(t.keys), caller: caller}
 	for {
 		select {
 		case <-ctx.Done():
@@ -73,9 +102,11 @@ func (t *traffic) call(ctx context.Context, caller int, l load) {
 		case <-timer.C:
 		}
 		timer.Reset(pace)
-		for due := l.due(len(t.keys), time.Since(began)); float64(made) < due && ctx.Err() == nil; made += l.callers {
-			t.decide(t.keys[made%len(t.keys)])
-		}
+		turns.due(time.Since(began), func(key int) {
+			if ctx.Err() == nil {
+				t.decide(t.keys[key])
+			}
+		})
 	}
 }
 
