@@ -137,7 +137,9 @@ func (h *Holding) AtRest(now stage.Instant) bool {
 func (h *Holding) Retire(now stage.Instant) {
 	for _, p := range h.Subjects() {
 		retire(now, p)
-		p.Leave()
+		if r := share.RateOf(p.Part()); r != nil {
+			r.LeaveFull()
+		}
 	}
 }
 

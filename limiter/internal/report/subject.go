@@ -28,7 +28,6 @@ type Subject struct {
 	// modulo 2³². The Set's mu guards changes.
 	sent, heard atomic.Uint32
 
-	left  atomic.Bool // its key was idle or forgotten since
 	pulse pulse
 }
 
@@ -172,19 +171,13 @@ func (s *Subject) Retire(now stage.Instant) {
 	s.reporter.retired.add(now, s)
 }
 
-// Leave says that the key of s is idle, or is forgotten: it comes back with a full bucket, as
-// that of s was. What callers give back from then on is that bucket's.
-func (s *Subject) Leave() { s.left.Store(true) }
-
 // successor is what the key of s has now under the algorithm of s; nil if there is nothing.
 func (s *Subject) successor() *Subject { return s.reporter.successor(s.common().Key(), s.Algorithm()) }
 
 // Successor implements share.Observer.
 func (s *Subject) Successor() *share.Rate {
-	if s.left.Load() {
-		if to := s.successor(); to != nil {
-			return to.rate
-		}
+	if to := s.successor(); to != nil {
+		return to.rate
 	}
 	return nil
 }

@@ -114,8 +114,8 @@ type Observer interface {
 	// then the owner knows as of which report it lends.
 	Settled() (number uint32, ok bool)
 
-	// Successor is the Rate that the key has now, if it was idle or forgotten since it had
-	// this one, and has come back; else nil.
+	// Successor is the Rate that the key has now in place of one that it left; nil if there
+	// is none.
 	Successor() *Rate
 }
 

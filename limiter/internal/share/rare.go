@@ -21,6 +21,7 @@ type seldom struct {
 	left *Elsewhere // by the bucket elsewhere that was asked before; nil: none
 	debt *Debt      // at the bucket elsewhere that is asked; nil: none
 	used int64      // by parts that r has succeeded
+	full bool       // its key has left r, whose levels were full
 }
 
 // ceil is the most tokens that a level had at an instant.
@@ -54,6 +55,13 @@ func (r *rare) Succeeded() int64 {
 	}
 	return 0
 }
+
+// LeaveFull says that the key of r is idle, or is forgotten, and comes back with a full bucket, as
+// that of r was. What callers give back from then on is that bucket's.
+func (r *rare) LeaveFull() { r.replace(func(s *seldom) { s.full = true }) }
+
+// leftFull reports whether the key has left r so.
+func (r *rare) leftFull() bool { s := r.seldom.Load(); return s != nil && s.full }
 
 // takeCap is what Cap was told since the last call; nil if nothing.
 func (r *rare) takeCap() *ceil {
