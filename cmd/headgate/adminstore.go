@@ -44,8 +44,11 @@ func (s adminStore) Newest(ctx context.Context) (history.Version, error) {
 // Get implements history.Store.
 func (s adminStore) Get(ctx context.Context, number int64) (history.Version, error) {
 	var v api.Version
-	err := s.ask(ctx, http.MethodGet, fmt.Sprintf("/v1/limits/history/%d", number), "", &v)
-	return versionOf(v), problem(err, 0)
+	err := problem(s.ask(ctx, http.MethodGet, fmt.Sprintf("/v1/limits/history/%d", number), "", &v), 0)
+	if errors.Is(err, history.ErrNoVersion) {
+		err = fmt.Errorf("version %d: %w", number, err)
+	}
+	return versionOf(v), err
 }
 
 // List implements history.Store.

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -41,8 +43,8 @@ is. If a step rejects more than --roll-back-above, all steps are taken back. Wha
 that is enforced is in force from the first step: slots in flight, rules that are removed, and
 other sections than limits. If apply is stopped, the step that it is at stays.
 
-If apply removes a glob, makes a limit less than half or denies unmatched keys, it asks first; --yes
-is for scripts.`,
+If apply removes a glob, makes a limit less than half, denies unmatched keys, or ends an override
+that holds and is not in the file, it asks first; --yes is for scripts.`,
 		Example: `  headgate limits apply --limits-db /var/lib/headgate limits.yaml -m "first limits"
   headgate limits apply --limits-db /var/lib/headgate limits.yaml --dry-run -o json
   headgate limits apply --limits-db /var/lib/headgate limits.yaml --base 7 -m "orders: 200/s for the sale"
@@ -63,10 +65,11 @@ is for scripts.`,
 				if err != nil {
 					return err
 				}
+				why := endedOverrides(on, s, time.Now())
 				if len(staged.steps) > 0 {
-					return c.staged(ctx, cmd, db, &w, &staged, on, s)
+					return c.staged(ctx, cmd, db, &w, &staged, on, s, why)
 				}
-				if err := c.storeChecked(ctx, cmd, db, on, s); err != nil || w.length == 0 || c.dryRun {
+				if err := c.storeChecked(ctx, cmd, db, on, s, why...); err != nil || w.length == 0 || c.dryRun {
 					return err
 				}
 				return c.watched(ctx, c.progress(cmd), db, &w, on)
@@ -79,8 +82,25 @@ is for scripts.`,
 	return cmd
 }
 
-// staged makes s the limits in steps, in the place of before.
-func (c *changing) staged(ctx context.Context, cmd *cobra.Command, db history.Store, w *changeWatch, steps *stages, before history.Version, s *dynamicconfig.Snapshot) error {
+// endedOverrides says which overrides of before hold now and are not in s, so that s ends them.
+// A file from version control has no override of last night.
+func endedOverrides(before history.Version, s *dynamicconfig.Snapshot, now time.Time) (why []string) {
+	old, err := before.Parse()
+	if err != nil {
+		return nil
+	}
+	kept := s.Overrides()
+	for _, o := range old.OverrideStates(now) {
+		same := func(k dynamicconfig.Override) bool { return k.All == o.All && k.Key == o.Key }
+		if !o.Ended && o.Idle == "" && !slices.ContainsFunc(kept, same) {
+			why = append(why, fmt.Sprintf("the %s ends, which the file does not have: %s; headgate limits export prints it", o.Name(), o.String()))
+		}
+	}
+	return why
+}
+
+// staged makes s the limits in steps, in the place of before. why are dangers of that.
+func (c *changing) staged(ctx context.Context, cmd *cobra.Command, db history.Store, w *changeWatch, steps *stages, before history.Version, s *dynamicconfig.Snapshot, why []string) error {
 	from, err := before.Parse()
 	if err != nil || before.Number == 0 {
 		return fmt.Errorf("--enforce: there are no limits that the change could be taken back to: apply the file without it (%s)", before.Name())
@@ -95,7 +115,7 @@ func (c *changing) staged(ctx context.Context, cmd *cobra.Command, db history.St
 	if err != nil {
 		return err
 	}
-	if err := c.storeChecked(ctx, cmd, db, before, first); err != nil || c.dryRun {
+	if err := c.storeChecked(ctx, cmd, db, before, first, why...); err != nil || c.dryRun {
 		return err
 	}
 	stored, err := newest(ctx, db)

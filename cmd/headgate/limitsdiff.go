@@ -162,7 +162,7 @@ func versionNamed(ctx context.Context, db daemon.LimitsDB, name string) (*dynami
 	}
 	v, err := db.Get(ctx, number)
 	if err != nil {
-		return nil, fmt.Errorf("version %d: %w", number, err)
+		return nil, err
 	}
 	return v.Parse()
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -55,7 +56,24 @@ first one decides. With -o json or yaml, each rule has all its fields.`,
 					fields = append(fields, maps.Collect(rules[i].Fields()))
 				}
 			}
-			return o.print(cmd.OutOrStdout(), fields, func(w io.Writer) error { return rulesTable(w, rules) })
+			return o.print(cmd.OutOrStdout(), fields, func(w io.Writer) error {
+				if err := rulesTable(w, rules); err != nil {
+					return err
+				}
+				hold := 0
+				for _, o := range s.OverrideStates(time.Now()) {
+					if !o.Ended && o.Idle == "" {
+						hold++
+					}
+				}
+				switch {
+				case hold == 1:
+					fmt.Fprintln(w, "1 override holds now, which this table leaves out: headgate limits overrides lists it")
+				case hold > 1:
+					fmt.Fprintf(w, "%d overrides hold now, which this table leaves out: headgate limits overrides lists them\n", hold)
+				}
+				return nil
+			})
 		},
 	}
 	r.flags(cmd)

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/headgate/headgate/internal/command"
 	"github.com/headgate/headgate/rpc/edge/quotaservice/quotaservicepb"
 )
 
@@ -53,6 +54,29 @@ func TestOverridesAreWrittenListedAndEnded(t *testing.T) {
 	}
 	expectText(t, "all, and sure", limits("bypass", "--all", "--for", "10m", "-m", "nothing works", "--yes"), "override of all rules added")
 	expectText(t, "all, ended", limits("bypass", "--all", "--end", "-m", "it works"), "override of all rules removed")
+}
+
+// A file from version control does not have the override of last night. To apply it ends the
+// override, which is not what its author has in mind, so apply asks first.
+func TestApplyAsksBeforeItEndsAnOverrideThatHolds(t *testing.T) {
+	on := []string{"--limits-db", filepath.Join(t.TempDir(), "db")}
+	file := written(t, "limits.yaml", shop)
+	must(t, append(on, "apply", file, "-m", "first limits")...)
+	must(t, append(on, "bypass", "login:*", "--for", "1h", "-m", "phones are slow")...)
+
+	expectText(t, "list", must(t, append(on, "list")...), "1 override holds now, which this table leaves out: headgate limits overrides lists it")
+	out, said, err := execute(t, append([]string{"limits", "apply", file, "-m", "from version control"}, on...)...)
+	if command.Code(err) != exitUnconfirmed {
+		t.Errorf("%v, %s", err, out)
+	}
+	expectText(t, "the danger", said, `dangerous: the override of "login:*" ends, which the file does not have: bypass until `, "phones are slow; headgate limits export prints it")
+
+	whole := written(t, "whole.yaml", must(t, append(on, "export")...)+"# with the override\n")
+	must(t, append(on, "apply", whole, "-m", "with the override")...)
+	expectText(t, "to mean it", must(t, append(on, "apply", file, "-m", "meant", "--yes")...), `override of "login:*" removed`, "version 4 is stored")
+	if out := must(t, append(on, "list")...); strings.Contains(out, "override") {
+		t.Errorf("no override holds:\n%s", out)
+	}
 }
 
 func TestCheckNamesOverridesThatDoNothing(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -14,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"google.golang.org/grpc"
 
 	"github.com/headgate/headgate/internal/admin/api"
 	"github.com/headgate/headgate/internal/daemon/callers"
@@ -208,11 +211,19 @@ func TestAnAdminThatDoesNotAnswerSaysWhatToLookAt(t *testing.T) {
 		fmt.Fprint(w, `{"title": "There is nothing at this path.", "status": 404, "detail": "Look at /v1/openapi.json for what there is."}`)
 	}))
 	defer programs.Close()
+	calls := grpc.NewServer()
+	edge, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go calls.Serve(edge)
+	defer calls.Stop()
 	for address, want := range map[string]string{
 		gone.Listener.Addr().String():     "connection refused: look whether it runs, and has --admin " + gone.Listener.Addr().String(),
 		secure.Listener.Addr().String():   "the decider has a certificate: name its authority with --ca",
 		other.Listener.Addr().String():    "404 Not Found: is this its --admin address, and has it --operators?",
 		programs.Listener.Addr().String(): "404 Not Found: is this its --admin address, and has it --operators?",
+		edge.Addr().String():              "what listens at " + edge.Addr().String() + " does not speak HTTP: is it the decider's --edge, --listen or --gossip-address?",
 		"http://10.0.0.7:7936":            `--admin "http://10.0.0.7:7936": write host:port and nothing else, as in 10.0.0.7:7936`,
 		"":                                "--admin: say where a decider serves its operators",
 	} {

@@ -324,6 +324,7 @@ func TestMistakesAreToldAndLeaveNothingBehind(t *testing.T) {
 		want   string
 	}{
 		{"cluster port taken", func(c *Config) { c.Listen = taken.Addr().String() }, "listen for other deciders: listen tcp " + taken.Addr().String() + ": bind: address already in use: another program listens there, so choose another address with --listen"},
+		{"an address of another machine", func(c *Config) { c.Listen = "192.0.2.1:0" }, "this machine does not have the address, so give --listen one that it has, or none, as in :7933"},
 		{"edge port taken", func(c *Config) { c.Edge = taken.Addr().String() }, "listen for programs at the edge: listen tcp " + taken.Addr().String()},
 		{"no limits", func(c *Config) { c.Limits = "" }, "no limits: name a file with --limits"},
 		{"no such database", func(c *Config) { c.Limits, c.LimitsDB = "", "mysql://h/db" }, "mysql:// is no database of limits"},

@@ -135,6 +135,9 @@ func listen(ctx context.Context, what, flag, address string) (net.Listener, erro
 	if errors.Is(err, syscall.EADDRINUSE) {
 		err = fmt.Errorf("%w: another program listens there, so choose another address with --%s", err, flag)
 	}
+	if errors.Is(err, syscall.EADDRNOTAVAIL) {
+		err = fmt.Errorf("%w: this machine does not have the address, so give --%s one that it has, or none, as in :7933", err, flag)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("daemon: listen for %s: %w", what, err)
 	}

@@ -233,7 +233,10 @@ func decision(t *limiter.Traced, rule *dynamicconfig.Rule) string {
 		}
 		return "allowed by " + decider
 	case limiter.Soft:
-		return sentence("over the limit, and let through: the rule is enforced for %s%% only", number(100*rule.Enforced()))
+		if p := rule.Enforced(); p < 1 {
+			return sentence("over the limit, and let through: the rule is enforced for %s%% only", number(100*p))
+		}
+		return "over the limit, and let through: the rule was enforced for a part only then, and is enforced in full now"
 	case limiter.Bypassed:
 		return "let through: an override bypasses the limit" + overridden(rule)
 	case limiter.TooCostly:

@@ -205,6 +205,9 @@ func Sum(limits *dynamicconfig.Snapshot, key, owner string, hosts []Host) Explan
 		if rule.Parent {
 			say = append(say, "by `parent: true`, it has what the cluster above leases to this one, and at most that")
 		}
+		if use == 0 && key == rule.Key && rule.IsGlob() && !rule.Shared {
+			say = append(say, "this is the pattern of a rule, and each key that it matches is limited alone: name one of these keys")
+		}
 		say = append(say, sentence("%d of %s it", use, printable.Count(len(e.Hosts), "host uses", "hosts use")))
 		if refuse > 0 {
 			say = append(say, sentence("%d would refuse an event now", refuse))

@@ -51,6 +51,9 @@ func TestTheSumOfHosts(t *testing.T) {
 	if e := Sum(s, "other", "b", nil); e.Rule != nil || !strings.Contains(e.Because, "`unmatched: deny` refuses everything") {
 		t.Errorf("%+v", e)
 	}
+	if e := Sum(s, "k*", "b", []Host{Here("c", g, s, 3, "k*")}); !strings.Contains(e.Because, "this is the pattern of a rule, and each key that it matches is limited alone: name one of these keys; 0 of 1 host uses it") {
+		t.Error(e.Because)
+	}
 	if k := Look(g, s, 3, strings.Repeat("k", 1025)); !k.Refuses {
 		t.Errorf("%+v", k)
 	}
@@ -90,5 +93,30 @@ func TestABypassedKeyIsInUse(t *testing.T) {
 	g.For("k").Allow()
 	if k := Look(g, s, 3, "k"); !k.InUse || k.Refuses || !strings.HasPrefix(k.Because, "everything is let through: bypass until 2999") {
 		t.Errorf("%+v", k)
+	}
+}
+
+// A decision that was let through is not explained by the part that is enforced now, after a
+// change that is enforced in full.
+func TestASoftDecisionIsExplainedAfterTheRuleIsEnforcedInFull(t *testing.T) {
+	rules := func(more string) *dynamicconfig.Snapshot {
+		s, err := dynamicconfig.Parse("limits", []byte(`{limits: [{key: k, limit: 1/h, algorithm: even`+more+`}]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	g := limiter.NewGroup(rules(", enforce: 0%"), 1)
+	g.Trace("k", true)
+	g.For("k").Allow()
+	g.For("k").Allow()
+	for more, want := range map[string]string{
+		", enforce: 10%": "over the limit, and let through: the rule is enforced for 10% only",
+		"":               "over the limit, and let through: the rule was enforced for a part only then, and is enforced in full now",
+	} {
+		decisions, _ := Decisions(g, rules(more), "k")
+		if len(decisions) != 2 || decisions[1].Because != want {
+			t.Errorf("%q: %+v", more, decisions)
+		}
 	}
 }

@@ -313,7 +313,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 		{"orders-token", "PUT", "/v1/limits?dry_run", overridden("orders:*"), 200},
 		{"orders-token", "PUT", "/v1/limits?dry_run", overridden("billing:*"), 403},
 		{"orders-token", "PUT", "/v1/limits?dry_run", strings.Replace(overridden("x"), `key: "x"`, "all: true", 1), 403},
-		{"orders-token", "POST", "/v1/keys/reset?key=orders:*", "", 200},
+		{"orders-token", "POST", "/v1/keys/reset?key=orders:a*", "", 200},
 		{"orders-token", "POST", "/v1/keys/reset?key=billing:a", "", 403},
 		{"reader-token", "POST", "/v1/keys/reset?key=orders:a", "", 403},
 		{"root-token", "POST", "/v1/keys/reset", "", 400},
@@ -330,6 +330,17 @@ func TestWhoMayDoWhat(t *testing.T) {
 	status, answer, _ := s.ask(t, "orders-token", "GET", "/v1/limits/rules", "")
 	if status != 200 || !strings.Contains(answer, "orders:*") || strings.Contains(answer, "billing") {
 		t.Errorf("the rules: %d %s", status, answer)
+	}
+}
+
+// An operator who names the pattern of a rule wants all of its keys reset, and one who misspells
+// a key wants another: neither may read that a bucket is full again.
+func TestAResetOfWhatHasNoBucketIsRefused(t *testing.T) {
+	s := start(t, rights)
+	s.must(t, 400, "name one of these keys", "POST", "/v1/keys/reset?key=orders:*", "")
+	s.must(t, 404, "no rule matches the key oders:a", "POST", "/v1/keys/reset?key=oders:a", "")
+	if text := s.log.String(); strings.Contains(text, "a bucket was reset") || strings.Count(text, "a reset was refused") != 2 {
+		t.Errorf("the log: %s", text)
 	}
 }
 

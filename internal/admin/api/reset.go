@@ -15,7 +15,8 @@ import (
 var literally = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
 
 // reset has all members make the bucket of a key full again. Who may change the limit of
-// all keys that share the bucket may do so.
+// all keys that share the bucket may do so. What has no bucket is refused, so that an operator
+// who names a pattern, or misspells a key, does not take the incident for mended.
 func (a *API) reset(w http.ResponseWriter, r *http.Request, who *callers.Caller) (err error) {
 	key, err := keyOf(r, who)
 	if err != nil {
@@ -29,11 +30,18 @@ func (a *API) reset(w http.ResponseWriter, r *http.Request, who *callers.Caller)
 		}
 	}()
 	pattern := literally.Replace(key)
-	if rule, ok := limits.Match(key); ok && rule.Shared {
+	rule, ok := limits.Match(key)
+	if ok && rule.Shared {
 		pattern = rule.Key
 	}
 	if err := who.MayChange(pattern); err != nil {
 		return err
+	}
+	switch {
+	case !ok:
+		return refuse(http.StatusNotFound, "no rule matches the key %s, so it has no bucket, and nothing was reset: is it spelled right?", shown)
+	case key == rule.Key && rule.IsGlob() && !rule.Shared:
+		return refuse(http.StatusBadRequest, "%s is the pattern of a rule, and each key that it matches has a bucket of its own: name one of these keys. Nothing was reset", key)
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), maxAnswer)
 	defer cancel()

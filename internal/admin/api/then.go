@@ -36,8 +36,8 @@ type Then struct {
 	Because string `json:"because"`
 
 	// Rule is the rule that limited the key then, its fields by name; empty if none matched.
-	// Version is the version of the limits that has it; 0 if the limits have no versions: then
-	// Rule is the one of now.
+	// Version is the version of the limits that has it. It is 0 if the limits have no versions:
+	// then Rule is the one of now; and before the oldest version: then Rule is empty.
 	Rule    map[string]any `json:"rule"`
 	Version int64          `json:"version"`
 
@@ -171,6 +171,8 @@ func (t *Then) because(limits *dynamicconfig.Snapshot, rule *dynamicconfig.Rule,
 	var say []string
 	add := func(format string, args ...any) { say = append(say, fmt.Sprintf(format, args...)) }
 	switch {
+	case t.Version == 0 && !file:
+		add("the database had no limits yet, or its version of that time was pruned, so which rule limited the key is not known")
 	case rule != nil:
 		add("the rule %q limited the key to %s", rule.Key, rule.Amount())
 		if rule.Override != nil {
