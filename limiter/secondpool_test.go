@@ -16,6 +16,20 @@ import (
 // A rule that begins a second pool at the owner, beside the one that knows what was used, has the
 // host charge the second one with that.
 func TestASecondPoolGivesNoSecondBurst(t *testing.T) {
+	exceedsNoBurst(t, "auto elastic auto>elastic:old", "auto elastic elastic>auto:new", "auto elastic elastic>exact:new", "exact elastic exact>elastic:old",
+		"exact elastic elastic>exact:new", "auto even elastic elastic>auto:new", "even>auto:new elastic elastic>auto:new", "auto elastic even elastic>auto:new",
+		"auto>elastic:old elastic elastic>auto:new", "auto>elastic:old even elastic elastic>auto:new")
+}
+
+// A rule that begins to migrate, and whose pool goes on under another algorithm, has the host give
+// back what the pool has lent it, as a rule does that moves there plainly.
+func TestAMoveToAMigrationGivesBackWhatWasLent(t *testing.T) {
+	exceedsNoBurst(t, "elastic exact>even:old", "exact elastic exact>auto:old", "exact elastic auto>exact:old", "auto elastic exact>auto:old", "elastic even>exact:new",
+		"elastic even>auto:new", "elastic auto>even:old", "elastic exact>redis:old", "exact auto>even:old", "auto exact>even:old", "elastic exact>even:old exact")
+}
+
+// exceedsNoBurst has rules follow each other, and wants one burst to be admitted in all.
+func exceedsNoBurst(t *testing.T, paths ...string) {
 	const burst = 20
 	rule := func(text string) string {
 		from, to, ok := strings.Cut(text, ">")
@@ -25,11 +39,7 @@ func TestASecondPoolGivesNoSecondBurst(t *testing.T) {
 		to, mode, _ := strings.Cut(to, ":")
 		return "limits: [{key: k, limit: 0.000001/s, burst: 20, migrate: {from: " + from + ", to: " + to + ", mode: " + mode + "}}]"
 	}
-	for _, path := range []string{
-		"auto elastic auto>elastic:old", "auto elastic elastic>auto:new", "auto elastic elastic>exact:new", "exact elastic exact>elastic:old",
-		"exact elastic elastic>exact:new", "auto even elastic elastic>auto:new", "even>auto:new elastic elastic>auto:new", "auto elastic even elastic>auto:new",
-		"auto>elastic:old elastic elastic>auto:new", "auto>elastic:old even elastic elastic>auto:new",
-	} {
+	for _, path := range paths {
 		now, admitted := stage.Now(), 0
 		of := &owner{pools: make(map[string]*pool), full: burst}
 		config := func(text string) *dynamicconfig.Snapshot {
@@ -40,7 +50,7 @@ func TestASecondPoolGivesNoSecondBurst(t *testing.T) {
 		var g *limiter.Group
 		for i, text := range strings.Fields(path) {
 			if s := config(text); i == 0 {
-				g = limiter.NewGroup(s, 1, limiter.WithRemote("exact", asked{of, "exact"}), limiter.WithRemote("auto", asked{of, "auto"}), driver.WithBackground(func(f func()) { f() }))
+				g = limiter.NewGroup(s, 1, limiter.WithRemote("exact", asked{of, "exact"}), limiter.WithRemote("auto", asked{of, "auto"}), limiter.WithRemote("redis", &drained{left: burst}), driver.WithBackground(func(f func()) { f() }))
 			} else {
 				driver.Of(g).Configure(now, s)
 			}

@@ -71,7 +71,7 @@ func (c *Change) fill() {
 		if t.Algorithm == asked {
 			charge = known
 		}
-		if s == nil && len(next.plan.Terms) == 1 && len(kept) == 1 {
+		if s == nil && len(kept) == 1 && (len(next.plan.Terms) == 1 || i == next.plan.Answers && old.plan.goesOn(next.plan)) {
 			s = kept[0]
 			charge = c.unknown(s, t, charge)
 			s.Part().SetTerms(now, t) // first, because the old fallback may let all pass

@@ -3,6 +3,8 @@
 package holding
 
 import (
+	"slices"
+
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/internal/share"
 )
@@ -20,6 +22,13 @@ func (p *Plan) answering() string {
 		return ""
 	}
 	return p.Terms[p.Answers].Algorithm
+}
+
+// goesOn reports whether the pool of p, which has one algorithm, goes on under the one of next
+// that answers.
+func (p *Plan) goesOn(next *Plan) bool {
+	was := p.answering()
+	return pooled(was) && pooled(next.answering()) && !slices.Contains(next.pools(), was)
 }
 
 // pools are the algorithms of p under which the owner of a key has a pool.
