@@ -176,9 +176,15 @@ func (b *Bucket) Tokens(now stage.Instant) float64 {
 	return tokens
 }
 
-// SetLow sets the low-water mark, in tokens: decisions that leave less say so.
+// SetLow sets the low-water mark, in tokens: decisions that leave less say so. A bucket that is
+// unlimited is never low.
 func (b *Bucket) SetLow(tokens float64) {
-	b.setLow(int64(min(tokens*float64(b.Pace().quanta()), maxTaken)))
+	p := b.Pace()
+	if p.Unlimited() { // its tokens are infinite, and its quanta none
+		b.SetLowNever()
+		return
+	}
+	b.setLow(int64(min(tokens*float64(p.quanta()), maxTaken)))
 }
 
 // Count returns what was allowed and rejected. Tokens in caches go back into the

@@ -268,3 +268,16 @@ func TestAnOlderClockReadingSeesTheTokensThatThereAre(t *testing.T) {
 		t.Errorf("two tokens after %v, want 1.2 s", got)
 	}
 }
+
+// A bucket that is unlimited is never low, whatever the mark and the processor: its tokens are
+// infinite, and infinite times nothing is no number.
+func TestAnUnlimitedBucketIsNeverLow(t *testing.T) {
+	for _, tokens := range []float64{1, math.Inf(1)} {
+		b := newBucket(rate.Inf, 1)
+		b.SetPass(0)
+		b.SetLow(tokens)
+		if ok, low := b.Allow(second); ok || low {
+			t.Errorf("mark %v: allowed %v, low %v", tokens, ok, low)
+		}
+	}
+}
