@@ -12,7 +12,7 @@ import (
 type Builder struct {
 	Reporter *report.Reporter
 	Hub      *remote.Hub
-	Remotes  map[string]stage.Remote // by algorithm
+	Links    map[string]*remote.Link // to the Remotes of algorithms
 	Migrator stage.Migrator
 }
 

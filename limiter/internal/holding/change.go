@@ -121,7 +121,7 @@ func (c *Change) unknown(s *report.Subject, t *share.Terms, used int64) int64 {
 			return min(used, s.Unreported(now))
 		}
 	}
-	if t.Algorithm == share.Auto && c.builder.Remotes[share.Auto] != nil { // reports come beside the charge
+	if t.Algorithm == share.Auto && c.builder.Links[share.Auto] != nil { // reports come beside the charge
 		s.Paid(now)
 	}
 	return used
@@ -154,11 +154,11 @@ func (c *Change) adopt(s *report.Subject, t *share.Terms, charge, used int64) {
 	}
 	s.Part().Steer(now, c.old.hosts)
 	s.Begin(now)
-	if elsewhere := b.Remotes[t.Algorithm]; elsewhere != nil && s.Part() == share.Part(r) {
+	if elsewhere := b.Links[t.Algorithm]; elsewhere != nil && s.Part() == share.Part(r) {
 		if t.Algorithm == share.Auto {
-			s.SetPart(now, remote.NewAuto(r, elsewhere, b.Hub))
+			s.SetPart(now, remote.NewAuto(r, elsewhere))
 		} else {
-			s.SetPart(now, remote.New(r, elsewhere, b.Hub))
+			s.SetPart(now, remote.New(r, elsewhere))
 		}
 		if of := stageOf(s); used > 0 && of.Level(now).Remote {
 			remote.Of(s.Part()).TakeOver(now, charge)

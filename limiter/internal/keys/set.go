@@ -65,7 +65,7 @@ func New(c Config, snapshot *dynamicconfig.Snapshot, hosts int) *Handle {
 	s.reporter = report.New(report.Config{
 		Interval: s.Interval, Timeout: func() time.Duration { return s.settings.Load().rules.properties().UpdateTimeout }, Placement: c.Placement, Rand: random, Fell: s.fell, Successor: s.successor,
 	})
-	s.builder = holding.Builder{Reporter: s.reporter, Hub: s.hub, Remotes: c.Remotes, Migrator: c.Migrator}
+	s.builder = holding.Builder{Reporter: s.reporter, Hub: s.hub, Links: s.hub.Links(c.Remotes), Migrator: c.Migrator}
 	s.settings.Store(&settings{rules: newRules(s, 0, snapshot), hosts: max(hosts, 1)})
 	return h
 }

@@ -14,18 +14,35 @@ import (
 )
 
 // asking is what an Auto knows of the events that its bucket refused and that
-// its owner was asked for. The zero value has asked for none. Safe for concurrent
-// use.
+// its owner was asked for. Most keys have a grant that covers their events, and no asking.
+// The zero value has asked for none. Safe for concurrent use, but for told.
 type asking struct {
 	budget   Budget
 	borrows  atomic.Bool             // an ask for more than its event is under way
 	missed   atomic.Bool             // the owner did not answer the last ask
 	last     atomic.Pointer[refusal] // nil before the first
-	low      atomic.Int64            // the host asks ahead once it has fewer tokens; 0: it does not
 	asked    atomic.Int64            // events, and asks ahead
 	granted  atomic.Int64            // of these
 	lent     atomic.Int64            // tokens beside the events
 	withheld atomic.Int64            // events that the budget did not allow to ask for
+	told     share.Asked             // by TakeElsewhere
+}
+
+// started is a's asking, from now on.
+func (a *Auto) started() *asking {
+	if s := a.asking.Load(); s != nil {
+		return s
+	}
+	a.asking.CompareAndSwap(nil, new(asking))
+	return a.asking.Load()
+}
+
+// lastNo is the last refusal; nil before the first.
+func (a *Auto) lastNo() *refusal {
+	if s := a.asking.Load(); s != nil {
+		return s.last.Load()
+	}
+	return nil
 }
 
 // refusal says until when asking is known not to help events of this cost or more
@@ -93,24 +110,25 @@ func (a *Auto) askOwner(ctx context.Context, q stage.Request, v stage.Verdict) (
 		return v, stage.Receipt{}
 	}
 	v.Reason = stage.Limited // the cost is not too high for the owner
-	if last := a.last.Load(); last.stands(q) {
+	if last := a.lastNo(); last.stands(q) {
 		v.RetryAfter = last.retryAfter(q.Now, v.RetryAfter)
 		return v, stage.Receipt{}
 	}
-	if ctx.Err() != nil && a.budget.Wait(q.Now, asksPerKey, asksAtOnce) == 0 {
+	to := a.started()
+	if ctx.Err() != nil && to.budget.Wait(q.Now, asksPerKey, asksAtOnce) == 0 {
 		return a.canceled(q)
 	}
 	// The waits that callers are promised limit how often callers that wait ask.
-	if q.Longest <= 0 && !a.budget.Spend(q.Now, asksPerKey, asksAtOnce) || !a.host.MayAsk(q.Now) {
-		a.withheld.Add(1)
-		v.RetryAfter = sooner(v.RetryAfter, max(a.budget.Wait(q.Now, asksPerKey, asksAtOnce), busy))
+	if q.Longest <= 0 && !to.budget.Spend(q.Now, asksPerKey, asksAtOnce) || !a.host.MayAsk(q.Now) {
+		to.withheld.Add(1)
+		v.RetryAfter = sooner(v.RetryAfter, max(to.budget.Wait(q.Now, asksPerKey, asksAtOnce), busy))
 		return v, stage.Receipt{}
 	}
-	a.asked.Add(1)
+	to.asked.Add(1)
 	mark := a.MarkElsewhere()
 	l := a.room(q.Now)
 	if l.most > 0 {
-		defer a.borrows.Store(false)
+		defer to.borrows.Store(false)
 	}
 	outcome, err := a.ask(ctx, q, l.granted())
 	if err == nil {
@@ -128,11 +146,11 @@ func (a *Auto) askOwner(ctx context.Context, q stage.Request, v stage.Verdict) (
 		return a.canceled(q)
 	case !outcome.OK:
 		last := refused(q, outcome.RetryAfter)
-		a.last.Store(last)
+		to.last.Store(last)
 		v.RetryAfter = last.retryAfter(q.Now, v.RetryAfter)
 		return v, stage.Receipt{}
 	}
-	a.granted.Add(1)
+	to.granted.Add(1)
 	a.borrow(q.Now, l, outcome.Lent)
 	a.away().Admit(min(q.N, bucket.MaxCost))
 	return stage.Verdict{Answer: stage.Answer{By: stage.ByOwner}, Wait: outcome.Wait, Left: outcome.Left}, paid(q, outcome, mark)
@@ -165,7 +183,7 @@ func (a *Auto) askBeforeWait(ctx context.Context, q, soon stage.Request, v stage
 // answered notes an answer of the owner.
 func (a *Auto) answered(now stage.Instant, o stage.Outcome) {
 	a.tokens.set(now, a.Terms().Rule, o.Left)
-	if a.missed.Load() && a.missed.Swap(false) {
+	if s := a.started(); s.missed.Load() && s.missed.Swap(false) {
 		a.host.RemoteAnswers(now, a.Rate, false)
 	}
 }
@@ -174,12 +192,13 @@ func (a *Auto) answered(now stage.Instant, o stage.Outcome) {
 // while.
 func (a *Auto) unanswered(now stage.Instant, err error) *refusal {
 	if errors.Is(err, stage.ErrBusy) {
-		return a.pause(now, busy)
+		return a.started().pause(now, busy)
 	}
 	a.alone(now)
-	a.missed.Store(true)
+	s := a.started()
+	s.missed.Store(true)
 	a.host.RemoteFailed(now, a.Rate, err, false)
-	return a.pause(now, silent+a.Terms().Rule.AskTimeout)
+	return s.pause(now, silent+a.Terms().Rule.AskTimeout)
 }
 
 // alone has the bucket fill faster while the owner does not answer.
@@ -206,14 +225,18 @@ func (a *Auto) mayPay(q stage.Request, reason stage.Reason) bool {
 }
 
 // Asked is what was asked so far. Safe for concurrent use.
-func (s *asking) Asked() share.Asked {
+func (a *Auto) Asked() share.Asked {
+	s := a.asking.Load()
+	if s == nil {
+		return share.Asked{}
+	}
 	return share.Asked{Asks: s.asked.Load(), Granted: s.granted.Load(), Withheld: s.withheld.Load(), Lent: s.lent.Load()}
 }
 
 // NotBefore is the Instant until which asking for an event such as the last one that
 // was refused is known not to help. Safe for concurrent use.
-func (s *asking) NotBefore() stage.Instant {
-	if last := s.last.Load(); last != nil {
+func (a *Auto) NotBefore() stage.Instant {
+	if last := a.lastNo(); last != nil {
 		return last.until
 	}
 	return 0

@@ -17,9 +17,9 @@ import (
 // host's demand. Use NewAuto.
 type Auto struct {
 	Stage
-	asking
-	asks atomic.Bool // there is no grant; readers need no other field to match it
-	told share.Asked // by TakeElsewhere
+	asking atomic.Pointer[asking] // nil before the first event that its grant does not cover
+	low    atomic.Int64           // the host asks ahead once it has fewer tokens; 0: it does not
+	asks   atomic.Bool            // there is no grant; readers need no other field to match it
 }
 
 var (
@@ -27,10 +27,10 @@ var (
 	_ share.RatePart = (*Auto)(nil)
 )
 
-// NewAuto returns the Auto of r that asks remote.
-func NewAuto(r *share.Rate, remote stage.Remote, host Host) *Auto {
+// NewAuto returns the Auto of r that asks the Remote of l.
+func NewAuto(r *share.Rate, l *Link) *Auto {
 	a := new(Auto)
-	a.init(r, remote, host)
+	a.init(r, l)
 	a.owned = true
 	a.follow()
 	return a
@@ -41,11 +41,13 @@ func (a *Auto) Asking() bool { return a.asks.Load() }
 
 // TakeElsewhere implements share.Part.
 func (a *Auto) TakeElsewhere(asked *share.Asked) (admitted int64) {
-	now := a.Asked()
-	if news := now.Since(a.told); news != (share.Asked{}) && asked != nil {
-		*asked = asked.Plus(news)
+	if s := a.asking.Load(); s != nil {
+		now := a.Asked()
+		if news := now.Since(s.told); news != (share.Asked{}) && asked != nil {
+			*asked = asked.Plus(news)
+		}
+		s.told = now
 	}
-	a.told = now
 	return a.Stage.TakeElsewhere(nil)
 }
 
@@ -125,7 +127,7 @@ func (a *Auto) Allow(ctx context.Context, now stage.Instant) stage.Reason {
 		return reason
 	}
 	q := stage.Request{Now: now, N: 1, Kind: stage.Final}
-	if a.last.Load().stands(q) {
+	if a.lastNo().stands(q) {
 		return reason // as askOwner does, which also says when to retry
 	}
 	v, _ := a.askOwner(ctx, q, stage.Because(reason))
@@ -176,6 +178,8 @@ func (a *Auto) Refill(now stage.Instant) {
 // RefillElsewhere implements share.RatePart. From then on, a asks again.
 func (a *Auto) RefillElsewhere(ctx context.Context, now stage.Instant) error {
 	err := a.Stage.RefillElsewhere(ctx, now)
-	a.last.Store(nil)
+	if s := a.asking.Load(); s != nil {
+		s.last.Store(nil)
+	}
 	return err
 }

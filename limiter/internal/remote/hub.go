@@ -62,6 +62,15 @@ func NewHub(c HubConfig) *Hub {
 	return &Hub{config: c, running: background.New(maxBackground, c.Log), batches: background.New(maxBatches, c.Log)}
 }
 
+// Links are those of h to the Remotes of algorithms.
+func (h *Hub) Links(remotes map[string]stage.Remote) map[string]*Link {
+	links := make(map[string]*Link, len(remotes))
+	for algorithm, remote := range remotes {
+		links[algorithm] = NewLink(algorithm, remote, h)
+	}
+	return links
+}
+
 // asksPerHost is how many times per second a host asks owners beyond its grants,
 // and hostAsksAtOnce how many times at once. Asks for one owner share messages.
 const (

@@ -43,14 +43,24 @@ type Host interface {
 	Interval() time.Duration
 }
 
+// Link is what all Stages of a host under one algorithm have in common.
+type Link struct {
+	remote stage.Remote
+	under  string // the algorithm under which remote is asked
+	host   Host
+}
+
+// NewLink returns the Link of host to remote, which is asked under an algorithm.
+func NewLink(algorithm string, remote stage.Remote, host Host) *Link {
+	return &Link{remote, algorithm, host}
+}
+
 // line asks a Remote for the key of a Rate, and notes whether that answers.
 type line struct {
-	remote  stage.Remote
-	under   string // the algorithm under which remote is asked
-	host    Host
-	rate    *share.Rate
-	failing share.Since  // the last event had no answer
+	counted
+	*Link
 	retryAt atomic.Int64 // the earliest Instant at which a failed operation is sent again
+	failing share.Since  // the last event had no answer
 }
 
 // Asks reports whether it is the Remote of algorithm that is asked.
@@ -79,13 +89,13 @@ const retryEvery = 10 * time.Second
 func (l *line) failed(now stage.Instant, err error, event bool) {
 	first := event && !errors.Is(err, stage.ErrBusy) && // this host is busy; the remote may be well
 		l.failing.Begin(now)
-	l.host.RemoteFailed(now, l.rate, err, first)
+	l.host.RemoteFailed(now, l.Rate, err, first)
 	l.retryAt.Store(int64(now.Add(retryEvery)))
 }
 
 // answers notes that the remote has answered.
 func (l *line) answers(now stage.Instant) {
 	if l.failing.End() {
-		l.host.RemoteAnswers(now, l.rate, true)
+		l.host.RemoteAnswers(now, l.Rate, true)
 	}
 }

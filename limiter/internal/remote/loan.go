@@ -41,7 +41,7 @@ const (
 func (a *Auto) room(now stage.Instant) loan {
 	asOf, settled := a.Common().Settled()
 	most := a.Terms().Rule.Burst - max(a.Bucket().Tokens(now), 0)
-	if !settled || !(most > 0) || !a.borrows.CompareAndSwap(false, true) {
+	if !settled || !(most > 0) || !a.started().borrows.CompareAndSwap(false, true) {
 		return loan{}
 	}
 	wants, unit := a.Demand(now)
@@ -77,15 +77,15 @@ func (a *Auto) borrow(now stage.Instant, l loan, lent float64) {
 		a.Bucket().Add(now, -tokens)
 		return
 	}
-	a.lent.Add(int64(tokens))
+	a.started().lent.Add(int64(tokens))
 	used := l.wants * ahead.Seconds()
 	a.lookout(tokens, max(used+sigmas*math.Sqrt(used*l.unit), fewest*l.unit))
 }
 
 // lookout has the host ask ahead once it has fewer tokens than low, of those that it
 // was lent.
-func (s *asking) lookout(lent, low float64) {
-	s.low.Store(int64(math.Ceil(max(min(low, lent), 0))))
+func (a *Auto) lookout(lent, low float64) {
+	a.low.Store(int64(math.Ceil(max(min(low, lent), 0))))
 }
 
 // ranLow asks ahead if a decision at now has left few tokens, and the host wants enough by
@@ -105,26 +105,28 @@ func (a *Auto) ranLow(ctx context.Context, now stage.Instant) {
 // need not wait for one. The budget bounds these asks too.
 func (a *Auto) askAhead(now stage.Instant) {
 	q := stage.Request{Now: now}
-	if !a.mayPay(q, stage.Limited) || a.last.Load().holds(now) {
+	if !a.mayPay(q, stage.Limited) || a.lastNo().holds(now) {
 		return
 	}
 	l := a.room(now)
 	if l.most == 0 {
 		return
 	}
-	may := l.wants >= steady*l.unit && a.budget.Spend(now, asksPerKey, asksAtOnce) && a.host.MayAsk(now)
+	s := a.started()
+	may := l.wants >= steady*l.unit && s.budget.Spend(now, asksPerKey, asksAtOnce) && a.host.MayAsk(now)
 	if may {
 		a.low.Store(0)
 	}
 	if !may || !a.host.Background(func() { a.askFor(q, l) }) {
-		a.borrows.Store(false)
+		s.borrows.Store(false)
 	}
 }
 
 // askFor asks the owner for l alone, as of q, which is for no tokens.
 func (a *Auto) askFor(q stage.Request, l loan) {
-	defer a.borrows.Store(false)
-	a.asked.Add(1)
+	s := a.started()
+	defer s.borrows.Store(false)
+	s.asked.Add(1)
 	outcome, err := a.ask(context.Background(), q, l)
 	if err != nil {
 		a.unanswered(q.Now, err)
@@ -132,7 +134,7 @@ func (a *Auto) askFor(q stage.Request, l loan) {
 	}
 	a.answered(q.Now, outcome)
 	if outcome.Lent > 0 {
-		a.granted.Add(1)
+		s.granted.Add(1)
 		a.borrow(q.Now, l, outcome.Lent)
 	}
 }

@@ -114,7 +114,7 @@ func (d *debts) Flush(now stage.Instant) {
 func (d *debts) begin() bool { return !d.owed.none() && d.owed.begin() }
 
 // next is the Operation to send; nil if there is none.
-func (d *debts) next() *stage.Operation { return d.owed.next(d.rate.Key(), d.rate.Terms().Rule) }
+func (d *debts) next() *stage.Operation { return d.owed.next(d.Key(), d.Terms().Rule) }
 
 // heard notes how the Operation to send ended, and whether it is to be sent again later.
 func (d *debts) heard(now stage.Instant, err error) (failed bool) {

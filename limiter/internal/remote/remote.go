@@ -19,7 +19,6 @@ import (
 // Stage is a Rate whose bucket is elsewhere. The bucket that it has itself is
 // the fallback's. Use New.
 type Stage struct {
-	counted
 	debts
 	tokens estimate    // of the remote
 	mu     sync.Mutex  // held while what is in force changes under an Auto, and while gone does
@@ -31,10 +30,10 @@ var (
 	_ share.RatePart = (*Stage)(nil)
 )
 
-// New returns the Stage of r that asks remote.
-func New(r *share.Rate, remote stage.Remote, host Host) *Stage {
+// New returns the Stage of r that asks the Remote of l.
+func New(r *share.Rate, l *Link) *Stage {
 	s := new(Stage)
-	s.init(r, remote, host)
+	s.init(r, l)
 	return s
 }
 
@@ -49,9 +48,8 @@ func Of(p share.Part) *Stage {
 	return nil
 }
 
-func (s *Stage) init(r *share.Rate, remote stage.Remote, host Host) {
-	s.Rate = r
-	s.line = line{remote: remote, under: r.Terms().Algorithm, host: host, rate: r}
+func (s *Stage) init(r *share.Rate, l *Link) {
+	s.Rate, s.Link = r, l
 	s.retryAt.Store(math.MinInt64)
 	s.tokens.init()
 }

@@ -94,7 +94,7 @@ func newStage(t *testing.T, s *store, h *host) *Stage {
 	}
 	rule, _ := config.Match("k")
 	terms := &share.Terms{Rule: rule, Algorithm: "exact"}
-	return New(share.NewRate(0, "k", terms, 2, rule.Burst, 0), s, h)
+	return New(share.NewRate(0, "k", terms, 2, rule.Burst, 0), NewLink(terms.Algorithm, s, h))
 }
 
 func request(n int64) stage.Request { return stage.Request{N: n} }
