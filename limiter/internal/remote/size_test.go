@@ -21,5 +21,4 @@ func TestAKeyThatIsAskedForTakesLittleMemory(t *testing.T) {
 	if size := unsafe.Sizeof(Auto{}); size > 144 {
 		t.Errorf("an Auto has %d bytes", size)
 	}
-	t.Logf("%d %d", unsafe.Sizeof(Stage{}), unsafe.Sizeof(Auto{}))
 }
