@@ -3,7 +3,9 @@
 package aggregator
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -36,7 +38,7 @@ type Core struct {
 // sense is refused whole, with an error. Time is counted from any fixed point
 // and does not go backwards.
 func (c *Core) Step(now time.Duration, host string, report *usage.Report, grants *usage.Grants) error {
-	if err := check(host, report); err != nil {
+	if err := cmp.Or(rpc.CheckHost(host), report.Check()); err != nil {
 		c.metrics.refused.Inc(1)
 		return fmt.Errorf("aggregator: update from %q: %w", host, err)
 	}
@@ -75,15 +77,6 @@ func (c *Core) step(now time.Duration, host string, report *usage.Report, grants
 // here from now on may have leases out that this owner does not know of.
 func (c *Core) Moved(now time.Duration) { c.keys.Moved(now) }
 
-// check refuses what no correct host sends. Transports check too; anyone may
-// write a transport.
-func check(host string, u *usage.Report) error {
-	if err := rpc.CheckHost(host); err != nil {
-		return err
-	}
-	return u.Check()
-}
-
 // floorOf is what hosts may take above their weight under alg.
 func floorOf(alg *algorithm.Algorithm) usage.Floor {
 	if alg.Account != algorithm.AccountAverage {
@@ -94,20 +87,12 @@ func floorOf(alg *algorithm.Algorithm) usage.Floor {
 
 // resize makes n rows of g, with tokens or without.
 func resize(g *usage.Grants, n int, tokens bool) {
-	grow := func(column []float64) []float64 {
-		if cap(column) >= n {
-			return column[:n]
-		}
-		return make([]float64, n)
-	}
-	g.Weight, g.Burst, g.Used = grow(g.Weight), grow(g.Burst), grow(g.Used)
-	if tokens {
-		g.Tokens = grow(g.Tokens)
-	} else {
+	g.Weight, g.Burst, g.Used, g.Lease = sized(g.Weight, n), sized(g.Burst, n), sized(g.Used, n), sized(g.Lease, n)
+	if !tokens {
 		g.Tokens = nil
+		return
 	}
-	if cap(g.Lease) < n {
-		g.Lease = make([]time.Duration, n)
-	}
-	g.Lease = g.Lease[:n]
+	g.Tokens = sized(g.Tokens, n)
 }
+
+func sized[T any](column []T, n int) []T { return slices.Grow(column[:0], n)[:n] }

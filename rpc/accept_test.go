@@ -88,7 +88,10 @@ var plain = map[string]func() (part, whole proto.Message, decode func(*anypb.Any
 	},
 	"Question": func() (proto.Message, proto.Message, func(*anypb.Any) error) {
 		m := &headgatepb.Question{Kind: "k"}
-		return m, m, questions.Check
+		return m, m, func(p *anypb.Any) error {
+			q := new(headgatepb.Question)
+			return cmp.Or(p.UnmarshalTo(q), questions.Check(q))
+		}
 	},
 }
 

@@ -36,6 +36,7 @@ var rooms = []layer{
 	{"aggregator/internal/hosts", []string{"aggregator/internal/account", "algorithm"}, "the numbers of hosts know no keys and no messages"},
 	{"rpc/usage/batches", []string{"rpc", "rpc/usage"}, "batches know no keys and no rules"},
 	{"aggregator/internal/rules", []string{"aggregator/internal/account", "algorithm", "dynamicconfig"}, "what rules mean for keys needs no keys and no messages"},
+	{"aggregator/internal/account/past", nil, "the past of a key is limits and times"},
 	{"aggregator/internal/account", []string{"algorithm", "dynamicconfig", "rpc", "rpc/claims", "rpc/usage", "internal/exactbucket", "internal/rowset", "internal/sum"}, "an account is the state of one key, and knows no messages but their rows"},
 }
 

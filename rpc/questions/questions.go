@@ -65,11 +65,12 @@ func (a Answers) Update(ctx context.Context, _ string, payload *anypb.Any) (*any
 	return anypb.New(&headgatepb.Answer{Json: text})
 }
 
-// Check returns what in payload, a question, is against the contract; the error is an
-// ErrPayload.
-func Check(payload *anypb.Any) error {
-	_, err := decode(payload)
-	return err
+// Check returns what in q is against the contract; the error is an ErrPayload.
+func Check(q *headgatepb.Question) error {
+	if n := len(q.GetKind()); n == 0 || n > MaxKind || len(q.GetAbout()) > MaxAbout {
+		return rpc.Refuse("a question has a kind of 1 to %d bytes, and is about at most %d", MaxKind, MaxAbout)
+	}
+	return nil
 }
 
 func decode(payload *anypb.Any) (*headgatepb.Question, error) {
@@ -80,10 +81,7 @@ func decode(payload *anypb.Any) (*headgatepb.Question, error) {
 	if err := proto.Unmarshal(payload.GetValue(), q); err != nil {
 		return nil, rpc.Refuse("the question cannot be read: %v", err)
 	}
-	if n := len(q.GetKind()); n == 0 || n > MaxKind || len(q.GetAbout()) > MaxAbout {
-		return nil, rpc.Refuse("a question has a kind of 1 to %d bytes, and is about at most %d", MaxKind, MaxAbout)
-	}
-	return q, nil
+	return q, Check(q)
 }
 
 // Ask asks a host, as self, a question of this kind, and puts the answer into v, a pointer.

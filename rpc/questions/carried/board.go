@@ -256,7 +256,7 @@ func readAnswers(message []byte) (all []*headgatepb.Answered, err error) {
 			return rpc.Refuse("a report has at most %d answers, each of at most %d bytes", MaxCarried, MaxAnswer)
 		}
 		all = append(all, a)
-		return checkQuestion(a.GetQuestion())
+		return questions.Check(a.GetQuestion())
 	})
 	return all, err
 }
@@ -272,7 +272,7 @@ func readQuestions(message []byte) (all []*headgatepb.Question, err error) {
 			return rpc.Refuse("grants have at most %d questions", MaxCarried)
 		}
 		all = append(all, q)
-		return checkQuestion(q)
+		return questions.Check(q)
 	})
 	return all, err
 }
@@ -295,14 +295,6 @@ func each(message []byte, number protowire.Number, do func(row []byte) error) er
 			}
 		}
 		message = message[n+size:]
-	}
-	return nil
-}
-
-// checkQuestion returns what in q is against the contract.
-func checkQuestion(q *headgatepb.Question) error {
-	if n := len(q.GetKind()); n == 0 || n > questions.MaxKind || len(q.GetAbout()) > questions.MaxAbout {
-		return rpc.Refuse("a question has a kind of 1 to %d bytes, and is about at most %d", questions.MaxKind, questions.MaxAbout)
 	}
 	return nil
 }

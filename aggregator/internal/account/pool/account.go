@@ -145,18 +145,21 @@ func (k *holdings) ends(now time.Duration) {
 	if !k.begun() || k.terms == nil || until <= k.at {
 		return
 	}
-	part := 1.0
-	if k.terms.Limit > 0 {
-		part = ratio(k.limit, float64(k.terms.Limit))
+	k.advance(until, algorithm.Limit{Rate: k.limit, Burst: k.partOf(k.terms) * k.terms.Burst})
+}
+
+// partOf is the part of rule's limit that was in force last.
+func (k *holdings) partOf(rule *dynamicconfig.Rule) float64 {
+	if rule.Limit <= 0 {
+		return 1
 	}
-	k.advance(until, algorithm.Limit{Rate: k.limit, Burst: part * k.terms.Burst})
+	return ratio(k.limit, float64(rule.Limit))
 }
 
 // configure puts c in force.
 func (k *holdings) configure(now time.Duration, c *account.Config) {
 	if c.Interval < k.interval && k.begun() {
-		past := k.changed()
-		past.slow = max(past.slow, now+k.dead())
+		k.changed().SlowUntil(now + k.dead())
 	}
 	k.interval = c.Interval
 	before := k.terms
@@ -272,7 +275,7 @@ func (k *holdings) advance(now time.Duration, limit algorithm.Limit) {
 	}
 	passed := seconds(now - k.at)
 	if limit.Rate != k.limit {
-		k.changed().was(now, k.limit)
+		k.changed().Was(now, k.limit)
 		k.limit = limit.Rate
 	}
 	k.pool = lower(k.pool+fill*passed, k.room(limit))
@@ -289,12 +292,9 @@ func (k *holdings) settle(now time.Duration, limit algorithm.Limit, row *row, r 
 		part = (since + minPeriod) / elapsed
 		r.Overlaps = true
 	}
-	passed := k.limit * since
-	if k.past != nil {
-		passed = k.past.passed(row.last, now, k.limit)
-	}
+	passed := k.past.Passed(row.last, now, k.limit)
 	left = float64(row.lent) + row.weight*passed - part*r.Allowed
-	if since > silence*seconds(k.interval) && !k.past.slowAt(now) { // it was taken for dead
+	if since > silence*seconds(k.interval) && !k.past.SlowAt(now) { // it was taken for dead
 		// Expire may not have taken back what was lent yet.
 		starter := float64(row.starter())
 		left = upper(float64(row.lent)-r.Allowed, -upper(k.ungranted(now, r), lower(r.Allowed, starter)))
@@ -325,7 +325,7 @@ func (k *holdings) expire(now, after time.Duration, gone func(host uint32)) (loo
 		return false
 	}
 	k.swept = now
-	if now < k.silent || k.past.slowAt(now) {
+	if now < k.silent || k.past.SlowAt(now) {
 		return false
 	}
 	first, lent, starters, wants := now, 0.0, 0.0, 0.0
@@ -348,7 +348,7 @@ func (k *holdings) expire(now, after time.Duration, gone func(host uint32)) (loo
 	}
 	k.lent, k.starters, k.wants = lent, starters, wants
 	k.silent = first + after
-	k.past = k.past.since(now-after, now)
+	k.past = k.past.Since(now-after, now)
 	return true
 }
 

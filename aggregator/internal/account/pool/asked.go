@@ -274,9 +274,7 @@ func (k *asked) Expire(now time.Duration, gone func(host uint32)) {
 	}
 	now = max(now, k.at)
 	after := k.dead()
-	if k.rule != (exactbucket.Rule{}) {
-		k.follow(now, k.rule)
-	}
+	k.ends(now)
 	if k.always {
 		after = max(after, k.lease)
 	}

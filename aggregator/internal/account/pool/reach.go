@@ -104,10 +104,7 @@ func (k *asked) Configure(now time.Duration, c *account.Config) {
 	}
 	k.reach(c)
 	if before != nil && k.rule != (exactbucket.Rule{}) && !k.terms.Parent { // whose lease stays as it is
-		part := 1.0
-		if before.Limit > 0 {
-			part = ratio(k.limit, float64(before.Limit))
-		}
+		part := k.partOf(before)
 		burst := upper(part*k.terms.Burst, lower(k.terms.Burst, 1)) // as owned.Key.Limit has it
 		k.follow(max(now, k.at), bucketRule(k.terms, algorithm.Limit{Rate: part * float64(k.terms.Limit), Burst: burst}))
 	}
@@ -158,11 +155,7 @@ func (k *asked) returns(now time.Duration, host uint32) {
 	}
 	row := k.rows.At(i)
 	row.heard = true
-	passed := k.limit * seconds(now-row.last)
-	if k.past != nil {
-		passed = k.past.passed(row.last, now, k.limit)
-	}
-	k.hold(row, row.lent+sum.Grains(row.weight*passed), row.unspent)
+	k.hold(row, row.lent+sum.Grains(row.weight*k.past.Passed(row.last, now, k.limit)), row.unspent)
 	k.parts.Sub(row.weight)
 	row.weight = 0
 	k.unwant(row)

@@ -5,6 +5,7 @@ package pool
 import (
 	"time"
 
+	"github.com/headgate/headgate/aggregator/internal/account/past"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/internal/sum"
 )
@@ -14,16 +15,16 @@ type level struct {
 	at    time.Duration // when pool was last brought up to date
 	limit float64       // the rate of it, then, events/s; below 0 before the key begins
 	pool  float64       // tokens that no host holds; negative is debt
-	past  *past         // what hosts may still go by; nil if nothing has changed lately
+	past  *past.Past    // what hosts may still go by; nil if nothing has changed lately
 }
 
 // begun reports whether the key has a pool.
 func (l *level) begun() bool { return l.limit >= 0 }
 
 // changed is the key's past, which begins if there is none.
-func (l *level) changed() *past {
+func (l *level) changed() *past.Past {
 	if l.past == nil {
-		l.past = new(past)
+		l.past = new(past.Past)
 	}
 	return l.past
 }

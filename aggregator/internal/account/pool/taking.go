@@ -73,7 +73,7 @@ func (k *asked) Take(now time.Duration, limit algorithm.Limit, t *usage.Take, by
 // expectLoans notes that the key had another owner lately, which may have lent as much as
 // there is: half of the pool is left for what it lent and what it had.
 func (k *asked) expectLoans(now time.Duration) {
-	if !k.begun() || k.moved || k.handed || k.learns == fresh || seconds(now-k.since) > silence*seconds(k.interval) {
+	if k.moved || k.handed || !k.new(now) {
 		return
 	}
 	k.moved = true
@@ -81,12 +81,17 @@ func (k *asked) expectLoans(now time.Duration) {
 	k.pool -= k.feared
 }
 
+// new reports whether the key came here lately, and may have had another owner before.
+func (k *asked) new(now time.Duration) bool {
+	return k.begun() && k.learns != fresh && seconds(now-k.since) <= silence*seconds(k.interval)
+}
+
 // takeOver notes that the earlier owner hands the key over, before the pool is lowered to
 // what that had left, when hosts held so much of the limit as rates. What was lent is not in
 // what was left: so nothing is to be feared. It returns false if the key has been here for
 // too long for that to say anything new.
 func (k *asked) takeOver(now time.Duration, rates float64) bool {
-	if !k.begun() || k.learns == fresh || seconds(now-k.since) > silence*seconds(k.interval) {
+	if !k.new(now) {
 		return false
 	}
 	k.handed, k.out = true, upper(k.out, rates) // an owner before that one knows of less
