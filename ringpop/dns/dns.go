@@ -35,6 +35,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/headgate/headgate/ringpop"
@@ -46,6 +48,9 @@ const (
 
 	// maxHosts bounds what one name may stand for.
 	maxHosts = 10_000
+
+	// lookups is how many addresses are looked up at the same time.
+	lookups = 32
 )
 
 // Resolver looks names up. A *net.Resolver is one.
@@ -143,18 +148,33 @@ func (m *Members) lookup(ctx context.Context) ([]string, error) {
 	if len(records) > maxHosts {
 		return nil, fmt.Errorf("it has %d records, more than %d", len(records), maxHosts)
 	}
-	var all []string
-	for _, r := range records {
-		if r.Port == 0 {
-			return nil, fmt.Errorf("its record of %s has port 0, which cannot be called", r.Target)
-		}
-		at, err := m.addresses(ctx, r.Target, strconv.Itoa(int(r.Port)))
-		if err != nil {
-			return nil, err // a list without some of its hosts would move their keys
-		}
-		all = append(all, at...)
+	all := make([][]string, len(records))
+	var next atomic.Int64
+	var mu sync.Mutex // guards err
+	var asking sync.WaitGroup
+	for range min(lookups, len(records)) {
+		asking.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(records); i = int(next.Add(1)) - 1 {
+				at, failed := m.at(ctx, records[i])
+				if all[i] = at; failed != nil { // a list without some of its hosts would move their keys
+					next.Store(int64(len(records)))
+					mu.Lock()
+					err = failed
+					mu.Unlock()
+				}
+			}
+		})
 	}
-	return all, nil
+	asking.Wait()
+	return slices.Concat(all...), err
+}
+
+// at returns the addresses of the host that r is of.
+func (m *Members) at(ctx context.Context, r *net.SRV) ([]string, error) {
+	if r.Port == 0 {
+		return nil, fmt.Errorf("its record of %s has port 0, which cannot be called", r.Target)
+	}
+	return m.addresses(ctx, r.Target, strconv.Itoa(int(r.Port)))
 }
 
 func (m *Members) addresses(ctx context.Context, name, port string) (all []string, err error) {

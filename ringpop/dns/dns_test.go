@@ -7,9 +7,12 @@ import (
 	"context"
 	"log/slog"
 	"net"
+	"net/netip"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/miekg/dns"
@@ -204,4 +207,40 @@ func TestARecordWithoutAPortIsAnError(t *testing.T) {
 	if got, err := m.Lookup(t.Context()); err == nil || !strings.Contains(err.Error(), "b.test.") || !strings.Contains(err.Error(), "port 0") {
 		t.Errorf("%v, %v", got, err)
 	}
+}
+
+// slow is a Resolver of many records, of which each address takes a while.
+type slow struct{ records int }
+
+func (s slow) LookupSRV(context.Context, string, string, string) (string, []*net.SRV, error) {
+	records := make([]*net.SRV, s.records)
+	for i := range records {
+		records[i] = &net.SRV{Target: strconv.Itoa(i), Port: 7933}
+	}
+	return "", records, nil
+}
+
+func (s slow) LookupNetIP(ctx context.Context, _, host string) ([]netip.Addr, error) {
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-time.After(5 * time.Millisecond):
+	}
+	i, err := strconv.Atoi(host)
+	return []netip.Addr{netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)})}, err
+}
+
+// The addresses of a large cluster are looked up side by side: one after another, they
+// would take longer than a lookup may.
+func TestManyRecordsAreLookedUpInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const hosts = 5_000
+		m, err := New("dns+srv:///_cluster._tcp.test.", Config{Resolver: slow{hosts}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := m.Lookup(t.Context()); err != nil || len(got) != hosts {
+			t.Errorf("%d hosts, %v", len(got), err)
+		}
+	})
 }
