@@ -20,8 +20,11 @@ var errUnanswered = errors.New("the charge was not answered")
 // not soon after a failure. Charges to remotes that take them for many keys at a time go
 // together. It forgets stages that have left and owe nothing.
 func (h *Hub) FlushLater(now stage.Instant, stages []*Stage) {
-	alone := h.flushTogether(now, append(h.owing.all(), stages...))
-	for _, s := range alone {
+	all := append(h.owing.all(), stages...)
+	if len(all) == 0 { // as is usual
+		return
+	}
+	for _, s := range h.flushTogether(now, all) {
 		if !s.waits(now) {
 			s.Flush(now)
 		}
