@@ -7,6 +7,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/headgate/headgate/limiter/stage"
 )
 
 // changing is a context that changes the rules when it is first looked at.
@@ -82,3 +84,48 @@ func TestWaitForARefusedEstimateFails(t *testing.T) {
 		t.Error("a refused event may happen")
 	}
 }
+
+// The caller left before a bucket elsewhere answered, and waits with another context.
+func TestWaitForAnEstimateWhoseCallerLeftFails(t *testing.T) {
+	rule := alone(1, 5)
+	rule.Algorithm = "exact"
+	left, leave := context.WithCancel(t.Context())
+	leave()
+	e := NewGroup(snapshot(t, rule), 1, WithRemote("exact", newElsewhere(stage.Now))).For("k").Take(left, 1, -1)
+	if e.OK() {
+		t.Fatalf("it is OK: %+v", e.Decision())
+	}
+	if err := e.Wait(t.Context()); !errors.Is(err, context.Canceled) {
+		t.Errorf("a refused event may happen: %v", err)
+	}
+	if err := e.Wait(left); err != context.Canceled {
+		t.Errorf("by the context that ended: %v", err)
+	}
+}
+
+// Whatever the reason, who is refused gets an error.
+func TestEachRefusalIsAnErrorOfAWait(t *testing.T) {
+	for r := range Reason(stage.Reasons) {
+		l := FromStage(answersAll{Reason: r})
+		if err := l.Wait(t.Context()); (err == nil) != r.OK() {
+			t.Errorf("%v: %v", r, err)
+		}
+	}
+}
+
+// answersAll is a stage that always answers the same, and that no limit is known of.
+type answersAll stage.Answer
+
+func (a answersAll) Take(context.Context, stage.Request) (stage.Verdict, stage.Receipt) {
+	return stage.Verdict{Answer: stage.Answer(a)}, stage.Receipt{}
+}
+
+func (a answersAll) Allow(context.Context, stage.Instant) stage.Reason { return a.Reason }
+
+func (answersAll) Settle(stage.Instant, stage.Receipt, int64) {}
+
+func (answersAll) Cap(stage.Instant, float64) {}
+
+func (answersAll) Level(stage.Instant) stage.Level { return stage.Level{Limit: 1, Burst: 1} }
+
+func (answersAll) Open() (open bool, changed []<-chan struct{}) { return false, nil }

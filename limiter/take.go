@@ -168,7 +168,7 @@ func (t *taken) err(ctx context.Context, longest time.Duration) error {
 	}
 	err, st := errorOf(t.Reason), t.of.Current(t.at)
 	switch most := st.Terms().Longest(); {
-	case t.Reason == stage.Canceled:
+	case t.Reason == stage.Canceled && ctx.Err() != nil:
 		return ctx.Err()
 	case t.Reason == stage.TooCostly:
 		what, most := "this host's part of the burst", math.Floor(st.Level(t.at).Burst)
@@ -186,12 +186,12 @@ func (t *taken) err(ctx context.Context, longest time.Duration) error {
 		err = ErrDropped
 	case st.By(t.By) == dynamicconfig.FallbackClosed.String():
 		err = ErrFailed
+	case st.Nothing(t.at):
+		err = fmt.Errorf("the limit is zero: %w", ErrNever)
 	case longest < most:
 		return fmt.Errorf("limiter: wait for %s would exceed the context's deadline: %w", t, context.DeadlineExceeded)
-	case most < stage.Forever || t.RetryAfter > 0:
-		err = ErrTooLong
-	default:
-		err = fmt.Errorf("the limit is zero: %w", ErrNever)
+	case most == stage.Forever && t.RetryAfter == 0 && !st.Level(t.at).Remote: // what is elsewhere may not know
+		err = fmt.Errorf("the wait would not end: %w", ErrNever)
 	}
 	return fmt.Errorf("limiter: wait for %s: %w", t, err)
 }
@@ -224,6 +224,8 @@ func errorOf(r stage.Reason) error {
 		return ErrInFlight
 	case stage.TooCostly:
 		return ErrNever
+	case stage.Canceled: // as of a context that is not the one of the wait
+		return fmt.Errorf("there was no answer when the caller left: %w", context.Canceled)
 	default:
 		return ErrTooLong
 	}

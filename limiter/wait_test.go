@@ -176,8 +176,24 @@ func TestWaitsThatCannotSucceed(t *testing.T) {
 	})
 }
 
-// However callers arrive, as many as there are tokens are released, one after
-// the other. No arrival delays those that wait already.
+// Under a limit of zero no wait helps, whatever else would have refused it.
+func TestAWaitUnderALimitOfZeroNeverHelps(t *testing.T) {
+	bounded := alone(0, 0)
+	bounded.MaxWait = time.Second
+	within, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	for name, l := range map[string]*Limiter{
+		"a bucket": NewBucket(0, 0).Limiter(), "a rule": NewGroup(snapshot(t, alone(0, 0)), 1).For("k"),
+		"a rule with max_wait": NewGroup(snapshot(t, bounded), 1).For("k"),
+	} {
+		for _, ctx := range []context.Context{t.Context(), within} {
+			if err := l.Wait(ctx); !errors.Is(err, ErrNever) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+}
+
 // A wait that fails now, and may succeed later, does not return ErrNever.
 func TestAWaitThatMayHelpLaterSaysSo(t *testing.T) {
 	forever := context.Background()
@@ -206,6 +222,19 @@ func TestAWaitThatMayHelpLaterSaysSo(t *testing.T) {
 	}
 }
 
+// A bucket elsewhere need not know after how long it would allow the event.
+func TestARefusalElsewhereMayHelpLater(t *testing.T) {
+	e := newElsewhere(stage.Now)
+	e.answer = &stage.Outcome{}
+	rule := alone(1, 5)
+	rule.Algorithm = "exact"
+	if err := NewGroup(snapshot(t, rule), 1, WithRemote("exact", e)).For("k").Wait(t.Context()); !errors.Is(err, ErrTooLong) || errors.Is(err, ErrNever) {
+		t.Error(err)
+	}
+}
+
+// However callers arrive, as many as there are tokens are released, one after
+// the other. No arrival delays those that wait already.
 func TestWaitReleasesEvenly(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	const gap = 100 * time.Millisecond

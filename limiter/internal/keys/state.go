@@ -84,6 +84,15 @@ func (st *State) By(source stage.Source) string {
 	return st.rule.by(source)
 }
 
+// Nothing reports whether the limit is zero, of the whole cluster if there is a rule.
+func (st *State) Nothing(now stage.Instant) bool {
+	limit := st.Level(now).Limit
+	if rule := st.Config(); rule != nil {
+		limit = rule.Limit
+	}
+	return limit <= 0
+}
+
 // Mode is the migration's; ModeNew if there is none.
 func (st *State) Mode() dynamicconfig.Mode {
 	if st.rule == nil || st.rule.Rule.Migration == nil {
