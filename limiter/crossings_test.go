@@ -30,6 +30,22 @@ func counted(scope tally.TestScope) map[string]int64 {
 	return m
 }
 
+// What is refused before any rule is looked at has a metric, too.
+func TestMetricsCountWhatIsNotValid(t *testing.T) {
+	scope := tally.NewTestScope("", nil)
+	all := alone(10, 10)
+	all.Key = "*"
+	g := NewGroup(snapshot(t, all), 1, WithScope(scope))
+	g.For("").Allow()
+	g.For("").AllowN(time.Now(), 5)
+	g.For("k").AllowN(time.Now(), -7)
+	g.For("k").ReserveN(time.Now(), -1)
+	g.Manual().Report(stage.Now())
+	if got := counted(scope); got["limiter.rejected/(none)/invalid-key"] != 6 || got["limiter.rejected/*/invalid-cost"] != 2 {
+		t.Errorf("counted %v", got)
+	}
+}
+
 func TestMetricsCountWhatAnOwnerAllowed(t *testing.T) {
 	var now stage.Instant
 	scope := tally.NewTestScope("", nil)

@@ -129,8 +129,15 @@ func (g *Group) Counts(f func(c Count)) {
 	})
 }
 
-// Count returns how many keys the rule of key has on this host.
-func (g *Group) Count(key string) int64 { return g.keys().Counted(key) }
+// Others returns how many keys the rule of key has on this host beside key: those in use, and
+// those that keep their place for idle_after.
+func (g *Group) Others(key string) int64 {
+	n := g.keys().Counted(key)
+	if g.keys().Live(key) != nil {
+		n--
+	}
+	return n
+}
 
 // Elsewhere reports whether a decision about key may wait for another host, or for Redis.
 func (g *Group) Elsewhere(key string) bool { return g.keys().For(key).Current(stage.Now()).Elsewhere() }

@@ -35,8 +35,12 @@ func (k *Key) because(rule *dynamicconfig.Rule, hosts int) {
 		say = k.fallen(rule, hosts)
 	case k.Asks && k.Algorithm == limiter.Auto:
 		say = []string{sentence("this host has no part of the limit of %s yet, and asks the key's owner for each event", rule.Amount())}
-	case k.Asks || k.Algorithm == exact.Name:
+	case k.Algorithm == exact.Name:
 		say = []string{sentence("each event asks the key's owner, whose bucket has the whole limit of %s", rule.Amount())}
+	case k.Algorithm == gossip:
+		say = append([]string{sentence("this host's bucket has the whole limit of %s, and pays for what other hosts say that they used", rule.Amount())}, k.tokens(rule)...)
+	case k.Asks:
+		say = append([]string{sentence("each event asks the bucket elsewhere, which has the whole limit of %s", rule.Amount())}, k.tokens(rule)...)
 	case drops(k.Algorithm):
 		say = k.dropped()
 	case k.Tokens == nil:
@@ -124,7 +128,7 @@ func (k *Key) since() string {
 // fallen says how the fallback decides.
 func (k *Key) fallen(rule *dynamicconfig.Rule, hosts int) []string {
 	why := "the key's owner has granted this host nothing yet, or its grant ran out because the owner did not answer"
-	if k.Algorithm != limiter.Auto && k.Asked == 0 && k.Weight == 0 && remote(k.Algorithm) {
+	if k.Asks && k.Algorithm != limiter.Auto {
 		why = "the bucket elsewhere does not answer"
 	}
 	why += k.since()
@@ -140,8 +144,8 @@ func (k *Key) fallen(rule *dynamicconfig.Rule, hosts int) []string {
 	return append([]string{why, sentence("`fallback: even` gives this host %s: %s, divided by %s", perSecond(value(k.Limit)), rule.Amount(), printable.Count(max(hosts, 1), "host", "hosts"))}, k.tokens(rule)...)
 }
 
-// remote reports whether an algorithm has its bucket elsewhere.
-func remote(name string) bool { return name == exact.Name || name == "redis" }
+// gossip is the algorithm under which each host has a bucket of the whole limit.
+const gossip = "gossip"
 
 // part says what this host has of the limit.
 func (k *Key) part(rule *dynamicconfig.Rule) []string {
@@ -192,6 +196,17 @@ func value(v *float64) float64 {
 	return *v
 }
 
+// bucketOf has the words for what sh decides by, unless the fallback or the key's owner does.
+func bucketOf(sh *limiter.ShareStatus) string {
+	switch {
+	case sh.Algorithm == gossip:
+		return "this host's bucket"
+	case sh.Asks && sh.Algorithm != limiter.Auto:
+		return "the bucket elsewhere"
+	}
+	return "this host's part of the limit"
+}
+
 // number is v with as many digits as people want.
 func number(v float64) string {
 	if v > 0 && v < 0.001 {
@@ -217,14 +232,15 @@ func round(d time.Duration) time.Duration {
 	return d.Round(time.Microsecond)
 }
 
-// decision says why t was decided as it was, under rule, which may be nil.
-func decision(t *limiter.Traced, rule *dynamicconfig.Rule) string {
+// decision says why t was decided as it was, under rule, which may be nil. by has the words for
+// what an algorithm decides by.
+func decision(t *limiter.Traced, rule *dynamicconfig.Rule, by string) string {
 	if rule == nil {
 		rule = new(dynamicconfig.Rule)
 	}
 	decider := map[string]string{"fallback": "the fallback `" + rule.Fallback.String() + "`", "owner": "the key's owner"}[t.By]
 	if decider == "" {
-		decider = "this host's part of the limit"
+		decider = by
 	}
 	switch t.Reason {
 	case limiter.Granted:

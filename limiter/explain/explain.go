@@ -266,11 +266,7 @@ func Look(group *limiter.Group, limits *dynamicconfig.Snapshot, hosts int, key s
 			return k
 		}
 	}
-	bucket := key
-	if rule.Shared { // all of its keys decide by one
-		bucket = rule.Key
-	}
-	status, live := group.Inspect(bucket)
+	status, live := group.Inspect(bucketKey(rule, key))
 	live = live && len(status.Shares) > 0
 	if live {
 		k.fill(status.Answering())
@@ -281,7 +277,7 @@ func Look(group *limiter.Group, limits *dynamicconfig.Snapshot, hosts int, key s
 	}
 	if !live {
 		k.Algorithm = rule.Algorithm
-		if n := group.Count(key); n >= int64(rule.MaxKeys) && !rule.Shared {
+		if n := group.Others(key); n >= int64(rule.MaxKeys) && !rule.Shared {
 			k.Refuses, k.Because = true, sentence("the rule has max_keys: %d, and %s it at this host: further keys are refused until others were idle for %v", rule.MaxKeys, printable.Count(n, "key uses", "keys use"), rule.IdleAfter)
 			return k
 		}
@@ -294,6 +290,15 @@ func Look(group *limiter.Group, limits *dynamicconfig.Snapshot, hosts int, key s
 }
 
 const maxKey = 1024
+
+// bucketKey is the key of the bucket by which key decides: all keys of a shared rule have one. rule
+// may be nil.
+func bucketKey(rule *dynamicconfig.Rule, key string) string {
+	if rule != nil && rule.Shared {
+		return rule.Key
+	}
+	return key
+}
 
 // fill sets what sh, which answers, says of k.
 func (k *Key) fill(sh *limiter.ShareStatus) {
@@ -353,11 +358,15 @@ func Decisions(group *limiter.Group, limits *dynamicconfig.Snapshot, key string)
 		return nil, false
 	}
 	rule, _ := limits.Match(key)
+	by := bucketOf(new(limiter.ShareStatus))
+	if status, live := group.Inspect(bucketKey(rule, key)); live && len(status.Shares) > 0 {
+		by = bucketOf(status.Answering())
+	}
 	all := make([]Decision, len(traced))
 	for i, t := range traced {
 		all[i] = Decision{
 			Time: t.Time, Cost: t.Cost, Allowed: t.Reason <= limiter.Bypassed, Reason: t.Reason.String(), By: t.By,
-			Wait: t.Wait.Seconds(), RetryAfter: t.RetryAfter.Seconds(), Because: decision(&t, rule),
+			Wait: t.Wait.Seconds(), RetryAfter: t.RetryAfter.Seconds(), Because: decision(&t, rule, by),
 		}
 	}
 	return all, true

@@ -3,12 +3,16 @@
 package explain
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/driver"
+	"github.com/headgate/headgate/limiter/stage"
 )
 
 func TestAmountsAreAsPeopleWriteThem(t *testing.T) {
@@ -117,6 +121,70 @@ func TestASoftDecisionIsExplainedAfterTheRuleIsEnforcedInFull(t *testing.T) {
 		decisions, _ := Decisions(g, rules(more), "k")
 		if len(decisions) != 2 || decisions[1].Because != want {
 			t.Errorf("%q: %+v", more, decisions)
+		}
+	}
+}
+
+// A key that nobody used lately keeps its place, so max_keys does not refuse it.
+func TestAKeyThatKeepsItsPlaceIsNotRefused(t *testing.T) {
+	s, err := dynamicconfig.Parse("limits", []byte(`limits: [{key: "k*", limit: 10/s, algorithm: even, max_keys: 1}]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, now := limiter.NewGroup(s, 1), stage.Now()
+	g.For("k1").Allow()
+	interval := stage.Instant(g.Interval())
+	for i := range stage.Instant(4) { // idle_after is 5 intervals
+		driver.Of(g).Report(now + i*interval)
+	}
+	if _, live := g.Inspect("k1"); live {
+		t.Fatal("it is in use still")
+	}
+	if k := Look(g, s, 1, "k1"); k.Refuses {
+		t.Errorf("it keeps its place, and is said to be refused: %s", k.Because)
+	}
+	if k := Look(g, s, 1, "k2"); !k.Refuses || !strings.Contains(k.Because, "max_keys: 1, and 1 key uses it") {
+		t.Errorf("there is no place: %s", k.Because)
+	}
+	if g.For("k2").Allow() || !g.For("k1").Allow() {
+		t.Error("it is not as it was said")
+	}
+}
+
+// answersAll is a bucket elsewhere that always answers the same.
+type answersAll struct {
+	stage.Outcome
+	err error
+}
+
+func (a *answersAll) Do(context.Context, stage.Operation) (stage.Outcome, error) {
+	return a.Outcome, a.err
+}
+
+// Only under exact is the bucket elsewhere at the key's owner.
+func TestABucketElsewhereIsNotTheOwners(t *testing.T) {
+	for name, want := range map[string]string{"redis": "the bucket elsewhere", "mine": "the bucket elsewhere", "gossip": "this host's bucket"} {
+		s, err := dynamicconfig.Parse("limits", []byte(`limits: [{key: "k*", limit: 1/s, burst: 1, shared: true, algorithm: `+name+`}]`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		of := &answersAll{Outcome: stage.Outcome{RetryAfter: time.Second}}
+		g := limiter.NewGroup(s, 1, limiter.WithRemote(name, of))
+		g.Trace("k", true)
+		if g.For("k").Allow() {
+			t.Fatal("it is allowed")
+		}
+		k := Look(g, s, 1, "k")
+		if !strings.Contains(k.Because, want) || !strings.Contains(k.Because, "all of it is used") || !k.Refuses || strings.Contains(k.Because, "owner") {
+			t.Errorf("%s: %+v", name, k)
+		}
+		if all, _ := Decisions(g, s, "k"); len(all) != 1 || !strings.Contains(all[0].Because, "refused: "+want+" has too few tokens") {
+			t.Errorf("%s: %+v", name, all)
+		}
+		of.err = errors.New("no answer")
+		g.For("k").Allow()
+		if k := Look(g, s, 1, "k"); !strings.Contains(k.Because, "the bucket elsewhere does not answer") {
+			t.Errorf("%s: %+v", name, k)
 		}
 	}
 }

@@ -115,15 +115,20 @@ func (k *Key) Count(now stage.Instant, st *State, n int64, v stage.Verdict, aske
 	if k.set == nil {
 		return
 	}
+	rule := st.rule
+	if rule == nil { // the key is not valid
+		in := k.set.settings.Load().rules
+		rule = in.of(&in.none)
+	}
 	if v.Reason != stage.Granted && (v.Reason != stage.Limited || !asked) {
-		st.rule.refused(v.Reason, n, asked)
+		rule.usage.Refused(v.Reason, n, asked)
 	}
 	if v.Wait > 0 && v.OK() {
-		st.rule.usage.Waits(n)
+		rule.usage.Waits(n)
 		k.set.metrics.Waits.RecordDuration(v.Wait)
 	}
 	if k.set.Listener != nil {
-		k.set.Listener.Decided(now, k.name, st.rule.key(), n, v)
+		k.set.Listener.Decided(now, k.name, rule.key(), n, v)
 	}
 	k.set.traces.Add(k.name, tracing.Decided{Verdict: v, At: now, N: n})
 }

@@ -53,6 +53,11 @@ func (r *rules) match(key string) *ruleState {
 	if !ok {
 		rule = &r.none
 	}
+	return r.of(rule)
+}
+
+// of returns the state of one of r's rules, or of none.
+func (r *rules) of(rule *dynamicconfig.Rule) *ruleState {
 	if found, ok := r.states.Load(rule); ok {
 		if found, ok := found.(*ruleState); ok {
 			return found
@@ -108,13 +113,6 @@ func (a *ruleState) init() {
 	}
 	for i, name := range a.Rule.Algorithms() {
 		a.Terms = append(a.Terms, a.of.set.shareTerms(a, name, i == a.Answers))
-	}
-}
-
-// refused counts a decision that is not granted; a may be nil.
-func (a *ruleState) refused(reason stage.Reason, n int64, asked bool) {
-	if a != nil {
-		a.usage.Refused(reason, n, asked)
 	}
 }
 

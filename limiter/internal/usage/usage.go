@@ -41,12 +41,12 @@ type Rule struct {
 
 // Refused counts a decision about n tokens that is not granted. asked says
 // that the stage was asked. It has counted the event as rejected, unless the caller left
-// or everything is let through. As in a bucket, at most bucket.MaxCost tokens count.
+// or everything is let through. As in a bucket, at most bucket.MaxCost tokens count. A
+// negative cost counts as 1, so that it is seen.
 func (r *Rule) Refused(reason stage.Reason, n int64, asked bool) {
-	if n < 0 {
-		return
+	if n = min(n, bucket.MaxCost); n < 0 {
+		n = 1
 	}
-	n = min(n, bucket.MaxCost)
 	r.refused[reason].Add(n)
 	if asked && reason != stage.Bypassed && reason != stage.Canceled {
 		r.counted.Add(n)
