@@ -8,13 +8,17 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/uber-go/tally/v4"
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/dynamicconfig/memory"
+	"github.com/headgate/headgate/headgatetest"
+	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/ringpop"
 	"github.com/headgate/headgate/rpc"
 )
@@ -48,6 +52,40 @@ func TestWhatAHostHoldsIsFreeWhenItStops(t *testing.T) {
 			return share(others[0], "k").Weight > 0.49 && share(others[1], "k").Weight > 0.49
 		})
 	}
+}
+
+// A listener is the service's. One that blocks keeps the host from nothing that others wait
+// for: what it holds is free, its keys are handed over, and it answers no more.
+func TestAListenerThatBlocksDoesNotHoldUpAHostThatStops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		free := make(chan struct{})
+		var called atomic.Bool
+		defer close(free)
+		n := headgatetest.NewNode(t, `limits: [{key: k, limit: 10/s, algorithm: request-weighted}]`,
+			headgate.WithLimiter(limiter.WithListener(func([]limiter.Event) { called.Store(true); <-free })))
+		for range 10 {
+			n.For("k").Allow()
+			time.Sleep(time.Second)
+		}
+		if !called.Load() || share(n, "k").Fallback {
+			t.Fatalf("called: %t, %+v", called.Load(), share(n, "k"))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		began := time.Now()
+		if err := n.Stop(ctx); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "listener") {
+			t.Errorf("stopped with %v", err)
+		}
+		if took := time.Since(began); took != 5*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		if !share(n, "k").Fallback {
+			t.Error("it holds what it was granted still")
+		}
+		if err := n.Stop(t.Context()); err != nil {
+			t.Errorf("stopped again with %v", err)
+		}
+	})
 }
 
 // Members hand over what they know, one after the other, and nobody takes them for

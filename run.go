@@ -12,6 +12,7 @@ import (
 	"github.com/headgate/headgate/aggregator"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter/driver"
 	"github.com/headgate/headgate/limiter/mesh"
 	"github.com/headgate/headgate/ringpop"
 )
@@ -26,6 +27,21 @@ type loops struct {
 	*sync.WaitGroup                       // nil until the first Start
 	stop            context.CancelFunc    // nil unless started
 	leave           func(context.Context) // nil unless the loops that report run
+	listened        chan struct{}         // closed when all listeners of limiters have returned; nil if none were called
+}
+
+// awaitListeners waits for the listeners of limiters. They are the service's, and may block, so
+// it waits until ctx ends at the latest.
+func (l *loops) awaitListeners(ctx context.Context) error {
+	if l.listened == nil {
+		return nil
+	}
+	select {
+	case <-l.listened:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("headgate: a listener of limiters has not returned: %w", ctx.Err())
+	}
 }
 
 // Start begins to serve other hosts, and starts the loops. It returns when the
@@ -62,8 +78,14 @@ func (n *Node) Start(ctx context.Context) error {
 	}
 	reporting, endReports := context.WithCancel(running)
 	var reports sync.WaitGroup
-	reports.Go(func() { n.group.Run(reporting, n.fanout) })
+	limiters, listened := driver.Of(n.group), make(chan struct{})
+	reports.Go(func() { limiters.RunReports(reporting, n.fanout) })
 	reports.Go(func() { n.mesh.Run(reporting, n.transport) })
+	go func() { // apart from the loops: a listener may block
+		defer close(listened)
+		limiters.Listen(running)
+	}()
+	n.loops.listened = listened
 	n.loops.leave = func(ctx context.Context) {
 		endReports()
 		reports.Wait()
@@ -164,9 +186,10 @@ func meshInterval(snapshot *dynamicconfig.Snapshot) time.Duration {
 }
 
 // Stop gives back what this host has leased, hands over the keys that it owns,
-// ends the loops, stops the transport, and returns when nothing runs any more.
-// Limiters that are still held go on deciding: by their rules' fallbacks where
-// this host had a grant. Stop may be called at any time, more than once.
+// ends the loops, stops the transport, and returns when nothing runs any more. If ctx ends
+// while only a listener of limiters has not returned, Stop returns an error. Limiters that
+// are still held go on deciding: by their rules' fallbacks where this host had a grant. Stop
+// may be called at any time, more than once.
 func (n *Node) Stop(ctx context.Context) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -186,7 +209,7 @@ func (n *Node) stopLocked(ctx context.Context) error {
 	n.loops.stop = nil
 	n.loops.Wait()
 	n.takes.Taker.Close()
-	return n.transport.Stop(ctx)
+	return errors.Join(n.transport.Stop(ctx), n.loops.awaitListeners(ctx))
 }
 
 // handOver tells the owners by ring what this node knows of keys that it does

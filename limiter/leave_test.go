@@ -53,3 +53,35 @@ func TestAHostThatLeavesGivesBackWhatItHolds(t *testing.T) {
 		})
 	}
 }
+
+// A host that has left reports no more, so no lease of it would end: what nobody takes back
+// it does not use for ever either.
+func TestAHostThatHasLeftUsesNoGrant(t *testing.T) {
+	for _, floor := range []usage.Floor{usage.FloorNone, usage.FloorEven, usage.FloorDrop} {
+		bubble(t, func(t *testing.T) {
+			g := NewGroup(snapshot(t, weighted(100)), 10)
+			k := g.For("k")
+			k.Allow()
+			time.Sleep(time.Second)
+			answer(t, g, stage.Now(), 0.9, 90, floor, time.Minute)
+			g.Leave(t.Context(), updater(func(_ context.Context, u *usage.Report, _ func(usage.Part, *usage.Grants, error)) {
+				t.Errorf("floor %v: reports %+v", floor, u)
+			}))
+			allowed := 0
+			for range 100 {
+				time.Sleep(time.Minute)
+				for range 100 {
+					if k.Allow() {
+						allowed++
+					}
+				}
+			}
+			if allowed > 100*10 { // an even part of the burst, each minute
+				t.Errorf("floor %v: allowed %d", floor, allowed)
+			}
+			if s := only(t, g, stage.Now(), "k"); !s.Fallback {
+				t.Errorf("floor %v: %+v", floor, s)
+			}
+		})
+	}
+}

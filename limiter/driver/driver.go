@@ -19,6 +19,8 @@
 package driver
 
 import (
+	"context"
+
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/internal/keys"
@@ -46,6 +48,14 @@ func (d Driver) SetHosts(now stage.Instant, hosts int) { d.keys.SetHosts(now, ho
 
 // Introduce is Group.Introduce at now.
 func (d Driver) Introduce(now stage.Instant) { d.keys.Introduce(now) }
+
+// RunReports is Group.Run without the listeners.
+func (d Driver) RunReports(ctx context.Context, updater usage.Updater) {
+	d.keys.Reports().Run(ctx, updater)
+}
+
+// Listen calls the listeners until ctx ends, and returns when all have returned.
+func (d Driver) Listen(ctx context.Context) { d.keys.Listen(ctx) }
 
 // Report gathers what was used since the last report that was answered, and
 // does what time alone brings about: leases end, idle keys leave. It returns a

@@ -167,8 +167,7 @@ func (s *Set) Run(ctx context.Context, updater rpcusage.Updater) {
 	var listening sync.WaitGroup
 	listening.Go(func() { s.Listen(ctx) })
 	defer listening.Wait()
-	defer s.Flush()
-	s.Reports().loop(updater).Run(ctx)
+	s.Reports().Run(ctx, updater)
 }
 
 // Listen runs the Listener, if there is one, until ctx ends.
@@ -176,6 +175,12 @@ func (s *Set) Listen(ctx context.Context) {
 	if s.Listener != nil {
 		s.Listener.Run(ctx, s.Log, s.metrics.Dropped.Inc)
 	}
+}
+
+// Run is the Set's Run, but for the Listener.
+func (r Reports) Run(ctx context.Context, updater rpcusage.Updater) {
+	defer r.set.Flush()
+	r.loop(updater).Run(ctx)
 }
 
 // Leave gives back what the host holds, and waits for the answers.

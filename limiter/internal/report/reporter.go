@@ -121,17 +121,19 @@ func (r *Reporter) Early(now stage.Instant, hosts int) []*Batch {
 	return round.Batches()
 }
 
-// Last reports that subjects give back what they hold: they want nothing.
+// Last reports that subjects give back what they hold: they want nothing. No lease ends by
+// itself afterwards, so those whose owners take nothing back use their fallbacks too.
 func (r *Reporter) Last(now stage.Instant, hosts int, subjects []*Subject) []*Batch {
 	round := r.round(now, false)
 	for _, s := range subjects {
 		c := s.common()
-		if !c.Terms().Reports || !c.Given() || !c.Terms().Traits.Wants && !s.prompt() {
+		if !c.Terms().Reports || !c.Given() {
 			continue
 		}
-		c.State(0)
-		s.part.Forget(now, hosts)
-		round.add(s)
+		if s.part.Forget(now, hosts); c.Terms().Traits.Wants || s.prompt() {
+			c.State(0)
+			round.add(s)
+		}
 	}
 	return round.Batches()
 }
