@@ -27,9 +27,9 @@ const Measured = share.Measured
 // Group holds the limiters of one host. Keys come to life at their first use
 // and leave when they have been idle for their rule's idle_after.
 //
-// For and everything that a Limiter does are safe for concurrent use and do
-// not wait for reports, Configure or SetHosts, which may be called at any time
-// too.
+// For and everything that a Limiter does are safe for concurrent use. Only
+// SetDemand waits for reports, Configure and SetHosts, which may be called at any
+// time too.
 type Group keys.Handle
 
 // keys are those of g.
