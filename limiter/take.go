@@ -186,7 +186,7 @@ func (t *taken) err(ctx context.Context, longest time.Duration) error {
 		err = ErrDropped
 	case st.By(t.By) == dynamicconfig.FallbackClosed.String():
 		err = ErrFailed
-	case st.Nothing(t.at):
+	case t.RetryAfter == 0 && st.Nothing(t.at):
 		err = fmt.Errorf("the limit is zero: %w", ErrNever)
 	case longest < most:
 		return fmt.Errorf("limiter: wait for %s would exceed the context's deadline: %w", t, context.DeadlineExceeded)

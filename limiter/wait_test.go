@@ -194,6 +194,30 @@ func TestAWaitUnderALimitOfZeroNeverHelps(t *testing.T) {
 	}
 }
 
+// A soft limit delays those who wait, and lets the rest of the events pass; nobody waits under
+// max_wait: 0s.
+func TestWaitsUnderASoftLimit(t *testing.T) {
+	for most, want := range map[time.Duration]time.Duration{0: 5 * time.Second, 2 * time.Second: 2 * time.Second, -1: 0} {
+		bubble(t, func(t *testing.T) {
+			rule := alone(1, 1)
+			rule.Enforce, rule.MaxWait = dynamicconfig.Soft, most
+			k := NewGroup(snapshot(t, rule), 1).For("k")
+			var all sync.WaitGroup
+			began := time.Now()
+			for range 6 {
+				all.Go(func() {
+					if err := k.Wait(t.Context()); err != nil {
+						t.Errorf("max_wait %v: %v", most, err)
+					}
+				})
+			}
+			if all.Wait(); time.Since(began).Round(time.Millisecond) != want {
+				t.Errorf("max_wait %v: it took %v, want %v", most, time.Since(began), want)
+			}
+		})
+	}
+}
+
 // A wait that fails now, and may succeed later, does not return ErrNever.
 func TestAWaitThatMayHelpLaterSaysSo(t *testing.T) {
 	forever := context.Background()

@@ -121,14 +121,13 @@ func (r *Reporter) Early(now stage.Instant, hosts int) []*Batch {
 	return round.Batches()
 }
 
-// Last reports that subjects give back what they hold: they want nothing. No lease ends by
-// itself afterwards, so those whose owners take nothing back use their fallbacks too.
+// Last has subjects use their fallbacks, and report what they give back: they want nothing.
 func (r *Reporter) Last(now stage.Instant, hosts int, subjects []*Subject) []*Batch {
 	round := r.round(now, false)
 	for _, s := range subjects {
 		c := s.common()
 		if !c.Terms().Reports || !c.Given() {
-			continue
+			continue // it uses its fallback
 		}
 		if s.part.Forget(now, hosts); c.Terms().Traits.Wants || s.prompt() {
 			c.State(0)
