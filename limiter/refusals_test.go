@@ -98,7 +98,7 @@ func TestWaitForAnEstimateWhoseCallerLeftFails(t *testing.T) {
 	if err := e.Wait(t.Context()); !errors.Is(err, context.Canceled) {
 		t.Errorf("a refused event may happen: %v", err)
 	}
-	if err := e.Wait(left); err != context.Canceled {
+	if err := e.Wait(left); !errors.Is(err, context.Canceled) {
 		t.Errorf("by the context that ended: %v", err)
 	}
 }
