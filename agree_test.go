@@ -3,6 +3,7 @@
 package headgate_test
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -42,7 +43,7 @@ func clumps(seed uint64) (all []clump) {
 			all = append(all, clump{at, host})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b clump) int { return int(a.at - b.at) })
+	slices.SortStableFunc(all, func(a, b clump) int { return cmp.Compare(a.at, b.at) })
 	return all
 }
 
