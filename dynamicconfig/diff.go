@@ -189,6 +189,7 @@ const (
 	maxFieldsShown  = 6
 	maxNameShown    = 100 // bytes
 	maxValueShown   = 40  // bytes
+	maxMapShown     = 100 // bytes: a whole migration
 )
 
 // String is c in words, at most about 700 bytes: `rule "k": limit 100/s → 50/s,
@@ -257,7 +258,7 @@ func shown(v any) string {
 		for _, name := range slices.Sorted(maps.Keys(v)) {
 			parts = append(parts, name+": "+v[name])
 		}
-		text = "{" + strings.Join(parts, ", ") + "}"
+		return cut("{"+strings.Join(parts, ", ")+"}", maxMapShown)
 	}
 	return cut(text, maxValueShown)
 }

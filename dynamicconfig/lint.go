@@ -108,6 +108,30 @@ func strangeIn(key string) string {
 	if strings.TrimSpace(key) != key {
 		return "begins or ends with a space: remove it"
 	}
+	return regexpIn(key)
+}
+
+// regexpIn says what in a key has a meaning in a regular expression or in a shell, and none in
+// a glob; empty if there is nothing. It leaves out what many keys have, such as .* and {id}.
+func regexpIn(key string) string {
+	if open := strings.IndexByte(key, '{'); open >= 0 {
+		if n := strings.IndexByte(key[open:], '}'); n > 0 && strings.Contains(key[open:open+n], ",") {
+			return fmt.Sprintf("has %s, which stands for itself only: write a rule for each, or a *", key[open:open+n+1])
+		}
+	}
+	if open := strings.IndexByte(key, '('); open >= 0 {
+		if n := strings.IndexByte(key[open:], ')'); n > 0 && strings.Contains(key[open:open+n], "|") {
+			return fmt.Sprintf("has %s, which stands for itself only: write a rule for each, or a *", key[open:open+n+1])
+		}
+	}
+	for _, class := range []struct{ written, glob string }{{`\d`, "[0-9]"}, {`\w`, "[a-zA-Z0-9_]"}, {".+", "?*"}} {
+		if strings.Contains(strings.ReplaceAll(key, `\\`, ""), class.written) {
+			return fmt.Sprintf("has %s, which a glob does not know: write %s", class.written, class.glob)
+		}
+	}
+	if strings.HasPrefix(key, "^") {
+		return "begins with ^, which stands for itself only: remove it, because a glob matches whole keys"
+	}
 	return ""
 }
 
@@ -254,6 +278,23 @@ func different(patterns ...[]step) (bytes []byte) {
 	return bytes
 }
 
+// meantFactor is the factor that a text like x2, 2× or 200% surely means; empty if it is not
+// clear.
+func meantFactor(text string) string {
+	text = strings.ReplaceAll(text, "×", "x")
+	if percent, ok := strings.CutSuffix(text, "%"); ok && isNumber(percent) {
+		if n, err := parseNumber(percent); err == nil && n/100 >= minFactor && n/100 <= MaxFactor {
+			return number(n/100) + "x"
+		}
+	}
+	for _, count := range []string{strings.TrimPrefix(text, "x"), strings.TrimSuffix(text, "x")} {
+		if count != text && isNumber(count) {
+			return count + "x"
+		}
+	}
+	return ""
+}
+
 // meantRate is the limit that a text like 100rps or 10k/sec surely means; empty if it is not
 // clear.
 func meantRate(text string) string {
@@ -263,6 +304,10 @@ func meantRate(text string) string {
 		return ""
 	}
 	count, unit := text[:end], strings.TrimSpace(text[end:])
+	switch strings.NewReplacer(" ", "", "-", "", "_", "").Replace(unit) {
+	case "inflight", "slots", "slot", "concurrent", "parallel", "atonce":
+		return count + " in-flight"
+	}
 	if rest, ok := strings.CutPrefix(unit, "k"); ok {
 		count, unit = count+"e3", strings.TrimSpace(rest)
 	}

@@ -23,6 +23,13 @@ func TestWarningsSayWhatIsSurelyNotMeant(t *testing.T) {
 		"заказы":        "",
 		" orders":       "begins or ends with a space: remove it",
 		"service.*":     "",
+		"{tenant}:x,y":  "",
+		"a:{b,c}":       "has {b,c}, which stands for itself only: write a rule for each, or a *",
+		"(a|b):*":       "has (a|b), which stands for itself only: write a rule for each, or a *",
+		`db:\d*`:        `has \d, which a glob does not know: write [0-9]`,
+		`db:\\d`:        "",
+		"a:.+":          "has .+, which a glob does not know: write ?*",
+		"^a:*$":         "begins with ^, which stands for itself only: remove it, because a glob matches whole keys",
 		"[a-z]*:orders": "",
 	} {
 		s, err := Config{Name: "x", Rules: []Rule{{Key: key, Limit: 1}}}.Snapshot()
@@ -127,6 +134,29 @@ func TestLimitsThatLookLikeOnesAreUnderstood(t *testing.T) {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}
 		if _, err := ParseLimit(want); want != "" && err != nil {
+			t.Errorf("%s is advised for %s: %v", want, text, err)
+		}
+	}
+}
+
+func TestSlotsAndFactorsThatAreWrittenOtherwiseAreKnown(t *testing.T) {
+	for text, want := range map[string]string{
+		"10 in flight":  "10 in-flight",
+		"10 inflight":   "10 in-flight",
+		"10 concurrent": "10 in-flight",
+		"x2":            "2x",
+		"2×":            "2x",
+		"150%":          "1.5x",
+		"x":             "",
+		"0%":            "",
+		"%":             "",
+		"2":             "",
+	} {
+		_, err := ParseOverride(text)
+		if err == nil || want != "" && !strings.Contains(err.Error(), "did you mean "+want+"?") || want == "" && strings.Contains(err.Error(), "did you mean") {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+		if _, err := ParseOverride(want); want != "" && err != nil {
 			t.Errorf("%s is advised for %s: %v", want, text, err)
 		}
 	}

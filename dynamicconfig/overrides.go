@@ -98,6 +98,9 @@ func ParseOverride(text string) (o Override, err error) {
 		}
 		return Override{Factor: n}, nil
 	}
+	if meant := meantFactor(text); meant != "" {
+		return o, fmt.Errorf("%s is not written as a factor: did you mean %s?", quote(text), meant)
+	}
 	o.Limit, o.InFlight, err = parseCapacity(text)
 	if err != nil {
 		return Override{}, fmt.Errorf("%w; or a factor, as in 2x, or %s", err, bypassed)

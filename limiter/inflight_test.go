@@ -8,6 +8,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -110,7 +111,7 @@ func TestOnlyAcquireTakesSlots(t *testing.T) {
 	} else {
 		release()
 	}
-	if _, err := k.Acquire(t.Context(), 6); !errors.Is(err, ErrNever) {
+	if _, err := k.Acquire(t.Context(), 6); !errors.Is(err, ErrNever) || strings.Count(err.Error(), "acquire") != 1 {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -136,10 +136,23 @@ func printRule(out io.Writer, fields map[string]any) {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		if name != "key" {
-			all = append(all, name+": "+printable.Text(fmt.Sprint(fields[name])))
+			all = append(all, name+": "+printable.Text(asWritten(fields[name])))
 		}
 	}
 	fmt.Fprintf(out, "rule %s: %s\n", printable.Text(fmt.Sprint(fields["key"])), strings.Join(all, ", "))
+}
+
+// asWritten is a field of a rule as a file has it.
+func asWritten(value any) string {
+	parts, ok := value.(map[string]any)
+	if !ok {
+		return fmt.Sprint(value)
+	}
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(parts)) {
+		all = append(all, name+": "+fmt.Sprint(parts[name]))
+	}
+	return "{" + strings.Join(all, ", ") + "}"
 }
 
 func printDecisions(out io.Writer, all []explain.Decision) {
@@ -254,7 +267,7 @@ func newKeys() *cobra.Command {
 		Use:   "keys",
 		Short: "List the keys in use at a decider",
 		Long: `keys lists the keys that are in use at one decider, with what it has of each limit, what it
-has allowed and rejected since the key came to life there, and whether the key goes by its
+has allowed and rejected since the key began to be used there, and whether the key goes by its
 fallback. headgate explain shows one key at all members.`,
 		Example: `  headgate keys --admin 10.0.0.7:7936
   headgate keys --admin 10.0.0.7:7936 --like login: -n 1000`,
@@ -268,7 +281,14 @@ fallback. headgate explain shows one key at all members.`,
 				if err := o.print(cmd.OutOrStdout(), keys, func(w io.Writer) error { return printKeys(w, keys) }); err != nil {
 					return err
 				}
-				if more {
+				switch {
+				case len(keys) == 0 && strings.ContainsAny(like, "*?["):
+					fmt.Fprintf(cmd.ErrOrStderr(), "no key in use at this decider contains %q: --like takes a part of a key, and no pattern\n", like)
+				case len(keys) == 0 && like != "":
+					fmt.Fprintf(cmd.ErrOrStderr(), "no key in use at this decider contains %q\n", like)
+				case len(keys) == 0:
+					fmt.Fprintln(cmd.ErrOrStderr(), "no key is in use at this decider: headgate top shows those of all members")
+				case more:
 					fmt.Fprintf(cmd.ErrOrStderr(), "there are more keys than these %d: -n %d lists more\n", len(keys), 10*max(most, 1))
 				}
 				return nil

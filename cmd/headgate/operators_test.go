@@ -104,7 +104,14 @@ func TestAnOperatorOfFiveDaemons(t *testing.T) {
 	if _, _, err := execute(t, append([]string{"shadow", "advance", "k*"}, at(3)...)...); err == nil || !strings.Contains(err.Error(), "--force") {
 		t.Errorf("against the verdict: %v", err)
 	}
+	if text := run(3, "explain", "k1"); !strings.Contains(text, "migrate: {from: exact, mode: old-shadow-new, to: auto}") {
+		t.Errorf("explain does not print the migration as a file has it:\n%s", text)
+	}
 	run(3, "shadow", "back", "k*", "-m", "not now")
+	eventually(t, "the first mode is known at the decider", func() bool { return strings.Contains(run(3, "shadow", "report"), "mode old:") })
+	if _, _, err := execute(t, append([]string{"shadow", "back", "k*"}, at(3)...)...); err == nil || !strings.Contains(err.Error(), "use headgate limits set 'k*' --clear migrate --algorithm exact") {
+		t.Errorf("back from the first mode: %v", err)
+	}
 	run(3, "limits", "rollback", "2", "-m", "no migration", "--yes")
 
 	// The owner is gone, and is named.
@@ -139,6 +146,10 @@ func TestAListOfKeysSaysThatThereAreMore(t *testing.T) {
 	t.Parallel()
 	daemon := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
+		if q.Get("like") != "" {
+			fmt.Fprint(w, `{"keys": []}`)
+			return
+		}
 		if q.Get("after") == "b" {
 			fmt.Fprint(w, `{"keys": [{"key": "c"}], "total": 1}`)
 			return
@@ -154,6 +165,9 @@ func TestAListOfKeysSaysThatThereAreMore(t *testing.T) {
 	out, said, err := execute(t, append(at, "-n", "3")...)
 	if err != nil || said != "" || strings.Count(out, "\n") != 4 {
 		t.Errorf("%q, %q, %v", said, out, err)
+	}
+	if _, said, err := execute(t, append(at, "--like", "login:*")...); err != nil || !strings.Contains(said, `contains "login:*": --like takes a part of a key, and no pattern`) {
+		t.Errorf("%q, %v", said, err)
 	}
 }
 

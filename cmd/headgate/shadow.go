@@ -41,8 +41,8 @@ func newShadowReport() *cobra.Command {
 		Use:   "report",
 		Short: "Say how the old and the new algorithm of each migration differ",
 		Long: `report says of each rule that changes its algorithm how many tokens the two answered
-differently, in which direction, and for which keys at which members, since the keys came
-to life there. The verdict is advance below 1% of at least 1,000 tokens, back above 5%, and
+differently, in which direction, and for which keys at which members, since the keys began to
+be used there, in earlier modes of the migration too. The verdict is advance below 1% of at least 1,000 tokens, back above 5%, and
 else wait.`,
 		Example: `  headgate shadow report --admin 10.0.0.7:7936`,
 		Args:    cobra.NoArgs,
@@ -120,7 +120,11 @@ verdict, or --force.`,
 					mode := to(&m)
 					switch {
 					case mode == "":
-						return fmt.Errorf("%s is in mode %s, and there is no mode to go to", m.Rule, m.Mode)
+						which, algorithm := "first", m.From
+						if name == "advance" {
+							which, algorithm = "last", m.To
+						}
+						return fmt.Errorf("%s is in the %s mode, %s: to end the migration with %s, use headgate limits set '%s' --clear migrate --algorithm %s", m.Rule, which, m.Mode, algorithm, m.Rule, algorithm)
 					case name == "advance" && m.Verdict != api.Advance && !force:
 						return fmt.Errorf("%s, because %s; --force goes on nevertheless", m.Verdict, m.Because)
 					}

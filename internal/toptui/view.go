@@ -146,7 +146,7 @@ func summary(p *Picture) string {
 	if silent > 0 {
 		text += fmt.Sprintf(", %d silent", silent)
 	}
-	text += fmt.Sprintf(" · %d keys", len(p.Keys))
+	text += " · " + printable.Count(len(p.Keys), "key", "keys")
 	if p.Total > len(p.Keys) {
 		text += fmt.Sprintf(" of at least %d", p.Total)
 	}

@@ -349,6 +349,30 @@ func overridden(key string) string {
 	return firstText + "\noverrides: [{key: \"" + key + "\", limit: 2x, until: 2099-11-23T05:00:00Z, author: ada, reason: the sale}]\n"
 }
 
+// headgate limits override removes overrides that have ended, those of others too. That may not
+// keep an operator from an override of a rule of their own.
+func TestAnEndedOverrideOfOthersIsRemovedByWhoeverMakesAChange(t *testing.T) {
+	s := start(t, rights)
+	ended := strings.Replace(overridden("billing:*"), "2099-", "2020-", 1)
+	s.must(t, 201, "", "PUT", "/v1/limits?message=first", ended, "If-Match", `"0"`)
+	for name, tt := range map[string]struct {
+		text   string
+		status int
+	}{
+		"beside an override of a rule of their own": {overridden("orders:*"), 200},
+		"beside an override of a rule of others":    {overridden("people:*"), 403},
+		"alone":                                     {firstText, 403},
+	} {
+		if status, answer, _ := s.ask(t, "orders-token", "PUT", "/v1/limits?dry_run", tt.text, "If-Match", `"1"`); status != tt.status {
+			t.Errorf("%s: %d %s", name, status, answer)
+		}
+	}
+	s.must(t, 201, "", "PUT", "/v1/limits?message=holds", overridden("billing:*"), "If-Match", `"1"`)
+	if status, answer, _ := s.ask(t, "orders-token", "PUT", "/v1/limits?dry_run", overridden("orders:*"), "If-Match", `"2"`); status != 403 {
+		t.Errorf("one that holds: %d %s", status, answer)
+	}
+}
+
 func TestAResetIsInTheLogAndAnEvent(t *testing.T) {
 	s := start(t, rights)
 	s.must(t, 200, `{"failed":{}}`, "POST", "/v1/keys/reset?key=orders:a", "")

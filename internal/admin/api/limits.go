@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -257,7 +258,11 @@ func mayChange(who *callers.Caller, on history.Version, s *dynamicconfig.Snapsho
 	if len(differs) == 0 {
 		return nil, who.MayChange("*") // only comments and layout, of anything
 	}
+	tidied := endedOverrides(old, differs, time.Now())
 	for _, c := range differs {
+		if tidied[c.Name] && c.Section == "overrides" && len(differs) > len(tidied) {
+			continue
+		}
 		pattern := "*"
 		if (c.Section == "limits" || c.Section == "overrides") && c.Name != "" {
 			pattern = c.Name
@@ -267,6 +272,22 @@ func mayChange(who *callers.Caller, on history.Version, s *dynamicconfig.Snapsho
 		}
 	}
 	return differs, nil
+}
+
+// endedOverrides names the overrides that had ended in old, and that differs removes. That
+// changes no limit, and each override that is made removes those of others that have ended. So
+// it needs no right beside another change.
+func endedOverrides(old *dynamicconfig.Snapshot, differs []dynamicconfig.Change, now time.Time) map[string]bool {
+	ended := make(map[string]bool)
+	for _, o := range old.OverrideStates(now) {
+		same := func(c dynamicconfig.Change) bool {
+			return c.Section == "overrides" && c.Kind == dynamicconfig.Removed && c.Name == o.Key
+		}
+		if o.Ended && slices.ContainsFunc(differs, same) {
+			ended[o.Key] = true
+		}
+	}
+	return ended
 }
 
 // parse is text as limits that this daemon can use.

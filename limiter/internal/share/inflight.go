@@ -5,7 +5,6 @@ package share
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"golang.org/x/time/rate"
 
@@ -40,9 +39,6 @@ func (s *inFlight) TryAcquire(now stage.Instant, n int64) (stage.Hold, error) {
 func (s *inFlight) Acquire(ctx context.Context, n, priority int64) (stage.Hold, error) {
 	h, err := s.free.Acquire(ctx, n, priority)
 	s.count(n, err)
-	if err != nil && ctx.Err() == nil && !errors.Is(err, stage.ErrMoved) {
-		err = fmt.Errorf("limiter: acquire %d: %w", n, err)
-	}
 	return h, err
 }
 

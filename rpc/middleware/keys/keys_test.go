@@ -83,7 +83,8 @@ func TestNetworks(t *testing.T) {
 func TestBadTemplates(t *testing.T) {
 	for template, want := range map[string]string{
 		"": "has 0 bytes", strings.Repeat("x", 513): "has 513 bytes", "a}": "without a {", "{a": "never closed", "{}": "there is no attribute {}",
-		"{users}": "there is no attribute {users}", "{header}": "names no header", "{header:}": "names no header", "{header:a b}": "names no header",
+		"{hedder:X-User}": "there is no attribute {hedder:X-User}: use {method}, {path}, {route}, {header:NAME}",
+		"{users}":         "there is no attribute {users}", "{header}": "names no header", "{header:}": "names no header", "{header:a b}": "names no header",
 		"{user:x}": "takes nothing", "{ip:4}": "takes nothing", "{ip/0}": "is no network", "{ip/33}": "is no network", "{ip/24,129}": "is no network",
 		"{ip/}": "is no network", "{ip/x}": "is no network", "{user}{ip}": "nothing is between {ip}", "{user}-{ip}": "could be a part of them",
 		"{user}abc{ip}": "could be a part of them", "{user}%{ip}": "could be a part of them", "{user}~{ip}": "could be a part of them", strings.Repeat("{user}:", 9): "9 attributes", strings.Repeat(":", 257): "257 bytes beside",

@@ -129,7 +129,7 @@ func attribute(text string) (part, error) {
 		return part{name: name, arg: arg}, nil
 	case name == "header":
 		return part{}, fmt.Errorf("{%s} names no header: write {header:X-Name}", text)
-	case hasArg:
+	case hasArg && (name == "user" || name == "method" || name == "path" || name == "route" || strings.HasPrefix(name, "ip")):
 		return part{}, fmt.Errorf("{%s} takes nothing after a colon", text)
 	case name == "method" || name == "path" || name == "route" || name == "user":
 		return part{name: name}, nil
