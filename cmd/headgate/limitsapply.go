@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strconv"
 	"time"
@@ -165,6 +166,11 @@ than half, rollback asks first; --yes is for scripts.`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: c.completeVersions,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 && !c.named() {
+				if _, err := os.Stat(args[0]); err == nil {
+					return fmt.Errorf("limits rollback: %s is a file, which has no versions: put its earlier text back from where you keep it, and daemons follow; or name a database with --limits-db", args[0])
+				}
+			}
 			return c.use(cmd, func(ctx context.Context, db daemon.LimitsDB) error {
 				on, err := at(ctx, db, 0)
 				if err != nil {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -125,6 +126,9 @@ func (c *changing) in(cmd *cobra.Command, args []string, text func(old string, a
 // inFile changes the text of a file.
 func (c *changing) inFile(cmd *cobra.Command, file string, text func(old string) (string, error)) error {
 	path, err := filepath.EvalSymlinks(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("there is no file %q: name the file of limits first, or a database with --limits-db, or a decider that has one with --admin", file)
+	}
 	if err != nil {
 		return err
 	}

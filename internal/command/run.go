@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/headgate/headgate/internal/buildinfo"
 	"github.com/headgate/headgate/internal/spelling"
 )
 
@@ -27,6 +28,8 @@ func Root(root *cobra.Command, all ...*cobra.Command) *cobra.Command {
 	root.SetFlagErrorFunc(hint)
 	root.AddCommand(all...)
 	root.AddCommand(newVersion(root.Name()))
+	root.Version = version(root.Name(), buildinfo.Read())
+	root.SetVersionTemplate("{{.Version}}\n")
 	sayWhatIsTaken(root)
 	return root
 }

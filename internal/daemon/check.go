@@ -67,7 +67,7 @@ func (c Config) checkGossip(log *slog.Logger) error {
 		return nil // Validate says so
 	}
 	address := c.Address
-	if dialled.Check(address) != nil {
+	if dialled.Check(address, 7933) != nil {
 		address = "127.0.0.1:1" // it is known once the daemon listens
 	}
 	_, err := c.join(address, log)

@@ -190,13 +190,19 @@ func (c Config) Validate() error {
 		if a.address == "" && (a.what == "http" || a.what == "admin") {
 			continue
 		}
-		if _, port, err := net.SplitHostPort(a.address); err != nil || port == "" {
+		_, port, err := net.SplitHostPort(a.address)
+		if err != nil || port == "" {
 			errs = append(errs, mistaken(fmt.Errorf("%s %q is not host:port: write it as in 127.0.0.1:7935", a.what, a.address), a.what))
+		} else if err := dialled.Port(port); err != nil {
+			errs = append(errs, mistaken(fmt.Errorf("%s %q: %w", a.what, a.address, err), a.what))
 		}
 	}
-	for _, a := range []struct{ what, address string }{{"address", c.Address}, {"edge-address", c.EdgeAddress}} {
+	for _, a := range []struct {
+		what, address string
+		usual         int
+	}{{"address", c.Address, 7933}, {"edge-address", c.EdgeAddress, 7934}} {
 		if a.address != "" {
-			errs = append(errs, mistaken(dialled.Check(a.address), a.what))
+			errs = append(errs, mistaken(dialled.Check(a.address, a.usual), a.what))
 		}
 	}
 	errs = append(errs, c.validateLimits(), c.validateMembers(), c.validateParent(), c.validateTLS(), c.Redis.validate())
@@ -221,7 +227,7 @@ func (c Config) edgeAddress(at net.Addr, address string) string {
 	if c.EdgeAddress != "" {
 		return c.EdgeAddress
 	}
-	if dialled.Check(at.String()) == nil {
+	if dialled.Check(at.String(), 7933) == nil {
 		return at.String()
 	}
 	host, _, _ := net.SplitHostPort(address)

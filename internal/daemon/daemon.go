@@ -103,7 +103,7 @@ func (d *Daemon) prepare(ctx context.Context, cluster net.Listener) error {
 	d.address = d.config.Address
 	if d.address == "" {
 		d.address = cluster.Addr().String()
-		if err := dialled.Check(d.address); err != nil {
+		if err := dialled.Check(d.address, 7933); err != nil {
 			return fmt.Errorf("daemon: listening on all of this machine's addresses: say the one that others dial: %w", err)
 		}
 	}

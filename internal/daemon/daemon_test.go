@@ -324,6 +324,10 @@ func TestMistakesAreToldAndLeaveNothingBehind(t *testing.T) {
 		want   string
 	}{
 		{"cluster port taken", func(c *Config) { c.Listen = taken.Addr().String() }, "listen for other deciders: listen tcp " + taken.Addr().String() + ": bind: address already in use: another program listens there, so choose another address with --listen"},
+		{"no such port", func(c *Config) { c.Listen = "127.0.0.1:99999" }, `listen "127.0.0.1:99999": there is no port 99999: use 1 to 65535`},
+		{"a seed without a port", func(c *Config) { c.Gossip.Seeds = []string{"10.0.0.1"} }, `"10.0.0.1" is not host:port as others dial it: write it as in 10.0.0.7:7946`},
+		{"Redis without a port", func(c *Config) { c.Redis.Addresses = []string{"10.0.0.1"} }, "write it as in 10.0.0.7:6379"},
+		{"no folder for the Unix socket", func(c *Config) { c.Unix = filepath.Join(t.TempDir(), "gone", "s") }, "gone, first"},
 		{"an address of another machine", func(c *Config) { c.Listen = "192.0.2.1:0" }, "this machine does not have the address, so give --listen one that it has, or none, as in :7933"},
 		{"edge port taken", func(c *Config) { c.Edge = taken.Addr().String() }, "listen for programs at the edge: listen tcp " + taken.Addr().String()},
 		{"no limits", func(c *Config) { c.Limits = "" }, "no limits: name a file with --limits"},

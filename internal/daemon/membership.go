@@ -64,7 +64,7 @@ func (c Config) validateMembers() error {
 	for _, a := range c.Members {
 		switch {
 		case !dns.Is(a):
-			errs = append(errs, mistaken(dialled.Check(a), "members"))
+			errs = append(errs, mistaken(dialled.Check(a, 7933), "members"))
 		case len(c.Members) > 1:
 			errs = append(errs, mistaken(fmt.Errorf("%q is among other members: give one name alone, or addresses", a), "members"))
 		default:
@@ -119,7 +119,7 @@ func (c Config) seeds(log *slog.Logger) (gossip.Seeds, error) {
 		return name.Lookup, nil
 	}
 	for _, s := range c.Gossip.Seeds {
-		if err := dialled.Check(s); err != nil {
+		if err := dialled.Check(s, 7946); err != nil {
 			return nil, fmt.Errorf("seed: %w", err)
 		}
 	}

@@ -28,7 +28,7 @@ func (c Config) validateParent() error {
 	}
 	var errs []error
 	for i, address := range c.Parent {
-		if err := dialled.Check(address); err != nil {
+		if err := dialled.Check(address, 7934); err != nil {
 			errs = append(errs, mistaken(fmt.Errorf("parent: %w", err), "parent"))
 		}
 		if slices.Contains(c.Parent[:i], address) {

@@ -53,7 +53,7 @@ func (r Redis) validate() error {
 		errs = append(errs, mistaken(errors.New("redis: there are settings, and no address: say where it is"), "redis-cluster", "redis-tls", "redis-timeout", "redis-prefix", "redis-user", "redis-password-file"))
 	}
 	for _, a := range r.Addresses {
-		if err := dialled.Check(a); err != nil {
+		if err := dialled.Check(a, 6379); err != nil {
 			errs = append(errs, mistaken(fmt.Errorf("redis: %w", err), "redis"))
 		}
 	}

@@ -7,16 +7,29 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"strconv"
 )
 
-// Check says what keeps others from dialling address, or nothing.
-func Check(address string) error {
+// Check says what keeps others from dialling address, or nothing. usual is the port that such
+// an address has if nobody chose another one.
+func Check(address string, usual int) error {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil || host == "" || port == "" || port == "0" {
-		return fmt.Errorf("address %q is not host:port as others dial it: write it as in 10.0.0.7:7933", address)
+		return fmt.Errorf("address %q is not host:port as others dial it: write it as in 10.0.0.7:%d", address, usual)
+	}
+	if err := Port(port); err != nil {
+		return fmt.Errorf("address %q: %w", address, err)
 	}
 	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
 		return fmt.Errorf("address %q is no host that others can dial: name this one", address)
+	}
+	return nil
+}
+
+// Port says what is wrong with a port, which may have a name, as in http.
+func Port(port string) error {
+	if n, err := strconv.Atoi(port); err == nil && (n < 0 || n > 65535) {
+		return fmt.Errorf("there is no port %s: use 1 to 65535, or 0 for a free one where the daemon listens", port)
 	}
 	return nil
 }

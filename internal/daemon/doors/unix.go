@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -26,6 +27,9 @@ func ListenUnix(ctx context.Context, path string, mode fs.FileMode) (net.Listene
 		return nil, fmt.Errorf("daemon: listen at the Unix socket %s: %w", path, err)
 	}
 	l, err := new(net.ListenConfig).Listen(ctx, "unix", path)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%w: make its folder, %s, first", err, filepath.Dir(path))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("daemon: listen at a Unix socket: %w", err)
 	}
