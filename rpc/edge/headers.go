@@ -61,7 +61,10 @@ func RateLimit(p Policy, limit, burst, left float64) (policy, state string) {
 func SetRateLimit(h http.Header, d *Decision) {
 	if policy, state := RateLimit(d.Policy, d.Limit, d.Burst, d.Left); policy != "" {
 		values := []string{policy, state}
-		h["Ratelimit-Policy"], h["Ratelimit"] = values[:1:1], values[1:]
+		h["Ratelimit-Policy"] = values[:1:1]
+		if state != "" {
+			h["Ratelimit"] = values[1:]
+		}
 	}
 }
 

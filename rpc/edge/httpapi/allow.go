@@ -100,8 +100,12 @@ func resultOf(q *ask, d *edge.Decision, later time.Duration) result {
 	return r
 }
 
-// leastBurst: what is below is what arithmetic has left of none.
-const leastBurst = 1e-6
+// What is below these is what arithmetic has left of none. The lowest limit of a rule is
+// 1e-4/h, which is 3e-8/s.
+const (
+	leastBurst = 1e-6 // tokens
+	leastLimit = 1e-9 // tokens/s
+)
 
 // bucketOf are the numbers of a bucket as JSON has them: nil, for nothing,
 // where there is no bucket or no limit.
@@ -114,6 +118,9 @@ func bucketOf(p edge.Policy, limit, burst, left float64) (l, b, r *float64) {
 			return nil
 		}
 		return &x
+	}
+	if limit < leastLimit {
+		limit = 0
 	}
 	if burst < leastBurst {
 		burst = 0
