@@ -127,7 +127,7 @@ func (c *changing) in(cmd *cobra.Command, args []string, text func(old string, a
 func (c *changing) inFile(cmd *cobra.Command, file string, text func(old string) (string, error)) error {
 	path, err := filepath.EvalSymlinks(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("there is no file %q: name the file of limits first, or a database with --limits-db, or a decider that has one with --admin", file)
+		return fmt.Errorf("there is no such file, %q: name the file of limits first, or a database with --limits-db, or a decider that has one with --admin", file)
 	}
 	if err != nil {
 		return err

@@ -39,7 +39,7 @@ func TestOverridesAreWrittenListedAndEnded(t *testing.T) {
 	expectText(t, "the end", limits("override", "login:*", "--end", "-m", "phones are fast"), `override of "login:*" removed`)
 	refused(t, "no such override", append(on, "override", "login:*", "--end", "-m", "again")...)
 
-	refused(t, `there is no file "login:*": name the file of limits first, or a database with --limits-db`, "override", "login:*", "2x", "--for", "2h", "-m", "x")
+	refused(t, `there is no such file, "login:*": name the file of limits first, or a database with --limits-db`, "override", "login:*", "2x", "--for", "2h", "-m", "x")
 	refused(t, "is a file, which has no versions", "rollback", written(t, "limits.yaml", shop))
 
 	for name, tt := range map[string][]string{
