@@ -137,6 +137,9 @@ func (n *Node) assemble(snapshot *dynamicconfig.Snapshot) (err error) {
 	taker := &ask.Taker{Host: n.address, Placement: n.ring, Peers: n.transport, Self: n.address, Local: n.aggregator}
 	n.takes = &ask.Forward{Taker: taker, Timeout: n.askTimeout, MaxWait: n.longestWait, Others: n.others}
 	ofExact, ofAuto := exact.New(taker), exact.NewAuto(taker)
+	if n.counts != nil {
+		n.takes.Served = n.counts.Took
+	}
 	n.mesh = mesh.New(n.address, func(key string) (*dynamicconfig.Rule, bool) { return n.limits.Current().Match(key) },
 		mesh.Config{Interval: meshInterval(snapshot)},
 		mesh.WithLogger(n.log), mesh.WithScope(n.scope))
@@ -228,8 +231,12 @@ func (n *Node) Standings() []ringpop.Standing {
 // answer.
 func (n *Node) Edge(failed func(part usage.Part, err error)) rpc.Decider {
 	var mux rpc.Mux
+	reports := &usage.Forward{Fanout: n.fanout, Failed: failed}
+	if n.counts != nil {
+		reports.Answered = n.counts.Reported
+	}
 	// The types differ, so Register returns no error.
-	_ = mux.Register(usage.ReportTypeURL, n.board.Before(&usage.Forward{Fanout: n.fanout, Failed: failed}))
+	_ = mux.Register(usage.ReportTypeURL, n.board.Before(reports))
 	_ = mux.Register(claims.TypeURL, claims.Forward{Claimant: n.Claimant()})
 	_ = mux.Register(usage.TakesTypeURL, n.takes)
 	return &mux

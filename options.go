@@ -44,6 +44,7 @@ type options struct {
 	payloads  map[string]Payload // by algorithm
 	remotes   map[string]stage.Remote
 	answers   questions.Answers
+	counts    EdgeCounts // nil: nobody counts what programs do
 	limiter   []limiter.Option
 	name      string          // this cluster's name at parent
 	parent    parent.Claiming // nil without a cluster above
@@ -201,6 +202,23 @@ func WithInstrument(i rpc.Instrument) Option {
 func WithLimiter(opts ...limiter.Option) Option {
 	return func(o *options) { o.limiter = append(o.limiter, opts...) }
 }
+
+// EdgeCounts counts what programs do that decide for themselves, and report at the Edge of a
+// Node. Its methods are called by any goroutine, while programs wait. They keep nothing of
+// what they get.
+type EdgeCounts interface {
+	// Reported is called with a report that was answered. Owners did not count the rows in
+	// unanswered, which come again. Under algorithms that ask the owner too, what the owner
+	// gave when it was asked is among what r has as rejected.
+	Reported(r *usage.Report, unanswered []int)
+
+	// Took is called with what programs asked the owner for, or gave back, and what became
+	// of it.
+	Took(rows []usage.Take, took []usage.Took)
+}
+
+// WithEdgeCounts has c count what programs do at the Node's Edge. Default: nobody does.
+func WithEdgeCounts(c EdgeCounts) Option { return func(o *options) { o.counts = c } }
 
 // WithPoints sets how many points a host has on the ring; default
 // ringpop.DefaultPoints. More points spread keys more evenly and cost memory.

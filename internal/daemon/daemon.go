@@ -116,7 +116,7 @@ func (d *Daemon) prepare(ctx context.Context, cluster net.Listener) error {
 		return fmt.Errorf("daemon: %w", err)
 	}
 	d.desk = operators.New(d.watches()...)
-	options = append(options, headgate.WithAnswers(d.desk.Answers()), headgate.WithListen(cluster), headgate.WithLogger(d.log), headgate.WithScope(d.metrics.Root()))
+	options = append(options, headgate.WithAnswers(d.desk.Answers()), headgate.WithEdgeCounts(d.desk.EdgeCounts()), headgate.WithListen(cluster), headgate.WithLogger(d.log), headgate.WithScope(d.metrics.Root()))
 	if d.access.Deciders != nil {
 		options = append(options, headgate.WithRotatingTLS(func() *tls.Config { return d.access.Deciders.Peer(d.config.ClusterTLS.Name) }))
 	}

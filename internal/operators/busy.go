@@ -13,6 +13,7 @@ import (
 
 	"github.com/headgate/headgate/internal/admin/api"
 	"github.com/headgate/headgate/internal/largest"
+	"github.com/headgate/headgate/internal/recent"
 	"github.com/headgate/headgate/limiter"
 )
 
@@ -22,10 +23,18 @@ const askBusy = "busy"
 // maxBusy is how many keys a member tells of.
 const maxBusy = 2100
 
-// busy is what one member does.
+// busy is what one member does, and what programs do at its edge.
 type busy struct {
-	Host api.TopHost     `json:"host"`
-	Keys []api.TopCounts `json:"keys"`
+	Host     api.TopHost     `json:"host"`
+	Programs atEdge          `json:"programs"`
+	Keys     []api.TopCounts `json:"keys"`
+}
+
+// atEdge is what programs do at one member's edge, in tokens per second.
+type atEdge struct {
+	Keys    int     `json:"keys"`
+	Allowed float64 `json:"allowed"`
+	Offered float64 `json:"offered"`
 }
 
 // busy answers a member that asks which keys are used most now.
@@ -39,32 +48,64 @@ func (d *Desk) busy(_ context.Context, about []byte) (any, error) {
 	now := w.Since.Add(api.TopPeriods * api.TopStep)
 	var all []limiter.Count
 	group.Counts(func(c limiter.Count) { all = append(all, c) })
+	inUse := len(all)
 	busiest := largest.New(min(w.Most, maxBusy), func(a, b ranked) int {
 		return cmp.Or(cmp.Compare(b.rank[0], a.rank[0]), cmp.Compare(b.rank[1], a.rank[1]), strings.Compare(a.Key, b.Key))
 	})
+	programs := d.programs.names()
+	b.Programs.Keys = len(programs)
 	for _, c := range all {
-		allowed, rejected := d.recorder.Amount(c.Key, now.Add(-api.TopNow*api.TopStep), now)
+		if _, too := programs[c.Key]; too {
+			programs[c.Key] = true
+		}
+	}
+	limits := d.node.Limits().Current()
+	for name, here := range programs {
+		if rule, ok := limits.Match(name); ok && !here {
+			all = append(all, limiter.Count{Key: name, Rule: rule})
+		}
+	}
+	from := now.Add(-api.TopNow * api.TopStep)
+	for i, c := range all {
+		allowed, rejected := d.recorder.Amount(c.Key, from, now)
 		allowed, rejected = allowed/topNow, rejected/topNow
-		b.Host.Keys++
+		if i < inUse {
+			b.Host.Keys++
+			b.Host.Allowed += allowed
+			b.Host.Rejected += rejected
+		}
 		if c.Fallback {
 			b.Host.Fallback++
 		}
-		b.Host.Allowed += allowed
-		b.Host.Rejected += rejected
+		if _, too := programs[c.Key]; too {
+			a, offered := d.programs.recorder.Amount(c.Key, from, now)
+			b.Programs.Allowed += a / topNow
+			b.Programs.Offered += offered / topNow
+			allowed, rejected = allowed+a/topNow, rejected+max(offered-a, 0)/topNow
+		}
 		// A private key is shown by each member in its own way: the asker looks again.
 		if c.Rule.Shown(c.Key) == c.Key && !strings.Contains(c.Key, w.Like) {
 			continue
 		}
-		if r := (ranked{c, rank(&c, w.Sort, allowed, rejected)}); busiest.Wants(r) {
+		if r := (ranked{c, i < inUse, rank(&c, w.Sort, allowed, rejected)}); busiest.Wants(r) {
 			busiest.Add(r)
 		}
 	}
 	for _, r := range busiest.Sorted() {
-		c := api.TopCounts{Key: r.Key, Hosts: 1, Held: r.Held}
+		c := api.TopCounts{Key: r.Key, Held: r.Held}
+		if r.here {
+			c.Hosts = 1
+		}
 		if r.Fallback {
 			c.Fallback = 1
 		}
-		c.Allowed, c.Rejected = d.periods(r.Key, w.Since)
+		c.Allowed, c.Rejected = periods(d.recorder, r.Key, w.Since)
+		if _, too := programs[r.Key]; too {
+			c.ProgramsAllowed, c.ProgramsOffered = periods(d.programs.recorder, r.Key, w.Since)
+		}
+		for _, o := range d.node.Owned(r.Key) {
+			c.UsedBy = max(c.UsedBy, len(o.Hosts))
+		}
 		b.Keys = append(b.Keys, c)
 	}
 	return b, nil
@@ -73,6 +114,7 @@ func (d *Desk) busy(_ context.Context, about []byte) (any, error) {
 // ranked is a key with its place among others.
 type ranked struct {
 	limiter.Count
+	here bool // this member uses it itself
 	rank [2]float64
 }
 
@@ -96,8 +138,8 @@ func rank(c *limiter.Count, sort string, allowed, rejected float64) [2]float64 {
 }
 
 // periods is what happened to key since a time, in tokens; nil if nothing did.
-func (d *Desk) periods(key string, since time.Time) (allowed, rejected []float64) {
-	for _, p := range d.recorder.Series(key, since) {
+func periods(r *recent.Recorder, key string, since time.Time) (allowed, rejected []float64) {
+	for _, p := range r.Series(key, since) {
 		at := (p.Second - since.Unix()) / int64(api.TopStep/time.Second)
 		if at < 0 || at >= api.TopPeriods {
 			continue
@@ -120,6 +162,7 @@ func (p past) Busy(ctx context.Context, w api.TopWanted) (keys []api.TopCounts, 
 		return nil, nil
 	}
 	var mu sync.Mutex
+	var programs atEdge
 	places := make(map[string]int) // of keys
 	p.node.AskAll(func(host string, ask func(context.Context, string, []byte, any) error) {
 		var b busy
@@ -130,6 +173,9 @@ func (p past) Busy(ctx context.Context, w api.TopWanted) (keys []api.TopCounts, 
 		mu.Lock()
 		defer mu.Unlock()
 		hosts = append(hosts, b.Host)
+		programs.Keys = max(programs.Keys, b.Programs.Keys)
+		programs.Allowed += b.Programs.Allowed
+		programs.Offered += b.Programs.Offered
 		for _, c := range b.Keys {
 			i, known := places[c.Key]
 			if !known {
@@ -141,23 +187,37 @@ func (p past) Busy(ctx context.Context, w api.TopWanted) (keys []api.TopCounts, 
 		}
 	})
 	slices.SortFunc(hosts, func(a, b api.TopHost) int { return cmp.Compare(a.Host, b.Host) })
+	if programs.Keys > 0 {
+		hosts = append(hosts, api.TopHost{
+			Host: api.Programs, Keys: programs.Keys, Allowed: programs.Allowed, Rejected: max(programs.Offered-programs.Allowed, 0),
+		})
+	}
+	for i := range keys {
+		k := &keys[i]
+		k.Hosts = max(k.Hosts, k.UsedBy)
+		k.Allowed, k.Rejected = sum(k.Allowed, k.ProgramsAllowed), sum(k.Rejected, refused(k.ProgramsAllowed, k.ProgramsOffered))
+	}
 	return keys, hosts
 }
 
 // both is what two members did with one key.
 func both(a, b api.TopCounts) api.TopCounts {
-	a.Held, a.Hosts, a.Fallback = a.Held+b.Held, a.Hosts+b.Hosts, a.Fallback+b.Fallback
-	if len(a.Allowed) != len(b.Allowed) || len(a.Rejected) != len(b.Rejected) {
-		if len(a.Allowed) == 0 {
-			a.Allowed, a.Rejected = b.Allowed, b.Rejected
+	a.Held, a.Hosts, a.Fallback, a.UsedBy = a.Held+b.Held, a.Hosts+b.Hosts, a.Fallback+b.Fallback, max(a.UsedBy, b.UsedBy)
+	a.Allowed, a.Rejected = sum(a.Allowed, b.Allowed), sum(a.Rejected, b.Rejected)
+	a.ProgramsAllowed, a.ProgramsOffered = sum(a.ProgramsAllowed, b.ProgramsAllowed), sum(a.ProgramsOffered, b.ProgramsOffered)
+	return a
+}
+
+// sum adds b to a, by period. One without periods is nothing; of two that differ in length, a
+// counts.
+func sum(a, b []float64) []float64 {
+	if len(a) == 0 {
+		return b
+	}
+	if len(a) == len(b) {
+		for i := range a {
+			a[i] += b[i]
 		}
-		return a
-	}
-	for i := range a.Allowed {
-		a.Allowed[i] += b.Allowed[i]
-	}
-	for i := range a.Rejected {
-		a.Rejected[i] += b.Rejected[i]
 	}
 	return a
 }

@@ -3,11 +3,11 @@
 // Package operators shows a node, and the cluster through it, to the people who operate it: an API
 // and pages over HTTP, what has happened in the last hour, and what happens now.
 //
-// Make a Desk first, give its Answers to the node, Open it with the node, and then serve its
+// Make a Desk first, give its Answers and EdgeCounts to the node, Open it with the node, and then serve its
 // Handler while Run runs:
 //
 //	desk := operators.New()
-//	node, err := headgate.New(config, source, members, headgate.WithAnswers(desk.Answers()))
+//	node, err := headgate.New(config, source, members, headgate.WithAnswers(desk.Answers()), headgate.WithEdgeCounts(desk.EdgeCounts()))
 //	desk.Open(node, config.Address)
 //	handler := desk.Handler(operators.Config{Policy: policy, Log: log})
 //	go desk.Run(ctx)
@@ -40,6 +40,8 @@ type Desk struct {
 	address   string
 	standings func() []ringpop.Standing
 	recorder  *recent.Recorder
+	programs  *programs
+	forgets   bool         // nobody will ask for the past
 	top       *topkeys.Watch // nil: nobody asks which keys matter
 	counted   time.Time      // when count was called last; of Run's goroutine
 	events    *api.Events
@@ -56,12 +58,12 @@ func WithTopKeys(keys int) Option {
 
 // WithoutPast has the Desk remember nothing of the past, as nobody will ask. It takes less memory.
 func WithoutPast() Option {
-	return func(d *Desk) { d.recorder = recent.New(0) }
+	return func(d *Desk) { d.recorder, d.forgets = recent.New(0), true }
 }
 
 // New returns a Desk that is not open yet.
 func New(options ...Option) *Desk {
-	d := &Desk{recorder: recent.New(recent.DefaultSamples), events: api.NewEvents(time.Now)}
+	d := &Desk{recorder: recent.New(recent.DefaultSamples), programs: newPrograms(), events: api.NewEvents(time.Now)}
 	for _, option := range options {
 		option(d)
 	}
@@ -70,13 +72,23 @@ func New(options ...Option) *Desk {
 
 // Answers are what the node answers other members. A node whose Desk does not Run remembers nothing.
 func (d *Desk) Answers() questions.Answers {
-	return questions.Answers{askSeries: d.series, askTotals: d.totals, askCompared: d.ownCompared, askBusy: d.busy}
+	return questions.Answers{askSeries: d.series, askTotals: d.totals, askCompared: d.ownCompared, askBusy: d.busy, askPrograms: d.programSeries}
+}
+
+// EdgeCounts is for headgate.WithEdgeCounts: it counts what programs do at the node's edge. A Desk
+// WithoutPast has none.
+func (d *Desk) EdgeCounts() headgate.EdgeCounts {
+	if d.forgets {
+		return nil
+	}
+	return d.programs
 }
 
 // Open opens the Desk of node, whose address is that. Call it once, before node starts. standings
 // tells of the members what node itself does not know; nil: node knows all.
 func (d *Desk) Open(node *headgate.Node, address string, standings func() []ringpop.Standing) {
 	d.node, d.address, d.standings = node, address, standings
+	d.programs.limits = node.Limits().Current
 }
 
 // Config of a Handler.
@@ -103,6 +115,7 @@ func (d *Desk) Handler(c Config) http.Handler {
 		OwnedKeys: d.node.OwnedKeys,
 		Owned:     d.node.Owned,
 		Counts:    group.Counts,
+		Programs:  d.programs.each,
 		Look: func(key string) explain.Key {
 			return explain.Look(group, limits.Current(), d.node.Ring().Len(), key)
 		},
@@ -143,7 +156,9 @@ const mostChanges = 20
 // Run remembers what happens, until ctx ends.
 func (d *Desk) Run(ctx context.Context) {
 	every(ctx, time.Second, func() {
-		d.count(time.Now())
+		now := time.Now()
+		d.count(now)
+		d.programs.step(now)
 		d.watched.look(d)
 	})
 }

@@ -16,6 +16,8 @@ import (
 const (
 	askSeries = "series"
 	askTotals = "totals"
+
+	askPrograms = "series-programs" // of what programs did at the member's edge
 )
 
 // maxTotals is how many keys a member tells of.
@@ -42,9 +44,27 @@ func (d *Desk) series(_ context.Context, about []byte) (any, error) {
 	return d.recorder.Series(w.Key, w.Since), nil
 }
 
+// programSeries answers a member that asks what programs did with a key. Reject of a point is what
+// was offered.
+func (d *Desk) programSeries(_ context.Context, about []byte) (any, error) {
+	var w wanted
+	if err := json.Unmarshal(about, &w); err != nil {
+		return nil, err
+	}
+	return d.programs.recorder.Series(w.Key, w.Since), nil
+}
+
 // totals answers a member that asks which keys are used most.
 func (d *Desk) totals(context.Context, []byte) (any, error) {
-	return most{d.recorder.Totals(maxTotals), d.recorder.Since()}, nil
+	sums := make(map[string]recent.Total)
+	for _, t := range d.recorder.Totals(maxTotals) {
+		sums[t.Key] = t
+	}
+	for _, t := range d.programs.recorder.Totals(maxTotals) {
+		s := sums[t.Key]
+		sums[t.Key] = recent.Total{Key: t.Key, Allowed: s.Allowed + t.Allowed, Rejected: s.Rejected + max(t.Rejected-t.Allowed, 0)}
+	}
+	return most{recent.Largest(sums, maxTotals), d.recorder.Since()}, nil
 }
 
 // past is the last hour of all members.
@@ -60,9 +80,13 @@ func (p past) Series(ctx context.Context, key string, since time.Time) (hosts ma
 	}
 	var mu sync.Mutex
 	hosts = make(map[string][]recent.Point)
+	var programs [][]recent.Point // by edge
 	p.node.AskAll(func(host string, ask func(context.Context, string, []byte, any) error) {
-		var points []recent.Point
+		var points, atEdge []recent.Point
 		err := ask(ctx, askSeries, about, &points)
+		if err == nil && ask(ctx, askPrograms, about, &atEdge) != nil {
+			atEdge = nil // the member is of an earlier release
+		}
 		mu.Lock()
 		defer mu.Unlock()
 		if err != nil {
@@ -70,7 +94,11 @@ func (p past) Series(ctx context.Context, key string, since time.Time) (hosts ma
 			return
 		}
 		hosts[host] = points
+		programs = append(programs, atEdge)
 	})
+	if points := refusedOf(recent.Sum(programs...)); len(points) > 0 {
+		hosts[api.Programs] = points
+	}
 	return hosts, silent
 }
 

@@ -52,6 +52,9 @@ type Host struct {
 	Share float64   `json:"share"` // of all keys
 }
 
+// StatePrograms is the State of the Host that stands for all programs that listen nowhere.
+const StatePrograms = "–"
+
 // Join is what top and cluster say together.
 func Join(top api.Top, cluster operators.Cluster) Picture {
 	p := Picture{At: top.At, Decider: cluster.Host, Total: top.Total, Step: top.Step, Keys: top.Keys, Hosts: []Host{}}
@@ -66,6 +69,9 @@ func Join(top api.Top, cluster operators.Cluster) Picture {
 		}
 		h.Host = m.Address
 		p.Hosts = append(p.Hosts, h)
+	}
+	if programs, ok := busy[api.Programs]; ok { // all those together that listen nowhere
+		p.Hosts = append(p.Hosts, Host{TopHost: programs, State: StatePrograms})
 	}
 	return p
 }

@@ -124,7 +124,7 @@ func (m *model) hostTable() []string {
 	rows, chosen := m.shown(len(hosts), "no host"), m.place(m.names())
 	for i := m.top[tabHosts]; i < min(len(hosts), m.top[tabHosts]+m.rows()); i++ {
 		h := &hosts[i]
-		rows = append(rows, m.row(i == chosen, h.State != "up" || h.Fallback > 0, line(columns, hostCells(h, m.now))))
+		rows = append(rows, m.row(i == chosen, h.State != "up" && h.State != StatePrograms || h.Fallback > 0, line(columns, hostCells(h, m.now))))
 	}
 	if m.narrow() && chosen < len(hosts) {
 		for len(rows) < m.rows() {

@@ -131,7 +131,7 @@ func (m *model) trouble() string {
 
 // summary is p in a line.
 func summary(p *Picture) string {
-	up, allowed, rejected, silent := 0, 0.0, 0.0, 0
+	up, members, allowed, rejected, silent := 0, 0, 0.0, 0.0, 0
 	for _, h := range p.Hosts {
 		if h.State == "up" {
 			up++
@@ -139,10 +139,13 @@ func summary(p *Picture) string {
 				silent++
 			}
 		}
+		if h.State != StatePrograms {
+			members++
+		}
 		allowed += h.Allowed
 		rejected += h.Rejected
 	}
-	text := fmt.Sprintf("%d of %d hosts up", up, len(p.Hosts))
+	text := fmt.Sprintf("%d of %d hosts up", up, members)
 	if silent > 0 {
 		text += fmt.Sprintf(", %d silent", silent)
 	}

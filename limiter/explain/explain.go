@@ -66,7 +66,8 @@ type Key struct {
 	// Asks: its bucket is elsewhere, and is asked for each event.
 	Asks bool `json:"asks"`
 
-	// Allowed and Rejected count cost since the key came to life at this host.
+	// Allowed and Rejected count cost since the key came to life at this host. In lists of keys
+	// by amount, what programs were allowed and rejected that report at its edge is among it.
 	Allowed  int64 `json:"allowed"`
 	Rejected int64 `json:"rejected"`
 

@@ -37,6 +37,11 @@ type Forward struct {
 	// Failed, when not nil, is called for each part that was not answered, while
 	// the caller waits, and from any goroutine.
 	Failed func(part Part, err error)
+
+	// Answered, when not nil, is called with each report that gets an answer, before its
+	// caller does, and from any goroutine. Owners did not count the rows in unanswered,
+	// which come again. r is the caller's once Answered returns.
+	Answered func(r *Report, unanswered []int)
 }
 
 var _ rpc.Decider = (*Forward)(nil)
@@ -70,6 +75,9 @@ func (f *Forward) Update(ctx context.Context, host string, payload *anypb.Any) (
 		g.Unanswered = append(g.Unanswered, l.Rows...)
 	}
 	slices.Sort(g.Unanswered)
+	if f.Answered != nil {
+		f.Answered(&r, g.Unanswered)
+	}
 	return Columnar{}.EncodeGrants(g, r.Len())
 }
 

@@ -45,6 +45,10 @@ type Options struct {
 	// Counts calls f with what each key in use has counted at this daemon, in any order.
 	Counts func(f func(limiter.Count))
 
+	// Programs calls f with what programs that report at this daemon's edge did lately with
+	// each key, in tokens, in any order.
+	Programs func(f func(key string, allowed, rejected float64))
+
 	// Look returns what this daemon knows of one key.
 	Look func(key string) explain.Key
 

@@ -82,6 +82,7 @@ func start(t testing.TB, policy string) *setup {
 		Cluster:   func() any { return map[string]string{"host": "here"} },
 		Keys:      group.Keys,
 		Counts:    group.Counts,
+		Programs:  func(func(key string, allowed, rejected float64)) {},
 		OwnedKeys: func() []string { return nil },
 		Owned:     func(string) []explain.Owned { return nil },
 		Look:      func(key string) explain.Key { return explain.Look(group, live.Current(), 1, key) },

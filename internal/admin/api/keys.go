@@ -5,6 +5,7 @@ package api
 import (
 	"cmp"
 	"context"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -21,8 +22,11 @@ import (
 var orders = []string{"allowed", "name", "rejected", "used"}
 
 // used is how near this host is to its part of the limit: the part of the burst that is
-// missing, above 1 in debt.
-func used(c *limiter.Count) float64 {
+// missing, above 1 in debt. Of a key that only others use, it is 0.
+func used(c *limiter.Count, here bool) float64 {
+	if !here {
+		return 0
+	}
 	l := c.Level()
 	if l.Limit >= rate.Inf || l.Burst <= 0 {
 		return 0
@@ -43,9 +47,9 @@ func (a *API) keys(w http.ResponseWriter, r *http.Request, who *callers.Caller) 
 	case "name":
 		found = a.byName(who, like, q.Get("after"), n)
 	case "rejected":
-		found = a.byCount(who, like, func(c *limiter.Count) float64 { return float64(c.Rejected) }, n)
+		found = a.byCount(who, like, func(c *limiter.Count, _ bool) float64 { return float64(c.Rejected) }, n)
 	case "allowed":
-		found = a.byCount(who, like, func(c *limiter.Count) float64 { return float64(c.Allowed) }, n)
+		found = a.byCount(who, like, func(c *limiter.Count, _ bool) float64 { return float64(c.Allowed) }, n)
 	case "used":
 		found = a.byCount(who, like, used, n)
 	default:
@@ -86,9 +90,7 @@ func (a *API) byName(who *callers.Caller, like, after string, n int) listed {
 			break
 		}
 		k := a.Look(f.name)
-		for _, o := range a.Owned(f.name) {
-			k.UsedBy = max(k.UsedBy, len(o.Hosts))
-		}
+		k.UsedBy = a.usedBy(f.name)
 		if k.InUse || k.UsedBy > 0 { // else it has just gone
 			page.Keys = append(page.Keys, k)
 		}
@@ -96,26 +98,58 @@ func (a *API) byName(who *callers.Caller, like, after string, n int) listed {
 	return page
 }
 
-// byCount are the n keys of the largest amounts. It looks only at those.
-func (a *API) byCount(who *callers.Caller, like string, amount func(*limiter.Count) float64, n int) listed {
+// usedBy is how many hosts use key, which this daemon owns; 0 if it does not.
+func (a *API) usedBy(key string) (hosts int) {
+	for _, o := range a.Owned(key) {
+		hosts = max(hosts, len(o.Hosts))
+	}
+	return hosts
+}
+
+// byCount are the n keys of the largest amounts. It looks only at those. What programs did that
+// report at this daemon's edge is among the counters, and so are keys that they alone use.
+func (a *API) byCount(who *callers.Caller, like string, amount func(c *limiter.Count, here bool) float64, n int) listed {
 	type counted struct {
 		*limiter.Count
 		amount float64
 	}
-	var all []limiter.Count
-	a.Counts(func(c limiter.Count) { all = append(all, c) })
+	programs := make(map[string][2]int64) // what they were allowed, and rejected
+	a.Programs(func(key string, allowed, rejected float64) {
+		programs[key] = [2]int64{int64(allowed), int64(rejected)}
+	})
+	all := make([]limiter.Count, 0, len(programs))
+	only := maps.Clone(programs)
+	a.Counts(func(c limiter.Count) {
+		if len(programs) > 0 {
+			delete(only, c.Key)
+			p := programs[c.Key]
+			c.Allowed, c.Rejected = c.Allowed+p[0], c.Rejected+p[1]
+		}
+		all = append(all, c)
+	})
+	here := len(all)
+	limits := a.Limits.Current()
+	for key, p := range only {
+		if rule, ok := limits.Match(key); ok {
+			all = append(all, limiter.Count{Key: key, Rule: rule, Allowed: p[0], Rejected: p[1]})
+		}
+	}
 	most := largest.New(n, func(a, b counted) int {
 		return cmp.Or(cmp.Compare(b.amount, a.amount), strings.Compare(a.Key, b.Key))
 	})
 	for i := range all {
-		c := counted{&all[i], amount(&all[i])}
+		c := counted{&all[i], amount(&all[i], i < here)}
 		if most.Wants(c) && who.MaySee(c.Key) && strings.Contains(c.Rule.Shown(c.Key), like) {
 			most.Add(c)
 		}
 	}
 	found := listed{Keys: []explain.Key{}}
 	for _, c := range most.Sorted() {
-		if k := a.Look(c.Key); k.InUse { // else it has just gone
+		k := a.Look(c.Key)
+		if p, too := programs[c.Key]; too {
+			k.Allowed, k.Rejected, k.UsedBy = k.Allowed+p[0], k.Rejected+p[1], a.usedBy(c.Key)
+			found.Keys = append(found.Keys, k)
+		} else if k.InUse { // else it has just gone
 			found.Keys = append(found.Keys, k)
 		}
 	}

@@ -39,9 +39,23 @@ type TopCounts struct {
 	Held     int64     `json:"held,omitempty"` // slots
 	Hosts    int       `json:"hosts"`          // which use the key
 	Fallback int       `json:"fallback,omitempty"`
+
+	// UsedBy is how many hosts report the key to its owner, programs among them. Only the
+	// owner says it.
+	UsedBy int `json:"used_by,omitempty"`
+
+	// ProgramsAllowed and ProgramsOffered are what programs that report at the member's edge
+	// were allowed and asked for. Both are part of Allowed and Rejected once the counts of
+	// all members are one.
+	ProgramsAllowed []float64 `json:"pa,omitempty"`
+	ProgramsOffered []float64 `json:"po,omitempty"`
 }
 
-// TopHost is what one member does. Rates are in tokens per second, of the last ten seconds.
+// Programs is the name of all programs together that listen nowhere and report at the members'
+// edges, in a list of hosts.
+const Programs = "programs"
+
+// TopHost is what one member does, or what Programs do. Rates are in tokens per second, of the last ten seconds.
 type TopHost struct {
 	Host     string  `json:"host"`
 	Keys     int     `json:"keys"`     // in use there

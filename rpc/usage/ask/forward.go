@@ -50,6 +50,10 @@ type Forward struct {
 	// undo what was not answered here. nil: that stays taken.
 	Others func() []string
 
+	// Served, when not nil, is called with takes once they are served, and with those that
+	// undo others, from any goroutine. The slices are the caller's once Served returns.
+	Served func(rows []usage.Take, took []usage.Took)
+
 	answered  batches.Memory
 	spreading atomic.Int64 // messages to Others
 }
@@ -110,6 +114,9 @@ func (f *Forward) take(ctx context.Context, rows []usage.Take, took []usage.Took
 		}
 	}
 	others.Wait()
+	if f.Served != nil {
+		f.Served(rows, took)
+	}
 }
 
 // beforeItsEnd ends some time before ctx does, so that the caller gets the rows
