@@ -41,7 +41,7 @@ type Desk struct {
 	standings func() []ringpop.Standing
 	recorder  *recent.Recorder
 	programs  *programs
-	forgets   bool         // nobody will ask for the past
+	forgets   bool           // nobody will ask for the past
 	top       *topkeys.Watch // nil: nobody asks which keys matter
 	counted   time.Time      // when count was called last; of Run's goroutine
 	events    *api.Events
