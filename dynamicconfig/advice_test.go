@@ -12,6 +12,8 @@ func TestAMistakeIsToldOnceWithWhatToWrite(t *testing.T) {
 	for text, want := range map[string]string{
 		`limits: [{key: a, limit: 1/s, max_keys: 99999999999999999999}]`:                                      `max_keys: 99999999999999999999 is out of range: use a whole number, as in 10000`,
 		`limits: [{key: a, limit: 1/s, priority: -99999999999999999999}]`:                                     `priority: -99999999999999999999 is out of range: use a whole number, as in 10`,
+		`limits: [{key: a, limit: unlimited}]`:                                                                `limit: "unlimited" is no limit: write one, as in 1000/s, and enforce: 0% beside it, which refuses nothing`,
+		`limits: [{key: a, limit: None, burst: 1}]`:                                                           `limit: "None" is no limit: write one`,
 		`limits: [{key: 5, limit: 1/s}]`:                                                                      `rule "5": key: is 5: write it in quotes, as in "5"`,
 		`limits: [{key: *all, limit: 1/s}]`:                                                                   `is not in quotes: write it in quotes, as in "*all"`,
 		`limits: [{key: a, limit: 1/s, algorithm: {weigh: fair-share}}]`:                                      `algorithm: has no account: add it`,

@@ -5,6 +5,7 @@ package dynamicconfig
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -36,6 +37,9 @@ func parseCapacity(text string) (amount rate.Limit, inFlight bool, err error) {
 		return rate.Limit(n), true, nil
 	}
 	amount, err = parseRate(text)
+	if slices.Contains(endless, strings.ToLower(text)) {
+		return 0, false, fmt.Errorf("%s is no limit: write one, as in 1000/s, and enforce: 0%% beside it, which refuses nothing", quote(text))
+	}
 	if err != nil {
 		if meant := meantRate(text); meant != "" {
 			err = fmt.Errorf("%s is not written as a limit: did you mean %s?", quote(text), meant)
@@ -43,6 +47,9 @@ func parseCapacity(text string) (amount rate.Limit, inFlight bool, err error) {
 	}
 	return amount, false, err
 }
+
+// endless are words for a limit that there is not.
+var endless = []string{"unlimited", "none", "no", "off", "inf", "infinite", "infinity", ".inf"}
 
 func parseRate(text string) (rate.Limit, error) {
 	count, unit, ok := strings.Cut(text, "/")

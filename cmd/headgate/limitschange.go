@@ -189,8 +189,23 @@ func (c *changing) refused(cmd *cobra.Command, what string, err error) error {
 	if _, ok := errors.AsType[*dynamicconfig.Error](err); !ok {
 		return err
 	}
+	rename(err, what)
 	fmt.Fprintln(cmd.ErrOrStderr(), err)
 	return fmt.Errorf("%s cannot be changed so, and nothing was changed", what)
+}
+
+// rename has the mistakes of err be in the text with a name: package edit does not know it.
+func rename(err error, name string) {
+	switch e := err.(type) {
+	case *dynamicconfig.Error:
+		e.Name = name
+	case interface{ Unwrap() error }:
+		rename(e.Unwrap(), name)
+	case interface{ Unwrap() []error }:
+		for _, one := range e.Unwrap() {
+			rename(one, name)
+		}
+	}
 }
 
 // signs is who makes the change: --author, or the user that runs this.

@@ -77,6 +77,16 @@ func TestOneRuleIsSetAndRemoved(t *testing.T) {
 	refused(t, "the newest version is 5, and this change is based on 3", append(on, "set", "orders", "5/s", "-m", "x", "--base", "3")...)
 }
 
+// A mistake that is in a file already, or would be, has the file's name and its line.
+func TestAMistakeHasTheNameOfTheFile(t *testing.T) {
+	broken := written(t, "broken.yaml", "limits:\n  - {key: a, limit: 3/s}\n  - {key: b, limit: 3x}\n")
+	whole := written(t, "whole.yaml", "limits:\n  - {key: a, limit: 3/s}\n")
+	for file, args := range map[string][]string{broken + ":3:21: rule \"b\"": {"set", broken, "a", "5/s"}, "\n" + broken + ":3:21: rule \"b\"": {"rm", broken, "a"}, whole + ":2:21: rule \"a\"": {"set", whole, "a", "5rps"}} {
+		said := "\n" + refused(t, "nothing was changed", args...)
+		expectText(t, strings.Join(args, " "), said, file)
+	}
+}
+
 // Each command that changes limits says for programs what it did, and nothing else on stdout.
 func TestChangesAreSaidForPrograms(t *testing.T) {
 	db := filepath.Join(t.TempDir(), "db")

@@ -139,6 +139,9 @@ glob, rm asks first; --yes is for scripts.`,
 						}
 						return "", missing(s, key)
 					}
+					if _, broken := errors.AsType[*dynamicconfig.Error](err); broken {
+						return "", err
+					}
 					if err != nil {
 						return "", fmt.Errorf("rule %q: %w", key, err)
 					}

@@ -160,8 +160,9 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.mux.ServeHTTP(w, r)
 }
 
-// maxAnswer is how long an answer may take to be made, where others are asked for it.
-const maxAnswer = 10 * time.Second
+// maxAnswer is how long the other members are waited for. It is less than callers wait, 10 s by
+// default, so that they hear which member did not answer.
+const maxAnswer = 5 * time.Second
 
 // send answers with v as JSON.
 func send(w http.ResponseWriter, status int, v any) error {

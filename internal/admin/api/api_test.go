@@ -18,6 +18,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -138,6 +139,27 @@ func (s *setup) must(t testing.TB, want int, text, method, path, body string, fi
 		t.Fatalf("%s %s: %d %s; want %d %q", method, path, status, answer, want, text)
 	}
 	return answer
+}
+
+// A member that hangs holds nobody up for longer than callers wait, and is named.
+func TestAMemberThatHangsIsNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, rights)
+		hangs := func(ctx context.Context) map[string]error {
+			<-ctx.Done()
+			return map[string]error{"there": ctx.Err()}
+		}
+		s.Trace = func(ctx context.Context, _ string, _ bool) map[string]error { return hangs(ctx) }
+		s.Reset = func(ctx context.Context, _ string) map[string]error { return hangs(ctx) }
+		const patience = 10 * time.Second // of headgate's commands
+		for _, ask := range [][2]string{{"PUT", "/v1/trace?key=orders:a"}, {"DELETE", "/v1/trace?key=orders:a"}, {"POST", "/v1/keys/reset?key=orders:a"}} {
+			began := time.Now()
+			s.must(t, 200, `"there":"it did not answer in 5s`, ask[0], ask[1], "")
+			if took := time.Since(began); took >= patience {
+				t.Errorf("%s %s took %v", ask[0], ask[1], took)
+			}
+		}
+	})
 }
 
 // From a mistake to a change, and back.

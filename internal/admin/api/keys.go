@@ -5,6 +5,7 @@ package api
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -187,11 +188,18 @@ func (a *API) trace(w http.ResponseWriter, r *http.Request, who *callers.Caller)
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), maxAnswer)
 	defer cancel()
+	return send(w, http.StatusOK, map[string]any{"failed": failures(ctx, a.Trace(ctx, key, r.Method == http.MethodPut))})
+}
+
+// failures says of each member why it did not do what it was told under ctx.
+func failures(ctx context.Context, errs map[string]error) map[string]string {
 	failed := make(map[string]string)
-	for host, err := range a.Trace(ctx, key, r.Method == http.MethodPut) {
-		failed[host] = err.Error()
+	for host, err := range errs {
+		if failed[host] = err.Error(); ctx.Err() != nil {
+			failed[host] = fmt.Sprintf("it did not answer in %v, and may do it when it answers again", maxAnswer)
+		}
 	}
-	return send(w, http.StatusOK, map[string]any{"failed": failed})
+	return failed
 }
 
 // explain answers why a key is limited as it is.

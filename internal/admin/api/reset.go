@@ -45,10 +45,7 @@ func (a *API) reset(w http.ResponseWriter, r *http.Request, who *callers.Caller)
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), maxAnswer)
 	defer cancel()
-	failed := make(map[string]string)
-	for host, err := range a.Reset(ctx, key) {
-		failed[host] = err.Error()
-	}
+	failed := failures(ctx, a.Reset(ctx, key))
 	a.Log.Info("a bucket was reset", "operator", operator, "from", r.RemoteAddr, "key", shown, "failed", len(failed))
 	a.Events.Add(Event{Kind: "reset", Text: operator + " made the bucket of " + shown + " full again"})
 	return send(w, http.StatusOK, map[string]any{"failed": failed})

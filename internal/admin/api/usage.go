@@ -151,7 +151,7 @@ func (a *API) dryRun(w http.ResponseWriter, r *http.Request, who *callers.Caller
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), 3*maxAnswer)
+	ctx, cancel := context.WithTimeout(r.Context(), 6*maxAnswer)
 	defer cancel()
 	old := a.Limits.Current()
 	totals, since, silent := a.History.Totals(ctx)
@@ -223,7 +223,7 @@ func (a *API) suggest(w http.ResponseWriter, r *http.Request, who *callers.Calle
 		}
 	}
 	like := r.URL.Query().Get("like")
-	ctx, cancel := context.WithTimeout(r.Context(), 3*maxAnswer)
+	ctx, cancel := context.WithTimeout(r.Context(), 6*maxAnswer)
 	defer cancel()
 	totals, since, silent := a.History.Totals(ctx)
 	limits := a.Limits.Current()
