@@ -283,3 +283,13 @@ func TestTheDocsHaveAllSettings(t *testing.T) {
 		t.Error("docs/config.md has other settings: look at the difference after go test ./cmd/headgate -run Settings -update")
 	}
 }
+
+// What others reach is off, or at a loopback address, until somebody says otherwise.
+func TestOthersReachADaemonOnlyWhereItIsTold(t *testing.T) {
+	flags := newServe().Flags()
+	for name, want := range map[string]string{"listen": "127.0.0.1:", "edge": "127.0.0.1:", "http": "", "admin": "", "unix": "", "gossip-address": "", "seeds": "[]"} {
+		if got := flags.Lookup(name).DefValue; got != want && (want == "" || !strings.HasPrefix(got, want)) {
+			t.Errorf("--%s is %q by default", name, got)
+		}
+	}
+}

@@ -5,6 +5,7 @@ package docstest
 import (
 	"bytes"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path"
@@ -48,6 +49,46 @@ func TestLinksLeadSomewhere(t *testing.T) {
 		}
 	}
 }
+
+// A test that a document names, or the beginning of its name, is there. In blocks of code, names
+// are examples.
+func TestDocumentsNameTestsThatThereAre(t *testing.T) {
+	root, all := repository(t)
+	var there []string
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, found := range testFunction.FindAllStringSubmatch(string(text), -1) {
+			there = append(there, found[1])
+		}
+		return err
+	})
+	if err != nil || len(there) == 0 {
+		t.Fatalf("%d tests, %v", len(there), err)
+	}
+	for _, p := range all {
+		text, err := os.ReadFile(filepath.Join(root, p.path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		prose := string(text)
+		for _, f := range p.fences {
+			prose = strings.ReplaceAll(prose, f.text, "")
+		}
+		for _, name := range testName.FindAllString(prose, -1) {
+			if !slices.ContainsFunc(there, func(one string) bool { return strings.HasPrefix(one, name) }) {
+				t.Errorf("%s: no test is named %s", p.path, name)
+			}
+		}
+	}
+}
+
+var (
+	testFunction = regexp.MustCompile(`(?m)^func (Test[A-Z]\w*)\(`)
+	testName     = regexp.MustCompile(`\bTest[A-Z][A-Za-z]+\b`)
+)
 
 func TestCommandsAreRunSomewhere(t *testing.T) {
 	testrun.NotUnderRace(t, "documents are read by one goroutine")
