@@ -51,7 +51,12 @@ var faults = []fault{
 	{
 		"Hang", "an owner hangs (`SIGSTOP`) and goes on (`SIGCONT`)",
 		"its keys are decided by another in 2 s, and other daemons fail no call after that; one burst more for each of the two changes of owner",
-		hang,
+		func(t *testing.T) *findings { return hang(t, 20*time.Second) },
+	},
+	{
+		"HangMinute", "an owner hangs for a minute, which is longer than others remember that it was there",
+		"as an owner that hangs",
+		func(t *testing.T) *findings { return hang(t, time.Minute) },
 	},
 	{
 		"Pause", "an owner hangs for a second, five times in a row",

@@ -40,8 +40,8 @@ func (c *memberCluster) limited(t *testing.T, address string) []string {
 	return []string{c.owned(t, "k:", address), c.owned(t, "x:", address)}
 }
 
-// hang stops an owner for some time.
-func hang(t *testing.T) *findings {
+// hang stops an owner for a time.
+func hang(t *testing.T, long time.Duration) *findings {
 	c := newMemberCluster(t, 3, true, faultRules, "--lame-duck", "0s")
 	v, others := c.nodes[0], c.edges(0)
 	all := through(t, others)
@@ -53,7 +53,7 @@ func hang(t *testing.T) *findings {
 		t.Fatal(err)
 	}
 	served := decidedBy(t, all, probed)
-	watch(lasting(2*time.Second, 20*time.Second))
+	watch(lasting(2*time.Second, long))
 	if err := v.process.cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
