@@ -42,6 +42,7 @@ type cluster struct {
 	burst     int  // tokens
 	offered   int  // events/s, of all hosts
 	network   string
+	members   string   // how hosts hear of each other; empty: they are told at once, and notice no partition
 	faults    []string // as in a scenario
 	seed      uint64
 }
@@ -94,6 +95,11 @@ func draw(t *rapid.T) cluster {
 	for range rapid.IntRange(0, 3).Draw(t, "faults") {
 		c.faults = append(c.faults, c.fault(t))
 	}
+	c.members = rapid.SampledFrom([]string{
+		"",
+		"{detect: 1s, delay: 0s..500ms}",
+		"{detect: 2s, delay: 0s..200ms, splits: 2s}", // as ringpop/gossip does
+	}).Draw(t, "membership")
 	return c
 }
 
@@ -144,6 +150,9 @@ func (c cluster) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "name: swarm\ndescription: Seed %d.\nduration: %ds\nwarmup: %ds\nhosts: %d\nnetwork: %s\n",
 		c.seed, duration, warmup, c.hosts, c.network)
+	if c.members != "" {
+		fmt.Fprintf(&b, "membership: %s\n", c.members)
+	}
 	if c.absent {
 		fmt.Fprintf(&b, "absent: %d\n", c.hosts-1)
 	}
