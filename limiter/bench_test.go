@@ -207,3 +207,29 @@ func TestATakenSlotAllocatesOnlyItsRelease(t *testing.T) {
 		t.Errorf("%v allocations without a function", n)
 	}
 }
+
+// BenchmarkConfigure is what a change of one rule takes at a host with so many rules, whose keys in
+// use are 1,000.
+func BenchmarkConfigure(b *testing.B) {
+	for _, n := range []int{1_000, 100_000} {
+		b.Run(fmt.Sprint("rules=", n), func(b *testing.B) {
+			rules := make([]dynamicconfig.Rule, n)
+			for i := range rules {
+				rules[i] = weighted(1e9)
+				rules[i].Key = fmt.Sprintf("frontend:domain-%09d", i)
+			}
+			before := snapshot(b, rules...)
+			rules[0].Limit = 1e8
+			after := snapshot(b, rules...)
+			g := NewGroup(before, 1)
+			for i := range 1_000 {
+				g.For(rules[i].Key).Allow()
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				g.Configure(after)
+				g.Configure(before)
+			}
+		})
+	}
+}

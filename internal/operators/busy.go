@@ -46,7 +46,7 @@ func (d *Desk) busy(_ context.Context, about []byte) (any, error) {
 	group := d.node.Group()
 	b := busy{Keys: []api.TopCounts{}}
 	now := w.Since.Add(api.TopPeriods * api.TopStep)
-	var all []limiter.Count
+	all := make([]limiter.Count, 0, d.inUse.Load()+1000) // about as many as there are
 	group.Counts(func(c limiter.Count) { all = append(all, c) })
 	inUse := len(all)
 	busiest := largest.New(min(w.Most, maxBusy), func(a, b ranked) int {

@@ -19,6 +19,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/headgate/headgate"
@@ -43,6 +44,7 @@ type Desk struct {
 	programs  *programs
 	forgets   bool           // nobody will ask for the past
 	top       *topkeys.Watch // nil: nobody asks which keys matter
+	inUse     atomic.Int64   // keys, when count was called last
 	counted   time.Time      // when count was called last; of Run's goroutine
 	events    *api.Events
 	watched   watched

@@ -100,13 +100,19 @@ func (d *Desk) count(now time.Time) {
 	d.counted = now
 	hosts := float64(max(d.node.Ring().Len(), 1))
 	group := d.node.Group()
+	keys := int64(0)
+	defer func() { d.inUse.Store(keys) }()
 	d.recorder.Step(now, func(add recent.Add) {
 		if d.top == nil {
-			group.Counts(func(c limiter.Count) { add(c.Key, c.Allowed, c.Rejected) })
+			group.Counts(func(c limiter.Count) {
+				keys++
+				add(c.Key, c.Allowed, c.Rejected)
+			})
 			return
 		}
 		d.top.Step(elapsed, func(f func(topkeys.Count)) {
 			group.Counts(func(c limiter.Count) {
+				keys++
 				allowed, rejected := add(c.Key, c.Allowed, c.Rejected)
 				t := topkeys.Count{
 					Key: c.Key, Rule: c.Rule.Key, Allowed: float64(allowed), Rejected: float64(rejected),

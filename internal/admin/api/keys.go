@@ -107,6 +107,10 @@ func (a *API) usedBy(key string) (hosts int) {
 	return hosts
 }
 
+// room is for keys that come to life while others are listed: a slice of 100,000 that grows costs
+// more than what it is for.
+const room = 1000
+
 // byCount are the n keys of the largest amounts. It looks only at those. What programs did that
 // report at this daemon's edge is among the counters, and so are keys that they alone use.
 func (a *API) byCount(who *callers.Caller, like string, amount func(c *limiter.Count, here bool) float64, n int) listed {
@@ -118,7 +122,7 @@ func (a *API) byCount(who *callers.Caller, like string, amount func(c *limiter.C
 	a.Programs(func(key string, allowed, rejected float64) {
 		programs[key] = [2]int64{int64(allowed), int64(rejected)}
 	})
-	all := make([]limiter.Count, 0, len(programs))
+	all := make([]limiter.Count, 0, len(a.Keys())+len(programs)+room)
 	only := maps.Clone(programs)
 	a.Counts(func(c limiter.Count) {
 		if len(programs) > 0 {
