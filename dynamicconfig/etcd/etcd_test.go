@@ -95,7 +95,7 @@ func put(t *testing.T, place, text string) {
 func TestTwoWritersLoseNothing(t *testing.T) {
 	changes := 50
 	if testrun.Long() {
-		changes = 300
+		changes = 1000
 	}
 	sourcetest.Race(t, open, newPlace(t), changes)
 }

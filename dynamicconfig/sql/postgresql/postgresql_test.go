@@ -102,7 +102,7 @@ func put(t *testing.T, place, text string) {
 func TestTwoWritersLoseNothing(t *testing.T) {
 	changes := 100
 	if testrun.Long() {
-		changes = 300
+		changes = 1000
 	}
 	sourcetest.Race(t, open, newPlace(t), changes)
 }
