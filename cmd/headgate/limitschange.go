@@ -196,7 +196,7 @@ func (c *changing) refused(cmd *cobra.Command, what string, err error) error {
 
 // rename has the mistakes of err be in the text with a name: package edit does not know it.
 func rename(err error, name string) {
-	switch e := err.(type) {
+	switch e := err.(type) { //nolint:errorlint // it looks at each part of err itself
 	case *dynamicconfig.Error:
 		e.Name = name
 	case interface{ Unwrap() error }:
