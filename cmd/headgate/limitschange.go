@@ -142,6 +142,7 @@ func (c *changing) inFile(cmd *cobra.Command, file string, text func(old string)
 	}
 	changed, err := text(string(data))
 	if err != nil {
+		rename(err, file)
 		return c.refused(cmd, file, err)
 	}
 	old, err := dynamicconfig.Parse(file, data)
@@ -189,7 +190,6 @@ func (c *changing) refused(cmd *cobra.Command, what string, err error) error {
 	if _, ok := errors.AsType[*dynamicconfig.Error](err); !ok {
 		return err
 	}
-	rename(err, what)
 	fmt.Fprintln(cmd.ErrOrStderr(), err)
 	return fmt.Errorf("%s cannot be changed so, and nothing was changed", what)
 }
