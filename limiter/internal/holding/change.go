@@ -149,7 +149,7 @@ func (c *Change) adopt(s *report.Subject, t *share.Terms, charge, used int64) {
 	}
 	if p := remote.Of(s.Part()); p != nil && !p.Asks(t.Algorithm) {
 		p.Flush(now)
-		p.Leave(now)
+		p.Leave()
 		s.SetPart(now, r)
 	}
 	s.Part().Steer(now, c.old.hosts)

@@ -146,7 +146,7 @@ func (h *Holding) Retire(now stage.Instant) {
 func retire(now stage.Instant, p *report.Subject) {
 	p.Retire(now)
 	if s := remote.Of(p.Part()); s != nil {
-		s.Leave(now)
+		s.Leave()
 	}
 }
 

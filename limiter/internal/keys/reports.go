@@ -8,7 +8,6 @@ import (
 
 	"github.com/headgate/headgate/limiter/internal/fit"
 	"github.com/headgate/headgate/limiter/internal/loop"
-	"github.com/headgate/headgate/limiter/internal/remote"
 	"github.com/headgate/headgate/limiter/internal/report"
 	"github.com/headgate/headgate/limiter/stage"
 	rpcusage "github.com/headgate/headgate/rpc/usage"
@@ -39,7 +38,6 @@ func (r Reports) Report(now stage.Instant) []*report.Batch {
 	hosts, unused := s.Hosts(), restful*s.Interval()
 	round := s.reporter.Begin(now, hosts)
 	live := 0
-	var owing []*remote.Stage
 	for at, k := range s.live {
 		st := k.state.Load()
 		if now.Sub(st.Used()) >= unused && s.idleLocked(now, k, st) {
@@ -49,9 +47,6 @@ func (r Reports) Report(now stage.Instant) []*report.Batch {
 			round.Visit(p, hosts)
 			if _, fallen := p.Part().Fallen(); fallen {
 				r.fellLocked(st.rule)
-			}
-			if of := remote.Of(p.Part()); of != nil && of.Owes() {
-				owing = append(owing, of)
 			}
 		}
 		st.countDivergence()
@@ -66,7 +61,7 @@ func (r Reports) Report(now stage.Instant) []*report.Batch {
 	}
 	clear(s.live[live:])
 	s.live = fit.Slice(s.live[:live])
-	s.hub.FlushLater(now, owing)
+	s.hub.FlushLater(now)
 	s.metrics.Keys.Update(float64(live + len(s.idle)))
 	r.flushFallenLocked()
 	batches := round.Batches()

@@ -151,18 +151,7 @@ func (s *Set) setDemand(now stage.Instant, k *Key, wants float64) {
 }
 
 // Flush sends what remote buckets are owed still, and waits for that.
-func (s *Set) Flush() {
-	s.mu.Lock()
-	s.mergeLocked()
-	var owing []*remote.Stage
-	s.eachLocked(func(p *report.Subject) {
-		if r := remote.Of(p.Part()); r != nil && r.Owes() {
-			owing = append(owing, r)
-		}
-	})
-	s.mu.Unlock()
-	s.hub.Flush(owing)
-}
+func (s *Set) Flush() { s.hub.Flush() }
 
 // Refill fills the buckets of a key, and forgives their debts. It waits for the buckets
 // that are elsewhere, and returns their errors. Slots that are held stay held. A key that

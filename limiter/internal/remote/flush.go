@@ -16,15 +16,10 @@ import (
 // errUnanswered means that Charges did not say how a charge ended.
 var errUnanswered = errors.New("the charge was not answered")
 
-// FlushLater sends what stages, and those that have left their keys, owe their remotes, but
-// not soon after a failure. Charges to remotes that take them for many keys at a time go
-// together. It forgets stages that have left and owe nothing.
-func (h *Hub) FlushLater(now stage.Instant, stages []*Stage) {
-	all := append(h.owing.all(), stages...)
-	if len(all) == 0 { // as is usual
-		return
-	}
-	for _, s := range h.flushTogether(now, all) {
+// FlushLater sends what Stages owe their remotes, but not soon after a failure. Charges to
+// remotes that take them for many keys at a time go together.
+func (h *Hub) FlushLater(now stage.Instant) {
+	for _, s := range h.flushTogether(now, h.owing.stages()) {
 		if !s.waits(now) {
 			s.Flush(now)
 		}
@@ -34,9 +29,9 @@ func (h *Hub) FlushLater(now stage.Instant, stages []*Stage) {
 
 // Flush is FlushLater, also soon after a failure: as many at a time as may run in the
 // background. It waits until all have ended. If no remote answers, Flush gives up.
-func (h *Hub) Flush(stages []*Stage) {
+func (h *Hub) Flush() {
 	const now = stage.Instant(math.MaxInt64)
-	alone := h.flushTogether(now, append(h.owing.all(), stages...))
+	alone := h.flushTogether(now, h.owing.stages())
 	for len(alone) > 0 {
 		h.Join()
 		some := alone[:min(len(alone), h.running.Most())]
@@ -55,6 +50,9 @@ func (h *Hub) Flush(stages []*Stage) {
 // flushTogether sends what those of stages owe whose remotes take charges of many keys at a
 // time, and returns the others.
 func (h *Hub) flushTogether(now stage.Instant, stages []*Stage) (alone []*Stage) {
+	if len(stages) == 0 { // as is usual
+		return nil
+	}
 	together := make(map[string][]*Stage, len(h.config.Charges)) // by algorithm
 	for _, s := range stages {
 		switch {

@@ -101,7 +101,7 @@ func (h *Hub) run(among background.Goroutines, f func()) bool {
 }
 
 // RemoteOwes implements Host.
-func (h *Hub) RemoteOwes(now stage.Instant, s *Stage) { h.owing.add(now, s) }
+func (h *Hub) RemoteOwes(s *Stage) { h.owing.add(s) }
 
 // RemoteFailed implements Host. It logs at most one warning of a kind per second of the clock:
 // calls that fail together may have begun at any time.

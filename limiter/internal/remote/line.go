@@ -36,8 +36,8 @@ type Host interface {
 	// shown as key.
 	RemotePanicked(key string, err error)
 
-	// RemoteOwes says that s, which has left its key, owes something.
-	RemoteOwes(now stage.Instant, s *Stage)
+	// RemoteOwes says that s, which is listed from now on, owes something.
+	RemoteOwes(s *Stage)
 
 	// Interval is the update interval.
 	Interval() time.Duration

@@ -4,12 +4,9 @@ package remote
 
 import (
 	"context"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"testing"
-
-	"github.com/uber-go/tally/v4"
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/internal/share"
@@ -150,16 +147,10 @@ func (c *together) DoAll(ctx context.Context, ops []stage.Operation, done func(i
 // about, or panics at, the host sends again, under the same ID.
 func TestWhatIsOwedForManyKeysIsSentTogetherUntilItIsAnswered(t *testing.T) {
 	c := &together{store: new(store)}
-	h := NewHub(HubConfig{
-		Log: slog.New(slog.DiscardHandler), Charges: map[string]stage.Charges{"exact": c},
-		Background: func(f func()) { f() },
-		Failures:   tally.NoopScope.Counter(""), Fell: func(stage.Instant, *share.Base, bool) {},
-	})
-	var owing []*Stage
+	h := newHub()
+	h.config.Charges = map[string]stage.Charges{"exact": c}
 	for range 10 {
-		s := newStage(t, c.store, new(host))
-		s.owed.add(3)
-		owing = append(owing, s)
+		newStage(t, c.store, h).owe(3)
 	}
 	now := stage.Instant(0)
 	for _, row := range []struct {
@@ -168,8 +159,8 @@ func TestWhatIsOwedForManyKeysIsSentTogetherUntilItIsAnswered(t *testing.T) {
 		want      float64
 	}{{4, false, 12}, {2, true, 18}, {10, false, 30}, {10, false, 30}} {
 		c.first, c.panicking = row.first, row.panicking
-		h.FlushLater(now, owing)
-		h.FlushLater(now, owing) // too soon to try again
+		h.FlushLater(now)
+		h.FlushLater(now) // too soon to try again
 		if c.settled != row.want {
 			t.Errorf("after %d answers, the remote was charged with %v tokens, want %v", row.first, c.settled, row.want)
 		}

@@ -3,12 +3,10 @@
 package remote
 
 import (
-	"maps"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
+	"github.com/headgate/headgate/limiter/internal/fit"
 	"github.com/headgate/headgate/limiter/stage"
 )
 
@@ -22,43 +20,71 @@ const (
 	maxOwing = 1 << 16
 )
 
-// owing is the stages that no key uses any more, and that still owe their remote
-// buckets something. The zero owing has none. It is safe for
-// concurrent use and calls nothing while its lock is held.
+// owing is the stages that owe their remote buckets something. The zero owing has none. It
+// is safe for concurrent use and calls nothing while its lock is held.
 type owing struct {
-	mu    sync.Mutex // protects until
-	until map[*Stage]stage.Instant
+	mu  sync.Mutex // protects all
+	all []debtor   // those whose Stage is listed, in the order in which they began to owe
 }
 
-// add adds s, unless there are too many.
-func (o *owing) add(now stage.Instant, s *Stage) {
+// debtor is one of an owing.
+type debtor struct {
+	*Stage
+	until stage.Instant // the end of owesFor; 0 while a key decides by the Stage
+}
+
+// add adds s, which is not listed yet.
+func (o *owing) add(s *Stage) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 
-	if _, ok := o.until[s]; ok || len(o.until) >= maxOwing {
-		return
-	}
-	if o.until == nil {
-		o.until = make(map[*Stage]stage.Instant)
-	}
-	o.until[s] = now.Add(owesFor)
+	o.all = append(o.all, debtor{Stage: s})
 }
 
-// all are the stages, by key.
-func (o *owing) all() []*Stage {
+// stages are those that owe something.
+func (o *owing) stages() []*Stage {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 
-	return slices.SortedFunc(maps.Keys(o.until), func(a, b *Stage) int { return strings.Compare(a.Key(), b.Key()) })
+	all := make([]*Stage, len(o.all))
+	for i, d := range o.all {
+		all[i] = d.Stage
+	}
+	return all
 }
 
-// tidy forgets stages that owe nothing any more.
+// tidy forgets stages that owe nothing any more, and those that have left their keys if
+// they have owed for too long, or if there are too many.
 func (o *owing) tidy(now stage.Instant) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 
-	maps.DeleteFunc(o.until, func(s *Stage, until stage.Instant) bool { return !s.Owes() || now >= until })
-	if len(o.until) == 0 {
-		o.until = nil
+	left := 0
+	kept := o.all[:0]
+	for _, d := range o.all {
+		if d.tidy(now, &left) {
+			kept = append(kept, d)
+		}
 	}
+	clear(o.all[len(kept):])
+	o.all = fit.Slice(kept)
+}
+
+// tidy reports whether d stays listed. left counts those that have left their keys.
+func (d *debtor) tidy(now stage.Instant, left *int) bool {
+	switch {
+	case !d.Owes():
+		// It is listed again if it owes something from here on.
+		d.listed.Store(false)
+		return d.Owes() && d.listed.CompareAndSwap(false, true)
+	case !d.gone.Load():
+		return true
+	case d.until == 0:
+		d.until = now.Add(owesFor)
+	}
+	if *left++; *left > maxOwing || now >= d.until {
+		d.listed.Store(false)
+		return false
+	}
+	return true
 }

@@ -23,6 +23,7 @@ type Stage struct {
 	tokens estimate    // of the remote
 	mu     sync.Mutex  // held while what is in force changes under an Auto, and while gone does
 	gone   atomic.Bool // see Leave
+	listed atomic.Bool // the Host knows that it owes something
 }
 
 var (
@@ -160,8 +161,7 @@ func (s *Stage) insteadOf(q stage.Request, err error) (v stage.Verdict, receipt 
 	s.disown(q.Now, q.N, v.OK())
 	switch {
 	case v.OK():
-		s.owed.add(q.N)
-		s.handOver(q.Now)
+		s.owe(q.N)
 		if q.Kind == stage.Take && q.N > 0 {
 			receipt = stage.Receipt{N: q.N, Rest: fromFallback{receipt, !math.IsInf(v.Left, 1)}}
 		}
@@ -220,9 +220,16 @@ func (s *Stage) Settle(now stage.Instant, receipt stage.Receipt, actual int64) {
 func (s *Stage) Owe(now stage.Instant, n int64) {
 	rule := s.Terms().Rule
 	s.tokens.set(now, rule, s.tokens.at(now, rule)-float64(n))
-	s.owed.add(n)
+	s.owe(n)
 	s.Flush(now)
-	s.handOver(now)
+}
+
+// owe notes that the remote has not been charged with n tokens yet.
+func (s *Stage) owe(n int64) {
+	s.owed.add(n)
+	if !s.listed.Load() && s.listed.CompareAndSwap(false, true) {
+		s.host.RemoteOwes(s)
+	}
 }
 
 // TakeOver charges the remote with n of the tokens that this host used before s was
@@ -265,10 +272,10 @@ func (s *Stage) Idle(now stage.Instant) bool {
 	return (s.owed.none() && s.tokens.full(now, s.Terms().Rule) || s.failing.Holds()) && s.Rate.Idle(now)
 }
 
-// Leave says that no key decides by s any more: from now on, its Host sends what
-// it owes. Nothing that s is still asked for changes what is in force, which may be
-// another algorithm's.
-func (s *Stage) Leave(now stage.Instant) {
+// Leave says that no key decides by s any more. Its Host goes on sending what it owes, for
+// a while. Nothing that s is still asked for changes what is in force, which may be another
+// algorithm's.
+func (s *Stage) Leave() {
 	if s.owned {
 		s.KeepElsewhere(s.away())
 	}
@@ -276,14 +283,6 @@ func (s *Stage) Leave(now stage.Instant) {
 	s.mu.Lock()
 	s.gone.Store(true)
 	s.mu.Unlock()
-	s.handOver(now)
-}
-
-// handOver has the Host send what s owes, if no key decides by s any more.
-func (s *Stage) handOver(now stage.Instant) {
-	if s.gone.Load() && s.Owes() {
-		s.host.RemoteOwes(now, s)
-	}
 }
 
 // Fallen implements share.Part.

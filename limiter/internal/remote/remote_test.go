@@ -38,7 +38,7 @@ func (h *host) RemoteFailed(_ stage.Instant, _ *share.Rate, _ error, first bool)
 
 func (h *host) RemoteAnswers(stage.Instant, *share.Rate, bool) { h.answers++ }
 
-func (h *host) RemoteOwes(stage.Instant, *Stage) {}
+func (h *host) RemoteOwes(*Stage) {}
 
 func (h *host) MayAsk(stage.Instant) bool { return !h.full }
 
@@ -86,7 +86,7 @@ func (s *store) Do(_ context.Context, op stage.Operation) (stage.Outcome, error)
 	return stage.Outcome{OK: true, Left: 5}, nil
 }
 
-func newStage(t *testing.T, s *store, h *host) *Stage {
+func newStage(t *testing.T, s *store, h Host) *Stage {
 	t.Helper()
 	config, err := dynamicconfig.Config{Rules: []dynamicconfig.Rule{{Key: "k", Limit: 10, Burst: 10, Algorithm: "exact"}}}.Snapshot()
 	if err != nil {
