@@ -26,7 +26,7 @@ var subjects = []subject{
 	{"HostMemory", "rwmutex-map", []string{"heap-B/key"}},
 	{"Report", "cadence", []string{"ns/key"}},
 	{"Pause", "", []string{"p50-ns", "p99-ns", "p99.99-ns", "max-ns"}},
-	{"Decider", "cadence", []string{"ns/key"}},
+	{"Decider", "cadence", []string{"ns/key", "fastest-ns/key"}},
 	{"DeciderMemory", "cadence", []string{"heap-B/pair"}},
 	{"Stall", "", []string{"p50-ns", "p99-ns", "p99.99-ns", "max-ns"}},
 	{"Wire", "cadence", []string{"ns/key", "out-B/key", "back-B/key"}},
