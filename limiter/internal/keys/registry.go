@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/headgate/headgate/limiter/internal/budget"
 	"github.com/headgate/headgate/limiter/internal/fit"
 	"github.com/headgate/headgate/limiter/internal/holding"
 	"github.com/headgate/headgate/limiter/internal/keytable"
@@ -37,7 +38,7 @@ type registry struct {
 	table    *keytable.Table[Key]
 	invalid  *State // what keys that are not valid decide by
 
-	unmatched remote.Budget // warnings of keys without a rule
+	unmatched budget.Budget // warnings of keys without a rule
 
 	freshMu sync.Mutex
 	fresh   []*Key // admitted since the last merge; protected by freshMu

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/limiter/internal/bucket"
+	"github.com/headgate/headgate/limiter/internal/budget"
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
 )
@@ -17,7 +18,7 @@ import (
 // its owner was asked for. Most keys have a grant that covers their events, and no asking.
 // The zero value has asked for none. Safe for concurrent use, but for told.
 type asking struct {
-	budget   Budget
+	budget   budget.Budget
 	borrows  atomic.Bool             // an ask for more than its event is under way
 	missed   atomic.Bool             // the owner did not answer the last ask
 	last     atomic.Pointer[refusal] // nil before the first

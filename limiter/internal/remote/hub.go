@@ -11,6 +11,7 @@ import (
 	"github.com/uber-go/tally/v4"
 
 	"github.com/headgate/headgate/internal/background"
+	"github.com/headgate/headgate/limiter/internal/budget"
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
 )
@@ -24,12 +25,12 @@ type Hub struct {
 	running  background.Goroutines
 	batches  background.Goroutines // of charges: those of single keys keep none of them waiting
 	owing    owing
-	failures Budget       // warnings of them
-	warned   atomic.Bool  // since a remote bucket answered last
-	unsaid   atomic.Int64 // failures since the last warning of them
-	nonsense Budget       // warnings of answers that make no sense
-	panics   Budget       // errors that tell of one
-	asks     Budget
+	failures budget.Budget // warnings of them
+	warned   atomic.Bool   // since a remote bucket answered last
+	unsaid   atomic.Int64  // failures since the last warning of them
+	nonsense budget.Budget // warnings of answers that make no sense
+	panics   budget.Budget // errors that tell of one
+	asks     budget.Budget
 }
 
 // HubConfig is what a Hub works with.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package remote
+// Package budget bounds how often something is done.
+package budget
 
 import (
 	"sync/atomic"
