@@ -3,12 +3,9 @@
 package limiter
 
 import (
-	"context"
-	"math"
-	"time"
-
 	"golang.org/x/time/rate"
 
+	"github.com/headgate/headgate/limiter/internal/foreign"
 	"github.com/headgate/headgate/limiter/stage"
 )
 
@@ -22,7 +19,7 @@ func FromRate(l *rate.Limiter) *Limiter {
 	if l == nil {
 		return new(Limiter)
 	}
-	return FromStage(foreign{l})
+	return FromStage(foreign.Of(l))
 }
 
 // FromStage returns a Limiter whose tokens come from s. If s is nil, it refuses everything.
@@ -33,139 +30,3 @@ func FromStage(s stage.Stage) *Limiter {
 	}
 	return l
 }
-
-// foreign makes a stage.Stage of somebody's *rate.Limiter.
-type foreign struct{ l *rate.Limiter }
-
-// Take implements stage.Stage.
-func (f foreign) Take(_ context.Context, r stage.Request) (v stage.Verdict, receipt stage.Receipt) {
-	t, n := r.Now.Time(), int(min(r.N, math.MaxInt))
-	longest := min(r.Longest, stage.Forever-1)
-	switch {
-	case r.Kind >= stage.Charge:
-		f.spend(t, r.N)
-	case r.Kind == stage.Final && r.Longest <= 0:
-		if !f.l.AllowN(t, n) {
-			v = f.refuse(t, r)
-		}
-	case f.wait(t, r.N) > longest: // before a reservation takes tokens that others could use
-		v = f.refuse(t, r)
-	default:
-		reserved := f.l.ReserveN(t, n)
-		if v.Wait = reserved.DelayFrom(t); !reserved.OK() || v.Wait > longest {
-			reserved.CancelAt(t)
-			v = f.refuse(t, r)
-		} else if r.Kind == stage.Take {
-			receipt = stage.Receipt{N: r.N, Rest: reserved}
-		}
-	}
-	if r.Kind == stage.Take {
-		v.Left = f.tokens(t)
-	}
-	return v, receipt
-}
-
-// refuse says why r is refused.
-func (f foreign) refuse(t time.Time, r stage.Request) stage.Verdict {
-	if r.N > int64(f.l.Burst()) {
-		return stage.Because(stage.TooCostly)
-	}
-	v := stage.Because(stage.Limited)
-	if wait := f.wait(t, r.N); wait < stage.Forever {
-		v.RetryAfter = max(wait-r.Longest, 0)
-	}
-	return v
-}
-
-// wait is how long it takes until there are n tokens, rounded as l rounds it.
-func (f foreign) wait(t time.Time, n int64) time.Duration {
-	short := float64(n) - f.tokens(t)
-	if short <= 0 {
-		return 0
-	}
-	ns := short / max(float64(f.l.Limit()), 0) * float64(time.Second)
-	if !(ns < math.MaxInt64) {
-		return stage.Forever
-	}
-	return time.Duration(ns)
-}
-
-// tokens is how many there are at t.
-func (f foreign) tokens(t time.Time) float64 {
-	if f.l.Limit() >= rate.Inf {
-		return math.Inf(1)
-	}
-	return f.l.TokensAt(t)
-}
-
-// rounding is how much of a token may be an error of arithmetic.
-const rounding = 1e-6
-
-// spend takes n tokens that are spent already, into a debt of at most two bursts
-// and a part of a token.
-func (f foreign) spend(t time.Time, n int64) {
-	f.charge(t, min(float64(n), f.tokens(t)+2*float64(f.l.Burst())))
-}
-
-// maxParts bounds the parts of one charge.
-const maxParts = 1000
-
-// charge takes n tokens, rounded up, in parts that l does not refuse.
-func (f foreign) charge(t time.Time, n float64) {
-	burst := f.l.Burst()
-	for range maxParts {
-		if !(n > 0) || burst <= 0 {
-			return
-		}
-		f.l.ReserveN(t, int(min(math.Ceil(n), float64(burst))))
-		n -= float64(burst)
-	}
-}
-
-// Allow implements stage.Stage.
-func (f foreign) Allow(ctx context.Context, now stage.Instant) stage.Reason {
-	return stage.AllowByTake(ctx, now, f.Take)
-}
-
-// Settle implements stage.Stage.
-func (f foreign) Settle(now stage.Instant, receipt stage.Receipt, actual int64) {
-	reserved, ok := receipt.Rest.(*rate.Reservation)
-	switch {
-	case !ok || actual == receipt.N:
-	case actual > receipt.N:
-		f.spend(now.Time(), actual-receipt.N)
-	default:
-		// CancelAt gives a Reservation back whole, less what others have reserved on top of it.
-		// If an earlier one was cancelled, or the limit has changed, that may be more than it took.
-		t := now.Time()
-		before := f.l.TokensAt(t)
-		reserved.CancelAt(cancelAt(reserved, t))
-		restored := f.l.TokensAt(t) - before
-		f.charge(t, restored-float64(receipt.N-max(actual, 0))-rounding)
-	}
-}
-
-// longAgo is longer than the time for which a Reservation is kept.
-const longAgo = 100 * 365 * 24 * time.Hour
-
-// cancelAt is t, or the time at which the holder of r may act if that is over. r tells it only
-// as a delay.
-func cancelAt(r *rate.Reservation, t time.Time) time.Time {
-	past := t.Add(-longAgo)
-	return past.Add(min(r.DelayFrom(past), longAgo))
-}
-
-// Cap implements stage.Stage: a *rate.Limiter has no other way to lose tokens
-// than to take them.
-func (f foreign) Cap(now stage.Instant, tokens float64) {
-	t := now.Time()
-	f.charge(t, f.l.TokensAt(t)-tokens)
-}
-
-// Level implements stage.Stage.
-func (f foreign) Level(now stage.Instant) stage.Level {
-	return stage.Level{Limit: f.l.Limit(), Burst: float64(f.l.Burst()), Tokens: f.tokens(now.Time())}
-}
-
-// Open implements stage.Stage: a wait is as long as with a *rate.Limiter, whatever changes.
-func (foreign) Open() (open bool, changed []<-chan struct{}) { return false, nil }
