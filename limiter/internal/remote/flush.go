@@ -5,7 +5,6 @@ package remote
 import (
 	"context"
 	"errors"
-	"math"
 	"runtime/debug"
 	"slices"
 
@@ -19,10 +18,9 @@ var errUnanswered = errors.New("the charge was not answered")
 // FlushLater sends what Stages owe their remotes, but not soon after a failure. Charges to
 // remotes that take them for many keys at a time go together.
 func (h *Hub) FlushLater(now stage.Instant) {
-	for _, s := range h.flushTogether(now, h.owing.stages()) {
-		if !s.waits(now) {
-			s.Flush(now)
-		}
+	due := slices.DeleteFunc(h.owing.stages(), func(s *Stage) bool { return s.waits(now) })
+	for _, s := range h.flushTogether(now, due) {
+		s.Flush(now)
 	}
 	h.owing.tidy(now)
 }
@@ -30,7 +28,8 @@ func (h *Hub) FlushLater(now stage.Instant) {
 // Flush is FlushLater, also soon after a failure: as many at a time as may run in the
 // background. It waits until all have ended. If no remote answers, Flush gives up.
 func (h *Hub) Flush() {
-	const now = stage.Instant(math.MaxInt64)
+	h.Join() // what is under way may leave no room, or fail
+	now := stage.Now()
 	alone := h.flushTogether(now, h.owing.stages())
 	for len(alone) > 0 {
 		h.Join()
@@ -58,7 +57,7 @@ func (h *Hub) flushTogether(now stage.Instant, stages []*Stage) (alone []*Stage)
 		switch {
 		case h.config.Charges[s.under] == nil:
 			alone = append(alone, s)
-		case !s.waits(now) && s.begin():
+		case s.begin():
 			together[s.under] = append(together[s.under], s)
 		}
 	}
@@ -72,8 +71,17 @@ func (h *Hub) flushTogether(now stage.Instant, stages []*Stage) (alone []*Stage)
 	return alone
 }
 
-// sendAll sends what stages owe, for which the caller has begun.
+// sendAll sends what stages owe, for which the caller has begun, until they owe nothing or
+// have no answer.
 func sendAll(now stage.Instant, to stage.Charges, stages []*Stage) {
+	for len(stages) > 0 {
+		stages = sendNext(now, to, stages)
+	}
+}
+
+// sendNext sends the next Operation of each of stages. It ends those that owe nothing more or
+// have no answer, and returns the others.
+func sendNext(now stage.Instant, to stage.Charges, stages []*Stage) (more []*Stage) {
 	ops, sent := make([]stage.Operation, 0, len(stages)), stages[:0]
 	for _, s := range stages {
 		if op := s.next(); op != nil {
@@ -84,11 +92,18 @@ func sendAll(now stage.Instant, to stage.Charges, stages []*Stage) {
 	}
 	ended := make([]bool, len(ops))
 	end := func(i int, o stage.Outcome, err error) {
+		if ended[i] { // Charges may be another package's
+			return
+		}
 		if err == nil && !o.Valid() {
 			err = stage.ErrNonsense
 		}
 		ended[i] = true
-		sent[i].end(now, sent[i].heard(now, err))
+		if failed := sent[i].heard(now, err); failed || !sent[i].Owes() {
+			sent[i].end(now, failed)
+		} else {
+			more = append(more, sent[i])
+		}
 	}
 	err := doAll(to, ops, end)
 	for i, s := range sent {
@@ -99,6 +114,7 @@ func sendAll(now stage.Instant, to stage.Charges, stages []*Stage) {
 			end(i, stage.Outcome{}, err)
 		}
 	}
+	return more
 }
 
 // doAll has to carry out ops, whose code may panic. The error is for those that it did not

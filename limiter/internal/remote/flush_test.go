@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package remote
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/uber-go/tally/v4"
+
+	"github.com/headgate/headgate/limiter/internal/share"
+	"github.com/headgate/headgate/limiter/stage"
+)
+
+// slow takes a second for each call with charges of many keys.
+type slow struct{ *store }
+
+func (c slow) DoAll(_ context.Context, ops []stage.Operation, done func(i int, o stage.Outcome, err error)) {
+	time.Sleep(time.Second)
+	for i := range ops {
+		done(i, stage.Outcome{OK: true}, nil)
+	}
+}
+
+// newSlowHub is a Hub whose remote is slow.
+func newSlowHub() *Hub {
+	return NewHub(HubConfig{
+		Log: slog.New(slog.DiscardHandler), Charges: map[string]stage.Charges{"exact": slow{new(store)}},
+		Failures: tally.NoopScope.Counter(""), Skipped: tally.NoopScope.Counter(""), Fell: func(stage.Instant, *share.Base, bool) {},
+	})
+}
+
+// noneOwes fails t if one of stages owes something.
+func noneOwes(t *testing.T, stages []*Stage) {
+	t.Helper()
+	owe := 0
+	for _, s := range stages {
+		if s.Owes() {
+			owe++
+		}
+	}
+	if owe > 0 {
+		t.Errorf("%d of %d stages owe something still", owe, len(stages))
+	}
+}
+
+// A host that stops sends all that its keys owe, also if as many batches are under way as may.
+func TestFlushSendsWhatIsOwedWhileManyBatchesAreUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newSlowHub()
+		var stages []*Stage
+		for range maxBatches + 1 {
+			s := newStage(t, new(store), h)
+			s.owe(1)
+			stages = append(stages, s)
+			h.FlushLater(0)
+		}
+		h.Flush()
+		noneOwes(t, stages)
+	})
+}
+
+// A host that stops sends what many keys owe beside a charge that was not answered.
+func TestFlushSendsWhatIsOwedBesideWhatIsSentAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newSlowHub()
+		var stages []*Stage
+		for range 2 * maxBackground {
+			s := newStage(t, new(store), h)
+			s.owe(1)
+			s.next() // has no answer
+			s.owe(1)
+			stages = append(stages, s)
+		}
+		h.Flush()
+		noneOwes(t, stages)
+	})
+}
+
+// A host that has stopped to report, and begins again, sends what was not answered at the end.
+func TestAFlushInVainIsNotTheLast(t *testing.T) {
+	h, remote := newHub(), &store{err: errAway}
+	s := newStage(t, remote, h)
+	s.owe(1)
+	h.Flush()
+	remote.err = nil
+	h.FlushLater(stage.Now().Add(retryEvery))
+	noneOwes(t, []*Stage{s})
+}
+
+// Listeners hear when a remote answers the charges of a host that stops.
+func TestFlushTellsWhenARemoteAnswers(t *testing.T) {
+	h, remote := newHub(), &store{err: errAway}
+	var at stage.Instant
+	h.config.Fell = func(now stage.Instant, _ *share.Base, _ bool) { at = now }
+	s := newStage(t, remote, h)
+	s.Take(t.Context(), request(1))
+	remote.err = nil
+	before := stage.Now()
+	if h.Flush(); at < before || at > stage.Now() {
+		t.Errorf("the key has left its fallback at %v", at.Time())
+	}
+}
+
+// twice says twice how each charge ended.
+type twice struct{ *store }
+
+func (c twice) DoAll(ctx context.Context, ops []stage.Operation, done func(i int, o stage.Outcome, err error)) {
+	for i := range ops {
+		o, err := c.Do(ctx, ops[i])
+		done(i, o, err)
+		done(i, o, err)
+	}
+}
+
+// Charges that say twice how one ended cost no other one its answer.
+func TestAnAnswerToAChargeCountsOnce(t *testing.T) {
+	h, remote := newHub(), new(store)
+	h.config.Charges = map[string]stage.Charges{"exact": twice{remote}}
+	stages := []*Stage{newStage(t, remote, h), newStage(t, remote, h)}
+	for _, s := range stages {
+		s.owe(1)
+	}
+	h.FlushLater(0)
+	noneOwes(t, stages)
+	if remote.sent != 2 {
+		t.Errorf("2 charges were sent %d times", remote.sent)
+	}
+}
