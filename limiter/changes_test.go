@@ -16,7 +16,6 @@ import (
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/driver"
 	"github.com/headgate/headgate/limiter/stage"
-	"github.com/headgate/headgate/rpc/usage"
 	"github.com/headgate/headgate/shadow"
 )
 
@@ -133,24 +132,6 @@ func (a asked) Do(ctx context.Context, op stage.Operation) (stage.Outcome, error
 	return p.Do(ctx, op)
 }
 
-// grantAll grants the whole limit for all rows of a report. The owner under auto
-// lends what its own bucket has, which is not known here, so it does not answer.
-func grantAll(t rapid.TB, g *limiter.Group, now stage.Instant, burst float64) {
-	for _, b := range driver.Of(g).Report(now) {
-		if b.Usage.Algorithm == limiter.Auto {
-			continue
-		}
-		grants := &usage.Grants{}
-		for range b.Usage.Len() {
-			grants.Weight, grants.Burst = append(grants.Weight, 1), append(grants.Burst, burst)
-			grants.Used, grants.Lease = append(grants.Used, 0), append(grants.Lease, time.Minute)
-		}
-		if err := driver.Of(g).Apply(now, b, nil, grants); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 // No change of a rule, from and to any algorithm, mode, fallback and kind of key,
 // gives a second burst. A bucket here fills too slowly to matter.
 func TestNoChangeOfARuleGivesASecondBurst(t *testing.T) {
@@ -246,11 +227,13 @@ func TestAMoveAfterAMigrationGivesNoSecondBurst(t *testing.T) {
 		{"a migration from exact is taken back", false, []dynamicconfig.Rule{migrating("exact", "even", modeNew), rule("exact")}},
 	} {
 		now := stage.Now()
-		options := []limiter.Option{limiter.WithRemote("exact", &drained{left: burst}), driver.WithBackground(func(f func()) { f() })}
+		of := &owner{pools: make(map[string]*pool), full: burst}
+		options := []limiter.Option{limiter.WithRemote("exact", asked{of, "exact"}), driver.WithBackground(func(f func()) { f() })}
 		if tt.measured {
 			options = append(options, limiter.WithMigration(shadow.Migrator()))
 		}
 		config := func(r dynamicconfig.Rule) *dynamicconfig.Snapshot {
+			of.configure(r)
 			s, err := dynamicconfig.Config{Name: "test", Rules: []dynamicconfig.Rule{r}}.Snapshot()
 			if err != nil {
 				t.Fatal(err)
@@ -268,7 +251,7 @@ func TestAMoveAfterAMigrationGivesNoSecondBurst(t *testing.T) {
 		}
 		admitted := take()
 		now = now.Add(time.Second)
-		grantAll(t, g, now, burst)
+		of.answer(t, g, now, admitted)
 		for _, r := range tt.path[1:] {
 			now = now.Add(time.Second)
 			driver.Of(g).Configure(now, config(r))

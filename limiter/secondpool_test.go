@@ -25,7 +25,8 @@ func TestASecondPoolGivesNoSecondBurst(t *testing.T) {
 // back what the pool has lent it, as a rule does that moves there plainly.
 func TestAMoveToAMigrationGivesBackWhatWasLent(t *testing.T) {
 	exceedsNoBurst(t, "elastic exact>even:old", "exact elastic exact>auto:old", "exact elastic auto>exact:old", "auto elastic exact>auto:old", "elastic even>exact:new",
-		"elastic even>auto:new", "elastic auto>even:old", "elastic exact>redis:old", "exact auto>even:old", "auto exact>even:old", "elastic exact>even:old exact")
+		"elastic even>auto:new", "elastic auto>even:old", "even>elastic:new exact", "elastic>even:old exact", "even>elastic:new auto", "elastic>even:old exact>even:old", "exact elastic>even:old exact>even:old",
+		"elastic exact>redis:old", "exact auto>even:old", "auto exact>even:old", "elastic exact>even:old exact")
 }
 
 // exceedsNoBurst has rules follow each other, and wants one burst to be admitted in all.

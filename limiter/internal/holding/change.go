@@ -62,6 +62,13 @@ func (c *Change) fill() {
 	} else if left := old.remains; left != nil {
 		tokens = share.FollowDebt(left.ruled, rule, left.tokensAt(now))
 	}
+	var goesOn *report.Subject // under the algorithm that answers, if that is not among kept
+	switch {
+	case len(kept) == 1 && len(next.plan.Terms) == 1:
+		goesOn = kept[0]
+	case len(kept) > 0 && old.plan.goesOn(next.plan):
+		goesOn = old.pair[old.plan.Answers]
+	}
 	for i, t := range next.plan.Terms {
 		var s *report.Subject
 		if len(kept) > 0 {
@@ -71,8 +78,8 @@ func (c *Change) fill() {
 		if t.Algorithm == asked {
 			charge = known
 		}
-		if s == nil && len(kept) == 1 && (len(next.plan.Terms) == 1 || i == next.plan.Answers && old.plan.goesOn(next.plan)) {
-			s = kept[0]
+		if s == nil && goesOn != nil && i == next.plan.Answers {
+			s = goesOn
 			charge = c.unknown(s, t, charge)
 			s.Part().SetTerms(now, t) // first, because the old fallback may let all pass
 			s.Part().Forget(now, old.hosts)

@@ -24,11 +24,11 @@ func (p *Plan) answering() string {
 	return p.Terms[p.Answers].Algorithm
 }
 
-// goesOn reports whether the pool of p, which has one algorithm, goes on under the one of next
+// goesOn reports whether p has one pool, which answers, and goes on under the algorithm of next
 // that answers.
 func (p *Plan) goesOn(next *Plan) bool {
 	was := p.answering()
-	return pooled(was) && pooled(next.answering()) && !slices.Contains(next.pools(), was)
+	return pooled(was) && len(p.pools()) == 1 && pooled(next.answering()) && !slices.Contains(next.pools(), was)
 }
 
 // pools are the algorithms of p under which the owner of a key has a pool.
