@@ -4,10 +4,12 @@ package report
 
 import (
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/headgate/headgate/limiter/internal/alarms"
 	"github.com/headgate/headgate/limiter/internal/demand"
 	"github.com/headgate/headgate/limiter/internal/lanes"
 	"github.com/headgate/headgate/limiter/internal/share"
@@ -66,6 +68,7 @@ type early struct {
 	watch watch
 	owner rpc.Placement // of keys; nil: all have one
 	lanes lanes.Lanes[*Subject]
+	ends  alarms.Alarms[*Subject] // of leases
 }
 
 // jitter returns between half and one and a half times d.
@@ -122,8 +125,26 @@ func (e *early) worthwhileLocked(now stage.Instant, s *Subject) bool {
 
 // scheduleLocked sets due, and tells the Loop.
 func (e *early) scheduleLocked() {
-	e.due.Store(int64(min(e.lanes.Due(), e.watch.due())))
+	e.due.Store(int64(min(e.lanes.Due(), e.watch.due(), e.ends.Due())))
 	e.rouse()
+}
+
+// endAt has the lease of s ended at at.
+func (e *early) endAt(s *Subject, at stage.Instant) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+
+	if e.ends.Add(s, at) {
+		e.scheduleLocked()
+	}
+}
+
+// ended takes the Subjects whose lease has ended, unless there was another since.
+func (e *early) ended(now stage.Instant) []*Subject {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+
+	return slices.DeleteFunc(e.ends.Take(now), func(s *Subject) bool { return s.pulse.retired })
 }
 
 // rouse has the Loop look again how long it may sleep.

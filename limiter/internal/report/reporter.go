@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/headgate/headgate/limiter/internal/alarms"
 	"github.com/headgate/headgate/limiter/internal/lanes"
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
@@ -20,6 +21,7 @@ type Reporter struct {
 	early   early
 	retired retired
 	reuse   map[string]*Batch // whose memory the next round takes, by algorithm
+	next    stage.Instant     // when the next regular round is expected
 
 	timeout   func() time.Duration
 	fell      func(now stage.Instant, s *Subject)
@@ -53,6 +55,8 @@ func New(c Config) *Reporter {
 	r.early.interval, r.early.rand, r.early.wake = c.Interval, c.Rand, make(chan struct{}, 1)
 	r.early.owner, r.early.lanes = c.Placement, lanes.New[*Subject]()
 	r.early.due.Store(int64(lanes.Never))
+	r.early.ends = alarms.New[*Subject]()
+	r.next = lanes.Never
 	return r
 }
 
@@ -85,6 +89,8 @@ func (r *Reporter) Reconfigured() { r.early.rouse() }
 // first in it, then those that are retired.
 func (r *Reporter) Begin(now stage.Instant, hosts int) *Round {
 	round := r.round(now, false)
+	r.next = now.Add(r.Interval())
+	r.endLeases(now, hosts)
 	for _, s := range r.early.ready(now, true) {
 		if s.early() { // slots are visited in any case
 			r.refresh(now, s, hosts)
@@ -111,8 +117,25 @@ func (r *Reporter) refresh(now stage.Instant, s *Subject, hosts int) {
 	}
 }
 
+// watchLease has Early end the lease of s if that is before the next regular round, under an
+// algorithm whose owners lease to others what was leased here as soon as the lease has ended.
+func (r *Reporter) watchLease(now stage.Instant, s *Subject) {
+	c := s.common()
+	if until := c.Until(); until < r.next && c.Valid(now) && c.Terms().Traits.Wants {
+		r.early.endAt(s, until)
+	}
+}
+
+// endLeases puts the fallback in force where a lease has ended.
+func (r *Reporter) endLeases(now stage.Instant, hosts int) {
+	for _, s := range r.early.ended(now) {
+		r.refresh(now, s, hosts)
+	}
+}
+
 // Early reports what cannot wait at now.
 func (r *Reporter) Early(now stage.Instant, hosts int) []*Batch {
+	r.endLeases(now, hosts)
 	round := r.round(now, true)
 	for _, s := range r.early.ready(now, false) {
 		r.refresh(now, s, hosts)
@@ -226,6 +249,7 @@ func (r *Reporter) Apply(now stage.Instant, b *Batch, rows []int, grants *usage.
 			Used: used[i], Until: until,
 		}
 		c.SetGrant(g)
+		r.watchLease(now, s)
 		switch {
 		case s.rate == nil:
 			r.refit(now, s, hosts, b.early)

@@ -32,6 +32,7 @@ func (r *Round) Visit(s *Subject, hosts int) {
 	} else if _, answered := s.Settled(); s.rate != nil && (!answered || !s.common().Granted()) {
 		s.rate.ChargeResting(r.at) // else the answer does
 	}
+	r.reporter.watchLease(r.at, s)
 	if !s.early() || s.regular(r.at, r.recent) {
 		r.add(s)
 	}
@@ -60,7 +61,8 @@ func (r *Round) batch(algorithm string, costs bool) *Batch {
 		if b = r.reporter.reuse[algorithm]; b == nil || r.early {
 			b = new(Batch)
 		}
-		b.Usage.Algorithm, b.early, b.wants, b.costs = algorithm, r.early, costs, costs
+		b.Usage.Algorithm, b.early = algorithm, r.early
+		b.room.Begin(costs)
 		b.fit(max(4, cap(b.rows)))
 		r.byAlgorithm[algorithm] = b
 	}
@@ -110,15 +112,14 @@ func (r *Round) add(s *Subject) {
 	switch {
 	case s.rate != nil && terms.Traits.Early:
 		largest := min(float64(s.rate.Bucket().TakeLargest()), terms.Rule.Costliest()) // what costs more never happens
-		u.Cost[i] = max(s.pulse.demand.Cost()*costMemory, 1, largest)
-		b.costly = b.costly || u.Cost[i] > 1
+		u.SetCost(i, max(s.pulse.demand.Cost()*costMemory, 1, largest))
 		if i+1-b.filled >= together {
 			r.fillWants(b)
 		}
-	case terms.Traits.Wants || b.wants || s.rate == nil || stated:
-		b.setWants(i, s.wants(now, allowed+rejected, elapsed))
+	case terms.Traits.Wants || u.Wanted() || s.rate == nil || stated:
+		u.SetWants(i, s.wants(now, allowed+rejected, elapsed))
 		if slots, ok := s.part.(*share.Slots); ok {
-			b.setSlots(i, slots.Occupied())
+			u.SetSlots(i, slots.Occupied())
 		}
 	}
 }
@@ -130,7 +131,7 @@ const together = 64
 // fillWants fills in what the host wants of the newest rows of b, as far as
 // their demand is watched.
 func (r *Round) fillWants(b *Batch) {
-	if !b.costs {
+	if !b.room.Costs() {
 		return
 	}
 	r.reporter.early.mu.Lock()

@@ -40,6 +40,9 @@ func (l *lease) Grant() Grant {
 	return Grant{l.given, l.floor, l.weight, l.burst, l.usedLately(), l.until}
 }
 
+// Until is when the lease of the newest grant ends.
+func (l *lease) Until() stage.Instant { return l.until }
+
 // Given reports whether there ever was a grant.
 func (l *lease) Given() bool { return l.given }
 
