@@ -181,3 +181,17 @@ func TestStopWhileStartWaitsForMembers(t *testing.T) {
 		}
 	})
 }
+
+// A host blames no listener where there is none, also if there is no time left to stop.
+func TestAHostWithoutListenersBlamesNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		none, cancel := context.WithCancel(t.Context())
+		cancel()
+		for range 20 {
+			n := headgatetest.NewNode(t, `limits: [{key: k, limit: 10/s}]`)
+			if err := n.Stop(none); err != nil && strings.Contains(err.Error(), "listener") {
+				t.Fatal(err)
+			}
+		}
+	})
+}

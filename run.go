@@ -40,6 +40,11 @@ func (l *loops) awaitListeners(ctx context.Context) error {
 	case <-l.listened:
 		return nil
 	case <-ctx.Done():
+	}
+	select {
+	case <-l.listened: // ctx had ended before
+		return nil
+	default:
 		return fmt.Errorf("headgate: a listener of limiters has not returned: %w", ctx.Err())
 	}
 }

@@ -71,11 +71,13 @@ func (h *Hub) flushTogether(now stage.Instant, stages []*Stage) (alone []*Stage)
 	return alone
 }
 
-// sendAll sends what stages owe, for which the caller has begun, until they owe nothing or
-// have no answer.
+// sendAll sends what stages owe, for which the caller has begun.
 func sendAll(now stage.Instant, to stage.Charges, stages []*Stage) {
-	for len(stages) > 0 {
+	for range atOnce {
 		stages = sendNext(now, to, stages)
+	}
+	for _, s := range stages {
+		s.end(now, false)
 	}
 }
 
@@ -89,6 +91,9 @@ func sendNext(now stage.Instant, to stage.Charges, stages []*Stage) (more []*Sta
 		} else {
 			s.end(now, false)
 		}
+	}
+	if len(ops) == 0 {
+		return nil
 	}
 	ended := make([]bool, len(ops))
 	end := func(i int, o stage.Outcome, err error) {

@@ -5,6 +5,7 @@ package remote
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,8 +16,13 @@ import (
 	"github.com/headgate/headgate/limiter/stage"
 )
 
-// slow takes a second for each call with charges of many keys.
+// slow takes a second for each call.
 type slow struct{ *store }
+
+func (c slow) Do(context.Context, stage.Operation) (stage.Outcome, error) {
+	time.Sleep(time.Second)
+	return stage.Outcome{OK: true}, nil
+}
 
 func (c slow) DoAll(_ context.Context, ops []stage.Operation, done func(i int, o stage.Outcome, err error)) {
 	time.Sleep(time.Second)
@@ -78,6 +84,36 @@ func TestFlushSendsWhatIsOwedBesideWhatIsSentAgain(t *testing.T) {
 		h.Flush()
 		noneOwes(t, stages)
 	})
+}
+
+// A host stops although callers go on with charges: it does not wait for those that come meanwhile.
+func TestFlushEndsWhileChargesGoOn(t *testing.T) {
+	for _, together := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			h := newSlowHub()
+			s := newStage(t, new(store), h)
+			if s.remote = (slow{}); !together {
+				h.config.Charges = nil
+			}
+			s.owe(1)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			defer cancel()
+			var caller sync.WaitGroup
+			caller.Go(func() {
+				for ctx.Err() == nil {
+					time.Sleep(time.Second / 2)
+					s.Owe(stage.Now(), 1)
+				}
+			})
+			began := time.Now()
+			if h.Flush(); time.Since(began) > time.Minute {
+				t.Errorf("together: %t: the host stops after %v", together, time.Since(began))
+			}
+			cancel()
+			caller.Wait()
+			h.Join()
+		})
+	}
 }
 
 // A host that has stopped to report, and begins again, sends what was not answered at the end.

@@ -92,6 +92,10 @@ func (d *debts) Owes() bool { return !d.owed.none() }
 // waits reports whether something was sent in vain so lately that it is not sent again yet.
 func (d *debts) waits(now stage.Instant) bool { return int64(now) < d.retryAt.Load() }
 
+// atOnce is how many Operations a sender sends before it begins anew: one that had no answer,
+// and one for the rest. What callers add meanwhile does not keep a host that stops.
+const atOnce = 2
+
 // Flush sends what is owed in the background.
 func (d *debts) Flush(now stage.Instant) {
 	if !d.begin() {
@@ -100,9 +104,15 @@ func (d *debts) Flush(now stage.Instant) {
 	sends := d.host.Background(func() {
 		failed := false
 		defer func() { d.end(now, failed) }()
-		for op := d.next(); op != nil && !failed; op = d.next() {
+		for range atOnce {
+			op := d.next()
+			if op == nil {
+				return
+			}
 			_, err := d.do(context.Background(), *op)
-			failed = d.heard(now, err)
+			if failed = d.heard(now, err); failed {
+				return
+			}
 		}
 	})
 	if !sends {
