@@ -123,6 +123,11 @@ var faults = []fault{
 		"what is connected fails no call; new connections are served again 2 s after the file is replaced",
 		expired,
 	},
+	{
+		"ClockSteps", "the wall clock of one daemon is set an hour ahead, then two hours back, then right",
+		"nothing changes: at most the limit; no call fails; nobody misses it",
+		clockSteps,
+	},
 }
 
 // TestFaults does to real daemons what networks, disks and other hosts do. Its short form

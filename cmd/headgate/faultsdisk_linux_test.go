@@ -104,6 +104,9 @@ func (d *disk) fill(t *testing.T) {
 func fullDisk(t *testing.T) *findings {
 	d := newDisk(t, 1<<20)
 	db := filepath.Join(d.dir, "db")
+	if err := os.Mkdir(db, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	apply := func(rules string) (string, error) {
 		path := filepath.Join(t.TempDir(), "limits.yaml")
 		write(t, path, rules)
