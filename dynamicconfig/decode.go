@@ -27,7 +27,7 @@ var propertyFields = map[string]func(p *Properties) any{
 var ruleFields = map[string]func(e *entry) any{
 	"key":           func(e *entry) any { return &e.rule.Key },
 	"limit":         func(e *entry) any { return capacity{&e.rule.Limit, &e.rule.InFlight} },
-	"burst":         func(e *entry) any { return &e.rule.Burst },
+	"burst":         func(e *entry) any { return tokens{&e.rule.Burst} },
 	"fallback":      func(e *entry) any { return &e.rule.Fallback },
 	"safe_capacity": func(e *entry) any { return capacity{&e.rule.SafeCapacity, &e.safeInFlight} },
 	"lease":         func(e *entry) any { return &e.rule.Lease },

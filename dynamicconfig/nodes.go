@@ -64,6 +64,10 @@ func (d *decoder) scalarOf(n ast.Node, who, name string, to any) bool {
 		if *to, err = parseNumber(text); !ok || quoted || err != nil {
 			want = "a number, as in 2000 or 0.5"
 		}
+	case tokens:
+		if *to.amount, err = parseNumber(text); !ok || quoted || err != nil {
+			want = "1 or more tokens, as in 2000"
+		}
 	case *int64:
 		if *to, err = strconv.ParseInt(text, 10, 64); !ok || quoted || err != nil {
 			want = "a whole number, as in 10"
@@ -153,6 +157,9 @@ type plain struct {
 	text *string
 	want string
 }
+
+// tokens is where scalar puts an amount of tokens; validation knows how many are possible.
+type tokens struct{ amount *float64 }
 
 // orNone is where scalar puts a duration whose 0 is None.
 type orNone struct{ duration *time.Duration }

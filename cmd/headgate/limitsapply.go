@@ -29,7 +29,8 @@ func newLimitsApply() *cobra.Command {
 		Short: "Make a file the limits of a database, as a new version",
 		Long: `apply checks the file as limits check does, prints which rules and fields it changes, and
 stores it as the newest version of the database. Daemons with this database follow within a
-second. A file with a mistake changes nothing. The first apply makes the database.
+second. A file with a mistake changes nothing. The first apply makes the database, in a
+directory that there is.
 
 Of two changes at the same time, one is stored, and the other is refused. With --base, a
 change is refused if anybody has stored a version since the one that you looked at.
@@ -54,7 +55,7 @@ that holds and is not in the file, it asks first; --yes is for scripts.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.use(cmd, func(ctx context.Context, db daemon.LimitsDB) error {
-				if err := errors.Join(c.reasoned(), staged.check(&c.limitsDB, &w), w.check(&c.limitsDB, len(staged.steps) > 0)); err != nil {
+				if err := errors.Join(c.directory(), c.reasoned(), staged.check(&c.limitsDB, &w), w.check(&c.limitsDB, len(staged.steps) > 0)); err != nil {
 					return err
 				}
 				s, found := checkFile(cmd.InOrStdin(), args[0], c.also)

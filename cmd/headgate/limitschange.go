@@ -99,7 +99,7 @@ func (c *changing) reasoned() error {
 func (c *changing) in(cmd *cobra.Command, args []string, text func(old string, args []string) (string, error)) error {
 	if c.named() {
 		return c.use(cmd, func(ctx context.Context, db daemon.LimitsDB) error {
-			if err := c.reasoned(); err != nil {
+			if err := errors.Join(c.directory(), c.reasoned()); err != nil {
 				return err
 			}
 			on, err := newest(ctx, db)

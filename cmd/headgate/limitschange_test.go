@@ -45,7 +45,7 @@ func answering(t *testing.T, answers string, args ...string) (stdout, stderr str
 }
 
 func TestOneRuleIsSetAndRemoved(t *testing.T) {
-	db := filepath.Join(t.TempDir(), "db")
+	db := t.TempDir()
 	on := []string{"--limits-db", db}
 	limits := func(args ...string) string { return must(t, append(args, on...)...) }
 	limits("apply", written(t, "limits.yaml", shop), "-m", "first limits")
@@ -89,7 +89,7 @@ func TestAMistakeHasTheNameOfTheFile(t *testing.T) {
 
 // Each command that changes limits says for programs what it did, and nothing else on stdout.
 func TestChangesAreSaidForPrograms(t *testing.T) {
-	db := filepath.Join(t.TempDir(), "db")
+	db := t.TempDir()
 	on := []string{"--limits-db", db, "-o", "json"}
 	file := written(t, "limits.yaml", shop)
 	burst := `"fields": [
@@ -130,7 +130,7 @@ func TestChangesAreSaidForPrograms(t *testing.T) {
 }
 
 func TestDangerousChangesAreConfirmed(t *testing.T) {
-	db := filepath.Join(t.TempDir(), "db")
+	db := t.TempDir()
 	on := []string{"--limits-db", db}
 	must(t, append(on, "apply", written(t, "limits.yaml", shop), "-m", "first limits")...)
 	for _, c := range []struct {
@@ -161,7 +161,7 @@ func TestDangerousChangesAreConfirmed(t *testing.T) {
 	}
 	must(t, append(on, "rollback", "1", "--yes")...)
 	// Before a first version, nobody goes by the database.
-	must(t, "apply", "--limits-db", filepath.Join(t.TempDir(), "db"), written(t, "first.yaml", shop+"unmatched: deny\n"), "-m", "x")
+	must(t, "apply", "--limits-db", t.TempDir(), written(t, "first.yaml", shop+"unmatched: deny\n"), "-m", "x")
 	_, _, err = answering(t, "", append(on, "set", "orders", "5/s", "-m", "x", "--base", "1")...)
 	if command.Code(err) != exitConflict {
 		t.Errorf("a conflict: %v, exit code %d", err, command.Code(err))
@@ -192,7 +192,7 @@ func TestOneRuleOfAFileIsChanged(t *testing.T) {
 }
 
 func TestLimitsAreEdited(t *testing.T) {
-	db := filepath.Join(t.TempDir(), "db")
+	db := t.TempDir()
 	on := []string{"--limits-db", db}
 	must(t, append(on, "apply", written(t, "limits.yaml", shop), "-m", "first limits")...)
 	t.Setenv("TMPDIR", t.TempDir())
@@ -274,7 +274,7 @@ a        10 in-flight  -      static → fair-share (old)  100%     closed
 }
 
 func TestFilesAndVersionsAreCompared(t *testing.T) {
-	db := filepath.Join(t.TempDir(), "db")
+	db := t.TempDir()
 	on := []string{"--limits-db", db}
 	first, second := written(t, "a.yaml", shop), written(t, "b.yaml", strings.Replace(shop, "100/s", "200/s", 1))
 	must(t, append(on, "apply", first, "-m", "x")...)
@@ -311,7 +311,7 @@ func TestFilesAndVersionsAreCompared(t *testing.T) {
 }
 
 func TestShellsCompleteKeysAndVersions(t *testing.T) {
-	db := filepath.Join(t.TempDir(), "db")
+	db := t.TempDir()
 	must(t, "apply", "--limits-db", db, written(t, "limits.yaml", shop), "-m", "first limits", "--author", "ada")
 	for want, args := range map[string][]string{
 		"login:*\t5/m\n:4":          {"set", "--limits-db", db, "lo"},

@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -68,6 +70,18 @@ func (l *limitsDB) open() (daemon.LimitsDB, error) {
 		return nil, err
 	}
 	return adminStore{c}, nil
+}
+
+// directory says what is wrong if the database would be in a directory that is not there. A
+// mistyped one must not become a new database, which no daemon follows.
+func (l *limitsDB) directory() error {
+	if !daemon.IsDirectory(l.where) {
+		return nil
+	}
+	if _, err := os.Stat(l.where); !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return fmt.Errorf("there is no directory %s, and nothing was stored: for a new database, make the directory first, as in `mkdir -p -m 700 %s`", l.where, l.where)
 }
 
 // remedy says what to do about an empty database.

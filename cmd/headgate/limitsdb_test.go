@@ -50,15 +50,35 @@ func expectText(t *testing.T, what, got string, want ...string) {
 	}
 }
 
+// A mistyped path is no new database.
+func TestANewDatabaseIsMadeInADirectoryThatThereIs(t *testing.T) {
+	file := limitsOf(t, "100/s", "5/s")
+	missing := filepath.Join(t.TempDir(), "var", "headgat")
+	for _, verb := range [][]string{{"apply", file}, {"apply", file, "--dry-run"}, {"edit"}, {"set", "orders", "limit=200/s"}} {
+		args := append(verb, "--limits-db", missing, "-m", "x")
+		refused(t, "there is no directory "+missing+", and nothing was stored: for a new database, make the directory first, as in `mkdir -p -m 700 "+missing+"`", args...)
+		if _, err := os.Stat(filepath.Dir(missing)); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%v makes a folder: %v", verb, err)
+		}
+	}
+	for _, verb := range [][]string{{"apply", file, "-m", "x"}, {"history"}} {
+		refused(t, file+" is a file: name the directory of the database, as in "+filepath.Dir(file), append(verb, "--limits-db", file)...)
+	}
+	if err := os.MkdirAll(missing, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	expectText(t, "apply", must(t, "apply", "--limits-db", missing, file, "-m", "first limits"), "version 1 is stored\n")
+}
+
 func TestLimitsAreChangedAndRolledBack(t *testing.T) {
-	db := filepath.Join(t.TempDir(), "db")
+	db := t.TempDir()
 	first, second := limitsOf(t, "100/s", "5/s"), limitsOf(t, "200/s", "5/s")
 
 	refused(t, "there are no limits yet: apply a first version, with `headgate limits apply --limits-db "+db+" FILE`", "rollback", "--limits-db", db)
 	refused(t, "say why, with --message", "apply", "--limits-db", db, first)
 	out := must(t, "apply", "--limits-db", db, first, "--dry-run")
 	expectText(t, "a dry run", out, `rule "orders" added`, "nothing was changed: version 0")
-	if _, err := os.Stat(db); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(db, "limits.db")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a dry run makes the database: %v", err)
 	}
 	expectText(t, "apply", must(t, "apply", "--limits-db", db, first, "-m", "first limits", "--author", "ada"), `rule "orders" added`, "version 1 is stored\n")
@@ -117,7 +137,7 @@ $`).MatchString(out) {
 }
 
 func TestApplyShowsMistakesAndChangesNothing(t *testing.T) {
-	db := filepath.Join(t.TempDir(), "db")
+	db := t.TempDir()
 	must(t, "apply", "--limits-db", db, limitsOf(t, "100/s", "5/s"), "-m", "first limits")
 	bad := written(t, "bad.yaml", "limits:\n  - {key: a, limit: 10}\n  - {key: b, limits: 5/s}\n")
 	said := refused(t, bad+" cannot be used, and nothing was changed", "apply", "--limits-db", db, bad, "-m", "x")
@@ -133,7 +153,7 @@ func TestApplyShowsMistakesAndChangesNothing(t *testing.T) {
 // A daemon follows what the command line stores, which needs no daemon.
 func TestServeFollowsADatabase(t *testing.T) {
 	t.Parallel()
-	db := filepath.Join(t.TempDir(), "db")
+	db := t.TempDir()
 	_, _, err := execute(t, "serve", "--limits-db", db, "--listen", "127.0.0.1:0", "--edge", "127.0.0.1:0")
 	if err == nil || !strings.Contains(err.Error(), "headgate limits apply --limits-db "+db) {
 		t.Errorf("without limits: %v", err)

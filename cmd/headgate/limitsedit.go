@@ -30,7 +30,7 @@ in a file, whose name it prints.`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.use(cmd, func(ctx context.Context, db daemon.LimitsDB) error {
-				if err := c.reasoned(); err != nil {
+				if err := errors.Join(c.directory(), c.reasoned()); err != nil {
 					return err
 				}
 				on, err := newest(ctx, db)

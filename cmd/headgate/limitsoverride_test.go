@@ -4,7 +4,6 @@ package main
 
 import (
 	"encoding/json"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -17,7 +16,7 @@ import (
 )
 
 func TestOverridesAreWrittenListedAndEnded(t *testing.T) {
-	db := filepath.Join(t.TempDir(), "db")
+	db := t.TempDir()
 	on := []string{"--limits-db", db}
 	limits := func(args ...string) string { return must(t, append(args, on...)...) }
 	limits("apply", written(t, "limits.yaml", shop), "-m", "first limits")
@@ -62,7 +61,7 @@ func TestOverridesAreWrittenListedAndEnded(t *testing.T) {
 // A file from version control does not have the override of last night. To apply it ends the
 // override, which is not what its author has in mind, so apply asks first.
 func TestApplyAsksBeforeItEndsAnOverrideThatHolds(t *testing.T) {
-	on := []string{"--limits-db", filepath.Join(t.TempDir(), "db")}
+	on := []string{"--limits-db", t.TempDir()}
 	file := written(t, "limits.yaml", shop)
 	must(t, append(on, "apply", file, "-m", "first limits")...)
 	must(t, append(on, "bypass", "login:*", "--for", "1h", "-m", "phones are slow")...)
@@ -107,7 +106,7 @@ func TestCheckNamesOverridesThatDoNothing(t *testing.T) {
 // An operator overrides a limit of daemons, which end it by themselves, and resets a bucket.
 func TestAnOperatorOverridesAndResets(t *testing.T) {
 	t.Parallel()
-	db := filepath.Join(t.TempDir(), "db")
+	db := t.TempDir()
 	file, token := operatorsFile(t)
 	must(t, "apply", "--limits-db", db, written(t, "limits.yaml", "limits:\n  - {key: \"k*\", limit: 1/h, burst: 5, algorithm: exact}\n"), "-m", "first limits")
 	c := newMemberCluster(t, 2, false, "", "--limits-db", db, "--operators", file)

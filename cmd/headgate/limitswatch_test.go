@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -17,7 +16,7 @@ import (
 )
 
 func TestWatchesThatMakeNoSense(t *testing.T) {
-	on := []string{"--limits-db", filepath.Join(t.TempDir(), "db"), "apply", written(t, "limits.yaml", shop), "-m", "x"}
+	on := []string{"--limits-db", t.TempDir(), "apply", written(t, "limits.yaml", shop), "-m", "x"}
 	for want, flags := range map[string][]string{
 		"as in 5%":               {"--watch", "1m", "--roll-back-above", "5"},
 		"as in --watch 5m":       {"--roll-back-above", "5%"},
@@ -41,7 +40,7 @@ func TestAChangeThatRejectsTooMuchIsTakenBack(t *testing.T) {
 		t.Skip("watches a change for seconds")
 	}
 	t.Parallel()
-	db := filepath.Join(t.TempDir(), "db")
+	db := t.TempDir()
 	file, token := operatorsFile(t)
 	const wide = "limits:\n  - {key: \"k:*\", limit: 100000/s}\n  - {key: \"other:*\", limit: 5/s}\n"
 	must(t, "apply", "--limits-db", db, written(t, "limits.yaml", wide), "-m", "first limits")

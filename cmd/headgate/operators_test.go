@@ -37,7 +37,7 @@ func operatorsFile(t *testing.T) (file, token string) {
 // says.
 func TestChangesReachFiveDaemons(t *testing.T) {
 	t.Parallel()
-	db := filepath.Join(t.TempDir(), "db")
+	db := t.TempDir()
 	file, token := operatorsFile(t)
 	limits := func(i int) string {
 		return written(t, "limits.yaml", fmt.Sprintf("limits:\n  - {key: \"k*\", limit: %d/s, algorithm: exact}\n", 100+i))
@@ -78,7 +78,7 @@ func TestChangesReachFiveDaemons(t *testing.T) {
 // Every daemon says why a key is limited, of those that were killed as well.
 func TestAnOperatorOfFiveDaemons(t *testing.T) {
 	t.Parallel()
-	db := filepath.Join(t.TempDir(), "db")
+	db := t.TempDir()
 	file, token := operatorsFile(t)
 	must(t, "apply", "--limits-db", db, written(t, "limits.yaml", "limits:\n  - {key: \"k*\", limit: 100/s, algorithm: exact}\n"), "-m", "first limits")
 	c := newMemberCluster(t, 5, false, "", "--limits-db", db, "--operators", file)

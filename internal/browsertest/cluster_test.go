@@ -72,6 +72,9 @@ func startCluster(t *testing.T) *cluster {
 			t.Fatal(err)
 		}
 	}
+	if err := os.Mkdir(db, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	run("limits", "apply", "--limits-db", db, file, "-m", "the first limits", "--author", "ada", "--yes")
 	const size = 5
 	free := addresses(t, 4*size)

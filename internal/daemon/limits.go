@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/headgate/headgate/dynamicconfig"
@@ -24,6 +26,9 @@ type LimitsDB interface {
 	io.Closer
 }
 
+// IsDirectory reports whether a database of limits is in a directory of this machine.
+func IsDirectory(where string) bool { return where != "" && !strings.Contains(where, "://") }
+
 // OpenLimitsDB opens a database as Config.LimitsDB says. It connects to none yet.
 func OpenLimitsDB(where string) (LimitsDB, error) {
 	scheme, _, _ := strings.Cut(where, "://")
@@ -31,6 +36,9 @@ func OpenLimitsDB(where string) (LimitsDB, error) {
 	case where == "":
 		return nil, errors.New("no database of limits: name one")
 	case scheme == where:
+		if info, err := os.Stat(where); err == nil && !info.IsDir() {
+			return nil, fmt.Errorf("%s is a file: name the directory of the database, as in %s", where, filepath.Dir(where))
+		}
 		return sqlite.New(where), nil
 	case scheme == "etcd" || scheme == "etcds":
 		return etcd.Open(where)
