@@ -4,6 +4,7 @@ package aggregator
 
 import (
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -176,6 +177,33 @@ func TestSlotsStayWholeUnderAnotherLimit(t *testing.T) {
 					}
 				}
 			}
+		}
+	}
+}
+
+// A report says a weight rounded down to 8 bits. A new owner leases nothing of what a host has
+// beyond that.
+func TestANewOwnerMindsThatReportsRoundWhatHostsHave(t *testing.T) {
+	for _, wants := range []float64{1.26, 4.2, 4.58, 5.03, 8} {
+		rule := dynamicconfig.Rule{Limit: 10, Algorithm: "fair-share", Learning: 20 * time.Second, Recalculate: dynamicconfig.None}
+		owner := func() *Aggregator {
+			a, err := New(algorithm.Builtin(), snapshot(t, cadence, terms(rule)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			a.Moved(-time.Hour)
+			return a
+		}
+		old := owner()
+		has := holder(t, old, 0, "fair-share", "reports", wants, 0)
+		rule.Algorithm = "proportional-share"
+		become(t, old, rule)
+		heir := owner()
+		handOver(old, heir, 0)
+		holder(t, heir, 0, "fair-share", "reports", wants, float64(math.Float32frombits(math.Float32bits(float32(has))&^0xffff)))
+		row := claims.Claim{Key: "k", Host: "claims", Bands: []claims.Band{{Clients: 1, Wants: 100}}}
+		if got := claimed(t, heir, 0, row).Amount; has*10+got > 10+1e-6 {
+			t.Errorf("a host has %v of 10, and another is leased %v", has*10, got)
 		}
 	}
 }

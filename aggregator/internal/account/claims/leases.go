@@ -163,7 +163,7 @@ func (l *Leases) scale(factor float64, whole bool) {
 // become notes that what r's host holds is a part of the limit: it says that it has so much.
 func (l *Leases) become(r *leaseRow, has float64) {
 	if r.kind == handed {
-		const rounds = 1. / 256 // a report may say by that much less
+		const rounds = 1. / 128 // a report may say by that much less
 		l.grant(r, min(max(has*(1+rounds)-r.beyond, 0), r.held), r.beyond)
 		r.kind = asPart
 	}
