@@ -3,6 +3,7 @@
 package pool
 
 import (
+	"math"
 	"time"
 
 	"github.com/headgate/headgate/aggregator/internal/account"
@@ -26,7 +27,7 @@ func (k *Account) Reach(now time.Duration, c *account.Config) account.Pooled {
 	}
 	a := newAsked(now, *k, c)
 	a.moved = k.begun()
-	a.charge()
+	a.charge(now)
 	return a
 }
 
@@ -61,9 +62,18 @@ func (k *asked) Reach(now time.Duration, c *account.Config) account.Pooled {
 	return &a
 }
 
-// charge takes starters out of the pool, because hosts that ask are lent nothing twice.
-func (k *holdings) charge() {
+// charge takes starters out of the pool at now, because hosts that ask are lent nothing twice.
+// The starter of a host that has been silent for too long stays beside the pool: what it does
+// not use of a loan would be lost, and it pays for what it has used when it comes back.
+func (k *holdings) charge(now time.Duration) {
+	silent := k.dead()
+	if k.past.SlowAt(now) {
+		silent = math.MaxInt64
+	}
 	for _, row := range k.rows.All {
+		if now-row.last >= silent {
+			continue
+		}
 		starter := row.starter()
 		k.hold(row, row.unspent, row.unspent)
 		k.pool -= float64(starter)

@@ -118,6 +118,48 @@ func TestWhereHostsAskForEachEventNothingIsLent(t *testing.T) {
 	}
 }
 
+// Hosts that have no events keep their starters, and give nothing back. A change to an algorithm
+// whose hosts ask takes nothing out of the pool for that; a host that has used its starter pays
+// for it when it comes back.
+func TestIdleHostsCostNothingWhenTheKeyTurnsToAsking(t *testing.T) {
+	limit := algorithm.Limit{Rate: 1e-3, Burst: 100}
+	const idle, used = 5, 7
+	for _, to := range []string{algorithm.NameAuto, algorithm.NameExact} {
+		for _, swept := range []bool{false, true} {
+			c := reaching(algorithm.NameElastic)
+			c.Rule.Limit, c.Rule.Burst = 1e-3, limit.Burst
+			k := New(-time.Minute, time.Hour, c)
+			for now := -time.Minute; now <= 0; now += s {
+				for host := range uint32(idle) {
+					k.Report(now, limit, host, &account.Report{Elapsed: s, Cost: 1})
+				}
+			}
+			now := 10 * s
+			if swept {
+				k.Expire(now, func(uint32) {})
+			}
+			before, starters := plain(k).pool, plain(k).starters
+			if starters < idle*used {
+				t.Fatalf("%d hosts have starters of %v", idle, starters)
+			}
+			pooled, _ := k.(account.Pooled)
+			c = reaching(to)
+			c.Rule.Limit, c.Rule.Burst = 1e-3, limit.Burst
+			asked := pooled.Reach(now, c)
+			asked.Expire(now+2*s, func(uint32) {})
+			if got := plain(asked).pool; got < before {
+				t.Errorf("to %s: %v tokens of %v are left", to, got, before)
+			}
+			before = plain(asked).pool
+			now += 3 * s
+			asked.Report(now, limit, 0, &account.Report{Allowed: used, Elapsed: s, Cost: 1, Elsewhere: true})
+			if got := before - plain(asked).pool; math.Abs(got-used) > 0.1 {
+				t.Errorf("to %s: a host that used %d of its starter pays %v", to, used, got)
+			}
+		}
+	}
+}
+
 // A host that has heard of the rule says with its last report under the earlier one what
 // it used before, in full, and keeps what the rule's account gave it.
 func TestALastReportUnderAnotherNameCosts(t *testing.T) {
