@@ -54,6 +54,38 @@ func TestAMoveToExactOrAutoIsPaidForOnce(t *testing.T) {
 	}
 }
 
+// The owner is not charged once more for what it has paid for under auto, when the rule moves to
+// elastic, and back before an event.
+func TestAMoveToElasticAndBackIsPaidForOnce(t *testing.T) {
+	const burst, before = 20, 15
+	for _, hosts := range []int{1, 3} {
+		for _, stays := range []time.Duration{time.Millisecond, time.Second, 5 * time.Second} {
+			inBubble(t, func(t *testing.T) {
+				c := autoClusterOf(t, hosts, 1./3600, ruledBy(t, "auto", "1/h", burst))
+				defer c.close()
+				allowed := 0
+				use := func(n int, every time.Duration) {
+					for i := range n {
+						if c.hosts[i%hosts].group.For("k").Allow() {
+							allowed++
+						}
+						time.Sleep(every)
+					}
+				}
+				use(before, 50*time.Millisecond)
+				time.Sleep(10 * time.Second) // no host has a loan then
+				c.configure(t, ruledBy(t, "elastic", "1/h", burst))
+				time.Sleep(stays)
+				c.configure(t, ruledBy(t, "auto", "1/h", burst))
+				use(60, time.Second)
+				if allowed != burst {
+					t.Errorf("%d hosts, %v under elastic: %d are allowed, want %d", hosts, stays, allowed, burst)
+				}
+			})
+		}
+	}
+}
+
 // A host that moves to exact gives back what the owner granted it, and says what it used of
 // that: no event is refused of a key that is asked for less than its limit.
 func TestAMoveToExactGivesBackWhatWasGranted(t *testing.T) {

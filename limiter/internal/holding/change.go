@@ -113,6 +113,8 @@ func (c *Change) fill() {
 func (c *Change) unknown(s *report.Subject, t *share.Terms, used int64) int64 {
 	now, was := c.old.now, s.Part().Common().Terms()
 	if was.Traits.Pooled && t.Traits.Pooled {
+		known := s.IsKnown()
+		s.Known()
 		switch {
 		case !was.Reports:
 			s.Paid(now)
@@ -126,6 +128,9 @@ func (c *Change) unknown(s *report.Subject, t *share.Terms, used int64) int64 {
 			return 0
 		case was.Traits.Asks:
 			return min(used, s.Unreported(now))
+		}
+		if known { // elastic has brought no grant
+			used = min(used, s.Unreported(now))
 		}
 	}
 	if t.Algorithm == share.Auto && c.builder.Links[share.Auto] != nil { // reports come beside the charge

@@ -43,9 +43,10 @@ type pulse struct {
 	waits   bool         // for an early report
 	unheard bool         // it had no grant when a decision last ran low
 
-	// The Group's lock protects these two.
+	// The Group's lock protects these three.
 	refused  uint8 // answers without a grant since the last event
 	followed uint8 // reports without an event since the last with one
+	known    bool  // see IsKnown
 
 	total   int64 // cost at the last look
 	looked  stage.Instant
@@ -104,6 +105,14 @@ func (s *Subject) Paid(now stage.Instant) {
 	s.acked.Allowed += allowed
 	s.acked.Rejected -= allowed
 }
+
+// Known says that the key's owner knows of all that was allowed until now, or learns of it from the
+// reports to come.
+func (s *Subject) Known() { s.pulse.known = true }
+
+// IsKnown reports whether Known was called, and no report was answered since: then the owner does
+// not know of what is Unreported alone.
+func (s *Subject) IsKnown() bool { return s.pulse.known }
 
 // Close gives back what s was granted: the next report says under the terms in force what s has
 // used and not reported yet. s goes on under terms without reports.
