@@ -221,7 +221,8 @@ func (r *Reporter) Apply(now stage.Instant, b *Batch, rows []int, grants *usage.
 		row := &b.rows[at]
 		s := row.subject
 		if row.upTo.at > s.acked.at {
-			s.acked, s.pulse.known = row.upTo, false
+			s.acked = row.upTo
+			s.pulse.followed &^= known
 		}
 		s.pending = now
 		if lease[i] == 0 && s.prompt() && s.pulse.refused < mostRefused { // the owner is not ready to answer

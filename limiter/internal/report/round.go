@@ -88,7 +88,7 @@ func (r *Round) add(s *Subject) {
 	s.acked.at = min(s.acked.at, now) // the first caller may have stated a time to come
 	allowed, rejected, elapsed := upTo.since(s.acked)
 	if allowed+rejected > 0 {
-		s.pulse.refused, s.pulse.followed = 0, 0
+		s.pulse.refused, s.pulse.followed = 0, s.pulse.followed&known
 	}
 	if !terms.Reports || elapsed <= 0 {
 		return

@@ -43,10 +43,9 @@ type pulse struct {
 	waits   bool         // for an early report
 	unheard bool         // it had no grant when a decision last ran low
 
-	// The Group's lock protects these three.
+	// The Group's lock protects these two.
 	refused  uint8 // answers without a grant since the last event
-	followed uint8 // reports without an event since the last with one
-	known    bool  // see IsKnown
+	followed uint8 // reports without an event since the last with one; and the bit known
 
 	total   int64 // cost at the last look
 	looked  stage.Instant
@@ -54,6 +53,10 @@ type pulse struct {
 	changed stage.Instant // when demand last changed; of a host that may ask, fell
 	gap     time.Duration // to the next early report
 }
+
+// known is the bit of pulse.followed that IsKnown reads. A field of its own would make each key
+// larger by 32 bytes.
+const known = 1 << 7
 
 // NewSubject returns the Subject of p, which nobody uses yet.
 func (r *Reporter) NewSubject(now stage.Instant, p share.Part) *Subject {
@@ -108,11 +111,11 @@ func (s *Subject) Paid(now stage.Instant) {
 
 // Known says that the key's owner knows of all that was allowed until now, or learns of it from the
 // reports to come.
-func (s *Subject) Known() { s.pulse.known = true }
+func (s *Subject) Known() { s.pulse.followed |= known }
 
 // IsKnown reports whether Known was called, and no report was answered since: then the owner does
 // not know of what is Unreported alone.
-func (s *Subject) IsKnown() bool { return s.pulse.known }
+func (s *Subject) IsKnown() bool { return s.pulse.followed&known != 0 }
 
 // Close gives back what s was granted: the next report says under the terms in force what s has
 // used and not reported yet. s goes on under terms without reports.
@@ -234,7 +237,7 @@ func (s *Subject) unsettled(now stage.Instant) bool {
 	switch {
 	case stated || wanted && !bucket.Full(now):
 		return true
-	case p.followed == mostFollowing || !wanted && bucket.Uncached(now) >= p.demand.Unit():
+	case p.followed&^known == mostFollowing || !wanted && bucket.Uncached(now) >= p.demand.Unit():
 		s.reporter.early.pulse(s, func(p *pulse) { p.demand.Fade() }) // its owner will soon take it for gone
 		return false
 	}
