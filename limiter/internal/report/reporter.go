@@ -117,11 +117,12 @@ func (r *Reporter) refresh(now stage.Instant, s *Subject, hosts int) {
 	}
 }
 
-// watchLease has Early end the lease of s if that is before the next regular round, under an
-// algorithm whose owners lease to others what was leased here as soon as the lease has ended.
+// watchLease has Early end the lease of s if that is before the next regular round. It is for
+// algorithms that state wants, whose owners lease to others what was leased here as soon as
+// the lease has ended.
 func (r *Reporter) watchLease(now stage.Instant, s *Subject) {
 	c := s.common()
-	if until := c.Until(); until < r.next && c.Valid(now) && c.Terms().Traits.Wants {
+	if until := c.Until(); until < r.next && c.Valid(now) {
 		r.early.endAt(s, until)
 	}
 }
@@ -250,7 +251,9 @@ func (r *Reporter) Apply(now stage.Instant, b *Batch, rows []int, grants *usage.
 			Used: used[i], Until: until,
 		}
 		c.SetGrant(g)
-		r.watchLease(now, s)
+		if terms.Traits.Wants {
+			r.watchLease(now, s)
+		}
 		switch {
 		case s.rate == nil:
 			r.refit(now, s, hosts, b.early)

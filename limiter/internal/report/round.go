@@ -32,9 +32,10 @@ func (r *Round) Visit(s *Subject, hosts int) {
 	} else if _, answered := s.Settled(); s.rate != nil && (!answered || !s.common().Granted()) {
 		s.rate.ChargeResting(r.at) // else the answer does
 	}
-	r.reporter.watchLease(r.at, s)
 	if !s.early() || s.regular(r.at, r.recent) {
 		r.add(s)
+	} else if s.terms().Traits.Wants {
+		r.reporter.watchLease(r.at, s)
 	}
 }
 
@@ -77,6 +78,9 @@ const costMemory = 0.8
 func (r *Round) add(s *Subject) {
 	now, c := r.at, s.common()
 	terms := c.Terms()
+	if terms.Traits.Wants && !r.early {
+		r.reporter.watchLease(now, s)
+	}
 	if s.rate != nil {
 		s.rate.Bucket().Drop(now)
 	}
