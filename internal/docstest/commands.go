@@ -28,6 +28,7 @@ var ranBy = map[string]string{
 var shown = []*regexp.Regexp{
 	regexp.MustCompile(`^git clone https://github\.com/headgate/headgate(\.git)?$`),
 	regexp.MustCompile(`^cd [\w./-]+$`),
+	regexp.MustCompile(`^mkdir -p -m 700 /[\w./-]+$`),
 	regexp.MustCompile(`^go mod (init [\w./-]+|tidy)$`),
 	regexp.MustCompile(`^go get github\.com/headgate/headgate(@[\w.]+)?$`),
 	regexp.MustCompile(`^go install github\.com/headgate/headgate/cmd/headgate(-lab)?@[\w.]+$`),
