@@ -183,7 +183,7 @@ func (a *Auto) askBeforeWait(ctx context.Context, q, soon stage.Request, v stage
 
 // answered notes an answer of the owner.
 func (a *Auto) answered(now stage.Instant, o stage.Outcome) {
-	a.tokens.set(now, a.Terms().Rule, o.Left)
+	a.tokens.Set(now, a.Terms().Rule, o.Left)
 	if s := a.started(); s.missed.Load() && s.missed.Swap(false) {
 		a.host.RemoteAnswers(now, a.Rate, false)
 	}

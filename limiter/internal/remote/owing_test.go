@@ -41,8 +41,8 @@ func TestAStageThatOwesIsListedOnce(t *testing.T) {
 		for _, s := range stages {
 			if s.begin() { // as after an answer
 				s.next()
-				s.owed.done()
-				s.owed.end()
+				s.owed.Done()
+				s.owed.End()
 			}
 		}
 		h.owing.tidy(0)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/internal/bucket"
+	"github.com/headgate/headgate/limiter/internal/elsewhere"
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
 )
@@ -20,10 +21,10 @@ import (
 // the fallback's. Use New.
 type Stage struct {
 	debts
-	tokens estimate    // of the remote
-	mu     sync.Mutex  // held while what is in force changes under an Auto, and while gone does
-	gone   atomic.Bool // see Leave
-	listed atomic.Bool // the Host knows that it owes something
+	tokens elsewhere.Estimate // of the remote
+	mu     sync.Mutex         // held while what is in force changes under an Auto, and while gone does
+	gone   atomic.Bool        // see Leave
+	listed atomic.Bool        // the Host knows that it owes something
 }
 
 var (
@@ -52,7 +53,7 @@ func Of(p share.Part) *Stage {
 func (s *Stage) init(r *share.Rate, l *Link) {
 	s.Rate, s.Link = r, l
 	s.retryAt.Store(math.MinInt64)
-	s.tokens.init()
+	s.tokens.Init()
 }
 
 // The Rest of a Receipt says who gave the tokens.
@@ -90,7 +91,7 @@ func (s *Stage) Take(ctx context.Context, q stage.Request) (v stage.Verdict, rec
 	}
 	s.answers(q.Now)
 	s.Flush(q.Now)
-	s.tokens.set(q.Now, t.Rule, outcome.Left)
+	s.tokens.Set(q.Now, t.Rule, outcome.Left)
 	if ctx.Err() != nil {
 		s.giveBack(q, outcome)
 		return stage.Because(stage.Canceled), receipt
@@ -122,14 +123,14 @@ func paid(q stage.Request, o stage.Outcome, mark share.Mark) stage.Receipt {
 // until now has come in as the rule before says.
 func (s *Stage) SetTerms(now stage.Instant, t *share.Terms) {
 	before := s.Terms().Rule
-	tokens := s.tokens.at(now, before)
+	tokens := s.tokens.At(now, before)
 	s.Rate.SetTerms(now, t)
 	follows := share.FollowDebt(before.Limit, t.Rule, tokens)
 	if follows != tokens {
 		s.ChangeMarkElsewhere(func(m share.Mark) share.Mark { return m.After(tokens, follows) })
 	}
-	if (before.Limit != t.Rule.Limit || before.Burst != t.Rule.Burst) && s.tokens.asked() {
-		s.tokens.set(now, t.Rule, follows)
+	if (before.Limit != t.Rule.Limit || before.Burst != t.Rule.Burst) && s.tokens.Asked() {
+		s.tokens.Set(now, t.Rule, follows)
 	}
 }
 
@@ -219,14 +220,14 @@ func (s *Stage) Settle(now stage.Instant, receipt stage.Receipt, actual int64) {
 // n is negative. It counts nothing.
 func (s *Stage) Owe(now stage.Instant, n int64) {
 	rule := s.Terms().Rule
-	s.tokens.set(now, rule, s.tokens.at(now, rule)-float64(n))
+	s.tokens.Set(now, rule, s.tokens.At(now, rule)-float64(n))
 	s.owe(n)
 	s.Flush(now)
 }
 
 // owe notes that the remote has not been charged with n tokens yet.
 func (s *Stage) owe(n int64) {
-	s.owed.add(n)
+	s.owed.Add(n)
 	if !s.listed.Load() && s.listed.CompareAndSwap(false, true) {
 		s.host.RemoteOwes(s)
 	}
@@ -247,8 +248,8 @@ func (s *Stage) TakeOver(now stage.Instant, n int64) {
 // than the stage before s had.
 func (s *Stage) Cap(now stage.Instant, tokens float64) {
 	s.Rate.Cap(now, tokens)
-	if rule := s.Terms().Rule; tokens < s.tokens.at(now, rule) {
-		s.tokens.set(now, rule, tokens)
+	if rule := s.Terms().Rule; tokens < s.tokens.At(now, rule) {
+		s.tokens.Set(now, rule, tokens)
 	}
 }
 
@@ -261,7 +262,7 @@ func (s *Stage) Level(now stage.Instant) stage.Level {
 		return level
 	}
 	rule := s.Terms().Rule
-	return stage.Level{Limit: rule.Limit, Burst: rule.Burst, Tokens: s.tokens.at(now, rule), Remote: true}
+	return stage.Level{Limit: rule.Limit, Burst: rule.Burst, Tokens: s.tokens.At(now, rule), Remote: true}
 }
 
 // Idle implements share.Part. A key whose remote bucket is not full is not idle: an
@@ -269,7 +270,7 @@ func (s *Stage) Level(now stage.Instant) stage.Level {
 // does not answer does not keep the key: the caller that forgets the key calls
 // Leave.
 func (s *Stage) Idle(now stage.Instant) bool {
-	return (s.owed.none() && s.tokens.full(now, s.Terms().Rule) || s.failing.Holds()) && s.Rate.Idle(now)
+	return (s.owed.None() && s.tokens.Full(now, s.Terms().Rule) || s.failing.Holds()) && s.Rate.Idle(now)
 }
 
 // Leave says that no key decides by s any more. Its Host goes on sending what it owes, for
@@ -297,7 +298,7 @@ func (s *Stage) RefillElsewhere(ctx context.Context, now stage.Instant) error {
 	n := min(math.Ceil(rule.Burst+rule.MostDebt()), float64(bucket.MaxCost))
 	outcome, err := s.do(ctx, stage.Operation{Kind: stage.FillTokens, ID: rand.Uint64() | 1, Key: s.Key(), Rule: rule, N: n})
 	if err == nil {
-		s.tokens.set(now, rule, outcome.Left)
+		s.tokens.Set(now, rule, outcome.Left)
 		s.ChangeMarkElsewhere(share.Mark.Reset)
 		s.OweNothingElsewhere()
 	}

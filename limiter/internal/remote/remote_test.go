@@ -179,7 +179,7 @@ func TestWhatIsOwedIsSentOnce(t *testing.T) {
 		}
 		s.err, h.full = nil, false
 		r.Flush(0)
-		if s.settled != want || !r.owed.none() {
+		if s.settled != want || !r.owed.None() {
 			t.Fatalf("the remote bucket was told of %v, want %v", s.settled, want)
 		}
 	}
