@@ -134,7 +134,8 @@ func (c *caller) open(ctx context.Context, method, path, body string, fields ...
 		if failed, ok := errors.AsType[*url.Error](err); ok {
 			err = failed.Err // the rest of it is the request
 		}
-		if strings.Contains(err.Error(), "malformed HTTP response") {
+		// net/http has the second of these errors if the bytes come before the request is written.
+		if strings.Contains(err.Error(), "malformed HTTP response") || strings.Contains(err.Error(), "readLoopPeekFailLocked") {
 			return nil, fmt.Errorf("what listens at %s does not speak HTTP: is it the decider's --edge, --listen or --gossip-address? Name its --admin address; if that has a certificate, name its authority with --ca", r.URL.Host)
 		}
 		return nil, fmt.Errorf("ask the decider: %w: look whether it runs, and has --admin %s", err, r.URL.Host)

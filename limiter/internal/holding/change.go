@@ -113,8 +113,8 @@ func (c *Change) fill() {
 func (c *Change) unknown(s *report.Subject, t *share.Terms, used int64) int64 {
 	now, was := c.old.now, s.Part().Common().Terms()
 	if was.Traits.Pooled && t.Traits.Pooled {
-		known := s.IsKnown()
-		s.Known()
+		known := s.Known()
+		s.SetKnown()
 		switch {
 		case !was.Reports:
 			s.Paid(now)

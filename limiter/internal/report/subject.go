@@ -54,7 +54,7 @@ type pulse struct {
 	gap     time.Duration // to the next early report
 }
 
-// known is the bit of pulse.followed that IsKnown reads. A field of its own would make each key
+// known is the bit of pulse.followed that Known reads. A field of its own would make each key
 // larger by 32 bytes.
 const known = 1 << 7
 
@@ -109,13 +109,13 @@ func (s *Subject) Paid(now stage.Instant) {
 	s.acked.Rejected -= allowed
 }
 
-// Known says that the key's owner knows of all that was allowed until now, or learns of it from the
+// SetKnown says that the key's owner knows of all that was allowed until now, or learns of it from the
 // reports to come.
-func (s *Subject) Known() { s.pulse.followed |= known }
+func (s *Subject) SetKnown() { s.pulse.followed |= known }
 
-// IsKnown reports whether Known was called, and no report was answered since: then the owner does
+// Known reports whether SetKnown was called, and no report was answered since: then the owner does
 // not know of what is Unreported alone.
-func (s *Subject) IsKnown() bool { return s.pulse.followed&known != 0 }
+func (s *Subject) Known() bool { return s.pulse.followed&known != 0 }
 
 // Close gives back what s was granted: the next report says under the terms in force what s has
 // used and not reported yet. s goes on under terms without reports.
