@@ -27,7 +27,7 @@ type loops struct {
 	*sync.WaitGroup                       // nil until the first Start
 	stop            context.CancelFunc    // nil unless started
 	leave           func(context.Context) // nil unless the loops that report run
-	listened        chan struct{}         // closed when all listeners of limiters have returned; nil if none were called
+	listened        <-chan struct{}       // closed when all listeners of limiters have returned; nil until the first Start
 }
 
 // awaitListeners waits for the listeners of limiters. They are the service's, and may block, so
@@ -83,14 +83,10 @@ func (n *Node) Start(ctx context.Context) error {
 	}
 	reporting, endReports := context.WithCancel(running)
 	var reports sync.WaitGroup
-	limiters, listened := driver.Of(n.group), make(chan struct{})
+	limiters := driver.Of(n.group)
 	reports.Go(func() { limiters.RunReports(reporting, n.fanout) })
 	reports.Go(func() { n.mesh.Run(reporting, n.transport) })
-	go func() { // apart from the loops: a listener may block
-		defer close(listened)
-		limiters.Listen(running)
-	}()
-	n.loops.listened = listened
+	n.loops.listened = limiters.Listen(running) // apart from the loops: a listener may block
 	n.loops.leave = func(ctx context.Context) {
 		endReports()
 		reports.Wait()

@@ -54,8 +54,19 @@ func (d Driver) RunReports(ctx context.Context, updater usage.Updater) {
 	d.keys.Reports().Run(ctx, updater)
 }
 
-// Listen calls the listeners until ctx ends, and returns when all have returned.
-func (d Driver) Listen(ctx context.Context) { d.keys.Listen(ctx) }
+// Listen has the listeners called until ctx ends. The channel is closed when all have returned.
+func (d Driver) Listen(ctx context.Context) <-chan struct{} {
+	returned := make(chan struct{})
+	if d.keys.Listener == nil {
+		close(returned)
+		return returned
+	}
+	go func() {
+		defer close(returned)
+		d.keys.Listen(ctx)
+	}()
+	return returned
+}
 
 // Report gathers what was used since the last report that was answered, and
 // does what time alone brings about: leases end, idle keys leave. It returns a
