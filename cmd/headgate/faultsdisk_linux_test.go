@@ -104,7 +104,7 @@ func (d *disk) fill(t *testing.T) {
 func fullDisk(t *testing.T) *findings {
 	d := newDisk(t, 1<<20)
 	db := filepath.Join(d.dir, "db")
-	if err := os.Mkdir(db, 0o700); err != nil {
+	if err := d.on(func() error { return os.Mkdir(db, 0o700) }); err != nil {
 		t.Fatal(err)
 	}
 	apply := func(rules string) (string, error) {
