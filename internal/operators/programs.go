@@ -158,26 +158,33 @@ func (p *programs) each(f func(key string, allowed, rejected float64)) {
 	}
 }
 
-// refused is what was refused in each period, of what was offered: an owner says what it allowed
-// before programs say what they asked for.
+// refusals tells what was refused in one period after the other. An owner says what it allowed before
+// programs say what they asked for, so what it allowed ahead is taken off what they ask for later.
+type refusals struct{ ahead float64 }
+
+// next is what was refused in the next period, of what was offered.
+func (r *refusals) next(allowed, offered float64) float64 {
+	r.ahead += allowed - offered
+	rejected := max(-r.ahead, 0)
+	r.ahead = max(r.ahead, 0)
+	return rejected
+}
+
+// refused is what was refused in each period.
 func refused(allowed, offered []float64) []float64 {
+	var r refusals
 	rejected := make([]float64, len(offered))
-	ahead := 0.0
 	for i := range offered {
-		ahead += allowed[i] - offered[i]
-		rejected[i] = max(-ahead, 0)
-		ahead = max(ahead, 0)
+		rejected[i] = r.next(allowed[i], offered[i])
 	}
 	return rejected
 }
 
-// refusedOf is refused of points whose Reject is what was offered.
+// refusedOf puts what was refused into points whose Reject is what was offered.
 func refusedOf(points []recent.Point) []recent.Point {
-	ahead := 0.0
+	var r refusals
 	for i := range points {
-		ahead += points[i].Allowed - points[i].Reject
-		points[i].Reject = max(-ahead, 0)
-		ahead = max(ahead, 0)
+		points[i].Reject = r.next(points[i].Allowed, points[i].Reject)
 	}
 	return points
 }
