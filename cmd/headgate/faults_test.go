@@ -125,7 +125,7 @@ var faults = []fault{
 	},
 	{
 		"ClockSteps", "the wall clock of one daemon is set an hour ahead, then two hours back, then right",
-		"nothing changes: at most the limit; no call fails; nobody misses it",
+		"nothing changes: at most the limit; no call fails; it stays on every ring",
 		clockSteps,
 	},
 }

@@ -284,7 +284,7 @@ func TestTheDocsHaveAllSettings(t *testing.T) {
 	}
 }
 
-// What others reach is off, or at a loopback address, until somebody says otherwise.
+// By default, a daemon has no listener that other machines can reach.
 func TestOthersReachADaemonOnlyWhereItIsTold(t *testing.T) {
 	flags := newServe().Flags()
 	for name, want := range map[string]string{"listen": "127.0.0.1:", "edge": "127.0.0.1:", "http": "", "admin": "", "unix": "", "gossip-address": "", "seeds": "[]"} {

@@ -141,7 +141,7 @@ func (s *setup) must(t testing.TB, want int, text, method, path, body string, fi
 	return answer
 }
 
-// A member that hangs holds nobody up for longer than callers wait, and is named.
+// A call ends although a member hangs, and names that member.
 func TestAMemberThatHangsIsNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, rights)

@@ -10,8 +10,8 @@ import (
 	"strconv"
 )
 
-// Check says what keeps others from dialling address, or nothing. usual is the port that such
-// an address has if nobody chose another one.
+// Check returns what keeps others from dialling address, or nil. usual is the port by default of
+// such an address.
 func Check(address string, usual int) error {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil || host == "" || port == "" || port == "0" {

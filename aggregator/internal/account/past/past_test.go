@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What passed is what passed in each second, under the limit of that second.
+// Limits that change each second let as much through as the sum of those seconds says.
 func TestWhatPassedIsTheSumOverTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var p *Past
