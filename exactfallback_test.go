@@ -54,6 +54,7 @@ limits:
 				network.SetFaults(other, name, rpctest.Faults{Delay: 100 * time.Microsecond})
 			}
 			taker := &ask.Taker{Host: name, Placement: owner, Peers: network.Host(name).Peers(), Self: name, Local: a}
+			defer taker.Close()
 			group := limiter.NewGroup(snapshot, 0, limiter.WithRemote(algorithm.NameExact, exact.New(taker)))
 			group.SetHosts(hosts)
 			names, groups = append(names, name), append(groups, group)

@@ -88,6 +88,7 @@ func TestOnlyWhatMovedIsUndone(t *testing.T) {
 			a := bucketed(t, 0.001, 10)
 			c.network.Host("owner").Serve(a)
 			edge := &ask.Forward{Taker: &ask.Taker{Host: "edge", Placement: &c.owner, Peers: c.network.Host("edge").Peers(), Self: "edge"}}
+			defer edge.Taker.Close()
 			if name == "charge" {
 				once(t, edge, &usage.Takes{Caller: 1, Batch: 1, Rows: tt.rows})
 			}

@@ -23,6 +23,7 @@ func TestATakeWithoutAnAnswerIsGivenBackWithoutAnotherTake(t *testing.T) {
 			c.network.Host("owner").Serve(a)
 			c.network.Host("next").Serve(bucketed(t, 0.001, 5))
 			taker := &ask.Taker{Host: "asker", Placement: &c.owner, Peers: c.network.Host("asker").Peers(), Self: "asker"}
+			defer taker.Close()
 			if _, err := taker.Take(t.Context(), usage.Take{Key: "k", Tokens: 1}); err != nil {
 				t.Fatal(err)
 			}

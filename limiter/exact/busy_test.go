@@ -34,7 +34,9 @@ func (slow) Update(ctx context.Context, _ string, _ *anypb.Any) (*anypb.Any, err
 // A queue that is full says nothing about the owner's health.
 func TestAFullQueueIsBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		owners := exact.New(&ask.Taker{Host: "me", Placement: slow{}, Peers: slow{}, MaxQueue: 1})
+		taker := &ask.Taker{Host: "me", Placement: slow{}, Peers: slow{}, MaxQueue: 1}
+		defer taker.Close()
+		owners := exact.New(taker)
 		op := stage.Operation{Key: "k", Rule: &dynamicconfig.Rule{AskTimeout: 50 * time.Millisecond}, N: 1}
 		var wg sync.WaitGroup
 		for range 7 {

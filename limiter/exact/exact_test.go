@@ -49,6 +49,7 @@ func TestAnEventWaitsForItsRulesAskTimeout(t *testing.T) {
 			network := rpctest.New(1)
 			network.Host("owner").Serve(hangs{})
 			taker := &ask.Taker{Host: "me", Placement: owner{}, Peers: network.Host("me").Peers()}
+			defer taker.Close()
 			for _, owners := range []*exact.Owners{exact.New(taker), exact.NewAuto(taker)} {
 				if row.waits != nil {
 					owners = owners.Waits(row.waits)

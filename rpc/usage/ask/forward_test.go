@@ -39,8 +39,9 @@ func takeAt(t *testing.T, d rpc.Decider, takes *usage.Takes) usage.Taken {
 
 // edgeOf is an edge at the host "me", which owns the key "mine" itself, and
 // tills at o and p.
-func edgeOf(begin float64) (edge *ask.Forward, o, p, me *till, network *rpctest.Network) {
-	o, p, taker, network := tills(begin, 100*time.Microsecond)
+func edgeOf(t testing.TB, begin float64) (edge *ask.Forward, o, p, me *till, network *rpctest.Network) {
+	t.Helper()
+	o, p, taker, network := tills(t, begin, 100*time.Microsecond)
 	me = &till{number: 5, begin: begin}
 	taker.Local = me
 	return &ask.Forward{Taker: taker}, o, p, me, network
@@ -48,7 +49,7 @@ func edgeOf(begin float64) (edge *ask.Forward, o, p, me *till, network *rpctest.
 
 func TestAnEdgeTakesFromTheOwnerOfEachKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		edge, o, p, me, _ := edgeOf(2)
+		edge, o, p, me, _ := edgeOf(t, 2)
 		taken := takeAt(t, edge, &usage.Takes{Caller: 1, Batch: 1, Rows: []usage.Take{
 			{Key: "k", Tokens: 2}, {Key: "mine", Tokens: 1}, {Key: "p", Tokens: 3}, {Key: "undecided", Tokens: 1}, {Key: "mine", Tokens: 2}, {Key: "nobody's", Tokens: 1},
 		}})
@@ -81,7 +82,7 @@ func TestAnEdgeTakesFromTheOwnerOfEachKey(t *testing.T) {
 
 // Programs own no keys, and so hand none over, whatever they say.
 func TestAnEdgeHandsNothingOver(t *testing.T) {
-	edge, o, _, _, _ := edgeOf(10)
+	edge, o, _, _, _ := edgeOf(t, 10)
 	takeAt(t, edge, &usage.Takes{Rows: []usage.Take{{Key: "k", Told: 5, By: 9, Handed: true, Rates: 0.5}}})
 	if got := o.calls(); len(got) != 1 || len(got[0].Rows) != 1 || got[0].Rows[0].Handed || got[0].Rows[0].Rates != 0 {
 		t.Errorf("the owner got %+v", got)
@@ -90,7 +91,7 @@ func TestAnEdgeHandsNothingOver(t *testing.T) {
 
 func TestAnOwnerThatIsSilentCostsItsOwnKeysAtAnEdge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		edge, _, p, _, network := edgeOf(10)
+		edge, _, p, _, network := edgeOf(t, 10)
 		network.Partition([]string{"me", "p"}, []string{"o"})
 		for range 5 {
 			began := time.Now()
@@ -120,7 +121,7 @@ func TestAnEdgeUndoesWhatNobodyHearsOf(t *testing.T) {
 	}
 	t.Run("withdrawn", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			edge, o, p, me, _ := edgeOf(10)
+			edge, o, p, me, _ := edgeOf(t, 10)
 			takeAt(t, edge, takes)
 			check(t, o, p, me, 6, 8, 15)
 			takeAt(t, edge, &usage.Takes{Caller: 2, Batch: 2, Withdrawn: []uint64{1}})
@@ -133,7 +134,7 @@ func TestAnEdgeUndoesWhatNobodyHearsOf(t *testing.T) {
 	})
 	for _, caller := range []uint64{takes.Caller, 0} { // one without a number cannot withdraw
 		synctest.Test(t, func(t *testing.T) {
-			edge, o, p, me, network := edgeOf(10)
+			edge, o, p, me, network := edgeOf(t, 10)
 			network.SetFaults("me", "p", rpctest.Faults{Delay: 5 * time.Millisecond})
 			payload, err := usage.EncodeTakes(&usage.Takes{Caller: caller, Batch: 1, Rows: takes.Rows})
 			if err != nil {
@@ -155,7 +156,7 @@ func TestAnEdgeUndoesWhatNobodyHearsOf(t *testing.T) {
 // spent apart comes back as far as it was taken.
 func TestAnEdgeUndoesWhatMayBeUndone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		edge, o, p, _, _ := edgeOf(10)
+		edge, o, p, _, _ := edgeOf(t, 10)
 		takeAt(t, edge, &usage.Takes{Caller: 1, Batch: 1, Rows: []usage.Take{{Key: "p", Tokens: -5}, {Key: "k", Tokens: 4, Spent: usage.SpentApart}}})
 		takeAt(t, edge, &usage.Takes{Caller: 2, Batch: 1, Rows: []usage.Take{{Key: "p", Tokens: 15}}})
 		takeAt(t, edge, &usage.Takes{Caller: 1, Batch: 2, Withdrawn: []uint64{1}})
@@ -168,7 +169,7 @@ func TestAnEdgeUndoesWhatMayBeUndone(t *testing.T) {
 // An owner and the edge are new, and the client is not.
 func TestANewOwnerLearnsAtAnEdgeFromWhatClientsWereTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		edge, o, _, me, _ := edgeOf(10)
+		edge, o, _, me, _ := edgeOf(t, 10)
 		row := usage.Take{Key: "k", Told: 4, Ago: 3 * time.Millisecond, By: 99}
 		mine := usage.Take{Key: "mine", Told: 5, By: 98}
 		takeAt(t, edge, &usage.Takes{Rows: []usage.Take{row, mine}})
@@ -186,7 +187,7 @@ func TestANewOwnerLearnsAtAnEdgeFromWhatClientsWereTold(t *testing.T) {
 }
 
 func TestAnEdgeRefusesWhatAreNoTakes(t *testing.T) {
-	edge, o, _, _, _ := edgeOf(1)
+	edge, o, _, _, _ := edgeOf(t, 1)
 	for _, payload := range []*anypb.Any{nil, {TypeUrl: usage.ReportTypeURL}, {TypeUrl: usage.TakesTypeURL, Value: []byte{1}}} {
 		if _, err := edge.Update(t.Context(), "client", payload); !errors.Is(err, rpc.ErrPayload) {
 			t.Errorf("%v: %v", payload, err)
@@ -202,7 +203,7 @@ var twice = usage.Takes{Caller: 1, Batch: 1, Rows: []usage.Take{{Key: "k", Token
 
 func TestAnEdgeAnswersABatchThatComesTwiceAsItDidBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		edge, o, p, me, _ := edgeOf(10)
+		edge, o, p, me, _ := edgeOf(t, 10)
 		first := takeAt(t, edge, &twice)
 		p.left["p"] = 30 // what was refused before would not be now
 		for range 3 {
@@ -229,7 +230,7 @@ func TestAnEdgeAnswersABatchThatComesTwiceAsItDidBefore(t *testing.T) {
 
 func TestABatchThatComesAgainWhileAnEdgeIsAtItWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		edge, o, p, _, network := edgeOf(10)
+		edge, o, p, _, network := edgeOf(t, 10)
 		network.SetFaults("me", "p", rpctest.Faults{Delay: 5 * time.Millisecond})
 		payload, err := usage.EncodeTakes(&twice)
 		if err != nil {
@@ -259,7 +260,7 @@ func TestABatchThatComesAgainWhileAnEdgeIsAtItWaits(t *testing.T) {
 // The connection of the first delivery breaks, and the network delivers again.
 func TestABatchThatComesAgainTakesWhatItsFirstDeliveryGaveBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		edge, o, _, _, network := edgeOf(10)
+		edge, o, _, _, network := edgeOf(t, 10)
 		network.SetFaults("me", "p", rpctest.Faults{Delay: 5 * time.Millisecond})
 		payload, err := usage.EncodeTakes(&twice)
 		if err != nil {

@@ -16,7 +16,7 @@ import (
 // longer than the window while the Taker may make another call.
 func TestTakesBeyondAFullCallDoNotWaitForItsAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o, _, taker, _ := tills(1e6, 9*time.Millisecond)
+		o, _, taker, _ := tills(t, 1e6, 9*time.Millisecond)
 		var all sync.WaitGroup
 		take := func() {
 			all.Go(func() {

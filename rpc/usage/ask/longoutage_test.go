@@ -15,7 +15,7 @@ import (
 // last batch while the owner still knows it.
 func TestTheLastTakeOfALongOutageIsWithdrawn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o, _, taker, network := tills(1e6, time.Millisecond)
+		o, _, taker, network := tills(t, 1e6, time.Millisecond)
 		defer taker.Close()
 		network.Cut("o", "me")
 		for range 600 {

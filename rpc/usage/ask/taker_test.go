@@ -86,7 +86,8 @@ func (o *till) calls() []usage.Takes {
 }
 
 // tills are a network with two owners, o and p, and who asks them.
-func tills(begin float64, delay time.Duration) (o, p *till, taker *ask.Taker, network *rpctest.Network) {
+func tills(t testing.TB, begin float64, delay time.Duration) (o, p *till, taker *ask.Taker, network *rpctest.Network) {
+	t.Helper()
 	network = rpctest.New(1)
 	o, p = &till{number: 1, begin: begin}, &till{number: 3, begin: begin}
 	network.Host("o").Serve(o)
@@ -94,12 +95,13 @@ func tills(begin float64, delay time.Duration) (o, p *till, taker *ask.Taker, ne
 	network.SetFaults("me", "o", rpctest.Faults{Delay: delay})
 	network.SetFaults("me", "p", rpctest.Faults{Delay: delay})
 	taker = &ask.Taker{Host: "me", Placement: owners{"k": "o", "j": "o", "undecided": "o", "p": "p", "mine": "me"}, Peers: network.Host("me").Peers(), Self: "me"}
+	t.Cleanup(taker.Close) // else a call that withdraws may outlive the bubble
 	return o, p, taker, network
 }
 
 func TestTakesThatComeTogetherShareACall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o, _, taker, _ := tills(1000, 300*time.Microsecond)
+		o, _, taker, _ := tills(t, 1000, 300*time.Microsecond)
 		var wg sync.WaitGroup
 		for i := range 100 {
 			wg.Go(func() {
@@ -133,7 +135,7 @@ func TestTakesThatComeTogetherShareACall(t *testing.T) {
 // While a call takes long, those who wait for company do so for the window.
 func TestCompanyIsWaitedForNoLongerThanTheWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o, _, taker, _ := tills(1000, 5*time.Millisecond)
+		o, _, taker, _ := tills(t, 1000, 5*time.Millisecond)
 		var wg sync.WaitGroup
 		for i := range 20 {
 			wg.Go(func() {
@@ -157,7 +159,7 @@ func TestCompanyIsWaitedForNoLongerThanTheWindow(t *testing.T) {
 }
 
 func TestOwnKeysAreTakenInProcess(t *testing.T) {
-	_, _, taker, _ := tills(2, time.Second)
+	_, _, taker, _ := tills(t, 2, time.Second)
 	self := &till{number: 9, begin: 1}
 	taker.Local = self
 	for i, want := range []bool{true, false} {
@@ -175,7 +177,7 @@ func TestOwnKeysAreTakenInProcess(t *testing.T) {
 // sent before.
 func TestAnOwnerThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o, _, taker, _ := tills(1e6, 100*time.Microsecond)
+		o, _, taker, _ := tills(t, 1e6, 100*time.Microsecond)
 		o.hang = true
 		var wg sync.WaitGroup
 		var failed, silent atomic.Int64
@@ -249,7 +251,7 @@ func TestAnOwnerThatHangs(t *testing.T) {
 // failure, so the owner is asked again at once.
 func TestOnePauseDoesNotSilenceAnOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o, _, taker, _ := tills(1e6, 0)
+		o, _, taker, _ := tills(t, 1e6, 0)
 		o.hang = true
 		var wg sync.WaitGroup
 		for i := range 4 {
@@ -274,7 +276,7 @@ func TestOnePauseDoesNotSilenceAnOwner(t *testing.T) {
 }
 
 func TestTakesThatCannotBe(t *testing.T) {
-	o, _, taker, network := tills(1, 0)
+	o, _, taker, network := tills(t, 1, 0)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := taker.Take(ctx, usage.Take{Key: "k"}); !errors.Is(err, context.Canceled) {
@@ -308,7 +310,7 @@ func (panics) Update(context.Context, string, *anypb.Any) (*anypb.Any, error) { 
 
 func TestNoMoreWaitThanFit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, _, taker, _ := tills(1e6, 10*time.Millisecond)
+		_, _, taker, _ := tills(t, 1e6, 10*time.Millisecond)
 		taker.MaxQueue, taker.Window = 10, time.Hour
 		var busy atomic.Int64
 		var wg sync.WaitGroup
@@ -334,7 +336,7 @@ func TestNoMoreWaitThanFit(t *testing.T) {
 func TestNobodyIsToldOfTheTokensOfAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const tokens = 2000
-		o, _, taker, network := tills(tokens, 0)
+		o, _, taker, network := tills(t, tokens, 0)
 		faults := rpctest.Faults{Delay: 100 * time.Microsecond, Jitter: 2 * time.Millisecond, Drop: 0.02, Reorder: 0.1, HoldBack: 5 * time.Millisecond}
 		network.SetFaults("me", "o", faults)
 		network.SetFaults("o", "me", faults)
@@ -363,7 +365,7 @@ func TestNobodyIsToldOfTheTokensOfAnother(t *testing.T) {
 // of the one says nothing about the other.
 func TestWhatIsToldOfOneBucketIsNotOfAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o, _, taker, _ := tills(1000, 300*time.Microsecond)
+		o, _, taker, _ := tills(t, 1000, 300*time.Microsecond)
 		for _, row := range []usage.Take{{Key: "k", Tokens: 1}, {Key: "k", Auto: true, Tokens: 2}, {Key: "k", Tokens: 1}} {
 			if _, err := taker.Take(t.Context(), row); err != nil {
 				t.Fatal(err)
@@ -399,7 +401,7 @@ func TestWhatIsToldOfOneBucketIsNotOfAnother(t *testing.T) {
 
 func TestHandedOverRowsGoToTheirOwners(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o, p, taker, _ := tills(10, 0)
+		o, p, taker, _ := tills(t, 10, 0)
 		rows := []usage.Take{{Key: "k", Told: 4, By: 7}, {Key: "p", Told: -2, By: 7}, {Key: "nobody's", Told: 1, By: 7}}
 		if err := taker.Send(t.Context(), rows); !errors.Is(err, rpc.ErrNoOwner) {
 			t.Error(err)
@@ -431,7 +433,7 @@ func ExampleTaker() {
 }
 
 func BenchmarkTaker(b *testing.B) {
-	_, _, taker, _ := tills(1e18, 0)
+	_, _, taker, _ := tills(b, 1e18, 0)
 	b.ReportAllocs()
 	b.SetParallelism(32)
 	b.RunParallel(func(pb *testing.PB) {

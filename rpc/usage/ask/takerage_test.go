@@ -16,7 +16,7 @@ import (
 // A take returns within twice its timeout however many wait before it.
 func TestATakeInADeepQueueReturnsInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, _, taker, _ := tills(1e9, 18*time.Millisecond) // a call takes almost the whole timeout
+		_, _, taker, _ := tills(t, 1e9, 18*time.Millisecond) // a call takes almost the whole timeout
 		var all sync.WaitGroup
 		var longest, answered atomic.Int64
 		for i := range 9000 {

@@ -15,7 +15,7 @@ import (
 // An ask_timeout may be ten seconds.
 func TestACallerWithADeadlineDoesNotWaitForTheOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o, _, taker, _ := tills(1e6, 0)
+		o, _, taker, _ := tills(t, 1e6, 0)
 		o.hang = true
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		defer cancel()
@@ -31,7 +31,7 @@ func TestACallerWithADeadlineDoesNotWaitForTheOwner(t *testing.T) {
 // A key with a long ask_timeout does not cost the others in its batch their answers.
 func TestAnEdgeAnswersInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		edge, _, _, _, network := edgeOf(5)
+		edge, _, _, _, network := edgeOf(t, 5)
 		network.SetFaults("me", "o", rpctest.Faults{Delay: time.Minute}) // never
 		edge.Timeout = func(key string) time.Duration {
 			if key == "k" {
@@ -56,7 +56,7 @@ func TestAnEdgeAnswersInTime(t *testing.T) {
 // A caller who leaves gets nothing, and what the owner gave is given back.
 func TestWhatComesTooLateIsGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o, _, taker, _ := tills(100, 500*time.Millisecond)
+		o, _, taker, _ := tills(t, 100, 500*time.Millisecond)
 		for range 10 {
 			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 			if took, err := taker.TakeWithin(ctx, usage.Take{Key: "k", Tokens: 3}, 5*time.Second); err == nil {

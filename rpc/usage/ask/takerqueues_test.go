@@ -24,6 +24,7 @@ func TestBatchesAreInOrderAlsoForOwnersThatWereForgotten(t *testing.T) {
 		placement[name] = name
 	}
 	taker := &ask.Taker{Host: "me", Placement: placement, Peers: network.Host("me").Peers(), Self: "me", Timeout: time.Minute}
+	defer taker.Close()
 	for range 3 {
 		for i := range tills {
 			if _, err := taker.Take(t.Context(), usage.Take{Key: fmt.Sprint("owner", i), Tokens: 1}); err != nil {

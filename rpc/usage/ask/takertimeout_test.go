@@ -20,7 +20,7 @@ import (
 // at most twice that.
 func TestTakesWaitForAsLongAsTheirOwnTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, _, taker, network := tills(1e6, 0)
+		_, _, taker, network := tills(t, 1e6, 0)
 		network.SetFaults("me", "o", rpctest.Faults{Delay: 50 * time.Millisecond})
 		taker.Timeout = 10 * time.Millisecond
 		var wg sync.WaitGroup
@@ -55,7 +55,7 @@ func TestTakesWaitForAsLongAsTheirOwnTimeout(t *testing.T) {
 // timeout: nothing may look like a batch that came before, or that is settled.
 func TestBatchesOfDifferentTimeoutsAreOfDifferentCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o, _, taker, _ := tills(1e6, time.Millisecond)
+		o, _, taker, _ := tills(t, 1e6, time.Millisecond)
 		timeouts := []time.Duration{0, 30 * time.Millisecond, time.Second, 0, 30 * time.Millisecond, ask.DefaultTimeout}
 		for _, timeout := range timeouts {
 			if _, err := taker.TakeWithin(t.Context(), usage.Take{Key: "k", Tokens: 1}, timeout); err != nil {
@@ -78,7 +78,7 @@ func TestBatchesOfDifferentTimeoutsAreOfDifferentCallers(t *testing.T) {
 // An edge waits for the owner of each key as long as the key's rule says.
 func TestAnEdgeWaitsForAsLongAsTheRuleOfEachKeySays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		edge, _, _, _, network := edgeOf(5)
+		edge, _, _, _, network := edgeOf(t, 5)
 		network.SetFaults("me", "o", rpctest.Faults{Delay: 50 * time.Millisecond})
 		edge.Timeout = func(key string) time.Duration {
 			if key == "k" {

@@ -20,11 +20,13 @@ import (
 )
 
 // twoEdges are edges at "me" and "you" of the cluster whose owners are o and p.
-func twoEdges(begin float64) (first, second *ask.Forward, o, p *till, network *rpctest.Network) {
-	first, o, p, _, network = edgeOf(begin)
+func twoEdges(t testing.TB, begin float64) (first, second *ask.Forward, o, p *till, network *rpctest.Network) {
+	t.Helper()
+	first, o, p, _, network = edgeOf(t, begin)
 	second = &ask.Forward{Taker: &ask.Taker{
 		Host: "you", Placement: first.Taker.Placement, Peers: network.Host("you").Peers(), Self: "you",
 	}}
+	t.Cleanup(second.Taker.Close)
 	first.Others, second.Others = func() []string { return []string{"you"} }, func() []string { return []string{"gone", "me"} }
 	network.Host("me").Serve(ask.Withdrawn{Edge: first})
 	network.Host("you").Serve(ask.Withdrawn{Edge: second})
@@ -41,7 +43,7 @@ func withdrawing(caller, number uint64) *usage.Takes {
 // another.
 func TestAnEdgeUndoesWhatIsWithdrawnAtAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		first, second, o, p, _ := twoEdges(10)
+		first, second, o, p, _ := twoEdges(t, 10)
 		takeAt(t, first, &batch)
 		if o.left["k"] != 7 || p.left["p"] != 15 {
 			t.Fatalf("left: %v, %v", o.left, p.left)
@@ -68,7 +70,7 @@ func TestAnEdgeUndoesABatchThatWasWithdrawnBefore(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				first, second, o, p, network := twoEdges(10)
+				first, second, o, p, network := twoEdges(t, 10)
 				network.SetFaults("me", "o", rpctest.Faults{Delay: 5 * time.Millisecond})
 				payload, err := usage.EncodeTakes(&batch)
 				if err != nil {
@@ -105,7 +107,7 @@ func (s silence) Update(ctx context.Context, _ string, _ *anypb.Any) (*anypb.Any
 // Nobody waits for long for an edge that does not answer.
 func TestWithdrawingElsewhereIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, second, o, _, network := twoEdges(10)
+		_, second, o, _, network := twoEdges(t, 10)
 		silent := &till{hang: true}
 		network.Host("me").Serve(silence{silent})
 		var all sync.WaitGroup
@@ -133,7 +135,7 @@ func TestWithdrawingElsewhereIsBounded(t *testing.T) {
 }
 
 func TestAnEdgeRefusesWhatAreNoWithdrawals(t *testing.T) {
-	first, _, _, _, _ := twoEdges(1)
+	first, _, _, _, _ := twoEdges(t, 1)
 	of := func(m *headgatepb.Withdrawals) *anypb.Any {
 		payload, err := anypb.New(m)
 		if err != nil {
@@ -165,7 +167,7 @@ func FuzzWithdrawals(f *testing.F) {
 		}
 		f.Add(payload.GetTypeUrl(), payload.GetValue())
 	}
-	first, _, o, p, _ := twoEdges(100)
+	first, _, o, p, _ := twoEdges(f, 100)
 	f.Fuzz(func(t *testing.T, url string, value []byte) {
 		answer, err := ask.Withdrawn{Edge: first}.Update(t.Context(), "you", &anypb.Any{TypeUrl: url, Value: value})
 		if (answer == nil) == (err == nil) || err != nil && !errors.Is(err, rpc.ErrPayload) {
