@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/headgate/headgate/dynamicconfig/internal/glob"
 	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
 )
 
@@ -97,25 +98,25 @@ func (b *builder) key(i int, e *entry) {
 		b.report(e, "key", "has %d bytes: use 1 to %d", len(key), MaxKeyLength)
 		return
 	}
-	g, err := compileGlob(key)
+	g, err := glob.Compile(key)
 	if err != nil {
 		b.report(e, "key", "%v", err)
 		return
 	}
-	if g.exact() && e.rule.Shared && e.good("shared") {
+	if g.Exact() && e.rule.Shared && e.good("shared") {
 		b.report(e, "shared", "has no meaning for one exact key: remove it, or make the key a glob")
 	}
-	if g.exact() && e.rule.Private && e.good("private") {
+	if g.Exact() && e.rule.Private && e.good("private") {
 		b.report(e, "private", "has no meaning for one exact key, which this file shows: remove it, or make the key a glob")
 	}
-	taken := b.snapshot.index.add(i, g)
-	if !g.exact() {
+	taken := b.snapshot.index.Add(i, g)
+	if !g.Exact() {
 		if j, ok := b.patterns[key]; ok {
 			taken = j
 		} else {
 			b.patterns[key] = i
 			if e.rule.Shared {
-				b.snapshot.index.share(i, key)
+				b.snapshot.index.Share(i, key)
 			}
 		}
 	}
@@ -270,7 +271,7 @@ func (b *builder) finish() (*Snapshot, error) {
 		return nil, err
 	}
 	s := b.snapshot
-	s.index.finish()
+	s.index.Finish()
 	s.patterns = b.patterns
 	s.version = s.fingerprint()
 	return s, nil

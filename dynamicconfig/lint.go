@@ -8,12 +8,9 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/headgate/headgate/dynamicconfig/internal/glob"
 	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
 )
-
-// maxCompared bounds the bytes of patterns and keys that Warnings compares, for files of many
-// globs that begin alike: about a second.
-const maxCompared = 30_000_000
 
 // Warnings are what is legal and surely not meant, in the order of the text: globs whose keys
 // all have an earlier rule, keys with characters that look like others, and costs that no
@@ -24,7 +21,11 @@ func (s *Snapshot) Warnings() []*Error {
 	if parts == nil {
 		parts = []*Snapshot{s}
 	}
-	hidden := s.hidden()
+	keys := make([]string, len(s.rules))
+	for i := range s.rules {
+		keys[i] = s.rules[i].Key
+	}
+	hidden := glob.Hidden(keys)
 	for _, part := range parts {
 		p := strictyaml.Problems{Text: part.origin.text}
 		for i, r := range part.rules {
@@ -44,40 +45,6 @@ func (s *Snapshot) Warnings() []*Error {
 		})
 	}
 	return all
-}
-
-// hidden are the globs that no key finds, by their numbers: each with an earlier glob that
-// matches all of its keys. A rule that is shared is found by its own pattern.
-func (s *Snapshot) hidden() map[int]string {
-	found := make(map[int]string)
-	earlier := make(map[string][]numberedGlob) // by what their keys begin with
-	compared := 0
-	for i := range s.rules {
-		g, err := compileGlob(s.rules[i].Key)
-		if err != nil || g.exact() {
-			continue // exact keys win, wherever they stand
-		}
-		own := g.prefix()
-		sample := g.sample()
-		for n := range len(own) + 1 {
-			for _, wide := range earlier[own[:n]] {
-				if compared += 8 + len(sample)*len(wide.glob.segments[len(wide.glob.segments)/2].sets); compared > maxCompared {
-					return found
-				}
-				if _, already := found[i]; already || !wide.glob.match(sample) {
-					continue
-				}
-				yes, work := wide.glob.covers(g)
-				if compared += work; yes {
-					found[i] = s.rules[wide.rule].Key
-				}
-			}
-		}
-		if _, hidden := found[i]; !hidden { // what hides it hides what it would hide
-			earlier[own] = append(earlier[own], numberedGlob{i, g})
-		}
-	}
-	return found
 }
 
 // lookalikes are characters that are written for others, and what was meant.
@@ -133,149 +100,6 @@ func regexpIn(key string) string {
 		return "begins with ^, which stands for itself only: remove it, because a glob matches whole keys"
 	}
 	return ""
-}
-
-// sample is one of the shortest keys that g matches.
-func (g *glob) sample() string {
-	var key []byte
-	for i := range g.segments {
-		s := &g.segments[i]
-		if s.sets == nil {
-			key = append(key, s.literal...)
-			continue
-		}
-		for j := range s.sets {
-			for b := range 256 {
-				if s.sets[j].has(byte(b)) {
-					key = append(key, byte(b))
-					break
-				}
-			}
-		}
-	}
-	return string(key)
-}
-
-// step is one byte of a pattern, or any run of bytes.
-type step struct {
-	set  byteSet
-	star bool
-}
-
-func (g *glob) steps() (all []step) {
-	for i := range g.segments {
-		if i > 0 {
-			all = append(all, step{star: true})
-		}
-		s := &g.segments[i]
-		for j := range s.n {
-			if s.sets != nil {
-				all = append(all, step{set: s.sets[j]})
-				continue
-			}
-			var one byteSet
-			one.add(s.literal[j])
-			all = append(all, step{set: one})
-		}
-	}
-	return all
-}
-
-// maxCover bounds the work of covers, in places of a pattern looked at.
-const maxCover = 1_000_000
-
-// covers reports whether g matches all keys that other matches, and how much work that was. It
-// says no where that takes too much.
-//
-// It follows all keys of other at once, byte by byte: at each place of other's pattern it
-// keeps the sets of places that g's pattern may then be at. If other can end where g cannot,
-// there is a key that g does not match.
-func (g *glob) covers(other *glob) (yes bool, work int) {
-	mine, its := g.steps(), other.steps()
-	bytes := different(mine, its)
-	type state struct {
-		at  int
-		set string // one byte for each place of mine that may be reached
-	}
-	reach := func(set []byte) string { // a star may stand for nothing
-		for i := range mine {
-			if set[i] == 1 && mine[i].star {
-				set[i+1] = 1
-			}
-		}
-		return string(set)
-	}
-	after := func(from string, b byte) string {
-		set := make([]byte, len(mine)+1)
-		for i := range mine {
-			if from[i] == 1 && mine[i].star {
-				set[i] = 1
-			} else if from[i] == 1 && mine[i].set.has(b) {
-				set[i+1] = 1
-			}
-		}
-		return reach(set)
-	}
-	begin := make([]byte, len(mine)+1)
-	begin[0] = 1
-	todo := []state{{0, reach(begin)}}
-	seen := map[state]bool{todo[0]: true}
-	for len(todo) > 0 {
-		now := todo[len(todo)-1]
-		todo = todo[:len(todo)-1]
-		if work += len(bytes) * len(now.set); !strings.Contains(now.set, "\x01") || work > maxCover {
-			return false, work
-		}
-		visit := func(s state) {
-			if !seen[s] {
-				seen[s] = true
-				todo = append(todo, s)
-			}
-		}
-		if now.at == len(its) {
-			if now.set[len(mine)] == 0 {
-				return false, work
-			}
-			continue
-		}
-		next := its[now.at]
-		if next.star {
-			visit(state{now.at + 1, now.set})
-		}
-		for _, b := range bytes {
-			switch {
-			case next.star:
-				visit(state{now.at, after(now.set, b)})
-			case next.set.has(b):
-				visit(state{now.at + 1, after(now.set, b)})
-			}
-		}
-	}
-	return true, work
-}
-
-// different are bytes that patterns can tell apart, one of each kind.
-func different(patterns ...[]step) (bytes []byte) {
-	sets := make(map[byteSet]bool)
-	for _, p := range patterns {
-		for _, s := range p {
-			sets[s.set] = true
-		}
-	}
-	kinds := make([][]byte, 256) // which of the sets have the byte
-	for set := range sets {
-		for b := range 256 {
-			kinds[b] = append(kinds[b], byte(set[b>>6]>>(b&63)&1))
-		}
-	}
-	seen := make(map[string]bool)
-	for b, kind := range kinds {
-		if !seen[string(kind)] {
-			seen[string(kind)] = true
-			bytes = append(bytes, byte(b))
-		}
-	}
-	return bytes
 }
 
 // meantFactor is the factor that a text like x2, 2× or 200% surely means; empty if it is not

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-
-	"pgregory.net/rapid"
 )
 
 func TestWarningsSayWhatIsSurelyNotMeant(t *testing.T) {
@@ -90,28 +88,6 @@ func TestWarningsNameGlobsThatAreNeverUsed(t *testing.T) {
 	if fmt.Sprintf("%q", hidden) != fmt.Sprintf("%q", want) {
 		t.Errorf("hidden are\n%s\nwant\n%s", strings.Join(hidden, "\n"), strings.Join(want, "\n"))
 	}
-}
-
-// Covers is right about all short keys of three letters: no key is the other's alone. The
-// third, c, is in no pattern, and stands for all other bytes.
-func TestCoversAgreesWithAllShortKeys(t *testing.T) {
-	keys := []string{""}
-	for i := 0; len(keys[i]) < 6; i++ {
-		keys = append(keys, keys[i]+"a", keys[i]+"b", keys[i]+"c")
-	}
-	pattern := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "?", "*", "[ab]", "[!a]"}), 1, 4)
-	rapid.Check(t, func(t *rapid.T) {
-		wide, narrow := strings.Join(pattern.Draw(t, "wide"), ""), strings.Join(pattern.Draw(t, "narrow"), "")
-		g, _ := compileGlob(wide)
-		other, _ := compileGlob(narrow)
-		want := true
-		for _, key := range keys {
-			want = want && (!other.match(key) || g.match(key))
-		}
-		if got, _ := g.covers(other); got != want {
-			t.Errorf("%q covers %q: %v, want %v", wide, narrow, got, want)
-		}
-	})
 }
 
 func TestLimitsThatLookLikeOnesAreUnderstood(t *testing.T) {

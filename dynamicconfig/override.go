@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"github.com/headgate/headgate/dynamicconfig/internal/glob"
 )
 
 // Override changes the limit of a rule, of one key or of all rules until a time, and then
@@ -204,14 +206,14 @@ func (s *Snapshot) target(o *Override) target {
 	if o.All {
 		return target{all: true}
 	}
-	g, err := compileGlob(o.Key)
+	g, err := glob.Compile(o.Key)
 	if err != nil {
 		return target{idle: err.Error()} // the builder has refused it
 	}
 	t := target{number: -1}
-	if g.exact() {
-		t.text = g.segments[0].literal
-		t.number = s.index.find(t.text)
+	if g.Exact() {
+		t.text = g.Prefix()
+		t.number = s.index.Find(t.text)
 		t.key = t.number < 0 || s.rules[t.number].IsGlob() && (!s.rules[t.number].Shared || s.rules[t.number].Key != t.text)
 	} else {
 		if i, ok := s.patterns[o.Key]; ok {

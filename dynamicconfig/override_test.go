@@ -139,10 +139,10 @@ overrides:
 func naive(c *Config, key string, now time.Time) (limit rate.Limit, bypass bool, by string) {
 	rule := -1
 	for i, r := range c.Rules {
-		if g, _ := compileGlob(r.Key); g.exact() && r.Key == key {
+		if g, _ := CompileGlob(r.Key); !r.IsGlob() && r.Key == key {
 			rule = i
 			break
-		} else if rule < 0 && g.match(key) {
+		} else if rule < 0 && g.Match(key) {
 			rule = i
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/headgate/headgate/dynamicconfig/internal/glob"
 	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
 )
 
@@ -150,7 +151,7 @@ func (b *builder) checkOverride(o *statedOverride) {
 	case !o.All && len(o.Key) > MaxKeyLength:
 		report("key", "key: has %d bytes: use 1 to %d", len(o.Key), MaxKeyLength)
 	case !o.All:
-		if _, err := compileGlob(o.Key); err != nil {
+		if _, err := glob.Compile(o.Key); err != nil {
 			report("key", "key: %v", err)
 		}
 	}

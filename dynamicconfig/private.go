@@ -8,6 +8,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"sync/atomic"
+
+	"github.com/headgate/headgate/dynamicconfig/internal/glob"
 )
 
 // shownHash is how many bytes of its hash stand for a private key.
@@ -37,14 +39,14 @@ func (r *Rule) Shown(key string) string {
 	if !r.Private {
 		return key
 	}
-	g, err := compileGlob(r.Key)
+	g, err := glob.Compile(r.Key)
 	if err != nil {
 		return hashed("", key)
 	}
-	if g.exact() {
+	if g.Exact() {
 		return key // the file has all of it
 	}
-	prefix := g.prefix()
+	prefix := g.Prefix()
 	if len(key) < len(prefix) || key[:len(prefix)] != prefix {
 		prefix = "" // a key of an earlier rule
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/headgate/headgate/dynamicconfig/internal/glob"
 	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
 	"github.com/headgate/headgate/internal/spelling"
 )
@@ -20,7 +21,7 @@ type Snapshot struct {
 	properties    Properties
 	rules         []Rule
 	places        []mark // of the rules' keys
-	index         index
+	index         glob.Index
 	unmatched     Unmatched
 	unmatchedRule *Rule
 	values        Values
@@ -98,7 +99,7 @@ func (s *Snapshot) Match(key string) (*Rule, bool) {
 			return r, true
 		}
 	}
-	if i := s.index.find(key); i >= 0 {
+	if i := s.index.Find(key); i >= 0 {
 		if r := s.over[i]; r != nil {
 			return r, true
 		}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package dynamicconfig
+package glob
 
 import "slices"
 
@@ -79,7 +79,7 @@ func first(globs []numberedGlob, key string, best int) int {
 		if best >= 0 && n.rule > best {
 			break
 		}
-		if n.glob.match(key) {
+		if n.glob.Match(key) {
 			return n.rule
 		}
 	}
@@ -88,7 +88,7 @@ func first(globs []numberedGlob, key string, best int) int {
 
 // parts returns what each key that g matches has after g's prefix: the literal bytes of
 // each segment, in pieces of at most maxPart bytes, without repeats.
-func (g *glob) parts() (all []string) {
+func (g *Glob) parts() (all []string) {
 	for i := range g.segments[1:] {
 		s := &g.segments[1+i]
 		length := min(len(s.literal), maxPart)

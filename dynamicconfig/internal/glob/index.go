@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package dynamicconfig
+package glob
 
 import "slices"
 
-// index finds the rule of a key. Exact keys are in a map. Globs are grouped
+// Index finds the rule of a key, by number. Exact keys are in a map. Globs are grouped
 // by the literal bytes they begin with, so that a key is tried only against
 // globs whose beginning it shares, however many rules there are: one map
 // lookup for each different length of a beginning. A large group is split again, by
@@ -15,8 +15,8 @@ import "slices"
 //	        ├─ lengths 0, 6, 9: globs[""], globs["fronte"], globs["frontend:"]
 //	        └─ of the matches, the one that comes first in the file
 //
-// The builder calls finish after the last add, and before the first find.
-type index struct {
+// The caller calls Finish after the last Add, and before the first Find.
+type Index struct {
 	exact   map[string]int
 	shared  map[string]int    // shared rules by pattern, which is the key of their bucket
 	globs   map[string]*group // by prefix
@@ -25,14 +25,14 @@ type index struct {
 
 type numberedGlob struct {
 	rule int
-	glob *glob
+	glob *Glob
 }
 
-// add makes rule i findable. It returns the rule that already has the same
+// Add makes rule i findable. It returns the rule that already has the same
 // exact key, or -1; i is then not added.
-func (x *index) add(i int, g *glob) (taken int) {
-	if g.exact() {
-		key := g.segments[0].literal
+func (x *Index) Add(i int, g *Glob) (taken int) {
+	if g.Exact() {
+		key := g.Prefix()
 		if j, ok := x.exact[key]; ok {
 			return j
 		}
@@ -45,7 +45,7 @@ func (x *index) add(i int, g *glob) (taken int) {
 	if x.globs == nil {
 		x.globs = make(map[string]*group)
 	}
-	p := g.prefix()
+	p := g.Prefix()
 	if x.globs[p] == nil {
 		x.globs[p] = new(group)
 	}
@@ -56,24 +56,24 @@ func (x *index) add(i int, g *glob) (taken int) {
 	return -1
 }
 
-// share has the key that is the pattern of rule i find rule i, even if the
+// Share has the key that is the pattern of rule i find rule i, even if the
 // pattern does not match itself, or an earlier one does.
-func (x *index) share(i int, pattern string) {
+func (x *Index) Share(i int, pattern string) {
 	if x.shared == nil {
 		x.shared = make(map[string]int)
 	}
 	x.shared[pattern] = i
 }
 
-// finish makes x ready for find.
-func (x *index) finish() {
+// Finish makes x ready for Find.
+func (x *Index) Finish() {
 	for _, g := range x.globs {
 		g.split()
 	}
 }
 
-// find is the number of the rule of key, or -1.
-func (x *index) find(key string) int {
+// Find is the number of the rule of key, or -1.
+func (x *Index) Find(key string) int {
 	if i, ok := x.exact[key]; ok {
 		return i
 	}
