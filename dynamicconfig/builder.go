@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/headgate/headgate/dynamicconfig/internal/glob"
+	"github.com/headgate/headgate/dynamicconfig/internal/quantity"
 	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
 )
 
@@ -66,7 +67,7 @@ func (b *builder) defaults(e *entry) {
 		lease = e.rule.Lease
 	}
 	if e.good("refresh") && e.rule.Refresh > lease/2 {
-		b.report(e, "refresh", "%s is too long: use at most half of lease, which is %s", duration(e.rule.Refresh), duration(lease/2))
+		b.report(e, "refresh", "%s is too long: use at most half of lease, which is %s", quantity.Duration(e.rule.Refresh), quantity.Duration(lease/2))
 	}
 	if e.good("parameters") && e.has("migrate") {
 		b.report(e, "parameters", "are for one algorithm, and a migration has two: remove them, or the migration")

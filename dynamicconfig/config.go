@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/headgate/headgate/dynamicconfig/internal/message"
 	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
 )
 
@@ -53,7 +54,7 @@ func (c Config) Snapshot() (*Snapshot, error) {
 	b.properties(c.Properties, nil)
 	b.defaults(statedEntry("defaults", c.Defaults))
 	for i, r := range c.Rules {
-		who := "rule " + quote(r.Key)
+		who := "rule " + message.Quote(r.Key)
 		if r.Key == "" {
 			who = fmt.Sprintf("rule number %d", i+1)
 		}
@@ -64,7 +65,7 @@ func (c Config) Snapshot() (*Snapshot, error) {
 	}
 	switch {
 	case c.Unmatched > UnmatchedRule:
-		b.add(mark{}, "unmatched: there is no %v: use %s", c.Unmatched, oneOf(unmatchedNames))
+		b.add(mark{}, "unmatched: there is no %v: use %s", c.Unmatched, message.OneOf(unmatchedNames))
 	case c.Unmatched == UnmatchedRule && c.UnmatchedRule == nil:
 		b.add(mark{}, "unmatched: UnmatchedRule is nil: set it, or choose UnmatchedAllow or UnmatchedDeny")
 	case c.Unmatched != UnmatchedRule && c.UnmatchedRule != nil:
@@ -72,7 +73,7 @@ func (c Config) Snapshot() (*Snapshot, error) {
 	case c.Unmatched == UnmatchedRule:
 		r := *c.UnmatchedRule
 		if r.Key != "" && r.Key != "*" {
-			b.add(mark{}, "unmatched: its rule has the key %s: leave it empty", quote(r.Key))
+			b.add(mark{}, "unmatched: its rule has the key %s: leave it empty", message.Quote(r.Key))
 		}
 		e := statedEntry("unmatched", r)
 		e.state("limit", mark{})

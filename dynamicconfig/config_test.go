@@ -267,22 +267,6 @@ func roundTrip[T comparable, P interface {
 	}
 }
 
-func TestParseDurationKnowsDays(t *testing.T) {
-	for text, want := range map[string]time.Duration{
-		"3s": 3 * time.Second, "1d": 24 * time.Hour, "1.5d": 36 * time.Hour, "2d12h30m": 60*time.Hour + 30*time.Minute,
-		"0": 0, "-5s": -5 * time.Second, "1h0m": time.Hour,
-	} {
-		if got, err := ParseDuration(text); got != want || err != nil {
-			t.Errorf("ParseDuration(%q) = %v, %v, want %v", text, got, err, want)
-		}
-	}
-	for _, text := range []string{"", "5", "d", "1d-5h", "NaNd", "infd", "1e300d", "1x", "1d1d", "0x1d"} {
-		if got, err := ParseDuration(text); err == nil {
-			t.Errorf("ParseDuration(%q) = %v", text, got)
-		}
-	}
-}
-
 func TestErrorShowsTheEndOfALongLine(t *testing.T) {
 	e := &Error{Name: "f", Line: 1, Column: 1000, Message: "m", Source: strings.Repeat("x", 999) + "\tY" + strings.Repeat("z", 999)}
 	lines := strings.Split(e.Error(), "\n")

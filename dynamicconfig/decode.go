@@ -9,6 +9,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/headgate/headgate/dynamicconfig/internal/message"
 	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
 )
 
@@ -137,7 +138,7 @@ func (d *decoder) whoIs(i int, item ast.Node) string {
 				continue
 			}
 			if key, _, ok := strictyaml.Plain(d.Resolve(v.Value)); ok && key != "" {
-				return "rule " + quote(key)
+				return "rule " + message.Quote(key)
 			}
 		}
 	}
@@ -182,7 +183,7 @@ func (d *decoder) unmatchedOf(n ast.Node) {
 	case "deny":
 		d.snapshot.unmatched = UnmatchedDeny
 	default:
-		d.add(strictyaml.Place(n), "unmatched: is %s: %s", quote(word), advice)
+		d.add(strictyaml.Place(n), "unmatched: is %s: %s", message.Quote(word), advice)
 	}
 }
 
@@ -192,7 +193,7 @@ func (d *decoder) valuesOf(n ast.Node) {
 	}
 	fields, _ := d.Mapping(n, "properties", nil)
 	for _, f := range fields {
-		if v, ok := d.anyScalar(f.Value, "properties: "+quote(f.Name)); ok {
+		if v, ok := d.anyScalar(f.Value, "properties: "+message.Quote(f.Name)); ok {
 			d.value(f.Name, v, strictyaml.Place(f.Value))
 		}
 	}

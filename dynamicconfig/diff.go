@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/headgate/headgate/dynamicconfig/internal/quantity"
 )
 
 // Change is one difference between two Snapshots.
@@ -252,7 +254,7 @@ func shown(v any) string {
 	case nil:
 		text = "unset"
 	case float64:
-		text = number(v)
+		text = quantity.Number(v)
 	case map[string]string:
 		var parts []string
 		for _, name := range slices.Sorted(maps.Keys(v)) {

@@ -4,11 +4,10 @@ package dynamicconfig
 
 import (
 	"iter"
-	"math"
 	"slices"
 	"strconv"
 
-	"golang.org/x/time/rate"
+	"github.com/headgate/headgate/dynamicconfig/internal/quantity"
 )
 
 // Fields are r's fields as a config file writes them, by their names there,
@@ -21,27 +20,27 @@ func (r *Rule) Fields() iter.Seq2[string, any] {
 	leased := slices.ContainsFunc(algorithmsOf(r), func(a named) bool { return leases(a.algorithm) })
 	return func(yield func(string, any) bool) {
 		_ = yield("key", r.Key) &&
-			yield("limit", r.amount(r.Limit)) &&
+			yield("limit", quantity.Amount(r.Limit, r.InFlight)) &&
 			(r.Burst == 0 || yield("burst", r.Burst)) &&
-			(r.MaxWait == 0 || yield("max_wait", duration(max(r.MaxWait, 0)))) &&
-			(r.MaxDebt == 0 || yield("max_debt", duration(max(r.MaxDebt, 0)))) &&
+			(r.MaxWait == 0 || yield("max_wait", quantity.Duration(max(r.MaxWait, 0)))) &&
+			(r.MaxDebt == 0 || yield("max_debt", quantity.Duration(max(r.MaxDebt, 0)))) &&
 			(r.MaxCost == 0 || yield("max_cost", r.MaxCost)) &&
-			(r.Enforce == 0 || yield("enforce", percentOf(r.Enforced()))) &&
+			(r.Enforce == 0 || yield("enforce", quantity.Percent(r.Enforced()))) &&
 			r.yieldAlgorithm(yield) &&
 			(len(r.Parameters) == 0 || yield("parameters", cloned(r.Parameters))) &&
-			(r.AskTimeout == 0 || yield("ask_timeout", duration(r.AskTimeout))) &&
+			(r.AskTimeout == 0 || yield("ask_timeout", quantity.Duration(r.AskTimeout))) &&
 			yield("fallback", r.Fallback.String()) &&
-			(r.SafeCapacity == 0 || yield("safe_capacity", r.amount(r.SafeCapacity))) &&
-			yield("lease", duration(r.Lease)) &&
-			yield("refresh", duration(r.Refresh)) &&
-			yield("learning", duration(max(r.Learning, 0))) &&
-			yield("recalculate", duration(max(r.Recalculate, 0))) &&
-			(!leased || yield("overcommit", percentOf(r.Overcommit))) &&
+			(r.SafeCapacity == 0 || yield("safe_capacity", quantity.Amount(r.SafeCapacity, r.InFlight))) &&
+			yield("lease", quantity.Duration(r.Lease)) &&
+			yield("refresh", quantity.Duration(r.Refresh)) &&
+			yield("learning", quantity.Duration(max(r.Learning, 0))) &&
+			yield("recalculate", quantity.Duration(max(r.Recalculate, 0))) &&
+			(!leased || yield("overcommit", quantity.Percent(r.Overcommit))) &&
 			yield("priority", r.Priority) &&
 			(len(r.Priorities) == 0 || yield("priorities", byBand(r.Priorities))) &&
 			(!r.OneBand || yield("one_band", true)) &&
 			yield("parent", r.Parent) &&
-			yield("idle_after", duration(r.IdleAfter)) &&
+			yield("idle_after", quantity.Duration(r.IdleAfter)) &&
 			yield("max_keys", int64(r.MaxKeys)) &&
 			yield("shared", r.Shared) &&
 			(!r.Private || yield("private", true)) &&
@@ -58,58 +57,7 @@ func (r *Rule) yieldAlgorithm(yield func(string, any) bool) bool {
 }
 
 // Amount is r's limit as people write it, such as "100/s", "5/m" or "20 in-flight".
-func (r *Rule) Amount() string {
-	if !r.InFlight {
-		for _, unit := range units {
-			if n := math.Round(float64(r.Limit) * unit.seconds); n >= 1 && math.Abs(n-float64(r.Limit)*unit.seconds) < 1e-9*n {
-				return strconv.FormatFloat(n, 'f', -1, 64) + unit.name
-			}
-		}
-	}
-	return r.amount(r.Limit)
-}
-
-// units are the times that a limit may be per.
-var units = []struct {
-	name    string
-	seconds float64
-}{{"/s", 1}, {"/m", 60}, {"/h", 3600}, {"/d", 86400}}
-
-// amount writes a limit in the unit of r.
-func (r *Rule) amount(l rate.Limit) string {
-	if r.InFlight {
-		return number(float64(l)) + " in-flight"
-	}
-	return perTime(l)
-}
-
-// perTime writes a limit per second, or, where that takes many digits, per minute, hour or day
-// if that takes few and reads back as the same: 5/m.
-func perTime(l rate.Limit) string {
-	const many = 8
-	text := number(float64(l)) + "/s"
-	for _, unit := range units[1:] {
-		other := number(math.Round(float64(l)*unit.seconds*1e6)/1e6) + unit.name
-		if got, err := parseRate(other); len(text) > many && len(other) <= many && err == nil && got == l {
-			return other
-		}
-	}
-	return text
-}
-
-// percentOf writes a part the shortest way that reads back as the same, if
-// there is one.
-func percentOf(part float64) string {
-	text := ""
-	for digits := 1; digits <= 17; digits++ {
-		rounded, _ := strconv.ParseFloat(strconv.FormatFloat(part*100, 'g', digits, 64), 64)
-		text = number(rounded) + "%"
-		if got, err := parsePercent(text); err == nil && got == part {
-			break
-		}
-	}
-	return text
-}
+func (r *Rule) Amount() string { return quantity.Rounded(r.Limit, r.InFlight) }
 
 func byBand(priorities map[int64]string) map[string]string {
 	m := make(map[string]string, len(priorities))
@@ -123,11 +71,11 @@ func byBand(priorities map[int64]string) map[string]string {
 // of a Snapshot.
 func (p Properties) Fields() iter.Seq2[string, any] {
 	return func(yield func(string, any) bool) {
-		_ = yield("update_interval", duration(p.UpdateInterval)) &&
-			yield("update_timeout", duration(p.UpdateTimeout)) &&
+		_ = yield("update_interval", quantity.Duration(p.UpdateInterval)) &&
+			yield("update_timeout", quantity.Duration(p.UpdateTimeout)) &&
 			yield("new_data_weight", p.NewDataWeight) &&
-			yield("decay_after", duration(p.DecayAfter)) &&
-			yield("gc_after", duration(p.GCAfter)) &&
+			yield("decay_after", quantity.Duration(p.DecayAfter)) &&
+			yield("gc_after", quantity.Duration(p.GCAfter)) &&
 			yield("max_owned_keys", int64(p.MaxKeys)) &&
 			yield("max_hosts_per_key", int64(p.MaxHostsPerKey))
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/headgate/headgate/dynamicconfig/internal/message"
 	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
 )
 
@@ -132,12 +133,12 @@ func taken(parts []*part) {
 		for i := range s.rules {
 			key := s.rules[i].Key
 			if where, twice := keys[key]; twice && key != "" {
-				p.add(s.places[i], "rule %s: key: %s has the same key: remove one of the two", quote(key), where)
+				p.add(s.places[i], "rule %s: key: %s has the same key: remove one of the two", message.Quote(key), where)
 			}
 		}
 		for name, v := range s.values.byName {
 			if where, twice := names[name]; twice {
-				p.add(v.at, "properties: %s is already given at %s: remove one of the two", quote(name), where)
+				p.add(v.at, "properties: %s is already given at %s: remove one of the two", message.Quote(name), where)
 			}
 		}
 		for i := range s.rules {
@@ -162,7 +163,7 @@ func merged(name string, parts []*part, cluster Properties) (*Snapshot, error) {
 			all.places = append(all.places, s.places[i])
 			b.places = append(b.places, mark{})
 			b.key(len(all.rules)-1, &entry{
-				who: "rule " + quote(s.rules[i].Key), rule: Rule{Key: s.rules[i].Key, Shared: s.rules[i].Shared}, fields: fields{{name: "key"}},
+				who: "rule " + message.Quote(s.rules[i].Key), rule: Rule{Key: s.rules[i].Key, Shared: s.rules[i].Shared}, fields: fields{{name: "key"}},
 			})
 		}
 		all.overrides = append(all.overrides, s.overrides...)

@@ -6,6 +6,9 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/headgate/headgate/dynamicconfig/internal/message"
+	"github.com/headgate/headgate/dynamicconfig/internal/quantity"
 )
 
 const (
@@ -40,7 +43,7 @@ func unitOf(inFlight bool) string {
 
 func checkSlots(name string, n float64, report func(name, format string, args ...any)) {
 	if !(n >= 0 && n <= MaxSlots && n == float64(int64(n))) {
-		report(name, "%s slots is out of range: use a whole number, 0 to %d", number(n), MaxSlots)
+		report(name, "%s slots is out of range: use a whole number, 0 to %d", quantity.Number(n), MaxSlots)
 	}
 }
 
@@ -56,14 +59,14 @@ func (b *builder) checkLeasing(e *entry, report func(name, format string, args .
 			if none {
 				from = "0s for none, or"
 			}
-			report(name, "%s is out of range: use %s at most %s", duration(*d), from, duration(maxDuration))
+			report(name, "%s is out of range: use %s at most %s", quantity.Duration(*d), from, quantity.Duration(maxDuration))
 		}
 	}
 	stated("refresh", &r.Refresh, false)
 	stated("learning", &r.Learning, true)
 	stated("recalculate", &r.Recalculate, true)
 	if e.good("overcommit") && !(r.Overcommit >= 0 && r.Overcommit <= 1) {
-		report("overcommit", "%s%% is out of range: use 0%% to 100%%", number(r.Overcommit*100))
+		report("overcommit", "%s%% is out of range: use 0%% to 100%%", quantity.Number(r.Overcommit*100))
 	}
 	if e.good("parameters") {
 		checkParameters(r.Parameters, report)
@@ -80,10 +83,10 @@ func checkParameters(p map[string]string, report func(name, format string, args 
 	}
 	for _, name := range slices.Sorted(maps.Keys(p)) {
 		if name == "" || len(name) > maxName {
-			report("parameters", "the name %s has %d bytes: use 1 to %d", quote(name), len(name), maxName)
+			report("parameters", "the name %s has %d bytes: use 1 to %d", message.Quote(name), len(name), maxName)
 		}
 		if n := len(p[name]); n > maxParameter {
-			report("parameters", "%s has %d bytes: use at most %d", quote(name), n, maxParameter)
+			report("parameters", "%s has %d bytes: use at most %d", message.Quote(name), n, maxParameter)
 		}
 	}
 }
@@ -117,7 +120,7 @@ func (b *builder) fillLeasing(e *entry, r *Rule) {
 	for _, a := range algorithmsOf(r) {
 		leased = leased || leases(a.algorithm)
 		if t, ok := TraitsOf(a.algorithm); ok && r.InFlight && !t.Slots && (e.good(a.field) || e.good("migrate")) {
-			b.report(e, a.field, "%s shares rates and not slots: use %s", a.algorithm, oneOf(builtinThat(func(t Traits) bool { return t.Slots })))
+			b.report(e, a.field, "%s shares rates and not slots: use %s", a.algorithm, message.OneOf(builtinThat(func(t Traits) bool { return t.Slots })))
 		}
 	}
 	b.fillTimes(e, r)
@@ -163,7 +166,7 @@ func (b *builder) fillTimes(e *entry, r *Rule) {
 			}
 			*d = min(*d, most)
 		case e.good(name) && *d > most && !e.fields.get("lease").bad:
-			b.report(e, name, "%s is too long: use at most %s, which is %s", duration(*d), what, duration(most))
+			b.report(e, name, "%s is too long: use at most %s, which is %s", quantity.Duration(*d), what, quantity.Duration(most))
 		}
 	}
 	base := &b.base.rule

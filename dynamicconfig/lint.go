@@ -4,11 +4,11 @@ package dynamicconfig
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"unicode"
 
 	"github.com/headgate/headgate/dynamicconfig/internal/glob"
+	"github.com/headgate/headgate/dynamicconfig/internal/message"
 	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
 )
 
@@ -30,13 +30,13 @@ func (s *Snapshot) Warnings() []*Error {
 		p := strictyaml.Problems{Text: part.origin.text}
 		for i, r := range part.rules {
 			if text, ok := hidden[first+i]; ok && text != r.Key { // of two rules with one key, Parse says more
-				p.Add(part.places[i], "rule %s is never used: %s stands before it and matches all of its keys: put it before that", quote(r.Key), quote(text))
+				p.Add(part.places[i], "rule %s is never used: %s stands before it and matches all of its keys: put it before that", message.Quote(r.Key), message.Quote(text))
 			}
 			if strange := strangeIn(r.Key); strange != "" {
-				p.Add(part.places[i], "rule %s: key: %s", quote(r.Key), strange)
+				p.Add(part.places[i], "rule %s: key: %s", message.Quote(r.Key), strange)
 			}
 			if text := tooCostly(&r); text != "" {
-				p.Add(part.places[i], "rule %s: %s", quote(r.Key), text)
+				p.Add(part.places[i], "rule %s: %s", message.Quote(r.Key), text)
 			}
 		}
 		first += len(part.rules)
@@ -98,52 +98,6 @@ func regexpIn(key string) string {
 	}
 	if strings.HasPrefix(key, "^") {
 		return "begins with ^, which stands for itself only: remove it, because a glob matches whole keys"
-	}
-	return ""
-}
-
-// meantFactor is the factor that a text like x2, 2× or 200% surely means; empty if it is not
-// clear.
-func meantFactor(text string) string {
-	text = strings.ReplaceAll(text, "×", "x")
-	if percent, ok := strings.CutSuffix(text, "%"); ok && isNumber(percent) {
-		if n, err := parseNumber(percent); err == nil && n/100 >= minFactor && n/100 <= MaxFactor {
-			return number(n/100) + "x"
-		}
-	}
-	for _, count := range []string{strings.TrimPrefix(text, "x"), strings.TrimSuffix(text, "x")} {
-		if count != text && isNumber(count) {
-			return count + "x"
-		}
-	}
-	return ""
-}
-
-// meantRate is the limit that a text like 100rps or 10k/sec surely means; empty if it is not
-// clear.
-func meantRate(text string) string {
-	text = strings.ToLower(strings.TrimSpace(text))
-	end := strings.IndexFunc(text, func(r rune) bool { return !strings.ContainsRune("0123456789.", r) })
-	if end <= 0 || !isNumber(text[:end]) {
-		return ""
-	}
-	count, unit := text[:end], strings.TrimSpace(text[end:])
-	switch strings.NewReplacer(" ", "", "-", "", "_", "").Replace(unit) {
-	case "inflight", "slots", "slot", "concurrent", "parallel", "atonce":
-		return count + " in-flight"
-	}
-	if rest, ok := strings.CutPrefix(unit, "k"); ok {
-		count, unit = count+"e3", strings.TrimSpace(rest)
-	}
-	unit = strings.Trim(strings.TrimPrefix(unit, "per"), "/ ")
-	for written, names := range map[string][]string{
-		"s": {"s", "sec", "secs", "second", "seconds", "rps", "qps", "tps", "ps", "hz", "r/s", "req/s", "requests/s"},
-		"m": {"m", "min", "mins", "minute", "minutes", "rpm", "qpm", "r/m", "req/m", "requests/m"},
-		"h": {"h", "hr", "hrs", "hour", "hours", "rph", "qph", "r/h", "req/h", "requests/h"},
-	} {
-		if slices.Contains(names, unit) {
-			return count + "/" + written
-		}
 	}
 	return ""
 }

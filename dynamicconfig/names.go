@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
+	"github.com/headgate/headgate/dynamicconfig/internal/message"
 )
 
 var (
@@ -93,16 +93,12 @@ func parseName(kind string, names []string, name string) (uint8, error) {
 	if i := slices.Index(names, name); i >= 0 {
 		return uint8(i), nil
 	}
-	return 0, fmt.Errorf("there is no %s %s: use %s", kind, quote(name), oneOf(names))
+	return 0, fmt.Errorf("there is no %s %s: use %s", kind, message.Quote(name), message.OneOf(names))
 }
 
 func marshalName(kind string, names []string, i uint8) ([]byte, error) {
 	if int(i) >= len(names) {
-		return nil, fmt.Errorf("there is no %s: use %s", nameOf(kind, names, i), oneOf(names))
+		return nil, fmt.Errorf("there is no %s: use %s", nameOf(kind, names, i), message.OneOf(names))
 	}
 	return []byte(names[i]), nil
 }
-
-func oneOf(words []string) string { return strictyaml.OneOf(words) }
-
-func quote(text string) string { return strictyaml.Quote(text) }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/headgate/headgate/dynamicconfig/internal/message"
 	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
 )
 
@@ -88,7 +89,7 @@ func (d *decoder) parameters(e *entry, n ast.Node) {
 		}
 		text, _, ok := strictyaml.Plain(v)
 		if !ok {
-			d.add(strictyaml.Place(f.Value), "%s: %s: is %s: write one text, number, true or false", who, quote(f.Name), d.Kind(f.Value))
+			d.add(strictyaml.Place(f.Value), "%s: %s: is %s: write one text, number, true or false", who, message.Quote(f.Name), d.Kind(f.Value))
 			e.spoil("parameters")
 			continue
 		}
@@ -110,7 +111,7 @@ func (d *decoder) priorities(e *entry, n ast.Node) {
 	for _, f := range fields {
 		band, err := strconv.ParseInt(f.Name, 10, 64)
 		if err != nil || strconv.FormatInt(band, 10) != f.Name {
-			d.add(strictyaml.Place(f.Value), "%s: %s is not a priority: write a whole number, as in %s", who, quote(f.Name), example)
+			d.add(strictyaml.Place(f.Value), "%s: %s is not a priority: write a whole number, as in %s", who, message.Quote(f.Name), example)
 			e.spoil("priorities")
 			continue
 		}

@@ -13,6 +13,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"golang.org/x/time/rate"
 
+	"github.com/headgate/headgate/dynamicconfig/internal/message"
+	"github.com/headgate/headgate/dynamicconfig/internal/quantity"
 	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
 )
 
@@ -61,11 +63,11 @@ func (d *decoder) scalarOf(n ast.Node, who, name string, to any) bool {
 			want = "true or false"
 		}
 	case *float64:
-		if *to, err = parseNumber(text); !ok || quoted || err != nil {
+		if *to, err = quantity.ParseNumber(text); !ok || quoted || err != nil {
 			want = "a number, as in 2000 or 0.5"
 		}
 	case tokens:
-		if *to.amount, err = parseNumber(text); !ok || quoted || err != nil {
+		if *to.amount, err = quantity.ParseNumber(text); !ok || quoted || err != nil {
 			want = "1 or more tokens, as in 2000"
 		}
 	case *int64:
@@ -77,7 +79,7 @@ func (d *decoder) scalarOf(n ast.Node, who, name string, to any) bool {
 		}
 	case *int:
 		var f float64
-		if f, err = parseNumber(text); !ok || quoted || err != nil || f != float64(int(f)) || f > 1<<53 || f < -1<<53 {
+		if f, err = quantity.ParseNumber(text); !ok || quoted || err != nil || f != float64(int(f)) || f > 1<<53 || f < -1<<53 {
 			want = "a whole number, as in 10000"
 		}
 		if ok && !quoted && err == nil && math.Abs(f) > 1<<53 {
@@ -88,7 +90,7 @@ func (d *decoder) scalarOf(n ast.Node, who, name string, to any) bool {
 		if !ok || isBool {
 			want = "a duration, as in 500ms, 3s, 5m, 2h or 1d"
 		} else {
-			*to, err = ParseDuration(text)
+			*to, err = quantity.ParseDuration(text)
 		}
 	case orNone:
 		if !ok || isBool {
@@ -100,13 +102,13 @@ func (d *decoder) scalarOf(n ast.Node, who, name string, to any) bool {
 		if !ok || isBool {
 			want = "events per second, minute, hour or day, as in 1000/s, or 100 in-flight"
 		} else {
-			*to.amount, *to.inFlight, err = parseCapacity(text)
+			*to.amount, *to.inFlight, err = quantity.ParseCapacity(text)
 		}
 	case percent:
 		if !ok || isBool {
 			want = "a part in percent, as in 10%"
 		} else {
-			*to.part, err = parsePercent(text)
+			*to.part, err = quantity.ParsePercent(text)
 		}
 	case orSoft:
 		if !ok || isBool {
@@ -116,13 +118,13 @@ func (d *decoder) scalarOf(n ast.Node, who, name string, to any) bool {
 		}
 	case *Fallback:
 		if !ok {
-			want = oneOf(fallbackNames)
+			want = message.OneOf(fallbackNames)
 		} else {
 			*to, err = ParseFallback(text)
 		}
 	case *Mode:
 		if !ok {
-			want = oneOf(modeNames)
+			want = message.OneOf(modeNames)
 		} else {
 			*to, err = ParseMode(text)
 		}
@@ -164,11 +166,39 @@ type tokens struct{ amount *float64 }
 // orNone is where scalar puts a duration whose 0 is None.
 type orNone struct{ duration *time.Duration }
 
+// parseOrNone reads a duration, and 0 as None.
+func parseOrNone(text string) (time.Duration, error) {
+	d, err := quantity.ParseDuration(text)
+	switch {
+	case err != nil:
+		return 0, err
+	case d < 0:
+		return 0, fmt.Errorf("%s is below 0: write 0s for none", message.Quote(text))
+	case d == 0:
+		return None, nil
+	}
+	return d, nil
+}
+
 // percent is where scalar puts a part of the whole.
 type percent struct{ part *float64 }
 
 // orSoft is where scalar puts a part of the whole whose 0 is Soft.
 type orSoft struct{ part *float64 }
+
+// parseOrSoft reads a part in percent, and 0% as Soft.
+func parseOrSoft(text string) (float64, error) {
+	part, err := quantity.ParsePercent(text)
+	switch {
+	case err != nil:
+		return 0, err
+	case part < 0:
+		return 0, fmt.Errorf("%s is below 0: write 0%% for none", message.Quote(text))
+	case part == 0:
+		return Soft, nil
+	}
+	return part, nil
+}
 
 // anyScalar reads a string, bool, int64 or float64.
 func (d *decoder) anyScalar(n ast.Node, who string) (any, bool) {
@@ -188,7 +218,7 @@ func (d *decoder) anyScalar(n ast.Node, who string) (any, bool) {
 	if i, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return i, true
 	}
-	if f, err := parseNumber(text); err == nil && finite(f) {
+	if f, err := quantity.ParseNumber(text); err == nil && quantity.Finite(f) {
 		return f, true
 	}
 	if v.Type() != ast.StringType {

@@ -11,6 +11,8 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/headgate/headgate/dynamicconfig/internal/glob"
+	"github.com/headgate/headgate/dynamicconfig/internal/message"
+	"github.com/headgate/headgate/dynamicconfig/internal/quantity"
 )
 
 // Override changes the limit of a rule, of one key or of all rules until a time, and then
@@ -66,9 +68,9 @@ func (o *Override) Amount() string {
 	case o.Bypass:
 		return bypassed
 	case o.Factor != 0:
-		return number(o.Factor) + "x"
+		return quantity.Number(o.Factor) + "x"
 	}
-	return (&Rule{InFlight: o.InFlight}).amount(o.Limit)
+	return quantity.Amount(o.Limit, o.InFlight)
 }
 
 // String says what o does, for people: "2x until 2026-11-23T05:00:00Z by ada: the sale".
@@ -81,7 +83,7 @@ func (o *Override) Name() string {
 	if o.All {
 		return "override of all rules"
 	}
-	return "override of " + quote(o.Key)
+	return "override of " + message.Quote(o.Key)
 }
 
 // unfit is why o can do nothing to r; empty if it can.
@@ -231,7 +233,7 @@ func (s *Snapshot) target(o *Override) target {
 		return target{idle: "no rule matches this key: name the pattern of a rule, or a key of one"}
 	}
 	if t.key && t.rule.Shared && !o.Bypass {
-		t.idle = "all keys of " + quote(t.rule.Key) + " have one bucket: override that, or bypass this key"
+		t.idle = "all keys of " + message.Quote(t.rule.Key) + " have one bucket: override that, or bypass this key"
 		return t
 	}
 	t.idle = o.unfit(t.rule)

@@ -11,6 +11,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/headgate/headgate/dynamicconfig/internal/glob"
+	"github.com/headgate/headgate/dynamicconfig/internal/message"
+	"github.com/headgate/headgate/dynamicconfig/internal/quantity"
 	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
 )
 
@@ -78,7 +80,7 @@ func (d *decoder) overrideInto(o *statedOverride, fields []strictyaml.Field) {
 	if _, ok := o.fields["until"]; ok && !o.bad["until"] {
 		var err error
 		if o.Until, err = time.Parse(time.RFC3339, until); err != nil {
-			err = fmt.Errorf("%s is not a time: write it as in 2026-11-23T05:00:00Z or 2026-11-23T06:00:00+01:00", quote(until))
+			err = fmt.Errorf("%s is not a time: write it as in 2026-11-23T05:00:00Z or 2026-11-23T06:00:00+01:00", message.Quote(until))
 		}
 		refuse("until", err)
 	}
@@ -93,20 +95,37 @@ func ParseOverride(text string) (o Override, err error) {
 		return Override{Bypass: true}, nil
 	}
 	if count, ok := strings.CutSuffix(text, "x"); ok {
-		n, err := parseNumber(strings.TrimSpace(count))
+		n, err := quantity.ParseNumber(strings.TrimSpace(count))
 		if err != nil || !(n >= minFactor && n <= MaxFactor) {
-			return o, fmt.Errorf("%s is not a factor: use %s to %s, as in 2x or 0.5x", quote(text), number(minFactor)+"x", number(MaxFactor)+"x")
+			return o, fmt.Errorf("%s is not a factor: use %s to %s, as in 2x or 0.5x", message.Quote(text), quantity.Number(minFactor)+"x", quantity.Number(MaxFactor)+"x")
 		}
 		return Override{Factor: n}, nil
 	}
 	if meant := meantFactor(text); meant != "" {
-		return o, fmt.Errorf("%s is not written as a factor: did you mean %s?", quote(text), meant)
+		return o, fmt.Errorf("%s is not written as a factor: did you mean %s?", message.Quote(text), meant)
 	}
-	o.Limit, o.InFlight, err = parseCapacity(text)
+	o.Limit, o.InFlight, err = quantity.ParseCapacity(text)
 	if err != nil {
 		return Override{}, fmt.Errorf("%w; or a factor, as in 2x, or %s", err, bypassed)
 	}
 	return o, nil
+}
+
+// meantFactor is the factor that a text like x2, 2× or 200% surely means; empty if it is not
+// clear.
+func meantFactor(text string) string {
+	text = strings.ReplaceAll(text, "×", "x")
+	if percent, ok := strings.CutSuffix(text, "%"); ok {
+		if n, err := quantity.ParseNumber(percent); err == nil && n/100 >= minFactor && n/100 <= MaxFactor {
+			return quantity.Number(n/100) + "x"
+		}
+	}
+	for _, count := range []string{strings.TrimPrefix(text, "x"), strings.TrimSuffix(text, "x")} {
+		if _, err := quantity.ParseNumber(count); err == nil && count != text {
+			return count + "x"
+		}
+	}
+	return ""
 }
 
 // override takes the next override.
@@ -183,16 +202,16 @@ func (b *builder) checkAmount(o *statedOverride, report func(name, format string
 	case o.Bypass:
 	case o.Factor != 0:
 		if !(o.Factor >= minFactor && o.Factor <= MaxFactor) || l != 0 {
-			report("limit", "limit: the factor %s is out of range, or stands beside a limit: use %s to %s alone", number(o.Factor), number(minFactor), number(MaxFactor))
+			report("limit", "limit: the factor %s is out of range, or stands beside a limit: use %s to %s alone", quantity.Number(o.Factor), quantity.Number(minFactor), quantity.Number(MaxFactor))
 		}
 	case o.All:
 		report("limit", "limit: one limit for all rules makes no sense: use a factor, as in 2x, or bypass")
 	case o.InFlight:
 		checkSlots("limit", l, func(_, format string, args ...any) { report("limit", "limit: "+format, args...) })
-	case !finite(l) || l < 0 || l > MaxLimit:
-		report("limit", "limit: %s events/s is out of range: use 0/s to %s/s", number(l), number(MaxLimit))
+	case !quantity.Finite(l) || l < 0 || l > MaxLimit:
+		report("limit", "limit: %s events/s is out of range: use 0/s to %s/s", quantity.Number(l), quantity.Number(MaxLimit))
 	case l > 0 && largestBurst(l) < 1:
-		report("limit", "limit: %s events/s is so low that one token takes more than 10 years: use 0/s, or at least 1e-4/h", number(l))
+		report("limit", "limit: %s events/s is so low that one token takes more than 10 years: use 0/s, or at least 1e-4/h", quantity.Number(l))
 	}
 }
 

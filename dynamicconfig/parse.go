@@ -5,9 +5,12 @@ package dynamicconfig
 import (
 	"bytes"
 	"fmt"
+	"time"
 
 	"github.com/goccy/go-yaml/ast"
+	"golang.org/x/time/rate"
 
+	"github.com/headgate/headgate/dynamicconfig/internal/quantity"
 	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
 )
 
@@ -105,3 +108,13 @@ func newDecoder(name string, data []byte) *decoder {
 	})
 	return &decoder{builder: newBuilder(origin{name: name, text: f.Text}, &f.Problems), File: f}
 }
+
+// ParseLimit reads a limit as the config file writes it: events per second,
+// minute, hour or day, `1000/s`, `5/m`, `1.5e3 / h`, `10000/d`. The result is events/s and
+// may be anything that float64 holds: whether a limit is possible is for
+// Config to say.
+func ParseLimit(text string) (rate.Limit, error) { return quantity.ParseLimit(text) }
+
+// ParseDuration reads a duration as time.ParseDuration does, and days too:
+// `90s`, `1h30m`, `2d`, `1d12h`.
+func ParseDuration(text string) (time.Duration, error) { return quantity.ParseDuration(text) }

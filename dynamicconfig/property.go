@@ -7,6 +7,9 @@ import (
 	"math"
 	"sync/atomic"
 	"time"
+
+	"github.com/headgate/headgate/dynamicconfig/internal/message"
+	"github.com/headgate/headgate/dynamicconfig/internal/quantity"
 )
 
 // Property is a named value of a service, of one type, that follows a Live.
@@ -37,7 +40,7 @@ func Duration(live *Live, name string, byDefault time.Duration) *Property[time.D
 		case time.Duration:
 			return v, nil
 		case string:
-			return ParseDuration(v)
+			return quantity.ParseDuration(v)
 		}
 		return 0, wrongType(v, "a duration, as in 500ms, 3s or 2d")
 	})
@@ -93,7 +96,7 @@ func String(live *Live, name string, byDefault string) *Property[string] {
 
 func wrongType(v any, want string) error {
 	if s, ok := v.(string); ok {
-		return fmt.Errorf("the text %s is not %s", quote(s), want)
+		return fmt.Errorf("the text %s is not %s", message.Quote(s), want)
 	}
 	return fmt.Errorf("%v is not %s", v, want)
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/headgate/headgate/dynamicconfig/internal/glob"
+	"github.com/headgate/headgate/dynamicconfig/internal/message"
 	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
 	"github.com/headgate/headgate/internal/spelling"
 )
@@ -135,7 +136,7 @@ func (s *Snapshot) Check(known func(name string) bool) error {
 		if u.at == (mark{}) {
 			where = u.who + ": "
 		}
-		p.Add(u.at, "%sthere is no algorithm %s here: %s", where, quote(u.algorithm), remedy(u.algorithm, known))
+		p.Add(u.at, "%sthere is no algorithm %s here: %s", where, message.Quote(u.algorithm), remedy(u.algorithm, known))
 	}
 	return s.origin.err(&p)
 }
@@ -157,21 +158,21 @@ func remedy(algorithm string, known func(name string) bool) string {
 	if near := spelling.Nearest(algorithm, names); near != "" {
 		return "did you mean " + near + "? Else " + text
 	}
-	return "use " + strictyaml.OneOf(names) + ", or " + text
+	return "use " + message.OneOf(names) + ", or " + text
 }
 
 // remedyOfPair is remedy for a weigher on an account.
 func remedyOfPair(account, weigher string, known func(name string) bool) string {
 	if _, ok := accounts[account]; !ok {
-		return "no account is called " + quote(account) + ": " + strictyaml.Suggest(account, slices.Sorted(maps.Keys(accounts)))
+		return "no account is called " + message.Quote(account) + ": " + message.Suggest(account, slices.Sorted(maps.Keys(accounts)))
 	}
 	names := builtinThat(func(Traits) bool { return true })
 	names = slices.DeleteFunc(names, func(name string) bool { return !known(account + "/" + name) })
-	suggestion := strictyaml.Suggest(weigher, names)
+	suggestion := message.Suggest(weigher, names)
 	if !strings.HasSuffix(suggestion, "?") {
 		suggestion += "."
 	}
-	return account + " has no weigher " + quote(weigher) + ": " + suggestion +
+	return account + " has no weigher " + message.Quote(weigher) + ": " + suggestion +
 		" Or register your own with headgate.WithAlgorithm; for headgate limits check, name it with --also"
 }
 

@@ -7,6 +7,9 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/headgate/headgate/dynamicconfig/internal/message"
+	"github.com/headgate/headgate/dynamicconfig/internal/quantity"
 )
 
 // termFields say how one event is decided.
@@ -26,19 +29,19 @@ func (b *builder) checkTerms(e *entry, report func(name, format string, args ...
 	}
 	stated := func(name string, d time.Duration) {
 		if e.good(name) && d != None && (d <= 0 || d > maxDuration) {
-			report(name, "%s is out of range: use 0s for none, or at most %s", duration(d), duration(maxDuration))
+			report(name, "%s is out of range: use 0s for none, or at most %s", quantity.Duration(d), quantity.Duration(maxDuration))
 		}
 	}
 	stated("max_wait", r.MaxWait)
 	stated("max_debt", r.MaxDebt)
-	if e.good("max_cost") && (!finite(r.MaxCost) || r.MaxCost < 1 || r.MaxCost > MaxCost) {
-		report("max_cost", "%s is out of range: use 1 to %s", number(r.MaxCost), number(MaxCost))
+	if e.good("max_cost") && (!quantity.Finite(r.MaxCost) || r.MaxCost < 1 || r.MaxCost > MaxCost) {
+		report("max_cost", "%s is out of range: use 1 to %s", quantity.Number(r.MaxCost), quantity.Number(MaxCost))
 	}
 	if e.good("ask_timeout") && (r.AskTimeout < MinAskTimeout || r.AskTimeout > MaxAskTimeout) {
-		report("ask_timeout", "%s is out of range: use %s to %s", duration(r.AskTimeout), duration(MinAskTimeout), duration(MaxAskTimeout))
+		report("ask_timeout", "%s is out of range: use %s to %s", quantity.Duration(r.AskTimeout), quantity.Duration(MinAskTimeout), quantity.Duration(MaxAskTimeout))
 	}
 	if e.good("enforce") && r.Enforce != Soft && !(r.Enforce > 0 && r.Enforce <= 1) {
-		report("enforce", "%s%% is out of range: use 0%% to 100%%", number(r.Enforce*100))
+		report("enforce", "%s%% is out of range: use 0%% to 100%%", quantity.Number(r.Enforce*100))
 	}
 }
 
@@ -61,7 +64,7 @@ func (b *builder) fillTerms(e *entry, r *Rule) {
 	b.fillAskTimeout(e, r)
 	fits := !e.has("burst") || e.good("burst")
 	if e.good("max_cost") && e.good("limit") && fits && r.MaxDebt <= 0 && r.MaxCost > r.Burst {
-		b.report(e, "max_cost", "%s can never be had from a burst of %s: use at most that%s", number(r.MaxCost), number(r.Burst), orDebt(r))
+		b.report(e, "max_cost", "%s can never be had from a burst of %s: use at most that%s", quantity.Number(r.MaxCost), quantity.Number(r.Burst), orDebt(r))
 	}
 }
 
@@ -72,7 +75,7 @@ func orDebt(r *Rule) string {
 	if !(seconds <= maxDuration.Seconds()) {
 		return ""
 	}
-	return ", or add max_debt: " + duration(time.Duration(seconds)*time.Second)
+	return ", or add max_debt: " + quantity.Duration(time.Duration(seconds)*time.Second)
 }
 
 // tooCostly says that no event may cost what max_cost allows, because its debt would outlast
@@ -83,14 +86,14 @@ func tooCostly(r *Rule) string {
 		return ""
 	}
 	return fmt.Sprintf("max_cost: %s can never be had: the burst and what fills in within max_debt are %s: use at most that%s",
-		number(r.MaxCost), number(most), orDebt(r))
+		quantity.Number(r.MaxCost), quantity.Number(most), orDebt(r))
 }
 
 func (b *builder) fillAskTimeout(e *entry, r *Rule) {
 	asked := slices.ContainsFunc(algorithmsOf(r), func(a named) bool { return asks(a.algorithm) })
 	switch {
 	case e.good("ask_timeout") && !asked:
-		b.report(e, "ask_timeout", "is for an algorithm that asks the key's owner for each event, and this rule's does not: use %s, or remove it", oneOf(builtinThat(func(t Traits) bool { return t.Asks })))
+		b.report(e, "ask_timeout", "is for an algorithm that asks the key's owner for each event, and this rule's does not: use %s, or remove it", message.OneOf(builtinThat(func(t Traits) bool { return t.Asks })))
 	case e.has("ask_timeout") || !asked:
 	case b.base.good("ask_timeout"):
 		r.AskTimeout = b.base.rule.AskTimeout

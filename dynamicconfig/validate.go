@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headgate/headgate/dynamicconfig/internal/message"
+	"github.com/headgate/headgate/dynamicconfig/internal/quantity"
 	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
 )
 
@@ -73,11 +75,11 @@ func (b *builder) properties(p Properties, stated map[string]field) {
 		if zero(name, *v == 0) {
 			*v = byDefault
 		} else if *v < least || *v > most {
-			from := duration(least) + " to "
+			from := quantity.Duration(least) + " to "
 			if least == 1 {
 				from = "more than 0 and at most "
 			}
-			report(name, "%s is out of range: use %s%s", duration(*v), from, duration(most))
+			report(name, "%s is out of range: use %s%s", quantity.Duration(*v), from, quantity.Duration(most))
 			*v = byDefault
 		}
 	}
@@ -87,18 +89,18 @@ func (b *builder) properties(p Properties, stated map[string]field) {
 	if zero("update_timeout", p.UpdateTimeout == 0) {
 		p.UpdateTimeout = min(time.Second, interval)
 	} else if p.UpdateTimeout <= 0 || p.UpdateTimeout > interval {
-		report("update_timeout", "%s is out of range: use more than 0 and at most update_interval, which is %s", duration(p.UpdateTimeout), duration(interval))
+		report("update_timeout", "%s is out of range: use more than 0 and at most update_interval, which is %s", quantity.Duration(p.UpdateTimeout), quantity.Duration(interval))
 	}
 	if zero("new_data_weight", p.NewDataWeight == 0) {
 		p.NewDataWeight = 0.5
 	} else if !(p.NewDataWeight > 0 && p.NewDataWeight <= 1) {
-		report("new_data_weight", "%s is out of range: use more than 0 and at most 1", number(p.NewDataWeight))
+		report("new_data_weight", "%s is out of range: use more than 0 and at most 1", quantity.Number(p.NewDataWeight))
 	}
 	between("decay_after", &p.DecayAfter, 2*interval, 1, maxDuration)
 	if zero("gc_after", p.GCAfter == 0) {
 		p.GCAfter = max(10*interval, p.DecayAfter)
 	} else if p.GCAfter < p.DecayAfter || p.GCAfter > maxDuration {
-		report("gc_after", "%s is out of range: use decay_after, which is %s, to %s", duration(p.GCAfter), duration(p.DecayAfter), duration(maxDuration))
+		report("gc_after", "%s is out of range: use decay_after, which is %s, to %s", quantity.Duration(p.GCAfter), quantity.Duration(p.DecayAfter), quantity.Duration(maxDuration))
 	}
 	count := func(name string, v *int, byDefault int) {
 		if zero(name, *v == 0) {
@@ -123,10 +125,10 @@ func (b *builder) check(e *entry) {
 		switch l := float64(r.Limit); {
 		case r.InFlight:
 			checkSlots("limit", l, report)
-		case !finite(l) || l < 0 || l > MaxLimit:
-			report("limit", "%s events/s is out of range: use 0/s to %s/s", number(l), number(MaxLimit))
+		case !quantity.Finite(l) || l < 0 || l > MaxLimit:
+			report("limit", "%s events/s is out of range: use 0/s to %s/s", quantity.Number(l), quantity.Number(MaxLimit))
 		case l > 0 && largestBurst(l) < 1:
-			report("limit", "%s events/s is so low that one token takes more than 10 years: use 0/s, or at least 1e-4/h", number(l))
+			report("limit", "%s events/s is so low that one token takes more than 10 years: use 0/s, or at least 1e-4/h", quantity.Number(l))
 		}
 	}
 	if e.good("burst") {
@@ -144,27 +146,27 @@ func (b *builder) check(e *entry) {
 		b.checkMigration(e, report)
 	}
 	if e.good("fallback") && r.Fallback > FallbackSafe {
-		report("fallback", "there is no %v: use %s", r.Fallback, oneOf(fallbackNames))
+		report("fallback", "there is no %v: use %s", r.Fallback, message.OneOf(fallbackNames))
 	}
 	if e.good("safe_capacity") {
 		switch c := float64(r.SafeCapacity); {
 		case e.safeInFlight && c != 0:
 			checkSlots("safe_capacity", c, report)
-		case !finite(c) || c < 0 || c > MaxLimit:
-			report("safe_capacity", "%s events/s is out of range: use more than 0/s and at most %s/s", number(c), number(MaxLimit))
+		case !quantity.Finite(c) || c < 0 || c > MaxLimit:
+			report("safe_capacity", "%s events/s is out of range: use more than 0/s and at most %s/s", quantity.Number(c), quantity.Number(MaxLimit))
 		case c == 0:
 			report("safe_capacity", "0 allows nothing: use more than 0, or fallback: closed")
 		}
 	}
 	within := func(name string, d, most time.Duration) {
 		if e.good(name) && (d <= 0 || d > most) {
-			report(name, "%s is out of range: use more than 0 and at most %s", duration(d), duration(most))
+			report(name, "%s is out of range: use more than 0 and at most %s", quantity.Duration(d), quantity.Duration(most))
 		}
 	}
 	within("lease", r.Lease, maxDuration)
 	within("idle_after", r.IdleAfter, maxIdleAfter)
 	if interval := b.snapshot.properties.UpdateInterval; e.good("lease") && r.Lease <= interval {
-		report("lease", "%s ends before the next report: use more than update_interval, which is %s", duration(r.Lease), duration(interval))
+		report("lease", "%s ends before the next report: use more than update_interval, which is %s", quantity.Duration(r.Lease), quantity.Duration(interval))
 	}
 	b.checkLeasing(e, report)
 	b.checkTerms(e, report)
@@ -179,15 +181,15 @@ func (b *builder) check(e *entry) {
 func (b *builder) checkBurst(e *entry, report func(name, format string, args ...any)) {
 	burst, limit := e.rule.Burst, float64(e.rule.Limit)
 	switch {
-	case !finite(burst) || burst < 1 || burst > MaxBurst:
-		report("burst", "%s is out of range: use 1 to %s", number(burst), number(MaxBurst))
+	case !quantity.Finite(burst) || burst < 1 || burst > MaxBurst:
+		report("burst", "%s is out of range: use 1 to %s", quantity.Number(burst), quantity.Number(MaxBurst))
 	case !e.good("limit"):
 	case e.rule.InFlight:
 		report("burst", "slots have no burst: remove burst")
 	case limit == 0:
 		report("burst", "a limit of 0 allows nothing, so it has no burst: remove burst")
 	case burst > largestBurst(limit):
-		report("burst", "%s takes more than 10 years to fill at this limit: use at most %s", number(burst), number(largestBurst(limit)))
+		report("burst", "%s takes more than 10 years to fill at this limit: use at most %s", quantity.Number(burst), quantity.Number(largestBurst(limit)))
 	}
 }
 
@@ -200,10 +202,10 @@ func (b *builder) checkMigration(e *entry, report func(name, format string, args
 		}
 	}
 	if m.From == m.To && m.From != "" {
-		report("migrate", "from and to are both %s: name two algorithms, or write algorithm: %s alone", quote(m.From), m.To)
+		report("migrate", "from and to are both %s: name two algorithms, or write algorithm: %s alone", message.Quote(m.From), m.To)
 	}
 	if m.Mode > ModeNew {
-		report("migrate", "there is no %v: use %s", m.Mode, oneOf(modeNames))
+		report("migrate", "there is no %v: use %s", m.Mode, message.OneOf(modeNames))
 	}
 }
 
@@ -221,7 +223,7 @@ func CheckAlgorithm(name string) error {
 		ok = ok && (c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '-')
 	}
 	if !ok {
-		return errors.New(quote(name) + " is not the name of an algorithm: use a to z, 0 to 9 and -, a letter first, at most 64")
+		return errors.New(message.Quote(name) + " is not the name of an algorithm: use a to z, 0 to 9 and -, a letter first, at most 64")
 	}
 	return nil
 }
@@ -235,5 +237,3 @@ func checkNamed(name string) error {
 	}
 	return errors.Join(CheckAlgorithm(account), CheckAlgorithm(weigher))
 }
-
-func finite(f float64) bool { return !math.IsNaN(f) && !math.IsInf(f, 0) }

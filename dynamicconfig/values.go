@@ -6,6 +6,9 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/headgate/headgate/dynamicconfig/internal/message"
+	"github.com/headgate/headgate/dynamicconfig/internal/quantity"
 )
 
 // Values are named settings of services that ride along with the rules: the
@@ -40,15 +43,15 @@ func (b *builder) value(name string, v any, at mark) {
 	case int:
 		v = int64(x)
 	default:
-		b.add(at, "properties: %s is a %T: use a string, bool, int, int64, float64 or time.Duration", quote(name), v)
+		b.add(at, "properties: %s is a %T: use a string, bool, int, int64, float64 or time.Duration", message.Quote(name), v)
 		return
 	}
-	if f, ok := v.(float64); ok && !finite(f) {
-		b.add(at, "properties: %s is %v: write a finite number", quote(name), f)
+	if f, ok := v.(float64); ok && !quantity.Finite(f) {
+		b.add(at, "properties: %s is %v: write a finite number", message.Quote(name), f)
 		return
 	}
 	if name == "" || len(name) > maxName {
-		b.add(at, "properties: the name %s has %d bytes: use 1 to %d", quote(name), len(name), maxName)
+		b.add(at, "properties: the name %s has %d bytes: use 1 to %d", message.Quote(name), len(name), maxName)
 		return
 	}
 	if b.snapshot.values.byName == nil {

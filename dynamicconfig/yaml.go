@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/headgate/headgate/dynamicconfig/internal/quantity"
 	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
 )
 
@@ -100,7 +101,7 @@ func (w *yamlWriter) fields(first, next string, fields iter.Seq2[string, any]) {
 			}
 			w.WriteString(v)
 		case float64:
-			w.WriteString(number(v))
+			w.WriteString(quantity.Number(v))
 		default:
 			w.WriteString(anyYAML(v))
 		}
@@ -130,7 +131,7 @@ func anyYAML(v any) string {
 	case int64:
 		return strconv.FormatInt(v, 10)
 	case float64:
-		s := number(v)
+		s := quantity.Number(v)
 		if !strings.ContainsAny(s, ".e") {
 			s += ".0" // else it would be read as a whole number
 		}

@@ -112,15 +112,6 @@ func TestNumbersAreWrittenExactly(t *testing.T) {
 	})
 }
 
-func TestPercentOf(t *testing.T) {
-	for text, want := range map[string]string{"7%": "7%", "0%": "0%", "12.5%": "12.5%", "0.1 %": "0.1%", "100%": "100%"} {
-		part, err := parsePercent(text)
-		if got := percentOf(part); err != nil || got != want {
-			t.Errorf("%s is written %s, want %s (%v)", text, got, want, err)
-		}
-	}
-}
-
 // Any text that a file can hold reads back as itself.
 func TestScalarReadsBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/dynamicconfig/internal/message"
+	"github.com/headgate/headgate/dynamicconfig/internal/quantity"
 	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
 )
 
@@ -158,7 +160,7 @@ func (w *writer) fallback(r resource) {
 func (w *writer) algorithm(a *algorithm) {
 	w.line(4, "algorithm: %s", a.kind)
 	for _, p := range a.parameters {
-		w.line(4, "# Not carried over is the parameter %s: %s. Theirs have no meaning here.", strictyaml.Quote(p.name), strictyaml.Quote(p.value))
+		w.line(4, "# Not carried over is the parameter %s: %s. Theirs have no meaning here.", message.Quote(p.name), message.Quote(p.value))
 	}
 	lease := min(a.lease, maxDuration)
 	if w.line(4, "lease: %s", duration(lease)); lease < a.lease {
@@ -182,7 +184,7 @@ func decimal(f float64) string {
 	if s := strconv.FormatFloat(f, 'f', -1, 64); len(s) <= 16 {
 		return s
 	}
-	return strictyaml.Number(f)
+	return quantity.Number(f)
 }
 
 // duration writes d in seconds, as Doorman has them, or exactly if it is not

@@ -12,6 +12,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/dynamicconfig/internal/message"
+	"github.com/headgate/headgate/dynamicconfig/internal/quantity"
 	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
 )
 
@@ -82,7 +84,7 @@ func (r reader) resources(root ast.Node) []resource {
 			continue
 		}
 		if line, twice := seen[res.glob.key]; twice {
-			r.Add(res.at, "resource %s: matches what the one in line %d matches, which comes first: remove this one", strictyaml.Quote(res.identifier), line)
+			r.Add(res.at, "resource %s: matches what the one in line %d matches, which comes first: remove this one", message.Quote(res.identifier), line)
 			continue
 		}
 		seen[res.glob.key] = res.at.Line
@@ -122,7 +124,7 @@ func (r reader) resource(n ast.Node, i int) (res resource, ok bool) {
 	if id == nil {
 		r.Add(strictyaml.Place(n), "%s: has no identifier_glob: add one", who)
 	} else if res.identifier, ok = r.text(id, who+": identifier_glob"); ok {
-		who = "resource " + strictyaml.Quote(res.identifier)
+		who = "resource " + message.Quote(res.identifier)
 		res.at = strictyaml.Place(id)
 		ok = r.glob(&res, who)
 	}
@@ -206,7 +208,7 @@ func (r reader) kind(n ast.Node, who string) string {
 		}
 	}
 	if !r.empty(n) {
-		r.Add(strictyaml.Place(n), "%s: is %s: %s", who, r.Kind(n), strictyaml.Suggest(text, kinds))
+		r.Add(strictyaml.Place(n), "%s: is %s: %s", who, r.Kind(n), message.Suggest(text, kinds))
 	}
 	return ""
 }
@@ -261,7 +263,7 @@ func (r reader) text(n ast.Node, who string) (string, bool) {
 
 func (r reader) number(n ast.Node, who string) (float64, bool) {
 	text, quoted, ok := strictyaml.Plain(r.Resolve(n))
-	f, err := strictyaml.ParseNumber(text)
+	f, err := quantity.ParseNumber(text)
 	if ok && !quoted && err == nil {
 		return f, true
 	}
@@ -275,7 +277,7 @@ func (r reader) inRange(n ast.Node, who string, f float64) bool {
 	if f == 0 || f >= leastCapacity && f <= mostCapacity {
 		return true
 	}
-	r.Add(strictyaml.Place(n), "%s: %s is out of range: use %s to %s, or 0", who, strictyaml.Number(f), strictyaml.Number(leastCapacity), strictyaml.Number(mostCapacity))
+	r.Add(strictyaml.Place(n), "%s: %s is out of range: use %s to %s, or 0", who, quantity.Number(f), quantity.Number(leastCapacity), quantity.Number(mostCapacity))
 	return false
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/dynamicconfig/internal/message"
 	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
 	"github.com/headgate/headgate/internal/bucketkey"
 )
@@ -120,7 +121,7 @@ func (w *writer) namespace(ns namespace, global bool) {
 	switch {
 	case ns.template != nil || ns.fallback != nil || len(ns.buckets) > 0:
 	case !global:
-		w.line(2, "# The namespace %s has no buckets: all its names are denied.", strictyaml.Quote(ns.name))
+		w.line(2, "# The namespace %s has no buckets: all its names are denied.", message.Quote(ns.name))
 	}
 	for _, b := range ns.buckets {
 		w.rule(literal(bucketkey.Of(ns.name, b.name)), b)
@@ -140,7 +141,7 @@ func (w *writer) namespace(ns namespace, global bool) {
 			w.line(4, "# is possible where names come from outside.")
 		}
 	case ns.maxDynamic > 0:
-		w.line(2, "# Not carried over from the namespace %s is max_dynamic_buckets: %d. It has no dynamic buckets.", strictyaml.Quote(ns.name), ns.maxDynamic)
+		w.line(2, "# Not carried over from the namespace %s is max_dynamic_buckets: %d. It has no dynamic buckets.", message.Quote(ns.name), ns.maxDynamic)
 	}
 	if ns.fallback != nil {
 		w.line(2, "# The default bucket: one for all other names.")

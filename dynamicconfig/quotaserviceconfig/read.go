@@ -11,6 +11,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/dynamicconfig/internal/message"
 	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
 )
 
@@ -69,7 +70,7 @@ func (r reader) config(root ast.Node) (c config) {
 			c.namespaces = r.namespaces(f.Value)
 		default:
 			if text, _, ok := strictyaml.Plain(r.Resolve(f.Value)); ok {
-				c.from = append(c.from, f.Name+" "+strictyaml.Quote(text))
+				c.from = append(c.from, f.Name+" "+message.Quote(text))
 			} else if !r.empty(f.Value) {
 				r.Add(strictyaml.Place(f.Value), "%s: is %s: write text or a number", f.Name, r.Kind(f.Value))
 			}
@@ -95,7 +96,7 @@ func (r reader) namespaces(n ast.Node) (all []namespace) {
 }
 
 func (r reader) namespace(of strictyaml.Field) (ns namespace, ok bool) {
-	who := "namespace " + strictyaml.Quote(of.Name)
+	who := "namespace " + message.Quote(of.Name)
 	ns.name = of.Name
 	switch {
 	case r.empty(of.Value):
@@ -133,7 +134,7 @@ func (r reader) buckets(n ast.Node, of *namespace, who string) (all []bucket) {
 		if r.Exhausted() {
 			return nil
 		}
-		who := "bucket " + strictyaml.Quote(of.name+":"+f.Name)
+		who := "bucket " + message.Quote(of.name+":"+f.Name)
 		if f.Name == "" {
 			r.Add(strictyaml.Place(f.Value), "%s: has a bucket without a name, which no request can ask for: give it one", who)
 		}

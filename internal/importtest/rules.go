@@ -35,6 +35,8 @@ var rooms = []layer{
 	{"aggregator/internal/excess", []string{"aggregator/internal/account", "algorithm", "dynamicconfig", "rpc", "internal/exactbucket"}, "metrics of what passes beyond limits know no keys"},
 	{"aggregator/internal/hosts", []string{"aggregator/internal/account", "algorithm"}, "the numbers of hosts know no keys and no messages"},
 	{"dynamicconfig/internal/glob", nil, "patterns know keys by their text only"},
+	{"dynamicconfig/internal/message", []string{"internal/spelling"}, "messages are words"},
+	{"dynamicconfig/internal/quantity", []string{"dynamicconfig/internal/message"}, "numbers with units know no fields"},
 	{"rpc/usage/batches", []string{"rpc", "rpc/usage"}, "batches know no keys and no rules"},
 	{"aggregator/internal/rules", []string{"aggregator/internal/account", "algorithm", "dynamicconfig"}, "what rules mean for keys needs no keys and no messages"},
 	{"aggregator/internal/account/past", nil, "the past of a key is limits and times"},

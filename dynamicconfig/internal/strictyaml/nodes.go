@@ -10,6 +10,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
 
+	"github.com/headgate/headgate/dynamicconfig/internal/message"
 	"github.com/headgate/headgate/internal/spelling"
 )
 
@@ -116,7 +117,7 @@ func (f *File) Mapping(n ast.Node, who string, known []string) (fields []Field, 
 		case known != nil && !slices.Contains(known, name) && f.full():
 			f.more++ // not worth a suggestion
 		case known != nil && !slices.Contains(known, name):
-			f.Add(at, "%s: there is no field %s: %s", who, Quote(name), Suggest(name, known))
+			f.Add(at, "%s: there is no field %s: %s", who, message.Quote(name), message.Suggest(name, known))
 			misspelt = append(misspelt, Field{spelling.Nearest(name, known), v.Value})
 		case v.Value == nil || v.Value.Type() == ast.NullType:
 			f.Add(at, "%s: %s has no value: write one, or remove it", who, name)
@@ -176,7 +177,7 @@ func (f *File) Kind(n ast.Node) string {
 		return "nothing"
 	case *ast.StringNode, *ast.LiteralNode:
 		text, _, _ := Plain(x)
-		return "the text " + Quote(text)
+		return "the text " + message.Quote(text)
 	default:
 		text, _, _ := Plain(x)
 		if text == "" {
@@ -196,7 +197,7 @@ func (f *File) WantText(n ast.Node) string {
 	if !ok {
 		return `text, in quotes if need be, as in "text"`
 	}
-	return "it in quotes, as in " + Quote(text)
+	return "it in quotes, as in " + message.Quote(text)
 }
 
 // List reads a list; without one it reports that want is to be written.

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package quantity
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestLimitsThatLookLikeOnesAreUnderstood(t *testing.T) {
+	for text, want := range map[string]string{
+		"100rps":         "100/s",
+		"100 req/s":      "100/s",
+		"5 per minute":   "5/m",
+		"10k/s":          "10e3/s",
+		"2.5 / hour":     "2.5/h",
+		"100/sec":        "100/s",
+		"1kqps":          "1e3/s",
+		"100":            "",
+		"100/fortnight":  "",
+		"many/s":         "",
+		"1.2.3rps":       "",
+		"100 rps please": "",
+	} {
+		_, err := ParseLimit(text)
+		if err == nil || want != "" && !strings.HasSuffix(err.Error(), "is not written as a limit: did you mean "+want+"?") || want == "" && strings.Contains(err.Error(), "mean") {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+		if _, err := ParseLimit(want); want != "" && err != nil {
+			t.Errorf("%s is advised for %s: %v", want, text, err)
+		}
+	}
+}
+
+func TestParseDurationKnowsDays(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"3s": 3 * time.Second, "1d": 24 * time.Hour, "1.5d": 36 * time.Hour, "2d12h30m": 60*time.Hour + 30*time.Minute,
+		"0": 0, "-5s": -5 * time.Second, "1h0m": time.Hour,
+	} {
+		if got, err := ParseDuration(text); got != want || err != nil {
+			t.Errorf("ParseDuration(%q) = %v, %v, want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "5", "d", "1d-5h", "NaNd", "infd", "1e300d", "1x", "1d1d", "0x1d"} {
+		if got, err := ParseDuration(text); err == nil {
+			t.Errorf("ParseDuration(%q) = %v", text, got)
+		}
+	}
+}
+
+func TestPercentagesReadBack(t *testing.T) {
+	for text, want := range map[string]string{"7%": "7%", "0%": "0%", "12.5%": "12.5%", "0.1 %": "0.1%", "100%": "100%"} {
+		part, err := ParsePercent(text)
+		if got := Percent(part); err != nil || got != want {
+			t.Errorf("%s is written %s, want %s (%v)", text, got, want, err)
+		}
+	}
+}
