@@ -82,11 +82,13 @@ func TestAnEdgeTakesFromTheOwnerOfEachKey(t *testing.T) {
 
 // Programs own no keys, and so hand none over, whatever they say.
 func TestAnEdgeHandsNothingOver(t *testing.T) {
-	edge, o, _, _, _ := edgeOf(t, 10)
-	takeAt(t, edge, &usage.Takes{Rows: []usage.Take{{Key: "k", Told: 5, By: 9, Handed: true, Rates: 0.5}}})
-	if got := o.calls(); len(got) != 1 || len(got[0].Rows) != 1 || got[0].Rows[0].Handed || got[0].Rows[0].Rates != 0 {
-		t.Errorf("the owner got %+v", got)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		edge, o, _, _, _ := edgeOf(t, 10)
+		takeAt(t, edge, &usage.Takes{Rows: []usage.Take{{Key: "k", Told: 5, By: 9, Handed: true, Rates: 0.5}}})
+		if got := o.calls(); len(got) != 1 || len(got[0].Rows) != 1 || got[0].Rows[0].Handed || got[0].Rows[0].Rates != 0 {
+			t.Errorf("the owner got %+v", got)
+		}
+	})
 }
 
 func TestAnOwnerThatIsSilentCostsItsOwnKeysAtAnEdge(t *testing.T) {
@@ -187,15 +189,17 @@ func TestANewOwnerLearnsAtAnEdgeFromWhatClientsWereTold(t *testing.T) {
 }
 
 func TestAnEdgeRefusesWhatAreNoTakes(t *testing.T) {
-	edge, o, _, _, _ := edgeOf(t, 1)
-	for _, payload := range []*anypb.Any{nil, {TypeUrl: usage.ReportTypeURL}, {TypeUrl: usage.TakesTypeURL, Value: []byte{1}}} {
-		if _, err := edge.Update(t.Context(), "client", payload); !errors.Is(err, rpc.ErrPayload) {
-			t.Errorf("%v: %v", payload, err)
+	synctest.Test(t, func(t *testing.T) {
+		edge, o, _, _, _ := edgeOf(t, 1)
+		for _, payload := range []*anypb.Any{nil, {TypeUrl: usage.ReportTypeURL}, {TypeUrl: usage.TakesTypeURL, Value: []byte{1}}} {
+			if _, err := edge.Update(t.Context(), "client", payload); !errors.Is(err, rpc.ErrPayload) {
+				t.Errorf("%v: %v", payload, err)
+			}
 		}
-	}
-	if len(o.calls()) != 0 {
-		t.Error("and asks")
-	}
+		if len(o.calls()) != 0 {
+			t.Error("and asks")
+		}
+	})
 }
 
 // twice is delivered to an edge two times. Its second row is refused.

@@ -159,17 +159,19 @@ func TestCompanyIsWaitedForNoLongerThanTheWindow(t *testing.T) {
 }
 
 func TestOwnKeysAreTakenInProcess(t *testing.T) {
-	_, _, taker, _ := tills(t, 2, time.Second)
-	self := &till{number: 9, begin: 1}
-	taker.Local = self
-	for i, want := range []bool{true, false} {
-		if took, err := taker.Take(t.Context(), usage.Take{Key: "mine", Tokens: 1}); err != nil || took.OK != want {
-			t.Errorf("take %d: %+v, %v", i, took, err)
+	synctest.Test(t, func(t *testing.T) {
+		_, _, taker, _ := tills(t, 2, time.Second)
+		self := &till{number: 9, begin: 1}
+		taker.Local = self
+		for i, want := range []bool{true, false} {
+			if took, err := taker.Take(t.Context(), usage.Take{Key: "mine", Tokens: 1}); err != nil || took.OK != want {
+				t.Errorf("take %d: %+v, %v", i, took, err)
+			}
 		}
-	}
-	if sent := self.calls(); sent[0].Rows[0].By != 0 || sent[1].Rows[0].By != 9 {
-		t.Errorf("sent %+v", sent)
-	}
+		if sent := self.calls(); sent[0].Rows[0].By != 0 || sent[1].Rows[0].By != 9 {
+			t.Errorf("sent %+v", sent)
+		}
+	})
 }
 
 // The owner that hangs costs its own keys only, and for no longer than twice
@@ -276,32 +278,34 @@ func TestOnePauseDoesNotSilenceAnOwner(t *testing.T) {
 }
 
 func TestTakesThatCannotBe(t *testing.T) {
-	o, _, taker, network := tills(t, 1, 0)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := taker.Take(ctx, usage.Take{Key: "k"}); !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
-	if _, err := taker.Take(t.Context(), usage.Take{Key: ""}); !errors.Is(err, rpc.ErrPayload) {
-		t.Error(err)
-	}
-	if _, err := taker.Take(t.Context(), usage.Take{Key: "nobody's"}); !errors.Is(err, rpc.ErrNoOwner) {
-		t.Error(err)
-	}
-	if _, err := taker.Take(t.Context(), usage.Take{Key: "undecided", Tokens: 1}); !errors.Is(err, ask.ErrUndecided) {
-		t.Error(err)
-	}
-	if len(o.calls()) != 1 {
-		t.Errorf("%d calls", len(o.calls()))
-	}
-	network.Host("o").Serve(nil)
-	if _, err := taker.Take(t.Context(), usage.Take{Key: "k", Tokens: 1}); !errors.Is(err, rpctest.ErrRefused) {
-		t.Error(err)
-	}
-	network.Host("o").Serve(panics{})
-	if _, err := taker.Take(t.Context(), usage.Take{Key: "k", Tokens: 1}); err == nil {
-		t.Error("no error of a panic")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		o, _, taker, network := tills(t, 1, 0)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := taker.Take(ctx, usage.Take{Key: "k"}); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		if _, err := taker.Take(t.Context(), usage.Take{Key: ""}); !errors.Is(err, rpc.ErrPayload) {
+			t.Error(err)
+		}
+		if _, err := taker.Take(t.Context(), usage.Take{Key: "nobody's"}); !errors.Is(err, rpc.ErrNoOwner) {
+			t.Error(err)
+		}
+		if _, err := taker.Take(t.Context(), usage.Take{Key: "undecided", Tokens: 1}); !errors.Is(err, ask.ErrUndecided) {
+			t.Error(err)
+		}
+		if len(o.calls()) != 1 {
+			t.Errorf("%d calls", len(o.calls()))
+		}
+		network.Host("o").Serve(nil)
+		if _, err := taker.Take(t.Context(), usage.Take{Key: "k", Tokens: 1}); !errors.Is(err, rpctest.ErrRefused) {
+			t.Error(err)
+		}
+		network.Host("o").Serve(panics{})
+		if _, err := taker.Take(t.Context(), usage.Take{Key: "k", Tokens: 1}); err == nil {
+			t.Error("no error of a panic")
+		}
+	})
 }
 
 type panics struct{}
