@@ -15,6 +15,7 @@ import (
 	"github.com/headgate/headgate/aggregator"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/dynamicconfig/rule"
 	"github.com/headgate/headgate/internal/rpctest"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/exact"
@@ -328,7 +329,7 @@ func TestAutoWaitsForAFewDecisionsOfAnOwnerThatHangs(t *testing.T) {
 					for n := range 3 {
 						d, took := decide(i)
 						asked := took > 0
-						if took > dynamicconfig.DefaultAskTimeout {
+						if took > rule.DefaultAskTimeout {
 							t.Errorf("decision %d of key %d took %v", n, i, took)
 						}
 						if i >= misses && asked {

@@ -17,6 +17,7 @@ import (
 	"github.com/headgate/headgate/aggregator/parent"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/dynamicconfig/rule"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/mesh"
 	"github.com/headgate/headgate/limiter/stage"
@@ -267,7 +268,7 @@ func WithAlgorithm(name string, weigh algorithm.Weigh) Option {
 	return func(o *options) {
 		if o.known(name) {
 			o.taken(name)
-		} else if err := errors.Join(dynamicconfig.CheckAlgorithm(name), o.registry.Register(name, weigh)); err != nil {
+		} else if err := errors.Join(rule.CheckAlgorithm(name), o.registry.Register(name, weigh)); err != nil {
 			o.errs = append(o.errs, fmt.Errorf("headgate: %w", err))
 		}
 	}
@@ -277,7 +278,7 @@ func WithAlgorithm(name string, weigh algorithm.Weigh) Option {
 // service's own. All hosts of a cluster must have it.
 func WithPayload(name string, p Payload) Option {
 	return func(o *options) {
-		switch err := dynamicconfig.CheckAlgorithm(name); {
+		switch err := rule.CheckAlgorithm(name); {
 		case err != nil:
 			o.errs = append(o.errs, fmt.Errorf("headgate: %w", err))
 		case p.Codec == nil || p.Owner == nil || p.TypeURL == "":

@@ -113,17 +113,17 @@ func (d *dumb) hosts() int {
 func drawProperties(t *rapid.T) dynamicconfig.Properties {
 	interval := time.Duration(rapid.SampledFrom([]int{100, 1000, 3000, 777}).Draw(t, "interval")) * time.Millisecond
 	decay := time.Duration(rapid.Int64Range(1, int64(6*interval)).Draw(t, "decay"))
-	p, err := dynamicconfig.Properties{
+	s, err := dynamicconfig.Config{Properties: dynamicconfig.Properties{
 		UpdateInterval: interval,
 		DecayAfter:     decay,
 		GCAfter:        decay + time.Duration(rapid.Int64Range(0, int64(20*interval)).Draw(t, "gc")),
 		NewDataWeight:  rapid.SampledFrom([]float64{0.5, 0.1, 1, 0.001}).Draw(t, "weight"),
 		MaxHostsPerKey: rapid.SampledFrom([]int{100, 3}).Draw(t, "hosts"),
-	}.Complete()
+	}}.Snapshot()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return p
+	return s.Properties()
 }
 
 // Over any history the aggregator answers as the dumb one does.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig/internal/message"
 	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
+	"github.com/headgate/headgate/dynamicconfig/rule"
 )
 
 // Config is a configuration made in code. It is checked as strictly as a
@@ -65,7 +66,7 @@ func (c Config) Snapshot() (*Snapshot, error) {
 	}
 	switch {
 	case c.Unmatched > UnmatchedRule:
-		b.add(mark{}, "unmatched: there is no %v: use %s", c.Unmatched, message.OneOf(unmatchedNames))
+		b.add(mark{}, "unmatched: there is no %v: use %s", c.Unmatched, message.OneOf(rule.UnmatchedNames()))
 	case c.Unmatched == UnmatchedRule && c.UnmatchedRule == nil:
 		b.add(mark{}, "unmatched: UnmatchedRule is nil: set it, or choose UnmatchedAllow or UnmatchedDeny")
 	case c.Unmatched != UnmatchedRule && c.UnmatchedRule != nil:
@@ -172,7 +173,7 @@ func (e *entry) spoiled(name string) bool { return e.has(name) && !e.good(name) 
 // statedEntry is the entry of a rule made in code: what is not zero is
 // stated.
 func statedEntry(who string, r Rule) *entry {
-	r = r.clone()
+	r = r.Clone()
 	r.Override = nil
 	if r.Migration != nil {
 		r.Algorithm = ""

@@ -3,7 +3,6 @@
 package dynamicconfig
 
 import (
-	"encoding"
 	"errors"
 	"math"
 	"strings"
@@ -12,6 +11,8 @@ import (
 
 	"golang.org/x/time/rate"
 	"pgregory.net/rapid"
+
+	"github.com/headgate/headgate/dynamicconfig/rule"
 )
 
 func mustSnapshot(t testing.TB, c Config) *Snapshot {
@@ -29,7 +30,7 @@ func TestConfigFillsInDefaults(t *testing.T) {
 		Rules: []Rule{
 			{Key: "a", Limit: 10},
 			{Key: "b", Limit: 10, Algorithm: "even", Lease: 9 * time.Second},
-			{Key: "c", Limit: 10, Migration: &Migration{"even", "exact", ModeOld}},
+			{Key: "c", Limit: 10, Migration: &Migration{From: "even", To: "exact", Mode: ModeOld}},
 		},
 		Unmatched:     UnmatchedRule,
 		UnmatchedRule: &Rule{Limit: 0},
@@ -41,7 +42,7 @@ func TestConfigFillsInDefaults(t *testing.T) {
 	if r[1].Algorithm != "even" || r[1].Lease != 9*time.Second {
 		t.Errorf("rule b = %+v", r[1])
 	}
-	if r[2].Algorithm != "" || *r[2].Migration != (Migration{"even", "exact", ModeOld}) {
+	if r[2].Algorithm != "" || *r[2].Migration != (Migration{From: "even", To: "exact", Mode: ModeOld}) {
 		t.Errorf("rule c = %+v", r[2])
 	}
 	if u, ok := s.Match("x"); !ok || u.Key != "*" || u.Limit != 0 || u.Burst != 0 {
@@ -60,7 +61,7 @@ func TestConfigNamesEachBrokenRule(t *testing.T) {
 			{Key: "inf", Limit: rate.Inf},
 			{Key: "burst", Limit: 1, Burst: math.Inf(1)},
 			{Key: "zero", Burst: 5},
-			{Key: "mode", Limit: 1, Migration: &Migration{"a", "b", Mode(7)}},
+			{Key: "mode", Limit: 1, Migration: &Migration{From: "a", To: "b", Mode: Mode(7)}},
 			{Key: "fallback", Limit: 1, Fallback: 9},
 			{Key: "safe", Limit: 1, Fallback: FallbackSafe},
 			{Key: "glob[", Limit: 1},
@@ -139,7 +140,7 @@ func TestVersionFollowsTheMeaning(t *testing.T) {
 }
 
 func TestSnapshotIsItsOwn(t *testing.T) {
-	m := &Migration{"even", "exact", ModeOld}
+	m := &Migration{From: "even", To: "exact", Mode: ModeOld}
 	c := Config{Rules: []Rule{{Key: "a", Limit: 1, Migration: m}}}
 	s := mustSnapshot(t, c)
 	m.From, c.Rules[0].Limit = "changed", 7
@@ -181,20 +182,27 @@ func TestMatchGivesTheSamePointer(t *testing.T) {
 	}
 }
 
-func TestPropertiesComplete(t *testing.T) {
-	p, err := Properties{UpdateInterval: time.Minute}.Complete()
+func TestPropertiesHaveDefaults(t *testing.T) {
+	complete := func(p Properties) (Properties, error) {
+		s, err := Config{Properties: p}.Snapshot()
+		if err != nil {
+			return p, err
+		}
+		return s.Properties(), nil
+	}
+	p, err := complete(Properties{UpdateInterval: time.Minute})
 	if err != nil || p.UpdateTimeout != time.Second || p.DecayAfter != 2*time.Minute || p.GCAfter != 10*time.Minute {
-		t.Errorf("Complete = %+v, %v", p, err)
+		t.Errorf("properties are %+v, %v", p, err)
 	}
-	if p, err = (Properties{DecayAfter: time.Hour}).Complete(); err != nil || p.GCAfter != time.Hour {
-		t.Errorf("Complete = %+v, %v", p, err)
+	if p, err = complete(Properties{DecayAfter: time.Hour}); err != nil || p.GCAfter != time.Hour {
+		t.Errorf("properties are %+v, %v", p, err)
 	}
-	if _, err = (Properties{MaxKeys: -1}).Complete(); err == nil {
+	if _, err = complete(Properties{MaxKeys: -1}); err == nil {
 		t.Error("no error for a negative number of keys")
 	}
-	again, err := p.Complete()
+	again, err := complete(p)
 	if err == nil && again != p {
-		t.Errorf("Complete of what is complete = %+v, want %+v", again, p)
+		t.Errorf("what is complete becomes %+v, want %+v", again, p)
 	}
 }
 
@@ -212,59 +220,17 @@ func TestConfigLetsNoInvalidNumberThrough(t *testing.T) {
 		}
 		got := s.Rules()[0]
 		limit := float64(got.Limit)
-		ok := limit >= 0 && limit <= MaxLimit && got.Fallback <= FallbackSafe && got.Lease > 3*time.Second && got.Lease <= 24*time.Hour
+		ok := limit >= 0 && limit <= rule.MaxLimit && got.Fallback <= FallbackSafe && got.Lease > 3*time.Second && got.Lease <= 24*time.Hour
 		if limit == 0 {
 			ok = ok && got.Burst == 0
 		} else {
-			ok = ok && got.Burst >= 1 && got.Burst <= MaxBurst && got.Burst/limit <= MaxRefill.Seconds()
+			ok = ok && got.Burst >= 1 && got.Burst <= rule.MaxBurst && got.Burst/limit <= rule.MaxRefill.Seconds()
 		}
 		ok = ok && (got.Fallback == FallbackSafe) == (got.SafeCapacity > 0) && !math.IsInf(float64(got.SafeCapacity), 0)
 		if !ok {
 			t.Fatalf("%+v became %+v", r, got)
 		}
 	})
-}
-
-func TestNamesRoundTrip(t *testing.T) {
-	for m := ModeDisabled; m <= ModeNew; m++ {
-		if got, err := ParseMode(m.String()); got != m || err != nil {
-			t.Errorf("ParseMode(%q) = %v, %v", m, got, err)
-		}
-		roundTrip(t, m, new(Mode))
-	}
-	for f := FallbackEven; f <= FallbackSafe; f++ {
-		if got, err := ParseFallback(f.String()); got != f || err != nil {
-			t.Errorf("ParseFallback(%q) = %v, %v", f, got, err)
-		}
-		roundTrip(t, f, new(Fallback))
-	}
-	if got := Mode(7).String() + Fallback(7).String() + Unmatched(7).String() + UnmatchedDeny.String(); got != "mode(7)fallback(7)unmatched(7)deny" {
-		t.Error(got)
-	}
-	if _, err := Mode(7).MarshalText(); err == nil {
-		t.Error("a mode that does not exist is marshalled")
-	}
-	if _, err := Fallback(7).MarshalText(); err == nil {
-		t.Error("a fallback that does not exist is marshalled")
-	}
-	m := ModeNew
-	if err := m.UnmarshalText([]byte("newer")); err == nil || m != ModeNew {
-		t.Errorf("UnmarshalText = %v, mode is %v", err, m)
-	}
-}
-
-func roundTrip[T comparable, P interface {
-	*T
-	encoding.TextUnmarshaler
-}](t *testing.T, v T, to P) {
-	t.Helper()
-	text, err := any(v).(encoding.TextMarshaler).MarshalText()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := to.UnmarshalText(text); err != nil || *to != v {
-		t.Errorf("%q became %v, %v", text, *to, err)
-	}
 }
 
 func TestErrorShowsTheEndOfALongLine(t *testing.T) {

@@ -46,7 +46,12 @@ const (
 var changeNames = []string{"added", "removed", "changed", "reordered"}
 
 // String is the kind in words.
-func (k ChangeKind) String() string { return nameOf("change", changeNames, uint8(k)) }
+func (k ChangeKind) String() string {
+	if int(k) < len(changeNames) {
+		return changeNames[k]
+	}
+	return fmt.Sprintf("change(%d)", k)
+}
 
 // FieldChange is one field whose value differs. The values are as in
 // Rule.Fields; nil where the field is not stated.

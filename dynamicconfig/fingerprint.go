@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"maps"
 	"math"
 	"slices"
@@ -15,14 +16,15 @@ import (
 // fingerprint hashes what the snapshot means.
 func (s *Snapshot) fingerprint() string {
 	h := sha256.New()
-	fmt.Fprintf(h, "%#v %v\n", s.properties, s.unmatched)
+	writeProperties(h, s.properties)
+	fmt.Fprintf(h, " %v\n", s.unmatched)
 	var text []byte // of one rule after the other
 	for i := range s.rules {
-		text = s.rules[i].appendTo(text[:0])
+		text = appendRule(text[:0], &s.rules[i])
 		h.Write(text)
 	}
 	if s.unmatchedRule != nil {
-		h.Write(s.unmatchedRule.appendTo(text[:0]))
+		h.Write(appendRule(text[:0], s.unmatchedRule))
 	}
 	for _, name := range s.values.Names() {
 		v, _ := s.values.Lookup(name)
@@ -35,8 +37,15 @@ func (s *Snapshot) fingerprint() string {
 	return hex.EncodeToString(h.Sum(nil)[:6])
 }
 
-// appendTo appends all fields of r: two rules that differ append different bytes.
-func (r *Rule) appendTo(b []byte) []byte {
+// writeProperties writes p in a form that does not change from one version of headgate to the
+// next: hosts compare fingerprints while they are upgraded.
+func writeProperties(w io.Writer, p Properties) {
+	fmt.Fprintf(w, "dynamicconfig.Properties{UpdateInterval:%d, UpdateTimeout:%d, NewDataWeight:%#v, DecayAfter:%d, GCAfter:%d, MaxKeys:%d, MaxHostsPerKey:%d}",
+		p.UpdateInterval, p.UpdateTimeout, p.NewDataWeight, p.DecayAfter, p.GCAfter, p.MaxKeys, p.MaxHostsPerKey)
+}
+
+// appendRule appends all fields of r: two rules that differ append different bytes.
+func appendRule(b []byte, r *Rule) []byte {
 	text := func(s string) {
 		b = strconv.AppendInt(b, int64(len(s)), 10)
 		b = append(b, ':')

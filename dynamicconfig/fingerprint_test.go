@@ -9,9 +9,9 @@ import (
 
 // A new field of a rule must be in the fingerprint.
 func TestEachFieldOfARuleChangesTheFingerprint(t *testing.T) {
-	seen := map[string]string{string((&Rule{}).appendTo(nil)): "no field"}
+	seen := map[string]string{string(appendRule(nil, &Rule{})): "no field"}
 	differs := func(name string, r Rule) {
-		text := string(r.appendTo(nil))
+		text := string(appendRule(nil, &r))
 		if other, same := seen[text]; same {
 			t.Errorf("%s is as %s", name, other)
 		}
@@ -54,5 +54,18 @@ func TestEachFieldOfARuleChangesTheFingerprint(t *testing.T) {
 			v.SetUint(1)
 		}
 		differs(migration.Field(i).Name, Rule{Migration: &m})
+	}
+}
+
+// Hosts compare fingerprints while they are upgraded, so that one version of headgate must not
+// change them.
+func TestTheFingerprintOfAConfigurationStays(t *testing.T) {
+	for text, want := range map[string]string{
+		"limits: []": "fcba8c8e8fea",
+		everyField:   "b516a62a1616",
+	} {
+		if got := mustParse(t, text).Version(); got != want {
+			t.Errorf("the version is %s, want %s, of\n%s", got, want, text)
+		}
 	}
 }

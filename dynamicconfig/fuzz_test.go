@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/headgate/headgate/dynamicconfig/rule"
 )
 
 // Parse never panics, is never slow, and what it takes is valid; what it
@@ -47,7 +49,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		for _, r := range s.Rules() {
-			if !(r.Limit >= 0 && r.Limit <= MaxLimit && r.Burst <= MaxBurst && r.Refresh > 0 && r.Refresh <= r.Lease/2 && r.Overcommit <= 1) || r.Lease <= 0 || r.Key == "" {
+			if !(r.Limit >= 0 && r.Limit <= rule.MaxLimit && r.Burst <= rule.MaxBurst && r.Refresh > 0 && r.Refresh <= r.Lease/2 && r.Overcommit <= 1) || r.Lease <= 0 || r.Key == "" {
 				t.Fatalf("rule = %+v", r)
 			}
 			s.Match(r.Key)

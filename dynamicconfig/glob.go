@@ -19,10 +19,3 @@ func (g Glob) Match(key string) bool { return g.of.Match(key) }
 // Covers reports whether g is for all keys that other is for. It may say no where that takes
 // long to tell.
 func (g Glob) Covers(other Glob) bool { return g.of.Covers(other.of) }
-
-// IsGlob reports whether r's Key has a wildcard, so that many keys may match
-// it. A Key whose wildcards are all escaped is not a glob.
-func (r *Rule) IsGlob() bool {
-	g, err := glob.Compile(r.Key)
-	return err == nil && !g.Exact()
-}

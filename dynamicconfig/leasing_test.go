@@ -12,6 +12,8 @@ import (
 
 	"golang.org/x/time/rate"
 	"pgregory.net/rapid"
+
+	"github.com/headgate/headgate/dynamicconfig/rule"
 )
 
 func TestParseReadsFieldsAboutLeases(t *testing.T) {
@@ -237,7 +239,7 @@ func TestConfigLetsNoInvalidLeaseThrough(t *testing.T) {
 		ok := got.Refresh > 0 && got.Refresh <= got.Lease/2 && orNone(got.Learning, 24*time.Hour) && orNone(got.Recalculate, got.Lease) && got.Overcommit >= 0 && got.Overcommit <= 1
 		if got.InFlight {
 			n := float64(got.Limit)
-			ok = ok && n == math.Trunc(n) && n >= 0 && n <= MaxSlots && got.Burst == 0 && got.Algorithm != "elastic"
+			ok = ok && n == math.Trunc(n) && n >= 0 && n <= rule.MaxSlots && got.Burst == 0 && got.Algorithm != "elastic"
 		}
 		if !ok {
 			t.Fatalf("%+v became %+v", r, got)

@@ -7,14 +7,6 @@ import (
 	"testing"
 )
 
-func TestOnlyWildcardsMakeAGlob(t *testing.T) {
-	for key, want := range map[string]bool{"a:b": false, `a\*`: false, "a:*": true, "a?": true, "[a]": true, "[": false} {
-		if got := (&Rule{Key: key}).IsGlob(); got != want {
-			t.Errorf("IsGlob of %q = %v", key, got)
-		}
-	}
-}
-
 func BenchmarkMatch(b *testing.B) {
 	var c Config
 	for i := range 1000 {

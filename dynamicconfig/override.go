@@ -3,154 +3,12 @@
 package dynamicconfig
 
 import (
-	"fmt"
-	"math"
 	"slices"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"github.com/headgate/headgate/dynamicconfig/internal/glob"
 	"github.com/headgate/headgate/dynamicconfig/internal/message"
-	"github.com/headgate/headgate/dynamicconfig/internal/quantity"
 )
-
-// Override changes the limit of a rule, of one key or of all rules until a time, and then
-// ends by itself. It has a Factor, or a Limit, or Bypass. See Snapshot.At.
-type Override struct {
-	// Key is the key of a rule, which is a pattern or an exact key, or else one key that
-	// a rule matches: then only this key is meant. Empty with All.
-	Key string
-
-	// All: every rule is meant, and keys without a rule are let through by a Bypass. A
-	// rule or key that has an Override of its own goes by that one.
-	All bool
-
-	// Factor multiplies the limit; above 0, at most MaxFactor. 0: it does not.
-	Factor float64
-
-	// Limit is in force instead of the rule's, if Factor is 0 and Bypass is false; see
-	// Rule.Limit. It is not for All.
-	Limit rate.Limit
-
-	// InFlight: Limit counts slots.
-	InFlight bool
-
-	// Bypass: everything is let through.
-	Bypass bool
-
-	// Until is when the Override ends. It holds while a host's clock is before Until.
-	Until time.Time
-
-	// Author and Reason are for people; 1 to 128, and 1 to 1024 bytes.
-	Author, Reason string
-}
-
-// Bounds of Overrides.
-const (
-	// MaxFactor is the largest factor.
-	MaxFactor = 1000
-	// MaxOverrides is how many Overrides a configuration may have.
-	MaxOverrides = 1000
-
-	minFactor = 0.001
-	maxAuthor = 128
-	maxReason = 1024
-)
-
-// bypassed is how a config file writes Bypass.
-const bypassed = "bypass"
-
-// Amount is what is in force instead, as a config file writes it: "2x", "500/s",
-// "20 in-flight" or "bypass".
-func (o *Override) Amount() string {
-	switch {
-	case o.Bypass:
-		return bypassed
-	case o.Factor != 0:
-		return quantity.Number(o.Factor) + "x"
-	}
-	return quantity.Amount(o.Limit, o.InFlight)
-}
-
-// String says what o does, for people: "2x until 2026-11-23T05:00:00Z by ada: the sale".
-func (o *Override) String() string {
-	return fmt.Sprintf("%s until %s by %s: %s", o.Amount(), o.Until.UTC().Format(time.RFC3339), o.Author, o.Reason)
-}
-
-// Name says which Override o is, in messages: `override of "a*"`.
-func (o *Override) Name() string {
-	if o.All {
-		return "override of all rules"
-	}
-	return "override of " + message.Quote(o.Key)
-}
-
-// unfit is why o can do nothing to r; empty if it can.
-func (o *Override) unfit(r *Rule) string {
-	switch {
-	case o.Bypass:
-	case o.Factor != 0:
-		if r.Limit == 0 {
-			return "the limit is 0, and stays 0 when it is multiplied: write a limit"
-		}
-	case o.InFlight != r.InFlight:
-		return fmt.Sprintf("it counts %s, and the limit counts %s: write both alike", unitOf(o.InFlight), unitOf(r.InFlight))
-	}
-	return ""
-}
-
-// on is r under o, which fits it. Burst, safe capacity and costs change in proportion to
-// the limit, so that a bucket fills in the same time.
-func (o *Override) on(r *Rule) *Rule {
-	over := r.clone()
-	over.Override = o
-	if o.Bypass {
-		return &over
-	}
-	over.Limit = o.Limit
-	factor := o.Factor
-	if factor != 0 {
-		over.Limit = r.Limit * rate.Limit(factor)
-	} else if r.Limit > 0 {
-		factor = float64(o.Limit / r.Limit)
-	}
-	if over.InFlight {
-		over.Limit = wholeSlots(over.Limit)
-		over.SafeCapacity = wholeSlots(r.SafeCapacity * rate.Limit(factor))
-		return &over
-	}
-	if over.Limit > 0 {
-		over.Limit = min(max(over.Limit, slowest), MaxLimit)
-	}
-	over.SafeCapacity = min(r.SafeCapacity*rate.Limit(factor), MaxLimit)
-	switch {
-	case over.Limit == 0:
-		over.Burst = 0
-	case r.Limit == 0:
-		over.Burst = max(float64(over.Limit), 1)
-	default:
-		over.Burst = max(min(r.Burst*factor, largestBurst(float64(over.Limit))), 1)
-	}
-	if over.MaxCost > 0 {
-		over.MaxCost = max(min(r.MaxCost*factor, MaxCost), 1)
-		if over.MaxDebt <= 0 {
-			over.MaxCost = min(over.MaxCost, over.Burst) // none where nothing is allowed
-		}
-	}
-	return &over
-}
-
-// slowest is the lowest limit above 0, in events/s: it fills one token in MaxRefill.
-var slowest = rate.Limit(math.Nextafter(1/MaxRefill.Seconds(), 1))
-
-// wholeSlots is a number of slots without its fraction: at least one, unless it is 0.
-func wholeSlots(slots rate.Limit) rate.Limit {
-	if slots <= 0 {
-		return 0
-	}
-	return rate.Limit(min(max(math.Floor(float64(slots)+1e-9), 1), MaxSlots))
-}
 
 // Ended are the Overrides that hold in old and have ended in new, which is the same
 // configuration at a later time.
@@ -236,7 +94,7 @@ func (s *Snapshot) target(o *Override) target {
 		t.idle = "all keys of " + message.Quote(t.rule.Key) + " have one bucket: override that, or bypass this key"
 		return t
 	}
-	t.idle = o.unfit(t.rule)
+	t.idle = o.Unfit(t.rule)
 	return t
 }
 
@@ -283,13 +141,13 @@ func (s *Snapshot) At(now time.Time) *Snapshot {
 			keys = append(keys, t)
 			of[len(keys)-1] = o
 		case t.number < 0:
-			at.unmatchedRule = o.on(t.rule)
+			at.unmatchedRule = o.On(t.rule)
 		default:
-			at.over[t.number] = o.on(t.rule)
+			at.over[t.number] = o.On(t.rule)
 		}
 	}
 	for i, t := range keys {
-		r := of[i].on(t.rule)
+		r := of[i].On(t.rule)
 		r.Shared = false // the key is let through by itself
 		at.keyed[t.text] = r
 	}
@@ -299,13 +157,13 @@ func (s *Snapshot) At(now time.Time) *Snapshot {
 // overrideAll puts all rules of s under o.
 func (s *Snapshot) overrideAll(o *Override) {
 	for i := range s.rules {
-		if o.unfit(&s.rules[i]) == "" {
-			s.over[i] = o.on(&s.rules[i])
+		if o.Unfit(&s.rules[i]) == "" {
+			s.over[i] = o.On(&s.rules[i])
 		}
 	}
 	switch {
-	case s.unmatchedRule != nil && o.unfit(s.unmatchedRule) == "":
-		s.unmatchedRule = o.on(s.unmatchedRule)
+	case s.unmatchedRule != nil && o.Unfit(s.unmatchedRule) == "":
+		s.unmatchedRule = o.On(s.unmatchedRule)
 	case o.Bypass && s.unmatched == UnmatchedDeny:
 		s.unmatched = UnmatchedAllow
 	}

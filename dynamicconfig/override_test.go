@@ -16,6 +16,8 @@ import (
 
 	"golang.org/x/time/rate"
 	"pgregory.net/rapid"
+
+	"github.com/headgate/headgate/dynamicconfig/rule"
 )
 
 // three is 3 a.m. of the night that these tests are about.
@@ -243,19 +245,19 @@ func TestOverridesAreThoseOfANaiveModel(t *testing.T) {
 // An override never makes a rule that no file could have.
 func TestAnOverriddenRuleIsValid(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		r := Rule{Key: "k", Limit: rate.Limit(rapid.Float64Range(1e-7, MaxLimit).Draw(t, "limit")), InFlight: rapid.Bool().Draw(t, "slots")}
+		r := Rule{Key: "k", Limit: rate.Limit(rapid.Float64Range(1e-7, rule.MaxLimit).Draw(t, "limit")), InFlight: rapid.Bool().Draw(t, "slots")}
 		if r.InFlight {
-			r.Limit = rate.Limit(rapid.IntRange(0, MaxSlots).Draw(t, "slots"))
+			r.Limit = rate.Limit(rapid.IntRange(0, rule.MaxSlots).Draw(t, "slots"))
 		} else if rapid.Bool().Draw(t, "burst") {
-			r.Burst = rapid.Float64Range(1, largestBurst(float64(r.Limit))).Draw(t, "burst")
+			r.Burst = rapid.Float64Range(1, rule.LargestBurst(float64(r.Limit))).Draw(t, "burst")
 			r.MaxCost = rapid.Float64Range(1, r.Burst).Draw(t, "cost")
 		}
 		if rapid.Bool().Draw(t, "safe") && r.Limit >= 1 {
 			r.Fallback, r.SafeCapacity = FallbackSafe, 1
 		}
-		o := Override{Key: "k", Factor: rapid.Float64Range(minFactor, MaxFactor).Draw(t, "factor"), Until: three, Author: "a", Reason: "r"}
+		o := Override{Key: "k", Factor: rapid.Float64Range(rule.MinFactor, rule.MaxFactor).Draw(t, "factor"), Until: three, Author: "a", Reason: "r"}
 		if rapid.Bool().Draw(t, "limit") {
-			o.Factor, o.InFlight, o.Limit = 0, r.InFlight, rate.Limit(rapid.IntRange(0, MaxSlots).Draw(t, "to"))
+			o.Factor, o.InFlight, o.Limit = 0, r.InFlight, rate.Limit(rapid.IntRange(0, rule.MaxSlots).Draw(t, "to"))
 		}
 		s, err := Config{Rules: []Rule{r}, Overrides: []Override{o}}.Snapshot()
 		if err != nil {

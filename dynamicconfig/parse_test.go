@@ -109,7 +109,7 @@ unmatched: {limit: 36/h, fallback: even}
 		{Key: "c", Refresh: 2 * time.Second, Learning: time.Minute, Recalculate: 5 * time.Second, Limit: 0, Burst: 0, Algorithm: "exact", Fallback: FallbackSafe, SafeCapacity: 3, Lease: time.Minute, IdleAfter: 36 * time.Hour, MaxKeys: 1000, AskTimeout: 30 * time.Millisecond},
 	}
 	got := s.Rules()
-	if m := got[1].Migration; m == nil || *m != (Migration{"old-one", "new-one", ModeNewShadowOld}) {
+	if m := got[1].Migration; m == nil || *m != (Migration{From: "old-one", To: "new-one", Mode: ModeNewShadowOld}) {
 		t.Errorf("migration = %+v", m)
 	}
 	got[1].Migration = nil

@@ -11,6 +11,7 @@ import (
 	"github.com/headgate/headgate/dynamicconfig/internal/glob"
 	"github.com/headgate/headgate/dynamicconfig/internal/message"
 	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
+	"github.com/headgate/headgate/dynamicconfig/rule"
 	"github.com/headgate/headgate/internal/spelling"
 )
 
@@ -150,7 +151,7 @@ func remedy(algorithm string, known func(name string) bool) string {
 		return remedyOfPair(account, weigher, known)
 	}
 	text := "register your own with headgate.WithAlgorithm; for headgate limits check, name it with --also"
-	names := builtinThat(func(Traits) bool { return true })
+	names := rule.BuiltIn()
 	names = slices.DeleteFunc(names, func(name string) bool { return !known(name) })
 	if len(names) == 0 {
 		return text
@@ -163,10 +164,10 @@ func remedy(algorithm string, known func(name string) bool) string {
 
 // remedyOfPair is remedy for a weigher on an account.
 func remedyOfPair(account, weigher string, known func(name string) bool) string {
-	if _, ok := accounts[account]; !ok {
-		return "no account is called " + message.Quote(account) + ": " + message.Suggest(account, slices.Sorted(maps.Keys(accounts)))
+	if all := rule.Accounts(); !slices.Contains(all, account) {
+		return "no account is called " + message.Quote(account) + ": " + message.Suggest(account, all)
 	}
-	names := builtinThat(func(Traits) bool { return true })
+	names := rule.BuiltIn()
 	names = slices.DeleteFunc(names, func(name string) bool { return !known(account + "/" + name) })
 	suggestion := message.Suggest(weigher, names)
 	if !strings.HasSuffix(suggestion, "?") {
@@ -205,3 +206,18 @@ func (s *Snapshot) inParts(check func(part *Snapshot) error) error {
 	}
 	return errors.Join(errs...)
 }
+
+// Shown is key as logs and people may see it, see Rule.Shown. A key without a rule
+// is private if the defaults are.
+func (s *Snapshot) Shown(key string) string {
+	if r, ok := s.Match(key); ok {
+		return r.Shown(key)
+	}
+	if s.private {
+		return anyKey.Shown(key)
+	}
+	return key
+}
+
+// anyKey is the rule of a private key that has no rule.
+var anyKey = &rule.Rule{Key: "*", Private: true}

@@ -9,6 +9,8 @@ import (
 
 	"golang.org/x/time/rate"
 	"pgregory.net/rapid"
+
+	"github.com/headgate/headgate/dynamicconfig/rule"
 )
 
 // Each row is one rule beside some defaults, and what becomes of it.
@@ -36,7 +38,7 @@ func TestFieldsAboutOneEvent(t *testing.T) {
 		{"max_wait: 1s, max_debt: 2s, enforce: 0%, ", "limit: 10 in-flight", func(r *Rule) bool {
 			return r.MaxWait == 0 && r.MaxDebt == 0 && r.Enforced() == 1
 		}},
-		{"", "limit: 10/s, algorithm: exact", func(r *Rule) bool { return r.AskTimeout == DefaultAskTimeout }},
+		{"", "limit: 10/s, algorithm: exact", func(r *Rule) bool { return r.AskTimeout == rule.DefaultAskTimeout }},
 		{"", "limit: 10/s, algorithm: exact, ask_timeout: 1ms", func(r *Rule) bool { return r.AskTimeout == time.Millisecond }},
 		{"ask_timeout: 10s, ", "limit: 10/s, algorithm: auto", func(r *Rule) bool { return r.AskTimeout == 10*time.Second }},
 		{"ask_timeout: 1s, ", "limit: 10/s, algorithm: exact, ask_timeout: 2s", func(r *Rule) bool { return r.AskTimeout == 2*time.Second }},
@@ -78,9 +80,9 @@ func TestConfigLetsNoInvalidTermsThrough(t *testing.T) {
 		valid := func(d time.Duration) bool { return d >= None && d <= 24*time.Hour }
 		part := got.Enforced()
 		ok := valid(got.MaxWait) && valid(got.MaxDebt) && part >= 0 && part <= 1 &&
-			(got.MaxCost == 0 || got.MaxCost >= 1 && got.MaxCost <= MaxCost && (got.MaxDebt > 0 || got.MaxCost <= got.Burst))
+			(got.MaxCost == 0 || got.MaxCost >= 1 && got.MaxCost <= rule.MaxCost && (got.MaxDebt > 0 || got.MaxCost <= got.Burst))
 		if got.Algorithm == "exact" || got.Algorithm == "auto" {
-			ok = ok && got.AskTimeout >= MinAskTimeout && got.AskTimeout <= MaxAskTimeout
+			ok = ok && got.AskTimeout >= rule.MinAskTimeout && got.AskTimeout <= rule.MaxAskTimeout
 		} else {
 			ok = ok && got.AskTimeout == 0
 		}

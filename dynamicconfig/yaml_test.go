@@ -11,7 +11,7 @@ import (
 	"golang.org/x/time/rate"
 	"pgregory.net/rapid"
 
-	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
+	"github.com/headgate/headgate/dynamicconfig/internal/render"
 )
 
 const everyField = `
@@ -116,7 +116,7 @@ func TestNumbersAreWrittenExactly(t *testing.T) {
 func TestScalarReadsBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.OneOf(rapid.String(), rapid.StringOf(rapid.RuneFrom([]rune("\x00\x07\n\r\t\"\\'#:{}[]*&!% \u0085\u00a0\u2028\ufeff\U0001F600é~`|>")))).Draw(t, "text")
-		s, err := Parse("f", []byte("properties: {a: "+strictyaml.Scalar(text)+"}"))
+		s, err := Parse("f", []byte("properties: {a: "+render.Scalar(text)+"}"))
 		if err != nil {
 			t.Fatalf("%q: %v", text, err)
 		}

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/dynamicconfig/rule"
 	"github.com/headgate/headgate/limiter/stage"
 )
 
@@ -84,7 +84,7 @@ func TestARefusedCallerHearsWhenTheHostAsksAgain(t *testing.T) {
 		}, time.Second / 7},
 		{
 			"no answer", func(e *elsewhere, k *Limiter, now *stage.Instant) { e.set(errors.New("away")) },
-			time.Second + dynamicconfig.DefaultAskTimeout,
+			time.Second + rule.DefaultAskTimeout,
 		},
 		{"no room to ask", func(e *elsewhere, k *Limiter, now *stage.Instant) { e.set(stage.ErrBusy) }, 10 * time.Millisecond},
 		{"the owner does not say", func(e *elsewhere, k *Limiter, now *stage.Instant) { e.answer = &stage.Outcome{} }, 5 * time.Second / 4},

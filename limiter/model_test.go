@@ -19,6 +19,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/dynamicconfig/rule"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/driver"
 	"github.com/headgate/headgate/limiter/stage"
@@ -593,7 +594,7 @@ func (m *model) expect(k *keyRef, p *partRef, n int64, longest time.Duration, as
 		}
 		d = p.inForce().decide(float64(n), wait, max(m.rule.MaxDebt, 0).Seconds())
 		// The bucket has refused it, or would have it wait for longer than asking takes.
-		d.unsure = d.reason == stage.Granted && d.wait < (dynamicconfig.DefaultAskTimeout/4).Seconds()+1e-6
+		d.unsure = d.reason == stage.Granted && d.wait < (rule.DefaultAskTimeout/4).Seconds()+1e-6
 		return m.owners(d, n), by
 	case asked && m.sides[0].remote.fault == works:
 		o := m.sides[0].remote.bucket(k.name).last

@@ -16,6 +16,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/dynamicconfig/edit"
+	"github.com/headgate/headgate/dynamicconfig/rule"
 	"github.com/headgate/headgate/internal/admin/api"
 )
 
@@ -148,7 +149,7 @@ func (o *overriding) madeBy(ctx context.Context) (string, error) {
 
 // made is the override of key, or of all rules if key is empty.
 func (o *overriding) made(ctx context.Context, key, amount string, now time.Time) (made dynamicconfig.Override, err error) {
-	if made, err = dynamicconfig.ParseOverride(amount); err != nil {
+	if made, err = rule.ParseOverride(amount); err != nil {
 		return made, err
 	}
 	made.Key, made.All, made.Reason = key, key == "", o.message

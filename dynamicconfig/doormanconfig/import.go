@@ -13,6 +13,7 @@ import (
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/dynamicconfig/internal/message"
 	"github.com/headgate/headgate/dynamicconfig/internal/quantity"
+	"github.com/headgate/headgate/dynamicconfig/internal/render"
 	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
 )
 
@@ -117,7 +118,7 @@ func (w *writer) algorithmOf(r resource) *algorithm {
 }
 
 func (w *writer) rule(r resource) {
-	w.line(2, "- key: %s", strictyaml.Scalar(r.glob.key))
+	w.line(2, "- key: %s", render.Scalar(r.glob.key))
 	if r.glob.runes {
 		w.line(4, "# A ? or a class in the key is one byte here, and one character there.")
 	}
@@ -132,7 +133,7 @@ func (w *writer) rule(r resource) {
 			}
 			w.line(4, "# The description is cut; there it has %d bytes.", len(r.description))
 		}
-		w.line(4, "description: %s", strictyaml.Scalar(d))
+		w.line(4, "description: %s", render.Scalar(d))
 	}
 	w.line(4, "limit: %s/s", decimal(r.capacity))
 	w.fallback(r)

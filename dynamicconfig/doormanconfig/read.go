@@ -11,10 +11,10 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/dynamicconfig/internal/message"
 	"github.com/headgate/headgate/dynamicconfig/internal/quantity"
 	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
+	"github.com/headgate/headgate/dynamicconfig/rule"
 )
 
 // resource is one resource template of Doorman's.
@@ -52,7 +52,7 @@ var (
 // what makes one event in three years.
 const (
 	leastCapacity = 1e-8
-	mostCapacity  = dynamicconfig.MaxLimit
+	mostCapacity  = rule.MaxLimit
 )
 
 // unlimited is the safe capacity of a client that may do what it wants.
@@ -155,8 +155,8 @@ func (r reader) glob(res *resource, who string) bool {
 		r.Add(res.at, "%s: identifier_glob: %v", who, err)
 	case res.glob.key == "":
 		r.Add(res.at, "%s: identifier_glob: is empty: write one", who)
-	case len(res.glob.key) > dynamicconfig.MaxKeyLength:
-		r.Add(res.at, "%s: identifier_glob: has %d bytes here: use at most %d", who, len(res.glob.key), dynamicconfig.MaxKeyLength)
+	case len(res.glob.key) > rule.MaxKeyLength:
+		r.Add(res.at, "%s: identifier_glob: has %d bytes here: use at most %d", who, len(res.glob.key), rule.MaxKeyLength)
 	default:
 		return true
 	}

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/headgate/headgate/dynamicconfig"
-	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
+	"github.com/headgate/headgate/dynamicconfig/internal/render"
 )
 
 // Field is one field of a rule.
@@ -121,7 +121,7 @@ func (f Field) shown() string {
 	value := strings.TrimSpace(f.Value)
 	text := f.Name == "key" || f.Name == "description"
 	if text || !strings.HasPrefix(value, "{") && !plain.MatchString(value) {
-		value = strictyaml.Scalar(value)
+		value = render.Scalar(value)
 	}
 	return f.Name + ": " + value
 }

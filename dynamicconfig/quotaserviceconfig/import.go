@@ -12,6 +12,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/dynamicconfig/internal/message"
+	"github.com/headgate/headgate/dynamicconfig/internal/render"
 	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
 	"github.com/headgate/headgate/internal/bucketkey"
 )
@@ -150,7 +151,7 @@ func (w *writer) namespace(ns namespace, global bool) {
 	if global && ns.template == nil && ns.fallback == nil {
 		w.line(2, "# All other names have no bucket: the global default bucket is for unknown namespaces only. Slots,")
 		w.line(2, "# of which there are none, give no tokens.")
-		w.line(2, "- key: %s", strictyaml.Scalar(every))
+		w.line(2, "- key: %s", render.Scalar(every))
 		w.line(4, "limit: 0 in-flight")
 		w.line(4, "algorithm: even")
 		w.line(4, "shared: true")
@@ -164,7 +165,7 @@ func (w *writer) shared(key string, b bucket) {
 
 func (w *writer) rule(key string, b bucket) {
 	w.rules = true
-	w.line(2, "- key: %s", strictyaml.Scalar(key))
+	w.line(2, "- key: %s", render.Scalar(key))
 	w.line(4, "limit: %d/s", b.fillRate)
 	w.line(4, "burst: %d", b.size)
 	w.line(4, "max_cost: %d", b.maxTokens)

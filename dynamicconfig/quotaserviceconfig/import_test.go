@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/dynamicconfig/rule"
 	"github.com/headgate/headgate/internal/bucketkey"
 )
 
@@ -222,7 +223,7 @@ func TestNumbersKeepTheirValue(t *testing.T) {
 		inRange := func(v int64) bool { return v >= 0 && v <= 1e12 }
 		valid := inRange(size) && inRange(fill) && inRange(tokens) && wait >= 0 && debt >= 0 && idle >= -1
 		if valid {
-			valid = float64(or(size, 100)) <= float64(or(fill, 50))*dynamicconfig.MaxRefill.Seconds()
+			valid = float64(or(size, 100)) <= float64(or(fill, 50))*rule.MaxRefill.Seconds()
 		}
 		if valid != (err == nil) {
 			t.Fatalf("Import = %v", err)

@@ -10,9 +10,9 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/dynamicconfig/internal/message"
 	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
+	"github.com/headgate/headgate/dynamicconfig/rule"
 )
 
 // config is a whole config of quotaservice.
@@ -48,7 +48,7 @@ var (
 )
 
 // most bounds what is counted in tokens, as in a limits file.
-const most = int64(dynamicconfig.MaxLimit)
+const most = int64(rule.MaxLimit)
 
 // reader walks the tree of a quotaservice config.
 type reader struct {
@@ -181,7 +181,7 @@ func (r reader) bucket(of strictyaml.Field, who string) *bucket {
 		b.maxTokens = b.fillRate
 	}
 	// The limits file has the same bound.
-	if seconds := int64(dynamicconfig.MaxRefill.Seconds()); b.size/seconds >= b.fillRate && b.size > b.fillRate*seconds {
+	if seconds := int64(rule.MaxRefill.Seconds()); b.size/seconds >= b.fillRate && b.size > b.fillRate*seconds {
 		r.Add(strictyaml.Place(of.Value), "%s: a size of %d takes more than 10 years to fill at %d/s: use at most %d", who, b.size, b.fillRate, b.fillRate*seconds)
 	}
 	return b

@@ -21,6 +21,7 @@ import (
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/dynamicconfig/memory"
+	"github.com/headgate/headgate/dynamicconfig/rule"
 	"github.com/headgate/headgate/ringpop"
 	"github.com/headgate/headgate/ringpop/static"
 	"github.com/headgate/headgate/rpc"
@@ -106,7 +107,7 @@ func (c *AskCost) measure(ctx context.Context, config AskConfig, into *GoneCost,
 	}
 	without := p.use(ctx, config.Gone, false)
 
-	c.TimeoutMs = ms(dynamicconfig.DefaultAskTimeout)
+	c.TimeoutMs = ms(rule.DefaultAskTimeout)
 	c.Decisions, c.Asks = len(answered.all), len(answered.asked)
 	c.AskP50Ms, c.AskP99Ms = ms(quantile(answered.asked, 0.5)), ms(quantile(answered.asked, 0.99))
 	c.CallP50Ms, c.CallP99Ms = ms(quantile(answered.calls, 0.5)), ms(quantile(answered.calls, 0.99))
@@ -115,7 +116,7 @@ func (c *AskCost) measure(ctx context.Context, config AskConfig, into *GoneCost,
 		LaterP99Ms: ms(quantile(without.later, 0.99)),
 	}
 	for _, took := range without.all {
-		if took > dynamicconfig.DefaultAskTimeout/2 {
+		if took > rule.DefaultAskTimeout/2 {
 			into.Waited++
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/dynamicconfig/rule"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc/edge"
@@ -135,7 +136,7 @@ func tooCostly(ctx context.Context, of *limiter.Limiter) edge.Decision {
 
 // longest is how long the event of a may wait. The limiter applies a max_wait that is less.
 func longest(of *limiter.Limiter, a *edge.Ask) time.Duration {
-	if a.Longest > dynamicconfig.DefaultMaxWait && (!a.Own || a.Longest == edge.AsLongAsTheRule) {
+	if a.Longest > rule.DefaultMaxWait && (!a.Own || a.Longest == edge.AsLongAsTheRule) {
 		return min(a.Longest, of.Rule().LongestWait())
 	}
 	return max(a.Longest, 0)

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/dynamicconfig/rule"
 	"github.com/headgate/headgate/internal/rpctest"
 	"github.com/headgate/headgate/limiter/exact"
 	"github.com/headgate/headgate/limiter/stage"
@@ -33,15 +34,15 @@ func (hangs) Update(ctx context.Context, _ string, _ *anypb.Any) (*anypb.Any, er
 // Nobody answers. An event waits as long as its rule's ask_timeout, or what the
 // caller makes of it.
 func TestAnEventWaitsForItsRulesAskTimeout(t *testing.T) {
-	if ask.DefaultTimeout != dynamicconfig.DefaultAskTimeout {
-		t.Errorf("the defaults are %v and %v", ask.DefaultTimeout, dynamicconfig.DefaultAskTimeout)
+	if ask.DefaultTimeout != rule.DefaultAskTimeout {
+		t.Errorf("the defaults are %v and %v", ask.DefaultTimeout, rule.DefaultAskTimeout)
 	}
 	for _, row := range []struct {
 		askTimeout time.Duration
 		waits      func(time.Duration) time.Duration
 		want       time.Duration
 	}{
-		{0, nil, dynamicconfig.DefaultAskTimeout},
+		{0, nil, rule.DefaultAskTimeout},
 		{300 * time.Millisecond, nil, 300 * time.Millisecond},
 		{300 * time.Millisecond, func(d time.Duration) time.Duration { return 2 * d }, 600 * time.Millisecond},
 	} {

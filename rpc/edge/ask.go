@@ -32,7 +32,7 @@ type Ask struct {
 
 	// Longest is how long the caller would wait for tokens, for Take and Hold; 0
 	// and less: not at all. The rule's max_wait bounds it. Where the rule has none,
-	// its max_debt and at least dynamicconfig.DefaultMaxWait bound what other
+	// its max_debt and at least rule.DefaultMaxWait bound what other
 	// programs say, and AsLongAsTheRule.
 	Longest time.Duration
 

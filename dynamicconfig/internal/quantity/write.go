@@ -39,6 +39,14 @@ func Amount(l rate.Limit, inFlight bool) string {
 	return limit(l)
 }
 
+// Unit is what a limit counts.
+func Unit(inFlight bool) string {
+	if inFlight {
+		return "slots"
+	}
+	return "events/s"
+}
+
 // units are the times that a limit may be per.
 var units = []struct {
 	name    string

@@ -13,6 +13,7 @@ import (
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/dynamicconfig/edit"
 	"github.com/headgate/headgate/dynamicconfig/history"
+	"github.com/headgate/headgate/dynamicconfig/rule"
 	"github.com/headgate/headgate/internal/daemon/callers"
 	"github.com/headgate/headgate/limiter/stage"
 )
@@ -153,7 +154,7 @@ func (m *Migration) judge(mode dynamicconfig.Mode, moved int64) {
 func (a *API) step(w http.ResponseWriter, r *http.Request, who *callers.Caller) error {
 	q := r.URL.Query()
 	key, message := q.Get("rule"), q.Get("message")
-	mode, err := dynamicconfig.ParseMode(q.Get("mode"))
+	mode, err := rule.ParseMode(q.Get("mode"))
 	if err != nil {
 		return refuse(http.StatusBadRequest, "mode: %v", err)
 	}

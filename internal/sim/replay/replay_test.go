@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/dynamicconfig/rule"
 	"github.com/headgate/headgate/internal/sim/traffic"
 )
 
@@ -255,7 +255,7 @@ func TestKeysAreWhatLimitsTake(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, text := range []string{"10.0.0.1", "", "a\x00b", "a\x01b", strings.Repeat("x", 5000), strings.Repeat("x", 5001), strings.Repeat("ü", 3000), "\xff", "*"} {
 		key := keyOf(text)
-		if seen[key] || len(key) > dynamicconfig.MaxKeyLength || strings.ContainsAny(key, "\x00\x01") || !strings.HasPrefix(key, prefix) {
+		if seen[key] || len(key) > rule.MaxKeyLength || strings.ContainsAny(key, "\x00\x01") || !strings.HasPrefix(key, prefix) {
 			t.Errorf("the key of %.20q is %.60q", text, key)
 		}
 		seen[key] = true

@@ -11,7 +11,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/dynamicconfig/rule"
 )
 
 // WriteTable writes the report for people.
@@ -53,9 +53,9 @@ func keyOf(text string) string {
 		}
 		return r
 	}, text)
-	if len(key) <= dynamicconfig.MaxKeyLength && key == prefix+text {
+	if len(key) <= rule.MaxKeyLength && key == prefix+text {
 		return key
 	}
 	sum := sha256.Sum256([]byte(text))
-	return strings.ToValidUTF8(key[:min(len(key), dynamicconfig.MaxKeyLength-17)], "") + "#" + hex.EncodeToString(sum[:8])
+	return strings.ToValidUTF8(key[:min(len(key), rule.MaxKeyLength-17)], "") + "#" + hex.EncodeToString(sum[:8])
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/dynamicconfig/rule"
 	"github.com/headgate/headgate/internal/sim/traffic"
 )
 
@@ -77,7 +77,7 @@ func (d *decoder) actions(n ast.Node, sc *Scenario) {
 			"algorithm": d.str(who+": algorithm", &a.Algorithm),
 			"factor": d.reader(who+": factor", func(text string) (err error) {
 				a.Factor, err = strconv.ParseFloat(strings.TrimSuffix(text, "x"), 64)
-				if err != nil || !(a.Factor > 0 && a.Factor <= dynamicconfig.MaxFactor) {
+				if err != nil || !(a.Factor > 0 && a.Factor <= rule.MaxFactor) {
 					return fmt.Errorf("is %.40q: write a number above 0, as 2x", text)
 				}
 				return nil

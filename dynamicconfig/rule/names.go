@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package dynamicconfig
+package rule
 
 import (
 	"fmt"
@@ -14,6 +14,15 @@ var (
 	fallbackNames  = []string{"even", "open", "closed", "safe"}
 	unmatchedNames = []string{"allow", "deny", "rule"}
 )
+
+// ModeNames are the words for the modes, in their order.
+func ModeNames() []string { return slices.Clone(modeNames) }
+
+// FallbackNames are the words for the fallbacks, in their order.
+func FallbackNames() []string { return slices.Clone(fallbackNames) }
+
+// UnmatchedNames are the words for each Unmatched, in their order.
+func UnmatchedNames() []string { return slices.Clone(unmatchedNames) }
 
 // Unmatched says what happens to a key that no rule matches.
 type Unmatched uint8

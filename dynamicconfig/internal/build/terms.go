@@ -10,6 +10,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig/internal/message"
 	"github.com/headgate/headgate/dynamicconfig/internal/quantity"
+	"github.com/headgate/headgate/dynamicconfig/rule"
 )
 
 // termFields say how one event is decided.
@@ -34,11 +35,11 @@ func (b *builder) checkTerms(e *entry, report func(name, format string, args ...
 	}
 	stated("max_wait", r.MaxWait)
 	stated("max_debt", r.MaxDebt)
-	if e.good("max_cost") && (!quantity.Finite(r.MaxCost) || r.MaxCost < 1 || r.MaxCost > MaxCost) {
-		report("max_cost", "%s is out of range: use 1 to %s", quantity.Number(r.MaxCost), quantity.Number(MaxCost))
+	if e.good("max_cost") && (!quantity.Finite(r.MaxCost) || r.MaxCost < 1 || r.MaxCost > rule.MaxCost) {
+		report("max_cost", "%s is out of range: use 1 to %s", quantity.Number(r.MaxCost), quantity.Number(rule.MaxCost))
 	}
-	if e.good("ask_timeout") && (r.AskTimeout < MinAskTimeout || r.AskTimeout > MaxAskTimeout) {
-		report("ask_timeout", "%s is out of range: use %s to %s", quantity.Duration(r.AskTimeout), quantity.Duration(MinAskTimeout), quantity.Duration(MaxAskTimeout))
+	if e.good("ask_timeout") && (r.AskTimeout < rule.MinAskTimeout || r.AskTimeout > rule.MaxAskTimeout) {
+		report("ask_timeout", "%s is out of range: use %s to %s", quantity.Duration(r.AskTimeout), quantity.Duration(rule.MinAskTimeout), quantity.Duration(rule.MaxAskTimeout))
 	}
 	if e.good("enforce") && r.Enforce != Soft && !(r.Enforce > 0 && r.Enforce <= 1) {
 		report("enforce", "%s%% is out of range: use 0%% to 100%%", quantity.Number(r.Enforce*100))
@@ -98,6 +99,13 @@ func (b *builder) fillAskTimeout(e *entry, r *Rule) {
 	case b.base.good("ask_timeout"):
 		r.AskTimeout = b.base.rule.AskTimeout
 	default:
-		r.AskTimeout = DefaultAskTimeout
+		r.AskTimeout = rule.DefaultAskTimeout
 	}
+}
+
+// asks reports whether an algorithm asks the key's owner for each event, as far
+// as its name tells: one of the service's own may do so.
+func asks(algorithm string) bool {
+	t, ok := TraitsOf(algorithm)
+	return !ok || t.Asks
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig/internal/message"
 	"github.com/headgate/headgate/dynamicconfig/internal/quantity"
+	"github.com/headgate/headgate/dynamicconfig/rule"
 )
 
 const (
@@ -20,6 +21,11 @@ const (
 
 // named is an algorithm and the field that names it.
 type named struct{ field, algorithm string }
+
+// builtinThat are the names of the algorithms of headgate that are so, sorted.
+func builtinThat(so func(rule.Traits) bool) []string {
+	return slices.DeleteFunc(rule.BuiltIn(), func(name string) bool { t, _ := rule.TraitsOf(name); return !so(t) })
+}
 
 // algorithmsOf are those of a rule.
 func algorithmsOf(r *Rule) []named {
@@ -34,16 +40,9 @@ func sharesSlots(r *Rule) bool {
 	return !slices.ContainsFunc(algorithmsOf(r), func(a named) bool { t, _ := TraitsOf(a.algorithm); return !t.Slots })
 }
 
-func unitOf(inFlight bool) string {
-	if inFlight {
-		return "slots"
-	}
-	return "events/s"
-}
-
 func checkSlots(name string, n float64, report func(name, format string, args ...any)) {
-	if !(n >= 0 && n <= MaxSlots && n == float64(int64(n))) {
-		report(name, "%s slots is out of range: use a whole number, 0 to %d", quantity.Number(n), MaxSlots)
+	if !(n >= 0 && n <= rule.MaxSlots && n == float64(int64(n))) {
+		report(name, "%s slots is out of range: use a whole number, 0 to %d", quantity.Number(n), rule.MaxSlots)
 	}
 }
 
@@ -77,8 +76,8 @@ func (b *builder) checkLeasing(e *entry, report func(name, format string, args .
 }
 
 func checkParameters(p map[string]string, report func(name, format string, args ...any)) {
-	if len(p) > MaxParameters {
-		report("parameters", "there are %d: use at most %d", len(p), MaxParameters)
+	if len(p) > rule.MaxParameters {
+		report("parameters", "there are %d: use at most %d", len(p), rule.MaxParameters)
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(p)) {
@@ -93,18 +92,18 @@ func checkParameters(p map[string]string, report func(name, format string, args 
 
 func (b *builder) checkPriorities(e *entry, report func(name, format string, args ...any)) {
 	p := e.rule.Priorities
-	if len(p) > MaxBands {
-		report("priorities", "there are %d: use at most %d", len(p), MaxBands)
+	if len(p) > rule.MaxBands {
+		report("priorities", "there are %d: use at most %d", len(p), rule.MaxBands)
 		return
 	}
 	for _, band := range slices.Sorted(maps.Keys(p)) {
 		name := p[band]
-		err := checkNamed(name)
+		err := rule.CheckNamed(name)
 		switch {
 		case err != nil:
 			b.report(e, bandField(band), "%v", err)
 			e.spoil("priorities")
-		case !leases(name):
+		case !rule.Leases(name):
 			b.report(e, bandField(band), "%s does not share within a band: use none, static, proportional-share or fair-share", name)
 			e.spoil("priorities")
 		}
@@ -118,7 +117,7 @@ func (b *builder) fillLeasing(e *entry, r *Rule) {
 	base := b.base
 	leased := false
 	for _, a := range algorithmsOf(r) {
-		leased = leased || leases(a.algorithm)
+		leased = leased || rule.Leases(a.algorithm)
 		if t, ok := TraitsOf(a.algorithm); ok && r.InFlight && !t.Slots && (e.good(a.field) || e.good("migrate")) {
 			b.report(e, a.field, "%s shares rates and not slots: use %s", a.algorithm, message.OneOf(builtinThat(func(t Traits) bool { return t.Slots })))
 		}
@@ -140,7 +139,7 @@ func (b *builder) fillLeasing(e *entry, r *Rule) {
 	if !e.has("priorities") && base.good("priorities") && leased {
 		from, r.Priorities = base, base.rule.Priorities
 	}
-	if r.Priorities = cloned(r.Priorities); from.good("priorities") {
+	if r.Priorities = maps.Clone(r.Priorities); from.good("priorities") {
 		for _, band := range slices.Sorted(maps.Keys(r.Priorities)) {
 			b.snapshot.uses = append(b.snapshot.uses, use{algorithm: r.Priorities[band], who: e.who, at: from.fields.get(bandField(band)).at})
 		}

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package dynamicconfig
+package rule
 
 import (
+	"maps"
 	"slices"
 	"strings"
 )
@@ -71,27 +72,15 @@ func TraitsOf(algorithm string) (Traits, bool) {
 	return t, ok
 }
 
-// leases reports whether an algorithm leases a capacity out, as far as its
-// name tells.
-func leases(algorithm string) bool {
+// Leases reports whether an algorithm leases a capacity out, as far as its
+// name tells: one of the service's own may do so.
+func Leases(algorithm string) bool {
 	t, ok := TraitsOf(algorithm)
 	return !ok || t.Wants
 }
 
-// asks reports whether an algorithm asks the key's owner for each event, as far
-// as its name tells: one of the service's own may do so.
-func asks(algorithm string) bool {
-	t, ok := TraitsOf(algorithm)
-	return !ok || t.Asks
-}
+// BuiltIn are the names of the algorithms that headgate has, sorted.
+func BuiltIn() []string { return slices.Sorted(maps.Keys(builtin)) }
 
-// builtinThat are the names of those that are so, sorted.
-func builtinThat(so func(Traits) bool) (names []string) {
-	for name, t := range builtin {
-		if so(t) {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
-}
+// Accounts are the names of the accounts that headgate has, sorted.
+func Accounts() []string { return slices.Sorted(maps.Keys(accounts)) }

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package dynamicconfig
+package rule
 
-import "time"
+import (
+	"iter"
+	"time"
+
+	"github.com/headgate/headgate/dynamicconfig/internal/quantity"
+)
 
 // Properties are the cluster-wide settings that are not about one key.
 // Every host and every owner of one cluster must have the same.
@@ -33,4 +38,18 @@ type Properties struct {
 	// MaxHostsPerKey bounds the hosts that one owner keeps for a key; > 0,
 	// default 10,000.
 	MaxHostsPerKey int
+}
+
+// Fields are p's fields as a config file writes them, see Rule.Fields. p is
+// of a Snapshot.
+func (p Properties) Fields() iter.Seq2[string, any] {
+	return func(yield func(string, any) bool) {
+		_ = yield("update_interval", quantity.Duration(p.UpdateInterval)) &&
+			yield("update_timeout", quantity.Duration(p.UpdateTimeout)) &&
+			yield("new_data_weight", p.NewDataWeight) &&
+			yield("decay_after", quantity.Duration(p.DecayAfter)) &&
+			yield("gc_after", quantity.Duration(p.GCAfter)) &&
+			yield("max_owned_keys", int64(p.MaxKeys)) &&
+			yield("max_hosts_per_key", int64(p.MaxHostsPerKey))
+	}
 }

@@ -4,12 +4,14 @@ package dynamicconfig
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/headgate/headgate/dynamicconfig/internal/glob"
 	"github.com/headgate/headgate/dynamicconfig/internal/quantity"
 	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
+	"github.com/headgate/headgate/dynamicconfig/rule"
 )
 
 // builder makes a Snapshot out of entries, whether they come from a file or
@@ -95,8 +97,8 @@ func (b *builder) rule(e *entry) {
 // key compiles the key of rule i.
 func (b *builder) key(i int, e *entry) {
 	key := e.rule.Key
-	if key == "" || len(key) > MaxKeyLength {
-		b.report(e, "key", "has %d bytes: use 1 to %d", len(key), MaxKeyLength)
+	if key == "" || len(key) > rule.MaxKeyLength {
+		b.report(e, "key", "has %d bytes: use 1 to %d", len(key), rule.MaxKeyLength)
 		return
 	}
 	g, err := glob.Compile(key)
@@ -201,7 +203,7 @@ func (b *builder) fillAlgorithm(e *entry, r *Rule) {
 			r.Migration = &m
 		}
 		if fits && !e.has("parameters") && from.good("parameters") {
-			r.Parameters = cloned(from.rule.Parameters)
+			r.Parameters = maps.Clone(from.rule.Parameters)
 		}
 	}
 	add := func(name, stated string) {
@@ -231,7 +233,7 @@ func (b *builder) fillAlgorithm(e *entry, r *Rule) {
 func (b *builder) fillSafeCapacity(e *entry, r *Rule) {
 	safe := r.Fallback == FallbackSafe
 	if e.good("safe_capacity") && e.good("limit") && e.safeInFlight != r.InFlight {
-		b.report(e, "safe_capacity", "counts %s, and the limit counts %s: write both alike", unitOf(e.safeInFlight), unitOf(r.InFlight))
+		b.report(e, "safe_capacity", "counts %s, and the limit counts %s: write both alike", quantity.Unit(e.safeInFlight), quantity.Unit(r.InFlight))
 	}
 	if !safe && e.good("safe_capacity") && (!e.has("fallback") || e.good("fallback")) {
 		b.report(e, "safe_capacity", "is for fallback: safe, and this rule's fallback is %v: add fallback: safe, or remove it", r.Fallback)

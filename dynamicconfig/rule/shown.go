@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package dynamicconfig
+package rule
 
 import (
 	"crypto/hmac"
@@ -51,18 +51,6 @@ func (r *Rule) Shown(key string) string {
 		prefix = "" // a key of an earlier rule
 	}
 	return hashed(prefix, key[len(prefix):])
-}
-
-// Shown is key as logs and people may see it, see Rule.Shown. A key without a rule
-// is private if the defaults are.
-func (s *Snapshot) Shown(key string) string {
-	if r, ok := s.Match(key); ok {
-		return r.Shown(key)
-	}
-	if s.private {
-		return hashed("", key)
-	}
-	return key
 }
 
 func hashed(prefix, rest string) string {

@@ -16,6 +16,7 @@ import (
 	"github.com/headgate/headgate/dynamicconfig/internal/message"
 	"github.com/headgate/headgate/dynamicconfig/internal/quantity"
 	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
+	"github.com/headgate/headgate/dynamicconfig/rule"
 )
 
 // decoder walks the tree of a config file and hands the builder what it
@@ -118,15 +119,15 @@ func (d *decoder) scalarOf(n ast.Node, who, name string, to any) bool {
 		}
 	case *Fallback:
 		if !ok {
-			want = message.OneOf(fallbackNames)
+			want = message.OneOf(rule.FallbackNames())
 		} else {
-			*to, err = ParseFallback(text)
+			*to, err = rule.ParseFallback(text)
 		}
 	case *Mode:
 		if !ok {
-			want = message.OneOf(modeNames)
+			want = message.OneOf(rule.ModeNames())
 		} else {
-			*to, err = ParseMode(text)
+			*to, err = rule.ParseMode(text)
 		}
 	}
 	if name != "" && (want != "" || err != nil) {

@@ -4,7 +4,6 @@ package dynamicconfig
 
 import (
 	"fmt"
-	"iter"
 	"strings"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/headgate/headgate/dynamicconfig/internal/message"
 	"github.com/headgate/headgate/dynamicconfig/internal/quantity"
 	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
+	"github.com/headgate/headgate/dynamicconfig/rule"
 )
 
 var knownOverride = []string{"all", "author", "key", "limit", "reason", "until"}
@@ -50,7 +50,7 @@ func (d *decoder) overridesOf(n ast.Node) {
 func (d *decoder) overrideInto(o *statedOverride, fields []strictyaml.Field) {
 	var limit, until string
 	to := map[string]any{
-		"all": &o.All, "limit": plain{&limit, "a factor, as in 2x, a limit, as in 500/s, or " + bypassed},
+		"all": &o.All, "limit": plain{&limit, "a factor, as in 2x, a limit, as in 500/s, or " + rule.Bypass},
 		"until": plain{&until, "a time, as in 2026-11-23T05:00:00Z"}, "author": &o.Author, "reason": &o.Reason,
 	}
 	if n := strictyaml.Find(fields, "key"); n != nil { // first: it names the override
@@ -73,7 +73,7 @@ func (d *decoder) overrideInto(o *statedOverride, fields []strictyaml.Field) {
 		}
 	}
 	if _, ok := o.fields["limit"]; ok && !o.bad["limit"] {
-		amount, err := ParseOverride(limit)
+		amount, err := rule.ParseOverride(limit)
 		o.Factor, o.Limit, o.InFlight, o.Bypass = amount.Factor, amount.Limit, amount.InFlight, amount.Bypass
 		refuse("limit", err)
 	}
@@ -84,48 +84,6 @@ func (d *decoder) overrideInto(o *statedOverride, fields []strictyaml.Field) {
 		}
 		refuse("until", err)
 	}
-}
-
-// ParseOverride reads what an override puts in force, as the config file writes it: a
-// factor, `2x`, a limit, `500/s` or `20 in-flight`, or `bypass`. The other fields are zero.
-// Whether the numbers are possible is for Config to say.
-func ParseOverride(text string) (o Override, err error) {
-	text = strings.TrimSpace(text)
-	if text == bypassed {
-		return Override{Bypass: true}, nil
-	}
-	if count, ok := strings.CutSuffix(text, "x"); ok {
-		n, err := quantity.ParseNumber(strings.TrimSpace(count))
-		if err != nil || !(n >= minFactor && n <= MaxFactor) {
-			return o, fmt.Errorf("%s is not a factor: use %s to %s, as in 2x or 0.5x", message.Quote(text), quantity.Number(minFactor)+"x", quantity.Number(MaxFactor)+"x")
-		}
-		return Override{Factor: n}, nil
-	}
-	if meant := meantFactor(text); meant != "" {
-		return o, fmt.Errorf("%s is not written as a factor: did you mean %s?", message.Quote(text), meant)
-	}
-	o.Limit, o.InFlight, err = quantity.ParseCapacity(text)
-	if err != nil {
-		return Override{}, fmt.Errorf("%w; or a factor, as in 2x, or %s", err, bypassed)
-	}
-	return o, nil
-}
-
-// meantFactor is the factor that a text like x2, 2× or 200% surely means; empty if it is not
-// clear.
-func meantFactor(text string) string {
-	text = strings.ReplaceAll(text, "×", "x")
-	if percent, ok := strings.CutSuffix(text, "%"); ok {
-		if n, err := quantity.ParseNumber(percent); err == nil && n/100 >= minFactor && n/100 <= MaxFactor {
-			return quantity.Number(n/100) + "x"
-		}
-	}
-	for _, count := range []string{strings.TrimPrefix(text, "x"), strings.TrimSuffix(text, "x")} {
-		if _, err := quantity.ParseNumber(count); err == nil && count != text {
-			return count + "x"
-		}
-	}
-	return ""
 }
 
 // override takes the next override.
@@ -139,12 +97,18 @@ func (b *builder) override(o *statedOverride) {
 			}
 		}
 	}
-	if len(b.snapshot.overrides) == MaxOverrides {
-		b.add(o.at, "%s: use at most %d overrides: remove those that have ended", o.who, MaxOverrides)
+	if len(b.snapshot.overrides) == rule.MaxOverrides {
+		b.add(o.at, "%s: use at most %d overrides: remove those that have ended", o.who, rule.MaxOverrides)
 		return
 	}
 	b.snapshot.overrides = append(b.snapshot.overrides, o.Override)
 }
+
+// Bounds of the texts of an override, in bytes.
+const (
+	maxAuthor = 128
+	maxReason = 1024
+)
 
 // place is where a field is stated, or else where o begins.
 func (o *statedOverride) place(name string) mark {
@@ -167,8 +131,8 @@ func (b *builder) checkOverride(o *statedOverride) {
 		report("all", "all: is for all rules, and key for one: remove one of the two")
 	case !o.All && o.Key == "":
 		report("key", `has no key: add key: "group:name", or all: true`)
-	case !o.All && len(o.Key) > MaxKeyLength:
-		report("key", "key: has %d bytes: use 1 to %d", len(o.Key), MaxKeyLength)
+	case !o.All && len(o.Key) > rule.MaxKeyLength:
+		report("key", "key: has %d bytes: use 1 to %d", len(o.Key), rule.MaxKeyLength)
 	case !o.All:
 		if _, err := glob.Compile(o.Key); err != nil {
 			report("key", "key: %v", err)
@@ -201,29 +165,16 @@ func (b *builder) checkAmount(o *statedOverride, report func(name, format string
 		report("limit", "limit: a bypass has no factor and no limit: remove them")
 	case o.Bypass:
 	case o.Factor != 0:
-		if !(o.Factor >= minFactor && o.Factor <= MaxFactor) || l != 0 {
-			report("limit", "limit: the factor %s is out of range, or stands beside a limit: use %s to %s alone", quantity.Number(o.Factor), quantity.Number(minFactor), quantity.Number(MaxFactor))
+		if !(o.Factor >= rule.MinFactor && o.Factor <= rule.MaxFactor) || l != 0 {
+			report("limit", "limit: the factor %s is out of range, or stands beside a limit: use %s to %s alone", quantity.Number(o.Factor), quantity.Number(rule.MinFactor), quantity.Number(rule.MaxFactor))
 		}
 	case o.All:
 		report("limit", "limit: one limit for all rules makes no sense: use a factor, as in 2x, or bypass")
 	case o.InFlight:
 		checkSlots("limit", l, func(_, format string, args ...any) { report("limit", "limit: "+format, args...) })
-	case !quantity.Finite(l) || l < 0 || l > MaxLimit:
-		report("limit", "limit: %s events/s is out of range: use 0/s to %s/s", quantity.Number(l), quantity.Number(MaxLimit))
-	case l > 0 && largestBurst(l) < 1:
+	case !quantity.Finite(l) || l < 0 || l > rule.MaxLimit:
+		report("limit", "limit: %s events/s is out of range: use 0/s to %s/s", quantity.Number(l), quantity.Number(rule.MaxLimit))
+	case l > 0 && rule.LargestBurst(l) < 1:
 		report("limit", "limit: %s events/s is so low that one token takes more than 10 years: use 0/s, or at least 1e-4/h", quantity.Number(l))
-	}
-}
-
-// Fields are o's fields as a config file writes them, by their names there; each is a
-// string or a bool.
-func (o *Override) Fields() iter.Seq2[string, any] {
-	return func(yield func(string, any) bool) {
-		_ = (!o.All || yield("all", true)) &&
-			(o.All || yield("key", o.Key)) &&
-			yield("limit", o.Amount()) &&
-			yield("until", o.Until.UTC().Format(time.RFC3339Nano)) &&
-			yield("author", o.Author) &&
-			yield("reason", o.Reason)
 	}
 }

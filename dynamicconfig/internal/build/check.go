@@ -3,61 +3,24 @@
 package dynamicconfig
 
 import (
-	"errors"
-	"math"
-	"strings"
 	"time"
 
 	"github.com/headgate/headgate/dynamicconfig/internal/message"
 	"github.com/headgate/headgate/dynamicconfig/internal/quantity"
-	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
+	"github.com/headgate/headgate/dynamicconfig/rule"
 )
 
-// Bounds of what a configuration may ask for.
+// Bounds that are the same for all rules.
 const (
-	// MaxLimit is the largest limit, in events/s.
-	MaxLimit = 1e12
-	// MaxBurst is the largest burst, in tokens.
-	MaxBurst = 1e12
-	// MaxCost is the largest cost of one event, in tokens.
-	MaxCost = 1e12
-	// MaxRefill is how long an empty bucket may take to fill: ten years.
-	MaxRefill = 10 * 365 * 24 * time.Hour
-	// MinAskTimeout is the shortest ask_timeout of a rule.
-	MinAskTimeout = time.Millisecond
-	// MaxAskTimeout is the longest ask_timeout of a rule.
-	MaxAskTimeout = 10 * time.Second
-	// DefaultAskTimeout is some tens of round trips within a data centre, and
-	// outlasts a pause of the garbage collector or of the scheduler. Most callers
-	// cannot wait much longer for an answer.
-	DefaultAskTimeout = 20 * time.Millisecond
-	// MaxSlots is the largest limit of what is in flight, in slots.
-	MaxSlots = 1_000_000_000
-	// MaxKeyLength is the longest key or pattern, in bytes.
-	MaxKeyLength = 1024
-	// MaxBands is how many bands a rule's Priorities may name.
-	MaxBands = 16
-	// MaxParameters is how many Parameters a rule may have.
-	MaxParameters = 32
-
 	maxDuration    = 24 * time.Hour
 	maxIdleAfter   = 30 * 24 * time.Hour
 	maxCount       = 1_000_000_000
 	maxDescription = 4096
-	maxAlgorithm   = 64
 
 	defaultAlgorithm      = "auto"
 	defaultUpdateInterval = 3 * time.Second
 	defaultMaxKeys        = 100_000
 )
-
-// Complete fills in the defaults of zero fields and checks the rest. Its
-// error joins all problems.
-func (p Properties) Complete() (Properties, error) {
-	b := newBuilder(origin{}, new(strictyaml.Problems))
-	b.properties(p, nil)
-	return b.snapshot.properties, b.err()
-}
 
 // properties checks p and fills in its defaults. stated says which fields a
 // file stated, by their names there; nil when made in code.
@@ -125,9 +88,9 @@ func (b *builder) check(e *entry) {
 		switch l := float64(r.Limit); {
 		case r.InFlight:
 			checkSlots("limit", l, report)
-		case !quantity.Finite(l) || l < 0 || l > MaxLimit:
-			report("limit", "%s events/s is out of range: use 0/s to %s/s", quantity.Number(l), quantity.Number(MaxLimit))
-		case l > 0 && largestBurst(l) < 1:
+		case !quantity.Finite(l) || l < 0 || l > rule.MaxLimit:
+			report("limit", "%s events/s is out of range: use 0/s to %s/s", quantity.Number(l), quantity.Number(rule.MaxLimit))
+		case l > 0 && rule.LargestBurst(l) < 1:
 			report("limit", "%s events/s is so low that one token takes more than 10 years: use 0/s, or at least 1e-4/h", quantity.Number(l))
 		}
 	}
@@ -135,7 +98,7 @@ func (b *builder) check(e *entry) {
 		b.checkBurst(e, report)
 	}
 	if e.good("algorithm") {
-		if err := checkNamed(r.Algorithm); err != nil {
+		if err := rule.CheckNamed(r.Algorithm); err != nil {
 			report("algorithm", "%v", err)
 		}
 		if e.has("migrate") {
@@ -146,14 +109,14 @@ func (b *builder) check(e *entry) {
 		b.checkMigration(e, report)
 	}
 	if e.good("fallback") && r.Fallback > FallbackSafe {
-		report("fallback", "there is no %v: use %s", r.Fallback, message.OneOf(fallbackNames))
+		report("fallback", "there is no %v: use %s", r.Fallback, message.OneOf(rule.FallbackNames()))
 	}
 	if e.good("safe_capacity") {
 		switch c := float64(r.SafeCapacity); {
 		case e.safeInFlight && c != 0:
 			checkSlots("safe_capacity", c, report)
-		case !quantity.Finite(c) || c < 0 || c > MaxLimit:
-			report("safe_capacity", "%s events/s is out of range: use more than 0/s and at most %s/s", quantity.Number(c), quantity.Number(MaxLimit))
+		case !quantity.Finite(c) || c < 0 || c > rule.MaxLimit:
+			report("safe_capacity", "%s events/s is out of range: use more than 0/s and at most %s/s", quantity.Number(c), quantity.Number(rule.MaxLimit))
 		case c == 0:
 			report("safe_capacity", "0 allows nothing: use more than 0, or fallback: closed")
 		}
@@ -181,22 +144,22 @@ func (b *builder) check(e *entry) {
 func (b *builder) checkBurst(e *entry, report func(name, format string, args ...any)) {
 	burst, limit := e.rule.Burst, float64(e.rule.Limit)
 	switch {
-	case !quantity.Finite(burst) || burst < 1 || burst > MaxBurst:
-		report("burst", "%s is out of range: use 1 to %s", quantity.Number(burst), quantity.Number(MaxBurst))
+	case !quantity.Finite(burst) || burst < 1 || burst > rule.MaxBurst:
+		report("burst", "%s is out of range: use 1 to %s", quantity.Number(burst), quantity.Number(rule.MaxBurst))
 	case !e.good("limit"):
 	case e.rule.InFlight:
 		report("burst", "slots have no burst: remove burst")
 	case limit == 0:
 		report("burst", "a limit of 0 allows nothing, so it has no burst: remove burst")
-	case burst > largestBurst(limit):
-		report("burst", "%s takes more than 10 years to fill at this limit: use at most %s", quantity.Number(burst), quantity.Number(largestBurst(limit)))
+	case burst > rule.LargestBurst(limit):
+		report("burst", "%s takes more than 10 years to fill at this limit: use at most %s", quantity.Number(burst), quantity.Number(rule.LargestBurst(limit)))
 	}
 }
 
 func (b *builder) checkMigration(e *entry, report func(name, format string, args ...any)) {
 	m := e.rule.Migration
 	for _, side := range []struct{ name, algorithm string }{{"from", m.From}, {"to", m.To}} {
-		if err := checkNamed(side.algorithm); err != nil && !e.fields.get("migrate."+side.name).bad {
+		if err := rule.CheckNamed(side.algorithm); err != nil && !e.fields.get("migrate."+side.name).bad {
 			b.report(e, "migrate."+side.name, "%v", err)
 			e.spoil("migrate")
 		}
@@ -205,35 +168,6 @@ func (b *builder) checkMigration(e *entry, report func(name, format string, args
 		report("migrate", "from and to are both %s: name two algorithms, or write algorithm: %s alone", message.Quote(m.From), m.To)
 	}
 	if m.Mode > ModeNew {
-		report("migrate", "there is no %v: use %s", m.Mode, message.OneOf(modeNames))
+		report("migrate", "there is no %v: use %s", m.Mode, message.OneOf(rule.ModeNames()))
 	}
-}
-
-// largestBurst is the most whole tokens that limit fills within MaxRefill.
-func largestBurst(limit float64) float64 {
-	return min(math.Floor(limit*MaxRefill.Seconds()), MaxBurst)
-}
-
-// CheckAlgorithm reports whether rules can name an algorithm so:
-// [a-z][a-z0-9-]*, at most 64 bytes.
-func CheckAlgorithm(name string) error {
-	ok := name != "" && len(name) <= maxAlgorithm && name[0] >= 'a' && name[0] <= 'z'
-	for i := range len(name) {
-		c := name[i]
-		ok = ok && (c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '-')
-	}
-	if !ok {
-		return errors.New(message.Quote(name) + " is not the name of an algorithm: use a to z, 0 to 9 and -, a letter first, at most 64")
-	}
-	return nil
-}
-
-// checkNamed is CheckAlgorithm for what a rule names: an algorithm, or a weigher on
-// an account, as in pool/fair-share.
-func checkNamed(name string) error {
-	account, weigher, pair := strings.Cut(name, "/")
-	if !pair {
-		return CheckAlgorithm(name)
-	}
-	return errors.Join(CheckAlgorithm(account), CheckAlgorithm(weigher))
 }

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package dynamicconfig
+package rule
 
 import (
 	"iter"
+	"maps"
 	"slices"
 	"strconv"
 
 	"github.com/headgate/headgate/dynamicconfig/internal/quantity"
+	"github.com/headgate/headgate/dynamicconfig/internal/render"
 )
 
 // Fields are r's fields as a config file writes them, by their names there,
@@ -17,7 +19,7 @@ import (
 // slots, a safe capacity beside another fallback) are left out. An Override that holds is
 // among them as "override", which no file has.
 func (r *Rule) Fields() iter.Seq2[string, any] {
-	leased := slices.ContainsFunc(algorithmsOf(r), func(a named) bool { return leases(a.algorithm) })
+	leased := slices.ContainsFunc(r.Algorithms(), Leases)
 	return func(yield func(string, any) bool) {
 		_ = yield("key", r.Key) &&
 			yield("limit", quantity.Amount(r.Limit, r.InFlight)) &&
@@ -27,7 +29,7 @@ func (r *Rule) Fields() iter.Seq2[string, any] {
 			(r.MaxCost == 0 || yield("max_cost", r.MaxCost)) &&
 			(r.Enforce == 0 || yield("enforce", quantity.Percent(r.Enforced()))) &&
 			r.yieldAlgorithm(yield) &&
-			(len(r.Parameters) == 0 || yield("parameters", cloned(r.Parameters))) &&
+			(len(r.Parameters) == 0 || yield("parameters", maps.Clone(r.Parameters))) &&
 			(r.AskTimeout == 0 || yield("ask_timeout", quantity.Duration(r.AskTimeout))) &&
 			yield("fallback", r.Fallback.String()) &&
 			(r.SafeCapacity == 0 || yield("safe_capacity", quantity.Amount(r.SafeCapacity, r.InFlight))) &&
@@ -67,16 +69,10 @@ func byBand(priorities map[int64]string) map[string]string {
 	return m
 }
 
-// Fields are p's fields as a config file writes them, see Rule.Fields. p is
-// of a Snapshot.
-func (p Properties) Fields() iter.Seq2[string, any] {
-	return func(yield func(string, any) bool) {
-		_ = yield("update_interval", quantity.Duration(p.UpdateInterval)) &&
-			yield("update_timeout", quantity.Duration(p.UpdateTimeout)) &&
-			yield("new_data_weight", p.NewDataWeight) &&
-			yield("decay_after", quantity.Duration(p.DecayAfter)) &&
-			yield("gc_after", quantity.Duration(p.GCAfter)) &&
-			yield("max_owned_keys", int64(p.MaxKeys)) &&
-			yield("max_hosts_per_key", int64(p.MaxHostsPerKey))
-	}
+// YAML is r as a file writes it in the list of limits, each line behind
+// indent.
+func (r *Rule) YAML(indent string) []byte {
+	w := new(render.Writer)
+	w.Fields(indent, indent, r.Fields())
+	return []byte(w.String())
 }
