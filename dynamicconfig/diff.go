@@ -71,19 +71,19 @@ func Diff(old, new *Snapshot) []Change {
 		return nil
 	}
 	var changes []Change
-	if fields := diffFields(old.properties.Fields(), new.properties.Fields()); len(fields) > 0 {
+	if fields := diffFields(old.content.Properties.Fields(), new.content.Properties.Fields()); len(fields) > 0 {
 		changes = append(changes, Change{Kind: Changed, Section: "defaults", Fields: fields})
 	}
-	if fields := diffFields(old.unmatchedFields(), new.unmatchedFields()); len(fields) > 0 {
+	if fields := diffFields(unmatchedFields(old), unmatchedFields(new)); len(fields) > 0 {
 		changes = append(changes, Change{Kind: Changed, Section: "unmatched", Fields: fields})
 	}
-	changes = append(changes, diffRules(old.rules, new.rules)...)
-	changes = append(changes, diffOverrides(old.overrides, new.overrides)...)
-	names := slices.Concat(old.values.Names(), new.values.Names())
+	changes = append(changes, diffRules(old.content.Rules, new.content.Rules)...)
+	changes = append(changes, diffOverrides(old.content.Overrides, new.content.Overrides)...)
+	names := slices.Concat(old.Values().Names(), new.Values().Names())
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
-		before, had := old.values.Lookup(name)
-		after, has := new.values.Lookup(name)
+		before, had := old.Values().Lookup(name)
+		after, has := new.Values().Lookup(name)
 		if had != has || before != after {
 			changes = append(changes, Change{Kind: kindOf(had, has), Section: "properties", Name: name})
 		}
@@ -163,10 +163,10 @@ func diffOverrides(old, new []Override) (changes []Change) {
 
 // unmatchedFields are what happens to unmatched keys, as "action", and their
 // rule's fields, if they have one.
-func (s *Snapshot) unmatchedFields() iter.Seq2[string, any] {
+func unmatchedFields(s *Snapshot) iter.Seq2[string, any] {
 	return func(yield func(string, any) bool) {
-		if yield("action", s.unmatched.String()) && s.unmatchedRule != nil {
-			withoutKey(s.unmatchedRule.Fields())(yield)
+		if yield("action", s.content.Unmatched.String()) && s.content.UnmatchedRule != nil {
+			withoutKey(s.content.UnmatchedRule.Fields())(yield)
 		}
 	}
 }

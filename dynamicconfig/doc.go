@@ -26,6 +26,15 @@
 // A Snapshot is immutable: to get several answers that fit each other, ask one
 // Snapshot. docs/config.md is the reference of the file.
 //
+// The parts, each of which knows only those below it:
+//
+//	dynamicconfig            Snapshot, Live, Diff, Source, named values
+//	internal/decode          a config file's fields
+//	internal/build           checks and defaults, for files and for code
+//	rule                     what a rule, an override and a property are
+//	internal/glob, quantity  patterns of keys, numbers with units
+//	internal/strictyaml, render, message
+//
 // Out of scope: what an algorithm's name means (Snapshot.Check asks who
 // knows), counting keys against max_keys, and storing configurations (package history).
 package dynamicconfig

@@ -11,27 +11,29 @@ import (
 	"math"
 	"slices"
 	"strconv"
+
+	"github.com/headgate/headgate/dynamicconfig/internal/build"
 )
 
-// fingerprint hashes what the snapshot means.
-func (s *Snapshot) fingerprint() string {
+// fingerprint hashes what c means.
+func fingerprint(c *build.Content) string {
 	h := sha256.New()
-	writeProperties(h, s.properties)
-	fmt.Fprintf(h, " %v\n", s.unmatched)
+	writeProperties(h, c.Properties)
+	fmt.Fprintf(h, " %v\n", c.Unmatched)
 	var text []byte // of one rule after the other
-	for i := range s.rules {
-		text = appendRule(text[:0], &s.rules[i])
+	for i := range c.Rules {
+		text = appendRule(text[:0], &c.Rules[i])
 		h.Write(text)
 	}
-	if s.unmatchedRule != nil {
-		h.Write(appendRule(text[:0], s.unmatchedRule))
+	if c.UnmatchedRule != nil {
+		h.Write(appendRule(text[:0], c.UnmatchedRule))
 	}
-	for _, name := range s.values.Names() {
-		v, _ := s.values.Lookup(name)
+	for _, name := range slices.Sorted(maps.Keys(c.Values)) {
+		v := c.Values[name].V
 		fmt.Fprintf(h, "%q %T %#v\n", name, v, v)
 	}
-	for i := range s.overrides {
-		o := &s.overrides[i]
+	for i := range c.Overrides {
+		o := &c.Overrides[i]
 		fmt.Fprintf(h, "%q %v %q %d %q %q\n", o.Key, o.All, o.Amount(), o.Until.UnixNano(), o.Author, o.Reason)
 	}
 	return hex.EncodeToString(h.Sum(nil)[:6])

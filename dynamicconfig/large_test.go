@@ -4,7 +4,6 @@ package dynamicconfig
 
 import (
 	"fmt"
-	"reflect"
 	"strings"
 	"testing"
 )
@@ -25,54 +24,6 @@ func many(n int) []byte {
 	}
 	b.WriteString("# the rest\nunmatched: {limit: 5/s, algorithm: mine}\nproperties: {a.b: 5}\n")
 	return []byte(b.String())
-}
-
-// wholly parses text by the YAML library alone.
-func wholly(text []byte) (*Snapshot, error) {
-	d := newDecoder("limits", text)
-	if root := d.Parse(); root != nil {
-		d.file(root)
-	}
-	return d.finish()
-}
-
-func expectSame(t *testing.T, text []byte) {
-	t.Helper()
-	fast, err := parseLarge("limits", text)
-	if err != nil {
-		return // Parse asks the YAML library
-	}
-	whole, err := wholly(text)
-	if err != nil {
-		t.Fatalf("%v\n%s", err, text)
-	}
-	if fast.version != whole.version || len(fast.uses) != len(whole.uses) {
-		t.Errorf("read in two ways, it differs: %v\n%s", Diff(whole, fast), text)
-	}
-	for i, at := range fast.places { // the library's column is beside the key, if spaces follow that
-		if at.Line != whole.places[i].Line {
-			t.Errorf("rule %d is at %v, and at %v\n%s", i, at, whole.places[i], text)
-		}
-	}
-}
-
-func TestLargeFilesAreReadAsSmallOnesAre(t *testing.T) {
-	text := many(2000)
-	if len(text) < largeFile {
-		t.Fatal("the file is not large")
-	}
-	s, err := parseLarge("limits", text)
-	if err != nil || len(s.Rules()) != 2000 {
-		t.Fatalf("it is not plain: %v", err)
-	}
-	whole, err := wholly(text)
-	if err != nil || s.version != whole.version || !reflect.DeepEqual(s.places, whole.places) || !reflect.DeepEqual(s.uses, whole.uses) {
-		t.Errorf("read in two ways, it differs: %v, %v", err, Diff(whole, s))
-	}
-	err = s.Check(func(name string) bool { return name != "mine" })
-	if want := fmt.Sprintf("limits:%d:36: there is no algorithm", strings.Count(string(text), "\n")-1); err == nil || !strings.HasPrefix(err.Error(), want) {
-		t.Errorf("%v, want %s", err, want)
-	}
 }
 
 func TestLargeFilesSayTheirMistakes(t *testing.T) {
@@ -110,31 +61,6 @@ func TestLargeFilesSayTheirMistakes(t *testing.T) {
 	if _, err := Parse("limits", make([]byte, MaxLargeSize+1)); err == nil || !strings.Contains(err.Error(), "use at most 16777216") {
 		t.Errorf("too large: %v", err)
 	}
-}
-
-// FuzzLarge reads texts in two ways, which must agree.
-func FuzzLarge(f *testing.F) {
-	f.Add(many(5))
-	for _, text := range []string{
-		"limits:\n- key: a\n  limit: 1/s\n- {key: b, limit: 2/s}\n",
-		"limits:\n  - {key: a, limit: 1/s}\n    # deeper\n",
-		"limits:\n  - key: a # x\n    limit: 1/s\n    burst: 1e3\n    private: false\n",
-		"limits:\n  - key: \"a\"\"b\"\n    limit: 1/s\n",
-		"limits:\n  - key: 'a''b'\n    limit: 1/s\n",
-		"limits:\n  - key: a\n    limit: 1/s\n    description: |\n      a\n      b\n",
-		"limits:\n  - key: a\n    limit:\n      1/s\n",
-		"limits:\n  - key: a\n      b\n    limit: 1/s\n",
-		"limits:\n  - {key: a,\n     limit: 1/s}\nunmatched: deny",
-		"limits:\n  - {key: null, limit: 0x10}\n",
-		"limits:\n\n  # c\n  - key: a\n    # d\n\n    limit: 1/s",
-	} {
-		f.Add([]byte(text))
-	}
-	f.Fuzz(func(t *testing.T, text []byte) {
-		if len(text) < largeFile {
-			expectSame(t, text)
-		}
-	})
 }
 
 // BenchmarkParse reads a small file and a large one, and BenchmarkMatchInParsed looks a key up in each.

@@ -3,10 +3,7 @@
 package dynamicconfig
 
 import (
-	"fmt"
-	"strings"
-	"unicode"
-
+	"github.com/headgate/headgate/dynamicconfig/internal/build"
 	"github.com/headgate/headgate/dynamicconfig/internal/glob"
 	"github.com/headgate/headgate/dynamicconfig/internal/message"
 	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
@@ -21,83 +18,28 @@ func (s *Snapshot) Warnings() []*Error {
 	if parts == nil {
 		parts = []*Snapshot{s}
 	}
-	keys := make([]string, len(s.rules))
-	for i := range s.rules {
-		keys[i] = s.rules[i].Key
+	keys := make([]string, len(s.content.Rules))
+	for i := range s.content.Rules {
+		keys[i] = s.content.Rules[i].Key
 	}
 	hidden := glob.Hidden(keys)
 	for _, part := range parts {
 		p := strictyaml.Problems{Text: part.origin.text}
-		for i, r := range part.rules {
+		for i, r := range part.content.Rules {
 			if text, ok := hidden[first+i]; ok && text != r.Key { // of two rules with one key, Parse says more
-				p.Add(part.places[i], "rule %s is never used: %s stands before it and matches all of its keys: put it before that", message.Quote(r.Key), message.Quote(text))
+				p.Add(part.content.Places[i], "rule %s is never used: %s stands before it and matches all of its keys: put it before that", message.Quote(r.Key), message.Quote(text))
 			}
-			if strange := strangeIn(r.Key); strange != "" {
-				p.Add(part.places[i], "rule %s: key: %s", message.Quote(r.Key), strange)
+			if strange := glob.Strange(r.Key); strange != "" {
+				p.Add(part.content.Places[i], "rule %s: key: %s", message.Quote(r.Key), strange)
 			}
-			if text := tooCostly(&r); text != "" {
-				p.Add(part.places[i], "rule %s: %s", message.Quote(r.Key), text)
+			if text := build.TooCostly(&r); text != "" {
+				p.Add(part.content.Places[i], "rule %s: %s", message.Quote(r.Key), text)
 			}
 		}
-		first += len(part.rules)
-		p.Each(func(at mark, message, source string) {
+		first += len(part.content.Rules)
+		p.Each(func(at strictyaml.Mark, message, source string) {
 			all = append(all, &Error{Name: part.origin.name, Line: at.Line, Column: at.Column, Message: message, Source: source})
 		})
 	}
 	return all
-}
-
-// lookalikes are characters that are written for others, and what was meant.
-var lookalikes = strings.NewReplacer(
-	"“", `"`, "”", `"`, "„", `"`, "‟", `"`, "«", `"`, "»", `"`,
-	"‘", "'", "’", "'", "‚", "'", "‛", "'",
-	"–", "-", "—", "-", "−", "-", "‐", "-", "‑", "-",
-	"∗", "*", "⁎", "*", "×", "x", "…", "...", "∶", ":", "ː", ":", "։", ":", "⁄", "/", "∕", "/",
-)
-
-// strangeIn says what in a key is surely not meant; empty if there is nothing.
-func strangeIn(key string) string {
-	latin := strings.ContainsFunc(key, func(r rune) bool { return unicode.Is(unicode.Latin, r) })
-	for _, r := range key {
-		meant := lookalikes.Replace(string(r))
-		if r >= '！' && r <= '～' { // full width
-			meant = string(r - '！' + '!')
-		}
-		switch {
-		case meant != string(r):
-			return fmt.Sprintf("has the character %c (%U), which looks like %s and is not: write %[3]s", r, r, meant)
-		case r > unicode.MaxASCII && !unicode.IsPrint(r):
-			return fmt.Sprintf("has the character %U, which cannot be seen: remove it", r)
-		case latin && unicode.In(r, unicode.Cyrillic, unicode.Greek):
-			return fmt.Sprintf("has the letter %c (%U) beside Latin letters, which it may look like: type the key again", r, r)
-		}
-	}
-	if strings.TrimSpace(key) != key {
-		return "begins or ends with a space: remove it"
-	}
-	return regexpIn(key)
-}
-
-// regexpIn says what in a key has a meaning in a regular expression or in a shell, and none in
-// a glob; empty if there is nothing. It leaves out what many keys have, such as .* and {id}.
-func regexpIn(key string) string {
-	if open := strings.IndexByte(key, '{'); open >= 0 {
-		if n := strings.IndexByte(key[open:], '}'); n > 0 && strings.Contains(key[open:open+n], ",") {
-			return fmt.Sprintf("has %s, which stands for itself only: write a rule for each, or a *", key[open:open+n+1])
-		}
-	}
-	if open := strings.IndexByte(key, '('); open >= 0 {
-		if n := strings.IndexByte(key[open:], ')'); n > 0 && strings.Contains(key[open:open+n], "|") {
-			return fmt.Sprintf("has %s, which stands for itself only: write a rule for each, or a *", key[open:open+n+1])
-		}
-	}
-	for _, class := range []struct{ written, glob string }{{`\d`, "[0-9]"}, {`\w`, "[a-zA-Z0-9_]"}, {".+", "?*"}} {
-		if strings.Contains(strings.ReplaceAll(key, `\\`, ""), class.written) {
-			return fmt.Sprintf("has %s, which a glob does not know: write %s", class.written, class.glob)
-		}
-	}
-	if strings.HasPrefix(key, "^") {
-		return "begins with ^, which stands for itself only: remove it, because a glob matches whole keys"
-	}
-	return ""
 }

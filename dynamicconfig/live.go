@@ -198,7 +198,7 @@ func (l *Live) endOverrides() (ended []Override, next time.Time) {
 	l.mu.Lock()
 	old := l.current.Load()
 	s := old.At(now())
-	next, _ = s.nextEnd()
+	next, _ = nextEnd(s)
 	changed := !slices.Equal(old.holds, s.holds)
 	if changed {
 		ended = Ended(old, s)

@@ -15,7 +15,7 @@ import (
 func Ended(old, new *Snapshot) (ended []Override) {
 	for _, i := range old.holds {
 		if !slices.Contains(new.holds, i) {
-			ended = append(ended, old.overrides[i])
+			ended = append(ended, old.content.Overrides[i])
 		}
 	}
 	return ended
@@ -23,7 +23,7 @@ func Ended(old, new *Snapshot) (ended []Override) {
 
 // Overrides are those of the configuration, in its order, whether they hold or not. The
 // caller may keep and change the slice.
-func (s *Snapshot) Overrides() []Override { return slices.Clone(s.overrides) }
+func (s *Snapshot) Overrides() []Override { return slices.Clone(s.content.Overrides) }
 
 // OverrideState is what has become of an Override.
 type OverrideState struct {
@@ -40,12 +40,12 @@ type OverrideState struct {
 // OverrideStates are the Overrides as of now, in the order of the configuration.
 func (s *Snapshot) OverrideStates(now time.Time) []OverrideState {
 	s = s.Stated()
-	states := make([]OverrideState, len(s.overrides))
-	for i := range s.overrides {
-		o := &s.overrides[i]
+	states := make([]OverrideState, len(s.content.Overrides))
+	for i := range s.content.Overrides {
+		o := &s.content.Overrides[i]
 		states[i] = OverrideState{Override: *o, Ended: !now.Before(o.Until)}
 		if !states[i].Ended {
-			states[i].Idle = s.target(o).idle
+			states[i].Idle = targetOf(s, o).idle
 		}
 	}
 	return states
@@ -61,8 +61,8 @@ type target struct {
 	idle   string // why there is none
 }
 
-// target finds what o, an Override of s, is for.
-func (s *Snapshot) target(o *Override) target {
+// targetOf finds what o, an Override of s, is for.
+func targetOf(s *Snapshot, o *Override) target {
 	if o.All {
 		return target{all: true}
 	}
@@ -73,20 +73,20 @@ func (s *Snapshot) target(o *Override) target {
 	t := target{number: -1}
 	if g.Exact() {
 		t.text = g.Prefix()
-		t.number = s.index.Find(t.text)
-		t.key = t.number < 0 || s.rules[t.number].IsGlob() && (!s.rules[t.number].Shared || s.rules[t.number].Key != t.text)
+		t.number = s.content.Index.Find(t.text)
+		t.key = t.number < 0 || s.content.Rules[t.number].IsGlob() && (!s.content.Rules[t.number].Shared || s.content.Rules[t.number].Key != t.text)
 	} else {
-		if i, ok := s.patterns[o.Key]; ok {
+		if i, ok := s.content.Patterns[o.Key]; ok {
 			t.number = i
-		} else if o.Key != "*" || s.unmatchedRule == nil {
+		} else if o.Key != "*" || s.content.UnmatchedRule == nil {
 			return target{idle: "no rule has this pattern: name the pattern of a rule, or one key"}
 		}
 	}
 	switch {
 	case t.number >= 0:
-		t.rule = &s.rules[t.number]
-	case s.unmatchedRule != nil:
-		t.rule = s.unmatchedRule
+		t.rule = &s.content.Rules[t.number]
+	case s.content.UnmatchedRule != nil:
+		t.rule = s.content.UnmatchedRule
 	default:
 		return target{idle: "no rule matches this key: name the pattern of a rule, or a key of one"}
 	}
@@ -116,8 +116,8 @@ type overlay struct {
 func (s *Snapshot) At(now time.Time) *Snapshot {
 	s = s.Stated()
 	var holds []int
-	for i := range s.overrides {
-		if now.Before(s.overrides[i].Until) {
+	for i := range s.content.Overrides {
+		if now.Before(s.content.Overrides[i].Until) {
 			holds = append(holds, i)
 		}
 	}
@@ -127,21 +127,21 @@ func (s *Snapshot) At(now time.Time) *Snapshot {
 	at := *s
 	at.overlay = overlay{stated: s, holds: holds, over: make(map[int]*Rule), keyed: make(map[string]*Rule)}
 	for _, i := range holds {
-		if o := &s.overrides[i]; o.All {
+		if o := &s.content.Overrides[i]; o.All {
 			at.overrideAll(o)
 		}
 	}
 	var keys []target
 	of := make(map[int]*Override)
 	for _, i := range holds {
-		o := &s.overrides[i]
-		switch t := s.target(o); {
+		o := &s.content.Overrides[i]
+		switch t := targetOf(s, o); {
 		case t.all || t.idle != "":
 		case t.key:
 			keys = append(keys, t)
 			of[len(keys)-1] = o
 		case t.number < 0:
-			at.unmatchedRule = o.On(t.rule)
+			at.content.UnmatchedRule = o.On(t.rule)
 		default:
 			at.over[t.number] = o.On(t.rule)
 		}
@@ -156,16 +156,16 @@ func (s *Snapshot) At(now time.Time) *Snapshot {
 
 // overrideAll puts all rules of s under o.
 func (s *Snapshot) overrideAll(o *Override) {
-	for i := range s.rules {
-		if o.Unfit(&s.rules[i]) == "" {
-			s.over[i] = o.On(&s.rules[i])
+	for i := range s.content.Rules {
+		if o.Unfit(&s.content.Rules[i]) == "" {
+			s.over[i] = o.On(&s.content.Rules[i])
 		}
 	}
 	switch {
-	case s.unmatchedRule != nil && o.Unfit(s.unmatchedRule) == "":
-		s.unmatchedRule = o.On(s.unmatchedRule)
-	case o.Bypass && s.unmatched == UnmatchedDeny:
-		s.unmatched = UnmatchedAllow
+	case s.content.UnmatchedRule != nil && o.Unfit(s.content.UnmatchedRule) == "":
+		s.content.UnmatchedRule = o.On(s.content.UnmatchedRule)
+	case o.Bypass && s.content.Unmatched == UnmatchedDeny:
+		s.content.Unmatched = UnmatchedAllow
 	}
 }
 
@@ -179,9 +179,9 @@ func (s *Snapshot) Stated() *Snapshot {
 }
 
 // nextEnd is when the first of the Overrides that hold in s ends; false if none holds.
-func (s *Snapshot) nextEnd() (end time.Time, ok bool) {
+func nextEnd(s *Snapshot) (end time.Time, ok bool) {
 	for _, i := range s.holds {
-		if until := s.overrides[i].Until; !ok || until.Before(end) {
+		if until := s.content.Overrides[i].Until; !ok || until.Before(end) {
 			end, ok = until, true
 		}
 	}

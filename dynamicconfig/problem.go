@@ -85,9 +85,6 @@ func window(line string, column int) (text, indent string) {
 	return lead + strings.Map(visible, string(runes)) + tail, indent
 }
 
-// mark is a place in a text; the zero mark is nowhere.
-type mark = strictyaml.Mark
-
 // origin is where a configuration came from.
 type origin struct {
 	name string
@@ -96,7 +93,7 @@ type origin struct {
 
 // err is nil, or an *Error for each of p joined.
 func (o origin) err(p *strictyaml.Problems) error {
-	return p.Err(func(at mark, message, source string) error {
+	return p.Err(func(at strictyaml.Mark, message, source string) error {
 		return &Error{Name: o.name, Line: at.Line, Column: at.Column, Message: message, Source: source}
 	})
 }
@@ -131,7 +128,7 @@ func flat(errs []error) (single []error) {
 }
 
 // problem is the one error of a place.
-func (o origin) problem(at mark, format string, args ...any) error {
+func (o origin) problem(at strictyaml.Mark, format string, args ...any) error {
 	p := strictyaml.Problems{Text: o.text}
 	p.Add(at, format, args...)
 	return o.err(&p)

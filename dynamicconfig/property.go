@@ -110,9 +110,9 @@ func newProperty[T any](live *Live, name string, byDefault T, convert func(any) 
 
 func (p *Property[T]) read(s *Snapshot) (commit func(), err error) {
 	v := p.byDefault
-	if got, ok := s.values.byName[p.name]; ok {
-		if v, err = p.convert(got.v); err != nil {
-			return nil, s.origin.problem(got.at, "properties: %s: %v", p.name, err)
+	if got, ok := s.content.Values[p.name]; ok {
+		if v, err = p.convert(got.V); err != nil {
+			return nil, s.origin.problem(got.At, "properties: %s: %v", p.name, err)
 		}
 	}
 	return func() { p.value.Store(&v) }, nil

@@ -41,7 +41,7 @@ func (l *Live) Run(ctx context.Context, source Source, logger *slog.Logger) {
 			if err = l.Set(s); err == nil {
 				logged = ""
 				if l.Applied() != before {
-					logger.Info("config applied", "name", s.Name(), "version", s.Version(), "rules", len(s.rules),
+					logger.Info("config applied", "name", s.Name(), "version", s.Version(), "rules", len(s.content.Rules),
 						"changes", list(Diff(old, s), maxChangesShown, "; "))
 					warnIdle(s, logger)
 				}

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/headgate/headgate/dynamicconfig/internal/glob"
+	"github.com/headgate/headgate/dynamicconfig/internal/build"
 	"github.com/headgate/headgate/dynamicconfig/internal/message"
 	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
 	"github.com/headgate/headgate/dynamicconfig/rule"
@@ -18,33 +18,24 @@ import (
 // Snapshot is one whole, valid configuration. Parse and Config make them;
 // nothing changes one afterwards, so all methods are safe for concurrent use.
 type Snapshot struct {
-	origin        origin
-	version       string
-	properties    Properties
-	rules         []Rule
-	places        []mark // of the rules' keys
-	index         glob.Index
-	unmatched     Unmatched
-	unmatchedRule *Rule
-	values        Values
-	uses          []use
-	private       bool           // keys without a rule are
-	patterns      map[string]int // globs by their text
-	overrides     []Override
+	origin  origin
+	version string
+	content build.Content
 
 	parts []*Snapshot // of each file, if there are several; they know the places
 
 	overlay
 }
 
-// use is one mention of an algorithm.
-type use struct {
-	algorithm string
-	who       string // "rule ..."; empty when it is clear from the place
-	at        mark
-
-	parameters   map[string]string // that reach it
-	parametersAt mark
+// snapshotOf is the Snapshot of c, which came from o. p is what is wrong with it: then the Snapshot lacks
+// what has a mistake, and there is an error.
+func snapshotOf(o origin, p *strictyaml.Problems, c *build.Content) (*Snapshot, error) {
+	s := &Snapshot{origin: o, content: *c}
+	if err := o.err(p); err != nil {
+		return s, err
+	}
+	s.version = fingerprint(c)
+	return s, nil
 }
 
 // Name is what the configuration was called when it was made, for people.
@@ -65,23 +56,23 @@ func (s *Snapshot) Text() string {
 func (s *Snapshot) Version() string { return s.version }
 
 // Properties are the cluster-wide settings, defaults filled in.
-func (s *Snapshot) Properties() Properties { return s.properties }
+func (s *Snapshot) Properties() Properties { return s.content.Properties }
 
 // Values are the named values of services.
-func (s *Snapshot) Values() Values { return s.values }
+func (s *Snapshot) Values() Values { return Values{s.content.Values} }
 
 // Unmatched says what happens to keys for which Match finds no rule.
-func (s *Snapshot) Unmatched() Unmatched { return s.unmatched }
+func (s *Snapshot) Unmatched() Unmatched { return s.content.Unmatched }
 
 // UnmatchedRule is the rule that Match gives to keys that no other rule
 // matches, so that a caller can tell; nil unless Unmatched is UnmatchedRule.
-func (s *Snapshot) UnmatchedRule() *Rule { return s.unmatchedRule }
+func (s *Snapshot) UnmatchedRule() *Rule { return s.content.UnmatchedRule }
 
 // Rules are the rules in the order of the configuration, defaults filled
 // in, without the unmatched one. The caller may keep and change the slice,
 // not what a Migration points to. Of At, they are as Overrides of whole rules make them.
 func (s *Snapshot) Rules() []Rule {
-	rules := slices.Clone(s.rules)
+	rules := slices.Clone(s.content.Rules)
 	for i, r := range s.over {
 		rules[i] = *r
 	}
@@ -101,21 +92,21 @@ func (s *Snapshot) Match(key string) (*Rule, bool) {
 			return r, true
 		}
 	}
-	if i := s.index.Find(key); i >= 0 {
+	if i := s.content.Index.Find(key); i >= 0 {
 		if r := s.over[i]; r != nil {
 			return r, true
 		}
-		return &s.rules[i], true
+		return &s.content.Rules[i], true
 	}
-	return s.unmatchedRule, s.unmatchedRule != nil
+	return s.content.UnmatchedRule, s.content.UnmatchedRule != nil
 }
 
 // Algorithms are the names of all algorithms that rules use, sorted, each
 // once.
 func (s *Snapshot) Algorithms() []string {
 	var names []string
-	for _, u := range s.uses {
-		names = append(names, u.algorithm)
+	for _, u := range s.content.Uses {
+		names = append(names, u.Algorithm)
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
@@ -126,18 +117,18 @@ func (s *Snapshot) Algorithms() []string {
 // what the process has registered.
 func (s *Snapshot) Check(known func(name string) bool) error {
 	if s.parts != nil {
-		return s.inParts(func(part *Snapshot) error { return part.Check(known) })
+		return inParts(s.parts, func(part *Snapshot) error { return part.Check(known) })
 	}
 	p := strictyaml.Problems{Text: s.origin.text}
-	for _, u := range s.uses {
-		if known(u.algorithm) {
+	for _, u := range s.content.Uses {
+		if known(u.Algorithm) {
 			continue
 		}
 		where := ""
-		if u.at == (mark{}) {
-			where = u.who + ": "
+		if u.At == (build.Mark{}) {
+			where = u.Who + ": "
 		}
-		p.Add(u.at, "%sthere is no algorithm %s here: %s", where, message.Quote(u.algorithm), remedy(u.algorithm, known))
+		p.Add(u.At, "%sthere is no algorithm %s here: %s", where, message.Quote(u.Algorithm), remedy(u.Algorithm, known))
 	}
 	return s.origin.err(&p)
 }
@@ -182,16 +173,16 @@ func remedyOfPair(account, weigher string, known func(name string) bool) string 
 // The algorithm is one that is known, see Check.
 func (s *Snapshot) CheckParameters(refuses func(algorithm string, parameters map[string]string) error) error {
 	if s.parts != nil {
-		return s.inParts(func(part *Snapshot) error { return part.CheckParameters(refuses) })
+		return inParts(s.parts, func(part *Snapshot) error { return part.CheckParameters(refuses) })
 	}
 	p := strictyaml.Problems{Text: s.origin.text}
-	for _, u := range s.uses {
-		if len(u.parameters) == 0 {
+	for _, u := range s.content.Uses {
+		if len(u.Parameters) == 0 {
 			continue
 		}
-		if err := refuses(u.algorithm, maps.Clone(u.parameters)); err != nil {
+		if err := refuses(u.Algorithm, maps.Clone(u.Parameters)); err != nil {
 			for line := range strings.Lines(err.Error()) { // one for each parameter
-				p.Add(u.parametersAt, "%s: parameters: %s", u.who, strings.TrimSuffix(line, "\n"))
+				p.Add(u.ParametersAt, "%s: parameters: %s", u.Who, strings.TrimSuffix(line, "\n"))
 			}
 		}
 	}
@@ -199,9 +190,9 @@ func (s *Snapshot) CheckParameters(refuses func(algorithm string, parameters map
 }
 
 // inParts joins what check says of each file.
-func (s *Snapshot) inParts(check func(part *Snapshot) error) error {
+func inParts(parts []*Snapshot, check func(part *Snapshot) error) error {
 	var errs []error
-	for _, part := range s.parts {
+	for _, part := range parts {
 		errs = append(errs, check(part))
 	}
 	return errors.Join(errs...)
@@ -213,7 +204,7 @@ func (s *Snapshot) Shown(key string) string {
 	if r, ok := s.Match(key); ok {
 		return r.Shown(key)
 	}
-	if s.private {
+	if s.content.Private {
 		return anyKey.Shown(key)
 	}
 	return key

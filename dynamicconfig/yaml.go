@@ -16,28 +16,28 @@ func (s *Snapshot) YAML() []byte {
 	s = s.Stated()
 	w := new(render.Writer)
 	w.WriteString("defaults:\n")
-	w.Fields("  ", "  ", s.properties.Fields())
-	if len(s.rules) == 0 {
+	w.Fields("  ", "  ", s.content.Properties.Fields())
+	if len(s.content.Rules) == 0 {
 		w.WriteString("limits: []\n")
 	} else {
 		w.WriteString("limits:\n")
 	}
-	for i := range s.rules {
-		w.Fields("  - ", "    ", s.rules[i].Fields())
+	for i := range s.content.Rules {
+		w.Fields("  - ", "    ", s.content.Rules[i].Fields())
 	}
-	if u := s.unmatchedRule; u != nil {
+	if u := s.content.UnmatchedRule; u != nil {
 		w.WriteString("unmatched:\n")
 		w.Fields("  ", "  ", withoutKey(u.Fields()))
 	} else {
-		fmt.Fprintf(w, "unmatched: %s\n", s.unmatched)
+		fmt.Fprintf(w, "unmatched: %s\n", s.content.Unmatched)
 	}
-	if len(s.overrides) > 0 {
-		w.Write(OverridesYAML(s.overrides))
+	if len(s.content.Overrides) > 0 {
+		w.Write(OverridesYAML(s.content.Overrides))
 	}
-	if names := s.values.Names(); len(names) > 0 {
+	if names := s.Values().Names(); len(names) > 0 {
 		w.WriteString("properties:\n")
 		for _, name := range names {
-			v, _ := s.values.Lookup(name)
+			v, _ := s.Values().Lookup(name)
 			fmt.Fprintf(w, "  %s: %s\n", render.Scalar(name), render.Value(v))
 		}
 	}

@@ -39,6 +39,7 @@ var rooms = []layer{
 	{"dynamicconfig/internal/quantity", []string{"dynamicconfig/internal/message"}, "numbers with units know no fields"},
 	{"dynamicconfig/internal/render", []string{"dynamicconfig/internal/quantity"}, "writing needs no rules: it is given fields"},
 	{"dynamicconfig/rule", []string{"dynamicconfig/internal/glob", "dynamicconfig/internal/message", "dynamicconfig/internal/quantity", "dynamicconfig/internal/render"}, "what a rule says needs neither files nor checks"},
+	{"dynamicconfig/internal/build", []string{"dynamicconfig/internal/glob", "dynamicconfig/internal/message", "dynamicconfig/internal/quantity", "dynamicconfig/internal/strictyaml", "dynamicconfig/rule"}, "checks and defaults are the same for files and for code"},
 	{"rpc/usage/batches", []string{"rpc", "rpc/usage"}, "batches know no keys and no rules"},
 	{"aggregator/internal/rules", []string{"aggregator/internal/account", "algorithm", "dynamicconfig"}, "what rules mean for keys needs no keys and no messages"},
 	{"aggregator/internal/account/past", nil, "the past of a key is limits and times"},

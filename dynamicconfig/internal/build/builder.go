@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package dynamicconfig
+package build
 
 import (
 	"fmt"
@@ -9,117 +9,107 @@ import (
 	"strings"
 
 	"github.com/headgate/headgate/dynamicconfig/internal/glob"
+	"github.com/headgate/headgate/dynamicconfig/internal/message"
 	"github.com/headgate/headgate/dynamicconfig/internal/quantity"
 	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
 	"github.com/headgate/headgate/dynamicconfig/rule"
 )
 
-// builder makes a Snapshot out of entries, whether they come from a file or
-// from code. Order matters: properties, defaults, rules, then the rest.
-type builder struct {
+// Builder gathers a Content out of entries, whether they come from a file or from code.
+type Builder struct {
 	problems *strictyaml.Problems
-	snapshot *Snapshot
-	base     *entry         // the defaults
-	patterns map[string]int // globs by their text, for repeats
-	places   []mark         // of the rules, for repeats
+	content  *Content
+	base     *Entry // the defaults
+	places   []Mark // of the rules, for repeats
 }
 
-func newBuilder(o origin, p *strictyaml.Problems) *builder {
-	return &builder{
-		problems: p,
-		snapshot: &Snapshot{origin: o},
-		base:     &entry{who: "defaults"},
-		patterns: make(map[string]int),
-	}
+// New is an empty Builder, which reports to p.
+func New(p *strictyaml.Problems) *Builder {
+	return &Builder{problems: p, content: &Content{Patterns: make(map[string]int)}, base: &Entry{Who: "defaults"}}
 }
 
-// grow makes room for n more rules.
-func (b *builder) grow(n int) {
-	b.snapshot.rules = slices.Grow(b.snapshot.rules, n)
-	b.snapshot.places = slices.Grow(b.snapshot.places, n)
-	b.snapshot.uses = slices.Grow(b.snapshot.uses, n)
+// Grow makes room for n more rules.
+func (b *Builder) Grow(n int) {
+	b.content.Rules = slices.Grow(b.content.Rules, n)
+	b.content.Places = slices.Grow(b.content.Places, n)
+	b.content.Uses = slices.Grow(b.content.Uses, n)
 	b.places = slices.Grow(b.places, n)
 }
 
-func (b *builder) add(at mark, format string, args ...any) { b.problems.Add(at, format, args...) }
-
-// err is nil, or all that is wrong.
-func (b *builder) err() error { return b.snapshot.origin.err(b.problems) }
-
-// report says what is wrong with one field of e.
-func (b *builder) report(e *entry, name, format string, args ...any) {
-	at := e.at
-	if e.has(name) {
-		at = e.fields.get(name).at
+// Report says what is wrong with one field of e.
+func (b *Builder) Report(e *Entry, name, format string, args ...any) {
+	at := e.At
+	if e.Has(name) {
+		at = e.fields.get(name).At
 	}
-	b.add(at, "%s", e.who+": "+name+": "+fmt.Sprintf(format, args...))
+	b.problems.Add(at, "%s", e.Who+": "+name+": "+fmt.Sprintf(format, args...))
 }
 
-// defaults takes the defaults of all rules.
-func (b *builder) defaults(e *entry) {
+// Defaults takes the defaults of all rules.
+func (b *Builder) Defaults(e *Entry) {
 	for _, name := range []string{"key", "limit", "burst", "max_cost", "shared", "description"} {
 		if e.good(name) {
-			b.report(e, name, "belongs to one rule: move it there")
-			e.spoil(name)
+			b.Report(e, name, "belongs to one rule: move it there")
+			e.Spoil(name)
 		}
 	}
-	b.check(e)
-	lease := 10 * b.snapshot.properties.UpdateInterval
+	checker{b, e}.all()
+	lease := 10 * b.content.Properties.UpdateInterval
 	if e.good("lease") {
-		lease = e.rule.Lease
+		lease = e.Rule.Lease
 	}
-	if e.good("refresh") && e.rule.Refresh > lease/2 {
-		b.report(e, "refresh", "%s is too long: use at most half of lease, which is %s", quantity.Duration(e.rule.Refresh), quantity.Duration(lease/2))
+	if e.good("refresh") && e.Rule.Refresh > lease/2 {
+		b.Report(e, "refresh", "%s is too long: use at most half of lease, which is %s", quantity.Duration(e.Rule.Refresh), quantity.Duration(lease/2))
 	}
-	if e.good("parameters") && e.has("migrate") {
-		b.report(e, "parameters", "are for one algorithm, and a migration has two: remove them, or the migration")
+	if e.good("parameters") && e.Has("migrate") {
+		b.Report(e, "parameters", "are for one algorithm, and a migration has two: remove them, or the migration")
 	}
-	b.snapshot.private = e.good("private") && e.rule.Private
+	b.content.Private = e.good("private") && e.Rule.Private
 	b.base = e
 }
 
-// rule takes the next rule.
-func (b *builder) rule(e *entry) {
-	b.check(e)
+// Rule takes the next rule.
+func (b *Builder) Rule(e *Entry) {
+	checker{b, e}.all()
 	r := b.fill(e)
-	if !e.has("key") {
-		b.add(e.at, "%s: has no key: add key: \"group:name\"", e.who)
+	if !e.Has("key") {
+		b.problems.Add(e.At, "%s: has no key: add key: \"group:name\"", e.Who)
 	}
-	i := len(b.snapshot.rules)
-	b.snapshot.rules = append(b.snapshot.rules, r)
-	b.snapshot.places = append(b.snapshot.places, e.fields.get("key").at)
-	b.places = append(b.places, e.at)
+	i := len(b.content.Rules)
+	b.content.Rules = append(b.content.Rules, r)
+	b.content.Places = append(b.content.Places, e.fields.get("key").At)
+	b.places = append(b.places, e.At)
 	if e.good("key") {
 		b.key(i, e)
 	}
 }
 
 // key compiles the key of rule i.
-func (b *builder) key(i int, e *entry) {
-	key := e.rule.Key
+func (b *Builder) key(i int, e *Entry) {
+	key := e.Rule.Key
 	if key == "" || len(key) > rule.MaxKeyLength {
-		b.report(e, "key", "has %d bytes: use 1 to %d", len(key), rule.MaxKeyLength)
+		b.Report(e, "key", "has %d bytes: use 1 to %d", len(key), rule.MaxKeyLength)
 		return
 	}
 	g, err := glob.Compile(key)
 	if err != nil {
-		b.report(e, "key", "%v", err)
+		b.Report(e, "key", "%v", err)
 		return
 	}
-	if g.Exact() && e.rule.Shared && e.good("shared") {
-		b.report(e, "shared", "has no meaning for one exact key: remove it, or make the key a glob")
+	if g.Exact() && e.Rule.Shared && e.good("shared") {
+		b.Report(e, "shared", "has no meaning for one exact key: remove it, or make the key a glob")
 	}
-	if g.Exact() && e.rule.Private && e.good("private") {
-		b.report(e, "private", "has no meaning for one exact key, which this file shows: remove it, or make the key a glob")
+	if g.Exact() && e.Rule.Private && e.good("private") {
+		b.Report(e, "private", "has no meaning for one exact key, which this file shows: remove it, or make the key a glob")
 	}
-	taken := b.snapshot.index.Add(i, g)
+	taken := b.content.Index.Add(i, g)
 	if !g.Exact() {
-		if j, ok := b.patterns[key]; ok {
+		if j, ok := b.content.Patterns[key]; ok {
 			taken = j
 		} else {
-			b.patterns[key] = i
-			if e.rule.Shared {
-				b.snapshot.index.Share(i, key)
+			b.content.Patterns[key] = i
+			if e.Rule.Shared {
+				b.content.Index.Share(i, key)
 			}
 		}
 	}
@@ -128,35 +118,35 @@ func (b *builder) key(i int, e *entry) {
 		if at := b.places[taken]; at.Line > 0 {
 			where = fmt.Sprintf("the rule in line %d", at.Line)
 		}
-		b.report(e, "key", "%s has the same key: remove one of the two", where)
+		b.Report(e, "key", "%s has the same key: remove one of the two", where)
 	}
 }
 
-// unmatchedRule takes the rule of unmatched keys.
-func (b *builder) unmatchedRule(e *entry) {
-	b.check(e)
+// UnmatchedRule takes the rule of unmatched keys.
+func (b *Builder) UnmatchedRule(e *Entry) {
+	checker{b, e}.all()
 	r := b.fill(e)
 	r.Key = "*"
-	b.snapshot.unmatched = UnmatchedRule
-	b.snapshot.unmatchedRule = &r
+	b.content.Unmatched = rule.UnmatchedRule
+	b.content.UnmatchedRule = &r
 }
 
 // fill completes a checked entry from the defaults.
-func (b *builder) fill(e *entry) Rule {
-	r, base := e.rule, &b.base.rule
-	if !e.has("limit") {
-		b.add(e.at, "%s: has no limit: add limit: 1000/s, or what it is to be", e.who)
+func (b *Builder) fill(e *Entry) rule.Rule {
+	r, base := e.Rule, &b.base.Rule
+	if !e.Has("limit") {
+		b.problems.Add(e.At, "%s: has no limit: add limit: 1000/s, or what it is to be", e.Who)
 	}
 	// A bad burst or limit was reported; else leave Limit's own.
-	if !e.has("burst") && e.good("limit") && r.Limit > 0 && !r.InFlight {
+	if !e.Has("burst") && e.good("limit") && r.Limit > 0 && !r.InFlight {
 		r.Burst = max(float64(r.Limit), 1)
 	}
 	b.fillAlgorithm(e, &r)
-	if !e.has("fallback") && b.base.good("fallback") {
+	if !e.Has("fallback") && b.base.good("fallback") {
 		r.Fallback = base.Fallback
 	}
 	b.fillSafeCapacity(e, &r)
-	interval := b.snapshot.properties.UpdateInterval
+	interval := b.content.Properties.UpdateInterval
 	if !e.good("lease") {
 		r.Lease = 10 * interval
 		if b.base.good("lease") {
@@ -165,16 +155,16 @@ func (b *builder) fill(e *entry) Rule {
 	}
 	b.fillLeasing(e, &r)
 	b.fillTerms(e, &r)
-	if !e.has("idle_after") {
+	if !e.Has("idle_after") {
 		r.IdleAfter = 5 * interval
 		if b.base.good("idle_after") {
 			r.IdleAfter = base.IdleAfter
 		}
 	}
-	if !e.has("private") && b.base.good("private") {
+	if !e.Has("private") && b.base.good("private") {
 		r.Private = base.Private
 	}
-	if !e.has("max_keys") {
+	if !e.Has("max_keys") {
 		r.MaxKeys = defaultMaxKeys
 		if b.base.good("max_keys") {
 			r.MaxKeys = base.MaxKeys
@@ -186,38 +176,38 @@ func (b *builder) fill(e *entry) Rule {
 // fillAlgorithm takes the rule's own algorithm or migration, else that of
 // the defaults if it can share what the rule limits, and keeps where each
 // name stands for Check. Parameters go with the algorithm that they are for.
-func (b *builder) fillAlgorithm(e *entry, r *Rule) {
+func (b *Builder) fillAlgorithm(e *Entry, r *rule.Rule) {
 	from := e
-	if !e.has("algorithm") && !e.has("migrate") {
+	if !e.Has("algorithm") && !e.Has("migrate") {
 		from = b.base
 		r.Algorithm = defaultAlgorithm
 		if r.InFlight {
 			r.Algorithm = defaultInFlight
 		}
-		fits := !r.InFlight || sharesSlots(&from.rule)
+		fits := !r.InFlight || sharesSlots(&from.Rule)
 		if fits && from.good("algorithm") {
-			r.Algorithm = from.rule.Algorithm
+			r.Algorithm = from.Rule.Algorithm
 		}
 		if fits && from.good("migrate") {
-			m := *from.rule.Migration
+			m := *from.Rule.Migration
 			r.Migration = &m
 		}
-		if fits && !e.has("parameters") && from.good("parameters") {
-			r.Parameters = maps.Clone(from.rule.Parameters)
+		if fits && !e.Has("parameters") && from.good("parameters") {
+			r.Parameters = maps.Clone(from.Rule.Parameters)
 		}
 	}
 	add := func(name, stated string) {
 		if account, weigher, pair := strings.Cut(name, "/"); (account == "" || pair && weigher == "") && (from.spoiled("algorithm") || from.spoiled("migrate")) {
 			return // no name was written there, which is reported
 		}
-		u := use{algorithm: name, who: e.who, at: from.fields.get(stated).at}
+		u := Use{Algorithm: name, Who: e.Who, At: from.fields.get(stated).At}
 		if r.Migration == nil {
-			u.parameters, u.parametersAt = r.Parameters, e.fields.get("parameters").at
-			if !e.has("parameters") {
-				u.parametersAt = b.base.fields.get("parameters").at
+			u.Parameters, u.ParametersAt = r.Parameters, e.fields.get("parameters").At
+			if !e.Has("parameters") {
+				u.ParametersAt = b.base.fields.get("parameters").At
 			}
 		}
-		b.snapshot.uses = append(b.snapshot.uses, u)
+		b.content.Uses = append(b.content.Uses, u)
 	}
 	if m := r.Migration; m != nil {
 		r.Algorithm = ""
@@ -230,52 +220,62 @@ func (b *builder) fillAlgorithm(e *entry, r *Rule) {
 
 // fillSafeCapacity takes the safe capacity of the rule or the defaults, and
 // refuses one without the other half.
-func (b *builder) fillSafeCapacity(e *entry, r *Rule) {
-	safe := r.Fallback == FallbackSafe
-	if e.good("safe_capacity") && e.good("limit") && e.safeInFlight != r.InFlight {
-		b.report(e, "safe_capacity", "counts %s, and the limit counts %s: write both alike", quantity.Unit(e.safeInFlight), quantity.Unit(r.InFlight))
+func (b *Builder) fillSafeCapacity(e *Entry, r *rule.Rule) {
+	safe := r.Fallback == rule.FallbackSafe
+	if e.good("safe_capacity") && e.good("limit") && e.SafeInFlight != r.InFlight {
+		b.Report(e, "safe_capacity", "counts %s, and the limit counts %s: write both alike", quantity.Unit(e.SafeInFlight), quantity.Unit(r.InFlight))
 	}
-	if !safe && e.good("safe_capacity") && (!e.has("fallback") || e.good("fallback")) {
-		b.report(e, "safe_capacity", "is for fallback: safe, and this rule's fallback is %v: add fallback: safe, or remove it", r.Fallback)
+	if !safe && e.good("safe_capacity") && (!e.Has("fallback") || e.good("fallback")) {
+		b.Report(e, "safe_capacity", "is for fallback: safe, and this rule's fallback is %v: add fallback: safe, or remove it", r.Fallback)
 	}
-	if e.has("safe_capacity") {
+	if e.Has("safe_capacity") {
 		return
 	}
 	r.SafeCapacity = 0
 	if !safe {
 		return
 	}
-	alike := b.base.safeInFlight == r.InFlight
+	alike := b.base.SafeInFlight == r.InFlight
 	if alike && b.base.good("safe_capacity") {
-		r.SafeCapacity = b.base.rule.SafeCapacity
+		r.SafeCapacity = b.base.Rule.SafeCapacity
 		return
 	}
-	if !b.base.has("safe_capacity") || !alike && b.base.good("safe_capacity") {
+	if !b.base.Has("safe_capacity") || !alike && b.base.good("safe_capacity") {
 		example := "10/s"
 		if r.InFlight {
 			example = "10 in-flight"
 		}
-		b.report(e, "fallback", "safe needs a safe_capacity: add safe_capacity: %s, or what one host may do alone", example)
+		b.Report(e, "fallback", "safe needs a safe_capacity: add safe_capacity: %s, or what one host may do alone", example)
 	}
 }
 
-// draft is finish that returns, beside an error, the Snapshot of what has no mistake.
-func (b *builder) draft() (*Snapshot, error) {
-	s, err := b.finish()
-	if err != nil {
-		return b.snapshot, err
+// Unmatched says what happens to keys without a rule, if that is not a rule.
+func (b *Builder) Unmatched(u rule.Unmatched) { b.content.Unmatched = u }
+
+// Merge takes all of a part, which has no problems, but its properties.
+func (b *Builder) Merge(part *Content) {
+	for i := range part.Rules {
+		r := &part.Rules[i]
+		b.content.Rules = append(b.content.Rules, *r)
+		b.content.Places = append(b.content.Places, part.Places[i])
+		b.places = append(b.places, Mark{})
+		b.key(len(b.content.Rules)-1, &Entry{
+			Who: "rule " + message.Quote(r.Key), Rule: rule.Rule{Key: r.Key, Shared: r.Shared}, fields: fields{{name: "key"}},
+		})
 	}
-	return s, nil
+	b.content.Overrides = append(b.content.Overrides, part.Overrides...)
+	b.content.Uses = append(b.content.Uses, part.Uses...)
+	b.content.Private = b.content.Private || part.Private
+	if part.Unmatched != rule.UnmatchedAllow {
+		b.content.Unmatched, b.content.UnmatchedRule = part.Unmatched, part.UnmatchedRule
+	}
+	for name, v := range part.Values {
+		b.Value(name, v.V, Mark{})
+	}
 }
 
-// finish is the Snapshot, or all that is wrong.
-func (b *builder) finish() (*Snapshot, error) {
-	if err := b.err(); err != nil {
-		return nil, err
-	}
-	s := b.snapshot
-	s.index.Finish()
-	s.patterns = b.patterns
-	s.version = s.fingerprint()
-	return s, nil
+// Finish is what was gathered. It lacks what has a problem.
+func (b *Builder) Finish() *Content {
+	b.content.Index.Finish()
+	return b.content
 }

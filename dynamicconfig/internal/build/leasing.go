@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package dynamicconfig
+package build
 
 import (
 	"maps"
@@ -28,7 +28,7 @@ func builtinThat(so func(rule.Traits) bool) []string {
 }
 
 // algorithmsOf are those of a rule.
-func algorithmsOf(r *Rule) []named {
+func algorithmsOf(r *rule.Rule) []named {
 	if m := r.Migration; m != nil {
 		return []named{{"migrate.from", m.From}, {"migrate.to", m.To}}
 	}
@@ -36,8 +36,8 @@ func algorithmsOf(r *Rule) []named {
 }
 
 // sharesSlots reports whether the defaults r have algorithms for slots.
-func sharesSlots(r *Rule) bool {
-	return !slices.ContainsFunc(algorithmsOf(r), func(a named) bool { t, _ := TraitsOf(a.algorithm); return !t.Slots })
+func sharesSlots(r *rule.Rule) bool {
+	return !slices.ContainsFunc(algorithmsOf(r), func(a named) bool { t, _ := rule.TraitsOf(a.algorithm); return !t.Slots })
 }
 
 func checkSlots(name string, n float64, report func(name, format string, args ...any)) {
@@ -46,32 +46,32 @@ func checkSlots(name string, n float64, report func(name, format string, args ..
 	}
 }
 
-// checkLeasing reports what is wrong with the stated fields about leases,
+// leasing reports what is wrong with the stated fields about leases,
 // each by itself.
-func (b *builder) checkLeasing(e *entry, report func(name, format string, args ...any)) {
-	r := &e.rule
+func (c checker) leasing() {
+	e, r := c.e, &c.e.Rule
 	stated := func(name string, d *time.Duration, none bool) {
 		switch {
-		case !e.good(name) || none && *d == None:
+		case !e.good(name) || none && *d == rule.None:
 		case *d <= 0 || *d > maxDuration:
 			from := "more than 0 and"
 			if none {
 				from = "0s for none, or"
 			}
-			report(name, "%s is out of range: use %s at most %s", quantity.Duration(*d), from, quantity.Duration(maxDuration))
+			c.report(name, "%s is out of range: use %s at most %s", quantity.Duration(*d), from, quantity.Duration(maxDuration))
 		}
 	}
 	stated("refresh", &r.Refresh, false)
 	stated("learning", &r.Learning, true)
 	stated("recalculate", &r.Recalculate, true)
 	if e.good("overcommit") && !(r.Overcommit >= 0 && r.Overcommit <= 1) {
-		report("overcommit", "%s%% is out of range: use 0%% to 100%%", quantity.Number(r.Overcommit*100))
+		c.report("overcommit", "%s%% is out of range: use 0%% to 100%%", quantity.Number(r.Overcommit*100))
 	}
 	if e.good("parameters") {
-		checkParameters(r.Parameters, report)
+		checkParameters(r.Parameters, c.report)
 	}
 	if e.good("priorities") {
-		b.checkPriorities(e, report)
+		c.priorities()
 	}
 }
 
@@ -90,10 +90,11 @@ func checkParameters(p map[string]string, report func(name, format string, args 
 	}
 }
 
-func (b *builder) checkPriorities(e *entry, report func(name, format string, args ...any)) {
-	p := e.rule.Priorities
+func (c checker) priorities() {
+	e := c.e
+	p := e.Rule.Priorities
 	if len(p) > rule.MaxBands {
-		report("priorities", "there are %d: use at most %d", len(p), rule.MaxBands)
+		c.report("priorities", "there are %d: use at most %d", len(p), rule.MaxBands)
 		return
 	}
 	for _, band := range slices.Sorted(maps.Keys(p)) {
@@ -101,11 +102,11 @@ func (b *builder) checkPriorities(e *entry, report func(name, format string, arg
 		err := rule.CheckNamed(name)
 		switch {
 		case err != nil:
-			b.report(e, bandField(band), "%v", err)
-			e.spoil("priorities")
+			c.note(BandField(band), "%v", err)
+			e.Spoil("priorities")
 		case !rule.Leases(name):
-			b.report(e, bandField(band), "%s does not share within a band: use none, static, proportional-share or fair-share", name)
-			e.spoil("priorities")
+			c.note(BandField(band), "%s does not share within a band: use none, static, proportional-share or fair-share", name)
+			e.Spoil("priorities")
 		}
 	}
 }
@@ -113,63 +114,63 @@ func (b *builder) checkPriorities(e *entry, report func(name, format string, arg
 // fillLeasing completes the fields about leases from the defaults, and
 // refuses those that do not fit the rest of the rule. Its algorithm and its
 // lease are known by now.
-func (b *builder) fillLeasing(e *entry, r *Rule) {
+func (b *Builder) fillLeasing(e *Entry, r *rule.Rule) {
 	base := b.base
 	leased := false
 	for _, a := range algorithmsOf(r) {
 		leased = leased || rule.Leases(a.algorithm)
-		if t, ok := TraitsOf(a.algorithm); ok && r.InFlight && !t.Slots && (e.good(a.field) || e.good("migrate")) {
-			b.report(e, a.field, "%s shares rates and not slots: use %s", a.algorithm, message.OneOf(builtinThat(func(t Traits) bool { return t.Slots })))
+		if t, ok := rule.TraitsOf(a.algorithm); ok && r.InFlight && !t.Slots && (e.good(a.field) || e.good("migrate")) {
+			b.Report(e, a.field, "%s shares rates and not slots: use %s", a.algorithm, message.OneOf(builtinThat(func(t rule.Traits) bool { return t.Slots })))
 		}
 	}
 	b.fillTimes(e, r)
-	if !e.has("priority") && base.good("priority") {
-		r.Priority = base.rule.Priority
+	if !e.Has("priority") && base.good("priority") {
+		r.Priority = base.Rule.Priority
 	}
-	if !e.has("parent") && base.good("parent") {
-		r.Parent = base.rule.Parent
+	if !e.Has("parent") && base.good("parent") {
+		r.Parent = base.Rule.Parent
 	}
-	if !e.has("overcommit") && base.good("overcommit") && leased {
-		r.Overcommit = base.rule.Overcommit
+	if !e.Has("overcommit") && base.good("overcommit") && leased {
+		r.Overcommit = base.Rule.Overcommit
 	}
-	if !e.has("one_band") && base.good("one_band") && leased {
-		r.OneBand = base.rule.OneBand
+	if !e.Has("one_band") && base.good("one_band") && leased {
+		r.OneBand = base.Rule.OneBand
 	}
 	from := e
-	if !e.has("priorities") && base.good("priorities") && leased {
-		from, r.Priorities = base, base.rule.Priorities
+	if !e.Has("priorities") && base.good("priorities") && leased {
+		from, r.Priorities = base, base.Rule.Priorities
 	}
 	if r.Priorities = maps.Clone(r.Priorities); from.good("priorities") {
 		for _, band := range slices.Sorted(maps.Keys(r.Priorities)) {
-			b.snapshot.uses = append(b.snapshot.uses, use{algorithm: r.Priorities[band], who: e.who, at: from.fields.get(bandField(band)).at})
+			b.content.Uses = append(b.content.Uses, Use{Algorithm: r.Priorities[band], Who: e.Who, At: from.fields.get(BandField(band)).At})
 		}
 	}
 	for _, name := range []string{"overcommit", "priorities", "one_band"} {
 		if e.good(name) && !leased {
-			b.report(e, name, "is for an algorithm that leases the limit out, and this rule's does not: use none, static, proportional-share or fair-share, or remove it")
+			b.Report(e, name, "is for an algorithm that leases the limit out, and this rule's does not: use none, static, proportional-share or fair-share, or remove it")
 		}
 	}
 	if e.good("parameters") && r.Migration != nil {
-		b.report(e, "parameters", "are for one algorithm, and a migration has two: remove them, or the migration")
+		b.Report(e, "parameters", "are for one algorithm, and a migration has two: remove them, or the migration")
 	}
 }
 
 // fillTimes completes the durations about leases. Where a default does not
 // fit a rule's short lease, it is cut; what is stated is refused.
-func (b *builder) fillTimes(e *entry, r *Rule) {
+func (b *Builder) fillTimes(e *Entry, r *rule.Rule) {
 	fill := func(name string, d *time.Duration, base, byDefault, most time.Duration, what string) {
 		switch {
-		case !e.has(name):
+		case !e.Has(name):
 			if *d = byDefault; b.base.good(name) {
 				*d = base
 			}
 			*d = min(*d, most)
-		case e.good(name) && *d > most && !e.fields.get("lease").bad:
-			b.report(e, name, "%s is too long: use at most %s, which is %s", quantity.Duration(*d), what, quantity.Duration(most))
+		case e.good(name) && *d > most && !e.fields.get("lease").Bad:
+			b.Report(e, name, "%s is too long: use at most %s, which is %s", quantity.Duration(*d), what, quantity.Duration(most))
 		}
 	}
-	base := &b.base.rule
-	fill("refresh", &r.Refresh, base.Refresh, b.snapshot.properties.UpdateInterval, r.Lease/2, "half of lease")
+	base := &b.base.Rule
+	fill("refresh", &r.Refresh, base.Refresh, b.content.Properties.UpdateInterval, r.Lease/2, "half of lease")
 	fill("recalculate", &r.Recalculate, base.Recalculate, defaultRecalculate, r.Lease, "lease")
 	fill("learning", &r.Learning, base.Learning, r.Lease, maxDuration, "a day")
 }

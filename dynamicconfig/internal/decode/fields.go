@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package dynamicconfig
+package decode
 
 import (
 	"maps"
@@ -9,50 +9,52 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/headgate/headgate/dynamicconfig/internal/build"
 	"github.com/headgate/headgate/dynamicconfig/internal/message"
 	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
+	"github.com/headgate/headgate/dynamicconfig/rule"
 )
 
 // propertyFields are the cluster-wide settings in `defaults:`.
-var propertyFields = map[string]func(p *Properties) any{
-	"update_interval":   func(p *Properties) any { return &p.UpdateInterval },
-	"update_timeout":    func(p *Properties) any { return &p.UpdateTimeout },
-	"new_data_weight":   func(p *Properties) any { return &p.NewDataWeight },
-	"decay_after":       func(p *Properties) any { return &p.DecayAfter },
-	"gc_after":          func(p *Properties) any { return &p.GCAfter },
-	"max_owned_keys":    func(p *Properties) any { return &p.MaxKeys },
-	"max_hosts_per_key": func(p *Properties) any { return &p.MaxHostsPerKey },
+var propertyFields = map[string]func(p *rule.Properties) any{
+	"update_interval":   func(p *rule.Properties) any { return &p.UpdateInterval },
+	"update_timeout":    func(p *rule.Properties) any { return &p.UpdateTimeout },
+	"new_data_weight":   func(p *rule.Properties) any { return &p.NewDataWeight },
+	"decay_after":       func(p *rule.Properties) any { return &p.DecayAfter },
+	"gc_after":          func(p *rule.Properties) any { return &p.GCAfter },
+	"max_owned_keys":    func(p *rule.Properties) any { return &p.MaxKeys },
+	"max_hosts_per_key": func(p *rule.Properties) any { return &p.MaxHostsPerKey },
 }
 
 // ruleFields are the fields of a rule that are one scalar.
-var ruleFields = map[string]func(e *entry) any{
-	"key":           func(e *entry) any { return &e.rule.Key },
-	"limit":         func(e *entry) any { return capacity{&e.rule.Limit, &e.rule.InFlight} },
-	"burst":         func(e *entry) any { return tokens{&e.rule.Burst} },
-	"fallback":      func(e *entry) any { return &e.rule.Fallback },
-	"safe_capacity": func(e *entry) any { return capacity{&e.rule.SafeCapacity, &e.safeInFlight} },
-	"lease":         func(e *entry) any { return &e.rule.Lease },
-	"idle_after":    func(e *entry) any { return &e.rule.IdleAfter },
-	"max_keys":      func(e *entry) any { return &e.rule.MaxKeys },
-	"shared":        func(e *entry) any { return &e.rule.Shared },
-	"private":       func(e *entry) any { return &e.rule.Private },
-	"description":   func(e *entry) any { return &e.rule.Description },
-	"refresh":       func(e *entry) any { return &e.rule.Refresh },
-	"learning":      func(e *entry) any { return orNone{&e.rule.Learning} },
-	"recalculate":   func(e *entry) any { return orNone{&e.rule.Recalculate} },
-	"overcommit":    func(e *entry) any { return percent{&e.rule.Overcommit} },
-	"priority":      func(e *entry) any { return &e.rule.Priority },
-	"one_band":      func(e *entry) any { return &e.rule.OneBand },
-	"parent":        func(e *entry) any { return &e.rule.Parent },
-	"max_wait":      func(e *entry) any { return orNone{&e.rule.MaxWait} },
-	"max_debt":      func(e *entry) any { return orNone{&e.rule.MaxDebt} },
-	"max_cost":      func(e *entry) any { return &e.rule.MaxCost },
-	"enforce":       func(e *entry) any { return orSoft{&e.rule.Enforce} },
-	"ask_timeout":   func(e *entry) any { return &e.rule.AskTimeout },
+var ruleFields = map[string]func(e *build.Entry) any{
+	"key":           func(e *build.Entry) any { return &e.Rule.Key },
+	"limit":         func(e *build.Entry) any { return capacity{&e.Rule.Limit, &e.Rule.InFlight} },
+	"burst":         func(e *build.Entry) any { return tokens{&e.Rule.Burst} },
+	"fallback":      func(e *build.Entry) any { return &e.Rule.Fallback },
+	"safe_capacity": func(e *build.Entry) any { return capacity{&e.Rule.SafeCapacity, &e.SafeInFlight} },
+	"lease":         func(e *build.Entry) any { return &e.Rule.Lease },
+	"idle_after":    func(e *build.Entry) any { return &e.Rule.IdleAfter },
+	"max_keys":      func(e *build.Entry) any { return &e.Rule.MaxKeys },
+	"shared":        func(e *build.Entry) any { return &e.Rule.Shared },
+	"private":       func(e *build.Entry) any { return &e.Rule.Private },
+	"description":   func(e *build.Entry) any { return &e.Rule.Description },
+	"refresh":       func(e *build.Entry) any { return &e.Rule.Refresh },
+	"learning":      func(e *build.Entry) any { return orNone{&e.Rule.Learning} },
+	"recalculate":   func(e *build.Entry) any { return orNone{&e.Rule.Recalculate} },
+	"overcommit":    func(e *build.Entry) any { return percent{&e.Rule.Overcommit} },
+	"priority":      func(e *build.Entry) any { return &e.Rule.Priority },
+	"one_band":      func(e *build.Entry) any { return &e.Rule.OneBand },
+	"parent":        func(e *build.Entry) any { return &e.Rule.Parent },
+	"max_wait":      func(e *build.Entry) any { return orNone{&e.Rule.MaxWait} },
+	"max_debt":      func(e *build.Entry) any { return orNone{&e.Rule.MaxDebt} },
+	"max_cost":      func(e *build.Entry) any { return &e.Rule.MaxCost },
+	"enforce":       func(e *build.Entry) any { return orSoft{&e.Rule.Enforce} },
+	"ask_timeout":   func(e *build.Entry) any { return &e.Rule.AskTimeout },
 }
 
 // nestedFields are the fields of a rule that are maps.
-var nestedFields = map[string]func(d *decoder, e *entry, n ast.Node){
+var nestedFields = map[string]func(d *decoder, e *build.Entry, n ast.Node){
 	"algorithm":  (*decoder).algorithm,
 	"migrate":    (*decoder).migration,
 	"parameters": (*decoder).parameters,
@@ -86,13 +88,13 @@ func (d *decoder) fields(top func(name string) ast.Node) {
 }
 
 func (d *decoder) defaultsOf(n ast.Node) {
-	e := &entry{who: "defaults"}
+	e := &build.Entry{Who: "defaults"}
 	p := d.cluster
-	stated := make(map[string]field)
+	stated := make(map[string]build.Field)
 	var fields []strictyaml.Field
 	if n != nil {
-		e.at = strictyaml.Place(n)
-		fields, _ = d.Mapping(n, e.who, knownDefaults)
+		e.At = strictyaml.Place(n)
+		fields, _ = d.Mapping(n, e.Who, knownDefaults)
 	}
 	fields = slices.DeleteFunc(fields, func(f strictyaml.Field) bool {
 		get := propertyFields[f.Name]
@@ -100,12 +102,12 @@ func (d *decoder) defaultsOf(n ast.Node) {
 			return false
 		}
 		ok := d.scalar(f.Value, "defaults: "+f.Name, get(&p))
-		stated[f.Name] = field{at: strictyaml.Place(f.Value), bad: !ok}
+		stated[f.Name] = build.Field{At: strictyaml.Place(f.Value), Bad: !ok}
 		return true
 	})
-	d.properties(p, stated)
+	d.Properties(p, stated)
 	d.ruleInto(e, fields)
-	d.defaults(e)
+	d.Defaults(e)
 }
 
 func (d *decoder) limitsOf(n ast.Node) {
@@ -121,12 +123,12 @@ func (d *decoder) limitsOf(n ast.Node) {
 
 // limit reads rule i.
 func (d *decoder) limit(i int, item ast.Node) {
-	e := &entry{who: d.whoIs(i, item), at: strictyaml.Place(item)}
-	fields, ok := d.Mapping(item, e.who, knownRule)
+	e := &build.Entry{Who: d.whoIs(i, item), At: strictyaml.Place(item)}
+	fields, ok := d.Mapping(item, e.Who, knownRule)
 	if ok && !d.Exhausted() {
-		e.reserve(len(fields))
+		e.Reserve(len(fields))
 		d.ruleInto(e, fields)
-		d.rule(e)
+		d.Rule(e)
 	}
 }
 
@@ -146,13 +148,13 @@ func (d *decoder) whoIs(i int, item ast.Node) string {
 }
 
 // ruleInto reads the fields of one rule into e.
-func (d *decoder) ruleInto(e *entry, fields []strictyaml.Field) {
+func (d *decoder) ruleInto(e *build.Entry, fields []strictyaml.Field) {
 	for _, f := range fields {
-		e.state(f.Name, strictyaml.Place(f.Value))
+		e.State(f.Name, strictyaml.Place(f.Value))
 		if nested := nestedFields[f.Name]; nested != nil {
 			nested(d, e, f.Value)
-		} else if !d.scalarOf(f.Value, e.who, f.Name, ruleFields[f.Name](e)) {
-			e.spoil(f.Name)
+		} else if !d.scalarOf(f.Value, e.Who, f.Name, ruleFields[f.Name](e)) {
+			e.Spoil(f.Name)
 		}
 	}
 }
@@ -163,14 +165,14 @@ func (d *decoder) unmatchedOf(n ast.Node) {
 	}
 	const advice = "use allow, deny, or a rule without a key"
 	if _, ok := d.Resolve(n).(*ast.MappingNode); ok {
-		e := &entry{who: "unmatched", at: strictyaml.Place(n)}
-		fields, _ := d.Mapping(n, e.who, knownRule)
+		e := &build.Entry{Who: "unmatched", At: strictyaml.Place(n)}
+		fields, _ := d.Mapping(n, e.Who, knownRule)
 		d.ruleInto(e, fields)
-		e.who = "unmatched"
-		if e.has("key") {
-			d.report(e, "key", "the rule is for all other keys: remove it")
+		e.Who = "unmatched"
+		if e.Has("key") {
+			d.Report(e, "key", "the rule is for all other keys: remove it")
 		}
-		d.unmatchedRule(e)
+		d.UnmatchedRule(e)
 		return
 	}
 	var word string
@@ -179,11 +181,11 @@ func (d *decoder) unmatchedOf(n ast.Node) {
 	}
 	switch word {
 	case "allow":
-		d.snapshot.unmatched = UnmatchedAllow
+		d.Unmatched(rule.UnmatchedAllow)
 	case "deny":
-		d.snapshot.unmatched = UnmatchedDeny
+		d.Unmatched(rule.UnmatchedDeny)
 	default:
-		d.add(strictyaml.Place(n), "unmatched: is %s: %s", message.Quote(word), advice)
+		d.Add(strictyaml.Place(n), "unmatched: is %s: %s", message.Quote(word), advice)
 	}
 }
 
@@ -194,7 +196,7 @@ func (d *decoder) valuesOf(n ast.Node) {
 	fields, _ := d.Mapping(n, "properties", nil)
 	for _, f := range fields {
 		if v, ok := d.anyScalar(f.Value, "properties: "+message.Quote(f.Name)); ok {
-			d.value(f.Name, v, strictyaml.Place(f.Value))
+			d.Value(f.Name, v, strictyaml.Place(f.Value))
 		}
 	}
 }

@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package dynamicconfig
+package decode
 
 import (
 	"strconv"
 
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/headgate/headgate/dynamicconfig/internal/build"
 	"github.com/headgate/headgate/dynamicconfig/internal/message"
 	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
+	"github.com/headgate/headgate/dynamicconfig/rule"
 )
 
 // algorithm reads `algorithm:` into e.
-func (d *decoder) algorithm(e *entry, n ast.Node) {
-	if !d.named(n, e.who+": algorithm", &e.rule.Algorithm) {
-		e.spoil("algorithm")
+func (d *decoder) algorithm(e *build.Entry, n ast.Node) {
+	if !d.named(n, e.Who+": algorithm", &e.Rule.Algorithm) {
+		e.Spoil("algorithm")
 	}
 }
 
@@ -31,7 +33,7 @@ func (d *decoder) named(n ast.Node, who string, name *string) bool {
 	}
 	for _, part := range knownPair {
 		if ok && strictyaml.Find(fields, part) == nil {
-			d.add(strictyaml.Place(n), "%s: has no %s: add it, as in algorithm: {account: pool, weigh: fair-share}", who, part)
+			d.Add(strictyaml.Place(n), "%s: has no %s: add it, as in algorithm: {account: pool, weigh: fair-share}", who, part)
 			ok = false
 		}
 	}
@@ -40,17 +42,17 @@ func (d *decoder) named(n ast.Node, who string, name *string) bool {
 }
 
 // migration reads `migrate:` into e.
-func (d *decoder) migration(e *entry, n ast.Node) {
+func (d *decoder) migration(e *build.Entry, n ast.Node) {
 	const example = "migrate: {from: even, to: auto, mode: old-shadow-new}"
-	who := e.who + ": migrate"
+	who := e.Who + ": migrate"
 	fields, ok := d.Mapping(n, who, knownMigrate)
 	if !ok {
-		e.spoil("migrate")
+		e.Spoil("migrate")
 		return
 	}
-	m := &Migration{}
+	m := &rule.Migration{}
 	for _, f := range fields {
-		e.state("migrate."+f.Name, strictyaml.Place(f.Value))
+		e.State("migrate."+f.Name, strictyaml.Place(f.Value))
 		part, ok := who+"."+f.Name, false
 		switch f.Name {
 		case "from":
@@ -61,72 +63,69 @@ func (d *decoder) migration(e *entry, n ast.Node) {
 			ok = d.scalar(f.Value, part, &m.Mode)
 		}
 		if !ok {
-			e.spoil("migrate")
+			e.Spoil("migrate")
 		}
 	}
 	for _, name := range knownMigrate {
 		if strictyaml.Find(fields, name) == nil {
-			d.add(strictyaml.Place(n), "%s: has no %s: add it, as in %s", who, name, example)
-			e.spoil("migrate")
+			d.Add(strictyaml.Place(n), "%s: has no %s: add it, as in %s", who, name, example)
+			e.Spoil("migrate")
 		}
 	}
-	e.rule.Migration = m
+	e.Rule.Migration = m
 }
 
 // parameters reads `parameters:` into e. An algorithm's parameters are text:
 // what they mean is for the algorithm to say.
-func (d *decoder) parameters(e *entry, n ast.Node) {
-	who := e.who + ": parameters"
+func (d *decoder) parameters(e *build.Entry, n ast.Node) {
+	who := e.Who + ": parameters"
 	fields, ok := d.Mapping(n, who, nil)
 	if !ok {
-		e.spoil("parameters")
+		e.Spoil("parameters")
 	}
 	for _, f := range fields {
 		v := d.Resolve(f.Value)
 		if v != nil && v.Type() == ast.NullType {
-			e.spoil("parameters") // reported by mapping
+			e.Spoil("parameters") // reported by mapping
 			continue
 		}
 		text, _, ok := strictyaml.Plain(v)
 		if !ok {
-			d.add(strictyaml.Place(f.Value), "%s: %s: is %s: write one text, number, true or false", who, message.Quote(f.Name), d.Kind(f.Value))
-			e.spoil("parameters")
+			d.Add(strictyaml.Place(f.Value), "%s: %s: is %s: write one text, number, true or false", who, message.Quote(f.Name), d.Kind(f.Value))
+			e.Spoil("parameters")
 			continue
 		}
-		if e.rule.Parameters == nil {
-			e.rule.Parameters = make(map[string]string, len(fields))
+		if e.Rule.Parameters == nil {
+			e.Rule.Parameters = make(map[string]string, len(fields))
 		}
-		e.rule.Parameters[f.Name] = text
+		e.Rule.Parameters[f.Name] = text
 	}
 }
 
 // priorities reads `priorities:` into e.
-func (d *decoder) priorities(e *entry, n ast.Node) {
+func (d *decoder) priorities(e *build.Entry, n ast.Node) {
 	const example = "priorities: {10: fair-share, 0: proportional-share}"
-	who := e.who + ": priorities"
+	who := e.Who + ": priorities"
 	fields, ok := d.Mapping(n, who, nil)
 	if !ok {
-		e.spoil("priorities")
+		e.Spoil("priorities")
 	}
 	for _, f := range fields {
 		band, err := strconv.ParseInt(f.Name, 10, 64)
 		if err != nil || strconv.FormatInt(band, 10) != f.Name {
-			d.add(strictyaml.Place(f.Value), "%s: %s is not a priority: write a whole number, as in %s", who, message.Quote(f.Name), example)
-			e.spoil("priorities")
+			d.Add(strictyaml.Place(f.Value), "%s: %s is not a priority: write a whole number, as in %s", who, message.Quote(f.Name), example)
+			e.Spoil("priorities")
 			continue
 		}
 		var algorithm string
 		if !d.named(f.Value, who+": "+f.Name, &algorithm) {
-			e.spoil("priorities")
+			e.Spoil("priorities")
 			continue
 		}
-		if e.rule.Priorities == nil {
-			e.rule.Priorities = make(map[int64]string, len(fields))
+		if e.Rule.Priorities == nil {
+			e.Rule.Priorities = make(map[int64]string, len(fields))
 		}
-		e.rule.Priorities[band] = algorithm
-		e.state(bandField(band), strictyaml.Place(f.Value))
+		e.Rule.Priorities[band] = algorithm
+		e.State(build.BandField(band), strictyaml.Place(f.Value))
 	}
 }
-
-// bandField names the algorithm of one band among an entry's fields.
-func bandField(band int64) string { return "priorities." + strconv.FormatInt(band, 10) }

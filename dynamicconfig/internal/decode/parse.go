@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package dynamicconfig
+package decode
 
 import (
 	"bytes"
-	"fmt"
-	"time"
 
 	"github.com/goccy/go-yaml/ast"
-	"golang.org/x/time/rate"
 
-	"github.com/headgate/headgate/dynamicconfig/internal/quantity"
+	"github.com/headgate/headgate/dynamicconfig/internal/build"
 	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
 )
 
@@ -23,98 +20,83 @@ const (
 	MaxLargeSize = 16 << 20
 )
 
-// Parse reads a config file; docs/config.md describes its fields. name is
-// for messages, usually the file's path. The error joins an *Error, with
-// line, column and a caret, for each mistake that could be told apart, at
-// most 20. Unknown fields and fields given twice are mistakes, and so is a
-// file without content: a file that an editor just emptied must not lift
-// all limits. Parse keeps no part of data.
-func Parse(name string, data []byte) (*Snapshot, error) {
-	s, err := parse(name, data)
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
+// Result is what came of reading one text.
+type Result struct {
+	Text     string
+	Problems *strictyaml.Problems
+	Content  *build.Content // it lacks what has a problem; nil if the text could not be read at all
 }
 
-// ParseChecked is Parse with a check of the caller's, such as of the algorithms that
-// there are. check is called for a file with mistakes too, so that one error has
-// all mistakes, in the order of the text: the Snapshot then lacks what has a mistake.
-func ParseChecked(name string, data []byte, check func(*Snapshot) error) (*Snapshot, error) {
-	s, err := parse(name, data)
-	if s != nil {
-		err = inOrder(err, check(s))
-	}
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
+// unread is the Result of what could not be read.
+func unread(format string, args ...any) Result {
+	p := new(strictyaml.Problems)
+	p.Add(build.Mark{}, format, args...)
+	return Result{Problems: p}
 }
 
-// parse is Parse that also returns, beside an error, the Snapshot of what has no mistake;
-// nil if the text could not be read.
-func parse(name string, data []byte) (*Snapshot, error) {
+// Parse reads a config file.
+func Parse(data []byte) Result {
 	if len(data) > MaxLargeSize {
-		return nil, &Error{Name: name, Message: fmt.Sprintf("has %d bytes: use at most %d", len(data), MaxLargeSize)}
+		return unread("has %d bytes: use at most %d", len(data), MaxLargeSize)
 	}
 	if len(data) >= largeFile {
-		s, err := parseLarge(name, data)
-		if err == nil || len(data) > MaxSize {
-			return s, err
+		r := parseLarge(data)
+		if !r.Problems.Any() || len(data) > MaxSize {
+			return r
 		}
 	}
-	d := newDecoder(name, data)
+	return parseWhole(data)
+}
+
+// parseWhole reads a config file by the YAML library alone.
+func parseWhole(data []byte) Result {
+	d := newDecoder(data)
 	root := d.Parse()
 	if root == nil {
-		return nil, d.err()
+		return Result{Text: d.Text, Problems: &d.Problems}
 	}
 	d.file(root)
-	return d.draft()
+	return d.result()
+}
+
+// result is what the decoder has read.
+func (d *decoder) result() Result {
+	return Result{Text: d.Text, Problems: &d.Problems, Content: d.Finish()}
 }
 
 // largeFile is the size in bytes from which parseLarge saves time.
 const largeFile = 1 << 16
 
-// parseLarge reads a file of many rules fast. Its error has the mistakes, or the first place
+// parseLarge reads a file of many rules fast. Its problems are the mistakes, or the first place
 // whose form is not plain.
-func parseLarge(name string, data []byte) (*Snapshot, error) {
-	d := newDecoder(name, data)
+func parseLarge(data []byte) Result {
+	d := newDecoder(data)
 	root, rules, ok := d.Large("limits", MaxSize)
 	if !ok {
-		return nil, &Error{Name: name, Message: fmt.Sprintf("has %d bytes: use at most %d, or write limits: in a line of its own, and the rules below it, without tabs and anchors", len(data), MaxSize)}
+		return unread("has %d bytes: use at most %d, or write limits: in a line of its own, and the rules below it, without tabs and anchors", len(data), MaxSize)
 	}
 	fields, _ := d.Mapping(root, "the file", knownTop)
 	d.defaultsOf(strictyaml.Find(fields, "defaults"))
 	most := len(data) / 20 // bytes of the shortest rule
-	d.grow(min(bytes.Count(data, []byte("key:")), most))
+	d.Grow(min(bytes.Count(data, []byte("key:")), most))
 	i := 0
 	rest := rules(func(item ast.Node) {
 		d.limit(i, item)
 		i++
 	})
 	if rest > 0 {
-		d.add(mark{Line: rest, Column: 1}, "is not understood in a file of more than %d bytes: write the rule as - {key: \"a\", limit: 1/s}, or each of its fields in a line of its own", MaxSize)
+		d.Add(build.Mark{Line: rest, Column: 1}, "is not understood in a file of more than %d bytes: write the rule as - {key: \"a\", limit: 1/s}, or each of its fields in a line of its own", MaxSize)
 	}
 	d.unmatchedOf(strictyaml.Find(fields, "unmatched"))
 	d.valuesOf(strictyaml.Find(fields, "properties"))
-	return d.draft()
+	return d.result()
 }
 
-func newDecoder(name string, data []byte) *decoder {
+func newDecoder(data []byte) *decoder {
 	f := strictyaml.NewFile(data, strictyaml.Dialect{
 		Share:     "use defaults: for what rules share",
 		Reference: "docs/config.md",
 		Empty:     "write limits: [] to have no limits",
 	})
-	return &decoder{builder: newBuilder(origin{name: name, text: f.Text}, &f.Problems), File: f}
+	return &decoder{Builder: build.New(&f.Problems), File: f}
 }
-
-// ParseLimit reads a limit as the config file writes it: events per second,
-// minute, hour or day, `1000/s`, `5/m`, `1.5e3 / h`, `10000/d`. The result is events/s and
-// may be anything that float64 holds: whether a limit is possible is for
-// Config to say.
-func ParseLimit(text string) (rate.Limit, error) { return quantity.ParseLimit(text) }
-
-// ParseDuration reads a duration as time.ParseDuration does, and days too:
-// `90s`, `1h30m`, `2d`, `1d12h`.
-func ParseDuration(text string) (time.Duration, error) { return quantity.ParseDuration(text) }

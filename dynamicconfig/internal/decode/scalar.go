@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package dynamicconfig
+package decode
 
 import (
 	"errors"
@@ -13,6 +13,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"golang.org/x/time/rate"
 
+	"github.com/headgate/headgate/dynamicconfig/internal/build"
 	"github.com/headgate/headgate/dynamicconfig/internal/message"
 	"github.com/headgate/headgate/dynamicconfig/internal/quantity"
 	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
@@ -23,10 +24,10 @@ import (
 // finds. How deep it goes is fixed by the fields there are, so an alias
 // cannot make it recurse.
 type decoder struct {
-	*builder
+	*build.Builder
 	*strictyaml.File
 
-	cluster Properties // from another file, for settings that this one does not state
+	cluster rule.Properties // from another file, for settings that this one does not state
 }
 
 // scalar reads n into what to points to, or reports why it cannot.
@@ -117,13 +118,13 @@ func (d *decoder) scalarOf(n ast.Node, who, name string, to any) bool {
 		} else {
 			*to.part, err = parseOrSoft(text)
 		}
-	case *Fallback:
+	case *rule.Fallback:
 		if !ok {
 			want = message.OneOf(rule.FallbackNames())
 		} else {
 			*to, err = rule.ParseFallback(text)
 		}
-	case *Mode:
+	case *rule.Mode:
 		if !ok {
 			want = message.OneOf(rule.ModeNames())
 		} else {
@@ -135,9 +136,9 @@ func (d *decoder) scalarOf(n ast.Node, who, name string, to any) bool {
 	}
 	switch {
 	case want != "":
-		d.add(strictyaml.Place(n), "%s: is %s: write %s", who, d.Kind(n), want)
+		d.Add(strictyaml.Place(n), "%s: is %s: write %s", who, d.Kind(n), want)
 	case err != nil:
-		d.add(strictyaml.Place(n), "%s: %v", who, err)
+		d.Add(strictyaml.Place(n), "%s: %v", who, err)
 	}
 	return want == "" && err == nil
 }
@@ -176,7 +177,7 @@ func parseOrNone(text string) (time.Duration, error) {
 	case d < 0:
 		return 0, fmt.Errorf("%s is below 0: write 0s for none", message.Quote(text))
 	case d == 0:
-		return None, nil
+		return rule.None, nil
 	}
 	return d, nil
 }
@@ -196,7 +197,7 @@ func parseOrSoft(text string) (float64, error) {
 	case part < 0:
 		return 0, fmt.Errorf("%s is below 0: write 0%% for none", message.Quote(text))
 	case part == 0:
-		return Soft, nil
+		return rule.Soft, nil
 	}
 	return part, nil
 }
@@ -209,7 +210,7 @@ func (d *decoder) anyScalar(n ast.Node, who string) (any, bool) {
 	case v != nil && v.Type() == ast.NullType:
 		return nil, false // reported by mapping
 	case !ok:
-		d.add(strictyaml.Place(n), "%s: is %s: write one text, number, true or false", who, d.Kind(n))
+		d.Add(strictyaml.Place(n), "%s: is %s: write one text, number, true or false", who, d.Kind(n))
 		return nil, false
 	case quoted:
 		return text, true
@@ -223,7 +224,7 @@ func (d *decoder) anyScalar(n ast.Node, who string) (any, bool) {
 		return f, true
 	}
 	if v.Type() != ast.StringType {
-		d.add(strictyaml.Place(n), "%s: is %s: write a finite decimal number, or put text in quotes", who, d.Kind(n))
+		d.Add(strictyaml.Place(n), "%s: is %s: write a finite decimal number, or put text in quotes", who, d.Kind(n))
 		return nil, false
 	}
 	return text, true

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package decode
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/headgate/headgate/dynamicconfig/internal/build"
+)
+
+// many is a plain config file of n rules.
+func many(n int) []byte {
+	var b strings.Builder
+	b.WriteString("# of all teams\ndefaults: {fallback: closed}\nlimits:\n")
+	for i := range n {
+		switch i % 10 {
+		case 1:
+			fmt.Fprintf(&b, "  # of team %d\n  - {key: \"tenant-%06d:*\", limit: %d/m, max_keys: 50, shared: true} # a glob\n", i, i, i+1)
+		case 2:
+			fmt.Fprintf(&b, "  - key: 'tenant-%06d:é'\n    limit: 5 in-flight\n    migrate:\n      from: static\n      to: fair-share\n      mode: old\n\n", i)
+		default:
+			fmt.Fprintf(&b, "  - key: \"tenant-%06d:orders\"\n    limit: %d/s   # agreed\n    burst: 2000\n    algorithm: exact\n", i, i+1)
+		}
+	}
+	b.WriteString("# the rest\nunmatched: {limit: 5/s, algorithm: mine}\nproperties: {a.b: 5}\n")
+	return []byte(b.String())
+}
+
+// meaning is what c says, without the places in the text.
+func meaning(c *build.Content) any {
+	values := make(map[string]any)
+	for name, v := range c.Values {
+		values[name] = v.V
+	}
+	return []any{c.Properties, c.Rules, c.Patterns, c.Unmatched, c.UnmatchedRule, c.Overrides, values, c.Private}
+}
+
+func expectSame(t *testing.T, text []byte) {
+	t.Helper()
+	fast := parseLarge(text)
+	if fast.Problems.Any() {
+		return // Parse asks the YAML library
+	}
+	whole := parseWhole(text)
+	if whole.Problems.Any() {
+		t.Fatalf("the YAML library finds mistakes in\n%s", text)
+	}
+	if !reflect.DeepEqual(meaning(fast.Content), meaning(whole.Content)) || len(fast.Content.Uses) != len(whole.Content.Uses) {
+		t.Errorf("read in two ways, it differs\n%s", text)
+	}
+	for i, at := range fast.Content.Places { // the library's column is beside the key, if spaces follow that
+		if at.Line != whole.Content.Places[i].Line {
+			t.Errorf("rule %d is at %v, and at %v\n%s", i, at, whole.Content.Places[i], text)
+		}
+	}
+}
+
+func TestLargeFilesAreReadAsSmallOnesAre(t *testing.T) {
+	text := many(2000)
+	if len(text) < largeFile {
+		t.Fatal("the file is not large")
+	}
+	fast, whole := parseLarge(text), parseWhole(text)
+	if fast.Problems.Any() || whole.Problems.Any() || len(fast.Content.Rules) != 2000 {
+		t.Fatal("it is not plain")
+	}
+	if !reflect.DeepEqual(fast.Content, whole.Content) {
+		t.Error("read in two ways, it differs")
+	}
+}
+
+// FuzzLarge reads texts in two ways, which must agree.
+func FuzzLarge(f *testing.F) {
+	f.Add(many(5))
+	for _, text := range []string{
+		"limits:\n- key: a\n  limit: 1/s\n- {key: b, limit: 2/s}\n",
+		"limits:\n  - {key: a, limit: 1/s}\n    # deeper\n",
+		"limits:\n  - key: a # x\n    limit: 1/s\n    burst: 1e3\n    private: false\n",
+		"limits:\n  - key: \"a\"\"b\"\n    limit: 1/s\n",
+		"limits:\n  - key: 'a''b'\n    limit: 1/s\n",
+		"limits:\n  - key: a\n    limit: 1/s\n    description: |\n      a\n      b\n",
+		"limits:\n  - key: a\n    limit:\n      1/s\n",
+		"limits:\n  - key: a\n      b\n    limit: 1/s\n",
+		"limits:\n  - {key: a,\n     limit: 1/s}\nunmatched: deny",
+		"limits:\n  - {key: null, limit: 0x10}\n",
+		"limits:\n\n  # c\n  - key: a\n    # d\n\n    limit: 1/s",
+	} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if len(text) < largeFile {
+			expectSame(t, text)
+		}
+	})
+}
