@@ -16,6 +16,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/driver"
 	"github.com/headgate/headgate/limiter/exact"
 	"github.com/headgate/headgate/limiter/explain"
 	"github.com/headgate/headgate/rpc"
@@ -79,10 +80,11 @@ type Client struct {
 	updates usage.Updater
 	taker   *ask.Taker
 
-	stop   context.CancelFunc
-	loops  sync.WaitGroup
-	close  sync.Once
-	closed error // of closing; written in close
+	stop     context.CancelFunc
+	loops    sync.WaitGroup
+	listened <-chan struct{} // closed when all listeners of limiters have returned
+	close    sync.Once
+	closed   error // of closing; written in close
 }
 
 // New returns a Client that runs; Close ends it. It loads the limits from
@@ -133,7 +135,9 @@ func New(config Config, source dynamicconfig.Source, opts ...Option) (*Client, e
 		c.limits.Run(running, source, o.log)
 	})
 	c.updates = &usage.Fanout{Host: c.host, Placement: one, Peers: one}
-	c.loops.Go(func() { c.group.Run(running, c.updates) })
+	limiters := driver.Of(c.group)
+	c.loops.Go(func() { limiters.RunReports(running, c.updates) })
+	c.listened = limiters.Listen(running) // apart from the loops: a listener may block
 	return c, nil
 }
 
@@ -189,9 +193,9 @@ func (c *Client) answers() questions.Answers {
 func (c *Client) Host() string { return c.host }
 
 // Close ends the loops, gives back what is leased, hangs up, and returns when
-// nothing runs any more. Limiters that are still held go on deciding, by their
-// fallbacks where others have given them a part. It may be
-// called more than once.
+// nothing runs any more. It waits for the listeners of limiters last, because they are the
+// program's and may block. Limiters that are still held go on deciding, by their fallbacks where
+// others have given them a part. Close may be called more than once.
 func (c *Client) Close() error {
 	c.close.Do(func() {
 		c.stop()
@@ -199,6 +203,7 @@ func (c *Client) Close() error {
 		c.group.Leave(context.Background(), c.updates)
 		c.taker.Close()
 		c.closed = c.remote.Close()
+		<-c.listened
 	})
 	return c.closed
 }
