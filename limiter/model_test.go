@@ -492,6 +492,11 @@ func (m *model) judge(k *keyRef, n int64, longest time.Duration, ask func(i int,
 		return &opened{key: k, n: n, nothing: true}
 	case !live && n < 0 && r.reason == stage.InvalidCost:
 		return nil
+	case !live && algorithm == "":
+		if r.reason != stage.Granted || r.wait != 0 {
+			m.rt.Fatalf("%s is disabled, and there is no room for it: %+v", k.name, r)
+		}
+		return nil
 	case !live: // there is no room for it
 		if r.reason != stage.TooManyKeys || m.rule.Shared || len(m.touched) <= m.rule.MaxKeys {
 			m.rt.Fatalf("%s is not live: %+v", k.name, r)

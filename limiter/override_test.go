@@ -303,3 +303,30 @@ func TestADecisionSaysThatItIsBypassed(t *testing.T) {
 		t.Errorf("%+v under %+v", d, rule)
 	}
 }
+
+// The mode disabled lets everything pass, also the events of keys for which there is no room.
+func TestADisabledRuleRefusesNoKey(t *testing.T) {
+	for name, r := range map[string]dynamicconfig.Rule{
+		"a rate": {Migration: &dynamicconfig.Migration{From: Even, To: "request-weighted"}},
+		"slots":  {Migration: &dynamicconfig.Migration{From: Even, To: "fair-share"}, InFlight: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r.Key, r.Limit, r.MaxKeys = "k:*", 1, 1
+			r.Migration.Mode = dynamicconfig.ModeDisabled
+			g := NewGroup(snapshot(t, r), 1)
+			for _, key := range []string{"k:a", "k:b", "k:b"} {
+				if _, ok := g.For(key).TryAcquire(1); !ok {
+					t.Errorf("%s is refused", key)
+				}
+				if _, err := g.For(key).Acquire(t.Context(), 1); err != nil {
+					t.Errorf("%s: %v", key, err)
+				}
+			}
+			r.Migration = &dynamicconfig.Migration{From: r.Migration.From, To: r.Migration.To, Mode: dynamicconfig.ModeOld}
+			g.Configure(snapshot(t, r))
+			if d := g.For("k:b").Decide(t.Context(), 1, 0); d.Reason != TooManyKeys {
+				t.Errorf("max_keys does not count again: %+v", d)
+			}
+		})
+	}
+}

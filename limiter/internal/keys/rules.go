@@ -106,9 +106,12 @@ func (a *ruleState) init() {
 		found, _ := a.of.snapshot.Match(a.Rule.Key)
 		a.shared = found == a.Rule
 	}
-	if a.Rule.Bypassed() {
+	switch {
+	case a.Rule.Bypassed():
 		a.full.Stage = holding.Bypassed{Stage: holding.Unlimited{}}
-	} else if !a.Rule.InFlight && a.Answers >= 0 { // the mode disabled lets all pass
+	case a.Answers < 0: // the mode disabled lets all pass
+		a.full.Stage = holding.Unlimited{}
+	case !a.Rule.InFlight:
 		a.terms = terms.Of(a.Rule, a.of.salt(a.Rule))
 	}
 	for i, name := range a.Rule.Algorithms() {
