@@ -37,8 +37,9 @@ type Remote interface {
 type Charges interface {
 	// DoAll carries out charges and returns, in as few messages as it can. Before it
 	// returns it calls done once for each of ops, from one goroutine at a time, with
-	// what Do of the Remote would return. Nobody waits for the answers: they may take
-	// longer than those of Do.
+	// what Do of the Remote would return. No event waits for the answers, so they may take
+	// longer than those of Do. DoAll returns when ctx ends, which is after 30 seconds: a
+	// host that stops waits for it.
 	DoAll(ctx context.Context, ops []Operation, done func(i int, o Outcome, err error))
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"runtime/debug"
 	"slices"
+	"time"
 
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc"
@@ -122,6 +123,9 @@ func sendNext(now stage.Instant, to stage.Charges, stages []*Stage) (more []*Sta
 	return more
 }
 
+// longestBatch is how long Charges may take for one batch. A host that stops waits for that.
+const longestBatch = 30 * time.Second
+
 // doAll has to carry out ops, whose code may panic. The error is for those that it did not
 // tell done of.
 func doAll(to stage.Charges, ops []stage.Operation, done func(i int, o stage.Outcome, err error)) (err error) {
@@ -130,6 +134,8 @@ func doAll(to stage.Charges, ops []stage.Operation, done func(i int, o stage.Out
 			err = &rpc.PanicError{Value: p, Stack: debug.Stack()}
 		}
 	}()
-	to.DoAll(context.Background(), ops, done)
+	ctx, cancel := context.WithTimeout(context.Background(), longestBatch)
+	defer cancel()
+	to.DoAll(ctx, ops, done)
 	return errUnanswered
 }

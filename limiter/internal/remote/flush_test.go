@@ -166,3 +166,25 @@ func TestAnAnswerToAChargeCountsOnce(t *testing.T) {
 		t.Errorf("2 charges were sent %d times", remote.sent)
 	}
 }
+
+// unended carries out no charge until it is told to stop.
+type unended struct{}
+
+func (unended) DoAll(ctx context.Context, _ []stage.Operation, _ func(i int, o stage.Outcome, err error)) {
+	<-ctx.Done()
+}
+
+// A host that stops does not wait for ever for Charges of another package. What they did not
+// answer is owed still.
+func TestFlushEndsThoughChargesDoNotAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newSlowHub()
+		h.config.Charges = map[string]stage.Charges{"exact": unended{}}
+		s := newStage(t, new(store), h)
+		s.owe(1)
+		began := time.Now()
+		if h.Flush(); time.Since(began) > time.Minute || !s.Owes() {
+			t.Errorf("the host stops after %v, and owes: %t", time.Since(began), s.Owes())
+		}
+	})
+}
