@@ -271,3 +271,14 @@ func TestALimitThatIsNoneIsZero(t *testing.T) {
 		}
 	}
 }
+
+// Times within a century of now are told apart.
+func TestABucketFillsThroughACentury(t *testing.T) {
+	now := time.Now()
+	b := NewBucket(1, 5)
+	for years := -100; years <= 100; years += 50 {
+		if at := now.AddDate(years, 0, 0); !b.AllowN(at, 5) || b.AllowN(at, 1) {
+			t.Errorf("in %d years, the bucket has not 5 tokens", years)
+		}
+	}
+}
