@@ -213,3 +213,27 @@ func TestAWaitGoesOnWhileAnotherLimits(t *testing.T) {
 		}
 	})
 }
+
+// The mode disabled between two others gives no second burst either.
+func TestASwitchThroughDisabledGivesNoSecondBurst(t *testing.T) {
+	for _, from := range modes[1:] {
+		for _, to := range modes[1:] {
+			l := New(limiter.NewBucket(1e-6, 5), limiter.NewBucket(1e-6, 8), from)
+			take := func() (got int) {
+				for range 10 {
+					if l.Allow() {
+						got++
+					}
+				}
+				return got
+			}
+			take()
+			for _, mode := range []dynamicconfig.Mode{disabled, disabled, to} {
+				l.SetMode(mode)
+			}
+			if got := take(); got > 0 {
+				t.Errorf("%v, then %v: %d tokens more", from, to, got)
+			}
+		}
+	}
+}

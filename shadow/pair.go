@@ -29,6 +29,7 @@ type Pair struct {
 	refused [2]atomic.Int64
 
 	switching sync.Mutex                    // serialises SetMode
+	answered  role                          // the side that answers, or did before the mode disabled; switching protects it
 	switched  atomic.Pointer[chan struct{}] // closed once the mode has changed
 }
 
@@ -50,6 +51,7 @@ func NewPair(now stage.Instant, old, new stage.Stage, mode dynamicconfig.Mode, b
 	p := &Pair{sides: [2]stage.Stage{old, new}, background: background}
 	p.observe(now)
 	p.mode.Store(uint32(existing(mode)))
+	p.answered = roles[p.Mode()].primary
 	next := make(chan struct{})
 	p.switched.Store(&next)
 	return p
@@ -195,7 +197,8 @@ func (p *Pair) Open() (open bool, changed []<-chan struct{}) {
 
 // SetMode changes the mode. The change gives callers no second burst: a local
 // stage that begins to answer has no more tokens than the stage that answered
-// before. A remote stage that the Pair asks from now on is charged
+// before, also if the mode was disabled in between. A remote stage that the Pair asks
+// from now on is charged
 //   - with the tokens that this host took without asking it, within the time that the remote
 //     bucket takes to fill, and those for which callers wait still;
 //   - if it begins to answer, with what it refused as the shadow, until it lacks as much as
@@ -215,16 +218,16 @@ func (p *Pair) SetMode(now stage.Instant, mode dynamicconfig.Mode) {
 	defer p.switching.Unlock()
 
 	mode = existing(mode)
-	before, after := roles[p.Mode()], roles[mode]
+	before, after := p.answered, roles[mode]
 	p.observe(now)
 	take := func() {
 		level := unlimited
-		if before.primary != none {
-			level = p.sides[before.primary].Level(now)
+		if before != none {
+			level = p.sides[before].Level(now)
 		}
 		p.chargeMissed(now, after.primary, level)
 		p.chargeMissed(now, after.shadow, level)
-		if before.primary != none && after.primary != none && before.primary != after.primary {
+		if before != none && after.primary != none && before != after.primary {
 			p.chargeRefused(now, after.primary, level) // first, because a remote stage may show what it is capped to
 			p.sides[after.primary].Cap(now, level.Tokens)
 		}
@@ -232,6 +235,9 @@ func (p *Pair) SetMode(now stage.Instant, mode dynamicconfig.Mode) {
 	take()
 	p.mode.Store(uint32(mode))
 	take() // again, because calls took tokens meanwhile
+	if after.primary != none {
+		p.answered = after.primary
+	}
 	next := make(chan struct{})
 	close(*p.switched.Swap(&next))
 }
