@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/uber-go/tally/v4"
+	"pgregory.net/rapid"
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
@@ -45,4 +46,81 @@ func TestMetricsCountWhatABucketElsewhereMissedOnce(t *testing.T) {
 			t.Errorf("%s: 5 events are allowed, and the metric has %v", to, c.Value())
 		}
 	}
+}
+
+// What callers give back of what a bucket elsewhere gave goes to that bucket. A report under the
+// algorithm that came after it says what was used then, and not less by as much.
+func TestWhatABucketElsewhereGetsBackIsInNoReport(t *testing.T) {
+	config := func(algorithm string) *dynamicconfig.Snapshot {
+		s, err := dynamicconfig.Config{Rules: []dynamicconfig.Rule{{Key: "k", Limit: 1e-6, Burst: 20, Algorithm: algorithm}}}.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	for _, from := range []string{"exact", "redis"} {
+		for _, to := range []string{"elastic", "request-weighted"} {
+			now, scope, remote := stage.Now(), tally.NewTestScope("", nil), &drained{left: 20}
+			g := limiter.NewGroup(config(from), 1, limiter.WithRemote(from, remote), limiter.WithScope(scope), driver.WithBackground(func(f func()) { f() }))
+			k := g.For("k").Stage()
+			_, receipt := k.Take(t.Context(), stage.Request{Now: now, N: 10})
+			driver.Of(g).Configure(now, config(to))
+			if v, _ := k.Take(t.Context(), stage.Request{Now: now, N: 7}); !v.OK() {
+				t.Fatalf("%s to %s: %+v", from, to, v)
+			}
+			k.Settle(now, receipt, 4)
+			said := driver.Of(g).Report(now.Add(time.Minute))
+			if len(said) != 1 || said[0].Usage.Allowed[0] < 7 || remote.left != 16 {
+				t.Errorf("%s to %s: 7 were used, and the report is %+v; the bucket elsewhere has %v of 20, and 4 were used of it", from, to, said[0].Usage, remote.left)
+			}
+			if c := scope.Snapshot().Counters()["limiter.allowed+rule=k"]; c == nil || c.Value() != 11 {
+				t.Errorf("%s to %s: 11 tokens are allowed, and the metric has %v", from, to, c.Value())
+			}
+		}
+	}
+}
+
+// Nobody gets a token twice that was given back after a change of rule.
+func TestWhatComesBackAfterAChangeOfRuleComesBackOnce(t *testing.T) {
+	const burst = 20
+	rapid.Check(t, func(rt *rapid.T) {
+		algorithms := pick(rt, "algorithms", []string{"exact", "auto", "elastic"}, []string{"exact", "auto", "even"}, []string{"redis", "exact"},
+			[]string{"even", "redis"}, []string{"even", "elastic"}, []string{"even", "exact"})
+		of := &owner{pools: make(map[string]*pool), full: burst}
+		config := func() *dynamicconfig.Snapshot {
+			r := dynamicconfig.Rule{Key: pick(rt, "key", "k", "k", "k", "other"), Limit: 1e-6, Burst: burst, Algorithm: pick(rt, "algorithm", algorithms...)}
+			of.configure(r)
+			s, err := dynamicconfig.Config{Rules: []dynamicconfig.Rule{r}, Unmatched: dynamicconfig.UnmatchedDeny}.Snapshot()
+			if err != nil {
+				rt.Fatal(err)
+			}
+			return s
+		}
+		now := stage.Now()
+		g := limiter.NewGroup(config(), 1, limiter.WithRemote("redis", &drained{left: burst}), limiter.WithRemote("exact", asked{of, "exact"}),
+			limiter.WithRemote("auto", asked{of, "auto"}), driver.WithSeed(1), driver.WithBackground(func(f func()) { f() }))
+		k, used := g.For("k").Stage(), int64(0)
+		var held []stage.Receipt
+		for range rapid.IntRange(1, 5).Draw(rt, "changes") {
+			for range rapid.IntRange(0, 5).Draw(rt, "events") {
+				n := pick(rt, "cost", int64(5), 10, 1)
+				if v, receipt := k.Take(rt.Context(), stage.Request{Now: now, N: n}); v.OK() {
+					used += n
+					held = append(held, receipt)
+				}
+			}
+			if used > burst {
+				rt.Fatalf("%d of a burst of %d", used, burst)
+			}
+			for len(held) > 0 && rapid.Bool().Draw(rt, "gives back") {
+				k.Settle(now, held[0], 0)
+				used -= held[0].N
+				held = held[1:]
+			}
+			if now = now.Add(pick(rt, "time", time.Millisecond, 10*time.Second)); rapid.Bool().Draw(rt, "reports") {
+				of.answer(rt, g, now, int(used))
+			}
+			driver.Of(g).Configure(now, config())
+		}
+	})
 }

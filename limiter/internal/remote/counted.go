@@ -52,9 +52,10 @@ func (c *counted) disown(now stage.Instant, n int64, ok bool) {
 	}
 }
 
-// uncount takes back that n were allowed: they did not happen.
-func (c *counted) uncount(n int64) {
-	if c.owned {
+// uncount takes back that n were allowed: they did not happen. apart says that an owner to which
+// the Rate reports is told of them otherwise, or never heard of them.
+func (c *counted) uncount(n int64, apart bool) {
+	if apart {
 		c.away().Admit(-min(n, bucket.MaxCost))
 		c.Bucket().Record(-n, false)
 		return

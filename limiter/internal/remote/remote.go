@@ -212,7 +212,7 @@ func (s *Stage) Settle(now stage.Instant, receipt stage.Receipt, actual int64) {
 			s.Bucket().Add(now, float64(back))
 		}
 	}
-	s.uncount(back)
+	s.uncount(back, s.owned || s.gone.Load())
 	s.Owe(now, -back)
 }
 
@@ -277,9 +277,7 @@ func (s *Stage) Idle(now stage.Instant) bool {
 // a while. Nothing that s is still asked for changes what is in force, which may be another
 // algorithm's.
 func (s *Stage) Leave() {
-	if s.owned {
-		s.KeepElsewhere(s.away())
-	}
+	s.KeepElsewhere(s.away())
 	s.OweNothingElsewhere()
 	s.mu.Lock()
 	s.gone.Store(true)
