@@ -95,6 +95,21 @@ func TestABurstDoesNotPauseAHealthyRedis(t *testing.T) {
 	}
 }
 
+// Other users of the client may have taken all of its connections.
+func TestAClientWithoutAFreeConnectionIsBusy(t *testing.T) {
+	for _, none := range []error{goredis.ErrPoolTimeout, goredis.ErrPoolExhausted} {
+		b := hooked(t, Config{Timeout: time.Minute, Failures: 1}, func(context.Context, goredis.Cmder, goredis.ProcessHook) error { return none })
+		for range 10 {
+			if err := do(t.Context(), b, "k"); !errors.Is(err, stage.ErrBusy) || errors.Is(err, ErrTooLate) {
+				t.Errorf("%v: %v", none, err)
+			}
+		}
+		if n := b.shards[0].breaker.Counts(); b.shards[0].paused.Load() || n.TotalFailures != 0 {
+			t.Errorf("%v: Redis was not asked, and the breaker counts %+v", none, n)
+		}
+	}
+}
+
 func TestTheTimeoutBeginsWithTheCall(t *testing.T) {
 	var first sync.WaitGroup
 	var ended time.Time // of the first call
