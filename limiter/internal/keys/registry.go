@@ -3,12 +3,12 @@
 package keys
 
 import (
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/headgate/headgate/limiter/internal/budget"
-	"github.com/headgate/headgate/limiter/internal/fit"
 	"github.com/headgate/headgate/limiter/internal/holding"
 	"github.com/headgate/headgate/limiter/internal/keytable"
 	"github.com/headgate/headgate/limiter/internal/remote"
@@ -43,8 +43,8 @@ type registry struct {
 	freshMu sync.Mutex
 	fresh   []*Key // admitted since the last merge; protected by freshMu
 
-	live []*Key  // protected by the Set's mu
-	idle []idler // protected by the Set's mu
+	live []*Key   // protected by the Set's mu
+	idle idleKeys // protected by the Set's mu
 }
 
 // Interval is the update interval in force.
@@ -225,12 +225,6 @@ func (r *registry) rebuildLocked(now stage.Instant, k *Key, st *State, set *sett
 	return true
 }
 
-// idler is a key that is idle, and when it is to be forgotten.
-type idler struct {
-	k     *Key
-	until stage.Instant
-}
-
 // idleLocked makes k idle, which was not used for some time, if nothing is lost by
 // that, and reports whether it did. An idle key only keeps its place in the table.
 // When k is used again, it begins with its fallback, as a new key does.
@@ -241,7 +235,7 @@ func (r *registry) idleLocked(now stage.Instant, k *Key, st *State) bool {
 	p := r.table.Lock(k.name)
 	defer p.Unlock()
 
-	r.idle = append(r.idle, idler{k, st.lastUsed().Add(st.rule.Rule.IdleAfter)})
+	r.idle.add(k, st.lastUsed().Add(st.rule.Rule.IdleAfter))
 	k.state.Store(st.rule.idle)
 	st.Retire(now) // a caller may be using it still
 	return true
@@ -249,18 +243,11 @@ func (r *registry) idleLocked(now stage.Instant, k *Key, st *State) bool {
 
 // forgetIdleLocked forgets the keys that were idle for long enough, or all.
 func (r *registry) forgetIdleLocked(now stage.Instant, all bool) {
-	still := r.idle[:0]
-	for _, i := range r.idle {
-		switch st := i.k.state.Load(); {
-		case st == nil || !st.idle: // it is among the live again
-		case all || now >= i.until:
-			r.forgetIdle(now, i.k)
-		default:
-			still = append(still, i)
-		}
+	until := now
+	if all {
+		until = math.MaxInt64
 	}
-	clear(r.idle[len(still):])
-	r.idle = fit.Slice(still)
+	r.idle.take(until, func(k *Key) { r.forgetIdle(now, k) })
 }
 
 // forgetIdle forgets k, unless it was used just now.

@@ -62,7 +62,7 @@ func (r Reports) Report(now stage.Instant) []*report.Batch {
 	clear(s.live[live:])
 	s.live = fit.Slice(s.live[:live])
 	s.hub.FlushLater(now)
-	s.metrics.Keys.Update(float64(live + len(s.idle)))
+	s.metrics.Keys.Update(float64(live + s.idle.len()))
 	r.flushFallenLocked()
 	batches := round.Batches()
 	s.settings.Load().rules.flush(s.metrics)
