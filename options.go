@@ -47,10 +47,15 @@ type options struct {
 	answers   questions.Answers
 	counts    EdgeCounts // nil: nobody counts what programs do
 	limiter   []limiter.Option
-	name      string          // this cluster's name at parent
-	parent    parent.Claiming // nil without a cluster above
-	health    *health.Config  // nil: members are not asked
-	errs      []error
+	above
+	health *health.Config // nil: members are not asked
+	errs   []error
+}
+
+// above is the cluster above, if there is one.
+type above struct {
+	name   string          // of this cluster there
+	parent parent.Claiming // nil without a cluster above
 }
 
 // Payload is an algorithm with messages and state of its own.
@@ -257,7 +262,7 @@ func WithParent(name string, parent parent.Claiming) Option {
 		if name == "" || parent == nil {
 			o.fail("headgate: a parent needs a name for this cluster, and a client that asks it")
 		}
-		o.name, o.parent = name, parent
+		o.above = above{name, parent}
 	}
 }
 

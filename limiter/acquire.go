@@ -18,7 +18,7 @@ type Priority int64
 func releaseNothing() {}
 
 // hasSlots reports whether the rule limits what is in flight.
-func (l *Limiter) hasSlots() bool { return keyOf(l).Current(stage.Now()).Slots != nil }
+func hasSlots(l *Limiter) bool { return keyOf(l).Current(stage.Now()).Slots != nil }
 
 // TryAcquire takes n slots until the caller calls release, if the slots are free
 // and no other caller waits for them. Only the first call of release does anything.
@@ -36,7 +36,7 @@ func (l *Limiter) TryAcquire(n int) (release func(), ok bool) {
 		switch {
 		case st.Slots == nil:
 			v, _, _ := decide(context.Background(), keyOf(l), now, int64(n), 0, stage.Final)
-			if v.Reason == InFlight && l.hasSlots() {
+			if v.Reason == InFlight && hasSlots(l) {
 				continue // the rule has changed
 			}
 			return releaseNothing, v.OK()
@@ -68,7 +68,7 @@ func (l *Limiter) Acquire(ctx context.Context, n int, priority ...Priority) (rel
 		st := keyOf(l).Current(stage.Now())
 		if st.Slots == nil {
 			err := l.WaitN(ctx, n)
-			if errors.Is(err, ErrInFlight) && l.hasSlots() {
+			if errors.Is(err, ErrInFlight) && hasSlots(l) {
 				continue // the rule has changed
 			}
 			return releaseNothing, err

@@ -14,6 +14,13 @@ import (
 	"github.com/headgate/headgate/rpc/usage"
 )
 
+// beyond is ShareStatus.Asked.
+type beyond = struct {
+	Asks, Granted, Withheld int64
+	Lent                    int64
+	Pause                   time.Duration
+}
+
 // Inspect and the metrics of the rule say what a host asked for beyond its grant.
 func TestAsksAreVisible(t *testing.T) {
 	var now stage.Instant
@@ -24,7 +31,7 @@ func TestAsksAreVisible(t *testing.T) {
 	k := g.For("k")
 	take(k, now, 1) // without a grant: these are in allowed only
 	granted(t, g, 1, g.Manual().Report(1), sure, 0)
-	if s := only(t, g, 1, "k"); s.Asked != (AskStatus{}) {
+	if s := only(t, g, 1, "k"); s.Asked != (beyond{}) {
 		t.Errorf("before it asks, %+v", s.Asked)
 	}
 	now = 2 * second / 1000 // later than at once
@@ -42,7 +49,7 @@ func TestAsksAreVisible(t *testing.T) {
 	if s.Pause <= 0 || s.Pause > 200*time.Millisecond {
 		t.Errorf("it asks again after %v", s.Pause)
 	}
-	if s.Pause = 0; s != (AskStatus{Asks: 57, Granted: 55, Lent: 2}) {
+	if s.Pause = 0; s != (beyond{Asks: 57, Granted: 55, Lent: 2}) {
 		t.Errorf("%+v", s)
 	}
 	take(k, second/2, 10) // more than fill in

@@ -24,7 +24,7 @@ func TestAutoAsksAhead(t *testing.T) {
 	if len(e.ahead) != 1 || e.ahead[0].More != 18 || e.ahead[0].Wants < 5 {
 		t.Fatalf("with 2 left of a burst of 20, it asks for %+v", e.ahead)
 	}
-	if got := only(t, g, now, "k"); got.Level.Tokens != 12 || got.Asked != (AskStatus{Asks: 2, Granted: 2, Lent: 16}) {
+	if got := only(t, g, now, "k"); got.Level.Tokens != 12 || got.Asked != (beyond{Asks: 2, Granted: 2, Lent: 16}) {
 		t.Errorf("then it has %+v", got)
 	}
 	e.lendsAhead = 0

@@ -53,24 +53,21 @@ type ShareStatus struct {
 	// Passes is the part of all events that pass, in [0, 1]. Under drop-ratio it is less
 	// than 1 while the key's owner has hosts refuse events by chance.
 	Passes float64
-	// Asked is what this host asked the key's owner for beyond its grant. It is zero
-	// for algorithms other than Auto.
-	Asked AskStatus
+	// Asked is what this host, which has a grant, asked the key's owner for beyond it, since
+	// the key came to life. Events that a host without a grant asked for are not among it. It
+	// is zero for algorithms other than Auto.
+	Asked struct {
+		// Asks is how often the owner was asked for an event, or ahead for a loan. Granted
+		// is how often it granted that. Withheld is how many events it was not asked for,
+		// because the host had asked too often.
+		Asks, Granted, Withheld int64
+		// Lent is how many tokens the owner lent beside events and ahead of them.
+		Lent int64
+		// Pause is for how long asking is known not to help; 0 if it may help now.
+		Pause time.Duration
+	}
 	// Allowed and Rejected count cost since the key came to life.
 	Allowed, Rejected int64
-}
-
-// AskStatus is what a host with a grant asked the key's owner for, since the key came
-// to life. Events that a host without a grant asked for are not among it.
-type AskStatus struct {
-	// Asks is how often the owner was asked for an event, or ahead for a loan. Granted
-	// is how often it granted that. Withheld is how many events it was not asked for,
-	// because the host had asked too often.
-	Asks, Granted, Withheld int64
-	// Lent is how many tokens the owner lent beside events and ahead of them.
-	Lent int64
-	// Pause is for how long asking is known not to help; 0 if it may help now.
-	Pause time.Duration
 }
 
 // Inspect returns what the host knows of key. It returns false if nobody used
@@ -185,7 +182,9 @@ func statusOf(now stage.Instant, of share.Part) ShareStatus {
 	}
 	if a, ok := of.(*remote.Auto); ok {
 		asked := a.Asked()
-		st.Asked = AskStatus{asked.Asks, asked.Granted, asked.Withheld, asked.Lent, max(a.NotBefore().Sub(now), 0)}
+		to := &st.Asked
+		to.Asks, to.Granted, to.Withheld, to.Lent = asked.Asks, asked.Granted, asked.Withheld, asked.Lent
+		to.Pause = max(a.NotBefore().Sub(now), 0)
 	}
 	admitted := of.Admitted()
 	st.Allowed += admitted

@@ -142,7 +142,10 @@ func (b *Bucket) Spend(now stage.Instant, n int64, borrowed time.Duration, cost 
 	if c := b.caches.Load(); c != nil {
 		c.rejoin(now, n)
 	}
-	b.charge(now, n, borrowed, cost)
+	b.update(now, func(p Pace, d int64) int64 {
+		most := min(2*p.depth+p.span(borrowed)+p.cost(int64(min(cost, 1<<53))), maxTaken)
+		return max(d, min(d+p.cost(n), most))
+	})
 }
 
 // Refund puts n tokens back that a Take has taken, and takes back that they

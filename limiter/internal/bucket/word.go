@@ -211,14 +211,6 @@ func (w *word) Add(now stage.Instant, n float64) (tokens float64) {
 	}
 }
 
-// charge takes n tokens: see Bucket.Charge.
-func (w *word) charge(now stage.Instant, n int64, borrowed time.Duration, cost float64) {
-	w.update(now, func(p Pace, d int64) int64 {
-		most := min(2*p.depth+p.span(borrowed)+p.cost(int64(min(cost, 1<<53))), maxTaken)
-		return max(d, min(d+p.cost(n), most))
-	})
-}
-
 // give puts n tokens back that were taken as whole ones.
 func (w *word) give(now stage.Instant, n int64) {
 	w.update(now, func(p Pace, d int64) int64 { return max(d-p.cost(n), 0) })

@@ -122,7 +122,7 @@ func (b *before) remainder(kept remains, next *Holding) *remains {
 			kept.tokens = math.Inf(1)
 		}
 		if next.answering() != nil {
-			kept.gave, kept.counted = nil, next.allowed()
+			kept.gave, kept.counted = nil, allowedBy(next.pair[next.plan.Answers])
 		}
 	}
 	if next.pair[0] != nil {
@@ -172,6 +172,14 @@ func (b *before) gives() *report.Subject {
 	default:
 		return nil
 	}
+}
+
+// allowed is what the Rate that answers has ever allowed, here and elsewhere.
+func (b *before) allowed() int64 {
+	if b.answering() == nil {
+		return 0
+	}
+	return allowedBy(b.pair[b.plan.Answers])
 }
 
 // since is what b allowed since its remains were as they are, as far as its own limit

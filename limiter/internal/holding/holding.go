@@ -200,14 +200,6 @@ func (h *Holding) answering() *share.Rate {
 	return share.RateOf(h.pair[h.plan.Answers].Part())
 }
 
-// allowed is what the Rate that answers has ever allowed, here and elsewhere.
-func (h *Holding) allowed() int64 {
-	if h.answering() == nil {
-		return 0
-	}
-	return allowedBy(h.pair[h.plan.Answers])
-}
-
 // allowedBy is what the Rate of s has ever allowed, here and elsewhere.
 func allowedBy(s *report.Subject) int64 {
 	return share.RateOf(s.Part()).Bucket().Allowed() + s.Part().Admitted()

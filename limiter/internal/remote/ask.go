@@ -14,7 +14,24 @@ import (
 	"github.com/headgate/headgate/limiter/stage"
 )
 
-// asking is what an Auto knows of the events that its bucket refused and that
+// asker is a Stage that may have a grant. It asks the key's owner for what the grant does not
+// cover, and for loans. Its Auto decides when.
+type asker struct {
+	Stage
+	asking atomic.Pointer[asking] // nil before the first event that its grant does not cover
+	low    atomic.Int64           // the host asks ahead once it has fewer tokens; 0: it does not
+	asks   atomic.Bool            // there is no grant; readers need no other field to match it
+}
+
+// Fallen implements share.Part.
+func (a *asker) Fallen() (since stage.Instant, ok bool) {
+	if since, ok = a.Rate.Fallen(); ok || !a.asks.Load() {
+		return since, ok
+	}
+	return a.failing.At()
+}
+
+// asking is what an asker knows of the events that its bucket refused and that
 // its owner was asked for. Most keys have a grant that covers their events, and no asking.
 // The zero value has asked for none. Safe for concurrent use, but for told.
 type asking struct {
@@ -30,7 +47,7 @@ type asking struct {
 }
 
 // started is a's asking, from now on.
-func (a *Auto) started() *asking {
+func (a *asker) started() *asking {
 	if s := a.asking.Load(); s != nil {
 		return s
 	}
@@ -39,7 +56,7 @@ func (a *Auto) started() *asking {
 }
 
 // lastNo is the last refusal; nil before the first.
-func (a *Auto) lastNo() *refusal {
+func (a *asker) lastNo() *refusal {
 	if s := a.asking.Load(); s != nil {
 		return s.last.Load()
 	}
@@ -106,7 +123,7 @@ var Timed = context.WithValue(context.Background(), timed{}, true)
 //
 // A caller whose ctx has ended cannot wait for an answer. If there is something to
 // ask, it gets Canceled, and q is not counted.
-func (a *Auto) askOwner(ctx context.Context, q stage.Request, v stage.Verdict) (stage.Verdict, stage.Receipt) {
+func (a *asker) askOwner(ctx context.Context, q stage.Request, v stage.Verdict) (stage.Verdict, stage.Receipt) {
 	if !a.mayPay(q, v.Reason) || a.untimely(ctx, q.Now) {
 		return v, stage.Receipt{}
 	}
@@ -161,7 +178,7 @@ func (a *Auto) askOwner(ctx context.Context, q stage.Request, v stage.Verdict) (
 // for now, which is soon. The owner may pay q sooner than the bucket. If it does not,
 // the bucket decides. Other callers may have taken tokens from it meanwhile, so q
 // holds none while the owner is asked.
-func (a *Auto) askBeforeWait(ctx context.Context, q, soon stage.Request, v stage.Verdict) (stage.Verdict, stage.Receipt) {
+func (a *asker) askBeforeWait(ctx context.Context, q, soon stage.Request, v stage.Verdict) (stage.Verdict, stage.Receipt) {
 	if v.RetryAfter > 0 {
 		soon.Longest = min(q.Longest, soon.Longest+v.RetryAfter) // as long as the bucket would take
 	} else {
@@ -182,7 +199,7 @@ func (a *Auto) askBeforeWait(ctx context.Context, q, soon stage.Request, v stage
 }
 
 // answered notes an answer of the owner.
-func (a *Auto) answered(now stage.Instant, o stage.Outcome) {
+func (a *asker) answered(now stage.Instant, o stage.Outcome) {
 	a.tokens.Set(now, a.Terms().Rule, o.Left)
 	if s := a.started(); s.missed.Load() && s.missed.Swap(false) {
 		a.host.RemoteAnswers(now, a.Rate, false)
@@ -191,7 +208,7 @@ func (a *Auto) answered(now stage.Instant, o stage.Outcome) {
 
 // unanswered notes that the owner did not answer, and has the host not ask again for a
 // while.
-func (a *Auto) unanswered(now stage.Instant, err error) *refusal {
+func (a *asker) unanswered(now stage.Instant, err error) *refusal {
 	if errors.Is(err, stage.ErrBusy) {
 		return a.started().pause(now, busy)
 	}
@@ -203,7 +220,7 @@ func (a *Auto) unanswered(now stage.Instant, err error) *refusal {
 }
 
 // alone has the bucket fill faster while the owner does not answer.
-func (a *Auto) alone(now stage.Instant) {
+func (a *asker) alone(now stage.Instant) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 
@@ -214,19 +231,19 @@ func (a *Auto) alone(now stage.Instant) {
 
 // untimely reports whether the owner cannot be asked because the caller states a time
 // that is not about now.
-func (a *Auto) untimely(ctx context.Context, now stage.Instant) bool {
+func (a *asker) untimely(ctx context.Context, now stage.Instant) bool {
 	return ctx.Value(timed{}) != nil && stage.Now().Sub(now).Abs() > a.Terms().Rule.AskTimeout
 }
 
 // mayPay reports whether the owner may pay q, which was refused for reason, now or
 // later.
-func (a *Auto) mayPay(q stage.Request, reason stage.Reason) bool {
+func (a *asker) mayPay(q stage.Request, reason stage.Reason) bool {
 	_, fallen := a.Fallen()
 	return (reason == stage.Limited || reason == stage.TooCostly) && !fallen && float64(q.N) <= a.Terms().Rule.Costliest()
 }
 
 // Asked is what was asked so far. Safe for concurrent use.
-func (a *Auto) Asked() share.Asked {
+func (a *asker) Asked() share.Asked {
 	s := a.asking.Load()
 	if s == nil {
 		return share.Asked{}
@@ -236,7 +253,7 @@ func (a *Auto) Asked() share.Asked {
 
 // NotBefore is the Instant until which asking for an event such as the last one that
 // was refused is known not to help. Safe for concurrent use.
-func (a *Auto) NotBefore() stage.Instant {
+func (a *asker) NotBefore() stage.Instant {
 	if last := a.lastNo(); last != nil {
 		return last.until
 	}

@@ -4,7 +4,6 @@ package remote
 
 import (
 	"context"
-	"sync/atomic"
 
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
@@ -15,12 +14,7 @@ import (
 // bucket refuses: see askOwner. Without one, the owner is asked for each event, and
 // the bucket is the fallback's. Reports go on meanwhile, because the owner needs each
 // host's demand. Use NewAuto.
-type Auto struct {
-	Stage
-	asking atomic.Pointer[asking] // nil before the first event that its grant does not cover
-	low    atomic.Int64           // the host asks ahead once it has fewer tokens; 0: it does not
-	asks   atomic.Bool            // there is no grant; readers need no other field to match it
-}
+type Auto struct{ asker }
 
 var (
 	_ stage.Stage    = (*Auto)(nil)
@@ -86,14 +80,6 @@ func (a *Auto) Forget(now stage.Instant, hosts int) {
 	a.Rate.Forget(now, hosts)
 	a.mu.Unlock()
 	a.follow()
-}
-
-// Fallen implements share.Part.
-func (a *Auto) Fallen() (since stage.Instant, ok bool) {
-	if since, ok = a.Rate.Fallen(); ok || !a.asks.Load() {
-		return since, ok
-	}
-	return a.failing.At()
 }
 
 // Take implements stage.Stage.

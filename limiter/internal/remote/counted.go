@@ -41,7 +41,9 @@ func (c *counted) count(now stage.Instant, n int64, ok bool) {
 		c.away().Admit(min(n, bucket.MaxCost))
 	}
 	c.Bucket().Record(n, false)
-	c.RanLowIf(now, c.unheard.Load())
+	if waited := c.unheard.Load(); waited || c.Bucket().LowAlways() { // a retired Rate reports each use
+		c.RanLow(now, waited)
+	}
 }
 
 // disown counts n, which the fallback's bucket has counted, as count does.

@@ -38,7 +38,7 @@ const (
 // owner takes back with it what it lends now. It is none too while another ask is
 // for a loan: together they would be lent more than there is room for. If it is not
 // none, borrows is set.
-func (a *Auto) room(now stage.Instant) loan {
+func (a *asker) room(now stage.Instant) loan {
 	asOf, settled := a.Common().Settled()
 	most := a.Terms().Rule.Burst - max(a.Bucket().Tokens(now), 0)
 	if !settled || !(most > 0) || !a.started().borrows.CompareAndSwap(false, true) {
@@ -61,7 +61,7 @@ func (l loan) granted() loan {
 
 // borrow puts what the owner has lent into the bucket, unless a report was made since l
 // was asked for: then it flows back with that report, or with the next.
-func (a *Auto) borrow(now stage.Instant, l loan, lent float64) {
+func (a *asker) borrow(now stage.Instant, l loan, lent float64) {
 	tokens := min(lent, l.most)
 	if tokens <= 0 {
 		return
@@ -84,13 +84,13 @@ func (a *Auto) borrow(now stage.Instant, l loan, lent float64) {
 
 // lookout has the host ask ahead once it has fewer tokens than low, of those that it
 // was lent.
-func (a *Auto) lookout(lent, low float64) {
+func (a *asker) lookout(lent, low float64) {
 	a.low.Store(int64(math.Ceil(max(min(low, lent), 0))))
 }
 
 // ranLow asks ahead if a decision at now has left few tokens, and the host wants enough by
 // now. If it does not, the next decision looks again.
-func (a *Auto) ranLow(ctx context.Context, now stage.Instant) {
+func (a *asker) ranLow(ctx context.Context, now stage.Instant) {
 	low := a.low.Load()
 	if low == 0 {
 		return
@@ -103,7 +103,7 @@ func (a *Auto) ranLow(ctx context.Context, now stage.Instant) {
 
 // askAhead asks the owner for a loan alone, in the background, so that the next events
 // need not wait for one. The budget bounds these asks too.
-func (a *Auto) askAhead(now stage.Instant) {
+func (a *asker) askAhead(now stage.Instant) {
 	q := stage.Request{Now: now}
 	if !a.mayPay(q, stage.Limited) || a.lastNo().holds(now) {
 		return
@@ -123,7 +123,7 @@ func (a *Auto) askAhead(now stage.Instant) {
 }
 
 // askFor asks the owner for l alone, as of q, which is for no tokens.
-func (a *Auto) askFor(q stage.Request, l loan) {
+func (a *asker) askFor(q stage.Request, l loan) {
 	s := a.started()
 	defer s.borrows.Store(false)
 	s.asked.Add(1)

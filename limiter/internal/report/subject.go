@@ -15,11 +15,9 @@ import (
 // Subject is a Part and what is known of its reports. RanLow is safe for
 // concurrent use.
 type Subject struct {
-	source
+	ledger
 	reporter *Reporter
 
-	acked   reading      // counters as of the last report that was answered
-	seen    bucket.Usage // the part of the counters that the rule's Counts have
 	used    stage.Instant
 	pending stage.Instant // until when the newest report may be answered
 	mean    demand.Mean   // of late, if the algorithm shares by what hosts want
@@ -60,7 +58,7 @@ const known = 1 << 7
 
 // NewSubject returns the Subject of p, which nobody uses yet.
 func (r *Reporter) NewSubject(now stage.Instant, p share.Part) *Subject {
-	s := &Subject{source: source{p, share.RateOf(p)}, reporter: r, acked: reading{at: now}, used: now}
+	s := &Subject{ledger: ledger{source: source{p, share.RateOf(p)}, acked: reading{at: now}}, reporter: r, used: now}
 	s.pulse.gap = shortestGap
 	p.Common().Observer = s
 	return s
@@ -81,32 +79,6 @@ func (s *Subject) Tally(now stage.Instant) (upTo reading) {
 	}
 	s.tally(upTo.Usage)
 	return upTo
-}
-
-// tally adds what is new in upTo to the Counts of the rule. Of a key that a decision has just
-// made live, nothing is new, and tally writes nothing: the lock of the Counts is not held then.
-func (s *Subject) tally(upTo bucket.Usage) {
-	terms := s.terms()
-	elsewhere := s.part.TakeElsewhere(terms.Asked)
-	if c := terms.Counts; c != nil && (upTo != s.seen || elsewhere != 0) {
-		c.Allowed += upTo.Allowed - s.seen.Allowed + elsewhere
-		c.Rejected += upTo.Rejected - s.seen.Rejected - elsewhere
-	}
-	s.seen = upTo
-}
-
-// Unreported is what was allowed since the last report that was answered.
-func (s *Subject) Unreported(now stage.Instant) int64 {
-	allowed, _, _ := s.count(now).since(s.acked)
-	return allowed
-}
-
-// Paid says that the key's owner has paid for all that was allowed until now. Later reports show
-// that as refused: it is demand, and the owner does not charge it again.
-func (s *Subject) Paid(now stage.Instant) {
-	allowed := s.Unreported(now)
-	s.acked.Allowed += allowed
-	s.acked.Rejected -= allowed
 }
 
 // SetKnown says that the key's owner knows of all that was allowed until now, or learns of it from the
@@ -134,9 +106,6 @@ func (s *Subject) Close(now stage.Instant) {
 
 // Used is when a report last found new usage.
 func (s *Subject) Used() stage.Instant { return s.used }
-
-// Unseen reports whether there is usage that no report has found yet: Used will say so.
-func (s *Subject) Unseen(now stage.Instant) bool { return s.count(now).Usage != s.seen }
 
 // Begin makes s watch its demand from now on, if its algorithm wants that. The first
 // report may wait, unless what there is without a grant runs low. Keys call Begin when s
@@ -215,12 +184,6 @@ func (s *Subject) regular(now stage.Instant, recent time.Duration) bool {
 // roomy reports whether a burst is so many events that it does little harm to take the
 // first few on a host for a burst.
 func (p *pulse) roomy(burst float64) bool { return burst >= manyEvents*p.demand.Unit() }
-
-// fresh reports whether there was an event since the last report that was answered.
-func (s *Subject) fresh(now stage.Instant) bool {
-	upTo := s.count(now)
-	return upTo.Allowed > s.acked.Allowed || upTo.Rejected > s.acked.Rejected
-}
 
 // mostFollowing is how many reports without an event follow one with an event, once
 // the bucket is full. An owner takes a host for gone that is silent for 1.75 intervals.

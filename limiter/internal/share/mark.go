@@ -2,7 +2,11 @@
 
 package share
 
-import "math"
+import (
+	"math"
+
+	"github.com/headgate/headgate/limiter/stage"
+)
 
 // Mark is how much was forgiven of the debts of a bucket, as of an instant: what was taken
 // into a debt, and comes back later, is less by as much. The Mark is the binary logarithm of
@@ -91,6 +95,15 @@ func (r *rare) marks() marks {
 		return s.marks
 	}
 	return marks{}
+}
+
+// Back is how many tokens of a Receipt come back if the event did cost actual: less than
+// the difference if they were part of a debt that was forgiven since.
+func (r *rare) Back(receipt stage.Receipt, actual int64) int64 {
+	if owes, ok := receipt.Rest.(owing); ok {
+		return r.marks().back(owes, receipt.N-actual)
+	}
+	return receipt.N - actual
 }
 
 // mark notes new marks of the bucket and of the level that rests.

@@ -64,14 +64,6 @@ func (r *Rate) TakeOne(now stage.Instant) bool {
 	return ok
 }
 
-// RanLowIf tells the Observer if a caller has waited because there is no grant, or if
-// the Part is retired.
-func (r *Rate) RanLowIf(now stage.Instant, waited bool) {
-	if waited || r.bucket.LowAlways() {
-		r.RanLow(now, waited)
-	}
-}
-
 // Take implements stage.Stage.
 func (r *Rate) Take(_ context.Context, q stage.Request) (v stage.Verdict, receipt stage.Receipt) {
 	if q.Kind != stage.Take {
@@ -107,18 +99,16 @@ func (r *Rate) take(q stage.Request) (v stage.Verdict) {
 	default:
 		v, low = r.bucket.Take(q, t.Debt)
 	}
-	if low && (v.Reason != stage.TooCostly || r.tooCostly(q.N, v.Left)) {
+	if v.Reason == stage.TooCostly {
+		// What costs more than the rule allows is not counted: no host can have what it
+		// would take, so it is no demand.
+		low = float64(q.N) <= t.Rule.Costliest() && r.bucket.Rejected(q.N, v.Left)
+	}
+	if low {
 		r.RanLow(q.Now, false)
 	}
 	v.By = r.by()
 	return v
-}
-
-// tooCostly counts an event of n tokens that is too costly for the bucket, and left so many
-// tokens. It reports whether the bucket is low. What costs more than the rule allows is not
-// counted: no host can have what it would take, so it is no demand.
-func (r *Rate) tooCostly(n int64, left float64) (low bool) {
-	return float64(n) <= r.Terms().Rule.Costliest() && r.bucket.Rejected(n, left)
 }
 
 // countedOnly marks a Receipt whose tokens no bucket gave.
@@ -149,15 +139,6 @@ func (r *Rate) Settle(now stage.Instant, receipt stage.Receipt, actual int64) {
 	case back > 0:
 		r.bucket.Refund(now, back)
 	}
-}
-
-// Back is how many tokens of a Receipt come back if the event did cost actual: less than
-// the difference if they were part of a debt that was forgiven since.
-func (r *Rate) Back(receipt stage.Receipt, actual int64) int64 {
-	if owes, ok := receipt.Rest.(owing); ok {
-		return r.marks().back(owes, receipt.N-actual)
-	}
-	return receipt.N - actual
 }
 
 // Spend takes n tokens that are spent already, without counting them.
@@ -240,16 +221,8 @@ func (r *Rate) Steer(now stage.Instant, hosts int) {
 		r.bucket.SetPass(1)
 	}
 	if r.given && (r.granted || r.resting.tokens != inf) { // else it was never in force, and takes over from the bucket
-		r.rest(now, rests, r.resting.tokens)
+		r.resting.set(now, rests.limited(r.Terms()), r.resting.tokens)
 	}
-}
-
-// rest has the level that is not in force be l with so many tokens.
-func (r *Rate) rest(now stage.Instant, l Level, tokens float64) {
-	if l.Limit == rate.Inf {
-		l.Limit = r.Terms().Rule.Limit
-	}
-	r.resting.set(now, l, tokens)
 }
 
 // restsOpen reports whether the level that is not in force limits nothing.
@@ -304,7 +277,7 @@ func (r *Rate) Lend(now stage.Instant, more float64, hosts int) (left float64) {
 		before = 0
 	}
 	r.ChargeResting(now)
-	r.rest(now, r.granting(hosts), max(before+more, 0))
+	r.resting.set(now, r.granting(hosts).limited(r.Terms()), max(before+more, 0))
 	r.Steer(now, hosts)
 	return r.bucket.Tokens(now)
 }

@@ -12,7 +12,7 @@ import (
 // from it. It fills as time passes, and is charged with what the bucket allows,
 // so that a switch of levels gives no second burst. The charge makes no debt; a
 // debt that the level had in force is paid as time passes. A level that limits nothing fills as
-// fast as the rule says, because the grant after it may limit: see Rate.rest.
+// fast as the rule says, because the grant after it may limit: see Level.limited.
 //
 // charged is safe for concurrent use. The rest is for one caller at a time.
 type resting struct {

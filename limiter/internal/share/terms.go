@@ -53,6 +53,14 @@ type Level struct {
 	Burst float64
 }
 
+// limited is l, or l with the rule's limit if l limits nothing.
+func (l Level) limited(t *Terms) Level {
+	if l.Limit == rate.Inf {
+		l.Limit = t.Rule.Limit
+	}
+	return l
+}
+
 // Even is the part of one of so many hosts when the limit is divided evenly.
 func (t *Terms) Even(hosts int) Level {
 	n := float64(max(hosts, 1))
