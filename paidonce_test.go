@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate/aggregator"
 	"github.com/headgate/headgate/dynamicconfig"
 )
 
@@ -107,6 +108,42 @@ func TestAMoveToExactGivesBackWhatWasGranted(t *testing.T) {
 				c.configure(t, ruledBy(t, "exact", "500/s", 500))
 				if refused := use(10 * time.Second); refused > 0 {
 					t.Errorf("%s, %d hosts: %d events are refused, of less than 400/s under 500/s", from, hosts, refused)
+				}
+			})
+		}
+	}
+}
+
+// Hosts that go from elastic back to auto give back what they were lent, before the owner takes them
+// for gone: then it would be lost for as long as the limit takes to fill it in. Elastic may let an
+// event of each host pass beyond the burst.
+func TestAMoveFromElasticGivesBackWhatWasLent(t *testing.T) {
+	const burst = 20
+	for _, hosts := range []int{1, 3} {
+		for _, before := range []int{3, 15} {
+			inBubble(t, func(t *testing.T) {
+				time.Sleep(max(-aggregator.Now(), 0) + time.Hour) // else the owner may take the key for one of another owner
+				c := autoClusterOf(t, hosts, 1./3600, ruledBy(t, "auto", "1/h", burst))
+				defer c.close()
+				allowed := 0
+				use := func(n int, every time.Duration) {
+					for i := range n {
+						if c.hosts[i%hosts].group.For("k").Allow() {
+							allowed++
+						}
+						time.Sleep(every)
+					}
+				}
+				time.Sleep(time.Minute)
+				use(before, 50*time.Millisecond)
+				time.Sleep(6 * time.Second)
+				c.configure(t, ruledBy(t, "elastic", "1/h", burst))
+				time.Sleep(2 * time.Second) // elastic has lent by now
+				c.configure(t, ruledBy(t, "auto", "1/h", burst))
+				time.Sleep(10 * time.Second)
+				use(90, time.Second)
+				if allowed < burst || allowed > burst+hosts {
+					t.Errorf("%d hosts, %d before: %d are allowed, want %d", hosts, before, allowed, burst)
 				}
 			})
 		}

@@ -120,9 +120,7 @@ func (c *Change) unknown(s *report.Subject, t *share.Terms, used int64) int64 {
 			s.Paid(now)
 			return 0
 		case s.Part().Common().Granted():
-			if !t.Reports {
-				s.Close(now)
-			}
+			s.Close(now)
 			return 0
 		case t.Reports && was.Traits.Asks:
 			return 0

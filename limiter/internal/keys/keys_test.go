@@ -51,6 +51,13 @@ func TestAKeyBeyondMaxKeysTakesNoLock(t *testing.T) {
 	if k.state.Load() == nil {
 		t.Error("each decision matches the key with the rules")
 	}
+	rules := s.settings.Load().rules
+	snapshot := rules.snapshot
+	rules.snapshot = nil // matching a key would panic
+	if r := allow(k, 0); r != stage.TooManyKeys {
+		t.Error(r)
+	}
+	rules.snapshot = snapshot
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.freshMu.Lock()

@@ -90,7 +90,7 @@ func (s *Subject) SetKnown() { s.pulse.followed |= known }
 func (s *Subject) Known() bool { return s.pulse.followed&known != 0 }
 
 // Close gives back what s was granted: the next report says under the terms in force what s has
-// used and not reported yet. s goes on under terms without reports.
+// used and not reported yet. s goes on under other terms.
 func (s *Subject) Close(now stage.Instant) {
 	upTo := s.count(now)
 	allowed, rejected, _ := upTo.since(s.acked)
