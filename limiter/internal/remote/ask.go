@@ -190,7 +190,7 @@ func (a *asker) askBeforeWait(ctx context.Context, q, soon stage.Request, v stag
 	}
 	a.Bucket().Record(-q.N, false)
 	if a.asks.Load() { // the grant has ended meanwhile
-		return a.Stage.Take(ctx, q)
+		return a.Take(ctx, q)
 	}
 	if v, receipt = a.Rate.Take(ctx, q); !v.OK() {
 		v.Reason, v.RetryAfter = said.Reason, sooner(v.RetryAfter, said.RetryAfter)
