@@ -20,8 +20,7 @@ run: ## watch five hosts share one limit; FOR=20s ends by itself, ARGS adds flag
 	@go run ./cmd/headgate-lab demo $(if $(FOR),--for $(FOR)) $(ARGS)
 
 test: ## run all tests and say what was skipped; PKGS=./limiter/... runs fewer, LONG=1 the long form that CI runs
-	@$(if $(LONG),HEADGATE_LONG=1) go run ./internal/gotest $(PKGS)
-	@$(if $(filter ./...,$(PKGS)),cd internal/browsertest && go run github.com/headgate/headgate/internal/gotest ./...)
+	@$(if $(LONG),HEADGATE_LONG=1) go run ./internal/gotest $(if $(filter ./...,$(PKGS)),-beside internal/browsertest) $(PKGS)
 
 pictures: ## open the pages for operators in Chromium, and write the pictures of docs/operators.md
 	@cd internal/browsertest && go test -count=1 -run Pictures . -args -update

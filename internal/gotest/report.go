@@ -12,6 +12,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -27,6 +28,8 @@ type event struct {
 
 // report turns events into lines for people.
 type report struct {
+	mu sync.Mutex // protects following fields
+
 	out io.Writer
 
 	// written is what each test wrote that has not ended yet.
@@ -47,18 +50,13 @@ func newReport(out io.Writer) *report {
 }
 
 // read reports each event of events until their end. Lines that are no
-// events, such as what a broken go.mod makes go print, pass through.
+// events, such as what a broken go.mod makes go print, pass through. Several runs may be read at once.
 func (r *report) read(events io.Reader) error {
 	in := bufio.NewReader(events)
 	for {
 		line, err := in.ReadBytes('\n')
 		if len(line) > 0 {
-			var e event
-			if json.Unmarshal(line, &e) == nil {
-				r.add(e)
-			} else {
-				fmt.Fprint(r.out, string(line))
-			}
+			r.line(line)
 		}
 		if err == io.EOF {
 			return nil
@@ -66,6 +64,17 @@ func (r *report) read(events io.Reader) error {
 		if err != nil {
 			return err
 		}
+	}
+}
+
+func (r *report) line(line []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var e event
+	if json.Unmarshal(line, &e) == nil {
+		r.add(e)
+	} else {
+		fmt.Fprint(r.out, string(line))
 	}
 }
 

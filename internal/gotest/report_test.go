@@ -4,6 +4,9 @@ package main
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -122,5 +125,38 @@ func TestReport(t *testing.T) {
 				t.Errorf("failed %d, packages %d; want %d, %d", r.failed, r.packages, tc.failed, tc.packagesRun)
 			}
 		})
+	}
+}
+
+// A package that takes long and starts last would run alone at the end.
+func TestTheLongestPackagesStartFirst(t *testing.T) {
+	t.Chdir("../..")
+	if got, want := longestFirst([]string{"-short", "./..."}), slices.Concat([]string{"-short"}, long, []string{"./..."}); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q: is a folder of long gone?", got, want)
+	}
+	if got := longestFirst([]string{"./limiter/..."}); !slices.Equal(got, []string{"./limiter/..."}) {
+		t.Errorf("other packages than those asked for: %q", got)
+	}
+	t.Chdir("internal/gotest")
+	if got := longestFirst([]string{"./..."}); !slices.Equal(got, []string{"./..."}) {
+		t.Errorf("packages of another folder: %q", got)
+	}
+}
+
+// The module beside the packages is in the same report, and fails the run if a test of it fails.
+func TestAModuleRunsBesideThePackages(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"go.mod":    "module beside\n\ngo 1.25\n",
+		"a_test.go": "package beside\n\nimport \"testing\"\n\nfunc TestHolds(t *testing.T) {}\n\nfunc TestFails(t *testing.T) { t.Error(\"broken\") }\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var out strings.Builder
+	r := newReport(&out)
+	if _, failed := goTest(r, dir, t.TempDir(), []string{"./..."}); !failed || r.passed != 1 || r.failed != 1 || !strings.Contains(out.String(), "broken") {
+		t.Errorf("failed: %v, %d passed and %d failed:\n%s", failed, r.passed, r.failed, out.String())
 	}
 }
