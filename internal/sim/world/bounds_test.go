@@ -11,6 +11,7 @@ import (
 
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/internal/sim/measure"
+	"github.com/headgate/headgate/internal/sim/scenario"
 	"github.com/headgate/headgate/internal/testrun"
 )
 
@@ -159,7 +160,7 @@ func sweepElastic(t *testing.T) map[string][]*measure.Result {
 		}
 		loaded[b.scenario] = true
 		sc := load(t, b.scenario)
-		for _, seed := range seedsOf(worstSeeds[b.scenario]) {
+		for _, seed := range seedsOf(sc, worstSeeds[b.scenario]) {
 			jobs = append(jobs, Job{sc, Options{Algorithm: algorithm.NameElastic, Seed: seed}})
 		}
 	}
@@ -197,10 +198,10 @@ var worstSeeds = map[string][]uint64{
 }
 
 // seedsOf are the seeds that are run: all in the long run, else the worst ones,
-// or one of them in a short run.
-func seedsOf(worst []uint64) []uint64 {
+// or one of them in a short run and of a slow scenario.
+func seedsOf(sc *scenario.Scenario, worst []uint64) []uint64 {
 	switch {
-	case testing.Short():
+	case testing.Short() || !testrun.Long() && slices.Contains(slow, sc.Name):
 		return worst[:1]
 	case !testrun.Long():
 		return worst
