@@ -20,6 +20,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/dynamicconfig/rule"
+	"github.com/headgate/headgate/internal/testrun"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/driver"
 	"github.com/headgate/headgate/limiter/stage"
@@ -29,9 +30,9 @@ import (
 
 // TestModel drives two Groups alike, but for the methods that ask for tokens,
 // and compares them with each other and with a dumb reference after each step.
-// The long form is
+// The longest form is
 //
-//	go test ./limiter -run 'TestModel' -rapid.checks=10000 -timeout 0
+//	HEADGATE_LONG=1 go test ./limiter -run 'TestModel' -rapid.checks=10000 -timeout 0
 //
 // which makes 200,000 runs of each model.
 //
@@ -80,7 +81,11 @@ func inBubbles(t *testing.T, begin func(*rapid.T) machine) {
 		t.Fatal(err)
 	}
 	defer func() { _ = seed.Set(given) }()
-	for i := range uint64(20) {
+	seeds := uint64(8)
+	if testrun.Long() {
+		seeds = 20
+	}
+	for i := range seeds {
 		if err := seed.Set(strconv.FormatUint(max(first, 1)+i, 10)); err != nil {
 			t.Fatal(err)
 		}
