@@ -53,9 +53,12 @@ func clumps(seed uint64) (all []clump) {
 // points of the interval, as those of the simulator do.
 func TestNodesAndTheSimulatorAgreeAboutClumps(t *testing.T) {
 	const unlucky = 2
-	runs := 20
-	if testing.Short() {
-		runs = 6
+	runs := 8
+	switch {
+	case testing.Short():
+		runs = unlucky + 1
+	case testrun.Long():
+		runs = 20
 	}
 	for _, algorithm := range []string{"elastic", "auto"} {
 		dips := make(map[string][][]int)

@@ -17,6 +17,7 @@ import (
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/dynamicconfig/rule"
 	"github.com/headgate/headgate/internal/rpctest"
+	"github.com/headgate/headgate/internal/testrun"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/exact"
 	"github.com/headgate/headgate/limiter/stage"
@@ -272,6 +273,9 @@ func TestACrashOfAutosOwnerCostsAtMostABurst(t *testing.T) {
 		{"suddenly few", 300, 3, 100},
 		{"suddenly many", 3, 300, 100},
 	} {
+		if row.name == "many" && !testrun.Long() || row.name == "suddenly many" && testing.Short() {
+			continue
+		}
 		t.Run(row.name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				c := newAutoCluster(t, 8, row.before)
@@ -361,7 +365,7 @@ func TestAutoMigratesThroughAllModes(t *testing.T) {
 		rate  float64
 		lost  float64 // at most
 	}{{"exact", 3, 20, 10}, {"elastic", 300, 100, 2 * autoBurst}, {"exact", 300, 100, 2 * autoBurst}} {
-		if testing.Short() && row.limit > 10 && row.other == "exact" {
+		if !testrun.Long() && row.limit > 10 && row.other == "exact" {
 			continue
 		}
 		t.Run(fmt.Sprint(row.other, " ", row.limit), func(t *testing.T) {

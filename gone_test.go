@@ -14,6 +14,7 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/dynamicconfig/memory"
+	"github.com/headgate/headgate/internal/testrun"
 	"github.com/headgate/headgate/ringpop"
 	"github.com/headgate/headgate/ringpop/hosted"
 	"github.com/headgate/headgate/rpc/rpcyarpc"
@@ -50,9 +51,9 @@ func silence(t *testing.T) (address string, open *atomic.Int64) {
 // answers nothing at all, take their connections and goroutines along when they leave
 // the list.
 func TestMembersThatGoTakeTheirConnectionsAlong(t *testing.T) {
-	members, asked := 2000, int64(500)
-	if testing.Short() {
-		members, asked = 400, 100
+	members, asked := 400, int64(100)
+	if testrun.Long() {
+		members, asked = 2000, 500
 	}
 	quiet, open := silence(t)
 	refusing, err := net.Listen("tcp", "127.0.0.1:0")
