@@ -165,7 +165,11 @@ func (d *target) honest(t *testing.T, least int, done <-chan struct{}) (took []t
 		}
 		return nil
 	}
-	pace := time.NewTicker(2 * time.Millisecond)
+	between := 5 * time.Millisecond
+	if testrun.Long() {
+		between = 2 * time.Millisecond
+	}
+	pace := time.NewTicker(between)
 	defer pace.Stop()
 	for {
 		select {
@@ -221,7 +225,7 @@ func TestADaemonUnderAttack(t *testing.T) {
 	if err := moreFiles(); err != nil {
 		t.Fatal(err)
 	}
-	quietCalls := 500
+	quietCalls := 200
 	if testrun.Long() {
 		quietCalls = 2000
 	}

@@ -79,7 +79,7 @@ func (v victim) suffer() (code int) {
 		fmt.Println(err)
 		return 2
 	}
-	silent, newKeys, resetCalls, large, halfSent := 250, 50_000, 20_000, 10, 1000
+	silent, newKeys, resetCalls, large, halfSent := 250, 20_000, 5_000, 3, 1000
 	if v.Long {
 		silent, newKeys, resetCalls, large, halfSent = 2500, 1_000_000, 500_000, 40, 9000
 	}

@@ -93,7 +93,12 @@ var (
 func TestCommandsAreRunSomewhere(t *testing.T) {
 	testrun.NotUnderRace(t, "documents are read by one goroutine")
 	root, all := repository(t)
+	known := make(map[string]string) // what commands say of themselves
 	c := checker{tree: os.DirFS(root), help: func(program string, args ...string) (string, error) {
+		whole := strings.Join(append([]string{program}, args...), " ")
+		if out, ok := known[whole]; ok {
+			return out, nil
+		}
 		out, err := exec.CommandContext(t.Context(), testrun.Program(t, program), append(args, "--help")...).CombinedOutput()
 		if err != nil {
 			return "", fmt.Errorf("%s %s --help: %w\n%s", program, strings.Join(args, " "), err, out)
@@ -102,6 +107,7 @@ func TestCommandsAreRunSomewhere(t *testing.T) {
 		if n := len(args); n > 0 && !strings.Contains(string(out), program+" "+strings.Join(args, " ")) {
 			return "", fmt.Errorf("%s has no subcommand %s", program, strings.Join(args, " "))
 		}
+		known[whole] = string(out)
 		return string(out), nil
 	}}
 	for _, p := range all {
