@@ -8,6 +8,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig/internal/glob"
 	"github.com/headgate/headgate/dynamicconfig/internal/quantity"
+	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
 	"github.com/headgate/headgate/dynamicconfig/rule"
 )
 
@@ -23,7 +24,7 @@ type Override struct {
 
 // Override takes the next override.
 func (b *Builder) Override(o *Override) {
-	b.checkOverride(o)
+	o.check(b.problems)
 	if o.Key != "" && !o.Bad["key"] || o.All {
 		for i := range b.content.Overrides {
 			if before := &b.content.Overrides[i]; before.Key == o.Key && before.All == o.All {
@@ -53,12 +54,12 @@ func (o *Override) place(name string) Mark {
 	return o.At
 }
 
-// checkOverride reports what is wrong with o by itself. Whether there is a rule that it
+// check reports what is wrong with o by itself. Whether there is a rule that it
 // changes is no mistake of the configuration: rules come and go under an override.
-func (b *Builder) checkOverride(o *Override) {
+func (o *Override) check(p *strictyaml.Problems) {
 	report := func(name, format string, args ...any) {
 		if !o.Bad[name] {
-			b.problems.Add(o.place(name), "%s: %s", o.Who, fmt.Sprintf(format, args...))
+			p.Add(o.place(name), "%s: %s", o.Who, fmt.Sprintf(format, args...))
 		}
 	}
 	switch {
@@ -73,7 +74,7 @@ func (b *Builder) checkOverride(o *Override) {
 			report("key", "key: %v", err)
 		}
 	}
-	b.checkAmount(o, report)
+	o.checkAmount(report)
 	if o.Until.IsZero() || o.Until.Year() > 9999 || o.Until.Year() < 1970 {
 		report("until", "has no until: say when it ends, as in until: 2026-11-23T05:00:00Z")
 	}
@@ -91,7 +92,7 @@ func (b *Builder) checkOverride(o *Override) {
 }
 
 // checkAmount reports what is wrong with what o puts in force.
-func (b *Builder) checkAmount(o *Override, report func(name, format string, args ...any)) {
+func (o *Override) checkAmount(report func(name, format string, args ...any)) {
 	_, stated := o.Stated["limit"]
 	switch l := float64(o.Limit); {
 	case !stated:
