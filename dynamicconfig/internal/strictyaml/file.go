@@ -54,6 +54,10 @@ func (f *File) Parse() (root ast.Node) {
 		}
 	}()
 	tokens := lexer.Tokenize(f.Text)
+	if at, problem := badEscape(f.Text, tokens); problem != "" {
+		f.Add(at, "%s", problem)
+		return nil
+	}
 	f.tokens(tokens)
 	if f.Any() {
 		return nil
@@ -97,7 +101,7 @@ func (f *File) syntaxError(err error) {
 	line := f.line(at.Line)
 	switch {
 	case strings.Contains(message, "escape character"):
-		advice = `in double quotes, write \\ for one \, or use single quotes`
+		advice = escapeAdvice
 	case strings.Contains(line, ": *"):
 		advice = "put a value that begins with * in quotes"
 	case strings.Contains(line, ": [") && strings.Contains(message, "not allowed"):

@@ -368,6 +368,9 @@ func (x *items) other() (n ast.Node) {
 		return nil
 	}
 	tokens := lexer.Tokenize(text)
+	if _, problem := badEscape(text, tokens); problem != "" {
+		return nil
+	}
 	check := new(tokenCheck)
 	for _, t := range tokens {
 		if t.Type == token.AnchorType || t.Type == token.AliasType || check.next(t) != "" {
