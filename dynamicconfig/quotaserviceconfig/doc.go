@@ -18,10 +18,10 @@
 //	      UserService_getUser:
 //	        size: 100                      # tokens
 //	        fill_rate: 50                  # tokens/s
-//	        wait_timeout_millis: 1000
-//	        max_idle_millis: -1            # -1: never
+//	        wait_timeout_millis: 1000      # below 0: nobody waits
+//	        max_idle_millis: -1            # below 0: never
 //	        max_debt_millis: 10000
-//	        max_tokens_per_request: 50     # default: fill_rate; in JSON, no bound
+//	        max_tokens_per_request: 50     # default: fill_rate, in JSON no bound; below 0: no bound
 //	version: 7
 //	user: someone
 //	date: 1467331200
@@ -42,8 +42,8 @@
 //	global_default_bucket         *, shared
 //
 // What cannot be carried over is a comment in the result. What quotaservice
-// takes and then breaks at (a negative size, a fill_rate above 10⁹, a default
-// bucket beside a dynamic template) is an error, as is any field that it does
+// takes and then breaks at (a negative size or max_debt_millis, a fill_rate above 10⁹, a
+// default bucket beside a dynamic template) is an error, as is any field that it does
 // not have.
 //
 // Out of scope: quotaservice's protocol, which rpc/edge/quotaservice speaks.

@@ -170,7 +170,7 @@ func (w *writer) rule(key string, b bucket) {
 	w.line(4, "burst: %d", b.size)
 	w.line(4, "max_cost: %d", b.maxTokens)
 	if b.unbounded {
-		w.line(4, "# This is the most here. There, a JSON config without max_tokens_per_request has no bound.")
+		w.line(4, "# This is the most here. There, a max_tokens_per_request below 0 is no bound, as is none in JSON.")
 	}
 	w.time("max_wait", b.wait, usualWait, maxMillis)
 	w.time("max_debt", b.debt, usualDebt, maxMillis)
@@ -197,6 +197,8 @@ func literal(key string) string {
 // millis writes a time as a limits file has it.
 func millis(v int64) string {
 	switch {
+	case v == 0:
+		return "0s"
 	case v%(24*3600*1000) == 0:
 		return strconv.FormatInt(v/(24*3600*1000), 10) + "d"
 	case v%1000 == 0:

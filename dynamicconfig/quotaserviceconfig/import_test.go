@@ -100,6 +100,21 @@ func TestMissingFieldsHaveQuotaservicesDefaults(t *testing.T) {
 	}
 }
 
+// Numbers below 0 mean what they mean there: nobody waits, buckets stay, and there is no bound.
+func TestNumbersBelowZeroMeanWhatTheyMeanThere(t *testing.T) {
+	const bucket = "{wait_timeout_millis: -1, max_idle_millis: -2, max_tokens_per_request: -1}"
+	s := imported(t, "namespaces: {a: {buckets: {b: "+bucket+"}}, d: {max_dynamic_buckets: -1, dynamic_bucket_template: "+bucket+"}}")
+	for _, key := range []string{"a:b", "d:any"} {
+		r, ok := s.Match(key)
+		if !ok || r.MaxWait != dynamicconfig.None || r.IdleAfter != 30*24*time.Hour || r.MaxCost != dynamicconfig.MaxCost || r.MaxDebt != 10*time.Second {
+			t.Errorf("%s has the rule %+v", key, r)
+		}
+	}
+	if r, _ := s.Match("d:any"); r.MaxKeys != 1_000_000_000 {
+		t.Errorf("at most %d keys", r.MaxKeys)
+	}
+}
+
 // found is the bucket that quotaservice uses, by what its search order says:
 // its fill rate, whether one bucket is for many names, and 0 without any.
 func found(c model, namespace, name string) (fill int64, shared bool) {
@@ -221,7 +236,7 @@ func TestNumbersKeepTheirValue(t *testing.T) {
 		wait, debt, idle := numbers.Draw(t, "wait"), numbers.Draw(t, "debt"), numbers.Draw(t, "idle")
 		out, err := Import("f", fmt.Appendf(nil, "global_default_bucket: {size: %d, fill_rate: %d, max_tokens_per_request: %d, wait_timeout_millis: %d, max_debt_millis: %d, max_idle_millis: %d}", size, fill, tokens, wait, debt, idle))
 		inRange := func(v int64) bool { return v >= 0 && v <= 1e12 }
-		valid := inRange(size) && inRange(fill) && inRange(tokens) && wait >= 0 && debt >= 0 && idle >= -1
+		valid := inRange(size) && inRange(fill) && tokens <= 1e12 && debt >= 0
 		if valid {
 			valid = float64(or(size, 100)) <= float64(or(fill, 50))*rule.MaxRefill.Seconds()
 		}
@@ -241,8 +256,12 @@ func TestNumbersKeepTheirValue(t *testing.T) {
 		if idle > 0 {
 			wantIdle = min(idle, wantIdle)
 		}
-		if int64(r.Limit) != or(fill, 50) || int64(r.Burst) != or(size, 100) || int64(r.MaxCost) != or(tokens, or(fill, 50)) ||
-			r.MaxWait.Milliseconds() != min(or(wait, 1000), day) || r.MaxDebt.Milliseconds() != min(or(debt, 10_000), day) || r.IdleAfter.Milliseconds() != wantIdle {
+		wantCost := or(tokens, or(fill, 50))
+		if tokens < 0 {
+			wantCost = dynamicconfig.MaxCost
+		}
+		if int64(r.Limit) != or(fill, 50) || int64(r.Burst) != or(size, 100) || int64(r.MaxCost) != wantCost ||
+			r.MaxWait.Milliseconds() != min(max(or(wait, 1000), 0), day) || r.MaxDebt.Milliseconds() != min(or(debt, 10_000), day) || r.IdleAfter.Milliseconds() != wantIdle {
 			t.Fatalf("rule = %+v of\n%s", r, out)
 		}
 	})

@@ -116,7 +116,7 @@ func (r reader) namespace(of strictyaml.Field) (ns namespace, ok bool) {
 		case "dynamic_bucket_template":
 			ns.template = r.bucket(f, who)
 		case "max_dynamic_buckets":
-			ns.maxDynamic = r.whole(f.Value, who, 0, math.MaxInt32)
+			ns.maxDynamic = max(r.whole(f.Value, who, math.MinInt32, math.MaxInt32), 0)
 		}
 	}
 	if ns.fallback != nil && ns.template != nil {
@@ -163,19 +163,19 @@ func (r reader) bucket(of strictyaml.Field, who string) *bucket {
 		case "fill_rate":
 			r.or(&b.fillRate, r.whole(f.Value, who, 0, most))
 		case "wait_timeout_millis":
-			r.or(&b.wait, r.whole(f.Value, who, 0, math.MaxInt64))
+			r.or(&b.wait, r.whole(f.Value, who, math.MinInt64, math.MaxInt64))
 		case "max_idle_millis":
-			r.or(&b.idle, r.whole(f.Value, who, -1, math.MaxInt64))
+			r.or(&b.idle, r.whole(f.Value, who, math.MinInt64, math.MaxInt64))
 		case "max_debt_millis":
 			r.or(&b.debt, r.whole(f.Value, who, 0, math.MaxInt64))
 		case "max_tokens_per_request":
-			r.or(&b.maxTokens, r.whole(f.Value, who, 0, most))
+			r.or(&b.maxTokens, r.whole(f.Value, who, math.MinInt64, most))
 		} // name and namespace are those of the maps, whatever they say
 	}
-	r.or(&b.maxTokens, max(b.maxTokens, 0))
+	b.wait = max(b.wait, 0) // below 0: nobody waits there
 	switch {
 	case b.maxTokens > 0:
-	case r.json:
+	case r.json || b.maxTokens < 0:
 		b.maxTokens, b.unbounded = most, true
 	default:
 		b.maxTokens = b.fillRate
