@@ -16,6 +16,8 @@ func TestAMistakeIsToldOnceWithWhatToWrite(t *testing.T) {
 		`limits: [{key: a, limit: None, burst: 1}]`:                                                           `limit: "None" is no limit: write one`,
 		`limits: [{key: 5, limit: 1/s}]`:                                                                      `rule "5": key: is 5: write it in quotes, as in "5"`,
 		`limits: [{key: *all, limit: 1/s}]`:                                                                   `is not in quotes: write it in quotes, as in "*all"`,
+		`limits: [{key: a, limit: 1/s, algorithm: Exact}]`:                                                    `algorithm: "Exact" is not the name of an algorithm: did you mean exact?`,
+		`limits: [{key: a, limit: 1/s, algorithm: fair_share}]`:                                               `algorithm: "fair_share" is not the name of an algorithm: did you mean fair-share?`,
 		`limits: [{key: a, limit: 1/s, algorithm: {weigh: fair-share}}]`:                                      `algorithm: has no account: add it`,
 		`limits: [{key: a, limit: 1/s, algorithm: {account: pool}}]`:                                          `algorithm: has no weigh: add it`,
 		`limits: [{key: a, limit: 1/s, migrate: even}]`:                                                       `migrate: is the text "even": write a map`,

@@ -121,7 +121,7 @@ func (s *Snapshot) Check(known func(name string) bool) error {
 	}
 	p := strictyaml.Problems{Text: s.origin.text}
 	for _, u := range s.content.Uses {
-		if known(u.Algorithm) {
+		if known(u.Algorithm) || rule.CheckNamed(u.Algorithm) != nil { // what is no name at all, Parse has told
 			continue
 		}
 		where := ""

@@ -106,7 +106,7 @@ func TestNumbersBelowZeroMeanWhatTheyMeanThere(t *testing.T) {
 	s := imported(t, "namespaces: {a: {buckets: {b: "+bucket+"}}, d: {max_dynamic_buckets: -1, dynamic_bucket_template: "+bucket+"}}")
 	for _, key := range []string{"a:b", "d:any"} {
 		r, ok := s.Match(key)
-		if !ok || r.MaxWait != dynamicconfig.None || r.IdleAfter != 30*24*time.Hour || r.MaxCost != dynamicconfig.MaxCost || r.MaxDebt != 10*time.Second {
+		if !ok || r.MaxWait != dynamicconfig.None || r.IdleAfter != 30*24*time.Hour || r.MaxCost != rule.MaxCost || r.MaxDebt != 10*time.Second {
 			t.Errorf("%s has the rule %+v", key, r)
 		}
 	}
@@ -258,7 +258,7 @@ func TestNumbersKeepTheirValue(t *testing.T) {
 		}
 		wantCost := or(tokens, or(fill, 50))
 		if tokens < 0 {
-			wantCost = dynamicconfig.MaxCost
+			wantCost = rule.MaxCost
 		}
 		if int64(r.Limit) != or(fill, 50) || int64(r.Burst) != or(size, 100) || int64(r.MaxCost) != wantCost ||
 			r.MaxWait.Milliseconds() != min(max(or(wait, 1000), 0), day) || r.MaxDebt.Milliseconds() != min(or(debt, 10_000), day) || r.IdleAfter.Milliseconds() != wantIdle {

@@ -4,9 +4,11 @@ package rule
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/headgate/headgate/dynamicconfig/internal/message"
+	"github.com/headgate/headgate/internal/spelling"
 )
 
 // maxAlgorithm is the longest name of an algorithm, in bytes.
@@ -31,7 +33,14 @@ func CheckAlgorithm(name string) error {
 func CheckNamed(name string) error {
 	account, weigher, pair := strings.Cut(name, "/")
 	if !pair {
-		return CheckAlgorithm(name)
+		err := CheckAlgorithm(name)
+		if err == nil {
+			return nil
+		}
+		if near := spelling.Nearest(name, BuiltIn()); near != "" {
+			return fmt.Errorf("%s is not the name of an algorithm: did you mean %s?", message.Quote(name), near)
+		}
+		return err
 	}
 	return errors.Join(CheckAlgorithm(account), CheckAlgorithm(weigher))
 }

@@ -27,7 +27,7 @@ func Strange(key string) string {
 		switch {
 		case meant != string(r):
 			return fmt.Sprintf("has the character %c (%U), which looks like %s and is not: write %[3]s", r, r, meant)
-		case r > unicode.MaxASCII && !unicode.IsPrint(r):
+		case !unicode.IsPrint(r):
 			return fmt.Sprintf("has the character %U, which cannot be seen: remove it", r)
 		case latin && unicode.In(r, unicode.Cyrillic, unicode.Greek):
 			return fmt.Sprintf("has the letter %c (%U) beside Latin letters, which it may look like: type the key again", r, r)

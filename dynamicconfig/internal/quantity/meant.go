@@ -23,11 +23,15 @@ func meantRate(text string) string {
 	if rest, ok := strings.CutPrefix(unit, "k"); ok {
 		count, unit = count+"e3", strings.TrimSpace(rest)
 	}
+	if rest, ok := strings.CutPrefix(unit, "m/"); ok {
+		count, unit = count+"e6", strings.TrimSpace(rest)
+	}
 	unit = strings.Trim(strings.TrimPrefix(unit, "per"), "/ ")
 	for written, names := range map[string][]string{
 		"s": {"s", "sec", "secs", "second", "seconds", "rps", "qps", "tps", "ps", "hz", "r/s", "req/s", "requests/s"},
 		"m": {"m", "min", "mins", "minute", "minutes", "rpm", "qpm", "r/m", "req/m", "requests/m"},
 		"h": {"h", "hr", "hrs", "hour", "hours", "rph", "qph", "r/h", "req/h", "requests/h"},
+		"d": {"d", "day", "days", "rpd", "qpd", "r/d", "req/d", "requests/d"},
 	} {
 		if slices.Contains(names, unit) {
 			return count + "/" + written
