@@ -64,22 +64,23 @@ func newIntake(turns Turns) *intake {
 // Unmarshal implements encoding.CodecV2. A request that is refused stays empty, and the
 // interceptor says why: the server would turn an error from here into INTERNAL.
 func (i *intake) Unmarshal(data mem.BufferSlice, request any) error {
-	if data.Len() <= largeRequest {
-		return i.CodecV2.Unmarshal(data, request)
-	}
+	large := data.Len() > largeRequest
 	message := counted(request)
-	if message == nil {
+	if message == nil || !large && !doormans(request) {
 		return i.CodecV2.Unmarshal(data, request)
 	}
 	whole := data.MaterializeToBuffer(mem.DefaultBufferPool())
 	defer whole.Free()
+	if !large {
+		return decode(whole.ReadOnlyData(), message)
+	}
 	m := mark{memory: memoryOf(message, whole.ReadOnlyData())}
 	if i.taken.Add(m.memory) > maxIntake {
 		i.taken.Add(-m.memory)
 		m = mark{refused: status.Error(codes.ResourceExhausted, "too many large requests are being answered, or the request is too large: try again, with less in one request")}
 	} else {
 		var err error
-		i.turns.Run(context.Background(), func() { err = proto.Unmarshal(whole.ReadOnlyData(), message) })
+		i.turns.Run(context.Background(), func() { err = decode(whole.ReadOnlyData(), message) })
 		if err != nil {
 			i.taken.Add(-m.memory)
 			return err
@@ -88,6 +89,12 @@ func (i *intake) Unmarshal(data mem.BufferSlice, request any) error {
 	i.count.Add(1)
 	i.marks.Store(request, m)
 	return nil
+}
+
+// decode reads a request. A required field that is not there counts as 0: programs whose
+// code was made of Doorman's protocol as proto3 do not send what is 0, such as a priority.
+func decode(data []byte, request proto.Message) error {
+	return proto.UnmarshalOptions{AllowPartial: true}.Unmarshal(data, request)
 }
 
 // call is a grpc.UnaryServerInterceptor. It comes before all others.
@@ -145,6 +152,15 @@ func counted(request any) proto.Message {
 		return r
 	}
 	return nil
+}
+
+// doormans reports whether request is one of Doorman's protocol.
+func doormans(request any) bool {
+	switch request.(type) {
+	case *doormanpb.GetCapacityRequest, *doormanpb.GetServerCapacityRequest, *doormanpb.ReleaseCapacityRequest:
+		return true
+	}
+	return false
 }
 
 // memoryOf is about how much memory a request takes when it is decoded from data.

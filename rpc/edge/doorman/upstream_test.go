@@ -5,6 +5,7 @@ package doorman_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"net"
 	"strings"
@@ -13,6 +14,10 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/encoding"
+	encodingproto "google.golang.org/grpc/encoding/proto"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/claims"
@@ -36,14 +41,14 @@ func (s *oddServer) GetServerCapacity(_ context.Context, r *doormanpb.GetServerC
 }
 
 // serveOdd starts a server that answers as told, or later is.
-func serveOdd(t *testing.T, answer func(*doormanpb.GetServerCapacityRequest) (*doormanpb.GetServerCapacityResponse, error)) *oddServer {
+func serveOdd(t *testing.T, answer func(*doormanpb.GetServerCapacityRequest) (*doormanpb.GetServerCapacityResponse, error), options ...grpc.ServerOption) *oddServer {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := &oddServer{address: l.Addr().String(), answer: answer}
-	server := grpc.NewServer()
+	server := grpc.NewServer(options...)
 	doormanpb.RegisterCapacityServer(server, s)
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(l) }()
@@ -93,6 +98,42 @@ func claim(t *testing.T, u *doorman.Upstream, c claims.Claim) (claims.Lease, err
 		return leases.Rows[0], errs[0]
 	}
 	return leases.Rows[0], nil
+}
+
+// withoutZeros is the codec of a server whose code was made of Doorman's protocol as proto3: it
+// sends no number that is 0, also where the field is required.
+type withoutZeros struct{ encoding.CodecV2 }
+
+func (withoutZeros) Marshal(v any) (mem.BufferSlice, error) {
+	answer, ok := v.(*doormanpb.GetServerCapacityResponse)
+	if !ok {
+		return nil, fmt.Errorf("%T", v)
+	}
+	for _, r := range answer.GetResponse() {
+		if r.GetGets().GetCapacity() == 0 {
+			r.Gets.Capacity = nil
+		}
+		if r.GetAlgorithm().GetKind() == 0 {
+			r.Algorithm.Kind = nil
+		}
+	}
+	data, err := proto.MarshalOptions{AllowPartial: true}.Marshal(answer)
+	return mem.BufferSlice{mem.SliceBuffer(data)}, err
+}
+
+func TestUpstreamReadsAnswersWithoutWhatIs0(t *testing.T) {
+	ends := time.Now().Add(time.Minute).Unix()
+	s := serveOdd(t, func(r *doormanpb.GetServerCapacityRequest) (*doormanpb.GetServerCapacityResponse, error) {
+		return &doormanpb.GetServerCapacityResponse{Response: []*doormanpb.ServerCapacityResourceResponse{{
+			ResourceId: r.GetResource()[0].ResourceId,
+			Gets:       &doormanpb.Lease{ExpiryTime: &ends, RefreshInterval: new(int64(5)), Capacity: new(0.0)},
+			Algorithm:  &doormanpb.Algorithm{Kind: doormanpb.Algorithm_NO_ALGORITHM.Enum(), LeaseLength: new(int64(60)), RefreshInterval: new(int64(5))},
+		}}}, nil
+	}, grpc.ForceServerCodecV2(withoutZeros{encoding.GetCodecV2(encodingproto.Name)}))
+	got, err := claim(t, upstream(t, nil, s.address), claims.Claim{Key: "r", Host: "eu", Bands: []claims.Band{{Clients: 1, Wants: 5}}})
+	if err != nil || got.Amount != 0 || got.Algorithm != "none" || got.Lasts < 50*time.Second {
+		t.Errorf("%+v, %v", got, err)
+	}
 }
 
 func TestUpstreamIsAServerDownstream(t *testing.T) {
