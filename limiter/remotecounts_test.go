@@ -84,9 +84,9 @@ func TestAWaitForMoreThanAnyEventMayCostCountsNothing(t *testing.T) {
 	}
 }
 
-// Under a limit of zero, the host of an auto key says of each event that it costs too much, and
-// once there is a grant, that the limit is reached. The metrics have both.
-func TestAllowCountsWhatIsTooCostlyByThatReasonAlone(t *testing.T) {
+// Under a limit of zero, the host of an auto key says of each event that the limit is reached, with
+// and without a grant, and asks nobody.
+func TestALimitOfZeroIsReachedWhateverAnEventCosts(t *testing.T) {
 	now := second
 	scope, e := tally.NewTestScope("", nil), newElsewhere(func() stage.Instant { return now })
 	g := NewGroup(snapshot(t, dynamicconfig.Rule{Key: "k", Limit: 0, Algorithm: Auto}), 1, WithRemote(Auto, e), WithScope(scope), WithBackground(func(f func()) { f() }))
@@ -97,7 +97,7 @@ func TestAllowCountsWhatIsTooCostlyByThatReasonAlone(t *testing.T) {
 	take(l, now, 5)
 	now += second
 	g.Manual().Report(now)
-	if got := counted(scope); got["limiter.rejected/k/too-costly"] != 5 || got["limiter.rejected/k/limited"] != 5 {
-		t.Errorf("counted %v", got)
+	if got := counted(scope); got["limiter.rejected/k/too-costly"] != 0 || got["limiter.rejected/k/limited"] != 10 || e.asked != 0 {
+		t.Errorf("counted %v, asked %d times", got, e.asked)
 	}
 }

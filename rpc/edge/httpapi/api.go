@@ -145,7 +145,7 @@ func NewServer(handler http.Handler) *http.Server {
 		ReadTimeout:       10 * time.Second,
 		WriteTimeout:      20 * time.Second, // counts from the end of the header
 		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    16 << 10,
+		MaxHeaderBytes:    12 << 10, // net/http takes 4 KiB more
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams:          100,
 			MaxReceiveBufferPerConnection: 128 << 10,

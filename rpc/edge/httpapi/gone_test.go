@@ -69,3 +69,38 @@ func lateCost(body string) int64 {
 	}
 	return 3
 }
+
+// Where the key's owner is asked for each event, a limit of 0 refuses as elsewhere: nothing says to
+// split an event that costs 1.
+func TestALimitOfZeroIsALimitWhereTheOwnerIsAsked(t *testing.T) {
+	_, e := enginetest.NewLate(t, "limits: [{key: never, limit: 0/s, algorithm: exact}]")
+	w := httptest.NewRecorder()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/allow", strings.NewReader(`{"key": "never"}`))
+	r.Header.Set("Content-Type", "application/json")
+	httpapi.New(e, httpapi.Options{}).ServeHTTP(w, r)
+	if got := w.Body.String(); w.Code != http.StatusTooManyRequests || !strings.Contains(got, "nothing is allowed until the rule changes") || w.Header().Get("Retry-After") != "" {
+		t.Errorf("%d %s", w.Code, got)
+	}
+}
+
+// A request's line and header have at most 16 KiB together.
+func TestHeadersAreBounded(t *testing.T) {
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.Config = httpapi.NewServer(http.NotFoundHandler())
+	server.Start()
+	defer server.Close()
+	for size, want := range map[int]int{15 << 10: http.StatusNotFound, 16 << 10: http.StatusRequestHeaderFieldsTooLarge} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("X", strings.Repeat("x", size))
+		answer, err := server.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := answer.Body.Close(); err != nil || answer.StatusCode != want {
+			t.Errorf("a header of %d bytes: %d, %v; want %d", size, answer.StatusCode, err, want)
+		}
+	}
+}
