@@ -595,8 +595,10 @@ func (m *model) expect(k *keyRef, p *partRef, n int64, longest time.Duration, as
 	by = algorithm
 	fallen := !p.granted && reports(algorithm)
 	switch {
-	case (m.rule.MaxCost > 0 || m.rule.MaxDebt > 0 || algorithm == "redis") && float64(n) > m.rule.Costliest():
+	case (m.rule.MaxCost > 0 || m.rule.Burst > 0 && (m.rule.MaxDebt > 0 || algorithm == "redis")) && float64(n) > m.rule.Costliest():
 		return decision{reason: stage.TooCostly}, ""
+	case algorithm == "redis" && m.rule.Limit == 0 && m.rule.Burst == 0 && float64(n) > m.rule.Costliest(): // nothing is allowed, and nobody is asked
+		return decision{reason: stage.Limited, retry: -1}, ""
 	case asked && algorithm == "auto" && p.granted: // the bucket has refused it
 		o := m.sides[0].remote.bucket(k.name).last
 		if m.sides[0].remote.fault == works && o.OK {

@@ -84,6 +84,16 @@ func TestAWaitForMoreThanAnyEventMayCostCountsNothing(t *testing.T) {
 	}
 }
 
+// Under a limit of zero, a debt that is allowed elsewhere does not make an event cost too much.
+func TestALimitOfZeroIsReachedBesideADebt(t *testing.T) {
+	for _, algorithm := range []string{"even", "elastic", "request-weighted"} {
+		g := NewGroup(snapshot(t, dynamicconfig.Rule{Key: "k", Limit: 0, MaxDebt: 10 * time.Second, Algorithm: algorithm}), 1)
+		if d := decideAt(g.For("k"), second, 1, 0); d.Reason != Limited || d.RetryAfter != 0 {
+			t.Errorf("%s: %+v", algorithm, d)
+		}
+	}
+}
+
 // Under a limit of zero, the host of an auto key says of each event that the limit is reached, with
 // and without a grant, and asks nobody.
 func TestALimitOfZeroIsReachedWhateverAnEventCosts(t *testing.T) {

@@ -79,10 +79,11 @@ func (s *Stage) Take(ctx context.Context, q stage.Request) (v stage.Verdict, rec
 		return s.charge(q), receipt
 	}
 	switch {
+	case float64(q.N) <= t.Rule.Costliest():
 	case t.Rule.Limit <= 0 && t.Rule.Burst <= 0: // nothing is allowed, whatever it costs, as in a bucket.Bucket
 		s.count(q.Now, q.N, false)
 		return stage.Because(stage.Limited), receipt
-	case float64(q.N) > t.Rule.Costliest():
+	default:
 		return stage.Because(stage.TooCostly), receipt // and not counted, as in a bucket.Bucket
 	}
 	mark := s.MarkElsewhere()

@@ -41,7 +41,7 @@ func Of(rule *dynamicconfig.Rule, salt uint64) *Terms {
 	if rule.MaxWait != 0 {
 		t.longest = max(rule.MaxWait, 0)
 	}
-	if rule.MaxCost > 0 || rule.MaxDebt > 0 {
+	if rule.MaxCost > 0 || rule.MaxDebt > 0 && rule.Burst > 0 { // under a limit of 0, cost is not what is wrong
 		t.costliest = rule.Costliest()
 	}
 	if part := rule.Enforced(); part < 1 {
