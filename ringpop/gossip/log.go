@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"maps"
+	"regexp"
 	"sync"
 	"time"
 )
@@ -44,7 +46,7 @@ func (w logWriter) Write(line []byte) (int, error) {
 	line = bytes.TrimPrefix(line, []byte("memberlist: "))
 	attrs := []any{"said", string(line[:min(len(line), maxLine)])}
 	if level >= slog.LevelInfo {
-		withheld, ok := w.quota.admit(time.Now())
+		withheld, ok := w.quota.admitOf(causeOf(line), time.Now())
 		if !ok {
 			return n, nil
 		}
@@ -56,16 +58,27 @@ func (w logWriter) Write(line []byte) (int, error) {
 	return n, nil
 }
 
+// varies is what connections and packets of one cause have of their own: where they come from,
+// and numbers.
+var varies = regexp.MustCompile(`\S+:\d+|\d+`)
+
+// causeOf is a line up to what others chose, which is in quotes, and without what varies.
+func causeOf(line []byte) string {
+	cause, _, _ := bytes.Cut(line[:min(len(line), maxLine)], []byte(`"`))
+	return string(varies.ReplaceAll(cause, nil))
+}
+
 // quota bounds the lines that other hosts, and strangers, have this one log. It is safe
 // for concurrent use.
 type quota struct {
 	most  int           // lines in a period
 	every time.Duration // the length of a period
 
-	mu       sync.Mutex // protects following fields
-	end      time.Time  // of the period under way
-	logged   int        // lines in it
-	withheld int        // lines since the last that was logged
+	mu       sync.Mutex           // protects following fields
+	end      time.Time            // of the period under way
+	logged   int                  // lines in it
+	withheld int                  // lines since the last that was logged
+	causes   map[string]time.Time // of lines of late, and when each was logged
 }
 
 // admit reports whether to log a line at now, and how many were withheld before it.
@@ -73,6 +86,30 @@ func (q *quota) admit(now time.Time) (withheld int, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 
+	return q.admitLocked(now)
+}
+
+// admitOf is admit for a line with a cause, which is logged at most once in a period.
+func (q *quota) admitOf(cause string, now time.Time) (withheld int, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+
+	if at, found := q.causes[cause]; found && now.Sub(at) < q.every {
+		q.withheld++
+		return 0, false
+	}
+	if withheld, ok = q.admitLocked(now); !ok {
+		return 0, false
+	}
+	maps.DeleteFunc(q.causes, func(_ string, at time.Time) bool { return now.Sub(at) >= q.every })
+	if q.causes == nil {
+		q.causes = make(map[string]time.Time)
+	}
+	q.causes[cause] = now
+	return withheld, true
+}
+
+func (q *quota) admitLocked(now time.Time) (withheld int, ok bool) {
 	if !now.Before(q.end) {
 		q.end, q.logged = now.Add(q.every), 0
 	}
