@@ -4,11 +4,9 @@ package rule
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/headgate/headgate/dynamicconfig/internal/message"
-	"github.com/headgate/headgate/internal/spelling"
 )
 
 // maxAlgorithm is the longest name of an algorithm, in bytes.
@@ -37,8 +35,8 @@ func CheckNamed(name string) error {
 		if err == nil {
 			return nil
 		}
-		if near := spelling.Nearest(name, BuiltIn()); near != "" {
-			return fmt.Errorf("%s is not the name of an algorithm: did you mean %s?", message.Quote(name), near)
+		if meant := message.Suggest(name, BuiltIn()); strings.HasSuffix(meant, "?") {
+			return errors.New(message.Quote(name) + " is not the name of an algorithm: " + meant)
 		}
 		return err
 	}
