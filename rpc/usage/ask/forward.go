@@ -192,18 +192,18 @@ func (k *toldKeys) learn(now time.Duration, take *usage.Take) {
 	if take.By == 0 {
 		return
 	}
-	p := k.part(accountOf(take))
+	p, h := k.part(accountOf(take))
 	defer p.mu.Unlock()
 
-	if t := p.find(accountOf(take)); t.by == 0 {
-		p.put(accountOf(take), told{take.Told, now - take.Ago, take.By, t.failed})
+	if t := p.find(h); t.by == 0 {
+		p.put(h, told{take.Told, now - take.Ago, take.By, t.failed})
 	}
 }
 
 // by is the number of the owner that answered last, or 0 if it is not known.
 func (k *toldKeys) by(of account) uint32 {
-	p := k.part(of)
+	p, h := k.part(of)
 	defer p.mu.Unlock()
 
-	return p.find(of).by
+	return p.find(h).by
 }

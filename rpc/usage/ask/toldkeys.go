@@ -15,8 +15,11 @@ import (
 )
 
 // toldKeys remembers the last answers about keys, so that a new owner learns from
-// them. It keeps some hundred thousand keys, or fewer if their names are long, and drops
-// those first that were not asked for lately. The zero toldKeys is ready. Safe for concurrent use.
+// them. It keeps some hundred thousand keys, and drops those first that were not asked for
+// lately. It keeps hashes of keys, and not their names: those would take more memory than the
+// answers. Two of its keys have the same hash with a probability of less than 1 in 100 million,
+// and nobody can choose such keys, because the seed is random. The zero toldKeys is ready. Safe
+// for concurrent use.
 type toldKeys struct {
 	once  sync.Once
 	seed  maphash.Seed
@@ -26,9 +29,11 @@ type toldKeys struct {
 // toldPart is a part of the keys. When young is full, it becomes old.
 type toldPart struct {
 	mu         sync.Mutex // protects following fields
-	young, old map[account]told
-	names      int // bytes of the names in young
+	young, old map[hash]told
 }
+
+// hash is that of an account.
+type hash uint64
 
 // account is one of a key's buckets.
 type account struct {
@@ -50,48 +55,47 @@ type told struct {
 	failed bool // a take since tokens were last settled with
 }
 
-const (
-	// maxYoung is how many keys become old together, or fewer if their names have
-	// maxNames bytes: callers choose names.
-	maxYoung = 8192
-	maxNames = maxYoung * 128
-)
+// maxYoung is how many keys become old together.
+const maxYoung = 8192
 
-func (k *toldKeys) part(of account) *toldPart {
+// part is the part that has an account, locked, and the hash of the account.
+func (k *toldKeys) part(of account) (*toldPart, hash) {
 	k.once.Do(func() { k.seed = maphash.MakeSeed() })
-	p := &k.parts[maphash.String(k.seed, of.key)%uint64(len(k.parts))]
+	h := hash(maphash.String(k.seed, of.key))
+	p := &k.parts[h%hash(len(k.parts))]
+	if of.auto {
+		h = ^h
+	}
 	p.mu.Lock()
-	return p
+	return p, h
 }
 
-func (p *toldPart) find(of account) told {
+func (p *toldPart) find(of hash) told {
 	if t, ok := p.young[of]; ok {
 		return t
 	}
 	return p.old[of]
 }
 
-func (p *toldPart) put(of account, t told) {
+func (p *toldPart) put(of hash, t told) {
 	if _, ok := p.young[of]; !ok {
-		if len(p.young) >= maxYoung || p.names+len(of.key) > maxNames {
-			p.old, p.young, p.names = p.young, nil, 0
+		if len(p.young) >= maxYoung {
+			p.old, p.young = p.young, nil
 		}
-		p.names += len(of.key)
 		if p.young == nil {
-			p.young = make(map[account]told)
+			p.young = make(map[hash]told)
 		}
-		of.key = strings.Clone(of.key) // it may be a piece of a message
 	}
 	p.young[of] = t
 }
 
 // fill puts the last answer into take.
 func (k *toldKeys) fill(now time.Duration, take *usage.Take) {
-	p := k.part(accountOf(take))
+	p, h := k.part(accountOf(take))
 	defer p.mu.Unlock()
 
 	take.Told, take.By, take.Ago = 0, 0, 0
-	t := p.find(accountOf(take))
+	t := p.find(h)
 	if ago := max(now-t.at, 0); t.by != 0 && ago <= rpc.MaxElapsed {
 		take.Told, take.By, take.Ago = t.left, t.by, ago
 	}
@@ -103,10 +107,10 @@ func (k *toldKeys) hear(now time.Duration, of account, took usage.Took, by uint3
 	if !took.Decided {
 		return
 	}
-	p := k.part(of)
+	p, h := k.part(of)
 	defer p.mu.Unlock()
 
-	p.put(of, told{took.Left, now, by, p.find(of).failed})
+	p.put(h, told{took.Left, now, by, p.find(h).failed})
 }
 
 // fails notes that a take failed. settles notes that its tokens were reported
@@ -114,19 +118,19 @@ func (k *toldKeys) hear(now time.Duration, of account, took usage.Took, by uint3
 func (k *toldKeys) fails(of account)   { k.setFailed(of, true) }
 func (k *toldKeys) settles(of account) { k.setFailed(of, false) }
 func (k *toldKeys) failed(of account) bool {
-	p := k.part(of)
+	p, h := k.part(of)
 	defer p.mu.Unlock()
 
-	return p.find(of).failed
+	return p.find(h).failed
 }
 
 func (k *toldKeys) setFailed(of account, failed bool) {
-	p := k.part(of)
+	p, h := k.part(of)
 	defer p.mu.Unlock()
 
-	t := p.find(of)
+	t := p.find(h)
 	if t.failed != failed {
 		t.failed = failed
-		p.put(of, t)
+		p.put(h, t)
 	}
 }

@@ -24,20 +24,22 @@ func (one) TakeHere(_ string, t usage.Take) (usage.Took, uint32) {
 	return usage.Took{Decided: true, OK: true}, 1
 }
 
+// heldBytes are those of the heap that are in use.
+func heldBytes() int64 {
+	runtime.GC()
+	runtime.GC() // pools are emptied by the second
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
 // The keys of a message share one string. What is remembered of a few of them
 // does not keep all of it.
 func TestAMessageIsNotKeptForOneOfItsKeys(t *testing.T) {
 	const messages, size = 32, 2 << 20
 	forward := &Forward{Taker: &Taker{Host: "me", Placement: one{}, Self: "me", Local: one{}}}
-	heap := func() int64 {
-		runtime.GC()
-		runtime.GC() // pools are emptied by the second
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return int64(m.HeapAlloc)
-	}
-	before := heap()
+	before := heldBytes()
 	for i := range messages {
 		takes := &usage.Takes{Caller: 7, Batch: uint64(i + 1), Rows: []usage.Take{{Key: fmt.Sprint("k", i), Tokens: 1}}}
 		for j := range size / rpc.MaxKeyLength {
@@ -52,7 +54,7 @@ func TestAMessageIsNotKeptForOneOfItsKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	grew := heap() - before
+	grew := heldBytes() - before
 	runtime.KeepAlive(forward)
 	t.Logf("%d bytes for %d messages of %d", grew, messages, size)
 	if most := int64(messages * size / 8); grew > most {
@@ -61,21 +63,41 @@ func TestAMessageIsNotKeptForOneOfItsKeys(t *testing.T) {
 }
 
 // Callers of an edge choose names of keys, also of keys that no rule has. What is remembered of
-// the longest ones takes little more memory than that of usual ones.
-func TestLongNamesOfKeysTakeBoundedMemory(t *testing.T) {
-	var k toldKeys
-	for i := range 2 * len(k.parts) * maxYoung {
-		k.fails(account{key: fmt.Sprintf("%0*d", rpc.MaxKeyLength, i)})
-	}
-	bytes := 0
-	for i := range k.parts {
-		for _, all := range []map[account]told{k.parts[i].young, k.parts[i].old} {
-			for of := range all {
-				bytes += len(of.key)
+// the longest ones takes as little memory as that of usual ones.
+func TestWhatIsRememberedOfAKeyTakesLittleMemory(t *testing.T) {
+	const most = 90 // bytes
+	for _, length := range []int{24, rpc.MaxKeyLength} {
+		t.Run(fmt.Sprint(length), func(t *testing.T) {
+			var k toldKeys
+			n := len(k.parts) * maxYoung / 2
+			before := heldBytes()
+			for i := range n {
+				k.hear(0, account{key: fmt.Sprintf("%0*d", length, i)}, usage.Took{Decided: true}, 1)
 			}
-		}
+			each := float64(heldBytes()-before) / float64(n)
+			runtime.KeepAlive(&k)
+			t.Logf("%.0f bytes", each)
+			if each > most {
+				t.Errorf("%.0f bytes are kept of a key; want at most %d", each, most)
+			}
+		})
 	}
-	if most := 2 * len(k.parts) * maxNames; bytes > most {
-		t.Errorf("%d bytes of names are remembered, want at most %d", bytes, most)
+}
+
+// The two buckets of a key, and keys with other names, have answers of their own.
+func TestEachAccountHasAnAnswerOfItsOwn(t *testing.T) {
+	var k toldKeys
+	for i := range 1000 {
+		key := fmt.Sprint("key-", i)
+		k.hear(0, account{key, false}, usage.Took{Decided: true, Left: float64(i)}, 1)
+		k.hear(0, account{key, true}, usage.Took{Decided: true, Left: float64(-i)}, 2)
+	}
+	for i := range 1000 {
+		plain, auto := usage.Take{Key: fmt.Sprint("key-", i)}, usage.Take{Key: fmt.Sprint("key-", i), Auto: true}
+		k.fill(0, &plain)
+		k.fill(0, &auto)
+		if plain.Told != float64(i) || plain.By != 1 || auto.Told != float64(-i) || auto.By != 2 {
+			t.Errorf("key %d: told %g by %d, and under auto %g by %d", i, plain.Told, plain.By, auto.Told, auto.By)
+		}
 	}
 }

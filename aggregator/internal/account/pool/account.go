@@ -318,10 +318,14 @@ func (k *Account) Expire(now time.Duration, gone func(host uint32)) {
 // dead is after how long a silent host is taken for dead.
 func (k *holdings) dead() time.Duration { return time.Duration(silence * float64(k.interval)) }
 
+// sweeps reports whether expire has something to do: it looks at all rows, a few times an
+// interval.
+func (k *holdings) sweeps(now time.Duration) bool { return now-k.swept >= k.interval/4 }
+
 // expire takes back what hosts hold that have been silent for as long as after. It reports
 // whether it has looked at all rows.
 func (k *holdings) expire(now, after time.Duration, gone func(host uint32)) (looked bool) {
-	if now-k.swept < k.interval/4 {
+	if !k.sweeps(now) {
 		return false
 	}
 	k.swept = now

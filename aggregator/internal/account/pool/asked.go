@@ -46,19 +46,28 @@ import (
 // out until they return it, or until its lease has ended.
 type asked struct {
 	Account
-	bucket  exactbucket.Bucket // the pool, while somebody takes from it
-	settled float64            // the pool when it was last the bucket
-	rule    exactbucket.Rule   // as of the last report or take
-	lease   time.Duration      // of a grant
-	always  bool               // hosts ask for each event
-	moved   bool               // the key had another owner lately
-	handed  bool               // which handed it over
-	out     float64            // the part of the limit that hosts held as rates then
-	feared  float64            // tokens that expectLoans has taken out of the pool, because it did not
-	alone   int64              // of all rows
 
+	// Here a cache line begins, which each report needs.
+
+	settled float64          // the pool when it was last the bucket
+	rule    exactbucket.Rule // as of the last report or take
+	always  bool             // hosts ask for each event
+	moved   bool             // the key had another owner lately
+	handed  bool             // which handed it over
+	out     float64          // the part of the limit that hosts held as rates then
+
+	// So again here, for sweeps.
+
+	asking asking
+	alone  int64         // of all rows
+	lease  time.Duration // of a grant
+	feared float64       // tokens that expectLoans has taken out of the pool, because it was not handed over
+
+	// Takes alone need the rest.
+
+	bucket  exactbucket.Bucket // the pool, while somebody takes from it
 	learned learned.State
-	asking  asking
+	_       [40]byte // so that the size is a multiple of a cache line, as that of Account is
 }
 
 const (
@@ -133,6 +142,12 @@ func (k *asked) Report(now time.Duration, limit algorithm.Limit, host uint32, r 
 		return account.Grant{}, false
 	}
 	return k.grant(row, limit, cost(limit, r)), true
+}
+
+// Fetch implements account.Account. It reads from the lines beside those of the Account, too.
+func (k *asked) Fetch(host uint32, guess int32) (number int32, read int) {
+	number, read = k.Account.Fetch(host, guess)
+	return number, read + int(k.settled) + int(k.alone)
 }
 
 // begin makes the pool of a key that is new here. It is full, and fills, unless hosts
@@ -273,6 +288,12 @@ func (k *asked) Expire(now time.Duration, gone func(host uint32)) {
 		return
 	}
 	now = max(now, k.at)
+	if k.always {
+		k.asking.look(now)
+	}
+	if !k.sweeps(now) { // each report expires, and follows then
+		return
+	}
 	after := k.dead()
 	k.ends(now)
 	if k.always {
@@ -284,7 +305,6 @@ func (k *asked) Expire(now time.Duration, gone func(host uint32)) {
 			k.alone += int64(row.alone)
 		}
 	}
-	k.asking.look(now)
 }
 
 // Demand implements account.Account. Hosts that ask for each event do not report what
