@@ -29,7 +29,7 @@ func statedBound() uint64 {
 		callers  = 2 * 1 << 14 * (128 + 128*16)               // whose they are
 		gossip   = 4096*(128+meanName) + 2*4096*128           // senders, and what each said of two keys
 		told     = 16 * 2 * 8192 * (128 + meanName)           // what an edge was told of keys
-		underway = 64 << 20                                   // messages of ten attackers, both sides, and pooled memory
+		underway = 64 << 20                                   // forty messages, on both sides, and pooled memory
 	)
 	return keys + pairs + bands + takes + callers + gossip + told + underway
 }
