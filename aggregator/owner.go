@@ -31,14 +31,14 @@ type Owner interface {
 // Lifecycle is what an Owner is told. Its methods are safe for concurrent use:
 // one may be called while another runs, and while messages are answered. A
 // method that has nothing to do comes from NoLifecycle. A panic in one ends
-// nothing: it is logged.
+// nothing: it is logged. While Configure, RingMoved or Sweep runs, the same method is
+// not called again: the latest call follows when it returns.
 type Lifecycle interface {
 	// Configure puts limits in force. The first call comes before the first
 	// message. On an error, which is logged, the limits before stay in force.
 	Configure(limits *dynamicconfig.Snapshot) error
 
-	// RingMoved says that keys may have other owners from now on. It returns
-	// soon; HandOver follows.
+	// RingMoved says that keys may have other owners from now on. HandOver follows.
 	RingMoved(c Cluster)
 
 	// HandOver tells the owners of keys that this host does not own any more
@@ -97,6 +97,7 @@ type Owners struct {
 	Log *slog.Logger
 
 	panics sync.Map // to *pace.Pacer, by what panicked
+	calls  sync.Map // to *calls, by turn
 }
 
 // Serve returns one as a Decider that refuses hosts without a proper name, and whose
@@ -123,25 +124,99 @@ func (s served) Update(ctx context.Context, host string, payload *anypb.Any) (*a
 
 // Configure tells all of limits.
 func (o *Owners) Configure(limits *dynamicconfig.Snapshot) {
-	o.each(slog.LevelError, "keeps its old limits", func(one Owner) error { return one.Configure(limits) })
+	o.each("Configure", "keeps its old limits", func(one Owner) error { return one.Configure(limits) })
 }
 
 // RingMoved tells all that keys may have moved.
 func (o *Owners) RingMoved(c Cluster) {
-	o.each(slog.LevelError, "was not told of the ring", func(one Owner) error { one.RingMoved(c); return nil })
+	o.each("RingMoved", "was not told of the ring", func(one Owner) error { one.RingMoved(c); return nil })
 }
 
-// HandOver has all hand over what they do not own any more.
+// Sweep has all forget what is too old.
+func (o *Owners) Sweep(now time.Time) {
+	o.each("Sweep", "forgot nothing", func(one Owner) error { one.Sweep(now); return nil })
+}
+
+// HandOver has all hand over what they do not own any more. It returns when ctx ends, also
+// if an Owner does not.
 func (o *Owners) HandOver(ctx context.Context, c Cluster) {
-	o.each(slog.LevelWarn, "did not hand over all keys; their new owners will learn from the hosts", func(one Owner) error { return one.HandOver(ctx, c) })
+	for _, one := range o.All {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			o.call(one, slog.LevelWarn, "did not hand over all keys; their new owners will learn from the hosts", func(one Owner) error { return one.HandOver(ctx, c) })
+		}()
+		select {
+		case <-done:
+		case <-ctx.Done():
+		}
+	}
 }
 
-// each calls f for all, and logs the errors at level. A panic is logged as an error.
-func (o *Owners) each(level slog.Level, failed string, f func(Owner) error) {
-	for _, one := range o.All {
-		if err := safely(one, f); err != nil {
-			o.failed(level, one, failed, err)
+// returnsWithin is for how long an Owner's method keeps the other Owners waiting.
+const returnsWithin = time.Second
+
+// turn is a method of an Owner, by its number.
+type turn struct {
+	owner  int
+	method string
+}
+
+// calls are the calls of one turn. One runs at a time: an Owner is anybody's code, and may
+// not return.
+type calls struct {
+	mu      sync.Mutex // protects following fields
+	running bool
+	next    func() // follows the one that runs; of several, the latest
+}
+
+// each calls f for all. An Owner whose method does not return keeps the others waiting
+// once, for returnsWithin. It hears of the latest call when it returns.
+func (o *Owners) each(method, failed string, f func(Owner) error) {
+	for i, one := range o.All {
+		last, _ := o.calls.LoadOrStore(turn{i, method}, new(calls))
+		done := last.(*calls).begin(func() { o.call(one, slog.LevelError, failed, f) }) //nolint:errcheck // nothing else is stored
+		if done == nil {
+			continue
 		}
+		late := time.NewTimer(returnsWithin)
+		select {
+		case <-done:
+		case <-late.C:
+			o.Log.Error("an owner of keys does not return; it is told of nothing more of that kind until it does", "type", fmt.Sprintf("%T", one), "method", method)
+		}
+		late.Stop()
+	}
+}
+
+// begin calls f, and closes done when that and what follows has returned. If an earlier
+// call runs still, f follows it, and done is nil.
+func (c *calls) begin(f func()) (done chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+
+	if c.running {
+		c.next = f
+		return nil
+	}
+	c.running, done = true, make(chan struct{})
+	go func() {
+		defer close(done)
+		for f != nil {
+			f()
+			c.mu.Lock()
+			f, c.next = c.next, nil
+			c.running = f != nil
+			c.mu.Unlock()
+		}
+	}()
+	return done
+}
+
+// call calls f, and logs its error at level. A panic is logged as an error.
+func (o *Owners) call(one Owner, level slog.Level, failed string, f func(Owner) error) {
+	if err := safely(one, f); err != nil {
+		o.failed(level, one, failed, err)
 	}
 }
 

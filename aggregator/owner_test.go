@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -79,6 +80,81 @@ func TestOwnersShareTheirLives(t *testing.T) {
 		}
 	})
 }
+
+// An owner is anybody's code: one that waits for ever stops neither the others nor its host,
+// and hears of the latest ring and limits when it returns.
+func TestAnOwnerThatDoesNotReturnKeepsNoOtherFromBeingTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release, log := make(chan struct{}), new(bytes.Buffer)
+		hangs := &locked{hang: release}
+		one := new(locked)
+		owners := aggregator.Owners{All: []aggregator.Owner{hangs, one}, Log: slog.New(slog.NewTextHandler(log, nil))}
+		began := time.Now()
+		for range 3 {
+			owners.Configure(nil)
+			owners.RingMoved(aggregator.Cluster{Placement: owner("me"), Self: "me"})
+		}
+		owners.RingMoved(aggregator.Cluster{Placement: owner("other"), Self: "me"})
+		ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond)
+		defer cancel()
+		owners.HandOver(ctx, aggregator.Cluster{Placement: owner("me"), Self: "me", Leaving: true})
+		ctx, cancel = context.WithTimeout(t.Context(), 4500*time.Millisecond)
+		defer cancel()
+		owners.Run(ctx, func() time.Duration { return time.Second })
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		synctest.Wait() // a hand-over may begin when its time has ended
+		want := "configure,configure,configure,hand over: leaving true,ring: owns k: false,ring: owns k: true,ring: owns k: true,ring: owns k: true,sweep,sweep"
+		if got := one.all(); !strings.HasPrefix(got, want) {
+			t.Errorf("the other is told %q, want %q", got, want)
+		}
+		if n := strings.Count(log.String(), "does not return"); n != 3 {
+			t.Errorf("%d lines, want one for each method: %s", n, log)
+		}
+		close(release)
+		synctest.Wait()
+		want = "configure,configure,hand over: leaving true,ring: owns k: false,ring: owns k: true,sweep,sweep"
+		if got := hangs.all(); got != want {
+			t.Errorf("the one that hung is told %q, want %q", got, want)
+		}
+	})
+}
+
+// locked notes what it is told, by methods that may run at the same time, and that return
+// when hang is closed.
+type locked struct {
+	recorder
+	mu   sync.Mutex    // protects told
+	hang chan struct{} // nil: it does not hang
+}
+
+func (l *locked) note(what string, args ...any) {
+	l.mu.Lock()
+	_ = l.recorder.note(what, args...)
+	l.mu.Unlock()
+	if l.hang != nil {
+		<-l.hang
+	}
+}
+
+// all is what l was told, sorted.
+func (l *locked) all() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Join(slices.Sorted(slices.Values(l.told)), ",")
+}
+
+func (l *locked) Configure(*dynamicconfig.Snapshot) error { l.note("configure"); return nil }
+
+func (l *locked) RingMoved(c aggregator.Cluster) { l.note("ring: owns k: %v", c.Owns("k")) }
+
+func (l *locked) HandOver(_ context.Context, c aggregator.Cluster) error {
+	l.note("hand over: leaving %v", c.Leaving)
+	return nil
+}
+
+func (l *locked) Sweep(time.Time) { l.note("sweep") }
 
 // A payload that panics at each message must not fill the log, but its author needs to
 // know where.

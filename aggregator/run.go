@@ -5,7 +5,6 @@ package aggregator
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -87,7 +86,7 @@ func (o *Owners) Run(ctx context.Context, interval func() time.Duration) {
 				continue
 			}
 			last = now
-			o.each(slog.LevelError, "forgot nothing", func(one Owner) error { one.Sweep(now); return nil })
+			o.Sweep(now)
 		case <-ctx.Done():
 			timer.Stop()
 			return

@@ -39,7 +39,8 @@ type Payload[Request, Response, State any] struct {
 	// Ask is what a host asks about a key that it used.
 	Ask func(used Use) Request
 
-	// Decide answers host, and changes the key's state. One call runs at a time.
+	// Decide answers host, and changes the key's state. One call runs at a time, so that
+	// all keys wait for a Decide that waits.
 	Decide func(now time.Time, host string, state *State, r Request) Response
 
 	// Grant is what the host may do.
