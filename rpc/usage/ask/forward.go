@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,8 +37,8 @@ type Forward struct {
 	Taker *Taker
 
 	// Timeout, when not nil, is the ask_timeout of a key's rule; 0 or nil: the
-	// Taker's Timeout. Callers wait for twice that at most, so their own
-	// timeout should be longer.
+	// Taker's Timeout. Callers wait for twice that at most, and as long again for
+	// batches that they withdraw, so their own timeout should be longer.
 	Timeout func(key string) time.Duration
 
 	// MaxWait, when not nil, is the longest that a take of a key may wait for its
@@ -180,10 +181,10 @@ func (f *Forward) by(rows []usage.Take, took []usage.Took) uint32 {
 // own is this host's number.
 func (f *Forward) own() uint32 { return uint32(f.Taker.number()) | 1 }
 
-// undo takes rows, each at the owner that it has by now.
+// undo takes rows, each at the owner that it has by now: as many at once as a message may have.
 func (f *Forward) undo(rows []usage.Take) {
-	if len(rows) > 0 {
-		f.take(context.Background(), rows, make([]usage.Took, len(rows)))
+	for part := range slices.Chunk(rows, rpc.MaxTakes) {
+		f.take(context.Background(), part, make([]usage.Took, len(part)))
 	}
 }
 

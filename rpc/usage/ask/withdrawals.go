@@ -48,16 +48,18 @@ func (w Withdrawn) Update(_ context.Context, _ string, payload *anypb.Any) (*any
 	return usage.EncodeTaken(&usage.Taken{By: w.Edge.own()}, 0)
 }
 
-// withdraw undoes those of a caller's batches that were answered here, and returns
-// the others. If one of the others is answered later, it is undone then.
+// withdraw undoes those of a caller's batches that were answered here, all at once, and
+// returns the others. If one of the others is answered later, it is undone then.
 func (f *Forward) withdraw(caller uint64, batches []uint64) (unknown []uint64) {
+	var undo []usage.Take
 	for _, number := range batches {
 		rows, known := f.answered.Withdraw(clock(), caller, number)
-		f.undo(rows)
+		undo = append(undo, rows...)
 		if !known {
 			unknown = append(unknown, number)
 		}
 	}
+	f.undo(undo)
 	return unknown
 }
 

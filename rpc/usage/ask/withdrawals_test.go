@@ -134,6 +134,29 @@ func TestWithdrawingElsewhereIsBounded(t *testing.T) {
 	})
 }
 
+// An owner is silent, and a caller withdraws all that the owner gave it before.
+func TestACallerThatWithdrawsManyBatchesWaitsNoLongerForASilentOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		edge, _, p, _, network := edgeOf(t, 100)
+		takes := &usage.Takes{Caller: 1, Batch: rpc.MaxWithdrawn + 1, Rows: []usage.Take{{Key: "p", Tokens: 1}}}
+		for i := range uint64(rpc.MaxWithdrawn) {
+			takeAt(t, edge, &usage.Takes{Caller: 1, Batch: i + 1, Rows: []usage.Take{{Key: "k", Tokens: 1}, {Key: "p", Tokens: 1}}})
+			takes.Withdrawn = append(takes.Withdrawn, i+1)
+		}
+		network.Partition([]string{"me", "p"}, []string{"o"})
+		began := time.Now()
+		if taken := takeAt(t, edge, takes); !taken.Rows[0].OK {
+			t.Errorf("%+v", taken.Rows)
+		}
+		if waited := time.Since(began); waited > 2*ask.DefaultTimeout {
+			t.Errorf("waited for %v", waited)
+		}
+		if p.left["p"] != 99 {
+			t.Errorf("%v left", p.left)
+		}
+	})
+}
+
 func TestAnEdgeRefusesWhatAreNoWithdrawals(t *testing.T) {
 	first, _, _, _, _ := twoEdges(t, 1)
 	of := func(m *headgatepb.Withdrawals) *anypb.Any {
