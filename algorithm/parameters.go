@@ -36,64 +36,50 @@ func (r *Registry) Build(name string, parameters map[string]string) (Algorithm, 
 }
 
 // With returns e with these parameters instead of its own. They are named as the
-// fields are, in small letters: overcommit, horizon, repay. Durations are as in 200ms. It
-// refuses names that it does not know and values out of range.
+// fields are, in small letters: overcommit, horizon, repay. Durations are as in 200ms. With
+// refuses names that it does not know and values out of range, and returns all that is wrong.
 func (e Elastic) With(parameters map[string]string) (Elastic, error) {
-	err := set(parameters, map[string]setter{
-		"overcommit": number(&e.Overcommit, 0, 1),
-		"horizon":    duration(&e.Horizon),
-		"repay":      duration(&e.Repay),
-	})
-	return e, err
-}
-
-// setter takes a parameter's value.
-type setter func(value string) error
-
-// set gives every setter its parameter, and returns all that is wrong.
-func set(parameters map[string]string, setters map[string]setter) error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(parameters)) {
-		s := setters[name]
-		if s == nil {
+		value, err := parameters[name], error(nil)
+		switch name {
+		case "overcommit":
+			e.Overcommit, err = part(value)
+		case "horizon":
+			e.Horizon, err = duration(value)
+		case "repay":
+			e.Repay, err = duration(value)
+		default:
 			errs = append(errs, fmt.Errorf("%w %s: use overcommit, horizon or repay", ErrParameter, shown(name)))
-			continue
 		}
-		if err := s(parameters[name]); err != nil {
-			errs = append(errs, fmt.Errorf("%w %s: %s: %w", ErrParameter, name, shown(parameters[name]), err))
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%w %s: %s: %w", ErrParameter, name, shown(value), err))
 		}
 	}
-	return errors.Join(errs...)
+	return e, errors.Join(errs...)
 }
 
-// next stands for zero, because a zero field is the default. It is
-// next to it.
-const next = 1e-9
+// least stands for zero, because a field that is zero has its default.
+const least = 1e-9
 
-// number is a parameter that is a number from low to high.
-func number(to *float64, low, high float64) setter {
-	return func(value string) error {
-		x, err := strconv.ParseFloat(value, 64)
-		if err != nil || !(x >= low && x <= high) {
-			return fmt.Errorf("not a number from %v to %v", low, high)
-		}
-		*to = max(x, next)
-		return nil
+// part is a parameter that is a number from 0 to 1.
+func part(value string) (float64, error) {
+	x, err := strconv.ParseFloat(value, 64)
+	if err != nil || !(x >= 0 && x <= 1) {
+		return 0, errors.New("not a number from 0 to 1")
 	}
+	return max(x, least), nil
 }
 
 const longest = 24 * time.Hour
 
 // duration is a parameter that is a time span.
-func duration(to *time.Duration) setter {
-	return func(value string) error {
-		d, err := time.ParseDuration(value)
-		if err != nil || d < time.Millisecond || d > longest {
-			return errors.New("not a duration from 1ms to 24h, such as 200ms or 3s")
-		}
-		*to = d
-		return nil
+func duration(value string) (time.Duration, error) {
+	d, err := time.ParseDuration(value)
+	if err != nil || d < time.Millisecond || d > longest {
+		return 0, errors.New("not a duration from 1ms to 24h, such as 200ms or 3s")
 	}
+	return d, nil
 }
 
 // shown is what somebody wrote, quoted, and cut if it is long.

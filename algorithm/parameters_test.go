@@ -16,7 +16,7 @@ func TestParametersReachElastic(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Elastic{Overcommit: next, Horizon: 300 * time.Millisecond, Repay: 5 * time.Second}
+	want := Elastic{Overcommit: least, Horizon: 300 * time.Millisecond, Repay: 5 * time.Second}
 	if a.Elastic != want {
 		t.Errorf("got %+v, want %+v", a.Elastic, want)
 	}
