@@ -44,7 +44,7 @@ import (
 var hostileMessages = flag.Int64("hostile", 0, "messages that an owner is sent; 0: 20,000, or 100,000 in the long form")
 
 // callsAtOnce is how many messages are under way on each connection of an attacker. Frames
-// of several calls share a packet, which saves a quarter of what a message costs.
+// of several calls share a packet, so that a message costs less.
 const callsAtOnce uint64 = 4
 
 // favour weighs hosts by what they want, and some of them double.
