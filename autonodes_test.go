@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig/memory"
 	"github.com/headgate/headgate/ringpop"
 )
@@ -32,19 +33,22 @@ limits:
 	}
 	// An owner that hears of a key from a report before anybody asks begins with
 	// half of its burst: the key may not be new. That happens where the first ask
-	// takes longer than the interval.
-	const full, unsure = 20, 10
-	var keys []string
+	// takes longer than the interval. On a machine that is as slow later on, hosts are
+	// lent tokens, and keep parts of one.
+	const full = 20
+	over := algorithm.Elastic{}.Overshoot(algorithm.Limit{Burst: full}, len(nodes), 0)
+	taken := make(map[string]int)
 	for fulls := 0; fulls < 4; {
-		key := fmt.Sprint("low", len(keys))
-		keys = append(keys, key)
-		switch got := drain(nodes, key); {
-		case got == full:
-			fulls++
-		case got != unsure:
-			t.Fatalf("%d tokens of %s, which was full", got, key)
-		case len(keys) == 50:
+		if len(taken) == 50 {
 			t.Fatal("the machine is always too slow")
+		}
+		key := fmt.Sprint("low", len(taken))
+		taken[key] = drain(nodes, key)
+		if got := taken[key]; float64(got) > full+over || got < full/2-len(nodes) {
+			t.Fatalf("%d tokens of %s, which was full", got, key)
+		}
+		if taken[key] == full {
+			fulls++
 		}
 	}
 	for _, n := range nodes {
@@ -71,9 +75,10 @@ limits:
 		}
 		return true
 	})
-	for _, key := range keys {
-		if got := drain(nodes[1:], key); got != 0 {
-			t.Errorf("%d tokens of %s after an owner left", got, key)
+	for key, before := range taken {
+		// Parts of a token that hosts kept may be one together.
+		if got := drain(nodes[1:], key); got > max(full-before, 0)+len(hosts) || before == full && got > 1 {
+			t.Errorf("%d tokens of %s after an owner left, and %d before", got, key, before)
 		}
 	}
 }
