@@ -80,3 +80,88 @@ func TestWhatABucketElsewhereRefusedLongAgoIsLackingStill(t *testing.T) {
 		}
 	})
 }
+
+// What callers give back, or spend beside what they took, after a migration has ended goes to the
+// bucket elsewhere that was measured, too. That bucket is not charged for what it got back, nor
+// again for what was spent.
+func TestABucketThatWasMeasuredAndGetsTokensBackLacksWhatWasUsed(t *testing.T) {
+	for _, from := range []string{"even", "elastic"} {
+		for _, mode := range []string{"old-shadow-new", "new-shadow-old"} {
+			for _, actual := range []int64{0, 3, 5, 7} {
+				for _, used := range [][2]int64{{}, {2, 0}, {0, 4}, {6, 4}} { // before and after the caller settles
+					for _, twice := range []bool{false, true} { // the rule changes beside
+						now, bucket := stage.Now(), &drained{left: 20}
+						rules := func(then string) *dynamicconfig.Snapshot {
+							return traceLimits(t, "limits: [{key: k, limit: 0.000001/s, burst: 20, "+then+"}]")
+						}
+						pair := "from: " + from + ", to: redis"
+						if mode == "new-shadow-old" {
+							pair = "from: redis, to: " + from
+						}
+						g := limiter.NewGroup(rules("migrate: {"+pair+", mode: "+mode+"}"), 1, limiter.WithMigration(shadow.Migrator()),
+							limiter.WithRemote("redis", bucket), driver.WithBackground(func(f func()) { f() }))
+						total := int64(0)
+						take := func(n int64, kind stage.Kind) (stage.Stage, stage.Receipt) {
+							of := g.For("k").Stage()
+							v, receipt := of.Take(t.Context(), stage.Request{Now: now, N: n, Kind: kind})
+							if v.OK() {
+								total += n
+							}
+							return of, receipt
+						}
+						step := func(then string) {
+							now = now.Add(time.Second)
+							driver.Of(g).Configure(now, rules(then))
+						}
+						of, receipt := take(5, stage.Take)
+						take(1, stage.Final)
+						step("algorithm: " + from)
+						take(used[0], stage.Final)
+						if twice {
+							step("max_wait: 1s, algorithm: " + from)
+						}
+						of.Settle(now, receipt, actual)
+						total += actual - 5
+						if twice {
+							step("algorithm: " + from)
+						}
+						take(used[1], stage.Final)
+						step("algorithm: redis")
+						if lacks := 20 - int64(bucket.left); lacks != total {
+							t.Errorf("%s, %s, %d of 5, %d used, changed beside: %t: the bucket elsewhere lacks %d, after %d were used",
+								from, mode, actual, used, twice, lacks, total)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// What callers give back after the bucket elsewhere that was measured has taken over comes back to
+// it once, although both sides of the ended migration get it.
+func TestABucketThatWasMeasuredGetsBackOnce(t *testing.T) {
+	for _, between := range []int64{0, 10} {
+		now, bucket := stage.Now(), &drained{left: 20}
+		rules := func(then string) *dynamicconfig.Snapshot {
+			return traceLimits(t, "limits: [{key: k, limit: 0.000001/s, burst: 20, "+then+"}]")
+		}
+		g := limiter.NewGroup(rules("migrate: {from: even, to: redis, mode: old-shadow-new}"), 1, limiter.WithMigration(shadow.Migrator()),
+			limiter.WithRemote("redis", bucket), driver.WithBackground(func(f func()) { f() }))
+		take := func(n int64) (stage.Stage, stage.Receipt) {
+			of := g.For("k").Stage()
+			_, receipt := of.Take(t.Context(), stage.Request{Now: now, N: n, Kind: stage.Take})
+			return of, receipt
+		}
+		first, gaveFirst := take(10)
+		now = now.Add(time.Second)
+		driver.Of(g).Configure(now, rules("algorithm: even"))
+		take(between)
+		now = now.Add(time.Second)
+		driver.Of(g).Configure(now, rules("algorithm: redis"))
+		first.Settle(now, gaveFirst, 0)
+		if int64(bucket.left) != 20-between {
+			t.Errorf("the bucket elsewhere has %v tokens, and %d of 20 are used", bucket.left, between)
+		}
+	}
+}

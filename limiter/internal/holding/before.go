@@ -9,6 +9,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter/internal/remote"
 	"github.com/headgate/headgate/limiter/internal/report"
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
@@ -33,8 +34,9 @@ func (b *before) left(parts bool) remains {
 	left.slots = b.holds()
 	if !math.IsInf(left.tokens, 1) {
 		left.tokens, left.at = b.earlier().Tokens, b.now
-		left.since += b.since()
+		left.since += b.since(left.back())
 	}
+	left.returned += left.back()
 	if gave := b.gives(); gave != nil {
 		left.gave, left.counted = gave, allowedBy(gave)
 	}
@@ -61,14 +63,15 @@ func (b *before) left(parts bool) remains {
 	if level.Limit < rate.Inf && (more || level.Remote) {
 		left.tokens, left.burst, left.limit, left.at = level.Tokens, level.Burst, level.Limit, b.now
 		left.ruled = b.plan.Rule.Limit
-		left.remote, left.here, left.since = "", false, 0
+		left.remote, left.measured, left.since = "", nil, 0
 		if level.Remote {
 			left.remote = b.plan.Terms[b.plan.Answers].Algorithm
 		}
 	}
-	if algorithm, refused := b.measures(); algorithm != "" {
-		if left.remote == "" {
-			left.remote, left.here = algorithm, true
+	if of, refused := b.measures(); of != nil {
+		algorithm := of.Common().Terms().Algorithm
+		if left.remote == "" || left.measured != nil && left.remote == algorithm {
+			left.remote, left.measured, left.returned = algorithm, of, of.Returned()
 		}
 		if left.remote == algorithm {
 			left.since = refused
@@ -77,13 +80,13 @@ func (b *before) left(parts bool) remains {
 	return left
 }
 
-// measures returns the algorithm of a bucket elsewhere that a migration measures, and that
-// was charged with all that the part that answers allowed, but for refused tokens; empty if
+// measures returns the stage of a bucket elsewhere that a migration measures, and that
+// was charged with all that the part that answers allowed, but for refused tokens; nil if
 // there is none.
-func (b *before) measures() (algorithm string, refused int64) {
+func (b *before) measures() (of *remote.Stage, refused int64) {
 	m := b.migration
 	if m == nil || m.stages == nil {
-		return "", 0
+		return nil, 0
 	}
 	i, counts := 1, m.counts()
 	switch b.plan.Rule.Migration.Mode {
@@ -92,12 +95,12 @@ func (b *before) measures() (algorithm string, refused int64) {
 	case dynamicconfig.ModeNewShadowOld:
 		i, refused = 0, counts.OnlyNew
 	default:
-		return "", 0
+		return nil, 0
 	}
 	if s := b.pair[i]; stageOf(s).Level(b.now).Remote {
-		return s.Part().Common().Terms().Algorithm, refused + counts.Skipped
+		return remote.Of(s.Part()), refused + counts.Skipped
 	}
-	return "", 0
+	return nil, 0
 }
 
 // remainder returns the part of kept, which b left, that next must remember; nil if
@@ -142,11 +145,11 @@ func (b *before) earlier() stage.Level {
 		return stage.Level{Limit: rate.Inf, Tokens: math.Inf(1)}
 	}
 	filled := min(left.tokensAt(b.now), left.burst)
-	tokens := max(filled-float64(b.since()), min(filled, 0))
+	tokens := max(filled-float64(b.since(0)), min(filled, 0))
 	if b.answering() == nil && left.gave != nil {
 		tokens = b.settled(filled)
 	}
-	return stage.Level{Limit: left.limit, Burst: left.burst, Tokens: tokens, Remote: left.remote != "" && !left.here}
+	return stage.Level{Limit: left.limit, Burst: left.burst, Tokens: tokens, Remote: left.remote != "" && left.measured == nil}
 }
 
 // settled is how many of the tokens that b's remains have filled in are left with those
@@ -182,10 +185,11 @@ func (b *before) allowed() int64 {
 	return allowedBy(b.pair[b.plan.Answers])
 }
 
-// since is what b allowed since its remains were as they are, as far as its own limit
-// has not filled it in again while the remains were full. What nothing limited does not
-// count.
-func (b *before) since() int64 {
+// since is what b allowed, and callers did not give back, since its remains were as they are, as far
+// as its own limit has not filled it in again while the remains were full. What nothing limited
+// does not count. Of what callers gave back, back tokens do not count either: a bucket elsewhere
+// got as many.
+func (b *before) since(back int64) int64 {
 	if b.remains == nil || b.Stage == nil {
 		return 0
 	}
@@ -193,7 +197,7 @@ func (b *before) since() int64 {
 	if limit >= rate.Inf {
 		return 0
 	}
-	used := float64(max(b.allowed()-b.remains.counted, 0))
+	used := float64(max(b.allowed()-b.remains.counted+back, 0))
 	filled := float64(limit) * max(b.now.Sub(b.remains.at), 0).Seconds()
 	full := max(b.remains.tokensAt(b.now)-b.remains.burst, 0)
 	return int64(max(math.Ceil(used-min(filled, full)-1e-6), 0))
@@ -237,7 +241,7 @@ func (b *before) due() (known, used int64, asked string) {
 	case left.remote == "":
 		return known, max(known, earlier.Missing()), ""
 	}
-	since := min(left.since+b.since(), earlier.Missing())
+	since := min(left.since+b.since(left.back()), earlier.Missing())
 	earlier.Tokens += float64(since) // what all hosts used
 	even := evenly(earlier, b.hosts)
 	return max(known-even, since), max(known, even+since), left.remote

@@ -95,6 +95,9 @@ func (c *Change) fill() {
 		c.adopt(s, t, charge, used)
 		if r := share.RateOf(s.Part()); r != nil {
 			r.Succeed(used)
+			if left := old.remains; t.Algorithm == asked && left.measured != nil { // it gets back from the migration's receipts
+				r.OweNothingElsewhere()
+			}
 		}
 		if r := remote.Of(s.Part()); r != nil && used > 0 && old.unasked(s) && i == next.plan.Answers {
 			r.TakeOver(now, used)

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter/internal/remote"
 	"github.com/headgate/headgate/limiter/internal/report"
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
@@ -26,7 +27,8 @@ type remains struct {
 	counted       int64           // what the Rate that answers, or gave, had allowed by then
 	gave          *report.Subject // the part that answered last, while none does; else nil
 	remote        string          // the algorithm, if a bucket elsewhere knows what is missing, but for since
-	here          bool            // the tokens were here nevertheless: that bucket was measured
+	measured      *remote.Stage   // asks that bucket, if it was only measured: the tokens were here; else nil
+	returned      int64           // what measured had given back by then
 	since         int64           // what was used here since that bucket knew all
 	slots         *share.Slots    // retired; nil if there were none
 	wants         [2]float64      // events/s, and slots, that the service stated; or Measured
@@ -34,6 +36,15 @@ type remains struct {
 
 // nothing is the remains of a key that had no rule before.
 var nothing = remains{tokens: math.Inf(1), wants: [2]float64{share.Measured, share.Measured}}
+
+// back is what callers have given back since to a bucket elsewhere that was measured, and not only
+// to the Rate that answers.
+func (r *remains) back() int64 {
+	if r.measured == nil {
+		return 0
+	}
+	return r.measured.Returned() - r.returned
+}
 
 // stated reports whether the service stated a demand.
 func (r *remains) stated() bool { return max(r.wants[0], r.wants[1]) >= 0 }
