@@ -25,7 +25,7 @@ func hasSlots(l *Limiter) bool { return keyOf(l).Current(stage.Now()).Slots != n
 // release is never nil. For a rule that limits a rate, TryAcquire is AllowN, and
 // release does nothing.
 func (l *Limiter) TryAcquire(n int) (release func(), ok bool) {
-	if slots := keyOf(l).PlainSlots(); slots != nil && n > 0 {
+	if slots := keyOf(l).PlainSlots(); slots != nil && n > 0 && int64(n) <= bucket.MaxCost {
 		if h, ok := slots.AcquireFast(int64(n)); ok { // without a look at the clock
 			return h.Release, true
 		}

@@ -48,10 +48,11 @@ type Decision struct {
 	// auto it may be when the host asks the key's owner again.
 	RetryAfter time.Duration
 
-	// Limit (events/s), Burst and Left (tokens) are those of the bucket that
-	// decided, afterwards: of this host's part, or of all of it if the bucket
-	// is elsewhere. Left is negative in debt. They are infinite when nothing is
-	// limited, and 0 when they are not known.
+	// Limit (events/s), Burst and Left (tokens) are those of the bucket that this host
+	// asks first, afterwards: of this host's part, or of all of it if each event is decided
+	// elsewhere. While a host has a grant under auto, they are of its part also if the key's
+	// owner decided (By is "owner"). Left is negative in debt. They are infinite when
+	// nothing is limited, and 0 when they are not known.
 	Limit       rate.Limit
 	Burst, Left float64
 

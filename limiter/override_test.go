@@ -4,6 +4,7 @@ package limiter
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"testing"
@@ -328,5 +329,21 @@ func TestADisabledRuleRefusesNoKey(t *testing.T) {
 				t.Errorf("max_keys does not count again: %+v", d)
 			}
 		})
+	}
+}
+
+// Under a bypass, TryAcquire and Acquire give as many slots, and no more than any limit may have.
+func TestSlotsUnderABypassAreAsManyForAllCallers(t *testing.T) {
+	rules := []dynamicconfig.Rule{{Key: "k", Limit: 2, InFlight: true, Algorithm: Even}}
+	s, noon := overridden(t, rules, dynamicconfig.Override{Key: "k", Bypass: true})
+	l := NewGroup(s.At(noon), 1).For("k")
+	for n, want := range map[int]bool{3: true, 1 << 40: true, 1<<40 + 1: false} {
+		release, ok := l.TryAcquire(n)
+		release()
+		releaseToo, err := l.Acquire(t.Context(), n)
+		releaseToo()
+		if ok != want || (err == nil) != want || err != nil && !errors.Is(err, ErrNever) {
+			t.Errorf("%d slots: TryAcquire %t, Acquire %v", n, ok, err)
+		}
 	}
 }
