@@ -4,15 +4,13 @@ package aggregator
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"google.golang.org/protobuf/types/known/anypb"
 
+	"github.com/headgate/headgate/aggregator/internal/guard"
 	"github.com/headgate/headgate/aggregator/internal/hosts"
-	"github.com/headgate/headgate/aggregator/internal/pace"
 	"github.com/headgate/headgate/aggregator/internal/rules"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/internal/exactbucket"
@@ -96,8 +94,7 @@ type Owners struct {
 	All []Owner
 	Log *slog.Logger
 
-	panics sync.Map // to *pace.Pacer, by what panicked
-	calls  sync.Map // to *calls, by turn
+	guard guard.Guard
 }
 
 // Serve returns one as a Decider that refuses hosts without a proper name, and whose
@@ -117,7 +114,7 @@ func (s served) Update(ctx context.Context, host string, payload *anypb.Any) (*a
 	}
 	answer, err := rpc.Ask(ctx, s.one, host, payload)
 	if stack := rpc.StackOf(err); stack != "" {
-		s.owners.failed(slog.LevelError, s.one, "panicked; its caller gets an error", err)
+		s.owners.guard.Failed(s.owners.Log, guard.Method{Owner: s.one, Failed: "panicked; its caller gets an error", Level: slog.LevelError}, err)
 	}
 	return answer, err
 }
@@ -137,47 +134,20 @@ func (o *Owners) Sweep(now time.Time) {
 	o.each("Sweep", "forgot nothing", func(one Owner) error { one.Sweep(now); return nil })
 }
 
+// each calls f for all. An Owner whose method does not return keeps the others waiting
+// once, for a second. It hears of the latest call when it returns.
+func (o *Owners) each(method, failed string, f func(Owner) error) {
+	for i, one := range o.All {
+		o.guard.Latest(o.Log, guard.Method{Owner: one, Number: i, Name: method, Failed: failed, Level: slog.LevelError, Call: func() error { return f(one) }})
+	}
+}
+
 // HandOver has all hand over what they do not own any more. It returns when ctx ends, also
 // if an Owner does not.
 func (o *Owners) HandOver(ctx context.Context, c Cluster) {
 	for _, one := range o.All {
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			o.call(one, slog.LevelWarn, "did not hand over all keys; their new owners will learn from the hosts", func(one Owner) error { return one.HandOver(ctx, c) })
-		}()
-		select {
-		case <-done:
-		case <-ctx.Done():
-		}
+		o.guard.Until(ctx, o.Log, guard.Method{Owner: one, Failed: "did not hand over all keys; their new owners will learn from the hosts", Level: slog.LevelWarn, Call: func() error { return one.HandOver(ctx, c) }})
 	}
-}
-
-// call calls f, and logs its error at level. A panic is logged as an error.
-func (o *Owners) call(one Owner, level slog.Level, failed string, f func(Owner) error) {
-	if err := safely(one, f); err != nil {
-		o.failed(level, one, failed, err)
-	}
-}
-
-// failed logs that something went wrong with one: of panics, one line in a minute for
-// each method.
-func (o *Owners) failed(level slog.Level, one Owner, failed string, err error) {
-	kind, stack := fmt.Sprintf("%T", one), rpc.StackOf(err)
-	if stack == "" {
-		o.Log.Log(context.Background(), level, "an owner of keys "+failed, "type", kind, "error", err)
-		return
-	}
-	every, _ := o.panics.LoadOrStore(kind+" "+failed, new(pace.Pacer))
-	if others, ok := every.(*pace.Pacer).Next(Now(), blameEvery); ok { //nolint:errcheck // nothing else is stored
-		o.Log.Error("an owner of keys "+failed, "type", kind, "error", err, "stack", stack, "panics_since_last_line", others)
-	}
-}
-
-// safely calls f, and returns a panic as an error.
-func safely(one Owner, f func(Owner) error) (err error) {
-	defer rpc.Recovered(&err)
-	return f(one)
 }
 
 var _ Owner = (*Aggregator)(nil)

@@ -5,7 +5,6 @@ package aggregator
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -93,66 +92,6 @@ func (o *Owners) Run(ctx context.Context, interval func() time.Duration) {
 			return
 		}
 	}
-}
-
-// returnsWithin is for how long an Owner's method keeps the other Owners waiting.
-const returnsWithin = time.Second
-
-// turn is a method of an Owner, by its number.
-type turn struct {
-	owner  int
-	method string
-}
-
-// calls are the calls of one turn. One runs at a time: an Owner is anybody's code, and may
-// not return.
-type calls struct {
-	mu      sync.Mutex // protects following fields
-	running bool
-	next    func() // follows the one that runs; of several, the latest
-}
-
-// each calls f for all. An Owner whose method does not return keeps the others waiting
-// once, for returnsWithin. It hears of the latest call when it returns.
-func (o *Owners) each(method, failed string, f func(Owner) error) {
-	for i, one := range o.All {
-		last, _ := o.calls.LoadOrStore(turn{i, method}, new(calls))
-		done := last.(*calls).begin(func() { o.call(one, slog.LevelError, failed, f) }) //nolint:errcheck // nothing else is stored
-		if done == nil {
-			continue
-		}
-		late := time.NewTimer(returnsWithin)
-		select {
-		case <-done:
-		case <-late.C:
-			o.Log.Error("an owner of keys does not return; it is told of nothing more of that kind until it does", "type", fmt.Sprintf("%T", one), "method", method)
-		}
-		late.Stop()
-	}
-}
-
-// begin calls f, and closes done when that and what follows has returned. If an earlier
-// call runs still, f follows it, and done is nil.
-func (c *calls) begin(f func()) (done chan struct{}) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-
-	if c.running {
-		c.next = f
-		return nil
-	}
-	c.running, done = true, make(chan struct{})
-	go func() {
-		defer close(done)
-		for f != nil {
-			f()
-			c.mu.Lock()
-			f, c.next = c.next, nil
-			c.running = f != nil
-			c.mu.Unlock()
-		}
-	}()
-	return done
 }
 
 // Run sweeps a once per update_interval, until ctx ends: for an Aggregator that

@@ -31,6 +31,7 @@ var layers = []layer{
 var rooms = []layer{
 	{"aggregator/internal/table", nil, "the table knows keys by their text only"},
 	{"aggregator/internal/pace", nil, "pace knows only time"},
+	{"aggregator/internal/guard", []string{"aggregator/internal/pace", "rpc"}, "calling other people's code needs no keys"},
 	{"aggregator/internal/fence", nil, "the fence knows names and time"},
 	{"aggregator/internal/excess", []string{"aggregator/internal/account", "algorithm", "dynamicconfig", "rpc", "internal/exactbucket"}, "metrics of what passes beyond limits know no keys"},
 	{"aggregator/internal/hosts", []string{"aggregator/internal/account", "algorithm"}, "the numbers of hosts know no keys and no messages"},
