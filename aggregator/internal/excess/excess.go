@@ -31,16 +31,21 @@ func New(scope tally.Scope) *Gauges {
 	return &Gauges{scope: scope.SubScope("aggregator"), rules: make(map[string][2]tally.Gauge)}
 }
 
-// maxRules bounds the rules that have metrics of their own.
+// maxRules bounds the rules that have metrics of their own. They keep them when the rules
+// are gone, because exporters have no way to withdraw a metric. Later rules share others.
 const maxRules = 10_000
+
+// others is the name under which the metrics of later rules are.
+const others = "…"
 
 // Note takes in the state of a key of rule.
 func (s Seen) Note(rule string, state account.State) {
-	if _, known := s[rule]; !known && len(s) >= maxRules {
-		rule = "…"
-	}
-	e := s[rule]
-	s[rule] = excess{max(e.over, state.Over), max(e.bound, state.Bound)}
+	s.note(rule, excess{state.Over, state.Bound})
+}
+
+func (s Seen) note(rule string, e excess) {
+	before := s[rule]
+	s[rule] = excess{max(before.over, e.over), max(before.bound, e.bound)}
 }
 
 // Show puts what was seen in the metrics. Rules without keys have 0.
@@ -48,23 +53,26 @@ func (x *Gauges) Show(seen Seen) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 
+	shown := make(Seen, len(seen))
 	for rule, e := range seen {
-		g, ok := x.rules[rule]
-		if !ok {
-			if len(x.rules) > maxRules {
-				continue
-			}
-			scope := x.scope.Tagged(map[string]string{"rule": cmp.Or(rule, "(none)")})
-			g = [2]tally.Gauge{scope.Gauge("over_admitted"), scope.Gauge("over_admission_bound")}
-			x.rules[rule] = g
-		}
+		shown.note(x.nameOf(rule), e)
+	}
+	for rule, g := range x.rules {
+		e := shown[rule]
 		g[0].Update(e.over)
 		g[1].Update(e.bound)
 	}
-	for rule, g := range x.rules {
-		if _, used := seen[rule]; !used {
-			g[0].Update(0)
-			g[1].Update(0)
-		}
+}
+
+// nameOf returns the name under which the metrics of rule are, and makes them if there are
+// none. The caller holds x.mu.
+func (x *Gauges) nameOf(rule string) string {
+	if _, ok := x.rules[rule]; !ok && len(x.rules) >= maxRules {
+		rule = others
 	}
+	if _, ok := x.rules[rule]; !ok {
+		scope := x.scope.Tagged(map[string]string{"rule": cmp.Or(rule, "(none)")})
+		x.rules[rule] = [2]tally.Gauge{scope.Gauge("over_admitted"), scope.Gauge("over_admission_bound")}
+	}
+	return rule
 }
