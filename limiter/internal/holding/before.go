@@ -36,7 +36,7 @@ func (b *before) left(parts bool) remains {
 		left.tokens, left.at = b.earlier().Tokens, b.now
 		left.since += b.since(left.back())
 	}
-	left.returned += left.back()
+	left.knew += left.back()
 	if gave := b.gives(); gave != nil {
 		left.gave, left.counted = gave, allowedBy(gave)
 	}
@@ -63,15 +63,16 @@ func (b *before) left(parts bool) remains {
 	if level.Limit < rate.Inf && (more || level.Remote) {
 		left.tokens, left.burst, left.limit, left.at = level.Tokens, level.Burst, level.Limit, b.now
 		left.ruled = b.plan.Rule.Limit
-		left.remote, left.measured, left.since = "", nil, 0
+		left.remote, left.returned, left.since = "", nil, 0
 		if level.Remote {
 			left.remote = b.plan.Terms[b.plan.Answers].Algorithm
 		}
 	}
 	if of, refused := b.measures(); of != nil {
 		algorithm := of.Common().Terms().Algorithm
-		if left.remote == "" || left.measured != nil && left.remote == algorithm {
-			left.remote, left.measured, left.returned = algorithm, of, of.Returned()
+		if left.remote == "" || left.returned != nil && left.remote == algorithm {
+			left.remote, left.returned = algorithm, of.Returned()
+			left.knew = left.returned.Load()
 		}
 		if left.remote == algorithm {
 			left.since = refused
@@ -149,7 +150,7 @@ func (b *before) earlier() stage.Level {
 	if b.answering() == nil && left.gave != nil {
 		tokens = b.settled(filled)
 	}
-	return stage.Level{Limit: left.limit, Burst: left.burst, Tokens: tokens, Remote: left.remote != "" && left.measured == nil}
+	return stage.Level{Limit: left.limit, Burst: left.burst, Tokens: tokens, Remote: left.remote != "" && left.returned == nil}
 }
 
 // settled is how many of the tokens that b's remains have filled in are left with those

@@ -5,11 +5,11 @@ package holding
 import (
 	"math"
 	"slices"
+	"sync/atomic"
 
 	"golang.org/x/time/rate"
 
 	"github.com/headgate/headgate/dynamicconfig"
-	"github.com/headgate/headgate/limiter/internal/remote"
 	"github.com/headgate/headgate/limiter/internal/report"
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
@@ -27,8 +27,8 @@ type remains struct {
 	counted       int64           // what the Rate that answers, or gave, had allowed by then
 	gave          *report.Subject // the part that answered last, while none does; else nil
 	remote        string          // the algorithm, if a bucket elsewhere knows what is missing, but for since
-	measured      *remote.Stage   // asks that bucket, if it was only measured: the tokens were here; else nil
-	returned      int64           // what measured had given back by then
+	returned      *atomic.Int64   // to that bucket, if it was only measured: the tokens were here; else nil
+	knew          int64           // what returned was by then
 	since         int64           // what was used here since that bucket knew all
 	slots         *share.Slots    // retired; nil if there were none
 	wants         [2]float64      // events/s, and slots, that the service stated; or Measured
@@ -40,10 +40,10 @@ var nothing = remains{tokens: math.Inf(1), wants: [2]float64{share.Measured, sha
 // back is what callers have given back since to a bucket elsewhere that was measured, and not only
 // to the Rate that answers.
 func (r *remains) back() int64 {
-	if r.measured == nil {
+	if r.returned == nil {
 		return 0
 	}
-	return r.measured.Returned() - r.returned
+	return r.returned.Load() - r.knew
 }
 
 // stated reports whether the service stated a demand.

@@ -21,11 +21,10 @@ import (
 // the fallback's. Use New.
 type Stage struct {
 	debts
-	tokens   elsewhere.Estimate // of the remote
-	returned atomic.Int64       // see Returned
-	mu       sync.Mutex         // held while what is in force changes under an Auto, and while gone does
-	gone     atomic.Bool        // see Leave
-	listed   atomic.Bool        // the Host knows that it owes something
+	tokens elsewhere.Estimate // of the remote
+	mu     sync.Mutex         // held while what is in force changes under an Auto, and while gone does
+	gone   atomic.Bool        // see Leave
+	listed atomic.Bool        // the Host knows that it owes something
 }
 
 var (
@@ -218,14 +217,10 @@ func (s *Stage) Settle(now stage.Instant, receipt stage.Receipt, actual int64) {
 			s.Bucket().Add(now, float64(back))
 		}
 	}
-	s.returned.Add(back)
+	s.Return(back)
 	s.uncount(back, s.owned || s.gone.Load())
 	s.Owe(now, -back)
 }
-
-// Returned is how many tokens callers have ever given back, which the remote gets. Safe for
-// concurrent use.
-func (s *Stage) Returned() int64 { return s.returned.Load() }
 
 // Owe charges the remote with n tokens in the background, or gives them back if
 // n is negative. It counts nothing.

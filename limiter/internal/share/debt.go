@@ -47,3 +47,23 @@ func (r *rare) repay(now stage.Instant, n int64) {
 		}
 	}
 }
+
+// Returned counts what callers give back to the bucket elsewhere from the first call on.
+func (r *rare) Returned() *atomic.Int64 {
+	count := new(atomic.Int64)
+	if was := r.replace(func(s *seldom) {
+		if s.back == nil {
+			s.back = count
+		}
+	}); was.back != nil {
+		return was.back
+	}
+	return count
+}
+
+// Return says that the bucket elsewhere gets n tokens back.
+func (r *rare) Return(n int64) {
+	if s := r.seldom.Load(); s != nil && s.back != nil {
+		s.back.Add(n)
+	}
+}
