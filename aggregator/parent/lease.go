@@ -19,10 +19,10 @@ type Lease struct {
 
 	rule   *dynamicconfig.Rule // nil: the key is gone, or has no cluster above any more
 	shadow bool                // another account of the key answers, and claims for both
-	given  bool                // there was a lease once
-	heard  bool                // and before it maybe what is safe
-	amount float64
-	safe   float64
+	given  bool                // the cluster above has leased an amount at least once
+	heard  bool                // the cluster above has answered, maybe without a lease: safe is known
+	amount float64             // leased, for the time before until
+	safe   float64             // what this cluster may use without a lease
 	until  time.Duration
 	fresh  time.Duration // as long as amount should be used without asking again
 	askAt  time.Duration
@@ -30,7 +30,11 @@ type Lease struct {
 	early  time.Duration // not asked again before
 	asked  bool          // the answer is under way
 	since  time.Duration // when it was asked for
-	keeps  time.Duration // until when it is not known what hosts want, of a key that is not leased
+
+	// Until keeps, the hosts of the key may not all have reported what they want, and
+	// claims only ask to keep what the hosts have. An account that is a Leaser says that
+	// itself (Learns), and keeps does not count.
+	keeps time.Duration
 }
 
 // Key is a key whose capacity comes from the cluster above. Its Text and Lock do not change.
@@ -149,9 +153,9 @@ func (l *Lease) due(now time.Duration) bool {
 	return l.rule != nil && !l.shadow && !l.asked && now >= l.askAt
 }
 
-// claim is what this cluster, called host above, asks there for the key. A key that
-// still learns only asks to keep what its hosts have: it does not know yet what they
-// want.
+// claim returns the claim of this cluster for the key. The cluster above knows this
+// cluster as host. While the owner does not know yet what the key's hosts want, the claim
+// only asks to keep what they have.
 func (l *Lease) claim(now time.Duration, host string) claims.Claim {
 	l.asked, l.since = true, now
 	l.told, _ = account.Wanted(l.Account)
@@ -179,8 +183,8 @@ func (l *Lease) claim(now time.Duration, host string) claims.Claim {
 	return c
 }
 
-// hear takes in the answer to a claim, which only asked to keep what there was
-// if it kept.
+// hear puts the answer to a claim in force. Kept says that the claim only asked to keep
+// what the hosts have.
 func (l *Lease) hear(now time.Duration, kept bool, answer claims.Lease) {
 	since := now
 	if l.asked { // else another account of the key has asked, and decides

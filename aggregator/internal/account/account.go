@@ -55,15 +55,20 @@ type Account interface {
 	State(now time.Duration, limit algorithm.Limit) State
 	Holdings(now time.Duration, limit algorithm.Limit, yield func(Holding) bool)
 
-	// Fetch reads what Report for host will, and changes no answer. So a key's
-	// memory is read ahead: the owner calls it for many keys before it calls
-	// Report for the first, and does not wait for each. It returns the number of
-	// host's row, 0 or more, if it Knows host, and else −1. Guess is the number
-	// of this host at another key: hosts often come to many keys in the same
-	// order. Read is anything, so that what is read counts as used.
+	// Fetch reads the memory that Report for host will read, and changes no answer.
+	// The owner calls Fetch for many keys before it calls Report for the first, so
+	// that the processor loads the memory of all these keys at once.
+	//
+	// Fetch returns the number of host's row if it found one, and else −1. Guess is
+	// where Fetch looks first: the number of host's row at another key, or −1. It is
+	// often right, because an account numbers hosts in the order of their first
+	// reports, which is often the same at many keys. A wrong guess costs only time.
+	//
+	// Read has no meaning. The owner uses it so that the compiler keeps the reads.
 	Fetch(host uint32, guess int32) (number int32, read int)
 
-	// Beside reads the rows that Report changes beside row number, or none.
+	// Beside reads the other rows that Report changes when it changes row number, if
+	// there are any. Read is as for Fetch.
 	Beside(number int32) (read int)
 }
 

@@ -29,7 +29,8 @@ type epoch struct {
 	ended  time.Duration // 0 for the latest
 }
 
-// Move puts a ring with these members in force at now. Calls come one after the other.
+// Move puts a ring with these members in force at now. A nil member changes nothing. Only
+// one call may run at a time.
 func (f *Fence) Move(now time.Duration, member func(host string) bool) {
 	if member == nil {
 		return
@@ -46,7 +47,8 @@ func (f *Fence) Move(now time.Duration, member func(host string) bool) {
 	f.rings.Store(&rings)
 }
 
-// known are the rings that f knows.
+// known returns the rings that f remembers, the latest first. Before the first Move there
+// are none.
 func (f *Fence) known() []epoch {
 	if rings := f.rings.Load(); rings != nil {
 		return *rings

@@ -68,9 +68,9 @@ func (n *Numbers) Acquire(name string) uint32 {
 	return id
 }
 
-// Add changes how many rows have id. The number is free again at none. Ids
-// come back through algorithms of a service's own: a number that is not in use
-// changes nothing.
+// Add adds rows to the number of rows that have id. When no row has id, Acquire may give
+// it to another host. Add ignores an id that no host has: an account with a defect may
+// report a host as gone that it does not have.
 func (n *Numbers) Add(id uint32, rows int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

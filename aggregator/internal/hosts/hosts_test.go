@@ -4,7 +4,7 @@ package hosts
 
 import "testing"
 
-// Algorithms call back with numbers of hosts, and may get them wrong.
+// An account with a defect may report a host as gone that it does not have.
 func TestANumberThatNoHostHasChangesNothing(t *testing.T) {
 	h := New()
 	a, b := h.Acquire("a"), h.Acquire("b")
