@@ -89,13 +89,15 @@ func TestABucketThatWasMeasuredAndGetsTokensBackLacksWhatWasUsed(t *testing.T) {
 		for _, mode := range []string{"old-shadow-new", "new-shadow-old"} {
 			for _, actual := range []int64{0, 3, 5, 7} {
 				for _, used := range [][2]int64{{}, {2, 0}, {0, 4}, {6, 4}} { // before and after the caller settles
-					for _, twice := range []bool{false, true} { // the rule changes beside
+					for i := range 4 {
+						twice := i&1 != 0    // the rule changes beside
+						answered := i&2 != 0 // the bucket elsewhere did, and this host's was measured
 						now, bucket := stage.Now(), &drained{left: 20}
 						rules := func(then string) *dynamicconfig.Snapshot {
 							return traceLimits(t, "limits: [{key: k, limit: 0.000001/s, burst: 20, "+then+"}]")
 						}
 						pair := "from: " + from + ", to: redis"
-						if mode == "new-shadow-old" {
+						if (mode == "new-shadow-old") != answered {
 							pair = "from: redis, to: " + from
 						}
 						g := limiter.NewGroup(rules("migrate: {"+pair+", mode: "+mode+"}"), 1, limiter.WithMigration(shadow.Migrator()),
@@ -128,8 +130,8 @@ func TestABucketThatWasMeasuredAndGetsTokensBackLacksWhatWasUsed(t *testing.T) {
 						take(used[1], stage.Final)
 						step("algorithm: redis")
 						if lacks := 20 - int64(bucket.left); lacks != total {
-							t.Errorf("%s, %s, %d of 5, %d used, changed beside: %t: the bucket elsewhere lacks %d, after %d were used",
-								from, mode, actual, used, twice, lacks, total)
+							t.Errorf("%s, %s, answered %t, %d of 5, %d used, changed beside: %t: the bucket elsewhere lacks %d, after %d were used",
+								from, mode, answered, actual, used, twice, lacks, total)
 						}
 					}
 				}
@@ -138,15 +140,16 @@ func TestABucketThatWasMeasuredAndGetsTokensBackLacksWhatWasUsed(t *testing.T) {
 	}
 }
 
-// What callers give back after the bucket elsewhere that was measured has taken over comes back to
+// What callers give back after the bucket elsewhere that a migration asked has taken over comes back to
 // it once, although both sides of the ended migration get it.
-func TestABucketThatWasMeasuredGetsBackOnce(t *testing.T) {
-	for _, between := range []int64{0, 10} {
+func TestABucketThatAMigrationAskedGetsBackOnce(t *testing.T) {
+	for i, pair := range []string{"from: even, to: redis", "from: redis, to: even", "from: even, to: redis", "from: redis, to: even"} {
+		between := int64(i/2) * 10
 		now, bucket := stage.Now(), &drained{left: 20}
 		rules := func(then string) *dynamicconfig.Snapshot {
 			return traceLimits(t, "limits: [{key: k, limit: 0.000001/s, burst: 20, "+then+"}]")
 		}
-		g := limiter.NewGroup(rules("migrate: {from: even, to: redis, mode: old-shadow-new}"), 1, limiter.WithMigration(shadow.Migrator()),
+		g := limiter.NewGroup(rules("migrate: {"+pair+", mode: old-shadow-new}"), 1, limiter.WithMigration(shadow.Migrator()),
 			limiter.WithRemote("redis", bucket), driver.WithBackground(func(f func()) { f() }))
 		take := func(n int64) (stage.Stage, stage.Receipt) {
 			of := g.For("k").Stage()
@@ -161,7 +164,37 @@ func TestABucketThatWasMeasuredGetsBackOnce(t *testing.T) {
 		driver.Of(g).Configure(now, rules("algorithm: redis"))
 		first.Settle(now, gaveFirst, 0)
 		if int64(bucket.left) != 20-between {
-			t.Errorf("the bucket elsewhere has %v tokens, and %d of 20 are used", bucket.left, between)
+			t.Errorf("%s: the bucket elsewhere has %v tokens, and %d of 20 are used", pair, bucket.left, between)
+		}
+	}
+}
+
+// What callers give back to a bucket elsewhere, after the rule has left it, does not hide what this
+// host used meanwhile by its part of the limit.
+func TestABucketThatGetsTokensBackWhileItIsNotAskedLacksWhatWasUsed(t *testing.T) {
+	for _, hosts := range []int{1, 2, 4} {
+		now, bucket := stage.Now(), &drained{left: 40}
+		rules := func(then string) *dynamicconfig.Snapshot {
+			return traceLimits(t, "limits: [{key: k, limit: 0.000001/s, burst: 40, "+then+"}]")
+		}
+		g := limiter.NewGroup(rules("algorithm: redis"), hosts, limiter.WithRemote("redis", bucket), driver.WithBackground(func(f func()) { f() }))
+		take := func(n int64) (stage.Stage, stage.Receipt) {
+			of := g.For("k").Stage()
+			v, receipt := of.Take(t.Context(), stage.Request{Now: now, N: n, Kind: stage.Take})
+			if !v.OK() {
+				t.Fatalf("%d hosts: %d are refused", hosts, n)
+			}
+			return of, receipt
+		}
+		held, receipt := take(10)
+		now = now.Add(time.Second)
+		driver.Of(g).Configure(now, rules("algorithm: even"))
+		take(10)
+		held.Settle(now, receipt, 0)
+		now = now.Add(time.Second)
+		driver.Of(g).Configure(now, rules("algorithm: redis"))
+		if lacks := 40 - bucket.left; lacks < 10 {
+			t.Errorf("%d hosts: the bucket elsewhere lacks %v, and 10 are used", hosts, lacks)
 		}
 	}
 }

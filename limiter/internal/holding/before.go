@@ -63,16 +63,17 @@ func (b *before) left(parts bool) remains {
 	if level.Limit < rate.Inf && (more || level.Remote) {
 		left.tokens, left.burst, left.limit, left.at = level.Tokens, level.Burst, level.Limit, b.now
 		left.ruled = b.plan.Rule.Limit
-		left.remote, left.returned, left.since = "", nil, 0
+		left.remote, left.here, left.returned, left.since = "", false, nil, 0
 		if level.Remote {
-			left.remote = b.plan.Terms[b.plan.Answers].Algorithm
+			left.knows(remote.Of(b.pair[b.plan.Answers].Part()), false)
+			left.paired = b.migration != nil
 		}
 	}
 	if of, refused := b.measures(); of != nil {
 		algorithm := of.Common().Terms().Algorithm
-		if left.remote == "" || left.returned != nil && left.remote == algorithm {
-			left.remote, left.returned = algorithm, of.Returned()
-			left.knew = left.returned.Load()
+		if left.remote == "" || left.here && left.remote == algorithm {
+			left.knows(of, true)
+			left.paired = true
 		}
 		if left.remote == algorithm {
 			left.since = refused
@@ -150,7 +151,7 @@ func (b *before) earlier() stage.Level {
 	if b.answering() == nil && left.gave != nil {
 		tokens = b.settled(filled)
 	}
-	return stage.Level{Limit: left.limit, Burst: left.burst, Tokens: tokens, Remote: left.remote != "" && left.returned == nil}
+	return stage.Level{Limit: left.limit, Burst: left.burst, Tokens: tokens, Remote: left.remote != "" && !left.here}
 }
 
 // settled is how many of the tokens that b's remains have filled in are left with those
@@ -188,8 +189,8 @@ func (b *before) allowed() int64 {
 
 // since is what b allowed, and callers did not give back, since its remains were as they are, as far
 // as its own limit has not filled it in again while the remains were full. What nothing limited
-// does not count. Of what callers gave back, back tokens do not count either: a bucket elsewhere
-// got as many.
+// does not count. back is of what callers gave back, and counts as used still: a bucket elsewhere
+// got as much.
 func (b *before) since(back int64) int64 {
 	if b.remains == nil || b.Stage == nil {
 		return 0

@@ -95,7 +95,7 @@ func (c *Change) fill() {
 		c.adopt(s, t, charge, used)
 		if r := share.RateOf(s.Part()); r != nil {
 			r.Succeed(used)
-			if left := old.remains; t.Algorithm == asked && left.returned != nil { // it gets back from the migration's receipts
+			if left := old.remains; t.Algorithm == asked && left.paired { // it gets back from the receipts of the migration
 				r.OweNothingElsewhere()
 			}
 		}

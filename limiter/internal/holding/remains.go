@@ -10,6 +10,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter/internal/remote"
 	"github.com/headgate/headgate/limiter/internal/report"
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
@@ -27,7 +28,9 @@ type remains struct {
 	counted       int64           // what the Rate that answers, or gave, had allowed by then
 	gave          *report.Subject // the part that answered last, while none does; else nil
 	remote        string          // the algorithm, if a bucket elsewhere knows what is missing, but for since
-	returned      *atomic.Int64   // to that bucket, if it was only measured: the tokens were here; else nil
+	here          bool            // the tokens were here nevertheless: that bucket was measured
+	paired        bool            // a migration asked it, and another part beside
+	returned      *atomic.Int64   // by callers, to that bucket; nil if remote is empty
 	knew          int64           // what returned was by then
 	since         int64           // what was used here since that bucket knew all
 	slots         *share.Slots    // retired; nil if there were none
@@ -37,13 +40,19 @@ type remains struct {
 // nothing is the remains of a key that had no rule before.
 var nothing = remains{tokens: math.Inf(1), wants: [2]float64{share.Measured, share.Measured}}
 
-// back is what callers have given back since to a bucket elsewhere that was measured, and not only
-// to the Rate that answers.
+// back is what callers have given back since to the bucket elsewhere, whether or not the Rate that
+// answers got it, too.
 func (r *remains) back() int64 {
 	if r.returned == nil {
 		return 0
 	}
 	return r.returned.Load() - r.knew
+}
+
+// knows says that the bucket that of asks knows what is missing.
+func (r *remains) knows(of *remote.Stage, here bool) {
+	r.remote, r.here, r.returned = of.Common().Terms().Algorithm, here, of.Returned()
+	r.knew = r.returned.Load()
 }
 
 // stated reports whether the service stated a demand.

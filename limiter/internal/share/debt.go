@@ -31,8 +31,8 @@ func (r *rare) OweElsewhere(n int64, repay func(now stage.Instant, n int64)) {
 }
 
 // OweNothingElsewhere ends that, because the bucket elsewhere is full, is not asked any more, or was
-// measured before. Then the Rate may give tokens that the bucket was not charged with, or gets
-// back otherwise, and the two cannot be told apart.
+// asked by a migration before. Then the Rate may give tokens that the bucket was not charged
+// with, or gets back otherwise, and the two cannot be told apart.
 func (r *rare) OweNothingElsewhere() {
 	if s := r.seldom.Load(); s != nil && s.debt != nil {
 		r.replace(func(s *seldom) { s.debt = nil })
