@@ -58,7 +58,7 @@ func (m *migrationModel) config() *dynamicconfig.Snapshot {
 
 func (m *migrationModel) actions() map[string]func(*rapid.T) {
 	return map[string]func(*rapid.T){
-		"take": m.take, "take again": m.take, "settle": m.settle, "time": m.time,
+		"take": m.take, "take again": m.take, "settle": m.settle, "charge": m.charge, "time": m.time,
 		"report": func(*rapid.T) {
 			m.step()
 			driver.Of(m.group).Report(m.now)
@@ -137,6 +137,19 @@ func (m *migrationModel) settle(rt *rapid.T) {
 	before := m.tokens
 	if m.tokens = min(m.tokens+undo(rt), m.rule.Burst); m.tokens < before {
 		m.tokens = max(m.tokens, min(before, m.deepest()))
+	}
+}
+
+// charge takes what is spent already, into the deepest debt at most. Of a token of which a
+// part is beyond that debt, a bucket elsewhere is charged with nothing.
+func (m *migrationModel) charge(rt *rapid.T) {
+	m.step()
+	n := rapid.IntRange(1, 60).Draw(rt, "n")
+	m.group.For("k").Charge(n)
+	if left := m.tokens - float64(n); left >= m.deepest() {
+		m.tokens = left
+	} else {
+		m.tokens = min(m.tokens, m.deepest()+1)
 	}
 }
 

@@ -4,6 +4,7 @@ package limiter_test
 
 import (
 	"context"
+	"errors"
 	"math"
 	"slices"
 	"testing"
@@ -47,17 +48,18 @@ type slotsModel struct {
 
 // holdRef is a call of Acquire or TryAcquire.
 type holdRef struct {
-	key      string
-	n        int64
-	priority int64
-	arrival  int
-	done     chan struct{} // closed when the wait is over; nil if it did not wait
-	cancel   context.CancelFunc
-	release  func()
-	err      error
-	held     bool
-	migrated bool // it was acquired, or began to wait, under a migration
-	changes  int  // changes of the rule until then
+	key       string
+	n         int64
+	priority  int64
+	arrival   int
+	done      chan struct{} // closed when the wait is over; nil if it did not wait
+	cancel    context.CancelFunc
+	release   func()
+	err       error
+	held      bool
+	uncounted bool // there was no room for its key
+	migrated  bool // it was acquired, or began to wait, under a migration
+	changes   int  // changes of the rule until then
 }
 
 func newSlotsModel(rt *rapid.T) *slotsModel {
@@ -74,7 +76,7 @@ func (m *slotsModel) drawRule(rt *rapid.T) dynamicconfig.Rule {
 	r := dynamicconfig.Rule{
 		Key: "k:*", InFlight: true, Limit: pick[rate.Limit](rt, "limit", 4, 1, 2, 10, 0), IdleAfter: 3 * time.Second,
 		Fallback: pick(rt, "fallback", dynamicconfig.FallbackEven, dynamicconfig.FallbackOpen, dynamicconfig.FallbackClosed, dynamicconfig.FallbackSafe),
-		Shared:   m.rule.Shared || m.rule.Key == "" && pick(rt, "shared", false, true),
+		Shared:   m.rule.Shared || m.rule.Key == "" && pick(rt, "shared", false, true), MaxKeys: pick(rt, "max_keys", 100, 1),
 	}
 	if r.Fallback == dynamicconfig.FallbackSafe {
 		r.SafeCapacity = 2
@@ -119,11 +121,22 @@ func (m *slotsModel) try(rt *rapid.T) {
 	var ok bool
 	if h.release, ok = m.group.For(h.key).TryAcquire(int(h.n)); ok {
 		m.take(h)
+	} else if m.full(h.key) && !m.over.Bypass && answering(&m.rule) != "" {
+		return
 	} else if m.over.Bypass {
 		rt.Fatalf("%s: %d slots are refused under a bypass", h.key, h.n)
 	} else if free, waits := m.free(h); h.n <= free && !waits {
 		rt.Fatalf("%s: %d slots are refused, and %d are free", h.key, h.n, free)
 	}
+}
+
+// full reports whether there is no room for key, because the other one is live.
+func (m *slotsModel) full(key string) bool {
+	_, live := m.group.InspectAt(stage.Now().Time(), m.name(key))
+	if !live && (m.rule.Shared || m.rule.MaxKeys > 1) {
+		m.rt.Fatalf("%s is not live", key)
+	}
+	return !live
 }
 
 // free is how many slots the one may take that answers, and whether somebody
@@ -151,19 +164,31 @@ func slotsOf(x float64) int64 {
 func (m *slotsModel) acquire(rt *rapid.T) {
 	h := m.begin(rt)
 	h.priority = pick[int64](rt, "priority", 0, 0, 5)
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithTimeout(context.Background(), pick(rt, "longest", time.Hour, time.Hour, time.Millisecond, time.Second))
 	h.cancel, h.done = cancel, make(chan struct{})
 	go func() {
 		defer close(h.done)
 		h.release, h.err = m.group.For(h.key).Acquire(ctx, int(h.n), limiter.Priority(h.priority))
 	}()
 	m.holds = append(m.holds, h)
-	m.settle()
+	if m.settle(); errors.Is(h.err, limiter.ErrTooManyKeys) && !m.full(h.key) {
+		rt.Fatalf("%s has no room, and is live", h.key)
+	}
 }
 
 // take notes that h holds its slots.
 func (m *slotsModel) take(h *holdRef) {
 	h.held = true
+	if m.full(h.key) { // a bypass, or the mode disabled, lets it through, and nothing counts it
+		h.uncounted = true
+		if m.over.Bypass || answering(&m.rule) == "" {
+			if h.done == nil {
+				m.holds = append(m.holds, h)
+			}
+			return
+		}
+		m.rt.Fatalf("%s has slots, and no room", h.key)
+	}
 	if h.changes == m.changes || !h.migrated && m.rule.Migration == nil {
 		m.took[m.name(h.key)] = true // from the side that answers
 	}
@@ -267,6 +292,7 @@ func (m *slotsModel) setHosts(rt *rapid.T) {
 
 func (m *slotsModel) time(rt *rapid.T) {
 	time.Sleep(pick(rt, "how long", time.Millisecond, time.Second, time.Minute))
+	m.settle() // callers whose deadline has passed do not wait any longer
 }
 
 func (m *slotsModel) idle(rt *rapid.T) {
@@ -300,7 +326,12 @@ func (m *slotsModel) answer(rt *rapid.T) {
 	}
 	time.Sleep(time.Nanosecond)
 	i := rapid.IntRange(0, len(m.sent)-1).Draw(rt, "which")
-	if rapid.Bool().Draw(rt, "lost") {
+	switch pick(rt, "how", "applied", "applied", "lost", "failed") {
+	case "failed":
+		m.manual.Fail(stage.Now(), m.sent[i], nil)
+		m.settle()
+		fallthrough
+	case "lost":
 		m.sent = slices.Delete(m.sent, i, i+1)
 		return
 	}
@@ -327,7 +358,7 @@ func (m *slotsModel) check() {
 		var waiting []*holdRef
 		migrated := false
 		for _, h := range m.holds {
-			if m.name(h.key) != name {
+			if m.name(h.key) != name || h.uncounted {
 				continue
 			}
 			if h.held {

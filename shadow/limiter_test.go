@@ -5,6 +5,7 @@ package shadow
 import (
 	"context"
 	"errors"
+	"reflect"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -16,6 +17,20 @@ import (
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/stage"
 )
+
+// Other packages cannot switch a limiter off by an assignment to a field of it, such as one that is embedded.
+func TestOtherPackagesReplaceNoFieldOfALimiter(t *testing.T) {
+	for _, of := range []reflect.Type{
+		reflect.TypeFor[limiter.Limiter](), reflect.TypeFor[limiter.Bucket](), reflect.TypeFor[limiter.Group](),
+		reflect.TypeFor[Limiter](), reflect.TypeFor[Pair](), reflect.TypeFor[SlotsPair](),
+	} {
+		for i := range of.NumField() {
+			if f := of.Field(i); f.IsExported() {
+				t.Errorf("%v has the exported field %s", of, f.Name)
+			}
+		}
+	}
+}
 
 func TestBetweenLimitersOfAnyKind(t *testing.T) {
 	even := snapshot(t, dynamicconfig.Rule{Limit: 5, Algorithm: limiter.Even})
