@@ -24,8 +24,8 @@ func TestOtherPackagesReplaceNoFieldOfALimiter(t *testing.T) {
 		reflect.TypeFor[limiter.Limiter](), reflect.TypeFor[limiter.Bucket](), reflect.TypeFor[limiter.Group](),
 		reflect.TypeFor[Limiter](), reflect.TypeFor[Pair](), reflect.TypeFor[SlotsPair](),
 	} {
-		for i := range of.NumField() {
-			if f := of.Field(i); f.IsExported() {
+		for f := range of.Fields() {
+			if f.IsExported() {
 				t.Errorf("%v has the exported field %s", of, f.Name)
 			}
 		}
