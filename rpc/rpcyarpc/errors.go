@@ -48,5 +48,8 @@ func textOf(s *yarpcerrors.Status) string {
 	if text == context.DeadlineExceeded.Error() || text == context.Canceled.Error() {
 		return text // it says what the code says
 	}
+	if s.Code() == yarpcerrors.CodeDeadlineExceeded && strings.HasPrefix(text, "call to procedure ") {
+		return context.DeadlineExceeded.Error() // YARPC at the server was the first to miss the deadline
+	}
 	return s.Code().String() + ": " + text
 }

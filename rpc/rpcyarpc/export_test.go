@@ -13,3 +13,6 @@ func (c *Client) SetClock(now func() time.Time) {
 
 // RedialAfter is redialAfter.
 const RedialAfter = redialAfter
+
+// FromWire is what a caller gets for an error of YARPC.
+var FromWire = fromWire

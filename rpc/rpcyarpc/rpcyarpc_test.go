@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/yarpc"
 	"go.uber.org/yarpc/transport/grpc"
+	"go.uber.org/yarpc/yarpcerrors"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
@@ -168,6 +169,18 @@ func TestErrorsKeepWhatCallersBranchOn(t *testing.T) {
 		if err != nil && strings.Contains(err.Error(), "goroutine ") {
 			t.Errorf("%s: a stack travelled: %v", row.typeURL, err)
 		}
+	}
+}
+
+// Either side may miss a deadline first: the caller reads the same.
+func TestADeadlineThatTheServerMissesIsPlain(t *testing.T) {
+	err := rpcyarpc.FromWire(yarpcerrors.DeadlineExceededErrorf("call to procedure %q of service %q from caller %q timed out", "p", "s", "c"))
+	if !errors.Is(err, context.DeadlineExceeded) || err.Error() != "context deadline exceeded" {
+		t.Error(err)
+	}
+	err = rpcyarpc.FromWire(yarpcerrors.DeadlineExceededErrorf("the owner's disk: context deadline exceeded"))
+	if !errors.Is(err, context.DeadlineExceeded) || err.Error() != "deadline-exceeded: the owner's disk: context deadline exceeded" {
+		t.Error(err)
 	}
 }
 
