@@ -198,3 +198,31 @@ func TestABucketThatGetsTokensBackWhileItIsNotAskedLacksWhatWasUsed(t *testing.T
 		}
 	}
 }
+
+// A caller may give back what a migration gave after another migration, with the same bucket
+// elsewhere, has begun and ended. Nothing that was used meanwhile is forgotten for that.
+func TestWhatComesBackAfterASecondMigrationHidesNothing(t *testing.T) {
+	now, bucket := stage.Now(), &drained{left: 20}
+	rules := func(then string) *dynamicconfig.Snapshot {
+		now = now.Add(time.Second)
+		return traceLimits(t, "limits: [{key: k, limit: 0.000001/s, burst: 20, "+then+"}]")
+	}
+	g := limiter.NewGroup(rules("migrate: {from: even, to: redis, mode: old-shadow-new}"), 1, limiter.WithMigration(shadow.Migrator()),
+		limiter.WithRemote("redis", bucket), driver.WithBackground(func(f func()) { f() }))
+	take := func(n int64) (stage.Stage, stage.Receipt) {
+		of := g.For("k").Stage()
+		_, receipt := of.Take(t.Context(), stage.Request{Now: now, N: n, Kind: stage.Take})
+		return of, receipt
+	}
+	held, receipt := take(10)
+	driver.Of(g).Configure(now, rules("algorithm: even"))
+	driver.Of(g).Configure(now, rules("migrate: {from: redis, to: even, mode: old-shadow-new}"))
+	take(10)
+	driver.Of(g).Configure(now, rules("algorithm: even"))
+	held.Settle(now, receipt, 0)
+	take(5)
+	driver.Of(g).Configure(now, rules("algorithm: redis"))
+	if bucket.left > 5 {
+		t.Errorf("the bucket elsewhere has %v tokens, and 15 of 20 are used", bucket.left)
+	}
+}

@@ -173,6 +173,9 @@ func (c *Change) adopt(s *report.Subject, t *share.Terms, charge, used int64) {
 		} else {
 			s.SetPart(now, remote.New(r, elsewhere))
 		}
+		if left := c.old.remains; left != nil && left.remote == t.Algorithm && left.returned != nil {
+			r.ReturnedBy(left.returned) // callers may give back to the stage that asked before
+		}
 		if of := stageOf(s); used > 0 && of.Level(now).Remote {
 			remote.Of(s.Part()).TakeOver(now, charge)
 		}

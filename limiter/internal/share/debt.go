@@ -61,6 +61,11 @@ func (r *rare) Returned() *atomic.Int64 {
 	return count
 }
 
+// ReturnedBy has r count in count, which another Rate counts in whose bucket elsewhere is the same.
+func (r *rare) ReturnedBy(count *atomic.Int64) {
+	r.replace(func(s *seldom) { s.back = count })
+}
+
 // Return says that the bucket elsewhere gets n tokens back.
 func (r *rare) Return(n int64) {
 	if s := r.seldom.Load(); s != nil && s.back != nil {
