@@ -61,8 +61,8 @@ func (r *rare) Succeeded() int64 {
 // that of r was. What callers give back from then on is that bucket's.
 func (r *rare) LeaveFull() { r.replace(func(s *seldom) { s.full = true }) }
 
-// leftFull reports whether the key has left r so.
-func (r *rare) leftFull() bool { s := r.seldom.Load(); return s != nil && s.full }
+// leftFull reports whether the key has left so.
+func (s *seldom) leftFull() bool { return s != nil && s.full }
 
 // takeCap is what Cap was told since the last call; nil if nothing.
 func (r *rare) takeCap() *ceil {

@@ -120,7 +120,7 @@ type countedOnly struct{}
 func (r *Rate) Settle(now stage.Instant, receipt stage.Receipt, actual int64) {
 	actual = max(actual, 0)
 	back := r.Back(receipt, actual)
-	if back > 0 && r.leftFull() {
+	if back > 0 && r.seldom.Load().leftFull() {
 		if to := r.Successor(); to != nil {
 			if receipt.N = back; receipt.Rest != (countedOnly{}) {
 				receipt.Rest = nil // back is less by what was forgiven
