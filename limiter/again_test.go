@@ -81,9 +81,9 @@ func TestWhatABucketElsewhereRefusedLongAgoIsLackingStill(t *testing.T) {
 	})
 }
 
-// What callers give back, or spend beside what they took, after a migration has ended goes to the
-// bucket elsewhere that was measured, too. That bucket is not charged for what it got back, nor
-// again for what was spent.
+// A migration measured a bucket elsewhere, and has ended. Callers settle events of that time only now:
+// they give tokens back, or spend more than they took. The bucket elsewhere hears of both. When it
+// decides again, it lacks exactly what was used.
 func TestABucketThatWasMeasuredAndGetsTokensBackLacksWhatWasUsed(t *testing.T) {
 	for _, from := range []string{"even", "elastic"} {
 		for _, mode := range []string{"old-shadow-new", "new-shadow-old"} {
@@ -140,8 +140,8 @@ func TestABucketThatWasMeasuredAndGetsTokensBackLacksWhatWasUsed(t *testing.T) {
 	}
 }
 
-// What callers give back after the bucket elsewhere that a migration asked has taken over comes back to
-// it once, although both sides of the ended migration get it.
+// A caller takes tokens during a migration and gives them back when the bucket elsewhere already decides
+// alone. Both sides of the ended migration get them, but that bucket counts them once.
 func TestABucketThatAMigrationAskedGetsBackOnce(t *testing.T) {
 	for i, pair := range []string{"from: even, to: redis", "from: redis, to: even", "from: even, to: redis", "from: redis, to: even"} {
 		between := int64(i/2) * 10
@@ -169,8 +169,8 @@ func TestABucketThatAMigrationAskedGetsBackOnce(t *testing.T) {
 	}
 }
 
-// What callers give back to a bucket elsewhere, after the rule has left it, does not hide what this
-// host used meanwhile by its part of the limit.
+// A caller gives tokens back to a bucket elsewhere that the rule has left. When the rule returns to that
+// bucket, the bucket is still charged for what this host used meanwhile by its own part of the limit.
 func TestABucketThatGetsTokensBackWhileItIsNotAskedLacksWhatWasUsed(t *testing.T) {
 	for _, hosts := range []int{1, 2, 4} {
 		now, bucket := stage.Now(), &drained{left: 40}

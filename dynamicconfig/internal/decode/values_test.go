@@ -10,7 +10,7 @@ import (
 	"github.com/headgate/headgate/dynamicconfig/internal/render"
 )
 
-// What package render writes reads back with its type.
+// This package reads each value that package render writes as the same value of the same type.
 func TestValuesReadBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := rapid.OneOf(

@@ -6,7 +6,7 @@
 //	limit, err := quantity.ParseLimit("5/m") // events/s
 //	quantity.Duration(48 * time.Hour)        // "2d"
 //
-// What it writes reads back as the same number. Its errors say what to write instead.
+// It reads each number that it writes as the same number. Its errors say what to write instead.
 //
 // Out of scope: which numbers are possible for which field.
 package quantity

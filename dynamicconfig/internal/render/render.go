@@ -80,7 +80,7 @@ func Value(v any) string {
 }
 
 // Scalar is text as YAML that reads back as the same text, in double quotes.
-// What cannot be seen is escaped. text is UTF-8.
+// It escapes characters that cannot be seen. text is UTF-8.
 func Scalar(text string) string {
 	var b strings.Builder
 	b.WriteByte('"')

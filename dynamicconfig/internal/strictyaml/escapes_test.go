@@ -9,7 +9,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// What looks like an escape and is none is refused at its place, and never read as another text.
+// The parser refuses a backslash sequence that is no escape, at its place. It never reads it as another text.
 func TestEscapesThatAreNoneAreRefused(t *testing.T) {
 	const none, noCharacter = "hexadecimal digits", "is not a character"
 	for _, tc := range []struct {

@@ -61,7 +61,8 @@ func (r *rare) Returned() *atomic.Int64 {
 	return count
 }
 
-// ReturnedBy has r count in count, which another Rate counts in whose bucket elsewhere is the same.
+// ReturnedBy makes r add what the bucket elsewhere gets back to count. Another Rate, whose callers may
+// still give tokens back to the same bucket, adds to it, too.
 func (r *rare) ReturnedBy(count *atomic.Int64) {
 	r.replace(func(s *seldom) { s.back = count })
 }
