@@ -24,9 +24,6 @@ type Change struct {
 // End ends what only the old Holding has. It is called once, when callers find Next.
 func (c *Change) End() {
 	now := c.old.now
-	if m := c.old.migration; m != nil && m.stages != nil && m != c.Next.migration {
-		m.end(now, c.old.Holding, &c.Next)
-	}
 	if from := c.old.AnsweringSlots(); from != nil && from != c.Next.AnsweringSlots() {
 		from.Dismiss()
 	}
@@ -187,6 +184,9 @@ func (c *Change) adopt(s *report.Subject, t *share.Terms, charge, used int64) {
 func (c *Change) decide(tokens float64) {
 	next := &c.Next
 	i := next.plan.Answers
+	if m := c.old.migration; m != nil && m.stages != nil && !slices.Equal(m.of[:], next.Parts()) {
+		m.end(c.old.now, c.old.Holding, next) // first, because a stage may show what it is capped to
+	}
 	switch {
 	case next.plan.Rule.Migration != nil && c.migrate(tokens):
 	case i < 0:

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter/internal/remote"
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
 )
@@ -74,13 +75,12 @@ func (m *migration) diverged() stage.Divergence {
 	return d
 }
 
-// end ends m, which old has and next has not. If next keeps a part that m did not
-// ask, m asks it from now on: so a bucket elsewhere is charged with what it missed.
+// end ends m, which old has and next has not. A bucket elsewhere that next keeps, and that did not answer, is
+// charged with what it missed, and with what it refused, as if it were the one that m asks next.
 func (m *migration) end(now stage.Instant, old, next *Holding) {
-	switch mode := old.plan.Rule.Migration.Mode; {
-	case mode == dynamicconfig.ModeOld && slices.Contains(next.Subjects(), old.pair[1]):
-		m.stages.SetMode(now, dynamicconfig.ModeOldShadowNew)
-	case mode == dynamicconfig.ModeNew && slices.Contains(next.Subjects(), old.pair[0]):
-		m.stages.SetMode(now, dynamicconfig.ModeNewShadowOld)
+	for i, p := range old.pair {
+		if i != old.plan.Answers && remote.Of(p.Part()) != nil && slices.Contains(next.Subjects(), p) {
+			m.stages.SetMode(now, [...]dynamicconfig.Mode{dynamicconfig.ModeOld, dynamicconfig.ModeNew}[i])
+		}
 	}
 }
