@@ -106,6 +106,31 @@ func TestABucketThatRefusedAsTheShadowLacksThatWhenItDecides(t *testing.T) {
 	}
 }
 
+// A migration asked a bucket elsewhere and the host's own part. Later the own part decided alone, and then
+// that bucket. What callers took during the migration comes back to the bucket once, and what they took
+// later comes back as well.
+func TestWhatAMigrationGaveComesBackOnceAndTheRestToo(t *testing.T) {
+	for _, pair := range []string{"from: even, to: redis", "from: redis, to: even"} {
+		for _, mode := range []string{"old-shadow-new", "new-shadow-old"} {
+			for _, between := range [][]string{{"algorithm: even"}, {"algorithm: even", "algorithm: redis", "algorithm: even"}} {
+				s := settlingUnder(t, "migrate: {"+pair+", mode: "+mode+"}")
+				s.take(5)
+				for _, rule := range between {
+					s.change(rule)
+				}
+				s.take(10)
+				s.change("algorithm: redis")
+				s.settle(0, 0)
+				s.settle(0, 3)
+				if s.bucket.left != 17 {
+					t.Errorf("%s, %s, then %q: the bucket elsewhere has %v tokens, and 3 of 20 are used", pair, mode, between, s.bucket.left)
+				}
+				s.drain()
+			}
+		}
+	}
+}
+
 // No change of a rule gives a second burst, whatever callers give back and when.
 func TestModelOfWhatComesBack(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {

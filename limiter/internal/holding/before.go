@@ -8,8 +8,6 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"github.com/headgate/headgate/dynamicconfig"
-	"github.com/headgate/headgate/limiter/internal/remote"
 	"github.com/headgate/headgate/limiter/internal/report"
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
@@ -34,11 +32,10 @@ func (b *before) left(parts bool) remains {
 	left.slots = b.holds()
 	if !math.IsInf(left.tokens, 1) {
 		left.tokens, left.at = b.earlier().Tokens, b.now
-		left.since += b.since(left.back())
+		left.since += b.since(b.back())
 	}
-	left.knew += left.back()
-	if gave := b.gives(); gave != nil {
-		left.gave, left.counted = gave, allowedBy(gave)
+	if left.gave = b.gives(); left.gave != nil {
+		left.count(left.gave)
 	}
 	if first := b.pair[0]; first == nil || slotsOf(first) != nil {
 		return left
@@ -63,46 +60,32 @@ func (b *before) left(parts bool) remains {
 	if level.Limit < rate.Inf && (more || level.Remote) {
 		left.tokens, left.burst, left.limit, left.at = level.Tokens, level.Burst, level.Limit, b.now
 		left.ruled = b.plan.Rule.Limit
-		left.remote, left.here, left.returned, left.since = "", false, nil, 0
+		left.remote, left.here, left.since = "", false, 0
 		if level.Remote {
-			left.knows(remote.Of(b.pair[b.plan.Answers].Part()), false)
-			left.paired = b.migration != nil
+			left.remote = b.plan.answering()
 		}
 	}
-	if of, refused := b.measures(); of != nil {
-		algorithm := of.Common().Terms().Algorithm
-		if left.remote == "" || left.here && left.remote == algorithm {
-			left.knows(of, true)
-			left.paired = true
+	if of, refused := b.measures(); of != "" {
+		if left.remote == "" {
+			left.remote, left.here = of, true
 		}
-		if left.remote == algorithm {
+		if left.remote == of {
 			left.since = refused
 		}
 	}
 	return left
 }
 
-// measures returns the stage of a bucket elsewhere that a migration measures, and that
-// was charged with all that the part that answers allowed, but for refused tokens; nil if
+// measures returns the algorithm of a bucket elsewhere that a migration measures, and that
+// was charged with all that the part that answers allowed, but for refused tokens; empty if
 // there is none.
-func (b *before) measures() (of *remote.Stage, refused int64) {
-	m := b.migration
-	if m == nil || m.stages == nil {
-		return nil, 0
+func (b *before) measures() (algorithm string, refused int64) {
+	m, i := b.migration, b.plan.measured()
+	if m == nil || m.stages == nil || i < 0 || !stageOf(b.pair[i]).Level(b.now).Remote {
+		return "", 0
 	}
-	i, counts := 1, m.counts()
-	switch b.plan.Rule.Migration.Mode {
-	case dynamicconfig.ModeOldShadowNew:
-		refused = counts.OnlyOld
-	case dynamicconfig.ModeNewShadowOld:
-		i, refused = 0, counts.OnlyNew
-	default:
-		return nil, 0
-	}
-	if s := b.pair[i]; stageOf(s).Level(b.now).Remote {
-		return remote.Of(s.Part()), refused + counts.Skipped
-	}
-	return nil, 0
+	counts := m.counts()
+	return b.pair[i].Algorithm(), [...]int64{counts.OnlyNew, counts.OnlyOld}[i] + counts.Skipped
 }
 
 // remainder returns the part of kept, which b left, that next must remember; nil if
@@ -127,7 +110,8 @@ func (b *before) remainder(kept remains, next *Holding) *remains {
 			kept.tokens = math.Inf(1)
 		}
 		if next.answering() != nil {
-			kept.gave, kept.counted = nil, allowedBy(next.pair[next.plan.Answers])
+			kept.gave = nil
+			kept.count(next.pair[next.plan.Answers])
 		}
 	}
 	if next.pair[0] != nil {
@@ -205,6 +189,14 @@ func (b *before) since(back int64) int64 {
 	return int64(max(math.Ceil(used-min(filled, full)-1e-6), 0))
 }
 
+// back is what callers have given back since to a bucket elsewhere, of what the Rate that answers counts.
+func (b *before) back() int64 {
+	if b.answering() == nil || b.remains.remote == "" {
+		return 0
+	}
+	return b.answering().Returned() - b.remains.returned
+}
+
 // level is what b, which has a Stage, says about the tokens that are left, or else what
 // its remains say.
 func (b *before) level() stage.Level {
@@ -243,7 +235,7 @@ func (b *before) due() (known, used int64, asked string) {
 	case left.remote == "":
 		return known, max(known, earlier.Missing()), ""
 	}
-	since := min(left.since+b.since(left.back()), earlier.Missing())
+	since := min(left.since+b.since(b.back()), earlier.Missing())
 	earlier.Tokens += float64(since) // what all hosts used
 	even := evenly(earlier, b.hosts)
 	return max(known-even, since), max(known, even+since), left.remote

@@ -92,9 +92,6 @@ func (c *Change) fill() {
 		c.adopt(s, t, charge, used)
 		if r := share.RateOf(s.Part()); r != nil {
 			r.Succeed(used)
-			if left := old.remains; t.Algorithm == asked && left.paired { // it gets back from the receipts of the migration
-				r.OweNothingElsewhere()
-			}
 		}
 		if r := remote.Of(s.Part()); r != nil && used > 0 && old.unasked(s) && i == next.plan.Answers {
 			r.TakeOver(now, used)
@@ -170,9 +167,6 @@ func (c *Change) adopt(s *report.Subject, t *share.Terms, charge, used int64) {
 		} else {
 			s.SetPart(now, remote.New(r, elsewhere))
 		}
-		if left := c.old.remains; left != nil && left.remote == t.Algorithm && left.returned != nil {
-			r.ReturnedBy(left.returned) // callers may give back to the stage that asked before
-		}
 		if of := stageOf(s); used > 0 && of.Level(now).Remote {
 			remote.Of(s.Part()).TakeOver(now, charge)
 		}
@@ -186,6 +180,11 @@ func (c *Change) decide(tokens float64) {
 	i := next.plan.Answers
 	if m := c.old.migration; m != nil && m.stages != nil && !slices.Equal(m.of[:], next.Parts()) {
 		m.end(c.old.now, c.old.Holding, next) // first, because a stage may show what it is capped to
+	}
+	for i, p := range next.Subjects() {
+		if r := share.RateOf(p.Part()); r != nil {
+			r.SetBeside(c.builder.Migrator.Stages != nil && next.plan.measured() >= 0 && remote.Of(next.pair[1-i].Part()) != nil)
+		}
 	}
 	switch {
 	case next.plan.Rule.Migration != nil && c.migrate(tokens):

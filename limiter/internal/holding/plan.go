@@ -24,6 +24,14 @@ func (p *Plan) answering() string {
 	return p.Terms[p.Answers].Algorithm
 }
 
+// measured is which of the Terms a migration asks beside the one that answers; below 0 if none.
+func (p *Plan) measured() int {
+	if m := p.Rule.Migration; m != nil && m.Mode == dynamicconfig.ModeOldShadowNew || m != nil && m.Mode == dynamicconfig.ModeNewShadowOld {
+		return 1 - p.Answers
+	}
+	return -1
+}
+
 // goesOn reports whether p has one pool, which answers, and goes on under the algorithm of next
 // that answers.
 func (p *Plan) goesOn(next *Plan) bool {

@@ -5,12 +5,10 @@ package holding
 import (
 	"math"
 	"slices"
-	"sync/atomic"
 
 	"golang.org/x/time/rate"
 
 	"github.com/headgate/headgate/dynamicconfig"
-	"github.com/headgate/headgate/limiter/internal/remote"
 	"github.com/headgate/headgate/limiter/internal/report"
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
@@ -26,12 +24,10 @@ type remains struct {
 	ruled         rate.Limit // the rule's limit, of which limit is a part
 	at            stage.Instant
 	counted       int64           // what the Rate that answers, or gave, had allowed by then
+	returned      int64           // what a bucket elsewhere had got back by then of what that Rate counts
 	gave          *report.Subject // the part that answered last, while none does; else nil
 	remote        string          // the algorithm, if a bucket elsewhere knows what is missing, but for since
 	here          bool            // the tokens were here nevertheless: that bucket was measured
-	paired        bool            // a migration asked it, and another part beside
-	returned      *atomic.Int64   // by callers, to that bucket; nil if remote is empty
-	knew          int64           // what returned was by then
 	since         int64           // what was used here since that bucket knew all
 	slots         *share.Slots    // retired; nil if there were none
 	wants         [2]float64      // events/s, and slots, that the service stated; or Measured
@@ -40,19 +36,9 @@ type remains struct {
 // nothing is the remains of a key that had no rule before.
 var nothing = remains{tokens: math.Inf(1), wants: [2]float64{share.Measured, share.Measured}}
 
-// back is what callers have given back since to the bucket elsewhere, whether or not the Rate that
-// answers got it, too.
-func (r *remains) back() int64 {
-	if r.returned == nil {
-		return 0
-	}
-	return r.returned.Load() - r.knew
-}
-
-// knows says that the bucket that of asks knows what is missing.
-func (r *remains) knows(of *remote.Stage, here bool) {
-	r.remote, r.here, r.returned = of.Common().Terms().Algorithm, here, of.Returned()
-	r.knew = r.returned.Load()
+// count has r begin with what the Rate of s has counted until now.
+func (r *remains) count(s *report.Subject) {
+	r.counted, r.returned = allowedBy(s), share.RateOf(s.Part()).Returned()
 }
 
 // stated reports whether the service stated a demand.

@@ -217,8 +217,11 @@ func (s *Stage) Settle(now stage.Instant, receipt stage.Receipt, actual int64) {
 			s.Bucket().Add(now, float64(back))
 		}
 	}
-	s.Return(back)
-	s.uncount(back, s.owned || s.gone.Load())
+	gone := s.gone.Load()
+	if gone {
+		s.Return(back)
+	}
+	s.uncount(back, s.owned || gone)
 	s.Owe(now, -back)
 }
 
@@ -283,8 +286,7 @@ func (s *Stage) Idle(now stage.Instant) bool {
 // a while. Nothing that s is still asked for changes what is in force, which may be another
 // algorithm's.
 func (s *Stage) Leave() {
-	s.KeepElsewhere(s.away())
-	s.OweNothingElsewhere()
+	s.LeaveElsewhere(s.away())
 	s.mu.Lock()
 	s.gone.Store(true)
 	s.mu.Unlock()
@@ -303,8 +305,7 @@ func (s *Stage) RefillElsewhere(ctx context.Context, now stage.Instant) error {
 	outcome, err := s.do(ctx, stage.Operation{Kind: stage.FillTokens, ID: rand.Uint64() | 1, Key: s.Key(), Rule: rule, N: n})
 	if err == nil {
 		s.tokens.Set(now, rule, outcome.Left)
-		s.ChangeMarkElsewhere(share.Mark.Reset)
-		s.OweNothingElsewhere()
+		s.FillElsewhere()
 	}
 	return err
 }

@@ -30,15 +30,6 @@ func (r *rare) OweElsewhere(n int64, repay func(now stage.Instant, n int64)) {
 	next.tokens.Add(n)
 }
 
-// OweNothingElsewhere ends that, because the bucket elsewhere is full, is not asked any more, or was
-// asked by a migration before. Then the Rate may give tokens that the bucket was not charged
-// with, or gets back otherwise, and the two cannot be told apart.
-func (r *rare) OweNothingElsewhere() {
-	if s := r.seldom.Load(); s != nil && s.debt != nil {
-		r.replace(func(s *seldom) { s.debt = nil })
-	}
-}
-
 // repay gives back up to n tokens, as many as are owed.
 func (r *rare) repay(now stage.Instant, n int64) {
 	if s := r.seldom.Load(); s != nil && s.debt != nil {
@@ -48,28 +39,45 @@ func (r *rare) repay(now stage.Instant, n int64) {
 	}
 }
 
-// Returned counts what callers give back to the bucket elsewhere from the first call on.
-func (r *rare) Returned() *atomic.Int64 {
-	count := new(atomic.Int64)
-	if was := r.replace(func(s *seldom) {
-		if s.back == nil {
-			s.back = count
-		}
-	}); was.back != nil {
-		return was.back
-	}
-	return count
+// LeaveElsewhere says that the bucket elsewhere is not asked any more. Then the Rate gives tokens
+// that the bucket is not charged with, so it owes that nothing. e goes on counting what the
+// bucket allows.
+func (r *rare) LeaveElsewhere(e *Elsewhere) {
+	r.replace(func(s *seldom) { s.left, s.debt = e, nil })
 }
 
-// ReturnedBy makes r add what the bucket elsewhere gets back to count. Another Rate, whose callers may
-// still give tokens back to the same bucket, adds to it, too.
-func (r *rare) ReturnedBy(count *atomic.Int64) {
-	r.replace(func(s *seldom) { s.back = count })
+// FillElsewhere says that the bucket elsewhere is full: it is owed nothing, and its debts are forgiven.
+func (r *rare) FillElsewhere() {
+	r.replace(func(s *seldom) { s.debt, s.elsewhere = nil, s.elsewhere.Reset() })
 }
 
-// Return says that the bucket elsewhere gets n tokens back.
-func (r *rare) Return(n int64) {
-	if s := r.seldom.Load(); s != nil && s.back != nil {
-		s.back.Add(n)
+// SetBeside says whether a bucket elsewhere gives the tokens, too, that r gives from now on, because a
+// migration asks both. Then both get back what callers give back, and r repays nothing.
+func (r *rare) SetBeside(on bool) {
+	if s := r.seldom.Load(); on || s != nil && s.beside {
+		r.replace(func(s *seldom) { s.beside = on })
 	}
+}
+
+// beside is the Rest of a Receipt whose tokens a bucket elsewhere gave, too.
+type beside struct{ Rest any }
+
+// alone is a Receipt as if nothing else had given its tokens.
+func alone(receipt stage.Receipt) (own stage.Receipt, both bool) {
+	if of, ok := receipt.Rest.(beside); ok {
+		return stage.Receipt{N: receipt.N, Rest: of.Rest}, true
+	}
+	return receipt, false
+}
+
+// Return says that a bucket elsewhere got n tokens back that r counts as allowed, though it is not asked any
+// more, or was asked beside r.
+func (r *rare) Return(n int64) { r.replace(func(s *seldom) { s.back += n }) }
+
+// Returned is the sum of what Return was called with.
+func (r *rare) Returned() int64 {
+	if s := r.seldom.Load(); s != nil {
+		return s.back
+	}
+	return 0
 }

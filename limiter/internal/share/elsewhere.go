@@ -31,18 +31,12 @@ func (e *Elsewhere) Take() (n int64) {
 	return n
 }
 
-// Elsewhere is what KeepElsewhere was given; nil before that.
+// Elsewhere is what LeaveElsewhere was given; nil before that.
 func (r *rare) Elsewhere() *Elsewhere {
 	if s := r.seldom.Load(); s != nil {
 		return s.left
 	}
 	return nil
-}
-
-// KeepElsewhere has r count by e from now on what buckets elsewhere allow: r leaves one
-// that may still allow something.
-func (r *rare) KeepElsewhere(e *Elsewhere) {
-	r.replace(func(s *seldom) { s.left = e })
 }
 
 // Admitted implements Part.

@@ -90,16 +90,19 @@ func (m marks) parted() marks {
 }
 
 // marks are the newest. Safe for concurrent use.
-func (r *rare) marks() marks {
-	if s := r.seldom.Load(); s != nil {
-		return s.marks
+func (r *rare) marks() marks { return r.seldom.Load().newest() }
+
+func (s *seldom) newest() marks {
+	if s == nil {
+		return marks{}
 	}
-	return marks{}
+	return s.marks
 }
 
 // Back is how many tokens of a Receipt come back if the event did cost actual: less than
 // the difference if they were part of a debt that was forgiven since.
 func (r *rare) Back(receipt stage.Receipt, actual int64) int64 {
+	receipt, _ = alone(receipt)
 	if owes, ok := receipt.Rest.(owing); ok {
 		return r.marks().back(owes, receipt.N-actual)
 	}

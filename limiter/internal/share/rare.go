@@ -18,11 +18,12 @@ type rare struct {
 type seldom struct {
 	ceil *ceil // until the next charge lowers the level that rests to it; nil: none
 	marks
-	left *Elsewhere    // by the bucket elsewhere that was asked before; nil: none
-	debt *Debt         // at the bucket elsewhere that is asked; nil: none
-	back *atomic.Int64 // see Returned; nil: nobody asks
-	used int64         // by parts that r has succeeded
-	full bool          // its key has left r, whose levels were full
+	left   *Elsewhere // by the bucket elsewhere that was asked before; nil: none
+	debt   *Debt      // at the bucket elsewhere that is asked; nil: none
+	back   int64      // see Returned
+	used   int64      // by parts that r has succeeded
+	full   bool       // its key has left r, whose levels were full
+	beside bool       // see SetBeside
 }
 
 // ceil is the most tokens that a level had at an instant.

@@ -69,7 +69,7 @@ func (r *Rate) Take(_ context.Context, q stage.Request) (v stage.Verdict, receip
 	if q.Kind != stage.Take {
 		return r.take(q), receipt
 	}
-	owes := r.marks().owing() // before, so that a switch meanwhile gives back too little and not too much
+	seldom := r.seldom.Load() // before, so that a switch meanwhile gives back too little and not too much
 	if v = r.take(q); v.Reason > stage.Soft || q.N <= 0 {
 		return v, receipt
 	}
@@ -77,7 +77,10 @@ func (r *Rate) Take(_ context.Context, q stage.Request) (v stage.Verdict, receip
 	case math.IsInf(v.Left, 1):
 		receipt.Rest = countedOnly{}
 	case v.Left < 0:
-		receipt.Rest = owes
+		receipt.Rest = seldom.newest().owing()
+	}
+	if seldom != nil && seldom.beside {
+		receipt.Rest = beside{receipt.Rest}
 	}
 	return v, receipt
 }
@@ -115,9 +118,10 @@ func (r *Rate) take(q stage.Request) (v stage.Verdict) {
 type countedOnly struct{}
 
 // Settle implements stage.Stage. A bucket elsewhere that was charged with what the receipt is
-// for gets as much back. If the key of r was idle meanwhile, and its bucket is another one, that
-// gets what comes back.
+// for gets as much back, unless it gave the tokens, too. If the key of r was idle meanwhile, and its
+// bucket is another one, that gets what comes back.
 func (r *Rate) Settle(now stage.Instant, receipt stage.Receipt, actual int64) {
+	receipt, both := alone(receipt)
 	actual = max(actual, 0)
 	back := r.Back(receipt, actual)
 	if back > 0 && r.seldom.Load().leftFull() {
@@ -129,7 +133,13 @@ func (r *Rate) Settle(now stage.Instant, receipt stage.Receipt, actual int64) {
 			return
 		}
 	}
-	r.repay(now, max(back, 0))
+	switch {
+	case back <= 0:
+	case both:
+		r.Return(back)
+	default:
+		r.repay(now, back)
+	}
 	switch {
 	case receipt.N == 0:
 	case actual > receipt.N:
