@@ -5,6 +5,7 @@ package keys
 import (
 	"context"
 	"log/slog"
+	"math"
 	"sync"
 	"testing"
 	"time"
@@ -133,6 +134,37 @@ func TestARefusalDoesNotReplaceAnAdmission(t *testing.T) {
 		p.Delete()
 		p.Unlock()
 		s.fresh = nil
+	}
+}
+
+// Another key took the last place between the caller's look at the rule and its lock: the
+// refusal costs as little from then on as any other.
+func TestAKeyThatLostTheLastPlaceRemembersIt(t *testing.T) {
+	s := newSet(t, dynamicconfig.Rule{Key: "*", Limit: 10, Algorithm: "even", MaxKeys: 1})
+	set, k := s.settings.Load(), s.For("second")
+	rule := set.rules.match(k.name)
+	allow(s.For("first"), 0)
+	if st, born, ok := s.admit(0, k, set, rule, nil); st != rule.full || born || !ok {
+		t.Fatalf("%+v, new: %v, decides: %v", st, born, ok)
+	}
+	if k.state.Load() != rule.full {
+		t.Error("each decision asks for a place again")
+	}
+}
+
+// A change of rules leaves the number of hosts as it is, for keys that are live and for new ones.
+func TestAChangeOfRulesKeepsTheNumberOfHosts(t *testing.T) {
+	rule := dynamicconfig.Rule{Key: "*", Limit: 10, Burst: 10, Algorithm: "even"}
+	s := newSet(t, rule)
+	s.SetHosts(0, 5)
+	live := s.For("live")
+	live.Current(0)
+	rule.Limit, rule.Burst = 20, 20
+	s.Configure(0, newSet(t, rule).settings.Load().rules.snapshot)
+	for _, k := range []*Key{live, s.For("new")} {
+		if level := k.Level(0); math.Abs(float64(level.Limit)-4) > 1e-6 {
+			t.Errorf("%s: %v/s of 20/s, on one of 5 hosts", k.name, level.Limit)
+		}
 	}
 }
 
