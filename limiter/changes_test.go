@@ -4,6 +4,7 @@ package limiter_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -728,6 +729,55 @@ func TestATimeToComeDoesNotHoldUpReports(t *testing.T) {
 		if next := m.NextEarly().Sub(now); next > time.Second {
 			t.Errorf("%v ahead: the host looks at demand again in %v", ahead, next)
 		}
+	}
+}
+
+// A key that came to life at a time to come leaves as any other does.
+func TestATimeToComeDoesNotKeepAKey(t *testing.T) {
+	for _, algorithm := range []string{"even", "request-weighted", "elastic", "unmatched"} {
+		text := "limits: [{key: '*', limit: 1000/s, idle_after: 5s, max_keys: 1, algorithm: " + algorithm + "}]"
+		if algorithm == "unmatched" {
+			text = "unmatched: allow"
+		}
+		g := limiter.NewGroup(traceLimits(t, text), 1)
+		now := stage.Now()
+		g.For("k").TokensAt(now.Add(time.Hour).Time())
+		for range 60 {
+			now = now.Add(time.Second)
+			driver.Of(g).Report(now)
+		}
+		if keys := g.Keys(); len(keys) > 0 || g.Others("other") > 0 {
+			t.Errorf("%s: %q is there after a minute, and keeps the place of another key", algorithm, keys)
+		}
+	}
+}
+
+// silent is a Remote that answers charges only, and adds them up.
+type silent struct{ charged float64 }
+
+func (s *silent) Do(_ context.Context, op stage.Operation) (stage.Outcome, error) {
+	if op.Kind == stage.TakeTokens {
+		return stage.Outcome{}, errors.New("no answer")
+	}
+	s.charged += op.N
+	return stage.Outcome{OK: true}, nil
+}
+
+// A bucket elsewhere is charged with what a fallback let through, although its host was told that
+// the event is yet to come.
+func TestATimeToComeDoesNotHoldUpACharge(t *testing.T) {
+	away, now := new(silent), stage.Now()
+	g := limiter.NewGroup(traceLimits(t, "limits: [{key: k, limit: 10/s, algorithm: exact}]"), 1,
+		limiter.WithRemote("exact", away), driver.WithBackground(func(f func()) { f() }))
+	if !g.For("k").AllowN(now.Add(time.Hour).Time(), 5) {
+		t.Fatal("the fallback refuses")
+	}
+	for range 20 {
+		now = now.Add(time.Second)
+		driver.Of(g).Report(now)
+	}
+	if away.charged != 5 {
+		t.Errorf("the bucket is charged with %v of 5 tokens after 20 s", away.charged)
 	}
 }
 

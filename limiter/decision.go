@@ -57,7 +57,7 @@ type Decision struct {
 	Burst, Left float64
 
 	// By is the algorithm or the fallback that decided; empty when the key has
-	// no limiter.
+	// no limiter, and of a Limiter that is no Group's.
 	By string
 }
 

@@ -167,33 +167,55 @@ func (t *taken) err(ctx context.Context, longest time.Duration) error {
 		return nil
 	}
 	err, st := errorOf(t.Reason), t.of.Current(t.at)
+	ruled := t.of.Name() != "" // else FromRate or FromStage made the limiter, which may have another one's rule behind it
 	switch most := st.Terms().Longest(); {
 	case t.Reason == stage.Canceled && ctx.Err() != nil:
 		return ctx.Err()
 	case t.Reason == stage.TooCostly:
 		what, most := "this host's part of the burst", math.Floor(st.Level(t.at).Burst)
-		if highest := st.Costliest(); float64(t.asked) > highest {
+		switch highest := st.Costliest(); {
+		case float64(t.asked) > highest:
 			what, most = "the rule's max_cost, which is the burst by default", highest
-		} else if t.of.Name() == "" {
-			what = "the limiter's burst" // made by FromRate or FromStage, and in no cluster by itself
+		case ruled:
+		case float64(t.asked) > most:
+			what = "the limiter's burst" // and it is in no cluster by itself
+		default:
+			return fmt.Errorf("limiter: wait for %s: the cost exceeds what one event may cost: %w", t, ErrNever)
 		}
 		err = fmt.Errorf("the cost exceeds %s, %.0f: %w", what, most, ErrNever)
-	case t.Reason == stage.TooManyKeys:
+	case t.Reason == stage.TooManyKeys && ruled:
 		rule, most := st.Rule()
 		err = fmt.Errorf("rule %q with max_keys %d: %w", rule, most, err)
 	case t.Reason != stage.Limited:
 	case math.IsInf(t.Left, 1): // no wait would help, and no limit is exceeded
 		err = ErrDropped
-	case st.By(t.By) == dynamicconfig.FallbackClosed.String():
+	case st.By(t.By) == dynamicconfig.FallbackClosed.String(), !ruled && t.By == stage.ByFallback && st.Nothing(t.at):
 		err = ErrFailed
 	case t.RetryAfter == 0 && st.Nothing(t.at):
 		err = fmt.Errorf("the limit is zero: %w", ErrNever)
-	case longest < most:
+	case longest < most && t.outlasts(st, longest):
 		return fmt.Errorf("limiter: wait for %s would exceed the context's deadline: %w", t, context.DeadlineExceeded)
 	case most == stage.Forever && t.RetryAfter == 0 && !st.Level(t.at).Remote: // what is elsewhere may not know
 		err = fmt.Errorf("the wait would not end: %w", ErrNever)
 	}
 	return fmt.Errorf("limiter: wait for %s: %w", t, err)
+}
+
+// outlasts reports whether the wait for t, which is Limited, would be longer than longest. If
+// not, a longer one would not help: the debt would be more than max_debt, or the wait longer
+// than the max_wait of a rule that is behind st's stage.
+func (t *taken) outlasts(st *keys.State, longest time.Duration) bool {
+	lacks, level := float64(t.asked)-t.Left, st.Level(t.at)
+	if rule := st.Config(); rule != nil {
+		if rule.MaxDebt <= 0 {
+			return true
+		}
+		lacks = -t.Left
+	}
+	if t.RetryAfter == 0 && !level.Remote { // what is elsewhere may not know
+		return false
+	}
+	return lacks/float64(level.Limit) > longest.Seconds()-1e-6 // for rounding
 }
 
 // String is what was asked for.

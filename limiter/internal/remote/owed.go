@@ -20,8 +20,12 @@ type debts struct {
 // use.
 func (d *debts) Owes() bool { return !d.owed.None() }
 
-// waits reports whether something was sent in vain so lately that it is not sent again yet.
-func (d *debts) waits(now stage.Instant) bool { return int64(now) < d.retryAt.Load() }
+// waits reports whether something was sent in vain so lately that it is not sent again yet. An
+// event may have been said to be far in the future.
+func (d *debts) waits(now stage.Instant) bool {
+	left := stage.Instant(d.retryAt.Load()).Sub(now)
+	return left > 0 && left <= retryEvery
+}
 
 // atOnce is how many Operations a sender sends before it begins anew: one that had no answer,
 // and one for the rest. What callers add meanwhile does not keep a host that stops.

@@ -27,6 +27,7 @@ type Round struct {
 // Visit puts in force what should decide for s now, and adds s to the round,
 // but for a Subject that reports early and has nothing to say.
 func (r *Round) Visit(s *Subject, hosts int) {
+	s.used = min(s.used, r.at) // the first caller may have stated a time to come
 	if s.stale(r.at) {
 		r.reporter.refresh(r.at, s, hosts)
 	} else if _, answered := s.Settled(); s.rate != nil && (!answered || !s.common().Granted()) {
