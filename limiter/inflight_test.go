@@ -52,6 +52,23 @@ func one(t testing.TB, g *Group, now stage.Instant) (*batch, usage.Report) {
 	return all[0], all[0].Usage
 }
 
+// A caller that tries to take more slots than the whole limit has never gets them. So its host does
+// not want them, and other hosts keep theirs.
+func TestMoreSlotsThanTheLimitAreNoDemand(t *testing.T) {
+	g := NewGroup(snapshot(t, inFlightRule(10)), 2)
+	for i, tt := range []struct {
+		n    int64
+		want float64
+	}{{11, 0}, {1e6, 0}, {10, 10}} {
+		if _, ok := tryAcquireAt(g.For("k"), 0, tt.n); ok {
+			t.Fatalf("%d slots of 5", tt.n)
+		}
+		if _, u := one(t, g, stage.Instant(i+1)*second); u.Wants[0] != tt.want {
+			t.Errorf("%d slots were refused, of a limit of 10: the host wants %v, and not %v", tt.n, u.Wants[0], tt.want)
+		}
+	}
+}
+
 func TestSlotsOfAHostWithoutAGrant(t *testing.T) {
 	for _, tt := range []struct {
 		limit    rate.Limit

@@ -69,6 +69,9 @@ func (s *Semaphore) TryAcquire(now stage.Instant, n int64) (stage.Hold, error) {
 	case s.closed:
 		s.mu.Unlock()
 		return stage.Hold{}, stage.ErrMoved
+	case n > s.most: // no host can have as many, so they are no demand
+		s.mu.Unlock()
+		return stage.Hold{}, stage.ErrFull
 	case !s.freeLocked(n):
 		s.demand.refuse(n)
 		s.mu.Unlock()
