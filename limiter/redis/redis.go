@@ -17,6 +17,7 @@ import (
 	"github.com/uber-go/tally/v4"
 
 	"github.com/headgate/headgate/limiter/stage"
+	"github.com/headgate/headgate/rpc"
 )
 
 // Errors of Do, beside those of stage.Remote, of the caller's context and of
@@ -171,8 +172,7 @@ func (b *Buckets) call(ctx context.Context, s *shard, op stage.Operation) (stage
 	}
 	bounded, cancel := context.WithTimeout(ctx, left)
 	defer cancel()
-	name := b.config.Prefix + nameOf(op.Key)
-	outcome, err := b.run(bounded, name, op)
+	outcome, err := b.run(bounded, op)
 	now := stage.Now()
 	took := min(now.Sub(began), b.config.Timeout)
 	if answered(err) {
@@ -192,7 +192,7 @@ func (b *Buckets) call(ctx context.Context, s *shard, op stage.Operation) (stage
 		err = fmt.Errorf("redis: %w: all connections of the client are in use", stage.ErrBusy)
 	default:
 		err = failure{
-			error:   fmt.Errorf("redis: ask %q for %v tokens: %w", name, op.N, err),
+			error:   fmt.Errorf("redis: ask %q for %v tokens: %w", b.shown(op), op.N, err),
 			counted: !goredis.HasErrorPrefix(err, "TRYAGAIN") && s.fail(began, now), // "TRYAGAIN": a cluster is moving the bucket
 		}
 	}
@@ -202,7 +202,9 @@ func (b *Buckets) call(ctx context.Context, s *shard, op stage.Operation) (stage
 // run sends the script. No command is sent twice, except that a Redis Cluster
 // may redirect it, and that a Redis which does not know the script's digest is
 // sent the text: in both cases it was not run.
-func (b *Buckets) run(ctx context.Context, name string, op stage.Operation) (stage.Outcome, error) {
+func (b *Buckets) run(ctx context.Context, op stage.Operation) (outcome stage.Outcome, err error) {
+	defer rpc.Recovered(&err) // the client panics at lengths that no answer of Redis has
+	name := b.config.Prefix + nameOf(op.Key)
 	args := []any{"evalsha", b.script.hash, 1, name}
 	if op.ID != 0 && op.Kind != stage.TakeTokens {
 		args[2] = 2
@@ -217,23 +219,27 @@ func (b *Buckets) run(ctx context.Context, name string, op stage.Operation) (sta
 		args = append(args, b.clock().Microseconds())
 	}
 	cmd := once{goredis.NewCmd(ctx, args...)}
-	err := b.client.Process(ctx, cmd)
+	err = b.client.Process(ctx, cmd)
 	if goredis.HasErrorPrefix(err, "NOSCRIPT") {
 		args[0], args[1] = "eval", b.script.text
 		cmd = once{goredis.NewCmd(ctx, args...)}
 		err = b.client.Process(ctx, cmd)
 	}
-	var outcome stage.Outcome
 	var reply goredis.Error
 	if err == nil {
 		outcome, err = read(cmd.Val())
-	} else if errors.As(err, &reply) && (strings.Contains(reply.Error(), "WRONGTYPE") || strings.Contains(reply.Error(), "HEADGATE")) {
+	} else if err = (brief{err}); errors.As(err, &reply) && (strings.Contains(reply.Error(), "WRONGTYPE") || strings.Contains(reply.Error(), "HEADGATE")) {
 		err = fmt.Errorf("%w: %w", stage.ErrNonsense, err)
 	}
 	if errors.Is(err, stage.ErrNonsense) {
-		err = fmt.Errorf("redis: %q is no bucket of this release; delete it, or set another prefix: %w", name, err)
+		err = fmt.Errorf("redis: %q is no bucket of this release; delete it, or set another prefix: %w", b.shown(op), err)
 	}
 	return outcome, err
+}
+
+// shown is the name of the bucket that op is about, as logs may have it.
+func (b *Buckets) shown(op stage.Operation) string {
+	return b.config.Prefix + nameOf(op.Rule.Shown(op.Key))
 }
 
 // idName is the name of the ID of a charge or a return, in the hash slot of the

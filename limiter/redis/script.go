@@ -75,14 +75,14 @@ func number(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 func read(answer any) (stage.Outcome, error) {
 	values, _ := answer.([]any)
 	if len(values) != 3 {
-		return stage.Outcome{}, fmt.Errorf("%w: %.100v instead of three values", stage.ErrNonsense, answer)
+		return stage.Outcome{}, fmt.Errorf("%w: %s instead of three values", stage.ErrNonsense, described(answer))
 	}
 	ok, isFlag := values[0].(int64)
 	micros, isTime := values[1].(int64)
 	text, isText := values[2].(string)
 	left, err := strconv.ParseFloat(text, 64)
 	if !isFlag || !isTime || !isText || err != nil || math.IsNaN(left) || math.IsInf(left, 0) || micros < -1 {
-		return stage.Outcome{}, fmt.Errorf("%w: %.100v instead of a flag, microseconds and tokens", stage.ErrNonsense, values)
+		return stage.Outcome{}, fmt.Errorf("%w: %s, %s, %s instead of a flag, microseconds and tokens", stage.ErrNonsense, described(values[0]), described(values[1]), described(values[2]))
 	}
 	wait := time.Duration(min(max(micros, 0), math.MaxInt64/int64(time.Microsecond))) * time.Microsecond
 	if ok == 1 {
@@ -90,3 +90,32 @@ func read(answer any) (stage.Outcome, error) {
 	}
 	return stage.Outcome{RetryAfter: wait, Left: left}, nil
 }
+
+// mostText is how many bytes of an answer an error has.
+const mostText = 200
+
+// described is an answer, or a part of one, for errors.
+func described(answer any) string {
+	switch a := answer.(type) {
+	case int64, float64, bool, nil:
+		return fmt.Sprint(a)
+	case string:
+		return strconv.Quote(a[:min(len(a), mostText)])
+	case []any:
+		return fmt.Sprintf("%d values", len(a))
+	default:
+		return fmt.Sprintf("a %T", a)
+	}
+}
+
+// brief is the error of a call, whose text may be an answer's. It has the beginning of that.
+type brief struct{ error }
+
+// Error is the beginning of the text.
+func (b brief) Error() string {
+	text := b.error.Error()
+	return text[:min(len(text), mostText)]
+}
+
+// Unwrap is the error with all its text.
+func (b brief) Unwrap() error { return b.error }
