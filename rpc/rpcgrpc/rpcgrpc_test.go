@@ -183,6 +183,19 @@ func TestCallsHaveDeadlinesOnBothSides(t *testing.T) {
 	}
 }
 
+// Errors are logged, and the other side chooses how long their texts are.
+func TestAnErrorHasTheBeginningOfALongText(t *testing.T) {
+	for _, code := range []codes.Code{codes.Unavailable, codes.InvalidArgument} {
+		c := newClient(t, serve(t, "127.0.0.1:0", deciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) {
+			return nil, status.Error(code, strings.Repeat("x", 1<<20))
+		}), rpcgrpc.ServerOptions{}).address)
+		_, err := c.Update(t.Context(), "me", word)
+		if status.Code(err) != code || len(err.Error()) > 3000 || !strings.Contains(err.Error(), "xxx") {
+			t.Errorf("%v: an error of %d bytes: %.100v", code, len(fmt.Sprint(err)), err)
+		}
+	}
+}
+
 func TestTooLargeAMessageIsAnErrorAndNothingMore(t *testing.T) {
 	c := newClient(t, serve(t, "127.0.0.1:0", echo, rpcgrpc.ServerOptions{}).address)
 	large := &anypb.Any{TypeUrl: "x/y.Z", Value: make([]byte, rpcgrpc.DefaultMaxMessageBytes+1)}

@@ -184,6 +184,14 @@ func TestADeadlineThatTheServerMissesIsPlain(t *testing.T) {
 	}
 }
 
+// Errors are logged, and the other side chooses how long their texts are.
+func TestAnErrorHasTheBeginningOfALongText(t *testing.T) {
+	err := rpcyarpc.FromWire(yarpcerrors.InvalidArgumentErrorf("%s", strings.Repeat("x", 1<<20)))
+	if !errors.Is(err, rpc.ErrPayload) || len(err.Error()) > 3000 || !strings.HasPrefix(err.Error(), "invalid-argument: xxx") {
+		t.Errorf("an error of %d bytes: %.100v", len(err.Error()), err)
+	}
+}
+
 func TestAnAbsentOwnerCostsAtMostTheDeadline(t *testing.T) {
 	// Nobody listens here any more: refused at once.
 	gone := listen(t, "127.0.0.1:0")

@@ -33,9 +33,16 @@ func Of(err error, byDefault uint32) uint32 {
 	return byDefault
 }
 
+// mostText is how many bytes of an error's text there are. The other side chooses the text, and
+// errors are logged.
+const mostText = 2000
+
 // Restore returns err, which had this code on the wire, so that errors.Is finds what the
-// code stands for.
+// code stands for. Its text has at most the beginning of a long one.
 func Restore(err error, code uint32) error {
+	if text := err.Error(); len(text) > mostText {
+		err = brief{err, text[:mostText] + "…"}
+	}
 	for _, p := range passing {
 		if code == p.code && !errors.Is(err, p.err) {
 			if strings.Contains(err.Error(), p.err.Error()) {
@@ -54,3 +61,13 @@ type both struct {
 }
 
 func (b both) Unwrap() []error { return []error{b.error, b.is} }
+
+// brief is an error with the beginning of its text.
+type brief struct {
+	error
+	text string
+}
+
+func (b brief) Error() string { return b.text }
+
+func (b brief) Unwrap() error { return b.error }
