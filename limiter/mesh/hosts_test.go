@@ -82,3 +82,33 @@ func TestTwoProcessesThatHaveOneName(t *testing.T) {
 		t.Errorf("%d log lines", n)
 	}
 }
+
+// A process had the name of a member for a while, and ended. From a minute later on, what the member
+// uses counts again.
+func TestAHostCountsAgainAfterAnotherProcessHadItsName(t *testing.T) {
+	rule := &dynamicconfig.Rule{Key: "*", Limit: 1, Burst: 100, Algorithm: Name}
+	m := New("a", always(rule), Config{})
+	m.SetPeers([]string{"a", "b"})
+	now := stage.Now()
+	send := func(from, round, used uint64) error {
+		return m.ReceiveAt(now, "b", &meshusage.Report{From: from, Version: round, Rows: []meshusage.Used{{Key: "k", Born: 1, Tokens: used, Left: 100 - float64(used)}}})
+	}
+	if err := errors.Join(send(1, 1, 10), send(2, 1, 0)); err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(forgetAfter)
+	if err := send(1, 2, 20); !errors.Is(err, errReplaced) {
+		t.Errorf("the other process may be there still: %v", err)
+	}
+	now = now.Add(1)
+	if err := errors.Join(send(1, 3, 30), send(1, 4, 50)); err != nil {
+		t.Fatal(err)
+	}
+	o, err := m.DoAt(now, stage.Operation{Key: "k", Rule: rule, N: 0})
+	if err != nil || o.Left > 51 {
+		t.Errorf("%+v, %v: 50 of 100 were used", o, err)
+	}
+	if err := send(2, 2, 0); !errors.Is(err, errReplaced) {
+		t.Errorf("the other process again: %v", err)
+	}
+}

@@ -141,7 +141,7 @@ const (
 	// maxSenders bounds the senders that are remembered beside the members.
 	maxSenders = 4096
 	// forgetAfter is after how long without a message a sender that is not a
-	// peer is forgotten.
+	// peer is forgotten, and one that is a peer gives way to the process before it.
 	forgetAfter = time.Minute
 	// sweepEvery is how often Mesh looks for idle keys.
 	sweepEvery = 10 * time.Second
@@ -153,14 +153,15 @@ var (
 )
 
 // sender returns the process with id on host, and the round up to which it
-// received everything. The error is errReplaced if another process has come after it.
+// received everything. The error is errReplaced if another process has come after it, and
+// has not been silent for forgetAfter.
 func (m *members) sender(now stage.Instant, host string, id uint64) (s *sender, acked uint64, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 
 	s, p := m.senders[host], m.peers[host]
 	switch {
-	case s != nil && s.previous == id:
+	case s != nil && s.previous == id && now.Sub(s.last) <= forgetAfter:
 		return nil, 0, errReplaced
 	case s == nil || s.id != id:
 		if s == nil && p == nil && len(m.senders) >= maxSenders {
