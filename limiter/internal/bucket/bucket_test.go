@@ -193,6 +193,22 @@ func TestABucketThatHoldsNoTokenPromisesNone(t *testing.T) {
 	}
 }
 
+// Bytes, for one, are many tokens. A bucket whose limit is zero for a while keeps all of them.
+func TestABucketThatNeverFillsHoldsALargeBurst(t *testing.T) {
+	for _, burst := range []float64{1, 1 << 30, 1<<30 + 1, 3e9, 1e10, 1 << 40, maxBurst} {
+		for name, b := range map[string]*Bucket{"new": newBucket(0, burst), "changed": newBucket(1e9, burst)} {
+			b.Take(stage.Request{Now: second, N: 1}, 0)
+			b.SetPace(second, NewPace(0, burst))
+			if got := b.Tokens(second); math.Abs(got-(burst-1)) > 1 || b.Pace().Burst() < burst {
+				t.Errorf("%s: %v of %v tokens after one was taken", name, got, burst)
+			}
+			if v, _ := b.Take(stage.Request{Now: second, N: int64(burst) - 1}, 0); !v.OK() {
+				t.Errorf("%s: the rest of %v tokens is refused: %+v", name, burst, v)
+			}
+		}
+	}
+}
+
 func TestExtremePaces(t *testing.T) {
 	inf, nan := math.Inf(1), math.NaN()
 	for _, tt := range []struct {

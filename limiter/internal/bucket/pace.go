@@ -58,9 +58,12 @@ func NewPace(limit rate.Limit, burst float64) Pace {
 	case limit >= rate.Inf:
 		return Pace{}
 	case !(limit >= minLimit):
-		const quanta = 1 << 30
+		quanta := int64(1 << 30)
+		if burst > 1<<30 {
+			quanta = maxDepth / int64(burst) &^ 1
+		}
 		// Two quanta more, because Instants before zero shift to -1.
-		return Pace{quanta<<tokenBits | frozen, even(min(burst, 1<<30)*quanta) + 2}
+		return Pace{quanta<<tokenBits | frozen, even(burst*float64(quanta)) + 2}
 	}
 	ns := 1e9 / float64(limit)
 	// The finest quantum, 2^scale ns, in which token and depth fit.
