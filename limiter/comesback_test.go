@@ -131,6 +131,22 @@ func TestWhatAMigrationGaveComesBackOnceAndTheRestToo(t *testing.T) {
 	}
 }
 
+// Where nothing measures the side of a migration that does not answer, a bucket elsewhere is charged with what
+// was used meanwhile when it answers again, and not with what it knows.
+func TestABucketThatNoMigrationAskedIsChargedOnce(t *testing.T) {
+	for _, back := range []string{"algorithm: redis", "migrate: {from: redis, to: even, mode: old}"} {
+		s := settlingUnder(t, "algorithm: redis")
+		s.group = limiter.NewGroup(s.limits("algorithm: redis"), 1, limiter.WithRemote("redis", s.bucket), driver.WithBackground(func(f func()) { f() }))
+		s.take(10)
+		s.change("migrate: {from: redis, to: even, mode: new}")
+		s.take(4)
+		s.change(back)
+		if s.bucket.left != 6 {
+			t.Errorf("%s: the bucket elsewhere has %v tokens, and 14 of 20 are used", back, s.bucket.left)
+		}
+	}
+}
+
 // No change of a rule gives a second burst, whatever callers give back and when.
 func TestModelOfWhatComesBack(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {

@@ -221,24 +221,38 @@ func (b *before) own() (level stage.Level, tells bool) {
 	return level, false
 }
 
-// due returns how many tokens to charge a bucket elsewhere with that takes over from b:
-// known if its algorithm is asked, because that bucket knows the rest already, and else
-// used.
-func (b *before) due() (known, used int64, asked string) {
+// bill is how many tokens a bucket elsewhere is charged with that takes over.
+type bill struct {
+	used  int64  // by this host lately
+	knows string // the algorithm of a bucket that knows of them, but for since; empty if none does
+	since int64
+}
+
+// of is the charge of the bucket under an algorithm.
+func (b bill) of(algorithm string) int64 {
+	if algorithm == b.knows {
+		return b.since
+	}
+	return b.used
+}
+
+// due is the bill of what takes over from b under next.
+func (b *before) due(next *Plan) bill {
+	lately := int64(0)
 	if b.pair[0] != nil && b.Stage != nil {
-		known = b.lately(b.Stage.Level(b.now))
+		lately = b.lately(b.Stage.Level(b.now))
 	}
 	earlier, left := b.earlier(), b.remains
 	switch {
 	case left == nil:
-		return known, known, ""
+		return bill{used: lately}
 	case left.remote == "":
-		return known, max(known, earlier.Missing()), ""
+		return bill{used: max(lately, earlier.Missing())}
 	}
 	since := min(left.since+b.since(b.back()), earlier.Missing())
 	earlier.Tokens += float64(since) // what all hosts used
 	even := evenly(earlier, b.hosts)
-	return max(known-even, since), max(known, even+since), left.remote
+	return bill{max(lately, even+since), poolAfter(left.remote, b.plan, next), max(lately-even, since)}
 }
 
 // lately is what this host has used of late, as far as the parts of b, whose level

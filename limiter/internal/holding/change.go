@@ -11,7 +11,18 @@ import (
 	"github.com/headgate/headgate/limiter/internal/share"
 )
 
-// Change is one under way: Next takes over from the Holding before.
+// Change is one under way: Next takes over from the Holding before. Its steps are, in this order:
+//
+//	Begin  left      what the old Holding leaves: tokens, slots, demand, and who knows of what was used
+//	       fill      a part for each of the rule's algorithms: it stays, goes on under another one, or is new
+//	         GoOn      a part that goes on: what its owner has paid for, and gives back of a grant
+//	         Leave     a bucket elsewhere that is not asked any more
+//	         TakeOver  one that is asked from now on is charged with what it does not know of the bill
+//	       end       a migration that ends: a bucket elsewhere that stays is charged with what it missed
+//	       decide    what answers has no more tokens than there were
+//	       remainder what of left nothing that Next has can show
+//	Key    callers find Next
+//	End    leave     parts that only the old Holding has: their last usage is reported, and slots move on
 type Change struct {
 	Next Holding
 
@@ -23,7 +34,6 @@ type Change struct {
 
 // End ends what only the old Holding has. It is called once, when callers find Next.
 func (c *Change) End() {
-	now := c.old.now
 	if from := c.old.AnsweringSlots(); from != nil && from != c.Next.AnsweringSlots() {
 		from.Dismiss()
 	}
@@ -32,7 +42,7 @@ func (c *Change) End() {
 		if slices.Contains(c.Next.Subjects(), p) {
 			continue
 		}
-		retire(now, p)
+		leave(c.old.now, p)
 		if s := slotsOf(p); s != nil && (kept || s != c.left) {
 			s.KeepApart()
 		}
@@ -44,94 +54,55 @@ func (c *Change) End() {
 // Holding, what answers counts what left has counted, too.
 func (c *Change) fill() {
 	old, next, now, tokens := &c.old, &c.Next, c.old.now, math.Inf(1)
-	rule := next.plan.Rule
-	known, used, asked := old.due()
-	asked = poolAfter(asked, old.plan, next.plan)
-	kept := old.Subjects()
-	for _, s := range kept {
+	rule, due := next.plan.Rule, old.due(next.plan)
+	stay := old.Subjects()
+	for _, s := range stay {
 		s.Tally(now)
 	}
-	if len(kept) > 0 && (slotsOf(kept[0]) != nil) != rule.InFlight {
-		kept = nil // tokens and slots have nothing in common
+	if len(stay) > 0 && (slotsOf(stay[0]) != nil) != rule.InFlight {
+		stay = nil // tokens and slots have nothing in common
 	}
-	if len(kept) > 0 && old.Stage != nil {
+	if len(stay) > 0 && old.Stage != nil {
 		tokens = share.FollowDebt(old.plan.Rule.Limit, rule, old.level().Tokens)
 	} else if left := old.remains; left != nil {
 		tokens = share.FollowDebt(left.ruled, rule, left.tokensAt(now))
 	}
-	var goesOn *report.Subject // under the algorithm that answers, if that is not among kept
+	var goesOn *report.Subject // under the algorithm that answers, if none of stay is under that
 	switch {
-	case len(kept) == 1 && len(next.plan.Terms) == 1:
-		goesOn = kept[0]
-	case len(kept) > 0 && old.plan.goesOn(next.plan):
+	case len(stay) == 1 && len(next.plan.Terms) == 1:
+		goesOn = stay[0]
+	case len(stay) > 0 && old.plan.goesOn(next.plan):
 		goesOn = old.pair[old.plan.Answers]
 	}
 	for i, t := range next.plan.Terms {
-		var s *report.Subject
-		if len(kept) > 0 {
-			s = old.Find(t.Algorithm)
-		}
-		charge := used
-		if t.Algorithm == asked {
-			charge = known
-		}
-		if s == nil && goesOn != nil && i == next.plan.Answers {
-			s = goesOn
-			charge = c.unknown(s, t, charge)
-			s.Part().SetTerms(now, t) // first, because the old fallback may let all pass
-			s.Part().Forget(now, old.hosts)
-		}
-		if s == nil {
+		answers, charge := i == next.plan.Answers, due.of(t.Algorithm)
+		at := slices.IndexFunc(stay, func(s *report.Subject) bool { return s.Algorithm() == t.Algorithm })
+		switch {
+		case at >= 0:
+			next.pair[i] = stay[at]
+		case answers && goesOn != nil:
+			next.pair[i], charge = goesOn, goesOn.GoOn(now, t, charge, old.hosts)
+		default:
 			most := tokens
 			if next.plan.Answers < 0 { // what answers after next is capped to what is left then
 				most = math.Inf(1)
 			}
-			s = c.builder.Reporter.NewSubject(now, c.newPart(t, most))
-			s.Part().Common().State(old.stated(kept, unit(s)))
+			next.pair[i] = c.builder.Reporter.NewSubject(now, c.newPart(t, most))
+			next.pair[i].Part().Common().State(old.stated(stay, unit(next.pair[i])))
 		}
-		c.adopt(s, t, charge, used)
+		s := next.pair[i]
+		begins := c.adopt(s, t)
 		if r := share.RateOf(s.Part()); r != nil {
-			r.Succeed(used)
+			r.Succeed(due.used)
 		}
-		if r := remote.Of(s.Part()); r != nil && used > 0 && old.unasked(s) && i == next.plan.Answers {
-			r.TakeOver(now, used)
+		if of := remote.Of(s.Part()); of != nil && (begins || answers && old.unasked(s)) {
+			of.TakeOver(now, charge)
 		}
-		next.pair[i] = s
 	}
 	if c.left != nil && rule.InFlight && !old.keeps(next) {
 		c.left.Transfer(slotsOf(next.pair[max(next.plan.Answers, 0)]))
 	}
 	c.decide(tokens)
-}
-
-// unknown returns how many of used tokens the bucket that t asks does not know of, where s
-// goes on under t. The owner of a key has one pool for exact, auto and elastic, so it knows
-// what it has paid for and what was reported to it.
-func (c *Change) unknown(s *report.Subject, t *share.Terms, used int64) int64 {
-	now, was := c.old.now, s.Part().Common().Terms()
-	if was.Traits.Pooled && t.Traits.Pooled {
-		known := s.Known()
-		s.SetKnown()
-		switch {
-		case !was.Reports:
-			s.Paid(now)
-			return 0
-		case s.Part().Common().Granted():
-			s.Close(now)
-			return 0
-		case t.Reports && was.Traits.Asks:
-			return 0
-		case was.Traits.Asks:
-			return min(used, s.Unreported(now))
-		}
-		if known { // elastic has brought no grant
-			used = min(used, s.Unreported(now))
-		}
-	}
-	if t.Algorithm == share.Auto && c.builder.Links[share.Auto] != nil { // reports come beside the charge
-		s.Paid(now)
-	}
-	return used
 }
 
 // newPart makes a part under t.
@@ -143,34 +114,32 @@ func (c *Change) newPart(t *share.Terms, tokens float64) share.Part {
 	return share.NewRate(c.old.now, c.key, t, c.old.hosts, tokens, salt)
 }
 
-// adopt puts s under t, and makes its part one that asks elsewhere if t wants
-// that. A bucket elsewhere that was not asked before is charged with what this
-// host used lately and it does not know, so that it gives no second burst.
-func (c *Change) adopt(s *report.Subject, t *share.Terms, charge, used int64) {
-	now, b := c.old.now, c.builder
+// adopt puts s under t, and makes its part one that asks elsewhere if t wants that. It reports
+// whether a bucket elsewhere is asked from now on.
+func (c *Change) adopt(s *report.Subject, t *share.Terms) (begins bool) {
+	now := c.old.now
 	s.Part().SetTerms(now, t)
 	r := share.RateOf(s.Part())
 	if r == nil {
 		s.Part().Steer(now, c.old.hosts)
-		return
+		return false
 	}
 	if p := remote.Of(s.Part()); p != nil && !p.Asks(t.Algorithm) {
-		p.Flush(now)
 		p.Leave()
 		s.SetPart(now, r)
 	}
 	s.Part().Steer(now, c.old.hosts)
 	s.Begin(now)
-	if elsewhere := b.Links[t.Algorithm]; elsewhere != nil && s.Part() == share.Part(r) {
-		if t.Algorithm == share.Auto {
-			s.SetPart(now, remote.NewAuto(r, elsewhere))
-		} else {
-			s.SetPart(now, remote.New(r, elsewhere))
-		}
-		if of := stageOf(s); used > 0 && of.Level(now).Remote {
-			remote.Of(s.Part()).TakeOver(now, charge)
-		}
+	to := c.builder.Links[t.Algorithm]
+	if to == nil || s.Part() != share.Part(r) {
+		return false
 	}
+	if t.Algorithm == share.Auto {
+		s.SetPart(now, remote.NewAuto(r, to))
+	} else {
+		s.SetPart(now, remote.New(r, to))
+	}
+	return stageOf(s).Level(now).Remote
 }
 
 // decide sets what Next decides by: two parts under a migration, or the one that

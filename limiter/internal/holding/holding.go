@@ -136,14 +136,15 @@ func (h *Holding) AtRest(now stage.Instant) bool {
 // reported still.
 func (h *Holding) Retire(now stage.Instant) {
 	for _, p := range h.Subjects() {
-		retire(now, p)
+		leave(now, p)
 		if r := share.RateOf(p.Part()); r != nil {
 			r.LeaveFull()
 		}
 	}
 }
 
-func retire(now stage.Instant, p *report.Subject) {
+// leave ends p, which no key has any more.
+func leave(now stage.Instant, p *report.Subject) {
 	p.Retire(now)
 	if s := remote.Of(p.Part()); s != nil {
 		s.Leave()

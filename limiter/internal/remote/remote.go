@@ -246,6 +246,9 @@ func (s *Stage) owe(n int64) {
 // asked; the remote knows the rest. The Rate gives the remote back what callers give back of
 // them. The owner of a key under an Auto learns that from the reports, which count less then.
 func (s *Stage) TakeOver(now stage.Instant, n int64) {
+	if n <= 0 {
+		return
+	}
 	if !s.owned {
 		s.OweElsewhere(n, func(now stage.Instant, n int64) { s.Owe(now, -n) })
 	}

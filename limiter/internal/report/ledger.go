@@ -27,16 +27,16 @@ func (l *ledger) tally(upTo bucket.Usage) {
 	l.seen = upTo
 }
 
-// Unreported is what was allowed since the last report that was answered.
-func (l *ledger) Unreported(now stage.Instant) int64 {
+// unreported is what was allowed since the last report that was answered.
+func (l *ledger) unreported(now stage.Instant) int64 {
 	allowed, _, _ := l.count(now).since(l.acked)
 	return allowed
 }
 
-// Paid says that the key's owner has paid for all that was allowed until now. Later reports show
+// paid says that the key's owner has paid for all that was allowed until now. Later reports show
 // that as refused: it is demand, and the owner does not charge it again.
-func (l *ledger) Paid(now stage.Instant) {
-	allowed := l.Unreported(now)
+func (l *ledger) paid(now stage.Instant) {
+	allowed := l.unreported(now)
 	l.acked.Allowed += allowed
 	l.acked.Rejected -= allowed
 }

@@ -99,7 +99,7 @@ func (s *retiree) finish(now stage.Instant, round *Round) (again bool) {
 	upTo := s.count(now)
 	allowed, rejected, _ := upTo.since(s.acked)
 	if !held {
-		if allowed+rejected == 0 && (s.sent.Load() > 0 || !b.Given()) { // else it gives back its grant: see Close
+		if allowed+rejected == 0 && (s.sent.Load() > 0 || !b.Given()) { // else it gives back its grant: see GoOn
 			return false
 		}
 		if to := s.successor(); to != nil {

@@ -52,8 +52,9 @@ type pulse struct {
 	gap     time.Duration // to the next early report
 }
 
-// known is the bit of pulse.followed that Known reads. A field of its own would make each key
-// larger by 32 bytes.
+// known is the bit of pulse.followed that says that the key's owner knows of all that was allowed until s went
+// on under other terms, or learns of it from the reports to come. An answer to a report ends it: from then on, the
+// owner does not know of what is unreported. A field of its own would make each key larger by 32 bytes.
 const known = 1 << 7
 
 // NewSubject returns the Subject of p, which nobody uses yet.
@@ -81,17 +82,42 @@ func (s *Subject) Tally(now stage.Instant) (upTo reading) {
 	return upTo
 }
 
-// SetKnown says that the key's owner knows of all that was allowed until now, or learns of it from the
-// reports to come.
-func (s *Subject) SetKnown() { s.pulse.followed |= known }
+// GoOn has s go on under t, without its grant, and returns how many of used tokens the bucket that t asks
+// does not know of. The owner of a key has one pool for exact, auto and elastic, so it knows what
+// it has paid for and what was reported to it.
+func (s *Subject) GoOn(now stage.Instant, t *share.Terms, used int64, hosts int) (unknown int64) {
+	was := s.terms()
+	pools, heard := was.Traits.Pooled && t.Traits.Pooled, s.pulse.followed&known != 0
+	if pools {
+		s.pulse.followed |= known
+	}
+	switch {
+	case pools && !was.Reports:
+		s.paid(now)
+		used = 0
+	case pools && s.common().Granted():
+		s.giveBack(now)
+		used = 0
+	case pools && t.Reports && was.Traits.Asks:
+		used = 0
+	case pools && was.Traits.Asks:
+		used = min(used, s.unreported(now))
+	default:
+		if pools && heard { // elastic has brought no grant
+			used = min(used, s.unreported(now))
+		}
+		if t.Algorithm == share.Auto && t.Reports { // reports come beside the charge
+			s.paid(now)
+		}
+	}
+	s.part.SetTerms(now, t) // first, because the old fallback may let all pass
+	s.part.Forget(now, hosts)
+	return used
+}
 
-// Known reports whether SetKnown was called, and no report was answered since: then the owner does
-// not know of what is Unreported alone.
-func (s *Subject) Known() bool { return s.pulse.followed&known != 0 }
-
-// Close gives back what s was granted: the next report says under the terms in force what s has
+// giveBack gives back what s was granted: the next report says under the terms in force what s has
 // used and not reported yet. s goes on under other terms.
-func (s *Subject) Close(now stage.Instant) {
+func (s *Subject) giveBack(now stage.Instant) {
 	upTo := s.count(now)
 	allowed, rejected, _ := upTo.since(s.acked)
 	p := share.NewRate(now, s.common().Key(), s.terms(), 1, 0, 0)

@@ -19,9 +19,6 @@ type Debt struct {
 // OweElsewhere says that the bucket elsewhere has been charged with n tokens more. repay gives back
 // some of them.
 func (r *rare) OweElsewhere(n int64, repay func(now stage.Instant, n int64)) {
-	if n <= 0 {
-		return
-	}
 	next := &Debt{repay: repay}
 	was := r.replace(func(s *seldom) { s.debt = next })
 	if was.debt != nil {
