@@ -46,7 +46,9 @@ func writeProperties(w io.Writer, p Properties) {
 		p.UpdateInterval, p.UpdateTimeout, p.NewDataWeight, p.DecayAfter, p.GCAfter, p.MaxKeys, p.MaxHostsPerKey)
 }
 
-// appendRule appends all fields of r: two rules that differ append different bytes.
+// appendRule appends all fields of r: two rules that differ append different bytes. Rules append
+// the same bytes in all versions of headgate. So a field that comes later appends its name and its
+// value at the end, and nothing while it is zero.
 func appendRule(b []byte, r *Rule) []byte {
 	text := func(s string) {
 		b = strconv.AppendInt(b, int64(len(s)), 10)

@@ -31,9 +31,9 @@
 //
 // # How one request is decided
 //
-// The function decide is the only way. It finds the rule that matches the key,
-// applies the rule's terms (max_cost, max_wait, max_debt), and asks the stage
-// that the tokens come from. Then it allows a part of what is over the limit, if
+// The function decide, in take.go, is the only way. It finds the rule that matches the key,
+// applies the rule's terms (internal/terms: max_cost and max_wait), and asks the stage
+// that the tokens come from, which knows max_debt. Then it allows a part of what is over the limit, if
 // the rule does not enforce the limit in full, counts the decision, and sends it
 // to listeners. Where a bucket alone decides, Allow goes straight to it. The
 // stage's Settle gives back or charges what was taken, once.

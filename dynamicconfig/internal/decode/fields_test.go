@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/headgate/headgate/dynamicconfig/internal/build"
+	"github.com/headgate/headgate/dynamicconfig/rule"
 )
 
 // Each field of the reference is among those that are written.
@@ -35,6 +38,21 @@ func TestFieldsAreAll(t *testing.T) {
 			t.Errorf("first is %s", name)
 		}
 		break
+	}
+}
+
+// A rule made in code states each field that a file can: a field that is not stated is
+// neither checked, nor wins over the defaults.
+func TestARuleMadeInCodeStatesEachField(t *testing.T) {
+	text, err := os.ReadFile("../../testdata/every-field.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := Parse(text).Content.Rules
+	for _, name := range knownRule {
+		if !slices.ContainsFunc(rules, func(r rule.Rule) bool { return build.Stated("", r).Has(name) }) {
+			t.Errorf("build.Stated does not know %s", name)
+		}
 	}
 }
 
