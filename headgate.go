@@ -193,9 +193,9 @@ func (n *Node) Limits() *dynamicconfig.Live { return n.limits }
 // Ring returns the hosts as this node sees them now.
 func (n *Node) Ring() *ringpop.Ring { return n.ring.Ring() }
 
-// Missing is how many deciders may live on the larger side of a split, beside those of Ring; 0
-// unless this node is on the smaller side. Its owners then grant a part of each limit: see
-// aggregator.Cluster.
+// Missing is how many hosts that own keys, beside those of Ring, may live on the other side of
+// a split of the network. It is 0 unless this node is on the smaller side. Owners on the
+// smaller side grant a part of each limit: see aggregator.Cluster.
 func (n *Node) Missing() int { return int(n.missing.Load()) }
 
 // checkHealth leaves members out that do not answer at the port for other hosts.
@@ -242,8 +242,8 @@ func (n *Node) Edge(failed func(part usage.Part, err error)) rpc.Decider {
 	return &mux
 }
 
-// Claimant returns what asks the owners of keys for leases, on behalf of any
-// host. It works between Start and Stop.
+// Claimant returns a claims.Claimant, which asks the owners of keys for leases on behalf
+// of any host. It works between Start and Stop.
 func (n *Node) Claimant() *claims.Claimant {
 	return &claims.Claimant{Host: n.address, Placement: n.ring, Peers: n.transport, Self: n.address, Here: n.aggregator, Local: n.fanout.Local}
 }

@@ -214,12 +214,12 @@ func WithLimiter(opts ...limiter.Option) Option {
 // what they get.
 type EdgeCounts interface {
 	// Reported is called with a report that was answered. Owners did not count the rows in
-	// unanswered, which come again. Under algorithms that ask the owner too, what the owner
-	// gave when it was asked is among what r has as rejected.
+	// unanswered: the program reports them again. Under auto, where programs also ask the
+	// owner for events, r counts what the owner granted them as rejected.
 	Reported(r *usage.Report, unanswered []int)
 
-	// Took is called with what programs asked the owner for, or gave back, and what became
-	// of it.
+	// Took is called with what programs asked the owner for, or gave back, and with the
+	// answers: took[i] is that to rows[i].
 	Took(rows []usage.Take, took []usage.Took)
 }
 

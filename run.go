@@ -17,7 +17,7 @@ import (
 	"github.com/headgate/headgate/ringpop"
 )
 
-// ErrStarted is the error of a second Start.
+// ErrStarted is the error of Start for a Node that was started before.
 var ErrStarted = errors.New("headgate: the node was started before; make another with New")
 
 var errStopped = errors.New("headgate: the node was stopped before it knew the first list of members")
@@ -51,7 +51,9 @@ func (l *loops) awaitListeners(ctx context.Context) error {
 
 // Start begins to serve other hosts, and starts the loops. It returns when the
 // first list of members is there, because until then a host would take itself
-// for the only one, or when ctx ends. After an error, nothing runs.
+// for the only one; or with an error when ctx ends. After an error, nothing runs. If the
+// transport could not start, as when the address is in use, Start may be called again.
+// Otherwise a Node starts once: later calls return ErrStarted, after a Stop too.
 func (n *Node) Start(ctx context.Context) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -21,9 +21,9 @@ func releaseNothing() {}
 func hasSlots(l *Limiter) bool { return keyOf(l).Current(stage.Now()).Slots != nil }
 
 // TryAcquire takes n slots until the caller calls release, if the slots are free
-// and no other caller waits for them. Only the first call of release does anything.
-// release is never nil. For a rule that limits a rate, TryAcquire is AllowN, and
-// release does nothing.
+// and no other caller waits for them. release is never nil, and only its first call does
+// anything; it is safe for concurrent use. For a rule that limits a rate, TryAcquire is
+// AllowN, and release does nothing.
 func (l *Limiter) TryAcquire(n int) (release func(), ok bool) {
 	if slots := keyOf(l).PlainSlots(); slots != nil && n > 0 && int64(n) <= bucket.MaxCost {
 		if h, ok := slots.AcquireFast(int64(n)); ok { // without a look at the clock
@@ -54,12 +54,15 @@ func (l *Limiter) TryAcquire(n int) (release func(), ok bool) {
 	}
 }
 
-// Acquire waits until n slots are free and all waiters before it are served.
-// Waiters of higher Priority come first, then those that came first; if a call states several,
-// the last one counts. A call that needs
-// more slots than this host has now lets others pass. It returns ErrNever at
-// once if n exceeds the whole limit, ErrTooManyWaiters, and ctx's error when ctx
-// ends; then it holds nothing. For a rule that limits a rate it is WaitN.
+// Acquire waits until n slots are free and all callers before it are served, and holds
+// the slots until the caller calls release, as with TryAcquire. Callers of higher Priority
+// are served first, and callers of equal Priority in the order in which they came. If a call
+// states several, the last one counts. A caller that needs more slots than this host has
+// now lets others pass.
+//
+// Acquire returns an error at once if n exceeds the whole limit (ErrNever) or if too many
+// callers wait (ErrTooManyWaiters), and ctx's error when ctx ends. After an error the caller
+// holds nothing. For a rule that limits a rate, Acquire is WaitN, and release does nothing.
 func (l *Limiter) Acquire(ctx context.Context, n int, priority ...Priority) (release func(), err error) {
 	var first Priority
 	for _, first = range priority {

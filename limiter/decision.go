@@ -48,11 +48,11 @@ type Decision struct {
 	// auto it may be when the host asks the key's owner again.
 	RetryAfter time.Duration
 
-	// Limit (events/s), Burst and Left (tokens) are those of the bucket that this host
-	// asks first, afterwards: of this host's part, or of all of it if each event is decided
-	// elsewhere. While a host has a grant under auto, they are of its part also if the key's
-	// owner decided (By is "owner"). Left is negative in debt. They are infinite when
-	// nothing is limited, and 0 when they are not known.
+	// Limit (events/s), Burst and Left (tokens) are those of this host's part of the limit,
+	// after the decision. Where each event is decided elsewhere, they are those of the whole
+	// limit. Under auto, a host with a grant states its part, even if the key's owner decided
+	// (By is "owner"). Left is negative in debt. When nothing is limited, Limit is rate.Inf,
+	// and Burst and Left are infinite. All three are 0 when they are not known.
 	Limit       rate.Limit
 	Burst, Left float64
 
@@ -62,9 +62,13 @@ type Decision struct {
 }
 
 // Decide reports whether an event of cost n may happen, and why, and takes n
-// tokens if so. longest is the longest that the caller would wait: at most the
-// rule's max_wait counts; negative is the rule's alone, and 0 is what Allow
-// does. ctx only matters where the decision is made elsewhere.
+// tokens if so. It does not wait until the event may happen: the caller waits for the
+// Decision's Wait.
+//
+// longest is the longest that the caller would wait. An event that would wait for longer,
+// or for longer than the rule's max_wait, is refused. With 0, an event is refused if it
+// would wait at all, as with Allow. If longest is negative, only max_wait counts. ctx
+// matters only where the decision is made elsewhere.
 func (l *Limiter) Decide(ctx context.Context, n int, longest time.Duration) Decision {
 	now := stage.Now()
 	v, _, _ := decide(ctx, keyOf(l), now, int64(n), longest, stage.Final)
@@ -72,8 +76,8 @@ func (l *Limiter) Decide(ctx context.Context, n int, longest time.Duration) Deci
 }
 
 // DecideWait is Decide for a caller that may leave before its Wait is over: then it
-// cancels the Estimate, and the tokens go back. Estimate.Wait does both. The Estimate is
-// nil if there is no Wait.
+// cancels the Estimate, and the tokens go back. Estimate.Wait waits, and cancels when its
+// context ends. The Estimate is nil if the Decision has no Wait.
 func (l *Limiter) DecideWait(ctx context.Context, n int, longest time.Duration) (Decision, *Estimate) {
 	t := reserve(ctx, keyOf(l), stage.Now(), int64(n), longest)
 	d := newDecision(t.of, t.at, t.Verdict)
@@ -154,8 +158,8 @@ func (e *Estimate) Wait(ctx context.Context) error {
 	return err
 }
 
-// Settle says that the event did happen, and cost actual tokens, at least 0.
-// Only the first call of Settle or Cancel does anything.
+// Settle says that the event did happen, and cost actual tokens; a negative number counts as
+// 0. Only the first call of Settle or Cancel does anything.
 func (e *Estimate) Settle(actual int) { e.settle(stage.Now(), int64(actual)) }
 
 // Cancel says that the event did not happen: all is given back, and nothing is
@@ -173,31 +177,39 @@ func (e *Estimate) settle(now stage.Instant, actual int64) {
 	}
 }
 
-// Cost is a cost of N tokens to one limiter.
+// Cost is a cost of N tokens, at least 0, to one limiter. Without a Limiter it is refused.
 type Cost struct {
 	Limiter *Limiter
 	N       int
 }
 
-// AllowAll reports whether all limiters allow their cost now, and takes the tokens
-// if so. If one limiter refuses, the tokens of the others go back and do not count
-// as usage, wherever the buckets are. Name the narrowest limit first.
+// AllowAll reports whether all limiters allow their cost now, and takes the tokens of all
+// of them if so. It asks one limiter after the other, in the order of costs: name the
+// narrowest limit first. When one refuses, AllowAll asks no more, and the tokens of those
+// before it go back and do not count as usage, wherever the buckets are. Without costs it is
+// true.
 func AllowAll(ctx context.Context, costs ...Cost) bool {
 	_, refused := TakeAll(ctx, 0, costs...)
 	return refused == nil
 }
 
-// Refusal is a Decision that refused one of several costs, and which.
+// Refusal is the Decision that refused one of several costs, and that Cost. Its Limiter is
+// never nil.
 type Refusal struct {
 	Decision
 	Cost Cost
 }
 
-// TakeAll is AllowAll whose tokens can be settled. It returns an Estimate for
-// each cost, or the first Refusal. The caller would wait for longest.
+// TakeAll is AllowAll whose tokens can be settled. It returns an Estimate for each cost, in
+// the order of costs, and nil; or nil and the first Refusal. longest is the longest that the
+// caller would wait, as in Decide. TakeAll does not wait itself: the caller waits for the
+// longest Wait of the Decisions.
 func TakeAll(ctx context.Context, longest time.Duration, costs ...Cost) ([]*Estimate, *Refusal) {
 	all := make([]*Estimate, 0, len(costs))
 	for _, c := range costs {
+		if c.Limiter == nil {
+			c.Limiter = new(Limiter) // which refuses everything
+		}
 		e := c.Limiter.Take(ctx, c.N, longest)
 		if !e.OK() {
 			for _, e := range all {

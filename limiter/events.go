@@ -15,10 +15,10 @@ import (
 type Event struct {
 	Kind EventKind
 
-	// Reason is the Decision's, where there was one.
+	// Reason is the Decision's. Events that are not decisions have the zero Reason.
 	Reason Reason
 
-	// Key and the key of its Rule, which is empty when none matched.
+	// Key is the full key. Rule is the key of the rule that matched; empty when none did.
 	Key, Rule string
 
 	// Cost is in tokens; 0 where nothing was asked for.
@@ -27,6 +27,7 @@ type Event struct {
 	// Wait is how long the caller was told to wait.
 	Wait time.Duration
 
+	// At is when it happened; At.Time is the wall time.
 	At stage.Instant
 }
 
@@ -56,7 +57,7 @@ const (
 	// EventFallbackEntered is a key whose grant has run out, or whose bucket
 	// elsewhere does not answer. A new key begins in its fallback without it.
 	EventFallbackEntered
-	// EventFallbackLeft is a key for which that is over.
+	// EventFallbackLeft is a key that has a grant again, or whose bucket elsewhere answers again.
 	EventFallbackLeft
 )
 

@@ -59,11 +59,12 @@ func (g *Group) Configure(snapshot *dynamicconfig.Snapshot) {
 	g.keys().Configure(stage.Now(), snapshot)
 }
 
-// SetHosts sets how many hosts the cluster has, which the even part depends on.
+// SetHosts sets how many hosts the cluster has: the even part is the limit divided by them.
+// Less than 1 counts as 1. A Node calls it.
 func (g *Group) SetHosts(hosts int) { g.keys().SetHosts(stage.Now(), hosts) }
 
-// Introduce has every key that reports early do so soon: the ring has changed,
-// and new owners have to learn what their hosts hold.
+// Introduce says that the ring has changed. New owners have to learn what their hosts hold,
+// so each key whose algorithm reports early does so soon. A Node calls it.
 func (g *Group) Introduce() { g.keys().Introduce(stage.Now()) }
 
 // Interval is the update interval in force.

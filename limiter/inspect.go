@@ -47,7 +47,10 @@ type ShareStatus struct {
 	// Held and Waiting are slots in flight on this host, and those that are
 	// waited for; 0 when the rule limits a rate.
 	Held, Waiting int64
-	// Weight and Used are the newest grant's; Lease is what is left of it.
+	// Weight is this host's part of the limit, in [0, 1]. Used is what the whole cluster used
+	// of the key, in events/s; under Auto, the rate that this host may use while the key's
+	// owner does not answer. Both are as of the newest grant, and 0 before the first. Lease is
+	// how long that grant is still valid; 0 if it is not.
 	Weight, Used float64
 	Lease        time.Duration
 	// Passes is the part of all events that pass, in [0, 1]. Under drop-ratio it is less
@@ -126,8 +129,8 @@ func (g *Group) Counts(f func(c Count)) {
 	})
 }
 
-// Others returns how many keys the rule of key has on this host beside key: those in use, and
-// those that keep their place for idle_after.
+// Others returns how many other keys than key the rule of key has on this host: keys in use,
+// and idle keys that count for max_keys until idle_after is over.
 func (g *Group) Others(key string) int64 {
 	n := g.keys().Counted(key)
 	if g.keys().Live(key) != nil {

@@ -74,13 +74,18 @@ func (l *Limiter) ReserveN(t time.Time, n int) *Reservation {
 // Wait is WaitN(ctx, 1).
 func (l *Limiter) Wait(ctx context.Context) error { return l.WaitN(ctx, 1) }
 
-// WaitN waits until n events may happen. It returns an error at once if n
-// exceeds this host's Burst (ErrNever), if the wait would be longer than the rule's
-// max_wait (ErrTooLong), if no wait is known to help (ErrFailed, ErrDropped), or if the
-// wait would outlast ctx's deadline: then, as with *rate.Limiter, the caller gets the error before the deadline, and here it is a
-// context.DeadlineExceeded. When ctx ends, WaitN returns ctx's error. After an
-// error no tokens are taken. WaitN returns as soon as the rules let everything of the
-// key through, as a bypass does.
+// WaitN waits until n events may happen. It returns an error at once
+//
+//   - if n exceeds this host's Burst (ErrNever) or the rule's max_cost (ErrNever);
+//   - if the wait would be longer than the rule's max_wait, or the debt deeper than its
+//     max_debt (ErrTooLong);
+//   - if the wait would outlast ctx's deadline. As with *rate.Limiter, the caller gets
+//     the error before the deadline. Here errors.Is finds that it is context.DeadlineExceeded;
+//   - if no wait is known to help (ErrFailed, ErrDropped), or if the key has no limiter
+//     (ErrUnmatched, ErrTooManyKeys, ErrInvalidKey) or slots (ErrInFlight).
+//
+// When ctx ends, WaitN returns ctx's error. After an error no tokens are taken. WaitN
+// returns nil as soon as the rules let everything of the key through, as a bypass does.
 //
 // Burst is this host's part of the burst. An n above it fails although the burst of
 // the whole limit may be enough, except under Auto and exact: they ask the key's owner.
@@ -99,17 +104,18 @@ func (l *Limiter) WaitN(ctx context.Context, n int) error {
 	return taken.wait(ctx)
 }
 
-// Charge takes n tokens for what has happened already, allowed or not. The
-// bucket may go into debt, which later events pay for: at most by its burst, by
-// what fills in within the rule's max_debt or max_wait, and by the rule's
-// max_cost (default: the burst). What is more than a full bucket of the whole limit
-// could lose is not reported either.
+// Charge takes n tokens for what has happened already, allowed or not. It does nothing if n
+// is not above 0. The bucket may go into debt, which later events pay for. The deepest debt is
+// the sum of the burst, of what fills in within the rule's max_debt or max_wait (the longer of
+// the two), and of the rule's max_cost (default: the burst). What would make a deeper one is
+// forgotten. Of a single charge, reports and metrics count at most what a full bucket of the
+// whole limit can lose until then.
 func (l *Limiter) Charge(n int) { charge(keyOf(l), stage.Now(), int64(n)) }
 
 // SetDemand states how many events/s, or slots, this host wants: reports say
-// so, instead of what is measured, until the next call. Measured (or NaN) ends
-// the statement. It does not change what is allowed now. The key stays live as
-// long as its demand is stated. The keys of a shared rule have one demand.
+// so, instead of what is measured, until the next call. Measured, any other negative
+// number, or NaN ends the statement. It does not change what is allowed now. The key stays
+// live as long as its demand is stated. The keys of a shared rule have one demand.
 func (l *Limiter) SetDemand(wants float64) { keyOf(l).SetDemand(stage.Now(), wants) }
 
 // Rule is the rule that limits the key, or nil if no rule does. It must not be

@@ -47,6 +47,11 @@ func TestAGroupWorksWithoutWhatIsNil(t *testing.T) {
 
 // A Limiter that has nothing to take tokens from refuses everything, and says so.
 func TestALimiterOfNothingRefusesEverything(t *testing.T) {
+	if ok, one := AllowAll(t.Context(), Cost{}), (Cost{N: 1}); ok || AllowAll(t.Context(), one) {
+		t.Error("a Cost without a Limiter is allowed")
+	} else if _, refused := TakeAll(t.Context(), 0, one); refused.Reason != InvalidKey || refused.Cost.Limiter.Key() != "" {
+		t.Errorf("a Cost without a Limiter is refused by %+v", refused)
+	}
 	for name, l := range map[string]*Limiter{
 		"zero": new(Limiter), "rate": FromRate(nil), "stage": FromStage(nil),
 		"no rate": &NewBucket(rate.Limit(math.NaN()), math.MinInt).limiter, "negative": &NewBucket(-1, -1).limiter,

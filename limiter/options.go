@@ -28,8 +28,8 @@ func WithScope(scope tally.Scope) Option { return func(c *keys.Config) { c.Scope
 // mode answers with.
 func WithMigration(m stage.Migrator) Option { return func(c *keys.Config) { c.Migrator = m } }
 
-// WithAlgorithm says what hosts must know of an algorithm that headgate does
-// not have.
+// WithAlgorithm says what hosts must know of an algorithm of the service's own. A service
+// with a Node uses headgate.WithAlgorithm or headgate.WithPayload, which do it.
 func WithAlgorithm(name string, traits dynamicconfig.Traits) Option {
 	return func(c *keys.Config) { c.Traits[name] = traits }
 }
@@ -47,9 +47,9 @@ func WithRemote(algorithm string, r stage.Remote) Option {
 	}
 }
 
-// WithCharges has the host charge the remote of an algorithm through all, for many keys at
-// a time, where it owes it something for many. Without it, the host makes a call for each
-// key. It comes after WithRemote.
+// WithCharges has the host send what it owes the remote of an algorithm through all, for many
+// keys in one call. Without it, the host makes a call of the remote for each key. WithCharges
+// comes after WithRemote, which removes it.
 func WithCharges(algorithm string, all stage.Charges) Option {
 	return func(c *keys.Config) { c.Charges[algorithm] = all }
 }

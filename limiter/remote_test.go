@@ -44,6 +44,25 @@ func newElsewhere(now func() stage.Instant) *elsewhere {
 	return &elsewhere{buckets: make(map[string]*bucket.Bucket), now: now}
 }
 
+// A charge makes no deeper a debt than the bucket elsewhere has, so that Tokens says what there is,
+// and what follows that bucket begins with no more debt.
+func TestTokensOfABucketElsewhereAreNotBelowTheDeepestDebt(t *testing.T) {
+	var now stage.Instant
+	e := newElsewhere(func() stage.Instant { return now })
+	rule := exact(5)
+	rule.MaxDebt = 2 * time.Second
+	g := NewGroup(snapshot(t, rule), 1, WithRemote("exact", e), WithBackground(func(func()) {}))
+	k := g.For("k")
+	if got := take(k, now, 8); got == 0 {
+		t.Fatal("nothing is allowed")
+	}
+	k.Stage().Take(t.Context(), stage.Request{Now: now, N: 1e6, Kind: stage.Charge})
+	deepest := -k.Rule().MostDebt()
+	if got := k.Stage().Level(now).Tokens; got != deepest {
+		t.Errorf("%v tokens, want %v", got, deepest)
+	}
+}
+
 func (e *elsewhere) Do(ctx context.Context, t stage.Operation) (stage.Outcome, error) {
 	if e.delay > 0 {
 		if err := sleep(ctx, e.delay); err != nil {

@@ -4,15 +4,17 @@ package stage
 
 import "github.com/headgate/headgate/dynamicconfig"
 
-// Migration answers with one of two stages and may measure the other.
+// Migration is a pair of stages, the old and the new one: one answers, and the other may be
+// measured. It is safe for concurrent use.
 type Migration interface {
 	Stage
 
-	// SetMode changes which stage answers, and whether the other is measured.
-	// The one that begins to answer has no more tokens than the one that ends.
+	// SetMode changes which stage answers, and whether the other is measured. The stage
+	// that begins to answer has no more tokens than the stage that answered before.
 	SetMode(now Instant, mode dynamicconfig.Mode)
 
-	// Reset says that the buckets of both are filled, whatever was taken before.
+	// Reset says that the caller has filled the buckets of both stages: what was taken
+	// before does not matter any more.
 	Reset()
 
 	// Counts is how the two answered so far while both were asked.
@@ -31,13 +33,15 @@ type SlotsMigration interface {
 	Counts() Divergence
 }
 
-// Divergence is the cost, or the slots, that callers asked for while both sides
-// of a migration were asked, by which of them allowed it.
+// Divergence is the cost in tokens, or the slots, that callers asked for while a migration
+// measured, by which side allowed it: both, only the old one, only the new one, or neither.
+// While a key is over its limit, two limiters refuse different events, even if both are
+// alike: compare OnlyOld with OnlyNew.
 type Divergence struct {
 	Both, OnlyOld, OnlyNew, Neither int64
 
-	// Skipped is the cost for which a remote stage was not measured, because
-	// too much ran in the background.
+	// Skipped is the cost, of none of the others, for which a remote stage was not
+	// measured, because too much ran in the background.
 	Skipped int64
 }
 

@@ -47,8 +47,8 @@ type Charges interface {
 type Operation struct {
 	Kind OperationKind
 
-	// ID tells a charge or a return that is sent again from another one. It is
-	// random and not 0; of a take it is 0.
+	// ID is random, and not 0, for a charge, a return or a fill. If the same one is sent
+	// again, it has the same ID, and the Remote carries it out once. It is 0 for a take.
 	ID uint64
 
 	// Forget is the ID of an earlier charge or return of Key that will not be
@@ -64,9 +64,10 @@ type Operation struct {
 	// N is in tokens; finite, at least 0.
 	N float64
 
-	// More is how many tokens the host can hold beside N, of a key whose usage it
-	// reports: the Remote may lend it as many. 0: none. A host with a grant that can
-	// hold none says less than 1.
+	// More is how many tokens the Remote may lend the host beside N: as many as the host
+	// has room for. 0 means that the host takes no loan, as without a grant. A host that
+	// has a grant and no room says more than 0 and less than 1, so that the Remote learns
+	// of the grant.
 	More float64
 
 	// Wants is how much the host wants of the key by now, in cost/s; 0 if that is not
@@ -88,7 +89,7 @@ const (
 	ChargeTokens
 	// ReturnTokens gives N back.
 	ReturnTokens
-	// FillTokens gives N, which fill the bucket, although nobody took them.
+	// FillTokens fills the bucket with N tokens that nobody took before: a reset.
 	FillTokens
 )
 

@@ -179,15 +179,18 @@ func (s *Stage) insteadOf(q stage.Request, err error) (v stage.Verdict, receipt 
 
 // charge takes tokens that are spent already, without waiting for the remote.
 func (s *Stage) charge(q stage.Request) stage.Verdict {
-	n := min(s.Terms().Owed(q.N), bucket.MaxCost)
-	left := max(s.Level(q.Now).Tokens-float64(n), -s.Terms().Rule.MostDebt())
+	n, rule := min(s.Terms().Owed(q.N), bucket.MaxCost), s.Terms().Rule
+	left := max(s.Level(q.Now).Tokens-float64(n), -rule.MostDebt())
 	if s.failing.Holds() {
 		s.Spend(q.Now, n)
 	}
 	if q.Kind != stage.Before {
 		s.count(q.Now, n, true)
 	}
-	s.Owe(q.Now, n)
+	before := s.tokens.At(q.Now, rule)
+	s.tokens.Set(q.Now, rule, min(before, max(before-float64(n), -rule.MostDebt()))) // no charge makes a deeper debt
+	s.owe(n)
+	s.Flush(q.Now)
 	return stage.Verdict{Left: left}
 }
 
