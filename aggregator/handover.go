@@ -37,7 +37,7 @@ func (a *Aggregator) HandOver(ctx context.Context, c Cluster) error {
 	if rows := a.Buckets(Now(), func(key string) bool { return !c.Owns(key) }); len(rows) > 0 {
 		taker := ask.Taker{Host: c.Host, Placement: c.Placement, Peers: c.Peers, Timeout: handOverWithin}
 		if err := taker.Send(ctx, rows); err != nil {
-			errs = append(errs, fmt.Errorf("buckets of %d keys: %w", len(rows), err))
+			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)

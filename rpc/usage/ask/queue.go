@@ -233,7 +233,7 @@ func (q *takeQueue) call(ctx context.Context, t *Taker, b *takeBatch, self *wait
 			t.told.fill(b.began, &b.takes.Rows[i])
 		}
 	}
-	err := t.ask(ctx, q.queueID, b.takes.Payload(), len(b.takes.Rows), &b.taken)
+	err := t.ask(ctx, "take tokens of", q.queueID, b.takes.Payload(), len(b.takes.Rows), &b.taken)
 	dropped, next := q.done(t, b, err)
 	next.start()
 	now := t.now()

@@ -258,7 +258,7 @@ func (t *Taker) Send(ctx context.Context, rows []usage.Take) error {
 			return usage.Taken{}, err
 		}
 		var taken usage.Taken
-		return taken, t.ask(ctx, queueID{parts[i].Owner, t.orDefault(0)}, payload, len(parts[i].Rows), &taken)
+		return taken, t.ask(ctx, "hand over the buckets of", queueID{parts[i].Owner, t.orDefault(0)}, payload, len(parts[i].Rows), &taken)
 	}, func(_ int, _ usage.Taken, err error) { errs = append(errs, err) })
 	return errors.Join(errs...)
 }
@@ -282,8 +282,8 @@ func (t *Taker) orDefault(timeout time.Duration) time.Duration {
 	return DefaultTimeout
 }
 
-// ask makes one call, of so many rows.
-func (t *Taker) ask(ctx context.Context, to queueID, payload *anypb.Any, rows int, taken *usage.Taken) error {
+// ask makes one call, of so many rows. what is what the call does to keys, for errors.
+func (t *Taker) ask(ctx context.Context, what string, to queueID, payload *anypb.Any, rows int, taken *usage.Taken) error {
 	if t.simulation != nil {
 		answer, err := t.simulation.Ask(to.owner, to.timeout, payload)
 		if err != nil {
@@ -291,7 +291,7 @@ func (t *Taker) ask(ctx context.Context, to queueID, payload *anypb.Any, rows in
 		}
 		return usage.DecodeTaken(answer, rows, taken)
 	}
-	return fan.Call(ctx, "take tokens of", rows, "", to.owner, to.timeout, func(ctx context.Context) error {
+	return fan.Call(ctx, what, rows, "", to.owner, to.timeout, func(ctx context.Context) error {
 		peer, err := t.Peers.Peer(to.owner)
 		if err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -415,6 +416,10 @@ func TestHandedOverRowsGoToTheirOwners(t *testing.T) {
 		}
 		if got := p.calls(); len(got) != 1 || !slices.Equal(got[0].Rows, rows[1:2]) {
 			t.Errorf("p got %+v", got)
+		}
+		gone := &ask.Taker{Host: "me", Placement: owners{"k": "gone"}, Peers: rpctest.New(1).Host("me").Peers()}
+		if err := gone.Send(t.Context(), rows[:1]); err == nil || !strings.HasPrefix(err.Error(), `hand over the buckets of 1 key at "gone": `) {
+			t.Errorf("the error says %v", err)
 		}
 	})
 }
