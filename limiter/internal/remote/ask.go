@@ -10,6 +10,7 @@ import (
 
 	"github.com/headgate/headgate/limiter/internal/bucket"
 	"github.com/headgate/headgate/limiter/internal/budget"
+	"github.com/headgate/headgate/limiter/internal/elsewhere"
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
 )
@@ -36,14 +37,14 @@ func (a *asker) Fallen() (since stage.Instant, ok bool) {
 // The zero value has asked for none. Safe for concurrent use, but for told.
 type asking struct {
 	budget   budget.Budget
-	borrows  atomic.Bool             // an ask for more than its event is under way
-	missed   atomic.Bool             // the owner did not answer the last ask
-	last     atomic.Pointer[refusal] // nil before the first
-	asked    atomic.Int64            // events, and asks ahead
-	granted  atomic.Int64            // of these
-	lent     atomic.Int64            // tokens beside the events
-	withheld atomic.Int64            // events that the budget did not allow to ask for
-	told     share.Asked             // by TakeElsewhere
+	borrows  atomic.Bool                       // an ask for more than its event is under way
+	missed   atomic.Bool                       // the owner did not answer the last ask
+	last     atomic.Pointer[elsewhere.Refusal] // nil before the first
+	asked    atomic.Int64                      // events, and asks ahead
+	granted  atomic.Int64                      // of these
+	lent     atomic.Int64                      // tokens beside the events
+	withheld atomic.Int64                      // events that the budget did not allow to ask for
+	told     share.Asked                       // by TakeElsewhere
 }
 
 // started is a's asking, from now on.
@@ -56,31 +57,11 @@ func (a *asker) started() *asking {
 }
 
 // lastNo is the last refusal; nil before the first.
-func (a *asker) lastNo() *refusal {
+func (a *asker) lastNo() *elsewhere.Refusal {
 	if s := a.asking.Load(); s != nil {
 		return s.last.Load()
 	}
 	return nil
-}
-
-// refusal says until when asking is known not to help events of this cost or more
-// whose callers wait no longer.
-type refusal struct {
-	until   stage.Instant
-	retry   stage.Instant // when the owner may have the tokens, or else until
-	n       int64
-	longest time.Duration
-}
-
-// stands reports whether r stands for q.
-func (r *refusal) stands(q stage.Request) bool {
-	return r.holds(q.Now) && q.N >= r.n && q.Longest <= r.longest
-}
-
-// holds reports whether r stands for some events at now. An Instant that a caller chose
-// far in the future does not make it stand for longer than usual.
-func (r *refusal) holds(now stage.Instant) bool {
-	return r != nil && now < r.until && r.until.Sub(now) <= longestPause
 }
 
 const (
@@ -91,17 +72,10 @@ const (
 	asksPerKey = 7
 	asksAtOnce = 8 * asksPerKey
 
-	// longestNo is the longest time for which an owner's refusal stands: other
-	// hosts give back tokens meanwhile, which the owner could not foresee.
-	longestNo = time.Second
-
 	// silent is how long a host does not ask again once the owner did not answer in
 	// time, and busy, after the host itself had no room to ask.
 	silent = time.Second
 	busy   = 10 * time.Millisecond
-
-	// longestPause is longer than any pause.
-	longestPause = time.Minute
 
 	// roundTrips is how many round trips to an owner fit in ask_timeout. An event
 	// that can wait, and would wait here for longer than one, is asked for first.
@@ -128,8 +102,8 @@ func (a *asker) askOwner(ctx context.Context, q stage.Request, v stage.Verdict) 
 		return v, stage.Receipt{}
 	}
 	v.Reason = stage.Limited // the cost is not too high for the owner
-	if last := a.lastNo(); last.stands(q) {
-		v.RetryAfter = last.retryAfter(q.Now, v.RetryAfter)
+	if last := a.lastNo(); last.Stands(q) {
+		v.RetryAfter = last.RetryAfter(q.Now, v.RetryAfter)
 		return v, stage.Receipt{}
 	}
 	to := a.started()
@@ -139,7 +113,7 @@ func (a *asker) askOwner(ctx context.Context, q stage.Request, v stage.Verdict) 
 	// The waits that callers are promised limit how often callers that wait ask.
 	if q.Longest <= 0 && !to.budget.Spend(q.Now, asksPerKey, asksAtOnce) || !a.host.MayAsk(q.Now) {
 		to.withheld.Add(1)
-		v.RetryAfter = sooner(v.RetryAfter, max(to.budget.Wait(q.Now, asksPerKey, asksAtOnce), busy))
+		v.RetryAfter = elsewhere.Sooner(v.RetryAfter, max(to.budget.Wait(q.Now, asksPerKey, asksAtOnce), busy))
 		return v, stage.Receipt{}
 	}
 	to.asked.Add(1)
@@ -156,16 +130,16 @@ func (a *asker) askOwner(ctx context.Context, q stage.Request, v stage.Verdict) 
 	case err != nil && ctx.Err() != nil:
 		return a.canceled(q)
 	case err != nil:
-		v.RetryAfter = a.unanswered(q.Now, err).retryAfter(q.Now, v.RetryAfter)
+		v.RetryAfter = a.unanswered(q.Now, err).RetryAfter(q.Now, v.RetryAfter)
 		return v, stage.Receipt{}
 	case ctx.Err() != nil:
 		a.giveBack(q, outcome)
 		a.borrow(q.Now, l, outcome.Lent)
 		return a.canceled(q)
 	case !outcome.OK:
-		last := refused(q, outcome.RetryAfter)
+		last := elsewhere.Refuse(q, outcome.RetryAfter)
 		to.last.Store(last)
-		v.RetryAfter = last.retryAfter(q.Now, v.RetryAfter)
+		v.RetryAfter = last.RetryAfter(q.Now, v.RetryAfter)
 		return v, stage.Receipt{}
 	}
 	to.granted.Add(1)
@@ -193,7 +167,7 @@ func (a *asker) askBeforeWait(ctx context.Context, q, soon stage.Request, v stag
 		return a.Take(ctx, q)
 	}
 	if v, receipt = a.Rate.Take(ctx, q); !v.OK() {
-		v.Reason, v.RetryAfter = said.Reason, sooner(v.RetryAfter, said.RetryAfter)
+		v.Reason, v.RetryAfter = said.Reason, elsewhere.Sooner(v.RetryAfter, said.RetryAfter)
 	}
 	return v, receipt
 }
@@ -208,15 +182,21 @@ func (a *asker) answered(now stage.Instant, o stage.Outcome) {
 
 // unanswered notes that the owner did not answer, and has the host not ask again for a
 // while.
-func (a *asker) unanswered(now stage.Instant, err error) *refusal {
+func (a *asker) unanswered(now stage.Instant, err error) *elsewhere.Refusal {
 	if errors.Is(err, stage.ErrBusy) {
-		return a.started().pause(now, busy)
+		return a.pause(now, busy)
 	}
 	a.alone(now)
-	s := a.started()
-	s.missed.Store(true)
+	a.started().missed.Store(true)
 	a.host.RemoteFailed(now, a.Rate, err, false)
-	return s.pause(now, silent+a.Terms().Rule.AskTimeout)
+	return a.pause(now, silent+a.Terms().Rule.AskTimeout)
+}
+
+// pause has the host not ask again for d, whatever the event.
+func (a *asker) pause(now stage.Instant, d time.Duration) *elsewhere.Refusal {
+	last := elsewhere.Pause(now, d)
+	a.started().last.Store(last)
+	return last
 }
 
 // alone has the bucket fill faster while the owner does not answer.
@@ -255,48 +235,7 @@ func (a *asker) Asked() share.Asked {
 // was refused is known not to help. Safe for concurrent use.
 func (a *asker) NotBefore() stage.Instant {
 	if last := a.lastNo(); last != nil {
-		return last.until
+		return last.Until()
 	}
 	return 0
-}
-
-// pause has the host not ask again for d, whatever the event.
-func (s *asking) pause(now stage.Instant, d time.Duration) *refusal {
-	last := &refusal{until: now.Add(d), retry: now.Add(d), longest: stage.Forever}
-	s.last.Store(last)
-	return last
-}
-
-// refused is the owner's refusal of q, which may be granted after retry; 0 if the owner
-// did not say.
-func refused(q stage.Request, retry time.Duration) *refusal {
-	stands := retry
-	if retry == 0 || retry > longestNo {
-		stands = longestNo
-	}
-	r := &refusal{n: q.N, longest: q.Longest, until: q.Now.Add(jittered(q.Now, stands))}
-	if r.retry = r.until; retry > 0 {
-		r.retry = q.Now.Add(retry)
-	}
-	return r
-}
-
-// retryAfter is how long a caller should wait that is refused at now, where the bucket
-// says otherwise: until the first of the two may have the tokens.
-func (r *refusal) retryAfter(now stage.Instant, otherwise time.Duration) time.Duration {
-	return sooner(otherwise, r.retry.Sub(now))
-}
-
-// sooner is the shorter of two waits. One that is not positive is not known.
-func sooner(a, b time.Duration) time.Duration {
-	if b > 0 && (a <= 0 || b < a) {
-		return b
-	}
-	return a
-}
-
-// jittered is d and up to a quarter more, so that hosts that were refused together
-// do not ask together.
-func jittered(now stage.Instant, d time.Duration) time.Duration {
-	return d + time.Duration(bucket.Mix(uint64(now))%uint64(d/4+1))
 }

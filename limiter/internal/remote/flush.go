@@ -3,18 +3,11 @@
 package remote
 
 import (
-	"context"
-	"errors"
-	"runtime/debug"
 	"slices"
-	"time"
 
+	"github.com/headgate/headgate/limiter/internal/elsewhere"
 	"github.com/headgate/headgate/limiter/stage"
-	"github.com/headgate/headgate/rpc"
 )
-
-// errUnanswered means that Charges did not say how a charge ended.
-var errUnanswered = errors.New("the charge was not answered")
 
 // FlushLater sends what Stages owe their remotes, but not soon after a failure. Charges to
 // remotes that take them for many keys at a time go together.
@@ -101,9 +94,6 @@ func sendNext(now stage.Instant, to stage.Charges, stages []*Stage) (more []*Sta
 		if ended[i] { // Charges may be another package's
 			return
 		}
-		if err == nil && !o.Valid() {
-			err = stage.ErrNonsense
-		}
 		ended[i] = true
 		if failed := sent[i].heard(now, err); failed || !sent[i].Owes() {
 			sent[i].end(now, failed)
@@ -111,31 +101,14 @@ func sendNext(now stage.Instant, to stage.Charges, stages []*Stage) (more []*Sta
 			more = append(more, sent[i])
 		}
 	}
-	err := doAll(to, ops, end)
+	err := elsewhere.DoAll(to, ops, end)
 	for i, s := range sent {
 		if !ended[i] {
-			if p := new(rpc.PanicError); errors.As(err, &p) {
+			if elsewhere.Panicked(err) {
 				s.host.RemotePanicked(ops[i].Rule.Shown(ops[i].Key), err)
 			}
 			end(i, stage.Outcome{}, err)
 		}
 	}
 	return more
-}
-
-// longestBatch is how long Charges may take for one batch. A host that stops waits for that.
-const longestBatch = 30 * time.Second
-
-// doAll has to carry out ops, whose code may panic. The error is for those that it did not
-// tell done of.
-func doAll(to stage.Charges, ops []stage.Operation, done func(i int, o stage.Outcome, err error)) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = &rpc.PanicError{Value: p, Stack: debug.Stack()}
-		}
-	}()
-	ctx, cancel := context.WithTimeout(context.Background(), longestBatch)
-	defer cancel()
-	to.DoAll(ctx, ops, done)
-	return errUnanswered
 }

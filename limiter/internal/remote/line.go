@@ -5,13 +5,12 @@ package remote
 import (
 	"context"
 	"errors"
-	"runtime/debug"
 	"sync/atomic"
 	"time"
 
+	"github.com/headgate/headgate/limiter/internal/elsewhere"
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
-	"github.com/headgate/headgate/rpc"
 )
 
 // Host is what a Stage needs of the Group that it is in. Its methods are safe
@@ -66,17 +65,11 @@ type line struct {
 // Asks reports whether it is the Remote of algorithm that is asked.
 func (l *line) Asks(algorithm string) bool { return l.under == algorithm }
 
-// do asks the remote. A Remote of another package may panic, mostly in the
-// background, where that would end the process.
-func (l *line) do(ctx context.Context, op stage.Operation) (o stage.Outcome, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			o, err = stage.Outcome{}, &rpc.PanicError{Value: p, Stack: debug.Stack()}
-			l.host.RemotePanicked(op.Rule.Shown(op.Key), err)
-		}
-	}()
-	if o, err = l.remote.Do(ctx, op); err == nil && !o.Valid() {
-		o, err = stage.Outcome{}, stage.ErrNonsense
+// do asks the remote.
+func (l *line) do(ctx context.Context, op stage.Operation) (stage.Outcome, error) {
+	o, err := elsewhere.Do(ctx, l.remote, op)
+	if elsewhere.Panicked(err) {
+		l.host.RemotePanicked(op.Rule.Shown(op.Key), err)
 	}
 	return o, err
 }

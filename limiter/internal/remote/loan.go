@@ -105,7 +105,7 @@ func (a *asker) ranLow(ctx context.Context, now stage.Instant) {
 // need not wait for one. The budget bounds these asks too.
 func (a *asker) askAhead(now stage.Instant) {
 	q := stage.Request{Now: now}
-	if !a.mayPay(q, stage.Limited) || a.lastNo().holds(now) {
+	if !a.mayPay(q, stage.Limited) || a.lastNo().Holds(now) {
 		return
 	}
 	l := a.room(now)
