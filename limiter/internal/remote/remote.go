@@ -13,6 +13,7 @@ import (
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/internal/bucket"
 	"github.com/headgate/headgate/limiter/internal/elsewhere"
+	"github.com/headgate/headgate/limiter/internal/forgiven"
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
 )
@@ -58,7 +59,7 @@ func (s *Stage) init(r *share.Rate, l *Link) {
 
 // The Rest of a Receipt says who gave the tokens.
 type (
-	fromRemote   struct{ *share.Mark } // when they left a debt, else nil
+	fromRemote   struct{ *forgiven.Mark } // when they left a debt, else nil
 	fromFallback struct {
 		stage.Receipt      // of the Rate
 		taken         bool // out of the fallback's bucket
@@ -114,7 +115,7 @@ func (s *Stage) Take(ctx context.Context, q stage.Request) (v stage.Verdict, rec
 }
 
 // paid is the Receipt of q, which the remote has paid, after mark.
-func paid(q stage.Request, o stage.Outcome, mark share.Mark) stage.Receipt {
+func paid(q stage.Request, o stage.Outcome, mark forgiven.Mark) stage.Receipt {
 	switch {
 	case q.Kind != stage.Take || q.N == 0:
 		return stage.Receipt{}
@@ -132,7 +133,7 @@ func (s *Stage) SetTerms(now stage.Instant, t *share.Terms) {
 	s.Rate.SetTerms(now, t)
 	follows := share.FollowDebt(before.Limit, t.Rule, tokens)
 	if follows != tokens {
-		s.ChangeMarkElsewhere(func(m share.Mark) share.Mark { return m.After(tokens, follows) })
+		s.ChangeMarkElsewhere(func(m forgiven.Mark) forgiven.Mark { return m.After(tokens, follows) })
 	}
 	if (before.Limit != t.Rule.Limit || before.Burst != t.Rule.Burst) && s.tokens.Asked() {
 		s.tokens.Set(now, t.Rule, follows)

@@ -5,6 +5,7 @@ package share
 import (
 	"sync/atomic"
 
+	"github.com/headgate/headgate/limiter/internal/forgiven"
 	"github.com/headgate/headgate/limiter/stage"
 )
 
@@ -16,14 +17,15 @@ type rare struct {
 
 // seldom is what a rare has. It does not change: another one takes its place.
 type seldom struct {
-	ceil *ceil // until the next charge lowers the level that rests to it; nil: none
-	marks
-	left   *Elsewhere // by the bucket elsewhere that was asked before; nil: none
-	debt   *Debt      // at the bucket elsewhere that is asked; nil: none
-	back   int64      // see Returned
-	used   int64      // by parts that r has succeeded
-	full   bool       // its key has left r, whose levels were full
-	beside bool       // see SetBeside
+	ceil      *ceil // until the next charge lowers the level that rests to it; nil: none
+	marks     forgiven.Marks
+	elsewhere forgiven.Mark // of the bucket elsewhere that is asked, as far as this host knows
+	left      *Elsewhere    // by the bucket elsewhere that was asked before; nil: none
+	debt      *Debt         // at the bucket elsewhere that is asked; nil: none
+	back      int64         // see Returned
+	used      int64         // by parts that r has succeeded
+	full      bool          // its key has left r, whose levels were full
+	beside    bool          // see SetBeside
 }
 
 // ceil is the most tokens that a level had at an instant.

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/headgate/headgate/limiter/internal/bucket"
+	"github.com/headgate/headgate/limiter/internal/forgiven"
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc/usage"
 )
@@ -77,7 +78,7 @@ func (r *Rate) Take(_ context.Context, q stage.Request) (v stage.Verdict, receip
 	case math.IsInf(v.Left, 1):
 		receipt.Rest = countedOnly{}
 	case v.Left < 0:
-		receipt.Rest = seldom.newest().owing()
+		receipt.Rest = seldom.newest().Owing()
 	}
 	if seldom != nil && seldom.beside {
 		receipt.Rest = beside{receipt.Rest}
@@ -167,9 +168,9 @@ func (r *Rate) SetTerms(now stage.Instant, t *Terms) {
 	r.ChargeResting(now)
 	tokens, rested := r.bucket.Tokens(now), r.resting.tokens
 	decides, rests := FollowDebt(before, t.Rule, tokens), FollowDebt(before, t.Rule, rested)
-	r.mark(r.marks().change(
-		func(of Mark) Mark { return of.After(tokens, decides) },
-		func(kept Mark) Mark { return kept.After(rested, rests) },
+	r.mark(r.marks().Change(
+		func(of forgiven.Mark) forgiven.Mark { return of.After(tokens, decides) },
+		func(kept forgiven.Mark) forgiven.Mark { return kept.After(rested, rests) },
 	))
 	if r.resting.tokens = rests; tokens < 0 {
 		r.bucket.Add(now, decides-tokens)
@@ -203,13 +204,13 @@ func (r *Rate) Steer(now stage.Instant, hosts int) {
 			is, along = was, true
 			switch {
 			case math.IsInf(kept, 1):
-				is = was.carried(1)
+				is = was.Carried(1)
 				return old
 			case old < 0 && old*less <= kept:
-				is = was.carried(less)
+				is = was.Carried(less)
 				return old * less
 			case old < 0 || kept < 0:
-				is = was.parted()
+				is = was.Parted()
 			}
 			along = false
 			return kept
@@ -349,7 +350,7 @@ func (r *Rate) Refill(now stage.Instant) {
 		}
 		return burst
 	}
-	r.mark(r.marks().change(Mark.Reset, Mark.Reset)) // first: what is taken afterwards is not forgiven
+	r.mark(r.marks().Change(forgiven.Mark.Reset, forgiven.Mark.Reset)) // first: what is taken afterwards is not forgiven
 	p := r.bucket.Pace()
 	r.bucket.Replace(now, p, func(old float64) float64 { return full(old, p.Burst(), r.granted) })
 	if rests := &r.resting; rests.tokens != inf {

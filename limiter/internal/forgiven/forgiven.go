@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package forgiven is how much of a debt was forgiven since it was made. It is arithmetic, and knows no bucket.
+package forgiven
+
+import "math"
+
+// Mark is how much was forgiven of the debts of a bucket, as of an instant: what was taken
+// into a debt, and comes back later, is less by as much. The Mark is the binary logarithm of
+// the part that is left of a debt; 0 if nothing was forgiven.
+type Mark float64
+
+// nothing is the logarithm of a part that is not worth a token.
+const nothing = -2048
+
+// Back is how many of n tokens come back that were taken when the Mark was before.
+func (m Mark) Back(before Mark, n int64) int64 {
+	if m < before && n > 0 {
+		return int64(float64(n)*math.Exp2(float64(m-before)) + 1e-6)
+	}
+	return n
+}
+
+// After is the Mark once a bucket that had so many tokens before has more, without having
+// paid for them; m if the bucket had no debt.
+func (m Mark) After(before, tokens float64) Mark {
+	if before < 0 && before < tokens {
+		return m.less(min(tokens, 0) / before)
+	}
+	return m
+}
+
+// less is the Mark once only a part of each debt is left.
+func (m Mark) less(part float64) Mark { return m + Mark(max(math.Log2(part), nothing)) }
+
+// Reset is the Mark once all debts are forgiven.
+func (m Mark) Reset() Mark { return m + nothing }
+
+// Marks are the newest ones of the two levels of a bucket. They are zero until a debt is forgiven.
+type Marks struct {
+	// of are those of the debts in the bucket, by the level at which they were made. in is
+	// the level in force; by chance, it is the first or the second.
+	of [2]Mark
+	in uint8
+
+	kept Mark // of the level that rests, of its own debts
+}
+
+// Owing marks a Receipt whose tokens left a debt at a level.
+type Owing struct {
+	in   uint8
+	mark Mark
+}
+
+// Owing is the mark of a debt that is made now.
+func (m Marks) Owing() Owing { return Owing{m.in, m.of[m.in]} }
+
+// Back is how many of n tokens come back that left a debt.
+func (m Marks) Back(o Owing, n int64) int64 { return m.of[o.in].Back(o.mark, n) }
+
+// Change makes new Marks of the debts in the bucket by f, and of those that rest by g.
+func (m Marks) Change(f, g func(Mark) Mark) Marks {
+	m.of, m.kept = [2]Mark{f(m.of[0]), f(m.of[1])}, g(m.kept)
+	return m
+}
+
+// Carried are the Marks once the other level decides, and has this part of the debt.
+func (m Marks) Carried(part float64) Marks {
+	if m == (Marks{}) && part == 1 {
+		return m
+	}
+	own := m.of[m.in]
+	m = m.Change(func(of Mark) Mark { return of.less(part) }, func(Mark) Mark { return own })
+	m.in ^= 1
+	return m
+}
+
+// Parted are the Marks once the other level decides, and has its own debt, of which the
+// debts that were made at this level are no part.
+func (m Marks) Parted() Marks {
+	own := m.of[m.in]
+	m.of[m.in] = own.Reset()
+	m.in ^= 1
+	m.of[m.in], m.kept = m.kept, own
+	return m
+}
