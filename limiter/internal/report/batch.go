@@ -4,6 +4,7 @@ package report
 
 import (
 	"github.com/headgate/headgate/limiter/internal/columns"
+	"github.com/headgate/headgate/limiter/internal/ledger"
 	"github.com/headgate/headgate/rpc/usage"
 )
 
@@ -21,9 +22,9 @@ type Batch struct {
 // row is where an answer goes, and what it settles.
 type row struct {
 	subject *Subject
-	upTo    reading // counters at the time of the report
-	tokens  float64 // at that time
-	number  uint32  // which of the Subject's reports it is
+	upTo    ledger.Reading // counters at the time of the report
+	tokens  float64        // at that time
+	number  uint32         // which of the Subject's reports it is
 }
 
 // fit makes room for n rows.

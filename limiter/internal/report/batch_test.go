@@ -45,7 +45,7 @@ func TestEveryKeysDemandIsEstimatedOnce(t *testing.T) {
 func (h *host) round(now stage.Instant, keys, cost int) *Batch {
 	h.t.Helper()
 	for _, s := range h.live[:keys] {
-		s.rate.Take(h.t.Context(), stage.Request{Now: now - second, N: int64(cost), Kind: stage.Final})
+		s.Rate.Take(h.t.Context(), stage.Request{Now: now - second, N: int64(cost), Kind: stage.Final})
 	}
 	batches := h.report(now)
 	if len(batches) != 1 || batches[0].Usage.Len() < keys {

@@ -12,6 +12,7 @@ import (
 	"github.com/headgate/headgate/limiter/internal/alarms"
 	"github.com/headgate/headgate/limiter/internal/demand"
 	"github.com/headgate/headgate/limiter/internal/lanes"
+	"github.com/headgate/headgate/limiter/internal/ledger"
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc"
@@ -98,7 +99,7 @@ func (e *early) urgeLocked(now stage.Instant, s *Subject, wait time.Duration) {
 	}
 	owner, waits := "", s.pulse.waits
 	if e.owner != nil {
-		owner = e.owner.Owner(s.common().Key())
+		owner = e.owner.Owner(s.Common().Key())
 	}
 	s.pulse.waits = true
 	if e.lanes.Add(owner, s, now.Add(e.jitter(wait)), waits) {
@@ -112,12 +113,12 @@ func (e *early) urgeLocked(now stage.Instant, s *Subject, wait time.Duration) {
 // any more are given back. While it has no grant, it is lent nothing, and a few events in
 // quick succession are many.
 func (e *early) worthwhileLocked(now stage.Instant, s *Subject) bool {
-	if !s.asks() { // decisions come here: they do not look at the part
+	if !s.Asks() { // decisions come here: they do not look at the part
 		return true
 	}
 	d := &s.pulse.demand
-	n, elapsed := s.pulse.since(s.count(now))
-	if s.pulse.unheard && s.pulse.roomy(s.terms().Rule.Burst) {
+	n, elapsed := s.pulse.since(s.Count(now))
+	if s.pulse.unheard && s.pulse.roomy(s.Terms().Rule.Burst) {
 		n = max(n, d.Latest(n, elapsed))
 	}
 	return max(d.Reported(), d.Recent(), n) >= busyDemand*d.Unit()
@@ -166,8 +167,8 @@ func (e *early) ranLow(now stage.Instant, s *Subject, unheard bool) {
 	s.pulse.unheard = unheard
 	s.pulse.askAt.Store(int64(now.Add(coalesce * 2)))
 	e.activateLocked(now, s)
-	if s.asks() {
-		e.watch.sooner(now, s, s.pulse.demand.Latest(s.pulse.since(s.count(now))))
+	if s.Asks() {
+		e.watch.sooner(now, s, s.pulse.demand.Latest(s.pulse.since(s.Count(now))))
 	}
 	e.urgeLocked(now, s, coalesce)
 }
@@ -197,7 +198,7 @@ func (e *early) activateLocked(now stage.Instant, s *Subject) {
 		return
 	}
 	p.active = true
-	p.look(s.count(now))
+	p.look(s.Count(now))
 	p.demand.Resume()
 	if e.watch.n == 0 {
 		e.watch.tickAt = now.Add(e.jitter(tick))
@@ -238,19 +239,19 @@ func (e *early) lookLocked(now stage.Instant, subjects *[]*Subject, c demand.Cla
 			e.watch.n--
 			continue
 		}
-		now := s.count(now)
+		now := s.Count(now)
 		if n, elapsed := p.since(now); elapsed >= soon {
 			p.look(now)
-			_, stated := s.common().Stated()
+			_, stated := s.Common().Stated()
 			if p.demand.Tick(n, elapsed) && !stated {
-				if !s.asks() { // else it asks, and need not report again so soon
-					p.unsettle(now.at)
+				if !s.Asks() { // else it asks, and need not report again so soon
+					p.unsettle(now.At)
 				}
-				e.urgeLocked(now.at, s, 0)
+				e.urgeLocked(now.At, s, 0)
 			}
 		}
 		switch idle := p.demand.Quiet() > enoughQuiet && p.demand.Reported() < 1; {
-		case !idle && p.demand.Class(s.asks()) == c:
+		case !idle && p.demand.Class(s.Asks()) == c:
 			stay = append(stay, s)
 		case p.lingers != demand.None:
 			p.class, p.lingers = p.lingers, demand.None
@@ -268,12 +269,12 @@ func (e *early) lookLocked(now stage.Instant, subjects *[]*Subject, c demand.Cla
 
 // since is the cost that was asked for since the last look, and how many
 // seconds ago that was.
-func (p *pulse) since(now reading) (n, elapsed float64) {
-	return float64(max(now.Total()-p.total, 0)), max(now.at.Sub(p.looked), 0).Seconds()
+func (p *pulse) since(now ledger.Reading) (n, elapsed float64) {
+	return float64(max(now.Total()-p.total, 0)), max(now.At.Sub(p.looked), 0).Seconds()
 }
 
 // look notes the counters.
-func (p *pulse) look(now reading) { p.total, p.looked = now.Total(), now.at }
+func (p *pulse) look(now ledger.Reading) { p.total, p.looked = now.Total(), now.At }
 
 // unsettle makes early reports frequent again: what was in vain before may
 // help now, or soon, when others have given back what they hold.
@@ -292,7 +293,7 @@ func (e *early) ready(now stage.Instant, all bool) []*Subject {
 	defer e.scheduleLocked()
 	return e.lanes.Take(now, all, e.interval(), func(s *Subject) bool {
 		s.pulse.waits = false
-		return !s.pulse.retired && s.prompt() && now >= s.pending // else the answer says what is next
+		return !s.pulse.retired && s.Prompt() && now >= s.pending // else the answer says what is next
 	})
 }
 
@@ -330,22 +331,22 @@ func (e *early) observeLocked(now stage.Instant, a *effect) {
 	reported := p.demand.Reported()
 	switch {
 	case !a.asked:
-	case a.gained >= max(reported/50, 0.9) || float64(s.rate.InForce().Limit-a.before.Limit) > max(reported/5, 1):
+	case a.gained >= max(reported/50, 0.9) || float64(s.Rate.InForce().Limit-a.before.Limit) > max(reported/5, 1):
 		p.gap = max(p.gap/4, shortestGap)
-	case now.Sub(p.changed) < unrest && !s.asks():
+	case now.Sub(p.changed) < unrest && !s.Asks():
 		p.gap = min(3*p.gap, tick/2)
 	default:
 		p.gap = min(3*p.gap, e.interval()*3/2)
 	}
 	wait := p.gap
-	if lost := float64(a.before.Limit - s.rate.InForce().Limit); lost > max(float64(a.before.Limit)/8, 1) && !s.asks() {
+	if lost := float64(a.before.Limit - s.Rate.InForce().Limit); lost > max(float64(a.before.Limit)/8, 1) && !s.Asks() {
 		// Others may want more for a moment only.
 		wait = min(wait, tick)
 	}
 	p.askAt.Store(int64(now.Add(wait)))
 	// Report again with a fifth left, or two tokens of few, or not a whole one.
 	cost := p.demand.Unit()
-	s.rate.Bucket().SetLow(max(min(a.left-cost/2, 2*cost), a.left/5, cost))
+	s.Rate.Bucket().SetLow(max(min(a.left-cost/2, 2*cost), a.left/5, cost))
 }
 
 // ahead is how many Subjects are prefetched at once. Subjects lie in memory in any
@@ -366,9 +367,9 @@ func prefetch(subjects []*Subject) (sum int64) {
 
 // read reads from each cache line of s, and from its bucket.
 func read(s *Subject) int64 {
-	sum := int64(s.acked.at) + s.pulse.askAt.Load() + int64(s.pulse.gap)
-	if s.rate != nil {
-		sum += s.rate.Bucket().Allowed()
+	sum := int64(s.Acked.At) + s.pulse.askAt.Load() + int64(s.pulse.gap)
+	if s.Rate != nil {
+		sum += s.Rate.Bucket().Allowed()
 	}
 	return sum
 }

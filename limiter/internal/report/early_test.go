@@ -33,8 +33,8 @@ func TestANewKeyReportsSoonWhenItRunsLow(t *testing.T) {
 	if len(said) != 1 || said[0].Allowed[0] != 6 || said[0].Wants[0] <= 0 {
 		t.Fatalf("said %+v", said)
 	}
-	if fallen(s.part) || !near(float64(s.rate.InForce().Limit), 50) {
-		t.Errorf("granted %+v", s.rate.InForce())
+	if fallen(s.Part()) || !near(float64(s.Rate.InForce().Limit), 50) {
+		t.Errorf("granted %+v", s.Rate.InForce())
 	}
 }
 
@@ -81,8 +81,8 @@ func TestWhatIsTakenDuringAReportComesOffTheAnswer(t *testing.T) {
 	stale, newer := h.report(5*second), h.report(10*second)
 	h.granted(10*second, newer, 0, 30)
 	h.granted(10*second, stale, 0.5, 1000) // was overtaken
-	if got := tokens(s, 10*second); !near(got, 30) || s.part.Common().Grant().Weight != 0 {
-		t.Errorf("%v tokens and %+v after an answer that was overtaken", got, s.part.Common().Grant())
+	if got := tokens(s, 10*second); !near(got, 30) || s.Part().Common().Grant().Weight != 0 {
+		t.Errorf("%v tokens and %+v after an answer that was overtaken", got, s.Part().Common().Grant())
 	}
 }
 
@@ -208,7 +208,7 @@ func TestAnOwnerThatIsNotReadyIsAskedAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if !fallen(s.part) || tokens(s, now) < 4 {
+	if !fallen(s.Part()) || tokens(s, now) < 4 {
 		t.Errorf("an answer without a grant changed %v tokens", tokens(s, now))
 	}
 	now += 2 * stage.Instant(introduction)
@@ -225,11 +225,11 @@ func TestALateAnswerLeavesARetiredSubjectAlone(t *testing.T) {
 	late := h.report(3 * second) // nothing was used since, but its demand has gone
 	h.retire(s)
 	h.report(3*second + 1)
-	if len(late) != 1 || !s.rate.Bucket().LowAlways() {
+	if len(late) != 1 || !s.Rate.Bucket().LowAlways() {
 		t.Fatalf("%d reports, and late callers are not noticed", len(late))
 	}
 	h.granted(3*second+2, late, 0.5, 10)
-	if !s.rate.Bucket().LowAlways() {
+	if !s.Rate.Bucket().LowAlways() {
 		t.Error("after the answer, late callers are not noticed")
 	}
 }
@@ -249,7 +249,7 @@ func TestALateCallerIsNoticed(t *testing.T) {
 		if got, want := take(s, 0, 1) == 1, name != "refused"; got != want {
 			t.Errorf("%s: answered %v", name, got)
 		}
-		if len(h.retired.late) != 1 || s.rate.Bucket().LowAlways() {
+		if len(h.retired.late) != 1 || s.Rate.Bucket().LowAlways() {
 			t.Errorf("%s: it is not noticed", name)
 		}
 	}
@@ -299,7 +299,7 @@ func TestARefusalIsReported(t *testing.T) {
 	if s.regular(2*second, time.Second) {
 		t.Fatal("it reports that there was nothing")
 	}
-	s.rate.Bucket().Record(1, false)
+	s.Rate.Bucket().Record(1, false)
 	if said := h.granted(2*second, h.report(2*second), 0.5, 10); len(said) != 1 || said[0].Rejected[0] != 1 {
 		t.Errorf("said %+v", said)
 	}
@@ -318,7 +318,7 @@ func TestTheLastReportWantsNothing(t *testing.T) {
 		if len(got) != 1 || got[0].Usage.Check() != nil || got[0].Usage.Weight[0] != 0 || got[0].Usage.Wants[0] != 0 {
 			t.Fatalf("%s: %d reports", name, len(got))
 		}
-		if !fallen(s.part) || len(h.Last(3*second, 10, h.live)) != 0 {
+		if !fallen(s.Part()) || len(h.Last(3*second, 10, h.live)) != 0 {
 			t.Errorf("%s: holds what it gave back", name)
 		}
 	}
@@ -350,7 +350,7 @@ func TestAHugeCostDoesNotEndEarlyReports(t *testing.T) {
 		h := newHost(t, 1000, dynamicconfig.Traits{Early: true, Asks: true}, 10)
 		s := h.use(0, "k", 1)
 		h.granted(second, h.report(second), 0.5, 500)
-		s.rate.Take(t.Context(), stage.Request{Now: second, N: cost, Kind: stage.Final})
+		s.Rate.Take(t.Context(), stage.Request{Now: second, N: cost, Kind: stage.Final})
 		early := 0
 		for now := second; now < 60*second; now += second / 100 {
 			if now >= 10*second {

@@ -57,7 +57,7 @@ func (h *host) use(now stage.Instant, key string, n int) *Subject {
 // take asks for n single tokens, and returns how many it got.
 func take(s *Subject, now stage.Instant, n int) (got int) {
 	for range n {
-		if s.rate.TakeOne(now) {
+		if s.Rate.TakeOne(now) {
 			got++
 		}
 	}
@@ -71,7 +71,7 @@ func (h *host) retire(s *Subject) {
 }
 
 func (h *host) successor(key, _ string) *Subject {
-	if i := slices.IndexFunc(h.live, func(s *Subject) bool { return s.part.Common().Key() == key }); i >= 0 {
+	if i := slices.IndexFunc(h.live, func(s *Subject) bool { return s.Part().Common().Key() == key }); i >= 0 {
 		return h.live[i]
 	}
 	return nil
@@ -118,7 +118,7 @@ func grants(n int, weight, tokens float64) *usage.Grants {
 }
 
 // tokens are what s has.
-func tokens(s *Subject, now stage.Instant) float64 { return s.part.Tokens(now) }
+func tokens(s *Subject, now stage.Instant) float64 { return s.Part().Tokens(now) }
 
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-6*math.Max(1, math.Abs(b)) }
 

@@ -101,7 +101,7 @@ func TestEveryUseIsReportedOnceAndNoneOften(t *testing.T) {
 		}
 		for range rapid.IntRange(1, 30).Draw(rt, "steps") {
 			s := rapid.SampledFrom(r.live).Draw(rt, "key")
-			key, n := s.part.Common().Key(), rapid.IntRange(0, 5).Draw(rt, "events")
+			key, n := s.Part().Common().Key(), rapid.IntRange(0, 5).Draw(rt, "events")
 			take(s, now, n)
 			r.events[key] += int64(n)
 			now = r.run(now, rapid.SampledFrom([]time.Duration{0, time.Second / 100, time.Second / 3, 3 * time.Second}).Draw(rt, "pause"))

@@ -92,7 +92,7 @@ func (r *Reporter) Begin(now stage.Instant, hosts int) *Round {
 	r.next = now.Add(r.Interval())
 	r.endLeases(now, hosts)
 	for _, s := range r.early.ready(now, true) {
-		if s.early() { // slots are visited in any case
+		if s.Early() { // slots are visited in any case
 			r.refresh(now, s, hosts)
 			round.add(s)
 		}
@@ -111,8 +111,8 @@ func (r *Reporter) round(now stage.Instant, early bool) *Round {
 // refresh puts the fallback in force if the lease of s has ended: the tokens that a
 // report is about are those that decide.
 func (r *Reporter) refresh(now stage.Instant, s *Subject, hosts int) {
-	if s.stale(now) {
-		s.part.Steer(now, hosts)
+	if s.Stale(now) {
+		s.Part().Steer(now, hosts)
 		r.fell(now, s)
 	}
 }
@@ -121,7 +121,7 @@ func (r *Reporter) refresh(now stage.Instant, s *Subject, hosts int) {
 // algorithms that state wants, whose owners lease to others what was leased here as soon as
 // the lease has ended.
 func (r *Reporter) watchLease(now stage.Instant, s *Subject) {
-	c := s.common()
+	c := s.Common()
 	if until := c.Until(); until < r.next && c.Valid(now) {
 		r.early.endAt(s, until)
 	}
@@ -149,11 +149,11 @@ func (r *Reporter) Early(now stage.Instant, hosts int) []*Batch {
 func (r *Reporter) Last(now stage.Instant, hosts int, subjects []*Subject) []*Batch {
 	round := r.round(now, false)
 	for _, s := range subjects {
-		c := s.common()
+		c := s.Common()
 		if !c.Terms().Reports || !c.Given() {
 			continue // it uses its fallback
 		}
-		if s.part.Forget(now, hosts); c.Terms().Traits.Wants || s.prompt() {
+		if s.Part().Forget(now, hosts); c.Terms().Traits.Wants || s.Prompt() {
 			c.State(0)
 			round.add(s)
 		}
@@ -164,11 +164,11 @@ func (r *Reporter) Last(now stage.Instant, hosts int, subjects []*Subject) []*Ba
 // Introduce has s report soon after now if its owner should learn early what
 // this host holds: the ring has changed.
 func (r *Reporter) Introduce(now stage.Instant, s *Subject) {
-	slots, isSlots := s.part.(*share.Slots)
+	slots, isSlots := s.Part().(*share.Slots)
 	r.early.mu.Lock()
 	defer r.early.mu.Unlock()
 
-	if s.early() && s.pulse.demand.Reported() > quietDemand || isSlots && slots.Census().Busy() {
+	if s.Early() && s.pulse.demand.Reported() > quietDemand || isSlots && slots.Census().Busy() {
 		r.early.urgeLocked(now, s, introduction)
 	}
 }
@@ -221,26 +221,26 @@ func (r *Reporter) Apply(now stage.Instant, b *Batch, rows []int, grants *usage.
 		}
 		row := &b.rows[at]
 		s := row.subject
-		if row.upTo.at > s.acked.at {
-			s.acked = row.upTo
+		if row.upTo.At > s.Acked.At {
+			s.Acked = row.upTo
 			s.pulse.followed &^= known
 		}
 		s.pending = now
-		if lease[i] == 0 && s.prompt() && s.pulse.refused < mostRefused { // the owner is not ready to answer
+		if lease[i] == 0 && s.Prompt() && s.pulse.refused < mostRefused { // the owner is not ready to answer
 			s.pulse.refused++
 			r.early.urge(now, s, introduction)
 		}
-		c := s.common()
+		c := s.Common()
 		terms := c.Terms()
 		until := now.Add(lease[i])
 		if terms.Traits.Wants {
 			// The owner leases to others what was leased here, from when its lease ends. That began
 			// at some time after the report was made.
-			until = row.upTo.at.Add(lease[i])
+			until = row.upTo.At.Add(lease[i])
 		}
 		// An answer that was overtaken says nothing any more, nor does one that comes
 		// when its lease has ended: the host was suspended.
-		if lease[i] == 0 || terms.Algorithm != b.Usage.Algorithm || int32(row.number-s.heard.Load()) <= 0 || now.Sub(row.upTo.at) >= lease[i] {
+		if lease[i] == 0 || terms.Algorithm != b.Usage.Algorithm || int32(row.number-s.heard.Load()) <= 0 || now.Sub(row.upTo.At) >= lease[i] {
 			continue
 		}
 		s.heard.Store(row.number)
@@ -255,21 +255,21 @@ func (r *Reporter) Apply(now stage.Instant, b *Batch, rows []int, grants *usage.
 			r.watchLease(now, s)
 		}
 		switch {
-		case s.rate == nil:
+		case s.Rate == nil:
 			r.refit(now, s, hosts, b.early)
 		case grants.Tokens == nil:
-			s.part.Steer(now, hosts)
+			s.Part().Steer(now, hosts)
 		case row.number == s.sent.Load():
-			more, before := grants.Tokens[i]-row.tokens, s.rate.InForce()
+			more, before := grants.Tokens[i]-row.tokens, s.Rate.InForce()
 			if math.IsInf(more, 0) { // nothing was limited when s reported
-				more = grants.Tokens[i] - float64(max(s.rate.Bucket().Allowed()-row.upTo.Allowed, 0))
-				if left := s.part.Tokens(now); !math.IsInf(left, 0) {
+				more = grants.Tokens[i] - float64(max(s.Rate.Bucket().Allowed()-row.upTo.Allowed, 0))
+				if left := s.Part().Tokens(now); !math.IsInf(left, 0) {
 					more -= left
 				}
 			}
-			lender, _ := s.part.(share.RatePart)
+			lender, _ := s.Part().(share.RatePart)
 			left := lender.Lend(now, more, hosts)
-			if s.early() {
+			if s.Early() {
 				effects = append(effects, effect{s, b.early, before, more, left})
 			}
 		}
@@ -284,7 +284,7 @@ func (r *Reporter) Apply(now stage.Instant, b *Batch, rows []int, grants *usage.
 // refit puts a grant of slots in force, and asks again if they do not do for
 // those who wait. The gap grows as long as asking brings nothing.
 func (r *Reporter) refit(now stage.Instant, s *Subject, hosts int, asked bool) {
-	slots, _ := s.part.(*share.Slots)
+	slots, _ := s.Part().(*share.Slots)
 	before := slots.Census()
 	slots.Steer(now, hosts)
 	after := slots.Census()
@@ -320,8 +320,8 @@ func (r *Reporter) Fail(now stage.Instant, b *Batch, rows []int) {
 		}
 		if s := b.rows[at].subject; b.rows[at].number == s.sent.Load() {
 			s.pending = now
-			if s.early() {
-				r.early.observe(now, []effect{{s, true, s.rate.InForce(), 0, s.rate.Bucket().Uncached(now)}})
+			if s.Early() {
+				r.early.observe(now, []effect{{s, true, s.Rate.InForce(), 0, s.Rate.Bucket().Uncached(now)}})
 			}
 		}
 	}

@@ -79,35 +79,35 @@ func (r *retired) report(now stage.Instant, round *Round) {
 
 // finish reports what s has used, and whether s must be looked at again.
 func (s *retiree) finish(now stage.Instant, round *Round) (again bool) {
-	b := s.common()
-	slots, _ := s.part.(*share.Slots)
+	b := s.Common()
+	slots, _ := s.Part().(*share.Slots)
 	held := slots != nil && slots.Census().Busy()
 	if held {
 		if to := s.successor(); to != nil {
-			to, _ := to.part.(*share.Slots)
+			to, _ := to.Part().(*share.Slots)
 			held = to == nil || !slots.Transfer(to)
 		}
 	}
-	if s.rate != nil {
+	if s.Rate != nil {
 		// Callers that decide from here on see the mark. Callers that do not see
 		// it have counted before.
-		s.part.Retire()
+		s.Part().Retire()
 	}
 	if now < max(s.pending, s.answered) { // the last report may still be answered
 		return true
 	}
-	upTo := s.count(now)
-	allowed, rejected, _ := upTo.since(s.acked)
+	upTo := s.Count(now)
+	allowed, rejected, _ := upTo.Since(s.Acked)
 	if !held {
 		if allowed+rejected == 0 && (s.sent.Load() > 0 || !b.Given()) { // else it gives back its grant: see GoOn
 			return false
 		}
 		if to := s.successor(); to != nil {
-			s.tally(upTo.Usage)
-			to.part.Inherit(bucket.Usage{Allowed: allowed, Rejected: rejected})
-			to.seen.Allowed += allowed // s has counted them
-			to.seen.Rejected += rejected
-			s.acked = upTo
+			s.Book(upTo.Usage)
+			to.Part().Inherit(bucket.Usage{Allowed: allowed, Rejected: rejected})
+			to.Seen.Allowed += allowed // s has counted them
+			to.Seen.Rejected += rejected
+			s.Acked = upTo
 			return false
 		}
 	}

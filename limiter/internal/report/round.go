@@ -28,14 +28,14 @@ type Round struct {
 // but for a Subject that reports early and has nothing to say.
 func (r *Round) Visit(s *Subject, hosts int) {
 	s.used = min(s.used, r.at) // the first caller may have stated a time to come
-	if s.stale(r.at) {
+	if s.Stale(r.at) {
 		r.reporter.refresh(r.at, s, hosts)
-	} else if _, answered := s.Settled(); s.rate != nil && (!answered || !s.common().Granted()) {
-		s.rate.ChargeResting(r.at) // else the answer does
+	} else if _, answered := s.Settled(); s.Rate != nil && (!answered || !s.Common().Granted()) {
+		s.Rate.ChargeResting(r.at) // else the answer does
 	}
-	if !s.early() || s.regular(r.at, r.recent) {
+	if !s.Early() || s.regular(r.at, r.recent) {
 		r.add(s)
-	} else if s.terms().Traits.Wants {
+	} else if s.Terms().Traits.Wants {
 		r.reporter.watchLease(r.at, s)
 	}
 }
@@ -77,21 +77,21 @@ const costMemory = 0.8
 
 // add adds s to the Batch of its algorithm.
 func (r *Round) add(s *Subject) {
-	now, c := r.at, s.common()
+	now, c := r.at, s.Common()
 	terms := c.Terms()
 	if terms.Traits.Wants && !r.early {
 		r.reporter.watchLease(now, s)
 	}
-	if s.rate != nil {
-		s.rate.Bucket().Drop(now)
+	if s.Rate != nil {
+		s.Rate.Bucket().Drop(now)
 	}
-	upTo := s.count(now)
-	if upTo.Usage != s.seen {
-		s.tally(upTo.Usage)
+	upTo := s.Count(now)
+	if upTo.Usage != s.Seen {
+		s.Book(upTo.Usage)
 		s.used = now
 	}
-	s.acked.at = min(s.acked.at, now) // the first caller may have stated a time to come
-	allowed, rejected, elapsed := upTo.since(s.acked)
+	s.Acked.At = min(s.Acked.At, now) // the first caller may have stated a time to come
+	allowed, rejected, elapsed := upTo.Since(s.Acked)
 	if allowed+rejected > 0 {
 		s.pulse.refused, s.pulse.followed = 0, s.pulse.followed&known
 	}
@@ -106,24 +106,24 @@ func (r *Round) add(s *Subject) {
 	if i == cap(b.rows) {
 		b.fit(2 * i)
 	}
-	u.Keys[i], u.Weight[i] = c.Key(), s.part.Has()
+	u.Keys[i], u.Weight[i] = c.Key(), s.Part().Has()
 	u.Allowed[i], u.Rejected[i] = min(allowed, rpc.MaxCount), min(rejected, rpc.MaxCount)
 	u.Elapsed[i] = min(elapsed, rpc.MaxElapsed)
 	s.pending = r.answered
-	tokens := s.part.Tokens(now)
+	tokens := s.Part().Tokens(now)
 	b.rows = b.rows[:i+1]
 	b.rows[i] = row{s, upTo, tokens, s.sent.Add(1)}
 	_, stated := c.Stated()
 	switch {
-	case s.rate != nil && terms.Traits.Early:
-		largest := min(float64(s.rate.Bucket().TakeLargest()), terms.Rule.Costliest()) // what costs more never happens
+	case s.Rate != nil && terms.Traits.Early:
+		largest := min(float64(s.Rate.Bucket().TakeLargest()), terms.Rule.Costliest()) // what costs more never happens
 		u.SetCost(i, max(s.pulse.demand.Cost()*costMemory, 1, largest))
 		if i+1-b.filled >= together {
 			r.fillWants(b)
 		}
-	case terms.Traits.Wants || u.Wanted() || s.rate == nil || stated:
+	case terms.Traits.Wants || u.Wanted() || s.Rate == nil || stated:
 		u.SetWants(i, s.wants(now, allowed+rejected, elapsed))
-		if slots, ok := s.part.(*share.Slots); ok {
+		if slots, ok := s.Part().(*share.Slots); ok {
 			u.SetSlots(i, slots.Occupied())
 		}
 	}
@@ -143,7 +143,7 @@ func (r *Round) fillWants(b *Batch) {
 	defer r.reporter.early.mu.Unlock()
 
 	for i := b.filled; i < len(b.rows); i++ {
-		if b.rows[i].subject.early() {
+		if b.rows[i].subject.Early() {
 			b.room.Wants[i] = b.watchedWantsLocked(i)
 		}
 	}
@@ -156,10 +156,10 @@ func (b *Batch) watchedWantsLocked(i int) float64 {
 	s, d := row.subject, &row.subject.pulse.demand
 	n, sinceLook := s.pulse.since(row.upTo)
 	wants, changed := d.Report(n, sinceLook, float64(u.Allowed[i]+u.Rejected[i]), u.Elapsed[i].Seconds(), u.Cost[i])
-	if changed && !s.asks() {
-		s.pulse.unsettle(row.upTo.at)
+	if changed && !s.Asks() {
+		s.pulse.unsettle(row.upTo.At)
 	}
-	if stated, ok := s.common().Stated(); ok {
+	if stated, ok := s.Common().Stated(); ok {
 		return stated
 	}
 	return wants + demand.CatchUp(row.tokens)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/headgate/headgate/limiter/internal/bucket"
 	"github.com/headgate/headgate/limiter/internal/demand"
+	"github.com/headgate/headgate/limiter/internal/ledger"
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
 )
@@ -15,7 +16,7 @@ import (
 // Subject is a Part and what is known of its reports. RanLow is safe for
 // concurrent use.
 type Subject struct {
-	ledger
+	ledger.Ledger
 	reporter *Reporter
 
 	used    stage.Instant
@@ -59,7 +60,7 @@ const known = 1 << 7
 
 // NewSubject returns the Subject of p, which nobody uses yet.
 func (r *Reporter) NewSubject(now stage.Instant, p share.Part) *Subject {
-	s := &Subject{ledger: ledger{source: source{p, share.RateOf(p)}, acked: reading{at: now}}, reporter: r, used: now}
+	s := &Subject{Ledger: ledger.New(now, p), reporter: r, used: now}
 	s.pulse.gap = shortestGap
 	p.Common().Observer = s
 	return s
@@ -69,16 +70,16 @@ func (r *Reporter) NewSubject(now stage.Instant, p share.Part) *Subject {
 // also asks the key's owner. Decisions go on meanwhile: they look at the Rate.
 func (s *Subject) SetPart(now stage.Instant, p share.RatePart) {
 	s.Tally(now) // while part says what was admitted
-	s.part = p
+	s.Ledger.SetPart(p)
 }
 
 // Tally adds what is new to the Counts of the rule in force, before another one is. The result is
 // what the Part has counted.
-func (s *Subject) Tally(now stage.Instant) (upTo reading) {
-	if upTo = s.count(now); upTo.Usage != s.seen {
+func (s *Subject) Tally(now stage.Instant) (upTo ledger.Reading) {
+	if upTo = s.Count(now); upTo.Usage != s.Seen {
 		s.used = now
 	}
-	s.tally(upTo.Usage)
+	s.Book(upTo.Usage)
 	return upTo
 }
 
@@ -86,48 +87,48 @@ func (s *Subject) Tally(now stage.Instant) (upTo reading) {
 // does not know of. The owner of a key has one pool for exact, auto and elastic, so it knows what
 // it has paid for and what was reported to it.
 func (s *Subject) GoOn(now stage.Instant, t *share.Terms, used int64, hosts int) (unknown int64) {
-	was := s.terms()
+	was := s.Terms()
 	pools, heard := was.Traits.Pooled && t.Traits.Pooled, s.pulse.followed&known != 0
 	if pools {
 		s.pulse.followed |= known
 	}
 	switch {
 	case pools && !was.Reports:
-		s.paid(now)
+		s.Paid(now)
 		used = 0
-	case pools && s.common().Granted():
+	case pools && s.Common().Granted():
 		s.giveBack(now)
 		used = 0
 	case pools && t.Reports && was.Traits.Asks:
 		used = 0
 	case pools && was.Traits.Asks:
-		used = min(used, s.unreported(now))
+		used = min(used, s.Unreported(now))
 	default:
 		if pools && heard { // elastic has brought no grant
-			used = min(used, s.unreported(now))
+			used = min(used, s.Unreported(now))
 		}
 		if t.Algorithm == share.Auto && t.Reports { // reports come beside the charge
-			s.paid(now)
+			s.Paid(now)
 		}
 	}
-	s.part.SetTerms(now, t) // first, because the old fallback may let all pass
-	s.part.Forget(now, hosts)
+	s.Part().SetTerms(now, t) // first, because the old fallback may let all pass
+	s.Part().Forget(now, hosts)
 	return used
 }
 
 // giveBack gives back what s was granted: the next report says under the terms in force what s has
 // used and not reported yet. s goes on under other terms.
 func (s *Subject) giveBack(now stage.Instant) {
-	upTo := s.count(now)
-	allowed, rejected, _ := upTo.since(s.acked)
-	p := share.NewRate(now, s.common().Key(), s.terms(), 1, 0, 0)
+	upTo := s.Count(now)
+	allowed, rejected, _ := upTo.Since(s.Acked)
+	p := share.NewRate(now, s.Common().Key(), s.Terms(), 1, 0, 0)
 	p.Inherit(bucket.Usage{Allowed: allowed, Rejected: rejected})
 	p.State(0)
 	p.SetGrant(share.Grant{Given: true, Until: now})
 	last := s.reporter.NewSubject(now, p)
-	last.acked.at, last.seen = s.acked.at, last.count(now).Usage
+	last.Acked.At, last.Seen = s.Acked.At, last.Count(now).Usage
 	last.Retire(now)
-	s.acked = upTo
+	s.Acked = upTo
 }
 
 // Used is when a report last found new usage.
@@ -138,31 +139,31 @@ func (s *Subject) Used() stage.Instant { return s.used }
 // is new, and when its terms have changed.
 func (s *Subject) Begin(now stage.Instant) {
 	switch e := &s.reporter.early; {
-	case s.early():
+	case s.Early():
 		e.pulse(s, func(p *pulse) {
 			p.askAt.Store(int64(now))
-			s.rate.Bucket().SetLow(s.rate.Bucket().Uncached(now) / 2)
+			s.Rate.Bucket().SetLow(s.Rate.Bucket().Uncached(now) / 2)
 			e.activateLocked(now, s)
 		})
-	case s.rate != nil:
-		s.rate.Bucket().SetLowNever()
+	case s.Rate != nil:
+		s.Rate.Bucket().SetLowNever()
 	}
 }
 
 // Idle reports whether nothing is lost by forgetting s now.
 func (s *Subject) Idle(now stage.Instant) bool {
-	if s.terms().Traits.Wants && s.mean > 0 {
+	if s.Terms().Traits.Wants && s.mean > 0 {
 		return false // the owner is to know that the host wants nothing
 	}
-	return s.part.Idle(now)
+	return s.Part().Idle(now)
 }
 
 // AtRest reports whether s has nothing to report and nothing to lose.
 func (s *Subject) AtRest(now stage.Instant) (rests bool) {
 	switch {
-	case s.rate == nil || !s.Idle(now) || now < s.pending || s.Unseen(now) || s.terms().Reports && s.fresh(now):
+	case s.Rate == nil || !s.Idle(now) || now < s.pending || s.Unseen(now) || s.Terms().Reports && s.Fresh(now):
 		return false
-	case s.early(): // a few events a minute are still a demand
+	case s.Early(): // a few events a minute are still a demand
 		s.reporter.early.pulse(s, func(p *pulse) { rests = p.demand.Reported() <= quietDemand })
 		return rests
 	}
@@ -172,19 +173,19 @@ func (s *Subject) AtRest(now stage.Instant) (rests bool) {
 // Retire ends s: no key has it any more. The next reports have the usage that s has
 // not reported yet, and that of late callers.
 func (s *Subject) Retire(now stage.Instant) {
-	s.part.Retire()
-	s.tally(s.count(now).Usage) // the rule may be gone before the next report
+	s.Part().Retire()
+	s.Book(s.Count(now).Usage) // the rule may be gone before the next report
 	s.reporter.early.pulse(s, func(p *pulse) { p.retired = true })
 	s.reporter.retired.add(now, s)
 }
 
 // successor is what the key of s has now under the algorithm of s; nil if there is nothing.
-func (s *Subject) successor() *Subject { return s.reporter.successor(s.common().Key(), s.Algorithm()) }
+func (s *Subject) successor() *Subject { return s.reporter.successor(s.Common().Key(), s.Algorithm()) }
 
 // Successor implements share.Observer.
 func (s *Subject) Successor() *share.Rate {
 	if to := s.successor(); to != nil {
-		return to.rate
+		return to.Rate
 	}
 	return nil
 }
@@ -192,7 +193,7 @@ func (s *Subject) Successor() *share.Rate {
 // State states the demand of s, or share.Measured, and reports it soon if that
 // can help soon.
 func (s *Subject) State(now stage.Instant, wants float64) {
-	if s.common().State(wants) && s.prompt() {
+	if s.Common().State(wants) && s.Prompt() {
 		s.reporter.early.urge(now, s, coalesce)
 	}
 }
@@ -201,10 +202,10 @@ func (s *Subject) State(now stage.Instant, wants float64) {
 // report: not if it has just reported, is about to be answered, or has nothing
 // to say.
 func (s *Subject) regular(now stage.Instant, recent time.Duration) bool {
-	if now < s.pending || now.Sub(s.acked.at) < recent && s.common().Given() {
+	if now < s.pending || now.Sub(s.Acked.At) < recent && s.Common().Given() {
 		return false
 	}
-	return s.fresh(now) || s.unsettled(now)
+	return s.Fresh(now) || s.unsettled(now)
 }
 
 // roomy reports whether a burst is so many events that it does little harm to take the
@@ -220,8 +221,8 @@ const mostFollowing = 2
 // saves up are news until its bucket is full; then, for a while, that no event
 // followed. So is that there is no token for the next event.
 func (s *Subject) unsettled(now stage.Instant) bool {
-	p, bucket := &s.pulse, s.rate.Bucket()
-	_, stated := s.common().Stated()
+	p, bucket := &s.pulse, s.Rate.Bucket()
+	_, stated := s.Common().Stated()
 	wanted := p.demand.Reported() > quietDemand
 	switch {
 	case stated || wanted && !bucket.Full(now):
@@ -241,22 +242,22 @@ func (s *Subject) wants(now stage.Instant, total int64, period time.Duration) fl
 		total = 0
 	}
 	s.mean.Add(float64(total), period.Seconds())
-	if wants, ok := s.common().Stated(); ok {
+	if wants, ok := s.Common().Stated(); ok {
 		return wants
 	}
-	if slots, ok := s.part.(*share.Slots); ok {
+	if slots, ok := s.Part().(*share.Slots); ok {
 		return slots.Wants(now)
 	}
-	return float64(s.mean) + demand.CatchUp(s.part.Tokens(now))
+	return float64(s.mean) + demand.CatchUp(s.Part().Tokens(now))
 }
 
 // RanLow implements share.Observer. It is cheap unless a report is due.
 func (s *Subject) RanLow(now stage.Instant, waits bool) {
-	if s.rate == nil {
+	if s.Rate == nil {
 		s.reporter.early.short(now, s, waits)
 		return
 	}
-	if late, first := s.rate.Bucket().UnsetLowAlways(); late {
+	if late, first := s.Rate.Bucket().UnsetLowAlways(); late {
 		if first {
 			s.reporter.retired.addLate(s)
 		}
@@ -270,15 +271,15 @@ func (s *Subject) RanLow(now stage.Instant, waits bool) {
 // Demand implements share.Observer.
 func (s *Subject) Demand(now stage.Instant) (wants, unit float64) {
 	e := &s.reporter.early
-	if s.rate == nil || !e.mu.TryLock() {
+	if s.Rate == nil || !e.mu.TryLock() {
 		return 0, 1
 	}
 	defer e.mu.Unlock()
 
 	e.activateLocked(now, s)
 	d := &s.pulse.demand
-	n, elapsed := s.pulse.since(reading{s.rate.Bucket().Usage(), now})
-	if n <= d.Unit() && elapsed > turn.Seconds() && s.pulse.roomy(s.terms().Rule.Burst) { // a burst may begin: it is measured from here on
+	n, elapsed := s.pulse.since(ledger.Reading{Usage: s.Rate.Bucket().Usage(), At: now})
+	if n <= d.Unit() && elapsed > turn.Seconds() && s.pulse.roomy(s.Terms().Rule.Burst) { // a burst may begin: it is measured from here on
 		d.Tick(0, elapsed)
 		s.pulse.looked, elapsed = now, 0
 	}

@@ -48,7 +48,7 @@ func (w *watch) due() stage.Instant {
 // the longest time that there is.
 func (w *watch) add(s *Subject) {
 	list := &w.rest
-	switch s.pulse.class = s.pulse.demand.Class(s.asks()); s.pulse.class {
+	switch s.pulse.class = s.pulse.demand.Class(s.Asks()); s.pulse.class {
 	case demand.Quick:
 		list = &w.fast
 	case demand.Slow:
@@ -62,7 +62,7 @@ func (w *watch) add(s *Subject) {
 // before a look at a slow key would see it. In the list where it was, s lingers until that
 // list is looked at.
 func (w *watch) sooner(now stage.Instant, s *Subject, wants float64) {
-	if p := &s.pulse; p.active && !p.retired && p.class != demand.Quick && p.demand.IsQuick(wants, s.asks()) {
+	if p := &s.pulse; p.active && !p.retired && p.class != demand.Quick && p.demand.IsQuick(wants, s.Asks()) {
 		if len(w.fast) == 0 {
 			w.turnAt = now.Add(turn)
 		}

@@ -41,7 +41,7 @@ func bursty(t *testing.T) (s *Subject, over stage.Instant) {
 // Until the owner hears that a burst is over, other hosts lack what this host holds.
 func TestTheEndOfABurstIsReportedAtOnce(t *testing.T) {
 	s, over := bursty(t)
-	if after := s.acked.at.Sub(over); after <= 0 || s.pulse.demand.Reported() > 1 {
+	if after := s.Acked.At.Sub(over); after <= 0 || s.pulse.demand.Reported() > 1 {
 		t.Errorf("the last report is %v after the end of a burst, and wants %v/s", after, s.pulse.demand.Reported())
 	}
 }

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package ledger is what a Part has counted, and how much of that the key's owner knows. It is arithmetic: package
+// report says when owners hear of it.
+package ledger
+
+import (
+	"github.com/headgate/headgate/limiter/internal/bucket"
+	"github.com/headgate/headgate/limiter/internal/share"
+	"github.com/headgate/headgate/limiter/stage"
+)
+
+// Ledger is how much of what a Source has counted is known to the key's owner, and to the Counts
+// of the rule.
+type Ledger struct {
+	Source
+	Acked Reading      // counters as of the last report that was answered
+	Seen  bucket.Usage // the part of the counters that the rule's Counts have
+}
+
+// New returns the Ledger of p, which nobody uses yet.
+func New(now stage.Instant, p share.Part) Ledger {
+	return Ledger{Source: Source{share.RateOf(p), p}, Acked: Reading{At: now}}
+}
+
+// Book adds what is new in upTo to the Counts of the rule. Of a key that a decision has just
+// made live, nothing is new, and Book writes nothing: the lock of the Counts is not held then.
+func (l *Ledger) Book(upTo bucket.Usage) {
+	terms := l.Terms()
+	elsewhere := l.part.TakeElsewhere(terms.Asked)
+	if c := terms.Counts; c != nil && (upTo != l.Seen || elsewhere != 0) {
+		c.Allowed += upTo.Allowed - l.Seen.Allowed + elsewhere
+		c.Rejected += upTo.Rejected - l.Seen.Rejected - elsewhere
+	}
+	l.Seen = upTo
+}
+
+// Unreported is what was allowed since the last report that was answered.
+func (l *Ledger) Unreported(now stage.Instant) int64 {
+	allowed, _, _ := l.Count(now).Since(l.Acked)
+	return allowed
+}
+
+// Paid says that the key's owner has paid for all that was allowed until now. Later reports show
+// that as refused: it is demand, and the owner does not charge it again.
+func (l *Ledger) Paid(now stage.Instant) {
+	allowed := l.Unreported(now)
+	l.Acked.Allowed += allowed
+	l.Acked.Rejected -= allowed
+}
+
+// Unseen reports whether there is usage that no report has found yet.
+func (l *Ledger) Unseen(now stage.Instant) bool { return l.Count(now).Usage != l.Seen }
+
+// Fresh reports whether there was an event since the last report that was answered.
+func (l *Ledger) Fresh(now stage.Instant) bool {
+	upTo := l.Count(now)
+	return upTo.Allowed > l.Acked.Allowed || upTo.Rejected > l.Acked.Rejected
+}
