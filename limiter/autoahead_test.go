@@ -83,3 +83,25 @@ func TestAutoAsksAheadInVain(t *testing.T) {
 		t.Error("a second later, it does not ask")
 	}
 }
+
+// The owner paid events before a host had a grant. Neither the grant nor the fallback shows that. A
+// bucket elsewhere that follows is charged with it.
+func TestABucketThatFollowsAYoungGrantGivesNoSecondBurst(t *testing.T) {
+	for _, algorithm := range []string{"redis", Even} {
+		now := second
+		clock := func() stage.Instant { return now }
+		rule := autoRule(0.001)
+		g := NewGroup(snapshot(t, rule), 1, WithRemote(Auto, newElsewhere(clock)), WithRemote("redis", newElsewhere(clock)), WithBackground(func(f func()) { f() }))
+		k := g.For("k")
+		if got := take(k, now, 18); got != 18 {
+			t.Fatalf("%d of 18 tokens", got)
+		}
+		granted(t, g, now+1, g.Manual().Report(now+1), 0.5, 0)
+		rule.Algorithm = algorithm
+		now += 2
+		g.Manual().Configure(now, snapshot(t, rule))
+		if got := take(k, now, 20); got > 2 {
+			t.Errorf("%s: %d tokens more of a burst of 20, of which 18 were used", algorithm, got)
+		}
+	}
+}

@@ -33,6 +33,8 @@ func compareWithRateLimiter(t *rapid.T) {
 	type both struct {
 		ours   *Reservation
 		theirs *rate.Reservation
+		n      int
+		waits  bool
 	}
 	var held []both
 	now, last := time.Now(), time.Now() // last: when the tokens of both changed
@@ -71,14 +73,16 @@ func compareWithRateLimiter(t *rapid.T) {
 			}
 			if last = allowedAt(b.OK(), now, last); b.OK() {
 				taken += n
-				held = append(held, both{a, b})
+				held = append(held, both{a, b, n, x > 0 || y > 0})
 			}
 		case "cancel":
 			if len(held) == 0 {
 				continue
 			}
 			i := rapid.IntRange(0, len(held)-1).Draw(t, "which")
-			switch delay := held[i].theirs.DelayFrom(now); {
+			delay := held[i].theirs.DelayFrom(now)
+			switch {
+			case held[i].waits && delay == 0 && held[i].theirs.DelayFrom(now.Add(-time.Microsecond)) > 0: // ours may act some ns later
 			case delay > time.Microsecond:
 				held[i].ours.CancelAt(now)
 				held[i].theirs.CancelAt(now)
@@ -92,8 +96,8 @@ func compareWithRateLimiter(t *rapid.T) {
 					return
 				}
 			}
-			if i < len(held)-1 {
-				held = nil // x/time/rate may give back more than was taken, from here on
+			if i < len(held)-1 || delay > 0 && delay.Seconds()*float64(limit) < float64(held[i].n) {
+				held = nil // x/time/rate may give back more than was taken, or less, from here on
 			} else {
 				held = held[:i]
 			}

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/headgate/headgate/limiter/internal/remote"
 	"github.com/headgate/headgate/limiter/internal/report"
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
@@ -260,7 +261,8 @@ func (b *before) due(next *Plan) bill {
 // what all hosts used. A grant's bucket does not tell what was used: the grant may lend
 // fewer tokens than the bucket holds, or the bucket may be small and full. So a host with
 // a grant has used at least what its fallback lacks by use, and no more than all parts
-// ever allowed or took over.
+// ever allowed or took over. What the key's owner paid itself, neither shows: the host has used
+// an even part of what the owner lacks, but for the tokens that it has still.
 func (b *before) lately(level stage.Level) int64 {
 	used, r := evenly(level, b.hosts), b.answering()
 	if level.Remote || r == nil {
@@ -275,7 +277,11 @@ func (b *before) lately(level stage.Level) int64 {
 	case !r.Granted():
 		return max(used, min(rests, allowed))
 	case level.Limit < rate.Inf:
-		return max(min(used, max(rests, allowed)), min(r.Spent(b.now), allowed))
+		paid := int64(0)
+		if of := remote.Of(b.pair[b.plan.Answers].Part()); of != nil {
+			paid = evenly(of.Elsewhere(b.now), b.hosts) - int64(max(level.Tokens, 0))
+		}
+		return max(min(used, max(rests, allowed)), min(max(r.Spent(b.now), paid), allowed))
 	default:
 		return rests
 	}

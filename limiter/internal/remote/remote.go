@@ -277,6 +277,12 @@ func (s *Stage) Level(now stage.Instant) stage.Level {
 		level.Remote = true
 		return level
 	}
+	return s.Elsewhere(now)
+}
+
+// Elsewhere is the level of the bucket elsewhere, as of the last answer, also while it is
+// not asked.
+func (s *Stage) Elsewhere(now stage.Instant) stage.Level {
 	rule := s.Terms().Rule
 	return stage.Level{Limit: rule.Limit, Burst: rule.Burst, Tokens: s.tokens.At(now, rule), Remote: true}
 }
