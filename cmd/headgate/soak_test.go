@@ -24,6 +24,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/headgate/headgate/dynamicconfig/file"
+	"github.com/headgate/headgate/internal/testrun"
 	"github.com/headgate/headgate/limiter/client"
 	"github.com/headgate/headgate/rpc/edge/quotaservice/quotaservicepb"
 )
@@ -147,7 +148,11 @@ func soakProgram(ctx context.Context, t *testing.T, edge string, number int, mov
 		return
 	}
 	defer conn.Close()
-	door, tick := quotaservicepb.NewQuotaServiceClient(conn), time.NewTicker(2*time.Millisecond)
+	between := 5 * time.Millisecond
+	if testrun.Long() || *soakFor > time.Minute {
+		between = 2 * time.Millisecond
+	}
+	door, tick := quotaservicepb.NewQuotaServiceClient(conn), time.NewTicker(between)
 	defer tick.Stop()
 	asked, failed := 0, 0
 	for ; ; asked++ {

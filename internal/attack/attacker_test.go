@@ -79,9 +79,9 @@ func (v victim) suffer() (code int) {
 		fmt.Println(err)
 		return 2
 	}
-	silent, newKeys, resetCalls, large, halfSent := 250, 20_000, 5_000, 3, 1000
+	silent, newKeys, resetCalls, pingsSent, large, halfSent := 250, 10_000, 1_000, 500, 2, 500
 	if v.Long {
-		silent, newKeys, resetCalls, large, halfSent = 2500, 1_000_000, 500_000, 40, 9000
+		silent, newKeys, resetCalls, pingsSent, large, halfSent = 2500, 1_000_000, 500_000, 2_000, 40, 9000
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -96,7 +96,7 @@ func (v victim) suffer() (code int) {
 	}
 	for _, at := range [][2]string{{"tcp", v.Edge}, {"tcp", v.Cluster}, {"tcp", v.HTTP}, {"tcp", v.Admin}, {"unix", v.Unix}} {
 		add("noise at "+at[1], func() { each(ctx, 20, at[0], at[1], func(c net.Conn) { noise(c, 1) }) })
-		add("pings at "+at[1], func() { each(ctx, 20, at[0], at[1], func(c net.Conn) { pings(c, 2000) }) })
+		add("pings at "+at[1], func() { each(ctx, 20, at[0], at[1], func(c net.Conn) { pings(c, pingsSent) }) })
 		add("slow headers at "+at[1], func() {
 			each(ctx, 20, at[0], at[1], func(c net.Conn) { halves(c, "POST /v1/allow HTTP/1.1\r\nHost: x\r\nX-") })
 		})

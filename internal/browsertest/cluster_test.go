@@ -41,7 +41,7 @@ type cluster struct {
 func program(t *testing.T, dir string) string {
 	t.Helper()
 	path := filepath.Join(dir, "headgate")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", path, "./cmd/headgate")
+	build := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", path, "./cmd/headgate")
 	build.Dir = filepath.Join("..", "..")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build headgate: %v\n%s", err, out)

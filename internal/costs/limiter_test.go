@@ -90,7 +90,7 @@ func decisions() []operation {
 	}}
 	return append(all,
 		operation{name: "for-allow/shadow", per: "call", units: 1, runs: 500, bench: live(migrating, allow, true)},
-		operation{name: "for/100000-keys", per: "call", units: lookups, runs: 1, bench: lookup})
+		operation{name: "for/100000-keys", per: "call", units: lookups, runs: 1, slow: true, bench: lookup})
 }
 
 const lookups = 10_000
@@ -121,7 +121,7 @@ func reports() []operation {
 	for _, name := range both {
 		const n, held = 10_000, 40_000
 		all = append(all,
-			operation{name: "report-apply/" + name, per: "key", units: n, runs: 1, bench: func() (prepare, run func()) {
+			operation{name: "report-apply/" + name, per: "key", units: n, runs: 1, slow: true, bench: func() (prepare, run func()) {
 				return reporting(name, n)
 			}},
 			operation{name: "host-memory/" + name, per: "key", units: held, hold: func() any {

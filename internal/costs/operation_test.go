@@ -23,6 +23,8 @@ type operation struct {
 	bench func() (prepare, run func())
 	// runs are in one batch of counted instructions; 1 if there is a prepare.
 	runs int
+	// slow operations take more than a second to count, mostly to set up.
+	slow bool
 
 	// wire returns the bytes of one message.
 	wire func() int

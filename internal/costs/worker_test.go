@@ -34,7 +34,11 @@ func init() {
 func TestMain(m *testing.M) {
 	name := os.Getenv(workerOperation)
 	if name == "" {
-		os.Exit(m.Run())
+		code := m.Run()
+		if shared.dir != "" {
+			os.RemoveAll(shared.dir)
+		}
+		os.Exit(code)
 	}
 	defer func() {
 		if p := recover(); p != nil {
@@ -100,9 +104,10 @@ func (o operation) worker(ctx context.Context, binary string, env ...string) *ex
 }
 
 // build builds the worker. This very process will not do: go test strips the
-// names that callgrind goes by, and may have been told to look for races.
+// names that callgrind goes by, and may have been told to look for races. The
+// worker has no DWARF, which valgrind would read in each process.
 func build(ctx context.Context, binary string) error {
-	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-race=false", "-cover=false", "-o", binary, ".")
+	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-race=false", "-cover=false", "-ldflags=-w", "-o", binary, ".")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOAMD64=v1", "GOEXPERIMENT=")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the worker: %w\n%s", err, tail(string(out)))

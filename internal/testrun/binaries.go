@@ -3,6 +3,7 @@
 package testrun
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -62,14 +63,29 @@ func Program(t testing.TB, name string) string {
 	if _, err := os.Stat(built); err == nil {
 		return built
 	}
-	// Two processes may build at once: each its own file, of which the last stays.
+	// Another process may build it now: then this one waits and takes that one.
+	lock, err := os.OpenFile(built+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close() // also unlocks
+	for err = syscall.EINTR; errors.Is(err, syscall.EINTR); {
+		err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX)
+	}
+	if err != nil {
+		t.Fatal(fmt.Errorf("lock %s: %w", lock.Name(), err))
+	}
+	if _, err := os.Stat(built); err == nil {
+		return built
+	}
+	// The file gets its name when it is whole.
 	own, err := os.MkdirTemp(dir, "build") //nolint:usetesting // a rename must stay on one file system
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(own)
 	fresh := filepath.Join(own, name)
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", fresh, "github.com/headgate/headgate/cmd/"+name).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", fresh, "github.com/headgate/headgate/cmd/"+name).CombinedOutput(); err != nil {
 		t.Fatal(fmt.Errorf("build %s: %w\n%s", name, err, out))
 	}
 	if err := os.Rename(fresh, built); err != nil {
