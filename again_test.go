@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package headgate_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/dynamicconfig/memory"
+	"github.com/headgate/headgate/ringpop"
+	"github.com/headgate/headgate/ringpop/static"
+	"github.com/headgate/headgate/rpc"
+)
+
+// late is a Transport to no other host that does not start the first time, as if its address
+// were in use.
+type late struct{ starts int }
+
+func (*late) Peer(string) (rpc.Decider, error) { return nil, rpc.ErrNoOwner }
+func (*late) Keep([]string) error              { return nil }
+func (*late) Stop(context.Context) error       { return nil }
+func (l *late) Start(context.Context, rpc.Decider) error {
+	if l.starts++; l.starts == 1 {
+		return errors.New("the address is in use")
+	}
+	return nil
+}
+
+func TestANodeStartsAgainIfItsTransportDidNot(t *testing.T) {
+	const address = "127.0.0.1:7933" // where nobody listens
+	members, err := static.New(ringpop.Host{Address: address})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := headgate.New(headgate.Config{Address: address}, memory.New(limits(t, "limits: []")), members, headgate.WithTransport(new(late)), quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Start(t.Context()); err == nil || errors.Is(err, headgate.ErrStarted) {
+		t.Errorf("the first time: %v", err)
+	}
+	if err := n.Start(t.Context()); err != nil {
+		t.Errorf("the second time: %v", err)
+	}
+	if err := n.Start(t.Context()); !errors.Is(err, headgate.ErrStarted) {
+		t.Errorf("once it has started: %v", err)
+	}
+	if err := n.Stop(context.Background()); err != nil {
+		t.Error(err)
+	}
+	if err := n.Start(t.Context()); !errors.Is(err, headgate.ErrStarted) {
+		t.Errorf("after Stop: %v", err)
+	}
+}
