@@ -80,8 +80,10 @@ func (v victim) suffer() (code int) {
 		return 2
 	}
 	silent, newKeys, resetCalls, pingsSent, large, halfSent := 250, 10_000, 1_000, 500, 2, 500
+	slow, deafs, callers, largeCallers := 50, 4, 125, 50
 	if v.Long {
 		silent, newKeys, resetCalls, pingsSent, large, halfSent = 2500, 1_000_000, 500_000, 2_000, 40, 9000
+		slow, deafs, callers, largeCallers = 100, 10, 500, 200
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -101,7 +103,7 @@ func (v victim) suffer() (code int) {
 			each(ctx, 20, at[0], at[1], func(c net.Conn) { halves(c, "POST /v1/allow HTTP/1.1\r\nHost: x\r\nX-") })
 		})
 		add("slow bodies at "+at[1], func() {
-			each(ctx, 100, at[0], at[1], func(c net.Conn) {
+			each(ctx, slow, at[0], at[1], func(c net.Conn) {
 				halves(c, "POST /v1/allow HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n{\"key\"")
 			})
 		})
@@ -123,11 +125,11 @@ func (v victim) suffer() (code int) {
 		add("answers that nobody takes at "+at[1], func() {
 			held, end := context.WithTimeout(ctx, 20*time.Second) // a client whose calls were refused may stay
 			defer end()
-			each(held, 10, at[0], at[1], func(c net.Conn) { deaf(c, "/doorman.Capacity/GetCapacity", resources(20_000), large) })
+			each(held, deafs, at[0], at[1], func(c net.Conn) { deaf(c, "/doorman.Capacity/GetCapacity", resources(20_000), large) })
 		})
 	}
-	add("calls at once", func() { each(ctx, 500, "tcp", v.Edge, func(c net.Conn) { callsAtOnce(c, 0) }) })
-	add("calls with large headers", func() { each(ctx, 200, "tcp", v.Edge, func(c net.Conn) { callsAtOnce(c, 15<<10) }) })
+	add("calls at once", func() { each(ctx, callers, "tcp", v.Edge, func(c net.Conn) { callsAtOnce(c, 0) }) })
+	add("calls with large headers", func() { each(ctx, largeCallers, "tcp", v.Edge, func(c net.Conn) { callsAtOnce(c, 15<<10) }) })
 	for _, at := range [][2]string{{"tcp", v.Edge}, {"unix", v.Unix}} {
 		add("large messages at "+at[1], func() { each(ctx, 8, at[0], at[1], func(c net.Conn) { whole(c, allow, longKey(), large) }) })
 	}

@@ -85,7 +85,7 @@ func Program(t testing.TB, name string) string {
 	}
 	defer os.RemoveAll(own)
 	fresh := filepath.Join(own, name)
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", fresh, "github.com/headgate/headgate/cmd/"+name).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-w", "-o", fresh, "github.com/headgate/headgate/cmd/"+name).CombinedOutput(); err != nil {
 		t.Fatal(fmt.Errorf("build %s: %w\n%s", name, err, out))
 	}
 	if err := os.Rename(fresh, built); err != nil {
