@@ -147,6 +147,22 @@ func TestABucketThatNoMigrationAskedIsChargedOnce(t *testing.T) {
 	}
 }
 
+// An event did cost more than it took, under a rule that does not ask the bucket elsewhere. That bucket is charged
+// with the difference once when it decides again, also if there were no tokens left.
+func TestWhatCostsMoreThanThereWasIsChargedOnce(t *testing.T) {
+	for _, first := range []int64{20, 15} {
+		s := settlingUnder(t, "algorithm: redis")
+		s.take(first)
+		s.change("algorithm: even")
+		s.take(20 - first)
+		s.settle(0, first+4)
+		s.change("algorithm: redis")
+		if s.bucket.left != -4 {
+			t.Errorf("%d were taken there: the bucket elsewhere has %v tokens, and 24 of 20 are used", first, s.bucket.left)
+		}
+	}
+}
+
 // No change of a rule gives a second burst, whatever callers give back and when.
 func TestModelOfWhatComesBack(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {

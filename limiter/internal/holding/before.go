@@ -250,9 +250,13 @@ func (b *before) due(next *Plan) bill {
 	case left.remote == "":
 		return bill{used: max(lately, earlier.Missing())}
 	}
-	since := min(left.since+b.since(b.back()), earlier.Missing())
-	earlier.Tokens += float64(since) // what all hosts used
-	even := evenly(earlier, b.hosts)
+	since, all := left.since+b.since(b.back()), earlier // all hosts' use, as that bucket knows it
+	if b.answering() != nil {
+		all.Tokens = min(left.tokensAt(b.now), left.burst) - float64(b.since(0)) // earlier has no debt
+	}
+	all.Tokens += float64(since)
+	since = min(since, earlier.Missing())
+	even := evenly(all, b.hosts)
 	return bill{max(lately, even+since), poolAfter(left.remote, b.plan, next), max(lately-even, since)}
 }
 
