@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/headgate/headgate/internal/testrun"
 )
 
 const (
@@ -159,9 +161,12 @@ var mishapsSeed = flag.Uint64("seed", 0, "of the mishaps in a tree of processes;
 
 func TestMishapsInATreeOfProcesses(t *testing.T) {
 	t.Parallel()
-	mishaps := 20
-	if testing.Short() {
+	mishaps := 12
+	switch {
+	case testing.Short():
 		mishaps = 2
+	case testrun.Long() || *mishapsSeed != 0: // a seed may be one of the long form
+		mishaps = 20
 	}
 	seed := *mishapsSeed
 	if seed == 0 {
