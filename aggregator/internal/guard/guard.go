@@ -19,6 +19,9 @@ import (
 const (
 	// returnsWithin is for how long Latest waits for a call.
 	returnsWithin = time.Second
+	// hangsAfter is how long a call of Latest may take before it is logged. A busy machine
+	// is late by less.
+	hangsAfter = 10 * time.Second
 	// panicsEvery is how often a panic of one method is logged.
 	panicsEvery = time.Minute
 )
@@ -47,7 +50,13 @@ type Method struct {
 // the earlier one returns. Of several calls that would follow, only the latest does.
 func (g *Guard) Latest(log *slog.Logger, m Method) {
 	one, _ := g.turns.LoadOrStore(turnOf{m.Number, m.Name}, new(turn))
-	done := one.(*turn).begin(func() { g.call(log, m) }) //nolint:errcheck // nothing else is stored
+	done := one.(*turn).begin(func() { //nolint:errcheck // nothing else is stored
+		hangs := time.AfterFunc(hangsAfter, func() {
+			log.Error("an owner of keys does not return; it is told of nothing more of that kind until it does", "type", fmt.Sprintf("%T", m.Owner), "method", m.Name)
+		})
+		defer hangs.Stop()
+		g.call(log, m)
+	})
 	if done == nil {
 		return
 	}
@@ -56,7 +65,6 @@ func (g *Guard) Latest(log *slog.Logger, m Method) {
 	select {
 	case <-done:
 	case <-late.C:
-		log.Error("an owner of keys does not return; it is told of nothing more of that kind until it does", "type", fmt.Sprintf("%T", m.Owner), "method", m.Name)
 	}
 }
 
@@ -112,8 +120,8 @@ type turn struct {
 	next    func() // follows the call that runs; nil for none
 }
 
-// begin calls f, and closes done when f and what follows it have returned. If an earlier
-// call still runs, f follows it, and done is nil.
+// begin calls f, and closes done when f has returned. If an earlier call still runs, f
+// follows it, and done is nil.
 func (t *turn) begin(f func()) (done chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -124,14 +132,21 @@ func (t *turn) begin(f func()) (done chan struct{}) {
 	}
 	t.running, done = true, make(chan struct{})
 	go func() {
-		defer close(done)
-		for f != nil {
-			f()
-			t.mu.Lock()
-			f, t.next = t.next, nil
-			t.running = f != nil
-			t.mu.Unlock()
+		f()
+		close(done)
+		for next := t.following(); next != nil; next = t.following() {
+			next()
 		}
 	}()
 	return done
+}
+
+// following is the call that follows the one that has returned; nil for none.
+func (t *turn) following() (f func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+
+	f, t.next = t.next, nil
+	t.running = f != nil
+	return f
 }

@@ -39,6 +39,7 @@ func TestTheLatestCallFollowsOneThatDoesNotReturn(t *testing.T) {
 				t.Errorf("%s of owner %d: it was called: %v, after %v", name, owner, returned, took)
 			}
 		}
+		time.Sleep(hangsAfter)
 		close(release)
 		synctest.Wait()
 		if want := []int{0, 4}; !slices.Equal(called, want) {
@@ -47,6 +48,31 @@ func TestTheLatestCallFollowsOneThatDoesNotReturn(t *testing.T) {
 		if n := strings.Count(log.String(), "does not return"); n != 1 {
 			t.Errorf("%d lines: %s", n, log)
 		}
+	})
+}
+
+// A caller waits for its own call alone, and a call that is slow is not said to hang.
+func TestACallerWaitsForNoCallThatFollows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g Guard
+		log := new(bytes.Buffer)
+		lines := slog.New(slog.NewTextHandler(log, nil))
+		slow := Method{Name: "slow", Call: func() error { time.Sleep(returnsWithin * 3 / 4); return nil }}
+		began := time.Now()
+		ended := make(chan time.Duration, 1)
+		go func() { g.Latest(lines, slow); ended <- time.Since(began) }()
+		for range 50 {
+			time.Sleep(returnsWithin / 2)
+			g.Latest(lines, slow)
+		}
+		if took := <-ended; took != returnsWithin*3/4 {
+			t.Errorf("the first caller waited for %v", took)
+		}
+		synctest.Wait()
+		if log.Len() > 0 {
+			t.Error(log)
+		}
+		time.Sleep(2 * returnsWithin) // the last call returns
 	})
 }
 
