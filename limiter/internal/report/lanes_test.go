@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/internal/lanes"
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc"
@@ -34,8 +35,8 @@ type reporting struct {
 	answer           func() string    // to a message
 }
 
-func newReporting(t testing.TB, answer func() string) *reporting {
-	h := newHost(t, 1000, reportsEarly, 10)
+func newReporting(t testing.TB, traits dynamicconfig.Traits, answer func() string) *reporting {
+	h := newHost(t, 1000, traits, 10)
 	h.early.owner = byLetter{}
 	return &reporting{h, map[string]int64{}, map[string]int64{}, map[string]int{}, map[string]int{}, answer}
 }
@@ -84,12 +85,17 @@ func (r *reporting) run(from stage.Instant, d time.Duration) (now stage.Instant)
 }
 
 // A host reports each use once in an answered report, no matter which reports are lost or
-// refused. Where owners answer all reports, and tokens are there, the host makes three reports of
-// an event: of the event, that no other has followed, and that the demand has gone.
+// refused. Where owners answer all reports, and tokens are there, the host makes at most three reports
+// of an event: of the event, that no other has followed, and that the demand has gone. A host that may
+// ask makes no more reports than there are events, beside one of a key that is new.
 func TestEveryUseIsReportedOnceAndNoneOften(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		healthy := rapid.Bool().Draw(rt, "healthy")
-		r := newReporting(t, func() string {
+		healthy, asks := rapid.Bool().Draw(rt, "healthy"), rapid.Bool().Draw(rt, "asks")
+		each, more := 2+mostFollowing, 0
+		if asks {
+			each, more = 1, 1
+		}
+		r := newReporting(t, dynamicconfig.Traits{Early: true, Asks: asks}, func() string {
 			if healthy {
 				return "granted"
 			}
@@ -106,7 +112,7 @@ func TestEveryUseIsReportedOnceAndNoneOften(t *testing.T) {
 			r.events[key] += int64(n)
 			now = r.run(now, rapid.SampledFrom([]time.Duration{0, time.Second / 100, time.Second / 3, 3 * time.Second}).Draw(rt, "pause"))
 			for key, n := range r.events {
-				if most := (2 + mostFollowing) * int(n); healthy && r.reports[key] > most {
+				if most := each*int(n) + more; healthy && r.reports[key] > most {
 					rt.Fatalf("%d reports of %q, which had %d events", r.reports[key], key, n)
 				}
 				if r.reported[key] > n {
@@ -128,7 +134,7 @@ func TestEveryUseIsReportedOnceAndNoneOften(t *testing.T) {
 // these has all keys that wait. A quiet owner's key does not wait for them.
 func TestAnOwnerGetsFewMessages(t *testing.T) {
 	const seconds, keys = 10, 1000
-	r := newReporting(t, func() string { return "granted" })
+	r := newReporting(t, reportsEarly, func() string { return "granted" })
 	for i := range keys {
 		r.use(0, fmt.Sprintf("%c%d", 'a'+i%2, i), 0)
 	}

@@ -92,8 +92,10 @@ func (r *Reporter) Begin(now stage.Instant, hosts int) *Round {
 	r.next = now.Add(r.Interval())
 	r.endLeases(now, hosts)
 	for _, s := range r.early.ready(now, true) {
-		if s.Early() { // slots are visited in any case
-			r.refresh(now, s, hosts)
+		if !s.Early() { // slots are visited in any case
+			continue
+		}
+		if r.refresh(now, s, hosts); s.worth(now) {
 			round.add(s)
 		}
 	}
@@ -139,8 +141,9 @@ func (r *Reporter) Early(now stage.Instant, hosts int) []*Batch {
 	r.endLeases(now, hosts)
 	round := r.round(now, true)
 	for _, s := range r.early.ready(now, false) {
-		r.refresh(now, s, hosts)
-		round.add(s)
+		if r.refresh(now, s, hosts); s.worth(now) {
+			round.add(s)
+		}
 	}
 	return round.Batches()
 }
@@ -223,7 +226,7 @@ func (r *Reporter) Apply(now stage.Instant, b *Batch, rows []int, grants *usage.
 		s := row.subject
 		if row.upTo.At > s.Acked.At {
 			s.Acked = row.upTo
-			s.pulse.followed &^= known
+			s.pulse.spare &^= known
 		}
 		s.pending = now
 		if lease[i] == 0 && s.Prompt() && s.pulse.refused < mostRefused { // the owner is not ready to answer

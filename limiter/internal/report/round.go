@@ -93,11 +93,12 @@ func (r *Round) add(s *Subject) {
 	s.Acked.At = min(s.Acked.At, now) // the first caller may have stated a time to come
 	allowed, rejected, elapsed := upTo.Since(s.Acked)
 	if allowed+rejected > 0 {
-		s.pulse.refused, s.pulse.followed = 0, s.pulse.followed&known
+		s.pulse.refused = 0
 	}
 	if !terms.Reports || elapsed <= 0 {
 		return
 	}
+	s.pay(allowed + rejected)
 	b := r.last
 	if b == nil || b.Usage.Algorithm != terms.Algorithm {
 		b = r.batch(terms.Algorithm, terms.Traits.Early)

@@ -43,8 +43,8 @@ type pulse struct {
 	unheard bool         // it had no grant when a decision last ran low
 
 	// The Group's lock protects these two.
-	refused  uint8 // answers without a grant since the last event
-	followed uint8 // reports without an event since the last with one; and the bit known
+	refused uint8 // answers without a grant since the last event
+	spare   uint8 // reports without an event that events pay for; and the bit known
 
 	total   int64 // cost at the last look
 	looked  stage.Instant
@@ -53,7 +53,7 @@ type pulse struct {
 	gap     time.Duration // to the next early report
 }
 
-// known is the bit of pulse.followed that says that the key's owner knows of all that was allowed until s went
+// known is the bit of pulse.spare that says that the key's owner knows of all that was allowed until s went
 // on under other terms, or learns of it from the reports to come. An answer to a report ends it: from then on, the
 // owner does not know of what is unreported. A field of its own would make each key larger by 32 bytes.
 const known = 1 << 7
@@ -61,7 +61,10 @@ const known = 1 << 7
 // NewSubject returns the Subject of p, which nobody uses yet.
 func (r *Reporter) NewSubject(now stage.Instant, p share.Part) *Subject {
 	s := &Subject{Ledger: ledger.New(now, p), reporter: r, used: now}
-	s.pulse.gap = shortestGap
+	s.pulse.gap, s.pulse.spare = shortestGap, mostFollowing
+	if s.Asks() {
+		s.pulse.spare = 1 // for its first event, which is asked for
+	}
 	p.Common().Observer = s
 	return s
 }
@@ -88,9 +91,9 @@ func (s *Subject) Tally(now stage.Instant) (upTo ledger.Reading) {
 // it has paid for and what was reported to it.
 func (s *Subject) GoOn(now stage.Instant, t *share.Terms, used int64, hosts int) (unknown int64) {
 	was := s.Terms()
-	pools, heard := was.Traits.Pooled && t.Traits.Pooled, s.pulse.followed&known != 0
+	pools, heard := was.Traits.Pooled && t.Traits.Pooled, s.pulse.spare&known != 0
 	if pools {
-		s.pulse.followed |= known
+		s.pulse.spare |= known
 	}
 	switch {
 	case pools && !was.Reports:
@@ -216,6 +219,30 @@ func (p *pulse) roomy(burst float64) bool { return burst >= manyEvents*p.demand.
 // the bucket is full. An owner takes a host for gone that is silent for 1.75 intervals.
 const mostFollowing = 2
 
+// pay counts a report of events that cost n tokens. Each event pays for a report. So a host that
+// may ask reports no key more often than it has events, and asks for the event after a
+// silence. A host that may not ask would have no tokens for it.
+func (s *Subject) pay(n int64) {
+	p, spare := &s.pulse, float64(s.pulse.spare&^known)
+	switch {
+	case n > 0 && !s.Asks():
+		spare = mostFollowing
+	case n > 0:
+		spare = min(spare+max(float64(n)/p.demand.Unit(), 1)-1, known-1)
+	case s.Asks():
+		spare = max(spare-1, 0)
+	}
+	p.spare = p.spare&known | uint8(spare)
+}
+
+// worth reports whether a report of s that cannot wait is paid for, has a stated demand, or may
+// bring a grant. Without a grant, each event is asked for, and only then is there a reason
+// not to wait.
+func (s *Subject) worth(now stage.Instant) bool {
+	_, stated := s.Common().Stated()
+	return !s.Asks() || stated || !s.Common().Granted() || s.pulse.spare&^known > 0 || s.Fresh(now)
+}
+
 // unsettled reports whether the owner must hear of s although there was no event. A
 // stated demand is kept up. While there is a measured one, the tokens that the host
 // saves up are news until its bucket is full; then, for a while, that no event
@@ -223,15 +250,20 @@ const mostFollowing = 2
 func (s *Subject) unsettled(now stage.Instant) bool {
 	p, bucket := &s.pulse, s.Rate.Bucket()
 	_, stated := s.Common().Stated()
-	wanted := p.demand.Reported() > quietDemand
+	wanted, full, spare := p.demand.Reported() > quietDemand, bucket.Full(now), p.spare&^known
+	if full {
+		spare = min(spare, mostFollowing)
+	}
 	switch {
-	case stated || wanted && !bucket.Full(now):
+	case stated || wanted && !full && !s.Asks():
 		return true
-	case p.followed&^known == mostFollowing || !wanted && bucket.Uncached(now) >= p.demand.Unit():
+	case spare == 0 || !wanted && bucket.Uncached(now) >= p.demand.Unit():
 		s.reporter.early.pulse(s, func(p *pulse) { p.demand.Fade() }) // its owner will soon take it for gone
 		return false
+	case !s.Asks():
+		spare--
 	}
-	p.followed++
+	p.spare = p.spare&known | spare
 	return true
 }
 
