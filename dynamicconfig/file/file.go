@@ -3,6 +3,7 @@
 package file
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -83,16 +84,35 @@ func New(path string, options ...Option) *Source {
 	return s
 }
 
+// loadSettles is how many settle periods Load waits for a file that is being written.
+const loadSettles = 20
+
 // Load implements dynamicconfig.Source. Errors of a missing file match
-// fs.ErrNotExist.
-func (s *Source) Load(ctx context.Context) (*dynamicconfig.Snapshot, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
+// fs.ErrNotExist. What is broken, gone or being written is read again before Load
+// returns the error, as Watch does: it may be half-way to something better. Load waits
+// at most 20 settle periods (1s by default) for what is being written.
+func (s *Source) Load(ctx context.Context) (snapshot *dynamicconfig.Snapshot, err error) {
+	l := &looking{source: s, update: func(read *dynamicconfig.Snapshot, failed error) { snapshot, err = read, failed }}
+	for range loadSettles {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if !l.look() {
+			break
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(cmp.Or(s.options.Settle, filewatch.DefaultSettle)):
+		}
 	}
-	snapshot, now, err := s.read()
+	if !l.reported.seen { // it still changes
+		if snapshot, l.reported, err = s.read(); ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.loaded = now
+	s.loaded = l.reported
 	return snapshot, err
 }
 

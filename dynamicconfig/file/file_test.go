@@ -12,8 +12,10 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -367,6 +369,54 @@ func TestAFileIsNotReadWhileItIsWritten(t *testing.T) {
 	if len(w.news) > 0 {
 		t.Errorf("also told %+v", <-w.news)
 	}
+}
+
+// A file that is being written when Load is called is read when the writer has closed it.
+func TestLoadWaitsForTheWriter(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.yaml")
+	f, err := os.Create(path)
+	must(t, err)
+	defer f.Close()
+	_, err = f.WriteString("limits:\n  - {key: a, limit: 1/s}\n") // valid already
+	must(t, err)
+	if _, err := filewatch.Read(path, 1<<20); !errors.Is(err, filewatch.ErrWriting) {
+		t.Skipf("this system does not tell who writes: %v", err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		var load sync.WaitGroup
+		defer load.Wait()
+		load.Go(func() {
+			snapshot, err := New(path).Load(t.Context())
+			if err != nil || len(snapshot.Rules()) != 2 {
+				t.Errorf("Load = %v, %v; want both rules", snapshot, err)
+			}
+		})
+		synctest.Wait() // Load has looked
+		_, err := f.WriteString("  - {key: b, limit: 1/s}\n")
+		must(t, err, f.Close())
+	})
+}
+
+// Load does not wait for ever.
+func TestLoadSaysThatTheFileIsBeingWritten(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.yaml")
+	f, err := os.Create(path)
+	must(t, err)
+	defer f.Close()
+	if _, err := filewatch.Read(path, 1<<20); !errors.Is(err, filewatch.ErrWriting) {
+		t.Skipf("this system does not tell who writes: %v", err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		if _, err := New(path).Load(t.Context()); !errors.Is(err, filewatch.ErrWriting) || time.Since(began) != time.Second {
+			t.Errorf("Load = %v after %v", err, time.Since(began))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
+		defer cancel()
+		if _, err := New(path).Load(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Load = %v", err)
+		}
+	})
 }
 
 func TestThePollIsEnough(t *testing.T) {
