@@ -46,18 +46,25 @@ type Config struct {
 // Validate returns all that is wrong with c.
 func (c Config) Validate() error {
 	var errs []error
-	for _, a := range []struct{ name, address string }{{"address", c.Address}, {"listen", c.Listen}} {
-		if a.name == "listen" && a.address == "" {
-			continue // it is Address
-		}
-		if _, port, err := net.SplitHostPort(a.address); err != nil || port == "" {
-			errs = append(errs, fmt.Errorf("headgate: %s %q is not host:port: write it as in 10.0.0.7:7933", a.name, a.address))
-		}
+	if err := checkAddress("address", c.Address); err != nil {
+		errs = append(errs, fmt.Errorf("headgate: %w, and use Listen for an address like :7933", err))
 	}
-	if host, port, err := net.SplitHostPort(c.Address); err == nil && (host == "" || port == "0") {
-		errs = append(errs, fmt.Errorf("headgate: address %q is not one that other hosts can call: write it as in 10.0.0.7:7933, and use Listen for an address like :7933", c.Address))
+	if _, port, err := net.SplitHostPort(c.listen()); c.Listen != "" && (err != nil || port == "") {
+		errs = append(errs, fmt.Errorf("headgate: listen %q is not host:port: write it as in 10.0.0.7:7933", c.Listen))
 	}
 	return errors.Join(errs...)
+}
+
+// checkAddress returns why other hosts cannot call address, which is called name.
+func checkAddress(name, address string) error {
+	host, port, err := net.SplitHostPort(address)
+	switch {
+	case err != nil || port == "":
+		return fmt.Errorf("%s %q is not host:port: write it as in 10.0.0.7:7933", name, address)
+	case host == "" || port == "0":
+		return fmt.Errorf("%s %q is not one that other hosts can call: write it as in 10.0.0.7:7933", name, address)
+	}
+	return nil
 }
 
 func (c Config) listen() string { return cmp.Or(c.Listen, c.Address) }

@@ -51,7 +51,8 @@ func (l *loops) awaitListeners(ctx context.Context) error {
 
 // Start begins to serve other hosts, and starts the loops. It returns when the
 // first list of members is there, because until then a host would take itself
-// for the only one; or with an error when ctx ends. After an error, nothing runs. If the
+// for the only one; or with an error when ctx ends, or when an address in the first list is not
+// host:port. After an error, nothing runs. If the
 // transport could not start, as when the address is in use, Start may be called again.
 // Otherwise a Node starts once: later calls return ErrStarted, after a Stop too.
 func (n *Node) Start(ctx context.Context) error {
@@ -102,9 +103,21 @@ func (n *Node) Start(ctx context.Context) error {
 // while it waits, so that Stop need not wait too.
 func (n *Node) joinLocked(ctx, running context.Context) error {
 	first, failed := make(chan struct{}), make(chan error, 1)
+	refuse := func(err error) {
+		select {
+		case <-first:
+			n.log.Error("list of members refused; the ring stays as it is", "error", err)
+			return
+		default:
+		}
+		select {
+		case failed <- err:
+		default: // Start fails already
+		}
+	}
 	n.loops.Go(func() {
 		var once sync.Once
-		err := n.ring.Run(running, counted{n}, func(_, ring *ringpop.Ring) {
+		err := n.ring.Run(running, counted{n, refuse}, func(_, ring *ringpop.Ring) {
 			n.follow(ring)
 			n.loops.Go(func() { n.handOver(running, ring, false) })
 			once.Do(func() { close(first) })
@@ -132,16 +145,27 @@ func (n *Node) joinLocked(ctx, running context.Context) error {
 	}
 }
 
-// counted is the members of a Node, which first counts those that are missing.
-type counted struct{ *Node }
+// counted is the members of a Node, which first counts those that are missing. It refuses
+// lists with an address that nobody can call.
+type counted struct {
+	*Node
+	refuse func(error)
+}
 
 // Watch implements ringpop.Members.
 func (c counted) Watch(ctx context.Context, update func(hosts []ringpop.Host)) error {
-	split, ok := c.members.(ringpop.Split)
-	if !ok {
-		return c.members.Watch(ctx, update)
-	}
+	split, _ := c.members.(ringpop.Split)
 	return c.members.Watch(ctx, func(hosts []ringpop.Host) {
+		for i := range hosts {
+			if err := checkAddress("member", hosts[i].Address); err != nil {
+				c.refuse(err)
+				return
+			}
+		}
+		if split == nil {
+			update(hosts)
+			return
+		}
 		c.missing.Store(int64(split.Missing()))
 		before := c.epoch.Load()
 		update(hosts)

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package headgate_test
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/dynamicconfig/memory"
+	"github.com/headgate/headgate/ringpop"
+	"github.com/headgate/headgate/ringpop/hosted"
+	"github.com/headgate/headgate/ringpop/static"
+)
+
+// startAlone makes a Node that calls no other host, and starts it.
+func startAlone(t *testing.T, members ringpop.Members, log slog.Handler) (*headgate.Node, error) {
+	t.Helper()
+	transport := &late{starts: 1}
+	n, err := headgate.New(headgate.Config{Address: "127.0.0.1:7933"}, memory.New(limits(t, "limits: []")), members,
+		headgate.WithTransport(transport), headgate.WithLogger(slog.New(log)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := n.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return n, n.Start(t.Context())
+}
+
+func TestStartRefusesAMemberThatNobodyCanCall(t *testing.T) {
+	for _, address := range []string{"x", "10.0.0.8", "10.0.0.8:", ":7933", "10.0.0.8:0"} {
+		members, err := static.New(ringpop.Host{Address: "127.0.0.1:7933"}, ringpop.Host{Address: address})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = startAlone(t, members, slog.DiscardHandler)
+		if err == nil || !strings.Contains(err.Error(), `member "`+address+`" is not `) || !strings.Contains(err.Error(), "write it as in 10.0.0.7:7933") {
+			t.Errorf("%q: %v", address, err)
+		}
+	}
+}
+
+func TestAListWithAMemberThatNobodyCanCallChangesNothing(t *testing.T) {
+	own, other := ringpop.Host{Address: "127.0.0.1:7933"}, ringpop.Host{Address: "10.0.0.8:7933"}
+	members, err := hosted.New(own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	logged := make(logLines, 10)
+	n, err := startAlone(t, members, slog.NewTextHandler(logged, &slog.HandlerOptions{Level: slog.LevelError}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := members.Set([]ringpop.Host{own, {Address: "10.0.0.8"}}); err != nil {
+		t.Fatal(err)
+	}
+	if line := <-logged; !strings.Contains(line, "10.0.0.8") {
+		t.Errorf("logged %q", line)
+	}
+	if n.Ring().Len() != 1 {
+		t.Errorf("the ring has %v", n.Ring().Hosts())
+	}
+	if err := members.Set([]ringpop.Host{own, other}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the next list is used", func() bool { return n.Ring().Has(other.Address) })
+}
+
+// logLines has each line that a logger writes.
+type logLines chan string
+
+func (l logLines) Write(line []byte) (int, error) {
+	l <- string(line)
+	return len(line), nil
+}
