@@ -13,8 +13,11 @@ import (
 	"github.com/uber-go/tally/v4"
 
 	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/dynamicconfig/memory"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/stage"
+	"github.com/headgate/headgate/ringpop"
+	"github.com/headgate/headgate/ringpop/hosted"
 )
 
 // willing is a Remote that allows all, or nothing.
@@ -178,4 +181,37 @@ limits:
 	if both != 5 || neither != 2 {
 		t.Errorf("both sides allowed %d and rejected %d, want 5 and 2", both, neither)
 	}
+}
+
+func TestANodesMetricsSayThatItsLimitsAreRefused(t *testing.T) {
+	members, err := hosted.New(ringpop.Host{Address: "127.0.0.1:7933"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, scope := memory.New(limits(t, "limits: []")), tally.NewTestScope("", nil)
+	n, err := headgate.New(headgate.Config{Address: "127.0.0.1:7933"}, source, members,
+		headgate.WithTransport(&late{starts: 1}), headgate.WithScope(scope), quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := n.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := n.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	says := func(newest float64, applied, refused int64) func() bool {
+		return func() bool {
+			s := scope.Snapshot()
+			g, a, r := s.Gauges()["headgate.config.newest_in_force+"], s.Counters()["headgate.config.applied+"], s.Counters()["headgate.config.refused+"]
+			return g != nil && g.Value() == newest && a.Value() == applied && r.Value() == refused
+		}
+	}
+	eventually(t, "the first limits are in force", says(1, 0, 0))
+	source.Set(limits(t, "limits: [{key: a, limit: 1/s, algorithm: no-such}]"))
+	eventually(t, "the newest limits are refused", says(0, 0, 1))
+	source.Set(limits(t, "limits: [{key: a, limit: 1/s}]"))
+	eventually(t, "the newest limits are in force", says(1, 1, 1))
 }

@@ -80,6 +80,7 @@ func (n *Node) Start(ctx context.Context) error {
 		defer unsubscribe()
 		n.limits.Run(running, n.source, n.log)
 	})
+	n.loops.Go(func() { newLimitsMeter(n.scope, n.limits).run(running) })
 	n.loops.Go(func() { n.owners.Run(running, n.group.Interval) })
 	if n.parent != nil {
 		n.loops.Go(func() { n.aggregator.Parent().Run(running, n.name, n.parent) })

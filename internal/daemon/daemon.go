@@ -137,7 +137,7 @@ func (d *Daemon) prepare(ctx context.Context, cluster net.Listener) error {
 	}
 	d.access.Denied = d.node.Group().Denied
 	d.desk.Open(d.node, d.address, d.standings())
-	if err := errors.Join(d.metrics.Tell(d.node.Limits(), d.unreachable), d.metrics.TellKeys(d.desk)); err != nil {
+	if err := errors.Join(d.metrics.Tell(d.unreachable), d.metrics.TellKeys(d.desk)); err != nil {
 		return fmt.Errorf("daemon: %w", err)
 	}
 	if d.parent != nil {

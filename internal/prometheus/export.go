@@ -64,12 +64,6 @@ func (e *Export) Gauge(name string, read func() float64) error {
 	return e.register(prom.NewGaugeFunc(prom.GaugeOpts{Name: prefix + name, Help: help(prefix + name)}, read))
 }
 
-// Counter is like Gauge, for headgate_name_total, which never decreases.
-func (e *Export) Counter(name string, read func() int64) error {
-	return e.register(prom.NewCounterFunc(prom.CounterOpts{Name: prefix + name + "_total", Help: help(prefix + name)},
-		func() float64 { return float64(read()) }))
-}
-
 // InfoGauge is like Gauge, for a value that is always 1: its labels tell.
 func (e *Export) InfoGauge(name string, labels map[string]string) error {
 	return e.register(prom.NewGaugeFunc(prom.GaugeOpts{Name: prefix + name, Help: help(prefix + name), ConstLabels: labels},

@@ -9,11 +9,9 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"time"
 
 	"github.com/uber-go/tally/v4"
 
-	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/internal/admin"
 	"github.com/headgate/headgate/internal/buildinfo"
 	"github.com/headgate/headgate/internal/daemon/certs"
@@ -50,9 +48,8 @@ func New(l net.Listener, own *certs.Certificates, health func() admin.Health, lo
 	}, nil
 }
 
-// Tell exports what was built, how limits has changed so far, and what part of all keys
-// has an owner that does not answer.
-func (m *Metrics) Tell(limits *dynamicconfig.Live, unreachable func() float64) error {
+// Tell exports what was built, and what part of all keys has an owner that does not answer.
+func (m *Metrics) Tell(unreachable func() float64) error {
 	if m == nil {
 		return nil
 	}
@@ -60,16 +57,6 @@ func (m *Metrics) Tell(limits *dynamicconfig.Live, unreachable func() float64) e
 	return errors.Join(
 		m.export.InfoGauge("build_info", map[string]string{"version": built.Version, "revision": built.Revision, "goversion": built.Go}),
 		m.export.Gauge("owners_unreachable", unreachable),
-		m.export.Counter("config_applied", limits.Applied),
-		m.export.Counter("config_refused", limits.Rejected),
-		m.export.Gauge("config_applied_timestamp_seconds", func() float64 { return seconds(limits.Since()) }),
-		m.export.Gauge("config_refused_timestamp_seconds", func() float64 { return seconds(limits.RejectedAt()) }),
-		m.export.Gauge("config_newest_in_force", func() float64 {
-			if limits.LastError() != nil {
-				return 0
-			}
-			return 1
-		}),
 	)
 }
 
@@ -104,14 +91,6 @@ func (m *Metrics) TellKeys(desk *operators.Desk) error {
 			return rows
 		}),
 	)
-}
-
-// seconds is t as Prometheus has times; 0 if t is zero.
-func seconds(t time.Time) float64 {
-	if t.IsZero() {
-		return 0
-	}
-	return float64(t.UnixNano()) / 1e9
 }
 
 // Root is the scope whose metrics Prometheus reads; none if m is nil. A Node adds
