@@ -28,16 +28,23 @@ func (l *late) Start(context.Context, rpc.Decider) error {
 	return nil
 }
 
-func TestANodeStartsAgainIfItsTransportDidNot(t *testing.T) {
+// over is a Node that no other host reaches, over transport.
+func over(t *testing.T, transport headgate.Transport) *headgate.Node {
+	t.Helper()
 	const address = "127.0.0.1:7933" // where nobody listens
 	members, err := static.New(ringpop.Host{Address: address})
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := headgate.New(headgate.Config{Address: address}, memory.New(limits(t, "limits: []")), members, headgate.WithTransport(new(late)), quiet)
+	n, err := headgate.New(headgate.Config{Address: address}, memory.New(limits(t, "limits: []")), members, headgate.WithTransport(transport), quiet)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return n
+}
+
+func TestANodeStartsAgainIfItsTransportDidNot(t *testing.T) {
+	n := over(t, new(late))
 	if err := n.Start(t.Context()); err == nil || errors.Is(err, headgate.ErrStarted) {
 		t.Errorf("the first time: %v", err)
 	}

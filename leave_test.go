@@ -82,9 +82,6 @@ func TestAListenerThatBlocksDoesNotHoldUpAHostThatStops(t *testing.T) {
 		if !share(n, "k").Fallback {
 			t.Error("it holds what it was granted still")
 		}
-		if err := n.Stop(t.Context()); err != nil {
-			t.Errorf("stopped again with %v", err)
-		}
 	})
 }
 

@@ -90,7 +90,8 @@ type Transport interface {
 	Keep(addresses []string) error
 
 	// Stop ends what Start began, and returns when nothing of it runs any
-	// more, or with an error when ctx ends.
+	// more, or with an error when ctx ends. After an error, a Node that is
+	// stopped again calls Stop again.
 	Stop(ctx context.Context) error
 }
 

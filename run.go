@@ -28,21 +28,22 @@ type loops struct {
 	stop            context.CancelFunc    // nil unless started
 	leave           func(context.Context) // nil unless the loops that report run
 	listened        <-chan struct{}       // closed when all listeners of limiters have returned; nil until the first Start
+	serves          bool                  // the transport has started, and not ended
 }
 
-// awaitListeners waits for the listeners of limiters. They are the service's, and may block, so
-// it waits until ctx ends at the latest.
-func (l *loops) awaitListeners(ctx context.Context) error {
-	if l.listened == nil {
+// await waits until all listeners have returned: they are the service's, and may block. So it
+// waits until ctx ends at the latest.
+func await(ctx context.Context, listened <-chan struct{}) error {
+	if listened == nil {
 		return nil
 	}
 	select {
-	case <-l.listened:
+	case <-listened:
 		return nil
 	case <-ctx.Done():
 	}
 	select {
-	case <-l.listened: // ctx had ended before
+	case <-listened: // ctx had ended before
 		return nil
 	default:
 		return fmt.Errorf("headgate: a listener of limiters has not returned: %w", ctx.Err())
@@ -66,7 +67,7 @@ func (n *Node) Start(ctx context.Context) error {
 		return fmt.Errorf("headgate: serve other hosts: %w", err)
 	}
 	running, cancel := context.WithCancel(context.Background())
-	n.loops.stop, n.loops.WaitGroup = cancel, new(sync.WaitGroup)
+	n.loops.stop, n.loops.WaitGroup, n.loops.serves = cancel, new(sync.WaitGroup), true
 	if err := n.joinLocked(ctx, running); err != nil {
 		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second) // ctx may have ended
 		defer cancel()
@@ -215,29 +216,34 @@ func meshInterval(snapshot *dynamicconfig.Snapshot) time.Duration {
 
 // Stop gives back what this host has leased, hands over the keys that it owns,
 // ends the loops, stops the transport, and returns when nothing runs any more. If ctx ends
-// while only a listener of limiters has not returned, Stop returns an error. Limiters that
+// while calls of other hosts, or listeners of limiters, have not returned, Stop returns an
+// error, and another Stop waits for them again. Limiters that
 // are still held go on deciding: by their rules' fallbacks where this host had a grant. Stop
 // may be called at any time, more than once.
 func (n *Node) Stop(ctx context.Context) error {
 	n.mu.Lock()
-	defer n.mu.Unlock()
-
-	return n.stopLocked(ctx)
+	err, listened := n.stopLocked(ctx), n.loops.listened
+	n.mu.Unlock()
+	return errors.Join(err, await(ctx, listened))
 }
 
 func (n *Node) stopLocked(ctx context.Context) error {
-	if n.loops.stop == nil {
+	if n.loops.stop != nil {
+		if n.loops.leave != nil {
+			n.loops.leave(ctx)
+		}
+		n.handOver(ctx, n.ring.Ring().Without(n.address), true)
+		n.loops.stop()
+		n.loops.stop = nil
+		n.loops.Wait()
+		n.takes.Taker.Close()
+	}
+	if !n.loops.serves {
 		return nil
 	}
-	if n.loops.leave != nil {
-		n.loops.leave(ctx)
-	}
-	n.handOver(ctx, n.ring.Ring().Without(n.address), true)
-	n.loops.stop()
-	n.loops.stop = nil
-	n.loops.Wait()
-	n.takes.Taker.Close()
-	return errors.Join(n.transport.Stop(ctx), n.loops.awaitListeners(ctx))
+	err := n.transport.Stop(ctx)
+	n.loops.serves = err != nil
+	return err
 }
 
 // handOver tells the owners by ring what this node knows of keys that it does

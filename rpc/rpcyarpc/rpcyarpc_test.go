@@ -382,16 +382,55 @@ func TestADispatchedWaitsForCallsUnderWay(t *testing.T) {
 	<-started
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := server.Stop(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("stopped while a call was under way: %v", err)
+	for range 2 {
+		if err := server.Stop(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("stopped while a call was under way: %v", err)
+		}
 	}
 	if _, err := call(t, client, l.Addr().String(), word(t, "x"), patience); err == nil {
 		t.Error("a host that stopped answers")
 	}
 	close(finish)
+	if err := server.Stop(t.Context()); err != nil {
+		t.Errorf("stopped again: %v", err)
+	}
 	if err := <-result; err != nil {
 		t.Errorf("the call under way: %v", err)
 	}
+}
+
+func TestAStandaloneThatIsStoppedAgainWaitsForCallsUnderWay(t *testing.T) {
+	started, finish := make(chan struct{}), make(chan struct{})
+	stuck := deciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) {
+		close(started)
+		<-finish
+		return nil, errors.New("too late")
+	})
+	l := listen(t, "127.0.0.1:0")
+	s := &rpcyarpc.Standalone{Listener: l}
+	if err := s.Start(t.Context(), stuck); err != nil {
+		t.Fatal(err)
+	}
+	c, result := newClient(t, rpcyarpc.ClientOptions{}), make(chan error, 1)
+	go func() {
+		_, err := call(t, c, l.Addr().String(), word(t, "x"), patience)
+		result <- err
+	}()
+	<-started
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 2 {
+		if err := s.Stop(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("stopped while a call is under way: %v", err)
+		}
+	}
+	close(finish)
+	for range 2 {
+		if err := s.Stop(t.Context()); err != nil {
+			t.Errorf("stopped again: %v", err)
+		}
+	}
+	<-result
 }
 
 func TestStopIsPromptWithASilentConnection(t *testing.T) {

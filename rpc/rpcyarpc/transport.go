@@ -78,16 +78,20 @@ func (s *Standalone) running() *Client {
 }
 
 // Stop ends what Start began; see Server.Stop and Client.Close. Without Start, Stop does
-// nothing.
+// nothing. After an error, Stop may be called again.
 func (s *Standalone) Stop(ctx context.Context) error {
 	s.mu.Lock()
-	client := s.client
+	server, client := s.server, s.client
 	s.client = nil
 	s.mu.Unlock()
-	if client == nil {
+	if server == nil {
 		return nil
 	}
-	return errors.Join(s.server.Stop(ctx), client.Close())
+	err := server.Stop(ctx)
+	if client != nil {
+		err = errors.Join(err, client.Close())
+	}
+	return err
 }
 
 // errNotServing is the answer of a host whose Dispatched does not run.
@@ -150,12 +154,13 @@ func (d *Dispatched) Keep(addresses []string) error { return d.chooser.Keep(addr
 
 // Stop refuses further calls of other hosts, waits for those under way, until
 // ctx ends, and closes the connections to other hosts. The dispatcher goes on.
+// After an error, Stop may be called again.
 func (d *Dispatched) Stop(ctx context.Context) error {
 	d.mu.Lock()
-	running, calls := d.decider != nil, d.calls
+	calls := d.calls
 	d.decider = nil
 	d.mu.Unlock()
-	if !running {
+	if calls == nil {
 		return nil
 	}
 	ended := make(chan struct{})

@@ -305,7 +305,7 @@ func (r *Reporter) refit(now stage.Instant, s *Subject, hosts int, asked bool) {
 		p.gap = max(p.gap/4, shortestGap)
 	}
 	p.askAt.Store(int64(now.Add(p.gap)))
-	if after.Waiting > 0 && p.gap < r.early.interval() {
+	if after.Waiting > after.InVain && p.gap < r.early.interval() {
 		r.early.urgeLocked(now, s, p.gap)
 	}
 }

@@ -24,7 +24,8 @@ const (
 // arrived. For random arrivals that is the mean over time, and for bursts it
 // is what the burst needs. The zero demand has seen nothing.
 type demand struct {
-	level int64 // slots that are held or waited for, now
+	level     int64 // slots that are held or waited for, now
+	suspended int64 // slots that are waited for in vain, now; none of level
 
 	// Since the last call of wants:
 	peak     int64   // highest level
@@ -49,6 +50,13 @@ func (d *demand) enter(n int64) {
 
 // leave counts n slots as neither held nor waited for any more.
 func (d *demand) leave(n int64) { d.level -= n }
+
+// suspend no longer counts n slots that are waited for, because nobody can have as many. If n
+// is negative, it counts them again.
+func (d *demand) suspend(n int64) {
+	d.level -= n
+	d.suspended += n
+}
 
 // refuse counts n slots that were refused.
 func (d *demand) refuse(n int64) {
@@ -82,7 +90,7 @@ func (s *Semaphore) Wants(now stage.Instant) float64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
-	s.starved = s.demand.refused > 0 || s.ready.Len()+s.oversized.Len() > 0
+	s.starved = s.demand.refused > 0 || s.demand.level > s.held
 	seconds := now.Sub(s.measured).Seconds()
 	s.measured = now
 	s.wanted = s.demand.wants(seconds)
@@ -94,9 +102,10 @@ type Census struct {
 	Size    int64
 	Held    int64 // more than Size after a cut
 	Waiting int64 // slots that callers wait for
+	InVain  int64 // of these, those of callers that need more than the size can become
 
-	// Starved says that slots had been refused, or were waited for, when
-	// Wants was last called. Wanted is what that call returned.
+	// Starved says that slots had been refused, or were waited for and may come,
+	// when Wants was last called. Wanted is what that call returned.
 	Starved bool
 	Wanted  float64
 }
@@ -106,7 +115,7 @@ func (s *Semaphore) Census() Census {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
-	return Census{s.size, s.held, s.demand.level - s.held, s.starved, s.wanted}
+	return Census{s.size, s.held, s.demand.level + s.demand.suspended - s.held, s.demand.suspended, s.starved, s.wanted}
 }
 
 // Free is how many slots are free; negative after a cut.

@@ -99,13 +99,16 @@ func (p *pair) check(t *rapid.T, served []int64) {
 		<-w.done
 		p.holds[id] = held{w.hold, w.n}
 	}
-	var slots int64
+	var slots, inVain int64
 	for _, w := range p.twin.waiters {
+		if w.n > p.twin.most {
+			inVain += w.n
+		}
 		if slots += w.n; p.waiting[w.id].in == nil {
 			t.Fatalf("waiter %d does not wait", w.id)
 		}
 	}
-	if c := p.s.Census(); c != (Census{Size: p.twin.size, Held: p.twin.held, Waiting: slots}) {
+	if c := p.s.Census(); c != (Census{Size: p.twin.size, Held: p.twin.held, Waiting: slots, InVain: inVain}) {
 		t.Fatalf("%+v, want %+v with %d slots waited for", c, p.twin, slots)
 	}
 	for _, s := range p.old {

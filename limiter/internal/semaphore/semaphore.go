@@ -163,26 +163,51 @@ func (s *Semaphore) leave(w *waiter) {
 		w.hold.Release()
 		return
 	}
-	w.in.remove(w)
-	s.demand.leave(w.n)
+	s.removeLocked(w)
 	s.serveLocked() // waiters behind w may fit
 	s.mu.Unlock()
 }
 
+// removeLocked removes w, which was not served, from its queue.
+func (s *Semaphore) removeLocked(w *waiter) {
+	w.in.remove(w)
+	if w.n > s.most {
+		s.demand.suspend(-w.n)
+	}
+	s.demand.leave(w.n)
+}
+
 // Resize sets the size, which is at least 0, and the largest size that a later
 // Resize may set, which is at least size. Waiters that need more than most
-// keep waiting; new ones get stage.ErrNever.
+// keep waiting, and are no demand meanwhile; new ones get stage.ErrNever.
 func (s *Semaphore) Resize(size, most int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
-	s.size, s.most = size, most
+	if most != s.most {
+		s.setMostLocked(most)
+	}
+	s.size = size
 	for s.oversized.Len() > 0 && s.oversized.first().n <= size {
 		w := s.oversized.first()
 		s.oversized.remove(w)
 		s.ready.push(w)
 	}
 	s.serveLocked()
+}
+
+func (s *Semaphore) setMostLocked(most int64) {
+	for _, q := range []*queue{&s.ready, &s.oversized} {
+		for _, w := range q.waiters {
+			switch was, is := w.n > s.most, w.n > most; {
+			case is && !was:
+				s.demand.suspend(w.n)
+			case was && !is:
+				s.demand.suspend(-w.n)
+			}
+		}
+	}
+	s.most = most
 }
 
 // Close gives stage.ErrMoved to all waiters and to all later callers. Holders
@@ -211,8 +236,7 @@ func (s *Semaphore) dismissLocked() {
 	for _, q := range []*queue{&s.ready, &s.oversized} {
 		for q.Len() > 0 {
 			w := q.first()
-			q.remove(w)
-			s.demand.leave(w.n)
+			s.removeLocked(w)
 			w.finish(stage.Hold{}, stage.ErrMoved)
 		}
 	}
