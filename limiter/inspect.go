@@ -45,8 +45,9 @@ type ShareStatus struct {
 	// Asks: the bucket of this key is elsewhere now, and asked for each event.
 	Asks bool
 	// Held and Waiting are slots in flight on this host, and those that are
-	// waited for; 0 when the rule limits a rate.
-	Held, Waiting int64
+	// waited for; 0 when the rule limits a rate. Of Waiting, Aside are the slots of
+	// callers that need more than this host has now, and let others pass.
+	Held, Waiting, Aside int64
 	// Weight is this host's part of the limit, in [0, 1]. Used is what the whole cluster used
 	// of the key, in events/s; under Auto, the rate that this host may use while the key's
 	// owner does not answer. Both are as of the newest grant, and 0 before the first. Lease is
@@ -177,7 +178,7 @@ func statusOf(now stage.Instant, of share.Part) ShareStatus {
 	}
 	if slots, ok := of.(*share.Slots); ok {
 		census := slots.Census()
-		st.Held, st.Waiting = census.Held, census.Waiting
+		st.Held, st.Waiting, st.Aside = census.Held, census.Waiting, census.Aside
 		return st
 	}
 	if own, ok := of.(share.RatePart); ok {

@@ -25,12 +25,12 @@ func overridden(rule *dynamicconfig.Rule) string {
 
 func sentence(format string, args ...any) string { return fmt.Sprintf(format, args...) }
 
-// because says what k, whose rule is rule, means, in a cluster of so many hosts.
-func (k *Key) because(rule *dynamicconfig.Rule, hosts int) {
+// because says what k, whose rule is rule, means, in a cluster of so many hosts. sh is what answers.
+func (k *Key) because(rule *dynamicconfig.Rule, sh *limiter.ShareStatus, hosts int) {
 	var say []string
 	switch {
 	case rule.InFlight:
-		say = k.slots(rule)
+		say = k.slots(rule, sh.Aside)
 	case k.Fallback:
 		say = k.fallen(rule, hosts)
 	case k.Asks && k.Algorithm == limiter.Auto:
@@ -86,8 +86,8 @@ func (k *Key) dropped() []string {
 	return []string{sentence("this host refuses %s%% of all events by chance, as the key's owner told it: the cluster is over the limit by as much", number(100*(1-k.Passes)))}
 }
 
-// slots says how many are free.
-func (k *Key) slots(rule *dynamicconfig.Rule) []string {
+// slots says how many are free. Callers that wait for aside of them let others pass.
+func (k *Key) slots(rule *dynamicconfig.Rule, aside int64) []string {
 	most := value(k.Burst)
 	var say []string
 	if k.Fallback {
@@ -101,20 +101,29 @@ func (k *Key) slots(rule *dynamicconfig.Rule) []string {
 		}
 		say = append(say, sentence("`fallback: %s` gives it %s", rule.Fallback, number(most)))
 	}
-	if value(k.Tokens) >= 1 && k.Waiting == 0 {
-		return append(say, sentence("%d of the %s slots of this host are held, of %s in the cluster", k.Held, number(most), rule.Amount()))
-	}
-	k.Refuses = true
-	full := sentence("all %s slots of this host are held, of %s in the cluster", number(most), rule.Amount())
+	waited := func(n int64) string { return printable.Count(int(n), "slot is", "slots are") + " waited for" }
+	inLine := k.Waiting - aside
+	k.Refuses = value(k.Tokens) < 1 || inLine > 0
+	var has string
 	switch {
+	case !k.Refuses:
+		has = sentence("%d of the %s slots of this host are held, of %s in the cluster", k.Held, number(most), rule.Amount())
 	case value(k.Tokens) >= 1:
-		full = sentence("%s of the %s slots of this host are free, of %s in the cluster: too few for the caller who is next", number(value(k.Tokens)), number(most), rule.Amount())
+		has = sentence("%s of the %s slots of this host are free, of %s in the cluster: too few for the caller who is next", number(value(k.Tokens)), number(most), rule.Amount())
 	case most < 1:
-		full = sentence("this host has no slot, of %s in the cluster", rule.Amount())
+		has = sentence("this host has no slot, of %s in the cluster", rule.Amount())
 	case float64(k.Held) > most:
-		full = sentence("%d slots are held at this host, which has %s now, of %s in the cluster", k.Held, number(most), rule.Amount())
+		has = sentence("%d slots are held at this host, which has %s now, of %s in the cluster", k.Held, number(most), rule.Amount())
+	default:
+		has = sentence("all %s slots of this host are held, of %s in the cluster", number(most), rule.Amount())
 	}
-	return append(say, sentence("%s; %s waited for, and callers of higher priority are served first", full, printable.Count(int(k.Waiting), "slot is", "slots are")))
+	if say = append(say, has); k.Refuses {
+		say = append(say, waited(inLine)+", and callers of higher priority are served first")
+	}
+	if aside > 0 {
+		say = append(say, waited(aside)+" by callers that need more than this host has, and let others pass")
+	}
+	return say
 }
 
 // since says since when the fallback decides; empty if that is not known.

@@ -285,7 +285,7 @@ func Look(group *limiter.Group, limits *dynamicconfig.Snapshot, hosts int, key s
 		k.Because = "nobody uses the key at this host"
 		return k
 	}
-	k.because(rule, hosts)
+	k.because(rule, status.Answering(), hosts)
 	k.Because += overridden(rule)
 	return k
 }

@@ -102,7 +102,8 @@ type Census struct {
 	Size    int64
 	Held    int64 // more than Size after a cut
 	Waiting int64 // slots that callers wait for
-	InVain  int64 // of these, those of callers that need more than the size can become
+	Aside   int64 // of Waiting, the slots of callers that need more than Size, and let others pass
+	InVain  int64 // of Waiting, the slots of callers that need more than the size can become
 
 	// Starved says that slots had been refused, or were waited for and may come,
 	// when Wants was last called. Wanted is what that call returned.
@@ -115,7 +116,7 @@ func (s *Semaphore) Census() Census {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
-	return Census{s.size, s.held, s.demand.level + s.demand.suspended - s.held, s.demand.suspended, s.starved, s.wanted}
+	return Census{s.size, s.held, s.demand.level + s.demand.suspended - s.held, s.oversized.slots, s.demand.suspended, s.starved, s.wanted}
 }
 
 // Free is how many slots are free; negative after a cut.

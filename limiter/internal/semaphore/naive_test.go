@@ -108,7 +108,12 @@ func (p *pair) check(t *rapid.T, served []int64) {
 			t.Fatalf("waiter %d does not wait", w.id)
 		}
 	}
-	if c := p.s.Census(); c != (Census{Size: p.twin.size, Held: p.twin.held, Waiting: slots, InVain: inVain}) {
+	c := p.s.Census()
+	if passed := !slices.ContainsFunc(p.twin.waiters, p.twin.fits); passed != (c.Aside == c.Waiting) {
+		t.Fatalf("of %d slots that are waited for, %d let others pass: %+v", c.Waiting, c.Aside, p.twin)
+	}
+	c.Aside = 0
+	if c != (Census{Size: p.twin.size, Held: p.twin.held, Waiting: slots, InVain: inVain}) {
 		t.Fatalf("%+v, want %+v with %d slots waited for", c, p.twin, slots)
 	}
 	for _, s := range p.old {

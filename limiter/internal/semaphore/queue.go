@@ -44,11 +44,22 @@ func smallerThan(a, b *waiter) bool { return a.n < b.n }
 type queue struct {
 	before  func(a, b *waiter) bool
 	waiters []*waiter
+	slots   int64 // that they need
 }
 
 func (q *queue) first() *waiter   { return q.waiters[0] }
 func (q *queue) push(w *waiter)   { heap.Push(q, w) }
 func (q *queue) remove(w *waiter) { heap.Remove(q, w.at) }
+
+// over is how many slots are waited for by those who need more than most.
+func (q *queue) over(most int64) (n int64) {
+	for _, w := range q.waiters {
+		if w.n > most {
+			n += w.n
+		}
+	}
+	return n
+}
 
 // Len implements heap.Interface.
 func (q *queue) Len() int { return len(q.waiters) }
@@ -67,6 +78,7 @@ func (q *queue) Push(x any) {
 	if w, ok := x.(*waiter); ok {
 		w.in, w.at = q, len(q.waiters)
 		q.waiters = append(q.waiters, w)
+		q.slots += w.n
 	}
 }
 
@@ -77,5 +89,6 @@ func (q *queue) Pop() any {
 	q.waiters[last] = nil
 	q.waiters = q.waiters[:last]
 	w.in = nil
+	q.slots -= w.n
 	return w
 }

@@ -185,29 +185,15 @@ func (s *Semaphore) Resize(size, most int64) {
 	defer s.mu.Unlock()
 
 	if most != s.most {
-		s.setMostLocked(most)
+		s.demand.suspend(s.ready.over(most) + s.oversized.over(most) - s.demand.suspended)
 	}
-	s.size = size
+	s.size, s.most = size, most
 	for s.oversized.Len() > 0 && s.oversized.first().n <= size {
 		w := s.oversized.first()
 		s.oversized.remove(w)
 		s.ready.push(w)
 	}
 	s.serveLocked()
-}
-
-func (s *Semaphore) setMostLocked(most int64) {
-	for _, q := range []*queue{&s.ready, &s.oversized} {
-		for _, w := range q.waiters {
-			switch was, is := w.n > s.most, w.n > most; {
-			case is && !was:
-				s.demand.suspend(w.n)
-			case was && !is:
-				s.demand.suspend(-w.n)
-			}
-		}
-	}
-	s.most = most
 }
 
 // Close gives stage.ErrMoved to all waiters and to all later callers. Holders
