@@ -13,8 +13,9 @@ import (
 // using l. It serves to put a shadow beside l, and for code that takes a *Limiter.
 //
 // Settle and Cancel give tokens back to l as (*rate.Reservation).Cancel does: fewer, the more
-// events l has allowed since. A wait that would never end,
-// because l's limit is zero, is refused. If l is nil, so is everything.
+// events l has allowed since. Because l can only take a reservation back whole, Settle for a
+// part of it may give back more: at most the tokens that others take in the same moment.
+// A wait that would never end, because l's limit is zero, is refused. If l is nil, so is everything.
 func FromRate(l *rate.Limiter) *Limiter {
 	if l == nil {
 		return new(Limiter)
