@@ -57,10 +57,10 @@ func NewPair(now stage.Instant, old, new stage.Stage, mode dynamicconfig.Mode, b
 	return p
 }
 
-// Take implements stage.Stage. The primary answers. The shadow agrees if it
-// allows the event no later than the primary does. Charges go to both stages and
-// are not counted. If the primary refuses, the shadow keeps the tokens that it
-// took, so that Counts show how much it would allow by itself.
+// Take implements stage.Stage. The primary answers. The shadow counts as allowing the event
+// if its wait is no longer than the primary's. Charges go to both stages and are not
+// counted. If the primary refuses, the shadow keeps the tokens that it took: Counts then
+// show how much it would allow by itself.
 func (p *Pair) Take(ctx context.Context, r stage.Request) (v stage.Verdict, taken stage.Receipt) {
 	in := roles[p.Mode()]
 	if in.primary == none {
@@ -195,24 +195,27 @@ func (p *Pair) Open() (open bool, changed []<-chan struct{}) {
 	return open, append(changed, more...)
 }
 
-// SetMode changes the mode. The change gives callers no second burst: a local
-// stage that begins to answer has no more tokens than the stage that answered
-// before, also if the mode was disabled in between. A remote stage that the Pair asks
-// from now on is charged
-//   - with the tokens that this host took without asking it, within the time that the remote
-//     bucket takes to fill, and those for which callers wait still;
-//   - if it begins to answer, with what it refused as the shadow, until it lacks as much as
-//     the stage that answered before.
+// SetMode changes the mode. The change gives callers no second burst. A local stage that
+// begins to answer gets no more tokens than the stage that answered before had. This holds
+// also if the mode was disabled in between.
 //
-// If the stage became remote later than the Pair was made, the tokens that the other
-// stage lacked then stand for those that were taken before.
+// The Pair charges a remote stage that it asks from now on, and did not ask before, with
+//   - the tokens that this host took from the other stage during the last window; the window
+//     is as long as the remote bucket takes to fill;
+//   - the tokens for which callers still wait.
 //
-// What callers give back later goes to the stages that gave it. So after a change from `old` to
-// `new`, which was not asked, the new stage does not get it, and what a remote stage was charged
-// with stays charged. After a change from `old-shadow-new`, both stages get it.
+// If the remote stage was the shadow and begins to answer, the Pair charges it with what it
+// refused as the shadow, until it lacks as many tokens as the stage that answered before.
 //
-// Each call that runs meanwhile may still take its tokens from the stage that
-// answered before.
+// If a stage became remote after NewPair, nobody counted what was taken before. The Pair then
+// counts the tokens that the other stage lacked at that time.
+//
+// Tokens that callers give back later go to the stages that gave them. After a change from
+// `old-shadow-new`, both stages get them. After a change from `old` to `new`, only the old
+// stage gets them, and a remote stage stays charged.
+//
+// Calls that run during the change may still take their tokens from the stage that answered
+// before.
 func (p *Pair) SetMode(now stage.Instant, mode dynamicconfig.Mode) {
 	p.switching.Lock()
 	defer p.switching.Unlock()
@@ -242,8 +245,8 @@ func (p *Pair) SetMode(now stage.Instant, mode dynamicconfig.Mode) {
 	close(*p.switched.Swap(&next))
 }
 
-// Reset has the Pair forget what a remote stage was not asked for: the caller fills the
-// buckets of both stages.
+// Reset forgets the tokens that a remote stage would be charged with. Call it when the buckets
+// of both stages are filled.
 func (p *Pair) Reset() {
 	p.switching.Lock()
 	defer p.switching.Unlock()
@@ -256,9 +259,9 @@ func (p *Pair) Reset() {
 	}
 }
 
-// chargeMissed charges a side that is remote with what it missed of late. If the stage that
-// answered before lacks more than that, because callers wait for its tokens, it is charged with
-// what was missed earlier, too. before is the level of that stage.
+// chargeMissed charges a remote side with the tokens that it missed during the window. before is
+// the level of the stage that answered before. If that stage lacks more tokens, because callers
+// wait for them, chargeMissed also charges what the side missed earlier.
 func (p *Pair) chargeMissed(now stage.Instant, side role, before stage.Level) {
 	if side == none || !p.remote[side].Load() {
 		return
@@ -271,9 +274,9 @@ func (p *Pair) chargeMissed(now stage.Instant, side role, before stage.Level) {
 	}
 }
 
-// chargeRefused charges a side that is remote, and begins to answer, with what it refused as the
-// shadow of the stage that answered before, whose level was before. What it refused long ago
-// counts, too, because callers may have waited for it until lately.
+// chargeRefused charges a remote side that begins to answer with what it refused as the shadow.
+// before is the level of the stage that answered until now. What the side refused long ago
+// counts too, because callers may have waited for those tokens until a moment ago.
 func (p *Pair) chargeRefused(now stage.Instant, side role, before stage.Level) {
 	if !p.remote[side].Load() {
 		return
@@ -284,8 +287,8 @@ func (p *Pair) chargeRefused(now stage.Instant, side role, before stage.Level) {
 	}
 }
 
-// lacksLess is how many tokens a side lacks less than a local stage, whose level is of; 0 if
-// that stage is remote, too.
+// lacksLess is how many tokens must be taken from side until it lacks as many as a local stage
+// whose level is of; 0 if that stage is remote too.
 func (p *Pair) lacksLess(now stage.Instant, side role, of stage.Level) int64 {
 	if of.Remote {
 		return 0
@@ -293,8 +296,8 @@ func (p *Pair) lacksLess(now stage.Instant, side role, of stage.Level) int64 {
 	return max(of.Missing()-p.sides[side].Level(now).Missing(), 0)
 }
 
-// observe reads which stages are remote. For each that is, the Pair records the tokens
-// that it misses, for as long as the remote bucket takes to fill. If that time
+// observe reads which stages are remote, and gives each of them a record of the tokens that
+// it misses. The record's window is as long as the remote bucket takes to fill. If that time
 // has changed, a new record begins with the tokens of the last one. The first
 // record of a stage that is not asked begins with the tokens that the primary lacks.
 func (p *Pair) observe(now stage.Instant) {

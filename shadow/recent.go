@@ -26,8 +26,8 @@ const (
 	// maxWindow is the window for buckets that take longer to fill, or never
 	// fill.
 	maxWindow = 7 * 24 * time.Hour
-	// ahead is more than the clock readings of callers differ by, in ns. A span that
-	// begins later was a caller's that stated a time of its own.
+	// ahead, in ns, is more than the clocks of callers differ by. If a span begins later than
+	// that, some caller did not pass the time of a clock.
 	ahead = int64(2 * maxWindow)
 )
 
@@ -50,8 +50,8 @@ func newRecent(span int64) *recent {
 }
 
 // add counts n tokens that were allowed at now. If the next span begins
-// meanwhile, the tokens may count in that span. They are never lost, unless a caller
-// states a time that is more than ahead off another caller's.
+// meanwhile, the tokens may count in that span. They are lost only if the times that two
+// callers pass differ by more than ahead.
 func (r *recent) add(now stage.Instant, n int64) {
 	number := int64(now) / r.span
 	b := &r.bins[uint64(number)%spans]
@@ -64,8 +64,8 @@ func (r *recent) add(now stage.Instant, n int64) {
 	r.total.Add(min(n, maxCost))
 }
 
-// correct says that what was taken at then did cost n tokens more, or less if n is
-// negative. Less counts only within the window.
+// correct adds n to the tokens that were taken at then. n is negative if the event cost less.
+// A negative n changes the window's sum only if then is within the window.
 func (r *recent) correct(then, now stage.Instant, n int64) {
 	if n > 0 {
 		r.add(now, n)
@@ -78,7 +78,7 @@ func (r *recent) correct(then, now stage.Instant, n int64) {
 	}
 }
 
-// sum returns how many tokens were allowed in the window that ends now, and later. It
+// sum returns how many tokens were allowed in the window that ends at now, or after now. It
 // may include tokens of up to one span before the window.
 func (r *recent) sum(now stage.Instant) (n int64) {
 	last := int64(now) / r.span

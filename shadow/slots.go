@@ -71,8 +71,8 @@ func (p *SlotsPair) Acquire(ctx context.Context, n, priority int64) (stage.Hold,
 }
 
 // measure asks the shadow for n slots after the primary has answered. If the
-// primary returned ErrMoved, the caller asks again, maybe the shadow itself: so
-// measure does not ask it.
+// primary returned ErrMoved, measure does not ask the shadow: the caller asks again, and the
+// shadow may be the one that answers then.
 func (p *SlotsPair) measure(now stage.Instant, shadow role, n int64, held stage.Hold, err error) (stage.Hold, error) {
 	if shadow == none || errors.Is(err, stage.ErrMoved) {
 		return held, err
