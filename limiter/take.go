@@ -172,6 +172,9 @@ func (t *taken) err(ctx context.Context, longest time.Duration) error {
 	case t.Reason == stage.Canceled && ctx.Err() != nil:
 		return ctx.Err()
 	case t.Reason == stage.TooCostly:
+		// The rule's terms, this host's bucket and a limiter behind st's stage all give this
+		// reason. Callers, metrics and edges treat the three alike, so there is one Reason.
+		// Only this text tells them apart, by the costs that each allows now.
 		what, most := "this host's part of the burst", math.Floor(st.Level(t.at).Burst)
 		switch highest := st.Costliest(); {
 		case float64(t.asked) > highest:
