@@ -332,9 +332,25 @@ func (b *before) keeps(next *Holding) bool {
 	return slices.ContainsFunc(b.Subjects(), func(p *report.Subject) bool { return slices.Contains(next.Subjects(), p) })
 }
 
-// unasked reports whether s is a part of b that does not answer, and that no
-// migration asks.
+// unasked reports whether s is a part of b that does not answer, and that no migration asks, or
+// charges with what it missed: one charges only what has no grant.
 func (b *before) unasked(s *report.Subject) bool {
 	i := slices.Index(b.Subjects(), s)
-	return i >= 0 && b.migration == nil && i != b.plan.Answers
+	switch {
+	case i < 0 || i == b.plan.Answers || b.plan.Answers < 0 && b.gives() == s:
+		return false
+	case b.migration == nil:
+		return true
+	default:
+		return b.plan.measured() != i && !stageOf(s).Level(b.now).Remote
+	}
+}
+
+// unheard is the most that the owner of s, which is unasked, may not know of: what the Rate that
+// answers has ever allowed, if s has a grant. Its owner knows what was used before s got that.
+func (b *before) unheard(s *report.Subject) int64 {
+	if b.answering() == nil || stageOf(s).Level(b.now).Remote {
+		return math.MaxInt64
+	}
+	return b.allowed()
 }

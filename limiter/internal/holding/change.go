@@ -95,8 +95,10 @@ func (c *Change) fill() {
 		if r := share.RateOf(s.Part()); r != nil {
 			r.Succeed(due.used)
 		}
-		if of := remote.Of(s.Part()); of != nil && (begins || answers && old.unasked(s)) {
+		if of := remote.Of(s.Part()); of != nil && begins {
 			of.TakeOver(now, charge)
+		} else if of != nil && (answers || next.plan.measured() == i) && old.unasked(s) {
+			of.TakeOver(now, min(charge, old.unheard(s)))
 		}
 	}
 	if c.left != nil && rule.InFlight && !old.keeps(next) {
