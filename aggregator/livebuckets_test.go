@@ -88,7 +88,7 @@ func TestABucketFollowsItsRuleWithoutATake(t *testing.T) {
 	}
 }
 
-// A bucket whose rule is gone outlives it for gc_after, so that a rule which comes
+// A bucket whose rule is gone outlives it for an hour, so that a rule which comes
 // back gives no second burst, and not for the weeks in which it fills.
 func TestABucketWithoutARuleIsForgotten(t *testing.T) {
 	a := bucketed(t, 1e-6, 10)
@@ -102,7 +102,10 @@ func TestABucketWithoutARuleIsForgotten(t *testing.T) {
 		t.Errorf("%v tokens after the rule has come back", got)
 	}
 	configured(t, a, other)
-	a.GC(cadence.GCAfter + 2*s)
+	if a.GC(59 * time.Minute); a.keys.Len() != 1 {
+		t.Error("forgotten after 59 minutes")
+	}
+	a.GC(time.Hour + cadence.GCAfter + 2*s)
 	if n := a.keys.Len(); n != 0 {
 		t.Errorf("%d keys without a rule", n)
 	}

@@ -120,10 +120,11 @@ type Pooled interface {
 	// not in it.
 	Left(now time.Duration, limit algorithm.Limit) (t usage.Take, full bool)
 
-	// Used reports whether hosts have used the pool lately, and Keeps whether the pool is
-	// worth keeping at now though no host is known: what was taken is not to come back at
-	// once, nor is a lease from above that is asked for to be lost.
-	Used(now, lately time.Duration) bool
+	// Keeps reports whether the pool is worth keeping at now though no host is known: what was
+	// taken is not to come back at once, nor is a lease from above that is asked for to be lost.
+	// Lacks is Keeps while no rule has the pool decide, but one may again: hosts charge it then
+	// with what was used meanwhile, and with nothing that was taken from it before.
+	Lacks(now, lately time.Duration) bool
 	Keeps(now time.Duration, limit algorithm.Limit, lately time.Duration) bool
 }
 

@@ -199,14 +199,14 @@ func (k *Key) left(now time.Duration) (row usage.Take, ok bool) {
 }
 
 // Keeps reports whether k's account is worth keeping at now though it knows no host.
-// Without a rule, it is kept for as long as lately.
+// Without a rule, it is kept for as long as lately, and until it would be full under the latest rule.
 func (k *Key) Keeps(now, lately time.Duration) bool {
 	p, ok := k.pool()
 	switch {
 	case !ok:
 		return false
 	case k.Rule == nil:
-		return p.Used(now, lately)
+		return p.Lacks(now, lately)
 	default:
 		return p.Keeps(now, k.Limit(k.Part(now)), lately)
 	}

@@ -166,7 +166,7 @@ func (ks *Keys) Sweep(now time.Duration, s *rules.Settings, sh *Shard, e table.E
 		return nil // it is in another map, of which the next GC takes care
 	}
 	k.Account.Expire(now, ks.Hosts.Gone)
-	if k.Account.Hosts() == 0 && !k.Keeps(now, s.Accounts.Average.GCAfter) {
+	if k.Account.Hosts() == 0 && (ended(s, k, e.Algorithm) || !k.Keeps(now, s.Accounts.Average.GCAfter)) {
 		b.Remove(e.Hash, k)
 		k.Count(-1)
 		ks.count.Add(-1)
@@ -175,4 +175,14 @@ func (ks *Keys) Sweep(now time.Duration, s *rules.Settings, sh *Shard, e table.E
 		look(k.Rule, k.State(now))
 	}
 	return nil
+}
+
+// ended reports whether k, which is under s and the algorithm called named, is a pool that the rule
+// does not have decide any more, while another pool of the key answers.
+func ended(s *rules.Settings, k *Key, named string) bool {
+	if k.Rule != nil {
+		return false
+	}
+	_, instead := s.Match(k.text, named)
+	return rules.IsPooled(named) && s.Successor(instead, named) != ""
 }

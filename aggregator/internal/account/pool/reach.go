@@ -201,12 +201,18 @@ func (k *Account) Left(now time.Duration, limit algorithm.Limit) (t usage.Take, 
 	return t, true
 }
 
-// Used implements account.Pooled.
-func (k *Account) Used(now, lately time.Duration) bool { return k.begun() && now-k.at <= lately }
+// ruleless is for how long a pool is kept that no rule has decide, and that takes longer to fill.
+const ruleless = time.Hour
+
+// Lacks implements account.Pooled.
+func (k *Account) Lacks(now, lately time.Duration) bool {
+	used := now - k.at
+	return k.begun() && (used <= lately || used <= ruleless && k.terms.Limit > 0 && !k.fills(now, k.pool, k.at))
+}
 
 // Keeps implements account.Pooled.
 func (k *Account) Keeps(now time.Duration, _ algorithm.Limit, lately time.Duration) bool {
-	return k.Used(now, lately) || k.begun() && !k.fills(now, k.pool, k.at)
+	return k.begun() && (now-k.at <= lately || !k.fills(now, k.pool, k.at))
 }
 
 // fills reports whether a pool that had so many tokens at since is full by now, if no host

@@ -179,8 +179,12 @@ func (k *asked) Left(now time.Duration, limit algorithm.Limit) (t usage.Take, fu
 	return usage.Take{Auto: !k.always, Told: b.Level(now), Handed: true, Rates: min(k.rates(1), 1)}, b.Full(now)
 }
 
-// Used implements account.Pooled.
-func (k *asked) Used(now, lately time.Duration) bool { return now-k.learned.Last() <= lately }
+// Lacks implements account.Pooled.
+func (k *asked) Lacks(now, lately time.Duration) bool {
+	used := now - k.learned.Last()
+	soon := k.rule.Burst-k.pool <= k.rule.Rate*ruleless.Seconds() // hosts with a grant may have asked for nothing lately
+	return used <= lately || (used <= ruleless || soon) && k.rule.Rate > 0 && k.Keeps(now, limitOf(k.rule), lately)
+}
 
 // Keeps implements account.Pooled.
 func (k *asked) Keeps(now time.Duration, limit algorithm.Limit, _ time.Duration) bool {
