@@ -17,8 +17,8 @@ type Budget struct {
 	full atomic.Int64
 }
 
-// Spend takes one of perSecond, of which atOnce may be spent at the same time, and
-// reports whether there was one.
+// Spend takes one from the budget, and reports whether there was one. The budget gains perSecond
+// in each second, and has room for atOnce.
 func (b *Budget) Spend(now stage.Instant, perSecond, atOnce int64) bool {
 	for {
 		full := b.full.Load()

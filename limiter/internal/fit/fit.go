@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fit gives memory of slices back.
+// Package fit frees the memory of slices that were much longer before.
 package fit
 
-// Slice is s without the room of a time when there were many more.
+// Slice returns s. If s has room for many more elements than it has, Slice returns a copy with
+// less room.
 func Slice[E any](s []E) []E {
 	if cap(s) > 1024 && len(s) < cap(s)/8 {
 		return append(make([]E, 0, 2*len(s)), s...)

@@ -132,8 +132,8 @@ func (f Stage) Settle(now stage.Instant, receipt stage.Receipt, actual int64) {
 // longAgo is longer than the time for which a Reservation is kept.
 const longAgo = 100 * 365 * 24 * time.Hour
 
-// cancelAt is t, or the time at which the holder of r may act if that is over. r tells it only
-// as a delay.
+// cancelAt is t, or the time at which the holder of r may act if that is before t. A Reservation
+// states that time only as a delay.
 func cancelAt(r *rate.Reservation, t time.Time) time.Time {
 	past := t.Add(-longAgo)
 	return past.Add(min(r.DelayFrom(past), longAgo))

@@ -5,15 +5,15 @@ package forgiven
 
 import "math"
 
-// Mark is how much was forgiven of the debts of a bucket, as of an instant: what was taken
-// into a debt, and comes back later, is less by as much. The Mark is the binary logarithm of
-// the part that is left of a debt; 0 if nothing was forgiven.
+// Mark says how much of a bucket's debts was forgiven up to an instant. If tokens that left a
+// debt are given back later, the part that was forgiven does not come back. The Mark is the
+// binary logarithm of the part of a debt that is left; 0 if nothing was forgiven.
 type Mark float64
 
 // nothing is the logarithm of a part that is not worth a token.
 const nothing = -2048
 
-// Back is how many of n tokens come back that were taken when the Mark was before.
+// Back is how many of n tokens come back. They were taken when the Mark was before.
 func (m Mark) Back(before Mark, n int64) int64 {
 	if m < before && n > 0 {
 		return int64(float64(n)*math.Exp2(float64(m-before)) + 1e-6)
@@ -21,8 +21,8 @@ func (m Mark) Back(before Mark, n int64) int64 {
 	return n
 }
 
-// After is the Mark once a bucket that had so many tokens before has more, without having
-// paid for them; m if the bucket had no debt.
+// After is the Mark once a bucket's tokens have changed from before to tokens without being
+// refilled. It is m if the bucket had no debt, or has no more tokens than before.
 func (m Mark) After(before, tokens float64) Mark {
 	if before < 0 && before < tokens {
 		return m.less(min(tokens, 0) / before)
@@ -55,7 +55,7 @@ type Owing struct {
 // Owing is the mark of a debt that is made now.
 func (m Marks) Owing() Owing { return Owing{m.in, m.of[m.in]} }
 
-// Back is how many of n tokens come back that left a debt.
+// Back is how many of n tokens come back. They left a debt whose mark is o.
 func (m Marks) Back(o Owing, n int64) int64 { return m.of[o.in].Back(o.mark, n) }
 
 // Change makes new Marks of the debts in the bucket by f, and of those that rest by g.

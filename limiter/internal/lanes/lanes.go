@@ -59,8 +59,9 @@ func (l *Lanes[T]) Due() stage.Instant { return l.due }
 // Owners is how many owners are remembered.
 func (l *Lanes[T]) Owners() int { return len(l.byOwner) }
 
-// Add has item sent to owner at at, or later if the owner has had many messages. waits
-// says that the item waits already. Add reports whether Due has changed.
+// Add lets item wait for the next message to owner. The message is due at at, or later if the
+// owner was sent many messages lately. waits says that the item waits already. Add reports
+// whether Due has changed.
 func (l *Lanes[T]) Add(owner string, item T, at stage.Instant, waits bool) (sooner bool) {
 	to := l.byOwner[owner]
 	if to == nil {
@@ -79,8 +80,8 @@ func (l *Lanes[T]) Add(owner string, item T, at stage.Instant, waits bool) (soon
 	return sooner
 }
 
-// Take empties the lanes whose message is due at now, or all, and returns their items,
-// but for those of which send, which is called with each, says that they need not be sent.
+// Take empties the lanes whose message is due at now; with all, it empties all lanes. It calls
+// send with each of their items, and returns those for which send is true.
 func (l *Lanes[T]) Take(now stage.Instant, all bool, interval time.Duration, send func(T) bool) (out []T) {
 	gap := min(interval/PerInterval, longestGap)
 	rested := now.Add(-(InARow - 1) * gap)

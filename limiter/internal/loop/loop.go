@@ -106,7 +106,7 @@ func (l *Loop) Send(ctx context.Context, batches []*report.Batch, calls *sync.Wa
 	}
 }
 
-// SendLast is Send for batches whose answers change nothing any more.
+// SendLast is Send for the last batches: the answers are counted and not applied.
 func (l *Loop) SendLast(ctx context.Context, batches []*report.Batch, calls *sync.WaitGroup) {
 	for _, b := range batches {
 		calls.Go(func() {
@@ -116,8 +116,8 @@ func (l *Loop) SendLast(ctx context.Context, batches []*report.Batch, calls *syn
 	}
 }
 
-// recover keeps a panic in somebody's Updater from ending the process: the
-// batch is reported again. One panic is logged per interval.
+// recover keeps a panic in an Updater from ending the process. The batch is reported
+// again. One panic is logged per interval.
 func (l *Loop) recover(b *report.Batch) {
 	p := recover()
 	if p == nil {

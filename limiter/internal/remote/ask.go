@@ -111,7 +111,7 @@ func (a *asker) askOwner(ctx context.Context, q stage.Request, v stage.Verdict) 
 		return a.canceled(q)
 	}
 	// The waits that callers are promised limit how often callers that wait ask.
-	if q.Longest <= 0 && !to.budget.Spend(q.Now, asksPerKey, asksAtOnce) || !a.host.MayAsk(q.Now) {
+	if q.Longest <= 0 && !to.budget.Spend(q.Now, asksPerKey, asksAtOnce) || !a.host.mayAsk(q.Now) {
 		to.withheld.Add(1)
 		v.RetryAfter = elsewhere.Sooner(v.RetryAfter, max(to.budget.Wait(q.Now, asksPerKey, asksAtOnce), busy))
 		return v, stage.Receipt{}
@@ -176,7 +176,7 @@ func (a *asker) askBeforeWait(ctx context.Context, q, soon stage.Request, v stag
 func (a *asker) answered(now stage.Instant, o stage.Outcome) {
 	a.tokens.Set(now, a.Terms().Rule, o.Left)
 	if s := a.started(); s.missed.Load() && s.missed.Swap(false) {
-		a.host.RemoteAnswers(now, a.Rate, false)
+		a.host.remoteAnswers(now, a.Rate, false)
 	}
 }
 
@@ -188,7 +188,7 @@ func (a *asker) unanswered(now stage.Instant, err error) *elsewhere.Refusal {
 	}
 	a.alone(now)
 	a.started().missed.Store(true)
-	a.host.RemoteFailed(now, a.Rate, err, false)
+	a.host.remoteFailed(now, a.Rate, err, false)
 	return a.pause(now, silent+a.Terms().Rule.AskTimeout)
 }
 

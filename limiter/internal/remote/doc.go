@@ -13,7 +13,7 @@
 // so, and else decides by its grant.
 //
 //	hub := remote.NewHub(remote.HubConfig{…}) // one for all Stages of a host
-//	s := remote.New(rate, remote.NewLink("exact", buckets, hub))
+//	s := remote.New(rate, hub.Links(remotes)["exact"])
 //	v, receipt := s.Take(ctx, stage.Request{Now: now, N: 1})
 //
 // The package knows no transport, and not which keys there are. Only a Hub starts

@@ -105,7 +105,7 @@ func sendNext(now stage.Instant, to stage.Charges, stages []*Stage) (more []*Sta
 	for i, s := range sent {
 		if !ended[i] {
 			if elsewhere.Panicked(err) {
-				s.host.RemotePanicked(ops[i].Rule.Shown(ops[i].Key), err)
+				s.host.remotePanicked(ops[i].Rule.Shown(ops[i].Key), err)
 			}
 			end(i, stage.Outcome{}, err)
 		}

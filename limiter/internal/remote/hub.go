@@ -16,9 +16,9 @@ import (
 	"github.com/headgate/headgate/limiter/stage"
 )
 
-var _ Host = (*Hub)(nil)
+var _ services = (*Hub)(nil)
 
-// Hub is the Host of all Stages of one host: it bounds what they do together, and
+// Hub serves all Stages of one host: it bounds what they do together, and
 // logs what they have in common. Use NewHub. All methods are safe for concurrent use.
 type Hub struct {
 	config   HubConfig
@@ -67,7 +67,7 @@ func NewHub(c HubConfig) *Hub {
 func (h *Hub) Links(remotes map[string]stage.Remote) map[string]*Link {
 	links := make(map[string]*Link, len(remotes))
 	for algorithm, remote := range remotes {
-		links[algorithm] = NewLink(algorithm, remote, h)
+		links[algorithm] = newLink(algorithm, remote, h)
 	}
 	return links
 }
@@ -79,13 +79,13 @@ const (
 	hostAsksAtOnce = 1000
 )
 
-// MayAsk implements Host.
-func (h *Hub) MayAsk(now stage.Instant) bool { return h.asks.Spend(now, asksPerHost, hostAsksAtOnce) }
+// mayAsk implements services.
+func (h *Hub) mayAsk(now stage.Instant) bool { return h.asks.Spend(now, asksPerHost, hostAsksAtOnce) }
 
-// Interval implements Host.
+// Interval implements services.
 func (h *Hub) Interval() time.Duration { return h.config.Interval() }
 
-// Background implements Host.
+// Background implements services.
 func (h *Hub) Background(f func()) bool { return h.run(h.running, f) }
 
 // run runs f, or returns false if as many run already as may.
@@ -101,12 +101,12 @@ func (h *Hub) run(among background.Goroutines, f func()) bool {
 	return false
 }
 
-// RemoteOwes implements Host.
-func (h *Hub) RemoteOwes(s *Stage) { h.owing.add(s) }
+// remoteOwes implements services.
+func (h *Hub) remoteOwes(s *Stage) { h.owing.add(s) }
 
-// RemoteFailed implements Host. It logs at most one warning of a kind per second of the clock:
+// remoteFailed implements services. It logs at most one warning of a kind per second of the clock:
 // calls that fail together may have begun at any time.
-func (h *Hub) RemoteFailed(now stage.Instant, r *share.Rate, err error, first bool) {
+func (h *Hub) remoteFailed(now stage.Instant, r *share.Rate, err error, first bool) {
 	h.config.Failures.Inc(1)
 	t, nonsense := r.Terms(), errors.Is(err, stage.ErrNonsense) // that says nothing about other keys
 	switch {
@@ -126,8 +126,8 @@ func (h *Hub) RemoteFailed(now stage.Instant, r *share.Rate, err error, first bo
 	}
 }
 
-// RemoteAnswers implements Host.
-func (h *Hub) RemoteAnswers(now stage.Instant, r *share.Rate, fell bool) {
+// remoteAnswers implements services.
+func (h *Hub) remoteAnswers(now stage.Instant, r *share.Rate, fell bool) {
 	t := r.Terms()
 	if h.warned.Load() && h.warned.Swap(false) {
 		h.config.Log.Info("a key's owner, or its bucket elsewhere, answers again", "key", t.Rule.Shown(r.Key()), "algorithm", t.Algorithm)
@@ -137,8 +137,8 @@ func (h *Hub) RemoteAnswers(now stage.Instant, r *share.Rate, fell bool) {
 	}
 }
 
-// RemotePanicked implements Host. It logs at most one error per second.
-func (h *Hub) RemotePanicked(key string, err error) {
+// remotePanicked implements services. It logs at most one error per second.
+func (h *Hub) remotePanicked(key string, err error) {
 	if h.panics.Spend(stage.Now(), 1, 1) {
 		h.config.Log.Error("a remote bucket panicked", "key", key, "panic", err)
 	}

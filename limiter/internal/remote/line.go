@@ -13,30 +13,30 @@ import (
 	"github.com/headgate/headgate/limiter/stage"
 )
 
-// Host is what a Stage needs of the Group that it is in. Its methods are safe
+// services is what a Stage needs of its Hub. Its methods are safe
 // for concurrent use and do not block.
-type Host interface {
+type services interface {
 	// Background runs f, or returns false if too much is under way.
 	Background(f func()) bool
 
-	// RemoteFailed counts a call that brought no answer. first says that the
+	// remoteFailed counts a call that brought no answer. first says that the
 	// one before was answered.
-	RemoteFailed(now stage.Instant, r *share.Rate, err error, first bool)
+	remoteFailed(now stage.Instant, r *share.Rate, err error, first bool)
 
-	// RemoteAnswers says that the remote answers again for a key, which fell back
+	// remoteAnswers says that the remote answers again for a key, which fell back
 	// meanwhile or had a grant.
-	RemoteAnswers(now stage.Instant, r *share.Rate, fell bool)
+	remoteAnswers(now stage.Instant, r *share.Rate, fell bool)
 
-	// MayAsk reports whether the host may ask a Remote once more at now, for what
+	// mayAsk reports whether the host may ask a Remote once more at now, for what
 	// a grant does not cover.
-	MayAsk(now stage.Instant) bool
+	mayAsk(now stage.Instant) bool
 
-	// RemotePanicked says that the code of a Remote has panicked, at the key that is
-	// shown as key.
-	RemotePanicked(key string, err error)
+	// remotePanicked logs that the code of a Remote has panicked. key is the key as logs
+	// may show it.
+	remotePanicked(key string, err error)
 
-	// RemoteOwes says that s, which is listed from now on, owes something.
-	RemoteOwes(s *Stage)
+	// remoteOwes lists s from now on, because s has charges or refunds to send.
+	remoteOwes(s *Stage)
 
 	// Interval is the update interval.
 	Interval() time.Duration
@@ -46,11 +46,11 @@ type Host interface {
 type Link struct {
 	remote stage.Remote
 	under  string // the algorithm under which remote is asked
-	host   Host
+	host   services
 }
 
-// NewLink returns the Link of host to remote, which is asked under an algorithm.
-func NewLink(algorithm string, remote stage.Remote, host Host) *Link {
+// newLink returns the Link of host to remote, which is asked under an algorithm.
+func newLink(algorithm string, remote stage.Remote, host services) *Link {
 	return &Link{remote, algorithm, host}
 }
 
@@ -69,7 +69,7 @@ func (l *line) Asks(algorithm string) bool { return l.under == algorithm }
 func (l *line) do(ctx context.Context, op stage.Operation) (stage.Outcome, error) {
 	o, err := elsewhere.Do(ctx, l.remote, op)
 	if elsewhere.Panicked(err) {
-		l.host.RemotePanicked(op.Rule.Shown(op.Key), err)
+		l.host.remotePanicked(op.Rule.Shown(op.Key), err)
 	}
 	return o, err
 }
@@ -82,13 +82,13 @@ const retryEvery = 10 * time.Second
 func (l *line) failed(now stage.Instant, err error, event bool) {
 	first := event && !errors.Is(err, stage.ErrBusy) && // this host is busy; the remote may be well
 		l.failing.Begin(now)
-	l.host.RemoteFailed(now, l.Rate, err, first)
+	l.host.remoteFailed(now, l.Rate, err, first)
 	l.retryAt.Store(int64(now.Add(retryEvery)))
 }
 
 // answers notes that the remote has answered.
 func (l *line) answers(now stage.Instant) {
 	if l.failing.End() {
-		l.host.RemoteAnswers(now, l.Rate, true)
+		l.host.remoteAnswers(now, l.Rate, true)
 	}
 }

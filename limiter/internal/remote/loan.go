@@ -113,7 +113,7 @@ func (a *asker) askAhead(now stage.Instant) {
 		return
 	}
 	s := a.started()
-	may := l.wants >= steady*l.unit && s.budget.Spend(now, asksPerKey, asksAtOnce) && a.host.MayAsk(now)
+	may := l.wants >= steady*l.unit && s.budget.Spend(now, asksPerKey, asksAtOnce) && a.host.mayAsk(now)
 	if may {
 		a.low.Store(0)
 	}

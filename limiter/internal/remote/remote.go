@@ -25,7 +25,7 @@ type Stage struct {
 	tokens elsewhere.Estimate // of the remote
 	mu     sync.Mutex         // held while what is in force changes under an Auto, and while gone does
 	gone   atomic.Bool        // see Leave
-	listed atomic.Bool        // the Host knows that it owes something
+	listed atomic.Bool        // the Hub knows that it owes something
 }
 
 var (
@@ -242,7 +242,7 @@ func (s *Stage) Owe(now stage.Instant, n int64) {
 func (s *Stage) owe(n int64) {
 	s.owed.Add(n)
 	if !s.listed.Load() && s.listed.CompareAndSwap(false, true) {
-		s.host.RemoteOwes(s)
+		s.host.remoteOwes(s)
 	}
 }
 
@@ -295,7 +295,7 @@ func (s *Stage) Idle(now stage.Instant) bool {
 	return (s.owed.None() && s.tokens.Full(now, s.Terms().Rule) || s.failing.Holds()) && s.Rate.Idle(now)
 }
 
-// Leave says that no key decides by s any more. Its Host goes on sending what it owes, for
+// Leave says that no key decides by s any more. Its Hub goes on sending what it owes, for
 // a while. Nothing that s is still asked for changes what is in force, which may be another
 // algorithm's.
 func (s *Stage) Leave() {

@@ -30,19 +30,19 @@ func (h *host) Background(f func()) bool {
 	return !h.full
 }
 
-func (h *host) RemoteFailed(_ stage.Instant, _ *share.Rate, _ error, first bool) {
+func (h *host) remoteFailed(_ stage.Instant, _ *share.Rate, _ error, first bool) {
 	if h.failed++; first {
 		h.first++
 	}
 }
 
-func (h *host) RemoteAnswers(stage.Instant, *share.Rate, bool) { h.answers++ }
+func (h *host) remoteAnswers(stage.Instant, *share.Rate, bool) { h.answers++ }
 
-func (h *host) RemoteOwes(*Stage) {}
+func (h *host) remoteOwes(*Stage) {}
 
-func (h *host) MayAsk(stage.Instant) bool { return !h.full }
+func (h *host) mayAsk(stage.Instant) bool { return !h.full }
 
-func (h *host) RemotePanicked(string, error) { h.panicks++ }
+func (h *host) remotePanicked(string, error) { h.panicks++ }
 
 func (h *host) Interval() time.Duration { return time.Second }
 
@@ -86,7 +86,7 @@ func (s *store) Do(_ context.Context, op stage.Operation) (stage.Outcome, error)
 	return stage.Outcome{OK: true, Left: 5}, nil
 }
 
-func newStage(t *testing.T, s *store, h Host) *Stage {
+func newStage(t *testing.T, s *store, h services) *Stage {
 	t.Helper()
 	config, err := dynamicconfig.Config{Rules: []dynamicconfig.Rule{{Key: "k", Limit: 10, Burst: 10, Algorithm: "exact"}}}.Snapshot()
 	if err != nil {
@@ -94,7 +94,7 @@ func newStage(t *testing.T, s *store, h Host) *Stage {
 	}
 	rule, _ := config.Match("k")
 	terms := &share.Terms{Rule: rule, Algorithm: "exact"}
-	return New(share.NewRate(0, "k", terms, 2, rule.Burst, 0), NewLink(terms.Algorithm, s, h))
+	return New(share.NewRate(0, "k", terms, 2, rule.Burst, 0), newLink(terms.Algorithm, s, h))
 }
 
 func request(n int64) stage.Request { return stage.Request{N: n} }

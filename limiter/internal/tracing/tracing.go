@@ -26,7 +26,7 @@ type Decided struct {
 	At stage.Instant
 	N  int64 // tokens
 
-	// Why a caller was refused whom a door did not let in; nil for what was decided here.
+	// Why says why a door refused the caller; nil if the limiter decided.
 	Why error
 }
 
