@@ -65,9 +65,13 @@ func TestAPoolEndsWhenAnotherAnswers(t *testing.T) {
 	}
 	took(t, a, s, usage.Take{Tokens: 900, Auto: true})
 	took(t, a, s, usage.Take{Tokens: 100})
+	wanted(t, a, s, algorithm.NameAuto, "h", 5, 0) // a host with a grant
 	become(t, a, exactRule(10, 1000))
 	if a.GC(2 * s); a.keys.Len() != 1 {
 		t.Errorf("%d pools", a.keys.Len())
+	}
+	if got := a.keys.Hosts.Len(); got != 0 {
+		t.Errorf("%d hosts of no pool", got)
 	}
 	become(t, a, both)
 	if auto, exact := took(t, a, 2*s, usage.Take{Auto: true}).Left, left(t, a, 2*s); auto != 1000 || exact != 910 {

@@ -165,8 +165,11 @@ func (ks *Keys) Sweep(now time.Duration, s *rules.Settings, sh *Shard, e table.E
 	if !ks.Adopt(now, sh, k, s, e.Algorithm, e.Hash) && b.Find(e.Hash, k.text) != k {
 		return nil // it is in another map, of which the next GC takes care
 	}
-	k.Account.Expire(now, ks.Hosts.Gone)
-	if k.Account.Hosts() == 0 && (ended(s, k, e.Algorithm) || !k.Keeps(now, s.Accounts.Average.GCAfter)) {
+	over := ended(s, k, e.Algorithm)
+	if k.Account.Expire(now, ks.Hosts.Gone); over {
+		k.Account.Expire(now+forever, ks.Hosts.Gone) // with what they hold: nobody asks for it any more
+	}
+	if k.Account.Hosts() == 0 && (over || !k.Keeps(now, s.Accounts.Average.GCAfter)) {
 		b.Remove(e.Hash, k)
 		k.Count(-1)
 		ks.count.Add(-1)
@@ -176,6 +179,9 @@ func (ks *Keys) Sweep(now time.Duration, s *rules.Settings, sh *Shard, e table.E
 	}
 	return nil
 }
+
+// forever is a time after which no host is known.
+const forever = 365 * 24 * time.Hour
 
 // ended reports whether k, which is under s and the algorithm called named, is a pool that the rule
 // does not have decide any more, while another pool of the key answers.
