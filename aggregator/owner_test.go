@@ -110,6 +110,7 @@ func TestAnOwnerThatDoesNotReturnKeepsNoOtherFromBeingTold(t *testing.T) {
 			t.Errorf("the other is told %q, want %q", got, want)
 		}
 		time.Sleep(10 * time.Second)
+		synctest.Wait() // a line may be due just now
 		if n := strings.Count(log.String(), "does not return"); n != 3 {
 			t.Errorf("%d lines, want one for each method: %s", n, log)
 		}
