@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate/internal/testrun"
 	"github.com/headgate/headgate/internal/waittest"
 )
 
@@ -37,22 +38,10 @@ type cluster struct {
 	tokens map[string]string // by the names of operators
 }
 
-// program is the daemon, built for this run.
-func program(t *testing.T, dir string) string {
-	t.Helper()
-	path := filepath.Join(dir, "headgate")
-	build := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", path, "./cmd/headgate")
-	build.Dir = filepath.Join("..", "..")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build headgate: %v\n%s", err, out)
-	}
-	return path
-}
-
 func startCluster(t *testing.T) *cluster {
 	t.Helper()
 	c := &cluster{dir: t.TempDir(), tokens: make(map[string]string)}
-	headgate := program(t, c.dir)
+	headgate := testrun.Headgate(t)
 	run := func(args ...string) string {
 		out, err := exec.CommandContext(t.Context(), headgate, args...).CombinedOutput()
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -36,6 +37,9 @@ func Main(m *testing.M) int {
 	return m.Run()
 }
 
+// module has the programs, in its folder cmd.
+const module = "github.com/headgate/headgate"
+
 // building is held while this process builds.
 var building sync.Mutex
 
@@ -60,36 +64,55 @@ func Program(t testing.TB, name string) string {
 		dir = t.TempDir()
 	}
 	built := filepath.Join(dir, name)
-	if _, err := os.Stat(built); err == nil {
-		return built
-	}
-	// Another process may build it now: then this one waits and takes that one.
-	lock, err := os.OpenFile(built+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	err := share(built, func(fresh string) error {
+		// Tests of another module of this repository build it as it is built in its own.
+		root, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", module).Output()
+		if err != nil {
+			return fmt.Errorf("find %s: %w", module, err)
+		}
+		build := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-w", "-o", fresh, "./cmd/"+name)
+		build.Dir = strings.TrimSpace(string(root))
+		if out, err := build.CombinedOutput(); err != nil {
+			return fmt.Errorf("build %s: %w\n%s", name, err, out)
+		}
+		return nil
+	})
 	if err != nil {
 		t.Fatal(err)
+	}
+	return built
+}
+
+// share calls build, which writes a file, unless the file built is there. If another process
+// builds now, this one waits and takes that one's file. If that process dies, even if a
+// process that it started lives on, one of those that wait builds.
+func share(built string, build func(fresh string) error) error {
+	if _, err := os.Stat(built); err == nil {
+		return nil
+	}
+	lock, err := os.OpenFile(built+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
 	}
 	defer lock.Close() // also unlocks
 	for err = syscall.EINTR; errors.Is(err, syscall.EINTR); {
 		err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX)
 	}
 	if err != nil {
-		t.Fatal(fmt.Errorf("lock %s: %w", lock.Name(), err))
+		return fmt.Errorf("lock %s: %w", lock.Name(), err)
 	}
 	if _, err := os.Stat(built); err == nil {
-		return built
+		return nil
 	}
 	// The file gets its name when it is whole.
-	own, err := os.MkdirTemp(dir, "build") //nolint:usetesting // a rename must stay on one file system
+	own, err := os.MkdirTemp(filepath.Dir(built), "build") // a rename must stay on one file system
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	defer os.RemoveAll(own)
-	fresh := filepath.Join(own, name)
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-w", "-o", fresh, "github.com/headgate/headgate/cmd/"+name).CombinedOutput(); err != nil {
-		t.Fatal(fmt.Errorf("build %s: %w\n%s", name, err, out))
+	fresh := filepath.Join(own, filepath.Base(built))
+	if err := build(fresh); err != nil {
+		return err
 	}
-	if err := os.Rename(fresh, built); err != nil {
-		t.Fatal(err)
-	}
-	return built
+	return os.Rename(fresh, built)
 }
