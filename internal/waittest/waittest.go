@@ -13,21 +13,20 @@ import (
 // that was lost several times is held for half a minute.
 const (
 	patience = 3 * time.Minute
-	lookEach = 5 * time.Millisecond
+	// A look may cost a request of a process. A test that has waited for long looks less often.
+	lookFirst, lookLast = 5 * time.Millisecond, 50 * time.Millisecond
 )
 
 // Until returns when condition holds. A test for which it never does ends
 // after three minutes, saying what it waited for.
 func Until(t testing.TB, what string, condition func() bool) {
 	t.Helper()
-	deadline := time.After(patience)
-	tick := time.NewTicker(lookEach)
-	defer tick.Stop()
+	began := time.Now()
 	for !condition() {
-		select {
-		case <-tick.C:
-		case <-deadline:
+		waited := time.Since(began)
+		if waited > patience {
 			t.Fatalf("never: %s", what)
 		}
+		time.Sleep(min(max(waited/10, lookFirst), lookLast))
 	}
 }

@@ -27,7 +27,7 @@ func TestUntilWaitsForTheConditionAndNotForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		Until(t, "a second has passed", func() bool { return time.Since(began) >= time.Second })
-		if took := time.Since(began); took > time.Second+lookEach {
+		if took := time.Since(began); took > time.Second+lookLast {
 			t.Errorf("it took %v", took)
 		}
 		f, ended := new(failing), make(chan struct{})
