@@ -29,10 +29,7 @@ import (
 	"github.com/headgate/headgate/rpc/edge/quotaservice/quotaservicepb"
 )
 
-var soakFor = flag.Duration("soak", 20*time.Second, "for how long TestASoak keeps its cluster under load")
-
-// samples is how often TestASoak looks at its daemons, on a machine that is not busy.
-const samples = 40
+var soakFor = flag.Duration("soak", 0, "for how long TestASoak keeps its cluster under load; 0 is 12 seconds, and 20 in the long form")
 
 // soakRules have a limit that changes.
 func soakRules(limit int) string {
@@ -53,6 +50,16 @@ func TestASoak(t *testing.T) {
 		t.Skip("keeps processes under load")
 	}
 	t.Parallel()
+	lasts, samples, between := *soakFor, 40, 2*time.Millisecond // between two calls of a program
+	switch {
+	case lasts > 0 && lasts <= time.Minute:
+		between = 5 * time.Millisecond
+	case lasts > 0:
+	case testrun.Long():
+		lasts = 20 * time.Second
+	default:
+		lasts, samples, between = 12*time.Second, 24, 10*time.Millisecond
+	}
 	c := newMemberCluster(t, 3, true, soakRules(400))
 	free := addresses(t, 4)
 	args := slices.Clone(c.nodes[0].args)
@@ -75,7 +82,7 @@ func TestASoak(t *testing.T) {
 	defer end()
 	var moves atomic.Int64 // of the guest
 	for i, n := range c.nodes {
-		programs.Go(func() { soakProgram(running, t, n.edge, i, &moves) })
+		programs.Go(func() { soakProgram(running, t, n.edge, i, between, &moves) })
 	}
 	programs.Go(func() { soakClient(running, t, c.edges(-1), c.limits) })
 	every := func(d time.Duration, do func(i int)) {
@@ -103,10 +110,10 @@ func TestASoak(t *testing.T) {
 	})
 
 	seen := make([][]vitals, len(c.nodes))
-	sample := time.NewTicker(*soakFor / samples)
+	sample := time.NewTicker(lasts / time.Duration(samples))
 	defer sample.Stop()
 	// A busy machine takes fewer samples in that time, and goes on until there are enough.
-	for began := time.Now(); time.Since(began) < *soakFor || len(seen[0]) < samples/2; {
+	for began := time.Now(); time.Since(began) < lasts || len(seen[0]) < samples/2; {
 		<-sample.C
 		for i, n := range c.nodes {
 			seen[i] = append(seen[i], vitalsOf(t, n.process.cmd.Process.Pid, c.admins[i]))
@@ -141,17 +148,13 @@ func TestASoak(t *testing.T) {
 
 // soakProgram asks an edge for tokens of keys, some of them new each second, until ctx ends. Of
 // its calls one in a hundred may fail, and one each time that keys move.
-func soakProgram(ctx context.Context, t *testing.T, edge string, number int, moves *atomic.Int64) {
+func soakProgram(ctx context.Context, t *testing.T, edge string, number int, between time.Duration, moves *atomic.Int64) {
 	conn, err := grpc.NewClient(edge, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Error(err)
 		return
 	}
 	defer conn.Close()
-	between := 5 * time.Millisecond
-	if testrun.Long() || *soakFor > time.Minute {
-		between = 2 * time.Millisecond
-	}
 	door, tick := quotaservicepb.NewQuotaServiceClient(conn), time.NewTicker(between)
 	defer tick.Stop()
 	asked, failed := 0, 0

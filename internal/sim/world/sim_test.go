@@ -261,7 +261,7 @@ func TestSweepKeepsTheOrderAndEndsEarly(t *testing.T) {
 }
 
 // slow are the scenarios that take longer than all others together. TestFigures runs them in
-// its long form; the bounds of elastic and of trees are about thousand-hosts and doorman-7 too.
+// its long form; the bounds of elastic are about thousand-hosts too, and those of trees, in their long form, about doorman-7.
 var slow = []string{"day-and-night", "thousand-hosts", "doorman-7"}
 
 // Each algorithm that is still being worked on has a file of its own, so that
