@@ -120,7 +120,7 @@ func (p *process) ready(t *testing.T) {
 }
 
 // eventually waits for a condition, not for a time.
-var eventually = waittest.Until
+var eventually = waittest.UntilSeldom
 
 // write replaces a file at once.
 func write(t *testing.T, path, text string) {

@@ -11,15 +11,30 @@ import (
 
 // A machine that runs other tests beside may take a minute for what takes a second. A daemon
 // that was lost several times is held for half a minute.
+const patience = 3 * time.Minute
+
+// How often conditions are looked at.
 const (
-	patience = 3 * time.Minute
-	// A look may cost a request of a process. A test that has waited for long looks less often.
-	lookFirst, lookLast = 5 * time.Millisecond, 50 * time.Millisecond
+	often  = 5 * time.Millisecond
+	seldom = 50 * time.Millisecond
 )
 
-// Until returns when condition holds. A test for which it never does ends
-// after three minutes, saying what it waited for.
+// Until returns when condition holds, which it calls every 5 ms: so it may also be the traffic
+// that a test needs. A test for which it never holds ends after three minutes, saying what
+// it waited for.
 func Until(t testing.TB, what string, condition func() bool) {
+	t.Helper()
+	until(t, what, condition, func(time.Duration) time.Duration { return often })
+}
+
+// UntilSeldom is Until for a condition that costs a request of a process: the longer a test has
+// waited, the less often it is called, every 50 ms at last.
+func UntilSeldom(t testing.TB, what string, condition func() bool) {
+	t.Helper()
+	until(t, what, condition, func(waited time.Duration) time.Duration { return min(max(waited/10, often), seldom) })
+}
+
+func until(t testing.TB, what string, condition func() bool, pause func(waited time.Duration) time.Duration) {
 	t.Helper()
 	began := time.Now()
 	for !condition() {
@@ -27,6 +42,6 @@ func Until(t testing.TB, what string, condition func() bool) {
 		if waited > patience {
 			t.Fatalf("never: %s", what)
 		}
-		time.Sleep(min(max(waited/10, lookFirst), lookLast))
+		time.Sleep(pause(waited))
 	}
 }

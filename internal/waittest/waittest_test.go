@@ -26,8 +26,8 @@ func (f *failing) Fatalf(string, ...any) {
 func TestUntilWaitsForTheConditionAndNotForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		Until(t, "a second has passed", func() bool { return time.Since(began) >= time.Second })
-		if took := time.Since(began); took > time.Second+lookLast {
+		UntilSeldom(t, "a second has passed", func() bool { return time.Since(began) >= time.Second })
+		if took := time.Since(began); took > time.Second+seldom {
 			t.Errorf("it took %v", took)
 		}
 		f, ended := new(failing), make(chan struct{})
