@@ -218,6 +218,9 @@ func (t *taken) outlasts(st *keys.State, longest time.Duration) bool {
 	if t.RetryAfter == 0 && !level.Remote { // what is elsewhere may not know
 		return false
 	}
+	if level.Limit >= rate.Inf { // what is behind st's stage refuses for another reason than its tokens
+		return t.RetryAfter > 0
+	}
 	return lacks/float64(level.Limit) > longest.Seconds()-1e-6 // for rounding
 }
 
