@@ -92,13 +92,15 @@ func (r *Round) add(s *Subject) {
 	}
 	s.Acked.At = min(s.Acked.At, now) // the first caller may have stated a time to come
 	allowed, rejected, elapsed := upTo.Since(s.Acked)
-	if allowed+rejected > 0 {
-		s.pulse.refused = 0
-	}
 	if !terms.Reports || elapsed <= 0 {
 		return
 	}
-	s.pay(allowed + rejected)
+	switch n := allowed + rejected; {
+	case terms.Traits.Asks:
+		s.pay(n)
+	case n > 0:
+		s.pulse.refused, s.pulse.spare = 0, s.pulse.spare&known|mostFollowing
+	}
 	b := r.last
 	if b == nil || b.Usage.Algorithm != terms.Algorithm {
 		b = r.batch(terms.Algorithm, terms.Traits.Early)

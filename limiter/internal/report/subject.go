@@ -219,20 +219,17 @@ func (p *pulse) roomy(burst float64) bool { return burst >= manyEvents*p.demand.
 // the bucket is full. An owner takes a host for gone that is silent for 1.75 intervals.
 const mostFollowing = 2
 
-// pay counts a report of events that cost n tokens. Each event pays for a report. So a host that
-// may ask reports no key more often than it has events, and asks for the event after a
-// silence. A host that may not ask would have no tokens for it.
+// pay counts a report of events that cost n tokens, by a host that may ask. Each event pays for a
+// report, so the host reports no key more often than it has events, and asks for the event
+// after a silence. A host that may not ask would have no tokens for that event.
 func (s *Subject) pay(n int64) {
-	p, spare := &s.pulse, float64(s.pulse.spare&^known)
-	switch {
-	case n > 0 && !s.Asks():
-		spare = mostFollowing
-	case n > 0:
-		spare = min(spare+max(float64(n)/p.demand.Unit(), 1)-1, known-1)
-	case s.Asks():
-		spare = max(spare-1, 0)
+	p := &s.pulse
+	spare := float64(p.spare &^ known)
+	if n > 0 {
+		p.refused = 0
+		spare = min(spare+max(float64(n)/p.demand.Unit(), 1), known)
 	}
-	p.spare = p.spare&known | uint8(spare)
+	p.spare = p.spare&known | uint8(max(spare-1, 0))
 }
 
 // worth reports whether a report of s that cannot wait is paid for, has a stated demand, or may
