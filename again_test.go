@@ -31,7 +31,7 @@ func (l *late) Start(context.Context, rpc.Decider) error {
 // over is a Node that no other host reaches, over transport.
 func over(t *testing.T, transport headgate.Transport) *headgate.Node {
 	t.Helper()
-	const address = "127.0.0.1:7933" // where nobody listens
+	const address = "127.0.0.1:7933" // no process listens there
 	members, err := static.New(ringpop.Host{Address: address})
 	if err != nil {
 		t.Fatal(err)

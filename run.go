@@ -148,7 +148,7 @@ func (n *Node) joinLocked(ctx, running context.Context) error {
 }
 
 // counted is the members of a Node, which first counts those that are missing. It refuses
-// lists with an address that nobody can call.
+// lists with an address that hosts cannot call.
 type counted struct {
 	*Node
 	refuse func(error)

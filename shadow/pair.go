@@ -207,7 +207,7 @@ func (p *Pair) Open() (open bool, changed []<-chan struct{}) {
 // If the remote stage was the shadow and begins to answer, the Pair charges it with what it
 // refused as the shadow, until it lacks as many tokens as the stage that answered before.
 //
-// If a stage became remote after NewPair, nobody counted what was taken before. The Pair then
+// If a stage became remote after NewPair, the Pair did not count what was taken before. Then it
 // counts the tokens that the other stage lacked at that time.
 //
 // Tokens that callers give back later go to the stages that gave them. After a change from

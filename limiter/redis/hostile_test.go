@@ -86,8 +86,8 @@ func takeOne(key string, private bool) stage.Operation {
 	return stage.Operation{Key: key, N: 1, Rule: &dynamicconfig.Rule{Key: "k*", Limit: 1, Burst: 1, Private: private}}
 }
 
-// What answers in Redis' place chooses how long its answers are, but not how long errors
-// are, which are logged.
+// A hostile server in the place of Redis chooses the length of its answers. Errors are logged, so
+// they have the beginning of an answer only.
 func TestErrorsHaveTheBeginningOfAnAnswer(t *testing.T) {
 	long, many := strings.Repeat("x", 100_000), "*100000\r\n"+strings.Repeat(":1\r\n", 100_000)
 	for name, answer := range map[string]string{

@@ -89,7 +89,7 @@ const (
 	ChargeTokens
 	// ReturnTokens gives N back.
 	ReturnTokens
-	// FillTokens fills the bucket with N tokens that nobody took before: a reset.
+	// FillTokens adds N tokens to the bucket, for an operator who resets it. Callers did not take them before.
 	FillTokens
 )
 

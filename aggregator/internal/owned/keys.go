@@ -167,7 +167,7 @@ func (ks *Keys) Sweep(now time.Duration, s *rules.Settings, sh *Shard, e table.E
 	}
 	over := ended(s, k, e.Algorithm)
 	if k.Account.Expire(now, ks.Hosts.Gone); over {
-		k.Account.Expire(now+forever, ks.Hosts.Gone) // with what they hold: nobody asks for it any more
+		k.Account.Expire(now+forever, ks.Hosts.Gone) // with what hosts hold, because no host reports it again
 	}
 	if k.Account.Hosts() == 0 && (over || !k.Keeps(now, s.Accounts.Average.GCAfter)) {
 		b.Remove(e.Hash, k)

@@ -18,7 +18,7 @@ type Ledger struct {
 	Seen  bucket.Usage // the part of the counters that the rule's Counts have
 }
 
-// New returns the Ledger of p, which nobody uses yet.
+// New returns the Ledger of p. The caller has not published p yet.
 func New(now stage.Instant, p share.Part) Ledger {
 	return Ledger{Source: Source{share.RateOf(p), p}, Acked: Reading{At: now}}
 }

@@ -20,8 +20,8 @@ type debts struct {
 // use.
 func (d *debts) Owes() bool { return !d.owed.None() }
 
-// waits reports whether something was sent in vain so lately that it is not sent again yet. An
-// event may have been said to be far in the future.
+// waits reports whether the latest send failed less than retryEvery ago. A retryAt that is further
+// ahead comes from a caller that stated a time to come, and does not count.
 func (d *debts) waits(now stage.Instant) bool {
 	left := stage.Instant(d.retryAt.Load()).Sub(now)
 	return left > 0 && left <= retryEvery

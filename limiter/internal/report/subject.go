@@ -58,7 +58,7 @@ type pulse struct {
 // owner does not know of what is unreported. A field of its own would make each key larger by 32 bytes.
 const known = 1 << 7
 
-// NewSubject returns the Subject of p, which nobody uses yet.
+// NewSubject returns the Subject of p. The caller has not published p yet.
 func (r *Reporter) NewSubject(now stage.Instant, p share.Part) *Subject {
 	s := &Subject{Ledger: ledger.New(now, p), reporter: r, used: now}
 	s.pulse.gap, s.pulse.spare = shortestGap, mostFollowing

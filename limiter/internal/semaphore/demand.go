@@ -25,7 +25,7 @@ const (
 // is what the burst needs. The zero demand has seen nothing.
 type demand struct {
 	level     int64 // slots that are held or waited for, now
-	suspended int64 // slots that are waited for in vain, now; none of level
+	suspended int64 // slots that callers wait for beyond the limit; level does not have them
 
 	// Since the last call of wants:
 	peak     int64   // highest level
@@ -51,8 +51,8 @@ func (d *demand) enter(n int64) {
 // leave counts n slots as neither held nor waited for any more.
 func (d *demand) leave(n int64) { d.level -= n }
 
-// suspend no longer counts n slots that are waited for, because nobody can have as many. If n
-// is negative, it counts them again.
+// suspend stops counting n slots that a caller waits for, because the limit is below what the caller
+// needs. If n is negative, it counts them again.
 func (d *demand) suspend(n int64) {
 	d.level -= n
 	d.suspended += n
