@@ -316,3 +316,83 @@ func TestTokensComeFromThePoolOnly(t *testing.T) {
 		}
 	}
 }
+
+// A host that gets no answer, because the weigher fails, goes on with what it has. What it uses
+// meanwhile counts.
+func TestHostsUseNoMoreForAWeigherThatFailsNowAndThen(t *testing.T) {
+	for how, fail := range map[string]func(parts []float64){
+		"panics":    func([]float64) { panic("now and then") },
+		"no number": func(parts []float64) { parts[0] = math.NaN() },
+		"below 0":   func(parts []float64) { parts[0] = -1 },
+	} {
+		t.Run(how, func(t *testing.T) {
+			failing := false
+			p := cadence
+			p.UpdateInterval = time.Second
+			limit := algorithm.Limit{Rate: 100, Burst: 100}
+			a, err := New(registryWith(t, "mine", func(capacity float64, demands []algorithm.Demand, parts []float64) {
+				if algorithm.RequestWeighted(capacity, demands, parts); failing {
+					fail(parts)
+				}
+			}), snapshot(t, p, dynamicconfig.Rule{Key: "k", Limit: 100, Burst: limit.Burst, Algorithm: "mine", Lease: 10 * time.Second}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			weight, tokens, used := 0.0, 0.0, 0.0
+			const seconds = 60
+			for i := range seconds {
+				failing = i%2 == 1
+				uses := math.Floor(tokens + weight*limit.Rate)
+				tokens += weight*limit.Rate - uses
+				used += uses
+				u := reportOf("mine", int64(uses), 900, time.Second, "k")
+				u.Weight[0] = weight
+				if g := step(t, a, time.Duration(i)*time.Second, "h", u); g.Lease[0] > 0 {
+					weight, tokens = g.Weight[0], g.Tokens[0]
+				}
+			}
+			least, most := limit.Rate*seconds*0.9, limit.Rate*seconds+limit.Burst+algorithm.Elastic{}.Overshoot(limit, 1, p.UpdateInterval)
+			if used < least || used > most {
+				t.Errorf("a host that uses all that it may used %v in %d s, want %v to %v", used, seconds, least, most)
+			}
+		})
+	}
+}
+
+// A host that gets no answer, because the weigher fails, keeps what it holds until its lease ends.
+func TestWhatAHostHoldsIsNotForOthersWhenTheWeigherFails(t *testing.T) {
+	for _, on := range []string{algorithm.AccountClaims, algorithm.AccountPool} {
+		failing := false
+		name := algorithm.Pair(on, "mine")
+		a, err := New(registryWith(t, "mine", func(capacity float64, demands []algorithm.Demand, parts []float64) {
+			if algorithm.RequestWeighted(capacity, demands, parts); !failing {
+				return
+			}
+			for i, d := range demands {
+				if parts[i] = capacity; d.Wants < 75 {
+					parts[i] = -1
+				}
+			}
+		}), snapshot(t, cadence, dynamicconfig.Rule{Key: "k", Limit: 100, Algorithm: name, Lease: time.Minute, Learning: dynamicconfig.None}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.Moved(-time.Hour) // so it has nothing to learn
+		weights := make(map[string]float64)
+		report := func(now time.Duration, host string, wants float64) {
+			u := reportOf(name, int64(weights[host]*100), 500, time.Second, "k")
+			u.Weight[0], u.Wants = weights[host], []float64{wants}
+			if g := step(t, a, now, host, u); g.Lease[0] > 0 {
+				weights[host] = g.Weight[0]
+			}
+		}
+		for i := range 20 {
+			failing = i > 10
+			report(time.Duration(i)*time.Second, "a", 70)
+			report(time.Duration(i)*time.Second+time.Second/2, "b", 80)
+			if all := weights["a"] + weights["b"]; i > 1 && (all < 0.9 || all > 1+1e-6) {
+				t.Errorf("%s: after %d s, the weigher fails: %v; hosts have %v", on, i, failing, weights)
+			}
+		}
+	}
+}

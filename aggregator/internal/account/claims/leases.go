@@ -123,6 +123,9 @@ func (l *Leases) Claim(now time.Duration, t Terms, c Capacity, host uint32, clai
 	default:
 		var part, beyond float64
 		part, beyond, short = l.decide(now, c, i, claim.Keep)
+		if holds && (l.invalid || l.late) { // it goes on with what it holds, for as long as it holds that
+			part, beyond, until = r.part, r.beyond, r.until
+		}
 		l.grant(r, part, beyond)
 		r.at, r.timed = now, true
 	}

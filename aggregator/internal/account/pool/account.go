@@ -195,12 +195,12 @@ func (k *Account) Report(now time.Duration, limit algorithm.Limit, host uint32, 
 		return account.Grant{}, false
 	}
 	row, saved := k.receive(now, limit, host, r)
-	row.heard = k.part != unweighed
+	row.heard = true
 	k.bound(limit, before)
 	if k.terms != nil && k.terms.Parent {
 		k.boundBelow(limit)
 	}
-	if now < k.learns || !row.heard {
+	if now < k.learns {
 		k.listen(row, r)
 		return account.Grant{}, false
 	}

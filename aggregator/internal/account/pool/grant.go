@@ -14,9 +14,6 @@ const (
 	// byDemand is the part of each host where rates are in proportion to demands.
 	byDemand = -1
 
-	// unweighed is the part of a new host that has not been weighed yet: it goes on as it is.
-	unweighed = -2
-
 	// headroom is the rate of a host in relation to its demand, when there is enough
 	// for all: so that noise does not make it report early.
 	headroom = 1.1

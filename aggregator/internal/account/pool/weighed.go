@@ -26,27 +26,48 @@ func (k *weighed) Configure(now time.Duration, c *account.Config) {
 	}
 }
 
-// Report implements account.Account.
+// Report implements account.Account. Without a part, host goes on with what it has, which counts
+// as before: also if the weigher panics.
 func (k *weighed) Report(now time.Duration, limit algorithm.Limit, host uint32, r *account.Report) (account.Grant, bool) {
-	part := 0.0
-	if rounded(r.Wants, limit) > 0 && limit.Rate > 0 {
-		if k.kept.Stale(now, host, int(k.users)+1) {
-			k.divide(now, limit, host, r)
+	weighed := false
+	defer func() {
+		if !weighed {
+			k.goesOn(now, limit, host, r)
 		}
-		var weighed bool
-		if part, weighed = k.kept.Part(host); !weighed && !k.granted(host) {
-			k.part = unweighed
-			return k.Account.Report(now, limit, host, r)
-		}
+	}()
+	part, known := k.partOf(now, limit, host, r)
+	switch {
+	case !known:
+		return account.Grant{}, false
+	case !account.Valid(part):
+		return account.Grant{Weight: part}, true // the owner says whose defect that is
 	}
-	if k.part = part; !account.Valid(part) {
-		k.part = 0
+	weighed, k.part = true, part
+	return k.Account.Report(now, limit, host, r)
+}
+
+// goesOn takes in r, which host gets no answer to.
+func (k *weighed) goesOn(now time.Duration, limit algorithm.Limit, host uint32, r *account.Report) {
+	if i := k.rows.FindAt(k.found, host); i != rowset.None {
+		k.rows.At(i).heard = false
 	}
-	g, ok := k.Account.Report(now, limit, host, r)
-	if k.part != part {
-		g.Weight = part // the owner says whose defect that is
+	said := *r
+	said.Elsewhere = true
+	k.Account.Report(now, limit, host, &said)
+	r.Overlaps = said.Overlaps
+}
+
+// partOf is the part of the limit that the weigher gives host, which says r; false if host is new
+// and has not been weighed yet.
+func (k *weighed) partOf(now time.Duration, limit algorithm.Limit, host uint32, r *account.Report) (part float64, known bool) {
+	if !(rounded(r.Wants, limit) > 0 && limit.Rate > 0) {
+		return 0, true
 	}
-	return g, ok
+	if k.kept.Stale(now, host, int(k.users)+1) {
+		k.divide(now, limit, host, r)
+	}
+	part, known = k.kept.Part(host)
+	return part, known || k.granted(host)
 }
 
 // divide weighs all hosts, and the one that says r now.
