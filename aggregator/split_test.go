@@ -119,6 +119,19 @@ func TestOnTheSmallerSideOfASplitAnOwnerGrantsAPart(t *testing.T) {
 			}
 		}
 	})
+	t.Run("slots of a host that reports", func(t *testing.T) {
+		for limit, want := range map[float64]float64{100: 25, 10: 2, 3: 1, 2: 1, 1: 1, 0: 0} {
+			a := leased(t, slotsOf(rate.Limit(limit)))
+			a.Split(1, 3)
+			h := &slotHost{name: "h", wants: 200}
+			for at := range time.Duration(3) {
+				h.report(t, a, at*time.Second, max(limit, 1), false)
+			}
+			if h.has != want {
+				t.Errorf("of %v slots: %v, want %v", limit, h.has, want)
+			}
+		}
+	})
 }
 
 // Reservations stay within the whole limit while the members come and go: a debt does not

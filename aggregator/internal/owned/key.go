@@ -74,14 +74,11 @@ func (k *Key) Room(now time.Duration, host uint32, gone func(host uint32)) bool 
 }
 
 // Limit is the part of the rule's limit and burst that k's hosts share. On the smaller side of
-// a split, that is one token or slot at least, unless it is none.
+// a split, the burst is one token at least, unless it is none.
 func (k *Key) Limit(part float64) algorithm.Limit {
 	l := algorithm.Limit{Rate: part * float64(k.Rule.Limit), Burst: part * k.Rule.Burst}
 	if part > 0 && k.Settings.Side.Missing > 0 {
 		l.Burst = max(l.Burst, min(k.Rule.Burst, 1))
-		if k.Rule.InFlight {
-			l.Rate = max(l.Rate, min(float64(k.Rule.Limit), 1))
-		}
 	}
 	return l
 }

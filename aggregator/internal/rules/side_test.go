@@ -13,9 +13,11 @@ limits:
   - {key: "safe", limit: 100/s, fallback: safe, safe_capacity: 4/s}
   - {key: "safer", limit: 100/s, fallback: safe, safe_capacity: 80/s}
   - {key: "none", limit: 0/s, fallback: safe, safe_capacity: 4/s}
+  - {key: "slots", limit: 2 in-flight}
+  - {key: "closed slots", limit: 2 in-flight, fallback: closed}
 `)
 	side := Side{Deciders: 3, Missing: 7}
-	for key, want := range map[string]float64{"even": 0.3, "closed": 0, "open": 1, "safe": 0.12, "safer": 1, "none": 0} {
+	for key, want := range map[string]float64{"even": 0.3, "closed": 0, "open": 1, "safe": 0.12, "safer": 1, "none": 0, "slots": 0.5, "closed slots": 0} {
 		rule, _ := s.Snapshot.Match(key)
 		if got := side.Part(rule); got != want {
 			t.Errorf("%s: %v, want %v", key, got, want)
