@@ -56,6 +56,7 @@ func Encode(r *Report) (*anypb.Any, error) {
 // strings.Clone it. After an error, an ErrPayload, r is empty.
 func Decode(payload *anypb.Any, r *Report) error {
 	message, err := wire.Body(payload, TypeURL)
+	clear(r.Rows) // rows beyond those of this message would keep the keys of an earlier one alive
 	*r = Report{Rows: r.Rows[:0]}
 	if err == nil {
 		err = r.read(message)
@@ -64,7 +65,7 @@ func Decode(payload *anypb.Any, r *Report) error {
 		err = r.Check()
 	}
 	if err != nil {
-		clear(r.Rows[:cap(r.Rows)])
+		clear(r.Rows)
 		*r = Report{Rows: r.Rows[:0]}
 	}
 	return err

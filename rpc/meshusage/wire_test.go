@@ -60,6 +60,28 @@ func TestGossipTravels(t *testing.T) {
 	}
 }
 
+// A host reads messages into the same memory again and again. Rows that a message does not have
+// would keep the keys of an earlier message, which share one string.
+func TestGossipKeepsNoKeysOfAnEarlierMessage(t *testing.T) {
+	var got meshusage.Report
+	for _, rows := range []int{3, 1, 2} {
+		sent := sampleGossip()
+		sent.Rows = sent.Rows[:rows]
+		payload, err := meshusage.Encode(sent)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := meshusage.Decode(payload, &got); err != nil {
+			t.Fatal(err)
+		}
+		for _, beyond := range got.Rows[rows:cap(got.Rows)] {
+			if beyond.Key != "" {
+				t.Errorf("after a message with %d rows, there is a row beyond them with the key %q", rows, beyond.Key)
+			}
+		}
+	}
+}
+
 func TestGossipThatIsRefused(t *testing.T) {
 	many := make([]meshusage.Used, rpc.MaxMeshRows+1)
 	for i := range many {

@@ -126,6 +126,7 @@ func upMillis(d time.Duration) uint64 { return wire.Up(d, time.Millisecond) }
 // longer must strings.Clone it. After an error, an ErrPayload, t is empty.
 func DecodeTakes(payload *anypb.Any, t *Takes) error {
 	message, err := wire.Body(payload, TakesTypeURL)
+	clear(t.Rows) // rows beyond those of this message would keep the keys of an earlier one alive
 	*t = Takes{Withdrawn: t.Withdrawn[:0], Rows: t.Rows[:0]}
 	if err == nil {
 		err = t.read(message)
@@ -134,7 +135,7 @@ func DecodeTakes(payload *anypb.Any, t *Takes) error {
 		err = t.Check()
 	}
 	if err != nil {
-		clear(t.Rows[:cap(t.Rows)])
+		clear(t.Rows)
 		*t = Takes{Withdrawn: t.Withdrawn[:0], Rows: t.Rows[:0]}
 	}
 	return err

@@ -73,6 +73,28 @@ func sameTakes(t tb, got, want *usage.Takes) {
 	}
 }
 
+// A decider reads messages into the same memory again and again. Rows that a message does not
+// have would keep the keys of an earlier message, which share one string.
+func TestTakesKeepNoKeysOfAnEarlierMessage(t *testing.T) {
+	var takes usage.Takes
+	for _, rows := range []int{5, 3, 4, 1} {
+		sent := sampleTakes()
+		sent.Rows = sent.Rows[:rows]
+		payload, err := usage.EncodeTakes(sent)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := usage.DecodeTakes(payload, &takes); err != nil {
+			t.Fatal(err)
+		}
+		for _, beyond := range takes.Rows[rows:cap(takes.Rows)] {
+			if beyond.Key != "" {
+				t.Errorf("after a message with %d rows, there is a row beyond them with the key %q", rows, beyond.Key)
+			}
+		}
+	}
+}
+
 func TestOneTakeIsSmall(t *testing.T) {
 	one := &usage.Takes{Caller: 1 << 60, Batch: 1000, Settled: 999, Rows: []usage.Take{{Key: "login:2001:db8::1/64:user", Tokens: 1, Told: 3, Ago: time.Millisecond, By: 1}}}
 	payload, err := usage.EncodeTakes(one)
