@@ -24,8 +24,8 @@ type update struct {
 	host      uint32
 	grants    *usage.Grants
 
-	side      rules.Side // of which this owner, and not the host, sees to the even floor
-	report    account.Report
+	side   rules.Side // of which this owner, and not the host, sees to the even floor
+	report account.Report
 
 	failed int32 // the last row that a weigher is to blame for
 	why    error
