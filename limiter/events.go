@@ -55,7 +55,8 @@ const (
 	// EventRemoved is a key that was forgotten.
 	EventRemoved
 	// EventFallbackEntered is a key whose grant has run out, or whose bucket
-	// elsewhere does not answer. A new key begins in its fallback without it.
+	// elsewhere does not answer; under Auto, one without a grant whose owner does not
+	// answer asks either. A new key begins in its fallback without it.
 	EventFallbackEntered
 	// EventFallbackLeft is a key that has a grant again, or whose bucket elsewhere answers again.
 	EventFallbackLeft

@@ -187,6 +187,51 @@ func TestListenersHearOfFallbacks(t *testing.T) {
 	}
 }
 
+// Under auto, a host whose lease has ended asks the key's owner. Its fallback decides only if the
+// owner does not answer, and until the host has a grant again.
+func TestListenersHearOfFallbacksUnderAuto(t *testing.T) {
+	var now stage.Instant
+	var heard ear
+	away := newElsewhere(func() stage.Instant { return now })
+	g := NewGroup(snapshot(t, autoRule(10)), 10, WithRemote(Auto, away), WithSeed(1), WithBackground(func(f func()) { f() }), WithListener(heard.hear))
+	k := g.For("k")
+	expect := func(what string, fallback bool, want ...EventKind) {
+		t.Helper()
+		var got []EventKind
+		drain(g)
+		for _, event := range heard.heard {
+			if event.Kind >= EventFallbackEntered {
+				got = append(got, event.Kind)
+			}
+		}
+		heard.heard = nil
+		if of := only(t, g, now, "k"); !slices.Equal(got, want) || of.Fallback != fallback {
+			t.Errorf("%s: %v, want %v; fallback %v, want %v", what, got, want, of.Fallback, fallback)
+		}
+	}
+	grant := func() {
+		now += second
+		granted(t, g, now, g.Manual().Report(now), 0.5, 5)
+	}
+	take(k, now, 5)
+	grant()
+	expect("a first grant", false)
+	now += 120 * second
+	g.Manual().Report(now)
+	expect("a lease that ends", false)
+	away.err = errors.New("away")
+	take(k, now, 5)
+	expect("an ask without an answer", true, EventFallbackEntered)
+	grant()
+	expect("a grant again", false, EventFallbackLeft)
+	away.err = nil
+	now += 120 * second
+	g.Manual().Report(now)
+	expect("the next lease that ends", false)
+	take(k, now, 5)
+	expect("an ask with an answer", false)
+}
+
 // Events that nobody takes in are dropped, and the metric says how many.
 func TestEventsThatAreDroppedAreCounted(t *testing.T) {
 	scope := tally.NewTestScope("", nil)

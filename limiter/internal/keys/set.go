@@ -257,9 +257,8 @@ func (s *Set) Traces() *tracing.Traces { return &s.traces }
 
 // fell tells that p has entered or left its fallback.
 func (s *Set) fell(now stage.Instant, p *report.Subject) {
-	common := p.Part().Common()
-	_, entered := common.Fallen()
-	s.Config.fell(now, common, entered)
+	_, entered := p.Part().Fallen()
+	s.Config.fell(now, p.Common(), entered)
 }
 
 // eachLocked calls f for all parts of live keys.

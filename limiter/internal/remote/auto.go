@@ -26,7 +26,7 @@ func NewAuto(r *share.Rate, l *Link) *Auto {
 	a := new(Auto)
 	a.init(r, l)
 	a.owned = true
-	a.follow()
+	a.follow(0)
 	return a
 }
 
@@ -45,12 +45,14 @@ func (a *Auto) TakeElsewhere(asked *share.Asked) (admitted int64) {
 	return a.Stage.TakeElsewhere(nil)
 }
 
-// follow has a ask for each event unless there is a grant.
-func (a *Auto) follow() {
+// follow has a ask for each event unless there is a grant. With a grant, the owner has answered.
+func (a *Auto) follow(now stage.Instant) {
 	asks := !a.Granted()
 	a.unheard.Store(asks)
 	a.SetFallen(0, false)
-	a.asks.Store(asks)
+	if a.asks.Store(asks); !asks {
+		a.answers(now)
+	}
 }
 
 // Steer implements share.Part.
@@ -58,7 +60,7 @@ func (a *Auto) Steer(now stage.Instant, hosts int) {
 	a.mu.Lock()
 	a.Rate.Steer(now, hosts)
 	a.mu.Unlock()
-	a.follow()
+	a.follow(now)
 }
 
 // Lend implements share.RatePart.
@@ -70,7 +72,7 @@ func (a *Auto) Lend(now stage.Instant, more float64, hosts int) (left float64) {
 		a.lookout(left, fewest+1) // its first event may begin a burst
 	}
 	a.mu.Unlock()
-	a.follow()
+	a.follow(now)
 	return left
 }
 
@@ -79,7 +81,7 @@ func (a *Auto) Forget(now stage.Instant, hosts int) {
 	a.mu.Lock()
 	a.Rate.Forget(now, hosts)
 	a.mu.Unlock()
-	a.follow()
+	a.follow(now)
 }
 
 // Take implements stage.Stage.

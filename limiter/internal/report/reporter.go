@@ -114,8 +114,11 @@ func (r *Reporter) round(now stage.Instant, early bool) *Round {
 // report is about are those that decide.
 func (r *Reporter) refresh(now stage.Instant, s *Subject, hosts int) {
 	if s.Stale(now) {
+		_, before := s.Part().Fallen()
 		s.Part().Steer(now, hosts)
-		r.fell(now, s)
+		if _, fallen := s.Part().Fallen(); fallen != before { // under auto, the host asks first
+			r.fell(now, s)
+		}
 	}
 }
 
