@@ -30,3 +30,21 @@ func TestARateBeginsACacheLine(t *testing.T) {
 		}
 	}
 }
+
+// A round reads ahead from each cache line of a Rate. Without one of them it waits for that line at each key.
+func TestReadLinesReadsFromEachCacheLine(t *testing.T) {
+	if strconv.IntSize < 64 {
+		t.Skip("a Rate is laid out for 64-bit processors")
+	}
+	var r Rate
+	base, lines := uintptr(unsafe.Pointer(&r)), make(map[uintptr]bool)
+	for _, field := range []unsafe.Pointer{
+		unsafe.Pointer(&r.bucket), // Allowed is in its first line
+		unsafe.Pointer(&r.inForce.Limit), unsafe.Pointer(&r.resting.at), unsafe.Pointer(&r.until),
+	} {
+		lines[(uintptr(field)-base)/64] = true
+	}
+	if want := int(unsafe.Sizeof(r) / 64); len(lines) != want {
+		t.Errorf("ReadLines reads from %d of %d cache lines", len(lines), want)
+	}
+}
