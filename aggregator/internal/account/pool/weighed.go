@@ -48,7 +48,7 @@ func (k *weighed) Report(now time.Duration, limit algorithm.Limit, host uint32, 
 
 // goesOn takes in r, which host gets no answer to.
 func (k *weighed) goesOn(now time.Duration, limit algorithm.Limit, host uint32, r *account.Report) {
-	if i := k.rows.FindAt(k.found, host); i != rowset.None {
+	if i := k.rows.Find(host); i != rowset.None {
 		k.rows.At(i).heard = false
 	}
 	said := *r
