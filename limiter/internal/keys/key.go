@@ -87,13 +87,13 @@ func (k *Key) Current(now stage.Instant) *State {
 		return st
 	}
 	if k.set == nil { // the zero Key
-		return nowhere
+		return invalid
 	}
 	return k.set.attach(now, k)
 }
 
-// nowhere is what a Key decides by that nobody made.
-var nowhere = &State{Reason: stage.InvalidKey}
+// invalid is what a Key decides by whose name is not valid, and one that nobody made.
+var invalid = &State{Reason: stage.InvalidKey}
 
 // Counts reports whether what st's slots gave counts at now: they still answer.
 func (k *Key) Counts(now stage.Instant, st *State) bool {

@@ -3,7 +3,6 @@
 package keys
 
 import (
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,7 +35,6 @@ type registry struct {
 
 	settings atomic.Pointer[settings]
 	table    *keytable.Table[Key]
-	invalid  *State // what keys that are not valid decide by
 
 	unmatched budget.Budget // warnings of keys without a rule
 
@@ -128,7 +126,7 @@ func (r *registry) wake(now stage.Instant, k *Key, set *settings, rule *ruleStat
 // again when there may be room.
 func (r *registry) attach(now stage.Instant, k *Key) *State {
 	if len(k.name) == 0 || len(k.name) > rpc.MaxKeyLength {
-		return r.invalid
+		return invalid
 	}
 	for {
 		set := r.settings.Load()
@@ -241,23 +239,15 @@ func (r *registry) idleLocked(now stage.Instant, k *Key, st *State) bool {
 	return true
 }
 
-// forgetIdleLocked forgets the keys that were idle for long enough, or all.
-func (r *registry) forgetIdleLocked(now stage.Instant, all bool) {
-	until := now
-	if all {
-		until = math.MaxInt64
-	}
-	r.idle.take(until, func(k *Key) { r.forgetIdle(now, k) })
-}
-
-// forgetIdle forgets k, unless it was used just now.
-func (r *registry) forgetIdle(now stage.Instant, k *Key) {
-	p := r.table.Lock(k.name)
-	defer p.Unlock()
-
-	if st := k.state.Load(); st != nil && st.idle {
-		r.forget(now, p, k)
-	}
+// forgetIdleLocked forgets the keys that keep their place until an Instant before until.
+func (r *registry) forgetIdleLocked(now, until stage.Instant) {
+	r.idle.take(until, func(k *Key) {
+		p := r.table.Lock(k.name)
+		defer p.Unlock()
+		if k.Idle() { // else it was used just now
+			r.forget(now, p, k)
+		}
+	})
 }
 
 // dropLocked forgets k. Usage that comes in meanwhile is in the next report.

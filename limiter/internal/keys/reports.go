@@ -34,7 +34,7 @@ func (r Reports) Report(now stage.Instant) []*report.Batch {
 	defer s.mu.Unlock()
 
 	s.mergeLocked()
-	s.forgetIdleLocked(now, false)
+	s.forgetIdleLocked(now, now)
 	hosts, unused := s.Hosts(), restful*s.Interval()
 	round := s.reporter.Begin(now, hosts)
 	live := 0
@@ -47,7 +47,7 @@ func (r Reports) Report(now stage.Instant) []*report.Batch {
 		for _, p := range st.Subjects() {
 			round.Visit(p, hosts)
 			if _, fallen := p.Part().Fallen(); fallen {
-				r.fellLocked(st.rule)
+				st.rule.usage.Fallen++
 			}
 		}
 		st.countDivergence()
@@ -64,29 +64,10 @@ func (r Reports) Report(now stage.Instant) []*report.Batch {
 	s.live = fit.Slice(s.live[:live])
 	s.hub.FlushLater(now)
 	s.metrics.Keys.Update(float64(live + s.idle.len()))
-	r.flushFallenLocked()
 	batches := round.Batches()
 	s.settings.Load().rules.flush(s.metrics)
-	return batches
-}
-
-// fellLocked counts a key of a that uses its fallback.
-func (r Reports) fellLocked(a *ruleState) {
-	if a.fallen++; a.fallen == 1 {
-		r.set.fallen = append(r.set.fallen, a)
-	}
-}
-
-// flushFallenLocked puts what fellLocked has counted in the metrics.
-func (r Reports) flushFallenLocked() {
-	s := r.set
-	for _, a := range s.fallen {
-		s.metrics.Fell(a.key(), a.fallen)
-		a.fallen = 0
-	}
 	s.metrics.FlushFallen()
-	clear(s.fallen)
-	s.fallen = s.fallen[:0]
+	return batches
 }
 
 // NextEarly is when Early has something to do.

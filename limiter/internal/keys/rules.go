@@ -89,16 +89,18 @@ type ruleState struct {
 	// shared: all keys of the rule decide through the one that is its pattern.
 	shared bool
 
-	keys   atomic.Int64 // live and idle
-	fallen int          // keys that use their fallback, while a report counts them; guarded by the Set's mu
-	idle   *State       // what idle keys decide by
-	full   *State       // what keys beyond max_keys decide by
+	keys atomic.Int64 // live and idle
+	idle *State       // what idle keys decide by
+	full *State       // what keys beyond max_keys decide by
 }
 
 func (a *ruleState) init() {
 	a.idle = &State{idle: true, rule: a}
 	if a.unmatched() {
-		a.full = a.unmatchedState()
+		a.full = &State{rule: a, Holding: holding.Holding{Stage: holding.Unlimited{}}}
+		if a.of.snapshot.Unmatched() == dynamicconfig.UnmatchedDeny {
+			a.full = &State{rule: a, Reason: stage.Unmatched}
+		}
 		return
 	}
 	a.full = &State{rule: a, Reason: stage.TooManyKeys}
@@ -137,20 +139,10 @@ func (r *rules) flush(m *usage.Metrics) {
 func (a *ruleState) unmatched() bool { return a.Rule == &a.of.none }
 
 // limits reports whether a limits anything now.
-func (a *ruleState) limits() bool {
-	return !a.unmatched() && !a.Rule.Bypassed() && a.Answers >= 0
-}
+func (a *ruleState) limits() bool { return !a.unmatched() && !a.open() }
 
 // open reports whether a lets everything through.
-func (a *ruleState) open() bool { return !a.limits() && (!a.unmatched() || a.full.Stage != nil) }
-
-// unmatchedState decides for keys that no rule matches.
-func (a *ruleState) unmatchedState() *State {
-	if a.of.snapshot.Unmatched() == dynamicconfig.UnmatchedDeny {
-		return &State{rule: a, Reason: stage.Unmatched}
-	}
-	return &State{rule: a, Holding: holding.Holding{Stage: holding.Unlimited{}}}
-}
+func (a *ruleState) open() bool { return a.full.Stage != nil }
 
 // most is how many keys may be live.
 func (a *ruleState) most() int64 { return int64(a.Rule.MaxKeys) }
@@ -164,27 +156,6 @@ func (a *ruleState) stale(st *State) bool {
 // isCommon reports whether key is the one that all keys of a shared rule decide
 // through.
 func (a *ruleState) isCommon(key string) bool { return a.shared && a.Rule.Key == key }
-
-// Owner stands for the key's owner, where it decided an event that the host's own
-// tokens did not cover.
-const Owner = "owner"
-
-// by names what decided: the rule's fallback, or the algorithm that answers;
-// empty if no rule does.
-func (a *ruleState) by(source stage.Source) string {
-	switch {
-	case a == nil || a.unmatched():
-		return ""
-	case source == stage.ByFallback:
-		return a.Rule.Fallback.String()
-	case source == stage.ByOwner:
-		return Owner
-	}
-	if a.Answers >= 0 {
-		return a.Terms[a.Answers].Algorithm
-	}
-	return ""
-}
 
 // key is the rule's; empty if there is none.
 func (a *ruleState) key() string {

@@ -5,6 +5,7 @@ package keys
 import (
 	"context"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -31,8 +32,6 @@ type Set struct {
 	// of the registry, the metrics, and all of the reporter that is not safe by
 	// itself. The locks of the table's parts come after it.
 	mu sync.Mutex
-
-	fallen []*ruleState // with keys that use their fallback, while Report counts them; protected by mu
 }
 
 // Handle holds a Set, without the Set's methods: limiter.Group is one. Use New.
@@ -57,13 +56,11 @@ func New(c Config, snapshot *dynamicconfig.Snapshot, hosts int) *Handle {
 		Failures: s.metrics.RemoteFailures, Skipped: s.metrics.Skipped, Fell: s.Config.fell,
 	})
 	s.table = keytable.New[Key]()
-	s.invalid = &State{Reason: stage.InvalidKey}
-	random := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
 	if s.seed = rand.Uint64(); c.Seed != nil {
-		s.seed, random = *c.Seed, rand.New(rand.NewPCG(*c.Seed, *c.Seed))
+		s.seed = *c.Seed
 	}
 	s.reporter = report.New(report.Config{
-		Interval: s.Interval, Timeout: func() time.Duration { return s.settings.Load().rules.properties().UpdateTimeout }, Placement: c.Placement, Rand: random, Fell: s.fell, Successor: s.successor,
+		Interval: s.Interval, Timeout: func() time.Duration { return s.settings.Load().rules.properties().UpdateTimeout }, Placement: c.Placement, Rand: rand.New(rand.NewPCG(s.seed, s.seed)), Fell: s.fell, Successor: s.successor,
 	})
 	s.builder = holding.Builder{Reporter: s.reporter, Hub: s.hub, Links: s.hub.Links(c.Remotes), Migrator: c.Migrator}
 	s.settings.Store(&settings{rules: newRules(s, 0, snapshot), hosts: max(hosts, 1)})
@@ -96,7 +93,7 @@ func (s *Set) Configure(now stage.Instant, snapshot *dynamicconfig.Snapshot) {
 	s.publish(set)
 	close(before.replaced)
 	s.reporter.Reconfigured()
-	s.forgetIdleLocked(now, true)
+	s.forgetIdleLocked(now, math.MaxInt64)
 	live := s.live[:0]
 	for _, k := range s.live {
 		st := k.state.Load()
@@ -171,13 +168,7 @@ func (s *Set) refill(now stage.Instant, name string) (elsewhere []share.RatePart
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-
-	s.mergeLocked()
-	k := s.table.Get(name)
-	if k == nil {
-		return nil
-	}
-	st := k.state.Load()
+	st := s.stateLocked(name)
 	if !st.live() {
 		return nil
 	}
@@ -193,18 +184,21 @@ func (s *Set) refill(now stage.Instant, name string) (elsewhere []share.RatePart
 func (s *Set) Inspect(name string, f func(st *State)) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-
-	s.mergeLocked()
-	k := s.table.Get(name)
-	if k == nil {
-		return false
-	}
-	st := k.state.Load()
+	st := s.stateLocked(name)
 	if st == nil || st.idle {
 		return false
 	}
 	f(st)
 	return true
+}
+
+// stateLocked is what a key of the table decides by; nil if the table does not have the key.
+func (s *Set) stateLocked(name string) *State {
+	s.mergeLocked()
+	if k := s.table.Get(name); k != nil {
+		return k.state.Load()
+	}
+	return nil
 }
 
 // Names are the live keys, in no order.

@@ -52,7 +52,7 @@ func (st *State) Terms() *terms.Terms {
 
 // Costliest is the most tokens that the rule lets one event cost; infinite without a rule.
 func (st *State) Costliest() float64 {
-	if st.rule == nil || st.rule.Rule == nil {
+	if st.rule == nil {
 		return math.Inf(1)
 	}
 	return st.rule.Rule.Costliest()
@@ -75,13 +75,25 @@ func (st *State) Config() *dynamicconfig.Rule {
 	return st.rule.Rule
 }
 
+// Owner stands for the key's owner, where it decided an event that the host's own
+// tokens did not cover.
+const Owner = "owner"
+
 // By names what decided: the rule's fallback, or the algorithm that answers;
 // empty if no rule does.
 func (st *State) By(source stage.Source) string {
-	if st.Stage == nil {
+	rule := st.Config()
+	switch {
+	case st.Stage == nil || rule == nil:
+		return ""
+	case source == stage.ByFallback:
+		return rule.Fallback.String()
+	case source == stage.ByOwner:
+		return Owner
+	case st.rule.Answers < 0:
 		return ""
 	}
-	return st.rule.by(source)
+	return st.rule.Terms[st.rule.Answers].Algorithm
 }
 
 // Nothing reports whether the limit is zero, of the whole cluster if there is a rule.
@@ -95,10 +107,10 @@ func (st *State) Nothing(now stage.Instant) bool {
 
 // Mode is the migration's; ModeNew if there is none.
 func (st *State) Mode() dynamicconfig.Mode {
-	if st.rule == nil || st.rule.Rule.Migration == nil {
-		return dynamicconfig.ModeNew
+	if rule := st.Config(); rule != nil && rule.Migration != nil {
+		return rule.Migration.Mode
 	}
-	return st.rule.Rule.Migration.Mode
+	return dynamicconfig.ModeNew
 }
 
 // live reports whether st decides itself.

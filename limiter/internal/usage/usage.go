@@ -32,6 +32,9 @@ type Rule struct {
 	// Asked is what was asked of the keys' owners beyond grants.
 	Asked share.Asked
 
+	// Fallen is how many keys use their fallback, as a report has found them.
+	Fallen int
+
 	refused    [stage.Reasons]atomic.Int64 // that buckets did not count, or counted as rejected
 	counted    atomic.Int64                // of refused, what buckets counted as rejected
 	waited     atomic.Int64
@@ -74,9 +77,8 @@ type Metrics struct {
 	// Waits has how long those wait who are told to.
 	Waits tally.Histogram
 
-	scope         tally.Scope
-	rules         map[string]*counters // by key
-	fallen, shown []*counters          // of rules with keys in fallback: now, and at the last FlushFallen
+	scope tally.Scope
+	rules map[string]*counters // by key
 }
 
 // waits are the buckets of how long a caller waits: 1 ms, each twice the last, to 16 s.
@@ -89,7 +91,8 @@ type counters struct {
 	bypassed        tally.Counter
 	waited, charged tally.Counter
 	fallbacks       tally.Gauge
-	fallen          int // keys, as far as they are counted
+	fallen          int  // keys that use their fallback, as far as rules are flushed
+	shown           bool // fallbacks is more than 0
 	rejected        [stage.Reasons]tally.Counter
 	divergence      [5]tally.Counter
 	asked           *asked // nil: no owner was asked yet
@@ -150,6 +153,10 @@ func (m *Metrics) Flush(key string, r *Rule) {
 	if r.charged.Load() != 0 {
 		m.of(key).charged.Inc(r.charged.Swap(0))
 	}
+	if r.Fallen > 0 {
+		m.of(key).fallen += r.Fallen
+		r.Fallen = 0
+	}
 	if a := r.Asked; a != (share.Asked{}) {
 		r.Asked = share.Asked{}
 		c := m.askedOf(key)
@@ -166,28 +173,14 @@ func (m *Metrics) Flush(key string, r *Rule) {
 	}
 }
 
-// Fell says that n keys more of the rule with this key use their fallback now.
-func (m *Metrics) Fell(key string, n int) {
-	c := m.of(key)
-	if c.fallen == 0 {
-		m.fallen = append(m.fallen, c)
-	}
-	c.fallen += n
-}
-
-// FlushFallen puts in the metrics how many keys use their fallback, as Fell has said
-// since the last time. Rules that it did not name have none.
+// FlushFallen puts in the metrics how many keys use their fallback: a report has looked at
+// all keys, and flushed their rules.
 func (m *Metrics) FlushFallen() {
-	for _, c := range m.shown {
-		if c.fallen == 0 {
-			c.fallbacks.Update(0)
+	for _, c := range m.rules {
+		if c.fallen > 0 || c.shown {
+			c.fallbacks.Update(float64(c.fallen))
 		}
-	}
-	m.shown = append(m.shown[:0], m.fallen...)
-	m.fallen = m.fallen[:0]
-	for _, c := range m.shown {
-		c.fallbacks.Update(float64(c.fallen))
-		c.fallen = 0
+		c.fallen, c.shown = 0, c.fallen > 0
 	}
 }
 
