@@ -188,8 +188,5 @@ func (d *Estimate) jump(n, mean float64) bool {
 // CatchUp is how many events/s would serve soon the callers that wait for so many
 // tokens, which is less than 0 then. They were counted when they came.
 func CatchUp(tokens float64) float64 {
-	if tokens >= 0 {
-		return 0
-	}
-	return -tokens / window
+	return max(-tokens, 0) / window
 }

@@ -19,6 +19,12 @@ type Source struct {
 // Part is what reports are about.
 func (s *Source) Part() share.Part { return s.part }
 
+// Slots are the Part; nil if it is a rate.
+func (s *Source) Slots() *share.Slots {
+	slots, _ := s.part.(*share.Slots)
+	return slots
+}
+
 // SetPart replaces the Part by another view of the same Rate.
 func (s *Source) SetPart(p share.RatePart) { s.part = p }
 

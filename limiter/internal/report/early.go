@@ -127,7 +127,7 @@ func (e *early) worthwhileLocked(now stage.Instant, s *Subject) bool {
 // scheduleLocked sets due, and tells the Loop.
 func (e *early) scheduleLocked() {
 	e.due.Store(int64(min(e.lanes.Due(), e.watch.due(), e.ends.Due())))
-	e.rouse()
+	e.wakeLoop()
 }
 
 // endAt has the lease of s ended at at.
@@ -148,8 +148,8 @@ func (e *early) ended(now stage.Instant) []*Subject {
 	return slices.DeleteFunc(e.ends.Take(now), func(s *Subject) bool { return s.pulse.retired })
 }
 
-// rouse has the Loop look again how long it may sleep.
-func (e *early) rouse() {
+// wakeLoop has the Loop look again how long it may sleep.
+func (e *early) wakeLoop() {
 	select {
 	case e.wake <- struct{}{}:
 	default: // it is awake already
@@ -194,10 +194,9 @@ func (e *early) short(now stage.Instant, s *Subject, waits bool) {
 // activateLocked has the demand of s watched.
 func (e *early) activateLocked(now stage.Instant, s *Subject) {
 	p := &s.pulse
-	if p.active {
+	if p.class != demand.None {
 		return
 	}
-	p.active = true
 	p.look(s.Count(now))
 	p.demand.Resume()
 	if e.watch.n == 0 {
@@ -239,15 +238,15 @@ func (e *early) lookLocked(now stage.Instant, subjects *[]*Subject, c demand.Cla
 			e.watch.n--
 			continue
 		}
-		now := s.Count(now)
-		if n, elapsed := p.since(now); elapsed >= soon {
-			p.look(now)
+		seen := s.Count(now)
+		if n, elapsed := p.since(seen); elapsed >= soon {
+			p.look(seen)
 			_, stated := s.Common().Stated()
 			if p.demand.Tick(n, elapsed) && !stated {
 				if !s.Asks() { // else it asks, and need not report again so soon
-					p.unsettle(now.At)
+					p.unsettle(now)
 				}
-				e.urgeLocked(now.At, s, 0)
+				e.urgeLocked(now, s, 0)
 			}
 		}
 		switch idle := p.demand.Quiet() > enoughQuiet && p.demand.Reported() < 1; {
@@ -256,7 +255,7 @@ func (e *early) lookLocked(now stage.Instant, subjects *[]*Subject, c demand.Cla
 		case p.lingers != demand.None:
 			p.class, p.lingers = p.lingers, demand.None
 		case idle:
-			p.active = false
+			p.class = demand.None
 			e.watch.n--
 		default:
 			e.watch.n--

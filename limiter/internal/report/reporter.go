@@ -83,7 +83,7 @@ func (r *Reporter) Wake() <-chan struct{} { return r.early.wake }
 
 // Reconfigured tells the Loop that the interval may have changed. Safe for
 // concurrent use.
-func (r *Reporter) Reconfigured() { r.early.rouse() }
+func (r *Reporter) Reconfigured() { r.early.wakeLoop() }
 
 // Begin begins a regular round at now. Subjects that wait for an early report are the
 // first in it, then those that are retired.
@@ -170,11 +170,11 @@ func (r *Reporter) Last(now stage.Instant, hosts int, subjects []*Subject) []*Ba
 // Introduce has s report soon after now if its owner should learn early what
 // this host holds: the ring has changed.
 func (r *Reporter) Introduce(now stage.Instant, s *Subject) {
-	slots, isSlots := s.Part().(*share.Slots)
+	slots := s.Slots()
 	r.early.mu.Lock()
 	defer r.early.mu.Unlock()
 
-	if s.Early() && s.pulse.demand.Reported() > quietDemand || isSlots && slots.Census().Busy() {
+	if s.Early() && s.pulse.demand.Reported() > quietDemand || slots != nil && slots.Census().Busy() {
 		r.early.urgeLocked(now, s, introduction)
 	}
 }
@@ -229,7 +229,7 @@ func (r *Reporter) Apply(now stage.Instant, b *Batch, rows []int, grants *usage.
 		s := row.subject
 		if row.upTo.At > s.Acked.At {
 			s.Acked = row.upTo
-			s.pulse.spare &^= known
+			s.pulse.known = false
 		}
 		s.pending = now
 		if lease[i] == 0 && s.Prompt() && s.pulse.refused < mostRefused { // the owner is not ready to answer
@@ -290,7 +290,7 @@ func (r *Reporter) Apply(now stage.Instant, b *Batch, rows []int, grants *usage.
 // refit puts a grant of slots in force, and asks again if they do not do for
 // those who wait. The gap grows as long as asking brings nothing.
 func (r *Reporter) refit(now stage.Instant, s *Subject, hosts int, asked bool) {
-	slots, _ := s.Part().(*share.Slots)
+	slots := s.Slots()
 	before := slots.Census()
 	slots.Steer(now, hosts)
 	after := slots.Census()

@@ -7,7 +7,6 @@ import (
 
 	"github.com/headgate/headgate/limiter/internal/bucket"
 	"github.com/headgate/headgate/limiter/internal/fit"
-	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
 )
 
@@ -80,12 +79,12 @@ func (r *retired) report(now stage.Instant, round *Round) {
 // finish reports what s has used, and whether s must be looked at again.
 func (s *retiree) finish(now stage.Instant, round *Round) (again bool) {
 	b := s.Common()
-	slots, _ := s.Part().(*share.Slots)
+	slots := s.Slots()
 	held := slots != nil && slots.Census().Busy()
 	if held {
 		if to := s.successor(); to != nil {
-			to, _ := to.Part().(*share.Slots)
-			held = to == nil || !slots.Transfer(to)
+			next := to.Slots()
+			held = next == nil || !slots.Transfer(next)
 		}
 	}
 	if s.Rate != nil {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/limiter/internal/demand"
-	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc"
 )
@@ -99,7 +98,7 @@ func (r *Round) add(s *Subject) {
 	case terms.Traits.Asks:
 		s.pay(n)
 	case n > 0:
-		s.pulse.refused, s.pulse.spare = 0, s.pulse.spare&known|mostFollowing
+		s.pulse.refused, s.pulse.spare = 0, mostFollowing
 	}
 	b := r.last
 	if b == nil || b.Usage.Algorithm != terms.Algorithm {
@@ -126,7 +125,7 @@ func (r *Round) add(s *Subject) {
 		}
 	case terms.Traits.Wants || u.Wanted() || s.Rate == nil || stated:
 		u.SetWants(i, s.wants(now, allowed+rejected, elapsed))
-		if slots, ok := s.Part().(*share.Slots); ok {
+		if slots := s.Slots(); slots != nil {
 			u.SetSlots(i, slots.Occupied())
 		}
 	}

@@ -35,16 +35,19 @@ type Subject struct {
 type pulse struct {
 	askAt atomic.Int64 // no early report for lack of tokens before this Instant
 
-	active  bool
-	class   demand.Class // of the list where it is looked at, if active
+	class   demand.Class // of the list where it is looked at; demand.None: nowhere
 	lingers demand.Class // of another list that still has it
 	retired bool         // no key has it any more
 	waits   bool         // for an early report
 	unheard bool         // it had no grant when a decision last ran low
 
-	// The Group's lock protects these two.
+	// The Group's lock protects these three.
 	refused uint8 // answers without a grant since the last event
-	spare   uint8 // reports without an event that events pay for; and the bit known
+	spare   uint8 // reports without an event that events pay for
+	// known: the key's owner knows of all that was allowed until the Subject went on under
+	// other terms, or learns of it from the reports to come. An answer to a report ends it:
+	// from then on, the owner does not know of what is unreported.
+	known bool
 
 	total   int64 // cost at the last look
 	looked  stage.Instant
@@ -52,11 +55,6 @@ type pulse struct {
 	changed stage.Instant // when demand last changed; of a host that may ask, fell
 	gap     time.Duration // to the next early report
 }
-
-// known is the bit of pulse.spare that says that the key's owner knows of all that was allowed until s went
-// on under other terms, or learns of it from the reports to come. An answer to a report ends it: from then on, the
-// owner does not know of what is unreported. A field of its own would make each key larger by 32 bytes.
-const known = 1 << 7
 
 // NewSubject returns the Subject of p. The caller has not published p yet.
 func (r *Reporter) NewSubject(now stage.Instant, p share.Part) *Subject {
@@ -91,9 +89,9 @@ func (s *Subject) Tally(now stage.Instant) (upTo ledger.Reading) {
 // it has paid for and what was reported to it.
 func (s *Subject) GoOn(now stage.Instant, t *share.Terms, used int64, hosts int) (unknown int64) {
 	was := s.Terms()
-	pools, heard := was.Traits.Pooled && t.Traits.Pooled, s.pulse.spare&known != 0
+	pools, heard := was.Traits.Pooled && t.Traits.Pooled, s.pulse.known
 	if pools {
-		s.pulse.spare |= known
+		s.pulse.known = true
 	}
 	switch {
 	case pools && !was.Reports:
@@ -219,17 +217,20 @@ func (p *pulse) roomy(burst float64) bool { return burst >= manyEvents*p.demand.
 // the bucket is full. An owner takes a host for gone that is silent for 1.75 intervals.
 const mostFollowing = 2
 
+// mostSpare bounds the reports without an event that are paid for.
+const mostSpare = 128
+
 // pay counts a report of events that cost n tokens, by a host that may ask. Each event pays for a
 // report, so the host reports no key more often than it has events, and asks for the event
 // after a silence. A host that may not ask would have no tokens for that event.
 func (s *Subject) pay(n int64) {
 	p := &s.pulse
-	spare := float64(p.spare &^ known)
+	spare := float64(p.spare)
 	if n > 0 {
 		p.refused = 0
-		spare = min(spare+max(float64(n)/p.demand.Unit(), 1), known)
+		spare = min(spare+max(float64(n)/p.demand.Unit(), 1), mostSpare)
 	}
-	p.spare = p.spare&known | uint8(max(spare-1, 0))
+	p.spare = uint8(max(spare-1, 0))
 }
 
 // worth reports whether a report of s that cannot wait is paid for, has a stated demand, or may
@@ -237,7 +238,7 @@ func (s *Subject) pay(n int64) {
 // not to wait.
 func (s *Subject) worth(now stage.Instant) bool {
 	_, stated := s.Common().Stated()
-	return !s.Asks() || stated || !s.Common().Granted() || s.pulse.spare&^known > 0 || s.Fresh(now)
+	return !s.Asks() || stated || !s.Common().Granted() || s.pulse.spare > 0 || s.Fresh(now)
 }
 
 // unsettled reports whether the owner must hear of s although there was no event. A
@@ -247,7 +248,7 @@ func (s *Subject) worth(now stage.Instant) bool {
 func (s *Subject) unsettled(now stage.Instant) bool {
 	p, bucket := &s.pulse, s.Rate.Bucket()
 	_, stated := s.Common().Stated()
-	wanted, full, spare := p.demand.Reported() > quietDemand, bucket.Full(now), p.spare&^known
+	wanted, full, spare := p.demand.Reported() > quietDemand, bucket.Full(now), p.spare
 	if full {
 		spare = min(spare, mostFollowing)
 	}
@@ -260,7 +261,7 @@ func (s *Subject) unsettled(now stage.Instant) bool {
 	case !s.Asks():
 		spare--
 	}
-	p.spare = p.spare&known | spare
+	p.spare = spare
 	return true
 }
 
@@ -274,7 +275,7 @@ func (s *Subject) wants(now stage.Instant, total int64, period time.Duration) fl
 	if wants, ok := s.Common().Stated(); ok {
 		return wants
 	}
-	if slots, ok := s.Part().(*share.Slots); ok {
+	if slots := s.Slots(); slots != nil {
 		return slots.Wants(now)
 	}
 	return float64(s.mean) + demand.CatchUp(s.Part().Tokens(now))

@@ -62,7 +62,7 @@ func (w *watch) add(s *Subject) {
 // before a look at a slow key would see it. In the list where it was, s lingers until that
 // list is looked at.
 func (w *watch) sooner(now stage.Instant, s *Subject, wants float64) {
-	if p := &s.pulse; p.active && !p.retired && p.class != demand.Quick && p.demand.IsQuick(wants, s.Asks()) {
+	if p := &s.pulse; p.class != demand.None && p.class != demand.Quick && !p.retired && p.demand.IsQuick(wants, s.Asks()) {
 		if len(w.fast) == 0 {
 			w.turnAt = now.Add(turn)
 		}
