@@ -22,8 +22,8 @@ import (
 // It differs where x/time/rate's behaviour is a trap: a negative cost is
 // refused, a reservation that could never act (the limit is zero) is not OK,
 // and time that goes backwards never adds tokens. Rates are kept to 1/8 ns per
-// token and are never exceeded. Times that it is given must be within a century
-// of the process's start: the zero time.Time is not, and all such times are one.
+// token and are never exceeded. Times that are more than a century off the
+// process's start, such as the zero time.Time, count as a century off.
 type Bucket struct {
 	limiter
 	bucket local

@@ -10,15 +10,6 @@ import (
 	"github.com/headgate/headgate/limiter/stage"
 )
 
-// wait is await. After an error, nothing stays taken.
-func (t *taken) wait(ctx context.Context) error {
-	now, err := t.await(ctx)
-	if err != nil {
-		t.cancel(now)
-	}
-	return err
-}
-
 // await waits until the caller may act, or until nothing limits the key any more. When ctx
 // ends before, it returns ctx's error, and when that was.
 func (t *taken) await(ctx context.Context) (now stage.Instant, err error) {

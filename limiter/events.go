@@ -41,9 +41,8 @@ const (
 	EventServed EventKind = iota
 	// EventWaited is an event that was allowed after a wait.
 	EventWaited
-	// EventTimedOut is an event that was refused for another Reason than those of the next two
-	// kinds. Mostly it is Limited: there were too few tokens now, or within the wait that was
-	// possible. It may be Failed, InFlight or Canceled.
+	// EventTimedOut is an event that was refused because there were too few tokens now, or
+	// within the wait that was possible. Its Reason is Limited, or Failed, InFlight or Canceled.
 	EventTimedOut
 	// EventTooLarge is an event that was refused because of its cost.
 	EventTooLarge

@@ -35,8 +35,8 @@ type Group keys.Handle
 // keys are those of g.
 func (g *Group) keys() *keys.Set { return (*keys.Handle)(g).Set() }
 
-// NewGroup returns a Group of a host in a cluster of hosts hosts (0: not yet
-// known, which is taken for 1) under the rules of snapshot; nil has none.
+// NewGroup returns the Group of a host. snapshot has the rules; nil has none. hosts is how many
+// hosts the cluster has; 0 means that this is not known yet, and counts as 1.
 func NewGroup(snapshot *dynamicconfig.Snapshot, hosts int, opts ...Option) *Group {
 	c := keys.Config{Traits: make(map[string]dynamicconfig.Traits), Remotes: make(map[string]stage.Remote), Charges: make(map[string]stage.Charges)}
 	for _, option := range opts {

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter/internal/keys"
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc/usage"
 )
@@ -78,6 +79,10 @@ func decideAt(l *Limiter, now stage.Instant, n int, longest time.Duration) Decis
 
 func takeAt(l *Limiter, now stage.Instant, n int, longest time.Duration) *Estimate {
 	return newEstimate(reserve(context.Background(), keyOf(l), now, int64(n), longest))
+}
+
+func charge(k *keys.Key, now stage.Instant, n int64) stage.Verdict {
+	return spend(k, now, n, stage.Charge)
 }
 
 // take asks for up to n single tokens at now and returns how many it got.

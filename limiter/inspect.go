@@ -74,8 +74,8 @@ type ShareStatus struct {
 	Allowed, Rejected int64
 }
 
-// Inspect returns what the host knows of key. It returns false if nobody used
-// the key for two intervals, or ever.
+// Inspect returns what the host knows of key. It returns false if nobody has used the key in
+// the last two intervals.
 func (g *Group) Inspect(key string) (Status, bool) { return g.inspect(stage.Now(), key) }
 
 // InspectAt is Inspect at t.
@@ -108,9 +108,8 @@ type Count struct {
 // Level is what the host applies to the key, as of the call of Counts.
 func (c *Count) Level() stage.Level { return c.part.Level(c.now) }
 
-// Counts calls f with each key that is in use here. Keys
-// of a shared rule count as one, its pattern. f must be short, and must not use g: keys that
-// are new, and reports, wait meanwhile.
+// Counts calls f with each key that is in use here. The keys of a shared rule count as one,
+// its pattern. f must be short, and must not use g: new keys and reports wait for it.
 func (g *Group) Counts(f func(c Count)) {
 	now := stage.Now()
 	g.keys().Answering(func(name string, p share.Part) {

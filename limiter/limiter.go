@@ -101,7 +101,11 @@ func (l *Limiter) WaitN(ctx context.Context, n int) error {
 	if err := taken.err(ctx, longest); err != nil {
 		return err
 	}
-	return taken.wait(ctx)
+	ended, err := taken.await(ctx)
+	if err != nil {
+		taken.cancel(ended)
+	}
+	return err
 }
 
 // Charge takes n tokens for what has happened already, allowed or not. It does nothing if n
@@ -110,7 +114,7 @@ func (l *Limiter) WaitN(ctx context.Context, n int) error {
 // the two), and of the rule's max_cost (default: the burst). What would make a deeper one is
 // forgotten. Of a single charge, reports and metrics count at most what a full bucket of the
 // whole limit can lose until then.
-func (l *Limiter) Charge(n int) { charge(keyOf(l), stage.Now(), int64(n)) }
+func (l *Limiter) Charge(n int) { spend(keyOf(l), stage.Now(), int64(n), stage.Charge) }
 
 // SetDemand states how many events/s, or slots, this host wants: reports say
 // so, instead of what is measured, until the next call. Measured, any other negative

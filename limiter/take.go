@@ -90,12 +90,8 @@ func undoable(k *keys.Key, now stage.Instant, n int64, v stage.Verdict, receipt 
 	return t
 }
 
-// charge takes n tokens that are spent already.
-func charge(k *keys.Key, now stage.Instant, n int64) stage.Verdict {
-	return spend(k, now, n, stage.Charge)
-}
-
-// spend is charge, or stage.Before. Its Verdict has the reason if the key has no bucket.
+// spend takes n tokens that are spent already; kind is stage.Charge or stage.Before. Its Verdict
+// has the reason if the key has no bucket.
 func spend(k *keys.Key, now stage.Instant, n int64, kind stage.Kind) (v stage.Verdict) {
 	st := k.Current(now)
 	if st.Stage == nil {
@@ -130,7 +126,7 @@ func (t *taken) settle(now stage.Instant, actual int64) {
 		return // nothing was taken
 	}
 	if extra := actual - t.asked; extra > 0 && t.Reason == stage.Granted {
-		charge(t.of, now, extra)
+		spend(t.of, now, extra, stage.Charge)
 		return
 	}
 	if t.from != nil {

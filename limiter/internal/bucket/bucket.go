@@ -165,7 +165,7 @@ func (b *Bucket) Uncount(n int64) {
 // Cap lowers the tokens to at most n.
 func (b *Bucket) Cap(now stage.Instant, n float64) {
 	b.caches.Load().flush(now)
-	b.lower(now, n)
+	b.update(now, func(p Pace, d int64) int64 { return max(d, p.missing(n)) })
 }
 
 // Tokens returns the tokens in the bucket and its caches; negative in debt,

@@ -216,11 +216,6 @@ func (w *word) give(now stage.Instant, n int64) {
 	w.update(now, func(p Pace, d int64) int64 { return max(d-p.cost(n), 0) })
 }
 
-// lower lowers the tokens to at most n.
-func (w *word) lower(now stage.Instant, n float64) {
-	w.update(now, func(p Pace, d int64) int64 { return max(d, p.missing(n)) })
-}
-
 // SetPace changes the pace and keeps the tokens, as far as the new depth holds
 // them. It is for one caller at a time, and so is Replace.
 func (w *word) SetPace(now stage.Instant, p Pace) {
