@@ -260,13 +260,17 @@ func (r *registry) dropLocked(now stage.Instant, k *Key) {
 	st.Retire(now)
 }
 
+// state is what a key of the table decides by; nil if the table does not have the key.
+func (r *registry) state(name string) *State {
+	if k := r.table.Get(name); k != nil {
+		return k.state.Load()
+	}
+	return nil
+}
+
 // successor is the Subject that the key has now under an algorithm.
 func (r *registry) successor(key, algorithm string) *report.Subject {
-	k := r.table.Get(key)
-	if k == nil {
-		return nil
-	}
-	if st := k.state.Load(); st.live() {
+	if st := r.state(key); st.live() {
 		return st.Find(algorithm)
 	}
 	return nil

@@ -168,7 +168,8 @@ func (s *Set) refill(now stage.Instant, name string) (elsewhere []share.RatePart
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	st := s.stateLocked(name)
+	s.mergeLocked()
+	st := s.state(name)
 	if !st.live() {
 		return nil
 	}
@@ -184,21 +185,13 @@ func (s *Set) refill(now stage.Instant, name string) (elsewhere []share.RatePart
 func (s *Set) Inspect(name string, f func(st *State)) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	st := s.stateLocked(name)
+	s.mergeLocked()
+	st := s.state(name)
 	if st == nil || st.idle {
 		return false
 	}
 	f(st)
 	return true
-}
-
-// stateLocked is what a key of the table decides by; nil if the table does not have the key.
-func (s *Set) stateLocked(name string) *State {
-	s.mergeLocked()
-	if k := s.table.Get(name); k != nil {
-		return k.state.Load()
-	}
-	return nil
 }
 
 // Names are the live keys, in no order.
