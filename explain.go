@@ -234,10 +234,8 @@ func (n *inquiries) Explain(ctx context.Context, key string) explain.Explanation
 
 // bucketOf is the key of the bucket that key has.
 func (n *inquiries) bucketOf(key string) string {
-	if rule, ok := n.limits.Current().Match(key); ok && rule.Shared {
-		return rule.Key
-	}
-	return key
+	rule, _ := n.limits.Current().Match(key)
+	return rule.BucketKey(key)
 }
 
 // Trace has all hosts of the ring begin, or end, to remember the newest decisions about

@@ -206,6 +206,15 @@ func (r *Rule) MostDebtOf(rate, burst float64) float64 {
 // has neither max_wait nor max_debt. It is quotaservice's.
 const DefaultMaxWait = time.Second
 
+// BucketKey is the key of the bucket by which key, which r matches, is decided: all keys of a
+// shared rule have one, the rule's pattern. A nil Rule returns key.
+func (r *Rule) BucketKey(key string) string {
+	if r != nil && r.Shared {
+		return r.Key
+	}
+	return key
+}
+
 // LongestWait is the longest that an event of another program waits for its turn:
 // MaxWait, or, if the rule has none, MaxDebt and at least DefaultMaxWait. A nil Rule has
 // DefaultMaxWait.

@@ -103,7 +103,10 @@ func New(config Config, source dynamicconfig.Source, opts ...Option) (*Client, e
 	}
 	remote, remoteErr := rpcgrpc.NewClient(config.Addresses, rpcgrpc.ClientOptions{TLS: config.TLS})
 	if err := errors.Join(err, remoteErr); err != nil {
-		return nil, errors.Join(err, hangUp(remote))
+		if remote != nil {
+			err = errors.Join(err, remote.Close())
+		}
+		return nil, err
 	}
 	snapshot, err := source.Load(context.Background())
 	if err == nil && snapshot == nil {
@@ -127,9 +130,7 @@ func New(config Config, source dynamicconfig.Source, opts ...Option) (*Client, e
 		limiter.WithRemote(exact.Name, ofExact), limiter.WithCharges(exact.Name, ofExact),
 		limiter.WithRemote(limiter.Auto, ofAuto), limiter.WithCharges(limiter.Auto, ofAuto),
 	}, o.limiter...)...)
-	unsubscribe := c.limits.Subscribe(func(_, next *dynamicconfig.Snapshot) {
-		c.group.Configure(next)
-	})
+	unsubscribe := c.limits.Subscribe(func(_, next *dynamicconfig.Snapshot) { c.group.Configure(next) })
 	c.loops.Go(func() {
 		defer unsubscribe()
 		c.limits.Run(running, source, o.log)
@@ -139,13 +140,6 @@ func New(config Config, source dynamicconfig.Source, opts ...Option) (*Client, e
 	c.loops.Go(func() { limiters.RunReports(running, c.updates) })
 	c.listened = limiters.Listen(running) // apart from the loops: a listener may block
 	return c, nil
-}
-
-func hangUp(remote *rpcgrpc.Client) error {
-	if remote == nil {
-		return nil
-	}
-	return remote.Close()
 }
 
 // deciders are asked as if they were one, the owner of all keys.

@@ -34,14 +34,12 @@ func New(group *limiter.Group, limits func() *dynamicconfig.Snapshot) *Engine {
 // Decide implements edge.Engine.
 func (e *Engine) Decide(ctx context.Context, a edge.Ask) edge.Decision {
 	switch {
-	case a.Kind == edge.Release:
-		return settle(a)
-	case a.Kind == edge.Wait:
-		return wait(ctx, a)
+	case a.Kind == edge.Release || a.Kind == edge.Wait:
+		return follow(ctx, a)
 	case a.Cost < 0 || a.Cost == 0 && a.Kind == edge.Charge:
 		return edge.Decision{Reason: edge.InvalidCost}
 	case a.Kind == edge.Settle:
-		return settle(a)
+		return follow(ctx, a)
 	case a.Kind != edge.Charge && ctx.Err() != nil:
 		return edge.Decision{Reason: edge.Limited} // nobody would act on it
 	}
@@ -49,7 +47,7 @@ func (e *Engine) Decide(ctx context.Context, a edge.Ask) edge.Decision {
 	switch {
 	case a.Kind == edge.Charge:
 		return charge(of, a.Cost)
-	case !fits(a.Cost):
+	case int64(whole(a.Cost)) != a.Cost: // on 32-bit platforms
 		return tooCostly(ctx, of)
 	case a.Kind == edge.Take:
 		return take(ctx, of, &a)
@@ -78,26 +76,16 @@ func take(ctx context.Context, of *limiter.Limiter, a *edge.Ask) edge.Decision {
 	return d
 }
 
-// settle ends a Hold, or a Take that waits.
-func settle(a edge.Ask) edge.Decision {
+// follow settles, cancels or waits for what a Hold, or a Take that waits, has taken.
+func follow(ctx context.Context, a edge.Ask) edge.Decision {
 	held, ok := a.Held.(*limiter.Estimate)
 	switch {
 	case !ok || held == nil:
 		return edge.Decision{Reason: edge.Failed} // nothing is held
 	case a.Kind == edge.Release:
 		held.Cancel()
-	default:
+	case a.Kind == edge.Settle:
 		held.Settle(whole(a.Cost))
-	}
-	return edge.Decision{OK: true}
-}
-
-// wait waits for what a Take has taken.
-func wait(ctx context.Context, a edge.Ask) edge.Decision {
-	held, ok := a.Held.(*limiter.Estimate)
-	switch {
-	case !ok || held == nil:
-		return edge.Decision{Reason: edge.Failed} // nothing is held
 	case held.Wait(ctx) != nil:
 		return edge.Decision{Reason: edge.Limited}
 	}
@@ -121,9 +109,6 @@ func charge(of *limiter.Limiter, n int64) edge.Decision {
 
 // whole is n, at least 0, as an int, or the closest there is.
 func whole(n int64) int { return int(min(n, math.MaxInt)) }
-
-// fits reports whether whole(n) is n. It is false for large costs on 32-bit platforms.
-func fits(n int64) bool { return int64(whole(n)) == n }
 
 // tooCostly refuses an event whose cost does not fit.
 func tooCostly(ctx context.Context, of *limiter.Limiter) edge.Decision {

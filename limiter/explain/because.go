@@ -23,8 +23,6 @@ func overridden(rule *dynamicconfig.Rule) string {
 	return " (overridden: " + rule.Override.String() + ")"
 }
 
-func sentence(format string, args ...any) string { return fmt.Sprintf(format, args...) }
-
 // because says what k, whose rule is rule, means, in a cluster of so many hosts. sh is what answers.
 func (k *Key) because(rule *dynamicconfig.Rule, sh *limiter.ShareStatus, hosts int) {
 	var say []string
@@ -34,13 +32,13 @@ func (k *Key) because(rule *dynamicconfig.Rule, sh *limiter.ShareStatus, hosts i
 	case k.Fallback:
 		say = k.fallen(rule, hosts)
 	case k.Asks && k.Algorithm == limiter.Auto:
-		say = []string{sentence("this host has no part of the limit of %s yet, and asks the key's owner for each event", rule.Amount())}
+		say = []string{fmt.Sprintf("this host has no part of the limit of %s yet, and asks the key's owner for each event", rule.Amount())}
 	case k.Algorithm == exact.Name:
-		say = []string{sentence("each event asks the key's owner, whose bucket has the whole limit of %s", rule.Amount())}
+		say = []string{fmt.Sprintf("each event asks the key's owner, whose bucket has the whole limit of %s", rule.Amount())}
 	case k.Algorithm == gossip:
-		say = append([]string{sentence("this host's bucket has the whole limit of %s, and pays for what other hosts say that they used", rule.Amount())}, k.tokens(rule)...)
+		say = append([]string{fmt.Sprintf("this host's bucket has the whole limit of %s, and pays for what other hosts say that they used", rule.Amount())}, k.tokens(rule)...)
 	case k.Asks:
-		say = append([]string{sentence("each event asks the bucket elsewhere, which has the whole limit of %s", rule.Amount())}, k.tokens(rule)...)
+		say = append([]string{fmt.Sprintf("each event asks the bucket elsewhere, which has the whole limit of %s", rule.Amount())}, k.tokens(rule)...)
 	case drops(k.Algorithm):
 		say = k.dropped()
 	case k.Tokens == nil:
@@ -66,7 +64,7 @@ func (k *Key) enforced(rule *dynamicconfig.Rule, say []string) []string {
 		return say
 	}
 	k.Refuses = p > 0
-	return append(say, sentence("the rule is enforced for %s%% of what is over it, and lets the rest through", number(100*p)))
+	return append(say, fmt.Sprintf("the rule is enforced for %s%% of what is over it, and lets the rest through", number(100*p)))
 }
 
 const dropRatio = "drop-ratio"
@@ -83,7 +81,7 @@ func (k *Key) dropped() []string {
 		return []string{"everything is allowed: the key's owner sees less in the cluster than the limit"}
 	}
 	k.Refuses = k.Passes <= 0
-	return []string{sentence("this host refuses %s%% of all events by chance, as the key's owner told it: the cluster is over the limit by as much", number(100*(1-k.Passes)))}
+	return []string{fmt.Sprintf("this host refuses %s%% of all events by chance, as the key's owner told it: the cluster is over the limit by as much", number(100*(1-k.Passes)))}
 }
 
 // slots says how many are free. Callers that wait for aside of them let others pass.
@@ -99,7 +97,7 @@ func (k *Key) slots(rule *dynamicconfig.Rule, aside int64) []string {
 		case dynamicconfig.FallbackOpen:
 			return append(say, "`fallback: open` allows everything")
 		}
-		say = append(say, sentence("`fallback: %s` gives it %s", rule.Fallback, number(most)))
+		say = append(say, fmt.Sprintf("`fallback: %s` gives it %s", rule.Fallback, number(most)))
 	}
 	waited := func(n int64) string { return printable.Count(int(n), "slot is", "slots are") + " waited for" }
 	inLine := k.Waiting - aside
@@ -107,15 +105,15 @@ func (k *Key) slots(rule *dynamicconfig.Rule, aside int64) []string {
 	var has string
 	switch {
 	case !k.Refuses:
-		has = sentence("%d of the %s slots of this host are held, of %s in the cluster", k.Held, number(most), rule.Amount())
+		has = fmt.Sprintf("%d of the %s slots of this host are held, of %s in the cluster", k.Held, number(most), rule.Amount())
 	case value(k.Tokens) >= 1:
-		has = sentence("%s of the %s slots of this host are free, of %s in the cluster: too few for the caller who is next", number(value(k.Tokens)), number(most), rule.Amount())
+		has = fmt.Sprintf("%s of the %s slots of this host are free, of %s in the cluster: too few for the caller who is next", number(value(k.Tokens)), number(most), rule.Amount())
 	case most < 1:
-		has = sentence("this host has no slot, of %s in the cluster", rule.Amount())
+		has = fmt.Sprintf("this host has no slot, of %s in the cluster", rule.Amount())
 	case float64(k.Held) > most:
-		has = sentence("%d slots are held at this host, which has %s now, of %s in the cluster", k.Held, number(most), rule.Amount())
+		has = fmt.Sprintf("%d slots are held at this host, which has %s now, of %s in the cluster", k.Held, number(most), rule.Amount())
 	default:
-		has = sentence("all %s slots of this host are held, of %s in the cluster", number(most), rule.Amount())
+		has = fmt.Sprintf("all %s slots of this host are held, of %s in the cluster", number(most), rule.Amount())
 	}
 	if say = append(say, has); k.Refuses {
 		say = append(say, waited(inLine)+", and callers of higher priority are served first")
@@ -148,9 +146,9 @@ func (k *Key) fallen(rule *dynamicconfig.Rule, hosts int) []string {
 		k.Refuses = true
 		return []string{why, "`fallback: closed` refuses everything"}
 	case dynamicconfig.FallbackSafe:
-		return append([]string{why, sentence("`fallback: safe` gives this host safe_capacity, %s events/s", number(float64(rule.SafeCapacity)))}, k.tokens(rule)...)
+		return append([]string{why, fmt.Sprintf("`fallback: safe` gives this host safe_capacity, %s events/s", number(float64(rule.SafeCapacity)))}, k.tokens(rule)...)
 	}
-	return append([]string{why, sentence("`fallback: even` gives this host %s: %s, divided by %s", perSecond(value(k.Limit)), rule.Amount(), printable.Count(max(hosts, 1), "host", "hosts"))}, k.tokens(rule)...)
+	return append([]string{why, fmt.Sprintf("`fallback: even` gives this host %s: %s, divided by %s", perSecond(value(k.Limit)), rule.Amount(), printable.Count(max(hosts, 1), "host", "hosts"))}, k.tokens(rule)...)
 }
 
 // gossip is the algorithm under which each host has a bucket of the whole limit.
@@ -158,9 +156,9 @@ const gossip = "gossip"
 
 // part says what this host has of the limit.
 func (k *Key) part(rule *dynamicconfig.Rule) []string {
-	has := sentence("this host has %s of %s", perSecond(value(k.Limit)), rule.Amount())
+	has := fmt.Sprintf("this host has %s of %s", perSecond(value(k.Limit)), rule.Amount())
 	if k.Weight > 0 {
-		has = sentence("this host has %s%% of %s, which is %s", number(100*k.Weight), rule.Amount(), perSecond(value(k.Limit)))
+		has = fmt.Sprintf("this host has %s%% of %s, which is %s", number(100*k.Weight), rule.Amount(), perSecond(value(k.Limit)))
 	}
 	say := append([]string{has}, k.tokens(rule)...)
 	if k.Refuses && k.Algorithm == limiter.Auto {
@@ -181,7 +179,7 @@ func (k *Key) tokens(rule *dynamicconfig.Rule) []string {
 		enough = 0
 	}
 	if t >= enough {
-		return []string{sentence("%s of %s tokens are there", number(t), number(value(k.Burst)))}
+		return []string{fmt.Sprintf("%s of %s tokens are there", number(t), number(value(k.Burst)))}
 	}
 	k.Refuses = true
 	wait := next(t, enough, value(k.Limit))
@@ -189,13 +187,13 @@ func (k *Key) tokens(rule *dynamicconfig.Rule) []string {
 	case value(k.Limit) <= 0:
 		return []string{"no tokens are there, and none come"}
 	case enough == 0:
-		return []string{sentence("it has used more than that, and owes %s tokens: the debt is paid in %v", number(-t), round(wait))}
+		return []string{fmt.Sprintf("it has used more than that, and owes %s tokens: the debt is paid in %v", number(-t), round(wait))}
 	case t < -0.5:
-		return []string{sentence("it has used more than that, and owes %s tokens: the next is there in %v", number(-t), round(wait))}
+		return []string{fmt.Sprintf("it has used more than that, and owes %s tokens: the next is there in %v", number(-t), round(wait))}
 	case wait >= farAway:
 		return []string{"all of it is used, and it fills too slowly for a next token"}
 	}
-	return []string{sentence("all of it is used: the next token is there in %v", round(wait))}
+	return []string{fmt.Sprintf("all of it is used: the next token is there in %v", round(wait))}
 }
 
 func value(v *float64) float64 {
@@ -254,28 +252,28 @@ func decision(t *limiter.Traced, rule *dynamicconfig.Rule, by string) string {
 	switch t.Reason {
 	case limiter.Granted:
 		if t.Wait > 0 {
-			return sentence("allowed after a wait of %v: %s has no tokens sooner", round(t.Wait), decider)
+			return fmt.Sprintf("allowed after a wait of %v: %s has no tokens sooner", round(t.Wait), decider)
 		}
 		return "allowed by " + decider
 	case limiter.Soft:
 		if p := rule.Enforced(); p < 1 {
-			return sentence("over the limit, and let through: the rule is enforced for %s%% only", number(100*p))
+			return fmt.Sprintf("over the limit, and let through: the rule is enforced for %s%% only", number(100*p))
 		}
 		return "over the limit, and let through: the rule was enforced for a part only then, and is enforced in full now"
 	case limiter.Bypassed:
 		return "let through: an override bypasses the limit" + overridden(rule)
 	case limiter.TooCostly:
-		return sentence("refused: %d tokens are more than one event may cost, %s, or than a full bucket here has", t.Cost, number(rule.Costliest()))
+		return fmt.Sprintf("refused: %d tokens are more than one event may cost, %s, or than a full bucket here has", t.Cost, number(rule.Costliest()))
 	case limiter.Unmatched:
 		return "refused: no rule matches the key, and `unmatched: deny` refuses everything"
 	case limiter.TooManyKeys:
-		return sentence("refused: the rule has its max_keys, %d, in use at this host", rule.MaxKeys)
+		return fmt.Sprintf("refused: the rule has its max_keys, %d, in use at this host", rule.MaxKeys)
 	case limiter.InvalidKey:
 		return "refused: a key has 1 to 1024 bytes"
 	case limiter.InvalidCost:
 		return "refused: a cost cannot be negative"
 	case limiter.Forbidden:
-		return sentence("refused before the limit was looked at: %v", t.Why)
+		return fmt.Sprintf("refused before the limit was looked at: %v", t.Why)
 	case limiter.Failed:
 		return "refused: the key's owner, or the bucket elsewhere, did not answer, and `fallback: closed` refuses everything"
 	case limiter.InFlight:
@@ -288,10 +286,10 @@ func decision(t *limiter.Traced, rule *dynamicconfig.Rule, by string) string {
 	}
 	why := "refused: " + decider + " has too few tokens"
 	if rule.MaxWait > 0 {
-		why += sentence(" now, or within the time that the caller would wait, at most max_wait, %v", rule.MaxWait)
+		why += fmt.Sprintf(" now, or within the time that the caller would wait, at most max_wait, %v", rule.MaxWait)
 	}
 	if t.RetryAfter > 0 {
-		why += sentence("; the same event would be allowed in %v", round(t.RetryAfter))
+		why += fmt.Sprintf("; the same event would be allowed in %v", round(t.RetryAfter))
 	}
 	return why
 }

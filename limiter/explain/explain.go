@@ -11,6 +11,7 @@
 package explain
 
 import (
+	"fmt"
 	"maps"
 	"math"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/internal/printable"
 	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/rpc"
 )
 
 // Key is what one host knows of a key. Rates are in events/s, or in slots where the rule
@@ -196,28 +198,26 @@ func Sum(limits *dynamicconfig.Snapshot, key, owner string, hosts []Host) Explan
 		refuse += count(h.Key.Refuses)
 	}
 	var say []string
-	switch {
-	case !ok && limits.Unmatched() == dynamicconfig.UnmatchedDeny:
-		say = append(say, "no rule matches the key, and `unmatched: deny` refuses everything")
-	case !ok:
-		say = append(say, "no rule matches the key, and `unmatched: allow` allows everything")
-	default:
-		say = append(say, sentence("the rule %q limits the key to %s", rule.Key, rule.Amount()+overridden(rule)))
+	if !ok {
+		because, _ := unmatched(limits)
+		say = append(say, because)
+	} else {
+		say = append(say, fmt.Sprintf("the rule %q limits the key to %s", rule.Key, rule.Amount()+overridden(rule)))
 		if rule.Parent {
 			say = append(say, "by `parent: true`, it has what the cluster above leases to this one, and at most that")
 		}
 		if use == 0 && key == rule.Key && rule.IsGlob() && !rule.Shared {
 			say = append(say, "this is the pattern of a rule, and each key that it matches is limited alone: name one of these keys")
 		}
-		say = append(say, sentence("%d of %s it", use, printable.Count(len(e.Hosts), "host uses", "hosts use")))
+		say = append(say, fmt.Sprintf("%d of %s it", use, printable.Count(len(e.Hosts), "host uses", "hosts use")))
 		if refuse > 0 {
-			say = append(say, sentence("%d would refuse an event now", refuse))
+			say = append(say, fmt.Sprintf("%d would refuse an event now", refuse))
 		}
 		if fallen > 0 {
-			say = append(say, sentence("%s by `fallback: %s`", printable.Count(fallen, "goes", "go"), rule.Fallback))
+			say = append(say, fmt.Sprintf("%s by `fallback: %s`", printable.Count(fallen, "goes", "go"), rule.Fallback))
 		}
 		if owner != "" && !e.OwnerAnswers {
-			say = append(say, sentence("the key's owner, %s, does not answer", owner))
+			say = append(say, fmt.Sprintf("the key's owner, %s, does not answer", owner))
 		}
 	}
 	if elsewhere > 0 {
@@ -249,14 +249,11 @@ func Look(group *limiter.Group, limits *dynamicconfig.Snapshot, hosts int, key s
 	k := Key{Key: limits.Shown(key)}
 	rule, ok := limits.Match(key)
 	switch {
-	case len(key) == 0 || len(key) > maxKey:
+	case len(key) == 0 || len(key) > rpc.MaxKeyLength:
 		k.Refuses, k.Because = true, "a key has 1 to 1024 bytes: everything is refused"
 		return k
-	case !ok && limits.Unmatched() == dynamicconfig.UnmatchedDeny:
-		k.Refuses, k.Because = true, "no rule matches the key, and `unmatched: deny` refuses everything"
-		return k
 	case !ok:
-		k.Because = "no rule matches the key, and `unmatched: allow` allows everything"
+		k.Because, k.Refuses = unmatched(limits)
 		return k
 	}
 	k.Rule, k.Private = rule.Key, rule.Private
@@ -267,7 +264,7 @@ func Look(group *limiter.Group, limits *dynamicconfig.Snapshot, hosts int, key s
 			return k
 		}
 	}
-	status, live := group.Inspect(bucketKey(rule, key))
+	status, live := group.Inspect(rule.BucketKey(key))
 	live = live && len(status.Shares) > 0
 	if live {
 		k.fill(status.Answering())
@@ -279,7 +276,7 @@ func Look(group *limiter.Group, limits *dynamicconfig.Snapshot, hosts int, key s
 	if !live {
 		k.Algorithm = rule.Algorithm
 		if n := group.Others(key); n >= int64(rule.MaxKeys) && !rule.Shared {
-			k.Refuses, k.Because = true, sentence("the rule has max_keys: %d, and %s it at this host: further keys are refused until others were idle for %v", rule.MaxKeys, printable.Count(n, "key uses", "keys use"), rule.IdleAfter)
+			k.Refuses, k.Because = true, fmt.Sprintf("the rule has max_keys: %d, and %s it at this host: further keys are refused until others were idle for %v", rule.MaxKeys, printable.Count(n, "key uses", "keys use"), rule.IdleAfter)
 			return k
 		}
 		k.Because = "nobody uses the key at this host"
@@ -290,15 +287,12 @@ func Look(group *limiter.Group, limits *dynamicconfig.Snapshot, hosts int, key s
 	return k
 }
 
-const maxKey = 1024
-
-// bucketKey is the key of the bucket by which key decides: all keys of a shared rule have one. rule
-// may be nil.
-func bucketKey(rule *dynamicconfig.Rule, key string) string {
-	if rule != nil && rule.Shared {
-		return rule.Key
+// unmatched says what becomes of keys that no rule matches.
+func unmatched(limits *dynamicconfig.Snapshot) (because string, refuses bool) {
+	if limits.Unmatched() == dynamicconfig.UnmatchedDeny {
+		return "no rule matches the key, and `unmatched: deny` refuses everything", true
 	}
-	return key
+	return "no rule matches the key, and `unmatched: allow` allows everything", false
 }
 
 // fill sets what sh, which answers, says of k.
@@ -360,7 +354,7 @@ func Decisions(group *limiter.Group, limits *dynamicconfig.Snapshot, key string)
 	}
 	rule, _ := limits.Match(key)
 	by := bucketOf(new(limiter.ShareStatus))
-	if status, live := group.Inspect(bucketKey(rule, key)); live && len(status.Shares) > 0 {
+	if status, live := group.Inspect(rule.BucketKey(key)); live && len(status.Shares) > 0 {
 		by = bucketOf(status.Answering())
 	}
 	all := make([]Decision, len(traced))

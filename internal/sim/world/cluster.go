@@ -90,14 +90,6 @@ type key struct {
 	bucket *measure.Bucket
 }
 
-// bucketOf is the key whose bucket decides for key.
-func bucketOf(rule *dynamicconfig.Rule, key string) string {
-	if rule.Shared {
-		return rule.Key
-	}
-	return key
-}
-
 // Bounds of a run, so that a mistake does not fill the memory.
 const (
 	maxEvents = 1e9
@@ -190,7 +182,7 @@ func (c *cluster) findKeys() error {
 		if !ok {
 			return 0, fmt.Errorf("no rule matches the key %q, which has traffic: add one to limits", name)
 		}
-		of := bucketOf(rule, name)
+		of := rule.BucketKey(name)
 		b := byName[of]
 		if b == nil {
 			b = measure.NewBucket(of, algorithmOf(rule), float64(rule.Limit), rule.Burst, c.sc.Warmup, c.sc.Duration)

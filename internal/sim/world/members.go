@@ -207,7 +207,7 @@ func (c *cluster) first(branch int) error {
 // is the root's.
 func (c *cluster) owner(key string) int {
 	if rule, ok := c.configs[len(c.configs)-1].Match(key); ok {
-		key = bucketOf(rule, key)
+		key = rule.BucketKey(key)
 	}
 	if n, ok := c.byName[c.branches[0].members.ring.Owner(key)]; ok {
 		return n
