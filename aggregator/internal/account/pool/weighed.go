@@ -51,10 +51,10 @@ func (k *weighed) goesOn(now time.Duration, limit algorithm.Limit, host uint32, 
 	if i := k.rows.Find(host); i != rowset.None {
 		k.rows.At(i).heard = false
 	}
-	said := *r
-	said.Elsewhere = true
-	k.Account.Report(now, limit, host, &said)
-	r.Overlaps = said.Overlaps
+	elsewhere := r.Elsewhere
+	r.Elsewhere = true
+	k.Account.Report(now, limit, host, r)
+	r.Elsewhere = elsewhere
 }
 
 // partOf is the part of the limit that the weigher gives host, which says r; false if host is new
