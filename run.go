@@ -183,14 +183,10 @@ func (n *Node) follow(ring *ringpop.Ring) {
 	n.epoch.Store(&now)
 	hosts := ring.Hosts()
 	addresses := make([]string, len(hosts))
-	labels := make(map[string]algorithm.Labels)
 	for i, h := range hosts {
 		addresses[i] = h.Address
-		if l := h.LabelMap(); l != nil {
-			labels[h.Address] = l
-		}
 	}
-	n.aggregator.Label(labels)
+	n.aggregator.Label(labelsOf(hosts))
 	if err := n.transport.Keep(addresses); err != nil {
 		n.log.Warn("connections to hosts that left do not close", "error", err)
 	}
@@ -252,6 +248,20 @@ func (n *Node) handOver(ctx context.Context, ring *ringpop.Ring, leaving bool) {
 	if ring.Len() > 0 {
 		n.owners.HandOver(ctx, n.cluster(ring, leaving))
 	}
+}
+
+// labelsOf is the labels of hosts, by the names that transports may give them: see memberOf.
+func labelsOf(hosts []ringpop.Host) map[string]algorithm.Labels {
+	labels := make(map[string]algorithm.Labels)
+	for _, h := range hosts {
+		if h.Identity != "" {
+			labels[h.Identity] = h.LabelMap()
+		}
+	}
+	for _, h := range hosts { // an address is of one host alone
+		labels[h.Address] = h.LabelMap()
+	}
+	return labels
 }
 
 // memberOf tells whether a name is the address or the identity of one of hosts.
